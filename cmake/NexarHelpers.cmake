@@ -1,0 +1,61 @@
+# Flags, the two libraries, and the helpers that every CMakeLists.txt below uses.
+set(NEXAR_SANITIZE "" CACHE STRING "address,undefined | thread | (empty)")
+option(NEXAR_WERROR "Warnings are errors" OFF)
+option(NEXAR_FUZZ "Build the fuzz targets (clang only)" OFF)
+
+add_library(nexar_flags INTERFACE)
+target_compile_options(nexar_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow
+  -Wconversion -Wsign-conversion -Wstrict-prototypes -Wmissing-prototypes
+  -Wundef -Wvla -Wwrite-strings -Wcast-align -Wpointer-arith -Wswitch-enum)
+if(NEXAR_WERROR)
+  target_compile_options(nexar_flags INTERFACE -Werror)
+endif()
+target_compile_definitions(nexar_flags INTERFACE _GNU_SOURCE)
+target_include_directories(nexar_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+if(NEXAR_SANITIZE)
+  target_compile_options(nexar_flags INTERFACE -fsanitize=${NEXAR_SANITIZE}
+    -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(nexar_flags INTERFACE -fsanitize=${NEXAR_SANITIZE})
+endif()
+
+function(nexar_add_library)
+  find_package(Threads REQUIRED)
+  add_library(nexar_objs OBJECT)
+  set_target_properties(nexar_objs PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_definitions(nexar_objs PRIVATE NEXAR_BUILD
+    NEXAR_VERSION="${PROJECT_VERSION}")
+  target_include_directories(nexar_objs PUBLIC ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(nexar_objs PRIVATE nexar_flags)
+  add_library(nexar SHARED $<TARGET_OBJECTS:nexar_objs>)
+  set_target_properties(nexar PROPERTIES VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR})
+  target_include_directories(nexar INTERFACE
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  target_link_libraries(nexar PRIVATE Threads::Threads m)
+  target_link_options(nexar PRIVATE -Wl,-z,defs -Wl,-z,now)
+  if(NEXAR_SANITIZE)
+    target_link_options(nexar PRIVATE -fsanitize=${NEXAR_SANITIZE} -Wl,-z,undefs)
+  endif()
+  add_library(nexar_all STATIC $<TARGET_OBJECTS:nexar_objs>)
+  target_include_directories(nexar_all PUBLIC ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(nexar_all PUBLIC nexar_flags Threads::Threads m)
+endfunction()
+
+# Sources of the current directory.
+function(nexar_sources)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  target_sources(nexar_objs PRIVATE ${ARGN})
+endfunction()
+
+# nexar_test(foo_test): foo_test.c of this directory, against the whole library.
+function(nexar_test NAME)
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  file(RELATIVE_PATH DIR ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+  add_executable(${NAME} ${NAME}.c ${ARGN})
+  target_link_libraries(${NAME} PRIVATE nexar_all nexar_testing)
+  add_test(NAME ${DIR}/${NAME} COMMAND ${NAME})
+  set_tests_properties(${DIR}/${NAME} PROPERTIES TIMEOUT 120)
+endfunction()

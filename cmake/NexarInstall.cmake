@@ -1,0 +1,16 @@
+# What `make install` puts where: library, header, CMake package, pkg-config
+# file, command and man pages.
+install(TARGETS nexar EXPORT nexar-targets)
+install(FILES include/nexar.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT nexar-targets NAMESPACE nexar::
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/nexar)
+configure_package_config_file(cmake/nexar-config.cmake.in nexar-config.cmake
+        INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/nexar)
+write_basic_package_version_file(nexar-config-version.cmake
+        COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/nexar-config.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/nexar-config-version.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/nexar)
+configure_file(cmake/nexar.pc.in nexar.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/nexar.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,34 @@
+/*
+ * clock.h - time and randomness behind pointers, so that tests own both.
+ *
+ * Protocol code takes the time as an argument; only the loop and the commands
+ * hold an nx_clock.
+ */
+#ifndef NX_CLOCK_H
+#define NX_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct nx_clock {
+    /* Nanoseconds from some fixed point; never goes backwards. */
+    uint64_t (*now_ns)(void *ctx);
+    void *ctx;
+} nx_clock;
+
+static inline uint64_t nx_now(const nx_clock *clock)
+{
+    return clock->now_ns(clock->ctx);
+}
+
+/* CLOCK_MONOTONIC. */
+extern const nx_clock nx_clock_system;
+
+/* A clock that stands where the test puts it. */
+typedef struct nx_clock_manual {
+    nx_clock clock; /* use this; ctx points to its owner */
+    uint64_t ns;
+} nx_clock_manual;
+void nx_clock_manual_init(nx_clock_manual *m, uint64_t start_ns);
+
+#endif /* NX_CLOCK_H */

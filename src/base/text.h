@@ -1,0 +1,56 @@
+/*
+ * text.h - numbers as people write them: sizes, durations, rates; and text
+ * built up in a buffer that grows.
+ */
+#ifndef NX_TEXT_H
+#define NX_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <nexar.h>
+
+/*
+ * Each parses the whole of |text| into |*out| and returns true, or returns
+ * false and leaves |*out| alone: on an empty text, an unknown unit, a sign,
+ * anything behind the number, overflow.  No spaces, no locale.
+ */
+
+/* "512", "64k", "8m", "2g", "1t": bytes, units are powers of 1024, either case,
+ * an optional "b" or "ib" behind the unit. */
+bool nx_parse_size(const char *text, uint64_t *out);
+
+/* "250ms", "5s", "20us", "1.5s", "2m", "1h": nanoseconds.  "0" needs no unit;
+ * any other number does. */
+bool nx_parse_duration(const char *text, uint64_t *out_ns);
+
+/* "10g", "2.5g", "100m": bits per second as networks count them (powers of
+ * 1000), either case, an optional "bit" behind the unit. */
+bool nx_parse_rate(const char *text, uint64_t *out_bits);
+
+/* A whole number in [0, UINT64_MAX]. */
+bool nx_parse_uint(const char *text, uint64_t *out);
+
+enum { NX_NUMBER_ROOM = 32 }; /* what the writers below need at most */
+
+/* The shortest exact form that the parser of its kind takes: 65536 -> "64k",
+ * 1500000 ns -> "1500us".  |buf| has NX_NUMBER_ROOM bytes; returns |buf|. */
+const char *nx_format_size(uint64_t bytes, char *buf);
+const char *nx_format_duration(uint64_t ns, char *buf);
+
+/* A text that grows.  Zero-initialised is empty; errors stick: after one,
+ * nothing is added, and nx_text_str returns NULL. */
+typedef struct nx_text {
+    char *data;
+    size_t len, room;
+    bool failed;
+} nx_text;
+
+void nx_text_addf(nx_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The text so far, 0-terminated, valid until the next change; NULL after out
+ * of memory. */
+const char *nx_text_str(nx_text *t);
+void nx_text_fini(nx_text *t);
+
+#endif /* NX_TEXT_H */

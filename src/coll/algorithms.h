@@ -1,0 +1,76 @@
+/*
+ * algorithms.h - the table of algorithms.
+ *
+ * A new algorithm is its file and one row here.  The row's builder and closed
+ * form are declared from it.
+ */
+#ifndef NX_ALGORITHMS_H
+#define NX_ALGORITHMS_H
+
+#include "coll/coll.h"
+#include "coll/forecast.h"
+
+/* X(collective, name in the `algorithms` setting, prefix of builder and closed
+ * form, cut in segments, what it is good for) */
+#define NX_ALGORITHM_LIST(X)                                                                       \
+    X(BARRIER, dissemination, barrier_dissemination, false, "log2 n rounds of empty messages")     \
+    X(BROADCAST, binomial, broadcast_binomial, false, "short vectors: log2 n rounds")              \
+    X(BROADCAST, chain, broadcast_chain, true, "long vectors on few ranks: one stream through all") \
+    X(BROADCAST, scatter_allgather, broadcast_scatter_allgather, false,                            \
+      "long vectors on many ranks: twice the bytes, no rank sends more")                           \
+    X(REDUCE, binomial, reduce_binomial, false, "short vectors: log2 n rounds")                    \
+    X(REDUCE, chain, reduce_chain, true, "long vectors on few ranks: one stream through all")      \
+    X(REDUCE, rs_gather, reduce_rs_gather, false,                                                  \
+      "long vectors on many ranks: recursive halving, then gather")                                \
+    X(ALLREDUCE, recdbl, allreduce_recdbl, false, "short vectors: log2 n rounds, whole vector")    \
+    X(ALLREDUCE, ring, allreduce_ring, false, "long vectors: least bytes, 2 (n - 1) rounds")       \
+    X(ALLREDUCE, ring_pipelined, allreduce_ring, true,                                             \
+      "very long vectors: the ring, receiving, reducing and sending at once")                      \
+    X(ALLREDUCE, halving_doubling, allreduce_halving_doubling, false,                              \
+      "middle sizes and many ranks: least bytes, 2 log2 n rounds")                                 \
+    X(ALLREDUCE, rs_ag, allreduce_rs_ag, true,                                                     \
+      "rank r reduces shard r; the only one with a hook between the phases")                       \
+    X(ALLGATHER, ring, allgather_ring, true, "long blocks: neighbours only")                       \
+    X(ALLGATHER, recdbl, allgather_recdbl, false, "short blocks, no scratch: log2 n rounds")       \
+    X(ALLGATHER, bruck, allgather_bruck, false, "short blocks: ceil(log2 n) rounds for any n")     \
+    X(GATHER, binomial, gather_binomial, false, "short blocks: log2 n rounds")                     \
+    X(GATHER, direct, gather_direct, false, "long blocks: each byte travels once")                 \
+    X(SCATTER, binomial, scatter_binomial, false, "short blocks: log2 n rounds")                   \
+    X(SCATTER, direct, scatter_direct, false, "long blocks: each byte travels once")               \
+    X(REDUCE_SCATTER, ring, reduce_scatter_ring, true, "long vectors: neighbours only")            \
+    X(REDUCE_SCATTER, halving, reduce_scatter_halving, false, "short vectors: log2 n rounds")      \
+    X(ALLTOALL, pairwise, alltoall_pairwise, false, "each block travels once, straight")           \
+    X(ALLTOALL, bruck, alltoall_bruck, false, "tiny blocks: log2 n rounds")                        \
+    X(SCAN, hillis_steele, scan_hillis_steele, false, "short vectors: log2 n rounds")              \
+    X(SCAN, chain, scan_chain, true, "long vectors: one stream through all ranks")                 \
+    X(EXSCAN, hillis_steele, scan_hillis_steele, false, "short vectors: log2 n rounds")            \
+    X(EXSCAN, chain, scan_chain, true, "long vectors: one stream through all ranks")               \
+    X(ALLGATHERV, ring, allgather_ring, true, "long blocks: neighbours only")                      \
+    X(ALLGATHERV, bruck, allgather_bruck, false, "short blocks: ceil(log2 n) rounds for any n")    \
+    X(GATHERV, direct, gather_direct, false, "only the root knows the counts")                     \
+    X(SCATTERV, direct, scatter_direct, false, "only the root knows the counts")                   \
+    X(REDUCE_SCATTERV, ring, reduce_scatter_ring, true, "long vectors: neighbours only")           \
+    X(REDUCE_SCATTERV, halving, reduce_scatter_halving, false, "short vectors: log2 n rounds")     \
+    X(ALLTOALLV, pairwise, alltoall_pairwise, false, "each block travels once, straight")
+
+#define X(KIND, NAME, FN, CUT, HELP)                      \
+    nexar_err nx_##FN(nx_sched *s, const nx_coll *c);     \
+    void nx_##FN##_forecast(const nx_coll *c, size_t segment, nx_forecast *f);
+NX_ALGORITHM_LIST(X)
+#undef X
+
+typedef struct nx_algorithm {
+    nx_coll_kind kind;
+    const char *name;
+    nx_builder build;
+    nx_forecaster forecast;
+    bool cut; /* wants segments; the others are built with segment 0 */
+    const char *help;
+} nx_algorithm;
+
+/* All rows, those of one collective together; |*n| is how many. */
+const nx_algorithm *nx_algorithms(size_t *n);
+/* The row of |kind| called |name|; NULL if there is none. */
+const nx_algorithm *nx_algorithm_find(nx_coll_kind kind, const char *name);
+
+#endif /* NX_ALGORITHMS_H */

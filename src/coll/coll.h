@@ -1,0 +1,73 @@
+/*
+ * coll.h - what a collective call asks for, as its algorithm sees it.
+ *
+ * A builder is a pure function of an nx_coll: it adds steps to a schedule and
+ * neither reads nor writes anything else.  It works for any size >= 1 and any
+ * count >= 0, and seals the schedule as its last act.
+ */
+#ifndef NX_COLL_H
+#define NX_COLL_H
+
+#include "coll/sched.h"
+#include "coll/split.h"
+
+typedef enum nx_coll_kind {
+    NX_BARRIER,
+    NX_BROADCAST,
+    NX_REDUCE,
+    NX_ALLREDUCE,
+    NX_ALLGATHER,
+    NX_GATHER,
+    NX_SCATTER,
+    NX_REDUCE_SCATTER,
+    NX_ALLTOALL,
+    NX_SCAN,
+    NX_EXSCAN,
+    NX_ALLGATHERV,
+    NX_GATHERV,
+    NX_SCATTERV,
+    NX_REDUCE_SCATTERV,
+    NX_ALLTOALLV,
+    NX_COLL_KINDS
+} nx_coll_kind;
+
+/* "allreduce", ...; never NULL for a kind. */
+const char *nx_coll_name(nx_coll_kind kind);
+/* The kind called |name|; NX_COLL_KINDS if there is none. */
+nx_coll_kind nx_coll_find(const char *name);
+/* Whether the kind combines elements with an op. */
+bool nx_coll_reduces(nx_coll_kind kind);
+/* Whether the kind has a root. */
+bool nx_coll_rooted(nx_coll_kind kind);
+
+/*
+ * |count| is what the public call of that name says: the vector of broadcast,
+ * reduce, allreduce, scan and exscan; what each rank contributes in allgather
+ * and gather, receives in scatter and reduce_scatter, sends to each in alltoall.
+ *
+ * The v forms have their blocks in |parts|: allgatherv, gatherv, alltoallv
+ * where they lie in the receive buffer; scatterv, reduce_scatterv where they
+ * lie in the send buffer.  alltoallv sends from |send_parts|.  The others leave
+ * both alone.  In gatherv and scatterv only the root knows |parts|; the others
+ * have |count| for their own block, and so has the root.
+ */
+typedef struct nx_coll {
+    nx_coll_kind kind;
+    uint32_t rank, size;
+    uint32_t root;
+    size_t count;
+    nx_split parts, send_parts;
+    bool in_place; /* the input is in NX_SPACE_RECV, as NEXAR_IN_PLACE says */
+    bool average;  /* the op is NEXAR_AVG: divide once, before the result is spread */
+    bool hook;     /* allreduce as rs_ag: call the caller's hook on the shard */
+} nx_coll;
+
+/* The space that holds this rank's input. */
+static inline nx_space nx_coll_input(const nx_coll *c)
+{
+    return c->in_place ? NX_SPACE_RECV : NX_SPACE_SEND;
+}
+
+typedef nexar_err (*nx_builder)(nx_sched *s, const nx_coll *c);
+
+#endif /* NX_COLL_H */

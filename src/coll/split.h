@@ -1,0 +1,41 @@
+/* split.h - a vector cut in blocks, one per rank. */
+#ifndef NX_SPLIT_H
+#define NX_SPLIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct nx_span {
+    size_t off; /* elements from the start of the vector */
+    size_t len;
+} nx_span;
+
+/*
+ * Three ways to cut:
+ *  - counts and displs, borrowed: block b is counts[b] elements at displs[b];
+ *  - each: every block has |each| elements;
+ *  - total: as even as it goes, the first blocks larger by one element.
+ */
+typedef struct nx_split {
+    uint32_t n;
+    size_t total, each;
+    const size_t *counts, *displs;
+    enum { NX_SPLIT_EVEN, NX_SPLIT_EACH, NX_SPLIT_COUNTS } how;
+} nx_split;
+
+nx_split nx_split_even(size_t total, uint32_t n);
+nx_split nx_split_each(size_t each, uint32_t n);
+nx_split nx_split_counts(const size_t *counts, const size_t *displs, uint32_t n);
+
+/* Block |b|. */
+nx_span nx_split_at(const nx_split *split, uint32_t b);
+
+/* Blocks [first, last) as one span, where they lie one behind the other: any
+ * split but one with displs that say otherwise. */
+nx_span nx_split_range(const nx_split *split, uint32_t first, uint32_t last);
+
+/* Elements of all blocks together, and of the largest one. */
+size_t nx_split_sum(const nx_split *split);
+size_t nx_split_max(const nx_split *split);
+
+#endif /* NX_SPLIT_H */
