@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/vec.h"
 
 /* A unit and what one of it is worth.  The longest spelling of a list comes
  * first where one is the beginning of another. */
@@ -227,27 +228,29 @@ const char *nx_format_rate(uint64_t bits, char *buf)
     return format_amount(bits, rate_units, RATE_UNITS, buf);
 }
 
+const char *nx_format_uint(uint64_t value, char *buf)
+{
+    (void)snprintf(buf, NX_NUMBER_ROOM, "%llu", (unsigned long long)value);
+    return buf;
+}
+
+const nx_number nx_numbers[NX_NUMBER_KINDS] = {
+    [NX_NUMBER_UINT] = {nx_parse_uint, nx_format_uint, "a whole number"},
+    [NX_NUMBER_SIZE] = {nx_parse_size, nx_format_size, "a size such as 64k, 8m or 1g"},
+    [NX_NUMBER_DURATION] = {nx_parse_duration, nx_format_duration,
+                            "a duration such as 20us, 5ms or 1.5s"},
+    [NX_NUMBER_RATE] = {nx_parse_rate, nx_format_rate, "bits per second such as 100m or 10g"},
+};
+
 /* Room for |more| bytes behind the text. */
 static bool text_reserve(nx_text *t, size_t more)
 {
-    size_t room = (t->room == 0) ? 64 : t->room;
-    char *data;
+    char *data = nx_vec_grow(t->data, &t->room, t->len + more, 1);
 
-    if (more > SIZE_MAX / 2 - t->len) {
-        return false;
-    }
-    while (room < t->len + more) {
-        room *= 2;
-    }
-    if (room == t->room) {
-        return true;
-    }
-    data = nx_grow(t->data, room, 1);
     if (data == NULL) {
         return false;
     }
     t->data = data;
-    t->room = room;
     return true;
 }
 

@@ -41,6 +41,24 @@ enum { NX_NUMBER_ROOM = 32 }; /* what the writers below need at most */
 const char *nx_format_size(uint64_t bytes, char *buf);
 const char *nx_format_duration(uint64_t ns, char *buf);
 const char *nx_format_rate(uint64_t bits, char *buf);
+const char *nx_format_uint(uint64_t value, char *buf);
+
+/* The kinds of numbers as a table, for tables of settings and options. */
+typedef enum nx_number_kind {
+    NX_NUMBER_UINT,
+    NX_NUMBER_SIZE,
+    NX_NUMBER_DURATION,
+    NX_NUMBER_RATE,
+    NX_NUMBER_KINDS
+} nx_number_kind;
+
+typedef struct nx_number {
+    bool (*parse)(const char *text, uint64_t *out);
+    const char *(*format)(uint64_t value, char *buf);
+    const char *accepted; /* "a size such as 64k, 8m or 1g" */
+} nx_number;
+
+extern const nx_number nx_numbers[NX_NUMBER_KINDS];
 
 /* A text that grows.  Zero-initialised is empty; errors stick: after one,
  * nothing is added, and nx_text_str returns NULL. */

@@ -8,27 +8,23 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 
-typedef bool (*parse_number)(const char *text, uint64_t *out);
-typedef const char *(*format_number)(uint64_t value, char *buf);
-
-static const char *format_uint(uint64_t value, char *buf)
+static const nx_number *number_of(const nx_option *row)
 {
-    (void)snprintf(buf, NX_NUMBER_ROOM, "%llu", (unsigned long long)value);
-    return buf;
+    switch (row->kind) {
+    case NX_OPTION_UINT:
+        return &nx_numbers[NX_NUMBER_UINT];
+    case NX_OPTION_SIZE:
+        return &nx_numbers[NX_NUMBER_SIZE];
+    case NX_OPTION_DURATION:
+        return &nx_numbers[NX_NUMBER_DURATION];
+    case NX_OPTION_RATE:
+        return &nx_numbers[NX_NUMBER_RATE];
+    case NX_OPTION_FLAG:
+    case NX_OPTION_TEXT:
+        break;
+    }
+    return NULL;
 }
-
-/* What the kinds with a number differ in. */
-static const struct number {
-    parse_number parse;
-    format_number format;
-    const char *accepted;
-} numbers[] = {
-    [NX_OPTION_UINT] = {nx_parse_uint, format_uint, "a whole number"},
-    [NX_OPTION_SIZE] = {nx_parse_size, nx_format_size, "a size such as 64k, 8m or 1g"},
-    [NX_OPTION_DURATION] = {nx_parse_duration, nx_format_duration,
-                            "a duration such as 20us, 5ms or 1.5s"},
-    [NX_OPTION_RATE] = {nx_parse_rate, nx_format_rate, "bits per second such as 100m or 10g"},
-};
 
 /* The row that "name" or "name=value" of |arg| (behind its dashes) means. */
 static const nx_option *find(const nx_options *o, const char *arg)
@@ -71,7 +67,7 @@ static int unknown(const nx_options *o, const char *arg)
 
 static int set_number(const nx_options *o, const nx_option *row, const char *value)
 {
-    const struct number *number = &numbers[row->kind];
+    const nx_number *number = number_of(row);
     uint64_t most = (row->max == 0) ? UINT64_MAX : row->max;
     char min[NX_NUMBER_ROOM], max[NX_NUMBER_ROOM];
     uint64_t parsed;
@@ -190,7 +186,7 @@ static void print_default(const nx_option *row)
         return;
     }
     if (*(uint64_t *)row->out != 0) {
-        (void)printf(" (default %s)", numbers[row->kind].format(*(uint64_t *)row->out, number));
+        (void)printf(" (default %s)", number_of(row)->format(*(uint64_t *)row->out, number));
     }
 }
 
