@@ -21,8 +21,8 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                            .type = NX_SETTING_RULES,
                            .preset = "",
                            .unit = "",
-                           .help = "rules before the table of selection: collective:from-to:"
-                                   "algorithm,..."},
+                           .help =
+                               "rules that go before the table below: allreduce:0-16k:recdbl,..."},
     [NX_SET_SEGMENT] = {.name = "segment",
                         .type = NX_SETTING_NUMBER,
                         .preset = "256k",
