@@ -6,9 +6,11 @@
  *    code.  nexar_last_error() gives the calling thread one sentence that says
  *    what was wrong and what would have been accepted.
  *  - A call that fails leaves its outputs untouched, unless it says otherwise.
- *  - Handles are opaque.  What a *_create call returns is the caller's, and is
- *    given back by the call named beside it.
+ *  - Handles are opaque.  What *_create, _init or an i-call returns is the
+ *    caller's, and is given back by the call named beside it.
  *  - Every function may be called from any thread.
+ *  - No call blocks for ever: each one ends, by completion, by its timeout or by
+ *    the failure of a rank that it needs.
  *  - Sizes are bytes where the parameter is called bytes, elements where it is
  *    called count.
  */
@@ -38,23 +40,23 @@ extern "C" {
  * COMM error the communicator must be shrunk or updated, after a LIB error
  * only nexar_finalize() is left.
  */
-#define NEXAR_ERROR_LIST(X)                                             \
-    X(INVAL, -1, OP, "invalid argument")                                \
-    X(NOMEM, -2, OP, "out of memory")                                   \
-    X(TIMEDOUT, -3, OP, "timed out")                                    \
-    X(PEER, -4, PEER, "a rank that the operation needs has failed")     \
-    X(REVOKED, -5, COMM, "the communicator was revoked")                \
-    X(TRUNC, -6, OP, "message is larger than the receive buffer")       \
-    X(MISMATCH, -7, COMM, "ranks called different collectives")         \
-    X(AUTH, -8, PEER, "token, certificate or identity refused")         \
-    X(PROTO, -9, PEER, "malformed or unexpected data on the wire")      \
-    X(CONNECT, -10, PEER, "no route to a peer or to the seed")          \
-    X(CANCELED, -11, OP, "canceled")                                    \
-    X(NOTSUP, -12, OP, "not supported")                                 \
-    X(NOHANDLER, -13, OP, "the function is not registered over there")  \
-    X(REMOTE, -14, OP, "the handler over there returned an error")      \
-    X(DEVICE, -15, COMM, "the device adapter failed")                   \
-    X(SYS, -16, OP, "a system call failed")                             \
+#define NEXAR_ERROR_LIST(X)                                            \
+    X(INVAL, -1, OP, "invalid argument")                               \
+    X(NOMEM, -2, OP, "out of memory")                                  \
+    X(TIMEDOUT, -3, OP, "timed out")                                   \
+    X(PEER, -4, PEER, "a rank that the operation needs has failed")    \
+    X(REVOKED, -5, COMM, "the communicator was revoked")               \
+    X(TRUNC, -6, OP, "message is larger than the receive buffer")      \
+    X(MISMATCH, -7, COMM, "ranks called different collectives")        \
+    X(AUTH, -8, PEER, "token, certificate or identity refused")        \
+    X(PROTO, -9, PEER, "malformed or unexpected data on the wire")     \
+    X(CONNECT, -10, PEER, "no route to a peer or to the seed")         \
+    X(CANCELED, -11, OP, "canceled")                                   \
+    X(NOTSUP, -12, OP, "not supported")                                \
+    X(NOHANDLER, -13, OP, "the function is not registered over there") \
+    X(REMOTE, -14, OP, "the handler over there returned an error")     \
+    X(DEVICE, -15, COMM, "the device adapter failed")                  \
+    X(SYS, -16, OP, "a system call failed")                            \
     X(INTERNAL, -17, LIB, "a bug in nexar")
 
 typedef enum nexar_err {
@@ -178,6 +180,182 @@ NEXAR_API nexar_err nexar_config_get(const nexar_config *cfg, const char *name, 
 
 /* NULL is allowed. */
 NEXAR_API void nexar_config_free(nexar_config *cfg);
+
+/* ---- joining and leaving a cluster -------------------------------------- */
+
+typedef struct nexar_comm nexar_comm;
+
+/*
+ * Joins the cluster that |cfg| names in its setting "join", and returns the
+ * world communicator when all ranks are there.  NULL is a config made from the
+ * environment alone; |cfg| is only read.  With no cluster named anywhere the
+ * world is this process alone.  The caller leaves with nexar_finalize().
+ *
+ * NEXAR_EINVAL
+ *     A setting: the join string, a rank that is taken or too high, an interface
+ *     that is not there.
+ * NEXAR_ECONNECT
+ *     The seed does not answer; the sentence names the addresses that were tried.
+ * NEXAR_EAUTH
+ *     The seed has another key than the join string says, or refused the token.
+ * NEXAR_EPROTO
+ *     The seed speaks another version.
+ * NEXAR_ETIMEDOUT
+ *     Not all ranks came within "formation_timeout"; names those missing.
+ * NEXAR_ENOMEM, NEXAR_ESYS
+ *     No memory, no descriptors, no socket.
+ */
+NEXAR_API nexar_err nexar_init(const nexar_config *cfg, nexar_comm **world);
+
+/*
+ * Leaves: waits for what this rank has sent, tells the others, closes all links
+ * and frees every communicator made from |world|.  Receives that are still
+ * pending end with NEXAR_ECANCELED; their requests must have been waited for or
+ * are freed here.  No other thread may be in a call on this world.  The world is
+ * gone whatever is returned; NULL is allowed.
+ *
+ * NEXAR_EPEER
+ *     A rank failed before it had taken all that was sent to it.
+ */
+NEXAR_API nexar_err nexar_finalize(nexar_comm *world);
+
+/*
+ * |n| ranks inside this process, over the real transports on loopback: for tests
+ * and examples.  |worlds| has room for |n| handles, worlds[i] is rank i, and each
+ * is finalized by itself.  |cfg| as in nexar_init(); its "join", "rank" and
+ * "world_size" are not used.  Errors as there; on error no rank is left.
+ */
+NEXAR_API nexar_err nexar_init_local(int n, const nexar_config *cfg, nexar_comm *worlds[]);
+
+/* This process's rank, and how many there are.  -1 for NULL. */
+NEXAR_API int nexar_rank(const nexar_comm *comm);
+NEXAR_API int nexar_size(const nexar_comm *comm);
+
+/* ---- point to point ------------------------------------------------------
+ * Messages from one rank with one tag arrive in the order sent.  A receive takes
+ * the oldest message that matches; messages that match nothing yet wait, bounded
+ * by backpressure on the sender, never by loss.  A rank may send to itself.
+ *
+ * These errors are common to all calls here:
+ *
+ * NEXAR_EINVAL
+ *     A rank that is not in the communicator, a tag of NEXAR_ANY_TAG in a send,
+ *     NULL for memory of more than 0 bytes.
+ * NEXAR_EPEER, NEXAR_ECONNECT, NEXAR_EPROTO
+ *     The other rank has failed or left, cannot be reached, or sent what no
+ *     nexar sends.
+ * NEXAR_ENOMEM
+ *     Out of memory.
+ */
+
+#define NEXAR_ANY_SOURCE (-1)
+#define NEXAR_ANY_TAG    UINT64_MAX
+
+typedef struct nexar_status {
+    int source;
+    uint64_t tag;
+    size_t bytes; /* of the message, also when it was larger than the buffer */
+} nexar_status;
+
+typedef struct nexar_request nexar_request;
+
+/* Sends; returns when |buf| may be reused, which says nothing of whether the
+ * message was received. */
+NEXAR_API nexar_err nexar_send(nexar_comm *comm, const void *buf, size_t bytes, int dest,
+                               uint64_t tag);
+
+/*
+ * Receives a message of at most |bytes| bytes from |source| (or
+ * NEXAR_ANY_SOURCE) with |tag| (or NEXAR_ANY_TAG).  |status| may be NULL.
+ *
+ * NEXAR_ETRUNC
+ *     The message was larger: its beginning is in |buf|, the rest is lost, and
+ *     |status| is set.
+ */
+NEXAR_API nexar_err nexar_recv(nexar_comm *comm, void *buf, size_t bytes, int source, uint64_t tag,
+                               nexar_status *status);
+
+/* Both at once, so that two ranks that exchange cannot block each other.  The
+ * buffers must not overlap.  The first error, after both have ended. */
+NEXAR_API nexar_err nexar_sendrecv(nexar_comm *comm, const void *sendbuf, size_t sendbytes,
+                                   int dest, uint64_t sendtag, void *recvbuf, size_t recvbytes,
+                                   int source, uint64_t recvtag, nexar_status *status);
+
+/* The same without waiting: the buffer is nexar's until the request has been
+ * waited for, or tested true. */
+NEXAR_API nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
+                                uint64_t tag, nexar_request **req);
+NEXAR_API nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uint64_t tag,
+                                nexar_request **req);
+
+/* Waits for a message that a receive would take, and leaves it; iprobe only
+ * looks.  |status| may be NULL, and is set when there is one. */
+NEXAR_API nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *status);
+NEXAR_API nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
+                                 nexar_status *status);
+
+/* Scattered memory: the |n| regions are one message, gathered and scattered
+ * without a copy in between.  Either side may be scattered and the other not. */
+typedef struct nexar_iov {
+    void *ptr;
+    size_t bytes;
+} nexar_iov;
+NEXAR_API nexar_err nexar_sendv(nexar_comm *comm, const nexar_iov *iov, size_t n, int dest,
+                                uint64_t tag);
+NEXAR_API nexar_err nexar_recvv(nexar_comm *comm, const nexar_iov *iov, size_t n, int source,
+                                uint64_t tag, nexar_status *status);
+
+/*
+ * Waits until |*req| has completed, gives its outcome, frees it and sets |*req|
+ * to NULL; of a request that is NULL already the outcome is NEXAR_OK.  |status|
+ * may be NULL; it is set for receives and probes that got a message.  One thread
+ * waits for a request.
+ */
+NEXAR_API nexar_err nexar_wait(nexar_request **req, nexar_status *status);
+
+/* The same without waiting: |*done| says whether it had completed.  NEXAR_OK
+ * with |*done| false leaves the request alone. */
+NEXAR_API nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status);
+
+/* Waits for all |n|; returns the first error in order of the array, after all
+ * have ended.  Those that are NULL are passed over. */
+NEXAR_API nexar_err nexar_wait_all(size_t n, nexar_request *reqs[]);
+
+/* Waits until one has completed, and gives that one's |*index| and outcome.
+ * NEXAR_EINVAL with |*index| = n: all are NULL. */
+NEXAR_API nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index,
+                                   nexar_status *status);
+
+/* Asks for an end: a request that can still be ended completes with
+ * NEXAR_ECANCELED, another runs on.  It must be waited for in either case. */
+NEXAR_API nexar_err nexar_cancel(nexar_request *req);
+
+/* For event loops: |*fd| is readable (poll, epoll) whenever requests of this
+ * world have completed that were not yet waited for or tested.  It belongs to
+ * the world: neither read it nor close it.  NEXAR_ESYS: no descriptor. */
+NEXAR_API nexar_err nexar_event_fd(nexar_comm *world, int *fd);
+
+/* ---- the seed ----------------------------------------------------------------
+ * What `nexar seed` runs, for programs that embed it: it admits those who hold
+ * the token, signs their certificates, and hands out ranks.  No data passes
+ * through it. */
+
+typedef struct nexar_seed nexar_seed;
+
+/*
+ * Starts a seed for "world_size" ranks (which must be set), on "listen",
+ * "port_range", "interfaces", "advertise", in a thread of its own.  The caller
+ * gives it back with nexar_seed_stop(); members run on without it.
+ *
+ * NEXAR_EINVAL, NEXAR_ESYS (an address that is in use), NEXAR_ENOMEM
+ */
+NEXAR_API nexar_err nexar_seed_start(const nexar_config *cfg, nexar_seed **seed);
+
+/* What others join with: addresses, token and pinned key, as one string for the
+ * setting "join".  It is a secret.  NEXAR_ETRUNC: |size| is too small (1024 is
+ * always enough). */
+NEXAR_API nexar_err nexar_seed_join_string(const nexar_seed *seed, char *buf, size_t size);
+NEXAR_API void nexar_seed_stop(nexar_seed *seed);
 
 #ifdef __cplusplus
 }

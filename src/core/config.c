@@ -13,8 +13,8 @@
 
 enum { SHOWN = 120 }; /* so much of a bad value is repeated in its error */
 
-/* Numbers and choices are kept parsed; a text, which only rules have, beside
- * what it was parsed into. */
+/* Numbers and choices are kept parsed; texts as they are, rules beside what they
+ * were parsed into. */
 typedef struct holding {
     nx_origin origin;
     uint64_t number; /* or the place among the choices */
@@ -78,6 +78,12 @@ static nexar_err parse_rules(const char *text, const char *what, holding *out)
     return NEXAR_OK;
 }
 
+static nexar_err copy_text(const char *text, const char *what, holding *out)
+{
+    out->text = nx_strdup(text);
+    return (out->text == NULL) ? nx_fail_nomem(what) : NEXAR_OK;
+}
+
 /* |what|: the setting as errors call it, with its variable if it came from
  * there. */
 static nexar_err parse_value(const nx_setting *s, const char *text, const char *what, holding *out)
@@ -94,6 +100,11 @@ static nexar_err parse_value(const nx_setting *s, const char *text, const char *
         break;
     case NX_SETTING_RULES:
         return parse_rules(text, what, out);
+    case NX_SETTING_TEXT:
+        if ((s->check == NULL) || s->check(text)) {
+            return copy_text(text, what, out);
+        }
+        break;
     }
     if (!good) {
         return nx_fail(NEXAR_EINVAL, "%s: \"%.*s\" is not accepted; give %s", what, SHOWN, text,
@@ -289,6 +300,25 @@ void nexar_config_free(nexar_config *cfg)
     nx_free(cfg);
 }
 
+nexar_err nx_config_copy(const nexar_config *cfg, nexar_config **out)
+{
+    nexar_config *made = nx_zalloc(sizeof(*made));
+    nexar_err err = (made == NULL) ? nx_fail_nomem("a config") : NEXAR_OK;
+
+    for (int id = 0; (id < NX_SETTINGS) && (err == NEXAR_OK); id++) {
+        char buf[NX_NUMBER_ROOM];
+
+        err = set(made, (nx_setting_id)id, nx_config_text(cfg, (nx_setting_id)id, buf),
+                  cfg->values[id].origin);
+    }
+    if (err != NEXAR_OK) {
+        nexar_config_free(made);
+        return err;
+    }
+    *out = made;
+    return NEXAR_OK;
+}
+
 /* ---- for the rest of nexar ---------------------------------------------- */
 
 nx_origin nx_config_origin(const nexar_config *cfg, nx_setting_id id)
@@ -314,6 +344,7 @@ const char *nx_config_text(const nexar_config *cfg, nx_setting_id id, char *buf)
     case NX_SETTING_NUMBER:
         return nx_numbers[s->number].format(v->number, buf);
     case NX_SETTING_RULES:
+    case NX_SETTING_TEXT:
         break;
     }
     return (v->text == NULL) ? "" : v->text;

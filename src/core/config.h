@@ -16,6 +16,9 @@
 
 typedef enum nx_origin { NX_ORIGIN_DEFAULT, NX_ORIGIN_ENVIRONMENT, NX_ORIGIN_SET } nx_origin;
 
+/* A copy, given back with nexar_config_free().  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_config_copy(const nexar_config *cfg, nexar_config **out);
+
 /* Where the value of |id| came from, and the word for it: "default",
  * "environment", "set". */
 nx_origin nx_config_origin(const nexar_config *cfg, nx_setting_id id);

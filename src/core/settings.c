@@ -7,8 +7,82 @@
 
 #include "base/nearest.h"
 
+enum { MAX_RANKS = 65536 };
+#define MAX_SPIN_NS UINT64_C(1000000000)
+
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
+
+/* ---- texts with a form of their own --------------------------------------- */
+
+uint32_t nx_setting_rank(const char *text)
+{
+    uint64_t rank = 0;
+
+    return nx_parse_uint(text, &rank) ? (uint32_t)rank : UINT32_MAX;
+}
+
+static bool is_rank(const char *text)
+{
+    uint64_t rank;
+
+    return (strcmp(text, "auto") == 0) || (nx_parse_uint(text, &rank) && (rank < MAX_RANKS));
+}
+
+static bool parse_ports(const char *text, uint64_t *first, uint64_t *last)
+{
+    char copy[16];
+    char *dash;
+
+    if (strlen(text) >= sizeof(copy)) {
+        return false;
+    }
+    (void)snprintf(copy, sizeof(copy), "%s", text);
+    dash = strchr(copy, '-');
+    if (dash != NULL) {
+        *dash++ = '\0';
+    }
+    return nx_parse_uint(copy, first) && nx_parse_uint((dash == NULL) ? copy : dash, last) &&
+           (*first <= *last) && (*last <= UINT16_MAX) && ((*first != 0) || (*last == 0));
+}
+
+void nx_setting_port_range(const char *text, uint16_t *first, uint16_t *last)
+{
+    uint64_t lo = 0, hi = 0;
+
+    (void)parse_ports(text, &lo, &hi);
+    *first = (uint16_t)lo;
+    *last = (uint16_t)hi;
+}
+
+static bool is_port_range(const char *text)
+{
+    uint64_t first, last;
+
+    return parse_ports(text, &first, &last);
+}
+
+uint64_t nx_setting_spin(const char *text)
+{
+    uint64_t ns = 0;
+
+    return nx_parse_duration(text, &ns) ? ns : UINT64_MAX;
+}
+
+static bool is_spin(const char *text)
+{
+    uint64_t ns;
+
+    return (strcmp(text, "auto") == 0) || (nx_parse_duration(text, &ns) && (ns <= MAX_SPIN_NS));
+}
+
+/* A list of transports, each once; more of them will come. */
+static bool is_transports(const char *text)
+{
+    return (strcmp(text, "auto") == 0) || (strcmp(text, "quic") == 0);
+}
+
+/* ---- the table -------------------------------------------------------------- */
 
 const nx_setting nx_settings[NX_SETTINGS] = {
     [NX_SET_LOG] = {.name = "log",
@@ -37,6 +111,103 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                         .unit = "",
                         .choices = kernel_paths,
                         .help = "which reduction kernels run; auto takes the best of this machine"},
+    [NX_SET_JOIN] = {.name = "join",
+                     .type = NX_SETTING_TEXT,
+                     .preset = "",
+                     .unit = "",
+                     .accepted = "what `nexar seed` prints: nexar://TOKEN@host:port/?pin=KEY",
+                     .secret = true,
+                     .help = "the cluster to join; empty: this process is a world of its own"},
+    [NX_SET_RANK] = {.name = "rank",
+                     .type = NX_SETTING_TEXT,
+                     .preset = "auto",
+                     .unit = "",
+                     .check = is_rank,
+                     .accepted = "auto, or a whole number from 0 to 65535",
+                     .help = "the rank to ask for; auto: in order of arrival"},
+    [NX_SET_WORLD_SIZE] = {.name = "world_size",
+                           .type = NX_SETTING_NUMBER,
+                           .preset = "0",
+                           .unit = "ranks",
+                           .number = NX_NUMBER_UINT,
+                           .max = MAX_RANKS,
+                           .help = "how many ranks the world has; 0: what the seed says"},
+    [NX_SET_FORMATION_TIMEOUT] = {.name = "formation_timeout",
+                                  .type = NX_SETTING_NUMBER,
+                                  .preset = "1m",
+                                  .unit = "",
+                                  .number = NX_NUMBER_DURATION,
+                                  .min = UINT64_C(100000000),
+                                  .max = UINT64_C(24) * 3600 * 1000000000,
+                                  .help = "how long to wait for all ranks to come"},
+    [NX_SET_LISTEN] = {.name = "listen",
+                       .type = NX_SETTING_TEXT,
+                       .preset = "",
+                       .unit = "",
+                       .accepted = "an address with or without port, such as 10.0.0.7 or [::]:4433",
+                       .help = "the address to bind; empty: all, IPv6 and IPv4"},
+    [NX_SET_PORT_RANGE] = {.name = "port_range",
+                           .type = NX_SETTING_TEXT,
+                           .preset = "0",
+                           .unit = "",
+                           .check = is_port_range,
+                           .accepted = "0, a port, or first-last, such as 4400-4500",
+                           .help = "the UDP ports to try; 0: any"},
+    [NX_SET_INTERFACES] = {.name = "interfaces",
+                           .type = NX_SETTING_TEXT,
+                           .preset = "",
+                           .unit = "",
+                           .accepted = "names and networks, such as eth0,10.0.0.0/8",
+                           .help = "the interfaces whose addresses are told to others; empty: all"},
+    [NX_SET_ADVERTISE] = {.name = "advertise",
+                          .type = NX_SETTING_TEXT,
+                          .preset = "",
+                          .unit = "",
+                          .accepted = "addresses, such as 198.51.100.7 or 198.51.100.7:4433",
+                          .help = "addresses to tell others instead of those of the interfaces"},
+    [NX_SET_TRANSPORTS] = {.name = "transports",
+                           .type = NX_SETTING_TEXT,
+                           .preset = "auto",
+                           .unit = "",
+                           .check = is_transports,
+                           .accepted = "auto or quic",
+                           .help = "what may carry messages, in order of preference"},
+    [NX_SET_UNEXPECTED] = {.name = "unexpected",
+                           .type = NX_SETTING_NUMBER,
+                           .preset = "64m",
+                           .unit = "bytes",
+                           .number = NX_NUMBER_SIZE,
+                           .min = UINT64_C(1) << 20,
+                           .max = UINT64_C(1) << 40,
+                           .help = "how much that nobody has asked for is held; then senders wait"},
+    [NX_SET_INLINE] = {.name = "inline",
+                       .type = NX_SETTING_NUMBER,
+                       .preset = "8k",
+                       .unit = "bytes",
+                       .number = NX_NUMBER_SIZE,
+                       .max = UINT64_C(32) << 10,
+                       .help = "messages up to this are copied, and sent with their envelope"},
+    [NX_SET_EAGER] = {.name = "eager",
+                      .type = NX_SETTING_NUMBER,
+                      .preset = "256k",
+                      .unit = "bytes",
+                      .number = NX_NUMBER_SIZE,
+                      .max = UINT64_C(64) << 20,
+                      .help = "how much of a message is sent before its receiver asks for it"},
+    [NX_SET_SPIN] = {.name = "spin",
+                     .type = NX_SETTING_TEXT,
+                     .preset = "auto",
+                     .unit = "",
+                     .check = is_spin,
+                     .accepted = "auto, 0, or a duration up to 1s, such as 50us",
+                     .help = "how long a wait polls before it sleeps; auto: not when ranks "
+                             "outnumber cores"},
+    [NX_SET_QLOG_DIR] = {.name = "qlog_dir",
+                         .type = NX_SETTING_TEXT,
+                         .preset = "",
+                         .unit = "",
+                         .accepted = "a folder",
+                         .help = "where to write a qlog file for each connection; empty: none"},
 };
 
 nx_setting_id nx_setting_find(const char *name)
@@ -89,6 +260,9 @@ const char *nx_setting_accepted(const nx_setting *s, char *buf)
     case NX_SETTING_RULES:
         (void)snprintf(buf, NX_ACCEPTED_ROOM,
                        "rules such as allreduce:0-16k:recdbl,allreduce:16k-:ring");
+        break;
+    case NX_SETTING_TEXT:
+        (void)snprintf(buf, NX_ACCEPTED_ROOM, "%s", s->accepted);
         break;
     }
     return buf;

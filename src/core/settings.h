@@ -8,6 +8,7 @@
 #ifndef NX_SETTINGS_H
 #define NX_SETTINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,13 +19,28 @@ typedef enum nx_setting_id {
     NX_SET_ALGORITHMS,
     NX_SET_SEGMENT,
     NX_SET_KERNELS,
+    NX_SET_JOIN,
+    NX_SET_RANK,
+    NX_SET_WORLD_SIZE,
+    NX_SET_FORMATION_TIMEOUT,
+    NX_SET_LISTEN,
+    NX_SET_PORT_RANGE,
+    NX_SET_INTERFACES,
+    NX_SET_ADVERTISE,
+    NX_SET_TRANSPORTS,
+    NX_SET_UNEXPECTED,
+    NX_SET_INLINE,
+    NX_SET_EAGER,
+    NX_SET_SPIN,
+    NX_SET_QLOG_DIR,
     NX_SETTINGS
 } nx_setting_id;
 
 typedef enum nx_setting_type {
     NX_SETTING_CHOICE, /* one of |choices|, in any case */
     NX_SETTING_NUMBER, /* of the kind |number|, from |min| to |max| */
-    NX_SETTING_RULES   /* a text that nx_rules_parse (coll/select.h) accepts */
+    NX_SETTING_RULES,  /* a text that nx_rules_parse (coll/select.h) accepts */
+    NX_SETTING_TEXT    /* a text that |check| accepts */
 } nx_setting_type;
 
 typedef struct nx_setting {
@@ -35,7 +51,10 @@ typedef struct nx_setting {
     const char *const *choices; /* ends with NULL */
     nx_number_kind number;
     uint64_t min, max;
-    const char *help; /* one line */
+    bool (*check)(const char *text); /* NULL: any text */
+    const char *accepted;            /* by |check|, in words */
+    bool secret;                     /* its value is not printed */
+    const char *help;                /* one line */
 } nx_setting;
 
 extern const nx_setting nx_settings[NX_SETTINGS];
@@ -49,6 +68,13 @@ const char *nx_setting_near(const char *name);
 /* What |s| accepts: "error, warn, info or debug". */
 enum { NX_ACCEPTED_ROOM = 256 };
 const char *nx_setting_accepted(const nx_setting *s, char *buf);
+
+/* Reads the parts of settings that are texts with a form of their own; they are
+ * well-formed, since the settings were checked.  A rank that is "auto" is
+ * UINT32_MAX; a range that is "0" is 0 and 0; "auto" spin is UINT64_MAX. */
+uint32_t nx_setting_rank(const char *text);
+void nx_setting_port_range(const char *text, uint16_t *first, uint16_t *last);
+uint64_t nx_setting_spin(const char *text);
 
 enum { NX_VARIABLE_ROOM = 64 };
 /* The environment variable of |name|: "segment" -> "NEXAR_SEGMENT". */

@@ -1,0 +1,61 @@
+/* comm.c - communicators. */
+#include "core/comm.h"
+
+#include "base/alloc.h"
+
+nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out)
+{
+    nexar_comm *comm = nx_zalloc(sizeof(*comm));
+
+    if (comm == NULL) {
+        return nx_fail_nomem("a communicator");
+    }
+    comm->world = world;
+    comm->rank = world->rank;
+    comm->size = world->size;
+    nx_list_init(&comm->link);
+    *out = comm;
+    return NEXAR_OK;
+}
+
+static void destroy(nexar_comm *comm)
+{
+    if (comm != NULL) {
+        nx_free(comm->peers);
+        nx_free(comm);
+    }
+}
+
+void nx_comms_free(nx_world *world)
+{
+    while (!nx_list_empty(&world->comms)) {
+        nexar_comm *comm = nx_list_entry(world->comms.next, nexar_comm, link);
+
+        nx_list_remove(&comm->link);
+        destroy(comm);
+    }
+    destroy(world->comm);
+}
+
+uint32_t nx_comm_rank_of(const nexar_comm *comm, uint32_t peer)
+{
+    uint32_t rank = 0;
+
+    if (comm->peers == NULL) {
+        return peer;
+    }
+    while (comm->peers[rank] != peer) {
+        rank++;
+    }
+    return rank;
+}
+
+int nexar_rank(const nexar_comm *comm)
+{
+    return (comm == NULL) ? -1 : (int)comm->rank;
+}
+
+int nexar_size(const nexar_comm *comm)
+{
+    return (comm == NULL) ? -1 : (int)comm->size;
+}

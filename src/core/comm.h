@@ -1,0 +1,38 @@
+/* comm.h - a communicator: some ranks of a world, in an order of their own. */
+#ifndef NX_COMM_H
+#define NX_COMM_H
+
+#include "core/world.h"
+
+/* Kinds of messages inside a communicator: they never meet. */
+enum { NX_KIND_USER = 1 };
+
+struct nexar_comm {
+    nx_world *world;
+    uint32_t id; /* in every message; the world's is 0 */
+    uint32_t rank, size;
+    uint32_t *peers; /* by rank: the rank in the world; NULL: the same */
+    nx_list link;    /* in world->comms */
+};
+
+/* The communicator of all ranks.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out);
+/* Frees all communicators of |world|. */
+void nx_comms_free(nx_world *world);
+
+/* |rank| of |comm| as a peer of the message engine. */
+static inline uint32_t nx_comm_peer(const nexar_comm *comm, uint32_t rank)
+{
+    return (comm->peers == NULL) ? rank : comm->peers[rank];
+}
+
+/* The rank that |peer| has in |comm|, of which it is a member. */
+uint32_t nx_comm_rank_of(const nexar_comm *comm, uint32_t peer);
+
+/* The context of the application's own messages. */
+static inline nx_context nx_comm_user(const nexar_comm *comm)
+{
+    return (nx_context){.comm = comm->id, .kind = NX_KIND_USER, .class = NX_CLASS_USER};
+}
+
+#endif /* NX_COMM_H */

@@ -1,0 +1,400 @@
+/* p2p.c - point to point: the public calls, blocking and not. */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "core/request.h"
+
+enum { SMALL = 16 }; /* regions that need no memory of their own */
+
+/* ---- arguments ------------------------------------------------------------------- */
+
+static nexar_err check_comm(const char *name, const nexar_comm *comm)
+{
+    return (comm == NULL) ? nx_fail(NEXAR_EINVAL, "%s: comm is NULL", name) : NEXAR_OK;
+}
+
+static nexar_err check_dest(const char *name, const nexar_comm *comm, int dest, uint64_t tag)
+{
+    nexar_err err = check_comm(name, comm);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if ((dest < 0) || ((uint32_t)dest >= comm->size)) {
+        return nx_fail(NEXAR_EINVAL, "%s: there is no rank %d; ranks are 0 to %" PRIu32, name, dest,
+                       comm->size - 1);
+    }
+    if (tag == NEXAR_ANY_TAG) {
+        return nx_fail(NEXAR_EINVAL, "%s: NEXAR_ANY_TAG is for receiving; give a tag below it",
+                       name);
+    }
+    return NEXAR_OK;
+}
+
+static nexar_err check_source(const char *name, const nexar_comm *comm, int source)
+{
+    nexar_err err = check_comm(name, comm);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if ((source != NEXAR_ANY_SOURCE) && ((source < 0) || ((uint32_t)source >= comm->size))) {
+        return nx_fail(NEXAR_EINVAL,
+                       "%s: there is no rank %d; ranks are 0 to %" PRIu32 ", or NEXAR_ANY_SOURCE",
+                       name, source, comm->size - 1);
+    }
+    return NEXAR_OK;
+}
+
+static nexar_err check_memory(const char *name, const void *ptr, size_t bytes)
+{
+    return ((ptr == NULL) && (bytes != 0))
+               ? nx_fail(NEXAR_EINVAL, "%s: the buffer of %zu bytes is NULL", name, bytes)
+               : NEXAR_OK;
+}
+
+static nexar_err check_regions(const char *name, const nexar_iov *iov, size_t n)
+{
+    size_t sum = 0;
+
+    if ((iov == NULL) && (n != 0)) {
+        return nx_fail(NEXAR_EINVAL, "%s: iov of %zu regions is NULL", name, n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        nexar_err err = check_memory(name, iov[i].ptr, iov[i].bytes);
+
+        if (err != NEXAR_OK) {
+            return err;
+        }
+        if (iov[i].bytes > SIZE_MAX - sum) {
+            return nx_fail(NEXAR_EINVAL, "%s: the regions are more than SIZE_MAX bytes", name);
+        }
+        sum += iov[i].bytes;
+    }
+    return NEXAR_OK;
+}
+
+/* ---- starting, with the lock held ------------------------------------------------- */
+
+static void start_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, int dest,
+                       uint64_t tag)
+{
+    op->name = name;
+    op->peer = dest;
+    op->tag = tag;
+    op->sending = true;
+    nx_world_send_begin(op->comm->world);
+    nx_msg_send(op->comm->world->msg, &op->req, nx_comm_peer(op->comm, (uint32_t)dest),
+                nx_comm_user(op->comm), tag, bytes, n);
+}
+
+static uint32_t source_peer(const nexar_comm *comm, int source)
+{
+    return (source == NEXAR_ANY_SOURCE) ? NX_ANY_PEER : nx_comm_peer(comm, (uint32_t)source);
+}
+
+static void start_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, int source,
+                       uint64_t tag)
+{
+    nx_sink sink = {.iov = iov, .niov = n, .unit = 1};
+
+    for (size_t i = 0; i < n; i++) {
+        sink.room += iov[i].len;
+    }
+    op->name = name;
+    op->peer = source;
+    op->tag = tag;
+    nx_msg_recv(op->comm->world->msg, &op->req, source_peer(op->comm, source),
+                nx_comm_user(op->comm), tag, &sink);
+}
+
+/* ---- waiting for an operation of our own --------------------------------------------- */
+
+static void on_done(nx_req *req)
+{
+    nx_op *op = (nx_op *)req; /* its first member */
+
+    if (op->sending) {
+        nx_world_send_end(op->comm->world, req->err);
+    }
+}
+
+static void op_init(nx_op *op, nexar_comm *comm)
+{
+    *op = (nx_op){.comm = comm};
+    op->req.on_done = on_done;
+    op->req.event = &op->event;
+}
+
+/* Drives the world until |op| is done. */
+static void op_wait(nx_op *op)
+{
+    nx_loop *loop = op->comm->world->loop;
+
+    if (op->req.done) {
+        nx_loop_kick(loop);
+    } else {
+        (void)nx_loop_wait(loop, &op->event, UINT64_MAX);
+    }
+}
+
+static nexar_err send_bytes(nexar_comm *comm, const char *name, const nx_bytes *bytes, size_t n,
+                            int dest, uint64_t tag)
+{
+    nx_op op;
+    nexar_err err;
+
+    op_init(&op, comm);
+    nx_loop_lock(comm->world->loop);
+    start_send(&op, name, bytes, n, dest, tag);
+    op_wait(&op);
+    err = nx_op_finish(&op, NULL);
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}
+
+static nexar_err recv_spans(nexar_comm *comm, const char *name, const nx_iov_span *iov, size_t n,
+                            int source, uint64_t tag, nexar_status *status)
+{
+    nx_op op;
+    nexar_err err;
+
+    op_init(&op, comm);
+    nx_loop_lock(comm->world->loop);
+    start_recv(&op, name, iov, n, source, tag);
+    op_wait(&op);
+    err = nx_op_finish(&op, status);
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}
+
+/* ---- public, blocking ------------------------------------------------------------------ */
+
+nexar_err nexar_send(nexar_comm *comm, const void *buf, size_t bytes, int dest, uint64_t tag)
+{
+    const nx_bytes one = {.ptr = buf, .len = bytes};
+    nexar_err err = check_dest("send", comm, dest, tag);
+
+    if (err == NEXAR_OK) {
+        err = check_memory("send", buf, bytes);
+    }
+    return (err == NEXAR_OK) ? send_bytes(comm, "send", &one, 1, dest, tag) : err;
+}
+
+nexar_err nexar_recv(nexar_comm *comm, void *buf, size_t bytes, int source, uint64_t tag,
+                     nexar_status *status)
+{
+    const nx_iov_span one = {.ptr = buf, .len = bytes};
+    nexar_err err = check_source("recv", comm, source);
+
+    if (err == NEXAR_OK) {
+        err = check_memory("recv", buf, bytes);
+    }
+    return (err == NEXAR_OK) ? recv_spans(comm, "recv", &one, 1, source, tag, status) : err;
+}
+
+nexar_err nexar_sendrecv(nexar_comm *comm, const void *sendbuf, size_t sendbytes, int dest,
+                         uint64_t sendtag, void *recvbuf, size_t recvbytes, int source,
+                         uint64_t recvtag, nexar_status *status)
+{
+    const nx_bytes out = {.ptr = sendbuf, .len = sendbytes};
+    const nx_iov_span in = {.ptr = recvbuf, .len = recvbytes};
+    nexar_err err = check_dest("sendrecv", comm, dest, sendtag);
+    nx_op send, recv;
+
+    if (err == NEXAR_OK) {
+        err = check_source("sendrecv", comm, source);
+    }
+    if (err == NEXAR_OK) {
+        err = check_memory("sendrecv", sendbuf, sendbytes);
+    }
+    if (err == NEXAR_OK) {
+        err = check_memory("sendrecv", recvbuf, recvbytes);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    op_init(&send, comm);
+    op_init(&recv, comm);
+    nx_loop_lock(comm->world->loop);
+    start_recv(&recv, "sendrecv", &in, 1, source, recvtag);
+    start_send(&send, "sendrecv", &out, 1, dest, sendtag);
+    op_wait(&recv);
+    op_wait(&send);
+    err = nx_op_finish(&recv, status);
+    if (send.req.err != NEXAR_OK) {
+        err = nx_op_finish(&send, NULL);
+    }
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}
+
+/* Regions as the message engine names them: in |small| if they fit, else in
+ * memory that the caller frees.  Both structs are a pointer and a length. */
+static nx_iov_span *spans_of(const nexar_iov *iov, size_t n, nx_iov_span *small)
+{
+    nx_iov_span *spans = (n <= SMALL) ? small : nx_calloc(n, sizeof(*spans));
+
+    for (size_t i = 0; (spans != NULL) && (i < n); i++) {
+        spans[i] = (nx_iov_span){.ptr = iov[i].ptr, .len = iov[i].bytes};
+    }
+    return spans;
+}
+
+static nx_bytes *bytes_of(const nexar_iov *iov, size_t n, nx_bytes *small)
+{
+    nx_bytes *bytes = (n <= SMALL) ? small : nx_calloc(n, sizeof(*bytes));
+
+    for (size_t i = 0; (bytes != NULL) && (i < n); i++) {
+        bytes[i] = (nx_bytes){.ptr = iov[i].ptr, .len = iov[i].bytes};
+    }
+    return bytes;
+}
+
+nexar_err nexar_sendv(nexar_comm *comm, const nexar_iov *iov, size_t n, int dest, uint64_t tag)
+{
+    nx_bytes small[SMALL];
+    nx_bytes *bytes;
+    nexar_err err = check_dest("sendv", comm, dest, tag);
+
+    if (err == NEXAR_OK) {
+        err = check_regions("sendv", iov, n);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    bytes = bytes_of(iov, n, small);
+    if (bytes == NULL) {
+        return nx_fail_nomem("the regions of a sendv");
+    }
+    err = send_bytes(comm, "sendv", bytes, n, dest, tag);
+    if (bytes != small) {
+        nx_free(bytes);
+    }
+    return err;
+}
+
+nexar_err nexar_recvv(nexar_comm *comm, const nexar_iov *iov, size_t n, int source, uint64_t tag,
+                      nexar_status *status)
+{
+    nx_iov_span small[SMALL];
+    nx_iov_span *spans;
+    nexar_err err = check_source("recvv", comm, source);
+
+    if (err == NEXAR_OK) {
+        err = check_regions("recvv", iov, n);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    spans = spans_of(iov, n, small);
+    if (spans == NULL) {
+        return nx_fail_nomem("the regions of a recvv");
+    }
+    err = recv_spans(comm, "recvv", spans, n, source, tag, status);
+    if (spans != small) {
+        nx_free(spans);
+    }
+    return err;
+}
+
+/* ---- public, not blocking ----------------------------------------------------------------- */
+
+nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest, uint64_t tag,
+                      nexar_request **req)
+{
+    nexar_request *made;
+    nexar_err err = check_dest("isend", comm, dest, tag);
+
+    if (err == NEXAR_OK) {
+        err = check_memory("isend", buf, bytes);
+    }
+    if ((err == NEXAR_OK) && (req == NULL)) {
+        err = nx_fail(NEXAR_EINVAL, "isend: req is NULL");
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    made = nx_request_create(comm);
+    if (made != NULL) {
+        made->bytes = (nx_bytes){.ptr = buf, .len = bytes};
+        start_send(&made->op, "isend", &made->bytes, 1, dest, tag);
+        nx_loop_kick(comm->world->loop);
+        *req = made;
+    }
+    nx_loop_unlock(comm->world->loop);
+    return (made == NULL) ? nx_fail_nomem("a request") : NEXAR_OK;
+}
+
+nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uint64_t tag,
+                      nexar_request **req)
+{
+    nexar_request *made;
+    nexar_err err = check_source("irecv", comm, source);
+
+    if (err == NEXAR_OK) {
+        err = check_memory("irecv", buf, bytes);
+    }
+    if ((err == NEXAR_OK) && (req == NULL)) {
+        err = nx_fail(NEXAR_EINVAL, "irecv: req is NULL");
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    made = nx_request_create(comm);
+    if (made != NULL) {
+        made->span = (nx_iov_span){.ptr = buf, .len = bytes};
+        start_recv(&made->op, "irecv", &made->span, 1, source, tag);
+        nx_loop_kick(comm->world->loop);
+        *req = made;
+    }
+    nx_loop_unlock(comm->world->loop);
+    return (made == NULL) ? nx_fail_nomem("a request") : NEXAR_OK;
+}
+
+nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *status)
+{
+    nexar_err err = check_source("probe", comm, source);
+    nx_op op;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    op_init(&op, comm);
+    op.name = "probe";
+    op.peer = source;
+    op.tag = tag;
+    nx_loop_lock(comm->world->loop);
+    nx_msg_probe(comm->world->msg, &op.req, source_peer(comm, source), nx_comm_user(comm), tag);
+    op_wait(&op);
+    err = nx_op_finish(&op, status);
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}
+
+nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
+                       nexar_status *status)
+{
+    nexar_err err = check_source("iprobe", comm, source);
+    nx_req message = {0};
+
+    if ((err == NEXAR_OK) && (found == NULL)) {
+        err = nx_fail(NEXAR_EINVAL, "iprobe: found is NULL");
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    nx_loop_kick(comm->world->loop);
+    *found = nx_msg_iprobe(comm->world->msg, source_peer(comm, source), nx_comm_user(comm), tag,
+                           &message);
+    if (*found && (status != NULL)) {
+        *status = (nexar_status){.source = (int)nx_comm_rank_of(comm, message.peer),
+                                 .tag = message.tag,
+                                 .bytes = message.bytes};
+    }
+    nx_loop_unlock(comm->world->loop);
+    return NEXAR_OK;
+}

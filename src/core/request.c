@@ -1,0 +1,254 @@
+/* request.c - completion: wait, test, wait_all, wait_any, cancel, event_fd. */
+#include "core/request.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+
+#include "base/alloc.h"
+
+/* ---- outcomes ---------------------------------------------------------------- */
+
+static void describe(const nx_op *op, char *buf, size_t size)
+{
+    char peer[NX_PEER_TEXT] = "any rank", tag[32] = "any tag";
+
+    if (op->peer != NEXAR_ANY_SOURCE) {
+        (void)nx_world_peer_text(op->comm->world, nx_comm_peer(op->comm, (uint32_t)op->peer), peer);
+    }
+    if (op->tag != NEXAR_ANY_TAG) {
+        (void)snprintf(tag, sizeof(tag), "tag %" PRIu64, op->tag);
+    }
+    (void)snprintf(buf, size, "%s %s %s, %s", op->name, op->sending ? "to" : "from", peer, tag);
+}
+
+nexar_err nx_op_finish(nx_op *op, nexar_status *status)
+{
+    const nx_req *r = &op->req;
+
+    if ((status != NULL) && !op->sending && ((r->err == NEXAR_OK) || (r->err == NEXAR_ETRUNC))) {
+        *status = (nexar_status){
+            .source = (int)nx_comm_rank_of(op->comm, r->peer), .tag = r->tag, .bytes = r->bytes};
+    }
+    if (r->err != NEXAR_OK) {
+        char what[256];
+
+        describe(op, what, sizeof(what));
+        return nx_fail(r->err, "%s: %s", what,
+                       (r->why[0] == '\0') ? nexar_strerror(r->err) : r->why);
+    }
+    return NEXAR_OK;
+}
+
+/* ---- life ---------------------------------------------------------------------- */
+
+static void on_done(nx_req *req)
+{
+    nx_op *op = (nx_op *)req; /* its first member */
+
+    if (op->sending) {
+        nx_world_send_end(op->comm->world, req->err);
+    }
+    nx_world_unclaimed(op->comm->world, 1);
+}
+
+nexar_request *nx_request_create(nexar_comm *comm)
+{
+    nexar_request *req = nx_zalloc(sizeof(*req));
+
+    if (req == NULL) {
+        return NULL;
+    }
+    req->op.comm = comm;
+    req->op.req.on_done = on_done;
+    req->op.req.event = &req->op.event;
+    nx_list_push_back(&comm->world->requests, &req->link);
+    return req;
+}
+
+void nx_request_destroy(nexar_request *req)
+{
+    nx_list_remove(&req->link);
+    nx_free(req);
+}
+
+void nx_requests_free(nx_world *world)
+{
+    while (!nx_list_empty(&world->requests)) {
+        nx_request_destroy(nx_list_entry(world->requests.next, nexar_request, link));
+    }
+}
+
+/* Takes a request that is done from the application. */
+static nexar_err claim(nexar_request **req, nexar_status *status)
+{
+    nx_world *world = (*req)->op.comm->world;
+    nexar_err err = nx_op_finish(&(*req)->op, status);
+
+    nx_world_unclaimed(world, -1);
+    nx_request_destroy(*req);
+    *req = NULL;
+    return err;
+}
+
+/* ---- completion ------------------------------------------------------------------ */
+
+nexar_err nexar_wait(nexar_request **req, nexar_status *status)
+{
+    nx_loop *loop;
+    nexar_err err;
+
+    if (req == NULL) {
+        return nx_fail(NEXAR_EINVAL, "wait: req is NULL");
+    }
+    if (*req == NULL) {
+        return NEXAR_OK;
+    }
+    loop = (*req)->op.comm->world->loop;
+    nx_loop_lock(loop);
+    if (!(*req)->op.req.done) {
+        (void)nx_loop_wait(loop, &(*req)->op.event, UINT64_MAX);
+    }
+    err = claim(req, status);
+    nx_loop_unlock(loop);
+    return err;
+}
+
+nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status)
+{
+    nx_loop *loop;
+    nexar_err err = NEXAR_OK;
+
+    if ((req == NULL) || (done == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "test: %s is NULL", (req == NULL) ? "req" : "done");
+    }
+    if (*req == NULL) {
+        *done = true;
+        return NEXAR_OK;
+    }
+    loop = (*req)->op.comm->world->loop;
+    nx_loop_lock(loop);
+    if (!(*req)->op.req.done) {
+        nx_loop_kick(loop);
+    }
+    *done = (*req)->op.req.done;
+    if (*done) {
+        err = claim(req, status);
+    }
+    nx_loop_unlock(loop);
+    return err;
+}
+
+nexar_err nexar_wait_all(size_t n, nexar_request *reqs[])
+{
+    nexar_err first = NEXAR_OK;
+    char sentence[NX_ERROR_ROOM] = "";
+
+    if ((reqs == NULL) && (n != 0)) {
+        return nx_fail(NEXAR_EINVAL, "wait_all: reqs is NULL");
+    }
+    for (size_t i = 0; i < n; i++) {
+        nexar_err err = nexar_wait(&reqs[i], NULL);
+
+        if ((err != NEXAR_OK) && (first == NEXAR_OK)) {
+            first = err;
+            (void)snprintf(sentence, sizeof(sentence), "%s", nexar_last_error());
+        }
+    }
+    return (first == NEXAR_OK) ? NEXAR_OK : nx_fail(first, "%s", sentence);
+}
+
+/* The first that is done; n if there is none. */
+static size_t find_done(size_t n, nexar_request *const reqs[])
+{
+    size_t i = 0;
+
+    while ((i < n) && ((reqs[i] == NULL) || !reqs[i]->op.req.done)) {
+        i++;
+    }
+    return i;
+}
+
+/* Lets all requests set |event|, or each its own again. */
+static void point_events(size_t n, nexar_request *const reqs[], nx_event *event)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (reqs[i] != NULL) {
+            reqs[i]->op.req.event = (event != NULL) ? event : &reqs[i]->op.event;
+        }
+    }
+}
+
+nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_status *status)
+{
+    nx_event any = {0};
+    nx_world *world = NULL;
+    nexar_err err;
+
+    if (((reqs == NULL) && (n != 0)) || (index == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "wait_any: %s is NULL", (index == NULL) ? "index" : "reqs");
+    }
+    for (size_t i = 0; i < n; i++) {
+        if ((reqs[i] != NULL) && (world != NULL) && (reqs[i]->op.comm->world != world)) {
+            return nx_fail(NEXAR_EINVAL, "wait_any: request %zu belongs to another world", i);
+        }
+        world = (reqs[i] != NULL) ? reqs[i]->op.comm->world : world;
+    }
+    if (world == NULL) {
+        *index = n;
+        return nx_fail(NEXAR_EINVAL, "wait_any: none of the %zu requests is active", n);
+    }
+
+    nx_loop_lock(world->loop);
+    while (find_done(n, reqs) == n) {
+        any.set = false;
+        point_events(n, reqs, &any);
+        (void)nx_loop_wait(world->loop, &any, UINT64_MAX);
+        point_events(n, reqs, NULL);
+    }
+    *index = find_done(n, reqs);
+    err = claim(&reqs[*index], status);
+    nx_loop_unlock(world->loop);
+    return err;
+}
+
+nexar_err nexar_cancel(nexar_request *req)
+{
+    nx_world *world;
+
+    if (req == NULL) {
+        return nx_fail(NEXAR_EINVAL, "cancel: req is NULL");
+    }
+    world = req->op.comm->world;
+    nx_loop_lock(world->loop);
+    if (!req->op.req.done) {
+        (void)nx_msg_cancel(world->msg, &req->op.req);
+        nx_loop_kick(world->loop);
+    }
+    nx_loop_unlock(world->loop);
+    return NEXAR_OK;
+}
+
+nexar_err nexar_event_fd(nexar_comm *world, int *fd)
+{
+    nx_world *w;
+    nexar_err err = NEXAR_OK;
+
+    if ((world == NULL) || (fd == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "event_fd: %s is NULL", (fd == NULL) ? "fd" : "world");
+    }
+    w = world->world;
+    nx_loop_lock(w->loop);
+    if (w->event_fd < 0) {
+        w->event_fd = eventfd((w->unclaimed != 0) ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (w->event_fd < 0) {
+            err = nx_fail_sys("eventfd", "", errno);
+        }
+    }
+    if (err == NEXAR_OK) {
+        *fd = w->event_fd;
+    }
+    nx_loop_unlock(w->loop);
+    return err;
+}

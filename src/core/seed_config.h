@@ -1,0 +1,11 @@
+/* seed_config.h - what a seed needs, out of the settings. */
+#ifndef NX_SEED_CONFIG_H
+#define NX_SEED_CONFIG_H
+
+#include "cluster/seed.h"
+#include "core/config.h"
+
+/* Texts in |*out| are borrowed from |cfg|.  NEXAR_EINVAL: no world size. */
+NX_MUST_CHECK nexar_err nx_seed_config_from(const nexar_config *cfg, nx_seed_config *out);
+
+#endif /* NX_SEED_CONFIG_H */

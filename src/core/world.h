@@ -1,0 +1,58 @@
+/*
+ * world.h - the runtime of one rank: owns the loop, the membership, the message
+ * engine, the communicators and the requests, and ends them in order.
+ *
+ * Everything in a world is touched with the loop's lock held.  An application
+ * thread takes it at the beginning of a public call and releases it at the end.
+ */
+#ifndef NX_WORLD_H
+#define NX_WORLD_H
+
+#include "base/list.h"
+#include "cluster/join.h"
+#include "core/config.h"
+#include "loop/loop.h"
+#include "msg/msg.h"
+
+typedef struct nx_world {
+    nexar_config *config;
+    nx_loop *loop;
+    nx_join *join; /* NULL: a world of one, without a network */
+    nx_msg *msg;
+    const nx_view *view; /* of |join|; NULL in a world of one */
+    uint32_t rank, size;
+    nexar_comm *comm; /* the world communicator */
+    nx_list comms;    /* all others made from it */
+    nx_list requests; /* those that the application has not given back */
+
+    uint64_t sends; /* started and not done */
+    nx_event idle;  /* set when |sends| becomes 0 and somebody waits for it */
+    bool idle_wanted;
+    bool closing;
+    nexar_err send_err; /* the first that a send ended with while closing */
+
+    int event_fd;       /* -1 until it is asked for */
+    uint64_t unclaimed; /* requests done, and neither waited for nor tested */
+} nx_world;
+
+/*
+ * Forms or joins the world that |config| names; |config| is the world's from
+ * here, also on error.  Errors as nexar_init().
+ */
+NX_MUST_CHECK nexar_err nx_world_create(nexar_config *config, nx_world **out);
+
+/* Leaves and frees all.  Errors as nexar_finalize(). */
+nexar_err nx_world_destroy(nx_world *world);
+
+/* "rank 3 (node7, 10.0.0.7:4433)", for sentences; |buf| has 160 bytes. */
+enum { NX_PEER_TEXT = 160 };
+const char *nx_world_peer_text(const nx_world *world, uint32_t peer, char *buf);
+
+/* A send of this world has begun, or ended with |err|. */
+void nx_world_send_begin(nx_world *world);
+void nx_world_send_end(nx_world *world, nexar_err err);
+
+/* A request was done, or was taken by the application. */
+void nx_world_unclaimed(nx_world *world, int change);
+
+#endif /* NX_WORLD_H */
