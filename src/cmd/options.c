@@ -39,6 +39,17 @@ static const nx_option *find(const nx_options *o, const char *arg)
     return NULL;
 }
 
+/* The row that "-l" means. */
+static const nx_option *find_letter(const nx_options *o, const char *arg)
+{
+    for (size_t i = 0; i < o->n; i++) {
+        if ((o->table[i].letter != '\0') && (o->table[i].letter == arg[1]) && (arg[2] == '\0')) {
+            return &o->table[i];
+        }
+    }
+    return NULL;
+}
+
 static int unknown(const nx_options *o, const char *arg)
 {
     nx_nearest near;
@@ -104,8 +115,9 @@ static int set(const nx_options *o, const nx_option *row, const char *value)
 static int take(const nx_options *o, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i];
-    const nx_option *row = (strncmp(arg, "--", 2) == 0) ? find(o, arg + 2) : NULL;
-    const char *equals = strchr(arg, '=');
+    const bool spelt = strncmp(arg, "--", 2) == 0;
+    const nx_option *row = spelt ? find(o, arg + 2) : find_letter(o, arg);
+    const char *equals = spelt ? strchr(arg, '=') : NULL;
 
     if (row == NULL) {
         return unknown(o, arg);
@@ -146,15 +158,24 @@ bool nx_options_parse(const nx_options *options, int argc, char **argv, const ch
     bool only_operands = false;
     size_t n = 0;
 
+    if (options->rest != NULL) {
+        *options->rest = argc;
+    }
     for (size_t i = 0; i < options->max_operands; i++) {
         operands[i] = NULL;
     }
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
 
+        const bool dash = strcmp(arg, "--") == 0;
+
+        if ((options->rest != NULL) && (dash || (arg[0] != '-'))) {
+            *options->rest = i + (dash ? 1 : 0);
+            return true;
+        }
         if (only_operands || (arg[0] != '-') || (arg[1] == '\0')) {
             *code = take_operand(options, arg, operands, &n);
-        } else if (strcmp(arg, "--") == 0) {
+        } else if (dash) {
             only_operands = true;
             continue;
         } else if ((strcmp(arg, "--help") == 0) || (strcmp(arg, "-h") == 0)) {
@@ -199,7 +220,10 @@ void nx_options_help(const nx_options *options)
         const nx_option *row = &options->table[i];
         char head[64];
 
-        (void)snprintf(head, sizeof(head), "--%s%s%s", row->name, (row->value == NULL) ? "" : " ",
+        const char letter[] = {'-', row->letter, ',', ' ', '\0'};
+
+        (void)snprintf(head, sizeof(head), "%s--%s%s%s", (row->letter == '\0') ? "" : letter,
+                       row->name, (row->value == NULL) ? "" : " ",
                        (row->value == NULL) ? "" : row->value);
         (void)printf("  %-22s %s", head, row->help);
         print_default(row);

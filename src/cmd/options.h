@@ -38,6 +38,7 @@ typedef struct nx_option {
     const char *value; /* what --help calls the value; NULL for a flag */
     const char *help;  /* one line */
     uint64_t min, max; /* of numbers, both included; max 0: no limit */
+    char letter;       /* "-n" besides "--ranks"; 0: none */
 } nx_option;
 
 typedef struct nx_options {
@@ -48,10 +49,12 @@ typedef struct nx_options {
     const nx_option *table;
     size_t n;
     const char *notes; /* printed below the options, e.g. examples; may be NULL */
+    int *rest;         /* not NULL: parsing stops before the first operand, or after
+                          `--`, and this is set to the index of what follows */
 } nx_options;
 
 /*
- * Parses argv[1] on: `--name value`, `--name=value`, `--` before operands that
+ * Parses argv[1] on: `--name value`, `--name=value`, `-l value`, `--` before operands that
  * begin with a dash; operands and options in any order; the last of several
  * equal options counts.  The first operands go to |operands|, which has room
  * for |max_operands| and is filled up with NULL.

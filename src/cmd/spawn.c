@@ -1,0 +1,148 @@
+/* spawn.c - starts one rank. */
+#include "cmd/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The ends of one pipe: |child| goes over, |ours| stays. */
+typedef struct ends {
+    int child, ours;
+} ends;
+
+static nexar_err make_pipe(bool wanted, bool to_child, ends *e)
+{
+    int fds[2];
+
+    *e = (ends){.child = -1, .ours = -1};
+    if (!wanted) {
+        return NEXAR_OK;
+    }
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        return nx_fail_sys("pipe2", "", errno);
+    }
+    *e = (ends){.child = to_child ? fds[0] : fds[1], .ours = to_child ? fds[1] : fds[0]};
+    return NEXAR_OK;
+}
+
+static void close_end(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* Descriptors, signals, environment of the new process; then the program.  What
+ * goes wrong is told to the parent through |report|. */
+static _Noreturn void become(const nx_spawn *s, const ends *in, const ends *out, const ends *err,
+                             int report)
+{
+    char number[16];
+    sigset_t none;
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int code;
+
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)dup2((in->child >= 0) ? in->child : nothing, STDIN_FILENO);
+    if (out->child >= 0) {
+        (void)dup2(out->child, STDOUT_FILENO);
+        (void)dup2(err->child, STDERR_FILENO);
+    }
+    /* A single thread after fork: setenv is safe here. */
+    (void)setenv("NEXAR_JOIN", s->join, 1); // NOLINT(concurrency-mt-unsafe)
+    (void)snprintf(number, sizeof(number), "%u", s->rank);
+    (void)setenv("NEXAR_RANK", number, 1); // NOLINT(concurrency-mt-unsafe)
+    (void)snprintf(number, sizeof(number), "%u", s->size);
+    (void)setenv("NEXAR_WORLD_SIZE", number, 1); // NOLINT(concurrency-mt-unsafe)
+    (void)execvp(s->argv[0], s->argv);
+    code = errno;
+    (void)!write(report, &code, sizeof(code));
+    _exit(127);
+}
+
+/* Waits until the program runs, or for the errno of why it does not. */
+static int await_exec(int report)
+{
+    int code = 0;
+    ssize_t got;
+
+    do {
+        got = read(report, &code, sizeof(code));
+    } while ((got < 0) && (errno == EINTR));
+    return (got == sizeof(code)) ? code : 0;
+}
+
+static nexar_err start(nx_spawn *s, const ends *in, const ends *out, const ends *err)
+{
+    ends report;
+    nexar_err result = make_pipe(true, false, &report);
+    int code;
+
+    if (result != NEXAR_OK) {
+        return result;
+    }
+    s->pid = fork();
+    if (s->pid == 0) {
+        become(s, in, out, err, report.child);
+    }
+    code = (s->pid < 0) ? errno : 0;
+    (void)close(report.child);
+    if (s->pid < 0) {
+        (void)close(report.ours);
+        return nx_fail_sys("fork", "", code);
+    }
+    (void)setpgid(s->pid, s->pid); /* both do it, so that neither comes too late */
+    code = await_exec(report.ours);
+    (void)close(report.ours);
+    if (code != 0) {
+        char text[128];
+
+        (void)waitpid(s->pid, NULL, 0);
+        return nx_fail(NEXAR_EINVAL, "cannot run %s: %s", s->argv[0],
+                       strerror_r(code, text, sizeof(text)));
+    }
+    return NEXAR_OK;
+}
+
+nexar_err nx_spawn_rank(nx_spawn *s)
+{
+    ends in, out, err;
+    nexar_err result = make_pipe(s->stdin_, true, &in);
+
+    if (result == NEXAR_OK) {
+        result = make_pipe(s->pipes, false, &out);
+    } else {
+        out = (ends){-1, -1};
+    }
+    if (result == NEXAR_OK) {
+        result = make_pipe(s->pipes, false, &err);
+    } else {
+        err = (ends){-1, -1};
+    }
+    if (result == NEXAR_OK) {
+        result = start(s, &in, &out, &err);
+    }
+    close_end(in.child);
+    close_end(out.child);
+    close_end(err.child);
+    if (result != NEXAR_OK) {
+        close_end(in.ours);
+        close_end(out.ours);
+        close_end(err.ours);
+        return result;
+    }
+    s->in = in.ours;
+    s->out = out.ours;
+    s->err = err.ours;
+    return NEXAR_OK;
+}
