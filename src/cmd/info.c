@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "cmd/links.h"
 #include "cmd/machine.h"
 #include "cmd/options.h"
 #include "cmd/table.h"
@@ -57,6 +58,14 @@ static void fill_kernels(nx_table *t)
     }
 }
 
+/* A secret is not shown, only whether there is one. */
+static const char *setting_text(const nexar_config *cfg, nx_setting_id id, char *number)
+{
+    const char *text = nx_config_text(cfg, id, number);
+
+    return (nx_settings[id].secret && (text[0] != '\0')) ? "(secret)" : text;
+}
+
 /* What is accepted would make lines too long for a terminal: in JSON only. */
 static void fill_settings(nx_table *t, const nexar_config *cfg, bool json)
 {
@@ -68,7 +77,7 @@ static void fill_settings(nx_table *t, const nexar_config *cfg, bool json)
         char number[NX_NUMBER_ROOM], accepted[NX_ACCEPTED_ROOM];
 
         nx_table_add(t, "%s", nx_settings[id].name);
-        nx_table_add(t, "%s", nx_config_text(cfg, id, number));
+        nx_table_add(t, "%s", setting_text(cfg, id, number));
         nx_table_add(t, "%s", nx_origin_name(nx_config_origin(cfg, id)));
         nx_table_add(t, "%s", nx_settings[id].unit);
         nx_table_add(t, "%s", nx_settings[id].help);
@@ -163,9 +172,11 @@ static int print_info(const nexar_config *cfg, bool json)
 
 int nx_cmd_info(int argc, char **argv)
 {
-    bool json = false;
+    bool json = false, links = false;
     const nx_option table[] = {
-        {"json", NX_OPTION_FLAG, &json, NULL, "print one JSON object", 0, 0},
+        {"json", NX_OPTION_FLAG, &json, NULL, "print JSON", 0, 0, 0},
+        {"links", NX_OPTION_FLAG, &links, NULL,
+         "join the world and print what connects its ranks (every rank runs it)", 0, 0, 0},
     };
     const nx_options options = {
         .command = "info",
@@ -182,6 +193,9 @@ int nx_cmd_info(int argc, char **argv)
 
     if (!nx_options_parse(&options, argc, argv, NULL, &code)) {
         return code;
+    }
+    if (links) {
+        return nx_links_show(json);
     }
     err = nexar_config_create(&cfg);
     if (err == NEXAR_OK) {

@@ -15,7 +15,10 @@ static const struct command {
     const char *help;
     int (*run)(int argc, char **argv);
 } commands[] = {
+    {"run", "start a program as the ranks of a world on this machine", nx_cmd_run},
+    {"seed", "run the seed that ranks on many machines join", nx_cmd_seed},
     {"info", "what this build and this machine offer, and every setting", nx_cmd_info},
+    {"ping", "measure latency and bandwidth between two ranks", nx_cmd_ping},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
