@@ -1,0 +1,22 @@
+/* local_world.h - ranks as threads of a test, over the real transports. */
+#ifndef NXT_LOCAL_WORLD_H
+#define NXT_LOCAL_WORLD_H
+
+#include <nexar.h>
+
+/* Forms a world of |n| ranks with the settings of |cfg| (may be NULL), runs |fn|
+ * on each in a thread of its own, and finalizes.  |fn| uses the checks below: a
+ * failed one ends the process with the rank, the place and nexar's sentence. */
+void nxt_local_world(int n, const nexar_config *cfg, void (*fn)(nexar_comm *world, void *arg),
+                     void *arg);
+
+void nxt_check(nexar_comm *world, int ok, const char *what, const char *file, int line);
+
+#define NXT_OK(world, call)      nxt_check((world), (call) == NEXAR_OK, #call, __FILE__, __LINE__)
+#define NXT_IS(world, condition) nxt_check((world), (condition), #condition, __FILE__, __LINE__)
+
+/* Fills or checks |bytes| bytes that are told apart by |seed| and by their place. */
+void nxt_fill(void *buf, size_t bytes, uint64_t seed);
+int nxt_filled(const void *buf, size_t bytes, uint64_t seed);
+
+#endif /* NXT_LOCAL_WORLD_H */
