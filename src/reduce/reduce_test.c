@@ -17,20 +17,25 @@ enum { HALVES = 65536 };
 
 static uint64_t vec_a[HALVES], vec_b[HALVES], vec_out[HALVES];
 
-/* Calls |check| for each (dtype, op) that is legal, on each usable path. */
+/* Calls |check| for each (dtype, op) that is legal. */
+static void for_each_pair(void (*check)(nexar_dtype dtype, nexar_op op))
+{
+    for (int d = 0; d < NX_DTYPES; d++) {
+        for (int o = 0; o < NX_OPS; o++) {
+            if (nx_reduce_legal((nexar_dtype)d, (nexar_op)o)) {
+                check((nexar_dtype)d, (nexar_op)o);
+            }
+        }
+    }
+}
+
+/* The same on each usable path. */
 static void for_each_kernel(void (*check)(nexar_dtype dtype, nexar_op op))
 {
     for (int p = 0; p < NX_REDUCE_PATHS; p++) {
-        if (!nx_reduce_path_usable((nx_reduce_path)p)) {
-            continue;
-        }
-        nx_reduce_path_set((nx_reduce_path)p);
-        for (int d = 0; d < NX_DTYPES; d++) {
-            for (int o = 0; o < NX_OPS; o++) {
-                if (nx_reduce_legal((nexar_dtype)d, (nexar_op)o)) {
-                    check((nexar_dtype)d, (nexar_op)o);
-                }
-            }
+        if (nx_reduce_path_usable((nx_reduce_path)p)) {
+            nx_reduce_path_set((nx_reduce_path)p);
+            for_each_pair(check);
         }
     }
     nx_reduce_path_set(nx_reduce_path_best());
@@ -182,7 +187,7 @@ static void test_special_and_random_pairs_reduce_as_the_oracle_says(void **state
 /* Every value of a 16-bit type with each special one; every pair of bytes. */
 static void check_small_types(nexar_dtype dtype, nexar_op op)
 {
-    uint64_t partners[256];
+    uint64_t partners[256] = {0};
     size_t n = 1;
 
     if (nexar_dtype_size(dtype) > 2) {
