@@ -37,6 +37,7 @@ EXPECTED
     sort) | diff "$prefix/expected" -
 
 # The first program of the readme is what is built.
+# shellcheck disable=SC2016 # backquotes as such
 sed -n '/^```c$/,/^```$/{//!p}' "$top/README.md" >"$prefix/first.c"
 export LD_LIBRARY_PATH=$libdir
 export PKG_CONFIG_PATH=$libdir/pkgconfig
