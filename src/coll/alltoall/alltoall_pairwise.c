@@ -41,15 +41,20 @@ static void window_close(window *w, nx_step_id sent, nx_step_id received)
     w->n++;
 }
 
-/* One block to |peer| in |round|, from |going|, and one from it into |coming|. */
-static void exchange(nx_sched *s, uint32_t peer, uint32_t round, nx_ref going, size_t sent,
-                     nx_ref coming, size_t received, window *w)
+typedef struct block {
+    nx_ref at;
+    size_t len;
+} block;
+
+/* One block to |peer| in |round|, and one from it. */
+static void exchange(nx_sched *s, uint32_t peer, uint32_t round, block going, block coming,
+                     window *w)
 {
     nx_step_id send;
 
-    nx_send(s, peer, round, going, sent);
+    nx_send(s, peer, round, going.at, going.len);
     send = nx_sched_last(s);
-    nx_recv(s, peer, round, coming, received);
+    nx_recv(s, peer, round, coming.at, coming.len);
     window_close(w, send, nx_sched_last(s));
 }
 
@@ -61,14 +66,15 @@ static void out_of_place(nx_sched *s, const nx_coll *c, const nx_split *to, cons
     for (uint32_t round = 0; round < c->size; round++) {
         const uint32_t peer = (round + c->size - c->rank) % c->size;
         const nx_span tx = nx_split_at(to, peer), rx = nx_split_at(from, peer);
-        const nx_ref going = nx_ref_plus(in, tx.off), coming = nx_ref_plus(out, rx.off);
+        const block going = {.at = nx_ref_plus(in, tx.off), .len = tx.len};
+        const block coming = {.at = nx_ref_plus(out, rx.off), .len = rx.len};
 
         if (peer == c->rank) {
-            nx_copy(s, coming, going, tx.len);
+            nx_copy(s, coming.at, going.at, tx.len);
             continue;
         }
         window_open(&w, s);
-        exchange(s, peer, round, going, tx.len, coming, rx.len, &w);
+        exchange(s, peer, round, going, coming, &w);
     }
 }
 
@@ -82,15 +88,15 @@ static void in_place(nx_sched *s, const nx_coll *c, const nx_split *blocks)
     for (uint32_t round = 0; round < c->size; round++) {
         const uint32_t peer = (round + c->size - c->rank) % c->size;
         const nx_span at = nx_split_at(blocks, peer);
-        const nx_ref aside = nx_ref_plus(scratch, (w.n % WINDOW) * room);
-        const nx_ref block = nx_ref_plus(out, at.off);
+        const block aside = {.at = nx_ref_plus(scratch, (w.n % WINDOW) * room), .len = at.len};
+        const block home = {.at = nx_ref_plus(out, at.off), .len = at.len};
 
         if (peer == c->rank) {
             continue;
         }
         window_open(&w, s);
-        nx_copy(s, aside, block, at.len);
-        exchange(s, peer, round, aside, at.len, block, at.len, &w);
+        nx_copy(s, aside.at, home.at, at.len);
+        exchange(s, peer, round, aside, home, &w);
     }
 }
 
