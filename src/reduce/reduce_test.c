@@ -190,7 +190,7 @@ static void check_bytes(nexar_dtype dtype, nexar_op op)
     check_against_oracle(HALVES, dtype, op);
 }
 
-/* Every value of 16 bits with each special one. */
+/* Every f16 or bf16 with each special one. */
 static void check_halves(nexar_dtype dtype, nexar_op op)
 {
     uint64_t specials[NXT_SPECIALS_MAX];
@@ -207,14 +207,17 @@ static void check_halves(nexar_dtype dtype, nexar_op op)
 
 static void check_small_types(nexar_dtype dtype, nexar_op op)
 {
+    if (op == NEXAR_AVG) {
+        return; /* the kernel is that of SUM */
+    }
     if (nexar_dtype_size(dtype) == 1) {
         check_bytes(dtype, op);
-    } else if (nexar_dtype_size(dtype) == 2) {
+    } else if (dtype == NEXAR_F16 || dtype == NEXAR_BF16) {
         check_halves(dtype, op);
     }
 }
 
-static void test_every_value_of_the_small_types_reduces_as_the_oracle_says(void **state)
+static void test_every_byte_and_every_half_reduces_as_the_oracle_says(void **state)
 {
     (void)state;
     for_each_kernel(check_small_types);
@@ -397,7 +400,7 @@ int main(void)
         cmocka_unit_test(test_every_f16_and_bf16_survives_f32),
         cmocka_unit_test(test_f32_rounds_to_the_nearest_half_and_ties_to_even),
         cmocka_unit_test(test_special_and_random_pairs_reduce_as_the_oracle_says),
-        cmocka_unit_test(test_every_value_of_the_small_types_reduces_as_the_oracle_says),
+        cmocka_unit_test(test_every_byte_and_every_half_reduces_as_the_oracle_says),
         cmocka_unit_test(test_operands_commute_to_the_bit),
         cmocka_unit_test(test_identity_leaves_every_number_as_it_is),
         cmocka_unit_test(test_identity_writes_just_its_elements),
