@@ -22,7 +22,8 @@ static const char help[] =
     "\n"
     "A percentage is the speed of nexar's kernel against the ideal loop, or against\n"
     "the faster of the two plain ones.  It is the median over rounds in which all\n"
-    "ran in turn, so that noise meets them alike.  \"-\": there is no such loop.\n"
+    "ran in turn, by CPU time, so that noise meets them alike.  A \"-\" stands where\n"
+    "there is no such loop.\n"
     "\n"
     "  --quick         a smoke run: few rounds on 1 MiB; the figures mean nothing\n"
     "  --path NAME     portable, avx2, avx512 or neon instead of the best one\n"
@@ -81,11 +82,13 @@ static const struct {
 
 /* ---- measuring ----------------------------------------------------------- */
 
-static double seconds_now(void)
+/* Of this thread: a cold pass is about as long as a time slice, so that on a
+ * busy machine real time would count the other processes for one rival only. */
+static double cpu_seconds(void)
 {
     struct timespec t;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -111,13 +114,13 @@ static void measure(const job *j, rival *rivals, size_t n)
 {
     for (int round = -1; round < j->rounds; round++) {
         for (size_t i = 0; i < n; i++) {
-            const double start = seconds_now();
+            const double start = cpu_seconds();
 
             for (int pass = 0; pass < j->passes; pass++) {
                 run(j, &rivals[i]);
             }
             if (round >= 0) {
-                rivals[i].seconds[round] = (seconds_now() - start) / j->passes;
+                rivals[i].seconds[round] = (cpu_seconds() - start) / j->passes;
             }
         }
     }
