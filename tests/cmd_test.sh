@@ -103,9 +103,10 @@ if grep -qE ' $' "$out"; then fail "info has blanks at the end of lines"; fi
 
 # The manual knows every setting, and this version.
 man=$(dirname "$0")/../man
-for setting in $(sed -n '/^settings$/,/^$/s/^  \([a-z_]*\) .*/\1/p' "$out" | grep -v '^setting$'); do
+sed -n '/^settings$/,/^$/s/^  \([a-z_]*\) .*/\1/p' "$out" | grep -v '^setting$' >"$err"
+while read -r setting; do
     grep -qx ".BR $setting \", \" NEXAR_${setting^^}" "$man/nexar.7" || fail "nexar.7 lacks $setting"
-done
+done <"$err"
 version=$("$nexar" --version)
 for page in "$man"/*; do
     grep -q "^\.TH .*\"$version\"" "$page" || fail "$page is not of $version"
