@@ -14,7 +14,8 @@
 /*
  * Each parses the whole of |text| into |*out| and returns true, or returns
  * false and leaves |*out| alone: on an empty text, an unknown unit, a sign,
- * anything behind the number, overflow.  No spaces, no locale.
+ * anything behind the number, overflow.  No spaces, no locale.  What is smaller
+ * than one nanosecond or one bit per second is dropped.
  */
 
 /* "512", "64k", "8m", "2g", "1t": bytes, units are powers of 1024, either case,
@@ -34,10 +35,30 @@ bool nx_parse_uint(const char *text, uint64_t *out);
 
 enum { NX_NUMBER_ROOM = 32 }; /* what the writers below need at most */
 
-/* The shortest exact form that the parser of its kind takes: 65536 -> "64k",
- * 1500000 ns -> "1500us".  |buf| has NX_NUMBER_ROOM bytes; returns |buf|. */
+/* The shortest exact form that the parser of its kind takes, without a
+ * fraction: 65536 -> "64k", 1500000 ns -> "1500us".  |buf| has NX_NUMBER_ROOM
+ * bytes; returns |buf|. */
 const char *nx_format_size(uint64_t bytes, char *buf);
 const char *nx_format_duration(uint64_t ns, char *buf);
+const char *nx_format_rate(uint64_t bits, char *buf);
+const char *nx_format_uint(uint64_t value, char *buf);
+
+/* The kinds of numbers as a table, for tables of settings and options. */
+typedef enum nx_number_kind {
+    NX_NUMBER_UINT,
+    NX_NUMBER_SIZE,
+    NX_NUMBER_DURATION,
+    NX_NUMBER_RATE,
+    NX_NUMBER_KINDS
+} nx_number_kind;
+
+typedef struct nx_number {
+    bool (*parse)(const char *text, uint64_t *out);
+    const char *(*format)(uint64_t value, char *buf);
+    const char *accepted; /* "a size such as 64k, 8m or 1g" */
+} nx_number;
+
+extern const nx_number nx_numbers[NX_NUMBER_KINDS];
 
 /* A text that grows.  Zero-initialised is empty; errors stick: after one,
  * nothing is added, and nx_text_str returns NULL. */

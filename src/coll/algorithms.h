@@ -11,50 +11,59 @@
 #include "coll/forecast.h"
 
 /* X(collective, name in the `algorithms` setting, prefix of builder and closed
- * form, cut in segments, what it is good for) */
+ * form, cut in segments, offers the shard hook, what it is good for) */
 #define NX_ALGORITHM_LIST(X)                                                                       \
-    X(BARRIER, dissemination, barrier_dissemination, false, "log2 n rounds of empty messages")     \
-    X(BROADCAST, binomial, broadcast_binomial, false, "short vectors: log2 n rounds")              \
-    X(BROADCAST, chain, broadcast_chain, true, "long vectors on few ranks: one stream through all") \
-    X(BROADCAST, scatter_allgather, broadcast_scatter_allgather, false,                            \
+    X(BARRIER, dissemination, barrier_dissemination, false, false,                                 \
+      "log2 n rounds of empty messages")                                                           \
+    X(BROADCAST, binomial, broadcast_binomial, false, false, "short vectors: log2 n rounds")       \
+    X(BROADCAST, chain, broadcast_chain, true, false,                                              \
+      "long vectors on few ranks: one stream through all")                                         \
+    X(BROADCAST, scatter_allgather, broadcast_scatter_allgather, false, false,                     \
       "long vectors on many ranks: twice the bytes, no rank sends more")                           \
-    X(REDUCE, binomial, reduce_binomial, false, "short vectors: log2 n rounds")                    \
-    X(REDUCE, chain, reduce_chain, true, "long vectors on few ranks: one stream through all")      \
-    X(REDUCE, rs_gather, reduce_rs_gather, false,                                                  \
+    X(REDUCE, binomial, reduce_binomial, false, false, "short vectors: log2 n rounds")             \
+    X(REDUCE, chain, reduce_chain, true, false,                                                    \
+      "long vectors on few ranks: one stream through all")                                         \
+    X(REDUCE, rs_gather, reduce_rs_gather, false, false,                                           \
       "long vectors on many ranks: recursive halving, then gather")                                \
-    X(ALLREDUCE, recdbl, allreduce_recdbl, false, "short vectors: log2 n rounds, whole vector")    \
-    X(ALLREDUCE, ring, allreduce_ring, false, "long vectors: least bytes, 2 (n - 1) rounds")       \
-    X(ALLREDUCE, ring_pipelined, allreduce_ring, true,                                             \
+    X(ALLREDUCE, recdbl, allreduce_recdbl, false, false,                                           \
+      "short vectors: log2 n rounds, whole vector")                                                \
+    X(ALLREDUCE, ring, allreduce_ring, false, true, "long vectors: least bytes, 2 (n - 1) rounds") \
+    X(ALLREDUCE, ring_pipelined, allreduce_ring, true, true,                                       \
       "very long vectors: the ring, receiving, reducing and sending at once")                      \
-    X(ALLREDUCE, halving_doubling, allreduce_halving_doubling, false,                              \
+    X(ALLREDUCE, halving_doubling, allreduce_halving_doubling, false, false,                       \
       "middle sizes and many ranks: least bytes, 2 log2 n rounds")                                 \
-    X(ALLREDUCE, rs_ag, allreduce_rs_ag, true,                                                     \
-      "rank r reduces shard r; the only one with a hook between the phases")                       \
-    X(ALLGATHER, ring, allgather_ring, true, "long blocks: neighbours only")                       \
-    X(ALLGATHER, recdbl, allgather_recdbl, false, "short blocks, no scratch: log2 n rounds")       \
-    X(ALLGATHER, bruck, allgather_bruck, false, "short blocks: ceil(log2 n) rounds for any n")     \
-    X(GATHER, binomial, gather_binomial, false, "short blocks: log2 n rounds")                     \
-    X(GATHER, direct, gather_direct, false, "long blocks: each byte travels once")                 \
-    X(SCATTER, binomial, scatter_binomial, false, "short blocks: log2 n rounds")                   \
-    X(SCATTER, direct, scatter_direct, false, "long blocks: each byte travels once")               \
-    X(REDUCE_SCATTER, ring, reduce_scatter_ring, true, "long vectors: neighbours only")            \
-    X(REDUCE_SCATTER, halving, reduce_scatter_halving, false, "short vectors: log2 n rounds")      \
-    X(ALLTOALL, pairwise, alltoall_pairwise, false, "each block travels once, straight")           \
-    X(ALLTOALL, bruck, alltoall_bruck, false, "tiny blocks: log2 n rounds")                        \
-    X(SCAN, hillis_steele, scan_hillis_steele, false, "short vectors: log2 n rounds")              \
-    X(SCAN, chain, scan_chain, true, "long vectors: one stream through all ranks")                 \
-    X(EXSCAN, hillis_steele, scan_hillis_steele, false, "short vectors: log2 n rounds")            \
-    X(EXSCAN, chain, scan_chain, true, "long vectors: one stream through all ranks")               \
-    X(ALLGATHERV, ring, allgather_ring, true, "long blocks: neighbours only")                      \
-    X(ALLGATHERV, bruck, allgather_bruck, false, "short blocks: ceil(log2 n) rounds for any n")    \
-    X(GATHERV, direct, gather_direct, false, "only the root knows the counts")                     \
-    X(SCATTERV, direct, scatter_direct, false, "only the root knows the counts")                   \
-    X(REDUCE_SCATTERV, ring, reduce_scatter_ring, true, "long vectors: neighbours only")           \
-    X(REDUCE_SCATTERV, halving, reduce_scatter_halving, false, "short vectors: log2 n rounds")     \
-    X(ALLTOALLV, pairwise, alltoall_pairwise, false, "each block travels once, straight")
+    X(ALLREDUCE, rs_ag, allreduce_rs_ag, false, true,                                              \
+      "shards in few rounds: halving to rank r's shard r, then doubling")                          \
+    X(ALLGATHER, ring, allgather_ring, true, false, "long blocks: neighbours only")                \
+    X(ALLGATHER, recdbl, allgather_recdbl, false, false,                                           \
+      "short blocks, no scratch: log2 n rounds")                                                   \
+    X(ALLGATHER, bruck, allgather_bruck, false, false,                                             \
+      "short blocks: ceil(log2 n) rounds for any n")                                               \
+    X(GATHER, binomial, gather_binomial, false, false, "short blocks: log2 n rounds")              \
+    X(GATHER, direct, gather_direct, false, false, "long blocks: each byte travels once")          \
+    X(SCATTER, binomial, scatter_binomial, false, false, "short blocks: log2 n rounds")            \
+    X(SCATTER, direct, scatter_direct, false, false, "long blocks: each byte travels once")        \
+    X(REDUCE_SCATTER, ring, reduce_scatter_ring, true, false, "long vectors: neighbours only")     \
+    X(REDUCE_SCATTER, halving, reduce_scatter_halving, false, false,                               \
+      "short vectors: log2 n rounds")                                                              \
+    X(ALLTOALL, pairwise, alltoall_pairwise, false, false, "each block travels once, straight")    \
+    X(ALLTOALL, bruck, alltoall_bruck, false, false, "tiny blocks: log2 n rounds")                 \
+    X(SCAN, hillis_steele, scan_hillis_steele, false, false, "short vectors: log2 n rounds")       \
+    X(SCAN, chain, scan_chain, true, false, "long vectors: one stream through all ranks")          \
+    X(EXSCAN, hillis_steele, scan_hillis_steele, false, false, "short vectors: log2 n rounds")     \
+    X(EXSCAN, chain, scan_chain, true, false, "long vectors: one stream through all ranks")        \
+    X(ALLGATHERV, ring, allgather_ring, true, false, "long blocks: neighbours only")               \
+    X(ALLGATHERV, bruck, allgather_bruck, false, false,                                            \
+      "short blocks: ceil(log2 n) rounds for any n")                                               \
+    X(GATHERV, direct, gather_direct, false, false, "only the root knows the counts")              \
+    X(SCATTERV, direct, scatter_direct, false, false, "only the root knows the counts")            \
+    X(REDUCE_SCATTERV, ring, reduce_scatter_ring, true, false, "long vectors: neighbours only")    \
+    X(REDUCE_SCATTERV, halving, reduce_scatter_halving, false, false,                              \
+      "short vectors: log2 n rounds")                                                              \
+    X(ALLTOALLV, pairwise, alltoall_pairwise, false, false, "each block travels once, straight")
 
-#define X(KIND, NAME, FN, CUT, HELP)                      \
-    nexar_err nx_##FN(nx_sched *s, const nx_coll *c);     \
+#define X(KIND, NAME, FN, CUT, HOOK, HELP)            \
+    nexar_err nx_##FN(nx_sched *s, const nx_coll *c); \
     void nx_##FN##_forecast(const nx_coll *c, size_t segment, nx_forecast *f);
 NX_ALGORITHM_LIST(X)
 #undef X
@@ -64,7 +73,8 @@ typedef struct nx_algorithm {
     const char *name;
     nx_builder build;
     nx_forecaster forecast;
-    bool cut; /* wants segments; the others are built with segment 0 */
+    bool cut;  /* wants segments; the others are built with segment 0 */
+    bool hook; /* between its phases rank r holds shard r: nx_coll.hook is legal */
     const char *help;
 } nx_algorithm;
 

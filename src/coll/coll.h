@@ -50,6 +50,11 @@ bool nx_coll_rooted(nx_coll_kind kind);
  * lie in the send buffer.  alltoallv sends from |send_parts|.  The others leave
  * both alone.  In gatherv and scatterv only the root knows |parts|; the others
  * have |count| for their own block, and so has the root.
+ *
+ * The buffer of a broadcast is NX_SPACE_RECV on every rank, the root too.  The
+ * buffers are those of the public call: a non-root of reduce and gather has no
+ * NX_SPACE_RECV, a non-root of scatter no NX_SPACE_SEND, and in place there is
+ * no NX_SPACE_SEND at all.
  */
 typedef struct nx_coll {
     nx_coll_kind kind;
@@ -62,11 +67,14 @@ typedef struct nx_coll {
     bool hook;     /* allreduce as rs_ag: call the caller's hook on the shard */
 } nx_coll;
 
-/* The space that holds this rank's input. */
-static inline nx_space nx_coll_input(const nx_coll *c)
+/* Where this rank's input begins. */
+static inline nx_ref nx_coll_input(const nx_coll *c)
 {
-    return c->in_place ? NX_SPACE_RECV : NX_SPACE_SEND;
+    return nx_at(c->in_place ? NX_SPACE_RECV : NX_SPACE_SEND, 0);
 }
+
+/* The blocks of a collective that has one per rank, v form or not. */
+nx_split nx_coll_blocks(const nx_coll *c);
 
 typedef nexar_err (*nx_builder)(nx_sched *s, const nx_coll *c);
 

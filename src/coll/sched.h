@@ -105,9 +105,9 @@ typedef struct nx_step {
 /* What a schedule costs the rank that runs it. */
 typedef struct nx_tally {
     uint64_t messages_sent, messages_received;
-    uint64_t sent, received;   /* elements */
-    uint64_t reduced, copied;  /* elements, on arrival included in reduced */
-    uint32_t rounds;           /* largest round used + 1; 0 without messages */
+    uint64_t sent, received;  /* elements */
+    uint64_t reduced, copied; /* elements, on arrival included in reduced */
+    uint32_t rounds;          /* largest round used + 1; 0 without messages */
 } nx_tally;
 
 typedef struct nx_sched {
@@ -122,6 +122,7 @@ typedef struct nx_sched {
     bool only_tally;
     nexar_err err; /* the first error, kept until seal */
     uint32_t steps_room, deps_room;
+    nx_step_id gate[2];
     struct nx_hazards *hazards;
 } nx_sched;
 
@@ -159,10 +160,15 @@ void nx_call(nx_sched *s, nx_ref dst, size_t len);
 
 /* The number of the newest step; NX_NO_STEP when there is none. */
 nx_step_id nx_sched_last(const nx_sched *s);
-/* Makes every step from |first| to the newest wait for |step| as well: for
- * limits on what is in flight, since hazards are found without it.
- * NX_NO_STEP: nothing. */
-void nx_sched_after(nx_sched *s, nx_step_id first, nx_step_id step);
+/* Steps added from now on wait for |first| and |second| as well, until the next
+ * call; NX_NO_STEP is no step.  For limits on what is in flight and for empty
+ * messages: hazards are found without it. */
+void nx_sched_gate(nx_sched *s, nx_step_id first, nx_step_id second);
+
+/* How many elements each segment has, but for the last, when |len| elements are
+ * cut in |segment|: |len| when |segment| is 0, more than |segment| when there
+ * would be more than NX_MAX_SEGMENTS. */
+size_t nx_segment_len(size_t len, size_t segment);
 
 /* Ends the building: frees what only building needs and returns the first
  * error since init.

@@ -1,0 +1,83 @@
+/* log.c - a line is made in a buffer of its own and written at once. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static _Atomic int level_now = NX_LOG_WARN;
+static _Atomic(nx_log_prefix) prefix_now = NULL;
+
+const char *nx_log_level_name(nx_log_level level)
+{
+    static const char *const names[NX_LOG_LEVELS] = {"error", "warn", "info", "debug"};
+
+    return names[level];
+}
+
+void nx_log_set_level(nx_log_level level)
+{
+    atomic_store_explicit(&level_now, (int)level, memory_order_relaxed);
+}
+
+bool nx_log_on(nx_log_level level)
+{
+    return (int)level <= atomic_load_explicit(&level_now, memory_order_relaxed);
+}
+
+void nx_log_set_prefix(nx_log_prefix prefix)
+{
+    atomic_store(&prefix_now, prefix);
+}
+
+/* How much of the |room| bytes snprintf has filled, whatever it would have
+ * liked to. */
+static size_t filled(int wanted, size_t room)
+{
+    if (wanted < 0) {
+        return 0;
+    }
+    return ((size_t)wanted < room) ? (size_t)wanted : room - 1;
+}
+
+static void write_line(const char *line, size_t len)
+{
+    /* Twice: a signal may interrupt the first before a byte is out.  Nobody is
+     * left to be told that stderr is gone. */
+    if ((write(STDERR_FILENO, line, len) < 0) && (errno == EINTR)) {
+        ssize_t n = write(STDERR_FILENO, line, len);
+
+        (void)n;
+    }
+}
+
+void nx_log(nx_log_level level, const char *format, ...)
+{
+    nx_log_prefix prefix = atomic_load(&prefix_now);
+    char line[NX_LOG_ROOM] = "nexar: ";
+    size_t len = strlen(line), room = sizeof(line) - 1; /* the last one is for '\n' */
+    int saved = errno;
+    va_list args;
+
+    if (!nx_log_on(level)) {
+        return;
+    }
+    if (prefix != NULL) {
+        len += prefix(line + len, room - len);
+    }
+    len += filled(snprintf(line + len, room - len, "%s: ", nx_log_level_name(level)), room - len);
+    va_start(args, format);
+    len += filled(vsnprintf(line + len, room - len, format, args), room - len);
+    va_end(args);
+    for (size_t i = 0; i < len; i++) {
+        if (((unsigned char)line[i] < ' ') || (line[i] == '\177')) {
+            line[i] = '?';
+        }
+    }
+    line[len++] = '\n';
+    write_line(line, len);
+    errno = saved;
+}

@@ -1,0 +1,44 @@
+/*
+ * log.h - one line per event, to stderr: "nexar: warn: text".
+ *
+ * Whoever decides an error logs it, once; callers pass it on in silence.  A
+ * line is one write(2), so lines of threads and of ranks that share a terminal
+ * stay whole.  Every function may be called from any thread; none allocates or
+ * changes errno.
+ */
+#ifndef NX_LOG_H
+#define NX_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum nx_log_level {
+    NX_LOG_ERROR, /* something was given up */
+    NX_LOG_WARN,  /* goes on, but somebody should know */
+    NX_LOG_INFO,  /* what an operator would like to see once */
+    NX_LOG_DEBUG, /* what only a developer wants */
+    NX_LOG_LEVELS
+} nx_log_level;
+
+enum { NX_LOG_ROOM = 1024 }; /* bytes of a line; what does not fit is cut */
+
+/* "error", "warn", "info", "debug". */
+const char *nx_log_level_name(nx_log_level level);
+
+/* Lines up to |level| are written; NX_LOG_WARN at first. */
+void nx_log_set_level(nx_log_level level);
+/* Whether lines of |level| are written: for those that are dear to make. */
+bool nx_log_on(nx_log_level level);
+
+/*
+ * Puts what |prefix| writes between "nexar: " and the level, e.g. "12.5s rank 3: ".
+ * It gets |room| bytes at |buf|, writes no 0, and returns how many it used.
+ * NULL, as at first: nothing.
+ */
+typedef size_t (*nx_log_prefix)(char *buf, size_t room);
+void nx_log_set_prefix(nx_log_prefix prefix);
+
+/* Writes a line.  Control characters in it, line ends too, become '?'. */
+void nx_log(nx_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif /* NX_LOG_H */

@@ -1,0 +1,140 @@
+/* log_test.c - lines as they arrive at the other end of stderr. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+/* stderr as a pipe while |lines| runs; returns what came out of it. */
+static const char *captured(void (*lines)(void))
+{
+    static char text[65536];
+    size_t len = 0;
+    ssize_t n;
+    int ends[2], saved = dup(STDERR_FILENO);
+
+    assert_true(saved >= 0);
+    assert_int_equal(pipe(ends), 0);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    lines();
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    (void)close(saved);
+    (void)close(ends[1]);
+    while ((n = read(ends[0], text + len, sizeof(text) - 1 - len)) > 0) {
+        len += (size_t)n;
+    }
+    (void)close(ends[0]);
+    text[len] = '\0';
+    return text;
+}
+
+static void log_all_levels(void)
+{
+    nx_log(NX_LOG_ERROR, "one %d", 1);
+    nx_log(NX_LOG_WARN, "two");
+    nx_log(NX_LOG_INFO, "three");
+    nx_log(NX_LOG_DEBUG, "four");
+}
+
+static void test_lines_up_to_the_level_are_written(void **state)
+{
+    (void)state;
+    assert_string_equal(captured(log_all_levels), "nexar: error: one 1\nnexar: warn: two\n");
+    nx_log_set_level(NX_LOG_ERROR);
+    assert_false(nx_log_on(NX_LOG_WARN));
+    assert_string_equal(captured(log_all_levels), "nexar: error: one 1\n");
+    nx_log_set_level(NX_LOG_DEBUG);
+    assert_string_equal(captured(log_all_levels), "nexar: error: one 1\nnexar: warn: two\n"
+                                                  "nexar: info: three\nnexar: debug: four\n");
+    nx_log_set_level(NX_LOG_WARN);
+}
+
+static size_t rank_prefix(char *buf, size_t room)
+{
+    assert_true(room > 8);
+    memcpy(buf, "rank 3: ", 8);
+    return 8;
+}
+
+static void test_the_prefix_stands_before_the_level(void **state)
+{
+    (void)state;
+    nx_log_set_prefix(rank_prefix);
+    assert_string_equal(captured(log_all_levels),
+                        "nexar: rank 3: error: one 1\nnexar: rank 3: warn: two\n");
+    nx_log_set_prefix(NULL);
+}
+
+static void log_long_and_odd(void)
+{
+    char text[4 * NX_LOG_ROOM];
+
+    memset(text, 'x', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    errno = 4711;
+    nx_log(NX_LOG_ERROR, "%s", text);
+    nx_log(NX_LOG_ERROR, "a\nb\tc\033[2Jd\177e");
+    assert_int_equal(errno, 4711);
+}
+
+static void test_a_line_is_one_line_and_is_cut_where_it_ends(void **state)
+{
+    const char *text = captured(log_long_and_odd), *end = strchr(text, '\n');
+
+    (void)state;
+    assert_true(end != NULL);
+    assert_true(end - text < NX_LOG_ROOM);
+    assert_true(end - text > NX_LOG_ROOM - 8);
+    assert_string_equal(end + 1, "nexar: error: a?b?c?[2Jd?e\n");
+}
+
+static void *log_many(void *arg)
+{
+    for (int i = 0; i < 100; i++) {
+        nx_log(NX_LOG_ERROR, "thread %s %s", (const char *)arg, (const char *)arg);
+    }
+    return NULL;
+}
+
+static void log_from_two_threads(void)
+{
+    char a[] = "aaaaaaaa", b[] = "bbbbbbbb";
+    pthread_t other;
+
+    assert_int_equal(pthread_create(&other, NULL, log_many, b), 0);
+    (void)log_many(a);
+    assert_int_equal(pthread_join(other, NULL), 0);
+}
+
+static void test_lines_of_threads_stay_whole(void **state)
+{
+    const char *at = captured(log_from_two_threads);
+    int lines = 0;
+
+    (void)state;
+    for (; *at != '\0'; lines++) {
+        static const char *const whole[] = {"nexar: error: thread aaaaaaaa aaaaaaaa\n",
+                                            "nexar: error: thread bbbbbbbb bbbbbbbb\n"};
+        size_t len = strlen(whole[0]);
+
+        assert_true((strncmp(at, whole[0], len) == 0) || (strncmp(at, whole[1], len) == 0));
+        at += len;
+    }
+    assert_int_equal(lines, 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines_up_to_the_level_are_written),
+        cmocka_unit_test(test_the_prefix_stands_before_the_level),
+        cmocka_unit_test(test_a_line_is_one_line_and_is_cut_where_it_ends),
+        cmocka_unit_test(test_lines_of_threads_stay_whole),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,55 @@
+/* nearest.c - edit distance, without regard to case. */
+#include "base/nearest.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { LONGEST = 64 }; /* names beyond it are never suggested */
+
+static size_t least(size_t a, size_t b)
+{
+    return (a < b) ? a : b;
+}
+
+/* Levenshtein's, one row at a time; both are shorter than LONGEST. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[LONGEST], na = strlen(a), nb = strlen(b);
+
+    for (size_t j = 0; j <= nb; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= na; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            size_t above = row[j];
+            int differs = tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]);
+
+            row[j] = least(diagonal + (size_t)differs, 1 + least(above, row[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[nb];
+}
+
+nx_nearest nx_nearest_start(const char *word)
+{
+    /* Beyond a third of its letters a word is another word, not a slip. */
+    return (nx_nearest){.word = word, .distance = strlen(word) / 3 + 2};
+}
+
+void nx_nearest_try(nx_nearest *n, const char *name)
+{
+    size_t d;
+
+    if ((strlen(n->word) >= LONGEST) || (strlen(name) >= LONGEST)) {
+        return;
+    }
+    d = distance(n->word, name);
+    if ((d < n->distance) && (d < strlen(name))) {
+        n->best = name;
+        n->distance = d;
+    }
+}

@@ -1,0 +1,31 @@
+/*
+ * cmd.h - the frame of the `nexar` command.
+ *
+ * A subcommand is one function and one row in the table of main.c.  It gets
+ * argv[0] = its own name, parses the rest with nx_options_parse (options.h),
+ * writes its result to stdout, and returns an exit code.  main.c looks after
+ * help, version, unknown commands, and a stdout that cannot be written.
+ */
+#ifndef NX_CMD_H
+#define NX_CMD_H
+
+enum {
+    NX_EXIT_OK = 0,
+    NX_EXIT_FAILURE = 1, /* it was asked for rightly and did not work */
+    NX_EXIT_USAGE = 2    /* a bad command, option or setting */
+};
+
+int nx_cmd_info(int argc, char **argv);
+
+/*
+ * Prints one line to stderr, "nexar COMMAND: ...", and returns NX_EXIT_USAGE:
+ * `return nx_usage("plan", "no collective \"%s\"; accepted: ...", name);`.  It
+ * names what is wrong and what would be accepted.
+ */
+int nx_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same for what nexar_last_error() says: NX_EXIT_USAGE for NEXAR_EINVAL,
+ * NX_EXIT_FAILURE for everything else. */
+int nx_cmd_error(const char *command, int err);
+
+#endif /* NX_CMD_H */

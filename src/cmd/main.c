@@ -1,0 +1,141 @@
+/* main.c - `nexar`: finds the subcommand and runs it. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <nexar.h>
+
+#include "base/nearest.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+
+/* A new subcommand is its file and one row here. */
+static const struct command {
+    const char *name;
+    const char *help;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"info", "what this build and this machine offer, and every setting", nx_cmd_info},
+};
+
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+int nx_usage(const char *command, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    /* What was typed may hold anything; the answer is one line all the same. */
+    for (char *p = line; *p != '\0'; p++) {
+        *p = (iscntrl((unsigned char)*p) != 0) ? '?' : *p;
+    }
+    (void)fprintf(stderr, "nexar%s%s: %s\n", (command[0] == '\0') ? "" : " ", command, line);
+    return NX_EXIT_USAGE;
+}
+
+int nx_cmd_error(const char *command, int err)
+{
+    (void)nx_usage(command, "%s", nexar_last_error());
+    return (err == NEXAR_EINVAL) ? NX_EXIT_USAGE : NX_EXIT_FAILURE;
+}
+
+static const struct command *find(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+static int unknown(const char *name)
+{
+    nx_nearest near = nx_nearest_start(name);
+    nx_text text = {0};
+    int code;
+
+    for (size_t i = 0; i < COMMANDS; i++) {
+        nx_nearest_try(&near, commands[i].name);
+        nx_text_addf(&text, "%s, ", commands[i].name);
+    }
+    nx_text_addf(&text, "help, --help, --version");
+    code = nx_usage("", "unknown %s %s%s%s%s accepted: %s", (name[0] == '-') ? "option" : "command",
+                    name, (near.best == NULL) ? ";" : ", did you mean ",
+                    (near.best == NULL) ? "" : near.best, (near.best == NULL) ? "" : "?",
+                    (nx_text_str(&text) == NULL) ? "help" : nx_text_str(&text));
+    nx_text_fini(&text);
+    return code;
+}
+
+static void print_help(void)
+{
+    (void)printf("usage: nexar COMMAND [OPTION]...\n"
+                 "       nexar help COMMAND\n"
+                 "       nexar --help | --version\n\n"
+                 "A distributed runtime: messages, collectives and remote calls.\n\ncommands:\n");
+    for (size_t i = 0; i < COMMANDS; i++) {
+        (void)printf("  %-8s %s\n", commands[i].name, commands[i].help);
+    }
+    (void)printf("  %-8s %s\n\n", "help", "what a command does and which options it takes");
+    (void)printf("Exit status: 0 done, 1 it did not work, 2 a bad command, option or setting.\n");
+}
+
+static int help(int argc, char **argv)
+{
+    char option[] = "--help";
+    char *args[] = {NULL, option, NULL};
+    const struct command *command;
+
+    if (argc < 2) {
+        print_help();
+        return NX_EXIT_OK;
+    }
+    command = find(argv[1]);
+    if (command == NULL) {
+        return unknown(argv[1]);
+    }
+    args[0] = argv[1];
+    return command->run(2, args);
+}
+
+static int run(int argc, char **argv)
+{
+    const struct command *command;
+
+    if (argc < 1) {
+        return nx_usage("", "no command given; nexar --help lists them");
+    }
+    if ((strcmp(argv[0], "--help") == 0) || (strcmp(argv[0], "-h") == 0)) {
+        print_help();
+        return NX_EXIT_OK;
+    }
+    if (strcmp(argv[0], "--version") == 0) {
+        (void)printf("nexar %s\n", nexar_version());
+        return NX_EXIT_OK;
+    }
+    if (strcmp(argv[0], "help") == 0) {
+        return help(argc, argv);
+    }
+    command = find(argv[0]);
+    return (command == NULL) ? unknown(argv[0]) : command->run(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    int code = run(argc - 1, argv + 1);
+
+    /* A result that did not reach its reader is no success. */
+    if ((fflush(stdout) != 0) || (ferror(stdout) != 0)) {
+        char text[128];
+
+        (void)nx_usage("", "cannot write the output: %s", strerror_r(errno, text, sizeof(text)));
+        return (code == NX_EXIT_OK) ? NX_EXIT_FAILURE : code;
+    }
+    return code;
+}

@@ -1,0 +1,70 @@
+/*
+ * allgather_bruck.c - allgather and allgatherv for short blocks, in the fewest
+ * rounds for any size.
+ *
+ * Each rank collects the blocks in scratch in the order own, next, next but one
+ * ...; in round k it gives the first 2^k of them to the rank 2^k before and gets
+ * as many from the one 2^k further.  At the end they are copied to their places.
+ *
+ *     rounds: ceil(log2 size)      sent by each rank: all blocks but one
+ *
+ * Bruck et al., "Efficient algorithms for all-to-all communications in
+ * multiport message-passing systems", 1997.
+ */
+#include "coll/algorithms.h"
+
+/* Elements of the |n| blocks from that of |rank| on. */
+static size_t blocks_from(const nx_split *blocks, uint32_t rank, uint32_t n)
+{
+    size_t sum = 0;
+
+    if (blocks->how == NX_SPLIT_EACH) {
+        return n * blocks->each;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        sum += nx_split_at(blocks, (rank + i) % blocks->n).len;
+    }
+    return sum;
+}
+
+/* Copies the blocks from the order in scratch to their places. */
+static void place(nx_sched *s, const nx_coll *c, const nx_split *blocks, nx_ref scratch)
+{
+    const nx_ref out = nx_at(NX_SPACE_RECV, 0);
+
+    if (blocks->how == NX_SPLIT_EACH) {
+        const size_t upper = (c->size - c->rank) * blocks->each;
+
+        nx_copy(s, nx_ref_plus(out, c->rank * blocks->each), scratch, upper);
+        nx_copy(s, out, nx_ref_plus(scratch, upper), c->rank * blocks->each);
+        return;
+    }
+    for (uint32_t i = 0; i < c->size; i++) {
+        const nx_span to = nx_split_at(blocks, (c->rank + i) % c->size);
+
+        nx_copy(s, nx_ref_plus(out, to.off), scratch, to.len);
+        scratch = nx_ref_plus(scratch, to.len);
+    }
+}
+
+nexar_err nx_allgather_bruck(nx_sched *s, const nx_coll *c)
+{
+    const nx_split blocks = nx_coll_blocks(c);
+    const nx_span own = nx_split_at(&blocks, c->rank);
+    const nx_ref in = c->in_place ? nx_at(NX_SPACE_RECV, own.off) : nx_at(NX_SPACE_SEND, 0);
+    const nx_ref scratch = nx_sched_scratch(s, nx_split_sum(&blocks));
+    uint32_t round = 0;
+
+    nx_copy(s, scratch, in, own.len);
+    for (uint64_t have = 1; have < c->size; have *= 2, round++) {
+        const uint32_t n = (uint32_t)((have < c->size - have) ? have : c->size - have);
+        const uint32_t to = (uint32_t)((c->rank + c->size - have) % c->size);
+        const uint32_t from = (uint32_t)((c->rank + have) % c->size);
+        const size_t mine = blocks_from(&blocks, c->rank, (uint32_t)have);
+
+        nx_send(s, to, round, scratch, blocks_from(&blocks, c->rank, n));
+        nx_recv(s, from, round, nx_ref_plus(scratch, mine), blocks_from(&blocks, from, n));
+    }
+    place(s, c, &blocks, scratch);
+    return nx_sched_seal(s);
+}

@@ -1,0 +1,47 @@
+/*
+ * allgather_recdbl.c - allgather for short blocks: recursive doubling straight
+ * in the receive buffer.
+ *
+ * In round k each rank exchanges all it has with the one whose place differs in
+ * bit k.  Guests give their block to their host before and get the whole after.
+ *
+ *     rounds: log2 size (two more when the size is no power of two)
+ *     sent by each rank: (size - 1) blocks; by a host also all of them once
+ *
+ * Best for a power of two: no scratch, no copy.
+ */
+#include "coll/algorithms.h"
+#include "coll/phase/halving.h"
+
+nexar_err nx_allgather_recdbl(nx_sched *s, const nx_coll *c)
+{
+    const nx_fold fold = nx_fold_make(c->size);
+    const uint32_t rounds = nx_fold_rounds(fold);
+    const nx_split blocks = nx_coll_blocks(c);
+    const size_t all = nx_split_sum(&blocks);
+    const nx_ref out = nx_at(NX_SPACE_RECV, 0);
+    const nx_ref home = nx_ref_plus(out, nx_split_at(&blocks, c->rank).off);
+    const nx_ref in = c->in_place ? home : nx_at(NX_SPACE_SEND, 0);
+
+    if (nx_fold_is_guest(fold, c->rank)) {
+        nx_send(s, c->rank - 1, 0, in, c->count);
+        nx_recv(s, c->rank - 1, 1 + rounds, out, all);
+        return nx_sched_seal(s);
+    }
+
+    const nx_halving h = {.fold = fold,
+                          .place = nx_fold_place(fold, c->rank),
+                          .size = c->size,
+                          .blocks = blocks,
+                          .by_rank = true};
+
+    nx_copy(s, home, in, c->count);
+    if (nx_fold_is_host(fold, c->rank)) {
+        nx_recv(s, c->rank + 1, 0, nx_ref_plus(home, c->count), c->count);
+    }
+    nx_halving_allgather(s, &h, 1, out);
+    if (nx_fold_is_host(fold, c->rank)) {
+        nx_send(s, c->rank + 1, 1 + rounds, out, all);
+    }
+    return nx_sched_seal(s);
+}

@@ -1,0 +1,23 @@
+/*
+ * allgather_ring.c - allgather and allgatherv for long blocks: each block goes
+ * once around the ring.
+ *
+ *     rounds: size - 1      sent by each rank: all blocks but one
+ *
+ * Best when bandwidth counts more than latency: neighbours only, no scratch.
+ */
+#include "coll/algorithms.h"
+#include "coll/phase/ring.h"
+
+nexar_err nx_allgather_ring(nx_sched *s, const nx_coll *c)
+{
+    const nx_ring ring = nx_ring_make(c->rank, c->size, 0, nx_coll_blocks(c));
+    const nx_span own = nx_ring_block(&ring, 0);
+    const nx_ref out = nx_at(NX_SPACE_RECV, 0);
+    const nx_ref home = nx_ref_plus(out, own.off);
+    const nx_ref in = c->in_place ? home : nx_at(NX_SPACE_SEND, 0);
+
+    nx_ring_allgather(s, &ring, 0, in, out);
+    nx_copy(s, home, in, own.len);
+    return nx_sched_seal(s);
+}

@@ -1,0 +1,30 @@
+/*
+ * barrier_dissemination.c - nobody leaves before everybody has come.
+ *
+ * In round k each rank tells the one 2^k further and hears from the one 2^k
+ * before.  After round k it knows of 2^(k+1) ranks, since what it hears comes
+ * from a rank that has finished the rounds before.
+ *
+ *     rounds: ceil(log2 size)      sent by each rank: as many empty messages
+ *
+ * Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization",
+ * 1988.
+ */
+#include "coll/algorithms.h"
+
+nexar_err nx_barrier_dissemination(nx_sched *s, const nx_coll *c)
+{
+    const nx_ref nothing = nx_at(NX_SPACE_RECV, 0);
+    uint32_t round = 0;
+
+    for (uint64_t far = 1; far < c->size; far *= 2, round++) {
+        const uint32_t to = (uint32_t)((c->rank + far) % c->size);
+        const uint32_t from = (uint32_t)((c->rank + c->size - far) % c->size);
+
+        nx_send(s, to, round, nothing, 0);
+        nx_recv(s, from, round, nothing, 0);
+        /* Empty messages share no memory: the order is all there is. */
+        nx_sched_gate(s, nx_sched_last(s), NX_NO_STEP);
+    }
+    return nx_sched_seal(s);
+}

@@ -1,0 +1,27 @@
+/*
+ * broadcast_binomial.c - broadcast for short vectors: a tree in which the
+ * number of ranks that have the vector doubles each round.
+ *
+ *     rounds: ceil(log2 size)      sent by the root: count ceil(log2 size)
+ *
+ * Best when latency counts more than bandwidth.
+ */
+#include "coll/algorithms.h"
+#include "coll/phase/binomial.h"
+
+nexar_err nx_broadcast_binomial(nx_sched *s, const nx_coll *c)
+{
+    const nx_binomial tree = nx_binomial_make(c->rank, c->size, c->root);
+    const nx_ref buf = nx_at(NX_SPACE_RECV, 0);
+
+    if (tree.place != 0) {
+        nx_recv(s, nx_binomial_parent(&tree), 0, buf, c->count);
+    }
+    /* The child with the largest subtree first: it has the longest way to go. */
+    for (uint64_t far = tree.span / 2; far >= 1; far /= 2) {
+        if (nx_binomial_child(&tree, far)) {
+            nx_send(s, nx_binomial_rank(&tree, tree.place + far), 0, buf, c->count);
+        }
+    }
+    return nx_sched_seal(s);
+}

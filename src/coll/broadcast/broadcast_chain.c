@@ -1,0 +1,24 @@
+/*
+ * broadcast_chain.c - broadcast for long vectors: segments flow through all
+ * ranks in a line, each rank receiving one while it sends the one before.
+ *
+ *     rounds: size - 1      sent by each rank but the last: count
+ *
+ * Best for long vectors on few ranks: with many segments it takes hardly longer
+ * than one transfer, but the line must be filled first.
+ */
+#include "coll/algorithms.h"
+
+nexar_err nx_broadcast_chain(nx_sched *s, const nx_coll *c)
+{
+    const uint32_t place = (c->rank + c->size - c->root) % c->size;
+    const nx_ref buf = nx_at(NX_SPACE_RECV, 0);
+
+    if (place != 0) {
+        nx_recv(s, (c->rank + c->size - 1) % c->size, 0, buf, c->count);
+    }
+    if (place + 1 < c->size) {
+        nx_send(s, (c->rank + 1) % c->size, 0, buf, c->count);
+    }
+    return nx_sched_seal(s);
+}

@@ -1,0 +1,46 @@
+/*
+ * broadcast_scatter_allgather.c - broadcast for long vectors on many ranks: a
+ * binomial tree hands block b to place b, then a ring spreads the blocks.
+ *
+ *     rounds: ceil(log2 size) + size - 1
+ *     sent by the root: about 2 count, whatever the size
+ *
+ * Best where a chain would be too long to fill and a tree would have the root
+ * send the whole vector log2 size times.  Barnett et al., "Interprocessor
+ * collective communication library", 1994.
+ */
+#include "coll/algorithms.h"
+#include "coll/phase/binomial.h"
+#include "coll/phase/ring.h"
+
+/* Each place gets the blocks of its subtree and hands on those of its children. */
+static void scatter(nx_sched *s, const nx_binomial *tree, const nx_split *blocks)
+{
+    const nx_ref buf = nx_at(NX_SPACE_RECV, 0);
+
+    if (tree->place != 0) {
+        const nx_span all =
+            nx_split_range(blocks, tree->place, nx_binomial_end(tree, tree->place, tree->span));
+
+        nx_recv(s, nx_binomial_parent(tree), 0, nx_ref_plus(buf, all.off), all.len);
+    }
+    for (uint64_t far = tree->span / 2; far >= 1; far /= 2) {
+        if (nx_binomial_child(tree, far)) {
+            const uint32_t child = tree->place + (uint32_t)far;
+            const nx_span part = nx_split_range(blocks, child, nx_binomial_end(tree, child, far));
+
+            nx_send(s, nx_binomial_rank(tree, child), 0, nx_ref_plus(buf, part.off), part.len);
+        }
+    }
+}
+
+nexar_err nx_broadcast_scatter_allgather(nx_sched *s, const nx_coll *c)
+{
+    const nx_binomial tree = nx_binomial_make(c->rank, c->size, c->root);
+    const nx_ring ring = nx_ring_make(c->rank, c->size, c->root, nx_split_even(c->count, c->size));
+    const nx_ref buf = nx_at(NX_SPACE_RECV, 0);
+
+    scatter(s, &tree, &ring.blocks);
+    nx_ring_allgather(s, &ring, 1, nx_ref_plus(buf, nx_ring_block(&ring, 0).off), buf);
+    return nx_sched_seal(s);
+}

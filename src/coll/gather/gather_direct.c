@@ -1,0 +1,33 @@
+/*
+ * gather_direct.c - gather and gatherv: every rank sends its block to the root.
+ *
+ *     rounds: 1      sent by each rank but the root: its block
+ *
+ * Best for long blocks, since each byte travels once; the only way for gatherv,
+ * where a rank on the way would not know how much comes.
+ */
+#include "coll/algorithms.h"
+
+nexar_err nx_gather_direct(nx_sched *s, const nx_coll *c)
+{
+    if (c->rank != c->root) {
+        nx_send(s, c->root, 0, nx_at(NX_SPACE_SEND, 0), c->count);
+        return nx_sched_seal(s);
+    }
+
+    const nx_split blocks = nx_coll_blocks(c);
+    const nx_ref out = nx_at(NX_SPACE_RECV, 0);
+
+    for (uint32_t i = 1; i < c->size; i++) {
+        const uint32_t from = (c->root + i) % c->size;
+        const nx_span at = nx_split_at(&blocks, from);
+
+        nx_recv(s, from, 0, nx_ref_plus(out, at.off), at.len);
+    }
+    if (!c->in_place) {
+        const nx_span own = nx_split_at(&blocks, c->rank);
+
+        nx_copy(s, nx_ref_plus(out, own.off), nx_at(NX_SPACE_SEND, 0), own.len);
+    }
+    return nx_sched_seal(s);
+}

@@ -1,0 +1,43 @@
+/*
+ * hazard.h - finds what a step has to wait for, from the memory it touches.
+ *
+ * Keeps, for every element of the receive and scratch spaces, the step that
+ * wrote it last and the steps that have read it since.  Elements with equal
+ * history form one extent; extents are disjoint and kept in order.
+ *
+ * Invariants
+ *  - a reader waits for the last writer;
+ *  - a writer waits for every reader since the last write, or, if there was
+ *    none, for the last writer (the readers wait for it already);
+ *  - the send space is never written, so it has no history.
+ */
+#ifndef NX_HAZARD_H
+#define NX_HAZARD_H
+
+#include "coll/sched.h"
+
+typedef struct nx_hazards nx_hazards;
+
+/* NULL when out of memory. */
+nx_hazards *nx_hazards_create(void);
+void nx_hazards_destroy(nx_hazards *h);
+
+/*
+ * Tells that |step|, higher than all before, reads or writes |len| elements at
+ * |ref|.  The steps to wait for are added to the list that nx_hazards_take()
+ * returns, never |step| itself.
+ *
+ * NEXAR_ENOMEM
+ *     Out of memory; the tracker can only be destroyed.
+ */
+NX_MUST_CHECK nexar_err nx_hazards_read(nx_hazards *h, nx_ref ref, size_t len, nx_step_id step);
+NX_MUST_CHECK nexar_err nx_hazards_write(nx_hazards *h, nx_ref ref, size_t len, nx_step_id step);
+
+/* Adds |step| to the list as if it had been found. */
+NX_MUST_CHECK nexar_err nx_hazards_add(nx_hazards *h, nx_step_id step);
+
+/* The list: ascending, no doubles, borrowed until the next call; it is empty
+ * again afterwards. */
+const nx_step_id *nx_hazards_take(nx_hazards *h, uint32_t *n);
+
+#endif /* NX_HAZARD_H */

@@ -1,0 +1,60 @@
+/*
+ * window.h - scratch for a stream that passes through.
+ *
+ * A rank in the middle of a chain needs memory for what is on its way, not for
+ * the whole vector.  The vector is walked in windows of some segments, and
+ * two windows of scratch are used in turn: hazards keep a window from being
+ * overwritten while it is still being sent.
+ */
+#ifndef NX_WINDOW_H
+#define NX_WINDOW_H
+
+#include "coll/sched.h"
+
+/* Segments per window: with two windows, twice as many are on their way.  The
+ * model shows no gain beyond 8 at 20 us and 10 Gbit with segments of 256 KiB,
+ * where the latency is a tenth of one segment's time. */
+enum { NX_WINDOW_SEGMENTS = 8 };
+
+typedef struct nx_window {
+    size_t off, len; /* the current window */
+    uint32_t number;
+    size_t count, most;
+    nx_ref scratch;
+} nx_window;
+
+static inline nx_window nx_window_first(nx_sched *s, size_t count, bool with_scratch)
+{
+    size_t most = (s->segment == 0) ? count : nx_segment_len(count, s->segment);
+
+    if (most < count / NX_WINDOW_SEGMENTS) {
+        most *= NX_WINDOW_SEGMENTS;
+    } else {
+        most = count;
+    }
+    nx_window w = {.count = count, .most = most, .len = most};
+
+    if (with_scratch) {
+        w.scratch = nx_sched_scratch(s, (most < count) ? 2 * most : most);
+    }
+    return w;
+}
+
+/* Whether there is a window after this one; if so it is the current one. */
+static inline bool nx_window_next(nx_window *w)
+{
+    w->off += w->len;
+    if (w->off >= w->count) {
+        return false;
+    }
+    w->len = (w->count - w->off < w->most) ? w->count - w->off : w->most;
+    w->number++;
+    return true;
+}
+
+static inline nx_ref nx_window_scratch(const nx_window *w)
+{
+    return nx_ref_plus(w->scratch, (w->number % 2) * w->most);
+}
+
+#endif /* NX_WINDOW_H */

@@ -1,0 +1,38 @@
+/*
+ * reduce_binomial.c - reduce for short vectors: a tree in which the number of
+ * partial results halves each round.
+ *
+ *     rounds: ceil(log2 size)      sent by each rank but the root: count
+ *
+ * Best when latency counts more than bandwidth.
+ */
+#include "coll/algorithms.h"
+#include "coll/phase/binomial.h"
+
+nexar_err nx_reduce_binomial(nx_sched *s, const nx_coll *c)
+{
+    const nx_binomial tree = nx_binomial_make(c->rank, c->size, c->root);
+    const bool leaf = (tree.span == 1) || !nx_binomial_child(&tree, 1);
+    const nx_ref in = nx_coll_input(c);
+    nx_ref sum = nx_at(NX_SPACE_RECV, 0);
+    nx_ref now = in;
+
+    if ((tree.place != 0) && !leaf) {
+        sum = nx_sched_scratch(s, c->count);
+    }
+    for (uint64_t far = 1; far < tree.span; far *= 2) {
+        if (nx_binomial_child(&tree, far)) {
+            nx_recv_reduce(s, nx_binomial_rank(&tree, tree.place + far), 0, sum, now, c->count);
+            now = sum;
+        }
+    }
+    if (tree.place != 0) {
+        nx_send(s, nx_binomial_parent(&tree), 0, now, c->count);
+        return nx_sched_seal(s);
+    }
+    nx_copy(s, sum, now, c->count);
+    if (c->average) {
+        nx_divide(s, sum, c->count);
+    }
+    return nx_sched_seal(s);
+}

@@ -1,0 +1,70 @@
+/*
+ * reduce_rs_gather.c - reduce for long vectors on many ranks: recursive halving
+ * leaves one block of the result at each place, a binomial tree gathers them.
+ *
+ *     rounds: 2 log2 size      sent by each rank: about count, at most 1.5 count
+ *
+ * With a size that is no power of two the guests first hand their vectors to
+ * their hosts.  Rabenseifner, "Optimization of collective reduction
+ * operations", 2004.
+ */
+#include "coll/algorithms.h"
+#include "coll/phase/halving.h"
+
+/* Sends our blocks towards place 0, after those that come to us on their way. */
+static void gather(nx_sched *s, const nx_halving *h, uint32_t round, nx_vec work)
+{
+    for (uint32_t mask = 1; mask < h->fold.even; mask *= 2, round++) {
+        if ((h->place & mask) != 0) {
+            const nx_span all = nx_halving_span(h, h->place, h->place + mask);
+
+            nx_send(s, nx_halving_rank(h, h->place - mask), round, nx_vec_at(work, all.off),
+                    all.len);
+            return;
+        }
+        const uint32_t child = h->place + mask;
+        const nx_span part = nx_halving_span(h, child, child + mask);
+
+        nx_recv(s, nx_halving_rank(h, child), round, nx_vec_at(work, part.off), part.len);
+    }
+}
+
+nexar_err nx_reduce_rs_gather(nx_sched *s, const nx_coll *c)
+{
+    const nx_fold fold = nx_fold_make(c->size);
+    const uint32_t place = (c->rank + c->size - c->root) % c->size; /* counted from the root */
+    const nx_ref in = nx_coll_input(c);
+    const uint32_t rounds = nx_fold_rounds(fold);
+
+    if (nx_fold_is_guest(fold, place)) {
+        nx_send(s, (c->rank + c->size - 1) % c->size, 0, in, c->count);
+        return nx_sched_seal(s);
+    }
+
+    const nx_halving h = {.fold = fold,
+                          .place = nx_fold_place(fold, place),
+                          .size = c->size,
+                          .first = c->root,
+                          .blocks = nx_split_even(c->count, fold.even)};
+    const bool host = nx_fold_is_host(fold, place);
+    const nx_span kept = host ? (nx_span){.off = 0, .len = c->count} : nx_halving_kept(&h);
+    nx_vec now = {.base = in}, work = {.base = nx_at(NX_SPACE_RECV, 0)};
+
+    if (place != 0) {
+        work = (nx_vec){.base = nx_sched_scratch(s, kept.len), .from = kept.off};
+    }
+    if (host) {
+        nx_recv_reduce(s, (c->rank + 1) % c->size, 0, nx_vec_at(work, 0), in, c->count);
+        now = work;
+    }
+
+    const nx_span own = nx_halving_span(&h, h.place, h.place + 1);
+    const nx_ref result = nx_vec_at(work, own.off);
+
+    nx_halving_reduce_scatter(s, &h, 1, now, work, result);
+    if (c->average) {
+        nx_divide(s, result, own.len);
+    }
+    gather(s, &h, 1 + rounds, work);
+    return nx_sched_seal(s);
+}

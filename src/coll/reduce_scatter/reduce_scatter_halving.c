@@ -1,0 +1,70 @@
+/*
+ * reduce_scatter_halving.c - reduce-scatter and reduce-scatterv for short
+ * vectors: recursive halving.
+ *
+ * Guests hand their vectors to their hosts before and get their block after.
+ *
+ *     rounds: log2 size (two more when the size is no power of two)
+ *     sent by each rank: half the vector, a quarter, ...; by a guest all of it
+ *
+ * Best when latency counts more than bandwidth, or for a power of two.
+ */
+#include "coll/algorithms.h"
+#include "coll/phase/halving.h"
+
+/* Reduces the blocks of our place, our own first, and gives the guest its own. */
+static void place(nx_sched *s, const nx_coll *c, const nx_halving *h)
+{
+    const bool host = nx_fold_is_host(h->fold, c->rank);
+    const nx_span all = {.off = 0, .len = nx_split_sum(&h->blocks)};
+    const nx_span used = host ? all : nx_halving_kept(h);
+    const nx_span both = nx_halving_span(h, h->place, h->place + 1);
+    const size_t own = nx_split_at(&h->blocks, c->rank).len;
+    const nx_ref out = nx_at(NX_SPACE_RECV, 0);
+    nx_vec in = {.base = nx_coll_input(c)}, work = in;
+
+    if (!c->in_place) {
+        work = (nx_vec){.base = nx_sched_scratch(s, (h->fold.even > 1) || host ? used.len : 0),
+                        .from = used.off};
+    }
+    if (host) {
+        nx_recv_reduce(s, c->rank + 1, 0, work.base, in.base, all.len);
+        in = work;
+    }
+
+    /* Out of place and without a guest the last round can write the result. */
+    const bool straight = !c->in_place && !host;
+    const nx_ref result = straight ? out : nx_vec_at(work, both.off);
+
+    nx_halving_reduce_scatter(s, h, 1, in, work, result);
+    if (host) {
+        nx_send(s, c->rank + 1, 1 + nx_fold_rounds(h->fold), nx_ref_plus(result, own),
+                both.len - own);
+    }
+    nx_copy(s, out, result, own);
+}
+
+nexar_err nx_reduce_scatter_halving(nx_sched *s, const nx_coll *c)
+{
+    const nx_fold fold = nx_fold_make(c->size);
+    const nx_split blocks = nx_coll_blocks(c);
+    const nx_ref out = nx_at(NX_SPACE_RECV, 0);
+    const size_t own = nx_split_at(&blocks, c->rank).len;
+
+    if (nx_fold_is_guest(fold, c->rank)) {
+        nx_send(s, c->rank - 1, 0, nx_coll_input(c), nx_split_sum(&blocks));
+        nx_recv(s, c->rank - 1, 1 + nx_fold_rounds(fold), out, own);
+    } else {
+        const nx_halving h = {.fold = fold,
+                              .place = nx_fold_place(fold, c->rank),
+                              .size = c->size,
+                              .blocks = blocks,
+                              .by_rank = true};
+
+        place(s, c, &h);
+    }
+    if (c->average) {
+        nx_divide(s, out, own);
+    }
+    return nx_sched_seal(s);
+}

@@ -1,0 +1,57 @@
+/*
+ * scan_hillis_steele.c - scan and exscan for short vectors: in round k each rank
+ * sends what it has to the one 2^k further and adds what comes from the one 2^k
+ * before.
+ *
+ *     rounds: ceil(log2 size) (exscan: one more)
+ *     sent by each rank: count in each round
+ *
+ * Exscan first shifts the input by one rank; the inclusive scan of ranks 1, 2,
+ * ... over that is the exclusive one.  Hillis and Steele, "Data parallel
+ * algorithms", 1986.
+ */
+#include "coll/algorithms.h"
+#include "coll/phase/accumulate.h"
+
+/* Inclusive scan among ranks [first, size), of |in| into |out|. */
+static void scan(nx_sched *s, const nx_coll *c, uint32_t first, nx_ref in, nx_ref out)
+{
+    const uint32_t place = c->rank - first;
+    uint32_t additions = 0, round = first;
+    nx_acc sum;
+
+    for (uint64_t far = 1; far <= place; far *= 2) {
+        additions++;
+    }
+    nx_acc_init(&sum, s, in, out, c->count, additions);
+    for (uint64_t far = 1; far < c->size - first; far *= 2, round++) {
+        if (c->rank + far < c->size) {
+            nx_send(s, (uint32_t)(c->rank + far), round, sum.now, c->count);
+        }
+        if (far <= place) {
+            nx_acc_recv(&sum, s, (uint32_t)(c->rank - far), round);
+        }
+    }
+}
+
+nexar_err nx_scan_hillis_steele(nx_sched *s, const nx_coll *c)
+{
+    const nx_ref in = nx_coll_input(c), out = nx_at(NX_SPACE_RECV, 0);
+
+    if (c->kind == NX_SCAN) {
+        scan(s, c, 0, in, out);
+        return nx_sched_seal(s);
+    }
+    if (c->rank + 1 < c->size) {
+        nx_send(s, c->rank + 1, 0, in, c->count);
+    }
+    if (c->rank == 0) {
+        nx_fill(s, out, c->count);
+    } else {
+        const nx_ref before = nx_sched_scratch(s, c->count);
+
+        nx_recv(s, c->rank - 1, 0, before, c->count);
+        scan(s, c, 1, before, out);
+    }
+    return nx_sched_seal(s);
+}

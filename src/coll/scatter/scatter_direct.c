@@ -1,0 +1,32 @@
+/*
+ * scatter_direct.c - scatter and scatterv: the root sends each rank its block.
+ *
+ *     rounds: 1      sent by the root: all blocks but its own
+ *
+ * Best for long blocks, since each byte travels once; the only way for scatterv,
+ * where a rank on the way would not know how much comes.
+ */
+#include "coll/algorithms.h"
+
+nexar_err nx_scatter_direct(nx_sched *s, const nx_coll *c)
+{
+    const nx_ref out = nx_at(NX_SPACE_RECV, 0);
+
+    if (c->rank != c->root) {
+        nx_recv(s, c->root, 0, out, c->count);
+        return nx_sched_seal(s);
+    }
+
+    const nx_split blocks = nx_coll_blocks(c);
+    const nx_ref in = nx_at(NX_SPACE_SEND, 0);
+    const nx_span own = nx_split_at(&blocks, c->rank);
+
+    for (uint32_t i = 1; i < c->size; i++) {
+        const uint32_t to = (c->root + i) % c->size;
+        const nx_span at = nx_split_at(&blocks, to);
+
+        nx_send(s, to, 0, nx_ref_plus(in, at.off), at.len);
+    }
+    nx_copy(s, out, nx_ref_plus(in, own.off), own.len);
+    return nx_sched_seal(s);
+}
