@@ -17,16 +17,16 @@ typedef struct limits {
 
 static limits limits_of(nexar_dtype dtype)
 {
-    switch (dtype) {
-    case NEXAR_F64:
+    if (dtype == NEXAR_F64) {
         return (limits){UINT64_C(1) << 53, 300, 500, 1U << 20};
-    case NEXAR_F32:
-        return (limits){UINT64_C(1) << 24, 40, 60, 1U << 15};
-    case NEXAR_BF16:
-        return (limits){UINT64_C(1) << 8, 40, 60, 1U << 7};
-    default: /* f16 */
-        return (limits){UINT64_C(1) << 11, 4, 8, 1U << 5};
     }
+    if (dtype == NEXAR_F32) {
+        return (limits){UINT64_C(1) << 24, 40, 60, 1U << 15};
+    }
+    if (dtype == NEXAR_BF16) {
+        return (limits){UINT64_C(1) << 8, 40, 60, 1U << 7};
+    }
+    return (limits){UINT64_C(1) << 11, 4, 8, 1U << 5}; /* f16 */
 }
 
 /* Whole numbers whose magnitudes add up to at most |whole|, all scaled by a

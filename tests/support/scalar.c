@@ -106,7 +106,7 @@ void nxt_from_double(nexar_dtype dtype, double value, void *out)
 }
 
 /* Whether a comes before b, -0 before +0. */
-static bool less(double a, double b)
+static bool comes_before(double a, double b)
 {
     return (a < b) || ((a == b) && signbit(a) && !signbit(b));
 }
@@ -122,7 +122,7 @@ static double combine_doubles(nexar_op op, double a, double b)
     if (isnan(a) || isnan(b)) {
         return (double)NAN;
     }
-    return (less(a, b) == (op == NEXAR_MIN)) ? a : b;
+    return (comes_before(a, b) == (op == NEXAR_MIN)) ? a : b;
 }
 
 /* ---- integers ------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* sched_check.c - what can be told of one schedule by looking at it. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -28,16 +28,13 @@ void nxt_case_text(const nxt_case *c, char *text, size_t room)
 /* What a rank calls its own count. */
 static size_t own_count(const nxt_call *call, uint32_t rank)
 {
-    switch (call->kind) {
-    case NX_GATHERV:
-    case NX_SCATTERV:
+    if ((call->kind == NX_GATHERV) || (call->kind == NX_SCATTERV)) {
         return nxt_call_block(call, call->root, rank).len;
-    case NX_ALLGATHERV:
-    case NX_REDUCE_SCATTERV:
-        return nxt_call_block(call, rank, rank).len;
-    default:
-        return call->count;
     }
+    if ((call->kind == NX_ALLGATHERV) || (call->kind == NX_REDUCE_SCATTERV)) {
+        return nxt_call_block(call, rank, rank).len;
+    }
+    return call->count;
 }
 
 nx_coll nxt_world_coll(const nxt_world *w, uint32_t rank)
