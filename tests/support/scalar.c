@@ -59,10 +59,10 @@ static uint16_t encode(shape f, double value)
     if (isinf(value)) {
         return (uint16_t)(sign | infinity);
     }
-    frexp(value, &expo);
+    (void)frexp(value, &expo);
     expo -= 1; /* |value| = 1.x * 2^expo */
-    if (expo < 1 - f.bias) {
-        expo = 1 - f.bias;
+    if ((expo < 1 - f.bias) || (value == 0.0)) {
+        expo = 1 - f.bias; /* subnormal */
     }
     double units = nearbyint(ldexp(fabs(value), f.mant - expo));
     double bits = units + ldexp((double)(expo + f.bias - 1), f.mant);
@@ -227,6 +227,6 @@ void nxt_identity(nexar_dtype dtype, nexar_op op, void *out)
     } else if ((op == NEXAR_MIN) || (op == NEXAR_MAX)) {
         nxt_from_double(dtype, (op == NEXAR_MIN) ? (double)INFINITY : -(double)INFINITY, out);
     } else {
-        nxt_from_double(dtype, 0.0, out);
+        nxt_from_double(dtype, -0.0, out); /* +0 would not leave -0 as it is */
     }
 }

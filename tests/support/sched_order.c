@@ -165,13 +165,12 @@ bool nxt_plan_ordered(const nxt_plan *plan, nxt_verdict *v)
     return true;
 }
 
-/* ---- is a wait needed? --------------------------------------------------- */
+/* ---- what comes before what, over all ranks ------------------------------- */
 
 /*
  * Two nodes per step: 2 g is its start, 2 g + 1 its end.  A step ends after it
  * started; it starts after those it waits for ended; a receive ends after its
- * message was started.  The wait of |step| for |dep| is needed unless the end
- * of |dep| comes before the start of |step| by another way.
+ * message was started.
  */
 typedef struct search {
     bool *seen;
@@ -205,13 +204,26 @@ static void expand(const nxt_plan *p, search *s, uint32_t node, uint32_t dep, ui
     }
 }
 
+static search search_open(const nxt_plan *p)
+{
+    return (search){.seen = nxt_calloc(2 * (size_t)p->total, sizeof(bool)),
+                    .stack = nxt_calloc(2 * (size_t)p->total, sizeof(uint32_t))};
+}
+
+static void search_close(search *s)
+{
+    free(s->seen);
+    free(s->stack);
+}
+
+/* The wait of a step for another is needed unless the end of that comes before
+ * its start by another way. */
 bool nxt_plan_wait_needed(const nxt_plan *p, uint32_t rank, uint32_t step, uint32_t nth)
 {
     const nx_sched *sched = p->members[rank].sched;
     uint32_t g = p->base[rank] + step;
     uint32_t dep = p->base[rank] + sched->deps[sched->steps[step].deps + nth];
-    search s = {.seen = nxt_calloc(2 * (size_t)p->total, sizeof(bool)),
-                .stack = nxt_calloc(2 * (size_t)p->total, sizeof(uint32_t))};
+    search s = search_open(p);
 
     reach(&s, (2 * dep) + 1);
     while (s.n > 0) {
@@ -219,7 +231,38 @@ bool nxt_plan_wait_needed(const nxt_plan *p, uint32_t rank, uint32_t step, uint3
     }
     bool needed = !s.seen[2 * (size_t)g];
 
-    free(s.seen);
-    free(s.stack);
+    search_close(&s);
     return needed;
+}
+
+/* Whether some step of |rank| can only end after one of |other| has started. */
+static bool waits_for_rank(const nxt_plan *p, uint32_t rank, uint32_t other)
+{
+    search s = search_open(p);
+    bool found = false;
+
+    for (uint32_t g = p->base[other]; g < p->base[other + 1]; g++) {
+        reach(&s, 2 * g);
+    }
+    while (s.n > 0) {
+        expand(p, &s, s.stack[--s.n], NXT_NOBODY, NXT_NOBODY);
+    }
+    for (uint32_t g = p->base[rank]; g < p->base[rank + 1]; g++) {
+        found = found || s.seen[(2 * (size_t)g) + 1];
+    }
+    search_close(&s);
+    return found;
+}
+
+bool nxt_plan_synchronises(const nxt_plan *plan, nxt_verdict *v)
+{
+    for (uint32_t r = 0; r < plan->size; r++) {
+        for (uint32_t o = 0; o < plan->size; o++) {
+            if ((r != o) && !waits_for_rank(plan, r, o)) {
+                return nxt_find(v, NXT_NO_BARRIER, r, 0,
+                                "rank %u may leave the barrier before rank %u has come", r, o);
+            }
+        }
+    }
+    return true;
 }

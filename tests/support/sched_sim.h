@@ -40,8 +40,9 @@ typedef enum nxt_finding {
     NXT_UNDEFINED,   /* memory is read that nobody has written */
     NXT_CHANGED,     /* a block changed while its send was in flight */
     NXT_DEADLOCK,
-    NXT_BAD_CALL,  /* a call step although the run has no hook */
-    NXT_WRONG_DATA /* for the users of the simulator: it cannot know */
+    NXT_NO_BARRIER, /* a rank may leave before another has come */
+    NXT_BAD_CALL,   /* a call step although the run has no hook */
+    NXT_WRONG_DATA  /* for the users of the simulator: it cannot know */
 } nxt_finding;
 
 enum { NXT_VERDICT_ROOM = 600 };
@@ -84,6 +85,10 @@ bool nxt_plan_ordered(const nxt_plan *plan, nxt_verdict *v);
  * an order of events in which the step starts before the other is complete.
  * Chains of waits and of messages over all ranks are followed. */
 bool nxt_plan_wait_needed(const nxt_plan *plan, uint32_t rank, uint32_t step, uint32_t nth);
+
+/* Whether no rank can have run all its steps before every rank has started one:
+ * what a barrier promises. */
+bool nxt_plan_synchronises(const nxt_plan *plan, nxt_verdict *v);
 
 /* Whether the tally of |s| is what its steps add up to. */
 bool nxt_tally_right(const nx_sched *s, uint32_t rank, nxt_verdict *v);
