@@ -1,7 +1,5 @@
 /* main.c - `nexar`: finds the subcommand and runs it. */
-#include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,28 +19,6 @@ static const struct command {
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
-
-int nx_usage(const char *command, const char *format, ...)
-{
-    char line[1024];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    /* What was typed may hold anything; the answer is one line all the same. */
-    for (char *p = line; *p != '\0'; p++) {
-        *p = (iscntrl((unsigned char)*p) != 0) ? '?' : *p;
-    }
-    (void)fprintf(stderr, "nexar%s%s: %s\n", (command[0] == '\0') ? "" : " ", command, line);
-    return NX_EXIT_USAGE;
-}
-
-int nx_cmd_error(const char *command, int err)
-{
-    (void)nx_usage(command, "%s", nexar_last_error());
-    return (err == NEXAR_EINVAL) ? NX_EXIT_USAGE : NX_EXIT_FAILURE;
-}
 
 static const struct command *find(const char *name)
 {

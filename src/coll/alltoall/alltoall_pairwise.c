@@ -8,7 +8,8 @@
  * before, so that every link carries one message at a time.  In place both must
  * be the same rank, since the block that comes takes the room of the one that
  * goes: ranks a and b meet in round (a + b) mod size, and the outgoing block
- * steps aside into scratch.
+ * steps aside into scratch.  Some ranks may work in place and others not: either
+ * way the message between a and b is called round (a + b) mod size.
  */
 #include "coll/algorithms.h"
 
@@ -35,6 +36,12 @@ static void window_close(window *w, nx_sched *s, uint32_t k, nx_step_id sent)
     w->ends[k % WINDOW][1] = nx_sched_last(s);
 }
 
+/* What this rank and |peer| call the round of their messages. */
+static uint32_t meeting(const nx_coll *c, uint32_t peer)
+{
+    return (uint32_t)(((uint64_t)c->rank + peer) % c->size);
+}
+
 static void out_of_place(nx_sched *s, const nx_coll *c, const nx_split *to, const nx_split *from)
 {
     const nx_ref in = nx_at(NX_SPACE_SEND, 0), out = nx_at(NX_SPACE_RECV, 0);
@@ -47,9 +54,9 @@ static void out_of_place(nx_sched *s, const nx_coll *c, const nx_split *to, cons
         const nx_span tx = nx_split_at(to, next), rx = nx_split_at(from, prev);
 
         window_open(&w, s, k - 1);
-        nx_send(s, next, k, nx_ref_plus(in, tx.off), tx.len);
+        nx_send(s, next, meeting(c, next), nx_ref_plus(in, tx.off), tx.len);
         const nx_step_id sent = nx_sched_last(s);
-        nx_recv(s, prev, k, nx_ref_plus(out, rx.off), rx.len);
+        nx_recv(s, prev, meeting(c, prev), nx_ref_plus(out, rx.off), rx.len);
         window_close(&w, s, k - 1, sent);
     }
 }

@@ -1,0 +1,42 @@
+/*
+ * join_string.h - nexar://TOKEN@host:port/?pin=SHA256, all that a joiner needs.
+ *
+ * TOKEN is 32 random bytes as base64url without padding; several addresses of a
+ * seed are separated by commas (host:port,[v6]:port); pin is base64url of the
+ * SHA-256 of the seed's public key.  The token is a secret: it is never logged
+ * and never sent, only proven.
+ */
+#ifndef NX_JOIN_STRING_H
+#define NX_JOIN_STRING_H
+
+#include <sys/socket.h>
+
+#include "base/error.h"
+#include "transport/identity.h"
+
+enum { NX_TOKEN_SIZE = 32, NX_JOIN_STRING_MAX = 1024, NX_SEED_ADDRESSES_MAX = 8 };
+
+typedef struct nx_token {
+    uint8_t bytes[NX_TOKEN_SIZE];
+} nx_token;
+
+typedef struct nx_join_string {
+    nx_token token;
+    nx_pin pin;
+    struct sockaddr_storage addresses[NX_SEED_ADDRESSES_MAX];
+    size_t naddresses;
+} nx_join_string;
+
+/* NEXAR_EINVAL: the sentence says which part is wrong and what is accepted; the
+ * token is not in it.  Host names are resolved (which may block); an address
+ * that does not resolve is NEXAR_ECONNECT. */
+NX_MUST_CHECK nexar_err nx_join_string_parse(const char *text, nx_join_string *out);
+/* NEXAR_ETRUNC when |size| is too small. */
+NX_MUST_CHECK nexar_err nx_join_string_format(const nx_join_string *j, char *buf, size_t size);
+
+/* The proof that its maker holds the token, bound to one TLS session:
+ * HMAC-SHA256(token, "nexar join 1" | exporter | certificate request). */
+void nx_join_proof(const nx_token *token, const uint8_t exporter[32], const void *csr,
+                   size_t csr_len, uint8_t proof[32]);
+
+#endif /* NX_JOIN_STRING_H */

@@ -1,0 +1,124 @@
+/*
+ * loop.h - the progress engine: descriptors, timers, deferred work, waiting.
+ *
+ * A world has one loop, and one lock: everything below core runs with it held.
+ * Whoever waits drives: a thread in nx_loop_wait polls and dispatches itself, so
+ * a message costs no hand-over.  If several wait, one drives, the others sleep
+ * and are woken each by its own event; the driver passes the duty on when it
+ * leaves.  A background thread drives when nobody has waited for a while, so
+ * that heartbeats, acknowledgements and non-blocking operations go on while the
+ * application computes.
+ *
+ * Waiting polls without sleeping for at most |spin_ns| (a wake on another core
+ * costs 40 us on the machines that were measured, a spin 3), then sleeps in the
+ * kernel.  The owner sets spin_ns to 0 when ranks outnumber cores.
+ *
+ * The lock is released only while the driver sleeps.  Callbacks run with it held
+ * and on the driver's thread; they may call everything here but nx_loop_wait,
+ * nx_loop_lock and nx_loop_destroy.
+ */
+#ifndef NX_LOOP_H
+#define NX_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/heap.h"
+#include "base/list.h"
+
+typedef struct nx_loop nx_loop;
+
+/*
+ * |clock| is borrowed for the life of the loop.
+ *
+ * NEXAR_ENOMEM, NEXAR_ESYS
+ *     No memory, no descriptors.
+ */
+NX_MUST_CHECK nexar_err nx_loop_create(nx_loop **out, const nx_clock *clock);
+/* No thread waits, the background thread is stopped, no descriptor or timer is
+ * left; not with the lock held. */
+void nx_loop_destroy(nx_loop *loop);
+
+void nx_loop_lock(nx_loop *loop);
+void nx_loop_unlock(nx_loop *loop);
+
+/* The time of the current turn: read once per turn, never goes backwards. */
+uint64_t nx_loop_now(const nx_loop *loop);
+/* Reads the clock anew, for what must not use the turn's beginning. */
+uint64_t nx_loop_refresh(nx_loop *loop);
+
+/* ---- descriptors ---------------------------------------------------------- */
+
+typedef struct nx_fd {
+    int fd;
+    /* |events| is a set of EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.  May remove
+     * this and any other descriptor. */
+    void (*on_ready)(struct nx_fd *self, uint32_t events);
+    /* Optional: tries without the kernel's word, while the loop spins: returns
+     * whether there was anything.  Without it spinning asks epoll. */
+    bool (*on_spin)(struct nx_fd *self);
+    uint32_t events; /* the loop's */
+    nx_list link;    /* the loop's */
+} nx_fd;
+
+/* Watches |self->fd| for |events|; |self| is held until removed. */
+NX_MUST_CHECK nexar_err nx_loop_fd_add(nx_loop *loop, nx_fd *self, uint32_t events);
+NX_MUST_CHECK nexar_err nx_loop_fd_change(nx_loop *loop, nx_fd *self, uint32_t events);
+/* Does nothing if it is not watched.  The descriptor is not closed. */
+void nx_loop_fd_remove(nx_loop *loop, nx_fd *self);
+
+/* ---- timers and deferred work --------------------------------------------- */
+
+typedef struct nx_timer {
+    nx_heap_item item;
+    void (*on_expire)(struct nx_timer *self, uint64_t now_ns);
+} nx_timer;
+
+/* Sets or moves |self|, which is held until it expires or is cancelled, to
+ * |at_ns| on the loop's clock; a time that has passed expires in this turn or
+ * the next. */
+NX_MUST_CHECK nexar_err nx_loop_timer_set(nx_loop *loop, nx_timer *self, uint64_t at_ns);
+void nx_loop_timer_cancel(nx_loop *loop, nx_timer *self);
+
+/* Work for the end of the turn (when no thread drives: of the caller's next
+ * nx_loop_kick), once, however often it is deferred before.  Connections write
+ * their packets so. */
+typedef struct nx_task {
+    nx_list link;
+    void (*run)(struct nx_task *self);
+} nx_task;
+void nx_task_init(nx_task *self, void (*run)(nx_task *self));
+void nx_loop_defer(nx_loop *loop, nx_task *self);
+void nx_loop_undefer(nx_task *self);
+
+/* ---- driving and waiting --------------------------------------------------- */
+
+/* Something that threads wait for.  Zero-initialised is unset. */
+typedef struct nx_event {
+    bool set;
+    struct nx_waiter *waiter; /* the loop's: at most one thread waits for it */
+} nx_event;
+
+/* Sets |event| and wakes the thread that waits for it. */
+void nx_event_set(nx_loop *loop, nx_event *event);
+
+/* Runs what is due without sleeping: deferred work, timers, and descriptors if
+ * nobody else drives.  After an application thread has queued something. */
+void nx_loop_kick(nx_loop *loop);
+
+/* Waits, driving the loop if nobody does, until |event| is set or the clock has
+ * reached |deadline_ns| (UINT64_MAX: never).  The lock is held before and after.
+ * Returns whether it is set. */
+bool nx_loop_wait(nx_loop *loop, nx_event *event, uint64_t deadline_ns);
+
+/* How long a wait polls before it sleeps; 0 at first. */
+void nx_loop_set_spin(nx_loop *loop, uint64_t spin_ns);
+
+/* The background thread: drives when no thread has waited for about 1 ms.  Stop
+ * ends and joins it; not with the lock held.  Signals are blocked in it. */
+NX_MUST_CHECK nexar_err nx_loop_background_start(nx_loop *loop);
+void nx_loop_background_stop(nx_loop *loop);
+
+#endif /* NX_LOOP_H */

@@ -1,0 +1,81 @@
+/*
+ * identity.h - who a process is: keys, certificates, the cluster's authority.
+ *
+ * A key never leaves the process that made it.  The authority (held by the seed)
+ * signs certificates whose subject alternative name is the URI
+ * nexar://JOB/MEMBER: JOB 32 hex digits, MEMBER decimal.  Members accept each
+ * other when the authority has signed and the job is theirs; a dialler also
+ * checks that it reached the member it wanted.
+ *
+ * Keys are ECDSA P-256 (GnuTLS).  Nothing here blocks but for random numbers.
+ */
+#ifndef NX_IDENTITY_H
+#define NX_IDENTITY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { NX_JOB_SIZE = 16, NX_PIN_SIZE = 32, NX_CERT_MAX = 4096 };
+
+typedef struct nx_job {
+    uint8_t bytes[NX_JOB_SIZE];
+} nx_job;
+
+/* SHA-256 of a certificate's public key (its SubjectPublicKeyInfo). */
+typedef struct nx_pin {
+    uint8_t bytes[NX_PIN_SIZE];
+} nx_pin;
+
+/* A DER encoding in the caller's memory. */
+typedef struct nx_der {
+    uint8_t data[NX_CERT_MAX];
+    size_t len;
+} nx_der;
+
+/* A private key, and later the certificate for it. */
+typedef struct nx_identity nx_identity;
+
+/* Makes a key.  NEXAR_ENOMEM, or NEXAR_EINTERNAL with GnuTLS's words. */
+NX_MUST_CHECK nexar_err nx_identity_create(nx_identity **out);
+void nx_identity_destroy(nx_identity *id);
+
+/* A certificate request (PKCS#10) signed by the key. */
+NX_MUST_CHECK nexar_err nx_identity_request(const nx_identity *id, nx_der *csr);
+
+/* Takes the certificate that the authority made for this key, and the
+ * authority's own.  NEXAR_EAUTH: it is for another key, or not signed by it. */
+NX_MUST_CHECK nexar_err nx_identity_adopt(nx_identity *id, const nx_der *cert,
+                                          const nx_der *authority);
+
+/* The member that the certificate names; 0 before nx_identity_adopt. */
+uint64_t nx_identity_member(const nx_identity *id);
+
+/* The authority of a cluster: an identity whose certificate is its own, and
+ * which the seed also serves with. */
+typedef struct nx_authority nx_authority;
+NX_MUST_CHECK nexar_err nx_authority_create(nx_authority **out, const nx_job *job);
+void nx_authority_destroy(nx_authority *a);
+const nx_job *nx_authority_job(const nx_authority *a);
+const nx_der *nx_authority_cert(const nx_authority *a);
+void nx_authority_pin(const nx_authority *a, nx_pin *pin);
+
+/* Signs a request for |member| (not 0), valid from an hour ago (clocks differ)
+ * for |valid_s| seconds.  NEXAR_EPROTO: the request is malformed or its own
+ * signature is wrong. */
+NX_MUST_CHECK nexar_err nx_authority_sign(const nx_authority *a, const nx_der *csr, uint64_t member,
+                                          uint64_t valid_s, nx_der *cert);
+
+/* Saves and loads the authority's key and certificate, mode 0600, for a seed that
+ * comes back.  NEXAR_ESYS; NEXAR_EPROTO for a file that is no such thing;
+ * NEXAR_EAUTH for a file that others may read. */
+NX_MUST_CHECK nexar_err nx_authority_save(const nx_authority *a, const char *path);
+NX_MUST_CHECK nexar_err nx_authority_load(nx_authority **out, const char *path);
+
+/* Reads job and member out of a certificate that was verified.  NEXAR_EAUTH:
+ * it names none, or is not of this form. */
+NX_MUST_CHECK nexar_err nx_cert_names(const nx_der *cert, nx_job *job, uint64_t *member);
+NX_MUST_CHECK nexar_err nx_cert_pin(const nx_der *cert, nx_pin *pin);
+
+#endif /* NX_IDENTITY_H */

@@ -1,0 +1,103 @@
+/*
+ * quic.h - the quic transport: an endpoint with one UDP socket for all peers,
+ * and links to members over QUIC with mutual TLS 1.3.
+ *
+ * A link is to a *member*, not to an address: below it there may be several
+ * attempts to connect (all addresses are raced, and the other side may dial at
+ * the same time); one of them is settled on, before anything is sent, by the
+ * member with the lower number: it uses the first connection that comes up and
+ * says so in the first control frame; the other side waits for that word.  What
+ * was queued before goes then.
+ *
+ * Inside: tls.h credentials and verification; conn.h one ngtcp2 connection
+ * without sockets and clock (bytes and time are arguments, so that it runs in
+ * simulation); udp.h the socket (GSO, GRO, recvmmsg where the kernel has them);
+ * endpoint and links here.
+ */
+#ifndef NX_QUIC_H
+#define NX_QUIC_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/random.h"
+#include "loop/loop.h"
+#include "transport/identity.h"
+#include "transport/transport.h"
+
+/* The protocol that ALPN names; a peer that speaks another is refused and told
+ * so. */
+#define NX_ALPN "nexar/1"
+
+typedef struct nx_quic nx_quic;
+
+typedef struct nx_quic_config {
+    nx_loop *loop;
+    const nx_random *random;
+    struct sockaddr_storage listen; /* family 0: every address, IPv6 and IPv4 */
+    uint16_t port_first, port_last; /* 0: any */
+    uint64_t idle_timeout_ns;       /* a silent connection is down after this; 0: 30 s */
+    uint64_t handshake_timeout_ns;  /* 0: 10 s */
+    size_t peers;                   /* how many links are expected: windows are sized by it */
+    const char *qlog_dir;           /* NULL or "": none */
+
+    /* A seed has |authority|, a member |identity| (borrowed both).  A joiner has
+     * neither: it can only dial a pinned seed. */
+    const nx_authority *authority;
+    const nx_identity *identity;
+    nx_job job; /* of the identity */
+
+    /* A connection that we did not ask for has come up.  |member| is what its
+     * certificate names; 0: it showed none, which only a seed allows.  The
+     * callee sets link->up and link->up_ctx, or closes the link.  (A member whom
+     * we are dialling too makes no call: it joins the link that is there.) */
+    void (*on_accept)(void *ctx, nx_link *link, uint64_t member);
+    void *ctx;
+} nx_quic_config;
+
+/*
+ * Opens the socket.
+ *
+ * NEXAR_ESYS
+ *     The address cannot be bound; the sentence names it, or the whole range.
+ * NEXAR_ENOMEM
+ */
+NX_MUST_CHECK nexar_err nx_quic_open(nx_quic **out, const nx_quic_config *config);
+/* Closes all links at once (without drain) and frees the endpoint. */
+void nx_quic_close(nx_quic *q);
+
+/* The port that was bound. */
+uint16_t nx_quic_port(const nx_quic *q);
+
+/* A joiner has got its certificate: from now on it is a member. */
+NX_MUST_CHECK nexar_err nx_quic_set_identity(nx_quic *q, const nx_identity *identity,
+                                             const nx_job *job);
+
+typedef struct nx_quic_target {
+    uint64_t member; /* whom the certificate must name; 0: a seed, by |pin| */
+    nx_pin pin;
+    const struct sockaddr_storage *addresses; /* raced, the first ones first */
+    size_t n;
+} nx_quic_target;
+
+/*
+ * A link to |target|.  It may be used at once; on_up or on_down follows.  There
+ * is at most one link to a member: NEXAR_EINVAL if there is one already.
+ */
+NX_MUST_CHECK nexar_err nx_quic_dial(nx_quic *q, const nx_quic_target *target, const nx_link_up *up,
+                                     void *up_ctx, nx_link **out);
+
+/* The address a link talks to, and 32 bytes of keying material bound to its TLS
+ * session (RFC 5705 exporter, label |label|).  NEXAR_EINVAL before on_up. */
+NX_MUST_CHECK nexar_err nx_quic_link_export(nx_link *link, const char *label, uint8_t out[32]);
+void nx_quic_link_address(const nx_link *link, struct sockaddr_storage *out);
+
+/* What the kernel offers, probed once: for `nexar info`. */
+typedef struct nx_quic_features {
+    bool gso, gro, ipv6;
+    size_t rcvbuf, sndbuf; /* granted */
+} nx_quic_features;
+void nx_quic_features_probe(nx_quic_features *out);
+
+#endif /* NX_QUIC_H */

@@ -1,0 +1,154 @@
+/*
+ * transport.h - what a transport must do, and may expect.
+ *
+ * A link is one connection to one peer.  It knows nothing of ranks, tags or
+ * matching; it carries two things:
+ *
+ *  - frames: short, copied when sent, in order within their lane.  The control
+ *    lane never waits behind the message lane.
+ *  - parts: a piece [off, off + len) of the message |id|, of any length, read
+ *    straight from the sender's memory.  Parts are not ordered among themselves
+ *    nor with frames; the bytes of one part are delivered in order.
+ *
+ * A transport delivers whatever arrives at once and keeps nothing back: bounding
+ * what may be sent without having been asked for is the task of msg, above.  So
+ * no window of the transport is ever used up by data that nobody wants.
+ *
+ * Everything here runs with the loop's lock held, and nothing here blocks.
+ */
+#ifndef NX_TRANSPORT_H
+#define NX_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <nexar.h>
+
+#include "base/error.h"
+#include "base/list.h"
+
+typedef struct nx_link nx_link;
+
+enum { NX_FRAME_MAX = 65536 }; /* bytes of a frame */
+
+typedef enum nx_lane {
+    NX_LANE_CONTROL, /* heartbeats, credit, abort: small and rare */
+    NX_LANE_MESSAGE, /* envelopes, with short messages behind them */
+    NX_LANES
+} nx_lane;
+
+/* A stretch of memory that is only read. */
+typedef struct nx_bytes {
+    const void *ptr;
+    size_t len;
+} nx_bytes;
+
+/*
+ * A part on its way out: the caller's memory, held with what |bytes| points to,
+ * unchanged, from nx_link_send_part until on_sent.
+ */
+typedef struct nx_tx {
+    uint64_t id;  /* of the message: unique among those of this link and direction */
+    uint64_t off; /* where in the message this part begins */
+    uint64_t len; /* all of |bytes| together; 0 is legal */
+    const nx_bytes *bytes;
+    size_t nbytes;
+
+    /* The transport's, while it holds the part. */
+    nx_list link;
+    uint64_t stream, queued, acked;
+    void *owner;
+} nx_tx;
+
+/*
+ * Calls up, implemented by msg.  Made from the loop, never from inside one of
+ * the operations below.  |ctx| is nx_link.up_ctx.
+ */
+typedef struct nx_link_up {
+    /* The link can be used: frames and parts that were sent before are on their
+     * way.  Once. */
+    void (*on_up)(void *ctx, nx_link *link);
+
+    /* A frame; |data| is borrowed until the call returns. */
+    void (*on_frame)(void *ctx, nx_link *link, nx_lane lane, const void *data, size_t len);
+
+    /* Bytes [off, off + len) of message |id| have arrived, in order within their
+     * part; |data| is borrowed: this is where a collective reduces on arrival.
+     * An empty part makes one call with len 0. */
+    void (*on_data)(void *ctx, nx_link *link, uint64_t id, uint64_t off, const void *data,
+                    size_t len);
+
+    /* The transport no longer needs |tx| nor its bytes, not even to retransmit.
+     * Exactly once for every part that was accepted; NEXAR_ECANCELED if it was
+     * cancelled, the link's error if that went down. */
+    void (*on_sent)(void *ctx, nx_link *link, nx_tx *tx, nexar_err err);
+
+    /* The link is gone, for the reason that |why| says in words; the last call,
+     * after on_sent for every part.  The owner must close it. */
+    void (*on_down)(void *ctx, nx_link *link, nexar_err err, const char *why);
+} nx_link_up;
+
+/* What a link can tell about itself, for `nexar info --links`. */
+typedef struct nx_link_info {
+    char local[64], remote[64]; /* addresses as text */
+    uint64_t rtt_ns;            /* smoothed; 0: unknown */
+    uint32_t mtu;               /* bytes of payload per datagram; 0: no such thing */
+    uint64_t bytes_sent, bytes_received, packets_lost;
+} nx_link_info;
+
+/* Operations, implemented once by each transport as a static const table. */
+typedef struct nx_link_ops {
+    const char *name; /* "quic", "shm", "sim" */
+
+    /* Queues a frame of |n| stretches, at most NX_FRAME_MAX bytes together; they
+     * are copied.  Also before on_up.
+     *
+     * NEXAR_ENOMEM, or the error of a link that is down: it was not queued. */
+    nexar_err (*send_frame)(nx_link *link, nx_lane lane, const nx_bytes *bytes, size_t n);
+
+    /* Queues a part.  On NEXAR_OK the transport holds |tx| until on_sent; on
+     * error the caller keeps it.  Parts are begun in the order queued and share
+     * the wire when several are on their way. */
+    nexar_err (*send_part)(nx_link *link, nx_tx *tx);
+
+    /* Gives up a part that is held; on_sent follows, from the loop.  The peer may
+     * have got any of it. */
+    void (*cancel_part)(nx_link *link, nx_tx *tx);
+
+    /* Ends the link: on_sent for what is held and no further call up.  With
+     * |drain| what was queued is sent first, as long as the transport's own
+     * time-out allows.  The link must not be used afterwards; it frees itself. */
+    void (*close)(nx_link *link, bool drain);
+
+    void (*info)(const nx_link *link, nx_link_info *info);
+} nx_link_ops;
+
+/* What every transport's link begins with. */
+struct nx_link {
+    const nx_link_ops *ops;
+    const nx_link_up *up;
+    void *up_ctx;
+};
+
+static inline NX_MUST_CHECK nexar_err nx_link_send_frame(nx_link *link, nx_lane lane,
+                                                         const nx_bytes *bytes, size_t n)
+{
+    return link->ops->send_frame(link, lane, bytes, n);
+}
+
+static inline NX_MUST_CHECK nexar_err nx_link_send_part(nx_link *link, nx_tx *tx)
+{
+    return link->ops->send_part(link, tx);
+}
+
+static inline void nx_link_cancel_part(nx_link *link, nx_tx *tx)
+{
+    link->ops->cancel_part(link, tx);
+}
+
+static inline void nx_link_close(nx_link *link, bool drain)
+{
+    link->ops->close(link, drain);
+}
+
+#endif /* NX_TRANSPORT_H */
