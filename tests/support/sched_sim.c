@@ -2,10 +2,11 @@
  * sched_sim.c - the run: one event at a time, picked at random from bags of
  * what can happen next.
  *
- * A step goes READY -> started -> complete.  Once started, a send lies in SENDS
- * until its buffer is given back; a message lies in FLIGHTS, under the number
- * of its receive, from when both ends have started until its last fragment
- * arrived; a local step lies in LOCALS until it is computed.
+ * A step goes READY -> started -> complete.  Once started (or, in a rendezvous,
+ * once its message arrived), a send lies in SENDS until its buffer is given back;
+ * a message lies in FLIGHTS, under the number of its receive, from when both
+ * ends have started until its last fragment arrived; a local step lies in LOCALS
+ * until it is computed.
  */
 #include "sched_sim.h"
 
@@ -42,6 +43,7 @@ typedef struct policy {
     uint32_t slow_rank; /* NXT_NOBODY: all are equally fast */
     uint32_t held;      /* a step held up to the last; NXT_NOBODY: none */
     bool held_at_start; /* before it starts; otherwise before it completes */
+    bool rendezvous;    /* a buffer is given back only after its message arrived */
     uint32_t fragments; /* a message comes in about so many; 0: element by element */
 } policy;
 
@@ -233,8 +235,10 @@ static bool start(sim *s, uint32_t g)
     }
     if (st->kind == NX_STEP_SEND) {
         gather(s, g, st->a, st->len, s->copies + (s->p->copy_at[g] * s->elem_size));
-        put(s, SENDS, g);
         nxt_stats.messages++;
+        if (!s->how.rendezvous) {
+            put(s, SENDS, g);
+        }
     }
     if (s->started[s->p->partner[g]]) {
         put(s, FLIGHTS, (st->kind == NX_STEP_SEND) ? s->p->partner[g] : g);
@@ -279,6 +283,9 @@ static bool deliver(sim *s, uint32_t g)
     s->arrived[g] = off + len;
     if (s->arrived[g] == st->len) {
         complete(s, g);
+        if (s->how.rendezvous) {
+            put(s, SENDS, send);
+        }
     } else {
         put(s, FLIGHTS, g);
     }
@@ -342,6 +349,7 @@ static policy choose_policy(sim *s)
         how.slow_rank = nxt_below(&s->rand, p->size);
     }
     how.fragments = fragments[nxt_below(&s->rand, (p->copies > 100000) ? 5 : 6)];
+    how.rendezvous = nxt_one_in(&s->rand, 2);
     how.held_at_start = nxt_one_in(&s->rand, 2);
     if (s->run->hold) {
         how.held = p->base[s->run->hold_rank] + s->run->hold_step;

@@ -7,7 +7,8 @@
  * Then the plan is run, as often as wanted.  The virtual network is as unkind
  * as a network may be: messages overtake each other, arrive late, in fragments;
  * a buffer is given back before its message arrived (the transport has copied
- * it) or long after (the transport keeps it to retransmit); ranks run at
+ * it) or long after (the transport keeps it to retransmit), in half of the runs
+ * never before (the receiver's window is shut); ranks run at
  * different speeds; one step of all may be held up until nothing else can go
  * on.  What a run finds:
  *  - a step that touches memory which another step in flight writes, or that
