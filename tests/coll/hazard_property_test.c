@@ -199,7 +199,8 @@ static bool run_program(const program *p, const nxt_plan *plan, uint64_t seed, n
     return ok;
 }
 
-static bool check_program(program *p, uint64_t seed, nxt_verdict *v)
+/* Draws program |seed| and makes a plan of it; NULL if it is refused. */
+static nxt_plan *plan_program(program *p, uint64_t seed, nxt_verdict *v)
 {
     nxt_member members[MAX_RANKS];
 
@@ -208,16 +209,26 @@ static bool check_program(program *p, uint64_t seed, nxt_verdict *v)
         members[r] =
             (nxt_member){.sched = &p->scheds[r], .room = {ROOM, ROOM, ROOM}, .recv_is_input = true};
     }
-    nxt_plan *plan = nxt_plan_create(members, p->ranks, v);
+    return nxt_plan_create(members, p->ranks, v);
+}
+
+static void free_program(program *p)
+{
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        nx_sched_fini(&p->scheds[r]);
+    }
+}
+
+static bool check_program(program *p, uint64_t seed, nxt_verdict *v)
+{
+    nxt_plan *plan = plan_program(p, seed, v);
     bool ok = (plan != NULL) && nxt_plan_ordered(plan, v);
 
     for (uint64_t i = 0; ok && (i < 4); i++) {
         ok = run_program(p, plan, nxt_hash(seed, i, 0), v);
     }
     nxt_plan_destroy(plan);
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        nx_sched_fini(&p->scheds[r]);
-    }
+    free_program(p);
     return ok;
 }
 
@@ -234,6 +245,18 @@ static void test_any_order_of_events_computes_what_program_order_does(void **sta
     }
 }
 
+static void count_waits(const program *p, const nxt_plan *plan, uint32_t *waits, uint32_t *needed)
+{
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        for (uint32_t i = 0; i < p->scheds[r].nsteps; i++) {
+            for (uint32_t d = 0; d < p->scheds[r].steps[i].ndeps; d++) {
+                *waits += 1;
+                *needed += nxt_plan_wait_needed(plan, r, i, d) ? 1 : 0;
+            }
+        }
+    }
+}
+
 /* Waits that follow from others would only cost the engine time. */
 static void test_most_waits_are_needed(void **state)
 {
@@ -244,28 +267,12 @@ static void test_most_waits_are_needed(void **state)
     for (uint64_t seed = 1; seed <= 200; seed++) {
         program p;
         nxt_verdict v;
-        nxt_member members[MAX_RANKS];
-
-        draw_program(&p, seed);
-        for (uint32_t r = 0; r < p.ranks; r++) {
-            members[r] = (nxt_member){
-                .sched = &p.scheds[r], .room = {ROOM, ROOM, ROOM}, .recv_is_input = true};
-        }
-        nxt_plan *plan = nxt_plan_create(members, p.ranks, &v);
+        nxt_plan *plan = plan_program(&p, seed, &v);
 
         assert_non_null(plan);
-        for (uint32_t r = 0; r < p.ranks; r++) {
-            for (uint32_t i = 0; i < p.scheds[r].nsteps; i++) {
-                for (uint32_t d = 0; d < p.scheds[r].steps[i].ndeps; d++) {
-                    waits++;
-                    needed += nxt_plan_wait_needed(plan, r, i, d) ? 1 : 0;
-                }
-            }
-        }
+        count_waits(&p, plan, &waits, &needed);
         nxt_plan_destroy(plan);
-        for (uint32_t r = 0; r < p.ranks; r++) {
-            nx_sched_fini(&p.scheds[r]);
-        }
+        free_program(&p);
     }
     printf("of %u waits in random programs %u are needed\n", waits, needed);
     assert_true(2 * needed > waits);

@@ -55,7 +55,7 @@ typedef struct score {
 } score;
 
 static score scores[MUTATIONS];
-static uint32_t idle_mutants;  /* of steps that do nothing: copies of a block onto its equal */
+static uint32_t idle_mutants;  /* of steps that do nothing */
 static uint32_t equal_mutants; /* that compute the same in another way */
 static struct {
     uint32_t all, implied, limits; /* waits; not needed; only limits */
@@ -293,8 +293,8 @@ static bool mutate(nxt_world *w, uint32_t rank, nx_step *st, mutation m)
     return false;
 }
 
-/* Whether |st| does nothing that anybody could see: in place, Bruck's algorithms
- * copy a rank's own block to where it is already. */
+/* Whether |st| does nothing that anybody could see: in place, Bruck's alltoall
+ * takes a rank's own block along with the others although it stays. */
 static bool is_idle(nxt_world *w, nx_step *st)
 {
     const size_t len = st->len;
@@ -396,10 +396,9 @@ static void mutate_row(const nx_algorithm *row)
                           .average = average && (i % 2 == 0),
                           .seed = i + 1};
 
-            if ((place == 0) || nxt_may_be_in_place(row->kind, true)) {
-                if (!nxt_thin((7 * i) + place + (uint64_t)row->kind)) {
-                    mutate_world(&c);
-                }
+            if (((place == 0) || nxt_may_be_in_place(row->kind, true)) &&
+                !nxt_thin((7 * i) + place + (uint64_t)row->kind)) {
+                mutate_world(&c);
             }
         }
     }

@@ -8,20 +8,20 @@
 
 enum { GUARD = 0xC5, GUARD_LEN = 16 };
 
-/* Adds a region at the arena's end.  There is no arena yet: |ptr| holds the
- * offset in it until there is. */
+/* Adds a region at the arena's end.  There is no arena yet: its address follows. */
 static void add_region(nxt_memory *m, size_t off, size_t len, size_t elem_size, size_t skew)
 {
     if (m->nregions == m->room) {
         m->room = (2 * m->room) + 16;
         m->regions = realloc(m->regions, m->room * sizeof(*m->regions));
-        if (m->regions == NULL) {
+        m->starts = realloc(m->starts, m->room * sizeof(*m->starts));
+        if ((m->regions == NULL) || (m->starts == NULL)) {
             abort();
         }
     }
     m->bytes += GUARD_LEN + skew;
-    m->regions[m->nregions++] =
-        (nx_region){.ptr = (char *)(uintptr_t)m->bytes, .off = off, .len = len};
+    m->starts[m->nregions] = m->bytes;
+    m->regions[m->nregions++] = (nx_region){.off = off, .len = len};
     m->bytes += len * elem_size;
 }
 
@@ -56,7 +56,7 @@ void nxt_memory_init(nxt_memory *m, uint32_t size, size_t elem_size,
     m->arena = nxt_calloc(m->bytes, 1);
     memset(m->arena, GUARD, m->bytes);
     for (size_t i = 0; i < m->nregions; i++) {
-        m->regions[i].ptr = m->arena + (uintptr_t)m->regions[i].ptr;
+        m->regions[i].ptr = m->arena + m->starts[i];
     }
     for (uint32_t r = 0; r < size; r++) {
         for (uint32_t s = 0; s < NX_SPACES; s++) {
@@ -70,6 +70,7 @@ void nxt_memory_fini(nxt_memory *m)
 {
     free(m->bindings);
     free(m->regions);
+    free(m->starts);
     free(m->arena);
     *m = (nxt_memory){0};
 }

@@ -15,6 +15,7 @@
 typedef struct nxt_memory {
     nx_binding *bindings; /* one per rank */
     nx_region *regions;
+    size_t *starts; /* of the regions, in the arena */
     size_t nregions, room;
     char *arena;
     size_t bytes;

@@ -194,6 +194,13 @@ static void count_step(nx_tally *t, const nx_step *st)
     }
 }
 
+bool nxt_tally_equal(const nx_tally *a, const nx_tally *b)
+{
+    return (a->messages_sent == b->messages_sent) && (a->sent == b->sent) &&
+           (a->messages_received == b->messages_received) && (a->received == b->received) &&
+           (a->reduced == b->reduced) && (a->copied == b->copied) && (a->rounds == b->rounds);
+}
+
 bool nxt_tally_right(const nx_sched *s, uint32_t rank, nxt_verdict *v)
 {
     nx_tally t = {0};
@@ -201,10 +208,7 @@ bool nxt_tally_right(const nx_sched *s, uint32_t rank, nxt_verdict *v)
     for (uint32_t i = 0; i < s->nsteps; i++) {
         count_step(&t, &s->steps[i]);
     }
-    if ((t.messages_sent != s->tally.messages_sent) || (t.sent != s->tally.sent) ||
-        (t.messages_received != s->tally.messages_received) || (t.received != s->tally.received) ||
-        (t.reduced != s->tally.reduced) || (t.copied != s->tally.copied) ||
-        (t.rounds != s->tally.rounds)) {
+    if (!nxt_tally_equal(&t, &s->tally)) {
         return nxt_find(v, NXT_BAD_TALLY, rank, 0,
                         "rank %u: the tally says %llu sent in %llu "
                         "messages, %u rounds; the steps say %llu in %llu, %u (or received, "

@@ -25,7 +25,7 @@ typedef struct proof {
     uint32_t *writer;  /* per cell, step + 1 */
     uint32_t *read_by; /* per cell, the newest of its readers, + 1 */
     reader *readers;
-    uint32_t nreaders, room;
+    uint32_t nreaders;
 } proof;
 
 static bool has_ancestor(const proof *pr, uint32_t step, uint32_t other)
@@ -70,13 +70,6 @@ static bool prove_read(proof *pr, uint32_t i, nxt_range range, nxt_verdict *v)
             !must_follow(pr, i, pr->writer[c] - 1, "reads what is written by", v)) {
             return false;
         }
-        if (pr->nreaders == pr->room) {
-            pr->room = (2 * pr->room) + 64;
-            pr->readers = realloc(pr->readers, pr->room * sizeof(reader));
-            if (pr->readers == NULL) {
-                abort();
-            }
-        }
         pr->readers[pr->nreaders] = (reader){.step = i, .next = pr->read_by[c]};
         pr->read_by[c] = ++pr->nreaders;
     }
@@ -116,6 +109,12 @@ static bool prove_steps(proof *pr, nxt_verdict *v)
     return true;
 }
 
+/* How many cells |t| reads. */
+static size_t cells_read(const nxt_touch *t)
+{
+    return ((size_t)t->reads[0].hi - t->reads[0].lo) + ((size_t)t->reads[1].hi - t->reads[1].lo);
+}
+
 /* The cells that the rank's steps touch lie in [*lo, *hi). */
 static void widen(nxt_range range, uint32_t *lo, uint32_t *hi)
 {
@@ -130,6 +129,7 @@ static bool rank_ordered(const nxt_plan *p, uint32_t rank, nxt_verdict *v)
     proof pr = {.p = p, .rank = rank, .first = p->base[rank]};
     uint32_t lo = UINT32_MAX;
     uint32_t hi = 0;
+    size_t reads = 0;
 
     pr.n = p->base[rank + 1] - pr.first;
     pr.words = (pr.n + WORD - 1) / WORD;
@@ -137,6 +137,7 @@ static bool rank_ordered(const nxt_plan *p, uint32_t rank, nxt_verdict *v)
         widen(p->touches[g].reads[0], &lo, &hi);
         widen(p->touches[g].reads[1], &lo, &hi);
         widen(p->touches[g].write, &lo, &hi);
+        reads += cells_read(&p->touches[g]);
     }
     if (lo >= hi) {
         return true;
@@ -145,6 +146,7 @@ static bool rank_ordered(const nxt_plan *p, uint32_t rank, nxt_verdict *v)
     pr.ancestors = nxt_calloc((size_t)pr.n * pr.words, sizeof(uint64_t));
     pr.writer = nxt_calloc(hi - lo, sizeof(uint32_t));
     pr.read_by = nxt_calloc(hi - lo, sizeof(uint32_t));
+    pr.readers = nxt_calloc(reads, sizeof(reader));
     bool ok = prove_steps(&pr, v);
 
     free(pr.ancestors);

@@ -266,7 +266,7 @@ static void number_steps(nxt_plan *p)
     }
     p->total = p->base[p->size];
     p->rank_of = nxt_calloc(p->total, sizeof(*p->rank_of));
-    p->steps = nxt_calloc(p->total, sizeof(*p->steps));
+    p->steps = nxt_calloc(p->total, sizeof(const nx_step *));
     p->partner = nxt_calloc(p->total, sizeof(*p->partner));
     p->copy_at = nxt_calloc(p->total, sizeof(*p->copy_at));
     p->touches = nxt_calloc(p->total, sizeof(*p->touches));

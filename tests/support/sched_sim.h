@@ -93,6 +93,7 @@ bool nxt_plan_synchronises(const nxt_plan *plan, nxt_verdict *v);
 
 /* Whether the tally of |s| is what its steps add up to. */
 bool nxt_tally_right(const nx_sched *s, uint32_t rank, nxt_verdict *v);
+bool nxt_tally_equal(const nx_tally *a, const nx_tally *b);
 
 /* ---- a run -------------------------------------------------------------- */
 

@@ -78,7 +78,7 @@ static bool build(nxt_world *w, uint32_t rank, nxt_verdict *v)
     nx_sched_init_tally(&tally, w->what.segment);
     err = w->what.row->build(&tally, &c);
     bool same = (err == NEXAR_OK) && (tally.scratch == w->scheds[rank].scratch) &&
-                (memcmp(&tally.tally, &w->scheds[rank].tally, sizeof(tally.tally)) == 0);
+                nxt_tally_equal(&tally.tally, &w->scheds[rank].tally);
 
     nx_sched_fini(&tally);
     return same || nxt_find(v, NXT_BAD_TALLY, rank, 0,
