@@ -3,6 +3,7 @@
 # `ok` or `FAILED` with the details.  All run, whatever fails.
 #
 #   scripts/check.sh [NAME]...   all of them, or those named
+# shellcheck disable=SC2317 # the checks are called by name
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
