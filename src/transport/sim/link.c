@@ -123,6 +123,7 @@ static void go_down(nx_sim_link *link)
 {
     link->down = true;
     link->down_err = link->fin_err;
+    nx_sim_unschedule(link->net, &link->up_event); /* it may never have come up */
     give_up(link, link->fin_err);
     nx_sim_work(link);
 }
