@@ -5,7 +5,8 @@
 #include "conformance_kit.h"
 #include "unit.h"
 
-enum { KIB = 1 << 10, MIB = 1 << 20 };
+#define KIB (UINT64_C(1) << 10)
+#define MIB (UINT64_C(1) << 20)
 
 static bool some_data_has_come(nxt_rig *rig)
 {

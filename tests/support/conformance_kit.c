@@ -159,8 +159,7 @@ static nxt_parcel *make_parcel(nxt_end *end, uint64_t id, uint64_t off, uint64_t
 nxt_parcel *nxt_send_part(nxt_end *end, uint64_t id, uint64_t off, uint64_t len, size_t stretches,
                           nexar_err *err)
 {
-    nxt_parcel **grown =
-        nx_vec_grow(end->parcels, &end->room, end->nparcels + 1, sizeof(*end->parcels));
+    nxt_parcel **grown = nx_vec_grow(end->parcels, &end->room, end->nparcels + 1, sizeof(void *));
     nxt_parcel *p = NULL;
 
     *err = NEXAR_ENOMEM;

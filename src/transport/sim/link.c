@@ -328,9 +328,9 @@ static void init_event(nx_sim_event *event, nx_sim_link *link, nx_sim_kind kind)
     nx_list_init(&event->held);
 }
 
-void nx_sim_set_path(nx_link *base, const nx_sim_path *path)
+void nx_sim_set_path(nx_link *link, const nx_sim_path *path)
 {
-    nx_sim_path *own = &from_base(base)->path;
+    nx_sim_path *own = &from_base(link)->path;
 
     *own = *path;
     own->window = (own->window == 0) ? (size_t)1 << 20 : own->window;
@@ -402,39 +402,39 @@ nexar_err nx_sim_pair(nx_sim_net *net, const nx_sim_path *path, const nx_sim_end
     return NEXAR_OK;
 }
 
-void nx_sim_block(nx_link *base, bool blocked)
+void nx_sim_block(nx_link *link, bool blocked)
 {
-    nx_sim_link *link = from_base(base);
+    nx_sim_link *self = from_base(link);
 
-    link->blocked = blocked;
+    self->blocked = blocked;
     if (blocked) {
         return;
     }
     /* At time 0: in the order they came in, and before what comes now. */
-    for (nx_list *at = nx_list_pop(&link->held); at != NULL; at = nx_list_pop(&link->held)) {
-        nx_sim_schedule(link->net, nx_list_entry(at, nx_sim_event, held), 0);
+    for (nx_list *at = nx_list_pop(&self->held); at != NULL; at = nx_list_pop(&self->held)) {
+        nx_sim_schedule(self->net, nx_list_entry(at, nx_sim_event, held), 0);
     }
 }
 
-void nx_sim_cut(nx_link *base)
+void nx_sim_cut(nx_link *link)
 {
-    nx_sim_link *link = from_base(base);
+    nx_sim_link *self = from_base(link);
 
-    send_fin(link, link->path.delay_ns, "the connection was cut");
-    if (link->peer != NULL) {
-        send_fin(link->peer, link->path.delay_ns, "the connection was cut");
+    send_fin(self, self->path.delay_ns, "the connection was cut");
+    if (self->peer != NULL) {
+        send_fin(self->peer, self->path.delay_ns, "the connection was cut");
     }
 }
 
-void nx_sim_kill(nx_link *base)
+void nx_sim_kill(nx_link *link)
 {
-    nx_sim_link *link = from_base(base);
+    nx_sim_link *self = from_base(link);
 
-    silence(link);
-    part_with_peer(link, "the peer died");
-    free_parts(&link->parts);
-    free_parts(&link->ended);
-    link->closed = true;
-    link->draining = false;
-    nx_sim_work(link);
+    silence(self);
+    part_with_peer(self, "the peer died");
+    free_parts(&self->parts);
+    free_parts(&self->ended);
+    self->closed = true;
+    self->draining = false;
+    nx_sim_work(self);
 }

@@ -27,7 +27,7 @@ size_t nx_sim_links(const nx_sim_net *net)
 nexar_err nx_sim_reserve(nx_sim_net *net, size_t n)
 {
     nx_heap *h = &net->events;
-    nx_heap_item **items = nx_vec_grow(h->items, &h->room, net->reserved + n, sizeof(*items));
+    nx_heap_item **items = nx_vec_grow(h->items, &h->room, net->reserved + n, sizeof(void *));
 
     if (items == NULL) {
         return nx_fail_nomem("events of the virtual network");
@@ -160,8 +160,7 @@ bool nx_sim_step(nx_sim_net *net)
 
 nexar_err nx_sim_attach(nx_sim_net *net, nx_loop *loop)
 {
-    nx_loop **loops =
-        nx_vec_grow(net->loops, &net->room_loops, net->nloops + 1, sizeof(*net->loops));
+    nx_loop **loops = nx_vec_grow(net->loops, &net->room_loops, net->nloops + 1, sizeof(void *));
 
     if (loops == NULL) {
         return nx_fail_nomem("loops of the virtual network");

@@ -11,7 +11,7 @@
 #define HUGE_PART true
 #endif
 
-enum { MS = 1000000 };
+#define MS UINT64_C(1000000)
 
 /* A kind of network; the world is the net itself. */
 typedef struct kind {

@@ -6,7 +6,8 @@
 #include "oom.h"
 #include "unit.h"
 
-enum { MS = 1000000, MIB = 1 << 20 };
+#define MS  UINT64_C(1000000)
+#define MIB (UINT64_C(1) << 20)
 
 /* One end: counts what it is told. */
 typedef struct end {
