@@ -51,8 +51,8 @@ static nexar_err fill(nx_tls *tls, const nx_tls_config *config)
     if (config->authority != NULL) {
         tls->seed = true;
         tls->job = *nx_authority_job(config->authority);
-        err = set_key(tls, nx_authority_cert(config->authority),
-                      nx_authority_key(config->authority));
+        err =
+            set_key(tls, nx_authority_cert(config->authority), nx_authority_key(config->authority));
         return (err != NEXAR_OK) ? err : set_trust(tls, nx_authority_cert(config->authority));
     }
     if ((config->identity != NULL) && (nx_identity_member(config->identity) != 0)) {
@@ -149,8 +149,8 @@ static int configure(nx_tls_session *s)
     if (rc < 0) {
         return rc;
     }
-    rc = s->server ? configure_server(s)
-                   : ngtcp2_crypto_gnutls_configure_client_session(s->session);
+    rc =
+        s->server ? configure_server(s) : ngtcp2_crypto_gnutls_configure_client_session(s->session);
     return (rc != 0) ? GNUTLS_E_INTERNAL_ERROR : 0;
 }
 
@@ -193,8 +193,8 @@ void nx_tls_session_fini(nx_tls_session *s)
 nexar_err nx_tls_export(const nx_tls_session *s, const char *label, uint8_t out[NX_TLS_SECRET])
 {
     uint8_t made[NX_TLS_SECRET];
-    int rc = gnutls_prf_rfc5705(s->session, strlen(label), label, 0, NULL, sizeof(made),
-                                (char *)made);
+    int rc =
+        gnutls_prf_rfc5705(s->session, strlen(label), label, 0, NULL, sizeof(made), (char *)made);
 
     if (rc < 0) {
         return nx_fail_tls("keying material", rc);
