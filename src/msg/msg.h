@@ -16,18 +16,22 @@
  * Flow control, invariants
  *  1. A peer's eager bytes that lie unmatched here are at most the credit it was
  *     given; the credits of all peers and classes together are at most |pool|.
- *  2. Credit comes back when eager bytes leave the pool, or went straight to a
- *     posted receive.
+ *  2. Credit comes back when a message is matched or dropped: its bytes leave the
+ *     pool then, and those still to come go straight to the receive.
  *  3. Envelopes cost credit too (NX_ENVELOPE_COST each), from the same account
  *     while they are unmatched; a sender without credit for the envelope holds
  *     the message back: the send waits.
  *  4. Each class of traffic (user, collective) has its own credit: a flood of
  *     one never stops the other.  Frames of the control lane need none.
  *  5. A message is delivered exactly once, or its send and its receive end with
- *     an error.
+ *     an error.  (A send that was done when its link broke has had its word.)
+ *  6. A receive waits only for what has not been sent: a message that is held
+ *     back for want of credit is fetched by name when a receive waits for it.
  *
  * Fragments go straight into the posted buffer or reducer.  Everything runs with
- * the loop's lock held.
+ * the loop's lock held.  Callbacks (on_done, on_peer_down, on_control) run when
+ * nothing here is in motion: they may call everything here.  docs/messages.md has
+ * the protocol and why it cannot deadlock.
  */
 #ifndef NX_MSG_H
 #define NX_MSG_H
@@ -38,6 +42,8 @@
 
 #include "base/list.h"
 #include "loop/loop.h"
+#include "msg/match.h"
+#include "msg/sink.h"
 #include "transport/transport.h"
 
 typedef struct nx_msg nx_msg;
@@ -52,16 +58,21 @@ typedef struct nx_context {
     nx_class class;
 } nx_context;
 
-#define NX_ANY_PEER UINT32_MAX
-#define NX_ANY_TAG  UINT64_MAX
+/* NX_ANY_PEER, NX_ANY_TAG: match.h */
 
-enum { NX_ENVELOPE_COST = 64 };
+enum {
+    NX_ENVELOPE_COST = 256, /* at least the memory that an unmatched message takes */
+    NX_CREDIT_START = 512,  /* what an account has before the receiver's first word */
+    NX_FRAME_OTHER = 64,    /* the first byte of control frames that are not msg's own */
+};
+#define NX_POOL_DEFAULT ((size_t)64 << 20)
+#define NX_INLINE_MAX   ((size_t)NX_FRAME_MAX - 16) /* the most that inline_max may be */
 
 typedef struct nx_msg_config {
     nx_loop *loop;
     uint32_t peers;    /* 0 .. peers - 1 */
     uint32_t self;     /* messages to it go no further than memory */
-    size_t pool;       /* bound of unexpected bytes in this process; default 64 MiB */
+    size_t pool;       /* bound of unexpected bytes in this process; 0: NX_POOL_DEFAULT */
     size_t inline_max; /* messages up to this are copied behind their envelope */
     size_t eager_max;  /* of a longer one at most this is sent before it is asked for */
 
@@ -69,59 +80,89 @@ typedef struct nx_msg_config {
      * Called on first use; an error fails the operation. */
     nexar_err (*connect)(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
                          nx_link **link);
-    /* A peer has gone down: its pending requests have been failed. */
+    /* A peer has gone down, for good: its pending requests have been failed.  May
+     * be NULL. */
     void (*on_peer_down)(void *ctx, uint32_t peer, nexar_err err, const char *why);
     /* A frame of the control lane that is not msg's own (type >= NX_FRAME_OTHER):
-     * heartbeats and the like. */
+     * heartbeats and the like.  NULL: dropped. */
     void (*on_control)(void *ctx, uint32_t peer, const void *data, size_t len);
     void *ctx;
 } nx_msg_config;
 
+/*
+ * NEXAR_EINVAL
+ *     inline_max above NX_INLINE_MAX, self not below peers, or a pool that is too
+ *     small to give each peer the credit that every sender starts with.
+ * NEXAR_ENOMEM
+ */
 NX_MUST_CHECK nexar_err nx_msg_create(nx_msg **out, const nx_msg_config *config);
 /* All requests have ended or are ended now with NEXAR_ECANCELED; links are closed
- * without drain if nx_msg_close did not close them before. */
+ * without drain if nx_msg_close did not close them before.  A request whose bytes
+ * a transport still holds ends when it lets go of them, from the loop. */
 void nx_msg_destroy(nx_msg *m);
 
 /* The upcalls and their context for a link that |peer| opened to us, to be set in
- * on_accept; then nx_msg_attach. */
+ * on_accept; then nx_msg_attach.  Crossing dials have been settled below: there is
+ * one link to a peer.  A link to a peer that is down is closed at once. */
 const nx_link_up *nx_msg_up(const nx_msg *m);
 void *nx_msg_up_ctx(nx_msg *m, uint32_t peer);
 void nx_msg_attach(nx_msg *m, uint32_t peer, nx_link *link);
-nx_link *nx_msg_link(const nx_msg *m, uint32_t peer); /* NULL: none yet */
+nx_link *nx_msg_link(const nx_msg *m, uint32_t peer); /* NULL: none yet, or no more */
 
-/* Sends a frame of the control lane for on_control over there. */
-enum { NX_FRAME_OTHER = 64 }; /* its first byte is this or more */
+/* Sends a frame of the control lane for on_control over there; its first byte is
+ * NX_FRAME_OTHER or more.  NEXAR_EINVAL if it is not, or if |peer| is ourselves;
+ * the errors of connect and of the link. */
 NX_MUST_CHECK nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t len);
 
-/* Begins the end: whatever was sent is delivered to the transports; |done| is
- * set when every link has drained and closed. */
+/* |peer| is known to be dead (no heartbeat, its process is gone): as if its link
+ * had gone down with |err| and |why|, also when there is none. */
+void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
+
+/* Begins the end: receives and probes that have not matched end with
+ * NEXAR_ECANCELED, and so does what is started from now on; sends and matched
+ * receives go on.  A link is closed, with drain, when none of them needs it;
+ * |done| (may be NULL) is set when the last one is.  Draining itself is the
+ * transport's, which knows how long it takes. */
 void nx_msg_close(nx_msg *m, nx_event *done);
 
 /* ---- requests -------------------------------------------------------------- */
 
-typedef struct nx_iov_span {
-    void *ptr;
-    size_t len;
-} nx_iov_span;
-
-/* Where received bytes go: memory, or a function that takes them as they come. */
-typedef struct nx_sink {
-    const nx_iov_span *iov; /* memory, in order; NULL: |take| */
-    size_t niov;
-    uint64_t room; /* bytes */
-    /* Bytes at |off| of the message; whole |unit|s, in any order of |off|s. */
-    void (*take)(void *ctx, uint64_t off, const void *data, size_t len);
-    void *ctx;
-    uint32_t unit; /* 1 .. 16 */
-} nx_sink;
-
 typedef enum nx_req_kind { NX_REQ_SEND, NX_REQ_RECV, NX_REQ_PROBE } nx_req_kind;
 
-/* A send, a receive or a probe: the caller's memory, held until it is done. */
+/* One part of a send, while the transport may hold it. */
+typedef struct nx_out_part {
+    nx_tx tx;
+    struct nx_req *req;
+} nx_out_part;
+
+/* What a send is made of.  Invariant: done only when parts_out is 0. */
+typedef struct nx_req_send {
+    nx_held held; /* its place among the held back, when they are asked for by name */
+    const nx_bytes *bytes;
+    size_t n;
+    nx_bytes one;           /* the stretch, when there is one */
+    nx_bytes cut[NX_PARTS]; /* and its parts */
+    nx_bytes *cuts;         /* owned: the parts of several stretches */
+    nx_out_part part[NX_PARTS];
+    uint64_t id, eager;
+    uint32_t parts_out;       /* held by the transport */
+    struct nx_inbound *local; /* to ourselves: the message that waits */
+} nx_req_send;
+
+/* What a receive, or a probe, is made of. */
+typedef struct nx_req_recv {
+    nx_posted posted;
+    uint64_t when; /* how many were posted before, receives and probes */
+    nx_delivery delivery;
+} nx_req_recv;
+
+/* A send, a receive or a probe: the caller's memory, held until it is done.  It
+ * need not be cleared before it is set up. */
 typedef struct nx_req {
     /* Set by the caller before it starts. */
     void (*on_done)(struct nx_req *req); /* from inside the loop, or from the
-                                            starting call itself; may be NULL */
+                                            starting call itself; may be NULL; may
+                                            free |req| and start others */
     nx_event *event;                     /* set when done; may be NULL */
 
     /* The outcome, valid when done. */
@@ -134,20 +175,25 @@ typedef struct nx_req {
 
     /* msg's own. */
     nx_req_kind kind;
+    uint32_t state;
     nx_context context;
-    uint64_t id, offset, sent, seq;
-    nx_sink sink;
-    nx_bytes one;
-    nx_tx tx[2];
-    nx_list link, peer_link;
-    void *match;
-    uint32_t flags;
+    nx_list link;      /* among those held back, or those whose on_done is due */
+    nx_list peer_link; /* among those that fail with their peer */
+    union {
+        nx_req_send send;
+        nx_req_recv recv;
+    };
 } nx_req;
 
 /*
  * Starts sending |n| stretches as one message; they are held with |bytes| until
  * the request is done, which means that they may be reused, not that the message
- * was received.  Short messages are done when the call returns.
+ * was received.  Short messages are done when the call returns, if there is
+ * credit; inside an on_done the request's own on_done comes after that.  A single
+ * stretch is copied: |bytes| itself is only borrowed then.
+ *
+ * Errors are the request's: NEXAR_EINVAL (no such peer, tag NX_ANY_TAG, more bytes
+ * than 2^62 - 1), NEXAR_ENOMEM, those of connect, of the peer that is down.
  */
 void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                  const nx_bytes *bytes, size_t n);
@@ -155,7 +201,9 @@ void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint
 /*
  * Starts receiving from |peer| (or NX_ANY_PEER) what has |tag| (or NX_ANY_TAG).
  * Ends with NEXAR_ETRUNC when the message is longer than the sink: the first
- * |room| bytes are delivered, the rest is dropped.
+ * |room| bytes are delivered, the rest is dropped; with NEXAR_EMISMATCH when it
+ * ends inside a unit of a function; with NEXAR_ECANCELED when the sender took it
+ * back; with the peer's error if that is down and nothing of it is left to match.
  */
 void nx_msg_recv(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                  const nx_sink *sink);
@@ -168,18 +216,21 @@ bool nx_msg_iprobe(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag, n
 /*
  * Ends a request that is not done with NEXAR_ECANCELED, if it can still be ended:
  * a receive or probe that has not matched; a send of which nothing has gone out,
- * or whose peer has not asked for the rest.  Otherwise it runs on.  Returns
- * whether it will be or was cancelled; on_done comes in either case.
+ * or whose peer has not asked for the rest (a receive that has matched it ends with
+ * NEXAR_ECANCELED then).  Otherwise it runs on.  Returns whether it was or will be
+ * cancelled; on_done comes in either case.
  */
 bool nx_msg_cancel(nx_msg *m, nx_req *req);
 
 /* What there is, for tests, info and the stall report. */
 typedef struct nx_msg_stats {
-    uint64_t pool_used, pool_peak; /* bytes, unexpected */
+    uint64_t pool_used, pool_peak; /* bytes, unexpected, with the cost of envelopes */
     uint64_t unexpected, posted;   /* messages and receives waiting now */
     uint64_t copied;               /* bytes that went through the pool */
     uint64_t delivered;            /* bytes that went straight to a sink */
     uint64_t messages_sent, messages_received;
+    uint64_t credit_frames; /* sent: how often credit was told */
+    uint64_t waiting;       /* sends that are held back now */
 } nx_msg_stats;
 void nx_msg_stats_get(const nx_msg *m, nx_msg_stats *out);
 

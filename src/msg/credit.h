@@ -1,0 +1,99 @@
+/*
+ * credit.h - accounts: what one peer may lay unasked at another's door.
+ *
+ * There is an account for each direction of a link and class of traffic.  Its two
+ * ends count the same three things, all of them sums since the link began:
+ *
+ *     sender                      receiver
+ *     spent   by envelopes sent   charged   by envelopes and bytes arrived
+ *     limit   as told             told      the limit that was told last
+ *                                 released  of what was charged: matched, or dropped
+ *
+ * Invariants
+ *  1. charged <= spent <= limit <= told: bytes on the way explain each gap.  The
+ *     receiver checks charged <= told; whoever breaks it loses the link.
+ *  2. told <= window + released, so what lies here unmatched, charged - released,
+ *     is at most |window|.
+ *  3. window + the reserve for pulled envelopes is the account's share, and the
+ *     shares of all accounts are at most the pool.
+ *
+ * Bytes are only sent while plenty is left: eager parts leave half of the window
+ * to those behind, short messages a quarter.  So envelopes still travel when no
+ * bytes can, and a receive finds its message deep in a flood.
+ *
+ * Credit is told again when a quarter of the window has come together, or at once
+ * when the sender says that it is stalled: one frame for thousands of messages.
+ */
+#ifndef NX_CREDIT_H
+#define NX_CREDIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "msg/msg.h"
+
+/* ---- the sender's end ------------------------------------------------------- */
+
+typedef struct nx_credit_out {
+    uint64_t limit, spent, window;
+    bool stalled; /* messages wait, and the receiver has been told at this limit */
+} nx_credit_out;
+
+/* How a message goes. */
+typedef enum nx_plan {
+    NX_PLAN_WAIT,   /* not yet: there is no credit for its envelope */
+    NX_PLAN_INLINE, /* behind its envelope */
+    NX_PLAN_LONG,   /* |eager| bytes as a part, the rest when it is cleared */
+} nx_plan;
+
+void nx_credit_out_init(nx_credit_out *c);
+
+/* What is to be done with a message of |len| bytes now. */
+nx_plan nx_credit_plan(const nx_credit_out *c, uint64_t len, size_t inline_max, size_t eager_max,
+                       uint64_t *eager);
+/* An envelope goes out with |bytes| unasked; nx_credit_plan allowed it. */
+void nx_credit_spend(nx_credit_out *c, uint64_t bytes);
+
+/* The receiver's first word, and its later ones.  NEXAR_EPROTO: less than it has
+ * said before, or beyond any number that can be. */
+NX_MUST_CHECK nexar_err nx_credit_open(nx_credit_out *c, uint64_t window);
+NX_MUST_CHECK nexar_err nx_credit_raise(nx_credit_out *c, uint64_t limit);
+
+/* ---- the receiver's end ----------------------------------------------------- */
+
+typedef struct nx_credit_in {
+    uint64_t window, told, charged, released;
+    bool starved; /* the sender is stalled at |told| */
+    /* Envelopes asked for by name: they cost nothing of the window.
+     * Invariant: wants + pulled <= reserve. */
+    uint32_t wants;   /* asked and not answered */
+    uint32_t pulled;  /* come and unmatched */
+    uint32_t reserve; /* how many there may be */
+} nx_credit_in;
+
+enum {
+    NX_WANTS_MAX = 1024, /* of one account at a time */
+    /* The smallest share: what everybody may spend before the first word, and one
+     * pulled envelope. */
+    NX_SHARE_MIN = NX_CREDIT_START + NX_ENVELOPE_COST,
+};
+
+/* |share| is at least NX_SHARE_MIN. */
+void nx_credit_in_init(nx_credit_in *c, uint64_t share);
+
+/* |cost| has arrived.  False: it was not covered. */
+NX_MUST_CHECK bool nx_credit_charge(nx_credit_in *c, uint64_t cost);
+/* |cost| of it is gone. */
+void nx_credit_release(nx_credit_in *c, uint64_t cost);
+
+/* Whether it is time to tell a new limit, and then which; |told| is that now. */
+NX_MUST_CHECK bool nx_credit_due(nx_credit_in *c, uint64_t *limit);
+
+/* What lies here, with what was pulled. */
+static inline uint64_t nx_credit_used(const nx_credit_in *c)
+{
+    return c->charged - c->released + (uint64_t)c->pulled * NX_ENVELOPE_COST;
+}
+
+#endif /* NX_CREDIT_H */

@@ -1,0 +1,247 @@
+/*
+ * engine.h - what the files of msg share: the engine, its peers, messages on their
+ * way in, and who calls whom.
+ *
+ * Every entry, from above or from a transport, is between nx_msg_enter and
+ * nx_msg_leave.  What must not happen in the middle of something is only noted
+ * there, and done by the outermost leave: requests that ended get their on_done,
+ * peers that did wrong lose their link.
+ *
+ *   peer.c    a link's life: hello, control frames, going down
+ *   send.c    from a request to envelopes and parts; those held back
+ *   recv.c    from envelopes and parts to a receive
+ *   inbound.c messages that wait: their memory, and what it costs
+ *   local.c   messages to oneself
+ *   pull.c    fetching by name what is held back for want of credit
+ *   request.c ends of requests
+ *   msg.c     create, close, destroy, probe, cancel, stats
+ */
+#ifndef NX_ENGINE_H
+#define NX_ENGINE_H
+
+#include "base/map.h"
+#include "msg/credit.h"
+#include "msg/envelope.h"
+#include "msg/msg.h"
+
+typedef struct nx_peer nx_peer;
+
+/* States of a request, as bits. */
+enum {
+    NX_REQ_QUEUED = 1,  /* a send: held back for credit */
+    NX_REQ_POSTED = 2,  /* a receive or probe: not matched */
+    NX_REQ_MATCHED = 4, /* a receive: bytes are coming */
+    NX_REQ_UNCLEAR = 8, /* a send: the peer has not asked for the rest */
+    NX_REQ_LOCAL = 16,  /* a send to ourselves that waits for its receive */
+    NX_REQ_ENDING = 32, /* a send: over, but the transport holds its bytes */
+};
+
+/* States of a message on its way in, as bits. */
+enum {
+    NX_IN_EARLY = 1,  /* bytes came, the envelope has not */
+    NX_IN_PULLED = 2, /* it costs a unit of the reserve instead of credit */
+    NX_IN_BROKEN = 4, /* its peer went down before it was whole */
+    NX_IN_FREE = 8,   /* it cost nothing: to ourselves, by reference */
+    NX_IN_TINY = 16,  /* its bytes are in |tiny| */
+};
+
+/*
+ * A message that has come, or is coming, and is more than one call's work: it
+ * waits for a receive (|req| NULL, in nx_msg.match), or for its bytes.
+ *
+ * Invariants: bytes [0, got) and [eager, rest) are here; |data| holds the former
+ * while it is unmatched.  In from->in_ids while bytes are to come.
+ */
+typedef struct nx_inbound {
+    nx_held held;
+    nx_peer *from;
+    nx_req *req; /* the receive that took it; NX_IN_FREE: the send */
+    uint64_t length, eager, got;
+    uint8_t *data;
+    union {
+        struct {
+            uint64_t id, rest, upto;
+            size_t room; /* of |data| */
+        };
+        uint8_t tiny[32]; /* the bytes of a short one */
+    };
+    uint32_t state;
+    nx_class class;
+} nx_inbound;
+_Static_assert(sizeof(nx_inbound) <= NX_ENVELOPE_COST, "an envelope costs what it takes");
+
+typedef struct nx_pull nx_pull; /* pull.c */
+
+struct nx_peer {
+    nx_msg *msg;
+    uint32_t index;
+    nx_link *link;
+    bool ready;    /* what follows is initialised */
+    bool greeted;  /* its HELLO has come */
+    bool doomed;   /* its link is to be given up, by the outermost leave */
+    bool down;     /* for good */
+    nexar_err err; /* why: when doomed */
+    char why[120];
+
+    nx_credit_out out[NX_CLASSES];
+    nx_credit_in in[NX_CLASSES];
+    nx_list queue[NX_CLASSES]; /* sends held back, oldest first: nx_req.link */
+    nx_pull *pull[NX_CLASSES]; /* NULL unless the peer asks by name */
+    nx_list busy;              /* sends that have begun: nx_req.peer_link */
+    /* Receives and probes that name this peer and wait (nx_req.peer_link), those
+     * that it was asked for by name apart. */
+    nx_list posted[NX_CLASSES], asked[NX_CLASSES];
+    uint64_t asked_any[NX_CLASSES]; /* up to which receive from anybody it was asked */
+    nx_map out_ids;                 /* sends that wait for CLEAR */
+    nx_map in_ids;                  /* messages whose bytes are coming: nx_inbound */
+    uint64_t out_number;            /* of the last long message sent */
+    uint64_t in_number;             /* of the last long envelope that came */
+    uint32_t matched, early;        /* messages of in_ids: with a receive; without envelope */
+
+    nx_list links;    /* nx_msg.links, while there is a link */
+    nx_list troubled; /* nx_msg.doomed, then nx_msg.downs */
+};
+
+struct nx_msg {
+    nx_msg_config config;
+    uint64_t share; /* of one account */
+    nx_peer *peers;
+    nx_match match;          /* receives and unexpected messages */
+    nx_match probes;         /* probes: only its posted half */
+    nx_list any[NX_CLASSES]; /* receives and probes from anybody: nx_req.peer_link */
+    nx_list links;
+    nx_list spare; /* nx_inbound to use again: held.order */
+    size_t nspare;
+
+    unsigned depth;        /* entries that have not left */
+    nx_list finished;      /* requests whose on_done is due: nx_req.link */
+    nx_list doomed, downs; /* peers to be buried; whose on_peer_down is due */
+    uint64_t parts_out;    /* held by transports */
+    uint64_t posts;        /* receives and probes that ever waited */
+    bool closing, dying;
+    bool stir; /* closing: something ended, links may be idle */
+    nx_event *closed;
+    nx_msg_stats stats;
+};
+
+static inline void nx_msg_enter(nx_msg *m)
+{
+    m->depth++;
+}
+/* |m| may be gone afterwards. */
+void nx_msg_leave(nx_msg *m);
+
+static inline uint64_t nx_context_word(nx_context c)
+{
+    return (uint64_t)c.comm | ((uint64_t)c.kind << 32) | ((uint64_t)c.class << 40);
+}
+
+/* ---- request.c --------------------------------------------------------------- */
+
+/* Ends |r| well, or with a sentence.  It is in no set and no transport has
+ * anything of it; it must not be touched afterwards. */
+void nx_req_end(nx_msg *m, nx_req *r);
+void nx_req_fail(nx_msg *m, nx_req *r, nexar_err err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Ends a receive whose message is all there. */
+void nx_req_received(nx_msg *m, nx_req *r);
+
+/* Prepares what all kinds have in common; |key| is of the message or the wish. */
+void nx_req_begin(nx_req *r, nx_req_kind kind, const nx_key *key, nx_context context);
+/* Runs the callbacks that are due. */
+void nx_req_run_finished(nx_msg *m);
+
+/* Bytes [off, off + len) of a send as stretches at |out|; returns how many. */
+size_t nx_req_cut(const nx_req *r, uint64_t off, uint64_t len, nx_bytes *out);
+
+/* ---- peer.c -------------------------------------------------------------------- */
+
+extern const nx_link_up nx_peer_up;
+
+/* Peer |index|, initialised. */
+nx_peer *nx_peer_get(nx_msg *m, uint32_t index);
+/* Sees to it that there is a link. */
+NX_MUST_CHECK nexar_err nx_peer_connect(nx_peer *p);
+void nx_peer_attach(nx_peer *p, nx_link *link);
+
+/* The link has to go; the outermost leave does it.  The first reason counts. */
+void nx_peer_doom(nx_peer *p, nexar_err err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Ends all that waits for a doomed peer. */
+void nx_peer_bury(nx_peer *p);
+/* Whether nothing needs the link. */
+bool nx_peer_idle(const nx_peer *p);
+
+/* Sends one of msg's own frames; a failure dooms the peer. */
+void nx_peer_tell(nx_peer *p, nx_lane lane, const nx_frame *f);
+
+/* |cost| has come from |p|: false and doomed if that was not covered. */
+NX_MUST_CHECK bool nx_peer_charge(nx_peer *p, nx_class class, uint64_t cost);
+void nx_peer_release(nx_peer *p, nx_class class, uint64_t cost);
+/* Counts what lies in the pool; negative: what left it. */
+void nx_pool_count(nx_msg *m, int64_t bytes);
+
+/* ---- send.c --------------------------------------------------------------------- */
+
+/* Sends what credit allows of those held back. */
+void nx_send_pump(nx_peer *p, nx_class class);
+/* Takes |r| from those held back. */
+void nx_send_unqueue(nx_peer *p, nx_req *r);
+/* Sends the envelope of |r|, which is in no queue, without bytes, for a WANT. */
+void nx_send_pulled(nx_peer *p, nx_req *r);
+void nx_send_clear(nx_peer *p, const nx_frame *f);
+void nx_send_on_sent(nx_peer *p, nx_tx *tx, nexar_err err);
+bool nx_send_cancel(nx_msg *m, nx_req *r);
+/* Ends a send with the error of its peer. */
+void nx_send_bury(nx_peer *p, nx_req *r);
+
+/* ---- inbound.c ------------------------------------------------------------------ */
+
+/* A node for a message |key|, not in any set; NULL: no memory. */
+nx_inbound *nx_inbound_make(nx_peer *from, const nx_key *key, nx_class class);
+void nx_inbound_free(nx_msg *m, nx_inbound *in);
+/* Copies the next |len| bytes of the eager part, or all of a short message. */
+NX_MUST_CHECK nexar_err nx_inbound_keep(nx_inbound *in, const void *data, size_t len);
+NX_MUST_CHECK nexar_err nx_inbound_keep_whole(nx_inbound *in, const nx_bytes *bytes, size_t n,
+                                              uint64_t length);
+/* Lets an unmatched message wait, and tells the probes. */
+void nx_inbound_hold(nx_msg *m, nx_inbound *in);
+/* What |in| had cost is free again. */
+void nx_inbound_release(nx_inbound *in);
+
+/* ---- recv.c --------------------------------------------------------------------- */
+
+void nx_recv_envelope(nx_peer *p, const nx_frame *f);
+void nx_recv_retract(nx_peer *p, const nx_frame *f);
+void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_t len);
+/* Takes a waiting receive or probe out of its sets. */
+void nx_recv_unpost(nx_msg *m, nx_req *r);
+/* What is left of |p|'s messages when it goes down. */
+void nx_recv_bury(nx_peer *p);
+
+/* ---- local.c --------------------------------------------------------------------- */
+
+void nx_local_send(nx_msg *m, nx_req *r);
+/* |r| takes |in|, which a send of our own waits with. */
+void nx_local_take(nx_msg *m, nx_inbound *in, nx_req *r);
+void nx_local_cancel(nx_msg *m, nx_req *r);
+
+/* ---- pull.c ----------------------------------------------------------------------- */
+
+/* The sender's end: |p| wants a message by name. */
+void nx_pull_want(nx_peer *p, const nx_frame *f);
+/* |r| is about to be held back.  True: it was wanted, and has gone. */
+bool nx_pull_offer(nx_peer *p, nx_req *r);
+/* |r| is no longer held back. */
+void nx_pull_forget(nx_peer *p, nx_req *r);
+/* Nothing is held back any more, or |p| is down. */
+void nx_pull_end(nx_peer *p, nx_class class);
+
+/* The receiver's end: asks a starved peer for what receives wait for. */
+void nx_pull_ask(nx_peer *p, nx_class class);
+/* A receive or probe |r| has been posted. */
+void nx_pull_posted(nx_msg *m, nx_req *r);
+/* |p| says that |count| wishes are void. */
+void nx_pull_unwanted(nx_peer *p, const nx_frame *f);
+
+#endif /* NX_ENGINE_H */

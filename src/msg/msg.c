@@ -1,0 +1,285 @@
+/* msg.c - the engine as a whole: its life, leaving, cancelling, counting. */
+#include "msg/msg.h"
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "msg/engine.h"
+
+/* ---- making --------------------------------------------------------------------------- */
+
+static nexar_err check_config(const nx_msg_config *c)
+{
+    if ((c->peers == 0) || (c->self >= c->peers)) {
+        return nx_fail(NEXAR_EINVAL, "peer %u of %u", c->self, c->peers);
+    }
+    if (c->inline_max > NX_INLINE_MAX) {
+        return nx_fail(NEXAR_EINVAL, "short messages of %zu bytes: at most %zu", c->inline_max,
+                       NX_INLINE_MAX);
+    }
+    if (c->pool / c->peers / NX_CLASSES < NX_SHARE_MIN) {
+        return nx_fail(NEXAR_EINVAL, "a pool of %zu bytes for %u peers: at least %zu", c->pool,
+                       c->peers, (size_t)c->peers * NX_CLASSES * NX_SHARE_MIN);
+    }
+    return NEXAR_OK;
+}
+
+nexar_err nx_msg_create(nx_msg **out, const nx_msg_config *config)
+{
+    nx_msg_config c = *config;
+    uint64_t seed;
+    nexar_err err;
+    nx_msg *m;
+
+    c.pool = (c.pool == 0) ? NX_POOL_DEFAULT : c.pool;
+    err = check_config(&c);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    m = nx_zalloc(sizeof(*m));
+    if (m == NULL) {
+        return nx_fail_nomem("messages");
+    }
+    m->peers = nx_calloc(c.peers, sizeof(*m->peers));
+    if (m->peers == NULL) {
+        nx_free(m);
+        return nx_fail_nomem("peers");
+    }
+    m->config = c;
+    m->share = c.pool / c.peers / NX_CLASSES;
+    nx_random_fill(&nx_random_system, &seed, sizeof(seed));
+    nx_match_init(&m->match, seed);
+    nx_match_init(&m->probes, seed);
+    for (int class = 0; class < NX_CLASSES; class ++) {
+        nx_list_init(&m->any[class]);
+    }
+    nx_list_init(&m->links);
+    nx_list_init(&m->spare);
+    nx_list_init(&m->finished);
+    nx_list_init(&m->doomed);
+    nx_list_init(&m->downs);
+    *out = m;
+    return NEXAR_OK;
+}
+
+const nx_link_up *nx_msg_up(const nx_msg *m)
+{
+    (void)m;
+    return &nx_peer_up;
+}
+
+void *nx_msg_up_ctx(nx_msg *m, uint32_t peer)
+{
+    return nx_peer_get(m, peer);
+}
+
+void nx_msg_attach(nx_msg *m, uint32_t peer, nx_link *link)
+{
+    nx_peer *p = nx_peer_get(m, peer);
+
+    if (p->doomed || m->closing) {
+        nx_link_close(link, false);
+        return;
+    }
+    nx_msg_enter(m);
+    nx_peer_attach(p, link);
+    nx_msg_leave(m);
+}
+
+nx_link *nx_msg_link(const nx_msg *m, uint32_t peer)
+{
+    return m->peers[peer].link;
+}
+
+nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t len)
+{
+    nx_bytes bytes = {.ptr = data, .len = len};
+    nx_peer *p;
+    nexar_err err;
+
+    if ((peer >= m->config.peers) || (peer == m->config.self) || (len == 0) ||
+        (len > NX_FRAME_MAX) || (*(const uint8_t *)data < NX_FRAME_OTHER)) {
+        return nx_fail(NEXAR_EINVAL, "a control frame of %zu bytes to peer %u", len, peer);
+    }
+    p = nx_peer_get(m, peer);
+    if (p->doomed || m->closing) {
+        return p->doomed ? nx_fail(p->err, "peer %u: %s", peer, p->why)
+                         : nx_fail(NEXAR_ECANCELED, "peer %u: it is the end", peer);
+    }
+    nx_msg_enter(m);
+    err = nx_peer_connect(p);
+    if (err == NEXAR_OK) {
+        err = p->doomed ? p->err : nx_link_send_frame(p->link, NX_LANE_CONTROL, &bytes, 1);
+    }
+    nx_msg_leave(m);
+    return err;
+}
+
+/* ---- leaving ----------------------------------------------------------------------------- */
+
+static void close_idle(nx_msg *m)
+{
+    m->stir = false;
+    nx_list_for_each (at, &m->links) {
+        nx_peer *p = nx_list_entry(at, nx_peer, links);
+
+        if (nx_peer_idle(p)) {
+            nx_link_close(p->link, true);
+            p->link = NULL;
+            nx_list_remove(&p->links);
+        }
+    }
+    if (nx_list_empty(&m->links) && (m->closed != NULL)) {
+        nx_event_set(m->config.loop, m->closed);
+        m->closed = NULL;
+    }
+}
+
+/* Free of everybody: no request, no link, no part. */
+static void free_all(nx_msg *m)
+{
+    nx_list *at;
+
+    while ((at = nx_list_pop(&m->spare)) != NULL) {
+        nx_free(nx_list_entry(at, nx_inbound, held.order));
+    }
+    nx_match_fini(&m->match);
+    nx_match_fini(&m->probes);
+    nx_free(m->peers);
+    nx_free(m);
+}
+
+static void announce_downs(nx_msg *m)
+{
+    nx_list *at;
+
+    while ((at = nx_list_pop(&m->downs)) != NULL) {
+        nx_peer *p = nx_list_entry(at, nx_peer, troubled);
+
+        if ((m->config.on_peer_down != NULL) && !m->dying) {
+            m->config.on_peer_down(m->config.ctx, p->index, p->err, p->why);
+        }
+    }
+}
+
+static bool pending(const nx_msg *m)
+{
+    return !nx_list_empty(&m->doomed) || !nx_list_empty(&m->finished) ||
+           !nx_list_empty(&m->downs) || m->stir;
+}
+
+void nx_msg_leave(nx_msg *m)
+{
+    nx_list *at;
+
+    while ((m->depth == 1) && pending(m)) {
+        while ((at = nx_list_pop(&m->doomed)) != NULL) {
+            nx_peer_bury(nx_list_entry(at, nx_peer, troubled));
+            nx_list_push_back(&m->downs, at);
+        }
+        nx_req_run_finished(m);
+        announce_downs(m);
+        if (m->stir) {
+            close_idle(m);
+        }
+    }
+    m->depth--;
+    if ((m->depth == 0) && m->dying && (m->parts_out == 0)) {
+        free_all(m);
+    }
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+static void cancel_waiting(nx_msg *m, nx_list *head)
+{
+    while (!nx_list_empty(head)) {
+        nx_req *r = nx_list_entry(head->next, nx_req, peer_link);
+
+        nx_recv_unpost(m, r);
+        nx_req_fail(m, r, NEXAR_ECANCELED, "closed");
+    }
+}
+
+void nx_msg_close(nx_msg *m, nx_event *done)
+{
+    nx_msg_enter(m);
+    m->closing = m->stir = true;
+    m->closed = done;
+    for (int c = 0; c < NX_CLASSES; c++) {
+        cancel_waiting(m, &m->any[c]);
+        for (uint32_t i = 0; i < m->config.peers; i++) {
+            if (m->peers[i].ready) {
+                cancel_waiting(m, &m->peers[i].posted[c]);
+                cancel_waiting(m, &m->peers[i].asked[c]);
+            }
+        }
+    }
+    nx_msg_leave(m);
+}
+
+void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
+{
+    if ((peer >= m->config.peers) || (peer == m->config.self)) {
+        return;
+    }
+    nx_msg_enter(m);
+    nx_peer_doom(nx_peer_get(m, peer), err, "%s", why);
+    nx_msg_leave(m);
+}
+
+void nx_msg_destroy(nx_msg *m)
+{
+    nx_list *at;
+
+    if (m == NULL) {
+        return;
+    }
+    nx_msg_close(m, NULL);
+    nx_msg_enter(m);
+    m->dying = true;
+    for (uint32_t i = 0; i < m->config.peers; i++) {
+        if (m->peers[i].ready && !m->peers[i].down) {
+            nx_peer_doom(&m->peers[i], NEXAR_ECANCELED, "closed");
+        }
+    }
+    while ((at = nx_list_pop(&m->doomed)) != NULL) {
+        nx_peer_bury(nx_list_entry(at, nx_peer, troubled));
+    }
+    while (!nx_list_empty(&m->match.held)) {
+        nx_inbound *in = nx_list_entry(m->match.held.next, nx_inbound, held.order);
+
+        nx_match_drop(&m->match, &in->held);
+        nx_inbound_release(in);
+        nx_inbound_free(m, in);
+    }
+    nx_msg_leave(m);
+}
+
+/* ---- cancelling and counting ----------------------------------------------------------------- */
+
+bool nx_msg_cancel(nx_msg *m, nx_req *req)
+{
+    bool cancelled = true;
+
+    if (req->done || nx_list_linked(&req->link) != ((req->state & NX_REQ_QUEUED) != 0)) {
+        return req->err == NEXAR_ECANCELED; /* over; its on_done may be due */
+    }
+    nx_msg_enter(m);
+    if (req->kind == NX_REQ_SEND) {
+        cancelled = nx_send_cancel(m, req);
+    } else if (req->state & NX_REQ_POSTED) {
+        nx_recv_unpost(m, req);
+        nx_req_fail(m, req, NEXAR_ECANCELED, "cancelled");
+    } else {
+        cancelled = false;
+    }
+    nx_msg_leave(m);
+    return cancelled;
+}
+
+void nx_msg_stats_get(const nx_msg *m, nx_msg_stats *out)
+{
+    *out = m->stats;
+    out->unexpected = m->match.nheld;
+    out->posted = m->match.nposted;
+}

@@ -1,0 +1,347 @@
+/* peer.c - the life of a link: hello, control frames, going down. */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "msg/engine.h"
+
+/* ---- making ------------------------------------------------------------------------ */
+
+nx_peer *nx_peer_get(nx_msg *m, uint32_t index)
+{
+    nx_peer *p = &m->peers[index];
+
+    if (p->ready) {
+        return p;
+    }
+    p->ready = true;
+    p->msg = m;
+    p->index = index;
+    for (int c = 0; c < NX_CLASSES; c++) {
+        nx_credit_out_init(&p->out[c]);
+        nx_credit_in_init(&p->in[c], m->share);
+        nx_list_init(&p->queue[c]);
+        nx_list_init(&p->posted[c]);
+        nx_list_init(&p->asked[c]);
+    }
+    nx_list_init(&p->busy);
+    nx_list_init(&p->links);
+    nx_list_init(&p->troubled);
+    return p;
+}
+
+void nx_peer_attach(nx_peer *p, nx_link *link)
+{
+    nx_frame hello = {.type = NX_FRAME_HELLO};
+
+    assert(p->link == NULL);
+    p->link = link;
+    nx_list_push_back(&p->msg->links, &p->links);
+    for (int c = 0; c < NX_CLASSES; c++) {
+        hello.window[c] = p->in[c].told;
+    }
+    nx_peer_tell(p, NX_LANE_CONTROL, &hello);
+}
+
+nexar_err nx_peer_connect(nx_peer *p)
+{
+    const nx_msg_config *config = &p->msg->config;
+    nx_link *link = NULL;
+    nexar_err err;
+
+    if (p->link != NULL) {
+        return NEXAR_OK;
+    }
+    err = config->connect(config->ctx, p->index, &nx_peer_up, p, &link);
+    if (err == NEXAR_OK) {
+        nx_peer_attach(p, link);
+    }
+    return err;
+}
+
+/* ---- telling ----------------------------------------------------------------------- */
+
+void nx_peer_tell(nx_peer *p, nx_lane lane, const nx_frame *f)
+{
+    uint8_t data[NX_MSG_FRAME_ROOM];
+    nx_bytes bytes = {.ptr = data, .len = nx_frame_encode(f, data)};
+    nexar_err err;
+
+    if (p->doomed) {
+        return;
+    }
+    err = nx_link_send_frame(p->link, lane, &bytes, 1);
+    if (err != NEXAR_OK) {
+        nx_peer_doom(p, err, "a control frame could not be sent: %s", nexar_strerror(err));
+    }
+}
+
+void nx_pool_count(nx_msg *m, int64_t bytes)
+{
+    m->stats.pool_used += (uint64_t)bytes;
+    if (m->stats.pool_used > m->stats.pool_peak) {
+        m->stats.pool_peak = m->stats.pool_used;
+    }
+    assert(m->stats.pool_used <= m->config.pool);
+}
+
+bool nx_peer_charge(nx_peer *p, nx_class class, uint64_t cost)
+{
+    if (!nx_credit_charge(&p->in[class], cost)) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it sent more than its credit allows");
+        return false;
+    }
+    nx_pool_count(p->msg, (int64_t)cost);
+    return true;
+}
+
+static void tell_credit(nx_peer *p, nx_class class)
+{
+    nx_frame credit = {.type = NX_FRAME_CREDIT, .context.class = class};
+
+    if (!p->doomed && (p->link != NULL) && nx_credit_due(&p->in[class], &credit.limit)) {
+        p->msg->stats.credit_frames++;
+        nx_peer_tell(p, NX_LANE_CONTROL, &credit);
+    }
+}
+
+void nx_peer_release(nx_peer *p, nx_class class, uint64_t cost)
+{
+    nx_credit_release(&p->in[class], cost);
+    nx_pool_count(p->msg, -(int64_t)cost);
+    tell_credit(p, class);
+}
+
+/* ---- going down -------------------------------------------------------------------- */
+
+void nx_peer_doom(nx_peer *p, nexar_err err, const char *format, ...)
+{
+    va_list args;
+
+    if (p->doomed) {
+        return;
+    }
+    p->doomed = true;
+    p->err = err;
+    va_start(args, format);
+    (void)vsnprintf(p->why, sizeof(p->why), format, args);
+    va_end(args);
+    nx_list_push_back(&p->msg->doomed, &p->troubled);
+}
+
+static void fail_waiting(nx_peer *p, nx_list *head)
+{
+    while (!nx_list_empty(head)) {
+        nx_req *r = nx_list_entry(head->next, nx_req, peer_link);
+
+        nx_recv_unpost(p->msg, r);
+        nx_req_fail(p->msg, r, p->err, "%s", p->why);
+    }
+}
+
+void nx_peer_bury(nx_peer *p)
+{
+    nx_msg *m = p->msg;
+
+    p->down = true;
+    if (p->link != NULL) {
+        if ((p->err == NEXAR_EPROTO) || (p->err == NEXAR_ENOMEM)) {
+            nx_log(NX_LOG_WARN, "the link to peer %u is given up: %s", p->index, p->why);
+        }
+        nx_link_close(p->link, false);
+        p->link = NULL;
+        nx_list_remove(&p->links);
+    }
+    for (int c = 0; c < NX_CLASSES; c++) {
+        nx_pull_end(p, (nx_class)c);
+        while (!nx_list_empty(&p->queue[c])) {
+            nx_req *r = nx_list_entry(p->queue[c].next, nx_req, link);
+
+            nx_send_unqueue(p, r);
+            nx_req_fail(m, r, p->err, "%s", p->why);
+        }
+        fail_waiting(p, &p->posted[c]);
+        fail_waiting(p, &p->asked[c]);
+        p->in[c].starved = false;
+    }
+    nx_list_for_each (at, &p->busy) {
+        nx_send_bury(p, nx_list_entry(at, nx_req, peer_link));
+    }
+    nx_recv_bury(p);
+    nx_map_fini(&p->out_ids);
+    nx_map_fini(&p->in_ids);
+    m->stir = m->closing;
+}
+
+bool nx_peer_idle(const nx_peer *p)
+{
+    for (int c = 0; c < NX_CLASSES; c++) {
+        if (!nx_list_empty(&p->queue[c])) {
+            return false;
+        }
+    }
+    return nx_list_empty(&p->busy) && (p->matched == 0);
+}
+
+/* ---- calls up ---------------------------------------------------------------------- */
+
+static void on_hello(nx_peer *p, const nx_frame *f)
+{
+    if (p->greeted) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it greeted twice");
+        return;
+    }
+    p->greeted = true;
+    for (int c = 0; c < NX_CLASSES; c++) {
+        if (nx_credit_open(&p->out[c], f->window[c]) != NEXAR_OK) {
+            nx_peer_doom(p, NEXAR_EPROTO, "it opened an impossible window");
+            return;
+        }
+        nx_send_pump(p, (nx_class)c);
+    }
+}
+
+static void on_credit(nx_peer *p, const nx_frame *f)
+{
+    nx_credit_out *out = &p->out[f->context.class];
+
+    if (nx_credit_raise(out, f->limit) != NEXAR_OK) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it took credit back");
+        return;
+    }
+    out->stalled = false;
+    nx_send_pump(p, f->context.class);
+}
+
+static void on_stalled(nx_peer *p, const nx_frame *f)
+{
+    nx_credit_in *in = &p->in[f->context.class];
+
+    if (f->limit > in->told) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it stalled at a limit that it was not told");
+        return;
+    }
+    if (f->limit < in->told) {
+        return; /* more is on its way */
+    }
+    in->starved = true;
+    tell_credit(p, f->context.class);
+    nx_pull_ask(p, f->context.class);
+}
+
+static void on_control(nx_peer *p, const nx_frame *f)
+{
+    if (!p->greeted && (f->type != NX_FRAME_HELLO)) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it did not greet first");
+        return;
+    }
+    switch ((int)f->type) {
+    case NX_FRAME_HELLO:
+        on_hello(p, f);
+        break;
+    case NX_FRAME_CREDIT:
+        on_credit(p, f);
+        break;
+    case NX_FRAME_CLEAR:
+        nx_send_clear(p, f);
+        break;
+    case NX_FRAME_STALLED:
+        on_stalled(p, f);
+        break;
+    case NX_FRAME_WANT:
+        nx_pull_want(p, f);
+        break;
+    default:
+        assert(f->type == NX_FRAME_UNWANT);
+        nx_pull_unwanted(p, f);
+        break;
+    }
+}
+
+static void on_own_frame(nx_peer *p, nx_lane lane, const void *data, size_t len)
+{
+    const char *why = NULL;
+    nx_frame f;
+
+    if (nx_frame_decode(lane, data, len, &f, &why) != NEXAR_OK) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it sent %s", why);
+    } else if (lane == NX_LANE_CONTROL) {
+        on_control(p, &f);
+    } else if (f.type == NX_FRAME_RETRACT) {
+        nx_recv_retract(p, &f);
+    } else {
+        nx_recv_envelope(p, &f);
+    }
+}
+
+static void up_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, size_t len)
+{
+    nx_peer *p = ctx;
+    nx_msg *m = p->msg;
+
+    if ((p->link != link) || p->doomed) {
+        return;
+    }
+    nx_msg_enter(m);
+    if ((lane == NX_LANE_CONTROL) && (len > 0) && (*(const uint8_t *)data >= NX_FRAME_OTHER)) {
+        if (m->config.on_control != NULL) {
+            m->config.on_control(m->config.ctx, p->index, data, len);
+        }
+    } else {
+        on_own_frame(p, lane, data, len);
+    }
+    nx_msg_leave(m);
+}
+
+static void up_data(void *ctx, nx_link *link, uint64_t id, uint64_t off, const void *data,
+                    size_t len)
+{
+    nx_peer *p = ctx;
+    nx_msg *m = p->msg;
+
+    if ((p->link != link) || p->doomed) {
+        return;
+    }
+    nx_msg_enter(m);
+    nx_recv_data(p, id, off, data, len);
+    nx_msg_leave(m);
+}
+
+static void up_sent(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
+{
+    nx_peer *p = ctx;
+    nx_msg *m = p->msg;
+
+    (void)link; /* which we may have closed long ago */
+    nx_msg_enter(m);
+    nx_send_on_sent(p, tx, err);
+    nx_msg_leave(m);
+}
+
+static void up_up(void *ctx, nx_link *link)
+{
+    (void)ctx; /* what was sent before is on its way: nothing waits for this */
+    (void)link;
+}
+
+static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
+{
+    nx_peer *p = ctx;
+    nx_msg *m = p->msg;
+
+    if (p->link != link) {
+        return;
+    }
+    nx_msg_enter(m);
+    nx_peer_doom(p, (err == NEXAR_OK) ? NEXAR_EPEER : err, "%s", why);
+    nx_msg_leave(m);
+}
+
+const nx_link_up nx_peer_up = {
+    .on_up = up_up,
+    .on_frame = up_frame,
+    .on_data = up_data,
+    .on_sent = up_sent,
+    .on_down = up_down,
+};

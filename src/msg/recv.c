@@ -1,0 +1,440 @@
+/*
+ * recv.c - from envelopes and parts to receives.
+ *
+ * A message that finds its receive posted costs nothing but the delivery.  One
+ * that does not waits as an nx_inbound; a receive that takes it gets the bytes
+ * that are here, and asks for the rest.
+ */
+#include "base/alloc.h"
+#include "msg/engine.h"
+
+/* ---- a message and its receive -------------------------------------------------------- */
+
+/* No more bytes are expected for |in|. */
+static void forget(nx_inbound *in)
+{
+    if (!(in->state & NX_IN_TINY)) {
+        (void)nx_map_take(&in->from->in_ids, in->id); /* 0 is nobody's id */
+    }
+    if (in->req != NULL) {
+        in->from->matched--;
+    }
+}
+
+/* Ends the receive if all bytes that were asked for are here. */
+static void settle(nx_inbound *in)
+{
+    nx_msg *m = in->from->msg;
+    nx_req *r = in->req;
+
+    if ((in->got == in->eager) && (in->rest == in->upto)) {
+        forget(in);
+        nx_inbound_free(m, in);
+        nx_req_received(m, r);
+    }
+}
+
+/* |r| takes |in|, and what is still to come of it. */
+static void stream(nx_inbound *in, nx_req *r)
+{
+    uint64_t room = r->recv.delivery.sink.room;
+    nx_frame clear = {.type = NX_FRAME_CLEAR, .id = in->id};
+
+    in->req = r;
+    in->from->matched++;
+    in->upto = in->rest = in->eager;
+    r->state = NX_REQ_MATCHED;
+    if (in->eager < in->length) {
+        /* What there is no room for need not be sent at all. */
+        in->upto = (room < in->eager) ? in->eager : (room < in->length) ? room : in->length;
+        clear.limit = in->upto;
+        nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
+    }
+    settle(in);
+}
+
+static void set_outcome(nx_req *r, const nx_key *key, uint64_t bytes)
+{
+    r->peer = key->peer;
+    r->tag = key->tag;
+    r->bytes = bytes;
+}
+
+/* The message |in| and the receive |r|, both in no set, have met. */
+static void meet(nx_inbound *in, nx_req *r)
+{
+    nx_peer *p = in->from;
+    nx_msg *m = p->msg;
+
+    set_outcome(r, &in->held.key, in->length);
+    if (in->state & NX_IN_FREE) {
+        nx_local_take(m, in, r);
+        return;
+    }
+    nx_inbound_release(in);
+    if (in->state & NX_IN_BROKEN) {
+        nx_inbound_free(m, in);
+        nx_req_fail(m, r, p->err, "%s", p->why);
+        return;
+    }
+    nx_delivery_put(&r->recv.delivery, 0, 0, in->data, (size_t)in->got);
+    m->stats.copied += in->got;
+    if (in->got == in->length) {
+        forget(in);
+        nx_inbound_free(m, in);
+        nx_req_received(m, r);
+        return;
+    }
+    nx_free(in->data);
+    in->data = NULL;
+    stream(in, r);
+}
+
+/* ---- envelopes -------------------------------------------------------------------------- */
+
+/* Takes the receive that waits for |key| out of its sets; NULL: none does. */
+static nx_req *take_posted(nx_msg *m, const nx_key *key)
+{
+    nx_posted *posted = nx_match_arrive(&m->match, key);
+    nx_req *r;
+
+    if (posted == NULL) {
+        return NULL;
+    }
+    r = nx_list_entry(posted, nx_req, recv.posted);
+    nx_recv_unpost(m, r);
+    return r;
+}
+
+static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
+{
+    uint64_t cost = NX_ENVELOPE_COST + f->length;
+    nx_bytes bytes = {.ptr = f->data, .len = (size_t)f->length};
+    nx_msg *m = p->msg;
+    nx_inbound *in;
+    nx_req *r;
+
+    if (!nx_peer_charge(p, f->context.class, cost)) {
+        return;
+    }
+    r = take_posted(m, key);
+    if (r != NULL) {
+        nx_peer_release(p, f->context.class, cost);
+        set_outcome(r, key, f->length);
+        nx_delivery_put(&r->recv.delivery, 0, 0, f->data, (size_t)f->length);
+        m->stats.delivered += f->length;
+        nx_req_received(m, r);
+        return;
+    }
+    in = nx_inbound_make(p, key, f->context.class);
+    if ((in == NULL) || (nx_inbound_keep_whole(in, &bytes, 1, f->length) != NEXAR_OK)) {
+        nx_peer_doom(p, NEXAR_ENOMEM, "no memory for a message that came");
+        nx_peer_release(p, f->context.class, cost);
+        if (in != NULL) {
+            nx_inbound_free(m, in);
+        }
+        return;
+    }
+    nx_inbound_hold(m, in);
+}
+
+/* A message of parts is first heard of, by its envelope or by bytes that overtook
+ * it: it has a node from now on, which is paid for.  NULL: doomed. */
+static nx_inbound *open_inbound(nx_peer *p, uint64_t id, bool pulled)
+{
+    nx_class class = nx_id_class(id);
+    nx_inbound *in = nx_inbound_make(p, &(nx_key){.peer = p->index}, class);
+
+    if ((in == NULL) || (nx_map_put(&p->in_ids, id, in) != NEXAR_OK)) {
+        nx_peer_doom(p, NEXAR_ENOMEM, "no memory for a message that came");
+        goto fail_free;
+    }
+    in->id = id;
+    in->state = NX_IN_EARLY;
+    if (pulled) {
+        p->in[class].wants--;
+        p->in[class].pulled++;
+        nx_pool_count(p->msg, NX_ENVELOPE_COST);
+        in->state |= NX_IN_PULLED;
+    } else if (!nx_peer_charge(p, class, NX_ENVELOPE_COST)) {
+        goto fail_forget;
+    }
+    p->early++;
+    return in;
+
+fail_forget:
+    (void)nx_map_take(&p->in_ids, id);
+fail_free:
+    if (in != NULL) {
+        nx_inbound_free(p->msg, in);
+    }
+    return NULL;
+}
+
+static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
+{
+    nx_inbound *in = nx_map_get(&p->in_ids, f->id);
+    bool pulled = (f->type == NX_FRAME_PULLED);
+    nx_req *r;
+
+    if (pulled && ((in != NULL) || (p->in[f->context.class].wants == 0))) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it answered what was not asked");
+        return;
+    }
+    if ((in == NULL) && ((in = open_inbound(p, f->id, pulled)) == NULL)) {
+        return;
+    }
+    if (in->got > f->eager) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it sent more bytes unasked than it announced");
+        return;
+    }
+    if (!nx_peer_charge(p, f->context.class, f->eager - in->got)) {
+        return;
+    }
+    in->state &= ~(uint32_t)NX_IN_EARLY;
+    p->early--;
+    in->held.key = *key;
+    in->length = f->length;
+    in->eager = f->eager;
+    if (in->got == in->length) {
+        forget(in);
+    }
+    r = take_posted(p->msg, key);
+    if (r != NULL) {
+        meet(in, r);
+    } else {
+        nx_inbound_hold(p->msg, in);
+    }
+}
+
+void nx_recv_envelope(nx_peer *p, const nx_frame *f)
+{
+    nx_key key = {.context = nx_context_word(f->context), .tag = f->tag, .peer = p->index};
+
+    if (f->type == NX_FRAME_INLINE) {
+        recv_inline(p, f, &key);
+    } else if (nx_id_number(f->id) != p->in_number + 1) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it numbered its messages badly");
+    } else {
+        p->in_number++;
+        recv_long(p, f, &key);
+    }
+}
+
+void nx_recv_retract(nx_peer *p, const nx_frame *f)
+{
+    nx_inbound *in = nx_map_get(&p->in_ids, f->id);
+    nx_req *r;
+
+    if (nx_id_number(f->id) > p->in_number) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it took back what it had not sent");
+        return;
+    }
+    if (in == NULL) {
+        return; /* all that we wanted of it had come */
+    }
+    r = in->req;
+    forget(in);
+    if (r == NULL) {
+        nx_match_drop(&p->msg->match, &in->held);
+        nx_inbound_release(in);
+    }
+    nx_inbound_free(p->msg, in);
+    if (r != NULL) {
+        nx_req_fail(p->msg, r, NEXAR_ECANCELED, "the sender %u cancelled the message", p->index);
+    }
+}
+
+/* ---- bytes ------------------------------------------------------------------------------ */
+
+/* Whether a message of number |n| may be on its way: each costs credit that has
+ * not been charged yet, or was asked for by name. */
+static bool may_come(const nx_peer *p, uint64_t n)
+{
+    uint64_t most = p->early;
+
+    for (int c = 0; c < NX_CLASSES; c++) {
+        most += (p->in[c].told - p->in[c].charged) / NX_ENVELOPE_COST + p->in[c].wants;
+    }
+    return n - p->in_number <= most;
+}
+
+static void keep(nx_inbound *in, uint64_t off, const void *data, size_t len)
+{
+    nx_peer *p = in->from;
+
+    if ((off != in->got) || (!(in->state & NX_IN_EARLY) && (len > in->eager - in->got))) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it sent bytes that nobody asked for");
+        return;
+    }
+    if ((in->state & NX_IN_EARLY) && !nx_peer_charge(p, in->class, len)) {
+        return;
+    }
+    if (nx_inbound_keep(in, data, len) != NEXAR_OK) {
+        nx_peer_doom(p, NEXAR_ENOMEM, "no memory for a message that came");
+        if (in->state & NX_IN_EARLY) {
+            nx_peer_release(p, in->class, len);
+        }
+        return;
+    }
+    if (in->got == in->length) {
+        forget(in);
+    }
+}
+
+static void deliver(nx_inbound *in, uint64_t off, const void *data, size_t len)
+{
+    unsigned part = (off < in->eager) ? 0 : 1;
+    uint64_t *next = (part == 0) ? &in->got : &in->rest;
+    uint64_t end = (part == 0) ? in->eager : in->upto;
+
+    if ((off != *next) || (len > end - off)) {
+        nx_peer_doom(in->from, NEXAR_EPROTO, "it sent bytes twice or out of order");
+        return;
+    }
+    *next += len;
+    nx_delivery_put(&in->req->recv.delivery, part, off, data, len);
+    in->from->msg->stats.delivered += len;
+    settle(in);
+}
+
+void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_t len)
+{
+    nx_inbound *in = nx_map_get(&p->in_ids, id);
+
+    if (len == 0) {
+        return;
+    }
+    if (in == NULL) {
+        if (nx_id_number(id) <= p->in_number) {
+            return; /* of one that was retracted */
+        }
+        if (((unsigned)nx_id_class(id) >= NX_CLASSES) || !may_come(p, nx_id_number(id))) {
+            nx_peer_doom(p, NEXAR_EPROTO, "it sent bytes of a message that cannot be");
+            return;
+        }
+        in = open_inbound(p, id, false);
+        if (in == NULL) {
+            return;
+        }
+    }
+    if (in->req != NULL) {
+        deliver(in, off, data, len);
+    } else {
+        keep(in, off, data, len);
+    }
+}
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+void nx_recv_unpost(nx_msg *m, nx_req *r)
+{
+    nx_match_unpost((r->kind == NX_REQ_PROBE) ? &m->probes : &m->match, &r->recv.posted);
+    nx_list_remove(&r->peer_link);
+    r->state = 0;
+}
+
+static void post(nx_msg *m, nx_req *r)
+{
+    nx_class class = r->context.class;
+
+    nx_match_post((r->kind == NX_REQ_PROBE) ? &m->probes : &m->match, &r->recv.posted);
+    r->state = NX_REQ_POSTED;
+    r->recv.when = ++m->posts;
+    nx_list_push_back((r->peer == NX_ANY_PEER) ? &m->any[class]
+                                               : &nx_peer_get(m, r->peer)->posted[class],
+                      &r->peer_link);
+    nx_pull_posted(m, r);
+}
+
+/* Meets the oldest message that fits, or waits. */
+static void start(nx_msg *m, nx_req *r)
+{
+    nx_held *held = nx_match_find(&m->match, &r->recv.posted.key);
+    nx_peer *p = (r->peer == NX_ANY_PEER) ? NULL : nx_peer_get(m, r->peer);
+
+    if (held != NULL) {
+        nx_inbound *in = nx_list_entry(held, nx_inbound, held);
+
+        if (r->kind == NX_REQ_PROBE) {
+            set_outcome(r, &held->key, in->length);
+            nx_req_end(m, r);
+        } else {
+            nx_match_drop(&m->match, held);
+            meet(in, r);
+        }
+    } else if ((p != NULL) && p->doomed) {
+        nx_req_fail(m, r, p->err, "%s", p->why);
+    } else {
+        post(m, r);
+    }
+}
+
+static void begin(nx_msg *m, nx_req *r, nx_req_kind kind, const nx_key *key, nx_context context)
+{
+    nx_msg_enter(m);
+    nx_req_begin(r, kind, key, context);
+    r->recv.posted.key = *key;
+    if ((key->peer != NX_ANY_PEER) && (key->peer >= m->config.peers)) {
+        nx_req_fail(m, r, NEXAR_EINVAL, "no such peer: %u", key->peer);
+    } else if (m->closing) {
+        nx_req_fail(m, r, NEXAR_ECANCELED, "it was started after the end");
+    } else {
+        start(m, r);
+    }
+    nx_msg_leave(m);
+}
+
+void nx_msg_recv(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
+                 const nx_sink *sink)
+{
+    nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
+
+    nx_delivery_init(&req->recv.delivery, sink);
+    begin(m, req, NX_REQ_RECV, &key, context);
+}
+
+void nx_msg_probe(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag)
+{
+    nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
+
+    begin(m, req, NX_REQ_PROBE, &key, context);
+}
+
+bool nx_msg_iprobe(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag, nx_req *found)
+{
+    nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
+    nx_held *held = nx_match_find(&m->match, &key);
+
+    if (held == NULL) {
+        return false;
+    }
+    set_outcome(found, &held->key, nx_list_entry(held, nx_inbound, held)->length);
+    return true;
+}
+
+/* ---- the end of a peer ---------------------------------------------------------------------- */
+
+void nx_recv_bury(nx_peer *p)
+{
+    nx_msg *m = p->msg;
+    nx_inbound *in;
+    size_t at = 0;
+
+    while ((in = nx_map_next(&p->in_ids, &at)) != NULL) {
+        if (in->req != NULL) {
+            nx_req_fail(m, in->req, p->err, "%s", p->why);
+            nx_inbound_free(m, in);
+        } else if (in->state & NX_IN_EARLY) {
+            nx_inbound_release(in);
+            nx_inbound_free(m, in);
+        } else {
+            /* The receive that would have taken it must hear of it, and no younger
+             * message may step into its place. */
+            in->state |= NX_IN_BROKEN;
+            nx_free(in->data);
+            in->data = NULL;
+        }
+    }
+    p->matched = p->early = 0;
+}

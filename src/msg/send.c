@@ -1,0 +1,403 @@
+/*
+ * send.c - from a request to envelopes and parts.
+ *
+ * Envelopes of one peer and class leave in the order of their sends: whoever finds
+ * others waiting for credit waits behind them.  The exception, a message that the
+ * receiver asks for by name (pull.c), is the oldest of its name, so the order of
+ * (peer, context, tag) holds.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "msg/engine.h"
+
+enum { STRETCHES = 7 }; /* a frame of more is gathered first */
+
+static nx_frame envelope(const nx_req *r, nx_frame_type type)
+{
+    return (nx_frame){.type = type, .context = r->context, .tag = r->tag, .length = r->bytes};
+}
+
+/* ---- short messages ------------------------------------------------------------------ */
+
+static nexar_err send_gathered(nx_peer *p, const nx_req *r, nx_bytes head)
+{
+    uint8_t *data = nx_grow(NULL, (size_t)r->bytes, 1);
+    nx_bytes bytes[2] = {head, {.ptr = data, .len = (size_t)r->bytes}};
+    size_t at = 0;
+    nexar_err err;
+
+    if (data == NULL) {
+        return NEXAR_ENOMEM;
+    }
+    for (size_t i = 0; i < r->send.n; i++) {
+        if (r->send.bytes[i].len > 0) {
+            memcpy(data + at, r->send.bytes[i].ptr, r->send.bytes[i].len);
+            at += r->send.bytes[i].len;
+        }
+    }
+    err = nx_link_send_frame(p->link, NX_LANE_MESSAGE, bytes, 2);
+    nx_free(data);
+    return err;
+}
+
+static void send_inline(nx_peer *p, nx_req *r)
+{
+    nx_frame f = envelope(r, NX_FRAME_INLINE);
+    uint8_t head[NX_MSG_FRAME_ROOM];
+    nx_bytes bytes[STRETCHES + 1] = {{.ptr = head, .len = nx_frame_encode(&f, head)}};
+    nexar_err err;
+
+    if (r->send.n > STRETCHES) {
+        err = send_gathered(p, r, bytes[0]);
+    } else {
+        for (size_t i = 0; i < r->send.n; i++) {
+            bytes[i + 1] = r->send.bytes[i];
+        }
+        err = nx_link_send_frame(p->link, NX_LANE_MESSAGE, bytes, r->send.n + 1);
+    }
+    if (err != NEXAR_OK) {
+        nx_req_fail(p->msg, r, err, "to peer %u: %s", p->index, nexar_strerror(err));
+        return;
+    }
+    nx_credit_spend(&p->out[r->context.class], r->bytes);
+    p->msg->stats.messages_sent++;
+    nx_req_end(p->msg, r);
+}
+
+/* ---- long ones ----------------------------------------------------------------------- */
+
+/* Gives bytes [off, off + len) to the transport. */
+static void send_part(nx_peer *p, nx_req *r, unsigned part, uint64_t off, uint64_t len)
+{
+    nx_req_send *s = &r->send;
+    nx_tx *tx = &s->part[part].tx;
+    nexar_err err;
+
+    if (len == r->bytes) {
+        tx->bytes = s->bytes;
+        tx->nbytes = s->n;
+    } else {
+        nx_bytes *room = (s->n > 1) ? s->cuts + part * s->n : &s->cut[part];
+
+        tx->bytes = room;
+        tx->nbytes = nx_req_cut(r, off, len, room);
+    }
+    s->part[part].req = r;
+    tx->id = s->id;
+    tx->off = off;
+    tx->len = len;
+    err = nx_link_send_part(p->link, tx);
+    if (err != NEXAR_OK) { /* what was announced must come */
+        nx_peer_doom(p, err, "a message could not be sent: %s", nexar_strerror(err));
+        return;
+    }
+    s->parts_out++;
+    p->msg->parts_out++;
+}
+
+/* Makes ready for a CLEAR that asks for any part of the rest. */
+static nexar_err expect_clear(nx_peer *p, nx_req *r)
+{
+    nexar_err err;
+
+    if (r->send.n > 1) {
+        r->send.cuts = nx_calloc(NX_PARTS * r->send.n, sizeof(nx_bytes));
+        if (r->send.cuts == NULL) {
+            return NEXAR_ENOMEM;
+        }
+    }
+    err = nx_map_put(&p->out_ids, r->send.id, r);
+    if (err == NEXAR_OK) {
+        r->state |= NX_REQ_UNCLEAR;
+    }
+    return err;
+}
+
+static void send_long(nx_peer *p, nx_req *r, nx_frame_type type, uint64_t eager)
+{
+    nx_frame f = envelope(r, type);
+    uint8_t head[NX_MSG_FRAME_ROOM];
+    nx_bytes bytes = {.ptr = head};
+    nexar_err err = NEXAR_OK;
+
+    f.id = r->send.id = nx_id_make(p->out_number + 1, r->context.class);
+    f.eager = r->send.eager = eager;
+    bytes.len = nx_frame_encode(&f, head);
+    if (eager < r->bytes) {
+        err = expect_clear(p, r);
+    }
+    if (err == NEXAR_OK) {
+        err = nx_link_send_frame(p->link, NX_LANE_MESSAGE, &bytes, 1);
+    }
+    if (err != NEXAR_OK) {
+        (void)nx_map_take(&p->out_ids, r->send.id);
+        nx_req_fail(p->msg, r, err, "to peer %u: %s", p->index, nexar_strerror(err));
+        return;
+    }
+    p->out_number++;
+    p->msg->stats.messages_sent++;
+    if (type == NX_FRAME_LONG) {
+        nx_credit_spend(&p->out[r->context.class], eager);
+    }
+    if (r->bytes == 0) { /* pulled */
+        nx_req_end(p->msg, r);
+        return;
+    }
+    nx_list_push_back(&p->busy, &r->peer_link);
+    if (eager > 0) {
+        send_part(p, r, 0, 0, eager);
+    }
+}
+
+void nx_send_pulled(nx_peer *p, nx_req *r)
+{
+    send_long(p, r, NX_FRAME_PULLED, 0);
+}
+
+/* ---- those held back ------------------------------------------------------------------- */
+
+/* Sends |r| if there is credit. */
+static bool send_now(nx_peer *p, nx_req *r)
+{
+    const nx_msg_config *config = &p->msg->config;
+    uint64_t eager = 0;
+
+    switch (nx_credit_plan(&p->out[r->context.class], r->bytes, config->inline_max,
+                           config->eager_max, &eager)) {
+    case NX_PLAN_INLINE:
+        send_inline(p, r);
+        return true;
+    case NX_PLAN_LONG:
+        send_long(p, r, NX_FRAME_LONG, eager);
+        return true;
+    case NX_PLAN_WAIT:
+    default:
+        return false;
+    }
+}
+
+/* Says that messages wait: once for each limit, and not before the first word. */
+static void stall(nx_peer *p, nx_class class)
+{
+    nx_credit_out *out = &p->out[class];
+    nx_frame f = {.type = NX_FRAME_STALLED, .context.class = class, .limit = out->limit};
+
+    if (p->greeted && !out->stalled) {
+        out->stalled = true;
+        nx_peer_tell(p, NX_LANE_CONTROL, &f);
+    }
+}
+
+static void queue(nx_peer *p, nx_req *r)
+{
+    nx_class class = r->context.class;
+
+    if (nx_pull_offer(p, r)) {
+        return;
+    }
+    r->state |= NX_REQ_QUEUED;
+    nx_list_push_back(&p->queue[class], &r->link);
+    p->msg->stats.waiting++;
+    stall(p, class);
+}
+
+void nx_send_unqueue(nx_peer *p, nx_req *r)
+{
+    nx_pull_forget(p, r);
+    nx_list_remove(&r->link);
+    r->state &= ~(uint32_t)NX_REQ_QUEUED;
+    p->msg->stats.waiting--;
+}
+
+void nx_send_pump(nx_peer *p, nx_class class)
+{
+    nx_list *queue_head = &p->queue[class];
+
+    while (!nx_list_empty(queue_head) && !p->doomed) {
+        nx_req *r = nx_list_entry(queue_head->next, nx_req, link);
+
+        if (p->out[class].limit - p->out[class].spent < NX_ENVELOPE_COST) {
+            stall(p, class);
+            return;
+        }
+        nx_send_unqueue(p, r);
+        (void)send_now(p, r); /* there is credit for its envelope */
+    }
+    if (nx_list_empty(queue_head)) {
+        p->out[class].stalled = false;
+        nx_pull_end(p, class);
+    }
+}
+
+/* ---- the request ------------------------------------------------------------------------ */
+
+/* Sums up the stretches; false: impossible. */
+static bool measure(nx_req *r, const nx_bytes *bytes, size_t n)
+{
+    nx_req_send *s = &r->send;
+
+    s->cuts = NULL;
+    s->parts_out = 0;
+    s->n = n;
+    s->bytes = bytes;
+    if (n == 1) {
+        s->one = bytes[0];
+        s->bytes = &s->one;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i].len > NX_WIRE_MAX - r->bytes) {
+            return false;
+        }
+        r->bytes += bytes[i].len;
+    }
+    return true;
+}
+
+static void send_to_peer(nx_msg *m, nx_req *r)
+{
+    nx_peer *p = nx_peer_get(m, r->peer);
+    nexar_err err;
+
+    if (p->doomed) {
+        nx_req_fail(m, r, p->err, "%s", p->why);
+        return;
+    }
+    err = nx_peer_connect(p);
+    if (err != NEXAR_OK) {
+        nx_req_fail(m, r, err, "no link to peer %u: %s", r->peer, nexar_strerror(err));
+    } else if (p->doomed) { /* the link did not take the greeting */
+        nx_req_fail(m, r, p->err, "%s", p->why);
+    } else if (!nx_list_empty(&p->queue[r->context.class]) || !send_now(p, r)) {
+        queue(p, r);
+    }
+}
+
+void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
+                 const nx_bytes *bytes, size_t n)
+{
+    nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
+
+    nx_msg_enter(m);
+    nx_req_begin(req, NX_REQ_SEND, &key, context);
+    req->send.held.key = (nx_key){.context = key.context, .tag = tag, .peer = 0};
+    if (!measure(req, bytes, n) || (peer >= m->config.peers) || (tag == NX_ANY_TAG)) {
+        nx_req_fail(m, req, NEXAR_EINVAL, "no such peer, tag or length");
+    } else if (m->closing) {
+        nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the end");
+    } else if (peer == m->config.self) {
+        nx_local_send(m, req);
+    } else {
+        send_to_peer(m, req);
+    }
+    nx_msg_leave(m);
+}
+
+/* ---- what the other side says ------------------------------------------------------------ */
+
+/* Ends |r| if nothing more is to be done for it. */
+static void settle(nx_msg *m, nx_req *r)
+{
+    if ((r->send.parts_out == 0) && !(r->state & NX_REQ_UNCLEAR)) {
+        nx_req_end(m, r);
+    }
+}
+
+void nx_send_clear(nx_peer *p, const nx_frame *f)
+{
+    nx_req *r;
+
+    if (nx_id_number(f->id) > p->out_number) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it cleared a message that was not sent");
+        return;
+    }
+    r = nx_map_get(&p->out_ids, f->id);
+    if (r == NULL) {
+        return; /* cancelled meanwhile */
+    }
+    if ((f->limit < r->send.eager) || (f->limit > r->bytes)) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it cleared bytes that there are not");
+        return;
+    }
+    (void)nx_map_take(&p->out_ids, f->id);
+    r->state &= ~(uint32_t)NX_REQ_UNCLEAR;
+    if (f->limit > r->send.eager) {
+        send_part(p, r, 1, r->send.eager, f->limit - r->send.eager);
+    } else {
+        settle(p->msg, r);
+    }
+}
+
+void nx_send_on_sent(nx_peer *p, nx_tx *tx, nexar_err err)
+{
+    nx_req *r = nx_list_entry(tx, nx_out_part, tx)->req;
+    nx_msg *m = p->msg;
+
+    assert((r->send.parts_out > 0) && (m->parts_out > 0));
+    r->send.parts_out--;
+    m->parts_out--;
+    if (r->state & NX_REQ_ENDING) {
+        if (r->send.parts_out == 0) {
+            nx_req_end(m, r); /* the outcome is there already */
+        }
+    } else if (err == NEXAR_OK) {
+        settle(m, r);
+    } /* otherwise the link goes down, and |r| with it */
+}
+
+/* ---- before its time ---------------------------------------------------------------------- */
+
+/* Ends |r| with |err| and |why|, when the transport has let go of it. */
+static void end_later(nx_msg *m, nx_req *r, nexar_err err, const char *why)
+{
+    if (r->send.parts_out == 0) {
+        nx_req_fail(m, r, err, "%s", why);
+        return;
+    }
+    r->err = err;
+    (void)strncpy(r->why, why, sizeof(r->why) - 1);
+    r->why[sizeof(r->why) - 1] = '\0';
+    r->state = NX_REQ_ENDING;
+    nx_list_remove(&r->peer_link);
+}
+
+void nx_send_bury(nx_peer *p, nx_req *r)
+{
+    if (r->state & NX_REQ_LOCAL) {
+        nx_local_cancel(p->msg, r);
+    }
+    end_later(p->msg, r, p->err, p->why);
+}
+
+static void retract(nx_peer *p, nx_req *r)
+{
+    nx_frame f = {.type = NX_FRAME_RETRACT, .id = r->send.id};
+
+    (void)nx_map_take(&p->out_ids, r->send.id);
+    nx_peer_tell(p, NX_LANE_MESSAGE, &f);
+    if (r->send.parts_out > 0) {
+        nx_link_cancel_part(p->link, &r->send.part[0].tx);
+    }
+}
+
+bool nx_send_cancel(nx_msg *m, nx_req *r)
+{
+    static const char why[] = "cancelled";
+    nx_peer *p = nx_peer_get(m, r->peer);
+
+    if (r->state & NX_REQ_LOCAL) {
+        nx_local_cancel(m, r);
+        nx_req_fail(m, r, NEXAR_ECANCELED, "%s", why);
+    } else if (r->state & NX_REQ_QUEUED) {
+        nx_send_unqueue(p, r);
+        nx_send_pump(p, r->context.class); /* the last one ends the pulling */
+        nx_req_fail(m, r, NEXAR_ECANCELED, "%s", why);
+    } else if ((r->state & NX_REQ_UNCLEAR) && !p->doomed) {
+        retract(p, r);
+        end_later(m, r, NEXAR_ECANCELED, why);
+    } else {
+        return (r->state & NX_REQ_ENDING) && (r->err == NEXAR_ECANCELED);
+    }
+    return true;
+}

@@ -1,0 +1,66 @@
+/*
+ * fake_net.h - links between message engines in one thread, without time: every
+ * step delivers one thing that may arrive next, chosen by a seed.
+ *
+ * It does all that transport.h allows and as wildly as it allows: lanes and parts
+ * overtake each other, parts share the wire in fragments of any size, bytes come
+ * before their envelope, on_sent comes late.  So what holds here for many seeds
+ * holds for every transport that keeps the contract.
+ */
+#ifndef NXT_FAKE_NET_H
+#define NXT_FAKE_NET_H
+
+#include "base/random.h"
+#include "msg/msg.h"
+
+enum { NXT_NODES = 8 };
+
+typedef struct nxt_net nxt_net;
+
+typedef struct nxt_net_config {
+    uint32_t nodes;
+    uint64_t seed;
+    size_t pool, inline_max, eager_max; /* of every engine */
+    size_t fragment_max;                /* bytes of a fragment; 0: 64 KiB */
+    bool plain;                         /* oldest first, whole parts, no copies: for measurements */
+    /* Called instead of delivering control frames that are not msg's own. */
+    void (*on_control)(nxt_net *net, uint32_t node, uint32_t peer, const void *data, size_t len);
+    void (*on_peer_down)(nxt_net *net, uint32_t node, uint32_t peer, nexar_err err,
+                         const char *why);
+    void *ctx;
+} nxt_net_config;
+
+/* NULL: an allocation failed. */
+nxt_net *nxt_net_create(const nxt_net_config *config);
+/* Engines that are left are destroyed, then everything is. */
+void nxt_net_destroy(nxt_net *net);
+
+nx_msg *nxt_net_msg(nxt_net *net, uint32_t node);
+void *nxt_net_ctx(nxt_net *net);
+
+/* Delivers one thing; false: nothing is on its way. */
+bool nxt_net_step(nxt_net *net);
+/* Steps until nothing is on its way. */
+void nxt_net_run(nxt_net *net);
+
+/* The node dies: its links break at both ends, its engine is destroyed. */
+void nxt_net_kill(nxt_net *net, uint32_t node);
+/* The link between two nodes breaks. */
+void nxt_net_cut(nxt_net *net, uint32_t a, uint32_t b);
+/* No new links from |node| from now on: connect returns |err|. */
+void nxt_net_refuse(nxt_net *net, uint32_t node, nexar_err err);
+
+/* Delivers |data| to |node| as if |peer| had sent it; there is a link. */
+void nxt_net_inject_frame(nxt_net *net, uint32_t node, uint32_t peer, nx_lane lane,
+                          const void *data, size_t len);
+void nxt_net_inject_data(nxt_net *net, uint32_t node, uint32_t peer, uint64_t id, uint64_t off,
+                         const void *data, size_t len);
+
+/* Frames that |node| has sent to |peer| in all, on |lane|; bytes of parts. */
+uint64_t nxt_net_frames(const nxt_net *net, uint32_t node, uint32_t peer, nx_lane lane);
+uint64_t nxt_net_part_bytes(const nxt_net *net, uint32_t node, uint32_t peer);
+
+/* Called after every step, if set: to check what must hold at all times. */
+void nxt_net_watch(nxt_net *net, void (*watch)(nxt_net *net));
+
+#endif /* NXT_FAKE_NET_H */
