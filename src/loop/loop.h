@@ -13,9 +13,11 @@
  * costs 40 us on the machines that were measured, a spin 3), then sleeps in the
  * kernel.  The owner sets spin_ns to 0 when ranks outnumber cores.
  *
- * The lock is released only while the driver sleeps.  Callbacks run with it held
- * and on the driver's thread; they may call everything here but nx_loop_wait,
- * nx_loop_lock and nx_loop_destroy.
+ * Everything but create, destroy, lock and background_* is called with the lock
+ * held.  The driver releases it while it sleeps, and between two polls or turns
+ * when another thread wants it.  Callbacks run with it held, on the driver's
+ * thread or on that of a kick; they may call everything here but nx_loop_wait,
+ * nx_loop_lock, nx_loop_unlock and nx_loop_destroy.
  */
 #ifndef NX_LOOP_H
 #define NX_LOOP_H
@@ -41,10 +43,13 @@ NX_MUST_CHECK nexar_err nx_loop_create(nx_loop **out, const nx_clock *clock);
  * left; not with the lock held. */
 void nx_loop_destroy(nx_loop *loop);
 
+/* Not recursive.  Unlock wakes a driver that would sleep past a timer that was set
+ * or past work that was deferred, and not run by nx_loop_kick, meanwhile. */
 void nx_loop_lock(nx_loop *loop);
 void nx_loop_unlock(nx_loop *loop);
 
-/* The time of the current turn: read once per turn, never goes backwards. */
+/* The time of the current turn: read once per turn and whenever the lock is taken;
+ * never goes backwards. */
 uint64_t nx_loop_now(const nx_loop *loop);
 /* Reads the clock anew, for what must not use the turn's beginning. */
 uint64_t nx_loop_refresh(nx_loop *loop);
@@ -59,6 +64,7 @@ typedef struct nx_fd {
     /* Optional: tries without the kernel's word, while the loop spins: returns
      * whether there was anything.  Without it spinning asks epoll. */
     bool (*on_spin)(struct nx_fd *self);
+    uint64_t id;     /* the loop's; zero-initialised is not watched */
     uint32_t events; /* the loop's */
     nx_list link;    /* the loop's */
 } nx_fd;
@@ -82,9 +88,10 @@ typedef struct nx_timer {
 NX_MUST_CHECK nexar_err nx_loop_timer_set(nx_loop *loop, nx_timer *self, uint64_t at_ns);
 void nx_loop_timer_cancel(nx_loop *loop, nx_timer *self);
 
-/* Work for the end of the turn (when no thread drives: of the caller's next
- * nx_loop_kick), once, however often it is deferred before.  Connections write
- * their packets so. */
+/* Work for the end of the turn (outside of a turn: for the caller's next
+ * nx_loop_kick or nx_loop_wait, or else the driver's next turn), once, however often
+ * it is deferred before.  What is deferred by such work itself is for the turn after
+ * it.  Connections write their packets so. */
 typedef struct nx_task {
     nx_list link;
     void (*run)(struct nx_task *self);
@@ -104,16 +111,20 @@ typedef struct nx_event {
 /* Sets |event| and wakes the thread that waits for it. */
 void nx_event_set(nx_loop *loop, nx_event *event);
 
-/* Runs what is due without sleeping: deferred work, timers, and descriptors if
- * nobody else drives.  After an application thread has queued something. */
+/* Runs what is due without sleeping, on this thread: deferred work, timers, and
+ * descriptors unless another application thread drives.  After an application
+ * thread has queued something.  Does nothing inside a callback: its turn does. */
 void nx_loop_kick(nx_loop *loop);
 
 /* Waits, driving the loop if nobody does, until |event| is set or the clock has
- * reached |deadline_ns| (UINT64_MAX: never).  The lock is held before and after.
- * Returns whether it is set. */
+ * reached |deadline_ns| (UINT64_MAX: never; past: one turn without sleeping).  The
+ * lock is held before and after.  Returns whether it is set.  With a clock that
+ * stands it returns only if what is due or ready now sets |event| or moves the
+ * clock. */
 bool nx_loop_wait(nx_loop *loop, nx_event *event, uint64_t deadline_ns);
 
-/* How long a wait polls before it sleeps; 0 at first. */
+/* How long a wait polls before it sleeps; 0 at first.  Less when the last ones found
+ * nothing. */
 void nx_loop_set_spin(nx_loop *loop, uint64_t spin_ns);
 
 /* The background thread: drives when no thread has waited for about 1 ms.  Stop

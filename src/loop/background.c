@@ -1,0 +1,202 @@
+/*
+ * background.c - the thread that drives when no application thread does.
+ *
+ * While application threads come and go it rests and looks up every millisecond,
+ * without the lock: has one driven or kicked since?  If not, it takes the driver's
+ * place.  While one of them stays in a wait for many ticks it rests for good and is
+ * signalled when that wait ends, so that a program which mostly waits is left
+ * alone, and one that waits often and briefly is not made to signal every time.
+ *
+ * As the driver it sleeps in ppoll on the epoll descriptor and on its own eventfd,
+ * not in epoll_wait: an application thread can take its place at any moment and be
+ * in epoll_wait before this one has come out of the kernel (wait.c, invariant 3),
+ * and must not share the kernel's wake-ups with it.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "loop/internal.h"
+
+enum { TICK_NS = 1000000 };
+enum { TICKS_TO_DEEP = 10 };
+
+static bool drives(const nx_loop *loop)
+{
+    return loop->driver == &loop->background.driver;
+}
+
+static bool stopping(nx_loop *loop)
+{
+    return atomic_load_explicit(&loop->background.stop, memory_order_relaxed);
+}
+
+void nx_loop_background_notice(nx_loop *loop)
+{
+    if (loop->background.deep) {
+        loop->background.deep = false;
+        nx_park_signal(&loop->background.rest);
+    }
+}
+
+/* Until the driver that has long been there leaves; begins and ends unlocked. */
+static void rest_deeply(nx_loop *loop)
+{
+    nx_background *bg = &loop->background;
+    bool deep;
+
+    nx_loop_lock(loop);
+    deep = (loop->driver != NULL) && !stopping(loop);
+    if (deep) {
+        nx_park_reset(&bg->rest);
+        bg->deep = true;
+    }
+    nx_loop_unlock(loop);
+    while (deep && !stopping(loop)) {
+        nx_park_sleep(&bg->rest, UINT64_MAX);
+        nx_loop_lock(loop);
+        deep = bg->deep;
+        if (!stopping(loop)) {
+            nx_park_reset(&bg->rest); /* or the next tick would be none */
+        }
+        nx_loop_unlock(loop);
+    }
+}
+
+/* Comes back when no application thread has been here for a tick; begins and ends
+ * unlocked. */
+static void rest(nx_loop *loop)
+{
+    unsigned seen = atomic_load_explicit(&loop->app_visits, memory_order_relaxed);
+    int ticks = 0;
+
+    while (!stopping(loop)) {
+        bool busy;
+        unsigned visits;
+
+        nx_park_sleep(&loop->background.rest, TICK_NS);
+        busy = atomic_load_explicit(&loop->app_drives, memory_order_relaxed);
+        visits = atomic_load_explicit(&loop->app_visits, memory_order_relaxed);
+        if (!busy && (visits == seen)) {
+            return;
+        }
+        ticks = (busy && (visits == seen)) ? ticks + 1 : 0;
+        seen = visits;
+        if (ticks == TICKS_TO_DEEP) {
+            rest_deeply(loop);
+            ticks = 0;
+        }
+    }
+}
+
+/* As the driver: sleeps till something is due or ready.  The place may be lost. */
+static void doze(nx_loop *loop, uint64_t until_ns)
+{
+    nx_background *bg = &loop->background;
+    struct pollfd fds[2] = {{.fd = loop->epoll_fd, .events = POLLIN},
+                            {.fd = bg->fd, .events = POLLIN}};
+    uint64_t timeout_ns = nx_loop_span(loop->now_ns, until_ns), count;
+    struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000),
+                          .tv_nsec = (long)(timeout_ns % 1000000000)};
+
+    loop->sleeping = true;
+    loop->sleep_until = until_ns;
+    nx_loop_release(loop);
+    (void)ppoll(fds, 2, (timeout_ns == UINT64_MAX) ? NULL : &ts, NULL);
+    nx_loop_lock(loop);
+    if (drives(loop)) {
+        loop->sleeping = false; /* else it is another's */
+    }
+    if (bg->woken) {
+        bg->woken = false;
+        (void)!read(bg->fd, &count, sizeof(count));
+    }
+}
+
+static void drive(nx_loop *loop)
+{
+    uint64_t until_ns = nx_loop_next_due(loop);
+
+    if (until_ns > loop->now_ns) {
+        doze(loop, until_ns);
+    } else {
+        nx_loop_give_way(loop);
+    }
+    if (!drives(loop)) {
+        return;
+    }
+    (void)nx_loop_fds_poll(loop);
+    (void)nx_loop_refresh(loop);
+    nx_loop_run_timers(loop);
+    nx_loop_run_tasks(loop);
+}
+
+static void *run(void *arg)
+{
+    nx_loop *loop = arg;
+
+    while (!stopping(loop)) {
+        rest(loop);
+        nx_loop_lock(loop);
+        if ((loop->driver == NULL) && nx_list_empty(&loop->waiters)) {
+            loop->driver = &loop->background.driver;
+        }
+        while (drives(loop) && !stopping(loop)) {
+            drive(loop);
+        }
+        if (drives(loop)) {
+            loop->driver = NULL;
+        }
+        nx_loop_unlock(loop);
+    }
+    return NULL;
+}
+
+nexar_err nx_loop_background_start(nx_loop *loop)
+{
+    nx_background *bg = &loop->background;
+    sigset_t all, before;
+    int code;
+
+    assert(!bg->running);
+    bg->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (bg->fd < 0) {
+        return nx_fail_sys("eventfd", "", errno);
+    }
+    atomic_store_explicit(&bg->stop, false, memory_order_relaxed);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    code = pthread_create(&bg->thread, NULL, run, loop);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0) {
+        (void)close(bg->fd);
+        return nx_fail_sys("pthread_create", "", code);
+    }
+    bg->running = true;
+    return NEXAR_OK;
+}
+
+void nx_loop_background_stop(nx_loop *loop)
+{
+    nx_background *bg = &loop->background;
+
+    if (!bg->running) {
+        return;
+    }
+    nx_loop_lock(loop);
+    atomic_store_explicit(&bg->stop, true, memory_order_relaxed);
+    if (drives(loop)) {
+        nx_loop_wake_driver(loop);
+    }
+    nx_park_signal(&bg->rest);
+    nx_loop_unlock(loop);
+    (void)pthread_join(bg->thread, NULL);
+    (void)close(bg->fd);
+    bg->running = false;
+    bg->deep = false;
+    bg->woken = false;
+    nx_park_reset(&bg->rest);
+}

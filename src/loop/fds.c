@@ -1,0 +1,207 @@
+/*
+ * fds.c - descriptors: epoll, level-triggered.
+ *
+ * Level-triggered, so that an answer of the kernel may be dropped: whoever asks
+ * next gets it again.  kick and the background thread rely on it.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "loop/internal.h"
+
+/* In a spin that has hooks to ask, epoll is asked every so many polls for those
+ * descriptors that have none. */
+enum { PLAIN_EVERY = 16 };
+
+static nexar_err control(nx_loop *loop, int op, int fd, uint32_t events, uint64_t id)
+{
+    struct epoll_event e = {.events = events, .data = {.u64 = id}};
+
+    return nx_fail_sys("epoll_ctl", "", (epoll_ctl(loop->epoll_fd, op, fd, &e) == 0) ? 0 : errno);
+}
+
+nexar_err nx_loop_fds_init(nx_loop *loop)
+{
+    nexar_err err;
+
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (loop->epoll_fd < 0) {
+        return nx_fail_sys("epoll_create1", "", errno);
+    }
+    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (loop->wake_fd < 0) {
+        err = nx_fail_sys("eventfd", "", errno);
+        goto fail_epoll;
+    }
+    err = control(loop, EPOLL_CTL_ADD, loop->wake_fd, EPOLLIN, 0);
+    if (err != NEXAR_OK) {
+        goto fail_wake;
+    }
+    return NEXAR_OK;
+
+fail_wake:
+    (void)close(loop->wake_fd);
+fail_epoll:
+    (void)close(loop->epoll_fd);
+    return err;
+}
+
+void nx_loop_fds_fini(nx_loop *loop)
+{
+    (void)close(loop->wake_fd);
+    (void)close(loop->epoll_fd);
+    nx_map_fini(&loop->fd_by_id);
+}
+
+/* Whether the hook alone sees all that |self| waits for. */
+static bool is_plain(const nx_fd *self)
+{
+    return (self->on_spin == NULL) || ((self->events & ~(uint32_t)EPOLLIN) != 0);
+}
+
+nexar_err nx_loop_fd_add(nx_loop *loop, nx_fd *self, uint32_t events)
+{
+    uint64_t id = loop->fd_ids + 1;
+    nexar_err err = nx_map_put(&loop->fd_by_id, id, self);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    err = control(loop, EPOLL_CTL_ADD, self->fd, events, id);
+    if (err != NEXAR_OK) {
+        (void)nx_map_take(&loop->fd_by_id, id);
+        return err;
+    }
+    loop->fd_ids = id;
+    self->id = id;
+    self->events = events;
+    nx_list_push_back(&loop->fds, &self->link);
+    loop->fds_plain += is_plain(self);
+    loop->fds_changes++;
+    return NEXAR_OK;
+}
+
+nexar_err nx_loop_fd_change(nx_loop *loop, nx_fd *self, uint32_t events)
+{
+    nexar_err err;
+
+    assert(self->id != 0);
+    if (events == self->events) {
+        return NEXAR_OK;
+    }
+    err = control(loop, EPOLL_CTL_MOD, self->fd, events, self->id);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    loop->fds_plain -= is_plain(self);
+    self->events = events;
+    loop->fds_plain += is_plain(self);
+    return NEXAR_OK;
+}
+
+void nx_loop_fd_remove(nx_loop *loop, nx_fd *self)
+{
+    if (self->id == 0) {
+        return;
+    }
+    /* It fails only if the descriptor was closed before, and then it is gone. */
+    (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, self->fd, NULL);
+    (void)nx_map_take(&loop->fd_by_id, self->id);
+    nx_list_remove(&self->link);
+    loop->fds_plain -= is_plain(self);
+    loop->fds_changes++;
+    self->id = 0;
+}
+
+/* Milliseconds, upwards: a timer is never early. */
+static int ask_coarsely(nx_loop *loop, struct epoll_event *ready, uint64_t timeout_ns)
+{
+    int ms = -1;
+
+    if (timeout_ns != UINT64_MAX) {
+        uint64_t up = timeout_ns / 1000000 + ((timeout_ns % 1000000) != 0);
+
+        ms = (up > 60000) ? 60000 : (int)up;
+    }
+    return epoll_wait(loop->epoll_fd, ready, NX_LOOP_BATCH, ms);
+}
+
+int nx_loop_fds_ask(nx_loop *loop, struct epoll_event *ready, uint64_t timeout_ns)
+{
+    struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000),
+                          .tv_nsec = (long)(timeout_ns % 1000000000)};
+    int n;
+
+    if ((timeout_ns == 0) || loop->coarse) { /* only the driver may sleep and touch |coarse| */
+        n = ask_coarsely(loop, ready, timeout_ns);
+    } else {
+        n = epoll_pwait2(loop->epoll_fd, ready, NX_LOOP_BATCH,
+                         (timeout_ns == UINT64_MAX) ? NULL : &ts, NULL);
+        if ((n < 0) && ((errno == ENOSYS) || (errno == EPERM))) {
+            loop->coarse = true; /* before Linux 5.11, or not let through */
+            n = ask_coarsely(loop, ready, timeout_ns);
+        }
+    }
+    return (n < 0) ? 0 : n; /* a signal: the caller asks again */
+}
+
+void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n)
+{
+    loop->dispatching = true;
+    for (int i = 0; i < n; i++) {
+        /* Gone, if another callback or thread has removed it since; wake_fd is
+         * not in the map either. */
+        nx_fd *fd = nx_map_get(&loop->fd_by_id, ready[i].data.u64);
+        uint32_t events = ready[i].events;
+
+        if (fd == NULL) {
+            continue;
+        }
+        events &= fd->events | (uint32_t)EPOLLERR | (uint32_t)EPOLLHUP;
+        if (events != 0) {
+            fd->on_ready(fd, events);
+        }
+    }
+    loop->dispatching = false;
+}
+
+bool nx_loop_fds_poll(nx_loop *loop)
+{
+    struct epoll_event ready[NX_LOOP_BATCH];
+    int n;
+
+    if (nx_list_empty(&loop->fds)) {
+        return false;
+    }
+    n = nx_loop_fds_ask(loop, ready, 0);
+    nx_loop_fds_dispatch(loop, ready, n);
+    return n > 0;
+}
+
+bool nx_loop_fds_spin(nx_loop *loop)
+{
+    uint64_t changes = loop->fds_changes;
+    bool hooks = false, found = false;
+
+    loop->dispatching = true;
+    nx_list_for_each (at, &loop->fds) {
+        nx_fd *fd = nx_list_entry(at, nx_fd, link);
+
+        if (fd->on_spin == NULL) {
+            continue;
+        }
+        hooks = true;
+        found = fd->on_spin(fd) || found;
+        if (loop->fds_changes != changes) {
+            found = true; /* the list is another: the next poll begins anew */
+            break;
+        }
+    }
+    loop->dispatching = false;
+    if ((loop->fds_plain > 0) && (!hooks || (loop->spins++ % PLAIN_EVERY == 0))) {
+        found = nx_loop_fds_poll(loop) || found;
+    }
+    return found;
+}

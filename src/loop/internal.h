@@ -1,0 +1,138 @@
+/*
+ * internal.h - the loop from inside: its state and who keeps which part of it.
+ *
+ *   loop.c        life, clock, the rest of a turn
+ *   lock.c        the lock, and giving way to those who want it
+ *   fds.c         descriptors: epoll, dispatching
+ *   timers.c      timers and deferred work
+ *   wait.c        waiting, spinning, sleeping, passing on the duty to drive
+ *   background.c  the thread that drives when nobody does
+ *
+ * Everything is guarded by |mutex|, but what is atomic.
+ */
+#ifndef NX_LOOP_INTERNAL_H
+#define NX_LOOP_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+
+#include "base/map.h"
+#include "loop/loop.h"
+#include "loop/park.h"
+
+enum { NX_LOOP_BATCH = 64 }; /* descriptors that one turn dispatches at most */
+
+/* A thread in nx_loop_wait: on its stack. */
+typedef struct nx_waiter {
+    nx_event *event;
+    nx_park park;
+    nx_list link; /* in |waiters|, as long as it waits */
+} nx_waiter;
+
+typedef struct nx_background {
+    pthread_t thread;
+    bool running;
+    int fd;           /* eventfd that ends its sleep as the driver; only it reads it */
+    bool woken;       /* fd has been written and not yet read */
+    bool deep;        /* rests until it is signalled, not only for a tick */
+    nx_waiter driver; /* what |driver| points to while it drives */
+    nx_park rest;     /* where it rests while it does not */
+    atomic_bool stop;
+} nx_background;
+
+struct nx_loop {
+    const nx_clock *clock;
+    uint64_t now_ns;
+
+    pthread_mutex_t mutex;
+    atomic_uint wanted; /* threads that wait for |mutex| */
+    atomic_ullong spin_ns;
+
+    /* Descriptors.  epoll knows them by number, so that one that is removed while
+     * the kernel's answer is on its way is found to be gone. */
+    int epoll_fd, wake_fd;
+    nx_map fd_by_id;
+    uint64_t fd_ids;      /* numbers given; 0 is wake_fd */
+    nx_list fds;          /* nx_fd.link: all but wake_fd */
+    size_t fds_plain;     /* those that spinning cannot ask without epoll */
+    uint64_t fds_changes; /* additions and removals ever */
+    bool coarse;          /* no epoll_pwait2: milliseconds */
+
+    nx_heap timers;
+    nx_list tasks;
+    bool dispatching; /* callbacks run: what they defer is run by the turn */
+
+    /* Driving: see wait.c. */
+    nx_waiter *driver;    /* NULL: nobody */
+    nx_list waiters;      /* the driver too, unless it is the background thread */
+    bool sleeping;        /* the driver is in the kernel */
+    bool woken;           /* wake_fd has been written and not yet read */
+    uint64_t sleep_until; /* at the latest, while |sleeping| */
+    unsigned misses;      /* spins in a row that found nothing */
+    unsigned spins;
+
+    nx_background background;
+    atomic_bool app_drives; /* |driver| is an application thread */
+    atomic_uint app_visits; /* times that one has left, or kicked */
+};
+
+/* ---- lock.c ---------------------------------------------------------------- */
+
+/* The driver's own unlock, before it sleeps: wakes nobody. */
+void nx_loop_release(nx_loop *loop);
+/* Lets those who want the lock have it, if there are any; the clock is fresh
+ * afterwards. */
+void nx_loop_give_way(nx_loop *loop);
+
+static inline void nx_loop_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+/* ---- fds.c ----------------------------------------------------------------- */
+
+NX_MUST_CHECK nexar_err nx_loop_fds_init(nx_loop *loop);
+void nx_loop_fds_fini(nx_loop *loop);
+/* Asks the kernel, for |timeout_ns| of real time at most (UINT64_MAX: for ever).
+ * Returns how many of |ready| are filled.  Without the lock if it may sleep. */
+int nx_loop_fds_ask(nx_loop *loop, struct epoll_event *ready, uint64_t timeout_ns);
+void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n);
+/* Asks without sleeping and dispatches; whether there was anything. */
+bool nx_loop_fds_poll(nx_loop *loop);
+/* The same by the on_spin hooks. */
+bool nx_loop_fds_spin(nx_loop *loop);
+
+/* ---- timers.c -------------------------------------------------------------- */
+
+/* When the loop has something to do by itself: 0 if there is deferred work,
+ * UINT64_MAX: never. */
+uint64_t nx_loop_next_due(const nx_loop *loop);
+void nx_loop_run_timers(nx_loop *loop);
+void nx_loop_run_tasks(nx_loop *loop);
+
+/* ---- wait.c ---------------------------------------------------------------- */
+
+/* Ends the sleep of the driver, whoever it is; does nothing if it is awake. */
+void nx_loop_wake_driver(nx_loop *loop);
+/* Ends it if something is due earlier than it knows: before the lock is left. */
+void nx_loop_wake_if_due(nx_loop *loop);
+
+static inline uint64_t nx_loop_span(uint64_t from_ns, uint64_t until_ns)
+{
+    if (until_ns == UINT64_MAX) {
+        return UINT64_MAX;
+    }
+    return (until_ns > from_ns) ? until_ns - from_ns : 0;
+}
+
+/* ---- background.c ---------------------------------------------------------- */
+
+/* An application thread has left and nobody waits. */
+void nx_loop_background_notice(nx_loop *loop);
+
+#endif /* NX_LOOP_INTERNAL_H */

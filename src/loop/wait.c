@@ -1,0 +1,273 @@
+/*
+ * wait.c - waiting and driving: who asks the kernel, who sleeps, who is next.
+ *
+ * The driver is the one thread that polls descriptors, spins and sleeps in epoll:
+ * an application thread in nx_loop_wait, or the background thread.  Invariants,
+ * true whenever the lock is free:
+ *
+ *  1. |driver| is NULL, or a waiter in |waiters|, or the background thread's token.
+ *  2. If someone is in |waiters| and |driver| is NULL, then the first of them is
+ *     signalled and has not run since: it will find the place free and take it, or
+ *     leave and signal the next.  Every way out of nx_loop_wait restores this
+ *     (pass_on), whoever leaves and why.
+ *  3. If someone is in |waiters|, |driver| is not the background thread: a waiter
+ *     takes its place without asking.  It may, because the background thread sleeps
+ *     on the epoll descriptor from outside and asks epoll only with the lock held
+ *     and after it has seen that it still drives.
+ *  4. A waiter whose event is set is awake or signalled (nx_event_set), or the
+ *     driver that sleeps has been woken.
+ *  5. While |sleeping|, either nothing is due before |sleep_until|, or the driver
+ *     has been woken (|woken|): every unlock but the driver's own sees to it
+ *     (nx_loop_wake_if_due).  So queueing work costs a write to the eventfd only if
+ *     the sleeper would be late for it, and only once per sleep.
+ *
+ * No wake-up is lost, since all conditions change under the lock, and what ends a
+ * sleep (park, eventfd) remembers a signal that came first.
+ */
+#include <assert.h>
+#include <unistd.h>
+
+#include "loop/internal.h"
+
+static bool by_background(const nx_loop *loop)
+{
+    return loop->driver == &loop->background.driver;
+}
+
+/* ---- waking ---------------------------------------------------------------- */
+
+static void write_once(int fd, bool *written)
+{
+    uint64_t one = 1;
+
+    if (!*written) {
+        *written = true;
+        /* A counter of 64 bits that is read on every wake does not run full. */
+        (void)!write(fd, &one, sizeof(one));
+    }
+}
+
+static void read_if_written(int fd, bool *written)
+{
+    uint64_t count;
+
+    if (*written) {
+        *written = false;
+        (void)!read(fd, &count, sizeof(count));
+    }
+}
+
+void nx_loop_wake_driver(nx_loop *loop)
+{
+    if (!loop->sleeping) {
+        return;
+    }
+    if (by_background(loop)) {
+        write_once(loop->background.fd, &loop->background.woken);
+    } else {
+        write_once(loop->wake_fd, &loop->woken);
+    }
+}
+
+void nx_loop_wake_if_due(nx_loop *loop)
+{
+    if (loop->sleeping && (nx_loop_next_due(loop) < loop->sleep_until)) {
+        nx_loop_wake_driver(loop);
+    }
+}
+
+void nx_event_set(nx_loop *loop, nx_event *event)
+{
+    nx_waiter *waiter = event->waiter;
+
+    if (event->set) {
+        return;
+    }
+    event->set = true;
+    if (waiter == NULL) {
+        return;
+    }
+    if (waiter == loop->driver) {
+        nx_loop_wake_driver(loop);
+    } else {
+        nx_park_signal(&waiter->park);
+    }
+}
+
+/* ---- spinning --------------------------------------------------------------- */
+
+/* A spin that finds nothing costs CPU that somebody may need.  After every fourth
+ * miss in a row it is halved, down to a 64th; a hit makes it whole again, and so
+ * does a sleep so short that the whole spin would have hit.  Every 64th is whole
+ * in any case. */
+enum { MISSES_PER_HALVING = 4, HALVINGS = 6, WHOLE_EVERY = 64 };
+
+static uint64_t spin_budget(nx_loop *loop)
+{
+    uint64_t whole = atomic_load_explicit(&loop->spin_ns, memory_order_relaxed);
+
+    if (loop->misses % WHOLE_EVERY == WHOLE_EVERY - 1) {
+        return whole;
+    }
+    return whole >> ((loop->misses < MISSES_PER_HALVING * HALVINGS)
+                         ? loop->misses / MISSES_PER_HALVING
+                         : HALVINGS);
+}
+
+/* Polls until there is something, |event| is set, the clock reaches |until_ns| or
+ * the budget is spent: only then is it false.  The budget is of real time: the
+ * loop's clock may stand. */
+static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64_t budget_ns)
+{
+    uint64_t end_ns = nx_now(&nx_clock_system) + budget_ns;
+
+    do {
+        if (nx_loop_fds_spin(loop)) {
+            (void)nx_loop_refresh(loop);
+            loop->misses = 0;
+            return true;
+        }
+        nx_loop_give_way(loop);
+        if (event->set || (nx_loop_next_due(loop) == 0)) {
+            loop->misses = 0;
+            return true;
+        }
+        if ((nx_loop_refresh(loop) >= until_ns) || (nx_loop_next_due(loop) <= loop->now_ns)) {
+            return true;
+        }
+        nx_loop_pause();
+    } while (nx_now(&nx_clock_system) < end_ns);
+    return false;
+}
+
+/* ---- driving ---------------------------------------------------------------- */
+
+/* Sleeps in the kernel till |until_ns| at most and dispatches what there is then. */
+static void sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
+{
+    uint64_t timeout_ns = nx_loop_span(loop->now_ns, until_ns);
+    struct epoll_event ready[NX_LOOP_BATCH];
+    int n;
+
+    loop->sleeping = true;
+    loop->sleep_until = until_ns;
+    nx_loop_release(loop);
+    n = nx_loop_fds_ask(loop, ready, timeout_ns);
+    nx_loop_lock(loop);
+    loop->sleeping = false;
+    read_if_written(loop->wake_fd, &loop->woken);
+    nx_loop_fds_dispatch(loop, ready, n);
+}
+
+/* Spins, then sleeps, and learns from what came of it. */
+static void spin_and_sleep(nx_loop *loop, const nx_event *event, uint64_t until_ns)
+{
+    uint64_t whole = atomic_load_explicit(&loop->spin_ns, memory_order_relaxed);
+    uint64_t begin_ns;
+
+    if (whole == 0) {
+        sleep_and_dispatch(loop, until_ns);
+        return;
+    }
+    begin_ns = nx_now(&nx_clock_system);
+    if (spin(loop, event, until_ns, spin_budget(loop))) {
+        return;
+    }
+    if (nx_loop_next_due(loop) < until_ns) {
+        until_ns = nx_loop_next_due(loop);
+    }
+    sleep_and_dispatch(loop, until_ns);
+    /* Twice: the wake itself takes about as long as a spin. */
+    loop->misses = (nx_now(&nx_clock_system) - begin_ns < 2 * whole) ? 0 : loop->misses + 1;
+}
+
+/* One turn of the driver; comes back by |until_ns|. */
+static void drive(nx_loop *loop, const nx_event *event, uint64_t until_ns)
+{
+    nx_loop_give_way(loop);
+    if (event->set) {
+        return;
+    }
+    if (nx_loop_next_due(loop) < until_ns) {
+        until_ns = nx_loop_next_due(loop);
+    }
+    if (until_ns <= loop->now_ns) {
+        (void)nx_loop_fds_poll(loop);
+        (void)nx_loop_refresh(loop);
+    } else {
+        spin_and_sleep(loop, event, until_ns);
+    }
+    nx_loop_run_timers(loop);
+    nx_loop_run_tasks(loop);
+}
+
+/* ---- waiting ---------------------------------------------------------------- */
+
+static void take_over(nx_loop *loop, nx_waiter *self)
+{
+    if (by_background(loop)) {
+        nx_loop_wake_driver(loop); /* it finds that it has lost the place */
+        loop->sleeping = false;
+    }
+    loop->driver = self;
+    atomic_store_explicit(&loop->app_drives, true, memory_order_relaxed);
+}
+
+/* Restores invariant 2 when a waiter leaves. */
+static void pass_on(nx_loop *loop, const nx_waiter *self)
+{
+    if (loop->driver == self) {
+        loop->driver = NULL;
+        atomic_store_explicit(&loop->app_drives, false, memory_order_relaxed);
+    }
+    atomic_fetch_add_explicit(&loop->app_visits, 1, memory_order_relaxed);
+    if (loop->driver != NULL) {
+        return;
+    }
+    if (nx_list_empty(&loop->waiters)) {
+        nx_loop_background_notice(loop);
+    } else {
+        nx_park_signal(&nx_list_entry(loop->waiters.next, nx_waiter, link)->park);
+    }
+}
+
+static void park(nx_loop *loop, nx_waiter *self, uint64_t deadline_ns)
+{
+    uint64_t timeout_ns = nx_loop_span(loop->now_ns, deadline_ns);
+
+    nx_loop_unlock(loop);
+    nx_park_sleep(&self->park, timeout_ns);
+    nx_loop_lock(loop);
+    nx_park_reset(&self->park);
+}
+
+bool nx_loop_wait(nx_loop *loop, nx_event *event, uint64_t deadline_ns)
+{
+    nx_waiter self = {.event = event};
+    bool expired = false;
+
+    assert(!loop->dispatching);
+    assert(event->waiter == NULL);
+    (void)nx_loop_refresh(loop);
+    nx_loop_run_tasks(loop);
+    if (event->set) {
+        return true;
+    }
+    event->waiter = &self;
+    nx_list_push_back(&loop->waiters, &self.link);
+    while (!event->set && !expired) {
+        expired = (loop->now_ns >= deadline_ns);
+        if ((loop->driver == NULL) || by_background(loop)) {
+            take_over(loop, &self);
+        }
+        if (loop->driver == &self) {
+            drive(loop, event, deadline_ns);
+        } else if (!expired) {
+            park(loop, &self, deadline_ns);
+        }
+    }
+    nx_list_remove(&self.link);
+    event->waiter = NULL;
+    pass_on(loop, &self);
+    return event->set;
+}
