@@ -24,26 +24,32 @@ endif()
 
 function(nexar_add_library)
   find_package(Threads REQUIRED)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(NEXAR_QUIC REQUIRED IMPORTED_TARGET
+    libngtcp2>=1.4 libngtcp2_crypto_gnutls gnutls>=3.7)
+  # Not only where pkg-config says so: the headers of others may have warnings.
+  set_target_properties(PkgConfig::NEXAR_QUIC PROPERTIES
+    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${NEXAR_QUIC_INCLUDE_DIRS}")
   add_library(nexar_objs OBJECT)
   set_target_properties(nexar_objs PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_compile_definitions(nexar_objs PRIVATE NEXAR_BUILD
     NEXAR_VERSION="${PROJECT_VERSION}")
   target_include_directories(nexar_objs PUBLIC ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(nexar_objs PRIVATE nexar_flags)
+  target_link_libraries(nexar_objs PRIVATE nexar_flags PkgConfig::NEXAR_QUIC)
   add_library(nexar SHARED $<TARGET_OBJECTS:nexar_objs>)
   set_target_properties(nexar PROPERTIES VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR})
   target_include_directories(nexar INTERFACE
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
-  target_link_libraries(nexar PRIVATE Threads::Threads m)
+  target_link_libraries(nexar PRIVATE PkgConfig::NEXAR_QUIC Threads::Threads m)
   target_link_options(nexar PRIVATE -Wl,-z,defs -Wl,-z,now)
   if(NEXAR_SANITIZE)
     target_link_options(nexar PRIVATE -fsanitize=${NEXAR_SANITIZE} -Wl,-z,undefs)
   endif()
   add_library(nexar_all STATIC $<TARGET_OBJECTS:nexar_objs>)
   target_include_directories(nexar_all PUBLIC ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(nexar_all PUBLIC nexar_flags Threads::Threads m)
+  target_link_libraries(nexar_all PUBLIC nexar_flags PkgConfig::NEXAR_QUIC Threads::Threads m)
 endfunction()
 
 # Sources of the current directory.

@@ -62,7 +62,7 @@ const nx_der *nx_authority_cert(const nx_authority *a);
 void nx_authority_pin(const nx_authority *a, nx_pin *pin);
 
 /* Signs a request for |member| (not 0), valid from an hour ago (clocks differ)
- * for |valid_s| seconds.  NEXAR_EPROTO: the request is malformed or its own
+ * until |valid_s| seconds from now.  NEXAR_EPROTO: the request is malformed or its own
  * signature is wrong. */
 NX_MUST_CHECK nexar_err nx_authority_sign(const nx_authority *a, const nx_der *csr, uint64_t member,
                                           uint64_t valid_s, nx_der *cert);
@@ -73,8 +73,8 @@ NX_MUST_CHECK nexar_err nx_authority_sign(const nx_authority *a, const nx_der *c
 NX_MUST_CHECK nexar_err nx_authority_save(const nx_authority *a, const char *path);
 NX_MUST_CHECK nexar_err nx_authority_load(nx_authority **out, const char *path);
 
-/* Reads job and member out of a certificate that was verified.  NEXAR_EAUTH:
- * it names none, or is not of this form. */
+/* Reads job and member out of a certificate that was verified; member 0 is the
+ * authority.  NEXAR_EAUTH: it names none, or is not of this form. */
 NX_MUST_CHECK nexar_err nx_cert_names(const nx_der *cert, nx_job *job, uint64_t *member);
 NX_MUST_CHECK nexar_err nx_cert_pin(const nx_der *cert, nx_pin *pin);
 

@@ -1,0 +1,356 @@
+/* authority.c - the key that signs a cluster's certificates. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <gnutls/abstract.h>
+
+#include "base/alloc.h"
+#include "transport/cert.h"
+
+enum {
+    AUTHORITY_S = 10 * 365 * 24 * 3600, /* longer than any job */
+    FILE_MAX = 16384,                   /* a key and a certificate in PEM take some 1200 */
+};
+
+struct nx_authority {
+    gnutls_x509_privkey_t key;
+    gnutls_x509_crt_t crt;
+    nx_der cert;
+    nx_job job;
+    nx_pin pin;
+};
+
+void nx_authority_destroy(nx_authority *a)
+{
+    if (a == NULL) {
+        return;
+    }
+    if (a->crt != NULL) {
+        gnutls_x509_crt_deinit(a->crt);
+    }
+    if (a->key != NULL) {
+        gnutls_x509_privkey_deinit(a->key);
+    }
+    nx_free(a);
+}
+
+/* Signs itself: it may sign members (and no other authorities) and serve. */
+static nexar_err sign_self(nx_authority *a)
+{
+    int rc = gnutls_x509_crt_init(&a->crt);
+    nexar_err err;
+
+    if (rc < 0) {
+        return nx_fail_tls("the authority", rc);
+    }
+    err = nx_crt_begin(a->crt, &a->job, 0, AUTHORITY_S);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    rc = gnutls_x509_crt_set_key(a->crt, a->key);
+    rc = (rc < 0) ? rc : gnutls_x509_crt_set_basic_constraints(a->crt, 1, 0);
+    rc = (rc < 0) ? rc
+                  : gnutls_x509_crt_set_key_usage(a->crt, GNUTLS_KEY_DIGITAL_SIGNATURE |
+                                                              GNUTLS_KEY_KEY_CERT_SIGN);
+    rc = (rc < 0) ? rc : gnutls_x509_crt_sign2(a->crt, a->crt, a->key, GNUTLS_DIG_SHA256, 0);
+    return (rc < 0) ? nx_fail_tls("the authority", rc) : NEXAR_OK;
+}
+
+/* Fills in what follows from key and certificate. */
+static nexar_err derive(nx_authority *a)
+{
+    nexar_err err = nx_cert_encode(a->crt, &a->cert);
+
+    return (err == NEXAR_OK) ? nx_crt_pin(a->crt, &a->pin) : err;
+}
+
+nexar_err nx_authority_create(nx_authority **out, const nx_job *job)
+{
+    nx_authority *a = nx_zalloc(sizeof(*a));
+    nexar_err err;
+
+    if (a == NULL) {
+        return nx_fail_nomem("an authority");
+    }
+    a->job = *job;
+    err = nx_key_generate(&a->key);
+    if (err == NEXAR_OK) {
+        err = sign_self(a);
+    }
+    if (err == NEXAR_OK) {
+        err = derive(a);
+    }
+    if (err != NEXAR_OK) {
+        nx_authority_destroy(a);
+        return err;
+    }
+    *out = a;
+    return NEXAR_OK;
+}
+
+const nx_job *nx_authority_job(const nx_authority *a)
+{
+    return &a->job;
+}
+
+const nx_der *nx_authority_cert(const nx_authority *a)
+{
+    return &a->cert;
+}
+
+void nx_authority_pin(const nx_authority *a, nx_pin *pin)
+{
+    *pin = a->pin;
+}
+
+gnutls_x509_privkey_t nx_authority_key(const nx_authority *a)
+{
+    return a->key;
+}
+
+/* ---- signing ----------------------------------------------------------------- */
+
+/* Parses a request and checks that its sender has the key it is for.  Only the
+ * kind of key that nexar makes is signed. */
+static nexar_err parse_request(const nx_der *csr, gnutls_x509_crq_t *out)
+{
+    gnutls_datum_t datum = {.data = (unsigned char *)(uintptr_t)csr->data,
+                            .size = (unsigned int)csr->len};
+    gnutls_x509_crq_t crq;
+    unsigned int bits = 0;
+    nexar_err err = NEXAR_OK;
+    int rc;
+
+    if ((csr->len == 0) || (csr->len > sizeof(csr->data))) {
+        return nx_fail(NEXAR_EPROTO, "a certificate request of %zu bytes", csr->len);
+    }
+    rc = gnutls_x509_crq_init(&crq);
+    if (rc < 0) {
+        return nx_fail_tls("a certificate request", rc);
+    }
+    rc = gnutls_x509_crq_import(crq, &datum, GNUTLS_X509_FMT_DER);
+    if (rc < 0) {
+        err = nx_fail(NEXAR_EPROTO, "a malformed certificate request: %s", gnutls_strerror(rc));
+    } else if ((gnutls_x509_crq_get_pk_algorithm(crq, &bits) != GNUTLS_PK_ECDSA) || (bits != 256)) {
+        err = nx_fail(NEXAR_EPROTO, "a certificate request for a key that is not ECDSA P-256");
+    } else if (gnutls_x509_crq_verify(crq, 0) < 0) {
+        err = nx_fail(NEXAR_EPROTO, "a certificate request whose signature is wrong");
+    }
+    if (err != NEXAR_OK) {
+        gnutls_x509_crq_deinit(crq);
+        return err;
+    }
+    *out = crq;
+    return NEXAR_OK;
+}
+
+/* Takes nothing from the request but its key: names and rights are ours to give. */
+static nexar_err sign(const nx_authority *a, gnutls_x509_crq_t crq, gnutls_x509_crt_t crt)
+{
+    gnutls_pubkey_t key;
+    int rc = gnutls_pubkey_init(&key);
+
+    if (rc < 0) {
+        return nx_fail_tls("a certificate", rc);
+    }
+    rc = gnutls_pubkey_import_x509_crq(key, crq, 0);
+    rc = (rc < 0) ? rc : gnutls_x509_crt_set_pubkey(crt, key);
+    rc = (rc < 0) ? rc : gnutls_x509_crt_set_basic_constraints(crt, 0, -1);
+    rc = (rc < 0) ? rc : gnutls_x509_crt_set_key_usage(crt, GNUTLS_KEY_DIGITAL_SIGNATURE);
+    rc = (rc < 0) ? rc : gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_SERVER, 0);
+    rc = (rc < 0) ? rc : gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_CLIENT, 0);
+    rc = (rc < 0) ? rc : gnutls_x509_crt_sign2(crt, a->crt, a->key, GNUTLS_DIG_SHA256, 0);
+    gnutls_pubkey_deinit(key);
+    return (rc < 0) ? nx_fail_tls("a certificate", rc) : NEXAR_OK;
+}
+
+nexar_err nx_authority_sign(const nx_authority *a, const nx_der *csr, uint64_t member,
+                            uint64_t valid_s, nx_der *cert)
+{
+    gnutls_x509_crq_t crq = NULL;
+    gnutls_x509_crt_t crt;
+    nexar_err err;
+    int rc;
+
+    if (member == 0) {
+        return nx_fail(NEXAR_EINVAL, "member 0 is the authority itself");
+    }
+    err = parse_request(csr, &crq);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    rc = gnutls_x509_crt_init(&crt);
+    if (rc < 0) {
+        gnutls_x509_crq_deinit(crq);
+        return nx_fail_tls("a certificate", rc);
+    }
+    err = nx_crt_begin(crt, &a->job, member, valid_s);
+    if (err == NEXAR_OK) {
+        err = sign(a, crq, crt);
+    }
+    if (err == NEXAR_OK) {
+        err = nx_cert_encode(crt, cert);
+    }
+    gnutls_x509_crt_deinit(crt);
+    gnutls_x509_crq_deinit(crq);
+    return err;
+}
+
+/* ---- keeping it -------------------------------------------------------------- */
+
+static nexar_err write_all(int fd, const char *path, const gnutls_datum_t *part)
+{
+    size_t done = 0;
+
+    while (done < part->size) {
+        ssize_t n = write(fd, part->data + done, part->size - done);
+
+        if ((n < 0) && (errno != EINTR)) {
+            return nx_fail_sys("write", path, errno);
+        }
+        done += (n > 0) ? (size_t)n : 0;
+    }
+    return NEXAR_OK;
+}
+
+static nexar_err write_file(const nx_authority *a, int fd, const char *path)
+{
+    gnutls_datum_t key = {0}, crt = {0};
+    nexar_err err;
+    int rc = gnutls_x509_privkey_export2(a->key, GNUTLS_X509_FMT_PEM, &key);
+
+    if (rc < 0) {
+        return nx_fail_tls("the authority's key", rc);
+    }
+    rc = gnutls_x509_crt_export2(a->crt, GNUTLS_X509_FMT_PEM, &crt);
+    err = (rc < 0) ? nx_fail_tls("the authority's certificate", rc) : write_all(fd, path, &key);
+    if (err == NEXAR_OK) {
+        err = write_all(fd, path, &crt);
+    }
+    if ((err == NEXAR_OK) && (fsync(fd) != 0)) {
+        err = nx_fail_sys("fsync", path, errno);
+    }
+    gnutls_memset(key.data, 0, key.size);
+    gnutls_free(key.data);
+    gnutls_free(crt.data);
+    return err;
+}
+
+nexar_err nx_authority_save(const nx_authority *a, const char *path)
+{
+    static const char SUFFIX[] = ".XXXXXX";
+    size_t room = strlen(path) + sizeof(SUFFIX);
+    char *made = nx_zalloc(room);
+    nexar_err err;
+    int fd;
+
+    if (made == NULL) {
+        return nx_fail_nomem("a path");
+    }
+    /* A file of its own that takes the place of the old one when it is whole:
+     * mkostemp makes it 0600 whatever the umask. */
+    (void)snprintf(made, room, "%s%s", path, SUFFIX);
+    fd = mkostemp(made, O_CLOEXEC);
+    if (fd < 0) {
+        err = nx_fail_sys("create", made, errno);
+        nx_free(made);
+        return err;
+    }
+    err = write_file(a, fd, made);
+    if ((close(fd) != 0) && (err == NEXAR_OK)) {
+        err = nx_fail_sys("close", made, errno);
+    }
+    if ((err == NEXAR_OK) && (rename(made, path) != 0)) {
+        err = nx_fail_sys("rename", path, errno);
+    }
+    if (err != NEXAR_OK) {
+        (void)unlink(made);
+    }
+    nx_free(made);
+    return err;
+}
+
+/* Reads all of a file that only its owner may read. */
+static nexar_err read_file(const char *path, char *text, size_t room, size_t *len)
+{
+    struct stat st;
+    ssize_t n = 0;
+    size_t done = 0;
+    nexar_err err = NEXAR_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        return nx_fail_sys("open", path, errno);
+    }
+    if (fstat(fd, &st) != 0) {
+        err = nx_fail_sys("stat", path, errno);
+    } else if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        err = nx_fail(NEXAR_EAUTH, "%s holds a key and others may read it: chmod 600 it", path);
+    }
+    while ((err == NEXAR_OK) && (done < room)) {
+        n = read(fd, text + done, room - done);
+        if (n == 0) {
+            break;
+        }
+        if ((n < 0) && (errno != EINTR)) {
+            err = nx_fail_sys("read", path, errno);
+        }
+        done += (n > 0) ? (size_t)n : 0;
+    }
+    (void)close(fd);
+    *len = done;
+    return err;
+}
+
+static nexar_err parse_file(nx_authority *a, const char *path, const gnutls_datum_t *text)
+{
+    uint64_t member = 0;
+    unsigned int status = 0;
+
+    if ((gnutls_x509_privkey_init(&a->key) < 0) || (gnutls_x509_crt_init(&a->crt) < 0)) {
+        return nx_fail_nomem("an authority");
+    }
+    if ((gnutls_x509_privkey_import(a->key, text, GNUTLS_X509_FMT_PEM) < 0) ||
+        (gnutls_x509_crt_import(a->crt, text, GNUTLS_X509_FMT_PEM) < 0) ||
+        !nx_crt_is_for(a->crt, a->key) ||
+        (gnutls_x509_crt_verify(a->crt, &a->crt, 1, 0, &status) < 0) ||
+        (nx_crt_names(a->crt, &a->job, &member) != NEXAR_OK) || (member != 0)) {
+        return nx_fail(NEXAR_EPROTO, "%s does not hold the key of a nexar authority", path);
+    }
+    return derive(a);
+}
+
+nexar_err nx_authority_load(nx_authority **out, const char *path)
+{
+    char *text = nx_zalloc(FILE_MAX);
+    nx_authority *a = nx_zalloc(sizeof(*a));
+    gnutls_datum_t datum = {.data = (unsigned char *)text};
+    size_t len = 0;
+    nexar_err err = NEXAR_OK;
+
+    if ((text == NULL) || (a == NULL)) {
+        err = nx_fail_nomem("an authority");
+    }
+    if (err == NEXAR_OK) {
+        err = read_file(path, text, FILE_MAX - 1, &len);
+    }
+    if (err == NEXAR_OK) {
+        datum.size = (unsigned int)len;
+        err = parse_file(a, path, &datum);
+    }
+    if (text != NULL) {
+        gnutls_memset(text, 0, FILE_MAX);
+    }
+    nx_free(text);
+    if (err != NEXAR_OK) {
+        nx_authority_destroy(a);
+        return err;
+    }
+    *out = a;
+    return NEXAR_OK;
+}

@@ -1,0 +1,302 @@
+/* identity_test.c - what the authority signs, and what nobody accepts. */
+#include "transport/identity.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "oom.h"
+#include "transport/cert.h"
+#include "unit.h"
+
+enum { YEAR_S = 365 * 24 * 3600 };
+
+static const nx_job JOB = {{1, 2, 3, 0xfe}};
+static const nx_job OTHER_JOB = {{9}};
+
+static nx_authority *authority(const nx_job *job)
+{
+    nx_authority *a = NULL;
+
+    assert_int_equal(nx_authority_create(&a, job), NEXAR_OK);
+    return a;
+}
+
+/* An identity with its request. */
+static nx_identity *applicant(nx_der *csr)
+{
+    nx_identity *id = NULL;
+
+    assert_int_equal(nx_identity_create(&id), NEXAR_OK);
+    assert_int_equal(nx_identity_request(id, csr), NEXAR_OK);
+    return id;
+}
+
+static void test_a_signed_request_makes_a_member(void **state)
+{
+    nx_authority *a = authority(&JOB);
+    nx_der csr, cert;
+    nx_identity *id = applicant(&csr);
+    nx_job job;
+    uint64_t member = 0;
+
+    (void)state;
+    assert_int_equal(nx_identity_member(id), 0);
+    assert_int_equal(nx_authority_sign(a, &csr, UINT64_MAX, YEAR_S, &cert), NEXAR_OK);
+    assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_OK);
+    assert_true(nx_identity_member(id) == UINT64_MAX);
+    assert_int_equal(nx_cert_names(&cert, &job, &member), NEXAR_OK);
+    assert_true(member == UINT64_MAX);
+    assert_memory_equal(&job, &JOB, sizeof(job));
+    assert_int_equal(nx_cert_names(nx_authority_cert(a), &job, &member), NEXAR_OK);
+    assert_true(member == 0);
+    nx_identity_destroy(id);
+    nx_authority_destroy(a);
+}
+
+static void test_member_zero_is_never_signed(void **state)
+{
+    nx_authority *a = authority(&JOB);
+    nx_der csr, cert;
+    nx_identity *id = applicant(&csr);
+
+    (void)state;
+    assert_int_equal(nx_authority_sign(a, &csr, 0, YEAR_S, &cert), NEXAR_EINVAL);
+    nx_identity_destroy(id);
+    nx_authority_destroy(a);
+}
+
+static void test_a_certificate_is_adopted_only_with_its_key_and_authority(void **state)
+{
+    nx_authority *a = authority(&JOB), *same_job = authority(&JOB), *other = authority(&OTHER_JOB);
+    nx_der csr, cert, thief_csr, foreign;
+    nx_identity *id = applicant(&csr), *thief = applicant(&thief_csr);
+
+    (void)state;
+    assert_int_equal(nx_authority_sign(a, &csr, 3, YEAR_S, &cert), NEXAR_OK);
+    assert_int_equal(nx_authority_sign(other, &csr, 3, YEAR_S, &foreign), NEXAR_OK);
+    assert_int_equal(nx_identity_adopt(thief, &cert, nx_authority_cert(a)), NEXAR_EAUTH);
+    assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(other)), NEXAR_EAUTH);
+    assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(same_job)), NEXAR_EAUTH);
+    assert_int_equal(nx_identity_adopt(id, &foreign, nx_authority_cert(a)), NEXAR_EAUTH);
+    /* A member cannot sign: its certificate is no authority's. */
+    assert_int_equal(nx_identity_adopt(id, &cert, &cert), NEXAR_EAUTH);
+    assert_int_equal(nx_identity_member(id), 0);
+    nx_identity_destroy(id);
+    nx_identity_destroy(thief);
+    nx_authority_destroy(a);
+    nx_authority_destroy(same_job);
+    nx_authority_destroy(other);
+}
+
+static time_t in_two_years(time_t *t)
+{
+    time_t then = time(NULL) + 2 * YEAR_S;
+
+    if (t != NULL) {
+        *t = then;
+    }
+    return then;
+}
+
+static void test_an_expired_certificate_is_not_adopted(void **state)
+{
+    nx_authority *a = authority(&JOB);
+    nx_der csr, cert;
+    nx_identity *id = applicant(&csr);
+
+    (void)state;
+    assert_int_equal(nx_authority_sign(a, &csr, 3, YEAR_S, &cert), NEXAR_OK);
+    gnutls_global_set_time_function(in_two_years);
+    assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_EAUTH);
+    gnutls_global_set_time_function(time);
+    assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_OK);
+    nx_identity_destroy(id);
+    nx_authority_destroy(a);
+}
+
+/* Whatever one changed byte or a cut does, nothing crashes, and no request whose
+ * signature no longer fits is signed. */
+static void test_malformed_requests_and_certificates_are_refused(void **state)
+{
+    nx_authority *a = authority(&JOB);
+    nx_der csr, cert, out;
+    nx_identity *id = applicant(&csr);
+
+    (void)state;
+    assert_int_equal(nx_authority_sign(a, &csr, 3, YEAR_S, &cert), NEXAR_OK);
+    for (size_t i = 0; i < csr.len; i++) {
+        nx_der bad = csr, cut = csr;
+
+        bad.data[i] ^= 0x41;
+        cut.len = i;
+        assert_int_equal(nx_authority_sign(a, &bad, 3, YEAR_S, &out), NEXAR_EPROTO);
+        assert_int_equal(nx_authority_sign(a, &cut, 3, YEAR_S, &out), NEXAR_EPROTO);
+    }
+    for (size_t i = 0; i < cert.len; i++) {
+        nx_der bad = cert, cut = cert;
+
+        bad.data[i] ^= 0x41;
+        cut.len = i;
+        assert_int_equal(nx_identity_adopt(id, &bad, nx_authority_cert(a)), NEXAR_EAUTH);
+        assert_int_equal(nx_identity_adopt(id, &cut, nx_authority_cert(a)), NEXAR_EAUTH);
+    }
+    csr.len = sizeof(csr.data) + 1;
+    assert_int_equal(nx_authority_sign(a, &csr, 3, YEAR_S, &out), NEXAR_EPROTO);
+    nx_identity_destroy(id);
+    nx_authority_destroy(a);
+}
+
+/* Makes a certificate with |name| as its URI, signed by its own key. */
+static void named(const char *name, nx_der *out)
+{
+    gnutls_x509_privkey_t key;
+    gnutls_x509_crt_t crt;
+
+    assert_int_equal(nx_key_generate(&key), NEXAR_OK);
+    assert_int_equal(gnutls_x509_crt_init(&crt), 0);
+    assert_int_equal(nx_crt_begin(crt, &JOB, 1, YEAR_S), NEXAR_OK);
+    assert_int_equal(gnutls_x509_crt_set_subject_alt_name(
+                         crt, GNUTLS_SAN_URI, name, (unsigned int)strlen(name), GNUTLS_FSAN_SET),
+                     0);
+    assert_int_equal(gnutls_x509_crt_set_key(crt, key), 0);
+    assert_int_equal(gnutls_x509_crt_sign2(crt, crt, key, GNUTLS_DIG_SHA256, 0), 0);
+    assert_int_equal(nx_cert_encode(crt, out), NEXAR_OK);
+    gnutls_x509_crt_deinit(crt);
+    gnutls_x509_privkey_deinit(key);
+}
+
+static void test_names_have_exactly_one_form(void **state)
+{
+    static const char *const bad[] = {
+        "nexar://0102030000000000000000000000000000/5",
+        "nexar://01020300000000000000000000000000/",
+        "nexar://01020300000000000000000000000000/05",
+        "nexar://01020300000000000000000000000000/5x",
+        "nexar://01020300000000000000000000000000/-5",
+        "nexar://01020300000000000000000000000000/18446744073709551616",
+        "nexar://010203000000000000000000000000/5",
+        "nexar://0102030000000000000000000000000g/5",
+        "nexar://010203000000000000000000000000AB/5",
+        "nexra://01020300000000000000000000000000/5",
+        "nexar://01020300000000000000000000000000/1/5",
+        "",
+    };
+    uint64_t member = 77;
+    nx_der der;
+    nx_job job;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        named(bad[i], &der);
+        assert_int_equal(nx_cert_names(&der, &job, &member), NEXAR_EAUTH);
+    }
+    assert_true(member == 77);
+    named("nexar://01020300000000000000000000000000/18446744073709551615", &der);
+    assert_int_equal(nx_cert_names(&der, &job, &member), NEXAR_OK);
+    assert_true(member == UINT64_MAX);
+}
+
+static void scratch(char *path, size_t room)
+{
+    char dir[] = "/tmp/nexar-identity-XXXXXX";
+
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(path, room, "%s/authority", dir);
+}
+
+static void remove_scratch(char *path)
+{
+    (void)unlink(path);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(rmdir(path), 0); /* so no half-written file is left either */
+}
+
+static void test_a_saved_authority_comes_back_the_same(void **state)
+{
+    nx_authority *a = authority(&JOB), *back = NULL;
+    nx_pin before, after, of_cert;
+    struct stat st;
+    nx_der csr, cert;
+    nx_identity *id = applicant(&csr);
+    char path[64];
+
+    (void)state;
+    scratch(path, sizeof(path));
+    (void)umask(0);
+    assert_int_equal(nx_authority_save(a, path), NEXAR_OK);
+    assert_int_equal(nx_authority_save(a, path), NEXAR_OK);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(nx_authority_load(&back, path), NEXAR_OK);
+    nx_authority_pin(a, &before);
+    nx_authority_pin(back, &after);
+    assert_memory_equal(&before, &after, sizeof(before));
+    assert_int_equal(nx_cert_pin(nx_authority_cert(back), &of_cert), NEXAR_OK);
+    assert_memory_equal(&before, &of_cert, sizeof(before));
+    assert_memory_equal(nx_authority_job(back), &JOB, sizeof(JOB));
+    assert_int_equal(nx_authority_sign(back, &csr, 4, YEAR_S, &cert), NEXAR_OK);
+    assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_OK);
+    remove_scratch(path);
+    nx_identity_destroy(id);
+    nx_authority_destroy(a);
+    nx_authority_destroy(back);
+}
+
+static void test_a_key_file_that_others_may_read_is_refused(void **state)
+{
+    nx_authority *a = authority(&JOB), *back = NULL;
+    char path[64];
+
+    (void)state;
+    scratch(path, sizeof(path));
+    assert_int_equal(nx_authority_save(a, path), NEXAR_OK);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(nx_authority_load(&back, path), NEXAR_EAUTH);
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(truncate(path, 100), 0);
+    assert_int_equal(nx_authority_load(&back, path), NEXAR_EPROTO);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(nx_authority_load(&back, path), NEXAR_EPROTO);
+    remove_scratch(path);
+    assert_int_equal(nx_authority_load(&back, "/nonexistent/authority"), NEXAR_ESYS);
+    assert_int_equal(nx_authority_save(a, "/nonexistent/authority"), NEXAR_ESYS);
+    nx_authority_destroy(a);
+}
+
+static void test_out_of_memory_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    NXT_FOR_EACH_OOM (n) {
+        nx_authority *a = NULL;
+        nx_identity *id = NULL;
+        nexar_err err = nx_authority_create(&a, &JOB);
+
+        if (err == NEXAR_OK) {
+            err = nx_identity_create(&id);
+        }
+        assert_int_equal(err, nx_alloc_failed() ? NEXAR_ENOMEM : NEXAR_OK);
+        nx_identity_destroy(id);
+        nx_authority_destroy(a);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_signed_request_makes_a_member),
+        cmocka_unit_test(test_member_zero_is_never_signed),
+        cmocka_unit_test(test_a_certificate_is_adopted_only_with_its_key_and_authority),
+        cmocka_unit_test(test_an_expired_certificate_is_not_adopted),
+        cmocka_unit_test(test_malformed_requests_and_certificates_are_refused),
+        cmocka_unit_test(test_names_have_exactly_one_form),
+        cmocka_unit_test(test_a_saved_authority_comes_back_the_same),
+        cmocka_unit_test(test_a_key_file_that_others_may_read_is_refused),
+        cmocka_unit_test(test_out_of_memory_leaves_nothing_behind),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
