@@ -18,7 +18,7 @@ static const struct sockaddr_in6 *as_v6(const struct sockaddr_storage *a)
     return (const struct sockaddr_in6 *)(const void *)a;
 }
 
-static void set_port(struct sockaddr_storage *a, uint16_t port)
+void nx_address_set_port(struct sockaddr_storage *a, uint16_t port)
 {
     if (a->ss_family == AF_INET) {
         ((struct sockaddr_in *)(void *)a)->sin_port = htons(port);
@@ -139,7 +139,7 @@ static bool parse_numeric(const char *host, uint16_t port, struct sockaddr_stora
     } else {
         return false;
     }
-    set_port(&a, port);
+    nx_address_set_port(&a, port);
     *out = a;
     return true;
 }
@@ -181,7 +181,7 @@ nexar_err nx_address_resolve(const char *text, uint16_t port, struct sockaddr_st
         if ((at->ai_family == AF_INET) || (at->ai_family == AF_INET6)) {
             out[count] = (struct sockaddr_storage){0};
             memcpy(&out[count], at->ai_addr, at->ai_addrlen);
-            set_port(&out[count], port);
+            nx_address_set_port(&out[count], port);
             count++;
         }
     }

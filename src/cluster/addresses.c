@@ -223,16 +223,6 @@ static bool is_empty(const char *setting)
     return (setting == NULL) || (*setting == '\0');
 }
 
-static void with_port(struct sockaddr_storage *out, const struct sockaddr_storage *a, uint16_t port)
-{
-    *out = *a;
-    if (a->ss_family == AF_INET) {
-        ((struct sockaddr_in *)(void *)out)->sin_port = htons(port);
-    } else {
-        ((struct sockaddr_in6 *)(void *)out)->sin6_port = htons(port);
-    }
-}
-
 nexar_err nx_addresses_select(const nx_interface *list, size_t nlist, const char *interfaces,
                               uint16_t port, struct sockaddr_storage *out, size_t room, size_t *n)
 {
@@ -254,7 +244,8 @@ nexar_err nx_addresses_select(const nx_interface *list, size_t nlist, const char
         for (int want = 0; want < USELESS * 2; want++) {
             for (size_t i = 0; (i < nlist) && (count < room); i++) {
                 if (keep[i] && (preference(&list[i]) == want)) {
-                    with_port(&out[count++], &list[i].address, port);
+                    out[count] = list[i].address;
+                    nx_address_set_port(&out[count++], port);
                 }
             }
         }

@@ -69,6 +69,7 @@ NX_MUST_CHECK nexar_err nx_address_resolve(const char *text, uint16_t port,
 
 /* The port of an address, which is IPv4 or IPv6. */
 uint16_t nx_address_port(const struct sockaddr_storage *a);
+void nx_address_set_port(struct sockaddr_storage *a, uint16_t port);
 
 /* Whether it is 0.0.0.0 or ::, which one can listen on but not dial. */
 bool nx_address_any(const struct sockaddr_storage *a);

@@ -1,4 +1,5 @@
 /* join_string_fuzz.c - any text as a join string: what is taken is written and read back. */
+#include <ctype.h>
 #include <string.h>
 
 #include "cluster/join_string.h"
@@ -7,10 +8,16 @@
 /* Host names would ask a name server: only what has none gets that far. */
 static int has_name(const char *text)
 {
-    const char *hosts = strrchr(text, '@');
+    const char *at = strrchr(text, '@');
+    int inside = 0; /* brackets, where letters are digits */
 
-    return (hosts != NULL) &&
-           (strcspn(hosts, "ghijklmnopqrstuvwxyzGHIJKLMNOPQRSTUVWXYZ_") < strcspn(hosts, "?"));
+    for (; (at != NULL) && (*at != '\0') && (*at != '?'); at++) {
+        inside = (*at == '[') || (inside && (*at != ']'));
+        if (!inside && isalpha((unsigned char)*at)) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
