@@ -109,9 +109,6 @@ bool nx_loop_fds_spin(nx_loop *loop);
 
 /* ---- timers.c -------------------------------------------------------------- */
 
-/* When the loop has something to do by itself: 0 if there is deferred work,
- * UINT64_MAX: never. */
-uint64_t nx_loop_next_due(const nx_loop *loop);
 void nx_loop_run_timers(nx_loop *loop);
 void nx_loop_run_tasks(nx_loop *loop);
 

@@ -100,6 +100,10 @@ void nx_task_init(nx_task *self, void (*run)(nx_task *self));
 void nx_loop_defer(nx_loop *loop, nx_task *self);
 void nx_loop_undefer(nx_task *self);
 
+/* When the loop has something to do by itself: 0 if there is deferred work, the time
+ * of the first timer, UINT64_MAX: never.  For those who simulate time. */
+uint64_t nx_loop_next_due(const nx_loop *loop);
+
 /* ---- driving and waiting --------------------------------------------------- */
 
 /* Something that threads wait for.  Zero-initialised is unset. */

@@ -9,7 +9,7 @@
 #include "oom.h"
 #include "unit.h"
 
-enum { MS = 1000000 };
+#define MS UINT64_C(1000000)
 
 static const uint64_t PATIENCE_NS = UINT64_C(20000000000); /* a hang, not a slow machine */
 

@@ -15,7 +15,9 @@
 #include "loop/loop.h"
 #include "unit.h"
 
-enum { THREADS = 8, ROUNDS = 300, MS = 1000000 };
+#define MS UINT64_C(1000000)
+
+enum { THREADS = 8, ROUNDS = 300 };
 
 static const uint64_t PATIENCE_NS = UINT64_C(60000000000);
 

@@ -64,14 +64,20 @@ uint64_t nx_read_u64(nx_reader *r)
 
 uint64_t nx_read_varint(nx_reader *r)
 {
-    size_t len;
-
     if (r->failed || (nx_reader_left(r) == 0)) {
         reader_fail(r);
         return 0;
     }
-    len = (size_t)1 << (*r->at >> 6);
-    return read_be(r, len) & (UINT64_MAX >> (64 - (8 * len - 2)));
+    switch (*r->at >> 6) {
+    case 0:
+        return read_be(r, 1);
+    case 1:
+        return read_be(r, 2) & (VARINT_MAX >> 48);
+    case 2:
+        return read_be(r, 4) & (VARINT_MAX >> 32);
+    default:
+        return read_be(r, 8) & VARINT_MAX;
+    }
 }
 
 const uint8_t *nx_read_blob(nx_reader *r, size_t most, size_t *len)

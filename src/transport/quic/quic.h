@@ -64,8 +64,13 @@ typedef struct nx_quic_config {
  * NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_quic_open(nx_quic **out, const nx_quic_config *config);
-/* Closes all links at once (without drain) and frees the endpoint. */
+/* Closes all links at once (without drain) and frees the endpoint.  on_sent is
+ * called for what was still held.  Not from an up-call. */
 void nx_quic_close(nx_quic *q);
+
+/* Sets |done| when no link that was closed is still sending: before nx_quic_close,
+ * after links were closed with drain.  NULL: no longer. */
+void nx_quic_drain(nx_quic *q, nx_event *done);
 
 /* The port that was bound. */
 uint16_t nx_quic_port(const nx_quic *q);

@@ -1,0 +1,147 @@
+/*
+ * accept.c - packets that belong to no connection: new ones, lost ones, garbage.
+ *
+ * Nothing is kept for a stranger before its first packet is a well-formed Initial;
+ * when many handshakes are open at once, not before it has shown that it receives
+ * at its address (Retry).  All answers are shorter than what they answer, and
+ * limited in number: nobody can use us to flood a third.
+ */
+#include <ngtcp2/ngtcp2_crypto.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "transport/quic/address.h"
+#include "transport/quic/endpoint.h"
+
+enum {
+    RETRY_ABOVE = 64,      /* handshakes open at once before tokens are asked for */
+    HALF_OPEN_MOST = 4096, /* then strangers are not heard at all */
+    STRAYS_PER_S = 1000,
+    RESET_LEAST = 43,  /* RFC 9000, 10.3: shorter ones might answer another reset */
+    RESET_RANDOM = 21, /* bytes before the token of a reset */
+};
+
+static const uint64_t SECOND_NS = UINT64_C(1000000000);
+static const uint64_t TOKEN_NS = UINT64_C(10000000000);
+
+static bool may_answer(nx_quic *q)
+{
+    uint64_t now = nx_loop_now(q->config.loop);
+
+    if (now - q->strays_ns >= SECOND_NS) {
+        q->strays_ns = now;
+        q->strays = 0;
+    }
+    return q->strays++ < STRAYS_PER_S;
+}
+
+static void answer(nx_quic *q, const nx_udp_path *path, const uint8_t *data, ngtcp2_ssize len)
+{
+    if (len > 0) {
+        (void)nx_udp_send(q->udp, path, data, (size_t)len, (size_t)len);
+    }
+}
+
+static void send_version(nx_quic *q, const nx_udp_path *path, const ngtcp2_version_cid *vc)
+{
+    static const uint32_t versions[] = {NGTCP2_PROTO_VER_V1};
+    uint8_t buf[NX_DATAGRAM_MIN], unused;
+
+    if (may_answer(q)) {
+        nx_random_fill(q->config.random, &unused, 1);
+        answer(q, path, buf,
+               ngtcp2_pkt_write_version_negotiation(buf, sizeof(buf), unused, vc->scid, vc->scidlen,
+                                                    vc->dcid, vc->dcidlen, versions, 1));
+    }
+}
+
+/* A packet of a connection that we have forgotten: the peer should, too. */
+static void send_reset(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len)
+{
+    uint8_t buf[RESET_LEAST], noise[RESET_RANDOM], token[NGTCP2_STATELESS_RESET_TOKENLEN];
+    ngtcp2_cid cid;
+
+    if ((len <= RESET_LEAST) || !may_answer(q)) {
+        return;
+    }
+    ngtcp2_cid_init(&cid, data + 1, NX_CID_SIZE);
+    nx_random_fill(q->config.random, noise, sizeof(noise));
+    if (ngtcp2_crypto_generate_stateless_reset_token(token, q->secret, sizeof(q->secret), &cid) ==
+        0) {
+        answer(q, path, buf,
+               ngtcp2_pkt_write_stateless_reset(buf, sizeof(buf), token, noise, sizeof(noise)));
+    }
+}
+
+static void send_retry(nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_hd *hd)
+{
+    uint8_t token[NGTCP2_CRYPTO_MAX_RETRY_TOKENLEN2], buf[NX_DATAGRAM_MIN];
+    ngtcp2_cid scid = {.datalen = NX_CID_SIZE};
+    ngtcp2_ssize n;
+
+    nx_random_fill(q->config.random, scid.data, NX_CID_SIZE);
+    n = ngtcp2_crypto_generate_retry_token2(
+        token, q->secret, sizeof(q->secret), hd->version, (const ngtcp2_sockaddr *)&path->remote,
+        nx_address_len(&path->remote), &scid, &hd->dcid, nx_loop_now(q->config.loop));
+    if (n > 0) {
+        answer(q, path, buf,
+               ngtcp2_crypto_write_retry(buf, sizeof(buf), hd->version, &hd->scid, &scid, &hd->dcid,
+                                         token, (size_t)n));
+    }
+}
+
+/* Whether the packet carries a token of ours for its sender; then |odcid| is the
+ * id that it was first sent to. */
+static bool has_token(const nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_hd *hd,
+                      ngtcp2_cid *odcid)
+{
+    return (hd->tokenlen > 0) && (hd->token[0] == NGTCP2_CRYPTO_TOKEN_MAGIC_RETRY2) &&
+           (ngtcp2_crypto_verify_retry_token2(
+                odcid, hd->token, hd->tokenlen, q->secret, sizeof(q->secret), hd->version,
+                (const ngtcp2_sockaddr *)&path->remote, nx_address_len(&path->remote), &hd->dcid,
+                TOKEN_NS, nx_loop_now(q->config.loop)) == 0);
+}
+
+static void accept_initial(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len)
+{
+    ngtcp2_pkt_hd hd;
+    ngtcp2_cid odcid;
+    nx_carrier *k;
+    bool shown;
+
+    if (!nx_tls_can_accept(q->tls) || (q->half_open >= HALF_OPEN_MOST) ||
+        (ngtcp2_accept(&hd, data, len) != 0)) {
+        return;
+    }
+    shown = has_token(q, path, &hd, &odcid);
+    if (!shown && (q->half_open >= RETRY_ABOVE)) {
+        send_retry(q, path, &hd);
+        return;
+    }
+    if (nx_carrier_create(&k, q, path, NULL, &hd, shown ? &odcid : NULL) != NEXAR_OK) {
+        nx_log(NX_LOG_WARN, "quic: a connection was not accepted: %s", nexar_last_error());
+        return;
+    }
+    if (!nx_quic_add_cid(k, nx_quic_hash_cid(q, hd.dcid.data, hd.dcid.datalen))) {
+        nx_carrier_destroy(k);
+        return;
+    }
+    nx_carrier_read(k, path, data, len, nx_loop_now(q->config.loop));
+}
+
+void nx_quic_on_stray(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len)
+{
+    ngtcp2_version_cid vc;
+    int rv;
+
+    if ((data[0] & 0x80) == 0) {
+        send_reset(q, path, data, len);
+        return;
+    }
+    rv = ngtcp2_pkt_decode_version_cid(&vc, data, len, NX_CID_SIZE);
+    if ((rv == NGTCP2_ERR_VERSION_NEGOTIATION) && (len >= NX_DATAGRAM_MIN)) {
+        send_version(q, path, &vc);
+    } else if (rv == 0) {
+        accept_initial(q, path, data, len);
+    }
+}

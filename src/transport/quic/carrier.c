@@ -1,0 +1,474 @@
+/* carrier.c - a connection with its timer, its ids and its way to the socket. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "transport/quic/address.h"
+#include "transport/quic/endpoint.h"
+
+enum {
+    LINGER_PTOS = 3,       /* RFC 9000, 10.2 */
+    UNREACHABLE_TIMES = 3, /* the network says so again and again, and */
+};
+
+static const uint64_t LINGER_MOST_NS = UINT64_C(1000000000);
+static const uint64_t UNREACHABLE_NS = UINT64_C(100000000); /* for so long, with no packet */
+
+/* ---- calls up from the connection -------------------------------------------- */
+
+static void on_frame(void *ctx, nx_lane lane, const void *data, size_t len)
+{
+    nx_carrier *k = ctx;
+    nx_quic_link *link = k->link;
+
+    if ((link != NULL) && (link->used == k) && nx_quic_link_wants_data(link)) {
+        link->base.up->on_frame(link->base.up_ctx, &link->base, lane, data, len);
+    }
+}
+
+static void on_data(void *ctx, uint64_t id, uint64_t off, const void *data, size_t len)
+{
+    nx_carrier *k = ctx;
+    nx_quic_link *link = k->link;
+
+    if ((link != NULL) && (link->used == k) && nx_quic_link_wants_data(link)) {
+        link->base.up->on_data(link->base.up_ctx, &link->base, id, off, data, len);
+    }
+}
+
+static void on_used(void *ctx)
+{
+    nx_settle_used(ctx);
+}
+
+static bool on_cid(void *ctx, uint64_t cid)
+{
+    return nx_quic_add_cid(ctx, cid);
+}
+
+static void on_cid_gone(void *ctx, uint64_t cid)
+{
+    nx_quic_remove_cid(ctx, cid);
+}
+
+static const nx_conn_up UP = {
+    .inbox = {.on_frame = on_frame, .on_data = on_data},
+    .on_used = on_used,
+    .on_cid = on_cid,
+    .on_cid_gone = on_cid_gone,
+};
+
+/* ---- life -------------------------------------------------------------------- */
+
+static int open_qlog(nx_quic *q, bool dialled)
+{
+    char path[512];
+    uint64_t id;
+    int n;
+
+    if ((q->config.qlog_dir == NULL) || (q->config.qlog_dir[0] == '\0')) {
+        return -1;
+    }
+    nx_random_fill(q->config.random, &id, sizeof(id));
+    n = snprintf(path, sizeof(path), "%s/%016" PRIx64 "-%s.sqlog", q->config.qlog_dir, id,
+                 dialled ? "dialled" : "accepted");
+    if ((n < 0) || ((size_t)n >= sizeof(path))) {
+        return -1;
+    }
+    n = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (n < 0) {
+        nx_log(NX_LOG_WARN, "quic: cannot write %s: errno %d", path, errno);
+    }
+    return n;
+}
+
+static void on_timer(nx_timer *self, uint64_t now_ns);
+static void on_task(nx_task *self);
+
+static nexar_err make_conn(nx_carrier *k, const nx_tls_target *target, const ngtcp2_pkt_hd *hd,
+                           const ngtcp2_cid *retried)
+{
+    nx_quic *q = k->q;
+    nx_conn_config c = {
+        .now_ns = nx_loop_refresh(q->config.loop),
+        .random = q->config.random,
+        .tls = q->tls,
+        .secret = q->secret,
+        .local = q->local,
+        .remote = k->path.remote,
+        .window = q->window,
+        .idle_ns = q->config.idle_timeout_ns,
+        .handshake_ns = q->config.handshake_timeout_ns,
+        .datagram = nx_udp_datagram_max(&k->path.remote),
+        .up = &UP,
+        .ctx = k,
+        .target = target,
+        .hd = hd,
+        .retried = retried,
+    };
+
+    c.same_host = (c.datagram > NX_QUIC_SAME_HOST);
+    c.datagram = c.same_host ? NX_QUIC_SAME_HOST : c.datagram;
+    c.qlog_fd = open_qlog(q, k->dialled);
+    return nx_conn_create(&k->conn, &c);
+}
+
+nexar_err nx_carrier_create(nx_carrier **out, nx_quic *q, const nx_udp_path *path,
+                            const nx_tls_target *target, const ngtcp2_pkt_hd *hd,
+                            const ngtcp2_cid *retried)
+{
+    nx_carrier *k = nx_zalloc(sizeof(*k));
+    nexar_err err;
+
+    if (k == NULL) {
+        return nx_fail_nomem("a connection");
+    }
+    k->q = q;
+    k->path = *path;
+    k->dialled = (target != NULL);
+    k->timer.on_expire = on_timer;
+    nx_task_init(&k->task, on_task);
+    nx_list_init(&k->in_all);
+    nx_list_init(&k->in_link);
+    nx_list_init(&k->in_stalled);
+    nx_list_push_back(&q->carriers, &k->in_all);
+    err = make_conn(k, target, hd, retried);
+    if (err != NEXAR_OK) {
+        nx_carrier_destroy(k);
+        return err;
+    }
+    if (!k->dialled) {
+        k->half_open = true;
+        q->half_open++;
+    }
+    nx_carrier_wake(k);
+    *out = k;
+    return NEXAR_OK;
+}
+
+static void not_half_open(nx_carrier *k)
+{
+    if (k->half_open) {
+        k->half_open = false;
+        k->q->half_open--;
+    }
+}
+
+void nx_carrier_destroy(nx_carrier *k)
+{
+    nx_quic *q = k->q;
+
+    nx_loop_timer_cancel(q->config.loop, &k->timer);
+    nx_loop_undefer(&k->task);
+    nx_list_remove(&k->in_all);
+    nx_list_remove(&k->in_link);
+    nx_list_remove(&k->in_stalled);
+    not_half_open(k);
+    nx_conn_destroy(k->conn);
+    while (k->ncids > 0) {
+        nx_quic_remove_cid(k, k->cids[k->ncids - 1]);
+    }
+    nx_free(k->cids);
+    nx_free(k->last_word);
+    nx_free(k);
+}
+
+/* Replaces the connection by its last word, for as long as late packets may come. */
+static void entomb(nx_carrier *k, const uint8_t *word, size_t len)
+{
+    nx_quic *q = k->q;
+    uint64_t linger = LINGER_PTOS * nx_conn_pto(k->conn);
+
+    not_half_open(k);
+    k->link = NULL;
+    nx_list_remove(&k->in_link);
+    nx_list_remove(&k->in_stalled);
+    nx_loop_undefer(&k->task);
+    nx_conn_destroy(k->conn);
+    k->conn = NULL;
+    if (len > 0) {
+        k->last_word = nx_zalloc(len);
+        if (k->last_word != NULL) {
+            memcpy(k->last_word, word, len);
+            k->last_word_len = len;
+        }
+    }
+    linger = (linger < LINGER_MOST_NS) ? linger : LINGER_MOST_NS;
+    /* Without memory for the timer it stays until the endpoint closes. */
+    (void)!nx_loop_timer_set(q->config.loop, &k->timer, nx_loop_now(q->config.loop) + linger);
+}
+
+void nx_carrier_close(nx_carrier *k, nx_close_code code, const char *why)
+{
+    uint8_t word[NX_DATAGRAM_MIN];
+    nx_quic *q = k->q;
+    size_t len;
+
+    if (k->conn == NULL) {
+        return;
+    }
+    len = nx_conn_close(k->conn, code, why, word, sizeof(word), nx_loop_refresh(q->config.loop));
+    if (len > 0) {
+        (void)nx_udp_send(q->udp, &k->path, word, len, len);
+    }
+    entomb(k, word, len);
+}
+
+/* ---- after ngtcp2 has returned ----------------------------------------------- */
+
+/* Time of the next timer; a pass that failed for want of memory is made up for by
+ * the next packet. */
+static void set_timer(nx_carrier *k)
+{
+    nx_loop *loop = k->q->config.loop;
+    uint64_t at = nx_conn_expiry(k->conn);
+
+    if (at == UINT64_MAX) {
+        nx_loop_timer_cancel(loop, &k->timer);
+    } else {
+        (void)!nx_loop_timer_set(loop, &k->timer, at);
+    }
+}
+
+/* Draws the consequences; false: |k| is closed. */
+static bool conclude(nx_carrier *k)
+{
+    if (k->doomed) {
+        nx_conn_kill(k->conn, NEXAR_ENOMEM, "out of memory");
+    }
+    if (nx_conn_get_state(k->conn) == NX_CONN_DEAD) {
+        nx_settle_dead(k);
+        return false;
+    }
+    if ((nx_conn_get_state(k->conn) == NX_CONN_UP) && !k->up) {
+        k->up = true;
+        not_half_open(k);
+        nx_settle_up(k);
+        if (k->conn == NULL) {
+            return false;
+        }
+    }
+    if ((k->link != NULL) && (k->link->used == k)) {
+        nx_quic_link_deliver(k->link);
+    }
+    return k->conn != NULL;
+}
+
+void nx_carrier_read(nx_carrier *k, const nx_udp_path *path, const uint8_t *data, size_t len,
+                     uint64_t now_ns)
+{
+    if (k->conn == NULL) {
+        /* Late: says it again, ever more rarely (powers of two). */
+        k->heard++;
+        if ((k->last_word_len > 0) && ((k->heard & (k->heard - 1)) == 0)) {
+            (void)nx_udp_send(k->q->udp, &k->path, k->last_word, k->last_word_len,
+                              k->last_word_len);
+        }
+        return;
+    }
+    if (!k->path.has_source && path->has_source) {
+        k->path.source = path->source;
+        k->path.interface = path->interface;
+        k->path.has_source = true;
+    }
+    k->unreachable = 0;
+    nx_conn_read(k->conn, &path->remote, data, len, now_ns);
+    if (conclude(k)) {
+        nx_carrier_wake(k);
+    }
+}
+
+static void on_timer(nx_timer *self, uint64_t now_ns)
+{
+    nx_carrier *k = nx_list_entry(self, nx_carrier, timer);
+
+    if (k->conn == NULL) {
+        nx_carrier_destroy(k);
+        return;
+    }
+    nx_conn_expire(k->conn, now_ns);
+    if (conclude(k)) {
+        nx_carrier_wake(k);
+    }
+}
+
+void nx_carrier_wake(nx_carrier *k)
+{
+    if (k->conn != NULL) {
+        nx_loop_defer(k->q->config.loop, &k->task);
+    }
+}
+
+/* ---- the network's word ------------------------------------------------------ */
+
+void nx_carrier_unreachable(nx_carrier *k, int code, size_t mtu)
+{
+    uint64_t now = nx_loop_now(k->q->config.loop);
+    char text[64] = "", why[128];
+
+    if (k->conn == NULL) {
+        return;
+    }
+    if (code == EMSGSIZE) {
+        if (mtu > 0) {
+            nx_conn_limit(k->conn, nx_udp_datagram_max(&k->path.remote));
+        }
+        return;
+    }
+    if (k->unreachable++ == 0) {
+        k->unreachable_ns = now;
+    }
+    /* Such a message is easily forged: a connection that has been up believes it
+     * only when there is nothing else to hear. */
+    if (k->up &&
+        ((k->unreachable < UNREACHABLE_TIMES) || (now - k->unreachable_ns < UNREACHABLE_NS))) {
+        return;
+    }
+    (void)snprintf(why, sizeof(why), "%s",
+                   (code == ECONNREFUSED) ? "no process listens there"
+                                          : strerror_r(code, text, sizeof(text)));
+    nx_conn_kill(k->conn, k->up ? NEXAR_EPEER : NEXAR_ECONNECT, why);
+    nx_carrier_wake(k); /* its task draws the consequences: we may be in the middle of a send */
+}
+
+/* ---- writing ----------------------------------------------------------------- */
+
+/* Sends the batch; false: the socket is full and keeps it. */
+static bool send_batch(nx_carrier *k, int *code)
+{
+    nx_quic *q = k->q;
+    nx_quic_out *out = &q->out;
+
+    *code = 0;
+    if (out->len == 0) {
+        return true;
+    }
+    *code = nx_udp_send(q->udp, &out->path, out->buf, out->len, out->segment);
+    if (*code == EAGAIN) {
+        q->blocked = true;
+        (void)!nx_loop_fd_change(q->config.loop, &q->fd, EPOLLIN | EPOLLOUT);
+        return false;
+    }
+    if (((*code == EINVAL) || (*code == EADDRNOTAVAIL) || (*code == ENETUNREACH)) &&
+        k->path.has_source) {
+        /* Our address is gone with its interface: let the kernel choose another. */
+        k->path.has_source = out->path.has_source = false;
+        *code = nx_udp_send(q->udp, &out->path, out->buf, out->len, out->segment);
+    }
+    out->len = 0;
+    return true;
+}
+
+bool nx_quic_unblock(nx_quic *q)
+{
+    nx_quic_out *out = &q->out;
+
+    if (!q->blocked) {
+        return true;
+    }
+    if (nx_udp_send(q->udp, &out->path, out->buf, out->len, out->segment) == EAGAIN) {
+        return false;
+    }
+    out->len = 0;
+    q->blocked = false;
+    (void)!nx_loop_fd_change(q->config.loop, &q->fd, EPOLLIN);
+    return true;
+}
+
+/* Whether a packet of |n| bytes to |to| can join the batch. */
+static bool joins(const nx_quic_out *out, size_t n, const struct sockaddr_storage *to)
+{
+    return (out->len > 0) && (n <= out->segment) && (out->len + n <= NX_UDP_MAX) &&
+           nx_address_equal(&out->path.remote, to);
+}
+
+/* Whether nothing can join it any more. */
+static bool is_full(const nx_quic_out *out, size_t last)
+{
+    return (last < out->segment) || (out->len + out->segment > NX_UDP_MAX) ||
+           (out->len / out->segment >= NX_UDP_SEGMENTS);
+}
+
+/* A send that failed for good: the packets are lost; what can be learnt? */
+static void learn(nx_carrier *k, int code)
+{
+    if (code == EMSGSIZE) {
+        nx_conn_limit(k->conn, nx_udp_datagram_max(&k->path.remote));
+    } else if ((code != 0) && !k->up && (code != ENOBUFS)) {
+        nx_carrier_unreachable(k, code, 0);
+    }
+}
+
+/* Puts the packet of |n| bytes behind the batch into it, or sends the batch and
+ * begins another with it.  False: the socket is full; the packet is lost then,
+ * which is rare and repaired like any loss. */
+static bool add_packet(nx_carrier *k, size_t n, const struct sockaddr_storage *to, int *code)
+{
+    nx_quic_out *out = &k->q->out;
+
+    if (!joins(out, n, to)) {
+        const uint8_t *packet = out->buf + out->len;
+
+        if (!send_batch(k, code)) {
+            return false;
+        }
+        memmove(out->buf, packet, n);
+        out->segment = n;
+        out->path = k->path;
+        out->path.remote = *to;
+    }
+    out->len += n;
+    return !is_full(out, n) || send_batch(k, code);
+}
+
+/* Writes up to a turn's share; |*more|: there may be more to write. */
+static void write_turn(nx_carrier *k, uint64_t now_ns, bool *more)
+{
+    nx_quic_out *out = &k->q->out;
+    struct sockaddr_storage to = k->path.remote;
+    size_t total = 0, n = 0;
+    bool room = true;
+    int code = 0;
+
+    do {
+        n = nx_conn_write(k->conn, out->buf + out->len, NX_UDP_MAX, now_ns, &to);
+        total += n;
+        room = (n == 0) || add_packet(k, n, &to, &code);
+    } while (room && (n > 0) && (total < NX_QUIC_TURN) && (code == 0));
+    if (room && (code == 0)) {
+        room = send_batch(k, &code);
+    }
+    *more = (n > 0);
+    learn(k, code);
+}
+
+static void on_task(nx_task *self)
+{
+    nx_carrier *k = nx_list_entry(self, nx_carrier, task);
+    nx_quic *q = k->q;
+    uint64_t now_ns = nx_loop_refresh(q->config.loop);
+    bool more = false;
+
+    if (k->conn == NULL) {
+        return;
+    }
+    if (!q->blocked) {
+        write_turn(k, now_ns, &more);
+        nx_conn_wrote(k->conn, now_ns);
+    }
+    if (!conclude(k)) {
+        return;
+    }
+    if (q->blocked) {
+        nx_list_remove(&k->in_stalled);
+        nx_list_push_back(&q->stalled, &k->in_stalled);
+    } else if (more) {
+        nx_carrier_wake(k);
+    }
+    set_timer(k);
+}

@@ -1,0 +1,389 @@
+/*
+ * conn.c - a connection's life: reading, time, and every way to end.
+ *
+ * A path that stops carrying large datagrams without a word (a black hole) is not
+ * ngtcp2's business once its probes have succeeded.  So, when nothing is
+ * acknowledged for STUCK_PTOS times the probe time-out, datagrams shrink to 1200
+ * bytes for a while; the while doubles each time it happens again.
+ */
+#include "transport/quic/conn.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "transport/quic/conn_impl.h"
+
+enum { STUCK_PTOS = 5 }; /* two rounds of probes have gone unanswered by then */
+
+static const uint64_t NARROW_FIRST_NS = UINT64_C(10000000000);
+static const uint64_t NARROW_MOST_NS = UINT64_C(600000000000);
+
+nexar_err nx_conn_create(nx_conn **out, const nx_conn_config *config)
+{
+    nx_conn *c = nx_zalloc(sizeof(*c));
+    nexar_err err;
+
+    if (c == NULL) {
+        return nx_fail_nomem("a connection");
+    }
+    c->random = config->random;
+    c->up = config->up;
+    c->ctx = config->ctx;
+    c->server = (config->target == NULL);
+    c->same_host = config->same_host;
+    c->local = config->local;
+    c->limit = c->datagram = config->datagram;
+    c->now_ns = c->last_read_ns = config->now_ns;
+    c->narrow_ns = NARROW_FIRST_NS;
+    c->qlog_fd = config->qlog_fd;
+    memcpy(c->secret, config->secret, sizeof(c->secret));
+    ngtcp2_ccerr_default(&c->ccerr);
+    nx_inbox_init(&c->inbox, &config->up->inbox, config->ctx);
+    err = nx_conn_setup(c, config);
+    if (err != NEXAR_OK) {
+        c->qlog_fd = -1; /* still the caller's */
+        nx_conn_destroy(c);
+        return err;
+    }
+    *out = c;
+    return NEXAR_OK;
+}
+
+void nx_conn_destroy(nx_conn *c)
+{
+    if (c == NULL) {
+        return;
+    }
+    c->q = NULL;
+    ngtcp2_conn_del(c->ng);
+    nx_tls_session_fini(&c->tls);
+    nx_inbox_fini(&c->inbox);
+    if (c->qlog_fd >= 0) {
+        (void)close(c->qlog_fd);
+    }
+    nx_free(c);
+}
+
+void nx_conn_attach(nx_conn *c, nx_sendq *q)
+{
+    c->q = q;
+}
+
+/* ---- dying ------------------------------------------------------------------- */
+
+void nx_conn_fail(nx_conn *c, nexar_err err, const char *why)
+{
+    if (c->err == NEXAR_OK) {
+        c->err = err;
+        (void)snprintf(c->why, sizeof(c->why), "%s", why);
+    }
+}
+
+static void die(nx_conn *c, bool silent)
+{
+    c->state = NX_CONN_DEAD;
+    c->silent = silent;
+}
+
+/* The peer has closed: its reason, as far as it gives one, is ours. */
+static void read_close(nx_conn *c)
+{
+    const ngtcp2_ccerr *e = ngtcp2_conn_get_ccerr(c->ng);
+    char words[NX_TLS_WHY] = "", why[NX_CONN_WHY];
+    nexar_err err = NEXAR_EPEER;
+    size_t len = (e->reasonlen < sizeof(words)) ? e->reasonlen : sizeof(words) - 1;
+
+    c->peer_closed = true;
+    c->peer_code = UINT64_MAX;
+    if (len > 0) {
+        memcpy(words, e->reason, len);
+        words[len] = '\0';
+    }
+    if (e->type == NGTCP2_CCERR_TYPE_APPLICATION) {
+        c->peer_code = e->error_code;
+        err = (e->error_code == NX_CLOSE_REFUSED) ? NEXAR_EAUTH
+              : (e->error_code == NX_CLOSE_PROTO) ? NEXAR_EPROTO
+                                                  : NEXAR_EPEER;
+    } else if ((e->error_code >= NGTCP2_CRYPTO_ERROR) &&
+               (e->error_code < NGTCP2_CRYPTO_ERROR + 256)) {
+        char tls[NX_TLS_WHY];
+
+        err =
+            nx_tls_alert(&c->tls, (uint8_t)(e->error_code - NGTCP2_CRYPTO_ERROR), tls, sizeof(tls));
+        if (len == 0) {
+            memcpy(words, tls, sizeof(tls));
+        }
+    } else if (e->error_code == NGTCP2_CONNECTION_REFUSED) {
+        err = NEXAR_ECONNECT;
+    } else if (e->error_code != NGTCP2_NO_ERROR) {
+        err = NEXAR_EPROTO;
+    }
+    (void)snprintf(why, sizeof(why), "%s%s%s",
+                   (err == NEXAR_EAUTH) ? "refused by the peer" : "closed by the peer",
+                   (words[0] == '\0') ? "" : ": ", words);
+    nx_conn_fail(c, err, why);
+}
+
+static void fail_tls(nx_conn *c)
+{
+    uint8_t alert = ngtcp2_conn_get_tls_alert(c->ng);
+    char why[NX_CONN_WHY];
+
+    nx_tls_session_failed(&c->tls, alert);
+    (void)snprintf(why, sizeof(why), "the peer was refused: %s", c->tls.why);
+    nx_conn_fail(c, c->tls.err, why);
+    (void)snprintf(c->tell, sizeof(c->tell), "%s", c->tls.why);
+    ngtcp2_ccerr_set_tls_alert(&c->ccerr, alert, (const uint8_t *)c->tell, strlen(c->tell));
+}
+
+/* A callback of ours has said no: it has left the reason. */
+static void fail_callback(nx_conn *c)
+{
+    nx_close_code code = (c->err == NEXAR_EAUTH)    ? NX_CLOSE_REFUSED
+                         : (c->err == NEXAR_EPROTO) ? NX_CLOSE_PROTO
+                                                    : NX_CLOSE_FAILED;
+
+    nx_conn_fail(c, NEXAR_EINTERNAL, "a callback failed");
+    (void)snprintf(c->tell, sizeof(c->tell), "%s", c->why);
+    ngtcp2_ccerr_set_application_error(&c->ccerr, code, (const uint8_t *)c->tell, strlen(c->tell));
+}
+
+void nx_conn_died(nx_conn *c, int rv)
+{
+    bool silent = true;
+
+    switch (rv) {
+    case NGTCP2_ERR_DRAINING:
+        if (c->reset_by_peer) {
+            nx_conn_fail(c, NEXAR_EPEER, "the peer does not know the connection any more");
+        } else {
+            read_close(c);
+        }
+        break;
+    case NGTCP2_ERR_IDLE_CLOSE:
+        nx_conn_fail(c, NEXAR_EPEER, "nothing was heard any more");
+        break;
+    case NGTCP2_ERR_HANDSHAKE_TIMEOUT:
+        nx_conn_fail(c, NEXAR_ECONNECT, "no answer");
+        break;
+    case NGTCP2_ERR_DROP_CONN:
+    case NGTCP2_ERR_RETRY:
+    case NGTCP2_ERR_CLOSING:
+        nx_conn_fail(c, NEXAR_ECONNECT, "the connection was dropped");
+        break;
+    case NGTCP2_ERR_RECV_VERSION_NEGOTIATION:
+        nx_conn_fail(c, NEXAR_EPROTO, "the peer does not speak QUIC version 1");
+        break;
+    case NGTCP2_ERR_CRYPTO:
+        fail_tls(c);
+        silent = false;
+        break;
+    case NGTCP2_ERR_CALLBACK_FAILURE:
+        fail_callback(c);
+        silent = false;
+        break;
+    default:
+        nx_conn_fail(c, (rv == NGTCP2_ERR_NOMEM) ? NEXAR_ENOMEM : NEXAR_EPROTO,
+                     ngtcp2_strerror(rv));
+        ngtcp2_ccerr_set_liberr(&c->ccerr, rv, NULL, 0);
+        silent = false;
+        break;
+    }
+    die(c, silent);
+}
+
+void nx_conn_kill(nx_conn *c, nexar_err err, const char *why)
+{
+    nx_conn_fail(c, err, why);
+    die(c, true);
+}
+
+size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *buf, size_t room,
+                     uint64_t now_ns)
+{
+    ngtcp2_path_storage ps;
+    ngtcp2_ssize n;
+    bool silent = c->silent;
+
+    c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
+    if (c->state != NX_CONN_DEAD) {
+        (void)snprintf(c->tell, sizeof(c->tell), "%s", why);
+        ngtcp2_ccerr_set_application_error(&c->ccerr, code, (const uint8_t *)c->tell,
+                                           strlen(c->tell));
+        nx_conn_fail(c, NEXAR_ECANCELED, why);
+    }
+    die(c, true);
+    if (silent) {
+        return 0;
+    }
+    ngtcp2_path_storage_zero(&ps);
+    room = (room < NX_DATAGRAM_MIN) ? room : NX_DATAGRAM_MIN;
+    n = ngtcp2_conn_write_connection_close(c->ng, &ps.path, NULL, buf, room, &c->ccerr, c->now_ns);
+    return (n > 0) ? (size_t)n : 0;
+}
+
+/* ---- packets and time -------------------------------------------------------- */
+
+static void step_state(nx_conn *c)
+{
+    if ((c->state == NX_CONN_HANDSHAKE) && (c->server ? c->completed : c->confirmed)) {
+        c->state = NX_CONN_UP;
+    }
+}
+
+static uint64_t in_flight(nx_conn *c)
+{
+    ngtcp2_conn_info info;
+
+    ngtcp2_conn_get_conn_info(c->ng, &info);
+    return info.bytes_in_flight;
+}
+
+void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t *data, size_t len,
+                  uint64_t now_ns)
+{
+    ngtcp2_path path = {
+        .local = {.addr = (ngtcp2_sockaddr *)&c->local,
+                  .addrlen = (c->local.ss_family == AF_INET6) ? sizeof(struct sockaddr_in6)
+                                                              : sizeof(struct sockaddr_in)},
+        .remote = {.addr = (ngtcp2_sockaddr *)(uintptr_t)from,
+                   .addrlen = (from->ss_family == AF_INET6) ? sizeof(struct sockaddr_in6)
+                                                            : sizeof(struct sockaddr_in)}};
+    uint64_t flight;
+    int rv;
+
+    if (c->state == NX_CONN_DEAD) {
+        return;
+    }
+    c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
+    c->last_read_ns = c->now_ns;
+    c->bytes_received += len;
+    rv = ngtcp2_conn_read_pkt(c->ng, &path, NULL, data, len, c->now_ns);
+    if (rv != 0) {
+        nx_conn_died(c, rv);
+        return;
+    }
+    step_state(c);
+    flight = in_flight(c);
+    if (flight < c->flight) {
+        c->progress_ns = c->now_ns;
+    }
+    c->flight = flight;
+}
+
+void nx_conn_wrote(nx_conn *c, uint64_t now_ns)
+{
+    if (c->state == NX_CONN_DEAD) {
+        return;
+    }
+    c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
+    ngtcp2_conn_update_pkt_tx_time(c->ng, c->now_ns);
+    if (c->flight == 0) {
+        c->progress_ns = c->now_ns;
+    }
+    c->flight = in_flight(c);
+}
+
+void nx_conn_limit(nx_conn *c, size_t most)
+{
+    if ((most < c->limit) && (most >= NX_DATAGRAM_MIN)) {
+        c->limit = most;
+    }
+}
+
+static void watch_path(nx_conn *c)
+{
+    if (c->same_host) {
+        return;
+    }
+    if ((c->limit < c->datagram) && (c->now_ns >= c->wide_at_ns) &&
+        (c->now_ns - c->progress_ns < c->narrow_ns)) {
+        c->limit = c->datagram;
+    } else if ((c->limit > NX_DATAGRAM_MIN) && (c->flight > 0) && (c->state == NX_CONN_UP) &&
+               (c->now_ns - c->progress_ns > STUCK_PTOS * ngtcp2_conn_get_pto(c->ng))) {
+        c->limit = NX_DATAGRAM_MIN;
+        c->wide_at_ns = c->now_ns + c->narrow_ns;
+        c->narrow_ns = (c->narrow_ns < NARROW_MOST_NS / 2) ? 2 * c->narrow_ns : NARROW_MOST_NS;
+    }
+}
+
+uint64_t nx_conn_expiry(nx_conn *c)
+{
+    return (c->state == NX_CONN_DEAD) ? UINT64_MAX : ngtcp2_conn_get_expiry(c->ng);
+}
+
+void nx_conn_expire(nx_conn *c, uint64_t now_ns)
+{
+    int rv;
+
+    if (c->state == NX_CONN_DEAD) {
+        return;
+    }
+    c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
+    rv = ngtcp2_conn_handle_expiry(c->ng, c->now_ns);
+    if (rv != 0) {
+        nx_conn_died(c, rv);
+        return;
+    }
+    watch_path(c);
+}
+
+/* ---- asking ------------------------------------------------------------------ */
+
+nx_conn_state nx_conn_get_state(const nx_conn *c)
+{
+    return c->state;
+}
+
+nexar_err nx_conn_error(const nx_conn *c, const char **why)
+{
+    *why = c->why;
+    return c->err;
+}
+
+bool nx_conn_closed_by_peer(const nx_conn *c, nx_close_code *code)
+{
+    if (!c->peer_closed || (c->peer_code > NX_CLOSE_FAILED)) {
+        return false;
+    }
+    *code = (nx_close_code)c->peer_code;
+    return true;
+}
+
+uint64_t nx_conn_member(const nx_conn *c)
+{
+    return c->server ? c->tls.member : c->tls.target.member;
+}
+
+uint64_t nx_conn_last_read(const nx_conn *c)
+{
+    return c->last_read_ns;
+}
+
+uint64_t nx_conn_pto(nx_conn *c)
+{
+    return ngtcp2_conn_get_pto(c->ng);
+}
+
+void nx_conn_info(nx_conn *c, nx_link_info *info)
+{
+    size_t mtu = ngtcp2_conn_get_path_max_tx_udp_payload_size(c->ng);
+    ngtcp2_conn_info ng;
+
+    ngtcp2_conn_get_conn_info(c->ng, &ng);
+    info->rtt_ns = ng.smoothed_rtt;
+    info->mtu = (uint32_t)((mtu < c->limit) ? mtu : c->limit);
+    info->bytes_sent = c->bytes_sent;
+    info->bytes_received = c->bytes_received;
+    info->packets_lost = c->packets_lost;
+    for (int i = 0; (c->q != NULL) && (i < NX_LANES); i++) {
+        info->packets_lost += ngtcp2_conn_get_stream_loss_count(c->ng, c->q->lanes[i].stream);
+    }
+}
+
+nexar_err nx_conn_export(const nx_conn *c, const char *label, uint8_t out[NX_TLS_SECRET])
+{
+    return nx_tls_export(&c->tls, label, out);
+}

@@ -1,0 +1,125 @@
+/*
+ * conn.h - one QUIC connection, without socket and clock: datagrams and the time
+ * are arguments, so that it also runs in simulation.
+ *
+ * Streams, all unidirectional, each way: number 0 is the control lane, 1 the
+ * message lane, the others are parts (sendq.h, inbox.h).
+ *
+ * Time never goes backwards from call to call.  The calls up are made from inside
+ * nx_conn_read only, with ngtcp2 on the stack: they may put things into the send
+ * queue and must not call anything here but nx_conn_attach.
+ */
+#ifndef NX_QUIC_CONN_H
+#define NX_QUIC_CONN_H
+
+#include <netinet/in.h>
+#include <ngtcp2/ngtcp2.h>
+#include <sys/socket.h>
+
+#include "base/random.h"
+#include "transport/quic/inbox.h"
+#include "transport/quic/sendq.h"
+#include "transport/quic/tls.h"
+
+enum {
+    NX_CID_SIZE = 8,       /* of the connection ids that we make: a map's key */
+    NX_CONN_WHY = 224,     /* bytes of the reason in words */
+    NX_SECRET_SIZE = 32,   /* from which stateless reset tokens are made */
+    NX_DATAGRAM_MIN = 1200 /* QUIC needs a path that carries this */
+};
+
+/* Application error codes in CONNECTION_CLOSE; the reason goes along in words. */
+typedef enum nx_close_code {
+    NX_CLOSE_DONE = 0,    /* the owner has closed the link */
+    NX_CLOSE_OTHER = 1,   /* another connection to the same member is used */
+    NX_CLOSE_REFUSED = 2, /* the certificate */
+    NX_CLOSE_PROTO = 3,   /* bytes that are not ours */
+    NX_CLOSE_FAILED = 4   /* out of memory and the like */
+} nx_close_code;
+
+typedef struct nx_conn nx_conn;
+
+typedef struct nx_conn_up {
+    nx_inbox_up inbox;
+    /* The peer has sent something on a stream: whoever decides has chosen this
+     * connection.  Once, before what came is handed on. */
+    void (*on_used)(void *ctx);
+    /* Packets for the id |cid| are for this connection; false: no memory. */
+    bool (*on_cid)(void *ctx, uint64_t cid);
+    void (*on_cid_gone)(void *ctx, uint64_t cid);
+} nx_conn_up;
+
+typedef struct nx_conn_config {
+    uint64_t now_ns;
+    const nx_random *random;
+    nx_tls *tls;
+    const uint8_t *secret; /* NX_SECRET_SIZE bytes */
+    struct sockaddr_storage local, remote;
+    uint64_t window; /* bytes that the peer may have under way */
+    uint64_t idle_ns, handshake_ns;
+    size_t datagram; /* the largest that the interface carries */
+    bool same_host;  /* no network between: no search for its limits */
+    int qlog_fd;     /* owned from success on; -1: none */
+    const nx_conn_up *up;
+    void *ctx;
+
+    const nx_tls_target *target; /* of a dialler; NULL: accept */
+    const ngtcp2_pkt_hd *hd;     /* acceptor: the first packet's header */
+    const ngtcp2_cid *retried;   /* acceptor: original id, when hd->token is ours */
+} nx_conn_config;
+
+typedef enum nx_conn_state {
+    NX_CONN_HANDSHAKE,
+    NX_CONN_UP,  /* both sides have accepted each other */
+    NX_CONN_DEAD /* see err, why; close it if there is something to say */
+} nx_conn_state;
+
+/* NEXAR_ENOMEM, NEXAR_EINTERNAL, NEXAR_EPROTO (the first packet). */
+NX_MUST_CHECK nexar_err nx_conn_create(nx_conn **out, const nx_conn_config *config);
+void nx_conn_destroy(nx_conn *c);
+
+/* From now on writes what is in |q| and acknowledges into it; NULL: nothing more,
+ * and ngtcp2 must not be asked to write any more either. */
+void nx_conn_attach(nx_conn *c, nx_sendq *q);
+
+/* A datagram from |from|; it may be changed in place. */
+void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t *data, size_t len,
+                  uint64_t now_ns);
+
+/*
+ * Writes one datagram into |buf| of |room| bytes (at least 1200), to be sent to
+ * |*to|.  Returns its length; 0: nothing to send now.  After a batch of them
+ * nx_conn_wrote.
+ */
+size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
+                     struct sockaddr_storage *to);
+void nx_conn_wrote(nx_conn *c, uint64_t now_ns);
+
+/* The path carries no datagram longer than |most|: the kernel has said so. */
+void nx_conn_limit(nx_conn *c, size_t most);
+
+/* When nx_conn_expire, then nx_conn_write, are due; UINT64_MAX: never. */
+uint64_t nx_conn_expiry(nx_conn *c);
+void nx_conn_expire(nx_conn *c, uint64_t now_ns);
+
+/*
+ * Makes the last datagram: the reason that the connection died of or, if it lives,
+ * |code| and |why|.  Returns its length; 0: there is nothing to say (the peer has
+ * closed, or is gone).  The connection is dead afterwards.
+ */
+size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *buf, size_t room,
+                     uint64_t now_ns);
+/* Declares it dead by what the kernel or the owner knows. */
+void nx_conn_kill(nx_conn *c, nexar_err err, const char *why);
+
+nx_conn_state nx_conn_get_state(const nx_conn *c);
+nexar_err nx_conn_error(const nx_conn *c, const char **why); /* of a dead one */
+bool nx_conn_closed_by_peer(const nx_conn *c, nx_close_code *code);
+uint64_t nx_conn_member(const nx_conn *c); /* from the certificate; when up */
+uint64_t nx_conn_last_read(const nx_conn *c);
+uint64_t nx_conn_pto(nx_conn *c);
+void nx_conn_info(nx_conn *c, nx_link_info *info); /* all but the addresses */
+NX_MUST_CHECK nexar_err nx_conn_export(const nx_conn *c, const char *label,
+                                       uint8_t out[NX_TLS_SECRET]);
+
+#endif /* NX_QUIC_CONN_H */

@@ -1,0 +1,94 @@
+/* conn_in.c - streams that the peer has opened. */
+#include "transport/quic/conn_impl.h"
+
+/* The number of a stream among those of its kind and direction. */
+static uint64_t number_of(int64_t stream)
+{
+    return (uint64_t)stream >> 2;
+}
+
+static int fail(nx_conn *c, nexar_err err)
+{
+    nx_conn_fail(c, err, nexar_last_error());
+    return NGTCP2_ERR_CALLBACK_FAILURE;
+}
+
+int nx_conn_on_stream_open(ngtcp2_conn *ng, int64_t stream, void *user)
+{
+    nx_conn *c = user;
+    nx_inpart *part;
+
+    if (number_of(stream) < NX_LANES) {
+        return 0;
+    }
+    part = nx_inbox_open(&c->inbox);
+    if (part == NULL) {
+        return fail(c, nx_fail_nomem("a part"));
+    }
+    return ngtcp2_conn_set_stream_user_data(ng, stream, part);
+}
+
+int nx_conn_on_stream_data(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint64_t offset,
+                           const uint8_t *data, size_t len, void *user, void *stream_user)
+{
+    bool fin = (flags & NGTCP2_STREAM_DATA_FLAG_FIN) != 0;
+    uint64_t number = number_of(stream);
+    nx_conn *c = user;
+    nexar_err err;
+
+    (void)offset;
+    if (!c->used) {
+        c->used = true;
+        c->up->on_used(c->ctx);
+    }
+    if (number < NX_LANES) {
+        err = fin ? nx_fail(NEXAR_EPROTO, "a lane has ended")
+                  : nx_inbox_lane(&c->inbox, (nx_lane)number, data, len);
+    } else {
+        err = nx_inbox_part(&c->inbox, stream_user, data, len, fin);
+    }
+    if (err != NEXAR_OK) {
+        return fail(c, err);
+    }
+    /* Nothing is kept back here, so the window is open again at once. */
+    if (len > 0) {
+        (void)ngtcp2_conn_extend_max_stream_offset(ng, stream, len);
+        ngtcp2_conn_extend_max_offset(ng, len);
+    }
+    return 0;
+}
+
+/* A part was cancelled; ngtcp2 opens the window for what did not come of it. */
+int nx_conn_on_stream_reset(ngtcp2_conn *ng, int64_t stream, uint64_t final_size, uint64_t code,
+                            void *user, void *stream_user)
+{
+    nx_conn *c = user;
+
+    (void)ng;
+    (void)final_size;
+    (void)code;
+    (void)stream_user;
+    if (number_of(stream) < NX_LANES) {
+        return fail(c, nx_fail(NEXAR_EPROTO, "a lane was reset"));
+    }
+    return 0;
+}
+
+int nx_conn_on_stream_close(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint64_t code,
+                            void *user, void *stream_user)
+{
+    nx_conn *c = user;
+
+    (void)flags;
+    (void)code;
+    if (ngtcp2_conn_is_local_stream(ng, stream) != 0) {
+        c->packets_lost += ngtcp2_conn_get_stream_loss_count(ng, stream);
+        nx_conn_local_stream_closed(c, stream_user);
+        return 0;
+    }
+    if (stream_user != NULL) {
+        nx_inbox_close(&c->inbox, stream_user);
+    }
+    ngtcp2_conn_extend_max_streams_uni(ng, 1);
+    return 0;
+}

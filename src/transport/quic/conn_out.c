@@ -1,0 +1,231 @@
+/*
+ * conn_out.c - packets out of a send queue.
+ *
+ * A packet takes from the control lane first, then from the message lane, then
+ * from the part whose turn it is; as long as there is room the next one follows
+ * (many small parts share a packet).  Parts leave a little of the connection's
+ * window to the lanes, so that control never waits for data to be acknowledged.
+ */
+#include <string.h>
+
+#include "transport/quic/conn_impl.h"
+
+enum { LANES_RESERVE = 8192 }; /* some hundred control frames */
+
+/* What the next write call offers to ngtcp2. */
+typedef struct offer {
+    nx_outlane *lane; /* or */
+    nx_outpart *part;
+    int64_t stream; /* -1: nothing, finish the packet */
+    uint32_t flags;
+    ngtcp2_vec vec[NX_SENDQ_VECS];
+    size_t n;
+} offer;
+
+/* ---- between packets --------------------------------------------------------- */
+
+static void open_lanes(nx_conn *c)
+{
+    for (int i = 0; i < NX_LANES; i++) {
+        nx_outlane *lane = &c->q->lanes[i];
+
+        if (lane->stream < 0) {
+            /* It cannot fail: the peer allows thousands. */
+            (void)ngtcp2_conn_open_uni_stream(c->ng, &lane->stream, NULL);
+        }
+    }
+}
+
+static void open_parts(nx_conn *c)
+{
+    while (!nx_list_empty(&c->q->waiting)) {
+        nx_outpart *part = nx_list_entry(c->q->waiting.next, nx_outpart, link);
+
+        if (ngtcp2_conn_open_uni_stream(c->ng, &part->stream, part) != 0) {
+            part->stream = -1;
+            return; /* when the peer allows more streams, the next write opens them */
+        }
+        part->tx->stream = (uint64_t)part->stream;
+        nx_list_remove(&part->link);
+        nx_list_push_back(&c->q->open, &part->link);
+    }
+}
+
+static void reset_cancelled(nx_conn *c)
+{
+    nx_list *at;
+
+    while ((at = nx_list_pop(&c->q->cancelled)) != NULL) {
+        nx_outpart *part = nx_list_entry(at, nx_outpart, link);
+
+        nx_list_push_back(&c->q->held, at);
+        (void)ngtcp2_conn_shutdown_stream_write(c->ng, 0, part->stream, NX_CLOSE_DONE);
+    }
+}
+
+/* What must not happen while a packet is being filled; returns the bytes that
+ * parts may put into it. */
+static size_t prepare(nx_conn *c)
+{
+    uint64_t left;
+
+    if ((c->q == NULL) || (c->state != NX_CONN_UP)) {
+        return 0;
+    }
+    open_lanes(c);
+    reset_cancelled(c);
+    open_parts(c);
+    left = ngtcp2_conn_get_max_data_left(c->ng);
+    return (left > LANES_RESERVE) ? (size_t)(left - LANES_RESERVE) : 0;
+}
+
+/* ---- filling one packet ------------------------------------------------------ */
+
+static void pick(const nx_conn *c, size_t parts_room, offer *o)
+{
+    *o = (offer){.stream = -1};
+    if ((c->q == NULL) || (c->state != NX_CONN_UP)) {
+        return;
+    }
+    for (int i = 0; i < NX_LANES; i++) {
+        nx_outlane *lane = &c->q->lanes[i];
+
+        if ((lane->written < lane->queued) && !lane->blocked && (lane->stream >= 0)) {
+            o->lane = lane;
+            o->stream = lane->stream;
+            o->n = nx_outlane_peek(lane, o->vec, c->limit);
+            o->flags = NGTCP2_WRITE_STREAM_FLAG_MORE;
+            return;
+        }
+    }
+    if ((parts_room >= NX_PART_HEAD) && !nx_list_empty(&c->q->open)) {
+        bool fin;
+
+        o->part = nx_list_entry(c->q->open.next, nx_outpart, link);
+        o->stream = o->part->stream;
+        o->n =
+            nx_outpart_peek(o->part, o->vec, (parts_room < c->limit) ? parts_room : c->limit, &fin);
+        o->flags = NGTCP2_WRITE_STREAM_FLAG_MORE | (fin ? NGTCP2_WRITE_STREAM_FLAG_FIN : 0);
+    }
+}
+
+static void took(nx_conn *c, const offer *o, size_t len, size_t *parts_room)
+{
+    if (o->lane != NULL) {
+        nx_outlane_wrote(o->lane, len);
+    } else if (o->part != NULL) {
+        nx_sendq_wrote_part(c->q, len);
+        *parts_room -= (len < *parts_room) ? len : *parts_room;
+    }
+}
+
+/* The stream does not take more for now, or never again (the peer does not want
+ * it): it comes back with credit, or ends when ngtcp2 says that it is closed. */
+static void set_aside(nx_conn *c, const offer *o)
+{
+    if (o->lane != NULL) {
+        o->lane->blocked = true;
+    } else {
+        nx_list_remove(&o->part->link);
+        nx_list_push_back(&c->q->held, &o->part->link);
+        c->q->turn_left = NX_SENDQ_TURN;
+    }
+}
+
+size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
+                     struct sockaddr_storage *to)
+{
+    size_t parts_room;
+    ngtcp2_path_storage ps;
+    ngtcp2_ssize n, len;
+    offer o;
+
+    if (c->state == NX_CONN_DEAD) {
+        return 0;
+    }
+    c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
+    room = (room < c->limit) ? room : c->limit;
+    parts_room = prepare(c);
+    ngtcp2_path_storage_zero(&ps);
+    for (;;) {
+        pick(c, parts_room, &o);
+        len = -1;
+        n = ngtcp2_conn_writev_stream(c->ng, &ps.path, NULL, buf, room, &len, o.flags, o.stream,
+                                      o.vec, o.n, c->now_ns);
+        if (len >= 0) {
+            took(c, &o, (size_t)len, &parts_room);
+        }
+        if (n >= 0) {
+            break;
+        }
+        if ((n == NGTCP2_ERR_STREAM_DATA_BLOCKED) || (n == NGTCP2_ERR_STREAM_SHUT_WR) ||
+            (n == NGTCP2_ERR_STREAM_NOT_FOUND)) {
+            set_aside(c, &o);
+        } else if (n != NGTCP2_ERR_WRITE_MORE) {
+            nx_conn_died(c, (int)n);
+            return 0;
+        }
+    }
+    if (n > 0) {
+        memcpy(to, ps.path.remote.addr, ps.path.remote.addrlen);
+        c->bytes_sent += (uint64_t)n;
+    }
+    return (size_t)n;
+}
+
+/* ---- what became of it ------------------------------------------------------- */
+
+int nx_conn_on_acked(ngtcp2_conn *ng, int64_t stream, uint64_t offset, uint64_t len, void *user,
+                     void *stream_user)
+{
+    nx_conn *c = user;
+
+    (void)ng;
+    if (c->q == NULL) {
+        return 0;
+    }
+    if (stream_user != NULL) {
+        ((nx_outpart *)stream_user)->tx->acked = offset + len;
+        return 0;
+    }
+    for (int i = 0; i < NX_LANES; i++) {
+        if (c->q->lanes[i].stream == stream) {
+            nx_outlane_acked(c->q, &c->q->lanes[i], offset + len);
+        }
+    }
+    return 0;
+}
+
+int nx_conn_on_stream_credit(ngtcp2_conn *ng, int64_t stream, uint64_t most, void *user,
+                             void *stream_user)
+{
+    nx_outpart *part = stream_user;
+    nx_conn *c = user;
+
+    (void)ng;
+    (void)most;
+    if (c->q == NULL) {
+        return 0;
+    }
+    for (int i = 0; (part == NULL) && (i < NX_LANES); i++) {
+        if (c->q->lanes[i].stream == stream) {
+            c->q->lanes[i].blocked = false;
+        }
+    }
+    if ((part != NULL) && !part->cancelled && !part->done && (nx_outpart_left(part) > 0)) {
+        bool first = (c->q->open.next == &part->link);
+
+        if (!first) { /* in |held|, or waiting for its turn: the end of |open| is fair */
+            nx_list_remove(&part->link);
+            nx_list_push_back(&c->q->open, &part->link);
+        }
+    }
+    return 0;
+}
+
+void nx_conn_local_stream_closed(nx_conn *c, void *stream_user)
+{
+    if ((stream_user != NULL) && (c->q != NULL)) {
+        nx_sendq_part_closed(c->q, stream_user);
+    }
+}

@@ -1,0 +1,285 @@
+/* endpoint.c - one socket for all peers: whose packet is this? */
+#include <gnutls/crypto.h>
+#include <ngtcp2/ngtcp2_crypto.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/alloc.h"
+#include "base/vec.h"
+#include "transport/quic/address.h"
+#include "transport/quic/endpoint.h"
+
+enum {
+    READS_PER_TURN = 4,      /* then others have their turn */
+    WINDOW_MOST = 4 << 20,   /* larger ones gain nothing (QUIC.md) */
+    WINDOW_LEAST = 128 << 10 /* two datagrams of the same host */
+};
+
+static const uint64_t IDLE_NS = UINT64_C(30000000000);
+static const uint64_t HANDSHAKE_NS = UINT64_C(10000000000);
+
+/* ---- connection ids ---------------------------------------------------------- */
+
+uint64_t nx_quic_hash_cid(const nx_quic *q, const uint8_t *cid, size_t len)
+{
+    uint8_t digest[32] = {0};
+    uint64_t key;
+
+    (void)gnutls_hmac_fast(GNUTLS_MAC_SHA256, q->secret, sizeof(q->secret), cid, len, digest);
+    memcpy(&key, digest, sizeof(key));
+    return key;
+}
+
+bool nx_quic_add_cid(nx_carrier *k, uint64_t cid)
+{
+    uint64_t *cids = nx_vec_grow(k->cids, &k->cids_room, k->ncids + 1, sizeof(*k->cids));
+
+    if (cids == NULL) {
+        return false;
+    }
+    k->cids = cids;
+    if (nx_map_put(&k->q->by_cid, cid, k) != NEXAR_OK) {
+        return false;
+    }
+    k->cids[k->ncids++] = cid;
+    return true;
+}
+
+void nx_quic_remove_cid(nx_carrier *k, uint64_t cid)
+{
+    (void)nx_map_take(&k->q->by_cid, cid);
+    k->q->last = NULL;
+    for (size_t i = 0; i < k->ncids; i++) {
+        if (k->cids[i] == cid) {
+            k->cids[i] = k->cids[--k->ncids];
+            return;
+        }
+    }
+}
+
+/* ---- receiving --------------------------------------------------------------- */
+
+/* The carrier that a datagram is for; NULL: none. */
+static nx_carrier *find(nx_quic *q, const uint8_t *data, size_t len)
+{
+    ngtcp2_version_cid vc;
+    uint64_t cid;
+    int rv;
+
+    if ((len > NX_CID_SIZE) && ((data[0] & 0x80) == 0)) { /* a short header */
+        memcpy(&cid, data + 1, sizeof(cid));
+        if ((q->last == NULL) || (q->last_cid != cid)) {
+            q->last = nx_map_get(&q->by_cid, cid);
+            q->last_cid = cid;
+        }
+        return q->last;
+    }
+    rv = ngtcp2_pkt_decode_version_cid(&vc, data, len, NX_CID_SIZE);
+    if (rv != 0) {
+        return NULL;
+    }
+    if (vc.dcidlen == NX_CID_SIZE) {
+        nx_carrier *k;
+
+        memcpy(&cid, vc.dcid, sizeof(cid));
+        k = nx_map_get(&q->by_cid, cid);
+        if (k != NULL) {
+            return k;
+        }
+    }
+    return nx_map_get(&q->by_cid, nx_quic_hash_cid(q, vc.dcid, vc.dcidlen));
+}
+
+static void on_datagram(void *ctx, const nx_udp_path *path, const uint8_t *data, size_t len)
+{
+    nx_quic *q = ctx;
+    nx_carrier *k = (len == 0) ? NULL : find(q, data, len);
+
+    if (k != NULL) {
+        nx_carrier_read(k, path, data, len, nx_loop_now(q->config.loop));
+    } else if (len > 0) {
+        nx_quic_on_stray(q, path, data, len);
+    }
+}
+
+static void on_unreachable(void *ctx, const struct sockaddr_storage *remote, int code, size_t mtu)
+{
+    nx_quic *q = ctx;
+    nx_list *at = q->carriers.next;
+
+    /* One at a time: what follows may take any other out of the list as well, but
+     * frees none. */
+    for (; at != &q->carriers; at = at->next) {
+        nx_carrier *k = nx_list_entry(at, nx_carrier, in_all);
+
+        if (nx_address_equal(&k->path.remote, remote)) {
+            nx_carrier_unreachable(k, code, mtu);
+        }
+    }
+}
+
+static const nx_udp_up UDP_UP = {.on_datagram = on_datagram, .on_unreachable = on_unreachable};
+
+static bool on_spin(nx_fd *self)
+{
+    nx_quic *q = nx_list_entry(self, nx_quic, fd);
+
+    (void)nx_loop_refresh(q->config.loop);
+    return nx_udp_receive(q->udp);
+}
+
+static void on_ready(nx_fd *self, uint32_t events)
+{
+    nx_quic *q = nx_list_entry(self, nx_quic, fd);
+
+    for (int i = 0; (i < READS_PER_TURN) && on_spin(self); i++) {
+    }
+    if (((events & EPOLLOUT) != 0) && nx_quic_unblock(q)) {
+        nx_list *at;
+
+        while ((at = nx_list_pop(&q->stalled)) != NULL) {
+            nx_carrier_wake(nx_list_entry(at, nx_carrier, in_stalled));
+        }
+    }
+}
+
+/* ---- life -------------------------------------------------------------------- */
+
+static nexar_err make_tls(nx_quic *q, const nx_identity *identity, const nx_job *job)
+{
+    nx_tls_config c = {
+        .authority = q->config.authority, .identity = identity, .job = *job, .alpn = q->alpn};
+    nx_tls *tls;
+    nexar_err err = nx_tls_create(&tls, &c);
+
+    if (err == NEXAR_OK) {
+        nx_tls_release(q->tls);
+        q->tls = tls;
+    }
+    return err;
+}
+
+nexar_err nx_quic_set_identity(nx_quic *q, const nx_identity *identity, const nx_job *job)
+{
+    q->config.identity = identity;
+    q->config.job = *job;
+    return make_tls(q, identity, job);
+}
+
+/* All that all peers may have under way to us must fit in the socket's buffer: on
+ * one host nothing else holds a sender back (QUIC.md). */
+static uint64_t window_for(size_t rcvbuf, size_t peers)
+{
+    uint64_t share = rcvbuf / ((peers == 0) ? 1 : peers);
+
+    if (share > WINDOW_MOST) {
+        return WINDOW_MOST;
+    }
+    return (share < WINDOW_LEAST) ? WINDOW_LEAST : share;
+}
+
+static nexar_err open_socket(nx_quic *q)
+{
+    nx_udp_features f;
+    nexar_err err = nx_udp_open(&q->udp, &q->config.listen, q->config.port_first,
+                                q->config.port_last, &UDP_UP, q);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_udp_get_features(q->udp, &f);
+    q->window = window_for(f.rcvbuf, q->config.peers);
+    q->local.ss_family = (sa_family_t)nx_udp_family(q->udp);
+    nx_address_set_port(&q->local, nx_udp_port(q->udp));
+    q->fd = (nx_fd){.fd = nx_udp_fd(q->udp), .on_ready = on_ready, .on_spin = on_spin};
+    err = nx_loop_fd_add(q->config.loop, &q->fd, EPOLLIN);
+    if (err != NEXAR_OK) {
+        nx_udp_close(q->udp);
+    }
+    return err;
+}
+
+nexar_err nx_quic_open(nx_quic **out, const nx_quic_config *config)
+{
+    nx_quic *q = nx_zalloc(sizeof(*q));
+    nexar_err err;
+
+    if (q == NULL) {
+        return nx_fail_nomem("an endpoint");
+    }
+    q->config = *config;
+    q->alpn = NX_ALPN;
+    q->config.idle_timeout_ns = (config->idle_timeout_ns != 0) ? config->idle_timeout_ns : IDLE_NS;
+    q->config.handshake_timeout_ns =
+        (config->handshake_timeout_ns != 0) ? config->handshake_timeout_ns : HANDSHAKE_NS;
+    nx_list_init(&q->carriers);
+    nx_list_init(&q->links);
+    nx_list_init(&q->stalled);
+    nx_random_fill(config->random, q->secret, sizeof(q->secret));
+    err = make_tls(q, config->identity, &config->job);
+    if (err != NEXAR_OK) {
+        goto fail_free;
+    }
+    err = open_socket(q);
+    if (err != NEXAR_OK) {
+        goto fail_tls;
+    }
+    *out = q;
+    return NEXAR_OK;
+
+fail_tls:
+    nx_tls_release(q->tls);
+fail_free:
+    nx_free(q);
+    return err;
+}
+
+void nx_quic_close(nx_quic *q)
+{
+    if (q == NULL) {
+        return;
+    }
+    while (!nx_list_empty(&q->links)) {
+        nx_quic_link_end(nx_list_entry(q->links.next, nx_quic_link, in_all));
+    }
+    while (!nx_list_empty(&q->carriers)) {
+        nx_carrier *k = nx_list_entry(q->carriers.next, nx_carrier, in_all);
+
+        nx_carrier_close(k, NX_CLOSE_DONE, "the process ends");
+        nx_carrier_destroy(k);
+    }
+    nx_loop_fd_remove(q->config.loop, &q->fd);
+    nx_udp_close(q->udp);
+    nx_map_fini(&q->by_cid);
+    nx_map_fini(&q->by_member);
+    nx_tls_release(q->tls);
+    nx_free(q);
+}
+
+uint16_t nx_quic_port(const nx_quic *q)
+{
+    return nx_udp_port(q->udp);
+}
+
+void nx_quic_drain(nx_quic *q, nx_event *done)
+{
+    q->drained = done;
+    if ((q->closing == 0) && (done != NULL)) {
+        nx_event_set(q->config.loop, done);
+    }
+}
+
+void nx_quic_features_probe(nx_quic_features *out)
+{
+    static const nx_udp_up nobody = {0};
+    struct sockaddr_storage any = {0};
+    nx_udp_features f = {0};
+    nx_udp *udp;
+
+    if (nx_udp_open(&udp, &any, 0, 0, &nobody, NULL) == NEXAR_OK) {
+        nx_udp_get_features(udp, &f);
+        nx_udp_close(udp);
+    }
+    *out = (nx_quic_features){
+        .gso = f.gso, .gro = f.gro, .ipv6 = f.ipv6, .rcvbuf = f.rcvbuf, .sndbuf = f.sndbuf};
+}

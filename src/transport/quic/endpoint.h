@@ -1,0 +1,171 @@
+/*
+ * endpoint.h - the endpoint from inside.
+ *
+ *   endpoint.c  the socket on the loop; whose packet is this?
+ *   accept.c    packets that belong to no connection
+ *   carrier.c   a connection with its timer, its ids, its way out
+ *   settle.c    which connection a link uses
+ *   dial.c      racing addresses
+ *   link.c      the operations of a link, and its end
+ *
+ * A carrier is one connection at its endpoint.  A link has one that it uses, once
+ * that is settled, and before that any number that might become it.
+ *
+ * What may happen when: up-calls come from nx_conn_read (data, with ngtcp2 on the
+ * stack of *that* carrier), from the carrier's work after it, and from a link's
+ * task.  Whatever the callee does, operations only queue and defer; links are
+ * freed by their task and carriers by their timer, never on the way.
+ */
+#ifndef NX_QUIC_ENDPOINT_H
+#define NX_QUIC_ENDPOINT_H
+
+#include "base/map.h"
+#include "transport/quic/conn.h"
+#include "transport/quic/quic.h"
+#include "transport/quic/udp.h"
+
+enum {
+    NX_QUIC_SAME_HOST = 61440, /* bytes of a datagram to the same host (QUIC.md) */
+    NX_QUIC_TURN = 1 << 20,    /* bytes that a connection writes per turn */
+    NX_QUIC_OUT = 2 * 65536,   /* a batch, and the packet that ends it */
+    NX_QUIC_WHY = 512,
+};
+
+typedef struct nx_carrier nx_carrier;
+typedef struct nx_quic_link nx_quic_link;
+
+/* A batch of datagrams that the socket has not taken yet. */
+typedef struct nx_quic_out {
+    uint8_t buf[NX_QUIC_OUT];
+    size_t len, segment; /* of datagrams of |segment| bytes, the last may be shorter */
+    nx_udp_path path;
+} nx_quic_out;
+
+struct nx_quic {
+    nx_quic_config config;
+    nx_tls *tls;
+    const char *alpn; /* NX_ALPN; tests speak others */
+    nx_udp *udp;
+    nx_fd fd;
+    struct sockaddr_storage local; /* what connections are told: the family's any */
+    uint64_t window;
+    uint8_t secret[NX_SECRET_SIZE];
+
+    nx_map by_cid;    /* nx_carrier: connection ids that we made, and the hashes of
+                         those that diallers made (endpoint.c) */
+    nx_map by_member; /* nx_quic_link: those that are neither down nor closed */
+    nx_list carriers, links;
+    size_t half_open; /* accepted carriers in their handshake */
+    nx_carrier *last; /* whom the last datagram was for: the next one too, mostly */
+    uint64_t last_cid;
+
+    nx_quic_out out;
+    bool blocked;    /* |out| waits for the socket */
+    nx_list stalled; /* nx_carrier.in_stalled */
+
+    size_t strays; /* answers to packets of no connection, since ... */
+    uint64_t strays_ns;
+    size_t closing; /* links that were closed and still exist */
+    nx_event *drained;
+};
+
+struct nx_carrier {
+    nx_quic *q;
+    nx_conn *conn; /* NULL: closed; what is left answers late packets */
+    nx_quic_link *link;
+    nx_list in_all, in_link, in_stalled;
+    nx_timer timer;
+    nx_task task;
+    nx_udp_path path;
+    bool dialled, up, half_open, doomed;
+    uint64_t *cids;
+    size_t ncids, cids_room;
+
+    unsigned int unreachable; /* times in a row that the network said so */
+    uint64_t unreachable_ns;  /* the first of them */
+
+    uint8_t *last_word; /* the packet that closed it; NULL: the peer closed */
+    size_t last_word_len;
+    unsigned int heard; /* packets since */
+};
+
+typedef enum nx_quic_link_state { NX_LINK_SETTLING, NX_LINK_UP, NX_LINK_DOWN } nx_quic_link_state;
+
+struct nx_quic_link {
+    nx_link base;
+    nx_quic *q;
+    nx_list in_all;
+    nx_tls_target target;
+    nx_sendq sendq;
+    nx_quic_link_state state;
+    nx_carrier *used;  /* in NX_LINK_UP */
+    nx_carrier *rival; /* came up while |used| was thought to be alive */
+    nx_list carriers;  /* attempts, ours and the peer's, while settling */
+
+    struct sockaddr_storage *addresses; /* to dial */
+    size_t n, next;
+    nx_timer timer; /* next address; settled by; drained by */
+    nx_task task;
+
+    bool told_up, told_down, closing, drain;
+    uint64_t give_up_ns; /* when a drain has lasted long enough */
+    nexar_err err;
+    char why[NX_QUIC_WHY];
+};
+
+/* ---- endpoint.c -------------------------------------------------------------- */
+
+bool nx_quic_add_cid(nx_carrier *k, uint64_t cid);
+void nx_quic_remove_cid(nx_carrier *k, uint64_t cid);
+/* The key for an id that a stranger has chosen. */
+uint64_t nx_quic_hash_cid(const nx_quic *q, const uint8_t *cid, size_t len);
+
+/* ---- accept.c ---------------------------------------------------------------- */
+
+void nx_quic_on_stray(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len);
+
+/* ---- carrier.c --------------------------------------------------------------- */
+
+/* |target| NULL: accept the packet with header |hd|; see nx_conn_config. */
+NX_MUST_CHECK nexar_err nx_carrier_create(nx_carrier **out, nx_quic *q, const nx_udp_path *path,
+                                          const nx_tls_target *target, const ngtcp2_pkt_hd *hd,
+                                          const ngtcp2_cid *retried);
+void nx_carrier_destroy(nx_carrier *k);
+void nx_carrier_read(nx_carrier *k, const nx_udp_path *path, const uint8_t *data, size_t len,
+                     uint64_t now_ns);
+/* Something was queued: write at the end of the turn. */
+void nx_carrier_wake(nx_carrier *k);
+/* Says |why| to the peer (or what it died of) and keeps only the last word; the
+ * link is not told. */
+void nx_carrier_close(nx_carrier *k, nx_close_code code, const char *why);
+/* The network says that the peer cannot be reached. */
+void nx_carrier_unreachable(nx_carrier *k, int code, size_t mtu);
+/* Sends the batch that was held back; false: still blocked. */
+bool nx_quic_unblock(nx_quic *q);
+
+/* ---- settle.c ---------------------------------------------------------------- */
+
+void nx_settle_up(nx_carrier *k);   /* its handshake is done */
+void nx_settle_used(nx_carrier *k); /* the peer has sent on it; inside nx_conn_read */
+/* It is dead (and nx_conn_error valid). */
+void nx_settle_dead(nx_carrier *k);
+
+/* ---- dial.c ------------------------------------------------------------------ */
+
+void nx_dial_next(nx_quic_link *link);
+void nx_dial_failed(nx_quic_link *link, const struct sockaddr_storage *address, nexar_err err,
+                    const char *why);
+
+/* ---- link.c ------------------------------------------------------------------ */
+
+NX_MUST_CHECK nexar_err nx_quic_link_create(nx_quic_link **out, nx_quic *q,
+                                            const nx_tls_target *target);
+/* Not up any more, or never: on_sent and on_down follow from its task. */
+void nx_quic_link_down(nx_quic_link *link, nexar_err err, const char *why);
+/* on_sent for what is done. */
+void nx_quic_link_deliver(nx_quic_link *link);
+/* Ends it at once: for nx_quic_close. */
+void nx_quic_link_end(nx_quic_link *link);
+bool nx_quic_link_wants_data(const nx_quic_link *link);
+
+#endif /* NX_QUIC_ENDPOINT_H */

@@ -1,0 +1,317 @@
+/* link.c - the operations of a link, its calls up, and its end. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "transport/quic/address.h"
+#include "transport/quic/endpoint.h"
+
+static const uint64_t DRAIN_NS = UINT64_C(5000000000);
+
+static nx_quic_link *of(nx_link *base)
+{
+    return nx_list_entry(base, nx_quic_link, base);
+}
+
+static void on_task(nx_task *self);
+static void on_timer(nx_timer *self, uint64_t now_ns);
+static const nx_link_ops OPS;
+
+nexar_err nx_quic_link_create(nx_quic_link **out, nx_quic *q, const nx_tls_target *target)
+{
+    nx_quic_link *link = nx_zalloc(sizeof(*link));
+    nexar_err err;
+
+    if (link == NULL) {
+        return nx_fail_nomem("a link");
+    }
+    link->base.ops = &OPS;
+    link->q = q;
+    link->target = *target;
+    link->timer.on_expire = on_timer;
+    nx_task_init(&link->task, on_task);
+    nx_list_init(&link->carriers);
+    nx_list_init(&link->in_all);
+    err = nx_sendq_init(&link->sendq);
+    if ((err == NEXAR_OK) && (target->member != 0) && !nx_tls_is_seed(q->tls)) {
+        err = nx_map_put(&q->by_member, target->member, link);
+    }
+    if (err != NEXAR_OK) {
+        nx_sendq_fini(&link->sendq);
+        nx_free(link);
+        return err;
+    }
+    nx_list_push_back(&q->links, &link->in_all);
+    *out = link;
+    return NEXAR_OK;
+}
+
+/* ---- calls up ---------------------------------------------------------------- */
+
+bool nx_quic_link_wants_data(const nx_quic_link *link)
+{
+    return !link->closing && (link->state == NX_LINK_UP);
+}
+
+void nx_quic_link_deliver(nx_quic_link *link)
+{
+    nexar_err err = NEXAR_OK;
+    nx_tx *tx;
+
+    while ((tx = nx_sendq_take_done(&link->sendq, &err)) != NULL) {
+        link->base.up->on_sent(link->base.up_ctx, &link->base, tx, err);
+    }
+    if (link->closing && nx_sendq_empty(&link->sendq)) {
+        nx_loop_defer(link->q->config.loop, &link->task);
+    }
+}
+
+/* ---- the end ----------------------------------------------------------------- */
+
+static void leave_map(nx_quic_link *link)
+{
+    nx_quic *q = link->q;
+
+    if (nx_map_get(&q->by_member, link->target.member) == link) {
+        (void)nx_map_take(&q->by_member, link->target.member);
+    }
+}
+
+static void close_carriers(nx_quic_link *link, nx_close_code code, const char *why)
+{
+    nx_carrier *used = link->used;
+    nx_list *at;
+
+    link->used = NULL;
+    if (used != NULL) {
+        nx_carrier_close(used, code, why);
+    }
+    while ((at = nx_list_pop(&link->carriers)) != NULL) {
+        nx_carrier_close(nx_list_entry(at, nx_carrier, in_link), code, why);
+    }
+}
+
+/* A connection that waited for this link to go: it is the next one. */
+static void release_rival(nx_quic_link *link)
+{
+    nx_carrier *rival = link->rival;
+
+    link->rival = NULL;
+    if ((rival != NULL) && (rival->conn != NULL)) {
+        rival->link = NULL;
+        nx_settle_up(rival);
+    }
+}
+
+void nx_quic_link_down(nx_quic_link *link, nexar_err err, const char *why)
+{
+    if (link->state == NX_LINK_DOWN) {
+        return;
+    }
+    link->state = NX_LINK_DOWN;
+    link->err = err;
+    if (why != NULL) {
+        (void)snprintf(link->why, sizeof(link->why), "%s", why);
+    }
+    leave_map(link);
+    nx_loop_timer_cancel(link->q->config.loop, &link->timer);
+    close_carriers(link, NX_CLOSE_DONE, "the link is down");
+    nx_sendq_fail(&link->sendq, err);
+    nx_loop_defer(link->q->config.loop, &link->task);
+}
+
+static void destroy(nx_quic_link *link)
+{
+    nx_quic *q = link->q;
+
+    if (link->closing) {
+        q->closing--;
+    }
+    nx_loop_timer_cancel(q->config.loop, &link->timer);
+    nx_loop_undefer(&link->task);
+    nx_list_remove(&link->in_all);
+    nx_sendq_fini(&link->sendq);
+    nx_free(link->addresses);
+    nx_free(link);
+    if ((q->closing == 0) && (q->drained != NULL)) {
+        nx_event_set(q->config.loop, q->drained);
+    }
+}
+
+void nx_quic_link_end(nx_quic_link *link)
+{
+    nx_carrier *rival = link->rival;
+
+    leave_map(link);
+    link->rival = NULL;
+    if (rival != NULL) {
+        rival->link = NULL;
+    }
+    close_carriers(link, NX_CLOSE_DONE, "the link was closed");
+    nx_sendq_fail(&link->sendq, NEXAR_ECANCELED);
+    nx_quic_link_deliver(link);
+    destroy(link);
+}
+
+/* Whether a link that was closed may go. */
+static bool is_spent(const nx_quic_link *link)
+{
+    return (link->state == NX_LINK_DOWN) || !link->drain || nx_sendq_empty(&link->sendq) ||
+           (nx_loop_now(link->q->config.loop) >= link->give_up_ns);
+}
+
+static void on_task(nx_task *self)
+{
+    nx_quic_link *link = nx_list_entry(self, nx_quic_link, task);
+
+    nx_quic_link_deliver(link);
+    if (link->closing) {
+        if (is_spent(link)) {
+            leave_map(link);
+            close_carriers(link, NX_CLOSE_DONE, "the link was closed");
+            release_rival(link);
+            nx_quic_link_end(link);
+        }
+    } else if ((link->state == NX_LINK_DOWN) && !link->told_down) {
+        link->told_down = true;
+        link->base.up->on_down(link->base.up_ctx, &link->base, link->err, link->why);
+        release_rival(link);
+    }
+}
+
+static void on_timer(nx_timer *self, uint64_t now_ns)
+{
+    nx_quic_link *link = nx_list_entry(self, nx_quic_link, timer);
+
+    (void)now_ns;
+    if (link->closing) {
+        nx_loop_defer(link->q->config.loop, &link->task);
+    } else if (link->next < link->n) {
+        nx_dial_next(link);
+    } else if (link->state == NX_LINK_SETTLING) {
+        nx_quic_link_down(link, NEXAR_ECONNECT,
+                          (link->why[0] != '\0') ? NULL : "connected, but the peer does not talk");
+    }
+}
+
+/* ---- operations -------------------------------------------------------------- */
+
+static nexar_err state_error(const nx_quic_link *link)
+{
+    return (link->state == NX_LINK_DOWN) ? nx_fail(link->err, "%s", link->why) : NEXAR_OK;
+}
+
+static void queued(nx_quic_link *link)
+{
+    if (link->used != NULL) {
+        nx_carrier_wake(link->used);
+    }
+}
+
+static nexar_err send_frame(nx_link *base, nx_lane lane, const nx_bytes *bytes, size_t n)
+{
+    nx_quic_link *link = of(base);
+    nexar_err err = state_error(link);
+
+    if (err == NEXAR_OK) {
+        err = nx_sendq_frame(&link->sendq, lane, bytes, n);
+    }
+    if (err == NEXAR_OK) {
+        queued(link);
+    }
+    return err;
+}
+
+static nexar_err send_part(nx_link *base, nx_tx *tx)
+{
+    nx_quic_link *link = of(base);
+    nexar_err err = state_error(link);
+
+    if (err == NEXAR_OK) {
+        err = nx_sendq_part(&link->sendq, tx);
+    }
+    if (err == NEXAR_OK) {
+        queued(link);
+    }
+    return err;
+}
+
+static void cancel_part(nx_link *base, nx_tx *tx)
+{
+    nx_quic_link *link = of(base);
+
+    nx_sendq_cancel(&link->sendq, tx);
+    nx_loop_defer(link->q->config.loop, &link->task);
+    queued(link);
+}
+
+static void close_link(nx_link *base, bool drain)
+{
+    nx_quic_link *link = of(base);
+    nx_loop *loop = link->q->config.loop;
+
+    if (link->closing) {
+        return;
+    }
+    link->closing = true;
+    link->drain = drain;
+    link->give_up_ns = nx_loop_now(loop) + DRAIN_NS;
+    link->q->closing++;
+    leave_map(link);
+    if (drain) {
+        /* Without memory for the timer the link goes when the peer does. */
+        (void)!nx_loop_timer_set(loop, &link->timer, link->give_up_ns);
+    }
+    nx_loop_defer(loop, &link->task);
+}
+
+static void link_info(const nx_link *base, nx_link_info *info)
+{
+    const nx_quic_link *link = of((nx_link *)(uintptr_t)base);
+    const nx_carrier *k = link->used;
+
+    *info = (nx_link_info){0};
+    if (k == NULL) {
+        return;
+    }
+    (void)nx_address_text(&k->path.remote, info->remote);
+    if (k->path.has_source) {
+        struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = k->path.source};
+        struct sockaddr_storage local = {0};
+
+        memcpy(&local, &a, sizeof(a));
+        nx_address_set_port(&local, nx_quic_port(link->q));
+        (void)nx_address_text(&local, info->local);
+    }
+    nx_conn_info(k->conn, info);
+}
+
+static const nx_link_ops OPS = {
+    .name = "quic",
+    .send_frame = send_frame,
+    .send_part = send_part,
+    .cancel_part = cancel_part,
+    .close = close_link,
+    .info = link_info,
+};
+
+nexar_err nx_quic_link_export(nx_link *base, const char *label, uint8_t out[32])
+{
+    const nx_quic_link *link = of(base);
+
+    if (link->used == NULL) {
+        return nx_fail(NEXAR_EINVAL, "the link is not up");
+    }
+    return nx_conn_export(link->used->conn, label, out);
+}
+
+void nx_quic_link_address(const nx_link *base, struct sockaddr_storage *out)
+{
+    const nx_quic_link *link = of((nx_link *)(uintptr_t)base);
+
+    memset(out, 0, sizeof(*out));
+    if (link->used != NULL) {
+        nx_address_plain(&link->used->path.remote, out);
+    }
+}

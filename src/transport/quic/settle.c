@@ -1,0 +1,177 @@
+/*
+ * settle.c - which of several connections a link uses.
+ *
+ * Between two members the one with the lower number decides: it takes the first
+ * connection that comes up, whoever dialled it, and says so by sending on it (the
+ * control lane begins with a byte that says nothing else).  The other side uses
+ * the connection on which that arrives.  To a seed, the dialler decides.
+ *
+ * A connection may come up for a member to whom the decider has a link already.
+ * Either it is an attempt that the peer has not given up yet, or the peer has lost
+ * the old connection and dials anew.  So it waits as a rival while something is
+ * sent on the old one: if the peer has lost that, it answers with a reset, the link
+ * goes down and the rival becomes the next; if not, the peer will close the rival.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "transport/quic/address.h"
+#include "transport/quic/endpoint.h"
+
+static bool we_decide(const nx_carrier *k)
+{
+    uint64_t us = nx_tls_member(k->q->tls), them = nx_conn_member(k->conn);
+
+    if ((us == 0) || (them == 0)) {
+        return k->dialled;
+    }
+    return us < them;
+}
+
+static nx_quic_link *link_to(const nx_carrier *k)
+{
+    if (k->link != NULL) {
+        return k->link;
+    }
+    return nx_tls_is_seed(k->q->tls) ? NULL : nx_map_get(&k->q->by_member, nx_conn_member(k->conn));
+}
+
+static void join(nx_quic_link *link, nx_carrier *k)
+{
+    k->link = link;
+    nx_list_remove(&k->in_link);
+    nx_list_push_back(&link->carriers, &k->in_link);
+}
+
+/* |link| uses |k| from now on. */
+static void use(nx_quic_link *link, nx_carrier *k)
+{
+    nx_list *at;
+
+    k->link = link;
+    nx_list_remove(&k->in_link);
+    link->used = k;
+    link->state = NX_LINK_UP;
+    nx_conn_attach(k->conn, &link->sendq);
+    while ((at = nx_list_pop(&link->carriers)) != NULL) {
+        nx_carrier_close(nx_list_entry(at, nx_carrier, in_link), NX_CLOSE_OTHER,
+                         "another connection is used");
+    }
+    if (!link->closing) {
+        nx_loop_timer_cancel(link->q->config.loop, &link->timer);
+        link->told_up = true;
+        link->base.up->on_up(link->base.up_ctx, &link->base);
+    }
+    nx_carrier_wake(k);
+}
+
+/* A link that the peer asked for. */
+static void accept_link(nx_carrier *k)
+{
+    nx_quic *q = k->q;
+    nx_tls_target target = {.member = nx_conn_member(k->conn)};
+    nx_quic_link *link = NULL;
+
+    if (nx_quic_link_create(&link, q, &target) != NEXAR_OK) {
+        k->doomed = true;
+        return;
+    }
+    k->link = link;
+    q->config.on_accept(q->config.ctx, &link->base, target.member);
+    if (!link->closing && (link->base.up == NULL)) {
+        nx_link_close(&link->base, false); /* nobody wants it */
+    }
+    use(link, k);
+}
+
+static void become_rival(nx_quic_link *link, nx_carrier *k)
+{
+    if (link->rival != NULL) {
+        nx_carrier *old = link->rival;
+
+        link->rival = NULL;
+        nx_carrier_close(old, NX_CLOSE_OTHER, "a newer connection has come");
+    }
+    link->rival = k;
+    k->link = link;
+    if (nx_sendq_word(&link->sendq) == NEXAR_OK) {
+        nx_carrier_wake(link->used);
+    }
+}
+
+void nx_settle_up(nx_carrier *k)
+{
+    nx_quic_link *link = link_to(k);
+
+    if (!we_decide(k)) {
+        if ((link != NULL) && (link->state == NX_LINK_SETTLING) && (k->link == NULL)) {
+            join(link, k);
+        }
+        return; /* the other side's word makes it used, or it is closed */
+    }
+    if (link == NULL) {
+        accept_link(k);
+    } else if (link->state == NX_LINK_SETTLING) {
+        use(link, k);
+    } else if (link->used != k) {
+        become_rival(link, k);
+    }
+}
+
+void nx_settle_used(nx_carrier *k)
+{
+    nx_quic_link *link = link_to(k);
+
+    if ((link != NULL) && (link->used == k)) {
+        return;
+    }
+    if (we_decide(k)) {
+        return; /* not its turn to say so: what comes is dropped */
+    }
+    if ((link != NULL) && (link->state == NX_LINK_SETTLING)) {
+        use(link, k);
+        return;
+    }
+    if ((link != NULL) && (link->state == NX_LINK_UP)) {
+        nx_quic_link_down(link, NEXAR_EPEER, "the peer has made a new connection");
+    }
+    accept_link(k);
+}
+
+static void log_refusal(const nx_carrier *k, nexar_err err, const char *why)
+{
+    char text[NX_ADDRESS_TEXT];
+
+    if (!k->dialled && !k->up) {
+        nx_log(((err == NEXAR_EAUTH) || (err == NEXAR_EPROTO)) ? NX_LOG_WARN : NX_LOG_INFO,
+               "quic: no connection from %s: %s", nx_address_text(&k->path.remote, text), why);
+    }
+}
+
+void nx_settle_dead(nx_carrier *k)
+{
+    nx_quic_link *link = k->link;
+    struct sockaddr_storage remote = k->path.remote;
+    nx_close_code code;
+    bool not_chosen = nx_conn_closed_by_peer(k->conn, &code) && (code == NX_CLOSE_OTHER);
+    bool was_used = (link != NULL) && (link->used == k), dialled = k->dialled;
+    char text[NX_ADDRESS_TEXT], why[NX_QUIC_WHY];
+    const char *words;
+    nexar_err err = nx_conn_error(k->conn, &words);
+
+    (void)snprintf(why, sizeof(why), "%s: %s", nx_address_text(&remote, text), words);
+    log_refusal(k, err, words);
+    if ((link != NULL) && (link->rival == k)) {
+        link->rival = NULL;
+        link = NULL;
+    }
+    nx_carrier_close(k, NX_CLOSE_FAILED, "");
+    if (was_used) {
+        nx_quic_link_down(link, err, why);
+    } else if ((link != NULL) && dialled) {
+        nx_dial_failed(link, not_chosen ? NULL : &remote, err, why);
+    } else if (link != NULL) {
+        nx_dial_failed(link, NULL, err, why);
+    }
+}

@@ -1,0 +1,24 @@
+/* tls_verify.h - the checks that GnuTLS calls for a session of tls.h. */
+#ifndef NX_QUIC_TLS_VERIFY_H
+#define NX_QUIC_TLS_VERIFY_H
+
+#include "transport/quic/tls.h"
+
+struct nx_tls {
+    gnutls_certificate_credentials_t credentials;
+    const char *alpn;
+    nx_job job;
+    uint64_t member; /* ours; 0: not a member */
+    bool seed;
+    size_t holders;
+};
+
+/* gnutls_certificate_verify_function: refuses with the reason in the session. */
+int nx_tls_on_certificate(gnutls_session_t session);
+
+/* gnutls_handshake_hook_func before a client's hello is read: notes what it
+ * offers; refuses one that offers nothing. */
+int nx_tls_on_client_hello(gnutls_session_t session, unsigned int type, unsigned int when,
+                           unsigned int incoming, const gnutls_datum_t *msg);
+
+#endif /* NX_QUIC_TLS_VERIFY_H */

@@ -1,0 +1,343 @@
+/* udp.c - reading and writing datagrams, in batches. */
+#include "transport/quic/udp.h"
+
+#include <errno.h>
+#include <linux/errqueue.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "transport/quic/address.h"
+#include "transport/quic/udp_socket.h"
+
+enum {
+    BATCH = 8,      /* reads per system call: half a MiB, about a core's cache */
+    BUFFER = 65536, /* what UDP_GRO may put together, and any datagram */
+    CONTROL = 256,  /* packet info, segment size */
+    DATAGRAM_LEAST = 1200,
+};
+
+typedef struct control_buf {
+    _Alignas(struct cmsghdr) uint8_t bytes[CONTROL];
+} control_buf;
+
+struct nx_udp {
+    nx_udp_socket s;
+    const nx_udp_up *up;
+    void *ctx;
+    uint8_t *buffers; /* BATCH * BUFFER */
+    struct mmsghdr msgs[BATCH];
+    struct iovec iov[BATCH];
+    control_buf control[BATCH];
+    struct sockaddr_storage from[BATCH];
+};
+
+static void reset_msg(nx_udp *u, size_t i)
+{
+    u->iov[i] = (struct iovec){.iov_base = u->buffers + i * BUFFER, .iov_len = BUFFER};
+    u->msgs[i].msg_hdr = (struct msghdr){.msg_name = &u->from[i],
+                                         .msg_namelen = sizeof(u->from[i]),
+                                         .msg_iov = &u->iov[i],
+                                         .msg_iovlen = 1,
+                                         .msg_control = &u->control[i],
+                                         .msg_controllen = sizeof(u->control[i])};
+}
+
+nexar_err nx_udp_open(nx_udp **out, const struct sockaddr_storage *listen, uint16_t first,
+                      uint16_t last, const nx_udp_up *up, void *ctx)
+{
+    nx_udp *u = nx_zalloc(sizeof(*u));
+    nexar_err err;
+
+    if (u == NULL) {
+        return nx_fail_nomem("a socket");
+    }
+    u->buffers = nx_alloc_aligned(4096, (size_t)BATCH * BUFFER);
+    if (u->buffers == NULL) {
+        nx_free(u);
+        return nx_fail_nomem("a socket");
+    }
+    err = nx_udp_socket_open(&u->s, listen, first, last);
+    if (err != NEXAR_OK) {
+        nx_free(u->buffers);
+        nx_free(u);
+        return err;
+    }
+    u->up = up;
+    u->ctx = ctx;
+    for (size_t i = 0; i < BATCH; i++) {
+        reset_msg(u, i);
+    }
+    *out = u;
+    return NEXAR_OK;
+}
+
+void nx_udp_close(nx_udp *u)
+{
+    if (u == NULL) {
+        return;
+    }
+    (void)close(u->s.fd);
+    nx_free(u->buffers);
+    nx_free(u);
+}
+
+int nx_udp_fd(const nx_udp *u)
+{
+    return u->s.fd;
+}
+
+int nx_udp_family(const nx_udp *u)
+{
+    return u->s.family;
+}
+
+uint16_t nx_udp_port(const nx_udp *u)
+{
+    return u->s.port;
+}
+
+void nx_udp_get_features(const nx_udp *u, nx_udp_features *out)
+{
+    *out = u->s.features;
+}
+
+/* ---- receiving --------------------------------------------------------------- */
+
+/* The address that was written to, and the size of the datagrams that were put
+ * together (0: it is one). */
+static size_t read_control(struct msghdr *hdr, nx_udp_path *path)
+{
+    size_t segment = 0;
+
+    path->has_source = false;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(hdr); c != NULL; c = CMSG_NXTHDR(hdr, c)) {
+        if ((c->cmsg_level == IPPROTO_UDP) && (c->cmsg_type == UDP_GRO)) {
+            int size;
+
+            memcpy(&size, CMSG_DATA(c), sizeof(size));
+            segment = (size > 0) ? (size_t)size : 0;
+        } else if ((c->cmsg_level == IPPROTO_IPV6) && (c->cmsg_type == IPV6_PKTINFO)) {
+            struct in6_pktinfo info;
+
+            memcpy(&info, CMSG_DATA(c), sizeof(info));
+            path->source = info.ipi6_addr;
+            path->interface = IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr) ? info.ipi6_ifindex : 0;
+            path->has_source = true;
+        } else if ((c->cmsg_level == IPPROTO_IP) && (c->cmsg_type == IP_PKTINFO)) {
+            struct in_pktinfo info;
+
+            memcpy(&info, CMSG_DATA(c), sizeof(info));
+            memset(&path->source, 0, sizeof(path->source));
+            path->source.s6_addr[10] = path->source.s6_addr[11] = 0xff;
+            memcpy(&path->source.s6_addr[12], &info.ipi_addr, 4);
+            path->interface = 0;
+            path->has_source = true;
+        }
+    }
+    return segment;
+}
+
+static void deliver(nx_udp *u, size_t i)
+{
+    nx_udp_path path = {.remote = u->from[i]};
+    size_t len = u->msgs[i].msg_len, segment = read_control(&u->msgs[i].msg_hdr, &path);
+    const uint8_t *data = u->iov[i].iov_base;
+
+    if ((segment == 0) || (segment > len)) {
+        segment = len;
+    }
+    while (len > 0) {
+        size_t n = (segment < len) ? segment : len;
+
+        u->up->on_datagram(u->ctx, &path, data, n);
+        data += n;
+        len -= n;
+    }
+}
+
+/* What the network has said about datagrams sent before. */
+static bool read_errors(nx_udp *u)
+{
+    bool any = false;
+
+    for (;;) {
+        struct sockaddr_storage to = {0};
+        uint8_t byte[64];
+        control_buf control;
+        struct iovec iov = {.iov_base = byte, .iov_len = sizeof(byte)};
+        struct msghdr hdr = {.msg_name = &to,
+                             .msg_namelen = sizeof(to),
+                             .msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+
+        if (recvmsg(u->s.fd, &hdr, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+            return any;
+        }
+        any = true;
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(&hdr); c != NULL; c = CMSG_NXTHDR(&hdr, c)) {
+            struct sock_extended_err e;
+
+            if (((c->cmsg_level == IPPROTO_IP) && (c->cmsg_type == IP_RECVERR)) ||
+                ((c->cmsg_level == IPPROTO_IPV6) && (c->cmsg_type == IPV6_RECVERR))) {
+                memcpy(&e, CMSG_DATA(c), sizeof(e));
+                u->up->on_unreachable(u->ctx, &to, (int)e.ee_errno,
+                                      (e.ee_errno == EMSGSIZE) ? e.ee_info : 0);
+            }
+        }
+    }
+}
+
+bool nx_udp_receive(nx_udp *u)
+{
+    int n = recvmmsg(u->s.fd, u->msgs, BATCH, MSG_DONTWAIT, NULL);
+
+    if (n < 0) {
+        /* An error that is waiting makes every call fail until it was read. */
+        return ((errno != EAGAIN) && (errno != EINTR)) ? read_errors(u) : false;
+    }
+    for (size_t i = 0; i < (size_t)n; i++) {
+        deliver(u, i);
+    }
+    for (size_t i = 0; i < (size_t)n; i++) {
+        reset_msg(u, i);
+    }
+    return n > 0;
+}
+
+/* ---- sending ----------------------------------------------------------------- */
+
+static struct cmsghdr *add_control(struct msghdr *hdr, int level, int type, const void *data,
+                                   size_t len)
+{
+    struct cmsghdr *c =
+        (struct cmsghdr *)(void *)((uint8_t *)hdr->msg_control + hdr->msg_controllen);
+
+    c->cmsg_level = level;
+    c->cmsg_type = type;
+    c->cmsg_len = CMSG_LEN(len);
+    memcpy(CMSG_DATA(c), data, len);
+    hdr->msg_controllen += CMSG_SPACE(len);
+    return c;
+}
+
+static void add_source(const nx_udp *u, struct msghdr *hdr, const nx_udp_path *path)
+{
+    if (!path->has_source) {
+        return;
+    }
+    if (u->s.family == AF_INET6) {
+        struct in6_pktinfo info = {.ipi6_addr = path->source, .ipi6_ifindex = path->interface};
+
+        (void)add_control(hdr, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+    } else {
+        struct in_pktinfo info = {0};
+
+        memcpy(&info.ipi_spec_dst, &path->source.s6_addr[12], 4);
+        (void)add_control(hdr, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+    }
+}
+
+static int send_once(nx_udp *u, const nx_udp_path *path, const uint8_t *data, size_t len,
+                     size_t segment)
+{
+    control_buf control = {0};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+    struct msghdr hdr = {.msg_name = (void *)(uintptr_t)&path->remote,
+                         .msg_namelen = nx_address_len(&path->remote),
+                         .msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control};
+
+    add_source(u, &hdr, path);
+    if (segment < len) {
+        uint16_t size = (uint16_t)segment;
+
+        (void)add_control(&hdr, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size));
+    }
+    if (hdr.msg_controllen == 0) {
+        hdr.msg_control = NULL;
+    }
+    return (sendmsg(u->s.fd, &hdr, MSG_DONTWAIT) < 0) ? errno : 0;
+}
+
+/* Errors about earlier datagrams come out of the next call, which has done nothing
+ * then: it is made again. */
+static int send_checked(nx_udp *u, const nx_udp_path *path, const uint8_t *data, size_t len,
+                        size_t segment)
+{
+    int code = 0;
+
+    for (int tries = 0; tries < 3; tries++) {
+        code = send_once(u, path, data, len, segment);
+        if ((code == 0) || (code == EAGAIN) || (code == EMSGSIZE)) {
+            return code;
+        }
+        if ((code != EINTR) && !read_errors(u)) {
+            return code;
+        }
+    }
+    return code;
+}
+
+static int send_apart(nx_udp *u, const nx_udp_path *path, const uint8_t *data, size_t len,
+                      size_t segment)
+{
+    int code = 0;
+
+    while (len > 0) {
+        size_t n = (segment < len) ? segment : len;
+
+        code = send_checked(u, path, data, n, n);
+        if (code != 0) {
+            return (code == EAGAIN) ? ENOBUFS : code; /* half is gone: lost, not to be repeated */
+        }
+        data += n;
+        len -= n;
+    }
+    return code;
+}
+
+int nx_udp_send(nx_udp *u, const nx_udp_path *path, const uint8_t *data, size_t len, size_t segment)
+{
+    int code;
+
+    if ((segment < len) && !u->s.features.gso) {
+        return send_apart(u, path, data, len, segment);
+    }
+    code = send_checked(u, path, data, len, segment);
+    if ((segment < len) && ((code == EIO) || (code == EINVAL) || (code == EOPNOTSUPP))) {
+        u->s.features.gso = false; /* the device cannot, whatever the kernel has said */
+        return send_apart(u, path, data, len, segment);
+    }
+    return code;
+}
+
+size_t nx_udp_datagram_max(const struct sockaddr_storage *remote)
+{
+    struct sockaddr_storage to;
+    socklen_t len = sizeof(int);
+    int fd, mtu = 0, level, option;
+    size_t head;
+
+    nx_address_plain(remote, &to);
+    head = (to.ss_family == AF_INET6) ? 40 + 8 : 20 + 8;
+    level = (to.ss_family == AF_INET6) ? IPPROTO_IPV6 : IPPROTO_IP;
+    option = (to.ss_family == AF_INET6) ? IPV6_MTU : IP_MTU;
+    fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return DATAGRAM_LEAST;
+    }
+    if ((connect(fd, (const struct sockaddr *)&to, nx_address_len(&to)) != 0) ||
+        (getsockopt(fd, level, option, &mtu, &len) != 0) || (mtu < 0)) {
+        mtu = 0;
+    }
+    (void)close(fd);
+    if ((size_t)mtu < DATAGRAM_LEAST + head) {
+        return DATAGRAM_LEAST;
+    }
+    return ((size_t)mtu - head < NX_UDP_MAX) ? (size_t)mtu - head : NX_UDP_MAX;
+}
