@@ -16,8 +16,6 @@
 
 typedef struct nx_join nx_join;
 
-#define NX_RANK_ANY UINT32_MAX
-
 typedef struct nx_join_config {
     nx_loop *loop;
     const char *join;    /* the join string */
@@ -25,12 +23,18 @@ typedef struct nx_join_config {
     uint32_t world_size; /* what this process expects; 0: whatever the seed says */
     const char *listen, *interfaces, *advertise;
     uint16_t port_first, port_last;
-    uint64_t formation_timeout_ns;
+    uint64_t formation_timeout_ns; /* for all of it; 0: never */
+    uint64_t idle_timeout_ns;      /* of the endpoint: see nx_quic_config */
     const char *qlog_dir;
-    /* For the member's endpoint: see nx_quic_config.  Before the view nobody is
-     * accepted. */
+    /* The world has formed and nx_join_view is there: once, from inside
+     * nx_join_run, before the first on_accept.  May be NULL. */
+    void (*on_view)(void *ctx, nx_join *j);
+    /* A member of the view has connected: see nx_quic_config.  It may be faster
+     * than we are and come while nx_join_run has not returned, but never before
+     * on_view. */
     void (*on_accept)(void *ctx, nx_link *link, uint64_t member);
-    /* The seed has gone or come back; |why| in words.  The cluster runs on. */
+    /* The seed has gone, though we have not left; |why| in words.  The cluster runs
+     * on.  May be NULL. */
     void (*on_seed)(void *ctx, bool there, const char *why);
     void *ctx;
 } nx_join_config;
@@ -39,17 +43,23 @@ typedef struct nx_join_config {
  * Joins; blocks, driving the loop, until the view is there or the time-out has
  * passed.  Called with the loop's lock held.  On success |*out| holds endpoint,
  * identity and view; it is given back with nx_join_destroy, after the links.
+ * The strings of |config| are borrowed until the call returns.
  *
  * NEXAR_EINVAL
- *     The join string, a setting; a rank that is taken or not below the size.
+ *     The join string, a setting; a rank that is taken or not below the size;
+ *     another size than the seed's; every place is taken.
  * NEXAR_ECONNECT
- *     The seed does not answer: names the addresses that were tried.
+ *     The seed does not answer: names the addresses that were tried.  It has gone
+ *     before the world formed.
  * NEXAR_EAUTH
  *     The seed has another key than the pin; the seed refused the token.
  * NEXAR_EPROTO
  *     Another version: names both.
+ * NEXAR_ENOTSUP
+ *     The world has formed already.
  * NEXAR_ETIMEDOUT
  *     Not all have come: names how many, and the ranks or members missing.
+ * NEXAR_ESYS, NEXAR_ENOMEM, NEXAR_EINTERNAL
  */
 NX_MUST_CHECK nexar_err nx_join_run(nx_join **out, const nx_join_config *config);
 
@@ -58,8 +68,10 @@ const nx_view *nx_join_view(const nx_join *j);
 uint32_t nx_join_rank(const nx_join *j);
 
 /* Says good-bye to the seed, so that it can tell a leaver from a loss; |done| is
- * set when that has been delivered or cannot be. */
+ * set when that has been delivered or cannot be, within 2 s. */
 void nx_join_leave(nx_join *j, nx_event *done);
+/* Closes the endpoint and frees all; with the loop's lock held, not from a
+ * callback. */
 void nx_join_destroy(nx_join *j);
 
 #endif /* NX_JOIN_H */

@@ -9,12 +9,16 @@
 #ifndef NX_JOIN_STRING_H
 #define NX_JOIN_STRING_H
 
+#include <stdbool.h>
 #include <sys/socket.h>
 
 #include "base/error.h"
 #include "transport/identity.h"
 
 enum { NX_TOKEN_SIZE = 32, NX_JOIN_STRING_MAX = 1024, NX_SEED_ADDRESSES_MAX = 8 };
+
+/* What nx_quic_link_export is asked for. */
+#define NX_JOIN_EXPORTER "EXPORTER-nexar-join"
 
 typedef struct nx_token {
     uint8_t bytes[NX_TOKEN_SIZE];
@@ -29,14 +33,19 @@ typedef struct nx_join_string {
 
 /* NEXAR_EINVAL: the sentence says which part is wrong and what is accepted; the
  * token is not in it.  Host names are resolved (which may block); an address
- * that does not resolve is NEXAR_ECONNECT. */
+ * that does not resolve is NEXAR_ECONNECT, unless another one does. */
 NX_MUST_CHECK nexar_err nx_join_string_parse(const char *text, nx_join_string *out);
 /* NEXAR_ETRUNC when |size| is too small. */
 NX_MUST_CHECK nexar_err nx_join_string_format(const nx_join_string *j, char *buf, size_t size);
 
 /* The proof that its maker holds the token, bound to one TLS session:
- * HMAC-SHA256(token, "nexar join 1" | exporter | certificate request). */
-void nx_join_proof(const nx_token *token, const uint8_t exporter[32], const void *csr,
-                   size_t csr_len, uint8_t proof[32]);
+ * HMAC-SHA256(token, "nexar join 1" | exporter | certificate request).
+ * NEXAR_EINTERNAL: GnuTLS refused, with its words. */
+NX_MUST_CHECK nexar_err nx_join_proof(const nx_token *token, const uint8_t exporter[32],
+                                      const void *csr, size_t csr_len, uint8_t proof[32]);
+
+/* Whether two proofs are the same, in a time that does not say where they
+ * differ. */
+bool nx_join_proof_equal(const uint8_t a[32], const uint8_t b[32]);
 
 #endif /* NX_JOIN_STRING_H */

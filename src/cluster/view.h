@@ -19,14 +19,17 @@ enum {
     NX_WORLD_MAX = 65536,  /* ranks */
     NX_ADDRESSES_MAX = 16, /* per member */
     NX_HOST_NAME_MAX = 64,
+    NX_BOOT_ID_SIZE = 16,
 };
+
+#define NX_RANK_ANY UINT32_MAX /* no rank was asked for: in order of arrival */
 
 typedef struct nx_member {
     uint64_t id; /* what its certificate names; never used again */
     uint32_t rank;
-    uint8_t boot_id[16];         /* equal: the same kernel, so shared memory may work */
-    char host[NX_HOST_NAME_MAX]; /* for people only */
-    uint32_t pid;                /* for people only */
+    uint8_t boot_id[NX_BOOT_ID_SIZE]; /* equal: the same kernel, so shared memory may work */
+    char host[NX_HOST_NAME_MAX];      /* for people only */
+    uint32_t pid;                     /* for people only */
     struct sockaddr_storage addresses[NX_ADDRESSES_MAX]; /* port included, best first */
     size_t naddresses;
 } nx_member;
@@ -38,13 +41,30 @@ typedef struct nx_view {
     nx_member members[]; /* by rank */
 } nx_view;
 
-/* A view with room for |size| members, zeroed; given back with nx_view_destroy. */
+/* A view with room for |size| members, zeroed; given back with nx_view_destroy.
+ * NULL: no memory. */
 nx_view *nx_view_create(uint32_t size);
 void nx_view_destroy(nx_view *view);
 
+/* What an encoded member, and an encoded view of |size|, take at most. */
+enum { NX_MEMBER_ENCODED_MAX = 34 + NX_HOST_NAME_MAX + NX_ADDRESSES_MAX * 19 };
+static inline size_t nx_view_encoded_max(uint32_t size)
+{
+    return (size_t)NX_JOB_SIZE + 12 + (size_t)size * NX_MEMBER_ENCODED_MAX;
+}
+
+/* Addresses are IPv4 or IPv6; of an IPv6 one the scope is not sent. */
 void nx_view_encode(nx_writer *w, const nx_view *view);
-/* NEXAR_EPROTO: malformed (sizes, ranks twice or missing, unknown address
- * family); NEXAR_ENOMEM. */
+/* NEXAR_EPROTO: malformed (sizes, ranks twice or missing, a member twice or
+ * without an id, unknown address family); NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_view_decode(nx_reader *r, nx_view **out);
+
+/* One member.  The decoder fails |r| unless it has 1 .. NX_ADDRESSES_MAX
+ * addresses, each of which can be dialled; id and rank are not looked at. */
+void nx_member_encode(nx_writer *w, const nx_member *m);
+void nx_member_decode(nx_reader *r, nx_member *m);
+
+/* The member with |id|; NULL if there is none. */
+const nx_member *nx_view_member(const nx_view *view, uint64_t id);
 
 #endif /* NX_VIEW_H */

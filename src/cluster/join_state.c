@@ -1,0 +1,438 @@
+/* join_state.c - the joiner's side of joining. */
+#include "cluster/join_state.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+/* Between attempts to reach the seed. */
+static const uint64_t REDIAL_FIRST_NS = UINT64_C(50000000);
+static const uint64_t REDIAL_MOST_NS = UINT64_C(2000000000);
+
+/*
+ * Invariants: |member| is set from WAITING on; |view| is a whole one, of |epoch|,
+ * from OFFERED on; |partial| is there while pieces of one are.
+ */
+struct nx_join_state {
+    nx_join_rules rules;
+    const nx_join_ops *ops;
+    void *ctx;
+    nx_join_phase phase;
+    uint64_t deadline_ns, redial_ns, redial_after_ns;
+    char last_failure[128]; /* of the last attempt */
+
+    uint64_t member;
+    nx_job job;
+    uint32_t world_size;
+    nx_progress progress;
+
+    uint8_t *partial;
+    size_t partial_len, partial_total;
+    uint64_t partial_epoch;
+    nx_view *view;
+    uint32_t rank;
+
+    nexar_err err;
+    char text[NX_ERROR_ROOM];
+};
+
+nexar_err nx_join_state_create(nx_join_state **out, const nx_join_rules *rules,
+                               const nx_join_ops *ops, void *ctx, uint64_t now_ns)
+{
+    nx_join_state *s = nx_zalloc(sizeof(*s));
+
+    if (s == NULL) {
+        return nx_fail_nomem("joining");
+    }
+    s->rules = *rules;
+    s->ops = ops;
+    s->ctx = ctx;
+    s->deadline_ns = (rules->timeout_ns == 0) ? UINT64_MAX : now_ns + rules->timeout_ns;
+    s->redial_ns = UINT64_MAX;
+    s->redial_after_ns = REDIAL_FIRST_NS;
+    *out = s;
+    ops->dial(ctx);
+    return NEXAR_OK;
+}
+
+static void drop_partial(nx_join_state *s)
+{
+    nx_free(s->partial);
+    s->partial = NULL;
+    s->partial_len = s->partial_total = 0;
+}
+
+void nx_join_state_destroy(nx_join_state *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    drop_partial(s);
+    nx_view_destroy(s->view);
+    explicit_bzero(&s->rules.token, sizeof(s->rules.token));
+    nx_free(s);
+}
+
+nx_join_phase nx_join_state_phase(const nx_join_state *s)
+{
+    return s->phase;
+}
+
+nexar_err nx_join_state_error(const nx_join_state *s, const char **text)
+{
+    *text = s->text;
+    return s->err;
+}
+
+const nx_view *nx_join_state_view(const nx_join_state *s, uint32_t *rank)
+{
+    if ((s->phase != NX_JOIN_FORMED) && (s->phase != NX_JOIN_LEAVING) &&
+        (s->phase != NX_JOIN_GONE)) {
+        return NULL;
+    }
+    *rank = s->rank;
+    return s->view;
+}
+
+static void fail(nx_join_state *s, nexar_err err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void fail(nx_join_state *s, nexar_err err, const char *format, ...)
+{
+    const bool formed = (s->phase == NX_JOIN_FORMED) || (s->phase == NX_JOIN_LEAVING);
+    va_list args;
+
+    /* A world that has formed runs on without the seed, whatever becomes of it. */
+    s->phase = formed ? NX_JOIN_GONE : NX_JOIN_FAILED;
+    s->err = err;
+    va_start(args, format);
+    (void)vsnprintf(s->text, sizeof(s->text), format, args);
+    va_end(args);
+}
+
+static void say(nx_join_state *s, const nx_writer *w)
+{
+    s->ops->send(s->ctx, w->data, w->len);
+}
+
+/* ---- connecting ------------------------------------------------------------------ */
+
+void nx_join_state_connected(nx_join_state *s, const uint8_t exporter[32], uint64_t now_ns)
+{
+    uint8_t frame[NX_HELLO_MAX], proof[NX_JOIN_PROOF_SIZE];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+    const nx_hello_head head = {.protocol = NX_JOIN_PROTOCOL,
+                                .proof = proof,
+                                .csr = s->rules.csr.data,
+                                .csr_len = s->rules.csr.len};
+
+    (void)now_ns;
+    if (s->phase != NX_JOIN_DIALLING) {
+        return;
+    }
+    if (nx_join_proof(&s->rules.token, exporter, head.csr, head.csr_len, proof) != NEXAR_OK) {
+        fail(s, NEXAR_EINTERNAL, "no proof of the token: %s", nexar_last_error());
+        return;
+    }
+    nx_hello_encode(&w, &head, &s->rules.hello);
+    if (w.failed) {
+        fail(s, NEXAR_EINTERNAL, "the hello does not fit its frame");
+        return;
+    }
+    s->phase = NX_JOIN_GREETED;
+    say(s, &w);
+}
+
+static void redial_later(nx_join_state *s, const char *why, uint64_t now_ns)
+{
+    s->phase = NX_JOIN_DIALLING;
+    (void)snprintf(s->last_failure, sizeof(s->last_failure), "%s", why);
+    s->redial_ns = now_ns + s->redial_after_ns;
+    s->redial_after_ns *= 2;
+    if (s->redial_after_ns > REDIAL_MOST_NS) {
+        s->redial_after_ns = REDIAL_MOST_NS;
+    }
+}
+
+void nx_join_state_closed(nx_join_state *s, nexar_err err, const char *why, uint64_t now_ns)
+{
+    switch (s->phase) {
+    case NX_JOIN_DIALLING:
+    case NX_JOIN_GREETED:
+        /* A wrong key or another protocol will not be better next time. */
+        if ((err == NEXAR_EAUTH) || (err == NEXAR_EPROTO) || (err == NEXAR_EINVAL)) {
+            fail(s, err, "the seed at %s: %s", s->rules.seed, why);
+        } else {
+            redial_later(s, why, now_ns);
+        }
+        break;
+    case NX_JOIN_WAITING:
+    case NX_JOIN_OFFERED:
+        fail(s, NEXAR_ECONNECT, "the seed at %s has gone before the world formed (%s); by then %s",
+             s->rules.seed, why,
+             (s->progress.text[0] == '\0') ? "not all had joined" : s->progress.text);
+        break;
+    case NX_JOIN_FORMED:
+    case NX_JOIN_LEAVING:
+        fail(s, err, "the seed at %s has gone: %s", s->rules.seed, why);
+        break;
+    case NX_JOIN_GONE:
+    case NX_JOIN_FAILED:
+        break;
+    }
+}
+
+/* ---- frames --------------------------------------------------------------------- */
+
+static void on_welcome(nx_join_state *s, nx_reader *r)
+{
+    nx_welcome welcome;
+    nexar_err err;
+
+    if ((s->phase != NX_JOIN_GREETED) || (nx_welcome_decode(r, &welcome) != NEXAR_OK)) {
+        fail(s, NEXAR_EPROTO, "the seed at %s sent a wrong welcome", s->rules.seed);
+        return;
+    }
+    err = s->ops->adopt(s->ctx, &welcome);
+    if (err != NEXAR_OK) {
+        fail(s, err, "the certificate from the seed at %s: %s", s->rules.seed, nexar_last_error());
+        return;
+    }
+    s->member = welcome.member;
+    s->job = welcome.job;
+    s->world_size = welcome.world_size;
+    s->phase = NX_JOIN_WAITING;
+}
+
+static void on_refused(nx_join_state *s, nx_reader *r)
+{
+    nx_refused refused;
+
+    if (nx_refused_decode(r, &refused) != NEXAR_OK) {
+        fail(s, NEXAR_EPROTO, "the seed at %s sent a malformed refusal", s->rules.seed);
+        return;
+    }
+    fail(s, nx_refusal_error(refused.why), "%s%s",
+         (refused.why == NX_REFUSAL_TIMEOUT) ? "" : "refused by the seed: ", refused.text);
+}
+
+static void on_progress(nx_join_state *s, nx_reader *r)
+{
+    if (nx_progress_decode(r, &s->progress) != NEXAR_OK) {
+        fail(s, NEXAR_EPROTO, "the seed at %s sent a malformed progress", s->rules.seed);
+    }
+}
+
+/* A whole view: it must be one with us in it. */
+static nexar_err take_view(nx_join_state *s)
+{
+    nx_reader r = nx_reader_make(s->partial, s->partial_total);
+    nx_view *view;
+    const nx_member *self;
+    nexar_err err = nx_view_decode(&r, &view);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    self = nx_view_member(view, s->member);
+    if (!nx_reader_done(&r) || (self == NULL) || (view->size != s->world_size) ||
+        (view->epoch != s->partial_epoch) || (memcmp(&view->job, &s->job, sizeof(s->job)) != 0) ||
+        ((s->rules.hello.self.rank != NX_RANK_ANY) && (self->rank != s->rules.hello.self.rank))) {
+        nx_view_destroy(view);
+        return nx_fail(NEXAR_EPROTO, "a view that is not of this world or without this process");
+    }
+    nx_view_destroy(s->view);
+    s->view = view;
+    s->rank = self->rank;
+    return NEXAR_OK;
+}
+
+/* Puts a piece where it belongs; a new epoch voids what there was. */
+static nexar_err add_piece(nx_join_state *s, const nx_view_piece *piece)
+{
+    if (piece->off == 0) {
+        drop_partial(s);
+        s->partial = nx_zalloc(piece->total);
+        if (s->partial == NULL) {
+            return nx_fail_nomem("a view");
+        }
+        s->partial_total = piece->total;
+        s->partial_epoch = piece->epoch;
+        s->phase = NX_JOIN_WAITING;
+    }
+    if ((s->partial == NULL) || (piece->epoch != s->partial_epoch) ||
+        (piece->total != s->partial_total) || (piece->off != s->partial_len)) {
+        return nx_fail(NEXAR_EPROTO, "pieces of a view out of order");
+    }
+    memcpy(s->partial + piece->off, piece->data, piece->len);
+    s->partial_len += piece->len;
+    return NEXAR_OK;
+}
+
+static void on_view(nx_join_state *s, nx_reader *r)
+{
+    uint8_t frame[32];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+    nx_view_piece piece;
+    nexar_err err = nx_view_piece_decode(r, &piece);
+
+    if ((s->phase != NX_JOIN_WAITING) && (s->phase != NX_JOIN_OFFERED)) {
+        err = nx_fail(NEXAR_EPROTO, "a view that was not due");
+    }
+    err = (err == NEXAR_OK) ? add_piece(s, &piece) : err;
+    if ((err == NEXAR_OK) && (s->partial_len == s->partial_total)) {
+        err = take_view(s);
+        drop_partial(s);
+        if (err == NEXAR_OK) {
+            s->phase = NX_JOIN_OFFERED;
+            nx_have_encode(&w, piece.epoch);
+            say(s, &w);
+            return;
+        }
+    }
+    if (err != NEXAR_OK) {
+        fail(s, err, "the seed at %s sent %s", s->rules.seed, nexar_last_error());
+        return;
+    }
+    nx_want_encode(&w, piece.epoch, (uint32_t)s->partial_len);
+    say(s, &w);
+}
+
+static void on_start(nx_join_state *s, nx_reader *r)
+{
+    uint64_t epoch;
+
+    if ((nx_epoch_decode(r, &epoch) != NEXAR_OK) || (s->view == NULL) ||
+        (epoch != s->view->epoch)) {
+        fail(s, NEXAR_EPROTO, "the seed at %s sent a start of another world", s->rules.seed);
+        return;
+    }
+    /* A peer may have been faster: see nx_join_state_peer. */
+    if (s->phase == NX_JOIN_OFFERED) {
+        s->phase = NX_JOIN_FORMED;
+    }
+}
+
+void nx_join_state_frame(nx_join_state *s, const void *data, size_t len, uint64_t now_ns)
+{
+    nx_reader r = nx_reader_make(data, len);
+
+    (void)now_ns;
+    if ((s->phase == NX_JOIN_DIALLING) || (s->phase == NX_JOIN_FAILED) ||
+        (s->phase == NX_JOIN_GONE)) {
+        return;
+    }
+    switch (nx_read_u8(&r)) {
+    case NX_JOIN_WELCOME:
+        on_welcome(s, &r);
+        break;
+    case NX_JOIN_REFUSED:
+        on_refused(s, &r);
+        break;
+    case NX_JOIN_PROGRESS:
+        on_progress(s, &r);
+        break;
+    case NX_JOIN_VIEW:
+        on_view(s, &r);
+        break;
+    case NX_JOIN_START:
+        on_start(s, &r);
+        break;
+    case NX_JOIN_BYE:
+        nx_join_state_closed(s, NEXAR_OK, "it said good-bye", now_ns);
+        break;
+    default:
+        fail(s, NEXAR_EPROTO, "the seed at %s sent a frame that no seed sends", s->rules.seed);
+        break;
+    }
+}
+
+bool nx_join_state_peer(nx_join_state *s, uint64_t id)
+{
+    uint32_t rank;
+    const nx_view *view;
+
+    if ((s->phase == NX_JOIN_OFFERED) && (nx_view_member(s->view, id) != NULL)) {
+        s->phase = NX_JOIN_FORMED;
+    }
+    view = nx_join_state_view(s, &rank);
+    return (view != NULL) && (id != s->member) && (nx_view_member(view, id) != NULL);
+}
+
+void nx_join_state_leave(nx_join_state *s)
+{
+    uint8_t frame[NX_REASON_MAX + 16];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    if (s->phase == NX_JOIN_FORMED) {
+        s->phase = NX_JOIN_LEAVING;
+        nx_bye_encode(&w, "");
+        say(s, &w);
+    }
+}
+
+/* ---- time --------------------------------------------------------------------- */
+
+uint64_t nx_join_state_due(const nx_join_state *s)
+{
+    switch (s->phase) {
+    case NX_JOIN_DIALLING:
+        return (s->redial_ns < s->deadline_ns) ? s->redial_ns : s->deadline_ns;
+    case NX_JOIN_GREETED:
+    case NX_JOIN_WAITING:
+    case NX_JOIN_OFFERED:
+        return s->deadline_ns;
+    case NX_JOIN_FORMED:
+    case NX_JOIN_LEAVING:
+    case NX_JOIN_GONE:
+    case NX_JOIN_FAILED:
+        break;
+    }
+    return UINT64_MAX;
+}
+
+/* The seed is told, so that it can tell the others. */
+static void give_up_waiting(nx_join_state *s, const char *limit)
+{
+    uint8_t frame[NX_REASON_MAX + 16];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+    char why[64];
+
+    (void)snprintf(why, sizeof(why), "it gave up waiting after %s", limit);
+    nx_bye_encode(&w, why);
+    say(s, &w);
+    fail(s, NEXAR_ETIMEDOUT, "the world did not form within %s: %s", limit,
+         (s->progress.text[0] == '\0') ? "the seed has not said who is missing" : s->progress.text);
+}
+
+static void time_out(nx_join_state *s)
+{
+    char limit[NX_NUMBER_ROOM];
+
+    (void)nx_format_duration(s->rules.timeout_ns, limit);
+    if (s->phase == NX_JOIN_DIALLING) {
+        fail(s, NEXAR_ECONNECT, "the seed does not answer at %s within %s%s%s", s->rules.seed,
+             limit, (s->last_failure[0] == '\0') ? "" : ": ", s->last_failure);
+    } else if (s->phase == NX_JOIN_GREETED) {
+        fail(s, NEXAR_ETIMEDOUT, "the seed at %s did not answer the hello within %s", s->rules.seed,
+             limit);
+    } else {
+        give_up_waiting(s, limit);
+    }
+}
+
+void nx_join_state_tick(nx_join_state *s, uint64_t now_ns)
+{
+    if (now_ns < nx_join_state_due(s)) {
+        return;
+    }
+    if (now_ns >= s->deadline_ns) {
+        time_out(s);
+        return;
+    }
+    s->redial_ns = UINT64_MAX;
+    s->ops->dial(s->ctx);
+}

@@ -1,0 +1,81 @@
+/*
+ * join_state.h - the joiner's side of joining: (state, event, now) -> actions; no
+ * sockets, no clock, no threads.
+ *
+ * Dials until the seed is there, says hello, takes its certificate, waits for the
+ * view and for the word that everybody holds it.  A seed that cannot be reached
+ * is tried again until the deadline; one that refuses is not.
+ *
+ * Actions are calls to nx_join_ops, made from inside the events; none of them may
+ * call back.
+ */
+#ifndef NX_JOIN_STATE_H
+#define NX_JOIN_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/frames.h"
+#include "cluster/join_string.h"
+#include "cluster/view.h"
+
+typedef enum nx_join_phase {
+    NX_JOIN_DIALLING, /* no connection; an attempt is under way or will be */
+    NX_JOIN_GREETED,  /* connected, hello sent */
+    NX_JOIN_WAITING,  /* a member; others are missing */
+    NX_JOIN_OFFERED,  /* the view is here, not yet with everybody */
+    NX_JOIN_FORMED,   /* it is: nx_join_state_view */
+    NX_JOIN_LEAVING,  /* BYE was sent */
+    NX_JOIN_GONE,     /* after FORMED: no connection to the seed any more */
+    NX_JOIN_FAILED    /* nx_join_state_error */
+} nx_join_phase;
+
+typedef struct nx_join_rules {
+    nx_token token;
+    nx_hello hello;
+    nx_der csr;
+    const char *seed;    /* its addresses, for people: borrowed while the state lives */
+    uint64_t timeout_ns; /* 0: never */
+} nx_join_rules;
+
+typedef struct nx_join_ops {
+    /* Begins to connect; `connected` or `closed` follows. */
+    void (*dial)(void *ctx);
+    /* Sends a frame; if it cannot, `closed` follows. */
+    void (*send)(void *ctx, const void *frame, size_t len);
+    /* This process is the member that |welcome| says: takes the certificate, after
+     * checking it.  NEXAR_EAUTH and others: the join fails with that. */
+    nexar_err (*adopt)(void *ctx, const nx_welcome *welcome);
+} nx_join_ops;
+
+typedef struct nx_join_state nx_join_state;
+
+/* Dials at once.  |ops| and |ctx| are borrowed while the state lives.
+ * NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_join_state_create(nx_join_state **out, const nx_join_rules *rules,
+                                             const nx_join_ops *ops, void *ctx, uint64_t now_ns);
+void nx_join_state_destroy(nx_join_state *s);
+
+void nx_join_state_connected(nx_join_state *s, const uint8_t exporter[32], uint64_t now_ns);
+void nx_join_state_frame(nx_join_state *s, const void *data, size_t len, uint64_t now_ns);
+/* The connection, or the attempt, has ended. */
+void nx_join_state_closed(nx_join_state *s, nexar_err err, const char *why, uint64_t now_ns);
+/* Member |id| has connected to us, which none does before START: if we hold the
+ * view, START is on its way to us and the world has formed.  Whether |id| is in
+ * that world. */
+bool nx_join_state_peer(nx_join_state *s, uint64_t id);
+/* Sends BYE. */
+void nx_join_state_leave(nx_join_state *s);
+
+/* When nx_join_state_tick is wanted; UINT64_MAX: not before another event. */
+uint64_t nx_join_state_due(const nx_join_state *s);
+void nx_join_state_tick(nx_join_state *s, uint64_t now_ns);
+
+nx_join_phase nx_join_state_phase(const nx_join_state *s);
+/* The error of a join that has FAILED, or why the seed is GONE; |*text| is the
+ * state's. */
+nexar_err nx_join_state_error(const nx_join_state *s, const char **text);
+/* Who is here; NULL before FORMED.  |*rank| is our own. */
+const nx_view *nx_join_state_view(const nx_join_state *s, uint32_t *rank);
+
+#endif /* NX_JOIN_STATE_H */

@@ -1,0 +1,88 @@
+/*
+ * seed_state.h - the seed's side of joining: (state, event, now) -> actions; no
+ * sockets, no clock, no threads.
+ *
+ * A connection is a client once it is up.  It has 10 s for a HELLO that shows the
+ * proof of the token, and is told nothing and read no further before.  Then it is
+ * a member with a number of its own.  When all are there, the seed offers
+ * everybody the view, piece by piece as it is asked for; when all hold it, START
+ * says so, and only then has the world formed: a member that is lost before frees
+ * its place, the offer is void, and the others go on waiting.
+ *
+ * Actions are calls to nx_seed_ops, made from inside the events; none of them may
+ * call back.
+ */
+#ifndef NX_SEED_STATE_H
+#define NX_SEED_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/join_string.h"
+#include "cluster/seed.h"
+#include "cluster/view.h"
+
+enum {
+    /* Connections without a hello: above this the oldest is turned away, since
+     * who is honest says hello at once. */
+    NX_SEED_PENDING_MAX = 4096,
+    /* Lines of refusals in a second; the rest is counted. */
+    NX_SEED_LINES_MAX = 8,
+};
+#define NX_SEED_HELLO_TIMEOUT_NS UINT64_C(10000000000)
+
+typedef struct nx_seed_state nx_seed_state;
+typedef struct nx_seed_client nx_seed_client;
+
+typedef struct nx_seed_rules {
+    uint32_t world_size;           /* 1 .. NX_WORLD_MAX */
+    uint64_t formation_timeout_ns; /* from the first member on; 0: never */
+    bool keep;                     /* form another world when one has ended */
+    nx_token token;
+    nx_job job;
+    const nx_der *authority; /* its certificate: borrowed while the state lives */
+} nx_seed_rules;
+
+typedef struct nx_seed_ops {
+    /* Sends a frame; an error means that the connection is of no use any more. */
+    nexar_err (*send)(void *ctx, void *conn, const void *frame, size_t len);
+    /* Ends it after what was sent; no event for it follows. */
+    void (*close)(void *ctx, void *conn);
+    /* nx_authority_sign, with the errors of that. */
+    nexar_err (*sign)(void *ctx, const nx_der *csr, uint64_t member, nx_der *cert);
+    void (*notify)(void *ctx, const nx_seed_event *event);
+} nx_seed_ops;
+
+/* |ops| and |ctx| are borrowed while the state lives.  NEXAR_EINVAL: the size;
+ * NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_seed_state_create(nx_seed_state **out, const nx_seed_rules *rules,
+                                             const nx_seed_ops *ops, void *ctx);
+/* Closes no connection. */
+void nx_seed_state_destroy(nx_seed_state *s);
+
+/*
+ * A connection has come up: |conn| is the caller's name for it, |address| for
+ * people, |exporter| the 32 bytes of its session.  |*out| is what the other
+ * events name it by, until the event `closed` or the action `close`.
+ * NEXAR_ENOMEM: the caller closes it.
+ */
+NX_MUST_CHECK nexar_err nx_seed_state_connected(nx_seed_state *s, void *conn, const char *address,
+                                                const uint8_t exporter[32], uint64_t now_ns,
+                                                nx_seed_client **out);
+/* A frame of the control lane, borrowed. */
+void nx_seed_state_frame(nx_seed_state *s, nx_seed_client *c, const void *data, size_t len,
+                         uint64_t now_ns);
+/* It has sent what no joiner sends, as |what| says: it is turned away. */
+void nx_seed_state_misbehaved(nx_seed_state *s, nx_seed_client *c, const char *what,
+                              uint64_t now_ns);
+void nx_seed_state_closed(nx_seed_state *s, nx_seed_client *c, const char *why, uint64_t now_ns);
+
+/* When nx_seed_state_tick is wanted; UINT64_MAX: not before another event. */
+uint64_t nx_seed_state_due(const nx_seed_state *s);
+void nx_seed_state_tick(nx_seed_state *s, uint64_t now_ns);
+
+/* Whether the world has formed; whether it has ended for good. */
+bool nx_seed_state_formed(const nx_seed_state *s);
+bool nx_seed_state_ended(const nx_seed_state *s);
+
+#endif /* NX_SEED_STATE_H */

@@ -1,0 +1,100 @@
+/*
+ * hello_fuzz.c - frames of a stranger, and of one who holds the token, to a seed.
+ *
+ * The first byte says which: with the lowest bit the proof is made good, so that
+ * what is behind it is reached.  Then come frames, each with a length of two
+ * bytes.  The seed must live, and admit only who has shown the proof.
+ */
+#include <string.h>
+
+#include "cluster/frames.h"
+#include "cluster/seed_state.h"
+#include "fuzz.h"
+
+enum { PROOF_AT = 3, PROOF_END = PROOF_AT + NX_JOIN_PROOF_SIZE };
+
+typedef struct stage {
+    unsigned welcomed, closed;
+} stage;
+
+static nexar_err on_send(void *ctx, void *conn, const void *frame, size_t len)
+{
+    stage *s = ctx;
+
+    (void)conn;
+    nxt_must((len > 0) && (len <= NX_FRAME_MAX));
+    s->welcomed += (*(const uint8_t *)frame == NX_JOIN_WELCOME);
+    return NEXAR_OK;
+}
+
+static void on_close(void *ctx, void *conn)
+{
+    (void)conn;
+    ((stage *)ctx)->closed++;
+}
+
+static nexar_err on_sign(void *ctx, const nx_der *csr, uint64_t member, nx_der *cert)
+{
+    (void)ctx;
+    (void)member;
+    *cert = *csr;
+    return NEXAR_OK;
+}
+
+static void on_notify(void *ctx, const nx_seed_event *event)
+{
+    (void)ctx;
+    nxt_must(event->joined <= event->world);
+    nxt_must(strlen(event->text) > 0);
+}
+
+static const nx_seed_ops ops = {
+    .send = on_send, .close = on_close, .sign = on_sign, .notify = on_notify};
+
+/* Puts the right proof for what stands behind it into a hello. */
+static void make_good(uint8_t *frame, size_t len, const nx_token *token, const uint8_t *exporter)
+{
+    nx_reader r = nx_reader_make(frame, len);
+    size_t csr_len;
+    const uint8_t *csr;
+
+    if (nx_read_bytes(&r, PROOF_END) == NULL) {
+        return;
+    }
+    csr = nx_read_blob(&r, NX_CERT_MAX, &csr_len);
+    if (csr != NULL) {
+        nxt_must(nx_join_proof(token, exporter, csr, csr_len, frame + PROOF_AT) == NEXAR_OK);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const nx_der authority = {.len = 1};
+    const nx_seed_rules rules = {.world_size = 2, .token = {{7}}, .authority = &authority};
+    const uint8_t exporter[32] = {9};
+    nx_reader r = nx_reader_make(data, size);
+    const bool holds_token = (nx_read_u8(&r) & 1) != 0;
+    nx_seed_state *seed;
+    nx_seed_client *client;
+    stage s = {0};
+
+    nxt_must(nx_seed_state_create(&seed, &rules, &ops, &s) == NEXAR_OK);
+    nxt_must(nx_seed_state_connected(seed, &s, "x", exporter, 1, &client) == NEXAR_OK);
+    while ((s.closed == 0) && (nx_reader_left(&r) > 0)) {
+        static uint8_t frame[NX_FRAME_MAX];
+        const size_t want = nx_read_u16(&r), left = nx_reader_left(&r);
+        const size_t len = (want < left) ? want : left;
+
+        if (len > 0) {
+            memcpy(frame, nx_read_bytes(&r, len), len);
+        }
+        if (holds_token) {
+            make_good(frame, len, &rules.token, exporter);
+        }
+        nx_seed_state_frame(seed, client, frame, len, 2);
+    }
+    nxt_must(holds_token || (s.welcomed == 0));
+    nx_seed_state_tick(seed, NX_SEED_HELLO_TIMEOUT_NS + 2);
+    nx_seed_state_destroy(seed);
+    return 0;
+}
