@@ -175,7 +175,7 @@ static nexar_err no_match(const pattern *p, const nx_interface *list, size_t n)
         char buf[NX_ADDRESS_TEXT];
 
         if (usable(&list[i])) {
-            (void)nx_address_text(&a, buf, sizeof(buf));
+            (void)nx_address_text(&a, buf);
             *strrchr(buf, ':') = '\0'; /* the port */
             nx_text_addf(&there, "%s%s %s", (there.len == 0) ? "" : ", ", list[i].name, buf);
         }

@@ -18,8 +18,9 @@
 #include <sys/socket.h>
 
 #include "base/error.h"
+#include "transport/quic/address.h" /* nx_address_text, nx_address_port */
 
-enum { NX_ADDRESS_TEXT = 64, NX_ADDRESS_NAME_MAX = 256 };
+enum { NX_ADDRESS_NAME_MAX = 256 };
 
 /*
  * Writes at most |room| addresses with |port| in them, best first; |*n| is how
@@ -47,10 +48,6 @@ NX_MUST_CHECK nexar_err nx_addresses_select(const nx_interface *list, size_t nli
                                             const char *interfaces, uint16_t port,
                                             struct sockaddr_storage *out, size_t room, size_t *n);
 
-/* "10.0.0.7:4433", "[fe80::1]:4433"; an IPv4 address inside IPv6 is written as
- * IPv4.  |buf| has NX_ADDRESS_TEXT bytes at least; returns |buf|. */
-const char *nx_address_text(const struct sockaddr_storage *a, char *buf, size_t size);
-
 /* "host:port", "1.2.3.4", "[::]:0", "fe80::1": without a port it is |port|.  A
  * name is resolved, which may block; its first address is taken.  NEXAR_EINVAL. */
 NX_MUST_CHECK nexar_err nx_address_parse(const char *text, uint16_t port,
@@ -66,10 +63,6 @@ NX_MUST_CHECK nexar_err nx_address_parse(const char *text, uint16_t port,
  */
 NX_MUST_CHECK nexar_err nx_address_resolve(const char *text, uint16_t port,
                                            struct sockaddr_storage *out, size_t room, size_t *n);
-
-/* The port of an address, which is IPv4 or IPv6. */
-uint16_t nx_address_port(const struct sockaddr_storage *a);
-void nx_address_set_port(struct sockaddr_storage *a, uint16_t port);
 
 /* Whether it is 0.0.0.0 or ::, which one can listen on but not dial. */
 bool nx_address_any(const struct sockaddr_storage *a);

@@ -52,7 +52,7 @@ static const char *choice(const char *interfaces, char *text, size_t size)
         int more;
 
         assert_int_equal(nx_address_port(&out[i]), 7);
-        (void)nx_address_text(&out[i], buf, sizeof(buf));
+        (void)nx_address_text(&out[i], buf);
         more = snprintf(text + len, size - len, "%s%.*s", (i == 0) ? "" : " ",
                         (int)(strlen(buf) - 2), buf);
         len += (size_t)more;
@@ -136,7 +136,7 @@ static void test_room_keeps_the_best(void **state)
     (void)state;
     assert_int_equal(nx_addresses_select(list, host(list), "", 9, out, 2, &n), NEXAR_OK);
     assert_int_equal(n, 2);
-    assert_string_equal(nx_address_text(&out[1], buf, sizeof(buf)), "[2001:db8::7]:9");
+    assert_string_equal(nx_address_text(&out[1], buf), "[2001:db8::7]:9");
 }
 
 static void test_advertise_replaces_the_list(void **state)
@@ -149,8 +149,8 @@ static void test_advertise_replaces_the_list(void **state)
     assert_int_equal(nx_addresses_find("none", "198.51.100.7,[fd00::1]:44", 33, out, 2, &n),
                      NEXAR_OK);
     assert_int_equal(n, 2);
-    assert_string_equal(nx_address_text(&out[0], buf, sizeof(buf)), "198.51.100.7:33");
-    assert_string_equal(nx_address_text(&out[1], buf, sizeof(buf)), "[fd00::1]:44");
+    assert_string_equal(nx_address_text(&out[0], buf), "198.51.100.7:33");
+    assert_string_equal(nx_address_text(&out[1], buf), "[fd00::1]:44");
     assert_int_equal(nx_addresses_find("", "1.1.1.1,1.1.1.2,1.1.1.3", 33, out, 2, &n),
                      NEXAR_EINVAL);
     assert_int_equal(nx_addresses_find("", "1.1.1.1,", 33, out, 2, &n), NEXAR_EINVAL);
@@ -168,7 +168,7 @@ static void test_this_host_has_a_loopback(void **state)
     (void)state;
     assert_int_equal(nx_addresses_find("lo", "", 33, out, 16, &n), NEXAR_OK);
     assert_true(n >= 1);
-    assert_string_equal(nx_address_text(&out[0], buf, sizeof(buf)), "127.0.0.1:33");
+    assert_string_equal(nx_address_text(&out[0], buf), "127.0.0.1:33");
 }
 
 static void test_addresses_are_read_as_people_write_them(void **state)
@@ -188,15 +188,13 @@ static void test_addresses_are_read_as_people_write_them(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(good); i++) {
         assert_int_equal(nx_address_parse(good[i][0], 5, &a), NEXAR_OK);
-        assert_string_equal(nx_address_text(&a, buf, sizeof(buf)), good[i][1]);
+        assert_string_equal(nx_address_text(&a, buf), good[i][1]);
     }
     for (size_t i = 0; i < COUNT(bad); i++) {
         if (nx_address_parse(bad[i], 5, &a) != NEXAR_EINVAL) {
             fail_msg("\"%s\" was taken", bad[i]);
         }
     }
-    assert_string_equal(nx_address_text(&(struct sockaddr_storage){0}, buf, sizeof(buf)),
-                        "(no address)");
 }
 
 static void test_lack_of_memory_is_reported(void **state)

@@ -18,6 +18,7 @@ struct nx_join {
     nx_join_config config;
     nx_join_string seed; /* without the token, once the state has it */
     char seed_text[NX_SEED_ADDRESSES_MAX * NX_ADDRESS_TEXT];
+    char *qlog_dir; /* ours: the endpoint borrows it */
     nx_identity *identity;
     nx_quic *quic;
     nx_link *link; /* to the seed; NULL: none now */
@@ -276,7 +277,7 @@ static nexar_err open_endpoint(nx_join *j, nx_member *self)
                              .random = &nx_random_system,
                              .idle_timeout_ns = j->config.idle_timeout_ns,
                              .peers = j->config.world_size,
-                             .qlog_dir = j->config.qlog_dir,
+                             .qlog_dir = j->qlog_dir,
                              .on_accept = on_accept,
                              .ctx = j};
     nexar_err err =
@@ -297,9 +298,8 @@ static void describe_seed(nx_join *j)
 
     for (size_t i = 0; i < j->seed.naddresses; i++) {
         char text[NX_ADDRESS_TEXT];
-        int n =
-            snprintf(j->seed_text + len, sizeof(j->seed_text) - len, "%s%s", (i == 0) ? "" : ", ",
-                     nx_address_text(&j->seed.addresses[i], text, sizeof(text)));
+        int n = snprintf(j->seed_text + len, sizeof(j->seed_text) - len, "%s%s",
+                         (i == 0) ? "" : ", ", nx_address_text(&j->seed.addresses[i], text));
 
         len += (size_t)n; /* it fits: NX_ADDRESS_TEXT is more than one takes */
     }
@@ -319,7 +319,11 @@ static nexar_err start(nx_join *j)
     rules.hello.world_size = j->config.world_size;
     rules.hello.self.rank = j->config.rank;
     nx_member_self(&rules.hello.self);
-    err = nx_identity_create(&j->identity);
+    if (j->config.qlog_dir != NULL) {
+        j->qlog_dir = nx_strdup(j->config.qlog_dir);
+        err = (j->qlog_dir == NULL) ? nx_fail_nomem("qlog_dir") : NEXAR_OK;
+    }
+    err = (err == NEXAR_OK) ? nx_identity_create(&j->identity) : err;
     err = (err == NEXAR_OK) ? nx_identity_request(j->identity, &rules.csr) : err;
     err = (err == NEXAR_OK) ? open_endpoint(j, &rules.hello.self) : err;
     if (err == NEXAR_OK) {
@@ -428,5 +432,6 @@ void nx_join_destroy(nx_join *j)
     }
     nx_join_state_destroy(j->state);
     nx_identity_destroy(j->identity);
+    nx_free(j->qlog_dir);
     nx_free(j);
 }

@@ -203,7 +203,7 @@ nexar_err nx_join_string_format(const nx_join_string *j, char *buf, size_t size)
     explicit_bzero(secret, sizeof(secret));
     for (size_t i = 0; i < j->naddresses; i++) {
         add(&b, (i == 0) ? "@" : ",");
-        add(&b, nx_address_text(&j->addresses[i], address, sizeof(address)));
+        add(&b, nx_address_text(&j->addresses[i], address));
     }
     encode_secret(j->pin.bytes, secret);
     add(&b, "/?" QUERY);

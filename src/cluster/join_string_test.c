@@ -16,7 +16,7 @@ static void assert_address(const struct sockaddr_storage *a, const char *text)
 {
     char buf[NX_ADDRESS_TEXT];
 
-    assert_string_equal(nx_address_text(a, buf, sizeof(buf)), text);
+    assert_string_equal(nx_address_text(a, buf), text);
 }
 
 static void test_one_address_is_read(void **state)

@@ -29,6 +29,8 @@ struct nx_seed {
     nx_quic *quic;
     nx_seed_state *state;
     nx_timer timer;
+    nx_list conns;
+    char *qlog_dir; /* ours: the endpoint borrows it */
     nx_event stop;
     pthread_t thread;
     bool running;
@@ -40,10 +42,17 @@ struct nx_seed {
 
 /* A connection: what the link's up-calls get. */
 typedef struct conn {
+    nx_list in_all;
     nx_seed *seed;
     nx_link *link;
     nx_seed_client *client;
 } conn;
+
+static void forget(conn *c)
+{
+    nx_list_remove(&c->in_all);
+    nx_free(c);
+}
 
 /* ---- the state's actions -------------------------------------------------------------- */
 
@@ -62,7 +71,7 @@ static void act_close(void *ctx, void *which)
 
     (void)ctx;
     nx_link_close(c->link, true);
-    nx_free(c);
+    forget(c);
 }
 
 static nexar_err act_sign(void *ctx, const nx_der *csr, uint64_t member, nx_der *cert)
@@ -169,7 +178,7 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     (void)err;
     nx_link_close(link, false);
     nx_seed_state_closed(s->state, c->client, why, nx_loop_now(s->loop));
-    nx_free(c);
+    forget(c);
     set_timer(s);
 }
 
@@ -189,7 +198,7 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
 
     (void)member; /* whatever certificate it has: it must say hello */
     nx_quic_link_address(link, &address);
-    (void)nx_address_text(&address, text, sizeof(text));
+    (void)nx_address_text(&address, text);
     if ((c == NULL) || (nx_quic_link_export(link, NX_JOIN_EXPORTER, exporter) != NEXAR_OK) ||
         (nx_seed_state_connected(s->state, c, text, exporter, nx_loop_now(s->loop), &c->client) !=
          NEXAR_OK)) {
@@ -198,6 +207,7 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
         nx_link_close(link, false);
         return;
     }
+    nx_list_push_back(&s->conns, &c->in_all);
     c->seed = s;
     c->link = link;
     link->up = &client_up;
@@ -265,7 +275,7 @@ static nexar_err open_endpoint(nx_seed *s)
                              .random = &nx_random_system,
                              .idle_timeout_ns = IDLE_NS,
                              .peers = s->config.world_size,
-                             .qlog_dir = s->config.qlog_dir,
+                             .qlog_dir = s->qlog_dir,
                              .authority = s->authority,
                              .job = *nx_authority_job(s->authority),
                              .on_accept = on_accept,
@@ -286,6 +296,10 @@ static nexar_err start(nx_seed *s)
 {
     nexar_err err = make_authority(s);
 
+    if ((err == NEXAR_OK) && (s->config.qlog_dir != NULL)) {
+        s->qlog_dir = nx_strdup(s->config.qlog_dir);
+        err = (s->qlog_dir == NULL) ? nx_fail_nomem("qlog_dir") : NEXAR_OK;
+    }
     err = (err == NEXAR_OK) ? make_state(s) : err;
     err = (err == NEXAR_OK) ? nx_loop_create(&s->loop, &nx_clock_system) : err;
     if (err != NEXAR_OK) {
@@ -308,6 +322,7 @@ nexar_err nx_seed_create(nx_seed **out, const nx_seed_config *config)
     }
     s->config = *config;
     s->timer.on_expire = on_expire;
+    nx_list_init(&s->conns);
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -339,11 +354,15 @@ void nx_seed_destroy(nx_seed *s)
         if (s->quic != NULL) {
             nx_quic_close(s->quic);
         }
+        while (!nx_list_empty(&s->conns)) {
+            forget(nx_list_entry(s->conns.next, conn, in_all));
+        }
         nx_loop_unlock(s->loop);
         nx_loop_destroy(s->loop);
     }
     nx_seed_state_destroy(s->state);
     nx_authority_destroy(s->authority);
+    nx_free(s->qlog_dir);
     (void)pthread_cond_destroy(&s->changed);
     (void)pthread_mutex_destroy(&s->lock);
     explicit_bzero(&s->join, sizeof(s->join));

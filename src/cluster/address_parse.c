@@ -1,8 +1,7 @@
-/* address_text.c - addresses as people write them. */
+/* address_parse.c - addresses as people write them, read. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -18,49 +17,12 @@ static const struct sockaddr_in6 *as_v6(const struct sockaddr_storage *a)
     return (const struct sockaddr_in6 *)(const void *)a;
 }
 
-void nx_address_set_port(struct sockaddr_storage *a, uint16_t port)
-{
-    if (a->ss_family == AF_INET) {
-        ((struct sockaddr_in *)(void *)a)->sin_port = htons(port);
-    } else {
-        ((struct sockaddr_in6 *)(void *)a)->sin6_port = htons(port);
-    }
-}
-
-uint16_t nx_address_port(const struct sockaddr_storage *a)
-{
-    return ntohs((a->ss_family == AF_INET) ? as_v4(a)->sin_port : as_v6(a)->sin6_port);
-}
-
 bool nx_address_any(const struct sockaddr_storage *a)
 {
     if (a->ss_family == AF_INET) {
         return as_v4(a)->sin_addr.s_addr == htonl(INADDR_ANY);
     }
     return IN6_IS_ADDR_UNSPECIFIED(&as_v6(a)->sin6_addr) != 0;
-}
-
-const char *nx_address_text(const struct sockaddr_storage *a, char *buf, size_t size)
-{
-    char host[INET6_ADDRSTRLEN] = "?";
-    unsigned port;
-
-    if ((a->ss_family != AF_INET) && (a->ss_family != AF_INET6)) {
-        (void)snprintf(buf, size, "(no address)");
-        return buf;
-    }
-    port = nx_address_port(a);
-    if (a->ss_family == AF_INET) {
-        (void)inet_ntop(AF_INET, &as_v4(a)->sin_addr, host, sizeof(host));
-    } else if (IN6_IS_ADDR_V4MAPPED(&as_v6(a)->sin6_addr)) {
-        (void)inet_ntop(AF_INET, as_v6(a)->sin6_addr.s6_addr + 12, host, sizeof(host));
-    } else {
-        (void)inet_ntop(AF_INET6, &as_v6(a)->sin6_addr, host, sizeof(host));
-        (void)snprintf(buf, size, "[%s]:%u", host, port);
-        return buf;
-    }
-    (void)snprintf(buf, size, "%s:%u", host, port);
-    return buf;
 }
 
 bool nx_address_list_next(const char **list, char *out, size_t room, bool *bad)
