@@ -23,12 +23,12 @@ typedef struct parsed {
 static void parse(parsed *p, int argc, char **argv)
 {
     const nx_option table[] = {
-        {"json", NX_OPTION_FLAG, &p->json, NULL, "print JSON", 0, 0},
-        {"plot", NX_OPTION_TEXT, &p->plot, "FILE", "draw it", 0, 0},
-        {"ranks", NX_OPTION_UINT, &p->ranks, "N", "how many ranks", 1, 65536},
-        {"bytes", NX_OPTION_SIZE, &p->bytes, "SIZE", "how much", 0, 0},
-        {"latency", NX_OPTION_DURATION, &p->latency, "TIME", "of a link", 0, 0},
-        {"bandwidth", NX_OPTION_RATE, &p->bandwidth, "RATE", "of a link", 1, 0},
+        {"json", NX_OPTION_FLAG, &p->json, NULL, "print JSON", 0, 0, 0},
+        {"plot", NX_OPTION_TEXT, &p->plot, "FILE", "draw it", 0, 0, 0},
+        {"ranks", NX_OPTION_UINT, &p->ranks, "N", "how many ranks", 1, 65536, 0},
+        {"bytes", NX_OPTION_SIZE, &p->bytes, "SIZE", "how much", 0, 0, 0},
+        {"latency", NX_OPTION_DURATION, &p->latency, "TIME", "of a link", 0, 0, 0},
+        {"bandwidth", NX_OPTION_RATE, &p->bandwidth, "RATE", "of a link", 1, 0, 0},
     };
     const nx_options options = {
         .command = "plan",

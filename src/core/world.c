@@ -278,7 +278,7 @@ const char *nx_world_peer_text(const nx_world *world, uint32_t peer, char *buf)
     }
     const nx_member *m = &world->view->members[peer];
     (void)snprintf(buf, NX_PEER_TEXT, "rank %" PRIu32 " (%s, %s)", peer, m->host,
-                   nx_address_text(&m->addresses[0], address, sizeof(address)));
+                   nx_address_text(&m->addresses[0], address));
     return buf;
 }
 

@@ -12,7 +12,7 @@ typedef struct rank {
     void *arg;
 } rank;
 
-void nxt_check(nexar_comm *world, int ok, const char *what, const char *file, int line)
+void nxt_rank_check(nexar_comm *world, int ok, const char *what, const char *file, int line)
 {
     if (!ok) {
         (void)fprintf(stderr, "%s:%d: rank %d: %s: %s\n", file, line, nexar_rank(world), what,

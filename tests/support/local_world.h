@@ -10,10 +10,11 @@
 void nxt_local_world(int n, const nexar_config *cfg, void (*fn)(nexar_comm *world, void *arg),
                      void *arg);
 
-void nxt_check(nexar_comm *world, int ok, const char *what, const char *file, int line);
+void nxt_rank_check(nexar_comm *world, int ok, const char *what, const char *file, int line);
 
-#define NXT_OK(world, call)      nxt_check((world), (call) == NEXAR_OK, #call, __FILE__, __LINE__)
-#define NXT_IS(world, condition) nxt_check((world), (condition), #condition, __FILE__, __LINE__)
+#define NXT_OK(world, call) nxt_rank_check((world), (call) == NEXAR_OK, #call, __FILE__, __LINE__)
+#define NXT_IS(world, condition) \
+    nxt_rank_check((world), (condition), #condition, __FILE__, __LINE__)
 
 /* Fills or checks |bytes| bytes that are told apart by |seed| and by their place. */
 void nxt_fill(void *buf, size_t bytes, uint64_t seed);
