@@ -106,11 +106,15 @@ static nexar_err parse_value(const nx_setting *s, const char *text, const char *
         }
         break;
     }
-    if (!good) {
-        return nx_fail(NEXAR_EINVAL, "%s: \"%.*s\" is not accepted; give %s", what, SHOWN, text,
+    if (good) {
+        return NEXAR_OK;
+    }
+    if (s->secret) {
+        return nx_fail(NEXAR_EINVAL, "%s: the value is not accepted; give %s", what,
                        nx_setting_accepted(s, accepted));
     }
-    return NEXAR_OK;
+    return nx_fail(NEXAR_EINVAL, "%s: \"%.*s\" is not accepted; give %s", what, SHOWN, text,
+                   nx_setting_accepted(s, accepted));
 }
 
 static nexar_err set(nexar_config *cfg, nx_setting_id id, const char *text, nx_origin origin)

@@ -19,6 +19,20 @@ static const struct sample {
     [NX_SET_ALGORITHMS] = {"allreduce:0-16k:recdbl", "allreduce:0-16k:recdbl", "allreduce:ring"},
     [NX_SET_SEGMENT] = {"65536", "64k", "4095"},
     [NX_SET_KERNELS] = {"portable", "portable", "sse"},
+    [NX_SET_JOIN] = {"nexar://a@b:1/?pin=c", "nexar://a@b:1/?pin=c", "http://a"},
+    [NX_SET_RANK] = {"7", "7", "65536"},
+    [NX_SET_WORLD_SIZE] = {"4", "4", "65537"},
+    [NX_SET_FORMATION_TIMEOUT] = {"5s", "5s", "99ms"},
+    [NX_SET_LISTEN] = {"[::]:4433", "[::]:4433", "10.0.0.7 "},
+    [NX_SET_PORT_RANGE] = {"4400-4500", "4400-4500", "4500-4400"},
+    [NX_SET_INTERFACES] = {"eth0,10.0.0.0/8", "eth0,10.0.0.0/8", "eth0, eth1"},
+    [NX_SET_ADVERTISE] = {"198.51.100.7", "198.51.100.7", "a b"},
+    [NX_SET_TRANSPORTS] = {"quic", "quic", "carrier-pigeon"},
+    [NX_SET_UNEXPECTED] = {"128m", "128m", "1k"},
+    [NX_SET_INLINE] = {"4k", "4k", "64k"},
+    [NX_SET_EAGER] = {"1m", "1m", "1g"},
+    [NX_SET_SPIN] = {"20us", "20us", "2s"},
+    [NX_SET_QLOG_DIR] = {"qlogs", "qlogs", "my logs"},
 };
 
 enum { VARIABLES = 4 };
@@ -101,7 +115,8 @@ static void test_every_setting_takes_a_good_value_and_keeps_it_after_a_bad_one(v
         expect(cfg, id, samples[id].got, NX_ORIGIN_SET);
         assert_int_equal(nexar_config_set(cfg, name, samples[id].bad), NEXAR_EINVAL);
         assert_non_null(strstr(nexar_last_error(), name));
-        assert_non_null(strstr(nexar_last_error(), samples[id].bad));
+        assert_int_equal(strstr(nexar_last_error(), samples[id].bad) != NULL,
+                         !nx_settings[id].secret);
         expect(cfg, id, samples[id].got, NX_ORIGIN_SET);
     }
     nexar_config_free(cfg);
@@ -127,7 +142,8 @@ static void test_every_setting_is_taken_from_its_variable(void **state)
         assert_int_equal(nexar_config_create(&cfg), NEXAR_EINVAL);
         assert_null(cfg);
         assert_non_null(strstr(nexar_last_error(), variable));
-        assert_non_null(strstr(nexar_last_error(), samples[id].bad));
+        assert_int_equal(strstr(nexar_last_error(), samples[id].bad) != NULL,
+                         !nx_settings[id].secret);
     }
 }
 

@@ -81,6 +81,23 @@ static bool is_transports(const char *text)
     return (strcmp(text, "auto") == 0) || (strcmp(text, "quic") == 0);
 }
 
+/* More is said of it when it is used. */
+static bool is_join(const char *text)
+{
+    return (text[0] == '\0') || (strncmp(text, "nexar://", 8) == 0);
+}
+
+/* Addresses, names, networks: whoever uses them knows more. */
+static bool is_word(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (isgraph((unsigned char)*text) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- the table -------------------------------------------------------------- */
 
 const nx_setting nx_settings[NX_SETTINGS] = {
@@ -114,6 +131,7 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                      .type = NX_SETTING_TEXT,
                      .preset = "",
                      .unit = "",
+                     .check = is_join,
                      .accepted = "what `nexar seed` prints: nexar://TOKEN@host:port/?pin=KEY",
                      .secret = true,
                      .help = "the cluster to join; empty: this process is a world of its own"},
@@ -143,6 +161,7 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                        .type = NX_SETTING_TEXT,
                        .preset = "",
                        .unit = "",
+                       .check = is_word,
                        .accepted = "an address with or without port, such as 10.0.0.7 or [::]:4433",
                        .help = "the address to bind; empty: all, IPv6 and IPv4"},
     [NX_SET_PORT_RANGE] = {.name = "port_range",
@@ -156,12 +175,14 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                            .type = NX_SETTING_TEXT,
                            .preset = "",
                            .unit = "",
+                           .check = is_word,
                            .accepted = "names and networks, such as eth0,10.0.0.0/8",
                            .help = "the interfaces whose addresses are told to others; empty: all"},
     [NX_SET_ADVERTISE] = {.name = "advertise",
                           .type = NX_SETTING_TEXT,
                           .preset = "",
                           .unit = "",
+                          .check = is_word,
                           .accepted = "addresses, such as 198.51.100.7 or 198.51.100.7:4433",
                           .help = "addresses to tell others instead of those of the interfaces"},
     [NX_SET_TRANSPORTS] = {.name = "transports",
@@ -205,6 +226,7 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                          .type = NX_SETTING_TEXT,
                          .preset = "",
                          .unit = "",
+                         .check = is_word,
                          .accepted = "a folder",
                          .help = "where to write a qlog file for each connection; empty: none"},
 };
