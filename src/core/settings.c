@@ -91,7 +91,7 @@ static bool is_join(const char *text)
 static bool is_word(const char *text)
 {
     for (; *text != '\0'; text++) {
-        if (isgraph((unsigned char)*text) == 0) {
+        if ((*text <= ' ') || (*text > '~')) {
             return false;
         }
     }
