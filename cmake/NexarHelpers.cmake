@@ -85,6 +85,6 @@ endfunction()
 
 # nexar_script_test(foo_test ARG...): foo_test.sh of this directory.
 function(nexar_script_test NAME)
-  add_test(NAME ${NAME} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/${NAME}.sh ${ARGN})
-  set_tests_properties(${NAME} PROPERTIES TIMEOUT ${NEXAR_TEST_TIMEOUT})
+  add_test(NAME tests/${NAME} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/${NAME}.sh ${ARGN})
+  set_tests_properties(tests/${NAME} PROPERTIES TIMEOUT ${NEXAR_TEST_TIMEOUT})
 endfunction()

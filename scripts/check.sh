@@ -100,6 +100,12 @@ run() {
 }
 
 failed=0
+for name in "$@"; do
+    declare -F "check_$name" >/dev/null || {
+        echo "there is no check $name" >&2
+        exit 2
+    }
+done
 while read -r name what; do
     case " ${*:-$name} " in *" $name "*) run "$name" "$what" ;; esac
 done <<'CHECKS'
