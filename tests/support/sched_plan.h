@@ -64,11 +64,11 @@ typedef struct nxt_cell {
     uint32_t last_writer;
 } nxt_cell;
 
-/* |step| starts: takes hold of the cells that it touches.  False if that is a
+/* Step |g| starts: takes hold of the cells that it touches.  False if that is a
  * race, or if they hold nothing that could be read. */
-bool nxt_cells_hold(const nxt_plan *p, nxt_cell *cells, uint32_t step, nxt_verdict *v);
+bool nxt_cells_hold(const nxt_plan *p, nxt_cell *cells, uint32_t g, nxt_verdict *v);
 /* The step is complete. */
-void nxt_cells_release(const nxt_plan *p, nxt_cell *cells, uint32_t step);
+void nxt_cells_release(const nxt_plan *p, nxt_cell *cells, uint32_t g);
 
 /* The checks of single schedules; sched_check.c. */
 bool nxt_member_check(const nxt_member *member, uint32_t rank, uint32_t size, nxt_verdict *v);
