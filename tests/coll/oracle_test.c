@@ -238,7 +238,7 @@ static uint64_t fold_tree(const nxt_inputs *in, size_t i, uint32_t lo,
 
 static void check_exact(const nxt_inputs *in)
 {
-    uint32_t up[257];
+    uint32_t up[257] = {0};
     uint32_t mixed[257] = {0};
     nxt_rand rand = {in->seed};
 
@@ -284,7 +284,7 @@ static void test_exact_inputs_give_the_same_result_in_any_order(void **state)
 static void test_results_differ_between_elements(void **state)
 {
     (void)state;
-    uint32_t up[8];
+    uint32_t up[8] = {0};
 
     for (uint32_t r = 0; r < 8; r++) {
         up[r] = r;
