@@ -5,7 +5,8 @@
  * context is a communicator and a kind (user, collective, ...): messages of
  * different contexts never meet.  Matching follows MPI: a receive takes the
  * oldest message that fits; wildcards for source and tag; order is kept per
- * (source, context, tag).
+ * (source, context, tag).  (Between tags too, for a receive of any tag, as long as
+ * nothing has to be fetched by name: see 6.)
  *
  * Way of a message: its envelope goes in order on the message lane of the link.
  * A short one carries its bytes behind the envelope.  Of a longer one as much as
@@ -231,6 +232,7 @@ typedef struct nx_msg_stats {
     uint64_t messages_sent, messages_received;
     uint64_t credit_frames; /* sent: how often credit was told */
     uint64_t waiting;       /* sends that are held back now */
+    uint64_t pulled;        /* messages that were fetched by name, in all */
 } nx_msg_stats;
 void nx_msg_stats_get(const nx_msg *m, nx_msg_stats *out);
 

@@ -195,20 +195,28 @@ static nx_req *next_any(nx_peer *p, nx_class class)
     return next;
 }
 
+/* In the order of posting: a receive of any tag must not get a younger message
+ * than its own because somebody behind it asked by name. */
 void nx_pull_ask(nx_peer *p, nx_class class)
 {
     nx_list *posted = &p->posted[class];
-    nx_req *r;
 
-    while (may_ask(p, class) && !nx_list_empty(posted)) {
-        r = nx_list_entry(posted->next, nx_req, peer_link);
-        nx_list_remove(&r->peer_link);
-        nx_list_push_back(&p->asked[class], &r->peer_link);
-        ask(p, r);
-    }
-    while (may_ask(p, class) && ((r = next_any(p, class)) != NULL)) {
-        p->asked_any[class] = r->recv.when;
-        ask(p, r);
+    while (may_ask(p, class)) {
+        nx_req *any = next_any(p, class), *named = NULL;
+
+        if (!nx_list_empty(posted)) {
+            named = nx_list_entry(posted->next, nx_req, peer_link);
+        }
+        if ((named != NULL) && ((any == NULL) || (named->recv.when < any->recv.when))) {
+            nx_list_remove(&named->peer_link);
+            nx_list_push_back(&p->asked[class], &named->peer_link);
+            ask(p, named);
+        } else if (any != NULL) {
+            p->asked_any[class] = any->recv.when;
+            ask(p, any);
+        } else {
+            return;
+        }
     }
 }
 

@@ -154,6 +154,7 @@ static nx_inbound *open_inbound(nx_peer *p, uint64_t id, bool pulled)
     if (pulled) {
         p->in[class].wants--;
         p->in[class].pulled++;
+        p->msg->stats.pulled++;
         nx_pool_count(p->msg, NX_ENVELOPE_COST);
         in->state |= NX_IN_PULLED;
     } else if (!nx_peer_charge(p, class, NX_ENVELOPE_COST)) {
