@@ -239,7 +239,7 @@ static void set_timer(nx_carrier *k)
 static bool conclude(nx_carrier *k)
 {
     if (k->doomed) {
-        nx_conn_kill(k->conn, NEXAR_ENOMEM, "out of memory");
+        nx_conn_kill(k->conn, NEXAR_ENOMEM, "out of memory", false);
     }
     if (nx_conn_get_state(k->conn) == NX_CONN_DEAD) {
         nx_settle_dead(k);
@@ -332,7 +332,7 @@ void nx_carrier_unreachable(nx_carrier *k, int code, size_t mtu)
     (void)snprintf(why, sizeof(why), "%s",
                    (code == ECONNREFUSED) ? "no process listens there"
                                           : strerror_r(code, text, sizeof(text)));
-    nx_conn_kill(k->conn, k->up ? NEXAR_EPEER : NEXAR_ECONNECT, why);
+    nx_conn_kill(k->conn, k->up ? NEXAR_EPEER : NEXAR_ECONNECT, why, true);
     nx_carrier_wake(k); /* its task draws the consequences: we may be in the middle of a send */
 }
 

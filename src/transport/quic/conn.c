@@ -81,10 +81,12 @@ void nx_conn_fail(nx_conn *c, nexar_err err, const char *why)
     }
 }
 
+/* An acceptor that has not got through the first packet has no keys to say
+ * anything with. */
 static void die(nx_conn *c, bool silent)
 {
     c->state = NX_CONN_DEAD;
-    c->silent = silent;
+    c->silent = silent || (c->server && !c->has_read);
 }
 
 /* The peer has closed: its reason, as far as it gives one, is ours. */
@@ -117,8 +119,8 @@ static void read_close(nx_conn *c)
         }
     } else if (e->error_code == NGTCP2_CONNECTION_REFUSED) {
         err = NEXAR_ECONNECT;
-    } else if (e->error_code != NGTCP2_NO_ERROR) {
-        err = NEXAR_EPROTO;
+    } else if ((e->error_code != NGTCP2_NO_ERROR) && (e->error_code != NGTCP2_APPLICATION_ERROR)) {
+        err = NEXAR_EPROTO; /* an application error is what a close in the handshake looks like */
     }
     (void)snprintf(why, sizeof(why), "%s%s%s",
                    (err == NEXAR_EAUTH) ? "refused by the peer" : "closed by the peer",
@@ -194,10 +196,11 @@ void nx_conn_died(nx_conn *c, int rv)
     die(c, silent);
 }
 
-void nx_conn_kill(nx_conn *c, nexar_err err, const char *why)
+void nx_conn_kill(nx_conn *c, nexar_err err, const char *why, bool silent)
 {
     nx_conn_fail(c, err, why);
-    die(c, true);
+    fail_callback(c);
+    die(c, silent);
 }
 
 size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *buf, size_t room,
@@ -205,7 +208,7 @@ size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *b
 {
     ngtcp2_path_storage ps;
     ngtcp2_ssize n;
-    bool silent = c->silent;
+    bool silent = c->silent || (c->server && !c->has_read);
 
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
     if (c->state != NX_CONN_DEAD) {
@@ -265,6 +268,7 @@ void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t
         nx_conn_died(c, rv);
         return;
     }
+    c->has_read = true;
     step_state(c);
     flight = in_flight(c);
     if (flight < c->flight) {

@@ -109,8 +109,9 @@ void nx_conn_expire(nx_conn *c, uint64_t now_ns);
  */
 size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *buf, size_t room,
                      uint64_t now_ns);
-/* Declares it dead by what the kernel or the owner knows. */
-void nx_conn_kill(nx_conn *c, nexar_err err, const char *why);
+/* Declares it dead by what the kernel or the owner knows; |silent|: nobody is there
+ * to be told. */
+void nx_conn_kill(nx_conn *c, nexar_err err, const char *why, bool silent);
 
 nx_conn_state nx_conn_get_state(const nx_conn *c);
 nexar_err nx_conn_error(const nx_conn *c, const char **why); /* of a dead one */

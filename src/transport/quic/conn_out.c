@@ -24,31 +24,40 @@ typedef struct offer {
 
 /* ---- between packets --------------------------------------------------------- */
 
-static void open_lanes(nx_conn *c)
+/* In order: the number of a stream says which lane it is. */
+static int open_lanes(nx_conn *c)
 {
     for (int i = 0; i < NX_LANES; i++) {
         nx_outlane *lane = &c->q->lanes[i];
 
         if (lane->stream < 0) {
-            /* It cannot fail: the peer allows thousands. */
-            (void)ngtcp2_conn_open_uni_stream(c->ng, &lane->stream, NULL);
+            int rv = ngtcp2_conn_open_uni_stream(c->ng, &lane->stream, NULL);
+
+            if (rv != 0) {
+                lane->stream = -1;
+                return rv;
+            }
         }
     }
+    return 0;
 }
 
-static void open_parts(nx_conn *c)
+static int open_parts(nx_conn *c)
 {
     while (!nx_list_empty(&c->q->waiting)) {
         nx_outpart *part = nx_list_entry(c->q->waiting.next, nx_outpart, link);
+        int rv = ngtcp2_conn_open_uni_stream(c->ng, &part->stream, part);
 
-        if (ngtcp2_conn_open_uni_stream(c->ng, &part->stream, part) != 0) {
+        if (rv != 0) {
             part->stream = -1;
-            return; /* when the peer allows more streams, the next write opens them */
+            /* When the peer allows more streams, the next write opens them. */
+            return (rv == NGTCP2_ERR_STREAM_ID_BLOCKED) ? 0 : rv;
         }
         part->tx->stream = (uint64_t)part->stream;
         nx_list_remove(&part->link);
         nx_list_push_back(&c->q->open, &part->link);
     }
+    return 0;
 }
 
 static void reset_cancelled(nx_conn *c)
@@ -68,13 +77,20 @@ static void reset_cancelled(nx_conn *c)
 static size_t prepare(nx_conn *c)
 {
     uint64_t left;
+    int rv;
 
     if ((c->q == NULL) || (c->state != NX_CONN_UP)) {
         return 0;
     }
-    open_lanes(c);
-    reset_cancelled(c);
-    open_parts(c);
+    rv = open_lanes(c);
+    if (rv == 0) {
+        reset_cancelled(c);
+        rv = open_parts(c);
+    }
+    if (rv != 0) {
+        nx_conn_died(c, rv);
+        return 0;
+    }
     left = ngtcp2_conn_get_max_data_left(c->ng);
     return (left > LANES_RESERVE) ? (size_t)(left - LANES_RESERVE) : 0;
 }
@@ -146,6 +162,9 @@ size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
     room = (room < c->limit) ? room : c->limit;
     parts_room = prepare(c);
+    if (c->state == NX_CONN_DEAD) {
+        return 0;
+    }
     ngtcp2_path_storage_zero(&ps);
     for (;;) {
         pick(c, parts_room, &o);
