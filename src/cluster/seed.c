@@ -45,7 +45,7 @@ typedef struct conn {
     nx_list in_all;
     nx_seed *seed;
     nx_link *link;
-    nx_seed_client *client;
+    nx_seed_client *client; /* NULL before it is up */
 } conn;
 
 static void forget(conn *c)
@@ -126,10 +126,30 @@ static void on_expire(nx_timer *timer, uint64_t now_ns)
     set_timer(s);
 }
 
+/* From here on the state knows it. */
 static void on_up(void *ctx, nx_link *link)
 {
-    (void)ctx;
-    (void)link;
+    conn *c = ctx;
+    nx_seed *s = c->seed;
+    struct sockaddr_storage address;
+    char text[NX_ADDRESS_TEXT];
+    uint8_t exporter[32];
+    nexar_err err = nx_quic_link_export(link, NX_JOIN_EXPORTER, exporter);
+
+    nx_quic_link_address(link, &address);
+    (void)nx_address_text(&address, text);
+    if (err == NEXAR_OK) {
+        err =
+            nx_seed_state_connected(s->state, c, text, exporter, nx_loop_now(s->loop), &c->client);
+    }
+    explicit_bzero(exporter, sizeof(exporter));
+    if (err != NEXAR_OK) {
+        nx_log(NX_LOG_WARN, "seed: %s cannot be served: %s", text, nexar_last_error());
+        nx_link_close(link, false);
+        forget(c);
+        return;
+    }
+    set_timer(s);
 }
 
 static void on_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, size_t len)
@@ -177,7 +197,9 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
 
     (void)err;
     nx_link_close(link, false);
-    nx_seed_state_closed(s->state, c->client, why, nx_loop_now(s->loop));
+    if (c->client != NULL) {
+        nx_seed_state_closed(s->state, c->client, why, nx_loop_now(s->loop));
+    }
     forget(c);
     set_timer(s);
 }
@@ -192,18 +214,10 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
 {
     nx_seed *s = ctx;
     conn *c = nx_zalloc(sizeof(*c));
-    struct sockaddr_storage address;
-    char text[NX_ADDRESS_TEXT];
-    uint8_t exporter[32];
 
     (void)member; /* whatever certificate it has: it must say hello */
-    nx_quic_link_address(link, &address);
-    (void)nx_address_text(&address, text);
-    if ((c == NULL) || (nx_quic_link_export(link, NX_JOIN_EXPORTER, exporter) != NEXAR_OK) ||
-        (nx_seed_state_connected(s->state, c, text, exporter, nx_loop_now(s->loop), &c->client) !=
-         NEXAR_OK)) {
-        nx_log(NX_LOG_WARN, "seed: %s cannot be served: %s", text, nexar_last_error());
-        nx_free(c);
+    if (c == NULL) {
+        nx_log(NX_LOG_WARN, "seed: no memory for a connection");
         nx_link_close(link, false);
         return;
     }
@@ -212,7 +226,6 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
     c->link = link;
     link->up = &client_up;
     link->up_ctx = c;
-    set_timer(s);
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
