@@ -239,7 +239,7 @@ static bool wait_leaving(nx_world *world, nx_event *event)
 
 nexar_err nx_world_destroy(nx_world *world)
 {
-    nx_event drained = {0}, left = {0};
+    nx_event closed = {0}, drained = {0}, left = {0};
     nexar_err err;
 
     nx_loop_lock(world->loop);
@@ -249,13 +249,17 @@ nexar_err nx_world_destroy(nx_world *world)
         world->idle_wanted = true;
         (void)nx_loop_wait(world->loop, &world->idle, UINT64_MAX);
     }
-    nx_msg_close(world->msg, &drained);
-    if (!wait_leaving(world, &drained)) {
-        nx_log(NX_LOG_WARN, "left without the last word of some ranks");
-    }
+    nx_msg_close(world->msg, &closed);
+    bool quiet = wait_leaving(world, &closed);
     if (world->join != NULL) {
+        nx_quic_drain(nx_join_endpoint(world->join), &drained);
+        quiet = wait_leaving(world, &drained) && quiet;
+        nx_quic_drain(nx_join_endpoint(world->join), NULL);
         nx_join_leave(world->join, &left);
         (void)wait_leaving(world, &left);
+    }
+    if (!quiet) {
+        nx_log(NX_LOG_WARN, "left without the last word of some ranks");
     }
     err = world->send_err;
     nx_loop_unlock(world->loop);
