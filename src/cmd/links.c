@@ -11,7 +11,7 @@
 #include "cmd/table.h"
 #include "core/comm.h"
 
-enum { TAG_HELLO = 1, TAG_ROW, HELLOS = 8 };
+enum { TAG_HELLO = 1, TAG_ROW, TAG_END, HELLOS = 8 };
 
 /* One link as rank 0 prints it; ranks are of one build, so it travels as it is. */
 typedef struct row {
@@ -97,6 +97,20 @@ static nexar_err collect(nexar_comm *world, nx_table *t)
     return err;
 }
 
+/* Nobody leaves before all have looked: a link goes with its rank. */
+static nexar_err part(nexar_comm *world)
+{
+    nexar_err err = NEXAR_OK;
+
+    if (nexar_rank(world) != 0) {
+        return nexar_recv(world, NULL, 0, 0, TAG_END, NULL);
+    }
+    for (int peer = 1; (peer < nexar_size(world)) && (err == NEXAR_OK); peer++) {
+        err = nexar_send(world, NULL, 0, peer, TAG_END);
+    }
+    return err;
+}
+
 static nexar_err show(nexar_comm *world, bool json)
 {
     static const char *const heads[] = {"rank",   "to",     "transport", "local",
@@ -110,6 +124,9 @@ static nexar_err show(nexar_comm *world, bool json)
     nx_table_init(&t, heads, 8);
     if (err == NEXAR_OK) {
         err = collect(world, &t);
+    }
+    if (err == NEXAR_OK) {
+        err = part(world);
     }
     if ((err == NEXAR_OK) && (nexar_rank(world) == 0)) {
         if (json) {

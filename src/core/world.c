@@ -1,6 +1,7 @@
 /* world.c - making and ending the runtime of one rank. */
 #include "core/world.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -23,13 +24,46 @@
 
 /* ---- what the message engine asks for ------------------------------------- */
 
+static bool same_host(const nx_world *world, uint32_t rank)
+{
+    return memcmp(world->view->members[rank].boot_id, world->view->members[world->rank].boot_id,
+                  sizeof(world->view->members[rank].boot_id)) == 0;
+}
+
+static bool is_loopback(const struct sockaddr_storage *a)
+{
+    if (a->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)a;
+
+        return (ntohl(in->sin_addr.s_addr) >> 24) == 127;
+    }
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+/* The addresses of |m| in the order to try them: to a rank of this host the
+ * loopback first, which has the largest datagrams; to another one last. */
+static void order_addresses(const nx_member *m, bool here, struct sockaddr_storage *out)
+{
+    size_t n = 0;
+
+    for (int turn = 0; turn < 2; turn++) {
+        for (size_t i = 0; i < m->naddresses; i++) {
+            if (is_loopback(&m->addresses[i]) == (here == (turn == 0))) {
+                out[n++] = m->addresses[i];
+            }
+        }
+    }
+}
+
 static nexar_err connect_peer(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
                               nx_link **link)
 {
     nx_world *world = ctx;
     const nx_member *m = &world->view->members[peer];
-    const nx_quic_target target = {.member = m->id, .addresses = m->addresses, .n = m->naddresses};
+    struct sockaddr_storage addresses[NX_ADDRESSES_MAX];
+    const nx_quic_target target = {.member = m->id, .addresses = addresses, .n = m->naddresses};
 
+    order_addresses(m, same_host(world, peer), addresses);
     return nx_quic_dial(nx_join_endpoint(world->join), &target, up, up_ctx, link);
 }
 
