@@ -35,7 +35,7 @@ nexar_err nx_conn_create(nx_conn **out, const nx_conn_config *config)
     c->same_host = config->same_host;
     c->local = config->local;
     c->limit = c->datagram = config->datagram;
-    c->now_ns = c->last_read_ns = config->now_ns;
+    c->now_ns = c->last_ack_ns = config->now_ns;
     c->narrow_ns = NARROW_FIRST_NS;
     c->qlog_fd = config->qlog_fd;
     memcpy(c->secret, config->secret, sizeof(c->secret));
@@ -261,7 +261,6 @@ void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t
         return;
     }
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
-    c->last_read_ns = c->now_ns;
     c->bytes_received += len;
     rv = ngtcp2_conn_read_pkt(c->ng, &path, NULL, data, len, c->now_ns);
     if (rv != 0) {
@@ -361,9 +360,9 @@ uint64_t nx_conn_member(const nx_conn *c)
     return c->server ? c->tls.member : c->tls.target.member;
 }
 
-uint64_t nx_conn_last_read(const nx_conn *c)
+uint64_t nx_conn_last_ack(const nx_conn *c)
 {
-    return c->last_read_ns;
+    return c->last_ack_ns;
 }
 
 uint64_t nx_conn_pto(nx_conn *c)

@@ -24,7 +24,7 @@ struct nx_conn {
     nx_inbox inbox;
     nx_sendq *q; /* NULL: not chosen, or closed */
 
-    uint64_t now_ns, last_read_ns;
+    uint64_t now_ns, last_ack_ns;
 
     /* The path, see conn.c: what a datagram may have now and at best; bytes not
      * acknowledged and since when without progress; when to try |datagram| again. */
