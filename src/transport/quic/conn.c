@@ -81,12 +81,12 @@ void nx_conn_fail(nx_conn *c, nexar_err err, const char *why)
     }
 }
 
-/* An acceptor that has not got through the first packet has no keys to say
- * anything with. */
+/* An acceptor that has not got into the first packet has no keys to say anything
+ * with. */
 static void die(nx_conn *c, bool silent)
 {
     c->state = NX_CONN_DEAD;
-    c->silent = silent || (c->server && !c->has_read);
+    c->silent = silent || (c->server && !c->has_keys);
 }
 
 /* The peer has closed: its reason, as far as it gives one, is ours. */
@@ -208,7 +208,7 @@ size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *b
 {
     ngtcp2_path_storage ps;
     ngtcp2_ssize n;
-    bool silent = c->silent || (c->server && !c->has_read);
+    bool silent = c->silent || (c->server && !c->has_keys);
 
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
     if (c->state != NX_CONN_DEAD) {
@@ -267,7 +267,6 @@ void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t
         nx_conn_died(c, rv);
         return;
     }
-    c->has_read = true;
     step_state(c);
     flight = in_flight(c);
     if (flight < c->flight) {

@@ -19,7 +19,7 @@ struct nx_conn {
     void *ctx;
     uint8_t secret[NX_SECRET_SIZE];
     struct sockaddr_storage local;
-    bool server, same_host, has_read, used, confirmed, completed, reset_by_peer;
+    bool server, same_host, has_keys, used, confirmed, completed, reset_by_peer;
 
     nx_inbox inbox;
     nx_sendq *q; /* NULL: not chosen, or closed */
