@@ -53,6 +53,14 @@ static void on_rand(uint8_t *dest, size_t len, const ngtcp2_rand_ctx *ctx)
     nx_random_fill(((const nx_conn *)ctx->native_handle)->random, dest, len);
 }
 
+static int on_client_initial(ngtcp2_conn *ng, const ngtcp2_cid *dcid, void *user)
+{
+    int rv = ngtcp2_crypto_recv_client_initial_cb(ng, dcid, NULL);
+
+    ((nx_conn *)user)->has_keys = (rv == 0);
+    return rv;
+}
+
 static int on_new_cid(ngtcp2_conn *ng, ngtcp2_cid *cid, uint8_t *token, size_t len, void *user)
 {
     nx_conn *c = user;
@@ -152,7 +160,7 @@ static ngtcp2_callbacks callbacks(bool server)
     };
 
     if (server) {
-        cb.recv_client_initial = ngtcp2_crypto_recv_client_initial_cb;
+        cb.recv_client_initial = on_client_initial;
     } else {
         cb.client_initial = ngtcp2_crypto_client_initial_cb;
         cb.recv_retry = ngtcp2_crypto_recv_retry_cb;
@@ -248,7 +256,7 @@ static int make_conn(nx_conn *c, const nx_conn_config *config, const ngtcp2_cid 
 {
     ngtcp2_path path = {
         .local = {.addr = (ngtcp2_sockaddr *)&c->local, .addrlen = address_len(&c->local)},
-        .remote = {.addr = (ngtcp2_sockaddr *)(uintptr_t)&config->remote,
+        .remote = {.addr = (ngtcp2_sockaddr *)&config->remote,
                    .addrlen = address_len(&config->remote)}};
     ngtcp2_callbacks cb = callbacks(c->server);
     ngtcp2_transport_params params;

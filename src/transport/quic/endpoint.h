@@ -3,7 +3,7 @@
  *
  *   endpoint.c  the socket on the loop; whose packet is this?
  *   accept.c    packets that belong to no connection
- *   carrier.c   a connection with its timer, its ids, its way out
+ *   carrier.c   a connection with its timer and its ids; carrier_out.c its way out
  *   settle.c    which connection a link uses
  *   dial.c      racing addresses
  *   link.c      the operations of a link, and its end
@@ -78,6 +78,7 @@ struct nx_carrier {
     nx_task task;
     nx_udp_path path;
     bool dialled, up, half_open, doomed;
+    size_t unanswered; /* bytes read since it last wrote */
     uint64_t *cids;
     size_t ncids, cids_room;
 
@@ -99,12 +100,13 @@ struct nx_quic_link {
     nx_sendq sendq;
     nx_quic_link_state state;
     nx_carrier *used;  /* in NX_LINK_UP */
-    nx_carrier *rival; /* came up while |used| was thought to be alive */
+    nx_carrier *rival; /* came up while |used| was thought to be alive, */
+    uint64_t rival_ns; /* then */
     nx_list carriers;  /* attempts, ours and the peer's, while settling */
 
     struct sockaddr_storage *addresses; /* to dial */
     size_t n, next;
-    nx_timer timer; /* next address; settled by; drained by */
+    nx_timer timer; /* next address; settled by; rival; drained by */
     nx_task task;
 
     bool told_up, told_down, closing, drain;
@@ -140,6 +142,13 @@ void nx_carrier_wake(nx_carrier *k);
 void nx_carrier_close(nx_carrier *k, nx_close_code code, const char *why);
 /* The network says that the peer cannot be reached. */
 void nx_carrier_unreachable(nx_carrier *k, int code, size_t mtu);
+/* Draws the consequences of what ngtcp2 has said; false: |k| is closed. */
+bool nx_carrier_conclude(nx_carrier *k);
+
+/* ---- carrier_out.c ------------------------------------------------------------- */
+
+/* The carrier's task: writes. */
+void nx_carrier_flush(nx_task *self);
 /* Sends the batch that was held back; false: still blocked. */
 bool nx_quic_unblock(nx_quic *q);
 
@@ -147,6 +156,8 @@ bool nx_quic_unblock(nx_quic *q);
 
 void nx_settle_up(nx_carrier *k);   /* its handshake is done */
 void nx_settle_used(nx_carrier *k); /* the peer has sent on it; inside nx_conn_read */
+/* Time is up for the connection that has a rival. */
+void nx_settle_rival(nx_quic_link *link);
 /* It is dead (and nx_conn_error valid). */
 void nx_settle_dead(nx_carrier *k);
 
