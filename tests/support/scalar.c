@@ -227,6 +227,6 @@ void nxt_identity(nexar_dtype dtype, nexar_op op, void *out)
     } else if ((op == NEXAR_MIN) || (op == NEXAR_MAX)) {
         nxt_from_double(dtype, (op == NEXAR_MIN) ? (double)INFINITY : -(double)INFINITY, out);
     } else {
-        nxt_from_double(dtype, -0.0, out); /* +0 would not leave -0 as it is */
+        nxt_from_double(dtype, 0.0, out);
     }
 }

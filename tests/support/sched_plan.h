@@ -54,6 +54,22 @@ static inline bool nxt_is_message(const nx_step *step)
     return step->kind <= NX_STEP_RECV_REDUCE;
 }
 
+/* Who touches a cell now, and who did so last.  Steps by their number in the
+ * rank, + 1; 0: none. */
+typedef struct nxt_cell {
+    uint32_t readers;     /* in flight */
+    bool written;         /* by a step in flight */
+    bool defined;         /* has been written completely, or held input */
+    uint32_t last_reader; /* the latest in program order, of those that started */
+    uint32_t last_writer;
+} nxt_cell;
+
+/* Step |g| starts: takes hold of the cells that it touches.  False if that is a
+ * race, or if they hold nothing that could be read. */
+bool nxt_cells_hold(const nxt_plan *p, nxt_cell *cells, uint32_t g, nxt_verdict *v);
+/* The step is complete. */
+void nxt_cells_release(const nxt_plan *p, nxt_cell *cells, uint32_t g);
+
 /* The checks of single schedules; sched_check.c. */
 bool nxt_member_check(const nxt_member *member, uint32_t rank, uint32_t size, nxt_verdict *v);
 

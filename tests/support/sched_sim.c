@@ -26,16 +26,6 @@ typedef struct bag {
     uint32_t n;
 } bag;
 
-/* Who touches a cell now, and who did so last.  Steps by their number in the
- * rank, + 1; 0: none. */
-typedef struct cell {
-    uint32_t readers;     /* in flight */
-    bool written;         /* by a step in flight */
-    bool defined;         /* has been written completely, or held input */
-    uint32_t last_reader; /* the latest in program order, of those that started */
-    uint32_t last_writer;
-} cell;
-
 /* The character of one run. */
 typedef struct policy {
     uint32_t weight[BAGS];
@@ -59,7 +49,7 @@ typedef struct sim {
     uint32_t *waits;      /* per step: how many are still to complete */
     bool *started, *done; /* per step */
     size_t *arrived;      /* per receive: elements */
-    cell *cells;
+    nxt_cell *cells;
     char *copies; /* of what was sent, as it was when the send started */
     char *bounce; /* one fragment */
     size_t elem_size;
@@ -90,98 +80,6 @@ static void put(sim *s, uint32_t which, uint32_t g)
 
 /* ---- memory --------------------------------------------------------------- */
 
-static bool race(sim *s, uint32_t g, uint32_t other, const char *what)
-{
-    const nx_sched *sched = s->p->members[s->p->rank_of[g]].sched;
-    uint32_t i = step_id(s, g);
-
-    return nxt_find(s->v, NXT_RACE, s->p->rank_of[g], i, "rank %u step %u (%s) %s step %u (%s)",
-                    s->p->rank_of[g], i, nxt_step_kind_name(sched->steps[i].kind), what, other - 1,
-                    nxt_step_kind_name(sched->steps[other - 1].kind));
-}
-
-static bool may_read(sim *s, uint32_t g, nxt_range range)
-{
-    uint32_t me = step_id(s, g) + 1;
-
-    for (uint32_t c = range.lo; c < range.hi; c++) {
-        if (s->cells[c].written) {
-            return race(s, g, s->cells[c].last_writer, "reads what is being written by");
-        }
-        if (s->cells[c].last_writer > me) {
-            return race(s, g, s->cells[c].last_writer, "reads what was overwritten too early by");
-        }
-        if (!s->cells[c].defined) {
-            return nxt_find(s->v, NXT_UNDEFINED, s->p->rank_of[g], me - 1,
-                            "rank %u step %u (%s) reads memory that nobody has written",
-                            s->p->rank_of[g], me - 1, nxt_step_kind_name(s->p->steps[g]->kind));
-        }
-    }
-    return true;
-}
-
-static bool may_write(sim *s, uint32_t g, nxt_range range)
-{
-    uint32_t me = step_id(s, g) + 1;
-
-    for (uint32_t c = range.lo; c < range.hi; c++) {
-        const cell *k = &s->cells[c];
-
-        if (k->written) {
-            return race(s, g, k->last_writer, "writes what is being written by");
-        }
-        if (k->readers > 0) {
-            return race(s, g, k->last_reader, "writes what is being read by");
-        }
-        if (k->last_writer > me) {
-            return race(s, g, k->last_writer, "writes what was already overwritten by");
-        }
-        if (k->last_reader > me) {
-            return race(s, g, k->last_reader, "writes what was read too early by");
-        }
-    }
-    return true;
-}
-
-static bool hold_memory(sim *s, uint32_t g)
-{
-    const nxt_touch *t = &s->p->touches[g];
-    uint32_t me = step_id(s, g) + 1;
-
-    if (!may_write(s, g, t->write) || !may_read(s, g, t->reads[0]) ||
-        !may_read(s, g, t->reads[1])) {
-        return false;
-    }
-    for (uint32_t k = 0; k < 2; k++) {
-        for (uint32_t c = t->reads[k].lo; c < t->reads[k].hi; c++) {
-            s->cells[c].readers++;
-            if (s->cells[c].last_reader < me) {
-                s->cells[c].last_reader = me;
-            }
-        }
-    }
-    for (uint32_t c = t->write.lo; c < t->write.hi; c++) {
-        s->cells[c].written = true;
-        s->cells[c].last_writer = me;
-    }
-    return true;
-}
-
-static void release_memory(sim *s, uint32_t g)
-{
-    const nxt_touch *t = &s->p->touches[g];
-
-    for (uint32_t k = 0; k < 2; k++) {
-        for (uint32_t c = t->reads[k].lo; c < t->reads[k].hi; c++) {
-            s->cells[c].readers--;
-        }
-    }
-    for (uint32_t c = t->write.lo; c < t->write.hi; c++) {
-        s->cells[c].written = false;
-        s->cells[c].defined = true;
-    }
-}
-
 /* Between |len| elements at |ref| and contiguous memory. */
 static void gather(const sim *s, uint32_t g, nx_ref ref, size_t len, char *out)
 {
@@ -211,7 +109,7 @@ static void complete(sim *s, uint32_t g)
 {
     const nxt_plan *p = s->p;
 
-    release_memory(s, g);
+    nxt_cells_release(s->p, s->cells, g);
     s->done[g] = true;
     s->left--;
     for (uint32_t k = p->next_at[g]; k < p->next_at[g + 1]; k++) {
@@ -225,7 +123,7 @@ static bool start(sim *s, uint32_t g)
 {
     const nx_step *st = s->p->steps[g];
 
-    if (!hold_memory(s, g)) {
+    if (!nxt_cells_hold(s->p, s->cells, g, s->v)) {
         return false;
     }
     s->started[g] = true;
@@ -495,7 +393,7 @@ bool nxt_plan_run(const nxt_plan *p, const nxt_run *run, nxt_verdict *v)
     s.started = nxt_calloc(2 * (size_t)p->total, sizeof(bool));
     s.done = s.started + p->total;
     s.arrived = nxt_calloc(p->total, sizeof(size_t));
-    s.cells = nxt_calloc(p->cells, sizeof(cell));
+    s.cells = nxt_calloc(p->cells, sizeof(nxt_cell));
     for (uint32_t c = 0; c < p->cells; c++) {
         s.cells[c].defined = p->defined[c];
     }
