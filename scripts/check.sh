@@ -3,6 +3,7 @@
 # `ok` or `FAILED` with the details.  All run, whatever fails.
 #
 #   scripts/check.sh [NAME]...   all of them, or those named
+# shellcheck disable=SC2317 # the checks are called by name
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -99,6 +100,12 @@ run() {
 }
 
 failed=0
+for name in "$@"; do
+    declare -F "check_$name" >/dev/null || {
+        echo "there is no check $name" >&2
+        exit 2
+    }
+done
 while read -r name what; do
     case " ${*:-$name} " in *" $name "*) run "$name" "$what" ;; esac
 done <<'CHECKS'

@@ -29,7 +29,7 @@ transport:base loop wire
 msg:base loop wire transport
 coll:base msg reduce
 rpc:base loop wire msg
-cluster:base loop wire msg
+cluster:base loop wire transport msg
 core:base reduce wire loop device transport msg coll rpc cluster
 cmd:base reduce wire loop device transport msg coll rpc cluster core
 RULES

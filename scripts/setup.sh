@@ -86,7 +86,7 @@ as_root() {
     fi
 }
 
-# A mirror that is locked by another apt is waited for.
+# Another apt that holds the lock is waited for.
 apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 "$@"; }
 
 update() {
@@ -158,14 +158,14 @@ find_ngtcp2() {
 
 # Says why, then installs the missing packages of one group.
 install_group() {
-    local why=$1 missing=$2 want names=()
+    local why=$1 missing=$2 want output names=()
 
     for want in $missing; do names+=("$(choose "$want")"); done
     say "installing ${names[*]} ($why)"
     quic_options=()
     case " ${names[*]} " in *" libngtcp2-"*) find_ngtcp2 ;; esac
-    apt install -y --no-install-recommends "${quic_options[@]}" "${names[@]}" >/dev/null ||
-        die "apt-get could not install ${names[*]}"
+    output=$(apt install -y --no-install-recommends "${quic_options[@]}" "${names[@]}" 2>&1) ||
+        die "apt-get could not install ${names[*]}: $output"
 }
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -75,6 +75,12 @@ run 2 -- --verbose
 refuses "--verbose" "accepted"
 run 2 -- help nothing
 refuses "nothing" "accepted"
+run 2 -- help info more
+refuses "more"
+run 2 -- --version more
+refuses "more"
+run 0 -- help --help
+prints "usage: nexar COMMAND"
 run 2 -- info extra
 refuses "extra"
 run 2 -- info --json=1
@@ -94,6 +100,17 @@ grep -qE '^  portable +yes ' "$out" || fail "info does not list the portable ker
 [ "$(grep -cE '^  avx2|^  avx512|^  neon|^  portable' "$out")" = 4 ] || fail "info lacks a kernel path"
 if grep -qE ' $' "$out"; then fail "info has blanks at the end of lines"; fi
 "$nexar" info | cmp -s - "$out" || fail "info differs from one run to the next"
+
+# The manual knows every setting, and this version.
+man=$(dirname "$0")/../man
+sed -n '/^settings$/,/^$/s/^  \([a-z_]*\) .*/\1/p' "$out" | grep -v '^setting$' >"$err"
+while read -r setting; do
+    grep -qx ".BR $setting \", \" NEXAR_${setting^^}" "$man/nexar.7" || fail "nexar.7 lacks $setting"
+done <"$err"
+version=$("$nexar" --version)
+for page in "$man"/*; do
+    grep -q "^\.TH .*\"$version\"" "$page" || fail "$page is not of $version"
+done
 
 run 0 -- info --json
 prints '"settings": ['

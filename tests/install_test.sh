@@ -36,7 +36,9 @@ EXPECTED
 (cd "$prefix" && find . \( -type f -o -type l \) ! -name expected ! -name 'nexar-targets-*.cmake' |
     sort) | diff "$prefix/expected" -
 
-cp "$top/tests/install/first.c" "$prefix/first.c"
+# The first program of the readme is what is built.
+# shellcheck disable=SC2016 # backquotes as such
+sed -n '/^```c$/,/^```$/{//!p}' "$top/README.md" >"$prefix/first.c"
 export LD_LIBRARY_PATH=$libdir
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 

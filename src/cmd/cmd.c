@@ -17,7 +17,9 @@ int nx_usage(const char *command, const char *format, ...)
     va_end(args);
     /* What was typed may hold anything; the answer is one line all the same. */
     for (char *p = line; *p != '\0'; p++) {
-        *p = (iscntrl((unsigned char)*p) != 0) ? '?' : *p;
+        if (iscntrl((unsigned char)*p) != 0) {
+            *p = '?';
+        }
     }
     (void)fprintf(stderr, "nexar%s%s: %s\n", (command[0] == '\0') ? "" : " ", command, line);
     return NX_EXIT_USAGE;

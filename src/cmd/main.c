@@ -62,15 +62,23 @@ static void print_help(void)
     (void)printf("Exit status: 0 done, 1 it did not work, 2 a bad command, option or setting.\n");
 }
 
+static bool is_help(const char *arg)
+{
+    return (strcmp(arg, "--help") == 0) || (strcmp(arg, "-h") == 0);
+}
+
 static int help(int argc, char **argv)
 {
     char option[] = "--help";
     char *args[] = {NULL, option, NULL};
     const struct command *command;
 
-    if (argc < 2) {
+    if ((argc < 2) || is_help(argv[1])) {
         print_help();
         return NX_EXIT_OK;
+    }
+    if (argc > 2) {
+        return nx_usage("help", "unexpected argument %s; accepted: one command", argv[2]);
     }
     command = find(argv[1]);
     if (command == NULL) {
@@ -87,11 +95,14 @@ static int run(int argc, char **argv)
     if (argc < 1) {
         return nx_usage("", "no command given; nexar --help lists them");
     }
-    if ((strcmp(argv[0], "--help") == 0) || (strcmp(argv[0], "-h") == 0)) {
+    if (is_help(argv[0])) {
         print_help();
         return NX_EXIT_OK;
     }
     if (strcmp(argv[0], "--version") == 0) {
+        if (argc > 1) {
+            return nx_usage("", "unexpected argument %s behind --version", argv[1]);
+        }
         (void)printf("nexar %s\n", nexar_version());
         return NX_EXIT_OK;
     }

@@ -55,6 +55,7 @@ static parsed run(const char *line, int fd)
         assert_true(argc < MAX_ARGS);
         argv[argc++] = w;
     }
+    assert_true(saved >= 0);
     assert_int_equal(pipe(ends), 0);
     (void)fflush(NULL);
     assert_true(dup2(ends[1], fd) >= 0);

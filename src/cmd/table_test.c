@@ -24,12 +24,14 @@ static const char *printed(void (*print)(const nx_table *t, FILE *out))
     static char text[1024];
     FILE *out = fmemopen(text, sizeof(text), "w");
     nx_table t;
+    int closed;
 
     assert_non_null(out);
     fill(&t);
     assert_false(nx_table_failed(&t));
     print(&t, out);
-    assert_int_equal(fclose(out), 0);
+    closed = fclose(out);
+    assert_int_equal(closed, 0);
     nx_table_fini(&t);
     return text;
 }

@@ -260,6 +260,7 @@ static void capture_create(char *text, size_t room)
     int ends[2], saved = dup(STDERR_FILENO);
     ssize_t n;
 
+    assert_true(saved >= 0);
     assert_int_equal(pipe(ends), 0);
     assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
     nexar_config_free(fresh());

@@ -1,7 +1,6 @@
 /* settings.c - every setting that there is. */
 #include "core/settings.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,7 +102,7 @@ const char *nx_setting_variable(const char *name, char *buf)
 
     memcpy(buf, prefix, sizeof(prefix));
     for (i = 0; (name[i] != '\0') && (PREFIX + i + 1 < NX_VARIABLE_ROOM); i++) {
-        buf[PREFIX + i] = (char)toupper((unsigned char)name[i]);
+        buf[PREFIX + i] = nx_upper(name[i]);
     }
     buf[PREFIX + i] = '\0';
     return buf;
@@ -115,7 +114,7 @@ const char *nx_setting_from_variable(const char *variable, char *buf)
     size_t i;
 
     for (i = 0; (name[i] != '\0') && (i + 1 < NX_VARIABLE_ROOM); i++) {
-        buf[i] = (char)tolower((unsigned char)name[i]);
+        buf[i] = nx_lower(name[i]);
     }
     buf[i] = '\0';
     return buf;

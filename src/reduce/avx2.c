@@ -116,24 +116,21 @@ NX_INLINE vec nan_if_unordered_f64(vec a, vec b, vec r)
     return of_f64(_mm256_blendv_pd(as_f64(r), as_f64(nan), is_nan));
 }
 
-/* ---- f16 ----------------------------------------------------------------- */
+/* ---- f16, and the bits of both halves ------------------------------------- */
 
-NX_INLINE vec widen_lo_f16(vec x)
+NX_INLINE vec load_f16(const void *p)
 {
-    return of_f32(_mm256_cvtph_ps(_mm256_castsi256_si128(x)));
+    return of_f32(_mm256_cvtph_ps(_mm_loadu_si128(p)));
 }
 
-NX_INLINE vec widen_hi_f16(vec x)
+NX_INLINE void store_f16(void *p, vec x)
 {
-    return of_f32(_mm256_cvtph_ps(_mm256_extracti128_si256(x, 1)));
+    _mm_storeu_si128(p, _mm256_cvtps_ph(as_f32(x), _MM_FROUND_TO_NEAREST_INT));
 }
 
-NX_INLINE vec narrow_f16(vec lo, vec hi)
+NX_INLINE vec replace_above_16(vec x, vec limit, vec r, vec s)
 {
-    const __m128i low = _mm256_cvtps_ph(as_f32(lo), _MM_FROUND_TO_NEAREST_INT);
-    const __m128i high = _mm256_cvtps_ph(as_f32(hi), _MM_FROUND_TO_NEAREST_INT);
-
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+    return _mm256_blendv_epi8(r, s, _mm256_cmpgt_epi16(x, limit));
 }
 
 #include "reduce/x86.inc.h"

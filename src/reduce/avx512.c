@@ -104,24 +104,21 @@ NX_INLINE vec nan_if_unordered_f64(vec a, vec b, vec r)
     return _mm512_mask_blend_epi64(is_nan, r, _mm512_set1_epi64((int64_t)NX_NAN_F64));
 }
 
-/* ---- f16 ----------------------------------------------------------------- */
+/* ---- f16, and the bits of both halves ------------------------------------- */
 
-NX_INLINE vec widen_lo_f16(vec x)
+NX_INLINE vec load_f16(const void *p)
 {
-    return of_f32(_mm512_cvtph_ps(_mm512_castsi512_si256(x)));
+    return of_f32(_mm512_cvtph_ps(_mm256_loadu_si256(p)));
 }
 
-NX_INLINE vec widen_hi_f16(vec x)
+NX_INLINE void store_f16(void *p, vec x)
 {
-    return of_f32(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1)));
+    _mm256_storeu_si256(p, _mm512_cvtps_ph(as_f32(x), _MM_FROUND_TO_NEAREST_INT));
 }
 
-NX_INLINE vec narrow_f16(vec lo, vec hi)
+NX_INLINE vec replace_above_16(vec x, vec limit, vec r, vec s)
 {
-    const __m256i low = _mm512_cvtps_ph(as_f32(lo), _MM_FROUND_TO_NEAREST_INT);
-    const __m256i high = _mm512_cvtps_ph(as_f32(hi), _MM_FROUND_TO_NEAREST_INT);
-
-    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    return _mm512_mask_blend_epi16(_mm512_cmpgt_epi16_mask(x, limit), r, s);
 }
 
 #include "reduce/x86.inc.h"

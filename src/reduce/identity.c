@@ -8,12 +8,11 @@ typedef struct identities {
     uint64_t zero, one, lowest, highest; /* bits; what is above the size is cut off */
 } identities;
 
-/* The zero of floats is -0: -0 + x is x for every x, but +0 + -0 is +0. */
 static const identities of_dtype[NX_DTYPES] = {
-    [NEXAR_F32] = {0x80000000, 0x3f800000, 0xff800000, 0x7f800000},
-    [NEXAR_F64] = {0x8000000000000000, 0x3ff0000000000000, 0xfff0000000000000, 0x7ff0000000000000},
-    [NEXAR_F16] = {0x8000, 0x3c00, 0xfc00, 0x7c00},
-    [NEXAR_BF16] = {0x8000, 0x3f80, 0xff80, 0x7f80},
+    [NEXAR_F32] = {0, 0x3f800000, 0xff800000, 0x7f800000},
+    [NEXAR_F64] = {0, 0x3ff0000000000000, 0xfff0000000000000, 0x7ff0000000000000},
+    [NEXAR_F16] = {0, 0x3c00, 0xfc00, 0x7c00},
+    [NEXAR_BF16] = {0, 0x3f80, 0xff80, 0x7f80},
     [NEXAR_I8] = {0, 1, 0x80, INT8_MAX},
     [NEXAR_I16] = {0, 1, 0x8000, INT16_MAX},
     [NEXAR_I32] = {0, 1, 0x80000000, INT32_MAX},

@@ -1,9 +1,11 @@
 /* neon.c - the kernels for aarch64, where NEON is always there: vectors of 16
  * bytes. */
-#include <arm_neon.h>
-
 #include "reduce/kernels.h"
 #include "reduce/scalar.h"
+
+#if defined(__aarch64__) /* tools that read every file read this one elsewhere too */
+
+#include <arm_neon.h>
 
 typedef uint8x16_t vec;
 
@@ -41,7 +43,6 @@ CASTS(s64, int64x2_t)
 CASTS(u16, uint16x8_t)
 CASTS(u32, uint32x4_t)
 CASTS(u64, uint64x2_t)
-CASTS(f16, float16x8_t)
 CASTS(f32, float32x4_t)
 CASTS(f64, float64x2_t)
 
@@ -156,19 +157,29 @@ NX_INLINE vec splat_f64(uint32_t x)
 
 /* ---- f16, bf16 ----------------------------------------------------------- */
 
-NX_INLINE vec widen_lo_f16(vec x)
+NX_INLINE vec load_f16(const void *p)
 {
-    return of_f32(vcvt_f32_f16(vget_low_f16(as_f16(x))));
+    return of_f32(vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))));
 }
 
-NX_INLINE vec widen_hi_f16(vec x)
+NX_INLINE void store_f16(void *p, vec x)
 {
-    return of_f32(vcvt_high_f32_f16(as_f16(x)));
+    vst1_u8(p, vreinterpret_u8_f16(vcvt_f16_f32(as_f32(x))));
 }
 
-NX_INLINE vec narrow_f16(vec lo, vec hi)
+NX_INLINE vec splat_u16(uint16_t x)
 {
-    return of_f16(vcvt_high_f16_f32(vcvt_f16_f32(as_f32(lo)), as_f32(hi)));
+    return of_u16(vdupq_n_u16(x));
+}
+
+NX_INLINE vec lower_bits_if_negative_16(vec x)
+{
+    return of_u16(vshrq_n_u16(vreinterpretq_u16_s16(vshrq_n_s16(as_s16(x), 15)), 1));
+}
+
+NX_INLINE vec replace_above_16(vec x, vec limit, vec r, vec s)
+{
+    return vbslq_u8(of_u16(vcgtq_s16(as_s16(x), as_s16(limit))), s, r);
 }
 
 /* A bf16 is the upper half of an f32. */
@@ -197,3 +208,5 @@ NX_INLINE vec narrow_bf16(vec lo, vec hi)
 
 #define NX_KERNELS nx_kernels_neon
 #include "reduce/vector.inc.h"
+
+#endif /* __aarch64__ */

@@ -11,16 +11,17 @@
 
 enum {
     SMALL = 130,        /* every length up to here */
-    LONGEST = 610,      /* elements; of one byte, more than two rounds of any loop */
+    LONGEST = 1100,     /* elements; enough of one byte for any loop to align itself */
     ROOM = 8 * LONGEST, /* bytes */
     GUARD = 64,
+    GUARDS = 2 * GUARD, /* before and behind */
     FILL = 0xa5,
 };
 
 /* Source vectors, and what the portable path makes of them. */
 static unsigned char pairs_a[8 * NXT_PAIRS], pairs_b[8 * NXT_PAIRS], want[8 * NXT_PAIRS];
 
-static unsigned char buf_out[ROOM + 2 * GUARD], buf_a[ROOM + 2 * GUARD], buf_b[ROOM + 2 * GUARD];
+static unsigned char buf_out[ROOM + GUARDS], buf_a[ROOM + GUARDS], buf_b[ROOM + GUARDS];
 
 typedef struct kernel {
     nx_reduce_path path;
@@ -54,7 +55,7 @@ static void prepare(const kernel *k, size_t count)
 /* Puts |bytes| bytes |offset| behind the guard of |buf| and returns where. */
 static unsigned char *place(unsigned char *buf, size_t offset, const void *data, size_t bytes)
 {
-    memset(buf, FILL, bytes + 2 * GUARD);
+    memset(buf, FILL, bytes + GUARDS);
     memcpy(buf + GUARD + offset, data, bytes);
     return buf + GUARD + offset;
 }
@@ -63,11 +64,11 @@ static unsigned char *place(unsigned char *buf, size_t offset, const void *data,
 static void check_placed(const unsigned char *buf, size_t offset, const void *data, size_t bytes,
                          const kernel *k)
 {
-    static unsigned char expected[ROOM + 2 * GUARD];
+    static unsigned char expected[ROOM + GUARDS];
 
-    memset(expected, FILL, bytes + 2 * GUARD);
+    memset(expected, FILL, bytes + GUARDS);
     memcpy(expected + GUARD + offset, data, bytes);
-    if (memcmp(buf, expected, bytes + 2 * GUARD) != 0) {
+    if (memcmp(buf, expected, bytes + GUARDS) != 0) {
         fail_msg("%s: %s %s differs from the portable one, %zu bytes at %zu",
                  nx_reduce_path_name(k->path), nexar_dtype_name(k->dtype), nexar_op_name(k->op),
                  bytes, offset);
@@ -122,18 +123,18 @@ static void test_paths_agree_at_every_length_and_touch_nothing_else(void **state
 
 static void check_alignments_agree(const kernel *k)
 {
-    static const size_t counts[] = {1, 7, 33, 130};
-    static const size_t offsets[] = {0, 1, 2, 4, 15, 31};
-    enum { N = sizeof offsets / sizeof offsets[0] };
+    static const size_t counts[] = {1, 7, 33, LONGEST};
+    static const size_t offsets[] = {0, 1, 2, 4, 15, 16};
+    const size_t n = sizeof offsets / sizeof offsets[0];
 
-    prepare(k, SMALL);
-    for (size_t i = 0; i < 4 * N * N * N; i++) {
+    prepare(k, LONGEST);
+    for (size_t i = 0; i < 4 * n * n * n; i++) {
         const size_t count = counts[i % 4];
         const size_t bytes = count * nexar_dtype_size(k->dtype);
-        const size_t at_out = offsets[i / 4 % N];
+        const size_t at_out = offsets[i / 4 % n];
         unsigned char *out = place(buf_out, at_out, pairs_b, bytes);
-        unsigned char *a = place(buf_a, offsets[i / 4 / N % N], pairs_a, bytes);
-        unsigned char *b = place(buf_b, offsets[i / 4 / N / N], pairs_b, bytes);
+        unsigned char *a = place(buf_a, offsets[i / 4 / n % n], pairs_a, bytes);
+        unsigned char *b = place(buf_b, offsets[i / 4 / n / n], pairs_b, bytes);
 
         nx_reduce(out, a, b, count, k->dtype, k->op);
         check_placed(buf_out, at_out, want, bytes, k);

@@ -36,9 +36,10 @@ bool nx_reduce_legal(nexar_dtype dtype, nexar_op op);
 void nx_reduce(void *out, const void *a, const void *b, size_t count, nexar_dtype dtype,
                nexar_op op);
 
-/* out[i] = the value e with op(e, x) == x to the bit, for every x but NaN: SUM,
- * AVG, BOR, BXOR 0 (-0 for floats, as +0 + -0 is +0); PROD 1; BAND all bits; MIN
- * the largest value (+infinity), MAX the smallest (-infinity). */
+/* out[i] = the value e with op(e, x) == x: SUM, AVG, BOR, BXOR 0; PROD 1; BAND
+ * all bits; MIN the largest value (+infinity), MAX the smallest (-infinity).
+ * To the bit for every x but NaN, and but -0 in a sum, where +0 + -0 is +0:
+ * people expect the zero of an exscan to be the one that prints as 0. */
 void nx_reduce_identity(void *out, size_t count, nexar_dtype dtype, nexar_op op);
 
 /* buf[i] = buf[i] / divisor, divisor > 0: C division on integers (towards

@@ -4,8 +4,8 @@
  * The .c file that includes this defines MM(name), which puts _mm256_ or
  * _mm512_ before a name, and what the two spell differently: load, store, the
  * logic and 64-bit operations, as_f32/of_f32/as_f64/of_f64 (casts), splat_i32,
- * and nan_if_unordered_{f32,f64}(a, b, r): r, but the canonical NaN where a or
- * b is one.
+ * what works with masks, and nan_if_unordered_{f32,f64}(a, b, r): r, but the canonical NaN where a
+ * or b is one.
  */
 
 #define OP(NAME, INTRINSIC)          \
@@ -124,4 +124,14 @@ NX_INLINE vec narrow_bf16(vec lo, vec hi)
                band(round_bf16(hi), splat_i32((int)0xffff0000)));
 }
 
-#undef OP
+/* ---- the bits of f16 and bf16 ---------------------------------------------- */
+
+NX_INLINE vec splat_u16(uint16_t x)
+{
+    return MM(set1_epi16)((int16_t)x);
+}
+
+NX_INLINE vec lower_bits_if_negative_16(vec x)
+{
+    return MM(srli_epi16)(MM(srai_epi16)(x, 15), 1);
+}

@@ -27,22 +27,27 @@ static size_t blocks_from(const nx_split *blocks, uint32_t rank, uint32_t n)
     return sum;
 }
 
-/* Copies the blocks from the order in scratch to their places. */
-static void place(nx_sched *s, const nx_coll *c, const nx_split *blocks, nx_ref scratch)
+/* Copies the blocks from the order in scratch, of which the first |have| are in
+ * their places already, to their places. */
+static void place(nx_sched *s, const nx_coll *c, const nx_split *blocks, nx_ref scratch,
+                  uint32_t have)
 {
     const nx_ref out = nx_at(NX_SPACE_RECV, 0);
 
     if (blocks->how == NX_SPLIT_EACH) {
-        const size_t upper = (c->size - c->rank) * blocks->each;
+        const size_t each = blocks->each, upper = (c->size - c->rank) * each;
 
-        nx_copy(s, nx_ref_plus(out, c->rank * blocks->each), scratch, upper);
-        nx_copy(s, out, nx_ref_plus(scratch, upper), c->rank * blocks->each);
+        nx_copy(s, nx_ref_plus(out, (c->rank + have) * each), nx_ref_plus(scratch, have * each),
+                upper - have * each);
+        nx_copy(s, out, nx_ref_plus(scratch, upper), c->rank * each);
         return;
     }
     for (uint32_t i = 0; i < c->size; i++) {
         const nx_span to = nx_split_at(blocks, (c->rank + i) % c->size);
 
-        nx_copy(s, nx_ref_plus(out, to.off), scratch, to.len);
+        if (i >= have) {
+            nx_copy(s, nx_ref_plus(out, to.off), scratch, to.len);
+        }
         scratch = nx_ref_plus(scratch, to.len);
     }
 }
@@ -65,6 +70,6 @@ nexar_err nx_allgather_bruck(nx_sched *s, const nx_coll *c)
         nx_send(s, to, round, scratch, blocks_from(&blocks, c->rank, n));
         nx_recv(s, from, round, nx_ref_plus(scratch, mine), blocks_from(&blocks, from, n));
     }
-    place(s, c, &blocks, scratch);
+    place(s, c, &blocks, scratch, c->in_place ? 1 : 0);
     return nx_sched_seal(s);
 }

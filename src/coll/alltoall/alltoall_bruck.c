@@ -84,8 +84,9 @@ nexar_err nx_alltoall_bruck(nx_sched *s, const nx_coll *c)
         (void)pack(s, c, bit, blocks, coming, true);
     }
 
-    /* What now stands at position d came from the rank d before. */
-    for (uint32_t d = 0; d < c->size; d++) {
+    /* What now stands at position d came from the rank d before; our own block,
+     * at 0, has not moved. */
+    for (uint32_t d = c->in_place ? 1 : 0; d < c->size; d++) {
         const uint32_t from = (c->rank + c->size - d) % c->size;
 
         nx_copy(s, nx_ref_plus(out, from * c->count), nx_ref_plus(blocks, d * c->count), c->count);
