@@ -70,7 +70,7 @@ done
 run 2 --
 refuses "no command" "--help"
 run 2 -- inf
-refuses "inf" "did you mean info?" "accepted: info"
+refuses "inf" "did you mean info?" "accepted: run, seed, info"
 run 2 -- --verbose
 refuses "--verbose" "accepted"
 run 2 -- help nothing
