@@ -16,6 +16,13 @@ if(NEXAR_SANITIZE)
   target_compile_options(nexar_flags INTERFACE -fsanitize=${NEXAR_SANITIZE}
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(nexar_flags INTERFACE -fsanitize=${NEXAR_SANITIZE})
+  set(NEXAR_TEST_TIMEOUT 600)
+else()
+  set(NEXAR_TEST_TIMEOUT 120)
+endif()
+
+if(NEXAR_FUZZ)
+  target_compile_options(nexar_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 function(nexar_add_library)
@@ -63,5 +70,27 @@ function(nexar_test NAME)
   add_executable(${NAME} ${NAME}.c ${ARGN})
   target_link_libraries(${NAME} PRIVATE nexar_all nexar_testing)
   add_test(NAME ${DIR}/${NAME} COMMAND ${NAME})
-  set_tests_properties(${DIR}/${NAME} PROPERTIES TIMEOUT 120)
+  set_tests_properties(${DIR}/${NAME} PROPERTIES TIMEOUT ${NEXAR_TEST_TIMEOUT})
+endfunction()
+
+# nexar_fuzz(foo): foo_fuzz.c of this directory.  libFuzzer drives it where
+# NEXAR_FUZZ is on; elsewhere it is a test that replays corpus/foo.
+function(nexar_fuzz NAME)
+  add_executable(${NAME}_fuzz ${NAME}_fuzz.c fuzz.c)
+  target_link_libraries(${NAME}_fuzz PRIVATE nexar_all)
+  target_include_directories(${NAME}_fuzz PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  if(NEXAR_FUZZ)
+    target_link_options(${NAME}_fuzz PRIVATE -fsanitize=fuzzer)
+    return()
+  endif()
+  target_sources(${NAME}_fuzz PRIVATE replay.c)
+  file(GLOB CORPUS CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${NAME}/*)
+  add_test(NAME fuzz/${NAME}_replay COMMAND ${NAME}_fuzz ${CORPUS})
+  set_tests_properties(fuzz/${NAME}_replay PROPERTIES TIMEOUT ${NEXAR_TEST_TIMEOUT})
+endfunction()
+
+# nexar_script_test(foo_test ARG...): foo_test.sh of this directory.
+function(nexar_script_test NAME)
+  add_test(NAME tests/${NAME} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/${NAME}.sh ${ARGN})
+  set_tests_properties(tests/${NAME} PROPERTIES TIMEOUT ${NEXAR_TEST_TIMEOUT})
 endfunction()

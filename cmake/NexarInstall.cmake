@@ -1,7 +1,11 @@
 # What `make install` puts where: library, header, CMake package, pkg-config
 # file, command and man pages.
 install(TARGETS nexar EXPORT nexar-targets)
+install(TARGETS nexar_cmd)
 install(FILES include/nexar.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES man/nexar.1 man/nexar-info.1 man/nexar-plan.1
+        DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES man/nexar.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
 install(EXPORT nexar-targets NAMESPACE nexar::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/nexar)
 configure_package_config_file(cmake/nexar-config.cmake.in nexar-config.cmake
@@ -11,6 +15,7 @@ write_basic_package_version_file(nexar-config-version.cmake
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/nexar-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/nexar-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/nexar)
+file(RELATIVE_PATH NEXAR_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/nexar.pc.in nexar.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/nexar.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -38,23 +38,23 @@ extern "C" {
  * COMM error the communicator must be shrunk or updated, after a LIB error
  * only nexar_finalize() is left.
  */
-#define NEXAR_ERROR_LIST(X)                                             \
-    X(INVAL, -1, OP, "invalid argument")                                \
-    X(NOMEM, -2, OP, "out of memory")                                   \
-    X(TIMEDOUT, -3, OP, "timed out")                                    \
-    X(PEER, -4, PEER, "a rank that the operation needs has failed")     \
-    X(REVOKED, -5, COMM, "the communicator was revoked")                \
-    X(TRUNC, -6, OP, "message is larger than the receive buffer")       \
-    X(MISMATCH, -7, COMM, "ranks called different collectives")         \
-    X(AUTH, -8, PEER, "token, certificate or identity refused")         \
-    X(PROTO, -9, PEER, "malformed or unexpected data on the wire")      \
-    X(CONNECT, -10, PEER, "no route to a peer or to the seed")          \
-    X(CANCELED, -11, OP, "canceled")                                    \
-    X(NOTSUP, -12, OP, "not supported")                                 \
-    X(NOHANDLER, -13, OP, "the function is not registered over there")  \
-    X(REMOTE, -14, OP, "the handler over there returned an error")      \
-    X(DEVICE, -15, COMM, "the device adapter failed")                   \
-    X(SYS, -16, OP, "a system call failed")                             \
+#define NEXAR_ERROR_LIST(X)                                            \
+    X(INVAL, -1, OP, "invalid argument")                               \
+    X(NOMEM, -2, OP, "out of memory")                                  \
+    X(TIMEDOUT, -3, OP, "timed out")                                   \
+    X(PEER, -4, PEER, "a rank that the operation needs has failed")    \
+    X(REVOKED, -5, COMM, "the communicator was revoked")               \
+    X(TRUNC, -6, OP, "message is larger than the receive buffer")      \
+    X(MISMATCH, -7, COMM, "ranks called different collectives")        \
+    X(AUTH, -8, PEER, "token, certificate or identity refused")        \
+    X(PROTO, -9, PEER, "malformed or unexpected data on the wire")     \
+    X(CONNECT, -10, PEER, "no route to a peer or to the seed")         \
+    X(CANCELED, -11, OP, "canceled")                                   \
+    X(NOTSUP, -12, OP, "not supported")                                \
+    X(NOHANDLER, -13, OP, "the function is not registered over there") \
+    X(REMOTE, -14, OP, "the handler over there returned an error")     \
+    X(DEVICE, -15, COMM, "the device adapter failed")                  \
+    X(SYS, -16, OP, "a system call failed")                            \
     X(INTERNAL, -17, LIB, "a bug in nexar")
 
 typedef enum nexar_err {

@@ -57,6 +57,7 @@ void nx_heap_fini(nx_heap *h)
 
 nexar_err nx_heap_push(nx_heap *h, nx_heap_item *item, uint64_t key)
 {
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): the elements are pointers */
     nx_heap_item **items = nx_vec_grow(h->items, &h->room, h->n + 1, sizeof(*h->items));
 
     if (items == NULL) {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static _Atomic int level_now = NX_LOG_WARN;
-static _Atomic(nx_log_prefix) prefix_now = NULL;
+static _Atomic(nx_log_prefix) prefix_now;
 
 const char *nx_log_level_name(nx_log_level level)
 {

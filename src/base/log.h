@@ -32,7 +32,8 @@ bool nx_log_on(nx_log_level level);
 
 /*
  * Puts what |prefix| writes between "nexar: " and the level, e.g. "12.5s rank 3: ".
- * It gets |room| bytes at |buf|, writes no 0, and returns how many it used.
+ * It gets |room| bytes at |buf|, needs no 0 behind them, and returns how many it
+ * used.
  * NULL, as at first: nothing.
  */
 typedef size_t (*nx_log_prefix)(char *buf, size_t room);

@@ -56,7 +56,7 @@ nexar_err nx_map_put(nx_map *m, uint64_t key, void *value)
         slot->value = value;
         return NEXAR_OK;
     }
-    if (m->n + 1 > m->room / 4 * 3) {
+    if ((slot == NULL) || (m->n + 1 > m->room / 4 * 3)) {
         if (!grow(m)) {
             return nx_fail_nomem("a map");
         }

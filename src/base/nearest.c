@@ -1,8 +1,9 @@
 /* nearest.c - edit distance, without regard to case. */
 #include "base/nearest.h"
 
-#include <ctype.h>
 #include <string.h>
+
+#include "base/text.h"
 
 enum { LONGEST = 64 }; /* names beyond it are never suggested */
 
@@ -25,9 +26,9 @@ static size_t distance(const char *a, const char *b)
         row[0] = i;
         for (size_t j = 1; j <= nb; j++) {
             size_t above = row[j];
-            int differs = tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]);
+            size_t differs = (nx_lower(a[i - 1]) == nx_lower(b[j - 1])) ? 0 : 1;
 
-            row[j] = least(diagonal + (size_t)differs, 1 + least(above, row[j - 1]));
+            row[j] = least(diagonal + differs, 1 + least(above, row[j - 1]));
             diagonal = above;
         }
     }

@@ -1,7 +1,6 @@
 /* text.c - numbers as people write them, and a text that grows. */
 #include "base/text.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,10 +50,10 @@ static bool read_digits(const char **at, uint64_t *out)
     const char *p = *at;
     uint64_t value = 0;
 
-    if (!isdigit((unsigned char)*p)) {
+    if (!nx_is_digit(*p)) {
         return false;
     }
-    for (; isdigit((unsigned char)*p); p++) {
+    for (; nx_is_digit(*p); p++) {
         uint64_t digit = (uint64_t)(*p - '0');
 
         if (value > (UINT64_MAX - digit) / 10) {
@@ -86,7 +85,7 @@ static bool read_amount(const char *text, amount *out)
     if (*p == '.') {
         p++;
         out->fraction = p;
-        while (isdigit((unsigned char)*p)) {
+        while (nx_is_digit(*p)) {
             p++;
         }
         out->nfraction = (size_t)(p - out->fraction);

@@ -11,6 +11,28 @@
 
 #include <nexar.h>
 
+/* Letters of ASCII, whatever the locale is. */
+static inline char nx_lower(char c)
+{
+    if ((c >= 'A') && (c <= 'Z')) {
+        c = (char)(c - 'A' + 'a');
+    }
+    return c;
+}
+
+static inline char nx_upper(char c)
+{
+    if ((c >= 'a') && (c <= 'z')) {
+        c = (char)(c - 'a' + 'A');
+    }
+    return c;
+}
+
+static inline bool nx_is_digit(char c)
+{
+    return (c >= '0') && (c <= '9');
+}
+
 /*
  * Each parses the whole of |text| into |*out| and returns true, or returns
  * false and leaves |*out| alone: on an empty text, an unknown unit, a sign,

@@ -1,10 +1,165 @@
-/* info.c - `nexar info`: what this build and this machine offer. */
+/* info.c - `nexar info`: what this build and this machine offer, every setting
+ * with its value, every algorithm and which one is taken when. */
 #include <stdio.h>
 
 #include <nexar.h>
 
+#include "base/text.h"
 #include "cmd/cmd.h"
+#include "cmd/machine.h"
 #include "cmd/options.h"
+#include "cmd/table.h"
+#include "coll/algorithms.h"
+#include "coll/select.h"
+#include "core/config.h"
+#include "reduce/reduce.h"
+
+static const char *yes(bool is)
+{
+    return is ? "yes" : "no";
+}
+
+static void fill_machine(nx_table *t)
+{
+    static const char *const heads[] = {"what", "is"};
+    char buf[NX_MACHINE_ROOM];
+    int allowed, online;
+
+    nx_table_init(t, heads, 2);
+    nx_table_add(t, "compiler");
+    nx_table_add(t, "%s", nx_machine_compiler(buf));
+    nx_table_add(t, "cpu");
+    nx_table_add(t, "%s", nx_machine_cpu(buf));
+    nx_machine_cores(&allowed, &online);
+    nx_table_add(t, "cores");
+    nx_table_add(t, "%d of %d", allowed, online);
+    nx_table_add(t, "kernel");
+    nx_table_add(t, "%s", nx_machine_kernel(buf));
+    nx_table_add(t, "memfd");
+    nx_table_add(t, "%s", yes(nx_machine_has_memfd()));
+    nx_table_add(t, "udp_segment");
+    nx_table_add(t, "%s", yes(nx_machine_has_udp_segment()));
+    nx_table_add(t, "udp_gro");
+    nx_table_add(t, "%s", yes(nx_machine_has_udp_gro()));
+}
+
+static void fill_kernels(nx_table *t)
+{
+    static const char *const heads[] = {"path", "usable", "chosen"};
+
+    nx_table_init(t, heads, 3);
+    for (int i = 0; i < NX_REDUCE_PATHS; i++) {
+        nx_reduce_path path = (nx_reduce_path)i;
+
+        nx_table_add(t, "%s", nx_reduce_path_name(path));
+        nx_table_add(t, "%s", yes(nx_reduce_path_usable(path)));
+        nx_table_add(t, "%s", yes(nx_reduce_path_now() == path));
+    }
+}
+
+/* What is accepted would make lines too long for a terminal: in JSON only. */
+static void fill_settings(nx_table *t, const nexar_config *cfg, bool json)
+{
+    static const char *const heads[] = {"setting", "value", "origin", "unit", "help", "accepted"};
+
+    nx_table_init(t, heads, json ? 6 : 5);
+    for (int i = 0; i < NX_SETTINGS; i++) {
+        nx_setting_id id = (nx_setting_id)i;
+        char number[NX_NUMBER_ROOM], accepted[NX_ACCEPTED_ROOM];
+
+        nx_table_add(t, "%s", nx_settings[id].name);
+        nx_table_add(t, "%s", nx_config_text(cfg, id, number));
+        nx_table_add(t, "%s", nx_origin_name(nx_config_origin(cfg, id)));
+        nx_table_add(t, "%s", nx_settings[id].unit);
+        nx_table_add(t, "%s", nx_settings[id].help);
+        if (json) {
+            nx_table_add(t, "%s", nx_setting_accepted(&nx_settings[id], accepted));
+        }
+    }
+}
+
+static void fill_algorithms(nx_table *t)
+{
+    static const char *const heads[] = {"collective", "algorithm", "segments", "help"};
+    size_t n;
+    const nx_algorithm *rows = nx_algorithms(&n);
+
+    nx_table_init(t, heads, 4);
+    for (size_t i = 0; i < n; i++) {
+        nx_table_add(t, "%s", nx_coll_name(rows[i].kind));
+        nx_table_add(t, "%s", rows[i].name);
+        nx_table_add(t, "%s", yes(rows[i].cut));
+        nx_table_add(t, "%s", rows[i].help);
+    }
+}
+
+static void add_line(void *ctx, const char *text)
+{
+    nx_table_add(ctx, "%s", text);
+}
+
+static void fill_selection(nx_table *t)
+{
+    static const char *const heads[] = {"rule"};
+
+    nx_table_init(t, heads, 1);
+    nx_select_print(add_line, t);
+}
+
+enum { MACHINE, KERNELS, SETTINGS, ALGORITHMS, SELECTION, TABLES };
+
+static const char *const titles[TABLES] = {"machine", "kernels", "settings", "algorithms",
+                                           "selection"};
+
+static void print_text(const nx_table *tables)
+{
+    (void)printf("nexar %s\n", nexar_version());
+    for (int i = 0; i < TABLES; i++) {
+        (void)printf("\n%s\n", titles[i]);
+        nx_table_print(&tables[i], stdout, 2, (i != MACHINE) && (i != SELECTION));
+    }
+}
+
+static void print_json(const nx_table *tables)
+{
+    (void)printf("{\n  \"version\": ");
+    nx_json_string(stdout, nexar_version());
+    for (int i = 0; i < TABLES; i++) {
+        (void)printf(",\n  \"%s\": ", titles[i]);
+        if (i == MACHINE) {
+            nx_table_print_json_object(&tables[i], stdout);
+        } else {
+            nx_table_print_json(&tables[i], stdout);
+        }
+    }
+    (void)printf("\n}\n");
+}
+
+static int print_info(const nexar_config *cfg, bool json)
+{
+    nx_table tables[TABLES];
+    bool failed = false;
+
+    fill_machine(&tables[MACHINE]);
+    fill_kernels(&tables[KERNELS]);
+    fill_settings(&tables[SETTINGS], cfg, json);
+    fill_algorithms(&tables[ALGORITHMS]);
+    fill_selection(&tables[SELECTION]);
+    for (int i = 0; i < TABLES; i++) {
+        failed = failed || nx_table_failed(&tables[i]);
+    }
+    if (failed) {
+        (void)nx_usage("info", "out of memory");
+    } else if (json) {
+        print_json(tables);
+    } else {
+        print_text(tables);
+    }
+    for (int i = 0; i < TABLES; i++) {
+        nx_table_fini(&tables[i]);
+    }
+    return failed ? NX_EXIT_FAILURE : NX_EXIT_OK;
+}
 
 int nx_cmd_info(int argc, char **argv)
 {
@@ -14,15 +169,25 @@ int nx_cmd_info(int argc, char **argv)
     };
     const nx_options options = {
         .command = "info",
-        .help = "Prints the version, what this machine offers, and every setting.",
+        .help = "Prints what this build and this machine offer, every setting with its value\n"
+                "and where the value came from, the algorithms of each collective, and the\n"
+                "table by which one of them is selected.",
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
+        .notes = "A setting is given by its variable: \"segment\" is NEXAR_SEGMENT.",
     };
+    nexar_config *cfg = NULL;
+    nexar_err err;
     int code;
 
     if (!nx_options_parse(&options, argc, argv, NULL, &code)) {
         return code;
     }
-    (void)printf(json ? "{\"version\": \"%s\"}\n" : "version  %s\n", nexar_version());
-    return NX_EXIT_OK;
+    err = nexar_config_create(&cfg);
+    if (err == NEXAR_OK) {
+        err = nx_config_apply(cfg);
+    }
+    code = (err == NEXAR_OK) ? print_info(cfg, json) : nx_cmd_error("info", err);
+    nexar_config_free(cfg);
+    return code;
 }

@@ -1,7 +1,5 @@
 /* main.c - `nexar`: finds the subcommand and runs it. */
-#include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,31 +16,10 @@ static const struct command {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"info", "what this build and this machine offer, and every setting", nx_cmd_info},
+    {"plan", "what each algorithm would cost on a network, and which is taken", nx_cmd_plan},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
-
-int nx_usage(const char *command, const char *format, ...)
-{
-    char line[1024];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    /* What was typed may hold anything; the answer is one line all the same. */
-    for (char *p = line; *p != '\0'; p++) {
-        *p = (iscntrl((unsigned char)*p) != 0) ? '?' : *p;
-    }
-    (void)fprintf(stderr, "nexar%s%s: %s\n", (command[0] == '\0') ? "" : " ", command, line);
-    return NX_EXIT_USAGE;
-}
-
-int nx_cmd_error(const char *command, int err)
-{
-    (void)nx_usage(command, "%s", nexar_last_error());
-    return (err == NEXAR_EINVAL) ? NX_EXIT_USAGE : NX_EXIT_FAILURE;
-}
 
 static const struct command *find(const char *name)
 {
@@ -86,15 +63,23 @@ static void print_help(void)
     (void)printf("Exit status: 0 done, 1 it did not work, 2 a bad command, option or setting.\n");
 }
 
+static bool is_help(const char *arg)
+{
+    return (strcmp(arg, "--help") == 0) || (strcmp(arg, "-h") == 0);
+}
+
 static int help(int argc, char **argv)
 {
     char option[] = "--help";
     char *args[] = {NULL, option, NULL};
     const struct command *command;
 
-    if (argc < 2) {
+    if ((argc < 2) || is_help(argv[1])) {
         print_help();
         return NX_EXIT_OK;
+    }
+    if (argc > 2) {
+        return nx_usage("help", "unexpected argument %s; accepted: one command", argv[2]);
     }
     command = find(argv[1]);
     if (command == NULL) {
@@ -111,11 +96,14 @@ static int run(int argc, char **argv)
     if (argc < 1) {
         return nx_usage("", "no command given; nexar --help lists them");
     }
-    if ((strcmp(argv[0], "--help") == 0) || (strcmp(argv[0], "-h") == 0)) {
+    if (is_help(argv[0])) {
         print_help();
         return NX_EXIT_OK;
     }
     if (strcmp(argv[0], "--version") == 0) {
+        if (argc > 1) {
+            return nx_usage("", "unexpected argument %s behind --version", argv[1]);
+        }
         (void)printf("nexar %s\n", nexar_version());
         return NX_EXIT_OK;
     }

@@ -78,9 +78,8 @@ static void copy(const nx_step *step, const nx_binding *binding)
     nx_piece dst, src;
     size_t n;
 
-    while ((n = smaller(nx_cursor_room(&to), nx_cursor_room(&from))) != 0) {
-        (void)nx_cursor_next(&to, n, &dst);
-        (void)nx_cursor_next(&from, n, &src);
+    while (((n = smaller(nx_cursor_room(&to), nx_cursor_room(&from))) != 0) &&
+           nx_cursor_next(&to, n, &dst) && nx_cursor_next(&from, n, &src)) {
         /* In-place reduce-scatter moves its block to the start: they may overlap. */
         memmove(dst.ptr, src.ptr, n * binding->elem_size);
     }
@@ -94,11 +93,10 @@ static void reduce(const nx_step *step, const nx_binding *binding, nexar_dtype d
     nx_piece dst, a, b;
     size_t n;
 
-    while ((n = smaller(nx_cursor_room(&to),
-                        smaller(nx_cursor_room(&left), nx_cursor_room(&right)))) != 0) {
-        (void)nx_cursor_next(&to, n, &dst);
-        (void)nx_cursor_next(&left, n, &a);
-        (void)nx_cursor_next(&right, n, &b);
+    while (((n = smaller(nx_cursor_room(&to),
+                         smaller(nx_cursor_room(&left), nx_cursor_room(&right)))) != 0) &&
+           nx_cursor_next(&to, n, &dst) && nx_cursor_next(&left, n, &a) &&
+           nx_cursor_next(&right, n, &b)) {
         nx_reduce(dst.ptr, a.ptr, b.ptr, n, dtype, op);
     }
 }
@@ -117,12 +115,11 @@ void nx_step_run_local(const nx_step *step, const nx_binding *binding, nexar_dty
         while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
             nx_reduce_identity(piece.ptr, piece.len, dtype, op);
         }
-    } else if (step->kind == NX_STEP_DIVIDE) {
+    } else {
+        assert(step->kind == NX_STEP_DIVIDE);
         while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
             nx_reduce_divide(piece.ptr, piece.len, dtype, size);
         }
-    } else {
-        assert(!"a message or a call is not a local step");
     }
 }
 
@@ -146,9 +143,8 @@ void nx_step_deliver(const nx_step *step, const nx_binding *binding, nexar_dtype
     size_t n;
 
     assert(step->kind == NX_STEP_RECV_REDUCE);
-    while ((n = smaller(nx_cursor_room(&to), nx_cursor_room(&own))) != 0) {
-        (void)nx_cursor_next(&to, n, &dst);
-        (void)nx_cursor_next(&own, n, &a);
+    while (((n = smaller(nx_cursor_room(&to), nx_cursor_room(&own))) != 0) &&
+           nx_cursor_next(&to, n, &dst) && nx_cursor_next(&own, n, &a)) {
         nx_reduce(dst.ptr, a.ptr, from, n, dtype, op);
         from += n * binding->elem_size;
     }

@@ -9,7 +9,8 @@
  * on different machines agree.
  *
  * Pointers need no alignment.  Nothing here allocates, blocks or fails, and
- * everything may be called from any thread.
+ * everything may be called from any thread.  The thread's rounding mode, flush
+ * to zero and traps have no influence, and are as before when a call returns.
  */
 #ifndef NX_REDUCE_H
 #define NX_REDUCE_H
@@ -35,13 +36,16 @@ bool nx_reduce_legal(nexar_dtype dtype, nexar_op op);
 void nx_reduce(void *out, const void *a, const void *b, size_t count, nexar_dtype dtype,
                nexar_op op);
 
-/* out[i] = the value e with op(e, x) == x: SUM, BOR, BXOR 0; PROD 1; BAND all
- * bits; MIN the largest value (+infinity), MAX the smallest (-infinity). */
+/* out[i] = the value e with op(e, x) == x: SUM, AVG, BOR, BXOR 0; PROD 1; BAND
+ * all bits; MIN the largest value (+infinity), MAX the smallest (-infinity).
+ * To the bit for every x but NaN, and but -0 in a sum, where +0 + -0 is +0:
+ * people expect the zero of an exscan to be the one that prints as 0. */
 void nx_reduce_identity(void *out, size_t count, nexar_dtype dtype, nexar_op op);
 
 /* buf[i] = buf[i] / divisor, divisor > 0: C division on integers (towards
  * zero), f16 and bf16 divided in f32 and rounded to nearest even, NaN
- * canonical. */
+ * canonical.  The divisor becomes f32 first (f64 for f64): above 2^24 it is
+ * rounded. */
 void nx_reduce_divide(void *buf, size_t count, nexar_dtype dtype, uint32_t divisor);
 
 /*

@@ -2,13 +2,17 @@
  * alltoall_pairwise.c - alltoall and alltoallv: each block goes straight to its
  * rank.
  *
- *     rounds: size - 1 (in place: size)      sent by each rank: all but its own
+ *     rounds: 1, of size - 1 messages at once      sent by each rank: all but its own
  *
- * In round k a rank sends to the one k further and receives from the one k
- * before, so that every link carries one message at a time.  In place both must
- * be the same rank, since the block that comes takes the room of the one that
- * goes: ranks a and b meet in round (a + b) mod size, and the outgoing block
- * steps aside into scratch.
+ * Ranks a and b meet in round (a + b) mod size: each round is a perfect matching
+ * (some ranks meet themselves), every link carries one message each way, and a
+ * block that comes may take the room of the one that goes.  So in place and out
+ * of place visit the peers in one order, and some ranks may do the one while
+ * others do the other; in place the outgoing block steps aside into scratch.
+ *
+ * No rank waits for a round to be over but for a limit on what is in flight.
+ * Since both ranks of a pair meet in the same round, the waits point to earlier
+ * rounds only, on both: they cannot form a cycle.
  */
 #include "coll/algorithms.h"
 
@@ -19,38 +23,58 @@ enum { WINDOW = 16 };
 /* The last steps of the newest WINDOW rounds. */
 typedef struct window {
     nx_step_id ends[WINDOW][2];
+    uint32_t n; /* rounds so far */
 } window;
 
-/* Lets round |k| wait until round k - WINDOW is over. */
-static void window_open(window *w, nx_sched *s, uint32_t k)
+/* Lets the next round wait until the one WINDOW before is over. */
+static void window_open(const window *w, nx_sched *s)
 {
-    if (k >= WINDOW) {
-        nx_sched_gate(s, w->ends[k % WINDOW][0], w->ends[k % WINDOW][1]);
+    if (w->n >= WINDOW) {
+        nx_sched_gate(s, w->ends[w->n % WINDOW][0], w->ends[w->n % WINDOW][1]);
     }
 }
 
-static void window_close(window *w, nx_sched *s, uint32_t k, nx_step_id sent)
+static void window_close(window *w, nx_step_id sent, nx_step_id received)
 {
-    w->ends[k % WINDOW][0] = sent;
-    w->ends[k % WINDOW][1] = nx_sched_last(s);
+    w->ends[w->n % WINDOW][0] = sent;
+    w->ends[w->n % WINDOW][1] = received;
+    w->n++;
+}
+
+typedef struct block {
+    nx_ref at;
+    size_t len;
+} block;
+
+/* One block to |peer| in |round|, and one from it. */
+static void exchange(nx_sched *s, uint32_t peer, uint32_t round, block going, block coming,
+                     window *w)
+{
+    nx_step_id send;
+
+    nx_send(s, peer, round, going.at, going.len);
+    send = nx_sched_last(s);
+    nx_recv(s, peer, round, coming.at, coming.len);
+    window_close(w, send, nx_sched_last(s));
 }
 
 static void out_of_place(nx_sched *s, const nx_coll *c, const nx_split *to, const nx_split *from)
 {
     const nx_ref in = nx_at(NX_SPACE_SEND, 0), out = nx_at(NX_SPACE_RECV, 0);
-    const nx_span mine = nx_split_at(to, c->rank), home = nx_split_at(from, c->rank);
-    window w;
+    window w = {.n = 0};
 
-    nx_copy(s, nx_ref_plus(out, home.off), nx_ref_plus(in, mine.off), mine.len);
-    for (uint32_t k = 1; k < c->size; k++) {
-        const uint32_t next = (c->rank + k) % c->size, prev = (c->rank + c->size - k) % c->size;
-        const nx_span tx = nx_split_at(to, next), rx = nx_split_at(from, prev);
+    for (uint32_t round = 0; round < c->size; round++) {
+        const uint32_t peer = (round + c->size - c->rank) % c->size;
+        const nx_span tx = nx_split_at(to, peer), rx = nx_split_at(from, peer);
+        const block going = {.at = nx_ref_plus(in, tx.off), .len = tx.len};
+        const block coming = {.at = nx_ref_plus(out, rx.off), .len = rx.len};
 
-        window_open(&w, s, k - 1);
-        nx_send(s, next, k, nx_ref_plus(in, tx.off), tx.len);
-        const nx_step_id sent = nx_sched_last(s);
-        nx_recv(s, prev, k, nx_ref_plus(out, rx.off), rx.len);
-        window_close(&w, s, k - 1, sent);
+        if (peer == c->rank) {
+            nx_copy(s, coming.at, going.at, tx.len);
+            continue;
+        }
+        window_open(&w, s);
+        exchange(s, peer, round, going, coming, &w);
     }
 }
 
@@ -59,26 +83,20 @@ static void in_place(nx_sched *s, const nx_coll *c, const nx_split *blocks)
     const size_t room = nx_split_max(blocks);
     const uint32_t slots = (c->size - 1 < WINDOW) ? c->size - 1 : WINDOW;
     const nx_ref scratch = nx_sched_scratch(s, slots * room), out = nx_at(NX_SPACE_RECV, 0);
-    uint32_t k = 0;
-    window w;
+    window w = {.n = 0};
 
     for (uint32_t round = 0; round < c->size; round++) {
         const uint32_t peer = (round + c->size - c->rank) % c->size;
         const nx_span at = nx_split_at(blocks, peer);
+        const block aside = {.at = nx_ref_plus(scratch, (w.n % WINDOW) * room), .len = at.len};
+        const block home = {.at = nx_ref_plus(out, at.off), .len = at.len};
 
         if (peer == c->rank) {
             continue;
         }
-        const nx_ref aside = nx_ref_plus(scratch, (k % WINDOW) * room);
-        const nx_ref block = nx_ref_plus(out, at.off);
-
-        window_open(&w, s, k);
-        nx_copy(s, aside, block, at.len);
-        nx_send(s, peer, round, aside, at.len);
-        const nx_step_id sent = nx_sched_last(s);
-        nx_recv(s, peer, round, block, at.len);
-        window_close(&w, s, k, sent);
-        k++;
+        window_open(&w, s);
+        nx_copy(s, aside.at, home.at, at.len);
+        exchange(s, peer, round, aside, home, &w);
     }
 }
 
@@ -93,4 +111,19 @@ nexar_err nx_alltoall_pairwise(nx_sched *s, const nx_coll *c)
         out_of_place(s, c, &to, &from);
     }
     return nx_sched_seal(s);
+}
+
+void nx_alltoall_pairwise_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_split from = nx_coll_blocks(c);
+    const nx_split to = (c->kind == NX_ALLTOALLV) ? c->send_parts : from;
+    const uint64_t all = nx_split_sum(&to);
+
+    (void)segment;
+    f->messages = c->size - 1;
+    f->sent = (c->size > 1) ? all - nx_split_cost_of(&to, 0).least : 0;
+    /* A message waits for what its rank did WINDOW messages ago.  That is as many
+     * rounds, but for a rank that met itself in between; some pair never does. */
+    f->rounds = (c->size > WINDOW + 1) ? (c->size - 1) / WINDOW + 1 : (c->size > 1);
+    f->time_s = nx_net_all(f->net, all / c->size, WINDOW);
 }

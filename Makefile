@@ -1,0 +1,76 @@
+# The front door.  CMake does the work; every target here is a few commands that
+# can be typed by hand (CMakePresets.json has the presets).
+#
+#   PREFIX=/usr/local DESTDIR=  where `make install` installs
+#   SETUP=no                    install no packages: all that is needed is here
+#   JOBS=N                      how much is done at once
+#   FUZZ_SECONDS=20             for each fuzz target
+PREFIX ?= /usr/local
+DESTDIR ?=
+SETUP ?= yes
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 20
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check install asan tsan fuzz bench mutate clean
+
+setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
+# $(1): the preset; $(2): more for cmake.
+build = @cmake --preset $(1) $(2) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
+ctest = @ctest --preset $(1) -j $(JOBS)
+
+help:
+	@echo 'make demo      set up, build, and plan an allreduce over 1024 ranks'
+	@echo 'make test      set up, build, and run all tests'
+	@echo 'make check     format, lint, layers, symbols, headers, scripts, clang'
+	@echo 'make install   PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make asan      all tests under the address and undefined-behaviour sanitizers'
+	@echo 'make tsan      all tests under the thread sanitizer'
+	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make bench     the reduction kernels beside plain memory loops'
+	@echo 'make mutate    break the builders on purpose; the simulator must notice'
+	@echo 'make clean     remove build/'
+	@echo
+	@echo 'On a fresh Debian each installs what it needs first; SETUP=no leaves that out.'
+
+demo:
+	$(call setup,build)
+	$(call build,release,-DBUILD_TESTING=OFF)
+	@scripts/demo.sh build/release/bin/nexar
+
+test:
+	$(call setup,test)
+	$(call build,dev)
+	$(call ctest,dev)
+
+check:
+	$(call setup,check)
+	@JOBS=$(JOBS) scripts/check.sh
+
+install:
+	$(call setup,build)
+	$(call build,release,-DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	@DESTDIR=$(DESTDIR) cmake --install build/release
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+asan tsan:
+	$(call setup,test)
+	$(call build,$@)
+	$(call ctest,$@)
+
+fuzz:
+	$(call setup,check)
+	$(call build,fuzz)
+	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+
+bench:
+	$(call setup,check)
+	$(call build,release,-DBUILD_TESTING=OFF)
+	@build/release/bench/reduce_bench
+
+mutate:
+	$(call setup,test)
+	@JOBS=$(JOBS) tests/mutate.sh
+
+clean:
+	@rm -rf build

@@ -1,0 +1,122 @@
+#!/bin/bash
+# check.sh - everything about the code that is not a test, one line each:
+# `ok` or `FAILED` with the details.  All run, whatever fails.
+#
+#   scripts/check.sh [NAME]...   all of them, or those named
+# shellcheck disable=SC2317 # the checks are called by name
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+jobs=${JOBS:-$(nproc)}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+sources() { find include src tests bench -name '*.[ch]' | sort; }
+scripts() { find scripts tests .ci -type f \( -name '*.sh' -o -path '.ci/*' \) | sort; }
+
+# clang-format 14 by whatever name; other versions lay out some lines otherwise.
+clang_format() {
+    local name
+    for name in clang-format-14 clang-format; do
+        if "$name" --version 2>/dev/null | grep -q 'version 14\.'; then
+            echo "$name"
+            return
+        fi
+    done
+}
+
+# 77 says: skipped, and why.
+check_format() {
+    local tool
+    tool=$(clang_format)
+    [ -n "$tool" ] || {
+        echo "needs clang-format 14; this machine has: $(clang-format --version 2>&1 | head -n 1)"
+        return 77
+    }
+    sources | xargs "$tool" --dry-run -Werror
+}
+
+check_clang() {
+    cmake --preset clang && cmake --build --preset clang -j "$jobs"
+}
+
+check_tidy() {
+    local files
+    files=$(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/clang/compile_commands.json | sort -u)
+    [ -n "$files" ] || {
+        echo "build/clang/compile_commands.json names no file"
+        return 1
+    }
+    # Two lines of statistics per file are not findings.
+    echo "$files" | xargs -P "$jobs" -n 1 clang-tidy --quiet -p build/clang 2>&1 |
+        grep -vE '^[0-9]+ warnings? (and [0-9]+ errors? )?generated|^Suppressed|^Use -header-filter'
+    return "${PIPESTATUS[1]}"
+}
+
+check_cppcheck() {
+    cppcheck --quiet -j "$jobs" --std=c11 --language=c --enable=warning,performance,portability \
+        --inline-suppr --suppressions-list=scripts/cppcheck.txt --error-exitcode=1 -D_GNU_SOURCE \
+        '-DNEXAR_VERSION="0"' -I include -I src -I tests/support include src tests bench
+}
+
+check_layers() { scripts/check_layers.sh; }
+
+check_symbols() { scripts/check_symbols.sh build/clang/libnexar.so; }
+
+check_header() {
+    local compiler
+    for compiler in gcc clang; do
+        "$compiler" -x c -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only include/nexar.h ||
+            return 1
+    done
+    for compiler in g++ clang++; do
+        "$compiler" -x c++ -std=c++17 -Wall -Wextra -Werror -pedantic -fsyntax-only \
+            include/nexar.h || return 1
+    done
+}
+
+# All memory goes through base/alloc.c, so that tests can make it fail.
+check_alloc() {
+    local word='(malloc|calloc|realloc|reallocarray|free|strn?dup|v?asprintf|aligned_alloc|posix_memalign)'
+    ! grep -rnE "(^|[^a-zA-Z0-9_\"])$word *\(" src --include='*.[ch]' |
+        grep -vE '^src/base/alloc\.c:|:[0-9]+: *(/?\*|//)'
+}
+
+check_shell() { scripts | xargs shellcheck; }
+
+run() {
+    local name=$1 what=$2 code began=$SECONDS
+    "check_$name" >"$log" 2>&1
+    code=$?
+    case $code in
+    0) printf 'ok       %-9s %s (%ds)\n' "$name" "$what" $((SECONDS - began)) ;;
+    77) printf 'skipped  %-9s %s: %s\n' "$name" "$what" "$(cat "$log")" ;;
+    *)
+        printf 'FAILED   %-9s %s\n' "$name" "$what"
+        sed 's/^/    /' "$log"
+        failed=1
+        ;;
+    esac
+}
+
+failed=0
+for name in "$@"; do
+    declare -F "check_$name" >/dev/null || {
+        echo "there is no check $name" >&2
+        exit 2
+    }
+done
+while read -r name what; do
+    case " ${*:-$name} " in *" $name "*) run "$name" "$what" ;; esac
+done <<'CHECKS'
+format   clang-format 14
+layers   who may include whom
+alloc    memory comes from base/alloc.c only
+header   nexar.h compiles alone as C11 and C++17
+shell    shellcheck of the scripts
+clang    a build by clang, warnings are errors
+symbols  exports, their list and the header agree
+cppcheck cppcheck
+tidy     clang-tidy
+CHECKS
+exit $failed

@@ -1,0 +1,195 @@
+#!/bin/bash
+# setup.sh - installs what building, testing and checking nexar need.
+#
+#   scripts/setup.sh build    compiler, CMake, libraries
+#   scripts/setup.sh test     the same, and what the tests need
+#   scripts/setup.sh check    the same, and what `make check` and `make fuzz` need
+#
+# Says what it installs and why; says nothing, and needs no network, when all is
+# there.  Two of it may run at once.
+set -euo pipefail
+
+level=${1:-check}
+min_ngtcp2=1.0
+
+# Groups: the level that needs it, why, and the packages.  a|b: the first of
+# them that this release has.
+groups=(
+    "build;to build nexar;gcc libc6-dev make cmake ninja-build pkgconf"
+    "build;for QUIC, which the network transport is made of;libngtcp2-dev libngtcp2-crypto-gnutls-dev libgnutls28-dev"
+    "test;to test it;libcmocka-dev"
+    "check;to check it: compilers, format, lint;clang g++ clang-format-14|clang-format clang-tidy cppcheck shellcheck"
+    "check;to fuzz it;libclang-rt-14-dev|libclang-rt-dev"
+)
+
+say() { printf 'setup: %s\n' "$*"; }
+
+die() {
+    printf 'setup: %s\n' "$*" >&2
+    exit 1
+}
+
+case $level in
+build) levels="build" ;;
+test) levels="build test" ;;
+check) levels="build test check" ;;
+*) die "unknown level $level; accepted: build, test, check" ;;
+esac
+
+version_of() { dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null | sed -n 's/^installed //p'; }
+
+# Whether one package is here, new enough.
+present() {
+    local version
+    version=$(version_of "$1")
+    [ -n "$version" ] || return 1
+    case $1 in
+    libngtcp2-*) dpkg --compare-versions "$version" ge "$min_ngtcp2" ;;
+    esac
+}
+
+# Whether one of a|b|c is here.
+satisfied() {
+    local name
+    for name in ${1//|/ }; do
+        present "$name" && return 0
+    done
+    return 1
+}
+
+# The packages of a group that are missing.
+missing_of() {
+    local want
+    for want in $1; do
+        satisfied "$want" || printf '%s ' "$want"
+    done
+}
+
+missing_all() {
+    local group need packages
+    for group in "${groups[@]}"; do
+        IFS=';' read -r need _ packages <<<"$group"
+        case " $levels " in *" $need "*) missing_of "$packages" ;; esac
+    done
+}
+
+everything() {
+    local group
+    for group in "${groups[@]}"; do printf '%s ' "${group##*;}"; done
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+# Another apt that holds the lock is waited for.
+apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 "$@"; }
+
+update() {
+    local try
+    for try in 1 2 3; do
+        apt update && return 0
+        sleep "$try"
+    done
+    say "apt-get update failed; going on with the lists that are here"
+}
+
+# The newest version of a package that apt may install without being asked for
+# a special release.
+candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: //p' | grep -v '^(none)$' || true; }
+
+# The first of a|b|c that this release has.
+choose() {
+    local name
+    for name in ${1//|/ }; do
+        if [ -n "$(candidate "$name")" ]; then
+            printf '%s\n' "$name"
+            return 0
+        fi
+    done
+    die "this release has no package $1; install what it offers instead, then use make SETUP=no"
+}
+
+codename() {
+    # shellcheck source=/dev/null
+    (. /etc/os-release && printf '%s\n' "${VERSION_CODENAME:-}")
+}
+
+has_backports() { apt-cache madison libngtcp2-dev 2>/dev/null | grep -q " $1-backports/"; }
+
+# Adds the release's backports, from where its main packages come from.
+add_backports() {
+    local release=$1 uri keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    local file=/etc/apt/sources.list.d/nexar-$release-backports.sources
+
+    uri=$(apt-cache madison base-files |
+        sed -nE "s#^[^|]*\|[^|]*\| *([^ ]+) ($release|stable|oldstable)/main .*#\1#p" | head -n 1)
+    [ -n "$uri" ] || die "libngtcp2 $min_ngtcp2 or newer is not in this release, and the mirror of" \
+        "$release was not found in apt's sources; add the suite $release-backports and run this again"
+    say "adding $release-backports ($file), because libngtcp2 in $release is older than $min_ngtcp2"
+    {
+        printf 'Types: deb\nURIs: %s\nSuites: %s-backports\nComponents: main\n' "$uri" "$release"
+        if [ -e "$keyring" ]; then printf 'Signed-By: %s\n' "$keyring"; fi
+    } | as_root tee "$file" >/dev/null
+    update
+}
+
+# Sets |quic_options| to what apt-get install needs to get a libngtcp2 that is
+# new enough.
+find_ngtcp2() {
+    local version release
+
+    quic_options=()
+    version=$(candidate libngtcp2-dev)
+    if [ -n "$version" ] && dpkg --compare-versions "$version" ge "$min_ngtcp2"; then
+        return 0
+    fi
+    release=$(codename)
+    [ -n "$release" ] || die "libngtcp2 $min_ngtcp2 or newer is needed and this release has none"
+    has_backports "$release" || add_backports "$release"
+    has_backports "$release" || die "libngtcp2 $min_ngtcp2 or newer is neither in $release nor in" \
+        "$release-backports as far as apt can see; is the network reachable?"
+    quic_options=(-t "$release-backports")
+}
+
+# Says why, then installs the missing packages of one group.
+install_group() {
+    local why=$1 missing=$2 want output names=()
+
+    for want in $missing; do names+=("$(choose "$want")"); done
+    say "installing ${names[*]} ($why)"
+    quic_options=()
+    case " ${names[*]} " in *" libngtcp2-"*) find_ngtcp2 ;; esac
+    output=$(apt install -y --no-install-recommends "${quic_options[@]}" "${names[@]}" 2>&1) ||
+        die "apt-get could not install ${names[*]}: $output"
+}
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    die "this is no Debian; install by hand what these packages of Debian hold, then use" \
+        "make SETUP=no: $(everything)"
+fi
+[ -n "$(missing_all)" ] || exit 0
+
+# One at a time on this machine; the other may have done it all meanwhile.
+exec 9</etc/os-release
+flock 9
+[ -n "$(missing_all)" ] || exit 0
+
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || die "missing: $(missing_all); run this as root, or install sudo"
+    say "not root: using sudo for apt-get"
+fi
+update
+for group in "${groups[@]}"; do
+    IFS=';' read -r need why packages <<<"$group"
+    case " $levels " in *" $need "*) ;; *) continue ;; esac
+    missing=$(missing_of "$packages")
+    [ -z "$missing" ] || install_group "$why" "$missing"
+done
+left=$(missing_all)
+[ -z "$left" ] || die "still missing after installing: $left"
+say "done"

@@ -1,0 +1,32 @@
+/* cmd.c - how a subcommand says that it was asked wrongly. */
+#include "cmd/cmd.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <nexar.h>
+
+int nx_usage(const char *command, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    /* What was typed may hold anything; the answer is one line all the same. */
+    for (char *p = line; *p != '\0'; p++) {
+        if (iscntrl((unsigned char)*p) != 0) {
+            *p = '?';
+        }
+    }
+    (void)fprintf(stderr, "nexar%s%s: %s\n", (command[0] == '\0') ? "" : " ", command, line);
+    return NX_EXIT_USAGE;
+}
+
+int nx_cmd_error(const char *command, int err)
+{
+    (void)nx_usage(command, "%s", nexar_last_error());
+    return (err == NEXAR_EINVAL) ? NX_EXIT_USAGE : NX_EXIT_FAILURE;
+}

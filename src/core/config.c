@@ -1,0 +1,371 @@
+/* config.c - settings: defaults, then the environment, then what is set. */
+#include "core/config.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "reduce/reduce.h"
+
+enum { SHOWN = 120 }; /* so much of a bad value is repeated in its error */
+
+/* Numbers and choices are kept parsed; a text, which only rules have, beside
+ * what it was parsed into. */
+typedef struct holding {
+    nx_origin origin;
+    uint64_t number; /* or the place among the choices */
+    char *text;      /* NULL: "" */
+    nx_rules *rules;
+} holding;
+
+struct nexar_config {
+    holding values[NX_SETTINGS];
+};
+
+static void holding_fini(holding *v)
+{
+    nx_rules_destroy(v->rules);
+    nx_free(v->text);
+}
+
+/* ---- parsing ------------------------------------------------------------ */
+
+static bool parse_choice(const nx_setting *s, const char *text, uint64_t *out)
+{
+    for (size_t i = 0; s->choices[i] != NULL; i++) {
+        if (strcasecmp(s->choices[i], text) == 0) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_number(const nx_setting *s, const char *text, uint64_t *out)
+{
+    return nx_numbers[s->number].parse(text, out) && (*out >= s->min) && (*out <= s->max);
+}
+
+/* Puts the setting's name before the sentence of whoever refused the value. */
+static nexar_err fail_inside(nexar_err err, const char *what)
+{
+    char why[NX_ERROR_ROOM];
+
+    (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+    return nx_fail(err, "%s: %s", what, why);
+}
+
+static nexar_err parse_rules(const char *text, const char *what, holding *out)
+{
+    nexar_err err = NEXAR_OK;
+
+    if (text[0] == '\0') {
+        return NEXAR_OK;
+    }
+    err = nx_rules_parse(text, &out->rules);
+    if (err != NEXAR_OK) {
+        return fail_inside(err, what);
+    }
+    out->text = nx_strdup(text);
+    if (out->text == NULL) {
+        nx_rules_destroy(out->rules);
+        return nx_fail_nomem(what);
+    }
+    return NEXAR_OK;
+}
+
+/* |what|: the setting as errors call it, with its variable if it came from
+ * there. */
+static nexar_err parse_value(const nx_setting *s, const char *text, const char *what, holding *out)
+{
+    char accepted[NX_ACCEPTED_ROOM];
+    bool good = false;
+
+    switch (s->type) {
+    case NX_SETTING_CHOICE:
+        good = parse_choice(s, text, &out->number);
+        break;
+    case NX_SETTING_NUMBER:
+        good = parse_number(s, text, &out->number);
+        break;
+    case NX_SETTING_RULES:
+        return parse_rules(text, what, out);
+    }
+    if (!good) {
+        return nx_fail(NEXAR_EINVAL, "%s: \"%.*s\" is not accepted; give %s", what, SHOWN, text,
+                       nx_setting_accepted(s, accepted));
+    }
+    return NEXAR_OK;
+}
+
+static nexar_err set(nexar_config *cfg, nx_setting_id id, const char *text, nx_origin origin)
+{
+    const nx_setting *s = &nx_settings[id];
+    char what[2 * NX_VARIABLE_ROOM], variable[NX_VARIABLE_ROOM];
+    holding fresh = {.origin = origin};
+    nexar_err err;
+
+    if (origin == NX_ORIGIN_ENVIRONMENT) {
+        (void)snprintf(what, sizeof(what), "setting %s (from %s)", s->name,
+                       nx_setting_variable(s->name, variable));
+    } else {
+        (void)snprintf(what, sizeof(what), "setting %s", s->name);
+    }
+    err = parse_value(s, text, what, &fresh);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    holding_fini(&cfg->values[id]);
+    cfg->values[id] = fresh;
+    return NEXAR_OK;
+}
+
+/* ---- the environment ---------------------------------------------------- */
+
+/* Not getenv: its result may change under another thread's hands no less than
+ * environ itself, and the unknown ones need the walk anyway. */
+static const char *variable_value(const char *variable)
+{
+    size_t len = strlen(variable);
+
+    for (char **at = environ; (at != NULL) && (*at != NULL); at++) {
+        if ((strncmp(*at, variable, len) == 0) && ((*at)[len] == '=')) {
+            return *at + len + 1;
+        }
+    }
+    return NULL;
+}
+
+static void warn_unknown(const char *entry)
+{
+    char variable[NX_VARIABLE_ROOM], name[NX_VARIABLE_ROOM];
+    const char *near;
+
+    (void)snprintf(variable, sizeof(variable), "%.*s", (int)strcspn(entry, "="), entry);
+    (void)nx_setting_from_variable(variable, name);
+    if (nx_setting_find(name) != NX_SETTINGS) {
+        return;
+    }
+    near = nx_setting_near(name);
+    if (near != NULL) {
+        char meant[NX_VARIABLE_ROOM];
+
+        nx_log(NX_LOG_WARN, "the variable %s is no setting and is ignored; did you mean %s?",
+               variable, nx_setting_variable(near, meant));
+    } else {
+        nx_log(NX_LOG_WARN, "the variable %s is no setting and is ignored; `nexar info` lists them",
+               variable);
+    }
+}
+
+static void warn_of_unknown_variables(const nexar_config *cfg)
+{
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+
+    /* The config is not applied yet, but already says how much may be said. */
+    if ((nx_config_choice(cfg, NX_SET_LOG) < NX_LOG_WARN) || atomic_flag_test_and_set(&done)) {
+        return;
+    }
+    for (char **at = environ; (at != NULL) && (*at != NULL); at++) {
+        if (strncmp(*at, "NEXAR_", 6) == 0) {
+            warn_unknown(*at);
+        }
+    }
+}
+
+static nexar_err set_from_environment(nexar_config *cfg)
+{
+    for (int id = 0; id < NX_SETTINGS; id++) {
+        char variable[NX_VARIABLE_ROOM];
+        const char *text = variable_value(nx_setting_variable(nx_settings[id].name, variable));
+        nexar_err err = NEXAR_OK;
+
+        if (text != NULL) {
+            err = set(cfg, (nx_setting_id)id, text, NX_ORIGIN_ENVIRONMENT);
+        }
+        if (err != NEXAR_OK) {
+            return err;
+        }
+    }
+    return NEXAR_OK;
+}
+
+/* ---- public ------------------------------------------------------------- */
+
+nexar_err nexar_config_create(nexar_config **cfg)
+{
+    nexar_config *made;
+    nexar_err err = NEXAR_OK;
+
+    if (cfg == NULL) {
+        return nx_fail(NEXAR_EINVAL, "nexar_config_create: cfg is NULL");
+    }
+    made = nx_zalloc(sizeof(*made));
+    if (made == NULL) {
+        return nx_fail_nomem("a config");
+    }
+    for (int id = 0; (id < NX_SETTINGS) && (err == NEXAR_OK); id++) {
+        err = set(made, (nx_setting_id)id, nx_settings[id].preset, NX_ORIGIN_DEFAULT);
+    }
+    if (err == NEXAR_OK) {
+        err = set_from_environment(made);
+    }
+    if (err != NEXAR_OK) {
+        nexar_config_free(made);
+        return err;
+    }
+    warn_of_unknown_variables(made);
+    *cfg = made;
+    return NEXAR_OK;
+}
+
+/* The setting called |name| in |*out|; otherwise a sentence that names them. */
+static nexar_err find(const char *name, nx_setting_id *out)
+{
+    const char *near;
+
+    *out = nx_setting_find(name);
+    if (*out != NX_SETTINGS) {
+        return NEXAR_OK;
+    }
+    near = nx_setting_near(name);
+    if (near != NULL) {
+        return nx_fail(NEXAR_EINVAL, "there is no setting \"%.*s\"; did you mean %s?", SHOWN, name,
+                       near);
+    }
+    return nx_fail(NEXAR_EINVAL, "there is no setting \"%.*s\"; `nexar info` lists them", SHOWN,
+                   name);
+}
+
+nexar_err nexar_config_set(nexar_config *cfg, const char *name, const char *value)
+{
+    nx_setting_id id;
+    nexar_err err;
+
+    if ((cfg == NULL) || (name == NULL) || (value == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "nexar_config_set: %s is NULL",
+                       (cfg == NULL) ? "cfg" : ((name == NULL) ? "name" : "value"));
+    }
+    err = find(name, &id);
+    return (err == NEXAR_OK) ? set(cfg, id, value, NX_ORIGIN_SET) : err;
+}
+
+nexar_err nexar_config_get(const nexar_config *cfg, const char *name, char *value, size_t size)
+{
+    char buf[NX_NUMBER_ROOM];
+    nx_setting_id id;
+    nexar_err err;
+    const char *text;
+
+    if ((cfg == NULL) || (name == NULL) || (value == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "nexar_config_get: %s is NULL",
+                       (cfg == NULL) ? "cfg" : ((name == NULL) ? "name" : "value"));
+    }
+    err = find(name, &id);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    text = nx_config_text(cfg, id, buf);
+    if (strlen(text) >= size) {
+        return nx_fail(NEXAR_ETRUNC, "the value of %s needs %zu bytes; there are %zu", name,
+                       strlen(text) + 1, size);
+    }
+    memcpy(value, text, strlen(text) + 1);
+    return NEXAR_OK;
+}
+
+void nexar_config_free(nexar_config *cfg)
+{
+    if (cfg == NULL) {
+        return;
+    }
+    for (int id = 0; id < NX_SETTINGS; id++) {
+        holding_fini(&cfg->values[id]);
+    }
+    nx_free(cfg);
+}
+
+/* ---- for the rest of nexar ---------------------------------------------- */
+
+nx_origin nx_config_origin(const nexar_config *cfg, nx_setting_id id)
+{
+    return cfg->values[id].origin;
+}
+
+const char *nx_origin_name(nx_origin origin)
+{
+    static const char *const names[] = {"default", "environment", "set"};
+
+    return names[origin];
+}
+
+const char *nx_config_text(const nexar_config *cfg, nx_setting_id id, char *buf)
+{
+    const nx_setting *s = &nx_settings[id];
+    const holding *v = &cfg->values[id];
+
+    switch (s->type) {
+    case NX_SETTING_CHOICE:
+        return s->choices[v->number];
+    case NX_SETTING_NUMBER:
+        return nx_numbers[s->number].format(v->number, buf);
+    case NX_SETTING_RULES:
+        break;
+    }
+    return (v->text == NULL) ? "" : v->text;
+}
+
+uint64_t nx_config_number(const nexar_config *cfg, nx_setting_id id)
+{
+    return cfg->values[id].number;
+}
+
+size_t nx_config_size(const nexar_config *cfg, nx_setting_id id)
+{
+    return (size_t)cfg->values[id].number;
+}
+
+size_t nx_config_choice(const nexar_config *cfg, nx_setting_id id)
+{
+    return (size_t)cfg->values[id].number;
+}
+
+const nx_rules *nx_config_rules(const nexar_config *cfg)
+{
+    return cfg->values[NX_SET_ALGORITHMS].rules;
+}
+
+/* "portable, avx2": what this machine can run. */
+static void list_usable(char *buf, size_t room)
+{
+    size_t len = 0;
+
+    for (int path = 0; (path < NX_REDUCE_PATHS) && (len < room); path++) {
+        if (nx_reduce_path_usable((nx_reduce_path)path)) {
+            len += (size_t)snprintf(buf + len, room - len, "%s%s", (len == 0) ? "" : ", ",
+                                    nx_reduce_path_name((nx_reduce_path)path));
+        }
+    }
+}
+
+nexar_err nx_config_apply(const nexar_config *cfg)
+{
+    size_t choice = nx_config_choice(cfg, NX_SET_KERNELS); /* "auto", then the paths in order */
+    nx_reduce_path path = (choice == 0) ? nx_reduce_path_best() : (nx_reduce_path)(choice - 1);
+
+    if (!nx_reduce_path_usable(path)) {
+        char usable[64];
+
+        list_usable(usable, sizeof(usable));
+        return nx_fail(NEXAR_EINVAL,
+                       "setting kernels: this machine cannot run %s; give auto or one of %s",
+                       nx_settings[NX_SET_KERNELS].choices[choice], usable);
+    }
+    nx_reduce_path_set(path);
+    nx_log_set_level((nx_log_level)nx_config_choice(cfg, NX_SET_LOG));
+    return NEXAR_OK;
+}

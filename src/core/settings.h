@@ -1,0 +1,60 @@
+/*
+ * settings.h - the table of settings.
+ *
+ * One row per setting makes its parsing, its environment variable, its errors,
+ * its documentation in `nexar info`, and its typed getter (config.h).  A new
+ * setting is one id here and one row in settings.c.
+ */
+#ifndef NX_SETTINGS_H
+#define NX_SETTINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text.h"
+
+typedef enum nx_setting_id {
+    NX_SET_LOG,
+    NX_SET_ALGORITHMS,
+    NX_SET_SEGMENT,
+    NX_SET_KERNELS,
+    NX_SETTINGS
+} nx_setting_id;
+
+typedef enum nx_setting_type {
+    NX_SETTING_CHOICE, /* one of |choices|, in any case */
+    NX_SETTING_NUMBER, /* of the kind |number|, from |min| to |max| */
+    NX_SETTING_RULES   /* a text that nx_rules_parse (coll/select.h) accepts */
+} nx_setting_type;
+
+typedef struct nx_setting {
+    const char *name; /* lower case; NEXAR_ and the upper case is its variable */
+    nx_setting_type type;
+    const char *preset;         /* the default, as text */
+    const char *unit;           /* "bytes"; "" where there is none */
+    const char *const *choices; /* ends with NULL */
+    nx_number_kind number;
+    uint64_t min, max;
+    const char *help; /* one line */
+} nx_setting;
+
+extern const nx_setting nx_settings[NX_SETTINGS];
+
+/* The setting called |name|; NX_SETTINGS if there is none. */
+nx_setting_id nx_setting_find(const char *name);
+/* The setting whose name is nearest to the mistyped |name|; NULL if none is
+ * near. */
+const char *nx_setting_near(const char *name);
+
+/* What |s| accepts: "error, warn, info or debug". */
+enum { NX_ACCEPTED_ROOM = 256 };
+const char *nx_setting_accepted(const nx_setting *s, char *buf);
+
+enum { NX_VARIABLE_ROOM = 64 };
+/* The environment variable of |name|: "segment" -> "NEXAR_SEGMENT". */
+const char *nx_setting_variable(const char *name, char *buf);
+/* The name in the variable |variable|, which begins with NEXAR_, cut where it
+ * does not fit: "NEXAR_SEGMENT" -> "segment". */
+const char *nx_setting_from_variable(const char *variable, char *buf);
+
+#endif /* NX_SETTINGS_H */

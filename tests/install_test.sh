@@ -1,0 +1,79 @@
+#!/bin/bash
+# install_test.sh CMAKE BUILD CC - installs a build into a temporary prefix, and
+# builds and runs a program against it by pkg-config and by find_package.
+set -euo pipefail
+cmake=$1
+build=$2
+cc=$3
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+prefix=$(mktemp -d)
+trap 'rm -rf "$prefix"' EXIT
+
+"$cmake" --install "$build" --prefix "$prefix" >/dev/null
+libdir=$(dirname "$(find "$prefix" -name libnexar.so)")
+lib=${libdir#"$prefix"/}
+so=$(basename "$(readlink "$libdir/libnexar.so")")
+version=$("$prefix/bin/nexar" --version | cut -d ' ' -f 2)
+
+echo "-- files"
+sort >"$prefix/expected" <<EXPECTED
+./bin/nexar
+./include/nexar.h
+./$lib/cmake/nexar/nexar-config-version.cmake
+./$lib/cmake/nexar/nexar-config.cmake
+./$lib/cmake/nexar/nexar-targets.cmake
+./$lib/libnexar.so
+./$lib/$so
+./$lib/libnexar.so.$version
+./$lib/pkgconfig/nexar.pc
+./share/man/man1/nexar-info.1
+./share/man/man1/nexar-plan.1
+./share/man/man1/nexar.1
+./share/man/man7/nexar.7
+EXPECTED
+# CMake names the file with the locations after the build's configuration.
+(cd "$prefix" && find . \( -type f -o -type l \) ! -name expected ! -name 'nexar-targets-*.cmake' |
+    sort) | diff "$prefix/expected" -
+
+# The first program of the readme is what is built.
+# shellcheck disable=SC2016 # backquotes as such
+sed -n '/^```c$/,/^```$/{//!p}' "$top/README.md" >"$prefix/first.c"
+export LD_LIBRARY_PATH=$libdir
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+
+echo "-- pkg-config"
+[ "$(pkg-config --modversion nexar)" = "$version" ]
+# shellcheck disable=SC2046 # the flags are words
+"$cc" -std=c11 -Wall -Wextra -Werror "$prefix/first.c" $(pkg-config --cflags --libs nexar) \
+    -o "$prefix/first"
+"$prefix/first"
+
+echo "-- find_package"
+mkdir "$prefix/project"
+cat >"$prefix/project/CMakeLists.txt" <<'PROJECT'
+cmake_minimum_required(VERSION 3.25)
+project(first LANGUAGES C)
+find_package(nexar 0.1 REQUIRED)
+add_executable(first ../first.c)
+target_link_libraries(first PRIVATE nexar::nexar)
+PROJECT
+"$cmake" -G Ninja -S "$prefix/project" -B "$prefix/project/build" -DCMAKE_C_COMPILER="$cc" \
+    -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+"$cmake" --build "$prefix/project/build" >/dev/null
+"$prefix/project/build/first"
+
+echo "-- man pages"
+for page in "$prefix"/share/man/man*/*; do
+    if command -v man >/dev/null && command -v groff >/dev/null; then
+        warnings=$(MANWIDTH=80 man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null)
+        [ -z "$warnings" ] || {
+            echo "$page: $warnings"
+            exit 1
+        }
+    fi
+    if command -v mandoc >/dev/null; then
+        mandoc -T lint -W warning "$page"
+    fi
+done
+echo "all as expected"
