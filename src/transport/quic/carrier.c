@@ -235,6 +235,7 @@ bool nx_carrier_conclude(nx_carrier *k)
     }
     if ((nx_conn_get_state(k->conn) == NX_CONN_UP) && !k->up) {
         k->up = true;
+        k->used_by_ns = nx_loop_now(k->q->config.loop) + k->q->config.handshake_timeout_ns;
         not_half_open(k);
         nx_settle_up(k);
         if (k->conn == NULL) {
@@ -291,6 +292,9 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
         return;
     }
     nx_conn_expire(k->conn, now_ns);
+    if (k->up && (k->link == NULL) && (now_ns >= k->used_by_ns)) {
+        nx_conn_kill(k->conn, NEXAR_ETIMEDOUT, "connected, but nothing was said", false);
+    }
     if (nx_carrier_conclude(k)) {
         nx_carrier_wake(k);
     }
