@@ -33,25 +33,6 @@ static void fill(uint8_t *data, size_t len, unsigned salt)
     }
 }
 
-static void send(nxt_net *net, nx_req *r, uint32_t from, uint32_t to, nx_context c, uint64_t tag,
-                 const void *data, size_t len)
-{
-    nx_bytes bytes = {.ptr = data, .len = len};
-
-    *r = (nx_req){0};
-    nx_msg_send(nxt_net_msg(net, from), r, to, c, tag, &bytes, 1);
-}
-
-static void recv(nxt_net *net, nx_req *r, uint32_t at, uint32_t from, nx_context c, uint64_t tag,
-                 void *data, size_t room)
-{
-    nx_iov_span span = {.ptr = data, .len = room};
-
-    *r = (nx_req){0};
-    nx_msg_recv(nxt_net_msg(net, at), r, from, c, tag,
-                &(nx_sink){.iov = &span, .niov = 1, .room = room});
-}
-
 /* ---- the way of a message ------------------------------------------------------------- */
 
 static const size_t sizes[] = {0,          1,          31,         32,        33,
@@ -72,16 +53,16 @@ static void test_messages_of_every_size_arrive_whole_and_in_order(void **state)
             fill(out[i], sizes[i], (unsigned)i);
             memset(in[i], 0, BIG);
             if (seed % 2 == 0) {
-                recv(net, &r[i], 1, 0, user, 5, in[i], BIG);
+                nxt_recv(net, &r[i], (nxt_way){1, 0}, user, 5, in[i], BIG);
             }
         }
         for (size_t i = 0; i < SIZES; i++) {
-            send(net, &s[i], 0, 1, user, 5, out[i], sizes[i]);
+            nxt_send(net, &s[i], (nxt_way){0, 1}, user, 5, out[i], sizes[i]);
         }
         nxt_net_run(net);
         for (size_t i = 0; (seed % 2 != 0) && (i < SIZES); i++) {
-            recv(net, &r[i], 1, (seed % 3) ? 0 : NX_ANY_PEER, user, (seed % 5) ? 5 : NX_ANY_TAG,
-                 in[i], BIG);
+            nxt_recv(net, &r[i], (nxt_way){1, (seed % 3) ? 0 : NX_ANY_PEER}, user,
+                     (seed % 5) ? 5 : NX_ANY_TAG, in[i], BIG);
         }
         nxt_net_run(net);
         for (size_t i = 0; i < SIZES; i++) {
@@ -100,7 +81,7 @@ static void test_a_short_message_is_done_when_the_call_returns(void **state)
     nx_req s;
 
     (void)state;
-    send(net, &s, 0, 1, user, 1, "12345678", 8);
+    nxt_send(net, &s, (nxt_way){0, 1}, user, 1, "12345678", 8);
     assert_true(s.done && (s.err == NEXAR_OK));
     nxt_net_destroy(net);
 }
@@ -115,11 +96,11 @@ static void test_a_posted_receive_costs_no_round_trip(void **state)
     uint64_t frames;
 
     (void)state;
-    send(net, &s, 0, 1, user, 1, "", 0); /* greetings are exchanged */
+    nxt_send(net, &s, (nxt_way){0, 1}, user, 1, "", 0); /* greetings are exchanged */
     nxt_net_run(net);
-    recv(net, &r, 1, 0, user, 2, in, EAGER);
+    nxt_recv(net, &r, (nxt_way){1, 0}, user, 2, in, EAGER);
     frames = nxt_net_frames(net, 1, 0, NX_LANE_CONTROL);
-    send(net, &s, 0, 1, user, 2, out, EAGER);
+    nxt_send(net, &s, (nxt_way){0, 1}, user, 2, out, EAGER);
     nxt_net_run(net);
     assert_true(r.done && s.done);
     assert_int_equal(nxt_net_frames(net, 1, 0, NX_LANE_CONTROL), frames);
@@ -133,12 +114,12 @@ static void test_a_message_with_another_tag_waits_for_its_own_receive(void **sta
     char in[2][4] = {"", ""};
 
     (void)state;
-    recv(net, &r[0], 1, 0, user, 7, in[0], 4);
-    send(net, &s[0], 0, 1, user, 8, "b", 1);
-    send(net, &s[1], 0, 1, user, 7, "a", 1);
+    nxt_recv(net, &r[0], (nxt_way){1, 0}, user, 7, in[0], 4);
+    nxt_send(net, &s[0], (nxt_way){0, 1}, user, 8, "b", 1);
+    nxt_send(net, &s[1], (nxt_way){0, 1}, user, 7, "a", 1);
     nxt_net_run(net);
     assert_true(r[0].done && (in[0][0] == 'a'));
-    recv(net, &r[1], 1, 0, user, 8, in[1], 4);
+    nxt_recv(net, &r[1], (nxt_way){1, 0}, user, 8, in[1], 4);
     assert_true(r[1].done && (in[1][0] == 'b'));
     nxt_net_destroy(net);
 }
@@ -153,13 +134,13 @@ static void test_messages_of_different_contexts_never_meet(void **state)
     (void)state;
     other_comm.comm++;
     other_kind.kind++;
-    recv(net, &r[0], 1, NX_ANY_PEER, other_comm, NX_ANY_TAG, in, 4);
-    recv(net, &r[1], 1, NX_ANY_PEER, other_kind, NX_ANY_TAG, in, 4);
-    recv(net, &r[2], 1, NX_ANY_PEER, coll, NX_ANY_TAG, in, 4);
-    send(net, &s, 0, 1, user, 7, "a", 1);
+    nxt_recv(net, &r[0], (nxt_way){1, NX_ANY_PEER}, other_comm, NX_ANY_TAG, in, 4);
+    nxt_recv(net, &r[1], (nxt_way){1, NX_ANY_PEER}, other_kind, NX_ANY_TAG, in, 4);
+    nxt_recv(net, &r[2], (nxt_way){1, NX_ANY_PEER}, coll, NX_ANY_TAG, in, 4);
+    nxt_send(net, &s, (nxt_way){0, 1}, user, 7, "a", 1);
     nxt_net_run(net);
     assert_false(r[0].done || r[1].done || r[2].done);
-    recv(net, &r[3], 1, 0, user, 7, in, 4);
+    nxt_recv(net, &r[3], (nxt_way){1, 0}, user, 7, in, 4);
     assert_true(r[3].done);
     nxt_net_destroy(net);
 }
@@ -178,7 +159,7 @@ static void test_scattered_memory_is_one_message(void **state)
         nxt_net *net = make(2, seed);
         nx_req s = {0}, r = {0}, greet;
 
-        send(net, &greet, 0, 1, user, 1, "", 0);
+        nxt_send(net, &greet, (nxt_way){0, 1}, user, 1, "", 0);
         nxt_net_run(net);
         nx_random_seeded_init(&random, seed);
         most = (seed % 3 == 0) ? 40 : (seed % 3 == 1) ? 900 : 5000;
@@ -242,7 +223,7 @@ static void test_a_reducer_adds_every_element_once(void **state)
         for (uint32_t p = 0; p < 2; p++) {
             nx_sink sink = {.take = add, .ctx = &s, .unit = 8, .room = sizeof(out)};
 
-            send(net, &sends[p], p, 2, coll, 4, out, sizeof(out));
+            nxt_send(net, &sends[p], (nxt_way){p, 2}, coll, 4, out, sizeof(out));
             if (seed % 2) {
                 nxt_net_run(net);
             }
@@ -266,7 +247,7 @@ static void test_a_message_that_ends_inside_a_unit_is_a_mismatch(void **state)
     (void)state;
     nx_msg_recv(nxt_net_msg(net, 1), &r, 0, coll, 4,
                 &(nx_sink){.take = add, .ctx = &s, .unit = 8, .room = 800});
-    send(net, &sent, 0, 1, coll, 4, "123456789", 9);
+    nxt_send(net, &sent, (nxt_way){0, 1}, coll, 4, "123456789", 9);
     nxt_net_run(net);
     assert_true(r.done && (r.err == NEXAR_EMISMATCH) && (r.bytes == 9));
     nxt_net_destroy(net);
@@ -290,13 +271,13 @@ static void test_a_truncated_message_says_how_long_it_was_and_harms_nobody(void 
         }
         memset(in, 0xcc, BIG);
         if (seed % 2) {
-            recv(net, &r[0], 1, 0, user, 1, in, room);
+            nxt_recv(net, &r[0], (nxt_way){1, 0}, user, 1, in, room);
         }
-        send(net, &s[0], 0, 1, user, 1, out, len);
-        send(net, &s[1], 0, 1, user, 1, "next", 4);
+        nxt_send(net, &s[0], (nxt_way){0, 1}, user, 1, out, len);
+        nxt_send(net, &s[1], (nxt_way){0, 1}, user, 1, "next", 4);
         nxt_net_run(net);
         if (seed % 2 == 0) {
-            recv(net, &r[0], 1, 0, user, 1, in, room);
+            nxt_recv(net, &r[0], (nxt_way){1, 0}, user, 1, in, room);
         }
         nxt_net_run(net);
         assert_true(s[0].done && (s[0].err == NEXAR_OK));
@@ -304,7 +285,7 @@ static void test_a_truncated_message_says_how_long_it_was_and_harms_nobody(void 
         assert_non_null(strstr(r[0].why, "room for"));
         assert_memory_equal(in, out, room);
         assert_int_equal(in[room], 0xcc);
-        recv(net, &r[1], 1, 0, user, 1, in, 4);
+        nxt_recv(net, &r[1], (nxt_way){1, 0}, user, 1, in, 4);
         nxt_net_run(net);
         assert_true(r[1].done && (r[1].err == NEXAR_OK) && (memcmp(in, "next", 4) == 0));
         /* What there was no room for was not even sent. */
@@ -326,17 +307,17 @@ static void test_messages_to_oneself_arrive_posted_or_not(void **state)
         nx_msg_stats stats;
         nx_req s[2], r[2], first;
 
-        recv(net, &r[0], 0, 0, user, 3, in, BIG);
-        send(net, &s[0], 0, 0, user, 3, out, sizes[i]);
+        nxt_recv(net, &r[0], (nxt_way){0, 0}, user, 3, in, BIG);
+        nxt_send(net, &s[0], (nxt_way){0, 0}, user, 3, out, sizes[i]);
         assert_true(s[0].done && r[0].done && (r[0].bytes == sizes[i]) && (r[0].peer == 0));
         assert_memory_equal(in, out, sizes[i]);
         memset(in, 0, BIG);
-        send(net, &first, 0, 0, user, 3, "x", 1);
-        send(net, &s[1], 0, 0, user, 3, out, sizes[i]);
+        nxt_send(net, &first, (nxt_way){0, 0}, user, 3, "x", 1);
+        nxt_send(net, &s[1], (nxt_way){0, 0}, user, 3, out, sizes[i]);
         assert_int_equal(s[1].done, sizes[i] <= INLINE);
-        recv(net, &r[1], 0, NX_ANY_PEER, user, NX_ANY_TAG, in, BIG);
+        nxt_recv(net, &r[1], (nxt_way){0, NX_ANY_PEER}, user, NX_ANY_TAG, in, BIG);
         assert_true(r[1].done && (in[0] == 'x'));
-        recv(net, &r[1], 0, NX_ANY_PEER, user, NX_ANY_TAG, in, BIG);
+        nxt_recv(net, &r[1], (nxt_way){0, NX_ANY_PEER}, user, NX_ANY_TAG, in, BIG);
         assert_true(s[1].done && r[1].done && (r[1].bytes == sizes[i]));
         assert_memory_equal(in, out, sizes[i]);
         nx_msg_stats_get(nxt_net_msg(net, 0), &stats);
@@ -358,7 +339,7 @@ static void test_short_messages_to_oneself_beyond_the_pool_wait_by_reference(voi
     for (size_t i = 0; i < MANY; i++) {
         static const uint8_t out[INLINE];
 
-        send(net, &s[i], 0, 0, user, i, out, INLINE);
+        nxt_send(net, &s[i], (nxt_way){0, 0}, user, i, out, INLINE);
         waiting += s[i].done ? 0 : 1;
     }
     assert_true((waiting > MANY / 2) && (waiting < MANY));
@@ -367,7 +348,7 @@ static void test_short_messages_to_oneself_beyond_the_pool_wait_by_reference(voi
     for (size_t i = MANY; i-- > 1;) {
         nx_req r;
 
-        recv(net, &r, 0, 0, user, i, in, INLINE);
+        nxt_recv(net, &r, (nxt_way){0, 0}, user, i, in, INLINE);
         assert_true(r.done && s[i].done);
     }
     nxt_net_destroy(net); /* ends the one that is left */
@@ -386,7 +367,7 @@ static void test_a_probe_tells_of_the_message_and_leaves_it(void **state)
     assert_false(nx_msg_iprobe(nxt_net_msg(net, 1), 0, user, 6, &found));
     nx_msg_probe(nxt_net_msg(net, 1), &probe[0], NX_ANY_PEER, user, NX_ANY_TAG);
     assert_false(probe[0].done);
-    send(net, &s, 0, 1, user, 6, out, BIG);
+    nxt_send(net, &s, (nxt_way){0, 1}, user, 6, out, BIG);
     nxt_net_run(net);
     assert_true(probe[0].done && (probe[0].peer == 0) && (probe[0].tag == 6));
     assert_int_equal(probe[0].bytes, BIG);
@@ -395,7 +376,7 @@ static void test_a_probe_tells_of_the_message_and_leaves_it(void **state)
     assert_true(nx_msg_iprobe(nxt_net_msg(net, 1), NX_ANY_PEER, user, 6, &found));
     assert_true((found.peer == 0) && (found.tag == 6) && (found.bytes == BIG));
     assert_false(s.done);
-    recv(net, &r, 1, 0, user, 6, in, BIG);
+    nxt_recv(net, &r, (nxt_way){1, 0}, user, 6, in, BIG);
     nxt_net_run(net);
     assert_true(r.done && s.done);
     assert_false(nx_msg_iprobe(nxt_net_msg(net, 1), 0, user, 6, &found));
@@ -410,12 +391,12 @@ static void test_a_receive_that_has_not_matched_can_be_cancelled(void **state)
     char in[4] = "";
 
     (void)state;
-    recv(net, &r[0], 1, 0, user, 1, in, 4);
-    recv(net, &r[1], 1, NX_ANY_PEER, user, 1, in, 4);
+    nxt_recv(net, &r[0], (nxt_way){1, 0}, user, 1, in, 4);
+    nxt_recv(net, &r[1], (nxt_way){1, NX_ANY_PEER}, user, 1, in, 4);
     nx_msg_probe(m, &probe, 0, user, 1);
     assert_true(nx_msg_cancel(m, &r[0]) && nx_msg_cancel(m, &probe));
     assert_true(r[0].done && (r[0].err == NEXAR_ECANCELED) && probe.done);
-    send(net, &s, 0, 1, user, 1, "a", 1);
+    nxt_send(net, &s, (nxt_way){0, 1}, user, 1, "a", 1);
     nxt_net_run(net);
     assert_true(r[1].done && (r[1].err == NEXAR_OK));
     assert_true(nx_msg_cancel(m, &r[0]));
@@ -434,15 +415,15 @@ static void test_a_long_send_can_be_cancelled_until_it_is_asked_for(void **state
         nx_msg_stats stats;
         bool cancelled;
 
-        send(net, &s, 0, 1, user, 1, out, BIG);
+        nxt_send(net, &s, (nxt_way){0, 1}, user, 1, out, BIG);
         if (seed % 3 == 0) {
-            recv(net, &r, 1, 0, user, 1, in, BIG);
+            nxt_recv(net, &r, (nxt_way){1, 0}, user, 1, in, BIG);
         }
         for (uint64_t i = 0; i < seed % 16; i++) {
             (void)nxt_net_step(net);
         }
         cancelled = nx_msg_cancel(nxt_net_msg(net, 0), &s);
-        send(net, &next, 0, 1, user, 1, "next", 4);
+        nxt_send(net, &next, (nxt_way){0, 1}, user, 1, "next", 4);
         nxt_net_run(net);
         assert_true(s.done && (s.err == (cancelled ? NEXAR_ECANCELED : NEXAR_OK)));
         if ((seed % 3 == 0) && r.done && (r.err == NEXAR_ECANCELED)) {
@@ -454,7 +435,7 @@ static void test_a_long_send_can_be_cancelled_until_it_is_asked_for(void **state
         nx_msg_stats_get(nxt_net_msg(net, 1), &stats);
         assert_true(stats.unexpected <= ((seed % 3 == 0) ? 1 : cancelled ? 1 : 2));
         while (stats.unexpected > 0) {
-            recv(net, &r, 1, 0, user, 1, in, BIG);
+            nxt_recv(net, &r, (nxt_way){1, 0}, user, 1, in, BIG);
             nxt_net_run(net);
             assert_true(r.done);
             nx_msg_stats_get(nxt_net_msg(net, 1), &stats);
@@ -578,25 +559,25 @@ static void test_closing_waits_for_what_has_begun(void **state)
 
         fill(out, BIG, (unsigned)seed);
         memset(in, 0, BIG);
-        recv(net, &waiting, 0, 1, user, 9, in, 8);
-        send(net, &s[0], 0, 1, user, 2, "short", 5);
-        send(net, &s[1], 0, 1, user, 1, out, BIG);
+        nxt_recv(net, &waiting, (nxt_way){0, 1}, user, 9, in, 8);
+        nxt_send(net, &s[0], (nxt_way){0, 1}, user, 2, "short", 5);
+        nxt_send(net, &s[1], (nxt_way){0, 1}, user, 1, out, BIG);
         nx_msg_close(nxt_net_msg(net, 0), &closed);
         assert_true(waiting.done && (waiting.err == NEXAR_ECANCELED));
-        send(net, &late, 0, 1, user, 1, out, 8);
+        nxt_send(net, &late, (nxt_way){0, 1}, user, 1, out, 8);
         assert_true(late.done && (late.err == NEXAR_ECANCELED));
         nxt_net_run(net);
         assert_false(closed.set || s[1].done);
-        recv(net, &r, 1, 0, user, 1, in, BIG);
+        nxt_recv(net, &r, (nxt_way){1, 0}, user, 1, in, BIG);
         nxt_net_run(net);
         assert_true(closed.set && s[1].done && (s[1].err == NEXAR_OK));
         assert_true(r.done && (r.err == NEXAR_OK));
         assert_memory_equal(in, out, BIG);
         assert_null(nx_msg_link(nxt_net_msg(net, 0), 1));
         /* What was sent before the link closed can be received after. */
-        recv(net, &r, 1, 0, user, 2, in, BIG);
+        nxt_recv(net, &r, (nxt_way){1, 0}, user, 2, in, BIG);
         assert_true(r.done && (r.err == NEXAR_OK) && (memcmp(in, "short", 5) == 0));
-        recv(net, &r, 1, 0, user, 2, in, BIG);
+        nxt_recv(net, &r, (nxt_way){1, 0}, user, 2, in, BIG);
         assert_true(r.done && (r.err == NEXAR_EPEER));
         nxt_net_destroy(net);
     }
@@ -622,11 +603,11 @@ static void test_a_destroyed_engine_ends_its_requests(void **state)
         nxt_net *net = make(2, seed);
         nx_req s[2], r[3], probe = {0};
 
-        send(net, &s[0], 0, 1, user, 1, out, BIG);
-        send(net, &s[1], 0, 0, user, 1, out, BIG);
-        recv(net, &r[0], 0, 1, user, 1, in, BIG);
-        recv(net, &r[1], 0, NX_ANY_PEER, user, 2, in, BIG);
-        recv(net, &r[2], 1, 0, user, 1, in, BIG);
+        nxt_send(net, &s[0], (nxt_way){0, 1}, user, 1, out, BIG);
+        nxt_send(net, &s[1], (nxt_way){0, 0}, user, 1, out, BIG);
+        nxt_recv(net, &r[0], (nxt_way){0, 1}, user, 1, in, BIG);
+        nxt_recv(net, &r[1], (nxt_way){0, NX_ANY_PEER}, user, 2, in, BIG);
+        nxt_recv(net, &r[2], (nxt_way){1, 0}, user, 1, in, BIG);
         nx_msg_probe(nxt_net_msg(net, 0), &probe, 1, user, 5);
         for (uint64_t i = 0; i < seed; i++) {
             (void)nxt_net_step(net);
@@ -644,14 +625,14 @@ static void test_impossible_requests_end_with_a_word(void **state)
     char in[4];
 
     (void)state;
-    send(net, &r, 0, 2, user, 1, "a", 1);
+    nxt_send(net, &r, (nxt_way){0, 2}, user, 1, "a", 1);
     assert_true(r.done && (r.err == NEXAR_EINVAL) && (r.why[0] != '\0'));
-    send(net, &r, 0, 1, user, NX_ANY_TAG, "a", 1);
+    nxt_send(net, &r, (nxt_way){0, 1}, user, NX_ANY_TAG, "a", 1);
     assert_true(r.done && (r.err == NEXAR_EINVAL));
-    recv(net, &r, 0, 2, user, 1, in, 4);
+    nxt_recv(net, &r, (nxt_way){0, 2}, user, 1, in, 4);
     assert_true(r.done && (r.err == NEXAR_EINVAL));
     nxt_net_refuse(net, 0, NEXAR_ECONNECT);
-    send(net, &r, 0, 1, user, 1, "a", 1);
+    nxt_send(net, &r, (nxt_way){0, 1}, user, 1, "a", 1);
     assert_true(r.done && (r.err == NEXAR_ECONNECT));
     nxt_net_destroy(net);
 }
