@@ -94,6 +94,27 @@ static void test_what_is_not_covered_is_noticed(void **state)
     assert_true(nx_credit_charge(&c, 0));
 }
 
+static void test_a_starved_sender_gets_at_once_what_there_is(void **state)
+{
+    nx_credit_in c;
+    uint64_t limit = 0;
+
+    (void)state;
+    nx_credit_in_init(&c, 100000);
+    assert_true(nx_credit_charge(&c, 100000));
+    nx_credit_release(&c, 1000);
+    assert_false(nx_credit_due(&c, &limit)); /* not worth a frame */
+    c.starved = true;
+    assert_true(nx_credit_due(&c, &limit) && (limit == 101000) && !c.starved);
+    c.starved = true;
+    nx_credit_release(&c, NX_ENVELOPE_COST - 1);
+    assert_false(nx_credit_due(&c, &limit)); /* it could do nothing with it */
+    nx_credit_release(&c, 1);
+    assert_true(nx_credit_due(&c, &limit));
+    nx_credit_release(&c, 25000);
+    assert_true(nx_credit_due(&c, &limit) && (limit == 126000 + NX_ENVELOPE_COST));
+}
+
 /* Sender, wire and receiver.  The receiver matches when it likes. */
 enum { WIRE = 64 };
 
@@ -217,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_an_eager_part_ends_at_a_unit_or_is_the_whole),
         cmocka_unit_test(test_credit_never_goes_back),
         cmocka_unit_test(test_what_is_not_covered_is_noticed),
+        cmocka_unit_test(test_a_starved_sender_gets_at_once_what_there_is),
         cmocka_unit_test(test_both_ends_agree_at_every_step),
     };
 
