@@ -220,22 +220,26 @@ static void check_receives(world *w)
 
 /* Of two receives that fit two messages of one sender and one name, the one posted
  * first has the one sent first. */
+static void check_pair(const world *w, const receive *first, const receive *second)
+{
+    const message *m, *older;
+
+    if ((first->message <= second->message) || (second->message < 0)) {
+        return;
+    }
+    m = &w->messages[first->message];
+    older = &w->messages[second->message];
+    if ((m->from == older->from) && fits(first, older) && ((m->tag == older->tag) || !w->pulled)) {
+        fail_msg("message %d (tag %d) was received before message %d (tag %d)", first->message,
+                 (int)m->tag, second->message, (int)older->tag);
+    }
+}
+
 static void check_order(const world *w)
 {
     for (int a = 0; a < w->nreceives; a++) {
         for (int b = a + 1; b < w->nreceives; b++) {
-            const receive *ra = &w->receives[a], *rb = &w->receives[b];
-            const message *ma, *mb;
-
-            if ((ra->message <= rb->message) || (rb->message < 0)) {
-                continue;
-            }
-            ma = &w->messages[ra->message]; /* sent after mb */
-            mb = &w->messages[rb->message];
-            if ((ma->from == mb->from) && fits(ra, mb) && ((ma->tag == mb->tag) || !w->pulled)) {
-                fail_msg("receive %d has message %d (tag %d), receive %d message %d (tag %d)", a,
-                         ra->message, (int)ma->tag, b, rb->message, (int)mb->tag);
-            }
+            check_pair(w, &w->receives[a], &w->receives[b]);
         }
     }
 }
@@ -358,27 +362,28 @@ static bool run(uint64_t seed)
     return pulled;
 }
 
+enum { SEEDS = 120 };
+static uint64_t first_seed, seeds = SEEDS;
+
 static void test_random_programs_lose_nothing_and_keep_the_order(void **state)
 {
-    const char *one = getenv("NXT_SEED"), *seeds = getenv("NXT_SEEDS");
-    uint64_t n = (seeds != NULL) ? strtoull(seeds, NULL, 10) : 120, pulled = 0;
+    uint64_t pulled = 0;
 
     (void)state;
-    if (one != NULL) {
-        (void)run(strtoull(one, NULL, 10));
-        return;
-    }
-    for (uint64_t seed = 0; seed < n; seed++) {
+    for (uint64_t seed = first_seed; seed < first_seed + seeds; seed++) {
         pulled += run(seed) ? 1 : 0;
     }
-    assert_true((n < 100) || ((pulled > n / 10) && (pulled < n / 10 * 9))); /* both worlds */
+    assert_true((seeds < SEEDS) || ((pulled > seeds / 10) && (pulled < seeds / 10 * 9)));
 }
 
-int main(void)
+/* msg_random_test [SEEDS [FIRST]]: other seeds, by hand. */
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_programs_lose_nothing_and_keep_the_order),
     };
 
+    seeds = (argc > 1) ? strtoull(argv[1], NULL, 10) : SEEDS;
+    first_seed = (argc > 2) ? strtoull(argv[2], NULL, 10) : 0;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
