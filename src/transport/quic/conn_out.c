@@ -141,7 +141,7 @@ static void set_aside(nx_conn *c, const offer *o)
 {
     if (o->lane != NULL) {
         o->lane->blocked = true;
-    } else {
+    } else if (o->part != NULL) {
         nx_list_remove(&o->part->link);
         nx_list_push_back(&c->q->held, &o->part->link);
         c->q->turn_left = NX_SENDQ_TURN;
@@ -190,6 +190,19 @@ size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
         c->bytes_sent += (uint64_t)n;
     }
     return (size_t)n;
+}
+
+bool nx_conn_has_data(const nx_conn *c)
+{
+    const nx_sendq *q = c->q;
+
+    if (c->state != NX_CONN_UP) {
+        return true;
+    }
+    return (q != NULL) && ((q->lanes[NX_LANE_CONTROL].written < q->lanes[NX_LANE_CONTROL].queued) ||
+                           (q->lanes[NX_LANE_MESSAGE].written < q->lanes[NX_LANE_MESSAGE].queued) ||
+                           !nx_list_empty(&q->open) || !nx_list_empty(&q->waiting) ||
+                           !nx_list_empty(&q->cancelled));
 }
 
 /* ---- what became of it ------------------------------------------------------- */
