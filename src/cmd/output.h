@@ -1,9 +1,9 @@
 /*
- * output.h - what ranks print, line by line, each with its rank before it.
+ * output.h - what a rank prints, line by line, each with its rank before it.
  *
- * A line that comes in pieces is written when it is whole; one without an end
- * when it is too long or its rank has closed the pipe.  So lines of different
- * ranks never mix.
+ * A line that comes in pieces is passed on when it is whole; one without an end
+ * when it is longer than NX_LINE_MAX or its rank has closed the pipe.  So lines
+ * of different ranks never mix.
  */
 #ifndef NX_OUTPUT_H
 #define NX_OUTPUT_H
@@ -12,24 +12,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "cmd/sink.h"
 
-enum { NX_LINE_MAX = 65536 };
+enum { NX_LINE_MAX = 1 << 20 };
 
 typedef struct nx_output {
-    int from, to; /* descriptors; |from| is owned, -1 when closed */
+    int from; /* owned; -1: closed */
+    nx_sink *to;
     char prefix[32];
-    char *line; /* NX_LINE_MAX bytes */
-    size_t len;
-    bool broken; /* |to| takes no more: what comes is dropped */
+    char *line;
+    size_t len, room;
 } nx_output;
 
-/* |digits|: how wide the rank is printed; |colour| by rank.  NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_output_init(nx_output *o, int from, int to, uint32_t rank, int digits,
-                                       bool colour);
-/* Reads what there is and writes whole lines.  False: |from| has ended and is
+void nx_output_init(nx_output *o, int from, nx_sink *to, const char *prefix);
+void nx_output_fini(nx_output *o);
+
+/* "[ 7] ", |digits| wide, with the colour of the rank if |colour|. */
+void nx_output_prefix(char prefix[32], uint32_t rank, int digits, bool colour);
+
+/* Reads what there is and passes whole lines on.  False: |from| has ended and is
  * closed. */
 bool nx_output_pump(nx_output *o);
-void nx_output_fini(nx_output *o);
 
 #endif /* NX_OUTPUT_H */

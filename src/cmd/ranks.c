@@ -6,15 +6,21 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/signalfd.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "cmd/guardian.h"
+#include "cmd/orphans.h"
 #include "cmd/output.h"
+#include "cmd/signals.h"
 #include "cmd/spawn.h"
+
+/* A signal that reaches us by two ways (timeout(1) sends it to us and to our
+ * group) is no second wish; nobody presses Ctrl-C twice as fast. */
+#define ECHO_NS UINT64_C(250000000)
 
 typedef struct process {
     pid_t pid; /* 0: has ended */
@@ -23,20 +29,20 @@ typedef struct process {
 
 typedef struct ranks {
     const nx_ranks_config *config;
-    void (*on_failure)(const nx_ranks_result *result);
     nx_ranks_result *result;
     process *processes;
-    struct pollfd *polls; /* signals, our input, then two for each rank */
-    nx_guardian guardian;
+    struct pollfd *polls; /* as AT_ has it, then two for each rank */
+    nx_sink sinks[2];     /* stdout, stderr; if they are one file, only the first is used */
+    nx_sink *out, *err;
+    nx_output notes;
+    struct rlimit files;
     uint32_t running;
-    int signals;
-    int input; /* to rank 0; -1: none */
-    char fed[4096];
-    size_t fed_len, fed_at;
-    uint64_t kill_at; /* 0: nobody is being ended */
+    int signals, input, life;
+    bool ending;
+    uint64_t asked_at, kill_at; /* when the first signal came; when to kill, 0: not */
 } ranks;
 
-enum { POLL_SIGNALS, POLL_INPUT, POLL_FEED, POLL_RANKS };
+enum { AT_SIGNALS, AT_LIFE, AT_NOTES, AT_OUT, AT_ERR, AT_RANKS };
 
 /* ---- ending -------------------------------------------------------------------- */
 
@@ -53,101 +59,112 @@ static void signal_all(const ranks *r, int number)
 static void end_all(ranks *r, int number)
 {
     signal_all(r, number);
-    if (r->kill_at == 0) {
+    signal_all(r, SIGCONT); /* one that was stopped could not hear it */
+    if (!r->ending) {
+        r->ending = true;
         r->kill_at = nx_now(&nx_clock_system) + r->config->grace_ns;
         r->kill_at += (r->kill_at == 0);
     }
 }
 
-static void on_end(ranks *r, uint32_t rank, int status)
+/* At once, and nobody waits for the output any more. */
+static void kill_all(ranks *r)
 {
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    r->ending = true;
+    r->kill_at = 0;
+    signal_all(r, SIGKILL);
+    nx_sink_break(r->out, ECANCELED);
+    nx_sink_break(r->err, ECANCELED);
+}
+
+static void tell_failure(ranks *r, pid_t pid, const siginfo_t *info)
+{
+    const char *others = (r->running > 0) ? "; ending the others" : "";
+    char line[256];
+    int len;
+
+    if (info->si_code == CLD_EXITED) {
+        len = snprintf(line, sizeof(line), "rank %lld (pid %ld) exited with code %d%s",
+                       (long long)r->result->rank, (long)pid, info->si_status, others);
+    } else {
+        len = snprintf(line, sizeof(line), "rank %lld (pid %ld) was killed by signal %d (%s)%s",
+                       (long long)r->result->rank, (long)pid, info->si_status,
+                       strsignal(info->si_status), // NOLINT(concurrency-mt-unsafe)
+                       others);
+    }
+    nx_sink_line(r->err, "nexar run: ", line, (size_t)len);
+}
+
+static void on_end(ranks *r, uint32_t rank, const siginfo_t *info)
+{
+    const int code = (info->si_code == CLD_EXITED) ? info->si_status : 128 + info->si_status;
     const pid_t pid = r->processes[rank].pid;
 
-    /* What it started and left behind goes with it. */
-    (void)kill(-pid, SIGKILL);
     r->processes[rank].pid = 0;
     r->running--;
-    if ((code != 0) && (r->result->rank < 0) && (r->kill_at == 0)) {
+    if ((code != 0) && !r->ending) {
         r->result->code = code;
         r->result->rank = rank;
-        r->result->pid = pid;
-        if (r->on_failure != NULL) {
-            r->on_failure(r->result);
-        }
+        tell_failure(r, pid, info);
         end_all(r, SIGTERM);
     }
 }
 
+/* The rank that |pid| is; config->n: an orphan that we adopted. */
+static uint32_t rank_of(const ranks *r, pid_t pid)
+{
+    uint32_t rank = 0;
+
+    while ((rank < r->config->n) && (r->processes[rank].pid != pid)) {
+        rank++;
+    }
+    return rank;
+}
+
 static void reap(ranks *r)
 {
-    for (uint32_t i = 0; i < r->config->n; i++) {
-        int status;
+    siginfo_t info = {0};
 
-        if ((r->processes[i].pid != 0) &&
-            (waitpid(r->processes[i].pid, &status, WNOHANG) == r->processes[i].pid)) {
-            on_end(r, i, status);
+    while ((waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) && (info.si_pid != 0)) {
+        const uint32_t rank = rank_of(r, info.si_pid);
+
+        if (rank < r->config->n) {
+            /* What it has left in its group goes with it.  Its number is not
+             * somebody else's as long as we have not taken its code. */
+            (void)kill(-info.si_pid, SIGKILL);
         }
+        (void)waitpid(info.si_pid, NULL, 0);
+        if (rank < r->config->n) {
+            on_end(r, rank, &info);
+        }
+        info.si_pid = 0;
     }
 }
 
-static bool ends_us(int number)
+/* The first asks, as gently as it says; a later one kills. */
+static void on_wish(ranks *r, int number)
 {
-    return (number == SIGINT) || (number == SIGTERM) || (number == SIGHUP) || (number == SIGQUIT);
+    const uint64_t now = nx_now(&nx_clock_system);
+
+    if (r->result->ended_by == 0) {
+        r->result->ended_by = number;
+        r->asked_at = now;
+        end_all(r, number);
+    } else if (now - r->asked_at >= ECHO_NS) {
+        kill_all(r);
+    }
 }
 
-static void on_signal(ranks *r)
+static void on_signals(ranks *r)
 {
-    struct signalfd_siginfo info;
+    int number;
 
-    while (read(r->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        int number = (int)info.ssi_signo;
-
-        if (number == SIGCHLD) {
-            continue; /* the loop reaps in every turn */
-        }
-        if (!ends_us(number)) {
+    while ((number = nx_signals_next(r->signals)) != 0) {
+        if (nx_signal_ends(number)) {
+            on_wish(r, number);
+        } else if (number != SIGCHLD) { /* the loop reaps in every turn */
             signal_all(r, number);
-        } else if (r->result->ended_by == 0) {
-            r->result->ended_by = number;
-            end_all(r, number);
-        } else {
-            signal_all(r, SIGKILL); /* asked twice */
         }
-    }
-}
-
-/* ---- input of rank 0 --------------------------------------------------------------- */
-
-static void close_input(ranks *r)
-{
-    if (r->input >= 0) {
-        (void)close(r->input);
-        r->input = -1;
-    }
-}
-
-static void read_input(ranks *r)
-{
-    ssize_t got = read(STDIN_FILENO, r->fed, sizeof(r->fed));
-
-    if (got > 0) {
-        r->fed_len = (size_t)got;
-        r->fed_at = 0;
-    } else if ((got == 0) || ((errno != EINTR) && (errno != EAGAIN))) {
-        close_input(r);
-    }
-}
-
-static void feed_input(ranks *r)
-{
-    ssize_t put = write(r->input, r->fed + r->fed_at, r->fed_len - r->fed_at);
-
-    if (put > 0) {
-        r->fed_at += (size_t)put;
-        r->fed_len = (r->fed_at == r->fed_len) ? 0 : r->fed_len;
-    } else if ((put < 0) && (errno != EINTR) && (errno != EAGAIN)) {
-        close_input(r);
     }
 }
 
@@ -155,7 +172,7 @@ static void feed_input(ranks *r)
 
 static int poll_timeout(const ranks *r)
 {
-    uint64_t now = nx_now(&nx_clock_system);
+    const uint64_t now = nx_now(&nx_clock_system);
 
     if (r->kill_at == 0) {
         return -1;
@@ -163,65 +180,106 @@ static int poll_timeout(const ranks *r)
     return (now >= r->kill_at) ? 0 : (int)((r->kill_at - now) / 1000000 + 1);
 }
 
+static struct pollfd poll_sink(const nx_sink *s)
+{
+    return (struct pollfd){.fd = nx_sink_waits(s) ? s->to : -1, .events = POLLOUT};
+}
+
+/* A rank whose lines cannot be written is not read: it waits as for a slow pipe. */
+static struct pollfd poll_output(const nx_output *o)
+{
+    return (struct pollfd){.fd = nx_sink_full(o->to) ? -1 : o->from, .events = POLLIN};
+}
+
 static void fill_polls(ranks *r)
 {
-    const bool full = r->fed_len != 0;
-
-    r->polls[POLL_SIGNALS] = (struct pollfd){.fd = r->signals, .events = POLLIN};
-    r->polls[POLL_INPUT] =
-        (struct pollfd){.fd = ((r->input >= 0) && !full) ? STDIN_FILENO : -1, .events = POLLIN};
-    r->polls[POLL_FEED] = (struct pollfd){.fd = full ? r->input : -1, .events = POLLOUT};
+    r->polls[AT_SIGNALS] = (struct pollfd){.fd = r->signals, .events = POLLIN};
+    r->polls[AT_LIFE] = (struct pollfd){.fd = r->life, .events = POLLIN};
+    r->polls[AT_NOTES] = poll_output(&r->notes);
+    r->polls[AT_OUT] = poll_sink(&r->sinks[0]);
+    r->polls[AT_ERR] = poll_sink(&r->sinks[1]);
     for (uint32_t i = 0; i < r->config->n; i++) {
-        r->polls[POLL_RANKS + 2 * i] =
-            (struct pollfd){.fd = r->processes[i].out.from, .events = POLLIN};
-        r->polls[POLL_RANKS + 2 * i + 1] =
-            (struct pollfd){.fd = r->processes[i].err.from, .events = POLLIN};
+        r->polls[AT_RANKS + 2 * i] = poll_output(&r->processes[i].out);
+        r->polls[AT_RANKS + 2 * i + 1] = poll_output(&r->processes[i].err);
     }
 }
 
-static void pump(ranks *r, const struct pollfd *p, nx_output *o)
+static void pump(const struct pollfd *p, nx_output *o)
 {
     if ((p->fd >= 0) && (p->revents != 0)) {
         (void)nx_output_pump(o);
-        if (o->broken && !r->result->output_lost) {
-            r->result->output_lost = true;
-            end_all(r, SIGTERM);
-        }
     }
 }
 
-static bool pipes_open(const ranks *r)
+static void flush(const struct pollfd *p, nx_sink *s)
+{
+    if ((p->fd >= 0) && (p->revents != 0)) {
+        nx_sink_flush(s);
+    }
+}
+
+/* Ranks that talk to nobody end, unless we have given up listening ourselves. */
+static void check_output(ranks *r)
+{
+    const int why = (r->out->broken != 0) ? r->out->broken : r->err->broken;
+
+    if ((why != 0) && (why != ECANCELED) && (r->result->output_lost == 0)) {
+        r->result->output_lost = why;
+        end_all(r, SIGTERM);
+    }
+}
+
+static void turn(ranks *r)
+{
+    const struct pollfd *p = r->polls;
+
+    fill_polls(r);
+    if (poll(r->polls, AT_RANKS + 2 * (nfds_t)r->config->n, poll_timeout(r)) < 0) {
+        return; /* only EINTR can be */
+    }
+    flush(&p[AT_OUT], &r->sinks[0]);
+    flush(&p[AT_ERR], &r->sinks[1]);
+    pump(&p[AT_NOTES], &r->notes);
+    for (uint32_t i = 0; i < r->config->n; i++) {
+        pump(&p[AT_RANKS + 2 * i], &r->processes[i].out);
+        pump(&p[AT_RANKS + 2 * i + 1], &r->processes[i].err);
+    }
+    check_output(r);
+    on_signals(r);
+    reap(r);
+    if (p[AT_LIFE].revents != 0) {
+        r->life = -1;
+        kill_all(r);
+    }
+    if ((r->kill_at != 0) && (nx_now(&nx_clock_system) >= r->kill_at)) {
+        r->kill_at = 0;
+        signal_all(r, SIGKILL);
+    }
+}
+
+/* Something is still to be read or to be written. */
+static bool output_left(const ranks *r)
 {
     for (uint32_t i = 0; i < r->config->n; i++) {
         if ((r->processes[i].out.from >= 0) || (r->processes[i].err.from >= 0)) {
             return true;
         }
     }
-    return false;
+    return nx_sink_waits(&r->sinks[0]) || nx_sink_waits(&r->sinks[1]);
 }
 
-static void turn(ranks *r)
+/* Until all have ended; then those that they left, which may hold pipes open. */
+static void stay(ranks *r)
 {
-    fill_polls(r);
-    if (poll(r->polls, POLL_RANKS + 2 * (nfds_t)r->config->n, poll_timeout(r)) < 0) {
-        return; /* only EINTR can be */
+    while (r->running > 0) {
+        turn(r);
     }
-    for (uint32_t i = 0; i < r->config->n; i++) {
-        pump(r, &r->polls[POLL_RANKS + 2 * i], &r->processes[i].out);
-        pump(r, &r->polls[POLL_RANKS + 2 * i + 1], &r->processes[i].err);
+    nx_orphans_end();
+    if (r->notes.from >= 0) {
+        (void)nx_output_pump(&r->notes);
     }
-    if (r->polls[POLL_INPUT].revents != 0) {
-        read_input(r);
-    }
-    if (r->polls[POLL_FEED].revents != 0) {
-        feed_input(r);
-    }
-    if (r->polls[POLL_SIGNALS].revents != 0) {
-        on_signal(r);
-    }
-    reap(r);
-    if ((r->kill_at != 0) && (nx_now(&nx_clock_system) >= r->kill_at)) {
-        signal_all(r, SIGKILL);
+    while (output_left(r)) {
+        turn(r);
     }
 }
 
@@ -231,31 +289,26 @@ static nexar_err start_rank(ranks *r, uint32_t rank, int digits)
 {
     const nx_ranks_config *c = r->config;
     process *p = &r->processes[rank];
+    char prefix[32];
     nx_spawn s = {.argv = c->argv,
                   .join = c->join,
                   .rank = rank,
                   .size = c->n,
                   .pipes = c->prefix,
-                  .stdin_ = rank == 0};
+                  .input = (rank == 0) ? r->input : -1,
+                  .files = &r->files};
     nexar_err err = nx_spawn_rank(&s);
 
     if (err != NEXAR_OK) {
         return err;
     }
-    nx_guardian_watch(&r->guardian, s.pid);
     p->pid = s.pid;
     r->running++;
-    if (rank == 0) {
-        r->input = s.in;
-        (void)fcntl(r->input, F_SETFL, O_NONBLOCK);
-    }
-    if (c->prefix) {
-        err = nx_output_init(&p->out, s.out, STDOUT_FILENO, rank, digits, c->colour_out);
-    }
-    if (c->prefix && (err == NEXAR_OK)) {
-        err = nx_output_init(&p->err, s.err, STDERR_FILENO, rank, digits, c->colour_err);
-    }
-    return err;
+    nx_output_prefix(prefix, rank, digits, c->colour_out);
+    nx_output_init(&p->out, s.out, r->out, prefix);
+    nx_output_prefix(prefix, rank, digits, c->colour_err);
+    nx_output_init(&p->err, s.err, r->err, prefix);
+    return NEXAR_OK;
 }
 
 static nexar_err start_all(ranks *r)
@@ -267,54 +320,65 @@ static nexar_err start_all(ranks *r)
     for (uint32_t i = 0; (i < r->config->n) && (err == NEXAR_OK); i++) {
         err = start_rank(r, i, digits);
     }
+    (void)close(r->input); /* rank 0 has it */
+    r->input = -1;
     return err;
 }
 
-/* Signals that come to us are read from a descriptor from now on. */
-static nexar_err catch_signals(ranks *r)
+/* Two pipes for each rank are more than many a limit allows at first. */
+static void raise_limit(ranks *r)
 {
-    static const int numbers[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
-                                  SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
-    sigset_t set;
+    struct rlimit more;
 
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        (void)sigaddset(&set, numbers[i]);
-    }
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
-    (void)signal(SIGPIPE, SIG_IGN);
-    r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return (r->signals < 0) ? nx_fail_sys("signalfd", "", errno) : NEXAR_OK;
+    (void)getrlimit(RLIMIT_NOFILE, &r->files);
+    more = r->files;
+    more.rlim_cur = more.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &more);
+}
+
+static bool same_file(int a, int b)
+{
+    struct stat x, y;
+
+    return (fstat(a, &x) == 0) && (fstat(b, &y) == 0) && (x.st_dev == y.st_dev) &&
+           (x.st_ino == y.st_ino);
 }
 
 static nexar_err prepare(ranks *r)
 {
     const size_t n = r->config->n;
-    nexar_err err;
 
     r->processes = nx_calloc(n, sizeof(*r->processes));
-    r->polls = nx_calloc(POLL_RANKS + 2 * n, sizeof(*r->polls));
+    r->polls = nx_calloc(AT_RANKS + 2 * n, sizeof(*r->polls));
     if ((r->processes == NULL) || (r->polls == NULL)) {
         return nx_fail_nomem("the ranks");
     }
+    nx_sink_init(&r->sinks[0], STDOUT_FILENO);
+    nx_sink_init(&r->sinks[1], STDERR_FILENO);
+    r->out = &r->sinks[0];
+    r->err = &r->sinks[same_file(STDOUT_FILENO, STDERR_FILENO) ? 0 : 1];
+    nx_output_init(&r->notes, r->config->notes, r->err, "nexar run: ");
     for (size_t i = 0; i < n; i++) {
-        r->processes[i].out.from = -1;
-        r->processes[i].err.from = -1;
+        nx_output_init(&r->processes[i].out, -1, r->out, "");
+        nx_output_init(&r->processes[i].err, -1, r->err, "");
     }
-    err = catch_signals(r);
-    return (err == NEXAR_OK) ? nx_guardian_start(&r->guardian) : err;
+    raise_limit(r);
+    return nx_signals_open(&r->signals);
 }
 
 static void fini(ranks *r)
 {
-    if (r->guardian.pid > 0) {
-        nx_guardian_stop(&r->guardian);
-    }
     for (uint32_t i = 0; (r->processes != NULL) && (i < r->config->n); i++) {
         nx_output_fini(&r->processes[i].out);
         nx_output_fini(&r->processes[i].err);
     }
-    close_input(r);
+    r->notes.from = -1; /* borrowed */
+    nx_output_fini(&r->notes);
+    nx_sink_fini(&r->sinks[0]);
+    nx_sink_fini(&r->sinks[1]);
+    if (r->input >= 0) {
+        (void)close(r->input);
+    }
     if (r->signals >= 0) {
         (void)close(r->signals);
     }
@@ -322,29 +386,24 @@ static void fini(ranks *r)
     nx_free(r->polls);
 }
 
-nexar_err nx_ranks_run(const nx_ranks_config *config,
-                       void (*on_failure)(const nx_ranks_result *result), nx_ranks_result *result)
+nexar_err nx_ranks_run(const nx_ranks_config *config, nx_ranks_result *result)
 {
-    ranks r = {
-        .config = config, .on_failure = on_failure, .result = result, .signals = -1, .input = -1};
+    ranks r = {.config = config,
+               .result = result,
+               .signals = -1,
+               .input = config->input,
+               .life = config->life};
     nexar_err err;
 
     *result = (nx_ranks_result){.rank = -1};
     err = prepare(&r);
     if (err == NEXAR_OK) {
         err = start_all(&r);
-    }
-    if (err != NEXAR_OK) {
-        signal_all(&r, SIGKILL);
-        while (r.running > 0) {
-            turn(&r);
+        if (err != NEXAR_OK) {
+            kill_all(&r);
         }
-        fini(&r);
-        return err;
-    }
-    while ((r.running > 0) || pipes_open(&r)) {
-        turn(&r);
+        stay(&r);
     }
     fini(&r);
-    return NEXAR_OK;
+    return err;
 }
