@@ -133,9 +133,10 @@ static nexar_err hand_out(const nx_seed *seed, const char *join_file)
     if (err != NEXAR_OK) {
         return err;
     }
-    (void)printf("%s\n", join);
-    return (fflush(stdout) == 0) ? NEXAR_OK
-                                 : nx_fail_sys("cannot write the join string", "", errno);
+    /* Past stdio, which would speak of the failure again at the end. */
+    return (dprintf(STDOUT_FILENO, "%s\n", join) > 0)
+               ? NEXAR_OK
+               : nx_fail_sys("cannot write the join string", "", errno);
 }
 
 static int serve(const nexar_config *cfg, const char *join_file, bool keep)
