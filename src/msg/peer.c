@@ -98,9 +98,11 @@ bool nx_peer_charge(nx_peer *p, nx_class class, uint64_t cost)
 
 static void tell_credit(nx_peer *p, nx_class class)
 {
-    nx_frame credit = {.type = NX_FRAME_CREDIT, .context.class = class};
+    uint64_t limit;
 
-    if (!p->doomed && (p->link != NULL) && nx_credit_due(&p->in[class], &credit.limit)) {
+    if (!p->doomed && (p->link != NULL) && nx_credit_due(&p->in[class], &limit)) {
+        nx_frame credit = {.type = NX_FRAME_CREDIT, .context.class = class, .limit = limit};
+
         p->msg->stats.credit_frames++;
         nx_peer_tell(p, NX_LANE_CONTROL, &credit);
     }
@@ -225,9 +227,10 @@ static void on_stalled(nx_peer *p, const nx_frame *f)
     if (f->limit < in->told) {
         return; /* more is on its way */
     }
+    p->msg->stalls = true;
     in->starved = true;
     tell_credit(p, f->context.class);
-    nx_pull_ask(p, f->context.class);
+    nx_ask(p, f->context.class);
 }
 
 static void on_control(nx_peer *p, const nx_frame *f)
@@ -252,9 +255,18 @@ static void on_control(nx_peer *p, const nx_frame *f)
     case NX_FRAME_WANT:
         nx_pull_want(p, f);
         break;
+    case NX_FRAME_UNASK:
+        nx_pull_unask(p, f);
+        break;
+    case NX_FRAME_PUTBACK:
+        nx_send_putback(p, f);
+        break;
+    case NX_FRAME_UNASKED:
+        nx_ask_unasked(p, f);
+        break;
     default:
         assert(f->type == NX_FRAME_UNWANT);
-        nx_pull_unwanted(p, f);
+        nx_ask_unwanted(p, f);
         break;
     }
 }
