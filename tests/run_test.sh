@@ -1,8 +1,9 @@
 #!/bin/bash
 # run_test.sh NEXAR - `nexar run` as a user meets it: output, input, codes, signals,
 # and that nothing is left behind.
-# Variables of the ranks stay as they are, and functions are called by name.
-# shellcheck disable=SC2016,SC2317
+# Variables of the ranks stay as they are; functions are called by name; lib.sh has
+# what is not assigned here.
+# shellcheck disable=SC2016,SC2317,SC2154
 set -uo pipefail
 nexar=$1
 # shellcheck source=tests/lib.sh disable=SC1091
