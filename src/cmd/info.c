@@ -205,7 +205,7 @@ int nx_cmd_info(int argc, char **argv)
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
         .notes = "A setting is given by its variable: \"segment\" is NEXAR_SEGMENT.\n\n"
-                 "example:\n  nexar run -n 4 nexar info --links\n",
+                 "example:\n  nexar run -n 4 nexar info --links",
     };
     nexar_config *cfg = NULL;
     nexar_err err;

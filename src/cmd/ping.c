@@ -175,7 +175,7 @@ int nx_cmd_ping(int argc, char **argv)
                 "runs it; the others only join and leave.",
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
-        .notes = "example:\n  nexar run -n 2 nexar ping 1\n",
+        .notes = "example:\n  nexar run -n 2 nexar ping 1",
     };
 
     if (!nx_options_parse(&options, argc, argv, &operand, &code)) {

@@ -146,7 +146,7 @@ int nx_cmd_run(int argc, char **argv)
                 "returned (128 + the signal that killed it).",
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
-        .notes = "example:\n  nexar run -n 4 ./hello\n",
+        .notes = "example:\n  nexar run -n 4 ./hello",
         .rest = &rest,
     };
 

@@ -196,7 +196,7 @@ int nx_cmd_seed(int argc, char **argv)
          0, 0},
         {"join-file", NX_OPTION_TEXT, &join_file, "FILE",
          "write the join string there as well, for the owner alone", 0, 0, 0},
-        {"keep", NX_OPTION_FLAG, &keep, NULL, "stay when the job has ended", 0, 0, 0},
+        {"keep", NX_OPTION_FLAG, &keep, NULL, "when the job has ended, wait for the next", 0, 0, 0},
     };
     const nx_options options = {
         .command = "seed",
