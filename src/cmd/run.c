@@ -10,9 +10,9 @@
 
 #include "cluster/seed.h"
 #include "cmd/cmd.h"
-#include "cmd/front.h"
+#include "cmd/launch/front.h"
+#include "cmd/launch/ranks.h"
 #include "cmd/options.h"
-#include "cmd/ranks.h"
 #include "core/config.h"
 #include "core/seed_config.h"
 

@@ -14,8 +14,8 @@
 
 #include "cluster/seed.h"
 #include "cmd/cmd.h"
+#include "cmd/launch/signals.h"
 #include "cmd/options.h"
-#include "cmd/signals.h"
 #include "core/config.h"
 #include "core/seed_config.h"
 

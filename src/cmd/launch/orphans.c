@@ -1,6 +1,6 @@
 /* orphans.c - finds children in /proc, since those of others do not say that they
  * have become ours. */
-#include "cmd/orphans.h"
+#include "cmd/launch/orphans.h"
 
 #include <dirent.h>
 #include <errno.h>

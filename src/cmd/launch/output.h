@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cmd/sink.h"
+#include "cmd/launch/sink.h"
 
 enum { NX_LINE_MAX = 1 << 20 };
 

@@ -1,5 +1,5 @@
 /* signals.c - which signals, and how they are read. */
-#include "cmd/signals.h"
+#include "cmd/launch/signals.h"
 
 #include <errno.h>
 #include <signal.h>

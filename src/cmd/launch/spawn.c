@@ -1,5 +1,5 @@
 /* spawn.c - starts one rank. */
-#include "cmd/spawn.h"
+#include "cmd/launch/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>

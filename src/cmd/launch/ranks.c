@@ -1,5 +1,5 @@
 /* ranks.c - local processes as ranks, around one poll. */
-#include "cmd/ranks.h"
+#include "cmd/launch/ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,10 +13,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "cmd/orphans.h"
-#include "cmd/output.h"
-#include "cmd/signals.h"
-#include "cmd/spawn.h"
+#include "cmd/launch/orphans.h"
+#include "cmd/launch/output.h"
+#include "cmd/launch/signals.h"
+#include "cmd/launch/spawn.h"
 
 /* A signal that reaches us by two ways (timeout(1) sends it to us and to our
  * group) is no second wish; nobody presses Ctrl-C twice as fast. */

@@ -1,5 +1,5 @@
 /* front.c - the process that the user sees, around one poll. */
-#include "cmd/front.h"
+#include "cmd/launch/front.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/orphans.h"
-#include "cmd/signals.h"
+#include "cmd/launch/orphans.h"
+#include "cmd/launch/signals.h"
 
 typedef struct front {
     pid_t keeper;

@@ -1,5 +1,5 @@
 /* sink.c - whole lines, at most a pipe's atomic length at a time. */
-#include "cmd/sink.h"
+#include "cmd/launch/sink.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* output.c - the lines of ranks. */
-#include "cmd/output.h"
+#include "cmd/launch/output.h"
 
 #include <errno.h>
 #include <stdio.h>
