@@ -72,7 +72,16 @@ run 0 -n 2 sh -c 'head -c 900000 /dev/zero | tr "\0" $NEXAR_RANK; echo'
 run 0 -n 1 sh -c 'head -c 3000000 /dev/zero | tr "\0" x'
 [ "$(tr -cd x <"$work/out" | wc -c)" = 3000000 ] || fail "$what: bytes of an endless line are lost"
 
-echo "-- colour on a terminal only"
+cat >"$work/listen" <<'LISTEN'
+#!/bin/bash
+# listen SIGNAL LONG: says when it hears, and ends.
+trap 'echo "heard $1"; exit 0' "$1"
+echo ready
+while :; do sleep "$2" & wait $!; done
+LISTEN
+chmod +x "$work/listen"
+
+echo "-- on a terminal"
 if command -v script >/dev/null; then
     script -qec "'$nexar' run -n 2 echo hello" /dev/null </dev/null >"$work/out"
     has "$work/out" $'\033\\[36m\\[0\\]\033\\[0m hello' || fail "no colour on a terminal"
@@ -84,6 +93,12 @@ if command -v script >/dev/null; then
         script -qefc "'$nexar' run -n 2 sh -c 'if [ \$NEXAR_RANK = 0 ]; then echo ready; echo got \$(cat); fi'" \
             /dev/null >"$work/typed"
     has "$work/typed" 'got typed words' || fail "what is typed does not reach rank 0: $(cat "$work/typed")"
+    # Ctrl-C reaches all, once.
+    # shellcheck disable=SC2094 # it waits for what the other writes
+    { until_true eval '[ "$(grep -c ready "$work/typed2")" = 2 ]' >&2; printf '\003'; until_true none_left >&2; } |
+        script -qefc "'$nexar' run -n 2 '$work/listen' INT $long" /dev/null >"$work/typed2"
+    [ "${PIPESTATUS[1]}" = 130 ] || fail "Ctrl-C: code"
+    [ "$(grep -c 'heard INT' "$work/typed2")" = 2 ] || fail "Ctrl-C: $(cat "$work/typed2")"
 fi
 
 echo "-- input"
@@ -165,14 +180,6 @@ ends() {
 }
 
 echo "-- signals"
-cat >"$work/listen" <<'LISTEN'
-#!/bin/bash
-# listen SIGNAL LONG: says when it hears, and ends.
-trap 'echo "heard $1"; exit 0' "$1"
-echo ready
-while :; do sleep "$2" & wait $!; done
-LISTEN
-chmod +x "$work/listen"
 for signal in INT:130 TERM:143 HUP:129 USR1:0 USR2:0; do
     begin -n 2 "$work/listen" "${signal%:*}" "$long"
     until_true eval '[ "$(grep -c ready "$work/out")" = 2 ]'
@@ -184,6 +191,17 @@ begin --grace 10m -n 2 bash -c "trap 'echo heard' INT; echo ready; while :; do s
 until_true eval '[ "$(grep -c ready "$work/out")" = 2 ]'
 until_true eval 'kill -INT "$pid" 2>/dev/null; sleep 0.1; gone "$pid"'
 ends 130
+# Ctrl-Z stops it and the ranks, fg lets them go on.
+stopped() { [ "$(ps -o stat= -p "$pid" $(pgrep -f "^/bin/bash .*listen TERM $long") | grep -c T)" = 3 ]; }
+going() { [ "$(ps -o stat= -p "$pid" $(pgrep -f "^/bin/bash .*listen TERM $long") | grep -vc T)" = 3 ]; }
+begin -n 2 "$work/listen" TERM "$long"
+until_true eval '[ "$(grep -c ready "$work/out")" = 2 ]'
+kill -TSTP "$pid"
+until_true stopped
+kill -CONT "$pid"
+until_true going
+kill -TERM "$pid"
+ends 143
 what="nexar run under nohup"
 nohup env --default-signal=INT "$nexar" run -n 1 sh -c "echo ready; exec sleep $long" >"$work/out" 2>"$work/err" </dev/null &
 pid=$!

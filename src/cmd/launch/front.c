@@ -183,7 +183,7 @@ static _Noreturn void be_keeper(front *f, const nx_front_ends *ends,
 int nx_front_run(int (*keep)(void *ctx, const nx_front_ends *ends), void *ctx)
 {
     front f = {.signals = -1};
-    nx_front_ends ends;
+    nx_front_ends ends = {-1, -1};
     int life[2];
     nexar_err err;
 

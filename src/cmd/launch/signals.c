@@ -29,7 +29,7 @@ nexar_err nx_signals_open(int *fd)
     }
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, children would leave no code */
     (void)sigaddset(&set, SIGCHLD);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     *fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return (*fd < 0) ? nx_fail_sys("signalfd", "", errno) : NEXAR_OK;
