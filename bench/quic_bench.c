@@ -7,29 +7,19 @@
  *
  * The word leaves only that figure, for a profile.
  */
-#include <errno.h>
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "quic_limits.h"
 #include "transport/quic/quic.h"
 
 enum {
-    DATAGRAM = 61440,
-    HEAD = 13, /* what a short header takes, and is authenticated */
-    TAG = 16,
     MIB = 1 << 20,
-    WINDOW = 1500 << 10,
     LARGE = 64 * MIB,
     SLOTS = 16,   /* parts under way at most */
     SMALL = 64,   /* bytes of a small message */
@@ -37,188 +27,10 @@ enum {
     SPIN_NS = 100000,
 };
 
-static double now_s(void)
-{
-    return (double)nx_now(&nx_clock_system) / 1e9;
-}
-
-static void pin_to(size_t cpu)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    (void)sched_setaffinity(0, sizeof(set), &set);
-}
-
 static void die(const char *what)
 {
     (void)fprintf(stderr, "quic_bench: %s: %s\n", what, nexar_last_error());
-    exit(1);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, size_t n)
-{
-    qsort(v, n, sizeof(*v), by_value);
-    return v[n / 2];
-}
-
-/* ---- what the machine allows --------------------------------------------------- */
-
-static void udp_pair(int fd[2])
-{
-    struct sockaddr_in a[2] = {{.sin_family = AF_INET}, {.sin_family = AF_INET}};
-    int size = 4 << 20;
-
-    for (int i = 0; i < 2; i++) {
-        socklen_t len = sizeof(a[i]);
-
-        a[i].sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        fd[i] = socket(AF_INET, SOCK_DGRAM, 0);
-        if ((fd[i] < 0) || (bind(fd[i], (struct sockaddr *)&a[i], len) != 0) ||
-            (getsockname(fd[i], (struct sockaddr *)&a[i], &len) != 0)) {
-            perror("socket");
-            exit(1);
-        }
-        (void)setsockopt(fd[i], SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
-        (void)setsockopt(fd[i], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size));
-    }
-    (void)connect(fd[0], (struct sockaddr *)&a[1], sizeof(a[1]));
-    (void)connect(fd[1], (struct sockaddr *)&a[0], sizeof(a[0]));
-}
-
-static pid_t fork_on_other_core(void)
-{
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        pin_to(1);
-    }
-    return pid;
-}
-
-/* Microseconds of a round trip of 8 bytes, spinning. */
-static double raw_round_trip(double seconds)
-{
-    static double samples[1000000];
-    char bytes[8] = {0};
-    size_t n = 0;
-    double end;
-    pid_t pid;
-    int fd[2];
-
-    udp_pair(fd);
-    pid = fork_on_other_core();
-    if (pid == 0) {
-        for (;;) {
-            while (recv(fd[1], bytes, sizeof(bytes), MSG_DONTWAIT) < 0) {
-            }
-            (void)!send(fd[1], bytes, sizeof(bytes), 0);
-        }
-    }
-    end = now_s() + seconds;
-    while ((now_s() < end) && (n < sizeof(samples) / sizeof(samples[0]))) {
-        double begin = now_s();
-
-        (void)!send(fd[0], bytes, sizeof(bytes), 0);
-        while (recv(fd[0], bytes, sizeof(bytes), MSG_DONTWAIT) < 0) {
-        }
-        samples[n++] = now_s() - begin;
-    }
-    (void)kill(pid, SIGKILL);
-    (void)waitpid(pid, NULL, 0);
-    (void)close(fd[0]);
-    (void)close(fd[1]);
-    return median(samples, n) * 1e6;
-}
-
-static void ceiling_receive(int fd, _Atomic uint64_t *received, gnutls_aead_cipher_hd_t aead)
-{
-    static uint8_t in[65536], out[4 * MIB];
-    size_t at = 0;
-
-    for (;;) {
-        ssize_t n = recv(fd, in, sizeof(in), MSG_DONTWAIT);
-        size_t len = sizeof(out) - at;
-        uint8_t nonce[12] = {0};
-
-        if (n < HEAD + TAG) {
-            continue;
-        }
-        memcpy(nonce + 4, in + 1, 8);
-        if (gnutls_aead_cipher_decrypt(aead, nonce, sizeof(nonce), in, HEAD, TAG, in + HEAD,
-                                       (size_t)n - HEAD, out + at, &len) != 0) {
-            abort();
-        }
-        at = (at + 2 * DATAGRAM > sizeof(out)) ? 0 : at + len;
-        atomic_fetch_add(received, (uint64_t)n);
-    }
-}
-
-static uint64_t ceiling_send(int fd, _Atomic uint64_t *received, gnutls_aead_cipher_hd_t aead,
-                             double seconds)
-{
-    static uint8_t in[4 * MIB], out[DATAGRAM];
-    uint64_t number = 0, sent = 0;
-    double end = now_s() + seconds;
-    size_t at = 0;
-
-    while (now_s() < end) {
-        size_t len = sizeof(out) - HEAD;
-        uint8_t nonce[12] = {0};
-
-        while (sent - atomic_load(received) > WINDOW) {
-        }
-        number++;
-        memcpy(out + 1, &number, 8);
-        memcpy(nonce + 4, &number, 8);
-        (void)gnutls_aead_cipher_encrypt(aead, nonce, sizeof(nonce), out, HEAD, TAG, in + at,
-                                         DATAGRAM - HEAD - TAG, out + HEAD, &len);
-        at = (at + 2 * DATAGRAM > sizeof(in)) ? 0 : at + DATAGRAM;
-        if (send(fd, out, DATAGRAM, 0) == DATAGRAM) {
-            sent += DATAGRAM;
-        }
-    }
-    return sent;
-}
-
-/* GB/s of encrypting, sending, receiving and decrypting. */
-static double ceiling(double seconds)
-{
-    _Atomic uint64_t *received =
-        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    uint8_t key[16] = {7};
-    gnutls_datum_t datum = {.data = key, .size = sizeof(key)};
-    gnutls_aead_cipher_hd_t aead;
-    uint64_t sent;
-    double begin;
-    pid_t pid;
-    int fd[2];
-
-    (void)gnutls_aead_cipher_init(&aead, GNUTLS_CIPHER_AES_128_GCM, &datum);
-    udp_pair(fd);
-    pid = fork_on_other_core();
-    if (pid == 0) {
-        ceiling_receive(fd[1], received, aead);
-    }
-    begin = now_s();
-    sent = ceiling_send(fd[0], received, aead, seconds);
-    begin = now_s() - begin;
-    (void)kill(pid, SIGKILL);
-    (void)waitpid(pid, NULL, 0);
-    (void)close(fd[0]);
-    (void)close(fd[1]);
-    gnutls_aead_cipher_deinit(aead);
-    (void)munmap(received, 4096);
-    return (double)sent / begin / 1e9;
+    _exit(1);
 }
 
 /* ---- the transport --------------------------------------------------------------- */
@@ -359,7 +171,7 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     (void)link;
     (void)err;
     (void)fprintf(stderr, "quic_bench: down: %s\n", why);
-    exit(1);
+    _exit(1);
 }
 
 static const nx_link_up UP = {on_up, on_frame, on_data, on_sent, on_down};
@@ -385,7 +197,7 @@ static void await(bench *b)
 /* GB/s one way; with |both| each way. */
 static double bandwidth(bench *b, size_t size, uint64_t total, bool both)
 {
-    double begin = now_s();
+    double begin = nxb_now_s();
 
     tell(b, 'r', total, 0);
     if (both) {
@@ -400,7 +212,7 @@ static double bandwidth(bench *b, size_t size, uint64_t total, bool both)
 
         (void)nx_loop_wait(b->loop, &never, nx_loop_refresh(b->loop) + 100000);
     }
-    return (double)total / (now_s() - begin) / 1e9;
+    return (double)total / (nxb_now_s() - begin) / 1e9;
 }
 
 static double round_trip(bench *b, double seconds)
@@ -408,19 +220,19 @@ static double round_trip(bench *b, double seconds)
     static double samples[1000000];
     uint8_t bytes[8] = {0};
     nx_bytes ping = {bytes, sizeof(bytes)};
-    double end = now_s() + seconds;
+    double end = nxb_now_s() + seconds;
     size_t n = 0;
 
-    while ((now_s() < end) && (n < sizeof(samples) / sizeof(samples[0]))) {
-        double begin = now_s();
+    while ((nxb_now_s() < end) && (n < sizeof(samples) / sizeof(samples[0]))) {
+        double begin = nxb_now_s();
 
         if (nx_link_send_frame(b->link, NX_LANE_MESSAGE, &ping, 1) != NEXAR_OK) {
             die("send");
         }
         await(b);
-        samples[n++] = now_s() - begin;
+        samples[n++] = nxb_now_s() - begin;
     }
-    return median(samples, n) * 1e6;
+    return nxb_median(samples, n) * 1e6;
 }
 
 /* Messages per second: two bursts are under way at any time. */
@@ -429,7 +241,7 @@ static double message_rate(bench *b, double seconds)
     uint8_t bytes[SMALL] = {0};
     nx_bytes message = {bytes, sizeof(bytes)};
     uint64_t sent = 0;
-    double begin = now_s(), took;
+    double begin = nxb_now_s(), took;
 
     do {
         tell(b, 'r', BURST, 0);
@@ -443,7 +255,7 @@ static double message_rate(bench *b, double seconds)
         }
         sent += BURST;
         await(b);
-        took = now_s() - begin;
+        took = nxb_now_s() - begin;
     } while (took < seconds);
     return (double)sent / took;
 }
@@ -499,7 +311,7 @@ static void serve(int out, const nx_identity *identity, const nx_job *job)
     open_side(&b, identity, job);
     port = nx_quic_port(b.quic);
     if (write(out, &port, sizeof(port)) != sizeof(port)) {
-        exit(1);
+        _exit(1);
     }
     await(&b); /* up */
     for (;;) {
@@ -566,12 +378,12 @@ int main(int argc, char **argv)
     }
     id[0] = make_identity(a, 1);
     id[1] = make_identity(a, 2);
-    pin_to(0);
-    raw_us = (argc > 2) ? 1 : raw_round_trip(seconds / 2);
-    limit = (argc > 2) ? 1 : ceiling(seconds);
+    nxb_pin_to(0);
+    raw_us = (argc > 2) ? 1 : nxb_raw_round_trip(seconds / 2);
+    limit = (argc > 2) ? 1 : nxb_ceiling(seconds);
     report("raw UDP round trip, 8 bytes, spinning", raw_us, "us", 1, "");
     report("ceiling: GnuTLS AES-128-GCM and UDP, 61440 B", limit, "GB/s", 1, "");
-    pid = fork_on_other_core();
+    pid = nxb_fork_on_other_core();
     if (pid == 0) {
         serve(fds[1], id[1], &job);
     }

@@ -119,8 +119,7 @@ gnutls_x509_privkey_t nx_authority_key(const nx_authority *a)
  * kind of key that nexar makes is signed. */
 static nexar_err parse_request(const nx_der *csr, gnutls_x509_crq_t *out)
 {
-    gnutls_datum_t datum = {.data = (unsigned char *)(uintptr_t)csr->data,
-                            .size = (unsigned int)csr->len};
+    gnutls_datum_t datum = {.data = (unsigned char *)csr->data, .size = (unsigned int)csr->len};
     gnutls_x509_crq_t crq;
     unsigned int bits = 0;
     nexar_err err = NEXAR_OK;
@@ -325,28 +324,35 @@ static nexar_err parse_file(nx_authority *a, const char *path, const gnutls_datu
     return derive(a);
 }
 
-nexar_err nx_authority_load(nx_authority **out, const char *path)
+static nexar_err load(nx_authority *a, const char *path)
 {
+    gnutls_datum_t datum = {0};
     char *text = nx_zalloc(FILE_MAX);
-    nx_authority *a = nx_zalloc(sizeof(*a));
-    gnutls_datum_t datum = {.data = (unsigned char *)text};
     size_t len = 0;
-    nexar_err err = NEXAR_OK;
+    nexar_err err;
 
-    if ((text == NULL) || (a == NULL)) {
-        err = nx_fail_nomem("an authority");
+    if (text == NULL) {
+        return nx_fail_nomem("an authority");
     }
+    err = read_file(path, text, FILE_MAX - 1, &len);
     if (err == NEXAR_OK) {
-        err = read_file(path, text, FILE_MAX - 1, &len);
-    }
-    if (err == NEXAR_OK) {
-        datum.size = (unsigned int)len;
+        datum = (gnutls_datum_t){.data = (unsigned char *)text, .size = (unsigned int)len};
         err = parse_file(a, path, &datum);
     }
-    if (text != NULL) {
-        gnutls_memset(text, 0, FILE_MAX);
-    }
+    gnutls_memset(text, 0, FILE_MAX);
     nx_free(text);
+    return err;
+}
+
+nexar_err nx_authority_load(nx_authority **out, const char *path)
+{
+    nx_authority *a = nx_zalloc(sizeof(*a));
+    nexar_err err;
+
+    if (a == NULL) {
+        return nx_fail_nomem("an authority");
+    }
+    err = load(a, path);
     if (err != NEXAR_OK) {
         nx_authority_destroy(a);
         return err;

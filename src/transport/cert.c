@@ -42,8 +42,7 @@ nexar_err nx_key_generate(gnutls_x509_privkey_t *out)
 
 nexar_err nx_cert_parse(const nx_der *der, gnutls_x509_crt_t *out)
 {
-    gnutls_datum_t datum = {.data = (unsigned char *)(uintptr_t)der->data,
-                            .size = (unsigned int)der->len};
+    gnutls_datum_t datum = {.data = (unsigned char *)der->data, .size = (unsigned int)der->len};
     gnutls_x509_crt_t crt;
     int rc;
 
@@ -142,7 +141,7 @@ nexar_err nx_crt_names(gnutls_x509_crt_t crt, nx_job *job, uint64_t *member)
 
 nexar_err nx_cert_names(const nx_der *cert, nx_job *job, uint64_t *member)
 {
-    gnutls_x509_crt_t crt;
+    gnutls_x509_crt_t crt = NULL;
     nexar_err err;
 
     if (nx_cert_parse(cert, &crt) != NEXAR_OK) {
@@ -169,7 +168,7 @@ nexar_err nx_crt_pin(gnutls_x509_crt_t crt, nx_pin *pin)
 
 nexar_err nx_cert_pin(const nx_der *cert, nx_pin *pin)
 {
-    gnutls_x509_crt_t crt;
+    gnutls_x509_crt_t crt = NULL;
     nexar_err err;
 
     if (nx_cert_parse(cert, &crt) != NEXAR_OK) {

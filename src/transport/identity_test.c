@@ -94,7 +94,7 @@ static void test_a_certificate_is_adopted_only_with_its_key_and_authority(void *
 
 static time_t in_two_years(time_t *t)
 {
-    time_t then = time(NULL) + 2 * YEAR_S;
+    time_t then = time(NULL) + (time_t)2 * YEAR_S;
 
     if (t != NULL) {
         *t = then;

@@ -103,7 +103,7 @@ start_seed() {
     ip netns exec "$(host 1)" "$nexar" seed --world "$1" --join-file "$work/join" \
         >"$work/seed.out" 2>"$work/seed.log" &
     pids+=($!)
-    seed=$!
+    export seed=$!
     await "$work/join" 'nexar://'
     join=$(cat "$work/join")
 }

@@ -251,7 +251,7 @@ void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t
         .local = {.addr = (ngtcp2_sockaddr *)&c->local,
                   .addrlen = (c->local.ss_family == AF_INET6) ? sizeof(struct sockaddr_in6)
                                                               : sizeof(struct sockaddr_in)},
-        .remote = {.addr = (ngtcp2_sockaddr *)(uintptr_t)from,
+        .remote = {.addr = (ngtcp2_sockaddr *)from,
                    .addrlen = (from->ss_family == AF_INET6) ? sizeof(struct sockaddr_in6)
                                                             : sizeof(struct sockaddr_in)}};
     uint64_t flight;

@@ -28,6 +28,7 @@ int nx_conn_on_stream_open(ngtcp2_conn *ng, int64_t stream, void *user)
     return ngtcp2_conn_set_stream_user_data(ng, stream, part);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): ngtcp2 has made the list */
 int nx_conn_on_stream_data(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint64_t offset,
                            const uint8_t *data, size_t len, void *user, void *stream_user)
 {

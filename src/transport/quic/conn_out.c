@@ -141,7 +141,7 @@ static void set_aside(nx_conn *c, const offer *o)
 {
     if (o->lane != NULL) {
         o->lane->blocked = true;
-    } else {
+    } else if (o->part != NULL) {
         nx_list_remove(&o->part->link);
         nx_list_push_back(&c->q->held, &o->part->link);
         c->q->turn_left = NX_SENDQ_TURN;

@@ -256,7 +256,7 @@ static int make_conn(nx_conn *c, const nx_conn_config *config, const ngtcp2_cid 
 {
     ngtcp2_path path = {
         .local = {.addr = (ngtcp2_sockaddr *)&c->local, .addrlen = address_len(&c->local)},
-        .remote = {.addr = (ngtcp2_sockaddr *)(uintptr_t)&config->remote,
+        .remote = {.addr = (ngtcp2_sockaddr *)&config->remote,
                    .addrlen = address_len(&config->remote)}};
     ngtcp2_callbacks cb = callbacks(c->server);
     ngtcp2_transport_params params;

@@ -3,7 +3,7 @@
  *
  *   endpoint.c  the socket on the loop; whose packet is this?
  *   accept.c    packets that belong to no connection
- *   carrier.c   a connection with its timer, its ids, its way out
+ *   carrier.c   a connection with its timer and its ids; carrier_out.c its way out
  *   settle.c    which connection a link uses
  *   dial.c      racing addresses
  *   link.c      the operations of a link, and its end
@@ -142,6 +142,13 @@ void nx_carrier_wake(nx_carrier *k);
 void nx_carrier_close(nx_carrier *k, nx_close_code code, const char *why);
 /* The network says that the peer cannot be reached. */
 void nx_carrier_unreachable(nx_carrier *k, int code, size_t mtu);
+/* Draws the consequences of what ngtcp2 has said; false: |k| is closed. */
+bool nx_carrier_conclude(nx_carrier *k);
+
+/* ---- carrier_out.c ------------------------------------------------------------- */
+
+/* The carrier's task: writes. */
+void nx_carrier_flush(nx_task *self);
 /* Sends the batch that was held back; false: still blocked. */
 bool nx_quic_unblock(nx_quic *q);
 

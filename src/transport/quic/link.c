@@ -270,7 +270,7 @@ static void close_link(nx_link *base, bool drain)
 
 static void link_info(const nx_link *base, nx_link_info *info)
 {
-    const nx_quic_link *link = of((nx_link *)(uintptr_t)base);
+    const nx_quic_link *link = of((nx_link *)base);
     const nx_carrier *k = link->used;
 
     *info = (nx_link_info){0};
@@ -298,22 +298,22 @@ static const nx_link_ops OPS = {
     .info = link_info,
 };
 
-nexar_err nx_quic_link_export(nx_link *base, const char *label, uint8_t out[32])
+nexar_err nx_quic_link_export(nx_link *link, const char *label, uint8_t out[32])
 {
-    const nx_quic_link *link = of(base);
+    const nx_quic_link *self = of(link);
 
-    if (link->used == NULL) {
+    if (self->used == NULL) {
         return nx_fail(NEXAR_EINVAL, "the link is not up");
     }
-    return nx_conn_export(link->used->conn, label, out);
+    return nx_conn_export(self->used->conn, label, out);
 }
 
-void nx_quic_link_address(const nx_link *base, struct sockaddr_storage *out)
+void nx_quic_link_address(const nx_link *link, struct sockaddr_storage *out)
 {
-    const nx_quic_link *link = of((nx_link *)(uintptr_t)base);
+    const nx_quic_link *self = of((nx_link *)link);
 
     memset(out, 0, sizeof(*out));
-    if (link->used != NULL) {
-        nx_address_plain(&link->used->path.remote, out);
+    if (self->used != NULL) {
+        nx_address_plain(&self->used->path.remote, out);
     }
 }

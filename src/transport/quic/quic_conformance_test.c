@@ -70,7 +70,7 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
 
 static nexar_err make_end(world *w, uint64_t member, const nx_link_up *up, void *up_ctx)
 {
-    end **ends = nx_vec_grow(w->ends, &w->room, w->n + 1, sizeof(*ends));
+    end **ends = nx_vec_grow(w->ends, &w->room, w->n + 1, sizeof(end *));
     end *e = nx_zalloc(sizeof(*e));
     nx_quic_config config = {.loop = w->loop,
                              .random = &nx_random_system,

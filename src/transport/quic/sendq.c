@@ -306,8 +306,7 @@ size_t nx_outpart_peek(const nx_outpart *part, ngtcp2_vec *vec, size_t most, boo
 
     if (part->written < part->head_len) {
         len = part->head_len - (size_t)part->written;
-        vec[n++] =
-            (ngtcp2_vec){.base = (uint8_t *)(uintptr_t)part->head + part->written, .len = len};
+        vec[n++] = (ngtcp2_vec){.base = (uint8_t *)part->head + part->written, .len = len};
     }
     for (size_t i = part->at; (i < part->tx->nbytes) && (n < NX_SENDQ_VECS) && (len < most); i++) {
         const nx_bytes *b = &part->tx->bytes[i];
@@ -315,7 +314,7 @@ size_t nx_outpart_peek(const nx_outpart *part, ngtcp2_vec *vec, size_t most, boo
 
         take = (take < most - len) ? take : most - len;
         if (take > 0) {
-            vec[n++] = (ngtcp2_vec){.base = (uint8_t *)(uintptr_t)b->ptr + skip, .len = take};
+            vec[n++] = (ngtcp2_vec){.base = (uint8_t *)b->ptr + skip, .len = take};
             len += take;
         }
         skip = 0;

@@ -134,7 +134,7 @@ static int configure_server(nx_tls_session *s)
 
 static int configure(nx_tls_session *s)
 {
-    gnutls_datum_t alpn = {.data = (unsigned char *)(uintptr_t)s->tls->alpn,
+    gnutls_datum_t alpn = {.data = (unsigned char *)s->tls->alpn,
                            .size = (unsigned int)strlen(s->tls->alpn)};
     int rc = gnutls_priority_set_direct(s->session, PRIORITY, NULL);
 

@@ -154,9 +154,12 @@ static int on_extension(void *ctx, unsigned int id, const unsigned char *data, u
     }
     len = (len < sizeof(s->offered)) ? len : sizeof(s->offered) - 1;
     for (i = 0; i < len; i++) {
-        unsigned char c = data[3 + i];
+        char c = (char)data[3 + i];
 
-        s->offered[i] = ((c > ' ') && (c < 0x7f)) ? (char)c : '?';
+        s->offered[i] = c;
+        if ((c <= ' ') || (c > '~')) {
+            s->offered[i] = '?';
+        }
     }
     s->offered[len] = '\0';
     return 0;

@@ -254,8 +254,8 @@ static int send_once(nx_udp *u, const nx_udp_path *path, const uint8_t *data, si
                      size_t segment)
 {
     control_buf control = {0};
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
-    struct msghdr hdr = {.msg_name = (void *)(uintptr_t)&path->remote,
+    struct iovec iov = {.iov_base = (void *)data, .iov_len = len};
+    struct msghdr hdr = {.msg_name = (void *)&path->remote,
                          .msg_namelen = nx_address_len(&path->remote),
                          .msg_iov = &iov,
                          .msg_iovlen = 1,

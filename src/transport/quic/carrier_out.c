@@ -1,0 +1,160 @@
+/*
+ * carrier_out.c - packets of a connection to the socket: datagrams of one length go
+ * out in one call (UDP_SEGMENT), a turn's share at a time.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "transport/quic/address.h"
+#include "transport/quic/endpoint.h"
+
+/* Sends the batch; false: the socket is full and keeps it. */
+static bool send_batch(nx_carrier *k, int *code)
+{
+    nx_quic *q = k->q;
+    nx_quic_out *out = &q->out;
+
+    *code = 0;
+    if (out->len == 0) {
+        return true;
+    }
+    *code = nx_udp_send(q->udp, &out->path, out->buf, out->len, out->segment);
+    if (*code == EAGAIN) {
+        q->blocked = true;
+        (void)!nx_loop_fd_change(q->config.loop, &q->fd, EPOLLIN | EPOLLOUT);
+        return false;
+    }
+    if (((*code == EINVAL) || (*code == EADDRNOTAVAIL) || (*code == ENETUNREACH)) &&
+        k->path.has_source) {
+        /* Our address is gone with its interface: let the kernel choose another. */
+        k->path.has_source = out->path.has_source = false;
+        *code = nx_udp_send(q->udp, &out->path, out->buf, out->len, out->segment);
+    }
+    out->len = 0;
+    return true;
+}
+
+bool nx_quic_unblock(nx_quic *q)
+{
+    nx_quic_out *out = &q->out;
+
+    if (!q->blocked) {
+        return true;
+    }
+    if (nx_udp_send(q->udp, &out->path, out->buf, out->len, out->segment) == EAGAIN) {
+        return false;
+    }
+    out->len = 0;
+    q->blocked = false;
+    (void)!nx_loop_fd_change(q->config.loop, &q->fd, EPOLLIN);
+    return true;
+}
+
+/* Whether a packet of |n| bytes to |to| can join the batch. */
+static bool joins(const nx_quic_out *out, size_t n, const struct sockaddr_storage *to)
+{
+    return (out->len > 0) && (n <= out->segment) && (out->len + n <= NX_UDP_MAX) &&
+           nx_address_equal(&out->path.remote, to);
+}
+
+/* Whether nothing can join it any more. */
+static bool is_full(const nx_quic_out *out, size_t last)
+{
+    return (last < out->segment) || (out->len + out->segment > NX_UDP_MAX) ||
+           (out->len / out->segment >= NX_UDP_SEGMENTS);
+}
+
+/* A send that failed for good: the packets are lost; what can be learnt? */
+static void learn(nx_carrier *k, int code)
+{
+    if (code == EMSGSIZE) {
+        nx_conn_limit(k->conn, nx_udp_datagram_max(&k->path.remote));
+    } else if ((code != 0) && !k->up && (code != ENOBUFS)) {
+        nx_carrier_unreachable(k, code, 0);
+    }
+}
+
+/* Puts the packet of |n| bytes behind the batch into it, or sends the batch and
+ * begins another with it.  False: the socket is full; the packet is lost then,
+ * which is rare and repaired like any loss. */
+static bool add_packet(nx_carrier *k, size_t n, const struct sockaddr_storage *to, int *code)
+{
+    nx_quic_out *out = &k->q->out;
+
+    if (!joins(out, n, to)) {
+        const uint8_t *packet = out->buf + out->len;
+
+        if (!send_batch(k, code)) {
+            return false;
+        }
+        memmove(out->buf, packet, n);
+        out->segment = n;
+        out->path = k->path;
+        out->path.remote = *to;
+    }
+    out->len += n;
+    return !is_full(out, n) || send_batch(k, code);
+}
+
+/* Writes up to a turn's share; |*more|: there may be more to write. */
+static void write_turn(nx_carrier *k, uint64_t now_ns, bool *more)
+{
+    nx_quic_out *out = &k->q->out;
+    struct sockaddr_storage to = k->path.remote;
+    size_t total = 0, n = 0;
+    bool room = true;
+    int code = 0;
+
+    do {
+        n = nx_conn_write(k->conn, out->buf + out->len, NX_UDP_MAX, now_ns, &to);
+        total += n;
+        room = (n == 0) || add_packet(k, n, &to, &code);
+    } while (room && (n > 0) && (total < NX_QUIC_TURN) && (code == 0));
+    if (room && (code == 0)) {
+        (void)send_batch(k, &code);
+    }
+    *more = (n > 0);
+    learn(k, code);
+}
+
+/* Time of the next timer; a pass that failed for want of memory is made up for by
+ * the next packet. */
+static void set_timer(nx_carrier *k)
+{
+    nx_loop *loop = k->q->config.loop;
+    uint64_t at = nx_conn_expiry(k->conn);
+
+    if (at == UINT64_MAX) {
+        nx_loop_timer_cancel(loop, &k->timer);
+    } else {
+        (void)!nx_loop_timer_set(loop, &k->timer, at);
+    }
+}
+
+void nx_carrier_flush(nx_task *self)
+{
+    nx_carrier *k = nx_list_entry(self, nx_carrier, task);
+    nx_quic *q = k->q;
+    uint64_t now_ns = nx_loop_refresh(q->config.loop);
+    bool more = false;
+
+    if (k->conn == NULL) {
+        return;
+    }
+    if (!q->blocked) {
+        k->unanswered = 0;
+        write_turn(k, now_ns, &more);
+        nx_conn_wrote(k->conn, now_ns);
+    }
+    if (!nx_carrier_conclude(k)) {
+        return;
+    }
+    if (q->blocked) {
+        nx_list_remove(&k->in_stalled);
+        nx_list_push_back(&q->stalled, &k->in_stalled);
+    } else if (more) {
+        nx_carrier_wake(k);
+    }
+    set_timer(k);
+}
