@@ -20,7 +20,7 @@ build = @cmake --preset $(1) $(2) >/dev/null && cmake --build --preset $(1) -j $
 ctest = @ctest --preset $(1) -j $(JOBS)
 
 help:
-	@echo 'make demo      set up, build, and plan an allreduce over 1024 ranks'
+	@echo 'make demo      set up, build, and run four ranks over QUIC: messages, latency, bandwidth'
 	@echo 'make test      set up, build, and run all tests'
 	@echo 'make check     format, lint, layers, symbols, headers, scripts, clang'
 	@echo 'make install   PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
@@ -36,7 +36,7 @@ help:
 demo:
 	$(call setup,build)
 	$(call build,release,-DBUILD_TESTING=OFF)
-	@scripts/demo.sh build/release/bin/nexar
+	@scripts/demo.sh build/release
 
 test:
 	$(call setup,test)

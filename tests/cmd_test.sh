@@ -93,6 +93,9 @@ prints "nexar "
 for section in machine kernels settings algorithms selection; do
     grep -qx "$section" "$out" || fail "info has no section $section"
 done
+for row in transports ipv6 udp_segment udp_gro udp_rcvbuf udp_sndbuf; do
+    grep -qE "^  $row +[^ ]+\$" "$out" || fail "info does not tell of $row"
+done
 for setting in log algorithms segment kernels; do
     grep -qE "^  $setting +[^ ]+ +default " "$out" || fail "info does not list $setting"
 done
@@ -108,6 +111,10 @@ while read -r setting; do
     grep -qx ".BR $setting \", \" NEXAR_${setting^^}" "$man/nexar.7" || fail "nexar.7 lacks $setting"
 done <"$err"
 version=$("$nexar" --version)
+for command in $commands; do
+    [ -e "$man/nexar-$command.1" ] || fail "nexar $command has no page"
+    grep -q "nexar..$command (1)" "$man/nexar.1" || fail "nexar.1 does not name nexar-$command(1)"
+done
 for page in "$man"/*; do
     grep -q "^\.TH .*\"$version\"" "$page" || fail "$page is not of $version"
 done

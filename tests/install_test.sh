@@ -27,8 +27,13 @@ sort >"$prefix/expected" <<EXPECTED
 ./$lib/$so
 ./$lib/libnexar.so.$version
 ./$lib/pkgconfig/nexar.pc
+./share/doc/nexar/examples/hello.c
+./share/doc/nexar/examples/send_recv.c
 ./share/man/man1/nexar-info.1
+./share/man/man1/nexar-ping.1
 ./share/man/man1/nexar-plan.1
+./share/man/man1/nexar-run.1
+./share/man/man1/nexar-seed.1
 ./share/man/man1/nexar.1
 ./share/man/man7/nexar.7
 EXPECTED
@@ -36,18 +41,29 @@ EXPECTED
 (cd "$prefix" && find . \( -type f -o -type l \) ! -name expected ! -name 'nexar-targets-*.cmake' |
     sort) | diff "$prefix/expected" -
 
-# The first program of the readme is what is built.
+# The first program of the readme is the first example.
 # shellcheck disable=SC2016 # backquotes as such
 sed -n '/^```c$/,/^```$/{//!p}' "$top/README.md" >"$prefix/first.c"
+diff "$prefix/first.c" "$top/examples/hello.c"
+examples=$prefix/share/doc/nexar/examples
 export LD_LIBRARY_PATH=$libdir
 export PKG_CONFIG_PATH=$libdir/pkgconfig
+for variable in $(compgen -e NEXAR_); do unset "$variable"; done
+
+# hello PROGRAM: three ranks of it say hello.
+hello() {
+    [ "$("$prefix/bin/nexar" run -n 3 "$1" | grep -c '^\[0\] hello from rank [0-2] of 3 on ')" = 3 ]
+}
 
 echo "-- pkg-config"
 [ "$(pkg-config --modversion nexar)" = "$version" ]
-# shellcheck disable=SC2046 # the flags are words
-"$cc" -std=c11 -Wall -Wextra -Werror "$prefix/first.c" $(pkg-config --cflags --libs nexar) \
-    -o "$prefix/first"
-"$prefix/first"
+for example in hello send_recv; do
+    # shellcheck disable=SC2046 # the flags are words
+    "$cc" -Wall -Wextra -Wpedantic -Werror "$examples/$example.c" \
+        $(pkg-config --cflags --libs nexar) -o "$prefix/$example"
+done
+hello "$prefix/hello"
+"$prefix/bin/nexar" run -n 2 "$prefix/send_recv" | sort
 
 echo "-- find_package"
 mkdir "$prefix/project"
@@ -61,7 +77,7 @@ PROJECT
 "$cmake" -G Ninja -S "$prefix/project" -B "$prefix/project/build" -DCMAKE_C_COMPILER="$cc" \
     -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
 "$cmake" --build "$prefix/project/build" >/dev/null
-"$prefix/project/build/first"
+hello "$prefix/project/build/first"
 
 echo "-- man pages"
 for page in "$prefix"/share/man/man*/*; do

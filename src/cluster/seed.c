@@ -90,9 +90,10 @@ static void act_notify(void *ctx, const nx_seed_event *event)
         [NX_SEED_ENDED] = NX_LOG_INFO};
     nx_seed *s = ctx;
 
-    nx_log(levels[event->kind], "seed: %s", event->text);
     if (s->config.on_event != NULL) {
-        s->config.on_event(s->config.ctx, event);
+        s->config.on_event(s->config.ctx, event); /* who listens also says it */
+    } else {
+        nx_log(levels[event->kind], "seed: %s", event->text);
     }
     if ((event->kind == NX_SEED_ENDED) && !s->config.keep) {
         (void)pthread_mutex_lock(&s->lock);

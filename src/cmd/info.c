@@ -14,10 +14,32 @@
 #include "coll/select.h"
 #include "core/config.h"
 #include "reduce/reduce.h"
+#include "transport/quic/quic.h"
 
 static const char *yes(bool is)
 {
     return is ? "yes" : "no";
+}
+
+/* The transports, and what the kernel offers to them. */
+static void add_quic(nx_table *t)
+{
+    char size[NX_NUMBER_ROOM];
+    nx_quic_features f;
+
+    nx_quic_features_probe(&f);
+    nx_table_add(t, "transports");
+    nx_table_add(t, "quic");
+    nx_table_add(t, "ipv6");
+    nx_table_add(t, "%s", yes(f.ipv6));
+    nx_table_add(t, "udp_segment");
+    nx_table_add(t, "%s", yes(f.gso));
+    nx_table_add(t, "udp_gro");
+    nx_table_add(t, "%s", yes(f.gro));
+    nx_table_add(t, "udp_rcvbuf");
+    nx_table_add(t, "%s", nx_format_size(f.rcvbuf, size));
+    nx_table_add(t, "udp_sndbuf");
+    nx_table_add(t, "%s", nx_format_size(f.sndbuf, size));
 }
 
 static void fill_machine(nx_table *t)
@@ -38,10 +60,7 @@ static void fill_machine(nx_table *t)
     nx_table_add(t, "%s", nx_machine_kernel(buf));
     nx_table_add(t, "memfd");
     nx_table_add(t, "%s", yes(nx_machine_has_memfd()));
-    nx_table_add(t, "udp_segment");
-    nx_table_add(t, "%s", yes(nx_machine_has_udp_segment()));
-    nx_table_add(t, "udp_gro");
-    nx_table_add(t, "%s", yes(nx_machine_has_udp_gro()));
+    add_quic(t);
 }
 
 static void fill_kernels(nx_table *t)
@@ -185,7 +204,8 @@ int nx_cmd_info(int argc, char **argv)
                 "table by which one of them is selected.",
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
-        .notes = "A setting is given by its variable: \"segment\" is NEXAR_SEGMENT.",
+        .notes = "A setting is given by its variable: \"segment\" is NEXAR_SEGMENT.\n\n"
+                 "example:\n  nexar run -n 4 nexar info --links",
     };
     nexar_config *cfg = NULL;
     nexar_err err;

@@ -11,7 +11,7 @@
 #include "cmd/table.h"
 #include "core/comm.h"
 
-enum { TAG_HELLO = 1, TAG_ROW, TAG_END, HELLOS = 8 };
+enum { TAG_HELLO = 1, TAG_ROW, TAG_END, HELLOS = 64 };
 
 /* One link as rank 0 prints it; ranks are of one build, so it travels as it is. */
 typedef struct row {

@@ -1,22 +1,12 @@
 /* machine.c - probes; what cannot be found out is said to be unknown. */
 #include "cmd/machine.h"
 
-#include <netinet/in.h>
-#include <netinet/udp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/utsname.h>
 #include <unistd.h>
-
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 
 const char *nx_machine_compiler(char *buf)
 {
@@ -88,27 +78,4 @@ bool nx_machine_has_memfd(void)
     }
     (void)close(fd);
     return true;
-}
-
-static bool has_udp_option(int option)
-{
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
-    bool has;
-
-    if (fd < 0) {
-        return false;
-    }
-    has = setsockopt(fd, IPPROTO_UDP, option, &on, sizeof(on)) == 0;
-    (void)close(fd);
-    return has;
-}
-
-bool nx_machine_has_udp_segment(void)
-{
-    return has_udp_option(UDP_SEGMENT);
-}
-
-bool nx_machine_has_udp_gro(void)
-{
-    return has_udp_option(UDP_GRO);
 }

@@ -15,9 +15,6 @@ const char *nx_machine_kernel(char *buf);   /* "Linux 6.1.0" */
 /* Cores that this process may run on, and that there are. */
 void nx_machine_cores(int *allowed, int *online);
 
-/* What the transports make use of where the kernel offers it. */
-bool nx_machine_has_memfd(void);
-bool nx_machine_has_udp_segment(void); /* one send, many datagrams */
-bool nx_machine_has_udp_gro(void);     /* one receive, many datagrams */
+bool nx_machine_has_memfd(void); /* memory to share without a name */
 
 #endif /* NX_MACHINE_H */

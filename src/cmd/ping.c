@@ -144,13 +144,12 @@ static int run(uint64_t target, uint64_t count)
         return nx_cmd_error("ping", err);
     }
     if ((target == 0) || (target >= (uint64_t)nexar_size(p.world))) {
-        if (nexar_rank(p.world) == 0) {
+        /* One rank says it and fails; if others failed too, they could be first. */
+        if (asks(&p)) {
             code = nx_usage("ping",
                             "there is no rank %" PRIu64 " besides rank 0 in a world of %d; start "
                             "it with: nexar run -n 2 nexar ping 1",
                             target, nexar_size(p.world));
-        } else {
-            code = NX_EXIT_USAGE;
         }
     } else if (asks(&p) || (nexar_rank(p.world) == p.target)) {
         err = measure(&p);
@@ -176,7 +175,7 @@ int nx_cmd_ping(int argc, char **argv)
                 "runs it; the others only join and leave.",
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
-        .notes = "example:\n  nexar run -n 2 nexar ping 1\n",
+        .notes = "example:\n  nexar run -n 2 nexar ping 1",
     };
 
     if (!nx_options_parse(&options, argc, argv, &operand, &code)) {
@@ -184,7 +183,7 @@ int nx_cmd_ping(int argc, char **argv)
     }
     if ((operand == NULL) || !nx_parse_uint(operand, &target) || (target > 65535)) {
         return nx_usage(
-            "ping", "%s%s; give a rank from 1 on, such as: nexar ping 1",
+            "ping", "%s%s; give a rank from 1 on, such as: nexar run -n 2 nexar ping 1",
             (operand == NULL) ? "which rank" : "not a rank: ", (operand == NULL) ? "" : operand);
     }
     return run(target, count);

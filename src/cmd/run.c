@@ -1,4 +1,7 @@
 /* run.c - `nexar run`: a seed and local ranks, one command. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,36 +10,32 @@
 
 #include "cluster/seed.h"
 #include "cmd/cmd.h"
+#include "cmd/launch/front.h"
+#include "cmd/launch/ranks.h"
 #include "cmd/options.h"
-#include "cmd/ranks.h"
 #include "core/config.h"
 #include "core/seed_config.h"
 
-static void on_failure(const nx_ranks_result *result)
-{
-    if (result->code > 128) {
-        (void)fprintf(stderr,
-                      "nexar run: rank %lld (pid %lld) was killed by signal %d (%s); ending the "
-                      "others\n",
-                      (long long)result->rank, (long long)result->pid, result->code - 128,
-                      strsignal(result->code - 128)); // NOLINT(concurrency-mt-unsafe)
-    } else {
-        (void)fprintf(stderr,
-                      "nexar run: rank %lld (pid %lld) exited with code %d; ending the others\n",
-                      (long long)result->rank, (long long)result->pid, result->code);
-    }
-}
+/* What `nexar run` was asked for. */
+typedef struct job {
+    uint64_t n, grace_ns;
+    bool prefix;
+    char **argv;
+} job;
 
+/* In the seed's thread: the line goes to the one that prints. */
 static void on_event(void *ctx, const nx_seed_event *event)
 {
-    (void)ctx;
+    const int *notes = ctx;
+
     if ((event->kind == NX_SEED_REFUSED) || (event->kind == NX_SEED_TIMEOUT)) {
-        (void)fprintf(stderr, "nexar run: %s\n", event->text);
+        (void)dprintf(*notes, "%s\n", event->text);
     }
 }
 
-/* A seed on loopback for |n| ranks; what they join with in |join|. */
-static nexar_err start_seed(uint64_t n, nx_seed **seed, char *join, size_t size)
+/* A seed on loopback for |n| ranks; what they join with in |join|.  What is to be
+ * said goes to |*notes|. */
+static nexar_err start_seed(uint64_t n, int *notes, nx_seed **seed, char *join, size_t size)
 {
     nexar_config *cfg = NULL;
     nx_seed_config sc;
@@ -61,6 +60,7 @@ static nexar_err start_seed(uint64_t n, nx_seed **seed, char *join, size_t size)
         sc.port_first = 0;
         sc.port_last = 0;
         sc.on_event = on_event;
+        sc.ctx = notes;
         err = nx_seed_create(seed, &sc);
     }
     if (err == NEXAR_OK) {
@@ -72,56 +72,69 @@ static nexar_err start_seed(uint64_t n, nx_seed **seed, char *join, size_t size)
 
 static int finish(const nx_ranks_result *result)
 {
+    char text[128];
+
     if (result->rank >= 0) {
         return result->code;
     }
     if (result->ended_by != 0) {
         return 128 + result->ended_by;
     }
-    if (result->output_lost) {
-        (void)fprintf(stderr, "nexar run: the output could not be written; ended the ranks\n");
+    if (result->output_lost == EPIPE) {
+        return 128 + SIGPIPE; /* as any program that writes to nobody */
+    }
+    if (result->output_lost != 0) {
+        (void)fprintf(stderr, "nexar run: cannot write the output: %s; ended the ranks\n",
+                      strerror_r(result->output_lost, text, sizeof(text)));
         return NX_EXIT_FAILURE;
     }
     return NX_EXIT_OK;
 }
 
-static int run(uint64_t n, bool prefix, uint64_t grace_ns, char **argv)
+static int keep(void *ctx, const nx_front_ends *ends)
 {
+    const job *j = ctx;
     char join[NX_JOIN_STRING_MAX];
+    int notes[2] = {-1, -1};
     nx_seed *seed = NULL;
-    nexar_err err = start_seed(n, &seed, join, sizeof(join));
+    nexar_err err = (pipe2(notes, O_CLOEXEC | O_NONBLOCK) == 0)
+                        ? start_seed(j->n, &notes[1], &seed, join, sizeof(join))
+                        : nx_fail_sys("pipe2", "", errno);
     const nx_ranks_config config = {
-        .n = (uint32_t)n,
-        .argv = argv,
+        .n = (uint32_t)j->n,
+        .argv = j->argv,
         .join = join,
-        .prefix = prefix,
+        .prefix = j->prefix,
         .colour_out = isatty(STDOUT_FILENO) != 0,
         .colour_err = isatty(STDERR_FILENO) != 0,
-        .grace_ns = grace_ns,
+        .grace_ns = j->grace_ns,
+        .input = ends->input,
+        .life = ends->life,
+        .notes = notes[0],
     };
     nx_ranks_result result;
     int code;
 
     if (err == NEXAR_OK) {
-        err = nx_ranks_run(&config, on_failure, &result);
+        err = nx_ranks_run(&config, &result);
     }
     code = (err == NEXAR_OK) ? finish(&result) : nx_cmd_error("run", err);
-    if (seed != NULL) {
-        nx_seed_destroy(seed);
-    }
+    nx_seed_destroy(seed);
+    (void)close(notes[0]);
+    (void)close(notes[1]);
     return code;
 }
 
 int nx_cmd_run(int argc, char **argv)
 {
-    uint64_t ranks = 0, grace_ns = UINT64_C(5000000000);
+    job j = {.grace_ns = UINT64_C(5000000000)};
     bool no_prefix = false;
     int rest = argc, code = NX_EXIT_OK;
     const nx_option table[] = {
-        {"ranks", NX_OPTION_UINT, &ranks, "N", "how many ranks to start (required)", 1, 4096, 'n'},
+        {"ranks", NX_OPTION_UINT, &j.n, "N", "how many ranks to start (required)", 1, 4096, 'n'},
         {"no-prefix", NX_OPTION_FLAG, &no_prefix, NULL, "pass output on without the rank before it",
          0, 0, 0},
-        {"grace", NX_OPTION_DURATION, &grace_ns, "TIME",
+        {"grace", NX_OPTION_DURATION, &j.grace_ns, "TIME",
          "what ranks get to end in before they are killed", 0, 0, 0},
     };
     const nx_options options = {
@@ -133,18 +146,20 @@ int nx_cmd_run(int argc, char **argv)
                 "returned (128 + the signal that killed it).",
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
-        .notes = "example:\n  nexar run -n 4 ./hello\n",
+        .notes = "example:\n  nexar run -n 4 ./hello",
         .rest = &rest,
     };
 
     if (!nx_options_parse(&options, argc, argv, NULL, &code)) {
         return code;
     }
-    if (ranks == 0) {
+    if (j.n == 0) {
         return nx_usage("run", "how many ranks? give -n N, such as: nexar run -n 4 ./hello");
     }
     if (rest >= argc) {
         return nx_usage("run", "no program given, such as: nexar run -n 4 ./hello");
     }
-    return run(ranks, !no_prefix, grace_ns, argv + rest);
+    j.prefix = !no_prefix;
+    j.argv = argv + rest;
+    return nx_front_run(keep, &j);
 }

@@ -1,17 +1,20 @@
 /* seed.c - `nexar seed`: the one process with a known address. */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <nexar.h>
 
 #include "cluster/seed.h"
 #include "cmd/cmd.h"
+#include "cmd/launch/signals.h"
 #include "cmd/options.h"
 #include "core/config.h"
 #include "core/seed_config.h"
@@ -20,7 +23,7 @@
 typedef struct report {
     bool live;
     bool dirty; /* a live line stands on the terminal */
-    bool timed_out;
+    atomic_bool timed_out;
 } report;
 
 static void clear_live(report *r)
@@ -31,22 +34,34 @@ static void clear_live(report *r)
     }
 }
 
+/* A line that the terminal would wrap could not be taken back. */
+static int terminal_width(void)
+{
+    struct winsize size;
+
+    return ((ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0) && (size.ws_col > 1)) ? size.ws_col - 1
+                                                                                 : 79;
+}
+
 static void on_event(void *ctx, const nx_seed_event *event)
 {
     report *r = ctx;
 
     clear_live(r);
-    if (event->kind == NX_SEED_TIMEOUT) {
-        r->timed_out = true;
-    }
     if (r->live && (event->kind == NX_SEED_JOINED)) {
-        (void)fprintf(stderr, "nexar seed: %u of %u ranks: %s", event->joined, event->world,
-                      event->text);
+        char line[512];
+
+        (void)snprintf(line, sizeof(line), "nexar seed: %u of %u ranks: %s", event->joined,
+                       event->world, event->text);
+        (void)fprintf(stderr, "%.*s", terminal_width(), line);
         r->dirty = true;
     } else {
         (void)fprintf(stderr, "nexar seed: %s\n", event->text);
     }
     (void)fflush(stderr);
+    if (event->kind == NX_SEED_TIMEOUT) {
+        atomic_store(&r->timed_out, true);
+    }
 }
 
 /* Writes |join| to |path| so that a reader finds all of it or nothing, and
@@ -54,63 +69,87 @@ static void on_event(void *ctx, const nx_seed_event *event)
 static nexar_err write_join_file(const char *path, const char *join)
 {
     char temporary[4096];
-    int len = snprintf(temporary, sizeof(temporary), "%s.%ld", path, (long)getpid());
+    int len = snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
     int fd;
     bool good;
 
     if ((len < 0) || ((size_t)len >= sizeof(temporary))) {
         return nx_fail(NEXAR_EINVAL, "the path of the join file is too long");
     }
-    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0) {
-        return nx_fail_sys("open", temporary, errno);
+        return nx_fail_sys("cannot write the join file", path, errno);
     }
-    good = (dprintf(fd, "%s\n", join) > 0) && (fsync(fd) == 0);
+    good = (fchmod(fd, 0600) == 0) && (dprintf(fd, "%s\n", join) > 0) && (fsync(fd) == 0);
     if ((close(fd) != 0) || !good || (rename(temporary, path) != 0)) {
         int code = errno;
 
         (void)unlink(temporary);
-        return nx_fail_sys("write", path, code);
+        return nx_fail_sys("cannot write the join file", path, code);
     }
     return NEXAR_OK;
+}
+
+/* The first signal that asks for the end; 0: none came. */
+static int wished_end(int signals)
+{
+    int number;
+
+    do {
+        number = nx_signals_next(signals);
+    } while ((number != 0) && !nx_signal_ends(number));
+    return number;
 }
 
 /* Stays until the job has ended, a signal came, or the ranks did not. */
 static int stay(nx_seed *seed, int signals, report *r)
 {
-    const uint64_t turn_ns = 100000000;
-    struct signalfd_siginfo info;
+    const uint64_t turn_ns = 50000000;
     bool ended = false;
 
-    while (!ended && !(r->timed_out)) {
+    while (!ended && !atomic_load(&r->timed_out)) {
         nexar_err err = nx_seed_wait(seed, turn_ns, &ended);
+        int number = wished_end(signals);
 
         if (err != NEXAR_OK) {
             return nx_cmd_error("seed", err);
         }
-        if (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-            return 128 + (int)info.ssi_signo;
+        if (number != 0) {
+            return 128 + number;
         }
     }
     return ended ? NX_EXIT_OK : NX_EXIT_FAILURE;
 }
 
+/* Without the string nobody could join. */
+static nexar_err hand_out(const nx_seed *seed, const char *join_file)
+{
+    char join[NX_JOIN_STRING_MAX];
+    nexar_err err = nx_seed_join_text(seed, join, sizeof(join));
+
+    if ((err == NEXAR_OK) && (join_file != NULL)) {
+        err = write_join_file(join_file, join);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    /* Past stdio, which would speak of the failure again at the end. */
+    return (dprintf(STDOUT_FILENO, "%s\n", join) > 0)
+               ? NEXAR_OK
+               : nx_fail_sys("cannot write the join string", "", errno);
+}
+
 static int serve(const nexar_config *cfg, const char *join_file, bool keep)
 {
     report r = {.live = isatty(STDERR_FILENO) != 0};
-    char join[NX_JOIN_STRING_MAX];
     nx_seed_config sc;
     nx_seed *seed = NULL;
-    sigset_t set;
-    int code, signals;
+    int code, signals = -1;
     nexar_err err = nx_seed_config_from(cfg, &sc);
 
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGINT);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGHUP);
-    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-    signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (err == NEXAR_OK) {
+        err = nx_signals_open(&signals); /* before there are threads that could take one */
+    }
     sc.keep = keep;
     sc.on_event = on_event;
     sc.ctx = &r;
@@ -118,18 +157,9 @@ static int serve(const nexar_config *cfg, const char *join_file, bool keep)
         err = nx_seed_create(&seed, &sc);
     }
     if (err == NEXAR_OK) {
-        err = nx_seed_join_text(seed, join, sizeof(join));
+        err = hand_out(seed, join_file);
     }
-    if ((err == NEXAR_OK) && (join_file != NULL)) {
-        err = write_join_file(join_file, join);
-    }
-    if (err == NEXAR_OK) {
-        (void)printf("%s\n", join);
-        (void)fflush(stdout);
-        code = stay(seed, signals, &r);
-    } else {
-        code = nx_cmd_error("seed", err);
-    }
+    code = (err == NEXAR_OK) ? stay(seed, signals, &r) : nx_cmd_error("seed", err);
     nx_seed_destroy(seed);
     clear_live(&r);
     if (signals >= 0) {
@@ -166,7 +196,7 @@ int nx_cmd_seed(int argc, char **argv)
          0, 0},
         {"join-file", NX_OPTION_TEXT, &join_file, "FILE",
          "write the join string there as well, for the owner alone", 0, 0, 0},
-        {"keep", NX_OPTION_FLAG, &keep, NULL, "stay when the job has ended", 0, 0, 0},
+        {"keep", NX_OPTION_FLAG, &keep, NULL, "when the job has ended, wait for the next", 0, 0, 0},
     };
     const nx_options options = {
         .command = "seed",
@@ -190,7 +220,13 @@ int nx_cmd_seed(int argc, char **argv)
     if (err == NEXAR_OK) {
         err = apply_options(cfg, world, listen);
     }
-    code = (err == NEXAR_OK) ? serve(cfg, join_file, keep) : nx_cmd_error("seed", err);
+    if (err != NEXAR_OK) {
+        code = nx_cmd_error("seed", err);
+    } else if (nx_config_number(cfg, NX_SET_WORLD_SIZE) == 0) {
+        code = nx_usage("seed", "how many ranks? give --world N, such as: nexar seed --world 4");
+    } else {
+        code = serve(cfg, join_file, keep);
+    }
     nexar_config_free(cfg);
     return code;
 }

@@ -1,5 +1,5 @@
 /* spawn.c - starts one rank. */
-#include "cmd/spawn.h"
+#include "cmd/launch/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@ typedef struct ends {
     int child, ours;
 } ends;
 
-static nexar_err make_pipe(bool wanted, bool to_child, ends *e)
+static nexar_err make_pipe(bool wanted, ends *e)
 {
     int fds[2];
 
@@ -27,7 +27,7 @@ static nexar_err make_pipe(bool wanted, bool to_child, ends *e)
     if (pipe2(fds, O_CLOEXEC) != 0) {
         return nx_fail_sys("pipe2", "", errno);
     }
-    *e = (ends){.child = to_child ? fds[0] : fds[1], .ours = to_child ? fds[1] : fds[0]};
+    *e = (ends){.child = fds[1], .ours = fds[0]};
     return NEXAR_OK;
 }
 
@@ -40,20 +40,24 @@ static void close_end(int fd)
 
 /* Descriptors, signals, environment of the new process; then the program.  What
  * goes wrong is told to the parent through |report|. */
-static _Noreturn void become(const nx_spawn *s, const ends *in, const ends *out, const ends *err,
+static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, const ends *err,
                              int report)
 {
     char number[16];
     sigset_t none;
-    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int code;
 
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(127); /* it died before it could take us with it */
+    }
+    (void)setrlimit(RLIMIT_NOFILE, s->files);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)signal(SIGPIPE, SIG_DFL);
-    (void)dup2((in->child >= 0) ? in->child : nothing, STDIN_FILENO);
+    (void)dup2((s->input >= 0) ? s->input : nothing, STDIN_FILENO);
     if (out->child >= 0) {
         (void)dup2(out->child, STDOUT_FILENO);
         (void)dup2(err->child, STDERR_FILENO);
@@ -82,10 +86,11 @@ static int await_exec(int report)
     return (got == sizeof(code)) ? code : 0;
 }
 
-static nexar_err start(nx_spawn *s, const ends *in, const ends *out, const ends *err)
+static nexar_err start(nx_spawn *s, const ends *out, const ends *err)
 {
+    const pid_t parent = getpid();
     ends report;
-    nexar_err result = make_pipe(true, false, &report);
+    nexar_err result = make_pipe(true, &report);
     int code;
 
     if (result != NEXAR_OK) {
@@ -93,7 +98,7 @@ static nexar_err start(nx_spawn *s, const ends *in, const ends *out, const ends 
     }
     s->pid = fork();
     if (s->pid == 0) {
-        become(s, in, out, err, report.child);
+        become(s, parent, out, err, report.child);
     }
     code = (s->pid < 0) ? errno : 0;
     (void)close(report.child);
@@ -116,32 +121,22 @@ static nexar_err start(nx_spawn *s, const ends *in, const ends *out, const ends 
 
 nexar_err nx_spawn_rank(nx_spawn *s)
 {
-    ends in, out, err;
-    nexar_err result = make_pipe(s->stdin_, true, &in);
+    ends out, err = {-1, -1};
+    nexar_err result = make_pipe(s->pipes, &out);
 
     if (result == NEXAR_OK) {
-        result = make_pipe(s->pipes, false, &out);
-    } else {
-        out = (ends){-1, -1};
+        result = make_pipe(s->pipes, &err);
     }
     if (result == NEXAR_OK) {
-        result = make_pipe(s->pipes, false, &err);
-    } else {
-        err = (ends){-1, -1};
+        result = start(s, &out, &err);
     }
-    if (result == NEXAR_OK) {
-        result = start(s, &in, &out, &err);
-    }
-    close_end(in.child);
     close_end(out.child);
     close_end(err.child);
     if (result != NEXAR_OK) {
-        close_end(in.ours);
         close_end(out.ours);
         close_end(err.ours);
         return result;
     }
-    s->in = in.ours;
     s->out = out.ours;
     s->err = err.ours;
     return NEXAR_OK;

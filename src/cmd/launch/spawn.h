@@ -3,6 +3,7 @@
 #define NX_SPAWN_H
 
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -11,12 +12,13 @@ typedef struct nx_spawn {
     char **argv;
     const char *join;
     uint32_t rank, size;
-    bool pipes;  /* give it pipes for its output */
-    bool stdin_; /* give it a pipe as its input; otherwise it has none */
+    bool pipes;                 /* give it pipes for its output */
+    int input;                  /* what it reads; -1: nothing */
+    const struct rlimit *files; /* the limit of descriptors it is to have */
 
     /* What came of it; descriptors are ours, close-on-exec, -1: none. */
     pid_t pid;
-    int in, out, err;
+    int out, err;
 } nx_spawn;
 
 /* NEXAR_EINVAL: argv[0] cannot be run; NEXAR_ESYS. */

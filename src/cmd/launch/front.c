@@ -1,0 +1,218 @@
+/* front.c - the process that the user sees, around one poll. */
+#include "cmd/launch/front.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/launch/orphans.h"
+#include "cmd/launch/signals.h"
+
+typedef struct front {
+    pid_t keeper;
+    int signals;
+    int life;  /* held open as long as we live */
+    int typed; /* to rank 0, what comes from the terminal; -1: none */
+    char fed[4096];
+    size_t fed_at, fed_len;
+} front;
+
+/* ---- what is typed ------------------------------------------------------------- */
+
+static void stop_feeding(front *f)
+{
+    if (f->typed >= 0) {
+        (void)close(f->typed);
+        f->typed = -1;
+    }
+}
+
+static void read_terminal(front *f)
+{
+    ssize_t got = read(STDIN_FILENO, f->fed, sizeof(f->fed));
+
+    if (got > 0) {
+        f->fed_len = (size_t)got;
+        f->fed_at = 0;
+    } else if ((got == 0) || ((errno != EINTR) && (errno != EAGAIN))) {
+        stop_feeding(f);
+    }
+}
+
+static void feed(front *f)
+{
+    ssize_t put = write(f->typed, f->fed + f->fed_at, f->fed_len - f->fed_at);
+
+    if (put > 0) {
+        f->fed_at += (size_t)put;
+        f->fed_len = (f->fed_at == f->fed_len) ? 0 : f->fed_len;
+    } else if ((put < 0) && (errno != EINTR) && (errno != EAGAIN)) {
+        stop_feeding(f);
+    }
+}
+
+/* In the background the terminal is somebody else's. */
+static bool has_terminal(void)
+{
+    return tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+/* ---- the loop --------------------------------------------------------------------- */
+
+static void pass_on(const front *f)
+{
+    int number;
+
+    while ((number = nx_signals_next(f->signals)) != 0) {
+        if (number != SIGCHLD) {
+            (void)kill(f->keeper, number);
+        }
+        if (number == SIGTSTP) {
+            (void)raise(SIGSTOP); /* the ranks stop too; SIGCONT is passed on as well */
+        }
+    }
+}
+
+static void turn(front *f)
+{
+    const int look_again_ms = 250;
+    const bool full = f->fed_len != 0, ours = (f->typed >= 0) && !full && has_terminal();
+    struct pollfd polls[] = {
+        {.fd = f->signals, .events = POLLIN},
+        {.fd = ours ? STDIN_FILENO : -1, .events = POLLIN},
+        {.fd = full ? f->typed : -1, .events = POLLOUT},
+    };
+
+    if (poll(polls, 3, ((f->typed >= 0) && !full && !ours) ? look_again_ms : -1) < 0) {
+        return;
+    }
+    if (polls[1].revents != 0) {
+        read_terminal(f);
+    }
+    if (polls[2].revents != 0) {
+        feed(f);
+    }
+    pass_on(f);
+}
+
+static int await_keeper(front *f)
+{
+    int status;
+    pid_t got;
+
+    while ((got = waitpid(f->keeper, &status, WNOHANG)) == 0) {
+        turn(f);
+    }
+    /* Nothing is here if all went well. */
+    nx_orphans_end();
+    if ((got == f->keeper) && WIFEXITED(status)) {
+        return WEXITSTATUS(status);
+    }
+    (void)fprintf(stderr, "nexar run: its second process was killed; ended the ranks\n");
+    return NX_EXIT_FAILURE;
+}
+
+/* ---- beginning -------------------------------------------------------------------------- */
+
+/* A descriptor below 3 that is closed would be given to a pipe of ours; reading
+ * finds its end then, and writing fails. */
+static void hold_standard(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDONLY);
+    } while ((fd >= 0) && (fd <= STDERR_FILENO));
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+static void forget_input(void)
+{
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (nothing >= 0) {
+        (void)dup2(nothing, STDIN_FILENO);
+        (void)close(nothing);
+    }
+}
+
+/* What is no terminal rank 0 may read itself; a terminal only its own session may. */
+static nexar_err open_input(front *f, nx_front_ends *ends)
+{
+    int fds[2];
+
+    f->typed = -1;
+    if (isatty(STDIN_FILENO) == 0) {
+        ends->input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        return (ends->input < 0) ? nx_fail_sys("dup", "", errno) : NEXAR_OK;
+    }
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        return nx_fail_sys("pipe2", "", errno);
+    }
+    (void)fcntl(fds[1], F_SETFL, O_NONBLOCK);
+    ends->input = fds[0];
+    f->typed = fds[1];
+    return NEXAR_OK;
+}
+
+static _Noreturn void be_keeper(front *f, const nx_front_ends *ends,
+                                int (*keep)(void *ctx, const nx_front_ends *ends), void *ctx)
+{
+    int code;
+
+    (void)setsid();
+    nx_orphans_adopt();
+    (void)close(f->signals);
+    (void)close(f->life);
+    stop_feeding(f);
+    forget_input();
+    code = keep(ctx, ends);
+    (void)fflush(NULL);
+    exit(code); // NOLINT(concurrency-mt-unsafe): what else ran has ended
+}
+
+int nx_front_run(int (*keep)(void *ctx, const nx_front_ends *ends), void *ctx)
+{
+    front f = {.signals = -1};
+    nx_front_ends ends = {-1, -1};
+    int life[2];
+    nexar_err err;
+
+    hold_standard();
+    err = nx_signals_open(&f.signals);
+    if ((err == NEXAR_OK) && (pipe2(life, O_CLOEXEC) != 0)) {
+        err = nx_fail_sys("pipe2", "", errno);
+    }
+    if (err == NEXAR_OK) {
+        ends.life = life[0];
+        f.life = life[1];
+        err = open_input(&f, &ends);
+    }
+    if (err != NEXAR_OK) {
+        return nx_cmd_error("run", err);
+    }
+    nx_orphans_adopt();
+    (void)fflush(NULL);
+    f.keeper = fork();
+    if (f.keeper == 0) {
+        be_keeper(&f, &ends, keep, ctx);
+    }
+    if (f.keeper < 0) {
+        return nx_cmd_error("run", nx_fail_sys("fork", "", errno));
+    }
+    (void)close(ends.input);
+    (void)close(ends.life);
+    if (f.typed < 0) {
+        forget_input(); /* whoever writes it is to see when rank 0 reads no more */
+    }
+    return await_keeper(&f);
+}

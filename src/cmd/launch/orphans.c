@@ -1,0 +1,83 @@
+/* orphans.c - finds children in /proc, since those of others do not say that they
+ * have become ours. */
+#include "cmd/launch/orphans.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+/* A killed process is gone in milliseconds, also on a loaded machine; one that is
+ * not (it may belong to another user) is not waited for without end. */
+#define PATIENCE_NS UINT64_C(10000000000)
+
+void nx_orphans_adopt(void)
+{
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* The parent of |pid|; 0 if it cannot be told. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], line[512];
+    const char *behind_name;
+    FILE *file;
+    size_t len;
+    int parent = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+    file = fopen(path, "re");
+    if (file == NULL) {
+        return 0;
+    }
+    len = fread(line, 1, sizeof(line) - 1, file);
+    (void)fclose(file);
+    line[len] = '\0';
+    /* "12 (name) S 1 ..."; the name may hold anything, a parenthesis too. */
+    behind_name = strrchr(line, ')');
+    if ((behind_name == NULL) || (sscanf(behind_name, ") %*c %d", &parent) != 1)) {
+        return 0;
+    }
+    return parent;
+}
+
+static void kill_children(void)
+{
+    DIR *dir = opendir("/proc");
+    const struct dirent *entry;
+    uint64_t pid;
+
+    if (dir == NULL) {
+        return;
+    }
+    while ((entry = readdir(dir)) != NULL) { // NOLINT(concurrency-mt-unsafe): our own DIR
+        if (nx_parse_uint(entry->d_name, &pid) && (parent_of((pid_t)pid) == getpid())) {
+            (void)kill((pid_t)pid, SIGKILL);
+        }
+    }
+    (void)closedir(dir);
+}
+
+void nx_orphans_end(void)
+{
+    const uint64_t give_up = nx_now(&nx_clock_system) + PATIENCE_NS;
+    pid_t got;
+
+    while (nx_now(&nx_clock_system) < give_up) {
+        got = waitpid(-1, NULL, WNOHANG);
+        if (got == 0) {
+            kill_children();
+            (void)poll(NULL, 0, 1);
+        } else if ((got < 0) && (errno != EINTR)) {
+            return; /* ECHILD: none is left */
+        }
+    }
+}

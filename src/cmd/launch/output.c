@@ -1,0 +1,101 @@
+/* output.c - the lines of ranks. */
+#include "cmd/launch/output.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/vec.h"
+
+enum { READ_SIZE = 16384 };
+
+void nx_output_prefix(char prefix[32], uint32_t rank, int digits, bool colour)
+{
+    /* Those of the basic colours that can be read on black and on white. */
+    static const int colours[] = {36, 35, 32, 33, 34, 31, 96, 95};
+
+    if (colour) {
+        (void)snprintf(prefix, 32, "\033[%dm[%*u]\033[0m ", colours[rank % 8], digits, rank);
+    } else {
+        (void)snprintf(prefix, 32, "[%*u] ", digits, rank);
+    }
+}
+
+void nx_output_init(nx_output *o, int from, nx_sink *to, const char *prefix)
+{
+    *o = (nx_output){.from = from, .to = to};
+    (void)snprintf(o->prefix, sizeof(o->prefix), "%s", prefix);
+}
+
+static void close_from(nx_output *o)
+{
+    if (o->from >= 0) {
+        (void)close(o->from);
+        o->from = -1;
+    }
+}
+
+void nx_output_fini(nx_output *o)
+{
+    close_from(o);
+    nx_free(o->line);
+    o->line = NULL;
+}
+
+/* Passes on the rest, which has no end. */
+static void pass_rest(nx_output *o)
+{
+    if (o->len != 0) {
+        nx_sink_line(o->to, o->prefix, o->line, o->len);
+        o->len = 0;
+    }
+}
+
+/* Passes on the whole lines and moves the rest to the front.  Only what is new,
+ * from |seen| on, can hold the end of a line. */
+static void pass_lines(nx_output *o, size_t seen)
+{
+    char *at = o->line, *end = o->line + o->len, *nl = o->line + seen;
+
+    while ((nl = memchr(nl, '\n', (size_t)(end - nl))) != NULL) {
+        nl++;
+        nx_sink_line(o->to, o->prefix, at, (size_t)(nl - at));
+        at = nl;
+    }
+    o->len = (size_t)(end - at);
+    memmove(o->line, at, o->len);
+    if (o->len >= NX_LINE_MAX) {
+        pass_rest(o);
+    }
+}
+
+bool nx_output_pump(nx_output *o)
+{
+    char *grown = nx_vec_grow(o->line, &o->room, o->len + READ_SIZE, 1);
+    ssize_t got;
+
+    if (grown != NULL) {
+        o->line = grown;
+    } else {
+        pass_rest(o); /* no memory for a longer line */
+    }
+    if (o->room == 0) {
+        nx_sink_break(o->to, ENOMEM);
+        close_from(o);
+        return false;
+    }
+    got = read(o->from, o->line + o->len, o->room - o->len);
+    if ((got < 0) && ((errno == EINTR) || (errno == EAGAIN))) {
+        return true;
+    }
+    if (got > 0) {
+        o->len += (size_t)got;
+        pass_lines(o, o->len - (size_t)got);
+        return true;
+    }
+    pass_rest(o);
+    close_from(o);
+    return false;
+}

@@ -1,0 +1,37 @@
+/*
+ * output.h - what a rank prints, line by line, each with its rank before it.
+ *
+ * A line that comes in pieces is passed on when it is whole; one without an end
+ * when it is longer than NX_LINE_MAX or its rank has closed the pipe.  So lines
+ * of different ranks never mix.
+ */
+#ifndef NX_OUTPUT_H
+#define NX_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cmd/launch/sink.h"
+
+enum { NX_LINE_MAX = 1 << 20 };
+
+typedef struct nx_output {
+    int from; /* owned; -1: closed */
+    nx_sink *to;
+    char prefix[32];
+    char *line;
+    size_t len, room;
+} nx_output;
+
+void nx_output_init(nx_output *o, int from, nx_sink *to, const char *prefix);
+void nx_output_fini(nx_output *o);
+
+/* "[ 7] ", |digits| wide, with the colour of the rank if |colour|. */
+void nx_output_prefix(char prefix[32], uint32_t rank, int digits, bool colour);
+
+/* Reads what there is and passes whole lines on.  False: |from| has ended and is
+ * closed. */
+bool nx_output_pump(nx_output *o);
+
+#endif /* NX_OUTPUT_H */

@@ -1,0 +1,22 @@
+/* signals.h - the signals that a launcher takes note of, as a descriptor. */
+#ifndef NX_SIGNALS_H
+#define NX_SIGNALS_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+/*
+ * From now on the signals that a user, a terminal or a child sends are read from
+ * |*fd|, a signalfd that does not block; those that whoever started us wanted
+ * ignored (nohup) stay ignored.  SIGPIPE is ignored.  NEXAR_ESYS
+ */
+NX_MUST_CHECK nexar_err nx_signals_open(int *fd);
+
+/* The next one; 0: none is there. */
+int nx_signals_next(int fd);
+
+/* Whether |number| asks for the end. */
+bool nx_signal_ends(int number);
+
+#endif /* NX_SIGNALS_H */

@@ -1,0 +1,99 @@
+/* sink.c - whole lines, at most a pipe's atomic length at a time. */
+#include "cmd/launch/sink.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/vec.h"
+
+enum { FULL = 1 << 20 };
+
+void nx_sink_init(nx_sink *s, int to)
+{
+    *s = (nx_sink){.to = to};
+}
+
+void nx_sink_fini(nx_sink *s)
+{
+    nx_free(s->data);
+    s->data = NULL;
+}
+
+void nx_sink_break(nx_sink *s, int why)
+{
+    if (s->broken == 0) {
+        s->broken = why;
+    }
+    s->len = 0;
+}
+
+bool nx_sink_waits(const nx_sink *s)
+{
+    return s->len != 0;
+}
+
+bool nx_sink_full(const nx_sink *s)
+{
+    return s->len >= FULL;
+}
+
+static void put(nx_sink *s, const char *bytes, size_t len)
+{
+    memcpy(s->data + s->at + s->len, bytes, len);
+    s->len += len;
+}
+
+void nx_sink_line(nx_sink *s, const char *prefix, const char *line, size_t len)
+{
+    const bool whole = (len > 0) && (line[len - 1] == '\n');
+    char *grown;
+
+    if (s->broken != 0) {
+        return;
+    }
+    if (s->at > s->len) { /* rarely enough that moving costs less than adding */
+        memmove(s->data, s->data + s->at, s->len);
+        s->at = 0;
+    }
+    grown = nx_vec_grow(s->data, &s->room, s->at + s->len + strlen(prefix) + len + 1, 1);
+    if (grown == NULL) {
+        nx_sink_break(s, ENOMEM);
+        return;
+    }
+    s->data = grown;
+    put(s, prefix, strlen(prefix));
+    put(s, line, len);
+    put(s, "\n", whole ? 0 : 1);
+}
+
+/* As many whole lines as go out in one piece; of a line that is longer, a part. */
+static size_t next_piece(const nx_sink *s)
+{
+    const char *from = s->data + s->at, *end;
+
+    if (s->len <= PIPE_BUF) {
+        return s->len;
+    }
+    end = memrchr(from, '\n', PIPE_BUF);
+    return (end == NULL) ? PIPE_BUF : (size_t)(end + 1 - from);
+}
+
+void nx_sink_flush(nx_sink *s)
+{
+    ssize_t wrote;
+
+    if (s->len == 0) {
+        return;
+    }
+    /* A pipe that poll calls writable takes PIPE_BUF bytes without blocking. */
+    wrote = write(s->to, s->data + s->at, next_piece(s));
+    if (wrote > 0) {
+        s->len -= (size_t)wrote;
+        s->at = (s->len == 0) ? 0 : s->at + (size_t)wrote;
+    } else if ((wrote < 0) && (errno != EINTR) && (errno != EAGAIN)) {
+        nx_sink_break(s, errno);
+    }
+}
