@@ -303,6 +303,30 @@ static void test_many_half_open_handshakes_make_it_ask_for_tokens(void **state)
     nxt_cluster_close(&c);
 }
 
+static void test_hundreds_of_joiners_at_once_all_get_in(void **state)
+{
+    enum { JOINERS = 300 };
+    static nxt_peer p[JOINERS];
+    struct sockaddr_storage address;
+    nx_quic_target target;
+    size_t up = 0;
+    nxt_cluster c;
+
+    (void)state;
+    nxt_cluster_open(&c, 2);
+    make_seed(&c, &target, &address);
+    for (size_t i = 0; i < JOINERS; i++) {
+        p[i] = (nxt_peer){0};
+        assert_int_equal(nx_quic_dial(c.at[1].quic, &target, &NXT_UP, &p[i], &p[i].link), NEXAR_OK);
+    }
+    while (up < JOINERS) {
+        nxt_until(c.loop, p[up].up);
+        up++;
+    }
+    nxt_until(c.loop, c.at[0].naccepted == JOINERS);
+    nxt_cluster_close(&c);
+}
+
 static void test_another_version_of_quic_is_told_ours(void **state)
 {
     uint8_t packet[1200] = {0xc0, 0xfa, 0xce, 0xb0, 0x0c, 8, 1, 2, 3, 4, 5, 6, 7, 8, 4, 9, 9, 9, 9};
@@ -402,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_a_seed_with_another_key_is_told_nothing),
         cmocka_unit_test(test_a_member_does_not_let_strangers_in),
         cmocka_unit_test(test_many_half_open_handshakes_make_it_ask_for_tokens),
+        cmocka_unit_test(test_hundreds_of_joiners_at_once_all_get_in),
         cmocka_unit_test(test_another_version_of_quic_is_told_ours),
         cmocka_unit_test(test_noise_disturbs_nobody),
     };
