@@ -54,7 +54,7 @@ static void on_chain(nx_req *req)
 
     assert_true(req->done && !c->inside);
     if (c->left > 0) {
-        next = calloc(1, sizeof(*next));
+        next = test_calloc(1, sizeof(*next));
         assert_non_null(next);
         next->net = c->net;
         next->left = c->left - 1;
@@ -70,7 +70,7 @@ static void on_chain(nx_req *req)
     } else {
         *(int *)nxt_net_ctx(c->net) = 1;
     }
-    free(c);
+    test_free(c);
 }
 
 static void test_on_done_may_free_its_request_and_start_others(void **state)
@@ -78,7 +78,7 @@ static void test_on_done_may_free_its_request_and_start_others(void **state)
     int ended = 0;
     nxt_net *net = nxt_net_create(&(nxt_net_config){
         .nodes = 1, .pool = POOL, .inline_max = INLINE, .eager_max = EAGER, .ctx = &ended});
-    chain *first = calloc(1, sizeof(*first));
+    chain *first = test_calloc(1, sizeof(*first));
 
     (void)state;
     assert_true((net != NULL) && (first != NULL));
