@@ -62,14 +62,14 @@ static void start_world(world *w, uint64_t seed)
     nx_random_seeded_init(&w->random, seed);
     w->net = make(3, seed, (seed % 2) ? POOL : 6 * 1000);
     assert_non_null(w->net);
-    w->out = calloc(1, BIG);
+    w->out = test_calloc(1, BIG);
     assert_non_null(w->out);
     for (int i = 0; i < REQS; i++) {
         w->from[i] = (uint32_t)below(w, 3);
         w->to[i] = (uint32_t)below(w, 3);
         w->at[i] = (uint32_t)below(w, 3);
         w->of[i] = (below(w, 5) == 0) ? NX_ANY_PEER : (uint32_t)below(w, 3);
-        w->in[i] = malloc(BIG);
+        w->in[i] = test_malloc(BIG);
         assert_non_null(w->in[i]);
         nxt_send(w->net, &w->sends[i], (nxt_way){w->from[i], w->to[i]}, below(w, 2) ? user : coll,
                  below(w, 3), w->out, lengths[below(w, 7)]);
@@ -91,17 +91,17 @@ static void end_world(world *w)
     nxt_net_destroy(w->net);
     for (int i = 0; i < REQS; i++) {
         assert_true(w->sends[i].done && w->recvs[i].done);
-        free(w->in[i]);
+        test_free(w->in[i]);
     }
-    free(w->out);
-    free(w);
+    test_free(w->out);
+    test_free(w);
 }
 
 static void test_a_death_ends_what_needs_the_dead_and_nothing_else(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 300; seed++) {
-        world *w = calloc(1, sizeof(*w));
+        world *w = test_calloc(1, sizeof(*w));
 
         assert_non_null(w);
         start_world(w, seed);
@@ -140,7 +140,7 @@ static void test_a_cut_link_ends_the_requests_of_both_ends(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
-        world *w = calloc(1, sizeof(*w));
+        world *w = test_calloc(1, sizeof(*w));
 
         assert_non_null(w);
         start_world(w, seed);
@@ -277,12 +277,12 @@ static void check_pairs(const pairs *p)
 static void run_pairs(uint64_t seed, size_t pool)
 {
     nxt_net *net = make(2, seed, pool);
-    pairs *p = calloc(1, sizeof(*p));
+    pairs *p = test_calloc(1, sizeof(*p));
 
     assert_non_null(p);
     if (net == NULL) {
         assert_true(nx_alloc_failed());
-        free(p);
+        test_free(p);
         return;
     }
     one_of_each(net, p);
@@ -291,7 +291,7 @@ static void run_pairs(uint64_t seed, size_t pool)
     for (int i = 0; i < PAIRS; i++) {
         assert_true(p->sends[i].done && p->recvs[i].done);
     }
-    free(p);
+    test_free(p);
 }
 
 static void test_without_memory_a_request_or_a_link_fails_and_nothing_hangs(void **state)

@@ -80,8 +80,8 @@ static void flood(size_t pool, int messages)
                                                     .eager_max = 65536,
                                                     .fragment_max = MIB,
                                                     .plain = true});
-    nx_req *sends = calloc((size_t)messages, sizeof(*sends));
-    uint8_t *data = malloc(MIB + 64 + (size_t)messages);
+    nx_req *sends = test_calloc((size_t)messages, sizeof(*sends));
+    uint8_t *data = test_malloc(MIB + 64 + (size_t)messages);
     nx_msg_stats stats;
 
     assert_true((net != NULL) && (sends != NULL) && (data != NULL));
@@ -117,8 +117,8 @@ static void flood(size_t pool, int messages)
                   (unsigned long long)stats.pool_peak, (unsigned long long)stats.pulled,
                   (unsigned long long)stats.credit_frames);
     nxt_net_destroy(net);
-    free(sends);
-    free(data);
+    test_free(sends);
+    test_free(data);
 }
 
 static void test_10000_messages_of_1_MiB_are_received_in_reverse_beside_collectives(void **state)
@@ -153,7 +153,7 @@ static size_t length_of(uint32_t sender, size_t i)
 /* Everybody floods node SENDERS; tags are |tags| in number. */
 static swarm *make_swarm(uint64_t seed, size_t pool, uint64_t tags)
 {
-    swarm *s = calloc(1, sizeof(*s));
+    swarm *s = test_calloc(1, sizeof(*s));
 
     assert_non_null(s);
     s->net = nxt_net_create(&(nxt_net_config){
@@ -186,7 +186,7 @@ static void end_swarm(swarm *s, size_t pool)
     stats = stats_of(s->net, SENDERS);
     assert_true((stats.pool_used == 0) && (stats.pool_peak <= pool) && (stats.pulled > 0));
     nxt_net_destroy(s->net);
-    free(s);
+    test_free(s);
 }
 
 /* Marks the message that |r| got: the oldest of its sender and tag. */
@@ -393,44 +393,55 @@ static nxt_net *make_stalled(uint64_t seed, nx_req *sends, size_t n)
     return net;
 }
 
+enum { FULL = 20, LYING = 7, TURNS = 60, EACH_TURN = 3 };
+
+typedef struct stream {
+    nx_req sends[FULL], extra[TURNS][EACH_TURN], recvs[TURNS][EACH_TURN];
+    uint8_t data[8];
+} stream;
+
+/* Receives first, then, after a while, what they wait for. */
+static void take_turn(nxt_net *net, stream *s, uint64_t turn, nx_random_seeded *random)
+{
+    uint64_t tag = 100 + EACH_TURN * turn;
+
+    for (uint64_t i = 0; i < EACH_TURN; i++) {
+        nxt_recv(net, &s->recvs[turn][i], (nxt_way){1, 0}, user, tag + i, s->data, 8);
+    }
+    for (uint64_t i = 0; i < EACH_TURN; i++) {
+        for (uint64_t n = nx_random_below(&random->random, 10); n > 0; n--) {
+            (void)nxt_net_step(net);
+        }
+        nxt_send(net, &s->extra[turn][i], (nxt_way){0, 1}, user, tag + i, s->data, 8);
+    }
+    if (turn % 3 == 0) {
+        wait(net, &s->recvs[turn][0]);
+    }
+}
+
 /* The window stays full of what nobody wants; the queue behind it comes and goes,
  * as do receives for what is not there yet. */
 static void test_a_queue_that_fills_again_is_asked_again(void **state)
 {
-    enum { FULL = 20, ROUNDS = 60 };
+    static stream s;
 
     (void)state;
     for (uint64_t seed = 0; seed < 40; seed++) {
-        static nx_req sends[FULL], extra[ROUNDS][3], recvs[ROUNDS][3];
-        nxt_net *net = make_stalled(seed, sends, FULL);
+        nxt_net *net = make_stalled(seed, s.sends, FULL);
         nx_random_seeded random;
-        uint8_t data[8];
 
         nx_random_seeded_init(&random, seed);
-        for (uint64_t i = FULL; i-- > 7;) { /* 7 fill the window; the queue is emptied */
-            receive(net, (nxt_way){1, 0}, user, i, data, 8, &recvs[0][0]);
+        for (uint64_t i = FULL; i-- > LYING;) { /* the queue is emptied */
+            receive(net, (nxt_way){1, 0}, user, i, s.data, 8, &s.recvs[0][0]);
         }
-        for (uint64_t k = 0; k < ROUNDS; k++) {
-            for (uint64_t i = 0; i < 3; i++) {
-                nxt_recv(net, &recvs[k][i], (nxt_way){1, 0}, user, 100 + 3 * k + i, data, 8);
-            }
-            for (uint64_t i = 0; i < 3; i++) {
-                for (uint64_t n = nx_random_below(&random.random, 10); n > 0; n--) {
-                    (void)nxt_net_step(net);
-                }
-                nxt_send(net, &extra[k][i], (nxt_way){0, 1}, user, 100 + 3 * k + i, data, 8);
-            }
-            if (k % 3 == 0) {
-                wait(net, &recvs[k][0]);
-            }
+        for (uint64_t turn = 0; turn < TURNS; turn++) {
+            take_turn(net, &s, turn, &random);
         }
-        for (uint64_t k = 0; k < ROUNDS; k++) {
-            for (uint64_t i = 0; i < 3; i++) {
-                wait(net, &recvs[k][i]);
-                wait(net, &extra[k][i]);
-            }
+        for (uint64_t i = 0; i < TURNS * EACH_TURN; i++) {
+            wait(net, &s.recvs[i / EACH_TURN][i % EACH_TURN]);
+            wait(net, &s.extra[i / EACH_TURN][i % EACH_TURN]);
         }
-        assert_int_equal(stats_of(net, 1).unexpected, 7);
+        assert_int_equal(stats_of(net, 1).unexpected, LYING);
         nxt_net_destroy(net);
     }
 }
@@ -439,12 +450,12 @@ static void test_a_queue_that_fills_again_is_asked_again(void **state)
  * of the same name, must wait for it. */
 static void test_nothing_overtakes_what_may_be_put_back(void **state)
 {
-    enum { FULL = 8, BEHIND = 30 };
+    enum { FILL = 8, BEHIND = 30 };
 
     (void)state;
     for (uint64_t seed = 0; seed < 300; seed++) {
-        static nx_req sends[FULL], behind[BEHIND];
-        nxt_net *net = make_stalled(seed, sends, FULL);
+        static nx_req sends[FILL], behind[BEHIND];
+        nxt_net *net = make_stalled(seed, sends, FILL);
         nx_req r, victim;
         uint32_t data = 0;
 

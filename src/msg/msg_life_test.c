@@ -54,7 +54,7 @@ static void on_chain(nx_req *req)
 
     assert_true(req->done && !c->inside);
     if (c->left > 0) {
-        next = calloc(1, sizeof(*next));
+        next = test_calloc(1, sizeof(*next));
         assert_non_null(next);
         next->net = c->net;
         next->left = c->left - 1;
@@ -70,7 +70,7 @@ static void on_chain(nx_req *req)
     } else {
         *(int *)nxt_net_ctx(c->net) = 1;
     }
-    free(c);
+    test_free(c);
 }
 
 static void test_on_done_may_free_its_request_and_start_others(void **state)
@@ -78,7 +78,7 @@ static void test_on_done_may_free_its_request_and_start_others(void **state)
     int ended = 0;
     nxt_net *net = nxt_net_create(&(nxt_net_config){
         .nodes = 1, .pool = POOL, .inline_max = INLINE, .eager_max = EAGER, .ctx = &ended});
-    chain *first = calloc(1, sizeof(*first));
+    chain *first = test_calloc(1, sizeof(*first));
 
     (void)state;
     assert_true((net != NULL) && (first != NULL));
@@ -247,6 +247,43 @@ static void test_a_config_that_cannot_work_is_refused(void **state)
     nx_msg_destroy(m);
 }
 
+static void test_messages_of_a_forgotten_communicator_hold_no_credit(void **state)
+{
+    static uint8_t out[BIG], in[BIG];
+    const nx_context gone = {.comm = 7, .kind = 1, .class = NX_CLASS_USER};
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        static const size_t lengths[] = {0, 8, 500, EAGER, EAGER + 1, BIG};
+        nxt_net *net = make(2, seed);
+        nx_req s[6], own[6], kept, r;
+        nx_msg_stats stats;
+
+        for (uint64_t i = 0; i < 6; i++) {
+            nxt_send(net, &s[i], (nxt_way){0, 1}, gone, i, out, lengths[i]);
+            nxt_send(net, &own[i], (nxt_way){1, 1}, gone, i, out, lengths[i]);
+        }
+        nxt_send(net, &kept, (nxt_way){0, 1}, user, 1, out, BIG);
+        for (uint64_t i = 0; i < 3 * seed; i++) { /* more and more of it has come */
+            (void)nxt_net_step(net);
+        }
+        nx_msg_forget(nxt_net_msg(net, 1), gone.comm);
+        nxt_net_run(net);
+        nx_msg_forget(nxt_net_msg(net, 1), gone.comm);
+        nxt_net_run(net);
+        for (int i = 0; i < 6; i++) {
+            assert_true(s[i].done && (s[i].err == NEXAR_OK));
+            assert_true(own[i].done && (own[i].err == NEXAR_OK));
+        }
+        nxt_recv(net, &r, (nxt_way){1, 0}, user, 1, in, BIG);
+        nxt_net_run(net);
+        assert_true(r.done && (r.err == NEXAR_OK) && kept.done);
+        nx_msg_stats_get(nxt_net_msg(net, 1), &stats);
+        assert_true((stats.pool_used == 0) && (stats.unexpected == 0));
+        nxt_net_destroy(net);
+    }
+}
+
 /* ---- the long run ------------------------------------------------------------------- */
 
 /* Tags that never come again, unexpected and expected, cancels: nothing stays. */
@@ -298,6 +335,7 @@ int main(void)
         cmocka_unit_test(test_closing_waits_for_what_has_begun),
         cmocka_unit_test(test_closing_without_links_is_done_at_once),
         cmocka_unit_test(test_a_destroyed_engine_ends_its_requests),
+        cmocka_unit_test(test_messages_of_a_forgotten_communicator_hold_no_credit),
         cmocka_unit_test(test_impossible_requests_end_with_a_word),
         cmocka_unit_test(test_a_config_that_cannot_work_is_refused),
         cmocka_unit_test(test_memory_does_not_grow_with_the_number_of_messages),

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "fake_net.h"
 #include "msg/msg.h"
 #include "unit.h"
@@ -106,7 +107,7 @@ static void start_send(world *w)
     m->len = any_length(w);
     m->tag = (m->len < 4) ? SHORT_TAG + (uint64_t)i : below(w, 4);
     m->receive = -1;
-    m->data = malloc(m->len + 1);
+    m->data = nx_grow(NULL, m->len + 1, 1);
     assert_non_null(m->data);
     for (size_t k = 0; k < m->len; k++) {
         m->data[k] = byte_of(i, k);
@@ -131,7 +132,7 @@ static void post(world *w, uint32_t at, uint32_t from, nx_context context, uint6
         return;
     }
     r->room = LONGEST + 64;
-    r->data = malloc(r->room);
+    r->data = nx_grow(NULL, r->room, 1);
     assert_non_null(r->data);
     span = (nx_iov_span){.ptr = r->data, .len = r->room};
     nx_msg_recv(nxt_net_msg(w->net, at), &r->req, from, context, tag,
@@ -212,7 +213,7 @@ static void check_receives(world *w)
             } else if (!r->probe) {
                 identify(w, r, i);
             }
-            free(r->data);
+            nx_free(r->data);
             r->data = NULL;
         }
     }
@@ -304,7 +305,7 @@ static void check_end(world *w)
 static bool run(uint64_t seed)
 {
     static const size_t inlines[] = {0, 31, 500, 8000}, eagers[] = {0, 1000, 8192, 65536};
-    world *w = calloc(1, sizeof(*w));
+    world *w = nx_zalloc(sizeof(*w));
     int program = 0;
     bool pulled;
 
@@ -352,13 +353,13 @@ static bool run(uint64_t seed)
     check_end(w);
     nxt_net_destroy(w->net);
     for (int i = 0; i < w->nmessages; i++) {
-        free(w->messages[i].data);
+        nx_free(w->messages[i].data);
     }
     for (int i = 0; i < w->nreceives; i++) {
-        free(w->receives[i].data);
+        nx_free(w->receives[i].data);
     }
     pulled = w->pulled;
-    free(w);
+    nx_free(w);
     return pulled;
 }
 

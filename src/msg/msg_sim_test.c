@@ -131,7 +131,7 @@ static void start(traffic *t, uint32_t from, int i)
     uint64_t most = (i % 10 == 0) ? LONGEST : (i % 3 == 0) ? 100000 : 100;
     size_t len = (size_t)nx_random_below(&t->random.random, most);
 
-    t->in[from][i] = calloc(1, len + 1);
+    t->in[from][i] = test_calloc(1, len + 1);
     assert_non_null(t->in[from][i]);
     if (i % 4 < 2) {
         recv(&t->p, &t->r[from][i], 1 - from, context_of(i), (uint64_t)i, t->in[from][i], len);
@@ -153,16 +153,16 @@ static void finish(traffic *t, uint32_t from, int i)
     wait(&t->p, s);
     assert_int_equal(r->bytes, s->bytes);
     assert_memory_equal(t->in[from][i], t->out + i, s->bytes);
-    free(t->in[from][i]);
+    test_free(t->in[from][i]);
 }
 
 static void test_delay_jitter_and_loss_lose_nothing(void **state)
 {
-    traffic *t = calloc(1, sizeof(*t));
+    traffic *t = test_calloc(1, sizeof(*t));
 
     (void)state;
     assert_non_null(t);
-    t->out = malloc(LONGEST + EACH_WAY);
+    t->out = test_malloc(LONGEST + EACH_WAY);
     assert_non_null(t->out);
     for (size_t i = 0; i < LONGEST + EACH_WAY; i++) {
         t->out[i] = (uint8_t)(i * 11 + i / 257);
@@ -185,16 +185,16 @@ static void test_delay_jitter_and_loss_lose_nothing(void **state)
         }
         end(&t->p);
     }
-    free(t->out);
-    free(t);
+    test_free(t->out);
+    test_free(t);
 }
 
 static void test_a_flood_of_10000_is_received_in_reverse_while_collectives_run(void **state)
 {
     enum { MANY = 10000, LEN = 10000 };
     nx_sim_path path = {.rate = 1000000000, .delay_ns = MS / 10, .jitter_ns = MS / 100};
-    nx_req *s = calloc(MANY, sizeof(*s));
-    uint8_t *out = calloc(1, LEN + MANY), in[LEN];
+    nx_req *s = test_calloc(MANY, sizeof(*s));
+    uint8_t *out = test_calloc(1, LEN + MANY), in[LEN];
     nx_msg_stats stats;
     uint64_t slowest = 0;
     pair p;
@@ -233,8 +233,8 @@ static void test_a_flood_of_10000_is_received_in_reverse_while_collectives_run(v
     assert_true((stats.pool_peak <= 1 << 20) && (stats.pulled > MANY / 2));
     assert_true(slowest < 5 * MS); /* 0.2 ms would be free of all traffic */
     end(&p);
-    free(s);
-    free(out);
+    test_free(s);
+    test_free(out);
 }
 
 /* ---- time ---------------------------------------------------------------------------------- */
@@ -271,7 +271,7 @@ static void test_a_stream_of_messages_fills_a_long_path(void **state)
     enum { MANY = 400 };
     nx_sim_path path = {.rate = 100000000, .delay_ns = 5 * MS, .window = 1 << 26, .piece = 65536};
     static uint8_t out[EAGER], in[EAGER];
-    nx_req *s = calloc(MANY, sizeof(*s)), *r = calloc(MANY, sizeof(*r));
+    nx_req *s = test_calloc(MANY, sizeof(*s)), *r = test_calloc(MANY, sizeof(*r));
     uint64_t began, ideal = MANY * (uint64_t)EAGER * 10 + 5 * MS;
     pair p;
 
@@ -290,8 +290,8 @@ static void test_a_stream_of_messages_fills_a_long_path(void **state)
     assert_true(now(&p) - began < ideal + 20 * MS);
     run(&p);
     end(&p);
-    free(s);
-    free(r);
+    test_free(s);
+    test_free(r);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */

@@ -208,8 +208,8 @@ static void test_a_message_above_4_GiB_arrives_whole(void **state)
                                                     .eager_max = EAGER,
                                                     .fragment_max = 4096,
                                                     .plain = true});
-    uint8_t *data = malloc(MIB);
-    nx_bytes *bytes = calloc(MANY, sizeof(*bytes));
+    uint8_t *data = test_malloc(MIB);
+    nx_bytes *bytes = test_calloc(MANY, sizeof(*bytes));
     nx_req s = {0}, r = {0};
     uint64_t got = 0;
 
@@ -228,8 +228,8 @@ static void test_a_message_above_4_GiB_arrives_whole(void **state)
     assert_true(s.done && r.done && (r.err == NEXAR_OK));
     assert_true((r.bytes == (uint64_t)MANY * MIB) && (got == r.bytes));
     nxt_net_destroy(net);
-    free(bytes);
-    free(data);
+    test_free(bytes);
+    test_free(data);
 }
 
 /* ---- sinks ------------------------------------------------------------------------------ */

@@ -351,6 +351,40 @@ void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_
     }
 }
 
+/* ---- nobody's messages --------------------------------------------------------------------- */
+
+static void drop(nx_msg *m, nx_inbound *in)
+{
+    nx_frame clear = {.type = NX_FRAME_CLEAR, .id = in->id, .limit = in->eager};
+    nx_req *own = in->req; /* to ourselves: the send */
+
+    nx_match_drop(&m->match, &in->held);
+    if (own != NULL) {
+        nx_inbound_free(m, in);
+        nx_req_end(m, own);
+        return;
+    }
+    nx_inbound_release(in);
+    forget(in); /* what is still to come of it is dropped, as of one that was retracted */
+    if ((in->eager < in->length) && !(in->state & NX_IN_BROKEN)) {
+        nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
+    }
+    nx_inbound_free(m, in);
+}
+
+void nx_msg_forget(nx_msg *m, uint32_t comm)
+{
+    nx_msg_enter(m);
+    nx_list_for_each (at, &m->match.held) {
+        nx_inbound *in = nx_list_entry(at, nx_inbound, held.order);
+
+        if ((uint32_t)in->held.key.context == comm) {
+            drop(m, in);
+        }
+    }
+    nx_msg_leave(m);
+}
+
 /* ---- the end of a peer ---------------------------------------------------------------------- */
 
 void nx_recv_bury(nx_peer *p)
