@@ -17,8 +17,8 @@ enum {
     RETRY_ABOVE = 64,      /* handshakes open at once before tokens are asked for */
     HALF_OPEN_MOST = 4096, /* then strangers are not heard at all */
     STRAYS_PER_S = 1000,
-    RESET_LEAST = 43,  /* RFC 9000, 10.3: shorter ones might answer another reset */
-    RESET_RANDOM = 21, /* bytes before the token of a reset */
+    RESET_MOST = 43,  /* as long as other short packets are */
+    RESET_LEAST = 21, /* RFC 9000, 10.3: what can be told from noise */
 };
 
 static const uint64_t SECOND_NS = UINT64_C(1000000000);
@@ -55,13 +55,15 @@ static void send_version(nx_quic *q, const nx_udp_path *path, const ngtcp2_versi
     }
 }
 
-/* A packet of a connection that we have forgotten: the peer should, too. */
+/* A packet of a connection that we have forgotten: the peer should, too.  One byte
+ * shorter than what it answers, so that two of us do not answer each other for ever. */
 static void send_reset(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len)
 {
-    uint8_t buf[RESET_LEAST], noise[RESET_RANDOM], token[NGTCP2_STATELESS_RESET_TOKENLEN];
+    uint8_t buf[RESET_MOST], noise[RESET_MOST], token[NGTCP2_STATELESS_RESET_TOKENLEN];
+    size_t size = (len <= RESET_MOST) ? len - 1 : RESET_MOST;
     ngtcp2_cid cid;
 
-    if ((len <= RESET_LEAST) || !may_answer(q)) {
+    if ((size < RESET_LEAST) || !may_answer(q)) {
         return;
     }
     ngtcp2_cid_init(&cid, data + 1, NX_CID_SIZE);
@@ -69,8 +71,27 @@ static void send_reset(nx_quic *q, const nx_udp_path *path, const uint8_t *data,
     if (ngtcp2_crypto_generate_stateless_reset_token(token, q->secret, sizeof(q->secret), &cid) ==
         0) {
         answer(q, path, buf,
-               ngtcp2_pkt_write_stateless_reset(buf, sizeof(buf), token, noise, sizeof(noise)));
+               ngtcp2_pkt_write_stateless_reset(buf, size, token, noise, size - sizeof(token)));
     }
+}
+
+/* A reset that the peer has sent names no connection of ours: all with that peer
+ * are asked.  Whether one has died of it. */
+static bool is_reset(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len)
+{
+    uint64_t now = nx_loop_now(q->config.loop);
+
+    for (nx_list *at = q->carriers.next; at != &q->carriers; at = at->next) {
+        nx_carrier *k = nx_list_entry(at, nx_carrier, in_all);
+
+        if ((k->conn != NULL) && k->up && nx_address_equal(&k->path.remote, &path->remote)) {
+            nx_carrier_read(k, path, data, len, now);
+            if (k->conn == NULL) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 static void send_retry(nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_hd *hd)
@@ -135,7 +156,9 @@ void nx_quic_on_stray(nx_quic *q, const nx_udp_path *path, const uint8_t *data, 
     int rv;
 
     if ((data[0] & 0x80) == 0) {
-        send_reset(q, path, data, len);
+        if ((len >= RESET_LEAST) && !is_reset(q, path, data, len)) {
+            send_reset(q, path, data, len);
+        }
         return;
     }
     rv = ngtcp2_pkt_decode_version_cid(&vc, data, len, NX_CID_SIZE);

@@ -35,7 +35,7 @@ nexar_err nx_conn_create(nx_conn **out, const nx_conn_config *config)
     c->same_host = config->same_host;
     c->local = config->local;
     c->limit = c->datagram = config->datagram;
-    c->now_ns = c->last_read_ns = config->now_ns;
+    c->now_ns = c->last_ack_ns = config->now_ns;
     c->narrow_ns = NARROW_FIRST_NS;
     c->qlog_fd = config->qlog_fd;
     memcpy(c->secret, config->secret, sizeof(c->secret));
@@ -81,12 +81,12 @@ void nx_conn_fail(nx_conn *c, nexar_err err, const char *why)
     }
 }
 
-/* An acceptor that has not got through the first packet has no keys to say
- * anything with. */
+/* An acceptor that has not got into the first packet has no keys to say anything
+ * with. */
 static void die(nx_conn *c, bool silent)
 {
     c->state = NX_CONN_DEAD;
-    c->silent = silent || (c->server && !c->has_read);
+    c->silent = silent || (c->server && !c->has_keys);
 }
 
 /* The peer has closed: its reason, as far as it gives one, is ours. */
@@ -208,7 +208,7 @@ size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *b
 {
     ngtcp2_path_storage ps;
     ngtcp2_ssize n;
-    bool silent = c->silent || (c->server && !c->has_read);
+    bool silent = c->silent || (c->server && !c->has_keys);
 
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
     if (c->state != NX_CONN_DEAD) {
@@ -261,14 +261,12 @@ void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t
         return;
     }
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
-    c->last_read_ns = c->now_ns;
     c->bytes_received += len;
     rv = ngtcp2_conn_read_pkt(c->ng, &path, NULL, data, len, c->now_ns);
     if (rv != 0) {
         nx_conn_died(c, rv);
         return;
     }
-    c->has_read = true;
     step_state(c);
     flight = in_flight(c);
     if (flight < c->flight) {
@@ -361,9 +359,9 @@ uint64_t nx_conn_member(const nx_conn *c)
     return c->server ? c->tls.member : c->tls.target.member;
 }
 
-uint64_t nx_conn_last_read(const nx_conn *c)
+uint64_t nx_conn_last_ack(const nx_conn *c)
 {
-    return c->last_read_ns;
+    return c->last_ack_ns;
 }
 
 uint64_t nx_conn_pto(nx_conn *c)

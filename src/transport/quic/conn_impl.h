@@ -19,12 +19,12 @@ struct nx_conn {
     void *ctx;
     uint8_t secret[NX_SECRET_SIZE];
     struct sockaddr_storage local;
-    bool server, same_host, has_read, used, confirmed, completed, reset_by_peer;
+    bool server, same_host, has_keys, used, confirmed, completed, reset_by_peer;
 
     nx_inbox inbox;
     nx_sendq *q; /* NULL: not chosen, or closed */
 
-    uint64_t now_ns, last_read_ns;
+    uint64_t now_ns, last_ack_ns;
 
     /* The path, see conn.c: what a datagram may have now and at best; bytes not
      * acknowledged and since when without progress; when to try |datagram| again. */

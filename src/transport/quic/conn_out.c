@@ -200,6 +200,7 @@ int nx_conn_on_acked(ngtcp2_conn *ng, int64_t stream, uint64_t offset, uint64_t 
     nx_conn *c = user;
 
     (void)ng;
+    c->last_ack_ns = c->now_ns;
     if (c->q == NULL) {
         return 0;
     }

@@ -53,6 +53,14 @@ static void on_rand(uint8_t *dest, size_t len, const ngtcp2_rand_ctx *ctx)
     nx_random_fill(((const nx_conn *)ctx->native_handle)->random, dest, len);
 }
 
+static int on_client_initial(ngtcp2_conn *ng, const ngtcp2_cid *dcid, void *user)
+{
+    int rv = ngtcp2_crypto_recv_client_initial_cb(ng, dcid, NULL);
+
+    ((nx_conn *)user)->has_keys = (rv == 0);
+    return rv;
+}
+
 static int on_new_cid(ngtcp2_conn *ng, ngtcp2_cid *cid, uint8_t *token, size_t len, void *user)
 {
     nx_conn *c = user;
@@ -152,7 +160,7 @@ static ngtcp2_callbacks callbacks(bool server)
     };
 
     if (server) {
-        cb.recv_client_initial = ngtcp2_crypto_recv_client_initial_cb;
+        cb.recv_client_initial = on_client_initial;
     } else {
         cb.client_initial = ngtcp2_crypto_client_initial_cb;
         cb.recv_retry = ngtcp2_crypto_recv_retry_cb;

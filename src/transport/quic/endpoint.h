@@ -99,12 +99,13 @@ struct nx_quic_link {
     nx_sendq sendq;
     nx_quic_link_state state;
     nx_carrier *used;  /* in NX_LINK_UP */
-    nx_carrier *rival; /* came up while |used| was thought to be alive */
+    nx_carrier *rival; /* came up while |used| was thought to be alive, */
+    uint64_t rival_ns; /* then */
     nx_list carriers;  /* attempts, ours and the peer's, while settling */
 
     struct sockaddr_storage *addresses; /* to dial */
     size_t n, next;
-    nx_timer timer; /* next address; settled by; drained by */
+    nx_timer timer; /* next address; settled by; rival; drained by */
     nx_task task;
 
     bool told_up, told_down, closing, drain;
@@ -147,6 +148,8 @@ bool nx_quic_unblock(nx_quic *q);
 
 void nx_settle_up(nx_carrier *k);   /* its handshake is done */
 void nx_settle_used(nx_carrier *k); /* the peer has sent on it; inside nx_conn_read */
+/* Time is up for the connection that has a rival. */
+void nx_settle_rival(nx_quic_link *link);
 /* It is dead (and nx_conn_error valid). */
 void nx_settle_dead(nx_carrier *k);
 

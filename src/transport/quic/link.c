@@ -187,6 +187,8 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
     (void)now_ns;
     if (link->closing) {
         nx_loop_defer(link->q->config.loop, &link->task);
+    } else if (link->state == NX_LINK_UP) {
+        nx_settle_rival(link);
     } else if (link->next < link->n) {
         nx_dial_next(link);
     } else if (link->state == NX_LINK_SETTLING) {

@@ -9,8 +9,9 @@
  * A connection may come up for a member to whom the decider has a link already.
  * Either it is an attempt that the peer has not given up yet, or the peer has lost
  * the old connection and dials anew.  So it waits as a rival while something is
- * sent on the old one: if the peer has lost that, it answers with a reset, the link
- * goes down and the rival becomes the next; if not, the peer will close the rival.
+ * sent on the old one: if that is answered, the peer will close the rival; if not,
+ * though the peer is there as the rival shows, the link goes down and the rival
+ * becomes the next.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +19,10 @@
 #include "base/log.h"
 #include "transport/quic/address.h"
 #include "transport/quic/endpoint.h"
+
+enum { RIVAL_PTOS = 6 }; /* two probes may be lost */
+
+static const uint64_t RIVAL_LEAST_NS = UINT64_C(200000000);
 
 static bool we_decide(const nx_carrier *k)
 {
@@ -87,6 +92,9 @@ static void accept_link(nx_carrier *k)
 
 static void become_rival(nx_quic_link *link, nx_carrier *k)
 {
+    nx_loop *loop = link->q->config.loop;
+    uint64_t now = nx_loop_now(loop), wait = RIVAL_PTOS * nx_conn_pto(link->used->conn);
+
     if (link->rival != NULL) {
         nx_carrier *old = link->rival;
 
@@ -94,9 +102,23 @@ static void become_rival(nx_quic_link *link, nx_carrier *k)
         nx_carrier_close(old, NX_CLOSE_OTHER, "a newer connection has come");
     }
     link->rival = k;
+    link->rival_ns = now;
     k->link = link;
     if (nx_sendq_word(&link->sendq) == NEXAR_OK) {
         nx_carrier_wake(link->used);
+    }
+    if (!link->closing) {
+        /* Without memory for the timer the idle time-out decides. */
+        (void)!nx_loop_timer_set(loop, &link->timer,
+                                 now + ((wait < RIVAL_LEAST_NS) ? RIVAL_LEAST_NS : wait));
+    }
+}
+
+void nx_settle_rival(nx_quic_link *link)
+{
+    if ((link->rival != NULL) && (link->state == NX_LINK_UP) &&
+        (nx_conn_last_ack(link->used->conn) < link->rival_ns)) {
+        nx_quic_link_down(link, NEXAR_EPEER, "the peer has made a new connection");
     }
 }
 

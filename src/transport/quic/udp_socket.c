@@ -86,7 +86,10 @@ static nexar_err fail_bind(const struct sockaddr_storage *address, uint16_t firs
     char text[NX_ADDRESS_TEXT], what[NX_ADDRESS_TEXT + 32];
 
     if (first == last) {
-        (void)snprintf(what, sizeof(what), "%s", nx_address_text(address, text));
+        struct sockaddr_storage a = *address;
+
+        nx_address_set_port(&a, first);
+        (void)snprintf(what, sizeof(what), "%s", nx_address_text(&a, text));
     } else {
         (void)snprintf(what, sizeof(what), "%s, ports %u to %u", nx_address_text(address, text),
                        first, last);

@@ -1,0 +1,61 @@
+/*
+ * quic_sim.h - two connections of conn.h on a network that exists in memory, in
+ * virtual time: the same seed makes the same losses.
+ */
+#ifndef NXT_QUIC_SIM_H
+#define NXT_QUIC_SIM_H
+
+#include "base/heap.h"
+#include "transport/quic/conn.h"
+
+/* What happens to datagrams, each way. */
+typedef struct nxt_net {
+    uint64_t delay_ns, jitter_ns; /* jitter puts them out of order */
+    uint32_t loss_ppm, dup_ppm;
+    size_t mtu;       /* longer ones vanish; 0: none */
+    uint64_t rate;    /* bytes per second; 0: no limit */
+    bool cut;         /* all vanish */
+    size_t interface; /* what the ends believe: bytes of a datagram */
+    bool same_host;
+    uint64_t window; /* 0: 1 MiB */
+} nxt_net;
+
+typedef struct nxt_sim nxt_sim;
+
+typedef struct nxt_side {
+    nxt_sim *sim;
+    nx_conn *conn;
+    nx_sendq q;
+    bool used;
+    size_t frames[NX_LANES], disordered;
+    uint64_t bytes, sum;
+    size_t sent, failed; /* parts given back */
+    size_t datagrams, longest;
+    uint64_t busy_until_ns; /* of the wire that leaves here */
+} nxt_side;
+
+struct nxt_sim {
+    nxt_net net;
+    nx_random_seeded random;
+    uint64_t now_ns;
+    nx_heap wire; /* packets by the time of their arrival */
+    nxt_side side[2];
+    nx_tls *tls[2];
+    uint8_t secret[NX_SECRET_SIZE];
+    uint64_t drops;
+};
+
+void nxt_sim_open(nxt_sim *s, const nxt_net *net, uint64_t seed);
+void nxt_sim_close(nxt_sim *s);
+
+/* Runs until |done|, or |limit_ns| of virtual time have passed; whether it was. */
+bool nxt_sim_run(nxt_sim *s, bool (*done)(const nxt_sim *s), uint64_t limit_ns);
+/* Both ends are up, and their queues attached. */
+void nxt_sim_connect(nxt_sim *s);
+
+/* Frame number n of a lane is n, as eight bytes, and n % 2000 more. */
+void nxt_sim_frame(nxt_side *side, nx_lane lane, uint64_t n);
+/* What a part adds to |sum| when it has arrived whole. */
+uint64_t nxt_sim_part_sum(const nx_tx *tx);
+
+#endif /* NXT_QUIC_SIM_H */
