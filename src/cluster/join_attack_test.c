@@ -380,11 +380,18 @@ static void test_a_member_cannot_pose_as_another(void **state)
     (void)state;
     party_begin(&p, 3, "127.0.0.1", 0);
     party_begin(&other, 1, "127.0.0.1", 0);
-    for (uint32_t i = 0; i < 3; i++) {
-        party_add(&p, i)->config.on_accept = note_accept;
+    for (uint32_t i = 0; i < 3; i++) { /* one after the other: rank i is member i + 1 */
+        party_rank *r = party_add(&p, i);
+
+        r->config.on_accept = note_accept;
+        party_start(r);
+        party_wait_event(&p, NX_SEED_JOINED, i + 1);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        party_finish(&p.ranks[i]);
+        assert_int_equal(p.ranks[i].err, NEXAR_OK);
     }
     (void)party_add(&other, 0);
-    party_form(&p);
     party_form(&other);
     assert_int_equal(nx_loop_background_start(p.ranks[1].loop), NEXAR_OK);
     view = nx_join_view(p.ranks[0].j);
