@@ -9,7 +9,6 @@ enum {
     EAGER_LEAVES = 2,  /* the part of the window that eager bytes leave */
     INLINE_LEAVES = 4, /* and that bytes behind envelopes leave */
     TELL_AT = 4,       /* the part of the window that is worth a frame */
-    RESERVE = 8,       /* the part of a share that is kept for pulled envelopes */
     /* An eager part shorter than this, and not the whole, is not worth a part of
      * its own: a packet holds more. */
     EAGER_LEAST = 1024,
@@ -82,17 +81,10 @@ nexar_err nx_credit_raise(nx_credit_out *c, uint64_t limit)
 
 /* ---- the receiver's end ---------------------------------------------------------- */
 
-void nx_credit_in_init(nx_credit_in *c, uint64_t share)
+void nx_credit_in_init(nx_credit_in *c, uint64_t window)
 {
-    uint64_t units = min64(share / RESERVE / NX_ENVELOPE_COST, NX_WANTS_MAX);
-
-    assert(share >= NX_SHARE_MIN);
-    if (units == 0) {
-        units = 1;
-    }
-    *c = (nx_credit_in){.reserve = (uint32_t)units};
-    c->window = c->told = share - units * NX_ENVELOPE_COST;
-    assert(c->window >= NX_CREDIT_START);
+    assert(window >= NX_CREDIT_START);
+    *c = (nx_credit_in){.window = window, .told = window};
 }
 
 bool nx_credit_charge(nx_credit_in *c, uint64_t cost)

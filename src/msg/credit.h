@@ -14,8 +14,7 @@
  *     receiver checks charged <= told; whoever breaks it loses the link.
  *  2. told <= window + released, so what lies here unmatched, charged - released,
  *     is at most |window|.
- *  3. window + the reserve for pulled envelopes is the account's share, and the
- *     shares of all accounts are at most the pool.
+ *  3. the windows of all accounts are at most the pool.
  *
  * Bytes are only sent while plenty is left: eager parts leave half of the window
  * to those behind, short messages a quarter.  So envelopes still travel when no
@@ -65,22 +64,10 @@ NX_MUST_CHECK nexar_err nx_credit_raise(nx_credit_out *c, uint64_t limit);
 typedef struct nx_credit_in {
     uint64_t window, told, charged, released;
     bool starved; /* the sender is stalled at |told| */
-    /* Envelopes asked for by name: they cost nothing of the window.
-     * Invariant: wants + pulled <= reserve. */
-    uint32_t wants;   /* asked and not answered */
-    uint32_t pulled;  /* come and unmatched */
-    uint32_t reserve; /* how many there may be */
 } nx_credit_in;
 
-enum {
-    NX_WANTS_MAX = 1024, /* of one account at a time */
-    /* The smallest share: what everybody may spend before the first word, and one
-     * pulled envelope. */
-    NX_SHARE_MIN = NX_CREDIT_START + NX_ENVELOPE_COST,
-};
-
-/* |share| is at least NX_SHARE_MIN. */
-void nx_credit_in_init(nx_credit_in *c, uint64_t share);
+/* |window| is at least NX_CREDIT_START. */
+void nx_credit_in_init(nx_credit_in *c, uint64_t window);
 
 /* |cost| has arrived.  False: it was not covered. */
 NX_MUST_CHECK bool nx_credit_charge(nx_credit_in *c, uint64_t cost);
@@ -90,10 +77,10 @@ void nx_credit_release(nx_credit_in *c, uint64_t cost);
 /* Whether it is time to tell a new limit, and then which; |told| is that now. */
 NX_MUST_CHECK bool nx_credit_due(nx_credit_in *c, uint64_t *limit);
 
-/* What lies here, with what was pulled. */
+/* What lies here. */
 static inline uint64_t nx_credit_used(const nx_credit_in *c)
 {
-    return c->charged - c->released + (uint64_t)c->pulled * NX_ENVELOPE_COST;
+    return c->charged - c->released;
 }
 
 #endif /* NX_CREDIT_H */

@@ -87,9 +87,7 @@ static void test_what_is_not_covered_is_noticed(void **state)
     nx_credit_in c;
 
     (void)state;
-    nx_credit_in_init(&c, NX_SHARE_MIN);
-    assert_int_equal(c.window, NX_CREDIT_START);
-    assert_int_equal(c.reserve, 1);
+    nx_credit_in_init(&c, NX_CREDIT_START);
     assert_true(nx_credit_charge(&c, NX_CREDIT_START));
     assert_false(nx_credit_charge(&c, 1));
     assert_false(nx_credit_charge(&c, UINT64_MAX));
@@ -111,7 +109,7 @@ static void test_both_ends_agree_at_every_step(void **state)
 
         nx_random_seeded_init(&random, seed);
         nx_credit_out_init(&out);
-        nx_credit_in_init(&in, NX_SHARE_MIN + nx_random_below(&random.random, 1 << 18));
+        nx_credit_in_init(&in, NX_CREDIT_START + nx_random_below(&random.random, 1 << 18));
         assert_int_equal(nx_credit_open(&out, in.told), NEXAR_OK);
         for (int i = 0; i < 5000; i++) {
             uint64_t len = nx_random_below(&random.random, 3000), bytes = len;

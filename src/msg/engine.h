@@ -12,7 +12,8 @@
  *   recv.c    from envelopes and parts to a receive
  *   inbound.c messages that wait: their memory, and what it costs
  *   local.c   messages to oneself
- *   pull.c    fetching by name what is held back for want of credit
+ *   ask.c     fetching by name what is held back for want of credit
+ *   pull.c    the other end of that
  *   request.c ends of requests
  *   msg.c     create, close, destroy, probe, cancel, stats
  */
@@ -34,12 +35,14 @@ enum {
     NX_REQ_UNCLEAR = 8, /* a send: the peer has not asked for the rest */
     NX_REQ_LOCAL = 16,  /* a send to ourselves that waits for its receive */
     NX_REQ_ENDING = 32, /* a send: over, but the transport holds its bytes */
+    NX_REQ_PULLED = 64, /* a send: fetched by name, not confirmed */
+    NX_REQ_ASKED = 128, /* a receive that names its peer: that was asked for it */
 };
 
 /* States of a message on its way in, as bits. */
 enum {
     NX_IN_EARLY = 1,  /* bytes came, the envelope has not */
-    NX_IN_PULLED = 2, /* it costs a unit of the reserve instead of credit */
+    NX_IN_PULLED = 2, /* it was fetched by name for a receive, and cost nothing */
     NX_IN_BROKEN = 4, /* its peer went down before it was whole */
     NX_IN_FREE = 8,   /* it cost nothing: to ourselves, by reference */
     NX_IN_TINY = 16,  /* its bytes are in |tiny| */
@@ -72,6 +75,20 @@ _Static_assert(sizeof(nx_inbound) <= NX_ENVELOPE_COST, "an envelope costs what i
 
 typedef struct nx_pull nx_pull; /* pull.c */
 
+enum { NX_WANTS_MAX = 4096 }; /* of one account at a time */
+
+/* What a starved account was asked for by name. */
+typedef struct nx_asking {
+    uint32_t wants;  /* not answered */
+    uint32_t stale;  /* asked receives that have ended meanwhile, about */
+    bool recalling;  /* wishes and answers on the way are being undone */
+    bool unasked;    /* and the wishes are */
+    uint64_t any;    /* up to which receive from anybody (nx_req_recv.when) */
+    nx_key glance;   /* what an iprobe has looked for: context, tag */
+    uint8_t glanced; /* 1: asked; 2: it is there, with the following */
+    uint64_t seen_tag, seen_bytes;
+} nx_asking;
+
 struct nx_peer {
     nx_msg *msg;
     uint32_t index;
@@ -91,12 +108,13 @@ struct nx_peer {
     /* Receives and probes that name this peer and wait (nx_req.peer_link), those
      * that it was asked for by name apart. */
     nx_list posted[NX_CLASSES], asked[NX_CLASSES];
-    uint64_t asked_any[NX_CLASSES]; /* up to which receive from anybody it was asked */
-    nx_map out_ids;                 /* sends that wait for CLEAR */
-    nx_map in_ids;                  /* messages whose bytes are coming: nx_inbound */
-    uint64_t out_number;            /* of the last long message sent */
-    uint64_t in_number;             /* of the last long envelope that came */
-    uint32_t matched, early;        /* messages of in_ids: with a receive; without envelope */
+    nx_asking asking[NX_CLASSES];
+    uint64_t orders;         /* sends that were ever held back */
+    nx_map out_ids;          /* sends that wait for CLEAR */
+    nx_map in_ids;           /* messages whose bytes are coming: nx_inbound */
+    uint64_t out_number;     /* of the last long message sent */
+    uint64_t in_number;      /* of the last long envelope that came */
+    uint32_t matched, early; /* messages of in_ids: with a receive; without envelope */
 
     nx_list links;    /* nx_msg.links, while there is a link */
     nx_list troubled; /* nx_msg.doomed, then nx_msg.downs */
@@ -118,6 +136,8 @@ struct nx_msg {
     nx_list doomed, downs; /* peers to be buried; whose on_peer_down is due */
     uint64_t parts_out;    /* held by transports */
     uint64_t posts;        /* receives and probes that ever waited */
+    bool stalls;           /* some peer was ever stalled */
+    bool asked_any;        /* and asked for a receive from anybody */
     bool closing, dying;
     bool stir; /* closing: something ended, links may be idle */
     nx_event *closed;
@@ -190,6 +210,8 @@ void nx_send_unqueue(nx_peer *p, nx_req *r);
 /* Sends the envelope of |r|, which is in no queue, without bytes, for a WANT. */
 void nx_send_pulled(nx_peer *p, nx_req *r);
 void nx_send_clear(nx_peer *p, const nx_frame *f);
+/* A pulled message was not taken: it is held back again, where it was. */
+void nx_send_putback(nx_peer *p, const nx_frame *f);
 void nx_send_on_sent(nx_peer *p, nx_tx *tx, nexar_err err);
 bool nx_send_cancel(nx_msg *m, nx_req *r);
 /* Ends a send with the error of its peer. */
@@ -216,6 +238,8 @@ void nx_recv_retract(nx_peer *p, const nx_frame *f);
 void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_t len);
 /* Takes a waiting receive or probe out of its sets. */
 void nx_recv_unpost(nx_msg *m, nx_req *r);
+/* A message |key| is there: ends the probes that wait for it. */
+void nx_recv_tell_probes(nx_msg *m, const nx_key *key, uint64_t length);
 /* What is left of |p|'s messages when it goes down. */
 void nx_recv_bury(nx_peer *p);
 
@@ -226,22 +250,39 @@ void nx_local_send(nx_msg *m, nx_req *r);
 void nx_local_take(nx_msg *m, nx_inbound *in, nx_req *r);
 void nx_local_cancel(nx_msg *m, nx_req *r);
 
-/* ---- pull.c ----------------------------------------------------------------------- */
+/* ---- pull.c, the sender's end -------------------------------------------------------- */
 
-/* The sender's end: |p| wants a message by name. */
+/* |p| wants a message by name. */
 void nx_pull_want(nx_peer *p, const nx_frame *f);
 /* |r| is about to be held back.  True: it was wanted, and has gone. */
 bool nx_pull_offer(nx_peer *p, nx_req *r);
 /* |r| is no longer held back. */
 void nx_pull_forget(nx_peer *p, nx_req *r);
-/* Nothing is held back any more, or |p| is down. */
+/* A pulled message has found its receive, or has been put back. */
+void nx_pull_confirm(nx_peer *p, nx_class class, bool taken);
+/* Whether a pulled message is not confirmed: nothing may overtake it. */
+bool nx_pull_pending(const nx_peer *p, nx_class class);
+/* Ends the pulling if nothing is held back or pending. */
+void nx_pull_check(nx_peer *p, nx_class class);
+/* Ends it in any case: |p| is down. */
 void nx_pull_end(nx_peer *p, nx_class class);
+void nx_pull_unask(nx_peer *p, const nx_frame *f);
 
-/* The receiver's end: asks a starved peer for what receives wait for. */
-void nx_pull_ask(nx_peer *p, nx_class class);
-/* A receive or probe |r| has been posted. */
-void nx_pull_posted(nx_msg *m, nx_req *r);
-/* |p| says that |count| wishes are void. */
-void nx_pull_unwanted(nx_peer *p, const nx_frame *f);
+/* ---- ask.c, the receiver's end -------------------------------------------------------- */
+
+/* Asks a starved peer for what receives wait for. */
+void nx_ask(nx_peer *p, nx_class class);
+/* A receive or probe |r| has been posted; will wait no longer. */
+void nx_ask_posted(nx_msg *m, nx_req *r);
+void nx_ask_ended(nx_msg *m, nx_req *r);
+/* An answer has come: counts it.  True: a receive may have it; false: it must be
+ * put back, or |p| is doomed. */
+NX_MUST_CHECK bool nx_ask_answered(nx_peer *p, const nx_frame *f);
+/* Nobody waits for the answer |f|. */
+void nx_ask_putback(nx_peer *p, const nx_frame *f);
+void nx_ask_unwanted(nx_peer *p, const nx_frame *f);
+void nx_ask_unasked(nx_peer *p, const nx_frame *f);
+/* An iprobe found nothing: what a starved peer would have, if it is known. */
+bool nx_ask_glance(nx_peer *p, const nx_key *key, nx_context context, nx_req *found);
 
 #endif /* NX_ENGINE_H */

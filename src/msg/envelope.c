@@ -30,6 +30,7 @@ size_t nx_frame_encode(const nx_frame *f, uint8_t out[NX_MSG_FRAME_ROOM])
         }
         break;
     case NX_FRAME_RETRACT:
+    case NX_FRAME_PUTBACK:
         nx_write_varint(&w, f->id);
         break;
     case NX_FRAME_HELLO:
@@ -44,8 +45,12 @@ size_t nx_frame_encode(const nx_frame *f, uint8_t out[NX_MSG_FRAME_ROOM])
     case NX_FRAME_CREDIT:
     case NX_FRAME_STALLED:
     case NX_FRAME_UNWANT:
+    case NX_FRAME_UNASKED:
         nx_write_u8(&w, (uint8_t)f->context.class);
         nx_write_varint(&w, f->limit);
+        break;
+    case NX_FRAME_UNASK:
+        nx_write_u8(&w, (uint8_t)f->context.class);
         break;
     case NX_FRAME_WANT:
         nx_write_u8(&w, (uint8_t)f->context.class);
@@ -153,8 +158,15 @@ static void read_control(nx_reader *r, nx_frame *f, const char **why)
     case NX_FRAME_CREDIT:
     case NX_FRAME_STALLED:
     case NX_FRAME_UNWANT:
+    case NX_FRAME_UNASKED:
         read_class(r, f, why);
         f->limit = nx_read_varint(r);
+        break;
+    case NX_FRAME_UNASK:
+        read_class(r, f, why);
+        break;
+    case NX_FRAME_PUTBACK:
+        read_id(r, f, why);
         break;
     case NX_FRAME_WANT:
         read_want(r, f, why);

@@ -14,7 +14,9 @@
  *     CLEAR                 id, upto
  *     STALLED               class u8, limit
  *     WANT                  class u8, any u8, kind u8, comm u32, tag u64
- *     UNWANT                class u8, count
+ *     UNWANT, UNASKED       class u8, count
+ *     UNASK                 class u8
+ *     PUTBACK               id
  *
  * An id is (number << NX_ID_CLASS_BITS) | class.  Numbers count the long messages
  * of one direction of one link from 1 without a gap, in the order of their
@@ -42,7 +44,10 @@ typedef enum nx_frame_type {
     NX_FRAME_CLEAR,      /* send the rest of |id|, up to byte |upto| */
     NX_FRAME_STALLED,    /* I hold messages back; my limit is |limit| */
     NX_FRAME_WANT,       /* a receive waits for (comm, kind, tag): send its envelope */
-    NX_FRAME_UNWANT,     /* |count| WANTs will not be answered */
+    NX_FRAME_UNWANT,     /* nothing is held back: |count| WANTs will not be answered */
+    NX_FRAME_UNASK,      /* forget my WANTs */
+    NX_FRAME_UNASKED,    /* |count| WANTs are forgotten, the others have been answered */
+    NX_FRAME_PUTBACK,    /* nobody waits for the PULLED message |id| any more */
 } nx_frame_type;
 
 enum {
@@ -72,7 +77,7 @@ static inline nx_class nx_id_class(uint64_t id)
 /* Any frame; which fields count is above. */
 typedef struct nx_frame {
     nx_frame_type type;
-    nx_context context; /* its class is also that of CREDIT, STALLED, UNWANT */
+    nx_context context; /* its class is also that of CREDIT, STALLED, UN... */
     uint64_t tag;
     bool any_tag; /* WANT: of whatever tag; |tag| is 0 */
     uint64_t id, length, eager;

@@ -28,6 +28,9 @@ static const nx_frame samples[] = {
     {.type = NX_FRAME_WANT, .context = {3, 4, NX_CLASS_USER}, .tag = 5},
     {.type = NX_FRAME_WANT, .context = {3, 4, NX_CLASS_USER}, .any_tag = true},
     {.type = NX_FRAME_UNWANT, .limit = 3},
+    {.type = NX_FRAME_UNASK, .context.class = NX_CLASS_COLL},
+    {.type = NX_FRAME_UNASKED, .limit = 0},
+    {.type = NX_FRAME_PUTBACK, .id = 2},
 };
 enum { SAMPLES = sizeof(samples) / sizeof(samples[0]) };
 

@@ -91,34 +91,14 @@ nexar_err nx_inbound_keep_whole(nx_inbound *in, const nx_bytes *bytes, size_t n,
 
 void nx_inbound_hold(nx_msg *m, nx_inbound *in)
 {
-    nx_posted *probe;
-
     nx_match_hold(&m->match, &in->held);
-    while ((probe = nx_match_arrive(&m->probes, &in->held.key)) != NULL) {
-        nx_req *r = nx_list_entry(probe, nx_req, recv.posted);
-
-        nx_recv_unpost(m, r);
-        r->peer = in->held.key.peer;
-        r->tag = in->held.key.tag;
-        r->bytes = in->length;
-        nx_req_end(m, r);
-    }
+    nx_recv_tell_probes(m, &in->held.key, in->length);
 }
 
 void nx_inbound_release(nx_inbound *in)
 {
-    nx_peer *p = in->from;
-    nx_credit_in *c = &p->in[in->class];
-
-    if (in->state & NX_IN_FREE) {
-        return;
-    }
-    if (!(in->state & NX_IN_PULLED)) {
-        nx_peer_release(p, in->class,
+    if (!(in->state & (NX_IN_FREE | NX_IN_PULLED))) {
+        nx_peer_release(in->from, in->class,
                         NX_ENVELOPE_COST + ((in->state & NX_IN_EARLY) ? in->got : in->eager));
-        return;
     }
-    c->pulled--;
-    nx_pool_count(p->msg, -(int64_t)NX_ENVELOPE_COST);
-    nx_pull_ask(p, in->class);
 }

@@ -16,9 +16,9 @@ static nexar_err check_config(const nx_msg_config *c)
         return nx_fail(NEXAR_EINVAL, "short messages of %zu bytes: at most %zu", c->inline_max,
                        NX_INLINE_MAX);
     }
-    if (c->pool / c->peers / NX_CLASSES < NX_SHARE_MIN) {
+    if (c->pool / c->peers / NX_CLASSES < NX_CREDIT_START) {
         return nx_fail(NEXAR_EINVAL, "a pool of %zu bytes for %u peers: at least %zu", c->pool,
-                       c->peers, (size_t)c->peers * NX_CLASSES * NX_SHARE_MIN);
+                       c->peers, (size_t)c->peers * NX_CLASSES * NX_CREDIT_START);
     }
     return NEXAR_OK;
 }

@@ -146,6 +146,7 @@ typedef struct nx_req_send {
     nx_bytes *cuts;         /* owned: the parts of several stretches */
     nx_out_part part[NX_PARTS];
     uint64_t id, eager;
+    uint64_t order;           /* among those held back */
     uint32_t parts_out;       /* held by the transport */
     struct nx_inbound *local; /* to ourselves: the message that waits */
 } nx_req_send;

@@ -225,9 +225,10 @@ static void on_stalled(nx_peer *p, const nx_frame *f)
     if (f->limit < in->told) {
         return; /* more is on its way */
     }
+    p->msg->stalls = true;
     in->starved = true;
     tell_credit(p, f->context.class);
-    nx_pull_ask(p, f->context.class);
+    nx_ask(p, f->context.class);
 }
 
 static void on_control(nx_peer *p, const nx_frame *f)
@@ -252,9 +253,18 @@ static void on_control(nx_peer *p, const nx_frame *f)
     case NX_FRAME_WANT:
         nx_pull_want(p, f);
         break;
+    case NX_FRAME_UNASK:
+        nx_pull_unask(p, f);
+        break;
+    case NX_FRAME_PUTBACK:
+        nx_send_putback(p, f);
+        break;
+    case NX_FRAME_UNASKED:
+        nx_ask_unasked(p, f);
+        break;
     default:
         assert(f->type == NX_FRAME_UNWANT);
-        nx_pull_unwanted(p, f);
+        nx_ask_unwanted(p, f);
         break;
     }
 }

@@ -44,7 +44,7 @@ static void stream(nx_inbound *in, nx_req *r)
     in->from->matched++;
     in->upto = in->rest = in->eager;
     r->state = NX_REQ_MATCHED;
-    if (in->eager < in->length) {
+    if ((in->eager < in->length) || (in->state & NX_IN_PULLED)) {
         /* What there is no room for need not be sent at all. */
         in->upto = (room < in->eager) ? in->eager : (room < in->length) ? room : in->length;
         clear.limit = in->upto;
@@ -139,7 +139,8 @@ static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
 }
 
 /* A message of parts is first heard of, by its envelope or by bytes that overtook
- * it: it has a node from now on, which is paid for.  NULL: doomed. */
+ * it: it has a node from now on, which is paid for, unless it was fetched.  NULL:
+ * doomed. */
 static nx_inbound *open_inbound(nx_peer *p, uint64_t id, bool pulled)
 {
     nx_class class = nx_id_class(id);
@@ -150,14 +151,8 @@ static nx_inbound *open_inbound(nx_peer *p, uint64_t id, bool pulled)
         goto fail_free;
     }
     in->id = id;
-    in->state = NX_IN_EARLY;
-    if (pulled) {
-        p->in[class].wants--;
-        p->in[class].pulled++;
-        p->msg->stats.pulled++;
-        nx_pool_count(p->msg, NX_ENVELOPE_COST);
-        in->state |= NX_IN_PULLED;
-    } else if (!nx_peer_charge(p, class, NX_ENVELOPE_COST)) {
+    in->state = NX_IN_EARLY | (pulled ? NX_IN_PULLED : 0);
+    if (!pulled && !nx_peer_charge(p, class, NX_ENVELOPE_COST)) {
         goto fail_forget;
     }
     p->early++;
@@ -172,17 +167,22 @@ fail_free:
     return NULL;
 }
 
+/* The envelope |f| of |in| has come. */
+static void set_envelope(nx_inbound *in, const nx_frame *f, const nx_key *key)
+{
+    in->state &= ~(uint32_t)NX_IN_EARLY;
+    in->from->early--;
+    in->held.key = *key;
+    in->length = f->length;
+    in->eager = f->eager;
+}
+
 static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
 {
     nx_inbound *in = nx_map_get(&p->in_ids, f->id);
-    bool pulled = (f->type == NX_FRAME_PULLED);
     nx_req *r;
 
-    if (pulled && ((in != NULL) || (p->in[f->context.class].wants == 0))) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it answered what was not asked");
-        return;
-    }
-    if ((in == NULL) && ((in = open_inbound(p, f->id, pulled)) == NULL)) {
+    if ((in == NULL) && ((in = open_inbound(p, f->id, false)) == NULL)) {
         return;
     }
     if (in->got > f->eager) {
@@ -192,11 +192,7 @@ static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
     if (!nx_peer_charge(p, f->context.class, f->eager - in->got)) {
         return;
     }
-    in->state &= ~(uint32_t)NX_IN_EARLY;
-    p->early--;
-    in->held.key = *key;
-    in->length = f->length;
-    in->eager = f->eager;
+    set_envelope(in, f, key);
     if (in->got == in->length) {
         forget(in);
     }
@@ -206,6 +202,38 @@ static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
     } else {
         nx_inbound_hold(p->msg, in);
     }
+}
+
+/* A message that was fetched by name finds its receive, or goes back. */
+static void recv_pulled(nx_peer *p, const nx_frame *f, const nx_key *key)
+{
+    bool wanted = nx_ask_answered(p, f);
+    nx_inbound *in;
+    nx_req *r;
+
+    if (p->doomed) {
+        return;
+    }
+    if (nx_map_get(&p->in_ids, f->id) != NULL) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it sent bytes of a message before they were asked for");
+        return;
+    }
+    r = wanted ? take_posted(p->msg, key) : NULL;
+    if (r == NULL) {
+        nx_recv_tell_probes(p->msg, key, f->length);
+        nx_ask_putback(p, f);
+        return;
+    }
+    p->msg->stats.pulled++;
+    set_outcome(r, key, f->length);
+    in = open_inbound(p, f->id, true);
+    if (in == NULL) {
+        nx_req_fail(p->msg, r, p->err, "%s", p->why);
+        return;
+    }
+    set_envelope(in, f, key);
+    stream(in, r);
+    nx_ask(p, f->context.class);
 }
 
 void nx_recv_envelope(nx_peer *p, const nx_frame *f)
@@ -218,7 +246,11 @@ void nx_recv_envelope(nx_peer *p, const nx_frame *f)
         nx_peer_doom(p, NEXAR_EPROTO, "it numbered its messages badly");
     } else {
         p->in_number++;
-        recv_long(p, f, &key);
+        if (f->type == NX_FRAME_PULLED) {
+            recv_pulled(p, f, &key);
+        } else {
+            recv_long(p, f, &key);
+        }
     }
 }
 
@@ -255,7 +287,7 @@ static bool may_come(const nx_peer *p, uint64_t n)
     uint64_t most = p->early;
 
     for (int c = 0; c < NX_CLASSES; c++) {
-        most += (p->in[c].told - p->in[c].charged) / NX_ENVELOPE_COST + p->in[c].wants;
+        most += (p->in[c].told - p->in[c].charged) / NX_ENVELOPE_COST + p->asking[c].wants;
     }
     return n - p->in_number <= most;
 }
@@ -331,8 +363,22 @@ void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_
 void nx_recv_unpost(nx_msg *m, nx_req *r)
 {
     nx_match_unpost((r->kind == NX_REQ_PROBE) ? &m->probes : &m->match, &r->recv.posted);
+    nx_ask_ended(m, r);
     nx_list_remove(&r->peer_link);
     r->state = 0;
+}
+
+void nx_recv_tell_probes(nx_msg *m, const nx_key *key, uint64_t length)
+{
+    nx_posted *probe;
+
+    while ((probe = nx_match_arrive(&m->probes, key)) != NULL) {
+        nx_req *r = nx_list_entry(probe, nx_req, recv.posted);
+
+        nx_recv_unpost(m, r);
+        set_outcome(r, key, length);
+        nx_req_end(m, r);
+    }
 }
 
 static void post(nx_msg *m, nx_req *r)
@@ -345,7 +391,7 @@ static void post(nx_msg *m, nx_req *r)
     nx_list_push_back((r->peer == NX_ANY_PEER) ? &m->any[class]
                                                : &nx_peer_get(m, r->peer)->posted[class],
                       &r->peer_link);
-    nx_pull_posted(m, r);
+    nx_ask_posted(m, r);
 }
 
 /* Meets the oldest message that fits, or waits. */
@@ -402,13 +448,30 @@ void nx_msg_probe(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uin
     begin(m, req, NX_REQ_PROBE, &key, context);
 }
 
+/* Whether a peer that holds messages back has one that fits. */
+static bool glance(nx_msg *m, const nx_key *key, nx_context context, nx_req *found)
+{
+    bool seen = false;
+
+    nx_msg_enter(m);
+    nx_list_for_each (at, &m->links) {
+        nx_peer *p = nx_list_entry(at, nx_peer, links);
+
+        if (!seen && ((key->peer == NX_ANY_PEER) || (key->peer == p->index))) {
+            seen = nx_ask_glance(p, key, context, found);
+        }
+    }
+    nx_msg_leave(m);
+    return seen;
+}
+
 bool nx_msg_iprobe(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag, nx_req *found)
 {
     nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
     nx_held *held = nx_match_find(&m->match, &key);
 
     if (held == NULL) {
-        return false;
+        return m->stalls && glance(m, &key, context, found);
     }
     set_outcome(found, &held->key, nx_list_entry(held, nx_inbound, held)->length);
     return true;

@@ -125,7 +125,7 @@ static void send_long(nx_peer *p, nx_req *r, nx_frame_type type, uint64_t eager)
     f.id = r->send.id = nx_id_make(p->out_number + 1, r->context.class);
     f.eager = r->send.eager = eager;
     bytes.len = nx_frame_encode(&f, head);
-    if (eager < r->bytes) {
+    if ((eager < r->bytes) || (type == NX_FRAME_PULLED)) {
         err = expect_clear(p, r);
     }
     if (err == NEXAR_OK) {
@@ -133,6 +133,9 @@ static void send_long(nx_peer *p, nx_req *r, nx_frame_type type, uint64_t eager)
     }
     if (err != NEXAR_OK) {
         (void)nx_map_take(&p->out_ids, r->send.id);
+        if (type == NX_FRAME_PULLED) {
+            nx_peer_doom(p, err, "what it wished could not be sent: %s", nexar_strerror(err));
+        }
         nx_req_fail(p->msg, r, err, "to peer %u: %s", p->index, nexar_strerror(err));
         return;
     }
@@ -140,10 +143,6 @@ static void send_long(nx_peer *p, nx_req *r, nx_frame_type type, uint64_t eager)
     p->msg->stats.messages_sent++;
     if (type == NX_FRAME_LONG) {
         nx_credit_spend(&p->out[r->context.class], eager);
-    }
-    if (r->bytes == 0) { /* pulled */
-        nx_req_end(p->msg, r);
-        return;
     }
     nx_list_push_back(&p->busy, &r->peer_link);
     if (eager > 0) {
@@ -158,49 +157,49 @@ void nx_send_pulled(nx_peer *p, nx_req *r)
 
 /* ---- those held back ------------------------------------------------------------------- */
 
-/* Sends |r| if there is credit. */
-static bool send_now(nx_peer *p, nx_req *r)
+/* Sends |r|; there is credit for its envelope. */
+static void send_now(nx_peer *p, nx_req *r)
 {
     const nx_msg_config *config = &p->msg->config;
     uint64_t eager = 0;
 
-    switch (nx_credit_plan(&p->out[r->context.class], r->bytes, config->inline_max,
-                           config->eager_max, &eager)) {
-    case NX_PLAN_INLINE:
+    if (nx_credit_plan(&p->out[r->context.class], r->bytes, config->inline_max, config->eager_max,
+                       &eager) == NX_PLAN_INLINE) {
         send_inline(p, r);
-        return true;
-    case NX_PLAN_LONG:
+    } else {
         send_long(p, r, NX_FRAME_LONG, eager);
-        return true;
-    case NX_PLAN_WAIT:
-    default:
-        return false;
     }
 }
 
-/* Says that messages wait: once for each limit, and not before the first word. */
+/* Says that messages wait for credit: once for each limit, and not before the
+ * first word. */
 static void stall(nx_peer *p, nx_class class)
 {
     nx_credit_out *out = &p->out[class];
     nx_frame f = {.type = NX_FRAME_STALLED, .context.class = class, .limit = out->limit};
 
-    if (p->greeted && !out->stalled) {
+    if (p->greeted && !out->stalled && (out->limit - out->spent < NX_ENVELOPE_COST)) {
         out->stalled = true;
         nx_peer_tell(p, NX_LANE_CONTROL, &f);
     }
 }
 
+/* Whether nothing may go: no credit, or what has been fetched is not confirmed. */
+static bool blocked(const nx_peer *p, nx_class class)
+{
+    return (p->out[class].limit - p->out[class].spent < NX_ENVELOPE_COST) ||
+           nx_pull_pending(p, class);
+}
+
 static void queue(nx_peer *p, nx_req *r)
 {
-    nx_class class = r->context.class;
-
     if (nx_pull_offer(p, r)) {
         return;
     }
     r->state |= NX_REQ_QUEUED;
-    nx_list_push_back(&p->queue[class], &r->link);
+    nx_list_push_back(&p->queue[r->context.class], &r->link);
     p->msg->stats.waiting++;
-    stall(p, class);
+    stall(p, r->context.class);
 }
 
 void nx_send_unqueue(nx_peer *p, nx_req *r)
@@ -213,22 +212,52 @@ void nx_send_unqueue(nx_peer *p, nx_req *r)
 
 void nx_send_pump(nx_peer *p, nx_class class)
 {
-    nx_list *queue_head = &p->queue[class];
+    nx_list *head = &p->queue[class];
 
-    while (!nx_list_empty(queue_head) && !p->doomed) {
-        nx_req *r = nx_list_entry(queue_head->next, nx_req, link);
+    while (!nx_list_empty(head) && !p->doomed) {
+        nx_req *r = nx_list_entry(head->next, nx_req, link);
 
-        if (p->out[class].limit - p->out[class].spent < NX_ENVELOPE_COST) {
+        if (blocked(p, class)) {
             stall(p, class);
             return;
         }
         nx_send_unqueue(p, r);
-        (void)send_now(p, r); /* there is credit for its envelope */
+        send_now(p, r);
     }
-    if (nx_list_empty(queue_head)) {
-        p->out[class].stalled = false;
-        nx_pull_end(p, class);
+    p->out[class].stalled = false;
+    nx_pull_check(p, class);
+}
+
+/* To where it was: most often it was asked for from the end. */
+static void requeue(nx_peer *p, nx_req *r)
+{
+    nx_list *head = &p->queue[r->context.class], *at = head;
+
+    while ((at->prev != head) &&
+           (nx_list_entry(at->prev, nx_req, link)->send.order > r->send.order)) {
+        at = at->prev;
     }
+    nx_list_insert(at, &r->link);
+    r->state = NX_REQ_QUEUED;
+    p->msg->stats.waiting++;
+    p->msg->stats.messages_sent--;
+}
+
+void nx_send_putback(nx_peer *p, const nx_frame *f)
+{
+    nx_req *r = nx_map_get(&p->out_ids, f->id);
+
+    if ((r == NULL) || !(r->state & NX_REQ_PULLED)) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it put back what it had not fetched");
+        return;
+    }
+    (void)nx_map_take(&p->out_ids, f->id);
+    nx_list_remove(&r->peer_link);
+    nx_free(r->send.cuts);
+    r->send.cuts = NULL;
+    requeue(p, r);
+    nx_pull_confirm(p, r->context.class, false);
+    nx_send_pump(p, r->context.class);
 }
 
 /* ---- the request ------------------------------------------------------------------------ */
@@ -258,6 +287,7 @@ static bool measure(nx_req *r, const nx_bytes *bytes, size_t n)
 static void send_to_peer(nx_msg *m, nx_req *r)
 {
     nx_peer *p = nx_peer_get(m, r->peer);
+    nx_class class = r->context.class;
     nexar_err err;
 
     if (p->doomed) {
@@ -269,8 +299,11 @@ static void send_to_peer(nx_msg *m, nx_req *r)
         nx_req_fail(m, r, err, "no link to peer %u: %s", r->peer, nexar_strerror(err));
     } else if (p->doomed) { /* the link did not take the greeting */
         nx_req_fail(m, r, p->err, "%s", p->why);
-    } else if (!nx_list_empty(&p->queue[r->context.class]) || !send_now(p, r)) {
+    } else if (!nx_list_empty(&p->queue[class]) || blocked(p, class)) {
+        r->send.order = ++p->orders;
         queue(p, r);
+    } else {
+        send_now(p, r);
     }
 }
 
@@ -321,7 +354,11 @@ void nx_send_clear(nx_peer *p, const nx_frame *f)
         return;
     }
     (void)nx_map_take(&p->out_ids, f->id);
-    r->state &= ~(uint32_t)NX_REQ_UNCLEAR;
+    if (r->state & NX_REQ_PULLED) {
+        nx_pull_confirm(p, r->context.class, true);
+        nx_send_pump(p, r->context.class);
+    }
+    r->state &= ~(uint32_t)(NX_REQ_UNCLEAR | NX_REQ_PULLED);
     if (f->limit > r->send.eager) {
         send_part(p, r, 1, r->send.eager, f->limit - r->send.eager);
     } else {
@@ -393,7 +430,7 @@ bool nx_send_cancel(nx_msg *m, nx_req *r)
         nx_send_unqueue(p, r);
         nx_send_pump(p, r->context.class); /* the last one ends the pulling */
         nx_req_fail(m, r, NEXAR_ECANCELED, "%s", why);
-    } else if ((r->state & NX_REQ_UNCLEAR) && !p->doomed) {
+    } else if (((r->state & (NX_REQ_UNCLEAR | NX_REQ_PULLED)) == NX_REQ_UNCLEAR) && !p->doomed) {
         retract(p, r);
         end_later(m, r, NEXAR_ECANCELED, why);
     } else {
