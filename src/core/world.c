@@ -128,6 +128,7 @@ static nexar_err join(nx_world *world)
         .interfaces = nx_config_text(cfg, NX_SET_INTERFACES, faces),
         .advertise = nx_config_text(cfg, NX_SET_ADVERTISE, advertise),
         .formation_timeout_ns = nx_config_number(cfg, NX_SET_FORMATION_TIMEOUT),
+        .idle_timeout_ns = nx_config_number(cfg, NX_SET_IDLE_TIMEOUT),
         .qlog_dir = nx_config_text(cfg, NX_SET_QLOG_DIR, qlog),
         .on_accept = on_accept,
         .on_seed = on_seed,
