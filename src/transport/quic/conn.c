@@ -292,6 +292,7 @@ void nx_conn_limit(nx_conn *c, size_t most)
 {
     if ((most < c->limit) && (most >= NX_DATAGRAM_MIN)) {
         c->limit = most;
+        c->wide_at_ns = c->now_ns + NARROW_MOST_NS; /* the kernel forgets it then, too */
     }
 }
 

@@ -98,6 +98,10 @@ void nx_conn_wrote(nx_conn *c, uint64_t now_ns);
 /* The path carries no datagram longer than |most|: the kernel has said so. */
 void nx_conn_limit(nx_conn *c, size_t most);
 
+/* Whether there is more to write than acknowledgements and the like; true during
+ * the handshake. */
+bool nx_conn_has_data(const nx_conn *c);
+
 /* When nx_conn_expire, then nx_conn_write, are due; UINT64_MAX: never. */
 uint64_t nx_conn_expiry(nx_conn *c);
 void nx_conn_expire(nx_conn *c, uint64_t now_ns);

@@ -192,6 +192,19 @@ size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
     return (size_t)n;
 }
 
+bool nx_conn_has_data(const nx_conn *c)
+{
+    const nx_sendq *q = c->q;
+
+    if (c->state != NX_CONN_UP) {
+        return true;
+    }
+    return (q != NULL) && ((q->lanes[NX_LANE_CONTROL].written < q->lanes[NX_LANE_CONTROL].queued) ||
+                           (q->lanes[NX_LANE_MESSAGE].written < q->lanes[NX_LANE_MESSAGE].queued) ||
+                           !nx_list_empty(&q->open) || !nx_list_empty(&q->waiting) ||
+                           !nx_list_empty(&q->cancelled));
+}
+
 /* ---- what became of it ------------------------------------------------------- */
 
 int nx_conn_on_acked(ngtcp2_conn *ng, int64_t stream, uint64_t offset, uint64_t len, void *user,

@@ -78,6 +78,7 @@ struct nx_carrier {
     nx_task task;
     nx_udp_path path;
     bool dialled, up, half_open, doomed;
+    size_t unanswered; /* bytes read since it last wrote */
     uint64_t *cids;
     size_t ncids, cids_room;
 

@@ -26,7 +26,8 @@ struct nx_udp {
     nx_udp_socket s;
     const nx_udp_up *up;
     void *ctx;
-    uint8_t *buffers; /* BATCH * BUFFER */
+    uint8_t *buffers;   /* BATCH * BUFFER */
+    unsigned int batch; /* how many the next call asks for */
     struct mmsghdr msgs[BATCH];
     struct iovec iov[BATCH];
     control_buf control[BATCH];
@@ -66,6 +67,7 @@ nexar_err nx_udp_open(nx_udp **out, const struct sockaddr_storage *listen, uint1
     }
     u->up = up;
     u->ctx = ctx;
+    u->batch = 1;
     for (size_t i = 0; i < BATCH; i++) {
         reset_msg(u, i);
     }
@@ -191,10 +193,17 @@ static bool read_errors(nx_udp *u)
     }
 }
 
+/* Asks for as many as came last time and, if all came, for twice that: a lone
+ * datagram does not pay for the question whether there is another. */
 bool nx_udp_receive(nx_udp *u)
 {
-    int n = recvmmsg(u->s.fd, u->msgs, BATCH, MSG_DONTWAIT, NULL);
+    int n = recvmmsg(u->s.fd, u->msgs, u->batch, MSG_DONTWAIT, NULL);
 
+    if ((n > 0) && ((unsigned int)n == u->batch)) {
+        u->batch = (2 * u->batch < BATCH) ? 2 * u->batch : BATCH;
+    } else {
+        u->batch = (n > 1) ? (unsigned int)n : 1;
+    }
     if (n < 0) {
         /* An error that is waiting makes every call fail until it was read. */
         return ((errno != EAGAIN) && (errno != EINTR)) ? read_errors(u) : false;
