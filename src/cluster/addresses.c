@@ -223,11 +223,27 @@ static bool is_empty(const char *setting)
     return (setting == NULL) || (*setting == '\0');
 }
 
+/* By one preference after the other, which keeps the kernel's order within. */
+static size_t by_preference(const nx_interface *list, size_t nlist, const bool *keep, uint16_t port,
+                            struct sockaddr_storage *out, size_t room)
+{
+    size_t count = 0;
+
+    for (int want = 0; want < USELESS * 2; want++) {
+        for (size_t i = 0; (i < nlist) && (count < room); i++) {
+            if (keep[i] && (preference(&list[i]) == want)) {
+                out[count] = list[i].address;
+                nx_address_set_port(&out[count++], port);
+            }
+        }
+    }
+    return count;
+}
+
 nexar_err nx_addresses_select(const nx_interface *list, size_t nlist, const char *interfaces,
                               uint16_t port, struct sockaddr_storage *out, size_t room, size_t *n)
 {
     bool *keep = nx_calloc(nlist, sizeof(*keep));
-    size_t count = 0;
     nexar_err err = NEXAR_OK;
 
     if (keep == NULL) {
@@ -240,16 +256,7 @@ nexar_err nx_addresses_select(const nx_interface *list, size_t nlist, const char
         err = apply_setting(list, nlist, interfaces, keep);
     }
     if (err == NEXAR_OK) {
-        /* By one preference after the other, which keeps the kernel's order within. */
-        for (int want = 0; want < USELESS * 2; want++) {
-            for (size_t i = 0; (i < nlist) && (count < room); i++) {
-                if (keep[i] && (preference(&list[i]) == want)) {
-                    out[count] = list[i].address;
-                    nx_address_set_port(&out[count++], port);
-                }
-            }
-        }
-        *n = count;
+        *n = by_preference(list, nlist, keep, port, out, room);
     }
     nx_free(keep);
     return err;

@@ -37,7 +37,9 @@ static void write_reason(nx_writer *w, const char *text)
 
     (void)snprintf(clean, sizeof(clean), "%s", text);
     for (char *at = clean; *at != '\0'; at++) {
-        *at = ((*at < 0x20) || (*at > 0x7e)) ? '?' : *at;
+        if ((*at < 0x20) || (*at > 0x7e)) {
+            *at = '?';
+        }
     }
     nx_write_text(w, clean);
 }

@@ -159,6 +159,11 @@ void rig_init(rig *r, uint32_t world, uint64_t timeout_ns, uint64_t seed)
                                .job = {{1, 2, 3}}};
     nx_random_fill(&r->random.random, &r->rules.token, sizeof(r->rules.token));
     r->seed_lives = true;
+    rig_seed(r);
+}
+
+void rig_seed(rig *r)
+{
     assert_int_equal(nx_seed_state_create(&r->seed, &r->rules, &seed_ops, r), NEXAR_OK);
 }
 

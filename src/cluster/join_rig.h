@@ -58,6 +58,8 @@ struct rig {
 
 void rig_init(rig *r, uint32_t world, uint64_t timeout_ns, uint64_t seed);
 void rig_fini(rig *r);
+/* A seed by r->rules, in place of one that was destroyed. */
+void rig_seed(rig *r);
 
 /* What a joiner is made with, to be changed and given to rig_join. */
 nx_join_rules rig_rules(const rig *r, uint32_t rank, uint64_t timeout_ns);

@@ -327,6 +327,32 @@ static void test_leaving_ends_the_job(void **state)
     rig_fini(&r);
 }
 
+static void test_a_seed_that_is_kept_forms_the_next_world(void **state)
+{
+    rig r;
+    rig_joiner *a, *b;
+    uint32_t rank;
+
+    (void)state;
+    rig_init(&r, 1, 0, 1);
+    nx_seed_state_destroy(r.seed);
+    r.rules.keep = true;
+    rig_seed(&r);
+    a = join(&r, 0, 0);
+    rig_run(&r);
+    nx_join_state_leave(a->state);
+    rig_run(&r);
+    assert_int_equal(r.events[NX_SEED_ENDED], 1);
+    assert_false(nx_seed_state_ended(r.seed));
+    b = join(&r, 0, 0);
+    rig_run(&r);
+    assert_int_equal(r.events[NX_SEED_FORMED], 2);
+    assert_true(b->member > a->member);
+    assert_true(nx_join_state_view(b->state, &rank)->epoch >
+                nx_join_state_view(a->state, &rank)->epoch);
+    rig_fini(&r);
+}
+
 /* Every frame of a whole join, with every byte changed, fed to a joiner that is
  * where that frame belongs: it fails in words, or goes on. */
 static void test_a_mad_seed_only_fails_the_join(void **state)
@@ -396,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_a_seed_lost_early_fails_the_join_and_late_does_not),
         cmocka_unit_test(test_a_peer_that_dials_says_that_the_world_has_formed),
         cmocka_unit_test(test_leaving_ends_the_job),
+        cmocka_unit_test(test_a_seed_that_is_kept_forms_the_next_world),
         cmocka_unit_test(test_a_mad_seed_only_fails_the_join),
     };
 

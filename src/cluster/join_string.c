@@ -82,7 +82,7 @@ static nexar_err wrong(const char *part)
                    part);
 }
 
-static nexar_err parse_addresses(char *hosts, nx_join_string *out)
+static nexar_err parse_addresses(const char *hosts, nx_join_string *out)
 {
     const char *at = hosts;
     char entry[NX_ADDRESS_NAME_MAX];

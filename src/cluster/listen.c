@@ -20,7 +20,7 @@ nexar_err nx_listen_parse(const char *listen, uint16_t port_first, uint16_t port
     if ((listen == NULL) || (*listen == '\0')) {
         return NEXAR_OK;
     }
-    if (*listen == ':') {
+    if ((listen[0] == ':') && (listen[1] != ':')) {
         if (!nx_parse_uint(listen + 1, &port) || (port > UINT16_MAX)) {
             return nx_fail(NEXAR_EINVAL, "listen: \"%.40s\" has no port up to 65535", listen);
         }
@@ -104,7 +104,9 @@ void nx_member_self(nx_member *m)
     /* A name that is too long is cut; it is for people only. */
     (void)gethostname(host, sizeof(host) - 1);
     for (char *at = host; *at != '\0'; at++) {
-        *at = ((*at <= 0x20) || (*at > 0x7e)) ? '?' : *at;
+        if ((*at <= 0x20) || (*at > 0x7e)) {
+            *at = '?';
+        }
     }
     (void)snprintf(m->host, sizeof(m->host), "%s", (host[0] == '\0') ? "?" : host);
 }

@@ -45,14 +45,16 @@ typedef struct nx_seed_config {
     const char *advertise;
     uint16_t port_first, port_last;
     uint64_t formation_timeout_ns; /* from the first joiner on; 0: never */
-    bool keep;                     /* stay when the job has ended */
+    bool keep;                     /* when a world has ended, form the next */
     const char *qlog_dir;
-    /* From the seed's thread, one at a time; may be NULL. */
+    /* From the seed's thread, one at a time; not to destroy the seed from.  May be
+     * NULL. */
     void (*on_event)(void *ctx, const nx_seed_event *event);
     void *ctx;
 } nx_seed_config;
 
-/* NEXAR_EINVAL, NEXAR_ESYS (address in use: names it), NEXAR_ENOMEM. */
+/* The strings of |config| are borrowed until the call returns.
+ * NEXAR_EINVAL, NEXAR_ESYS (address in use: names it), NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_seed_create(nx_seed **out, const nx_seed_config *config);
 /* Ends at once: members run on without it. */
 void nx_seed_destroy(nx_seed *seed);
@@ -60,7 +62,8 @@ void nx_seed_destroy(nx_seed *seed);
 NX_MUST_CHECK nexar_err nx_seed_join_text(const nx_seed *seed, char *buf, size_t size);
 
 /* Waits until the job has ended (all members that formed the world have gone),
- * |*ended| true, or |timeout_ns| has passed. */
+ * |*ended| true, or |timeout_ns| has passed (UINT64_MAX: never).  A seed that is
+ * kept does not end. */
 NX_MUST_CHECK nexar_err nx_seed_wait(nx_seed *seed, uint64_t timeout_ns, bool *ended);
 
 #endif /* NX_SEED_H */

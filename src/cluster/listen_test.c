@@ -1,0 +1,107 @@
+/* listen_test.c - where an endpoint listens and what others are told of it. */
+#include "cluster/listen.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "cluster/addresses.h"
+#include "unit.h"
+
+#define COUNT(ARRAY) (sizeof(ARRAY) / sizeof((ARRAY)[0]))
+
+static void test_settings_become_an_endpoint(void **state)
+{
+    static const struct {
+        const char *listen;
+        int family;
+        uint16_t first, last;
+    } examples[] = {
+        {NULL, 0, 5, 9},
+        {"", 0, 5, 9},
+        {":44", 0, 44, 44},
+        {":0", 0, 5, 9},
+        {"127.0.0.1", AF_INET, 5, 9},
+        {"127.0.0.1:44", AF_INET, 44, 44},
+        {"[::1]:44", AF_INET6, 44, 44},
+        {"::1", AF_INET6, 5, 9},
+        {"0.0.0.0", AF_INET, 5, 9},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(examples); i++) {
+        nx_quic_config config = {0};
+
+        assert_int_equal(nx_listen_parse(examples[i].listen, 5, 9, &config), NEXAR_OK);
+        assert_int_equal(config.listen.ss_family, examples[i].family);
+        assert_int_equal(config.port_first, examples[i].first);
+        assert_int_equal(config.port_last, examples[i].last);
+    }
+}
+
+static void test_malformed_settings_are_refused(void **state)
+{
+    static const char *const bad[] = {":", ":x", ":65536", "1.2.3.4:", "a b", "[::1"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        nx_quic_config config = {0};
+
+        assert_int_equal(nx_listen_parse(bad[i], 0, 0, &config), NEXAR_EINVAL);
+    }
+}
+
+static void test_only_what_is_listened_on_is_told(void **state)
+{
+    struct sockaddr_storage out[NX_ADDRESSES_MAX];
+    nx_quic_config config = {0};
+    char text[NX_ADDRESS_TEXT];
+    size_t n = 0;
+
+    (void)state;
+    assert_int_equal(nx_listen_parse("127.0.0.1", 0, 0, &config), NEXAR_OK);
+    assert_int_equal(nx_listen_addresses(&config, 77, "", "", out, COUNT(out), &n), NEXAR_OK);
+    assert_int_equal(n, 1);
+    assert_string_equal(nx_address_text(&out[0], text), "127.0.0.1:77");
+
+    assert_int_equal(nx_listen_parse("0.0.0.0", 0, 0, &config), NEXAR_OK);
+    assert_int_equal(nx_listen_addresses(&config, 77, "", "", out, COUNT(out), &n), NEXAR_OK);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(out[i].ss_family, AF_INET);
+    }
+    /* A world behind a port forward: told is what was said. */
+    assert_int_equal(nx_listen_addresses(&config, 77, "", "[2001:db8::1]:9", out, COUNT(out), &n),
+                     NEXAR_OK);
+    assert_int_equal(n, 1);
+    assert_string_equal(nx_address_text(&out[0], text), "[2001:db8::1]:9");
+    /* IPv4 only, restricted to IPv6. */
+    assert_int_equal(nx_listen_parse("[::]", 0, 0, &config), NEXAR_OK);
+    assert_int_equal(nx_listen_addresses(&config, 77, "127.0.0.0/8", "", out, COUNT(out), &n),
+                     NEXAR_EINVAL);
+}
+
+static void test_a_process_can_describe_itself(void **state)
+{
+    static const uint8_t none[NX_BOOT_ID_SIZE];
+    nx_member m = {.rank = 7}, again = {0};
+
+    (void)state;
+    nx_member_self(&m);
+    nx_member_self(&again);
+    assert_int_equal(m.pid, getpid());
+    assert_int_equal(m.rank, 7);
+    assert_true(strlen(m.host) > 0);
+    assert_memory_equal(m.boot_id, again.boot_id, sizeof(m.boot_id));
+    assert_memory_not_equal(m.boot_id, none, sizeof(none));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_settings_become_an_endpoint),
+        cmocka_unit_test(test_malformed_settings_are_refused),
+        cmocka_unit_test(test_only_what_is_listened_on_is_told),
+        cmocka_unit_test(test_a_process_can_describe_itself),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
