@@ -138,17 +138,17 @@ typedef struct nx_out_part {
 
 /* What a send is made of.  Invariant: done only when parts_out is 0. */
 typedef struct nx_req_send {
-    nx_held held; /* its place among the held back, when they are asked for by name */
     const nx_bytes *bytes;
     size_t n;
-    nx_bytes one;           /* the stretch, when there is one */
-    nx_bytes cut[NX_PARTS]; /* and its parts */
-    nx_bytes *cuts;         /* owned: the parts of several stretches */
-    nx_out_part part[NX_PARTS];
-    uint64_t id, eager;
-    uint64_t order;           /* among those held back */
+    nx_bytes one;             /* the stretch, when there is one */
+    nx_bytes *cuts;           /* owned: the parts of several stretches */
     uint32_t parts_out;       /* held by the transport */
+    uint64_t id, eager;       /* of a long one */
     struct nx_inbound *local; /* to ourselves: the message that waits */
+    nx_out_part part[NX_PARTS];
+    nx_bytes cut[NX_PARTS]; /* the parts of |one| */
+    uint64_t order;         /* of one held back: its place */
+    nx_held held;           /* and when it is asked for by name */
 } nx_req_send;
 
 /* What a receive, or a probe, is made of. */
@@ -167,10 +167,9 @@ typedef struct nx_req {
                                             free |req| and start others */
     nx_event *event;                     /* set when done; may be NULL */
 
-    /* The outcome, valid when done. */
+    /* The outcome, valid when done; |why| below. */
     bool done;
     nexar_err err;
-    char why[160]; /* the sentence when err is set, without the operation */
     uint32_t peer;
     uint64_t tag;
     uint64_t bytes; /* of the message, also when it was truncated */
@@ -185,6 +184,8 @@ typedef struct nx_req {
         nx_req_send send;
         nx_req_recv recv;
     };
+
+    char why[160]; /* the sentence when err is set, without the operation */
 } nx_req;
 
 /*

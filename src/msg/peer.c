@@ -98,9 +98,11 @@ bool nx_peer_charge(nx_peer *p, nx_class class, uint64_t cost)
 
 static void tell_credit(nx_peer *p, nx_class class)
 {
-    nx_frame credit = {.type = NX_FRAME_CREDIT, .context.class = class};
+    uint64_t limit;
 
-    if (!p->doomed && (p->link != NULL) && nx_credit_due(&p->in[class], &credit.limit)) {
+    if (!p->doomed && (p->link != NULL) && nx_credit_due(&p->in[class], &limit)) {
+        nx_frame credit = {.type = NX_FRAME_CREDIT, .context.class = class, .limit = limit};
+
         p->msg->stats.credit_frames++;
         nx_peer_tell(p, NX_LANE_CONTROL, &credit);
     }

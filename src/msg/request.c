@@ -16,7 +16,6 @@ void nx_req_begin(nx_req *r, nx_req_kind kind, const nx_key *key, nx_context con
 {
     r->done = false;
     r->err = NEXAR_OK;
-    r->why[0] = '\0';
     r->peer = key->peer;
     r->tag = key->tag;
     r->bytes = 0;

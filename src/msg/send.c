@@ -193,6 +193,8 @@ static bool blocked(const nx_peer *p, nx_class class)
 
 static void queue(nx_peer *p, nx_req *r)
 {
+    r->send.order = ++p->orders;
+    r->send.held.key = (nx_key){.context = nx_context_word(r->context), .tag = r->tag};
     if (nx_pull_offer(p, r)) {
         return;
     }
@@ -300,7 +302,6 @@ static void send_to_peer(nx_msg *m, nx_req *r)
     } else if (p->doomed) { /* the link did not take the greeting */
         nx_req_fail(m, r, p->err, "%s", p->why);
     } else if (!nx_list_empty(&p->queue[class]) || blocked(p, class)) {
-        r->send.order = ++p->orders;
         queue(p, r);
     } else {
         send_now(p, r);
@@ -314,7 +315,6 @@ void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint
 
     nx_msg_enter(m);
     nx_req_begin(req, NX_REQ_SEND, &key, context);
-    req->send.held.key = (nx_key){.context = key.context, .tag = tag, .peer = 0};
     if (!measure(req, bytes, n) || (peer >= m->config.peers) || (tag == NX_ANY_TAG)) {
         nx_req_fail(m, req, NEXAR_EINVAL, "no such peer, tag or length");
     } else if (m->closing) {

@@ -1,0 +1,348 @@
+/*
+ * msg_sim_test.c - messages over the simulated transport, in virtual time: delay,
+ * jitter and loss lose nothing, and the protocol costs no round trips it need not.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "msg/msg.h"
+#include "transport/sim/sim.h"
+#include "unit.h"
+
+static const nx_context user = {.comm = 1, .kind = 1, .class = NX_CLASS_USER};
+static const nx_context coll = {.comm = 1, .kind = 2, .class = NX_CLASS_COLL};
+
+#define MS UINT64_C(1000000)
+
+enum { EAGER = 65536, INLINE = 8192 };
+
+/* Two engines and the link between them. */
+typedef struct pair {
+    nx_sim_net *net;
+    nx_loop *loop;
+    nx_msg *msgs[2];
+    nx_link *links[2];
+} pair;
+
+static nexar_err no_connect(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
+                            nx_link **link)
+{
+    (void)ctx;
+    (void)peer;
+    (void)up;
+    (void)up_ctx;
+    (void)link;
+    return NEXAR_ECONNECT; /* the link is there from the beginning */
+}
+
+static void make(pair *p, uint64_t seed, const nx_sim_path *path, size_t pool)
+{
+    nx_sim_end ends[2];
+
+    assert_int_equal(nx_sim_create(&p->net, seed, NULL), NEXAR_OK);
+    assert_int_equal(nx_loop_create(&p->loop, nx_sim_clock(p->net)), NEXAR_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        nx_msg_config c = {.loop = p->loop,
+                           .peers = 2,
+                           .self = i,
+                           .pool = pool,
+                           .inline_max = INLINE,
+                           .eager_max = EAGER,
+                           .connect = no_connect};
+
+        assert_int_equal(nx_msg_create(&p->msgs[i], &c), NEXAR_OK);
+        ends[i] = (nx_sim_end){nx_msg_up(p->msgs[i]), nx_msg_up_ctx(p->msgs[i], 1 - i)};
+    }
+    assert_int_equal(nx_sim_pair(p->net, path, ends, p->links), NEXAR_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        nx_msg_attach(p->msgs[i], 1 - i, p->links[i]);
+    }
+}
+
+static void run(const pair *p)
+{
+    while (nx_sim_step(p->net)) {
+    }
+}
+
+static void end(pair *p)
+{
+    for (int i = 0; i < 2; i++) {
+        nx_msg_destroy(p->msgs[i]);
+    }
+    run(p);
+    assert_int_equal(nx_sim_links(p->net), 0);
+    nx_loop_destroy(p->loop);
+    nx_sim_destroy(p->net);
+}
+
+static uint64_t now(const pair *p)
+{
+    return nx_now(nx_sim_clock(p->net));
+}
+
+static void send(const pair *p, nx_req *r, uint32_t from, nx_context c, uint64_t tag,
+                 const void *data, size_t len)
+{
+    nx_bytes bytes = {.ptr = data, .len = len};
+
+    *r = (nx_req){0};
+    nx_msg_send(p->msgs[from], r, 1 - from, c, tag, &bytes, 1);
+}
+
+static void recv(const pair *p, nx_req *r, uint32_t at, nx_context c, uint64_t tag, void *data,
+                 size_t room)
+{
+    nx_iov_span span = {.ptr = data, .len = room};
+
+    *r = (nx_req){0};
+    nx_msg_recv(p->msgs[at], r, 1 - at, c, tag, &(nx_sink){.iov = &span, .niov = 1, .room = room});
+}
+
+static void wait(const pair *p, const nx_req *r)
+{
+    while (!r->done) {
+        if (!nx_sim_step(p->net)) {
+            fail_msg("deadlock: nothing moves, and tag %d is not there", (int)r->tag);
+        }
+    }
+    assert_int_equal(r->err, NEXAR_OK);
+}
+
+/* ---- losing nothing ---------------------------------------------------------------------- */
+
+static void test_delay_jitter_and_loss_lose_nothing(void **state)
+{
+    enum { MANY = 150, LONGEST = 2 << 20 };
+    static nx_req s[2][MANY], r[2][MANY];
+    static uint8_t *in[2][MANY];
+    uint8_t *out = malloc(LONGEST + MANY);
+
+    (void)state;
+    assert_non_null(out);
+    for (size_t i = 0; i < LONGEST + MANY; i++) {
+        out[i] = (uint8_t)(i * 11 + i / 257);
+    }
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        nx_sim_path path = {.rate = (seed % 2) ? 100000000 : 0,
+                            .delay_ns = seed * 20 * MS,
+                            .jitter_ns = (seed % 3) * 3 * MS,
+                            .loss_ppm = (uint32_t)(seed % 4) * 15000,
+                            .retry_ns = 30 * MS,
+                            .piece = 1000 + 9000 * (size_t)seed};
+        nx_random_seeded random;
+        pair p;
+
+        nx_random_seeded_init(&random, seed);
+        make(&p, seed, &path, (seed % 2) ? 0 : 1 << 18);
+        for (int i = 0; i < MANY; i++) {
+            for (uint32_t from = 0; from < 2; from++) {
+                size_t len = (size_t)nx_random_below(&random.random, (i % 10 == 0)  ? LONGEST
+                                                                     : (i % 3 == 0) ? 100000
+                                                                                    : 100);
+                nx_context c = (i % 2) ? user : coll;
+
+                in[from][i] = calloc(1, len + 1);
+                assert_non_null(in[from][i]);
+                if (i % 4 < 2) {
+                    recv(&p, &r[from][i], 1 - from, c, (uint64_t)i, in[from][i], len);
+                }
+                send(&p, &s[from][i], from, c, (uint64_t)i, out + i, len);
+                for (uint64_t n = nx_random_below(&random.random, 30); n > 0; n--) {
+                    (void)nx_sim_step(p.net);
+                }
+            }
+        }
+        for (int i = MANY; i-- > 0;) {
+            for (uint32_t from = 0; from < 2; from++) {
+                if (i % 4 >= 2) {
+                    recv(&p, &r[from][i], 1 - from, (i % 2) ? user : coll, (uint64_t)i, in[from][i],
+                         s[from][i].bytes);
+                }
+                wait(&p, &r[from][i]);
+                wait(&p, &s[from][i]);
+                assert_int_equal(r[from][i].bytes, s[from][i].bytes);
+                assert_memory_equal(in[from][i], out + i, s[from][i].bytes);
+                free(in[from][i]);
+            }
+        }
+        end(&p);
+    }
+    free(out);
+}
+
+static void test_a_flood_of_10000_is_received_in_reverse_while_collectives_run(void **state)
+{
+    enum { MANY = 10000, LEN = 10000 };
+    nx_sim_path path = {.rate = 1000000000, .delay_ns = MS / 10, .jitter_ns = MS / 100};
+    nx_req *s = calloc(MANY, sizeof(*s));
+    uint8_t *out = calloc(1, LEN + MANY), in[LEN];
+    nx_msg_stats stats;
+    uint64_t slowest = 0;
+    pair p;
+
+    (void)state;
+    assert_true((s != NULL) && (out != NULL));
+    make(&p, 1, &path, 1 << 20);
+    for (int i = 0; i < MANY; i++) {
+        out[i] = (uint8_t)i;
+        out[i + 1] = (uint8_t)(i >> 8);
+    }
+    for (uint64_t i = 0; i < MANY; i++) {
+        send(&p, &s[i], 0, user, i, out + i, LEN);
+    }
+    for (uint64_t i = MANY; i-- > 0;) {
+        nx_req r, cs, cr;
+        uint64_t began = now(&p);
+        char byte;
+
+        if (i % 20 == 0) { /* beside it, a collective's message there and back */
+            recv(&p, &cr, 0, coll, i, &byte, 1);
+            send(&p, &cs, 0, coll, i, "x", 1);
+            recv(&p, &r, 1, coll, i, &byte, 1);
+            wait(&p, &r);
+            wait(&p, &cs);
+            send(&p, &cs, 1, coll, i, "y", 1);
+            wait(&p, &cr);
+            wait(&p, &cs);
+            slowest = (now(&p) - began > slowest) ? now(&p) - began : slowest;
+        }
+        recv(&p, &r, 1, user, i, in, LEN);
+        wait(&p, &r);
+        assert_memory_equal(in, out + i, LEN);
+    }
+    nx_msg_stats_get(p.msgs[1], &stats);
+    assert_true((stats.pool_peak <= 1 << 20) && (stats.pulled > MANY / 2));
+    assert_true(slowest < 5 * MS); /* 0.2 ms would be free of all traffic */
+    end(&p);
+    free(s);
+    free(out);
+}
+
+/* ---- time ---------------------------------------------------------------------------------- */
+
+/* A message to a posted receive takes one delay, of whatever size within the eager
+ * part; a longer one a round trip more. */
+static void test_a_posted_receive_costs_one_delay(void **state)
+{
+    nx_sim_path path = {.rate = 1000000000, .delay_ns = 50 * MS};
+    static const size_t lengths[] = {0, 8, INLINE, INLINE + 1, EAGER, EAGER + 1};
+    static uint8_t out[EAGER + 1], in[EAGER + 1];
+    pair p;
+
+    (void)state;
+    make(&p, 1, &path, 0);
+    run(&p);
+    for (size_t i = 0; i < 6; i++) {
+        uint64_t began = now(&p);
+        nx_req s, r;
+
+        recv(&p, &r, 1, user, 1, in, sizeof(in));
+        send(&p, &s, 0, user, 1, out, lengths[i]);
+        wait(&p, &r);
+        assert_true(now(&p) - began < ((lengths[i] > EAGER) ? 152 : 52) * MS);
+        wait(&p, &s);
+    }
+    end(&p);
+}
+
+/* Far away, many messages of the size of the eager part in flight: the rate, not
+ * the round trip, decides. */
+static void test_a_stream_of_messages_fills_a_long_path(void **state)
+{
+    enum { MANY = 400 };
+    nx_sim_path path = {.rate = 100000000, .delay_ns = 5 * MS, .window = 1 << 26, .piece = 65536};
+    static uint8_t out[EAGER], in[EAGER];
+    nx_req *s = calloc(MANY, sizeof(*s)), *r = calloc(MANY, sizeof(*r));
+    uint64_t began, ideal = MANY * (uint64_t)EAGER * 10 + 5 * MS;
+    pair p;
+
+    (void)state;
+    assert_true((s != NULL) && (r != NULL));
+    make(&p, 1, &path, (size_t)64 << 20);
+    run(&p);
+    began = now(&p);
+    for (size_t i = 0; i < MANY; i++) {
+        recv(&p, &r[i], 1, user, 1, in, sizeof(in));
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        send(&p, &s[i], 0, user, 1, out, EAGER);
+    }
+    wait(&p, &r[MANY - 1]);
+    assert_true(now(&p) - began < ideal + 20 * MS);
+    run(&p);
+    end(&p);
+    free(s);
+    free(r);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void test_a_cut_ends_every_request(void **state)
+{
+    static uint8_t out[1 << 20], in[1 << 20];
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        nx_sim_path path = {.rate = 100000000, .delay_ns = MS, .jitter_ns = MS / 2};
+        nx_req s[20], r[20];
+        pair p;
+
+        make(&p, seed, &path, 1 << 17);
+        for (uint64_t i = 0; i < 20; i++) {
+            send(&p, &s[i], 0, (i % 2) ? user : coll, i, out, 1000 * (size_t)(i * i * i));
+            recv(&p, &r[i], 1, (i % 2) ? user : coll, i + (seed % 2), in, sizeof(in));
+        }
+        for (uint64_t n = 0; n < seed * 7; n++) {
+            (void)nx_sim_step(p.net);
+        }
+        nx_sim_cut(p.links[0]);
+        run(&p);
+        for (uint64_t i = 0; i < 20; i++) {
+            assert_true(s[i].done && r[i].done);
+            assert_true((s[i].err == NEXAR_OK) || (s[i].err == NEXAR_EPEER));
+            assert_true((r[i].err == NEXAR_OK) || (r[i].err == NEXAR_EPEER));
+        }
+        end(&p);
+    }
+}
+
+static void test_closing_drains_what_was_sent(void **state)
+{
+    static uint8_t out[1 << 20], in[1 << 20];
+    nx_sim_path path = {.rate = 100000000, .delay_ns = 20 * MS};
+    nx_event closed = {0};
+    nx_req s[3], r[3];
+    pair p;
+
+    (void)state;
+    make(&p, 3, &path, 0);
+    send(&p, &s[0], 0, user, 0, "short", 5);
+    send(&p, &s[1], 0, user, 1, out, sizeof(out));
+    send(&p, &s[2], 0, user, 2, out, EAGER);
+    nx_msg_close(p.msgs[0], &closed);
+    recv(&p, &r[1], 1, user, 1, in, sizeof(in));
+    wait(&p, &r[1]);
+    run(&p);
+    assert_true(closed.set);
+    for (int i = 0; i < 3; i += 2) {
+        recv(&p, &r[i], 1, user, (uint64_t)i, in, sizeof(in));
+        assert_true(r[i].done && (r[i].err == NEXAR_OK) && (s[i].err == NEXAR_OK));
+    }
+    end(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_delay_jitter_and_loss_lose_nothing),
+        cmocka_unit_test(test_a_flood_of_10000_is_received_in_reverse_while_collectives_run),
+        cmocka_unit_test(test_a_posted_receive_costs_one_delay),
+        cmocka_unit_test(test_a_stream_of_messages_fills_a_long_path),
+        cmocka_unit_test(test_a_cut_ends_every_request),
+        cmocka_unit_test(test_closing_drains_what_was_sent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
