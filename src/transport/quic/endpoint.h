@@ -110,7 +110,9 @@ struct nx_quic_link {
     nx_task task;
 
     bool told_up, told_down, closing, drain;
-    uint64_t give_up_ns; /* when a drain has lasted long enough */
+    bool said_bye, peer_bye; /* see link.c */
+    uint64_t word_ns;        /* when the next word is due, once we said good-bye */
+    uint64_t give_up_ns;     /* when a drain has lasted long enough */
     nexar_err err;
     char why[NX_QUIC_WHY];
 };
