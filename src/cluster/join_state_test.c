@@ -184,6 +184,25 @@ static void test_the_missing_are_named_on_every_rank(void **state)
     }
 }
 
+static void test_the_clock_starts_anew_when_all_have_gone(void **state)
+{
+    rig r;
+    rig_joiner *first, *second;
+
+    (void)state;
+    rig_init(&r, 2, 5 * SECOND, 1);
+    first = join(&r, 0, 0);
+    rig_run_until(&r, r.now + 4 * SECOND);
+    rig_kill(&r, first);
+    rig_run(&r);
+    second = join(&r, 1, 0);
+    rig_run_until(&r, r.now + 4 * SECOND);
+    assert_int_equal(nx_join_state_phase(second->state), NX_JOIN_WAITING);
+    rig_run_until(&r, r.now + 2 * SECOND);
+    assert_failed(second, NEXAR_ETIMEDOUT, "missing: rank 0; gone: rank 0 (host pid 7)");
+    rig_fini(&r);
+}
+
 static void test_the_next_world_forms_after_a_time_out(void **state)
 {
     rig r;
@@ -396,6 +415,8 @@ static void test_a_mad_seed_only_fails_the_join(void **state)
             } else {
                 nx_join_state_frame(j->state, copy, at - len[i] * 8, r.now);
             }
+            /* A START is right or wrong, there is nothing between. */
+            assert_true((i < 2) || (nx_join_state_phase(j->state) == NX_JOIN_FAILED));
             if (nx_join_state_phase(j->state) == NX_JOIN_FAILED) {
                 assert_true(nx_join_state_error(j->state, &text) != NEXAR_OK);
                 assert_true(strlen(text) > 10);
@@ -416,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_seed_that_comes_late_is_found),
         cmocka_unit_test(test_a_wrong_pin_is_not_tried_again),
         cmocka_unit_test(test_the_missing_are_named_on_every_rank),
+        cmocka_unit_test(test_the_clock_starts_anew_when_all_have_gone),
         cmocka_unit_test(test_the_next_world_forms_after_a_time_out),
         cmocka_unit_test(test_one_that_does_not_confirm_is_named),
         cmocka_unit_test(test_a_death_before_the_start_voids_the_offer),

@@ -210,6 +210,29 @@ static void test_frames_that_no_member_sends_end_it(void **state)
     }
 }
 
+static void test_a_view_is_confirmed_once_and_when_it_is_whole(void **state)
+{
+    static const char have[] = "\7\0\0\0\0\0\0\0\1";
+    rig r;
+    rig_conn *a, *b;
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    a = rig_connect(&r);
+    b = rig_connect(&r);
+    send_hello(&r, a, 0);
+    rig_send(a, have, 9); /* nothing is offered yet: of no meaning */
+    send_hello(&r, b, 1);
+    assert_false(nx_seed_state_formed(r.seed));
+    rig_send(a, have, 9);
+    rig_send(a, have, 9);
+    rig_run(&r);
+    assert_refused(a, NX_REFUSAL_PROTOCOL, "confirms");
+    assert_false(nx_seed_state_formed(r.seed));
+    assert_false(rig_is_closed(b));
+    rig_fini(&r);
+}
+
 static void test_the_silent_are_turned_away_after_ten_seconds(void **state)
 {
     rig r;
@@ -397,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_every_cut_hello_is_turned_away),
         cmocka_unit_test(test_a_second_hello_frees_the_place),
         cmocka_unit_test(test_frames_that_no_member_sends_end_it),
+        cmocka_unit_test(test_a_view_is_confirmed_once_and_when_it_is_whole),
         cmocka_unit_test(test_the_silent_are_turned_away_after_ten_seconds),
         cmocka_unit_test(test_a_thousand_at_once_write_few_lines),
         cmocka_unit_test(test_a_flood_of_the_silent_pushes_out_its_own),
