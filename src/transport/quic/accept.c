@@ -2,9 +2,9 @@
  * accept.c - packets that belong to no connection: new ones, lost ones, garbage.
  *
  * Nothing is kept for a stranger before its first packet is a well-formed Initial;
- * when many handshakes are open at once, not before it has shown that it receives
- * at its address (Retry).  All answers are shorter than what they answer, and
- * limited in number: nobody can use us to flood a third.
+ * when many handshakes are open at once, or many such packets were noise, not before
+ * it has shown that it receives at its address (Retry), which costs us less.  All answers are
+ * shorter than what they answer, and limited in number: nobody can use us to flood a third.
  */
 #include <ngtcp2/ngtcp2_crypto.h>
 #include <string.h>
@@ -14,7 +14,8 @@
 #include "transport/quic/endpoint.h"
 
 enum {
-    RETRY_ABOVE = 64,      /* handshakes open at once before tokens are asked for */
+    RETRY_ABOVE = 64,      /* handshakes open at once, or first packets in a second that
+                              were noise, before tokens are asked for */
     HALF_OPEN_MOST = 4096, /* then strangers are not heard at all */
     STRAYS_PER_S = 1000,
     RESET_MOST = 43,  /* as long as other short packets are */
@@ -33,6 +34,18 @@ static bool may_answer(nx_quic *q)
         q->strays = 0;
     }
     return q->strays++ < STRAYS_PER_S;
+}
+
+/* Whether strangers must show a token. */
+static bool is_crowded(nx_quic *q)
+{
+    uint64_t now = nx_loop_now(q->config.loop);
+
+    if (now - q->noise_ns >= SECOND_NS) {
+        q->noise_ns = now;
+        q->noise = 0;
+    }
+    return (q->half_open >= RETRY_ABOVE) || (q->noise >= RETRY_ABOVE);
 }
 
 static void answer(nx_quic *q, const nx_udp_path *path, const uint8_t *data, ngtcp2_ssize len)
@@ -135,7 +148,7 @@ static void accept_initial(nx_quic *q, const nx_udp_path *path, const uint8_t *d
         return;
     }
     shown = has_token(q, path, &hd, &odcid);
-    if (!shown && (q->half_open >= RETRY_ABOVE)) {
+    if (!shown && is_crowded(q)) {
         send_retry(q, path, &hd);
         return;
     }
@@ -148,6 +161,7 @@ static void accept_initial(nx_quic *q, const nx_udp_path *path, const uint8_t *d
         return;
     }
     nx_carrier_read(k, path, data, len, nx_loop_now(q->config.loop));
+    q->noise += (k->conn == NULL) && (k->last_word == NULL);
 }
 
 void nx_quic_on_stray(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len)

@@ -214,6 +214,9 @@ static void entomb(nx_carrier *k, const uint8_t *word, size_t len)
         }
     }
     linger = (linger < LINGER_MOST_NS) ? linger : LINGER_MOST_NS;
+    if (!k->up && !k->dialled && (len == 0)) {
+        linger = 0; /* noise that looked like a stranger: of that there may be a lot */
+    }
     /* Without memory for the timer it stays until the endpoint closes. */
     (void)!nx_loop_timer_set(q->config.loop, &k->timer, nx_loop_now(q->config.loop) + linger);
 }

@@ -65,6 +65,8 @@ struct nx_quic {
 
     size_t strays; /* answers to packets of no connection, since ... */
     uint64_t strays_ns;
+    size_t noise; /* first packets that were none, since ... */
+    uint64_t noise_ns;
     size_t closing; /* links that were closed and still exist */
     nx_event *drained;
 };
