@@ -35,11 +35,11 @@ fail() {
 end() {
     local code=$? name
     trap - EXIT
+    disown -a # their ends are no news
     for name in "${hosts[@]}"; do
         ip netns pids "$name" 2>/dev/null | xargs -r kill -KILL 2>/dev/null || true
         ip netns del "$name" 2>/dev/null || true
     done
-    wait
     rm -rf "$work"
     exit $code
 }
@@ -165,8 +165,8 @@ start_seed() {
     local world=$1
     shift
     rm -f "$work/$job.join"
-    on 1 "$nexar" seed --world "$world" --join-file "$work/$job.join" "$@" \
-        >"$work/$job.printed" 2>"$work/$job.seed.log" 9>&- &
+    ip netns exec "$(host 1)" "$nexar" seed --world "$world" --join-file "$work/$job.join" "$@" \
+        >"$work/$job.printed" 2>"$work/$job.seed.log" 8>&- 9>&- &
     seed=$!
     until_true seed_has_settled "$seed"
     join=$(cat "$work/$job.join" 2>/dev/null) || fail "the seed did not start"
@@ -181,7 +181,7 @@ rank_on() {
     local i=$1
     shift
     NEXAR_JOIN=$join NEXAR_RANK=${NEXAR_RANK:-$((i - 1))} on "$i" timeout 100 "$@" \
-        >"$work/$job.rank$((i - 1)).out" 2>"$work/$job.rank$((i - 1)).log" 9>&- &
+        >"$work/$job.rank$((i - 1)).out" 2>"$work/$job.rank$((i - 1)).log" 8>&- 9>&- &
     ranks+=($!)
 }
 
