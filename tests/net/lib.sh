@@ -4,7 +4,7 @@
 # Namespaces carry the shell's process number, so that two runs never meet, and hold
 # all interfaces and processes; they end with the shell.  NEXAR_LONG=1 makes the
 # tests move more.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # the tests use what is set here
 set -euo pipefail
 
 bin=${1:?the folder of the built programs}

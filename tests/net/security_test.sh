@@ -45,7 +45,7 @@ eavesdrop() {
         fail "not all was heard"
     for n in 1 2 3 4; do [ "$(found $n)" = 0 ] || fail "pattern $n was on the wire"; done
     [ "$(found 5)" -ge 1 ] || fail "the eavesdropper is deaf"
-    [ -s "$work/job.seed.log" ] && [ -s "$work/job.rank0.out" ] || fail "nothing was logged"
+    [ -s "$work/job.seed.log" ] || fail "nothing was logged"
     ! grep -lF -- "$token" "$work"/*.log "$work"/*.out || fail "the token is in a log"
     ! grep -lF -- 'PRIVATE KEY' "$work"/*.log "$work"/*.out || fail "a key is in a log"
     [ "$(stat -c %a "$work/job.join")" = 600 ] || fail "others may read the join file"
@@ -119,7 +119,7 @@ garbage() {
     flood=$!
     exec 8>"$work/flooding"
     await "$work/flood.out" '^ready'
-    more_rounds 1 25
+    more_rounds 1 $((50 + 500 * long))
     exec 8>&-
     wait "$flood"
     cat "$work/flood.out"
@@ -160,26 +160,23 @@ missing() {
     for i in 1 2; do rank_on "$i" "$programs/exchange"; done
     for r in 0 1; do
         wait "${ranks[$r]}" && fail "rank $r has a world"
-        grep -E 'rank 2|missing: 2' "$work/job.rank$r.log" || fail "rank $r does not know who is missing"
+        grep 'missing: rank 2;' "$work/job.rank$r.log" || fail "rank $r does not know who is missing"
     done
     wait "$seed" && fail "the seed is content"
     [ $(($(now_ms) - start)) -lt 20000 ] || fail "it took $(($(now_ms) - start)) ms"
-    grep -E 'rank 2|missing: 2' "$work/job.seed.log" || fail "the seed does not know who is missing"
+    grep 'missing: rank 2;' "$work/job.seed.log" || fail "the seed does not know who is missing"
 }
 
 # Two jobs on the same hosts at once do not meet.
 two_jobs() {
-    local all=() name
     bridge_hosts 3 1500
-    for name in a b; do
-        job=$name
-        begin_exchange $([ $name = a ] && echo 2 || echo 3) 0 100000
-        all+=("${ranks[@]}")
-        ranks=()
-    done
+    job=a
+    begin_exchange 2 0 100000
+    job=b
+    begin_exchange 3 0 100000
     for job in a b; do more_rounds 0 13; done
     for job in a b; do touch "$work/$job.stop"; done
-    for name in "${all[@]}"; do wait "$name" || fail "a rank ended with code $?"; done
+    ranks_end
     grep -q 'exchange ok: 2 ranks' "$work/a.rank1.out" || fail "job a"
     grep -q 'exchange ok: 3 ranks' "$work/b.rank2.out" || fail "job b"
 }

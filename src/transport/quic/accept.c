@@ -3,8 +3,9 @@
  *
  * Nothing is kept for a stranger before its first packet is a well-formed Initial;
  * when many handshakes are open at once, or many such packets were noise, not before
- * it has shown that it receives at its address (Retry), which costs us less.  All answers are
- * shorter than what they answer, and limited in number: nobody can use us to flood a third.
+ * it has shown that it receives at its address (Retry), which costs us less.  All
+ * answers are shorter than what they answer, and limited in number: nobody can use us
+ * to flood a third.
  */
 #include <ngtcp2/ngtcp2_crypto.h>
 #include <string.h>
