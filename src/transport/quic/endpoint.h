@@ -67,6 +67,8 @@ struct nx_quic {
     uint64_t strays_ns;
     size_t noise; /* first packets that were none, since ... */
     uint64_t noise_ns;
+    size_t refusals; /* of strangers, since ... */
+    uint64_t refusals_ns;
     size_t closing; /* links that were closed and still exist */
     nx_event *drained;
 };
