@@ -120,8 +120,8 @@ static void on_input(nx_fd *self, uint32_t events)
 /* With the loop's lock held. */
 static void dial_all(bool *ups)
 {
-    /* One address each: racing them all would be several crowds. */
-    const nx_quic_target target = {.pin = all.seed.pin, .addresses = all.seed.addresses, .n = 1};
+    const nx_quic_target target = {
+        .pin = all.seed.pin, .addresses = all.seed.addresses, .n = all.seed.naddresses};
 
     for (size_t i = 0; i < all.wanted; i++) {
         nx_link *link;
