@@ -65,6 +65,10 @@ struct nx_quic {
 
     size_t strays; /* answers to packets of no connection, since ... */
     uint64_t strays_ns;
+    size_t noise; /* first packets that were none, since ... */
+    uint64_t noise_ns;
+    size_t refusals; /* of strangers, since ... */
+    uint64_t refusals_ns;
     size_t closing; /* links that were closed and still exist */
     nx_event *drained;
 };
@@ -111,7 +115,9 @@ struct nx_quic_link {
     nx_task task;
 
     bool told_up, told_down, closing, drain;
-    uint64_t give_up_ns; /* when a drain has lasted long enough */
+    bool said_bye, peer_bye; /* see link.c */
+    uint64_t word_ns;        /* when the next word is due, once we said good-bye */
+    uint64_t give_up_ns;     /* when a drain has lasted long enough */
     nexar_err err;
     char why[NX_QUIC_WHY];
 };
