@@ -154,13 +154,14 @@ static void open_all(const char *join)
 
 int main(int argc, char **argv)
 {
-    const char *join = getenv("NEXAR_JOIN"); // NOLINT(concurrency-mt-unsafe)
+    const char *join = getenv("NEXAR_JOIN");
     bool *ups;
 
     all.wanted = (argc > 1) ? (size_t)strtoull(argv[1], NULL, 10) : 1000;
     ups = calloc(all.wanted, sizeof(*ups));
     if ((join == NULL) || (ups == NULL)) {
         (void)fprintf(stderr, "crowd: NEXAR_JOIN=... crowd COUNT\n");
+        free(ups);
         return 1;
     }
     open_all(join);
