@@ -16,6 +16,7 @@ enum {
 };
 
 int nx_cmd_info(int argc, char **argv);
+int nx_cmd_plan(int argc, char **argv);
 
 /*
  * Prints one line to stderr, "nexar COMMAND: ...", and returns NX_EXIT_USAGE:

@@ -16,6 +16,7 @@ static const struct command {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"info", "what this build and this machine offer, and every setting", nx_cmd_info},
+    {"plan", "what each algorithm would cost on a network, and which is taken", nx_cmd_plan},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -8,6 +8,7 @@ static const nx_algorithm table[] = {
     {.kind = NX_##KIND,                    \
      .name = #NAME,                        \
      .build = nx_##FN,                     \
+     .forecast = nx_##FN##_forecast,       \
      .cut = (CUT),                         \
      .hook = (HOOK),                       \
      .help = (HELP)},

@@ -2,34 +2,20 @@
  * forecast.h - what an algorithm costs, by its closed form.
  *
  * Beside each builder stands a function that says the same thing without
- * building: which rounds the busiest rank goes through, how far apart the two
- * ranks of a round are, how much it sends.  Tests hold it against the exact
- * count of the built schedules for every size where both exist; beyond that the
- * cost model trusts it.
+ * building: how long the longest chain of messages is, what the busiest rank
+ * sends, and how long it takes.  The counts are those of the built schedules,
+ * exactly, and the time is near that of their simulation (cost_sim.h); tests
+ * hold them together for every size where both exist.  Beyond that the cost
+ * model trusts it.
  */
 #ifndef NX_FORECAST_H
 #define NX_FORECAST_H
 
-#include <stdint.h>
-
 #include "coll/coll.h"
-
-/*
- * The network as the model sees it.  Ranks are placed on hosts in blocks: rank r
- * is on host r / (ranks / hosts), rounded up.  Times in seconds, rates in bytes
- * per second.
- */
-typedef struct nx_net {
-    uint32_t ranks, hosts;
-    size_t elem_size;
-    double latency, bandwidth;             /* between hosts; bandwidth per host and direction */
-    double local_latency, local_bandwidth; /* inside a host, per pair */
-    double message_cpu;                    /* per message, at each end */
-    double reduce_bandwidth;               /* bytes of input combined per second */
-} nx_net;
+#include "coll/pace.h"
 
 typedef struct nx_forecast {
-    const nx_net *net;
+    const nx_net *net; /* as many ranks as the call has */
 
     /* Of the busiest rank, each by itself. */
     uint64_t rounds;   /* the longest chain of messages that wait for one another */
@@ -38,17 +24,36 @@ typedef struct nx_forecast {
     double time_s;
 } nx_forecast;
 
+/* |c| is a call out of place; its rank does not matter, and the parts of the v
+ * forms are those of every rank.  Sets all but |f->net|. */
 typedef void (*nx_forecaster)(const nx_coll *c, size_t segment, nx_forecast *f);
 
 /* How many segments a transfer of |len| elements is cut in; at least 1. */
 uint64_t nx_segments(size_t len, size_t segment);
 
-/* The time of one message of |len| elements to the rank |distance| further when
- * all ranks do the same: of a host's ranks min(distance, ranks per host) share
- * the wire. */
-double nx_net_hop(const nx_net *net, uint32_t distance, uint64_t len);
+/* Such a transfer as a stream (pace.h). */
+nx_stream nx_stream_of(size_t len, size_t segment);
 
-/* The time to combine |len| elements. */
-double nx_net_reduce(const nx_net *net, uint64_t len);
+/* The same for the blocks |split| together, and the least of one of them. */
+typedef struct nx_split_cost {
+    uint64_t segments, least_segments;
+    uint64_t least; /* elements of the smallest block */
+    uint64_t most;  /* ... and of the largest */
+} nx_split_cost;
+nx_split_cost nx_split_cost_of(const nx_split *split, size_t segment);
+
+/* floor and ceil(log2 n); n >= 1. */
+uint32_t nx_log2_floor(uint64_t n);
+uint32_t nx_log2_ceil(uint64_t n);
+
+/* The most bits that a number in [from, to) has set; from < to. */
+uint32_t nx_most_bits(uint32_t from, uint32_t to);
+
+/* Rounds of a butterfly in which each place has data for each other one, with
+ * the guests' way in before it and their way out behind it.
+ *
+ * Guests make hardly any chain two longer: one must come in at a place, cross
+ * to its opposite, and find a guest there too. */
+uint32_t nx_fold_chain(nx_fold f);
 
 #endif /* NX_FORECAST_H */

@@ -48,22 +48,24 @@ void nx_sched_fini(nx_sched *s)
 
 /* ---- one step ------------------------------------------------------------ */
 
-static void count(nx_tally *t, const nx_step *step)
+/* |step|, cut in |pieces|. */
+static void count(nx_tally *t, const nx_step *step, uint64_t pieces)
 {
-    uint64_t len = step->len;
+    const uint64_t len = step->len;
 
+    t->steps += pieces;
     switch ((nx_step_kind)step->kind) {
     case NX_STEP_SEND:
-        t->messages_sent++;
+        t->messages_sent += pieces;
         t->sent += len;
         break;
     case NX_STEP_RECV_REDUCE:
         t->reduced += len;
-        t->messages_received++;
+        t->messages_received += pieces;
         t->received += len;
         break;
     case NX_STEP_RECV:
-        t->messages_received++;
+        t->messages_received += pieces;
         t->received += len;
         break;
     case NX_STEP_REDUCE:
@@ -162,20 +164,19 @@ static nexar_err append(nx_sched *s, nx_step step)
     return NEXAR_OK;
 }
 
-static void add(nx_sched *s, nx_step step)
+/* Counts |step|, cut in |pieces|; false if it is not to be added. */
+static bool enter(nx_sched *s, const nx_step *step, uint64_t pieces)
 {
     if (s->err != NEXAR_OK) {
-        return;
+        return false;
     }
-    if ((step.kind <= NX_STEP_RECV_REDUCE) && (step.round >= NX_MAX_ROUNDS)) {
-        s->err = nx_fail(NEXAR_EINVAL, "round %u of a schedule; a tag has room for %u", step.round,
+    if ((step->kind <= NX_STEP_RECV_REDUCE) && (step->round >= NX_MAX_ROUNDS)) {
+        s->err = nx_fail(NEXAR_EINVAL, "round %u of a schedule; a tag has room for %u", step->round,
                          NX_MAX_ROUNDS);
-        return;
+        return false;
     }
-    count(&s->tally, &step);
-    if (!s->only_tally) {
-        s->err = append(s, step);
-    }
+    count(&s->tally, step, pieces);
+    return !s->only_tally;
 }
 
 /* ---- whole transfers ----------------------------------------------------- */
@@ -190,21 +191,26 @@ size_t nx_segment_len(size_t len, size_t segment)
     return (segment < least) ? least : segment;
 }
 
-static void add_cut(nx_sched *s, nx_step step)
+static void add_cut(nx_sched *s, const nx_step *whole)
 {
-    const nx_step whole = step;
-    const size_t most = nx_segment_len(whole.len, s->segment);
+    const size_t most = nx_segment_len(whole->len, s->segment);
+    const uint64_t pieces = (whole->len <= most) ? 1 : (whole->len - 1) / most + 1;
+    nx_step step;
     size_t off = 0;
 
+    if (!enter(s, whole, pieces)) {
+        return;
+    }
+    step = *whole;
     do {
-        step.dst = nx_ref_plus(whole.dst, off);
-        step.a = nx_ref_plus(whole.a, off);
-        step.b = nx_ref_plus(whole.b, off);
-        step.len = (whole.len - off < most) ? whole.len - off : most;
-        add(s, step);
+        step.dst = nx_ref_plus(whole->dst, off);
+        step.a = nx_ref_plus(whole->a, off);
+        step.b = nx_ref_plus(whole->b, off);
+        step.len = (whole->len - off < most) ? whole->len - off : most;
+        s->err = append(s, step);
         step.segment++;
         off += step.len;
-    } while ((off < whole.len) && (s->err == NEXAR_OK));
+    } while ((off < whole->len) && (s->err == NEXAR_OK));
 }
 
 nx_ref nx_sched_scratch(nx_sched *s, size_t len)
@@ -217,56 +223,60 @@ nx_ref nx_sched_scratch(nx_sched *s, size_t len)
 
 void nx_send(nx_sched *s, uint32_t peer, uint32_t round, nx_ref a, size_t len)
 {
-    add_cut(s, (nx_step){.kind = NX_STEP_SEND, .peer = peer, .round = round, .a = a, .len = len});
+    add_cut(s, &(nx_step){.kind = NX_STEP_SEND, .peer = peer, .round = round, .a = a, .len = len});
 }
 
 void nx_recv(nx_sched *s, uint32_t peer, uint32_t round, nx_ref dst, size_t len)
 {
     add_cut(s,
-            (nx_step){.kind = NX_STEP_RECV, .peer = peer, .round = round, .dst = dst, .len = len});
+            &(nx_step){.kind = NX_STEP_RECV, .peer = peer, .round = round, .dst = dst, .len = len});
 }
 
 void nx_recv_reduce(nx_sched *s, uint32_t peer, uint32_t round, nx_ref dst, nx_ref a, size_t len)
 {
-    add_cut(s, (nx_step){.kind = NX_STEP_RECV_REDUCE,
-                         .peer = peer,
-                         .round = round,
-                         .dst = dst,
-                         .a = a,
-                         .len = len});
+    add_cut(s, &(nx_step){.kind = NX_STEP_RECV_REDUCE,
+                          .peer = peer,
+                          .round = round,
+                          .dst = dst,
+                          .a = a,
+                          .len = len});
 }
 
 void nx_copy(nx_sched *s, nx_ref dst, nx_ref a, size_t len)
 {
     if ((len != 0) && !same(dst, a)) {
-        add_cut(s, (nx_step){.kind = NX_STEP_COPY, .dst = dst, .a = a, .len = len});
+        add_cut(s, &(nx_step){.kind = NX_STEP_COPY, .dst = dst, .a = a, .len = len});
     }
 }
 
 void nx_reduce_local(nx_sched *s, nx_ref dst, nx_ref a, nx_ref b, size_t len)
 {
     if (len != 0) {
-        add_cut(s, (nx_step){.kind = NX_STEP_REDUCE, .dst = dst, .a = a, .b = b, .len = len});
+        add_cut(s, &(nx_step){.kind = NX_STEP_REDUCE, .dst = dst, .a = a, .b = b, .len = len});
     }
 }
 
 void nx_fill(nx_sched *s, nx_ref dst, size_t len)
 {
     if (len != 0) {
-        add_cut(s, (nx_step){.kind = NX_STEP_FILL, .dst = dst, .len = len});
+        add_cut(s, &(nx_step){.kind = NX_STEP_FILL, .dst = dst, .len = len});
     }
 }
 
 void nx_divide(nx_sched *s, nx_ref dst, size_t len)
 {
     if (len != 0) {
-        add_cut(s, (nx_step){.kind = NX_STEP_DIVIDE, .dst = dst, .len = len});
+        add_cut(s, &(nx_step){.kind = NX_STEP_DIVIDE, .dst = dst, .len = len});
     }
 }
 
 void nx_call(nx_sched *s, nx_ref dst, size_t len)
 {
-    add(s, (nx_step){.kind = NX_STEP_CALL, .dst = dst, .len = len});
+    const nx_step step = {.kind = NX_STEP_CALL, .dst = dst, .len = len};
+
+    if (enter(s, &step, 1)) {
+        s->err = append(s, step);
+    }
 }
 
 nx_step_id nx_sched_last(const nx_sched *s)

@@ -107,6 +107,7 @@ typedef struct nx_tally {
     uint64_t messages_sent, messages_received;
     uint64_t sent, received;  /* elements */
     uint64_t reduced, copied; /* elements, on arrival included in reduced */
+    uint64_t steps;           /* of all kinds */
     uint32_t rounds;          /* largest round used + 1; 0 without messages */
 } nx_tally;
 

@@ -7,72 +7,122 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
+#define B(n)   ((uint64_t)(n))
 #define KIB(n) ((uint64_t)(n) << 10)
 #define MIB(n) ((uint64_t)(n) << 20)
 #define ANY    UINT64_MAX
 #define MANY   UINT32_MAX
 
+/* Which worlds a row is for, by where their ranks are. */
+typedef enum where {
+    ALL,   /* any */
+    MIXED, /* several hosts, several ranks on some: the ranks of a host share its wire */
+    POWER, /* not mixed, and the number of ranks is a power of two */
+} where;
+
+/* Which sizes: below so many bytes, or so many for each rank. */
+typedef enum per { IN_ALL, PER_RANK } per;
+
 typedef struct row {
     nx_coll_kind kind;
-    uint64_t below;      /* bytes; the rows of a kind are read in order */
-    uint32_t ranks_upto; /* this row fits worlds of at most so many ranks */
+    uint32_t ranks_upto; /* worlds of at most so many ranks */
+    where where;
+    uint64_t below;
+    per per;
     const char *algorithm;
 } row;
 
 /*
- * The first row of a kind that fits is taken, so each is "below so many bytes,
- * on at most so many ranks", and the last one of a kind fits everything.
+ * The first row of a kind that fits is taken; the last one of a kind fits
+ * everything.
  *
- * The boundaries are those of the cost model (nexar plan --sweep) at its
- * defaults, one rank per host, 20 us and 10 Gbit, rounded to powers of two.
+ * The boundaries come from the cost model (nexar plan --sweep) at its defaults,
+ * 20 us and 10 Gbit between hosts and segments of 256 KiB, at 2 to 1024 ranks with
+ * one and with eight on a host, rounded to powers of two: where the predicted
+ * times of two algorithms cross.  Pipelines (chain, ring) need about two segments
+ * for each rank to fill; trees and doubling lose where the ranks of a host share
+ * its wire, since all of them send far away at once.
  */
 static const row table[] = {
-    {NX_BARRIER, ANY, MANY, "dissemination"},
+    {NX_BARRIER, MANY, ALL, ANY, IN_ALL, "dissemination"},
 
-    {NX_BROADCAST, KIB(64), MANY, "binomial"},
-    {NX_BROADCAST, ANY, 16, "chain"},
-    {NX_BROADCAST, MIB(2), MANY, "binomial"},
-    {NX_BROADCAST, ANY, MANY, "scatter_allgather"},
+    {NX_BROADCAST, 2, ALL, ANY, IN_ALL, "binomial"},
+    {NX_BROADCAST, MANY, ALL, KIB(256), IN_ALL, "binomial"},
+    {NX_BROADCAST, MANY, ALL, KIB(4), PER_RANK, "binomial"},
+    {NX_BROADCAST, MANY, MIXED, KIB(128), PER_RANK, "scatter_allgather"},
+    {NX_BROADCAST, MANY, MIXED, ANY, IN_ALL, "chain"},
+    {NX_BROADCAST, MANY, ALL, KIB(512), PER_RANK, "scatter_allgather"},
+    {NX_BROADCAST, MANY, ALL, ANY, IN_ALL, "chain"},
 
-    {NX_REDUCE, KIB(64), MANY, "binomial"},
-    {NX_REDUCE, ANY, 16, "chain"},
-    {NX_REDUCE, ANY, MANY, "rs_gather"},
+    {NX_REDUCE, 2, ALL, KIB(512), IN_ALL, "binomial"},
+    {NX_REDUCE, 2, ALL, ANY, IN_ALL, "chain"},
+    {NX_REDUCE, MANY, MIXED, KIB(32), PER_RANK, "binomial"},
+    {NX_REDUCE, MANY, MIXED, ANY, IN_ALL, "chain"},
+    {NX_REDUCE, MANY, ALL, KIB(64), IN_ALL, "binomial"},
+    {NX_REDUCE, MANY, ALL, KIB(512), PER_RANK, "rs_gather"},
+    {NX_REDUCE, MANY, ALL, ANY, IN_ALL, "chain"},
 
-    {NX_ALLREDUCE, KIB(16), MANY, "recdbl"},
-    {NX_ALLREDUCE, MIB(1), MANY, "halving_doubling"},
-    {NX_ALLREDUCE, ANY, 64, "ring_pipelined"},
-    {NX_ALLREDUCE, MIB(64), MANY, "halving_doubling"},
-    {NX_ALLREDUCE, ANY, MANY, "ring_pipelined"},
+    {NX_ALLREDUCE, 2, ALL, MIB(1), IN_ALL, "recdbl"},
+    {NX_ALLREDUCE, 2, ALL, ANY, IN_ALL, "ring_pipelined"},
+    {NX_ALLREDUCE, MANY, MIXED, KIB(16), IN_ALL, "recdbl"},
+    {NX_ALLREDUCE, MANY, MIXED, KIB(1), PER_RANK, "halving_doubling"},
+    {NX_ALLREDUCE, MANY, MIXED, ANY, IN_ALL, "ring_pipelined"},
+    {NX_ALLREDUCE, MANY, ALL, KIB(64), IN_ALL, "recdbl"},
+    {NX_ALLREDUCE, MANY, POWER, KIB(512), PER_RANK, "halving_doubling"},
+    {NX_ALLREDUCE, MANY, ALL, KIB(32), PER_RANK, "halving_doubling"},
+    {NX_ALLREDUCE, MANY, ALL, ANY, IN_ALL, "ring_pipelined"},
 
-    {NX_ALLGATHER, KIB(64), MANY, "bruck"},
-    {NX_ALLGATHER, ANY, MANY, "ring"},
-    {NX_ALLGATHERV, KIB(64), MANY, "bruck"},
-    {NX_ALLGATHERV, ANY, MANY, "ring"},
+    {NX_ALLGATHER, 2, ALL, ANY, IN_ALL, "ring"},
+    {NX_ALLGATHER, MANY, MIXED, KIB(1), PER_RANK, "bruck"},
+    {NX_ALLGATHER, MANY, MIXED, ANY, IN_ALL, "ring"},
+    {NX_ALLGATHER, MANY, POWER, KIB(512), PER_RANK, "recdbl"},
+    {NX_ALLGATHER, MANY, ALL, KIB(256), PER_RANK, "bruck"},
+    {NX_ALLGATHER, MANY, ALL, ANY, IN_ALL, "ring"},
+    {NX_ALLGATHERV, 2, ALL, ANY, IN_ALL, "ring"},
+    {NX_ALLGATHERV, MANY, MIXED, KIB(1), PER_RANK, "bruck"},
+    {NX_ALLGATHERV, MANY, MIXED, ANY, IN_ALL, "ring"},
+    {NX_ALLGATHERV, MANY, ALL, KIB(256), PER_RANK, "bruck"},
+    {NX_ALLGATHERV, MANY, ALL, ANY, IN_ALL, "ring"},
 
-    {NX_GATHER, KIB(64), MANY, "binomial"},
-    {NX_GATHER, ANY, MANY, "direct"},
-    {NX_GATHERV, ANY, MANY, "direct"},
-    {NX_SCATTER, KIB(64), MANY, "binomial"},
-    {NX_SCATTER, ANY, MANY, "direct"},
-    {NX_SCATTERV, ANY, MANY, "direct"},
+    {NX_GATHER, 32, ALL, ANY, IN_ALL, "direct"},
+    {NX_GATHER, MANY, ALL, KIB(1), PER_RANK, "binomial"},
+    {NX_GATHER, MANY, ALL, ANY, IN_ALL, "direct"},
+    {NX_GATHERV, MANY, ALL, ANY, IN_ALL, "direct"},
+    {NX_SCATTER, 32, ALL, ANY, IN_ALL, "direct"},
+    {NX_SCATTER, MANY, ALL, KIB(1), PER_RANK, "binomial"},
+    {NX_SCATTER, MANY, ALL, ANY, IN_ALL, "direct"},
+    {NX_SCATTERV, MANY, ALL, ANY, IN_ALL, "direct"},
 
-    {NX_REDUCE_SCATTER, KIB(256), MANY, "halving"},
-    {NX_REDUCE_SCATTER, ANY, MANY, "ring"},
-    {NX_REDUCE_SCATTERV, KIB(256), MANY, "halving"},
-    {NX_REDUCE_SCATTERV, ANY, MANY, "ring"},
+    {NX_REDUCE_SCATTER, 2, ALL, ANY, IN_ALL, "ring"},
+    {NX_REDUCE_SCATTER, MANY, MIXED, KIB(4), PER_RANK, "halving"},
+    {NX_REDUCE_SCATTER, MANY, MIXED, ANY, IN_ALL, "ring"},
+    {NX_REDUCE_SCATTER, MANY, POWER, KIB(512), PER_RANK, "halving"},
+    {NX_REDUCE_SCATTER, MANY, ALL, KIB(16), PER_RANK, "halving"},
+    {NX_REDUCE_SCATTER, MANY, ALL, ANY, IN_ALL, "ring"},
+    {NX_REDUCE_SCATTERV, 2, ALL, ANY, IN_ALL, "ring"},
+    {NX_REDUCE_SCATTERV, MANY, MIXED, KIB(4), PER_RANK, "halving"},
+    {NX_REDUCE_SCATTERV, MANY, MIXED, ANY, IN_ALL, "ring"},
+    {NX_REDUCE_SCATTERV, MANY, POWER, KIB(512), PER_RANK, "halving"},
+    {NX_REDUCE_SCATTERV, MANY, ALL, KIB(16), PER_RANK, "halving"},
+    {NX_REDUCE_SCATTERV, MANY, ALL, ANY, IN_ALL, "ring"},
 
-    {NX_ALLTOALL, KIB(16), MANY, "bruck"},
-    {NX_ALLTOALL, ANY, MANY, "pairwise"},
-    {NX_ALLTOALLV, ANY, MANY, "pairwise"},
+    {NX_ALLTOALL, 32, ALL, ANY, IN_ALL, "pairwise"},
+    {NX_ALLTOALL, MANY, MIXED, B(256), PER_RANK, "bruck"},
+    {NX_ALLTOALL, MANY, MIXED, ANY, IN_ALL, "pairwise"},
+    {NX_ALLTOALL, MANY, ALL, KIB(1), PER_RANK, "bruck"},
+    {NX_ALLTOALL, MANY, ALL, ANY, IN_ALL, "pairwise"},
+    {NX_ALLTOALLV, MANY, ALL, ANY, IN_ALL, "pairwise"},
 
-    {NX_SCAN, KIB(64), MANY, "hillis_steele"},
-    {NX_SCAN, ANY, 64, "chain"},
-    {NX_SCAN, MIB(1), MANY, "hillis_steele"},
-    {NX_SCAN, ANY, MANY, "chain"},
-    {NX_EXSCAN, KIB(64), MANY, "hillis_steele"},
-    {NX_EXSCAN, ANY, 64, "chain"},
-    {NX_EXSCAN, MIB(1), MANY, "hillis_steele"},
-    {NX_EXSCAN, ANY, MANY, "chain"},
+    {NX_SCAN, 2, ALL, ANY, IN_ALL, "chain"},
+    {NX_SCAN, MANY, MIXED, KIB(2), PER_RANK, "hillis_steele"},
+    {NX_SCAN, MANY, MIXED, ANY, IN_ALL, "chain"},
+    {NX_SCAN, MANY, ALL, KIB(64), PER_RANK, "hillis_steele"},
+    {NX_SCAN, MANY, ALL, ANY, IN_ALL, "chain"},
+    {NX_EXSCAN, 2, ALL, ANY, IN_ALL, "chain"},
+    {NX_EXSCAN, MANY, MIXED, KIB(2), PER_RANK, "hillis_steele"},
+    {NX_EXSCAN, MANY, MIXED, ANY, IN_ALL, "chain"},
+    {NX_EXSCAN, MANY, ALL, KIB(64), PER_RANK, "hillis_steele"},
+    {NX_EXSCAN, MANY, ALL, ANY, IN_ALL, "chain"},
 };
 
 enum { ROWS = sizeof(table) / sizeof(table[0]) };
@@ -289,24 +339,40 @@ static const nx_algorithm *by_rules(const nx_rules *rules, const nx_coll *c, uin
     return NULL;
 }
 
-static const nx_algorithm *by_table(const nx_coll *c, uint64_t bytes)
+static bool is_power(uint32_t n)
 {
-    const nx_algorithm *last = NULL;
+    return (n & (n - 1)) == 0;
+}
 
-    for (size_t i = 0; i < ROWS; i++) {
-        if (table[i].kind != c->kind) {
-            continue;
-        }
-        last = nx_algorithm_find(c->kind, table[i].algorithm);
-        if (((bytes < table[i].below) || (table[i].below == ANY)) &&
-            (c->size <= table[i].ranks_upto)) {
-            break;
-        }
+static bool fits(const row *r, uint32_t size, uint32_t hosts, uint64_t bytes)
+{
+    const bool mixed = (hosts > 1) && (hosts < size);
+    const uint64_t below = (r->per == PER_RANK) ? r->below * size : r->below;
+
+    if ((size > r->ranks_upto) || ((r->below != ANY) && (bytes >= below))) {
+        return false;
     }
-    if (c->hook && !last->hook) {
-        last = nx_algorithm_find(c->kind, "rs_ag");
+    switch (r->where) {
+    case MIXED:
+        return mixed;
+    case POWER:
+        return !mixed && is_power(size);
+    case ALL:
+        break;
     }
-    return last;
+    return true;
+}
+
+static const nx_algorithm *by_table(const nx_coll *c, uint32_t hosts, uint64_t bytes)
+{
+    size_t i = 0;
+
+    while ((table[i].kind != c->kind) || !fits(&table[i], c->size, hosts, bytes)) {
+        i++;
+    }
+    const nx_algorithm *a = nx_algorithm_find(c->kind, table[i].algorithm);
+
+    return (c->hook && !a->hook) ? nx_algorithm_find(c->kind, "rs_ag") : a;
 }
 
 nx_choice nx_select(const nx_rules *rules, const nx_coll *c, size_t elem_size, uint32_t hosts,
@@ -316,33 +382,37 @@ nx_choice nx_select(const nx_rules *rules, const nx_coll *c, size_t elem_size, u
     const nx_algorithm *a = by_rules(rules, c, bytes);
     const size_t segment = segment_bytes / elem_size;
 
-    (void)hosts; /* every algorithm of one level; those of two will ask */
     if (a == NULL) {
-        a = by_table(c, bytes);
+        a = by_table(c, hosts, bytes);
     }
     return (nx_choice){.algorithm = a, .segment = a->cut ? ((segment == 0) ? 1 : segment) : 0};
 }
 
+/* "allreduce  to 2 ranks  below 64k per rank  mixed hosts  recdbl" */
+static void print_row(const row *r, char *text, size_t room)
+{
+    static const char *const places[] = {
+        [ALL] = "", [MIXED] = "several ranks on several hosts", [POWER] = "a power of two"};
+    char ranks[NX_NUMBER_ROOM + 16] = "any ranks", size[NX_NUMBER_ROOM + 24] = "any size",
+                                number[NX_NUMBER_ROOM];
+
+    if (r->ranks_upto != MANY) {
+        (void)snprintf(ranks, sizeof(ranks), "to %u ranks", r->ranks_upto);
+    }
+    if (r->below != ANY) {
+        (void)snprintf(size, sizeof(size), "below %s%s", nx_format_size(r->below, number),
+                       (r->per == PER_RANK) ? " per rank" : "");
+    }
+    (void)snprintf(text, room, "%-16s %-12s %-20s %-31s %s", nx_coll_name(r->kind), ranks, size,
+                   places[r->where], r->algorithm);
+}
+
 void nx_select_print(void (*line)(void *ctx, const char *text), void *ctx)
 {
-    uint64_t from = 0;
-
     for (size_t i = 0; i < ROWS; i++) {
-        char range[2 * NX_NUMBER_ROOM], ranks[NX_NUMBER_ROOM], a[NX_NUMBER_ROOM], b[NX_NUMBER_ROOM],
-            text[160];
+        char text[160];
 
-        if ((i == 0) || (table[i].kind != table[i - 1].kind)) {
-            from = 0;
-        }
-        (void)snprintf(range, sizeof(range), "%s-%s", nx_format_size(from, a),
-                       (table[i].below == ANY) ? "" : nx_format_size(table[i].below, b));
-        (void)snprintf(ranks, sizeof(ranks), "%u", table[i].ranks_upto);
-        (void)snprintf(text, sizeof(text), "%-16s %-12s ranks 1-%-6s %s",
-                       nx_coll_name(table[i].kind), range,
-                       (table[i].ranks_upto == MANY) ? "" : ranks, table[i].algorithm);
+        print_row(&table[i], text, sizeof(text));
         line(ctx, text);
-        if (table[i].ranks_upto == MANY) {
-            from = table[i].below;
-        }
     }
 }

@@ -44,7 +44,8 @@ nx_choice nx_select(const nx_rules *rules, const nx_coll *c, size_t elem_size, u
  * allreduce, scan, exscan; the gathered or scattered total of the others. */
 uint64_t nx_select_bytes(const nx_coll *c, size_t elem_size);
 
-/* The table as lines "allreduce  0-16k  ranks 2-  recdbl", for `nexar info`. */
+/* The table as lines "allreduce  to 2 ranks  below 1m  recdbl", the first that
+ * fits is taken: for `nexar info`. */
 void nx_select_print(void (*line)(void *ctx, const char *text), void *ctx);
 
 #endif /* NX_SELECT_H */

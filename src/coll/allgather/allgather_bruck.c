@@ -73,3 +73,52 @@ nexar_err nx_allgather_bruck(nx_sched *s, const nx_coll *c)
     place(s, c, &blocks, scratch, c->in_place ? 1 : 0);
     return nx_sched_seal(s);
 }
+
+/* What the rank that sends most sends; every rank differs in a v form. */
+static uint64_t most_sent(const nx_split *blocks)
+{
+    uint64_t most = 0;
+
+    if (blocks->how == NX_SPLIT_EACH) {
+        return (uint64_t)(blocks->n - 1) * blocks->each;
+    }
+    for (uint32_t rank = 0; rank < blocks->n; rank++) {
+        uint64_t sent = 0;
+
+        for (uint64_t have = 1; have < blocks->n; have *= 2) {
+            sent += blocks_from(blocks, rank,
+                                (uint32_t)((have < blocks->n - have) ? have : blocks->n - have));
+        }
+        most = (sent > most) ? sent : most;
+    }
+    return most;
+}
+
+void nx_allgather_bruck_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_split blocks = nx_coll_blocks(c);
+    const uint64_t all = nx_split_sum(&blocks);
+    const uint32_t full = nx_log2_floor(c->size); /* rounds that double what is there */
+    const uint32_t left = c->size - (UINT32_C(1) << full);
+    nx_path path = {.net = f->net};
+
+    (void)segment;
+    f->messages = nx_log2_ceil(c->size);
+    f->sent = most_sent(&blocks);
+    /* The last round sends no more than what is left, and waits for no more. */
+    f->rounds = full;
+    if ((left > 0) && (1 + nx_log2_ceil(left) > full)) {
+        f->rounds = 1 + nx_log2_ceil(left);
+    }
+    f->rounds = (all > 0) ? f->rounds : (c->size > 1);
+    for (uint64_t have = 1; have < c->size; have *= 2) {
+        const uint64_t n = (have < c->size - have) ? have : c->size - have;
+
+        if ((have == 1) && (f->rounds < f->messages)) {
+            nx_path_beside(&path, all / c->size, 0);
+        } else {
+            nx_path_shift(&path, (uint32_t)have, n * all / c->size, 0);
+        }
+    }
+    f->time_s = nx_path_time(&path) + nx_net_reduce(f->net, all + all / c->size);
+}

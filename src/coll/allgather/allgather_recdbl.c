@@ -45,3 +45,31 @@ nexar_err nx_allgather_recdbl(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_allgather_recdbl_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_fold fold = nx_fold_make(c->size);
+    nx_path path = {.net = f->net};
+
+    (void)segment;
+    f->messages = nx_fold_rounds(fold) + (fold.rest > 0);
+    f->rounds = (c->count > 0) ? nx_fold_chain(fold) : (c->size > 1);
+    f->sent = 0;
+    if (fold.rest > 0) {
+        const nx_load load = nx_load_guests(f->net, fold, 0);
+
+        f->sent = (uint64_t)c->size * c->count;
+        nx_path_add(&path, load, f->sent, 0);
+        if (f->rounds > f->messages) {
+            nx_path_add(&path, load, c->count, 0);
+        }
+    }
+    for (uint32_t mask = 1; mask < fold.even; mask *= 2) {
+        /* Of place 0, whose neighbours are those with guests. */
+        const uint64_t len = (uint64_t)nx_fold_rank(fold, mask) * c->count;
+
+        f->sent += len;
+        nx_path_add(&path, nx_load_exchange(f->net, fold, 0, mask), len, 0);
+    }
+    f->time_s = nx_path_time(&path) + nx_net_reduce(f->net, c->count);
+}

@@ -21,3 +21,17 @@ nexar_err nx_allgather_ring(nx_sched *s, const nx_coll *c)
     nx_copy(s, home, in, own.len);
     return nx_sched_seal(s);
 }
+
+void nx_allgather_ring_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_split blocks = nx_coll_blocks(c);
+    const nx_split_cost cost = nx_split_cost_of(&blocks, segment);
+    const nx_stream stream = nx_stream_of((size_t)cost.most, segment);
+    const uint32_t hops = c->size - 1;
+
+    /* All but the block of the next rank. */
+    f->messages = (hops > 0) ? cost.segments - cost.least_segments : 0;
+    f->sent = (hops > 0) ? nx_split_sum(&blocks) - cost.least : 0;
+    f->rounds = (cost.most > 0) ? hops : (hops > 0);
+    f->time_s = nx_net_ring(f->net, stream, hops);
+}

@@ -47,3 +47,38 @@ nexar_err nx_allreduce_halving_doubling(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_allreduce_halving_doubling_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_fold fold = nx_fold_make(c->size);
+    const nx_split blocks = nx_split_even(c->count, fold.even);
+    nx_path path = {.net = f->net};
+
+    (void)segment;
+    f->rounds = f->messages = f->sent = 0;
+    f->time_s = 0;
+    if (c->size == 1) {
+        return;
+    }
+    f->messages = 2 * nx_fold_rounds(fold) + (fold.rest > 0);
+    f->rounds = (c->count > 0) ? 2 * nx_fold_rounds(fold) : 1;
+    /* Place 0: all blocks but its own when halving, its own first when doubling. */
+    f->sent = c->count;
+    if (fold.rest > 0) {
+        /* A guest lengthens the chain where the block opposite to its host's is
+         * not empty. */
+        f->rounds += (c->count > fold.even - fold.rest) ? 2 : 0;
+        f->sent += c->count;
+        nx_path_add(&path, nx_load_guests(f->net, fold, 0), c->count, c->count);
+        nx_path_add(&path, nx_load_guests(f->net, fold, 0), c->count, 0);
+    }
+    for (uint32_t mask = 1; mask < fold.even; mask *= 2) {
+        const nx_load load = nx_load_exchange(f->net, fold, 0, mask);
+        const uint64_t len = nx_split_range(&blocks, 0, mask).len;
+
+        f->sent += (mask > 1) ? len : 0;
+        nx_path_add(&path, load, len, len);
+        nx_path_add(&path, load, len, 0);
+    }
+    f->time_s = nx_path_time(&path);
+}

@@ -48,3 +48,21 @@ nexar_err nx_allreduce_recdbl(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_allreduce_recdbl_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_fold fold = nx_fold_make(c->size);
+    nx_path path = {.net = f->net};
+
+    (void)segment;
+    f->messages = nx_fold_rounds(fold) + (fold.rest > 0);
+    f->sent = f->messages * c->count;
+    f->rounds = (c->count > 0) ? nx_fold_chain(fold) : (c->size > 1);
+    for (uint32_t i = nx_fold_rounds(fold); i < nx_fold_chain(fold); i++) {
+        nx_path_add(&path, nx_load_guests(f->net, fold, 0), c->count, c->count);
+    }
+    for (uint32_t mask = 1; mask < fold.even; mask *= 2) {
+        nx_path_add(&path, nx_load_exchange(f->net, fold, 0, mask), c->count, c->count);
+    }
+    f->time_s = nx_path_time(&path);
+}

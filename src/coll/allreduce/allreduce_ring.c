@@ -38,3 +38,26 @@ nexar_err nx_allreduce_ring(nx_sched *s, const nx_coll *c)
     nx_ring_allgather(s, &ring, c->size - 1, shard, out);
     return nx_sched_seal(s);
 }
+
+void nx_allreduce_ring_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_split blocks = nx_split_even(c->count, c->size);
+    const nx_split_cost cost = nx_split_cost_of(&blocks, segment);
+    const uint32_t hops = c->size - 1;
+    nx_stream stream = nx_stream_of((size_t)cost.most, segment);
+
+    f->rounds = f->messages = f->sent = 0;
+    f->time_s = 0;
+    if (hops == 0) {
+        return;
+    }
+    /* Twice all blocks, but for our own and the next one's: small ones at the end. */
+    const uint64_t a = nx_split_at(&blocks, hops - 1).len, b = nx_split_at(&blocks, hops).len;
+
+    f->sent = 2 * (uint64_t)c->count - a - b;
+    f->messages =
+        2 * cost.segments - nx_segments((size_t)a, segment) - nx_segments((size_t)b, segment);
+    f->rounds = (c->count > 0) ? 2 * (uint64_t)hops : 1;
+    stream.work = 0.5; /* only in the first half of the rounds */
+    f->time_s = nx_net_ring(f->net, stream, 2 * hops);
+}

@@ -88,3 +88,61 @@ nexar_err nx_allreduce_rs_ag(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+/* Guest to host, halving to block b, out to b's guest and back, doubling, and to
+ * a guest again.  The first and the last of these lengthen the chain only where
+ * the place opposite to b has a guest, the middle one where b's has a shard. */
+static uint64_t longest_chain(nx_fold fold, size_t count)
+{
+    const uint64_t halves = count / 2;
+    const uint64_t served = (halves < fold.rest) ? halves : fold.rest;
+    const uint32_t opposite = fold.even - fold.rest;
+    const uint64_t rounds = 2 * (uint64_t)nx_fold_rounds(fold);
+
+    if (fold.rest == 0) {
+        return rounds;
+    }
+    if (served > opposite) {
+        return rounds + 4;
+    }
+    return rounds + (((served > 0) || (count > nx_fold_rank(fold, opposite))) ? 2 : 0);
+}
+
+void nx_allreduce_rs_ag_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_fold fold = nx_fold_make(c->size);
+    const nx_split shards = nx_split_even(c->count, c->size);
+    nx_path path = {.net = f->net};
+
+    (void)segment;
+    f->rounds = f->messages = f->sent = 0;
+    f->time_s = 0;
+    if (c->size == 1) {
+        return;
+    }
+    f->messages = 2 * nx_fold_rounds(fold);
+    f->rounds = (c->count > 0) ? longest_chain(fold, c->count) : 1;
+    f->sent = c->count; /* place 0, as in halving and doubling */
+    if (fold.rest > 0) {
+        const nx_load load = nx_load_guests(f->net, fold, 0);
+        const uint64_t shard = nx_split_at(&shards, 1).len;
+
+        f->messages += 2;
+        f->sent += c->count + shard;
+        nx_path_add(&path, load, c->count, c->count);
+        nx_path_add(&path, load, c->count, 0);
+        if (f->rounds > f->messages) {
+            nx_path_add(&path, load, shard, 0);
+            nx_path_add(&path, load, shard, 0);
+        }
+    }
+    for (uint32_t mask = 1; mask < fold.even; mask *= 2) {
+        const nx_load load = nx_load_exchange(f->net, fold, 0, mask);
+        const uint64_t len = nx_split_range(&shards, 0, nx_fold_rank(fold, mask)).len;
+
+        f->sent += (mask > 1) ? len : 0;
+        nx_path_add(&path, load, len, len);
+        nx_path_add(&path, load, len, 0);
+    }
+    f->time_s = nx_path_time(&path);
+}

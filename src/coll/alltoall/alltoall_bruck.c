@@ -93,3 +93,33 @@ nexar_err nx_alltoall_bruck(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_alltoall_bruck_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const uint32_t rounds = nx_log2_ceil(c->size);
+    nx_path path = {.net = f->net};
+
+    (void)segment;
+    f->messages = rounds;
+    f->sent = 0;
+    /* The last round waits for the one before only if some block takes both. */
+    f->rounds = rounds;
+    if ((rounds > 1) && (c->size <= UINT64_C(3) << (rounds - 2))) {
+        f->rounds--;
+    }
+    f->rounds = (c->count > 0) ? f->rounds : (c->size > 1);
+    for (uint64_t bit = 1; bit < c->size; bit *= 2) {
+        uint64_t first = 0, end = 0, len = 0;
+
+        while (next_run(bit, c->size, &first, &end)) {
+            len += (end - first) * c->count;
+        }
+        f->sent += len;
+        if ((bit == 1) && (f->rounds < rounds)) {
+            nx_path_beside(&path, len, 2 * len);
+        } else {
+            nx_path_shift(&path, (uint32_t)bit, len, 2 * len);
+        }
+    }
+    f->time_s = nx_path_time(&path) + nx_net_reduce(f->net, 2 * (uint64_t)c->size * c->count);
+}

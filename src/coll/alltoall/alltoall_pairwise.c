@@ -112,3 +112,18 @@ nexar_err nx_alltoall_pairwise(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_alltoall_pairwise_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_split from = nx_coll_blocks(c);
+    const nx_split to = (c->kind == NX_ALLTOALLV) ? c->send_parts : from;
+    const uint64_t all = nx_split_sum(&to);
+
+    (void)segment;
+    f->messages = c->size - 1;
+    f->sent = (c->size > 1) ? all - nx_split_cost_of(&to, 0).least : 0;
+    /* A message waits for what its rank did WINDOW messages ago.  That is as many
+     * rounds, but for a rank that met itself in between; some pair never does. */
+    f->rounds = (c->size > WINDOW + 1) ? (c->size - 1) / WINDOW + 1 : (c->size > 1);
+    f->time_s = nx_net_all(f->net, all / c->size, WINDOW);
+}

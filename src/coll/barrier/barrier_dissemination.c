@@ -28,3 +28,16 @@ nexar_err nx_barrier_dissemination(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_barrier_dissemination_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    nx_path path = {.net = f->net};
+
+    (void)segment;
+    for (uint64_t far = 1; far < c->size; far *= 2) {
+        nx_path_shift(&path, (uint32_t)far, 0, 0);
+    }
+    f->rounds = f->messages = nx_log2_ceil(c->size);
+    f->sent = 0;
+    f->time_s = nx_path_time(&path);
+}

@@ -25,3 +25,14 @@ nexar_err nx_broadcast_binomial(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_broadcast_binomial_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_tree tree = {.net = f->net, .root = c->root, .places = c->size, .len = c->count};
+
+    (void)segment;
+    f->messages = nx_log2_ceil(c->size);
+    f->sent = f->messages * c->count;
+    f->rounds = (c->count > 0) ? nx_log2_floor(c->size) : (c->size > 1);
+    f->time_s = nx_tree_down(&tree);
+}

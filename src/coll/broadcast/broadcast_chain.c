@@ -22,3 +22,14 @@ nexar_err nx_broadcast_chain(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_broadcast_chain_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const uint32_t hops = c->size - 1;
+    const nx_stream stream = nx_stream_of(c->count, segment);
+
+    f->messages = (hops > 0) ? stream.segments : 0;
+    f->sent = (hops > 0) ? c->count : 0;
+    f->rounds = (c->count > 0) ? hops : (hops > 0);
+    f->time_s = nx_net_chain(f->net, stream, hops, nx_net_borders(f->net, c->root, hops));
+}

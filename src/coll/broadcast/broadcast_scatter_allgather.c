@@ -44,3 +44,24 @@ nexar_err nx_broadcast_scatter_allgather(nx_sched *s, const nx_coll *c)
     nx_ring_allgather(s, &ring, 1, nx_ref_plus(buf, nx_ring_block(&ring, 0).off), buf);
     return nx_sched_seal(s);
 }
+
+void nx_broadcast_scatter_allgather_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_split blocks = nx_split_even(c->count, c->size);
+    const uint64_t most = nx_split_max(&blocks);
+    const size_t filled = (c->count < c->size) ? c->count : c->size; /* blocks not empty */
+
+    (void)segment;
+    f->rounds = f->messages = f->sent = 0;
+    f->time_s = 0;
+    if (c->size == 1) {
+        return;
+    }
+    /* The root: its children's blocks, then all but that of the next. */
+    f->messages = nx_log2_ceil(c->size) + c->size - 1;
+    f->sent = 2 * (uint64_t)c->count - most - nx_split_at(&blocks, 1).len;
+    f->rounds = (filled > 0) ? nx_log2_floor(filled) + c->size - 1 : 1;
+    f->time_s = nx_tree_down(&(nx_tree){
+        .net = f->net, .root = c->root, .places = (uint32_t)filled, .len = most, .by_place = true});
+    f->time_s += nx_net_ring(f->net, nx_stream_of(most, 0), c->size - 1);
+}

@@ -70,3 +70,21 @@ nexar_err nx_gather_binomial(nx_sched *s, const nx_coll *c)
     nx_send(s, nx_binomial_parent(&tree), 0, all, places * c->count);
     return nx_sched_seal(s);
 }
+
+void nx_gather_binomial_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_tree tree = {
+        .net = f->net, .root = c->root, .places = c->size, .len = c->count, .by_place = true};
+    uint64_t largest = 0; /* subtree but the root's, in places */
+
+    (void)segment;
+    f->messages = (c->size > 1);
+    f->rounds = (c->count > 0) ? nx_log2_floor(c->size) : f->messages;
+    f->time_s = nx_tree_up(&tree);
+    for (uint64_t far = 1; far < c->size; far *= 2) {
+        const uint64_t places = (c->size - far < far) ? c->size - far : far;
+
+        largest = (places > largest) ? places : largest;
+    }
+    f->sent = largest * c->count;
+}

@@ -31,3 +31,18 @@ nexar_err nx_gather_direct(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_gather_direct_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_split blocks = nx_coll_blocks(c);
+
+    (void)segment;
+    f->rounds = f->messages = (c->size > 1);
+    f->sent = 0;
+    for (uint32_t i = 1; i < c->size; i++) {
+        const uint64_t len = nx_split_at(&blocks, (c->root + i) % c->size).len;
+
+        f->sent = (len > f->sent) ? len : f->sent;
+    }
+    f->time_s = nx_net_star(f->net, nx_split_sum(&blocks) / c->size);
+}

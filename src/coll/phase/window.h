@@ -9,6 +9,7 @@
 #ifndef NX_WINDOW_H
 #define NX_WINDOW_H
 
+#include "coll/forecast.h"
 #include "coll/sched.h"
 
 /* Segments per window: with two windows, twice as many are on their way.  The
@@ -55,6 +56,24 @@ static inline bool nx_window_next(nx_window *w)
 static inline nx_ref nx_window_scratch(const nx_window *w)
 {
     return nx_ref_plus(w->scratch, (w->number % 2) * w->most);
+}
+
+/* What walking |count| elements in windows comes to. */
+typedef struct nx_window_cost {
+    uint64_t windows, segments;
+} nx_window_cost;
+
+static inline nx_window_cost nx_window_cost_of(size_t count, size_t segment)
+{
+    nx_sched s = {.segment = segment};
+    nx_window w = nx_window_first(&s, count, false);
+    nx_window_cost cost = {0};
+
+    do {
+        cost.windows++;
+        cost.segments += nx_segments(w.len, segment);
+    } while (nx_window_next(&w));
+    return cost;
 }
 
 #endif /* NX_WINDOW_H */

@@ -36,3 +36,15 @@ nexar_err nx_reduce_binomial(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_reduce_binomial_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_tree tree = {
+        .net = f->net, .root = c->root, .places = c->size, .len = c->count, .reduce = true};
+
+    (void)segment;
+    f->messages = (c->size > 1);
+    f->sent = f->messages * c->count;
+    f->rounds = (c->count > 0) ? nx_log2_floor(c->size) : f->messages;
+    f->time_s = nx_tree_up(&tree);
+}

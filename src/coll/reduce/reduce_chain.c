@@ -37,3 +37,19 @@ nexar_err nx_reduce_chain(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_reduce_chain_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const uint32_t hops = c->size - 1;
+    const nx_window_cost cost = nx_window_cost_of(c->count, segment);
+    nx_stream stream = nx_stream_of(c->count, segment);
+
+    stream.segments = cost.segments;
+    stream.work = 1;
+    stream.window = (cost.windows > 2) ? 2 * NX_WINDOW_SEGMENTS : 0;
+    f->messages = (hops > 0) ? cost.segments : 0;
+    f->sent = (hops > 0) ? c->count : 0;
+    /* A rank on the way waits for the window before the last one to be gone. */
+    f->rounds = (c->count > 0) ? hops + ((hops > 1) ? (cost.windows - 1) / 2 : 0) : (hops > 0);
+    f->time_s = nx_net_chain(f->net, stream, hops, nx_net_borders(f->net, c->root, hops));
+}

@@ -68,3 +68,52 @@ nexar_err nx_reduce_rs_gather(nx_sched *s, const nx_coll *c)
     gather(s, &h, 1 + rounds, work);
     return nx_sched_seal(s);
 }
+
+/* The longest chain: guest to host, halving to block b, and b's way to place 0,
+ * a hop for each bit of b.  A guest adds to it only where the place opposite to
+ * b has one. */
+static uint64_t longest_chain(nx_fold fold, size_t count)
+{
+    const uint32_t filled = (count < fold.even) ? (uint32_t)count : fold.even;
+    const uint32_t opposite = fold.even - fold.rest; /* of the last place with a guest */
+    uint32_t longest = nx_most_bits(0, filled);
+
+    if (filled > opposite) {
+        const uint32_t with_guest = 1 + nx_most_bits(opposite, filled);
+
+        longest = (with_guest > longest) ? with_guest : longest;
+    }
+    return nx_fold_rounds(fold) + longest;
+}
+
+void nx_reduce_rs_gather_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_fold fold = nx_fold_make(c->size);
+    const nx_split blocks = nx_split_even(c->count, fold.even);
+    nx_path path = {.net = f->net};
+
+    (void)segment;
+    f->rounds = f->messages = f->sent = 0;
+    f->time_s = 0;
+    if (c->size == 1) {
+        return;
+    }
+    f->messages = nx_fold_rounds(fold) + 1;
+    f->rounds = (c->count > 0) ? longest_chain(fold, c->count) : 1;
+    if (f->rounds > nx_fold_rounds(fold) + nx_most_bits(0, fold.even)) {
+        nx_path_add(&path, nx_load_guests(f->net, fold, c->root), c->count, c->count);
+    }
+    for (uint32_t mask = 1; mask < fold.even; mask *= 2) {
+        /* Place |mask| sends all blocks but its own, then the |mask| from it on. */
+        const uint64_t sent =
+            c->count - nx_split_at(&blocks, mask).len + nx_split_range(&blocks, mask, 2 * mask).len;
+        const uint64_t len = (uint64_t)c->count * mask / fold.even;
+
+        f->sent = (sent > f->sent) ? sent : f->sent;
+        nx_path_add(&path, nx_load_exchange(f->net, fold, c->root, mask), len, len);
+        if (mask < c->count) {
+            nx_path_add(&path, nx_load_tree(f->net, c->root, nx_fold_rank(fold, mask)), len, 0);
+        }
+    }
+    f->time_s = nx_path_time(&path);
+}

@@ -68,3 +68,35 @@ nexar_err nx_reduce_scatter_halving(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_reduce_scatter_halving_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_fold fold = nx_fold_make(c->size);
+    const nx_split blocks = nx_coll_blocks(c);
+    const nx_split_cost cost = nx_split_cost_of(&blocks, segment);
+    const uint64_t all = nx_split_sum(&blocks);
+    nx_path path = {.net = f->net};
+
+    f->rounds = f->messages = f->sent = 0;
+    f->time_s = 0;
+    if (c->size == 1) {
+        return;
+    }
+    f->messages = nx_fold_rounds(fold) + (fold.rest > 0);
+    f->sent = (fold.rest > 0) ? all : all - cost.least; /* a guest sends all */
+    f->rounds = (all > 0) ? nx_fold_chain(fold) : 1;
+    if (fold.rest > 0) {
+        const nx_load load = nx_load_guests(f->net, fold, 0);
+
+        nx_path_add(&path, load, all, all);
+        if (f->rounds > f->messages) {
+            nx_path_add(&path, load, cost.most, 0);
+        }
+    }
+    for (uint32_t mask = 1; mask < fold.even; mask *= 2) {
+        const uint64_t len = all * nx_fold_rank(fold, mask) / c->size;
+
+        nx_path_add(&path, nx_load_exchange(f->net, fold, 0, mask), len, len);
+    }
+    f->time_s = nx_path_time(&path);
+}

@@ -75,3 +75,27 @@ nexar_err nx_scan_chain(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_scan_chain_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const bool exclusive = c->kind == NX_EXSCAN;
+    const uint32_t hops = c->size - 1;
+    const nx_window_cost cost = nx_window_cost_of(c->count, segment);
+    const bool windows = exclusive && (cost.windows > 1);
+    nx_stream stream = nx_stream_of(c->count, segment);
+
+    stream.work = 1;
+    if (exclusive) {
+        stream.segments = cost.segments;
+        stream.work = (hops > 1); /* only a rank on the way has something to add */
+        stream.window = (cost.windows > 2) ? 2 * NX_WINDOW_SEGMENTS : 0;
+    }
+    f->messages = (hops > 0) ? stream.segments : 0;
+    f->sent = (hops > 0) ? c->count : 0;
+    f->rounds = (c->count > 0) ? hops : (hops > 0);
+    if (windows && (hops > 1)) {
+        /* A rank on the way waits for the window before the last one to be gone. */
+        f->rounds += (cost.windows - 1) / 2;
+    }
+    f->time_s = nx_net_chain(f->net, stream, hops, nx_net_borders(f->net, 0, hops));
+}

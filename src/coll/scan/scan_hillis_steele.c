@@ -55,3 +55,32 @@ nexar_err nx_scan_hillis_steele(nx_sched *s, const nx_coll *c)
     }
     return nx_sched_seal(s);
 }
+
+void nx_scan_hillis_steele_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const bool shifts = c->kind == NX_EXSCAN;
+    const uint32_t size = c->size - shifts; /* ranks that take part in the scan */
+    nx_path path = {.net = f->net};
+
+    (void)segment;
+    f->rounds = f->messages = f->sent = 0;
+    f->time_s = 0;
+    if (c->size == 1) {
+        return;
+    }
+    f->messages = nx_log2_ceil(size) + shifts;
+    f->sent = f->messages * c->count;
+    f->rounds = (c->count > 0) ? nx_log2_floor(size) + shifts : 1;
+    if (shifts) {
+        nx_path_shift(&path, 1, c->count, 0);
+    }
+    for (uint64_t far = 1; far < size; far *= 2) {
+        if ((far == 1) && (f->rounds < f->messages)) {
+            nx_path_beside(&path, c->count, c->count);
+        } else {
+            nx_path_shift(&path, (uint32_t)far, c->count, c->count);
+        }
+    }
+    /* The first rank of the scan copies its input before it sends. */
+    f->time_s = nx_path_time(&path) + nx_net_reduce(f->net, c->count);
+}

@@ -54,3 +54,15 @@ nexar_err nx_scatter_binomial(nx_sched *s, const nx_coll *c)
     nx_copy(s, out, (tree.place == 0) ? nx_at(NX_SPACE_SEND, c->rank * c->count) : all, c->count);
     return nx_sched_seal(s);
 }
+
+void nx_scatter_binomial_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_tree tree = {
+        .net = f->net, .root = c->root, .places = c->size, .len = c->count, .by_place = true};
+
+    (void)segment;
+    f->messages = nx_log2_ceil(c->size);
+    f->sent = (uint64_t)(c->size - 1) * c->count;
+    f->rounds = (c->count > 0) ? nx_log2_floor(c->size) : (c->size > 1);
+    f->time_s = nx_tree_down(&tree);
+}

@@ -30,3 +30,15 @@ nexar_err nx_scatter_direct(nx_sched *s, const nx_coll *c)
     nx_copy(s, out, nx_ref_plus(in, own.off), own.len);
     return nx_sched_seal(s);
 }
+
+void nx_scatter_direct_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_split blocks = nx_coll_blocks(c);
+    const uint64_t all = nx_split_sum(&blocks);
+
+    (void)segment;
+    f->rounds = (c->size > 1);
+    f->messages = c->size - 1;
+    f->sent = all - nx_split_at(&blocks, c->root).len;
+    f->time_s = nx_net_star(f->net, all / c->size);
+}

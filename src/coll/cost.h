@@ -1,0 +1,49 @@
+/*
+ * cost.h - what a collective costs on a network: counted, simulated, or by
+ * closed form, whichever is exact and quick enough.
+ *
+ * Up to NX_COST_MAX_RANKS ranks the counts come from the schedules of all ranks,
+ * and time and rounds from running them (cost_sim.h) if they have no more steps
+ * than the budget.  Beyond, the algorithm's closed form answers.
+ */
+#ifndef NX_COST_H
+#define NX_COST_H
+
+#include "coll/algorithms.h"
+#include "coll/cost_sim.h"
+
+enum { NX_COST_MAX_RANKS = 4096 };
+
+typedef struct nx_cost {
+    nx_forecast is;
+    bool counted;   /* messages and sent are exact; otherwise by closed form */
+    bool simulated; /* time and rounds are of a run; otherwise by closed form */
+} nx_cost;
+
+typedef struct nx_cost_limits {
+    uint64_t steps; /* of all ranks together, that may be simulated */
+    bool count;     /* counts are wanted even where nothing is simulated */
+} nx_cost_limits;
+
+/*
+ * The cost of |c| by |a|, cut in |segment| elements, on |net|.  |c->rank| does
+ * not matter; the parts of |c| are those of every rank.  |out| is untouched on
+ * error:
+ *
+ * NEXAR_ENOMEM
+ *     Out of memory.
+ * NEXAR_EINVAL, NEXAR_EINTERNAL
+ *     The builder failed, or is wrong (cost_sim.h).
+ */
+NX_MUST_CHECK nexar_err nx_cost_of(const nx_algorithm *a, const nx_coll *c, size_t segment,
+                                   const nx_net *net, nx_cost_limits limits, nx_cost *out);
+
+/*
+ * Counts without keeping steps: |f| gets the largest number of messages and
+ * elements that one rank sends, |*steps| how many steps all have together.  Stops when there are
+ * more than |limit| of them.  Errors as above.
+ */
+NX_MUST_CHECK nexar_err nx_cost_count(const nx_algorithm *a, const nx_coll *c, size_t segment,
+                                      uint64_t limit, nx_forecast *f, uint64_t *steps);
+
+#endif /* NX_COST_H */

@@ -1,0 +1,53 @@
+/*
+ * cost_sim.h - the real schedules of all ranks, run in virtual time without data.
+ *
+ * What is simulated, for each message:
+ *
+ *   1. a send whose waits are over takes the sender's CPU for message_cpu
+ *      (local_cpu inside a host);
+ *   2. it takes the sender's way out for bytes / bandwidth, first come first
+ *      served: the host's NIC, which the ranks of the host share, or inside a
+ *      host the rank's own port at local_bandwidth;
+ *   3. its head reaches the receiver's way in (the host's NIC or the rank's
+ *      port) after the latency, and its bytes take that for bytes / bandwidth;
+ *   4. when it is there and the receive's waits are over, it takes the
+ *      receiver's CPU as long, and for bytes / reduce_bandwidth if it is
+ *      combined on arrival.
+ *
+ * A send is over, for those that wait to overwrite its block, when the message
+ * has arrived and the latency has passed once more: it was acknowledged.  Local
+ * steps take the CPU for bytes / reduce_bandwidth; the hook takes no time.  A
+ * rank has one CPU and does one thing at a time, in the order in which things
+ * became ready.
+ *
+ * There is no randomness: equal input gives equal output, to the last bit.
+ */
+#ifndef NX_COST_SIM_H
+#define NX_COST_SIM_H
+
+#include "coll/forecast.h"
+
+/* Builds the schedule of |rank| into |s|, which is initialised and is given back
+ * by the caller. */
+typedef nexar_err (*nx_rank_builder)(void *ctx, uint32_t rank, nx_sched *s);
+
+/*
+ * Runs the schedules of all |f->net->ranks| ranks.  |f| gets the time when the
+ * last rank has its result (acknowledgements that nobody waits for do not
+ * count), the longest chain of messages that wait for one another, and the
+ * largest number of messages and elements that one rank sends.
+ *
+ * Costs 24 bytes per step and 4 per wait, beside one rank's schedule at a time.
+ * |f| is untouched on error:
+ *
+ * NEXAR_ENOMEM
+ *     Out of memory, or more than 2^32 - 1 steps or waits.
+ * NEXAR_EINTERNAL
+ *     A message has no receiver, or some step can never run: the builder is
+ *     wrong.
+ * What |build| returns.
+ */
+NX_MUST_CHECK nexar_err nx_cost_simulate(nx_rank_builder build, void *ctx, size_t segment,
+                                         nx_forecast *f);
+
+#endif /* NX_COST_SIM_H */
