@@ -123,7 +123,7 @@ static void drive(nx_loop *loop)
     if (until_ns > loop->now_ns) {
         doze(loop, until_ns);
     } else {
-        nx_loop_give_way(loop);
+        (void)nx_loop_give_way(loop);
     }
     if (!drives(loop)) {
         return;

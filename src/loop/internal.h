@@ -71,6 +71,7 @@ struct nx_loop {
     uint64_t sleep_until; /* at the latest, while |sleeping| */
     unsigned misses;      /* spins in a row that found nothing */
     unsigned spins;
+    uint64_t crowded_until_ns, crowded_ns; /* no spins, and for how long; real time */
 
     nx_background background;
     atomic_bool app_drives; /* |driver| is an application thread */
@@ -81,9 +82,9 @@ struct nx_loop {
 
 /* The driver's own unlock, before it sleeps: wakes nobody. */
 void nx_loop_release(nx_loop *loop);
-/* Lets those who want the lock have it, if there are any; the clock is fresh
- * afterwards. */
-void nx_loop_give_way(nx_loop *loop);
+/* Lets those who want the lock have it, if there are any: whether there were.  The
+ * clock is fresh then. */
+bool nx_loop_give_way(nx_loop *loop);
 
 static inline void nx_loop_pause(void)
 {

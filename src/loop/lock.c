@@ -60,12 +60,12 @@ void nx_loop_unlock(nx_loop *loop)
     nx_loop_release(loop);
 }
 
-void nx_loop_give_way(nx_loop *loop)
+bool nx_loop_give_way(nx_loop *loop)
 {
     int patience = may_spin(loop) ? PATIENCE : 0;
 
     if (atomic_load_explicit(&loop->wanted, memory_order_relaxed) == 0) {
-        return;
+        return false;
     }
     nx_loop_release(loop);
     while ((patience-- > 0) && (atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0)) {
@@ -75,4 +75,5 @@ void nx_loop_give_way(nx_loop *loop)
         (void)sched_yield();
     }
     nx_loop_lock(loop);
+    return true;
 }

@@ -114,20 +114,47 @@ static uint64_t spin_budget(nx_loop *loop)
                          : HALVINGS);
 }
 
+/* A poll takes a microsecond or two.  One that took this long was put off its core:
+ * somebody else needs it, perhaps the very peer that is waited for (two ranks beside
+ * four busy processes on two cores: a round trip of 400 us spinning, 50 us sleeping).
+ * So waits sleep at once for a while, and for twice as long when it soon happens
+ * again. */
+enum { PUT_OFF_NS = 200000, CROWDED_LEAST_NS = 10000000, CROWDED_MOST_NS = 1000000000 };
+enum { SOON_NS = 100000000 };
+/* With something found, it may also have been the work on it that took long. */
+enum { PUT_OFF_BUSY_NS = 1000000 };
+
+static void note_crowd(nx_loop *loop, uint64_t now_ns)
+{
+    uint64_t span_ns = 2 * loop->crowded_ns;
+
+    if (now_ns - loop->crowded_until_ns > SOON_NS + loop->crowded_ns) {
+        span_ns = CROWDED_LEAST_NS;
+    }
+    loop->crowded_ns = (span_ns > CROWDED_MOST_NS) ? CROWDED_MOST_NS : span_ns;
+    loop->crowded_until_ns = now_ns + loop->crowded_ns;
+}
+
 /* Polls until there is something, |event| is set, the clock reaches |until_ns| or
  * the budget is spent: only then is it false.  The budget is of real time: the
  * loop's clock may stand. */
 static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64_t budget_ns)
 {
-    uint64_t end_ns = nx_now(&nx_clock_system) + budget_ns;
+    uint64_t last_ns = nx_now(&nx_clock_system), end_ns = last_ns + budget_ns, polled_ns;
 
     do {
+        bool gave_way;
+
         if (nx_loop_fds_spin(loop)) {
             (void)nx_loop_refresh(loop);
+            polled_ns = nx_now(&nx_clock_system);
+            if (polled_ns - last_ns > PUT_OFF_BUSY_NS) {
+                note_crowd(loop, polled_ns);
+            }
             loop->misses = 0;
             return true;
         }
-        nx_loop_give_way(loop);
+        gave_way = nx_loop_give_way(loop);
         if (event->set || (nx_loop_next_due(loop) == 0)) {
             loop->misses = 0;
             return true;
@@ -136,7 +163,13 @@ static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64
             return true;
         }
         nx_loop_pause();
-    } while (nx_now(&nx_clock_system) < end_ns);
+        polled_ns = nx_now(&nx_clock_system);
+        if (!gave_way && (polled_ns - last_ns > PUT_OFF_NS)) {
+            note_crowd(loop, polled_ns);
+            return false;
+        }
+        last_ns = polled_ns;
+    } while (polled_ns < end_ns);
     return false;
 }
 
@@ -163,13 +196,12 @@ static void sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
 static void spin_and_sleep(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 {
     uint64_t whole = atomic_load_explicit(&loop->spin_ns, memory_order_relaxed);
-    uint64_t begin_ns;
+    uint64_t begin_ns = (whole == 0) ? 0 : nx_now(&nx_clock_system);
 
-    if (whole == 0) {
+    if ((whole == 0) || (begin_ns < loop->crowded_until_ns)) {
         sleep_and_dispatch(loop, until_ns);
         return;
     }
-    begin_ns = nx_now(&nx_clock_system);
     if (spin(loop, event, until_ns, spin_budget(loop))) {
         return;
     }
@@ -184,7 +216,7 @@ static void spin_and_sleep(nx_loop *loop, const nx_event *event, uint64_t until_
 /* One turn of the driver; comes back by |until_ns|. */
 static void drive(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 {
-    nx_loop_give_way(loop);
+    (void)nx_loop_give_way(loop);
     if (event->set) {
         return;
     }

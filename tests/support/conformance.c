@@ -72,12 +72,12 @@ static void test_control_overtakes_what_was_queued_before(void **state)
     nxt_rig_begin(&rig, *state, 1, false);
     rig.ends[1].then_frame = note_bytes;
     for (int i = 0; i < PARTS; i++) {
-        (void)nxt_send(&rig.ends[0], 4 * MIB);
+        (void)nxt_send(&rig.ends[0], 2 * MIB);
     }
     nxt_rig_until(&rig, some_data_has_come);
     nxt_send_frames(&rig.ends[0], NX_LANE_CONTROL, 1);
     nxt_rig_until(&rig, nxt_all_settled);
-    assert_true(rig.ends[1].note < (uint64_t)PARTS * 4 * MIB / 2);
+    assert_true(rig.ends[1].note < PARTS * 2 * MIB / 2);
     nxt_rig_end(&rig);
 }
 
@@ -195,11 +195,11 @@ static void test_a_short_part_does_not_wait_for_a_long_one(void **state)
     nxt_rig rig;
 
     nxt_rig_begin(&rig, *state, 1, false);
-    (void)nxt_send(&rig.ends[0], 64 * MIB);
+    (void)nxt_send(&rig.ends[0], 32 * MIB);
     nxt_rig_until(&rig, some_data_has_come);
     (void)nxt_send(&rig.ends[0], 4 * KIB);
     nxt_rig_until(&rig, the_second_part_is_there);
-    assert_true(rig.ends[0].parcels[0]->got < 64 * MIB);
+    assert_true(rig.ends[0].parcels[0]->got < 32 * MIB);
     nxt_rig_until(&rig, nxt_all_settled);
     nxt_rig_end(&rig);
 }
