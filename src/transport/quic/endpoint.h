@@ -25,7 +25,7 @@
 #include "transport/quic/udp.h"
 
 enum {
-    NX_QUIC_SAME_HOST = 61440, /* bytes of a datagram to the same host (QUIC.md) */
+    NX_QUIC_SAME_HOST = 61440, /* bytes of a datagram to the same host (measured on loopback) */
     NX_QUIC_TURN = 1 << 20,    /* bytes that a connection writes per turn */
     NX_QUIC_OUT = 2 * 65536,   /* a batch, and the packet that ends it */
     NX_QUIC_WHY = 512,
