@@ -27,7 +27,7 @@ help:
 	@echo 'make asan      all tests under the address and undefined-behaviour sanitizers'
 	@echo 'make tsan      all tests under the thread sanitizer'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
-	@echo 'make bench     the reduction kernels beside plain memory loops'
+	@echo 'make bench     reductions beside plain memory loops, QUIC beside raw UDP'
 	@echo 'make mutate    break the builders on purpose; the simulator must notice'
 	@echo 'make clean     remove build/'
 	@echo
@@ -67,6 +67,7 @@ bench:
 	$(call setup,check)
 	$(call build,release,-DBUILD_TESTING=OFF)
 	@build/release/bench/reduce_bench
+	@build/release/bench/quic_bench
 
 mutate:
 	$(call setup,test)

@@ -10,7 +10,7 @@
 set -euo pipefail
 
 level=${1:-check}
-min_ngtcp2=1.0
+min_ngtcp2=1.4
 
 # Groups: the level that needs it, why, and the packages.  a|b: the first of
 # them that this release has.

@@ -17,6 +17,12 @@ static const uint64_t REDIAL_MOST_NS = UINT64_C(2000000000);
  * Invariants: |member| is set from WAITING on; |view| is a whole one, of |epoch|,
  * from OFFERED on; |partial| is there while pieces of one are.
  */
+/* Once admitted, a joiner waits so much longer than its time-out: that of the seed,
+ * mostly the same, began a little later, and ends the wait of all at once, with the
+ * same words.  Otherwise the first to give up would free its place, and the seed would
+ * wait on. */
+static const uint64_t SEED_FIRST_NS = UINT64_C(1000000000);
+
 struct nx_join_state {
     nx_join_rules rules;
     const nx_join_ops *ops;
@@ -205,6 +211,9 @@ static void on_welcome(nx_join_state *s, nx_reader *r)
     s->job = welcome.job;
     s->world_size = welcome.world_size;
     s->phase = NX_JOIN_WAITING;
+    if (s->deadline_ns < UINT64_MAX - SEED_FIRST_NS) {
+        s->deadline_ns += SEED_FIRST_NS;
+    }
 }
 
 static void on_refused(nx_join_state *s, nx_reader *r)

@@ -18,21 +18,26 @@ static nx_coll call(nx_coll_kind kind, uint32_t size, size_t count)
                      .send_parts = nx_split_each(count, size)};
 }
 
+static void check_every_placement(nx_coll_kind kind, uint32_t size, size_t count)
+{
+    const nx_coll c = call(kind, size, count);
+
+    for (uint32_t hosts = 1; hosts <= size; hosts += 1 + size / 4) {
+        const nx_choice choice = nx_select(NULL, &c, F32, hosts, SEGMENT);
+
+        assert_non_null(choice.algorithm);
+        assert_int_equal(choice.algorithm->kind, kind);
+        assert_int_equal(choice.segment, choice.algorithm->cut ? SEGMENT / F32 : 0);
+    }
+}
+
 static void test_every_call_gets_an_algorithm_of_its_kind(void **state)
 {
     (void)state;
     for (int kind = 0; kind < NX_COLL_KINDS; kind++) {
         for (uint32_t size = 1; size <= 70; size++) {
             for (size_t count = 0; count <= (1U << 28); count = 8 * count + 1) {
-                const nx_coll c = call((nx_coll_kind)kind, size, count);
-
-                for (uint32_t hosts = 1; hosts <= size; hosts += 1 + size / 4) {
-                    const nx_choice choice = nx_select(NULL, &c, F32, hosts, SEGMENT);
-
-                    assert_non_null(choice.algorithm);
-                    assert_int_equal(choice.algorithm->kind, kind);
-                    assert_int_equal(choice.segment, choice.algorithm->cut ? SEGMENT / F32 : 0);
-                }
+                check_every_placement((nx_coll_kind)kind, size, count);
             }
         }
     }

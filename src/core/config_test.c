@@ -23,6 +23,7 @@ static const struct sample {
     [NX_SET_RANK] = {"7", "7", "65536"},
     [NX_SET_WORLD_SIZE] = {"4", "4", "65537"},
     [NX_SET_FORMATION_TIMEOUT] = {"5s", "5s", "99ms"},
+    [NX_SET_IDLE_TIMEOUT] = {"10s", "10s", "999ms"},
     [NX_SET_LISTEN] = {"[::]:4433", "[::]:4433", "10.0.0.7 "},
     [NX_SET_PORT_RANGE] = {"4400-4500", "4400-4500", "4500-4400"},
     [NX_SET_INTERFACES] = {"eth0,10.0.0.0/8", "eth0,10.0.0.0/8", "eth0, eth1"},

@@ -23,6 +23,7 @@ typedef enum nx_setting_id {
     NX_SET_RANK,
     NX_SET_WORLD_SIZE,
     NX_SET_FORMATION_TIMEOUT,
+    NX_SET_IDLE_TIMEOUT,
     NX_SET_LISTEN,
     NX_SET_PORT_RANGE,
     NX_SET_INTERFACES,

@@ -114,40 +114,6 @@ static void on_seed(void *ctx, bool there, const char *why)
 
 /* ---- making ----------------------------------------------------------------- */
 
-static nexar_err join(nx_world *world)
-{
-    const nexar_config *cfg = world->config;
-    char join[NX_NUMBER_ROOM], rank[NX_NUMBER_ROOM], listen[NX_NUMBER_ROOM], faces[NX_NUMBER_ROOM],
-        advertise[NX_NUMBER_ROOM], ports[NX_NUMBER_ROOM], qlog[NX_NUMBER_ROOM];
-    nx_join_config jc = {
-        .loop = world->loop,
-        .join = nx_config_text(cfg, NX_SET_JOIN, join),
-        .rank = nx_setting_rank(nx_config_text(cfg, NX_SET_RANK, rank)),
-        .world_size = (uint32_t)nx_config_number(cfg, NX_SET_WORLD_SIZE),
-        .listen = nx_config_text(cfg, NX_SET_LISTEN, listen),
-        .interfaces = nx_config_text(cfg, NX_SET_INTERFACES, faces),
-        .advertise = nx_config_text(cfg, NX_SET_ADVERTISE, advertise),
-        .formation_timeout_ns = nx_config_number(cfg, NX_SET_FORMATION_TIMEOUT),
-        .qlog_dir = nx_config_text(cfg, NX_SET_QLOG_DIR, qlog),
-        .on_accept = on_accept,
-        .on_seed = on_seed,
-        .ctx = world,
-    };
-    nexar_err err;
-
-    nx_setting_port_range(nx_config_text(cfg, NX_SET_PORT_RANGE, ports), &jc.port_first,
-                          &jc.port_last);
-    nx_loop_lock(world->loop);
-    err = nx_join_run(&world->join, &jc);
-    nx_loop_unlock(world->loop);
-    if (err == NEXAR_OK) {
-        world->view = nx_join_view(world->join);
-        world->rank = nx_join_rank(world->join);
-        world->size = world->view->size;
-    }
-    return err;
-}
-
 /* Ranks of this world on this host. */
 static uint32_t neighbours(const nx_world *world)
 {
@@ -176,6 +142,7 @@ static uint64_t spin_time(const nx_world *world)
     return (neighbours(world) <= (uint32_t)CPU_COUNT(&cores)) ? SPIN_NS : 0;
 }
 
+/* With the loop's lock held. */
 static nexar_err start_messages(nx_world *world)
 {
     const nx_msg_config mc = {
@@ -190,13 +157,51 @@ static nexar_err start_messages(nx_world *world)
         .on_control = on_control,
         .ctx = world,
     };
+
+    nx_loop_set_spin(world->loop, spin_time(world));
+    return nx_msg_create(&world->msg, &mc);
+}
+
+/* The world has formed: messages must be there before the first member connects,
+ * which may be faster than this process is to return from joining. */
+static void on_view(void *ctx, nx_join *j)
+{
+    nx_world *world = ctx;
+
+    world->view = nx_join_view(j);
+    world->rank = nx_join_rank(j);
+    world->size = world->view->size;
+    world->start_err = start_messages(world);
+}
+
+/* With the loop's lock held. */
+static nexar_err join(nx_world *world)
+{
+    const nexar_config *cfg = world->config;
+    char join[NX_NUMBER_ROOM], rank[NX_NUMBER_ROOM], listen[NX_NUMBER_ROOM], faces[NX_NUMBER_ROOM],
+        advertise[NX_NUMBER_ROOM], ports[NX_NUMBER_ROOM], qlog[NX_NUMBER_ROOM];
+    nx_join_config jc = {
+        .loop = world->loop,
+        .join = nx_config_text(cfg, NX_SET_JOIN, join),
+        .rank = nx_setting_rank(nx_config_text(cfg, NX_SET_RANK, rank)),
+        .world_size = (uint32_t)nx_config_number(cfg, NX_SET_WORLD_SIZE),
+        .listen = nx_config_text(cfg, NX_SET_LISTEN, listen),
+        .interfaces = nx_config_text(cfg, NX_SET_INTERFACES, faces),
+        .advertise = nx_config_text(cfg, NX_SET_ADVERTISE, advertise),
+        .formation_timeout_ns = nx_config_number(cfg, NX_SET_FORMATION_TIMEOUT),
+        .idle_timeout_ns = nx_config_number(cfg, NX_SET_IDLE_TIMEOUT),
+        .qlog_dir = nx_config_text(cfg, NX_SET_QLOG_DIR, qlog),
+        .on_view = on_view,
+        .on_accept = on_accept,
+        .on_seed = on_seed,
+        .ctx = world,
+    };
     nexar_err err;
 
-    nx_loop_lock(world->loop);
-    err = nx_msg_create(&world->msg, &mc);
-    nx_loop_set_spin(world->loop, spin_time(world));
-    nx_loop_unlock(world->loop);
-    return err;
+    nx_setting_port_range(nx_config_text(cfg, NX_SET_PORT_RANGE, ports), &jc.port_first,
+                          &jc.port_last);
+    err = nx_join_run(&world->join, &jc);
+    return (err == NEXAR_OK) ? world->start_err : err;
 }
 
 /* Undoes what was made, in reverse order; all links are closed. */
@@ -243,11 +248,11 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     if (err == NEXAR_OK) {
         err = nx_loop_create(&world->loop, &nx_clock_system);
     }
-    if ((err == NEXAR_OK) && (nx_config_text(config, NX_SET_JOIN, buf)[0] != '\0')) {
-        err = join(world);
-    }
     if (err == NEXAR_OK) {
-        err = start_messages(world);
+        nx_loop_lock(world->loop);
+        err = (nx_config_text(config, NX_SET_JOIN, buf)[0] != '\0') ? join(world)
+                                                                    : start_messages(world);
+        nx_loop_unlock(world->loop);
     }
     if (err == NEXAR_OK) {
         err = nx_comm_create_world(world, &world->comm);

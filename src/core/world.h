@@ -29,7 +29,8 @@ typedef struct nx_world {
     nx_event idle;  /* set when |sends| becomes 0 and somebody waits for it */
     bool idle_wanted;
     bool closing;
-    nexar_err send_err; /* the first that a send ended with while closing */
+    nexar_err send_err;  /* the first that a send ended with while closing */
+    nexar_err start_err; /* of messages, when the world had formed */
 
     int event_fd;       /* -1 until it is asked for */
     uint64_t unclaimed; /* requests done, and neither waited for nor tested */

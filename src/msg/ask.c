@@ -144,7 +144,7 @@ static void start_over(nx_peer *p, nx_class class)
     }
     a->any = 0;
     a->stale = 0;
-    a->glanced = (a->glanced == 1) ? 0 : a->glanced;
+    a->glanced = (a->glanced == NX_GLANCE_SEEN) ? NX_GLANCE_SEEN : NX_GLANCE_NONE;
     a->recalling = false;
     nx_ask(p, class);
 }
@@ -176,9 +176,9 @@ void nx_ask_putback(nx_peer *p, const nx_frame *f)
     nx_class class = f->context.class;
     nx_asking *a = &p->asking[class];
 
-    if ((a->glanced == 1) && (a->glance.context == nx_context_word(f->context)) &&
+    if ((a->glanced == NX_GLANCE_ASKED) && (a->glance.context == nx_context_word(f->context)) &&
         ((a->glance.tag == NX_ANY_TAG) || (a->glance.tag == f->tag))) {
-        a->glanced = 2;
+        a->glanced = NX_GLANCE_SEEN;
         a->seen_tag = f->tag;
         a->seen_bytes = f->length;
     }
@@ -228,16 +228,17 @@ bool nx_ask_glance(nx_peer *p, const nx_key *key, nx_context context, nx_req *fo
     nx_asking *a = &p->asking[context.class];
     bool same = (a->glance.context == key->context) && (a->glance.tag == key->tag);
 
-    if ((a->glanced == 2) && same) {
-        a->glanced = 0;
+    if ((a->glanced == NX_GLANCE_SEEN) && same) {
+        a->glanced = NX_GLANCE_NONE;
         found->peer = p->index;
         found->tag = a->seen_tag;
         found->bytes = a->seen_bytes;
         return true;
     }
-    if (may_ask(p, context.class) && (a->wants < NX_WANTS_MAX) && !((a->glanced == 1) && same)) {
+    if (may_ask(p, context.class) && (a->wants < NX_WANTS_MAX) &&
+        !((a->glanced == NX_GLANCE_ASKED) && same)) {
         a->glance = *key;
-        a->glanced = 1;
+        a->glanced = NX_GLANCE_ASKED;
         a->stale++; /* nobody waits for it: it will be put back */
         want(p, context, key->tag);
     }

@@ -94,74 +94,139 @@ static void test_what_is_not_covered_is_noticed(void **state)
     assert_true(nx_credit_charge(&c, 0));
 }
 
-/* Sender, wire and receiver as three numbers each way; the receiver matches when
- * it likes.  The window is never exceeded, nobody is ever refused, few frames tell
- * the credit, and with everything matched the sender can go on. */
+static void test_a_starved_sender_gets_at_once_what_there_is(void **state)
+{
+    nx_credit_in c;
+    uint64_t limit = 0;
+
+    (void)state;
+    nx_credit_in_init(&c, 100000);
+    assert_true(nx_credit_charge(&c, 100000));
+    nx_credit_release(&c, 1000);
+    assert_false(nx_credit_due(&c, &limit)); /* not worth a frame */
+    c.starved = true;
+    assert_true(nx_credit_due(&c, &limit) && (limit == 101000) && !c.starved);
+    c.starved = true;
+    nx_credit_release(&c, NX_ENVELOPE_COST - 1);
+    assert_false(nx_credit_due(&c, &limit)); /* it could do nothing with it */
+    nx_credit_release(&c, 1);
+    assert_true(nx_credit_due(&c, &limit));
+    nx_credit_release(&c, 25000);
+    assert_true(nx_credit_due(&c, &limit) && (limit == 126000 + NX_ENVELOPE_COST));
+}
+
+/* Sender, wire and receiver.  The receiver matches when it likes. */
+enum { WIRE = 64 };
+
+typedef struct account {
+    nx_random_seeded random;
+    nx_credit_out out;
+    nx_credit_in in;
+    uint64_t flying[WIRE], told[WIRE]; /* costs one way, limits the other */
+    size_t nflying, ntold;
+    uint64_t lying, messages, frames;
+} account;
+
+static uint64_t below(account *a, uint64_t limit)
+{
+    return nx_random_below(&a->random.random, limit);
+}
+
+static void try_send(account *a)
+{
+    uint64_t len = below(a, 3000), eager = 0;
+    nx_plan plan = nx_credit_plan(&a->out, len, 1000, 2048, &eager);
+
+    if (plan != NX_PLAN_WAIT) {
+        uint64_t bytes = (plan == NX_PLAN_INLINE) ? len : eager;
+
+        nx_credit_spend(&a->out, bytes);
+        a->flying[a->nflying++] = NX_ENVELOPE_COST + bytes;
+        a->messages++;
+    } else if (a->in.told == a->out.limit) {
+        a->in.starved = true;
+    }
+}
+
+static void arrive(account *a)
+{
+    a->lying += a->flying[--a->nflying];
+    assert_true(nx_credit_charge(&a->in, a->flying[a->nflying])); /* nobody is refused */
+}
+
+static void match(account *a, uint64_t some)
+{
+    nx_credit_release(&a->in, some);
+    a->lying -= some;
+}
+
+static void tell(account *a)
+{
+    if ((a->ntold < WIRE) && nx_credit_due(&a->in, &a->told[a->ntold])) {
+        a->ntold++;
+        a->frames++;
+    }
+}
+
+static void hear(account *a)
+{
+    assert_int_equal(nx_credit_raise(&a->out, a->told[0]), NEXAR_OK);
+    a->ntold--;
+    for (size_t k = 0; k < a->ntold; k++) {
+        a->told[k] = a->told[k + 1];
+    }
+}
+
+static void check(const account *a)
+{
+    assert_int_equal(nx_credit_used(&a->in), a->lying);
+    assert_true(a->lying <= a->in.window);
+    assert_true((a->in.charged <= a->out.spent) && (a->out.spent <= a->out.limit));
+    assert_true((a->out.limit <= a->in.told) && (a->in.told <= a->in.window + a->in.released));
+}
+
+static void live(account *a)
+{
+    for (int i = 0; i < 5000; i++) {
+        if ((a->nflying < WIRE) && below(a, 2)) {
+            try_send(a);
+        } else if ((a->nflying > 0) && below(a, 2)) {
+            arrive(a);
+        } else if (a->lying > 0) {
+            match(a, 1 + below(a, a->lying));
+        }
+        tell(a);
+        if ((a->ntold > 0) && below(a, 2)) {
+            hear(a);
+        }
+        check(a);
+    }
+}
+
 static void test_both_ends_agree_at_every_step(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
-        nx_random_seeded random;
-        nx_credit_out out;
-        nx_credit_in in;
-        uint64_t flying[64], lying = 0, told[64], limit, eager = 0, messages = 0, frames = 0;
-        size_t nflying = 0, ntold = 0;
+        account a = {.nflying = 0};
+        uint64_t eager;
 
-        nx_random_seeded_init(&random, seed);
-        nx_credit_out_init(&out);
-        nx_credit_in_init(&in, NX_CREDIT_START + nx_random_below(&random.random, 1 << 18));
-        assert_int_equal(nx_credit_open(&out, in.told), NEXAR_OK);
-        for (int i = 0; i < 5000; i++) {
-            uint64_t len = nx_random_below(&random.random, 3000), bytes = len;
-
-            if ((nflying < 64) && nx_random_below(&random.random, 2)) {
-                nx_plan plan = nx_credit_plan(&out, len, 1000, 2048, &eager);
-
-                if (plan != NX_PLAN_WAIT) {
-                    bytes = (plan == NX_PLAN_INLINE) ? len : eager;
-                    nx_credit_spend(&out, bytes);
-                    flying[nflying++] = NX_ENVELOPE_COST + bytes;
-                    messages++;
-                } else if (in.told == out.limit) {
-                    in.starved = true;
-                }
-            } else if ((nflying > 0) && nx_random_below(&random.random, 2)) {
-                assert_true(nx_credit_charge(&in, flying[--nflying]));
-                lying += flying[nflying];
-            } else if (lying > 0) {
-                uint64_t some = 1 + nx_random_below(&random.random, lying);
-
-                nx_credit_release(&in, some);
-                lying -= some;
-            }
-            if ((ntold < 64) && nx_credit_due(&in, &limit)) {
-                told[ntold++] = limit;
-                frames++;
-            }
-            if ((ntold > 0) && nx_random_below(&random.random, 2)) {
-                assert_int_equal(nx_credit_raise(&out, told[0]), NEXAR_OK);
-                ntold--;
-                for (size_t k = 0; k < ntold; k++) {
-                    told[k] = told[k + 1];
-                }
-            }
-            assert_int_equal(nx_credit_used(&in), lying);
-            assert_true(lying <= in.window);
-            assert_true((in.charged <= out.spent) && (out.spent <= out.limit));
-            assert_true((out.limit <= in.told) && (in.told <= in.window + in.released));
+        nx_random_seeded_init(&a.random, seed);
+        nx_credit_out_init(&a.out);
+        nx_credit_in_init(&a.in, NX_CREDIT_START + below(&a, 1 << 18));
+        assert_int_equal(nx_credit_open(&a.out, a.in.told), NEXAR_OK);
+        live(&a);
+        assert_true((a.messages > 0) && (a.frames <= a.messages));
+        /* With everything matched the sender can go on. */
+        while (a.nflying > 0) {
+            arrive(&a);
         }
-        while (nflying > 0) {
-            assert_true(nx_credit_charge(&in, flying[--nflying]));
-            lying += flying[nflying];
+        match(&a, a.lying);
+        a.in.starved = true;
+        tell(&a);
+        while (a.ntold > 0) {
+            hear(&a);
         }
-        nx_credit_release(&in, lying);
-        in.starved = true;
-        if (nx_credit_due(&in, &limit)) {
-            assert_int_equal(nx_credit_raise(&out, limit), NEXAR_OK);
-        }
-        assert_true(nx_credit_plan(&out, 1, 0, 0, &eager) != NX_PLAN_WAIT);
-        assert_true(messages > 0);
-        assert_true(frames <= messages);
+        assert_true(nx_credit_plan(&a.out, 1, 0, 0, &eager) != NX_PLAN_WAIT);
     }
 }
 
@@ -173,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_an_eager_part_ends_at_a_unit_or_is_the_whole),
         cmocka_unit_test(test_credit_never_goes_back),
         cmocka_unit_test(test_what_is_not_covered_is_noticed),
+        cmocka_unit_test(test_a_starved_sender_gets_at_once_what_there_is),
         cmocka_unit_test(test_both_ends_agree_at_every_step),
     };
 

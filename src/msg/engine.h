@@ -8,8 +8,10 @@
  * peers that did wrong lose their link.
  *
  *   peer.c    a link's life: hello, control frames, going down
- *   send.c    from a request to envelopes and parts; those held back
+ *   send.c    from a request to envelopes and parts
+ *   queue.c   sends held back for want of credit
  *   recv.c    from envelopes and parts to a receive
+ *   post.c    receives and probes that wait
  *   inbound.c messages that wait: their memory, and what it costs
  *   local.c   messages to oneself
  *   ask.c     fetching by name what is held back for want of credit
@@ -77,16 +79,19 @@ typedef struct nx_pull nx_pull; /* pull.c */
 
 enum { NX_WANTS_MAX = 4096 }; /* of one account at a time */
 
+/* How far the look of an iprobe has come. */
+typedef enum nx_glance { NX_GLANCE_NONE, NX_GLANCE_ASKED, NX_GLANCE_SEEN } nx_glance;
+
 /* What a starved account was asked for by name. */
 typedef struct nx_asking {
-    uint32_t wants;  /* not answered */
-    uint32_t stale;  /* asked receives that have ended meanwhile, about */
-    bool recalling;  /* wishes and answers on the way are being undone */
-    bool unasked;    /* and the wishes are */
-    uint64_t any;    /* up to which receive from anybody (nx_req_recv.when) */
-    nx_key glance;   /* what an iprobe has looked for: context, tag */
-    uint8_t glanced; /* 1: asked; 2: it is there, with the following */
-    uint64_t seen_tag, seen_bytes;
+    uint32_t wants; /* not answered */
+    uint32_t stale; /* asked receives that have ended meanwhile, about */
+    bool recalling; /* wishes and answers on the way are being undone */
+    bool unasked;   /* and the wishes are */
+    uint64_t any;   /* up to which receive from anybody (nx_req_recv.when) */
+    nx_key glance;  /* what an iprobe has looked for: context, tag */
+    nx_glance glanced;
+    uint64_t seen_tag, seen_bytes; /* when it was seen */
 } nx_asking;
 
 struct nx_peer {
@@ -163,6 +168,8 @@ static inline uint64_t nx_context_word(nx_context c)
 void nx_req_end(nx_msg *m, nx_req *r);
 void nx_req_fail(nx_msg *m, nx_req *r, nexar_err err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Notes the message that a receive or probe has met. */
+void nx_req_outcome(nx_req *r, const nx_key *key, uint64_t bytes);
 /* Ends a receive whose message is all there. */
 void nx_req_received(nx_msg *m, nx_req *r);
 
@@ -203,19 +210,27 @@ void nx_pool_count(nx_msg *m, int64_t bytes);
 
 /* ---- send.c --------------------------------------------------------------------- */
 
-/* Sends what credit allows of those held back. */
-void nx_send_pump(nx_peer *p, nx_class class);
-/* Takes |r| from those held back. */
-void nx_send_unqueue(nx_peer *p, nx_req *r);
-/* Sends the envelope of |r|, which is in no queue, without bytes, for a WANT. */
+/* Sends |r|, which is in no queue; there is credit for its envelope. */
+void nx_send_now(nx_peer *p, nx_req *r);
+/* The same without bytes and credit, for a WANT. */
 void nx_send_pulled(nx_peer *p, nx_req *r);
 void nx_send_clear(nx_peer *p, const nx_frame *f);
-/* A pulled message was not taken: it is held back again, where it was. */
-void nx_send_putback(nx_peer *p, const nx_frame *f);
 void nx_send_on_sent(nx_peer *p, nx_tx *tx, nexar_err err);
 bool nx_send_cancel(nx_msg *m, nx_req *r);
 /* Ends a send with the error of its peer. */
 void nx_send_bury(nx_peer *p, nx_req *r);
+
+/* ---- queue.c -------------------------------------------------------------------- */
+
+/* Whether a new send must wait. */
+bool nx_queue_blocked(const nx_peer *p, nx_class class);
+/* Holds |r| back, as the last; or sends it, if the receiver has asked for it. */
+void nx_queue_add(nx_peer *p, nx_req *r);
+void nx_queue_remove(nx_peer *p, nx_req *r);
+/* Sends what credit allows. */
+void nx_queue_pump(nx_peer *p, nx_class class);
+/* A pulled message was not taken: it is held back again, where it was. */
+void nx_queue_putback(nx_peer *p, const nx_frame *f);
 
 /* ---- inbound.c ------------------------------------------------------------------ */
 
@@ -236,12 +251,17 @@ void nx_inbound_release(nx_inbound *in);
 void nx_recv_envelope(nx_peer *p, const nx_frame *f);
 void nx_recv_retract(nx_peer *p, const nx_frame *f);
 void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_t len);
-/* Takes a waiting receive or probe out of its sets. */
-void nx_recv_unpost(nx_msg *m, nx_req *r);
-/* A message |key| is there: ends the probes that wait for it. */
-void nx_recv_tell_probes(nx_msg *m, const nx_key *key, uint64_t length);
+/* The message |in| and the receive |r|, both in no set, have met. */
+void nx_recv_meet(nx_inbound *in, nx_req *r);
 /* What is left of |p|'s messages when it goes down. */
 void nx_recv_bury(nx_peer *p);
+
+/* ---- post.c --------------------------------------------------------------------- */
+
+/* Takes a waiting receive or probe out of its sets. */
+void nx_post_remove(nx_msg *m, nx_req *r);
+/* A message |key| is there: ends the probes that wait for it. */
+void nx_post_tell_probes(nx_msg *m, const nx_key *key, uint64_t length);
 
 /* ---- local.c --------------------------------------------------------------------- */
 

@@ -77,7 +77,7 @@ static void test_the_bytes_of_a_short_message_are_found_behind_its_envelope(void
 
     (void)state;
     assert_int_equal(len, NX_ENVELOPE_HEAD);
-    memcpy(data + len, "hello", 5);
+    memcpy(data + len, (const uint8_t[]){'h', 'e', 'l', 'l', 'o'}, 5);
     assert_int_equal(decode(NX_LANE_MESSAGE, data, len + 5, &f), NEXAR_OK);
     assert_int_equal(f.length, 5);
     assert_memory_equal(f.data, "hello", 5);

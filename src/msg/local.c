@@ -52,7 +52,7 @@ void nx_local_send(nx_msg *m, nx_req *r)
     if (posted != NULL) {
         nx_req *recv = nx_list_entry(posted, nx_req, recv.posted);
 
-        nx_recv_unpost(m, recv);
+        nx_post_remove(m, recv);
         copy(m, r, recv);
         return;
     }

@@ -188,11 +188,11 @@ static void test_the_tables_choose_as_two_plain_lists_would(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        world *w = calloc(1, sizeof(*w));
+        world *w = test_calloc(1, sizeof(*w));
 
         assert_non_null(w);
         run_seed(w, seed);
-        free(w);
+        test_free(w);
     }
 }
 
@@ -222,7 +222,7 @@ static void test_the_oldest_receive_wins_whatever_it_leaves_open(void **state)
 static void test_300000_messages_are_taken_in_reverse_by_tag_at_once(void **state)
 {
     enum { MANY = 300000 };
-    nx_held *all = calloc(MANY, sizeof(*all));
+    nx_held *all = test_calloc(MANY, sizeof(*all));
     nx_match m;
 
     (void)state;
@@ -240,14 +240,14 @@ static void test_300000_messages_are_taken_in_reverse_by_tag_at_once(void **stat
     }
     assert_int_equal(m.nheld, 0);
     nx_match_fini(&m);
-    free(all);
+    test_free(all);
 }
 
 /* All of one tag beside one that hashes to whatever chain. */
 static void test_a_long_queue_of_one_tag_is_nobodys_burden(void **state)
 {
     enum { MANY = 200000 };
-    nx_posted *all = calloc(MANY, sizeof(*all));
+    nx_posted *all = test_calloc(MANY, sizeof(*all));
     nx_key message = {.context = 1, .tag = 1, .peer = 0};
     nx_match m;
 
@@ -263,7 +263,7 @@ static void test_a_long_queue_of_one_tag_is_nobodys_burden(void **state)
         nx_match_unpost(&m, &all[i]);
     }
     nx_match_fini(&m);
-    free(all);
+    test_free(all);
 }
 
 int main(void)

@@ -195,7 +195,7 @@ static void cancel_waiting(nx_msg *m, nx_list *head)
     while (!nx_list_empty(head)) {
         nx_req *r = nx_list_entry(head->next, nx_req, peer_link);
 
-        nx_recv_unpost(m, r);
+        nx_post_remove(m, r);
         nx_req_fail(m, r, NEXAR_ECANCELED, "closed");
     }
 }
@@ -268,7 +268,7 @@ bool nx_msg_cancel(nx_msg *m, nx_req *req)
     if (req->kind == NX_REQ_SEND) {
         cancelled = nx_send_cancel(m, req);
     } else if (req->state & NX_REQ_POSTED) {
-        nx_recv_unpost(m, req);
+        nx_post_remove(m, req);
         nx_req_fail(m, req, NEXAR_ECANCELED, "cancelled");
     } else {
         cancelled = false;

@@ -119,6 +119,11 @@ NX_MUST_CHECK nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void
  * had gone down with |err| and |why|, also when there is none. */
 void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
 
+/* Drops the unexpected messages of communicator |comm|, which nobody will receive any
+ * more, so that they hold no credit: their sends end well.  What comes later lies
+ * there until it is called again. */
+void nx_msg_forget(nx_msg *m, uint32_t comm);
+
 /* Begins the end: receives and probes that have not matched end with
  * NEXAR_ECANCELED, and so does what is started from now on; sends and matched
  * receives go on.  A link is closed, with drain, when none of them needs it;

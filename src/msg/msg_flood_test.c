@@ -14,15 +14,6 @@ static const nx_context coll = {.comm = 1, .kind = 2, .class = NX_CLASS_COLL};
 
 enum { MIB = 1 << 20 };
 
-static void send(nxt_net *net, nx_req *r, uint32_t from, uint32_t to, nx_context c, uint64_t tag,
-                 const void *data, size_t len)
-{
-    nx_bytes bytes = {.ptr = data, .len = len};
-
-    *r = (nx_req){0};
-    nx_msg_send(nxt_net_msg(net, from), r, to, c, tag, &bytes, 1);
-}
-
 static void wait(nxt_net *net, const nx_req *r)
 {
     while (!r->done) {
@@ -33,14 +24,11 @@ static void wait(nxt_net *net, const nx_req *r)
     assert_int_equal(r->err, NEXAR_OK);
 }
 
-static void receive(nxt_net *net, uint32_t at, uint32_t from, nx_context c, uint64_t tag,
-                    void *data, size_t room, nx_req *r)
+/* Receives as a program would that can do nothing else before. */
+static void receive(nxt_net *net, nxt_way way, nx_context c, uint64_t tag, void *data, size_t room,
+                    nx_req *r)
 {
-    nx_iov_span span = {.ptr = data, .len = room};
-
-    *r = (nx_req){0};
-    nx_msg_recv(nxt_net_msg(net, at), r, from, c, tag,
-                &(nx_sink){.iov = &span, .niov = 1, .room = room});
+    nxt_recv(net, r, way, c, tag, data, room);
     wait(net, r);
 }
 
@@ -75,12 +63,12 @@ static void exchange(nxt_net *net, uint64_t tag)
     nx_req s, r;
 
     memset(out, (int)tag, sizeof(out));
-    send(net, &s, 0, 1, coll, tag, out, (tag % 2) ? 8 : sizeof(out));
-    receive(net, 1, 0, coll, tag, in, sizeof(in), &r);
+    nxt_send(net, &s, (nxt_way){0, 1}, coll, tag, out, (tag % 2) ? 8 : sizeof(out));
+    receive(net, (nxt_way){1, 0}, coll, tag, in, sizeof(in), &r);
     assert_true((r.bytes > 0) && (in[0] == (uint8_t)tag));
     wait(net, &s);
-    send(net, &s, 1, 0, coll, tag, out, 8);
-    receive(net, 0, 1, coll, tag, in, sizeof(in), &r);
+    nxt_send(net, &s, (nxt_way){1, 0}, coll, tag, out, 8);
+    receive(net, (nxt_way){0, 1}, coll, tag, in, sizeof(in), &r);
     wait(net, &s);
 }
 
@@ -92,8 +80,8 @@ static void flood(size_t pool, int messages)
                                                     .eager_max = 65536,
                                                     .fragment_max = MIB,
                                                     .plain = true});
-    nx_req *sends = calloc((size_t)messages, sizeof(*sends));
-    uint8_t *data = malloc(MIB + 64 + (size_t)messages);
+    nx_req *sends = test_calloc((size_t)messages, sizeof(*sends));
+    uint8_t *data = test_malloc(MIB + 64 + (size_t)messages);
     nx_msg_stats stats;
 
     assert_true((net != NULL) && (sends != NULL) && (data != NULL));
@@ -101,7 +89,7 @@ static void flood(size_t pool, int messages)
         data[i] = (uint8_t)(i * 2654435761U >> 13);
     }
     for (int i = 0; i < messages; i++) { /* each begins elsewhere: they differ */
-        send(net, &sends[i], 0, 1, user, (uint64_t)i, data + i, MIB);
+        nxt_send(net, &sends[i], (nxt_way){0, 1}, user, (uint64_t)i, data + i, MIB);
     }
     nxt_net_run(net);
     stats = stats_of(net, 1);
@@ -129,8 +117,8 @@ static void flood(size_t pool, int messages)
                   (unsigned long long)stats.pool_peak, (unsigned long long)stats.pulled,
                   (unsigned long long)stats.credit_frames);
     nxt_net_destroy(net);
-    free(sends);
-    free(data);
+    test_free(sends);
+    test_free(data);
 }
 
 static void test_10000_messages_of_1_MiB_are_received_in_reverse_beside_collectives(void **state)
@@ -165,7 +153,7 @@ static size_t length_of(uint32_t sender, size_t i)
 /* Everybody floods node SENDERS; tags are |tags| in number. */
 static swarm *make_swarm(uint64_t seed, size_t pool, uint64_t tags)
 {
-    swarm *s = calloc(1, sizeof(*s));
+    swarm *s = test_calloc(1, sizeof(*s));
 
     assert_non_null(s);
     s->net = nxt_net_create(&(nxt_net_config){
@@ -176,8 +164,8 @@ static swarm *make_swarm(uint64_t seed, size_t pool, uint64_t tags)
             memset(s->data[p][i], (int)(p * 31 + i), sizeof(s->data[p][i]));
             s->data[p][i][0] = (uint8_t)p;
             s->data[p][i][1] = (uint8_t)i;
-            send(s->net, &s->sends[p][i], p, SENDERS, user, i % tags, s->data[p][i],
-                 length_of(p, i));
+            nxt_send(s->net, &s->sends[p][i], (nxt_way){p, SENDERS}, user, i % tags, s->data[p][i],
+                     length_of(p, i));
         }
     }
     nxt_net_run(s->net);
@@ -198,7 +186,7 @@ static void end_swarm(swarm *s, size_t pool)
     stats = stats_of(s->net, SENDERS);
     assert_true((stats.pool_used == 0) && (stats.pool_peak <= pool) && (stats.pulled > 0));
     nxt_net_destroy(s->net);
-    free(s);
+    test_free(s);
 }
 
 /* Marks the message that |r| got: the oldest of its sender and tag. */
@@ -215,6 +203,32 @@ static void take(swarm *s, const nx_req *r, const uint8_t *data, uint64_t tags)
     s->taken[r->peer][i] = true;
 }
 
+/* Two receives, of which some are cancelled while their messages are on the way;
+ * one is left, or comes then. */
+static void receive_twice(swarm *s, nxt_way way, uint64_t tag, nx_random_seeded *random, nx_req *r,
+                          uint8_t data[600])
+{
+    nx_msg *m = nxt_net_msg(s->net, SENDERS);
+    uint8_t lost[600];
+    nx_req victim;
+
+    nxt_recv(s->net, &victim, way, user, tag, lost, sizeof(lost));
+    for (uint64_t n = nx_random_below(&random->random, 10); n > 0; n--) {
+        (void)nxt_net_step(s->net);
+    }
+    if (!victim.done && nx_msg_cancel(m, &victim)) {
+        for (uint64_t n = nx_random_below(&random->random, 4); n > 0; n--) {
+            (void)nxt_net_step(s->net);
+        }
+        nxt_recv(s->net, r, way, user, tag, data, 600);
+        wait(s->net, r);
+        return;
+    }
+    wait(s->net, &victim);
+    *r = victim;
+    memcpy(data, lost, sizeof(lost));
+}
+
 enum { SMALL_POOL = 5 * 2 * 1200 };
 
 static void test_tags_in_reverse_from_anybody_are_found_in_every_queue(void **state)
@@ -227,7 +241,7 @@ static void test_tags_in_reverse_from_anybody_are_found_in_every_queue(void **st
 
         for (size_t i = EACH; i-- > 0;) {
             for (uint32_t p = 0; p < SENDERS; p++) {
-                receive(s->net, SENDERS, NX_ANY_PEER, user, i, data, sizeof(data), &r);
+                receive(s->net, (nxt_way){SENDERS, NX_ANY_PEER}, user, i, data, sizeof(data), &r);
                 take(s, &r, data, EACH);
             }
         }
@@ -235,10 +249,12 @@ static void test_tags_in_reverse_from_anybody_are_found_in_every_queue(void **st
     }
 }
 
+/* Receives which are cancelled while their messages are on the way are in the game:
+ * what is put back must not have been overtaken. */
 static void test_few_tags_in_random_order_keep_the_order_of_each_sender(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < 8; seed++) {
+    for (uint64_t seed = 0; seed < 60; seed++) {
         swarm *s = make_swarm(seed, SMALL_POOL, 3);
         size_t left[SENDERS][3];
         nx_random_seeded random;
@@ -257,12 +273,26 @@ static void test_few_tags_in_random_order_keep_the_order_of_each_sender(void **s
                 p = (tag == 2) ? (p + 1) % SENDERS : p;
                 tag = (tag + 1) % 3;
             }
-            receive(s->net, SENDERS, (i % 3 == 0) ? NX_ANY_PEER : p, user, tag, data, sizeof(data),
-                    &r);
+            receive_twice(s, (nxt_way){SENDERS, (i % 3 == 0) ? NX_ANY_PEER : p}, tag, &random, &r,
+                          data);
             left[r.peer][r.tag]--;
             take(s, &r, data, 3);
         }
         end_swarm(s, SMALL_POOL);
+    }
+}
+
+/* All of the swarm's messages, one after the other, in reverse. */
+static void receive_all(swarm *s)
+{
+    uint8_t data[600];
+    nx_req r;
+
+    for (size_t i = EACH; i-- > 0;) {
+        for (uint32_t p = 0; p < SENDERS; p++) {
+            receive(s->net, (nxt_way){SENDERS, p}, user, i, data, sizeof(data), &r);
+            take(s, &r, data, EACH);
+        }
     }
 }
 
@@ -277,27 +307,15 @@ static void test_receives_for_later_do_not_hide_what_is_there(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 3; seed++) {
         swarm *s = make_swarm(seed, SMALL_POOL, EACH);
-        uint8_t data[600];
-        nx_req r;
 
         for (size_t i = 0; i < LATER; i++) {
-            nx_iov_span span = {.ptr = in[i], .len = 8};
-
-            later[i] = (nx_req){0};
-            nx_msg_recv(nxt_net_msg(s->net, SENDERS), &later[i], (i % 2) ? 0 : NX_ANY_PEER, user,
-                        100000 + i, &(nx_sink){.iov = &span, .niov = 1, .room = 8});
+            nxt_recv(s->net, &later[i], (nxt_way){SENDERS, (i % 2) ? 0 : NX_ANY_PEER}, user,
+                     100000 + i, in[i], 8);
         }
-        for (size_t i = EACH; i-- > 0;) {
-            for (uint32_t p = 0; p < SENDERS; p++) {
-                receive(s->net, SENDERS, p, user, i, data, sizeof(data), &r);
-                take(s, &r, data, EACH);
-                if (i == EACH / 2) {
-                    assert_false(later[0].done);
-                }
-            }
-        }
+        receive_all(s);
         for (size_t i = 0; i < LATER; i++) {
-            send(s->net, &sends[i], 0, SENDERS, user, 100000 + i, "later", 5);
+            assert_false(later[i].done);
+            nxt_send(s->net, &sends[i], (nxt_way){0, SENDERS}, user, 100000 + i, "later", 5);
         }
         nxt_net_run(s->net);
         for (size_t i = 0; i < LATER; i++) {
@@ -312,33 +330,37 @@ static void test_receives_cancelled_while_they_fetch_lose_nothing(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 10; seed++) {
         swarm *s = make_swarm(seed, SMALL_POOL, EACH);
-        nx_msg *m = nxt_net_msg(s->net, SENDERS);
         nx_random_seeded random;
-        uint8_t data[600], lost[600];
+        uint8_t data[600];
         nx_req r;
 
         nx_random_seeded_init(&random, seed);
         for (size_t i = EACH; i-- > 0;) {
             for (uint32_t p = 0; p < SENDERS; p++) {
-                nx_iov_span span = {.ptr = lost, .len = sizeof(lost)};
-                nx_req victim = {0};
-
-                nx_msg_recv(m, &victim, p, user, i,
-                            &(nx_sink){.iov = &span, .niov = 1, .room = sizeof(lost)});
-                for (uint64_t n = nx_random_below(&random.random, 8); n > 0; n--) {
-                    (void)nxt_net_step(s->net);
-                }
-                if (!victim.done && nx_msg_cancel(m, &victim)) {
-                    receive(s->net, SENDERS, p, user, i, data, sizeof(data), &r);
-                    take(s, &r, data, EACH);
-                } else {
-                    wait(s->net, &victim);
-                    take(s, &victim, lost, EACH);
-                }
+                receive_twice(s, (nxt_way){SENDERS, p}, i, &random, &r, data);
+                take(s, &r, data, EACH);
             }
         }
         end_swarm(s, SMALL_POOL);
     }
+}
+
+static void probe(swarm *s, uint32_t p, size_t i)
+{
+    nx_msg *m = nxt_net_msg(s->net, SENDERS);
+    nx_req found = {0};
+    int turns = 0;
+
+    if (p % 2 == 0) {
+        nx_msg_probe(m, &found, p, user, i);
+        wait(s->net, &found);
+    } else {
+        while (!nx_msg_iprobe(m, p, user, i, &found)) {
+            (void)nxt_net_step(s->net);
+            assert_true(++turns < 100000);
+        }
+    }
+    assert_true((found.peer == p) && (found.tag == i) && (found.bytes == length_of(p, i)));
 }
 
 static void test_probes_find_what_is_held_back(void **state)
@@ -346,32 +368,175 @@ static void test_probes_find_what_is_held_back(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 4; seed++) {
         swarm *s = make_swarm(seed, SMALL_POOL, EACH);
-        nx_msg *m = nxt_net_msg(s->net, SENDERS);
-        uint8_t data[600];
 
         for (size_t i = EACH; i-- > 0;) {
             for (uint32_t p = 0; p < SENDERS; p++) {
-                nx_req probe = {0}, r;
-
-                if (p % 2 == 0) {
-                    nx_msg_probe(m, &probe, p, user, i);
-                    wait(s->net, &probe);
-                } else {
-                    int turns = 0;
-
-                    while (!nx_msg_iprobe(m, p, user, i, &probe)) {
-                        (void)nxt_net_step(s->net);
-                        assert_true(++turns < 100000);
-                    }
-                }
-                assert_true((probe.peer == p) && (probe.tag == i));
-                assert_int_equal(probe.bytes, length_of(p, i));
-                receive(s->net, SENDERS, p, user, i, data, sizeof(data), &r);
-                take(s, &r, data, EACH);
+                probe(s, p, i);
             }
         }
+        receive_all(s);
         end_swarm(s, SMALL_POOL);
     }
+}
+
+/* Two nodes; |n| messages from 0 to 1 with tags from 0 lie there or are held back. */
+static nxt_net *make_stalled(uint64_t seed, nx_req *sends, size_t n)
+{
+    nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = 2, .seed = seed, .pool = 4 * 2000});
+
+    assert_non_null(net);
+    for (size_t i = 0; i < n; i++) {
+        nxt_send(net, &sends[i], (nxt_way){0, 1}, user, i, &sends[i], 4);
+    }
+    nxt_net_run(net);
+    assert_true(stats_of(net, 0).waiting > 0);
+    return net;
+}
+
+enum { FULL = 20, LYING = 7, TURNS = 60, EACH_TURN = 3 };
+
+typedef struct stream {
+    nx_req sends[FULL], extra[TURNS][EACH_TURN], recvs[TURNS][EACH_TURN];
+    uint8_t data[8];
+} stream;
+
+/* Receives first, then, after a while, what they wait for. */
+static void take_turn(nxt_net *net, stream *s, uint64_t turn, nx_random_seeded *random)
+{
+    uint64_t tag = 100 + EACH_TURN * turn;
+
+    for (uint64_t i = 0; i < EACH_TURN; i++) {
+        nxt_recv(net, &s->recvs[turn][i], (nxt_way){1, 0}, user, tag + i, s->data, 8);
+    }
+    for (uint64_t i = 0; i < EACH_TURN; i++) {
+        for (uint64_t n = nx_random_below(&random->random, 10); n > 0; n--) {
+            (void)nxt_net_step(net);
+        }
+        nxt_send(net, &s->extra[turn][i], (nxt_way){0, 1}, user, tag + i, s->data, 8);
+    }
+    if (turn % 3 == 0) {
+        wait(net, &s->recvs[turn][0]);
+    }
+}
+
+/* The window stays full of what nobody wants; the queue behind it comes and goes,
+ * as do receives for what is not there yet. */
+static void test_a_queue_that_fills_again_is_asked_again(void **state)
+{
+    static stream s;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        nxt_net *net = make_stalled(seed, s.sends, FULL);
+        nx_random_seeded random;
+
+        nx_random_seeded_init(&random, seed);
+        for (uint64_t i = FULL; i-- > LYING;) { /* the queue is emptied */
+            receive(net, (nxt_way){1, 0}, user, i, s.data, 8, &s.recvs[0][0]);
+        }
+        for (uint64_t turn = 0; turn < TURNS; turn++) {
+            take_turn(net, &s, turn, &random);
+        }
+        for (uint64_t i = 0; i < TURNS * EACH_TURN; i++) {
+            wait(net, &s.recvs[i / EACH_TURN][i % EACH_TURN]);
+            wait(net, &s.extra[i / EACH_TURN][i % EACH_TURN]);
+        }
+        assert_int_equal(stats_of(net, 1).unexpected, LYING);
+        nxt_net_destroy(net);
+    }
+}
+
+/* Credit comes back while a message is fetched that will be put back: those behind it,
+ * of the same name, must wait for it. */
+static void test_nothing_overtakes_what_may_be_put_back(void **state)
+{
+    enum { FILL = 8, BEHIND = 30 };
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        static nx_req sends[FILL], behind[BEHIND];
+        nxt_net *net = make_stalled(seed, sends, FILL);
+        nx_req r, victim;
+        uint32_t data = 0;
+
+        for (uint32_t i = 0; i < BEHIND; i++) {
+            static uint32_t numbers[BEHIND];
+
+            numbers[i] = i;
+            nxt_send(net, &behind[i], (nxt_way){0, 1}, user, 50, &numbers[i], 4);
+        }
+        nxt_net_run(net);
+        nxt_recv(net, &victim, (nxt_way){1, 0}, user, 50, &data, 4);
+        for (uint64_t n = 0; n < seed % 3; n++) {
+            (void)nxt_net_step(net);
+        }
+        if (nx_msg_cancel(nxt_net_msg(net, 1), &victim)) {
+            for (uint64_t i = 0; i < 7; i++) {
+                receive(net, (nxt_way){1, 0}, user, i, &data, 4, &r);
+            }
+        } else {
+            wait(net, &victim);
+        }
+        for (uint32_t i = (victim.err == NEXAR_OK) ? 1 : 0; i < BEHIND; i++) {
+            receive(net, (nxt_way){1, 0}, user, 50, &data, 4, &r);
+            assert_int_equal(data, i);
+        }
+        nxt_net_run(net);
+        nxt_net_destroy(net);
+    }
+}
+
+/* Younger wishes by name do not take the message of an older one of any. */
+static void test_wishes_are_told_in_the_order_of_posting(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        static nx_req sends[40];
+        nx_context other = {.comm = 9, .kind = 1, .class = NX_CLASS_USER};
+        nxt_net *net =
+            nxt_net_create(&(nxt_net_config){.nodes = 2, .seed = seed, .pool = 4 * 2000});
+        nx_req any, named;
+        uint8_t data[2][8];
+
+        assert_non_null(net);
+        nxt_recv(net, &any, (nxt_way){1, (seed % 2) ? NX_ANY_PEER : 0}, other, NX_ANY_TAG, data[0],
+                 8);
+        nxt_recv(net, &named, (nxt_way){1, (seed % 3) ? 0 : NX_ANY_PEER}, other, 30, data[1], 8);
+        for (size_t i = 0; i < 40; i++) { /* the first ones are unexpected, and fill it */
+            nxt_send(net, &sends[i], (nxt_way){0, 1}, (i < 20) ? user : other, i, data, 8);
+        }
+        wait(net, &named);
+        wait(net, &any);
+        assert_true((any.tag == 20) && (named.tag == 30));
+        nxt_net_destroy(net);
+    }
+}
+
+/* More wishes have become void, at the other peer each time, than may be open. */
+static void test_void_wishes_do_not_use_up_what_may_be_open(void **state)
+{
+    enum { MANY = 5000 };
+    static nx_req sends[2][MANY];
+    nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = 3, .pool = 6 * 2000});
+    uint8_t data[8];
+    nx_req r;
+
+    (void)state;
+    assert_non_null(net);
+    for (uint32_t p = 0; p < 2; p++) {
+        for (uint64_t i = 0; i < MANY; i++) {
+            nxt_send(net, &sends[p][i], (nxt_way){p, 2}, user, p * MANY + i, data, 8);
+        }
+    }
+    nxt_net_run(net);
+    for (uint32_t p = 0; p < 2; p++) {
+        for (uint64_t i = MANY; i-- > 0;) {
+            receive(net, (nxt_way){2, NX_ANY_PEER}, user, p * MANY + i, data, 8, &r);
+        }
+    }
+    nxt_net_run(net);
+    assert_int_equal(stats_of(net, 2).messages_received, 2 * MANY);
+    nxt_net_destroy(net);
 }
 
 static void test_empty_messages_are_fetched_too(void **state)
@@ -384,10 +549,10 @@ static void test_empty_messages_are_fetched_too(void **state)
     (void)state;
     assert_non_null(net);
     for (size_t i = 0; i < MANY; i++) {
-        send(net, &sends[i], 0, 1, user, i, "", 0);
+        nxt_send(net, &sends[i], (nxt_way){0, 1}, user, i, "", 0);
     }
     for (size_t i = MANY; i-- > 0;) {
-        receive(net, 1, 0, user, i, NULL, 0, &r);
+        receive(net, (nxt_way){1, 0}, user, i, NULL, 0, &r);
     }
     nxt_net_run(net);
     for (size_t i = 0; i < MANY; i++) {
@@ -409,8 +574,8 @@ static void test_credit_is_told_once_for_many_messages(void **state)
     (void)state;
     assert_non_null(net);
     for (int i = 0; i < MANY; i++) {
-        send(net, &s, 0, 1, user, 1, "12345678", 8);
-        receive(net, 1, 0, user, 1, data, 8, &r);
+        nxt_send(net, &s, (nxt_way){0, 1}, user, 1, "12345678", 8);
+        receive(net, (nxt_way){1, 0}, user, 1, data, 8, &r);
         wait(net, &s);
     }
     assert_true(nxt_net_frames(net, 1, 0, NX_LANE_CONTROL) < MANY / 500);
@@ -429,6 +594,10 @@ int main(void)
         cmocka_unit_test(test_receives_for_later_do_not_hide_what_is_there),
         cmocka_unit_test(test_receives_cancelled_while_they_fetch_lose_nothing),
         cmocka_unit_test(test_probes_find_what_is_held_back),
+        cmocka_unit_test(test_a_queue_that_fills_again_is_asked_again),
+        cmocka_unit_test(test_nothing_overtakes_what_may_be_put_back),
+        cmocka_unit_test(test_wishes_are_told_in_the_order_of_posting),
+        cmocka_unit_test(test_void_wishes_do_not_use_up_what_may_be_open),
         cmocka_unit_test(test_empty_messages_are_fetched_too),
         cmocka_unit_test(test_credit_is_told_once_for_many_messages),
     };

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "fake_net.h"
 #include "msg/msg.h"
 #include "unit.h"
@@ -106,7 +107,7 @@ static void start_send(world *w)
     m->len = any_length(w);
     m->tag = (m->len < 4) ? SHORT_TAG + (uint64_t)i : below(w, 4);
     m->receive = -1;
-    m->data = malloc(m->len + 1);
+    m->data = nx_grow(NULL, m->len + 1, 1);
     assert_non_null(m->data);
     for (size_t k = 0; k < m->len; k++) {
         m->data[k] = byte_of(i, k);
@@ -131,7 +132,7 @@ static void post(world *w, uint32_t at, uint32_t from, nx_context context, uint6
         return;
     }
     r->room = LONGEST + 64;
-    r->data = malloc(r->room);
+    r->data = nx_grow(NULL, r->room, 1);
     assert_non_null(r->data);
     span = (nx_iov_span){.ptr = r->data, .len = r->room};
     nx_msg_recv(nxt_net_msg(w->net, at), &r->req, from, context, tag,
@@ -212,7 +213,7 @@ static void check_receives(world *w)
             } else if (!r->probe) {
                 identify(w, r, i);
             }
-            free(r->data);
+            nx_free(r->data);
             r->data = NULL;
         }
     }
@@ -220,22 +221,26 @@ static void check_receives(world *w)
 
 /* Of two receives that fit two messages of one sender and one name, the one posted
  * first has the one sent first. */
+static void check_pair(const world *w, const receive *first, const receive *second)
+{
+    const message *m, *older;
+
+    if ((first->message <= second->message) || (second->message < 0)) {
+        return;
+    }
+    m = &w->messages[first->message];
+    older = &w->messages[second->message];
+    if ((m->from == older->from) && fits(first, older) && ((m->tag == older->tag) || !w->pulled)) {
+        fail_msg("message %d (tag %d) was received before message %d (tag %d)", first->message,
+                 (int)m->tag, second->message, (int)older->tag);
+    }
+}
+
 static void check_order(const world *w)
 {
     for (int a = 0; a < w->nreceives; a++) {
         for (int b = a + 1; b < w->nreceives; b++) {
-            const receive *ra = &w->receives[a], *rb = &w->receives[b];
-            const message *ma, *mb;
-
-            if ((ra->message <= rb->message) || (rb->message < 0)) {
-                continue;
-            }
-            ma = &w->messages[ra->message]; /* sent after mb */
-            mb = &w->messages[rb->message];
-            if ((ma->from == mb->from) && fits(ra, mb) && ((ma->tag == mb->tag) || !w->pulled)) {
-                fail_msg("receive %d has message %d (tag %d), receive %d message %d (tag %d)", a,
-                         ra->message, (int)ma->tag, b, rb->message, (int)mb->tag);
-            }
+            check_pair(w, &w->receives[a], &w->receives[b]);
         }
     }
 }
@@ -300,7 +305,7 @@ static void check_end(world *w)
 static bool run(uint64_t seed)
 {
     static const size_t inlines[] = {0, 31, 500, 8000}, eagers[] = {0, 1000, 8192, 65536};
-    world *w = calloc(1, sizeof(*w));
+    world *w = nx_zalloc(sizeof(*w));
     int program = 0;
     bool pulled;
 
@@ -348,37 +353,38 @@ static bool run(uint64_t seed)
     check_end(w);
     nxt_net_destroy(w->net);
     for (int i = 0; i < w->nmessages; i++) {
-        free(w->messages[i].data);
+        nx_free(w->messages[i].data);
     }
     for (int i = 0; i < w->nreceives; i++) {
-        free(w->receives[i].data);
+        nx_free(w->receives[i].data);
     }
     pulled = w->pulled;
-    free(w);
+    nx_free(w);
     return pulled;
 }
 
+enum { SEEDS = 120 };
+static uint64_t first_seed, seeds = SEEDS;
+
 static void test_random_programs_lose_nothing_and_keep_the_order(void **state)
 {
-    const char *one = getenv("NXT_SEED"), *seeds = getenv("NXT_SEEDS");
-    uint64_t n = (seeds != NULL) ? strtoull(seeds, NULL, 10) : 120, pulled = 0;
+    uint64_t pulled = 0;
 
     (void)state;
-    if (one != NULL) {
-        (void)run(strtoull(one, NULL, 10));
-        return;
-    }
-    for (uint64_t seed = 0; seed < n; seed++) {
+    for (uint64_t seed = first_seed; seed < first_seed + seeds; seed++) {
         pulled += run(seed) ? 1 : 0;
     }
-    assert_true((n < 100) || ((pulled > n / 10) && (pulled < n / 10 * 9))); /* both worlds */
+    assert_true((seeds < SEEDS) || ((pulled > seeds / 10) && (pulled < seeds / 10 * 9)));
 }
 
-int main(void)
+/* msg_random_test [SEEDS [FIRST]]: other seeds, by hand. */
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_programs_lose_nothing_and_keep_the_order),
     };
 
+    seeds = (argc > 1) ? strtoull(argv[1], NULL, 10) : SEEDS;
+    first_seed = (argc > 2) ? strtoull(argv[2], NULL, 10) : 0;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,17 +112,60 @@ static void wait(const pair *p, const nx_req *r)
 
 /* ---- losing nothing ---------------------------------------------------------------------- */
 
+enum { EACH_WAY = 150, LONGEST = 2 << 20 };
+
+typedef struct traffic {
+    pair p;
+    nx_random_seeded random;
+    nx_req s[2][EACH_WAY], r[2][EACH_WAY];
+    uint8_t *out, *in[2][EACH_WAY];
+} traffic;
+
+static nx_context context_of(int i)
+{
+    return (i % 2) ? user : coll;
+}
+
+static void start(traffic *t, uint32_t from, int i)
+{
+    uint64_t most = (i % 10 == 0) ? LONGEST : (i % 3 == 0) ? 100000 : 100;
+    size_t len = (size_t)nx_random_below(&t->random.random, most);
+
+    t->in[from][i] = test_calloc(1, len + 1);
+    assert_non_null(t->in[from][i]);
+    if (i % 4 < 2) {
+        recv(&t->p, &t->r[from][i], 1 - from, context_of(i), (uint64_t)i, t->in[from][i], len);
+    }
+    send(&t->p, &t->s[from][i], from, context_of(i), (uint64_t)i, t->out + i, len);
+    for (uint64_t n = nx_random_below(&t->random.random, 30); n > 0; n--) {
+        (void)nx_sim_step(t->p.net);
+    }
+}
+
+static void finish(traffic *t, uint32_t from, int i)
+{
+    nx_req *s = &t->s[from][i], *r = &t->r[from][i];
+
+    if (i % 4 >= 2) {
+        recv(&t->p, r, 1 - from, context_of(i), (uint64_t)i, t->in[from][i], s->bytes);
+    }
+    wait(&t->p, r);
+    wait(&t->p, s);
+    assert_int_equal(r->bytes, s->bytes);
+    assert_memory_equal(t->in[from][i], t->out + i, s->bytes);
+    test_free(t->in[from][i]);
+}
+
 static void test_delay_jitter_and_loss_lose_nothing(void **state)
 {
-    enum { MANY = 150, LONGEST = 2 << 20 };
-    static nx_req s[2][MANY], r[2][MANY];
-    static uint8_t *in[2][MANY];
-    uint8_t *out = malloc(LONGEST + MANY);
+    traffic *t = test_calloc(1, sizeof(*t));
 
     (void)state;
-    assert_non_null(out);
-    for (size_t i = 0; i < LONGEST + MANY; i++) {
-        out[i] = (uint8_t)(i * 11 + i / 257);
+    assert_non_null(t);
+    t->out = test_malloc(LONGEST + EACH_WAY);
+    assert_non_null(t->out);
+    for (size_t i = 0; i < LONGEST + EACH_WAY; i++) {
+        t->out[i] = (uint8_t)(i * 11 + i / 257);
     }
     for (uint64_t seed = 0; seed < 8; seed++) {
         nx_sim_path path = {.rate = (seed % 2) ? 100000000 : 0,
@@ -131,53 +174,27 @@ static void test_delay_jitter_and_loss_lose_nothing(void **state)
                             .loss_ppm = (uint32_t)(seed % 4) * 15000,
                             .retry_ns = 30 * MS,
                             .piece = 1000 + 9000 * (size_t)seed};
-        nx_random_seeded random;
-        pair p;
 
-        nx_random_seeded_init(&random, seed);
-        make(&p, seed, &path, (seed % 2) ? 0 : 1 << 18);
-        for (int i = 0; i < MANY; i++) {
-            for (uint32_t from = 0; from < 2; from++) {
-                size_t len = (size_t)nx_random_below(&random.random, (i % 10 == 0)  ? LONGEST
-                                                                     : (i % 3 == 0) ? 100000
-                                                                                    : 100);
-                nx_context c = (i % 2) ? user : coll;
-
-                in[from][i] = calloc(1, len + 1);
-                assert_non_null(in[from][i]);
-                if (i % 4 < 2) {
-                    recv(&p, &r[from][i], 1 - from, c, (uint64_t)i, in[from][i], len);
-                }
-                send(&p, &s[from][i], from, c, (uint64_t)i, out + i, len);
-                for (uint64_t n = nx_random_below(&random.random, 30); n > 0; n--) {
-                    (void)nx_sim_step(p.net);
-                }
-            }
+        nx_random_seeded_init(&t->random, seed);
+        make(&t->p, seed, &path, (seed % 2) ? 0 : 1 << 18);
+        for (int i = 0; i < 2 * EACH_WAY; i++) {
+            start(t, (uint32_t)(i % 2), i / 2);
         }
-        for (int i = MANY; i-- > 0;) {
-            for (uint32_t from = 0; from < 2; from++) {
-                if (i % 4 >= 2) {
-                    recv(&p, &r[from][i], 1 - from, (i % 2) ? user : coll, (uint64_t)i, in[from][i],
-                         s[from][i].bytes);
-                }
-                wait(&p, &r[from][i]);
-                wait(&p, &s[from][i]);
-                assert_int_equal(r[from][i].bytes, s[from][i].bytes);
-                assert_memory_equal(in[from][i], out + i, s[from][i].bytes);
-                free(in[from][i]);
-            }
+        for (int i = 2 * EACH_WAY; i-- > 0;) { /* the late receives in reverse */
+            finish(t, (uint32_t)(i % 2), i / 2);
         }
-        end(&p);
+        end(&t->p);
     }
-    free(out);
+    test_free(t->out);
+    test_free(t);
 }
 
 static void test_a_flood_of_10000_is_received_in_reverse_while_collectives_run(void **state)
 {
     enum { MANY = 10000, LEN = 10000 };
     nx_sim_path path = {.rate = 1000000000, .delay_ns = MS / 10, .jitter_ns = MS / 100};
-    nx_req *s = calloc(MANY, sizeof(*s));
-    uint8_t *out = calloc(1, LEN + MANY), in[LEN];
+    nx_req *s = test_calloc(MANY, sizeof(*s));
+    uint8_t *out = test_calloc(1, LEN + MANY), in[LEN];
     nx_msg_stats stats;
     uint64_t slowest = 0;
     pair p;
@@ -216,8 +233,8 @@ static void test_a_flood_of_10000_is_received_in_reverse_while_collectives_run(v
     assert_true((stats.pool_peak <= 1 << 20) && (stats.pulled > MANY / 2));
     assert_true(slowest < 5 * MS); /* 0.2 ms would be free of all traffic */
     end(&p);
-    free(s);
-    free(out);
+    test_free(s);
+    test_free(out);
 }
 
 /* ---- time ---------------------------------------------------------------------------------- */
@@ -254,7 +271,7 @@ static void test_a_stream_of_messages_fills_a_long_path(void **state)
     enum { MANY = 400 };
     nx_sim_path path = {.rate = 100000000, .delay_ns = 5 * MS, .window = 1 << 26, .piece = 65536};
     static uint8_t out[EAGER], in[EAGER];
-    nx_req *s = calloc(MANY, sizeof(*s)), *r = calloc(MANY, sizeof(*r));
+    nx_req *s = test_calloc(MANY, sizeof(*s)), *r = test_calloc(MANY, sizeof(*r));
     uint64_t began, ideal = MANY * (uint64_t)EAGER * 10 + 5 * MS;
     pair p;
 
@@ -273,8 +290,8 @@ static void test_a_stream_of_messages_fills_a_long_path(void **state)
     assert_true(now(&p) - began < ideal + 20 * MS);
     run(&p);
     end(&p);
-    free(s);
-    free(r);
+    test_free(s);
+    test_free(r);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */

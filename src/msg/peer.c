@@ -137,7 +137,7 @@ static void fail_waiting(nx_peer *p, nx_list *head)
     while (!nx_list_empty(head)) {
         nx_req *r = nx_list_entry(head->next, nx_req, peer_link);
 
-        nx_recv_unpost(p->msg, r);
+        nx_post_remove(p->msg, r);
         nx_req_fail(p->msg, r, p->err, "%s", p->why);
     }
 }
@@ -160,7 +160,7 @@ void nx_peer_bury(nx_peer *p)
         while (!nx_list_empty(&p->queue[c])) {
             nx_req *r = nx_list_entry(p->queue[c].next, nx_req, link);
 
-            nx_send_unqueue(p, r);
+            nx_queue_remove(p, r);
             nx_req_fail(m, r, p->err, "%s", p->why);
         }
         fail_waiting(p, &p->posted[c]);
@@ -200,7 +200,7 @@ static void on_hello(nx_peer *p, const nx_frame *f)
             nx_peer_doom(p, NEXAR_EPROTO, "it opened an impossible window");
             return;
         }
-        nx_send_pump(p, (nx_class)c);
+        nx_queue_pump(p, (nx_class)c);
     }
 }
 
@@ -213,7 +213,7 @@ static void on_credit(nx_peer *p, const nx_frame *f)
         return;
     }
     out->stalled = false;
-    nx_send_pump(p, f->context.class);
+    nx_queue_pump(p, f->context.class);
 }
 
 static void on_stalled(nx_peer *p, const nx_frame *f)
@@ -259,7 +259,7 @@ static void on_control(nx_peer *p, const nx_frame *f)
         nx_pull_unask(p, f);
         break;
     case NX_FRAME_PUTBACK:
-        nx_send_putback(p, f);
+        nx_queue_putback(p, f);
         break;
     case NX_FRAME_UNASKED:
         nx_ask_unasked(p, f);

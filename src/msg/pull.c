@@ -131,7 +131,7 @@ void nx_pull_want(nx_peer *p, const nx_frame *f)
     } else {
         nx_req *r = nx_list_entry(held, nx_req, send.held);
 
-        nx_send_unqueue(p, r);
+        nx_queue_remove(p, r);
         fulfil(p, pull, r);
     }
 }

@@ -53,20 +53,13 @@ static void stream(nx_inbound *in, nx_req *r)
     settle(in);
 }
 
-static void set_outcome(nx_req *r, const nx_key *key, uint64_t bytes)
-{
-    r->peer = key->peer;
-    r->tag = key->tag;
-    r->bytes = bytes;
-}
-
 /* The message |in| and the receive |r|, both in no set, have met. */
-static void meet(nx_inbound *in, nx_req *r)
+void nx_recv_meet(nx_inbound *in, nx_req *r)
 {
     nx_peer *p = in->from;
     nx_msg *m = p->msg;
 
-    set_outcome(r, &in->held.key, in->length);
+    nx_req_outcome(r, &in->held.key, in->length);
     if (in->state & NX_IN_FREE) {
         nx_local_take(m, in, r);
         return;
@@ -102,7 +95,7 @@ static nx_req *take_posted(nx_msg *m, const nx_key *key)
         return NULL;
     }
     r = nx_list_entry(posted, nx_req, recv.posted);
-    nx_recv_unpost(m, r);
+    nx_post_remove(m, r);
     return r;
 }
 
@@ -120,7 +113,7 @@ static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
     r = take_posted(m, key);
     if (r != NULL) {
         nx_peer_release(p, f->context.class, cost);
-        set_outcome(r, key, f->length);
+        nx_req_outcome(r, key, f->length);
         nx_delivery_put(&r->recv.delivery, 0, 0, f->data, (size_t)f->length);
         m->stats.delivered += f->length;
         nx_req_received(m, r);
@@ -198,7 +191,7 @@ static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
     }
     r = take_posted(p->msg, key);
     if (r != NULL) {
-        meet(in, r);
+        nx_recv_meet(in, r);
     } else {
         nx_inbound_hold(p->msg, in);
     }
@@ -220,12 +213,12 @@ static void recv_pulled(nx_peer *p, const nx_frame *f, const nx_key *key)
     }
     r = wanted ? take_posted(p->msg, key) : NULL;
     if (r == NULL) {
-        nx_recv_tell_probes(p->msg, key, f->length);
+        nx_post_tell_probes(p->msg, key, f->length);
         nx_ask_putback(p, f);
         return;
     }
     p->msg->stats.pulled++;
-    set_outcome(r, key, f->length);
+    nx_req_outcome(r, key, f->length);
     in = open_inbound(p, f->id, true);
     if (in == NULL) {
         nx_req_fail(p->msg, r, p->err, "%s", p->why);
@@ -358,123 +351,38 @@ void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_
     }
 }
 
-/* ---- requests ----------------------------------------------------------------------------- */
+/* ---- nobody's messages --------------------------------------------------------------------- */
 
-void nx_recv_unpost(nx_msg *m, nx_req *r)
+static void drop(nx_msg *m, nx_inbound *in)
 {
-    nx_match_unpost((r->kind == NX_REQ_PROBE) ? &m->probes : &m->match, &r->recv.posted);
-    nx_ask_ended(m, r);
-    nx_list_remove(&r->peer_link);
-    r->state = 0;
-}
+    nx_frame clear = {.type = NX_FRAME_CLEAR, .id = in->id, .limit = in->eager};
+    nx_req *own = in->req; /* to ourselves: the send */
 
-void nx_recv_tell_probes(nx_msg *m, const nx_key *key, uint64_t length)
-{
-    nx_posted *probe;
-
-    while ((probe = nx_match_arrive(&m->probes, key)) != NULL) {
-        nx_req *r = nx_list_entry(probe, nx_req, recv.posted);
-
-        nx_recv_unpost(m, r);
-        set_outcome(r, key, length);
-        nx_req_end(m, r);
+    nx_match_drop(&m->match, &in->held);
+    if (own != NULL) {
+        nx_inbound_free(m, in);
+        nx_req_end(m, own);
+        return;
     }
-}
-
-static void post(nx_msg *m, nx_req *r)
-{
-    nx_class class = r->context.class;
-
-    nx_match_post((r->kind == NX_REQ_PROBE) ? &m->probes : &m->match, &r->recv.posted);
-    r->state = NX_REQ_POSTED;
-    r->recv.when = ++m->posts;
-    nx_list_push_back((r->peer == NX_ANY_PEER) ? &m->any[class]
-                                               : &nx_peer_get(m, r->peer)->posted[class],
-                      &r->peer_link);
-    nx_ask_posted(m, r);
-}
-
-/* Meets the oldest message that fits, or waits. */
-static void start(nx_msg *m, nx_req *r)
-{
-    nx_held *held = nx_match_find(&m->match, &r->recv.posted.key);
-    nx_peer *p = (r->peer == NX_ANY_PEER) ? NULL : nx_peer_get(m, r->peer);
-
-    if (held != NULL) {
-        nx_inbound *in = nx_list_entry(held, nx_inbound, held);
-
-        if (r->kind == NX_REQ_PROBE) {
-            set_outcome(r, &held->key, in->length);
-            nx_req_end(m, r);
-        } else {
-            nx_match_drop(&m->match, held);
-            meet(in, r);
-        }
-    } else if ((p != NULL) && p->doomed) {
-        nx_req_fail(m, r, p->err, "%s", p->why);
-    } else {
-        post(m, r);
+    nx_inbound_release(in);
+    forget(in); /* what is still to come of it is dropped, as of one that was retracted */
+    if ((in->eager < in->length) && !(in->state & NX_IN_BROKEN)) {
+        nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
     }
+    nx_inbound_free(m, in);
 }
 
-static void begin(nx_msg *m, nx_req *r, nx_req_kind kind, const nx_key *key, nx_context context)
+void nx_msg_forget(nx_msg *m, uint32_t comm)
 {
     nx_msg_enter(m);
-    nx_req_begin(r, kind, key, context);
-    r->recv.posted.key = *key;
-    if ((key->peer != NX_ANY_PEER) && (key->peer >= m->config.peers)) {
-        nx_req_fail(m, r, NEXAR_EINVAL, "no such peer: %u", key->peer);
-    } else if (m->closing) {
-        nx_req_fail(m, r, NEXAR_ECANCELED, "it was started after the end");
-    } else {
-        start(m, r);
-    }
-    nx_msg_leave(m);
-}
+    nx_list_for_each (at, &m->match.held) {
+        nx_inbound *in = nx_list_entry(at, nx_inbound, held.order);
 
-void nx_msg_recv(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
-                 const nx_sink *sink)
-{
-    nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
-
-    nx_delivery_init(&req->recv.delivery, sink);
-    begin(m, req, NX_REQ_RECV, &key, context);
-}
-
-void nx_msg_probe(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag)
-{
-    nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
-
-    begin(m, req, NX_REQ_PROBE, &key, context);
-}
-
-/* Whether a peer that holds messages back has one that fits. */
-static bool glance(nx_msg *m, const nx_key *key, nx_context context, nx_req *found)
-{
-    bool seen = false;
-
-    nx_msg_enter(m);
-    nx_list_for_each (at, &m->links) {
-        nx_peer *p = nx_list_entry(at, nx_peer, links);
-
-        if (!seen && ((key->peer == NX_ANY_PEER) || (key->peer == p->index))) {
-            seen = nx_ask_glance(p, key, context, found);
+        if ((uint32_t)in->held.key.context == comm) {
+            drop(m, in);
         }
     }
     nx_msg_leave(m);
-    return seen;
-}
-
-bool nx_msg_iprobe(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag, nx_req *found)
-{
-    nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
-    nx_held *held = nx_match_find(&m->match, &key);
-
-    if (held == NULL) {
-        return m->stalls && glance(m, &key, context, found);
-    }
-    set_outcome(found, &held->key, nx_list_entry(held, nx_inbound, held)->length);
-    return true;
 }
 
 /* ---- the end of a peer ---------------------------------------------------------------------- */

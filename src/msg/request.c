@@ -62,6 +62,13 @@ void nx_req_fail(nx_msg *m, nx_req *r, nexar_err err, const char *format, ...)
     finish(m, r);
 }
 
+void nx_req_outcome(nx_req *r, const nx_key *key, uint64_t bytes)
+{
+    r->peer = key->peer;
+    r->tag = key->tag;
+    r->bytes = bytes;
+}
+
 void nx_req_received(nx_msg *m, nx_req *r)
 {
     const nx_sink *sink = &r->recv.delivery.sink;

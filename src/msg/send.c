@@ -1,10 +1,8 @@
 /*
  * send.c - from a request to envelopes and parts.
  *
- * Envelopes of one peer and class leave in the order of their sends: whoever finds
- * others waiting for credit waits behind them.  The exception, a message that the
- * receiver asks for by name (pull.c), is the oldest of its name, so the order of
- * (peer, context, tag) holds.
+ * How a message goes is the credit's decision (credit.h); when, the queue's.  What a
+ * transport holds of it comes back by on_sent, and only then is it over.
  */
 #include <assert.h>
 #include <string.h>
@@ -155,10 +153,7 @@ void nx_send_pulled(nx_peer *p, nx_req *r)
     send_long(p, r, NX_FRAME_PULLED, 0);
 }
 
-/* ---- those held back ------------------------------------------------------------------- */
-
-/* Sends |r|; there is credit for its envelope. */
-static void send_now(nx_peer *p, nx_req *r)
+void nx_send_now(nx_peer *p, nx_req *r)
 {
     const nx_msg_config *config = &p->msg->config;
     uint64_t eager = 0;
@@ -169,97 +164,6 @@ static void send_now(nx_peer *p, nx_req *r)
     } else {
         send_long(p, r, NX_FRAME_LONG, eager);
     }
-}
-
-/* Says that messages wait for credit: once for each limit, and not before the
- * first word. */
-static void stall(nx_peer *p, nx_class class)
-{
-    nx_credit_out *out = &p->out[class];
-    nx_frame f = {.type = NX_FRAME_STALLED, .context.class = class, .limit = out->limit};
-
-    if (p->greeted && !out->stalled && (out->limit - out->spent < NX_ENVELOPE_COST)) {
-        out->stalled = true;
-        nx_peer_tell(p, NX_LANE_CONTROL, &f);
-    }
-}
-
-/* Whether nothing may go: no credit, or what has been fetched is not confirmed. */
-static bool blocked(const nx_peer *p, nx_class class)
-{
-    return (p->out[class].limit - p->out[class].spent < NX_ENVELOPE_COST) ||
-           nx_pull_pending(p, class);
-}
-
-static void queue(nx_peer *p, nx_req *r)
-{
-    r->send.order = ++p->orders;
-    r->send.held.key = (nx_key){.context = nx_context_word(r->context), .tag = r->tag};
-    if (nx_pull_offer(p, r)) {
-        return;
-    }
-    r->state |= NX_REQ_QUEUED;
-    nx_list_push_back(&p->queue[r->context.class], &r->link);
-    p->msg->stats.waiting++;
-    stall(p, r->context.class);
-}
-
-void nx_send_unqueue(nx_peer *p, nx_req *r)
-{
-    nx_pull_forget(p, r);
-    nx_list_remove(&r->link);
-    r->state &= ~(uint32_t)NX_REQ_QUEUED;
-    p->msg->stats.waiting--;
-}
-
-void nx_send_pump(nx_peer *p, nx_class class)
-{
-    nx_list *head = &p->queue[class];
-
-    while (!nx_list_empty(head) && !p->doomed) {
-        nx_req *r = nx_list_entry(head->next, nx_req, link);
-
-        if (blocked(p, class)) {
-            stall(p, class);
-            return;
-        }
-        nx_send_unqueue(p, r);
-        send_now(p, r);
-    }
-    p->out[class].stalled = false;
-    nx_pull_check(p, class);
-}
-
-/* To where it was: most often it was asked for from the end. */
-static void requeue(nx_peer *p, nx_req *r)
-{
-    nx_list *head = &p->queue[r->context.class], *at = head;
-
-    while ((at->prev != head) &&
-           (nx_list_entry(at->prev, nx_req, link)->send.order > r->send.order)) {
-        at = at->prev;
-    }
-    nx_list_insert(at, &r->link);
-    r->state = NX_REQ_QUEUED;
-    p->msg->stats.waiting++;
-    p->msg->stats.messages_sent--;
-}
-
-void nx_send_putback(nx_peer *p, const nx_frame *f)
-{
-    nx_req *r = nx_map_get(&p->out_ids, f->id);
-
-    if ((r == NULL) || !(r->state & NX_REQ_PULLED)) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it put back what it had not fetched");
-        return;
-    }
-    (void)nx_map_take(&p->out_ids, f->id);
-    nx_list_remove(&r->peer_link);
-    nx_free(r->send.cuts);
-    r->send.cuts = NULL;
-    requeue(p, r);
-    nx_pull_confirm(p, r->context.class, false);
-    nx_send_pump(p, r->context.class);
 }
 
 /* ---- the request ------------------------------------------------------------------------ */
@@ -301,10 +205,10 @@ static void send_to_peer(nx_msg *m, nx_req *r)
         nx_req_fail(m, r, err, "no link to peer %u: %s", r->peer, nexar_strerror(err));
     } else if (p->doomed) { /* the link did not take the greeting */
         nx_req_fail(m, r, p->err, "%s", p->why);
-    } else if (!nx_list_empty(&p->queue[class]) || blocked(p, class)) {
-        queue(p, r);
+    } else if (nx_queue_blocked(p, class)) {
+        nx_queue_add(p, r);
     } else {
-        send_now(p, r);
+        nx_send_now(p, r);
     }
 }
 
@@ -356,7 +260,7 @@ void nx_send_clear(nx_peer *p, const nx_frame *f)
     (void)nx_map_take(&p->out_ids, f->id);
     if (r->state & NX_REQ_PULLED) {
         nx_pull_confirm(p, r->context.class, true);
-        nx_send_pump(p, r->context.class);
+        nx_queue_pump(p, r->context.class);
     }
     r->state &= ~(uint32_t)(NX_REQ_UNCLEAR | NX_REQ_PULLED);
     if (f->limit > r->send.eager) {
@@ -427,8 +331,8 @@ bool nx_send_cancel(nx_msg *m, nx_req *r)
         nx_local_cancel(m, r);
         nx_req_fail(m, r, NEXAR_ECANCELED, "%s", why);
     } else if (r->state & NX_REQ_QUEUED) {
-        nx_send_unqueue(p, r);
-        nx_send_pump(p, r->context.class); /* the last one ends the pulling */
+        nx_queue_remove(p, r);
+        nx_queue_pump(p, r->context.class); /* the last one ends the pulling */
         nx_req_fail(m, r, NEXAR_ECANCELED, "%s", why);
     } else if (((r->state & (NX_REQ_UNCLEAR | NX_REQ_PULLED)) == NX_REQ_UNCLEAR) && !p->doomed) {
         retract(p, r);

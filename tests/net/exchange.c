@@ -1,97 +1,219 @@
 /*
- * exchange.c - every rank sends every other rank messages of many sizes, and
- * checks what it gets.  For tests that care about the network in between.
+ * exchange.c - in every round each rank sends every other one a message and checks
+ * what it gets.  For tests that care about the network in between.
  *
- *     exchange [ROUNDS] [LARGEST]
+ *     exchange [--until FILE] [--survive] [ROUNDS] [LARGEST]
  *
- * Prints "exchange ok: ..." on rank 0.  The words SECRET-WORD stand in every
- * message, for those who listen.
+ * Prints "rank R of N" when the world has formed, "round K" after each round, and
+ * "exchange ok: ..." at the end.  With --until the rounds go on until rank 0 finds
+ * the file.  With --survive a rank that is lost is told of and left out, in
+ *
+ *     lost rank P after S s: NAME: sentence
+ *
+ * (S since the round began) instead of ending this one.  SECRET-WORD stands in
+ * every message, for those who listen.
  */
 #include <nexar.h>
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STOP_AT = 12, MOST_RANKS = 64 };
 
 static const char secret[] = "SECRET-WORD";
 
-static void die(const char *what)
+typedef struct peer {
+    unsigned char *out, *in;
+    nexar_request *send, *recv;
+    bool lost;
+} peer;
+
+static const char *until;
+static bool survive, stopping;
+static size_t rounds = 12, largest = 1 << 20;
+static unsigned long long moved;
+static peer peers[MOST_RANKS];
+
+static _Noreturn void die(const char *what)
 {
     (void)fprintf(stderr, "exchange: %s: %s\n", what, nexar_last_error());
     exit(1);
 }
 
-static unsigned char byte_of(size_t i, int from, int to, int round)
+static double now_s(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* Nothing, a datagram more or less, what is still inline and what is not, what is
+ * eager and what is not, and what is long. */
+static size_t size_of(size_t round)
+{
+    const size_t sizes[] = {64,    0,     1252,  1473,   5000,        8192,
+                            10000, 65536, 65537, 262145, largest / 7, largest};
+    const size_t size = sizes[round % (sizeof(sizes) / sizeof(sizes[0]))];
+
+    return (size < largest) ? size : largest;
+}
+
+static unsigned char byte_of(size_t i, int from, int to, size_t round)
 {
     if (i < sizeof(secret)) {
         return (unsigned char)secret[i];
     }
-    return (unsigned char)((i * 31 + i / 251 + (size_t)from * 7 + (size_t)to * 13) ^ (size_t)round);
+    return (unsigned char)((i * 31 + i / 251 + (size_t)from * 7 + (size_t)to * 13) ^ round);
 }
 
-static void fill(unsigned char *buf, size_t bytes, int from, int to, int round)
+static void fill(unsigned char *buf, size_t bytes, int from, int to, size_t round)
 {
     for (size_t i = 0; i < bytes; i++) {
         buf[i] = byte_of(i, from, to, round);
     }
+    if (bytes > STOP_AT) {
+        buf[STOP_AT] = stopping;
+    }
 }
 
-static void check(const unsigned char *buf, size_t bytes, int from, int to, int round)
+static void check(const unsigned char *buf, size_t bytes, int from, int to, size_t round)
 {
+    if (bytes != size_of(round)) {
+        (void)fprintf(stderr, "exchange: %zu bytes instead of %zu\n", bytes, size_of(round));
+        exit(1);
+    }
     for (size_t i = 0; i < bytes; i++) {
-        if (buf[i] != byte_of(i, from, to, round)) {
+        if ((i != STOP_AT) && (buf[i] != byte_of(i, from, to, round))) {
             (void)fprintf(stderr, "exchange: byte %zu of %zu from rank %d to %d is wrong\n", i,
                           bytes, from, to);
             exit(1);
         }
     }
+    if ((bytes > STOP_AT) && (from == 0)) {
+        stopping = stopping || (buf[STOP_AT] != 0);
+    }
+    moved += bytes;
+}
+
+/* Both ways with |p|, as far as that is possible. */
+static nexar_err start(nexar_comm *world, int p, size_t round)
+{
+    const int me = nexar_rank(world);
+    nexar_err err;
+
+    fill(peers[p].out, size_of(round), me, p, round);
+    err = nexar_irecv(world, peers[p].in, largest, p, round, &peers[p].recv);
+    return (err == NEXAR_OK)
+               ? nexar_isend(world, peers[p].out, size_of(round), p, round, &peers[p].send)
+               : err;
+}
+
+static nexar_err finish(nexar_comm *world, int p, size_t round)
+{
+    nexar_status status = {0};
+    nexar_err err = nexar_wait(&peers[p].recv, &status);
+
+    if (err == NEXAR_OK) {
+        check(peers[p].in, status.bytes, p, nexar_rank(world), round);
+        return nexar_wait(&peers[p].send, NULL);
+    }
+    return err;
+}
+
+static void lose(int p, nexar_err err, double since)
+{
+    if (!survive) {
+        die("a round");
+    }
+    (void)printf("lost rank %d after %.1f s: %s: %s\n", p, now_s() - since, nexar_err_name(err),
+                 nexar_last_error());
+    peers[p].lost = true;
+    (void)nexar_wait(&peers[p].send, NULL);
+}
+
+static void run_round(nexar_comm *world, size_t round)
+{
+    const int me = nexar_rank(world), size = nexar_size(world);
+    const double since = now_s();
+    nexar_err err;
+
+    for (int p = 0; p < size; p++) {
+        if ((p != me) && !peers[p].lost && ((err = start(world, p, round)) != NEXAR_OK)) {
+            lose(p, err, since);
+        }
+    }
+    for (int p = 0; p < size; p++) {
+        if ((p != me) && !peers[p].lost && ((err = finish(world, p, round)) != NEXAR_OK)) {
+            lose(p, err, since);
+        }
+    }
+}
+
+static void run(nexar_comm *world)
+{
+    size_t round = 0;
+
+    for (bool more = true; more; round++) {
+        /* Rank 0 decides, in a round whose messages can say so. */
+        if ((until != NULL) && (nexar_rank(world) == 0) && (size_of(round) > STOP_AT)) {
+            stopping = access(until, F_OK) == 0;
+        }
+        run_round(world, round);
+        (void)printf("round %zu\n", round);
+        more = (until != NULL) ? !stopping : (round + 1 < rounds);
+    }
+    rounds = round;
+}
+
+static void read_options(int argc, char **argv)
+{
+    int i = 1;
+
+    for (; (i < argc) && (argv[i][0] == '-'); i++) {
+        survive = survive || (strcmp(argv[i], "--survive") == 0);
+        if ((strcmp(argv[i], "--until") == 0) && (i + 1 < argc)) {
+            until = argv[++i];
+        }
+    }
+    rounds = (i < argc) ? (size_t)strtoull(argv[i], NULL, 10) : rounds;
+    largest = (i + 1 < argc) ? (size_t)strtoull(argv[i + 1], NULL, 10) : largest;
 }
 
 int main(int argc, char **argv)
 {
-    const int rounds = (argc > 1) ? atoi(argv[1]) : 4;
-    const size_t largest = (argc > 2) ? (size_t)strtoull(argv[2], NULL, 10) : 1 << 20;
-    unsigned char *out = malloc(largest + 1), *in = malloc(largest + 1);
-    unsigned long long moved = 0;
     nexar_comm *world = NULL;
 
-    if ((out == NULL) || (in == NULL)) {
-        return 1;
-    }
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    read_options(argc, argv);
     if (nexar_init(NULL, &world) != NEXAR_OK) {
         die("init");
     }
-    const int me = nexar_rank(world), size = nexar_size(world);
-
-    for (int round = 0; round < rounds; round++) {
-        for (int k = 1; k < size; k++) {
-            const int to = (me + k) % size, from = (me + size - k) % size;
-            const size_t bytes = (round % 4 == 0)   ? 64
-                                 : (round % 4 == 1) ? 5000
-                                 : (round % 4 == 2) ? largest
-                                                    : largest / 7;
-            nexar_status status;
-
-            fill(out, bytes, me, to, round);
-            if (nexar_sendrecv(world, out, bytes, to, (uint64_t)round, in, largest, from,
-                               (uint64_t)round, &status) != NEXAR_OK) {
-                die("sendrecv");
-            }
-            if (status.bytes != bytes) {
-                (void)fprintf(stderr, "exchange: %zu bytes instead of %zu\n", status.bytes, bytes);
-                return 1;
-            }
-            check(in, bytes, from, me, round);
-            moved += bytes;
+    if (nexar_size(world) > MOST_RANKS) {
+        (void)fprintf(stderr, "exchange: at most %d ranks\n", MOST_RANKS);
+        return 1;
+    }
+    (void)printf("rank %d of %d\n", nexar_rank(world), nexar_size(world));
+    for (int p = 0; p < nexar_size(world); p++) {
+        peers[p].out = malloc(largest + 1);
+        peers[p].in = malloc(largest + 1);
+        if ((peers[p].out == NULL) || (peers[p].in == NULL)) {
+            return 1;
         }
     }
-    if (nexar_finalize(world) != NEXAR_OK) {
+    run(world);
+    const int size = nexar_size(world);
+    if ((nexar_finalize(world) != NEXAR_OK) && !survive) {
         die("finalize");
     }
-    if (me == 0) {
-        (void)printf("exchange ok: %d ranks, %llu bytes received by each\n", size, moved);
+    (void)printf("exchange ok: %d ranks, %zu rounds, %llu bytes received\n", size, rounds, moved);
+    for (int p = 0; p < size; p++) {
+        free(peers[p].out);
+        free(peers[p].in);
     }
-    free(out);
-    free(in);
     return 0;
 }

@@ -8,7 +8,8 @@
  * one to the other by their destination address: lost, delayed, doubled, out of
  * order as the options say, the same for the same seed.  Prints "ready" when the
  * devices are there (the caller gives them their addresses and takes them up),
- * then obeys lines on its standard input, and ends when that ends:
+ * then obeys lines on its standard input, says "done" after each, and ends when
+ * that ends:
  *
  *     loss PERCENT | delay MS | jitter MS | double PERCENT | mtu BYTES (larger
  *     packets vanish: a black hole) | cut NAMESPACE | mute NAMESPACE (what it
@@ -163,18 +164,27 @@ static host *find_target(const uint8_t *data, size_t len)
     return NULL;
 }
 
+static void carry_one(const host *from, const uint8_t *data, size_t len)
+{
+    const host *to = find_target(data, len);
+
+    if ((to == NULL) || from->mute || to->deaf || (len > mtu) || (chance() < loss / 100)) {
+        return;
+    }
+    send_later(to->tun, data, len);
+    if (chance() < doubling / 100) {
+        send_later(to->tun, data, len);
+    }
+}
+
 static void carry(const host *from)
 {
     static uint8_t data[MOST_BYTES];
-    ssize_t len = read(from->tun, data, sizeof(data));
-    const host *to = (len > 0) ? find_target(data, (size_t)len) : NULL;
+    ssize_t len;
 
-    if ((to == NULL) || from->mute || to->deaf || ((size_t)len > mtu) || (chance() < loss / 100)) {
-        return;
-    }
-    send_later(to->tun, data, (size_t)len);
-    if (chance() < doubling / 100) {
-        send_later(to->tun, data, (size_t)len);
+    /* Some at a time, so that a busy host does not keep the others waiting. */
+    for (int i = 0; (i < 64) && ((len = read(from->tun, data, sizeof(data))) > 0); i++) {
+        carry_one(from, data, (size_t)len);
     }
 }
 
@@ -241,7 +251,6 @@ static void obey(char *line)
     jitter_ms = (strcmp(word, "jitter") == 0) ? atof(value) : jitter_ms;
     doubling = (strcmp(word, "double") == 0) ? atof(value) : doubling;
     mtu = (strcmp(word, "mtu") == 0) ? (size_t)atol(value) : mtu;
-    (void)printf("done %s %s\n", word, value);
 }
 
 static void loop(void)
@@ -272,6 +281,7 @@ static void loop(void)
                 return;
             }
             obey(line);
+            (void)printf("done\n");
         }
     }
 }

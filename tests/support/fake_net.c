@@ -279,19 +279,25 @@ static void give_back(end *e)
     }
 }
 
+static void end_free(end *e)
+{
+    if (!e->there) {
+        return;
+    }
+    drop_all(e, NEXAR_ECANCELED);
+    give_back(e);
+    for (int lane = 0; lane < NX_LANES; lane++) {
+        nx_free(e->lanes[lane].data);
+    }
+}
+
 void nxt_net_destroy(nxt_net *net)
 {
     for (uint32_t i = 0; i < net->config.nodes; i++) {
         nx_msg_destroy(net->msgs[i]);
         net->msgs[i] = NULL;
         for (uint32_t k = 0; k < net->config.nodes; k++) {
-            if (net->ends[i][k].there) {
-                drop_all(&net->ends[i][k], NEXAR_ECANCELED);
-                give_back(&net->ends[i][k]);
-                for (int lane = 0; lane < NX_LANES; lane++) {
-                    nx_free(net->ends[i][k].lanes[lane].data);
-                }
-            }
+            end_free(&net->ends[i][k]);
         }
     }
     nx_loop_destroy(net->loop);
@@ -321,25 +327,18 @@ static bool hears(const end *o)
     return o->attached && !o->closed && (o->node < NXT_NODES) && (o->net->msgs[o->node] != NULL);
 }
 
-/* |data| as a block of its own, so that a sanitizer sees who reads behind it. */
-static void *borrowed(nxt_net *net, const void *data, size_t len)
+/* |data| as a block of its own, so that a sanitizer sees who reads behind it; or
+ * as it is, in |*copy| NULL. */
+static const void *borrowed(const nxt_net *net, const void *data, size_t len, void **copy)
 {
-    void *copy;
-
+    *copy = NULL;
     if (net->config.plain) {
-        return (void *)(uintptr_t)data;
+        return data;
     }
-    copy = malloc((len == 0) ? 1 : len);
-    assert(copy != NULL);
-    memcpy(copy, data, len);
-    return copy;
-}
-
-static void unborrow(nxt_net *net, void *copy)
-{
-    if (!net->config.plain) {
-        free(copy);
-    }
+    *copy = malloc((len == 0) ? 1 : len);
+    assert(*copy != NULL);
+    memcpy(*copy, data, len);
+    return *copy;
 }
 
 static void deliver_frame(end *e, nx_lane lane)
@@ -347,10 +346,11 @@ static void deliver_frame(end *e, nx_lane lane)
     lane_queue *q = &e->lanes[lane];
     end *o = other(e);
     size_t len;
-    void *data;
+    const void *data;
+    void *copy;
 
     memcpy(&len, q->data + q->head, sizeof(len));
-    data = borrowed(e->net, q->data + q->head + sizeof(len), len);
+    data = borrowed(e->net, q->data + q->head + sizeof(len), len, &copy);
     q->head += sizeof(len) + len;
     if (q->head == q->tail) {
         q->head = q->tail = 0;
@@ -358,7 +358,7 @@ static void deliver_frame(end *e, nx_lane lane)
     if (hears(o)) {
         o->link.up->on_frame(o->link.up_ctx, &o->link, lane, data, len);
     }
-    unborrow(e->net, data);
+    free(copy);
 }
 
 /* Where byte |off| of a part lies, and how many follow it there. */
@@ -394,13 +394,14 @@ static void deliver_data(end *e)
     size_t most, len = net->config.fragment_max;
     const uint8_t *at = locate(tx, tx->queued, &most);
     uint64_t id = tx->id, off = tx->off + tx->queued;
-    void *data;
+    const void *data;
+    void *copy;
 
     if (!net->config.plain) {
         len = 1 + (size_t)nx_random_below(&net->random.random, len);
     }
     len = (len < most) ? len : most;
-    data = borrowed(net, at, len);
+    data = borrowed(net, at, len, &copy);
     tx->queued += len;
     e->part_bytes += len;
     if (tx->queued == tx->len) {
@@ -409,7 +410,7 @@ static void deliver_data(end *e)
     if (hears(o)) {
         o->link.up->on_data(o->link.up_ctx, &o->link, id, off, data, len);
     }
-    unborrow(net, data);
+    free(copy);
 }
 
 static void deliver_sent(end *e)
@@ -482,27 +483,37 @@ static void move(end *e, int what)
     }
 }
 
+typedef struct choice {
+    end *who;
+    int what;
+} choice;
+
+/* What |e| could do, behind the |n| choices there are; returns how many then. */
+static size_t list_moves(end *e, choice *choices, size_t n)
+{
+    for (int m = 0; e->there && (m < MOVES); m++) {
+        if (can_move(e, m)) {
+            choices[n++] = (choice){.who = e, .what = m};
+        }
+    }
+    return n;
+}
+
 bool nxt_net_step(nxt_net *net)
 {
-    end *who[NXT_NODES * NXT_NODES * MOVES];
-    int what[NXT_NODES * NXT_NODES * MOVES];
+    choice choices[NXT_NODES * NXT_NODES * MOVES];
     size_t n = 0, pick;
 
     for (uint32_t i = 0; i < net->config.nodes; i++) {
         for (uint32_t k = 0; k < net->config.nodes; k++) {
-            for (int m = 0; net->ends[i][k].there && (m < MOVES); m++) {
-                if (can_move(&net->ends[i][k], m)) {
-                    who[n] = &net->ends[i][k];
-                    what[n++] = m;
-                }
-            }
+            n = list_moves(&net->ends[i][k], choices, n);
         }
     }
     if (n == 0) {
         return false;
     }
     pick = net->config.plain ? 0 : (size_t)nx_random_below(&net->random.random, n);
-    move(who[pick], what[pick]);
+    move(choices[pick].who, choices[pick].what);
     if (net->watch != NULL) {
         net->watch(net);
     }
@@ -555,20 +566,22 @@ void nxt_net_inject_frame(nxt_net *net, uint32_t node, uint32_t peer, nx_lane la
                           const void *data, size_t len)
 {
     end *e = &net->ends[node][peer];
-    void *copy = borrowed(net, data, len);
+    void *copy;
 
-    e->link.up->on_frame(e->link.up_ctx, &e->link, lane, copy, len);
-    unborrow(net, copy);
+    data = borrowed(net, data, len, &copy);
+    e->link.up->on_frame(e->link.up_ctx, &e->link, lane, data, len);
+    free(copy);
 }
 
 void nxt_net_inject_data(nxt_net *net, uint32_t node, uint32_t peer, uint64_t id, uint64_t off,
                          const void *data, size_t len)
 {
     end *e = &net->ends[node][peer];
-    void *copy = borrowed(net, data, len);
+    void *copy;
 
-    e->link.up->on_data(e->link.up_ctx, &e->link, id, off, copy, len);
-    unborrow(net, copy);
+    data = borrowed(net, data, len, &copy);
+    e->link.up->on_data(e->link.up_ctx, &e->link, id, off, data, len);
+    free(copy);
 }
 
 uint64_t nxt_net_frames(const nxt_net *net, uint32_t node, uint32_t peer, nx_lane lane)

@@ -63,4 +63,30 @@ uint64_t nxt_net_part_bytes(const nxt_net *net, uint32_t node, uint32_t peer);
 /* Called after every step, if set: to check what must hold at all times. */
 void nxt_net_watch(nxt_net *net, void (*watch)(nxt_net *net));
 
+/* ---- short words for tests ------------------------------------------------------ */
+
+/* Who and with whom. */
+typedef struct nxt_way {
+    uint32_t node, peer;
+} nxt_way;
+
+static inline void nxt_send(nxt_net *net, nx_req *r, nxt_way way, nx_context c, uint64_t tag,
+                            const void *data, size_t len)
+{
+    nx_bytes bytes = {.ptr = data, .len = len};
+
+    *r = (nx_req){0};
+    nx_msg_send(nxt_net_msg(net, way.node), r, way.peer, c, tag, &bytes, 1);
+}
+
+static inline void nxt_recv(nxt_net *net, nx_req *r, nxt_way way, nx_context c, uint64_t tag,
+                            void *data, size_t room)
+{
+    nx_iov_span span = {.ptr = data, .len = room};
+
+    *r = (nx_req){0};
+    nx_msg_recv(nxt_net_msg(net, way.node), r, way.peer, c, tag,
+                &(nx_sink){.iov = &span, .niov = 1, .room = room});
+}
+
 #endif /* NXT_FAKE_NET_H */

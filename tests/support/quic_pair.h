@@ -13,7 +13,7 @@
 #include "transport/quic/quic.h"
 #include "unit.h"
 
-enum { NXT_MEMBERS = 4, NXT_YEAR_S = 365 * 24 * 3600 };
+enum { NXT_MEMBERS = 4, NXT_ACCEPTED = 400, NXT_YEAR_S = 365 * 24 * 3600 };
 
 /* What a link has been told. */
 typedef struct nxt_peer {
@@ -37,7 +37,7 @@ typedef struct nxt_peer {
 typedef struct nxt_endpoint {
     nx_quic *quic;
     nx_identity *identity;
-    nxt_peer accepted[16];
+    nxt_peer accepted[NXT_ACCEPTED];
     size_t naccepted;
     bool refuse; /* closes what comes */
     bool echo;   /* accepted links send frames back */
@@ -137,7 +137,7 @@ static const nx_link_up NXT_UP = {.on_up = nxt_on_up,
 static inline void nxt_on_accept(void *ctx, nx_link *link, uint64_t member)
 {
     nxt_endpoint *e = ctx;
-    nxt_peer *p = &e->accepted[e->naccepted % 16];
+    nxt_peer *p = &e->accepted[e->naccepted % NXT_ACCEPTED];
 
     e->naccepted++;
     if (e->refuse) {

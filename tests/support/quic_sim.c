@@ -79,7 +79,13 @@ static void on_cid_gone(void *ctx, uint64_t cid)
     (void)cid;
 }
 
-static const nx_conn_up UP = {.inbox = {.on_frame = on_frame, .on_data = on_data},
+/* Connections that are simulated without links part without it. */
+static void on_bye(void *ctx)
+{
+    (void)ctx;
+}
+
+static const nx_conn_up UP = {.inbox = {.on_frame = on_frame, .on_data = on_data, .on_bye = on_bye},
                               .on_used = on_used,
                               .on_cid = on_cid,
                               .on_cid_gone = on_cid_gone};

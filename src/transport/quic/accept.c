@@ -2,9 +2,10 @@
  * accept.c - packets that belong to no connection: new ones, lost ones, garbage.
  *
  * Nothing is kept for a stranger before its first packet is a well-formed Initial;
- * when many handshakes are open at once, not before it has shown that it receives
- * at its address (Retry).  All answers are shorter than what they answer, and
- * limited in number: nobody can use us to flood a third.
+ * when many handshakes are open at once, or many such packets were noise, not before
+ * it has shown that it receives at its address (Retry), which costs us less.  All
+ * answers are shorter than what they answer, and limited in number: nobody can use us
+ * to flood a third.
  */
 #include <ngtcp2/ngtcp2_crypto.h>
 #include <string.h>
@@ -14,8 +15,10 @@
 #include "transport/quic/endpoint.h"
 
 enum {
-    RETRY_ABOVE = 64,      /* handshakes open at once before tokens are asked for */
-    HALF_OPEN_MOST = 4096, /* then strangers are not heard at all */
+    RETRY_ABOVE = 64,     /* handshakes open at once, or first packets in a second that
+                             were noise, before tokens are asked for */
+    HALF_OPEN_MOST = 256, /* then strangers are not heard at all: about a second's work,
+                             which must be done before those inside give up */
     STRAYS_PER_S = 1000,
     RESET_MOST = 43,  /* as long as other short packets are */
     RESET_LEAST = 21, /* RFC 9000, 10.3: what can be told from noise */
@@ -33,6 +36,18 @@ static bool may_answer(nx_quic *q)
         q->strays = 0;
     }
     return q->strays++ < STRAYS_PER_S;
+}
+
+/* Whether strangers must show a token. */
+static bool is_crowded(nx_quic *q)
+{
+    uint64_t now = nx_loop_now(q->config.loop);
+
+    if (now - q->noise_ns >= SECOND_NS) {
+        q->noise_ns = now;
+        q->noise = 0;
+    }
+    return (q->half_open >= RETRY_ABOVE) || (q->noise >= RETRY_ABOVE);
 }
 
 static void answer(nx_quic *q, const nx_udp_path *path, const uint8_t *data, ngtcp2_ssize len)
@@ -111,12 +126,30 @@ static void send_retry(nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_hd 
     }
 }
 
+static bool claims_token(const ngtcp2_pkt_hd *hd)
+{
+    return (hd->tokenlen > 0) && (hd->token[0] == NGTCP2_CRYPTO_TOKEN_MAGIC_RETRY2);
+}
+
+/* Its token has expired: it can neither be let in (it expects to hear of its retry) nor
+ * retry again; it should begin anew. */
+static void refuse_token(nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_hd *hd)
+{
+    uint8_t buf[NX_DATAGRAM_MIN];
+
+    if (may_answer(q)) {
+        answer(q, path, buf,
+               ngtcp2_crypto_write_connection_close(buf, sizeof(buf), hd->version, &hd->scid,
+                                                    &hd->dcid, NGTCP2_INVALID_TOKEN, NULL, 0));
+    }
+}
+
 /* Whether the packet carries a token of ours for its sender; then |odcid| is the
  * id that it was first sent to. */
 static bool has_token(const nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_hd *hd,
                       ngtcp2_cid *odcid)
 {
-    return (hd->tokenlen > 0) && (hd->token[0] == NGTCP2_CRYPTO_TOKEN_MAGIC_RETRY2) &&
+    return claims_token(hd) &&
            (ngtcp2_crypto_verify_retry_token2(
                 odcid, hd->token, hd->tokenlen, q->secret, sizeof(q->secret), hd->version,
                 (const ngtcp2_sockaddr *)&path->remote, nx_address_len(&path->remote), &hd->dcid,
@@ -135,7 +168,11 @@ static void accept_initial(nx_quic *q, const nx_udp_path *path, const uint8_t *d
         return;
     }
     shown = has_token(q, path, &hd, &odcid);
-    if (!shown && (q->half_open >= RETRY_ABOVE)) {
+    if (!shown && claims_token(&hd)) {
+        refuse_token(q, path, &hd);
+        return;
+    }
+    if (!shown && is_crowded(q)) {
         send_retry(q, path, &hd);
         return;
     }
@@ -148,6 +185,7 @@ static void accept_initial(nx_quic *q, const nx_udp_path *path, const uint8_t *d
         return;
     }
     nx_carrier_read(k, path, data, len, nx_loop_now(q->config.loop));
+    q->noise += (k->conn == NULL) && (k->last_word == NULL);
 }
 
 void nx_quic_on_stray(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len)

@@ -45,6 +45,16 @@ static void on_data(void *ctx, uint64_t id, uint64_t off, const void *data, size
     }
 }
 
+static void on_bye(void *ctx)
+{
+    const nx_carrier *k = ctx;
+
+    if ((k->link != NULL) && (k->link->used == k)) {
+        k->link->peer_bye = true;
+        nx_loop_defer(k->q->config.loop, &k->link->task);
+    }
+}
+
 static void on_used(void *ctx)
 {
     nx_settle_used(ctx);
@@ -61,7 +71,7 @@ static void on_cid_gone(void *ctx, uint64_t cid)
 }
 
 static const nx_conn_up UP = {
-    .inbox = {.on_frame = on_frame, .on_data = on_data},
+    .inbox = {.on_frame = on_frame, .on_data = on_data, .on_bye = on_bye},
     .on_used = on_used,
     .on_cid = on_cid,
     .on_cid_gone = on_cid_gone,
@@ -202,6 +212,9 @@ static void entomb(nx_carrier *k, const uint8_t *word, size_t len)
         }
     }
     linger = (linger < LINGER_MOST_NS) ? linger : LINGER_MOST_NS;
+    if (!k->up && !k->dialled && (len == 0)) {
+        linger = 0; /* noise that looked like a stranger: of that there may be a lot */
+    }
     /* Without memory for the timer it stays until the endpoint closes. */
     (void)!nx_loop_timer_set(q->config.loop, &k->timer, nx_loop_now(q->config.loop) + linger);
 }
@@ -235,6 +248,7 @@ bool nx_carrier_conclude(nx_carrier *k)
     }
     if ((nx_conn_get_state(k->conn) == NX_CONN_UP) && !k->up) {
         k->up = true;
+        k->used_by_ns = nx_loop_now(k->q->config.loop) + k->q->config.handshake_timeout_ns;
         not_half_open(k);
         nx_settle_up(k);
         if (k->conn == NULL) {
@@ -291,6 +305,9 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
         return;
     }
     nx_conn_expire(k->conn, now_ns);
+    if (k->up && (k->link == NULL) && (now_ns >= k->used_by_ns)) {
+        nx_conn_kill(k->conn, NEXAR_ETIMEDOUT, "connected, but nothing was said", false);
+    }
     if (nx_carrier_conclude(k)) {
         nx_carrier_wake(k);
     }

@@ -125,6 +125,9 @@ static void set_timer(nx_carrier *k)
     nx_loop *loop = k->q->config.loop;
     uint64_t at = nx_conn_expiry(k->conn);
 
+    if (k->up && (k->link == NULL) && (k->used_by_ns < at)) {
+        at = k->used_by_ns;
+    }
     if (at == UINT64_MAX) {
         nx_loop_timer_cancel(loop, &k->timer);
     } else {

@@ -117,7 +117,8 @@ static void read_close(nx_conn *c)
         if (len == 0) {
             memcpy(words, tls, sizeof(tls));
         }
-    } else if (e->error_code == NGTCP2_CONNECTION_REFUSED) {
+    } else if ((e->error_code == NGTCP2_CONNECTION_REFUSED) ||
+               (e->error_code == NGTCP2_INVALID_TOKEN)) {
         err = NEXAR_ECONNECT;
     } else if ((e->error_code != NGTCP2_NO_ERROR) && (e->error_code != NGTCP2_APPLICATION_ERROR)) {
         err = NEXAR_EPROTO; /* an application error is what a close in the handshake looks like */

@@ -12,7 +12,7 @@ enum {
     PROBES = 8,
 };
 
-static const uint64_t RTT_SAME_HOST_NS = UINT64_C(1000000); /* QUIC.md: 1 ms */
+static const uint64_t RTT_SAME_HOST_NS = UINT64_C(1000000); /* ample on loopback */
 /* A guess for machines that work together: three times this until a lost hello is
  * sent again. */
 static const uint64_t RTT_ELSEWHERE_NS = UINT64_C(50000000);
@@ -196,7 +196,7 @@ static void set_settings(nx_conn *c, const nx_conn_config *config, uint16_t list
     s->handshake_timeout = config->handshake_ns;
     s->rand_ctx.native_handle = c;
     s->initial_rtt = config->same_host ? RTT_SAME_HOST_NS : RTT_ELSEWHERE_NS;
-    s->ack_thresh = 1; /* with 2 an ACK never rides on the answer (QUIC.md) */
+    s->ack_thresh = 1; /* with 2 an ACK never rides on the answer (measured on loopback) */
     s->max_tx_udp_payload_size = config->datagram;
     if (config->qlog_fd >= 0) {
         s->qlog_write = on_qlog;

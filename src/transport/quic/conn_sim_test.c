@@ -302,7 +302,7 @@ static void test_a_part_of_more_than_four_gib_arrives(void **state)
     nxt_sim s;
 
     (void)state;
-    if (SLOW || (getenv("NEXAR_TEST_LONG") == NULL)) { /* NOLINT(concurrency-mt-unsafe) */
+    if (SLOW || (getenv("NXT_LONG") == NULL)) { /* NOLINT(concurrency-mt-unsafe) */
         nx_free(list);
         skip();
     }

@@ -11,7 +11,7 @@
 
 enum {
     READS_PER_TURN = 4,      /* then others have their turn */
-    WINDOW_MOST = 4 << 20,   /* larger ones gain nothing (QUIC.md) */
+    WINDOW_MOST = 4 << 20,   /* larger ones gain nothing (measured on loopback) */
     WINDOW_LEAST = 128 << 10 /* two datagrams of the same host */
 };
 
@@ -167,7 +167,7 @@ nexar_err nx_quic_set_identity(nx_quic *q, const nx_identity *identity, const nx
 }
 
 /* All that all peers may have under way to us must fit in the socket's buffer: on
- * one host nothing else holds a sender back (QUIC.md). */
+ * one host nothing else holds a sender back (measured on loopback). */
 static uint64_t window_for(size_t rcvbuf, size_t peers)
 {
     uint64_t share = rcvbuf / ((peers == 0) ? 1 : peers);

@@ -25,7 +25,7 @@
 #include "transport/quic/udp.h"
 
 enum {
-    NX_QUIC_SAME_HOST = 61440, /* bytes of a datagram to the same host (QUIC.md) */
+    NX_QUIC_SAME_HOST = 61440, /* bytes of a datagram to the same host (measured on loopback) */
     NX_QUIC_TURN = 1 << 20,    /* bytes that a connection writes per turn */
     NX_QUIC_OUT = 2 * 65536,   /* a batch, and the packet that ends it */
     NX_QUIC_WHY = 512,
@@ -65,6 +65,10 @@ struct nx_quic {
 
     size_t strays; /* answers to packets of no connection, since ... */
     uint64_t strays_ns;
+    size_t noise; /* first packets that were none, since ... */
+    uint64_t noise_ns;
+    size_t refusals; /* of strangers, since ... */
+    uint64_t refusals_ns;
     size_t closing; /* links that were closed and still exist */
     nx_event *drained;
 };
@@ -78,7 +82,8 @@ struct nx_carrier {
     nx_task task;
     nx_udp_path path;
     bool dialled, up, half_open, doomed;
-    size_t unanswered; /* bytes read since it last wrote */
+    size_t unanswered;   /* bytes read since it last wrote */
+    uint64_t used_by_ns; /* or it is closed: an accepted one that is up */
     uint64_t *cids;
     size_t ncids, cids_room;
 
@@ -110,7 +115,9 @@ struct nx_quic_link {
     nx_task task;
 
     bool told_up, told_down, closing, drain;
-    uint64_t give_up_ns; /* when a drain has lasted long enough */
+    bool said_bye, peer_bye; /* see link.c */
+    uint64_t word_ns;        /* when the next word is due, once we said good-bye */
+    uint64_t give_up_ns;     /* when a drain has lasted long enough */
     nexar_err err;
     char why[NX_QUIC_WHY];
 };

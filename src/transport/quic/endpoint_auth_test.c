@@ -122,6 +122,14 @@ static void test_another_version_is_refused_and_both_are_named(void **state)
     }
 }
 
+static bool carrier_in(nx_link *link, nx_conn_state state)
+{
+    nx_quic_link *self = nx_list_entry(link, nx_quic_link, base);
+    nx_carrier *k = nx_list_entry(self->carriers.next, nx_carrier, in_link);
+
+    return !nx_list_empty(&self->carriers) && (nx_conn_get_state(k->conn) == state);
+}
+
 /* ---- seeds and joiners ------------------------------------------------------- */
 
 /* at[0] becomes a seed, at[1] a joiner without an identity. */
@@ -191,6 +199,34 @@ static void test_a_joiner_becomes_a_member_on_the_same_endpoint(void **state)
     assert_int_equal(nx_quic_dial(c.at[1].quic, &target, &NXT_UP, &p, &p.link), NEXAR_OK);
     nxt_until(c.loop, c.at[0].naccepted == 2);
     assert_int_equal(c.at[0].accepted[1].member, 2);
+    nxt_cluster_close(&c);
+}
+
+/* Comes up and keeps silent, as no dialler of ours does: never used. */
+static void test_a_stranger_that_says_nothing_is_closed(void **state)
+{
+    struct sockaddr_storage address;
+    nx_quic_target target;
+    nx_quic_config config;
+    nxt_peer p = {0};
+    nxt_cluster c;
+
+    (void)state;
+    nxt_cluster_open(&c, 2);
+    make_seed(&c, &target, &address);
+    config = nxt_config(&c, &c.at[0]);
+    config.identity = NULL;
+    config.authority = c.authority;
+    config.handshake_timeout_ns = UINT64_C(300000000);
+    reopen(&c, 0, &config);
+    address = nxt_loopback(nx_quic_port(c.at[0].quic));
+    assert_int_equal(nx_quic_dial(c.at[1].quic, &target, &NXT_UP, &p, &p.link), NEXAR_OK);
+    /* What the link would send first is taken away from it. */
+    nxt_until(c.loop, carrier_in(p.link, NX_CONN_HANDSHAKE));
+    nx_list_entry(p.link, nx_quic_link, base)->sendq.lanes[NX_LANE_CONTROL].blocked = true;
+    nxt_until(c.loop, p.down);
+    assert_true(p.up);
+    assert_int_equal(c.at[0].naccepted, 0);
     nxt_cluster_close(&c);
 }
 
@@ -264,6 +300,30 @@ static void test_many_half_open_handshakes_make_it_ask_for_tokens(void **state)
     nxt_until(c.loop, p.up && (c.at[1].naccepted == 1));
     c.at[1].quic->half_open -= 100;
     assert_int_equal(c.at[1].quic->half_open, 0);
+    nxt_cluster_close(&c);
+}
+
+static void test_hundreds_of_joiners_at_once_all_get_in(void **state)
+{
+    enum { JOINERS = 300 };
+    static nxt_peer p[JOINERS];
+    struct sockaddr_storage address;
+    nx_quic_target target;
+    size_t up = 0;
+    nxt_cluster c;
+
+    (void)state;
+    nxt_cluster_open(&c, 2);
+    make_seed(&c, &target, &address);
+    for (size_t i = 0; i < JOINERS; i++) {
+        p[i] = (nxt_peer){0};
+        assert_int_equal(nx_quic_dial(c.at[1].quic, &target, &NXT_UP, &p[i], &p[i].link), NEXAR_OK);
+    }
+    while (up < JOINERS) {
+        nxt_until(c.loop, p[up].up);
+        up++;
+    }
+    nxt_until(c.loop, c.at[0].naccepted == JOINERS);
     nxt_cluster_close(&c);
 }
 
@@ -362,9 +422,11 @@ int main(void)
         cmocka_unit_test(test_another_version_is_refused_and_both_are_named),
         cmocka_unit_test(test_a_joiner_reaches_a_seed_and_shares_a_secret_with_it),
         cmocka_unit_test(test_a_joiner_becomes_a_member_on_the_same_endpoint),
+        cmocka_unit_test(test_a_stranger_that_says_nothing_is_closed),
         cmocka_unit_test(test_a_seed_with_another_key_is_told_nothing),
         cmocka_unit_test(test_a_member_does_not_let_strangers_in),
         cmocka_unit_test(test_many_half_open_handshakes_make_it_ask_for_tokens),
+        cmocka_unit_test(test_hundreds_of_joiners_at_once_all_get_in),
         cmocka_unit_test(test_another_version_of_quic_is_told_ours),
         cmocka_unit_test(test_noise_disturbs_nobody),
     };

@@ -52,9 +52,10 @@ static size_t collect(uint8_t *head, size_t *have, size_t want, const uint8_t *d
 /* ---- lanes ------------------------------------------------------------------- */
 
 /* Takes bytes of the varint before a frame; when it is whole, the body begins,
- * unless it is the 0 that stands for no frame. */
-static nexar_err lane_head(nx_inlane *lane, const uint8_t **data, size_t *len)
+ * unless it is one of those that stand for no frame. */
+static nexar_err lane_head(nx_inbox *in, nx_lane which, const uint8_t **data, size_t *len)
 {
+    nx_inlane *lane = &in->lanes[which];
     size_t want = varint_len((lane->head_len > 0) ? lane->head[0] : (*data)[0]), n;
     nx_reader r;
     uint64_t v;
@@ -70,10 +71,14 @@ static nexar_err lane_head(nx_inlane *lane, const uint8_t **data, size_t *len)
     }
     r = nx_reader_make(lane->head, want);
     v = nx_read_varint(&r);
+    lane->head_len = 0;
+    if ((v == NX_FRAME_BYE) && (which == NX_LANE_CONTROL)) {
+        in->up->on_bye(in->ctx);
+        return NEXAR_OK;
+    }
     if (v > NX_FRAME_MAX + 1) {
         return nx_fail(NEXAR_EPROTO, "a frame longer than %d bytes", NX_FRAME_MAX);
     }
-    lane->head_len = 0;
     lane->in_body = (v > 0);
     lane->len = (v > 0) ? (size_t)v - 1 : 0;
     lane->body_len = 0;
@@ -108,7 +113,7 @@ nexar_err nx_inbox_lane(nx_inbox *in, nx_lane which, const uint8_t *data, size_t
 
     while ((err == NEXAR_OK) && ((len > 0) || (lane->in_body && (lane->len == 0)))) {
         if (!lane->in_body) {
-            err = lane_head(lane, &data, &len);
+            err = lane_head(in, which, &data, &len);
         } else if ((lane->body_len == 0) && (len >= lane->len)) {
             lane->in_body = false;
             in->up->on_frame(in->ctx, which, data, lane->len);

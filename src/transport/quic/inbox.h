@@ -16,6 +16,7 @@
 typedef struct nx_inbox_up {
     void (*on_frame)(void *ctx, nx_lane lane, const void *data, size_t len);
     void (*on_data)(void *ctx, uint64_t id, uint64_t off, const void *data, size_t len);
+    void (*on_bye)(void *ctx); /* the peer wants to leave: see NX_FRAME_BYE */
 } nx_inbox_up;
 
 typedef struct nx_inlane {

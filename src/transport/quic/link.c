@@ -1,4 +1,13 @@
-/* link.c - the operations of a link, its calls up, and its end. */
+/*
+ * link.c - the operations of a link, its calls up, and its end.
+ *
+ * A member that leaves must not take with it the acknowledgements that the other
+ * side still waits for: messages that have arrived would count as lost there.  So
+ * it says good-bye when it has all of its own, and stays until the other side has
+ * said so too, or has closed, which that does as soon as it has all of its own.
+ * Meanwhile it says a word from time to time: if the other side's last packet was
+ * lost, the answer to the word tells.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +17,7 @@
 #include "transport/quic/endpoint.h"
 
 static const uint64_t DRAIN_NS = UINT64_C(5000000000);
+static const uint64_t WORD_NS = UINT64_C(250000000); /* a few round trips of most networks */
 
 static nx_quic_link *of(nx_link *base)
 {
@@ -62,7 +72,7 @@ void nx_quic_link_deliver(nx_quic_link *link)
     while ((tx = nx_sendq_take_done(&link->sendq, &err)) != NULL) {
         link->base.up->on_sent(link->base.up_ctx, &link->base, tx, err);
     }
-    if (link->closing && nx_sendq_empty(&link->sendq)) {
+    if ((link->closing || link->peer_bye) && nx_sendq_empty(&link->sendq)) {
         nx_loop_defer(link->q->config.loop, &link->task);
     }
 }
@@ -154,11 +164,41 @@ void nx_quic_link_end(nx_quic_link *link)
     destroy(link);
 }
 
+/* A seed says all that there is to say in its frames. */
+static bool parts_by_bye(const nx_quic_link *link)
+{
+    return (link->state == NX_LINK_UP) && (link->target.member != 0) &&
+           (nx_tls_member(link->q->tls) != 0);
+}
+
 /* Whether a link that was closed may go. */
 static bool is_spent(const nx_quic_link *link)
 {
-    return (link->state == NX_LINK_DOWN) || !link->drain || nx_sendq_empty(&link->sendq) ||
-           (nx_loop_now(link->q->config.loop) >= link->give_up_ns);
+    if ((link->state == NX_LINK_DOWN) || !link->drain ||
+        (nx_loop_now(link->q->config.loop) >= link->give_up_ns)) {
+        return true;
+    }
+    return parts_by_bye(link) ? (link->said_bye && link->peer_bye) : nx_sendq_empty(&link->sendq);
+}
+
+/* Says good-bye, or, if that has been heard, that we are still here. */
+static void take_leave(nx_quic_link *link)
+{
+    nx_loop *loop = link->q->config.loop;
+    const uint64_t next = nx_loop_now(loop) + WORD_NS;
+
+    if (!link->drain || !parts_by_bye(link) || !nx_sendq_empty(&link->sendq) ||
+        (link->said_bye && (nx_loop_now(loop) < link->word_ns))) {
+        return;
+    }
+    /* Without memory for it, or for the timer, the link goes when its time is up. */
+    if ((link->said_bye ? nx_sendq_word(&link->sendq) : nx_sendq_bye(&link->sendq)) == NEXAR_OK) {
+        link->said_bye = true;
+        link->word_ns = next;
+        (void)!nx_loop_timer_set(loop, &link->timer,
+                                 (next < link->give_up_ns) ? next : link->give_up_ns);
+        nx_carrier_wake(link->used);
+    }
 }
 
 static void on_task(nx_task *self)
@@ -167,6 +207,7 @@ static void on_task(nx_task *self)
 
     nx_quic_link_deliver(link);
     if (link->closing) {
+        take_leave(link);
         if (is_spent(link)) {
             leave_map(link);
             close_carriers(link, NX_CLOSE_DONE, "the link was closed");
@@ -177,7 +218,24 @@ static void on_task(nx_task *self)
         link->told_down = true;
         link->base.up->on_down(link->base.up_ctx, &link->base, link->err, link->why);
         release_rival(link);
+    } else if (link->peer_bye && (link->state == NX_LINK_UP) && nx_sendq_empty(&link->sendq)) {
+        char text[NX_ADDRESS_TEXT], why[NX_QUIC_WHY];
+
+        (void)snprintf(why, sizeof(why), "%s: the peer has left",
+                       nx_address_text(&link->used->path.remote, text));
+        nx_quic_link_down(link, NEXAR_EPEER, why);
     }
+}
+
+/* Of a link that was closed: its time is up, or another word is due. */
+static void on_closing_timer(nx_quic_link *link)
+{
+    nx_loop *loop = link->q->config.loop;
+
+    if (nx_loop_now(loop) < link->give_up_ns) {
+        (void)!nx_loop_timer_set(loop, &link->timer, link->give_up_ns);
+    }
+    nx_loop_defer(loop, &link->task);
 }
 
 static void on_timer(nx_timer *self, uint64_t now_ns)
@@ -186,7 +244,7 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
 
     (void)now_ns;
     if (link->closing) {
-        nx_loop_defer(link->q->config.loop, &link->task);
+        on_closing_timer(link);
     } else if (link->state == NX_LINK_UP) {
         nx_settle_rival(link);
     } else if (link->next < link->n) {

@@ -156,17 +156,31 @@ nexar_err nx_sendq_frame(nx_sendq *q, nx_lane lane, const nx_bytes *bytes, size_
     return NEXAR_OK;
 }
 
-nexar_err nx_sendq_word(nx_sendq *q)
+/* A varint on the control lane that is no frame. */
+static nexar_err add_sign(nx_sendq *q, uint64_t sign)
 {
     nx_outlane *lane = &q->lanes[NX_LANE_CONTROL];
+    uint8_t head[NX_FRAME_HEAD];
+    nx_writer w = nx_writer_make(head, sizeof(head));
     nx_list fresh;
 
+    nx_write_varint(&w, sign);
     nx_list_init(&fresh);
-    if (!reserve(q, lane, 1, &fresh)) {
+    if (!reserve(q, lane, w.len, &fresh)) {
         return nx_fail_nomem("a frame");
     }
-    append(lane, &fresh, "", 1);
+    append(lane, &fresh, head, w.len);
     return NEXAR_OK;
+}
+
+nexar_err nx_sendq_word(nx_sendq *q)
+{
+    return add_sign(q, 0);
+}
+
+nexar_err nx_sendq_bye(nx_sendq *q)
+{
+    return add_sign(q, NX_FRAME_BYE);
 }
 
 size_t nx_outlane_peek(const nx_outlane *lane, ngtcp2_vec *vec, size_t most)

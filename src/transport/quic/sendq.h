@@ -7,7 +7,9 @@
  *
  * On the wire a frame of n bytes is the varint n + 1 and the bytes; the varint 0
  * is no frame: the control lane begins with one (by it a dialler learns that the
- * connection is used) and later ones say nothing.  A part is a stream of its own:
+ * connection is used) and later ones say nothing.  The varint NX_FRAME_BYE is none
+ * either: whoever sends it has got all acknowledgements that it needs and wants to
+ * leave (link.c).  A part is a stream of its own:
  * the varints id, off, len, and the bytes.
  *
  * A part is in one of the lists below, from nx_sendq_part until it is taken from
@@ -28,6 +30,7 @@ enum {
     NX_SENDQ_TURN = 1 << 20, /* bytes that a part may send before another's turn */
     NX_SENDQ_VECS = 16,      /* stretches that one packet takes from a part */
     NX_FRAME_HEAD = 4,       /* the varint before a frame, at most */
+    NX_FRAME_BYE = NX_FRAME_MAX + 2,
 };
 
 typedef struct nx_chunk nx_chunk;
@@ -78,6 +81,8 @@ void nx_sendq_fini(nx_sendq *q);
 NX_MUST_CHECK nexar_err nx_sendq_frame(nx_sendq *q, nx_lane lane, const nx_bytes *bytes, size_t n);
 /* Something that the peer must acknowledge and that means nothing. */
 NX_MUST_CHECK nexar_err nx_sendq_word(nx_sendq *q);
+/* Says good-bye.  NEXAR_ENOMEM for both. */
+NX_MUST_CHECK nexar_err nx_sendq_bye(nx_sendq *q);
 /* NEXAR_EINVAL: a number does not fit in 62 bits.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_sendq_part(nx_sendq *q, nx_tx *tx);
 void nx_sendq_cancel(nx_sendq *q, nx_tx *tx);

@@ -20,7 +20,12 @@
 #include "transport/quic/address.h"
 #include "transport/quic/endpoint.h"
 
-enum { RIVAL_PTOS = 6 }; /* two probes may be lost */
+enum {
+    RIVAL_PTOS = 6,    /* two probes may be lost */
+    REFUSALS_PER_S = 8 /* that are told above the level debug */
+};
+
+static const uint64_t SECOND_NS = UINT64_C(1000000000);
 
 static const uint64_t RIVAL_LEAST_NS = UINT64_C(200000000);
 
@@ -161,14 +166,23 @@ void nx_settle_used(nx_carrier *k)
     accept_link(k);
 }
 
+/* A line for each stranger that is refused, but not so many that they fill the disk. */
 static void log_refusal(const nx_carrier *k, nexar_err err, const char *why)
 {
+    const nx_log_level level =
+        ((err == NEXAR_EAUTH) || (err == NEXAR_EPROTO)) ? NX_LOG_WARN : NX_LOG_INFO;
+    const uint64_t now = nx_loop_now(k->q->config.loop);
     char text[NX_ADDRESS_TEXT];
 
-    if (!k->dialled && !k->up) {
-        nx_log(((err == NEXAR_EAUTH) || (err == NEXAR_EPROTO)) ? NX_LOG_WARN : NX_LOG_INFO,
-               "quic: no connection from %s: %s", nx_address_text(&k->path.remote, text), why);
+    if (k->dialled || k->up) {
+        return;
     }
+    if (now - k->q->refusals_ns >= SECOND_NS) {
+        k->q->refusals_ns = now;
+        k->q->refusals = 0;
+    }
+    nx_log((k->q->refusals++ < REFUSALS_PER_S) ? level : NX_LOG_DEBUG,
+           "quic: no connection from %s: %s", nx_address_text(&k->path.remote, text), why);
 }
 
 void nx_settle_dead(nx_carrier *k)
