@@ -138,6 +138,15 @@ run 2 -n 0 true
 run 2 -n 5000 true
 run 0 -n 2 -- sh -c 'test "$1" = --no-prefix' sh --no-prefix
 
+what="more ranks than descriptors"
+(ulimit -n 128; exec timeout -s KILL 60 "$nexar" run -n 500 sleep $long) >"$work/out" 2>"$work/err"
+[ $? = 1 ] || fail "$what: code"
+says '^nexar run: pipe2: Too many open files'
+until_true none_left
+what="more descriptors than at first"
+(ulimit -S -n 128; exec "$nexar" run -n 80 sh -c 'ulimit -S -n') >"$work/out" 2>"$work/err" || fail "$what: code"
+[ "$(cut -d ']' -f 2 "$work/out" | sort | uniq -c | tr -s ' ')" = " 80 128" ] || fail "$what: the limit of ranks"
+
 echo "-- ends"
 # A rank that does not hear SIGTERM is killed when the grace time is over.
 began=$SECONDS

@@ -68,11 +68,13 @@ static nexar_err measure_latency(const ping *p)
         times[i] = nx_now(&nx_clock_system) - start;
     }
     if ((err == NEXAR_OK) && asks(p)) {
+        const uint64_t half = p->count / 2, most = p->count * 99 / 100;
+
         qsort(times, p->count, sizeof(*times), by_time);
         (void)printf("rank 0 - rank %d: round trip of 8 bytes, %" PRIu64
                      " times: median %.1f us, least %.1f us, 99%% below %.1f us\n",
-                     p->target, p->count, (double)times[p->count / 2] / 1e3, (double)times[0] / 1e3,
-                     (double)times[p->count * 99 / 100] / 1e3);
+                     p->target, p->count, (double)times[half] / 1e3, (double)times[0] / 1e3,
+                     (double)times[most] / 1e3);
         (void)fflush(stdout);
     }
     nx_free(times);

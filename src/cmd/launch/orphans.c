@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -31,7 +32,6 @@ static pid_t parent_of(pid_t pid)
     const char *behind_name;
     FILE *file;
     size_t len;
-    int parent = 0;
 
     (void)snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
     file = fopen(path, "re");
@@ -43,10 +43,10 @@ static pid_t parent_of(pid_t pid)
     line[len] = '\0';
     /* "12 (name) S 1 ..."; the name may hold anything, a parenthesis too. */
     behind_name = strrchr(line, ')');
-    if ((behind_name == NULL) || (sscanf(behind_name, ") %*c %d", &parent) != 1)) {
+    if ((behind_name == NULL) || (strlen(behind_name) < 5)) {
         return 0;
     }
-    return parent;
+    return (pid_t)strtol(behind_name + 4, NULL, 10); /* behind ") S " */
 }
 
 static void kill_children(void)

@@ -36,7 +36,7 @@ typedef struct ranks {
     nx_sink *out, *err;
     nx_output notes;
     struct rlimit files;
-    uint32_t running;
+    uint32_t started, running; /* the first |started| have been started */
     int signals, input, life;
     bool ending;
     uint64_t asked_at, kill_at; /* when the first signal came; when to kill, 0: not */
@@ -198,7 +198,7 @@ static void fill_polls(ranks *r)
     r->polls[AT_NOTES] = poll_output(&r->notes);
     r->polls[AT_OUT] = poll_sink(&r->sinks[0]);
     r->polls[AT_ERR] = poll_sink(&r->sinks[1]);
-    for (uint32_t i = 0; i < r->config->n; i++) {
+    for (uint32_t i = 0; i < r->started; i++) {
         r->polls[AT_RANKS + 2 * i] = poll_output(&r->processes[i].out);
         r->polls[AT_RANKS + 2 * i + 1] = poll_output(&r->processes[i].err);
     }
@@ -234,13 +234,14 @@ static void turn(ranks *r)
     const struct pollfd *p = r->polls;
 
     fill_polls(r);
-    if (poll(r->polls, AT_RANKS + 2 * (nfds_t)r->config->n, poll_timeout(r)) < 0) {
+    /* Not more than there are descriptors: poll takes no more than the limit. */
+    if (poll(r->polls, AT_RANKS + 2 * (nfds_t)r->started, poll_timeout(r)) < 0) {
         return; /* only EINTR can be */
     }
     flush(&p[AT_OUT], &r->sinks[0]);
     flush(&p[AT_ERR], &r->sinks[1]);
     pump(&p[AT_NOTES], &r->notes);
-    for (uint32_t i = 0; i < r->config->n; i++) {
+    for (uint32_t i = 0; i < r->started; i++) {
         pump(&p[AT_RANKS + 2 * i], &r->processes[i].out);
         pump(&p[AT_RANKS + 2 * i + 1], &r->processes[i].err);
     }
@@ -303,6 +304,7 @@ static nexar_err start_rank(ranks *r, uint32_t rank, int digits)
         return err;
     }
     p->pid = s.pid;
+    r->started++;
     r->running++;
     nx_output_prefix(prefix, rank, digits, c->colour_out);
     nx_output_init(&p->out, s.out, r->out, prefix);

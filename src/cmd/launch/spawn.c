@@ -55,7 +55,7 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
     }
     (void)setrlimit(RLIMIT_NOFILE, s->files);
     (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
     (void)signal(SIGPIPE, SIG_DFL);
     (void)dup2((s->input >= 0) ? s->input : nothing, STDIN_FILENO);
     if (out->child >= 0) {
