@@ -307,8 +307,11 @@ void nexar_config_free(nexar_config *cfg)
 nexar_err nx_config_copy(const nexar_config *cfg, nexar_config **out)
 {
     nexar_config *made = nx_zalloc(sizeof(*made));
-    nexar_err err = (made == NULL) ? nx_fail_nomem("a config") : NEXAR_OK;
+    nexar_err err = NEXAR_OK;
 
+    if (made == NULL) {
+        return nx_fail_nomem("a config");
+    }
     for (int id = 0; (id < NX_SETTINGS) && (err == NEXAR_OK); id++) {
         char buf[NX_NUMBER_ROOM];
 

@@ -122,15 +122,19 @@ static nexar_err init_local(int n, const nexar_config *cfg, nexar_comm *worlds[]
     char join[NX_JOIN_STRING_MAX];
     local *locals = nx_calloc((size_t)n, sizeof(*locals));
     nx_seed *seed = NULL;
-    nexar_err err = (locals == NULL) ? nx_fail_nomem("local ranks") : nx_seed_create(&seed, &sc);
+    nexar_err err;
 
+    if (locals == NULL) {
+        return nx_fail_nomem("local ranks");
+    }
+    err = nx_seed_create(&seed, &sc);
     if (err == NEXAR_OK) {
         err = nx_seed_join_text(seed, join, sizeof(join));
     }
     if (err == NEXAR_OK) {
         err = run_locals(locals, cfg, join, n);
     }
-    for (int i = 0; (locals != NULL) && (i < n); i++) {
+    for (int i = 0; i < n; i++) {
         if (err == NEXAR_OK) {
             worlds[i] = locals[i].world;
         } else if (locals[i].world != NULL) {

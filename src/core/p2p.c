@@ -193,6 +193,7 @@ nexar_err nexar_recv(nexar_comm *comm, void *buf, size_t bytes, int source, uint
     return (err == NEXAR_OK) ? recv_spans(comm, "recv", &one, 1, source, tag, status) : err;
 }
 
+// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
 nexar_err nexar_sendrecv(nexar_comm *comm, const void *sendbuf, size_t sendbytes, int dest,
                          uint64_t sendtag, void *recvbuf, size_t recvbytes, int source,
                          uint64_t recvtag, nexar_status *status)
@@ -309,8 +310,8 @@ nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
     if (err == NEXAR_OK) {
         err = check_memory("isend", buf, bytes);
     }
-    if ((err == NEXAR_OK) && (req == NULL)) {
-        err = nx_fail(NEXAR_EINVAL, "isend: req is NULL");
+    if (req == NULL) {
+        return nx_fail(NEXAR_EINVAL, "isend: req is NULL");
     }
     if (err != NEXAR_OK) {
         return err;
@@ -336,8 +337,8 @@ nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uin
     if (err == NEXAR_OK) {
         err = check_memory("irecv", buf, bytes);
     }
-    if ((err == NEXAR_OK) && (req == NULL)) {
-        err = nx_fail(NEXAR_EINVAL, "irecv: req is NULL");
+    if (req == NULL) {
+        return nx_fail(NEXAR_EINVAL, "irecv: req is NULL");
     }
     if (err != NEXAR_OK) {
         return err;
@@ -380,8 +381,8 @@ nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
     nexar_err err = check_source("iprobe", comm, source);
     nx_req message = {0};
 
-    if ((err == NEXAR_OK) && (found == NULL)) {
-        err = nx_fail(NEXAR_EINVAL, "iprobe: found is NULL");
+    if (found == NULL) {
+        return nx_fail(NEXAR_EINVAL, "iprobe: found is NULL");
     }
     if (err != NEXAR_OK) {
         return err;

@@ -239,7 +239,7 @@ static void outstanding(nexar_comm *w, void *arg)
 
     (void)arg;
     for (int i = 0; i < OUT; i++) {
-        out[me][i] = (uint64_t)(1000 * me + i);
+        out[me][i] = UINT64_C(1000) * (uint64_t)me + (uint64_t)i;
         NXT_OK(w, nexar_irecv(w, &in[me][i], 8, other, (uint64_t)i, &reqs[i]));
     }
     for (int i = OUT; i-- > 0;) {
@@ -253,7 +253,7 @@ static void outstanding(nexar_comm *w, void *arg)
     }
     NXT_OK(w, nexar_wait_all(2 * OUT, reqs));
     for (int i = 0; i < OUT; i++) {
-        NXT_IS(w, in[me][i] == (uint64_t)(1000 * other + i));
+        NXT_IS(w, in[me][i] == UINT64_C(1000) * (uint64_t)other + (uint64_t)i);
     }
 }
 

@@ -115,13 +115,13 @@ static void append(nx_outlane *lane, nx_list *fresh, const void *data, size_t le
 
     lane->queued += len;
     while (len > 0) {
-        nx_chunk *chunk = nx_list_empty(&lane->chunks) ? NULL : chunk_of(lane->chunks.prev);
+        nx_chunk *chunk;
         size_t n;
 
-        if ((chunk == NULL) || (chunk->used == CHUNK_SIZE)) {
+        if (nx_list_empty(&lane->chunks) || (chunk_of(lane->chunks.prev)->used == CHUNK_SIZE)) {
             nx_list_push_back(&lane->chunks, nx_list_pop(fresh));
-            continue;
         }
+        chunk = chunk_of(lane->chunks.prev);
         n = CHUNK_SIZE - chunk->used;
         n = (n < len) ? n : len;
         memcpy(chunk->data + chunk->used, from, n);
@@ -131,11 +131,28 @@ static void append(nx_outlane *lane, nx_list *fresh, const void *data, size_t le
     }
 }
 
+/* |head| and behind it |len| bytes in |n| stretches, all of it or nothing. */
+static nexar_err add(nx_sendq *q, nx_lane which, const nx_writer *head, const nx_bytes *bytes,
+                     size_t n, size_t len)
+{
+    nx_outlane *lane = &q->lanes[which];
+    nx_list fresh;
+
+    nx_list_init(&fresh);
+    if (!reserve(q, lane, head->len + len, &fresh)) {
+        return nx_fail_nomem("a frame");
+    }
+    append(lane, &fresh, head->data, head->len);
+    for (size_t i = 0; i < n; i++) {
+        append(lane, &fresh, bytes[i].ptr, bytes[i].len);
+    }
+    return NEXAR_OK;
+}
+
 nexar_err nx_sendq_frame(nx_sendq *q, nx_lane lane, const nx_bytes *bytes, size_t n)
 {
     uint8_t head[NX_FRAME_HEAD];
     nx_writer w = nx_writer_make(head, sizeof(head));
-    nx_list fresh;
     size_t len = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -145,32 +162,17 @@ nexar_err nx_sendq_frame(nx_sendq *q, nx_lane lane, const nx_bytes *bytes, size_
         len += bytes[i].len;
     }
     nx_write_varint(&w, len + 1);
-    nx_list_init(&fresh);
-    if (!reserve(q, &q->lanes[lane], w.len + len, &fresh)) {
-        return nx_fail_nomem("a frame");
-    }
-    append(&q->lanes[lane], &fresh, head, w.len);
-    for (size_t i = 0; i < n; i++) {
-        append(&q->lanes[lane], &fresh, bytes[i].ptr, bytes[i].len);
-    }
-    return NEXAR_OK;
+    return add(q, lane, &w, bytes, n, len);
 }
 
 /* A varint on the control lane that is no frame. */
 static nexar_err add_sign(nx_sendq *q, uint64_t sign)
 {
-    nx_outlane *lane = &q->lanes[NX_LANE_CONTROL];
     uint8_t head[NX_FRAME_HEAD];
     nx_writer w = nx_writer_make(head, sizeof(head));
-    nx_list fresh;
 
     nx_write_varint(&w, sign);
-    nx_list_init(&fresh);
-    if (!reserve(q, lane, w.len, &fresh)) {
-        return nx_fail_nomem("a frame");
-    }
-    append(lane, &fresh, head, w.len);
-    return NEXAR_OK;
+    return add(q, NX_LANE_CONTROL, &w, NULL, 0, 0);
 }
 
 nexar_err nx_sendq_word(nx_sendq *q)
