@@ -34,7 +34,8 @@ typedef struct row {
 
 /*
  * The first row of a kind that fits is taken; the last one of a kind fits
- * everything.
+ * everything.  An exscan goes by the rows of scan, a reduce_scatterv by those of
+ * reduce_scatter: the same messages travel.
  *
  * The boundaries come from the cost model (nexar plan --sweep) at its defaults,
  * 20 us and 10 Gbit between hosts and segments of 256 KiB, at 2 to 1024 ranks with
@@ -99,12 +100,6 @@ static const row table[] = {
     {NX_REDUCE_SCATTER, MANY, POWER, KIB(512), PER_RANK, "halving"},
     {NX_REDUCE_SCATTER, MANY, ALL, KIB(16), PER_RANK, "halving"},
     {NX_REDUCE_SCATTER, MANY, ALL, ANY, IN_ALL, "ring"},
-    {NX_REDUCE_SCATTERV, 2, ALL, ANY, IN_ALL, "ring"},
-    {NX_REDUCE_SCATTERV, MANY, MIXED, KIB(4), PER_RANK, "halving"},
-    {NX_REDUCE_SCATTERV, MANY, MIXED, ANY, IN_ALL, "ring"},
-    {NX_REDUCE_SCATTERV, MANY, POWER, KIB(512), PER_RANK, "halving"},
-    {NX_REDUCE_SCATTERV, MANY, ALL, KIB(16), PER_RANK, "halving"},
-    {NX_REDUCE_SCATTERV, MANY, ALL, ANY, IN_ALL, "ring"},
 
     {NX_ALLTOALL, 32, ALL, ANY, IN_ALL, "pairwise"},
     {NX_ALLTOALL, MANY, MIXED, B(256), PER_RANK, "bruck"},
@@ -118,11 +113,6 @@ static const row table[] = {
     {NX_SCAN, MANY, MIXED, ANY, IN_ALL, "chain"},
     {NX_SCAN, MANY, ALL, KIB(64), PER_RANK, "hillis_steele"},
     {NX_SCAN, MANY, ALL, ANY, IN_ALL, "chain"},
-    {NX_EXSCAN, 2, ALL, ANY, IN_ALL, "chain"},
-    {NX_EXSCAN, MANY, MIXED, KIB(2), PER_RANK, "hillis_steele"},
-    {NX_EXSCAN, MANY, MIXED, ANY, IN_ALL, "chain"},
-    {NX_EXSCAN, MANY, ALL, KIB(64), PER_RANK, "hillis_steele"},
-    {NX_EXSCAN, MANY, ALL, ANY, IN_ALL, "chain"},
 };
 
 enum { ROWS = sizeof(table) / sizeof(table[0]) };
@@ -339,6 +329,15 @@ static const nx_algorithm *by_rules(const nx_rules *rules, const nx_coll *c, uin
     return NULL;
 }
 
+/* The kind whose rows |kind| goes by. */
+static nx_coll_kind row_kind(nx_coll_kind kind)
+{
+    if (kind == NX_EXSCAN) {
+        return NX_SCAN;
+    }
+    return (kind == NX_REDUCE_SCATTERV) ? NX_REDUCE_SCATTER : kind;
+}
+
 static bool is_power(uint32_t n)
 {
     return (n & (n - 1)) == 0;
@@ -365,9 +364,10 @@ static bool fits(const row *r, uint32_t size, uint32_t hosts, uint64_t bytes)
 
 static const nx_algorithm *by_table(const nx_coll *c, uint32_t hosts, uint64_t bytes)
 {
+    const nx_coll_kind kind = row_kind(c->kind);
     size_t i = 0;
 
-    while ((table[i].kind != c->kind) || !fits(&table[i], c->size, hosts, bytes)) {
+    while ((table[i].kind != kind) || !fits(&table[i], c->size, hosts, bytes)) {
         i++;
     }
     const nx_algorithm *a = nx_algorithm_find(c->kind, table[i].algorithm);
@@ -389,7 +389,7 @@ nx_choice nx_select(const nx_rules *rules, const nx_coll *c, size_t elem_size, u
 }
 
 /* "allreduce  to 2 ranks  below 64k per rank  mixed hosts  recdbl" */
-static void print_row(const row *r, char *text, size_t room)
+static void print_row(nx_coll_kind kind, const row *r, char *text, size_t room)
 {
     static const char *const places[] = {
         [ALL] = "", [MIXED] = "several ranks on several hosts", [POWER] = "a power of two"};
@@ -403,16 +403,20 @@ static void print_row(const row *r, char *text, size_t room)
         (void)snprintf(size, sizeof(size), "below %s%s", nx_format_size(r->below, number),
                        (r->per == PER_RANK) ? " per rank" : "");
     }
-    (void)snprintf(text, room, "%-16s %-12s %-20s %-31s %s", nx_coll_name(r->kind), ranks, size,
+    (void)snprintf(text, room, "%-16s %-12s %-20s %-31s %s", nx_coll_name(kind), ranks, size,
                    places[r->where], r->algorithm);
 }
 
 void nx_select_print(void (*line)(void *ctx, const char *text), void *ctx)
 {
-    for (size_t i = 0; i < ROWS; i++) {
-        char text[160];
+    for (int kind = 0; kind < NX_COLL_KINDS; kind++) {
+        for (size_t i = 0; i < ROWS; i++) {
+            char text[160];
 
-        print_row(&table[i], text, sizeof(text));
-        line(ctx, text);
+            if (table[i].kind == row_kind((nx_coll_kind)kind)) {
+                print_row((nx_coll_kind)kind, &table[i], text, sizeof(text));
+                line(ctx, text);
+            }
+        }
     }
 }
