@@ -13,6 +13,7 @@ nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out)
     comm->world = world;
     comm->rank = world->rank;
     comm->size = world->size;
+    comm->holds = 1;
     nx_list_init(&comm->link);
     *out = comm;
     return NEXAR_OK;
@@ -21,18 +22,28 @@ nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out)
 static void destroy(nexar_comm *comm)
 {
     if (comm != NULL) {
+        nx_list_remove(&comm->link);
         nx_free(comm->peers);
         nx_free(comm);
+    }
+}
+
+void nx_comm_hold(nexar_comm *comm)
+{
+    comm->holds++;
+}
+
+void nx_comm_release(nexar_comm *comm)
+{
+    if (--comm->holds == 0) {
+        destroy(comm);
     }
 }
 
 void nx_comms_free(nx_world *world)
 {
     while (!nx_list_empty(&world->comms)) {
-        nexar_comm *comm = nx_list_entry(world->comms.next, nexar_comm, link);
-
-        nx_list_remove(&comm->link);
-        destroy(comm);
+        destroy(nx_list_entry(world->comms.next, nexar_comm, link));
     }
     destroy(world->comm);
 }

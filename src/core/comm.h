@@ -13,12 +13,18 @@ struct nexar_comm {
     uint32_t rank, size;
     uint32_t *peers; /* by rank: the rank in the world; NULL: the same */
     nx_list link;    /* in world->comms */
+    uint32_t holds;  /* requests and the handle: it is freed with the last */
 };
 
 /* The communicator of all ranks.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out);
 /* Frees all communicators of |world|. */
 void nx_comms_free(nx_world *world);
+
+/* One more needs |comm|; one less, which may free it.  The world's own stays until
+ * nx_comms_free. */
+void nx_comm_hold(nexar_comm *comm);
+void nx_comm_release(nexar_comm *comm);
 
 /* |rank| of |comm| as a peer of the message engine. */
 static inline uint32_t nx_comm_peer(const nexar_comm *comm, uint32_t rank)

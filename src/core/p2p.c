@@ -1,10 +1,108 @@
 /* p2p.c - point to point: the public calls, blocking and not. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "core/request.h"
 
 enum { SMALL = 16 }; /* regions that need no memory of their own */
+
+/* What a blocking call and a request have in common: the message request and the
+ * words for its error. */
+typedef struct nx_op {
+    nx_req req;
+    nx_event event;
+    nexar_comm *comm;
+    const char *name; /* "send", "recv", ... */
+    int peer;         /* rank as the caller gave it; NEXAR_ANY_SOURCE too */
+    uint64_t tag;
+    bool sending;
+} nx_op;
+
+typedef struct p2p_request {
+    nexar_request base;
+    nx_op op;
+    union { /* the buffer */
+        nx_iov_span span;
+        nx_bytes bytes;
+    };
+} p2p_request;
+
+/* ---- outcomes ---------------------------------------------------------------- */
+
+static void describe(const nx_op *op, char *buf, size_t size)
+{
+    char peer[NX_PEER_TEXT] = "any rank", tag[32] = "any tag";
+
+    if (op->peer != NEXAR_ANY_SOURCE) {
+        (void)nx_world_peer_text(op->comm->world, nx_comm_peer(op->comm, (uint32_t)op->peer), peer);
+    }
+    if (op->tag != NEXAR_ANY_TAG) {
+        (void)snprintf(tag, sizeof(tag), "tag %" PRIu64, op->tag);
+    }
+    (void)snprintf(buf, size, "%s %s %s, %s", op->name, op->sending ? "to" : "from", peer, tag);
+}
+
+static nexar_err op_finish(nx_op *op, nexar_status *status)
+{
+    const nx_req *r = &op->req;
+
+    if ((status != NULL) && !op->sending && ((r->err == NEXAR_OK) || (r->err == NEXAR_ETRUNC))) {
+        *status = (nexar_status){
+            .source = (int)nx_comm_rank_of(op->comm, r->peer), .tag = r->tag, .bytes = r->bytes};
+    }
+    if (r->err != NEXAR_OK) {
+        char what[256];
+
+        describe(op, what, sizeof(what));
+        return nx_fail(r->err, "%s: %s", what,
+                       (r->why[0] == '\0') ? nexar_strerror(r->err) : r->why);
+    }
+    return NEXAR_OK;
+}
+
+/* ---- requests ------------------------------------------------------------------ */
+
+static nexar_err request_finish(nexar_request *req, nexar_status *status)
+{
+    return op_finish(&((p2p_request *)req)->op, status);
+}
+
+static void request_cancel(nexar_request *req)
+{
+    (void)nx_msg_cancel(req->comm->world->msg, &((p2p_request *)req)->op.req);
+}
+
+static void request_destroy(nexar_request *req)
+{
+    nx_free(req);
+}
+
+static const nx_request_ops p2p_ops = {
+    .finish = request_finish, .cancel = request_cancel, .destroy = request_destroy};
+
+static void on_request_done(nx_req *req)
+{
+    p2p_request *r = nx_list_entry(req, p2p_request, op.req);
+
+    if (r->op.sending) {
+        nx_world_send_end(r->op.comm->world, req->err);
+    }
+    nx_request_done(&r->base);
+}
+
+/* A request on |comm|, not started; NULL: out of memory. */
+static p2p_request *request_create(nexar_comm *comm)
+{
+    p2p_request *r = nx_zalloc(sizeof(*r));
+
+    if (r != NULL) {
+        nx_request_init(&r->base, &p2p_ops, comm);
+        r->op.comm = comm;
+        r->op.req.on_done = on_request_done;
+    }
+    return r;
+}
 
 /* ---- arguments ------------------------------------------------------------------- */
 
@@ -148,7 +246,7 @@ static nexar_err send_bytes(nexar_comm *comm, const char *name, const nx_bytes *
     nx_loop_lock(comm->world->loop);
     start_send(&op, name, bytes, n, dest, tag);
     op_wait(&op);
-    err = nx_op_finish(&op, NULL);
+    err = op_finish(&op, NULL);
     nx_loop_unlock(comm->world->loop);
     return err;
 }
@@ -163,7 +261,7 @@ static nexar_err recv_spans(nexar_comm *comm, const char *name, const nx_iov_spa
     nx_loop_lock(comm->world->loop);
     start_recv(&op, name, iov, n, source, tag);
     op_wait(&op);
-    err = nx_op_finish(&op, status);
+    err = op_finish(&op, status);
     nx_loop_unlock(comm->world->loop);
     return err;
 }
@@ -222,9 +320,9 @@ nexar_err nexar_sendrecv(nexar_comm *comm, const void *sendbuf, size_t sendbytes
     start_send(&send, "sendrecv", &out, 1, dest, sendtag);
     op_wait(&recv);
     op_wait(&send);
-    err = nx_op_finish(&recv, status);
+    err = op_finish(&recv, status);
     if (send.req.err != NEXAR_OK) {
-        err = nx_op_finish(&send, NULL);
+        err = op_finish(&send, NULL);
     }
     nx_loop_unlock(comm->world->loop);
     return err;
@@ -304,7 +402,7 @@ nexar_err nexar_recvv(nexar_comm *comm, const nexar_iov *iov, size_t n, int sour
 nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest, uint64_t tag,
                       nexar_request **req)
 {
-    nexar_request *made;
+    p2p_request *made;
     nexar_err err = check_dest("isend", comm, dest, tag);
 
     if (err == NEXAR_OK) {
@@ -317,12 +415,12 @@ nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
         return err;
     }
     nx_loop_lock(comm->world->loop);
-    made = nx_request_create(comm);
+    made = request_create(comm);
     if (made != NULL) {
         made->bytes = (nx_bytes){.ptr = buf, .len = bytes};
         start_send(&made->op, "isend", &made->bytes, 1, dest, tag);
         nx_loop_kick(comm->world->loop);
-        *req = made;
+        *req = &made->base;
     }
     nx_loop_unlock(comm->world->loop);
     return (made == NULL) ? nx_fail_nomem("a request") : NEXAR_OK;
@@ -331,7 +429,7 @@ nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
 nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uint64_t tag,
                       nexar_request **req)
 {
-    nexar_request *made;
+    p2p_request *made;
     nexar_err err = check_source("irecv", comm, source);
 
     if (err == NEXAR_OK) {
@@ -344,12 +442,12 @@ nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uin
         return err;
     }
     nx_loop_lock(comm->world->loop);
-    made = nx_request_create(comm);
+    made = request_create(comm);
     if (made != NULL) {
         made->span = (nx_iov_span){.ptr = buf, .len = bytes};
         start_recv(&made->op, "irecv", &made->span, 1, source, tag);
         nx_loop_kick(comm->world->loop);
-        *req = made;
+        *req = &made->base;
     }
     nx_loop_unlock(comm->world->loop);
     return (made == NULL) ? nx_fail_nomem("a request") : NEXAR_OK;
@@ -370,7 +468,7 @@ nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *
     nx_loop_lock(comm->world->loop);
     nx_msg_probe(comm->world->msg, &op.req, source_peer(comm, source), nx_comm_user(comm), tag);
     op_wait(&op);
-    err = nx_op_finish(&op, status);
+    err = op_finish(&op, status);
     nx_loop_unlock(comm->world->loop);
     return err;
 }

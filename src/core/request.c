@@ -2,75 +2,40 @@
 #include "core/request.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 
 #include "base/alloc.h"
 
-/* ---- outcomes ---------------------------------------------------------------- */
-
-static void describe(const nx_op *op, char *buf, size_t size)
-{
-    char peer[NX_PEER_TEXT] = "any rank", tag[32] = "any tag";
-
-    if (op->peer != NEXAR_ANY_SOURCE) {
-        (void)nx_world_peer_text(op->comm->world, nx_comm_peer(op->comm, (uint32_t)op->peer), peer);
-    }
-    if (op->tag != NEXAR_ANY_TAG) {
-        (void)snprintf(tag, sizeof(tag), "tag %" PRIu64, op->tag);
-    }
-    (void)snprintf(buf, size, "%s %s %s, %s", op->name, op->sending ? "to" : "from", peer, tag);
-}
-
-nexar_err nx_op_finish(nx_op *op, nexar_status *status)
-{
-    const nx_req *r = &op->req;
-
-    if ((status != NULL) && !op->sending && ((r->err == NEXAR_OK) || (r->err == NEXAR_ETRUNC))) {
-        *status = (nexar_status){
-            .source = (int)nx_comm_rank_of(op->comm, r->peer), .tag = r->tag, .bytes = r->bytes};
-    }
-    if (r->err != NEXAR_OK) {
-        char what[256];
-
-        describe(op, what, sizeof(what));
-        return nx_fail(r->err, "%s: %s", what,
-                       (r->why[0] == '\0') ? nexar_strerror(r->err) : r->why);
-    }
-    return NEXAR_OK;
-}
-
 /* ---- life ---------------------------------------------------------------------- */
 
-static void on_done(nx_req *req)
+void nx_request_init(nexar_request *req, const nx_request_ops *ops, nexar_comm *comm)
 {
-    nx_op *op = (nx_op *)req; /* its first member */
-
-    if (op->sending) {
-        nx_world_send_end(op->comm->world, req->err);
-    }
-    nx_world_unclaimed(op->comm->world, 1);
+    req->ops = ops;
+    req->comm = comm;
+    nx_comm_hold(comm);
+    nx_list_push_back(&comm->world->requests, &req->link);
 }
 
-nexar_request *nx_request_create(nexar_comm *comm)
+void nx_request_done(nexar_request *req)
 {
-    nexar_request *req = nx_zalloc(sizeof(*req));
+    nx_loop *loop = req->comm->world->loop;
 
-    if (req == NULL) {
-        return NULL;
+    req->done = true;
+    nx_world_unclaimed(req->comm->world, 1);
+    nx_event_set(loop, &req->event);
+    if (req->any != NULL) {
+        nx_event_set(loop, req->any);
     }
-    req->op.comm = comm;
-    req->op.req.on_done = on_done;
-    req->op.req.event = &req->op.event;
-    nx_list_push_back(&comm->world->requests, &req->link);
-    return req;
 }
 
 void nx_request_destroy(nexar_request *req)
 {
+    nexar_comm *comm = req->comm;
+
     nx_list_remove(&req->link);
-    nx_free(req);
+    req->ops->destroy(req);
+    nx_comm_release(comm);
 }
 
 void nx_requests_free(nx_world *world)
@@ -83,8 +48,8 @@ void nx_requests_free(nx_world *world)
 /* Takes a request that is done from the application. */
 static nexar_err claim(nexar_request **req, nexar_status *status)
 {
-    nx_world *world = (*req)->op.comm->world;
-    nexar_err err = nx_op_finish(&(*req)->op, status);
+    nx_world *world = (*req)->comm->world;
+    nexar_err err = (*req)->ops->finish(*req, status);
 
     nx_world_unclaimed(world, -1);
     nx_request_destroy(*req);
@@ -105,10 +70,10 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
     if (*req == NULL) {
         return NEXAR_OK;
     }
-    loop = (*req)->op.comm->world->loop;
+    loop = (*req)->comm->world->loop;
     nx_loop_lock(loop);
-    if (!(*req)->op.req.done) {
-        (void)nx_loop_wait(loop, &(*req)->op.event, UINT64_MAX);
+    if (!(*req)->done) {
+        (void)nx_loop_wait(loop, &(*req)->event, UINT64_MAX);
     }
     err = claim(req, status);
     nx_loop_unlock(loop);
@@ -127,12 +92,12 @@ nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status)
         *done = true;
         return NEXAR_OK;
     }
-    loop = (*req)->op.comm->world->loop;
+    loop = (*req)->comm->world->loop;
     nx_loop_lock(loop);
-    if (!(*req)->op.req.done) {
+    if (!(*req)->done) {
         nx_loop_kick(loop);
     }
-    *done = (*req)->op.req.done;
+    *done = (*req)->done;
     if (*done) {
         err = claim(req, status);
     }
@@ -164,18 +129,18 @@ static size_t find_done(size_t n, nexar_request *const reqs[])
 {
     size_t i = 0;
 
-    while ((i < n) && ((reqs[i] == NULL) || !reqs[i]->op.req.done)) {
+    while ((i < n) && ((reqs[i] == NULL) || !reqs[i]->done)) {
         i++;
     }
     return i;
 }
 
-/* Lets all requests set |event|, or each its own again. */
+/* Lets all requests set |event| too, or none. */
 static void point_events(size_t n, nexar_request *const reqs[], nx_event *event)
 {
     for (size_t i = 0; i < n; i++) {
         if (reqs[i] != NULL) {
-            reqs[i]->op.req.event = (event != NULL) ? event : &reqs[i]->op.event;
+            reqs[i]->any = event;
         }
     }
 }
@@ -190,10 +155,10 @@ nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_s
         return nx_fail(NEXAR_EINVAL, "wait_any: %s is NULL", (index == NULL) ? "index" : "reqs");
     }
     for (size_t i = 0; i < n; i++) {
-        if ((reqs[i] != NULL) && (world != NULL) && (reqs[i]->op.comm->world != world)) {
+        if ((reqs[i] != NULL) && (world != NULL) && (reqs[i]->comm->world != world)) {
             return nx_fail(NEXAR_EINVAL, "wait_any: request %zu belongs to another world", i);
         }
-        world = (reqs[i] != NULL) ? reqs[i]->op.comm->world : world;
+        world = (reqs[i] != NULL) ? reqs[i]->comm->world : world;
     }
     if (world == NULL) {
         *index = n;
@@ -220,10 +185,14 @@ nexar_err nexar_cancel(nexar_request *req)
     if (req == NULL) {
         return nx_fail(NEXAR_EINVAL, "cancel: req is NULL");
     }
-    world = req->op.comm->world;
+    if (req->ops->cancel == NULL) {
+        return nx_fail(NEXAR_ENOTSUP, "cancel: the other ranks are in this operation too; only "
+                                      "messages and calls can be cancelled");
+    }
+    world = req->comm->world;
     nx_loop_lock(world->loop);
-    if (!req->op.req.done) {
-        (void)nx_msg_cancel(world->msg, &req->op.req);
+    if (!req->done) {
+        req->ops->cancel(req);
         nx_loop_kick(world->loop);
     }
     nx_loop_unlock(world->loop);

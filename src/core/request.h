@@ -1,41 +1,40 @@
 /*
  * request.h - an operation that the application waits for, tests or cancels.
  *
- * Point-to-point requests are one nx_req.  A request belongs to its world's list
- * from its making until it is waited for, tested true, or the world ends.
+ * A message, a collective and a call each have a request of their own that begins
+ * with nexar_request; completion is the same for all.  A request belongs to its
+ * world's list from its making until it is waited for, tested true, or the world
+ * ends.
  */
 #ifndef NX_REQUEST_H
 #define NX_REQUEST_H
 
 #include "core/comm.h"
 
-/* What a blocking call and a request have in common: the message request and
- * the words for its error. */
-typedef struct nx_op {
-    nx_req req;
-    nx_event event;
-    nexar_comm *comm;
-    const char *name; /* "send", "recv", ... */
-    int peer;         /* rank as the caller gave it; NEXAR_ANY_SOURCE too */
-    uint64_t tag;
-    bool sending;
-} nx_op;
+/* What the kinds of requests differ in; called with the loop's lock held. */
+typedef struct nx_request_ops {
+    /* The outcome of |req|, which is done: sets |status| (may be NULL) where there
+     * is a message, and makes the sentence of an error. */
+    nexar_err (*finish)(nexar_request *req, nexar_status *status);
+    /* Asks for its end before its time.  NULL: it cannot be taken back. */
+    void (*cancel)(nexar_request *req);
+    /* Frees it: it is done and in no list. */
+    void (*destroy)(nexar_request *req);
+} nx_request_ops;
 
 struct nexar_request {
-    nx_op op;
-    nx_list link; /* in world->requests */
-    union {       /* the buffer */
-        nx_iov_span span;
-        nx_bytes bytes;
-    };
+    const nx_request_ops *ops;
+    nexar_comm *comm; /* held by it */
+    nx_list link;     /* in world->requests */
+    bool done;
+    nx_event event; /* set when done */
+    nx_event *any;  /* of a thread that waits for the first of many; NULL: none does */
 };
 
-/* The outcome of |op|, which is done: sets |status| (may be NULL) where there is
- * a message, and makes the sentence of an error. */
-nexar_err nx_op_finish(nx_op *op, nexar_status *status);
-
-/* A request on |comm|, not started, in its world's list; NULL: out of memory. */
-nexar_request *nx_request_create(nexar_comm *comm);
+/* Begins |req|, zeroed, on |comm|: it is in its world's list from now on. */
+void nx_request_init(nexar_request *req, const nx_request_ops *ops, nexar_comm *comm);
+/* It has ended; the outcome is there.  Once. */
+void nx_request_done(nexar_request *req);
 /* Takes it out and frees it: it is done, or was never started. */
 void nx_request_destroy(nexar_request *req);
 
