@@ -132,6 +132,16 @@ NEXAR_API size_t nexar_dtype_size(nexar_dtype dtype);
 NEXAR_API const char *nexar_dtype_name(nexar_dtype dtype);
 NEXAR_API const char *nexar_op_name(nexar_op op);
 
+/* How a compressed allreduce sends a tensor. */
+typedef enum nexar_compression {
+    NEXAR_COMPRESS_NONE,    /* as it is */
+    NEXAR_COMPRESS_TOPK,    /* the elements of the largest magnitude, with their indexes */
+    NEXAR_COMPRESS_RANDOMK, /* random elements, the same ones on all ranks */
+    NEXAR_COMPRESS_F16,     /* all elements as f16 */
+    NEXAR_COMPRESS_BF16,    /* all elements as bf16 */
+    NEXAR_COMPRESS_INT8     /* all elements as i8, with an f32 scale for each 256 */
+} nexar_compression;
+
 /* ---- configuration ------------------------------------------------------
  * Every setting has a name, a default, and an environment variable:
  * "stall_report" is NEXAR_STALL_REPORT.  `nexar info` lists them all.
