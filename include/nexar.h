@@ -132,16 +132,6 @@ NEXAR_API size_t nexar_dtype_size(nexar_dtype dtype);
 NEXAR_API const char *nexar_dtype_name(nexar_dtype dtype);
 NEXAR_API const char *nexar_op_name(nexar_op op);
 
-/* How a compressed allreduce sends a tensor. */
-typedef enum nexar_compression {
-    NEXAR_COMPRESS_NONE,    /* as it is */
-    NEXAR_COMPRESS_TOPK,    /* the elements of the largest magnitude, with their indexes */
-    NEXAR_COMPRESS_RANDOMK, /* random elements, the same ones on all ranks */
-    NEXAR_COMPRESS_F16,     /* all elements as f16 */
-    NEXAR_COMPRESS_BF16,    /* all elements as bf16 */
-    NEXAR_COMPRESS_INT8     /* all elements as i8, with an f32 scale for each 256 */
-} nexar_compression;
-
 /* ---- configuration ------------------------------------------------------
  * Every setting has a name, a default, and an environment variable:
  * "stall_report" is NEXAR_STALL_REPORT.  `nexar info` lists them all.
@@ -463,6 +453,43 @@ NEXAR_API nexar_err nexar_allreduce_rs_ag(nexar_comm *comm, void *buf, size_t co
 NEXAR_API void nexar_shard(const nexar_comm *comm, size_t count, int rank, size_t *offset,
                            size_t *n);
 
+/*
+ * An allreduce in place that sends less than the tensor, and keeps what it did not send
+ * for the next call (error feedback): with x = buf + residual on each rank, |buf| becomes
+ * the sum or average of what the ranks send of their x, the same bits on all, and
+ * |residual| what is still to be sent, so that over many calls nothing is lost.
+ * docs/compression.md has the formulas.
+ */
+typedef enum nexar_compression {
+    NEXAR_COMPRESS_NONE,    /* x as it is */
+    NEXAR_COMPRESS_TOPK,    /* the elements of the largest magnitude, with their indexes */
+    NEXAR_COMPRESS_RANDOMK, /* random elements, the same ones on all ranks; not rescaled */
+    NEXAR_COMPRESS_F16,     /* all elements as f16 */
+    NEXAR_COMPRESS_BF16,    /* all elements as bf16 */
+    NEXAR_COMPRESS_INT8     /* all elements as i8, with an f32 scale for every 256 */
+} nexar_compression;
+/*
+ * |dtype| is f32, f64, f16 or bf16, |op| NEXAR_SUM or NEXAR_AVG.  TOPK and RANDOMK send
+ * ceil(ratio * count) elements, at least one, 0 < ratio <= 1, and the result is 0 where
+ * none was sent; the other methods do not look at |ratio|.
+ *
+ * |residual| has |count| elements of |dtype|, apart from |buf|, zero before the first call
+ * and kept by the caller between calls.  NULL: what is not sent is lost.
+ *
+ * NaN and infinity reach all ranks in the call that meets them (as NaN with INT8, of
+ * RANDOMK if they are picked) and leave no trace in residuals.  A finite number that a
+ * code cannot hold is sent as the largest that it can, and the rest later; without a
+ * residual it becomes infinity.
+ *
+ * After an error |buf| and |residual| are as they were, but for NONE without a residual,
+ * where |buf| is undefined as after any collective.  An error may be met by some ranks
+ * after others are done.  NEXAR_EINVAL, found before anything is sent, names what is
+ * accepted; the other errors are those of a collective.
+ */
+NEXAR_API nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count,
+                                               nexar_dtype dtype, nexar_op op,
+                                               nexar_compression how, double ratio, void *residual);
+
 /* The same with a request, which nexar_wait and its kin complete; the buffers are
  * nexar's until then (counts, displacements and the array of tensors are read
  * before the call returns).  A collective cannot be cancelled: NEXAR_ENOTSUP. */
@@ -514,6 +541,10 @@ NEXAR_API nexar_err nexar_iallreduce_bucketed(nexar_comm *comm, const nexar_tens
 NEXAR_API nexar_err nexar_iallreduce_rs_ag(nexar_comm *comm, void *buf, size_t count,
                                            nexar_dtype dtype, nexar_op op, nexar_shard_fn on_shard,
                                            void *arg, nexar_request **req);
+NEXAR_API nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, size_t count,
+                                                nexar_dtype dtype, nexar_op op,
+                                                nexar_compression how, double ratio, void *residual,
+                                                nexar_request **req);
 
 /* ---- communicators ------------------------------------------------------------ */
 
