@@ -155,17 +155,21 @@ static void use_early(nx_group *g, nx_run *run)
 
 /* ---- fingerprints ------------------------------------------------------------------ */
 
-static void settle_trouble(nx_task *task)
+void nx_hub_settle(nx_hub *hub)
 {
-    nx_hub *hub = nx_list_entry(task, nx_hub, task);
     const trouble t = hub->trouble;
-    nx_group *g = find_group(hub, t.comm);
+    nx_group *g = t.set ? find_group(hub, t.comm) : NULL;
     nx_run *run = (g == NULL) ? NULL : find_run(g, t.number);
 
     hub->trouble.set = false;
     if (run != NULL) {
         mismatch(g, run, t.peer, &t.mark);
     }
+}
+
+static void on_trouble(nx_task *task)
+{
+    nx_hub_settle(nx_list_entry(task, nx_hub, task));
 }
 
 /* An operation that is over here: has |peer| called the same? */
@@ -334,7 +338,7 @@ void nx_group_end(nx_group *g, nx_run *run)
 
     (void)nx_map_take(&g->active, (run->number & NX_NUMBER_MASK) + UINT64_C(1));
     nx_list_remove(&run->link);
-    g->past[at].number = run->number;
+    g->past[at].number = (run->err == NEXAR_OK) ? run->number : 0; /* the others know */
     g->past[at].mark = run->mark;
     if ((run->err != NEXAR_OK) && !g->hub->stopped) {
         nx_msg_forget_tags(g->hub->config.msg, nx_group_context(g),
@@ -390,7 +394,7 @@ nexar_err nx_hub_create(nx_hub **out, const nx_hub_config *config)
         return nx_fail_nomem("collectives");
     }
     hub->config = *config;
-    nx_task_init(&hub->task, settle_trouble);
+    nx_task_init(&hub->task, on_trouble);
     *out = hub;
     return NEXAR_OK;
 }
