@@ -26,19 +26,11 @@ typedef struct early {
     char why[NX_RUN_WHY];
 } early;
 
-/* A fingerprint of a running operation differs: dealt with when msg is at rest. */
-typedef struct trouble {
-    uint32_t comm, number, peer;
-    nx_mark mark;
-    bool set;
-} trouble;
-
 struct nx_hub {
     nx_hub_config config;
-    nx_map groups; /* by id + 1 */
-    nx_map early;  /* by early_key */
-    nx_task task;
-    trouble trouble;
+    nx_map groups;         /* by id + 1 */
+    nx_map early;          /* by early_key */
+    nx_task task;          /* ends runs of which a fingerprint differs, when msg is at rest */
     uint32_t tombs[TOMBS]; /* ids + 1 */
     size_t ntombs;
     bool stopped; /* msg is gone, or about to go */
@@ -155,16 +147,24 @@ static void use_early(nx_group *g, nx_run *run)
 
 /* ---- fingerprints ------------------------------------------------------------------ */
 
-static void settle_trouble(nx_task *task)
+void nx_group_settle(nx_group *g, nx_run *run)
 {
-    nx_hub *hub = nx_list_entry(task, nx_hub, task);
-    const trouble t = hub->trouble;
-    nx_group *g = find_group(hub, t.comm);
-    nx_run *run = (g == NULL) ? NULL : find_run(g, t.number);
+    if (run->differs) {
+        run->differs = false;
+        mismatch(g, run, run->other, &run->its);
+    }
+}
 
-    hub->trouble.set = false;
-    if (run != NULL) {
-        mismatch(g, run, t.peer, &t.mark);
+static void on_trouble(nx_task *task)
+{
+    const nx_hub *hub = nx_list_entry(task, nx_hub, task);
+    nx_group *g;
+    size_t at = 0;
+
+    while ((g = nx_map_next(&hub->groups, &at)) != NULL) {
+        nx_list_for_each (l, &g->runs) {
+            nx_group_settle(g, nx_list_entry(l, nx_run, link));
+        }
     }
 }
 
@@ -210,9 +210,10 @@ nx_verdict nx_hub_on_mark(nx_hub *hub, uint32_t peer, nx_context context, uint64
     if (run->err != NEXAR_OK) {
         return NX_DROP;
     }
-    if (!nx_mark_equal(&run->mark, mark) && !hub->trouble.set) {
-        hub->trouble = (trouble){
-            .comm = context.comm, .number = number, .peer = peer, .mark = *mark, .set = true};
+    if (!nx_mark_equal(&run->mark, mark) && !run->differs) {
+        run->differs = true;
+        run->its = *mark;
+        run->other = peer;
         nx_loop_defer(hub->config.loop, &hub->task);
     }
     return NX_KEEP;
@@ -334,7 +335,7 @@ void nx_group_end(nx_group *g, nx_run *run)
 
     (void)nx_map_take(&g->active, (run->number & NX_NUMBER_MASK) + UINT64_C(1));
     nx_list_remove(&run->link);
-    g->past[at].number = run->number;
+    g->past[at].number = (run->err == NEXAR_OK) ? run->number : 0; /* the others know */
     g->past[at].mark = run->mark;
     if ((run->err != NEXAR_OK) && !g->hub->stopped) {
         nx_msg_forget_tags(g->hub->config.msg, nx_group_context(g),
@@ -390,7 +391,7 @@ nexar_err nx_hub_create(nx_hub **out, const nx_hub_config *config)
         return nx_fail_nomem("collectives");
     }
     hub->config = *config;
-    nx_task_init(&hub->task, settle_trouble);
+    nx_task_init(&hub->task, on_trouble);
     *out = hub;
     return NEXAR_OK;
 }

@@ -131,6 +131,8 @@ static inline nx_context nx_group_context(const nx_group *g)
 /* |run| begins: it may fail at once, by what was heard of it before.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_group_begin(nx_group *g, nx_run *run);
 void nx_group_end(nx_group *g, nx_run *run);
+/* Ends |run| if a message of it had another fingerprint. */
+void nx_group_settle(nx_group *g, nx_run *run);
 /* Tells the others that operation |number| has failed here. */
 void nx_group_tell(nx_group *g, uint32_t number, nexar_err err, const char *why);
 
