@@ -258,9 +258,12 @@ static void computed(nx_job *job)
 
 static void start_computing(compressed *c)
 {
+    nexar_err err;
+
     c->job = (nx_job){.work = compute_job, .done = computed};
-    c->err = nx_world_work(c->comm->world, &c->job);
-    if (c->err != NEXAR_OK) {
+    err = nx_world_work(c->comm->world, &c->job); /* it may run by now: |c| is its own */
+    if (err != NEXAR_OK) {
+        c->err = err;
         (void)snprintf(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
         give_up(c, c->at);
     }

@@ -215,7 +215,7 @@ static void test_results_and_residuals_add_up_to_the_input(void **state)
     nxt_rand rand = {1};
 
     (void)state;
-    for (int trial = 0; trial < 1200; trial++) {
+    for (int trial = 0; trial < 720; trial++) {
         const nx_compress_call like = {.count = count_of(&rand),
                                        .dtype = dtypes[trial / HOWS % DTYPES],
                                        .op = nxt_one_in(&rand, 2) ? NEXAR_SUM : NEXAR_AVG,
@@ -290,7 +290,7 @@ static void test_without_a_residual_the_sum_is_near(void **state)
  * gradients, but for what one residual holds.  The mean error of an element. */
 static double error_after(nexar_compression how, double ratio, unsigned steps)
 {
-    enum { COUNT = 1000, RANKS = 4 };
+    enum { COUNT = 600, RANKS = 3 };
     const nx_compress_call like = {
         .count = COUNT, .dtype = NEXAR_F32, .op = NEXAR_SUM, .how = how, .ratio = ratio};
     world w = world_of(RANKS, &like, true);
@@ -333,8 +333,8 @@ static void test_feedback_makes_the_mean_exact(void **state)
     (void)state;
     for (int how = 0; how < HOWS; how++) {
         const double ratio = 0.05;
-        const double early = error_after((nexar_compression)how, ratio, 50);
-        const double late = error_after((nexar_compression)how, ratio, 1600);
+        const double early = error_after((nexar_compression)how, ratio, 40);
+        const double late = error_after((nexar_compression)how, ratio, 800);
 
         /* The residual is bounded, so the error of the mean falls as 1 / steps. */
         assert_true(late < 0.02);
