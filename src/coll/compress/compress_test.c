@@ -369,7 +369,7 @@ static void test_memory_does_not_grow_with_the_ranks(void **state)
 
     (void)state;
     for (int trial = 0; trial < 5 * HOWS; trial++) {
-        const nx_compress_call like = {.count = 40000,
+        const nx_compress_call like = {.count = 15000,
                                        .dtype = NEXAR_F32,
                                        .op = NEXAR_SUM,
                                        .how = (nexar_compression)(trial % HOWS),
