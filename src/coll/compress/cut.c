@@ -4,11 +4,9 @@
 #include "base/alloc.h"
 #include "reduce/scalar.h"
 
-enum {
-    DIGIT = 11, /* bits: a histogram stays in the first-level cache */
-    BINS = 1 << DIGIT,
-    COPIES = 2, /* of the histogram: equal neighbours need not wait for each other */
-};
+/* Bits of a digit: of many elements more, since a walk over them costs more than a
+ * histogram that only the second-level cache holds. */
+enum { DIGIT_FEW = 11, DIGIT_MANY = 16, MANY = 1 << 18 };
 
 void nx_cut_load(const nx_cut_tensor *t, size_t at, size_t n, nx_lanes *x)
 {
@@ -45,10 +43,11 @@ typedef struct search {
 } search;
 
 /* How often each digit comes after the prefix, the digit being that at |shift|. */
-static void count_digits(const nx_cut_tensor *t, const search *s, size_t (*bins)[BINS])
+static void count_digits(const nx_cut_tensor *t, const search *s, size_t *bins)
 {
     const nexar_dtype work = nx_lanes_work(t->dtype);
     const unsigned shift = s->shift, above = s->shift + s->digit;
+    const uint64_t mask = (UINT64_C(1) << s->digit) - 1;
     uint64_t m[NX_PIECE];
     nx_lanes x;
 
@@ -59,21 +58,21 @@ static void count_digits(const nx_cut_tensor *t, const search *s, size_t (*bins)
         magnitudes(&x, n, work, m);
         for (size_t i = 0; i < n; i++) {
             if (m[i] >> above == s->prefix) {
-                bins[i % COPIES][m[i] >> shift & ((UINT64_C(1) << s->digit) - 1)]++;
+                bins[m[i] >> shift & mask]++;
             }
         }
     }
 }
 
 /* The next digit of the cut. */
-static void narrow_down(search *s, size_t (*bins)[BINS])
+static void narrow_down(search *s, const size_t *bins)
 {
     size_t bin = (size_t)1 << s->digit, n = 0;
 
     do {
         s->left -= n;
         bin--;
-        n = bins[0][bin] + bins[1][bin];
+        n = bins[bin];
     } while ((n < s->left) && (bin > 0));
     s->prefix = s->prefix << s->digit | bin;
 }
@@ -81,20 +80,21 @@ static void narrow_down(search *s, size_t (*bins)[BINS])
 nexar_err nx_cut_find(const nx_cut_tensor *t, size_t k, nx_cut *cut)
 {
     search s = {.shift = (nx_lanes_work(t->dtype) == NEXAR_F64) ? 63 : 31, .left = k};
-    size_t(*bins)[BINS];
+    const unsigned digit = (t->count < MANY) ? DIGIT_FEW : DIGIT_MANY;
+    size_t *bins;
 
     *cut = (nx_cut){.magnitude = UINT64_MAX};
     if (k == 0) {
         return NEXAR_OK;
     }
-    bins = nx_calloc(COPIES, sizeof *bins);
+    bins = nx_calloc((size_t)1 << digit, sizeof *bins);
     if (bins == NULL) {
         return nx_fail_nomem("a histogram of magnitudes");
     }
     while (s.shift > 0) {
-        s.digit = (s.shift < DIGIT) ? s.shift : DIGIT;
+        s.digit = (s.shift < digit) ? s.shift : digit;
         s.shift -= s.digit;
-        memset(bins, 0, COPIES * sizeof *bins);
+        memset(bins, 0, sizeof *bins << digit);
         count_digits(t, &s, bins);
         narrow_down(&s, bins);
     }
@@ -104,24 +104,37 @@ nexar_err nx_cut_find(const nx_cut_tensor *t, size_t k, nx_cut *cut)
     return NEXAR_OK;
 }
 
+/* Those of at least |least|: no branch, since none could be foreseen. */
+static size_t take_from(const uint64_t *m, size_t n, uint64_t least, uint16_t *taken)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        taken[found] = (uint16_t)i;
+        found += (m[i] >= least);
+    }
+    return found;
+}
+
 size_t nx_cut_take(nx_cut *cut, const nx_lanes *x, size_t n, nexar_dtype work,
                    uint16_t taken[NX_PIECE])
 {
+    const uint64_t level = cut->magnitude;
     uint64_t m[NX_PIECE];
-    size_t found = 0;
+    size_t found, kept = 0;
 
     magnitudes(x, n, work, m);
-    for (size_t i = 0; i < n; i++) {
-        if (m[i] < cut->magnitude) {
-            continue;
-        }
-        if (m[i] == cut->magnitude) {
-            if (cut->ties == 0) {
-                continue;
-            }
-            cut->ties--;
-        }
-        taken[found++] = (uint16_t)i;
+    if (cut->ties == 0) {
+        return (level == UINT64_MAX) ? 0 : take_from(m, n, level + 1, taken);
     }
-    return found;
+    found = take_from(m, n, level, taken);
+    for (size_t i = 0; i < found; i++) {
+        const bool tie = (m[taken[i]] == level);
+
+        if (!tie || (cut->ties > 0)) {
+            cut->ties -= tie;
+            taken[kept++] = taken[i];
+        }
+    }
+    return kept;
 }

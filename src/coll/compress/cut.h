@@ -8,7 +8,7 @@
  *
  * Idea: a histogram of the upper bits says in which bin the k-th largest is, one of
  * the next bits within that bin says more, until all bits are known.  The tensor is
- * walked once a digit (3 times for f32, 6 for f64), and nothing is kept of it.
+ * walked once a digit (2 or 3 times for f32, 4 or 6 for f64), and nothing is kept of it.
  */
 #ifndef NX_CUT_H
 #define NX_CUT_H

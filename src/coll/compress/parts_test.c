@@ -241,6 +241,45 @@ static void test_the_k_largest_are_taken(void **state)
     }
 }
 
+/* Enough for the longer digits: as many are taken as asked for, and none that is left is
+ * larger. */
+static void test_the_cut_of_many(void **state)
+{
+    enum { LOTS = 300000, K = 12345 };
+    static float x[LOTS];
+    const nx_cut_tensor t = {x, NULL, LOTS, NEXAR_F32};
+    float least_taken = INFINITY, most_left = 0;
+    size_t found = 0;
+    nxt_rand rand = {9};
+    nx_cut cut;
+
+    (void)state;
+    for (size_t i = 0; i < LOTS; i++) {
+        x[i] = (float)element(&rand, 3);
+    }
+    assert_int_equal(nx_cut_find(&t, K, &cut), NEXAR_OK);
+    for (size_t at = 0; at < LOTS; at += NX_PIECE) {
+        const size_t n = (LOTS - at < NX_PIECE) ? LOTS - at : NX_PIECE;
+        uint16_t taken[NX_PIECE];
+        nx_lanes piece;
+        size_t here, next = 0;
+
+        nx_cut_load(&t, at, n, &piece);
+        here = nx_cut_take(&cut, &piece, n, NEXAR_F32, taken);
+        found += here;
+        for (size_t i = 0; i < n; i++) {
+            if ((next < here) && (taken[next] == i)) {
+                least_taken = fminf(least_taken, fabsf(x[at + i]));
+                next++;
+            } else {
+                most_left = fmaxf(most_left, fabsf(x[at + i]));
+            }
+        }
+    }
+    assert_int_equal(found, K);
+    assert_true(least_taken >= most_left);
+}
+
 static void test_a_cut_adds_the_residual(void **state)
 {
     const float buf[] = {1, -5, 3}, residual[] = {1, 5, 3};
@@ -321,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_a_reader_believes_nothing),
         cmocka_unit_test(test_a_block_too_long_or_too_short_is_none),
         cmocka_unit_test(test_the_k_largest_are_taken),
+        cmocka_unit_test(test_the_cut_of_many),
         cmocka_unit_test(test_a_cut_adds_the_residual),
         cmocka_unit_test(test_picks_are_distinct_and_the_same_for_the_same_seed),
         cmocka_unit_test(test_every_element_is_as_likely),
