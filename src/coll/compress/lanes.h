@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <nexar.h>
 
@@ -50,6 +51,18 @@ typedef enum nx_codec { NX_CODEC_F16, NX_CODEC_BF16, NX_CODEC_INT8, NX_CODECS } 
 static inline nexar_dtype nx_lanes_work(nexar_dtype dtype)
 {
     return (dtype == NEXAR_F64) ? NEXAR_F64 : NEXAR_F32;
+}
+
+/* Copies one element of |size| bytes, 2, 4 or 8, without the call of a memcpy. */
+static inline void nx_element_copy(void *to, const void *from, size_t size)
+{
+    if (size == sizeof(float)) {
+        memcpy(to, from, sizeof(float));
+    } else if (size == sizeof(double)) {
+        memcpy(to, from, sizeof(double));
+    } else {
+        memcpy(to, from, sizeof(uint16_t));
+    }
 }
 
 /* |n| <= NX_PIECE elements of |dtype|, all exact. */

@@ -100,14 +100,14 @@ static bool next_batch(const nx_compress *c, const nx_picks *picks, batch *b)
 static void gather(const batch *b, size_t elem, void *to, const void *from)
 {
     for (size_t i = 0; i < b->n; i++) {
-        memcpy((char *)to + i * elem, (const char *)from + b->index[i] * elem, elem);
+        nx_element_copy((char *)to + i * elem, (const char *)from + b->index[i] * elem, elem);
     }
 }
 
 static void scatter(const batch *b, size_t elem, void *to, const void *from)
 {
     for (size_t i = 0; i < b->n; i++) {
-        memcpy((char *)to + b->index[i] * elem, (const char *)from + i * elem, elem);
+        nx_element_copy((char *)to + b->index[i] * elem, (const char *)from + i * elem, elem);
     }
 }
 

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "coll/compress/lanes.h"
+
 enum { LIST = 'L', BITMAP = 'B', DENSE = 'D', HEADER = 1 };
 
 static size_t index_bytes(nx_sparse_shape shape)
@@ -79,7 +81,7 @@ void nx_sparse_put(nx_sparse_writer *w, size_t index, const void *value)
 
     assert(index < w->shape.len);
     if (w->form == DENSE) {
-        memcpy(w->values + index * size, value, size);
+        nx_element_copy(w->values + index * size, value, size);
         return;
     }
     if (w->form == BITMAP) {
@@ -91,7 +93,7 @@ void nx_sparse_put(nx_sparse_writer *w, size_t index, const void *value)
         memcpy(w->indexes, &long_index, sizeof long_index);
         w->indexes += sizeof long_index;
     }
-    memcpy(w->values, value, size);
+    nx_element_copy(w->values, value, size);
     w->values += size;
 }
 

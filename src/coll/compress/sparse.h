@@ -12,7 +12,7 @@
  *
  * so never longer than the block itself and one byte.  An index has 4 bytes, or 8
  * in blocks longer than 2^32.  Indexes and values have the machine's byte order.
- * Values are |value| <= 8 bytes, and all bits 0 is what is not there.
+ * Values are |value| = 2, 4 or 8 bytes, and all bits 0 is what is not there.
  *
  * A reader believes nothing: what it returns is within the block, in ascending
  * order, and no byte beyond the end is looked at.  Nothing here allocates.

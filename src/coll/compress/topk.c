@@ -184,7 +184,7 @@ static void read_piece(const nx_compress *c, nx_sparse_reader *r, const nx_piece
 
     memset(values, 0, p->n * c->elem);
     while (nx_sparse_get(r, p->off + p->n, &index, &value)) {
-        memcpy(values + (index - p->off) * c->elem, value, c->elem);
+        nx_element_copy(values + (index - p->off) * c->elem, value, c->elem);
     }
     nx_lanes_load(x, c->call.dtype, values, p->n);
 }
