@@ -476,10 +476,9 @@ typedef enum nexar_compression {
  * |residual| has |count| elements of |dtype|, apart from |buf|, zero before the first call
  * and kept by the caller between calls.  NULL: what is not sent is lost.
  *
- * NaN and infinity reach all ranks in the call that meets them (as NaN with INT8, of
- * RANDOMK if they are picked) and leave no trace in residuals.  A finite number that a
- * code cannot hold is sent as the largest that it can, and the rest later; without a
- * residual it becomes infinity.
+ * NaN and infinity reach all ranks when they are sent (as NaN with INT8), and nothing of
+ * them stays in the residual.  A finite number that a code cannot hold is sent as the
+ * largest that it can, and the rest later; without a residual it becomes infinity.
  *
  * After an error |buf| and |residual| are as they were, but for NONE without a residual,
  * where |buf| is undefined as after any collective.  An error may be met by some ranks
