@@ -51,7 +51,7 @@ typedef enum nx_frame_type {
 } nx_frame_type;
 
 enum {
-    NX_ID_CLASS_BITS = 1,
+    NX_ID_CLASS_BITS = 2,
     NX_ENVELOPE_HEAD = 15, /* bytes before an INLINE's own */
     NX_MSG_FRAME_ROOM = 48 /* bytes of any frame here but an INLINE's data */
 };
