@@ -61,6 +61,16 @@ uint32_t nx_comm_rank_of(const nexar_comm *comm, uint32_t peer)
     return rank;
 }
 
+int nx_comm_find_peer(const nexar_comm *comm, uint32_t peer)
+{
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        if (((comm->peers == NULL) ? rank : comm->peers[rank]) == peer) {
+            return (int)rank;
+        }
+    }
+    return -1;
+}
+
 int nexar_rank(const nexar_comm *comm)
 {
     return (comm == NULL) ? -1 : (int)comm->rank;

@@ -13,12 +13,14 @@
 #include "core/config.h"
 #include "loop/loop.h"
 #include "msg/msg.h"
+#include "rpc/rpc.h"
 
 typedef struct nx_world {
     nexar_config *config;
     nx_loop *loop;
     nx_join *join; /* NULL: a world of one, without a network */
     nx_msg *msg;
+    nx_rpc *rpc;
     const nx_view *view; /* of |join|; NULL in a world of one */
     uint32_t rank, size;
     nexar_comm *comm; /* the world communicator */
