@@ -134,7 +134,7 @@ static void survivor(nexar_comm *w)
 
 static void child(int rank, int join_fd)
 {
-    char join[1024] = "", number[8];
+    char join[1024] = "", number[16];
     nexar_config *cfg = NULL;
     nexar_comm *w = NULL;
 

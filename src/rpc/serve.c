@@ -189,7 +189,7 @@ static void done(nx_job *job)
     if (!call->replied) {
         answer(call, (call->result == NEXAR_OK) ? NX_RPC_OK : NX_RPC_FAILED, call->result);
     } else {
-        if (call->result != NEXAR_OK) {
+        if ((call->result != NEXAR_OK) && (call->req.err == NEXAR_OK)) {
             nx_log(NX_LOG_WARN, "the handler of function %u returned %d after it had replied: %s",
                    call->fn, (int)call->result, call->why);
         }
