@@ -140,9 +140,11 @@ nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_rpc_fn fn, 
     return err;
 }
 
+// NOLINTBEGIN(readability-non-const-parameter): written when the reply is here
 nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void *data, size_t bytes,
                          void **reply, size_t *reply_bytes)
 {
+    // NOLINTEND(readability-non-const-parameter)
     nx_event event = {0};
     rpc_op op = {.comm = comm,
                  .name = "rpc_call",
@@ -164,9 +166,11 @@ nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void 
     return err;
 }
 
+// NOLINTBEGIN(readability-function-size,readability-non-const-parameter): the contract's
 nexar_err nexar_rpc_icall(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
                           size_t bytes, void **reply, size_t *reply_bytes, nexar_request **req)
 {
+    // NOLINTEND(readability-function-size,readability-non-const-parameter)
     const rpc_op op = {.comm = comm,
                        .name = "rpc_icall",
                        .rank = rank,

@@ -186,7 +186,7 @@ static void begin(nx_rpc_inbox *in)
     /* Of what nobody wants a sentence may still be. */
     nx_rpc_body_begin(&in->body, in->req.bytes,
                       (in->call == NULL) ||
-                          (!call->wanted && (in->req.bytes > NX_RPC_HEAD + NX_ERROR_ROOM)));
+                          (!in->call->wanted && (in->req.bytes > NX_RPC_HEAD + NX_ERROR_ROOM)));
     rpc->open = NULL;
 }
 

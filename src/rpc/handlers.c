@@ -24,8 +24,8 @@ void nx_rpc_entry_end(nx_rpc *rpc, nx_rpc_entry *entry)
     if (!entry->gone || (entry->running > 0)) {
         return;
     }
-    if (entry->idle != NULL) {
-        nx_event_set(rpc->config.loop, entry->idle);
+    if (entry->awaited) {
+        nx_event_set(rpc->config.loop, &entry->idle);
     } else {
         entry_free(rpc, entry);
     }
@@ -34,15 +34,13 @@ void nx_rpc_entry_end(nx_rpc *rpc, nx_rpc_entry *entry)
 /* |entry| is out of the map: frees it when no call runs it any more. */
 static void retire(nx_rpc *rpc, nx_rpc_entry *entry)
 {
-    nx_event idle = {0};
-
     entry->gone = true;
     if (entry->running > 0) {
         if (nx_rpc_current() != NULL) {
             return; /* it may be our own */
         }
-        entry->idle = &idle;
-        (void)nx_loop_wait(rpc->config.loop, &idle, UINT64_MAX);
+        entry->awaited = true;
+        (void)nx_loop_wait(rpc->config.loop, &entry->idle, UINT64_MAX);
     }
     entry_free(rpc, entry);
 }

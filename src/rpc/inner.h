@@ -20,7 +20,8 @@ typedef struct nx_rpc_entry {
     nx_rpc_handler handler;
     uint32_t running; /* calls */
     bool gone;        /* in the map no more */
-    nx_event *idle;   /* set when the last call of a gone one ends; NULL: freed then */
+    bool awaited;     /* somebody waits for |idle|, and frees it; else its last call does */
+    nx_event idle;    /* set when the last call of a gone one has ended */
 } nx_rpc_entry;
 
 /* A receive for replies.  Invariant: one is always open, that is, posted and without

@@ -1,5 +1,5 @@
 /*
- * rpc_sim_test.c - calls over the simulated transport, in virtual time: time-outs to the
+ * call_sim_test.c - calls over the simulated transport, in virtual time: time-outs to the
  * nanosecond, late and strange replies, deaths at every moment.
  *
  * One end is rpc; the other, played here, receives calls and answers as it likes.

@@ -1,5 +1,5 @@
 /*
- * rpc_serve_test.c - the serving end over the simulated transport: callers that send what
+ * serve_sim_test.c - the serving end over the simulated transport: callers that send what
  * is no call, take calls back, and die at any moment; and what is refused in the end.
  *
  * One end is rpc with its threads; the caller is played here, by messages.
