@@ -491,7 +491,7 @@ static void flood(nexar_comm *w, void *arg)
 
 static void test_a_flood_of_calls_needs_bounded_memory_and_loses_none(void **state)
 {
-    unsigned each = (getenv("NXT_LONG") != NULL) ? 100000 : 10000;
+    unsigned each = (getenv("NXT_LONG") != NULL) ? 100000 : 10000; // NOLINT(concurrency-mt-unsafe)
     nexar_config *cfg = config("rpc_threads", "2");
 
     (void)state;

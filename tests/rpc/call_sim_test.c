@@ -135,7 +135,7 @@ static void wait(const rig *r, const bool *done)
 }
 
 /* Takes the next call; its number. */
-static uint64_t take(rig *r, uint8_t *data, size_t *bytes)
+static uint64_t take(rig *r, void *data, size_t *bytes)
 {
     nx_iov_span span = {.ptr = data, .len = ROOM};
     nx_req req = {0};
@@ -378,45 +378,50 @@ static void test_a_cancelled_call_leaves_nothing(void **state)
     }
 }
 
-static void test_a_death_at_any_moment_ends_every_call(void **state)
+/* Calls are answered as they come; the link breaks after |steps| events. */
+static void die_after(uint64_t steps)
 {
     static uint8_t data[ROOM], got[ROOM], reply[ROOM];
+    nx_iov_span span = {.ptr = got, .len = ROOM};
+    nx_rpc_call sent[4];
+    nx_req in[4] = {{0}}, out[4] = {{0}};
+    bool answered[4] = {false};
+    rig r;
 
-    (void)state;
-    for (uint64_t steps = 0; steps < 150; steps++) {
-        nx_iov_span span = {.ptr = got, .len = ROOM};
-        nx_rpc_call sent[4];
-        nx_req in[4] = {{0}}, out[4] = {{0}};
-        bool answered[4] = {false};
-        rig r;
-
-        make(&r, steps, &(nx_sim_path){.rate = 100000000, .delay_ns = MS, .jitter_ns = MS});
+    make(&r, steps, &(nx_sim_path){.rate = 100000000, .delay_ns = MS, .jitter_ns = MS});
+    for (size_t i = 0; i < 4; i++) {
+        start(&r, &sent[i], data, (i % 2) ? 10 : ROOM - NX_RPC_HEAD, 0);
+        nx_msg_recv(r.msgs[1], &in[i], 0, calls, NX_ANY_TAG,
+                    &(nx_sink){.iov = &span, .niov = 1, .room = ROOM});
+    }
+    for (uint64_t n = 0; n < steps; n++) {
+        (void)nx_sim_step(r.net);
         for (size_t i = 0; i < 4; i++) {
-            start(&r, &sent[i], data, (i % 2) ? 10 : ROOM - NX_RPC_HEAD, 0);
-            nx_msg_recv(r.msgs[1], &in[i], 0, calls, NX_ANY_TAG,
-                        &(nx_sink){.iov = &span, .niov = 1, .room = ROOM});
-        }
-        for (uint64_t n = 0; n < steps; n++) {
-            (void)nx_sim_step(r.net);
-            for (size_t i = 0; i < 4; i++) {
-                if (in[i].done && !answered[i]) {
-                    answered[i] = true;
-                    answer(&r, &out[i], in[i].tag, reply, sizeof(reply));
-                }
+            if (in[i].done && !answered[i]) {
+                answered[i] = true;
+                answer(&r, &out[i], in[i].tag, reply, sizeof(reply));
             }
         }
-        nx_sim_cut(r.links[1]);
-        while (nx_sim_step(r.net)) {
-        }
-        for (size_t i = 0; i < 4; i++) {
-            assert_true(sent[i].done);
-            assert_true((sent[i].err == NEXAR_EPEER) || (sent[i].err == NEXAR_OK));
-            assert_true((sent[i].err == NEXAR_OK) || (sent[i].why[0] != '\0'));
-            free_call(&sent[i]);
-        }
-        start(&r, &sent[0], data, 1, 0); /* and the next one ends at once */
-        assert_true(sent[0].done && (sent[0].err == NEXAR_EPEER));
-        end(&r);
+    }
+    nx_sim_cut(r.links[1]);
+    while (nx_sim_step(r.net)) {
+    }
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(sent[i].done);
+        assert_true((sent[i].err == NEXAR_EPEER) || (sent[i].err == NEXAR_OK));
+        assert_true((sent[i].err == NEXAR_OK) || (sent[i].why[0] != '\0'));
+        free_call(&sent[i]);
+    }
+    start(&r, &sent[0], data, 1, 0); /* and the next one ends at once */
+    assert_true(sent[0].done && (sent[0].err == NEXAR_EPEER));
+    end(&r);
+}
+
+static void test_a_death_at_any_moment_ends_every_call(void **state)
+{
+    (void)state;
+    for (uint64_t steps = 0; steps < 150; steps++) {
+        die_after(steps);
     }
 }
 

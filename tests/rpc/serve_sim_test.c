@@ -162,7 +162,7 @@ static void send_call(rig *r, nx_req *req, uint64_t id, const void *data, size_t
     nx_msg_send(r->msgs[0], req, 1, calls, id, &bytes, 1);
 }
 
-static void post_reply(rig *r, nx_req *req, uint64_t id, uint8_t *data)
+static void post_reply(rig *r, nx_req *req, uint64_t id, void *data)
 {
     nx_iov_span span = {.ptr = data, .len = ROOM};
 
@@ -205,7 +205,7 @@ static void test_what_is_no_call_is_refused_and_the_next_one_served(void **state
 
     (void)state;
     make(&r, 1, true);
-    memcpy(data + NX_RPC_HEAD, "abc", 3);
+    memcpy(data + NX_RPC_HEAD, (const uint8_t[]){'a', 'b', 'c'}, 3);
     for (size_t len = 0; len < NX_RPC_HEAD; len++) {
         call_bytes(data, COMM, ECHO);
         h = exchange(&r, 10 + len, data, len, text);
