@@ -28,6 +28,7 @@ sort >"$prefix/expected" <<EXPECTED
 ./$lib/libnexar.so.$version
 ./$lib/pkgconfig/nexar.pc
 ./share/doc/nexar/examples/hello.c
+./share/doc/nexar/examples/rpc.c
 ./share/doc/nexar/examples/send_recv.c
 ./share/man/man1/nexar-info.1
 ./share/man/man1/nexar-ping.1

@@ -33,6 +33,8 @@ typedef enum nx_setting_id {
     NX_SET_INLINE,
     NX_SET_EAGER,
     NX_SET_SPIN,
+    NX_SET_RPC_THREADS,
+    NX_SET_RPC_TIMEOUT,
     NX_SET_QLOG_DIR,
     NX_SET_VERIFY,
     NX_SET_COLLECTIVE_TIMEOUT,

@@ -77,6 +77,9 @@ static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *wh
         nx_log(NX_LOG_INFO, "lost the link to %s: %s (%s)", nx_world_peer_text(world, peer, text),
                why, nexar_strerror(err));
     }
+    if (world->rpc != NULL) {
+        nx_rpc_peer_down(world->rpc, peer, err, why);
+    }
 }
 
 static void on_control(void *ctx, uint32_t peer, const void *data, size_t len)
@@ -193,6 +196,32 @@ static nexar_err start_messages(nx_world *world)
     return nx_hub_create(&world->hub, &hc);
 }
 
+static int rank_of(void *owner, uint32_t peer)
+{
+    return nx_comm_find_peer(owner, peer);
+}
+
+static void release_comm(void *owner)
+{
+    nx_comm_release(owner);
+}
+
+/* With the loop's lock held. */
+static nexar_err start_rpc(nx_world *world)
+{
+    const nx_rpc_config rc = {
+        .loop = world->loop,
+        .msg = world->msg,
+        .threads = (unsigned)nx_config_number(world->config, NX_SET_RPC_THREADS),
+        .call_kind = NX_KIND_RPC_CALL,
+        .reply_kind = NX_KIND_RPC_REPLY,
+        .rank_of = rank_of,
+        .release = release_comm,
+    };
+
+    return nx_rpc_create(&world->rpc, &rc);
+}
+
 /* The world has formed: messages must be there before the first member connects,
  * which may be faster than this process is to return from joining. */
 static void on_view(void *ctx, nx_join *j)
@@ -240,12 +269,16 @@ static void teardown(nx_world *world)
 {
     if (world->loop != NULL) {
         nx_loop_background_stop(world->loop);
+        nx_rpc_stop(world->rpc);
         if (world->worker != NULL) {
             nx_worker_destroy(world->worker);
         }
         nx_loop_lock(world->loop);
         if (world->hub != NULL) {
             nx_hub_stop(world->hub, NEXAR_ECANCELED, "the world ends");
+        }
+        if (world->rpc != NULL) {
+            nx_rpc_end(world->rpc);
         }
         if (world->msg != NULL) {
             nx_msg_destroy(world->msg);
@@ -254,6 +287,7 @@ static void teardown(nx_world *world)
             nx_join_destroy(world->join);
         }
         nx_requests_free(world);
+        nx_rpc_destroy(world->rpc);
         nx_comms_free(world);
         if (world->hub != NULL) {
             nx_hub_destroy(world->hub);
@@ -292,6 +326,9 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
         nx_loop_lock(world->loop);
         err = (nx_config_text(config, NX_SET_JOIN, buf)[0] != '\0') ? join(world)
                                                                     : start_messages(world);
+        if (err == NEXAR_OK) {
+            err = start_rpc(world);
+        }
         nx_loop_unlock(world->loop);
     }
     if (err == NEXAR_OK) {
@@ -320,11 +357,15 @@ static bool wait_leaving(nx_world *world, nx_event *event)
 
 nexar_err nx_world_destroy(nx_world *world)
 {
-    nx_event closed = {0}, drained = {0}, left = {0};
+    nx_event served = {0}, closed = {0}, drained = {0}, left = {0};
     nexar_err err;
 
     nx_loop_lock(world->loop);
     world->closing = true;
+    /* Handlers that run end, and what they reply is sent. */
+    nx_rpc_close(world->rpc, &served);
+    (void)nx_loop_wait(world->loop, &served, UINT64_MAX);
+    nx_rpc_end(world->rpc);
     /* What was sent ends: taken by the peer, or failed with it. */
     if (world->ops != 0) {
         world->idle_wanted = true;

@@ -15,14 +15,16 @@
 #include "loop/loop.h"
 #include "loop/worker.h"
 #include "msg/msg.h"
+#include "rpc/rpc.h"
 
 typedef struct nx_world {
     nexar_config *config;
     nx_loop *loop;
     nx_join *join; /* NULL: a world of one, without a network */
     nx_msg *msg;
-    nx_hub *hub;         /* of collectives */
-    nx_worker *worker;   /* for callbacks of the application; made on first use */
+    nx_hub *hub;       /* of collectives */
+    nx_worker *worker; /* for callbacks of the application; made on first use */
+    nx_rpc *rpc;
     const nx_view *view; /* of |join|; NULL in a world of one */
     uint32_t rank, size;
     nexar_comm *comm; /* the world communicator */
