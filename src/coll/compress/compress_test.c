@@ -483,38 +483,47 @@ static void test_f16_saturates_where_there_is_a_residual(void **state)
 
 /* ---- errors --------------------------------------------------------------- */
 
+static void refused(nx_compress_call call, const char *sentence)
+{
+    assert_int_equal(nx_compress_check(&call), NEXAR_EINVAL);
+    assert_non_null(strstr(nexar_last_error(), sentence));
+}
+
 static void test_arguments_are_checked(void **state)
 {
-    float tensor[4] = {0}, residual[4] = {0};
-    const nx_compress_call good = {.buf = tensor,
-                                   .residual = residual,
-                                   .count = 4,
-                                   .dtype = NEXAR_F32,
-                                   .op = NEXAR_AVG,
-                                   .how = NEXAR_COMPRESS_TOPK,
-                                   .ratio = 0.5};
-    nx_compress_call c;
+    static float tensor[4], residual[4];
+    static const nx_compress_call good = {.buf = tensor,
+                                          .residual = residual,
+                                          .count = 4,
+                                          .dtype = NEXAR_F32,
+                                          .op = NEXAR_AVG,
+                                          .how = NEXAR_COMPRESS_TOPK,
+                                          .ratio = 0.5};
+    nx_compress_call bad[9], c = good;
 
     (void)state;
     assert_int_equal(nx_compress_check(&good), NEXAR_OK);
-#define REFUSED(SENTENCE, ...)                                   \
-    do {                                                         \
-        c = good;                                                \
-        __VA_ARGS__;                                             \
-        assert_int_equal(nx_compress_check(&c), NEXAR_EINVAL);   \
-        assert_non_null(strstr(nexar_last_error(), (SENTENCE))); \
-    } while (0)
-    REFUSED("accepted are f32, f64, f16 and bf16", c.dtype = NEXAR_I32);
-    REFUSED("accepted are sum and avg", c.op = NEXAR_MAX);
-    REFUSED("NEXAR_COMPRESS_NONE", c.how = (nexar_compression)17);
-    REFUSED("0 < ratio <= 1", c.ratio = 0.0);
-    REFUSED("0 < ratio <= 1", c.ratio = 1.5);
-    REFUSED("0 < ratio <= 1", c.ratio = (double)NAN);
-    REFUSED("buf is NULL", c.buf = NULL);
-    REFUSED("overlaps", c.residual = tensor + 3);
-    REFUSED("bytes", c.count = SIZE_MAX / 4);
-#undef REFUSED
-    c = good;
+    for (size_t i = 0; i < 9; i++) {
+        bad[i] = good;
+    }
+    bad[0].dtype = NEXAR_I32;
+    bad[1].op = NEXAR_MAX;
+    bad[2].how = (nexar_compression)17;
+    bad[3].ratio = 0.0;
+    bad[4].ratio = 1.5;
+    bad[5].ratio = (double)NAN;
+    bad[6].buf = NULL;
+    bad[7].residual = tensor + 3;
+    bad[8].count = SIZE_MAX / 4;
+    refused(bad[0], "accepted are f32, f64, f16 and bf16");
+    refused(bad[1], "accepted are sum and avg");
+    refused(bad[2], "NEXAR_COMPRESS_NONE");
+    refused(bad[3], "0 < ratio <= 1");
+    refused(bad[4], "0 < ratio <= 1");
+    refused(bad[5], "0 < ratio <= 1");
+    refused(bad[6], "buf is NULL");
+    refused(bad[7], "overlaps");
+    refused(bad[8], "bytes");
     c.ratio = 0.0;
     c.how = NEXAR_COMPRESS_INT8; /* does not look at it */
     assert_int_equal(nx_compress_check(&c), NEXAR_OK);

@@ -57,7 +57,7 @@ void nx_codec_encode(nx_codec codec, void *out, const nx_lanes *x, size_t n, nex
     k->encode[codec](&code, values, limit_of(codec, saturate));
     if (codec == NX_CODEC_INT8) {
         memcpy(out, &code.scale, sizeof code.scale);
-        memcpy((char *)out + sizeof code.scale, code.int8, n);
+        memcpy((char *)out + sizeof code.scale, code.bytes, n);
     } else {
         memcpy(out, code.half, n * sizeof code.half[0]);
     }
@@ -69,8 +69,8 @@ static void decode_f32(nx_codec codec, float *x, const void *in, size_t n)
 
     if (codec == NX_CODEC_INT8) {
         memcpy(&code.scale, in, sizeof code.scale);
-        memcpy(code.int8, (const char *)in + sizeof code.scale, n);
-        memset(code.int8 + n, 0, NX_PIECE - n);
+        memcpy(code.bytes, (const char *)in + sizeof code.scale, n);
+        memset(code.bytes + n, 0, NX_PIECE - n);
     } else {
         memcpy(code.half, in, n * sizeof code.half[0]);
         memset(code.half + n, 0, (NX_PIECE - n) * sizeof code.half[0]);

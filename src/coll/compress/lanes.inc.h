@@ -19,7 +19,7 @@ enum {
 /* |magnitude|, or |limit| where it is finite and larger. */
 static inline uint32_t limited(uint32_t magnitude, uint32_t limit)
 {
-    return (magnitude > limit) & (magnitude < INFINITE) ? limit : magnitude;
+    return ((magnitude > limit) & (magnitude < INFINITE)) ? limit : magnitude;
 }
 
 /* ---- F16 ------------------------------------------------------------------ */
@@ -124,7 +124,7 @@ static void encode_int8(nx_code *code, const float *x, uint32_t limit)
         const int32_t rounded =
             (int32_t)nx_f32_bits(scaled + 0x1.8p23F) - (int32_t)nx_f32_bits(0x1.8p23F);
 
-        code->int8[i] = (int8_t)(finite ? rounded : NOT_FINITE);
+        code->bytes[i] = (uint8_t)(finite ? rounded : NOT_FINITE);
     }
 }
 
@@ -133,7 +133,7 @@ static void decode_int8(float *x, const nx_code *code)
     const float scale = code->scale;
 
     for (size_t i = 0; i < NX_PIECE; i++) {
-        const int32_t q = code->int8[i];
+        const int32_t q = (code->bytes[i] ^ 0x80) - 0x80;
         const uint32_t bits = nx_f32_bits((float)q * scale);
 
         x[i] = nx_f32_of_bits((q == NOT_FINITE) ? NX_NAN_F32 : bits);
@@ -161,28 +161,28 @@ static void widen(double *to, const float *from)
     }
 }
 
-#define LANES_ARITHMETIC(T, FLOAT, UINT, EXPONENT)                                     \
-    static void add_##T(FLOAT *x, const FLOAT *y)                                      \
-    {                                                                                  \
-        for (size_t i = 0; i < NX_PIECE; i++) {                                        \
-            x[i] = nx_sum_##T(x[i], y[i]);                                             \
-        }                                                                              \
-    }                                                                                  \
-    static void divide_##T(FLOAT *x, FLOAT divisor)                                    \
-    {                                                                                  \
-        for (size_t i = 0; i < NX_PIECE; i++) {                                        \
-            x[i] /= divisor;                                                           \
-        }                                                                              \
-    }                                                                                  \
-    static void residue_##T(FLOAT *x, const FLOAT *sent, FLOAT times)                  \
-    {                                                                                  \
-        for (size_t i = 0; i < NX_PIECE; i++) {                                        \
-            const UINT a = nx_##T##_bits(x[i]) & (EXPONENT);                           \
-            const UINT b = nx_##T##_bits(sent[i]) & (EXPONENT);                        \
-            const UINT left = nx_##T##_bits(x[i] - times * sent[i]);                   \
-                                                                                       \
-            x[i] = nx_##T##_of_bits((a == (EXPONENT)) | (b == (EXPONENT)) ? 0 : left); \
-        }                                                                              \
+#define LANES_ARITHMETIC(T, FLOAT, UINT, EXPONENT)                                       \
+    static void add_##T(FLOAT *x, const FLOAT *y)                                        \
+    {                                                                                    \
+        for (size_t i = 0; i < NX_PIECE; i++) {                                          \
+            x[i] = nx_sum_##T(x[i], y[i]);                                               \
+        }                                                                                \
+    }                                                                                    \
+    static void divide_##T(FLOAT *x, FLOAT divisor)                                      \
+    {                                                                                    \
+        for (size_t i = 0; i < NX_PIECE; i++) {                                          \
+            x[i] /= divisor;                                                             \
+        }                                                                                \
+    }                                                                                    \
+    static void residue_##T(FLOAT *x, const FLOAT *sent, FLOAT times)                    \
+    {                                                                                    \
+        for (size_t i = 0; i < NX_PIECE; i++) {                                          \
+            const UINT a = nx_##T##_bits(x[i]) & (EXPONENT);                             \
+            const UINT b = nx_##T##_bits(sent[i]) & (EXPONENT);                          \
+            const UINT left = nx_##T##_bits(x[i] - times * sent[i]);                     \
+                                                                                         \
+            x[i] = nx_##T##_of_bits(((a == (EXPONENT)) | (b == (EXPONENT))) ? 0 : left); \
+        }                                                                                \
     }
 
 LANES_ARITHMETIC(f32, float, uint32_t, UINT32_C(0x7f800000))

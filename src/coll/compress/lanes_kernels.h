@@ -15,7 +15,7 @@ typedef struct nx_code {
     float scale; /* INT8 */
     _Alignas(64) union {
         uint16_t half[NX_PIECE];
-        int8_t int8[NX_PIECE];
+        uint8_t bytes[NX_PIECE]; /* of i8 */
     };
 } nx_code;
 

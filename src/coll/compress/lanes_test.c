@@ -128,6 +128,11 @@ static float largest_finite(const nx_lanes *x, size_t n)
     return largest;
 }
 
+static int signed_of(unsigned char byte)
+{
+    return (byte ^ 0x80) - 0x80;
+}
+
 /* The rules of lanes.h, one element at a time. */
 static void check_int8(const nx_lanes *x, const unsigned char *code, size_t n)
 {
@@ -137,7 +142,7 @@ static void check_int8(const nx_lanes *x, const unsigned char *code, size_t n)
     memcpy(&sent, code, sizeof sent);
     assert_int_equal(nx_f32_bits(sent), (largest < 0x1p-100F) ? 0 : nx_f32_bits(scale));
     for (size_t i = 0; i < n; i++) {
-        const int q = (int8_t)code[sizeof sent + i];
+        const int q = signed_of(code[sizeof sent + i]);
 
         if (!(fabsf(x->f32[i]) <= FLT_MAX)) {
             assert_int_equal(q, -128);
@@ -173,7 +178,7 @@ static void int8_keeps_its_rules(void)
         check_int8(&x, code, n);
         nx_codec_decode(NX_CODEC_INT8, &value, code, n, NEXAR_F32);
         for (size_t i = 0; i < n; i++) {
-            const int q = (int8_t)code[4 + i];
+            const int q = signed_of(code[4 + i]);
             float scale;
 
             memcpy(&scale, code, sizeof scale);
@@ -198,7 +203,7 @@ static void test_int8_rounds_to_even(void **state)
     (void)state;
     nx_codec_encode(NX_CODEC_INT8, code, &x, 7, NEXAR_F32, true);
     for (size_t i = 0; i < 7; i++) {
-        assert_int_equal((int8_t)code[4 + i], expected[i]);
+        assert_int_equal(signed_of(code[4 + i]), expected[i]);
     }
 }
 

@@ -286,7 +286,7 @@ static void test_a_cut_adds_the_residual(void **state)
     const nx_cut_tensor t = {buf, residual, 3, NEXAR_F32};
     uint16_t taken[NX_PIECE];
     nx_lanes x;
-    nx_cut cut;
+    nx_cut cut = {0};
 
     (void)state;
     NXT_FOR_EACH_OOM (n) {

@@ -128,8 +128,9 @@ static void load_picks(const nx_compress *c, const batch *b, nx_lanes *x)
 static nx_picks picks_of(const nx_compress *c)
 {
     const size_t k = k_of(c);
+    const nx_picks none = {0};
 
-    return (k == 0) ? (nx_picks){0} : nx_picks_of(c->call.count, k, c->call.seed);
+    return (k == 0) ? none : nx_picks_of(c->call.count, k, c->call.seed);
 }
 
 nexar_err nx_randomk_begin(nx_compress *c, nx_exchange *e)
