@@ -217,7 +217,7 @@ static void ok(nexar_err err)
 {
     if (err != NEXAR_OK) {
         (void)fprintf(stderr, "compress_bench: %s\n", nexar_last_error());
-        exit(1);
+        abort();
     }
 }
 

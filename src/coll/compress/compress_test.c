@@ -481,6 +481,23 @@ static void test_f16_saturates_where_there_is_a_residual(void **state)
     }
 }
 
+/* A third is no f16: what the average lacks, three times, is left to the shard's owner. */
+static void test_the_owner_keeps_what_the_result_lacks(void **state)
+{
+    const nx_compress_call like = {
+        .count = 3, .dtype = NEXAR_F16, .op = NEXAR_AVG, .how = NEXAR_COMPRESS_TOPK, .ratio = 1.0};
+    world w = world_of(3, &like, true);
+    const double third = 0x555p-12; /* the f16 next to 1/3 */
+
+    (void)state;
+    put(NEXAR_F16, w.calls[0].buf, 1, 1.0);
+    assert_int_equal(nxt_compress_run(&w.sim, w.calls, 3), NEXAR_OK);
+    assert_true(get(NEXAR_F16, w.calls[2].buf, 1) == third);
+    assert_true(get(NEXAR_F16, w.calls[1].residual, 1) == 1.0 - 3 * third);
+    assert_true(get(NEXAR_F16, w.calls[0].residual, 1) == 0.0);
+    world_free(&w);
+}
+
 /* ---- errors --------------------------------------------------------------- */
 
 static void refused(nx_compress_call call, const char *sentence)
@@ -627,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_bytes_on_the_wire),
         cmocka_unit_test(test_what_is_not_finite_shows_once_and_on_all),
         cmocka_unit_test(test_f16_saturates_where_there_is_a_residual),
+        cmocka_unit_test(test_the_owner_keeps_what_the_result_lacks),
         cmocka_unit_test(test_arguments_are_checked),
         cmocka_unit_test(test_k),
         cmocka_unit_test(test_without_memory_nothing_is_touched),
