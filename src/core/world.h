@@ -13,11 +13,13 @@
 #include "core/config.h"
 #include "loop/loop.h"
 #include "msg/msg.h"
+#include "transport/shm/shm.h"
 
 typedef struct nx_world {
     nexar_config *config;
     nx_loop *loop;
     nx_join *join; /* NULL: a world of one, without a network */
+    nx_shm *shm;   /* NULL: no rank is reached by shared memory */
     nx_msg *msg;
     const nx_view *view; /* of |join|; NULL in a world of one */
     uint32_t rank, size;
