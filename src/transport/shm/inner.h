@@ -265,6 +265,10 @@ void nx_shm_tell_up(nx_shm_link *link);
 
 /* ---- out.c --------------------------------------------------------------------- */
 
+/* Room for a record of |len| bytes; NULL: none now, and |need| says so. */
+void *nx_shm_reserve(nx_shm_link *link, nx_shm_ring ring, uint32_t len);
+/* It is written, and goes out with the next publication. */
+void nx_shm_commit(nx_shm_link *link, nx_shm_ring ring, uint8_t kind, uint8_t flags, uint32_t len);
 /* Puts a frame from byte |*sent| on into its ring, as far as there is room; whether all
  * of it has gone. */
 bool nx_shm_put_frame(nx_shm_link *link, nx_lane lane, const nx_bytes *bytes, size_t n,

@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "transport/shm/inner.h"
 
-static void *reserve(nx_shm_link *link, nx_shm_ring ring, uint32_t len)
+void *nx_shm_reserve(nx_shm_link *link, nx_shm_ring ring, uint32_t len)
 {
     void *at = nx_ring_reserve(&link->out[ring], len);
 
@@ -21,7 +21,7 @@ static void *reserve(nx_shm_link *link, nx_shm_ring ring, uint32_t len)
     return at;
 }
 
-static void commit(nx_shm_link *link, nx_shm_ring ring, uint8_t kind, uint8_t flags, uint32_t len)
+void nx_shm_commit(nx_shm_link *link, nx_shm_ring ring, uint8_t kind, uint8_t flags, uint32_t len)
 {
     nx_ring_commit(&link->out[ring], kind, flags, len);
     nx_shm_dirty(link);
@@ -58,14 +58,14 @@ bool nx_shm_put_frame(nx_shm_link *link, nx_lane lane, const nx_bytes *bytes, si
     }
     do {
         size_t piece = (len - *sent < most) ? len - *sent : most;
-        uint8_t *at = reserve(link, ring, (uint32_t)piece);
+        uint8_t *at = nx_shm_reserve(link, ring, (uint32_t)piece);
 
         if (at == NULL) {
             return false;
         }
         gather(at, bytes, *sent, piece);
         *sent += piece;
-        commit(link, ring, NX_REC_FRAME, (*sent < len) ? NX_REC_MORE : 0, (uint32_t)piece);
+        nx_shm_commit(link, ring, NX_REC_FRAME, (*sent < len) ? NX_REC_MORE : 0, (uint32_t)piece);
         link->bytes_sent += piece;
     } while (*sent < len);
     return true;
@@ -133,7 +133,7 @@ static bool put_chunk(nx_shm_link *link, nx_tx *tx)
     const nx_rec_data head = {.id = tx->id, .off = tx->off + tx->queued};
     uint64_t rest = tx->len - tx->queued;
     size_t len = (rest < NX_SHM_CHUNK) ? (size_t)rest : NX_SHM_CHUNK;
-    uint8_t *at = reserve(link, NX_SHM_DATA, (uint32_t)(sizeof(head) + len));
+    uint8_t *at = nx_shm_reserve(link, NX_SHM_DATA, (uint32_t)(sizeof(head) + len));
 
     if (at == NULL) {
         return false;
@@ -148,7 +148,7 @@ static bool put_chunk(nx_shm_link *link, nx_tx *tx)
         part_advance(tx, n);
         done += n;
     }
-    commit(link, NX_SHM_DATA, NX_REC_DATA, 0, (uint32_t)(sizeof(head) + len));
+    nx_shm_commit(link, NX_SHM_DATA, NX_REC_DATA, 0, (uint32_t)(sizeof(head) + len));
     link->bytes_sent += len;
     return true;
 }
@@ -201,7 +201,7 @@ static bool pump_big(nx_shm_link *link)
     while (!nx_list_empty(&link->big) && (link->nlent < NX_SHM_OFFERS)) {
         nx_tx *tx = nx_list_entry(link->big.next, nx_tx, link);
         nx_shm_lent *lent = free_slot(link);
-        void *at = reserve(link, NX_SHM_DATA, sizeof(nx_rec_offer));
+        void *at = nx_shm_reserve(link, NX_SHM_DATA, sizeof(nx_rec_offer));
         nx_rec_offer offer;
         uint32_t len;
 
@@ -222,7 +222,7 @@ static bool pump_big(nx_shm_link *link)
         tx->owner = lent;
         len = (uint32_t)(offsetof(nx_rec_offer, spans) + offer.nspans * sizeof(nx_rec_span));
         memcpy(at, &offer, len);
-        commit(link, NX_SHM_DATA, NX_REC_OFFER, 0, len);
+        nx_shm_commit(link, NX_SHM_DATA, NX_REC_OFFER, 0, len);
     }
     return true;
 }
@@ -238,12 +238,12 @@ static bool pump_recalls(nx_shm_link *link)
         if ((link->cancels & (1U << slot)) == 0) {
             continue;
         }
-        at = reserve(link, NX_SHM_CONTROL, sizeof(want));
+        at = nx_shm_reserve(link, NX_SHM_CONTROL, sizeof(want));
         if (at == NULL) {
             return false;
         }
         memcpy(at, &want, sizeof(want));
-        commit(link, NX_SHM_CONTROL, NX_REC_CANCEL, 0, sizeof(want));
+        nx_shm_commit(link, NX_SHM_CONTROL, NX_REC_CANCEL, 0, sizeof(want));
         link->cancels &= ~(1U << slot);
     }
     return true;

@@ -91,14 +91,12 @@ bool nx_shm_reads_tell(nx_shm_link *link)
         if (!r->used || !r->over) {
             continue;
         }
-        at = nx_ring_reserve(&link->out[NX_SHM_CONTROL], sizeof(done));
+        at = nx_shm_reserve(link, NX_SHM_CONTROL, sizeof(done));
         if (at == NULL) {
-            link->need[NX_SHM_CONTROL] = sizeof(done);
             return false;
         }
         memcpy(at, &done, sizeof(done));
-        nx_ring_commit(&link->out[NX_SHM_CONTROL], NX_REC_DONE, 0, sizeof(done));
-        nx_shm_dirty(link);
+        nx_shm_commit(link, NX_SHM_CONTROL, NX_REC_DONE, 0, sizeof(done));
         r->used = false;
         link->nreads--;
     }
