@@ -31,7 +31,7 @@ enum {
     NX_SHM_CHUNK = 16 << 10,      /* bytes of a record of the data ring at most */
     NX_SHM_BOUNCE = 128 << 10,    /* read at a time where the bytes have no place: fits a cache */
     NX_SHM_SLICE = 512 << 10,     /* read at a time into their place: 50 us or so */
-    NX_SHM_OFFER_LEAST = 16 << 10 /* shorter ones are copied: see docs/shm.md */
+    NX_SHM_OFFER_LEAST = 32 << 10 /* shorter ones are copied: see docs/shm.md */
 };
 
 /* Records. */
