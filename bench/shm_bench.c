@@ -95,7 +95,8 @@ static void on_data(void *ctx, nx_link *link, uint64_t id, uint64_t off, const v
     check(s);
 }
 
-static void *on_want(void *ctx, nx_link *link, uint64_t id, uint64_t off, size_t *len)
+static void *on_want(void *ctx, nx_link *link, uint64_t id, uint64_t off,
+                     size_t *len) // NOLINT(readability-non-const-parameter)
 {
     (void)link;
     (void)id;
@@ -154,7 +155,7 @@ static void wait_for(side *s, uint64_t frames, uint64_t bytes, uint64_t sent)
     s->event.set = false;
     check(s);
     if (!nx_loop_wait(s->loop, &s->event, UINT64_MAX) || s->down) {
-        exit(1);
+        _exit(1);
     }
 }
 
@@ -199,6 +200,7 @@ static int by_value(const void *a, const void *b)
 static void trips(side *s)
 {
     static uint64_t took[TRIPS];
+    const size_t middle = TRIPS / 2, late = (size_t)TRIPS * 99 / 100;
 
     for (int i = 0; i < WARM + TRIPS; i++) {
         uint64_t begin = now();
@@ -211,8 +213,7 @@ static void trips(side *s)
     }
     qsort(took, TRIPS, sizeof(took[0]), by_value);
     printf("  %d B round trip: median %.2f us, least %.2f, 99%% below %.2f\n", FRAME,
-           (double)took[TRIPS / 2] / 1e3, (double)took[0] / 1e3,
-           (double)took[TRIPS * 99 / 100] / 1e3);
+           (double)took[middle] / 1e3, (double)took[0] / 1e3, (double)took[late] / 1e3);
 }
 
 static void frames(side *s)
@@ -333,7 +334,7 @@ static int run(int who, int in, int out, bool copy, uint64_t spin_ns)
 
 int main(int argc, char **argv)
 {
-    int pairs = (argc > 1) ? atoi(argv[1]) : 1;
+    int pairs = (argc > 1) ? (int)strtol(argv[1], NULL, 10) : 1;
     bool copy = (argc > 2) && (strcmp(argv[2], "copy") == 0);
     cpu_set_t cores;
     uint64_t spin_ns = 100000;

@@ -166,7 +166,8 @@ static void on_listener_ready(nx_fd *fd, uint32_t events)
             continue;
         }
         if ((errno == EMFILE) || (errno == ENFILE) || (errno == ENOMEM) || (errno == ENOBUFS)) {
-            nx_log(NX_LOG_WARN, "shm: no descriptors for callers: %s", strerror(errno));
+            (void)nx_fail_sys("accept4", "", errno);
+            nx_log(NX_LOG_WARN, "shm: no caller is let in for now: %s", nexar_last_error());
             if (nx_loop_timer_set(loop, &shm->again, nx_loop_now(loop) + AGAIN_NS) == NEXAR_OK) {
                 nx_loop_fd_remove(loop, fd);
             }

@@ -444,7 +444,7 @@ nexar_err nx_shm_dial(nx_shm *shm, uint64_t member, const nx_link_up *up, void *
         return nx_fail(NEXAR_EINVAL, "there is a link to member %" PRIu64 " already", member);
     }
     err = nx_shm_link_create(shm, member, &link);
-    if (err != NEXAR_OK) {
+    if ((err != NEXAR_OK) || (link == NULL)) {
         return err;
     }
     link->base.up = up;

@@ -22,7 +22,8 @@ static uint32_t span(uint32_t len)
 void nx_ring_out_init(nx_ring_out *r, nx_ring_words words, uint8_t *data, uint32_t size)
 {
     assert((size >= NX_RING_LEAST) && ((size & (size - 1)) == 0));
-    *r = (nx_ring_out){.words = words, .data = data, .size = size};
+    *r = (nx_ring_out){.words = words, .size = size};
+    r->data = data;
 }
 
 static void write_head(nx_ring_out *r, uint32_t at, uint64_t word)

@@ -71,7 +71,7 @@ nexar_err nx_segment_create(nx_segment **out, int *fd)
         return err;
     }
     err = nx_memfd_map(*fd, NX_SEGMENT_SIZE, &at);
-    if (err != NEXAR_OK) {
+    if ((err != NEXAR_OK) || (at == NULL)) {
         (void)close(*fd);
         return err;
     }
@@ -88,7 +88,7 @@ nexar_err nx_segment_map(int fd, nx_segment **out)
     void *at = NULL;
     nexar_err err = nx_memfd_map(fd, NX_SEGMENT_SIZE, &at);
 
-    if (err != NEXAR_OK) {
+    if ((err != NEXAR_OK) || (at == NULL)) {
         return err;
     }
     segment = at;

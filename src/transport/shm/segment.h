@@ -67,6 +67,6 @@ NX_MUST_CHECK nexar_err nx_segment_map(int fd, nx_segment **out);
 void nx_segment_unmap(nx_segment *segment);
 
 void nx_segment_out(nx_segment *segment, unsigned way, nx_ring_out out[NX_SHM_RINGS]);
-void nx_segment_in(nx_segment *segment, unsigned way, nx_ring_in out[NX_SHM_RINGS]);
+void nx_segment_in(nx_segment *segment, unsigned way, nx_ring_in in[NX_SHM_RINGS]);
 
 #endif /* NX_SEGMENT_H */
