@@ -174,7 +174,11 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     _exit(1);
 }
 
-static const nx_link_up UP = {on_up, on_frame, on_data, on_sent, on_down};
+static const nx_link_up UP = {.on_up = on_up,
+                              .on_frame = on_frame,
+                              .on_data = on_data,
+                              .on_sent = on_sent,
+                              .on_down = on_down};
 
 static void on_accept(void *ctx, nx_link *link, uint64_t member)
 {

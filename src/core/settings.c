@@ -76,10 +76,33 @@ static bool is_spin(const char *text)
     return (strcmp(text, "auto") == 0) || (nx_parse_duration(text, &ns) && (ns <= MAX_SPIN_NS));
 }
 
-/* A list of transports, each once; more of them will come. */
+/* The lists of transports that there are, and what they let be used. */
+static const struct {
+    const char *text;
+    bool shm, quic;
+} transports[] = {
+    {"auto", true, true},     {"shm", true, false},      {"quic", false, true},
+    {"shm,quic", true, true}, {"quic,shm", false, true}, /* quic goes everywhere */
+};
+enum { TRANSPORTS = sizeof(transports) / sizeof(transports[0]) };
+
+void nx_setting_transports(const char *text, bool *shm, bool *quic)
+{
+    *shm = *quic = false;
+    for (int i = 0; i < TRANSPORTS; i++) {
+        if (strcmp(text, transports[i].text) == 0) {
+            *shm = transports[i].shm;
+            *quic = transports[i].quic;
+        }
+    }
+}
+
 static bool is_transports(const char *text)
 {
-    return (strcmp(text, "auto") == 0) || (strcmp(text, "quic") == 0);
+    bool shm, quic;
+
+    nx_setting_transports(text, &shm, &quic);
+    return shm || quic;
 }
 
 /* More is said of it when it is used. */
@@ -199,7 +222,7 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                            .preset = "auto",
                            .unit = "",
                            .check = is_transports,
-                           .accepted = "auto or quic",
+                           .accepted = "auto, or a list of shm and quic, such as shm,quic",
                            .help = "what may carry messages, in order of preference"},
     [NX_SET_UNEXPECTED] = {.name = "unexpected",
                            .type = NX_SETTING_NUMBER,

@@ -20,6 +20,9 @@
  *     has been woken (|woken|): every unlock but the driver's own sees to it
  *     (nx_loop_wake_if_due).  So queueing work costs a write to the eventfd only if
  *     the sleeper would be late for it, and only once per sleep.
+ *  6. While |sleeping|, the on_idle hooks were told so, and nobody has told them the
+ *     opposite: only the driver does, when it wakes, or who takes its place.  A kick
+ *     meanwhile polls and leaves them as they are.
  *
  * No wake-up is lost, since all conditions change under the lock, and what ends a
  * sleep (park, eventfd) remembers a signal that came first.
@@ -182,12 +185,19 @@ static void sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
     struct epoll_event ready[NX_LOOP_BATCH];
     int n;
 
+    if (nx_loop_fds_idle(loop, true)) {
+        (void)nx_loop_fds_idle(loop, false);
+        (void)nx_loop_fds_poll(loop);
+        (void)nx_loop_refresh(loop);
+        return;
+    }
     loop->sleeping = true;
     loop->sleep_until = until_ns;
     nx_loop_release(loop);
     n = nx_loop_fds_ask(loop, ready, timeout_ns);
     nx_loop_lock(loop);
     loop->sleeping = false;
+    (void)nx_loop_fds_idle(loop, false);
     read_if_written(loop->wake_fd, &loop->woken);
     nx_loop_fds_dispatch(loop, ready, n);
 }
@@ -239,6 +249,9 @@ static void take_over(nx_loop *loop, nx_waiter *self)
 {
     if (by_background(loop)) {
         nx_loop_wake_driver(loop); /* it finds that it has lost the place */
+        if (loop->sleeping) {
+            (void)nx_loop_fds_idle(loop, false);
+        }
         loop->sleeping = false;
     }
     loop->driver = self;
