@@ -69,6 +69,7 @@ bench:
 	@build/release/bench/reduce_bench
 	@build/release/bench/msg_bench
 	@build/release/bench/quic_bench
+	@bench/quic_veth.sh build/release/bench/quic_bench
 
 mutate:
 	$(call setup,test)
