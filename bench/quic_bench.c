@@ -32,10 +32,11 @@ enum {
 
 /* What is measured in a round; a figure's ratio is to another of the same round. */
 typedef enum figure {
-    RAW,     /* us */
-    CEILING, /* GB/s, datagrams of the loopback */
-    PLAIN,   /* GB/s, datagrams of 1452 bytes, on the loopback */
-    ACROSS,  /* and between the hosts */
+    RAW,      /* us */
+    CEILING,  /* GB/s, datagrams of the loopback */
+    CEILINGS, /* and both ways, each */
+    PLAIN,    /* GB/s, datagrams of 1452 bytes, on the loopback */
+    ACROSS,   /* and between the hosts */
     ONE,
     LARGE,
     BOTH,
@@ -47,6 +48,7 @@ typedef enum figure {
 static const char *const names[FIGURES] = {
     [RAW] = "raw UDP round trip, 8 bytes, spinning",
     [CEILING] = "ceiling: AES-128-GCM and UDP, 61440 B",
+    [CEILINGS] = "the same, both ways, each",
     [PLAIN] = "ceiling: AES-128-GCM and UDP, 1452 B, GSO, GRO",
     [ACROSS] = "the same, between the hosts",
     [ONE] = "one way, parts of 1 MiB",
@@ -64,6 +66,7 @@ typedef struct row {
 static const row on_loopback[] = {
     {RAW, RAW, "us"},
     {CEILING, CEILING, "GB/s"},
+    {CEILINGS, CEILING, "of one way"},
     {ONE, CEILING, "of the ceiling, wanted 0.60"},
     {LARGE, CEILING, "of the ceiling, wanted 0.60"},
     {BOTH, ONE, "of one way, wanted 0.55"},
@@ -105,11 +108,13 @@ static double measure(const run *r, figure what, int round)
     case RAW:
         return nxb_raw_round_trip(r->hosts, r->slice / 2);
     case CEILING:
-        return nxb_ceiling(r->hosts, SAME_HOST, r->slice);
+        return nxb_ceiling(r->hosts, SAME_HOST, false, r->slice);
+    case CEILINGS:
+        return nxb_ceiling(r->hosts, SAME_HOST, true, r->slice);
     case PLAIN:
-        return nxb_ceiling(here, ETHERNET, r->slice);
+        return nxb_ceiling(here, ETHERNET, false, r->slice);
     case ACROSS:
-        return nxb_ceiling(r->hosts, ETHERNET, r->slice);
+        return nxb_ceiling(r->hosts, ETHERNET, false, r->slice);
     case ONE:
         return nxb_bandwidth(r->side, NXB_MIB, bytes_for(r, what, round), false);
     case LARGE:

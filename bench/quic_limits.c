@@ -24,8 +24,11 @@ enum {
     HEAD = 13,    /* what a short header takes, and is authenticated */
     TAG = 16,
     MIB = 1 << 20,
-    WINDOW = 1500 << 10, /* bytes under way: there is no back-pressure on the loopback */
+    WINDOW = 1500 << 10,          /* bytes under way: there is no back-pressure on the loopback */
+    LINE = 64 / sizeof(uint64_t), /* what one core writes stays off the other's line */
 };
+
+static const double PATIENCE_S = 0.02;
 
 double nxb_now_s(void)
 {
@@ -159,30 +162,28 @@ static void open_datagrams(gnutls_aead_cipher_hd_t aead, const uint8_t *in, size
     }
 }
 
-static void ceiling_receive(int fd, _Atomic uint64_t *received, gnutls_aead_cipher_hd_t aead)
+/* Reads and decrypts once what is there; returns how many bytes. */
+static uint64_t receive_some(int fd, gnutls_aead_cipher_hd_t aead)
 {
     static uint8_t in[65536];
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))];
+    struct iovec iov = {.iov_base = in, .iov_len = sizeof(in)};
+    struct msghdr hdr = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = sizeof(control)};
+    ssize_t n = recvmsg(fd, &hdr, MSG_DONTWAIT);
+    const struct cmsghdr *c = (n > 0) ? CMSG_FIRSTHDR(&hdr) : NULL;
+    int segment = (int)n;
 
-    for (;;) {
-        struct iovec iov = {.iov_base = in, .iov_len = sizeof(in)};
-        struct msghdr hdr = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control,
-                             .msg_controllen = sizeof(control)};
-        ssize_t n = recvmsg(fd, &hdr, MSG_DONTWAIT);
-        const struct cmsghdr *c = (n > 0) ? CMSG_FIRSTHDR(&hdr) : NULL;
-        int segment = (int)n;
-
-        if (n <= 0) {
-            continue;
-        }
-        if ((c != NULL) && (c->cmsg_level == IPPROTO_UDP) && (c->cmsg_type == UDP_GRO)) {
-            memcpy(&segment, CMSG_DATA(c), sizeof(segment));
-        }
-        open_datagrams(aead, in, (size_t)n, (size_t)segment);
-        atomic_fetch_add(received, (uint64_t)n);
+    if (n <= 0) {
+        return 0;
     }
+    if ((c != NULL) && (c->cmsg_level == IPPROTO_UDP) && (c->cmsg_type == UDP_GRO)) {
+        memcpy(&segment, CMSG_DATA(c), sizeof(segment));
+    }
+    open_datagrams(aead, in, (size_t)n, (size_t)segment);
+    return (uint64_t)n;
 }
 
 /* Fills |out| with |count| datagrams. */
@@ -207,50 +208,55 @@ static void seal_datagrams(gnutls_aead_cipher_hd_t aead, uint8_t *out, size_t da
     }
 }
 
-static uint64_t ceiling_send(int fd, _Atomic uint64_t *received, gnutls_aead_cipher_hd_t aead,
-                             size_t datagram, double seconds)
+/* One of the two processes. */
+typedef struct end {
+    int fd;
+    gnutls_aead_cipher_hd_t aead;
+    size_t datagram;         /* 0: only receives */
+    _Atomic uint64_t *got;   /* bytes that have come here */
+    _Atomic uint64_t *there; /* and at the other end */
+} end;
+
+static void work(const end *e, double seconds)
 {
     static uint8_t out[CALL];
-    size_t count = CALL / datagram, len = count * datagram;
+    size_t len = (e->datagram > 0) ? CALL / e->datagram * e->datagram : 0;
+    double now = nxb_now_s(), until = now + seconds, progress = now;
     uint64_t sent = 0;
-    double end = nxb_now_s() + seconds;
 
-    while (nxb_now_s() < end) {
-        double patience = nxb_now_s() + 0.02;
-
-        while (sent - atomic_load(received) > WINDOW) {
-            if (nxb_now_s() > patience) {
-                sent = atomic_load(received); /* some were lost */
-            }
+    for (; now < until; now = nxb_now_s()) {
+        if ((e->datagram > 0) && (sent - atomic_load(e->there) <= WINDOW)) {
+            seal_datagrams(e->aead, out, e->datagram, len / e->datagram);
+            sent += (send(e->fd, out, len, 0) == (ssize_t)len) ? len : 0;
+            progress = now;
+        } else if (now - progress > PATIENCE_S) {
+            sent = atomic_load(e->there); /* some were lost */
         }
-        seal_datagrams(aead, out, datagram, count);
-        if (send(fd, out, len, 0) == (ssize_t)len) {
-            sent += len;
-        }
+        atomic_fetch_add(e->got, receive_some(e->fd, e->aead));
     }
-    return atomic_load(received);
 }
 
 static void set_segments(const int fd[2], size_t datagram)
 {
     int size = (int)datagram, one = 1;
 
-    if ((CALL / datagram > 1) &&
-        ((setsockopt(fd[0], IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size)) != 0) ||
-         (setsockopt(fd[1], IPPROTO_UDP, UDP_GRO, &one, sizeof(one)) != 0))) {
-        perror("UDP_SEGMENT, UDP_GRO");
-        _exit(1);
+    for (int i = 0; (i < 2) && (CALL / datagram > 1); i++) {
+        if ((setsockopt(fd[i], IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size)) != 0) ||
+            (setsockopt(fd[i], IPPROTO_UDP, UDP_GRO, &one, sizeof(one)) != 0)) {
+            perror("UDP_SEGMENT, UDP_GRO");
+            _exit(1);
+        }
     }
 }
 
-double nxb_ceiling(const nxb_host hosts[2], size_t datagram, double seconds)
+double nxb_ceiling(const nxb_host hosts[2], size_t datagram, bool both, double seconds)
 {
-    _Atomic uint64_t *received =
+    _Atomic uint64_t *got =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint8_t key[16] = {7};
     gnutls_datum_t datum = {.data = key, .size = sizeof(key)};
     gnutls_aead_cipher_hd_t aead;
-    uint64_t got;
+    uint64_t total;
     double begin;
     pid_t pid;
     int fd[2];
@@ -260,16 +266,17 @@ double nxb_ceiling(const nxb_host hosts[2], size_t datagram, double seconds)
     set_segments(fd, datagram);
     pid = nxb_fork_on_other_core();
     if (pid == 0) {
-        ceiling_receive(fd[1], received, aead);
+        work(&(end){fd[1], aead, both ? datagram : 0, &got[LINE], &got[0]}, 1e9);
     }
     begin = nxb_now_s();
-    got = ceiling_send(fd[0], received, aead, datagram, seconds);
+    work(&(end){fd[0], aead, datagram, &got[0], &got[LINE]}, seconds);
     begin = nxb_now_s() - begin;
+    total = both ? (atomic_load(&got[0]) + atomic_load(&got[LINE])) / 2 : atomic_load(&got[LINE]);
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
     (void)close(fd[0]);
     (void)close(fd[1]);
     gnutls_aead_cipher_deinit(aead);
-    (void)munmap(received, 4096);
-    return (double)got / begin / 1e9 * (double)(datagram - HEAD - TAG) / (double)datagram;
+    (void)munmap(got, 4096);
+    return (double)total / begin / 1e9 * (double)(datagram - HEAD - TAG) / (double)datagram;
 }

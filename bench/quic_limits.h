@@ -3,6 +3,7 @@
 #define NXB_QUIC_LIMITS_H
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -25,7 +26,8 @@ pid_t nxb_fork_on_other_core(void);
 /* Microseconds of a round trip of 8 bytes by UDP between two cores, spinning. */
 double nxb_raw_round_trip(const nxb_host hosts[2], double seconds);
 /* GB/s of encrypting (AES-128-GCM, GnuTLS), sending, receiving and decrypting
- * datagrams of |datagram| bytes, as many in a system call (GSO, GRO) as fit. */
-double nxb_ceiling(const nxb_host hosts[2], size_t datagram, double seconds);
+ * datagrams of |datagram| bytes, as many in a system call (GSO, GRO) as fit; one way,
+ * or |both| at once: each. */
+double nxb_ceiling(const nxb_host hosts[2], size_t datagram, bool both, double seconds);
 
 #endif /* NXB_QUIC_LIMITS_H */

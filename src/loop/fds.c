@@ -167,24 +167,22 @@ void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n)
     loop->dispatching = false;
 }
 
-bool nx_loop_fds_poll(nx_loop *loop)
+static bool ask_epoll(nx_loop *loop)
 {
     struct epoll_event ready[NX_LOOP_BATCH];
-    int n;
+    int n = nx_loop_fds_ask(loop, ready, 0);
 
-    if (nx_list_empty(&loop->fds)) {
-        return false;
-    }
-    n = nx_loop_fds_ask(loop, ready, 0);
     nx_loop_fds_dispatch(loop, ready, n);
     return n > 0;
 }
 
-bool nx_loop_fds_spin(nx_loop *loop)
+/* Whether there was anything; |*hooks|: whether anyone could be asked. */
+static bool ask_hooks(nx_loop *loop, bool *hooks)
 {
     uint64_t changes = loop->fds_changes;
-    bool hooks = false, found = false;
+    bool found = false;
 
+    *hooks = false;
     loop->dispatching = true;
     nx_list_for_each (at, &loop->fds) {
         nx_fd *fd = nx_list_entry(at, nx_fd, link);
@@ -192,7 +190,7 @@ bool nx_loop_fds_spin(nx_loop *loop)
         if (fd->on_spin == NULL) {
             continue;
         }
-        hooks = true;
+        *hooks = true;
         found = fd->on_spin(fd) || found;
         if (loop->fds_changes != changes) {
             found = true; /* the list is another: the next poll begins anew */
@@ -200,8 +198,30 @@ bool nx_loop_fds_spin(nx_loop *loop)
         }
     }
     loop->dispatching = false;
+    return found;
+}
+
+bool nx_loop_fds_poll(nx_loop *loop)
+{
+    bool hooks;
+
+    if (nx_list_empty(&loop->fds)) {
+        return false;
+    }
+    if (loop->fds_plain > 0) {
+        return ask_epoll(loop);
+    }
+    /* The answer of epoll would be the same, and cost a call more for every packet. */
+    (void)nx_loop_refresh(loop);
+    return ask_hooks(loop, &hooks);
+}
+
+bool nx_loop_fds_spin(nx_loop *loop)
+{
+    bool hooks, found = ask_hooks(loop, &hooks);
+
     if ((loop->fds_plain > 0) && (!hooks || (loop->spins++ % PLAIN_EVERY == 0))) {
-        found = nx_loop_fds_poll(loop) || found;
+        found = ask_epoll(loop) || found;
     }
     return found;
 }

@@ -61,8 +61,9 @@ typedef struct nx_fd {
     /* |events| is a set of EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.  May remove
      * this and any other descriptor. */
     void (*on_ready)(struct nx_fd *self, uint32_t events);
-    /* Optional: tries without the kernel's word, while the loop spins: returns
-     * whether there was anything.  Without it spinning asks epoll. */
+    /* Optional: tries without the kernel's word, while the loop spins or is busy:
+     * returns whether there was anything.  The clock is fresh.  Without it the loop
+     * asks epoll. */
     bool (*on_spin)(struct nx_fd *self);
     uint64_t id;     /* the loop's; zero-initialised is not watched */
     uint32_t events; /* the loop's */
