@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -120,11 +121,16 @@ static nexar_err make_conn(nx_carrier *k, const nx_tls_target *target, const ngt
         .hd = hd,
         .retried = retried,
     };
+    nexar_err err;
 
     c.same_host = (c.datagram > NX_QUIC_SAME_HOST);
     c.datagram = c.same_host ? NX_QUIC_SAME_HOST : c.datagram;
     c.qlog_fd = open_qlog(q, k->dialled);
-    return nx_conn_create(&k->conn, &c);
+    err = nx_conn_create(&k->conn, &c);
+    if ((err != NEXAR_OK) && (c.qlog_fd >= 0)) {
+        (void)close(c.qlog_fd);
+    }
+    return err;
 }
 
 nexar_err nx_carrier_create(nx_carrier **out, nx_quic *q, const nx_udp_path *path,
@@ -153,6 +159,7 @@ nexar_err nx_carrier_create(nx_carrier **out, nx_quic *q, const nx_udp_path *pat
     }
     if (!k->dialled) {
         k->half_open = true;
+        k->since_ns = nx_loop_now(q->config.loop);
         q->half_open++;
     }
     nx_carrier_wake(k);

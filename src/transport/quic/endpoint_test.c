@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "oom.h"
 #include "quic_pair.h"
 #include "transport/quic/endpoint.h"
 
@@ -269,6 +270,51 @@ static void test_qlog_files_are_written_on_request(void **state)
     assert_int_equal(files, 1);
 }
 
+static size_t descriptors(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    size_t n = 0;
+
+    assert_non_null(d);
+    while (readdir(d) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+        n++;
+    }
+    (void)closedir(d);
+    return n;
+}
+
+/* A connection that cannot be made keeps no file open. */
+static void test_a_connection_without_memory_leaves_no_descriptor(void **state)
+{
+    char dir[] = "/tmp/nexar-qlog-XXXXXX", command[64];
+    struct sockaddr_storage a = nxt_loopback(9);
+    nx_quic_target target = {.member = 2, .addresses = &a, .n = 1};
+    nx_quic_config config;
+    size_t before;
+    nxt_cluster c;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    nxt_cluster_open(&c, 2);
+    nx_quic_close(c.at[0].quic);
+    config = nxt_config(&c, &c.at[0]);
+    config.qlog_dir = dir;
+    assert_int_equal(nx_quic_open(&c.at[0].quic, &config), NEXAR_OK);
+    before = descriptors();
+    NXT_FOR_EACH_OOM (n) {
+        nxt_peer p = {.member = 2};
+        nexar_err err = nx_quic_dial(c.at[0].quic, &target, &NXT_UP, &p, &p.link);
+
+        if (err == NEXAR_OK) {
+            nxt_until(c.loop, p.down);
+        }
+    }
+    assert_int_equal(descriptors(), before);
+    nxt_cluster_close(&c);
+    (void)snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
+}
+
 static void test_a_port_that_is_taken_is_named(void **state)
 {
     nxt_cluster c;
@@ -328,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_a_peer_that_dials_again_replaces_its_link),
         cmocka_unit_test(test_a_refused_link_goes_down_at_the_dialler),
         cmocka_unit_test(test_qlog_files_are_written_on_request),
+        cmocka_unit_test(test_a_connection_without_memory_leaves_no_descriptor),
         cmocka_unit_test(test_a_port_that_is_taken_is_named),
         cmocka_unit_test(test_a_socket_that_is_full_is_waited_for),
     };

@@ -340,8 +340,10 @@ int nx_udp_send(nx_udp *u, const nx_udp_path *path, const uint8_t *data, size_t 
     }
     code = send_checked(u, path, data, len, segment);
     if ((segment < len) && ((code == EIO) || (code == EINVAL) || (code == EOPNOTSUPP))) {
-        u->s.features.gso = false; /* the device cannot, whatever the kernel has said */
-        return send_apart(u, path, data, len, segment);
+        code = send_apart(u, path, data, len, segment);
+        if (code == 0) {
+            u->s.features.gso = false; /* the device cannot, whatever the kernel has said */
+        }
     }
     return code;
 }
