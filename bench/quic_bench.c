@@ -175,7 +175,7 @@ static void single(run *r, const char *word)
         }
     }
     (void)fprintf(stderr, "quic_bench: %s is none of rtt, rate, one, both\n", word);
-    exit(1);
+    _exit(1);
 }
 
 static nxb_host host_of(const char *netns, const char *address)
@@ -185,7 +185,7 @@ static nxb_host host_of(const char *netns, const char *address)
     if ((host.netns < 0) || (inet_pton(AF_INET, address, &host.address) != 1)) {
         (void)fprintf(stderr, "quic_bench: no namespace %s, or no IPv4 address %s\n", netns,
                       address);
-        exit(1);
+        _exit(1);
     }
     return host;
 }

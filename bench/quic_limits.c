@@ -224,7 +224,7 @@ static void work(const end *e, double seconds)
     double now = nxb_now_s(), until = now + seconds, progress = now;
     uint64_t sent = 0;
 
-    for (; now < until; now = nxb_now_s()) {
+    while (now < until) {
         if ((e->datagram > 0) && (sent - atomic_load(e->there) <= WINDOW)) {
             seal_datagrams(e->aead, out, e->datagram, len / e->datagram);
             sent += (send(e->fd, out, len, 0) == (ssize_t)len) ? len : 0;
@@ -233,6 +233,7 @@ static void work(const end *e, double seconds)
             sent = atomic_load(e->there); /* some were lost */
         }
         atomic_fetch_add(e->got, receive_some(e->fd, e->aead));
+        now = nxb_now_s();
     }
 }
 
