@@ -179,13 +179,23 @@ void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n)
     loop->dispatching = false;
 }
 
-/* Asks the hooks; |kernel|: also those that ask the kernel.  Whether there are any of
- * these, and whether one of all has found something. */
+static bool ask_epoll(nx_loop *loop)
+{
+    struct epoll_event ready[NX_LOOP_BATCH];
+    int n = nx_loop_fds_ask(loop, ready, 0);
+
+    nx_loop_fds_dispatch(loop, ready, n);
+    return n > 0;
+}
+
+/* Asks the hooks; |kernel|: also those that ask the kernel.  Whether one has found
+ * something; |*hooks|: whether anyone could be asked. */
 static bool ask_hooks(nx_loop *loop, bool kernel, bool *hooks)
 {
     uint64_t changes = loop->fds_changes;
     bool found = false;
 
+    *hooks = false;
     loop->dispatching = true;
     nx_list_for_each (at, &loop->fds) {
         nx_fd *fd = nx_list_entry(at, nx_fd, link);
@@ -209,28 +219,29 @@ static bool ask_hooks(nx_loop *loop, bool kernel, bool *hooks)
 
 bool nx_loop_fds_poll(nx_loop *loop)
 {
-    struct epoll_event ready[NX_LOOP_BATCH];
-    bool hooks = false, found;
-    int n;
+    bool hooks, found;
 
     if (nx_list_empty(&loop->fds)) {
         return false;
     }
-    found = ask_hooks(loop, false, &hooks);
-    n = nx_loop_fds_ask(loop, ready, 0);
-    nx_loop_fds_dispatch(loop, ready, n);
-    return found || (n > 0);
+    if (loop->fds_plain > 0) {
+        found = ask_hooks(loop, false, &hooks);
+        return ask_epoll(loop) || found;
+    }
+    /* The answer of epoll would be the same, and cost a call more for every packet. */
+    (void)nx_loop_refresh(loop);
+    return ask_hooks(loop, true, &hooks);
 }
 
 bool nx_loop_fds_spin(nx_loop *loop)
 {
     bool memory =
         !nx_list_empty(&loop->fds) && (nx_list_entry(loop->fds.next, nx_fd, link)->on_idle != NULL);
-    bool kernel = !memory || (loop->spins % KERNEL_EVERY == 0), hooks = false;
+    bool kernel = !memory || (loop->spins % KERNEL_EVERY == 0), hooks;
     bool found = ask_hooks(loop, kernel, &hooks);
 
     if ((loop->fds_plain > 0) && (!hooks || (loop->spins % PLAIN_EVERY == 0))) {
-        found = nx_loop_fds_poll(loop) || found;
+        found = ask_epoll(loop) || found;
     }
     loop->spins++;
     return found;

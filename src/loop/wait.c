@@ -138,19 +138,26 @@ static void note_crowd(nx_loop *loop, uint64_t now_ns)
     loop->crowded_until_ns = now_ns + loop->crowded_ns;
 }
 
+/* Reads the loop's clock and returns the real time: mostly the same, and read once. */
+static uint64_t refresh_real(nx_loop *loop)
+{
+    uint64_t now_ns = nx_loop_refresh(loop);
+
+    return (loop->clock == &nx_clock_system) ? now_ns : nx_now(&nx_clock_system);
+}
+
 /* Polls until there is something, |event| is set, the clock reaches |until_ns| or
  * the budget is spent: only then is it false.  The budget is of real time: the
  * loop's clock may stand. */
 static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64_t budget_ns)
 {
-    uint64_t last_ns = nx_now(&nx_clock_system), end_ns = last_ns + budget_ns, polled_ns;
+    uint64_t last_ns = refresh_real(loop), end_ns = last_ns + budget_ns, polled_ns;
 
     do {
         bool gave_way;
 
         if (nx_loop_fds_spin(loop)) {
-            (void)nx_loop_refresh(loop);
-            polled_ns = nx_now(&nx_clock_system);
+            polled_ns = refresh_real(loop);
             if (polled_ns - last_ns > PUT_OFF_BUSY_NS) {
                 note_crowd(loop, polled_ns);
             }
@@ -162,11 +169,11 @@ static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64
             loop->misses = 0;
             return true;
         }
-        if ((nx_loop_refresh(loop) >= until_ns) || (nx_loop_next_due(loop) <= loop->now_ns)) {
+        polled_ns = refresh_real(loop);
+        if ((loop->now_ns >= until_ns) || (nx_loop_next_due(loop) <= loop->now_ns)) {
             return true;
         }
         nx_loop_pause();
-        polled_ns = nx_now(&nx_clock_system);
         if (!gave_way && (polled_ns - last_ns > PUT_OFF_NS)) {
             note_crowd(loop, polled_ns);
             return false;
