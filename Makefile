@@ -70,6 +70,7 @@ bench:
 	@build/release/bench/msg_bench
 	@build/release/bench/rpc_bench
 	@build/release/bench/quic_bench
+	@bench/quic_veth.sh build/release/bench/quic_bench
 
 mutate:
 	$(call setup,test)

@@ -16,11 +16,13 @@
 #include "loop/worker.h"
 #include "msg/msg.h"
 #include "rpc/rpc.h"
+#include "transport/shm/shm.h"
 
 typedef struct nx_world {
     nexar_config *config;
     nx_loop *loop;
     nx_join *join; /* NULL: a world of one, without a network */
+    nx_shm *shm;   /* NULL: no rank is reached by shared memory */
     nx_msg *msg;
     nx_hub *hub;       /* of collectives */
     nx_worker *worker; /* for callbacks of the application; made on first use */
