@@ -1,8 +1,9 @@
 #!/bin/bash
 # stall_test.sh NEXAR MISUSE - what ranks say when they wait too long, when somebody
 # asks, and when they call different things.
-# Functions are called by name; lib.sh has what is not assigned here.
-# shellcheck disable=SC2317,SC2154
+# Functions and what they use are called by name, in their time; lib.sh has what is not
+# assigned here.
+# shellcheck disable=SC2016,SC2034,SC2317,SC2154
 set -uo pipefail
 nexar=$1
 misuse=$2

@@ -59,9 +59,8 @@ static nexar_err claim(nexar_request **req, nexar_status *status)
 
 /* Waits for |event|; reports say that it is for |req|, by |name|, or for the first of
  * several. */
-static void wait_event(const nexar_request *req, const char *name, nx_event *event)
+static void wait_event(nx_world *world, const nexar_request *req, const char *name, nx_event *event)
 {
-    nx_world *world = req->comm->world;
     nx_blocked b = {0};
 
     if (req->ops->what == NULL) {
@@ -93,7 +92,7 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
     loop = (*req)->comm->world->loop;
     nx_loop_lock(loop);
     if (!(*req)->done) {
-        wait_event(*req, "wait", &(*req)->event);
+        wait_event((*req)->comm->world, *req, "wait", &(*req)->event);
     }
     err = claim(req, status);
     nx_loop_unlock(loop);
@@ -200,7 +199,7 @@ nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_s
     while (find_done(n, reqs) == n) {
         any.set = false;
         point_events(n, reqs, &any);
-        wait_event(reqs[find_active(n, reqs)], "wait_any", &any);
+        wait_event(world, reqs[find_active(n, reqs)], "wait_any", &any);
         point_events(n, reqs, NULL);
     }
     *index = find_done(n, reqs);

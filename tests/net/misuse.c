@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     const char *mode = (argc > 1) ? argv[1] : "";
 
     if ((argc == 4) && (strcmp(mode, "local") == 0)) {
-        local(atoi(argv[2]), argv[3]);
+        local((int)strtol(argv[2], NULL, 10), argv[3]);
         return 0;
     }
     must(nexar_init(NULL, &world), "init");
