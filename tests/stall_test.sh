@@ -1,5 +1,5 @@
 #!/bin/bash
-# stall_test.sh NEXAR MISUSE - what ranks say when they wait too long, when somebody
+# stall_test.sh NEXAR MISUSE [TRANSPORTS] - what ranks say when they wait too long, when somebody
 # asks, and when they call different things.
 # Functions and what they use are called by name, in their time; lib.sh has what is not
 # assigned here.
@@ -31,7 +31,7 @@ ends() {
     [ $code = "$1" ] || fail "$what: exit code $code, not $1"
 }
 
-export NEXAR_STALL_REPORT=300ms
+export NEXAR_STALL_REPORT=300ms NEXAR_TRANSPORTS=${3:-auto}
 
 echo "-- a rank that computes"
 begin 4 late "$work/go" "$work/come"
@@ -90,7 +90,7 @@ until_true eval 'kill -USR1 "$(pid_of 0)"; sleep 0.1; has "$work/err" "$late_nam
 says 'report of rank 0: pending: #3 allreduce'
 says 'report of rank 0 of 4, pid [0-9]+, in a call that waits$'
 says 'report of rank 0: ended [0-9.]+ s ago: #2 barrier, took [0-9.]+ ms$'
-says 'report of rank 0: link to rank [0-9]: quic [^ ]+, rtt [0-9.]+ ms, sent [0-9]+ and received'
+says 'report of rank 0: link to rank [0-9]: (shm pid [0-9]+|quic [^ ]+, rtt [0-9.]+ ms), sent [0-9]+ and received'
 says 'report of rank 0: nobody has asked yet for [0-9]+ messages'
 touch "$work/come"
 ends 0

@@ -69,16 +69,19 @@ static void print_links(const nx_world *world)
     for (uint32_t peer = 0; peer < world->size; peer++) {
         const nx_link *link = nx_msg_link(world->msg, peer);
         nx_link_info info = {0};
+        char rtt[32] = "";
 
         if ((link == NULL) || (n++ >= LINKS)) {
             continue;
         }
         link->ops->info(link, &info);
-        nx_log_always("report of rank %" PRIu32 ": link to rank %" PRIu32
-                      ": %s %s, rtt %.3f ms, sent %" PRIu64 " and received %" PRIu64
-                      " bytes, lost %" PRIu64 " packets",
-                      world->rank, peer, link->ops->name, info.remote, ms(info.rtt_ns),
-                      info.bytes_sent, info.bytes_received, info.packets_lost);
+        if (info.rtt_ns != 0) {
+            (void)snprintf(rtt, sizeof(rtt), ", rtt %.3f ms", ms(info.rtt_ns));
+        }
+        nx_log_always("report of rank %" PRIu32 ": link to rank %" PRIu32 ": %s %s%s, sent %" PRIu64
+                      " and received %" PRIu64 " bytes, lost %" PRIu64 " packets",
+                      world->rank, peer, link->ops->name, info.remote, rtt, info.bytes_sent,
+                      info.bytes_received, info.packets_lost);
     }
     if (n > LINKS) {
         nx_log_always("report of rank %" PRIu32 ": and %" PRIu32 " more links", world->rank,
