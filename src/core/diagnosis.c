@@ -18,7 +18,9 @@
 struct nx_diagnosis {
     nx_world *world;
     nx_stall *stall;
-    nx_fd wish; /* an eventfd that the handler of the signal writes; -1: none */
+    nx_fd wish; /* an eventfd that the handler of |signal| writes; -1: none */
+    int signal;
+    unsigned seen; /* how often it had come when |wish| was last read */
 };
 
 /* ---- for the stall report ----------------------------------------------------------- */
@@ -95,16 +97,32 @@ void nx_diagnosis_on_down(nx_world *world, uint32_t peer, const char *why)
     }
 }
 
-static void on_wish(nx_fd *self, uint32_t events)
+static bool take_wish(nx_diagnosis *d)
 {
-    const nx_diagnosis *d = nx_list_entry(self, nx_diagnosis, wish);
+    const unsigned seen = nx_report_signal_count(d->signal);
     uint64_t count;
 
-    (void)events;
-    if (read(self->fd, &count, sizeof(count)) == (ssize_t)sizeof(count)) {
-        nx_report_print(d->world);
-        (void)nx_stall_demand(d->stall);
+    if (read(d->wish.fd, &count, sizeof(count)) != (ssize_t)sizeof(count)) {
+        return false;
     }
+    d->seen = seen;
+    nx_report_print(d->world);
+    (void)nx_stall_demand(d->stall);
+    return true;
+}
+
+static void on_wish(nx_fd *self, uint32_t events)
+{
+    (void)events;
+    (void)take_wish(nx_list_entry(self, nx_diagnosis, wish));
+}
+
+/* Polls that find nothing must not cost a system call each. */
+static bool on_wish_spin(nx_fd *self)
+{
+    nx_diagnosis *d = nx_list_entry(self, nx_diagnosis, wish);
+
+    return (nx_report_signal_count(d->signal) != d->seen) && take_wish(d);
 }
 
 /* ---- life ----------------------------------------------------------------------------- */
@@ -117,13 +135,15 @@ static nexar_err open_wish(nx_diagnosis *d)
     if (choice == NX_REPORT_NONE) {
         return NEXAR_OK;
     }
+    d->signal = (choice == NX_REPORT_USR1) ? SIGUSR1 : SIGUSR2;
+    d->seen = nx_report_signal_count(d->signal);
     d->wish.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (d->wish.fd < 0) {
         return nx_fail_sys("eventfd", "", errno);
     }
     err = nx_loop_fd_add(d->world->loop, &d->wish, EPOLLIN);
     if (err == NEXAR_OK) {
-        nx_report_signal_add((choice == NX_REPORT_USR1) ? SIGUSR1 : SIGUSR2, d->wish.fd);
+        nx_report_signal_add(d->signal, d->wish.fd);
     }
     return err;
 }
@@ -148,7 +168,7 @@ nexar_err nx_diagnosis_start(nx_world *world)
         return nx_fail_nomem("the diagnosis");
     }
     d->world = world;
-    d->wish = (nx_fd){.fd = -1, .on_ready = on_wish};
+    d->wish = (nx_fd){.fd = -1, .on_ready = on_wish, .on_spin = on_wish_spin};
     err = nx_stall_create(&d->stall, &config);
     if (err != NEXAR_OK) {
         nx_free(d);

@@ -18,6 +18,7 @@ enum { SLOTS = 1024 };
  * still hold what it has read. */
 static _Atomic uint64_t slots[SLOTS];
 static atomic_uint running;
+static atomic_uint counts[2]; /* of SIGUSR1, SIGUSR2 */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users[2]; /* of SIGUSR1, SIGUSR2: slots in use */
@@ -29,6 +30,7 @@ static void on_signal(int number)
     const uint64_t one = 1;
 
     atomic_fetch_add(&running, 1);
+    atomic_fetch_add(&counts[number == SIGUSR2], 1);
     for (size_t i = 0; i < SLOTS; i++) {
         const uint64_t slot = atomic_load(&slots[i]);
 
@@ -73,6 +75,11 @@ void nx_report_signal_add(int number, int fd)
         }
     }
     (void)pthread_mutex_unlock(&lock);
+}
+
+unsigned nx_report_signal_count(int number)
+{
+    return atomic_load_explicit(&counts[number == SIGUSR2], memory_order_relaxed);
 }
 
 void nx_report_signal_remove(int fd)

@@ -17,6 +17,9 @@
  * more than 1024 worlds want to know.
  */
 void nx_report_signal_add(int number, int fd);
+/* How often |number| has come so far, without a system call; a descriptor is written only
+ * after that. */
+unsigned nx_report_signal_count(int number);
 /* No more; |fd| may be closed when this has returned. */
 void nx_report_signal_remove(int fd);
 
