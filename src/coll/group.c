@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "coll/run.h"
+#include "msg/control.h"
 #include "wire/wire.h"
 
 /* What peers may make us remember of operations that have not begun here.  A rank

@@ -26,9 +26,6 @@
 typedef struct nx_run nx_run;
 typedef struct nx_hub nx_hub;
 
-/* Kinds of control frames, beside those of msg itself (>= NX_FRAME_OTHER). */
-enum { NX_CONTROL_ABORT = NX_FRAME_OTHER };
-
 /* The kind of a collective's messages, inside a communicator. */
 enum { NX_KIND_COLL = 2 };
 

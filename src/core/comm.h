@@ -12,6 +12,18 @@ enum {
     NX_KIND_RPC_CALL = 64, /* and one for each level of calls: NX_RPC_LEVELS */
 };
 
+/* An id is the world rank of the first member and a number that this one gave out:
+ * comm.c. */
+enum { NX_SERIAL_BITS = 16 };
+static inline uint32_t nx_comm_id_first(uint32_t id)
+{
+    return id >> NX_SERIAL_BITS;
+}
+static inline uint32_t nx_comm_id_serial(uint32_t id)
+{
+    return id & ((UINT32_C(1) << NX_SERIAL_BITS) - 1);
+}
+
 struct nexar_comm {
     nx_world *world;
     uint32_t id; /* in every message; the world's is 0 */

@@ -38,6 +38,8 @@ static const struct sample {
     [NX_SET_QLOG_DIR] = {"qlogs", "qlogs", "my logs"},
     [NX_SET_VERIFY] = {"off", "off", "maybe"},
     [NX_SET_COLLECTIVE_TIMEOUT] = {"90s", "90s", "25h"},
+    [NX_SET_STALL_REPORT] = {"500ms", "500ms", "25h"},
+    [NX_SET_REPORT_SIGNAL] = {"usr2", "usr2", "term"},
 };
 
 enum { VARIABLES = 4 };

@@ -81,8 +81,25 @@ static void request_destroy(nexar_request *req)
     nx_free(req);
 }
 
-static const nx_request_ops rpc_ops = {
-    .finish = request_finish, .cancel = request_cancel, .destroy = request_destroy};
+/* |op| as reports have it. */
+static nx_what op_what(const rpc_op *op)
+{
+    return (nx_what){.kind = NX_WHAT_RPC,
+                     .name = op->name,
+                     .comm = op->comm->id,
+                     .peer = nx_comm_peer(op->comm, (uint32_t)op->rank),
+                     .tag = op->fn};
+}
+
+static void request_what(const nexar_request *req, nx_what *out)
+{
+    *out = op_what(&((const rpc_request *)req)->op);
+}
+
+static const nx_request_ops rpc_ops = {.finish = request_finish,
+                                       .what = request_what,
+                                       .cancel = request_cancel,
+                                       .destroy = request_destroy};
 
 static void on_done(nx_rpc_call *call)
 {
@@ -146,6 +163,7 @@ nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void 
 {
     // NOLINTEND(readability-non-const-parameter)
     nx_event event = {0};
+    nx_blocked b;
     rpc_op op = {.comm = comm,
                  .name = "rpc_call",
                  .rank = rank,
@@ -160,7 +178,10 @@ nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void 
     op.call.event = &event;
     nx_loop_lock(comm->world->loop);
     start(&op, data, bytes);
+    b.what = op_what(&op);
+    nx_oplog_block(&comm->world->log, &b, nx_loop_now(comm->world->loop));
     (void)nx_loop_wait(comm->world->loop, &event, UINT64_MAX);
+    nx_oplog_unblock(&comm->world->log, &b, nx_loop_now(comm->world->loop), op.call.err);
     err = op_finish(&op);
     nx_loop_unlock(comm->world->loop);
     return err;

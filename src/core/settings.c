@@ -11,6 +11,7 @@ enum { MAX_RANKS = 65536 };
 
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 static const char *const switches[] = {"off", "on", NULL};
+static const char *const signal_names[] = {"none", "usr1", "usr2", NULL};
 static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
 
 /* ---- texts with a form of their own --------------------------------------- */
@@ -305,6 +306,21 @@ const nx_setting nx_settings[NX_SETTINGS] = {
          .number = NX_NUMBER_DURATION,
          .max = UINT64_C(24) * 3600 * 1000000000,
          .help = "a collective that takes longer fails on all ranks; 0: it waits for slow ranks"},
+    [NX_SET_STALL_REPORT] =
+        {.name = "stall_report",
+         .type = NX_SETTING_NUMBER,
+         .preset = "10s",
+         .unit = "",
+         .number = NX_NUMBER_DURATION,
+         .max = UINT64_C(24) * 3600 * 1000000000,
+         .help = "what waits longer is told of on stderr, with what others do; 0: nothing is"},
+    [NX_SET_REPORT_SIGNAL] = {.name = "report_signal",
+                              .type = NX_SETTING_CHOICE,
+                              .preset = "usr1",
+                              .unit = "",
+                              .choices = signal_names,
+                              .help = "the signal that makes a rank report what it does and "
+                                      "waits for"},
 };
 
 nx_setting_id nx_setting_find(const char *name)

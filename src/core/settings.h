@@ -38,11 +38,15 @@ typedef enum nx_setting_id {
     NX_SET_QLOG_DIR,
     NX_SET_VERIFY,
     NX_SET_COLLECTIVE_TIMEOUT,
+    NX_SET_STALL_REPORT,
+    NX_SET_REPORT_SIGNAL,
     NX_SETTINGS
 } nx_setting_id;
 
 /* Choices of `verify`. */
 enum { NX_VERIFY_OFF, NX_VERIFY_ON };
+/* Choices of `report_signal`. */
+enum { NX_REPORT_NONE, NX_REPORT_USR1, NX_REPORT_USR2 };
 
 typedef enum nx_setting_type {
     NX_SETTING_CHOICE, /* one of |choices|, in any case */

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cluster/addresses.h"
 #include "core/comm.h"
+#include "core/diagnosis.h"
 #include "core/links.h"
 #include "core/request.h"
 
@@ -30,6 +31,7 @@ static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *wh
     char text[NX_PEER_TEXT];
 
     nx_hub_on_down(world->hub, peer, err, why);
+    nx_diagnosis_on_down(world, peer, why);
     if (!world->closing) {
         nx_log(NX_LOG_INFO, "lost the link to %s: %s (%s)", nx_world_peer_text(world, peer, text),
                why, nexar_strerror(err));
@@ -43,7 +45,8 @@ static void on_control(void *ctx, uint32_t peer, const void *data, size_t len)
 {
     nx_world *world = ctx;
 
-    if (!nx_hub_on_control(world->hub, peer, data, len)) {
+    if (!nx_hub_on_control(world->hub, peer, data, len) &&
+        !nx_diagnosis_on_control(world, peer, data, len)) {
         nx_log(NX_LOG_DEBUG, "peer %" PRIu32 " sent a control frame of a kind unknown here", peer);
     }
 }
@@ -109,6 +112,7 @@ static nexar_err start_messages(nx_world *world)
         .segment = nx_config_size(world->config, NX_SET_SEGMENT),
         .verify = nx_config_choice(world->config, NX_SET_VERIFY) == NX_VERIFY_ON,
         .timeout_ns = nx_config_number(world->config, NX_SET_COLLECTIVE_TIMEOUT),
+        .watch = {.on_end = nx_diagnosis_on_end, .ctx = world},
         .peer_text = peer_text,
         .ctx = world,
     };
@@ -211,6 +215,7 @@ static void teardown(nx_world *world)
             nx_worker_destroy(world->worker);
         }
         nx_loop_lock(world->loop);
+        nx_diagnosis_stop(world);
         if (world->hub != NULL) {
             nx_hub_stop(world->hub, NEXAR_ECANCELED, "the world ends");
         }
@@ -257,6 +262,7 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     world->size = 1;
     nx_list_init(&world->comms);
     nx_list_init(&world->requests);
+    nx_oplog_init(&world->log);
 
     err = nx_config_apply(config);
     if (err == NEXAR_OK) {
@@ -274,6 +280,9 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     if (err == NEXAR_OK) {
         nx_loop_lock(world->loop);
         err = nx_comm_create_world(world, &world->comm);
+        if (err == NEXAR_OK) {
+            err = nx_diagnosis_start(world);
+        }
         nx_loop_unlock(world->loop);
     }
     if (err == NEXAR_OK) {
@@ -295,13 +304,13 @@ static bool wait_leaving(nx_world *world, nx_event *event)
     return nx_loop_wait(world->loop, event, nx_loop_refresh(world->loop) + LEAVE_NS);
 }
 
-nexar_err nx_world_destroy(nx_world *world)
+/* All that goes on ends; reports know where this rank is meanwhile. */
+static void end_all(nx_world *world)
 {
-    nx_event served = {0}, closed = {0}, emptied = {0}, drained = {0}, left = {0};
-    nexar_err err;
+    nx_blocked b = {.what = {.kind = NX_WHAT_OTHER, .name = "finalize", .peer = NX_ANY_PEER}};
+    nx_event served = {0};
 
-    nx_loop_lock(world->loop);
-    world->closing = true;
+    nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
     /* Handlers that run end, and what they reply is sent. */
     nx_rpc_close(world->rpc, &served);
     (void)nx_loop_wait(world->loop, &served, UINT64_MAX);
@@ -311,6 +320,18 @@ nexar_err nx_world_destroy(nx_world *world)
         world->idle_wanted = true;
         (void)nx_loop_wait(world->loop, &world->idle, UINT64_MAX);
     }
+    nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
+}
+
+nexar_err nx_world_destroy(nx_world *world)
+{
+    nx_event closed = {0}, emptied = {0}, drained = {0}, left = {0};
+    nexar_err err;
+
+    nx_loop_lock(world->loop);
+    world->closing = true;
+    end_all(world);
+    nx_diagnosis_stop(world);
     nx_msg_close(world->msg, &closed);
     bool quiet = wait_leaving(world, &closed);
     if (world->shm != NULL) { /* first: what does not go this way goes by QUIC */
