@@ -61,7 +61,7 @@ asan tsan:
 fuzz:
 	$(call setup,check)
 	$(call build,fuzz)
-	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS) $(JOBS)
 
 bench:
 	$(call setup,check)
