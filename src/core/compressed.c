@@ -236,7 +236,9 @@ nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, 
         go_on(&c);
         while (c.running) {
             c.event.set = false;
+            comm->world->log.waiting++;
             (void)nx_loop_wait(loop, &c.event, UINT64_MAX);
+            comm->world->log.waiting--;
         }
     }
     nx_loop_kick(loop);
