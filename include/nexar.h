@@ -335,6 +335,47 @@ NEXAR_API nexar_err nexar_cancel(nexar_request *req);
  * the world: neither read it nor close it.  NEXAR_ESYS: no descriptor. */
 NEXAR_API nexar_err nexar_event_fd(nexar_comm *world, int *fd);
 
+/* ---- device memory ----------------------------------------------------------
+ * An adapter lets nexar move memory that the CPU cannot address. */
+
+/*
+ * The functions of an adapter.  to_host, to_device and synchronize are required; the
+ * rest may be NULL, and nexar then does without.
+ *
+ *  - They are called from threads of nexar, by several at once, never from inside a
+ *    signal handler, and make no call to nexar.
+ *  - |stream| is what nexar_comm_set_stream was given, NULL otherwise.  Work on one
+ *    stream is done in the order of the calls; it may be done after the call has
+ *    returned, at the latest when synchronize of that stream returns.  Host memory is
+ *    held until then.
+ *  - Sizes are never 0.  Device pointers are those of the application, or lie
+ *    inside its buffers; host memory is pinned only where it came from alloc_host.
+ *  - They return NEXAR_OK; anything else ends the operation with NEXAR_EDEVICE and a
+ *    sentence with the name of the adapter, the function and what it returned.  From
+ *    reduce NEXAR_ENOTSUP says that nothing was done: nexar reduces by itself then.
+ */
+typedef struct nexar_device {
+    const char *name;      /* for errors */
+    bool host_addressable; /* device pointers are host pointers: nexar uses them so */
+    nexar_err (*to_host)(void *ctx, void *host, const void *dev, size_t bytes, void *stream);
+    nexar_err (*to_device)(void *ctx, void *dev, const void *host, size_t bytes, void *stream);
+    nexar_err (*synchronize)(void *ctx, void *stream);
+    /* dev[i] = op(dev[i], host[i]), with the bits that nexar_op promises; never
+     * NEXAR_AVG, which is a sum until its end. */
+    nexar_err (*reduce)(void *ctx, void *dev, const void *host, size_t count, nexar_dtype dtype,
+                        nexar_op op, void *stream);
+    /* The regions one after the other in |host|, and back; |regions| is borrowed. */
+    nexar_err (*gather)(void *ctx, void *host, const nexar_iov *regions, size_t n, void *stream);
+    nexar_err (*scatter)(void *ctx, const nexar_iov *regions, size_t n, const void *host,
+                         void *stream);
+    void *(*alloc_host)(void *ctx, size_t bytes); /* pinned staging memory; NULL: none left */
+    void (*free_host)(void *ctx, void *host);     /* used only together with alloc_host */
+    void *ctx;
+} nexar_device;
+
+/* Host memory as a device: copies are memcpy, streams mean nothing. */
+NEXAR_API const nexar_device *nexar_cpu_device(void);
+
 /* ---- the seed ----------------------------------------------------------------
  * What `nexar seed` runs, for programs that embed it: it admits those who hold
  * the token, signs their certificates, and hands out ranks.  No data passes

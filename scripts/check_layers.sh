@@ -24,7 +24,7 @@ base:
 reduce:base
 wire:base
 loop:base
-device:base
+device:base loop reduce
 transport:base loop wire
 msg:base loop wire transport
 coll:base msg reduce
