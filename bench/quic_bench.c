@@ -260,7 +260,7 @@ static double message_rate(bench *b, double seconds)
     return (double)sent / took;
 }
 
-static void open_side(bench *b, const nx_identity *identity, const nx_job *job)
+static void open_side(bench *b, const nx_identity *identity, const nx_job_id *job)
 {
     nx_quic_config config = {.loop = b->loop,
                              .random = &nx_random_system,
@@ -301,7 +301,7 @@ static void init_side(bench *b)
 }
 
 /* The child: listens, says where, and obeys. */
-static void serve(int out, const nx_identity *identity, const nx_job *job)
+static void serve(int out, const nx_identity *identity, const nx_job_id *job)
 {
     static bench b;
     uint16_t port;
@@ -365,7 +365,7 @@ int main(int argc, char **argv)
     struct sockaddr_in to = {.sin_family = AF_INET};
     struct sockaddr_storage address = {0};
     nx_quic_target target = {.member = 2, .addresses = &address, .n = 1};
-    nx_job job = {{1}};
+    nx_job_id job = {{1}};
     nx_authority *a = NULL;
     nx_identity *id[2];
     static bench b;

@@ -335,6 +335,192 @@ NEXAR_API nexar_err nexar_cancel(nexar_request *req);
  * the world: neither read it nor close it.  NEXAR_ESYS: no descriptor. */
 NEXAR_API nexar_err nexar_event_fd(nexar_comm *world, int *fd);
 
+/* ---- collectives --------------------------------------------------------------
+ * Every rank of |comm| calls, with equal count, dtype, op and root.  All ranks get
+ * the same bits, by whatever algorithm, on whatever machines.  Calls on one
+ * communicator are matched in the order in which each rank starts them; several
+ * may be on their way at once.
+ *
+ * |sendbuf| may be NEXAR_IN_PLACE, on each rank by itself:
+ *   allreduce, scan, exscan, and reduce on the root: recvbuf holds the input;
+ *   allgather(v), and gather(v) on the root: this rank's part already stands at
+ *   its place in recvbuf;
+ *   reduce_scatter(v): recvbuf holds the whole input, the result is written at its
+ *   start;
+ *   alltoall(v): recvbuf holds what goes out, laid out as what comes in.
+ * Otherwise sendbuf and recvbuf must not overlap.  Buffers that a rank's role does
+ * not use (recvbuf of a non-root in reduce and gather, sendbuf of a non-root in
+ * scatter) are ignored and may be NULL.
+ *
+ * What each may return beside NEXAR_OK; after all but the first the contents of
+ * recvbuf are undefined, and the communicator can still be used:
+ *
+ * NEXAR_EINVAL
+ *     An argument that this rank alone can know to be wrong; nothing was sent.
+ * NEXAR_EMISMATCH
+ *     Ranks called different operations, or with different counts, types, ops or
+ *     roots; on every rank, with both calls in the sentence.
+ * NEXAR_EPEER, NEXAR_ECONNECT
+ *     A rank has failed, or cannot be reached; on every rank.
+ * NEXAR_ETIMEDOUT
+ *     "collective_timeout" has passed, on some rank; on every rank.
+ * NEXAR_ENOMEM
+ *     Some rank has no memory; on every rank. */
+
+#define NEXAR_IN_PLACE ((const void *)(intptr_t)-1)
+
+/* Returns when every rank has called. */
+NEXAR_API nexar_err nexar_barrier(nexar_comm *comm);
+
+/* |buf| of |root| to all. */
+NEXAR_API nexar_err nexar_broadcast(nexar_comm *comm, void *buf, size_t count, nexar_dtype dtype,
+                                    int root);
+
+/* The reduction over all ranks, on |root|, or on all. */
+NEXAR_API nexar_err nexar_reduce(nexar_comm *comm, const void *sendbuf, void *recvbuf, size_t count,
+                                 nexar_dtype dtype, nexar_op op, int root);
+NEXAR_API nexar_err nexar_allreduce(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                    size_t count, nexar_dtype dtype, nexar_op op);
+
+/* The |count| elements of each rank, in the order of ranks, on all, or on |root|. */
+NEXAR_API nexar_err nexar_allgather(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                    size_t count, nexar_dtype dtype);
+NEXAR_API nexar_err nexar_gather(nexar_comm *comm, const void *sendbuf, void *recvbuf, size_t count,
+                                 nexar_dtype dtype, int root);
+
+/* Block i of |root|'s sendbuf to rank i; |count| is what each receives. */
+NEXAR_API nexar_err nexar_scatter(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                  size_t count, nexar_dtype dtype, int root);
+
+/* Block i of the reduction to rank i: |count| is what each rank receives, sendbuf
+ * holds count * size. */
+NEXAR_API nexar_err nexar_reduce_scatter(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                         size_t count, nexar_dtype dtype, nexar_op op);
+
+/* Block i of sendbuf to rank i, block i of recvbuf from rank i, of |count| each. */
+NEXAR_API nexar_err nexar_alltoall(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                   size_t count, nexar_dtype dtype);
+
+/* Rank i gets the reduction of ranks 0..i; exscan: of 0..i-1, and rank 0 the op's
+ * identity: SUM, BOR, BXOR 0, PROD 1, BAND all bits, MIN the largest value
+ * (+infinity), MAX the smallest (-infinity).  Not with NEXAR_AVG. */
+NEXAR_API nexar_err nexar_scan(nexar_comm *comm, const void *sendbuf, void *recvbuf, size_t count,
+                               nexar_dtype dtype, nexar_op op);
+NEXAR_API nexar_err nexar_exscan(nexar_comm *comm, const void *sendbuf, void *recvbuf, size_t count,
+                                 nexar_dtype dtype, nexar_op op);
+
+/* Blocks of different length: counts and displacements in elements, one per rank.
+ * displs may be NULL: one block behind the other.  allgatherv and reduce_scatterv
+ * want equal counts on all ranks; in the others what a rank sends must be what its
+ * receiver expects.  gatherv and scatterv look at counts on the root alone. */
+NEXAR_API nexar_err nexar_allgatherv(nexar_comm *comm, const void *sendbuf, size_t sendcount,
+                                     void *recvbuf, const size_t counts[], const size_t displs[],
+                                     nexar_dtype dtype);
+NEXAR_API nexar_err nexar_gatherv(nexar_comm *comm, const void *sendbuf, size_t sendcount,
+                                  void *recvbuf, const size_t counts[], const size_t displs[],
+                                  nexar_dtype dtype, int root);
+NEXAR_API nexar_err nexar_scatterv(nexar_comm *comm, const void *sendbuf, const size_t counts[],
+                                   const size_t displs[], void *recvbuf, size_t recvcount,
+                                   nexar_dtype dtype, int root);
+NEXAR_API nexar_err nexar_reduce_scatterv(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                          const size_t counts[], nexar_dtype dtype, nexar_op op);
+NEXAR_API nexar_err nexar_alltoallv(nexar_comm *comm, const void *sendbuf,
+                                    const size_t sendcounts[], const size_t senddispls[],
+                                    void *recvbuf, const size_t recvcounts[],
+                                    const size_t recvdispls[], nexar_dtype dtype);
+
+/* Many tensors as one allreduce, in place: one set of messages for all of them,
+ * whatever their number, with no copy in between. */
+typedef struct nexar_tensor {
+    void *ptr;
+    size_t count;
+} nexar_tensor;
+NEXAR_API nexar_err nexar_allreduce_bucketed(nexar_comm *comm, const nexar_tensor *tensors,
+                                             size_t n, nexar_dtype dtype, nexar_op op);
+
+/* Allreduce as reduce-scatter, then allgather, in place, any count: between the
+ * phases rank r owns the reduced elements [offset, offset + n) that nexar_shard
+ * gives, and |on_shard| (may be NULL) is called there with them in place, so that a
+ * sharded optimizer can update its part before it is gathered.  It is called once,
+ * on the calling thread, or on a thread of nexar's for the form with a request; it
+ * must not wait for other operations of this world.  An error that it returns ends
+ * the call with it on every rank. */
+typedef nexar_err (*nexar_shard_fn)(void *shard, size_t offset, size_t count, void *arg);
+NEXAR_API nexar_err nexar_allreduce_rs_ag(nexar_comm *comm, void *buf, size_t count,
+                                          nexar_dtype dtype, nexar_op op, nexar_shard_fn on_shard,
+                                          void *arg);
+/* Elements that rank |rank| owns of |count|; 0 of them for a rank that is not. */
+NEXAR_API void nexar_shard(const nexar_comm *comm, size_t count, int rank, size_t *offset,
+                           size_t *n);
+
+/* The same with a request, which nexar_wait and its kin complete; the buffers are
+ * nexar's until then (counts, displacements and the array of tensors are read
+ * before the call returns).  A collective cannot be cancelled: NEXAR_ENOTSUP. */
+NEXAR_API nexar_err nexar_ibarrier(nexar_comm *comm, nexar_request **req);
+NEXAR_API nexar_err nexar_ibroadcast(nexar_comm *comm, void *buf, size_t count, nexar_dtype dtype,
+                                     int root, nexar_request **req);
+NEXAR_API nexar_err nexar_ireduce(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                  size_t count, nexar_dtype dtype, nexar_op op, int root,
+                                  nexar_request **req);
+NEXAR_API nexar_err nexar_iallreduce(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                     size_t count, nexar_dtype dtype, nexar_op op,
+                                     nexar_request **req);
+NEXAR_API nexar_err nexar_iallgather(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                     size_t count, nexar_dtype dtype, nexar_request **req);
+NEXAR_API nexar_err nexar_igather(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                  size_t count, nexar_dtype dtype, int root, nexar_request **req);
+NEXAR_API nexar_err nexar_iscatter(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                   size_t count, nexar_dtype dtype, int root, nexar_request **req);
+NEXAR_API nexar_err nexar_ireduce_scatter(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                          size_t count, nexar_dtype dtype, nexar_op op,
+                                          nexar_request **req);
+NEXAR_API nexar_err nexar_ialltoall(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                    size_t count, nexar_dtype dtype, nexar_request **req);
+NEXAR_API nexar_err nexar_iscan(nexar_comm *comm, const void *sendbuf, void *recvbuf, size_t count,
+                                nexar_dtype dtype, nexar_op op, nexar_request **req);
+NEXAR_API nexar_err nexar_iexscan(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                  size_t count, nexar_dtype dtype, nexar_op op,
+                                  nexar_request **req);
+NEXAR_API nexar_err nexar_iallgatherv(nexar_comm *comm, const void *sendbuf, size_t sendcount,
+                                      void *recvbuf, const size_t counts[], const size_t displs[],
+                                      nexar_dtype dtype, nexar_request **req);
+NEXAR_API nexar_err nexar_igatherv(nexar_comm *comm, const void *sendbuf, size_t sendcount,
+                                   void *recvbuf, const size_t counts[], const size_t displs[],
+                                   nexar_dtype dtype, int root, nexar_request **req);
+NEXAR_API nexar_err nexar_iscatterv(nexar_comm *comm, const void *sendbuf, const size_t counts[],
+                                    const size_t displs[], void *recvbuf, size_t recvcount,
+                                    nexar_dtype dtype, int root, nexar_request **req);
+NEXAR_API nexar_err nexar_ireduce_scatterv(nexar_comm *comm, const void *sendbuf, void *recvbuf,
+                                           const size_t counts[], nexar_dtype dtype, nexar_op op,
+                                           nexar_request **req);
+NEXAR_API nexar_err nexar_ialltoallv(nexar_comm *comm, const void *sendbuf,
+                                     const size_t sendcounts[], const size_t senddispls[],
+                                     void *recvbuf, const size_t recvcounts[],
+                                     const size_t recvdispls[], nexar_dtype dtype,
+                                     nexar_request **req);
+NEXAR_API nexar_err nexar_iallreduce_bucketed(nexar_comm *comm, const nexar_tensor *tensors,
+                                              size_t n, nexar_dtype dtype, nexar_op op,
+                                              nexar_request **req);
+NEXAR_API nexar_err nexar_iallreduce_rs_ag(nexar_comm *comm, void *buf, size_t count,
+                                           nexar_dtype dtype, nexar_op op, nexar_shard_fn on_shard,
+                                           void *arg, nexar_request **req);
+
+/* ---- communicators ------------------------------------------------------------ */
+
+#define NEXAR_NO_COLOR (-1) /* split: this rank joins no group, *out is NULL */
+
+/*
+ * Collective: those who give the same |color| (>= 0) become a communicator of their
+ * own, in the order of |key|, then of their rank.  dup makes one of the same ranks.
+ * Messages and collectives of different communicators never meet.  Errors as of a
+ * collective.
+ */
+NEXAR_API nexar_err nexar_comm_split(nexar_comm *comm, int color, int key, nexar_comm **out);
+NEXAR_API nexar_err nexar_comm_dup(nexar_comm *comm, nexar_comm **out);
+
+/* Gives |comm| back, in any order, by each rank for itself; what is still on its way
+ * ends first.  NULL and the world are left alone: the world is finalized. */
+NEXAR_API void nexar_comm_free(nexar_comm *comm);
 /* ---- device memory ----------------------------------------------------------
  * An adapter lets nexar move memory that the CPU cannot address. */
 

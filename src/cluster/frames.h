@@ -81,7 +81,7 @@ NX_MUST_CHECK nexar_err nx_hello_decode(nx_reader *r, nx_hello *hello);
 
 typedef struct nx_welcome {
     uint64_t member;
-    nx_job job;
+    nx_job_id job;
     uint32_t world_size;
     nx_der cert, authority;
 } nx_welcome;

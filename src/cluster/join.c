@@ -235,7 +235,7 @@ static nexar_err act_adopt(void *ctx, const nx_welcome *welcome)
     nx_join *j = ctx;
     uint64_t member;
     nx_pin pin;
-    nx_job job;
+    nx_job_id job;
     nexar_err err = nx_cert_pin(&welcome->authority, &pin);
 
     if (err != NEXAR_OK) {

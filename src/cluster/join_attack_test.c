@@ -330,7 +330,7 @@ static void test_seeds_and_jobs_on_one_host_do_not_meet(void **state)
     party_finish(r);
     assert_int_equal(r->err, NEXAR_OK);
     assert_memory_not_equal(&nx_join_view(r->j)->job, &nx_join_view(a.ranks[0].j)->job,
-                            sizeof(nx_job));
+                            sizeof(nx_job_id));
     leave_all(&a);
     leave_all(&b);
     party_end(&a);

@@ -32,7 +32,7 @@ struct nx_join_state {
     char last_failure[128]; /* of the last attempt */
 
     uint64_t member;
-    nx_job job;
+    nx_job_id job;
     uint32_t world_size;
     nx_progress progress;
 

@@ -130,7 +130,7 @@ void nx_roster_remove(nx_roster *r, nx_member *m, const char *why)
     nx_free(p);
 }
 
-nexar_err nx_roster_view(const nx_roster *r, const nx_job *job, uint64_t epoch, nx_view **out)
+nexar_err nx_roster_view(const nx_roster *r, const nx_job_id *job, uint64_t epoch, nx_view **out)
 {
     nx_view *view = nx_view_create(r->size);
     uint32_t next = 0;

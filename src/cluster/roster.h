@@ -49,7 +49,7 @@ void nx_roster_remove(nx_roster *r, nx_member *m, const char *why);
 
 /* A view of all, who are complete, with the ranks given out: the caller's.
  * NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_roster_view(const nx_roster *r, const nx_job *job, uint64_t epoch,
+NX_MUST_CHECK nexar_err nx_roster_view(const nx_roster *r, const nx_job_id *job, uint64_t epoch,
                                        nx_view **out);
 /* The ranks of |view|, which was made from this roster, are final. */
 void nx_roster_settle(nx_roster *r, const nx_view *view);

@@ -37,7 +37,7 @@ static void assert_text(const nx_roster *r, const char *expected)
 
 static void test_ranks_are_given_in_order_around_those_asked_for(void **state)
 {
-    const nx_job job = {{7}};
+    const nx_job_id job = {{7}};
     nx_roster r;
     nx_view *view;
 
@@ -157,7 +157,7 @@ static void test_only_the_last_of_the_gone_are_kept(void **state)
 
 static void test_lack_of_memory_is_reported(void **state)
 {
-    const nx_job job = {{7}};
+    const nx_job_id job = {{7}};
 
     (void)state;
     NXT_FOR_EACH_OOM (n) {

@@ -257,7 +257,7 @@ static nexar_err start_thread(nx_seed *s)
 
 static nexar_err make_authority(nx_seed *s)
 {
-    nx_job job;
+    nx_job_id job;
     nexar_err err;
 
     nx_random_fill(&nx_random_system, &job, sizeof(job));

@@ -39,7 +39,7 @@ typedef struct nx_seed_rules {
     uint64_t formation_timeout_ns; /* from the first member on; 0: never */
     bool keep;                     /* form another world when one has ended */
     nx_token token;
-    nx_job job;
+    nx_job_id job;
     const nx_der *authority; /* its certificate: borrowed while the state lives */
 } nx_seed_rules;
 

@@ -35,7 +35,7 @@ typedef struct nx_member {
 } nx_member;
 
 typedef struct nx_view {
-    nx_job job;
+    nx_job_id job;
     uint64_t epoch;
     uint32_t size;
     nx_member members[]; /* by rank */

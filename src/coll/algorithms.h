@@ -68,6 +68,9 @@
 NX_ALGORITHM_LIST(X)
 #undef X
 
+/* Adds the steps of a dissemination barrier, from round |round| on. */
+void nx_disseminate(nx_sched *s, const nx_coll *c, uint32_t round);
+
 typedef struct nx_algorithm {
     nx_coll_kind kind;
     const char *name;

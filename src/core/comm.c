@@ -1,21 +1,51 @@
-/* comm.c - communicators. */
+/*
+ * comm.c - communicators: made, split, freed.
+ *
+ * An id is (the world rank of the first member, a number that this member has given
+ * out): unique without anybody's help, since no two ranks share the first half and
+ * one rank gives no number out twice while it is in use.  Every rank offers a number
+ * of its own in the exchange of colours; that of the first member is taken.
+ */
 #include "core/comm.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/alloc.h"
+#include "core/coll_run.h"
 
-nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out)
+enum { SERIAL_BITS = 16 };
+#define SERIAL_MASK ((UINT32_C(1) << SERIAL_BITS) - 1)
+
+/* ---- life ---------------------------------------------------------------------------- */
+
+static int by_host(const void *a, const void *b)
 {
-    nexar_comm *comm = nx_zalloc(sizeof(*comm));
+    return memcmp(*(const uint8_t *const *)a, *(const uint8_t *const *)b, NX_BOOT_ID_SIZE);
+}
 
-    if (comm == NULL) {
+/* On how many hosts the ranks of |comm| are: the same number on each of them. */
+static nexar_err count_hosts(const nexar_comm *comm, uint32_t *hosts)
+{
+    const nx_view *view = comm->world->view;
+    const uint8_t **ids;
+
+    *hosts = 1;
+    if (view == NULL) {
+        return NEXAR_OK;
+    }
+    ids = nx_calloc(comm->size, sizeof(*ids));
+    if (ids == NULL) {
         return nx_fail_nomem("a communicator");
     }
-    comm->world = world;
-    comm->rank = world->rank;
-    comm->size = world->size;
-    comm->holds = 1;
-    nx_list_init(&comm->link);
-    *out = comm;
+    for (uint32_t i = 0; i < comm->size; i++) {
+        ids[i] = view->members[nx_comm_peer(comm, i)].boot_id;
+    }
+    qsort(ids, comm->size, sizeof(*ids), by_host);
+    for (uint32_t i = 1; i < comm->size; i++) {
+        *hosts += (memcmp(ids[i - 1], ids[i], NX_BOOT_ID_SIZE) != 0);
+    }
+    nx_free(ids);
     return NEXAR_OK;
 }
 
@@ -23,9 +53,55 @@ static void destroy(nexar_comm *comm)
 {
     if (comm != NULL) {
         nx_list_remove(&comm->link);
+        if (comm->group.hub != NULL) {
+            nx_group_close(&comm->group);
+        }
         nx_free(comm->peers);
         nx_free(comm);
     }
+}
+
+/* Opens |comm|, whose ranks are set, for messages; frees it on error. */
+static nexar_err open_comm(nx_world *world, nexar_comm *comm)
+{
+    uint32_t hosts;
+    nexar_err err;
+
+    comm->world = world;
+    comm->holds = 1;
+    nx_list_init(&comm->link);
+    err = count_hosts(comm, &hosts);
+    comm->group = (nx_group){.hub = world->hub,
+                             .comm = comm->id,
+                             .rank = comm->rank,
+                             .size = comm->size,
+                             .peers = comm->peers,
+                             .hosts = hosts};
+    if (err == NEXAR_OK) {
+        err = nx_group_open(&comm->group);
+    }
+    if (err != NEXAR_OK) {
+        comm->group.hub = NULL;
+        destroy(comm);
+    }
+    return err;
+}
+
+nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out)
+{
+    nexar_comm *comm = nx_zalloc(sizeof(*comm));
+    nexar_err err;
+
+    if (comm == NULL) {
+        return nx_fail_nomem("a communicator");
+    }
+    comm->rank = world->rank;
+    comm->size = world->size;
+    err = open_comm(world, comm);
+    if (err == NEXAR_OK) {
+        *out = comm;
+    }
+    return err;
 }
 
 void nx_comm_hold(nexar_comm *comm)
@@ -69,4 +145,166 @@ int nexar_rank(const nexar_comm *comm)
 int nexar_size(const nexar_comm *comm)
 {
     return (comm == NULL) ? -1 : (int)comm->size;
+}
+
+/* ---- splitting -------------------------------------------------------------------------- */
+
+/* What each rank says. */
+typedef struct entry {
+    int64_t color, key, serial, rank;
+} entry;
+enum { ENTRY_WORDS = sizeof(entry) / sizeof(int64_t) };
+
+/* Whether the id that |serial| would make is in use here. */
+static bool in_use(const nx_world *world, uint32_t id)
+{
+    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
+        if (nx_list_entry(at, nexar_comm, link)->id == id) {
+            return true;
+        }
+    }
+    return id == 0;
+}
+
+/* A number for an id that begins with this rank. */
+static uint32_t take_serial(nx_world *world)
+{
+    do {
+        world->serial = (world->serial + 1) & SERIAL_MASK;
+    } while (in_use(world, (world->rank << SERIAL_BITS) | world->serial));
+    return world->serial;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+
+    if (x->key != y->key) {
+        return (x->key < y->key) ? -1 : 1;
+    }
+    return (x->rank < y->rank) ? -1 : (x->rank > y->rank);
+}
+
+/* Makes the communicator of the |n| members |e|, sorted. */
+static nexar_err make_part(nexar_comm *parent, const entry *e, uint32_t n, nexar_comm **out)
+{
+    nexar_comm *comm = nx_zalloc(sizeof(*comm));
+    uint32_t *peers = nx_calloc(n, sizeof(*peers));
+    nexar_err err;
+
+    if ((comm == NULL) || (peers == NULL)) {
+        nx_free(comm);
+        nx_free(peers);
+        return nx_fail_nomem("a communicator");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        peers[i] = nx_comm_peer(parent, (uint32_t)e[i].rank);
+        comm->rank = (e[i].rank == (int64_t)parent->rank) ? i : comm->rank;
+    }
+    comm->peers = peers;
+    comm->size = n;
+    comm->id = (peers[0] << SERIAL_BITS) | (uint32_t)e[0].serial;
+    err = open_comm(parent->world, comm);
+    if (err == NEXAR_OK) {
+        nx_list_push_back(&parent->world->comms, &comm->link);
+        *out = comm;
+    }
+    return err;
+}
+
+/* Those of |color| among the |n| entries, sorted, to the front; how many. */
+static uint32_t choose(entry *all, uint32_t n, int64_t color)
+{
+    uint32_t chosen = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (all[i].color == color) {
+            all[i].rank = i;
+            all[chosen++] = all[i];
+        }
+    }
+    qsort(all, chosen, sizeof(*all), by_key);
+    return chosen;
+}
+
+static nexar_err split(nexar_comm *comm, nx_guise guise, const char *name, entry mine,
+                       nexar_comm **out)
+{
+    nx_world *world = comm->world;
+    entry *all = nx_calloc(comm->size, sizeof(*all));
+    nexar_err err;
+
+    if (all == NULL) {
+        return nx_fail_nomem("a communicator");
+    }
+    nx_loop_lock(world->loop);
+    mine.serial = take_serial(world);
+    nx_loop_unlock(world->loop);
+    err = nx_coll_wait(&(nx_coll_args){.name = name,
+                                       .comm = comm,
+                                       .kind = NX_ALLGATHER,
+                                       .guise = guise,
+                                       .send = &mine,
+                                       .recv = all,
+                                       .count = ENTRY_WORDS,
+                                       .dtype = NEXAR_I64},
+                       NULL);
+    if (err == NEXAR_OK) {
+        *out = NULL;
+    }
+    if ((err == NEXAR_OK) && (mine.color != NEXAR_NO_COLOR)) {
+        uint32_t n = choose(all, comm->size, mine.color);
+
+        nx_loop_lock(world->loop);
+        err = make_part(comm, all, n, out);
+        nx_loop_unlock(world->loop);
+    }
+    nx_free(all);
+    return err;
+}
+
+static nexar_err check(const char *name, const nexar_comm *comm, nexar_comm *const *out)
+{
+    if ((comm == NULL) || (out == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "%s: %s is NULL", name, (comm == NULL) ? "comm" : "out");
+    }
+    return NEXAR_OK;
+}
+
+nexar_err nexar_comm_split(nexar_comm *comm, int color, int key, nexar_comm **out)
+{
+    nexar_err err = check("comm_split", comm, out);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if ((color < 0) && (color != NEXAR_NO_COLOR)) {
+        return nx_fail(NEXAR_EINVAL,
+                       "comm_split: the colour %d; 0 and more, or NEXAR_NO_COLOR, are accepted",
+                       color);
+    }
+    return split(comm, NX_GUISE_SPLIT, "comm_split", (entry){.color = color, .key = key}, out);
+}
+
+nexar_err nexar_comm_dup(nexar_comm *comm, nexar_comm **out)
+{
+    nexar_err err = check("comm_dup", comm, out);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    return split(comm, NX_GUISE_DUP, "comm_dup", (entry){.color = 0}, out);
+}
+
+void nexar_comm_free(nexar_comm *comm)
+{
+    nx_loop *loop;
+
+    if ((comm == NULL) || (comm == comm->world->comm)) {
+        return;
+    }
+    loop = comm->world->loop;
+    nx_loop_lock(loop);
+    nx_comm_release(comm);
+    nx_loop_unlock(loop);
 }

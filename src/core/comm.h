@@ -2,9 +2,10 @@
 #ifndef NX_COMM_H
 #define NX_COMM_H
 
+#include "coll/group.h"
 #include "core/world.h"
 
-/* Kinds of messages inside a communicator: they never meet. */
+/* Kinds of messages inside a communicator: they never meet.  2 is NX_KIND_COLL. */
 enum { NX_KIND_USER = 1 };
 
 struct nexar_comm {
@@ -12,11 +13,12 @@ struct nexar_comm {
     uint32_t id; /* in every message; the world's is 0 */
     uint32_t rank, size;
     uint32_t *peers; /* by rank: the rank in the world; NULL: the same */
+    nx_group group;  /* its collectives */
     nx_list link;    /* in world->comms */
     uint32_t holds;  /* requests and the handle: it is freed with the last */
 };
 
-/* The communicator of all ranks.  NEXAR_ENOMEM. */
+/* The communicator of all ranks; with the loop's lock.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out);
 /* Frees all communicators of |world|. */
 void nx_comms_free(nx_world *world);

@@ -86,7 +86,7 @@ static void on_request_done(nx_req *req)
     p2p_request *r = nx_list_entry(req, p2p_request, op.req);
 
     if (r->op.sending) {
-        nx_world_send_end(r->op.comm->world, req->err);
+        nx_world_end(r->op.comm->world, req->err);
     }
     nx_request_done(&r->base);
 }
@@ -181,7 +181,7 @@ static void start_send(nx_op *op, const char *name, const nx_bytes *bytes, size_
     op->peer = dest;
     op->tag = tag;
     op->sending = true;
-    nx_world_send_begin(op->comm->world);
+    nx_world_begin(op->comm->world);
     nx_msg_send(op->comm->world->msg, &op->req, nx_comm_peer(op->comm, (uint32_t)dest),
                 nx_comm_user(op->comm), tag, bytes, n);
 }
@@ -213,7 +213,7 @@ static void on_done(nx_req *req)
     nx_op *op = (nx_op *)req; /* its first member */
 
     if (op->sending) {
-        nx_world_send_end(op->comm->world, req->err);
+        nx_world_end(op->comm->world, req->err);
     }
 }
 

@@ -10,6 +10,7 @@ enum { MAX_RANKS = 65536 };
 #define MAX_SPIN_NS UINT64_C(1000000000)
 
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
+static const char *const switches[] = {"off", "on", NULL};
 static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
 
 /* ---- texts with a form of their own --------------------------------------- */
@@ -237,6 +238,22 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                          .check = is_word,
                          .accepted = "a folder",
                          .help = "where to write a qlog file for each connection; empty: none"},
+    [NX_SET_VERIFY] = {.name = "verify",
+                       .type = NX_SETTING_CHOICE,
+                       .preset = "on",
+                       .unit = "",
+                       .choices = switches,
+                       .help =
+                           "whether one-sided collectives, such as broadcast, wait to know that "
+                           "all ranks called the same"},
+    [NX_SET_COLLECTIVE_TIMEOUT] =
+        {.name = "collective_timeout",
+         .type = NX_SETTING_NUMBER,
+         .preset = "0",
+         .unit = "",
+         .number = NX_NUMBER_DURATION,
+         .max = UINT64_C(24) * 3600 * 1000000000,
+         .help = "a collective that takes longer fails on all ranks; 0: it waits for slow ranks"},
 };
 
 nx_setting_id nx_setting_find(const char *name)

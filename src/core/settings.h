@@ -34,8 +34,13 @@ typedef enum nx_setting_id {
     NX_SET_EAGER,
     NX_SET_SPIN,
     NX_SET_QLOG_DIR,
+    NX_SET_VERIFY,
+    NX_SET_COLLECTIVE_TIMEOUT,
     NX_SETTINGS
 } nx_setting_id;
+
+/* Choices of `verify`. */
+enum { NX_VERIFY_OFF, NX_VERIFY_ON };
 
 typedef enum nx_setting_type {
     NX_SETTING_CHOICE, /* one of |choices|, in any case */

@@ -72,6 +72,7 @@ static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *wh
     nx_world *world = ctx;
     char text[NX_PEER_TEXT];
 
+    nx_hub_on_down(world->hub, peer, err, why);
     if (!world->closing) {
         nx_log(NX_LOG_INFO, "lost the link to %s: %s (%s)", nx_world_peer_text(world, peer, text),
                why, nexar_strerror(err));
@@ -80,10 +81,24 @@ static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *wh
 
 static void on_control(void *ctx, uint32_t peer, const void *data, size_t len)
 {
-    (void)ctx;
-    (void)peer;
-    (void)data;
-    (void)len;
+    nx_world *world = ctx;
+
+    if (!nx_hub_on_control(world->hub, peer, data, len)) {
+        nx_log(NX_LOG_DEBUG, "peer %" PRIu32 " sent a control frame of a kind unknown here", peer);
+    }
+}
+
+static nx_verdict on_mark(void *ctx, uint32_t peer, nx_context context, uint64_t tag,
+                          const nx_mark *mark)
+{
+    const nx_world *world = ctx;
+
+    return nx_hub_on_mark(world->hub, peer, context, tag, mark);
+}
+
+static const char *peer_text(void *ctx, uint32_t peer, char *buf)
+{
+    return nx_world_peer_text(ctx, peer, buf);
 }
 
 /* A member dials us: find its rank. */
@@ -155,11 +170,27 @@ static nexar_err start_messages(nx_world *world)
         .connect = connect_peer,
         .on_peer_down = on_peer_down,
         .on_control = on_control,
+        .on_mark = on_mark,
         .ctx = world,
     };
+    nx_hub_config hc = {
+        .loop = world->loop,
+        .rules = nx_config_rules(world->config),
+        .segment = nx_config_size(world->config, NX_SET_SEGMENT),
+        .verify = nx_config_choice(world->config, NX_SET_VERIFY) == NX_VERIFY_ON,
+        .timeout_ns = nx_config_number(world->config, NX_SET_COLLECTIVE_TIMEOUT),
+        .peer_text = peer_text,
+        .ctx = world,
+    };
+    nexar_err err;
 
     nx_loop_set_spin(world->loop, spin_time(world));
-    return nx_msg_create(&world->msg, &mc);
+    err = nx_msg_create(&world->msg, &mc);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    hc.msg = world->msg;
+    return nx_hub_create(&world->hub, &hc);
 }
 
 /* The world has formed: messages must be there before the first member connects,
@@ -209,7 +240,13 @@ static void teardown(nx_world *world)
 {
     if (world->loop != NULL) {
         nx_loop_background_stop(world->loop);
+        if (world->worker != NULL) {
+            nx_worker_destroy(world->worker);
+        }
         nx_loop_lock(world->loop);
+        if (world->hub != NULL) {
+            nx_hub_stop(world->hub, NEXAR_ECANCELED, "the world ends");
+        }
         if (world->msg != NULL) {
             nx_msg_destroy(world->msg);
         }
@@ -218,6 +255,9 @@ static void teardown(nx_world *world)
         }
         nx_requests_free(world);
         nx_comms_free(world);
+        if (world->hub != NULL) {
+            nx_hub_destroy(world->hub);
+        }
         nx_loop_unlock(world->loop);
         nx_loop_destroy(world->loop);
     }
@@ -255,7 +295,9 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
         nx_loop_unlock(world->loop);
     }
     if (err == NEXAR_OK) {
+        nx_loop_lock(world->loop);
         err = nx_comm_create_world(world, &world->comm);
+        nx_loop_unlock(world->loop);
     }
     if (err == NEXAR_OK) {
         err = nx_loop_background_start(world->loop);
@@ -284,7 +326,7 @@ nexar_err nx_world_destroy(nx_world *world)
     nx_loop_lock(world->loop);
     world->closing = true;
     /* What was sent ends: taken by the peer, or failed with it. */
-    if (world->sends != 0) {
+    if (world->ops != 0) {
         world->idle_wanted = true;
         (void)nx_loop_wait(world->loop, &world->idle, UINT64_MAX);
     }
@@ -325,18 +367,18 @@ const char *nx_world_peer_text(const nx_world *world, uint32_t peer, char *buf)
     return buf;
 }
 
-void nx_world_send_begin(nx_world *world)
+void nx_world_begin(nx_world *world)
 {
-    world->sends++;
+    world->ops++;
 }
 
-void nx_world_send_end(nx_world *world, nexar_err err)
+void nx_world_end(nx_world *world, nexar_err err)
 {
-    world->sends--;
+    world->ops--;
     if (world->closing && (err != NEXAR_OK) && (world->send_err == NEXAR_OK)) {
         world->send_err = err;
     }
-    if ((world->sends == 0) && world->idle_wanted) {
+    if ((world->ops == 0) && world->idle_wanted) {
         nx_event_set(world->loop, &world->idle);
     }
 }
@@ -355,4 +397,16 @@ void nx_world_unclaimed(nx_world *world, int change)
     } else if ((before != 0) && (world->unclaimed == 0)) {
         (void)!read(world->event_fd, &count, sizeof(count));
     }
+}
+
+enum { WORKERS = 4 }; /* callbacks that may run at once */
+
+nexar_err nx_world_work(nx_world *world, nx_job *job)
+{
+    nexar_err err = NEXAR_OK;
+
+    if (world->worker == NULL) {
+        err = nx_worker_create(&world->worker, world->loop, WORKERS);
+    }
+    return (err == NEXAR_OK) ? nx_worker_submit(world->worker, job) : err;
 }

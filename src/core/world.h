@@ -10,8 +10,10 @@
 
 #include "base/list.h"
 #include "cluster/join.h"
+#include "coll/group.h"
 #include "core/config.h"
 #include "loop/loop.h"
+#include "loop/worker.h"
 #include "msg/msg.h"
 
 typedef struct nx_world {
@@ -19,14 +21,18 @@ typedef struct nx_world {
     nx_loop *loop;
     nx_join *join; /* NULL: a world of one, without a network */
     nx_msg *msg;
+    nx_hub *hub;         /* of collectives */
+    nx_worker *worker;   /* for callbacks of the application; made on first use */
     const nx_view *view; /* of |join|; NULL in a world of one */
     uint32_t rank, size;
     nexar_comm *comm; /* the world communicator */
     nx_list comms;    /* all others made from it */
     nx_list requests; /* those that the application has not given back */
 
-    uint64_t sends; /* started and not done */
-    nx_event idle;  /* set when |sends| becomes 0 and somebody waits for it */
+    uint32_t serial; /* of the last id that was given out for a communicator */
+
+    uint64_t ops;  /* sends and collectives, started and not done */
+    nx_event idle; /* set when |ops| becomes 0 and somebody waits for it */
     bool idle_wanted;
     bool closing;
     nexar_err send_err;  /* the first that a send ended with while closing */
@@ -49,9 +55,13 @@ nexar_err nx_world_destroy(nx_world *world);
 enum { NX_PEER_TEXT = 160 };
 const char *nx_world_peer_text(const nx_world *world, uint32_t peer, char *buf);
 
-/* A send of this world has begun, or ended with |err|. */
-void nx_world_send_begin(nx_world *world);
-void nx_world_send_end(nx_world *world, nexar_err err);
+/* A send or a collective of this world has begun, or ended; |err| is a send's. */
+void nx_world_begin(nx_world *world);
+void nx_world_end(nx_world *world, nexar_err err);
+
+/* Runs |job| on a thread of the world's, without the lock.  NEXAR_ENOMEM,
+ * NEXAR_ESYS: it was not taken. */
+NX_MUST_CHECK nexar_err nx_world_work(nx_world *world, nx_job *job);
 
 /* A request was done, or was taken by the application. */
 void nx_world_unclaimed(nx_world *world, int change);

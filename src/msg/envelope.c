@@ -23,6 +23,10 @@ size_t nx_frame_encode(const nx_frame *f, uint8_t out[NX_MSG_FRAME_ROOM])
     case NX_FRAME_PULLED:
         nx_write_u8(&w, (uint8_t)f->context.class);
         write_context(&w, f);
+        if (f->context.class == NX_CLASS_COLL) {
+            nx_write_u64(&w, f->mark.word[0]);
+            nx_write_u64(&w, f->mark.word[1]);
+        }
         if (f->type != NX_FRAME_INLINE) {
             nx_write_varint(&w, f->id);
             nx_write_varint(&w, f->length);
@@ -114,6 +118,10 @@ static void read_envelope(nx_reader *r, nx_frame *f, const char **why)
 {
     read_class(r, f, why);
     read_context(r, f, why);
+    if (f->context.class == NX_CLASS_COLL) {
+        f->mark.word[0] = nx_read_u64(r);
+        f->mark.word[1] = nx_read_u64(r);
+    }
     if (f->type == NX_FRAME_INLINE) {
         f->length = nx_reader_left(r);
         f->data = nx_read_bytes(r, nx_reader_left(r));

@@ -5,7 +5,8 @@
  * the message lane, the rest on the control lane, except RETRACT: it must not
  * overtake the envelope it takes back.
  *
- *     INLINE, LONG, PULLED  class u8, kind u8, comm u32, tag u64; then
+ *     INLINE, LONG, PULLED  class u8, kind u8, comm u32, tag u64; of NX_CLASS_COLL
+ *                           the mark, u64 u64; then
  *       INLINE              the bytes, up to the end of the frame
  *       LONG, PULLED        id, length, eager: varints
  *     RETRACT               id
@@ -52,8 +53,8 @@ typedef enum nx_frame_type {
 
 enum {
     NX_ID_CLASS_BITS = 1,
-    NX_ENVELOPE_HEAD = 15, /* bytes before an INLINE's own */
-    NX_MSG_FRAME_ROOM = 48 /* bytes of any frame here but an INLINE's data */
+    NX_ENVELOPE_HEAD = 31, /* bytes before an INLINE's own, at most */
+    NX_MSG_FRAME_ROOM = 64 /* bytes of any frame here but an INLINE's data */
 };
 _Static_assert(NX_CLASSES <= 1 << NX_ID_CLASS_BITS, "the class fits in an id");
 _Static_assert(NX_ENVELOPE_HEAD + 3 * 8 <= NX_MSG_FRAME_ROOM, "the longest frame fits");
@@ -79,6 +80,7 @@ typedef struct nx_frame {
     nx_frame_type type;
     nx_context context; /* its class is also that of CREDIT, STALLED, UN... */
     uint64_t tag;
+    nx_mark mark;
     bool any_tag; /* WANT: of whatever tag; |tag| is 0 */
     uint64_t id, length, eager;
     uint64_t limit; /* and upto, and count */

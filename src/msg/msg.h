@@ -61,13 +61,25 @@ typedef struct nx_context {
 
 /* NX_ANY_PEER, NX_ANY_TAG: match.h */
 
+/* What a message of NX_CLASS_COLL says beside its bytes: which operation it belongs
+ * to, so that ranks which called different ones notice.  Opaque here. */
+typedef struct nx_mark {
+    uint64_t word[2];
+} nx_mark;
+
+/* What becomes of a message that has come. */
+typedef enum nx_verdict {
+    NX_KEEP,
+    NX_DROP, /* nobody will ever receive it: it is gone, and its send ends well */
+} nx_verdict;
+
 enum {
     NX_ENVELOPE_COST = 256, /* at least the memory that an unmatched message takes */
     NX_CREDIT_START = 512,  /* what an account has before the receiver's first word */
     NX_FRAME_OTHER = 64,    /* the first byte of control frames that are not msg's own */
 };
 #define NX_POOL_DEFAULT ((size_t)64 << 20)
-#define NX_INLINE_MAX   ((size_t)NX_FRAME_MAX - 16) /* the most that inline_max may be */
+#define NX_INLINE_MAX   ((size_t)NX_FRAME_MAX - 32) /* the most that inline_max may be */
 
 typedef struct nx_msg_config {
     nx_loop *loop;
@@ -87,6 +99,10 @@ typedef struct nx_msg_config {
     /* A frame of the control lane that is not msg's own (type >= NX_FRAME_OTHER):
      * heartbeats and the like.  NULL: dropped. */
     void (*on_control)(void *ctx, uint32_t peer, const void *data, size_t len);
+    /* A message of NX_CLASS_COLL has come, before it is matched.  Makes no call to
+     * msg.  NULL: all are kept. */
+    nx_verdict (*on_mark)(void *ctx, uint32_t peer, nx_context context, uint64_t tag,
+                          const nx_mark *mark);
     void *ctx;
 } nx_msg_config;
 
@@ -123,6 +139,8 @@ void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
  * more, so that they hold no credit: their sends end well.  What comes later lies
  * there until it is called again. */
 void nx_msg_forget(nx_msg *m, uint32_t comm);
+/* The same for those of |context| whose tag, under |mask|, is |tag|. */
+void nx_msg_forget_tags(nx_msg *m, nx_context context, uint64_t tag, uint64_t mask);
 
 /* Begins the end: receives and probes that have not matched end with
  * NEXAR_ECANCELED, and so does what is started from now on; sends and matched
@@ -171,6 +189,7 @@ typedef struct nx_req {
                                             starting call itself; may be NULL; may
                                             free |req| and start others */
     nx_event *event;                     /* set when done; may be NULL */
+    nx_mark mark;                        /* of a send of NX_CLASS_COLL */
 
     /* The outcome, valid when done; |why| below. */
     bool done;

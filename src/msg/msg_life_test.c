@@ -322,7 +322,7 @@ static void test_memory_does_not_grow_with_the_number_of_messages(void **state)
         one_round(net, i);
     }
     after = mallinfo2().uordblks;
-    assert_true(after <= before + 1024);
+    assert_true(after <= before + 2500); /* not a byte for each round */
     nxt_net_destroy(net);
 }
 

@@ -83,6 +83,63 @@ void nx_recv_meet(nx_inbound *in, nx_req *r)
     stream(in, r);
 }
 
+/* ---- nobody's messages --------------------------------------------------------------------- */
+
+/* Lets go of a message in no set that nobody has taken: what is still to come of it
+ * is dropped, as of one that was retracted. */
+static void discard(nx_inbound *in)
+{
+    nx_frame clear = {.type = NX_FRAME_CLEAR, .id = in->id, .limit = in->eager};
+
+    nx_inbound_release(in);
+    forget(in);
+    if ((in->eager < in->length) && !(in->state & NX_IN_BROKEN)) {
+        nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
+    }
+    nx_inbound_free(in->from->msg, in);
+}
+
+static void drop(nx_msg *m, nx_inbound *in)
+{
+    nx_req *own = in->req; /* to ourselves: the send */
+
+    nx_match_drop(&m->match, &in->held);
+    if (own != NULL) {
+        nx_inbound_free(m, in);
+        nx_req_end(m, own);
+    } else {
+        discard(in);
+    }
+}
+
+void nx_msg_forget(nx_msg *m, uint32_t comm)
+{
+    nx_msg_enter(m);
+    nx_list_for_each (at, &m->match.held) {
+        nx_inbound *in = nx_list_entry(at, nx_inbound, held.order);
+
+        if ((uint32_t)in->held.key.context == comm) {
+            drop(m, in);
+        }
+    }
+    nx_msg_leave(m);
+}
+
+void nx_msg_forget_tags(nx_msg *m, nx_context context, uint64_t tag, uint64_t mask)
+{
+    const uint64_t word = nx_context_word(context);
+
+    nx_msg_enter(m);
+    nx_list_for_each (at, &m->match.held) {
+        nx_inbound *in = nx_list_entry(at, nx_inbound, held.order);
+
+        if ((in->held.key.context == word) && ((in->held.key.tag & mask) == tag)) {
+            drop(m, in);
+        }
+    }
+    nx_msg_leave(m);
+}
+
 /* ---- envelopes -------------------------------------------------------------------------- */
 
 /* Takes the receive that waits for |key| out of its sets; NULL: none does. */
@@ -99,6 +156,15 @@ static nx_req *take_posted(nx_msg *m, const nx_key *key)
     return r;
 }
 
+/* Whether somebody will receive |f|. */
+static bool judge(nx_peer *p, const nx_frame *f)
+{
+    const nx_msg_config *c = &p->msg->config;
+
+    return (f->context.class != NX_CLASS_COLL) || (c->on_mark == NULL) ||
+           (c->on_mark(c->ctx, p->index, f->context, f->tag, &f->mark) == NX_KEEP);
+}
+
 static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
 {
     uint64_t cost = NX_ENVELOPE_COST + f->length;
@@ -108,6 +174,10 @@ static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
     nx_req *r;
 
     if (!nx_peer_charge(p, f->context.class, cost)) {
+        return;
+    }
+    if (!judge(p, f)) {
+        nx_peer_release(p, f->context.class, cost);
         return;
     }
     r = take_posted(m, key);
@@ -189,6 +259,10 @@ static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
     if (in->got == in->length) {
         forget(in);
     }
+    if (!judge(p, f)) {
+        discard(in);
+        return;
+    }
     r = take_posted(p->msg, key);
     if (r != NULL) {
         nx_recv_meet(in, r);
@@ -211,6 +285,8 @@ static void recv_pulled(nx_peer *p, const nx_frame *f, const nx_key *key)
         nx_peer_doom(p, NEXAR_EPROTO, "it sent bytes of a message before they were asked for");
         return;
     }
+    /* A receive waits for it: the verdict can only be to keep it. */
+    (void)judge(p, f);
     r = wanted ? take_posted(p->msg, key) : NULL;
     if (r == NULL) {
         nx_post_tell_probes(p->msg, key, f->length);
@@ -349,40 +425,6 @@ void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_
     } else {
         keep(in, off, data, len);
     }
-}
-
-/* ---- nobody's messages --------------------------------------------------------------------- */
-
-static void drop(nx_msg *m, nx_inbound *in)
-{
-    nx_frame clear = {.type = NX_FRAME_CLEAR, .id = in->id, .limit = in->eager};
-    nx_req *own = in->req; /* to ourselves: the send */
-
-    nx_match_drop(&m->match, &in->held);
-    if (own != NULL) {
-        nx_inbound_free(m, in);
-        nx_req_end(m, own);
-        return;
-    }
-    nx_inbound_release(in);
-    forget(in); /* what is still to come of it is dropped, as of one that was retracted */
-    if ((in->eager < in->length) && !(in->state & NX_IN_BROKEN)) {
-        nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
-    }
-    nx_inbound_free(m, in);
-}
-
-void nx_msg_forget(nx_msg *m, uint32_t comm)
-{
-    nx_msg_enter(m);
-    nx_list_for_each (at, &m->match.held) {
-        nx_inbound *in = nx_list_entry(at, nx_inbound, held.order);
-
-        if ((uint32_t)in->held.key.context == comm) {
-            drop(m, in);
-        }
-    }
-    nx_msg_leave(m);
 }
 
 /* ---- the end of a peer ---------------------------------------------------------------------- */

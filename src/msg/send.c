@@ -14,7 +14,8 @@ enum { STRETCHES = 7 }; /* a frame of more is gathered first */
 
 static nx_frame envelope(const nx_req *r, nx_frame_type type)
 {
-    return (nx_frame){.type = type, .context = r->context, .tag = r->tag, .length = r->bytes};
+    return (nx_frame){
+        .type = type, .context = r->context, .tag = r->tag, .mark = r->mark, .length = r->bytes};
 }
 
 /* ---- short messages ------------------------------------------------------------------ */

@@ -21,7 +21,7 @@ struct nx_authority {
     gnutls_x509_privkey_t key;
     gnutls_x509_crt_t crt;
     nx_der cert;
-    nx_job job;
+    nx_job_id job;
     nx_pin pin;
 };
 
@@ -69,7 +69,7 @@ static nexar_err derive(nx_authority *a)
     return (err == NEXAR_OK) ? nx_crt_pin(a->crt, &a->pin) : err;
 }
 
-nexar_err nx_authority_create(nx_authority **out, const nx_job *job)
+nexar_err nx_authority_create(nx_authority **out, const nx_job_id *job)
 {
     nx_authority *a = nx_zalloc(sizeof(*a));
     nexar_err err;
@@ -93,7 +93,7 @@ nexar_err nx_authority_create(nx_authority **out, const nx_job *job)
     return NEXAR_OK;
 }
 
-const nx_job *nx_authority_job(const nx_authority *a)
+const nx_job_id *nx_authority_job(const nx_authority *a)
 {
     return &a->job;
 }

@@ -82,7 +82,7 @@ static int hex_digit(char c)
     return ((c >= 'a') && (c <= 'f')) ? c - 'a' + 10 : -1;
 }
 
-static bool parse_job(const char *text, nx_job *job)
+static bool parse_job(const char *text, nx_job_id *job)
 {
     for (size_t i = 0; i < NX_JOB_SIZE; i++) {
         int high = hex_digit(text[2 * i]), low = (high < 0) ? -1 : hex_digit(text[2 * i + 1]);
@@ -115,12 +115,12 @@ static bool parse_member(const char *text, uint64_t *member)
     return true;
 }
 
-nexar_err nx_crt_names(gnutls_x509_crt_t crt, nx_job *job, uint64_t *member)
+nexar_err nx_crt_names(gnutls_x509_crt_t crt, nx_job_id *job, uint64_t *member)
 {
     char name[NAME_ROOM] = "", more[NAME_ROOM];
     size_t size = sizeof(name) - 1, more_size = sizeof(more), scheme = strlen(SCHEME);
     int type = gnutls_x509_crt_get_subject_alt_name(crt, 0, name, &size, NULL);
-    nx_job found;
+    nx_job_id found;
     uint64_t who;
 
     if ((type != GNUTLS_SAN_URI) ||
@@ -139,7 +139,7 @@ nexar_err nx_crt_names(gnutls_x509_crt_t crt, nx_job *job, uint64_t *member)
     return NEXAR_OK;
 }
 
-nexar_err nx_cert_names(const nx_der *cert, nx_job *job, uint64_t *member)
+nexar_err nx_cert_names(const nx_der *cert, nx_job_id *job, uint64_t *member)
 {
     gnutls_x509_crt_t crt = NULL;
     nexar_err err;
@@ -179,7 +179,7 @@ nexar_err nx_cert_pin(const nx_der *cert, nx_pin *pin)
     return err;
 }
 
-static size_t write_name(char *name, size_t room, const nx_job *job, uint64_t member)
+static size_t write_name(char *name, size_t room, const nx_job_id *job, uint64_t member)
 {
     char hex[JOB_DIGITS + 1];
 
@@ -216,7 +216,8 @@ static time_t end_of(time_t now, uint64_t valid_s)
     return now + (time_t)((valid_s < longest) ? valid_s : longest);
 }
 
-nexar_err nx_crt_begin(gnutls_x509_crt_t crt, const nx_job *job, uint64_t member, uint64_t valid_s)
+nexar_err nx_crt_begin(gnutls_x509_crt_t crt, const nx_job_id *job, uint64_t member,
+                       uint64_t valid_s)
 {
     char name[NAME_ROOM];
     size_t size = write_name(name, sizeof(name), job, member);

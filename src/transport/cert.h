@@ -23,13 +23,13 @@ NX_MUST_CHECK nexar_err nx_cert_parse(const nx_der *der, gnutls_x509_crt_t *out)
 NX_MUST_CHECK nexar_err nx_cert_encode(gnutls_x509_crt_t crt, nx_der *out);
 
 /* nx_cert_names and nx_cert_pin for a parsed certificate. */
-NX_MUST_CHECK nexar_err nx_crt_names(gnutls_x509_crt_t crt, nx_job *job, uint64_t *member);
+NX_MUST_CHECK nexar_err nx_crt_names(gnutls_x509_crt_t crt, nx_job_id *job, uint64_t *member);
 NX_MUST_CHECK nexar_err nx_crt_pin(gnutls_x509_crt_t crt, nx_pin *pin);
 
 /* Starts a certificate for |member| of |job|: version, a random serial number,
  * names, from an hour ago until |valid_s| from now.  The caller sets key and use
  * and signs. */
-NX_MUST_CHECK nexar_err nx_crt_begin(gnutls_x509_crt_t crt, const nx_job *job, uint64_t member,
+NX_MUST_CHECK nexar_err nx_crt_begin(gnutls_x509_crt_t crt, const nx_job_id *job, uint64_t member,
                                      uint64_t valid_s);
 
 /* Whether |crt| is for |key|. */

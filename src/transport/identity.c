@@ -66,7 +66,7 @@ static nexar_err check_pair(gnutls_x509_privkey_t key, gnutls_x509_crt_t crt, gn
 {
     unsigned int status = 0;
     uint64_t who = 0, issuer = 0;
-    nx_job job, of_issuer;
+    nx_job_id job, of_issuer;
     nexar_err err;
 
     if (!nx_crt_is_for(crt, key)) {

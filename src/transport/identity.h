@@ -19,9 +19,9 @@
 
 enum { NX_JOB_SIZE = 16, NX_PIN_SIZE = 32, NX_CERT_MAX = 4096 };
 
-typedef struct nx_job {
+typedef struct nx_job_id {
     uint8_t bytes[NX_JOB_SIZE];
-} nx_job;
+} nx_job_id;
 
 /* SHA-256 of a certificate's public key (its SubjectPublicKeyInfo). */
 typedef struct nx_pin {
@@ -55,9 +55,9 @@ uint64_t nx_identity_member(const nx_identity *id);
 /* The authority of a cluster: an identity whose certificate is its own, and
  * which the seed also serves with. */
 typedef struct nx_authority nx_authority;
-NX_MUST_CHECK nexar_err nx_authority_create(nx_authority **out, const nx_job *job);
+NX_MUST_CHECK nexar_err nx_authority_create(nx_authority **out, const nx_job_id *job);
 void nx_authority_destroy(nx_authority *a);
-const nx_job *nx_authority_job(const nx_authority *a);
+const nx_job_id *nx_authority_job(const nx_authority *a);
 const nx_der *nx_authority_cert(const nx_authority *a);
 void nx_authority_pin(const nx_authority *a, nx_pin *pin);
 
@@ -75,7 +75,7 @@ NX_MUST_CHECK nexar_err nx_authority_load(nx_authority **out, const char *path);
 
 /* Reads job and member out of a certificate that was verified; member 0 is the
  * authority.  NEXAR_EAUTH: it names none, or is not of this form. */
-NX_MUST_CHECK nexar_err nx_cert_names(const nx_der *cert, nx_job *job, uint64_t *member);
+NX_MUST_CHECK nexar_err nx_cert_names(const nx_der *cert, nx_job_id *job, uint64_t *member);
 NX_MUST_CHECK nexar_err nx_cert_pin(const nx_der *cert, nx_pin *pin);
 
 #endif /* NX_IDENTITY_H */

@@ -14,10 +14,10 @@
 
 enum { YEAR_S = 365 * 24 * 3600 };
 
-static const nx_job JOB = {{1, 2, 3, 0xfe}};
-static const nx_job OTHER_JOB = {{9}};
+static const nx_job_id JOB = {{1, 2, 3, 0xfe}};
+static const nx_job_id OTHER_JOB = {{9}};
 
-static nx_authority *authority(const nx_job *job)
+static nx_authority *authority(const nx_job_id *job)
 {
     nx_authority *a = NULL;
 
@@ -40,7 +40,7 @@ static void test_a_signed_request_makes_a_member(void **state)
     nx_authority *a = authority(&JOB);
     nx_der csr, cert;
     nx_identity *id = applicant(&csr);
-    nx_job job;
+    nx_job_id job;
     uint64_t member = 0;
 
     (void)state;
@@ -187,7 +187,7 @@ static void test_names_have_exactly_one_form(void **state)
     };
     uint64_t member = 77;
     nx_der der;
-    nx_job job;
+    nx_job_id job;
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -7,11 +7,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const nx_job job = {{1}};
+    static const nx_job_id job = {{1}};
     static nx_authority *authority; /* kept: making one costs a millisecond */
     nx_der der = {.len = (size < NX_CERT_MAX) ? size : NX_CERT_MAX}, out;
     uint64_t member = 5;
-    nx_job found = job;
+    nx_job_id found = job;
     nexar_err err;
     nx_pin pin;
 

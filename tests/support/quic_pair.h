@@ -47,7 +47,7 @@ typedef struct nxt_endpoint {
 typedef struct nxt_cluster {
     nx_loop *loop;
     nx_authority *authority;
-    nx_job job;
+    nx_job_id job;
     nxt_endpoint at[NXT_MEMBERS];
     size_t n;
 } nxt_cluster;

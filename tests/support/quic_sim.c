@@ -16,7 +16,7 @@ typedef struct packet {
     uint8_t data[];
 } packet;
 
-static const nx_job JOB = {{3}};
+static const nx_job_id JOB = {{3}};
 
 /* ---- calls up ------------------------------------------------------------------ */
 

@@ -12,10 +12,9 @@
  */
 #include "coll/algorithms.h"
 
-nexar_err nx_barrier_dissemination(nx_sched *s, const nx_coll *c)
+void nx_disseminate(nx_sched *s, const nx_coll *c, uint32_t round)
 {
     const nx_ref nothing = nx_at(NX_SPACE_RECV, 0);
-    uint32_t round = 0;
 
     for (uint64_t far = 1; far < c->size; far *= 2, round++) {
         const uint32_t to = (uint32_t)((c->rank + far) % c->size);
@@ -26,6 +25,11 @@ nexar_err nx_barrier_dissemination(nx_sched *s, const nx_coll *c)
         /* Empty messages share no memory: the order is all there is. */
         nx_sched_gate(s, nx_sched_last(s), NX_NO_STEP);
     }
+}
+
+nexar_err nx_barrier_dissemination(nx_sched *s, const nx_coll *c)
+{
+    nx_disseminate(s, c, 0);
     return nx_sched_seal(s);
 }
 

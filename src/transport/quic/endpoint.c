@@ -145,7 +145,7 @@ static void on_ready(nx_fd *self, uint32_t events)
 
 /* ---- life -------------------------------------------------------------------- */
 
-static nexar_err make_tls(nx_quic *q, const nx_identity *identity, const nx_job *job)
+static nexar_err make_tls(nx_quic *q, const nx_identity *identity, const nx_job_id *job)
 {
     nx_tls_config c = {
         .authority = q->config.authority, .identity = identity, .job = *job, .alpn = q->alpn};
@@ -159,7 +159,7 @@ static nexar_err make_tls(nx_quic *q, const nx_identity *identity, const nx_job 
     return err;
 }
 
-nexar_err nx_quic_set_identity(nx_quic *q, const nx_identity *identity, const nx_job *job)
+nexar_err nx_quic_set_identity(nx_quic *q, const nx_identity *identity, const nx_job_id *job)
 {
     q->config.identity = identity;
     q->config.job = *job;

@@ -60,7 +60,7 @@ static void test_a_member_of_another_job_is_refused(void **state)
 
         nxt_cluster_open(&c, 2);
         config = nxt_config(&c, &c.at[1]);
-        config.job = (nx_job){{1, 2, 3}};
+        config.job = (nx_job_id){{1, 2, 3}};
         reopen(&c, 1, &config);
         expect_refusal(&c, from, NEXAR_EAUTH, "another job");
         nxt_cluster_close(&c);

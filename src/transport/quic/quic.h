@@ -46,7 +46,7 @@ typedef struct nx_quic_config {
      * neither: it can only dial a pinned seed. */
     const nx_authority *authority;
     const nx_identity *identity;
-    nx_job job; /* of the identity */
+    nx_job_id job; /* of the identity */
 
     /* A connection that we did not ask for has come up.  |member| is what its
      * certificate names; 0: it showed none, which only a seed allows.  The
@@ -77,7 +77,7 @@ uint16_t nx_quic_port(const nx_quic *q);
 
 /* A joiner has got its certificate: from now on it is a member. */
 NX_MUST_CHECK nexar_err nx_quic_set_identity(nx_quic *q, const nx_identity *identity,
-                                             const nx_job *job);
+                                             const nx_job_id *job);
 
 typedef struct nx_quic_target {
     uint64_t member; /* whom the certificate must name; 0: a seed, by |pin| */

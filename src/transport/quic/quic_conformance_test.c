@@ -25,7 +25,7 @@ typedef struct world {
     size_t n, room;
 } world;
 
-static const nx_job JOB = {{4, 2}};
+static const nx_job_id JOB = {{4, 2}};
 
 static void *setup(void *ctx)
 {

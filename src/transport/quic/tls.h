@@ -24,7 +24,7 @@ typedef struct nx_tls nx_tls;
 typedef struct nx_tls_config {
     const nx_authority *authority; /* a seed's; or NULL */
     const nx_identity *identity;   /* a member's; or NULL */
-    nx_job job;                    /* of |identity| */
+    nx_job_id job;                 /* of |identity| */
     const char *alpn;              /* borrowed for good */
 } nx_tls_config;
 

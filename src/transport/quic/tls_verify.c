@@ -57,7 +57,7 @@ static nexar_err verify_member(nx_tls_session *s, const nx_der *der)
 {
     unsigned int status = 0;
     uint64_t member = 0;
-    nx_job job;
+    nx_job_id job;
     nexar_err err;
 
     if ((gnutls_certificate_verify_peers2(s->session, &status) < 0) || (status != 0)) {

@@ -7,7 +7,7 @@
 struct nx_tls {
     gnutls_certificate_credentials_t credentials;
     const char *alpn;
-    nx_job job;
+    nx_job_id job;
     uint64_t member; /* ours; 0: not a member */
     bool seed;
     size_t holders;

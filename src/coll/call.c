@@ -1,0 +1,172 @@
+/*
+ * call.c - fingerprints.
+ *
+ *     word 0   kind 6 bits, guise 4, dtype 5, op 5, root 20, recipe 24
+ *     word 1   the count
+ *
+ * The recipe is a hash of what has no room of its own: the algorithm and its
+ * segment, the counts of v forms, the tensors of a bucket.
+ */
+#include "coll/call.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "reduce/reduce.h"
+
+enum {
+    KIND_BITS = 6,
+    GUISE_BITS = 4,
+    DTYPE_BITS = 5,
+    OP_BITS = 5,
+    ROOT_BITS = 20,
+    RECIPE_BITS = 24
+};
+_Static_assert(KIND_BITS + GUISE_BITS + DTYPE_BITS + OP_BITS + ROOT_BITS + RECIPE_BITS == 64,
+               "a fingerprint fills its word");
+_Static_assert(NX_COLL_KINDS <= 1 << KIND_BITS, "kinds fit");
+_Static_assert(NX_GUISES <= 1 << GUISE_BITS, "guises fit");
+_Static_assert(NX_DTYPES <= 1 << DTYPE_BITS, "dtypes fit");
+_Static_assert(NX_OPS <= 1 << OP_BITS, "ops fit");
+
+uint64_t nx_mark_mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ (hash >> 29);
+}
+
+/* Counts that every rank knows alike; the others are held against the lengths of
+ * messages. */
+static uint64_t mix_counts(uint64_t hash, const nx_coll *c)
+{
+    if ((c->kind == NX_ALLGATHERV) || (c->kind == NX_REDUCE_SCATTERV)) {
+        for (uint32_t rank = 0; rank < c->parts.n; rank++) {
+            hash = nx_mark_mix(hash, nx_split_at(&c->parts, rank).len);
+        }
+    }
+    return hash;
+}
+
+static uint64_t known_count(const nx_coll *c)
+{
+    switch ((int)c->kind) {
+    case NX_ALLGATHERV:
+    case NX_REDUCE_SCATTERV:
+        return nx_split_sum(&c->parts);
+    case NX_GATHERV:
+    case NX_SCATTERV:
+    case NX_ALLTOALLV:
+        return 0;
+    default:
+        return c->count;
+    }
+}
+
+nx_mark nx_call_mark(const nx_coll_call *call, const nx_choice *choice, bool verify)
+{
+    const nx_coll *c = &call->coll;
+    size_t n;
+    uint64_t row = (uint64_t)(choice->algorithm - nx_algorithms(&n));
+    uint64_t recipe = nx_mark_mix(nx_mark_mix(verify ? 1 : 2, row), choice->segment);
+    uint64_t word = (uint64_t)c->kind;
+
+    recipe = mix_counts(nx_mark_mix(recipe, call->detail), c) >> (64 - RECIPE_BITS);
+    word = (word << GUISE_BITS) | (uint64_t)call->guise;
+    word = (word << DTYPE_BITS) | (uint64_t)call->dtype;
+    word = (word << OP_BITS) | (nx_coll_reduces(c->kind) ? (uint64_t)call->op : 0);
+    word = (word << ROOT_BITS) | (nx_coll_rooted(c->kind) ? c->root : 0);
+    word = (word << RECIPE_BITS) | recipe;
+    return (nx_mark){.word = {word, known_count(c)}};
+}
+
+bool nx_mark_equal(const nx_mark *a, const nx_mark *b)
+{
+    return (a->word[0] == b->word[0]) && (a->word[1] == b->word[1]);
+}
+
+/* ---- words ------------------------------------------------------------------- */
+
+typedef struct fields {
+    unsigned kind, guise, dtype, op, root;
+} fields;
+
+static fields unpack(const nx_mark *mark)
+{
+    uint64_t word = mark->word[0] >> RECIPE_BITS;
+    fields f;
+
+    f.root = (unsigned)(word & ((1U << ROOT_BITS) - 1));
+    word >>= ROOT_BITS;
+    f.op = (unsigned)(word & ((1U << OP_BITS) - 1));
+    word >>= OP_BITS;
+    f.dtype = (unsigned)(word & ((1U << DTYPE_BITS) - 1));
+    word >>= DTYPE_BITS;
+    f.guise = (unsigned)(word & ((1U << GUISE_BITS) - 1));
+    f.kind = (unsigned)(word >> GUISE_BITS);
+    return f;
+}
+
+static const char *name_of(const fields *f)
+{
+    static const char *const guises[NX_GUISES] = {
+        [NX_GUISE_BUCKETED] = "allreduce_bucketed",
+        [NX_GUISE_RS_AG] = "allreduce_rs_ag",
+        [NX_GUISE_COMPRESSED] = "allreduce_compressed",
+        [NX_GUISE_SPLIT] = "comm_split",
+        [NX_GUISE_DUP] = "comm_dup",
+    };
+
+    if ((f->guise < NX_GUISES) && (guises[f->guise] != NULL)) {
+        return guises[f->guise];
+    }
+    return (f->kind < NX_COLL_KINDS) ? nx_coll_name((nx_coll_kind)f->kind) : "an unknown operation";
+}
+
+const char *nx_mark_name(const nx_mark *mark)
+{
+    const fields f = unpack(mark);
+
+    return name_of(&f);
+}
+
+const char *nx_mark_text(const nx_mark *mark, char *buf)
+{
+    const fields f = unpack(mark);
+    const bool known = (f.kind < NX_COLL_KINDS) && (f.dtype < NX_DTYPES) && (f.op < NX_OPS);
+    const bool counted =
+        (f.kind != NX_GATHERV) && (f.kind != NX_SCATTERV) && (f.kind != NX_ALLTOALLV);
+    char count[48] = "", op[24] = "", root[24] = "";
+
+    if (!known || (f.kind == NX_BARRIER) || (f.guise >= NX_GUISE_SPLIT)) {
+        (void)snprintf(buf, NX_CALL_TEXT, "%s()", name_of(&f));
+        return buf;
+    }
+    if (counted) {
+        (void)snprintf(count, sizeof(count), "%" PRIu64 " x ", mark->word[1]);
+    }
+    if (nx_coll_reduces((nx_coll_kind)f.kind)) {
+        (void)snprintf(op, sizeof(op), ", %s", nexar_op_name((nexar_op)f.op));
+    }
+    if (nx_coll_rooted((nx_coll_kind)f.kind)) {
+        (void)snprintf(root, sizeof(root), ", root %u", f.root);
+    }
+    (void)snprintf(buf, NX_CALL_TEXT, "%s(%s%s%s%s)", name_of(&f), count,
+                   nexar_dtype_name((nexar_dtype)f.dtype), op, root);
+    return buf;
+}
+
+void nx_mark_differ(char *buf, size_t size, uint32_t number, uint32_t rank, const nx_mark *its,
+                    uint32_t self, const nx_mark *own)
+{
+    char a[NX_CALL_TEXT], b[NX_CALL_TEXT];
+
+    if (((its->word[0] ^ own->word[0]) >> RECIPE_BITS == 0) && (its->word[1] == own->word[1])) {
+        (void)snprintf(buf, size,
+                       "ranks %u and %u called %s as operation #%u with other counts, tensors or "
+                       "parameters, or their settings algorithms, segment or verify differ",
+                       rank, self, nx_mark_text(own, a), number);
+        return;
+    }
+    (void)snprintf(buf, size, "rank %u called %s as operation #%u where rank %u called %s", rank,
+                   nx_mark_text(its, a), number, self, nx_mark_text(own, b));
+}

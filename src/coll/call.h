@@ -1,0 +1,54 @@
+/*
+ * call.h - one collective call of the application, and its fingerprint.
+ *
+ * A fingerprint (nx_mark on the wire) holds all that must be equal on every rank,
+ * so that a rank which called something else is named with what it called.
+ */
+#ifndef NX_CALL_H
+#define NX_CALL_H
+
+#include "coll/select.h"
+#include "msg/msg.h"
+
+/* Which public call a schedule serves; NX_GUISE_PLAIN: that of its kind. */
+typedef enum nx_guise {
+    NX_GUISE_PLAIN,
+    NX_GUISE_BUCKETED,
+    NX_GUISE_RS_AG,
+    NX_GUISE_COMPRESSED,
+    NX_GUISE_SPLIT,
+    NX_GUISE_DUP,
+    NX_GUISES
+} nx_guise;
+
+typedef struct nx_coll_call {
+    nx_coll coll; /* |rank| and |size| are the group's: they are set by the run */
+    nx_guise guise;
+    nexar_dtype dtype;
+    nexar_op op;                 /* NEXAR_SUM where there is none */
+    const void *send;            /* NULL when in place */
+    void *recv;                  /* where |tensors| is NULL */
+    const nexar_tensor *tensors; /* borrowed until the run is made */
+    size_t ntensors;
+    uint64_t detail; /* what else must be equal, mixed up */
+} nx_coll_call;
+
+/* What |call|, run as |choice| says, must have in common with those of the other
+ * ranks. */
+nx_mark nx_call_mark(const nx_coll_call *call, const nx_choice *choice, bool verify);
+bool nx_mark_equal(const nx_mark *a, const nx_mark *b);
+
+/* "allreduce(1024 x f32, sum)"; of any bytes. */
+enum { NX_CALL_TEXT = 96 };
+const char *nx_mark_text(const nx_mark *mark, char *buf);
+/* "allreduce"; never NULL. */
+const char *nx_mark_name(const nx_mark *mark);
+
+/* Mixes |word| into |hash|: for |detail|. */
+uint64_t nx_mark_mix(uint64_t hash, uint64_t word);
+
+/* "rank 1 called broadcast(...) as operation #7 where rank 0 called ..." */
+void nx_mark_differ(char *buf, size_t size, uint32_t number, uint32_t rank, const nx_mark *its,
+                    uint32_t self, const nx_mark *own);
+
+#endif /* NX_CALL_H */

@@ -1,0 +1,497 @@
+/* run.c - starts steps when their time has come, and ends. */
+#include "coll/run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Local steps run at most so many bytes before the network has its turn. */
+enum { TURN_BYTES = 4 << 20 };
+enum { SPARE_FLIGHTS = 512 };
+
+/* A message of a run, while msg holds it. */
+typedef struct flight {
+    nx_req req;
+    nx_list link; /* run->flying, run->orphans or group->flights */
+    nx_run *run;
+    nx_step_id step;
+    bool cancelled;
+    nx_bytes *many; /* owned: the stretches of a send, when there are several */
+} flight;
+
+static void leave(nx_run *run);
+
+/* ---- flights -------------------------------------------------------------------- */
+
+static flight *flight_take(nx_run *run, nx_step_id step)
+{
+    nx_list *spare = nx_list_pop(&run->group->flights);
+    flight *f = (spare != NULL) ? nx_list_entry(spare, flight, link) : nx_zalloc(sizeof(*f));
+
+    if (f == NULL) {
+        return NULL;
+    }
+    run->group->nflights -= (spare != NULL);
+    f->run = run;
+    f->step = step;
+    f->cancelled = false;
+    f->many = NULL;
+    nx_list_push_back(&run->flying, &f->link);
+    return f;
+}
+
+static void flight_give_back(flight *f)
+{
+    nx_group *g = f->run->group;
+
+    nx_list_remove(&f->link);
+    nx_free(f->many);
+    if (g->nflights < SPARE_FLIGHTS) {
+        nx_list_push_front(&g->flights, &f->link);
+        g->nflights++;
+    } else {
+        nx_free(f);
+    }
+}
+
+/* ---- steps ---------------------------------------------------------------------- */
+
+static void finish_step(nx_run *run, nx_step_id id)
+{
+    const nx_program *p = run->program;
+
+    for (uint32_t i = p->first[id]; i < p->first[id + 1]; i++) {
+        if (--run->waits[p->follow[i]] == 0) {
+            run->ready[run->tail++] = p->follow[i];
+        }
+    }
+    run->left--;
+}
+
+/* What went wrong with the message |f|, which nobody here has cancelled. */
+static void flight_failed(flight *f)
+{
+    nx_run *run = f->run;
+    const nx_hub_config *hub = nx_hub_config_of(run->group->hub);
+    const nx_step *step = &run->program->sched.steps[f->step];
+    char text[NX_HUB_TEXT];
+
+    if (f->req.err == NEXAR_ECANCELED) {
+        /* The sender's run has failed: its word is on the way. */
+        nx_list_remove(&f->link);
+        nx_list_push_back(&run->orphans, &f->link);
+        return;
+    }
+    if ((f->req.err == NEXAR_ETRUNC) || (f->req.err == NEXAR_EMISMATCH)) {
+        nx_run_fail(run, true, NEXAR_EMISMATCH,
+                    "rank %u sent %llu bytes in operation #%u where rank %u expects %zu: their "
+                    "counts differ",
+                    step->peer, (unsigned long long)f->req.bytes, run->number, run->group->rank,
+                    step->len * run->binding.elem_size);
+    } else {
+        nx_run_fail(run, true, f->req.err, "%s: %s",
+                    hub->peer_text(hub->ctx, nx_group_peer(run->group, step->peer), text),
+                    f->req.why);
+    }
+    flight_give_back(f);
+}
+
+static void on_flight(nx_req *req)
+{
+    flight *f = (flight *)req; /* its first member */
+    nx_run *run = f->run;
+    const nx_step *step = &run->program->sched.steps[f->step];
+    const bool sent = (step->kind == NX_STEP_SEND);
+
+    run->depth++;
+    if ((req->err == NEXAR_OK) && !sent && (req->bytes != step->len * run->binding.elem_size)) {
+        req->err = NEXAR_EMISMATCH; /* shorter than the step */
+    }
+    nx_group_settle(run->group, run); /* before it can end, well or by a length */
+    if (req->err == NEXAR_OK) {
+        nx_step_id id = f->step;
+
+        flight_give_back(f);
+        finish_step(run, id);
+    } else if (f->cancelled || (run->err != NEXAR_OK)) {
+        flight_give_back(f);
+    } else {
+        flight_failed(f);
+    }
+    leave(run);
+}
+
+static uint64_t step_tag(const nx_run *run, const nx_step *step)
+{
+    return ((uint64_t)(run->number & NX_NUMBER_MASK) << NX_NUMBER_SHIFT) |
+           nx_step_tag(step->round, step->segment);
+}
+
+/* The stretches that a send reads, into |one| or into memory of |f|. */
+static size_t gather(flight *f, const nx_step *step, nx_bytes *one, const nx_bytes **out)
+{
+    const nx_binding *b = &f->run->binding;
+    nx_cursor c = nx_cursor_start(b, step->a, step->len);
+    nx_piece piece = {0};
+    size_t n = 0, room = 0;
+
+    *one = (nx_bytes){0};
+    *out = one;
+    while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
+        const nx_bytes stretch = {.ptr = piece.ptr, .len = piece.len * b->elem_size};
+
+        if (n == 0) {
+            *one = stretch;
+        } else {
+            if (n + 1 > room) {
+                nx_bytes *grown = nx_grow(f->many, room = 2 * n + 8, sizeof(*grown));
+
+                if (grown == NULL) {
+                    return 0;
+                }
+                f->many = grown;
+                f->many[0] = *one;
+                *out = grown;
+            }
+            f->many[n] = stretch;
+        }
+        n++;
+    }
+    return (n == 0) ? 1 : n;
+}
+
+/* Bytes of a receive that are not simply stored. */
+static void take(void *ctx, uint64_t off, const void *data, size_t len)
+{
+    const flight *f = ctx;
+    const nx_run *run = f->run;
+    const size_t size = run->binding.elem_size;
+
+    nx_step_deliver(&run->program->sched.steps[f->step], &run->binding, run->dtype, run->op,
+                    (size_t)off / size, data, len / size);
+}
+
+static void start_receive(nx_run *run, flight *f, const nx_step *step, uint32_t peer)
+{
+    const size_t size = run->binding.elem_size;
+    nx_cursor c = nx_cursor_start(&run->binding, step->dst, step->len);
+    nx_sink sink = {.room = (uint64_t)step->len * size, .unit = (uint32_t)size};
+    nx_iov_span span = {0};
+    nx_piece piece;
+
+    if ((step->kind == NX_STEP_RECV) && (nx_cursor_room(&c) == step->len)) {
+        if (nx_cursor_next(&c, SIZE_MAX, &piece)) {
+            span = (nx_iov_span){.ptr = piece.ptr, .len = piece.len * size};
+        }
+        sink.iov = &span;
+        sink.niov = 1;
+    } else {
+        sink.take = take;
+        sink.ctx = f;
+    }
+    nx_msg_recv(nx_hub_config_of(run->group->hub)->msg, &f->req, peer, nx_group_context(run->group),
+                step_tag(run, step), &sink);
+}
+
+static void start_message(nx_run *run, nx_step_id id)
+{
+    const nx_step *step = &run->program->sched.steps[id];
+    const uint32_t peer = nx_group_peer(run->group, step->peer);
+    flight *f = flight_take(run, id);
+    const nx_bytes *bytes;
+    nx_bytes one;
+    size_t n;
+
+    if (f == NULL) {
+        nx_run_fail(run, true, NEXAR_ENOMEM, "rank %u has no memory for a message",
+                    run->group->rank);
+        return;
+    }
+    f->req.on_done = on_flight;
+    f->req.event = NULL;
+    if (step->kind != NX_STEP_SEND) {
+        start_receive(run, f, step, peer);
+        return;
+    }
+    n = gather(f, step, &one, &bytes);
+    if (n == 0) {
+        flight_give_back(f);
+        nx_run_fail(run, true, NEXAR_ENOMEM, "rank %u has no memory for a message",
+                    run->group->rank);
+        return;
+    }
+    f->req.mark = run->mark;
+    nx_msg_send(nx_hub_config_of(run->group->hub)->msg, &f->req, peer, nx_group_context(run->group),
+                step_tag(run, step), bytes, n);
+}
+
+static void start_hook(nx_run *run, nx_step_id id)
+{
+    const nx_step *step = &run->program->sched.steps[id];
+    nx_cursor c = nx_cursor_start(&run->binding, step->dst, step->len);
+    nx_piece piece = {0};
+
+    run->calling = id + 1;
+    (void)nx_cursor_next(&c, SIZE_MAX, &piece);
+    run->on_shard(run, piece.ptr, step->dst.off, step->len);
+}
+
+/* Starts what is ready; by whoever entered first. */
+static void pump(nx_run *run)
+{
+    size_t done = 0;
+
+    while ((run->head < run->tail) && (run->err == NEXAR_OK)) {
+        const nx_step_id id = run->ready[run->head];
+        const nx_step *step = &run->program->sched.steps[id];
+
+        if (done > TURN_BYTES) {
+            nx_loop_defer(nx_hub_config_of(run->group->hub)->loop, &run->task);
+            return;
+        }
+        run->head++;
+        if (step->kind <= NX_STEP_RECV_REDUCE) {
+            start_message(run, id);
+        } else if (step->kind == NX_STEP_CALL) {
+            start_hook(run, id);
+        } else {
+            nx_step_run_local(step, &run->binding, run->dtype, run->op, run->group->size);
+            done += step->len * run->binding.elem_size;
+            finish_step(run, id);
+        }
+    }
+}
+
+/* ---- entering and ending ----------------------------------------------------------- */
+
+static void end(nx_run *run)
+{
+    nx_group *g = run->group;
+    nx_loop *loop = nx_hub_config_of(g->hub)->loop;
+
+    while (!nx_list_empty(&run->orphans)) {
+        flight_give_back(nx_list_entry(run->orphans.next, flight, link));
+    }
+    nx_loop_undefer(&run->task);
+    nx_loop_timer_cancel(loop, &run->timer);
+    nx_group_end(g, run);
+    run->on_done(run);
+}
+
+static void leave(nx_run *run)
+{
+    if (run->depth > 1) {
+        run->depth--;
+        return;
+    }
+    pump(run); /* what was readied by entries inside this one */
+    run->depth--;
+    if ((run->left == 0) ||
+        ((run->err != NEXAR_OK) && nx_list_empty(&run->flying) && (run->calling == 0))) {
+        end(run);
+    }
+}
+
+static void go_on(nx_task *task)
+{
+    nx_run *run = nx_list_entry(task, nx_run, task);
+
+    run->depth++;
+    leave(run);
+}
+
+static void on_timeout(nx_timer *timer, uint64_t now_ns)
+{
+    nx_run *run = nx_list_entry(timer, nx_run, timer);
+
+    (void)now_ns;
+    run->depth++;
+    nx_run_fail(run, true, NEXAR_ETIMEDOUT, "rank %u: not done after %.1f s (collective_timeout)",
+                run->group->rank, (double)nx_hub_config_of(run->group->hub)->timeout_ns / 1e9);
+    leave(run);
+}
+
+/* Asks msg for everything back. */
+static void cancel_flights(nx_run *run)
+{
+    nx_msg *msg = nx_hub_config_of(run->group->hub)->msg;
+    nx_list all;
+
+    /* One that is cancelled may end others: each leaves the list it is in. */
+    nx_list_init(&all);
+    while (!nx_list_empty(&run->flying)) {
+        nx_list *at = nx_list_pop(&run->flying);
+
+        nx_list_push_back(&all, at);
+    }
+    while (!nx_list_empty(&all)) {
+        flight *f = nx_list_entry(nx_list_pop(&all), flight, link);
+
+        nx_list_push_back(&run->flying, &f->link);
+        f->cancelled = true;
+        (void)nx_msg_cancel(msg, &f->req);
+    }
+}
+
+void nx_run_fail(nx_run *run, bool tell, nexar_err err, const char *format, ...)
+{
+    va_list args;
+
+    if ((run->err != NEXAR_OK) || (run->left == 0)) {
+        return;
+    }
+    run->depth++;
+    run->err = err;
+    va_start(args, format);
+    (void)vsnprintf(run->why, sizeof(run->why), format, args);
+    va_end(args);
+    if (run->begun) {
+        cancel_flights(run);
+        if (tell) {
+            nx_group_tell(run->group, run->number, err, run->why);
+        }
+    }
+    leave(run);
+}
+
+void nx_run_called(nx_run *run, nexar_err err)
+{
+    const nx_step_id id = run->calling - 1;
+
+    run->depth++;
+    run->calling = 0;
+    if (err != NEXAR_OK) {
+        nx_run_fail(run, true, err, "on_shard of rank %u returned %d (%s)", run->group->rank,
+                    (int)err, nexar_strerror(err));
+    } else if (run->err == NEXAR_OK) {
+        finish_step(run, id);
+    }
+    leave(run);
+}
+
+/* ---- life ------------------------------------------------------------------------------ */
+
+nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, uint32_t number)
+{
+    const nx_hub_config *hub = nx_hub_config_of(group->hub);
+    const size_t size = nexar_dtype_size(call->dtype);
+    nx_coll coll = call->coll;
+    nx_program *program;
+    nx_choice choice;
+    nexar_err err;
+    nx_run *run;
+
+    coll.rank = group->rank;
+    coll.size = group->size;
+    choice = nx_select(hub->rules, &coll, size, group->hosts, hub->segment);
+    err = nx_programs_get(&group->programs, &coll, &choice, hub->verify, &program);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    run = nx_zalloc(sizeof(*run) + 2 * sizeof(uint32_t) * (size_t)program->sched.nsteps);
+    if (run == NULL) {
+        nx_program_release(program);
+        return nx_fail_nomem("a collective");
+    }
+    run->group = group;
+    run->program = program;
+    run->left = program->sched.nsteps;
+    run->ready = run->waits + program->sched.nsteps;
+    run->dtype = call->dtype;
+    run->op = call->op;
+    run->mark = nx_call_mark(call, &choice, hub->verify);
+    nx_list_init(&run->link);
+    nx_list_init(&run->flying);
+    nx_list_init(&run->orphans);
+    nx_task_init(&run->task, go_on);
+    run->timer.on_expire = on_timeout;
+    err = nx_run_bind(run, call);
+    if (err != NEXAR_OK) {
+        nx_run_destroy(run);
+        return err;
+    }
+    run->number = (number != 0) ? number : group->next++;
+    *out = run;
+    return NEXAR_OK;
+}
+
+static void start_all(nx_run *run)
+{
+    const nx_sched *s = &run->program->sched;
+
+    for (nx_step_id id = 0; id < s->nsteps; id++) {
+        run->waits[id] = s->steps[id].ndeps;
+        if (run->waits[id] == 0) {
+            run->ready[run->tail++] = id;
+        }
+    }
+}
+
+void nx_run_begin(nx_run *run)
+{
+    const nx_hub_config *hub = nx_hub_config_of(run->group->hub);
+    nexar_err err = NEXAR_OK;
+
+    run->depth++;
+    run->begun = true;
+    run->begun_ns = nx_loop_now(hub->loop);
+    start_all(run);
+    if (hub->timeout_ns != 0) {
+        err =
+            nx_loop_timer_set(hub->loop, &run->timer, nx_loop_refresh(hub->loop) + hub->timeout_ns);
+    }
+    if (err == NEXAR_OK) {
+        err = nx_group_begin(run->group, run);
+    }
+    if (err != NEXAR_OK) {
+        nx_run_fail(run, true, err, "rank %u: %s", run->group->rank, nexar_strerror(err));
+    }
+    leave(run);
+}
+
+void nx_run_destroy(nx_run *run)
+{
+    nx_run_unbind(run);
+    nx_program_release(run->program);
+    nx_free(run);
+}
+
+void nx_run_waiting(const nx_run *run,
+                    void (*each)(void *ctx, uint32_t rank, bool receiving, uint64_t bytes),
+                    void *ctx)
+{
+    const nx_list *lists[] = {&run->flying, &run->orphans};
+
+    for (size_t i = 0; i < 2; i++) {
+        for (const nx_list *at = lists[i]->next; at != lists[i]; at = at->next) {
+            const flight *f = nx_list_entry(at, flight, link);
+            const nx_step *step = &run->program->sched.steps[f->step];
+
+            each(ctx, step->peer, step->kind != NX_STEP_SEND,
+                 (uint64_t)step->len * run->binding.elem_size);
+        }
+    }
+}
+
+bool nx_run_orphaned(const nx_run *run, uint32_t rank)
+{
+    for (const nx_list *at = run->orphans.next; at != &run->orphans; at = at->next) {
+        const flight *f = nx_list_entry(at, flight, link);
+
+        if (run->program->sched.steps[f->step].peer == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void nx_run_free_flights(nx_list *flights)
+{
+    nx_list *at;
+
+    while ((at = nx_list_pop(flights)) != NULL) {
+        nx_free(nx_list_entry(at, flight, link));
+    }
+}

@@ -1,0 +1,48 @@
+/*
+ * coll_args.h - the arguments of a collective call: checked, and turned into what
+ * the engine runs.
+ *
+ * All that one rank can know to be wrong is refused here, before anything is sent:
+ * the communicator stays as it was.
+ */
+#ifndef NX_COLL_ARGS_H
+#define NX_COLL_ARGS_H
+
+#include "coll/call.h"
+#include "core/comm.h"
+
+/* As the application gave them; which count is for |kind| to say. */
+typedef struct nx_coll_args {
+    const char *name; /* "iallreduce", for sentences */
+    nexar_comm *comm;
+    nx_coll_kind kind;
+    nx_guise guise;
+    const void *send;
+    void *recv;
+    size_t count; /* also sendcount and recvcount of v forms */
+    nexar_dtype dtype;
+    nexar_op op;
+    int root;
+    const size_t *counts, *displs;           /* of the side that has many blocks */
+    const size_t *send_counts, *send_displs; /* alltoallv */
+    const nexar_tensor *tensors;             /* bucketed: NULL means none */
+    size_t ntensors;
+    nexar_shard_fn on_shard; /* rs_ag */
+} nx_coll_args;
+
+/* A call that was checked.  |made| is memory of its own, freed with
+ * nx_coll_args_done() when the run has been made. */
+typedef struct nx_coll_checked {
+    nx_coll_call call;
+    size_t *made;
+} nx_coll_checked;
+
+/*
+ * NEXAR_EINVAL
+ *     The sentence names the argument and what is accepted.
+ * NEXAR_ENOMEM
+ */
+NX_MUST_CHECK nexar_err nx_coll_args_check(const nx_coll_args *a, nx_coll_checked *out);
+void nx_coll_args_done(nx_coll_checked *c);
+
+#endif /* NX_COLL_ARGS_H */

@@ -1,0 +1,216 @@
+/*
+ * coll_run.c - collectives for the application: one that waits, one with a request.
+ *
+ * The hook of allreduce_rs_ag runs without the loop's lock: on the thread that
+ * waits, or on one of the world's worker for a request.
+ */
+#include "core/coll_run.h"
+
+#include "base/alloc.h"
+#include "coll/run.h"
+
+/* The sentence of |run|, which has failed. */
+static nexar_err outcome(const nx_run *run)
+{
+    if (run->err == NEXAR_OK) {
+        return NEXAR_OK;
+    }
+    return nx_fail(run->err, "%s #%u: %s", nx_mark_name(&run->mark), run->number, run->why);
+}
+
+/* The shard that the hook is to have. */
+typedef struct shard {
+    nexar_shard_fn fn;
+    void *arg;
+    void *ptr;
+    size_t off, count;
+} shard;
+
+/* ---- with a thread that waits -------------------------------------------------------- */
+
+typedef struct waited {
+    nx_event event;
+    bool done, called; /* the run is done; the hook is due */
+    shard shard;
+    nx_world *world;
+} waited;
+
+static void on_waited_done(nx_run *run)
+{
+    waited *w = run->owner;
+
+    w->done = true;
+    nx_event_set(w->world->loop, &w->event);
+}
+
+static void on_waited_shard(nx_run *run, void *ptr, size_t off, size_t count)
+{
+    waited *w = run->owner;
+
+    if (w->shard.fn == NULL) {
+        nx_run_called(run, NEXAR_OK);
+        return;
+    }
+    w->shard.ptr = ptr;
+    w->shard.off = off;
+    w->shard.count = count;
+    w->called = true;
+    nx_event_set(w->world->loop, &w->event);
+}
+
+/* With the lock held. */
+static void wait_for(waited *w, nx_run *run)
+{
+    nx_loop *loop = w->world->loop;
+    nexar_err err;
+
+    while (!w->done) {
+        if (!w->event.set) {
+            (void)nx_loop_wait(loop, &w->event, UINT64_MAX);
+        }
+        w->event.set = false;
+        if (w->called) {
+            w->called = false;
+            nx_loop_unlock(loop);
+            err = w->shard.fn(w->shard.ptr, w->shard.off, w->shard.count, w->shard.arg);
+            nx_loop_lock(loop);
+            nx_run_called(run, err);
+        }
+    }
+    nx_loop_kick(loop);
+}
+
+nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
+{
+    nx_coll_checked checked;
+    nexar_err err = nx_coll_args_check(a, &checked);
+    nx_run *run;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    waited w = {.world = a->comm->world, .shard = {.fn = a->on_shard, .arg = shard_arg}};
+
+    nx_loop_lock(w.world->loop);
+    err = nx_run_make(&run, &a->comm->group, &checked.call, 0);
+    nx_coll_args_done(&checked);
+    if (err == NEXAR_OK) {
+        run->owner = &w;
+        run->on_done = on_waited_done;
+        run->on_shard = on_waited_shard;
+        nx_world_begin(w.world);
+        nx_run_begin(run);
+        wait_for(&w, run);
+        nx_world_end(w.world, NEXAR_OK);
+        err = outcome(run);
+        nx_run_destroy(run);
+    }
+    nx_loop_unlock(w.world->loop);
+    return err;
+}
+
+/* ---- with a request -------------------------------------------------------------------- */
+
+typedef struct coll_request {
+    nexar_request base;
+    nx_run *run;
+    shard shard;
+    nx_job job;
+    nexar_err hook_err;
+} coll_request;
+
+static nexar_err request_finish(nexar_request *req, nexar_status *status)
+{
+    (void)status;
+    return outcome(((coll_request *)req)->run);
+}
+
+static void request_destroy(nexar_request *req)
+{
+    coll_request *r = (coll_request *)req;
+
+    if (r->run != NULL) {
+        nx_run_destroy(r->run);
+    }
+    nx_free(r);
+}
+
+static const nx_request_ops coll_ops = {.finish = request_finish, .destroy = request_destroy};
+
+static void on_request_done(nx_run *run)
+{
+    coll_request *r = run->owner;
+
+    nx_world_end(r->base.comm->world, NEXAR_OK);
+    nx_request_done(&r->base);
+}
+
+static void hook_work(nx_job *job)
+{
+    coll_request *r = nx_list_entry(job, coll_request, job);
+
+    r->hook_err = r->shard.fn(r->shard.ptr, r->shard.off, r->shard.count, r->shard.arg);
+}
+
+static void hook_done(nx_job *job)
+{
+    coll_request *r = nx_list_entry(job, coll_request, job);
+
+    nx_run_called(r->run, r->hook_err);
+}
+
+static void on_request_shard(nx_run *run, void *ptr, size_t off, size_t count)
+{
+    coll_request *r = run->owner;
+    nexar_err err = NEXAR_OK;
+
+    r->shard.ptr = ptr;
+    r->shard.off = off;
+    r->shard.count = count;
+    if (r->shard.fn == NULL) {
+        nx_run_called(run, NEXAR_OK);
+        return;
+    }
+    r->job = (nx_job){.work = hook_work, .done = hook_done};
+    err = nx_world_work(r->base.comm->world, &r->job);
+    if (err != NEXAR_OK) {
+        nx_run_called(run, err);
+    }
+}
+
+nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **req)
+{
+    nx_coll_checked checked;
+    nexar_err err = nx_coll_args_check(a, &checked);
+    coll_request *r;
+    nx_loop *loop;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    r = (req == NULL) ? NULL : nx_zalloc(sizeof(*r));
+    if (r == NULL) {
+        nx_coll_args_done(&checked);
+        return (req == NULL) ? nx_fail(NEXAR_EINVAL, "%s: req is NULL", a->name)
+                             : nx_fail_nomem("a request");
+    }
+    r->shard = (shard){.fn = a->on_shard, .arg = shard_arg};
+    loop = a->comm->world->loop;
+    nx_loop_lock(loop);
+    err = nx_run_make(&r->run, &a->comm->group, &checked.call, 0);
+    nx_coll_args_done(&checked);
+    if (err == NEXAR_OK) {
+        nx_request_init(&r->base, &coll_ops, a->comm);
+        r->run->owner = r;
+        r->run->on_done = on_request_done;
+        r->run->on_shard = on_request_shard;
+        *req = &r->base;
+        nx_world_begin(a->comm->world);
+        nx_run_begin(r->run);
+        nx_loop_kick(loop);
+    } else {
+        nx_free(r);
+    }
+    nx_loop_unlock(loop);
+    return err;
+}

@@ -1,0 +1,383 @@
+/* coll_test.c - collectives and communicators through the public API. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api_call.h"
+#include "local_world.h"
+#include "unit.h"
+
+static void trial(nexar_comm *comm, nx_coll_kind kind, uint64_t seed)
+{
+    const char *wrong = nxt_api_trial(comm, kind, seed);
+
+    nxt_rank_check(comm, wrong == NULL, (wrong == NULL) ? "" : wrong, __FILE__, __LINE__);
+}
+
+/* ---- results ------------------------------------------------------------------------- */
+
+enum { CASES = 12 };
+
+static void every_kind(nexar_comm *w, void *arg)
+{
+    (void)arg;
+    for (int kind = 0; kind < NX_COLL_KINDS; kind++) {
+        for (uint64_t seed = 0; seed < CASES; seed++) {
+            trial(w, (nx_coll_kind)kind, 1000 * (uint64_t)kind + seed);
+        }
+    }
+}
+
+static void test_every_collective_gives_what_it_must(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 5; n++) {
+        nxt_local_world(n, NULL, every_kind, NULL);
+    }
+}
+
+/* ---- many at once ---------------------------------------------------------------------- */
+
+enum { OUTSTANDING = 64, LENGTH = 10000 };
+
+static void many_at_once(nexar_comm *w, void *arg)
+{
+    float *data = malloc((size_t)OUTSTANDING * LENGTH * sizeof(*data));
+    nexar_request *reqs[OUTSTANDING];
+    const int n = nexar_size(w);
+
+    (void)arg;
+    NXT_IS(w, data != NULL);
+    for (int i = 0; i < OUTSTANDING; i++) {
+        for (int k = 0; k < LENGTH; k++) {
+            data[i * LENGTH + k] = (float)(i + k % 100 + nexar_rank(w));
+        }
+        NXT_OK(w, nexar_iallreduce(w, NEXAR_IN_PLACE, data + (size_t)i * LENGTH, LENGTH, NEXAR_F32,
+                                   NEXAR_SUM, &reqs[i]));
+    }
+    for (int i = OUTSTANDING - 1; i >= 0; i--) { /* completed in reverse */
+        NXT_OK(w, nexar_wait(&reqs[i], NULL));
+        for (int k = 0; k < LENGTH; k++) {
+            NXT_IS(w, data[i * LENGTH + k] == (float)(n * (i + k % 100) + n * (n - 1) / 2));
+        }
+    }
+    free(data);
+}
+
+static void test_many_collectives_are_on_their_way_at_once(void **state)
+{
+    (void)state;
+    nxt_local_world(3, NULL, many_at_once, NULL);
+}
+
+/* ---- buckets and shards ------------------------------------------------------------------ */
+
+static void buckets(nexar_comm *w, void *arg)
+{
+    enum { TENSORS = 300 };
+    nexar_tensor tensors[TENSORS];
+
+    (void)arg;
+    for (int i = 0; i < TENSORS; i++) {
+        tensors[i].count = (size_t)((i * 7919) % 997);
+        tensors[i].ptr = calloc(tensors[i].count + 1, sizeof(double));
+        NXT_IS(w, tensors[i].ptr != NULL);
+        for (size_t k = 0; k < tensors[i].count; k++) {
+            ((double *)tensors[i].ptr)[k] = (double)(k * (size_t)(nexar_rank(w) + 1) + (size_t)i);
+        }
+    }
+    NXT_OK(w, nexar_allreduce_bucketed(w, tensors, TENSORS, NEXAR_F64, NEXAR_SUM));
+    for (int i = 0; i < TENSORS; i++) {
+        for (size_t k = 0; k < tensors[i].count; k++) {
+            const size_t n = (size_t)nexar_size(w);
+
+            NXT_IS(w,
+                   ((double *)tensors[i].ptr)[k] == (double)(k * n * (n + 1) / 2 + (size_t)i * n));
+        }
+        free(tensors[i].ptr);
+    }
+    NXT_OK(w, nexar_allreduce_bucketed(w, NULL, 0, NEXAR_F64, NEXAR_SUM));
+}
+
+static void test_a_bucket_is_one_allreduce(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 4; n++) {
+        nxt_local_world(n, NULL, buckets, NULL);
+    }
+}
+
+typedef struct shards {
+    nexar_comm *world;
+    int calls;
+    size_t count;
+} shards;
+
+static nexar_err double_it(void *shard, size_t offset, size_t count, void *arg)
+{
+    shards *s = arg;
+    size_t want_offset, want_count;
+
+    nexar_shard(s->world, s->count, nexar_rank(s->world), &want_offset, &want_count);
+    NXT_IS(s->world, (offset == want_offset) && (count == want_count));
+    for (size_t i = 0; i < count; i++) {
+        ((int64_t *)shard)[i] *= 2;
+    }
+    s->calls++;
+    return NEXAR_OK;
+}
+
+static nexar_err refuse(void *shard, size_t offset, size_t count, void *arg)
+{
+    (void)shard;
+    (void)offset;
+    (void)count;
+    return (nexar_rank(arg) == 1) ? NEXAR_EDEVICE : NEXAR_OK;
+}
+
+static void sharded(nexar_comm *w, void *arg)
+{
+    static const size_t counts[] = {0, 1, 5, 1000, 100003};
+    const int64_t n = nexar_size(w);
+
+    (void)arg;
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+        shards s = {.world = w, .count = counts[c]};
+        int64_t *buf = calloc(counts[c] + 1, sizeof(*buf));
+        nexar_request *req = NULL;
+
+        NXT_IS(w, buf != NULL);
+        for (size_t i = 0; i < counts[c]; i++) {
+            buf[i] = (int64_t)i + nexar_rank(w);
+        }
+        if (c % 2 == 0) {
+            NXT_OK(w,
+                   nexar_allreduce_rs_ag(w, buf, counts[c], NEXAR_I64, NEXAR_SUM, double_it, &s));
+        } else {
+            NXT_OK(w, nexar_iallreduce_rs_ag(w, buf, counts[c], NEXAR_I64, NEXAR_SUM, double_it, &s,
+                                             &req));
+            NXT_OK(w, nexar_wait(&req, NULL));
+        }
+        NXT_IS(w, s.calls == 1);
+        for (size_t i = 0; i < counts[c]; i++) {
+            NXT_IS(w, buf[i] == 2 * ((int64_t)i * n + n * (n - 1) / 2));
+        }
+        NXT_OK(w, nexar_allreduce_rs_ag(w, buf, counts[c], NEXAR_I64, NEXAR_MAX, NULL, NULL));
+        free(buf);
+    }
+    if (n > 1) {
+        int64_t one = 1;
+
+        NXT_IS(w,
+               nexar_allreduce_rs_ag(w, &one, 1, NEXAR_I64, NEXAR_SUM, refuse, w) == NEXAR_EDEVICE);
+        NXT_IS(w, strstr(nexar_last_error(), "on_shard of rank 1") != NULL);
+        trial(w, NX_ALLREDUCE, 5);
+    }
+}
+
+static void test_a_shard_is_changed_between_the_phases(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 5; n++) {
+        nxt_local_world(n, NULL, sharded, NULL);
+    }
+}
+
+/* ---- wrong use ------------------------------------------------------------------------------ */
+
+static void says(nexar_comm *w, nexar_err got, nexar_err want, const char *part)
+{
+    char what[600];
+
+    (void)snprintf(what, sizeof(what), "want %s with \"%s\", got %s: %s", nexar_strerror(want),
+                   part, nexar_strerror(got), nexar_last_error());
+    nxt_rank_check(w, (got == want) && (strstr(nexar_last_error(), part) != NULL), what, __FILE__,
+                   __LINE__);
+}
+
+static void bad_arguments(nexar_comm *w, void *arg)
+{
+    float a[8] = {0}, b[8] = {0};
+    const size_t counts[2] = {4, 4};
+
+    (void)arg;
+    says(w, nexar_allreduce(NULL, a, b, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "comm is NULL");
+    says(w, nexar_allreduce(w, a, b, 8, (nexar_dtype)99, NEXAR_SUM), NEXAR_EINVAL, "dtype 99");
+    says(w, nexar_allreduce(w, a, b, 8, NEXAR_F32, (nexar_op)99), NEXAR_EINVAL, "op 99");
+    says(w, nexar_allreduce(w, a, b, 8, NEXAR_F32, NEXAR_BOR), NEXAR_EINVAL, "integer");
+    says(w, nexar_allreduce(w, NULL, b, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "sendbuf is NULL");
+    says(w, nexar_allreduce(w, a, NULL, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "recvbuf is NULL");
+    says(w, nexar_allreduce(w, a, a + 4, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "overlap");
+    says(w, nexar_allreduce(w, a, b, SIZE_MAX / 2, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "SIZE_MAX");
+    says(w, nexar_broadcast(w, a, 8, NEXAR_F32, 2), NEXAR_EINVAL, "ranks are 0 to 1");
+    says(w, nexar_scan(w, a, b, 8, NEXAR_F32, NEXAR_AVG), NEXAR_EINVAL, "avg");
+    says(w, nexar_allgatherv(w, a, 4, b, NULL, NULL, NEXAR_F32), NEXAR_EINVAL, "counts is NULL");
+    says(w, nexar_allgatherv(w, a, 3, b, counts, NULL, NEXAR_F32), NEXAR_EINVAL, "sendcount is 3");
+    says(w, nexar_iallreduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM, NULL), NEXAR_EINVAL, "req is NULL");
+    says(w, nexar_comm_split(w, -7, 0, &w), NEXAR_EINVAL, "colour -7");
+    trial(w, NX_ALLREDUCE, 1);
+}
+
+static void test_bad_arguments_are_named_and_break_nothing(void **state)
+{
+    (void)state;
+    nxt_local_world(2, NULL, bad_arguments, NULL);
+}
+
+/* Ranks that call different things: all hear of it, and go on. */
+static void mismatches(nexar_comm *w, void *arg)
+{
+    float a[64] = {0}, b[64] = {0};
+    const int odd = nexar_rank(w) == nexar_size(w) - 1, n = nexar_size(w);
+    const size_t count = odd ? 16 : 8;
+
+    (void)arg;
+    says(w,
+         odd ? nexar_broadcast(w, a, 8, NEXAR_F32, 0)
+             : nexar_allreduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM),
+         NEXAR_EMISMATCH, "operation #1");
+    says(w, nexar_allreduce(w, a, b, count, NEXAR_F32, NEXAR_SUM), NEXAR_EMISMATCH, "16 x f32");
+    says(w, nexar_allreduce(w, a, b, 8, odd ? NEXAR_I32 : NEXAR_F32, NEXAR_SUM), NEXAR_EMISMATCH,
+         "8 x i32");
+    says(w, nexar_allreduce(w, a, b, 8, NEXAR_F32, odd ? NEXAR_MAX : NEXAR_SUM), NEXAR_EMISMATCH,
+         "max");
+    says(w, nexar_broadcast(w, a, 8, NEXAR_F32, odd ? n - 1 : 0), NEXAR_EMISMATCH, "root 0");
+    says(w, nexar_reduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM, odd ? n - 1 : 0), NEXAR_EMISMATCH,
+         "root 0");
+    says(w, nexar_gather(w, a, b, odd ? 2 : 1, NEXAR_F32, 0), NEXAR_EMISMATCH, "2 x f32");
+    says(w, nexar_scan(w, a, b, count, NEXAR_F32, NEXAR_SUM), NEXAR_EMISMATCH, "16 x f32");
+    says(w, odd ? nexar_barrier(w) : nexar_exscan(w, a, b, 8, NEXAR_F32, NEXAR_SUM),
+         NEXAR_EMISMATCH, "barrier()");
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        trial(w, (nx_coll_kind)(seed % NX_COLL_KINDS), seed);
+    }
+}
+
+static void test_ranks_that_call_different_things_hear_of_it(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= 5; n++) {
+        nxt_local_world(n, NULL, mismatches, NULL);
+    }
+}
+
+/* ---- communicators ------------------------------------------------------------------------- */
+
+static void splits(nexar_comm *w, void *arg)
+{
+    const int rank = nexar_rank(w), n = nexar_size(w);
+    nexar_comm *half = NULL, *twin = NULL, *none = w, *back = NULL;
+    int mine = rank, got = -1;
+
+    (void)arg;
+    NXT_OK(w, nexar_comm_split(w, rank % 2, -rank, &half));
+    NXT_IS(w, nexar_size(half) == (n + 1 - rank % 2) / 2);
+    NXT_IS(w, nexar_rank(half) == nexar_size(half) - 1 - rank / 2);
+    NXT_OK(w, nexar_comm_dup(half, &twin));
+    NXT_OK(w, nexar_comm_split(w, NEXAR_NO_COLOR, 0, &none));
+    NXT_IS(w, none == NULL);
+    NXT_OK(w, nexar_comm_split(w, 0, n - rank, &back));
+    NXT_IS(w, (nexar_rank(back) == n - 1 - rank) && (nexar_size(back) == n));
+
+    /* The same tag on four communicators: they do not meet. */
+    nexar_comm *comms[] = {w, half, twin, back};
+    for (int i = 0; i < 4; i++) {
+        const int me = nexar_rank(comms[i]), size = nexar_size(comms[i]);
+        int out = 1000 * i + me;
+
+        NXT_OK(w, nexar_sendrecv(comms[3 - i], &mine, sizeof(mine), nexar_rank(comms[3 - i]), 9,
+                                 &got, sizeof(got), NEXAR_ANY_SOURCE, 9, NULL));
+        NXT_OK(w, nexar_sendrecv(comms[i], &out, sizeof(out), (me + 1) % size, 7, &got, sizeof(got),
+                                 NEXAR_ANY_SOURCE, 7, NULL));
+        NXT_IS(w, got == 1000 * i + (me + size - 1) % size);
+    }
+    for (int kind = 0; kind < NX_COLL_KINDS; kind++) {
+        trial(half, (nx_coll_kind)kind, 50 + (uint64_t)kind);
+        trial(back, (nx_coll_kind)kind, 60 + (uint64_t)kind);
+    }
+    nexar_comm_free(half);
+    trial(twin, NX_ALLGATHER, 3);
+    nexar_comm_free(back);
+    nexar_comm_free(twin);
+    nexar_comm_free(NULL);
+    nexar_comm_free(w);
+    trial(w, NX_ALLREDUCE, 4);
+}
+
+static void test_communicators_are_apart(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 5; n++) {
+        nxt_local_world(n, NULL, splits, NULL);
+    }
+}
+
+static void many_splits(nexar_comm *w, void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 1000; i++) {
+        nexar_comm *part;
+        int one = 1, sum = 0;
+
+        NXT_OK(w, nexar_comm_split(w, nexar_rank(w) % 2, 0, &part));
+        if (i % 50 == 0) {
+            NXT_OK(w, nexar_allreduce(part, &one, &sum, 1, NEXAR_I32, NEXAR_SUM));
+            NXT_IS(w, sum == nexar_size(part));
+        }
+        nexar_comm_free(part);
+    }
+}
+
+static void test_a_thousand_splits(void **state)
+{
+    (void)state;
+    nxt_local_world(3, NULL, many_splits, NULL);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void late(nexar_comm *w, void *arg)
+{
+    float a = 1, b = 0;
+
+    (void)arg;
+    if (nexar_rank(w) != 0) {
+        says(w, nexar_allreduce(w, &a, &b, 1, NEXAR_F32, NEXAR_SUM), NEXAR_ETIMEDOUT,
+             "collective_timeout");
+        NXT_OK(w, nexar_send(w, &a, sizeof(a), 0, 1));
+    } else {
+        for (int i = 1; i < nexar_size(w); i++) {
+            NXT_OK(w, nexar_recv(w, &a, sizeof(a), i, 1, NULL));
+        }
+        says(w, nexar_allreduce(w, &a, &b, 1, NEXAR_F32, NEXAR_SUM), NEXAR_ETIMEDOUT,
+             "allreduce #1");
+    }
+}
+
+static void test_a_collective_can_time_out(void **state)
+{
+    nexar_config *cfg;
+
+    (void)state;
+    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "collective_timeout", "100ms"), NEXAR_OK);
+    nxt_local_world(3, cfg, late, NULL);
+    nexar_config_free(cfg);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_collective_gives_what_it_must),
+        cmocka_unit_test(test_many_collectives_are_on_their_way_at_once),
+        cmocka_unit_test(test_a_bucket_is_one_allreduce),
+        cmocka_unit_test(test_a_shard_is_changed_between_the_phases),
+        cmocka_unit_test(test_bad_arguments_are_named_and_break_nothing),
+        cmocka_unit_test(test_ranks_that_call_different_things_hear_of_it),
+        cmocka_unit_test(test_communicators_are_apart),
+        cmocka_unit_test(test_a_thousand_splits),
+        cmocka_unit_test(test_a_collective_can_time_out),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
