@@ -562,6 +562,25 @@ typedef struct nexar_device {
 /* Host memory as a device: copies are memcpy, streams mean nothing. */
 NEXAR_API const nexar_device *nexar_cpu_device(void);
 
+/*
+ * From now on every buffer of |comm|, also of the vector forms and the regions of
+ * sendv, recvv and buckets, is memory of |device|; NULL: host memory again.  The
+ * other ranks need not have one.  The table is copied; its ctx is used until
+ * |comm| is freed or gets another device, and the operations that began before have
+ * ended.  Communicators made from |comm| begin with its device and its stream.
+ *
+ * NEXAR_EINVAL (a required function is missing), NEXAR_ENOMEM
+ */
+NEXAR_API nexar_err nexar_comm_set_device(nexar_comm *comm, const nexar_device *device);
+
+/*
+ * |stream| goes to every function of the device, for operations that begin from now
+ * on.  What the application has put on it before an operation is done before the
+ * operation reads; when an operation has ended, all that it wrote is there, for any
+ * stream.  NEXAR_EINVAL: |comm| is NULL or has no device.
+ */
+NEXAR_API nexar_err nexar_comm_set_stream(nexar_comm *comm, void *stream);
+
 /* ---- the seed ----------------------------------------------------------------
  * What `nexar seed` runs, for programs that embed it: it admits those who hold
  * the token, signs their certificates, and hands out ranks.  No data passes

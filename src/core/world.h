@@ -21,9 +21,10 @@ typedef struct nx_world {
     nx_loop *loop;
     nx_join *join; /* NULL: a world of one, without a network */
     nx_msg *msg;
-    nx_hub *hub;         /* of collectives */
-    nx_worker *worker;   /* for callbacks of the application; made on first use */
-    const nx_view *view; /* of |join|; NULL in a world of one */
+    nx_hub *hub;              /* of collectives */
+    nx_worker *worker;        /* for callbacks of the application; made on first use */
+    nx_worker *device_worker; /* for calls of devices; made with the first */
+    const nx_view *view;      /* of |join|; NULL in a world of one */
     uint32_t rank, size;
     nexar_comm *comm; /* the world communicator */
     nx_list comms;    /* all others made from it */
