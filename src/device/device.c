@@ -96,5 +96,6 @@ void nx_device_stats_get(nx_device *d, nx_device_stats *out)
                              .to_device = atomic_load(&d->to_device),
                              .reduced_there = atomic_load(&d->reduced_there),
                              .reduced = atomic_load(&d->reduced),
-                             .pinned = atomic_load(&d->pinned)};
+                             .pinned = atomic_load(&d->pinned),
+                             .overlapped = atomic_load(&d->overlapped)};
 }

@@ -81,6 +81,7 @@ typedef struct nx_device_stats {
     uint64_t to_host, to_device;     /* bytes */
     uint64_t reduced_there, reduced; /* elements, by the adapter and by staging */
     uint64_t pinned;                 /* bytes of staging memory that were allocated */
+    uint64_t overlapped;             /* bytes that came in while the device was at work */
 } nx_device_stats;
 void nx_device_stats_get(nx_device *d, nx_device_stats *out);
 

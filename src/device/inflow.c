@@ -109,6 +109,9 @@ void nx_inflow_put(nx_inflow *in, uint64_t off, const void *data, size_t len)
 {
     const char *from = data;
 
+    if (atomic_load(&in->device->busy) != 0) {
+        atomic_fetch_add(&in->device->overlapped, len);
+    }
     while ((len != 0) && (in->err == NEXAR_OK)) {
         nx_chunk *chunk = chunk_for(in, off);
         size_t n = (len < NX_CHUNK) ? len : NX_CHUNK;

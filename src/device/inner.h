@@ -23,7 +23,8 @@ struct nx_device {
     nx_list free[NX_STAGES];
     unsigned made[NX_STAGES];
     nx_list open; /* of inflow.c, with the loop's lock: chunks that are being filled */
-    atomic_uint_fast64_t to_host, to_device, reduced_there, reduced, pinned;
+    atomic_uint_fast64_t to_host, to_device, reduced_there, reduced, pinned, overlapped;
+    atomic_uint busy; /* threads that wait for the device */
 };
 
 /* The sentence for what |function| of |d| returned. */

@@ -32,10 +32,20 @@ static nexar_err to_device(nx_devmem m, void *dev, const void *host, size_t byte
     return (err == NEXAR_OK) ? NEXAR_OK : nx_device_failed(m.device, "to_device", err);
 }
 
-nexar_err nx_device_synchronize(nx_devmem m)
+static nexar_err wait_for(nx_devmem m)
 {
     const nexar_device *t = &m.device->table;
-    nexar_err err = t->synchronize(t->ctx, m.stream);
+    nexar_err err;
+
+    atomic_fetch_add(&m.device->busy, 1);
+    err = t->synchronize(t->ctx, m.stream);
+    atomic_fetch_sub(&m.device->busy, 1);
+    return err;
+}
+
+nexar_err nx_device_synchronize(nx_devmem m)
+{
+    nexar_err err = wait_for(m);
 
     return (err == NEXAR_OK) ? NEXAR_OK : nx_device_failed(m.device, "synchronize", err);
 }
@@ -43,12 +53,10 @@ nexar_err nx_device_synchronize(nx_devmem m)
 /* Ends a primitive whose calls returned |err|: waits for the stream in any case. */
 static nexar_err settle(nx_devmem m, nexar_err err)
 {
-    const nexar_device *t = &m.device->table;
-
     if (err == NEXAR_OK) {
         return nx_device_synchronize(m);
     }
-    (void)t->synchronize(t->ctx, m.stream); /* the first error is the one that counts */
+    (void)wait_for(m); /* the first error is the one that counts */
     return err;
 }
 

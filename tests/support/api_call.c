@@ -10,6 +10,7 @@
 #include "rand.h"
 #include "reduce/reduce.h"
 #include "sched_plan.h"
+#include "sim_device.h"
 
 /* ---- the call ---------------------------------------------------------------------- */
 
@@ -84,8 +85,8 @@ static nexar_err make_v(given *g, bool later)
     }
 }
 
-nexar_err nxt_api_call(nexar_comm *comm, const nxt_call *call, nexar_dtype dtype, nexar_op op,
-                       const void *send, void *recv, bool later)
+static nexar_err call_on(nexar_comm *comm, const nxt_call *call, nexar_dtype dtype, nexar_op op,
+                         const void *send, void *recv, bool later)
 {
     given g = {.comm = comm, .call = call, .dtype = dtype, .op = op, .send = send, .recv = recv};
     nexar_err err;
@@ -95,6 +96,40 @@ nexar_err nxt_api_call(nexar_comm *comm, const nxt_call *call, nexar_dtype dtype
     }
     err = nxt_is_v(call->kind) ? make_v(&g, later) : make_plain(&g, later);
     return (later && (err == NEXAR_OK)) ? nexar_wait(&g.req, NULL) : err;
+}
+
+/* ---- on device memory ---------------------------------------------------------------- */
+
+static _Thread_local nxt_sim_device *device;
+
+void nxt_api_use_device(nxt_sim_device *d)
+{
+    device = d;
+}
+
+nexar_err nxt_api_call(nexar_comm *comm, const nxt_call *call, nexar_dtype dtype, nexar_op op,
+                       const void *send, void *recv, bool later)
+{
+    const int me = nexar_rank(comm);
+    const size_t sent = call->send_len[me] * nexar_dtype_size(dtype);
+    const size_t received = call->recv_len[me] * nexar_dtype_size(dtype);
+    void *dev_send, *dev_recv;
+    nexar_err err;
+
+    if (device == NULL) {
+        return call_on(comm, call, dtype, op, send, recv, later);
+    }
+    dev_send = nxt_sim_device_alloc(device, sent + 1);
+    dev_recv = nxt_sim_device_alloc(device, received + 1);
+    if ((dev_send == NULL) || (dev_recv == NULL)) {
+        abort();
+    }
+    nxt_sim_device_load(device, dev_send, send, sent);
+    nxt_sim_device_load(device, dev_recv, recv, received);
+    err = call_on(comm, call, dtype, op, dev_send, dev_recv, later);
+    nxt_sim_device_store(device, recv, dev_recv, received);
+    nxt_sim_device_reset(device);
+    return err;
 }
 
 /* ---- a trial ------------------------------------------------------------------------- */

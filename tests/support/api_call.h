@@ -3,6 +3,11 @@
 #define NXT_API_CALL_H
 
 #include "call.h"
+#include "sim_device.h"
+
+/* Calls of this thread are made on memory of |d|, which their communicator has; NULL:
+ * on host memory again. */
+void nxt_api_use_device(nxt_sim_device *d);
 
 /* Makes |call| on |comm| as its rank, from |send| to |recv|, and waits for it; with
  * |later| by the form with a request. */
