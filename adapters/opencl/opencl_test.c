@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "local_world.h"
 #include "reduce/reduce.h"
 #include "reduce/reduce_cases.h"
+#include "reduce/scalar.h"
 #include "unit.h"
 
 enum { HALVES = 1 << 16, LONG = (3 << 20) + 7 }; /* LONG: several pieces */
@@ -361,6 +363,44 @@ static void test_threads_reduce_on_queues_of_their_own(void **state)
     }
 }
 
+/* ---- a world ------------------------------------------------------------------------------------
+ */
+
+enum { ELEMENTS = 200000 };
+
+static void sum_and_pass_on(nexar_comm *w, void *arg)
+{
+    static _Thread_local uint16_t host[ELEMENTS];
+    const int me = nexar_rank(w), n = nexar_size(w);
+    void *a = NULL, *b = NULL;
+
+    (void)arg;
+    NXT_OK(w, nexar_comm_set_device(w, dev));
+    NXT_OK(w, nexar_opencl_alloc(cl, sizeof(host), &a));
+    NXT_OK(w, nexar_opencl_alloc(cl, sizeof(host), &b));
+    for (int i = 0; i < ELEMENTS; i++) { /* small whole numbers: exact in bf16 */
+        host[i] = (uint16_t)(nx_f32_bits((float)(i % 16 + me)) >> 16);
+    }
+    NXT_OK(w, dev->to_device(dev->ctx, a, host, sizeof(host), NULL));
+    NXT_OK(w, nexar_allreduce(w, a, b, ELEMENTS, NEXAR_BF16, NEXAR_SUM));
+    NXT_OK(w, nexar_sendrecv(w, b, sizeof(host), (me + 1) % n, 1, a, sizeof(host), (me + n - 1) % n,
+                             1, NULL));
+    NXT_OK(w, dev->to_host(dev->ctx, host, a, sizeof(host), NULL));
+    NXT_OK(w, dev->synchronize(dev->ctx, NULL));
+    for (int i = 0; i < ELEMENTS; i++) {
+        NXT_IS(w, nx_f32_of_bf16(host[i]) == (float)(n * (i % 16) + n * (n - 1) / 2));
+    }
+    NXT_OK(w, nexar_comm_set_device(w, NULL));
+    nexar_opencl_free(cl, a);
+    nexar_opencl_free(cl, b);
+}
+
+static void test_ranks_reduce_and_send_what_is_on_the_device(void **state)
+{
+    (void)state;
+    nxt_local_world(3, NULL, sum_and_pass_on, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_long_vectors_at_an_offset_are_reduced_whole),
         cmocka_unit_test(test_what_kernels_cannot_do_is_said),
         cmocka_unit_test(test_threads_reduce_on_queues_of_their_own),
+        cmocka_unit_test(test_ranks_reduce_and_send_what_is_on_the_device),
     };
     int failed;
 
