@@ -56,8 +56,8 @@ check_tidy() {
 check_cppcheck() {
     cppcheck --quiet -j "$jobs" --std=c11 --language=c --enable=warning,performance,portability \
         --inline-suppr --suppressions-list=scripts/cppcheck.txt --error-exitcode=1 -D_GNU_SOURCE \
-        '-DNEXAR_VERSION="0"' -I include -I src -I tests/support -I adapters/opencl -I adapters/cuda include src adapters tests \
-        bench examples
+        '-DNEXAR_VERSION="0"' -I include -I src -I tests/support -I tests/support/fake_cuda \
+        -I adapters/opencl -I adapters/cuda include src adapters tests bench examples
 }
 
 check_layers() { scripts/check_layers.sh; }
@@ -69,6 +69,8 @@ check_header() {
     for compiler in gcc clang; do
         "$compiler" -x c -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only include/nexar.h ||
             return 1
+        "$compiler" -x c -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only -I include \
+            adapters/cuda/nexar_cuda.h || return 1
     done
     for compiler in g++ clang++; do
         "$compiler" -x c++ -std=c++17 -Wall -Wextra -Werror -pedantic -fsyntax-only \

@@ -27,7 +27,7 @@ loop:base
 device:base loop reduce
 transport:base loop wire
 msg:base loop wire transport
-coll:base loop reduce device msg
+coll:base loop wire reduce device msg
 rpc:base loop wire msg
 cluster:base loop wire transport msg
 core:base reduce wire loop device transport msg coll rpc cluster
