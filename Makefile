@@ -27,7 +27,7 @@ help:
 	@echo 'make asan      all tests under the address and undefined-behaviour sanitizers'
 	@echo 'make tsan      all tests under the thread sanitizer'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
-	@echo 'make bench     reductions beside plain loops, messages, QUIC beside raw UDP'
+	@echo 'make bench     reductions beside plain loops, messages, calls, QUIC beside raw UDP'
 	@echo 'make mutate    break the builders on purpose; the simulator must notice'
 	@echo 'make clean     remove build/'
 	@echo
@@ -68,7 +68,9 @@ bench:
 	$(call build,release,-DBUILD_TESTING=OFF)
 	@build/release/bench/reduce_bench
 	@build/release/bench/msg_bench
+	@build/release/bench/rpc_bench
 	@build/release/bench/quic_bench
+	@bench/quic_veth.sh build/release/bench/quic_bench
 
 mutate:
 	$(call setup,test)

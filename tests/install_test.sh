@@ -40,6 +40,7 @@ echo "-- files"
 ./$lib/pkgconfig/nexar.pc
 ./share/doc/nexar/examples/hello.c
 ./share/doc/nexar/examples/opencl_allreduce.c
+./share/doc/nexar/examples/rpc.c
 ./share/doc/nexar/examples/send_recv.c
 ./share/man/man1/nexar-info.1
 ./share/man/man1/nexar-ping.1

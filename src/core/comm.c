@@ -140,6 +140,16 @@ uint32_t nx_comm_rank_of(const nexar_comm *comm, uint32_t peer)
     return rank;
 }
 
+int nx_comm_find_peer(const nexar_comm *comm, uint32_t peer)
+{
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        if (((comm->peers == NULL) ? rank : comm->peers[rank]) == peer) {
+            return (int)rank;
+        }
+    }
+    return -1;
+}
+
 int nexar_rank(const nexar_comm *comm)
 {
     return (comm == NULL) ? -1 : (int)comm->rank;
@@ -310,6 +320,7 @@ void nexar_comm_free(nexar_comm *comm)
     }
     loop = comm->world->loop;
     nx_loop_lock(loop);
+    nx_rpc_forget(comm->world->rpc, comm->id);
     nx_comm_release(comm);
     nx_loop_unlock(loop);
 }

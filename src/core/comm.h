@@ -9,7 +9,11 @@
 #include "device/device.h"
 
 /* Kinds of messages inside a communicator: they never meet.  2 is NX_KIND_COLL. */
-enum { NX_KIND_USER = 1 };
+enum {
+    NX_KIND_USER = 1,
+    NX_KIND_RPC_REPLY = 4,
+    NX_KIND_RPC_CALL = 64, /* and one for each level of calls: NX_RPC_LEVELS */
+};
 
 struct nexar_comm {
     nx_world *world;
@@ -43,6 +47,8 @@ static inline uint32_t nx_comm_peer(const nexar_comm *comm, uint32_t rank)
 
 /* The rank that |peer| has in |comm|, of which it is a member. */
 uint32_t nx_comm_rank_of(const nexar_comm *comm, uint32_t peer);
+/* The same of any peer; -1: it is not a member. */
+int nx_comm_find_peer(const nexar_comm *comm, uint32_t peer);
 
 /* The context of the application's own messages. */
 static inline nx_context nx_comm_user(const nexar_comm *comm)

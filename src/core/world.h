@@ -15,16 +15,20 @@
 #include "loop/loop.h"
 #include "loop/worker.h"
 #include "msg/msg.h"
+#include "rpc/rpc.h"
+#include "transport/shm/shm.h"
 
 typedef struct nx_world {
     nexar_config *config;
     nx_loop *loop;
     nx_join *join; /* NULL: a world of one, without a network */
+    nx_shm *shm;   /* NULL: no rank is reached by shared memory */
     nx_msg *msg;
     nx_hub *hub;              /* of collectives */
     nx_worker *worker;        /* for callbacks of the application; made on first use */
     nx_worker *device_worker; /* for calls of devices; made with the first */
-    const nx_view *view;      /* of |join|; NULL in a world of one */
+    nx_rpc *rpc;
+    const nx_view *view; /* of |join|; NULL in a world of one */
     uint32_t rank, size;
     nexar_comm *comm; /* the world communicator */
     nx_list comms;    /* all others made from it */

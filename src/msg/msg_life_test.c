@@ -11,7 +11,7 @@
 
 static const nx_context user = {.comm = 1, .kind = 1, .class = NX_CLASS_USER};
 
-enum { POOL = 1 << 20, INLINE = 1000, EAGER = 8192, BIG = 100000 };
+enum { POOL = 1 << 21, INLINE = 1000, EAGER = 8192, BIG = 100000 };
 
 static nxt_net *make(uint32_t nodes, uint64_t seed)
 {
