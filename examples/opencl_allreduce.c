@@ -20,7 +20,7 @@ static void check(nexar_err err, const char *what)
     if (err != NEXAR_OK) {
         (void)fprintf(stderr, "opencl_allreduce: %s: %s; %s\n", what, nexar_last_error(),
                       nexar_opencl_last_error());
-        exit(1);
+        exit(1); // NOLINT(concurrency-mt-unsafe)
     }
 }
 
@@ -28,7 +28,7 @@ static void check_cl(cl_int code, const char *what)
 {
     if (code != CL_SUCCESS) {
         (void)fprintf(stderr, "opencl_allreduce: %s returned %d\n", what, (int)code);
-        exit(1);
+        exit(1); // NOLINT(concurrency-mt-unsafe)
     }
 }
 
@@ -45,7 +45,7 @@ static void fill(const nexar_opencl *cl, cl_mem buffer, float rank)
     check_cl(clBuildProgram(program, 0, NULL, NULL, NULL, NULL), "clBuildProgram");
     kernel = clCreateKernel(program, "fill", &code);
     check_cl(code, "clCreateKernel");
-    check_cl(clSetKernelArg(kernel, 0, sizeof(buffer), &buffer), "clSetKernelArg");
+    check_cl(clSetKernelArg(kernel, 0, sizeof(cl_mem), &buffer), "clSetKernelArg");
     check_cl(clSetKernelArg(kernel, 1, sizeof(rank), &rank), "clSetKernelArg");
     check_cl(clEnqueueNDRangeKernel(nexar_opencl_queue(cl), kernel, 1, NULL, &items, NULL, 0, NULL,
                                     NULL),

@@ -65,6 +65,7 @@ static nexar_err load(nx_cu_driver *driver)
 
     driver->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (driver->library == NULL) {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): of this thread, in glibc
         return nx_cu_refuse(NEXAR_ENOTSUP, "no CUDA driver: %s", dlerror());
     }
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
@@ -320,7 +321,7 @@ nexar_err nexar_cuda_alloc(nexar_cuda *cuda, size_t bytes, void **ptr)
     err = nx_cu_leave(cuda,
                       nx_cu_result_of(cuda, "cuMemAlloc", cuda->driver.mem_alloc(&made, bytes)));
     if (err == NEXAR_OK) {
-        *ptr = (void *)(uintptr_t)made;
+        *ptr = (void *)(uintptr_t)made; // NOLINT(performance-no-int-to-ptr)
     }
     return err;
 }

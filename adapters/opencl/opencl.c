@@ -124,14 +124,14 @@ static nexar_err given_queue(nexar_opencl *cl, cl_command_queue queue)
         return nx_cl_failed("clRetainCommandQueue", code);
     }
     cl->queue = queue;
-    code = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(cl->device), &cl->device, NULL);
+    code = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(cl_device_id), &cl->device, NULL);
     if (code == CL_SUCCESS) {
         code = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof(properties), &properties,
                                      NULL);
     }
     if (code == CL_SUCCESS) {
         code =
-            clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(cl->context), &cl->context, NULL);
+            clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(cl_context), &cl->context, NULL);
     }
     if (code == CL_SUCCESS) {
         code = clRetainContext(cl->context);

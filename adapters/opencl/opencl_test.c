@@ -108,8 +108,8 @@ static void test_queue_out_of_order_is_refused(void **state)
     cl_command_queue queue;
 
     (void)state;
-    assert_int_equal(clGetCommandQueueInfo(nexar_opencl_queue(cl), CL_QUEUE_DEVICE, sizeof(device),
-                                           &device, NULL),
+    assert_int_equal(clGetCommandQueueInfo(nexar_opencl_queue(cl), CL_QUEUE_DEVICE,
+                                           sizeof(cl_device_id), &device, NULL),
                      CL_SUCCESS);
     queue = clCreateCommandQueue(nexar_opencl_context(cl), device,
                                  CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &code);
@@ -332,8 +332,8 @@ static void thread_start(thread *t)
     cl_device_id device;
     cl_int code;
 
-    assert_int_equal(clGetCommandQueueInfo(nexar_opencl_queue(cl), CL_QUEUE_DEVICE, sizeof(device),
-                                           &device, NULL),
+    assert_int_equal(clGetCommandQueueInfo(nexar_opencl_queue(cl), CL_QUEUE_DEVICE,
+                                           sizeof(cl_device_id), &device, NULL),
                      CL_SUCCESS);
     t->queue = clCreateCommandQueue(nexar_opencl_context(cl), device, 0, &code);
     assert_non_null(t->queue);
@@ -388,7 +388,9 @@ static void sum_and_pass_on(nexar_comm *w, void *arg)
     NXT_OK(w, dev->to_host(dev->ctx, host, a, sizeof(host), NULL));
     NXT_OK(w, dev->synchronize(dev->ctx, NULL));
     for (int i = 0; i < ELEMENTS; i++) {
-        NXT_IS(w, nx_f32_of_bf16(host[i]) == (float)(n * (i % 16) + n * (n - 1) / 2));
+        const int want = n * (i % 16) + n * (n - 1) / 2;
+
+        NXT_IS(w, nx_f32_of_bf16(host[i]) == (float)want);
     }
     NXT_OK(w, nexar_comm_set_device(w, NULL));
     nexar_opencl_free(cl, a);

@@ -44,7 +44,7 @@ nexar_err nx_cl_reduce_init(nexar_opencl *cl)
     cl->f32 = is_exact(cl->device, CL_DEVICE_SINGLE_FP_CONFIG);
     cl->f64 = is_exact(cl->device, CL_DEVICE_DOUBLE_FP_CONFIG);
     cl->program = clCreateProgramWithSource(cl->context, nx_cl_source_lines,
-                                            (const char **)(uintptr_t)nx_cl_source, NULL, &code);
+                                            (const char **)nx_cl_source, NULL, &code);
     if (cl->program == NULL) {
         return nx_cl_failed("clCreateProgramWithSource", code);
     }
@@ -142,13 +142,13 @@ typedef struct piece {
 
 static cl_int set_arguments(cl_kernel kernel, const piece *p, const nx_cl_temp *temp)
 {
-    cl_int code = clSetKernelArg(kernel, 0, sizeof(p->dst), &p->dst);
+    cl_int code = clSetKernelArg(kernel, 0, sizeof(cl_mem), &p->dst);
 
     if (code == CL_SUCCESS) {
         code = clSetKernelArg(kernel, 1, sizeof(p->off), &p->off);
     }
     if (code == CL_SUCCESS) {
-        code = clSetKernelArg(kernel, 2, sizeof(temp->mem), &temp->mem);
+        code = clSetKernelArg(kernel, 2, sizeof(cl_mem), &temp->mem);
     }
     if (code == CL_SUCCESS) {
         code = clSetKernelArg(kernel, 3, sizeof(p->count), &p->count);
@@ -196,7 +196,7 @@ static nexar_err reduce_piece(nexar_opencl *cl, const piece *p, cl_command_queue
     if (err == NEXAR_OK) {
         err = temp_of(cl, &temp);
     }
-    if (err == NEXAR_OK) {
+    if ((err == NEXAR_OK) && (temp != NULL)) {
         err = enqueue(queue, kernel, temp, p);
     }
     (void)pthread_mutex_unlock(&cl->lock);
@@ -214,7 +214,7 @@ nexar_err nx_cl_reduce(void *ctx, void *dev, const void *host, size_t count, nex
     cl_mem mem;
     nexar_err err;
 
-    if (!can_reduce(cl, dtype, op)) {
+    if ((size == 0) || !can_reduce(cl, dtype, op)) {
         return NEXAR_ENOTSUP;
     }
     err = nx_cl_find(cl, dev, count * size, &mem, &off);

@@ -259,7 +259,7 @@ nexar_err nx_dev_step_deliver(const nx_dev_site *site, const nx_step *step, size
     const combine k = {.dst = dst, .a = nx_ref_plus(step->a, off), .data = data};
 
     if (step->kind == NX_STEP_RECV) {
-        return transfer(site, dst, len, (char *)(uintptr_t)data, false);
+        return transfer(site, dst, len, (char *)data, false);
     }
     assert(step->kind == NX_STEP_RECV_REDUCE);
     return (is_device(dst) && same_place(dst, k.a) && !is_scattered(site, dst, len))

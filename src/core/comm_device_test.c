@@ -195,7 +195,9 @@ static void buckets(nexar_comm *w, void *arg)
     for (int i = 0; i < TENSORS; i++) {
         nxt_sim_device_store(sim, host, tensors[i].ptr, tensors[i].count * sizeof(float));
         for (size_t k = 0; k < tensors[i].count; k++) {
-            NXT_IS(w, host[k] == (float)(k * n * (n + 1) / 2 + (size_t)i * n));
+            const size_t want = k * n * (n + 1) / 2 + (size_t)i * n;
+
+            NXT_IS(w, host[k] == (float)want);
         }
     }
     detach(w, sim);

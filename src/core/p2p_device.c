@@ -110,7 +110,7 @@ static void stage_work(nx_job *job)
 {
     op_device *d = nx_list_entry(job, op_device, job);
 
-    d->err = nx_device_gather(d->op->mem, (void *)(uintptr_t)d->host.ptr, d->regions, d->n);
+    d->err = nx_device_gather(d->op->mem, (void *)d->host.ptr, d->regions, d->n);
     if (d->err != NEXAR_OK) {
         (void)snprintf(d->why, sizeof(d->why), "%s", nexar_last_error());
     }
@@ -159,7 +159,7 @@ void nx_op_device_send(nx_op *op, const nx_bytes *bytes, size_t n)
     }
     d = op->device;
     for (size_t i = 0; i < n; i++) {
-        d->regions[i] = (nexar_iov){.ptr = (void *)(uintptr_t)bytes[i].ptr, .bytes = bytes[i].len};
+        d->regions[i] = (nexar_iov){.ptr = (void *)bytes[i].ptr, .bytes = bytes[i].len};
         d->bytes += bytes[i].len;
     }
     d->ready = (op->mem.device == NULL) || (d->bytes == 0);

@@ -100,8 +100,7 @@ static nexar_err to_host(void *ctx, void *host, const void *dev, size_t bytes, v
 static nexar_err to_device(void *ctx, void *dev, const void *host, size_t bytes, void *stream)
 {
     nxt_sim_device *d = ctx;
-    const work w = {
-        .kind = TO_DEVICE, .stream = stream, .host = (char *)(uintptr_t)host, .bytes = bytes};
+    const work w = {.kind = TO_DEVICE, .stream = stream, .host = (char *)host, .bytes = bytes};
     nexar_err err = enter(d);
 
     if (err == NEXAR_OK) {
@@ -116,7 +115,7 @@ static nexar_err reduce(void *ctx, void *dev, const void *host, size_t count, ne
     nxt_sim_device *d = ctx;
     const work w = {.kind = REDUCE,
                     .stream = stream,
-                    .host = (char *)(uintptr_t)host,
+                    .host = (char *)host,
                     .bytes = count * nexar_dtype_size(dtype),
                     .dtype = dtype,
                     .op = op};
@@ -136,6 +135,7 @@ static nexar_err reduce(void *ctx, void *dev, const void *host, size_t count, ne
 }
 
 /* Regions one by one, to or from |host|. */
+// NOLINTNEXTLINE(readability-non-const-parameter): it is written to later
 static nexar_err each(nxt_sim_device *d, work_kind kind, char *host, const nexar_iov *regions,
                       size_t n, void *stream)
 {
@@ -160,7 +160,7 @@ static nexar_err gather(void *ctx, void *host, const nexar_iov *regions, size_t 
 static nexar_err scatter(void *ctx, const nexar_iov *regions, size_t n, const void *host,
                          void *stream)
 {
-    return each(ctx, TO_DEVICE, (char *)(uintptr_t)host, regions, n, stream);
+    return each(ctx, TO_DEVICE, (char *)host, regions, n, stream);
 }
 
 static void *alloc_host(void *ctx, size_t bytes)

@@ -80,6 +80,11 @@ static _Thread_local struct {
     int depth;
 } current;
 
+static void *address(nx_cu_ptr ptr)
+{
+    return (void *)(uintptr_t)ptr; // NOLINT(performance-no-int-to-ptr)
+}
+
 /* ---- entering and leaving a call ---------------------------------------------------------- */
 
 static nx_cu_result enter(bool with_context)
@@ -224,7 +229,7 @@ EXPORT nx_cu_result cuMemFree_v2(nx_cu_ptr ptr);
 EXPORT nx_cu_result cuMemFree_v2(nx_cu_ptr ptr)
 {
     (void)pthread_mutex_lock(&fake.lock);
-    if (nxt_sim_memory_real(&fake.memory, (void *)(uintptr_t)ptr, 1) == NULL) {
+    if (nxt_sim_memory_real(&fake.memory, address(ptr), 1) == NULL) {
         return leave(INVALID_VALUE);
     }
     if (--fake.counts.device_blocks == 0) {
@@ -307,7 +312,7 @@ static nx_cu_result push_copy(char *host, nx_cu_ptr dev, size_t bytes, nx_cu_str
     if (code != 0) {
         return leave(code);
     }
-    w.real = nxt_sim_memory_real(&fake.memory, (void *)(uintptr_t)dev, bytes);
+    w.real = nxt_sim_memory_real(&fake.memory, address(dev), bytes);
     if ((w.real == NULL) || nxt_sim_memory_touches(&fake.memory, host, bytes)) {
         return leave(INVALID_VALUE);
     }
@@ -325,7 +330,7 @@ EXPORT nx_cu_result cuMemcpyHtoDAsync_v2(nx_cu_ptr dev, const void *host, size_t
 EXPORT nx_cu_result cuMemcpyHtoDAsync_v2(nx_cu_ptr dev, const void *host, size_t bytes,
                                          nx_cu_stream stream)
 {
-    return push_copy((char *)(uintptr_t)host, dev, bytes, stream, false);
+    return push_copy((char *)host, dev, bytes, stream, false);
 }
 
 EXPORT nx_cu_result cuMemcpyDtoHAsync_v2(void *host, nx_cu_ptr dev, size_t bytes,
@@ -478,10 +483,10 @@ EXPORT nx_cu_result cuModuleGetFunction(nx_cu_function *function, nx_cu_module m
     return leave(0);
 }
 
-static void *device_memory(void *ctx, uint64_t address, size_t bytes)
+static void *device_memory(void *ctx, uint64_t at, size_t bytes)
 {
     (void)ctx;
-    return nxt_sim_memory_real(&fake.memory, (void *)(uintptr_t)address, bytes);
+    return nxt_sim_memory_real(&fake.memory, address(at), bytes);
 }
 
 EXPORT nx_cu_result cuLaunchKernel(nx_cu_function function, unsigned grid_x, unsigned grid_y,

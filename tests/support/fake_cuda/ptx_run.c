@@ -188,7 +188,8 @@ static bool read_register(const char *word, operand *out)
     unsigned number;
     char rest;
 
-    if ((class == NULL) || (word[1] == '\0') || (sscanf(word + 2, "%u%c", &number, &rest) != 1) ||
+    if ((class == NULL) || (word[1] == '\0') ||
+        (sscanf(word + 2, "%u%c", &number, &rest) != 1) || // NOLINT(cert-err34-c)
         (number >= NUMBERS)) {
         return false;
     }
@@ -260,8 +261,8 @@ static unsigned read_opcode(const char *name, code *out)
         out->kind = LOAD_PARAM;
         return 2;
     }
-    if ((sscanf(name, "ld.global.%c%u", &sign, &bits) == 2) ||
-        (sscanf(name, "st.global.%c%u", &sign, &bits) == 2)) {
+    if ((sscanf(name, "ld.global.%c%u", &sign, &bits) == 2) || // NOLINT(cert-err34-c)
+        (sscanf(name, "st.global.%c%u", &sign, &bits) == 2)) { // NOLINT(cert-err34-c)
         out->kind = (name[0] == 'l') ? LOAD : STORE;
         out->bytes = bits / 8;
         out->is_signed = (sign == 's');
