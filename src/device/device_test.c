@@ -265,6 +265,7 @@ static void test_work_of_the_stream_comes_before(void **state)
 
 typedef nexar_err (*primitive)(rig *r, unsigned char *dev, unsigned char *host);
 
+// NOLINTNEXTLINE(readability-non-const-parameter): as the others
 static nexar_err do_copy(rig *r, unsigned char *dev, unsigned char *host)
 {
     (void)host;
@@ -321,7 +322,7 @@ static void check_failures(primitive what, unsigned mask)
 
 static void test_every_call_that_fails_is_reported(void **state)
 {
-    const primitive all[] = {do_copy, do_reduce, do_regions, do_read_write};
+    static const primitive all[] = {do_copy, do_reduce, do_regions, do_read_write};
 
     (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
