@@ -562,6 +562,65 @@ NEXAR_API nexar_err nexar_comm_dup(nexar_comm *comm, nexar_comm **out);
 /* Gives |comm| back, in any order, by each rank for itself; what is still on its way
  * ends first.  NULL and the world are left alone: the world is finalized. */
 NEXAR_API void nexar_comm_free(nexar_comm *comm);
+/* ---- device memory ----------------------------------------------------------
+ * An adapter lets nexar move memory that the CPU cannot address. */
+
+/*
+ * The functions of an adapter.  to_host, to_device and synchronize are required; the
+ * rest may be NULL, and nexar then does without.
+ *
+ *  - They are called from threads of nexar, by several at once, never from inside a
+ *    signal handler, and make no call to nexar.
+ *  - |stream| is what nexar_comm_set_stream was given, NULL otherwise.  Work on one
+ *    stream is done in the order of the calls; it may be done after the call has
+ *    returned, at the latest when synchronize of that stream returns.  Host memory is
+ *    held until then.
+ *  - Sizes are never 0.  Device pointers are those of the application, or lie
+ *    inside its buffers; host memory is pinned only where it came from alloc_host.
+ *  - They return NEXAR_OK; anything else ends the operation with NEXAR_EDEVICE and a
+ *    sentence with the name of the adapter, the function and what it returned.  From
+ *    reduce NEXAR_ENOTSUP says that nothing was done: nexar reduces by itself then.
+ */
+typedef struct nexar_device {
+    const char *name;      /* for errors */
+    bool host_addressable; /* device pointers are host pointers: nexar uses them so */
+    nexar_err (*to_host)(void *ctx, void *host, const void *dev, size_t bytes, void *stream);
+    nexar_err (*to_device)(void *ctx, void *dev, const void *host, size_t bytes, void *stream);
+    nexar_err (*synchronize)(void *ctx, void *stream);
+    /* dev[i] = op(dev[i], host[i]), with the bits that nexar_op promises; never
+     * NEXAR_AVG, which is a sum until its end. */
+    nexar_err (*reduce)(void *ctx, void *dev, const void *host, size_t count, nexar_dtype dtype,
+                        nexar_op op, void *stream);
+    /* The regions one after the other in |host|, and back; |regions| is borrowed. */
+    nexar_err (*gather)(void *ctx, void *host, const nexar_iov *regions, size_t n, void *stream);
+    nexar_err (*scatter)(void *ctx, const nexar_iov *regions, size_t n, const void *host,
+                         void *stream);
+    void *(*alloc_host)(void *ctx, size_t bytes); /* pinned staging memory; NULL: none left */
+    void (*free_host)(void *ctx, void *host);     /* used only together with alloc_host */
+    void *ctx;
+} nexar_device;
+
+/* Host memory as a device: copies are memcpy, streams mean nothing. */
+NEXAR_API const nexar_device *nexar_cpu_device(void);
+
+/*
+ * From now on every buffer of |comm|, also of the vector forms and the regions of
+ * sendv, recvv and buckets, is memory of |device|; NULL: host memory again.  The
+ * other ranks need not have one.  The table is copied; its ctx is used until
+ * |comm| is freed or gets another device, and the operations that began before have
+ * ended.  Communicators made from |comm| begin with its device and its stream.
+ *
+ * NEXAR_EINVAL (a required function is missing), NEXAR_ENOMEM
+ */
+NEXAR_API nexar_err nexar_comm_set_device(nexar_comm *comm, const nexar_device *device);
+
+/*
+ * |stream| goes to every function of the device, for operations that begin from now
+ * on.  What the application has put on it before an operation is done before the
+ * operation reads; when an operation has ended, all that it wrote is there, for any
+ * stream.  NEXAR_EINVAL: |comm| is NULL or has no device.
+ */
+NEXAR_API nexar_err nexar_comm_set_stream(nexar_comm *comm, void *stream);
 
 /* ---- remote procedure calls ---------------------------------------------------
  * A rank registers functions by number; any rank of the communicator calls them, the

@@ -11,7 +11,7 @@ jobs=${JOBS:-$(nproc)}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-sources() { find include src tests bench examples -name '*.[ch]' | sort; }
+sources() { find include src adapters tests bench examples -name '*.[ch]' | sort; }
 scripts() { find scripts tests .ci -type f \( -name '*.sh' -o -path '.ci/*' \) | sort; }
 
 # clang-format 14 by whatever name; other versions lay out some lines otherwise.
@@ -56,7 +56,8 @@ check_tidy() {
 check_cppcheck() {
     cppcheck --quiet -j "$jobs" --std=c11 --language=c --enable=warning,performance,portability \
         --inline-suppr --suppressions-list=scripts/cppcheck.txt --error-exitcode=1 -D_GNU_SOURCE \
-        '-DNEXAR_VERSION="0"' -I include -I src -I tests/support include src tests bench examples
+        '-DNEXAR_VERSION="0"' -I include -I src -I tests/support -I tests/support/fake_cuda \
+        -I adapters/opencl -I adapters/cuda include src adapters tests bench examples
 }
 
 check_layers() { scripts/check_layers.sh; }
@@ -68,6 +69,8 @@ check_header() {
     for compiler in gcc clang; do
         "$compiler" -x c -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only include/nexar.h ||
             return 1
+        "$compiler" -x c -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only -I include \
+            adapters/cuda/nexar_cuda.h || return 1
     done
     for compiler in g++ clang++; do
         "$compiler" -x c++ -std=c++17 -Wall -Wextra -Werror -pedantic -fsyntax-only \

@@ -24,10 +24,10 @@ base:
 reduce:base
 wire:base
 loop:base
-device:base
+device:base loop reduce
 transport:base loop wire
 msg:base loop wire transport
-coll:base wire msg reduce
+coll:base loop wire reduce device msg
 rpc:base loop wire msg
 cluster:base loop wire transport msg
 core:base reduce wire loop device transport msg coll rpc cluster

@@ -18,6 +18,7 @@ groups=(
     "build;to build nexar;gcc libc6-dev make cmake ninja-build pkgconf"
     "build;for QUIC, which the network transport is made of;libngtcp2-dev libngtcp2-crypto-gnutls-dev libgnutls28-dev"
     "test;to test it;libcmocka-dev g++ procps"
+    "test;for nexar-opencl and its tests, on the CPU;ocl-icd-opencl-dev opencl-headers pocl-opencl-icd"
     "check;to check it: compilers, format, lint;clang clang-format-14|clang-format clang-tidy cppcheck shellcheck"
     "check;to fuzz it;libclang-rt-14-dev|libclang-rt-dev"
 )

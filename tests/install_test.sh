@@ -16,8 +16,19 @@ lib=${libdir#"$prefix"/}
 so=$(basename "$(readlink "$libdir/libnexar.so")")
 version=$("$prefix/bin/nexar" --version | cut -d ' ' -f 2)
 
+# adapter NAME: the files of a component, if it was built.
+adapter() {
+    [ -e "$libdir/libnexar-$1.so" ] || return 0
+    printf '%s\n' "./include/nexar_$1.h" "./$lib/libnexar-$1.so" \
+        "./$lib/$(basename "$(readlink "$libdir/libnexar-$1.so")")" \
+        "./$lib/libnexar-$1.so.$version" "./$lib/pkgconfig/nexar-$1.pc"
+}
+
 echo "-- files"
-sort >"$prefix/expected" <<EXPECTED
+{
+    adapter opencl
+    adapter cuda
+    cat <<EXPECTED
 ./bin/nexar
 ./include/nexar.h
 ./$lib/cmake/nexar/nexar-config-version.cmake
@@ -28,6 +39,7 @@ sort >"$prefix/expected" <<EXPECTED
 ./$lib/libnexar.so.$version
 ./$lib/pkgconfig/nexar.pc
 ./share/doc/nexar/examples/hello.c
+./share/doc/nexar/examples/opencl_allreduce.c
 ./share/doc/nexar/examples/rpc.c
 ./share/doc/nexar/examples/send_recv.c
 ./share/man/man1/nexar-info.1
@@ -38,6 +50,7 @@ sort >"$prefix/expected" <<EXPECTED
 ./share/man/man1/nexar.1
 ./share/man/man7/nexar.7
 EXPECTED
+} | sort >"$prefix/expected"
 # CMake names the file with the locations after the build's configuration.
 (cd "$prefix" && find . \( -type f -o -type l \) ! -name expected ! -name 'nexar-targets-*.cmake' |
     sort) | diff "$prefix/expected" -
@@ -65,6 +78,12 @@ for example in hello send_recv; do
 done
 hello "$prefix/hello"
 "$prefix/bin/nexar" run -n 2 "$prefix/send_recv" | sort
+
+if [ -e "$libdir/libnexar-opencl.so" ]; then
+    # shellcheck disable=SC2046 # the flags are words
+    "$cc" -Wall -Wextra -Wpedantic -Werror "$examples/opencl_allreduce.c" \
+        $(pkg-config --cflags --libs nexar-opencl) -lOpenCL -o "$prefix/opencl_allreduce"
+fi
 
 echo "-- find_package"
 mkdir "$prefix/project"

@@ -8,6 +8,8 @@
 #define NX_CALL_H
 
 #include "coll/select.h"
+#include "device/device.h"
+#include "loop/worker.h"
 #include "msg/msg.h"
 
 /* Which public call a schedule serves; NX_GUISE_PLAIN: that of its kind. */
@@ -31,6 +33,11 @@ typedef struct nx_coll_call {
     const nexar_tensor *tensors; /* borrowed until the run is made */
     size_t ntensors;
     uint64_t detail; /* what else must be equal, mixed up */
+
+    /* Where |send|, |recv| and |tensors| lie: on this device, which the run holds;
+     * NULL: in host memory.  The others need not know. */
+    nx_devmem mem;
+    nx_worker *worker; /* for calls of the device */
 } nx_coll_call;
 
 /* What |call|, run as |choice| says, must have in common with those of the other

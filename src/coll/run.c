@@ -6,29 +6,18 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "coll/run_inner.h"
 
 /* Local steps run at most so many bytes before the network has its turn. */
 enum { TURN_BYTES = 4 << 20 };
 enum { SPARE_FLIGHTS = 512 };
 
-/* A message of a run, while msg holds it. */
-typedef struct flight {
-    nx_req req;
-    nx_list link; /* run->flying, run->orphans or group->flights */
-    nx_run *run;
-    nx_step_id step;
-    bool cancelled;
-    nx_bytes *many; /* owned: the stretches of a send, when there are several */
-} flight;
-
-static void leave(nx_run *run);
-
 /* ---- flights -------------------------------------------------------------------- */
 
-static flight *flight_take(nx_run *run, nx_step_id step)
+static nx_flight *flight_take(nx_run *run, nx_step_id step)
 {
     nx_list *spare = nx_list_pop(&run->group->flights);
-    flight *f = (spare != NULL) ? nx_list_entry(spare, flight, link) : nx_zalloc(sizeof(*f));
+    nx_flight *f = (spare != NULL) ? nx_list_entry(spare, nx_flight, link) : nx_zalloc(sizeof(*f));
 
     if (f == NULL) {
         return NULL;
@@ -38,16 +27,18 @@ static flight *flight_take(nx_run *run, nx_step_id step)
     f->step = step;
     f->cancelled = false;
     f->many = NULL;
+    f->dev = NULL;
     nx_list_push_back(&run->flying, &f->link);
     return f;
 }
 
-static void flight_give_back(flight *f)
+void nx_flight_give_back(nx_flight *f)
 {
     nx_group *g = f->run->group;
 
     nx_list_remove(&f->link);
     nx_free(f->many);
+    nx_run_dev_free(f->run, f->dev);
     if (g->nflights < SPARE_FLIGHTS) {
         nx_list_push_front(&g->flights, &f->link);
         g->nflights++;
@@ -58,7 +49,7 @@ static void flight_give_back(flight *f)
 
 /* ---- steps ---------------------------------------------------------------------- */
 
-static void finish_step(nx_run *run, nx_step_id id)
+void nx_run_finish_step(nx_run *run, nx_step_id id)
 {
     const nx_program *p = run->program;
 
@@ -71,11 +62,11 @@ static void finish_step(nx_run *run, nx_step_id id)
 }
 
 /* What went wrong with the message |f|, which nobody here has cancelled. */
-static void flight_failed(flight *f)
+static void flight_failed(nx_flight *f)
 {
     nx_run *run = f->run;
     const nx_hub_config *hub = nx_hub_config_of(run->group->hub);
-    const nx_step *step = &run->program->sched.steps[f->step];
+    const nx_step *step = nx_run_step(run, f->step);
     char text[NX_HUB_TEXT];
 
     if (f->req.err == NEXAR_ECANCELED) {
@@ -95,32 +86,43 @@ static void flight_failed(flight *f)
                     hub->peer_text(hub->ctx, nx_group_peer(run->group, step->peer), text),
                     f->req.why);
     }
-    flight_give_back(f);
+    nx_flight_give_back(f);
+}
+
+void nx_flight_over(nx_flight *f)
+{
+    nx_run *run = f->run;
+
+    if (f->req.err == NEXAR_OK) {
+        nx_step_id id = f->step;
+
+        nx_flight_give_back(f);
+        nx_run_finish_step(run, id);
+    } else if (f->cancelled || (run->err != NEXAR_OK)) {
+        nx_flight_give_back(f);
+    } else {
+        flight_failed(f);
+    }
 }
 
 static void on_flight(nx_req *req)
 {
-    flight *f = (flight *)req; /* its first member */
+    nx_flight *f = (nx_flight *)req; /* its first member */
     nx_run *run = f->run;
-    const nx_step *step = &run->program->sched.steps[f->step];
+    const nx_step *step = nx_run_step(run, f->step);
     const bool sent = (step->kind == NX_STEP_SEND);
 
-    run->depth++;
+    nx_run_enter(run);
     if ((req->err == NEXAR_OK) && !sent && (req->bytes != step->len * run->binding.elem_size)) {
         req->err = NEXAR_EMISMATCH; /* shorter than the step */
     }
     nx_group_settle(run->group, run); /* before it can end, well or by a length */
-    if (req->err == NEXAR_OK) {
-        nx_step_id id = f->step;
-
-        flight_give_back(f);
-        finish_step(run, id);
-    } else if (f->cancelled || (run->err != NEXAR_OK)) {
-        flight_give_back(f);
+    if ((f->dev != NULL) && !sent) {
+        nx_run_dev_received(f);
     } else {
-        flight_failed(f);
+        nx_flight_over(f);
     }
-    leave(run);
+    nx_run_leave(run);
 }
 
 static uint64_t step_tag(const nx_run *run, const nx_step *step)
@@ -129,8 +131,27 @@ static uint64_t step_tag(const nx_run *run, const nx_step *step)
            nx_step_tag(step->round, step->segment);
 }
 
+void nx_flight_send(nx_flight *f, const nx_bytes *bytes, size_t n)
+{
+    const nx_group *g = f->run->group;
+    const nx_step *step = nx_run_step(f->run, f->step);
+
+    f->req.mark = f->run->mark;
+    nx_msg_send(nx_hub_config_of(g->hub)->msg, &f->req, nx_group_peer(g, step->peer),
+                nx_group_context(g), step_tag(f->run, step), bytes, n);
+}
+
+void nx_flight_receive(nx_flight *f, const nx_sink *sink)
+{
+    const nx_group *g = f->run->group;
+    const nx_step *step = nx_run_step(f->run, f->step);
+
+    nx_msg_recv(nx_hub_config_of(g->hub)->msg, &f->req, nx_group_peer(g, step->peer),
+                nx_group_context(g), step_tag(f->run, step), sink);
+}
+
 /* The stretches that a send reads, into |one| or into memory of |f|. */
-static size_t gather(flight *f, const nx_step *step, nx_bytes *one, const nx_bytes **out)
+static size_t gather(nx_flight *f, const nx_step *step, nx_bytes *one, const nx_bytes **out)
 {
     const nx_binding *b = &f->run->binding;
     nx_cursor c = nx_cursor_start(b, step->a, step->len);
@@ -165,15 +186,15 @@ static size_t gather(flight *f, const nx_step *step, nx_bytes *one, const nx_byt
 /* Bytes of a receive that are not simply stored. */
 static void take(void *ctx, uint64_t off, const void *data, size_t len)
 {
-    const flight *f = ctx;
+    const nx_flight *f = ctx;
     const nx_run *run = f->run;
     const size_t size = run->binding.elem_size;
 
-    nx_step_deliver(&run->program->sched.steps[f->step], &run->binding, run->dtype, run->op,
+    nx_step_deliver(nx_run_step(run, f->step), &run->binding, run->dtype, run->op,
                     (size_t)off / size, data, len / size);
 }
 
-static void start_receive(nx_run *run, flight *f, const nx_step *step, uint32_t peer)
+static void start_receive(nx_run *run, nx_flight *f, const nx_step *step)
 {
     const size_t size = run->binding.elem_size;
     nx_cursor c = nx_cursor_start(&run->binding, step->dst, step->len);
@@ -191,18 +212,29 @@ static void start_receive(nx_run *run, flight *f, const nx_step *step, uint32_t 
         sink.take = take;
         sink.ctx = f;
     }
-    nx_msg_recv(nx_hub_config_of(run->group->hub)->msg, &f->req, peer, nx_group_context(run->group),
-                step_tag(run, step), &sink);
+    nx_flight_receive(f, &sink);
+}
+
+static void start_send(nx_run *run, nx_flight *f, const nx_step *step)
+{
+    const nx_bytes *bytes;
+    nx_bytes one;
+    size_t n = gather(f, step, &one, &bytes);
+
+    if (n == 0) {
+        nx_flight_give_back(f);
+        nx_run_fail(run, true, NEXAR_ENOMEM, "rank %u has no memory for a message",
+                    run->group->rank);
+        return;
+    }
+    nx_flight_send(f, bytes, n);
 }
 
 static void start_message(nx_run *run, nx_step_id id)
 {
-    const nx_step *step = &run->program->sched.steps[id];
-    const uint32_t peer = nx_group_peer(run->group, step->peer);
-    flight *f = flight_take(run, id);
-    const nx_bytes *bytes;
-    nx_bytes one;
-    size_t n;
+    const nx_step *step = nx_run_step(run, id);
+    const bool on_device = nx_run_on_device(run, step);
+    nx_flight *f = flight_take(run, id);
 
     if (f == NULL) {
         nx_run_fail(run, true, NEXAR_ENOMEM, "rank %u has no memory for a message",
@@ -212,24 +244,21 @@ static void start_message(nx_run *run, nx_step_id id)
     f->req.on_done = on_flight;
     f->req.event = NULL;
     if (step->kind != NX_STEP_SEND) {
-        start_receive(run, f, step, peer);
-        return;
+        if (on_device) {
+            nx_run_dev_receive(f);
+        } else {
+            start_receive(run, f, step);
+        }
+    } else if (on_device) {
+        nx_run_dev_send(f);
+    } else {
+        start_send(run, f, step);
     }
-    n = gather(f, step, &one, &bytes);
-    if (n == 0) {
-        flight_give_back(f);
-        nx_run_fail(run, true, NEXAR_ENOMEM, "rank %u has no memory for a message",
-                    run->group->rank);
-        return;
-    }
-    f->req.mark = run->mark;
-    nx_msg_send(nx_hub_config_of(run->group->hub)->msg, &f->req, peer, nx_group_context(run->group),
-                step_tag(run, step), bytes, n);
 }
 
 static void start_hook(nx_run *run, nx_step_id id)
 {
-    const nx_step *step = &run->program->sched.steps[id];
+    const nx_step *step = nx_run_step(run, id);
     nx_cursor c = nx_cursor_start(&run->binding, step->dst, step->len);
     nx_piece piece = {0};
 
@@ -245,7 +274,7 @@ static void pump(nx_run *run)
 
     while ((run->head < run->tail) && (run->err == NEXAR_OK)) {
         const nx_step_id id = run->ready[run->head];
-        const nx_step *step = &run->program->sched.steps[id];
+        const nx_step *step = nx_run_step(run, id);
 
         if (done > TURN_BYTES) {
             nx_loop_defer(nx_hub_config_of(run->group->hub)->loop, &run->task);
@@ -256,10 +285,12 @@ static void pump(nx_run *run)
             start_message(run, id);
         } else if (step->kind == NX_STEP_CALL) {
             start_hook(run, id);
+        } else if (nx_run_on_device(run, step)) {
+            nx_run_dev_local(run, id);
         } else {
             nx_step_run_local(step, &run->binding, run->dtype, run->op, run->group->size);
             done += step->len * run->binding.elem_size;
-            finish_step(run, id);
+            nx_run_finish_step(run, id);
         }
     }
 }
@@ -272,7 +303,7 @@ static void end(nx_run *run)
     nx_loop *loop = nx_hub_config_of(g->hub)->loop;
 
     while (!nx_list_empty(&run->orphans)) {
-        flight_give_back(nx_list_entry(run->orphans.next, flight, link));
+        nx_flight_give_back(nx_list_entry(run->orphans.next, nx_flight, link));
     }
     nx_loop_undefer(&run->task);
     nx_loop_timer_cancel(loop, &run->timer);
@@ -280,7 +311,12 @@ static void end(nx_run *run)
     run->on_done(run);
 }
 
-static void leave(nx_run *run)
+void nx_run_enter(nx_run *run)
+{
+    run->depth++;
+}
+
+void nx_run_leave(nx_run *run)
 {
     if (run->depth > 1) {
         run->depth--;
@@ -288,8 +324,8 @@ static void leave(nx_run *run)
     }
     pump(run); /* what was readied by entries inside this one */
     run->depth--;
-    if ((run->left == 0) ||
-        ((run->err != NEXAR_OK) && nx_list_empty(&run->flying) && (run->calling == 0))) {
+    if ((run->left == 0) || ((run->err != NEXAR_OK) && nx_list_empty(&run->flying) &&
+                             (run->calling == 0) && (run->working == 0))) {
         end(run);
     }
 }
@@ -298,8 +334,8 @@ static void go_on(nx_task *task)
 {
     nx_run *run = nx_list_entry(task, nx_run, task);
 
-    run->depth++;
-    leave(run);
+    nx_run_enter(run);
+    nx_run_leave(run);
 }
 
 static void on_timeout(nx_timer *timer, uint64_t now_ns)
@@ -307,10 +343,10 @@ static void on_timeout(nx_timer *timer, uint64_t now_ns)
     nx_run *run = nx_list_entry(timer, nx_run, timer);
 
     (void)now_ns;
-    run->depth++;
+    nx_run_enter(run);
     nx_run_fail(run, true, NEXAR_ETIMEDOUT, "rank %u: not done after %.1f s (collective_timeout)",
                 run->group->rank, (double)nx_hub_config_of(run->group->hub)->timeout_ns / 1e9);
-    leave(run);
+    nx_run_leave(run);
 }
 
 /* Asks msg for everything back. */
@@ -327,7 +363,7 @@ static void cancel_flights(nx_run *run)
         nx_list_push_back(&all, at);
     }
     while (!nx_list_empty(&all)) {
-        flight *f = nx_list_entry(nx_list_pop(&all), flight, link);
+        nx_flight *f = nx_list_entry(nx_list_pop(&all), nx_flight, link);
 
         nx_list_push_back(&run->flying, &f->link);
         f->cancelled = true;
@@ -342,7 +378,7 @@ void nx_run_fail(nx_run *run, bool tell, nexar_err err, const char *format, ...)
     if ((run->err != NEXAR_OK) || (run->left == 0)) {
         return;
     }
-    run->depth++;
+    nx_run_enter(run);
     run->err = err;
     va_start(args, format);
     (void)vsnprintf(run->why, sizeof(run->why), format, args);
@@ -353,22 +389,22 @@ void nx_run_fail(nx_run *run, bool tell, nexar_err err, const char *format, ...)
             nx_group_tell(run->group, run->number, err, run->why);
         }
     }
-    leave(run);
+    nx_run_leave(run);
 }
 
 void nx_run_called(nx_run *run, nexar_err err)
 {
     const nx_step_id id = run->calling - 1;
 
-    run->depth++;
+    nx_run_enter(run);
     run->calling = 0;
     if (err != NEXAR_OK) {
         nx_run_fail(run, true, err, "on_shard of rank %u returned %d (%s)", run->group->rank,
                     (int)err, nexar_strerror(err));
     } else if (run->err == NEXAR_OK) {
-        finish_step(run, id);
+        nx_run_finish_step(run, id);
     }
-    leave(run);
+    nx_run_leave(run);
 }
 
 /* ---- life ------------------------------------------------------------------------------ */
@@ -401,6 +437,11 @@ nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, u
     run->ready = run->waits + program->sched.nsteps;
     run->dtype = call->dtype;
     run->op = call->op;
+    run->mem = call->mem;
+    run->worker = call->worker;
+    if (run->mem.device != NULL) {
+        nx_device_hold(run->mem.device);
+    }
     run->mark = nx_call_mark(call, &choice, hub->verify);
     nx_list_init(&run->link);
     nx_list_init(&run->flying);
@@ -434,7 +475,7 @@ void nx_run_begin(nx_run *run)
     const nx_hub_config *hub = nx_hub_config_of(run->group->hub);
     nexar_err err = NEXAR_OK;
 
-    run->depth++;
+    nx_run_enter(run);
     run->begun = true;
     run->begun_ns = nx_loop_now(hub->loop);
     start_all(run);
@@ -448,12 +489,13 @@ void nx_run_begin(nx_run *run)
     if (err != NEXAR_OK) {
         nx_run_fail(run, true, err, "rank %u: %s", run->group->rank, nexar_strerror(err));
     }
-    leave(run);
+    nx_run_leave(run);
 }
 
 void nx_run_destroy(nx_run *run)
 {
     nx_run_unbind(run);
+    nx_device_release(run->mem.device);
     nx_program_release(run->program);
     nx_free(run);
 }
@@ -466,8 +508,8 @@ void nx_run_waiting(const nx_run *run,
 
     for (size_t i = 0; i < 2; i++) {
         for (const nx_list *at = lists[i]->next; at != lists[i]; at = at->next) {
-            const flight *f = nx_list_entry(at, flight, link);
-            const nx_step *step = &run->program->sched.steps[f->step];
+            const nx_flight *f = nx_list_entry(at, nx_flight, link);
+            const nx_step *step = nx_run_step(run, f->step);
 
             each(ctx, step->peer, step->kind != NX_STEP_SEND,
                  (uint64_t)step->len * run->binding.elem_size);
@@ -478,7 +520,7 @@ void nx_run_waiting(const nx_run *run,
 bool nx_run_orphaned(const nx_run *run, uint32_t rank)
 {
     for (const nx_list *at = run->orphans.next; at != &run->orphans; at = at->next) {
-        const flight *f = nx_list_entry(at, flight, link);
+        const nx_flight *f = nx_list_entry(at, nx_flight, link);
 
         if (run->program->sched.steps[f->step].peer == rank) {
             return true;
@@ -492,6 +534,6 @@ void nx_run_free_flights(nx_list *flights)
     nx_list *at;
 
     while ((at = nx_list_pop(flights)) != NULL) {
-        nx_free(nx_list_entry(at, flight, link));
+        nx_free(nx_list_entry(at, nx_flight, link));
     }
 }

@@ -11,6 +11,11 @@
  * of it: the application's memory is its own again, in either case.  The outputs of
  * a run that failed are undefined.
  *
+ * Device memory.  Where the caller's memory is a device's (nx_coll_call.mem), a send
+ * is staged first, what is received goes there by way of an inflow, and local steps are
+ * jobs: all by threads of the call's worker, without the lock.  The schedule is
+ * the same.  A run that failed ends when these are done, too.
+ *
  * Everything here runs with the loop's lock held.
  */
 #ifndef NX_RUN_H
@@ -51,6 +56,9 @@ struct nx_run {
     size_t scratch_size;
     nexar_dtype dtype;
     nexar_op op;
+    nx_devmem mem; /* held; no device: host memory */
+    nx_worker *worker;
+    uint32_t working; /* jobs and inflows of the device */
     nx_list flying;   /* messages that msg holds */
     nx_list orphans;  /* receives whose sender took the message back */
     uint32_t left;    /* steps that are not done */

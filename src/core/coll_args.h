@@ -28,6 +28,7 @@ typedef struct nx_coll_args {
     const nexar_tensor *tensors;             /* bucketed: NULL means none */
     size_t ntensors;
     nexar_shard_fn on_shard; /* rs_ag */
+    bool host_memory;        /* whatever device |comm| has: the library's own calls */
 } nx_coll_args;
 
 /* A call that was checked.  |made| is memory of its own, freed with

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "coll/run.h"
+#include "core/device.h"
 
 /* The sentence of |run|, which has failed. */
 static nexar_err outcome(const nx_run *run)
@@ -25,6 +26,33 @@ typedef struct shard {
     void *ptr;
     size_t off, count;
 } shard;
+
+/* Checks the arguments and finds out where their memory lies. */
+static nexar_err prepare(const nx_coll_args *a, nx_coll_checked *out)
+{
+    nexar_err err = nx_coll_args_check(a, out);
+
+    if ((err != NEXAR_OK) || a->host_memory) {
+        return err;
+    }
+    err = nx_comm_memory(a->comm, &out->call.mem);
+    if (err != NEXAR_OK) {
+        nx_coll_args_done(out);
+    }
+    return err;
+}
+
+/* A run of |checked|, which is given back; with the lock. */
+static nexar_err make_run(nexar_comm *comm, nx_coll_checked *checked, nx_run **out)
+{
+    nexar_err err;
+
+    checked->call.worker = comm->world->device_worker;
+    err = nx_run_make(out, &comm->group, &checked->call, 0);
+    nx_comm_memory_done(&checked->call.mem);
+    nx_coll_args_done(checked);
+    return err;
+}
 
 /* ---- with a thread that waits -------------------------------------------------------- */
 
@@ -85,7 +113,7 @@ static void wait_for(waited *w, nx_run *run)
 nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
 {
     nx_coll_checked checked;
-    nexar_err err = nx_coll_args_check(a, &checked);
+    nexar_err err = prepare(a, &checked);
     nx_run *run;
 
     if (err != NEXAR_OK) {
@@ -94,8 +122,7 @@ nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
     waited w = {.world = a->comm->world, .shard = {.fn = a->on_shard, .arg = shard_arg}};
 
     nx_loop_lock(w.world->loop);
-    err = nx_run_make(&run, &a->comm->group, &checked.call, 0);
-    nx_coll_args_done(&checked);
+    err = make_run(a->comm, &checked, &run);
     if (err == NEXAR_OK) {
         run->owner = &w;
         run->on_done = on_waited_done;
@@ -183,7 +210,7 @@ static void on_request_shard(nx_run *run, void *ptr, size_t off, size_t count)
 nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **req)
 {
     nx_coll_checked checked;
-    nexar_err err = nx_coll_args_check(a, &checked);
+    nexar_err err = prepare(a, &checked);
     coll_request *r;
     nx_loop *loop;
 
@@ -192,6 +219,7 @@ nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **
     }
     r = (req == NULL) ? NULL : nx_zalloc(sizeof(*r));
     if (r == NULL) {
+        nx_comm_memory_done(&checked.call.mem);
         nx_coll_args_done(&checked);
         return (req == NULL) ? nx_fail(NEXAR_EINVAL, "%s: req is NULL", a->name)
                              : nx_fail_nomem("a request");
@@ -199,8 +227,7 @@ nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **
     r->shard = (shard){.fn = a->on_shard, .arg = shard_arg};
     loop = a->comm->world->loop;
     nx_loop_lock(loop);
-    err = nx_run_make(&r->run, &a->comm->group, &checked.call, 0);
-    nx_coll_args_done(&checked);
+    err = make_run(a->comm, &checked, &r->run);
     if (err == NEXAR_OK) {
         nx_request_init(&r->base, &coll_ops, a->comm);
         r->run->owner = r;

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "core/coll_run.h"
+#include "core/device.h"
 
 #define SERIAL_MASK ((UINT32_C(1) << NX_SERIAL_BITS) - 1)
 
@@ -52,6 +53,7 @@ static void destroy(nexar_comm *comm)
 {
     if (comm != NULL) {
         nx_list_remove(&comm->link);
+        nx_comm_drop_device(comm);
         if (comm->group.hub != NULL) {
             nx_group_close(&comm->group);
         }
@@ -69,6 +71,7 @@ static nexar_err open_comm(nx_world *world, nexar_comm *comm)
     comm->world = world;
     comm->holds = 1;
     nx_list_init(&comm->link);
+    nx_list_init(&comm->staged);
     err = count_hosts(comm, &hosts);
     comm->group = (nx_group){.hub = world->hub,
                              .comm = comm->id,
@@ -216,6 +219,7 @@ static nexar_err make_part(nexar_comm *parent, const entry *e, uint32_t n, nexar
     err = open_comm(parent->world, comm);
     if (err == NEXAR_OK) {
         nx_list_push_back(&parent->world->comms, &comm->link);
+        nx_comm_inherit_device(comm, parent);
         *out = comm;
     }
     return err;
@@ -256,7 +260,8 @@ static nexar_err split(nexar_comm *comm, nx_guise guise, const char *name, entry
                                        .send = &mine,
                                        .recv = all,
                                        .count = ENTRY_WORDS,
-                                       .dtype = NEXAR_I64},
+                                       .dtype = NEXAR_I64,
+                                       .host_memory = true},
                        NULL);
     if (err == NEXAR_OK) {
         *out = NULL;

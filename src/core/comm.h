@@ -2,8 +2,11 @@
 #ifndef NX_COMM_H
 #define NX_COMM_H
 
+#include <stdatomic.h>
+
 #include "coll/group.h"
 #include "core/world.h"
+#include "device/device.h"
 
 /* Kinds of messages inside a communicator: they never meet.  2 is NX_KIND_COLL. */
 enum {
@@ -28,10 +31,14 @@ struct nexar_comm {
     nx_world *world;
     uint32_t id; /* in every message; the world's is 0 */
     uint32_t rank, size;
-    uint32_t *peers; /* by rank: the rank in the world; NULL: the same */
-    nx_group group;  /* its collectives */
-    nx_list link;    /* in world->comms */
-    uint32_t holds;  /* requests and the handle: it is freed with the last */
+    uint32_t *peers;        /* by rank: the rank in the world; NULL: the same */
+    nx_group group;         /* its collectives */
+    nx_device *device;      /* held; NULL: buffers are host memory */
+    void *stream;           /* for its functions */
+    atomic_bool has_device; /* |device|, for those without the lock */
+    nx_list staged;         /* sends from it that wait for their turn */
+    nx_list link;           /* in world->comms */
+    uint32_t holds;         /* requests and the handle: it is freed with the last */
 };
 
 /* The communicator of all ranks; with the loop's lock.  NEXAR_ENOMEM. */

@@ -205,6 +205,22 @@ static nexar_err join(nx_world *world)
     return (err == NEXAR_OK) ? world->start_err : err;
 }
 
+/* What devices still do for operations that have ended is done; with the lock. */
+static void settle_devices(nx_world *world)
+{
+    if (world->device_worker == NULL) {
+        return;
+    }
+    if (world->ops != 0) {
+        world->idle.set = false;
+        world->idle_wanted = true;
+        (void)nx_loop_wait(world->loop, &world->idle, UINT64_MAX);
+    }
+    nx_loop_unlock(world->loop);
+    nx_worker_destroy(world->device_worker);
+    nx_loop_lock(world->loop);
+}
+
 /* Undoes what was made, in reverse order; all links are closed. */
 static void teardown(nx_world *world)
 {
@@ -231,6 +247,7 @@ static void teardown(nx_world *world)
         if (world->join != NULL) {
             nx_join_destroy(world->join);
         }
+        settle_devices(world);
         nx_requests_free(world);
         nx_rpc_destroy(world->rpc);
         nx_comms_free(world);

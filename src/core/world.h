@@ -27,8 +27,9 @@ typedef struct nx_world {
     nx_join *join; /* NULL: a world of one, without a network */
     nx_shm *shm;   /* NULL: no rank is reached by shared memory */
     nx_msg *msg;
-    nx_hub *hub;       /* of collectives */
-    nx_worker *worker; /* for callbacks of the application; made on first use */
+    nx_hub *hub;              /* of collectives */
+    nx_worker *worker;        /* for callbacks of the application; made on first use */
+    nx_worker *device_worker; /* for calls of devices; made with the first */
     nx_rpc *rpc;
     const nx_view *view; /* of |join|; NULL in a world of one */
     uint32_t rank, size;

@@ -161,8 +161,46 @@ struct nxt_api_op {
     bool later;
     nexar_err err;
     char **send, **recv, **want, **loose;
+    nxt_sim_device *device; /* where the buffers are; NULL: in host memory */
     char why[256];
 };
+
+static _Thread_local nxt_sim_device *device;
+static _Thread_local unsigned on_device; /* operations that have not ended */
+
+void nxt_api_use_device(nxt_sim_device *d)
+{
+    device = d;
+}
+
+/* The buffers of |op| go to the device. */
+static void to_device(nxt_api_op *op, size_t sent, size_t received)
+{
+    void *send = nxt_sim_device_alloc(device, sent + 1);
+    void *recv = nxt_sim_device_alloc(device, received + 1);
+
+    if ((send == NULL) || (recv == NULL)) {
+        abort();
+    }
+    nxt_sim_device_load(device, send, op->given.send, sent);
+    nxt_sim_device_load(device, recv, op->given.recv, received);
+    op->given.send = send;
+    op->given.recv = recv;
+    op->device = device;
+    on_device++;
+}
+
+/* The result comes back. */
+static void from_device(nxt_api_op *op)
+{
+    const int me = nexar_rank(op->given.comm);
+
+    nxt_sim_device_store(op->device, op->recv[me], op->given.recv,
+                         op->call.recv_len[me] * op->size);
+    if (--on_device == 0) {
+        nxt_sim_device_reset(op->device);
+    }
+}
 
 nxt_api_op *nxt_api_begin(nexar_comm *comm, nx_coll_kind kind, uint64_t seed)
 {
@@ -195,6 +233,9 @@ nxt_api_op *nxt_api_begin(nexar_comm *comm, nx_coll_kind kind, uint64_t seed)
                         .op = how,
                         .send = op->send[me],
                         .recv = op->recv[me]};
+    if (device != NULL) {
+        to_device(op, op->call.send_len[me] * op->size, op->call.recv_len[me] * op->size);
+    }
     op->err = make_call(&op->given, op->later);
     if (op->err != NEXAR_OK) {
         (void)snprintf(op->why, sizeof(op->why), "%s", nexar_last_error());
@@ -229,6 +270,9 @@ const char *nxt_api_end(nxt_api_op *op)
         if (op->err != NEXAR_OK) {
             (void)snprintf(op->why, sizeof(op->why), "%s", nexar_last_error());
         }
+    }
+    if (op->device != NULL) {
+        from_device(op);
     }
     if (op->err == NEXAR_OK) {
         check_result(op);

@@ -3,6 +3,11 @@
 #define NXT_API_CALL_H
 
 #include "call.h"
+#include "sim_device.h"
+
+/* What this thread begins from now on is on memory of |d|, which the communicators have;
+ * NULL: on host memory again. */
+void nxt_api_use_device(nxt_sim_device *d);
 
 typedef struct nxt_api_op nxt_api_op;
 

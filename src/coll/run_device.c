@@ -1,0 +1,268 @@
+/*
+ * run_device.c - steps of a run on device memory.
+ *
+ * A flight that the device has is in no list of its run, so that nobody asks msg for
+ * it; it is counted in run->working instead.
+ */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "coll/dev_step.h"
+#include "coll/run_inner.h"
+#include "device/inflow.h"
+
+struct nx_dev_flight {
+    nx_run *run;
+    nx_step_id step;
+    nx_flight *flight; /* NULL: a local step */
+    nx_job job;
+    nexar_err err; /* of the job */
+    char why[NX_DEVICE_WHY];
+    nx_chunk *chunk; /* of a send: what is staged, in either */
+    void *memory;
+    nx_inflow in; /* of a receive */
+};
+
+bool nx_run_on_device(const nx_run *run, const nx_step *step)
+{
+    return (run->mem.device != NULL) && nx_dev_step_touches(step);
+}
+
+static nx_dev_site site_of(const nx_run *run)
+{
+    return (nx_dev_site){.mem = run->mem,
+                         .binding = &run->binding,
+                         .dtype = run->dtype,
+                         .op = run->op,
+                         .size = run->group->size};
+}
+
+static nx_dev_flight *dev_create(nx_run *run, nx_step_id step, nx_flight *f)
+{
+    nx_dev_flight *dev = nx_zalloc(sizeof(*dev));
+
+    if (dev == NULL) {
+        nx_run_fail(run, true, NEXAR_ENOMEM, "rank %u has no memory for a step on the device",
+                    run->group->rank);
+        return NULL;
+    }
+    dev->run = run;
+    dev->step = step;
+    dev->flight = f;
+    return dev;
+}
+
+void nx_run_dev_free(nx_run *run, nx_dev_flight *dev)
+{
+    if (dev == NULL) {
+        return;
+    }
+    if (dev->chunk != NULL) {
+        nx_staging_give(run->mem.device, dev->chunk);
+    }
+    nx_free(dev->memory);
+    nx_free(dev);
+}
+
+static void device_failed(nx_run *run, nexar_err err, const char *why)
+{
+    nx_run_fail(run, true, err, "rank %u: %s", run->group->rank, why);
+}
+
+static void keep(nx_dev_flight *dev, nexar_err err)
+{
+    dev->err = err;
+    if (err != NEXAR_OK) {
+        (void)snprintf(dev->why, sizeof(dev->why), "%s", nexar_last_error());
+    }
+}
+
+/* Gives |dev| to a thread; without one it is done here. */
+static void submit(nx_dev_flight *dev, void (*work)(nx_job *), void (*done)(nx_job *))
+{
+    dev->job = (nx_job){.work = work, .done = done};
+    dev->run->working++;
+    if (nx_worker_submit(dev->run->worker, &dev->job) != NEXAR_OK) {
+        work(&dev->job);
+        done(&dev->job);
+    }
+}
+
+/* ---- sends ---------------------------------------------------------------------------- */
+
+static void *staged_at(const nx_dev_flight *dev)
+{
+    return (dev->chunk != NULL) ? dev->chunk->ptr : dev->memory;
+}
+
+static void stage_work(nx_job *job)
+{
+    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    const nx_dev_site site = site_of(dev->run);
+
+    keep(dev, nx_dev_step_stage(&site, nx_run_step(dev->run, dev->step), staged_at(dev)));
+}
+
+static void stage_done(nx_job *job)
+{
+    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    nx_run *run = dev->run;
+    nx_flight *f = dev->flight;
+
+    nx_run_enter(run);
+    run->working--;
+    if ((dev->err != NEXAR_OK) && (run->err == NEXAR_OK)) {
+        device_failed(run, dev->err, dev->why);
+    }
+    if (run->err != NEXAR_OK) {
+        nx_flight_give_back(f);
+    } else {
+        const nx_bytes one = {.ptr = staged_at(dev),
+                              .len = nx_run_step(run, f->step)->len * run->binding.elem_size};
+
+        nx_list_push_back(&run->flying, &f->link);
+        nx_flight_send(f, &one, 1);
+    }
+    nx_run_leave(run);
+}
+
+/* Memory for |bytes|: a chunk if there is one that is large enough.  To wait for a
+ * chunk would be to wait for a peer, which may wait for us. */
+static nexar_err find_memory(nx_dev_flight *dev, size_t bytes)
+{
+    nexar_err err = NEXAR_OK;
+
+    if (bytes <= NX_CHUNK) {
+        err = nx_staging_try(dev->run->mem.device, NX_STAGE_SEND, &dev->chunk);
+    }
+    if ((err == NEXAR_OK) && (dev->chunk == NULL)) {
+        dev->memory = nx_alloc_aligned(64, bytes);
+        err = (dev->memory == NULL) ? nx_fail_nomem("staging memory") : NEXAR_OK;
+    }
+    return err;
+}
+
+void nx_run_dev_send(nx_flight *f)
+{
+    nx_run *run = f->run;
+    nexar_err err;
+
+    f->dev = dev_create(run, f->step, f);
+    if (f->dev == NULL) {
+        nx_flight_give_back(f);
+        return;
+    }
+    err = find_memory(f->dev, nx_run_step(run, f->step)->len * run->binding.elem_size);
+    if (err != NEXAR_OK) {
+        nx_flight_give_back(f);
+        device_failed(run, err, nexar_last_error());
+        return;
+    }
+    nx_list_remove(&f->link);
+    submit(f->dev, stage_work, stage_done);
+}
+
+/* ---- receives ---------------------------------------------------------------------------- */
+
+static nexar_err apply(nx_inflow *in, uint64_t off, const void *data, size_t len)
+{
+    nx_dev_flight *dev = nx_list_entry(in, nx_dev_flight, in);
+    const nx_dev_site site = site_of(dev->run);
+    const size_t size = dev->run->binding.elem_size;
+
+    return nx_dev_step_deliver(&site, nx_run_step(dev->run, dev->step), (size_t)off / size, data,
+                               len / size);
+}
+
+static void take(void *ctx, uint64_t off, const void *data, size_t len)
+{
+    nx_dev_flight *dev = ctx;
+
+    nx_inflow_put(&dev->in, off, data, len);
+}
+
+/* All is on the device, or something went wrong there or on the way. */
+static void on_inflow(nx_inflow *in)
+{
+    nx_dev_flight *dev = nx_list_entry(in, nx_dev_flight, in);
+    nx_run *run = dev->run;
+    nx_flight *f = dev->flight;
+
+    nx_run_enter(run);
+    run->working--;
+    nx_list_push_back(&run->flying, &f->link); /* where a flight is when it is over */
+    if ((f->req.err == NEXAR_OK) && (in->err != NEXAR_OK)) {
+        const nexar_err err = in->err;
+        char why[NX_DEVICE_WHY];
+
+        (void)snprintf(why, sizeof(why), "%s", in->why);
+        nx_flight_give_back(f);
+        device_failed(run, err, why);
+    } else {
+        nx_flight_over(f);
+    }
+    nx_run_leave(run);
+}
+
+void nx_run_dev_receive(nx_flight *f)
+{
+    nx_run *run = f->run;
+    const size_t size = run->binding.elem_size;
+    nx_sink sink = {.room = (uint64_t)nx_run_step(run, f->step)->len * size,
+                    .take = take,
+                    .unit = (uint32_t)size};
+
+    f->dev = dev_create(run, f->step, f);
+    if (f->dev == NULL) {
+        nx_flight_give_back(f);
+        return;
+    }
+    f->dev->in.device = run->mem.device;
+    f->dev->in.worker = run->worker;
+    f->dev->in.apply = apply;
+    f->dev->in.on_done = on_inflow;
+    sink.ctx = f->dev;
+    nx_flight_receive(f, &sink);
+}
+
+void nx_run_dev_received(nx_flight *f)
+{
+    nx_list_remove(&f->link);
+    f->run->working++;
+    nx_inflow_end(&f->dev->in);
+}
+
+/* ---- local steps -------------------------------------------------------------------------- */
+
+static void local_work(nx_job *job)
+{
+    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    const nx_dev_site site = site_of(dev->run);
+
+    keep(dev, nx_dev_step_local(&site, nx_run_step(dev->run, dev->step)));
+}
+
+static void local_done(nx_job *job)
+{
+    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    nx_run *run = dev->run;
+
+    nx_run_enter(run);
+    run->working--;
+    if (dev->err != NEXAR_OK) {
+        device_failed(run, dev->err, dev->why);
+    } else if (run->err == NEXAR_OK) {
+        nx_run_finish_step(run, dev->step);
+    }
+    nx_run_dev_free(run, dev);
+    nx_run_leave(run);
+}
+
+void nx_run_dev_local(nx_run *run, nx_step_id id)
+{
+    nx_dev_flight *dev = dev_create(run, id, NULL);
+
+    if (dev != NULL) {
+        submit(dev, local_work, local_done);
+    }
+}

@@ -1,0 +1,54 @@
+/* run_inner.h - what the files of a run share. */
+#ifndef NX_RUN_INNER_H
+#define NX_RUN_INNER_H
+
+#include "coll/run.h"
+
+/* What a step on device memory needs; run_device.c. */
+typedef struct nx_dev_flight nx_dev_flight;
+
+/* A message of a run, while msg or the device holds it. */
+typedef struct nx_flight {
+    nx_req req;
+    nx_list link; /* run->flying, run->orphans or group->flights; none: the device has it */
+    nx_run *run;
+    nx_step_id step;
+    bool cancelled;
+    nx_bytes *many;     /* owned: the stretches of a send, when there are several */
+    nx_dev_flight *dev; /* owned; NULL: host memory */
+} nx_flight;
+
+/* Everything that touches a run from outside is between these; the last one out
+ * starts what is ready and ends the run. */
+void nx_run_enter(nx_run *run);
+void nx_run_leave(nx_run *run);
+
+static inline const nx_step *nx_run_step(const nx_run *run, nx_step_id id)
+{
+    return &run->program->sched.steps[id];
+}
+
+/* Step |id| is done. */
+void nx_run_finish_step(nx_run *run, nx_step_id id);
+/* The message |f| has ended, with what its request says. */
+void nx_flight_over(nx_flight *f);
+void nx_flight_give_back(nx_flight *f);
+/* Hands |n| stretches to msg as the message |f|; or posts its receive. */
+void nx_flight_send(nx_flight *f, const nx_bytes *bytes, size_t n);
+void nx_flight_receive(nx_flight *f, const nx_sink *sink);
+
+/* ---- run_device.c ------------------------------------------------------------- */
+
+/* Whether |step| is one for the device. */
+bool nx_run_on_device(const nx_run *run, const nx_step *step);
+/* Stages the send |f|, then sends it; or receives it. */
+void nx_run_dev_send(nx_flight *f);
+void nx_run_dev_receive(nx_flight *f);
+/* The message of a receive |f| on the device has ended; nx_flight_over comes when the
+ * device has it all. */
+void nx_run_dev_received(nx_flight *f);
+/* Runs the local step |id|. */
+void nx_run_dev_local(nx_run *run, nx_step_id id);
+void nx_run_dev_free(nx_run *run, nx_dev_flight *dev);
+
+#endif /* NX_RUN_INNER_H */

@@ -1,0 +1,275 @@
+/* p2p_device.c - sends from a device and receives to one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/p2p_op.h"
+#include "device/inflow.h"
+
+enum { REGIONS = 64 }; /* handed to the adapter at once */
+
+typedef struct nx_op_device {
+    nx_op *op;
+    nexar_iov one, *regions; /* of the device; owned where there are several */
+    size_t n;
+    size_t bytes; /* of all */
+
+    /* A send. */
+    nx_list link;  /* in comm->staged */
+    nx_bytes host; /* what goes out, in |chunk| or |memory|; or the caller's own ... */
+    const nx_bytes *many;
+    size_t nmany; /* ... in so many stretches */
+    nx_chunk *chunk;
+    void *memory;
+    bool ready, cancelled;
+    nx_job job;
+    nexar_err err;
+    char why[NX_DEVICE_WHY];
+
+    nx_inflow in; /* a receive */
+} op_device;
+
+static nx_worker *worker_of(const nx_op *op)
+{
+    return op->comm->world->device_worker;
+}
+
+/* Ends |op| before msg has had it. */
+static void refuse(nx_op *op, nexar_err err, const char *why)
+{
+    op->req.err = err;
+    (void)snprintf(op->req.why, sizeof(op->req.why), "%s", why);
+    op->req.done = true;
+    nx_op_over(op);
+}
+
+/* Room for |n| regions; false: |op| has ended. */
+static bool create(nx_op *op, size_t n)
+{
+    op_device *d = nx_zalloc(sizeof(*d));
+
+    if (d != NULL) {
+        d->op = op;
+        d->n = n;
+        nx_list_init(&d->link);
+        d->regions = (n <= 1) ? &d->one : nx_calloc(n, sizeof(*d->regions));
+    }
+    op->device = d;
+    if ((d == NULL) || (d->regions == NULL)) {
+        refuse(op, NEXAR_ENOMEM, "no memory for a message of a device");
+        return false;
+    }
+    return true;
+}
+
+void nx_op_device_free(nx_op *op)
+{
+    op_device *d = op->device;
+
+    if (d == NULL) {
+        return;
+    }
+    op->device = NULL;
+    nx_list_remove(&d->link);
+    if (d->chunk != NULL) {
+        nx_staging_give(op->mem.device, d->chunk);
+    }
+    if (d->regions != &d->one) {
+        nx_free(d->regions);
+    }
+    nx_free(d->memory);
+    nx_free(d);
+}
+
+/* ---- sends --------------------------------------------------------------------------- */
+
+/* Hands what is ready to msg, in the order in which it was started. */
+static void send_ready(nexar_comm *comm)
+{
+    while (!nx_list_empty(&comm->staged)) {
+        op_device *d = nx_list_entry(comm->staged.next, op_device, link);
+        nx_op *op = d->op;
+
+        if (!d->ready) {
+            return;
+        }
+        nx_list_remove(&d->link);
+        if (d->err != NEXAR_OK) {
+            refuse(op, d->err, d->why);
+        } else if (d->cancelled) {
+            refuse(op, NEXAR_ECANCELED, "canceled");
+        } else {
+            nx_msg_send(comm->world->msg, &op->req, nx_comm_peer(comm, (uint32_t)op->peer),
+                        nx_comm_user(comm), op->tag, (d->many != NULL) ? d->many : &d->host,
+                        (d->many != NULL) ? d->nmany : 1);
+        }
+    }
+}
+
+static void stage_work(nx_job *job)
+{
+    op_device *d = nx_list_entry(job, op_device, job);
+
+    d->err = nx_device_gather(d->op->mem, (void *)d->host.ptr, d->regions, d->n);
+    if (d->err != NEXAR_OK) {
+        (void)snprintf(d->why, sizeof(d->why), "%s", nexar_last_error());
+    }
+}
+
+static void stage_done(nx_job *job)
+{
+    op_device *d = nx_list_entry(job, op_device, job);
+
+    d->ready = true;
+    send_ready(d->op->comm);
+}
+
+/* Memory for all that is sent. */
+static nexar_err find_memory(op_device *d)
+{
+    nexar_err err = NEXAR_OK;
+
+    if (d->bytes <= NX_CHUNK) {
+        err = nx_staging_try(d->op->mem.device, NX_STAGE_SEND, &d->chunk);
+    }
+    if ((err == NEXAR_OK) && (d->chunk == NULL)) {
+        d->memory = nx_alloc_aligned(64, d->bytes);
+        err = (d->memory == NULL) ? nx_fail_nomem("staging memory") : NEXAR_OK;
+    }
+    d->host = (nx_bytes){.ptr = (d->chunk != NULL) ? d->chunk->ptr : d->memory, .len = d->bytes};
+    return err;
+}
+
+static void stage(op_device *d)
+{
+    d->job = (nx_job){.work = stage_work, .done = stage_done};
+    if (nx_worker_submit(worker_of(d->op), &d->job) != NEXAR_OK) {
+        stage_work(&d->job);
+        stage_done(&d->job);
+    }
+}
+
+void nx_op_device_send(nx_op *op, const nx_bytes *bytes, size_t n)
+{
+    nexar_err err = NEXAR_OK;
+    op_device *d;
+
+    if (!create(op, n)) {
+        return;
+    }
+    d = op->device;
+    for (size_t i = 0; i < n; i++) {
+        d->regions[i] = (nexar_iov){.ptr = (void *)bytes[i].ptr, .bytes = bytes[i].len};
+        d->bytes += bytes[i].len;
+    }
+    d->ready = (op->mem.device == NULL) || (d->bytes == 0);
+    if (op->mem.device == NULL) { /* host memory: the turn is all that it waits for */
+        d->many = (n == 1) ? NULL : bytes;
+        d->nmany = n;
+        d->host = (n == 1) ? bytes[0] : (nx_bytes){0};
+    } else if (!d->ready) {
+        err = find_memory(d);
+    }
+    if (err != NEXAR_OK) {
+        refuse(op, err, nexar_last_error());
+        return;
+    }
+    nx_list_push_back(&op->comm->staged, &d->link);
+    if (d->ready) {
+        send_ready(op->comm);
+    } else {
+        stage(d);
+    }
+}
+
+bool nx_op_device_cancel(nx_op *op)
+{
+    if ((op->device == NULL) || !op->sending || !nx_list_linked(&op->device->link)) {
+        return false;
+    }
+    op->device->cancelled = true;
+    return true;
+}
+
+/* ---- receives -------------------------------------------------------------------------- */
+
+/* Bytes [off, off + len) of the message to their regions. */
+static nexar_err apply(nx_inflow *in, uint64_t off, const void *data, size_t len)
+{
+    const op_device *d = nx_list_entry(in, op_device, in);
+    const char *from = data;
+    nexar_err err = NEXAR_OK;
+    size_t i = 0;
+
+    while ((i < d->n) && (off >= d->regions[i].bytes)) {
+        off -= d->regions[i++].bytes;
+    }
+    while ((err == NEXAR_OK) && (len != 0) && (i < d->n)) {
+        nexar_iov some[REGIONS];
+        size_t n = 0, bytes = 0;
+
+        for (; (n < REGIONS) && (len != 0) && (i < d->n); i++) {
+            const size_t left = d->regions[i].bytes - (size_t)off;
+
+            some[n].ptr = (char *)d->regions[i].ptr + off;
+            some[n].bytes = (len < left) ? len : left;
+            len -= some[n].bytes;
+            bytes += some[n++].bytes;
+            off = 0;
+        }
+        err = nx_device_scatter(d->op->mem, some, n, from);
+        from += bytes;
+    }
+    return err;
+}
+
+static void take(void *ctx, uint64_t off, const void *data, size_t len)
+{
+    op_device *d = ctx;
+
+    nx_inflow_put(&d->in, off, data, len);
+}
+
+static void on_inflow(nx_inflow *in)
+{
+    op_device *d = nx_list_entry(in, op_device, in);
+    nx_op *op = d->op;
+    nx_world *world = op->comm->world;
+
+    if ((in->err != NEXAR_OK) && ((op->req.err == NEXAR_OK) || (op->req.err == NEXAR_ETRUNC))) {
+        op->req.err = in->err;
+        (void)snprintf(op->req.why, sizeof(op->req.why), "%s", in->why);
+    }
+    nx_op_over(op);
+    nx_world_end(world, NEXAR_OK);
+}
+
+void nx_op_device_recv(nx_op *op, const nx_iov_span *iov, size_t n)
+{
+    nx_sink sink = {.take = take, .unit = 1};
+    op_device *d;
+
+    if (!create(op, n)) {
+        return;
+    }
+    d = op->device;
+    for (size_t i = 0; i < n; i++) {
+        d->regions[i] = (nexar_iov){.ptr = iov[i].ptr, .bytes = iov[i].len};
+        d->bytes += iov[i].len;
+    }
+    d->in.device = op->mem.device;
+    d->in.worker = worker_of(op);
+    d->in.apply = apply;
+    d->in.on_done = on_inflow;
+    sink.room = d->bytes;
+    sink.ctx = d;
+    nx_msg_recv(op->comm->world->msg, &op->req, nx_op_source(op->comm, op->peer),
+                nx_comm_user(op->comm), op->tag, &sink);
+}
+
+/* The world waits for what the device still has to do. */
+void nx_op_device_received(nx_op *op)
+{
+    nx_world_begin(op->comm->world);
+    nx_inflow_end(&op->device->in);
+}

@@ -1,0 +1,136 @@
+/* p2p_op.c - sends, receives and probes on their way. */
+#include "core/p2p_op.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void on_done(nx_req *req)
+{
+    nx_op *op = (nx_op *)req; /* its first member */
+
+    if ((op->device != NULL) && !op->sending) {
+        nx_op_device_received(op);
+    } else {
+        nx_op_over(op);
+    }
+}
+
+void nx_op_over(nx_op *op)
+{
+    nx_op_device_free(op);
+    nx_comm_memory_done(&op->mem);
+    if (op->sending) {
+        nx_world_end(op->comm->world, op->req.err);
+    }
+    op->over = true;
+    op->on_over(op);
+}
+
+void nx_op_init(nx_op *op, nexar_comm *comm, nx_devmem mem, void (*on_over)(nx_op *op))
+{
+    *op = (nx_op){.comm = comm, .mem = mem, .on_over = on_over};
+    op->req.on_done = on_done;
+    if (mem.device != NULL) {
+        nx_device_hold(mem.device);
+    }
+}
+
+uint32_t nx_op_source(const nexar_comm *comm, int source)
+{
+    return (source == NEXAR_ANY_SOURCE) ? NX_ANY_PEER : nx_comm_peer(comm, (uint32_t)source);
+}
+
+nx_what nx_op_what(const nx_op *op)
+{
+    return (nx_what){.kind = op->sending ? NX_WHAT_SEND : NX_WHAT_RECV,
+                     .name = op->name,
+                     .comm = op->comm->id,
+                     .peer = nx_op_source(op->comm, op->peer),
+                     .tag = op->tag};
+}
+
+static void begin(nx_op *op, const char *name, int peer, uint64_t tag)
+{
+    op->name = name;
+    op->peer = peer;
+    op->tag = tag;
+}
+
+void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, int dest,
+                uint64_t tag)
+{
+    begin(op, name, dest, tag);
+    op->sending = true;
+    nx_world_begin(op->comm->world);
+    /* Behind those that are being staged, also where it needs none of that itself. */
+    if ((op->mem.device != NULL) || !nx_list_empty(&op->comm->staged)) {
+        nx_op_device_send(op, bytes, n);
+    } else {
+        nx_msg_send(op->comm->world->msg, &op->req, nx_comm_peer(op->comm, (uint32_t)dest),
+                    nx_comm_user(op->comm), tag, bytes, n);
+    }
+}
+
+void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, int source,
+                uint64_t tag)
+{
+    nx_sink sink = {.iov = iov, .niov = n, .unit = 1};
+
+    begin(op, name, source, tag);
+    if (op->mem.device != NULL) {
+        nx_op_device_recv(op, iov, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        sink.room += iov[i].len;
+    }
+    nx_msg_recv(op->comm->world->msg, &op->req, nx_op_source(op->comm, source),
+                nx_comm_user(op->comm), tag, &sink);
+}
+
+void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag)
+{
+    begin(op, name, source, tag);
+    nx_msg_probe(op->comm->world->msg, &op->req, nx_op_source(op->comm, source),
+                 nx_comm_user(op->comm), tag);
+}
+
+void nx_op_cancel(nx_op *op)
+{
+    if (!nx_op_device_cancel(op) && !op->req.done) {
+        (void)nx_msg_cancel(op->comm->world->msg, &op->req);
+    }
+}
+
+/* ---- outcomes ---------------------------------------------------------------------- */
+
+static void describe(const nx_op *op, char *buf, size_t size)
+{
+    char peer[NX_PEER_TEXT] = "any rank", tag[32] = "any tag";
+
+    if (op->peer != NEXAR_ANY_SOURCE) {
+        (void)nx_world_peer_text(op->comm->world, nx_comm_peer(op->comm, (uint32_t)op->peer), peer);
+    }
+    if (op->tag != NEXAR_ANY_TAG) {
+        (void)snprintf(tag, sizeof(tag), "tag %" PRIu64, op->tag);
+    }
+    (void)snprintf(buf, size, "%s %s %s, %s", op->name, op->sending ? "to" : "from", peer, tag);
+}
+
+nexar_err nx_op_finish(nx_op *op, nexar_status *status)
+{
+    const nx_req *r = &op->req;
+
+    if ((status != NULL) && !op->sending && ((r->err == NEXAR_OK) || (r->err == NEXAR_ETRUNC))) {
+        *status = (nexar_status){
+            .source = (int)nx_comm_rank_of(op->comm, r->peer), .tag = r->tag, .bytes = r->bytes};
+    }
+    if (r->err != NEXAR_OK) {
+        char what[256];
+
+        describe(op, what, sizeof(what));
+        return nx_fail(r->err, "%s: %s", what,
+                       (r->why[0] == '\0') ? nexar_strerror(r->err) : r->why);
+    }
+    return NEXAR_OK;
+}

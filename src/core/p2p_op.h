@@ -1,0 +1,60 @@
+/*
+ * p2p_op.h - one send, receive or probe of the application, from its start to its
+ * outcome, on host memory or on a device's.
+ *
+ * A send from a device is staged as a whole, by a thread of the world, and handed to
+ * msg when those before it on its communicator have been: their order is kept.  A
+ * receive to a device streams (device/inflow.h).  With the loop's lock held, all of it.
+ */
+#ifndef NX_P2P_OP_H
+#define NX_P2P_OP_H
+
+#include "core/comm.h"
+#include "core/device.h"
+
+typedef struct nx_op {
+    nx_req req;
+    nexar_comm *comm;
+    const char *name; /* "send", "recv", ... */
+    int peer;         /* rank as the caller gave it; NEXAR_ANY_SOURCE too */
+    uint64_t tag;
+    bool sending;
+    bool over;                         /* the outcome is in |req| */
+    void (*on_over)(struct nx_op *op); /* once */
+    nx_devmem mem;                     /* held until it is over; none: host memory */
+    struct nx_op_device *device;       /* p2p_device.c; NULL: none */
+} nx_op;
+
+/* Begins |op|: |mem| as nx_comm_memory gave it, or zero. */
+void nx_op_init(nx_op *op, nexar_comm *comm, nx_devmem mem, void (*on_over)(nx_op *op));
+
+/* |bytes| and |iov| are held until it is over, when there are several. */
+void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, int dest,
+                uint64_t tag);
+void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, int source,
+                uint64_t tag);
+void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag);
+/* Asks for its end; it is not over. */
+void nx_op_cancel(nx_op *op);
+/* The outcome, and its sentence. */
+nexar_err nx_op_finish(nx_op *op, nexar_status *status);
+
+/* As reports have it. */
+nx_what nx_op_what(const nx_op *op);
+
+/* A rank, or any, as msg names it. */
+uint32_t nx_op_source(const nexar_comm *comm, int source);
+
+/* ---- p2p_device.c --------------------------------------------------------------- */
+
+/* Ends |op|, whose request is done. */
+void nx_op_over(nx_op *op);
+void nx_op_device_send(nx_op *op, const nx_bytes *bytes, size_t n);
+void nx_op_device_recv(nx_op *op, const nx_iov_span *iov, size_t n);
+/* The message of a receive has ended. */
+void nx_op_device_received(nx_op *op);
+/* True: it was still on its way to msg, and ends by itself. */
+bool nx_op_device_cancel(nx_op *op);
+void nx_op_device_free(nx_op *op);
+
+#endif /* NX_P2P_OP_H */

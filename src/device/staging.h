@@ -1,0 +1,59 @@
+/*
+ * staging.h - host memory through which device memory travels.
+ *
+ * Chunks of NX_CHUNK bytes, pinned where the adapter offers that (alloc_host and
+ * free_host), allocated on first use and kept.  There are three kinds, so that none
+ * waits for another: a chunk that holds what is being sent is free when the network
+ * is done with it; one that holds what has been received, when a thread has brought it
+ * to the device; one to compute in, when that is done.  The last two never wait for
+ * a peer, so whoever waits for them gets them.
+ *
+ * In all at most NX_CHUNKS_SEND + NX_CHUNKS_RECV + NX_CHUNKS_BOUNCE chunks, 9 MiB, for
+ * each device that communicators were given.
+ */
+#ifndef NX_STAGING_H
+#define NX_STAGING_H
+
+#include "base/list.h"
+#include "device/device.h"
+#include "loop/worker.h"
+
+enum {
+    NX_CHUNK = 512 << 10,  /* bytes: two segments by default */
+    NX_CHUNKS_SEND = 8,    /* 4 MiB on the way: what keeps 10 Gbit busy over 3 ms */
+    NX_CHUNKS_RECV = 8,    /* two are written, the others filled by messages beside each other */
+    NX_CHUNKS_BOUNCE = 2,  /* one for each thread that works on devices */
+    NX_DEVICE_THREADS = 2, /* of a world, for all devices: one reads, one writes */
+};
+
+enum { NX_DEVICE_WHY = 160 }; /* bytes of a sentence that goes from thread to thread */
+
+typedef enum nx_stage { NX_STAGE_SEND, NX_STAGE_RECV, NX_STAGE_BOUNCE, NX_STAGES } nx_stage;
+
+typedef struct nx_chunk {
+    nx_list link;
+    char *ptr; /* NX_CHUNK bytes, aligned for every element */
+    nx_stage stage;
+
+    /* The holder's. */
+    nx_job job;
+    void *owner;
+    uint64_t off;
+    size_t used;
+    nexar_err err;
+    char why[NX_DEVICE_WHY];
+} nx_chunk;
+
+/*
+ * A free chunk; NULL in |*out| when all are taken.
+ *
+ * NEXAR_ENOMEM
+ * NEXAR_EDEVICE
+ *     alloc_host returned NULL.
+ */
+NX_MUST_CHECK nexar_err nx_staging_try(nx_device *d, nx_stage stage, nx_chunk **out);
+/* The same, but waits until there is one.  Not for NX_STAGE_SEND. */
+NX_MUST_CHECK nexar_err nx_staging_take(nx_device *d, nx_stage stage, nx_chunk **out);
+void nx_staging_give(nx_device *d, nx_chunk *chunk);
+
+#endif /* NX_STAGING_H */

@@ -1,0 +1,32 @@
+/*
+ * sim_memory.h - memory of a device that does not exist: its addresses fault when
+ * the CPU touches them, the bytes behind them are in another mapping.
+ */
+#ifndef NXT_SIM_MEMORY_H
+#define NXT_SIM_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct nxt_sim_memory {
+    char *device; /* PROT_NONE */
+    char *real;   /* the same pages */
+    size_t bytes, used;
+} nxt_sim_memory;
+
+/* Whether there is memory for it. */
+bool nxt_sim_memory_init(nxt_sim_memory *mem, size_t bytes);
+void nxt_sim_memory_fini(nxt_sim_memory *mem);
+
+/* |bytes| at a multiple of 256, not cleared; NULL: none left.  Never given back but
+ * all at once. */
+void *nxt_sim_memory_alloc(nxt_sim_memory *mem, size_t bytes);
+void nxt_sim_memory_reset(nxt_sim_memory *mem);
+
+/* What is behind |bytes| at the device address |dev|; NULL: not all of it is ours. */
+char *nxt_sim_memory_real(const nxt_sim_memory *mem, const void *dev, size_t bytes);
+
+/* Whether one of |bytes| at |ptr| is at a device address. */
+bool nxt_sim_memory_touches(const nxt_sim_memory *mem, const void *ptr, size_t bytes);
+
+#endif /* NXT_SIM_MEMORY_H */
