@@ -270,6 +270,50 @@ static void test_the_hook_has_its_shard_on_the_device(void **state)
 
 /* What the program has put on the stream comes before; communicators made from this
  * one have its device and stream. */
+/* Small whole numbers survive f16 and bf16 as they are. */
+static void squeezed(nexar_comm *w, void *arg)
+{
+    enum { COUNT = 1000 };
+    nxt_sim_device *sim = attach(w, NXT_SIM_ALL, false);
+    const int n = nexar_size(w);
+    float host[COUNT], *dev = nxt_sim_device_alloc(sim, sizeof(host));
+    float *residual = nxt_sim_device_alloc(sim, sizeof(host));
+    nexar_request *req = NULL;
+
+    (void)arg;
+    for (int turn = 0; turn < 2; turn++) {
+        memset(host, 0, sizeof(host));
+        nxt_sim_device_load(sim, residual, host, sizeof(host));
+        for (int i = 0; i < COUNT; i++) {
+            host[i] = (float)(i % 8);
+        }
+        nxt_sim_device_load(sim, dev, host, sizeof(host));
+        if (turn == 0) {
+            NXT_OK(w, nexar_allreduce_compressed(w, dev, COUNT, NEXAR_F32, NEXAR_SUM,
+                                                 NEXAR_COMPRESS_BF16, 0, residual));
+        } else {
+            NXT_OK(w, nexar_iallreduce_compressed(w, dev, COUNT, NEXAR_F32, NEXAR_SUM,
+                                                  NEXAR_COMPRESS_F16, 0, residual, &req));
+            NXT_OK(w, nexar_wait(&req, NULL));
+        }
+        nxt_sim_device_store(sim, host, dev, sizeof(host));
+        for (int i = 0; i < COUNT; i++) {
+            NXT_IS(w, host[i] == (float)(n * (i % 8)));
+        }
+        nxt_sim_device_store(sim, host, residual, sizeof(host));
+        for (int i = 0; i < COUNT; i++) {
+            NXT_IS(w, host[i] == 0);
+        }
+    }
+    detach(w, sim);
+}
+
+static void test_compression_takes_tensors_of_a_device(void **state)
+{
+    (void)state;
+    nxt_local_world(3, NULL, squeezed, NULL);
+}
+
 static void streams(nexar_comm *w, void *arg)
 {
     nxt_sim_device *sim = attach(w, NXT_SIM_ALL, false);
@@ -669,6 +713,7 @@ int main(void)
         cmocka_unit_test(test_many_collectives_are_on_their_way_at_once),
         cmocka_unit_test(test_a_bucket_of_device_tensors_is_one_allreduce),
         cmocka_unit_test(test_the_hook_has_its_shard_on_the_device),
+        cmocka_unit_test(test_compression_takes_tensors_of_a_device),
         cmocka_unit_test(test_work_on_the_stream_comes_before),
         cmocka_unit_test(test_messages_go_from_device_to_device),
         cmocka_unit_test(test_world_ends_with_messages_on_their_way),

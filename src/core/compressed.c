@@ -9,6 +9,9 @@
  * When one fails here the call is over, but another rank may be past it and wait in the
  * next one for this rank: so the next one is called off too.  None can be further: every
  * collective hears from all ranks before it ends.
+ *
+ * Tensors of a device are copied to the host as a whole, and back in the end: the
+ * computations are the CPU's.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +19,7 @@
 #include "base/alloc.h"
 #include "coll/compress/compress.h"
 #include "coll/run.h"
+#include "core/device.h"
 #include "core/request.h"
 
 typedef struct compressed {
@@ -31,17 +35,56 @@ typedef struct compressed {
     nx_job job;     /* with a request: the computation */
     nx_event event; /* without: the collective is done */
     bool waited, running, done;
+    nx_devmem mem; /* held; none: host memory */
+    void *dev_buf, *dev_residual;
+    uint8_t *shadow; /* both of them on the host, |bytes| each */
+    size_t bytes;
+    bool loaded;
 } compressed;
 
 /* ---- one call, with the lock held but where it is said ------------------------------ */
 
+static nexar_err load(compressed *c)
+{
+    nexar_err err = nx_device_read(c->mem, c->shadow, c->dev_buf, c->bytes);
+
+    if ((err == NEXAR_OK) && (c->dev_residual != NULL)) {
+        err = nx_device_read(c->mem, c->shadow + c->bytes, c->dev_residual, c->bytes);
+    }
+    c->loaded = true;
+    return err;
+}
+
+static nexar_err store(const compressed *c)
+{
+    nexar_err err = nx_device_write(c->mem, c->dev_buf, c->shadow, c->bytes);
+
+    if ((err == NEXAR_OK) && (c->dev_residual != NULL)) {
+        err = nx_device_write(c->mem, c->dev_residual, c->shadow + c->bytes, c->bytes);
+    }
+    return err;
+}
+
 /* Without the lock. */
 static void compute(compressed *c)
 {
-    c->err = nx_compress_next(c->work, &c->next);
+    c->err = ((c->shadow != NULL) && !c->loaded) ? load(c) : NEXAR_OK;
+    if (c->err == NEXAR_OK) {
+        c->err = nx_compress_next(c->work, &c->next);
+    }
+    if ((c->err == NEXAR_OK) && (c->shadow != NULL) && (c->next.kind == NX_COLL_KINDS)) {
+        c->err = store(c);
+    }
     if (c->err != NEXAR_OK) {
         (void)snprintf(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
     }
+}
+
+static void drop_shadow(compressed *c)
+{
+    nx_free(c->shadow);
+    c->shadow = NULL;
+    nx_comm_memory_done(&c->mem);
 }
 
 /* The call is over; those of its collectives that have not begun never will. */
@@ -50,6 +93,7 @@ static void finish(compressed *c)
     nx_group_unreserve(&c->comm->group, c->first, c->parts);
     nx_compress_destroy(c->work);
     c->work = NULL;
+    drop_shadow(c);
     c->done = true;
     nx_world_end(c->comm->world, NEXAR_OK);
     if (!c->waited) {
@@ -165,6 +209,27 @@ static nx_coll_call whole_call(const nx_compress_call *call)
     return whole;
 }
 
+/* Lets |call| work on the host's copy of what lies on a device; without the lock. */
+static nexar_err open_memory(compressed *c, nx_compress_call *call)
+{
+    nexar_err err = nx_comm_memory(c->comm, &c->mem);
+
+    if ((err != NEXAR_OK) || (c->mem.device == NULL) || (call->count == 0)) {
+        return err;
+    }
+    c->bytes = call->count * nexar_dtype_size(call->dtype);
+    c->shadow = nx_calloc(c->bytes, (call->residual == NULL) ? 1 : 2);
+    if (c->shadow == NULL) {
+        nx_comm_memory_done(&c->mem);
+        return nx_fail_nomem("a tensor of a device");
+    }
+    c->dev_buf = call->buf;
+    c->dev_residual = call->residual;
+    call->buf = c->shadow;
+    call->residual = (call->residual == NULL) ? NULL : c->shadow + c->bytes;
+    return NEXAR_OK;
+}
+
 /* Makes the call ready to compute; with the lock held.  An error has used no number. */
 static nexar_err begin(compressed *c, nx_compress_call *call)
 {
@@ -178,11 +243,13 @@ static nexar_err begin(compressed *c, nx_compress_call *call)
     call->seed = nx_mark_mix(nx_mark_mix(c->comm->id, c->comm->size), group->next);
     err = nx_compress_create(&c->work, call);
     if (err != NEXAR_OK) {
+        drop_shadow(c);
         return err;
     }
     err = nx_group_reserve(group, c->parts, &c->first);
     if (err != NEXAR_OK) {
         nx_compress_destroy(c->work);
+        drop_shadow(c);
         return err;
     }
     nx_world_begin(c->comm->world);
@@ -223,6 +290,9 @@ nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, 
     nexar_err err = check("allreduce_compressed", comm, &call);
     nx_loop *loop;
 
+    if (err == NEXAR_OK) {
+        err = open_memory(&c, &call);
+    }
     if (err != NEXAR_OK) {
         return err;
     }
@@ -310,6 +380,11 @@ nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, size_t count,
         return nx_fail_nomem("a request");
     }
     c->comm = comm;
+    err = open_memory(c, &call);
+    if (err != NEXAR_OK) {
+        nx_free(c);
+        return err;
+    }
     nx_loop_lock(comm->world->loop);
     err = begin(c, &call);
     if (err == NEXAR_OK) {
