@@ -1,0 +1,721 @@
+/*
+ * agree.c - agreement among the living.
+ *
+ * Invariants
+ *  - |dead| only grows.  All that counts in a ballot, |got|, |acks|, |accepted| and
+ *    what was sent, is forgotten when it does; |own| and |acc| are kept.
+ *  - A rank accepts in a ballot only while |dead| is that ballot, and only once it
+ *    has brought what it had accepted before: so whoever proposes in a larger ballot
+ *    knows what may have been decided in a smaller one.
+ *  - Two slots are enough.  A message of instance k + 1 comes from a rank that has
+ *    decided k, for which all the living had begun k, and so had decided k - 1:
+ *    nobody will ask for k - 1 again.
+ */
+#include "cluster/agree.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/control.h"
+
+/* One instance. */
+typedef struct slot {
+    uint64_t seq;
+    bool started, decided;
+    bool up_sent, accepted, ack_sent; /* in this ballot */
+    uint64_t got, acks;               /* from which children, in this ballot */
+    nx_agree_value own;               /* this rank's contribution */
+    nx_agree_value gather;            /* what the children have brought, in this ballot */
+    nx_agree_value acc;               /* what was accepted last, then what was decided */
+} slot;
+
+/* Where this rank stands in the tree over the living. */
+typedef struct place {
+    uint32_t parent; /* NX_AGREE_NOBODY: this is the root */
+    uint32_t nchildren;
+    uint32_t children[NX_AGREE_FANOUT_MAX];
+} place;
+
+struct nx_agree {
+    nx_agree_config config;
+    const nx_agree_ops *ops;
+    void *ctx;
+    nx_rankset dead; /* the ballot */
+    place tree;
+    slot slots[2];
+    uint64_t next; /* the instance that runs, or will be the next to start */
+    bool running, closed, ended, forgotten;
+    uint64_t done; /* which children have said DONE, in this ballot */
+    bool done_sent;
+    nx_rankset in_dead; /* what is being read */
+    nx_agree_value in_value;
+    uint8_t *out;
+    size_t out_room;
+    char why[128];
+};
+
+/* ---- life ---------------------------------------------------------------------- */
+
+static void slot_open(slot *s, uint64_t seq)
+{
+    s->seq = seq;
+    s->started = s->decided = s->up_sent = s->accepted = s->ack_sent = false;
+    s->got = s->acks = 0;
+    nx_agree_value_reset(&s->own);
+    nx_agree_value_reset(&s->gather);
+    nx_agree_value_reset(&s->acc);
+}
+
+static nexar_err slot_init(slot *s, const nx_agree_config *c, uint64_t seq)
+{
+    if ((nx_agree_value_init(&s->own, c->size, c->payload_max) != NEXAR_OK) ||
+        (nx_agree_value_init(&s->gather, c->size, c->payload_max) != NEXAR_OK) ||
+        (nx_agree_value_init(&s->acc, c->size, c->payload_max) != NEXAR_OK)) {
+        return NEXAR_ENOMEM;
+    }
+    slot_open(s, seq);
+    return NEXAR_OK;
+}
+
+/* A tree in which the children of the i-th living rank are the f i + 1 st to the
+ * f i + f th. */
+static void place_find(nx_agree *a)
+{
+    const uint32_t fanout = a->config.fanout, alive = a->config.size - a->dead.count;
+    const uint32_t at = nx_rankset_index_out(&a->dead, a->config.self);
+    const uint64_t first = (uint64_t)at * fanout + 1;
+    place *p = &a->tree;
+    uint32_t child = a->config.size;
+
+    p->parent = (at == 0) ? NX_AGREE_NOBODY : nx_rankset_nth_out(&a->dead, (at - 1) / fanout);
+    p->nchildren = 0;
+    for (uint64_t i = first; (i < first + fanout) && (i < alive); i++) {
+        child = (i == first) ? nx_rankset_nth_out(&a->dead, (uint32_t)i)
+                             : nx_rankset_next_out(&a->dead, child + 1);
+        p->children[p->nchildren++] = child;
+    }
+}
+
+static nexar_err check_config(const nx_agree_config *c)
+{
+    if ((c->size == 0) || (c->size > NX_WORLD_MAX) || (c->self >= c->size)) {
+        return nx_fail(NEXAR_EINVAL, "an agreement of rank %" PRIu32 " of %" PRIu32, c->self,
+                       c->size);
+    }
+    if ((c->fanout == 1) || (c->fanout > NX_AGREE_FANOUT_MAX)) {
+        return nx_fail(NEXAR_EINVAL, "a tree with %" PRIu32 " children; accepted: 2 to %d",
+                       c->fanout, NX_AGREE_FANOUT_MAX);
+    }
+    if (c->payload_max > NX_AGREE_PAYLOAD_MAX) {
+        return nx_fail(NEXAR_EINVAL, "payloads of %" PRIu32 " bytes; accepted: up to %d",
+                       c->payload_max, NX_AGREE_PAYLOAD_MAX);
+    }
+    if (c->early && (c->quorum == NX_QUORUM_MAJORITY)) {
+        return nx_fail(NEXAR_EINVAL, "an early decision may be one of the minority");
+    }
+    return NEXAR_OK;
+}
+
+static nexar_err take_memory(nx_agree *a)
+{
+    const nx_agree_config *c = &a->config;
+
+    if ((nx_rankset_init(&a->dead, c->size) != NEXAR_OK) ||
+        (nx_rankset_init(&a->in_dead, c->size) != NEXAR_OK) ||
+        (nx_agree_value_init(&a->in_value, c->size, c->payload_max) != NEXAR_OK) ||
+        (slot_init(&a->slots[0], c, 0) != NEXAR_OK) ||
+        (slot_init(&a->slots[1], c, 1) != NEXAR_OK)) {
+        return NEXAR_ENOMEM;
+    }
+    a->out_room = nx_agree_encoded_max(c->size, c->payload_max);
+    a->out = nx_zalloc(a->out_room);
+    return (a->out == NULL) ? nx_fail_nomem("frames of an agreement") : NEXAR_OK;
+}
+
+nexar_err nx_agree_create(nx_agree **out, const nx_agree_config *config, const nx_agree_ops *ops,
+                          void *ctx)
+{
+    nx_agree *a;
+    nexar_err err = check_config(config);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    a = nx_zalloc(sizeof(*a));
+    if (a == NULL) {
+        return nx_fail_nomem("an agreement");
+    }
+    a->config = *config;
+    a->config.fanout = (config->fanout == 0) ? NX_AGREE_FANOUT : config->fanout;
+    a->ops = ops;
+    a->ctx = ctx;
+    err = take_memory(a);
+    if (err != NEXAR_OK) {
+        nx_agree_destroy(a);
+        return err;
+    }
+    place_find(a);
+    *out = a;
+    return NEXAR_OK;
+}
+
+static void slot_fini(slot *s)
+{
+    nx_agree_value_fini(&s->own);
+    nx_agree_value_fini(&s->gather);
+    nx_agree_value_fini(&s->acc);
+}
+
+void nx_agree_destroy(nx_agree *a)
+{
+    if (a == NULL) {
+        return;
+    }
+    nx_rankset_fini(&a->dead);
+    nx_rankset_fini(&a->in_dead);
+    nx_agree_value_fini(&a->in_value);
+    slot_fini(&a->slots[0]);
+    slot_fini(&a->slots[1]);
+    nx_free(a->out);
+    nx_free(a);
+}
+
+uint64_t nx_agree_seq(const nx_agree *a)
+{
+    return a->next;
+}
+
+const nx_rankset *nx_agree_dead(const nx_agree *a)
+{
+    return &a->dead;
+}
+
+/* ---- sending ------------------------------------------------------------------- */
+
+static size_t encode(nx_agree *a, nx_agree_kind kind, uint64_t seq, const nx_agree_value *value)
+{
+    const nx_agree_msg m = {
+        .comm = a->config.comm, .seq = seq, .kind = kind, .dead = &a->dead, .value = value};
+    nx_writer w = nx_writer_make(a->out, a->out_room);
+
+    nx_agree_msg_encode(&w, &m);
+    return w.len;
+}
+
+static void tell(nx_agree *a, uint32_t to, nx_agree_kind kind, const slot *s)
+{
+    a->ops->send(a->ctx, to, a->out, encode(a, kind, s->seq, &s->acc));
+}
+
+static void tell_children(nx_agree *a, nx_agree_kind kind, const slot *s, uint32_t but)
+{
+    const size_t len = encode(a, kind, s->seq, &s->acc);
+
+    for (uint32_t i = 0; i < a->tree.nchildren; i++) {
+        if (a->tree.children[i] != but) {
+            a->ops->send(a->ctx, a->tree.children[i], a->out, len);
+        }
+    }
+}
+
+static void tell_news(nx_agree *a, uint32_t to)
+{
+    a->ops->send(a->ctx, to, a->out, encode(a, NX_AGREE_NEWS, a->next, NULL));
+}
+
+static bool is_root(const nx_agree *a)
+{
+    return a->tree.parent == NX_AGREE_NOBODY;
+}
+
+static uint64_t all_children(const nx_agree *a)
+{
+    return (a->tree.nchildren == 64) ? UINT64_MAX : (UINT64_C(1) << a->tree.nchildren) - 1;
+}
+
+/* The bit of |rank| among the children; 0 if it is none. */
+static uint64_t child_bit(const nx_agree *a, uint32_t rank)
+{
+    for (uint32_t i = 0; i < a->tree.nchildren; i++) {
+        if (a->tree.children[i] == rank) {
+            return UINT64_C(1) << i;
+        }
+    }
+    return 0;
+}
+
+/* ---- one instance -------------------------------------------------------------- */
+
+/* What |acc| holds is decided. */
+static void decide(nx_agree *a, slot *s)
+{
+    s->decided = true;
+    a->running = false;
+    a->next = s->seq + 1;
+    a->ops->decided(a->ctx, s->seq, &s->acc);
+}
+
+/* Decided by the word of |from|; the neighbours in the tree may wait for us. */
+static void decide_told(nx_agree *a, slot *s, const nx_agree_value *value, uint32_t from)
+{
+    nx_agree_value_copy(&s->acc, value);
+    tell_children(a, NX_AGREE_DECIDE, s, from);
+    if (!is_root(a) && (a->tree.parent != from)) {
+        tell(a, a->tree.parent, NX_AGREE_DECIDE, s);
+    }
+    decide(a, s);
+}
+
+/* All of the subtree have accepted: the parent is told, or, at the root, all have. */
+static void try_ack(nx_agree *a, slot *s)
+{
+    if (!s->accepted || s->ack_sent || (s->acks != all_children(a))) {
+        return;
+    }
+    s->ack_sent = true;
+    if (!is_root(a)) {
+        tell(a, a->tree.parent, NX_AGREE_ACK, s);
+        return;
+    }
+    tell_children(a, NX_AGREE_DECIDE, s, NX_AGREE_NOBODY);
+    decide(a, s);
+}
+
+/* Takes |value| as the one of this ballot, and passes it on. */
+static void adopt(nx_agree *a, slot *s, const nx_agree_value *value)
+{
+    nx_agree_value_copy(&s->acc, value);
+    s->acc.ballot = 1 + a->dead.count;
+    s->accepted = true;
+    tell_children(a, NX_AGREE_PROPOSE, s, NX_AGREE_NOBODY);
+    if (a->config.early) {
+        decide(a, s);
+    } else {
+        try_ack(a, s);
+    }
+}
+
+/* All of the subtree have brought theirs: the parent is told, or the root proposes. */
+static void try_up(nx_agree *a, slot *s)
+{
+    if (!s->started || s->up_sent || (s->got != all_children(a))) {
+        return;
+    }
+    s->up_sent = true;
+    nx_agree_value_merge(&s->gather, &s->own);
+    nx_agree_value_merge(&s->gather, &s->acc);
+    if (!is_root(a)) {
+        a->ops->send(a->ctx, a->tree.parent, a->out, encode(a, NX_AGREE_UP, s->seq, &s->gather));
+        return;
+    }
+    if (s->gather.ballot == 0) {
+        nx_rankset_copy(&s->gather.failed, &a->dead);
+    }
+    adopt(a, s, &s->gather);
+}
+
+/* The slot of instance |seq|; NULL: of the past.  |*err|: of an impossible future. */
+static slot *slot_of(nx_agree *a, uint64_t seq, nexar_err *err)
+{
+    slot *s = &a->slots[seq & 1];
+
+    if (seq > a->next + (a->running ? 1 : 0)) {
+        *err = nx_fail(NEXAR_EPROTO,
+                       "a frame about agreement %" PRIu64 ", which cannot have begun before "
+                       "agreement %" PRIu64,
+                       seq, a->next);
+        return NULL;
+    }
+    if (s->seq < seq) {
+        slot_open(s, seq);
+    }
+    return (s->seq == seq) ? s : NULL;
+}
+
+nexar_err nx_agree_start(nx_agree *a, const nx_agree_input *input)
+{
+    nexar_err err = NEXAR_OK;
+    slot *s;
+
+    if (a->ended) {
+        return nx_fail(NEXAR_EPEER, "%s", a->why);
+    }
+    if (a->running || a->closed) {
+        return nx_fail(NEXAR_EINVAL, "an agreement on a communicator %s",
+                       a->running ? "where one is running" : "that is closed");
+    }
+    if ((input->payload != NULL) && (input->payload_len > a->config.payload_max)) {
+        return nx_fail(NEXAR_EINVAL, "a payload of %" PRIu32 " bytes; at most %" PRIu32 " fit",
+                       input->payload_len, a->config.payload_max);
+    }
+    s = slot_of(a, a->next, &err);
+    if (s == NULL) {
+        return nx_fail(NEXAR_EINTERNAL, "agreement %" PRIu64 " has no place", a->next);
+    }
+    s->own.flags = input->flags;
+    s->own.highest = input->highest;
+    if (input->leave) {
+        (void)nx_rankset_add(&s->own.leavers, a->config.self);
+    }
+    if (input->payload != NULL) {
+        s->own.author = a->config.self;
+        s->own.payload_len = input->payload_len;
+        if (input->payload_len > 0) {
+            memcpy(s->own.payload, input->payload, input->payload_len);
+        }
+    }
+    s->started = true;
+    a->running = true;
+    try_up(a, s);
+    return NEXAR_OK;
+}
+
+/* ---- the end ------------------------------------------------------------------- */
+
+static void forget(nx_agree *a)
+{
+    if (!a->forgotten) {
+        a->forgotten = true;
+        a->ops->forgotten(a->ctx);
+    }
+}
+
+/* The slot of the last decision, which is what others may still ask for. */
+static slot *last_of(nx_agree *a)
+{
+    slot *s = &a->slots[(a->next - 1) & 1];
+
+    return ((a->next > 0) && s->decided && (s->seq == a->next - 1)) ? s : NULL;
+}
+
+static void try_done(nx_agree *a)
+{
+    const slot *last = last_of(a);
+
+    if (!a->closed || a->forgotten) {
+        return;
+    }
+    if (a->ended || (last == NULL)) {
+        forget(a);
+        return;
+    }
+    if (a->done_sent || (a->done != all_children(a))) {
+        return;
+    }
+    a->done_sent = true;
+    if (!is_root(a)) {
+        tell(a, a->tree.parent, NX_AGREE_DONE, last);
+        return;
+    }
+    tell_children(a, NX_AGREE_FORGET, last, NX_AGREE_NOBODY);
+    forget(a);
+}
+
+void nx_agree_close(nx_agree *a)
+{
+    a->closed = true;
+    try_done(a);
+}
+
+static void end(nx_agree *a)
+{
+    a->ended = true;
+    a->running = false;
+    a->ops->ended(a->ctx, NEXAR_EPEER, a->why);
+    try_done(a);
+}
+
+/* ---- deaths -------------------------------------------------------------------- */
+
+static bool has_quorum(const nx_agree *a)
+{
+    const uint32_t size = a->config.size, alive = size - a->dead.count;
+
+    return (a->config.quorum == NX_QUORUM_NONE) || (alive > size - alive) ||
+           ((alive == size - alive) && !nx_rankset_has(&a->dead, 0));
+}
+
+/* Whether everybody is known to have decided |s|: they have begun the next one. */
+static bool superseded(const nx_agree *a, const slot *s)
+{
+    const slot *after = &a->slots[(s->seq + 1) & 1];
+
+    return (after->seq == s->seq + 1) && (after->acc.ballot > 0);
+}
+
+static void slot_again(nx_agree *a, slot *s)
+{
+    s->up_sent = s->accepted = s->ack_sent = false;
+    s->got = s->acks = 0;
+    nx_agree_value_reset(&s->gather);
+    if (!s->decided) {
+        try_up(a, s);
+    } else if (!is_root(a) && !superseded(a, s)) {
+        /* The new parent may have nothing, and wait for what we bring. */
+        tell(a, a->tree.parent, NX_AGREE_DECIDE, s);
+    }
+}
+
+/* |dead| has grown: a new ballot. */
+static void begin_ballot(nx_agree *a)
+{
+    const uint64_t older = (a->slots[0].seq < a->slots[1].seq) ? 0 : 1;
+
+    if (!has_quorum(a)) {
+        (void)snprintf(a->why, sizeof(a->why),
+                       "%" PRIu32 " of %" PRIu32 " ranks are left: no majority",
+                       a->config.size - a->dead.count, a->config.size);
+        end(a);
+        return;
+    }
+    place_find(a);
+    a->done = 0;
+    a->done_sent = false;
+    slot_again(a, &a->slots[older]);
+    slot_again(a, &a->slots[1 - older]);
+    if (a->closed && (last_of(a) != NULL)) {
+        /* A new child may have been told to forget by one who died before it told
+         * all: it has nothing to be done with any more, and says so. */
+        tell_children(a, NX_AGREE_ASK, last_of(a), NX_AGREE_NOBODY);
+    }
+    try_done(a);
+}
+
+/* This rank is held for dead: by |by|, or by nobody in particular. */
+static void be_excluded(nx_agree *a, uint32_t by)
+{
+    if (by == NX_AGREE_NOBODY) {
+        (void)snprintf(a->why, sizeof(a->why), "the others hold this rank for dead");
+    } else {
+        (void)snprintf(a->why, sizeof(a->why),
+                       "rank %" PRIu32 " and others hold this rank for dead", by);
+    }
+    end(a);
+}
+
+void nx_agree_failed(nx_agree *a, uint32_t rank)
+{
+    if (a->ended || a->forgotten || (rank >= a->config.size)) {
+        return;
+    }
+    if (rank == a->config.self) {
+        be_excluded(a, NX_AGREE_NOBODY);
+    } else if (nx_rankset_add(&a->dead, rank)) {
+        begin_ballot(a);
+    }
+}
+
+/* Takes over what the sender holds for dead. */
+static void learn(nx_agree *a)
+{
+    bool grown = false;
+
+    for (uint32_t rank = nx_rankset_next(&a->in_dead, 0); rank < a->in_dead.n;
+         rank = nx_rankset_next(&a->in_dead, rank + 1)) {
+        if (nx_rankset_add(&a->dead, rank)) {
+            grown = true;
+            a->ops->learned(a->ctx, rank);
+        }
+    }
+    if (grown) {
+        begin_ballot(a);
+    }
+}
+
+/* ---- frames -------------------------------------------------------------------- */
+
+static void on_up(nx_agree *a, slot *s, uint32_t from, const nx_agree_value *value)
+{
+    const uint64_t bit = child_bit(a, from);
+
+    if ((bit != 0) && ((s->got & bit) == 0)) {
+        s->got |= bit;
+        nx_agree_value_merge(&s->gather, value);
+        try_up(a, s);
+    }
+}
+
+static void on_propose(nx_agree *a, slot *s, uint32_t from, const nx_agree_value *value)
+{
+    if ((from == a->tree.parent) && s->up_sent && !s->accepted) {
+        adopt(a, s, value);
+    }
+}
+
+static void on_ack(nx_agree *a, slot *s, uint32_t from)
+{
+    s->acks |= child_bit(a, from);
+    try_ack(a, s);
+}
+
+/* What is said about an instance that is not decided here, in this ballot. */
+static void on_open(nx_agree *a, slot *s, uint32_t from, const nx_agree_msg *m)
+{
+    switch (m->kind) {
+    case NX_AGREE_UP:
+        on_up(a, s, from, m->value);
+        break;
+    case NX_AGREE_PROPOSE:
+        on_propose(a, s, from, m->value);
+        break;
+    case NX_AGREE_ACK:
+        on_ack(a, s, from);
+        break;
+    case NX_AGREE_DECIDE:
+    case NX_AGREE_NEWS:
+    case NX_AGREE_DONE:
+    case NX_AGREE_ASK:
+    case NX_AGREE_FORGET:
+    case NX_AGREE_KINDS:
+        break;
+    }
+}
+
+static void on_done(nx_agree *a, uint32_t from)
+{
+    a->done |= child_bit(a, from);
+    try_done(a);
+}
+
+static void on_forget(nx_agree *a)
+{
+    const slot *last = last_of(a);
+
+    if (a->closed && (last != NULL) && !a->forgotten) {
+        tell_children(a, NX_AGREE_FORGET, last, NX_AGREE_NOBODY);
+        forget(a);
+    }
+}
+
+/* UP, PROPOSE, ACK, DECIDE. */
+static nexar_err on_instance(nx_agree *a, uint32_t from, const nx_agree_msg *m, bool stale)
+{
+    nexar_err err = NEXAR_OK;
+    slot *s = slot_of(a, m->seq, &err);
+
+    if (s == NULL) {
+        return err;
+    }
+    if (s->decided) {
+        if (m->kind != NX_AGREE_DECIDE) {
+            tell(a, from, NX_AGREE_DECIDE, s);
+        }
+    } else if (m->kind == NX_AGREE_DECIDE) {
+        if (s->started) {
+            decide_told(a, s, m->value, from);
+        }
+    } else if (stale) {
+        tell_news(a, from);
+    } else {
+        on_open(a, s, from, m);
+    }
+    return NEXAR_OK;
+}
+
+static nexar_err on_message(nx_agree *a, uint32_t from, const nx_agree_msg *m)
+{
+    /* All that |from| knows we know now; if it does not know as much, it speaks in
+     * a ballot that is over. */
+    const bool stale = (m->dead->count != a->dead.count);
+
+    switch (m->kind) {
+    case NX_AGREE_NEWS:
+    case NX_AGREE_ASK: /* DONE will come, in this ballot */
+        return NEXAR_OK;
+    case NX_AGREE_DONE:
+        if (stale) {
+            tell_news(a, from);
+        } else {
+            on_done(a, from);
+        }
+        return NEXAR_OK;
+    case NX_AGREE_FORGET:
+        on_forget(a);
+        return NEXAR_OK;
+    case NX_AGREE_UP:
+    case NX_AGREE_PROPOSE:
+    case NX_AGREE_ACK:
+    case NX_AGREE_DECIDE:
+    case NX_AGREE_KINDS:
+        break;
+    }
+    return on_instance(a, from, m, stale);
+}
+
+nexar_err nx_agree_frame(nx_agree *a, uint32_t from, const void *frame, size_t len)
+{
+    nx_agree_msg m;
+    nexar_err err = nx_agree_msg_decode(frame, len, &a->in_dead, &a->in_value, &m);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if ((m.comm != a->config.comm) || (from >= a->config.size) || (from == a->config.self) ||
+        nx_rankset_has(m.dead, from)) {
+        return nx_fail(NEXAR_EPROTO, "a frame about an agreement of others");
+    }
+    if (a->ended || a->forgotten) {
+        return NEXAR_OK;
+    }
+    if (nx_rankset_has(&a->dead, from)) {
+        if (m.kind != NX_AGREE_NEWS) {
+            tell_news(a, from);
+        }
+        return NEXAR_OK;
+    }
+    if (nx_rankset_has(m.dead, a->config.self)) {
+        be_excluded(a, from);
+        return NEXAR_OK;
+    }
+    learn(a);
+    return a->ended ? NEXAR_OK : on_message(a, from, &m);
+}
+
+bool nx_agree_stray(const void *frame, size_t len, uint8_t *reply, size_t *reply_len)
+{
+    nx_reader r = nx_reader_make(frame, len);
+    const uint8_t type = nx_read_u8(&r);
+    const uint64_t comm = nx_read_varint(&r);
+    const uint8_t kind = nx_read_u8(&r);
+    const uint64_t seq = nx_read_varint(&r);
+
+    *reply_len = 0;
+    if (r.failed || (type != NX_CONTROL_AGREE)) {
+        return false;
+    }
+    if ((kind == NX_AGREE_DONE) || (kind == NX_AGREE_ASK)) {
+        uint64_t none = 0;
+        const nx_rankset nobody = {.words = &none, .n = 1};
+        const nx_agree_msg m = {
+            .comm = comm, .seq = seq, .kind = NX_AGREE_FORGET, .dead = &nobody, .value = NULL};
+        nx_writer w = nx_writer_make(reply, NX_AGREE_STRAY_MAX);
+
+        nx_agree_msg_encode(&w, &m);
+        *reply_len = w.len;
+    }
+    return (kind == NX_AGREE_UP) || (kind == NX_AGREE_NEWS);
+}
+
+/* ---- for people ---------------------------------------------------------------- */
+
+uint32_t nx_agree_waits_for(const nx_agree *a, uint32_t ranks[], uint32_t room)
+{
+    const slot *s = &a->slots[a->next & 1];
+    const uint64_t came = s->accepted ? s->acks : s->got;
+    uint32_t n = 0;
+
+    if (!a->running) {
+        return 0;
+    }
+    for (uint32_t i = 0; (i < a->tree.nchildren) && (n < room); i++) {
+        if (((came >> i) & 1) == 0) {
+            ranks[n++] = a->tree.children[i];
+        }
+    }
+    if ((n == 0) && !is_root(a) && (room > 0)) {
+        ranks[n++] = a->tree.parent;
+    }
+    return n;
+}
