@@ -257,14 +257,21 @@ static void decide(nx_agree *a, slot *s)
     a->ops->decided(a->ctx, s->seq, &s->acc);
 }
 
-/* Decided by the word of |from|; the neighbours in the tree may wait for us. */
+/* Passes on what |from| said to the other neighbours in the tree: they may wait for
+ * us, and not only the children, if |from| is not the parent of this ballot. */
+static void pass_on(nx_agree *a, nx_agree_kind kind, const slot *s, uint32_t from)
+{
+    tell_children(a, kind, s, from);
+    if (!is_root(a) && (a->tree.parent != from)) {
+        tell(a, a->tree.parent, kind, s);
+    }
+}
+
+/* Decided by the word of |from|. */
 static void decide_told(nx_agree *a, slot *s, const nx_agree_value *value, uint32_t from)
 {
     nx_agree_value_copy(&s->acc, value);
-    tell_children(a, NX_AGREE_DECIDE, s, from);
-    if (!is_root(a) && (a->tree.parent != from)) {
-        tell(a, a->tree.parent, NX_AGREE_DECIDE, s);
-    }
+    pass_on(a, NX_AGREE_DECIDE, s, from);
     decide(a, s);
 }
 
@@ -579,12 +586,12 @@ static void on_done(nx_agree *a, uint32_t from)
     try_done(a);
 }
 
-static void on_forget(nx_agree *a)
+static void on_forget(nx_agree *a, uint32_t from)
 {
     const slot *last = last_of(a);
 
     if (a->closed && (last != NULL) && !a->forgotten) {
-        tell_children(a, NX_AGREE_FORGET, last, NX_AGREE_NOBODY);
+        pass_on(a, NX_AGREE_FORGET, last, from);
         forget(a);
     }
 }
@@ -632,7 +639,7 @@ static nexar_err on_message(nx_agree *a, uint32_t from, const nx_agree_msg *m)
         }
         return NEXAR_OK;
     case NX_AGREE_FORGET:
-        on_forget(a);
+        on_forget(a, from);
         return NEXAR_OK;
     case NX_AGREE_UP:
     case NX_AGREE_PROPOSE:
