@@ -11,186 +11,11 @@
  *    decided k, for which all the living had begun k, and so had decided k - 1:
  *    nobody will ask for k - 1 again.
  */
-#include "cluster/agree.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "cluster/control.h"
-
-/* One instance. */
-typedef struct slot {
-    uint64_t seq;
-    bool started, decided;
-    bool up_sent, accepted, ack_sent; /* in this ballot */
-    uint64_t got, acks;               /* from which children, in this ballot */
-    nx_agree_value own;               /* this rank's contribution */
-    nx_agree_value gather;            /* what the children have brought, in this ballot */
-    nx_agree_value acc;               /* what was accepted last, then what was decided */
-} slot;
-
-/* Where this rank stands in the tree over the living. */
-typedef struct place {
-    uint32_t parent; /* NX_AGREE_NOBODY: this is the root */
-    uint32_t nchildren;
-    uint32_t children[NX_AGREE_FANOUT_MAX];
-} place;
-
-struct nx_agree {
-    nx_agree_config config;
-    const nx_agree_ops *ops;
-    void *ctx;
-    nx_rankset dead; /* the ballot */
-    place tree;
-    slot slots[2];
-    uint64_t next; /* the instance that runs, or will be the next to start */
-    bool running, closed, ended, forgotten;
-    uint64_t done; /* which children have said DONE, in this ballot */
-    bool done_sent;
-    nx_rankset in_dead; /* what is being read */
-    nx_agree_value in_value;
-    uint8_t *out;
-    size_t out_room;
-    char why[128];
-};
-
-/* ---- life ---------------------------------------------------------------------- */
-
-static void slot_open(slot *s, uint64_t seq)
-{
-    s->seq = seq;
-    s->started = s->decided = s->up_sent = s->accepted = s->ack_sent = false;
-    s->got = s->acks = 0;
-    nx_agree_value_reset(&s->own);
-    nx_agree_value_reset(&s->gather);
-    nx_agree_value_reset(&s->acc);
-}
-
-static nexar_err slot_init(slot *s, const nx_agree_config *c, uint64_t seq)
-{
-    if ((nx_agree_value_init(&s->own, c->size, c->payload_max) != NEXAR_OK) ||
-        (nx_agree_value_init(&s->gather, c->size, c->payload_max) != NEXAR_OK) ||
-        (nx_agree_value_init(&s->acc, c->size, c->payload_max) != NEXAR_OK)) {
-        return NEXAR_ENOMEM;
-    }
-    slot_open(s, seq);
-    return NEXAR_OK;
-}
-
-/* A tree in which the children of the i-th living rank are the f i + 1 st to the
- * f i + f th. */
-static void place_find(nx_agree *a)
-{
-    const uint32_t fanout = a->config.fanout, alive = a->config.size - a->dead.count;
-    const uint32_t at = nx_rankset_index_out(&a->dead, a->config.self);
-    const uint64_t first = (uint64_t)at * fanout + 1;
-    place *p = &a->tree;
-    uint32_t child = a->config.size;
-
-    p->parent = (at == 0) ? NX_AGREE_NOBODY : nx_rankset_nth_out(&a->dead, (at - 1) / fanout);
-    p->nchildren = 0;
-    for (uint64_t i = first; (i < first + fanout) && (i < alive); i++) {
-        child = (i == first) ? nx_rankset_nth_out(&a->dead, (uint32_t)i)
-                             : nx_rankset_next_out(&a->dead, child + 1);
-        p->children[p->nchildren++] = child;
-    }
-}
-
-static nexar_err check_config(const nx_agree_config *c)
-{
-    if ((c->size == 0) || (c->size > NX_WORLD_MAX) || (c->self >= c->size)) {
-        return nx_fail(NEXAR_EINVAL, "an agreement of rank %" PRIu32 " of %" PRIu32, c->self,
-                       c->size);
-    }
-    if ((c->fanout == 1) || (c->fanout > NX_AGREE_FANOUT_MAX)) {
-        return nx_fail(NEXAR_EINVAL, "a tree with %" PRIu32 " children; accepted: 2 to %d",
-                       c->fanout, NX_AGREE_FANOUT_MAX);
-    }
-    if (c->payload_max > NX_AGREE_PAYLOAD_MAX) {
-        return nx_fail(NEXAR_EINVAL, "payloads of %" PRIu32 " bytes; accepted: up to %d",
-                       c->payload_max, NX_AGREE_PAYLOAD_MAX);
-    }
-    if (c->early && (c->quorum == NX_QUORUM_MAJORITY)) {
-        return nx_fail(NEXAR_EINVAL, "an early decision may be one of the minority");
-    }
-    return NEXAR_OK;
-}
-
-static nexar_err take_memory(nx_agree *a)
-{
-    const nx_agree_config *c = &a->config;
-
-    if ((nx_rankset_init(&a->dead, c->size) != NEXAR_OK) ||
-        (nx_rankset_init(&a->in_dead, c->size) != NEXAR_OK) ||
-        (nx_agree_value_init(&a->in_value, c->size, c->payload_max) != NEXAR_OK) ||
-        (slot_init(&a->slots[0], c, 0) != NEXAR_OK) ||
-        (slot_init(&a->slots[1], c, 1) != NEXAR_OK)) {
-        return NEXAR_ENOMEM;
-    }
-    a->out_room = nx_agree_encoded_max(c->size, c->payload_max);
-    a->out = nx_zalloc(a->out_room);
-    return (a->out == NULL) ? nx_fail_nomem("frames of an agreement") : NEXAR_OK;
-}
-
-nexar_err nx_agree_create(nx_agree **out, const nx_agree_config *config, const nx_agree_ops *ops,
-                          void *ctx)
-{
-    nx_agree *a;
-    nexar_err err = check_config(config);
-
-    if (err != NEXAR_OK) {
-        return err;
-    }
-    a = nx_zalloc(sizeof(*a));
-    if (a == NULL) {
-        return nx_fail_nomem("an agreement");
-    }
-    a->config = *config;
-    a->config.fanout = (config->fanout == 0) ? NX_AGREE_FANOUT : config->fanout;
-    a->ops = ops;
-    a->ctx = ctx;
-    err = take_memory(a);
-    if (err != NEXAR_OK) {
-        nx_agree_destroy(a);
-        return err;
-    }
-    place_find(a);
-    *out = a;
-    return NEXAR_OK;
-}
-
-static void slot_fini(slot *s)
-{
-    nx_agree_value_fini(&s->own);
-    nx_agree_value_fini(&s->gather);
-    nx_agree_value_fini(&s->acc);
-}
-
-void nx_agree_destroy(nx_agree *a)
-{
-    if (a == NULL) {
-        return;
-    }
-    nx_rankset_fini(&a->dead);
-    nx_rankset_fini(&a->in_dead);
-    nx_agree_value_fini(&a->in_value);
-    slot_fini(&a->slots[0]);
-    slot_fini(&a->slots[1]);
-    nx_free(a->out);
-    nx_free(a);
-}
-
-uint64_t nx_agree_seq(const nx_agree *a)
-{
-    return a->next;
-}
-
-const nx_rankset *nx_agree_dead(const nx_agree *a)
-{
-    return &a->dead;
-}
+#include "cluster/agree_inner.h"
 
 /* ---- sending ------------------------------------------------------------------- */
 
@@ -204,12 +29,12 @@ static size_t encode(nx_agree *a, nx_agree_kind kind, uint64_t seq, const nx_agr
     return w.len;
 }
 
-static void tell(nx_agree *a, uint32_t to, nx_agree_kind kind, const slot *s)
+static void tell(nx_agree *a, uint32_t to, nx_agree_kind kind, const nx_agree_slot *s)
 {
     a->ops->send(a->ctx, to, a->out, encode(a, kind, s->seq, &s->acc));
 }
 
-static void tell_children(nx_agree *a, nx_agree_kind kind, const slot *s, uint32_t but)
+static void tell_children(nx_agree *a, nx_agree_kind kind, const nx_agree_slot *s, uint32_t but)
 {
     const size_t len = encode(a, kind, s->seq, &s->acc);
 
@@ -223,11 +48,6 @@ static void tell_children(nx_agree *a, nx_agree_kind kind, const slot *s, uint32
 static void tell_news(nx_agree *a, uint32_t to)
 {
     a->ops->send(a->ctx, to, a->out, encode(a, NX_AGREE_NEWS, a->next, NULL));
-}
-
-static bool is_root(const nx_agree *a)
-{
-    return a->tree.parent == NX_AGREE_NOBODY;
 }
 
 static uint64_t all_children(const nx_agree *a)
@@ -249,7 +69,7 @@ static uint64_t child_bit(const nx_agree *a, uint32_t rank)
 /* ---- one instance -------------------------------------------------------------- */
 
 /* What |acc| holds is decided. */
-static void decide(nx_agree *a, slot *s)
+static void decide(nx_agree *a, nx_agree_slot *s)
 {
     s->decided = true;
     a->running = false;
@@ -259,16 +79,16 @@ static void decide(nx_agree *a, slot *s)
 
 /* Passes on what |from| said to the other neighbours in the tree: they may wait for
  * us, and not only the children, if |from| is not the parent of this ballot. */
-static void pass_on(nx_agree *a, nx_agree_kind kind, const slot *s, uint32_t from)
+static void pass_on(nx_agree *a, nx_agree_kind kind, const nx_agree_slot *s, uint32_t from)
 {
     tell_children(a, kind, s, from);
-    if (!is_root(a) && (a->tree.parent != from)) {
+    if (!nx_agree_is_root(a) && (a->tree.parent != from)) {
         tell(a, a->tree.parent, kind, s);
     }
 }
 
 /* Decided by the word of |from|. */
-static void decide_told(nx_agree *a, slot *s, const nx_agree_value *value, uint32_t from)
+static void decide_told(nx_agree *a, nx_agree_slot *s, const nx_agree_value *value, uint32_t from)
 {
     nx_agree_value_copy(&s->acc, value);
     pass_on(a, NX_AGREE_DECIDE, s, from);
@@ -276,13 +96,13 @@ static void decide_told(nx_agree *a, slot *s, const nx_agree_value *value, uint3
 }
 
 /* All of the subtree have accepted: the parent is told, or, at the root, all have. */
-static void try_ack(nx_agree *a, slot *s)
+static void try_ack(nx_agree *a, nx_agree_slot *s)
 {
     if (!s->accepted || s->ack_sent || (s->acks != all_children(a))) {
         return;
     }
     s->ack_sent = true;
-    if (!is_root(a)) {
+    if (!nx_agree_is_root(a)) {
         tell(a, a->tree.parent, NX_AGREE_ACK, s);
         return;
     }
@@ -291,7 +111,7 @@ static void try_ack(nx_agree *a, slot *s)
 }
 
 /* Takes |value| as the one of this ballot, and passes it on. */
-static void adopt(nx_agree *a, slot *s, const nx_agree_value *value)
+static void adopt(nx_agree *a, nx_agree_slot *s, const nx_agree_value *value)
 {
     nx_agree_value_copy(&s->acc, value);
     s->acc.ballot = 1 + a->dead.count;
@@ -305,7 +125,7 @@ static void adopt(nx_agree *a, slot *s, const nx_agree_value *value)
 }
 
 /* All of the subtree have brought theirs: the parent is told, or the root proposes. */
-static void try_up(nx_agree *a, slot *s)
+static void try_up(nx_agree *a, nx_agree_slot *s)
 {
     if (!s->started || s->up_sent || (s->got != all_children(a))) {
         return;
@@ -313,7 +133,7 @@ static void try_up(nx_agree *a, slot *s)
     s->up_sent = true;
     nx_agree_value_merge(&s->gather, &s->own);
     nx_agree_value_merge(&s->gather, &s->acc);
-    if (!is_root(a)) {
+    if (!nx_agree_is_root(a)) {
         a->ops->send(a->ctx, a->tree.parent, a->out, encode(a, NX_AGREE_UP, s->seq, &s->gather));
         return;
     }
@@ -324,9 +144,9 @@ static void try_up(nx_agree *a, slot *s)
 }
 
 /* The slot of instance |seq|; NULL: of the past.  |*err|: of an impossible future. */
-static slot *slot_of(nx_agree *a, uint64_t seq, nexar_err *err)
+static nx_agree_slot *slot_of(nx_agree *a, uint64_t seq, nexar_err *err)
 {
-    slot *s = &a->slots[seq & 1];
+    nx_agree_slot *s = &a->slots[seq & 1];
 
     if (seq > a->next + (a->running ? 1 : 0)) {
         *err = nx_fail(NEXAR_EPROTO,
@@ -336,7 +156,7 @@ static slot *slot_of(nx_agree *a, uint64_t seq, nexar_err *err)
         return NULL;
     }
     if (s->seq < seq) {
-        slot_open(s, seq);
+        nx_agree_slot_open(s, seq);
     }
     return (s->seq == seq) ? s : NULL;
 }
@@ -344,7 +164,7 @@ static slot *slot_of(nx_agree *a, uint64_t seq, nexar_err *err)
 nexar_err nx_agree_start(nx_agree *a, const nx_agree_input *input)
 {
     nexar_err err = NEXAR_OK;
-    slot *s;
+    nx_agree_slot *s;
 
     if (a->ended) {
         return nx_fail(NEXAR_EPEER, "%s", a->why);
@@ -390,16 +210,16 @@ static void forget(nx_agree *a)
 }
 
 /* The slot of the last decision, which is what others may still ask for. */
-static slot *last_of(nx_agree *a)
+static nx_agree_slot *last_of(nx_agree *a)
 {
-    slot *s = &a->slots[(a->next - 1) & 1];
+    nx_agree_slot *s = &a->slots[(a->next - 1) & 1];
 
     return ((a->next > 0) && s->decided && (s->seq == a->next - 1)) ? s : NULL;
 }
 
 static void try_done(nx_agree *a)
 {
-    const slot *last = last_of(a);
+    const nx_agree_slot *last = last_of(a);
 
     if (!a->closed || a->forgotten) {
         return;
@@ -412,7 +232,7 @@ static void try_done(nx_agree *a)
         return;
     }
     a->done_sent = true;
-    if (!is_root(a)) {
+    if (!nx_agree_is_root(a)) {
         tell(a, a->tree.parent, NX_AGREE_DONE, last);
         return;
     }
@@ -445,21 +265,21 @@ static bool has_quorum(const nx_agree *a)
 }
 
 /* Whether everybody is known to have decided |s|: they have begun the next one. */
-static bool superseded(const nx_agree *a, const slot *s)
+static bool superseded(const nx_agree *a, const nx_agree_slot *s)
 {
-    const slot *after = &a->slots[(s->seq + 1) & 1];
+    const nx_agree_slot *after = &a->slots[(s->seq + 1) & 1];
 
     return (after->seq == s->seq + 1) && (after->acc.ballot > 0);
 }
 
-static void slot_again(nx_agree *a, slot *s)
+static void slot_again(nx_agree *a, nx_agree_slot *s)
 {
     s->up_sent = s->accepted = s->ack_sent = false;
     s->got = s->acks = 0;
     nx_agree_value_reset(&s->gather);
     if (!s->decided) {
         try_up(a, s);
-    } else if (!is_root(a) && !superseded(a, s)) {
+    } else if (!nx_agree_is_root(a) && !superseded(a, s)) {
         /* The new parent may have nothing, and wait for what we bring. */
         tell(a, a->tree.parent, NX_AGREE_DECIDE, s);
     }
@@ -477,7 +297,7 @@ static void begin_ballot(nx_agree *a)
         end(a);
         return;
     }
-    place_find(a);
+    nx_agree_find_place(a);
     a->done = 0;
     a->done_sent = false;
     slot_again(a, &a->slots[older]);
@@ -533,7 +353,7 @@ static void learn(nx_agree *a)
 
 /* ---- frames -------------------------------------------------------------------- */
 
-static void on_up(nx_agree *a, slot *s, uint32_t from, const nx_agree_value *value)
+static void on_up(nx_agree *a, nx_agree_slot *s, uint32_t from, const nx_agree_value *value)
 {
     const uint64_t bit = child_bit(a, from);
 
@@ -544,21 +364,21 @@ static void on_up(nx_agree *a, slot *s, uint32_t from, const nx_agree_value *val
     }
 }
 
-static void on_propose(nx_agree *a, slot *s, uint32_t from, const nx_agree_value *value)
+static void on_propose(nx_agree *a, nx_agree_slot *s, uint32_t from, const nx_agree_value *value)
 {
     if ((from == a->tree.parent) && s->up_sent && !s->accepted) {
         adopt(a, s, value);
     }
 }
 
-static void on_ack(nx_agree *a, slot *s, uint32_t from)
+static void on_ack(nx_agree *a, nx_agree_slot *s, uint32_t from)
 {
     s->acks |= child_bit(a, from);
     try_ack(a, s);
 }
 
 /* What is said about an instance that is not decided here, in this ballot. */
-static void on_open(nx_agree *a, slot *s, uint32_t from, const nx_agree_msg *m)
+static void on_open(nx_agree *a, nx_agree_slot *s, uint32_t from, const nx_agree_msg *m)
 {
     switch (m->kind) {
     case NX_AGREE_UP:
@@ -588,7 +408,7 @@ static void on_done(nx_agree *a, uint32_t from)
 
 static void on_forget(nx_agree *a, uint32_t from)
 {
-    const slot *last = last_of(a);
+    const nx_agree_slot *last = last_of(a);
 
     if (a->closed && (last != NULL) && !a->forgotten) {
         pass_on(a, NX_AGREE_FORGET, last, from);
@@ -600,7 +420,7 @@ static void on_forget(nx_agree *a, uint32_t from)
 static nexar_err on_instance(nx_agree *a, uint32_t from, const nx_agree_msg *m, bool stale)
 {
     nexar_err err = NEXAR_OK;
-    slot *s = slot_of(a, m->seq, &err);
+    nx_agree_slot *s = slot_of(a, m->seq, &err);
 
     if (s == NULL) {
         return err;
@@ -678,51 +498,4 @@ nexar_err nx_agree_frame(nx_agree *a, uint32_t from, const void *frame, size_t l
     }
     learn(a);
     return a->ended ? NEXAR_OK : on_message(a, from, &m);
-}
-
-bool nx_agree_stray(const void *frame, size_t len, uint8_t *reply, size_t *reply_len)
-{
-    nx_reader r = nx_reader_make(frame, len);
-    const uint8_t type = nx_read_u8(&r);
-    const uint64_t comm = nx_read_varint(&r);
-    const uint8_t kind = nx_read_u8(&r);
-    const uint64_t seq = nx_read_varint(&r);
-
-    *reply_len = 0;
-    if (r.failed || (type != NX_CONTROL_AGREE)) {
-        return false;
-    }
-    if ((kind == NX_AGREE_DONE) || (kind == NX_AGREE_ASK)) {
-        uint64_t none = 0;
-        const nx_rankset nobody = {.words = &none, .n = 1};
-        const nx_agree_msg m = {
-            .comm = comm, .seq = seq, .kind = NX_AGREE_FORGET, .dead = &nobody, .value = NULL};
-        nx_writer w = nx_writer_make(reply, NX_AGREE_STRAY_MAX);
-
-        nx_agree_msg_encode(&w, &m);
-        *reply_len = w.len;
-    }
-    return (kind == NX_AGREE_UP) || (kind == NX_AGREE_NEWS);
-}
-
-/* ---- for people ---------------------------------------------------------------- */
-
-uint32_t nx_agree_waits_for(const nx_agree *a, uint32_t ranks[], uint32_t room)
-{
-    const slot *s = &a->slots[a->next & 1];
-    const uint64_t came = s->accepted ? s->acks : s->got;
-    uint32_t n = 0;
-
-    if (!a->running) {
-        return 0;
-    }
-    for (uint32_t i = 0; (i < a->tree.nchildren) && (n < room); i++) {
-        if (((came >> i) & 1) == 0) {
-            ranks[n++] = a->tree.children[i];
-        }
-    }
-    if ((n == 0) && !is_root(a) && (room > 0)) {
-        ranks[n++] = a->tree.parent;
-    }
-    return n;
 }

@@ -274,7 +274,7 @@ static bool false_ack(rig *g, event *e, nx_agree_msg *m)
 {
     const uint32_t liar = e->to, asker = e->from;
 
-    if ((m->kind != NX_AGREE_PROPOSE) || !struck(g, 8) || !g->ranks[liar].alive) {
+    if ((m->kind != NX_AGREE_PROPOSE) || !struck(g, 3) || !g->ranks[liar].alive) {
         return true;
     }
     m->kind = NX_AGREE_ACK;

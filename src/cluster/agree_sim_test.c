@@ -1,7 +1,7 @@
 /*
  * agree_sim_test.c - agreement in virtual time, over many seeds.
  *
- *     agree_sim_test           10 000 seeds, and each fault is found
+ *     agree_sim_test           50 000 seeds, and each fault is found
  *     agree_sim_test SEED      that one, with a trace of its events
  *
  * NXT_LONG makes it a million seeds; NXT_SEED is where they begin.
@@ -13,7 +13,7 @@
 #include "agree_rig.h"
 #include "unit.h"
 
-enum { SEEDS = 12000, LONG_SEEDS = 1000000, FAULT_SEEDS = 20000 };
+enum { SEEDS = 50000, LONG_SEEDS = 1000000, FAULT_SEEDS = 20000 };
 
 static uint64_t from_env(const char *name, uint64_t otherwise)
 {
