@@ -157,6 +157,15 @@ nexar_err nx_agree_msg_comm(const void *frame, size_t len, uint64_t *comm)
     return NEXAR_OK;
 }
 
+/* Nobody has accepted a value in a ballot larger than its own; a proposal is of its
+ * sender's. */
+static bool ballot_fits(const nx_agree_msg *m)
+{
+    const uint32_t own = 1 + m->dead->count;
+
+    return (m->kind == NX_AGREE_PROPOSE) ? (m->value->ballot == own) : (m->value->ballot <= own);
+}
+
 nexar_err nx_agree_msg_decode(const void *frame, size_t len, nx_rankset *dead,
                               nx_agree_value *value, nx_agree_msg *m)
 {
@@ -176,7 +185,7 @@ nexar_err nx_agree_msg_decode(const void *frame, size_t len, nx_rankset *dead,
         value_decode(&r, value);
         got.value = value;
     }
-    if (!nx_reader_done(&r)) {
+    if (!nx_reader_done(&r) || ((got.value != NULL) && !ballot_fits(&got))) {
         return nx_fail(NEXAR_EPROTO, "a malformed frame about an agreement");
     }
     *m = got;
