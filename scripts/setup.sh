@@ -19,6 +19,7 @@ groups=(
     "build;for QUIC, which the network transport is made of;libngtcp2-dev libngtcp2-crypto-gnutls-dev libgnutls28-dev"
     "test;to test it;libcmocka-dev g++ procps"
     "check;to check it: compilers, format, lint;clang clang-format-14|clang-format clang-tidy cppcheck shellcheck"
+    "check;to check the model of agreement;spin"
     "check;to fuzz it;libclang-rt-14-dev|libclang-rt-dev"
 )
 

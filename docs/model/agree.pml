@@ -16,8 +16,9 @@
  *   SUSPECTS  how often a rank may take a living one for dead (with MAJORITY)
  *   MAJORITY  a quorum is needed
  *   EARLY     decide at PROPOSE: the survivors must agree
- *   BREAK     1: what was accepted is not brought along; 2: ACK without waiting for
- *             the children; 3: stale frames count; 4: no quorum; 5: decide at PROPOSE
+ *   BREAK     to see that it would be found: 1: what was accepted is not brought along;
+ *             2: ACK without waiting for the children; 3: a minority goes on; 4: decide
+ *             at PROPOSE, and yet all must agree
  */
 #ifndef N
 #define N 3
@@ -61,6 +62,7 @@ byte agreed = NONE; /* what anybody has decided */
 
 byte ti, tj, tn, tk; /* scratch, always 0 between steps */
 
+/* n = the size of the set; tk is used. */
 inline count(set, n)
 {
     n = 0;
@@ -186,7 +188,7 @@ inline adopt(r, value)
     avalue[r] = value;
     tn = 0;
     accepted[r] = true;
-#if defined(EARLY) || BREAK == 5
+#if defined(EARLY) || BREAK == 4
     decide(r);
     send_kids(r, PROPOSE, NOBODY, aballot[r], avalue[r])
 #else
@@ -228,10 +230,7 @@ inline begin_ballot(r)
 #ifdef MAJORITY
     count(dead[r], tn);
     if
-#if BREAK == 4
-    :: false -> skip
-#endif
-    :: (BREAK != 4) && ((2 * (N - tn) < N) || ((2 * (N - tn) == N) && HOLDS(dead[r], 0))) ->
+    :: (BREAK != 3) && ((2 * (N - tn) < N) || ((2 * (N - tn) == N) && HOLDS(dead[r], 0))) ->
         tn = 0;
         crash(r) /* it ends */
     :: else -> tn = 0
@@ -295,7 +294,7 @@ inline handle(r, from, kind, ballot_dead, ballot, value)
             fi
         :: LIVES(r) && (kind != NEWS) && (kind != DECIDE) && (decision[r] == NONE) ->
             if
-            :: (ballot_dead != dead[r]) && (BREAK != 3) -> send(r, from, NEWS, 0, 0)
+            :: ballot_dead != dead[r] -> send(r, from, NEWS, 0, 0)
             :: else -> handle_open(r, from, kind, ballot, value)
             fi
         fi
