@@ -11,7 +11,7 @@
  * Checked: no two ranks decide differently, dead ones included; when nothing can
  * happen any more, all who live have decided.
  *
- *   N         ranks
+ *   N         ranks, 3 or 4
  *   CRASHES   how many may crash, at most
  *   SUSPECTS  how often a rank may take a living one for dead (with MAJORITY)
  *   MAJORITY  a quorum is needed
@@ -320,6 +320,15 @@ inline hold_for_dead(r, x)
 #define MAY_SUSPECT(x) \
     LIVES(r) && (suspects < SUSPECTS) && (r != (x)) && LIVES(x) && !HOLDS(dead[r], x)
 
+/* Somebody who lives, and to whom r listens, holds x for dead: what is flooded. */
+#define SAYS(s, x) (LIVES(s) && HOLDS(dead[s], x) && !HOLDS(dead[r], s))
+#if N > 3
+#define SAID(x) (SAYS(0, x) || SAYS(1, x) || SAYS(2, x) || SAYS(3, x))
+#else
+#define SAID(x) (SAYS(0, x) || SAYS(1, x) || SAYS(2, x))
+#endif
+#define MAY_LEARN(x) LIVES(r) && (r != (x)) && !HOLDS(dead[r], x) && SAID(x)
+
 proctype rank(byte r)
 {
     mtype kind = NEWS;
@@ -333,22 +342,23 @@ end:
     :: atomic { MAY_RECEIVE(1) -> receive(r, 1) }
     :: atomic { MAY_DETECT(0) -> hold_for_dead(r, 0) }
     :: atomic { MAY_DETECT(1) -> hold_for_dead(r, 1) }
-#if N > 2
     :: atomic { MAY_RECEIVE(2) -> receive(r, 2) }
     :: atomic { MAY_DETECT(2) -> hold_for_dead(r, 2) }
-#endif
 #if N > 3
     :: atomic { MAY_RECEIVE(3) -> receive(r, 3) }
     :: atomic { MAY_DETECT(3) -> hold_for_dead(r, 3) }
 #endif
 #if SUSPECTS > 0
+    :: atomic { LIVES(r) && SAID(r) -> crash(r) /* excluded: it ends */ }
     :: atomic { MAY_SUSPECT(0) -> suspects++; hold_for_dead(r, 0) }
     :: atomic { MAY_SUSPECT(1) -> suspects++; hold_for_dead(r, 1) }
-#if N > 2
     :: atomic { MAY_SUSPECT(2) -> suspects++; hold_for_dead(r, 2) }
-#endif
+    :: atomic { MAY_LEARN(0) -> hold_for_dead(r, 0) }
+    :: atomic { MAY_LEARN(1) -> hold_for_dead(r, 1) }
+    :: atomic { MAY_LEARN(2) -> hold_for_dead(r, 2) }
 #if N > 3
     :: atomic { MAY_SUSPECT(3) -> suspects++; hold_for_dead(r, 3) }
+    :: atomic { MAY_LEARN(3) -> hold_for_dead(r, 3) }
 #endif
 #endif
     od

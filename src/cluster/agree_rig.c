@@ -19,6 +19,7 @@ enum {
     FRAME_ROOM = 256,
     EVENTS_MAX = 200000, /* far more than any run that ends */
     NEVER = 0x7fffffff,
+    HELD_MAX = 1024,
 };
 
 typedef enum event_kind {
@@ -75,7 +76,7 @@ typedef struct rank_state {
     uint8_t payloads[INSTANCES][PAYLOAD];
     uint32_t known_at_start[INSTANCES];
     decision decisions[INSTANCES];
-    event *held[MOST * 4]; /* frames before the machine was made */
+    event *held[HELD_MAX]; /* frames before the machine was made */
     uint32_t nheld;
 } rank_state;
 
@@ -543,7 +544,7 @@ static void start(rig *g, rank_state *r)
     if (r->ended || !r->alive) {
         return;
     }
-    *in = (nx_agree_input){.flags = nxt_next(&g->rand) | nxt_next(&g->rand),
+    *in = (nx_agree_input){.flags = ~(UINT64_C(1) << nxt_below(&g->rand, 64)),
                            .highest = (uint64_t)seq * 1000 + nxt_below(&g->rand, 900),
                            .leave = nxt_one_in(&g->rand, 4)};
     if (nxt_one_in(&g->rand, 2)) {

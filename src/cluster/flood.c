@@ -120,12 +120,14 @@ static bool is_target(const nx_flood *f, uint32_t j)
     return f->targets[j] != f->self;
 }
 
-static nexar_err keep(nx_flood *f, uint64_t key, const void *data, size_t len, item **out)
+/* NULL: no memory. */
+static item *keep(nx_flood *f, uint64_t key, const void *data, size_t len)
 {
     item *it = nx_zalloc(sizeof(*it) + len);
 
     if (it == NULL) {
-        return nx_fail_nomem("news for all ranks");
+        (void)nx_fail_nomem("news for all ranks");
+        return NULL;
     }
     it->key = key;
     it->len = len;
@@ -134,10 +136,9 @@ static nexar_err keep(nx_flood *f, uint64_t key, const void *data, size_t len, i
     }
     if (nx_map_put(&f->items, key, it) != NEXAR_OK) {
         nx_free(it);
-        return NEXAR_ENOMEM;
+        return NULL;
     }
-    *out = it;
-    return NEXAR_OK;
+    return it;
 }
 
 static void tell_all(nx_flood *f, const item *it, uint32_t but)
@@ -151,8 +152,7 @@ static void tell_all(nx_flood *f, const item *it, uint32_t but)
 
 nexar_err nx_flood_start(nx_flood *f, uint64_t key, const void *data, size_t len)
 {
-    item *it;
-    nexar_err err;
+    const item *it;
 
     if (len > NX_FLOOD_DATA_MAX) {
         return nx_fail(NEXAR_EINVAL, "news of %zu bytes; at most %d fit", len, NX_FLOOD_DATA_MAX);
@@ -160,11 +160,12 @@ nexar_err nx_flood_start(nx_flood *f, uint64_t key, const void *data, size_t len
     if (nx_flood_knows(f, key)) {
         return NEXAR_OK;
     }
-    err = keep(f, key, data, len, &it);
-    if (err == NEXAR_OK) {
-        tell_all(f, it, f->self);
+    it = keep(f, key, data, len);
+    if (it == NULL) {
+        return NEXAR_ENOMEM;
     }
-    return err;
+    tell_all(f, it, f->self);
+    return NEXAR_OK;
 }
 
 nexar_err nx_flood_frame_group(const void *frame, size_t len, uint64_t *group)
@@ -187,8 +188,7 @@ nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t l
     const uint64_t group = nx_read_varint(&r), key = nx_read_u64(&r);
     size_t data_len;
     const uint8_t *data = nx_read_blob(&r, NX_FLOOD_DATA_MAX, &data_len);
-    item *it;
-    nexar_err err;
+    const item *it;
 
     if (!nx_reader_done(&r) || (type != NX_CONTROL_FLOOD) || (group != f->group) ||
         ((uint32_t)key >= f->size)) {
@@ -198,9 +198,9 @@ nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t l
     if (nx_rankset_has(&f->dead, from) || nx_flood_knows(f, key)) {
         return NEXAR_OK;
     }
-    err = keep(f, key, data, data_len, &it);
-    if (err != NEXAR_OK) {
-        return err;
+    it = keep(f, key, data, data_len);
+    if (it == NULL) {
+        return NEXAR_ENOMEM;
     }
     tell_all(f, it, from);
     f->ops->learned(f->ctx, key, it->data, it->len, from);

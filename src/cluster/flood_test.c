@@ -137,15 +137,47 @@ static void test_everybody_learns_once_in_few_hops(void **state)
     }
 }
 
-/* Somebody floods, several die in the middle of their sends, and all the living find
- * out about each death at times of their own. */
+/* The living find out about the dead, at times of their own; how much is left. */
+static uint32_t find_out(net *w, bool *known, nxt_rand *r)
+{
+    uint32_t pending = 0;
+
+    for (uint32_t i = 0; i < w->size; i++) {
+        for (uint32_t k = 0; (k < w->size) && w->nodes[i].alive; k++) {
+            if (w->nodes[k].alive || known[i * w->size + k]) {
+                continue;
+            }
+            if (nxt_one_in(r, 8)) {
+                known[i * w->size + k] = true;
+                nx_flood_failed(w->nodes[i].flood, k);
+            } else {
+                pending++;
+            }
+        }
+    }
+    return pending;
+}
+
+static void check_all_or_none(net *w, uint64_t key)
+{
+    uint32_t know = 0, living = 0;
+
+    for (uint32_t i = 0; i < w->size; i++) {
+        assert_true(w->nodes[i].learned <= 1);
+        living += w->nodes[i].alive;
+        know += w->nodes[i].alive && nx_flood_knows(w->nodes[i].flood, key);
+    }
+    assert_true((know == 0) || (know == living));
+}
+
+/* Somebody floods, and several die in the middle of their sends. */
 static void flood_among_deaths(uint64_t seed)
 {
     nxt_rand r = {nxt_mix(seed)};
     const uint32_t size = 2 + nxt_below(&r, 40), deaths = nxt_below(&r, size);
     const uint64_t key = nx_flood_key(NX_FLOOD_DEAD, 1);
-    uint32_t told = 0, pending = 0;
-    bool *known = calloc((size_t)size * size, sizeof(bool)), someone = false;
+    bool *known = calloc((size_t)size * size, sizeof(bool));
+    uint32_t pending;
     net w;
 
     assert_non_null(known);
@@ -158,29 +190,9 @@ static void flood_among_deaths(uint64_t seed)
         if ((w.n > 0) && !nxt_one_in(&r, 4)) {
             step(&w, true);
         }
-        pending = 0;
-        for (uint32_t i = 0; i < size; i++) {
-            for (uint32_t k = 0; (k < size) && w.nodes[i].alive; k++) {
-                if (w.nodes[k].alive || known[i * size + k]) {
-                    continue;
-                }
-                if (nxt_one_in(&r, 8)) {
-                    known[i * size + k] = true;
-                    nx_flood_failed(w.nodes[i].flood, k);
-                } else {
-                    pending++;
-                }
-            }
-        }
+        pending = find_out(&w, known, &r);
     } while ((w.n > 0) || (pending > 0));
-    for (uint32_t i = 0; i < size; i++) {
-        someone = someone || (w.nodes[i].alive && nx_flood_knows(w.nodes[i].flood, key));
-    }
-    for (uint32_t i = 0; i < size; i++) {
-        told += w.nodes[i].alive && !nx_flood_knows(w.nodes[i].flood, key);
-        assert_true(w.nodes[i].learned <= 1);
-    }
-    assert_true(!someone || (told == 0));
+    check_all_or_none(&w, key);
     net_fini(&w);
     free(known);
 }
