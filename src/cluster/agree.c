@@ -221,10 +221,10 @@ static void try_done(nx_agree *a)
 {
     const nx_agree_slot *last = last_of(a);
 
-    if (!a->closed || a->forgotten) {
+    if (!a->closed || a->forgotten || a->ended) {
         return;
     }
-    if (a->ended || (last == NULL)) {
+    if (last == NULL) {
         forget(a);
         return;
     }
@@ -251,7 +251,6 @@ static void end(nx_agree *a)
     a->ended = true;
     a->running = false;
     a->ops->ended(a->ctx, NEXAR_EPEER, a->why);
-    try_done(a);
 }
 
 /* ---- deaths -------------------------------------------------------------------- */

@@ -60,7 +60,9 @@ typedef struct nx_agree_ops {
     /* Others hold |rank| for dead, and so do we now; before any `ended` by it. */
     void (*learned)(void *ctx, uint32_t rank);
     /* It is over for this rank: held for dead by others, or on the smaller side of
-     * a partition.  The last call but `forgotten`; nothing is sent any more. */
+     * a partition.  The last call; nothing is sent any more.  The machine stays as
+     * long as frames may come, and drops them: nx_agree_stray would say of what it
+     * does not have that everybody is done with it. */
     void (*ended)(void *ctx, nexar_err err, const char *why);
     /* After nx_agree_close: nobody will ask any more; the machine may be
      * destroyed.  Once. */

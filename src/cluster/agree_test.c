@@ -251,7 +251,7 @@ static void test_who_is_held_for_dead_ends(void **state)
     expect(&s, "");
     assert_int_equal(nx_agree_start(s.agree, &input), NEXAR_EPEER);
     nx_agree_close(s.agree);
-    expect(&s, "forgotten:1");
+    expect(&s, ""); /* it stays, and says nothing */
     end(&s);
 }
 

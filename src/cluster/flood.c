@@ -32,23 +32,9 @@ struct nx_flood {
     nx_map items;
 };
 
-/* The first living rank at |from| or after it on the circle; this one lives. */
-static uint32_t living_from(const nx_flood *f, uint32_t from)
-{
-    const uint32_t rank = nx_rankset_next_out(&f->dead, from);
-
-    return (rank < f->size) ? rank : nx_rankset_next_out(&f->dead, 0);
-}
-
-/* Where a search from self + 2^j ends: at self, if all between are dead. */
 static uint32_t target_at(const nx_flood *f, uint32_t j)
 {
-    const uint32_t far = UINT32_C(1) << j;
-    const uint32_t rank = living_from(f, (f->self + far) % f->size);
-    const uint32_t distance = (rank + f->size - f->self) % f->size;
-
-    /* Past self: that is a nearer one, which is told as such. */
-    return (distance < far) ? f->self : rank;
+    return nx_rankset_after_out(&f->dead, f->self, UINT32_C(1) << j);
 }
 
 nexar_err nx_flood_create(nx_flood **out, uint64_t group, uint32_t size, uint32_t self,

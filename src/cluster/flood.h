@@ -11,7 +11,7 @@
  * of the circle, and does so again when that turns out to be dead.  So if one that
  * lives on knows it, its successor does, and in the end all do.  For that every
  * death must come to be known to the rank before it in the circle; health.h has it
- * watched from there.
+ * watched from there, and by all the others that tell it.
  *
  * Used for the revocation of a communicator, in the communicator, and for deaths,
  * in the world.

@@ -87,23 +87,31 @@ static void drop_entry(nx_health *h, entry *e)
     }
 }
 
-/* The ring is the next |ring| ranks of the circle that are there. */
+/* Its neighbours: the first at distance 1, 2, 4 ... that are there. */
 static void close_ring(nx_health *h, uint64_t now_ns)
 {
-    const uint32_t size = h->config.size, here = size - h->gone.count;
-    const uint32_t want = (here < h->config.ring) ? here : h->config.ring;
-    uint32_t at = h->config.self;
+    for (uint32_t j = 0; j < h->config.ring; j++) {
+        const uint32_t at = nx_rankset_after_out(&h->gone, h->config.self, UINT32_C(1) << j);
 
-    for (uint32_t i = 0; i < want; i++) {
-        at = nx_rankset_next_out(&h->gone, at + 1);
-        if (at == size) {
-            at = nx_rankset_next_out(&h->gone, 0);
+        if (at == h->config.self) {
+            return;
         }
         if (h->by_rank[at] == NULL) {
             (void)take_entry(h, at, now_ns);
         }
         h->by_rank[at]->ring = true;
     }
+}
+
+/* How many powers of two are below |size|. */
+static uint32_t distances(uint32_t size)
+{
+    uint32_t n = 0;
+
+    while ((UINT32_C(1) << n) < size) {
+        n++;
+    }
+    return n;
 }
 
 nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
@@ -120,7 +128,9 @@ nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
         return nx_fail_nomem("heartbeats");
     }
     h->config = *config;
-    h->config.ring = (config->ring == 0) ? NX_HEALTH_RING : config->ring;
+    if ((config->ring == 0) || (config->ring > distances(config->size))) {
+        h->config.ring = distances(config->size);
+    }
     h->ops = ops;
     h->ctx = ctx;
     h->ticked_ns = now_ns;

@@ -2,12 +2,13 @@
  * health.h - who is alive: (state, event, now) -> actions; no sockets, no clock, no
  * threads.
  *
- * A rank watches the next few living ranks of the circle, so that everybody is
- * watched by somebody, and those for whom one of its operations waits.  Whom it
- * watches and has not heard for an interval it pings; who has not been heard for the
- * time-out is dead.  Everything that comes from a process shows that it lives, and a
+ * A rank watches the first living ranks at distance 1, 2, 4 ... after it on the
+ * circle, so that everybody is watched by a few who are far from each other (a host
+ * that dies takes neighbours with it), and those for whom one of its operations
+ * waits.  Whom it watches and has not heard for an interval it pings; who has not been
+ * heard for the time-out is dead.  Everything that comes from a process shows that it lives, and a
  * process that is stopped says nothing; one that is busy answers, since the progress
- * thread does.  So the cost of a rank is that of a few peers, in a world of any size;
+ * thread does.  So the cost of a rank is that of log2 n peers, 16 in the largest world;
  * what one finds out the others are told by flood.h.
  *
  * A rank that was itself stopped must not take that for the silence of the others:
@@ -26,12 +27,12 @@
 #include "base/error.h"
 #include "cluster/rankset.h"
 
-enum { NX_HEALTH_RING = 2, NX_HEALTH_RING_MAX = 8, NX_HEALTH_WHY = 160, NX_HEALTH_FRAME = 1 };
+enum { NX_HEALTH_RING_MAX = 16, NX_HEALTH_WHY = 160, NX_HEALTH_FRAME = 1 };
 
 typedef struct nx_health_config {
     uint32_t size, self;
     uint64_t interval_ns, timeout_ns; /* 0 < interval <= timeout */
-    uint32_t ring;                    /* successors to watch; 0: the default */
+    uint32_t ring;                    /* at how many distances to watch; 0: all, log2 of the size */
 } nx_health_config;
 
 /* How a link, or what is known of the process behind it, came to an end. */

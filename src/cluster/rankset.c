@@ -145,6 +145,17 @@ uint32_t nx_rankset_nth_out(const nx_rankset *s, uint32_t index)
     return at;
 }
 
+uint32_t nx_rankset_after_out(const nx_rankset *s, uint32_t self, uint32_t far)
+{
+    uint32_t rank = nx_rankset_next_out(s, (uint32_t)(((uint64_t)self + far) % s->n));
+
+    if (rank == s->n) {
+        rank = nx_rankset_next_out(s, 0);
+    }
+    /* Past |self|: that is a nearer one, or none. */
+    return ((rank == s->n) || ((rank + s->n - self) % s->n < far)) ? self : rank;
+}
+
 typedef struct run {
     uint32_t first, end;
 } run;

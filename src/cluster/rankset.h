@@ -45,6 +45,10 @@ uint32_t nx_rankset_next_out(const nx_rankset *s, uint32_t from);
 uint32_t nx_rankset_index_out(const nx_rankset *s, uint32_t rank);
 uint32_t nx_rankset_nth_out(const nx_rankset *s, uint32_t index);
 
+/* On the circle of all ranks: the first at distance |far| or more after |self| that is
+ * not in; |self| if there is none before it comes round. */
+uint32_t nx_rankset_after_out(const nx_rankset *s, uint32_t self, uint32_t far);
+
 /* What an encoded set takes at most. */
 static inline size_t nx_rankset_encoded_max(uint32_t n)
 {

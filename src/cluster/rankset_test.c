@@ -49,6 +49,21 @@ static void check(const nx_rankset *s, const bool *in)
     assert_false(nx_rankset_has(s, s->n));
 }
 
+static void check_circle(const nx_rankset *s, const bool *in)
+{
+    for (uint32_t self = 0; self < s->n; self += 7) {
+        for (uint32_t far = 1; far < s->n; far *= 2) {
+            uint32_t d = far;
+
+            while ((d < s->n) && in[(self + d) % s->n]) {
+                d++;
+            }
+            assert_int_equal(nx_rankset_after_out(s, self, far),
+                             (d < s->n) ? (self + d) % s->n : self);
+        }
+    }
+}
+
 static void check_wire(const nx_rankset *s)
 {
     uint8_t bytes[ROOM];
@@ -82,6 +97,7 @@ static void test_any_set_is_what_was_put_in(void **state)
         fill(&a, in, &rand, one_in);
         fill(&b, other, &rand, 3);
         check(&a, in);
+        check_circle(&a, in);
         check_wire(&a);
         assert_int_equal(nx_rankset_equal(&a, &b), memcmp(in, other, sizeof(in)) == 0);
         for (uint32_t i = 0; i < n; i++) {
