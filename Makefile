@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check install asan tsan fuzz bench mutate clean
+.PHONY: help demo test check install asan tsan fuzz bench mutate model clean
 
 setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
 # $(1): the preset; $(2): more for cmake.
@@ -29,6 +29,7 @@ help:
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make bench     reductions beside plain loops, messages, calls, QUIC beside raw UDP'
 	@echo 'make mutate    break the builders on purpose; the simulator must notice'
+	@echo 'make model     all that can happen in an agreement of 3 and 4 ranks, by spin'
 	@echo 'make clean     remove build/'
 	@echo
 	@echo 'On a fresh Debian each installs what it needs first; SETUP=no leaves that out.'
@@ -75,6 +76,10 @@ bench:
 mutate:
 	$(call setup,test)
 	@JOBS=$(JOBS) tests/mutate.sh
+
+model:
+	$(call setup,check)
+	@scripts/model.sh
 
 clean:
 	@rm -rf build

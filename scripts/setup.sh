@@ -20,6 +20,7 @@ groups=(
     "test;to test it;libcmocka-dev g++ procps"
     "test;for nexar-opencl and its tests, on the CPU;ocl-icd-opencl-dev opencl-headers pocl-opencl-icd"
     "check;to check it: compilers, format, lint;clang clang-format-14|clang-format clang-tidy cppcheck shellcheck"
+    "check;to check the model of agreement;spin"
     "check;to fuzz it;libclang-rt-14-dev|libclang-rt-dev"
 )
 

@@ -1,0 +1,120 @@
+/*
+ * agree.h - agreement among the living ranks of a communicator, whatever dies
+ * meanwhile: (state, event) -> actions; no sockets, no clock, no threads.
+ *
+ * A communicator has one machine on each of its ranks, and runs one instance after
+ * another: number 0, 1, 2 ...  In each, every rank brings a contribution, and all
+ * get the same value: the flags of all and-ed, the highest of their numbers, the
+ * union of those who want to leave, the payload of the lowest rank that brought
+ * one, and who was left out as dead.
+ *
+ *  - Agreement, uniform: no two ranks decide differently, not even one that dies
+ *    right after.  With |early| this holds among those who survive only.
+ *  - Validity: flags and the rest are of all who are not in |failed|, and only of
+ *    ranks that started; whoever all survivors knew to be dead is in |failed|.
+ *  - Termination: once each living rank knows the same dead, all decide.
+ *
+ * What it assumes: nx_agree_failed is called on every living rank for every rank
+ * that anybody holds for dead, sooner or later (health.h and flood.h do that); a
+ * message between two living ranks arrives, in any order, perhaps twice.  A rank
+ * that is held for dead is out for good: it is not listened to, and is told so.
+ *
+ * The ranks form a tree over those who live, the lowest as its root.  A message
+ * says whom its sender holds for dead, the ballot; it counts only where the same
+ * is held.  Whoever learns of a death begins again with the new tree, and brings
+ * what it has accepted before.  docs/agreement.md says why that is right.
+ *
+ * A decision is kept until everybody has it: until all have begun the instance
+ * after the next, or, after nx_agree_close, have said that they are done.  No
+ * memory is taken after nx_agree_create.
+ */
+#ifndef NX_AGREE_H
+#define NX_AGREE_H
+
+#include "cluster/agree_msg.h"
+
+typedef enum nx_quorum {
+    NX_QUORUM_NONE,    /* survivors go on, however few */
+    NX_QUORUM_MAJORITY /* more than half of the communicator, or half with rank 0 */
+} nx_quorum;
+
+enum { NX_AGREE_FANOUT = 8, NX_AGREE_FANOUT_MAX = 64 };
+
+typedef struct nx_agree_config {
+    uint64_t comm; /* below 2^62; never used again for other ranks */
+    uint32_t size, self;
+    nx_quorum quorum;
+    bool early;           /* decide at PROPOSE: half the way; not with a majority */
+    uint32_t fanout;      /* children of a rank, 2 .. NX_AGREE_FANOUT_MAX; 0: the default */
+    uint32_t payload_max; /* up to NX_AGREE_PAYLOAD_MAX; 0: no payloads */
+} nx_agree_config;
+
+/* Called from inside the events; none of them may call back.  What they are given
+ * is borrowed until they return. */
+typedef struct nx_agree_ops {
+    /* Sends a frame to |to|, a rank of the communicator; if it cannot, that rank
+     * is dead sooner or later. */
+    void (*send)(void *ctx, uint32_t to, const void *frame, size_t len);
+    /* Instance |seq|, which this rank has started, is decided. */
+    void (*decided)(void *ctx, uint64_t seq, const nx_agree_value *value);
+    /* Others hold |rank| for dead, and so do we now; before any `ended` by it. */
+    void (*learned)(void *ctx, uint32_t rank);
+    /* It is over for this rank: held for dead by others, or on the smaller side of
+     * a partition.  The last call; nothing is sent any more.  The machine stays as
+     * long as frames may come, and drops them: nx_agree_stray would say of what it
+     * does not have that everybody is done with it. */
+    void (*ended)(void *ctx, nexar_err err, const char *why);
+    /* After nx_agree_close: nobody will ask any more; the machine may be
+     * destroyed.  Once. */
+    void (*forgotten)(void *ctx);
+} nx_agree_ops;
+
+/* What a rank brings.  The payload is copied. */
+typedef struct nx_agree_input {
+    uint64_t flags, highest;
+    bool leave;
+    const void *payload; /* NULL: none */
+    uint32_t payload_len;
+} nx_agree_input;
+
+typedef struct nx_agree nx_agree;
+
+/* |ops| and |ctx| are borrowed while it lives.  NEXAR_EINVAL, NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_agree_create(nx_agree **out, const nx_agree_config *config,
+                                        const nx_agree_ops *ops, void *ctx);
+void nx_agree_destroy(nx_agree *a);
+
+/* Begins the next instance; `decided` or `ended` follows, perhaps from inside.
+ * NEXAR_EINVAL: the payload is too long; one is running; closed.  NEXAR_EPEER: it
+ * is over for this rank. */
+NX_MUST_CHECK nexar_err nx_agree_start(nx_agree *a, const nx_agree_input *input);
+
+/* A frame from |from|, a rank of the communicator; nx_agree_msg_comm says of which.
+ * NEXAR_EPROTO: malformed or impossible; nothing has changed. */
+NX_MUST_CHECK nexar_err nx_agree_frame(nx_agree *a, uint32_t from, const void *frame, size_t len);
+
+/* |rank| is dead, or is held for it by others; it may be this one. */
+void nx_agree_failed(nx_agree *a, uint32_t rank);
+
+/* This rank starts no further instance (none is running); `forgotten` follows,
+ * perhaps from inside. */
+void nx_agree_close(nx_agree *a);
+
+/*
+ * A frame for a communicator that this rank does not have.  UP (and NEWS) may come
+ * before the communicator is made here: true, keep it until then.  Otherwise the
+ * communicator is gone here: false, and |*len| bytes of |reply| (NX_AGREE_STRAY_MAX)
+ * go back to the sender; 0: none.
+ */
+enum { NX_AGREE_STRAY_MAX = NX_AGREE_HEAD_MAX + 2 };
+bool nx_agree_stray(const void *frame, size_t len, uint8_t *reply, size_t *reply_len);
+
+/* The number of the instance that runs, or would be the next. */
+uint64_t nx_agree_seq(const nx_agree *a);
+/* Whom this rank holds for dead: ranks of the communicator. */
+const nx_rankset *nx_agree_dead(const nx_agree *a);
+/* For whom this rank waits, for a report of stalls: the children whose answer is
+ * missing, or the parent; up to |room|.  Returns how many; 0 when none runs. */
+uint32_t nx_agree_waits_for(const nx_agree *a, uint32_t ranks[], uint32_t room);
+
+#endif /* NX_AGREE_H */

@@ -1,0 +1,185 @@
+/* agree_life.c - making and ending an agreement, its tree, and what it can tell. */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "cluster/agree_inner.h"
+#include "cluster/control.h"
+
+void nx_agree_slot_open(nx_agree_slot *s, uint64_t seq)
+{
+    s->seq = seq;
+    s->started = s->decided = s->up_sent = s->accepted = s->ack_sent = false;
+    s->got = s->acks = 0;
+    nx_agree_value_reset(&s->own);
+    nx_agree_value_reset(&s->gather);
+    nx_agree_value_reset(&s->acc);
+}
+
+static nexar_err slot_init(nx_agree_slot *s, const nx_agree_config *c, uint64_t seq)
+{
+    if ((nx_agree_value_init(&s->own, c->size, c->payload_max) != NEXAR_OK) ||
+        (nx_agree_value_init(&s->gather, c->size, c->payload_max) != NEXAR_OK) ||
+        (nx_agree_value_init(&s->acc, c->size, c->payload_max) != NEXAR_OK)) {
+        return NEXAR_ENOMEM;
+    }
+    nx_agree_slot_open(s, seq);
+    return NEXAR_OK;
+}
+
+/* A tree in which the children of the i-th living rank are the f i + 1 st to the
+ * f i + f th. */
+void nx_agree_find_place(nx_agree *a)
+{
+    const uint32_t fanout = a->config.fanout, alive = a->config.size - a->dead.count;
+    const uint32_t at = nx_rankset_index_out(&a->dead, a->config.self);
+    const uint64_t first = (uint64_t)at * fanout + 1;
+    nx_agree_tree *p = &a->tree;
+    uint32_t child = a->config.size;
+
+    p->parent = (at == 0) ? NX_AGREE_NOBODY : nx_rankset_nth_out(&a->dead, (at - 1) / fanout);
+    p->nchildren = 0;
+    for (uint64_t i = first; (i < first + fanout) && (i < alive); i++) {
+        child = (i == first) ? nx_rankset_nth_out(&a->dead, (uint32_t)i)
+                             : nx_rankset_next_out(&a->dead, child + 1);
+        p->children[p->nchildren++] = child;
+    }
+}
+
+static nexar_err check_config(const nx_agree_config *c)
+{
+    if ((c->size == 0) || (c->size > NX_WORLD_MAX) || (c->self >= c->size)) {
+        return nx_fail(NEXAR_EINVAL, "an agreement of rank %" PRIu32 " of %" PRIu32, c->self,
+                       c->size);
+    }
+    if ((c->fanout == 1) || (c->fanout > NX_AGREE_FANOUT_MAX)) {
+        return nx_fail(NEXAR_EINVAL, "a tree with %" PRIu32 " children; accepted: 2 to %d",
+                       c->fanout, NX_AGREE_FANOUT_MAX);
+    }
+    if (c->payload_max > NX_AGREE_PAYLOAD_MAX) {
+        return nx_fail(NEXAR_EINVAL, "payloads of %" PRIu32 " bytes; accepted: up to %d",
+                       c->payload_max, NX_AGREE_PAYLOAD_MAX);
+    }
+    if (c->early && (c->quorum == NX_QUORUM_MAJORITY)) {
+        return nx_fail(NEXAR_EINVAL, "an early decision may be one of the minority");
+    }
+    return NEXAR_OK;
+}
+
+static nexar_err take_memory(nx_agree *a)
+{
+    const nx_agree_config *c = &a->config;
+
+    if ((nx_rankset_init(&a->dead, c->size) != NEXAR_OK) ||
+        (nx_rankset_init(&a->in_dead, c->size) != NEXAR_OK) ||
+        (nx_agree_value_init(&a->in_value, c->size, c->payload_max) != NEXAR_OK) ||
+        (slot_init(&a->slots[0], c, 0) != NEXAR_OK) ||
+        (slot_init(&a->slots[1], c, 1) != NEXAR_OK)) {
+        return NEXAR_ENOMEM;
+    }
+    a->out_room = nx_agree_encoded_max(c->size, c->payload_max);
+    a->out = nx_zalloc(a->out_room);
+    return (a->out == NULL) ? nx_fail_nomem("frames of an agreement") : NEXAR_OK;
+}
+
+nexar_err nx_agree_create(nx_agree **out, const nx_agree_config *config, const nx_agree_ops *ops,
+                          void *ctx)
+{
+    nx_agree *a;
+    nexar_err err = check_config(config);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    a = nx_zalloc(sizeof(*a));
+    if (a == NULL) {
+        return nx_fail_nomem("an agreement");
+    }
+    a->config = *config;
+    a->config.fanout = (config->fanout == 0) ? NX_AGREE_FANOUT : config->fanout;
+    a->ops = ops;
+    a->ctx = ctx;
+    err = take_memory(a);
+    if (err != NEXAR_OK) {
+        nx_agree_destroy(a);
+        return err;
+    }
+    nx_agree_find_place(a);
+    *out = a;
+    return NEXAR_OK;
+}
+
+static void slot_fini(nx_agree_slot *s)
+{
+    nx_agree_value_fini(&s->own);
+    nx_agree_value_fini(&s->gather);
+    nx_agree_value_fini(&s->acc);
+}
+
+void nx_agree_destroy(nx_agree *a)
+{
+    if (a == NULL) {
+        return;
+    }
+    nx_rankset_fini(&a->dead);
+    nx_rankset_fini(&a->in_dead);
+    nx_agree_value_fini(&a->in_value);
+    slot_fini(&a->slots[0]);
+    slot_fini(&a->slots[1]);
+    nx_free(a->out);
+    nx_free(a);
+}
+
+uint64_t nx_agree_seq(const nx_agree *a)
+{
+    return a->next;
+}
+
+const nx_rankset *nx_agree_dead(const nx_agree *a)
+{
+    return &a->dead;
+}
+
+uint32_t nx_agree_waits_for(const nx_agree *a, uint32_t ranks[], uint32_t room)
+{
+    const nx_agree_slot *s = &a->slots[a->next & 1];
+    const uint64_t came = s->accepted ? s->acks : s->got;
+    uint32_t n = 0;
+
+    if (!a->running) {
+        return 0;
+    }
+    for (uint32_t i = 0; (i < a->tree.nchildren) && (n < room); i++) {
+        if (((came >> i) & 1) == 0) {
+            ranks[n++] = a->tree.children[i];
+        }
+    }
+    if ((n == 0) && !nx_agree_is_root(a) && (room > 0)) {
+        ranks[n++] = a->tree.parent;
+    }
+    return n;
+}
+
+bool nx_agree_stray(const void *frame, size_t len, uint8_t *reply, size_t *reply_len)
+{
+    nx_reader r = nx_reader_make(frame, len);
+    const uint8_t type = nx_read_u8(&r);
+    const uint64_t comm = nx_read_varint(&r);
+    const uint8_t kind = nx_read_u8(&r);
+    const uint64_t seq = nx_read_varint(&r);
+
+    *reply_len = 0;
+    if (r.failed || (type != NX_CONTROL_AGREE)) {
+        return false;
+    }
+    if ((kind == NX_AGREE_DONE) || (kind == NX_AGREE_ASK)) {
+        uint64_t none = 0;
+        const nx_rankset nobody = {.words = &none, .n = 1};
+        const nx_agree_msg m = {
+            .comm = comm, .seq = seq, .kind = NX_AGREE_FORGET, .dead = &nobody, .value = NULL};
+        nx_writer w = nx_writer_make(reply, NX_AGREE_STRAY_MAX);
+
+        nx_agree_msg_encode(&w, &m);
+        *reply_len = w.len;
+    }
+    return (kind == NX_AGREE_UP) || (kind == NX_AGREE_NEWS);
+}

@@ -1,0 +1,96 @@
+/*
+ * agree_msg.h - what is agreed on, and the frames by which ranks agree.
+ *
+ * docs/agreement.md has the conversation; agree.h is the machine.
+ *
+ *     UP       to the parent    what my subtree brings, all of it in this ballot
+ *     PROPOSE  to the children  this shall be it
+ *     ACK      to the parent    my subtree has accepted it
+ *     DECIDE   to anybody       this is it
+ *     NEWS     to anybody       these are dead; you did not know, or are one of them
+ *     DONE     to the parent    my subtree will never ask again
+ *     ASK      to the children  I am done; are you, or have you forgotten already?
+ *     FORGET   to the children  nobody will
+ */
+#ifndef NX_AGREE_MSG_H
+#define NX_AGREE_MSG_H
+
+#include "cluster/rankset.h"
+#include "cluster/view.h"
+#include "transport/transport.h"
+#include "wire/wire.h"
+
+typedef enum nx_agree_kind {
+    NX_AGREE_UP = 1,
+    NX_AGREE_PROPOSE,
+    NX_AGREE_ACK,
+    NX_AGREE_DECIDE,
+    NX_AGREE_NEWS,
+    NX_AGREE_DONE,
+    NX_AGREE_ASK,
+    NX_AGREE_FORGET,
+    NX_AGREE_KINDS
+} nx_agree_kind;
+
+enum { NX_AGREE_PAYLOAD_MAX = 16384 };
+#define NX_AGREE_NOBODY UINT32_MAX
+
+/*
+ * What is agreed on.  Ranks are those of the communicator.  Memory is taken once,
+ * by nx_agree_value_init.
+ *
+ * A ballot is the set of the dead under which ranks agree; |ballot| is 0 for what
+ * has only been gathered, and 1 + the size of that set for what was proposed in it.
+ */
+typedef struct nx_agree_value {
+    uint32_t ballot;
+    uint64_t flags;     /* bitwise and over those who are not in |failed| */
+    uint64_t highest;   /* the maximum over them */
+    nx_rankset failed;  /* left out; empty while ballot is 0 */
+    nx_rankset leavers; /* those who asked to leave */
+    uint32_t author;    /* whose payload it is: the lowest rank that brought one */
+    uint32_t payload_len, payload_room;
+    uint8_t *payload;
+} nx_agree_value;
+
+/* NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_agree_value_init(nx_agree_value *v, uint32_t size, uint32_t room);
+void nx_agree_value_fini(nx_agree_value *v); /* also of a zeroed one */
+/* Nothing gathered yet. */
+void nx_agree_value_reset(nx_agree_value *v);
+/* |to| has room for the payload of |from|. */
+void nx_agree_value_copy(nx_agree_value *to, const nx_agree_value *from);
+/* What a rank that has |to| and is told |from| holds: what was proposed in the
+ * larger ballot, or, if neither was proposed, both together. */
+void nx_agree_value_merge(nx_agree_value *to, const nx_agree_value *from);
+
+typedef struct nx_agree_msg {
+    uint64_t comm, seq;
+    nx_agree_kind kind;
+    const nx_rankset *dead;      /* whom the sender holds for dead: its ballot */
+    const nx_agree_value *value; /* UP, PROPOSE, DECIDE; NULL otherwise */
+} nx_agree_msg;
+
+static inline bool nx_agree_has_value(nx_agree_kind kind)
+{
+    return (kind == NX_AGREE_UP) || (kind == NX_AGREE_PROPOSE) || (kind == NX_AGREE_DECIDE);
+}
+
+/* Type, kind, three numbers of the head, and the value's. */
+enum { NX_AGREE_HEAD_MAX = 1 + 1 + 8 + 8, NX_AGREE_NUMBERS_MAX = 8 + 8 + 8 + 8 + 8 };
+static inline size_t nx_agree_encoded_max(uint32_t size, uint32_t room)
+{
+    return (size_t)NX_AGREE_HEAD_MAX + NX_AGREE_NUMBERS_MAX + 3 * nx_rankset_encoded_max(size) +
+           room;
+}
+
+void nx_agree_msg_encode(nx_writer *w, const nx_agree_msg *m);
+
+/* The communicator of an encoded message: who is to decode it.  NEXAR_EPROTO. */
+NX_MUST_CHECK nexar_err nx_agree_msg_comm(const void *frame, size_t len, uint64_t *comm);
+/* Decodes into |dead| and |value|, which are of the communicator's size; |*m| points
+ * to them.  NEXAR_EPROTO: malformed, or a payload larger than |value| takes. */
+NX_MUST_CHECK nexar_err nx_agree_msg_decode(const void *frame, size_t len, nx_rankset *dead,
+                                            nx_agree_value *value, nx_agree_msg *m);
+
+#endif /* NX_AGREE_MSG_H */

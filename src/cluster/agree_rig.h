@@ -1,0 +1,75 @@
+/*
+ * agree_rig.h - a communicator in virtual time for tests of agreement: ranks that
+ * crash, stop and are cut off, frames that are late or overtake each other.
+ *
+ * A run is a function of its plan.  Ranks agree a few times one after another, then
+ * close.  Who dies is found out by each other rank in a time of its own, and whoever
+ * knows tells the others.  A rank that is told to end dies.
+ *
+ * What must hold at the end:
+ *  - nobody decided differently from another in the same instance (plan.uniform:
+ *    whatever became of them; otherwise: among those who are left);
+ *  - flags, highest, leavers and payload are exactly those of the ranks that are not
+ *    in |failed|, brought to this instance and no other;
+ *  - |failed| holds only ranks that somebody held for dead, and all whom everybody
+ *    held for dead before it began;
+ *  - all who are left have decided everything and have been told to forget.
+ */
+#ifndef NXT_AGREE_RIG_H
+#define NXT_AGREE_RIG_H
+
+#include "cluster/agree.h"
+
+enum { NXT_AGREE_RANKS = 17, NXT_AGREE_INSTANCES = 4, NXT_AGREE_TEXT = 256 };
+
+/* What is broken on purpose, on the way of the frames. */
+typedef enum nxt_agree_fault {
+    NXT_FAULT_NONE,
+    NXT_FAULT_LOSE_UP, /* one in eight of its kind does not arrive */
+    NXT_FAULT_LOSE_PROPOSE,
+    NXT_FAULT_LOSE_ACK,
+    NXT_FAULT_LOSE_DECIDE,
+    NXT_FAULT_LOSE_DONE,
+    NXT_FAULT_LOSE_FORGET,
+    NXT_FAULT_FORGET_ACCEPTED, /* an UP does not say what was accepted before */
+    NXT_FAULT_FALSE_ACK,       /* an ACK of one who never saw the proposal */
+    NXT_FAULT_ANY_BALLOT,      /* a frame counts whatever its ballot */
+    NXT_FAULT_OLD_UP,          /* an UP of one instance comes again in the next */
+    NXT_FAULT_OTHER_FLAGS,     /* one child is told another value */
+    NXT_FAULT_EARLY,           /* decides at PROPOSE although it must not */
+    NXT_FAULT_NO_QUORUM,       /* goes on in a minority */
+    NXT_FAULTS
+} nxt_agree_fault;
+
+typedef struct nxt_agree_plan {
+    uint64_t seed;
+    uint32_t size, fanout, instances;
+    nx_quorum quorum;
+    bool early;
+    bool uniform;       /* what is checked; see above */
+    bool ordered;       /* frames between two ranks do not overtake each other */
+    bool twice;         /* some frames come twice */
+    uint32_t delay;     /* of a frame, at most, mostly */
+    uint32_t detection; /* how long a death may go unnoticed */
+    uint32_t crashes, pauses, suspicions;
+    bool partition;
+    nxt_agree_fault fault;
+} nxt_agree_plan;
+
+/* The plan of |seed|: every kind of trouble turns up. */
+nxt_agree_plan nxt_agree_plan_of(uint64_t seed);
+
+typedef struct nxt_agree_result {
+    bool good;
+    char text[NXT_AGREE_TEXT]; /* what did not hold */
+    uint32_t frames;           /* of agreement */
+    uint32_t decided, ended, crashed;
+} nxt_agree_result;
+
+/* Runs |plan|; with |trace| it prints every event. */
+void nxt_agree_run(const nxt_agree_plan *plan, bool trace, nxt_agree_result *result);
+
+/* One line. */
+void nxt_agree_plan_print(const nxt_agree_plan *plan);
+
+#endif /* NXT_AGREE_RIG_H */

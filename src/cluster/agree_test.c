@@ -1,0 +1,398 @@
+/* agree_test.c - single steps of agreement; agree_sim_test.c has the rest. */
+#include "cluster/agree.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "oom.h"
+#include "unit.h"
+
+enum { SIZE = 4, COMM = 9, ROOM = 4096, PAYLOAD = 8 };
+
+/* One rank, and what it has done, as words: "UP>0" went to rank 0. */
+typedef struct stage {
+    char log[ROOM];
+    nx_agree *agree;
+    uint32_t self;
+    nx_rankset dead;
+    nx_agree_value value;
+} stage;
+
+static void note(stage *s, const char *what, uint64_t number)
+{
+    const size_t at = strlen(s->log);
+
+    (void)snprintf(s->log + at, sizeof(s->log) - at, "%s%s%" PRIu64, (at == 0) ? "" : " ", what,
+                   number);
+}
+
+static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
+{
+    static const char *const names[] = {"",      "UP>",   "PROPOSE>", "ACK>",   "DECIDE>",
+                                        "NEWS>", "DONE>", "ASK>",     "FORGET>"};
+    stage *s = ctx;
+    nx_agree_msg m;
+
+    assert_int_equal(nx_agree_msg_decode(frame, len, &s->dead, &s->value, &m), NEXAR_OK);
+    note(s, names[m.kind], to);
+}
+
+static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *v)
+{
+    (void)seq;
+    note(ctx, "decided:", v->flags);
+}
+
+static void on_learned(void *ctx, uint32_t rank)
+{
+    note(ctx, "learned:", rank);
+}
+
+static void on_ended(void *ctx, nexar_err err, const char *why)
+{
+    stage *s = ctx;
+
+    assert_int_equal(err, NEXAR_EPEER);
+    (void)snprintf(s->log, sizeof(s->log), "%s", why);
+}
+
+static void on_forgotten(void *ctx)
+{
+    note(ctx, "forgotten:", 1);
+}
+
+static const nx_agree_ops ops = {.send = on_send,
+                                 .decided = on_decided,
+                                 .learned = on_learned,
+                                 .ended = on_ended,
+                                 .forgotten = on_forgotten};
+
+static nx_agree_config config_of(uint32_t size, uint32_t self)
+{
+    return (nx_agree_config){
+        .comm = COMM, .size = size, .self = self, .fanout = 2, .payload_max = PAYLOAD};
+}
+
+static void begin(stage *s, const nx_agree_config *config)
+{
+    *s = (stage){.self = config->self};
+    assert_int_equal(nx_rankset_init(&s->dead, config->size), NEXAR_OK);
+    assert_int_equal(nx_agree_value_init(&s->value, config->size, PAYLOAD), NEXAR_OK);
+    assert_int_equal(nx_agree_create(&s->agree, config, &ops, s), NEXAR_OK);
+}
+
+static void end(stage *s)
+{
+    nx_agree_destroy(s->agree);
+    nx_rankset_fini(&s->dead);
+    nx_agree_value_fini(&s->value);
+}
+
+static void expect(stage *s, const char *log)
+{
+    assert_string_equal(s->log, log);
+    s->log[0] = '\0';
+}
+
+static void start(stage *s, uint64_t flags)
+{
+    const nx_agree_input input = {.flags = flags};
+
+    assert_int_equal(nx_agree_start(s->agree, &input), NEXAR_OK);
+}
+
+/* A frame from |from|, who holds the ranks in |dead|, as bits, for dead. */
+static nexar_err tell(stage *s, uint32_t from, nx_agree_kind kind, uint64_t seq, uint32_t dead,
+                      uint64_t flags)
+{
+    uint8_t frame[256];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+    const nx_agree_msg m = {
+        .comm = COMM, .seq = seq, .kind = kind, .dead = &s->dead, .value = &s->value};
+
+    nx_rankset_clear(&s->dead);
+    for (uint32_t i = 0; i < s->dead.n; i++) {
+        if ((dead >> i) & 1) {
+            (void)nx_rankset_add(&s->dead, i);
+        }
+    }
+    nx_agree_value_reset(&s->value);
+    s->value.flags = flags;
+    if ((kind == NX_AGREE_PROPOSE) || (kind == NX_AGREE_DECIDE)) {
+        s->value.ballot = 1 + s->dead.count;
+        nx_rankset_copy(&s->value.failed, &s->dead);
+    }
+    nx_agree_msg_encode(&w, &m);
+    return nx_agree_frame(s->agree, from, frame, w.len);
+}
+
+#define TELL(...) assert_int_equal(tell(&s, __VA_ARGS__), NEXAR_OK)
+
+static void test_one_rank_agrees_with_itself(void **state)
+{
+    const nx_agree_config config = config_of(1, 0);
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    start(&s, 5);
+    expect(&s, "decided:5");
+    start(&s, 6);
+    expect(&s, "decided:6");
+    assert_int_equal(nx_agree_seq(s.agree), 2);
+    nx_agree_close(s.agree);
+    expect(&s, "forgotten:1");
+    end(&s);
+}
+
+static void test_the_root_gathers_proposes_and_decides(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 0);
+    uint32_t waits[SIZE];
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    TELL(2, NX_AGREE_UP, 0, 0, 6); /* before we have begun */
+    start(&s, 7);
+    assert_int_equal(nx_agree_waits_for(s.agree, waits, SIZE), 1);
+    assert_int_equal(waits[0], 1);
+    expect(&s, "");
+    TELL(1, NX_AGREE_UP, 0, 0, 3);
+    TELL(1, NX_AGREE_UP, 0, 0, 0); /* twice: the first counts */
+    expect(&s, "PROPOSE>1 PROPOSE>2");
+    TELL(1, NX_AGREE_ACK, 0, 0, 0);
+    TELL(1, NX_AGREE_ACK, 0, 0, 0);
+    expect(&s, "");
+    TELL(2, NX_AGREE_ACK, 0, 0, 0);
+    expect(&s, "DECIDE>1 DECIDE>2 decided:2");
+    TELL(2, NX_AGREE_ACK, 0, 0, 0); /* whoever asks is answered */
+    expect(&s, "DECIDE>2");
+    end(&s);
+}
+
+static void test_a_leaf_goes_to_its_new_parent_with_what_it_accepted(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 3);
+    uint32_t waits[SIZE];
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    start(&s, 7);
+    assert_int_equal(nx_agree_waits_for(s.agree, waits, SIZE), 1);
+    assert_int_equal(waits[0], 1);
+    TELL(1, NX_AGREE_PROPOSE, 0, 0, 4);
+    expect(&s, "UP>1 ACK>1");
+    nx_agree_failed(s.agree, 0);
+    expect(&s, "UP>1");
+    assert_int_equal(s.value.ballot, 1); /* with what was accepted */
+    assert_int_equal(s.value.flags, 4);
+    TELL(2, NX_AGREE_NEWS, 0, 3, 0);
+    expect(&s, "learned:1 UP>2");
+    TELL(1, NX_AGREE_DECIDE, 0, 0, 9); /* the dead are not listened to */
+    expect(&s, "NEWS>1");
+    TELL(2, NX_AGREE_DECIDE, 0, 3, 4);
+    expect(&s, "decided:4");
+    end(&s);
+}
+
+static void test_an_early_decision_comes_with_the_proposal(void **state)
+{
+    nx_agree_config config = config_of(SIZE, 1);
+    stage s;
+
+    (void)state;
+    config.early = true;
+    begin(&s, &config);
+    start(&s, 7);
+    TELL(3, NX_AGREE_UP, 0, 0, 5);
+    TELL(0, NX_AGREE_PROPOSE, 0, 0, 5);
+    expect(&s, "UP>0 PROPOSE>3 decided:5");
+    nx_agree_failed(s.agree, 0); /* now the root; 2 may have nothing, and asks */
+    expect(&s, "");
+    TELL(2, NX_AGREE_UP, 0, 1, 1);
+    expect(&s, "DECIDE>2");
+    end(&s);
+}
+
+static void test_who_speaks_of_an_old_ballot_is_told_the_news(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 0);
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    start(&s, 7);
+    nx_agree_failed(s.agree, 3);
+    TELL(1, NX_AGREE_UP, 0, 0, 5);
+    expect(&s, "NEWS>1");
+    TELL(1, NX_AGREE_UP, 0, 8, 5);
+    TELL(2, NX_AGREE_UP, 0, 8, 5);
+    expect(&s, "PROPOSE>1 PROPOSE>2");
+    end(&s);
+}
+
+static void test_who_is_held_for_dead_ends(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 2);
+    const nx_agree_input input = {0};
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    start(&s, 7);
+    s.log[0] = '\0';
+    TELL(1, NX_AGREE_NEWS, 0, 4, 0);
+    expect(&s, "rank 1 and others hold this rank for dead");
+    TELL(1, NX_AGREE_DECIDE, 0, 0, 4);
+    nx_agree_failed(s.agree, 0);
+    expect(&s, "");
+    assert_int_equal(nx_agree_start(s.agree, &input), NEXAR_EPEER);
+    nx_agree_close(s.agree);
+    expect(&s, ""); /* it stays, and says nothing */
+    end(&s);
+}
+
+static void test_a_minority_ends_and_half_with_rank_0_does_not(void **state)
+{
+    nx_agree_config config = config_of(SIZE, 1);
+    stage s;
+
+    (void)state;
+    config.quorum = NX_QUORUM_MAJORITY;
+    begin(&s, &config);
+    start(&s, 7);
+    nx_agree_failed(s.agree, 3);
+    nx_agree_failed(s.agree, 2); /* 0 and 1 are left */
+    expect(&s, "UP>0 UP>0");
+    end(&s);
+    begin(&s, &config);
+    start(&s, 7);
+    nx_agree_failed(s.agree, 0);
+    s.log[0] = '\0';
+    nx_agree_failed(s.agree, 2); /* 1 and 3 are left */
+    expect(&s, "2 of 4 ranks are left: no majority");
+    end(&s);
+}
+
+static void test_the_end_waits_for_all(void **state)
+{
+    const nx_agree_config config = config_of(3, 0);
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    start(&s, 1);
+    TELL(1, NX_AGREE_DECIDE, 0, 0, 1);
+    expect(&s, "DECIDE>2 decided:1");
+    TELL(1, NX_AGREE_DONE, 0, 0, 0);
+    nx_agree_close(s.agree);
+    expect(&s, "");
+    nx_agree_failed(s.agree, 1);
+    expect(&s, "ASK>2");
+    TELL(2, NX_AGREE_DONE, 0, 0, 0); /* of the old ballot */
+    expect(&s, "NEWS>2");
+    TELL(2, NX_AGREE_DONE, 0, 2, 0);
+    expect(&s, "FORGET>2 forgotten:1");
+    end(&s);
+}
+
+static void test_frames_for_a_communicator_that_is_not_here(void **state)
+{
+    static const uint8_t up[] = {67, COMM, NX_AGREE_UP, 0}, done[] = {67, COMM, NX_AGREE_DONE, 3},
+                         ack[] = {67, COMM, NX_AGREE_ACK, 0};
+    const nx_agree_config config = config_of(SIZE, 0);
+    uint8_t reply[NX_AGREE_STRAY_MAX];
+    uint64_t comm = 0;
+    nx_agree_msg m;
+    size_t len;
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    assert_true(nx_agree_stray(up, sizeof(up), reply, &len));
+    assert_int_equal(len, 0);
+    assert_false(nx_agree_stray(ack, sizeof(ack), reply, &len));
+    assert_int_equal(len, 0);
+    assert_false(nx_agree_stray("x", 1, reply, &len));
+    assert_false(nx_agree_stray(done, sizeof(done), reply, &len));
+    assert_int_equal(nx_agree_msg_decode(reply, len, &s.dead, &s.value, &m), NEXAR_OK);
+    assert_int_equal(m.kind, NX_AGREE_FORGET);
+    assert_int_equal(nx_agree_msg_comm(reply, len, &comm), NEXAR_OK);
+    assert_int_equal(comm, COMM);
+    assert_int_equal(nx_agree_msg_comm("x", 1, &comm), NEXAR_EPROTO);
+    end(&s);
+}
+
+static void test_nonsense_is_refused(void **state)
+{
+    nx_agree_config bad[5];
+    const nx_agree_input large = {.payload = "123456789", .payload_len = PAYLOAD + 1};
+    stage s;
+
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        bad[i] = config_of(SIZE, 0);
+    }
+    bad[0].self = SIZE;
+    bad[1].fanout = 1;
+    bad[2].payload_max = NX_AGREE_PAYLOAD_MAX + 1;
+    bad[3].early = true;
+    bad[3].quorum = NX_QUORUM_MAJORITY;
+    bad[4].size = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(nx_agree_create(&s.agree, &bad[i], &ops, &s), NEXAR_EINVAL);
+    }
+    bad[0].self = 0;
+    begin(&s, &bad[0]);
+    assert_int_equal(nx_agree_start(s.agree, &large), NEXAR_EINVAL);
+    assert_int_equal(tell(&s, 1, NX_AGREE_UP, 1, 0, 0), NEXAR_EPROTO); /* too early */
+    assert_int_equal(tell(&s, 0, NX_AGREE_UP, 0, 0, 0), NEXAR_EPROTO); /* from ourselves */
+    assert_int_equal(tell(&s, SIZE, NX_AGREE_UP, 0, 0, 0), NEXAR_EPROTO);
+    assert_int_equal(tell(&s, 1, NX_AGREE_UP, 0, 2, 0), NEXAR_EPROTO); /* dead by its own word */
+    start(&s, 0);
+    assert_int_equal(nx_agree_start(s.agree, &large), NEXAR_EINVAL);
+    end(&s);
+}
+
+static void test_the_largest_message_is_one_frame(void **state)
+{
+    assert_true(nx_agree_encoded_max(NX_WORLD_MAX, NX_AGREE_PAYLOAD_MAX) <= NX_FRAME_MAX);
+    (void)state;
+}
+
+static void test_no_memory_is_said(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 0);
+
+    (void)state;
+    NXT_FOR_EACH_OOM (n) {
+        nx_agree *agree = NULL;
+        const nexar_err err = nx_agree_create(&agree, &config, &ops, NULL);
+
+        assert_int_equal(err, nx_alloc_failed() ? NEXAR_ENOMEM : NEXAR_OK);
+        nx_agree_destroy(agree);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_rank_agrees_with_itself),
+        cmocka_unit_test(test_the_root_gathers_proposes_and_decides),
+        cmocka_unit_test(test_a_leaf_goes_to_its_new_parent_with_what_it_accepted),
+        cmocka_unit_test(test_an_early_decision_comes_with_the_proposal),
+        cmocka_unit_test(test_who_speaks_of_an_old_ballot_is_told_the_news),
+        cmocka_unit_test(test_who_is_held_for_dead_ends),
+        cmocka_unit_test(test_a_minority_ends_and_half_with_rank_0_does_not),
+        cmocka_unit_test(test_the_end_waits_for_all),
+        cmocka_unit_test(test_frames_for_a_communicator_that_is_not_here),
+        cmocka_unit_test(test_nonsense_is_refused),
+        cmocka_unit_test(test_the_largest_message_is_one_frame),
+        cmocka_unit_test(test_no_memory_is_said),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

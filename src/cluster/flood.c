@@ -1,0 +1,232 @@
+/* flood.c - news on a circle with chords. */
+#include "cluster/flood.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "cluster/control.h"
+#include "cluster/rankset.h"
+#include "cluster/view.h"
+#include "wire/wire.h"
+
+enum { TARGETS_MAX = 16 };
+_Static_assert(NX_WORLD_MAX <= 1 << TARGETS_MAX, "distances up to half of the largest world");
+
+typedef struct item {
+    uint64_t key;
+    size_t len;
+    uint8_t data[];
+} item;
+
+/* Invariant: targets[j] is the first living rank at distance 2^j or more, self if
+ * there is none; each of them has been told every item. */
+struct nx_flood {
+    uint64_t group;
+    uint32_t size, self;
+    const nx_flood_ops *ops;
+    void *ctx;
+    nx_rankset dead;
+    uint32_t targets[TARGETS_MAX], ntargets;
+    nx_map items;
+};
+
+static uint32_t target_at(const nx_flood *f, uint32_t j)
+{
+    return nx_rankset_after_out(&f->dead, f->self, UINT32_C(1) << j);
+}
+
+nexar_err nx_flood_create(nx_flood **out, uint64_t group, uint32_t size, uint32_t self,
+                          const nx_flood_ops *ops, void *ctx)
+{
+    nx_flood *f;
+
+    if ((size == 0) || (size > NX_WORLD_MAX) || (self >= size)) {
+        return nx_fail(NEXAR_EINVAL, "a flood from rank %" PRIu32 " of %" PRIu32, self, size);
+    }
+    f = nx_zalloc(sizeof(*f));
+    if (f == NULL) {
+        return nx_fail_nomem("a flood");
+    }
+    if (nx_rankset_init(&f->dead, size) != NEXAR_OK) {
+        nx_free(f);
+        return NEXAR_ENOMEM;
+    }
+    f->group = group;
+    f->size = size;
+    f->self = self;
+    f->ops = ops;
+    f->ctx = ctx;
+    while ((f->ntargets < TARGETS_MAX) && ((UINT32_C(1) << f->ntargets) < size)) {
+        f->targets[f->ntargets] = target_at(f, f->ntargets);
+        f->ntargets++;
+    }
+    *out = f;
+    return NEXAR_OK;
+}
+
+void nx_flood_destroy(nx_flood *f)
+{
+    size_t at = 0;
+    void *it;
+
+    if (f == NULL) {
+        return;
+    }
+    while ((it = nx_map_next(&f->items, &at)) != NULL) {
+        nx_free(it);
+    }
+    nx_map_fini(&f->items);
+    nx_rankset_fini(&f->dead);
+    nx_free(f);
+}
+
+static void tell(nx_flood *f, const item *it, uint32_t to)
+{
+    uint8_t frame[NX_FLOOD_FRAME_MAX];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    nx_write_u8(&w, NX_CONTROL_FLOOD);
+    nx_write_varint(&w, f->group);
+    nx_write_u64(&w, it->key);
+    nx_write_blob(&w, it->data, it->len);
+    f->ops->send(f->ctx, to, frame, w.len);
+}
+
+/* Whether the |j|-th target is one that is to be told: not self, not one that an
+ * earlier one stands for. */
+static bool is_target(const nx_flood *f, uint32_t j)
+{
+    for (uint32_t i = 0; i < j; i++) {
+        if (f->targets[i] == f->targets[j]) {
+            return false;
+        }
+    }
+    return f->targets[j] != f->self;
+}
+
+/* NULL: no memory. */
+static item *keep(nx_flood *f, uint64_t key, const void *data, size_t len)
+{
+    item *it = nx_zalloc(sizeof(*it) + len);
+
+    if (it == NULL) {
+        (void)nx_fail_nomem("news for all ranks");
+        return NULL;
+    }
+    it->key = key;
+    it->len = len;
+    if (len > 0) {
+        memcpy(it->data, data, len);
+    }
+    if (nx_map_put(&f->items, key, it) != NEXAR_OK) {
+        nx_free(it);
+        return NULL;
+    }
+    return it;
+}
+
+static void tell_all(nx_flood *f, const item *it, uint32_t but)
+{
+    for (uint32_t j = 0; j < f->ntargets; j++) {
+        if (is_target(f, j) && (f->targets[j] != but)) {
+            tell(f, it, f->targets[j]);
+        }
+    }
+}
+
+nexar_err nx_flood_start(nx_flood *f, uint64_t key, const void *data, size_t len)
+{
+    const item *it;
+
+    if (len > NX_FLOOD_DATA_MAX) {
+        return nx_fail(NEXAR_EINVAL, "news of %zu bytes; at most %d fit", len, NX_FLOOD_DATA_MAX);
+    }
+    if (nx_flood_knows(f, key)) {
+        return NEXAR_OK;
+    }
+    it = keep(f, key, data, len);
+    if (it == NULL) {
+        return NEXAR_ENOMEM;
+    }
+    tell_all(f, it, f->self);
+    return NEXAR_OK;
+}
+
+nexar_err nx_flood_frame_group(const void *frame, size_t len, uint64_t *group)
+{
+    nx_reader r = nx_reader_make(frame, len);
+    const uint8_t type = nx_read_u8(&r);
+    const uint64_t g = nx_read_varint(&r);
+
+    if (r.failed || (type != NX_CONTROL_FLOOD)) {
+        return nx_fail(NEXAR_EPROTO, "a malformed frame of news");
+    }
+    *group = g;
+    return NEXAR_OK;
+}
+
+nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t len)
+{
+    nx_reader r = nx_reader_make(frame, len);
+    const uint8_t type = nx_read_u8(&r);
+    const uint64_t group = nx_read_varint(&r), key = nx_read_u64(&r);
+    size_t data_len;
+    const uint8_t *data = nx_read_blob(&r, NX_FLOOD_DATA_MAX, &data_len);
+    const item *it;
+
+    if (!nx_reader_done(&r) || (type != NX_CONTROL_FLOOD) || (group != f->group) ||
+        ((uint32_t)key >= f->size)) {
+        return nx_fail(NEXAR_EPROTO, "a malformed frame of news");
+    }
+    /* What the dead say does not count: they may take others for dead. */
+    if (nx_rankset_has(&f->dead, from) || nx_flood_knows(f, key)) {
+        return NEXAR_OK;
+    }
+    it = keep(f, key, data, data_len);
+    if (it == NULL) {
+        return NEXAR_ENOMEM;
+    }
+    tell_all(f, it, from);
+    f->ops->learned(f->ctx, key, it->data, it->len, from);
+    return NEXAR_OK;
+}
+
+void nx_flood_failed(nx_flood *f, uint32_t rank)
+{
+    if ((rank >= f->size) || (rank == f->self) || !nx_rankset_add(&f->dead, rank)) {
+        return;
+    }
+    for (uint32_t j = 0; j < f->ntargets; j++) {
+        size_t at = 0;
+        const item *it;
+        bool told = false;
+
+        if (f->targets[j] != rank) {
+            continue;
+        }
+        f->targets[j] = target_at(f, j);
+        for (uint32_t i = 0; i < f->ntargets; i++) {
+            told = told || ((i != j) && (f->targets[i] == f->targets[j]));
+        }
+        while (!told && (f->targets[j] != f->self) &&
+               ((it = nx_map_next(&f->items, &at)) != NULL)) {
+            tell(f, it, f->targets[j]);
+        }
+    }
+}
+
+bool nx_flood_knows(const nx_flood *f, uint64_t key)
+{
+    return nx_map_get(&f->items, key) != NULL;
+}
+
+void nx_flood_tell(nx_flood *f, uint64_t key, uint32_t to)
+{
+    const item *it = nx_map_get(&f->items, key);
+
+    if (it != NULL) {
+        tell(f, it, to);
+    }
+}

@@ -1,0 +1,320 @@
+/* flood_test.c - news reach all who live, whoever dies on the way. */
+#include "cluster/flood.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "oom.h"
+#include "rand.h"
+#include "unit.h"
+
+enum { GROUP = 5, LARGE = 1024 };
+
+typedef struct packet {
+    uint32_t from, to, hops;
+    size_t len;
+    uint8_t frame[NX_FLOOD_FRAME_MAX];
+} packet;
+
+typedef struct net net;
+
+typedef struct node {
+    net *net;
+    uint32_t self, hops, learned, sends_left;
+    bool alive;
+    nx_flood *flood;
+} node;
+
+struct net {
+    uint32_t size, hops; /* of what is being delivered */
+    node *nodes;
+    packet *queue;
+    size_t n, room, sent;
+    nxt_rand rand;
+};
+
+static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
+{
+    node *from = ctx;
+    net *w = from->net;
+
+    assert_true((to < w->size) && (to != from->self) && (len <= NX_FLOOD_FRAME_MAX));
+    from->alive = from->alive && (from->sends_left-- > 0);
+    if (!from->alive) {
+        return;
+    }
+    if (w->n == w->room) {
+        w->room = 2 * w->room + 64;
+        w->queue = realloc(w->queue, w->room * sizeof(packet));
+        assert_non_null(w->queue);
+    }
+    w->queue[w->n] = (packet){.from = from->self, .to = to, .hops = w->hops + 1, .len = len};
+    memcpy(w->queue[w->n].frame, frame, len);
+    w->n++;
+    w->sent++;
+}
+
+static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
+{
+    node *at = ctx;
+
+    assert_true(key >> 32 == NX_FLOOD_DEAD);
+    assert_int_equal(len, 3);
+    assert_memory_equal(data, "why", 3);
+    assert_true(from < at->net->size);
+    at->learned++;
+    at->hops = at->net->hops;
+}
+
+static const nx_flood_ops ops = {.send = on_send, .learned = on_learned};
+
+static void net_init(net *w, uint32_t size, uint64_t seed)
+{
+    *w = (net){.size = size, .rand = {seed}};
+    w->nodes = calloc(size, sizeof(node));
+    assert_non_null(w->nodes);
+    for (uint32_t i = 0; i < size; i++) {
+        w->nodes[i] = (node){.net = w, .self = i, .alive = true, .sends_left = UINT32_MAX};
+        assert_int_equal(nx_flood_create(&w->nodes[i].flood, GROUP, size, i, &ops, &w->nodes[i]),
+                         NEXAR_OK);
+    }
+}
+
+static void net_fini(net *w)
+{
+    for (uint32_t i = 0; i < w->size; i++) {
+        nx_flood_destroy(w->nodes[i].flood);
+    }
+    free(w->nodes);
+    free(w->queue);
+}
+
+/* Delivers one packet: the oldest, or any. */
+static void step(net *w, bool any)
+{
+    const size_t at = any ? nxt_below(&w->rand, w->n) : 0;
+    const packet p = w->queue[at];
+
+    w->n--;
+    if (any) {
+        w->queue[at] = w->queue[w->n];
+    } else {
+        memmove(w->queue, w->queue + 1, w->n * sizeof(packet));
+    }
+    w->hops = p.hops;
+    if (w->nodes[p.to].alive) {
+        assert_int_equal(nx_flood_frame(w->nodes[p.to].flood, p.from, p.frame, p.len), NEXAR_OK);
+    }
+}
+
+static void test_everybody_learns_once_in_few_hops(void **state)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 7, 8, 9, 100, LARGE};
+    const uint64_t key = nx_flood_key(NX_FLOOD_DEAD, 0);
+
+    (void)state;
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+        const uint32_t size = sizes[k], start = size / 3;
+        uint32_t log = 0;
+        net w;
+
+        while ((1U << log) < size) {
+            log++;
+        }
+        net_init(&w, size, 1);
+        assert_int_equal(nx_flood_start(w.nodes[start].flood, key, "why", 3), NEXAR_OK);
+        assert_int_equal(nx_flood_start(w.nodes[start].flood, key, "why", 3), NEXAR_OK);
+        while (w.n > 0) {
+            step(&w, false);
+        }
+        assert_true(w.sent <= (size_t)size * log);
+        for (uint32_t i = 0; i < size; i++) {
+            assert_int_equal(w.nodes[i].learned, i != start);
+            assert_true(w.nodes[i].hops <= log);
+            assert_true(nx_flood_knows(w.nodes[i].flood, key));
+        }
+        net_fini(&w);
+    }
+}
+
+/* The living find out about the dead, at times of their own; how much is left. */
+static uint32_t find_out(net *w, bool *known, nxt_rand *r)
+{
+    uint32_t pending = 0;
+
+    for (uint32_t i = 0; i < w->size; i++) {
+        for (uint32_t k = 0; (k < w->size) && w->nodes[i].alive; k++) {
+            if (w->nodes[k].alive || known[i * w->size + k]) {
+                continue;
+            }
+            if (nxt_one_in(r, 8)) {
+                known[i * w->size + k] = true;
+                nx_flood_failed(w->nodes[i].flood, k);
+            } else {
+                pending++;
+            }
+        }
+    }
+    return pending;
+}
+
+static void check_all_or_none(net *w, uint64_t key)
+{
+    uint32_t know = 0, living = 0;
+
+    for (uint32_t i = 0; i < w->size; i++) {
+        assert_true(w->nodes[i].learned <= 1);
+        living += w->nodes[i].alive;
+        know += w->nodes[i].alive && nx_flood_knows(w->nodes[i].flood, key);
+    }
+    assert_true((know == 0) || (know == living));
+}
+
+/* Somebody floods, and several die in the middle of their sends. */
+static void flood_among_deaths(uint64_t seed)
+{
+    nxt_rand r = {nxt_mix(seed)};
+    const uint32_t size = 2 + nxt_below(&r, 40), deaths = nxt_below(&r, size);
+    const uint64_t key = nx_flood_key(NX_FLOOD_DEAD, 1);
+    bool *known = calloc((size_t)size * size, sizeof(bool));
+    uint32_t pending;
+    net w;
+
+    assert_non_null(known);
+    net_init(&w, size, seed);
+    for (uint32_t i = 0; i < deaths; i++) {
+        w.nodes[nxt_below(&r, size)].sends_left = nxt_below(&r, 8);
+    }
+    assert_int_equal(nx_flood_start(w.nodes[0].flood, key, "why", 3), NEXAR_OK);
+    do {
+        if ((w.n > 0) && !nxt_one_in(&r, 4)) {
+            step(&w, true);
+        }
+        pending = find_out(&w, known, &r);
+    } while ((w.n > 0) || (pending > 0));
+    check_all_or_none(&w, key);
+    net_fini(&w);
+    free(known);
+}
+
+static void test_what_one_living_rank_knows_all_come_to_know(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 3000; seed++) {
+        flood_among_deaths(seed);
+    }
+}
+
+static void test_a_new_target_is_told_what_is_kept(void **state)
+{
+    const uint64_t key = nx_flood_key(NX_FLOOD_DEAD, 2);
+    net w;
+
+    (void)state;
+    net_init(&w, 4, 1);
+    assert_int_equal(nx_flood_start(w.nodes[0].flood, key, "why", 3), NEXAR_OK);
+    assert_int_equal(w.sent, 2); /* 1 and 2 */
+    nx_flood_failed(w.nodes[0].flood, 2);
+    assert_int_equal(w.sent, 3);
+    assert_int_equal(w.queue[2].to, 3);
+    nx_flood_failed(w.nodes[0].flood, 1);
+    nx_flood_failed(w.nodes[0].flood, 3);
+    nx_flood_failed(w.nodes[0].flood, 3);
+    assert_int_equal(w.sent, 3);
+    nx_flood_tell(w.nodes[0].flood, key, 3);
+    nx_flood_tell(w.nodes[0].flood, key + 1, 3);
+    assert_int_equal(w.sent, 4);
+    net_fini(&w);
+}
+
+static void test_what_the_dead_say_does_not_count(void **state)
+{
+    const uint64_t key = nx_flood_key(NX_FLOOD_DEAD, 2);
+    net w;
+
+    (void)state;
+    net_init(&w, 3, 1);
+    assert_int_equal(nx_flood_start(w.nodes[1].flood, key, "why", 3), NEXAR_OK);
+    nx_flood_failed(w.nodes[0].flood, 1);
+    while (w.n > 0) {
+        if (w.queue[0].to == 2) {
+            w.nodes[2].alive = false;
+        }
+        step(&w, false);
+    }
+    assert_false(nx_flood_knows(w.nodes[0].flood, key));
+    net_fini(&w);
+}
+
+static void test_malformed_news_are_refused(void **state)
+{
+    static const char good[] = "\x42\x05\0\0\0\x01\0\0\0\x01\x03why";
+    const size_t len = sizeof(good) - 1;
+    char bad[sizeof(good)];
+    uint64_t group;
+    net w;
+
+    (void)state;
+    net_init(&w, 2, 1);
+    assert_int_equal(nx_flood_frame_group(good, len, &group), NEXAR_OK);
+    assert_int_equal(group, GROUP);
+    assert_int_equal(nx_flood_frame_group("\x43\x05", 2, &group), NEXAR_EPROTO);
+    assert_int_equal(nx_flood_frame_group("\x42", 1, &group), NEXAR_EPROTO);
+    for (size_t cut = 0; cut < len; cut++) {
+        assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, good, cut), NEXAR_EPROTO);
+    }
+    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, good, len + 1), NEXAR_EPROTO);
+    memcpy(bad, good, sizeof(good));
+    bad[1] = 6; /* another group */
+    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
+    bad[1] = GROUP;
+    bad[9] = 2; /* rank 2 of 2 */
+    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
+    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, good, len), NEXAR_OK);
+    assert_int_equal(w.nodes[0].learned, 1);
+    net_fini(&w);
+}
+
+static void test_no_memory_is_said_and_the_frame_may_come_again(void **state)
+{
+    static const char frame[] = "\x42\x05\0\0\0\x01\0\0\0\x01\x03why";
+    node at = {.alive = true, .sends_left = UINT32_MAX};
+    net w = {.size = 2, .nodes = &at};
+    char large[NX_FLOOD_DATA_MAX + 1] = {0};
+
+    (void)state;
+    at.net = &w;
+    NXT_FOR_EACH_OOM (n) {
+        nexar_err err;
+
+        at.flood = NULL;
+        err = nx_flood_create(&at.flood, GROUP, 2, 0, &ops, &at);
+        if (err == NEXAR_OK) {
+            err = nx_flood_frame(at.flood, 1, frame, sizeof(frame) - 1);
+        }
+        assert_int_equal(err, nx_alloc_failed() ? NEXAR_ENOMEM : NEXAR_OK);
+        if ((err != NEXAR_OK) && (at.flood != NULL)) {
+            assert_int_equal(nx_flood_frame(at.flood, 1, frame, sizeof(frame) - 1), NEXAR_OK);
+        }
+        nx_flood_destroy(at.flood);
+    }
+    assert_int_equal(nx_flood_create(&at.flood, GROUP, 2, 2, &ops, &at), NEXAR_EINVAL);
+    assert_int_equal(nx_flood_create(&at.flood, GROUP, 2, 0, &ops, &at), NEXAR_OK);
+    assert_int_equal(nx_flood_start(at.flood, 1, large, sizeof(large)), NEXAR_EINVAL);
+    nx_flood_destroy(at.flood);
+    free(w.queue);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_everybody_learns_once_in_few_hops),
+        cmocka_unit_test(test_what_one_living_rank_knows_all_come_to_know),
+        cmocka_unit_test(test_a_new_target_is_told_what_is_kept),
+        cmocka_unit_test(test_what_the_dead_say_does_not_count),
+        cmocka_unit_test(test_malformed_news_are_refused),
+        cmocka_unit_test(test_no_memory_is_said_and_the_frame_may_come_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

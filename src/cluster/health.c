@@ -1,0 +1,411 @@
+/* health.c - heartbeats, and what follows from their absence. */
+#include "cluster/health.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "cluster/control.h"
+#include "cluster/view.h"
+
+/* A peer that is watched. */
+typedef struct entry {
+    nx_list link; /* in |watched| or |spare| */
+    uint32_t peer;
+    uint32_t watches; /* operations that wait for it */
+    bool ring;        /* a neighbour on the circle */
+    bool suspected;
+    bool pinged;
+    uint64_t heard_ns, pinged_ns;
+    char detail[NX_HEALTH_WHY - 64];
+} entry;
+
+/* Invariant: there are as many entries, watched and spare, as places on the ring and
+ * peers with watches; so a new neighbour always finds one. */
+struct nx_health {
+    nx_health_config config;
+    const nx_health_ops *ops;
+    void *ctx;
+    nx_rankset dead, gone; /* gone: dead, or left; and this rank itself */
+    entry **by_rank;
+    nx_list watched, spare;
+    uint64_t ticked_ns;
+};
+
+static nexar_err check_config(const nx_health_config *c)
+{
+    if ((c->size == 0) || (c->size > NX_WORLD_MAX) || (c->self >= c->size)) {
+        return nx_fail(NEXAR_EINVAL, "the health of rank %" PRIu32 " of %" PRIu32, c->self,
+                       c->size);
+    }
+    if ((c->interval_ns == 0) || (c->interval_ns > c->timeout_ns)) {
+        return nx_fail(NEXAR_EINVAL,
+                       "heartbeats each %" PRIu64 " ns with a time-out of %" PRIu64
+                       " ns; accepted: an interval above 0, at most the time-out",
+                       c->interval_ns, c->timeout_ns);
+    }
+    if (c->ring > NX_HEALTH_RING_MAX) {
+        return nx_fail(NEXAR_EINVAL, "%" PRIu32 " neighbours to watch; accepted: up to %d", c->ring,
+                       NX_HEALTH_RING_MAX);
+    }
+    return NEXAR_OK;
+}
+
+static nexar_err add_spare(nx_health *h)
+{
+    entry *e = nx_zalloc(sizeof(*e));
+
+    if (e == NULL) {
+        return nx_fail_nomem("a watched rank");
+    }
+    nx_list_push_back(&h->spare, &e->link);
+    return NEXAR_OK;
+}
+
+static entry *take_entry(nx_health *h, uint32_t peer, uint64_t now_ns)
+{
+    entry *e = nx_list_entry(nx_list_pop(&h->spare), entry, link);
+
+    if (nx_list_empty(&h->watched)) {
+        h->ticked_ns = now_ns; /* nobody ticked while there was nobody to watch */
+    }
+    *e = (entry){.peer = peer, .heard_ns = now_ns};
+    nx_list_init(&e->link);
+    nx_list_push_back(&h->watched, &e->link);
+    h->by_rank[peer] = e;
+    return e;
+}
+
+/* Back to the spare ones, if neither the ring nor an operation needs it. */
+static void drop_entry(nx_health *h, entry *e)
+{
+    if (!e->ring && (e->watches == 0)) {
+        h->by_rank[e->peer] = NULL;
+        nx_list_remove(&e->link);
+        nx_list_push_back(&h->spare, &e->link);
+    }
+}
+
+/* Its neighbours: the first at distance 1, 2, 4 ... that are there. */
+static void close_ring(nx_health *h, uint64_t now_ns)
+{
+    for (uint32_t j = 0; j < h->config.ring; j++) {
+        const uint32_t at = nx_rankset_after_out(&h->gone, h->config.self, UINT32_C(1) << j);
+
+        if (at == h->config.self) {
+            return;
+        }
+        if (h->by_rank[at] == NULL) {
+            (void)take_entry(h, at, now_ns);
+        }
+        h->by_rank[at]->ring = true;
+    }
+}
+
+/* How many powers of two are below |size|. */
+static uint32_t distances(uint32_t size)
+{
+    uint32_t n = 0;
+
+    while ((UINT32_C(1) << n) < size) {
+        n++;
+    }
+    return n;
+}
+
+nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
+                           const nx_health_ops *ops, void *ctx, uint64_t now_ns)
+{
+    nexar_err err = check_config(config);
+    nx_health *h;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    h = nx_zalloc(sizeof(*h));
+    if (h == NULL) {
+        return nx_fail_nomem("heartbeats");
+    }
+    h->config = *config;
+    if ((config->ring == 0) || (config->ring > distances(config->size))) {
+        h->config.ring = distances(config->size);
+    }
+    h->ops = ops;
+    h->ctx = ctx;
+    h->ticked_ns = now_ns;
+    nx_list_init(&h->watched);
+    nx_list_init(&h->spare);
+    h->by_rank = nx_calloc(config->size, sizeof(entry *));
+    err = (h->by_rank == NULL) ? nx_fail_nomem("heartbeats") : NEXAR_OK;
+    if ((err != NEXAR_OK) || (nx_rankset_init(&h->dead, config->size) != NEXAR_OK) ||
+        (nx_rankset_init(&h->gone, config->size) != NEXAR_OK)) {
+        nx_health_destroy(h);
+        return NEXAR_ENOMEM;
+    }
+    for (uint32_t i = 0; i < h->config.ring; i++) {
+        if (add_spare(h) != NEXAR_OK) {
+            nx_health_destroy(h);
+            return NEXAR_ENOMEM;
+        }
+    }
+    (void)nx_rankset_add(&h->gone, config->self);
+    close_ring(h, now_ns);
+    *out = h;
+    return NEXAR_OK;
+}
+
+static void free_entries(nx_list *list)
+{
+    nx_list *at;
+
+    while ((at = nx_list_pop(list)) != NULL) {
+        nx_free(nx_list_entry(at, entry, link));
+    }
+}
+
+void nx_health_destroy(nx_health *h)
+{
+    if (h == NULL) {
+        return;
+    }
+    free_entries(&h->watched);
+    free_entries(&h->spare);
+    nx_rankset_fini(&h->dead);
+    nx_rankset_fini(&h->gone);
+    nx_free(h->by_rank);
+    nx_free(h);
+}
+
+const nx_rankset *nx_health_dead(const nx_health *h)
+{
+    return &h->dead;
+}
+
+bool nx_health_watches(const nx_health *h, uint32_t peer)
+{
+    return (peer < h->config.size) && (h->by_rank[peer] != NULL) && !nx_rankset_has(&h->gone, peer);
+}
+
+/* ---- watching ------------------------------------------------------------------ */
+
+nexar_err nx_health_watch(nx_health *h, uint32_t peer, uint64_t now_ns)
+{
+    entry *e;
+
+    if ((peer >= h->config.size) || (peer == h->config.self)) {
+        return nx_fail(NEXAR_EINVAL, "rank %" PRIu32 " is not one to watch", peer);
+    }
+    e = h->by_rank[peer];
+    if ((e == NULL) || (e->watches == 0)) {
+        const nexar_err err = add_spare(h);
+
+        if (err != NEXAR_OK) {
+            return err;
+        }
+    }
+    if (e == NULL) {
+        e = take_entry(h, peer, now_ns);
+    }
+    e->watches++;
+    return NEXAR_OK;
+}
+
+void nx_health_unwatch(nx_health *h, uint32_t peer)
+{
+    entry *e = (peer < h->config.size) ? h->by_rank[peer] : NULL;
+
+    if ((e == NULL) || (e->watches == 0)) {
+        return;
+    }
+    e->watches--;
+    if (e->watches == 0) {
+        drop_entry(h, e);
+        nx_free(nx_list_entry(nx_list_pop(&h->spare), entry, link));
+    }
+}
+
+/* ---- life and death ------------------------------------------------------------ */
+
+static void say(nx_health *h, uint32_t to, uint8_t type)
+{
+    h->ops->send(h->ctx, to, &type, sizeof(type));
+}
+
+static void ping(nx_health *h, entry *e, uint64_t now_ns)
+{
+    e->pinged = true;
+    e->pinged_ns = now_ns;
+    say(h, e->peer, NX_CONTROL_PING);
+}
+
+void nx_health_heard(nx_health *h, uint32_t peer, uint64_t now_ns)
+{
+    entry *e = (peer < h->config.size) ? h->by_rank[peer] : NULL;
+
+    if (e != NULL) {
+        e->heard_ns = now_ns;
+        e->suspected = false;
+        e->pinged = false;
+        e->detail[0] = '\0';
+    }
+}
+
+nexar_err nx_health_frame(nx_health *h, uint32_t peer, const void *frame, size_t len,
+                          uint64_t now_ns)
+{
+    const uint8_t type = (len == NX_HEALTH_FRAME) ? *(const uint8_t *)frame : 0;
+
+    if ((peer >= h->config.size) || (peer == h->config.self) ||
+        ((type != NX_CONTROL_PING) && (type != NX_CONTROL_PONG))) {
+        return nx_fail(NEXAR_EPROTO, "a malformed heartbeat");
+    }
+    if (nx_rankset_has(&h->dead, peer)) {
+        h->ops->zombie(h->ctx, peer);
+        return NEXAR_OK;
+    }
+    nx_health_heard(h, peer, now_ns);
+    if (type == NX_CONTROL_PING) {
+        say(h, peer, NX_CONTROL_PONG);
+    }
+    return NEXAR_OK;
+}
+
+/* |peer| is no longer there; the ring closes over it. */
+static void remove_peer(nx_health *h, uint32_t peer, uint64_t now_ns)
+{
+    entry *e = h->by_rank[peer];
+
+    (void)nx_rankset_add(&h->gone, peer);
+    if ((e != NULL) && e->ring) {
+        e->ring = false;
+        drop_entry(h, e);
+        close_ring(h, now_ns);
+    }
+}
+
+bool nx_health_told(nx_health *h, uint32_t peer, uint64_t now_ns)
+{
+    if ((peer >= h->config.size) || (peer == h->config.self) || !nx_rankset_add(&h->dead, peer)) {
+        return false;
+    }
+    remove_peer(h, peer, now_ns);
+    return true;
+}
+
+void nx_health_left(nx_health *h, uint32_t peer, uint64_t now_ns)
+{
+    if ((peer < h->config.size) && !nx_rankset_has(&h->gone, peer)) {
+        remove_peer(h, peer, now_ns);
+    }
+}
+
+static void die(nx_health *h, uint32_t peer, const char *why, uint64_t now_ns)
+{
+    if (!nx_rankset_has(&h->gone, peer) && nx_health_told(h, peer, now_ns)) {
+        h->ops->dead(h->ctx, peer, why);
+    }
+}
+
+/* Not to be reached: it is pinged at once, and has until its time-out. */
+static void suspect(nx_health *h, uint32_t peer, const char *detail, uint64_t now_ns)
+{
+    entry *e = h->by_rank[peer];
+    char why[NX_HEALTH_WHY];
+
+    if ((e == NULL) || nx_rankset_has(&h->gone, peer)) {
+        return;
+    }
+    (void)snprintf(e->detail, sizeof(e->detail), "%s", detail);
+    if (!e->suspected) {
+        e->suspected = true;
+        (void)snprintf(why, sizeof(why), "its link is lost%s%s", (*detail == '\0') ? "" : ": ",
+                       detail);
+        h->ops->suspected(h->ctx, peer, why);
+        ping(h, e, now_ns);
+    }
+}
+
+void nx_health_link_down(nx_health *h, uint32_t peer, nx_down how, const char *detail,
+                         uint64_t now_ns)
+{
+    if ((peer >= h->config.size) || nx_rankset_has(&h->gone, peer)) {
+        return;
+    }
+    switch (how) {
+    case NX_DOWN_EXITED:
+        die(h, peer, "its process is gone", now_ns);
+        break;
+    case NX_DOWN_CLOSED:
+        die(h, peer, "closed its connection without a goodbye", now_ns);
+        break;
+    case NX_DOWN_REFUSED:
+        die(h, peer, "nothing listens at its address any more", now_ns);
+        break;
+    case NX_DOWN_LOST:
+        suspect(h, peer, (detail == NULL) ? "" : detail, now_ns);
+        break;
+    }
+}
+
+/* ---- time ---------------------------------------------------------------------- */
+
+uint64_t nx_health_due(const nx_health *h)
+{
+    return nx_list_empty(&h->watched) ? UINT64_MAX : h->ticked_ns + h->config.interval_ns;
+}
+
+static void die_of_silence(nx_health *h, const entry *e, uint64_t now_ns)
+{
+    const uint64_t tenths = (now_ns - e->heard_ns) / UINT64_C(100000000);
+    char why[NX_HEALTH_WHY];
+
+    (void)snprintf(why, sizeof(why), "no heartbeat for %" PRIu64 ".%" PRIu64 " s%s%s", tenths / 10,
+                   tenths % 10, (e->detail[0] == '\0') ? "" : ", link lost: ", e->detail);
+    die(h, e->peer, why, now_ns);
+}
+
+static void check_entry(nx_health *h, entry *e, uint64_t now_ns)
+{
+    const nx_health_config *c = &h->config;
+    const uint64_t quiet = now_ns - e->heard_ns;
+
+    if (nx_rankset_has(&h->gone, e->peer)) {
+        return;
+    }
+    if (quiet >= c->timeout_ns) {
+        die_of_silence(h, e, now_ns);
+    } else if ((quiet >= c->interval_ns) &&
+               (!e->pinged || (now_ns - e->pinged_ns >= c->interval_ns))) {
+        ping(h, e, now_ns);
+    }
+}
+
+void nx_health_tick(nx_health *h, uint64_t now_ns)
+{
+    const bool stopped = (now_ns - h->ticked_ns > 2 * h->config.interval_ns);
+    nx_list *last = h->watched.prev;
+
+    h->ticked_ns = now_ns;
+    if (stopped) {
+        nx_list_for_each (at, &h->watched) {
+            entry *e = nx_list_entry(at, entry, link);
+
+            e->heard_ns = now_ns;
+            if (!nx_rankset_has(&h->gone, e->peer)) {
+                ping(h, e, now_ns);
+            }
+        }
+        return;
+    }
+    /* Those who come in behind, when a ring closes, are new. */
+    for (nx_list *at = h->watched.next, *next; at != &h->watched; at = next) {
+        const bool end = (at == last);
+
+        next = at->next;
+        check_entry(h, nx_list_entry(at, entry, link), now_ns);
+        if (end) {
+            break;
+        }
+    }
+}

@@ -1,0 +1,93 @@
+/*
+ * health.h - who is alive: (state, event, now) -> actions; no sockets, no clock, no
+ * threads.
+ *
+ * A rank watches the first living ranks at distance 1, 2, 4 ... after it on the
+ * circle, so that everybody is watched by a few who are far from each other (a host
+ * that dies takes neighbours with it), and those for whom one of its operations
+ * waits.  Whom it watches and has not heard for an interval it pings; who has not been
+ * heard for the time-out is dead.  Everything that comes from a process shows that it lives, and a
+ * process that is stopped says nothing; one that is busy answers, since the progress
+ * thread does.  So the cost of a rank is that of log2 n peers, 16 in the largest world;
+ * what one finds out the others are told by flood.h.
+ *
+ * A rank that was itself stopped must not take that for the silence of the others:
+ * after a gap between its own ticks everybody has the whole time-out again.
+ *
+ * Death is for good.  A rank that is held for dead and speaks is to be told so
+ * (`zombie`); what it says does not count.
+ */
+#ifndef NX_HEALTH_H
+#define NX_HEALTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "cluster/rankset.h"
+
+enum { NX_HEALTH_RING_MAX = 16, NX_HEALTH_WHY = 160, NX_HEALTH_FRAME = 1 };
+
+typedef struct nx_health_config {
+    uint32_t size, self;
+    uint64_t interval_ns, timeout_ns; /* 0 < interval <= timeout */
+    uint32_t ring;                    /* at how many distances to watch; 0: all, log2 of the size */
+} nx_health_config;
+
+/* How a link, or what is known of the process behind it, came to an end. */
+typedef enum nx_down {
+    NX_DOWN_EXITED,  /* the process has ended, says the kernel or the launcher: dead */
+    NX_DOWN_CLOSED,  /* it closed the connection without a goodbye: dead */
+    NX_DOWN_REFUSED, /* its host says that nothing listens there any more: dead */
+    NX_DOWN_LOST     /* no answer, no route: it may come back; suspected until then */
+} nx_down;
+
+/* Called from inside the events; none of them may call back.  |why| is a sentence
+ * without a subject, "no heartbeat for 5.0 s", borrowed. */
+typedef struct nx_health_ops {
+    /* Sends a frame on the control lane, dialling if there is no link. */
+    void (*send)(void *ctx, uint32_t to, const void *frame, size_t len);
+    /* |peer| does not answer at the moment; it may be dead, or be back. */
+    void (*suspected)(void *ctx, uint32_t peer, const char *why);
+    /* |peer| is dead, as this rank has found out itself: tell the others.  Once. */
+    void (*dead)(void *ctx, uint32_t peer, const char *why);
+    /* |peer| is held for dead and does not know. */
+    void (*zombie)(void *ctx, uint32_t peer);
+} nx_health_ops;
+
+typedef struct nx_health nx_health;
+
+/* |ops| and |ctx| are borrowed while it lives.  NEXAR_EINVAL, NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
+                                         const nx_health_ops *ops, void *ctx, uint64_t now_ns);
+void nx_health_destroy(nx_health *h);
+
+/* An operation begins, or has ceased, to wait for |peer|: every watch has its
+ * unwatch.  A dead peer may be watched; nothing comes of it.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_health_watch(nx_health *h, uint32_t peer, uint64_t now_ns);
+void nx_health_unwatch(nx_health *h, uint32_t peer);
+
+/* Anything came from |peer|.  Cheap. */
+void nx_health_heard(nx_health *h, uint32_t peer, uint64_t now_ns);
+/* A frame PING or PONG.  NEXAR_EPROTO. */
+NX_MUST_CHECK nexar_err nx_health_frame(nx_health *h, uint32_t peer, const void *frame, size_t len,
+                                        uint64_t now_ns);
+/* |detail|: what the transport says, or NULL. */
+void nx_health_link_down(nx_health *h, uint32_t peer, nx_down how, const char *detail,
+                         uint64_t now_ns);
+/* Others have found out that |peer| is dead; whether that is new.  `dead` is not
+ * called.  Not for this rank itself. */
+bool nx_health_told(nx_health *h, uint32_t peer, uint64_t now_ns);
+/* |peer| said goodbye: it is not watched any more, and is not dead. */
+void nx_health_left(nx_health *h, uint32_t peer, uint64_t now_ns);
+
+/* When nx_health_tick is wanted; UINT64_MAX: not before another event. */
+uint64_t nx_health_due(const nx_health *h);
+void nx_health_tick(nx_health *h, uint64_t now_ns);
+
+const nx_rankset *nx_health_dead(const nx_health *h);
+/* Whether |peer| is watched at present, as neighbour or for an operation. */
+bool nx_health_watches(const nx_health *h, uint32_t peer);
+
+#endif /* NX_HEALTH_H */

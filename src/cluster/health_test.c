@@ -1,0 +1,341 @@
+/* health_test.c - who is pinged, who is declared dead, and who is not. */
+#include "cluster/health.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/control.h"
+#include "oom.h"
+#include "unit.h"
+
+#define MS UINT64_C(1000000)
+
+enum { SIZE = 8, INTERVAL = 500, TIMEOUT = 5000, LOG = 4096 };
+
+/* What was done, as words. */
+typedef struct stage {
+    char log[LOG];
+    nx_health *health;
+    uint64_t now;
+} stage;
+
+static void note(stage *s, const char *what, uint32_t peer, const char *why)
+{
+    const size_t at = strlen(s->log);
+
+    (void)snprintf(s->log + at, sizeof(s->log) - at, "%s%s %" PRIu32 "%s%s", (at == 0) ? "" : "; ",
+                   what, peer, (*why == '\0') ? "" : ": ", why);
+}
+
+static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
+{
+    assert_int_equal(len, NX_HEALTH_FRAME);
+    note(ctx, (*(const uint8_t *)frame == NX_CONTROL_PING) ? "ping" : "pong", to, "");
+}
+
+static void on_suspected(void *ctx, uint32_t peer, const char *why)
+{
+    note(ctx, "suspect", peer, why);
+}
+
+static void on_dead(void *ctx, uint32_t peer, const char *why)
+{
+    note(ctx, "dead", peer, why);
+}
+
+static void on_zombie(void *ctx, uint32_t peer)
+{
+    note(ctx, "zombie", peer, "");
+}
+
+static const nx_health_ops ops = {
+    .send = on_send, .suspected = on_suspected, .dead = on_dead, .zombie = on_zombie};
+
+static const nx_health_config config = {
+    .size = SIZE, .self = 6, .interval_ns = INTERVAL * MS, .timeout_ns = TIMEOUT * MS, .ring = 2};
+
+static void begin(stage *s)
+{
+    *s = (stage){.now = 1000 * MS};
+    assert_int_equal(nx_health_create(&s->health, &config, &ops, s, s->now), NEXAR_OK);
+}
+
+/* What happened since the last time. */
+static void expect(stage *s, const char *log)
+{
+    assert_string_equal(s->log, log);
+    s->log[0] = '\0';
+}
+
+/* Ticks when they are due, for |ms|. */
+static void pass(stage *s, uint64_t ms)
+{
+    const uint64_t end = s->now + ms * MS;
+
+    while (nx_health_due(s->health) <= end) {
+        s->now = nx_health_due(s->health);
+        nx_health_tick(s->health, s->now);
+    }
+    s->now = end;
+}
+
+static void say(stage *s, uint32_t peer, uint8_t type)
+{
+    assert_int_equal(nx_health_frame(s->health, peer, &type, 1, s->now), NEXAR_OK);
+}
+
+static void test_the_neighbours_on_the_circle_are_pinged(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    pass(&s, INTERVAL - 1);
+    expect(&s, "");
+    pass(&s, 1);
+    expect(&s, "ping 7; ping 0");
+    assert_true(nx_health_watches(s.health, 0) && !nx_health_watches(s.health, 1));
+    say(&s, 7, NX_CONTROL_PONG);
+    say(&s, 3, NX_CONTROL_PING); /* watched by another */
+    expect(&s, "pong 3");
+    pass(&s, INTERVAL);
+    expect(&s, "ping 7; ping 0");
+    nx_health_heard(s.health, 0, s.now + 400 * MS); /* whoever talks is not asked */
+    pass(&s, INTERVAL);
+    expect(&s, "ping 7");
+    nx_health_destroy(s.health);
+}
+
+static void test_silence_for_the_timeout_is_death_and_the_ring_closes(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    for (uint32_t i = 0; i < 9; i++) {
+        pass(&s, INTERVAL);
+        say(&s, 7, NX_CONTROL_PONG);
+    }
+    s.log[0] = '\0';
+    pass(&s, INTERVAL);
+    expect(&s, "ping 7; dead 0: no heartbeat for 5.0 s");
+    assert_true(nx_rankset_has(nx_health_dead(s.health), 0));
+    assert_true(nx_health_watches(s.health, 7) && nx_health_watches(s.health, 1));
+    pass(&s, INTERVAL);
+    expect(&s, "ping 7; ping 1");
+    assert_true(nx_health_told(s.health, 7, s.now)); /* 1 is the next now, at 3 */
+    pass(&s, INTERVAL);
+    expect(&s, "ping 1");
+    nx_health_destroy(s.health);
+}
+
+static void test_a_peer_of_an_operation_is_watched_while_it_waits(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    assert_int_equal(nx_health_watch(s.health, 3, s.now), NEXAR_OK);
+    assert_int_equal(nx_health_watch(s.health, 3, s.now), NEXAR_OK);
+    assert_int_equal(nx_health_watch(s.health, 7, s.now), NEXAR_OK);
+    pass(&s, INTERVAL);
+    expect(&s, "ping 7; ping 0; ping 3");
+    nx_health_unwatch(s.health, 3);
+    nx_health_unwatch(s.health, 7);
+    pass(&s, INTERVAL);
+    expect(&s, "ping 7; ping 0; ping 3");
+    nx_health_unwatch(s.health, 3);
+    nx_health_unwatch(s.health, 3); /* one too many does no harm */
+    pass(&s, INTERVAL);
+    expect(&s, "ping 7; ping 0");
+    assert_int_equal(nx_health_watch(s.health, 6, s.now), NEXAR_EINVAL);
+    assert_int_equal(nx_health_watch(s.health, SIZE, s.now), NEXAR_EINVAL);
+    nx_health_destroy(s.health);
+}
+
+static void test_a_gap_in_our_own_time_is_nobodys_death(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    pass(&s, TIMEOUT - INTERVAL);
+    s.log[0] = '\0';
+    s.now += 3600 * 1000 * MS; /* we were stopped for an hour */
+    nx_health_tick(s.health, s.now);
+    expect(&s, "ping 7; ping 0");
+    pass(&s, TIMEOUT - 1);
+    assert_null(strstr(s.log, "dead"));
+    pass(&s, 1);
+    assert_non_null(strstr(s.log, "dead 7: no heartbeat for 5.0 s"));
+    nx_health_destroy(s.health);
+}
+
+static void test_late_ticks_are_no_gap(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    for (uint32_t i = 0; i < 7; i++) { /* 950 ms instead of 500 */
+        s.now += 950 * MS;
+        nx_health_tick(s.health, s.now);
+    }
+    assert_non_null(strstr(s.log, "dead 7: no heartbeat for 5.7 s"));
+    nx_health_destroy(s.health);
+}
+
+static void test_what_shows_that_a_process_is_gone_is_death_at_once(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    nx_health_link_down(s.health, 3, NX_DOWN_EXITED, NULL, s.now);
+    nx_health_link_down(s.health, 3, NX_DOWN_CLOSED, NULL, s.now);
+    nx_health_link_down(s.health, 4, NX_DOWN_CLOSED, "reset", s.now);
+    nx_health_link_down(s.health, 7, NX_DOWN_REFUSED, NULL, s.now);
+    expect(&s, "dead 3: its process is gone; dead 4: closed its connection without a goodbye; "
+               "dead 7: nothing listens at its address any more");
+    assert_true(nx_health_watches(s.health, 0) && !nx_health_watches(s.health, 7));
+    nx_health_destroy(s.health);
+}
+
+static void test_a_lost_link_is_a_suspicion_that_ends_when_it_is_back(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    nx_health_link_down(s.health, 7, NX_DOWN_LOST, "no route", s.now);
+    nx_health_link_down(s.health, 7, NX_DOWN_LOST, "no route", s.now);
+    nx_health_link_down(s.health, 3, NX_DOWN_LOST, "others watch it", s.now);
+    expect(&s, "suspect 7: its link is lost: no route; ping 7");
+    pass(&s, TIMEOUT - INTERVAL);
+    say(&s, 7, NX_CONTROL_PONG);
+    say(&s, 0, NX_CONTROL_PONG);
+    s.log[0] = '\0';
+    nx_health_link_down(s.health, 7, NX_DOWN_LOST, "again", s.now);
+    expect(&s, "suspect 7: its link is lost: again; ping 7");
+    pass(&s, TIMEOUT);
+    assert_non_null(strstr(s.log, "dead 7: no heartbeat for 5.0 s, link lost: again"));
+    assert_non_null(strstr(s.log, "dead 0: no heartbeat for 5.0 s"));
+    assert_null(strstr(s.log, "dead 0: no heartbeat for 5.0 s, link"));
+    nx_health_destroy(s.health);
+}
+
+static void test_what_others_found_out_is_not_told_again(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    assert_true(nx_health_told(s.health, 7, s.now));
+    assert_false(nx_health_told(s.health, 7, s.now));
+    assert_false(nx_health_told(s.health, 6, s.now));
+    assert_false(nx_health_told(s.health, SIZE, s.now));
+    nx_health_link_down(s.health, 7, NX_DOWN_EXITED, NULL, s.now);
+    expect(&s, "");
+    say(&s, 7, NX_CONTROL_PING);
+    expect(&s, "zombie 7");
+    nx_health_destroy(s.health);
+}
+
+static void test_who_said_goodbye_is_not_dead(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    nx_health_left(s.health, 7, s.now);
+    nx_health_left(s.health, 7, s.now);
+    nx_health_link_down(s.health, 7, NX_DOWN_CLOSED, NULL, s.now);
+    expect(&s, "");
+    assert_int_equal(nx_health_dead(s.health)->count, 0);
+    pass(&s, INTERVAL);
+    expect(&s, "ping 0");
+    assert_int_equal(nx_health_watch(s.health, 7, s.now), NEXAR_OK); /* nothing comes of it */
+    pass(&s, INTERVAL);
+    expect(&s, "ping 0");
+    nx_health_unwatch(s.health, 7);
+    nx_health_destroy(s.health);
+}
+
+static void test_the_last_one_watches_nobody(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    for (uint32_t i = 0; i < SIZE; i++) {
+        nx_health_link_down(s.health, i, NX_DOWN_EXITED, NULL, s.now);
+        nx_health_left(s.health, i, s.now);
+    }
+    assert_int_equal(nx_health_dead(s.health)->count, SIZE - 1);
+    assert_true(nx_health_due(s.health) == UINT64_MAX);
+    nx_health_destroy(s.health);
+}
+
+static void test_nonsense_is_refused(void **state)
+{
+    nx_health_config bad[5];
+    stage s;
+
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        bad[i] = config;
+    }
+    bad[0].self = SIZE;
+    bad[1].interval_ns = 0;
+    bad[2].interval_ns = bad[2].timeout_ns + 1;
+    bad[3].ring = NX_HEALTH_RING_MAX + 1;
+    bad[4].size = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(nx_health_create(&s.health, &bad[i], &ops, &s, 0), NEXAR_EINVAL);
+    }
+    begin(&s);
+    assert_int_equal(nx_health_frame(s.health, 7, "\x40x", 2, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_health_frame(s.health, 7, "\x42", 1, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_health_frame(s.health, 6, "\x40", 1, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_health_frame(s.health, SIZE, "\x40", 1, s.now), NEXAR_EPROTO);
+    nx_health_destroy(s.health);
+}
+
+static void test_no_memory_is_said(void **state)
+{
+    stage s = {.now = 1};
+
+    (void)state;
+    NXT_FOR_EACH_OOM (n) {
+        nexar_err err;
+
+        s.health = NULL;
+        err = nx_health_create(&s.health, &config, &ops, &s, s.now);
+        if (err == NEXAR_OK) {
+            err = nx_health_watch(s.health, 3, s.now);
+        }
+        assert_int_equal(err, nx_alloc_failed() ? NEXAR_ENOMEM : NEXAR_OK);
+        nx_health_destroy(s.health);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_neighbours_on_the_circle_are_pinged),
+        cmocka_unit_test(test_silence_for_the_timeout_is_death_and_the_ring_closes),
+        cmocka_unit_test(test_a_peer_of_an_operation_is_watched_while_it_waits),
+        cmocka_unit_test(test_a_gap_in_our_own_time_is_nobodys_death),
+        cmocka_unit_test(test_late_ticks_are_no_gap),
+        cmocka_unit_test(test_what_shows_that_a_process_is_gone_is_death_at_once),
+        cmocka_unit_test(test_a_lost_link_is_a_suspicion_that_ends_when_it_is_back),
+        cmocka_unit_test(test_what_others_found_out_is_not_told_again),
+        cmocka_unit_test(test_who_said_goodbye_is_not_dead),
+        cmocka_unit_test(test_the_last_one_watches_nobody),
+        cmocka_unit_test(test_nonsense_is_refused),
+        cmocka_unit_test(test_no_memory_is_said),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
