@@ -29,6 +29,7 @@ sort >"$prefix/expected" <<EXPECTED
 ./$lib/pkgconfig/nexar.pc
 ./share/doc/nexar/examples/hello.c
 ./share/doc/nexar/examples/send_recv.c
+./share/man/man1/nexar-bench.1
 ./share/man/man1/nexar-info.1
 ./share/man/man1/nexar-ping.1
 ./share/man/man1/nexar-plan.1
