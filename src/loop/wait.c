@@ -25,6 +25,7 @@
  * sleep (park, eventfd) remembers a signal that came first.
  */
 #include <assert.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "loop/internal.h"
@@ -140,6 +141,7 @@ static void note_crowd(nx_loop *loop, uint64_t now_ns)
  * loop's clock may stand. */
 static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64_t budget_ns)
 {
+    const bool yields = atomic_load_explicit(&loop->yields, memory_order_relaxed);
     uint64_t last_ns = nx_now(&nx_clock_system), end_ns = last_ns + budget_ns, polled_ns;
 
     do {
@@ -148,7 +150,7 @@ static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64
         if (nx_loop_fds_spin(loop)) {
             (void)nx_loop_refresh(loop);
             polled_ns = nx_now(&nx_clock_system);
-            if (polled_ns - last_ns > PUT_OFF_BUSY_NS) {
+            if (!yields && (polled_ns - last_ns > PUT_OFF_BUSY_NS)) {
                 note_crowd(loop, polled_ns);
             }
             loop->misses = 0;
@@ -162,9 +164,13 @@ static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64
         if ((nx_loop_refresh(loop) >= until_ns) || (nx_loop_next_due(loop) <= loop->now_ns)) {
             return true;
         }
-        nx_loop_pause();
+        if (yields) {
+            (void)sched_yield();
+        } else {
+            nx_loop_pause();
+        }
         polled_ns = nx_now(&nx_clock_system);
-        if (!gave_way && (polled_ns - last_ns > PUT_OFF_NS)) {
+        if (!gave_way && !yields && (polled_ns - last_ns > PUT_OFF_NS)) {
             note_crowd(loop, polled_ns);
             return false;
         }
