@@ -29,7 +29,7 @@ help:
 	@echo 'make asan      all tests under the address and undefined-behaviour sanitizers'
 	@echo 'make tsan      all tests under the thread sanitizer'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
-	@echo 'make bench     reductions beside plain loops, messages, QUIC beside raw UDP'
+	@echo 'make bench     reductions beside plain loops, messages, calls, QUIC beside raw UDP'
 	@echo 'make bench-peers  nexar beside Open MPI, MPICH and Gloo, by turns; PEERS_OPTIONS=--quick'
 	@echo 'make mutate    break the builders on purpose; the simulator must notice'
 	@echo 'make clean     remove build/'
@@ -71,7 +71,9 @@ bench:
 	$(call build,release,-DBUILD_TESTING=OFF)
 	@build/release/bench/reduce_bench
 	@build/release/bench/msg_bench
+	@build/release/bench/rpc_bench
 	@build/release/bench/quic_bench
+	@bench/quic_veth.sh build/release/bench/quic_bench
 
 bench-peers:
 	$(call setup,peers)

@@ -1,410 +1,219 @@
 /*
- * quic_bench.c - what the quic transport reaches between two processes on one host,
- * beside what the machine allows in the same run: a raw UDP ping-pong, and
- * encrypting, sending, receiving and decrypting 61440-byte datagrams.
+ * quic_bench.c - what the quic transport reaches between two processes, beside what
+ * the machine allows in the same run: a raw UDP ping-pong, and encrypting, sending,
+ * receiving and decrypting datagrams.
  *
- *     quic_bench [seconds per figure [rtt | rate | one]]
+ *     quic_bench [seconds per figure [rtt | rate | one | both]]
+ *     quic_bench seconds between NETNS ADDRESS NETNS ADDRESS [figure]
  *
- * The word leaves only that figure, for a profile.
+ * Without more, on the loopback; with `between`, in two network namespaces (see
+ * quic_veth.sh).  The last word leaves only that figure, for a profile.
+ *
+ * Figures are taken in turn, many short rounds of each, and compared within a round:
+ * the machine is not the same from one second to the next.  A line has the median of
+ * the figure, and of its ratio the median, least and most.
  */
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "quic_limits.h"
-#include "transport/quic/quic.h"
+#include "quic_side.h"
 
 enum {
-    MIB = 1 << 20,
-    LARGE = 64 * MIB,
-    SLOTS = 16,   /* parts under way at most */
-    SMALL = 64,   /* bytes of a small message */
-    BURST = 8192, /* small messages before the other side is asked how far it is */
-    SPIN_NS = 100000,
+    ROUNDS = 9,
+    SAME_HOST = 61440, /* bytes of a datagram on the loopback */
+    ETHERNET = 1452,   /* and at an MTU of 1500 */
 };
 
-static void die(const char *what)
+/* What is measured in a round; a figure's ratio is to another of the same round. */
+typedef enum figure {
+    RAW,      /* us */
+    CEILING,  /* GB/s, datagrams of the loopback */
+    CEILINGS, /* and both ways, each */
+    PLAIN,    /* GB/s, datagrams of 1452 bytes, on the loopback */
+    ACROSS,   /* and between the hosts */
+    ONE,
+    LARGE,
+    BOTH,
+    RTT,
+    RATE,
+    FIGURES
+} figure;
+
+static const char *const names[FIGURES] = {
+    [RAW] = "raw UDP round trip, 8 bytes, spinning",
+    [CEILING] = "ceiling: AES-128-GCM and UDP, 61440 B",
+    [CEILINGS] = "the same, both ways, each",
+    [PLAIN] = "ceiling: AES-128-GCM and UDP, 1452 B, GSO, GRO",
+    [ACROSS] = "the same, between the hosts",
+    [ONE] = "one way, parts of 1 MiB",
+    [LARGE] = "one way, parts of 64 MiB",
+    [BOTH] = "both ways, each, parts of 1 MiB",
+    [RTT] = "round trip, 8 bytes, spinning",
+    [RATE] = "64-byte messages one way, M/s",
+};
+
+typedef struct row {
+    figure what, beside; /* the same: nothing to compare with */
+    const char *target;
+} row;
+
+static const row on_loopback[] = {
+    {RAW, RAW, "us"},
+    {CEILING, CEILING, "GB/s"},
+    {CEILINGS, CEILING, "of one way"},
+    {ONE, CEILING, "of the ceiling, wanted 0.60"},
+    {LARGE, CEILING, "of the ceiling, wanted 0.60"},
+    {BOTH, ONE, "of one way, wanted 0.55"},
+    {RTT, RAW, "of raw UDP, wanted at most 2.5"},
+    {RATE, RATE, "wanted 0.50"},
+};
+
+static const row between_hosts[] = {
+    {RAW, RAW, "us"},
+    {PLAIN, PLAIN, "GB/s"},
+    {ACROSS, PLAIN, "of the first"},
+    {ONE, PLAIN, "of the first, wanted 0.35"},
+    {LARGE, PLAIN, "of the first, wanted 0.35"},
+    {BOTH, ONE, "of one way"},
+    {RTT, RAW, "of raw UDP"},
+    {RATE, RATE, ""},
+};
+
+typedef struct run {
+    nxb_host hosts[2];
+    nxb_side *side;
+    double slice; /* seconds of a figure in a round */
+    double got[FIGURES][ROUNDS];
+} run;
+
+static const nxb_host here[2] = {{-1, {0x0100007f}}, {-1, {0x0100007f}}};
+
+/* Bytes that take about a slice, by how fast it was the last time. */
+static uint64_t bytes_for(const run *r, figure what, int round)
 {
-    (void)fprintf(stderr, "quic_bench: %s: %s\n", what, nexar_last_error());
+    double speed = (round > 0) ? r->got[what][round - 1] : 0.5;
+
+    return (uint64_t)(r->slice * speed * 1e9 / NXB_LARGE + 1) * NXB_LARGE;
+}
+
+static double measure(const run *r, figure what, int round)
+{
+    switch (what) {
+    case RAW:
+        return nxb_raw_round_trip(r->hosts, r->slice / 2);
+    case CEILING:
+        return nxb_ceiling(r->hosts, SAME_HOST, false, r->slice);
+    case CEILINGS:
+        return nxb_ceiling(r->hosts, SAME_HOST, true, r->slice);
+    case PLAIN:
+        return nxb_ceiling(here, ETHERNET, false, r->slice);
+    case ACROSS:
+        return nxb_ceiling(r->hosts, ETHERNET, false, r->slice);
+    case ONE:
+        return nxb_bandwidth(r->side, NXB_MIB, bytes_for(r, what, round), false);
+    case LARGE:
+        return nxb_bandwidth(r->side, NXB_LARGE, bytes_for(r, what, round), false);
+    case BOTH:
+        return nxb_bandwidth(r->side, NXB_MIB, bytes_for(r, what, round), true);
+    case RTT:
+        return nxb_round_trip(r->side, r->slice);
+    case RATE:
+    case FIGURES:
+    default:
+        return nxb_message_rate(r->side, r->slice) / 1e6;
+    }
+}
+
+static void report(const run *r, const row *w)
+{
+    double value[ROUNDS], ratio[ROUNDS];
+
+    for (int i = 0; i < ROUNDS; i++) {
+        value[i] = r->got[w->what][i];
+        ratio[i] = r->got[w->what][i] / r->got[w->beside][i];
+    }
+    (void)printf("%-46s %8.2f", names[w->what], nxb_median(value, ROUNDS));
+    if (w->what == w->beside) {
+        (void)printf("%19s  %s\n", "", w->target);
+    } else {
+        double median = nxb_median(ratio, ROUNDS);
+
+        (void)printf("  %5.2f [%.2f, %.2f]  %s\n", median, ratio[0], ratio[ROUNDS - 1], w->target);
+    }
+}
+
+static void compare(run *r, const row *rows, size_t n)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < n; i++) {
+            r->got[rows[i].what][round] = measure(r, rows[i].what, round);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        report(r, &rows[i]);
+    }
+}
+
+/* One figure for a whole second or more, for a profile. */
+static void single(run *r, const char *word)
+{
+    static const struct {
+        const char *word;
+        figure what;
+    } words[] = {{"rtt", RTT}, {"rate", RATE}, {"one", ONE}, {"both", BOTH}};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(word, words[i].word) == 0) {
+            (void)printf("%-46s %8.2f\n", names[words[i].what], measure(r, words[i].what, 0));
+            return;
+        }
+    }
+    (void)fprintf(stderr, "quic_bench: %s is none of rtt, rate, one, both\n", word);
     _exit(1);
 }
 
-/* ---- the transport --------------------------------------------------------------- */
-
-typedef struct bench {
-    nx_loop *loop;
-    nx_quic *quic;
-    nx_link *link;
-    nx_event event;          /* what the main program waits for */
-    uint64_t done;           /* the other side's count, when it says so */
-    uint64_t got, got_until; /* bytes or frames; tell when it is reached */
-    uint64_t queued, total;  /* bytes to send, of parts of |size| */
-    size_t size;
-    nx_tx tx[SLOTS];
-    nx_bytes bytes[SLOTS];
-    uint8_t *from, *to;
-} bench;
-
-/* Control frames: what to do, and a number. */
-typedef struct order {
-    char what;
-    uint64_t n, size;
-} order;
-
-static void tell(bench *b, char what, uint64_t n, uint64_t size)
+static nxb_host host_of(const char *netns, const char *address)
 {
-    order o = {.what = what, .n = n, .size = size};
-    nx_bytes bytes = {&o, sizeof(o)};
+    nxb_host host = {.netns = open(netns, O_RDONLY | O_CLOEXEC)};
 
-    if (nx_link_send_frame(b->link, NX_LANE_CONTROL, &bytes, 1) != NEXAR_OK) {
-        die("send");
-    }
-}
-
-static void send_next(bench *b, nx_tx *tx)
-{
-    size_t slot = (size_t)(tx - b->tx);
-
-    if (b->queued >= b->total) {
-        return;
-    }
-    b->bytes[slot] = (nx_bytes){b->from + (b->queued % LARGE), b->size};
-    *tx = (nx_tx){.id = b->queued, .len = b->size, .bytes = &b->bytes[slot], .nbytes = 1};
-    b->queued += b->size;
-    if (nx_link_send_part(b->link, tx) != NEXAR_OK) {
-        die("send");
-    }
-}
-
-static void send_parts(bench *b, uint64_t total, size_t size)
-{
-    size_t slots = (size == LARGE) ? 2 : SLOTS;
-
-    b->queued = 0;
-    b->total = total;
-    b->size = size;
-    for (size_t i = 0; i < slots; i++) {
-        send_next(b, &b->tx[i]);
-    }
-}
-
-static void obey(bench *b, const order *o)
-{
-    switch (o->what) {
-    case 'd': /* done: so much has come */
-        b->done = o->n;
-        nx_event_set(b->loop, &b->event);
-        break;
-    case 'r': /* receive */
-        b->got = 0;
-        b->got_until = o->n;
-        break;
-    case 's': /* send */
-        send_parts(b, o->n, (size_t)o->size);
-        break;
-    default: /* quit */
-        nx_event_set(b->loop, &b->event);
-        break;
-    }
-}
-
-static void on_up(void *ctx, nx_link *link)
-{
-    bench *b = ctx;
-
-    (void)link;
-    nx_event_set(b->loop, &b->event);
-}
-
-static void count(bench *b, uint64_t n)
-{
-    b->got += n;
-    if ((b->got_until != 0) && (b->got >= b->got_until)) {
-        b->got_until = 0;
-        tell(b, 'd', b->got, 0);
-    }
-}
-
-static void on_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, size_t len)
-{
-    bench *b = ctx;
-    nx_bytes back = {data, len};
-    order o;
-
-    if (lane == NX_LANE_CONTROL) {
-        memcpy(&o, data, sizeof(o));
-        obey(b, &o);
-    } else if (len == SMALL) {
-        count(b, 1);
-    } else if (b->to == NULL) { /* the pinger */
-        nx_event_set(b->loop, &b->event);
-    } else if (nx_link_send_frame(link, NX_LANE_MESSAGE, &back, 1) != NEXAR_OK) {
-        die("send");
-    }
-}
-
-static void on_data(void *ctx, nx_link *link, uint64_t id, uint64_t off, const void *data,
-                    size_t len)
-{
-    bench *b = ctx;
-
-    (void)link;
-    memcpy(b->from + LARGE + (id + off) % LARGE, data, len);
-    count(b, len);
-}
-
-static void on_sent(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
-{
-    (void)link;
-    if (err == NEXAR_OK) {
-        send_next(ctx, tx);
-    }
-}
-
-static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
-{
-    (void)ctx;
-    (void)link;
-    (void)err;
-    (void)fprintf(stderr, "quic_bench: down: %s\n", why);
-    _exit(1);
-}
-
-static const nx_link_up UP = {on_up, on_frame, on_data, on_sent, on_down};
-
-static void on_accept(void *ctx, nx_link *link, uint64_t member)
-{
-    bench *b = ctx;
-
-    (void)member;
-    b->link = link;
-    link->up = &UP;
-    link->up_ctx = b;
-}
-
-static void await(bench *b)
-{
-    if (!nx_loop_wait(b->loop, &b->event, nx_loop_refresh(b->loop) + UINT64_C(60000000000))) {
-        die("nothing happens");
-    }
-    b->event.set = false;
-}
-
-/* GB/s one way; with |both| each way. */
-static double bandwidth(bench *b, size_t size, uint64_t total, bool both)
-{
-    double begin = nxb_now_s();
-
-    tell(b, 'r', total, 0);
-    if (both) {
-        b->got = 0;
-        b->got_until = total;
-        tell(b, 's', total, size);
-    }
-    send_parts(b, total, size);
-    await(b);
-    while (both && (b->got < total)) {
-        nx_event never = {0};
-
-        (void)nx_loop_wait(b->loop, &never, nx_loop_refresh(b->loop) + 100000);
-    }
-    return (double)total / (nxb_now_s() - begin) / 1e9;
-}
-
-static double round_trip(bench *b, double seconds)
-{
-    static double samples[1000000];
-    uint8_t bytes[8] = {0};
-    nx_bytes ping = {bytes, sizeof(bytes)};
-    double end = nxb_now_s() + seconds;
-    size_t n = 0;
-
-    while ((nxb_now_s() < end) && (n < sizeof(samples) / sizeof(samples[0]))) {
-        double begin = nxb_now_s();
-
-        if (nx_link_send_frame(b->link, NX_LANE_MESSAGE, &ping, 1) != NEXAR_OK) {
-            die("send");
-        }
-        await(b);
-        samples[n++] = nxb_now_s() - begin;
-    }
-    return nxb_median(samples, n) * 1e6;
-}
-
-/* Messages per second: two bursts are under way at any time. */
-static double message_rate(bench *b, double seconds)
-{
-    uint8_t bytes[SMALL] = {0};
-    nx_bytes message = {bytes, sizeof(bytes)};
-    uint64_t sent = 0;
-    double begin = nxb_now_s(), took;
-
-    do {
-        tell(b, 'r', BURST, 0);
-        for (int i = 0; i < BURST; i++) {
-            if (nx_link_send_frame(b->link, NX_LANE_MESSAGE, &message, 1) != NEXAR_OK) {
-                die("send");
-            }
-            if (i % 256 == 255) {
-                nx_loop_kick(b->loop);
-            }
-        }
-        sent += BURST;
-        await(b);
-        took = nxb_now_s() - begin;
-    } while (took < seconds);
-    return (double)sent / took;
-}
-
-static void open_side(bench *b, const nx_identity *identity, const nx_job_id *job)
-{
-    nx_quic_config config = {.loop = b->loop,
-                             .random = &nx_random_system,
-                             .peers = 1,
-                             .identity = identity,
-                             .job = *job,
-                             .on_accept = on_accept,
-                             .ctx = b};
-
-    if (nx_quic_open(&b->quic, &config) != NEXAR_OK) {
-        die("open");
-    }
-}
-
-static nx_identity *make_identity(nx_authority *a, uint64_t member)
-{
-    nx_identity *id = NULL;
-    nx_der csr, cert;
-
-    if ((nx_identity_create(&id) != NEXAR_OK) || (nx_identity_request(id, &csr) != NEXAR_OK) ||
-        (nx_authority_sign(a, &csr, member, 3600, &cert) != NEXAR_OK) ||
-        (nx_identity_adopt(id, &cert, nx_authority_cert(a)) != NEXAR_OK)) {
-        die("identity");
-    }
-    return id;
-}
-
-static void init_side(bench *b)
-{
-    *b = (bench){0};
-    b->from = mmap(NULL, 2 * (size_t)LARGE, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if ((b->from == MAP_FAILED) || (nx_loop_create(&b->loop, &nx_clock_system) != NEXAR_OK)) {
-        die("memory");
-    }
-    nx_loop_set_spin(b->loop, SPIN_NS);
-    nx_loop_lock(b->loop);
-}
-
-/* The child: listens, says where, and obeys. */
-static void serve(int out, const nx_identity *identity, const nx_job_id *job)
-{
-    static bench b;
-    uint16_t port;
-
-    init_side(&b);
-    b.to = b.from + LARGE;
-    open_side(&b, identity, job);
-    port = nx_quic_port(b.quic);
-    if (write(out, &port, sizeof(port)) != sizeof(port)) {
+    if ((host.netns < 0) || (inet_pton(AF_INET, address, &host.address) != 1)) {
+        (void)fprintf(stderr, "quic_bench: no namespace %s, or no IPv4 address %s\n", netns,
+                      address);
         _exit(1);
     }
-    await(&b); /* up */
-    for (;;) {
-        nx_event never = {0};
-
-        (void)nx_loop_wait(b.loop, &never, UINT64_MAX);
-    }
-}
-
-static void report(const char *what, double value, const char *unit, double ratio,
-                   const char *target)
-{
-    printf("%-44s %9.2f %-9s %6.2f  %s\n", what, value, unit, ratio, target);
-    (void)fflush(stdout);
-}
-
-static void measure_one(bench *b, double seconds, const char *which)
-{
-    if (strcmp(which, "rtt") == 0) {
-        report("round trip, 8 bytes, spinning", round_trip(b, seconds), "us", 1, "");
-    } else if (strcmp(which, "rate") == 0) {
-        report("64-byte messages one way", message_rate(b, seconds) / 1e6, "M/s", 1, "");
-    } else {
-        report("one way, parts of 1 MiB",
-               bandwidth(b, MIB, (uint64_t)(seconds * 1e9 / LARGE + 1) * LARGE, false), "GB/s", 1,
-               "");
-    }
-}
-
-static void measure(bench *b, double seconds, double raw_us, double limit)
-{
-    uint64_t total = (uint64_t)(seconds * limit * 1e9 / 2 / LARGE + 1) * LARGE;
-    double one, large, each, rtt, rate;
-
-    (void)bandwidth(b, MIB, LARGE, false); /* warm */
-    one = bandwidth(b, MIB, total, false);
-    report("one way, parts of 1 MiB", one, "GB/s", one / limit, "of the ceiling, wanted 0.60");
-    large = bandwidth(b, LARGE, total, false);
-    report("one way, parts of 64 MiB", large, "GB/s", large / limit, "of the ceiling, wanted 0.60");
-    each = bandwidth(b, MIB, total, true);
-    report("both ways, each, parts of 1 MiB", each, "GB/s", each / one, "of one way, wanted 0.55");
-    rtt = round_trip(b, seconds);
-    report("round trip, 8 bytes, spinning", rtt, "us", rtt / raw_us, "of raw UDP, wanted < 2.5");
-    rate = message_rate(b, seconds);
-    report("64-byte messages one way", rate / 1e6, "M/s", rate / 500000, "of the wanted 0.5 M/s");
+    return host;
 }
 
 int main(int argc, char **argv)
 {
-    double seconds = (argc > 1) ? strtod(argv[1], NULL) : 2, raw_us, limit;
-    struct sockaddr_in to = {.sin_family = AF_INET};
-    struct sockaddr_storage address = {0};
-    nx_quic_target target = {.member = 2, .addresses = &address, .n = 1};
-    nx_job_id job = {{1}};
-    nx_authority *a = NULL;
-    nx_identity *id[2];
-    static bench b;
-    uint16_t port;
-    int fds[2];
-    pid_t pid;
+    bool apart = (argc >= 7) && (strcmp(argv[2], "between") == 0);
+    const char *word = apart ? argv[7] : ((argc > 2) ? argv[2] : NULL);
+    double seconds = (argc > 1) ? strtod(argv[1], NULL) : 2;
+    static run r;
+    pid_t child;
 
-    if ((pipe(fds) != 0) || (nx_authority_create(&a, &job) != NEXAR_OK)) {
-        die("start");
-    }
-    id[0] = make_identity(a, 1);
-    id[1] = make_identity(a, 2);
+    r.hosts[0] = apart ? host_of(argv[3], argv[4]) : here[0];
+    r.hosts[1] = apart ? host_of(argv[5], argv[6]) : here[1];
+    r.slice = (word != NULL) ? seconds : seconds / ROUNDS;
     nxb_pin_to(0);
-    raw_us = (argc > 2) ? 1 : nxb_raw_round_trip(seconds / 2);
-    limit = (argc > 2) ? 1 : nxb_ceiling(seconds);
-    report("raw UDP round trip, 8 bytes, spinning", raw_us, "us", 1, "");
-    report("ceiling: GnuTLS AES-128-GCM and UDP, 61440 B", limit, "GB/s", 1, "");
-    pid = nxb_fork_on_other_core();
-    if (pid == 0) {
-        serve(fds[1], id[1], &job);
-    }
-    init_side(&b);
-    open_side(&b, id[0], &job);
-    if (read(fds[0], &port, sizeof(port)) != sizeof(port)) {
-        die("child");
-    }
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    to.sin_port = htons(port);
-    memcpy(&address, &to, sizeof(to));
-    if (nx_quic_dial(b.quic, &target, &UP, &b, &b.link) != NEXAR_OK) {
-        die("dial");
-    }
-    await(&b);
-    if (argc > 2) {
-        measure_one(&b, seconds, argv[2]);
+    r.side = nxb_connect(r.hosts, &child);
+    (void)nxb_bandwidth(r.side, NXB_MIB, NXB_LARGE, true); /* warm; finds the path's MTU */
+    if (word != NULL) {
+        single(&r, word);
+    } else if (apart) {
+        (void)printf("between two network namespaces, datagrams of %zu bytes\n",
+                     nxb_datagram(r.side));
+        compare(&r, between_hosts, sizeof(between_hosts) / sizeof(between_hosts[0]));
     } else {
-        measure(&b, seconds, raw_us, limit);
+        compare(&r, on_loopback, sizeof(on_loopback) / sizeof(on_loopback[0]));
     }
-    (void)kill(pid, SIGKILL);
-    (void)waitpid(pid, NULL, 0);
+    (void)kill(child, SIGKILL);
+    (void)waitpid(child, NULL, 0);
     return 0;
 }

@@ -208,11 +208,12 @@ typedef struct nexar_comm nexar_comm;
 NEXAR_API nexar_err nexar_init(const nexar_config *cfg, nexar_comm **world);
 
 /*
- * Leaves: waits for what this rank has sent, tells the others, closes all links
- * and frees every communicator made from |world|.  Receives that are still
- * pending end with NEXAR_ECANCELED; their requests must have been waited for or
- * are freed here.  No other thread may be in a call on this world.  The world is
- * gone whatever is returned; NULL is allowed.
+ * Leaves: waits for handlers of remote calls that run and for what this rank has
+ * sent, tells the others, closes all links and frees every communicator made from
+ * |world|.  Calls of others that wait for a thread are refused: they end with
+ * NEXAR_EPEER over there.  Receives and calls of our own that are still pending end
+ * with NEXAR_ECANCELED; their requests must have been waited for or are freed here.  No other
+ * thread may be in a call on this world.  The world is gone whatever is returned; NULL is allowed.
  *
  * NEXAR_EPEER
  *     A rank failed before it had taken all that was sent to it.
@@ -453,6 +454,42 @@ NEXAR_API nexar_err nexar_allreduce_rs_ag(nexar_comm *comm, void *buf, size_t co
 NEXAR_API void nexar_shard(const nexar_comm *comm, size_t count, int rank, size_t *offset,
                            size_t *n);
 
+/*
+ * An allreduce in place that sends less than the tensor, and keeps what it did not send
+ * for the next call (error feedback): with x = buf + residual on each rank, |buf| becomes
+ * the sum or average of what the ranks send of their x, the same bits on all, and
+ * |residual| what is still to be sent, so that over many calls nothing is lost.
+ * docs/compression.md has the formulas.
+ */
+typedef enum nexar_compression {
+    NEXAR_COMPRESS_NONE,    /* x as it is */
+    NEXAR_COMPRESS_TOPK,    /* the elements of the largest magnitude, with their indexes */
+    NEXAR_COMPRESS_RANDOMK, /* random elements, the same ones on all ranks; not rescaled */
+    NEXAR_COMPRESS_F16,     /* all elements as f16 */
+    NEXAR_COMPRESS_BF16,    /* all elements as bf16 */
+    NEXAR_COMPRESS_INT8     /* all elements as i8, with an f32 scale for every 256 */
+} nexar_compression;
+/*
+ * |dtype| is f32, f64, f16 or bf16, |op| NEXAR_SUM or NEXAR_AVG.  TOPK and RANDOMK send
+ * ceil(ratio * count) elements, at least one, 0 < ratio <= 1, and the result is 0 where
+ * none was sent; the other methods do not look at |ratio|.
+ *
+ * |residual| has |count| elements of |dtype|, apart from |buf|, zero before the first call
+ * and kept by the caller between calls.  NULL: what is not sent is lost.
+ *
+ * NaN and infinity reach all ranks when they are sent (as NaN with INT8), and nothing of
+ * them stays in the residual.  A finite number that a code cannot hold is sent as the
+ * largest that it can, and the rest later; without a residual it becomes infinity.
+ *
+ * After an error |buf| and |residual| are as they were, but for NONE without a residual,
+ * where |buf| is undefined as after any collective.  An error may be met by some ranks
+ * after others are done.  NEXAR_EINVAL, found before anything is sent, names what is
+ * accepted; the other errors are those of a collective.
+ */
+NEXAR_API nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count,
+                                               nexar_dtype dtype, nexar_op op,
+                                               nexar_compression how, double ratio, void *residual);
+
 /* The same with a request, which nexar_wait and its kin complete; the buffers are
  * nexar's until then (counts, displacements and the array of tensors are read
  * before the call returns).  A collective cannot be cancelled: NEXAR_ENOTSUP. */
@@ -504,6 +541,10 @@ NEXAR_API nexar_err nexar_iallreduce_bucketed(nexar_comm *comm, const nexar_tens
 NEXAR_API nexar_err nexar_iallreduce_rs_ag(nexar_comm *comm, void *buf, size_t count,
                                            nexar_dtype dtype, nexar_op op, nexar_shard_fn on_shard,
                                            void *arg, nexar_request **req);
+NEXAR_API nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, size_t count,
+                                                nexar_dtype dtype, nexar_op op,
+                                                nexar_compression how, double ratio, void *residual,
+                                                nexar_request **req);
 
 /* ---- communicators ------------------------------------------------------------ */
 
@@ -521,6 +562,97 @@ NEXAR_API nexar_err nexar_comm_dup(nexar_comm *comm, nexar_comm **out);
 /* Gives |comm| back, in any order, by each rank for itself; what is still on its way
  * ends first.  NULL and the world are left alone: the world is finalized. */
 NEXAR_API void nexar_comm_free(nexar_comm *comm);
+
+/* ---- remote procedure calls ---------------------------------------------------
+ * A rank registers functions by number; any rank of the communicator calls them, the
+ * rank itself too.  Calls are answered in any order, as many at once as there are.
+ *
+ * Threads.  Handlers run on threads of the runtime: at most "rpc_threads" of them at
+ * once.  Calls that a handler makes have a level of their own, with as many threads
+ * again, and so on, 64 levels deep: so handlers may call and wait, also round rings of
+ * ranks, and there is always a thread for what they wait for.  Threads are started when
+ * they are needed, and are never more than 64 x "rpc_threads".  (A thread that a
+ * handler starts by itself counts as one from outside.)  Handlers that wait for each
+ * other in other ways need "rpc_threads" to be as many as they are.
+ *
+ * Memory.  Of each level a rank holds at most 2 x "rpc_threads" calls.  What cannot be
+ * taken waits as a message: a part of "unexpected" here, the rest where it was called.
+ * However many calls are made, none is lost, and messages, collectives and replies do
+ * not wait for them.
+ *
+ * Time.  A call that has no reply after "rpc_timeout" (0: none) ends with
+ * NEXAR_ETIMEDOUT; its handler runs on, and what it replies is dropped.
+ */
+
+/* A call as its handler sees it; valid until the handler returns. */
+typedef struct nexar_rpc nexar_rpc;
+
+/*
+ * A handler: |bytes| bytes of |data|, which is the runtime's and is freed when it
+ * returns (never NULL, aligned as by malloc), and the |arg| of its registration.  It
+ * runs beside other handlers and itself.  If it returns an error the caller gets
+ * NEXAR_EREMOTE, with the error and this thread's nexar_last_error() in the sentence;
+ * unless it has replied: then the error is only logged.  If it returns NEXAR_OK and has
+ * not replied, the reply is empty.  It must not finalize the world.
+ */
+typedef nexar_err (*nexar_rpc_fn)(nexar_rpc *call, const void *data, size_t bytes, void *arg);
+
+/* The caller's rank in the communicator of the registration; -1 for NULL. */
+NEXAR_API int nexar_rpc_caller(const nexar_rpc *call);
+
+/*
+ * Sends the reply, at once; returns when |data| may be reused, which says nothing of
+ * whether it was received.
+ *
+ * NEXAR_EINVAL
+ *     The handler has replied already; NULL for more than 0 bytes.
+ * NEXAR_EPEER, NEXAR_ECONNECT, NEXAR_EPROTO
+ *     The caller has failed or left.
+ */
+NEXAR_API nexar_err nexar_rpc_reply(nexar_rpc *call, const void *data, size_t bytes);
+
+/*
+ * Makes |fn| with |arg| serve calls of |fn_id| on |comm| at this rank, in place of what
+ * did before; NULL: nobody does.  Registrations are each rank's own: a call that comes
+ * before the first ends with NEXAR_ENOHANDLER, so ranks register before they tell others
+ * (by a barrier, say).  When it returns, no call of the function before runs any more
+ * and its |arg| may be freed; but inside a handler it does not wait for that.
+ *
+ * NEXAR_EINVAL, NEXAR_ENOMEM
+ */
+NEXAR_API nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_rpc_fn fn,
+                                       void *arg);
+
+/*
+ * Calls |fn_id| at |rank| with |bytes| bytes of |data| and waits for the reply.
+ * |*reply| is malloc'd for the caller, who frees it; it is not NULL, even if
+ * |*reply_bytes| is 0.  NULL for |reply|: what it says is dropped; |reply_bytes| may be
+ * NULL too, then.
+ *
+ * NEXAR_EINVAL
+ *     A rank that is not in |comm|, NULL for memory of more than 0 bytes; calls nested
+ *     more than 64 deep.
+ * NEXAR_ENOHANDLER
+ *     |rank| has no such function.
+ * NEXAR_EREMOTE
+ *     The handler returned an error, which the sentence has.
+ * NEXAR_ETIMEDOUT
+ *     "rpc_timeout" has passed.  (A little later if much of |data| is on its way just
+ *     then: it is borrowed until the call returns.)
+ * NEXAR_EPEER, NEXAR_ECONNECT, NEXAR_EPROTO
+ *     |rank| has failed or is leaving, cannot be reached, or sent what no nexar sends.
+ * NEXAR_ENOMEM
+ *     Out of memory, here or there.
+ */
+NEXAR_API nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
+                                   size_t bytes, void **reply, size_t *reply_bytes);
+
+/* The same without waiting: |data| is nexar's until the request has been waited for or
+ * tested true, and |*reply| and |*reply_bytes| are set then.  nexar_cancel() ends it
+ * with NEXAR_ECANCELED; the handler may run nevertheless. */
+NEXAR_API nexar_err nexar_rpc_icall(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
+                                    size_t bytes, void **reply, size_t *reply_bytes,
+                                    nexar_request **req);
 
 /* ---- the seed ----------------------------------------------------------------
  * What `nexar seed` runs, for programs that embed it: it admits those who hold

@@ -27,7 +27,7 @@ loop:base
 device:base
 transport:base loop wire
 msg:base loop wire transport
-coll:base msg reduce
+coll:base wire msg reduce
 rpc:base loop wire msg
 cluster:base loop wire transport msg
 core:base reduce wire loop device transport msg coll rpc cluster

@@ -43,6 +43,17 @@ for n in 1 2 5; do
     done | diff - <(sort "$work/out") || fail "$what: prints something else"
 done
 
+for n in 1 4; do
+    run $n "$build/examples/rpc"
+    {
+        for rank in $(seq 0 $((n - 1))); do
+            echo "[$rank] rank $rank: drew 5 numbers, each larger than the one before;" \
+                "4 texts reversed; the sum of all ranks is $((n * (n - 1) / 2))"
+        done
+        echo "[0] rank 0: $((5 * n)) numbers were drawn"
+    } | sort | diff - <(sort "$work/out") || fail "$what: prints something else"
+done
+
 # prints N PROGRAM LINE...: N ranks print these lines, as patterns, in any order, and
 # no others.
 prints() {

@@ -54,24 +54,20 @@ static void write_line(const char *line, size_t len)
     }
 }
 
-void nx_log(nx_log_level level, const char *format, ...)
+/* |name| of the level with ": " behind it, or nothing. */
+static void write_log(const char *name, const char *format, va_list args)
 {
     nx_log_prefix prefix = atomic_load(&prefix_now);
     char line[NX_LOG_ROOM] = "nexar: ";
     size_t len = strlen(line), room = sizeof(line) - 1; /* the last one is for '\n' */
     int saved = errno;
-    va_list args;
 
-    if (!nx_log_on(level)) {
-        return;
-    }
     if (prefix != NULL) {
         len += prefix(line + len, room - len);
     }
-    len += filled(snprintf(line + len, room - len, "%s: ", nx_log_level_name(level)), room - len);
-    va_start(args, format);
+    len += filled(snprintf(line + len, room - len, "%s%s", name, (name[0] == '\0') ? "" : ": "),
+                  room - len);
     len += filled(vsnprintf(line + len, room - len, format, args), room - len);
-    va_end(args);
     for (size_t i = 0; i < len; i++) {
         if (((unsigned char)line[i] < ' ') || (line[i] == '\177')) {
             line[i] = '?';
@@ -80,4 +76,24 @@ void nx_log(nx_log_level level, const char *format, ...)
     line[len++] = '\n';
     write_line(line, len);
     errno = saved;
+}
+
+void nx_log(nx_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    if (nx_log_on(level)) {
+        va_start(args, format);
+        write_log(nx_log_level_name(level), format, args);
+        va_end(args);
+    }
+}
+
+void nx_log_always(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    write_log("", format, args);
+    va_end(args);
 }

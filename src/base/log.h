@@ -41,5 +41,7 @@ void nx_log_set_prefix(nx_log_prefix prefix);
 
 /* Writes a line.  Control characters in it, line ends too, become '?'. */
 void nx_log(nx_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Writes a line at any level, without the name of one: what somebody has asked for. */
+void nx_log_always(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif /* NX_LOG_H */

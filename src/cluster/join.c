@@ -319,6 +319,10 @@ static nexar_err start(nx_join *j)
     rules.hello.world_size = j->config.world_size;
     rules.hello.self.rank = j->config.rank;
     nx_member_self(&rules.hello.self);
+    if (j->config.nlocal > 0) {
+        memcpy(rules.hello.self.local, j->config.local, j->config.nlocal);
+        rules.hello.self.nlocal = j->config.nlocal;
+    }
     if (j->config.qlog_dir != NULL) {
         j->qlog_dir = nx_strdup(j->config.qlog_dir);
         err = (j->qlog_dir == NULL) ? nx_fail_nomem("qlog_dir") : NEXAR_OK;
@@ -332,6 +336,7 @@ static nexar_err start(nx_join *j)
     }
     explicit_bzero(&j->seed.token, sizeof(j->seed.token));
     explicit_bzero(&rules.token, sizeof(rules.token));
+    explicit_bzero(rules.hello.self.local, sizeof(rules.hello.self.local));
     return err;
 }
 

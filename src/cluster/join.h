@@ -26,6 +26,8 @@ typedef struct nx_join_config {
     uint64_t formation_timeout_ns; /* for all of it; 0: never */
     uint64_t idle_timeout_ns;      /* of the endpoint: see nx_quic_config */
     const char *qlog_dir;
+    const void *local; /* told to all members as nx_member.local: borrowed for the call */
+    size_t nlocal;     /* at most NX_LOCAL_MAX */
     /* The world has formed and nx_join_view is there: once, from inside
      * nx_join_run, before the first on_accept.  May be NULL. */
     void (*on_view)(void *ctx, nx_join *j);

@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "cluster/addresses.h"
 
-/* id, rank, boot id, an empty host, pid, one IPv4 address. */
-enum { MEMBER_ENCODED_MIN = 8 + 4 + NX_BOOT_ID_SIZE + 1 + 4 + 1 + 7 };
+/* id, rank, boot id, an empty host, pid, one IPv4 address, nothing local. */
+enum { MEMBER_ENCODED_MIN = 8 + 4 + NX_BOOT_ID_SIZE + 1 + 4 + 1 + 7 + 1 };
 
 nx_view *nx_view_create(uint32_t size)
 {
@@ -87,11 +87,12 @@ void nx_member_encode(nx_writer *w, const nx_member *m)
     for (size_t i = 0; i < m->naddresses; i++) {
         address_encode(w, &m->addresses[i]);
     }
+    nx_write_blob(w, m->local, m->nlocal);
 }
 
 void nx_member_decode(nx_reader *r, nx_member *m)
 {
-    const uint8_t *boot_id;
+    const uint8_t *boot_id, *local;
 
     m->id = nx_read_u64(r);
     m->rank = nx_read_u32(r);
@@ -107,6 +108,10 @@ void nx_member_decode(nx_reader *r, nx_member *m)
     }
     for (size_t i = 0; !r->failed && (i < m->naddresses); i++) {
         address_decode(r, &m->addresses[i]);
+    }
+    local = nx_read_blob(r, sizeof(m->local), &m->nlocal);
+    if (local != NULL) {
+        memcpy(m->local, local, m->nlocal);
     }
 }
 

@@ -20,6 +20,7 @@ enum {
     NX_ADDRESSES_MAX = 16, /* per member */
     NX_HOST_NAME_MAX = 64,
     NX_BOOT_ID_SIZE = 16,
+    NX_LOCAL_MAX = 48,
 };
 
 #define NX_RANK_ANY UINT32_MAX /* no rank was asked for: in order of arrival */
@@ -32,6 +33,8 @@ typedef struct nx_member {
     uint32_t pid;                     /* for people only */
     struct sockaddr_storage addresses[NX_ADDRESSES_MAX]; /* port included, best first */
     size_t naddresses;
+    uint8_t local[NX_LOCAL_MAX]; /* for members of the same host, who know what it says: */
+    size_t nlocal;               /* a secret of the members; 0: nothing */
 } nx_member;
 
 typedef struct nx_view {
@@ -47,7 +50,7 @@ nx_view *nx_view_create(uint32_t size);
 void nx_view_destroy(nx_view *view);
 
 /* What an encoded member, and an encoded view of |size|, take at most. */
-enum { NX_MEMBER_ENCODED_MAX = 34 + NX_HOST_NAME_MAX + NX_ADDRESSES_MAX * 19 };
+enum { NX_MEMBER_ENCODED_MAX = 35 + NX_HOST_NAME_MAX + NX_ADDRESSES_MAX * 19 + NX_LOCAL_MAX };
 static inline size_t nx_view_encoded_max(uint32_t size)
 {
     return (size_t)NX_JOB_SIZE + 12 + (size_t)size * NX_MEMBER_ENCODED_MAX;

@@ -23,6 +23,8 @@ static nx_view *make(uint32_t size, size_t naddresses)
         m->rank = i;
         m->pid = i + 100;
         m->boot_id[0] = (uint8_t)i;
+        m->nlocal = (i % 2 == 0) ? 0 : NX_LOCAL_MAX - i % 3;
+        memset(m->local, (int)(i % 256), m->nlocal);
         (void)snprintf(m->host, sizeof(m->host), "host%u", i);
         m->naddresses = naddresses;
         for (size_t k = 0; k < naddresses; k++) {

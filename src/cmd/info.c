@@ -29,7 +29,7 @@ static void add_quic(nx_table *t)
 
     nx_quic_features_probe(&f);
     nx_table_add(t, "transports");
-    nx_table_add(t, "quic");
+    nx_table_add(t, "shm,quic");
     nx_table_add(t, "ipv6");
     nx_table_add(t, "%s", yes(f.ipv6));
     nx_table_add(t, "udp_segment");

@@ -62,21 +62,32 @@ static uint64_t known_count(const nx_coll *c)
     }
 }
 
-nx_mark nx_call_mark(const nx_coll_call *call, const nx_choice *choice, bool verify)
+static nx_mark make_mark(const nx_coll_call *call, uint64_t recipe)
 {
     const nx_coll *c = &call->coll;
-    size_t n;
-    uint64_t row = (uint64_t)(choice->algorithm - nx_algorithms(&n));
-    uint64_t recipe = nx_mark_mix(nx_mark_mix(verify ? 1 : 2, row), choice->segment);
     uint64_t word = (uint64_t)c->kind;
 
-    recipe = mix_counts(nx_mark_mix(recipe, call->detail), c) >> (64 - RECIPE_BITS);
+    recipe = nx_mark_mix(recipe, call->detail);
+    recipe = mix_counts(recipe, c) >> (64 - RECIPE_BITS);
     word = (word << GUISE_BITS) | (uint64_t)call->guise;
     word = (word << DTYPE_BITS) | (uint64_t)call->dtype;
     word = (word << OP_BITS) | (nx_coll_reduces(c->kind) ? (uint64_t)call->op : 0);
     word = (word << ROOT_BITS) | (nx_coll_rooted(c->kind) ? c->root : 0);
     word = (word << RECIPE_BITS) | recipe;
     return (nx_mark){.word = {word, known_count(c)}};
+}
+
+nx_mark nx_call_mark(const nx_coll_call *call, const nx_choice *choice, bool verify)
+{
+    size_t n;
+    uint64_t row = (uint64_t)(choice->algorithm - nx_algorithms(&n));
+
+    return make_mark(call, nx_mark_mix(nx_mark_mix(verify ? 1 : 2, row), choice->segment));
+}
+
+nx_mark nx_mark_within(const nx_mark *part, const nx_coll_call *whole)
+{
+    return make_mark(whole, nx_mark_mix(nx_mark_mix(3, part->word[0]), part->word[1]));
 }
 
 bool nx_mark_equal(const nx_mark *a, const nx_mark *b)

@@ -36,6 +36,9 @@ typedef struct nx_coll_call {
 /* What |call|, run as |choice| says, must have in common with those of the other
  * ranks. */
 nx_mark nx_call_mark(const nx_coll_call *call, const nx_choice *choice, bool verify);
+/* The mark of |part|, one of the collectives that the call |whole| is made of: it reads as
+ * |whole|, and is equal where both and the |detail| of |whole| are. */
+nx_mark nx_mark_within(const nx_mark *part, const nx_coll_call *whole);
 bool nx_mark_equal(const nx_mark *a, const nx_mark *b);
 
 /* "allreduce(1024 x f32, sum)"; of any bytes. */

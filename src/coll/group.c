@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "coll/run.h"
+#include "msg/control.h"
 #include "wire/wire.h"
 
 /* What peers may make us remember of operations that have not begun here.  A rank
@@ -26,19 +27,11 @@ typedef struct early {
     char why[NX_RUN_WHY];
 } early;
 
-/* A fingerprint of a running operation differs: dealt with when msg is at rest. */
-typedef struct trouble {
-    uint32_t comm, number, peer;
-    nx_mark mark;
-    bool set;
-} trouble;
-
 struct nx_hub {
     nx_hub_config config;
-    nx_map groups; /* by id + 1 */
-    nx_map early;  /* by early_key */
-    nx_task task;
-    trouble trouble;
+    nx_map groups;         /* by id + 1 */
+    nx_map early;          /* by early_key */
+    nx_task task;          /* ends runs of which a fingerprint differs, when msg is at rest */
     uint32_t tombs[TOMBS]; /* ids + 1 */
     size_t ntombs;
     bool stopped; /* msg is gone, or about to go */
@@ -155,21 +148,25 @@ static void use_early(nx_group *g, nx_run *run)
 
 /* ---- fingerprints ------------------------------------------------------------------ */
 
-void nx_hub_settle(nx_hub *hub)
+void nx_group_settle(nx_group *g, nx_run *run)
 {
-    const trouble t = hub->trouble;
-    nx_group *g = t.set ? find_group(hub, t.comm) : NULL;
-    nx_run *run = (g == NULL) ? NULL : find_run(g, t.number);
-
-    hub->trouble.set = false;
-    if (run != NULL) {
-        mismatch(g, run, t.peer, &t.mark);
+    if (run->differs) {
+        run->differs = false;
+        mismatch(g, run, run->other, &run->its);
     }
 }
 
 static void on_trouble(nx_task *task)
 {
-    nx_hub_settle(nx_list_entry(task, nx_hub, task));
+    const nx_hub *hub = nx_list_entry(task, nx_hub, task);
+    nx_group *g;
+    size_t at = 0;
+
+    while ((g = nx_map_next(&hub->groups, &at)) != NULL) {
+        nx_list_for_each (l, &g->runs) {
+            nx_group_settle(g, nx_list_entry(l, nx_run, link));
+        }
+    }
 }
 
 /* An operation that is over here: has |peer| called the same? */
@@ -214,9 +211,10 @@ nx_verdict nx_hub_on_mark(nx_hub *hub, uint32_t peer, nx_context context, uint64
     if (run->err != NEXAR_OK) {
         return NX_DROP;
     }
-    if (!nx_mark_equal(&run->mark, mark) && !hub->trouble.set) {
-        hub->trouble = (trouble){
-            .comm = context.comm, .number = number, .peer = peer, .mark = *mark, .set = true};
+    if (!nx_mark_equal(&run->mark, mark) && !run->differs) {
+        run->differs = true;
+        run->its = *mark;
+        run->other = peer;
         nx_loop_defer(hub->config.loop, &hub->task);
     }
     return NX_KEEP;

@@ -26,9 +26,6 @@
 typedef struct nx_run nx_run;
 typedef struct nx_hub nx_hub;
 
-/* Kinds of control frames, beside those of msg itself (>= NX_FRAME_OTHER). */
-enum { NX_CONTROL_ABORT = NX_FRAME_OTHER };
-
 /* The kind of a collective's messages, inside a communicator. */
 enum { NX_KIND_COLL = 2 };
 
@@ -131,8 +128,8 @@ static inline nx_context nx_group_context(const nx_group *g)
 /* |run| begins: it may fail at once, by what was heard of it before.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_group_begin(nx_group *g, nx_run *run);
 void nx_group_end(nx_group *g, nx_run *run);
-/* Ends the run of which a message had another fingerprint, if there is one. */
-void nx_hub_settle(nx_hub *hub);
+/* Ends |run| if a message of it had another fingerprint. */
+void nx_group_settle(nx_group *g, nx_run *run);
 /* Tells the others that operation |number| has failed here. */
 void nx_group_tell(nx_group *g, uint32_t number, nexar_err err, const char *why);
 

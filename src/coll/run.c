@@ -109,9 +109,7 @@ static void on_flight(nx_req *req)
     if ((req->err == NEXAR_OK) && !sent && (req->bytes != step->len * run->binding.elem_size)) {
         req->err = NEXAR_EMISMATCH; /* shorter than the step */
     }
-    if (req->err != NEXAR_OK) {
-        nx_hub_settle(run->group->hub); /* a fingerprint says more than a length */
-    }
+    nx_group_settle(run->group, run); /* before it can end, well or by a length */
     if (req->err == NEXAR_OK) {
         nx_step_id id = f->step;
 

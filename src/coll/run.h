@@ -57,7 +57,10 @@ struct nx_run {
     uint32_t depth;   /* entries that have not left */
     uint32_t calling; /* hooks that have not returned */
     bool begun;
-    nx_task task; /* goes on with local steps */
+    bool differs;   /* a message came with a fingerprint ... */
+    nx_mark its;    /* ... that is not ours */
+    uint32_t other; /* whose */
+    nx_task task;   /* goes on with local steps */
     nx_timer timer;
     uint32_t head, tail; /* of ready */
     nx_step_id *ready;   /* each step once, in the order it may start */

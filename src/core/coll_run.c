@@ -66,7 +66,9 @@ static void wait_for(waited *w, nx_run *run)
 
     while (!w->done) {
         if (!w->event.set) {
+            w->world->log.waiting++;
             (void)nx_loop_wait(loop, &w->event, UINT64_MAX);
+            w->world->log.waiting--;
         }
         w->event.set = false;
         if (w->called) {

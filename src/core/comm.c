@@ -14,8 +14,7 @@
 #include "base/alloc.h"
 #include "core/coll_run.h"
 
-enum { SERIAL_BITS = 16 };
-#define SERIAL_MASK ((UINT32_C(1) << SERIAL_BITS) - 1)
+#define SERIAL_MASK ((UINT32_C(1) << NX_SERIAL_BITS) - 1)
 
 /* ---- life ---------------------------------------------------------------------------- */
 
@@ -137,6 +136,16 @@ uint32_t nx_comm_rank_of(const nexar_comm *comm, uint32_t peer)
     return rank;
 }
 
+int nx_comm_find_peer(const nexar_comm *comm, uint32_t peer)
+{
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        if (((comm->peers == NULL) ? rank : comm->peers[rank]) == peer) {
+            return (int)rank;
+        }
+    }
+    return -1;
+}
+
 int nexar_rank(const nexar_comm *comm)
 {
     return (comm == NULL) ? -1 : (int)comm->rank;
@@ -171,7 +180,7 @@ static uint32_t take_serial(nx_world *world)
 {
     do {
         world->serial = (world->serial + 1) & SERIAL_MASK;
-    } while (in_use(world, (world->rank << SERIAL_BITS) | world->serial));
+    } while (in_use(world, (world->rank << NX_SERIAL_BITS) | world->serial));
     return world->serial;
 }
 
@@ -203,7 +212,7 @@ static nexar_err make_part(nexar_comm *parent, const entry *e, uint32_t n, nexar
     }
     comm->peers = peers;
     comm->size = n;
-    comm->id = (peers[0] << SERIAL_BITS) | (uint32_t)e[0].serial;
+    comm->id = (peers[0] << NX_SERIAL_BITS) | (uint32_t)e[0].serial;
     err = open_comm(parent->world, comm);
     if (err == NEXAR_OK) {
         nx_list_push_back(&parent->world->comms, &comm->link);
@@ -305,6 +314,7 @@ void nexar_comm_free(nexar_comm *comm)
     }
     loop = comm->world->loop;
     nx_loop_lock(loop);
+    nx_rpc_forget(comm->world->rpc, comm->id);
     nx_comm_release(comm);
     nx_loop_unlock(loop);
 }

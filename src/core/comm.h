@@ -6,7 +6,23 @@
 #include "core/world.h"
 
 /* Kinds of messages inside a communicator: they never meet.  2 is NX_KIND_COLL. */
-enum { NX_KIND_USER = 1 };
+enum {
+    NX_KIND_USER = 1,
+    NX_KIND_RPC_REPLY = 4,
+    NX_KIND_RPC_CALL = 64, /* and one for each level of calls: NX_RPC_LEVELS */
+};
+
+/* An id is the world rank of the first member and a number that this one gave out:
+ * comm.c. */
+enum { NX_SERIAL_BITS = 16 };
+static inline uint32_t nx_comm_id_first(uint32_t id)
+{
+    return id >> NX_SERIAL_BITS;
+}
+static inline uint32_t nx_comm_id_serial(uint32_t id)
+{
+    return id & ((UINT32_C(1) << NX_SERIAL_BITS) - 1);
+}
 
 struct nexar_comm {
     nx_world *world;
@@ -36,6 +52,8 @@ static inline uint32_t nx_comm_peer(const nexar_comm *comm, uint32_t rank)
 
 /* The rank that |peer| has in |comm|, of which it is a member. */
 uint32_t nx_comm_rank_of(const nexar_comm *comm, uint32_t peer);
+/* The same of any peer; -1: it is not a member. */
+int nx_comm_find_peer(const nexar_comm *comm, uint32_t peer);
 
 /* The context of the application's own messages. */
 static inline nx_context nx_comm_user(const nexar_comm *comm)

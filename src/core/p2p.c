@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "core/p2p_args.h"
 #include "core/request.h"
 
 enum { SMALL = 16 }; /* regions that need no memory of their own */
@@ -68,6 +69,23 @@ static nexar_err request_finish(nexar_request *req, nexar_status *status)
     return op_finish(&((p2p_request *)req)->op, status);
 }
 
+/* |op| as reports have it. */
+static nx_what op_what(const nx_op *op)
+{
+    return (nx_what){.kind = op->sending ? NX_WHAT_SEND : NX_WHAT_RECV,
+                     .name = op->name,
+                     .comm = op->comm->id,
+                     .peer = (op->peer == NEXAR_ANY_SOURCE)
+                                 ? NX_ANY_PEER
+                                 : nx_comm_peer(op->comm, (uint32_t)op->peer),
+                     .tag = op->tag};
+}
+
+static void request_what(const nexar_request *req, nx_what *out)
+{
+    *out = op_what(&((const p2p_request *)req)->op);
+}
+
 static void request_cancel(nexar_request *req)
 {
     (void)nx_msg_cancel(req->comm->world->msg, &((p2p_request *)req)->op.req);
@@ -78,8 +96,10 @@ static void request_destroy(nexar_request *req)
     nx_free(req);
 }
 
-static const nx_request_ops p2p_ops = {
-    .finish = request_finish, .cancel = request_cancel, .destroy = request_destroy};
+static const nx_request_ops p2p_ops = {.finish = request_finish,
+                                       .what = request_what,
+                                       .cancel = request_cancel,
+                                       .destroy = request_destroy};
 
 static void on_request_done(nx_req *req)
 {
@@ -102,74 +122,6 @@ static p2p_request *request_create(nexar_comm *comm)
         r->op.req.on_done = on_request_done;
     }
     return r;
-}
-
-/* ---- arguments ------------------------------------------------------------------- */
-
-static nexar_err check_comm(const char *name, const nexar_comm *comm)
-{
-    return (comm == NULL) ? nx_fail(NEXAR_EINVAL, "%s: comm is NULL", name) : NEXAR_OK;
-}
-
-static nexar_err check_dest(const char *name, const nexar_comm *comm, int dest, uint64_t tag)
-{
-    nexar_err err = check_comm(name, comm);
-
-    if (err != NEXAR_OK) {
-        return err;
-    }
-    if ((dest < 0) || ((uint32_t)dest >= comm->size)) {
-        return nx_fail(NEXAR_EINVAL, "%s: there is no rank %d; ranks are 0 to %" PRIu32, name, dest,
-                       comm->size - 1);
-    }
-    if (tag == NEXAR_ANY_TAG) {
-        return nx_fail(NEXAR_EINVAL, "%s: NEXAR_ANY_TAG is for receiving; give a tag below it",
-                       name);
-    }
-    return NEXAR_OK;
-}
-
-static nexar_err check_source(const char *name, const nexar_comm *comm, int source)
-{
-    nexar_err err = check_comm(name, comm);
-
-    if (err != NEXAR_OK) {
-        return err;
-    }
-    if ((source != NEXAR_ANY_SOURCE) && ((source < 0) || ((uint32_t)source >= comm->size))) {
-        return nx_fail(NEXAR_EINVAL,
-                       "%s: there is no rank %d; ranks are 0 to %" PRIu32 ", or NEXAR_ANY_SOURCE",
-                       name, source, comm->size - 1);
-    }
-    return NEXAR_OK;
-}
-
-static nexar_err check_memory(const char *name, const void *ptr, size_t bytes)
-{
-    return ((ptr == NULL) && (bytes != 0))
-               ? nx_fail(NEXAR_EINVAL, "%s: the buffer of %zu bytes is NULL", name, bytes)
-               : NEXAR_OK;
-}
-
-static nexar_err check_regions(const char *name, const nexar_iov *iov, size_t n)
-{
-    size_t sum = 0;
-
-    if ((iov == NULL) && (n != 0)) {
-        return nx_fail(NEXAR_EINVAL, "%s: iov of %zu regions is NULL", name, n);
-    }
-    for (size_t i = 0; i < n; i++) {
-        nexar_err err = check_memory(name, iov[i].ptr, iov[i].bytes);
-
-        if (err != NEXAR_OK) {
-            return err;
-        }
-        if (iov[i].bytes > SIZE_MAX - sum) {
-            return nx_fail(NEXAR_EINVAL, "%s: the regions are more than SIZE_MAX bytes", name);
-        }
-        sum += iov[i].bytes;
-    }
-    return NEXAR_OK;
 }
 
 /* ---- starting, with the lock held ------------------------------------------------- */
@@ -227,13 +179,17 @@ static void op_init(nx_op *op, nexar_comm *comm)
 /* Drives the world until |op| is done. */
 static void op_wait(nx_op *op)
 {
-    nx_loop *loop = op->comm->world->loop;
+    nx_world *world = op->comm->world;
+    nx_blocked b;
 
     if (op->req.done) {
-        nx_loop_kick(loop);
-    } else {
-        (void)nx_loop_wait(loop, &op->event, UINT64_MAX);
+        nx_loop_kick(world->loop);
+        return;
     }
+    b.what = op_what(op);
+    nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
+    (void)nx_loop_wait(world->loop, &op->event, UINT64_MAX);
+    nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), op->req.err);
 }
 
 static nexar_err send_bytes(nexar_comm *comm, const char *name, const nx_bytes *bytes, size_t n,
@@ -271,10 +227,10 @@ static nexar_err recv_spans(nexar_comm *comm, const char *name, const nx_iov_spa
 nexar_err nexar_send(nexar_comm *comm, const void *buf, size_t bytes, int dest, uint64_t tag)
 {
     const nx_bytes one = {.ptr = buf, .len = bytes};
-    nexar_err err = check_dest("send", comm, dest, tag);
+    nexar_err err = nx_p2p_check_dest("send", comm, dest, tag);
 
     if (err == NEXAR_OK) {
-        err = check_memory("send", buf, bytes);
+        err = nx_p2p_check_memory("send", buf, bytes);
     }
     return (err == NEXAR_OK) ? send_bytes(comm, "send", &one, 1, dest, tag) : err;
 }
@@ -283,10 +239,10 @@ nexar_err nexar_recv(nexar_comm *comm, void *buf, size_t bytes, int source, uint
                      nexar_status *status)
 {
     const nx_iov_span one = {.ptr = buf, .len = bytes};
-    nexar_err err = check_source("recv", comm, source);
+    nexar_err err = nx_p2p_check_source("recv", comm, source);
 
     if (err == NEXAR_OK) {
-        err = check_memory("recv", buf, bytes);
+        err = nx_p2p_check_memory("recv", buf, bytes);
     }
     return (err == NEXAR_OK) ? recv_spans(comm, "recv", &one, 1, source, tag, status) : err;
 }
@@ -298,17 +254,17 @@ nexar_err nexar_sendrecv(nexar_comm *comm, const void *sendbuf, size_t sendbytes
 {
     const nx_bytes out = {.ptr = sendbuf, .len = sendbytes};
     const nx_iov_span in = {.ptr = recvbuf, .len = recvbytes};
-    nexar_err err = check_dest("sendrecv", comm, dest, sendtag);
+    nexar_err err = nx_p2p_check_dest("sendrecv", comm, dest, sendtag);
     nx_op send, recv;
 
     if (err == NEXAR_OK) {
-        err = check_source("sendrecv", comm, source);
+        err = nx_p2p_check_source("sendrecv", comm, source);
     }
     if (err == NEXAR_OK) {
-        err = check_memory("sendrecv", sendbuf, sendbytes);
+        err = nx_p2p_check_memory("sendrecv", sendbuf, sendbytes);
     }
     if (err == NEXAR_OK) {
-        err = check_memory("sendrecv", recvbuf, recvbytes);
+        err = nx_p2p_check_memory("sendrecv", recvbuf, recvbytes);
     }
     if (err != NEXAR_OK) {
         return err;
@@ -354,10 +310,10 @@ nexar_err nexar_sendv(nexar_comm *comm, const nexar_iov *iov, size_t n, int dest
 {
     nx_bytes small[SMALL];
     nx_bytes *bytes;
-    nexar_err err = check_dest("sendv", comm, dest, tag);
+    nexar_err err = nx_p2p_check_dest("sendv", comm, dest, tag);
 
     if (err == NEXAR_OK) {
-        err = check_regions("sendv", iov, n);
+        err = nx_p2p_check_regions("sendv", iov, n);
     }
     if (err != NEXAR_OK) {
         return err;
@@ -378,10 +334,10 @@ nexar_err nexar_recvv(nexar_comm *comm, const nexar_iov *iov, size_t n, int sour
 {
     nx_iov_span small[SMALL];
     nx_iov_span *spans;
-    nexar_err err = check_source("recvv", comm, source);
+    nexar_err err = nx_p2p_check_source("recvv", comm, source);
 
     if (err == NEXAR_OK) {
-        err = check_regions("recvv", iov, n);
+        err = nx_p2p_check_regions("recvv", iov, n);
     }
     if (err != NEXAR_OK) {
         return err;
@@ -403,10 +359,10 @@ nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
                       nexar_request **req)
 {
     p2p_request *made;
-    nexar_err err = check_dest("isend", comm, dest, tag);
+    nexar_err err = nx_p2p_check_dest("isend", comm, dest, tag);
 
     if (err == NEXAR_OK) {
-        err = check_memory("isend", buf, bytes);
+        err = nx_p2p_check_memory("isend", buf, bytes);
     }
     if (req == NULL) {
         return nx_fail(NEXAR_EINVAL, "isend: req is NULL");
@@ -430,10 +386,10 @@ nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uin
                       nexar_request **req)
 {
     p2p_request *made;
-    nexar_err err = check_source("irecv", comm, source);
+    nexar_err err = nx_p2p_check_source("irecv", comm, source);
 
     if (err == NEXAR_OK) {
-        err = check_memory("irecv", buf, bytes);
+        err = nx_p2p_check_memory("irecv", buf, bytes);
     }
     if (req == NULL) {
         return nx_fail(NEXAR_EINVAL, "irecv: req is NULL");
@@ -455,7 +411,7 @@ nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uin
 
 nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *status)
 {
-    nexar_err err = check_source("probe", comm, source);
+    nexar_err err = nx_p2p_check_source("probe", comm, source);
     nx_op op;
 
     if (err != NEXAR_OK) {
@@ -476,7 +432,7 @@ nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *
 nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
                        nexar_status *status)
 {
-    nexar_err err = check_source("iprobe", comm, source);
+    nexar_err err = nx_p2p_check_source("iprobe", comm, source);
     nx_req message = {0};
 
     if (found == NULL) {

@@ -57,6 +57,25 @@ static nexar_err claim(nexar_request **req, nexar_status *status)
     return err;
 }
 
+/* Waits for |event|; reports say that it is for |req|, by |name|, or for the first of
+ * several. */
+static void wait_event(nx_world *world, const nexar_request *req, const char *name, nx_event *event)
+{
+    nx_blocked b = {0};
+
+    if (req->ops->what == NULL) {
+        world->log.waiting++;
+        (void)nx_loop_wait(world->loop, event, UINT64_MAX);
+        world->log.waiting--;
+        return;
+    }
+    req->ops->what(req, &b.what);
+    b.what.name = name;
+    nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
+    (void)nx_loop_wait(world->loop, event, UINT64_MAX);
+    nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
+}
+
 /* ---- completion ------------------------------------------------------------------ */
 
 nexar_err nexar_wait(nexar_request **req, nexar_status *status)
@@ -73,7 +92,7 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
     loop = (*req)->comm->world->loop;
     nx_loop_lock(loop);
     if (!(*req)->done) {
-        (void)nx_loop_wait(loop, &(*req)->event, UINT64_MAX);
+        wait_event((*req)->comm->world, *req, "wait", &(*req)->event);
     }
     err = claim(req, status);
     nx_loop_unlock(loop);
@@ -135,6 +154,17 @@ static size_t find_done(size_t n, nexar_request *const reqs[])
     return i;
 }
 
+/* The first that is there. */
+static size_t find_active(size_t n, nexar_request *const reqs[])
+{
+    size_t i = 0;
+
+    while ((i + 1 < n) && (reqs[i] == NULL)) {
+        i++;
+    }
+    return i;
+}
+
 /* Lets all requests set |event| too, or none. */
 static void point_events(size_t n, nexar_request *const reqs[], nx_event *event)
 {
@@ -169,7 +199,7 @@ nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_s
     while (find_done(n, reqs) == n) {
         any.set = false;
         point_events(n, reqs, &any);
-        (void)nx_loop_wait(world->loop, &any, UINT64_MAX);
+        wait_event(world, reqs[find_active(n, reqs)], "wait_any", &any);
         point_events(n, reqs, NULL);
     }
     *index = find_done(n, reqs);

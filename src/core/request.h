@@ -16,6 +16,8 @@ typedef struct nx_request_ops {
     /* The outcome of |req|, which is done: sets |status| (may be NULL) where there
      * is a message, and makes the sentence of an error. */
     nexar_err (*finish)(nexar_request *req, nexar_status *status);
+    /* What it is, for reports.  NULL: a collective, which reports know of. */
+    void (*what)(const nexar_request *req, nx_what *out);
     /* Asks for its end before its time.  NULL: it cannot be taken back. */
     void (*cancel)(nexar_request *req);
     /* Frees it: it is done and in no list. */

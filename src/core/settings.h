@@ -33,14 +33,20 @@ typedef enum nx_setting_id {
     NX_SET_INLINE,
     NX_SET_EAGER,
     NX_SET_SPIN,
+    NX_SET_RPC_THREADS,
+    NX_SET_RPC_TIMEOUT,
     NX_SET_QLOG_DIR,
     NX_SET_VERIFY,
     NX_SET_COLLECTIVE_TIMEOUT,
+    NX_SET_STALL_REPORT,
+    NX_SET_REPORT_SIGNAL,
     NX_SETTINGS
 } nx_setting_id;
 
 /* Choices of `verify`. */
 enum { NX_VERIFY_OFF, NX_VERIFY_ON };
+/* Choices of `report_signal`. */
+enum { NX_REPORT_NONE, NX_REPORT_USR1, NX_REPORT_USR2 };
 
 typedef enum nx_setting_type {
     NX_SETTING_CHOICE, /* one of |choices|, in any case */
@@ -81,6 +87,8 @@ const char *nx_setting_accepted(const nx_setting *s, char *buf);
 uint32_t nx_setting_rank(const char *text);
 void nx_setting_port_range(const char *text, uint16_t *first, uint16_t *last);
 uint64_t nx_setting_spin(const char *text);
+/* Whether ranks of one host use shared memory, and whether ranks may use QUIC. */
+void nx_setting_transports(const char *text, bool *shm, bool *quic);
 
 enum { NX_VARIABLE_ROOM = 64 };
 /* The environment variable of |name|: "segment" -> "NEXAR_SEGMENT". */

@@ -1,7 +1,6 @@
 /* world.c - making and ending the runtime of one rank. */
 #include "core/world.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -12,6 +11,8 @@
 #include "base/log.h"
 #include "cluster/addresses.h"
 #include "core/comm.h"
+#include "core/diagnosis.h"
+#include "core/links.h"
 #include "core/request.h"
 
 /* How long leaving may take for links that do not drain: a peer that is gone is
@@ -28,58 +29,19 @@
 
 /* ---- what the message engine asks for ------------------------------------- */
 
-static bool same_host(const nx_world *world, uint32_t rank)
-{
-    return memcmp(world->view->members[rank].boot_id, world->view->members[world->rank].boot_id,
-                  sizeof(world->view->members[rank].boot_id)) == 0;
-}
-
-static bool is_loopback(const struct sockaddr_storage *a)
-{
-    if (a->ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)a;
-
-        return (ntohl(in->sin_addr.s_addr) >> 24) == 127;
-    }
-    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
-/* The addresses of |m| in the order to try them: to a rank of this host the
- * loopback first, which has the largest datagrams; to another one last. */
-static void order_addresses(const nx_member *m, bool here, struct sockaddr_storage *out)
-{
-    size_t n = 0;
-
-    for (int turn = 0; turn < 2; turn++) {
-        for (size_t i = 0; i < m->naddresses; i++) {
-            if (is_loopback(&m->addresses[i]) == (here == (turn == 0))) {
-                out[n++] = m->addresses[i];
-            }
-        }
-    }
-}
-
-static nexar_err connect_peer(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
-                              nx_link **link)
-{
-    nx_world *world = ctx;
-    const nx_member *m = &world->view->members[peer];
-    struct sockaddr_storage addresses[NX_ADDRESSES_MAX];
-    const nx_quic_target target = {.member = m->id, .addresses = addresses, .n = m->naddresses};
-
-    order_addresses(m, same_host(world, peer), addresses);
-    return nx_quic_dial(nx_join_endpoint(world->join), &target, up, up_ctx, link);
-}
-
 static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *why)
 {
     nx_world *world = ctx;
     char text[NX_PEER_TEXT];
 
     nx_hub_on_down(world->hub, peer, err, why);
+    nx_diagnosis_on_down(world, peer, why);
     if (!world->closing) {
         nx_log(NX_LOG_INFO, "lost the link to %s: %s (%s)", nx_world_peer_text(world, peer, text),
                why, nexar_strerror(err));
+    }
+    if (world->rpc != NULL) {
+        nx_rpc_peer_down(world->rpc, peer, err, why);
     }
 }
 
@@ -87,7 +49,8 @@ static void on_control(void *ctx, uint32_t peer, const void *data, size_t len)
 {
     nx_world *world = ctx;
 
-    if (!nx_hub_on_control(world->hub, peer, data, len)) {
+    if (!nx_hub_on_control(world->hub, peer, data, len) &&
+        !nx_diagnosis_on_control(world, peer, data, len)) {
         nx_log(NX_LOG_DEBUG, "peer %" PRIu32 " sent a control frame of a kind unknown here", peer);
     }
 }
@@ -105,23 +68,6 @@ static const char *peer_text(void *ctx, uint32_t peer, char *buf)
     return nx_world_peer_text(ctx, peer, buf);
 }
 
-/* A member dials us: find its rank. */
-static void on_accept(void *ctx, nx_link *link, uint64_t member)
-{
-    nx_world *world = ctx;
-
-    for (uint32_t rank = 0; (world->msg != NULL) && (rank < world->size); rank++) {
-        if (world->view->members[rank].id == member) {
-            link->up = nx_msg_up(world->msg);
-            link->up_ctx = nx_msg_up_ctx(world->msg, rank);
-            nx_msg_attach(world->msg, rank, link);
-            return;
-        }
-    }
-    nx_log(NX_LOG_WARN, "refused member %" PRIu64 ": it is not in this world", member);
-    nx_link_close(link, false);
-}
-
 static void on_seed(void *ctx, bool there, const char *why)
 {
     const nx_world *world = ctx;
@@ -133,19 +79,6 @@ static void on_seed(void *ctx, bool there, const char *why)
 
 /* ---- making ----------------------------------------------------------------- */
 
-/* Ranks of this world on this host. */
-static uint32_t neighbours(const nx_world *world)
-{
-    uint32_t n = 0;
-
-    for (uint32_t rank = 0; rank < world->size; rank++) {
-        n += (world->view == NULL) ||
-             (memcmp(world->view->members[rank].boot_id, world->view->members[world->rank].boot_id,
-                     sizeof(world->view->members[rank].boot_id)) == 0);
-    }
-    return n;
-}
-
 /* How waits poll: where ranks outnumber cores each lets the others run meanwhile. */
 static void set_spin(const nx_world *world)
 {
@@ -153,7 +86,7 @@ static void set_spin(const nx_world *world)
     const uint64_t asked = nx_setting_spin(nx_config_text(world->config, NX_SET_SPIN, buf));
     cpu_set_t cores;
     const bool known = sched_getaffinity(0, sizeof(cores), &cores) == 0;
-    const bool crowded = !known || (neighbours(world) > (uint32_t)CPU_COUNT(&cores));
+    const bool crowded = !known || (nx_links_neighbours(world) > (uint32_t)CPU_COUNT(&cores));
 
     nx_loop_set_yield(world->loop, crowded);
     if (asked != UINT64_MAX) {
@@ -173,7 +106,7 @@ static nexar_err start_messages(nx_world *world)
         .pool = nx_config_size(world->config, NX_SET_UNEXPECTED),
         .inline_max = nx_config_size(world->config, NX_SET_INLINE),
         .eager_max = nx_config_size(world->config, NX_SET_EAGER),
-        .connect = connect_peer,
+        .connect = nx_links_connect,
         .on_peer_down = on_peer_down,
         .on_control = on_control,
         .on_mark = on_mark,
@@ -185,6 +118,7 @@ static nexar_err start_messages(nx_world *world)
         .segment = nx_config_size(world->config, NX_SET_SEGMENT),
         .verify = nx_config_choice(world->config, NX_SET_VERIFY) == NX_VERIFY_ON,
         .timeout_ns = nx_config_number(world->config, NX_SET_COLLECTIVE_TIMEOUT),
+        .watch = {.on_end = nx_diagnosis_on_end, .ctx = world},
         .peer_text = peer_text,
         .ctx = world,
     };
@@ -199,6 +133,32 @@ static nexar_err start_messages(nx_world *world)
     return nx_hub_create(&world->hub, &hc);
 }
 
+static int rank_of(void *owner, uint32_t peer)
+{
+    return nx_comm_find_peer(owner, peer);
+}
+
+static void release_comm(void *owner)
+{
+    nx_comm_release(owner);
+}
+
+/* With the loop's lock held. */
+static nexar_err start_rpc(nx_world *world)
+{
+    const nx_rpc_config rc = {
+        .loop = world->loop,
+        .msg = world->msg,
+        .threads = (unsigned)nx_config_number(world->config, NX_SET_RPC_THREADS),
+        .call_kind = NX_KIND_RPC_CALL,
+        .reply_kind = NX_KIND_RPC_REPLY,
+        .rank_of = rank_of,
+        .release = release_comm,
+    };
+
+    return nx_rpc_create(&world->rpc, &rc);
+}
+
 /* The world has formed: messages must be there before the first member connects,
  * which may be faster than this process is to return from joining. */
 static void on_view(void *ctx, nx_join *j)
@@ -209,6 +169,9 @@ static void on_view(void *ctx, nx_join *j)
     world->rank = nx_join_rank(j);
     world->size = world->view->size;
     world->start_err = start_messages(world);
+    if (world->start_err == NEXAR_OK) {
+        world->start_err = nx_links_start(world);
+    }
 }
 
 /* With the loop's lock held. */
@@ -229,12 +192,19 @@ static nexar_err join(nx_world *world)
         .idle_timeout_ns = nx_config_number(cfg, NX_SET_IDLE_TIMEOUT),
         .qlog_dir = nx_config_text(cfg, NX_SET_QLOG_DIR, qlog),
         .on_view = on_view,
-        .on_accept = on_accept,
+        .on_accept = nx_links_accept,
         .on_seed = on_seed,
         .ctx = world,
     };
-    nexar_err err;
+    nexar_err err = nx_links_open(world);
 
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if (world->shm != NULL) {
+        jc.local = nx_shm_offer_of(world->shm);
+        jc.nlocal = sizeof(nx_shm_offer);
+    }
     nx_setting_port_range(nx_config_text(cfg, NX_SET_PORT_RANGE, ports), &jc.port_first,
                           &jc.port_last);
     err = nx_join_run(&world->join, &jc);
@@ -246,20 +216,29 @@ static void teardown(nx_world *world)
 {
     if (world->loop != NULL) {
         nx_loop_background_stop(world->loop);
+        nx_rpc_stop(world->rpc);
         if (world->worker != NULL) {
             nx_worker_destroy(world->worker);
         }
         nx_loop_lock(world->loop);
+        nx_diagnosis_stop(world);
         if (world->hub != NULL) {
             nx_hub_stop(world->hub, NEXAR_ECANCELED, "the world ends");
         }
+        if (world->rpc != NULL) {
+            nx_rpc_end(world->rpc);
+        }
         if (world->msg != NULL) {
             nx_msg_destroy(world->msg);
+        }
+        if (world->shm != NULL) {
+            nx_shm_close(world->shm);
         }
         if (world->join != NULL) {
             nx_join_destroy(world->join);
         }
         nx_requests_free(world);
+        nx_rpc_destroy(world->rpc);
         nx_comms_free(world);
         if (world->hub != NULL) {
             nx_hub_destroy(world->hub);
@@ -289,6 +268,7 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     world->size = 1;
     nx_list_init(&world->comms);
     nx_list_init(&world->requests);
+    nx_oplog_init(&world->log);
 
     err = nx_config_apply(config);
     if (err == NEXAR_OK) {
@@ -298,11 +278,17 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
         nx_loop_lock(world->loop);
         err = (nx_config_text(config, NX_SET_JOIN, buf)[0] != '\0') ? join(world)
                                                                     : start_messages(world);
+        if (err == NEXAR_OK) {
+            err = start_rpc(world);
+        }
         nx_loop_unlock(world->loop);
     }
     if (err == NEXAR_OK) {
         nx_loop_lock(world->loop);
         err = nx_comm_create_world(world, &world->comm);
+        if (err == NEXAR_OK) {
+            err = nx_diagnosis_start(world);
+        }
         nx_loop_unlock(world->loop);
     }
     if (err == NEXAR_OK) {
@@ -324,20 +310,41 @@ static bool wait_leaving(nx_world *world, nx_event *event)
     return nx_loop_wait(world->loop, event, nx_loop_refresh(world->loop) + LEAVE_NS);
 }
 
-nexar_err nx_world_destroy(nx_world *world)
+/* All that goes on ends; reports know where this rank is meanwhile. */
+static void end_all(nx_world *world)
 {
-    nx_event closed = {0}, drained = {0}, left = {0};
-    nexar_err err;
+    nx_blocked b = {.what = {.kind = NX_WHAT_OTHER, .name = "finalize", .peer = NX_ANY_PEER}};
+    nx_event served = {0};
 
-    nx_loop_lock(world->loop);
-    world->closing = true;
+    nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
+    /* Handlers that run end, and what they reply is sent. */
+    nx_rpc_close(world->rpc, &served);
+    (void)nx_loop_wait(world->loop, &served, UINT64_MAX);
+    nx_rpc_end(world->rpc);
     /* What was sent ends: taken by the peer, or failed with it. */
     if (world->ops != 0) {
         world->idle_wanted = true;
         (void)nx_loop_wait(world->loop, &world->idle, UINT64_MAX);
     }
+    nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
+}
+
+nexar_err nx_world_destroy(nx_world *world)
+{
+    nx_event closed = {0}, emptied = {0}, drained = {0}, left = {0};
+    nexar_err err;
+
+    nx_loop_lock(world->loop);
+    world->closing = true;
+    end_all(world);
+    nx_diagnosis_stop(world);
     nx_msg_close(world->msg, &closed);
     bool quiet = wait_leaving(world, &closed);
+    if (world->shm != NULL) { /* first: what does not go this way goes by QUIC */
+        nx_shm_drain(world->shm, &emptied);
+        quiet = wait_leaving(world, &emptied) && quiet;
+        nx_shm_drain(world->shm, NULL);
+    }
     if (world->join != NULL) {
         nx_quic_drain(nx_join_endpoint(world->join), &drained);
         quiet = wait_leaving(world, &drained) && quiet;

@@ -12,17 +12,24 @@
 #include "cluster/join.h"
 #include "coll/group.h"
 #include "core/config.h"
+#include "core/oplog.h"
 #include "loop/loop.h"
 #include "loop/worker.h"
 #include "msg/msg.h"
+#include "rpc/rpc.h"
+#include "transport/shm/shm.h"
+
+typedef struct nx_diagnosis nx_diagnosis; /* diagnosis.h */
 
 typedef struct nx_world {
     nexar_config *config;
     nx_loop *loop;
     nx_join *join; /* NULL: a world of one, without a network */
+    nx_shm *shm;   /* NULL: no rank is reached by shared memory */
     nx_msg *msg;
-    nx_hub *hub;         /* of collectives */
-    nx_worker *worker;   /* for callbacks of the application; made on first use */
+    nx_hub *hub;       /* of collectives */
+    nx_worker *worker; /* for callbacks of the application; made on first use */
+    nx_rpc *rpc;
     const nx_view *view; /* of |join|; NULL in a world of one */
     uint32_t rank, size;
     nexar_comm *comm; /* the world communicator */
@@ -30,6 +37,9 @@ typedef struct nx_world {
     nx_list requests; /* those that the application has not given back */
 
     uint32_t serial; /* of the last id that was given out for a communicator */
+
+    nx_oplog log;            /* for reports */
+    nx_diagnosis *diagnosis; /* NULL until the world is there */
 
     uint64_t ops;  /* sends and collectives, started and not done */
     nx_event idle; /* set when |ops| becomes 0 and somebody waits for it */

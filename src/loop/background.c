@@ -102,6 +102,10 @@ static void doze(nx_loop *loop, uint64_t until_ns)
     struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000),
                           .tv_nsec = (long)(timeout_ns % 1000000000)};
 
+    if (nx_loop_fds_idle(loop, true)) {
+        (void)nx_loop_fds_idle(loop, false);
+        return;
+    }
     loop->sleeping = true;
     loop->sleep_until = until_ns;
     nx_loop_release(loop);
@@ -109,6 +113,7 @@ static void doze(nx_loop *loop, uint64_t until_ns)
     nx_loop_lock(loop);
     if (drives(loop)) {
         loop->sleeping = false; /* else it is another's */
+        (void)nx_loop_fds_idle(loop, false);
     }
     if (bg->woken) {
         bg->woken = false;

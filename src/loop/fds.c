@@ -15,6 +15,10 @@
  * descriptors that have none. */
 enum { PLAIN_EVERY = 16 };
 
+/* Where something comes by memory, which is looked at in 20 ns, the hooks that ask the
+ * kernel, which takes some 500, have their turn every so many polls. */
+enum { KERNEL_EVERY = 8 };
+
 static nexar_err control(nx_loop *loop, int op, int fd, uint32_t events, uint64_t id)
 {
     struct epoll_event e = {.events = events, .data = {.u64 = id}};
@@ -77,9 +81,17 @@ nexar_err nx_loop_fd_add(nx_loop *loop, nx_fd *self, uint32_t events)
     loop->fd_ids = id;
     self->id = id;
     self->events = events;
-    nx_list_push_back(&loop->fds, &self->link);
+    assert((self->on_idle == NULL) || (self->on_spin != NULL));
+    if (self->on_idle != NULL) {
+        nx_list_push_front(&loop->fds, &self->link);
+    } else {
+        nx_list_push_back(&loop->fds, &self->link);
+    }
     loop->fds_plain += is_plain(self);
     loop->fds_changes++;
+    if (loop->sleeping && (self->on_idle != NULL) && self->on_idle(self, true)) {
+        nx_loop_wake_driver(loop);
+    }
     return NEXAR_OK;
 }
 
@@ -167,32 +179,34 @@ void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n)
     loop->dispatching = false;
 }
 
-bool nx_loop_fds_poll(nx_loop *loop)
+static bool ask_epoll(nx_loop *loop)
 {
     struct epoll_event ready[NX_LOOP_BATCH];
-    int n;
+    int n = nx_loop_fds_ask(loop, ready, 0);
 
-    if (nx_list_empty(&loop->fds)) {
-        return false;
-    }
-    n = nx_loop_fds_ask(loop, ready, 0);
     nx_loop_fds_dispatch(loop, ready, n);
     return n > 0;
 }
 
-bool nx_loop_fds_spin(nx_loop *loop)
+/* Asks the hooks; |kernel|: also those that ask the kernel.  Whether one has found
+ * something; |*hooks|: whether anyone could be asked. */
+static bool ask_hooks(nx_loop *loop, bool kernel, bool *hooks)
 {
     uint64_t changes = loop->fds_changes;
-    bool hooks = false, found = false;
+    bool found = false;
 
+    *hooks = false;
     loop->dispatching = true;
     nx_list_for_each (at, &loop->fds) {
         nx_fd *fd = nx_list_entry(at, nx_fd, link);
 
+        if ((fd->on_idle == NULL) && !kernel) {
+            break;
+        }
         if (fd->on_spin == NULL) {
             continue;
         }
-        hooks = true;
+        *hooks = true;
         found = fd->on_spin(fd) || found;
         if (loop->fds_changes != changes) {
             found = true; /* the list is another: the next poll begins anew */
@@ -200,8 +214,50 @@ bool nx_loop_fds_spin(nx_loop *loop)
         }
     }
     loop->dispatching = false;
-    if ((loop->fds_plain > 0) && (!hooks || (loop->spins++ % PLAIN_EVERY == 0))) {
-        found = nx_loop_fds_poll(loop) || found;
+    return found;
+}
+
+bool nx_loop_fds_poll(nx_loop *loop)
+{
+    bool hooks, found;
+
+    if (nx_list_empty(&loop->fds)) {
+        return false;
+    }
+    if (loop->fds_plain > 0) {
+        found = ask_hooks(loop, false, &hooks);
+        return ask_epoll(loop) || found;
+    }
+    /* The answer of epoll would be the same, and cost a call more for every packet. */
+    (void)nx_loop_refresh(loop);
+    return ask_hooks(loop, true, &hooks);
+}
+
+bool nx_loop_fds_spin(nx_loop *loop)
+{
+    bool memory =
+        !nx_list_empty(&loop->fds) && (nx_list_entry(loop->fds.next, nx_fd, link)->on_idle != NULL);
+    bool kernel = !memory || (loop->spins % KERNEL_EVERY == 0), hooks;
+    bool found = ask_hooks(loop, kernel, &hooks);
+
+    if ((loop->fds_plain > 0) && (!hooks || (loop->spins % PLAIN_EVERY == 0))) {
+        found = ask_epoll(loop) || found;
+    }
+    loop->spins++;
+    return found;
+}
+
+bool nx_loop_fds_idle(nx_loop *loop, bool sleep)
+{
+    bool found = false;
+
+    nx_list_for_each (at, &loop->fds) {
+        nx_fd *fd = nx_list_entry(at, nx_fd, link);
+
+        if (fd->on_idle == NULL) {
+            break;
+        }
+        found = fd->on_idle(fd, sleep) || found;
     }
     return found;
 }

@@ -55,7 +55,7 @@ struct nx_loop {
     int epoll_fd, wake_fd;
     nx_map fd_by_id;
     uint64_t fd_ids;      /* numbers given; 0 is wake_fd */
-    nx_list fds;          /* nx_fd.link: all but wake_fd */
+    nx_list fds;          /* nx_fd.link: all but wake_fd; first those with on_idle */
     size_t fds_plain;     /* those that spinning cannot ask without epoll */
     uint64_t fds_changes; /* additions and removals ever */
     bool coarse;          /* no epoll_pwait2: milliseconds */
@@ -108,6 +108,8 @@ void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n)
 bool nx_loop_fds_poll(nx_loop *loop);
 /* The same by the on_spin hooks. */
 bool nx_loop_fds_spin(nx_loop *loop);
+/* Calls the on_idle hooks; whether one of them has something. */
+bool nx_loop_fds_idle(nx_loop *loop, bool sleep);
 
 /* ---- timers.c -------------------------------------------------------------- */
 

@@ -61,9 +61,16 @@ typedef struct nx_fd {
     /* |events| is a set of EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.  May remove
      * this and any other descriptor. */
     void (*on_ready)(struct nx_fd *self, uint32_t events);
-    /* Optional: tries without the kernel's word, while the loop spins: returns
-     * whether there was anything.  Without it spinning asks epoll. */
+    /* Optional: tries without the kernel's word, while the loop spins or is busy:
+     * returns whether there was anything.  The clock is fresh.  Without it the loop
+     * asks epoll. */
     bool (*on_spin)(struct nx_fd *self);
+    /* Optional: something comes by memory too, where the kernel does not see it.  Then
+     * on_spin must be there and is asked in every poll.  Before the loop sleeps it is
+     * called with true: from now on whoever writes that memory makes |fd| ready.  It
+     * returns whether there is something already, and then the loop does not sleep.
+     * With false: the sleep is over, or was not begun.  It makes no other calls. */
+    bool (*on_idle)(struct nx_fd *self, bool sleep);
     uint64_t id;     /* the loop's; zero-initialised is not watched */
     uint32_t events; /* the loop's */
     nx_list link;    /* the loop's */

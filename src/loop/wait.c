@@ -20,6 +20,9 @@
  *     has been woken (|woken|): every unlock but the driver's own sees to it
  *     (nx_loop_wake_if_due).  So queueing work costs a write to the eventfd only if
  *     the sleeper would be late for it, and only once per sleep.
+ *  6. While |sleeping|, the on_idle hooks were told so, and nobody has told them the
+ *     opposite: only the driver does, when it wakes, or who takes its place.  A kick
+ *     meanwhile polls and leaves them as they are.
  *
  * No wake-up is lost, since all conditions change under the lock, and what ends a
  * sleep (park, eventfd) remembers a signal that came first.
@@ -136,20 +139,27 @@ static void note_crowd(nx_loop *loop, uint64_t now_ns)
     loop->crowded_until_ns = now_ns + loop->crowded_ns;
 }
 
+/* Reads the loop's clock and returns the real time: mostly the same, and read once. */
+static uint64_t refresh_real(nx_loop *loop)
+{
+    uint64_t now_ns = nx_loop_refresh(loop);
+
+    return (loop->clock == &nx_clock_system) ? now_ns : nx_now(&nx_clock_system);
+}
+
 /* Polls until there is something, |event| is set, the clock reaches |until_ns| or
  * the budget is spent: only then is it false.  The budget is of real time: the
  * loop's clock may stand. */
 static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64_t budget_ns)
 {
     const bool yields = atomic_load_explicit(&loop->yields, memory_order_relaxed);
-    uint64_t last_ns = nx_now(&nx_clock_system), end_ns = last_ns + budget_ns, polled_ns;
+    uint64_t last_ns = refresh_real(loop), end_ns = last_ns + budget_ns, polled_ns;
 
     do {
         bool gave_way;
 
         if (nx_loop_fds_spin(loop)) {
-            (void)nx_loop_refresh(loop);
-            polled_ns = nx_now(&nx_clock_system);
+            polled_ns = refresh_real(loop);
             if (!yields && (polled_ns - last_ns > PUT_OFF_BUSY_NS)) {
                 note_crowd(loop, polled_ns);
             }
@@ -161,7 +171,8 @@ static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64
             loop->misses = 0;
             return true;
         }
-        if ((nx_loop_refresh(loop) >= until_ns) || (nx_loop_next_due(loop) <= loop->now_ns)) {
+        polled_ns = refresh_real(loop);
+        if ((loop->now_ns >= until_ns) || (nx_loop_next_due(loop) <= loop->now_ns)) {
             return true;
         }
         if (yields) {
@@ -169,7 +180,6 @@ static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64
         } else {
             nx_loop_pause();
         }
-        polled_ns = nx_now(&nx_clock_system);
         if (!gave_way && !yields && (polled_ns - last_ns > PUT_OFF_NS)) {
             note_crowd(loop, polled_ns);
             return false;
@@ -188,12 +198,19 @@ static void sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
     struct epoll_event ready[NX_LOOP_BATCH];
     int n;
 
+    if (nx_loop_fds_idle(loop, true)) {
+        (void)nx_loop_fds_idle(loop, false);
+        (void)nx_loop_fds_poll(loop);
+        (void)nx_loop_refresh(loop);
+        return;
+    }
     loop->sleeping = true;
     loop->sleep_until = until_ns;
     nx_loop_release(loop);
     n = nx_loop_fds_ask(loop, ready, timeout_ns);
     nx_loop_lock(loop);
     loop->sleeping = false;
+    (void)nx_loop_fds_idle(loop, false);
     read_if_written(loop->wake_fd, &loop->woken);
     nx_loop_fds_dispatch(loop, ready, n);
 }
@@ -245,6 +262,9 @@ static void take_over(nx_loop *loop, nx_waiter *self)
 {
     if (by_background(loop)) {
         nx_loop_wake_driver(loop); /* it finds that it has lost the place */
+        if (loop->sleeping) {
+            (void)nx_loop_fds_idle(loop, false);
+        }
         loop->sleeping = false;
     }
     loop->driver = self;

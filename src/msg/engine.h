@@ -251,6 +251,8 @@ void nx_inbound_release(nx_inbound *in);
 void nx_recv_envelope(nx_peer *p, const nx_frame *f);
 void nx_recv_retract(nx_peer *p, const nx_frame *f);
 void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_t len);
+/* Where bytes [off, off + *len) go, cut to one stretch; NULL: by nx_recv_data. */
+void *nx_recv_want(nx_peer *p, uint64_t id, uint64_t off, size_t *len);
 /* The message |in| and the receive |r|, both in no set, have met. */
 void nx_recv_meet(nx_inbound *in, nx_req *r);
 /* What is left of |p|'s messages when it goes down. */

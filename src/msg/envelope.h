@@ -52,7 +52,7 @@ typedef enum nx_frame_type {
 } nx_frame_type;
 
 enum {
-    NX_ID_CLASS_BITS = 1,
+    NX_ID_CLASS_BITS = 2,
     NX_ENVELOPE_HEAD = 31, /* bytes before an INLINE's own, at most */
     NX_MSG_FRAME_ROOM = 64 /* bytes of any frame here but an INLINE's data */
 };

@@ -22,8 +22,8 @@
  *  3. Envelopes cost credit too (NX_ENVELOPE_COST each), from the same account
  *     while they are unmatched; a sender without credit for the envelope holds
  *     the message back: the send waits.
- *  4. Each class of traffic (user, collective) has its own credit: a flood of
- *     one never stops the other.  Frames of the control lane need none.
+ *  4. Each class of traffic (user, collective, calls, replies) has its own credit:
+ *     a flood of one never stops the others.  Frames of the control lane need none.
  *  5. A message is delivered exactly once, or its send and its receive end with
  *     an error.  (A send that was done when its link broke has had its word.)
  *  6. A receive waits only for what has not been sent: a message that is held
@@ -49,8 +49,15 @@
 
 typedef struct nx_msg nx_msg;
 
-/* Traffic that shares a credit. */
-typedef enum nx_class { NX_CLASS_USER, NX_CLASS_COLL, NX_CLASSES } nx_class;
+/* Traffic that shares a credit.  Replies have one of their own: they never wait
+ * behind calls. */
+typedef enum nx_class {
+    NX_CLASS_USER,
+    NX_CLASS_COLL,
+    NX_CLASS_CALL,
+    NX_CLASS_REPLY,
+    NX_CLASSES
+} nx_class;
 
 /* Which messages can meet: 32 bits of communicator, 8 of kind. */
 typedef struct nx_context {
@@ -191,7 +198,9 @@ typedef struct nx_req {
     nx_event *event;                     /* set when done; may be NULL */
     nx_mark mark;                        /* of a send of NX_CLASS_COLL */
 
-    /* The outcome, valid when done; |why| below. */
+    /* The outcome, valid when done; |why| below.  Of a receive peer, tag and bytes are
+     * there before its sink gets the first byte: whoever takes them knows whose and
+     * how many they are. */
     bool done;
     nexar_err err;
     uint32_t peer;

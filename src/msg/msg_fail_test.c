@@ -60,7 +60,7 @@ static void start_world(world *w, uint64_t seed)
     static const size_t lengths[] = {0, 8, INLINE, INLINE + 1, EAGER, EAGER + 1, BIG};
 
     nx_random_seeded_init(&w->random, seed);
-    w->net = make(3, seed, (seed % 2) ? POOL : 6 * 1000);
+    w->net = make(3, seed, (seed % 2) ? POOL : 3 * NX_CLASSES * 1000);
     assert_non_null(w->net);
     w->out = test_calloc(1, BIG);
     assert_non_null(w->out);
@@ -301,7 +301,7 @@ static void test_without_memory_a_request_or_a_link_fails_and_nothing_hangs(void
         run_pairs((uint64_t)n, POOL);
     }
     NXT_FOR_EACH_OOM (n) {
-        run_pairs((uint64_t)n, 4 * NX_CREDIT_START);
+        run_pairs((uint64_t)n, 2 * NX_CLASSES * NX_CREDIT_START);
     }
 }
 

@@ -93,7 +93,7 @@ static void flood(size_t pool, int messages)
     }
     nxt_net_run(net);
     stats = stats_of(net, 1);
-    assert_true((stats.pool_used > pool / 8) && (stats.pool_peak <= pool));
+    assert_true((stats.pool_used > pool / 4 / NX_CLASSES) && (stats.pool_peak <= pool));
     assert_int_equal(stats.unexpected + stats_of(net, 0).waiting, messages);
     for (int i = messages; i-- > 0;) {
         counter c = {.expected = data + i};
@@ -131,7 +131,7 @@ static void test_the_same_where_not_even_their_envelopes_fit(void **state)
 {
     (void)state;
     flood((size_t)1 << 20, 10000);
-    flood(4 * NX_CREDIT_START, 3000);
+    flood(2 * NX_CLASSES * NX_CREDIT_START, 3000);
 }
 
 /* ---- small pools, every order ------------------------------------------------------------ */
@@ -229,7 +229,7 @@ static void receive_twice(swarm *s, nxt_way way, uint64_t tag, nx_random_seeded 
     memcpy(data, lost, sizeof(lost));
 }
 
-enum { SMALL_POOL = 5 * 2 * 1200 };
+enum { SMALL_POOL = 5 * NX_CLASSES * 1200 };
 
 static void test_tags_in_reverse_from_anybody_are_found_in_every_queue(void **state)
 {
@@ -382,7 +382,8 @@ static void test_probes_find_what_is_held_back(void **state)
 /* Two nodes; |n| messages from 0 to 1 with tags from 0 lie there or are held back. */
 static nxt_net *make_stalled(uint64_t seed, nx_req *sends, size_t n)
 {
-    nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = 2, .seed = seed, .pool = 4 * 2000});
+    nxt_net *net =
+        nxt_net_create(&(nxt_net_config){.nodes = 2, .seed = seed, .pool = 2 * NX_CLASSES * 2000});
 
     assert_non_null(net);
     for (size_t i = 0; i < n; i++) {
@@ -493,8 +494,8 @@ static void test_wishes_are_told_in_the_order_of_posting(void **state)
     for (uint64_t seed = 0; seed < 20; seed++) {
         static nx_req sends[40];
         nx_context other = {.comm = 9, .kind = 1, .class = NX_CLASS_USER};
-        nxt_net *net =
-            nxt_net_create(&(nxt_net_config){.nodes = 2, .seed = seed, .pool = 4 * 2000});
+        nxt_net *net = nxt_net_create(
+            &(nxt_net_config){.nodes = 2, .seed = seed, .pool = 2 * NX_CLASSES * 2000});
         nx_req any, named;
         uint8_t data[2][8];
 
@@ -517,7 +518,7 @@ static void test_void_wishes_do_not_use_up_what_may_be_open(void **state)
 {
     enum { MANY = 5000 };
     static nx_req sends[2][MANY];
-    nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = 3, .pool = 6 * 2000});
+    nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = 3, .pool = 3 * NX_CLASSES * 2000});
     uint8_t data[8];
     nx_req r;
 
@@ -543,7 +544,8 @@ static void test_empty_messages_are_fetched_too(void **state)
 {
     enum { MANY = 2000 };
     static nx_req sends[MANY];
-    nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = 2, .pool = 4 * NX_CREDIT_START});
+    nxt_net *net =
+        nxt_net_create(&(nxt_net_config){.nodes = 2, .pool = 2 * NX_CLASSES * NX_CREDIT_START});
     nx_req r;
 
     (void)state;
@@ -567,7 +569,7 @@ static void test_credit_is_told_once_for_many_messages(void **state)
 {
     enum { MANY = 20000 };
     nxt_net *net = nxt_net_create(
-        &(nxt_net_config){.nodes = 2, .pool = 1 << 22, .inline_max = 1000, .plain = true});
+        &(nxt_net_config){.nodes = 2, .pool = 1 << 23, .inline_max = 1000, .plain = true});
     nx_req s, r;
     uint8_t data[8];
 

@@ -11,7 +11,7 @@
 
 static const nx_context user = {.comm = 1, .kind = 1, .class = NX_CLASS_USER};
 
-enum { POOL = 1 << 20, INLINE = 1000, EAGER = 8192, BIG = 100000 };
+enum { POOL = 1 << 21, INLINE = 1000, EAGER = 8192, BIG = 100000 };
 
 static nxt_net *make(uint32_t nodes, uint64_t seed)
 {
@@ -322,7 +322,7 @@ static void test_memory_does_not_grow_with_the_number_of_messages(void **state)
         one_round(net, i);
     }
     after = mallinfo2().uordblks;
-    assert_true(after <= before + 1024);
+    assert_true(after <= before + 2500); /* not a byte for each round */
     nxt_net_destroy(net);
 }
 

@@ -12,7 +12,7 @@
 
 static const nx_context user = {.comm = 1, .kind = 1, .class = NX_CLASS_USER};
 
-enum { POOL = 3 * 2 * 20000, WINDOW = 20000, INLINE = 1000, EAGER = 4096 };
+enum { POOL = 3 * NX_CLASSES * 20000, WINDOW = 20000, INLINE = 1000, EAGER = 4096 };
 
 static int downs;
 static nexar_err down_err;
@@ -136,7 +136,7 @@ static void test_an_empty_frame_ends_the_link(void **state)
 
 static void test_frames_out_of_turn_end_the_link(void **state)
 {
-    nx_frame greeting = {.type = NX_FRAME_HELLO, .window = {1 << 20, 1 << 20}};
+    nx_frame greeting = {.type = NX_FRAME_HELLO, .window = {1 << 20, 1 << 20, 1 << 20, 1 << 20}};
     nx_frame less = {.type = NX_FRAME_CREDIT, .limit = 10};
     nx_frame clear = {.type = NX_FRAME_CLEAR, .id = nx_id_make(1, NX_CLASS_USER), .limit = 1};
     nx_frame stalled = {.type = NX_FRAME_STALLED, .limit = WINDOW + 1};

@@ -315,7 +315,7 @@ static bool run(uint64_t seed)
     w->inline_max = inlines[below(w, 4)];
     w->eager_max = eagers[below(w, 4)];
     /* From so little that nearly everything is pulled, to plenty. */
-    w->pool = w->nodes * 2 * (768 + (size_t)below(w, (seed % 3 == 0) ? 2000 : 200000));
+    w->pool = w->nodes * NX_CLASSES * (768 + (size_t)below(w, (seed % 3 == 0) ? 2000 : 200000));
     w->cancels = (seed % 2 == 0);
     w->net = nxt_net_create(&(nxt_net_config){.nodes = w->nodes,
                                               .seed = seed,

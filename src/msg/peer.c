@@ -350,10 +350,28 @@ static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     nx_msg_leave(m);
 }
 
+static void *up_want(void *ctx, nx_link *link, uint64_t id, uint64_t off, size_t *len)
+{
+    nx_peer *p = ctx;
+
+    return ((p->link != link) || p->doomed) ? NULL : nx_recv_want(p, id, off, len);
+}
+
+static void up_moved(void *ctx, nx_link *link, nx_link *to)
+{
+    nx_peer *p = ctx;
+
+    if (p->link == link) {
+        p->link = to;
+    }
+}
+
 const nx_link_up nx_peer_up = {
     .on_up = up_up,
     .on_frame = up_frame,
     .on_data = up_data,
     .on_sent = up_sent,
     .on_down = up_down,
+    .on_want = up_want,
+    .on_moved = up_moved,
 };

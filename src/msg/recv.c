@@ -427,6 +427,21 @@ void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_
     }
 }
 
+void *nx_recv_want(nx_peer *p, uint64_t id, uint64_t off, size_t *len)
+{
+    nx_inbound *in = nx_map_get(&p->in_ids, id);
+    unsigned part;
+
+    if ((in == NULL) || (in->req == NULL)) {
+        return NULL;
+    }
+    part = (off < in->eager) ? 0 : 1;
+    if (off != ((part == 0) ? in->got : in->rest)) {
+        return NULL; /* which is no good, as nx_recv_data will say */
+    }
+    return nx_delivery_place(&in->req->recv.delivery, part, off, len);
+}
+
 /* ---- the end of a peer ---------------------------------------------------------------------- */
 
 void nx_recv_bury(nx_peer *p)

@@ -18,22 +18,45 @@ void nx_delivery_init(nx_delivery *d, const nx_sink *sink)
     }
 }
 
+/* The stretch in which byte |off| lies, as the cursor's, and how far in it. */
+static const nx_iov_span *seek(const nx_delivery *d, nx_sink_cursor *c, uint64_t off, uint64_t *in)
+{
+    while (off - c->base >= d->sink.iov[c->span].len) {
+        c->base += d->sink.iov[c->span].len;
+        c->span++;
+        assert(c->span < d->sink.niov);
+    }
+    *in = off - c->base;
+    return &d->sink.iov[c->span];
+}
+
+void *nx_delivery_place(nx_delivery *d, unsigned part, uint64_t off, size_t *len)
+{
+    const nx_iov_span *span;
+    uint64_t in;
+
+    if ((d->sink.iov == NULL) || (off >= d->sink.room)) {
+        return NULL;
+    }
+    span = seek(d, &d->cursor[part], off, &in);
+    if (*len > span->len - in) {
+        *len = (size_t)(span->len - in);
+    }
+    return (uint8_t *)span->ptr + in;
+}
+
 static void scatter(nx_delivery *d, nx_sink_cursor *c, uint64_t off, const uint8_t *data,
                     size_t len)
 {
     while (len > 0) {
-        const nx_iov_span *span = &d->sink.iov[c->span];
-        uint64_t in = off - c->base;
-        size_t n;
+        uint64_t in;
+        const nx_iov_span *span = seek(d, c, off, &in);
+        size_t n = (span->len - in < len) ? (size_t)(span->len - in) : len;
+        uint8_t *to = (uint8_t *)span->ptr + in;
 
-        if (in >= span->len) {
-            c->base += span->len;
-            c->span++;
-            assert(c->span < d->sink.niov);
-            continue;
+        if (to != data) { /* else it was put there */
+            memcpy(to, data, n);
         }
-        n = (span->len - in < len) ? (size_t)(span->len - in) : len;
-        memcpy((uint8_t *)span->ptr + in, data, n);
         off += n;
         data += n;
         len -= n;

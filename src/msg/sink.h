@@ -54,8 +54,12 @@ typedef struct nx_delivery {
 /* Copies |sink|; what it points to is held, a single span apart. */
 void nx_delivery_init(nx_delivery *d, const nx_sink *sink);
 
+/* The memory where bytes [off, off + *len) of the message, the next ones of |part|, go;
+ * |*len| is cut to what lies in one stretch.  NULL: not into memory. */
+void *nx_delivery_place(nx_delivery *d, unsigned part, uint64_t off, size_t *len);
+
 /* Bytes [off, off + len) of the message, the next ones of |part|.  What lies
- * beyond the room is dropped. */
+ * beyond the room is dropped.  |data| may be what nx_delivery_place has returned. */
 void nx_delivery_put(nx_delivery *d, unsigned part, uint64_t off, const void *data, size_t len);
 
 #endif /* NX_SINK_H */

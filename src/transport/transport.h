@@ -86,6 +86,19 @@ typedef struct nx_link_up {
     /* The link is gone, for the reason that |why| says in words; the last call,
      * after on_sent for every part.  The owner must close it. */
     void (*on_down)(void *ctx, nx_link *link, nexar_err err, const char *why);
+
+    /* Optional.  Where bytes [off, off + *len) of message |id|, the next ones of their
+     * part, are to go: memory that the transport may fill itself.  |*len| may be made
+     * less, to what lies in one stretch.  on_data follows at once, before any other call
+     * up, with that memory as |data| and at most |*len| bytes: they are in their place
+     * then.  It may not come if the link goes down meanwhile.  NULL: no such place, by
+     * on_data as always. */
+    void *(*on_want)(void *ctx, nx_link *link, uint64_t id, uint64_t off, size_t *len);
+
+    /* Optional.  A link that was not up yet goes on as |to|, by another transport: with
+     * all that was queued, with the same calls up, in |link|'s place.  |link| is gone.
+     * Where it is NULL such a link goes down instead. */
+    void (*on_moved)(void *ctx, nx_link *link, nx_link *to);
 } nx_link_up;
 
 /* What a link can tell about itself, for `nexar info --links`. */

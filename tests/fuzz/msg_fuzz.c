@@ -11,7 +11,7 @@
 #include "fuzz.h"
 #include "msg/envelope.h"
 
-enum { POOL = 2 * 2 * 4000, REQS = 16, ROOM = 64 };
+enum { POOL = 2 * NX_CLASSES * 4000, REQS = 16, ROOM = 64 };
 
 /* A link to nowhere. */
 typedef struct nowhere {

@@ -12,6 +12,17 @@ exchange_over() {
     exchange_on 3 $((rounds * (1 + 5 * long))) "$largest"
 }
 
+# A random mix of collectives, splits and messages on 5 hosts, with a lossy wire.
+mix_over() {
+    local i
+    wire_hosts 5 --seed "${SEED:-1}" "$@"
+    start_seed 5
+    for i in $(seq 5); do rank_on "$i" "$programs/../mix" "${SEED:-1}" $((60 * (1 + 9 * long))); done
+    ranks_end
+    seed_ends
+    grep -h 'mix: .* collectives on 5 ranks' "$work/$job.rank0.out" || fail "the mix"
+}
+
 # Larger than 1300 bytes is nothing, though the interface says 1500: found out by
 # probes, not told by anybody.
 black_hole() {
@@ -55,6 +66,7 @@ flap() {
 }
 
 case $case in
+mix) mix_over --loss 1 ;;
 loss1) exchange_over 24 1000000 --loss 1 ;;
 loss5) exchange_over 12 500000 --loss 5 ;;
 delay) exchange_over 12 300000 --delay 100 ;;

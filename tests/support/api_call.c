@@ -84,17 +84,13 @@ static nexar_err make_v(given *g, bool later)
     }
 }
 
-nexar_err nxt_api_call(nexar_comm *comm, const nxt_call *call, nexar_dtype dtype, nexar_op op,
-                       const void *send, void *recv, bool later)
+/* Makes |call| as the rank of g->comm; with |later| it is only started. */
+static nexar_err make_call(given *g, bool later)
 {
-    given g = {.comm = comm, .call = call, .dtype = dtype, .op = op, .send = send, .recv = recv};
-    nexar_err err;
-
-    if (call->in_place[nexar_rank(comm)]) {
-        g.send = NEXAR_IN_PLACE;
+    if (g->call->in_place[nexar_rank(g->comm)]) {
+        g->send = NEXAR_IN_PLACE;
     }
-    err = nxt_is_v(call->kind) ? make_v(&g, later) : make_plain(&g, later);
-    return (later && (err == NEXAR_OK)) ? nexar_wait(&g.req, NULL) : err;
+    return nxt_is_v(g->call->kind) ? make_v(g, later) : make_plain(g, later);
 }
 
 /* ---- a trial ------------------------------------------------------------------------- */
@@ -147,45 +143,107 @@ static nexar_op draw_op(nxt_rand *rand, nx_coll_kind kind, nexar_dtype dtype)
     return nx_coll_reduces(kind) ? op : NEXAR_SUM;
 }
 
-const char *nxt_api_trial(nexar_comm *comm, nx_coll_kind kind, uint64_t seed)
+/* Long vectors on few ranks, shorter ones on many: every rank makes the inputs and
+ * the results of all. */
+static size_t draw_count(nxt_rand *rand, uint32_t n)
 {
-    static _Thread_local char why[256];
+    const size_t count = counts[nxt_below(rand, sizeof(counts) / sizeof(counts[0]))];
+    const size_t most = 600000 / ((size_t)n * n * n);
+
+    return (count < most) ? count : most;
+}
+
+struct nxt_api_op {
+    nxt_call call;
+    given given;
+    uint64_t seed;
+    size_t size; /* of an element */
+    bool later;
+    nexar_err err;
+    char **send, **recv, **want, **loose;
+    char why[256];
+};
+
+nxt_api_op *nxt_api_begin(nexar_comm *comm, nx_coll_kind kind, uint64_t seed)
+{
+    nxt_api_op *op = nxt_calloc(1, sizeof(*op));
     nxt_rand rand = {nxt_mix(seed)};
     const uint32_t n = (uint32_t)nexar_size(comm), me = (uint32_t)nexar_rank(comm);
     const nexar_dtype dtype = (nexar_dtype)nxt_below(&rand, NX_DTYPES);
-    const nexar_op op = draw_op(&rand, kind, dtype);
-    const size_t size = nexar_dtype_size(dtype);
-    const size_t count = counts[nxt_below(&rand, sizeof(counts) / sizeof(counts[0]))];
-    const bool later = nxt_below(&rand, 2) != 0;
-    nxt_call call;
-    nexar_err err;
+    const nexar_op how = draw_op(&rand, kind, dtype);
+    const size_t count = draw_count(&rand, n);
 
-    nxt_call_init(&call, kind, n, (uint32_t)nxt_below(&rand, n), count,
+    op->seed = seed;
+    op->size = nexar_dtype_size(dtype);
+    op->later = nxt_below(&rand, 2) != 0;
+    nxt_call_init(&op->call, kind, n, nxt_below(&rand, n), count,
                   (nxt_place)nxt_below(&rand, NXT_PLACES), seed);
-    nxt_inputs in = {.dtype = dtype, .op = op, .size = n, .seed = seed};
-    char **send = vectors(&call, call.send_len, size), **recv = vectors(&call, call.recv_len, size);
-    char **want = vectors(&call, call.recv_len, size);
-    char **loose = vectors(&call, call.recv_len, sizeof(bool));
-    nxt_data data = {.call = &call, .dtype = dtype, .op = op, .send = send, .recv = recv};
+    op->send = vectors(&op->call, op->call.send_len, op->size);
+    op->recv = vectors(&op->call, op->call.recv_len, op->size);
+    op->want = vectors(&op->call, op->call.recv_len, op->size);
+    op->loose = vectors(&op->call, op->call.recv_len, sizeof(bool));
 
-    draw(&call, &in, send, recv, size);
-    nxt_oracle(&data, want, (bool *const *)loose);
-    err = nxt_api_call(comm, &call, dtype, op, send[me], recv[me], later);
-    why[0] = '\0';
-    if (err != NEXAR_OK) {
-        (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+    nxt_inputs in = {.dtype = dtype, .op = how, .size = n, .seed = seed};
+    nxt_data data = {
+        .call = &op->call, .dtype = dtype, .op = how, .send = op->send, .recv = op->recv};
+
+    draw(&op->call, &in, op->send, op->recv, op->size);
+    nxt_oracle(&data, op->want, (bool *const *)op->loose);
+    op->given = (given){.comm = comm,
+                        .call = &op->call,
+                        .dtype = dtype,
+                        .op = how,
+                        .send = op->send[me],
+                        .recv = op->recv[me]};
+    op->err = make_call(&op->given, op->later);
+    if (op->err != NEXAR_OK) {
+        (void)snprintf(op->why, sizeof(op->why), "%s", nexar_last_error());
     }
-    for (size_t i = 0; (why[0] == '\0') && (i < call.recv_len[me]); i++) {
-        if (!loose[me][i] && (memcmp(recv[me] + i * size, want[me] + i * size, size) != 0)) {
-            (void)snprintf(why, sizeof(why), "%s of %zu x %s, %s, seed %llu: element %zu is wrong",
-                           nx_coll_name(kind), count, nexar_dtype_name(dtype), nexar_op_name(op),
-                           (unsigned long long)seed, i);
+    return op;
+}
+
+/* Whether the result is what it must be; says it in |op->why| if not. */
+static void check_result(nxt_api_op *op)
+{
+    const size_t size = op->size;
+    const int me = nexar_rank(op->given.comm);
+
+    for (size_t i = 0; i < op->call.recv_len[me]; i++) {
+        if (!op->loose[me][i] &&
+            (memcmp(op->recv[me] + i * size, op->want[me] + i * size, size) != 0)) {
+            (void)snprintf(
+                op->why, sizeof(op->why), "%s of %zu x %s, %s, seed %llu: element %zu is wrong",
+                nx_coll_name(op->call.kind), op->call.count, nexar_dtype_name(op->given.dtype),
+                nexar_op_name(op->given.op), (unsigned long long)op->seed, i);
+            return;
         }
     }
-    vectors_free(&call, send);
-    vectors_free(&call, recv);
-    vectors_free(&call, want);
-    vectors_free(&call, loose);
-    nxt_call_fini(&call);
+}
+
+const char *nxt_api_end(nxt_api_op *op)
+{
+    static _Thread_local char why[256];
+
+    if ((op->err == NEXAR_OK) && op->later) {
+        op->err = nexar_wait(&op->given.req, NULL);
+        if (op->err != NEXAR_OK) {
+            (void)snprintf(op->why, sizeof(op->why), "%s", nexar_last_error());
+        }
+    }
+    if (op->err == NEXAR_OK) {
+        check_result(op);
+    }
+    memcpy(why, op->why, sizeof(why));
+    vectors_free(&op->call, op->send);
+    vectors_free(&op->call, op->recv);
+    vectors_free(&op->call, op->want);
+    vectors_free(&op->call, op->loose);
+    nxt_call_fini(&op->call);
+    free(op);
     return (why[0] == '\0') ? NULL : why;
+}
+
+const char *nxt_api_trial(nexar_comm *comm, nx_coll_kind kind, uint64_t seed)
+{
+    return nxt_api_end(nxt_api_begin(comm, kind, seed));
 }

@@ -1,16 +1,19 @@
-/* api_call.h - a collective call of call.h, made through nexar.h by one rank. */
+/* api_call.h - collectives through nexar.h by one rank, held to the oracle. */
 #ifndef NXT_API_CALL_H
 #define NXT_API_CALL_H
 
 #include "call.h"
 
-/* Makes |call| on |comm| as its rank, from |send| to |recv|, and waits for it; with
- * |later| by the form with a request. */
-nexar_err nxt_api_call(nexar_comm *comm, const nxt_call *call, nexar_dtype dtype, nexar_op op,
-                       const void *send, void *recv, bool later);
+typedef struct nxt_api_op nxt_api_op;
 
-/* Draws the case |seed| of |kind| for the size of |comm|, makes the call and holds
- * the result against the oracle: NULL, or a sentence that says what is wrong. */
+/* Draws the case |seed| of |kind| for the size of |comm|, the same on all ranks, and
+ * makes the call: by its form with a request, or not, as the seed says. */
+nxt_api_op *nxt_api_begin(nexar_comm *comm, nx_coll_kind kind, uint64_t seed);
+/* Waits for it and holds the result against the oracle: NULL, or a sentence that
+ * says what is wrong. */
+const char *nxt_api_end(nxt_api_op *op);
+
+/* Both. */
 const char *nxt_api_trial(nexar_comm *comm, nx_coll_kind kind, uint64_t seed);
 
 #endif /* NXT_API_CALL_H */

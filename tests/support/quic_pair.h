@@ -173,10 +173,10 @@ static inline nx_quic_config nxt_config(nxt_cluster *c, nxt_endpoint *e)
 }
 
 /* Members 1 .. n, at[0 .. n - 1]; the lock is held from now on. */
-static inline void nxt_cluster_open(nxt_cluster *c, size_t n)
+static inline void nxt_cluster_open_at(nxt_cluster *c, size_t n, const nx_clock *clock)
 {
     *c = (nxt_cluster){.n = n, .job = {{7, 7, 7}}};
-    assert_int_equal(nx_loop_create(&c->loop, &nx_clock_system), NEXAR_OK);
+    assert_int_equal(nx_loop_create(&c->loop, clock), NEXAR_OK);
     assert_int_equal(nx_authority_create(&c->authority, &c->job), NEXAR_OK);
     nx_loop_lock(c->loop);
     for (size_t i = 0; i < n; i++) {
@@ -187,6 +187,11 @@ static inline void nxt_cluster_open(nxt_cluster *c, size_t n)
         config = nxt_config(c, &c->at[i]);
         assert_int_equal(nx_quic_open(&c->at[i].quic, &config), NEXAR_OK);
     }
+}
+
+static inline void nxt_cluster_open(nxt_cluster *c, size_t n)
+{
+    nxt_cluster_open_at(c, n, &nx_clock_system);
 }
 
 static inline void nxt_cluster_close(nxt_cluster *c)

@@ -3,9 +3,10 @@
  *
  * Nothing is kept for a stranger before its first packet is a well-formed Initial;
  * when many handshakes are open at once, or many such packets were noise, not before
- * it has shown that it receives at its address (Retry), which costs us less.  All
- * answers are shorter than what they answer, and limited in number: nobody can use us
- * to flood a third.
+ * it has shown that it receives at its address (Retry), which costs us less.  When the
+ * door is full, one who has shown that takes the place of one who has stood there too
+ * long.  All answers are shorter than what they answer: nobody can use us to flood a
+ * third.
  */
 #include <ngtcp2/ngtcp2_crypto.h>
 #include <string.h>
@@ -17,8 +18,8 @@
 enum {
     RETRY_ABOVE = 64,     /* handshakes open at once, or first packets in a second that
                              were noise, before tokens are asked for */
-    HALF_OPEN_MOST = 256, /* then strangers are not heard at all: about a second's work,
-                             which must be done before those inside give up */
+    HALF_OPEN_MOST = 256, /* then strangers must wait: about a second's work, which must
+                             be done before those inside give up */
     STRAYS_PER_S = 1000,
     RESET_MOST = 43,  /* as long as other short packets are */
     RESET_LEAST = 21, /* RFC 9000, 10.3: what can be told from noise */
@@ -26,6 +27,8 @@ enum {
 
 static const uint64_t SECOND_NS = UINT64_C(1000000000);
 static const uint64_t TOKEN_NS = UINT64_C(10000000000);
+/* A handshake takes a few round trips, and behind all others at the door a second. */
+static const uint64_t TOO_LONG_NS = UINT64_C(2000000000);
 
 static bool may_answer(nx_quic *q)
 {
@@ -156,6 +159,26 @@ static bool has_token(const nx_quic *q, const nx_udp_path *path, const ngtcp2_pk
                 TOKEN_NS, nx_loop_now(q->config.loop)) == 0);
 }
 
+/* Room for one more handshake; false: there is none, it may come again. */
+static bool make_room(nx_quic *q)
+{
+    nx_list *at = q->carriers.next; /* the oldest first */
+    nx_carrier *k;
+
+    if (q->half_open < HALF_OPEN_MOST) {
+        return true;
+    }
+    while ((at != &q->carriers) && !nx_list_entry(at, nx_carrier, in_all)->half_open) {
+        at = at->next;
+    }
+    k = nx_list_entry(at, nx_carrier, in_all);
+    if ((at == &q->carriers) || (nx_loop_now(q->config.loop) - k->since_ns < TOO_LONG_NS)) {
+        return false;
+    }
+    nx_carrier_close(k, NX_CLOSE_FAILED, "the handshake takes too long, and others wait");
+    return true;
+}
+
 static void accept_initial(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len)
 {
     ngtcp2_pkt_hd hd;
@@ -163,8 +186,7 @@ static void accept_initial(nx_quic *q, const nx_udp_path *path, const uint8_t *d
     nx_carrier *k;
     bool shown;
 
-    if (!nx_tls_can_accept(q->tls) || (q->half_open >= HALF_OPEN_MOST) ||
-        (ngtcp2_accept(&hd, data, len) != 0)) {
+    if (!nx_tls_can_accept(q->tls) || (ngtcp2_accept(&hd, data, len) != 0)) {
         return;
     }
     shown = has_token(q, path, &hd, &odcid);
@@ -174,6 +196,9 @@ static void accept_initial(nx_quic *q, const nx_udp_path *path, const uint8_t *d
     }
     if (!shown && is_crowded(q)) {
         send_retry(q, path, &hd);
+        return;
+    }
+    if (!make_room(q)) {
         return;
     }
     if (nx_carrier_create(&k, q, path, NULL, &hd, shown ? &odcid : NULL) != NEXAR_OK) {

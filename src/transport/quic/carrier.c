@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -16,10 +17,6 @@ enum {
     LITTLE = 4096,         /* bytes that are not worth a packet of thanks at once */
 };
 
-/* A short message is mostly answered by another, a few microseconds later when the
- * application has seen it: its acknowledgement waits this long for a ride.  Saves a
- * quarter of the packets of a ping-pong, some 5 us of 25 (bench/quic_bench.c). */
-static const uint64_t ACK_RIDE_NS = UINT64_C(20000);
 static const uint64_t LINGER_MOST_NS = UINT64_C(1000000000);
 static const uint64_t UNREACHABLE_NS = UINT64_C(100000000); /* for so long, with no packet */
 
@@ -40,6 +37,7 @@ static void on_data(void *ctx, uint64_t id, uint64_t off, const void *data, size
     nx_carrier *k = ctx;
     nx_quic_link *link = k->link;
 
+    k->unanswered += LITTLE; /* its sender waits to have its memory back */
     if ((link != NULL) && (link->used == k) && nx_quic_link_wants_data(link)) {
         link->base.up->on_data(link->base.up_ctx, &link->base, id, off, data, len);
     }
@@ -124,11 +122,16 @@ static nexar_err make_conn(nx_carrier *k, const nx_tls_target *target, const ngt
         .hd = hd,
         .retried = retried,
     };
+    nexar_err err;
 
     c.same_host = (c.datagram > NX_QUIC_SAME_HOST);
     c.datagram = c.same_host ? NX_QUIC_SAME_HOST : c.datagram;
     c.qlog_fd = open_qlog(q, k->dialled);
-    return nx_conn_create(&k->conn, &c);
+    err = nx_conn_create(&k->conn, &c);
+    if ((err != NEXAR_OK) && (c.qlog_fd >= 0)) {
+        (void)close(c.qlog_fd);
+    }
+    return err;
 }
 
 nexar_err nx_carrier_create(nx_carrier **out, nx_quic *q, const nx_udp_path *path,
@@ -157,6 +160,7 @@ nexar_err nx_carrier_create(nx_carrier **out, nx_quic *q, const nx_udp_path *pat
     }
     if (!k->dialled) {
         k->half_open = true;
+        k->since_ns = nx_loop_now(q->config.loop);
         q->half_open++;
     }
     nx_carrier_wake(k);
@@ -261,12 +265,14 @@ bool nx_carrier_conclude(nx_carrier *k)
     return k->conn != NULL;
 }
 
-/* Writes at the end of the turn, or a little later if there is next to nothing to
- * say: no timer of ngtcp2 minds that little. */
-static void answer(nx_carrier *k, uint64_t now_ns)
+/* Writes at the end of the turn, or a little after the |first| packet that has not
+ * been answered if there is next to nothing to say: no timer of ngtcp2 minds that
+ * little. */
+static void answer(nx_carrier *k, bool first, uint64_t now_ns)
 {
     if ((k->unanswered > LITTLE) || nx_conn_has_data(k->conn) ||
-        (nx_loop_timer_set(k->q->config.loop, &k->timer, now_ns + ACK_RIDE_NS) != NEXAR_OK)) {
+        (first &&
+         (nx_loop_timer_set(k->q->config.loop, &k->timer, now_ns + NX_QUIC_ACK_NS) != NEXAR_OK))) {
         nx_carrier_wake(k);
     }
 }
@@ -274,6 +280,8 @@ static void answer(nx_carrier *k, uint64_t now_ns)
 void nx_carrier_read(nx_carrier *k, const nx_udp_path *path, const uint8_t *data, size_t len,
                      uint64_t now_ns)
 {
+    bool first;
+
     if (k->conn == NULL) {
         /* Late: says it again, ever more rarely (powers of two). */
         k->heard++;
@@ -289,10 +297,11 @@ void nx_carrier_read(nx_carrier *k, const nx_udp_path *path, const uint8_t *data
         k->path.has_source = true;
     }
     k->unreachable = 0;
+    first = (k->unanswered == 0);
     k->unanswered += len;
     nx_conn_read(k->conn, &path->remote, data, len, now_ns);
     if (nx_carrier_conclude(k)) {
-        answer(k, now_ns);
+        answer(k, first, now_ns);
     }
 }
 

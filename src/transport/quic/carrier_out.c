@@ -88,7 +88,9 @@ static bool add_packet(nx_carrier *k, size_t n, const struct sockaddr_storage *t
         if (!send_batch(k, code)) {
             return false;
         }
-        memmove(out->buf, packet, n);
+        if (packet != out->buf) {
+            memmove(out->buf, packet, n);
+        }
         out->segment = n;
         out->path = k->path;
         out->path.remote = *to;
@@ -102,7 +104,7 @@ static void write_turn(nx_carrier *k, uint64_t now_ns, bool *more)
 {
     nx_quic_out *out = &k->q->out;
     struct sockaddr_storage to = k->path.remote;
-    size_t total = 0, n = 0;
+    size_t total = 0, n;
     bool room = true;
     int code = 0;
 
@@ -110,11 +112,11 @@ static void write_turn(nx_carrier *k, uint64_t now_ns, bool *more)
         n = nx_conn_write(k->conn, out->buf + out->len, NX_UDP_MAX, now_ns, &to);
         total += n;
         room = (n == 0) || add_packet(k, n, &to, &code);
-    } while (room && (n > 0) && (total < NX_QUIC_TURN) && (code == 0));
+    } while (room && !nx_conn_is_dry(k->conn) && (total < NX_QUIC_TURN) && (code == 0));
     if (room && (code == 0)) {
         (void)send_batch(k, &code);
     }
-    *more = (n > 0);
+    *more = !nx_conn_is_dry(k->conn);
     learn(k, code);
 }
 
@@ -125,6 +127,11 @@ static void set_timer(nx_carrier *k)
     nx_loop *loop = k->q->config.loop;
     uint64_t at = nx_conn_expiry(k->conn);
 
+    /* ngtcp2 asks to be called a few microseconds after each packet, for the next one:
+     * if there is none, it would be a lone acknowledgement. */
+    if ((at < nx_loop_now(loop) + NX_QUIC_RIDE_NS) && !nx_conn_has_data(k->conn)) {
+        at = nx_loop_now(loop) + NX_QUIC_RIDE_NS;
+    }
     if (k->up && (k->link == NULL) && (k->used_by_ns < at)) {
         at = k->used_by_ns;
     }

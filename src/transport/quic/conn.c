@@ -326,6 +326,7 @@ void nx_conn_expire(nx_conn *c, uint64_t now_ns)
         return;
     }
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
+    c->expired = true; /* probes may come in twos */
     rv = ngtcp2_conn_handle_expiry(c->ng, c->now_ns);
     if (rv != 0) {
         nx_conn_died(c, rv);

@@ -94,6 +94,8 @@ void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t
 size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
                      struct sockaddr_storage *to);
 void nx_conn_wrote(nx_conn *c, uint64_t now_ns);
+/* Whether the last nx_conn_write has left nothing to say: another would return 0. */
+bool nx_conn_is_dry(const nx_conn *c);
 
 /* The path carries no datagram longer than |most|: the kernel has said so. */
 void nx_conn_limit(nx_conn *c, size_t most);

@@ -20,6 +20,8 @@ struct nx_conn {
     uint8_t secret[NX_SECRET_SIZE];
     struct sockaddr_storage local;
     bool server, same_host, has_keys, used, confirmed, completed, reset_by_peer;
+    bool expired; /* a timer, and not everything written since */
+    bool dry;     /* see nx_conn_is_dry */
 
     nx_inbox inbox;
     nx_sendq *q; /* NULL: not chosen, or closed */

@@ -97,6 +97,21 @@ static size_t prepare(nx_conn *c)
 
 /* ---- filling one packet ------------------------------------------------------ */
 
+/* Whether |o| takes all that there is to send: then nothing can join it in its packet,
+ * and one call for it does. */
+static bool takes_all(const nx_conn *c, const offer *o)
+{
+    uint64_t left = 0;
+
+    for (int i = 0; i < NX_LANES; i++) {
+        left += c->q->lanes[i].queued - c->q->lanes[i].written;
+    }
+    for (size_t i = 0; i < o->n; i++) {
+        left -= o->vec[i].len;
+    }
+    return (left == 0) && nx_list_empty(&c->q->open);
+}
+
 static void pick(const nx_conn *c, size_t parts_room, offer *o)
 {
     *o = (offer){.stream = -1};
@@ -110,7 +125,7 @@ static void pick(const nx_conn *c, size_t parts_room, offer *o)
             o->lane = lane;
             o->stream = lane->stream;
             o->n = nx_outlane_peek(lane, o->vec, c->limit);
-            o->flags = NGTCP2_WRITE_STREAM_FLAG_MORE;
+            o->flags = takes_all(c, o) ? 0 : NGTCP2_WRITE_STREAM_FLAG_MORE;
             return;
         }
     }
@@ -156,6 +171,7 @@ size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
     ngtcp2_ssize n, len;
     offer o;
 
+    c->dry = true;
     if (c->state == NX_CONN_DEAD) {
         return 0;
     }
@@ -189,7 +205,14 @@ size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
         memcpy(to, ps.path.remote.addr, ps.path.remote.addrlen);
         c->bytes_sent += (uint64_t)n;
     }
+    c->expired = c->expired && (n > 0);
+    c->dry = (n == 0) || (((size_t)n < room / 2) && !c->expired && !nx_conn_has_data(c));
     return (size_t)n;
+}
+
+bool nx_conn_is_dry(const nx_conn *c)
+{
+    return c->dry;
 }
 
 bool nx_conn_has_data(const nx_conn *c)

@@ -56,9 +56,13 @@ static bool attempt(nx_quic_link *link)
 static void set_timer(nx_quic_link *link, uint64_t after_ns)
 {
     nx_loop *loop = link->q->config.loop;
+    uint64_t at = nx_loop_now(loop) + after_ns;
 
+    if (link->closing && (at > link->give_up_ns)) {
+        at = link->give_up_ns;
+    }
     /* Without memory for it the other addresses wait for the first to fail. */
-    (void)!nx_loop_timer_set(loop, &link->timer, nx_loop_now(loop) + after_ns);
+    (void)!nx_loop_timer_set(loop, &link->timer, at);
 }
 
 /* When all addresses have been tried, the last of them has this long to come up,

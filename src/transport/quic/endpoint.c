@@ -123,17 +123,21 @@ static const nx_udp_up UDP_UP = {.on_datagram = on_datagram, .on_unreachable = o
 static bool on_spin(nx_fd *self)
 {
     nx_quic *q = nx_list_entry(self, nx_quic, fd);
+    bool any = nx_udp_receive(q->udp);
 
-    (void)nx_loop_refresh(q->config.loop);
-    return nx_udp_receive(q->udp);
+    for (int i = 1; (i < READS_PER_TURN) && nx_udp_has_more(q->udp); i++) {
+        (void)nx_loop_refresh(q->config.loop);
+        any = nx_udp_receive(q->udp) || any;
+    }
+    return any;
 }
 
 static void on_ready(nx_fd *self, uint32_t events)
 {
     nx_quic *q = nx_list_entry(self, nx_quic, fd);
 
-    for (int i = 0; (i < READS_PER_TURN) && on_spin(self); i++) {
-    }
+    (void)nx_loop_refresh(q->config.loop);
+    (void)on_spin(self);
     if (((events & EPOLLOUT) != 0) && nx_quic_unblock(q)) {
         nx_list *at;
 

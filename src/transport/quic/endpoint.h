@@ -29,6 +29,14 @@ enum {
     NX_QUIC_TURN = 1 << 20,    /* bytes that a connection writes per turn */
     NX_QUIC_OUT = 2 * 65536,   /* a batch, and the packet that ends it */
     NX_QUIC_WHY = 512,
+    /* The pacer's timer, and what else is due so soon, waits this long for something to
+     * send: some 5 us of 25 in a ping-pong (bench/quic_bench.c). */
+    NX_QUIC_RIDE_NS = 20000,
+    /* A short message is mostly answered by another when the application has seen it:
+     * its acknowledgement waits this long for a ride.  At 20 us every second packet of
+     * an 8-byte allreduce on 4 ranks and 2 cores was a lone acknowledgement, and each
+     * woke a rank that slept: 3.5 sends for each rank and call, now 2. */
+    NX_QUIC_ACK_NS = 1000000,
 };
 
 typedef struct nx_carrier nx_carrier;
@@ -83,6 +91,7 @@ struct nx_carrier {
     nx_udp_path path;
     bool dialled, up, half_open, doomed;
     size_t unanswered;   /* bytes read since it last wrote */
+    uint64_t since_ns;   /* that an accepted one is there */
     uint64_t used_by_ns; /* or it is closed: an accepted one that is up */
     uint64_t *cids;
     size_t ncids, cids_room;

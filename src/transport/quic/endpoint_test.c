@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "oom.h"
 #include "quic_pair.h"
 #include "transport/quic/endpoint.h"
 
@@ -237,15 +238,31 @@ static void test_a_refused_link_goes_down_at_the_dialler(void **state)
     nxt_cluster_close(&c);
 }
 
+/* Removes |dir|; returns how many logs of dialled connections were in it. */
+static int remove_files(const char *dir)
+{
+    struct dirent *entry;
+    DIR *d = opendir(dir);
+    char path[512];
+    int files = 0;
+
+    assert_non_null(d);
+    while ((entry = readdir(d)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+        (void)snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+        files += (strstr(entry->d_name, "dialled.sqlog") != NULL) ? 1 : 0;
+        (void)unlink(path);
+    }
+    (void)closedir(d);
+    (void)rmdir(dir);
+    return files;
+}
+
 static void test_qlog_files_are_written_on_request(void **state)
 {
-    char dir[] = "/tmp/nexar-qlog-XXXXXX", path[512];
-    struct dirent *entry;
+    char dir[] = "/tmp/nexar-qlog-XXXXXX";
     nx_quic_config config;
     nxt_cluster c;
     nxt_peer p;
-    int files = 0;
-    DIR *d;
 
     (void)state;
     assert_non_null(mkdtemp(dir));
@@ -257,16 +274,56 @@ static void test_qlog_files_are_written_on_request(void **state)
     nxt_dial(&c, 0, 1, &p);
     nxt_until(c.loop, p.up);
     nxt_cluster_close(&c);
-    d = opendir(dir);
+    assert_int_equal(remove_files(dir), 1);
+}
+
+static size_t descriptors(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    size_t n = 0;
+
     assert_non_null(d);
-    while ((entry = readdir(d)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
-        (void)snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
-        files += (strstr(entry->d_name, "dialled.sqlog") != NULL) ? 1 : 0;
-        (void)unlink(path);
+    while (readdir(d) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+        n++;
     }
     (void)closedir(d);
-    (void)rmdir(dir);
-    assert_int_equal(files, 1);
+    return n;
+}
+
+/* Nobody is there; or, with no memory, it does not come to that. */
+static void dial_in_vain(nxt_cluster *c)
+{
+    struct sockaddr_storage a = nxt_loopback(9);
+    nx_quic_target target = {.member = 2, .addresses = &a, .n = 1};
+    nxt_peer p = {.member = 2};
+
+    if (nx_quic_dial(c->at[0].quic, &target, &NXT_UP, &p, &p.link) == NEXAR_OK) {
+        nxt_until(c->loop, p.down);
+    }
+}
+
+/* A connection that cannot be made keeps no file open. */
+static void test_a_connection_without_memory_leaves_no_descriptor(void **state)
+{
+    char dir[] = "/tmp/nexar-qlog-XXXXXX";
+    nx_quic_config config;
+    size_t before;
+    nxt_cluster c;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    nxt_cluster_open(&c, 2);
+    nx_quic_close(c.at[0].quic);
+    config = nxt_config(&c, &c.at[0]);
+    config.qlog_dir = dir;
+    assert_int_equal(nx_quic_open(&c.at[0].quic, &config), NEXAR_OK);
+    before = descriptors();
+    NXT_FOR_EACH_OOM (n) {
+        dial_in_vain(&c);
+    }
+    assert_int_equal(descriptors(), before);
+    nxt_cluster_close(&c);
+    assert_true(remove_files(dir) > 0);
 }
 
 static void test_a_port_that_is_taken_is_named(void **state)
@@ -328,6 +385,7 @@ int main(void)
         cmocka_unit_test(test_a_peer_that_dials_again_replaces_its_link),
         cmocka_unit_test(test_a_refused_link_goes_down_at_the_dialler),
         cmocka_unit_test(test_qlog_files_are_written_on_request),
+        cmocka_unit_test(test_a_connection_without_memory_leaves_no_descriptor),
         cmocka_unit_test(test_a_port_that_is_taken_is_named),
         cmocka_unit_test(test_a_socket_that_is_full_is_waited_for),
     };

@@ -238,16 +238,21 @@ static void on_closing_timer(nx_quic_link *link)
     nx_loop_defer(loop, &link->task);
 }
 
+/* Whether there are addresses that were not tried yet. */
+static bool is_dialling(const nx_quic_link *link)
+{
+    return (link->state == NX_LINK_SETTLING) && (link->next < link->n);
+}
+
 static void on_timer(nx_timer *self, uint64_t now_ns)
 {
     nx_quic_link *link = nx_list_entry(self, nx_quic_link, timer);
 
-    (void)now_ns;
-    if (link->closing) {
+    if (link->closing && (!is_dialling(link) || (now_ns >= link->give_up_ns))) {
         on_closing_timer(link);
     } else if (link->state == NX_LINK_UP) {
         nx_settle_rival(link);
-    } else if (link->next < link->n) {
+    } else if (is_dialling(link)) {
         nx_dial_next(link);
     } else if (link->state == NX_LINK_SETTLING) {
         nx_quic_link_down(link, NEXAR_ECONNECT,
@@ -319,7 +324,7 @@ static void close_link(nx_link *base, bool drain)
     link->give_up_ns = nx_loop_now(loop) + DRAIN_NS;
     link->q->closing++;
     leave_map(link);
-    if (drain) {
+    if (drain && !is_dialling(link)) { /* if it is, the timer is for the next address */
         /* Without memory for the timer the link goes when the peer does. */
         (void)!nx_loop_timer_set(loop, &link->timer, link->give_up_ns);
     }

@@ -64,6 +64,8 @@ void nx_udp_get_features(const nx_udp *u, nx_udp_features *out);
 /* Reads what is there, some hundred KiB at most, without blocking; returns whether
  * there was anything. */
 bool nx_udp_receive(nx_udp *u);
+/* Whether the last read left off with a full hand: there is probably more. */
+bool nx_udp_has_more(const nx_udp *u);
 
 /*
  * Sends |len| bytes as datagrams of |segment| bytes (the last may be shorter).

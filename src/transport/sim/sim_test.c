@@ -75,7 +75,11 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     e->down_err = err;
 }
 
-static const nx_link_up up = {on_up, on_frame, on_data, on_sent, on_down};
+static const nx_link_up up = {.on_up = on_up,
+                              .on_frame = on_frame,
+                              .on_data = on_data,
+                              .on_sent = on_sent,
+                              .on_down = on_down};
 
 typedef struct pair {
     nx_sim_net *net;

@@ -1,0 +1,209 @@
+/*
+ * rpc.c - a counter and a table that live at one rank and are used by all.
+ *
+ *     nexar run -n 4 ./rpc
+ *
+ * Every rank registers what it serves, rank 0 the counter.  The ranks draw numbers from
+ * it, each number once; then each asks its neighbour to reverse a text, all at once, by
+ * calls that do not wait.  Last, a handler that calls on: a question goes round the ring
+ * of all ranks and comes back with the sum of their numbers.
+ */
+#include <nexar.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DRAW = 1, REVERSE, SUM, TAG_READY = 1, TAG_DONE, DRAWS = 5 };
+
+typedef struct counter {
+    pthread_mutex_t lock; /* handlers run beside each other */
+    uint64_t next;
+} counter;
+
+/* ---- what is served ------------------------------------------------------------------ */
+
+static nexar_err draw(nexar_rpc *call, const void *data, size_t bytes, void *arg)
+{
+    counter *c = arg;
+    uint64_t number;
+
+    (void)data;
+    (void)bytes;
+    (void)pthread_mutex_lock(&c->lock);
+    number = c->next++;
+    (void)pthread_mutex_unlock(&c->lock);
+    return nexar_rpc_reply(call, &number, sizeof(number));
+}
+
+static nexar_err reverse(nexar_rpc *call, const void *data, size_t bytes, void *arg)
+{
+    const char *text = data;
+    char *back = malloc(bytes + 1);
+    nexar_err err;
+
+    (void)arg;
+    if (back == NULL) {
+        return NEXAR_ENOMEM;
+    }
+    for (size_t i = 0; i < bytes; i++) {
+        back[i] = text[bytes - 1 - i];
+    }
+    err = nexar_rpc_reply(call, back, bytes);
+    free(back);
+    return err;
+}
+
+/* Calls a function that gives a number. */
+static nexar_err ask(nexar_comm *world, int rank, uint16_t fn, const void *data, size_t bytes,
+                     uint64_t *number)
+{
+    void *reply = NULL;
+    size_t got = 0;
+    nexar_err err = nexar_rpc_call(world, rank, fn, data, bytes, &reply, &got);
+
+    if (err == NEXAR_OK) {
+        if (got == sizeof(*number)) {
+            memcpy(number, reply, sizeof(*number));
+        }
+        free(reply);
+    }
+    return err;
+}
+
+/* Adds this rank, and asks the next one for the rest: |data| says how many there are. */
+static nexar_err sum(nexar_rpc *call, const void *data, size_t bytes, void *arg)
+{
+    nexar_comm *world = (nexar_comm *)arg;
+    uint64_t rest = 0;
+    uint32_t more;
+    nexar_err err = NEXAR_OK;
+
+    if (bytes != sizeof(more)) {
+        return NEXAR_EINVAL;
+    }
+    memcpy(&more, data, sizeof(more));
+    if (more-- > 1) {
+        err = ask(world, (nexar_rank(world) + 1) % nexar_size(world), SUM, &more, sizeof(more),
+                  &rest);
+    }
+    rest += (uint64_t)nexar_rank(world);
+    return (err == NEXAR_OK) ? nexar_rpc_reply(call, &rest, sizeof(rest)) : err;
+}
+
+/* ---- what is asked -------------------------------------------------------------------- */
+
+/* Ranks tell rank 0, which tells them: nobody goes on before all are here. */
+static nexar_err meet(nexar_comm *world, uint64_t tag)
+{
+    nexar_err err = NEXAR_OK;
+
+    for (int rank = 1; (rank < nexar_size(world)) && (err == NEXAR_OK); rank++) {
+        if (nexar_rank(world) == 0) {
+            err = nexar_recv(world, NULL, 0, rank, tag, NULL);
+        }
+    }
+    if ((nexar_rank(world) != 0) && (err == NEXAR_OK)) {
+        err = nexar_send(world, NULL, 0, 0, tag);
+        return (err == NEXAR_OK) ? nexar_recv(world, NULL, 0, 0, tag, NULL) : err;
+    }
+    for (int rank = 1; (rank < nexar_size(world)) && (err == NEXAR_OK); rank++) {
+        err = nexar_send(world, NULL, 0, rank, tag);
+    }
+    return err;
+}
+
+/* Draws some numbers; they are never the same as those of others. */
+static nexar_err draw_some(nexar_comm *world, int *rising)
+{
+    uint64_t number = 0, before = 0;
+    nexar_err err = NEXAR_OK;
+
+    *rising = 1;
+    for (int i = 0; (i < DRAWS) && (err == NEXAR_OK); i++) {
+        err = ask(world, 0, DRAW, NULL, 0, &number);
+        *rising = *rising && (number > before);
+        before = number;
+    }
+    return err;
+}
+
+/* The texts go out at once; the replies come in any order. */
+static nexar_err reverse_some(nexar_comm *world, int *right)
+{
+    static const char *const texts[] = {"stressed", "live", "drawer", ""};
+    static const char *const backs[] = {"desserts", "evil", "reward", ""};
+    enum { N = sizeof(texts) / sizeof(texts[0]) };
+    const int next = (nexar_rank(world) + 1) % nexar_size(world);
+    nexar_request *reqs[N] = {NULL};
+    void *replies[N] = {NULL};
+    size_t bytes[N] = {0};
+    nexar_err err = NEXAR_OK, waited;
+
+    for (int i = 0; (i < N) && (err == NEXAR_OK); i++) {
+        err = nexar_rpc_icall(world, next, REVERSE, texts[i], strlen(texts[i]), &replies[i],
+                              &bytes[i], &reqs[i]);
+    }
+    waited = nexar_wait_all(N, reqs);
+    *right = 0;
+    for (int i = 0; i < N; i++) {
+        *right += (replies[i] != NULL) && (bytes[i] == strlen(backs[i])) &&
+                  (memcmp(replies[i], backs[i], bytes[i]) == 0);
+        free(replies[i]);
+    }
+    return (err == NEXAR_OK) ? waited : err;
+}
+
+static nexar_err run(nexar_comm *world, counter *c)
+{
+    const uint32_t size = (uint32_t)nexar_size(world);
+    uint64_t total = 0;
+    int rising = 0, right = 0;
+    nexar_err err = (nexar_rank(world) == 0) ? nexar_rpc_register(world, DRAW, draw, c) : NEXAR_OK;
+
+    if (err == NEXAR_OK) {
+        err = nexar_rpc_register(world, REVERSE, reverse, NULL);
+    }
+    if (err == NEXAR_OK) {
+        err = nexar_rpc_register(world, SUM, sum, world);
+    }
+    if (err == NEXAR_OK) {
+        err = meet(world, TAG_READY); /* all have registered */
+    }
+    if (err == NEXAR_OK) {
+        err = draw_some(world, &rising);
+    }
+    if (err == NEXAR_OK) {
+        err = reverse_some(world, &right);
+    }
+    if (err == NEXAR_OK) {
+        err = ask(world, nexar_rank(world), SUM, &size, sizeof(size), &total);
+    }
+    if (err == NEXAR_OK) {
+        err = meet(world, TAG_DONE); /* nobody calls any more */
+    }
+    if (err == NEXAR_OK) {
+        (void)printf("rank %d: drew %d numbers, %s; %d texts reversed; the sum of all ranks is "
+                     "%llu\n",
+                     nexar_rank(world), DRAWS, rising ? "each larger than the one before" : "mixed",
+                     right, (unsigned long long)total);
+        if (nexar_rank(world) == 0) {
+            (void)printf("rank 0: %llu numbers were drawn\n", (unsigned long long)(c->next - 1));
+        }
+    }
+    return err;
+}
+
+int main(void)
+{
+    counter c = {PTHREAD_MUTEX_INITIALIZER, 1};
+    nexar_comm *world;
+
+    if ((nexar_init(NULL, &world) != NEXAR_OK) || (run(world, &c) != NEXAR_OK) ||
+        (nexar_finalize(world) != NEXAR_OK)) {
+        (void)fprintf(stderr, "rpc: %s\n", nexar_last_error());
+        return 1;
+    }
+    return 0;
+}

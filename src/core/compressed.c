@@ -1,0 +1,322 @@
+/*
+ * compressed.c - the compressed allreduce for the application: computations without the
+ * loop's lock, and between them collectives of the engine.
+ *
+ * The numbers of these collectives are reserved when the call begins, so what the
+ * application starts next comes after them on every rank.  All carry the fingerprint of
+ * the one public call.
+ *
+ * When one fails here the call is over, but another rank may be past it and wait in the
+ * next one for this rank: so the next one is called off too.  None can be further: every
+ * collective hears from all ranks before it ends.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "coll/compress/compress.h"
+#include "coll/run.h"
+#include "core/request.h"
+
+typedef struct compressed {
+    nexar_request base; /* used by the form with a request */
+    nexar_comm *comm;
+    nx_compress *work;
+    nx_coll_call whole; /* as the fingerprints have it */
+    nx_exchange next;
+    uint32_t first, parts; /* numbers of the collectives */
+    uint32_t at;           /* the one that runs, or comes next */
+    nexar_err err;         /* of the computation, then of the call */
+    char why[NX_RUN_WHY];
+    nx_job job;     /* with a request: the computation */
+    nx_event event; /* without: the collective is done */
+    bool waited, running, done;
+} compressed;
+
+/* ---- one call, with the lock held but where it is said ------------------------------ */
+
+/* Without the lock. */
+static void compute(compressed *c)
+{
+    c->err = nx_compress_next(c->work, &c->next);
+    if (c->err != NEXAR_OK) {
+        (void)snprintf(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
+    }
+}
+
+/* The call is over; those of its collectives that have not begun never will. */
+static void finish(compressed *c)
+{
+    nx_group_unreserve(&c->comm->group, c->first, c->parts);
+    nx_compress_destroy(c->work);
+    c->work = NULL;
+    c->done = true;
+    nx_world_end(c->comm->world, NEXAR_OK);
+    if (!c->waited) {
+        nx_request_done(&c->base);
+    }
+}
+
+/* The call fails, as |err| and |why| say; collective |at| and what follows will not be run
+ * here. */
+static void give_up(compressed *c, uint32_t at)
+{
+    if (at < c->parts) {
+        nx_group_tell(&c->comm->group, c->first + at, c->err, c->why);
+    }
+    finish(c);
+}
+
+static void start_computing(compressed *c);
+
+static void on_part_done(nx_run *run)
+{
+    compressed *c = run->owner;
+
+    c->running = false;
+    c->err = run->err;
+    if (run->err != NEXAR_OK) {
+        (void)snprintf(c->why, sizeof(c->why), "%s", run->why);
+    }
+    nx_run_destroy(run);
+    c->at++;
+    if (c->err != NEXAR_OK) {
+        give_up(c, c->at);
+    } else if (!c->waited) {
+        start_computing(c);
+    }
+    if (c->waited) {
+        nx_event_set(c->comm->world->loop, &c->event);
+    }
+}
+
+static nx_coll_call part_call(const compressed *c)
+{
+    const nx_exchange *e = &c->next;
+    const uint32_t n = c->comm->size;
+    nx_coll_call call = {.guise = NX_GUISE_COMPRESSED,
+                         .dtype = e->dtype,
+                         .op = e->op,
+                         .send = e->send,
+                         .recv = e->recv};
+
+    call.coll = (nx_coll){.kind = e->kind,
+                          .rank = c->comm->rank,
+                          .size = n,
+                          .count = e->count,
+                          .in_place = (e->kind == NX_ALLREDUCE),
+                          .average = (e->kind == NX_ALLREDUCE) && (e->op == NEXAR_AVG)};
+    if (e->recv_counts != NULL) {
+        call.coll.parts = nx_split_counts(e->recv_counts, e->recv_displs, n);
+    }
+    if (e->send_counts != NULL) {
+        call.coll.send_parts = nx_split_counts(e->send_counts, e->send_displs, n);
+    }
+    return call;
+}
+
+/* After a computation: the next collective, or the end. */
+static void go_on(compressed *c)
+{
+    const nx_coll_call call = part_call(c);
+    nx_run *run;
+
+    if ((c->err == NEXAR_OK) && (c->next.kind == NX_COLL_KINDS)) {
+        finish(c);
+        return;
+    }
+    if (c->err == NEXAR_OK) {
+        c->err = nx_run_make(&run, &c->comm->group, &call, c->first + c->at);
+        if (c->err == NEXAR_OK) {
+            run->mark = nx_mark_within(&run->mark, &c->whole);
+            run->owner = c;
+            run->on_done = on_part_done;
+            c->running = true;
+            nx_run_begin(run);
+            return;
+        }
+        (void)snprintf(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
+    }
+    give_up(c, c->at);
+}
+
+static nexar_err outcome(const compressed *c)
+{
+    if (c->err == NEXAR_OK) {
+        return NEXAR_OK;
+    }
+    return nx_fail(c->err, "allreduce_compressed #%u: %s", c->first, c->why);
+}
+
+/* ---- the beginning ------------------------------------------------------------------ */
+
+/* What must be the same on every rank. */
+static nx_coll_call whole_call(const nx_compress_call *call)
+{
+    const bool some = (call->how == NEXAR_COMPRESS_TOPK) || (call->how == NEXAR_COMPRESS_RANDOMK);
+    nx_coll_call whole = {.guise = NX_GUISE_COMPRESSED, .dtype = call->dtype, .op = call->op};
+    uint64_t ratio = 0;
+
+    if (some) {
+        memcpy(&ratio, &call->ratio, sizeof(ratio));
+    }
+    whole.coll = (nx_coll){.kind = NX_ALLREDUCE, .count = call->count};
+    whole.detail = nx_mark_mix(nx_mark_mix(1, (uint64_t)call->how), ratio);
+    return whole;
+}
+
+/* Makes the call ready to compute; with the lock held.  An error has used no number. */
+static nexar_err begin(compressed *c, nx_compress_call *call)
+{
+    nx_group *group = &c->comm->group;
+    nexar_err err;
+
+    c->parts = nx_compress_exchanges(call->how);
+    c->whole = whole_call(call);
+    call->rank = c->comm->rank;
+    call->size = c->comm->size;
+    call->seed = nx_mark_mix(nx_mark_mix(c->comm->id, c->comm->size), group->next);
+    err = nx_compress_create(&c->work, call);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    err = nx_group_reserve(group, c->parts, &c->first);
+    if (err != NEXAR_OK) {
+        nx_compress_destroy(c->work);
+        return err;
+    }
+    nx_world_begin(c->comm->world);
+    return NEXAR_OK;
+}
+
+static nexar_err check(const char *name, nexar_comm *comm, const nx_compress_call *call)
+{
+    char why[NX_ERROR_ROOM];
+    nexar_err err;
+
+    if (comm == NULL) {
+        return nx_fail(NEXAR_EINVAL, "%s: comm is NULL", name);
+    }
+    err = nx_compress_check(call);
+    if (err != NEXAR_OK) {
+        (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+        return nx_fail(err, "%s: %s", name, why);
+    }
+    return NEXAR_OK;
+}
+
+/* ---- with a thread that waits ------------------------------------------------------- */
+
+// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, nexar_dtype dtype,
+                                     nexar_op op, nexar_compression how, double ratio,
+                                     void *residual)
+{
+    nx_compress_call call = {.buf = buf,
+                             .residual = residual,
+                             .count = count,
+                             .dtype = dtype,
+                             .op = op,
+                             .how = how,
+                             .ratio = ratio};
+    compressed c = {.comm = comm, .waited = true};
+    nexar_err err = check("allreduce_compressed", comm, &call);
+    nx_loop *loop;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    loop = comm->world->loop;
+    nx_loop_lock(loop);
+    err = begin(&c, &call);
+    while ((err == NEXAR_OK) && !c.done) {
+        nx_loop_unlock(loop);
+        compute(&c);
+        nx_loop_lock(loop);
+        go_on(&c);
+        while (c.running) {
+            c.event.set = false;
+            (void)nx_loop_wait(loop, &c.event, UINT64_MAX);
+        }
+    }
+    nx_loop_kick(loop);
+    nx_loop_unlock(loop);
+    return (err == NEXAR_OK) ? outcome(&c) : err;
+}
+
+/* ---- with a request ----------------------------------------------------------------- */
+
+static void compute_job(nx_job *job)
+{
+    compute(nx_list_entry(job, compressed, job));
+}
+
+static void computed(nx_job *job)
+{
+    go_on(nx_list_entry(job, compressed, job));
+}
+
+static void start_computing(compressed *c)
+{
+    nexar_err err;
+
+    c->job = (nx_job){.work = compute_job, .done = computed};
+    err = nx_world_work(c->comm->world, &c->job); /* it may run by now: |c| is its own */
+    if (err != NEXAR_OK) {
+        c->err = err;
+        (void)snprintf(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
+        give_up(c, c->at);
+    }
+}
+
+static nexar_err request_finish(nexar_request *req, nexar_status *status)
+{
+    (void)status;
+    return outcome((compressed *)req);
+}
+
+static void request_destroy(nexar_request *req)
+{
+    nx_free(req);
+}
+
+static const nx_request_ops compressed_ops = {.finish = request_finish, .destroy = request_destroy};
+
+// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, size_t count, nexar_dtype dtype,
+                                      nexar_op op, nexar_compression how, double ratio,
+                                      void *residual, nexar_request **req)
+{
+    nx_compress_call call = {.buf = buf,
+                             .residual = residual,
+                             .count = count,
+                             .dtype = dtype,
+                             .op = op,
+                             .how = how,
+                             .ratio = ratio};
+    nexar_err err = check("iallreduce_compressed", comm, &call);
+    compressed *c;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if (req == NULL) {
+        return nx_fail(NEXAR_EINVAL, "iallreduce_compressed: req is NULL");
+    }
+    c = nx_zalloc(sizeof(*c));
+    if (c == NULL) {
+        return nx_fail_nomem("a request");
+    }
+    c->comm = comm;
+    nx_loop_lock(comm->world->loop);
+    err = begin(c, &call);
+    if (err == NEXAR_OK) {
+        nx_request_init(&c->base, &compressed_ops, comm);
+        *req = &c->base;
+        start_computing(c);
+    } else {
+        nx_free(c);
+    }
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}

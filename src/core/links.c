@@ -1,0 +1,195 @@
+/* links.c - choosing transports, and finding the rank behind a caller. */
+#include "core/links.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cluster/addresses.h"
+
+_Static_assert(sizeof(nx_shm_offer) == NX_LOCAL_MAX, "a member's record has room for it");
+
+static bool same_host(const nx_world *world, uint32_t rank)
+{
+    return memcmp(world->view->members[rank].boot_id, world->view->members[world->rank].boot_id,
+                  sizeof(world->view->members[rank].boot_id)) == 0;
+}
+
+uint32_t nx_links_neighbours(const nx_world *world)
+{
+    uint32_t n = 0;
+
+    for (uint32_t rank = 0; rank < world->size; rank++) {
+        n += (world->view == NULL) || same_host(world, rank);
+    }
+    return n;
+}
+
+static void allowed(const nx_world *world, bool *shm, bool *quic)
+{
+    char buf[NX_NUMBER_ROOM];
+
+    nx_setting_transports(nx_config_text(world->config, NX_SET_TRANSPORTS, buf), shm, quic);
+}
+
+/* ---- QUIC ------------------------------------------------------------------------ */
+
+static bool is_loopback(const struct sockaddr_storage *a)
+{
+    if (a->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)a;
+
+        return (ntohl(in->sin_addr.s_addr) >> 24) == 127;
+    }
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+/* The addresses of |m| in the order to try them: to a rank of this host the
+ * loopback first, which has the largest datagrams; to another one last. */
+static void order_addresses(const nx_member *m, bool here, struct sockaddr_storage *out)
+{
+    size_t n = 0;
+
+    for (int turn = 0; turn < 2; turn++) {
+        for (size_t i = 0; i < m->naddresses; i++) {
+            if (is_loopback(&m->addresses[i]) == (here == (turn == 0))) {
+                out[n++] = m->addresses[i];
+            }
+        }
+    }
+}
+
+static nexar_err dial_quic(const nx_world *world, const nx_member *m, const nx_link_up *up,
+                           void *up_ctx, nx_link **link)
+{
+    struct sockaddr_storage addresses[NX_ADDRESSES_MAX];
+    const nx_quic_target target = {.member = m->id, .addresses = addresses, .n = m->naddresses};
+
+    order_addresses(m, same_host(world, m->rank), addresses);
+    return nx_quic_dial(nx_join_endpoint(world->join), &target, up, up_ctx, link);
+}
+
+/* ---- shared memory --------------------------------------------------------------- */
+
+/* Nobody, before there are messages; not a member to whom there is another link. */
+static bool find_offer(void *ctx, uint64_t member, nx_shm_offer *offer)
+{
+    const nx_world *world = ctx;
+    const nx_member *m = (world->msg == NULL) ? NULL : nx_view_member(world->view, member);
+    const nx_link *link;
+
+    if ((m == NULL) || (m->nlocal != sizeof(*offer)) || !same_host(world, m->rank)) {
+        return false;
+    }
+    link = nx_msg_link(world->msg, m->rank);
+    if ((link != NULL) && !nx_shm_is(link)) {
+        return false;
+    }
+    memcpy(offer, m->local, sizeof(*offer));
+    return true;
+}
+
+static nexar_err fall_back(void *ctx, uint64_t member, const char *why, const nx_link_up *up,
+                           void *up_ctx, nx_link **out)
+{
+    const nx_world *world = ctx;
+    const nx_member *m = nx_view_member(world->view, member);
+    char text[NX_PEER_TEXT];
+
+    nx_log(NX_LOG_INFO, "no shared memory with %s, but QUIC: %s",
+           nx_world_peer_text(world, m->rank, text), why);
+    return dial_quic(world, m, up, up_ctx, out);
+}
+
+nexar_err nx_links_open(nx_world *world)
+{
+    nx_shm_config config = {.loop = world->loop,
+                            .random = &nx_random_system,
+                            .find = find_offer,
+                            .on_accept = nx_links_accept,
+                            .ctx = world};
+    bool shm, quic;
+    nexar_err err;
+
+    allowed(world, &shm, &quic);
+    if (!shm) {
+        return NEXAR_OK;
+    }
+    config.fallback = quic ? fall_back : NULL;
+    err = nx_shm_open(&world->shm, &config);
+    if ((err != NEXAR_OK) && quic && (err != NEXAR_ENOMEM)) {
+        nx_log(NX_LOG_INFO, "no shared memory on this host: %s", nexar_last_error());
+        return NEXAR_OK;
+    }
+    return err;
+}
+
+nexar_err nx_links_start(nx_world *world)
+{
+    if (world->shm == NULL) {
+        return NEXAR_OK;
+    }
+    if (nx_links_neighbours(world) == 1) {
+        nx_shm_close(world->shm);
+        world->shm = NULL;
+        return NEXAR_OK;
+    }
+    return nx_shm_start(world->shm, world->view->members[world->rank].id);
+}
+
+/* ---- both -------------------------------------------------------------------------- */
+
+nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
+                           nx_link **link)
+{
+    const nx_world *world = ctx;
+    const nx_member *m = &world->view->members[peer];
+    char text[NX_PEER_TEXT];
+    bool shm, quic;
+
+    if ((world->shm != NULL) && (m->nlocal > 0) && same_host(world, peer)) {
+        return nx_shm_dial(world->shm, m->id, up, up_ctx, link);
+    }
+    allowed(world, &shm, &quic);
+    if (!quic) {
+        return nx_fail(NEXAR_ENOTSUP,
+                       "%s has no shared memory with this one, and the setting "
+                       "transports allows nothing else",
+                       nx_world_peer_text(world, peer, text));
+    }
+    return dial_quic(world, m, up, up_ctx, link);
+}
+
+/* A link by QUIC to a rank to whom we have begun to dial by shared memory: it has found
+ * that this does not work, and so it is what both use. */
+static void replace(nx_link *old, nx_link *link, uint64_t member)
+{
+    if (!nx_shm_pairing(old)) {
+        nx_log(NX_LOG_WARN, "refused a second link of member %" PRIu64, member);
+        nx_link_close(link, false);
+    } else if (nx_shm_move(old, link) != NEXAR_OK) {
+        nx_link_close(link, false);
+    }
+}
+
+void nx_links_accept(void *ctx, nx_link *link, uint64_t member)
+{
+    nx_world *world = ctx;
+    const nx_member *m = (world->msg == NULL) ? NULL : nx_view_member(world->view, member);
+    nx_link *old;
+
+    if (m == NULL) {
+        nx_log(NX_LOG_WARN, "refused member %" PRIu64 ": it is not in this world", member);
+        nx_link_close(link, false);
+        return;
+    }
+    old = nx_msg_link(world->msg, m->rank);
+    link->up = nx_msg_up(world->msg);
+    link->up_ctx = nx_msg_up_ctx(world->msg, m->rank);
+    if (old != NULL) {
+        replace(old, link, member);
+    } else {
+        nx_msg_attach(world->msg, m->rank, link);
+    }
+}

@@ -1,0 +1,83 @@
+/*
+ * oplog.h - what a rank has done lately and what its threads wait for.
+ *
+ * Two things, both touched with the loop's lock held and without a clock of their own
+ * (times are those of the loop's turn):
+ *
+ *  - a ring of the last operations that have ended: every collective, and calls
+ *    for messages that kept their thread waiting for NX_OPLOG_WORTH_NS or longer;
+ *  - the threads that wait in a call now.
+ *
+ * A collective that has begun is not noted here: its group knows it (nx_group.runs).
+ * So an operation costs the stores of one entry when it ends, a call that waits the
+ * linking of a note on its own stack, and a call that need not wait nothing.
+ */
+#ifndef NX_OPLOG_H
+#define NX_OPLOG_H
+
+#include "base/list.h"
+#include "coll/call.h"
+
+typedef enum nx_what_kind {
+    NX_WHAT_COLL, /* by |number| and |mark| */
+    NX_WHAT_SEND, /* to |peer| with |tag| */
+    NX_WHAT_RECV, /* also probe: from |peer|, or NX_ANY_PEER, with |tag|, or NX_ANY_TAG */
+    NX_WHAT_RPC,  /* function |tag| of |peer| */
+    NX_WHAT_OTHER /* the name says it all; waits for |peer| */
+} nx_what_kind;
+
+/* An operation, before anybody has asked for its text. */
+typedef struct nx_what {
+    nx_what_kind kind;
+    uint32_t comm;    /* its id */
+    const char *name; /* "recv", a literal; not of collectives */
+    uint32_t number;  /* of a collective */
+    uint32_t peer;    /* in the world */
+    uint64_t tag;
+    nx_mark mark;
+} nx_what;
+
+/* "#5 allreduce(1024 x f32, sum)", "recv(from rank 1, tag 7)"; with the communicator
+ * behind it if that is not the world's.  Ranks are those of the world. */
+enum { NX_WHAT_TEXT = 160 };
+const char *nx_what_text(const nx_what *w, char *buf);
+
+typedef struct nx_op_entry {
+    nx_what what;
+    uint64_t begun_ns, ended_ns;
+    nexar_err err;
+} nx_op_entry;
+
+enum { NX_OPLOG_ENTRIES = 64 }; /* a power of two */
+#define NX_OPLOG_WORTH_NS UINT64_C(100000000)
+
+typedef struct nx_oplog {
+    nx_op_entry ring[NX_OPLOG_ENTRIES];
+    uint64_t ended;   /* how many ever were entered */
+    nx_list blocked;  /* nx_blocked, oldest first */
+    uint32_t waiting; /* threads inside a call that waits, also for collectives */
+} nx_oplog;
+
+/* A call for messages in which a thread waits; on its stack. */
+typedef struct nx_blocked {
+    nx_list link;
+    nx_what what;
+    uint64_t begun_ns;
+} nx_blocked;
+
+void nx_oplog_init(nx_oplog *log);
+
+/* |what| has ended. */
+void nx_oplog_ended(nx_oplog *log, const nx_what *what, uint64_t begun_ns, uint64_t now_ns,
+                    nexar_err err);
+
+/* A thread begins to wait for |b->what|; it has ended, with |err|. */
+void nx_oplog_block(nx_oplog *log, nx_blocked *b, uint64_t now_ns);
+void nx_oplog_unblock(nx_oplog *log, nx_blocked *b, uint64_t now_ns, nexar_err err);
+
+/* The entry that ended |back| before the last one (0: the last); NULL: none. */
+const nx_op_entry *nx_oplog_at(const nx_oplog *log, size_t back);
+/* The last collective on |comm|; else the last of all; NULL: none. */
+const nx_op_entry *nx_oplog_last(const nx_oplog *log, uint32_t comm);
+
+#endif /* NX_OPLOG_H */

@@ -1,0 +1,198 @@
+/* pending.c - collectives that run and threads that wait, as operations of reports. */
+#include "core/pending.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "coll/run.h"
+#include "core/comm.h"
+
+/* ---- one by one ------------------------------------------------------------------------ */
+
+static nx_pending of_run(const nx_run *run)
+{
+    return (nx_pending){
+        .what = {.comm = run->group->comm, .number = run->number, .mark = run->mark},
+        .begun_ns = run->begun_ns,
+        .first = (run->group->rank == 0)};
+}
+
+static nx_pending of_blocked(const nx_blocked *b)
+{
+    return (nx_pending){.what = b->what, .begun_ns = b->begun_ns, .first = true};
+}
+
+static const nexar_comm *find_comm(const nx_world *world, uint32_t id)
+{
+    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
+        const nexar_comm *comm = nx_list_entry(at, nexar_comm, link);
+
+        if (comm->id == id) {
+            return comm;
+        }
+    }
+    return (id == 0) ? world->comm : NULL;
+}
+
+static const nx_run *find_run(const nx_world *world, uint32_t comm_id, uint32_t number)
+{
+    const nexar_comm *comm = find_comm(world, comm_id);
+
+    if (comm != NULL) {
+        for (const nx_list *at = comm->group.runs.next; at != &comm->group.runs; at = at->next) {
+            const nx_run *run = nx_list_entry(at, nx_run, link);
+
+            if (run->number == number) {
+                return run;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- all of them ------------------------------------------------------------------------- */
+
+static void each_of(const nexar_comm *comm, bool all, void (*each)(void *ctx, const nx_pending *p),
+                    void *ctx)
+{
+    for (const nx_list *at = comm->group.runs.next; at != &comm->group.runs; at = at->next) {
+        const nx_pending p = of_run(nx_list_entry(at, nx_run, link));
+
+        each(ctx, &p);
+        if (!all) {
+            return;
+        }
+    }
+}
+
+/* With |all|, or of a communicator's collectives only the oldest. */
+static void walk(const nx_world *world, bool all, void (*each)(void *ctx, const nx_pending *p),
+                 void *ctx)
+{
+    if (world->comm != NULL) {
+        each_of(world->comm, all, each, ctx);
+    }
+    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
+        each_of(nx_list_entry(at, nexar_comm, link), all, each, ctx);
+    }
+    for (const nx_list *at = world->log.blocked.next; at != &world->log.blocked; at = at->next) {
+        const nx_pending p = of_blocked(nx_list_entry(at, nx_blocked, link));
+
+        each(ctx, &p);
+    }
+}
+
+void nx_pending_each(const nx_world *world, void (*each)(void *ctx, const nx_pending *p), void *ctx)
+{
+    walk(world, true, each, ctx);
+}
+
+typedef struct search {
+    uint64_t since_ns;
+    nx_pending *out;
+    bool found;
+} search;
+
+static void consider(void *ctx, const nx_pending *p)
+{
+    search *s = ctx;
+
+    if ((p->begun_ns > s->since_ns) && (!s->found || (p->begun_ns < s->out->begun_ns))) {
+        *s->out = *p;
+        s->found = true;
+    }
+}
+
+bool nx_pending_oldest(void *ctx, uint64_t since_ns, nx_pending *out)
+{
+    search s = {.since_ns = since_ns, .out = out};
+
+    walk(ctx, false, consider, &s);
+    return s.found;
+}
+
+/* ---- whom they wait for --------------------------------------------------------------------- */
+
+static void mark_rank(void *ctx, uint32_t rank, bool receiving, uint64_t bytes)
+{
+    bool *wanted = ctx;
+
+    (void)receiving;
+    (void)bytes;
+    wanted[rank] = true;
+}
+
+static uint32_t whom_run(const nx_run *run, uint32_t *out, uint32_t room)
+{
+    const nx_group *g = run->group;
+    bool *wanted = nx_calloc(g->size, sizeof(*wanted));
+    uint32_t n = 0;
+
+    if (wanted == NULL) {
+        return 0;
+    }
+    nx_run_waiting(run, mark_rank, wanted);
+    for (uint32_t rank = 0; rank < g->size; rank++) {
+        if (wanted[rank] && (n++ < room)) {
+            out[n - 1] = nx_group_peer(g, rank);
+        }
+    }
+    nx_free(wanted);
+    return n;
+}
+
+uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t room)
+{
+    const nx_world *world = ctx;
+    const nexar_comm *comm = find_comm(world, p->what.comm);
+    const nx_run *run;
+    uint32_t n = 0;
+
+    if (p->what.kind == NX_WHAT_COLL) {
+        run = find_run(world, p->what.comm, p->what.number);
+        return (run == NULL) ? 0 : whom_run(run, out, room);
+    }
+    if (p->what.peer != NX_ANY_PEER) {
+        out[0] = p->what.peer;
+        return 1;
+    }
+    for (uint32_t rank = 0; (comm != NULL) && (rank < comm->size); rank++) {
+        if ((rank != comm->rank) && (n++ < room)) {
+            out[n - 1] = nx_comm_peer(comm, rank);
+        }
+    }
+    return n;
+}
+
+/* ---- the answer --------------------------------------------------------------------------------
+ */
+
+static void tell_op(nx_doing_op *op, const nx_what *what, uint64_t age_ns)
+{
+    (void)nx_what_text(what, op->text);
+    op->comm = what->comm;
+    op->number = what->number;
+    op->age_ns = age_ns;
+}
+
+void nx_pending_tell(nx_world *world, const nx_ask *ask, nx_doing *out)
+{
+    const uint64_t now = nx_loop_now(world->loop);
+    const nx_run *run = find_run(world, ask->comm, ask->number);
+    const nx_op_entry *last = nx_oplog_last(&world->log, ask->comm);
+    nx_pending p;
+
+    *out = (nx_doing){
+        .question = ask->question, .waits = (world->log.waiting != 0), .closing = world->closing};
+    if (run != NULL) {
+        p = of_run(run);
+    }
+    if ((run != NULL) || nx_pending_oldest(world, 0, &p)) {
+        tell_op(&out->now, &p.what, now - p.begun_ns);
+        out->nfor = nx_pending_whom(world, &p, out->who, NX_DOING_LISTED);
+        out->listed = (out->nfor < NX_DOING_LISTED) ? out->nfor : NX_DOING_LISTED;
+    }
+    if (last != NULL) {
+        tell_op(&out->last, &last->what, now - last->ended_ns);
+    }
+}

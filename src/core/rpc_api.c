@@ -1,0 +1,244 @@
+/* rpc_api.c - remote procedure calls: the public face of src/rpc. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "core/request.h"
+#include "rpc/rpc.h"
+
+/* A call with the words for its error and where its reply goes. */
+typedef struct rpc_op {
+    nx_rpc_call call;
+    nexar_comm *comm;
+    const char *name; /* "rpc_call", "rpc_icall" */
+    int rank;
+    uint16_t fn;
+    void **reply;
+    size_t *reply_bytes;
+} rpc_op;
+
+typedef struct rpc_request {
+    nexar_request base;
+    rpc_op op;
+} rpc_request;
+
+/* ---- outcomes ------------------------------------------------------------------------- */
+
+static nexar_err op_error(const rpc_op *op)
+{
+    const nx_rpc_call *call = &op->call;
+    const bool text = (call->text != NULL) && (call->text[0] != '\0');
+    char peer[NX_PEER_TEXT];
+
+    (void)nx_world_peer_text(op->comm->world, nx_comm_peer(op->comm, (uint32_t)op->rank), peer);
+    return nx_fail(call->err, "%s of function %u at %s: %s%s%s", op->name, op->fn, peer, call->why,
+                   text ? ": " : "", text ? call->text : "");
+}
+
+/* Hands out the reply, or makes the sentence; the call holds nothing afterwards. */
+static nexar_err op_finish(rpc_op *op)
+{
+    nx_rpc_call *call = &op->call;
+    nexar_err err = call->err;
+
+    if (err != NEXAR_OK) {
+        err = op_error(op);
+    } else {
+        if (op->reply != NULL) {
+            *op->reply = call->reply;
+            call->reply = NULL;
+        }
+        if (op->reply_bytes != NULL) {
+            *op->reply_bytes = (size_t)call->reply_bytes;
+        }
+    }
+    nx_free(call->reply);
+    nx_free(call->text);
+    call->reply = NULL;
+    call->text = NULL;
+    return err;
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+static nexar_err request_finish(nexar_request *req, nexar_status *status)
+{
+    (void)status;
+    return op_finish(&((rpc_request *)req)->op);
+}
+
+static void request_cancel(nexar_request *req)
+{
+    nx_rpc_cancel(&((rpc_request *)req)->op.call);
+}
+
+static void request_destroy(nexar_request *req)
+{
+    rpc_op *op = &((rpc_request *)req)->op;
+
+    nx_free(op->call.reply);
+    nx_free(op->call.text);
+    nx_free(req);
+}
+
+/* |op| as reports have it. */
+static nx_what op_what(const rpc_op *op)
+{
+    return (nx_what){.kind = NX_WHAT_RPC,
+                     .name = op->name,
+                     .comm = op->comm->id,
+                     .peer = nx_comm_peer(op->comm, (uint32_t)op->rank),
+                     .tag = op->fn};
+}
+
+static void request_what(const nexar_request *req, nx_what *out)
+{
+    *out = op_what(&((const rpc_request *)req)->op);
+}
+
+static const nx_request_ops rpc_ops = {.finish = request_finish,
+                                       .what = request_what,
+                                       .cancel = request_cancel,
+                                       .destroy = request_destroy};
+
+static void on_done(nx_rpc_call *call)
+{
+    nx_request_done(&nx_list_entry(call, rpc_request, op.call)->base);
+}
+
+/* ---- arguments ---------------------------------------------------------------------------- */
+
+static nexar_err check(const rpc_op *op, const void *data, size_t bytes)
+{
+    if (op->comm == NULL) {
+        return nx_fail(NEXAR_EINVAL, "%s: comm is NULL", op->name);
+    }
+    if ((op->rank < 0) || ((uint32_t)op->rank >= op->comm->size)) {
+        return nx_fail(NEXAR_EINVAL, "%s: there is no rank %d; ranks are 0 to %" PRIu32, op->name,
+                       op->rank, op->comm->size - 1);
+    }
+    if ((data == NULL) && (bytes != 0)) {
+        return nx_fail(NEXAR_EINVAL, "%s: the data of %zu bytes is NULL", op->name, bytes);
+    }
+    if ((op->reply != NULL) && (op->reply_bytes == NULL)) {
+        return nx_fail(NEXAR_EINVAL,
+                       "%s: reply_bytes is NULL, so nobody would know how long the "
+                       "reply is; it may be NULL only if reply is",
+                       op->name);
+    }
+    return NEXAR_OK;
+}
+
+static void start(rpc_op *op, const void *data, size_t bytes)
+{
+    nx_world *world = op->comm->world;
+    const nx_rpc_target target = {
+        .peer = nx_comm_peer(op->comm, (uint32_t)op->rank), .comm = op->comm->id, .fn = op->fn};
+
+    op->call.wanted = (op->reply != NULL);
+    nx_rpc_start(world->rpc, &op->call, &target, data, bytes,
+                 nx_config_number(world->config, NX_SET_RPC_TIMEOUT));
+}
+
+/* ---- public --------------------------------------------------------------------------------- */
+
+nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_rpc_fn fn, void *arg)
+{
+    const nx_rpc_handler handler = {.fn = fn, .arg = arg, .owner = comm};
+    nexar_err err;
+
+    if (comm == NULL) {
+        return nx_fail(NEXAR_EINVAL, "rpc_register: comm is NULL");
+    }
+    nx_loop_lock(comm->world->loop);
+    nx_comm_hold(comm);
+    err = nx_rpc_register(comm->world->rpc, comm->id, fn_id, &handler);
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}
+
+// NOLINTBEGIN(readability-non-const-parameter): written when the reply is here
+nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void *data, size_t bytes,
+                         void **reply, size_t *reply_bytes)
+{
+    // NOLINTEND(readability-non-const-parameter)
+    nx_event event = {0};
+    nx_blocked b;
+    rpc_op op = {.comm = comm,
+                 .name = "rpc_call",
+                 .rank = rank,
+                 .fn = fn_id,
+                 .reply = reply,
+                 .reply_bytes = reply_bytes};
+    nexar_err err = check(&op, data, bytes);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    op.call.event = &event;
+    nx_loop_lock(comm->world->loop);
+    start(&op, data, bytes);
+    b.what = op_what(&op);
+    nx_oplog_block(&comm->world->log, &b, nx_loop_now(comm->world->loop));
+    (void)nx_loop_wait(comm->world->loop, &event, UINT64_MAX);
+    nx_oplog_unblock(&comm->world->log, &b, nx_loop_now(comm->world->loop), op.call.err);
+    err = op_finish(&op);
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}
+
+// NOLINTBEGIN(readability-function-size,readability-non-const-parameter): the contract's
+nexar_err nexar_rpc_icall(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
+                          size_t bytes, void **reply, size_t *reply_bytes, nexar_request **req)
+{
+    // NOLINTEND(readability-function-size,readability-non-const-parameter)
+    const rpc_op op = {.comm = comm,
+                       .name = "rpc_icall",
+                       .rank = rank,
+                       .fn = fn_id,
+                       .reply = reply,
+                       .reply_bytes = reply_bytes};
+    nexar_err err = check(&op, data, bytes);
+    rpc_request *made;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if (req == NULL) {
+        return nx_fail(NEXAR_EINVAL, "rpc_icall: req is NULL");
+    }
+    made = nx_zalloc(sizeof(*made));
+    if (made == NULL) {
+        return nx_fail_nomem("a call");
+    }
+    made->op = op;
+    made->op.call.on_done = on_done;
+    nx_loop_lock(comm->world->loop);
+    nx_request_init(&made->base, &rpc_ops, comm);
+    *req = &made->base; /* before it may be done */
+    start(&made->op, data, bytes);
+    nx_loop_kick(comm->world->loop);
+    nx_loop_unlock(comm->world->loop);
+    return NEXAR_OK;
+}
+
+int nexar_rpc_caller(const nexar_rpc *call)
+{
+    return (call == NULL) ? -1 : nx_rpc_caller(call);
+}
+
+nexar_err nexar_rpc_reply(nexar_rpc *call, const void *data, size_t bytes)
+{
+    nexar_err err;
+
+    if (call == NULL) {
+        return nx_fail(NEXAR_EINVAL, "rpc_reply: call is NULL");
+    }
+    if ((data == NULL) && (bytes != 0)) {
+        return nx_fail(NEXAR_EINVAL, "rpc_reply: the data of %zu bytes is NULL", bytes);
+    }
+    nx_loop_lock(nx_rpc_loop_of(call));
+    err = nx_rpc_reply(call, data, bytes);
+    nx_loop_unlock(nx_rpc_loop_of(call));
+    return err;
+}

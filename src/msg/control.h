@@ -1,0 +1,18 @@
+/*
+ * control.h - the kinds of control frames that are not msg's own: their first byte.
+ *
+ * All of them stand here, since they share one number space; what follows the first
+ * byte is told where they are written.
+ */
+#ifndef NX_CONTROL_H
+#define NX_CONTROL_H
+
+#include "msg/msg.h"
+
+enum {
+    NX_CONTROL_ABORT = NX_FRAME_OTHER,    /* a collective has failed: coll/group.h */
+    NX_CONTROL_ASK = NX_FRAME_OTHER + 1,  /* what are you doing?: core/doing.h */
+    NX_CONTROL_TELL = NX_FRAME_OTHER + 2, /* the answer */
+};
+
+#endif /* NX_CONTROL_H */

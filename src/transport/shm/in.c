@@ -1,0 +1,213 @@
+/*
+ * in.c - from rings to calls up.
+ *
+ * Control goes first, and again before every record of the others.  A record is copied
+ * before anything is decided by it; only the bytes of parts go up from where they are,
+ * since nobody looks at them but to copy or reduce them.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "transport/shm/inner.h"
+
+enum { RECORDS = 64 }; /* of a ring in one turn */
+
+static void bad(nx_shm_link *link, const char *what)
+{
+    nx_shm_link_down(link, NEXAR_EPROTO, "the peer wrote %s into the shared memory", what);
+}
+
+/* ---- frames --------------------------------------------------------------------- */
+
+static void frame_up(nx_shm_link *link, nx_lane lane, const uint8_t *data, size_t len)
+{
+    if (nx_shm_listens(link)) {
+        link->base.up->on_frame(link->base.up_ctx, &link->base, lane, data, len);
+    }
+}
+
+/* A piece of a frame that is longer than a record can be. */
+static void take_piece(nx_shm_link *link, nx_lane lane, const nx_record *rec)
+{
+    nx_shm_pieces *p = &link->pieces[lane];
+
+    if (rec->len > NX_FRAME_MAX - p->len) {
+        bad(link, "a frame that is too long");
+        return;
+    }
+    if (p->data == NULL) {
+        p->data = nx_grow(NULL, NX_FRAME_MAX, 1);
+        if (p->data == NULL) {
+            nx_shm_link_down(link, NEXAR_ENOMEM, "no memory for a frame that came");
+            return;
+        }
+    }
+    memcpy(p->data + p->len, rec->data, rec->len);
+    p->len += rec->len;
+    if ((rec->flags & NX_REC_MORE) == 0) {
+        size_t len = p->len;
+
+        p->len = 0;
+        frame_up(link, lane, p->data, len);
+    }
+}
+
+static void take_frame(nx_shm_link *link, nx_lane lane, const nx_record *rec)
+{
+    link->bytes_received += rec->len;
+    if (((rec->flags & NX_REC_MORE) != 0) || (link->pieces[lane].len > 0)) {
+        take_piece(link, lane, rec);
+    } else if (rec->len > NX_FRAME_MAX) {
+        bad(link, "a frame that is too long");
+    } else {
+        memcpy(link->shm->frame, rec->data, rec->len);
+        frame_up(link, lane, link->shm->frame, rec->len);
+    }
+}
+
+/* ---- the other records ----------------------------------------------------------- */
+
+static void take_data(nx_shm_link *link, const nx_record *rec)
+{
+    nx_rec_data head;
+
+    if (rec->len < sizeof(head)) {
+        bad(link, "a piece of a message that is too short");
+        return;
+    }
+    memcpy(&head, rec->data, sizeof(head));
+    link->bytes_received += rec->len - sizeof(head);
+    if (head.off > UINT64_MAX - rec->len) {
+        bad(link, "a piece of a message that cannot be");
+    } else if (nx_shm_listens(link)) {
+        link->base.up->on_data(link->base.up_ctx, &link->base, head.id, head.off,
+                               rec->data + sizeof(head), rec->len - sizeof(head));
+    }
+}
+
+static void take_offer(nx_shm_link *link, const nx_record *rec)
+{
+    nx_rec_offer offer = {0};
+
+    memcpy(&offer, rec->data, (rec->len < sizeof(offer)) ? rec->len : sizeof(offer));
+    if (!nx_shm_reads_add(link, &offer, rec->len)) {
+        bad(link, "an offer that cannot be");
+    }
+}
+
+static void take_done(nx_shm_link *link, const nx_record *rec)
+{
+    nx_rec_done done = {0};
+
+    memcpy(&done, rec->data, (rec->len < sizeof(done)) ? rec->len : sizeof(done));
+    if (rec->len != sizeof(done)) {
+        bad(link, "an answer of a wrong length");
+    } else if (rec->kind == NX_REC_CANCEL) {
+        if (!nx_shm_reads_cancel(link, done.slot, done.number)) {
+            bad(link, "a wish that cannot be");
+        }
+    } else if (!nx_shm_lent_back(link, &done)) {
+        bad(link, "an answer to what was not offered");
+    }
+}
+
+static void take_record(nx_shm_link *link, nx_shm_ring ring, const nx_record *rec)
+{
+    if ((ring != NX_SHM_DATA) && (rec->kind == NX_REC_FRAME)) {
+        take_frame(link, (ring == NX_SHM_CONTROL) ? NX_LANE_CONTROL : NX_LANE_MESSAGE, rec);
+    } else if ((ring == NX_SHM_DATA) && (rec->kind == NX_REC_DATA)) {
+        take_data(link, rec);
+    } else if ((ring == NX_SHM_DATA) && (rec->kind == NX_REC_OFFER)) {
+        take_offer(link, rec);
+    } else if ((ring == NX_SHM_CONTROL) &&
+               ((rec->kind == NX_REC_DONE) || (rec->kind == NX_REC_CANCEL))) {
+        take_done(link, rec);
+    } else {
+        bad(link, "a record of no known kind");
+    }
+}
+
+/* ---- polling ---------------------------------------------------------------------- */
+
+static void take_ring(nx_shm_link *link, nx_shm_ring ring, int most)
+{
+    nx_ring_in *in = &link->in[ring];
+    nx_record rec;
+
+    while ((link->state == NX_SHM_UP) && (most-- > 0)) {
+        if ((ring != NX_SHM_CONTROL) && nx_ring_waiting(&link->in[NX_SHM_CONTROL])) {
+            take_ring(link, NX_SHM_CONTROL, RECORDS);
+            continue;
+        }
+        if (!nx_ring_peek(in, &rec)) {
+            break;
+        }
+        take_record(link, ring, &rec);
+        nx_ring_next(in);
+    }
+    if (in->broken) {
+        bad(link, "positions that cannot be");
+    }
+}
+
+static void release(nx_shm_link *link)
+{
+    bool stuck = false;
+
+    for (int i = 0; i < NX_SHM_RINGS; i++) {
+        stuck = nx_ring_release(&link->in[i]) || stuck;
+    }
+    if (stuck) {
+        nx_shm_wake(link);
+    }
+}
+
+void nx_shm_poll(nx_shm_link *link)
+{
+    nx_shm_tell_up(link);
+    for (int ring = 0; ring < NX_SHM_RINGS; ring++) {
+        take_ring(link, (nx_shm_ring)ring, RECORDS);
+    }
+    release(link);
+    if (link->state == NX_SHM_UP) {
+        nx_shm_reads_run(link);
+    }
+    if (nx_shm_can_pump(link, false)) {
+        nx_shm_pump(link);
+    }
+}
+
+/* Whether an offer is still to be read. */
+static bool reading(const nx_shm_link *link)
+{
+    for (int i = 0; (link->nreads > 0) && (i < NX_SHM_OFFERS); i++) {
+        if (link->reads[i].used && !link->reads[i].over) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool nx_shm_waiting(nx_shm_link *link, bool sleep)
+{
+    for (int i = 0; i < NX_SHM_RINGS; i++) {
+        if (nx_ring_waiting(&link->in[i])) {
+            return true;
+        }
+    }
+    return reading(link) || nx_shm_can_pump(link, sleep);
+}
+
+void nx_shm_farewell(nx_shm_link *link, const char *why)
+{
+    /* No more than the rings can hold: whoever goes on writing is not listened to. */
+    nx_shm_tell_up(link);
+    for (int ring = 0; ring < NX_SHM_RINGS; ring++) {
+        take_ring(link, (nx_shm_ring)ring, (int)(link->in[ring].size / NX_RING_HEAD));
+    }
+    nx_shm_link_down(link, NEXAR_EPEER, "%s",
+                     (atomic_load(&nx_shm_way_in(link)->closed) != 0) ? "the peer closed the link"
+                                                                      : why);
+}

@@ -1,0 +1,238 @@
+/*
+ * reads.c - reading the sender's memory.
+ *
+ * An offer names memory of the sender, which it holds still until we say DONE.  It is
+ * read a slice at a time, in turns with other offers and with the rings: straight into
+ * its place where the owner has one, else into a buffer that stays in the cache.
+ *
+ * What was read counts only if the sender had not closed the link meanwhile: it says so
+ * in the segment before it gives the memory back to its owner.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "transport/shm/inner.h"
+
+static ssize_t read_peer(pid_t pid, const struct iovec *to, const struct iovec *from, size_t n)
+{
+    ssize_t got;
+
+    do {
+        got = process_vm_readv(pid, to, 1, from, n, 0);
+    } while ((got < 0) && (errno == EINTR));
+    return got;
+}
+
+bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
+{
+    uint64_t got = 0;
+    const struct iovec to = {.iov_base = &got, .iov_len = sizeof(got)};
+    struct iovec from;
+
+    /* An address over there: nothing here points to it. */
+    from.iov_base = (void *)(uintptr_t)at; // NOLINT(performance-no-int-to-ptr)
+    from.iov_len = sizeof(got);
+
+    return !link->shm->config.no_reading && (link->pid > 0) &&
+           (read_peer(link->pid, &to, &from, 1) == (ssize_t)sizeof(got)) && (got == token);
+}
+
+/* ---- offers come and go ----------------------------------------------------------- */
+
+bool nx_shm_reads_add(nx_shm_link *link, const nx_rec_offer *offer, size_t len)
+{
+    nx_shm_read *r = &link->reads[offer->slot % NX_SHM_OFFERS];
+    uint64_t sum = 0;
+
+    if ((offer->slot >= NX_SHM_OFFERS) || r->used || (offer->nspans == 0) ||
+        (offer->nspans > NX_SHM_SPANS) ||
+        (len != offsetof(nx_rec_offer, spans) + offer->nspans * sizeof(nx_rec_span))) {
+        return false;
+    }
+    for (uint32_t i = 0; i < offer->nspans; i++) {
+        if ((offer->spans[i].len == 0) || (offer->spans[i].len > offer->len - sum)) {
+            return false;
+        }
+        sum += offer->spans[i].len;
+    }
+    if ((sum != offer->len) || (offer->off > UINT64_MAX - sum)) {
+        return false;
+    }
+    *r = (nx_shm_read){.used = true, .offer = *offer};
+    link->nreads++;
+    return true;
+}
+
+static void finish(nx_shm_read *r, nx_done how)
+{
+    r->over = true;
+    r->how = how;
+}
+
+bool nx_shm_reads_cancel(nx_shm_link *link, uint32_t slot, uint32_t number)
+{
+    nx_shm_read *r = &link->reads[slot % NX_SHM_OFFERS];
+
+    if (slot >= NX_SHM_OFFERS) {
+        return false;
+    }
+    if (r->used && !r->over && (r->offer.number == number)) {
+        finish(r, NX_DONE_DROPPED);
+    } /* otherwise the DONE is on its way, or the offer is: then it is read */
+    return true;
+}
+
+bool nx_shm_reads_tell(nx_shm_link *link)
+{
+    for (uint32_t slot = 0; (link->nreads > 0) && (slot < NX_SHM_OFFERS); slot++) {
+        nx_shm_read *r = &link->reads[slot];
+        nx_rec_done done = {
+            .read = r->done, .slot = slot, .number = r->offer.number, .how = (uint32_t)r->how};
+        void *at;
+
+        if (!r->used || !r->over) {
+            continue;
+        }
+        at = nx_shm_reserve(link, NX_SHM_CONTROL, sizeof(done));
+        if (at == NULL) {
+            return false;
+        }
+        memcpy(at, &done, sizeof(done));
+        nx_shm_commit(link, NX_SHM_CONTROL, NX_REC_DONE, 0, sizeof(done));
+        r->used = false;
+        link->nreads--;
+    }
+    return true;
+}
+
+/* ---- a slice ----------------------------------------------------------------------- */
+
+/* Names |len| bytes from where |r| stands. */
+static size_t locate(const nx_shm_read *r, size_t len, struct iovec *from)
+{
+    uint64_t in = r->in_span;
+    size_t n = 0;
+
+    for (uint32_t i = r->span; (len > 0) && (i < r->offer.nspans); i++) {
+        const nx_rec_span *span = &r->offer.spans[i];
+        uint64_t left = span->len - in;
+
+        from[n].iov_base = (void *)(uintptr_t)(span->at + in); // NOLINT(performance-no-int-to-ptr)
+        from[n].iov_len = (left < len) ? (size_t)left : len;
+        len -= from[n++].iov_len;
+        in = 0;
+    }
+    return n;
+}
+
+static void advance(nx_shm_read *r, size_t n)
+{
+    r->done += n;
+    while (n > 0) {
+        uint64_t left = r->offer.spans[r->span].len - r->in_span;
+
+        if (n < left) {
+            r->in_span += n;
+            return;
+        }
+        n -= (size_t)left;
+        r->span++;
+        r->in_span = 0;
+    }
+}
+
+/* Where the next bytes of |r| go; NULL: no memory. */
+static void *place(nx_shm_link *link, const nx_shm_read *r, size_t *len)
+{
+    const nx_link_up *up = link->base.up;
+    uint64_t left = r->offer.len - r->done;
+    void *at = NULL;
+
+    *len = (left < NX_SHM_SLICE) ? (size_t)left : NX_SHM_SLICE;
+    if (up->on_want != NULL) {
+        at = up->on_want(link->base.up_ctx, &link->base, r->offer.id, r->offer.off + r->done, len);
+    }
+    if (at != NULL) {
+        return at;
+    }
+    *len = (left < NX_SHM_BOUNCE) ? (size_t)left : NX_SHM_BOUNCE;
+    if (link->shm->bounce == NULL) {
+        link->shm->bounce = nx_alloc_aligned(NX_SHM_PAGE, NX_SHM_BOUNCE);
+    }
+    return link->shm->bounce;
+}
+
+/* Memory that cannot be read goes another way; if none of it can, so does all the rest. */
+static void give_back(nx_shm_link *link, nx_shm_read *r, int code)
+{
+    if (code != EFAULT) {
+        atomic_store(&nx_shm_way_in(link)->reads, NX_READS_NO);
+    }
+    finish(r, NX_DONE_UNREADABLE);
+}
+
+/* Whether what was read is the peer's: it has not closed the link and, before the end of
+ * a part is believed, is not dead, its number perhaps another's. */
+static bool still_there(const nx_shm_link *link, const nx_shm_read *r, ssize_t got)
+{
+    struct pollfd socket = {.fd = link->socket.fd, .events = POLLIN | POLLRDHUP};
+
+    if (atomic_load(&nx_shm_way_in(link)->closed) != 0) {
+        return false;
+    }
+    return (got <= 0) || ((uint64_t)got < r->offer.len - r->done) || (poll(&socket, 1, 0) == 0);
+}
+
+static void read_slice(nx_shm_link *link, nx_shm_read *r)
+{
+    struct iovec to, from[NX_SHM_SPANS];
+    uint64_t at = r->offer.off + r->done;
+    size_t len, n;
+    ssize_t got;
+
+    to.iov_base = place(link, r, &len);
+    if (to.iov_base == NULL) {
+        nx_shm_link_down(link, NEXAR_ENOMEM, "no memory to read the peer's");
+        return;
+    }
+    to.iov_len = len;
+    n = locate(r, len, from);
+    got = read_peer(link->pid, &to, from, n);
+    if (!still_there(link, r, got)) {
+        finish(r, NX_DONE_DROPPED); /* the hangup is on its way */
+    } else if (got <= 0) {
+        give_back(link, r, (got < 0) ? errno : EFAULT);
+    } else {
+        advance(r, (size_t)got);
+        if (r->done == r->offer.len) {
+            finish(r, NX_DONE_READ);
+        }
+        link->bytes_received += (size_t)got;
+        link->base.up->on_data(link->base.up_ctx, &link->base, r->offer.id, at, to.iov_base,
+                               (size_t)got);
+    }
+}
+
+void nx_shm_reads_run(nx_shm_link *link)
+{
+    for (unsigned i = 0; (link->nreads > 0) && (i < NX_SHM_OFFERS); i++) {
+        unsigned slot = (link->next_read + i) % NX_SHM_OFFERS;
+        nx_shm_read *r = &link->reads[slot];
+
+        if (!r->used || r->over) {
+            continue;
+        }
+        if (!nx_shm_listens(link)) {
+            finish(r, NX_DONE_DROPPED);
+            continue;
+        }
+        read_slice(link, r);
+        link->next_read = slot + 1;
+        break;
+    }
+    if (link->state == NX_SHM_UP) {
+        (void)nx_shm_reads_tell(link);
+    }
+}
