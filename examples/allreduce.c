@@ -15,9 +15,9 @@ static size_t count_wrong(const float *sum, int size)
     size_t wrong = 0;
 
     for (int i = 0; i < COUNT; i++) {
-        const float want = (float)(size * (size - 1) / 2 + size * (i % 10));
+        const int want = size * (size - 1) / 2 + size * (i % 10);
 
-        wrong += (sum[i] != want);
+        wrong += (sum[i] != (float)want);
     }
     return wrong;
 }

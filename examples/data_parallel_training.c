@@ -128,13 +128,18 @@ static nexar_err train(nexar_comm *world, network *net, int step, double *loss)
     return err;
 }
 
+static bool same_bits(const void *a, const void *b, size_t size)
+{
+    return memcmp(a, b, size) == 0;
+}
+
 /* Whether all ranks have the weights of rank 0, to the bit. */
 static nexar_err compare(nexar_comm *world, const network *net, uint32_t *differ)
 {
     network first = *net;
     nexar_err err = nexar_broadcast(world, &first, sizeof(first), NEXAR_U8, 0);
 
-    *differ = (err == NEXAR_OK) && (memcmp(&first, net, sizeof(first)) != 0);
+    *differ = (err == NEXAR_OK) && !same_bits(&first, net, sizeof(first));
     return (err == NEXAR_OK)
                ? nexar_allreduce(world, NEXAR_IN_PLACE, differ, 1, NEXAR_U32, NEXAR_SUM)
                : err;

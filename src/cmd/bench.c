@@ -430,6 +430,7 @@ static int measure(request *q)
     } else if (b->rank == 0) {
         code = report(q, &r);
     }
+    b->progress = NULL;
     nx_free(r.rows);
     nx_free(b->a);
     nx_free(b->b);

@@ -190,6 +190,9 @@ static int64_t count_wrong(const nx_bench *b, const nx_bench_op *op, size_t coun
     unsigned char want[CHUNK * ELEM];
     int64_t wrong = 0;
 
+    if (count == 0) {
+        return 0;
+    }
     for (size_t at = 0, n; at < all; at += n, got += n * elem) {
         const size_t left = count - at % count; /* of this block */
 
