@@ -17,8 +17,9 @@ run() {
 say "Four processes join through a seed, trust each other by certificates, and say hello:"
 run nexar run -n 4 hello
 
-say "What connects them (encrypted by TLS 1.3, one connection for each pair):"
+say "What connects them: shared memory on one host, QUIC (encrypted by TLS 1.3) between hosts:"
 run nexar run -n 4 nexar info --links
+run env NEXAR_TRANSPORTS=quic nexar run -n 2 nexar info --links
 
 say "A network is trained by all of them; every rank ends with the same weights:"
 run nexar run -n 4 data_parallel_training
