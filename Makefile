@@ -5,14 +5,16 @@
 #   SETUP=no                    install no packages: all that is needed is here
 #   JOBS=N                      how much is done at once
 #   FUZZ_SECONDS=20             for each fuzz target
+#   PEERS_OPTIONS=              for make bench-peers; see scripts/bench_peers.sh
 PREFIX ?= /usr/local
 DESTDIR ?=
 SETUP ?= yes
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
+PEERS_OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check install asan tsan fuzz bench mutate model clean
+.PHONY: help demo test check install asan tsan fuzz bench bench-peers mutate model clean
 
 setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
 # $(1): the preset; $(2): more for cmake.
@@ -20,7 +22,7 @@ build = @cmake --preset $(1) $(2) >/dev/null && cmake --build --preset $(1) -j $
 ctest = @ctest --preset $(1) -j $(JOBS)
 
 help:
-	@echo 'make demo      set up, build, and run four ranks over QUIC: messages, latency, bandwidth'
+	@echo 'make demo      set up, build, and run four ranks: every collective checked, a report'
 	@echo 'make test      set up, build, and run all tests'
 	@echo 'make check     format, lint, layers, symbols, headers, scripts, clang'
 	@echo 'make install   PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
@@ -28,6 +30,7 @@ help:
 	@echo 'make tsan      all tests under the thread sanitizer'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make bench     reductions beside plain loops, messages, calls, QUIC beside raw UDP'
+	@echo 'make bench-peers  nexar beside Open MPI, MPICH and Gloo, by turns; PEERS_OPTIONS=--quick'
 	@echo 'make mutate    break the builders on purpose; the simulator must notice'
 	@echo 'make model     all that can happen in an agreement of 3 and 4 ranks, by spin'
 	@echo 'make clean     remove build/'
@@ -72,6 +75,11 @@ bench:
 	@build/release/bench/rpc_bench
 	@build/release/bench/quic_bench
 	@bench/quic_veth.sh build/release/bench/quic_bench
+
+bench-peers:
+	$(call setup,peers)
+	$(call build,release,-DBUILD_TESTING=OFF)
+	@scripts/bench_peers.sh build/release $(PEERS_OPTIONS)
 
 mutate:
 	$(call setup,test)

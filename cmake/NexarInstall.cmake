@@ -3,12 +3,12 @@
 install(TARGETS nexar EXPORT nexar-targets)
 install(TARGETS nexar_cmd)
 install(FILES include/nexar.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES man/nexar.1 man/nexar-info.1 man/nexar-ping.1 man/nexar-plan.1
+install(FILES man/nexar.1 man/nexar-bench.1 man/nexar-info.1 man/nexar-ping.1 man/nexar-plan.1
               man/nexar-run.1 man/nexar-seed.1
         DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES man/nexar.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
-install(FILES examples/hello.c examples/opencl_allreduce.c examples/rpc.c examples/send_recv.c
-        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
+        FILES_MATCHING PATTERN "*.c")
 install(EXPORT nexar-targets NAMESPACE nexar::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/nexar)
 configure_package_config_file(cmake/nexar-config.cmake.in nexar-config.cmake

@@ -4,6 +4,7 @@
 #   scripts/setup.sh build    compiler, CMake, libraries
 #   scripts/setup.sh test     the same, and what the tests need
 #   scripts/setup.sh check    the same, and what `make check` and `make fuzz` need
+#   scripts/setup.sh peers    what `build` installs, and those that `make bench-peers` measures
 #
 # Says what it installs and why; says nothing, and needs no network, when all is
 # there.  Two of it may run at once.
@@ -22,6 +23,7 @@ groups=(
     "check;to check it: compilers, format, lint;clang clang-format-14|clang-format clang-tidy cppcheck shellcheck"
     "check;to check the model of agreement;spin"
     "check;to fuzz it;libclang-rt-14-dev|libclang-rt-dev"
+    "peers;to measure beside others;g++ python3 openmpi-bin libopenmpi-dev mpich libmpich-dev libgloo-dev"
 )
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -35,7 +37,8 @@ case $level in
 build) levels="build" ;;
 test) levels="build test" ;;
 check) levels="build test check" ;;
-*) die "unknown level $level; accepted: build, test, check" ;;
+peers) levels="build peers" ;;
+*) die "unknown level $level; accepted: build, test, check, peers" ;;
 esac
 
 version_of() { dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null | sed -n 's/^installed //p'; }

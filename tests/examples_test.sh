@@ -54,6 +54,53 @@ for n in 1 4; do
     } | sort | diff - <(sort "$work/out") || fail "$what: prints something else"
 done
 
+# prints N PROGRAM LINE...: N ranks print these lines, as patterns, in any order, and
+# no others.
+prints() {
+    local n=$1 program=$2 line
+    shift 2
+    run "$n" "$build/examples/$program"
+    [ "$(wc -l <"$work/out")" = $# ] || fail "$what: does not print $# lines"
+    for line in "$@"; do has "$work/out" "^$line\$" || fail "$what does not print: $line"; done
+}
+
+for n in 1 3 4; do
+    lines=() more=() late=()
+    for rank in $(seq 0 $((n - 1))); do
+        sum=$((n * (n - 1) / 2)) ten=$((n - 1))
+        lines+=("\[$rank\] rank $rank: the first sum is $sum, the last $((sum + 9 * n)), the largest number $((ten * 3 / 2))(\.5)?")
+        more+=("\[$rank\] rank $rank: small network, 12 epochs, rate 0\.25")
+        late+=("\[0\] rank $rank was late: all waited")
+    done
+    prints $n allreduce "${lines[@]}"
+    prints $n broadcast "${more[@]}"
+    prints $n barrier "${late[@]}"
+    prints $n bucketed_gradients '\[0\] 200 tensors: [0-9.]+ ms in one bucket, [0-9.]+ ms one by one'
+    lines=('\[0\] step 20: loss 0\.0074[0-9]+' '\[0\] step 40: loss 0\.0007[0-9]+'
+        '\[0\] step 60: loss 0\.0000[0-9]+')
+    for rank in $(seq 0 $((n - 1))); do
+        lines+=("\[$rank\] rank $rank: moments of $(((10007 + n - 1 - rank) / n)) of 10007 weights; off by less than 0\.0001")
+    done
+    prints $n sharded_optimizer "${lines[@]}"
+done
+prints 2 nonblocking_overlap \
+    '\[0\] allreduce [0-9.]+ ms, compute [0-9.]+ ms, both [0-9.]+ ms: overlap [0-9]+ %'
+
+# The same training by one process and by several: the last loss within 0.1 %.
+for n in 1 4 7; do
+    lines=()
+    for to in 100 200 300 400 500 600; do
+        lines+=("\[0\] steps +$((to - 99)) to $to: mean loss 0\.[0-9]+")
+    done
+    prints $n data_parallel_training "${lines[@]}" \
+        '\[0\] last mean loss 0\.[0-9]+; weights differ on 0 ranks'
+    loss=$(sed -n 's/.*last mean loss 0\.0*\([0-9]*\);.*/\1/p' "$work/out")
+    [ $n = 1 ] && alone=$loss
+    off=$((loss - alone))
+    [ $((1000 * ${off#-})) -le "$alone" ] ||
+        fail "$what: the last loss is $loss millionths, alone it is $alone"
+done
+
 if [ -n "$cxx" ]; then
     "$cxx" -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -I "$top/include" \
         "$top/examples/hello.c" -L "$build" -lnexar -Wl,-rpath,"$build" -o "$work/hello" ||

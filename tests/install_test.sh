@@ -38,10 +38,8 @@ echo "-- files"
 ./$lib/$so
 ./$lib/libnexar.so.$version
 ./$lib/pkgconfig/nexar.pc
-./share/doc/nexar/examples/hello.c
-./share/doc/nexar/examples/opencl_allreduce.c
-./share/doc/nexar/examples/rpc.c
-./share/doc/nexar/examples/send_recv.c
+$(cd "$top/examples" && printf './share/doc/nexar/examples/%s\n' *.c)
+./share/man/man1/nexar-bench.1
 ./share/man/man1/nexar-info.1
 ./share/man/man1/nexar-ping.1
 ./share/man/man1/nexar-plan.1
@@ -71,10 +69,10 @@ hello() {
 
 echo "-- pkg-config"
 [ "$(pkg-config --modversion nexar)" = "$version" ]
-for example in hello send_recv; do
+for example in hello send_recv allreduce sharded_optimizer; do
     # shellcheck disable=SC2046 # the flags are words
     "$cc" -Wall -Wextra -Wpedantic -Werror "$examples/$example.c" \
-        $(pkg-config --cflags --libs nexar) -o "$prefix/$example"
+        $(pkg-config --cflags --libs nexar) -lm -o "$prefix/$example"
 done
 hello "$prefix/hello"
 "$prefix/bin/nexar" run -n 2 "$prefix/send_recv" | sort

@@ -15,6 +15,7 @@ enum {
     NX_EXIT_USAGE = 2    /* a bad command, option or setting */
 };
 
+int nx_cmd_bench(int argc, char **argv);
 int nx_cmd_info(int argc, char **argv);
 int nx_cmd_ping(int argc, char **argv);
 int nx_cmd_plan(int argc, char **argv);

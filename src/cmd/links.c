@@ -16,7 +16,7 @@ enum { TAG_HELLO = 1, TAG_ROW, TAG_END, HELLOS = 64 };
 /* One link as rank 0 prints it; ranks are of one build, so it travels as it is. */
 typedef struct row {
     uint32_t from, to;
-    char transport[16], local[64], remote[64];
+    char transport[NX_TRANSPORT_ROOM], local[64], remote[64];
     uint64_t rtt_ns, lost;
     uint32_t mtu;
 } row;
@@ -138,6 +138,14 @@ static nexar_err show(nexar_comm *world, bool json)
     }
     nx_table_fini(&t);
     return err;
+}
+
+void nx_links_transport(nexar_comm *world, int peer, char name[NX_TRANSPORT_ROOM])
+{
+    const row r = look(world, peer);
+
+    _Static_assert(sizeof(r.transport) == NX_TRANSPORT_ROOM, "a name fits");
+    memcpy(name, r.transport, sizeof(r.transport));
 }
 
 int nx_links_show(bool json)

@@ -19,6 +19,7 @@ static const struct command {
     {"seed", "run the seed that ranks on many machines join", nx_cmd_seed},
     {"info", "what this build and this machine offer, and every setting", nx_cmd_info},
     {"ping", "measure latency and bandwidth between two ranks", nx_cmd_ping},
+    {"bench", "measure collectives and messages: a table, JSON, a report", nx_cmd_bench},
     {"plan", "what each algorithm would cost on a network, and which is taken", nx_cmd_plan},
 };
 

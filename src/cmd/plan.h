@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "cmd/figures.h"
 #include "cmd/progress.h"
 #include "coll/cost.h"
 #include "coll/select.h"
@@ -77,16 +78,5 @@ void nx_plan_print_json(const nx_plan *plan, const nx_plan_point *points,
 
 /* One panel per sweep, as SVG. */
 void nx_plan_plot(FILE *out, const nx_plan *plan, const nx_plan_sweep *sweeps, size_t n);
-
-/* ---- numbers for people -------------------------------------------------- */
-
-enum { NX_PLAN_TEXT = 32 }; /* bytes that each of these needs */
-
-/* "64 MiB", "127.9 KiB", "8 B". */
-const char *nx_plan_bytes(uint64_t bytes, char *buf);
-/* "812 us", "4.39 s", "2 h". */
-const char *nx_plan_time(double seconds, char *buf);
-/* "10 Gbit/s", from bytes per second. */
-const char *nx_plan_rate(double rate, char *buf);
 
 #endif /* NX_PLAN_H */

@@ -91,10 +91,10 @@ static nexar_err fill(const nx_plan *plan, nx_coll_kind kind, uint64_t bytes, bo
             p->selected = p->n;
         }
         if (plan->progress != NULL) {
-            char text[NX_PLAN_TEXT];
+            char text[NX_FIGURE_ROOM];
 
             nx_progress_step(plan->progress, "%s %s %s", nx_coll_name(kind), a->name,
-                             nx_plan_bytes(p->bytes, text));
+                             nx_figure_bytes(p->bytes, text));
         }
         err = nx_cost_of(a, &p->coll, segment, &plan->net, limits, &p->rows[p->n].cost);
         if (err != NEXAR_OK) {

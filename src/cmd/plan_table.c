@@ -6,7 +6,7 @@
 void nx_plan_print_head(const nx_plan *plan)
 {
     const nx_net *net = &plan->net;
-    char a[NX_PLAN_TEXT], b[NX_PLAN_TEXT];
+    char a[NX_FIGURE_ROOM], b[NX_FIGURE_ROOM];
 
     (void)printf("%u %s on %u %s, %s elements", (unsigned)net->ranks,
                  (net->ranks == 1) ? "rank" : "ranks", (unsigned)net->hosts,
@@ -14,14 +14,14 @@ void nx_plan_print_head(const nx_plan *plan)
     if (plan->root != 0) {
         (void)printf(", root %u", (unsigned)plan->root);
     }
-    (void)printf(", segments of %s\n", nx_plan_bytes(plan->segment_bytes, a));
+    (void)printf(", segments of %s\n", nx_figure_bytes(plan->segment_bytes, a));
     (void)printf("network      latency %s, %s per host and direction\n",
-                 nx_plan_time(net->latency, a), nx_plan_rate(net->bandwidth, b));
+                 nx_figure_time(net->latency, a), nx_figure_rate(net->bandwidth, b));
     (void)printf("inside host  latency %s, %s per rank and direction\n",
-                 nx_plan_time(net->local_latency, a), nx_plan_rate(net->local_bandwidth, b));
-    (void)printf("CPU          %s per message and end", nx_plan_time(net->message_cpu, a));
-    (void)printf(" (%s inside a host), reduces and copies %s\n", nx_plan_time(net->local_cpu, a),
-                 nx_plan_rate(net->reduce_bandwidth, b));
+                 nx_figure_time(net->local_latency, a), nx_figure_rate(net->local_bandwidth, b));
+    (void)printf("CPU          %s per message and end", nx_figure_time(net->message_cpu, a));
+    (void)printf(" (%s inside a host), reduces and copies %s\n", nx_figure_time(net->local_cpu, a),
+                 nx_figure_rate(net->reduce_bandwidth, b));
 }
 
 /* "*+", "* ", " +" or "  ". */
@@ -34,14 +34,14 @@ static const char *marks(const nx_plan_point *p, size_t row)
 
 static void print_title(const nx_plan *plan, const nx_plan_point *p)
 {
-    char text[NX_PLAN_TEXT];
+    char text[NX_FIGURE_ROOM];
 
     (void)printf("\n%s", nx_coll_name(p->kind));
     if (p->kind == NX_BARRIER) {
         (void)printf("\n");
         return;
     }
-    (void)printf(", %s: %zu elements", nx_plan_bytes(p->bytes, text), p->coll.count);
+    (void)printf(", %s: %zu elements", nx_figure_bytes(p->bytes, text), p->coll.count);
     if (nx_plan_in_blocks(p->kind)) {
         (void)printf(" per block, %u blocks", (unsigned)plan->net.ranks);
     }
@@ -55,13 +55,13 @@ void nx_plan_print_point(const nx_plan *plan, const nx_plan_point *p)
                  "time", "by");
     for (size_t i = 0; i < p->n; i++) {
         const nx_cost *cost = &p->rows[i].cost;
-        char sent[NX_PLAN_TEXT], time[NX_PLAN_TEXT];
+        char sent[NX_FIGURE_ROOM], time[NX_FIGURE_ROOM];
 
         (void)printf(
             "%s %-18s %9llu %10llu %11s %9s  %s\n", marks(p, i), p->rows[i].algorithm->name,
             (unsigned long long)cost->is.rounds, (unsigned long long)cost->is.messages,
-            nx_plan_bytes(cost->is.sent * plan->net.elem_size, sent),
-            nx_plan_time(cost->is.time_s, time), cost->simulated ? "simulated" : "closed form");
+            nx_figure_bytes(cost->is.sent * plan->net.elem_size, sent),
+            nx_figure_time(cost->is.time_s, time), cost->simulated ? "simulated" : "closed form");
     }
 }
 
@@ -83,12 +83,12 @@ void nx_plan_print_sweep(const nx_plan_sweep *sweep)
     (void)printf("  selected\n");
     for (size_t k = 0; k < sweep->n; k++) {
         const nx_plan_point *p = &sweep->points[k];
-        char text[NX_PLAN_TEXT];
+        char text[NX_FIGURE_ROOM];
 
-        (void)printf("%10s", nx_plan_bytes(p->bytes, text));
+        (void)printf("%10s", nx_figure_bytes(p->bytes, text));
         for (size_t i = 0; i < p->n; i++) {
             (void)printf("  %*s%c%c", column_width(p, i),
-                         nx_plan_time(p->rows[i].cost.is.time_s, text),
+                         nx_figure_time(p->rows[i].cost.is.time_s, text),
                          p->rows[i].cost.simulated ? ' ' : '~', (i == p->fastest) ? '+' : ' ');
         }
         (void)printf("  %s\n", p->rows[p->selected].algorithm->name);

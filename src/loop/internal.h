@@ -48,6 +48,7 @@ struct nx_loop {
     pthread_mutex_t mutex;
     atomic_uint wanted; /* threads that wait for |mutex| */
     atomic_ullong spin_ns;
+    atomic_bool yields;
 
     /* Descriptors.  epoll knows them by number, so that one that is removed while
      * the kernel's answer is on its way is found to be gone. */

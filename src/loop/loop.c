@@ -75,6 +75,11 @@ void nx_loop_set_spin(nx_loop *loop, uint64_t spin_ns)
     loop->crowded_until_ns = 0;
 }
 
+void nx_loop_set_yield(nx_loop *loop, bool yields)
+{
+    atomic_store_explicit(&loop->yields, yields, memory_order_relaxed);
+}
+
 void nx_loop_kick(nx_loop *loop)
 {
     if (loop->dispatching) {

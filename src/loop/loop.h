@@ -11,7 +11,7 @@
  *
  * Waiting polls without sleeping for at most |spin_ns| (a wake on another core
  * costs 40 us on the machines that were measured, a spin 3), then sleeps in the
- * kernel.  The owner sets spin_ns to 0 when ranks outnumber cores.
+ * kernel.  The owner lets it yield between polls when ranks outnumber cores.
  *
  * Everything but create, destroy, lock and background_* is called with the lock
  * held.  The driver releases it while it sleeps, and between two polls or turns
@@ -137,6 +137,10 @@ bool nx_loop_wait(nx_loop *loop, nx_event *event, uint64_t deadline_ns);
 /* How long a wait polls before it sleeps; 0 at first.  Less when the last ones found
  * nothing. */
 void nx_loop_set_spin(nx_loop *loop, uint64_t spin_ns);
+/* Whether, between two polls, it lets another process have the core; not at first.
+ * For where ranks outnumber cores: the one that is waited for may need this very one,
+ * and a yield that comes back at once is cheaper than a sleep and a wake. */
+void nx_loop_set_yield(nx_loop *loop, bool yields);
 
 /* The background thread: drives when no thread has waited for about 1 ms.  Stop
  * ends and joins it; not with the lock held.  Signals are blocked in it. */

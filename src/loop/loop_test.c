@@ -183,13 +183,14 @@ static void test_a_timer_ends_a_sleep_and_is_never_early(void **state)
 static void test_a_wait_ends_at_its_deadline_and_not_before(void **state)
 {
     (void)state;
-    for (int spin = 0; spin < 2; spin++) {
+    for (int spin = 0; spin < 3; spin++) {
         nx_event event = {0};
         fixture f;
         uint64_t deadline_ns;
 
         begin(&f, false);
-        nx_loop_set_spin(f.loop, (spin == 1) ? 50000 : 0);
+        nx_loop_set_spin(f.loop, (spin > 0) ? 50000 : 0);
+        nx_loop_set_yield(f.loop, spin == 2);
         deadline_ns = nx_loop_now(f.loop) + 2 * MS;
         assert_false(nx_loop_wait(f.loop, &event, deadline_ns));
         assert_true(nx_now(&nx_clock_system) >= deadline_ns);
@@ -416,7 +417,7 @@ static void test_a_removed_descriptor_gets_no_call_even_if_it_was_ready(void **s
 static void test_a_ready_descriptor_ends_a_wait(void **state)
 {
     (void)state;
-    for (int spin = 0; spin < 3; spin++) {
+    for (int spin = 0; spin < 4; spin++) {
         nx_event event = {0};
         fixture f;
         tap t;
@@ -426,6 +427,7 @@ static void test_a_ready_descriptor_ends_a_wait(void **state)
         open_tap(&f, &t, &other);
         t.event = &event;
         nx_loop_set_spin(f.loop, (spin > 0) ? PATIENCE_NS : 0);
+        nx_loop_set_yield(f.loop, spin == 3);
         assert_int_equal(write(other, "x", 1), 1);
         if (spin == 2) {
             nx_loop_fd_remove(f.loop, &t.fd);
@@ -442,18 +444,38 @@ static void test_a_ready_descriptor_ends_a_wait(void **state)
 
 static void test_a_spin_that_never_finds_anything_becomes_short(void **state)
 {
+    (void)state;
+    for (int yields = 0; yields < 2; yields++) {
+        nx_event event = {0};
+        fixture f;
+
+        begin(&f, false);
+        nx_loop_set_spin(f.loop, 100000);
+        nx_loop_set_yield(f.loop, yields == 1);
+        for (int i = 0; (i < 1000) && (f.loop->misses < 24); i++) {
+            assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
+        }
+        assert_true(f.loop->misses >= 24);
+        nx_loop_set_spin(f.loop, 100000);
+        assert_int_equal(f.loop->misses, 0);
+        end(&f);
+    }
+}
+
+/* Being put off is what a yield is for: it says nothing about the machine. */
+static void test_yields_are_never_taken_for_a_crowd(void **state)
+{
     nx_event event = {0};
     fixture f;
 
     (void)state;
     begin(&f, false);
-    nx_loop_set_spin(f.loop, 100000);
-    for (int i = 0; (i < 1000) && (f.loop->misses < 24); i++) {
-        assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
+    nx_loop_set_spin(f.loop, 2 * MS);
+    nx_loop_set_yield(f.loop, true);
+    for (int i = 0; i < 50; i++) {
+        assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS / 4));
     }
-    assert_true(f.loop->misses >= 24);
-    nx_loop_set_spin(f.loop, 100000);
-    assert_int_equal(f.loop->misses, 0);
+    assert_true(f.loop->crowded_until_ns == 0);
     end(&f);
 }
 
@@ -517,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_a_removed_descriptor_gets_no_call_even_if_it_was_ready),
         cmocka_unit_test(test_a_ready_descriptor_ends_a_wait),
         cmocka_unit_test(test_a_spin_that_never_finds_anything_becomes_short),
+        cmocka_unit_test(test_yields_are_never_taken_for_a_crowd),
         cmocka_unit_test(test_a_closed_descriptor_cannot_be_watched),
         cmocka_unit_test(test_without_memory_nothing_is_watched_and_nothing_is_lost),
     };

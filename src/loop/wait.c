@@ -28,6 +28,7 @@
  * sleep (park, eventfd) remembers a signal that came first.
  */
 #include <assert.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "loop/internal.h"
@@ -151,6 +152,7 @@ static uint64_t refresh_real(nx_loop *loop)
  * loop's clock may stand. */
 static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64_t budget_ns)
 {
+    const bool yields = atomic_load_explicit(&loop->yields, memory_order_relaxed);
     uint64_t last_ns = refresh_real(loop), end_ns = last_ns + budget_ns, polled_ns;
 
     do {
@@ -158,7 +160,7 @@ static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64
 
         if (nx_loop_fds_spin(loop)) {
             polled_ns = refresh_real(loop);
-            if (polled_ns - last_ns > PUT_OFF_BUSY_NS) {
+            if (!yields && (polled_ns - last_ns > PUT_OFF_BUSY_NS)) {
                 note_crowd(loop, polled_ns);
             }
             loop->misses = 0;
@@ -173,8 +175,12 @@ static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64
         if ((loop->now_ns >= until_ns) || (nx_loop_next_due(loop) <= loop->now_ns)) {
             return true;
         }
-        nx_loop_pause();
-        if (!gave_way && (polled_ns - last_ns > PUT_OFF_NS)) {
+        if (yields) {
+            (void)sched_yield();
+        } else {
+            nx_loop_pause();
+        }
+        if (!gave_way && !yields && (polled_ns - last_ns > PUT_OFF_NS)) {
             note_crowd(loop, polled_ns);
             return false;
         }

@@ -115,7 +115,7 @@ static int await_keeper(front *f)
     if ((got == f->keeper) && WIFEXITED(status)) {
         return WEXITSTATUS(status);
     }
-    (void)fprintf(stderr, "nexar run: its second process was killed; ended the ranks\n");
+    (void)fprintf(stderr, "nexar: its second process was killed; ended the ranks\n");
     return NX_EXIT_FAILURE;
 }
 

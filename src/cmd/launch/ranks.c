@@ -80,9 +80,10 @@ static void kill_all(ranks *r)
 static void tell_failure(ranks *r, pid_t pid, const siginfo_t *info)
 {
     const char *others = (r->running > 0) ? "; ending the others" : "";
-    char line[256];
+    char line[256], who[32];
     int len;
 
+    (void)snprintf(who, sizeof(who), "nexar %s: ", r->config->command);
     if (info->si_code == CLD_EXITED) {
         len = snprintf(line, sizeof(line), "rank %lld (pid %ld) exited with code %d%s",
                        (long long)r->result->rank, (long)pid, info->si_status, others);
@@ -92,7 +93,7 @@ static void tell_failure(ranks *r, pid_t pid, const siginfo_t *info)
                        strsignal(info->si_status), // NOLINT(concurrency-mt-unsafe)
                        others);
     }
-    nx_sink_line(r->err, "nexar run: ", line, (size_t)len);
+    nx_sink_line(r->err, who, line, (size_t)len);
 }
 
 static void on_end(ranks *r, uint32_t rank, const siginfo_t *info)
@@ -349,6 +350,7 @@ static bool same_file(int a, int b)
 static nexar_err prepare(ranks *r)
 {
     const size_t n = r->config->n;
+    char who[32];
 
     r->processes = nx_calloc(n, sizeof(*r->processes));
     r->polls = nx_calloc(AT_RANKS + 2 * n, sizeof(*r->polls));
@@ -359,7 +361,8 @@ static nexar_err prepare(ranks *r)
     nx_sink_init(&r->sinks[1], STDERR_FILENO);
     r->out = &r->sinks[0];
     r->err = &r->sinks[same_file(STDOUT_FILENO, STDERR_FILENO) ? 0 : 1];
-    nx_output_init(&r->notes, r->config->notes, r->err, "nexar run: ");
+    (void)snprintf(who, sizeof(who), "nexar %s: ", r->config->command);
+    nx_output_init(&r->notes, r->config->notes, r->err, who);
     for (size_t i = 0; i < n; i++) {
         nx_output_init(&r->processes[i].out, -1, r->out, "");
         nx_output_init(&r->processes[i].err, -1, r->err, "");

@@ -13,6 +13,7 @@
 #include "base/error.h"
 
 typedef struct nx_ranks_config {
+    const char *command; /* "run": who says that a rank has failed */
     uint32_t n;
     char **argv;      /* ends with NULL */
     const char *join; /* for NEXAR_JOIN */

@@ -1,20 +1,23 @@
-/* plan_text.c - bytes, times and rates in few characters. */
-#include "cmd/plan.h"
+/* figures.c - bytes, times and rates in few characters. */
+#include "cmd/figures.h"
+
+#include <stddef.h>
+#include <stdio.h>
 
 /* Three digits that matter, without a useless fraction: "8", "1.25", "12.5", "640". */
 static void put(double value, const char *unit, char *buf)
 {
     int digits = (value < 9.995) ? 2 : (value < 99.95) ? 1 : 0;
-    int len = snprintf(buf, NX_PLAN_TEXT, "%.*f", digits, value);
+    int len = snprintf(buf, NX_FIGURE_ROOM, "%.*f", digits, value);
 
     for (; (digits > 0) && (buf[len - 1] == '0'); digits--) {
         len--;
     }
     len -= (buf[len - 1] == '.');
-    (void)snprintf(buf + len, (size_t)(NX_PLAN_TEXT - len), " %s", unit);
+    (void)snprintf(buf + len, (size_t)(NX_FIGURE_ROOM - len), " %s", unit);
 }
 
-const char *nx_plan_bytes(uint64_t bytes, char *buf)
+const char *nx_figure_bytes(uint64_t bytes, char *buf)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes;
@@ -28,10 +31,10 @@ const char *nx_plan_bytes(uint64_t bytes, char *buf)
     return buf;
 }
 
-const char *nx_plan_time(double seconds, char *buf)
+const char *nx_figure_time(double seconds, char *buf)
 {
     if (seconds <= 0) {
-        (void)snprintf(buf, NX_PLAN_TEXT, "0 s");
+        (void)snprintf(buf, NX_FIGURE_ROOM, "0 s");
     } else if (seconds < 0.9995e-6) {
         put(seconds * 1e9, "ns", buf);
     } else if (seconds < 0.9995e-3) {
@@ -48,7 +51,7 @@ const char *nx_plan_time(double seconds, char *buf)
     return buf;
 }
 
-const char *nx_plan_rate(double rate, char *buf)
+const char *nx_figure_rate(double rate, char *buf)
 {
     double bits = 8 * rate;
 
@@ -60,6 +63,18 @@ const char *nx_plan_rate(double rate, char *buf)
         put(bits / 1e6, "Mbit/s", buf);
     } else {
         put(bits / 1e3, "kbit/s", buf);
+    }
+    return buf;
+}
+
+const char *nx_figure_flow(double rate, char *buf)
+{
+    if (rate >= 0.9995e9) {
+        put(rate / 1e9, "GB/s", buf);
+    } else if (rate >= 0.9995e6) {
+        put(rate / 1e6, "MB/s", buf);
+    } else {
+        put(rate / 1e3, "kB/s", buf);
     }
     return buf;
 }

@@ -1,0 +1,129 @@
+#!/bin/bash
+# bench_peers.sh BUILD [OPTION]... - nexar beside Open MPI, MPICH and Gloo on this
+# machine, by turns: every round runs each contender once, and of all rounds the median
+# counts.  What the machine does besides meets all alike.
+#
+#   --quick             one short round of fewer sizes
+#   --rounds N          how many; 3
+#   --time SECONDS      for each row and contender, in a round; 0.1
+#   --ranks "N..."      "2 4"
+#   --sizes "BYTES..."  "8 1024 65536 1048576 16777216 67108864"
+#   --ops "NAME..."     all that are known
+#   --transports NAME   what nexar is to use: quic; each of several by turns
+#   --peers "NAME..."   "openmpi_tcp gloo"; there are openmpi_shm, mpich_shm, mpich_tcp
+#   --keep FILE         where the raw lines go: BUILD/peers/times
+set -euo pipefail
+top=$(cd "$(dirname "$0")/.." && pwd)
+
+die() {
+    echo "bench_peers: $*" >&2
+    exit 2
+}
+
+[ $# -ge 1 ] || die "give the build folder, such as build/release"
+build=$(cd "$1" && pwd)
+shift
+out=$build/peers
+rounds=3 seconds=0.1 ranks="2 4" transports=quic peers="openmpi_tcp gloo" keep=$out/times
+sizes="8 1024 65536 1048576 16777216 67108864"
+ops="allreduce broadcast allgather reduce_scatter alltoall scan barrier p2p p2p_stream"
+while [ $# -gt 0 ]; do
+    case $1 in
+    --quick) rounds=1 seconds=0.05 sizes="8 65536 1048576 16777216" && shift && continue ;;
+    --rounds | --time | --ranks | --sizes | --ops | --transports | --peers | --keep)
+        [ $# -ge 2 ] || die "$1 needs a value"
+        ;;
+    *) die "unknown option $1; the head of $0 lists them" ;;
+    esac
+    case $1 in
+    --rounds) rounds=$2 ;;
+    --time) seconds=$2 ;;
+    --ranks) ranks=$2 ;;
+    --sizes) sizes=$2 ;;
+    --ops) ops=$2 ;;
+    --transports) transports=$2 ;;
+    --peers) peers=$2 ;;
+    --keep) keep=$2 ;;
+    esac
+    shift 2
+done
+list=${sizes// /,}
+read -ra op_words <<<"$ops"
+
+# ---- building ------------------------------------------------------------------------
+
+mkdir -p "$out"
+source=$top/bench/peers
+# build_one NAME FILE COMMAND...: with FILE for the word SOURCE; what cannot be built is left out, and named.
+build_one() {
+    local name=$1 from=$2
+    shift 2
+    [ "$out/$name" -nt "$from" ] && return 0
+    "${@//SOURCE/$from}" -o "$out/$name" 2>"$out/$name.log" && return 0
+    echo "bench_peers: $name cannot be built here, see $out/$name.log" >&2
+    return 1
+}
+
+usable=""
+for peer in $peers; do
+    case $peer in
+    openmpi_tcp | openmpi_shm) build_one mpi_openmpi "$source/mpi_bench.c" mpicc.openmpi -O2 SOURCE || continue ;;
+    mpich_tcp | mpich_shm) build_one mpi_mpich "$source/mpi_bench.c" mpicc.mpich -O2 SOURCE || continue ;;
+    gloo) build_one gloo "$source/gloo_bench.cc" g++ -std=c++17 -O2 SOURCE -lgloo -lpthread || continue ;;
+    *) die "no peer $peer; there are openmpi_tcp, openmpi_shm, mpich_tcp, mpich_shm, gloo" ;;
+    esac
+    usable+="$peer "
+done
+
+# ---- running ---------------------------------------------------------------------------
+
+cores=$(nproc)
+# openmpi N ARGUMENT...: bound to cores when there is one for each; otherwise those
+# that wait must let others run.
+openmpi() {
+    local n=$1 bind=none
+    shift
+    [ "$n" -gt "$cores" ] || bind=core
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi --oversubscribe \
+        --bind-to "$bind" --mca mpi_yield_when_idle 1 -np "$n" "$@"
+}
+tcp="--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo"
+
+# contend NAME N: prints operation, size, iterations, microseconds.
+contend() {
+    # shellcheck disable=SC2086 # $tcp is words
+    case $1 in
+    openmpi_tcp) openmpi "$2" $tcp "$out/mpi_openmpi" "$seconds" "$list" "${op_words[@]}" ;;
+    openmpi_shm) openmpi "$2" "$out/mpi_openmpi" "$seconds" "$list" "${op_words[@]}" ;;
+    mpich_shm) mpirun.mpich -np "$2" "$out/mpi_mpich" "$seconds" "$list" "${op_words[@]}" ;;
+    mpich_tcp)
+        MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=lo mpirun.mpich -np "$2" \
+            "$out/mpi_mpich" "$seconds" "$list" "${op_words[@]}"
+        ;;
+    gloo) "$out/gloo" "$2" "$seconds" "$list" "${op_words[@]}" ;;
+    nexar_*)
+        NEXAR_TRANSPORTS=${1#nexar_} "$build/bin/nexar" bench -n "$2" --sizes "$list" \
+            --time "$(awk "BEGIN { print int($seconds * 1000) }")ms" --json "$out/nexar.json" \
+            "${op_words[@]}" >/dev/null &&
+            python3 -c '
+import json, sys
+for r in json.load(open(sys.argv[1]))["rows"]:
+    size = 0 if r["name"] == "barrier" else r["size"]
+    print(r["name"], size, r["iters"], "%.3f" % (r["time"] * 1e6))' "$out/nexar.json"
+        ;;
+    esac
+}
+
+: >"$keep"
+for n in $ranks; do
+    for round in $(seq "$rounds"); do
+        for transport in $transports; do
+            for name in "nexar_$transport" $usable; do
+                echo "bench_peers: $n ranks, round $round of $rounds, $name" >&2
+                contend "$name" "$n" 2>"$out/errors" | sed "s/^/$name $n /" >>"$keep" ||
+                    echo "bench_peers: $name failed: $(head -n 3 "$out/errors")" >&2
+            done
+        done
+    done
+done
+python3 "$source/table.py" "$keep"

@@ -1,0 +1,118 @@
+/* bench_run.c - measures: the slowest rank of each iteration, the median of all. */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "cmd/bench.h"
+
+enum { LEAST = 7, MOST = 3000 }; /* iterations, when they are chosen here */
+
+static double now_s(void)
+{
+    return (double)nx_now(&nx_clock_system) / 1e9;
+}
+
+/* One iteration: those of a pair take turns and need no barrier. */
+static nexar_err once(const nx_bench *b, const nx_bench_op *op, size_t count, double *seconds)
+{
+    nexar_err err = op->pair ? NEXAR_OK : nexar_barrier(b->world);
+    double start;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    start = now_s();
+    err = op->run(b, count);
+    *seconds = now_s() - start;
+    return err;
+}
+
+/* Rank 0 decides how many, by how long the warm-up took. */
+static nexar_err choose(const nx_bench *b, double each, uint64_t *iters)
+{
+    uint64_t n = b->iters;
+
+    if (n == 0) {
+        const double fit = (double)b->time_ns / 1e9 / ((each > 1e-9) ? each : 1e-9);
+
+        n = (fit < LEAST) ? LEAST : (fit > MOST) ? MOST : (uint64_t)fit;
+    }
+    *iters = n;
+    return nexar_broadcast(b->world, iters, 1, NEXAR_U64, 0);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void sum_up(const nx_bench *b, double times[], nx_bench_row *row)
+{
+    const nx_bench_op *op = row->op;
+    const uint64_t n = row->iters;
+    const double part = (op->times == NULL) ? 1 : op->times(row->bytes);
+
+    qsort(times, n, sizeof(*times), by_value);
+    row->median = times[n / 2] / part;
+    row->min = times[0] / part;
+    row->p99 = times[(n - 1) * 99 / 100] / part;
+    row->max = times[n - 1] / part;
+    row->algbw = (row->median > 0) ? (double)row->bytes / row->median : 0;
+    row->busbw = row->algbw * ((op->bus == NULL) ? 1 : op->bus(b->size));
+}
+
+static nexar_err iterate(const nx_bench *b, nx_bench_row *row)
+{
+    const bool takes_part = !row->op->pair || (b->rank < 2);
+    double *times, start, last = 0;
+    nexar_err err = NEXAR_OK;
+
+    for (uint64_t i = 0; (i < b->warmup) && (err == NEXAR_OK) && takes_part; i++) {
+        err = once(b, row->op, row->count, &last);
+    }
+    start = now_s();
+    for (int i = 0; (i < 2) && (err == NEXAR_OK) && takes_part; i++) {
+        err = once(b, row->op, row->count, &last);
+    }
+    if (err == NEXAR_OK) {
+        err = choose(b, (now_s() - start) / 2, &row->iters);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    times = nx_calloc(row->iters, sizeof(*times));
+    if (times == NULL) {
+        return nx_fail_nomem("the times");
+    }
+    for (uint64_t i = 0; (i < row->iters) && (err == NEXAR_OK) && takes_part; i++) {
+        err = once(b, row->op, row->count, &times[i]);
+        if (row->op->pair && (b->rank != 0)) {
+            times[i] = 0;
+        }
+    }
+    if (err == NEXAR_OK) {
+        err = nexar_allreduce(b->world, NEXAR_IN_PLACE, times, row->iters, NEXAR_F64, NEXAR_MAX);
+    }
+    if (err == NEXAR_OK) {
+        sum_up(b, times, row);
+    }
+    nx_free(times);
+    return err;
+}
+
+nexar_err nx_bench_measure(const nx_bench *b, const nx_bench_op *op, uint64_t size,
+                           nx_bench_row *row)
+{
+    const uint64_t blocks = (op->in_blocks || op->out_blocks) ? (uint64_t)b->size : 1;
+    nexar_err err = NEXAR_OK;
+
+    *row = (nx_bench_row){.op = op, .size = size, .wrong = -1};
+    row->count = nx_bench_count(b, op, size);
+    row->bytes = row->count * blocks * nexar_dtype_size(b->dtype);
+    if (b->check && (op->expect != NULL)) {
+        err = nx_bench_check(b, op, row->count, &row->wrong);
+    }
+    return (err == NEXAR_OK) ? iterate(b, row) : err;
+}
