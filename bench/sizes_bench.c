@@ -64,7 +64,7 @@ static int by_value(const void *a, const void *b)
 
 static double half_trip_us(nexar_comm *w, size_t bytes)
 {
-    double took[200];
+    double took[200] = {0};
     const size_t n = (bytes > (size_t)256 << 10) ? 50 : 200;
 
     for (size_t i = 0; i < n; i++) {
