@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api_call.h"
+#include "core/comm.h"
 #include "local_world.h"
 #include "unit.h"
 
@@ -68,6 +69,75 @@ static void test_many_collectives_are_on_their_way_at_once(void **state)
 {
     (void)state;
     nxt_local_world(3, NULL, many_at_once, NULL);
+}
+
+/* ---- copies --------------------------------------------------------------------------- */
+
+enum { LONG_COUNT = 16 << 20 }; /* 64 MiB */
+
+/* What was received went straight into the vector: reduced, or stored.  Only what came
+ * before its receive was posted lay in between, and that is bounded by the eager credit. */
+static void long_vector(nexar_comm *w, void *arg)
+{
+    float *data = malloc(LONG_COUNT * sizeof(*data));
+    nx_msg_stats before, after;
+
+    (void)arg;
+    NXT_IS(w, data != NULL);
+    for (size_t i = 0; i < LONG_COUNT; i++) {
+        data[i] = (float)(i % 1000 + (size_t)nexar_rank(w));
+    }
+    NXT_OK(w, nexar_barrier(w));
+    nx_loop_lock(w->world->loop);
+    nx_msg_stats_get(w->world->msg, &before);
+    nx_loop_unlock(w->world->loop);
+    NXT_OK(w, nexar_allreduce(w, NEXAR_IN_PLACE, data, LONG_COUNT, NEXAR_F32, NEXAR_SUM));
+    nx_loop_lock(w->world->loop);
+    nx_msg_stats_get(w->world->msg, &after);
+    nx_loop_unlock(w->world->loop);
+    for (size_t i = 0; i < LONG_COUNT; i++) {
+        NXT_IS(w, data[i] == (float)(2 * (i % 1000) + 1));
+    }
+    /* Half of it to be reduced, half of it reduced by the other rank. */
+    NXT_IS(w, after.delivered - before.delivered + after.copied - before.copied ==
+                  LONG_COUNT * sizeof(*data));
+    NXT_IS(w, after.copied - before.copied <= LONG_COUNT * sizeof(*data) / 16);
+    free(data);
+}
+
+static void test_a_long_vector_is_reduced_where_it_arrives(void **state)
+{
+    nexar_config *cfg;
+
+    (void)state;
+    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "algorithms", "allreduce:0-:ring_pipelined"), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "transports", "quic"), NEXAR_OK);
+    nxt_local_world(2, cfg, long_vector, NULL);
+    nexar_config_free(cfg);
+}
+
+/* ---- many ranks ------------------------------------------------------------------------- */
+
+static void crowd(nexar_comm *w, void *arg)
+{
+    nexar_comm *row;
+
+    (void)arg;
+    trial(w, NX_BARRIER, 1);
+    trial(w, NX_ALLREDUCE, 2);
+    trial(w, NX_BROADCAST, 3);
+    trial(w, NX_ALLGATHER, 4);
+    NXT_OK(w, nexar_comm_split(w, nexar_rank(w) / 8, 0, &row));
+    trial(row, NX_ALLTOALL, 5);
+    trial(row, NX_SCAN, 6);
+    nexar_comm_free(row);
+}
+
+static void test_many_ranks(void **state)
+{
+    (void)state;
+    nxt_local_world(64, NULL, crowd, NULL);
 }
 
 /* ---- buckets and shards ------------------------------------------------------------------ */
@@ -370,6 +440,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_collective_gives_what_it_must),
         cmocka_unit_test(test_many_collectives_are_on_their_way_at_once),
+        cmocka_unit_test(test_a_long_vector_is_reduced_where_it_arrives),
+        cmocka_unit_test(test_many_ranks),
         cmocka_unit_test(test_a_bucket_is_one_allreduce),
         cmocka_unit_test(test_a_shard_is_changed_between_the_phases),
         cmocka_unit_test(test_bad_arguments_are_named_and_break_nothing),
