@@ -150,37 +150,46 @@ void nx_flight_receive(nx_flight *f, const nx_sink *sink)
                 nx_group_context(g), step_tag(f->run, step), sink);
 }
 
-/* The stretches that a send reads, into |one| or into memory of |f|. */
+/* Adds |stretch| as number |n| of |f|'s own; false: no memory. */
+static bool append(nx_flight *f, nx_bytes stretch, size_t n)
+{
+    /* Room for a power of two, from 8 on: full when |n| is one. */
+    if ((n == 0) || ((n >= 8) && ((n & (n - 1)) == 0))) {
+        nx_bytes *grown = nx_grow(f->many, (n == 0) ? 8 : 2 * n, sizeof(*grown));
+
+        if (grown == NULL) {
+            return false;
+        }
+        f->many = grown;
+    }
+    f->many[n] = stretch;
+    return true;
+}
+
+/* The stretches that a send reads, into |one| or into memory of |f|; 0: there is none. */
 static size_t gather(nx_flight *f, const nx_step *step, nx_bytes *one, const nx_bytes **out)
 {
     const nx_binding *b = &f->run->binding;
     nx_cursor c = nx_cursor_start(b, step->a, step->len);
     nx_piece piece = {0};
-    size_t n = 0, room = 0;
+    size_t n = 0;
 
     *one = (nx_bytes){0};
     *out = one;
-    while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
+    if (nx_cursor_room(&c) == step->len) {
+        (void)nx_cursor_next(&c, SIZE_MAX, &piece);
+        *one = (nx_bytes){.ptr = piece.ptr, .len = piece.len * b->elem_size};
+        return 1;
+    }
+    for (; nx_cursor_next(&c, SIZE_MAX, &piece); n++) {
         const nx_bytes stretch = {.ptr = piece.ptr, .len = piece.len * b->elem_size};
 
-        if (n == 0) {
-            *one = stretch;
-        } else {
-            if (n + 1 > room) {
-                nx_bytes *grown = nx_grow(f->many, room = 2 * n + 8, sizeof(*grown));
-
-                if (grown == NULL) {
-                    return 0;
-                }
-                f->many = grown;
-                f->many[0] = *one;
-                *out = grown;
-            }
-            f->many[n] = stretch;
+        if (!append(f, stretch, n)) {
+            return 0;
         }
-        n++;
     }
-    return (n == 0) ? 1 : n;
+    *out = f->many;
+    return n;
 }
 
 /* Bytes of a receive that are not simply stored. */

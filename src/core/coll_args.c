@@ -60,15 +60,16 @@ static size_t times(size_t a, size_t b, bool *overflow)
 }
 
 /* Where the last of the blocks ends. */
-static size_t blocks_end(const size_t *counts, const size_t *displs, uint32_t n, bool *overflow)
+static size_t blocks_end(const nx_split *blocks, bool *overflow)
 {
     size_t most = 0;
 
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; (blocks->how == NX_SPLIT_COUNTS) && (i < blocks->n); i++) {
+        const nx_span block = nx_split_at(blocks, i);
         size_t end = 0;
 
-        if (counts[i] != 0) {
-            *overflow = __builtin_add_overflow(displs[i], counts[i], &end) || *overflow;
+        if (block.len != 0) {
+            *overflow = __builtin_add_overflow(block.off, block.len, &end) || *overflow;
             most = (end > most) ? end : most;
         }
     }
@@ -111,23 +112,21 @@ static extent measure(const nx_coll_args *a, const nx_coll *c)
         e.send = e.recv = times(a->count, n, &e.overflow);
         break;
     case NX_ALLGATHERV:
-        e.recv = blocks_end(c->parts.counts, c->parts.displs, n, &e.overflow);
+        e.recv = blocks_end(&c->parts, &e.overflow);
         break;
     case NX_GATHERV:
-        e.recv = root ? blocks_end(c->parts.counts, c->parts.displs, n, &e.overflow) : 0;
+        e.recv = root ? blocks_end(&c->parts, &e.overflow) : 0;
         break;
     case NX_SCATTERV:
-        e.send = root ? blocks_end(c->parts.counts, c->parts.displs, n, &e.overflow) : 0;
+        e.send = root ? blocks_end(&c->parts, &e.overflow) : 0;
         break;
     case NX_REDUCE_SCATTERV:
-        e.send = blocks_end(c->parts.counts, c->parts.displs, n, &e.overflow);
-        e.recv = c->parts.counts[a->comm->rank];
+        e.send = blocks_end(&c->parts, &e.overflow);
+        e.recv = nx_split_at(&c->parts, a->comm->rank).len;
         break;
     case NX_ALLTOALLV:
-        e.send = c->in_place
-                     ? 0
-                     : blocks_end(c->send_parts.counts, c->send_parts.displs, n, &e.overflow);
-        e.recv = blocks_end(c->parts.counts, c->parts.displs, n, &e.overflow);
+        e.send = c->in_place ? 0 : blocks_end(&c->send_parts, &e.overflow);
+        e.recv = blocks_end(&c->parts, &e.overflow);
         break;
     }
     return e;

@@ -6,6 +6,7 @@
 #include "api_call.h"
 #include "core/comm.h"
 #include "local_world.h"
+#include "sched_plan.h"
 #include "unit.h"
 
 static void trial(nexar_comm *comm, nx_coll_kind kind, uint64_t seed)
@@ -43,12 +44,11 @@ enum { OUTSTANDING = 64, LENGTH = 10000 };
 
 static void many_at_once(nexar_comm *w, void *arg)
 {
-    float *data = malloc((size_t)OUTSTANDING * LENGTH * sizeof(*data));
+    float *data = nxt_calloc((size_t)OUTSTANDING * LENGTH, sizeof(*data));
     nexar_request *reqs[OUTSTANDING];
     const int n = nexar_size(w);
 
     (void)arg;
-    NXT_IS(w, data != NULL);
     for (int i = 0; i < OUTSTANDING; i++) {
         for (int k = 0; k < LENGTH; k++) {
             data[i * LENGTH + k] = (float)(i + k % 100 + nexar_rank(w));
@@ -59,7 +59,9 @@ static void many_at_once(nexar_comm *w, void *arg)
     for (int i = OUTSTANDING - 1; i >= 0; i--) { /* completed in reverse */
         NXT_OK(w, nexar_wait(&reqs[i], NULL));
         for (int k = 0; k < LENGTH; k++) {
-            NXT_IS(w, data[i * LENGTH + k] == (float)(n * (i + k % 100) + n * (n - 1) / 2));
+            const int sum = n * (i + k % 100) + n * (n - 1) / 2;
+
+            NXT_IS(w, data[i * LENGTH + k] == (float)sum);
         }
     }
     free(data);
@@ -79,11 +81,10 @@ enum { LONG_COUNT = 16 << 20 }; /* 64 MiB */
  * before its receive was posted lay in between, and that is bounded by the eager credit. */
 static void long_vector(nexar_comm *w, void *arg)
 {
-    float *data = malloc(LONG_COUNT * sizeof(*data));
+    float *data = nxt_calloc(LONG_COUNT, sizeof(*data));
     nx_msg_stats before, after;
 
     (void)arg;
-    NXT_IS(w, data != NULL);
     for (size_t i = 0; i < LONG_COUNT; i++) {
         data[i] = (float)(i % 1000 + (size_t)nexar_rank(w));
     }
@@ -150,8 +151,7 @@ static void buckets(nexar_comm *w, void *arg)
     (void)arg;
     for (int i = 0; i < TENSORS; i++) {
         tensors[i].count = (size_t)((i * 7919) % 997);
-        tensors[i].ptr = calloc(tensors[i].count + 1, sizeof(double));
-        NXT_IS(w, tensors[i].ptr != NULL);
+        tensors[i].ptr = nxt_calloc(tensors[i].count + 1, sizeof(double));
         for (size_t k = 0; k < tensors[i].count; k++) {
             ((double *)tensors[i].ptr)[k] = (double)(k * (size_t)(nexar_rank(w) + 1) + (size_t)i);
         }
@@ -159,10 +159,9 @@ static void buckets(nexar_comm *w, void *arg)
     NXT_OK(w, nexar_allreduce_bucketed(w, tensors, TENSORS, NEXAR_F64, NEXAR_SUM));
     for (int i = 0; i < TENSORS; i++) {
         for (size_t k = 0; k < tensors[i].count; k++) {
-            const size_t n = (size_t)nexar_size(w);
+            const size_t n = (size_t)nexar_size(w), sum = k * n * (n + 1) / 2 + (size_t)i * n;
 
-            NXT_IS(w,
-                   ((double *)tensors[i].ptr)[k] == (double)(k * n * (n + 1) / 2 + (size_t)i * n));
+            NXT_IS(w, ((double *)tensors[i].ptr)[k] == (double)sum);
         }
         free(tensors[i].ptr);
     }
@@ -213,10 +212,9 @@ static void sharded(nexar_comm *w, void *arg)
     (void)arg;
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         shards s = {.world = w, .count = counts[c]};
-        int64_t *buf = calloc(counts[c] + 1, sizeof(*buf));
+        int64_t *buf = nxt_calloc(counts[c] + 1, sizeof(*buf));
         nexar_request *req = NULL;
 
-        NXT_IS(w, buf != NULL);
         for (size_t i = 0; i < counts[c]; i++) {
             buf[i] = (int64_t)i + nexar_rank(w);
         }
