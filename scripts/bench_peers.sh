@@ -15,6 +15,11 @@
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 
+if [ "${1:-}" = --help ] || [ "${1:-}" = -h ]; then
+    sed -n "2,/^set /s/^# \{0,1\}//p" "$0"
+    exit 0
+fi
+
 die() {
     echo "bench_peers: $*" >&2
     exit 2
