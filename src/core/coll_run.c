@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "coll/run.h"
+#include "core/direct.h"
 
 /* The sentence of |run|, which has failed. */
 static nexar_err outcome(const nx_run *run)
@@ -84,6 +85,7 @@ nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
 {
     nx_coll_checked checked;
     nexar_err err = nx_coll_args_check(a, &checked);
+    uint32_t number = 0;
     nx_run *run;
 
     if (err != NEXAR_OK) {
@@ -92,9 +94,16 @@ nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
     waited w = {.world = a->comm->world, .shard = {.fn = a->on_shard, .arg = shard_arg}};
 
     nx_loop_lock(w.world->loop);
-    err = nx_run_make(&run, &a->comm->group, &checked.call, 0);
+    if (nx_comm_direct(a->comm, &checked.call, &number, &err)) {
+        nx_loop_unlock(w.world->loop);
+        nx_coll_args_done(&checked);
+        return err;
+    }
+    err = nx_run_make(&run, &a->comm->group, &checked.call, number);
     nx_coll_args_done(&checked);
-    if (err == NEXAR_OK) {
+    if ((err != NEXAR_OK) && (number != 0)) {
+        nx_comm_direct_give_up(a->comm, number, err);
+    } else if (err == NEXAR_OK) {
         run->owner = &w;
         run->on_done = on_waited_done;
         run->on_shard = on_waited_shard;

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "core/coll_run.h"
+#include "core/direct.h"
 
 enum { SERIAL_BITS = 16 };
 #define SERIAL_MASK ((UINT32_C(1) << SERIAL_BITS) - 1)
@@ -53,6 +54,7 @@ static void destroy(nexar_comm *comm)
 {
     if (comm != NULL) {
         nx_list_remove(&comm->link);
+        nx_comm_direct_fini(comm);
         if (comm->group.hub != NULL) {
             nx_group_close(&comm->group);
         }
@@ -69,6 +71,7 @@ static nexar_err open_comm(nx_world *world, nexar_comm *comm)
 
     comm->world = world;
     comm->holds = 1;
+    comm->board_fd = -1;
     nx_list_init(&comm->link);
     err = count_hosts(comm, &hosts);
     comm->group = (nx_group){.hub = world->hub,

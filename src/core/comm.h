@@ -16,10 +16,13 @@ struct nexar_comm {
     nx_world *world;
     uint32_t id; /* in every message; the world's is 0 */
     uint32_t rank, size;
-    uint32_t *peers; /* by rank: the rank in the world; NULL: the same */
-    nx_group group;  /* its collectives */
-    nx_list link;    /* in world->comms */
-    uint32_t holds;  /* requests and the handle: it is freed with the last */
+    uint32_t *peers;    /* by rank: the rank in the world; NULL: the same */
+    nx_group group;     /* its collectives */
+    bool board_off;     /* direct.h: all collectives are run by the engine */
+    int board_fd;       /* the board, on the first rank, while it is ... */
+    uint64_t board_due; /* ... due to these ranks, as bits */
+    nx_list link;       /* in world->comms */
+    uint32_t holds;     /* requests and the handle: it is freed with the last */
 };
 
 /* The communicator of all ranks; with the loop's lock.  NEXAR_ENOMEM. */

@@ -38,6 +38,7 @@ static const struct sample {
     [NX_SET_QLOG_DIR] = {"qlogs", "qlogs", "my logs"},
     [NX_SET_VERIFY] = {"off", "off", "maybe"},
     [NX_SET_COLLECTIVE_TIMEOUT] = {"90s", "90s", "25h"},
+    [NX_SET_DIRECT] = {"short", "short", "long"},
 };
 
 enum { VARIABLES = 4 };

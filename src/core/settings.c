@@ -11,6 +11,7 @@ enum { MAX_RANKS = 65536 };
 
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 static const char *const switches[] = {"off", "on", NULL};
+static const char *const ways[] = {"off", "on", "short", NULL};
 static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
 
 /* ---- texts with a form of their own --------------------------------------- */
@@ -305,6 +306,13 @@ const nx_setting nx_settings[NX_SETTINGS] = {
          .number = NX_NUMBER_DURATION,
          .max = UINT64_C(24) * 3600 * 1000000000,
          .help = "a collective that takes longer fails on all ranks; 0: it waits for slow ranks"},
+    [NX_SET_DIRECT] = {.name = "direct",
+                       .type = NX_SETTING_CHOICE,
+                       .preset = "on",
+                       .unit = "",
+                       .choices = ways,
+                       .help = "whether ranks of one host work on each other's memory in "
+                               "collectives; short: only on what fits in memory of their own"},
 };
 
 nx_setting_id nx_setting_find(const char *name)

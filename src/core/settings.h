@@ -38,11 +38,14 @@ typedef enum nx_setting_id {
     NX_SET_QLOG_DIR,
     NX_SET_VERIFY,
     NX_SET_COLLECTIVE_TIMEOUT,
+    NX_SET_DIRECT,
     NX_SETTINGS
 } nx_setting_id;
 
 /* Choices of `verify`. */
 enum { NX_VERIFY_OFF, NX_VERIFY_ON };
+/* Choices of `direct`. */
+enum { NX_DIRECT_OFF, NX_DIRECT_ON, NX_DIRECT_SHORT };
 
 typedef enum nx_setting_type {
     NX_SETTING_CHOICE, /* one of |choices|, in any case */

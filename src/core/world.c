@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cluster/addresses.h"
 #include "core/comm.h"
+#include "core/direct.h"
 #include "core/links.h"
 #include "core/request.h"
 
@@ -114,7 +115,8 @@ static nexar_err start_messages(nx_world *world)
     };
     nexar_err err;
 
-    nx_loop_set_spin(world->loop, spin_time(world));
+    world->spin_ns = spin_time(world);
+    nx_loop_set_spin(world->loop, world->spin_ns);
     err = nx_msg_create(&world->msg, &mc);
     if (err != NEXAR_OK) {
         return err;
@@ -229,6 +231,7 @@ static void teardown(nx_world *world)
         nx_requests_free(world);
         nx_rpc_destroy(world->rpc);
         nx_comms_free(world);
+        nx_direct_close_passes(world->passes);
         if (world->hub != NULL) {
             nx_hub_destroy(world->hub);
         }

@@ -33,6 +33,9 @@ typedef struct nx_world {
     nx_list comms;    /* all others made from it */
     nx_list requests; /* those that the application has not given back */
 
+    struct nx_passes *passes; /* direct.h; NULL until there are some */
+    uint64_t spin_ns;         /* how long a wait polls; 0 where ranks outnumber cores */
+
     uint32_t serial; /* of the last id that was given out for a communicator */
 
     uint64_t ops;  /* sends and collectives, started and not done */
