@@ -16,8 +16,11 @@
 static const uint64_t MAGIC = UINT64_C(0x6e78626f61726431);
 enum { VERSION = 1 };
 
-/* Polls between two looks at the clock and at what is rare. */
+/* Polls between two looks at the clock and at what is rare, about 2 us. */
 enum { POLLS = 64 };
+/* After so many of these the core is offered to others between them: somebody may be on
+ * it who should not be, perhaps the very rank that is waited for. */
+enum { ALONE = 1 };
 /* Where ranks outnumber cores: the core is given away so often before sleeping.  A wake
  * costs two system calls and a switch, a yield one and a switch. */
 enum { YIELDS = 4 };
@@ -175,7 +178,10 @@ static nx_turn_end spin(const nx_turn *t, const want *w, uint64_t span_ns, bool 
 {
     uint64_t end_ns = 0, now_ns;
 
-    for (;;) {
+    for (unsigned round = 0;; round++) {
+        if (round >= ALONE) {
+            (void)sched_yield();
+        }
         for (int i = 0; i < POLLS; i++) {
             if (is_there(w)) {
                 *there = true;
@@ -311,34 +317,18 @@ uint32_t nx_turn_odd_one(const nx_turn *t, const uint64_t mark[2], uint64_t its[
     return t->size;
 }
 
-static uint64_t progress(const nx_turn *t, uint32_t steps)
-{
-    return (t->number << NX_TURN_STEP_BITS) | steps;
-}
-
-void nx_turn_say(const nx_turn *t, uint32_t steps)
-{
-    nx_board_rank *r = &t->board->ranks[t->rank];
-
-    atomic_store(&r->progress, progress(t, steps));
-    wake(r);
-}
-
-nx_turn_end nx_turn_wait(const nx_turn *t, uint32_t rank, uint32_t steps)
-{
-    const want w = {
-        .rank = rank, .word = &t->board->ranks[rank].progress, .value = progress(t, steps)};
-
-    return wait_for(t, &w);
-}
-
 nx_turn_end nx_turn_all_done(const nx_turn *t)
 {
+    nx_board_rank *own = &t->board->ranks[t->rank];
     nx_turn_end end = NX_TURN_ON;
 
-    nx_turn_say(t, NX_TURN_DONE);
+    atomic_store(&own->done, t->number);
+    wake(own);
     for (uint32_t i = 1; (i < t->size) && (end == NX_TURN_ON); i++) {
-        end = nx_turn_wait(t, (t->rank + i) % t->size, NX_TURN_DONE);
+        const uint32_t rank = (t->rank + i) % t->size;
+        const want w = {.rank = rank, .word = &t->board->ranks[rank].done, .value = t->number};
+
+        end = wait_for(t, &w);
     }
     return end;
 }

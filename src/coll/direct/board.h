@@ -12,9 +12,9 @@
  *     ranks had arrived, after they were done with t: nobody reads what it wrote for t,
  *     which is in the same slot, any more.
  *
- * Turns that read memory of other ranks end with a second wait: each says in |progress|
- * that it is done with the memory of all others, and no buffer is given back to its
- * owner before all have said so.
+ * Turns that work in the memory of other ranks end with a second wait: each says in
+ * |done| that it is done with the memory of all others, and no buffer is given back to
+ * its owner before all have said so.
  *
  * Who does not come.  A rank may run an operation by the engine that another begins
  * here: it called another form, it does not know yet that all have the board, or the
@@ -74,7 +74,7 @@ _Static_assert(sizeof(nx_board_slot) == NX_BOARD_SLOT, "a slot is as long as it 
 
 typedef struct nx_board_rank {
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t begun, engine;
-    _Alignas(NX_BOARD_LINE) _Atomic uint64_t progress;
+    _Alignas(NX_BOARD_LINE) _Atomic uint64_t done;
     _Alignas(NX_BOARD_LINE) _Atomic uint32_t bell, asleep;
 
     /* Who it is: written before |mapped|.  |token| stands at |token_at| in its memory. */
@@ -151,14 +151,7 @@ nx_turn_end nx_turn_all_here(const nx_turn *t);
 /* After it: the first rank whose mark is not |mark|; the size: all are equal. */
 uint32_t nx_turn_odd_one(const nx_turn *t, const uint64_t mark[2], uint64_t its[2]);
 
-/*
- * Says how far this rank is in the operation: |steps| < 2^24, growing from 1.  Waits
- * until |rank| is as far.  The last of an operation is NX_TURN_DONE, and waiting for
- * that of all ends it.
- */
-enum { NX_TURN_STEP_BITS = 24, NX_TURN_DONE = (1 << NX_TURN_STEP_BITS) - 1 };
-void nx_turn_say(const nx_turn *t, uint32_t steps);
-nx_turn_end nx_turn_wait(const nx_turn *t, uint32_t rank, uint32_t steps);
+/* This rank is done with the memory of the others; waits until all have said so. */
 nx_turn_end nx_turn_all_done(const nx_turn *t);
 
 /* The operation |number| has failed on |rank|, which may be in it or about to begin

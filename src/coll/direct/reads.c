@@ -9,8 +9,8 @@
  *                     between the root and each other rank a stretch is copied, of which
  *                     the root does one n-th and the other rank the rest: with two
  *                     ranks both cores copy.
- * scan                each reads what the rank before it has got, block by block as
- *                     that says to be done.
+ * scan, exscan        each rank owns a part: it goes through that part of all inputs in
+ *                     the order of ranks, and writes to each what it has got so far.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ enum { PART_ALIGN = 64 }; /* elements */
 
 bool nx_reads_can(nx_coll_kind kind)
 {
-    return kind < NX_EXSCAN; /* in place its input would be gone before it was read */
+    return kind <= NX_EXSCAN;
 }
 
 static size_t elem(const nx_share *s)
@@ -272,61 +272,85 @@ static bool alltoall(nx_share *s)
 
 /* ---- scan ---------------------------------------------------------------------------------- */
 
-/* Blocks are longer if there were more of them than can be said. */
-static size_t scan_block(const nx_share *s)
+/* |len| elements from |off| on for |rank|, which stand at |from|. */
+static bool hand(nx_share *s, uint32_t rank, const void *from, size_t off, size_t len)
 {
-    size_t block = NX_SHARE_BLOCK / elem(s);
+    uint8_t *to = (uint8_t *)s->call->recv + off * elem(s);
 
-    while (s->call->coll.count / block >= NX_TURN_DONE - 2) {
-        block *= 2;
+    if (rank != s->turn.rank) {
+        return push(s, rank, lent_of(s, rank).out + off * elem(s), from, len * elem(s));
     }
-    return block;
-}
-
-static bool scan_first(nx_share *s)
-{
-    const size_t len = s->call->coll.count * elem(s);
-
-    if (!s->call->coll.in_place) {
-        memcpy(s->call->recv, s->call->send, len);
+    if (to != from) {
+        memcpy(to, from, len * elem(s));
     }
-    nx_turn_say(&s->turn, NX_TURN_DONE - 1);
     return true;
 }
 
-static nx_turn_end scan(nx_share *s, bool *ok)
+/* The input of |rank|; not where it may be written over. */
+static const void *scan_input(nx_share *s, uint32_t rank, size_t off, size_t len)
 {
-    const size_t block = scan_block(s), most = NX_SHARE_BLOCK / elem(s), size = elem(s);
-    const uint32_t before = s->turn.rank - 1;
-    uint32_t step = 1;
+    const bool own = (rank == s->turn.rank);
+    const uint64_t at = lent_of(s, rank).in + off * elem(s);
+    const void *its = own ? (const uint8_t *)nx_share_input(s) + off * elem(s) : NULL;
 
-    if (s->turn.rank == 0) {
-        *ok = scan_first(s);
-        return NX_TURN_ON;
+    if (s->call->coll.kind == NX_SCAN) {
+        return own ? its : see(s, rank, at, len * elem(s));
     }
-    for (size_t at = 0; *ok && (at < s->call->coll.count); at += block, step++) {
-        const size_t left = s->call->coll.count - at, end = at + ((left < block) ? left : block);
-        const nx_turn_end gone = nx_turn_wait(&s->turn, before, step);
+    if (own) {
+        return memcpy(s->bounce, its, len * elem(s));
+    }
+    return pull(s, rank, at, s->bounce, len * elem(s)) ? s->bounce : NULL;
+}
 
-        if (gone != NX_TURN_ON) {
-            return gone;
+/* A block, in the order of ranks; |sum| is for what those before have. */
+static bool scan_block(nx_share *s, void *sum, size_t off, size_t len)
+{
+    const bool before = (s->call->coll.kind == NX_EXSCAN);
+    const void *have = NULL;
+    bool ok = true;
+
+    for (uint32_t rank = 0; ok && (rank < s->turn.size); rank++) {
+        const void *its = scan_input(s, rank, off, len);
+
+        if (its == NULL) {
+            return false;
         }
-        for (size_t off = at; *ok && (off < end); off += most) {
-            const size_t len = (end - off < most) ? end - off : most;
-            const void *its = see(s, before, lent_of(s, before).out + off * size, len * size);
-
-            *ok = (its != NULL);
-            if (its != NULL) {
-                nx_reduce((uint8_t *)s->call->recv + off * size, its,
-                          (const uint8_t *)nx_share_input(s) + off * size, len, s->call->dtype,
-                          s->call->op);
+        if (before) {
+            if (rank == 0) {
+                nx_reduce_identity(sum, len, s->call->dtype, s->call->op);
             }
+            ok = hand(s, rank, sum, off, len);
         }
-        if (*ok) {
-            nx_turn_say(&s->turn, step);
+        if (have != NULL) {
+            nx_reduce(sum, have, its, len, s->call->dtype, s->call->op);
+            have = sum;
+        } else {
+            have = (its == s->bounce) ? memcpy(sum, its, len * elem(s)) : its;
         }
+        ok = ok && (before || hand(s, rank, have, off, len));
     }
-    return NX_TURN_ON;
+    return ok;
+}
+
+static bool scan(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t block = NX_SHARE_BLOCK / elem(s);
+    const part p = part_of(c->count, s->turn.size, s->turn.rank);
+    uint8_t *sum = nx_alloc_aligned(NX_BOARD_LINE, NX_SHARE_BLOCK);
+    bool ok = true;
+
+    if (sum == NULL) {
+        s->nomem = true;
+        return false;
+    }
+    for (size_t at = 0; ok && (at < p.len); at += block) {
+        const size_t len = (p.len - at < block) ? p.len - at : block;
+
+        ok = scan_block(s, sum, p.off + at, len);
+    }
+    nx_free(sum);
+    return ok;
 }
 
 /* ---- all kinds ------------------------------------------------------------------------------ */
@@ -345,6 +369,9 @@ static bool do_work(nx_share *s)
         return from_root(s, true);
     case NX_GATHER:
         return to_root(s);
+    case NX_SCAN:
+    case NX_EXSCAN:
+        return scan(s);
     case NX_ALLGATHER:
         return allgather(s);
     default:
@@ -366,19 +393,14 @@ static void look_at_arenas(nx_share *s)
 nx_turn_end nx_reads_run(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
-    nx_turn_end end = NX_TURN_ON;
-    bool ok = true;
+    nx_turn_end end;
 
     look_at_arenas(s);
-    if (c->kind == NX_SCAN) {
-        end = scan(s, &ok);
-    } else {
-        ok = do_work(s);
+    if (!do_work(s)) {
+        return NX_TURN_ON;
     }
-    if ((end == NX_TURN_ON) && ok) {
-        end = nx_turn_all_done(&s->turn);
-    }
-    if ((end == NX_TURN_ON) && ok && (c->kind == NX_REDUCE_SCATTER) && c->in_place &&
+    end = nx_turn_all_done(&s->turn);
+    if ((end == NX_TURN_ON) && (c->kind == NX_REDUCE_SCATTER) && c->in_place &&
         (s->turn.rank != 0)) {
         memmove(s->call->recv, scattered(s), c->count * elem(s));
     }
