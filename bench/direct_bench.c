@@ -1,13 +1,16 @@
 /*
  * direct_bench.c - collectives between ranks of one host.
  *
- *     nexar run -n 2 direct_bench [MAX_BYTES]           (NEXAR_DIRECT=off: by the engine)
+ *     nexar run -n 2 direct_bench [MAX_BYTES [shared]]  (NEXAR_DIRECT=off: by the engine)
+ *
+ * "shared": the buffers are from nexar_alloc.
  *
  * The time of a call is the longest of all ranks, the median of many calls, each behind a
  * barrier; "b2b" is the mean of calls one behind the other.  Sizes as in MPI's usual
  * tables: the vector of allreduce, broadcast and scan, what a rank sends in alltoall and
  * puts into reduce_scatter, what is gathered in allgather.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +113,19 @@ static void measure(const bench *b, int kind)
     }
 }
 
+static float *take(const bench *b, bool shared, size_t bytes)
+{
+    void *at = NULL;
+
+    if (shared) {
+        must(nexar_alloc(b->world, bytes, &at));
+    } else if ((at = malloc(bytes)) == NULL) {
+        (void)fprintf(stderr, "direct_bench: no memory\n");
+        exit(1);
+    }
+    return at;
+}
+
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {8, 1024, 65536, 1 << 20, 16 << 20, 64 << 20};
@@ -119,12 +135,8 @@ int main(int argc, char **argv)
     must(nexar_init(NULL, &b.world));
     b.n = nexar_size(b.world);
     b.rank = nexar_rank(b.world);
-    b.in = calloc(1, most + 64);
-    b.out = calloc(1, most + 64);
-    if ((b.in == NULL) || (b.out == NULL)) {
-        (void)fprintf(stderr, "direct_bench: no memory\n");
-        return 1;
-    }
+    b.in = take(&b, argc > 2, most + 64);
+    b.out = take(&b, argc > 2, most + 64);
     memset(b.in, 0, most);
     memset(b.out, 0, most);
     b.bytes = 8;
@@ -137,8 +149,6 @@ int main(int argc, char **argv)
             }
         }
     }
-    must(nexar_finalize(b.world));
-    free(b.in);
-    free(b.out);
+    must(nexar_finalize(b.world)); /* and the system takes the buffers */
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "coll/direct/direct.h"
+#include "core/arena.h"
 #include "transport/shm/segment.h"
 
 /* ---- what was passed -------------------------------------------------------------------- */
@@ -64,6 +65,20 @@ static int claim(const nexar_comm *comm)
 
 /* ---- making and mapping ------------------------------------------------------------------ */
 
+static void lend(void *ctx, nx_lent *own)
+{
+    const nexar_comm *comm = ctx;
+
+    nx_arena_lend(comm->world->arena, own);
+}
+
+static void on_lent(void *ctx, uint32_t rank, const nx_lent *lent, nx_far *far)
+{
+    const nexar_comm *comm = ctx;
+
+    nx_arenas_see(comm->world->arenas, nx_comm_peer(comm, rank), lent, far);
+}
+
 /* Maps |fd| and makes |comm| use it; |fresh|: it is empty. */
 static nexar_err use_board(nexar_comm *comm, int fd, bool fresh)
 {
@@ -71,11 +86,20 @@ static nexar_err use_board(nexar_comm *comm, int fd, bool fresh)
     nx_direct_config config = {
         .group = &comm->group,
         .spin_ns = comm->world->spin_ns,
+        .lend = lend,
+        .on_lent = on_lent,
+        .ctx = comm,
         .no_reading = nx_config_choice(comm->world->config, NX_SET_DIRECT) == NX_DIRECT_SHORT,
     };
     void *at = NULL;
-    nexar_err err = nx_memfd_map(fd, bytes, &at);
+    nexar_err err = NEXAR_OK;
 
+    if (comm->world->arenas == NULL) {
+        err = nx_arenas_create(&comm->world->arenas, comm->world->size);
+    }
+    if (err == NEXAR_OK) {
+        err = nx_memfd_map(fd, bytes, &at);
+    }
     if ((err != NEXAR_OK) || (at == NULL)) {
         return err;
     }

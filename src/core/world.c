@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "cluster/addresses.h"
+#include "core/arena.h"
 #include "core/comm.h"
 #include "core/direct.h"
 #include "core/links.h"
@@ -232,6 +233,8 @@ static void teardown(nx_world *world)
         nx_rpc_destroy(world->rpc);
         nx_comms_free(world);
         nx_direct_close_passes(world->passes);
+        nx_arenas_destroy(world->arenas);
+        nx_arena_destroy(world->arena);
         if (world->hub != NULL) {
             nx_hub_destroy(world->hub);
         }

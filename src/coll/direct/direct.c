@@ -24,8 +24,13 @@ struct nx_direct {
     nx_mark mark;
     nx_choice plain; /* for marks: no algorithm is chosen */
     uint64_t begun_ns;
-    pthread_mutex_t turn; /* held while an operation is on the board */
-    nexar_err down;       /* a rank is gone, ... */
+    /* Threads that wait for the board: |ends| changes with the loop's lock and |lock|
+     * held, when an operation has left it. */
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    unsigned waiting;
+    uint64_t ends;
+    nexar_err down; /* a rank is gone, ... */
     char why[NX_BOARD_WHY];
     void *bounce;
     nx_far far[NX_BOARD_RANKS];
@@ -44,10 +49,16 @@ nexar_err nx_direct_create(const nx_direct_config *config)
     if (d == NULL) {
         return nx_fail_nomem("collectives on shared memory");
     }
-    code = pthread_mutex_init(&d->turn, NULL);
+    code = pthread_mutex_init(&d->lock, NULL);
     if (code != 0) {
         nx_free(d);
         return nx_fail_sys("pthread_mutex_init", "", code);
+    }
+    code = pthread_cond_init(&d->freed, NULL);
+    if (code != 0) {
+        (void)pthread_mutex_destroy(&d->lock);
+        nx_free(d);
+        return nx_fail_sys("pthread_cond_init", "", code);
     }
     d->config = *config;
     d->group = g;
@@ -71,7 +82,8 @@ void nx_direct_destroy(nx_direct *d)
         return;
     }
     (void)munmap(d->board, nx_board_bytes(d->group->size));
-    (void)pthread_mutex_destroy(&d->turn);
+    (void)pthread_cond_destroy(&d->freed);
+    (void)pthread_mutex_destroy(&d->lock);
     nx_free(d->bounce);
     nx_free(d);
 }
@@ -194,10 +206,38 @@ static void wait_turn(nx_direct *d)
     nx_loop *loop = nx_hub_config_of(d->group->hub)->loop;
 
     while (d->now.number != 0) {
+        const uint64_t ends = d->ends;
+
+        d->waiting++;
         nx_loop_unlock(loop);
-        (void)pthread_mutex_lock(&d->turn);
-        (void)pthread_mutex_unlock(&d->turn);
+        (void)pthread_mutex_lock(&d->lock);
+        while (d->ends == ends) {
+            (void)pthread_cond_wait(&d->freed, &d->lock);
+        }
+        (void)pthread_mutex_unlock(&d->lock);
         nx_loop_lock(loop);
+        d->waiting--;
+    }
+}
+
+/* No operation is on the board any more. */
+static void leave(nx_direct *d)
+{
+    d->now.number = 0;
+    if (d->waiting != 0) {
+        (void)pthread_mutex_lock(&d->lock);
+        d->ends++;
+        (void)pthread_cond_broadcast(&d->freed);
+        (void)pthread_mutex_unlock(&d->lock);
+    }
+}
+
+static void on_lent(void *ctx, uint32_t rank, const nx_lent *lent)
+{
+    nx_direct *d = ctx;
+
+    if (d->far[rank].size == 0) {
+        d->config.on_lent(d->config.ctx, rank, lent, &d->far[rank]);
     }
 }
 
@@ -223,6 +263,11 @@ static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
                     .way = nx_share_way(call, g->size, d->reads),
                     .far = d->far,
                     .bounce = d->bounce};
+    if ((s->way == NX_WAY_READS) && (d->config.lend != NULL)) {
+        d->config.lend(d->config.ctx, &s->own);
+        s->on_lent = on_lent;
+        s->ctx = d;
+    }
     nx_board_begun(d->board, g->rank, d->last);
 }
 
@@ -246,26 +291,14 @@ static nexar_err outcome(nx_direct *d, const nx_share *s, nx_turn_end end)
     return nx_fail(err, "%s #%u: %s", nx_mark_name(&s->mark), (uint32_t)t->number, why);
 }
 
-static void on_lent(void *ctx, uint32_t rank, const nx_lent *lent)
-{
-    nx_direct *d = ctx;
-
-    d->config.on_lent(d->config.ctx, &d->far[rank], lent);
-}
-
 /* Without the loop's lock. */
-static nx_turn_end work(nx_direct *d, nx_share *s)
+static nx_turn_end work(nx_share *s)
 {
     const nx_turn_end end = nx_turn_check(&s->turn);
 
     if (end != NX_TURN_ON) {
         s->odd = s->turn.size;
         return end;
-    }
-    if ((s->way == NX_WAY_READS) && (d->config.lend != NULL)) {
-        d->config.lend(d->config.ctx, &s->own);
-        s->on_lent = on_lent;
-        s->ctx = d;
     }
     return nx_share_run(s);
 }
@@ -277,15 +310,13 @@ bool nx_direct_run(nx_direct *d, const nx_coll_call *call, uint32_t *number, nex
     nx_share s;
 
     wait_turn(d);
-    (void)pthread_mutex_lock(&d->turn);
     begin(d, call, &s);
     if ((d->down != NEXAR_OK) && (nx_turn_check(&s.turn) == NX_TURN_ON)) {
         fail(d, d->down, d->why);
     }
     nx_loop_unlock(loop);
-    end = work(d, &s);
+    end = work(&s);
     nx_loop_lock(loop);
-    (void)pthread_mutex_unlock(&d->turn);
     if (end == NX_TURN_ENGINE) {
         *number = (uint32_t)d->now.number; /* the engine takes it from the board */
         return false;
@@ -293,7 +324,7 @@ bool nx_direct_run(nx_direct *d, const nx_coll_call *call, uint32_t *number, nex
     *err = outcome(d, &s, end);
     d->turns++;
     nx_group_forget(d->group, (uint32_t)d->now.number, *err != NEXAR_OK);
-    d->now.number = 0;
+    leave(d);
     return true;
 }
 
@@ -324,7 +355,7 @@ void nx_direct_engine(nx_direct *d, uint32_t number)
     const uint64_t wide = d->last + (uint64_t)(int64_t)(int32_t)(number - (uint32_t)d->last);
 
     if (d->now.number == wide) {
-        d->now.number = 0;
+        leave(d);
     }
     d->last = (wide > d->last) ? wide : d->last;
     nx_board_engine(d->board, d->group->rank, wide);

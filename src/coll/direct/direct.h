@@ -26,9 +26,10 @@ typedef struct nx_direct_config {
     uint64_t token;  /* random */
     uint64_t spin_ns;
     bool no_reading; /* as if the memory of others could not be read */
-    /* The arena of this rank and those of others; may be NULL. */
+    /* The arena of this rank, with the lock; and those of others, without it: |far| is
+     * to know the one that |lent| names.  Both may be NULL. */
     void (*lend)(void *ctx, nx_lent *own);
-    void (*on_lent)(void *ctx, nx_far *far, const nx_lent *lent);
+    void (*on_lent)(void *ctx, uint32_t rank, const nx_lent *lent, nx_far *far);
     void *ctx;
 } nx_direct_config;
 
