@@ -55,10 +55,8 @@
 
 enum {
     NX_BOARD_RANKS = 64,
-    NX_BOARD_LINE = 128, /* two lines: processors fetch them in pairs */
-    NX_BOARD_SLOT = 16 << 10,
-    NX_BOARD_HEAD = 32,
-    NX_BOARD_ROOM = NX_BOARD_SLOT - NX_BOARD_HEAD, /* bytes that a rank can bring */
+    NX_BOARD_LINE = 128,      /* two lines: processors fetch them in pairs */
+    NX_BOARD_ROOM = 64 << 10, /* bytes that a rank can bring; see docs/shm.md */
     NX_BOARD_WHY = 320
 };
 
@@ -67,10 +65,10 @@ typedef struct nx_board_slot {
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t seq;
     _Atomic uint64_t mark[2];
     _Atomic uint32_t declines;
-    uint32_t zero;
+    uint32_t lends; /* what it brings stands elsewhere: share.h */
     uint8_t data[NX_BOARD_ROOM];
 } nx_board_slot;
-_Static_assert(sizeof(nx_board_slot) == NX_BOARD_SLOT, "a slot is as long as it says");
+_Static_assert(offsetof(nx_board_slot, data) == 32, "short input is in the line of its flag");
 
 typedef struct nx_board_rank {
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t begun, engine;

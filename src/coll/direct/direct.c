@@ -263,7 +263,7 @@ static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
                     .way = nx_share_way(call, g->size, d->reads),
                     .far = d->far,
                     .bounce = d->bounce};
-    if ((s->way == NX_WAY_READS) && (d->config.lend != NULL)) {
+    if ((s->way >= NX_WAY_EITHER) && (d->config.lend != NULL)) {
         d->config.lend(d->config.ctx, &s->own);
         s->on_lent = on_lent;
         s->ctx = d;

@@ -20,11 +20,6 @@
 
 enum { PART_ALIGN = 64 }; /* elements */
 
-bool nx_reads_can(nx_coll_kind kind)
-{
-    return kind <= NX_EXSCAN;
-}
-
 static size_t elem(const nx_share *s)
 {
     return nexar_dtype_size(s->call->dtype);

@@ -2,7 +2,7 @@
  * share.h - one collective call of one rank, worked on the board or in the memory of
  * the others.
  *
- * Two ways, chosen by what all ranks know alike:
+ * Ways, chosen by what all ranks know alike:
  *
  *   slots   every rank brings its input on the board, all take from there what they
  *           need and combine it in the order of ranks: the same bits on all.  One wait.
@@ -10,6 +10,10 @@
  *           others, block by block as fits a cache, or writes to them what they need.
  *           What is reduced has one owner, who gives it to all: the same bits again.
  *           Work is cut so that all ranks have the same share of it.  Two waits.
+ *   either  what would fit in slots, but is long enough for reads to pay if there is
+ *           nothing to copy: who has its buffers in its arena (nexar_alloc) says where,
+ *           the others bring their input.  If all have said where: reads.  If only some
+ *           have, these bring theirs now, and all wait once more: slots.
  *
  * In place.  A part of a buffer that is reduced is read by its owner alone, who then
  * writes it: input and result may be the same memory.  Where a result would be written
@@ -22,9 +26,12 @@
 #include "coll/direct/board.h"
 #include "coll/direct/far.h"
 
-typedef enum nx_way { NX_WAY_ENGINE, NX_WAY_SLOTS, NX_WAY_READS } nx_way;
+typedef enum nx_way { NX_WAY_ENGINE, NX_WAY_SLOTS, NX_WAY_EITHER, NX_WAY_READS } nx_way;
 
-enum { NX_SHARE_BLOCK = 128 << 10 }; /* read at a time: two of them stay in a cache */
+enum {
+    NX_SHARE_BLOCK = 128 << 10, /* read at a time: two of them stay in a cache */
+    NX_SHARE_SHORT = 4 << 10    /* up to here slots are best in any case */
+};
 
 /* Where a rank has its buffers, on the board.  The arena: see core/arena.h. */
 typedef struct nx_lent {
@@ -68,12 +75,11 @@ nx_turn_end nx_share_run(nx_share *s);
 
 /* This rank's input. */
 const void *nx_share_input(const nx_share *s);
-/* Bytes that the rank which brings most brings. */
-bool nx_slots_fit(const nx_coll_call *call, uint32_t size);
+/* Whether no rank brings more than |room| bytes. */
+bool nx_slots_fit(const nx_coll_call *call, uint32_t size, size_t room);
 void nx_slots_bring(const nx_share *s, void *to);
 void nx_slots_take(const nx_share *s);
 
-bool nx_reads_can(nx_coll_kind kind);
 nx_turn_end nx_reads_run(nx_share *s);
 
 #endif /* NX_SHARE_H */

@@ -21,9 +21,9 @@ static bool one_for_each(nx_coll_kind kind)
     return (kind == NX_SCATTER) || (kind == NX_ALLTOALL) || (kind == NX_REDUCE_SCATTER);
 }
 
-bool nx_slots_fit(const nx_coll_call *call, uint32_t size)
+bool nx_slots_fit(const nx_coll_call *call, uint32_t size, size_t room)
 {
-    const size_t most = NX_BOARD_ROOM / nexar_dtype_size(call->dtype);
+    const size_t most = room / nexar_dtype_size(call->dtype);
     const nx_coll *c = &call->coll;
 
     return c->count <= (one_for_each(c->kind) ? most / size : most);
