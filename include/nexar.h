@@ -336,6 +336,21 @@ NEXAR_API nexar_err nexar_cancel(nexar_request *req);
  * the world: neither read it nor close it.  NEXAR_ESYS: no descriptor. */
 NEXAR_API nexar_err nexar_event_fd(nexar_comm *world, int *fd);
 
+/* ---- memory ---------------------------------------------------------------------
+ * |*ptr| is memory of |bytes| bytes, on a page of its own, that the ranks of this host
+ * can see: collectives on it need no copy between them.  Memory from anywhere else works
+ * as well; this is only faster, and where there is no shared memory it is the same.
+ * Every rank calls for itself, when it likes.  The memory belongs to the world of |comm|:
+ * it is given back with nexar_free, on any communicator of that world, when no operation
+ * uses it any more and before nexar_finalize.  nexar_free(comm, NULL) does nothing.
+ *
+ * NEXAR_EINVAL
+ *     |comm| or |ptr| is NULL.
+ * NEXAR_ENOMEM
+ *     There is no such memory. */
+NEXAR_API nexar_err nexar_alloc(nexar_comm *comm, size_t bytes, void **ptr);
+NEXAR_API void nexar_free(nexar_comm *comm, void *ptr);
+
 /* ---- collectives --------------------------------------------------------------
  * Every rank of |comm| calls, with equal count, dtype, op and root.  All ranks get
  * the same bits, by whatever algorithm, on whatever machines.  Calls on one

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "coll/direct/direct.h"
 #include "coll/run.h"
 #include "msg/control.h"
 #include "wire/wire.h"
@@ -74,6 +75,7 @@ static bool to_come(const nx_group *g, uint32_t number)
     const uint32_t behind = (g->next - number) & NX_NUMBER_MASK;
 
     return (behind == 0) || (behind > NX_NUMBER_MASK / 2) ||
+           ((g->direct != NULL) && nx_direct_has(g->direct, number)) ||
            (nx_map_get(&g->reserved, (number & NX_NUMBER_MASK) + UINT64_C(1)) != NULL);
 }
 
@@ -266,6 +268,9 @@ bool nx_hub_on_control(nx_hub *hub, uint32_t peer, const void *data, size_t len)
     const int err = -(int)nx_read_u8(&r);
     char why[NX_RUN_WHY];
 
+    if (type == NX_CONTROL_BOARD) {
+        return true;
+    }
     if (type != NX_CONTROL_ABORT) {
         return false;
     }
@@ -279,6 +284,23 @@ bool nx_hub_on_control(nx_hub *hub, uint32_t peer, const void *data, size_t len)
 }
 
 /* ---- runs ---------------------------------------------------------------------------- */
+
+static void forget_messages(nx_group *g, uint32_t number)
+{
+    nx_msg_forget_tags(g->hub->config.msg, nx_group_context(g),
+                       (uint64_t)(number & NX_NUMBER_MASK) << NX_NUMBER_SHIFT,
+                       (uint64_t)NX_NUMBER_MASK << NX_NUMBER_SHIFT);
+}
+
+void nx_group_forget(nx_group *g, uint32_t number, bool failed)
+{
+    if (g->hub->early.n != 0) {
+        nx_free(nx_map_take(&g->hub->early, early_key(g->comm, number)));
+    }
+    if (failed && !g->hub->stopped) {
+        forget_messages(g, number);
+    }
+}
 
 nexar_err nx_group_reserve(nx_group *g, uint32_t n, uint32_t *first)
 {
@@ -300,9 +322,7 @@ void nx_group_unreserve(nx_group *g, uint32_t first, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         if (nx_map_take(&g->reserved, ((first + i) & NX_NUMBER_MASK) + UINT64_C(1)) != NULL) {
             nx_free(nx_map_take(&g->hub->early, early_key(g->comm, first + i)));
-            nx_msg_forget_tags(g->hub->config.msg, nx_group_context(g),
-                               (uint64_t)((first + i) & NX_NUMBER_MASK) << NX_NUMBER_SHIFT,
-                               (uint64_t)NX_NUMBER_MASK << NX_NUMBER_SHIFT);
+            forget_messages(g, first + i);
         }
     }
 }
@@ -316,6 +336,9 @@ nexar_err nx_group_begin(nx_group *g, nx_run *run)
         return err;
     }
     (void)nx_map_take(&g->reserved, key);
+    if (g->direct != NULL) {
+        nx_direct_engine(g->direct, run->number);
+    }
     nx_list_push_back(&g->runs, &run->link);
     if (g->hub->config.watch.on_begin != NULL) {
         g->hub->config.watch.on_begin(g->hub->config.watch.ctx, run);
@@ -339,9 +362,7 @@ void nx_group_end(nx_group *g, nx_run *run)
     g->past[at].number = (run->err == NEXAR_OK) ? run->number : 0; /* the others know */
     g->past[at].mark = run->mark;
     if ((run->err != NEXAR_OK) && !g->hub->stopped) {
-        nx_msg_forget_tags(g->hub->config.msg, nx_group_context(g),
-                           (uint64_t)(run->number & NX_NUMBER_MASK) << NX_NUMBER_SHIFT,
-                           (uint64_t)NX_NUMBER_MASK << NX_NUMBER_SHIFT);
+        forget_messages(g, run->number);
     }
     if (g->hub->config.watch.on_end != NULL) {
         g->hub->config.watch.on_end(g->hub->config.watch.ctx, run);
@@ -357,6 +378,9 @@ static void fail_runs(nx_hub *hub, const uint32_t *peer, nexar_err err, const ch
     while ((g = nx_map_next(&hub->groups, &at)) != NULL) {
         const uint32_t rank = (peer == NULL) ? 0 : rank_of(g, *peer);
 
+        if ((peer != NULL) && (g->direct != NULL)) {
+            nx_direct_on_down(g->direct, rank, err, why);
+        }
         nx_list_for_each (l, &g->runs) {
             nx_run *run = nx_list_entry(l, nx_run, link);
 
@@ -447,5 +471,6 @@ void nx_group_close(nx_group *g)
     nx_map_fini(&g->active);
     nx_map_fini(&g->reserved);
     nx_run_free_flights(&g->flights);
+    nx_direct_destroy(g->direct);
     nx_free(g->scratch);
 }

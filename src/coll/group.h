@@ -25,6 +25,7 @@
 
 typedef struct nx_run nx_run;
 typedef struct nx_hub nx_hub;
+typedef struct nx_direct nx_direct; /* coll/direct/direct.h */
 
 /* The kind of a collective's messages, inside a communicator. */
 enum { NX_KIND_COLL = 2 };
@@ -56,7 +57,8 @@ typedef struct nx_group {
     nx_programs programs;
     void *scratch; /* of the last run that had some, for the next */
     size_t scratch_size;
-    nexar_err late; /* an operation that was over turned out wrong */
+    nx_direct *direct; /* NULL: all are run by the engine */
+    nexar_err late;    /* an operation that was over turned out wrong */
     char late_why[256];
     struct {
         uint32_t number;
@@ -130,6 +132,9 @@ NX_MUST_CHECK nexar_err nx_group_begin(nx_group *g, nx_run *run);
 void nx_group_end(nx_group *g, nx_run *run);
 /* Ends |run| if a message of it had another fingerprint. */
 void nx_group_settle(nx_group *g, nx_run *run);
+/* What was heard of operation |number|, which was run otherwise, is forgotten; its
+ * messages as well if it has |failed|. */
+void nx_group_forget(nx_group *g, uint32_t number, bool failed);
 /* Tells the others that operation |number| has failed here. */
 void nx_group_tell(nx_group *g, uint32_t number, nexar_err err, const char *why);
 

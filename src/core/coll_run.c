@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "coll/run.h"
 #include "core/device.h"
+#include "core/direct.h"
 
 /* The sentence of |run|, which has failed. */
 static nexar_err outcome(const nx_run *run)
@@ -43,12 +44,12 @@ static nexar_err prepare(const nx_coll_args *a, nx_coll_checked *out)
 }
 
 /* A run of |checked|, which is given back; with the lock. */
-static nexar_err make_run(nexar_comm *comm, nx_coll_checked *checked, nx_run **out)
+static nexar_err make_run(nexar_comm *comm, nx_coll_checked *checked, uint32_t number, nx_run **out)
 {
     nexar_err err;
 
     checked->call.worker = comm->world->device_worker;
-    err = nx_run_make(out, &comm->group, &checked->call, 0);
+    err = nx_run_make(out, &comm->group, &checked->call, number);
     nx_comm_memory_done(&checked->call.mem);
     nx_coll_args_done(checked);
     return err;
@@ -114,6 +115,7 @@ nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
 {
     nx_coll_checked checked;
     nexar_err err = prepare(a, &checked);
+    uint32_t number = 0;
     nx_run *run;
 
     if (err != NEXAR_OK) {
@@ -122,8 +124,16 @@ nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
     waited w = {.world = a->comm->world, .shard = {.fn = a->on_shard, .arg = shard_arg}};
 
     nx_loop_lock(w.world->loop);
-    err = make_run(a->comm, &checked, &run);
-    if (err == NEXAR_OK) {
+    if ((checked.call.mem.device == NULL) &&
+        nx_comm_direct(a->comm, &checked.call, &number, &err)) {
+        nx_loop_unlock(w.world->loop);
+        nx_coll_args_done(&checked);
+        return err;
+    }
+    err = make_run(a->comm, &checked, number, &run);
+    if ((err != NEXAR_OK) && (number != 0)) {
+        nx_comm_direct_give_up(a->comm, number, err);
+    } else if (err == NEXAR_OK) {
         run->owner = &w;
         run->on_done = on_waited_done;
         run->on_shard = on_waited_shard;
@@ -227,7 +237,7 @@ nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **
     r->shard = (shard){.fn = a->on_shard, .arg = shard_arg};
     loop = a->comm->world->loop;
     nx_loop_lock(loop);
-    err = make_run(a->comm, &checked, &r->run);
+    err = make_run(a->comm, &checked, 0, &r->run);
     if (err == NEXAR_OK) {
         nx_request_init(&r->base, &coll_ops, a->comm);
         r->run->owner = r;

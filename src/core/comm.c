@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "core/coll_run.h"
 #include "core/device.h"
+#include "core/direct.h"
 
 #define SERIAL_MASK ((UINT32_C(1) << NX_SERIAL_BITS) - 1)
 
@@ -54,6 +55,7 @@ static void destroy(nexar_comm *comm)
     if (comm != NULL) {
         nx_list_remove(&comm->link);
         nx_comm_drop_device(comm);
+        nx_comm_direct_fini(comm);
         if (comm->group.hub != NULL) {
             nx_group_close(&comm->group);
         }
@@ -70,6 +72,7 @@ static nexar_err open_comm(nx_world *world, nexar_comm *comm)
 
     comm->world = world;
     comm->holds = 1;
+    comm->board_fd = -1;
     nx_list_init(&comm->link);
     nx_list_init(&comm->staged);
     err = count_hosts(comm, &hosts);

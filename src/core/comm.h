@@ -37,6 +37,9 @@ struct nexar_comm {
     void *stream;           /* for its functions */
     atomic_bool has_device; /* |device|, for those without the lock */
     nx_list staged;         /* sends from it that wait for their turn */
+    bool board_off;         /* direct.h: all collectives are run by the engine */
+    int board_fd;           /* the board, on the first rank, while it is ... */
+    uint64_t board_due;     /* ... due to these ranks, as bits */
     nx_list link;           /* in world->comms */
     uint32_t holds;         /* requests and the handle: it is freed with the last */
 };

@@ -40,6 +40,7 @@ static const struct sample {
     [NX_SET_COLLECTIVE_TIMEOUT] = {"90s", "90s", "25h"},
     [NX_SET_STALL_REPORT] = {"500ms", "500ms", "25h"},
     [NX_SET_REPORT_SIGNAL] = {"usr2", "usr2", "term"},
+    [NX_SET_DIRECT] = {"short", "short", "long"},
 };
 
 enum { VARIABLES = 4 };

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "cluster/addresses.h"
+#include "core/direct.h"
 
 _Static_assert(sizeof(nx_shm_offer) == NX_LOCAL_MAX, "a member's record has room for it");
 
@@ -108,6 +109,7 @@ nexar_err nx_links_open(nx_world *world)
                             .random = &nx_random_system,
                             .find = find_offer,
                             .on_accept = nx_links_accept,
+                            .on_pass = nx_direct_on_pass,
                             .ctx = world};
     bool shm, quic;
     nexar_err err;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "coll/direct/direct.h"
 #include "coll/run.h"
 #include "core/comm.h"
 
@@ -15,6 +16,21 @@ static nx_pending of_run(const nx_run *run)
         .what = {.comm = run->group->comm, .number = run->number, .mark = run->mark},
         .begun_ns = run->begun_ns,
         .first = (run->group->rank == 0)};
+}
+
+/* The collective of |comm| that is on its board (direct.h); false: none. */
+static bool of_board(const nexar_comm *comm, nx_pending *out, uint64_t *missing)
+{
+    nx_direct_now now = {0};
+
+    if (comm->group.direct != NULL) {
+        nx_direct_look(comm->group.direct, &now);
+    }
+    *out = (nx_pending){.what = {.comm = comm->id, .number = now.number, .mark = now.mark},
+                        .begun_ns = now.begun_ns,
+                        .first = (comm->rank == 0)};
+    *missing = now.missing;
+    return now.number != 0;
 }
 
 static nx_pending of_blocked(const nx_blocked *b)
@@ -55,6 +71,12 @@ static const nx_run *find_run(const nx_world *world, uint32_t comm_id, uint32_t 
 static void each_of(const nexar_comm *comm, bool all, void (*each)(void *ctx, const nx_pending *p),
                     void *ctx)
 {
+    nx_pending board;
+    uint64_t missing;
+
+    if (of_board(comm, &board, &missing)) {
+        each(ctx, &board);
+    }
     for (const nx_list *at = comm->group.runs.next; at != &comm->group.runs; at = at->next) {
         const nx_pending p = of_run(nx_list_entry(at, nx_run, link));
 
@@ -141,13 +163,31 @@ static uint32_t whom_run(const nx_run *run, uint32_t *out, uint32_t room)
     return n;
 }
 
+static uint32_t whom_board(const nexar_comm *comm, uint64_t missing, uint32_t *out, uint32_t room)
+{
+    uint32_t n = 0;
+
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        if (((missing >> rank & 1) != 0) && (n++ < room)) {
+            out[n - 1] = nx_comm_peer(comm, rank);
+        }
+    }
+    return n;
+}
+
 uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t room)
 {
     const nx_world *world = ctx;
     const nexar_comm *comm = find_comm(world, p->what.comm);
     const nx_run *run;
+    nx_pending board;
+    uint64_t missing;
     uint32_t n = 0;
 
+    if ((p->what.kind == NX_WHAT_COLL) && (comm != NULL) && of_board(comm, &board, &missing) &&
+        (board.what.number == p->what.number)) {
+        return whom_board(comm, missing, out, room);
+    }
     if (p->what.kind == NX_WHAT_COLL) {
         run = find_run(world, p->what.comm, p->what.number);
         return (run == NULL) ? 0 : whom_run(run, out, room);
@@ -180,14 +220,18 @@ void nx_pending_tell(nx_world *world, const nx_ask *ask, nx_doing *out)
     const uint64_t now = nx_loop_now(world->loop);
     const nx_run *run = find_run(world, ask->comm, ask->number);
     const nx_op_entry *last = nx_oplog_last(&world->log, ask->comm);
+    const nexar_comm *comm = find_comm(world, ask->comm);
     nx_pending p;
+    uint64_t missing;
+    bool asked = (comm != NULL) && of_board(comm, &p, &missing) && (p.what.number == ask->number);
 
     *out = (nx_doing){
         .question = ask->question, .waits = (world->log.waiting != 0), .closing = world->closing};
     if (run != NULL) {
         p = of_run(run);
+        asked = true;
     }
-    if ((run != NULL) || nx_pending_oldest(world, 0, &p)) {
+    if (asked || nx_pending_oldest(world, 0, &p)) {
         tell_op(&out->now, &p.what, now - p.begun_ns);
         out->nfor = nx_pending_whom(world, &p, out->who, NX_DOING_LISTED);
         out->listed = (out->nfor < NX_DOING_LISTED) ? out->nfor : NX_DOING_LISTED;

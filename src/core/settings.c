@@ -12,6 +12,7 @@ enum { MAX_RANKS = 65536 };
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 static const char *const switches[] = {"off", "on", NULL};
 static const char *const signal_names[] = {"none", "usr1", "usr2", NULL};
+static const char *const ways[] = {"off", "on", "short", NULL};
 static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
 
 /* ---- texts with a form of their own --------------------------------------- */
@@ -321,6 +322,13 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                               .choices = signal_names,
                               .help = "the signal that makes a rank report what it does and "
                                       "waits for"},
+    [NX_SET_DIRECT] = {.name = "direct",
+                       .type = NX_SETTING_CHOICE,
+                       .preset = "on",
+                       .unit = "",
+                       .choices = ways,
+                       .help = "whether ranks of one host work on each other's memory in "
+                               "collectives; short: only on what fits in memory of their own"},
 };
 
 nx_setting_id nx_setting_find(const char *name)

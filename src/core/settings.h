@@ -40,6 +40,7 @@ typedef enum nx_setting_id {
     NX_SET_COLLECTIVE_TIMEOUT,
     NX_SET_STALL_REPORT,
     NX_SET_REPORT_SIGNAL,
+    NX_SET_DIRECT,
     NX_SETTINGS
 } nx_setting_id;
 
@@ -47,6 +48,8 @@ typedef enum nx_setting_id {
 enum { NX_VERIFY_OFF, NX_VERIFY_ON };
 /* Choices of `report_signal`. */
 enum { NX_REPORT_NONE, NX_REPORT_USR1, NX_REPORT_USR2 };
+/* Choices of `direct`. */
+enum { NX_DIRECT_OFF, NX_DIRECT_ON, NX_DIRECT_SHORT };
 
 typedef enum nx_setting_type {
     NX_SETTING_CHOICE, /* one of |choices|, in any case */

@@ -10,8 +10,10 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "cluster/addresses.h"
+#include "core/arena.h"
 #include "core/comm.h"
 #include "core/diagnosis.h"
+#include "core/direct.h"
 #include "core/links.h"
 #include "core/request.h"
 
@@ -80,7 +82,7 @@ static void on_seed(void *ctx, bool there, const char *why)
 /* ---- making ----------------------------------------------------------------- */
 
 /* How waits poll: where ranks outnumber cores each lets the others run meanwhile. */
-static void set_spin(const nx_world *world)
+static void set_spin(nx_world *world)
 {
     char buf[NX_NUMBER_ROOM];
     const uint64_t asked = nx_setting_spin(nx_config_text(world->config, NX_SET_SPIN, buf));
@@ -94,6 +96,7 @@ static void set_spin(const nx_world *world)
     } else {
         nx_loop_set_spin(world->loop, crowded ? YIELD_NS : SPIN_NS);
     }
+    world->spin_ns = crowded ? 0 : (asked != UINT64_MAX) ? asked : SPIN_NS;
 }
 
 /* With the loop's lock held. */
@@ -257,6 +260,9 @@ static void teardown(nx_world *world)
         nx_requests_free(world);
         nx_rpc_destroy(world->rpc);
         nx_comms_free(world);
+        nx_direct_close_passes(world->passes);
+        nx_arenas_destroy(world->arenas);
+        nx_arena_destroy(world->arena);
         if (world->hub != NULL) {
             nx_hub_destroy(world->hub);
         }

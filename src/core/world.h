@@ -37,6 +37,12 @@ typedef struct nx_world {
     nx_list comms;    /* all others made from it */
     nx_list requests; /* those that the application has not given back */
 
+    struct nx_passes *passes; /* direct.h; NULL until there are some */
+    struct nx_arena *arena;   /* arena.h: NULL until nexar_alloc ... */
+    bool no_arena;            /* ... or if it cannot be had */
+    struct nx_arenas *arenas; /* those of other ranks */
+    uint64_t spin_ns;         /* how long a wait polls; 0 where ranks outnumber cores */
+
     uint32_t serial; /* of the last id that was given out for a communicator */
 
     nx_oplog log;            /* for reports */

@@ -10,9 +10,10 @@
 #include "msg/msg.h"
 
 enum {
-    NX_CONTROL_ABORT = NX_FRAME_OTHER,    /* a collective has failed: coll/group.h */
-    NX_CONTROL_ASK = NX_FRAME_OTHER + 1,  /* what are you doing?: core/doing.h */
-    NX_CONTROL_TELL = NX_FRAME_OTHER + 2, /* the answer */
+    NX_CONTROL_ABORT = NX_FRAME_OTHER,     /* a collective has failed: coll/group.h */
+    NX_CONTROL_ASK = NX_FRAME_OTHER + 1,   /* what are you doing?: core/doing.h */
+    NX_CONTROL_TELL = NX_FRAME_OTHER + 2,  /* the answer */
+    NX_CONTROL_BOARD = NX_FRAME_OTHER + 3, /* says nothing: it makes a link: core/direct.h */
 };
 
 #endif /* NX_CONTROL_H */

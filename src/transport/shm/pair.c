@@ -175,11 +175,35 @@ void nx_shm_pair_start(nx_shm_link *link)
 
 /* ---- done -------------------------------------------------------------------------- */
 
-/* Nothing is said on the socket any more: whatever comes is the end. */
+/* Descriptors are passed; whatever else comes is the end. */
 static void on_socket_ready(nx_fd *fd, uint32_t events)
 {
+    nx_shm_link *link = nx_list_entry(fd, nx_shm_link, socket);
+    const nx_shm_config *config = &link->shm->config;
+    int fds[NX_SHM_FDS];
+    nx_shm_word w;
+    int got = nx_shm_receive(fd->fd, &w, fds, 1);
+
     (void)events;
-    nx_shm_farewell(nx_list_entry(fd, nx_shm_link, socket), "the process of the peer has ended");
+    if ((got > 0) && (w.type == NX_SHM_PASS) && (fds[0] >= 0) && (config->on_pass != NULL)) {
+        config->on_pass(config->ctx, link->member, w.name, fds[0]);
+    } else if (got > 0) {
+        nx_shm_close_fds(fds, NX_SHM_FDS);
+        nx_shm_farewell(link, "it said what it should not");
+    } else if (got < 0) {
+        nx_shm_farewell(link, "the process of the peer has ended");
+    }
+}
+
+nexar_err nx_shm_pass(nx_link *base, uint64_t name, int fd)
+{
+    nx_shm_link *link = nx_shm_from_base(base);
+    const nx_shm_word w = {.type = NX_SHM_PASS, .name = name};
+
+    if (link->state != NX_SHM_UP) {
+        return nx_fail(NEXAR_ESYS, "the link is not up");
+    }
+    return nx_shm_send(link->socket.fd, &w, &fd, 1);
 }
 
 static void on_process_ready(nx_fd *fd, uint32_t events)

@@ -19,6 +19,9 @@
  *     PROOF    proof, fds         ->
  *                                 <-  WELCOME    fd          (or REFUSED, at any time)
  *
+ * Later the owner may pass descriptors to the other side (PASS name, fd): memory that
+ * more than two share.
+ *
  * The acceptor is committed when it has sent WELCOME, the dialler when it has read
  * it.  A local socket loses nothing: who meets its end without WELCOME knows that
  * the other is not committed.  So both always agree.
@@ -87,6 +90,10 @@ typedef struct nx_shm_config {
      * |why| says.  NULL, or an error: the link goes down. */
     nexar_err (*fallback)(void *ctx, uint64_t member, const char *why, const nx_link_up *up,
                           void *up_ctx, nx_link **out);
+
+    /* |member| has passed |fd|, which is the callee's, under |name| (nx_shm_pass).  NULL:
+     * such are closed. */
+    void (*on_pass)(void *ctx, uint64_t member, uint64_t name, int fd);
     void *ctx;
 } nx_shm_config;
 
@@ -105,6 +112,9 @@ NX_MUST_CHECK nexar_err nx_shm_dial(nx_shm *shm, uint64_t member, const nx_link_
 bool nx_shm_is(const nx_link *link);
 /* Whether a link of this transport is not up yet. */
 bool nx_shm_pairing(const nx_link *link);
+/* Passes a copy of |fd| to the other side of |link|, which is up, for its on_pass.
+ * NEXAR_ESYS: not now, or not at all. */
+NX_MUST_CHECK nexar_err nx_shm_pass(nx_link *link, uint64_t name, int fd);
 /* What |link|, which is pairing, has queued goes to |to|, whose calls up are set; then
  * on_moved.  Not from an up-call of |link|.  An error: |to| is as it was, and the link
  * goes down. */

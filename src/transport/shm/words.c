@@ -37,6 +37,9 @@ size_t nx_shm_word_encode(const nx_shm_word *w, uint8_t out[NX_SHM_WORD_MAX])
     case NX_SHM_REFUSED:
         nx_write_u8(&to, (uint8_t)w->why);
         break;
+    case NX_SHM_PASS:
+        nx_write_u64(&to, w->name);
+        break;
     }
     return to.len;
 }
@@ -74,6 +77,9 @@ static void read_fields(nx_reader *r, nx_shm_word *w)
     case NX_SHM_REFUSED:
         w->why = (nx_shm_refusal)nx_read_u8(r);
         r->failed = r->failed || (w->why < NX_SHM_STRANGER) || (w->why > NX_SHM_TROUBLE);
+        break;
+    case NX_SHM_PASS:
+        w->name = nx_read_u64(r);
         break;
     default:
         r->failed = true;

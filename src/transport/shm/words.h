@@ -14,7 +14,8 @@ typedef enum nx_shm_type {
     NX_SHM_CHALLENGE,
     NX_SHM_PROOF,
     NX_SHM_WELCOME,
-    NX_SHM_REFUSED
+    NX_SHM_REFUSED,
+    NX_SHM_PASS
 } nx_shm_type;
 
 typedef enum nx_shm_refusal {
@@ -35,6 +36,7 @@ typedef struct nx_shm_word {
      * there can read all of it. */
     uint64_t at, token;
     nx_shm_refusal why; /* REFUSED */
+    uint64_t name;      /* PASS: of the descriptor that comes with it */
 } nx_shm_word;
 
 /* Returns its length. */

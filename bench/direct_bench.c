@@ -1,0 +1,154 @@
+/*
+ * direct_bench.c - collectives between ranks of one host.
+ *
+ *     nexar run -n 2 direct_bench [MAX_BYTES [shared]]  (NEXAR_DIRECT=off: by the engine)
+ *
+ * "shared": the buffers are from nexar_alloc.
+ *
+ * The time of a call is the longest of all ranks, the median of many calls, each behind a
+ * barrier; "b2b" is the mean of calls one behind the other.  Sizes as in MPI's usual
+ * tables: the vector of allreduce, broadcast and scan, what a rank sends in alltoall and
+ * puts into reduce_scatter, what is gathered in allgather.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <nexar.h>
+
+enum { KINDS = 7, MOST = 2000 };
+
+typedef struct bench {
+    nexar_comm *world;
+    float *in, *out;
+    size_t bytes;
+    int n, rank;
+} bench;
+
+static double now_us(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static void must(nexar_err err)
+{
+    if (err != NEXAR_OK) {
+        (void)fprintf(stderr, "direct_bench: %s\n", nexar_last_error());
+        exit(1);
+    }
+}
+
+static const char *const names[KINDS] = {"barrier",  "allreduce",      "broadcast", "allgather",
+                                         "alltoall", "reduce_scatter", "scan"};
+
+static void call(const bench *b, int kind)
+{
+    const size_t count = b->bytes / sizeof(float), each = count / (size_t)b->n;
+
+    switch (kind) {
+    case 0:
+        must(nexar_barrier(b->world));
+        break;
+    case 1:
+        must(nexar_allreduce(b->world, NEXAR_IN_PLACE, b->out, count, NEXAR_F32, NEXAR_SUM));
+        break;
+    case 2:
+        must(nexar_broadcast(b->world, b->out, count, NEXAR_F32, 0));
+        break;
+    case 3:
+        must(nexar_allgather(b->world, b->in, b->out, each, NEXAR_F32));
+        break;
+    case 4:
+        must(nexar_alltoall(b->world, b->in, b->out, each, NEXAR_F32));
+        break;
+    case 5:
+        must(nexar_reduce_scatter(b->world, b->in, b->out, each, NEXAR_F32, NEXAR_SUM));
+        break;
+    default:
+        must(nexar_scan(b->world, b->in, b->out, count, NEXAR_F32, NEXAR_SUM));
+        break;
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void measure(const bench *b, int kind)
+{
+    static double times[MOST], longest[MOST];
+    const int rounds = (b->bytes <= 65536) ? MOST : (b->bytes <= 1 << 20) ? 300 : 11;
+    double begun;
+
+    for (int i = 0; i < 10 + rounds / 50; i++) {
+        call(b, kind);
+    }
+    for (int i = 0; i < rounds; i++) {
+        must(nexar_barrier(b->world));
+        begun = now_us();
+        call(b, kind);
+        times[i] = now_us() - begun;
+    }
+    must(nexar_allreduce(b->world, times, longest, (size_t)rounds, NEXAR_F64, NEXAR_MAX));
+    qsort(longest, (size_t)rounds, sizeof(*longest), by_value);
+    begun = now_us();
+    for (int i = 0; i < rounds; i++) {
+        call(b, kind);
+    }
+    if (b->rank == 0) {
+        (void)printf("%-14s %9zu B  %10.2f us  [p10 %10.2f]  b2b %10.2f us  %7.3f GB/s\n",
+                     names[kind], (kind == 0) ? 0 : b->bytes, longest[rounds / 2],
+                     longest[rounds / 10], (now_us() - begun) / rounds,
+                     (double)b->bytes / longest[rounds / 2] / 1e3);
+        (void)fflush(stdout);
+    }
+}
+
+static float *take(const bench *b, bool shared, size_t bytes)
+{
+    void *at = NULL;
+
+    if (shared) {
+        must(nexar_alloc(b->world, bytes, &at));
+    } else if ((at = malloc(bytes)) == NULL) {
+        (void)fprintf(stderr, "direct_bench: no memory\n");
+        exit(1);
+    }
+    return at;
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t sizes[] = {8, 1024, 65536, 1 << 20, 16 << 20, 64 << 20};
+    const size_t most = (argc > 1) ? strtoull(argv[1], NULL, 10) : (size_t)64 << 20;
+    bench b = {0};
+
+    must(nexar_init(NULL, &b.world));
+    b.n = nexar_size(b.world);
+    b.rank = nexar_rank(b.world);
+    b.in = take(&b, argc > 2, most + 64);
+    b.out = take(&b, argc > 2, most + 64);
+    memset(b.in, 0, most);
+    memset(b.out, 0, most);
+    b.bytes = 8;
+    measure(&b, 0);
+    for (int kind = 1; kind < KINDS; kind++) {
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            b.bytes = sizes[i];
+            if ((sizes[i] <= most) && (sizes[i] / sizeof(float) >= (size_t)b.n)) {
+                measure(&b, kind);
+            }
+        }
+    }
+    must(nexar_finalize(b.world)); /* and the system takes the buffers */
+    return 0;
+}

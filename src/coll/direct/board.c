@@ -1,0 +1,346 @@
+/* board.c - arriving, waiting, sleeping and breaking. */
+#include "coll/direct/board.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static const uint64_t MAGIC = UINT64_C(0x6e78626f61726431);
+enum { VERSION = 1 };
+
+/* Polls between two looks at the clock and at what is rare, about 2 us. */
+enum { POLLS = 64 };
+/* After so many of these the core is offered to others between them: somebody may be on
+ * it who should not be, perhaps the very rank that is waited for. */
+enum { ALONE = 1 };
+/* Where ranks outnumber cores: the core is given away so often before sleeping.  A wake
+ * costs two system calls and a switch, a yield one and a switch. */
+enum { YIELDS = 4 };
+
+size_t nx_board_bytes(uint32_t size)
+{
+    return offsetof(nx_board, slots) + 2 * (size_t)size * sizeof(nx_board_slot);
+}
+
+void nx_board_init(nx_board *b, uint32_t size)
+{
+    b->magic = MAGIC;
+    b->version = VERSION;
+    b->size = size;
+}
+
+bool nx_board_is(const nx_board *b, uint32_t size)
+{
+    return (b->magic == MAGIC) && (b->version == VERSION) && (b->size == size);
+}
+
+/* ---- sleeping ------------------------------------------------------------------------ */
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Sleeps while |word| is |value|, until |deadline_ns| at most. */
+static void futex_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t deadline_ns)
+{
+    struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000),
+                             .tv_nsec = (long)(deadline_ns % 1000000000)};
+
+    /* FUTEX_WAIT_BITSET takes a time of CLOCK_MONOTONIC, not a span. */
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, (deadline_ns == 0) ? NULL : &until,
+                  NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static void ring(nx_board_rank *r)
+{
+    atomic_store(&r->asleep, 0);
+    atomic_fetch_add(&r->bell, 1);
+    futex_wake(&r->bell);
+}
+
+/* Something was published, by a sequentially consistent store. */
+static void wake(nx_board_rank *r)
+{
+    if (atomic_load(&r->asleep) != 0) {
+        ring(r);
+    }
+}
+
+/* ---- trouble ------------------------------------------------------------------------- */
+
+void nx_board_break(nx_board *b, uint32_t rank, uint64_t number, nexar_err err, const char *why)
+{
+    const uint64_t bit = UINT64_C(1) << rank;
+    nx_board_rank *r = &b->ranks[rank];
+
+    if ((atomic_load(&b->broken) & bit) != 0) {
+        return;
+    }
+    r->number = number;
+    r->err = (int32_t)err;
+    (void)snprintf(r->why, sizeof(r->why), "%s", why);
+    atomic_fetch_or(&b->broken, bit);
+    for (uint32_t i = 0; i < b->size; i++) {
+        ring(&b->ranks[i]);
+    }
+}
+
+/* The rank that has broken this operation; the size: none. */
+static uint32_t breaker(const nx_turn *t, uint64_t broken)
+{
+    uint32_t rank = 0;
+
+    while ((rank < t->size) &&
+           (((broken >> rank & 1) == 0) || (t->board->ranks[rank].number != t->number))) {
+        rank++;
+    }
+    return rank;
+}
+
+static bool broken_before(const nx_turn *t, uint64_t broken)
+{
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        if (((broken >> rank & 1) != 0) && (t->board->ranks[rank].number < t->number)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+nx_turn_end nx_turn_check(const nx_turn *t)
+{
+    const uint64_t broken = atomic_load(&t->board->broken);
+
+    if (broken == 0) {
+        return NX_TURN_ON;
+    }
+    if (breaker(t, broken) < t->size) {
+        return NX_TURN_BROKEN;
+    }
+    return broken_before(t, broken) ? NX_TURN_ENGINE : NX_TURN_ON;
+}
+
+nexar_err nx_turn_trouble(const nx_turn *t, char why[NX_BOARD_WHY])
+{
+    const uint32_t rank = breaker(t, atomic_load(&t->board->broken));
+    const nx_board_rank *r = &t->board->ranks[rank % NX_BOARD_RANKS];
+    const nexar_err err = (nexar_err)r->err;
+
+    memcpy(why, r->why, NX_BOARD_WHY);
+    why[NX_BOARD_WHY - 1] = '\0';
+    return ((err < NEXAR_OK) && (err >= NEXAR_EINTERNAL)) ? err : NEXAR_EPROTO;
+}
+
+/* ---- waiting ------------------------------------------------------------------------- */
+
+/* What |t| waits for: that |*word|, of |rank|, is |value| or more. */
+typedef struct want {
+    uint32_t rank;
+    const _Atomic uint64_t *word;
+    uint64_t value;
+    bool arriving;
+} want;
+
+static bool is_there(const want *w)
+{
+    return atomic_load_explicit(w->word, memory_order_acquire) >= w->value;
+}
+
+/* What is looked at more rarely.  NX_TURN_ON: nothing. */
+static nx_turn_end look_round(const nx_turn *t, const want *w)
+{
+    const nx_board_rank *r = &t->board->ranks[w->rank];
+    nx_turn_end end = nx_turn_check(t);
+
+    if (w->arriving) {
+        /* In this order: see nx_board_begun. */
+        if ((end == NX_TURN_ON) && (atomic_load(&r->engine) >= t->number) &&
+            (atomic_load(&r->begun) < t->number)) {
+            return NX_TURN_ENGINE;
+        }
+    } else if (end == NX_TURN_ENGINE) {
+        end = NX_TURN_ON; /* all have arrived: it is completed here */
+    }
+    return end;
+}
+
+/* Polls for |span_ns| at most. */
+static nx_turn_end spin(const nx_turn *t, const want *w, uint64_t span_ns, bool *there)
+{
+    uint64_t end_ns = 0, now_ns;
+
+    for (unsigned round = 0;; round++) {
+        if (round >= ALONE) {
+            (void)sched_yield();
+        }
+        for (int i = 0; i < POLLS; i++) {
+            if (is_there(w)) {
+                *there = true;
+                return NX_TURN_ON;
+            }
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+        }
+        nx_turn_end end = look_round(t, w);
+        if (end != NX_TURN_ON) {
+            return end;
+        }
+        now_ns = nx_now(&nx_clock_system);
+        end_ns = (end_ns == 0) ? now_ns + span_ns : end_ns;
+        if (now_ns >= end_ns) {
+            return NX_TURN_ON;
+        }
+    }
+}
+
+/* Sleeps until |rank| has published something, or the board breaks. */
+static nx_turn_end doze(const nx_turn *t, const want *w)
+{
+    nx_board_rank *r = &t->board->ranks[w->rank];
+    const uint32_t bell = atomic_load(&r->bell);
+    nx_turn_end end;
+
+    atomic_store(&r->asleep, 1);
+    if (atomic_load(w->word) >= w->value) {
+        return NX_TURN_ON;
+    }
+    end = look_round(t, w);
+    if (end != NX_TURN_ON) {
+        return end;
+    }
+    if ((t->deadline_ns != 0) && (nx_now(&nx_clock_system) >= t->deadline_ns)) {
+        return NX_TURN_LATE;
+    }
+    futex_sleep(&r->bell, bell, t->deadline_ns);
+    return NX_TURN_ON;
+}
+
+/* What is there counts, whatever went wrong later. */
+static nx_turn_end wait_for(const nx_turn *t, const want *w)
+{
+    nx_turn_end end = NX_TURN_ON;
+    bool there = is_there(w);
+
+    if (!there && (t->spin_ns != 0)) {
+        end = spin(t, w, t->spin_ns, &there);
+        there = there || is_there(w);
+    }
+    for (int i = 0; !there && (t->spin_ns == 0) && (i < YIELDS); i++) {
+        (void)sched_yield();
+        there = is_there(w);
+    }
+    while (!there && (end == NX_TURN_ON)) {
+        end = doze(t, w);
+        there = is_there(w);
+    }
+    return there ? NX_TURN_ON : end;
+}
+
+/* ---- turns --------------------------------------------------------------------------- */
+
+void nx_board_begun(nx_board *b, uint32_t rank, uint64_t number)
+{
+    atomic_store_explicit(&b->ranks[rank].begun, number, memory_order_release);
+}
+
+void nx_board_engine(nx_board *b, uint32_t rank, uint64_t number)
+{
+    nx_board_rank *r = &b->ranks[rank];
+
+    if (atomic_load_explicit(&r->engine, memory_order_relaxed) < number) {
+        atomic_store(&r->engine, number);
+        wake(r);
+    }
+}
+
+void *nx_turn_open(const nx_turn *t)
+{
+    nx_board_slot *s = nx_turn_slot(t, t->rank);
+
+    atomic_store_explicit(&s->seq, 0, memory_order_relaxed);
+    return s->data;
+}
+
+/* The release of what stands in front of |seq|: who reads it sees that |seq| was cleared. */
+void nx_turn_arrive(const nx_turn *t, const uint64_t mark[2], bool declines)
+{
+    nx_board_slot *s = nx_turn_slot(t, t->rank);
+
+    atomic_store_explicit(&s->declines, declines, memory_order_release);
+    atomic_store_explicit(&s->mark[0], mark[0], memory_order_release);
+    atomic_store_explicit(&s->mark[1], mark[1], memory_order_release);
+    atomic_store(&s->seq, t->number);
+    wake(&t->board->ranks[t->rank]);
+}
+
+nx_turn_end nx_turn_all_here(const nx_turn *t)
+{
+    bool declined = false, passed = false;
+
+    /* Each begins with the rank behind it: not all sleep for the same. */
+    for (uint32_t i = 0; i < t->size; i++) {
+        const uint32_t rank = (t->rank + i) % t->size;
+        const nx_board_slot *s = nx_turn_slot(t, rank);
+        const want w = {.rank = rank, .word = &s->seq, .value = t->number, .arriving = true};
+        const nx_turn_end end = wait_for(t, &w);
+
+        if (end != NX_TURN_ON) {
+            return end;
+        }
+        declined = declined || (atomic_load_explicit(&s->declines, memory_order_acquire) != 0);
+        passed = passed || (atomic_load_explicit(&s->seq, memory_order_relaxed) != t->number);
+    }
+    return (declined || passed) ? NX_TURN_ENGINE : NX_TURN_ON;
+}
+
+uint32_t nx_turn_odd_one(const nx_turn *t, const uint64_t mark[2], uint64_t its[2])
+{
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        const nx_board_slot *s = nx_turn_slot(t, rank);
+
+        its[0] = atomic_load_explicit(&s->mark[0], memory_order_relaxed);
+        its[1] = atomic_load_explicit(&s->mark[1], memory_order_relaxed);
+        if ((its[0] != mark[0]) || (its[1] != mark[1])) {
+            return rank;
+        }
+    }
+    return t->size;
+}
+
+nx_turn_end nx_turn_all_done(const nx_turn *t)
+{
+    nx_board_rank *own = &t->board->ranks[t->rank];
+    nx_turn_end end = NX_TURN_ON;
+
+    atomic_store(&own->done, t->number);
+    wake(own);
+    for (uint32_t i = 1; (i < t->size) && (end == NX_TURN_ON); i++) {
+        const uint32_t rank = (t->rank + i) % t->size;
+        const want w = {.rank = rank, .word = &t->board->ranks[rank].done, .value = t->number};
+
+        end = wait_for(t, &w);
+    }
+    return end;
+}
+
+uint64_t nx_turn_missing(const nx_turn *t)
+{
+    uint64_t missing = 0;
+
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        if (atomic_load(&nx_turn_slot(t, rank)->seq) < t->number) {
+            missing |= UINT64_C(1) << rank;
+        }
+    }
+    return missing;
+}

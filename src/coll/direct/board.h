@@ -1,0 +1,163 @@
+/*
+ * board.h - memory that the ranks of one host share for the collectives of one
+ * communicator: what each brings, how far each is, who sleeps, what went wrong.
+ *
+ * Turns.  An operation on the board is a turn.  Each rank writes what it brings (its
+ * fingerprint, and its input or where that lies) into its slot, then the number of the
+ * operation into |seq| of the slot (release).  It waits until it has seen |seq| of all
+ * ranks (acquire).  Slots are double: turns that were completed alternate between them.
+ *
+ *  1. A rank completes turn t only when all ranks have arrived in it.
+ *  2. So a rank that writes its slot for turn t + 2 has completed t + 1, in which all
+ *     ranks had arrived, after they were done with t: nobody reads what it wrote for t,
+ *     which is in the same slot, any more.
+ *
+ * Turns that work in the memory of other ranks end with a second wait: each says in
+ * |done| that it is done with the memory of all others, and no buffer is given back to
+ * its owner before all have said so.
+ *
+ * Who does not come.  A rank may run an operation by the engine that another begins
+ * here: it called another form, it does not know yet that all have the board, or the
+ * board is broken.  Each says which operations it has begun here (|begun|) and otherwise
+ * (|engine|), in the order of their numbers.  engine >= n and begun < n: it never comes
+ * to operation n.  Nobody completes that turn then, nothing has been written to any
+ * buffer, and all run it by the engine.  The same if a rank comes and |declines|.  Such
+ * a turn is not counted: the next uses the same slots, and a rank that finds a |seq|
+ * beyond n there has missed the others, who went on by the engine.  Since such a slot may
+ * be written while it is looked at, its owner clears |seq| first, and who has read the
+ * marks looks at |seq| again.
+ *
+ * Trouble.  A rank on which an operation fails writes which one and why into its own
+ * place, then its bit into |broken|.  All who are in that operation, or come to it, end
+ * with these words.  Every later one is run by the engine: see 1, nobody completes it
+ * here.  Trouble in a later operation than one's own is no matter: whoever wrote it has
+ * completed this one, so all have arrived, and have said what they had to say.
+ *
+ * Sleeping.  Who waits for rank p takes the value of p's |bell|, sets p's |asleep|, looks
+ * once more, and sleeps on the bell (futex) as long as it has that value.  p, when it has
+ * published something, looks at its |asleep|; if set, it clears it, changes the bell, and
+ * wakes all.  Both are sequentially consistent: either the sleeper sees what was
+ * published, or p sees the flag.  If p has cleared the flag before it was set, what it
+ * had published was there before too.  Nobody makes a system call while nobody sleeps.
+ * A process that is killed before it wakes the others is found dead by its links.
+ *
+ * What others write is never trusted: no length or index is taken from the board.
+ */
+#ifndef NX_BOARD_H
+#define NX_BOARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <nexar.h>
+
+enum {
+    NX_BOARD_RANKS = 64,
+    NX_BOARD_LINE = 128,      /* two lines: processors fetch them in pairs */
+    NX_BOARD_ROOM = 64 << 10, /* bytes that a rank can bring; see docs/shm.md */
+    NX_BOARD_WHY = 320
+};
+
+/* What a rank brings.  An input of 32 bytes is in one line with its flag. */
+typedef struct nx_board_slot {
+    _Alignas(NX_BOARD_LINE) _Atomic uint64_t seq;
+    _Atomic uint64_t mark[2];
+    _Atomic uint32_t declines;
+    uint32_t lends; /* what it brings stands elsewhere: share.h */
+    uint8_t data[NX_BOARD_ROOM];
+} nx_board_slot;
+_Static_assert(offsetof(nx_board_slot, data) == 32, "short input is in the line of its flag");
+
+typedef struct nx_board_rank {
+    _Alignas(NX_BOARD_LINE) _Atomic uint64_t begun, engine;
+    _Alignas(NX_BOARD_LINE) _Atomic uint64_t done;
+    _Alignas(NX_BOARD_LINE) _Atomic uint32_t bell, asleep;
+
+    /* Who it is: written before |mapped|.  |token| stands at |token_at| in its memory. */
+    _Alignas(NX_BOARD_LINE) _Atomic uint32_t mapped;
+    _Atomic uint32_t ready; /* nx_board_ready; all were mapped */
+    int64_t pid;
+    uint64_t token_at, token;
+
+    /* Trouble: written before its bit in |broken|. */
+    uint64_t number;
+    int32_t err;
+    char why[NX_BOARD_WHY];
+} nx_board_rank;
+
+typedef enum nx_board_ready {
+    NX_BOARD_NOT_READY,
+    NX_BOARD_SLOTS, /* it cannot read the memory of all others */
+    NX_BOARD_READS  /* it can */
+} nx_board_ready;
+
+typedef struct nx_board {
+    uint64_t magic;
+    uint32_t version, size; /* how many ranks */
+    _Alignas(NX_BOARD_LINE) _Atomic uint64_t broken;
+    nx_board_rank ranks[NX_BOARD_RANKS];
+    nx_board_slot slots[]; /* of rank r: 2 r and 2 r + 1 */
+} nx_board;
+
+/* Bytes of the board of |size| ranks. */
+size_t nx_board_bytes(uint32_t size);
+/* Makes a board of memory that is zero. */
+void nx_board_init(nx_board *b, uint32_t size);
+/* Whether this is a board of |size| ranks. */
+bool nx_board_is(const nx_board *b, uint32_t size);
+
+static inline nx_board_slot *nx_board_slot_of(nx_board *b, uint32_t rank, uint64_t turn)
+{
+    return &b->slots[2 * (size_t)rank + (turn & 1)];
+}
+
+/* One rank in one operation. */
+typedef struct nx_turn {
+    nx_board *board;
+    uint32_t rank, size;
+    uint64_t number; /* of the operation */
+    uint64_t turn;   /* how many were completed before */
+    uint64_t spin_ns;
+    uint64_t deadline_ns; /* on nx_clock_system; 0: none */
+} nx_turn;
+
+typedef enum nx_turn_end {
+    NX_TURN_ON,     /* what was waited for is there */
+    NX_TURN_ENGINE, /* nobody completes it here */
+    NX_TURN_BROKEN, /* nx_turn_trouble says why */
+    NX_TURN_LATE    /* the deadline has passed */
+} nx_turn_end;
+
+/* With the rank's other operations in order of their numbers: it begins |number| here,
+ * or by the engine. */
+void nx_board_begun(nx_board *b, uint32_t rank, uint64_t number);
+void nx_board_engine(nx_board *b, uint32_t rank, uint64_t number);
+
+/* Before arriving: whether the board has broken, and in this operation or before. */
+nx_turn_end nx_turn_check(const nx_turn *t);
+static inline nx_board_slot *nx_turn_slot(const nx_turn *t, uint32_t rank)
+{
+    return nx_board_slot_of(t->board, rank, t->turn);
+}
+/* Where to put what this rank brings, NX_BOARD_ROOM bytes; then arrive. */
+void *nx_turn_open(const nx_turn *t);
+void nx_turn_arrive(const nx_turn *t, const uint64_t mark[2], bool declines);
+/* Waits for all.  NX_TURN_ENGINE also if one has declined. */
+nx_turn_end nx_turn_all_here(const nx_turn *t);
+/* After it: the first rank whose mark is not |mark|; the size: all are equal. */
+uint32_t nx_turn_odd_one(const nx_turn *t, const uint64_t mark[2], uint64_t its[2]);
+
+/* This rank is done with the memory of the others; waits until all have said so. */
+nx_turn_end nx_turn_all_done(const nx_turn *t);
+
+/* The operation |number| has failed on |rank|, which may be in it or about to begin
+ * it: all others end.  Once for a rank: the first counts. */
+void nx_board_break(nx_board *b, uint32_t rank, uint64_t number, nexar_err err, const char *why);
+/* Why the operation is broken. */
+nexar_err nx_turn_trouble(const nx_turn *t, char why[NX_BOARD_WHY]);
+/* Ranks that have not arrived in it, as bits. */
+uint64_t nx_turn_missing(const nx_turn *t);
+
+#endif /* NX_BOARD_H */

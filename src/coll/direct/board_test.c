@@ -1,0 +1,251 @@
+/* board_test.c - the board between threads: turns, sleeping, ranks that do not come. */
+#include "coll/direct/board.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "rand.h"
+#include "unit.h"
+
+enum { RANKS = 4, TURNS = 3000 };
+
+typedef struct crowd crowd;
+
+/* One rank: a thread. */
+typedef struct member {
+    crowd *crowd;
+    nx_turn t;
+    uint64_t engine; /* operations run elsewhere */
+    uint64_t wrong;
+    nx_turn_end end;
+    pthread_t thread;
+} member;
+
+struct crowd {
+    nx_board *board;
+    member m[RANKS];
+    uint64_t spin_ns;
+};
+
+static void open_crowd(crowd *c, uint64_t spin_ns)
+{
+    *c = (crowd){.spin_ns = spin_ns};
+    assert_int_equal(posix_memalign((void **)&c->board, NX_BOARD_LINE, nx_board_bytes(RANKS)), 0);
+    memset(c->board, 0, nx_board_bytes(RANKS));
+    nx_board_init(c->board, RANKS);
+    assert_true(nx_board_is(c->board, RANKS));
+    assert_false(nx_board_is(c->board, RANKS + 1));
+    for (uint32_t i = 0; i < RANKS; i++) {
+        c->m[i].crowd = c;
+        c->m[i].t = (nx_turn){.board = c->board, .rank = i, .size = RANKS, .spin_ns = spin_ns};
+    }
+}
+
+static void run_crowd(crowd *c, void *(*fn)(void *arg))
+{
+    for (int i = 0; i < RANKS; i++) {
+        assert_int_equal(pthread_create(&c->m[i].thread, NULL, fn, &c->m[i]), 0);
+    }
+    for (int i = 0; i < RANKS; i++) {
+        assert_int_equal(pthread_join(c->m[i].thread, NULL), 0);
+    }
+}
+
+static nexar_err close_crowd(crowd *c)
+{
+    uint64_t wrong = 0;
+
+    for (int i = 0; i < RANKS; i++) {
+        wrong += c->m[i].wrong;
+    }
+    free(c->board);
+    return (wrong == 0) ? NEXAR_OK : NEXAR_EINTERNAL;
+}
+
+/* ---- turns -------------------------------------------------------------------------- */
+
+static uint64_t brings(uint32_t rank, uint64_t number)
+{
+    return (number * 31 + rank) * 7;
+}
+
+/* One operation, all of it; how it ended. */
+static nx_turn_end one_turn(member *m, uint64_t number, bool declines)
+{
+    const uint64_t mark[2] = {number, 5};
+    uint64_t value, its[2];
+    nx_turn_end end;
+
+    m->t.number = number;
+    nx_board_begun(m->t.board, m->t.rank, number);
+    value = brings(m->t.rank, number);
+    memcpy(nx_turn_open(&m->t), &value, sizeof(value));
+    nx_turn_arrive(&m->t, mark, declines);
+    end = nx_turn_all_here(&m->t);
+    if (end != NX_TURN_ON) {
+        return end;
+    }
+    m->wrong += (nx_turn_odd_one(&m->t, mark, its) != RANKS);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        memcpy(&value, nx_turn_slot(&m->t, i)->data, sizeof(value));
+        m->wrong += (value != brings(i, number));
+    }
+    m->t.turn++;
+    return NX_TURN_ON;
+}
+
+static void *many_turns(void *arg)
+{
+    member *m = arg;
+
+    for (uint64_t number = 1; number <= TURNS; number++) {
+        m->wrong += (one_turn(m, number, false) != NX_TURN_ON);
+        if (number % 3 == 0) {
+            m->wrong += (nx_turn_all_done(&m->t) != NX_TURN_ON);
+        }
+    }
+    return NULL;
+}
+
+static void test_each_sees_what_all_bring(void **state)
+{
+    static const uint64_t spins[] = {0, 1000, 50000};
+    crowd c;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(spins) / sizeof(spins[0]); i++) {
+        open_crowd(&c, spins[i]);
+        run_crowd(&c, many_turns);
+        assert_int_equal(close_crowd(&c), NEXAR_OK);
+    }
+}
+
+/* ---- ranks that do not come ------------------------------------------------------------ */
+
+/* Some run an operation by the engine, some decline, each by its own dice: all must come
+ * to the same end of each, and lose none that all do here. */
+static void *with_absences(void *arg)
+{
+    member *m = arg;
+    nxt_rand all = {.state = 7};
+
+    for (uint64_t number = 1; number <= TURNS; number++) {
+        const uint64_t dice = nxt_next(&all) % 16, who = nxt_next(&all) % RANKS;
+
+        if ((dice == 0) && (who == m->t.rank)) {
+            nx_board_engine(m->t.board, m->t.rank, number);
+            m->engine++;
+        } else {
+            const bool declines = (dice == 1) && (who == m->t.rank);
+            const nx_turn_end end = one_turn(m, number, declines);
+
+            m->wrong += (end != ((dice <= 1) ? NX_TURN_ENGINE : NX_TURN_ON));
+            m->engine += (end == NX_TURN_ENGINE);
+        }
+    }
+    return NULL;
+}
+
+static void test_an_operation_that_one_runs_elsewhere_all_run_elsewhere(void **state)
+{
+    static const uint64_t spins[] = {0, 20000};
+    crowd c;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(spins) / sizeof(spins[0]); i++) {
+        open_crowd(&c, spins[i]);
+        run_crowd(&c, with_absences);
+        for (int k = 1; k < RANKS; k++) {
+            assert_int_equal(c.m[k].engine, c.m[0].engine);
+            assert_int_equal(c.m[k].t.turn, c.m[0].t.turn);
+        }
+        assert_true(c.m[0].engine > 0);
+        assert_int_equal(close_crowd(&c), NEXAR_OK);
+    }
+}
+
+/* ---- trouble ---------------------------------------------------------------------------- */
+
+/* The last rank breaks the board instead of coming; the others may sleep by then. */
+static void *broken_in_the_end(void *arg)
+{
+    member *m = arg;
+    char why[NX_BOARD_WHY];
+
+    for (uint64_t number = 1; number < 100; number++) {
+        m->wrong += (one_turn(m, number, false) != NX_TURN_ON);
+    }
+    if (m->t.rank == RANKS - 1) {
+        nx_board_break(m->t.board, m->t.rank, 100, NEXAR_EPEER, "it hurts");
+        m->t.number = 100;
+        m->end = nx_turn_check(&m->t);
+    } else {
+        m->end = one_turn(m, 100, false);
+    }
+    m->wrong += (m->end != NX_TURN_BROKEN);
+    m->wrong += (nx_turn_trouble(&m->t, why) != NEXAR_EPEER) || (strcmp(why, "it hurts") != 0);
+    m->t.number = 101;
+    m->wrong += (nx_turn_check(&m->t) != NX_TURN_ENGINE);
+    m->t.number = 99;
+    m->wrong += (nx_turn_check(&m->t) != NX_TURN_ON);
+    return NULL;
+}
+
+static void test_trouble_wakes_all_and_says_why(void **state)
+{
+    crowd c;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        open_crowd(&c, (i % 2 == 0) ? 0 : 20000);
+        run_crowd(&c, broken_in_the_end);
+        assert_int_equal(close_crowd(&c), NEXAR_OK);
+    }
+}
+
+static void test_a_wait_ends_with_its_deadline(void **state)
+{
+    crowd c;
+    member *m = &c.m[0];
+
+    (void)state;
+    open_crowd(&c, 0);
+    m->t.deadline_ns = nx_now(&nx_clock_system) + 2000000;
+    assert_int_equal(one_turn(m, 1, false), NX_TURN_LATE);
+    assert_int_equal(nx_turn_missing(&m->t), (1 << RANKS) - 2);
+    assert_int_equal(close_crowd(&c), NEXAR_OK);
+}
+
+/* Whoever has what it waited for does not mind what went wrong later. */
+static void test_what_is_there_counts_more_than_trouble(void **state)
+{
+    crowd c;
+
+    (void)state;
+    open_crowd(&c, 0);
+    for (uint32_t i = 1; i < RANKS; i++) {
+        const uint64_t value = brings(i, 1), mark[2] = {1, 5};
+
+        c.m[i].t.number = 1;
+        memcpy(nx_turn_open(&c.m[i].t), &value, sizeof(value));
+        nx_turn_arrive(&c.m[i].t, mark, false);
+    }
+    nx_board_break(c.board, 1, 1, NEXAR_EPEER, "too late");
+    assert_int_equal(one_turn(&c.m[0], 1, false), NX_TURN_ON);
+    assert_int_equal(close_crowd(&c), NEXAR_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_sees_what_all_bring),
+        cmocka_unit_test(test_an_operation_that_one_runs_elsewhere_all_run_elsewhere),
+        cmocka_unit_test(test_trouble_wakes_all_and_says_why),
+        cmocka_unit_test(test_a_wait_ends_with_its_deadline),
+        cmocka_unit_test(test_what_is_there_counts_more_than_trouble),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

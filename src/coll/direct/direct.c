@@ -1,0 +1,365 @@
+/* direct.c - operations of a group on its board: numbers, errors, other threads. */
+#include "coll/direct/direct.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+struct nx_direct {
+    nx_direct_config config;
+    nx_group *group;
+    nx_board *board;
+    uint64_t last;  /* the number of the last operation that began, in 64 bits */
+    uint64_t turns; /* completed on the board */
+    bool on, reads; /* all are ready; all can read each other's memory */
+    uint64_t token; /* others read it here */
+    nx_turn now;    /* of the operation on the board; number 0: none */
+    nx_mark mark;
+    nx_choice plain; /* for marks: no algorithm is chosen */
+    uint64_t begun_ns;
+    /* Threads that wait for the board: |ends| changes with the loop's lock and |lock|
+     * held, when an operation has left it. */
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    unsigned waiting;
+    uint64_t ends;
+    nexar_err down; /* a rank is gone, ... */
+    char why[NX_BOARD_WHY];
+    void *bounce;
+    nx_far far[NX_BOARD_RANKS];
+};
+
+/* ---- life ------------------------------------------------------------------------------ */
+
+nexar_err nx_direct_create(const nx_direct_config *config)
+{
+    nx_direct *d = nx_zalloc(sizeof(*d));
+    nx_group *g = config->group;
+    nx_board_rank *own = &config->board->ranks[g->rank];
+    size_t n;
+    int code;
+
+    if (d == NULL) {
+        return nx_fail_nomem("collectives on shared memory");
+    }
+    code = pthread_mutex_init(&d->lock, NULL);
+    if (code != 0) {
+        nx_free(d);
+        return nx_fail_sys("pthread_mutex_init", "", code);
+    }
+    code = pthread_cond_init(&d->freed, NULL);
+    if (code != 0) {
+        (void)pthread_mutex_destroy(&d->lock);
+        nx_free(d);
+        return nx_fail_sys("pthread_cond_init", "", code);
+    }
+    d->config = *config;
+    d->group = g;
+    d->board = config->board;
+    d->token = config->token;
+    d->plain.algorithm = nx_algorithms(&n);
+    d->last = g->next - 1;
+    own->pid = getpid();
+    own->token_at = (uint64_t)(uintptr_t)&d->token;
+    own->token = d->token;
+    /* What has begun before is run by the engine. */
+    nx_board_engine(d->board, g->rank, d->last);
+    atomic_store(&own->mapped, 1);
+    g->direct = d;
+    return NEXAR_OK;
+}
+
+void nx_direct_destroy(nx_direct *d)
+{
+    if (d == NULL) {
+        return;
+    }
+    (void)munmap(d->board, nx_board_bytes(d->group->size));
+    (void)pthread_cond_destroy(&d->freed);
+    (void)pthread_mutex_destroy(&d->lock);
+    nx_free(d->bounce);
+    nx_free(d);
+}
+
+/* ---- whether all are ready -------------------------------------------------------------- */
+
+static bool can_read(nx_direct *d, uint32_t rank)
+{
+    const nx_board_rank *r = &d->board->ranks[rank];
+    uint64_t token = 0;
+
+    d->far[rank] = (nx_far){.pid = r->pid};
+    return (r->pid > 0) && (nx_far_read(&d->far[rank], r->token_at, &token, sizeof(token)) == 0) &&
+           (token == r->token);
+}
+
+/* All are mapped: says whether their memory can be read. */
+static void get_ready(nx_direct *d)
+{
+    bool reads = !d->config.no_reading;
+
+    for (uint32_t rank = 0; reads && (rank < d->group->size); rank++) {
+        reads = (rank == d->group->rank) || can_read(d, rank);
+    }
+    if (reads && (d->bounce == NULL)) {
+        d->bounce = nx_alloc_aligned(NX_BOARD_LINE, NX_SHARE_BLOCK);
+        reads = (d->bounce != NULL);
+    }
+    atomic_store(&d->board->ranks[d->group->rank].ready, reads ? NX_BOARD_READS : NX_BOARD_SLOTS);
+}
+
+static bool is_on(nx_direct *d)
+{
+    const uint32_t size = d->group->size;
+    bool mapped = true, ready = true, reads = true;
+
+    for (uint32_t rank = 0; rank < size; rank++) {
+        mapped = mapped && (atomic_load(&d->board->ranks[rank].mapped) != 0);
+    }
+    if (mapped && (atomic_load(&d->board->ranks[d->group->rank].ready) == NX_BOARD_NOT_READY)) {
+        get_ready(d);
+    }
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const uint32_t its = atomic_load(&d->board->ranks[rank].ready);
+
+        ready = ready && (its != NX_BOARD_NOT_READY);
+        reads = reads && (its == NX_BOARD_READS);
+    }
+    d->on = ready;
+    d->reads = reads;
+    if (ready) {
+        nx_log(NX_LOG_DEBUG, "collectives of communicator %u are direct from #%u on%s",
+               d->group->comm, d->group->next, reads ? "" : ", short ones");
+    }
+    return ready;
+}
+
+bool nx_direct_takes(nx_direct *d, const nx_coll_call *call)
+{
+    return (d->on || is_on(d)) && (nx_share_way(call, d->group->size, d->reads) != NX_WAY_ENGINE);
+}
+
+/* ---- errors ------------------------------------------------------------------------------- */
+
+/* The operation on the board has failed here: all others hear of it. */
+static void fail(nx_direct *d, nexar_err err, const char *why)
+{
+    nx_board_break(d->board, d->group->rank, d->now.number, err, why);
+    nx_group_tell(d->group, (uint32_t)d->now.number, err, why);
+}
+
+void nx_direct_on_down(nx_direct *d, uint32_t rank, nexar_err err, const char *why)
+{
+    if ((rank >= d->group->size) || (d->down != NEXAR_OK)) {
+        return;
+    }
+    d->down = err;
+    (void)snprintf(d->why, sizeof(d->why), "%s", why);
+    if (d->now.number != 0) {
+        fail(d, err, why);
+    }
+}
+
+/* What went wrong on this rank itself; NEXAR_OK: nothing. */
+static nexar_err own_trouble(const nx_direct *d, const nx_share *s, nx_turn_end end,
+                             char why[NX_BOARD_WHY])
+{
+    const nx_hub_config *hub = nx_hub_config_of(d->group->hub);
+    char text[NX_HUB_TEXT], reason[64];
+
+    if (end == NX_TURN_LATE) {
+        (void)snprintf(why, NX_BOARD_WHY, "rank %u: not done after %.1f s (collective_timeout)",
+                       d->group->rank, (double)hub->timeout_ns / 1e9);
+        return NEXAR_ETIMEDOUT;
+    }
+    if (s->nomem) {
+        (void)snprintf(why, NX_BOARD_WHY, "rank %u has no memory for a block", d->group->rank);
+        return NEXAR_ENOMEM;
+    }
+    if (s->code == 0) {
+        return NEXAR_OK;
+    }
+    (void)hub->peer_text(hub->ctx, nx_group_peer(d->group, s->who), text);
+    if (s->code == ESRCH) {
+        (void)snprintf(why, NX_BOARD_WHY, "%s: its process has ended", text);
+        return NEXAR_EPEER;
+    }
+    (void)snprintf(why, NX_BOARD_WHY,
+                   "rank %u cannot copy from or to a buffer of %s: %s (errno %d); the setting "
+                   "direct=off does without",
+                   d->group->rank, text, strerror_r(s->code, reason, sizeof(reason)), s->code);
+    return NEXAR_ESYS;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+/* Another thread's operation is on the board: waits for its end. */
+static void wait_turn(nx_direct *d)
+{
+    nx_loop *loop = nx_hub_config_of(d->group->hub)->loop;
+
+    while (d->now.number != 0) {
+        const uint64_t ends = d->ends;
+
+        d->waiting++;
+        nx_loop_unlock(loop);
+        (void)pthread_mutex_lock(&d->lock);
+        while (d->ends == ends) {
+            (void)pthread_cond_wait(&d->freed, &d->lock);
+        }
+        (void)pthread_mutex_unlock(&d->lock);
+        nx_loop_lock(loop);
+        d->waiting--;
+    }
+}
+
+/* No operation is on the board any more. */
+static void leave(nx_direct *d)
+{
+    d->now.number = 0;
+    if (d->waiting != 0) {
+        (void)pthread_mutex_lock(&d->lock);
+        d->ends++;
+        (void)pthread_cond_broadcast(&d->freed);
+        (void)pthread_mutex_unlock(&d->lock);
+    }
+}
+
+static void on_lent(void *ctx, uint32_t rank, const nx_lent *lent)
+{
+    nx_direct *d = ctx;
+
+    if (d->far[rank].size == 0) {
+        d->config.on_lent(d->config.ctx, rank, lent, &d->far[rank]);
+    }
+}
+
+static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
+{
+    const nx_hub_config *hub = nx_hub_config_of(d->group->hub);
+    nx_group *g = d->group;
+
+    d->last += (uint32_t)(g->next++ - (uint32_t)d->last);
+    d->begun_ns = nx_loop_now(hub->loop);
+    d->mark = nx_call_mark(call, &d->plain, true);
+    d->now = (nx_turn){.board = d->board,
+                       .rank = g->rank,
+                       .size = g->size,
+                       .number = d->last,
+                       .turn = d->turns,
+                       .spin_ns = d->config.spin_ns,
+                       .deadline_ns = (hub->timeout_ns == 0) ? 0 : d->begun_ns + hub->timeout_ns};
+    *s = (nx_share){.turn = d->now,
+                    .call = call,
+                    .mark = d->mark,
+                    .declines = (g->late != NEXAR_OK), /* the engine tells of that */
+                    .way = nx_share_way(call, g->size, d->reads),
+                    .far = d->far,
+                    .bounce = d->bounce};
+    if ((s->way >= NX_WAY_EITHER) && (d->config.lend != NULL)) {
+        d->config.lend(d->config.ctx, &s->own);
+        s->on_lent = on_lent;
+        s->ctx = d;
+    }
+    nx_board_begun(d->board, g->rank, d->last);
+}
+
+static nexar_err outcome(nx_direct *d, const nx_share *s, nx_turn_end end)
+{
+    const nx_turn *t = &s->turn;
+    char why[NX_BOARD_WHY] = "";
+    nexar_err err = own_trouble(d, s, end, why);
+
+    if (err != NEXAR_OK) {
+        fail(d, err, why);
+    } else if (end == NX_TURN_BROKEN) {
+        err = nx_turn_trouble(t, why);
+    } else if (s->odd != t->size) {
+        err = NEXAR_EMISMATCH;
+        nx_mark_differ(why, sizeof(why), (uint32_t)t->number, s->odd, &s->its, t->rank, &s->mark);
+    }
+    if (err == NEXAR_OK) {
+        return NEXAR_OK;
+    }
+    return nx_fail(err, "%s #%u: %s", nx_mark_name(&s->mark), (uint32_t)t->number, why);
+}
+
+/* Without the loop's lock. */
+static nx_turn_end work(nx_share *s)
+{
+    const nx_turn_end end = nx_turn_check(&s->turn);
+
+    if (end != NX_TURN_ON) {
+        s->odd = s->turn.size;
+        return end;
+    }
+    return nx_share_run(s);
+}
+
+bool nx_direct_run(nx_direct *d, const nx_coll_call *call, uint32_t *number, nexar_err *err,
+                   nx_direct_now *was)
+{
+    nx_loop *loop = nx_hub_config_of(d->group->hub)->loop;
+    nx_turn_end end;
+    nx_share s;
+
+    wait_turn(d);
+    begin(d, call, &s);
+    if ((d->down != NEXAR_OK) && (nx_turn_check(&s.turn) == NX_TURN_ON)) {
+        fail(d, d->down, d->why);
+    }
+    nx_loop_unlock(loop);
+    end = work(&s);
+    nx_loop_lock(loop);
+    if (end == NX_TURN_ENGINE) {
+        *number = (uint32_t)d->now.number; /* the engine takes it from the board */
+        return false;
+    }
+    *was = (nx_direct_now){
+        .number = (uint32_t)d->now.number, .mark = d->mark, .begun_ns = d->begun_ns};
+    *err = outcome(d, &s, end);
+    d->turns++;
+    nx_group_forget(d->group, (uint32_t)d->now.number, *err != NEXAR_OK);
+    leave(d);
+    return true;
+}
+
+/* ---- for others ------------------------------------------------------------------------------ */
+
+uint64_t nx_direct_count(const nx_direct *d)
+{
+    return d->turns;
+}
+
+void nx_direct_look(const nx_direct *d, nx_direct_now *out)
+{
+    *out = (nx_direct_now){.number = (uint32_t)d->now.number};
+    if (d->now.number != 0) {
+        out->mark = d->mark;
+        out->begun_ns = d->begun_ns;
+        out->missing = nx_turn_missing(&d->now);
+    }
+}
+
+bool nx_direct_has(const nx_direct *d, uint32_t number)
+{
+    return (d->now.number != 0) && ((((uint32_t)d->now.number ^ number) & NX_NUMBER_MASK) == 0);
+}
+
+void nx_direct_engine(nx_direct *d, uint32_t number)
+{
+    const uint64_t wide = d->last + (uint64_t)(int64_t)(int32_t)(number - (uint32_t)d->last);
+
+    if (d->now.number == wide) {
+        leave(d);
+    }
+    d->last = (wide > d->last) ? wide : d->last;
+    nx_board_engine(d->board, d->group->rank, wide);
+}

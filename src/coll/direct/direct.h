@@ -1,0 +1,72 @@
+/*
+ * direct.h - collectives of a communicator whose ranks share a board.
+ *
+ * Made when the board is mapped here; used when all ranks have mapped it and have said
+ * whether they can read each other's memory.  Nobody waits for that: until then, and for
+ * calls that are not for the board, the engine runs.  Each rank finds out by itself; one
+ * that does so later runs an operation by the engine that others begin on the board, and
+ * these follow it (board.h).
+ *
+ * One operation of a communicator is on the board at a time: another thread waits.  It
+ * takes the group's next number, like all others.
+ *
+ * Called with the loop's lock held, but for what is said otherwise.
+ */
+#ifndef NX_DIRECT_H
+#define NX_DIRECT_H
+
+#include "coll/direct/share.h"
+#include "coll/group.h"
+
+typedef struct nx_direct nx_direct;
+
+typedef struct nx_direct_config {
+    nx_group *group;
+    nx_board *board; /* of nx_board_bytes(size) bytes, from mmap; owned from here on */
+    uint64_t token;  /* random */
+    uint64_t spin_ns;
+    bool no_reading; /* as if the memory of others could not be read */
+    /* The arena of this rank, with the lock; and those of others, without it: |far| is
+     * to know the one that |lent| names.  Both may be NULL. */
+    void (*lend)(void *ctx, nx_lent *own);
+    void (*on_lent)(void *ctx, uint32_t rank, const nx_lent *lent, nx_far *far);
+    void *ctx;
+} nx_direct_config;
+
+/* |group->direct| is it from here on, until nx_group_close.  NEXAR_ENOMEM, NEXAR_ESYS:
+ * the board is the caller's still. */
+NX_MUST_CHECK nexar_err nx_direct_create(const nx_direct_config *config);
+void nx_direct_destroy(nx_direct *d);
+
+/* Whether |call| may be tried: also finds out whether all are ready. */
+bool nx_direct_takes(nx_direct *d, const nx_coll_call *call);
+/* What is on the board: for those who report. */
+typedef struct nx_direct_now {
+    uint32_t number; /* 0: nothing */
+    nx_mark mark;
+    uint64_t begun_ns; /* on the loop's clock */
+    uint64_t missing;  /* ranks that have not come, as bits */
+} nx_direct_now;
+
+/*
+ * Runs it, without the lock; |*err| is its outcome, |*was| what it was.  False: it is to
+ * be run by the engine, with |*number|, at once, before the lock is released.
+ */
+bool nx_direct_run(nx_direct *d, const nx_coll_call *call, uint32_t *number, nexar_err *err,
+                   nx_direct_now *was);
+
+/* How many operations were completed on the board. */
+uint64_t nx_direct_count(const nx_direct *d);
+
+void nx_direct_look(const nx_direct *d, nx_direct_now *out);
+
+/* ---- for the group ------------------------------------------------------------------ */
+
+/* Whether operation |number| is on the board. */
+bool nx_direct_has(const nx_direct *d, uint32_t number);
+/* Operation |number| begins by the engine. */
+void nx_direct_engine(nx_direct *d, uint32_t number);
+/* |rank| is down. */
+void nx_direct_on_down(nx_direct *d, uint32_t rank, nexar_err err, const char *why);
+
+#endif /* NX_DIRECT_H */

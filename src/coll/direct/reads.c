@@ -1,0 +1,403 @@
+/*
+ * reads.c - large operations, in the memory of the other ranks.
+ *
+ * allreduce, reduce   each rank owns a part of the vector: it reads that part of all,
+ *                     reduces it and writes it to all, or to the root.
+ * reduce_scatter      the part is its own block, and nobody else's.
+ * allgather, alltoall each reads its blocks from all, beginning behind itself.
+ * broadcast, scatter, gather
+ *                     between the root and each other rank a stretch is copied, of which
+ *                     the root does one n-th and the other rank the rest: with two
+ *                     ranks both cores copy.
+ * scan, exscan        each rank owns a part: it goes through that part of all inputs in
+ *                     the order of ranks, and writes to each what it has got so far.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "coll/direct/share.h"
+#include "reduce/reduce.h"
+
+enum { PART_ALIGN = 64 }; /* elements */
+
+static size_t elem(const nx_share *s)
+{
+    return nexar_dtype_size(s->call->dtype);
+}
+
+static nx_lent lent_of(const nx_share *s, uint32_t rank)
+{
+    return *(const nx_lent *)(const void *)nx_turn_slot(&s->turn, rank)->data;
+}
+
+/* ---- copying ---------------------------------------------------------------------------- */
+
+static bool note(nx_share *s, uint32_t rank, int code)
+{
+    if (code != 0) {
+        s->who = rank;
+        s->code = code;
+    }
+    return code == 0;
+}
+
+static bool pull(nx_share *s, uint32_t rank, uint64_t at, void *to, size_t len)
+{
+    return note(s, rank, nx_far_read(&s->far[rank], at, to, len));
+}
+
+static bool push(nx_share *s, uint32_t rank, uint64_t at, const void *from, size_t len)
+{
+    return note(s, rank, nx_far_write(&s->far[rank], at, from, len));
+}
+
+/* |len| bytes at |at| of |rank|: where they are, or in the bounce buffer. */
+static const void *see(nx_share *s, uint32_t rank, uint64_t at, size_t len)
+{
+    const void *seen = nx_far_see(&s->far[rank], at, len);
+
+    if (seen != NULL) {
+        return seen;
+    }
+    return pull(s, rank, at, s->bounce, len) ? s->bounce : NULL;
+}
+
+/* ---- reducing ---------------------------------------------------------------------------- */
+
+typedef struct part {
+    size_t off, len; /* elements */
+} part;
+
+/* What |rank| owns of |count| elements. */
+static part part_of(size_t count, uint32_t size, uint32_t rank)
+{
+    const size_t units = (count + PART_ALIGN - 1) / PART_ALIGN;
+    const size_t first = units / size * rank + ((rank < units % size) ? rank : units % size);
+    const size_t n = units / size + (rank < units % size);
+    size_t off = first * PART_ALIGN, end = (first + n) * PART_ALIGN;
+
+    off = (off < count) ? off : count;
+    end = (end < count) ? end : count;
+    return (part){.off = off, .len = end - off};
+}
+
+/* |to| = all inputs from element |off| of each, combined in the order of ranks that
+ * begins with this one.  |len| elements are a block at most. */
+static bool reduce_block(nx_share *s, void *to, size_t off, size_t len)
+{
+    const uint32_t size = s->turn.size, rank = s->turn.rank;
+    const uint8_t *own = (const uint8_t *)nx_share_input(s) + off * elem(s);
+
+    for (uint32_t i = 1; i < size; i++) {
+        const uint32_t other = (rank + i) % size;
+        const void *its = see(s, other, lent_of(s, other).in + off * elem(s), len * elem(s));
+
+        if (its == NULL) {
+            return false;
+        }
+        nx_reduce(to, (i == 1) ? own : to, its, len, s->call->dtype, s->call->op);
+    }
+    if (s->call->coll.average) {
+        nx_reduce_divide(to, len, s->call->dtype, size);
+    }
+    return true;
+}
+
+/* Gives |len| elements from |off| on, which stand at |from|, to all or to the root. */
+static bool give(nx_share *s, const void *from, size_t off, size_t len)
+{
+    const nx_coll *c = &s->call->coll;
+
+    for (uint32_t i = 1; i < s->turn.size; i++) {
+        const uint32_t other = (s->turn.rank + i) % s->turn.size;
+
+        if (((c->kind == NX_ALLREDUCE) || (other == c->root)) &&
+            !push(s, other, lent_of(s, other).out + off * elem(s), from, len * elem(s))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool reduce_part(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t block = NX_SHARE_BLOCK / elem(s);
+    const part p = part_of(c->count, s->turn.size, s->turn.rank);
+    const bool keeps = (c->kind == NX_ALLREDUCE) || (c->root == s->turn.rank);
+    uint8_t *sum = keeps ? NULL : nx_alloc_aligned(NX_BOARD_LINE, NX_SHARE_BLOCK);
+    bool ok = true;
+
+    if (!keeps && (sum == NULL)) {
+        s->nomem = true;
+        return false;
+    }
+    for (size_t at = 0; ok && (at < p.len); at += block) {
+        const size_t len = (p.len - at < block) ? p.len - at : block;
+        const size_t off = p.off + at;
+        void *to = keeps ? (uint8_t *)s->call->recv + off * elem(s) : sum;
+
+        ok = reduce_block(s, to, off, len) && give(s, to, off, len);
+    }
+    nx_free(sum);
+    return ok;
+}
+
+/* In place the result is made where its input is, and moved when nobody reads. */
+static uint8_t *scattered(const nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+
+    return (uint8_t *)s->call->recv + (c->in_place ? s->turn.rank * c->count * elem(s) : 0);
+}
+
+static bool reduce_own_block(nx_share *s)
+{
+    const size_t block = NX_SHARE_BLOCK / elem(s), count = s->call->coll.count;
+    uint8_t *to = scattered(s);
+    bool ok = true;
+
+    for (size_t at = 0; ok && (at < count); at += block) {
+        const size_t len = (count - at < block) ? count - at : block;
+
+        ok = reduce_block(s, to + at * elem(s), s->turn.rank * count + at, len);
+    }
+    return ok;
+}
+
+/* ---- copying blocks ------------------------------------------------------------------------ */
+
+/* Of a stretch of |len| bytes between the root and another rank, what this one does. */
+static part stretch(const nx_share *s, size_t len)
+{
+    const size_t roots = len / s->turn.size / NX_BOARD_LINE * NX_BOARD_LINE;
+
+    return (s->turn.rank == s->call->coll.root) ? (part){.off = 0, .len = roots}
+                                                : (part){.off = roots, .len = len - roots};
+}
+
+static bool from_root(nx_share *s, bool blocks)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t len = c->count * elem(s);
+    const part p = stretch(s, len);
+    const uint8_t *own = nx_share_input(s);
+
+    if (s->turn.rank != c->root) {
+        const uint64_t at = lent_of(s, c->root).in + (blocks ? s->turn.rank * len : 0);
+
+        return pull(s, c->root, at + p.off, (uint8_t *)s->call->recv + p.off, p.len);
+    }
+    for (uint32_t i = 1; i < s->turn.size; i++) {
+        const uint32_t other = (c->root + i) % s->turn.size;
+
+        if (!push(s, other, lent_of(s, other).out + p.off, own + (blocks ? other * len : 0) + p.off,
+                  p.len)) {
+            return false;
+        }
+    }
+    if (blocks) {
+        memcpy(s->call->recv, own + c->root * len, len);
+    }
+    return true;
+}
+
+static bool to_root(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t len = c->count * elem(s);
+    const part p = stretch(s, len);
+    uint8_t *to = s->call->recv;
+
+    if (s->turn.rank != c->root) {
+        return push(s, c->root, lent_of(s, c->root).out + s->turn.rank * len + p.off,
+                    (const uint8_t *)nx_share_input(s) + p.off, p.len);
+    }
+    if (!c->in_place) {
+        memcpy(to + c->root * len, s->call->send, len);
+    }
+    for (uint32_t i = 1; i < s->turn.size; i++) {
+        const uint32_t other = (c->root + i) % s->turn.size;
+
+        if (!pull(s, other, lent_of(s, other).in + p.off, to + other * len + p.off, p.len)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The block of each rank, |skip| bytes into what it has. */
+static bool collect(nx_share *s, size_t skip)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t len = c->count * elem(s);
+    uint8_t *to = s->call->recv;
+
+    for (uint32_t i = 1; i < s->turn.size; i++) {
+        const uint32_t other = (s->turn.rank + i) % s->turn.size;
+
+        if (!pull(s, other, lent_of(s, other).in + skip, to + other * len, len)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool allgather(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t len = c->count * elem(s);
+
+    if (!c->in_place) {
+        memcpy((uint8_t *)s->call->recv + s->turn.rank * len, s->call->send, len);
+    }
+    return collect(s, 0);
+}
+
+static bool alltoall(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t len = c->count * elem(s), mine = s->turn.rank * len;
+
+    if (!c->in_place) {
+        memcpy((uint8_t *)s->call->recv + mine, (const uint8_t *)s->call->send + mine, len);
+    }
+    return collect(s, mine);
+}
+
+/* ---- scan ---------------------------------------------------------------------------------- */
+
+/* |len| elements from |off| on for |rank|, which stand at |from|. */
+static bool hand(nx_share *s, uint32_t rank, const void *from, size_t off, size_t len)
+{
+    uint8_t *to = (uint8_t *)s->call->recv + off * elem(s);
+
+    if (rank != s->turn.rank) {
+        return push(s, rank, lent_of(s, rank).out + off * elem(s), from, len * elem(s));
+    }
+    if (to != from) {
+        memcpy(to, from, len * elem(s));
+    }
+    return true;
+}
+
+/* The input of |rank|; not where it may be written over. */
+static const void *scan_input(nx_share *s, uint32_t rank, size_t off, size_t len)
+{
+    const bool own = (rank == s->turn.rank);
+    const uint64_t at = lent_of(s, rank).in + off * elem(s);
+    const void *its = own ? (const uint8_t *)nx_share_input(s) + off * elem(s) : NULL;
+
+    if (s->call->coll.kind == NX_SCAN) {
+        return own ? its : see(s, rank, at, len * elem(s));
+    }
+    if (own) {
+        return memcpy(s->bounce, its, len * elem(s));
+    }
+    return pull(s, rank, at, s->bounce, len * elem(s)) ? s->bounce : NULL;
+}
+
+/* A block, in the order of ranks; |sum| is for what those before have. */
+static bool scan_block(nx_share *s, void *sum, size_t off, size_t len)
+{
+    const bool before = (s->call->coll.kind == NX_EXSCAN);
+    const void *have = NULL;
+    bool ok = true;
+
+    for (uint32_t rank = 0; ok && (rank < s->turn.size); rank++) {
+        const void *its = scan_input(s, rank, off, len);
+
+        if (its == NULL) {
+            return false;
+        }
+        if (before) {
+            if (rank == 0) {
+                nx_reduce_identity(sum, len, s->call->dtype, s->call->op);
+            }
+            ok = hand(s, rank, sum, off, len);
+        }
+        if (have != NULL) {
+            nx_reduce(sum, have, its, len, s->call->dtype, s->call->op);
+            have = sum;
+        } else {
+            have = (its == s->bounce) ? memcpy(sum, its, len * elem(s)) : its;
+        }
+        ok = ok && (before || hand(s, rank, have, off, len));
+    }
+    return ok;
+}
+
+static bool scan(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t block = NX_SHARE_BLOCK / elem(s);
+    const part p = part_of(c->count, s->turn.size, s->turn.rank);
+    uint8_t *sum = nx_alloc_aligned(NX_BOARD_LINE, NX_SHARE_BLOCK);
+    bool ok = true;
+
+    if (sum == NULL) {
+        s->nomem = true;
+        return false;
+    }
+    for (size_t at = 0; ok && (at < p.len); at += block) {
+        const size_t len = (p.len - at < block) ? p.len - at : block;
+
+        ok = scan_block(s, sum, p.off + at, len);
+    }
+    nx_free(sum);
+    return ok;
+}
+
+/* ---- all kinds ------------------------------------------------------------------------------ */
+
+static bool do_work(nx_share *s)
+{
+    switch ((int)s->call->coll.kind) {
+    case NX_ALLREDUCE:
+    case NX_REDUCE:
+        return reduce_part(s);
+    case NX_REDUCE_SCATTER:
+        return reduce_own_block(s);
+    case NX_BROADCAST:
+        return from_root(s, false);
+    case NX_SCATTER:
+        return from_root(s, true);
+    case NX_GATHER:
+        return to_root(s);
+    case NX_SCAN:
+    case NX_EXSCAN:
+        return scan(s);
+    case NX_ALLGATHER:
+        return allgather(s);
+    default:
+        return alltoall(s);
+    }
+}
+
+static void look_at_arenas(nx_share *s)
+{
+    for (uint32_t rank = 0; (s->on_lent != NULL) && (rank < s->turn.size); rank++) {
+        const nx_lent lent = lent_of(s, rank);
+
+        if ((rank != s->turn.rank) && (lent.arena_size != 0)) {
+            s->on_lent(s->ctx, rank, &lent);
+        }
+    }
+}
+
+nx_turn_end nx_reads_run(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    nx_turn_end end;
+
+    look_at_arenas(s);
+    if (!do_work(s)) {
+        return NX_TURN_ON;
+    }
+    end = nx_turn_all_done(&s->turn);
+    if ((end == NX_TURN_ON) && (c->kind == NX_REDUCE_SCATTER) && c->in_place &&
+        (s->turn.rank != 0)) {
+        memmove(s->call->recv, scattered(s), c->count * elem(s));
+    }
+    return end;
+}

@@ -1,0 +1,138 @@
+/* share.c - which way a call goes, and its turn. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "coll/direct/share.h"
+
+nx_way nx_share_way(const nx_coll_call *call, uint32_t size, bool reads)
+{
+    const nx_coll *c = &call->coll;
+
+    if ((c->kind >= NX_ALLGATHERV) || c->hook ||
+        ((call->guise != NX_GUISE_PLAIN) && (call->guise != NX_GUISE_BUCKETED) &&
+         (call->guise != NX_GUISE_SPLIT) && (call->guise != NX_GUISE_DUP))) {
+        return NX_WAY_ENGINE;
+    }
+    reads = reads && (call->guise != NX_GUISE_BUCKETED);
+    if (nx_slots_fit(call, size, NX_BOARD_ROOM)) {
+        return (!reads || nx_slots_fit(call, size, NX_SHARE_SHORT)) ? NX_WAY_SLOTS : NX_WAY_EITHER;
+    }
+    return reads ? NX_WAY_READS : NX_WAY_ENGINE;
+}
+
+/* An alltoall in place would write over what others have not read yet: its input is put
+ * aside.  False: no memory. */
+static bool put_aside(nx_share *s, void **aside)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t len = c->count * nexar_dtype_size(s->call->dtype) * s->turn.size;
+
+    if ((s->way != NX_WAY_READS) || (c->kind != NX_ALLTOALL) || !c->in_place) {
+        return true;
+    }
+    *aside = nx_alloc_aligned(NX_BOARD_LINE, len);
+    if (*aside == NULL) {
+        return false;
+    }
+    memcpy(*aside, s->call->recv, len);
+    return true;
+}
+
+static bool in_arena(const nx_share *s, const void *ptr)
+{
+    return (uint64_t)(uintptr_t)ptr - s->own.arena < s->own.arena_size;
+}
+
+/* Whether the buffers that this rank uses are in its arena, and may be worked in. */
+static bool can_lend(const nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const bool root = (s->turn.rank == c->root), no_in = (c->kind == NX_SCATTER) && !root,
+               no_out = ((c->kind == NX_REDUCE) || (c->kind == NX_GATHER)) && !root;
+
+    return !((c->kind == NX_ALLTOALL) && c->in_place) &&
+           (no_in || in_arena(s, nx_share_input(s))) && (no_out || in_arena(s, s->call->recv));
+}
+
+/* Writes what this rank brings. */
+static void bring(nx_share *s, const void *aside)
+{
+    uint8_t *to = nx_turn_open(&s->turn);
+    const bool lends =
+        (s->way == NX_WAY_READS) || ((s->way == NX_WAY_EITHER) && !s->declines && can_lend(s));
+
+    nx_turn_slot(&s->turn, s->turn.rank)->lends = lends;
+    if (s->declines) {
+        return;
+    }
+    if (!lends) {
+        nx_slots_bring(s, to);
+        return;
+    }
+    s->own.in = (uint64_t)(uintptr_t)((aside != NULL) ? aside : nx_share_input(s));
+    s->own.out = (uint64_t)(uintptr_t)s->call->recv;
+    memcpy(to, &s->own, sizeof(s->own));
+}
+
+/* All have come: which way it is, where that was open. */
+static nx_turn_end settle(nx_share *s)
+{
+    const nx_turn *t = &s->turn;
+    nx_board_slot *own = nx_turn_slot(t, t->rank);
+    uint32_t lend = 0;
+
+    if (s->way != NX_WAY_EITHER) {
+        return NX_TURN_ON;
+    }
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        lend += (nx_turn_slot(t, rank)->lends != 0);
+    }
+    s->way = (lend == t->size) ? NX_WAY_READS : NX_WAY_SLOTS;
+    if ((lend == 0) || (lend == t->size)) {
+        return NX_TURN_ON;
+    }
+    if (own->lends != 0) {
+        nx_slots_bring(s, own->data);
+    }
+    return nx_turn_all_done(t);
+}
+
+static nx_turn_end run(nx_share *s)
+{
+    const nx_turn *t = &s->turn;
+    nx_turn_end end;
+
+    nx_turn_arrive(t, s->mark.word, s->declines);
+    end = nx_turn_all_here(t);
+    if (end != NX_TURN_ON) {
+        return end;
+    }
+    s->odd = nx_turn_odd_one(t, s->mark.word, s->its.word);
+    if (s->odd != t->size) {
+        return NX_TURN_ON;
+    }
+    end = settle(s);
+    if (end != NX_TURN_ON) {
+        return end;
+    }
+    if (s->way == NX_WAY_SLOTS) {
+        nx_slots_take(s);
+        return NX_TURN_ON;
+    }
+    return nx_reads_run(s);
+}
+
+nx_turn_end nx_share_run(nx_share *s)
+{
+    void *aside = NULL;
+    nx_turn_end end;
+
+    s->code = 0;
+    s->nomem = false;
+    s->odd = s->turn.size;
+    s->declines = !put_aside(s, &aside) || s->declines; /* the engine says what is missing */
+    bring(s, aside);
+    end = run(s);
+    nx_free(aside);
+    return end;
+}

@@ -1,0 +1,85 @@
+/*
+ * share.h - one collective call of one rank, worked on the board or in the memory of
+ * the others.
+ *
+ * Ways, chosen by what all ranks know alike:
+ *
+ *   slots   every rank brings its input on the board, all take from there what they
+ *           need and combine it in the order of ranks: the same bits on all.  One wait.
+ *   reads   every rank says where its buffers are; each reads what it needs from the
+ *           others, block by block as fits a cache, or writes to them what they need.
+ *           What is reduced has one owner, who gives it to all: the same bits again.
+ *           Work is cut so that all ranks have the same share of it.  Two waits.
+ *   either  what would fit in slots, but is long enough for reads to pay if there is
+ *           nothing to copy: who has its buffers in its arena (nexar_alloc) says where,
+ *           the others bring their input.  If all have said where: reads.  If only some
+ *           have, these bring theirs now, and all wait once more: slots.
+ *
+ * In place.  A part of a buffer that is reduced is read by its owner alone, who then
+ * writes it: input and result may be the same memory.  Where a result would be written
+ * over what another still reads, it is put in its place after the last wait.
+ */
+#ifndef NX_SHARE_H
+#define NX_SHARE_H
+
+#include "coll/call.h"
+#include "coll/direct/board.h"
+#include "coll/direct/far.h"
+
+typedef enum nx_way { NX_WAY_ENGINE, NX_WAY_SLOTS, NX_WAY_EITHER, NX_WAY_READS } nx_way;
+
+enum {
+    NX_SHARE_BLOCK = 128 << 10, /* read at a time: two of them stay in a cache */
+    NX_SHARE_SHORT = 4 << 10    /* up to here slots are best in any case */
+};
+
+/* Where a rank has its buffers, on the board.  The arena: see core/arena.h. */
+typedef struct nx_lent {
+    uint64_t in, out;
+    uint64_t arena, arena_size, arena_inode; /* 0: none */
+    int64_t arena_fd;
+} nx_lent;
+
+typedef struct nx_share {
+    nx_turn turn;
+    const nx_coll_call *call;
+    nx_mark mark;
+    bool declines;
+    nx_way way;
+    nx_far *far;  /* by rank; set for reads */
+    void *bounce; /* NX_SHARE_BLOCK bytes, for reads */
+    /* Sees to it that |far| knows the arena of |rank|.  May be NULL. */
+    void (*on_lent)(void *ctx, uint32_t rank, const nx_lent *lent);
+    void *ctx;
+    nx_lent own; /* the arena is set by the owner, the rest here */
+
+    /* The outcome, beside that of the turn. */
+    uint32_t odd; /* a rank whose fingerprint differs ... */
+    nx_mark its;  /* ... and it; the size: none */
+    uint32_t who; /* copying from or to |who| has failed with ... */
+    int code;     /* ... this errno; 0: none has */
+    bool nomem;   /* this rank has none */
+} nx_share;
+
+/* How |call| is run by |size| ranks that may read each other's memory or not. */
+nx_way nx_share_way(const nx_coll_call *call, uint32_t size, bool reads);
+
+/*
+ * Does it.  NX_TURN_ON: done, and this turn counts, if |code| is 0 and |nomem| false; if
+ * |odd| is a rank nothing was done, on all ranks.  With |code| or |nomem| the caller must
+ * break the board.
+ */
+nx_turn_end nx_share_run(nx_share *s);
+
+/* ---- slots.c, reads.c ----------------------------------------------------------------- */
+
+/* This rank's input. */
+const void *nx_share_input(const nx_share *s);
+/* Whether no rank brings more than |room| bytes. */
+bool nx_slots_fit(const nx_coll_call *call, uint32_t size, size_t room);
+void nx_slots_bring(const nx_share *s, void *to);
+void nx_slots_take(const nx_share *s);
+
+nx_turn_end nx_reads_run(nx_share *s);
+
+#endif /* NX_SHARE_H */

@@ -1,0 +1,333 @@
+/* arena.c - nexar_alloc: memory in a sealed memfd, and that of others. */
+#include "core/arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "core/comm.h"
+#include "transport/shm/segment.h"
+
+/* Address space, not memory. */
+#define ARENA_SIZE ((size_t)1 << 36)
+enum { PAGE = 4096 };
+
+/* Stretches of the arena, in order, none missing. */
+typedef struct stretch {
+    nx_list link;
+    size_t off, len;
+    bool used;
+} stretch;
+
+struct nx_arena {
+    int fd;
+    uint64_t inode;
+    uint8_t *base;
+    nx_list stretches;
+};
+
+/* ---- taking and giving back ---------------------------------------------------------------- */
+
+static void punch(const nx_arena *a, size_t off, size_t len)
+{
+    if (fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len) != 0) {
+        nx_log(NX_LOG_DEBUG, "freed memory stays with the process: errno %d", errno);
+    }
+}
+
+/* Cuts |s| after |len| bytes.  False: no memory. */
+static bool cut(stretch *s, size_t len)
+{
+    stretch *rest;
+
+    if (s->len == len) {
+        return true;
+    }
+    rest = nx_zalloc(sizeof(*rest));
+    if (rest == NULL) {
+        return false;
+    }
+    rest->off = s->off + len;
+    rest->len = s->len - len;
+    s->len = len;
+    nx_list_push_front(&s->link, &rest->link);
+    return true;
+}
+
+void *nx_arena_take(nx_arena *a, size_t bytes)
+{
+    const size_t len = (bytes + PAGE - 1) / PAGE * PAGE;
+
+    if (len < bytes) {
+        return NULL;
+    }
+    nx_list_for_each (at, &a->stretches) {
+        stretch *s = nx_list_entry(at, stretch, link);
+
+        if (!s->used && (s->len >= len)) {
+            if (!cut(s, len)) {
+                return NULL;
+            }
+            s->used = true;
+            (void)madvise(a->base + s->off, s->len, MADV_DODUMP);
+            return a->base + s->off;
+        }
+    }
+    return NULL;
+}
+
+/* Joins |s| with what is behind it, if both are free. */
+static void join_next(const nx_arena *a, stretch *s)
+{
+    stretch *next;
+
+    if (s->link.next == &a->stretches) {
+        return;
+    }
+    next = nx_list_entry(s->link.next, stretch, link);
+    if (!s->used && !next->used) {
+        s->len += next->len;
+        nx_list_remove(&next->link);
+        nx_free(next);
+    }
+}
+
+bool nx_arena_give_back(nx_arena *a, void *ptr)
+{
+    nx_list_for_each (at, &a->stretches) {
+        stretch *s = nx_list_entry(at, stretch, link);
+
+        if (s->used && (a->base + s->off == (uint8_t *)ptr)) {
+            s->used = false;
+            (void)madvise(a->base + s->off, s->len, MADV_DONTDUMP);
+            punch(a, s->off, s->len);
+            join_next(a, s);
+            if (s->link.prev != &a->stretches) {
+                join_next(a, nx_list_entry(s->link.prev, stretch, link));
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+nexar_err nx_arena_create(nx_arena **out)
+{
+    nx_arena *a = nx_zalloc(sizeof(*a));
+    stretch *all = nx_zalloc(sizeof(*all));
+    void *at = NULL;
+    struct stat st;
+    nexar_err err;
+
+    if ((a == NULL) || (all == NULL)) {
+        err = nx_fail_nomem("an arena");
+        goto fail_free;
+    }
+    err = nx_memfd_create(ARENA_SIZE, &a->fd);
+    if (err != NEXAR_OK) {
+        goto fail_free;
+    }
+    err = nx_memfd_map(a->fd, ARENA_SIZE, &at);
+    if ((err != NEXAR_OK) || (at == NULL) || (fstat(a->fd, &st) != 0)) {
+        goto fail_close;
+    }
+    (void)madvise(at, ARENA_SIZE, MADV_DONTDUMP); /* a dump has what is used */
+    a->base = at;
+    a->inode = (uint64_t)st.st_ino;
+    nx_list_init(&a->stretches);
+    all->len = ARENA_SIZE;
+    nx_list_push_back(&a->stretches, &all->link);
+    *out = a;
+    return NEXAR_OK;
+
+fail_close:
+    (void)close(a->fd);
+fail_free:
+    nx_free(a);
+    nx_free(all);
+    return err;
+}
+
+void nx_arena_destroy(nx_arena *a)
+{
+    nx_list *at;
+
+    if (a == NULL) {
+        return;
+    }
+    punch(a, 0, ARENA_SIZE);
+    (void)munmap(a->base, ARENA_SIZE);
+    (void)close(a->fd);
+    while ((at = nx_list_pop(&a->stretches)) != NULL) {
+        nx_free(nx_list_entry(at, stretch, link));
+    }
+    nx_free(a);
+}
+
+void nx_arena_lend(const nx_arena *a, nx_lent *lent)
+{
+    if (a != NULL) {
+        lent->arena = (uint64_t)(uintptr_t)a->base;
+        lent->arena_size = ARENA_SIZE;
+        lent->arena_inode = a->inode;
+        lent->arena_fd = a->fd;
+    }
+}
+
+/* ---- those of others ---------------------------------------------------------------------------
+ */
+
+struct nx_arenas {
+    pthread_mutex_t lock;
+    uint32_t ranks;
+    struct seen {
+        bool tried;
+        uint64_t base;
+        uint8_t *here; /* NULL: not mapped */
+    } of[];
+};
+
+nexar_err nx_arenas_create(nx_arenas **out, uint32_t ranks)
+{
+    nx_arenas *as = nx_zalloc(sizeof(*as) + ranks * sizeof(as->of[0]));
+
+    if (as == NULL) {
+        return nx_fail_nomem("arenas");
+    }
+    as->ranks = ranks;
+    *out = as;
+    return nx_fail_sys("pthread_mutex_init", "", pthread_mutex_init(&as->lock, NULL));
+}
+
+void nx_arenas_destroy(nx_arenas *as)
+{
+    if (as == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < as->ranks; i++) {
+        if (as->of[i].here != NULL) {
+            (void)munmap(as->of[i].here, ARENA_SIZE);
+        }
+    }
+    (void)pthread_mutex_destroy(&as->lock);
+    nx_free(as);
+}
+
+static void *map_arena(const nx_lent *lent, int64_t pid)
+{
+    char path[64];
+    struct stat st;
+    void *at = NULL;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)pid,
+                   (long long)lent->arena_fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return NULL;
+    }
+    if ((fstat(fd, &st) != 0) || ((uint64_t)st.st_ino != lent->arena_inode) ||
+        (nx_memfd_map(fd, ARENA_SIZE, &at) != NEXAR_OK)) {
+        at = NULL;
+    }
+    if (at != NULL) {
+        (void)madvise(at, ARENA_SIZE, MADV_DONTDUMP);
+    }
+    (void)close(fd);
+    return at;
+}
+
+void nx_arenas_see(nx_arenas *as, uint32_t peer, const nx_lent *lent, nx_far *far)
+{
+    struct seen *s = &as->of[peer];
+
+    if (lent->arena_size != ARENA_SIZE) {
+        return;
+    }
+    (void)pthread_mutex_lock(&as->lock);
+    if (!s->tried) {
+        s->tried = true;
+        s->base = lent->arena;
+        s->here = map_arena(lent, far->pid);
+        nx_log(NX_LOG_DEBUG, "the arena of rank %u %s", peer,
+               (s->here != NULL) ? "is mapped" : "cannot be mapped: it is copied from and to");
+    }
+    if ((s->here != NULL) && (s->base == lent->arena)) {
+        far->base = s->base;
+        far->here = s->here;
+        far->size = ARENA_SIZE;
+    }
+    (void)pthread_mutex_unlock(&as->lock);
+}
+
+/* ---- the public calls
+ * ---------------------------------------------------------------------------- */
+
+static void *take(nx_world *world, size_t bytes)
+{
+    if ((world->arena == NULL) && !world->no_arena &&
+        (nx_arena_create(&world->arena) != NEXAR_OK)) {
+        world->no_arena = true;
+        nx_log(NX_LOG_INFO, "nexar_alloc gives memory that is not shared: %s", nexar_last_error());
+    }
+    return (world->arena == NULL) ? NULL : nx_arena_take(world->arena, bytes);
+}
+
+nexar_err nexar_alloc(nexar_comm *comm, size_t bytes, void **ptr)
+{
+    nx_world *world;
+    void *at = NULL;
+
+    if ((comm == NULL) || (ptr == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "alloc: %s is NULL", (comm == NULL) ? "comm" : "ptr");
+    }
+    world = comm->world;
+    bytes = (bytes == 0) ? 1 : bytes;
+    nx_loop_lock(world->loop);
+    if (world->shm != NULL) {
+        at = take(world, bytes);
+    }
+    nx_loop_unlock(world->loop);
+    if (at == NULL) {
+        at = nx_alloc_aligned(PAGE, bytes);
+    }
+    if (at == NULL) {
+        return nx_fail(NEXAR_ENOMEM, "alloc: no memory for %zu bytes", bytes);
+    }
+    *ptr = at;
+    return NEXAR_OK;
+}
+
+static bool in_arena(const nx_arena *a, const void *ptr)
+{
+    return (a != NULL) && ((uintptr_t)ptr - (uintptr_t)a->base < ARENA_SIZE);
+}
+
+void nexar_free(nexar_comm *comm, void *ptr)
+{
+    nx_world *world;
+    bool ours;
+
+    if ((comm == NULL) || (ptr == NULL)) {
+        return;
+    }
+    world = comm->world;
+    nx_loop_lock(world->loop);
+    ours = in_arena(world->arena, ptr);
+    if (ours && !nx_arena_give_back(world->arena, ptr)) {
+        nx_log(NX_LOG_WARN, "nexar_free: %p is not the beginning of memory from nexar_alloc", ptr);
+    }
+    nx_loop_unlock(world->loop);
+    if (!ours) {
+        nx_free(ptr);
+    }
+}

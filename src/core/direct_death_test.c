@@ -1,0 +1,231 @@
+/*
+ * direct_death_test.c - a process is killed while the others of its host wait for it on
+ * their board, or are at work in its memory: all of them learn of it, by its name.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "coll/direct/direct.h"
+#include "core/comm.h"
+#include "local_world.h"
+#include "unit.h"
+
+enum { RANKS = 4, LARGE = 1 << 20 };
+
+/* What the processes share of a trial. */
+typedef struct shared {
+    _Atomic int64_t died_ns;
+} shared;
+
+typedef struct plan {
+    int victim;
+    bool working; /* killed at work; otherwise while the others wait */
+    shared *shared;
+    char spin[16];
+} plan;
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- ranks ------------------------------------------------------------------------------ */
+
+static void die(const plan *p)
+{
+    atomic_store(&p->shared->died_ns, now_ns());
+    (void)raise(SIGKILL);
+}
+
+static void *die_soon(void *arg)
+{
+    const plan *p = arg;
+    const struct timespec span = {.tv_nsec = 20000000 + now_ns() % 3000000};
+
+    (void)nanosleep(&span, NULL); /* at any point of the work: none is the right one */
+    die(p);
+    return NULL;
+}
+
+static void warm_up(nexar_comm *w)
+{
+    int32_t here = 0, all = 0;
+
+    for (int i = 0; (all == 0) && (i < 100000); i++) {
+        NXT_OK(w, nexar_barrier(w));
+        here = (w->group.direct != NULL) && (nx_direct_count(w->group.direct) != 0);
+        NXT_OK(w, nexar_allreduce(w, &here, &all, 1, NEXAR_I32, NEXAR_MIN));
+    }
+    NXT_IS(w, all == 1);
+}
+
+static nexar_err work(nexar_comm *w, const plan *p, float *buf)
+{
+    return p->working ? nexar_allreduce(w, NEXAR_IN_PLACE, buf, LARGE, NEXAR_F32, NEXAR_MAX)
+                      : nexar_barrier(w);
+}
+
+/* Works until it fails. */
+static void lose(nexar_comm *w, const plan *p, float *buf)
+{
+    nexar_err err = NEXAR_OK;
+    char name[32];
+
+    while (err == NEXAR_OK) {
+        err = work(w, p, buf);
+    }
+    (void)snprintf(name, sizeof(name), "rank %d", p->victim);
+    NXT_IS(w, (err == NEXAR_EPEER) && (strstr(nexar_last_error(), name) != NULL));
+    /* At once, but for a machine that is busy with other things. */
+    NXT_IS(w, now_ns() - atomic_load(&p->shared->died_ns) < INT64_C(5000000000));
+}
+
+static void run_rank(nexar_comm *w, plan *p)
+{
+    const bool victim = (nexar_rank(w) == p->victim);
+    void *buf = NULL;
+    nexar_comm *rest = NULL;
+    pthread_t killer;
+    int32_t one = 1, all = 0;
+
+    if (p->victim % 2 == 0) {
+        buf = calloc(LARGE, sizeof(float));
+    } else {
+        NXT_OK(w, nexar_alloc(w, LARGE * sizeof(float), &buf));
+    }
+    NXT_IS(w, buf != NULL);
+    NXT_OK(w, nexar_comm_split(w, victim ? 1 : 0, 0, &rest));
+    warm_up(w);
+    if (victim && !p->working) {
+        die(p);
+    }
+    if (victim) {
+        NXT_IS(w, pthread_create(&killer, NULL, die_soon, p) == 0);
+    }
+    lose(w, p, buf);
+    /* Some may have come one operation further: the killed one had done its part. */
+    NXT_IS(w, work(w, p, buf) == NEXAR_EPEER);
+    for (int i = 0; i < 50; i++) { /* the others go on */
+        NXT_OK(w, nexar_allreduce(rest, &one, &all, 1, NEXAR_I32, NEXAR_SUM));
+        NXT_IS(w, all == RANKS - 1);
+    }
+    nexar_comm_free(rest);
+    if (p->victim % 2 == 0) {
+        free(buf);
+    } else {
+        nexar_free(w, buf);
+    }
+}
+
+static void child(int rank, int join_fd, plan *p)
+{
+    char join[1024] = "", number[16];
+    nexar_config *cfg = NULL;
+    nexar_comm *w = NULL;
+
+    NXT_IS(NULL, read(join_fd, join, sizeof(join) - 1) > 0);
+    NXT_OK(NULL, nexar_config_create(&cfg));
+    NXT_OK(NULL, nexar_config_set(cfg, "join", join));
+    (void)snprintf(number, sizeof(number), "%d", rank);
+    NXT_OK(NULL, nexar_config_set(cfg, "rank", number));
+    NXT_OK(NULL, nexar_config_set(cfg, "spin", p->spin));
+    NXT_OK(NULL, nexar_init(cfg, &w));
+    nexar_config_free(cfg);
+    run_rank(w, p);
+    NXT_OK(w, nexar_finalize(w));
+}
+
+/* ---- the parent --------------------------------------------------------------------------- */
+
+static void await(const pid_t *pids, int victim)
+{
+    for (int rank = 0; rank < RANKS; rank++) {
+        int status = 0;
+
+        assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
+        if (rank == victim) {
+            assert_true(WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL));
+        } else {
+            assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
+        }
+    }
+}
+
+static void kill_one(plan *p)
+{
+    nexar_config *cfg = NULL;
+    nexar_seed *seed = NULL;
+    char join[1024] = "";
+    pid_t pids[RANKS];
+    int pipes[RANKS][2];
+
+    p->shared =
+        mmap(NULL, sizeof(*p->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(p->shared != MAP_FAILED);
+    for (int rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(pipe(pipes[rank]), 0);
+        pids[rank] = fork();
+        assert_true(pids[rank] >= 0);
+        if (pids[rank] == 0) {
+            child(rank, pipes[rank][0], p);
+            _exit(0);
+        }
+    }
+    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "world_size", "4"), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "listen", "127.0.0.1"), NEXAR_OK);
+    assert_int_equal(nexar_seed_start(cfg, &seed), NEXAR_OK);
+    assert_int_equal(nexar_seed_join_string(seed, join, sizeof(join)), NEXAR_OK);
+    for (int rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(write(pipes[rank][1], join, strlen(join)), strlen(join));
+    }
+    await(pids, p->victim);
+    for (int rank = 0; rank < RANKS; rank++) {
+        (void)close(pipes[rank][0]);
+        (void)close(pipes[rank][1]);
+    }
+    nexar_seed_stop(seed);
+    nexar_config_free(cfg);
+    (void)munmap(p->shared, sizeof(*p->shared));
+}
+
+/* The maker of the board, and others; those who wait sleep, or spin first. */
+static void test_who_waits_for_a_killed_rank_learns_of_it(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < RANKS; victim += RANKS - 1) {
+        plan p = {.victim = victim, .spin = "0"};
+        kill_one(&p);
+        (void)snprintf(p.spin, sizeof(p.spin), "1ms");
+        kill_one(&p);
+    }
+}
+
+static void test_who_works_with_a_killed_rank_learns_of_it(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < RANKS; victim++) {
+        plan p = {.victim = victim, .working = true, .spin = "0"};
+        kill_one(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_waits_for_a_killed_rank_learns_of_it),
+        cmocka_unit_test(test_who_works_with_a_killed_rank_learns_of_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
