@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <nexar.h>
 
@@ -42,7 +43,7 @@ static void must(nexar_err err)
 {
     if (err != NEXAR_OK) {
         (void)fprintf(stderr, "direct_bench: %s\n", nexar_last_error());
-        exit(1);
+        _exit(1);
     }
 }
 
@@ -52,13 +53,14 @@ static const char *const names[KINDS] = {"barrier",  "allreduce",      "broadcas
 static void call(const bench *b, int kind)
 {
     const size_t count = b->bytes / sizeof(float), each = count / (size_t)b->n;
+    const void *in_place = NEXAR_IN_PLACE; // NOLINT(performance-no-int-to-ptr)
 
     switch (kind) {
     case 0:
         must(nexar_barrier(b->world));
         break;
     case 1:
-        must(nexar_allreduce(b->world, NEXAR_IN_PLACE, b->out, count, NEXAR_F32, NEXAR_SUM));
+        must(nexar_allreduce(b->world, in_place, b->out, count, NEXAR_F32, NEXAR_SUM));
         break;
     case 2:
         must(nexar_broadcast(b->world, b->out, count, NEXAR_F32, 0));
@@ -123,7 +125,7 @@ static float *take(const bench *b, bool shared, size_t bytes)
         must(nexar_alloc(b->world, bytes, &at));
     } else if ((at = malloc(bytes)) == NULL) {
         (void)fprintf(stderr, "direct_bench: no memory\n");
-        exit(1);
+        _exit(1);
     }
     return at;
 }
@@ -141,7 +143,7 @@ static bool asked(int argc, char **argv, const char *word)
 /* Before the threads of the library are there. */
 static void bind_to_core(void)
 {
-    const char *rank = getenv("NEXAR_RANK");
+    const char *rank = getenv("NEXAR_RANK"); // NOLINT(concurrency-mt-unsafe)
     cpu_set_t all, one;
     long at;
 

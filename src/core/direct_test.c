@@ -12,7 +12,8 @@
 
 static uint64_t count(const nexar_comm *comm)
 {
-    return (comm->group.direct == NULL) ? 0 : nx_direct_count(comm->group.direct);
+    return ((comm == NULL) || (comm->group.direct == NULL)) ? 0
+                                                            : nx_direct_count(comm->group.direct);
 }
 
 /* Until all ranks use the board; none does so if it is not there after a while. */
@@ -117,7 +118,7 @@ static const void *fill(const buffers *b, bool in_place, size_t off, size_t len)
     for (size_t i = 0; i < len; i++) {
         to[i] = value(b->me, i);
     }
-    return in_place ? NEXAR_IN_PLACE : b->in;
+    return in_place ? NEXAR_IN_PLACE : b->in; // NOLINT(performance-no-int-to-ptr)
 }
 
 static void reductions(const buffers *b, bool in_place, int root)
@@ -159,8 +160,9 @@ static void scans(const buffers *b, bool in_place)
 static void copies(const buffers *b, bool in_place, int root)
 {
     const size_t c = b->count, whole = c * (size_t)b->n;
-    const void *in = fill(b, true, 0, c);
+    const void *in;
 
+    (void)fill(b, true, 0, c);
     NXT_OK(b->w, nexar_broadcast(b->w, b->out, c, NEXAR_I64, root));
     for (size_t i = 0; i < c; i++) {
         NXT_IS(b->w, b->out[i] == value(root, i));

@@ -198,7 +198,7 @@ static nx_turn_end spin(const nx_turn *t, const want *w, uint64_t span_ns, bool 
         }
         now_ns = nx_now(&nx_clock_system);
         end_ns = (end_ns == 0) ? now_ns + span_ns : end_ns;
-        if (now_ns >= end_ns) {
+        if ((now_ns >= end_ns) || ((t->deadline_ns != 0) && (now_ns >= t->deadline_ns))) {
             return NX_TURN_ON;
         }
     }
