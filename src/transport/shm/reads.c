@@ -177,7 +177,8 @@ static void give_back(nx_shm_link *link, nx_shm_read *r, int code)
  * a part is believed, is not dead, its number perhaps another's. */
 static bool still_there(const nx_shm_link *link, const nx_shm_read *r, ssize_t got)
 {
-    struct pollfd socket = {.fd = link->socket.fd, .events = POLLIN | POLLRDHUP};
+    /* Not POLLIN: a descriptor may have been passed, and wait to be taken. */
+    struct pollfd socket = {.fd = link->socket.fd, .events = POLLRDHUP};
 
     if (atomic_load(&nx_shm_way_in(link)->closed) != 0) {
         return false;
