@@ -416,7 +416,10 @@ static void scribble(nx_random_seeded *r, nx_segment *s)
 
 static void test_descriptors_are_passed(void **state)
 {
+    static uint8_t memory[200000];
+    const nx_bytes bytes = {.ptr = memory, .len = sizeof(memory)};
     const nx_shm_word hello = {.type = NX_SHM_HELLO, .from = 1, .to = 2};
+    nx_tx tx = {.id = 1, .len = sizeof(memory), .bytes = &bytes, .nbytes = 1};
     uint64_t name = 0;
     int ends[2];
     both t;
@@ -436,6 +439,17 @@ static void test_descriptors_are_passed(void **state)
         assert_int_equal(read(ends[0], &name, sizeof(name)), sizeof(name));
         assert_int_equal(name, 100 + i + ((i % 2 == 0) ? UINT64_C(1) << 32 : UINT64_C(2) << 32));
     }
+    /* A part that is read while descriptors wait to be taken, one in a turn, is read all
+     * the same. */
+    assert_int_equal(nx_link_send_part(t.a.link, &tx), NEXAR_OK);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(nx_shm_pass(t.a.link, 0, ends[1]), NEXAR_OK);
+    }
+    until(t.loop, &t.b.passes, 3 + 8);
+    for (int i = 0; (i < 100000) && (t.a.sent == 0); i++) {
+        turn(t.loop);
+    }
+    assert_int_equal(t.b.bytes, sizeof(memory));
     say(&t.a, 1); /* the link is as it was */
     until(t.loop, &t.b.frames, 1);
     assert_int_equal(nx_shm_send(nx_shm_from_base(t.a.link)->socket.fd, &hello, NULL, 0), NEXAR_OK);
