@@ -1,21 +1,24 @@
 /*
  * direct_bench.c - collectives between ranks of one host.
  *
- *     nexar run -n 2 direct_bench [MAX_BYTES [shared]]  (NEXAR_DIRECT=off: by the engine)
+ *     nexar run -n 2 direct_bench MAX_BYTES [shared] [bind]
  *
- * "shared": the buffers are from nexar_alloc.
+ * shared: the buffers are from nexar_alloc; bind: each rank keeps to a core.  With
+ * NEXAR_DIRECT=off the engine runs them.
  *
  * The time of a call is the longest of all ranks, the median of many calls, each behind a
  * barrier; "b2b" is the mean of calls one behind the other.  Sizes as in MPI's usual
  * tables: the vector of allreduce, broadcast and scan, what a rank sends in alltoall and
  * puts into reduce_scatter, what is gathered in allgather.
  */
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <nexar.h>
 
@@ -40,7 +43,7 @@ static void must(nexar_err err)
 {
     if (err != NEXAR_OK) {
         (void)fprintf(stderr, "direct_bench: %s\n", nexar_last_error());
-        exit(1);
+        _exit(1);
     }
 }
 
@@ -50,13 +53,14 @@ static const char *const names[KINDS] = {"barrier",  "allreduce",      "broadcas
 static void call(const bench *b, int kind)
 {
     const size_t count = b->bytes / sizeof(float), each = count / (size_t)b->n;
+    const void *in_place = NEXAR_IN_PLACE; // NOLINT(performance-no-int-to-ptr)
 
     switch (kind) {
     case 0:
         must(nexar_barrier(b->world));
         break;
     case 1:
-        must(nexar_allreduce(b->world, NEXAR_IN_PLACE, b->out, count, NEXAR_F32, NEXAR_SUM));
+        must(nexar_allreduce(b->world, in_place, b->out, count, NEXAR_F32, NEXAR_SUM));
         break;
     case 2:
         must(nexar_broadcast(b->world, b->out, count, NEXAR_F32, 0));
@@ -121,9 +125,39 @@ static float *take(const bench *b, bool shared, size_t bytes)
         must(nexar_alloc(b->world, bytes, &at));
     } else if ((at = malloc(bytes)) == NULL) {
         (void)fprintf(stderr, "direct_bench: no memory\n");
-        exit(1);
+        _exit(1);
     }
     return at;
+}
+
+static bool asked(int argc, char **argv, const char *word)
+{
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], word) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Before the threads of the library are there. */
+static void bind_to_core(void)
+{
+    const char *rank = getenv("NEXAR_RANK"); // NOLINT(concurrency-mt-unsafe)
+    cpu_set_t all, one;
+    long at;
+
+    if ((rank == NULL) || (sched_getaffinity(0, sizeof(all), &all) != 0)) {
+        return;
+    }
+    at = strtol(rank, NULL, 10) % CPU_COUNT(&all);
+    CPU_ZERO(&one);
+    for (size_t core = 0; core < CPU_SETSIZE; core++) {
+        if (CPU_ISSET(core, &all) && (at-- == 0)) {
+            CPU_SET(core, &one);
+        }
+    }
+    (void)sched_setaffinity(0, sizeof(one), &one);
 }
 
 int main(int argc, char **argv)
@@ -132,11 +166,14 @@ int main(int argc, char **argv)
     const size_t most = (argc > 1) ? strtoull(argv[1], NULL, 10) : (size_t)64 << 20;
     bench b = {0};
 
+    if (asked(argc, argv, "bind")) {
+        bind_to_core();
+    }
     must(nexar_init(NULL, &b.world));
     b.n = nexar_size(b.world);
     b.rank = nexar_rank(b.world);
-    b.in = take(&b, argc > 2, most + 64);
-    b.out = take(&b, argc > 2, most + 64);
+    b.in = take(&b, asked(argc, argv, "shared"), most + 64);
+    b.out = take(&b, asked(argc, argv, "shared"), most + 64);
     memset(b.in, 0, most);
     memset(b.out, 0, most);
     b.bytes = 8;

@@ -330,15 +330,16 @@ void nx_group_unreserve(nx_group *g, uint32_t first, uint32_t n)
 nexar_err nx_group_begin(nx_group *g, nx_run *run)
 {
     const uint64_t key = (run->number & NX_NUMBER_MASK) + UINT64_C(1);
-    nexar_err err = nx_map_put(&g->active, key, run);
+    nexar_err err;
 
+    if (g->direct != NULL) {
+        nx_direct_engine(g->direct, run->number);
+    }
+    err = nx_map_put(&g->active, key, run);
     if (err != NEXAR_OK) {
         return err;
     }
     (void)nx_map_take(&g->reserved, key);
-    if (g->direct != NULL) {
-        nx_direct_engine(g->direct, run->number);
-    }
     nx_list_push_back(&g->runs, &run->link);
     if (g->hub->config.watch.on_begin != NULL) {
         g->hub->config.watch.on_begin(g->hub->config.watch.ctx, run);

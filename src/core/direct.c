@@ -107,7 +107,7 @@ static nexar_err use_board(nexar_comm *comm, int fd, bool fresh)
     config.board = at;
     nx_random_fill(&nx_random_system, &config.token, sizeof(config.token));
     if (fresh) {
-        nx_board_init(config.board, comm->size);
+        nx_board_init(config.board, comm->size, config.spin_ns != 0);
     }
     err = nx_board_is(config.board, comm->size)
               ? nx_direct_create(&config)

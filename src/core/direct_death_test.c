@@ -71,7 +71,9 @@ static void warm_up(nexar_comm *w)
 
 static nexar_err work(nexar_comm *w, const plan *p, float *buf)
 {
-    return p->working ? nexar_allreduce(w, NEXAR_IN_PLACE, buf, LARGE, NEXAR_F32, NEXAR_MAX)
+    const void *in_place = NEXAR_IN_PLACE; // NOLINT(performance-no-int-to-ptr)
+
+    return p->working ? nexar_allreduce(w, in_place, buf, LARGE, NEXAR_F32, NEXAR_MAX)
                       : nexar_barrier(w);
 }
 

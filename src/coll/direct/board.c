@@ -30,8 +30,9 @@ size_t nx_board_bytes(uint32_t size)
     return offsetof(nx_board, slots) + 2 * (size_t)size * sizeof(nx_board_slot);
 }
 
-void nx_board_init(nx_board *b, uint32_t size)
+void nx_board_init(nx_board *b, uint32_t size, bool roomy)
 {
+    b->roomy = roomy;
     b->magic = MAGIC;
     b->version = VERSION;
     b->size = size;
@@ -197,7 +198,7 @@ static nx_turn_end spin(const nx_turn *t, const want *w, uint64_t span_ns, bool 
         }
         now_ns = nx_now(&nx_clock_system);
         end_ns = (end_ns == 0) ? now_ns + span_ns : end_ns;
-        if (now_ns >= end_ns) {
+        if ((now_ns >= end_ns) || ((t->deadline_ns != 0) && (now_ns >= t->deadline_ns))) {
             return NX_TURN_ON;
         }
     }
@@ -317,16 +318,17 @@ uint32_t nx_turn_odd_one(const nx_turn *t, const uint64_t mark[2], uint64_t its[
     return t->size;
 }
 
-nx_turn_end nx_turn_all_done(const nx_turn *t)
+nx_turn_end nx_turn_all_at(const nx_turn *t, uint32_t step)
 {
+    const uint64_t value = (t->number << NX_TURN_STEP_BITS) | step;
     nx_board_rank *own = &t->board->ranks[t->rank];
     nx_turn_end end = NX_TURN_ON;
 
-    atomic_store(&own->done, t->number);
+    atomic_store(&own->step, value);
     wake(own);
     for (uint32_t i = 1; (i < t->size) && (end == NX_TURN_ON); i++) {
         const uint32_t rank = (t->rank + i) % t->size;
-        const want w = {.rank = rank, .word = &t->board->ranks[rank].done, .value = t->number};
+        const want w = {.rank = rank, .word = &t->board->ranks[rank].step, .value = value};
 
         end = wait_for(t, &w);
     }

@@ -12,9 +12,10 @@
  *     ranks had arrived, after they were done with t: nobody reads what it wrote for t,
  *     which is in the same slot, any more.
  *
- * Turns that work in the memory of other ranks end with a second wait: each says in
- * |done| that it is done with the memory of all others, and no buffer is given back to
- * its owner before all have said so.
+ * An operation may take more turns, for more of its input; in these the ranks say in
+ * |step| how far they are, not in the slots.  Turns that work in the memory of other
+ * ranks end with a wait for the last step: each says that it is done with the memory of
+ * all others, and no buffer is given back to its owner before all have said so.
  *
  * Who does not come.  A rank may run an operation by the engine that another begins
  * here: it called another form, it does not know yet that all have the board, or the
@@ -72,7 +73,7 @@ _Static_assert(offsetof(nx_board_slot, data) == 32, "short input is in the line 
 
 typedef struct nx_board_rank {
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t begun, engine;
-    _Alignas(NX_BOARD_LINE) _Atomic uint64_t done;
+    _Alignas(NX_BOARD_LINE) _Atomic uint64_t step;
     _Alignas(NX_BOARD_LINE) _Atomic uint32_t bell, asleep;
 
     /* Who it is: written before |mapped|.  |token| stands at |token_at| in its memory. */
@@ -96,6 +97,7 @@ typedef enum nx_board_ready {
 typedef struct nx_board {
     uint64_t magic;
     uint32_t version, size; /* how many ranks */
+    uint32_t roomy;         /* there is a core for each: waiting often costs little */
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t broken;
     nx_board_rank ranks[NX_BOARD_RANKS];
     nx_board_slot slots[]; /* of rank r: 2 r and 2 r + 1 */
@@ -104,7 +106,7 @@ typedef struct nx_board {
 /* Bytes of the board of |size| ranks. */
 size_t nx_board_bytes(uint32_t size);
 /* Makes a board of memory that is zero. */
-void nx_board_init(nx_board *b, uint32_t size);
+void nx_board_init(nx_board *b, uint32_t size, bool roomy);
 /* Whether this is a board of |size| ranks. */
 bool nx_board_is(const nx_board *b, uint32_t size);
 
@@ -149,8 +151,10 @@ nx_turn_end nx_turn_all_here(const nx_turn *t);
 /* After it: the first rank whose mark is not |mark|; the size: all are equal. */
 uint32_t nx_turn_odd_one(const nx_turn *t, const uint64_t mark[2], uint64_t its[2]);
 
-/* This rank is done with the memory of the others; waits until all have said so. */
-nx_turn_end nx_turn_all_done(const nx_turn *t);
+/* This rank has come to |step| of the operation, from 1 to NX_TURN_DONE, growing; waits
+ * until all have. */
+enum { NX_TURN_STEP_BITS = 20, NX_TURN_DONE = (1 << NX_TURN_STEP_BITS) - 1 };
+nx_turn_end nx_turn_all_at(const nx_turn *t, uint32_t step);
 
 /* The operation |number| has failed on |rank|, which may be in it or about to begin
  * it: all others end.  Once for a rank: the first counts. */

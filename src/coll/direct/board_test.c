@@ -34,7 +34,7 @@ static void open_crowd(crowd *c, uint64_t spin_ns)
     *c = (crowd){.spin_ns = spin_ns};
     assert_int_equal(posix_memalign((void **)&c->board, NX_BOARD_LINE, nx_board_bytes(RANKS)), 0);
     memset(c->board, 0, nx_board_bytes(RANKS));
-    nx_board_init(c->board, RANKS);
+    nx_board_init(c->board, RANKS, true);
     assert_true(nx_board_is(c->board, RANKS));
     assert_false(nx_board_is(c->board, RANKS + 1));
     for (uint32_t i = 0; i < RANKS; i++) {
@@ -103,7 +103,7 @@ static void *many_turns(void *arg)
     for (uint64_t number = 1; number <= TURNS; number++) {
         m->wrong += (one_turn(m, number, false) != NX_TURN_ON);
         if (number % 3 == 0) {
-            m->wrong += (nx_turn_all_done(&m->t) != NX_TURN_ON);
+            m->wrong += (nx_turn_all_at(&m->t, NX_TURN_DONE) != NX_TURN_ON);
         }
     }
     return NULL;

@@ -18,6 +18,7 @@ struct nx_direct {
     nx_board *board;
     uint64_t last;  /* the number of the last operation that began, in 64 bits */
     uint64_t turns; /* completed on the board */
+    uint64_t count; /* of operations */
     bool on, reads; /* all are ready; all can read each other's memory */
     uint64_t token; /* others read it here */
     nx_turn now;    /* of the operation on the board; number 0: none */
@@ -143,7 +144,7 @@ static bool is_on(nx_direct *d)
 
 bool nx_direct_takes(nx_direct *d, const nx_coll_call *call)
 {
-    return (d->on || is_on(d)) && (nx_share_way(call, d->group->size, d->reads) != NX_WAY_ENGINE);
+    return (d->on || is_on(d)) && (nx_share_way(call, d->board, d->reads) != NX_WAY_ENGINE);
 }
 
 /* ---- errors ------------------------------------------------------------------------------- */
@@ -258,9 +259,10 @@ static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
                        .deadline_ns = (hub->timeout_ns == 0) ? 0 : d->begun_ns + hub->timeout_ns};
     *s = (nx_share){.turn = d->now,
                     .call = call,
+                    .turns = 1,
                     .mark = d->mark,
                     .declines = (g->late != NEXAR_OK), /* the engine tells of that */
-                    .way = nx_share_way(call, g->size, d->reads),
+                    .way = nx_share_way(call, d->board, d->reads),
                     .far = d->far,
                     .bounce = d->bounce};
     if ((s->way >= NX_WAY_EITHER) && (d->config.lend != NULL)) {
@@ -325,7 +327,8 @@ bool nx_direct_run(nx_direct *d, const nx_coll_call *call, uint32_t *number, nex
     *was = (nx_direct_now){
         .number = (uint32_t)d->now.number, .mark = d->mark, .begun_ns = d->begun_ns};
     *err = outcome(d, &s, end);
-    d->turns++;
+    d->turns += s.turns;
+    d->count++;
     nx_group_forget(d->group, (uint32_t)d->now.number, *err != NEXAR_OK);
     leave(d);
     return true;
@@ -335,7 +338,7 @@ bool nx_direct_run(nx_direct *d, const nx_coll_call *call, uint32_t *number, nex
 
 uint64_t nx_direct_count(const nx_direct *d)
 {
-    return d->turns;
+    return d->count;
 }
 
 void nx_direct_look(const nx_direct *d, nx_direct_now *out)

@@ -18,8 +18,6 @@
 #include "coll/direct/share.h"
 #include "reduce/reduce.h"
 
-enum { PART_ALIGN = 64 }; /* elements */
-
 static size_t elem(const nx_share *s)
 {
     return nexar_dtype_size(s->call->dtype);
@@ -64,23 +62,6 @@ static const void *see(nx_share *s, uint32_t rank, uint64_t at, size_t len)
 
 /* ---- reducing ---------------------------------------------------------------------------- */
 
-typedef struct part {
-    size_t off, len; /* elements */
-} part;
-
-/* What |rank| owns of |count| elements. */
-static part part_of(size_t count, uint32_t size, uint32_t rank)
-{
-    const size_t units = (count + PART_ALIGN - 1) / PART_ALIGN;
-    const size_t first = units / size * rank + ((rank < units % size) ? rank : units % size);
-    const size_t n = units / size + (rank < units % size);
-    size_t off = first * PART_ALIGN, end = (first + n) * PART_ALIGN;
-
-    off = (off < count) ? off : count;
-    end = (end < count) ? end : count;
-    return (part){.off = off, .len = end - off};
-}
-
 /* |to| = all inputs from element |off| of each, combined in the order of ranks that
  * begins with this one.  |len| elements are a block at most. */
 static bool reduce_block(nx_share *s, void *to, size_t off, size_t len)
@@ -123,7 +104,7 @@ static bool reduce_part(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     const size_t block = NX_SHARE_BLOCK / elem(s);
-    const part p = part_of(c->count, s->turn.size, s->turn.rank);
+    const nx_part p = nx_part_of(c->count, s->turn.size, s->turn.rank);
     const bool keeps = (c->kind == NX_ALLREDUCE) || (c->root == s->turn.rank);
     uint8_t *sum = keeps ? NULL : nx_alloc_aligned(NX_BOARD_LINE, NX_SHARE_BLOCK);
     bool ok = true;
@@ -168,19 +149,19 @@ static bool reduce_own_block(nx_share *s)
 /* ---- copying blocks ------------------------------------------------------------------------ */
 
 /* Of a stretch of |len| bytes between the root and another rank, what this one does. */
-static part stretch(const nx_share *s, size_t len)
+static nx_part stretch(const nx_share *s, size_t len)
 {
     const size_t roots = len / s->turn.size / NX_BOARD_LINE * NX_BOARD_LINE;
 
-    return (s->turn.rank == s->call->coll.root) ? (part){.off = 0, .len = roots}
-                                                : (part){.off = roots, .len = len - roots};
+    return (s->turn.rank == s->call->coll.root) ? (nx_part){.off = 0, .len = roots}
+                                                : (nx_part){.off = roots, .len = len - roots};
 }
 
 static bool from_root(nx_share *s, bool blocks)
 {
     const nx_coll *c = &s->call->coll;
     const size_t len = c->count * elem(s);
-    const part p = stretch(s, len);
+    const nx_part p = stretch(s, len);
     const uint8_t *own = nx_share_input(s);
 
     if (s->turn.rank != c->root) {
@@ -206,7 +187,7 @@ static bool to_root(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     const size_t len = c->count * elem(s);
-    const part p = stretch(s, len);
+    const nx_part p = stretch(s, len);
     uint8_t *to = s->call->recv;
 
     if (s->turn.rank != c->root) {
@@ -331,7 +312,7 @@ static bool scan(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     const size_t block = NX_SHARE_BLOCK / elem(s);
-    const part p = part_of(c->count, s->turn.size, s->turn.rank);
+    const nx_part p = nx_part_of(c->count, s->turn.size, s->turn.rank);
     uint8_t *sum = nx_alloc_aligned(NX_BOARD_LINE, NX_SHARE_BLOCK);
     bool ok = true;
 
@@ -394,7 +375,7 @@ nx_turn_end nx_reads_run(nx_share *s)
     if (!do_work(s)) {
         return NX_TURN_ON;
     }
-    end = nx_turn_all_done(&s->turn);
+    end = nx_turn_all_at(&s->turn, NX_TURN_DONE);
     if ((end == NX_TURN_ON) && (c->kind == NX_REDUCE_SCATTER) && c->in_place &&
         (s->turn.rank != 0)) {
         memmove(s->call->recv, scattered(s), c->count * elem(s));

@@ -4,7 +4,21 @@
 #include "base/alloc.h"
 #include "coll/direct/share.h"
 
-nx_way nx_share_way(const nx_coll_call *call, uint32_t size, bool reads)
+enum { PART_ALIGN = 64 }; /* elements */
+
+nx_part nx_part_of(size_t count, uint32_t size, uint32_t rank)
+{
+    const size_t units = (count + PART_ALIGN - 1) / PART_ALIGN;
+    const size_t first = units / size * rank + ((rank < units % size) ? rank : units % size);
+    const size_t n = units / size + (rank < units % size);
+    size_t off = first * PART_ALIGN, end = (first + n) * PART_ALIGN;
+
+    off = (off < count) ? off : count;
+    end = (end < count) ? end : count;
+    return (nx_part){.off = off, .len = end - off};
+}
+
+nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, bool reads)
 {
     const nx_coll *c = &call->coll;
 
@@ -14,8 +28,9 @@ nx_way nx_share_way(const nx_coll_call *call, uint32_t size, bool reads)
         return NX_WAY_ENGINE;
     }
     reads = reads && (call->guise != NX_GUISE_BUCKETED);
-    if (nx_slots_fit(call, size, NX_BOARD_ROOM)) {
-        return (!reads || nx_slots_fit(call, size, NX_SHARE_SHORT)) ? NX_WAY_SLOTS : NX_WAY_EITHER;
+    if (nx_slots_piece(call, b) != 0) {
+        return (!reads || nx_slots_fit(call, b->size, NX_SHARE_SHORT)) ? NX_WAY_SLOTS
+                                                                       : NX_WAY_EITHER;
     }
     return reads ? NX_WAY_READS : NX_WAY_ENGINE;
 }
@@ -94,7 +109,45 @@ static nx_turn_end settle(nx_share *s)
     if (own->lends != 0) {
         nx_slots_bring(s, own->data);
     }
-    return nx_turn_all_done(t);
+    return nx_turn_all_at(t, 1);
+}
+
+/* The piece |k| is on the board: takes what this rank needs of it. */
+static nx_turn_end take_piece(nx_share *s, uint32_t k)
+{
+    nx_turn_end end;
+
+    if (!nx_slots_parts(s)) {
+        nx_slots_take(s);
+        return NX_TURN_ON;
+    }
+    nx_slots_reduce_part(s);
+    end = nx_turn_all_at(&s->turn, 2 * k + 2);
+    if (end == NX_TURN_ON) {
+        nx_slots_take_parts(s);
+    }
+    return end;
+}
+
+/* The first piece is on the board. */
+static nx_turn_end slots(nx_share *s)
+{
+    const size_t count = s->call->coll.count, piece = s->len;
+    nx_turn_end end = take_piece(s, 0);
+    uint32_t k = 1;
+
+    for (size_t off = piece; (end == NX_TURN_ON) && (off < count); off += piece, k++) {
+        s->turn.turn++;
+        s->turns++;
+        s->off = off;
+        s->len = (count - off < piece) ? count - off : piece;
+        nx_slots_bring(s, nx_turn_slot(&s->turn, s->turn.rank)->data);
+        end = nx_turn_all_at(&s->turn, 2 * k + 1);
+        if (end == NX_TURN_ON) {
+            end = take_piece(s, k);
+        }
+    }
+    return end;
 }
 
 static nx_turn_end run(nx_share *s)
@@ -115,11 +168,7 @@ static nx_turn_end run(nx_share *s)
     if (end != NX_TURN_ON) {
         return end;
     }
-    if (s->way == NX_WAY_SLOTS) {
-        nx_slots_take(s);
-        return NX_TURN_ON;
-    }
-    return nx_reads_run(s);
+    return (s->way == NX_WAY_SLOTS) ? slots(s) : nx_reads_run(s);
 }
 
 nx_turn_end nx_share_run(nx_share *s)
@@ -130,6 +179,10 @@ nx_turn_end nx_share_run(nx_share *s)
     s->code = 0;
     s->nomem = false;
     s->odd = s->turn.size;
+    s->turns = 1;
+    s->off = 0;
+    s->len = nx_slots_piece(s->call, s->turn.board);
+    s->len = (s->len < s->call->coll.count) ? s->len : s->call->coll.count;
     s->declines = !put_aside(s, &aside) || s->declines; /* the engine says what is missing */
     bring(s, aside);
     end = run(s);

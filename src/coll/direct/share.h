@@ -5,7 +5,11 @@
  * Ways, chosen by what all ranks know alike:
  *
  *   slots   every rank brings its input on the board, all take from there what they
- *           need and combine it in the order of ranks: the same bits on all.  One wait.
+ *           need and combine it in the order of ranks: the same bits on all.  One wait;
+ *           more, a piece each, where vectors are a little longer (NX_SHARE_PIECES) and
+ *           there is a core for each rank: faster than the kernel's copies as long as it
+ *           stays in the caches.  In a long allreduce each rank combines a part of the
+ *           piece, puts it where that part of its input would be, and takes the others.
  *   reads   every rank says where its buffers are; each reads what it needs from the
  *           others, block by block as fits a cache, or writes to them what they need.
  *           What is reduced has one owner, who gives it to all: the same bits again.
@@ -30,7 +34,9 @@ typedef enum nx_way { NX_WAY_ENGINE, NX_WAY_SLOTS, NX_WAY_EITHER, NX_WAY_READS }
 
 enum {
     NX_SHARE_BLOCK = 128 << 10, /* read at a time: two of them stay in a cache */
-    NX_SHARE_SHORT = 4 << 10    /* up to here slots are best in any case */
+    NX_SHARE_SHORT = 4 << 10,   /* up to here slots are best in any case */
+    NX_SHARE_PARTS = 16 << 10,  /* from here on an allreduce is cut in parts */
+    NX_SHARE_PIECES = 2 << 20   /* all blocks together: up to here slots, in pieces */
 };
 
 /* Where a rank has its buffers, on the board.  The arena: see core/arena.h. */
@@ -53,6 +59,9 @@ typedef struct nx_share {
     void *ctx;
     nx_lent own; /* the arena is set by the owner, the rest here */
 
+    size_t off, len; /* of each block: the piece that is on the board, in elements */
+    uint32_t turns;  /* that were completed */
+
     /* The outcome, beside that of the turn. */
     uint32_t odd; /* a rank whose fingerprint differs ... */
     nx_mark its;  /* ... and it; the size: none */
@@ -61,8 +70,14 @@ typedef struct nx_share {
     bool nomem;   /* this rank has none */
 } nx_share;
 
-/* How |call| is run by |size| ranks that may read each other's memory or not. */
-nx_way nx_share_way(const nx_coll_call *call, uint32_t size, bool reads);
+/* How |call| is run by the ranks of |b|, who may read each other's memory or not. */
+nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, bool reads);
+
+/* Elements that |rank| owns of |count|. */
+typedef struct nx_part {
+    size_t off, len;
+} nx_part;
+nx_part nx_part_of(size_t count, uint32_t size, uint32_t rank);
 
 /*
  * Does it.  NX_TURN_ON: done, and this turn counts, if |code| is 0 and |nomem| false; if
@@ -77,8 +92,16 @@ nx_turn_end nx_share_run(nx_share *s);
 const void *nx_share_input(const nx_share *s);
 /* Whether no rank brings more than |room| bytes. */
 bool nx_slots_fit(const nx_coll_call *call, uint32_t size, size_t room);
+/* Elements of each block that are brought at a time; 0: it is not for slots. */
+size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b);
+/* The piece from |off| on: this rank's, and what it needs of all. */
 void nx_slots_bring(const nx_share *s, void *to);
 void nx_slots_take(const nx_share *s);
+/* Whether it is an allreduce in parts; then instead of take: the own part, and when all
+ * have done that, the others. */
+bool nx_slots_parts(const nx_share *s);
+void nx_slots_reduce_part(const nx_share *s);
+void nx_slots_take_parts(const nx_share *s);
 
 nx_turn_end nx_reads_run(nx_share *s);
 

@@ -29,6 +29,24 @@ bool nx_slots_fit(const nx_coll_call *call, uint32_t size, size_t room)
     return c->count <= (one_for_each(c->kind) ? most / size : most);
 }
 
+size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b)
+{
+    const size_t size = nexar_dtype_size(call->dtype), most = NX_BOARD_ROOM / size;
+    const nx_coll *c = &call->coll;
+    const bool blocks =
+        (c->kind == NX_ALLGATHER) || (c->kind == NX_ALLTOALL) || (c->kind == NX_REDUCE_SCATTER);
+    const bool whole = (c->kind == NX_ALLREDUCE) && (call->tensors == NULL);
+
+    if (nx_slots_fit(call, b->size, NX_BOARD_ROOM)) {
+        return (c->count == 0) ? 1 : c->count;
+    }
+    if ((b->roomy == 0) || (!blocks && !whole) ||
+        (c->count > NX_SHARE_PIECES / size / (blocks ? b->size : 1))) {
+        return 0;
+    }
+    return one_for_each(c->kind) ? most / (b->size - 1) : most;
+}
+
 const void *nx_share_input(const nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
@@ -98,41 +116,169 @@ static void take_tensors(const nx_share *s)
 
 /* ---- all kinds ------------------------------------------------------------------------- */
 
+bool nx_slots_parts(const nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+
+    return (s->turn.board->roomy != 0) && (c->kind == NX_ALLREDUCE) && (s->call->tensors == NULL) &&
+           (c->count > NX_SHARE_PARTS / elem(s));
+}
+
+void nx_slots_reduce_part(const nx_share *s)
+{
+    const nx_part p = nx_part_of(s->len, s->turn.size, s->turn.rank);
+    const size_t skip = p.off * elem(s), at = s->off * elem(s) + skip;
+    const uint8_t *own = (const uint8_t *)nx_share_input(s) + at;
+    uint8_t *to = nx_turn_slot(&s->turn, s->turn.rank)->data + skip;
+
+    for (uint32_t i = 1; (p.len != 0) && (i < s->turn.size); i++) {
+        const uint32_t rank = (s->turn.rank + i) % s->turn.size;
+
+        nx_reduce(to, (i == 1) ? own : to, brought(s, rank) + skip, p.len, s->call->dtype,
+                  s->call->op);
+    }
+    if (s->call->coll.average) {
+        nx_reduce_divide(to, p.len, s->call->dtype, s->turn.size);
+    }
+}
+
+void nx_slots_take_parts(const nx_share *s)
+{
+    uint8_t *to = (uint8_t *)s->call->recv + s->off * elem(s);
+
+    for (uint32_t i = 0; i < s->turn.size; i++) {
+        const uint32_t rank = (s->turn.rank + i) % s->turn.size;
+        const nx_part p = nx_part_of(s->len, s->turn.size, rank);
+
+        if (p.len != 0) {
+            memcpy(to + p.off * elem(s), brought(s, rank) + p.off * elem(s), p.len * elem(s));
+        }
+    }
+}
+
+/* All but the part that this rank combines itself. */
+static void bring_parts(const nx_share *s, uint8_t *to)
+{
+    const nx_part p = nx_part_of(s->len, s->turn.size, s->turn.rank);
+    const size_t behind = (p.off + p.len) * elem(s);
+    const uint8_t *from = (const uint8_t *)nx_share_input(s) + s->off * elem(s);
+
+    memcpy(to, from, p.off * elem(s));
+    memcpy(to + behind, from + behind, s->len * elem(s) - behind);
+}
+
+/* Where the block for |rank| is in the slot of |owner|, who brings none for itself. */
+static size_t place(const nx_share *s, uint32_t owner, uint32_t rank)
+{
+    return (rank - (rank > owner)) * s->len * elem(s);
+}
+
+/* A block for each, but for itself: that is taken from where it is. */
+static void bring_blocks(const nx_share *s, uint8_t *to)
+{
+    const size_t stride = s->call->coll.count * elem(s), len = s->len * elem(s);
+    const uint8_t *from = (const uint8_t *)nx_share_input(s) + s->off * elem(s);
+
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        if (rank != s->turn.rank) {
+            memcpy(to + place(s, s->turn.rank, rank), from + rank * stride, len);
+        }
+    }
+}
+
 void nx_slots_bring(const nx_share *s, void *to)
 {
     const nx_coll *c = &s->call->coll;
-    size_t len = c->count * elem(s);
 
-    if ((c->kind == NX_BARRIER) || (from_root(c->kind) && (c->root != s->turn.rank))) {
+    if ((c->kind == NX_BARRIER) || (s->len == 0) ||
+        (from_root(c->kind) && (c->root != s->turn.rank))) {
         return;
     }
     if (s->call->tensors != NULL) {
         pack(s, to);
-        return;
-    }
-    len = one_for_each(c->kind) ? len * s->turn.size : len;
-    if (len != 0) {
-        memcpy(to, nx_share_input(s), len);
+    } else if (one_for_each(c->kind)) {
+        bring_blocks(s, to);
+    } else if (nx_slots_parts(s)) {
+        bring_parts(s, to);
+    } else {
+        memcpy(to, (const uint8_t *)nx_share_input(s) + s->off * elem(s), s->len * elem(s));
     }
 }
 
-/* Block |own| of each rank's, or all that it brought, one behind the other. */
-static void collect(const nx_share *s, size_t skip)
+/* The piece that each rank brought, for all or for this one, to its block; not this
+ * rank's own. */
+static void collect(const nx_share *s, bool for_all)
 {
-    const size_t len = s->call->coll.count * elem(s);
-    uint8_t *to = s->call->recv;
+    const size_t stride = s->call->coll.count * elem(s), len = s->len * elem(s);
+    uint8_t *to = (uint8_t *)s->call->recv + s->off * elem(s);
 
-    for (uint32_t rank = 0; (len != 0) && (rank < s->turn.size); rank++) {
-        memcpy(to + rank * len, brought(s, rank) + skip, len);
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        if (rank != s->turn.rank) {
+            const size_t skip = for_all ? 0 : place(s, rank, s->turn.rank);
+
+            memcpy(to + rank * stride, brought(s, rank) + skip, len);
+        }
     }
 }
 
-static void copy_from_root(const nx_share *s, size_t skip)
+/* This rank's own block, |from| bytes into its input, to |to| bytes into its result. */
+static void keep(const nx_share *s, size_t from, size_t to)
+{
+    const size_t at = s->off * elem(s);
+
+    if (!s->call->coll.in_place) {
+        memcpy((uint8_t *)s->call->recv + to + at, (const uint8_t *)s->call->send + from + at,
+               s->len * elem(s));
+    }
+}
+
+/* This rank's block of all, in the order of ranks that begins with this one: nobody else
+ * computes it. */
+static void reduce_own(const nx_share *s)
+{
+    const size_t stride = s->call->coll.count * elem(s);
+    const uint8_t *own =
+        (const uint8_t *)nx_share_input(s) + s->turn.rank * stride + s->off * elem(s);
+    uint8_t *to = (uint8_t *)s->call->recv + s->off * elem(s);
+
+    for (uint32_t i = 1; i < s->turn.size; i++) {
+        const uint32_t rank = (s->turn.rank + i) % s->turn.size;
+
+        nx_reduce(to, (i == 1) ? own : to, brought(s, rank) + place(s, rank, s->turn.rank), s->len,
+                  s->call->dtype, s->call->op);
+    }
+    if (s->call->coll.average) {
+        nx_reduce_divide(to, s->len, s->call->dtype, s->turn.size);
+    }
+}
+
+static void take_blocks(const nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
+    const uint32_t rank = s->turn.rank;
+    const size_t block = rank * c->count * elem(s);
 
-    if (c->count != 0) {
-        memcpy(s->call->recv, brought(s, c->root) + skip, c->count * elem(s));
+    switch ((int)c->kind) {
+    case NX_SCATTER:
+        if (rank == c->root) {
+            keep(s, block, 0);
+        } else {
+            memcpy(s->call->recv, brought(s, c->root) + place(s, c->root, rank), s->len * elem(s));
+        }
+        break;
+    case NX_REDUCE_SCATTER:
+        reduce_own(s);
+        break;
+    case NX_ALLTOALL:
+        keep(s, block, block);
+        collect(s, false);
+        break;
+    default: /* allgather, gather */
+        if ((c->kind == NX_ALLGATHER) || (rank == c->root)) {
+            keep(s, 0, block);
+            collect(s, true);
+        }
+        break;
     }
 }
 
@@ -140,50 +286,36 @@ void nx_slots_take(const nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     const uint32_t rank = s->turn.rank;
-    const size_t mine = rank * c->count * elem(s);
 
+    if ((c->kind == NX_BARRIER) || (s->len == 0)) {
+        return;
+    }
     switch ((int)c->kind) {
     case NX_BROADCAST:
         if (rank != c->root) {
-            copy_from_root(s, 0);
+            memcpy(s->call->recv, brought(s, c->root), s->len * elem(s));
         }
-        break;
-    case NX_SCATTER:
-        copy_from_root(s, mine);
         break;
     case NX_ALLREDUCE:
     case NX_REDUCE:
         if (s->call->tensors != NULL) {
             take_tensors(s);
         } else if ((c->kind == NX_ALLREDUCE) || (rank == c->root)) {
-            combine(s, s->call->recv, s->turn.size, 0, c->count);
+            combine(s, s->call->recv, s->turn.size, 0, s->len);
         }
         break;
-    case NX_REDUCE_SCATTER:
-        combine(s, s->call->recv, s->turn.size, mine, c->count);
-        break;
     case NX_SCAN:
-        combine(s, s->call->recv, rank + 1, 0, c->count);
+        combine(s, s->call->recv, rank + 1, 0, s->len);
         break;
     case NX_EXSCAN:
         if (rank == 0) {
-            nx_reduce_identity(s->call->recv, c->count, s->call->dtype, s->call->op);
+            nx_reduce_identity(s->call->recv, s->len, s->call->dtype, s->call->op);
         } else {
-            combine(s, s->call->recv, rank, 0, c->count);
+            combine(s, s->call->recv, rank, 0, s->len);
         }
         break;
-    case NX_ALLGATHER:
-        collect(s, 0);
-        break;
-    case NX_GATHER:
-        if (rank == c->root) {
-            collect(s, 0);
-        }
-        break;
-    case NX_ALLTOALL:
-        collect(s, mine);
-        break;
-    default: /* a barrier */
+    default:
+        take_blocks(s);
         break;
     }
 }

@@ -26,6 +26,7 @@ typedef struct end {
     bool bad;
     uint8_t *place; /* NULL: bytes are only looked at */
     nx_link *other; /* what fallback gives */
+    int passes;     /* descriptors that came; the last one wrote its name */
 } end;
 
 static uint8_t at(uint64_t off)
@@ -139,6 +140,17 @@ static nexar_err fall_back(void *ctx, uint64_t member, const char *why, const nx
     return NEXAR_OK;
 }
 
+/* Writes its name into it. */
+static void on_pass(void *ctx, uint64_t member, uint64_t name, int fd)
+{
+    end *e = ctx;
+
+    e->passes++;
+    name += member << 32;
+    assert_int_equal(write(fd, &name, sizeof(name)), sizeof(name));
+    (void)close(fd);
+}
+
 static void open_end(end *e, nx_loop *loop, uint64_t member, bool no_reading)
 {
     const nx_shm_config config = {.loop = loop,
@@ -146,6 +158,7 @@ static void open_end(end *e, nx_loop *loop, uint64_t member, bool no_reading)
                                   .no_reading = no_reading,
                                   .find = find,
                                   .on_accept = on_accept,
+                                  .on_pass = on_pass,
                                   .fallback = (e->other != NULL) ? fall_back : NULL,
                                   .ctx = e};
 
@@ -401,6 +414,51 @@ static void scribble(nx_random_seeded *r, nx_segment *s)
     }
 }
 
+static void test_descriptors_are_passed(void **state)
+{
+    static uint8_t memory[200000];
+    const nx_bytes bytes = {.ptr = memory, .len = sizeof(memory)};
+    const nx_shm_word hello = {.type = NX_SHM_HELLO, .from = 1, .to = 2};
+    nx_tx tx = {.id = 1, .len = sizeof(memory), .bytes = &bytes, .nbytes = 1};
+    uint64_t name = 0;
+    int ends[2];
+    both t;
+
+    (void)state;
+    begin(&t, NULL);
+    assert_int_equal(pipe(ends), 0);
+    dial(&t.a, 2);
+    assert_int_equal(nx_shm_pass(t.a.link, 7, ends[1]), NEXAR_ESYS);
+    until(t.loop, &t.b.ups, 1);
+    until(t.loop, &t.a.ups, 1);
+    for (uint64_t i = 0; i < 5; i++) {
+        end *from = (i % 2 == 0) ? &t.a : &t.b, *to = (i % 2 == 0) ? &t.b : &t.a;
+
+        assert_int_equal(nx_shm_pass(from->link, 100 + i, ends[1]), NEXAR_OK);
+        until(t.loop, &to->passes, 1 + (int)(i / 2));
+        assert_int_equal(read(ends[0], &name, sizeof(name)), sizeof(name));
+        assert_int_equal(name, 100 + i + ((i % 2 == 0) ? UINT64_C(1) << 32 : UINT64_C(2) << 32));
+    }
+    /* A part that is read while descriptors wait to be taken, one in a turn, is read all
+     * the same. */
+    assert_int_equal(nx_link_send_part(t.a.link, &tx), NEXAR_OK);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(nx_shm_pass(t.a.link, 0, ends[1]), NEXAR_OK);
+    }
+    until(t.loop, &t.b.passes, 3 + 8);
+    for (int i = 0; (i < 100000) && (t.a.sent == 0); i++) {
+        turn(t.loop);
+    }
+    assert_int_equal(t.b.bytes, sizeof(memory));
+    say(&t.a, 1); /* the link is as it was */
+    until(t.loop, &t.b.frames, 1);
+    assert_int_equal(nx_shm_send(nx_shm_from_base(t.a.link)->socket.fd, &hello, NULL, 0), NEXAR_OK);
+    until(t.loop, &t.b.downs, 1);
+    finish(&t);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
 static void test_a_scribbler_ends_its_link_and_nothing_else(void **state)
 {
     static uint8_t memory[200000];
@@ -552,6 +610,7 @@ int main(void)
         cmocka_unit_test(test_a_link_that_cannot_pair_moves_with_all_it_has),
         cmocka_unit_test(test_a_link_that_is_pairing_can_be_moved),
         cmocka_unit_test(test_a_closed_link_moves_what_it_owes),
+        cmocka_unit_test(test_descriptors_are_passed),
         cmocka_unit_test(test_a_scribbler_ends_its_link_and_nothing_else),
         cmocka_unit_test(test_a_process_that_is_killed_is_noticed),
     };
