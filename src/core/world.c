@@ -12,6 +12,7 @@
 #include "cluster/addresses.h"
 #include "core/comm.h"
 #include "core/diagnosis.h"
+#include "core/failure.h"
 #include "core/links.h"
 #include "core/request.h"
 
@@ -35,6 +36,7 @@ static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *wh
     char text[NX_PEER_TEXT];
 
     nx_hub_on_down(world->hub, peer, err, why);
+    nx_failure_on_down(world, peer);
     nx_diagnosis_on_down(world, peer, why);
     if (!world->closing) {
         nx_log(NX_LOG_INFO, "lost the link to %s: %s (%s)", nx_world_peer_text(world, peer, text),
@@ -50,7 +52,8 @@ static void on_control(void *ctx, uint32_t peer, const void *data, size_t len)
     nx_world *world = ctx;
 
     if (!nx_hub_on_control(world->hub, peer, data, len) &&
-        !nx_diagnosis_on_control(world, peer, data, len)) {
+        !nx_diagnosis_on_control(world, peer, data, len) &&
+        !nx_failure_on_control(world, peer, data, len)) {
         nx_log(NX_LOG_DEBUG, "peer %" PRIu32 " sent a control frame of a kind unknown here", peer);
     }
 }
@@ -130,7 +133,8 @@ static nexar_err start_messages(nx_world *world)
         return err;
     }
     hc.msg = world->msg;
-    return nx_hub_create(&world->hub, &hc);
+    err = nx_hub_create(&world->hub, &hc);
+    return (err == NEXAR_OK) ? nx_failure_start(world) : err;
 }
 
 static int rank_of(void *owner, uint32_t peer)
@@ -241,6 +245,7 @@ static void teardown(nx_world *world)
         if (world->hub != NULL) {
             nx_hub_stop(world->hub, NEXAR_ECANCELED, "the world ends");
         }
+        nx_failure_quiet(world);
         if (world->rpc != NULL) {
             nx_rpc_end(world->rpc);
         }
@@ -256,6 +261,7 @@ static void teardown(nx_world *world)
         settle_devices(world);
         nx_requests_free(world);
         nx_rpc_destroy(world->rpc);
+        nx_failure_stop(world);
         nx_comms_free(world);
         if (world->hub != NULL) {
             nx_hub_destroy(world->hub);
@@ -284,6 +290,8 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     world->event_fd = -1;
     world->size = 1;
     nx_list_init(&world->comms);
+    nx_list_init(&world->accords);
+    nx_list_init(&world->strays);
     nx_list_init(&world->requests);
     nx_oplog_init(&world->log);
 
@@ -357,6 +365,7 @@ nexar_err nx_world_destroy(nx_world *world)
     nx_diagnosis_stop(world);
     nx_msg_close(world->msg, &closed);
     bool quiet = wait_leaving(world, &closed);
+    nx_failure_quiet(world);
     if (world->shm != NULL) { /* first: what does not go this way goes by QUIC */
         nx_shm_drain(world->shm, &emptied);
         quiet = wait_leaving(world, &emptied) && quiet;
