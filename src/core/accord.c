@@ -192,33 +192,32 @@ static nexar_err make_machines(nx_accord *a, const nexar_comm *comm)
     return err;
 }
 
-/* That of |comm|, made if there is none. */
-static nexar_err get(nexar_comm *comm, nx_accord **out)
+/* That of |comm|, made if there is none; NULL: no memory. */
+static nx_accord *get(nexar_comm *comm)
 {
     nx_accord *a = comm->accord;
-    nexar_err err;
 
-    if (a == NULL) {
-        a = nx_zalloc(sizeof(*a));
-        if (a == NULL) {
-            return nx_fail_nomem("an agreement");
-        }
-        nx_list_init(&a->link);
-        a->world = comm->world;
-        a->id = comm->id;
-        a->size = comm->size;
-        err = make_machines(a, comm);
-        if (err != NEXAR_OK) {
-            accord_free(a);
-            return err;
-        }
-        a->comm = comm;
-        comm->accord = a;
-        nx_list_push_back(&comm->world->accords, &a->link);
-        tell_failed(a, nx_failure_dead(comm->world));
+    if (a != NULL) {
+        return a;
     }
-    *out = a;
-    return NEXAR_OK;
+    a = nx_zalloc(sizeof(*a));
+    if (a == NULL) {
+        (void)nx_fail_nomem("an agreement");
+        return NULL;
+    }
+    nx_list_init(&a->link);
+    a->world = comm->world;
+    a->id = comm->id;
+    a->size = comm->size;
+    if (make_machines(a, comm) != NEXAR_OK) {
+        accord_free(a);
+        return NULL;
+    }
+    a->comm = comm;
+    comm->accord = a;
+    nx_list_push_back(&comm->world->accords, &a->link);
+    tell_failed(a, nx_failure_dead(comm->world));
+    return a;
 }
 
 void nx_accord_closed(nexar_comm *comm)
@@ -326,9 +325,9 @@ nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data, size
         if (comm == NULL) {
             return keep(world, id, peer, data, len);
         }
-        err = get(comm, &a);
-        if (err != NEXAR_OK) {
-            return err;
+        a = get(comm);
+        if (a == NULL) {
+            return NEXAR_ENOMEM;
         }
     }
     rank = rank_in(a, peer);
@@ -403,12 +402,13 @@ void nx_accord_settle(nx_world *world)
 
 nexar_err nx_accord_revoke(nexar_comm *comm)
 {
-    nx_accord *a;
-    nexar_err err = get(comm, &a);
+    nx_accord *a = get(comm);
+    nexar_err err;
 
-    if (err == NEXAR_OK) {
-        err = nx_flood_start(a->flood, nx_flood_key(NX_FLOOD_REVOKED, comm->rank), NULL, 0);
+    if (a == NULL) {
+        return NEXAR_ENOMEM;
     }
+    err = nx_flood_start(a->flood, nx_flood_key(NX_FLOOD_REVOKED, comm->rank), NULL, 0);
     if (err == NEXAR_OK) {
         nx_comm_revoked(comm);
     }
@@ -433,11 +433,11 @@ nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint64_t flags, nx
     const nx_agree_input input = {.flags = flags, .payload = serial, .payload_len = SERIAL_SIZE};
     nx_writer writer = nx_writer_make(serial, sizeof(serial));
     waiter w = {.out = out};
-    nx_accord *a;
-    nexar_err err = get(comm, &a);
+    nx_accord *a = get(comm);
+    nexar_err err;
 
-    if (err != NEXAR_OK) {
-        return err;
+    if (a == NULL) {
+        return NEXAR_ENOMEM;
     }
     if (a->waiter != NULL) {
         return nx_fail(NEXAR_EINVAL, "%s: another thread is in such a call on this communicator",

@@ -226,6 +226,21 @@ static void loop_agree(nexar_comm *w)
     nexar_comm_free(c);
 }
 
+/* Half of the ranks, without rank 0, are no quorum. */
+static void loop_minority(nexar_comm *w)
+{
+    uint64_t flags = 1;
+    nexar_comm *c = NULL;
+
+    while (sum_all(w, SMALL) == NEXAR_OK) {
+    }
+    note_latest(&shared->known);
+    NXT_IS(w, nexar_comm_agree(w, &flags) == NEXAR_EPEER);
+    NXT_IS(w, nexar_comm_shrink(w, &c) == NEXAR_EPEER);
+    NXT_IS(w, c == NULL);
+    note_latest(&shared->rebuilt);
+}
+
 /* Rank 0 receives from anybody: the victim's death does not end it, a message does; but
  * when nobody is left it ends. */
 static void wait_for_anybody(nexar_comm *w)
@@ -301,6 +316,9 @@ static nexar_comm *join_world(int rank, int join_fd)
     if (current->interval != NULL) {
         NXT_OK(NULL, nexar_config_set(cfg, "heartbeat_interval", current->interval));
         NXT_OK(NULL, nexar_config_set(cfg, "heartbeat_timeout", current->timeout));
+    }
+    if (current->body == loop_minority) {
+        NXT_OK(NULL, nexar_config_set(cfg, "quorum", "majority"));
     }
     NXT_OK(NULL, nexar_init(cfg, &w));
     nexar_config_free(cfg);
@@ -523,6 +541,107 @@ static void test_a_busy_rank_is_not(void **state)
     forget();
 }
 
+static void test_a_minority_does_not_go_on(void **state)
+{
+    static const plan p = {
+        .name = "no quorum", .ranks = 4, .victims = 1 | 4, .sig = SIGKILL, .body = loop_minority};
+
+    (void)state;
+    run_plan(&p);
+    forget();
+}
+
+/* ---- without a death ----------------------------------------------------------------------------
+ */
+
+/* Rank 1 revokes when the others wait: in a receive, in a long send that nobody takes, in a
+ * receive from anybody, in a collective, each on a communicator of its own. */
+static void revoke_what_waits(nexar_comm *w, void *arg)
+{
+    static char large[8 << 20];
+    nexar_request *reqs[4] = {NULL};
+    nexar_comm *c = NULL, *next = NULL;
+    char byte, got[2];
+    bool found;
+
+    (void)arg;
+    NXT_OK(w, nexar_comm_dup(w, &c));
+    if (nexar_rank(w) == 1) {
+        for (int rank = 0; rank < nexar_size(w); rank++) {
+            if (rank != 1) {
+                NXT_OK(w, nexar_recv(w, &byte, 1, rank, TAG, NULL));
+            }
+        }
+        NXT_OK(w, nexar_comm_revoke(c));
+        NXT_OK(w, nexar_comm_revoke(c));
+    } else {
+        NXT_OK(w, nexar_irecv(c, &got[0], 1, 1, TAG, &reqs[0]));
+        NXT_OK(w, nexar_irecv(c, &got[1], 1, NEXAR_ANY_SOURCE, NEXAR_ANY_TAG, &reqs[1]));
+        NXT_OK(w, nexar_isend(c, large, sizeof(large), 1, TAG + 1, &reqs[2]));
+        NXT_OK(w, nexar_ibarrier(c, &reqs[3]));
+        NXT_OK(w, nexar_send(w, "x", 1, 1, TAG));
+        for (int i = 0; i < 4; i++) {
+            NXT_IS(w, nexar_wait(&reqs[i], NULL) == NEXAR_EREVOKED);
+            NXT_IS(w, strstr(nexar_last_error(), "was revoked") != NULL);
+        }
+    }
+    NXT_IS(w, nexar_barrier(c) == NEXAR_EREVOKED);
+    NXT_IS(w, nexar_recv(c, &byte, 1, 0, TAG, NULL) == NEXAR_EREVOKED);
+    NXT_IS(w, nexar_probe(c, 0, TAG, NULL) == NEXAR_EREVOKED);
+    NXT_IS(w, nexar_iprobe(c, 0, TAG, &found, NULL) == NEXAR_EREVOKED);
+    NXT_IS(w, nexar_comm_dup(c, &next) == NEXAR_EREVOKED);
+    NXT_OK(w, nexar_comm_shrink(c, &next));
+    nexar_comm_free(c);
+    NXT_IS(w, nexar_size(next) == nexar_size(w));
+    NXT_OK(w, sum_all(next, SMALL));
+    nexar_comm_free(next);
+    NXT_OK(w, sum_all(w, SMALL)); /* which nobody has revoked */
+}
+
+static void test_revoking_ends_what_waits_on_all_ranks(void **state)
+{
+    (void)state;
+    nxt_local_world(3, NULL, revoke_what_waits, NULL);
+}
+
+static void test_a_world_of_one_agrees_with_itself(void **state)
+{
+    nexar_comm *w = NULL, *c = NULL;
+    uint64_t flags = 5;
+    size_t n = 0;
+
+    (void)state;
+    assert_int_equal(nexar_init(NULL, &w), NEXAR_OK);
+    assert_int_equal(nexar_comm_agree(w, &flags), NEXAR_OK);
+    assert_int_equal(flags, 5);
+    assert_int_equal(nexar_comm_shrink(w, &c), NEXAR_OK);
+    assert_int_equal(nexar_size(c), 1);
+    assert_int_equal(nexar_comm_failed(c, NULL, &n), NEXAR_OK);
+    assert_int_equal(n, 0);
+    n = 1;
+    assert_int_equal(nexar_comm_failed(c, NULL, &n), NEXAR_EINVAL);
+    assert_int_equal(nexar_comm_failed(NULL, NULL, &n), NEXAR_EINVAL);
+    assert_int_equal(nexar_on_failure(NULL, count_call, NULL), NEXAR_EINVAL);
+    assert_int_equal(nexar_comm_revoke(NULL), NEXAR_EINVAL);
+    assert_int_equal(nexar_comm_agree(w, NULL), NEXAR_EINVAL);
+    assert_int_equal(nexar_comm_shrink(w, NULL), NEXAR_EINVAL);
+    nexar_comm_free(c);
+    assert_int_equal(nexar_finalize(w), NEXAR_OK);
+}
+
+static void test_a_time_out_below_the_interval_is_refused(void **state)
+{
+    nexar_config *cfg = NULL;
+    nexar_comm *w = NULL;
+
+    (void)state;
+    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "heartbeat_timeout", "100ms"), NEXAR_OK);
+    assert_int_equal(nexar_init(cfg, &w), NEXAR_EINVAL);
+    assert_non_null(strstr(nexar_last_error(), "heartbeat_timeout"));
+    nexar_config_free(cfg);
+}
+
 static void test_a_receive_from_anybody_waits_for_the_living(void **state)
 {
     static const plan plans[] = {
@@ -554,6 +673,10 @@ int main(void)
         cmocka_unit_test(test_a_stopped_rank_is_given_up),
         cmocka_unit_test(test_a_busy_rank_is_not),
         cmocka_unit_test(test_a_receive_from_anybody_waits_for_the_living),
+        cmocka_unit_test(test_a_minority_does_not_go_on),
+        cmocka_unit_test(test_revoking_ends_what_waits_on_all_ranks),
+        cmocka_unit_test(test_a_world_of_one_agrees_with_itself),
+        cmocka_unit_test(test_a_time_out_below_the_interval_is_refused),
     };
 
     transport = getenv("NEXAR_TRANSPORTS");
