@@ -175,7 +175,7 @@ bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, siz
     if ((kind < NX_CONTROL_PING) || (kind > NX_CONTROL_AGREE)) {
         return false;
     }
-    if (f->quiet || f->expelled) {
+    if ((f == NULL) || f->quiet || f->expelled) {
         return true;
     }
     if (kind <= NX_CONTROL_PONG) {
@@ -197,7 +197,7 @@ void nx_failure_on_down(nx_world *world, uint32_t peer)
 {
     nx_failure *f = world->failure;
 
-    if (!f->quiet && nx_rankset_add(&f->down, peer)) {
+    if ((f != NULL) && !f->quiet && nx_rankset_add(&f->down, peer)) {
         nx_failure_stir(world);
     }
 }
@@ -504,6 +504,8 @@ nexar_err nx_failure_start(nx_world *world)
     err = make_machines(f, &hc);
     if (err == NEXAR_OK) {
         set_timer(f);
+    } else {
+        f->quiet = true; /* members may connect before the world is given up */
     }
     return err;
 }

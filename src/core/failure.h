@@ -35,7 +35,7 @@ void nx_failure_quiet(nx_world *world);
 /* Frees all; communicators are still there, callbacks of the application are not. */
 void nx_failure_stop(nx_world *world);
 
-/* From msg.  False: the frame is not of this. */
+/* From msg, also where it could not be started.  False: the frame is not of this. */
 bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len);
 void nx_failure_on_down(nx_world *world, uint32_t peer);
 
