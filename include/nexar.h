@@ -728,6 +728,73 @@ NEXAR_API nexar_err nexar_rpc_icall(nexar_comm *comm, int rank, uint16_t fn_id, 
                                     size_t bytes, void **reply, size_t *reply_bytes,
                                     nexar_request **req);
 
+/* ---- failures ------------------------------------------------------------------
+ * A rank has failed when its process has ended without nexar_finalize(), when its host
+ * says that nothing listens at its address, or when it does not answer for
+ * "heartbeat_timeout"; one that is busy in a computation answers.  All ranks of the world
+ * are told, and for good: one that was only stopped finds itself held for dead when it
+ * goes on, and all its calls end with an error that says so.
+ *
+ * Everything that needs a rank that has failed ends with NEXAR_EPEER, at once and on all
+ * ranks: messages and remote calls to and from it, and every collective on a
+ * communicator that it is in, also those begun later.  A receive from NEXAR_ANY_SOURCE
+ * goes on while another rank of the communicator is alive.  Other messages go on.
+ *
+ * To go on together the ranks that are left call nexar_comm_revoke(), so that nobody
+ * keeps waiting for somebody who has given up, and nexar_comm_shrink(). */
+
+/*
+ * The ranks of |comm| that are known to have failed, ascending.  |*n| is the room in
+ * |ranks| and becomes their number, also where that is more; NULL with room for 0.  Those
+ * that have finalized are not among them.  Other ranks may know more, or less.
+ *
+ * NEXAR_EINVAL
+ */
+NEXAR_API nexar_err nexar_comm_failed(nexar_comm *comm, int ranks[], size_t *n);
+
+/* Told of each |rank| of |comm| that has failed, with a sentence, on a thread of the
+ * runtime; it may make any call but nexar_finalize() and free no communicator. */
+typedef void (*nexar_failure_fn)(nexar_comm *comm, int rank, const char *why, void *arg);
+
+/*
+ * Makes |fn| with |arg| be called once for each rank of |comm| that has failed or will,
+ * in place of what was before; NULL: nothing is.
+ *
+ * NEXAR_EINVAL, NEXAR_ENOMEM
+ */
+NEXAR_API nexar_err nexar_on_failure(nexar_comm *comm, nexar_failure_fn fn, void *arg);
+
+/*
+ * Ends every pending and later message and collective on |comm| with NEXAR_EREVOKED, on
+ * all of its living ranks; one rank calls it, or several.  What was being delivered may
+ * end as if nothing had been.  Remote calls are not touched.  nexar_comm_failed(),
+ * nexar_comm_agree(), nexar_comm_shrink() and nexar_comm_free() can still be used.
+ *
+ * NEXAR_EINVAL, NEXAR_ENOMEM
+ */
+NEXAR_API nexar_err nexar_comm_revoke(nexar_comm *comm);
+
+/*
+ * All living ranks of |comm| call: |*flags| becomes the bitwise and of theirs, the same on
+ * each, whoever fails meanwhile.  One that fails counts or does not, for all the same.
+ *
+ * NEXAR_EINVAL
+ *     NULL; another thread is in this call or in nexar_comm_shrink() on |comm|.
+ * NEXAR_EPEER
+ *     The others hold this rank for dead; or, with "quorum=majority", no more than half of
+ *     the ranks (half with rank 0) are alive.
+ * NEXAR_ENOMEM
+ */
+NEXAR_API nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags);
+
+/*
+ * All living ranks of |comm| call: they agree on who has failed or left, whoever fails
+ * meanwhile, and |*out| is a communicator of the others, in their order.  Messages of
+ * |comm| never reach it.  |comm| is not freed.  A rank that fails just then may still be in
+ * |*out|: a call on it says so, and it is shrunk in turn.  Errors as nexar_comm_agree().
+ */
+NEXAR_API nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out);
+
 /* ---- the seed ----------------------------------------------------------------
  * What `nexar seed` runs, for programs that embed it: it admits those who hold
  * the token, signs their certificates, and hands out ranks.  No data passes

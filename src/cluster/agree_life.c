@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "cluster/agree_inner.h"
-#include "cluster/control.h"
+#include "msg/control.h"
 
 void nx_agree_slot_open(nx_agree_slot *s, uint64_t seq)
 {

@@ -1,10 +1,10 @@
 /* agree_msg.c - values, how they are put together, and the frames that carry them. */
 #include "cluster/agree_msg.h"
+#include "msg/control.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cluster/control.h"
 
 _Static_assert(NX_AGREE_HEAD_MAX + NX_AGREE_NUMBERS_MAX + 3 * (1 + NX_WORLD_MAX / 8) +
                        NX_AGREE_PAYLOAD_MAX <=

@@ -1,5 +1,6 @@
 /* agree_test.c - single steps of agreement; agree_sim_test.c has the rest. */
 #include "cluster/agree.h"
+#include "msg/control.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -301,8 +302,9 @@ static void test_the_end_waits_for_all(void **state)
 
 static void test_frames_for_a_communicator_that_is_not_here(void **state)
 {
-    static const uint8_t up[] = {67, COMM, NX_AGREE_UP, 0}, done[] = {67, COMM, NX_AGREE_DONE, 3},
-                         ack[] = {67, COMM, NX_AGREE_ACK, 0};
+    static const uint8_t up[] = {NX_CONTROL_AGREE, COMM, NX_AGREE_UP, 0},
+                         done[] = {NX_CONTROL_AGREE, COMM, NX_AGREE_DONE, 3},
+                         ack[] = {NX_CONTROL_AGREE, COMM, NX_AGREE_ACK, 0};
     const nx_agree_config config = config_of(SIZE, 0);
     uint8_t reply[NX_AGREE_STRAY_MAX];
     uint64_t comm = 0;

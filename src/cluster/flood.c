@@ -6,9 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "cluster/control.h"
 #include "cluster/rankset.h"
 #include "cluster/view.h"
+#include "msg/control.h"
 #include "wire/wire.h"
 
 enum { TARGETS_MAX = 16 };

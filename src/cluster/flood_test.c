@@ -248,7 +248,7 @@ static void test_what_the_dead_say_does_not_count(void **state)
 
 static void test_malformed_news_are_refused(void **state)
 {
-    static const char good[] = "\x42\x05\0\0\0\x01\0\0\0\x01\x03why";
+    static const char good[] = "\x45\x05\0\0\0\x01\0\0\0\x01\x03why";
     const size_t len = sizeof(good) - 1;
     char bad[sizeof(good)];
     uint64_t group;
@@ -258,8 +258,8 @@ static void test_malformed_news_are_refused(void **state)
     net_init(&w, 2, 1);
     assert_int_equal(nx_flood_frame_group(good, len, &group), NEXAR_OK);
     assert_int_equal(group, GROUP);
-    assert_int_equal(nx_flood_frame_group("\x43\x05", 2, &group), NEXAR_EPROTO);
-    assert_int_equal(nx_flood_frame_group("\x42", 1, &group), NEXAR_EPROTO);
+    assert_int_equal(nx_flood_frame_group("\x46\x05", 2, &group), NEXAR_EPROTO);
+    assert_int_equal(nx_flood_frame_group("\x45", 1, &group), NEXAR_EPROTO);
     for (size_t cut = 0; cut < len; cut++) {
         assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, good, cut), NEXAR_EPROTO);
     }
@@ -277,7 +277,7 @@ static void test_malformed_news_are_refused(void **state)
 
 static void test_no_memory_is_said_and_the_frame_may_come_again(void **state)
 {
-    static const char frame[] = "\x42\x05\0\0\0\x01\0\0\0\x01\x03why";
+    static const char frame[] = "\x45\x05\0\0\0\x01\0\0\0\x01\x03why";
     node at = {.alive = true, .sends_left = UINT32_MAX};
     net w = {.size = 2, .nodes = &at};
     char large[NX_FLOOD_DATA_MAX + 1] = {0};

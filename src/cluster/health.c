@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
-#include "cluster/control.h"
 #include "cluster/view.h"
+#include "msg/control.h"
 
 /* A peer that is watched. */
 typedef struct entry {

@@ -1,11 +1,11 @@
 /* health_test.c - who is pinged, who is declared dead, and who is not. */
 #include "cluster/health.h"
+#include "msg/control.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cluster/control.h"
 #include "oom.h"
 #include "unit.h"
 

@@ -344,6 +344,9 @@ nexar_err nx_group_begin(nx_group *g, nx_run *run)
     if (g->hub->config.watch.on_begin != NULL) {
         g->hub->config.watch.on_begin(g->hub->config.watch.ctx, run);
     }
+    if (g->broken != NEXAR_OK) {
+        nx_run_fail(run, false, g->broken, "%s", g->broken_why);
+    }
     if (g->late != NEXAR_OK) {
         nx_run_fail(run, true, g->late, "%s", g->late_why);
         g->late = NEXAR_OK;
@@ -399,6 +402,32 @@ void nx_hub_on_down(nx_hub *hub, uint32_t peer, nexar_err err, const char *why)
     (void)snprintf(sentence, sizeof(sentence), "%s: %s",
                    hub->config.peer_text(hub->config.ctx, peer, text), why);
     fail_runs(hub, &peer, err, sentence);
+}
+
+void nx_group_break(nx_group *g, nexar_err err, const char *why)
+{
+    if (g->broken == NEXAR_OK) {
+        g->broken = err;
+        (void)snprintf(g->broken_why, sizeof(g->broken_why), "%s", why);
+    }
+    if (g->direct != NULL) {
+        nx_direct_on_down(g->direct, g->rank, err, why);
+    }
+    nx_list_for_each (l, &g->runs) {
+        nx_run_fail(nx_list_entry(l, nx_run, link), false, err, "%s", why);
+    }
+}
+
+void nx_hub_on_death(nx_hub *hub, uint32_t peer, nexar_err err, const char *why)
+{
+    nx_group *g;
+    size_t at = 0;
+
+    while ((g = nx_map_next(&hub->groups, &at)) != NULL) {
+        if (rank_of(g, peer) < g->size) {
+            nx_group_break(g, err, why);
+        }
+    }
 }
 
 void nx_hub_stop(nx_hub *hub, nexar_err err, const char *why)

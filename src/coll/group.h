@@ -58,7 +58,9 @@ typedef struct nx_group {
     void *scratch; /* of the last run that had some, for the next */
     size_t scratch_size;
     nx_direct *direct; /* NULL: all are run by the engine */
-    nexar_err late;    /* an operation that was over turned out wrong */
+    nexar_err broken;  /* why no operation can run any more: nx_group_break */
+    char broken_why[256];
+    nexar_err late; /* an operation that was over turned out wrong */
     char late_why[256];
     struct {
         uint32_t number;
@@ -93,6 +95,11 @@ nx_verdict nx_hub_on_mark(nx_hub *hub, uint32_t peer, nx_context context, uint64
 bool nx_hub_on_control(nx_hub *hub, uint32_t peer, const void *data, size_t len);
 /* |peer| is down: what can only wait for it ends. */
 void nx_hub_on_down(nx_hub *hub, uint32_t peer, nexar_err err, const char *why);
+/* |peer| has failed: what runs on the groups that it is in fails, and what begins there
+ * later does at once. */
+void nx_hub_on_death(nx_hub *hub, uint32_t peer, nexar_err err, const char *why);
+/* The same for one group, whose first reason counts. */
+void nx_group_break(nx_group *g, nexar_err err, const char *why);
 /* The end: all that runs fails with |err|, when msg lets go of it; msg may go. */
 void nx_hub_stop(nx_hub *hub, nexar_err err, const char *why);
 

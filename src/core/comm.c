@@ -8,13 +8,16 @@
  */
 #include "core/comm.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/accord.h"
 #include "core/coll_run.h"
 #include "core/device.h"
 #include "core/direct.h"
+#include "core/failure.h"
 
 #define SERIAL_MASK ((UINT32_C(1) << NX_SERIAL_BITS) - 1)
 
@@ -54,6 +57,8 @@ static void destroy(nexar_comm *comm)
 {
     if (comm != NULL) {
         nx_list_remove(&comm->link);
+        nx_accord_closed(comm);
+        nx_rankset_fini(&comm->called);
         nx_comm_drop_device(comm);
         nx_comm_direct_fini(comm);
         if (comm->group.hub != NULL) {
@@ -104,7 +109,8 @@ nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out)
     comm->size = world->size;
     err = open_comm(world, comm);
     if (err == NEXAR_OK) {
-        *out = comm;
+        world->comm = *out = comm;
+        nx_failure_opened(comm);
     }
     return err;
 }
@@ -181,8 +187,7 @@ static bool in_use(const nx_world *world, uint32_t id)
     return id == 0;
 }
 
-/* A number for an id that begins with this rank. */
-static uint32_t take_serial(nx_world *world)
+uint32_t nx_comm_take_serial(nx_world *world)
 {
     do {
         world->serial = (world->serial + 1) & SERIAL_MASK;
@@ -223,9 +228,51 @@ static nexar_err make_part(nexar_comm *parent, const entry *e, uint32_t n, nexar
     if (err == NEXAR_OK) {
         nx_list_push_back(&parent->world->comms, &comm->link);
         nx_comm_inherit_device(comm, parent);
+        nx_failure_opened(comm);
         *out = comm;
     }
     return err;
+}
+
+nexar_err nx_comm_make_rest(nexar_comm *comm, const nx_rankset *failed, uint32_t serial,
+                            nexar_comm **out)
+{
+    entry *all = nx_calloc(comm->size, sizeof(*all));
+    uint32_t n = 0;
+    nexar_err err;
+
+    if (all == NULL) {
+        return nx_fail_nomem("a communicator");
+    }
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        if (!nx_rankset_has(failed, rank)) {
+            all[n++] = (entry){.rank = rank, .serial = serial};
+        }
+    }
+    err = make_part(comm, all, n, out);
+    nx_free(all);
+    return err;
+}
+
+/* ---- the end of what waits ------------------------------------------------------------- */
+
+void nx_comm_revoked(nexar_comm *comm)
+{
+    static const char why[] = "the communicator was revoked";
+
+    if (!comm->revoked) {
+        comm->revoked = true;
+        nx_group_break(&comm->group, NEXAR_EREVOKED, why);
+        comm->group.broken = NEXAR_EREVOKED; /* also if a rank has failed before */
+        (void)snprintf(comm->group.broken_why, sizeof(comm->group.broken_why), "%s", why);
+        nx_msg_fail_context(comm->world->msg, nx_comm_user(comm), false, NEXAR_EREVOKED, why);
+    }
+}
+
+void nx_comm_fail_any(nexar_comm *comm)
+{
+    nx_msg_fail_context(comm->world->msg, nx_comm_user(comm), true, NEXAR_EPEER,
+                        "no other rank of the communicator is left");
 }
 
 /* Those of |color| among the |n| entries, sorted, to the front; how many. */
@@ -254,7 +301,7 @@ static nexar_err split(nexar_comm *comm, nx_guise guise, const char *name, entry
         return nx_fail_nomem("a communicator");
     }
     nx_loop_lock(world->loop);
-    mine.serial = take_serial(world);
+    mine.serial = nx_comm_take_serial(world);
     nx_loop_unlock(world->loop);
     err = nx_coll_wait(&(nx_coll_args){.name = name,
                                        .comm = comm,

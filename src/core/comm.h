@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "cluster/rankset.h"
 #include "coll/group.h"
 #include "core/world.h"
 #include "device/device.h"
@@ -31,17 +32,23 @@ struct nexar_comm {
     nx_world *world;
     uint32_t id; /* in every message; the world's is 0 */
     uint32_t rank, size;
-    uint32_t *peers;        /* by rank: the rank in the world; NULL: the same */
-    nx_group group;         /* its collectives */
-    nx_device *device;      /* held; NULL: buffers are host memory */
-    void *stream;           /* for its functions */
-    atomic_bool has_device; /* |device|, for those without the lock */
-    nx_list staged;         /* sends from it that wait for their turn */
-    bool board_off;         /* direct.h: all collectives are run by the engine */
-    int board_fd;           /* the board, on the first rank, while it is ... */
-    uint64_t board_due;     /* ... due to these ranks, as bits */
-    nx_list link;           /* in world->comms */
-    uint32_t holds;         /* requests and the handle: it is freed with the last */
+    uint32_t *peers;          /* by rank: the rank in the world; NULL: the same */
+    nx_group group;           /* its collectives */
+    nx_device *device;        /* held; NULL: buffers are host memory */
+    void *stream;             /* for its functions */
+    atomic_bool has_device;   /* |device|, for those without the lock */
+    nx_list staged;           /* sends from it that wait for their turn */
+    bool board_off;           /* direct.h: all collectives are run by the engine */
+    int board_fd;             /* the board, on the first rank, while it is ... */
+    uint64_t board_due;       /* ... due to these ranks, as bits */
+    nx_list link;             /* in world->comms */
+    struct nx_accord *accord; /* accord.h; NULL: not needed so far */
+    bool revoked;             /* all calls on it end with NEXAR_EREVOKED */
+    bool alone;               /* of several ranks this one alone is left */
+    nexar_failure_fn on_failure;
+    void *on_failure_arg;
+    nx_rankset called; /* for whom |on_failure| was called; zero: it was never set */
+    uint32_t holds;    /* requests and the handle: it is freed with the last */
 };
 
 /* The communicator of all ranks; with the loop's lock.  NEXAR_ENOMEM. */
@@ -64,6 +71,18 @@ static inline uint32_t nx_comm_peer(const nexar_comm *comm, uint32_t rank)
 uint32_t nx_comm_rank_of(const nexar_comm *comm, uint32_t peer);
 /* The same of any peer; -1: it is not a member. */
 int nx_comm_find_peer(const nexar_comm *comm, uint32_t peer);
+
+/* A number for an id that begins with this rank; it is not given out again. */
+uint32_t nx_comm_take_serial(nx_world *world);
+/* The communicator of the ranks of |comm| that are not in |failed|, in their order, with
+ * the number |serial| of the first of them.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_comm_make_rest(nexar_comm *comm, const nx_rankset *failed,
+                                          uint32_t serial, nexar_comm **out);
+
+/* |comm| is revoked: all that waits on it ends. */
+void nx_comm_revoked(nexar_comm *comm);
+/* Nobody else is left on |comm|: receives from anybody that wait end. */
+void nx_comm_fail_any(nexar_comm *comm);
 
 /* The context of the application's own messages. */
 static inline nx_context nx_comm_user(const nexar_comm *comm)

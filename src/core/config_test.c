@@ -41,6 +41,9 @@ static const struct sample {
     [NX_SET_STALL_REPORT] = {"500ms", "500ms", "25h"},
     [NX_SET_REPORT_SIGNAL] = {"usr2", "usr2", "term"},
     [NX_SET_DIRECT] = {"short", "short", "long"},
+    [NX_SET_HEARTBEAT_INTERVAL] = {"100ms", "100ms", "9ms"},
+    [NX_SET_HEARTBEAT_TIMEOUT] = {"2s", "2s", "2h"},
+    [NX_SET_QUORUM] = {"majority", "majority", "all"},
 };
 
 enum { VARIABLES = 4 };

@@ -202,7 +202,7 @@ bool nx_comm_direct(nexar_comm *comm, const nx_coll_call *call, uint32_t *number
     nx_direct_now was;
     bool done;
 
-    if (comm->board_off) {
+    if (comm->board_off || (comm->group.broken != NEXAR_OK)) {
         return false;
     }
     if ((comm->group.direct == NULL) || (comm->board_due != 0)) {

@@ -370,6 +370,10 @@ nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
     }
     nx_loop_lock(comm->world->loop);
     nx_loop_kick(comm->world->loop);
+    if (comm->revoked) {
+        nx_loop_unlock(comm->world->loop);
+        return nx_fail(NEXAR_EREVOKED, "iprobe: the communicator was revoked");
+    }
     *found = nx_msg_iprobe(comm->world->msg, nx_op_source(comm, source), nx_comm_user(comm), tag,
                            &message);
     if (*found && (status != NULL)) {

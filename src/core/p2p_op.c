@@ -17,6 +17,10 @@ static void on_done(nx_req *req)
 
 void nx_op_over(nx_op *op)
 {
+    if ((op->req.err == NEXAR_ECANCELED) && op->comm->revoked) {
+        op->req.err = NEXAR_EREVOKED;
+        (void)snprintf(op->req.why, sizeof(op->req.why), "the communicator was revoked");
+    }
     nx_op_device_free(op);
     nx_comm_memory_done(&op->mem);
     if (op->sending) {
@@ -56,12 +60,35 @@ static void begin(nx_op *op, const char *name, int peer, uint64_t tag)
     op->tag = tag;
 }
 
+/* True: nothing is begun any more on its communicator, and it is over. */
+static bool is_refused(nx_op *op)
+{
+    if (op->comm->revoked) {
+        op->req.done = true;
+        op->req.err = NEXAR_EREVOKED;
+        (void)snprintf(op->req.why, sizeof(op->req.why), "the communicator was revoked");
+        nx_op_over(op);
+    }
+    return op->comm->revoked;
+}
+
+/* What waits for anybody where nobody is left does not. */
+static void check_alone(const nx_op *op)
+{
+    if (op->comm->alone && (op->peer == NEXAR_ANY_SOURCE)) {
+        nx_comm_fail_any(op->comm);
+    }
+}
+
 void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, int dest,
                 uint64_t tag)
 {
     begin(op, name, dest, tag);
     op->sending = true;
     nx_world_begin(op->comm->world);
+    if (is_refused(op)) {
+        return;
+    }
     /* Behind those that are being staged, also where it needs none of that itself. */
     if ((op->mem.device != NULL) || !nx_list_empty(&op->comm->staged)) {
         nx_op_device_send(op, bytes, n);
@@ -77,8 +104,12 @@ void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, i
     nx_sink sink = {.iov = iov, .niov = n, .unit = 1};
 
     begin(op, name, source, tag);
+    if (is_refused(op)) {
+        return;
+    }
     if (op->mem.device != NULL) {
         nx_op_device_recv(op, iov, n);
+        check_alone(op);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -86,13 +117,18 @@ void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, i
     }
     nx_msg_recv(op->comm->world->msg, &op->req, nx_op_source(op->comm, source),
                 nx_comm_user(op->comm), tag, &sink);
+    check_alone(op);
 }
 
 void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag)
 {
     begin(op, name, source, tag);
+    if (is_refused(op)) {
+        return;
+    }
     nx_msg_probe(op->comm->world->msg, &op->req, nx_op_source(op->comm, source),
                  nx_comm_user(op->comm), tag);
+    check_alone(op);
 }
 
 void nx_op_cancel(nx_op *op)

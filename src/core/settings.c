@@ -13,6 +13,7 @@ static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL}
 static const char *const switches[] = {"off", "on", NULL};
 static const char *const signal_names[] = {"none", "usr1", "usr2", NULL};
 static const char *const ways[] = {"off", "on", "short", NULL};
+static const char *const quorums[] = {"none", "majority", NULL};
 static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
 
 /* ---- texts with a form of their own --------------------------------------- */
@@ -329,6 +330,31 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                        .choices = ways,
                        .help = "whether ranks of one host work on each other's memory in "
                                "collectives; short: only on what fits in memory of their own"},
+    [NX_SET_HEARTBEAT_INTERVAL] =
+        {.name = "heartbeat_interval",
+         .type = NX_SETTING_NUMBER,
+         .preset = "500ms",
+         .unit = "",
+         .number = NX_NUMBER_DURATION,
+         .min = UINT64_C(10000000),
+         .max = UINT64_C(3600) * 1000000000,
+         .help = "a neighbour that was silent for so long is asked whether it lives"},
+    [NX_SET_HEARTBEAT_TIMEOUT] =
+        {.name = "heartbeat_timeout",
+         .type = NX_SETTING_NUMBER,
+         .preset = "5s",
+         .unit = "",
+         .number = NX_NUMBER_DURATION,
+         .min = UINT64_C(10000000),
+         .max = UINT64_C(3600) * 1000000000,
+         .help = "one that does not answer for so long has failed, for all ranks"},
+    [NX_SET_QUORUM] = {.name = "quorum",
+                       .type = NX_SETTING_CHOICE,
+                       .preset = "none",
+                       .unit = "",
+                       .choices = quorums,
+                       .help = "how many ranks of a communicator must survive for agree and "
+                               "shrink to succeed"},
 };
 
 nx_setting_id nx_setting_find(const char *name)

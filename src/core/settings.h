@@ -41,11 +41,16 @@ typedef enum nx_setting_id {
     NX_SET_STALL_REPORT,
     NX_SET_REPORT_SIGNAL,
     NX_SET_DIRECT,
+    NX_SET_HEARTBEAT_INTERVAL,
+    NX_SET_HEARTBEAT_TIMEOUT,
+    NX_SET_QUORUM,
     NX_SETTINGS
 } nx_setting_id;
 
 /* Choices of `verify`. */
 enum { NX_VERIFY_OFF, NX_VERIFY_ON };
+/* Choices of `quorum`. */
+enum { NX_SETTING_QUORUM_NONE, NX_SETTING_QUORUM_MAJORITY };
 /* Choices of `report_signal`. */
 enum { NX_REPORT_NONE, NX_REPORT_USR1, NX_REPORT_USR2 };
 /* Choices of `direct`. */

@@ -14,6 +14,7 @@
 #include "core/comm.h"
 #include "core/diagnosis.h"
 #include "core/direct.h"
+#include "core/failure.h"
 #include "core/links.h"
 #include "core/request.h"
 
@@ -37,6 +38,7 @@ static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *wh
     char text[NX_PEER_TEXT];
 
     nx_hub_on_down(world->hub, peer, err, why);
+    nx_failure_on_down(world, peer);
     nx_diagnosis_on_down(world, peer, why);
     if (!world->closing) {
         nx_log(NX_LOG_INFO, "lost the link to %s: %s (%s)", nx_world_peer_text(world, peer, text),
@@ -52,7 +54,8 @@ static void on_control(void *ctx, uint32_t peer, const void *data, size_t len)
     nx_world *world = ctx;
 
     if (!nx_hub_on_control(world->hub, peer, data, len) &&
-        !nx_diagnosis_on_control(world, peer, data, len)) {
+        !nx_diagnosis_on_control(world, peer, data, len) &&
+        !nx_failure_on_control(world, peer, data, len)) {
         nx_log(NX_LOG_DEBUG, "peer %" PRIu32 " sent a control frame of a kind unknown here", peer);
     }
 }
@@ -133,7 +136,8 @@ static nexar_err start_messages(nx_world *world)
         return err;
     }
     hc.msg = world->msg;
-    return nx_hub_create(&world->hub, &hc);
+    err = nx_hub_create(&world->hub, &hc);
+    return (err == NEXAR_OK) ? nx_failure_start(world) : err;
 }
 
 static int rank_of(void *owner, uint32_t peer)
@@ -244,6 +248,7 @@ static void teardown(nx_world *world)
         if (world->hub != NULL) {
             nx_hub_stop(world->hub, NEXAR_ECANCELED, "the world ends");
         }
+        nx_failure_quiet(world);
         if (world->rpc != NULL) {
             nx_rpc_end(world->rpc);
         }
@@ -259,6 +264,7 @@ static void teardown(nx_world *world)
         settle_devices(world);
         nx_requests_free(world);
         nx_rpc_destroy(world->rpc);
+        nx_failure_stop(world);
         nx_comms_free(world);
         nx_direct_close_passes(world->passes);
         nx_arenas_destroy(world->arenas);
@@ -290,6 +296,8 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     world->event_fd = -1;
     world->size = 1;
     nx_list_init(&world->comms);
+    nx_list_init(&world->accords);
+    nx_list_init(&world->strays);
     nx_list_init(&world->requests);
     nx_oplog_init(&world->log);
 
@@ -363,6 +371,7 @@ nexar_err nx_world_destroy(nx_world *world)
     nx_diagnosis_stop(world);
     nx_msg_close(world->msg, &closed);
     bool quiet = wait_leaving(world, &closed);
+    nx_failure_quiet(world);
     if (world->shm != NULL) { /* first: what does not go this way goes by QUIC */
         nx_shm_drain(world->shm, &emptied);
         quiet = wait_leaving(world, &emptied) && quiet;

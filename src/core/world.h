@@ -20,6 +20,7 @@
 #include "transport/shm/shm.h"
 
 typedef struct nx_diagnosis nx_diagnosis; /* diagnosis.h */
+typedef struct nx_failure nx_failure;     /* failure.h */
 
 typedef struct nx_world {
     nexar_config *config;
@@ -35,6 +36,10 @@ typedef struct nx_world {
     uint32_t rank, size;
     nexar_comm *comm; /* the world communicator */
     nx_list comms;    /* all others made from it */
+    nx_failure *failure;
+    nx_list accords;  /* of communicators: accord.h */
+    nx_list strays;   /* frames for those that are to be made, */
+    size_t nstrays;   /* and how many */
     nx_list requests; /* those that the application has not given back */
 
     struct nx_passes *passes; /* direct.h; NULL until there are some */

@@ -17,6 +17,7 @@
  *   ask.c     fetching by name what is held back for want of credit
  *   pull.c    the other end of that
  *   request.c ends of requests
+ *   revoke.c  the end of all that waits in one context
  *   msg.c     create, close, destroy, probe, cancel, stats
  */
 #ifndef NX_ENGINE_H
@@ -102,6 +103,8 @@ struct nx_peer {
     bool greeted;  /* its HELLO has come */
     bool doomed;   /* its link is to be given up, by the outermost leave */
     bool down;     /* for good */
+    bool heard;    /* something came since nx_msg_heard */
+    nx_end ended;  /* what the end of its link said */
     nexar_err err; /* why: when doomed */
     char why[120];
 

@@ -227,6 +227,20 @@ void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
     nx_msg_leave(m);
 }
 
+bool nx_msg_heard(nx_msg *m, uint32_t peer)
+{
+    const bool heard = m->peers[peer].heard;
+
+    m->peers[peer].heard = false;
+    return heard;
+}
+
+nx_end nx_msg_ended(const nx_msg *m, uint32_t peer, const char **why)
+{
+    *why = m->peers[peer].why;
+    return m->peers[peer].ended;
+}
+
 void nx_msg_destroy(nx_msg *m)
 {
     nx_list *at;

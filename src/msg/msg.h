@@ -142,6 +142,16 @@ NX_MUST_CHECK nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void
  * had gone down with |err| and |why|, also when there is none. */
 void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
 
+/* Whether anything has come from |peer| since this was last asked. */
+bool nx_msg_heard(nx_msg *m, uint32_t peer);
+/* Of a peer that is down: what the end of its link said, and in words. */
+nx_end nx_msg_ended(const nx_msg *m, uint32_t peer, const char **why);
+
+/* Ends receives and probes of |context| that wait, with |err| and |why|: with |any| those
+ * that name no peer alone; without, all, and sends as nx_msg_cancel() would (these end
+ * with NEXAR_ECANCELED). */
+void nx_msg_fail_context(nx_msg *m, nx_context context, bool any, nexar_err err, const char *why);
+
 /* Drops the unexpected messages of communicator |comm|, which nobody will receive any
  * more, so that they hold no credit: their sends end well.  What comes later lies
  * there until it is called again. */

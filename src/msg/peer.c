@@ -295,6 +295,7 @@ static void up_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, s
     if ((p->link != link) || p->doomed) {
         return;
     }
+    p->heard = true;
     nx_msg_enter(m);
     if ((lane == NX_LANE_CONTROL) && (len > 0) && (*(const uint8_t *)data >= NX_FRAME_OTHER)) {
         if (m->config.on_control != NULL) {
@@ -315,6 +316,7 @@ static void up_data(void *ctx, nx_link *link, uint64_t id, uint64_t off, const v
     if ((p->link != link) || p->doomed) {
         return;
     }
+    p->heard = true;
     nx_msg_enter(m);
     nx_recv_data(p, id, off, data, len);
     nx_msg_leave(m);
@@ -345,8 +347,15 @@ static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     if (p->link != link) {
         return;
     }
+    p->ended = link->ended;
+    if ((err == NEXAR_OK) || (p->ended == NX_END_GONE)) {
+        err = NEXAR_EPEER;
+    }
+    if ((p->ended == NX_END_GONE) && !p->greeted) {
+        p->ended = NX_END_ABSENT; /* it has died, or left, before */
+    }
     nx_msg_enter(m);
-    nx_peer_doom(p, (err == NEXAR_OK) ? NEXAR_EPEER : err, "%s", why);
+    nx_peer_doom(p, err, "%s", why);
     nx_msg_leave(m);
 }
 

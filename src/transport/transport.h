@@ -136,11 +136,20 @@ typedef struct nx_link_ops {
     void (*info)(const nx_link *link, nx_link_info *info);
 } nx_link_ops;
 
+/* What the end of a link says of the process behind it. */
+typedef enum nx_end {
+    NX_END_LOST,   /* nothing: it may live */
+    NX_END_LEFT,   /* it has closed the link, as it should */
+    NX_END_ABSENT, /* nothing listens there, and it has never spoken: as msg tells it */
+    NX_END_GONE,   /* it has ended, or closed without a goodbye, or nothing listens there */
+} nx_end;
+
 /* What every transport's link begins with. */
 struct nx_link {
     const nx_link_ops *ops;
     const nx_link_up *up;
     void *up_ctx;
+    nx_end ended; /* valid in on_down */
 };
 
 static inline NX_MUST_CHECK nexar_err nx_link_send_frame(nx_link *link, nx_lane lane,

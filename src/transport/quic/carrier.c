@@ -357,6 +357,7 @@ void nx_carrier_unreachable(nx_carrier *k, int code, size_t mtu)
     (void)snprintf(why, sizeof(why), "%s",
                    (code == ECONNREFUSED) ? "no process listens there"
                                           : strerror_r(code, text, sizeof(text)));
+    k->refused = (code == ECONNREFUSED);
     nx_conn_kill(k->conn, k->up ? NEXAR_EPEER : NEXAR_ECONNECT, why, true);
     nx_carrier_wake(k); /* its task draws the consequences: we may be in the middle of a send */
 }

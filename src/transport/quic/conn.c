@@ -357,6 +357,11 @@ bool nx_conn_closed_by_peer(const nx_conn *c, nx_close_code *code)
     return true;
 }
 
+bool nx_conn_gone(const nx_conn *c)
+{
+    return c->peer_closed || c->reset_by_peer;
+}
+
 uint64_t nx_conn_member(const nx_conn *c)
 {
     return c->server ? c->tls.member : c->tls.target.member;

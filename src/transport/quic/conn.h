@@ -122,6 +122,8 @@ void nx_conn_kill(nx_conn *c, nexar_err err, const char *why, bool silent);
 nx_conn_state nx_conn_get_state(const nx_conn *c);
 nexar_err nx_conn_error(const nx_conn *c, const char **why); /* of a dead one */
 bool nx_conn_closed_by_peer(const nx_conn *c, nx_close_code *code);
+/* Of a dead one: whether the peer has closed it, or does not know it any more. */
+bool nx_conn_gone(const nx_conn *c);
 uint64_t nx_conn_member(const nx_conn *c);   /* from the certificate; when up */
 uint64_t nx_conn_last_ack(const nx_conn *c); /* when the peer last acknowledged something */
 uint64_t nx_conn_pto(nx_conn *c);

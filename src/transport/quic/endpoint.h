@@ -96,6 +96,7 @@ struct nx_carrier {
     uint64_t *cids;
     size_t ncids, cids_room;
 
+    bool refused;             /* nothing listens there, says its host */
     unsigned int unreachable; /* times in a row that the network said so */
     uint64_t unreachable_ns;  /* the first of them */
 

@@ -223,6 +223,7 @@ static void on_task(nx_task *self)
 
         (void)snprintf(why, sizeof(why), "%s: the peer has left",
                        nx_address_text(&link->used->path.remote, text));
+        link->base.ended = NX_END_LEFT;
         nx_quic_link_down(link, NEXAR_EPEER, why);
     }
 }

@@ -185,6 +185,16 @@ static void log_refusal(const nx_carrier *k, nexar_err err, const char *why)
            "quic: no connection from %s: %s", nx_address_text(&k->path.remote, text), why);
 }
 
+/* What the end of |k| says of the peer. */
+static nx_end end_of(const nx_carrier *k, nexar_err err)
+{
+    if ((k->link != NULL) && k->link->peer_bye) {
+        return NX_END_LEFT;
+    }
+    return (k->refused || ((err == NEXAR_EPEER) && nx_conn_gone(k->conn))) ? NX_END_GONE
+                                                                           : NX_END_LOST;
+}
+
 void nx_settle_dead(nx_carrier *k)
 {
     nx_quic_link *link = k->link;
@@ -198,6 +208,12 @@ void nx_settle_dead(nx_carrier *k)
 
     (void)snprintf(why, sizeof(why), "%s: %s", nx_address_text(&remote, text), words);
     log_refusal(k, err, words);
+    if ((link != NULL) && (was_used || (dialled && (link->state == NX_LINK_SETTLING)))) {
+        const nx_end end = end_of(k, err);
+
+        /* One address that refuses says more than another that is silent. */
+        link->base.ended = (end == NX_END_LOST) ? link->base.ended : end;
+    }
     if ((link != NULL) && (link->rival == k)) {
         link->rival = NULL;
         link = NULL;

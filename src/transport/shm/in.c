@@ -207,7 +207,7 @@ void nx_shm_farewell(nx_shm_link *link, const char *why)
     for (int ring = 0; ring < NX_SHM_RINGS; ring++) {
         take_ring(link, (nx_shm_ring)ring, (int)(link->in[ring].size / NX_RING_HEAD));
     }
+    link->base.ended = (atomic_load(&nx_shm_way_in(link)->closed) != 0) ? NX_END_LEFT : NX_END_GONE;
     nx_shm_link_down(link, NEXAR_EPEER, "%s",
-                     (atomic_load(&nx_shm_way_in(link)->closed) != 0) ? "the peer closed the link"
-                                                                      : why);
+                     (link->base.ended == NX_END_LEFT) ? "the peer closed the link" : why);
 }

@@ -1,0 +1,466 @@
+/* accord.c - the machines of communicators, and who waits for them. */
+#include "core/accord.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "cluster/agree.h"
+#include "cluster/flood.h"
+#include "core/failure.h"
+#include "msg/control.h"
+
+/* Frames for communicators that are still to be made: ranks are ahead of each other by
+ * one call or two. */
+enum { STRAYS_MAX = 256 };
+enum { SERIAL_SIZE = 4 };
+
+typedef struct stray {
+    nx_list link;
+    uint64_t id;
+    uint32_t peer;
+    size_t len;
+    uint8_t data[];
+} stray;
+
+/* A thread that waits for an agreement. */
+typedef struct waiter {
+    nx_event event;
+    nexar_err err;
+    char why[256];
+    nx_outcome *out;
+} waiter;
+
+struct nx_accord {
+    nx_list link; /* in world->accords */
+    nx_world *world;
+    nexar_comm *comm; /* NULL: it is gone */
+    uint32_t id, size;
+    uint32_t *peers; /* NULL: as in the world */
+    nx_flood *flood;
+    nx_agree *agree;
+    waiter *waiter;
+    bool used;      /* an agreement was ever begun */
+    bool revoked;   /* noted, to be acted upon */
+    bool forgotten; /* nobody will ask any more */
+};
+
+static uint32_t peer_of(const nx_accord *a, uint32_t rank)
+{
+    return (a->peers == NULL) ? rank : a->peers[rank];
+}
+
+/* The rank of |peer|; the size if it is none. */
+static uint32_t rank_in(const nx_accord *a, uint32_t peer)
+{
+    uint32_t rank = 0;
+
+    while ((rank < a->size) && (peer_of(a, rank) != peer)) {
+        rank++;
+    }
+    return rank;
+}
+
+/* ---- what the machines say --------------------------------------------------------------- */
+
+static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
+{
+    const nx_accord *a = ctx;
+
+    /* Whoever cannot be told is gone, or will be found out. */
+    (void)!nx_msg_send_control(a->world->msg, peer_of(a, to), frame, len);
+}
+
+static void on_revoked(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
+{
+    nx_accord *a = ctx;
+
+    (void)data;
+    (void)len;
+    (void)from;
+    if ((key >> 32) == NX_FLOOD_REVOKED) {
+        a->revoked = true;
+        nx_failure_stir(a->world);
+    }
+}
+
+static const nx_flood_ops flood_ops = {.send = send_frame, .learned = on_revoked};
+
+static void finish(nx_accord *a, nexar_err err, const char *why)
+{
+    waiter *w = a->waiter;
+
+    a->waiter = NULL;
+    if (w != NULL) {
+        w->err = err;
+        (void)snprintf(w->why, sizeof(w->why), "%s", why);
+        nx_event_set(a->world->loop, &w->event);
+    }
+}
+
+static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *value)
+{
+    nx_accord *a = ctx;
+    nx_outcome *out = (a->waiter == NULL) ? NULL : a->waiter->out;
+
+    (void)seq;
+    if (out != NULL) {
+        out->flags = value->flags;
+        nx_rankset_copy(&out->failed, &value->failed);
+        nx_reader r = nx_reader_make(value->payload, value->payload_len);
+
+        out->serial = nx_read_u32(&r);
+        finish(a, NEXAR_OK, "");
+    }
+}
+
+static void on_learned(void *ctx, uint32_t rank)
+{
+    const nx_accord *a = ctx;
+
+    nx_failure_learn(a->world, peer_of(a, rank), "others hold it for dead");
+}
+
+static void on_ended(void *ctx, nexar_err err, const char *why)
+{
+    finish(ctx, err, why);
+}
+
+static void on_forgotten(void *ctx)
+{
+    nx_accord *a = ctx;
+
+    a->forgotten = true;
+    nx_failure_stir(a->world);
+}
+
+static const nx_agree_ops agree_ops = {.send = send_frame,
+                                       .decided = on_decided,
+                                       .learned = on_learned,
+                                       .ended = on_ended,
+                                       .forgotten = on_forgotten};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void accord_free(nx_accord *a)
+{
+    nx_list_remove(&a->link);
+    if (a->comm != NULL) {
+        a->comm->accord = NULL;
+    }
+    nx_flood_destroy(a->flood);
+    nx_agree_destroy(a->agree);
+    nx_free(a->peers);
+    nx_free(a);
+}
+
+static void tell_failed(nx_accord *a, const nx_rankset *gone)
+{
+    for (uint32_t peer = 0; (peer = nx_rankset_next(gone, peer)) < gone->n; peer++) {
+        const uint32_t rank = rank_in(a, peer);
+
+        if (rank < a->size) {
+            nx_flood_failed(a->flood, rank);
+            nx_agree_failed(a->agree, rank);
+        }
+    }
+}
+
+static nexar_err make_machines(nx_accord *a, const nexar_comm *comm)
+{
+    const bool majority =
+        nx_config_choice(a->world->config, NX_SET_QUORUM) == NX_SETTING_QUORUM_MAJORITY;
+    const nx_agree_config config = {.comm = comm->id,
+                                    .size = comm->size,
+                                    .self = comm->rank,
+                                    .quorum = majority ? NX_QUORUM_MAJORITY : NX_QUORUM_NONE,
+                                    .payload_max = SERIAL_SIZE};
+    nexar_err err = nx_flood_create(&a->flood, comm->id, comm->size, comm->rank, &flood_ops, a);
+
+    if (err == NEXAR_OK) {
+        err = nx_agree_create(&a->agree, &config, &agree_ops, a);
+    }
+    if ((err == NEXAR_OK) && (comm->peers != NULL)) {
+        a->peers = nx_calloc(comm->size, sizeof(*a->peers));
+        if (a->peers == NULL) {
+            return nx_fail_nomem("an agreement");
+        }
+        memcpy(a->peers, comm->peers, comm->size * sizeof(*a->peers));
+    }
+    return err;
+}
+
+/* That of |comm|, made if there is none; NULL: no memory. */
+static nx_accord *get(nexar_comm *comm)
+{
+    nx_accord *a = comm->accord;
+
+    if (a != NULL) {
+        return a;
+    }
+    a = nx_zalloc(sizeof(*a));
+    if (a == NULL) {
+        (void)nx_fail_nomem("an agreement");
+        return NULL;
+    }
+    nx_list_init(&a->link);
+    a->world = comm->world;
+    a->id = comm->id;
+    a->size = comm->size;
+    if (make_machines(a, comm) != NEXAR_OK) {
+        accord_free(a);
+        return NULL;
+    }
+    a->comm = comm;
+    comm->accord = a;
+    nx_list_push_back(&comm->world->accords, &a->link);
+    tell_failed(a, nx_failure_dead(comm->world));
+    return a;
+}
+
+void nx_accord_closed(nexar_comm *comm)
+{
+    nx_accord *a = comm->accord;
+
+    if (a == NULL) {
+        return;
+    }
+    a->comm = NULL;
+    comm->accord = NULL;
+    if (a->used) {
+        nx_agree_close(a->agree); /* the others may still ask what came of it */
+    } else {
+        accord_free(a);
+    }
+}
+
+void nx_accords_free(nx_world *world)
+{
+    nx_list *at;
+
+    while (!nx_list_empty(&world->accords)) {
+        accord_free(nx_list_entry(world->accords.next, nx_accord, link));
+    }
+    while ((at = nx_list_pop(&world->strays)) != NULL) {
+        nx_free(nx_list_entry(at, stray, link));
+    }
+    world->nstrays = 0;
+}
+
+/* ---- frames ------------------------------------------------------------------------------------
+ */
+
+static nx_accord *find_accord(const nx_world *world, uint64_t id)
+{
+    for (const nx_list *at = world->accords.next; at != &world->accords; at = at->next) {
+        nx_accord *a = nx_list_entry(at, nx_accord, link);
+
+        if (a->id == id) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
+static nexar_comm *find_comm(const nx_world *world, uint64_t id)
+{
+    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
+        nexar_comm *comm = nx_list_entry(at, nexar_comm, link);
+
+        if (comm->id == id) {
+            return comm;
+        }
+    }
+    return (id == 0) ? world->comm : NULL;
+}
+
+/* Keeps a frame for a communicator that is not here, or answers that it is gone. */
+static nexar_err keep(nx_world *world, uint64_t id, uint32_t peer, const void *data, size_t len)
+{
+    const bool agree = (*(const uint8_t *)data == NX_CONTROL_AGREE);
+    uint8_t reply[NX_AGREE_STRAY_MAX];
+    size_t nreply = 0;
+    stray *s;
+
+    if (agree && !nx_agree_stray(data, len, reply, &nreply)) {
+        if (nreply > 0) {
+            (void)!nx_msg_send_control(world->msg, peer, reply, nreply);
+        }
+        return NEXAR_OK;
+    }
+    s = nx_zalloc(sizeof(*s) + len);
+    if (s == NULL) {
+        return nx_fail_nomem("a frame for a communicator that is not there yet");
+    }
+    s->id = id;
+    s->peer = peer;
+    s->len = len;
+    memcpy(s->data, data, len);
+    nx_list_push_back(&world->strays, &s->link);
+    if (++world->nstrays > STRAYS_MAX) {
+        nx_free(nx_list_entry(nx_list_pop(&world->strays), stray, link));
+        world->nstrays--;
+    }
+    return NEXAR_OK;
+}
+
+nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data, size_t len)
+{
+    const bool agree = (*(const uint8_t *)data == NX_CONTROL_AGREE);
+    nexar_comm *comm;
+    nx_accord *a;
+    uint64_t id;
+    uint32_t rank;
+    nexar_err err =
+        agree ? nx_agree_msg_comm(data, len, &id) : nx_flood_frame_group(data, len, &id);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    a = find_accord(world, id);
+    if (a == NULL) {
+        comm = find_comm(world, id);
+        if (comm == NULL) {
+            return keep(world, id, peer, data, len);
+        }
+        a = get(comm);
+        if (a == NULL) {
+            return NEXAR_ENOMEM;
+        }
+    }
+    rank = rank_in(a, peer);
+    if (rank == a->size) {
+        return nx_fail(NEXAR_EPROTO, "rank %" PRIu32 " is not in the communicator of its frame",
+                       peer);
+    }
+    return agree ? nx_agree_frame(a->agree, rank, data, len)
+                 : nx_flood_frame(a->flood, rank, data, len);
+}
+
+void nx_accord_opened(nexar_comm *comm)
+{
+    nx_world *world = comm->world;
+
+    nx_list_for_each (at, &world->strays) {
+        stray *s = nx_list_entry(at, stray, link);
+
+        if (s->id == comm->id) {
+            nx_list_remove(&s->link);
+            world->nstrays--;
+            if (nx_accord_frame(world, s->peer, s->data, s->len) != NEXAR_OK) {
+                nx_log(NX_LOG_WARN, "peer %" PRIu32 " sent what was not taken: %s", s->peer,
+                       nexar_last_error());
+            }
+            nx_free(s);
+        }
+    }
+}
+
+void nx_accord_left(nx_world *world)
+{
+    nx_list_for_each (at, &world->accords) {
+        nx_accord *a = nx_list_entry(at, nx_accord, link);
+
+        if (a->waiter != NULL) {
+            tell_failed(a, nx_failure_left(world));
+        }
+    }
+}
+
+void nx_accord_failed(nx_world *world, uint32_t rank)
+{
+    nx_list_for_each (at, &world->accords) {
+        nx_accord *a = nx_list_entry(at, nx_accord, link);
+        const uint32_t its = rank_in(a, rank);
+
+        if (its < a->size) {
+            nx_flood_failed(a->flood, its);
+            nx_agree_failed(a->agree, its);
+        }
+    }
+}
+
+void nx_accord_settle(nx_world *world)
+{
+    nx_list_for_each (at, &world->accords) {
+        nx_accord *a = nx_list_entry(at, nx_accord, link);
+
+        if (a->revoked && (a->comm != NULL)) {
+            nx_comm_revoked(a->comm);
+        }
+        a->revoked = false;
+        if (a->forgotten && (a->comm == NULL)) {
+            accord_free(a);
+        }
+    }
+}
+
+/* ---- calls
+ * ---------------------------------------------------------------------------------------- */
+
+nexar_err nx_accord_revoke(nexar_comm *comm)
+{
+    nx_accord *a = get(comm);
+    nexar_err err;
+
+    if (a == NULL) {
+        return NEXAR_ENOMEM;
+    }
+    err = nx_flood_start(a->flood, nx_flood_key(NX_FLOOD_REVOKED, comm->rank), NULL, 0);
+    if (err == NEXAR_OK) {
+        nx_comm_revoked(comm);
+    }
+    return err;
+}
+
+/* Drives the world until |w|, which |a| has, is over. */
+static void wait_for(nx_accord *a, waiter *w, const char *name)
+{
+    nx_world *world = a->world;
+    nx_blocked b = {
+        .what = {.kind = NX_WHAT_OTHER, .name = name, .comm = a->id, .peer = NX_ANY_PEER}};
+
+    nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
+    (void)nx_loop_wait(world->loop, &w->event, UINT64_MAX);
+    nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), w->err);
+}
+
+nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint64_t flags, nx_outcome *out)
+{
+    uint8_t serial[SERIAL_SIZE];
+    const nx_agree_input input = {.flags = flags, .payload = serial, .payload_len = SERIAL_SIZE};
+    nx_writer writer = nx_writer_make(serial, sizeof(serial));
+    waiter w = {.out = out};
+    nx_accord *a = get(comm);
+    nexar_err err;
+
+    if (a == NULL) {
+        return NEXAR_ENOMEM;
+    }
+    if (a->waiter != NULL) {
+        return nx_fail(NEXAR_EINVAL, "%s: another thread is in such a call on this communicator",
+                       name);
+    }
+    err = nx_rankset_init(&out->failed, comm->size);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_write_u32(&writer, nx_comm_take_serial(comm->world));
+    a->used = true;
+    a->waiter = &w;
+    err = nx_agree_start(a->agree, &input);
+    if (err != NEXAR_OK) {
+        a->waiter = NULL;
+        nx_rankset_fini(&out->failed);
+        return err;
+    }
+    tell_failed(a, nx_failure_left(comm->world)); /* they will bring nothing */
+    wait_for(a, &w, name);
+    if (w.err != NEXAR_OK) {
+        nx_rankset_fini(&out->failed);
+        return nx_fail(w.err, "%s: %s", name, w.why);
+    }
+    return NEXAR_OK;
+}

@@ -1,0 +1,58 @@
+/*
+ * accord.h - what the ranks of one communicator agree on: revocation and agreement.
+ *
+ * The machines of a communicator (cluster/flood.h, cluster/agree.h) are made with the
+ * first call or frame that needs them.  They outlive the communicator until nobody can ask
+ * any more.  Frames for a communicator that is still to be made here are kept, a few.
+ *
+ * Everything here is called with the loop's lock held.
+ */
+#ifndef NX_ACCORD_H
+#define NX_ACCORD_H
+
+#include "cluster/rankset.h"
+#include "core/comm.h"
+
+typedef struct nx_accord nx_accord;
+
+/* What came of an agreement. */
+typedef struct nx_outcome {
+    uint64_t flags;
+    nx_rankset failed; /* ranks of the communicator: left out */
+    uint32_t serial;   /* that the first of the others has brought */
+} nx_outcome;
+
+/*
+ * All living ranks of |comm| call: the flags of all are and-ed.  Waits.  On NEXAR_OK
+ * nx_rankset_fini(&out->failed) is the caller's.
+ *
+ * NEXAR_EINVAL
+ *     Another thread is in such a call on |comm|.
+ * NEXAR_EPEER
+ *     This rank is held for dead, or there is no quorum.
+ * NEXAR_ENOMEM
+ */
+NX_MUST_CHECK nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint64_t flags,
+                                        nx_outcome *out);
+
+/* Tells all ranks of |comm| that it is revoked, and revokes it here.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_accord_revoke(nexar_comm *comm);
+
+/* A frame FLOOD or AGREE of a communicator.  NEXAR_EPROTO, NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data,
+                                        size_t len);
+/* |rank| of the world has failed. */
+void nx_accord_failed(nx_world *world, uint32_t rank);
+/* One more rank has left.  Agreements that run go on without it; others need not know, and
+ * must not tell that it is dead. */
+void nx_accord_left(nx_world *world);
+/* Does what was noted meanwhile. */
+void nx_accord_settle(nx_world *world);
+
+/* |comm| is there: takes the frames that were kept for it.  It is about to go. */
+void nx_accord_opened(nexar_comm *comm);
+void nx_accord_closed(nexar_comm *comm);
+/* Frees those of all communicators. */
+void nx_accords_free(nx_world *world);
+
+#endif /* NX_ACCORD_H */

@@ -1,0 +1,60 @@
+/*
+ * failure.h - who of the world has failed, and what follows from it.
+ *
+ * Owns the machines of cluster/: health (heartbeats), the flood of deaths in the world,
+ * and, through accord.h, those of each communicator.  What they and msg report is noted
+ * and acted upon by a task, since none of them may be called from inside its own calls.
+ *
+ * A rank has failed when its link ends without a goodbye, when its host says that nothing
+ * listens at its address, when it does not answer for heartbeat_timeout, or when others
+ * say so; for good.  Then all that needs it ends with NEXAR_EPEER: messages and remote
+ * calls (msg), collectives that run or begin later on a communicator that it is in (coll),
+ * receives from anybody where nobody else is left.  A rank that finalizes has left: what
+ * needs it ends too, but it has not failed.
+ *
+ * Everything here is called with the loop's lock held.
+ */
+#ifndef NX_FAILURE_H
+#define NX_FAILURE_H
+
+#include "cluster/rankset.h"
+#include "core/world.h"
+
+enum { NX_FAILURE_WHY = 200 };
+
+/*
+ * The world has formed and has its messages.
+ *
+ * NEXAR_EINVAL
+ *     heartbeat_interval is longer than heartbeat_timeout.
+ * NEXAR_ENOMEM
+ */
+NX_MUST_CHECK nexar_err nx_failure_start(nx_world *world);
+/* Messages are closed: nothing is found out any more. */
+void nx_failure_quiet(nx_world *world);
+/* Frees all; communicators are still there, callbacks of the application are not. */
+void nx_failure_stop(nx_world *world);
+
+/* From msg, also where it could not be started.  False: the frame is not of this. */
+bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len);
+void nx_failure_on_down(nx_world *world, uint32_t peer);
+
+/* |rank| of the world has failed, as |why| says; acted upon soon. */
+void nx_failure_learn(nx_world *world, uint32_t rank, const char *why);
+/* A communicator has something to do: nx_accord_settle is called soon. */
+void nx_failure_stir(nx_world *world);
+
+/* A communicator has been made, and is in its world: those that have failed are told. */
+void nx_failure_opened(nexar_comm *comm);
+
+/* The ranks of the world that have failed; those that have left. */
+const nx_rankset *nx_failure_dead(const nx_world *world);
+const nx_rankset *nx_failure_left(const nx_world *world);
+/* Why |rank|, which has failed, has: "its process has ended, at 14:03:22 UTC". */
+const char *nx_failure_why(const nx_world *world, uint32_t rank);
+
+/* Calls the function that |comm| has for failures, for each rank that it was not called
+ * for. */
+void nx_failure_call(nexar_comm *comm);
+
+#endif /* NX_FAILURE_H */

@@ -1,0 +1,106 @@
+/* failure_api.c - the calls about failures. */
+#include "core/accord.h"
+#include "core/failure.h"
+
+static nexar_err check(const char *name, const nexar_comm *comm, const void *out, const char *what)
+{
+    if ((comm == NULL) || (out == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "%s: %s is NULL", name, (comm == NULL) ? "comm" : what);
+    }
+    return NEXAR_OK;
+}
+
+nexar_err nexar_comm_failed(nexar_comm *comm, int ranks[], size_t *n)
+{
+    nexar_err err = check("comm_failed", comm, n, "n");
+    size_t found = 0;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if ((ranks == NULL) && (*n > 0)) {
+        return nx_fail(NEXAR_EINVAL, "comm_failed: ranks is NULL, with room for %zu", *n);
+    }
+    nx_loop_lock(comm->world->loop);
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        if (nx_rankset_has(nx_failure_dead(comm->world), nx_comm_peer(comm, rank))) {
+            if (found < *n) {
+                ranks[found] = (int)rank;
+            }
+            found++;
+        }
+    }
+    nx_loop_unlock(comm->world->loop);
+    *n = found;
+    return NEXAR_OK;
+}
+
+nexar_err nexar_on_failure(nexar_comm *comm, nexar_failure_fn fn, void *arg)
+{
+    nexar_err err = check("on_failure", comm, comm, "comm");
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    if (comm->called.words == NULL) {
+        err = nx_rankset_init(&comm->called, comm->size);
+    }
+    if (err == NEXAR_OK) {
+        comm->on_failure = fn;
+        comm->on_failure_arg = arg;
+        nx_rankset_clear(&comm->called);
+        nx_failure_call(comm);
+    }
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}
+
+nexar_err nexar_comm_revoke(nexar_comm *comm)
+{
+    nexar_err err = check("comm_revoke", comm, comm, "comm");
+
+    if (err == NEXAR_OK) {
+        nx_loop_lock(comm->world->loop);
+        err = nx_accord_revoke(comm);
+        nx_loop_kick(comm->world->loop);
+        nx_loop_unlock(comm->world->loop);
+    }
+    return err;
+}
+
+nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags)
+{
+    nexar_err err = check("comm_agree", comm, flags, "flags");
+    nx_outcome out = {0};
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    err = nx_accord_agree(comm, "comm_agree", *flags, &out);
+    if (err == NEXAR_OK) {
+        *flags = out.flags;
+        nx_rankset_fini(&out.failed);
+    }
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}
+
+nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
+{
+    nexar_err err = check("comm_shrink", comm, (const void *)out, "out");
+    nx_outcome outcome = {0};
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    err = nx_accord_agree(comm, "comm_shrink", UINT64_MAX, &outcome);
+    if (err == NEXAR_OK) {
+        err = nx_comm_make_rest(comm, &outcome.failed, outcome.serial, out);
+        nx_rankset_fini(&outcome.failed);
+    }
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}

@@ -1,0 +1,689 @@
+/*
+ * failure_test.c - ranks as processes, some of which are killed or stopped: the others
+ * learn of it, agree, and go on without them.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <nexar.h>
+
+#include "local_world.h"
+#include "unit.h"
+
+enum { MOST = 6, SMALL = 16, LARGE = 1 << 20, TAG = 5 };
+static const double GENEROUS_S = 20; /* a loaded machine is slow at everything */
+
+/* What processes tell each other beside nexar. */
+typedef struct board {
+    _Atomic int ready; /* ranks that are in their loops */
+    _Atomic int done;
+    _Atomic int told[MOST];   /* calls of on_failure */
+    _Atomic uint64_t at;      /* when it happened */
+    _Atomic uint64_t known;   /* the latest at which a survivor knew */
+    _Atomic uint64_t rebuilt; /* and had the result of its next collective */
+    _Atomic uint64_t final[MOST];
+} board;
+
+static board *shared;
+static const char *transport;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+static void note_latest(_Atomic uint64_t *at)
+{
+    uint64_t old = atomic_load(at);
+    const uint64_t now = now_ns();
+
+    while ((old < now) && !atomic_compare_exchange_weak(at, &old, now)) {
+    }
+}
+
+/* Waits for the board: until |*count| is |n|. */
+static void await(_Atomic int *count, int n)
+{
+    const uint64_t end = now_ns() + UINT64_C(60000000000);
+
+    while (atomic_load(count) < n) {
+        const struct timespec nap = {.tv_nsec = 1000000};
+
+        assert_true(now_ns() < end);
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
+/* ---- bodies of ranks --------------------------------------------------------------------- */
+
+typedef struct plan {
+    const char *name;
+    int ranks;
+    unsigned victims; /* bits */
+    int sig;
+    void (*body)(nexar_comm *w);
+    const char *interval, *timeout; /* NULL: as preset */
+    bool late;                      /* a rank more than the victims dies, by itself */
+} plan;
+
+static const plan *current;
+
+static int living(void)
+{
+    return current->ranks - __builtin_popcount(current->victims) - (current->late ? 1 : 0);
+}
+
+static nexar_err sum_all(nexar_comm *c, size_t n)
+{
+    const int sum = nexar_size(c) * (nexar_size(c) + 1) / 2;
+    float *v = malloc(n * sizeof(*v));
+    nexar_err err;
+
+    if (v == NULL) {
+        abort();
+    }
+    for (size_t i = 0; i < n; i++) {
+        v[i] = (float)(nexar_rank(c) + 1);
+    }
+    err = nexar_allreduce(c, NEXAR_IN_PLACE, v, n, NEXAR_F32, NEXAR_SUM);
+    for (size_t i = 0; (err == NEXAR_OK) && (i < n); i++) {
+        NXT_IS(c, v[i] == (float)sum);
+    }
+    free(v);
+    return err;
+}
+
+/* From the first error to a communicator that works. */
+static void recover(nexar_comm *w, nexar_err err)
+{
+    nexar_comm *c = w, *next;
+    int left[MOST];
+    size_t n = MOST;
+    char byte = 'x';
+
+    if (err == NEXAR_EPEER) {
+        NXT_IS(w, strstr(nexar_last_error(), "rank ") != NULL);
+    } else {
+        NXT_IS(w, err == NEXAR_EREVOKED);
+    }
+    note_latest(&shared->known);
+    do {
+        NXT_OK(w, nexar_comm_revoke(c));
+        NXT_IS(w, nexar_barrier(c) == NEXAR_EREVOKED);
+        NXT_IS(w, nexar_send(c, &byte, 1, nexar_rank(c), TAG) == NEXAR_EREVOKED);
+        NXT_OK(w, nexar_comm_shrink(c, &next));
+        if (c != w) {
+            nexar_comm_free(c);
+        }
+        c = next;
+        err = sum_all(c, SMALL);
+    } while (err == NEXAR_EPEER || err == NEXAR_EREVOKED);
+    NXT_OK(w, err);
+    note_latest(&shared->rebuilt);
+    NXT_IS(w, nexar_size(c) == living());
+    NXT_OK(w, nexar_comm_failed(w, left, &n));
+    NXT_IS(w, (int)n == current->ranks - living());
+    for (size_t i = 0; i < n; i++) {
+        NXT_IS(w, current->late || ((current->victims >> left[i]) & 1));
+    }
+    n = 0;
+    NXT_OK(w, nexar_comm_failed(c, NULL, &n));
+    NXT_IS(w, n == 0);
+    NXT_OK(w, sum_all(c, LARGE));
+    NXT_OK(w, nexar_barrier(c));
+    nexar_comm_free(c);
+}
+
+static void loop_small(nexar_comm *w)
+{
+    nexar_err err;
+
+    while ((err = sum_all(w, SMALL)) == NEXAR_OK) {
+    }
+    recover(w, err);
+}
+
+static void loop_large(nexar_comm *w)
+{
+    nexar_err err;
+
+    while ((err = sum_all(w, LARGE)) == NEXAR_OK) {
+    }
+    recover(w, err);
+}
+
+static void loop_barrier(nexar_comm *w)
+{
+    nexar_err err;
+
+    while ((err = nexar_barrier(w)) == NEXAR_OK) {
+    }
+    recover(w, err);
+}
+
+/* Ranks that are not beside the victim wait for one that has given up: revoked. */
+static void loop_ring(nexar_comm *w)
+{
+    const int n = nexar_size(w), me = nexar_rank(w);
+    nexar_err err;
+    char out[64] = "", in[64];
+
+    do {
+        err = nexar_sendrecv(w, out, sizeof(out), (me + 1) % n, TAG, in, sizeof(in),
+                             (me + n - 1) % n, TAG, NULL);
+    } while (err == NEXAR_OK);
+    recover(w, err);
+}
+
+static void die_too(nexar_comm *comm, int rank, const char *why, void *arg)
+{
+    (void)rank;
+    (void)why;
+    (void)arg;
+    if (nexar_rank(comm) == 0) {
+        (void)raise(SIGKILL);
+    }
+}
+
+/* Rank 0, which leads agreements, dies when it hears of the first death. */
+static void loop_chain(nexar_comm *w)
+{
+    NXT_OK(w, nexar_on_failure(w, die_too, NULL));
+    loop_small(w);
+}
+
+/* Agreements until all know of the death: all the same, also the last. */
+static void loop_agree(nexar_comm *w)
+{
+    const uint64_t unknown = UINT64_C(1) << 63, all = ~UINT64_C(0);
+    uint64_t flags, rounds = 0;
+    nexar_comm *c;
+    size_t n;
+
+    do {
+        n = 0;
+        NXT_OK(w, nexar_comm_failed(w, NULL, &n));
+        flags = all & ~(UINT64_C(1) << nexar_rank(w));
+        flags &= (n > 0) ? ~unknown : all;
+        NXT_OK(w, nexar_comm_agree(w, &flags));
+        rounds = rounds * 31 + flags;
+    } while (flags & unknown);
+    NXT_IS(w, !(flags & (UINT64_C(1) << nexar_rank(w))));
+    atomic_store(&shared->final[nexar_rank(w)], rounds);
+    note_latest(&shared->known);
+    NXT_OK(w, nexar_comm_shrink(w, &c));
+    NXT_IS(w, nexar_size(c) == living());
+    NXT_OK(w, sum_all(c, SMALL));
+    note_latest(&shared->rebuilt);
+    nexar_comm_free(c);
+}
+
+/* Half of the ranks, without rank 0, are no quorum. */
+static void loop_minority(nexar_comm *w)
+{
+    uint64_t flags = 1;
+    nexar_comm *c = NULL;
+
+    while (sum_all(w, SMALL) == NEXAR_OK) {
+    }
+    note_latest(&shared->known);
+    NXT_IS(w, nexar_comm_agree(w, &flags) == NEXAR_EPEER);
+    NXT_IS(w, nexar_comm_shrink(w, &c) == NEXAR_EPEER);
+    NXT_IS(w, c == NULL);
+    note_latest(&shared->rebuilt);
+}
+
+/* Rank 0 receives from anybody: the victim's death does not end it, a message does; but
+ * when nobody is left it ends. */
+static void wait_for_anybody(nexar_comm *w)
+{
+    int failed[MOST];
+    size_t n = 0;
+    char byte = 'x';
+
+    if (nexar_rank(w) != 0) {
+        NXT_OK(w, nexar_recv(w, &byte, 1, 0, TAG, NULL));
+        return;
+    }
+    while (n == 0) {
+        n = MOST;
+        NXT_OK(w, nexar_comm_failed(w, failed, &n));
+    }
+    note_latest(&shared->known);
+    if (living() > 1) {
+        nexar_request *req = NULL;
+        bool done = true;
+
+        NXT_OK(w, nexar_irecv(w, &byte, 1, NEXAR_ANY_SOURCE, TAG, &req));
+        NXT_OK(w, nexar_test(&req, &done, NULL));
+        NXT_IS(w, !done);
+        NXT_OK(w, nexar_send(w, &byte, 1, 0, TAG));
+        NXT_OK(w, nexar_wait(&req, NULL));
+        for (int rank = 1; rank < nexar_size(w); rank++) {
+            if (!((current->victims >> rank) & 1)) {
+                NXT_OK(w, nexar_send(w, &byte, 1, rank, TAG));
+            }
+        }
+    } else {
+        NXT_IS(w, nexar_recv(w, &byte, 1, NEXAR_ANY_SOURCE, TAG, NULL) == NEXAR_EPEER);
+        NXT_IS(w, strstr(nexar_last_error(), "no other rank") != NULL);
+    }
+    note_latest(&shared->rebuilt);
+}
+
+/* The last rank computes for several time-outs. */
+static void one_is_busy(nexar_comm *w)
+{
+    const uint64_t end = now_ns() + UINT64_C(2000000000);
+    size_t n = 0;
+
+    while ((nexar_rank(w) == nexar_size(w) - 1) && (now_ns() < end)) {
+    }
+    NXT_OK(w, nexar_barrier(w));
+    NXT_OK(w, nexar_comm_failed(w, NULL, &n));
+    NXT_IS(w, n == 0);
+}
+
+/* ---- processes ----------------------------------------------------------------------------- */
+
+static void count_call(nexar_comm *comm, int rank, const char *why, void *arg)
+{
+    NXT_IS(comm, strstr(why, "rank ") != NULL);
+    (void)arg;
+    (void)rank;
+    atomic_fetch_add(&shared->told[nexar_rank(comm)], 1);
+}
+
+static nexar_comm *join_world(int rank, int join_fd)
+{
+    char join[1024] = "", number[16];
+    nexar_config *cfg = NULL;
+    nexar_comm *w = NULL;
+
+    NXT_IS(NULL, read(join_fd, join, sizeof(join) - 1) > 0);
+    NXT_OK(NULL, nexar_config_create(&cfg));
+    NXT_OK(NULL, nexar_config_set(cfg, "join", join));
+    (void)snprintf(number, sizeof(number), "%d", rank);
+    NXT_OK(NULL, nexar_config_set(cfg, "rank", number));
+    if (current->interval != NULL) {
+        NXT_OK(NULL, nexar_config_set(cfg, "heartbeat_interval", current->interval));
+        NXT_OK(NULL, nexar_config_set(cfg, "heartbeat_timeout", current->timeout));
+    }
+    if (current->body == loop_minority) {
+        NXT_OK(NULL, nexar_config_set(cfg, "quorum", "majority"));
+    }
+    NXT_OK(NULL, nexar_init(cfg, &w));
+    nexar_config_free(cfg);
+    return w;
+}
+
+static void child(int rank, int join_fd)
+{
+    nexar_comm *w = join_world(rank, join_fd);
+
+    NXT_OK(w, nexar_on_failure(w, count_call, NULL));
+    NXT_OK(w, sum_all(w, SMALL));
+    NXT_OK(w, nexar_barrier(w));
+    atomic_fetch_add(&shared->ready, 1);
+    if (((current->victims >> rank) & 1) && (current->sig == SIGSTOP)) {
+        /* When it goes on it finds that it is held for dead. */
+        nexar_err err;
+
+        while ((err = sum_all(w, SMALL)) == NEXAR_OK) {
+        }
+        NXT_IS(w, (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED));
+        err = nexar_barrier(w);
+        NXT_IS(w, (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED));
+        _exit(0);
+    }
+    current->body(w);
+    (void)nexar_finalize(w);
+    atomic_fetch_add(&shared->done, 1);
+}
+
+static void start(const plan *p, pid_t *pids, int pipes[][2])
+{
+    current = p;
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    for (int rank = 0; rank < p->ranks; rank++) {
+        assert_int_equal(pipe(pipes[rank]), 0);
+        pids[rank] = fork();
+        assert_true(pids[rank] >= 0);
+        if (pids[rank] == 0) {
+            child(rank, pipes[rank][0]);
+            _exit(0);
+        }
+    }
+}
+
+static nexar_seed *start_seed(const plan *p, int pipes[][2])
+{
+    nexar_config *cfg = NULL;
+    nexar_seed *seed = NULL;
+    char join[1024] = "", size[16];
+
+    (void)snprintf(size, sizeof(size), "%d", p->ranks);
+    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "world_size", size), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "listen", "127.0.0.1"), NEXAR_OK);
+    assert_int_equal(nexar_seed_start(cfg, &seed), NEXAR_OK);
+    assert_int_equal(nexar_seed_join_string(seed, join, sizeof(join)), NEXAR_OK);
+    for (int rank = 0; rank < p->ranks; rank++) {
+        assert_int_equal(write(pipes[rank][1], join, strlen(join)), strlen(join));
+    }
+    nexar_config_free(cfg);
+    return seed;
+}
+
+static void strike(const plan *p, const pid_t *pids)
+{
+    const struct timespec nap = {.tv_nsec = 100000000}; /* well inside their loops */
+
+    await(&shared->ready, p->ranks);
+    (void)nanosleep(&nap, NULL);
+    atomic_store(&shared->at, now_ns());
+    for (int rank = 0; rank < p->ranks; rank++) {
+        if ((p->victims >> rank) & 1) {
+            assert_int_equal(kill(pids[rank], p->sig), 0);
+        }
+    }
+}
+
+static void reap(const plan *p, const pid_t *pids)
+{
+    await(&shared->done, living());
+    for (int rank = 0; rank < p->ranks; rank++) {
+        const bool victim = (p->victims >> rank) & 1;
+        int status = 0;
+
+        if (victim && (p->sig == SIGSTOP)) {
+            assert_int_equal(kill(pids[rank], SIGCONT), 0);
+        }
+        assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
+        if ((victim && (p->sig == SIGKILL)) || (p->late && (rank == 0))) {
+            assert_true(WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL));
+        } else {
+            assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
+        }
+    }
+}
+
+static void run_plan(const plan *p)
+{
+    int pipes[MOST][2] = {{0}};
+    pid_t pids[MOST] = {0};
+    nexar_seed *seed;
+    double known, rebuilt;
+
+    start(p, pids, pipes);
+    seed = start_seed(p, pipes);
+    if (p->victims != 0) {
+        strike(p, pids);
+    }
+    reap(p, pids);
+    nexar_seed_stop(seed);
+    for (int rank = 0; rank < p->ranks; rank++) {
+        (void)close(pipes[rank][0]);
+        (void)close(pipes[rank][1]);
+    }
+    if (p->victims != 0) {
+        known = (double)(shared->known - shared->at) / 1e9;
+        rebuilt = (double)(shared->rebuilt - shared->at) / 1e9;
+        printf("%-5s %-28s known to all after %7.1f ms, rebuilt after %7.1f ms\n", transport,
+               p->name, 1e3 * known, 1e3 * rebuilt);
+        assert_true(known < GENEROUS_S);
+    }
+}
+
+static void forget(void)
+{
+    (void)munmap(shared, sizeof(*shared));
+}
+
+/* ---- cases ------------------------------------------------------------------------------------
+ */
+
+static void test_a_killed_rank_ends_what_needs_it_and_the_others_go_on(void **state)
+{
+    static const plan plans[] = {
+        {.name = "kill, small allreduce", .ranks = 4, .victims = 4, .body = loop_small},
+        {.name = "kill, large allreduce", .ranks = 4, .victims = 4, .body = loop_large},
+        {.name = "kill, barrier", .ranks = 4, .victims = 2, .body = loop_barrier},
+        {.name = "kill, ring of messages", .ranks = 4, .victims = 8, .body = loop_ring},
+        {.name = "kill rank 0, allreduce", .ranks = 4, .victims = 1, .body = loop_small},
+        {.name = "two at once", .ranks = 5, .victims = 2 | 8, .body = loop_small},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+        plan p = plans[i];
+
+        p.sig = SIGKILL;
+        run_plan(&p);
+        for (int rank = 0; rank < p.ranks; rank++) {
+            if (!((p.victims >> rank) & 1)) {
+                assert_int_equal(shared->told[rank], __builtin_popcount(p.victims));
+            }
+        }
+        forget();
+    }
+}
+
+static void test_one_that_dies_in_the_recovery_is_left_out_too(void **state)
+{
+    static const plan p = {.name = "kill, then rank 0 in recovery",
+                           .ranks = 5,
+                           .victims = 8,
+                           .sig = SIGKILL,
+                           .body = loop_chain,
+                           .late = true};
+
+    (void)state;
+    run_plan(&p);
+    forget();
+}
+
+static void test_agreements_are_the_same_on_all_survivors(void **state)
+{
+    static const plan plans[] = {
+        {.name = "kill, agree", .ranks = 4, .victims = 4, .sig = SIGKILL, .body = loop_agree},
+        {.name = "kill the leader, agree",
+         .ranks = 4,
+         .victims = 1,
+         .sig = SIGKILL,
+         .body = loop_agree},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        run_plan(&plans[i]);
+        assert_int_equal(shared->final[1], shared->final[3]);
+        forget();
+    }
+}
+
+static void test_a_stopped_rank_is_given_up(void **state)
+{
+    static const plan p = {.name = "stop, time-out 1 s",
+                           .ranks = 4,
+                           .victims = 4,
+                           .sig = SIGSTOP,
+                           .body = loop_small,
+                           .interval = "200ms",
+                           .timeout = "1s"};
+
+    (void)state;
+    run_plan(&p);
+    assert_true(shared->known - shared->at > UINT64_C(500000000));
+    forget();
+}
+
+static void test_a_busy_rank_is_not(void **state)
+{
+    static const plan p = {.name = "busy",
+                           .ranks = 3,
+                           .sig = SIGKILL,
+                           .body = one_is_busy,
+                           .interval = "100ms",
+                           .timeout = "500ms"};
+
+    (void)state;
+    run_plan(&p);
+    forget();
+}
+
+static void test_a_minority_does_not_go_on(void **state)
+{
+    static const plan p = {
+        .name = "no quorum", .ranks = 4, .victims = 1 | 4, .sig = SIGKILL, .body = loop_minority};
+
+    (void)state;
+    run_plan(&p);
+    forget();
+}
+
+/* ---- without a death ----------------------------------------------------------------------------
+ */
+
+/* Rank 1 revokes when the others wait: in a receive, in a long send that nobody takes, in a
+ * receive from anybody, in a collective, each on a communicator of its own. */
+static void revoke_what_waits(nexar_comm *w, void *arg)
+{
+    static char large[8 << 20];
+    nexar_request *reqs[4] = {NULL};
+    nexar_comm *c = NULL, *next = NULL;
+    char byte, got[2];
+    bool found;
+
+    (void)arg;
+    NXT_OK(w, nexar_comm_dup(w, &c));
+    if (nexar_rank(w) == 1) {
+        for (int rank = 0; rank < nexar_size(w); rank++) {
+            if (rank != 1) {
+                NXT_OK(w, nexar_recv(w, &byte, 1, rank, TAG, NULL));
+            }
+        }
+        NXT_OK(w, nexar_comm_revoke(c));
+        NXT_OK(w, nexar_comm_revoke(c));
+    } else {
+        NXT_OK(w, nexar_irecv(c, &got[0], 1, 1, TAG, &reqs[0]));
+        NXT_OK(w, nexar_irecv(c, &got[1], 1, NEXAR_ANY_SOURCE, NEXAR_ANY_TAG, &reqs[1]));
+        NXT_OK(w, nexar_isend(c, large, sizeof(large), 1, TAG + 1, &reqs[2]));
+        NXT_OK(w, nexar_ibarrier(c, &reqs[3]));
+        NXT_OK(w, nexar_send(w, "x", 1, 1, TAG));
+        for (int i = 0; i < 4; i++) {
+            NXT_IS(w, nexar_wait(&reqs[i], NULL) == NEXAR_EREVOKED);
+            NXT_IS(w, strstr(nexar_last_error(), "was revoked") != NULL);
+        }
+    }
+    NXT_IS(w, nexar_barrier(c) == NEXAR_EREVOKED);
+    NXT_IS(w, nexar_recv(c, &byte, 1, 0, TAG, NULL) == NEXAR_EREVOKED);
+    NXT_IS(w, nexar_probe(c, 0, TAG, NULL) == NEXAR_EREVOKED);
+    NXT_IS(w, nexar_iprobe(c, 0, TAG, &found, NULL) == NEXAR_EREVOKED);
+    NXT_IS(w, nexar_comm_dup(c, &next) == NEXAR_EREVOKED);
+    NXT_OK(w, nexar_comm_shrink(c, &next));
+    nexar_comm_free(c);
+    NXT_IS(w, nexar_size(next) == nexar_size(w));
+    NXT_OK(w, sum_all(next, SMALL));
+    nexar_comm_free(next);
+    NXT_OK(w, sum_all(w, SMALL)); /* which nobody has revoked */
+}
+
+static void test_revoking_ends_what_waits_on_all_ranks(void **state)
+{
+    (void)state;
+    nxt_local_world(3, NULL, revoke_what_waits, NULL);
+}
+
+static void test_a_world_of_one_agrees_with_itself(void **state)
+{
+    nexar_comm *w = NULL, *c = NULL;
+    uint64_t flags = 5;
+    size_t n = 0;
+
+    (void)state;
+    assert_int_equal(nexar_init(NULL, &w), NEXAR_OK);
+    assert_int_equal(nexar_comm_agree(w, &flags), NEXAR_OK);
+    assert_int_equal(flags, 5);
+    assert_int_equal(nexar_comm_shrink(w, &c), NEXAR_OK);
+    assert_int_equal(nexar_size(c), 1);
+    assert_int_equal(nexar_comm_failed(c, NULL, &n), NEXAR_OK);
+    assert_int_equal(n, 0);
+    n = 1;
+    assert_int_equal(nexar_comm_failed(c, NULL, &n), NEXAR_EINVAL);
+    assert_int_equal(nexar_comm_failed(NULL, NULL, &n), NEXAR_EINVAL);
+    assert_int_equal(nexar_on_failure(NULL, count_call, NULL), NEXAR_EINVAL);
+    assert_int_equal(nexar_comm_revoke(NULL), NEXAR_EINVAL);
+    assert_int_equal(nexar_comm_agree(w, NULL), NEXAR_EINVAL);
+    assert_int_equal(nexar_comm_shrink(w, NULL), NEXAR_EINVAL);
+    nexar_comm_free(c);
+    assert_int_equal(nexar_finalize(w), NEXAR_OK);
+}
+
+static void test_a_time_out_below_the_interval_is_refused(void **state)
+{
+    nexar_config *cfg = NULL;
+    nexar_comm *w = NULL;
+
+    (void)state;
+    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "heartbeat_timeout", "100ms"), NEXAR_OK);
+    assert_int_equal(nexar_init(cfg, &w), NEXAR_EINVAL);
+    assert_non_null(strstr(nexar_last_error(), "heartbeat_timeout"));
+    nexar_config_free(cfg);
+}
+
+static void test_a_receive_from_anybody_waits_for_the_living(void **state)
+{
+    static const plan plans[] = {
+        {.name = "receive from anybody",
+         .ranks = 3,
+         .victims = 4,
+         .sig = SIGKILL,
+         .body = wait_for_anybody},
+        {.name = "nobody is left",
+         .ranks = 2,
+         .victims = 2,
+         .sig = SIGKILL,
+         .body = wait_for_anybody},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        run_plan(&plans[i]);
+        forget();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_killed_rank_ends_what_needs_it_and_the_others_go_on),
+        cmocka_unit_test(test_one_that_dies_in_the_recovery_is_left_out_too),
+        cmocka_unit_test(test_agreements_are_the_same_on_all_survivors),
+        cmocka_unit_test(test_a_stopped_rank_is_given_up),
+        cmocka_unit_test(test_a_busy_rank_is_not),
+        cmocka_unit_test(test_a_receive_from_anybody_waits_for_the_living),
+        cmocka_unit_test(test_a_minority_does_not_go_on),
+        cmocka_unit_test(test_revoking_ends_what_waits_on_all_ranks),
+        cmocka_unit_test(test_a_world_of_one_agrees_with_itself),
+        cmocka_unit_test(test_a_time_out_below_the_interval_is_refused),
+    };
+
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet
+    transport = getenv("NEXAR_TRANSPORTS");
+    transport = (transport == NULL) ? "auto" : transport;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
