@@ -118,20 +118,21 @@ static void recover(nexar_comm *w, nexar_err err)
         NXT_IS(w, err == NEXAR_EREVOKED);
     }
     note_latest(&shared->known);
-    do {
-        NXT_OK(w, nexar_comm_revoke(c));
-        NXT_IS(w, nexar_barrier(c) == NEXAR_EREVOKED);
-        NXT_IS(w, nexar_send(c, &byte, 1, nexar_rank(c), TAG) == NEXAR_EREVOKED);
-        NXT_OK(w, nexar_comm_shrink(c, &next));
-        if (c != w) {
-            nexar_comm_free(c);
+    while ((err != NEXAR_OK) || (nexar_size(c) != living())) { /* one may still be about to die */
+        if (err != NEXAR_OK) {
+            NXT_IS(w, (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED));
+            NXT_OK(w, nexar_comm_revoke(c));
+            NXT_IS(w, nexar_barrier(c) == NEXAR_EREVOKED);
+            NXT_IS(w, nexar_send(c, &byte, 1, nexar_rank(c), TAG) == NEXAR_EREVOKED);
+            NXT_OK(w, nexar_comm_shrink(c, &next));
+            if (c != w) {
+                nexar_comm_free(c);
+            }
+            c = next;
         }
-        c = next;
         err = sum_all(c, SMALL);
-    } while (err == NEXAR_EPEER || err == NEXAR_EREVOKED);
-    NXT_OK(w, err);
+    }
     note_latest(&shared->rebuilt);
-    NXT_IS(w, nexar_size(c) == living());
     NXT_OK(w, nexar_comm_failed(w, left, &n));
     NXT_IS(w, (int)n == current->ranks - living());
     for (size_t i = 0; i < n; i++) {
