@@ -253,36 +253,32 @@ static void test_a_shard_is_changed_between_the_phases(void **state)
 
 /* ---- wrong use ------------------------------------------------------------------------------ */
 
-static void says(nexar_comm *w, nexar_err got, nexar_err want, const char *part)
-{
-    char what[600];
-
-    (void)snprintf(what, sizeof(what), "want %s with \"%s\", got %s: %s", nexar_strerror(want),
-                   part, nexar_strerror(got), nexar_last_error());
-    nxt_rank_check(w, (got == want) && (strstr(nexar_last_error(), part) != NULL), what, __FILE__,
-                   __LINE__);
-}
-
 static void bad_arguments(nexar_comm *w, void *arg)
 {
     float a[8] = {0}, b[8] = {0};
     const size_t counts[2] = {4, 4};
 
     (void)arg;
-    says(w, nexar_allreduce(NULL, a, b, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "comm is NULL");
-    says(w, nexar_allreduce(w, a, b, 8, (nexar_dtype)99, NEXAR_SUM), NEXAR_EINVAL, "dtype 99");
-    says(w, nexar_allreduce(w, a, b, 8, NEXAR_F32, (nexar_op)99), NEXAR_EINVAL, "op 99");
-    says(w, nexar_allreduce(w, a, b, 8, NEXAR_F32, NEXAR_BOR), NEXAR_EINVAL, "integer");
-    says(w, nexar_allreduce(w, NULL, b, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "sendbuf is NULL");
-    says(w, nexar_allreduce(w, a, NULL, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "recvbuf is NULL");
-    says(w, nexar_allreduce(w, a, a + 4, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "overlap");
-    says(w, nexar_allreduce(w, a, b, SIZE_MAX / 2, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "SIZE_MAX");
-    says(w, nexar_broadcast(w, a, 8, NEXAR_F32, 2), NEXAR_EINVAL, "ranks are 0 to 1");
-    says(w, nexar_scan(w, a, b, 8, NEXAR_F32, NEXAR_AVG), NEXAR_EINVAL, "avg");
-    says(w, nexar_allgatherv(w, a, 4, b, NULL, NULL, NEXAR_F32), NEXAR_EINVAL, "counts is NULL");
-    says(w, nexar_allgatherv(w, a, 3, b, counts, NULL, NEXAR_F32), NEXAR_EINVAL, "sendcount is 3");
-    says(w, nexar_iallreduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM, NULL), NEXAR_EINVAL, "req is NULL");
-    says(w, nexar_comm_split(w, -7, 0, &w), NEXAR_EINVAL, "colour -7");
+    NXT_SAYS(w, nexar_allreduce(NULL, a, b, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "comm is NULL");
+    NXT_SAYS(w, nexar_allreduce(w, a, b, 8, (nexar_dtype)99, NEXAR_SUM), NEXAR_EINVAL, "dtype 99");
+    NXT_SAYS(w, nexar_allreduce(w, a, b, 8, NEXAR_F32, (nexar_op)99), NEXAR_EINVAL, "op 99");
+    NXT_SAYS(w, nexar_allreduce(w, a, b, 8, NEXAR_F32, NEXAR_BOR), NEXAR_EINVAL, "integer");
+    NXT_SAYS(w, nexar_allreduce(w, NULL, b, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL,
+             "sendbuf is NULL");
+    NXT_SAYS(w, nexar_allreduce(w, a, NULL, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL,
+             "recvbuf is NULL");
+    NXT_SAYS(w, nexar_allreduce(w, a, a + 4, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "overlap");
+    NXT_SAYS(w, nexar_allreduce(w, a, b, SIZE_MAX / 2, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL,
+             "SIZE_MAX");
+    NXT_SAYS(w, nexar_broadcast(w, a, 8, NEXAR_F32, 2), NEXAR_EINVAL, "ranks are 0 to 1");
+    NXT_SAYS(w, nexar_scan(w, a, b, 8, NEXAR_F32, NEXAR_AVG), NEXAR_EINVAL, "avg");
+    NXT_SAYS(w, nexar_allgatherv(w, a, 4, b, NULL, NULL, NEXAR_F32), NEXAR_EINVAL,
+             "counts is NULL");
+    NXT_SAYS(w, nexar_allgatherv(w, a, 3, b, counts, NULL, NEXAR_F32), NEXAR_EINVAL,
+             "sendcount is 3");
+    NXT_SAYS(w, nexar_iallreduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM, NULL), NEXAR_EINVAL,
+             "req is NULL");
+    NXT_SAYS(w, nexar_comm_split(w, -7, 0, &w), NEXAR_EINVAL, "colour -7");
     trial(w, NX_ALLREDUCE, 1);
 }
 
@@ -300,22 +296,22 @@ static void mismatches(nexar_comm *w, void *arg)
     const size_t count = odd ? 16 : 8;
 
     (void)arg;
-    says(w,
-         odd ? nexar_broadcast(w, a, 8, NEXAR_F32, 0)
-             : nexar_allreduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM),
-         NEXAR_EMISMATCH, "operation #1");
-    says(w, nexar_allreduce(w, a, b, count, NEXAR_F32, NEXAR_SUM), NEXAR_EMISMATCH, "16 x f32");
-    says(w, nexar_allreduce(w, a, b, 8, odd ? NEXAR_I32 : NEXAR_F32, NEXAR_SUM), NEXAR_EMISMATCH,
-         "8 x i32");
-    says(w, nexar_allreduce(w, a, b, 8, NEXAR_F32, odd ? NEXAR_MAX : NEXAR_SUM), NEXAR_EMISMATCH,
-         "max");
-    says(w, nexar_broadcast(w, a, 8, NEXAR_F32, odd ? n - 1 : 0), NEXAR_EMISMATCH, "root 0");
-    says(w, nexar_reduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM, odd ? n - 1 : 0), NEXAR_EMISMATCH,
-         "root 0");
-    says(w, nexar_gather(w, a, b, odd ? 2 : 1, NEXAR_F32, 0), NEXAR_EMISMATCH, "2 x f32");
-    says(w, nexar_scan(w, a, b, count, NEXAR_F32, NEXAR_SUM), NEXAR_EMISMATCH, "16 x f32");
-    says(w, odd ? nexar_barrier(w) : nexar_exscan(w, a, b, 8, NEXAR_F32, NEXAR_SUM),
-         NEXAR_EMISMATCH, "barrier()");
+    NXT_SAYS(w,
+             odd ? nexar_broadcast(w, a, 8, NEXAR_F32, 0)
+                 : nexar_allreduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM),
+             NEXAR_EMISMATCH, "operation #1");
+    NXT_SAYS(w, nexar_allreduce(w, a, b, count, NEXAR_F32, NEXAR_SUM), NEXAR_EMISMATCH, "16 x f32");
+    NXT_SAYS(w, nexar_allreduce(w, a, b, 8, odd ? NEXAR_I32 : NEXAR_F32, NEXAR_SUM),
+             NEXAR_EMISMATCH, "8 x i32");
+    NXT_SAYS(w, nexar_allreduce(w, a, b, 8, NEXAR_F32, odd ? NEXAR_MAX : NEXAR_SUM),
+             NEXAR_EMISMATCH, "max");
+    NXT_SAYS(w, nexar_broadcast(w, a, 8, NEXAR_F32, odd ? n - 1 : 0), NEXAR_EMISMATCH, "root 0");
+    NXT_SAYS(w, nexar_reduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM, odd ? n - 1 : 0), NEXAR_EMISMATCH,
+             "root 0");
+    NXT_SAYS(w, nexar_gather(w, a, b, odd ? 2 : 1, NEXAR_F32, 0), NEXAR_EMISMATCH, "2 x f32");
+    NXT_SAYS(w, nexar_scan(w, a, b, count, NEXAR_F32, NEXAR_SUM), NEXAR_EMISMATCH, "16 x f32");
+    NXT_SAYS(w, odd ? nexar_barrier(w) : nexar_exscan(w, a, b, 8, NEXAR_F32, NEXAR_SUM),
+             NEXAR_EMISMATCH, "barrier()");
     for (uint64_t seed = 0; seed < 8; seed++) {
         trial(w, (nx_coll_kind)(seed % NX_COLL_KINDS), seed);
     }
@@ -410,15 +406,15 @@ static void late(nexar_comm *w, void *arg)
 
     (void)arg;
     if (nexar_rank(w) != 0) {
-        says(w, nexar_allreduce(w, &a, &b, 1, NEXAR_F32, NEXAR_SUM), NEXAR_ETIMEDOUT,
-             "collective_timeout");
+        NXT_SAYS(w, nexar_allreduce(w, &a, &b, 1, NEXAR_F32, NEXAR_SUM), NEXAR_ETIMEDOUT,
+                 "collective_timeout");
         NXT_OK(w, nexar_send(w, &a, sizeof(a), 0, 1));
     } else {
         for (int i = 1; i < nexar_size(w); i++) {
             NXT_OK(w, nexar_recv(w, &a, sizeof(a), i, 1, NULL));
         }
-        says(w, nexar_allreduce(w, &a, &b, 1, NEXAR_F32, NEXAR_SUM), NEXAR_ETIMEDOUT,
-             "allreduce #1");
+        NXT_SAYS(w, nexar_allreduce(w, &a, &b, 1, NEXAR_F32, NEXAR_SUM), NEXAR_ETIMEDOUT,
+                 "allreduce #1");
     }
 }
 

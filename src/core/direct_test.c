@@ -36,16 +36,6 @@ static void trial(nexar_comm *comm, nx_coll_kind kind, uint64_t seed)
     nxt_rank_check(comm, wrong == NULL, (wrong == NULL) ? "" : wrong, __FILE__, __LINE__);
 }
 
-static void says(nexar_comm *w, nexar_err got, nexar_err want, const char *part)
-{
-    char what[600];
-
-    (void)snprintf(what, sizeof(what), "want %s with \"%s\", got %s: %s", nexar_strerror(want),
-                   part, nexar_strerror(got), nexar_last_error());
-    nxt_rank_check(w, (got == want) && (strstr(nexar_last_error(), part) != NULL), what, __FILE__,
-                   __LINE__);
-}
-
 static void with_setting(int n, const char *name, const char *value,
                          void (*fn)(nexar_comm *w, void *arg))
 {
@@ -290,9 +280,9 @@ static void memory(nexar_comm *w, void *arg)
     uint8_t *at[BLOCKS];
 
     (void)arg;
-    says(w, nexar_alloc(NULL, 1, (void **)&at[0]), NEXAR_EINVAL, "comm is NULL");
-    says(w, nexar_alloc(w, 1, NULL), NEXAR_EINVAL, "ptr is NULL");
-    says(w, nexar_alloc(w, SIZE_MAX, (void **)&at[0]), NEXAR_ENOMEM, "no memory for");
+    NXT_SAYS(w, nexar_alloc(NULL, 1, (void **)&at[0]), NEXAR_EINVAL, "comm is NULL");
+    NXT_SAYS(w, nexar_alloc(w, 1, NULL), NEXAR_EINVAL, "ptr is NULL");
+    NXT_SAYS(w, nexar_alloc(w, SIZE_MAX, (void **)&at[0]), NEXAR_ENOMEM, "no memory for");
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < BLOCKS; i++) {
             NXT_OK(w, nexar_alloc(w, i * 5000, (void **)&at[i]));
@@ -341,14 +331,14 @@ static void mismatches(nexar_comm *w, void *arg)
     (void)arg;
     warm_up(w);
     before = count(w);
-    says(w,
-         odd ? nexar_broadcast(w, a, 8, NEXAR_F32, 0)
-             : nexar_allreduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM),
-         NEXAR_EMISMATCH, "broadcast(8 x f32, root 0)");
-    says(w, nexar_allreduce(w, a, b, odd ? 40000 : 8, NEXAR_F32, NEXAR_SUM), NEXAR_EMISMATCH,
-         "40000 x f32");
-    says(w, nexar_allreduce(w, a, b, 30000, NEXAR_F32, odd ? NEXAR_MAX : NEXAR_SUM),
-         NEXAR_EMISMATCH, "max");
+    NXT_SAYS(w,
+             odd ? nexar_broadcast(w, a, 8, NEXAR_F32, 0)
+                 : nexar_allreduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM),
+             NEXAR_EMISMATCH, "broadcast(8 x f32, root 0)");
+    NXT_SAYS(w, nexar_allreduce(w, a, b, odd ? 40000 : 8, NEXAR_F32, NEXAR_SUM), NEXAR_EMISMATCH,
+             "40000 x f32");
+    NXT_SAYS(w, nexar_allreduce(w, a, b, 30000, NEXAR_F32, odd ? NEXAR_MAX : NEXAR_SUM),
+             NEXAR_EMISMATCH, "max");
     NXT_IS(w, count(w) - before == 3); /* all on the board */
     for (uint64_t seed = 0; seed < 11; seed++) {
         trial(w, (nx_coll_kind)seed, seed);
@@ -383,10 +373,10 @@ static void mixed_forms(nexar_comm *w, void *arg)
         }
         NXT_IS(w, b[3] == (float)n);
     }
-    says(w,
-         (me == 0) ? nexar_allgatherv(w, a, 1, b, counts, NULL, NEXAR_F32)
-                   : nexar_allgather(w, a, b, 1, NEXAR_F32),
-         NEXAR_EMISMATCH, "allgatherv(");
+    NXT_SAYS(w,
+             (me == 0) ? nexar_allgatherv(w, a, 1, b, counts, NULL, NEXAR_F32)
+                       : nexar_allgather(w, a, b, 1, NEXAR_F32),
+             NEXAR_EMISMATCH, "allgatherv(");
     warm_up(w);
 }
 
@@ -444,15 +434,15 @@ static void late(nexar_comm *w, void *arg)
     }
     NXT_OK(w, nexar_barrier(w));
     if (nexar_rank(w) != 0) {
-        says(w, nexar_allreduce(w, &a, &b, 1, NEXAR_F32, NEXAR_SUM), NEXAR_ETIMEDOUT,
-             "collective_timeout");
+        NXT_SAYS(w, nexar_allreduce(w, &a, &b, 1, NEXAR_F32, NEXAR_SUM), NEXAR_ETIMEDOUT,
+                 "collective_timeout");
         NXT_OK(w, nexar_send(w, &a, sizeof(a), 0, 1));
     } else {
         for (int i = 1; i < nexar_size(w); i++) {
             NXT_OK(w, nexar_recv(w, &a, sizeof(a), i, 1, NULL));
         }
-        says(w, nexar_allreduce(w, &a, &b, 1, NEXAR_F32, NEXAR_SUM), NEXAR_ETIMEDOUT,
-             "collective_timeout");
+        NXT_SAYS(w, nexar_allreduce(w, &a, &b, 1, NEXAR_F32, NEXAR_SUM), NEXAR_ETIMEDOUT,
+                 "collective_timeout");
     }
     for (uint64_t seed = 0; seed < 20; seed++) { /* by the engine from now on */
         trial(w, NX_ALLREDUCE, seed);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct rank {
     pthread_t thread;
@@ -78,4 +79,15 @@ int nxt_filled(const void *buf, size_t bytes, uint64_t seed)
         }
     }
     return 1;
+}
+
+void nxt_rank_says(nexar_comm *world, nexar_err got, nexar_err want, const char *part,
+                   const char *file, int line)
+{
+    char what[600];
+
+    (void)snprintf(what, sizeof(what), "want %s with \"%s\", got %s: %s", nexar_strerror(want),
+                   part, nexar_strerror(got), nexar_last_error());
+    nxt_rank_check(world, (got == want) && (strstr(nexar_last_error(), part) != NULL), what, file,
+                   line);
 }

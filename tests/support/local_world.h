@@ -12,6 +12,12 @@ void nxt_local_world(int n, const nexar_config *cfg, void (*fn)(nexar_comm *worl
 
 void nxt_rank_check(nexar_comm *world, int ok, const char *what, const char *file, int line);
 
+/* |got| is |want|, and the sentence behind it has |part|. */
+void nxt_rank_says(nexar_comm *world, nexar_err got, nexar_err want, const char *part,
+                   const char *file, int line);
+
+#define NXT_SAYS(world, got, want, part) \
+    nxt_rank_says((world), (got), (want), (part), __FILE__, __LINE__)
 #define NXT_OK(world, call) nxt_rank_check((world), (call) == NEXAR_OK, #call, __FILE__, __LINE__)
 #define NXT_IS(world, condition) \
     nxt_rank_check((world), (condition), #condition, __FILE__, __LINE__)
