@@ -76,6 +76,7 @@ bench:
 	@build/release/bench/rpc_bench
 	@build/release/bench/quic_bench
 	@bench/quic_veth.sh build/release/bench/quic_bench
+	@bench/overlap.sh build/release
 
 bench-peers:
 	$(call setup,peers)
