@@ -5,7 +5,8 @@
 #     overlap.sh BUILD [MIB [RATE [RANKS]]]
 #
 # 64 MiB over 1gbit unless told, and one of them computes: on two cores one is free then, and
-# 98 to 100 % of the allreduce passed meanwhile (at 4gbit the cores have no time: 5 to 19 %).  The namespaces carry the shell's process number and end
+# 98 to 100 % of the allreduce passed meanwhile (at 4gbit the cores have no time: 5 to 19 %).
+# The namespaces carry the shell's process number and end
 # with it.
 set -euo pipefail
 
