@@ -184,6 +184,18 @@ static nexar_err own_trouble(const nx_direct *d, const nx_share *s, nx_turn_end 
         (void)snprintf(why, NX_BOARD_WHY, "rank %u has no memory for a block", d->group->rank);
         return NEXAR_ENOMEM;
     }
+    if (s->hook_err != NEXAR_OK) {
+        (void)snprintf(why, NX_BOARD_WHY, "on_shard of rank %u returned %d (%s)", d->group->rank,
+                       (int)s->hook_err, nexar_strerror(s->hook_err));
+        return s->hook_err;
+    }
+    if (s->uneven) {
+        (void)snprintf(why, NX_BOARD_WHY,
+                       "rank %u has a block of %zu elements for rank %u, which expects %zu: their "
+                       "counts differ",
+                       s->who, s->theirs, d->group->rank, s->ours);
+        return NEXAR_EMISMATCH;
+    }
     if (s->code == 0) {
         return NEXAR_OK;
     }
@@ -263,6 +275,7 @@ static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
                     .mark = d->mark,
                     .declines = (g->late != NEXAR_OK), /* the engine tells of that */
                     .way = nx_share_way(call, d->board, d->reads),
+                    .reads = d->reads,
                     .far = d->far,
                     .bounce = d->bounce};
     if ((s->way >= NX_WAY_EITHER) && (d->config.lend != NULL)) {
