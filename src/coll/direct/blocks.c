@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/stream.h"
 #include "coll/direct/share.h"
 #include "reduce/reduce.h"
 
@@ -237,7 +238,7 @@ static bool take(nx_share *s, uint32_t rank, size_t len, uint8_t *to)
 static void keep(const nx_share *s, uint8_t *to, nx_span from)
 {
     if (!s->call->coll.in_place && (from.len != 0)) {
-        memcpy(to, (const uint8_t *)s->call->send + from.off * elem(s), from.len * elem(s));
+        nx_stream_copy(to, (const uint8_t *)s->call->send + from.off * elem(s), from.len * elem(s));
     }
 }
 

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/stream.h"
+
 typedef ssize_t (*mover)(pid_t pid, const struct iovec *here, unsigned long n,
                          const struct iovec *there, unsigned long m, unsigned long flags);
 
@@ -36,7 +38,7 @@ int nx_far_read(const nx_far *f, uint64_t at, void *to, size_t len)
     const void *seen = nx_far_see(f, at, len);
 
     if (seen != NULL) {
-        memcpy(to, seen, len);
+        nx_stream_copy(to, seen, len);
         return 0;
     }
     return move(process_vm_readv, (pid_t)f->pid, to, at, len);
@@ -48,7 +50,7 @@ int nx_far_write(const nx_far *f, uint64_t at, const void *from, size_t len)
     void *here = (void *)(uintptr_t)from; // NOLINT(performance-no-int-to-ptr): only read
 
     if (seen != NULL) {
-        memcpy(seen, from, len);
+        nx_stream_copy(seen, from, len);
         return 0;
     }
     return move(process_vm_writev, (pid_t)f->pid, here, at, len);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/stream.h"
 #include "coll/direct/share.h"
 #include "reduce/reduce.h"
 
@@ -140,7 +141,7 @@ static bool from_root(nx_share *s, bool blocks)
         }
     }
     if (blocks) {
-        memcpy(s->call->recv, own + c->root * len, len);
+        nx_stream_copy(s->call->recv, own + c->root * len, len);
     }
     return true;
 }
@@ -157,7 +158,7 @@ static bool to_root(nx_share *s)
                              (const uint8_t *)nx_share_input(s) + p.off, p.len);
     }
     if (!c->in_place) {
-        memcpy(to + c->root * len, s->call->send, len);
+        nx_stream_copy(to + c->root * len, s->call->send, len);
     }
     for (uint32_t i = 1; i < s->turn.size; i++) {
         const uint32_t other = (c->root + i) % s->turn.size;
@@ -193,7 +194,7 @@ static bool allgather(nx_share *s)
     const size_t len = c->count * elem(s);
 
     if (!c->in_place) {
-        memcpy((uint8_t *)s->call->recv + s->turn.rank * len, s->call->send, len);
+        nx_stream_copy((uint8_t *)s->call->recv + s->turn.rank * len, s->call->send, len);
     }
     return collect(s, 0);
 }
@@ -204,7 +205,7 @@ static bool alltoall(nx_share *s)
     const size_t len = c->count * elem(s), mine = s->turn.rank * len;
 
     if (!c->in_place) {
-        memcpy((uint8_t *)s->call->recv + mine, (const uint8_t *)s->call->send + mine, len);
+        nx_stream_copy((uint8_t *)s->call->recv + mine, (const uint8_t *)s->call->send + mine, len);
     }
     return collect(s, mine);
 }
