@@ -318,19 +318,34 @@ uint32_t nx_turn_odd_one(const nx_turn *t, const uint64_t mark[2], uint64_t its[
     return t->size;
 }
 
+static uint64_t step_value(const nx_turn *t, uint32_t step)
+{
+    return (t->number << NX_TURN_STEP_BITS) | step;
+}
+
+void nx_turn_say(const nx_turn *t, uint32_t step)
+{
+    nx_board_rank *own = &t->board->ranks[t->rank];
+
+    atomic_store(&own->step, step_value(t, step));
+    wake(own);
+}
+
+nx_turn_end nx_turn_wait_for(const nx_turn *t, uint32_t rank, uint32_t step)
+{
+    const want w = {
+        .rank = rank, .word = &t->board->ranks[rank].step, .value = step_value(t, step)};
+
+    return wait_for(t, &w);
+}
+
 nx_turn_end nx_turn_all_at(const nx_turn *t, uint32_t step)
 {
-    const uint64_t value = (t->number << NX_TURN_STEP_BITS) | step;
-    nx_board_rank *own = &t->board->ranks[t->rank];
     nx_turn_end end = NX_TURN_ON;
 
-    atomic_store(&own->step, value);
-    wake(own);
+    nx_turn_say(t, step);
     for (uint32_t i = 1; (i < t->size) && (end == NX_TURN_ON); i++) {
-        const uint32_t rank = (t->rank + i) % t->size;
-        const want w = {.rank = rank, .word = &t->board->ranks[rank].step, .value = value};
-
-        end = wait_for(t, &w);
+        end = nx_turn_wait_for(t, (t->rank + i) % t->size, step);
     }
     return end;
 }

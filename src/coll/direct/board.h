@@ -56,8 +56,8 @@
 
 enum {
     NX_BOARD_RANKS = 64,
-    NX_BOARD_LINE = 128,      /* two lines: processors fetch them in pairs */
-    NX_BOARD_ROOM = 64 << 10, /* bytes that a rank can bring; see docs/shm.md */
+    NX_BOARD_LINE = 128,       /* two lines: processors fetch them in pairs */
+    NX_BOARD_ROOM = 256 << 10, /* bytes that a rank can bring; see docs/shm.md */
     NX_BOARD_WHY = 320
 };
 
@@ -155,6 +155,9 @@ uint32_t nx_turn_odd_one(const nx_turn *t, const uint64_t mark[2], uint64_t its[
  * until all have. */
 enum { NX_TURN_STEP_BITS = 20, NX_TURN_DONE = (1 << NX_TURN_STEP_BITS) - 1 };
 nx_turn_end nx_turn_all_at(const nx_turn *t, uint32_t step);
+/* The halves of it: says so; waits until |rank| has come to |step|. */
+void nx_turn_say(const nx_turn *t, uint32_t step);
+nx_turn_end nx_turn_wait_for(const nx_turn *t, uint32_t rank, uint32_t step);
 
 /* The operation |number| has failed on |rank|, which may be in it or about to begin
  * it: all others end.  Once for a rank: the first counts. */

@@ -13,6 +13,9 @@
  *                     ranks both cores copy.
  * scan, exscan        each rank owns a part: it goes through that part of all inputs in
  *                     the order of ranks, and writes to each what it has got so far.
+ * scan of three and more
+ *                     each reads the result of the rank before it, stretch by stretch as
+ *                     that is done, and adds its input: half as many bytes are copied.
  */
 #include <string.h>
 
@@ -294,6 +297,66 @@ static bool scan(nx_share *s)
     return ok;
 }
 
+/* ---- scan, one behind the other ------------------------------------------------------------- */
+
+enum { STRETCHES = 16 }; /* of a vector: how often a rank says how far it is */
+
+/* Elements of a stretch: whole blocks. */
+static size_t stretch_len(const nx_share *s)
+{
+    const size_t block = NX_SHARE_BLOCK / elem(s);
+    const size_t blocks = (s->call->coll.count + block - 1) / block;
+
+    return (blocks + STRETCHES - 1) / STRETCHES * block;
+}
+
+/* |len| elements from |off| on: what the rank before has got, and the own input. */
+static bool chain_stretch(nx_share *s, size_t off, size_t len)
+{
+    const uint32_t before = s->turn.rank - 1;
+    const nx_lent lent = nx_share_lent(s, before);
+    const uint64_t from = (before == 0) ? lent.in : lent.out; /* the first has its result at once */
+    const size_t block = NX_SHARE_BLOCK / elem(s), end = off + len;
+    const uint8_t *in = nx_share_input(s);
+    uint8_t *out = s->call->recv;
+
+    for (size_t at = off; at < end; at += block) {
+        const size_t n = (end - at < block) ? end - at : block, skip = at * elem(s);
+        const void *its = nx_share_see(s, before, from + skip, n * elem(s));
+
+        if (its == NULL) {
+            return false;
+        }
+        nx_reduce(out + skip, its, in + skip, n, s->call->dtype, s->call->op);
+    }
+    return true;
+}
+
+/* |*end| is not NX_TURN_ON: the rank before does not come. */
+static bool chain(nx_share *s, nx_turn_end *end)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t each = stretch_len(s);
+    uint32_t step = 1;
+
+    if (s->turn.rank == 0) {
+        if (!c->in_place) {
+            nx_stream_copy(s->call->recv, s->call->send, c->count * elem(s));
+        }
+        return true;
+    }
+    for (size_t off = 0; off < c->count; off += each, step++) {
+        *end =
+            (s->turn.rank == 1) ? NX_TURN_ON : nx_turn_wait_for(&s->turn, s->turn.rank - 1, step);
+        if ((*end != NX_TURN_ON) ||
+            !chain_stretch(s, off, (c->count - off < each) ? c->count - off : each)) {
+            return false;
+        }
+        nx_turn_say(&s->turn, step);
+    }
+    return true;
+}
+
 /* ---- all kinds ------------------------------------------------------------------------------ */
 
 static bool do_work(nx_share *s)
@@ -323,11 +386,12 @@ static bool do_work(nx_share *s)
 nx_turn_end nx_reads_run(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
-    nx_turn_end end;
+    const bool in_chain = (c->kind == NX_SCAN) && (s->turn.size > 2);
+    nx_turn_end end = NX_TURN_ON;
 
     nx_share_arenas(s);
-    if (!do_work(s)) {
-        return NX_TURN_ON;
+    if (in_chain ? !chain(s, &end) : !do_work(s)) {
+        return end;
     }
     end = nx_turn_all_at(&s->turn, NX_TURN_DONE);
     if ((end == NX_TURN_ON) && (c->kind == NX_REDUCE_SCATTER) && c->in_place &&

@@ -31,17 +31,18 @@ bool nx_slots_fit(const nx_coll_call *call, uint32_t size, size_t room)
 
 size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b)
 {
-    const size_t size = nexar_dtype_size(call->dtype), most = NX_BOARD_ROOM / size;
+    const bool roomy = (b->roomy != 0);
+    const size_t size = nexar_dtype_size(call->dtype);
+    const size_t room = roomy ? NX_SHARE_PIECE : NX_BOARD_ROOM, most = room / size;
     const nx_coll *c = &call->coll;
     const bool blocks =
         (c->kind == NX_ALLGATHER) || (c->kind == NX_ALLTOALL) || (c->kind == NX_REDUCE_SCATTER);
     const bool whole = (c->kind == NX_ALLREDUCE) && !c->hook;
 
-    if (nx_slots_fit(call, b->size, NX_BOARD_ROOM)) {
+    if (nx_slots_fit(call, b->size, room)) {
         return (c->count == 0) ? 1 : c->count;
     }
-    if ((b->roomy == 0) || (!blocks && !whole) ||
-        (c->count > NX_SHARE_PIECES / size / (blocks ? b->size : 1))) {
+    if ((!blocks && !whole) || (c->count > NX_SHARE_PIECES / size / (blocks ? b->size : 1))) {
         return 0;
     }
     return one_for_each(c->kind) ? most / (b->size - 1) : most;
@@ -105,8 +106,9 @@ bool nx_slots_parts(const nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
 
-    return c->hook || ((s->turn.board->roomy != 0) && (c->kind == NX_ALLREDUCE) &&
-                       (c->count > NX_SHARE_PARTS / elem(s)));
+    const size_t from = (s->turn.board->roomy != 0) ? NX_SHARE_PARTS : NX_SHARE_PIECE;
+
+    return c->hook || ((c->kind == NX_ALLREDUCE) && (c->count > from / elem(s)));
 }
 
 /* |len| elements of this rank's vector from |off| on, to |to|. */
