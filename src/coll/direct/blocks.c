@@ -378,20 +378,26 @@ static bool do_work(nx_share *s)
     }
 }
 
+bool nx_blocks_lent(const nx_share *s)
+{
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        if (lends(s, rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 nx_turn_end nx_blocks_run(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     nx_turn_end end = NX_TURN_ON;
-    bool lent = false;
 
-    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
-        lent = lent || lends(s, rank);
-    }
     nx_share_arenas(s);
     if (!do_work(s)) {
         return NX_TURN_ON;
     }
-    if (lent) {
+    if (s->working) {
         end = nx_turn_all_at(&s->turn, NX_TURN_DONE);
     }
     if ((end == NX_TURN_ON) && (c->kind == NX_REDUCE_SCATTERV) && c->in_place && (c->count != 0)) {

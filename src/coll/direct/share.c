@@ -1,7 +1,9 @@
 /* share.c - which way a call goes, and its turn. */
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "coll/direct/share.h"
 
 enum { PART_ALIGN = 64 }; /* elements */
@@ -294,16 +296,18 @@ static nx_turn_end run(nx_share *s)
     if (end != NX_TURN_ON) {
         return end;
     }
-    if (s->way == NX_WAY_BLOCKS) {
-        return nx_blocks_run(s);
+    if (s->way == NX_WAY_SLOTS) {
+        return slots(s);
     }
-    return (s->way == NX_WAY_SLOTS) ? slots(s) : nx_reads_run(s);
+    s->working = (s->way == NX_WAY_READS) || nx_blocks_lent(s);
+    if (s->working && (nx_turn_check(t) == NX_TURN_BROKEN)) {
+        return NX_TURN_BROKEN;
+    }
+    return (s->way == NX_WAY_BLOCKS) ? nx_blocks_run(s) : nx_reads_run(s);
 }
 
 nx_turn_end nx_share_run(nx_share *s)
 {
-    nx_turn_end end;
-
     s->code = 0;
     s->nomem = s->uneven = false;
     s->hook_err = NEXAR_OK;
@@ -314,9 +318,38 @@ nx_turn_end nx_share_run(nx_share *s)
     s->len = (s->len < s->call->coll.count) ? s->len : s->call->coll.count;
     s->declines = !open_share(s) || s->declines; /* the engine says what is missing */
     bring(s);
-    end = run(s);
+    return run(s);
+}
+
+void nx_share_done(nx_share *s)
+{
     nx_bucket_close(s);
     nx_free(s->aside);
     s->aside = NULL;
-    return end;
+}
+
+/* Whether the process of |rank| has ended: its memory is no more. */
+static bool is_gone(const nx_share *s, uint32_t rank)
+{
+    const nx_board_rank *r = &s->turn.board->ranks[rank];
+    const nx_far plain = {.pid = s->far[rank].pid};
+    uint64_t token;
+
+    return nx_far_read(&plain, r->token_at, &token, sizeof(token)) != 0;
+}
+
+uint32_t nx_share_await_others(const nx_share *s)
+{
+    const uint64_t until_ns = nx_now(&nx_clock_system) + NX_SHARE_PATIENCE_NS;
+    const struct timespec span = {.tv_nsec = 50000};
+
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        while ((rank != s->turn.rank) && !nx_turn_is_out(&s->turn, rank) && !is_gone(s, rank)) {
+            if (nx_now(&nx_clock_system) >= until_ns) {
+                return rank;
+            }
+            (void)nanosleep(&span, NULL);
+        }
+    }
+    return s->turn.size;
 }

@@ -82,6 +82,8 @@ typedef struct nx_share {
     void *aside;       /* input that is out of the way of the result; NULL: none */
     nx_bucket *bucket; /* the tensors, where they are walked; NULL: they are not */
 
+    bool working; /* others may be at work in this rank's memory */
+
     size_t off, len; /* of each block: the piece that is on the board, in elements */
     uint32_t turns;  /* that were completed */
 
@@ -113,6 +115,16 @@ nx_part nx_share_part(const nx_share *s, size_t count, uint32_t rank);
  * |hook_err| the caller must break the board.
  */
 nx_turn_end nx_share_run(nx_share *s);
+/* Gives back what it had memory for.  After the caller has told the others of an error. */
+void nx_share_done(nx_share *s);
+/*
+ * A call that others were |working| in has failed here, and this has been said: waits until
+ * they have left it too, or are gone, so that nothing is written to the buffers when their
+ * owner has them back.  Not for longer than NX_SHARE_PATIENCE_NS: returns a rank that has
+ * not; the size: all have.
+ */
+#define NX_SHARE_PATIENCE_NS UINT64_C(10000000000)
+uint32_t nx_share_await_others(const nx_share *s);
 
 /* ---- share.c: for all ways --------------------------------------------------------------- */
 
@@ -169,7 +181,8 @@ bool nx_bucket_part(nx_share *s);
 
 /* Before arriving.  False: this rank cannot take part; the engine is to run it. */
 bool nx_blocks_bring(nx_share *s, uint8_t *to);
-/* All have come. */
+/* All have come: whether any of them has said where, instead of bringing it. */
+bool nx_blocks_lent(const nx_share *s);
 nx_turn_end nx_blocks_run(nx_share *s);
 
 #endif /* NX_SHARE_H */
