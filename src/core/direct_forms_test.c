@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "coll/direct/direct.h"
 #include "core/comm.h"
 #include "local_world.h"
@@ -529,6 +530,58 @@ static void test_blocks_of_another_length_are_found_out(void **state)
     nxt_local_world(2, NULL, uneven_blocks, &big);
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static nexar_err one_of_each(nexar_comm *w, int which, int64_t *in, int64_t *out)
+{
+    enum { EACH = 150000 };
+    const void *in_place = NEXAR_IN_PLACE; // NOLINT(performance-no-int-to-ptr)
+    const size_t counts[2] = {EACH, EACH};
+    const nexar_tensor tensors[2] = {{out, EACH}, {out + EACH, EACH}};
+
+    switch (which) {
+    case 0:
+        return nexar_allreduce_bucketed(w, tensors, 2, NEXAR_I64, NEXAR_SUM);
+    case 1:
+        return nexar_alltoall(w, in_place, out, EACH, NEXAR_I64);
+    case 2:
+        return nexar_alltoallv(w, in_place, NULL, NULL, out, counts, counts, NEXAR_I64);
+    case 3:
+        return nexar_reduce(w, in, out, EACH, NEXAR_I64, NEXAR_SUM, 0);
+    default:
+        return nexar_exscan(w, in, out, EACH, NEXAR_I64, NEXAR_SUM);
+    }
+}
+
+/* Allocations of rank 0 fail in the call: it is said, or does not matter, and nobody waits
+ * for ever. */
+static void no_memory(nexar_comm *w, void *arg)
+{
+    static _Thread_local int64_t in[300000], out[300000];
+    const int which = *(const int *)arg;
+
+    warm_up(w);
+    for (long n = 0; n < 6; n++) {
+        nexar_err err;
+
+        if (nexar_rank(w) == 0) {
+            nx_alloc_fail_after(n);
+        }
+        err = one_of_each(w, which, in, out);
+        nx_alloc_fail_after(-1);
+        NXT_IS(w, (err == NEXAR_OK) || (err == NEXAR_ENOMEM));
+        NXT_OK(w, nexar_barrier(w));
+    }
+}
+
+static void test_want_of_memory_is_said(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 5; which++) {
+        nxt_local_world(2, NULL, no_memory, &which);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -538,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_a_hook_that_fails_ends_the_call_on_all),
         cmocka_unit_test(test_v_forms_are_direct),
         cmocka_unit_test(test_blocks_of_another_length_are_found_out),
+        cmocka_unit_test(test_want_of_memory_is_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
