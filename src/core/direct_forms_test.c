@@ -93,6 +93,7 @@ static size_t tensor_count(size_t i, size_t each)
 }
 
 /* One tensor behind the other in |at|, with a gap, so that they do not join. */
+// NOLINTNEXTLINE(readability-non-const-parameter): it is written to through the tensors
 static size_t lay_out(nexar_tensor *tensors, size_t n, size_t each, int64_t *at)
 {
     size_t off = 0;
