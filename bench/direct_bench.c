@@ -1,15 +1,16 @@
 /*
  * direct_bench.c - collectives between ranks of one host.
  *
- *     nexar run -n 2 direct_bench MAX_BYTES [shared] [bind]
+ *     nexar run -n 2 direct_bench MAX_BYTES [shared] [bind] [NAME]...
  *
- * shared: the buffers are from nexar_alloc; bind: each rank keeps to a core.  With
- * NEXAR_DIRECT=off the engine runs them.
+ * shared: the buffers are from nexar_alloc; bind: each rank keeps to a core; NAME: only
+ * that operation.  With NEXAR_DIRECT=off the engine runs them.
  *
  * The time of a call is the longest of all ranks, the median of many calls, each behind a
  * barrier; "b2b" is the mean of calls one behind the other.  Sizes as in MPI's usual
  * tables: the vector of allreduce, broadcast and scan, what a rank sends in alltoall and
- * puts into reduce_scatter, what is gathered in allgather.
+ * puts into reduce_scatter, what is gathered in allgather.  A bucket is of 1000 tensors of
+ * odd sizes, or fewer if it is short; blocks of v forms are of two lengths.
  */
 #include <sched.h>
 #include <stdbool.h>
@@ -22,13 +23,16 @@
 
 #include <nexar.h>
 
-enum { KINDS = 7, MOST = 2000 };
+enum { KINDS = 12, MOST = 2000, TENSORS = 1000, RANKS = 64 };
 
 typedef struct bench {
     nexar_comm *world;
     float *in, *out;
     size_t bytes;
     int n, rank;
+    nexar_tensor tensors[TENSORS];
+    size_t ntensors;
+    size_t counts[RANKS], back[RANKS]; /* v forms: what goes to each, what comes from each */
 } bench;
 
 static double now_us(void)
@@ -47,8 +51,57 @@ static void must(nexar_err err)
     }
 }
 
-static const char *const names[KINDS] = {"barrier",  "allreduce",      "broadcast", "allgather",
-                                         "alltoall", "reduce_scatter", "scan"};
+static const char *const names[KINDS] = {
+    "barrier", "allreduce", "broadcast", "allgather",  "alltoall",  "reduce_scatter",
+    "scan",    "bucketed",  "rs_ag",     "allgatherv", "alltoallv", "reduce_scatterv"};
+
+/* Cuts |b->bytes| into tensors of odd sizes, and into blocks. */
+static void cut(bench *b)
+{
+    const size_t count = b->bytes / sizeof(float), n = (count < TENSORS * 4) ? 1 : TENSORS;
+    const size_t each = count / (size_t)b->n, less = each / 4;
+    size_t off = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const size_t even = count / n,
+                     odd = (i % 2 == 0) ? even - i % (even / 2 + 1) : even + i % 2;
+        const size_t left = count - off;
+
+        b->tensors[i] = (nexar_tensor){.ptr = b->out + off,
+                                       .count = ((i + 1 == n) || (odd > left)) ? left : odd};
+        off += b->tensors[i].count;
+    }
+    b->ntensors = n;
+    for (int r = 0; r < b->n; r++) { /* the first has less, and the last has it */
+        b->counts[r] = each + ((r == b->n - 1) ? less : 0) - ((r == 0) ? less : 0);
+        b->back[r] = b->counts[b->rank];
+    }
+}
+
+/* The forms whose parts are of any length. */
+static void call_parts(const bench *b, int kind)
+{
+    const size_t count = b->bytes / sizeof(float);
+
+    switch (kind) {
+    case 7:
+        must(nexar_allreduce_bucketed(b->world, b->tensors, b->ntensors, NEXAR_F32, NEXAR_SUM));
+        break;
+    case 8:
+        must(nexar_allreduce_rs_ag(b->world, b->out, count, NEXAR_F32, NEXAR_SUM, NULL, NULL));
+        break;
+    case 9:
+        must(nexar_allgatherv(b->world, b->in, b->counts[b->rank], b->out, b->counts, NULL,
+                              NEXAR_F32));
+        break;
+    case 10:
+        must(nexar_alltoallv(b->world, b->in, b->counts, NULL, b->out, b->back, NULL, NEXAR_F32));
+        break;
+    default:
+        must(nexar_reduce_scatterv(b->world, b->in, b->out, b->counts, NEXAR_F32, NEXAR_SUM));
+        break;
+    }
+}
 
 static void call(const bench *b, int kind)
 {
@@ -74,8 +127,11 @@ static void call(const bench *b, int kind)
     case 5:
         must(nexar_reduce_scatter(b->world, b->in, b->out, each, NEXAR_F32, NEXAR_SUM));
         break;
-    default:
+    case 6:
         must(nexar_scan(b->world, b->in, b->out, count, NEXAR_F32, NEXAR_SUM));
+        break;
+    default:
+        call_parts(b, kind);
         break;
     }
 }
@@ -164,7 +220,8 @@ int main(int argc, char **argv)
 {
     static const size_t sizes[] = {8, 1024, 65536, 1 << 20, 16 << 20, 64 << 20};
     const size_t most = (argc > 1) ? strtoull(argv[1], NULL, 10) : (size_t)64 << 20;
-    bench b = {0};
+    static bench b;
+    bool all = true;
 
     if (asked(argc, argv, "bind")) {
         bind_to_core();
@@ -172,16 +229,20 @@ int main(int argc, char **argv)
     must(nexar_init(NULL, &b.world));
     b.n = nexar_size(b.world);
     b.rank = nexar_rank(b.world);
-    b.in = take(&b, asked(argc, argv, "shared"), most + 64);
-    b.out = take(&b, asked(argc, argv, "shared"), most + 64);
-    memset(b.in, 0, most);
-    memset(b.out, 0, most);
-    b.bytes = 8;
-    measure(&b, 0);
-    for (int kind = 1; kind < KINDS; kind++) {
-        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    /* The last rank of an alltoallv gets more than it sends. */
+    b.in = take(&b, asked(argc, argv, "shared"), 2 * most + 64);
+    b.out = take(&b, asked(argc, argv, "shared"), 2 * most + 64);
+    memset(b.in, 0, 2 * most);
+    memset(b.out, 0, 2 * most);
+    for (int kind = 0; kind < KINDS; kind++) {
+        all = all && !asked(argc, argv, names[kind]);
+    }
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (size_t i = 0; i < ((kind == 0) ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++) {
             b.bytes = sizes[i];
-            if ((sizes[i] <= most) && (sizes[i] / sizeof(float) >= (size_t)b.n)) {
+            if ((all || asked(argc, argv, names[kind])) && (sizes[i] <= most) &&
+                ((kind == 0) || (sizes[i] / sizeof(float) >= (size_t)b.n))) {
+                cut(&b);
                 measure(&b, kind);
             }
         }

@@ -10,7 +10,10 @@
 #   --sizes "BYTES..."  "8 1024 65536 1048576 16777216 67108864"
 #   --ops "NAME..."     all that are known
 #   --transports NAME   what nexar is to use: quic; each of several by turns
-#   --peers "NAME..."   "openmpi_tcp gloo"; there are openmpi_shm, mpich_shm, mpich_tcp
+#   --peers "NAME..."   "openmpi_tcp gloo"; there are openmpi_shm, openmpi_kept_shm (it
+#                       keeps freed memory), mpich_shm, mpich_tcp
+#   --shm               shared memory: all that has it, and how far an allreduce is from
+#                       what the memory allows
 #   --keep FILE         where the raw lines go: BUILD/peers/times
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -29,11 +32,12 @@ die() {
 build=$(cd "$1" && pwd)
 shift
 out=$build/peers
-rounds=3 seconds=0.1 ranks="2 4" transports=quic peers="openmpi_tcp gloo" keep=$out/times
+limit="" rounds=3 seconds=0.1 ranks="2 4" transports=quic peers="openmpi_tcp gloo" keep=$out/times
 sizes="8 1024 65536 1048576 16777216 67108864"
 ops="allreduce broadcast allgather reduce_scatter alltoall scan barrier p2p p2p_stream"
 while [ $# -gt 0 ]; do
     case $1 in
+    --shm) limit=yes transports=shm peers="openmpi_shm openmpi_kept_shm mpich_shm" && shift && continue ;;
     --quick) rounds=1 seconds=0.05 sizes="8 65536 1048576 16777216" && shift && continue ;;
     --rounds | --time | --ranks | --sizes | --ops | --transports | --peers | --keep)
         [ $# -ge 2 ] || die "$1 needs a value"
@@ -72,10 +76,10 @@ build_one() {
 usable=""
 for peer in $peers; do
     case $peer in
-    openmpi_tcp | openmpi_shm) build_one mpi_openmpi "$source/mpi_bench.c" mpicc.openmpi -O2 SOURCE || continue ;;
+    openmpi_tcp | openmpi_shm | openmpi_kept_shm) build_one mpi_openmpi "$source/mpi_bench.c" mpicc.openmpi -O2 SOURCE || continue ;;
     mpich_tcp | mpich_shm) build_one mpi_mpich "$source/mpi_bench.c" mpicc.mpich -O2 SOURCE || continue ;;
     gloo) build_one gloo "$source/gloo_bench.cc" g++ -std=c++17 -O2 SOURCE -lgloo -lpthread || continue ;;
-    *) die "no peer $peer; there are openmpi_tcp, openmpi_shm, mpich_tcp, mpich_shm, gloo" ;;
+    *) die "no peer $peer; there are openmpi_tcp, openmpi_shm, openmpi_kept_shm, mpich_tcp, mpich_shm, gloo" ;;
     esac
     usable+="$peer "
 done
@@ -92,6 +96,13 @@ openmpi() {
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi --oversubscribe \
         --bind-to "$bind" --mca mpi_yield_when_idle 1 -np "$n" "$@"
 }
+# mpich N ARGUMENT...
+mpich() {
+    local n=$1 bind=none
+    shift
+    [ "$n" -gt "$cores" ] || bind=core
+    mpirun.mpich -bind-to "$bind" -np "$n" "$@"
+}
 tcp="--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo"
 
 # contend NAME N: prints operation, size, iterations, microseconds.
@@ -100,9 +111,13 @@ contend() {
     case $1 in
     openmpi_tcp) openmpi "$2" $tcp "$out/mpi_openmpi" "$seconds" "$list" "${op_words[@]}" ;;
     openmpi_shm) openmpi "$2" "$out/mpi_openmpi" "$seconds" "$list" "${op_words[@]}" ;;
-    mpich_shm) mpirun.mpich -np "$2" "$out/mpi_mpich" "$seconds" "$list" "${op_words[@]}" ;;
+    openmpi_kept_shm)
+        openmpi "$2" -x MALLOC_MMAP_THRESHOLD_=1073741824 -x MALLOC_TRIM_THRESHOLD_=2147483647 \
+            "$out/mpi_openmpi" "$seconds" "$list" "${op_words[@]}"
+        ;;
+    mpich_shm) mpich "$2" "$out/mpi_mpich" "$seconds" "$list" "${op_words[@]}" ;;
     mpich_tcp)
-        MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=lo mpirun.mpich -np "$2" \
+        MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=lo mpich "$2" \
             "$out/mpi_mpich" "$seconds" "$list" "${op_words[@]}"
         ;;
     gloo) "$out/gloo" "$2" "$seconds" "$list" "${op_words[@]}" ;;
@@ -132,3 +147,8 @@ for n in $ranks; do
     done
 done
 python3 "$source/table.py" "$keep"
+if [ -n "$limit" ]; then
+    echo
+    echo "allreduce of 64 MiB on 2 ranks, and what the memory of this machine allows"
+    "$build/bin/nexar" run -n 2 "$build/bench/limit_bench" | sed 's/^\[0\] //'
+fi

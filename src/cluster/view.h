@@ -30,7 +30,7 @@ typedef struct nx_member {
     uint32_t rank;
     uint8_t boot_id[NX_BOOT_ID_SIZE]; /* equal: the same kernel, so shared memory may work */
     char host[NX_HOST_NAME_MAX];      /* for people only */
-    uint32_t pid;                     /* for people only */
+    uint32_t pid;                     /* for people, and for guesses on the same host */
     struct sockaddr_storage addresses[NX_ADDRESSES_MAX]; /* port included, best first */
     size_t naddresses;
     uint8_t local[NX_LOCAL_MAX]; /* for members of the same host, who know what it says: */

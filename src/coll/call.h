@@ -38,6 +38,10 @@ typedef struct nx_coll_call {
      * NULL: in host memory.  The others need not know. */
     nx_devmem mem;
     nx_worker *worker; /* for calls of the device */
+
+    /* The hook of allreduce_rs_ag, where a thread of the application waits; NULL: none. */
+    nexar_shard_fn on_shard;
+    void *shard_arg;
 } nx_coll_call;
 
 /* What |call|, run as |choice| says, must have in common with those of the other

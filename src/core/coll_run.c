@@ -123,6 +123,8 @@ nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
     }
     waited w = {.world = a->comm->world, .shard = {.fn = a->on_shard, .arg = shard_arg}};
 
+    checked.call.on_shard = a->on_shard;
+    checked.call.shard_arg = shard_arg;
     nx_loop_lock(w.world->loop);
     if ((checked.call.mem.device == NULL) &&
         nx_comm_direct(a->comm, &checked.call, &number, &err)) {

@@ -17,16 +17,19 @@
 #include "local_world.h"
 #include "unit.h"
 
-enum { RANKS = 4, LARGE = 1 << 20 };
+enum { RANKS = 4, LARGE = 1 << 20, TENSORS = 100 };
 
 /* What the processes share of a trial. */
 typedef struct shared {
     _Atomic int64_t died_ns;
 } shared;
 
+/* What they are at: killed at work, or while the others wait. */
+typedef enum form { WAITING, ALLREDUCE, BUCKET, SHARDS, SCAN, BLOCKS, FORMS } form;
+
 typedef struct plan {
     int victim;
-    bool working; /* killed at work; otherwise while the others wait */
+    form form;
     shared *shared;
     char spin[16];
 } plan;
@@ -69,12 +72,37 @@ static void warm_up(nexar_comm *w)
     NXT_IS(w, all == 1);
 }
 
+static nexar_err bucket(nexar_comm *w, float *buf)
+{
+    nexar_tensor tensors[TENSORS];
+    size_t off = 0;
+
+    for (size_t i = 0; i < TENSORS; i++) {
+        tensors[i] = (nexar_tensor){.ptr = buf + off, .count = LARGE / TENSORS - i};
+        off += tensors[i].count;
+    }
+    return nexar_allreduce_bucketed(w, tensors, TENSORS, NEXAR_F32, NEXAR_MAX);
+}
+
 static nexar_err work(nexar_comm *w, const plan *p, float *buf)
 {
     const void *in_place = NEXAR_IN_PLACE; // NOLINT(performance-no-int-to-ptr)
+    const size_t each = LARGE / RANKS, counts[RANKS] = {each, each, each, each};
 
-    return p->working ? nexar_allreduce(w, in_place, buf, LARGE, NEXAR_F32, NEXAR_MAX)
-                      : nexar_barrier(w);
+    switch ((int)p->form) {
+    case WAITING:
+        return nexar_barrier(w);
+    case ALLREDUCE:
+        return nexar_allreduce(w, in_place, buf, LARGE, NEXAR_F32, NEXAR_MAX);
+    case BUCKET:
+        return bucket(w, buf);
+    case SHARDS:
+        return nexar_allreduce_rs_ag(w, buf, LARGE, NEXAR_F32, NEXAR_MAX, NULL, NULL);
+    case SCAN:
+        return nexar_scan(w, in_place, buf, LARGE, NEXAR_F32, NEXAR_MAX);
+    default:
+        return nexar_alltoallv(w, in_place, NULL, NULL, buf, counts, NULL, NEXAR_F32);
+    }
 }
 
 /* Works until it fails. */
@@ -89,7 +117,7 @@ static void lose(nexar_comm *w, const plan *p, float *buf)
     (void)snprintf(name, sizeof(name), "rank %d", p->victim);
     NXT_IS(w, (err == NEXAR_EPEER) && (strstr(nexar_last_error(), name) != NULL));
     /* At once, but for a machine that is busy with other things. */
-    NXT_IS(w, now_ns() - atomic_load(&p->shared->died_ns) < INT64_C(5000000000));
+    NXT_IS(w, now_ns() - atomic_load(&p->shared->died_ns) < INT64_C(20000000000));
 }
 
 static void run_rank(nexar_comm *w, plan *p)
@@ -108,7 +136,7 @@ static void run_rank(nexar_comm *w, plan *p)
     NXT_IS(w, buf != NULL);
     NXT_OK(w, nexar_comm_split(w, victim ? 1 : 0, 0, &rest));
     warm_up(w);
-    if (victim && !p->working) {
+    if (victim && (p->form == WAITING)) {
         die(p);
     }
     if (victim) {
@@ -217,7 +245,14 @@ static void test_who_works_with_a_killed_rank_learns_of_it(void **state)
 {
     (void)state;
     for (int victim = 0; victim < RANKS; victim++) {
-        plan p = {.victim = victim, .working = true, .spin = "0"};
+        plan p = {.victim = victim, .form = ALLREDUCE, .spin = "0"};
+        kill_one(&p);
+    }
+    for (int i = BUCKET; i < FORMS; i++) {
+        plan p = {.victim = i % RANKS, .form = (form)i, .spin = "0"};
+        kill_one(&p);
+        p.victim = (i + 1) % RANKS;
+        (void)snprintf(p.spin, sizeof(p.spin), "20us");
         kill_one(&p);
     }
 }

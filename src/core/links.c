@@ -11,7 +11,7 @@
 
 _Static_assert(sizeof(nx_shm_offer) == NX_LOCAL_MAX, "a member's record has room for it");
 
-static bool same_host(const nx_world *world, uint32_t rank)
+bool nx_links_same_host(const nx_world *world, uint32_t rank)
 {
     return memcmp(world->view->members[rank].boot_id, world->view->members[world->rank].boot_id,
                   sizeof(world->view->members[rank].boot_id)) == 0;
@@ -22,7 +22,7 @@ uint32_t nx_links_neighbours(const nx_world *world)
     uint32_t n = 0;
 
     for (uint32_t rank = 0; rank < world->size; rank++) {
-        n += (world->view == NULL) || same_host(world, rank);
+        n += (world->view == NULL) || nx_links_same_host(world, rank);
     }
     return n;
 }
@@ -67,7 +67,7 @@ static nexar_err dial_quic(const nx_world *world, const nx_member *m, const nx_l
     struct sockaddr_storage addresses[NX_ADDRESSES_MAX];
     const nx_quic_target target = {.member = m->id, .addresses = addresses, .n = m->naddresses};
 
-    order_addresses(m, same_host(world, m->rank), addresses);
+    order_addresses(m, nx_links_same_host(world, m->rank), addresses);
     return nx_quic_dial(nx_join_endpoint(world->join), &target, up, up_ctx, link);
 }
 
@@ -80,7 +80,7 @@ static bool find_offer(void *ctx, uint64_t member, nx_shm_offer *offer)
     const nx_member *m = (world->msg == NULL) ? NULL : nx_view_member(world->view, member);
     const nx_link *link;
 
-    if ((m == NULL) || (m->nlocal != sizeof(*offer)) || !same_host(world, m->rank)) {
+    if ((m == NULL) || (m->nlocal != sizeof(*offer)) || !nx_links_same_host(world, m->rank)) {
         return false;
     }
     link = nx_msg_link(world->msg, m->rank);
@@ -150,7 +150,7 @@ nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void 
     char text[NX_PEER_TEXT];
     bool shm, quic;
 
-    if ((world->shm != NULL) && (m->nlocal > 0) && same_host(world, peer)) {
+    if ((world->shm != NULL) && (m->nlocal > 0) && nx_links_same_host(world, peer)) {
         return nx_shm_dial(world->shm, m->id, up, up_ctx, link);
     }
     allowed(world, &shm, &quic);

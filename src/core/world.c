@@ -2,7 +2,6 @@
 #include "core/world.h"
 
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "cluster/addresses.h"
 #include "core/arena.h"
 #include "core/comm.h"
+#include "core/cores.h"
 #include "core/diagnosis.h"
 #include "core/direct.h"
 #include "core/failure.h"
@@ -89,9 +89,7 @@ static void set_spin(nx_world *world)
 {
     char buf[NX_NUMBER_ROOM];
     const uint64_t asked = nx_setting_spin(nx_config_text(world->config, NX_SET_SPIN, buf));
-    cpu_set_t cores;
-    const bool known = sched_getaffinity(0, sizeof(cores), &cores) == 0;
-    const bool crowded = !known || (nx_links_neighbours(world) > (uint32_t)CPU_COUNT(&cores));
+    const bool crowded = !nx_cores_for_all(world);
 
     nx_loop_set_yield(world->loop, crowded);
     if (asked != UINT64_MAX) {
@@ -99,7 +97,7 @@ static void set_spin(nx_world *world)
     } else {
         nx_loop_set_spin(world->loop, crowded ? YIELD_NS : SPIN_NS);
     }
-    world->spin_ns = crowded ? 0 : (asked != UINT64_MAX) ? asked : SPIN_NS;
+    world->spin_ns = (asked != UINT64_MAX) ? asked : crowded ? 0 : SPIN_NS;
 }
 
 /* With the loop's lock held. */

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 
 static const uint64_t MAGIC = UINT64_C(0x6e78626f61726431);
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 /* Polls between two looks at the clock and at what is rare, about 2 us. */
 enum { POLLS = 64 };
@@ -151,9 +151,10 @@ typedef struct want {
     bool arriving;
 } want;
 
+/* In one order with |broken|: see "Leaving". */
 static bool is_there(const want *w)
 {
-    return atomic_load_explicit(w->word, memory_order_acquire) >= w->value;
+    return atomic_load(w->word) >= w->value;
 }
 
 /* What is looked at more rarely.  NX_TURN_ON: nothing. */
@@ -318,19 +319,47 @@ uint32_t nx_turn_odd_one(const nx_turn *t, const uint64_t mark[2], uint64_t its[
     return t->size;
 }
 
+static uint64_t step_value(const nx_turn *t, uint32_t step)
+{
+    return (t->number << NX_TURN_STEP_BITS) | step;
+}
+
+void nx_turn_say(const nx_turn *t, uint32_t step)
+{
+    nx_board_rank *own = &t->board->ranks[t->rank];
+
+    atomic_store(&own->step, step_value(t, step));
+    wake(own);
+}
+
+nx_turn_end nx_turn_wait_for(const nx_turn *t, uint32_t rank, uint32_t step)
+{
+    const want w = {
+        .rank = rank, .word = &t->board->ranks[rank].step, .value = step_value(t, step)};
+
+    return wait_for(t, &w);
+}
+
+void nx_turn_leave(const nx_turn *t)
+{
+    atomic_store(&t->board->ranks[t->rank].left, t->number);
+}
+
+bool nx_turn_is_out(const nx_turn *t, uint32_t rank)
+{
+    const nx_board_rank *r = &t->board->ranks[rank];
+
+    return (atomic_load(&r->left) >= t->number) ||
+           (atomic_load(&r->step) >= step_value(t, NX_TURN_DONE));
+}
+
 nx_turn_end nx_turn_all_at(const nx_turn *t, uint32_t step)
 {
-    const uint64_t value = (t->number << NX_TURN_STEP_BITS) | step;
-    nx_board_rank *own = &t->board->ranks[t->rank];
     nx_turn_end end = NX_TURN_ON;
 
-    atomic_store(&own->step, value);
-    wake(own);
+    nx_turn_say(t, step);
     for (uint32_t i = 1; (i < t->size) && (end == NX_TURN_ON); i++) {
-        const uint32_t rank = (t->rank + i) % t->size;
-        const want w = {.rank = rank, .word = &t->board->ranks[rank].step, .value = value};
-
-        end = wait_for(t, &w);
+        end = nx_turn_wait_for(t, (t->rank + i) % t->size, step);
     }
     return end;
 }

@@ -34,6 +34,13 @@
  * here.  Trouble in a later operation than one's own is no matter: whoever wrote it has
  * completed this one, so all have arrived, and have said what they had to say.
  *
+ * Leaving.  Buffers are their owner's again when nobody works in them any more, also when
+ * the operation has failed.  A rank that has seen all arrive looks at |broken| before it
+ * works in the memory of others.  One that leaves a broken operation says so (|left|); if it
+ * had seen all arrive, it waits until all others have, or are dead.  If it had not, then for
+ * some rank it found, in this order, |broken| set and |seq| not: whoever sees that rank
+ * arrive finds |broken| set (all are sequentially consistent), and does not begin to work.
+ *
  * Sleeping.  Who waits for rank p takes the value of p's |bell|, sets p's |asleep|, looks
  * once more, and sleeps on the bell (futex) as long as it has that value.  p, when it has
  * published something, looks at its |asleep|; if set, it clears it, changes the bell, and
@@ -56,8 +63,8 @@
 
 enum {
     NX_BOARD_RANKS = 64,
-    NX_BOARD_LINE = 128,      /* two lines: processors fetch them in pairs */
-    NX_BOARD_ROOM = 64 << 10, /* bytes that a rank can bring; see docs/shm.md */
+    NX_BOARD_LINE = 128,       /* two lines: processors fetch them in pairs */
+    NX_BOARD_ROOM = 256 << 10, /* bytes that a rank can bring; see docs/shm.md */
     NX_BOARD_WHY = 320
 };
 
@@ -74,6 +81,7 @@ _Static_assert(offsetof(nx_board_slot, data) == 32, "short input is in the line 
 typedef struct nx_board_rank {
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t begun, engine;
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t step;
+    _Atomic uint64_t left; /* the operation that has failed for it */
     _Alignas(NX_BOARD_LINE) _Atomic uint32_t bell, asleep;
 
     /* Who it is: written before |mapped|.  |token| stands at |token_at| in its memory. */
@@ -155,6 +163,13 @@ uint32_t nx_turn_odd_one(const nx_turn *t, const uint64_t mark[2], uint64_t its[
  * until all have. */
 enum { NX_TURN_STEP_BITS = 20, NX_TURN_DONE = (1 << NX_TURN_STEP_BITS) - 1 };
 nx_turn_end nx_turn_all_at(const nx_turn *t, uint32_t step);
+/* The halves of it: says so; waits until |rank| has come to |step|. */
+void nx_turn_say(const nx_turn *t, uint32_t step);
+nx_turn_end nx_turn_wait_for(const nx_turn *t, uint32_t rank, uint32_t step);
+/* The operation has failed for this rank, which works in no other's memory any more. */
+void nx_turn_leave(const nx_turn *t);
+/* Whether that is so of |rank|, or it has come to the last step. */
+bool nx_turn_is_out(const nx_turn *t, uint32_t rank);
 
 /* The operation |number| has failed on |rank|, which may be in it or about to begin
  * it: all others end.  Once for a rank: the first counts. */

@@ -184,7 +184,20 @@ static nexar_err own_trouble(const nx_direct *d, const nx_share *s, nx_turn_end 
         (void)snprintf(why, NX_BOARD_WHY, "rank %u has no memory for a block", d->group->rank);
         return NEXAR_ENOMEM;
     }
-    if (s->code == 0) {
+    if (s->hook_err != NEXAR_OK) {
+        (void)snprintf(why, NX_BOARD_WHY, "on_shard of rank %u returned %d (%s)", d->group->rank,
+                       (int)s->hook_err, nexar_strerror(s->hook_err));
+        return s->hook_err;
+    }
+    if (s->uneven) {
+        (void)snprintf(why, NX_BOARD_WHY,
+                       "rank %u has a block of %zu elements for rank %u, which expects %zu: their "
+                       "counts differ",
+                       s->who, s->theirs, d->group->rank, s->ours);
+        return NEXAR_EMISMATCH;
+    }
+    /* Another may have left for the trouble there is, and given its memory back. */
+    if ((s->code == 0) || (nx_turn_check(&s->turn) == NX_TURN_BROKEN)) {
         return NEXAR_OK;
     }
     (void)hub->peer_text(hub->ctx, nx_group_peer(d->group, s->who), text);
@@ -263,6 +276,7 @@ static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
                     .mark = d->mark,
                     .declines = (g->late != NEXAR_OK), /* the engine tells of that */
                     .way = nx_share_way(call, d->board, d->reads),
+                    .reads = d->reads,
                     .far = d->far,
                     .bounce = d->bounce};
     if ((s->way >= NX_WAY_EITHER) && (d->config.lend != NULL)) {
@@ -281,7 +295,7 @@ static nexar_err outcome(nx_direct *d, const nx_share *s, nx_turn_end end)
 
     if (err != NEXAR_OK) {
         fail(d, err, why);
-    } else if (end == NX_TURN_BROKEN) {
+    } else if ((end == NX_TURN_BROKEN) || (s->code != 0)) {
         err = nx_turn_trouble(t, why);
     } else if (s->odd != t->size) {
         err = NEXAR_EMISMATCH;
@@ -305,6 +319,25 @@ static nx_turn_end work(nx_share *s)
     return nx_share_run(s);
 }
 
+/* The operation has failed; its buffers are the caller's again when all have left it. */
+static void leave_failed(nx_direct *d, const nx_share *s)
+{
+    nx_loop *loop = nx_hub_config_of(d->group->hub)->loop;
+    uint32_t last;
+
+    nx_turn_leave(&s->turn);
+    if (!s->working) {
+        return;
+    }
+    nx_loop_unlock(loop);
+    last = nx_share_await_others(s);
+    nx_loop_lock(loop);
+    if (last < s->turn.size) {
+        nx_log(NX_LOG_WARN, "operation #%u has failed, and rank %u is still in it",
+               (uint32_t)s->turn.number, last);
+    }
+}
+
 bool nx_direct_run(nx_direct *d, const nx_coll_call *call, uint32_t *number, nexar_err *err,
                    nx_direct_now *was)
 {
@@ -321,12 +354,17 @@ bool nx_direct_run(nx_direct *d, const nx_coll_call *call, uint32_t *number, nex
     end = work(&s);
     nx_loop_lock(loop);
     if (end == NX_TURN_ENGINE) {
+        nx_share_done(&s);
         *number = (uint32_t)d->now.number; /* the engine takes it from the board */
         return false;
     }
     *was = (nx_direct_now){
         .number = (uint32_t)d->now.number, .mark = d->mark, .begun_ns = d->begun_ns};
     *err = outcome(d, &s, end);
+    if (*err != NEXAR_OK) {
+        leave_failed(d, &s);
+    }
+    nx_share_done(&s);
     d->turns += s.turns;
     d->count++;
     nx_group_forget(d->group, (uint32_t)d->now.number, *err != NEXAR_OK);

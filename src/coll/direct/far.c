@@ -3,7 +3,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
+
+#include "base/stream.h"
 
 typedef ssize_t (*mover)(pid_t pid, const struct iovec *here, unsigned long n,
                          const struct iovec *there, unsigned long m, unsigned long flags);
@@ -37,7 +38,7 @@ int nx_far_read(const nx_far *f, uint64_t at, void *to, size_t len)
     const void *seen = nx_far_see(f, at, len);
 
     if (seen != NULL) {
-        memcpy(to, seen, len);
+        nx_stream_copy(to, seen, len);
         return 0;
     }
     return move(process_vm_readv, (pid_t)f->pid, to, at, len);
@@ -49,8 +50,48 @@ int nx_far_write(const nx_far *f, uint64_t at, const void *from, size_t len)
     void *here = (void *)(uintptr_t)from; // NOLINT(performance-no-int-to-ptr): only read
 
     if (seen != NULL) {
-        memcpy(seen, from, len);
+        nx_stream_copy(seen, from, len);
         return 0;
     }
     return move(process_vm_writev, (pid_t)f->pid, here, at, len);
+}
+
+static size_t total(const struct iovec *pieces, size_t n)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        sum += pieces[i].iov_len;
+    }
+    return sum;
+}
+
+/* So few bytes go at once, or some of them are not there. */
+static int whole(ssize_t got, size_t want)
+{
+    if (got < 0) {
+        return errno;
+    }
+    return ((size_t)got == want) ? 0 : EFAULT;
+}
+
+int nx_far_gather(const nx_far *f, const struct iovec *theirs, size_t n, void *to)
+{
+    const struct iovec own = {.iov_base = to, .iov_len = total(theirs, n)};
+    ssize_t got;
+
+    do {
+        got = process_vm_readv((pid_t)f->pid, &own, 1, theirs, n, 0);
+    } while ((got < 0) && (errno == EINTR));
+    return whole(got, own.iov_len);
+}
+
+int nx_far_spread(const nx_far *f, const struct iovec *theirs, const struct iovec *own, size_t n)
+{
+    ssize_t got;
+
+    do {
+        got = process_vm_writev((pid_t)f->pid, own, n, theirs, n, 0);
+    } while ((got < 0) && (errno == EINTR));
+    return whole(got, total(theirs, n));
 }

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 typedef struct nx_far {
     int64_t pid;   /* as this process sees it */
@@ -29,5 +30,11 @@ static inline void *nx_far_see(const nx_far *f, uint64_t at, size_t len)
  * gone; EFAULT, there is no such memory; EPERM. */
 int nx_far_read(const nx_far *f, uint64_t at, void *to, size_t len);
 int nx_far_write(const nx_far *f, uint64_t at, const void *from, size_t len);
+
+/* The same by the kernel, for the |n| pieces |theirs|, NX_FAR_PIECES at most: to one stretch,
+ * or from pieces of the same lengths. */
+enum { NX_FAR_PIECES = 256 };
+int nx_far_gather(const nx_far *f, const struct iovec *theirs, size_t n, void *to);
+int nx_far_spread(const nx_far *f, const struct iovec *theirs, const struct iovec *own, size_t n);
 
 #endif /* NX_FAR_H */

@@ -3,6 +3,8 @@
  *
  * allreduce, reduce   each rank owns a part of the vector: it reads that part of all,
  *                     reduces it and writes it to all, or to the root.
+ *                     With a hook: the whole part first, then the hook.  Of a bucket:
+ *                     bucket.c.
  * reduce_scatter      the part is its own block, and nobody else's.
  * allgather, alltoall each reads its blocks from all, beginning behind itself.
  * broadcast, scatter, gather
@@ -11,53 +13,20 @@
  *                     ranks both cores copy.
  * scan, exscan        each rank owns a part: it goes through that part of all inputs in
  *                     the order of ranks, and writes to each what it has got so far.
+ * scan of three and more
+ *                     each reads the result of the rank before it, stretch by stretch as
+ *                     that is done, and adds its input: half as many bytes are copied.
  */
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/stream.h"
 #include "coll/direct/share.h"
 #include "reduce/reduce.h"
 
 static size_t elem(const nx_share *s)
 {
     return nexar_dtype_size(s->call->dtype);
-}
-
-static nx_lent lent_of(const nx_share *s, uint32_t rank)
-{
-    return *(const nx_lent *)(const void *)nx_turn_slot(&s->turn, rank)->data;
-}
-
-/* ---- copying ---------------------------------------------------------------------------- */
-
-static bool note(nx_share *s, uint32_t rank, int code)
-{
-    if (code != 0) {
-        s->who = rank;
-        s->code = code;
-    }
-    return code == 0;
-}
-
-static bool pull(nx_share *s, uint32_t rank, uint64_t at, void *to, size_t len)
-{
-    return note(s, rank, nx_far_read(&s->far[rank], at, to, len));
-}
-
-static bool push(nx_share *s, uint32_t rank, uint64_t at, const void *from, size_t len)
-{
-    return note(s, rank, nx_far_write(&s->far[rank], at, from, len));
-}
-
-/* |len| bytes at |at| of |rank|: where they are, or in the bounce buffer. */
-static const void *see(nx_share *s, uint32_t rank, uint64_t at, size_t len)
-{
-    const void *seen = nx_far_see(&s->far[rank], at, len);
-
-    if (seen != NULL) {
-        return seen;
-    }
-    return pull(s, rank, at, s->bounce, len) ? s->bounce : NULL;
 }
 
 /* ---- reducing ---------------------------------------------------------------------------- */
@@ -71,7 +40,8 @@ static bool reduce_block(nx_share *s, void *to, size_t off, size_t len)
 
     for (uint32_t i = 1; i < size; i++) {
         const uint32_t other = (rank + i) % size;
-        const void *its = see(s, other, lent_of(s, other).in + off * elem(s), len * elem(s));
+        const void *its =
+            nx_share_see(s, other, nx_share_lent(s, other).in + off * elem(s), len * elem(s));
 
         if (its == NULL) {
             return false;
@@ -93,7 +63,8 @@ static bool give(nx_share *s, const void *from, size_t off, size_t len)
         const uint32_t other = (s->turn.rank + i) % s->turn.size;
 
         if (((c->kind == NX_ALLREDUCE) || (other == c->root)) &&
-            !push(s, other, lent_of(s, other).out + off * elem(s), from, len * elem(s))) {
+            !nx_share_push(s, other, nx_share_lent(s, other).out + off * elem(s), from,
+                           len * elem(s))) {
             return false;
         }
     }
@@ -104,7 +75,7 @@ static bool reduce_part(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     const size_t block = NX_SHARE_BLOCK / elem(s);
-    const nx_part p = nx_part_of(c->count, s->turn.size, s->turn.rank);
+    const nx_part p = nx_share_part(s, c->count, s->turn.rank);
     const bool keeps = (c->kind == NX_ALLREDUCE) || (c->root == s->turn.rank);
     uint8_t *sum = keeps ? NULL : nx_alloc_aligned(NX_BOARD_LINE, NX_SHARE_BLOCK);
     bool ok = true;
@@ -118,9 +89,13 @@ static bool reduce_part(nx_share *s)
         const size_t off = p.off + at;
         void *to = keeps ? (uint8_t *)s->call->recv + off * elem(s) : sum;
 
-        ok = reduce_block(s, to, off, len) && give(s, to, off, len);
+        ok = reduce_block(s, to, off, len) && (c->hook || give(s, to, off, len));
     }
     nx_free(sum);
+    if (ok && c->hook) {
+        ok = nx_share_hook(s) &&
+             give(s, (const uint8_t *)s->call->recv + p.off * elem(s), p.off, p.len);
+    }
     return ok;
 }
 
@@ -148,37 +123,28 @@ static bool reduce_own_block(nx_share *s)
 
 /* ---- copying blocks ------------------------------------------------------------------------ */
 
-/* Of a stretch of |len| bytes between the root and another rank, what this one does. */
-static nx_part stretch(const nx_share *s, size_t len)
-{
-    const size_t roots = len / s->turn.size / NX_BOARD_LINE * NX_BOARD_LINE;
-
-    return (s->turn.rank == s->call->coll.root) ? (nx_part){.off = 0, .len = roots}
-                                                : (nx_part){.off = roots, .len = len - roots};
-}
-
 static bool from_root(nx_share *s, bool blocks)
 {
     const nx_coll *c = &s->call->coll;
     const size_t len = c->count * elem(s);
-    const nx_part p = stretch(s, len);
+    const nx_part p = nx_share_stretch(s, len);
     const uint8_t *own = nx_share_input(s);
 
     if (s->turn.rank != c->root) {
-        const uint64_t at = lent_of(s, c->root).in + (blocks ? s->turn.rank * len : 0);
+        const uint64_t at = nx_share_lent(s, c->root).in + (blocks ? s->turn.rank * len : 0);
 
-        return pull(s, c->root, at + p.off, (uint8_t *)s->call->recv + p.off, p.len);
+        return nx_share_pull(s, c->root, at + p.off, (uint8_t *)s->call->recv + p.off, p.len);
     }
     for (uint32_t i = 1; i < s->turn.size; i++) {
         const uint32_t other = (c->root + i) % s->turn.size;
 
-        if (!push(s, other, lent_of(s, other).out + p.off, own + (blocks ? other * len : 0) + p.off,
-                  p.len)) {
+        if (!nx_share_push(s, other, nx_share_lent(s, other).out + p.off,
+                           own + (blocks ? other * len : 0) + p.off, p.len)) {
             return false;
         }
     }
     if (blocks) {
-        memcpy(s->call->recv, own + c->root * len, len);
+        nx_stream_copy(s->call->recv, own + c->root * len, len);
     }
     return true;
 }
@@ -187,20 +153,21 @@ static bool to_root(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     const size_t len = c->count * elem(s);
-    const nx_part p = stretch(s, len);
+    const nx_part p = nx_share_stretch(s, len);
     uint8_t *to = s->call->recv;
 
     if (s->turn.rank != c->root) {
-        return push(s, c->root, lent_of(s, c->root).out + s->turn.rank * len + p.off,
-                    (const uint8_t *)nx_share_input(s) + p.off, p.len);
+        return nx_share_push(s, c->root, nx_share_lent(s, c->root).out + s->turn.rank * len + p.off,
+                             (const uint8_t *)nx_share_input(s) + p.off, p.len);
     }
     if (!c->in_place) {
-        memcpy(to + c->root * len, s->call->send, len);
+        nx_stream_copy(to + c->root * len, s->call->send, len);
     }
     for (uint32_t i = 1; i < s->turn.size; i++) {
         const uint32_t other = (c->root + i) % s->turn.size;
 
-        if (!pull(s, other, lent_of(s, other).in + p.off, to + other * len + p.off, p.len)) {
+        if (!nx_share_pull(s, other, nx_share_lent(s, other).in + p.off, to + other * len + p.off,
+                           p.len)) {
             return false;
         }
     }
@@ -217,7 +184,7 @@ static bool collect(nx_share *s, size_t skip)
     for (uint32_t i = 1; i < s->turn.size; i++) {
         const uint32_t other = (s->turn.rank + i) % s->turn.size;
 
-        if (!pull(s, other, lent_of(s, other).in + skip, to + other * len, len)) {
+        if (!nx_share_pull(s, other, nx_share_lent(s, other).in + skip, to + other * len, len)) {
             return false;
         }
     }
@@ -230,7 +197,7 @@ static bool allgather(nx_share *s)
     const size_t len = c->count * elem(s);
 
     if (!c->in_place) {
-        memcpy((uint8_t *)s->call->recv + s->turn.rank * len, s->call->send, len);
+        nx_stream_copy((uint8_t *)s->call->recv + s->turn.rank * len, s->call->send, len);
     }
     return collect(s, 0);
 }
@@ -241,7 +208,7 @@ static bool alltoall(nx_share *s)
     const size_t len = c->count * elem(s), mine = s->turn.rank * len;
 
     if (!c->in_place) {
-        memcpy((uint8_t *)s->call->recv + mine, (const uint8_t *)s->call->send + mine, len);
+        nx_stream_copy((uint8_t *)s->call->recv + mine, (const uint8_t *)s->call->send + mine, len);
     }
     return collect(s, mine);
 }
@@ -254,7 +221,8 @@ static bool hand(nx_share *s, uint32_t rank, const void *from, size_t off, size_
     uint8_t *to = (uint8_t *)s->call->recv + off * elem(s);
 
     if (rank != s->turn.rank) {
-        return push(s, rank, lent_of(s, rank).out + off * elem(s), from, len * elem(s));
+        return nx_share_push(s, rank, nx_share_lent(s, rank).out + off * elem(s), from,
+                             len * elem(s));
     }
     if (to != from) {
         memcpy(to, from, len * elem(s));
@@ -266,16 +234,16 @@ static bool hand(nx_share *s, uint32_t rank, const void *from, size_t off, size_
 static const void *scan_input(nx_share *s, uint32_t rank, size_t off, size_t len)
 {
     const bool own = (rank == s->turn.rank);
-    const uint64_t at = lent_of(s, rank).in + off * elem(s);
+    const uint64_t at = nx_share_lent(s, rank).in + off * elem(s);
     const void *its = own ? (const uint8_t *)nx_share_input(s) + off * elem(s) : NULL;
 
     if (s->call->coll.kind == NX_SCAN) {
-        return own ? its : see(s, rank, at, len * elem(s));
+        return own ? its : nx_share_see(s, rank, at, len * elem(s));
     }
     if (own) {
         return memcpy(s->bounce, its, len * elem(s));
     }
-    return pull(s, rank, at, s->bounce, len * elem(s)) ? s->bounce : NULL;
+    return nx_share_pull(s, rank, at, s->bounce, len * elem(s)) ? s->bounce : NULL;
 }
 
 /* A block, in the order of ranks; |sum| is for what those before have. */
@@ -329,6 +297,66 @@ static bool scan(nx_share *s)
     return ok;
 }
 
+/* ---- scan, one behind the other ------------------------------------------------------------- */
+
+enum { STRETCHES = 16 }; /* of a vector: how often a rank says how far it is */
+
+/* Elements of a stretch: whole blocks. */
+static size_t stretch_len(const nx_share *s)
+{
+    const size_t block = NX_SHARE_BLOCK / elem(s);
+    const size_t blocks = (s->call->coll.count + block - 1) / block;
+
+    return (blocks + STRETCHES - 1) / STRETCHES * block;
+}
+
+/* |len| elements from |off| on: what the rank before has got, and the own input. */
+static bool chain_stretch(nx_share *s, size_t off, size_t len)
+{
+    const uint32_t before = s->turn.rank - 1;
+    const nx_lent lent = nx_share_lent(s, before);
+    const uint64_t from = (before == 0) ? lent.in : lent.out; /* the first has its result at once */
+    const size_t block = NX_SHARE_BLOCK / elem(s), end = off + len;
+    const uint8_t *in = nx_share_input(s);
+    uint8_t *out = s->call->recv;
+
+    for (size_t at = off; at < end; at += block) {
+        const size_t n = (end - at < block) ? end - at : block, skip = at * elem(s);
+        const void *its = nx_share_see(s, before, from + skip, n * elem(s));
+
+        if (its == NULL) {
+            return false;
+        }
+        nx_reduce(out + skip, its, in + skip, n, s->call->dtype, s->call->op);
+    }
+    return true;
+}
+
+/* |*end| is not NX_TURN_ON: the rank before does not come. */
+static bool chain(nx_share *s, nx_turn_end *end)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t each = stretch_len(s);
+    uint32_t step = 1;
+
+    if (s->turn.rank == 0) {
+        if (!c->in_place) {
+            nx_stream_copy(s->call->recv, s->call->send, c->count * elem(s));
+        }
+        return true;
+    }
+    for (size_t off = 0; off < c->count; off += each, step++) {
+        *end =
+            (s->turn.rank == 1) ? NX_TURN_ON : nx_turn_wait_for(&s->turn, s->turn.rank - 1, step);
+        if ((*end != NX_TURN_ON) ||
+            !chain_stretch(s, off, (c->count - off < each) ? c->count - off : each)) {
+            return false;
+        }
+        nx_turn_say(&s->turn, step);
+    }
+    return true;
+}
+
 /* ---- all kinds ------------------------------------------------------------------------------ */
 
 static bool do_work(nx_share *s)
@@ -336,7 +364,7 @@ static bool do_work(nx_share *s)
     switch ((int)s->call->coll.kind) {
     case NX_ALLREDUCE:
     case NX_REDUCE:
-        return reduce_part(s);
+        return (s->bucket != NULL) ? nx_bucket_part(s) : reduce_part(s);
     case NX_REDUCE_SCATTER:
         return reduce_own_block(s);
     case NX_BROADCAST:
@@ -355,25 +383,15 @@ static bool do_work(nx_share *s)
     }
 }
 
-static void look_at_arenas(nx_share *s)
-{
-    for (uint32_t rank = 0; (s->on_lent != NULL) && (rank < s->turn.size); rank++) {
-        const nx_lent lent = lent_of(s, rank);
-
-        if ((rank != s->turn.rank) && (lent.arena_size != 0)) {
-            s->on_lent(s->ctx, rank, &lent);
-        }
-    }
-}
-
 nx_turn_end nx_reads_run(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
-    nx_turn_end end;
+    const bool in_chain = (c->kind == NX_SCAN) && (s->turn.size > 2);
+    nx_turn_end end = NX_TURN_ON;
 
-    look_at_arenas(s);
-    if (!do_work(s)) {
-        return NX_TURN_ON;
+    nx_share_arenas(s);
+    if (in_chain ? !chain(s, &end) : !do_work(s)) {
+        return end;
     }
     end = nx_turn_all_at(&s->turn, NX_TURN_DONE);
     if ((end == NX_TURN_ON) && (c->kind == NX_REDUCE_SCATTER) && c->in_place &&

@@ -1,7 +1,9 @@
 /* share.c - which way a call goes, and its turn. */
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "coll/direct/share.h"
 
 enum { PART_ALIGN = 64 }; /* elements */
@@ -18,16 +20,27 @@ nx_part nx_part_of(size_t count, uint32_t size, uint32_t rank)
     return (nx_part){.off = off, .len = end - off};
 }
 
+nx_part nx_share_part(const nx_share *s, size_t count, uint32_t rank)
+{
+    if (s->call->coll.hook) {
+        const nx_split split = nx_split_even(count, s->turn.size);
+        const nx_span span = nx_split_at(&split, rank);
+
+        return (nx_part){.off = span.off, .len = span.len};
+    }
+    return nx_part_of(count, s->turn.size, rank);
+}
+
 nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, bool reads)
 {
     const nx_coll *c = &call->coll;
 
-    if ((c->kind >= NX_ALLGATHERV) || c->hook ||
-        ((call->guise != NX_GUISE_PLAIN) && (call->guise != NX_GUISE_BUCKETED) &&
-         (call->guise != NX_GUISE_SPLIT) && (call->guise != NX_GUISE_DUP))) {
+    if (call->guise == NX_GUISE_COMPRESSED) {
         return NX_WAY_ENGINE;
     }
-    reads = reads && (call->guise != NX_GUISE_BUCKETED);
+    if (c->kind >= NX_ALLGATHERV) {
+        return NX_WAY_BLOCKS;
+    }
     if (nx_slots_piece(call, b) != 0) {
         return (!reads || nx_slots_fit(call, b->size, NX_SHARE_SHORT)) ? NX_WAY_SLOTS
                                                                        : NX_WAY_EITHER;
@@ -35,9 +48,100 @@ nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, bool reads)
     return reads ? NX_WAY_READS : NX_WAY_ENGINE;
 }
 
+/* ---- the call ----------------------------------------------------------------------------- */
+
+const void *nx_share_input(const nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t size = nexar_dtype_size(s->call->dtype);
+
+    if (s->call->tensors != NULL) {
+        return s->call->tensors;
+    }
+    if (c->kind == NX_BROADCAST) {
+        return s->call->recv;
+    }
+    if (!c->in_place) {
+        return s->call->send;
+    }
+    return ((c->kind == NX_ALLGATHER) || (c->kind == NX_GATHER))
+               ? (const uint8_t *)s->call->recv + s->turn.rank * c->count * size
+               : s->call->recv;
+}
+
+/* ---- the memory of others ---------------------------------------------------------------- */
+
+nx_lent nx_share_lent(const nx_share *s, uint32_t rank)
+{
+    return *(const nx_lent *)(const void *)nx_turn_slot(&s->turn, rank)->data;
+}
+
+void nx_share_arenas(nx_share *s)
+{
+    for (uint32_t rank = 0; (s->on_lent != NULL) && (rank < s->turn.size); rank++) {
+        const nx_lent lent = nx_share_lent(s, rank);
+
+        if ((rank != s->turn.rank) && (nx_turn_slot(&s->turn, rank)->lends != 0) &&
+            (lent.arena_size != 0)) {
+            s->on_lent(s->ctx, rank, &lent);
+        }
+    }
+}
+
+bool nx_share_note(nx_share *s, uint32_t rank, int code)
+{
+    if (code != 0) {
+        s->who = rank;
+        s->code = code;
+    }
+    return code == 0;
+}
+
+bool nx_share_pull(nx_share *s, uint32_t rank, uint64_t at, void *to, size_t len)
+{
+    return nx_share_note(s, rank, nx_far_read(&s->far[rank], at, to, len));
+}
+
+bool nx_share_push(nx_share *s, uint32_t rank, uint64_t at, const void *from, size_t len)
+{
+    return nx_share_note(s, rank, nx_far_write(&s->far[rank], at, from, len));
+}
+
+const void *nx_share_see(nx_share *s, uint32_t rank, uint64_t at, size_t len)
+{
+    const void *seen = nx_far_see(&s->far[rank], at, len);
+
+    if (seen != NULL) {
+        return seen;
+    }
+    return nx_share_pull(s, rank, at, s->bounce, len) ? s->bounce : NULL;
+}
+
+nx_part nx_share_stretch(const nx_share *s, size_t len)
+{
+    const size_t roots = len / s->turn.size / NX_BOARD_LINE * NX_BOARD_LINE;
+
+    return (s->turn.rank == s->call->coll.root) ? (nx_part){.off = 0, .len = roots}
+                                                : (nx_part){.off = roots, .len = len - roots};
+}
+
+bool nx_share_hook(nx_share *s)
+{
+    const nx_coll_call *call = s->call;
+    const nx_part p = nx_share_part(s, call->coll.count, s->turn.rank);
+    uint8_t *shard = (uint8_t *)call->recv + p.off * nexar_dtype_size(call->dtype);
+
+    if (call->on_shard != NULL) {
+        s->hook_err = call->on_shard(shard, p.off, p.len, call->shard_arg);
+    }
+    return s->hook_err == NEXAR_OK;
+}
+
+/* ---- the turn ------------------------------------------------------------------------------ */
+
 /* An alltoall in place would write over what others have not read yet: its input is put
  * aside.  False: no memory. */
-static bool put_aside(nx_share *s, void **aside)
+static bool put_aside(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     const size_t len = c->count * nexar_dtype_size(s->call->dtype) * s->turn.size;
@@ -45,12 +149,21 @@ static bool put_aside(nx_share *s, void **aside)
     if ((s->way != NX_WAY_READS) || (c->kind != NX_ALLTOALL) || !c->in_place) {
         return true;
     }
-    *aside = nx_alloc_aligned(NX_BOARD_LINE, len);
-    if (*aside == NULL) {
+    s->aside = nx_alloc_aligned(NX_BOARD_LINE, len);
+    if (s->aside == NULL) {
         return false;
     }
-    memcpy(*aside, s->call->recv, len);
+    memcpy(s->aside, s->call->recv, len);
     return true;
+}
+
+/* What this rank needs memory for before it arrives.  False: there is none. */
+static bool open_share(nx_share *s)
+{
+    const bool walks = (s->way == NX_WAY_EITHER) || (s->way == NX_WAY_READS) ||
+                       ((s->way == NX_WAY_SLOTS) && nx_slots_parts(s));
+
+    return put_aside(s) && ((s->call->tensors == NULL) || !walks || nx_bucket_open(s));
 }
 
 static bool in_arena(const nx_share *s, const void *ptr)
@@ -62,6 +175,15 @@ static bool in_arena(const nx_share *s, const void *ptr)
 static bool can_lend(const nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
+
+    if (s->call->tensors != NULL) {
+        for (size_t i = 0; i < s->call->ntensors; i++) {
+            if ((s->call->tensors[i].count != 0) && !in_arena(s, s->call->tensors[i].ptr)) {
+                return false;
+            }
+        }
+        return true;
+    }
     const bool root = (s->turn.rank == c->root), no_in = (c->kind == NX_SCATTER) && !root,
                no_out = ((c->kind == NX_REDUCE) || (c->kind == NX_GATHER)) && !root;
 
@@ -70,7 +192,7 @@ static bool can_lend(const nx_share *s)
 }
 
 /* Writes what this rank brings. */
-static void bring(nx_share *s, const void *aside)
+static void bring(nx_share *s)
 {
     uint8_t *to = nx_turn_open(&s->turn);
     const bool lends =
@@ -80,11 +202,15 @@ static void bring(nx_share *s, const void *aside)
     if (s->declines) {
         return;
     }
+    if (s->way == NX_WAY_BLOCKS) {
+        s->declines = !nx_blocks_bring(s, to);
+        return;
+    }
     if (!lends) {
         nx_slots_bring(s, to);
         return;
     }
-    s->own.in = (uint64_t)(uintptr_t)((aside != NULL) ? aside : nx_share_input(s));
+    s->own.in = (uint64_t)(uintptr_t)((s->aside != NULL) ? s->aside : nx_share_input(s));
     s->own.out = (uint64_t)(uintptr_t)s->call->recv;
     memcpy(to, &s->own, sizeof(s->own));
 }
@@ -121,7 +247,9 @@ static nx_turn_end take_piece(nx_share *s, uint32_t k)
         nx_slots_take(s);
         return NX_TURN_ON;
     }
-    nx_slots_reduce_part(s);
+    if (!nx_slots_reduce_part(s)) {
+        return NX_TURN_ON;
+    }
     end = nx_turn_all_at(&s->turn, 2 * k + 2);
     if (end == NX_TURN_ON) {
         nx_slots_take_parts(s);
@@ -168,24 +296,60 @@ static nx_turn_end run(nx_share *s)
     if (end != NX_TURN_ON) {
         return end;
     }
-    return (s->way == NX_WAY_SLOTS) ? slots(s) : nx_reads_run(s);
+    if (s->way == NX_WAY_SLOTS) {
+        return slots(s);
+    }
+    s->working = (s->way == NX_WAY_READS) || nx_blocks_lent(s);
+    if (s->working && (nx_turn_check(t) == NX_TURN_BROKEN)) {
+        return NX_TURN_BROKEN;
+    }
+    return (s->way == NX_WAY_BLOCKS) ? nx_blocks_run(s) : nx_reads_run(s);
 }
 
 nx_turn_end nx_share_run(nx_share *s)
 {
-    void *aside = NULL;
-    nx_turn_end end;
-
     s->code = 0;
-    s->nomem = false;
+    s->nomem = s->uneven = false;
+    s->hook_err = NEXAR_OK;
     s->odd = s->turn.size;
     s->turns = 1;
     s->off = 0;
     s->len = nx_slots_piece(s->call, s->turn.board);
     s->len = (s->len < s->call->coll.count) ? s->len : s->call->coll.count;
-    s->declines = !put_aside(s, &aside) || s->declines; /* the engine says what is missing */
-    bring(s, aside);
-    end = run(s);
-    nx_free(aside);
-    return end;
+    s->declines = !open_share(s) || s->declines; /* the engine says what is missing */
+    bring(s);
+    return run(s);
+}
+
+void nx_share_done(nx_share *s)
+{
+    nx_bucket_close(s);
+    nx_free(s->aside);
+    s->aside = NULL;
+}
+
+/* Whether the process of |rank| has ended: its memory is no more. */
+static bool is_gone(const nx_share *s, uint32_t rank)
+{
+    const nx_board_rank *r = &s->turn.board->ranks[rank];
+    const nx_far plain = {.pid = s->far[rank].pid};
+    uint64_t token;
+
+    return nx_far_read(&plain, r->token_at, &token, sizeof(token)) != 0;
+}
+
+uint32_t nx_share_await_others(const nx_share *s)
+{
+    const uint64_t until_ns = nx_now(&nx_clock_system) + NX_SHARE_PATIENCE_NS;
+    const struct timespec span = {.tv_nsec = 50000};
+
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        while ((rank != s->turn.rank) && !nx_turn_is_out(&s->turn, rank) && !is_gone(s, rank)) {
+            if (nx_now(&nx_clock_system) >= until_ns) {
+                return rank;
+            }
+            (void)nanosleep(&span, NULL);
+        }
+    }
+    return s->turn.size;
 }

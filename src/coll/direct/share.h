@@ -6,18 +6,27 @@
  *
  *   slots   every rank brings its input on the board, all take from there what they
  *           need and combine it in the order of ranks: the same bits on all.  One wait;
- *           more, a piece each, where vectors are a little longer (NX_SHARE_PIECES) and
- *           there is a core for each rank: faster than the kernel's copies as long as it
- *           stays in the caches.  In a long allreduce each rank combines a part of the
- *           piece, puts it where that part of its input would be, and takes the others.
- *   reads   every rank says where its buffers are; each reads what it needs from the
- *           others, block by block as fits a cache, or writes to them what they need.
- *           What is reduced has one owner, who gives it to all: the same bits again.
- *           Work is cut so that all ranks have the same share of it.  Two waits.
- *   either  what would fit in slots, but is long enough for reads to pay if there is
+ *           more, a piece each, where vectors are a little longer (NX_SHARE_PIECES):
+ *           faster than the kernel's copies as long as it stays in the caches.  A wait is
+ *           dear where ranks share cores: pieces are longer then.  In a long allreduce each rank
+ * combines a part of the piece, puts it where that part of its input would be, and takes the
+ * others. reads   every rank says where its buffers are; each reads what it needs from the others,
+ * block by block as fits a cache, or writes to them what they need. What is reduced has one owner,
+ * who gives it to all: the same bits again. Work is cut so that all ranks have the same share of
+ * it.  Two waits. either  what would fit in slots, but is long enough for reads to pay if there is
  *           nothing to copy: who has its buffers in its arena (nexar_alloc) says where,
  *           the others bring their input.  If all have said where: reads.  If only some
  *           have, these bring theirs now, and all wait once more: slots.
+ *   blocks  the v forms, whose lengths not all ranks know alike: each rank brings what
+ *           others get from it, or says where that is if it is long, with the place and
+ *           the length of each block; those who get them hold the lengths against what
+ *           they expect.  One wait; two if any rank has said where.
+ *
+ * A bucket is one vector that lies in many tensors.  For reads, a rank says where the list
+ * of its tensors is; each reads the lines of it that it needs.
+ *
+ * A hook, allreduce_rs_ag: the parts are the shards of that call.  A rank reduces its own
+ * in place, calls the hook, and then gives it to the others.
  *
  * In place.  A part of a buffer that is reduced is read by its owner alone, who then
  * writes it: input and result may be the same memory.  Where a result would be written
@@ -26,31 +35,42 @@
 #ifndef NX_SHARE_H
 #define NX_SHARE_H
 
+#include "coll/binding.h"
 #include "coll/call.h"
 #include "coll/direct/board.h"
 #include "coll/direct/far.h"
 
-typedef enum nx_way { NX_WAY_ENGINE, NX_WAY_SLOTS, NX_WAY_EITHER, NX_WAY_READS } nx_way;
+typedef enum nx_way {
+    NX_WAY_ENGINE,
+    NX_WAY_SLOTS,
+    NX_WAY_EITHER,
+    NX_WAY_READS,
+    NX_WAY_BLOCKS
+} nx_way;
 
 enum {
     NX_SHARE_BLOCK = 128 << 10, /* read at a time: two of them stay in a cache */
     NX_SHARE_SHORT = 4 << 10,   /* up to here slots are best in any case */
     NX_SHARE_PARTS = 16 << 10,  /* from here on an allreduce is cut in parts */
+    NX_SHARE_PIECE = 64 << 10,  /* brought at a time, if there is a core for each rank */
     NX_SHARE_PIECES = 2 << 20   /* all blocks together: up to here slots, in pieces */
 };
 
 /* Where a rank has its buffers, on the board.  The arena: see core/arena.h. */
 typedef struct nx_lent {
-    uint64_t in, out;
+    uint64_t in, out;                        /* of a bucket |in| is the list of its tensors */
     uint64_t arena, arena_size, arena_inode; /* 0: none */
     int64_t arena_fd;
 } nx_lent;
+
+typedef struct nx_bucket nx_bucket;
 
 typedef struct nx_share {
     nx_turn turn;
     const nx_coll_call *call;
     nx_mark mark;
     bool declines;
+    bool reads; /* all can read the memory of all */
     nx_way way;
     nx_far *far;  /* by rank; set for reads */
     void *bounce; /* NX_SHARE_BLOCK bytes, for reads */
@@ -58,6 +78,11 @@ typedef struct nx_share {
     void (*on_lent)(void *ctx, uint32_t rank, const nx_lent *lent);
     void *ctx;
     nx_lent own; /* the arena is set by the owner, the rest here */
+
+    void *aside;       /* input that is out of the way of the result; NULL: none */
+    nx_bucket *bucket; /* the tensors, where they are walked; NULL: they are not */
+
+    bool working; /* others may be at work in this rank's memory */
 
     size_t off, len; /* of each block: the piece that is on the board, in elements */
     uint32_t turns;  /* that were completed */
@@ -68,6 +93,9 @@ typedef struct nx_share {
     uint32_t who; /* copying from or to |who| has failed with ... */
     int code;     /* ... this errno; 0: none has */
     bool nomem;   /* this rank has none */
+    bool uneven;  /* |who| has a block of |theirs| elements where |ours| are expected */
+    size_t theirs, ours;
+    nexar_err hook_err; /* what the hook has returned */
 } nx_share;
 
 /* How |call| is run by the ranks of |b|, who may read each other's memory or not. */
@@ -78,18 +106,47 @@ typedef struct nx_part {
     size_t off, len;
 } nx_part;
 nx_part nx_part_of(size_t count, uint32_t size, uint32_t rank);
+/* The same of the vector of |s|: with a hook its shard. */
+nx_part nx_share_part(const nx_share *s, size_t count, uint32_t rank);
 
 /*
- * Does it.  NX_TURN_ON: done, and this turn counts, if |code| is 0 and |nomem| false; if
- * |odd| is a rank nothing was done, on all ranks.  With |code| or |nomem| the caller must
- * break the board.
+ * Does it.  NX_TURN_ON: done, and this turn counts, unless one of those below is set; if
+ * |odd| is a rank nothing was done, on all ranks.  With |code|, |nomem|, |uneven| or
+ * |hook_err| the caller must break the board.
  */
 nx_turn_end nx_share_run(nx_share *s);
+/* Gives back what it had memory for.  After the caller has told the others of an error. */
+void nx_share_done(nx_share *s);
+/*
+ * A call that others were |working| in has failed here, and this has been said: waits until
+ * they have left it too, or are gone, so that nothing is written to the buffers when their
+ * owner has them back.  Not for longer than NX_SHARE_PATIENCE_NS: returns a rank that has
+ * not; the size: all have.
+ */
+#define NX_SHARE_PATIENCE_NS UINT64_C(10000000000)
+uint32_t nx_share_await_others(const nx_share *s);
 
-/* ---- slots.c, reads.c ----------------------------------------------------------------- */
+/* ---- share.c: for all ways --------------------------------------------------------------- */
 
 /* This rank's input. */
 const void *nx_share_input(const nx_share *s);
+/* Calls the hook with this rank's shard, if there is one.  False: it has failed. */
+bool nx_share_hook(nx_share *s);
+/* Learns of the arenas of those who lend. */
+void nx_share_arenas(nx_share *s);
+nx_lent nx_share_lent(const nx_share *s, uint32_t rank);
+/* Copy |len| bytes from or to |at| of |rank|.  False: see |code|. */
+bool nx_share_pull(nx_share *s, uint32_t rank, uint64_t at, void *to, size_t len);
+bool nx_share_push(nx_share *s, uint32_t rank, uint64_t at, const void *from, size_t len);
+bool nx_share_note(nx_share *s, uint32_t rank, int code);
+/* |len| bytes at |at| of |rank|, a block at most: where they are, or in the bounce buffer.
+ * NULL: see |code|. */
+const void *nx_share_see(nx_share *s, uint32_t rank, uint64_t at, size_t len);
+/* Of a stretch of |len| bytes between the root and another rank, what this one copies. */
+nx_part nx_share_stretch(const nx_share *s, size_t len);
+
+/* ---- slots.c ------------------------------------------------------------------------------ */
+
 /* Whether no rank brings more than |room| bytes. */
 bool nx_slots_fit(const nx_coll_call *call, uint32_t size, size_t room);
 /* Elements of each block that are brought at a time; 0: it is not for slots. */
@@ -98,11 +155,34 @@ size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b);
 void nx_slots_bring(const nx_share *s, void *to);
 void nx_slots_take(const nx_share *s);
 /* Whether it is an allreduce in parts; then instead of take: the own part, and when all
- * have done that, the others. */
+ * have done that, the others.  False: the hook has failed. */
 bool nx_slots_parts(const nx_share *s);
-void nx_slots_reduce_part(const nx_share *s);
+bool nx_slots_reduce_part(nx_share *s);
 void nx_slots_take_parts(const nx_share *s);
 
+/* ---- reads.c ------------------------------------------------------------------------------ */
+
 nx_turn_end nx_reads_run(nx_share *s);
+
+/* ---- bucket.c: tensors as one vector ------------------------------------------------------- */
+
+/* Before arriving.  False: no memory. */
+bool nx_bucket_open(nx_share *s);
+void nx_bucket_close(nx_share *s);
+/* |len| elements from |off| on, to or from one stretch of memory. */
+void nx_bucket_get(const nx_share *s, size_t off, size_t len, void *to);
+void nx_bucket_put(const nx_share *s, size_t off, size_t len, const void *from);
+/* |to| = they combined with |its|. */
+void nx_bucket_reduce(const nx_share *s, size_t off, size_t len, const void *its, void *to);
+/* Reads: reduces this rank's part of all and gives it to all.  False: see |code|. */
+bool nx_bucket_part(nx_share *s);
+
+/* ---- blocks.c: v forms ---------------------------------------------------------------------- */
+
+/* Before arriving.  False: this rank cannot take part; the engine is to run it. */
+bool nx_blocks_bring(nx_share *s, uint8_t *to);
+/* All have come: whether any of them has said where, instead of bringing it. */
+bool nx_blocks_lent(const nx_share *s);
+nx_turn_end nx_blocks_run(nx_share *s);
 
 #endif /* NX_SHARE_H */

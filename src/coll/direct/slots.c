@@ -31,35 +31,21 @@ bool nx_slots_fit(const nx_coll_call *call, uint32_t size, size_t room)
 
 size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b)
 {
-    const size_t size = nexar_dtype_size(call->dtype), most = NX_BOARD_ROOM / size;
+    const bool roomy = (b->roomy != 0);
+    const size_t size = nexar_dtype_size(call->dtype);
+    const size_t room = roomy ? NX_SHARE_PIECE : NX_BOARD_ROOM, most = room / size;
     const nx_coll *c = &call->coll;
     const bool blocks =
         (c->kind == NX_ALLGATHER) || (c->kind == NX_ALLTOALL) || (c->kind == NX_REDUCE_SCATTER);
-    const bool whole = (c->kind == NX_ALLREDUCE) && (call->tensors == NULL);
+    const bool whole = (c->kind == NX_ALLREDUCE) && !c->hook;
 
-    if (nx_slots_fit(call, b->size, NX_BOARD_ROOM)) {
+    if (nx_slots_fit(call, b->size, room)) {
         return (c->count == 0) ? 1 : c->count;
     }
-    if ((b->roomy == 0) || (!blocks && !whole) ||
-        (c->count > NX_SHARE_PIECES / size / (blocks ? b->size : 1))) {
+    if ((!blocks && !whole) || (c->count > NX_SHARE_PIECES / size / (blocks ? b->size : 1))) {
         return 0;
     }
     return one_for_each(c->kind) ? most / (b->size - 1) : most;
-}
-
-const void *nx_share_input(const nx_share *s)
-{
-    const nx_coll *c = &s->call->coll;
-
-    if (c->kind == NX_BROADCAST) {
-        return s->call->recv;
-    }
-    if (!c->in_place) {
-        return s->call->send;
-    }
-    return ((c->kind == NX_ALLGATHER) || (c->kind == NX_GATHER))
-               ? (const uint8_t *)s->call->recv + s->turn.rank * c->count * elem(s)
-               : s->call->recv;
 }
 
 /* ---- buckets --------------------------------------------------------------------------- */
@@ -120,38 +106,79 @@ bool nx_slots_parts(const nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
 
-    return (s->turn.board->roomy != 0) && (c->kind == NX_ALLREDUCE) && (s->call->tensors == NULL) &&
-           (c->count > NX_SHARE_PARTS / elem(s));
+    const size_t from = (s->turn.board->roomy != 0) ? NX_SHARE_PARTS : NX_SHARE_PIECE;
+
+    return c->hook || ((c->kind == NX_ALLREDUCE) && (c->count > from / elem(s)));
 }
 
-void nx_slots_reduce_part(const nx_share *s)
+/* |len| elements of this rank's vector from |off| on, to |to|. */
+static void get(const nx_share *s, size_t off, size_t len, uint8_t *to)
 {
-    const nx_part p = nx_part_of(s->len, s->turn.size, s->turn.rank);
-    const size_t skip = p.off * elem(s), at = s->off * elem(s) + skip;
-    const uint8_t *own = (const uint8_t *)nx_share_input(s) + at;
-    uint8_t *to = nx_turn_slot(&s->turn, s->turn.rank)->data + skip;
+    if (s->call->tensors != NULL) {
+        nx_bucket_get(s, off, len, to);
+    } else {
+        memcpy(to, (const uint8_t *)nx_share_input(s) + off * elem(s), len * elem(s));
+    }
+}
+
+/* |to| = |len| elements of this rank's vector from |off| on, combined with |its|. */
+static void combine_own(const nx_share *s, size_t off, size_t len, const uint8_t *its, uint8_t *to)
+{
+    if (s->call->tensors != NULL) {
+        nx_bucket_reduce(s, off, len, its, to);
+    } else {
+        nx_reduce(to, (const uint8_t *)nx_share_input(s) + off * elem(s), its, len, s->call->dtype,
+                  s->call->op);
+    }
+}
+
+/* With a hook it is made where the hook is to find it. */
+bool nx_slots_reduce_part(nx_share *s)
+{
+    const nx_part p = nx_share_part(s, s->len, s->turn.rank);
+    const size_t skip = p.off * elem(s);
+    uint8_t *place = nx_turn_slot(&s->turn, s->turn.rank)->data + skip;
+    uint8_t *to = s->call->coll.hook ? (uint8_t *)s->call->recv + skip : place;
 
     for (uint32_t i = 1; (p.len != 0) && (i < s->turn.size); i++) {
         const uint32_t rank = (s->turn.rank + i) % s->turn.size;
+        const uint8_t *its = brought(s, rank) + skip;
 
-        nx_reduce(to, (i == 1) ? own : to, brought(s, rank) + skip, p.len, s->call->dtype,
-                  s->call->op);
+        if (i == 1) {
+            combine_own(s, s->off + p.off, p.len, its, to);
+        } else {
+            nx_reduce(to, to, its, p.len, s->call->dtype, s->call->op);
+        }
     }
-    if (s->call->coll.average) {
+    if (s->call->coll.average && (p.len != 0)) {
         nx_reduce_divide(to, p.len, s->call->dtype, s->turn.size);
     }
+    if (!s->call->coll.hook) {
+        return true;
+    }
+    if (!nx_share_hook(s)) {
+        return false;
+    }
+    if (p.len != 0) {
+        memcpy(place, to, p.len * elem(s));
+    }
+    return true;
 }
 
 void nx_slots_take_parts(const nx_share *s)
 {
-    uint8_t *to = (uint8_t *)s->call->recv + s->off * elem(s);
-
     for (uint32_t i = 0; i < s->turn.size; i++) {
         const uint32_t rank = (s->turn.rank + i) % s->turn.size;
-        const nx_part p = nx_part_of(s->len, s->turn.size, rank);
+        const nx_part p = nx_share_part(s, s->len, rank);
+        const uint8_t *from = brought(s, rank) + p.off * elem(s);
 
-        if (p.len != 0) {
-            memcpy(to + p.off * elem(s), brought(s, rank) + p.off * elem(s), p.len * elem(s));
+        if (p.len == 0) {
+            continue;
+        }
+        if (s->call->tensors != NULL) {
+            nx_bucket_put(s, s->off + p.off, p.len, from);
+        } else {
+            memcpy((uint8_t *)s->call->recv + (s->off + p.off) * elem(s), from, p.len * elem(s));
         }
     }
 }
@@ -159,12 +186,11 @@ void nx_slots_take_parts(const nx_share *s)
 /* All but the part that this rank combines itself. */
 static void bring_parts(const nx_share *s, uint8_t *to)
 {
-    const nx_part p = nx_part_of(s->len, s->turn.size, s->turn.rank);
-    const size_t behind = (p.off + p.len) * elem(s);
-    const uint8_t *from = (const uint8_t *)nx_share_input(s) + s->off * elem(s);
+    const nx_part p = nx_share_part(s, s->len, s->turn.rank);
+    const size_t behind = p.off + p.len;
 
-    memcpy(to, from, p.off * elem(s));
-    memcpy(to + behind, from + behind, s->len * elem(s) - behind);
+    get(s, s->off, p.off, to);
+    get(s, s->off + behind, s->len - behind, to + behind * elem(s));
 }
 
 /* Where the block for |rank| is in the slot of |owner|, who brings none for itself. */
@@ -194,12 +220,12 @@ void nx_slots_bring(const nx_share *s, void *to)
         (from_root(c->kind) && (c->root != s->turn.rank))) {
         return;
     }
-    if (s->call->tensors != NULL) {
+    if (nx_slots_parts(s)) {
+        bring_parts(s, to);
+    } else if (s->call->tensors != NULL) {
         pack(s, to);
     } else if (one_for_each(c->kind)) {
         bring_blocks(s, to);
-    } else if (nx_slots_parts(s)) {
-        bring_parts(s, to);
     } else {
         memcpy(to, (const uint8_t *)nx_share_input(s) + s->off * elem(s), s->len * elem(s));
     }

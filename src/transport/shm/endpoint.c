@@ -1,5 +1,6 @@
 /* endpoint.c - the socket that others call, the bell that wakes, and all links. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -152,6 +153,24 @@ static bool on_bell_idle(nx_fd *fd, bool sleep)
 
 /* ---- callers ------------------------------------------------------------------------------ */
 
+/* There is no descriptor for the next caller: it is to see that at once, and go another
+ * way, instead of waiting. */
+static bool turn_away(nx_shm *shm)
+{
+    int got;
+
+    if (shm->spare < 0) {
+        return false;
+    }
+    (void)close(shm->spare);
+    got = accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (got >= 0) {
+        (void)close(got);
+    }
+    shm->spare = fcntl(shm->listener.fd, F_DUPFD_CLOEXEC, 0);
+    return got >= 0;
+}
+
 static void on_listener_ready(nx_fd *fd, uint32_t events)
 {
     nx_shm *shm = nx_list_entry(fd, nx_shm, listener);
@@ -167,7 +186,10 @@ static void on_listener_ready(nx_fd *fd, uint32_t events)
         }
         if ((errno == EMFILE) || (errno == ENFILE) || (errno == ENOMEM) || (errno == ENOBUFS)) {
             (void)nx_fail_sys("accept4", "", errno);
-            nx_log(NX_LOG_WARN, "shm: no caller is let in for now: %s", nexar_last_error());
+            nx_log(NX_LOG_INFO, "shm: no caller is let in for now: %s", nexar_last_error());
+            if (turn_away(shm)) {
+                continue;
+            }
             if (nx_loop_timer_set(loop, &shm->again, nx_loop_now(loop) + AGAIN_NS) == NEXAR_OK) {
                 nx_loop_fd_remove(loop, fd);
             }
@@ -200,6 +222,7 @@ static nexar_err listen_at(nx_shm *shm)
         (listen(shm->listener.fd, SOMAXCONN) != 0)) {
         return nx_fail_sys("socket", "a local one", errno);
     }
+    shm->spare = fcntl(shm->listener.fd, F_DUPFD_CLOEXEC, 0);
     shm->bell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return nx_fail_sys("eventfd", "", (shm->bell.fd < 0) ? errno : 0);
 }
@@ -217,6 +240,7 @@ nexar_err nx_shm_open(nx_shm **out, const nx_shm_config *config)
     shm->bell = (nx_fd){
         .fd = -1, .on_ready = on_bell_ready, .on_spin = on_bell_spin, .on_idle = on_bell_idle};
     shm->again.on_expire = on_again;
+    shm->spare = -1;
     nx_list_init(&shm->links);
     nx_list_init(&shm->guests);
     nx_list_init(&shm->troubled);
@@ -275,7 +299,7 @@ void nx_shm_close(nx_shm *shm)
     nx_loop_undefer(&shm->task);
     nx_loop_fd_remove(loop, &shm->listener);
     nx_loop_fd_remove(loop, &shm->bell);
-    nx_shm_close_fds((const int[]){shm->listener.fd, shm->bell.fd}, 2);
+    nx_shm_close_fds((const int[]){shm->listener.fd, shm->bell.fd, shm->spare}, 3);
     nx_map_fini(&shm->by_member);
     nx_free(shm->frame);
     nx_free(shm->bounce);

@@ -165,7 +165,8 @@ struct nx_shm {
     nx_shm_offer offer;
     uint64_t member; /* 0: not started */
     nx_fd listener, bell;
-    nx_timer again; /* accept has failed for want of descriptors */
+    int spare;      /* given up to turn a caller away where there are no more; -1: none */
+    nx_timer again; /* accept has failed, and there is no spare one either */
     bool asleep;    /* the loop is about to sleep, or does */
     nx_list links;
     nx_map by_member; /* links that are pairing or up, not closed */
@@ -219,7 +220,8 @@ socklen_t nx_shm_address(const uint8_t name[NX_SHM_NAME_SIZE], struct sockaddr_s
 NX_MUST_CHECK nexar_err nx_shm_peer(int fd, pid_t *pid);
 NX_MUST_CHECK nexar_err nx_shm_send(int fd, const nx_shm_word *w, const int *fds, size_t n);
 /* The next packet; |fds| gets |most| descriptors at most, the others are -1.  1: there was
- * one; 0: none now; -1: the other end has hung up, or what came was no word. */
+ * one; 0: none now; -1: the other end has hung up, or what came was no word.  If what it
+ * passes could not be taken, all of |fds| are -1. */
 int nx_shm_receive(int fd, nx_shm_word *w, int fds[NX_SHM_FDS], size_t most);
 void nx_shm_close_fds(const int *fds, size_t n);
 /* Whether |fd| is an eventfd that does not block. */

@@ -74,7 +74,7 @@ void nx_shm_close_fds(const int *fds, size_t n)
 /* Takes up to |most| descriptors; closes what is too much.  False: something was lost. */
 static bool take_fds(struct msghdr *msg, int fds[NX_SHM_FDS], size_t most)
 {
-    bool good = ((msg->msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0);
+    bool good = ((msg->msg_flags & MSG_CTRUNC) == 0);
     size_t n = 0;
 
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
@@ -98,6 +98,14 @@ static bool take_fds(struct msghdr *msg, int fds[NX_SHM_FDS], size_t most)
     return good;
 }
 
+static void forget_fds(int fds[NX_SHM_FDS])
+{
+    nx_shm_close_fds(fds, NX_SHM_FDS);
+    for (int i = 0; i < NX_SHM_FDS; i++) {
+        fds[i] = -1;
+    }
+}
+
 int nx_shm_receive(int fd, nx_shm_word *w, int fds[NX_SHM_FDS], size_t most)
 {
     uint8_t data[NX_SHM_WORD_MAX + 1];
@@ -105,6 +113,7 @@ int nx_shm_receive(int fd, nx_shm_word *w, int fds[NX_SHM_FDS], size_t most)
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(NX_SHM_FDS * sizeof(int))];
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     ssize_t got;
+    bool whole;
 
     if (most > 0) { /* otherwise the kernel drops what comes */
         msg.msg_control = control;
@@ -125,8 +134,13 @@ int nx_shm_receive(int fd, nx_shm_word *w, int fds[NX_SHM_FDS], size_t most)
         (void)nx_fail(NEXAR_EPEER, "it has hung up");
         return -1;
     }
-    if (!take_fds(&msg, fds, most) || (nx_shm_word_decode(data, (size_t)got, w) != NEXAR_OK)) {
-        nx_shm_close_fds(fds, NX_SHM_FDS);
+    whole = take_fds(&msg, fds, most);
+    if (!whole) {
+        forget_fds(fds);
+        (void)nx_fail(NEXAR_EPROTO, "it passed what is not taken");
+    }
+    if ((!whole && (most == 0)) || (nx_shm_word_decode(data, (size_t)got, w) != NEXAR_OK)) {
+        forget_fds(fds);
         return -1;
     }
     return 1;

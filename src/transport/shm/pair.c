@@ -113,8 +113,9 @@ static void on_word(nx_shm_link *link, const nx_shm_word *w, int fd)
     } else {
         nx_shm_close_fds(&fd, 1);
         nx_shm_pair_fail(link, "%s",
-                         (w->type == NX_SHM_REFUSED) ? refusal(w->why)
-                                                     : "it said what it should not");
+                         (w->type == NX_SHM_REFUSED)   ? refusal(w->why)
+                         : (w->type == NX_SHM_WELCOME) ? "no descriptor is left for its bell"
+                                                       : "it said what it should not");
     }
 }
 
@@ -125,6 +126,11 @@ static void on_pairing_ready(nx_fd *fd, uint32_t events)
     nx_shm_word w;
 
     (void)events;
+    if (link->challenged) {
+        /* It has been sent; and for the bell that comes now there is room then. */
+        nx_shm_close_fds(&link->segment_fd, 1);
+        link->segment_fd = -1;
+    }
     got = nx_shm_receive(fd->fd, &w, fds, 1);
     if (got < 0) {
         nx_shm_pair_fail(link, "%s", nexar_last_error());
@@ -187,6 +193,9 @@ static void on_socket_ready(nx_fd *fd, uint32_t events)
     (void)events;
     if ((got > 0) && (w.type == NX_SHM_PASS) && (fds[0] >= 0) && (config->on_pass != NULL)) {
         config->on_pass(config->ctx, link->member, w.name, fds[0]);
+    } else if ((got > 0) && (w.type == NX_SHM_PASS) && (fds[0] < 0)) {
+        nx_log(NX_LOG_INFO, "shm: no descriptor is left for what member %" PRIu64 " passes",
+               link->member);
     } else if (got > 0) {
         nx_shm_close_fds(fds, NX_SHM_FDS);
         nx_shm_farewell(link, "it said what it should not");

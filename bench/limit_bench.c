@@ -1,0 +1,172 @@
+/*
+ * limit_bench.c - how far an allreduce on one host is from what its memory allows.
+ *
+ *     nexar run -n 2 limit_bench [BYTES]
+ *
+ * The limit: as many threads as ranks, each of which goes once through its part of all
+ * vectors, adds them up and writes the sum to all.  Nobody waits, nothing is copied: every
+ * byte is read once and written once.  Beside it allreduce in place, with memory from
+ * malloc and from nexar_alloc; medians, by turns.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <nexar.h>
+
+enum { ROUNDS = 15, RANKS = 64, WAYS = 3 };
+static const char *const names[WAYS] = {"limit", "allreduce, malloc", "allreduce, nexar_alloc"};
+
+static double now_us(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static void must(int ok, const char *what)
+{
+    if (!ok) {
+        (void)fprintf(stderr, "limit_bench: %s: %s\n", what, nexar_last_error());
+        _exit(1);
+    }
+}
+
+/* ---- the limit ------------------------------------------------------------------------------ */
+
+typedef struct part {
+    float *const *vectors;
+    size_t n, off, len;
+    pthread_barrier_t *start;
+    pthread_t thread;
+} part;
+
+/* A piece at a time, so that the sum is in a cache until it is written. */
+static void add_up(const part *p)
+{
+    enum { PIECE = 8192 };
+    static _Thread_local float sum[PIECE];
+
+    for (size_t off = p->off; off < p->off + p->len; off += PIECE) {
+        const size_t left = p->off + p->len - off, len = (left < PIECE) ? left : PIECE;
+
+        memcpy(sum, p->vectors[0] + off, len * sizeof(float));
+        for (size_t v = 1; v < p->n; v++) {
+            const float *its = p->vectors[v] + off;
+
+            for (size_t i = 0; i < len; i++) {
+                sum[i] += its[i];
+            }
+        }
+        for (size_t v = 0; v < p->n; v++) {
+            memcpy(p->vectors[v] + off, sum, len * sizeof(float));
+        }
+    }
+}
+
+static void *run_part(void *arg)
+{
+    const part *p = arg;
+
+    (void)pthread_barrier_wait(p->start);
+    add_up(p);
+    return NULL;
+}
+
+static double limit(float *const *vectors, size_t n, size_t count)
+{
+    part parts[RANKS];
+    pthread_barrier_t start;
+    double begun;
+
+    must(pthread_barrier_init(&start, NULL, (unsigned)n + 1) == 0, "barrier");
+    for (size_t i = 0; i < n; i++) {
+        parts[i] = (part){.vectors = vectors,
+                          .n = n,
+                          .off = count / n * i,
+                          .len = (i + 1 == n) ? count - count / n * i : count / n,
+                          .start = &start};
+        must(pthread_create(&parts[i].thread, NULL, run_part, &parts[i]) == 0, "thread");
+    }
+    (void)pthread_barrier_wait(&start);
+    begun = now_us();
+    for (size_t i = 0; i < n; i++) {
+        (void)pthread_join(parts[i].thread, NULL);
+    }
+    (void)pthread_barrier_destroy(&start);
+    return now_us() - begun;
+}
+
+/* ---- all --------------------------------------------------------------------------------------
+ */
+
+static double allreduce(nexar_comm *w, float *buf, size_t count)
+{
+    const void *in_place = NEXAR_IN_PLACE; // NOLINT(performance-no-int-to-ptr)
+    double begun, mine, longest = 0;
+
+    must(nexar_barrier(w) == NEXAR_OK, "barrier");
+    begun = now_us();
+    must(nexar_allreduce(w, in_place, buf, count, NEXAR_F32, NEXAR_SUM) == NEXAR_OK, "allreduce");
+    mine = now_us() - begun;
+    must(nexar_allreduce(w, &mine, &longest, 1, NEXAR_F64, NEXAR_MAX) == NEXAR_OK, "allreduce");
+    return longest;
+}
+
+static float *take(size_t bytes)
+{
+    float *at = malloc(bytes);
+
+    must(at != NULL, "memory");
+    memset(at, 0, bytes);
+    return at;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv)
+{
+    static double times[WAYS][ROUNDS];
+    const size_t bytes = (argc > 1) ? strtoull(argv[1], NULL, 10) : (size_t)64 << 20;
+    const size_t count = bytes / sizeof(float);
+    float *vectors[RANKS], *own = take(bytes);
+    void *shared = NULL;
+    nexar_comm *w;
+    size_t n;
+
+    must(nexar_init(NULL, &w) == NEXAR_OK, "init");
+    n = (size_t)nexar_size(w);
+    must(n <= RANKS, "too many ranks");
+    must(nexar_alloc(w, bytes, &shared) == NEXAR_OK, "alloc");
+    memset(shared, 0, bytes);
+    for (size_t i = 0; (nexar_rank(w) == 0) && (i < n); i++) {
+        vectors[i] = take(bytes);
+    }
+    for (int round = -2; round < ROUNDS; round++) { /* two to get warm */
+        const double one = (nexar_rank(w) == 0) ? limit(vectors, n, count) : 0;
+        const double two = allreduce(w, own, count), three = allreduce(w, shared, count);
+
+        for (int i = 0; (round >= 0) && (i < WAYS); i++) {
+            times[i][round] = (i == 0) ? one : (i == 1) ? two : three;
+        }
+    }
+    for (int i = 0; (nexar_rank(w) == 0) && (i < WAYS); i++) {
+        qsort(times[i], ROUNDS, sizeof(double), by_value);
+        (void)printf("%-24s %10.0f us  [least %10.0f]  %7.2f GB/s  %5.2f of the limit's time\n",
+                     names[i], times[i][ROUNDS / 2], times[i][0],
+                     (double)bytes / times[i][ROUNDS / 2] / 1e3,
+                     times[i][ROUNDS / 2] / times[0][ROUNDS / 2]);
+    }
+    must(nexar_finalize(w) == NEXAR_OK, "finalize"); /* and the system takes the memory */
+    return 0;
+}

@@ -1,0 +1,15 @@
+/* stream.h - copying past the caches. */
+#ifndef NX_STREAM_H
+#define NX_STREAM_H
+
+#include <stddef.h>
+
+/* From here on memory is copied faster if what is written does not go through the caches:
+ * a line that is written there is read first.  What is shorter may be wanted soon. */
+enum { NX_STREAM_MIN = 1 << 20 };
+
+/* Like memcpy, of any length; long stretches by stores that go past the caches.  All of
+ * it is visible to others, as by memcpy, once something is published by a release. */
+void nx_stream_copy(void *to, const void *from, size_t len);
+
+#endif /* NX_STREAM_H */

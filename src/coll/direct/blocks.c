@@ -1,0 +1,407 @@
+/*
+ * blocks.c - the v forms: blocks whose lengths not all ranks know alike.
+ *
+ * What a rank brings begins with a head: where the block for each rank is, and how long.
+ * Behind it are the blocks, one behind the other, if they fit; otherwise they are in the
+ * memory of the rank.  Who gets a block takes it from there.  Between the root and another
+ * rank the root copies an n-th of a long block, and the other rank the rest.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/stream.h"
+#include "coll/direct/share.h"
+#include "reduce/reduce.h"
+
+typedef struct head {
+    nx_lent lent;
+    /* |off| in bytes from the first block on, |len| in elements.  The root of a gatherv has
+     * here where it gets a block; who gets one from the root of a scatterv, how long it is. */
+    nx_part to[NX_BOARD_RANKS];
+} head;
+
+enum { ROOM = NX_BOARD_ROOM - sizeof(head) };
+
+static size_t elem(const nx_share *s)
+{
+    return nexar_dtype_size(s->call->dtype);
+}
+
+static bool is_root(const nx_share *s)
+{
+    return s->turn.rank == s->call->coll.root;
+}
+
+static const head *head_of(const nx_share *s, uint32_t rank)
+{
+    return (const head *)(const void *)nx_turn_slot(&s->turn, rank)->data;
+}
+
+static bool lends(const nx_share *s, uint32_t rank)
+{
+    return nx_turn_slot(&s->turn, rank)->lends != 0;
+}
+
+/* ---- bringing ------------------------------------------------------------------------------ */
+
+/* The block of this rank's input that |rank| gets, in elements of |input|. */
+static nx_span block_for(const nx_share *s, uint32_t rank)
+{
+    const nx_coll *c = &s->call->coll;
+
+    switch ((int)c->kind) {
+    case NX_ALLGATHERV:
+        return (nx_span){.len = c->count};
+    case NX_GATHERV:
+        return (nx_span){.len = ((rank == c->root) && !is_root(s)) ? c->count : 0};
+    case NX_SCATTERV:
+        return is_root(s) ? nx_split_at(&c->parts, rank) : (nx_span){0};
+    case NX_ALLTOALLV:
+        return nx_split_at(c->in_place ? &c->parts : &c->send_parts, rank);
+    default:
+        return nx_split_at(&c->parts, rank);
+    }
+}
+
+static const uint8_t *input(const nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+
+    if (!c->in_place) {
+        return s->call->send;
+    }
+    if ((c->kind == NX_ALLGATHERV) || (c->kind == NX_GATHERV)) {
+        return (const uint8_t *)s->call->recv + nx_split_at(&c->parts, s->turn.rank).off * elem(s);
+    }
+    return s->call->recv;
+}
+
+/* Whether all get the same block. */
+static bool same_for_all(const nx_share *s)
+{
+    return s->call->coll.kind == NX_ALLGATHERV;
+}
+
+/* Bytes of all blocks for others, one behind the other. */
+static size_t packed(const nx_share *s)
+{
+    size_t sum = 0;
+
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        if (rank != s->turn.rank) {
+            const size_t len = block_for(s, rank).len * elem(s);
+
+            if (same_for_all(s)) {
+                return len;
+            }
+            sum += len;
+        }
+    }
+    return sum;
+}
+
+/* Puts the blocks for others one behind the other to |to|, and into the head. */
+static void pack(const nx_share *s, head *h, uint8_t *to)
+{
+    const uint8_t *from = input(s);
+    size_t off = 0;
+
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        const nx_span block = (rank == s->turn.rank) ? (nx_span){0} : block_for(s, rank);
+        const bool first = (off == 0) || !same_for_all(s);
+
+        h->to[rank] = (nx_part){.off = first ? off : 0, .len = block.len};
+        if ((block.len != 0) && first) {
+            memcpy(to + off, from + block.off * elem(s), block.len * elem(s));
+            off += block.len * elem(s);
+        }
+    }
+}
+
+/* The blocks stay where they are. */
+static void point(const nx_share *s, head *h)
+{
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        const nx_span block = block_for(s, rank);
+
+        h->to[rank] = (nx_part){.off = block.off * elem(s), .len = block.len};
+    }
+}
+
+/* An alltoallv in place would write over what others have not read yet. */
+static bool lend(nx_share *s, head *h, size_t bytes)
+{
+    const nx_coll *c = &s->call->coll;
+
+    if (!s->reads) {
+        return false;
+    }
+    nx_turn_slot(&s->turn, s->turn.rank)->lends = 1;
+    if ((c->kind != NX_ALLTOALLV) || !c->in_place) {
+        s->own.in = (uint64_t)(uintptr_t)input(s);
+        point(s, h);
+        return true;
+    }
+    s->aside = nx_alloc_aligned(NX_BOARD_LINE, bytes);
+    if (s->aside == NULL) {
+        return false;
+    }
+    pack(s, h, s->aside);
+    s->own.in = (uint64_t)(uintptr_t)s->aside;
+    return true;
+}
+
+/* gatherv: where the root has the blocks of the others. */
+static void show_places(const nx_share *s, head *h)
+{
+    for (uint32_t rank = 0; is_root(s) && (rank < s->turn.size); rank++) {
+        const nx_span block = nx_split_at(&s->call->coll.parts, rank);
+
+        h->to[rank] = (nx_part){.off = block.off * elem(s), .len = block.len};
+    }
+}
+
+bool nx_blocks_bring(nx_share *s, uint8_t *to)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t bytes = packed(s);
+    head *h = (head *)(void *)to;
+    bool ok = true;
+
+    nx_turn_slot(&s->turn, s->turn.rank)->lends = 0;
+    if (bytes <= ROOM) {
+        pack(s, h, to + sizeof(*h));
+    } else {
+        ok = lend(s, h, bytes);
+    }
+    if (c->kind == NX_GATHERV) {
+        show_places(s, h);
+    } else if ((c->kind == NX_SCATTERV) && !is_root(s)) {
+        h->to[c->root].len = c->count;
+    }
+    s->own.out = (uint64_t)(uintptr_t)s->call->recv;
+    h->lent = s->own;
+    return ok;
+}
+
+/* ---- taking -------------------------------------------------------------------------------- */
+
+/* What |rank| has for this one is |ours| elements long.  False: it is not. */
+static bool expect(nx_share *s, uint32_t rank, size_t theirs, size_t ours)
+{
+    if (theirs != ours) {
+        s->uneven = true;
+        s->who = rank;
+        s->theirs = theirs;
+        s->ours = ours;
+    }
+    return theirs == ours;
+}
+
+/* The block of |len| bytes that |rank| has brought; NULL: it is not on the board. */
+static const uint8_t *on_board(const nx_share *s, uint32_t rank, size_t len)
+{
+    const head *h = head_of(s, rank);
+    const size_t off = h->to[s->turn.rank].off;
+
+    if (lends(s, rank) || (off > ROOM) || (len > ROOM - off)) {
+        return NULL;
+    }
+    return (const uint8_t *)h + sizeof(*h) + off;
+}
+
+/* The block of |rank|, |len| elements, to |to|; of a long one between it and the root only
+ * what is this rank's to copy. */
+static bool take(nx_share *s, uint32_t rank, size_t len, uint8_t *to)
+{
+    const head *h = head_of(s, rank);
+    nx_part p = {.len = len * elem(s)};
+    const uint8_t *here = on_board(s, rank, p.len);
+
+    if (!expect(s, rank, h->to[s->turn.rank].len, len)) {
+        return false;
+    }
+    if (len == 0) {
+        return true;
+    }
+    if (here != NULL) {
+        memcpy(to, here, p.len);
+        return true;
+    }
+    if (nx_coll_rooted(s->call->coll.kind)) {
+        p = nx_share_stretch(s, p.len);
+    }
+    return nx_share_pull(s, rank, h->lent.in + h->to[s->turn.rank].off + p.off, to + p.off, p.len);
+}
+
+/* This rank's own block from |from| to |to|. */
+static void keep(const nx_share *s, uint8_t *to, nx_span from)
+{
+    if (!s->call->coll.in_place && (from.len != 0)) {
+        nx_stream_copy(to, (const uint8_t *)s->call->send + from.off * elem(s), from.len * elem(s));
+    }
+}
+
+/* A block from each rank, into its place. */
+static bool collect(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const uint32_t size = s->turn.size, self = s->turn.rank;
+    const nx_span own = (c->kind == NX_ALLTOALLV) ? block_for(s, self) : (nx_span){.len = c->count};
+
+    if ((c->kind == NX_ALLTOALLV) && !c->in_place &&
+        !expect(s, self, own.len, nx_split_at(&c->parts, self).len)) {
+        return false;
+    }
+    keep(s, (uint8_t *)s->call->recv + nx_split_at(&c->parts, self).off * elem(s), own);
+    for (uint32_t i = 1; i < size; i++) {
+        const uint32_t other = (self + i) % size;
+        const nx_span place = nx_split_at(&c->parts, other);
+
+        if (!take(s, other, place.len, (uint8_t *)s->call->recv + place.off * elem(s))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* gatherv, not the root: its share of what it lends. */
+static bool hand_over(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const head *h = head_of(s, c->root);
+    const nx_part place = h->to[s->turn.rank], p = nx_share_stretch(s, c->count * elem(s));
+
+    if (!expect(s, c->root, place.len, c->count)) {
+        return false;
+    }
+    return !lends(s, s->turn.rank) ||
+           nx_share_push(s, c->root, h->lent.out + place.off + p.off, input(s) + p.off, p.len);
+}
+
+/* scatterv, the root: its own block, and its share of what it lends. */
+static bool deal(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const bool long_ones = lends(s, s->turn.rank);
+    bool ok = true;
+
+    keep(s, s->call->recv, nx_split_at(&c->parts, c->root));
+    for (uint32_t i = 1; ok && long_ones && (i < s->turn.size); i++) {
+        const uint32_t other = (c->root + i) % s->turn.size;
+        const nx_span block = nx_split_at(&c->parts, other);
+        const nx_part p = nx_share_stretch(s, block.len * elem(s));
+
+        ok = expect(s, other, head_of(s, other)->to[c->root].len, block.len) &&
+             nx_share_push(s, other, head_of(s, other)->lent.out + p.off,
+                           input(s) + block.off * elem(s) + p.off, p.len);
+    }
+    return ok;
+}
+
+/* ---- reducing ------------------------------------------------------------------------------- */
+
+/* In place it is made where its input is, and moved when nobody reads. */
+static uint8_t *scattered(const nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+
+    return (uint8_t *)s->call->recv +
+           (c->in_place ? nx_split_at(&c->parts, s->turn.rank).off * elem(s) : 0);
+}
+
+/* |len| elements from |at| on of this rank's block, of |rank|. */
+static const void *its_piece(nx_share *s, uint32_t rank, size_t at, size_t len)
+{
+    const head *h = head_of(s, rank);
+    const uint8_t *here = on_board(s, rank, s->call->coll.count * elem(s));
+
+    if (here != NULL) {
+        return here + at * elem(s);
+    }
+    return nx_share_see(s, rank, h->lent.in + h->to[s->turn.rank].off + at * elem(s),
+                        len * elem(s));
+}
+
+static bool reduce_piece(nx_share *s, uint8_t *to, size_t at, size_t len)
+{
+    const uint32_t size = s->turn.size, self = s->turn.rank;
+    const uint8_t *own = input(s) + (nx_split_at(&s->call->coll.parts, self).off + at) * elem(s);
+
+    for (uint32_t i = 1; i < size; i++) {
+        const void *its = its_piece(s, (self + i) % size, at, len);
+
+        if (its == NULL) {
+            return false;
+        }
+        nx_reduce(to, (i == 1) ? own : to, its, len, s->call->dtype, s->call->op);
+    }
+    if (s->call->coll.average) {
+        nx_reduce_divide(to, len, s->call->dtype, size);
+    }
+    return true;
+}
+
+static bool reduce_own(nx_share *s)
+{
+    const size_t block = NX_SHARE_BLOCK / elem(s), count = s->call->coll.count;
+    bool ok = true;
+
+    for (uint32_t rank = 0; ok && (rank < s->turn.size); rank++) {
+        ok = (rank == s->turn.rank) ||
+             expect(s, rank, head_of(s, rank)->to[s->turn.rank].len, count);
+    }
+    for (size_t at = 0; ok && (at < count); at += block) {
+        const size_t len = (count - at < block) ? count - at : block;
+
+        ok = reduce_piece(s, scattered(s) + at * elem(s), at, len);
+    }
+    return ok;
+}
+
+/* ---- all kinds --------------------------------------------------------------------------------
+ */
+
+static bool do_work(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+
+    switch ((int)c->kind) {
+    case NX_GATHERV:
+        return is_root(s) ? collect(s) : hand_over(s);
+    case NX_SCATTERV:
+        return is_root(s) ? deal(s) : take(s, c->root, c->count, s->call->recv);
+    case NX_REDUCE_SCATTERV:
+        return reduce_own(s);
+    default:
+        return collect(s);
+    }
+}
+
+bool nx_blocks_lent(const nx_share *s)
+{
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        if (lends(s, rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+nx_turn_end nx_blocks_run(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    nx_turn_end end = NX_TURN_ON;
+
+    nx_share_arenas(s);
+    if (!do_work(s)) {
+        return NX_TURN_ON;
+    }
+    if (s->working) {
+        end = nx_turn_all_at(&s->turn, NX_TURN_DONE);
+    }
+    if ((end == NX_TURN_ON) && (c->kind == NX_REDUCE_SCATTERV) && c->in_place && (c->count != 0)) {
+        memmove(s->call->recv, scattered(s), c->count * elem(s));
+    }
+    return end;
+}

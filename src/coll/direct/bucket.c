@@ -1,0 +1,263 @@
+/*
+ * bucket.c - the tensors of a bucket as one vector: here, and in the memory of others.
+ *
+ * Each rank owns a part of the vector, as in any allreduce.  It reads the lines of the
+ * others' lists that are about its part, and holds their counts against its own: nothing
+ * is written where a tensor of that length is not.  It works in blocks of several pieces,
+ * each of which is in one tensor.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "coll/direct/share.h"
+#include "reduce/reduce.h"
+
+struct nx_bucket {
+    nx_binding vector; /* the own tensors, one region each */
+    size_t first, n;   /* tensors that are about the own part */
+    struct iovec own[NX_FAR_PIECES], its[NX_FAR_PIECES];
+    size_t piece[NX_FAR_PIECES]; /* the tensor, from |first| on, and ... */
+    size_t skip[NX_FAR_PIECES];  /* ... how many bytes of it are before the piece */
+    size_t pieces;
+    nexar_tensor *lines; /* of rank r: from r n on */
+    nx_region regions[];
+};
+
+static size_t elem(const nx_share *s)
+{
+    return nexar_dtype_size(s->call->dtype);
+}
+
+static nx_cursor walk(const nx_share *s, size_t off, size_t len)
+{
+    return nx_cursor_start(&s->bucket->vector, nx_at(NX_SPACE_RECV, off), len);
+}
+
+/* The tensors that hold a part of |p|. */
+static void find_part(nx_bucket *b, size_t ntensors, nx_part p)
+{
+    size_t last;
+
+    while ((b->first < ntensors) &&
+           (b->regions[b->first].off + b->regions[b->first].len <= p.off)) {
+        b->first++;
+    }
+    last = b->first;
+    while ((last < ntensors) && (b->regions[last].off < p.off + p.len)) {
+        last++;
+    }
+    b->n = last - b->first;
+}
+
+bool nx_bucket_open(nx_share *s)
+{
+    const nx_coll_call *call = s->call;
+    nx_bucket *b = nx_zalloc(sizeof(*b) + call->ntensors * sizeof(b->regions[0]));
+    size_t off = 0;
+
+    if (b == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < call->ntensors; i++) {
+        b->regions[i] =
+            (nx_region){.ptr = call->tensors[i].ptr, .off = off, .len = call->tensors[i].count};
+        off += call->tensors[i].count;
+    }
+    b->vector.elem_size = elem(s);
+    b->vector.areas[NX_SPACE_RECV] = (nx_area){.regions = b->regions, .n = call->ntensors};
+    s->bucket = b;
+    if (s->way == NX_WAY_SLOTS) {
+        return true;
+    }
+    find_part(b, call->ntensors, nx_share_part(s, call->coll.count, s->turn.rank));
+    b->lines = nx_calloc(b->n * s->turn.size + 1, sizeof(*b->lines));
+    return b->lines != NULL;
+}
+
+void nx_bucket_close(nx_share *s)
+{
+    if (s->bucket != NULL) {
+        nx_free(s->bucket->lines);
+        nx_free(s->bucket);
+        s->bucket = NULL;
+    }
+}
+
+/* ---- here -------------------------------------------------------------------------------- */
+
+void nx_bucket_get(const nx_share *s, size_t off, size_t len, void *to)
+{
+    nx_cursor c = walk(s, off, len);
+    uint8_t *at = to;
+    nx_piece piece;
+
+    while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
+        memcpy(at, piece.ptr, piece.len * elem(s));
+        at += piece.len * elem(s);
+    }
+}
+
+void nx_bucket_put(const nx_share *s, size_t off, size_t len, const void *from)
+{
+    nx_cursor c = walk(s, off, len);
+    const uint8_t *at = from;
+    nx_piece piece;
+
+    while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
+        memcpy(piece.ptr, at, piece.len * elem(s));
+        at += piece.len * elem(s);
+    }
+}
+
+void nx_bucket_reduce(const nx_share *s, size_t off, size_t len, const void *its, void *to)
+{
+    nx_cursor c = walk(s, off, len);
+    const uint8_t *from = its;
+    uint8_t *at = to;
+    nx_piece piece;
+
+    while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
+        nx_reduce(at, piece.ptr, from, piece.len, s->call->dtype, s->call->op);
+        at += piece.len * elem(s);
+        from += piece.len * elem(s);
+    }
+}
+
+/* ---- in the memory of others ----------------------------------------------------------------- */
+
+static bool read_lines(nx_share *s)
+{
+    nx_bucket *b = s->bucket;
+
+    for (uint32_t i = 1; (b->n != 0) && (i < s->turn.size); i++) {
+        const uint32_t rank = (s->turn.rank + i) % s->turn.size;
+        const uint64_t at = nx_share_lent(s, rank).in + b->first * sizeof(*b->lines);
+        nexar_tensor *lines = b->lines + rank * b->n;
+
+        if (!nx_share_pull(s, rank, at, lines, b->n * sizeof(*lines))) {
+            return false;
+        }
+        for (size_t k = 0; k < b->n; k++) {
+            if (lines[k].count != b->regions[b->first + k].len) {
+                s->uneven = true;
+                s->who = rank;
+                s->theirs = lines[k].count;
+                s->ours = b->regions[b->first + k].len;
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The next pieces of the own part, a block at most; their elements. */
+static size_t next_block(const nx_share *s, nx_cursor *c)
+{
+    nx_bucket *b = s->bucket;
+    size_t room = NX_SHARE_BLOCK / elem(s), len = 0;
+    nx_piece piece;
+
+    for (b->pieces = 0; (b->pieces < NX_FAR_PIECES) && (len < room); b->pieces++) {
+        if (!nx_cursor_next(c, room - len, &piece)) {
+            break;
+        }
+        b->own[b->pieces] = (struct iovec){.iov_base = piece.ptr, .iov_len = piece.len * elem(s)};
+        b->piece[b->pieces] = (size_t)(c->region - b->regions) - b->first;
+        b->skip[b->pieces] = (size_t)(piece.ptr - c->region->ptr);
+        len += piece.len;
+    }
+    return len;
+}
+
+/* Where |rank| has the pieces.  Whether all of them are seen here: then |its| are so. */
+static bool locate(nx_share *s, uint32_t rank)
+{
+    nx_bucket *b = s->bucket;
+    const nexar_tensor *lines = b->lines + rank * b->n;
+    bool seen = true;
+
+    for (size_t i = 0; i < b->pieces; i++) {
+        /* An address over there: nothing here points to it. */
+        const uint64_t at = (uint64_t)(uintptr_t)lines[b->piece[i]].ptr + b->skip[i];
+
+        b->its[i].iov_len = b->own[i].iov_len;
+        b->its[i].iov_base = (void *)(uintptr_t)at; // NOLINT(performance-no-int-to-ptr)
+        seen = seen && (nx_far_see(&s->far[rank], at, b->own[i].iov_len) != NULL);
+    }
+    for (size_t i = 0; seen && (i < b->pieces); i++) {
+        b->its[i].iov_base =
+            nx_far_see(&s->far[rank], (uint64_t)(uintptr_t)b->its[i].iov_base, b->its[i].iov_len);
+    }
+    return seen;
+}
+
+/* Combines the pieces of |rank| into the own ones. */
+static bool add(nx_share *s, uint32_t rank)
+{
+    nx_bucket *b = s->bucket;
+    const bool seen = locate(s, rank);
+    const uint8_t *from = s->bounce;
+
+    if (!seen &&
+        !nx_share_note(s, rank, nx_far_gather(&s->far[rank], b->its, b->pieces, s->bounce))) {
+        return false;
+    }
+    for (size_t i = 0; i < b->pieces; i++) {
+        nx_reduce(b->own[i].iov_base, b->own[i].iov_base, seen ? b->its[i].iov_base : from,
+                  b->own[i].iov_len / elem(s), s->call->dtype, s->call->op);
+        from += b->own[i].iov_len;
+    }
+    return true;
+}
+
+static bool give(nx_share *s, uint32_t rank)
+{
+    nx_bucket *b = s->bucket;
+
+    if (!locate(s, rank)) {
+        return nx_share_note(s, rank, nx_far_spread(&s->far[rank], b->its, b->own, b->pieces));
+    }
+    for (size_t i = 0; i < b->pieces; i++) {
+        memcpy(b->its[i].iov_base, b->own[i].iov_base, b->own[i].iov_len);
+    }
+    return true;
+}
+
+/* All ranks' share of the pieces at hand. */
+static bool reduce_pieces(nx_share *s)
+{
+    const nx_bucket *b = s->bucket;
+    const uint32_t size = s->turn.size;
+
+    for (uint32_t i = 1; i < size; i++) {
+        if (!add(s, (s->turn.rank + i) % size)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; s->call->coll.average && (i < b->pieces); i++) {
+        nx_reduce_divide(b->own[i].iov_base, b->own[i].iov_len / elem(s), s->call->dtype, size);
+    }
+    for (uint32_t i = 1; i < size; i++) {
+        if (!give(s, (s->turn.rank + i) % size)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool nx_bucket_part(nx_share *s)
+{
+    const nx_part p = nx_share_part(s, s->call->coll.count, s->turn.rank);
+    nx_cursor c = walk(s, p.off, p.len);
+
+    if (!read_lines(s)) {
+        return false;
+    }
+    while (next_block(s, &c) != 0) {
+        if (!reduce_pieces(s)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,72 @@
+/* cores.c - ranks and the cores they may use: a matching. */
+#include "core/cores.h"
+
+#include "base/alloc.h"
+#include "core/links.h"
+
+enum { NOBODY = -1 };
+
+typedef struct matching {
+    const cpu_set_t *sets;
+    int64_t user[CPU_SETSIZE]; /* the rank that has the core; NOBODY */
+    bool seen[CPU_SETSIZE];    /* by the search for one rank */
+} matching;
+
+/* A core for |rank|: a free one, or one whose user finds another.  Not deeper than there
+ * are cores, since each is looked at once. */
+static bool find_core(matching *m, int64_t rank) // NOLINT(misc-no-recursion)
+{
+    for (size_t core = 0; core < CPU_SETSIZE; core++) {
+        if (!CPU_ISSET(core, &m->sets[rank]) || m->seen[core]) {
+            continue;
+        }
+        m->seen[core] = true;
+        if ((m->user[core] == NOBODY) || find_core(m, m->user[core])) {
+            m->user[core] = rank;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool nx_cores_suffice(const cpu_set_t *sets, uint32_t n)
+{
+    matching *m = (n <= CPU_SETSIZE) ? nx_zalloc(sizeof(*m)) : NULL;
+    bool found = (m != NULL);
+
+    for (size_t core = 0; found && (core < CPU_SETSIZE); core++) {
+        m->user[core] = NOBODY;
+    }
+    for (uint32_t rank = 0; found && (rank < n); rank++) {
+        m->sets = sets;
+        for (size_t core = 0; core < CPU_SETSIZE; core++) {
+            m->seen[core] = false;
+        }
+        found = find_core(m, rank);
+    }
+    nx_free(m);
+    return found;
+}
+
+bool nx_cores_for_all(const nx_world *world)
+{
+    const uint32_t n = nx_links_neighbours(world);
+    cpu_set_t *sets = nx_calloc(n, sizeof(*sets)), own;
+    uint32_t at = 0;
+    bool enough = (sets != NULL) && (sched_getaffinity(0, sizeof(own), &own) == 0);
+
+    for (uint32_t rank = 0; enough && (rank < world->size) && (at < n); rank++) {
+        if ((rank == world->rank) || (world->view == NULL)) {
+            sets[at++] = own;
+        } else if (nx_links_same_host(world, rank)) {
+            const pid_t pid = (pid_t)world->view->members[rank].pid;
+
+            sets[at] = own;
+            (void)sched_getaffinity(pid, sizeof(sets[at]), &sets[at]);
+            at++;
+        }
+    }
+    enough = enough && nx_cores_suffice(sets, n);
+    nx_free(sets);
+    return enough;
+}

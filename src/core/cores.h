@@ -1,0 +1,23 @@
+/*
+ * cores.h - whether the ranks of this host have a core each.
+ *
+ * How long a wait may poll hangs on that.  It is asked for the cores that all of them may
+ * use, not for their number alone: ranks that are bound to one core each have one, and
+ * two that are bound to the same have not, however many there are besides.
+ */
+#ifndef NX_CORES_H
+#define NX_CORES_H
+
+#include <sched.h>
+
+#include "core/world.h"
+
+/* Whether each of |n| ranks, who may use |sets|, can have a core of its own.  False also
+ * for want of memory. */
+bool nx_cores_suffice(const cpu_set_t *sets, uint32_t n);
+
+/* The same of the ranks of this host, by what each may use now.  Of one that this process
+ * cannot see (another pid namespace), as of itself. */
+bool nx_cores_for_all(const nx_world *world);
+
+#endif /* NX_CORES_H */
