@@ -116,6 +116,8 @@ static void release_rival(nx_quic_link *link)
 
 void nx_quic_link_down(nx_quic_link *link, nexar_err err, const char *why)
 {
+    char tell[NX_QUIC_WHY];
+
     if (link->state == NX_LINK_DOWN) {
         return;
     }
@@ -126,7 +128,8 @@ void nx_quic_link_down(nx_quic_link *link, nexar_err err, const char *why)
     }
     leave_map(link);
     nx_loop_timer_cancel(link->q->config.loop, &link->timer);
-    close_carriers(link, NX_CLOSE_DONE, "the link is down");
+    (void)snprintf(tell, sizeof(tell), "the link is down: %.400s", link->why);
+    close_carriers(link, NX_CLOSE_DONE, tell);
     nx_sendq_fail(&link->sendq, err);
     nx_loop_defer(link->q->config.loop, &link->task);
 }
