@@ -91,10 +91,12 @@ struct nx_carrier {
     nx_task task;
     nx_udp_path path;
     bool dialled, up, half_open, doomed;
-    size_t unanswered;   /* bytes read since it last wrote */
-    uint64_t since_ns;   /* that an accepted one is there */
-    uint64_t used_by_ns; /* or it is closed: an accepted one that is up */
-    uint64_t heard_ns;   /* when something last came by |path| */
+    size_t unanswered;     /* bytes read since it last wrote */
+    uint64_t since_ns;     /* that an accepted one is there */
+    uint64_t used_by_ns;   /* or it is closed: an accepted one that is up */
+    uint64_t heard_ns;     /* when something last came by |path| */
+    nx_udp_path elsewhere; /* where the peer was heard since, */
+    uint64_t elsewhere_ns; /* for the first time then */
     uint64_t *cids;
     size_t ncids, cids_room;
 

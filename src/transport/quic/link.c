@@ -365,6 +365,25 @@ static const nx_link_ops OPS = {
     .info = link_info,
 };
 
+nexar_err nx_quic_link_know(nx_link *link, const struct sockaddr_storage *addresses, size_t n)
+{
+    nx_quic_link *self = of(link);
+    struct sockaddr_storage *copy;
+
+    if (n == 0) {
+        return NEXAR_OK;
+    }
+    copy = nx_calloc(n, sizeof(*copy));
+    if (copy == NULL) {
+        return nx_fail_nomem("addresses");
+    }
+    memcpy(copy, addresses, n * sizeof(*copy));
+    nx_free(self->addresses);
+    self->addresses = copy;
+    self->n = self->next = n;
+    return NEXAR_OK;
+}
+
 nexar_err nx_quic_link_export(nx_link *link, const char *label, uint8_t out[32])
 {
     const nx_quic_link *self = of(link);

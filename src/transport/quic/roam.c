@@ -7,12 +7,12 @@
  * answers where it heard us, and there we go on.  So it does not matter which side has
  * lost an address, nor whether it was told; a path that is back is as good as another.
  *
- * Whom to believe: only a packet that was opened with the connection's keys moves it, and
- * only when nothing comes from where the peer has been so far.  Somebody who copies
- * packets and sends them from elsewhere thus changes nothing as long as he cannot hold
- * back the others.  So that two ends that both move do not chase each other, the one that
- * was dialled follows soon, and the dialler only when it gets no answer itself, or has
- * heard nothing for long.
+ * Whom to believe: only a packet that was opened with the connection's keys moves it.  If
+ * the address is one that the peer has told of, at once when we get no answer where we
+ * are, or have not heard the peer there for a moment.  Else it must be heard there for a
+ * moment in which nothing comes from where it has been so far: somebody who copies packets
+ * and sends them from elsewhere changes nothing as long as he cannot hold back the others.
+ * So that two ends that both move do not chase each other, the dialler's moment is longer.
  */
 #include <string.h>
 
@@ -40,14 +40,56 @@ bool nx_roam_is_here(const nx_carrier *k, const nx_udp_path *path)
             (memcmp(&k->path.source, &path->source, sizeof(path->source)) == 0));
 }
 
-void nx_roam_heard(nx_carrier *k, const nx_udp_path *path, uint64_t now_ns)
+static bool is_known(const nx_carrier *k, const struct sockaddr_storage *remote)
+{
+    const nx_quic_link *link = k->link;
+    struct sockaddr_storage known;
+
+    if (nx_address_equal(&k->path.remote, remote)) {
+        return true; /* another address of ours */
+    }
+    for (size_t i = 0; (link != NULL) && (i < link->n); i++) {
+        if (nx_address_for(&link->addresses[i], nx_udp_family(k->q->udp), &known) &&
+            nx_address_equal(&known, remote)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How long nothing may come by the present path. */
+static uint64_t wait_ns(const nx_carrier *k, uint64_t now_ns)
 {
     const uint64_t patience = nx_conn_patience(k->conn);
-    const uint64_t wait = k->dialled ? patience : patience / FOLLOW_SOON;
+    const bool soon = !k->dialled || nx_conn_is_stuck(k->conn, now_ns);
+
+    return soon ? patience / FOLLOW_SOON : patience;
+}
+
+/* Whether what comes by |path| is all that has come for a while. */
+static bool has_moved(nx_carrier *k, const nx_udp_path *path, uint64_t now_ns)
+{
+    if ((k->elsewhere_ns <= k->heard_ns) ||
+        !nx_address_equal(&k->elsewhere.remote, &path->remote)) {
+        k->elsewhere = *path;
+        k->elsewhere_ns = now_ns;
+        return false;
+    }
+    return now_ns - k->elsewhere_ns >= wait_ns(k, now_ns);
+}
+
+void nx_roam_heard(nx_carrier *k, const nx_udp_path *path, uint64_t now_ns)
+{
     char old[NX_ADDRESS_TEXT], new[NX_ADDRESS_TEXT];
 
-    if (!nx_conn_opened(k->conn) ||
-        (!nx_conn_is_stuck(k->conn, now_ns) && (now_ns - k->heard_ns < wait))) {
+    if (!nx_conn_opened(k->conn)) {
+        return;
+    }
+    if (is_known(k, &path->remote)) {
+        if (!nx_conn_is_stuck(k->conn, now_ns) && (now_ns - k->heard_ns < wait_ns(k, now_ns))) {
+            return;
+        }
+    } else if (!has_moved(k, path, now_ns)) {
         return;
     }
     nx_log(NX_LOG_INFO, "quic: %s goes on as %s", nx_address_text(&k->path.remote, old),
