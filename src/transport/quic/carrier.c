@@ -124,6 +124,9 @@ static nexar_err make_conn(nx_carrier *k, const nx_tls_target *target, const ngt
     };
     nexar_err err;
 
+    if (q->far) {
+        c.datagram = NX_QUIC_FAR;
+    }
     c.same_host = (c.datagram > NX_QUIC_SAME_HOST);
     c.datagram = c.same_host ? NX_QUIC_SAME_HOST : c.datagram;
     c.qlog_fd = open_qlog(q, k->dialled);

@@ -55,7 +55,9 @@ uint64_t nx_conn_call_due(const nx_conn *c)
 {
     const uint64_t first = c->progress_ns + nx_conn_patience(c), next = c->called_ns + NX_CALL_NS;
 
-    if (!waits_for_answer(c) || (c->call_len == 0)) {
+    /* The way to a process of the same host does not break; it may just be busy, and the
+     * more so the more it is called. */
+    if (!waits_for_answer(c) || (c->call_len == 0) || c->same_host) {
         return UINT64_MAX;
     }
     return (first > next) ? first : next;
@@ -73,7 +75,7 @@ size_t nx_conn_call(nx_conn *c, uint64_t now_ns, const uint8_t **data)
 
 bool nx_conn_is_probing(const nx_conn *c)
 {
-    return c->expired && nx_conn_is_stuck(c, c->now_ns);
+    return c->expired && !c->same_host && nx_conn_is_stuck(c, c->now_ns);
 }
 
 void nx_conn_keep_call(nx_conn *c, const uint8_t *data, size_t len)

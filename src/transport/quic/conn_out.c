@@ -210,13 +210,10 @@ static size_t write_kept(nx_conn *c, uint8_t *buf, size_t room)
     const uint64_t before = nx_conn_in_flight(c);
     size_t n;
 
-    if (probing && c->same_host && (room > NX_DATAGRAM_MIN)) {
-        room = NX_DATAGRAM_MIN; /* short enough to be kept; elsewhere see watch_path */
-    }
     n = write_packet(c, buf, room);
     c->expired = c->expired && (n > 0);
     c->dry = (n == 0) || ((n < room / 2) && !c->expired && !nx_conn_has_data(c));
-    if ((n == 0) || (!probing && !is_last(c)) || (nx_conn_in_flight(c) == before)) {
+    if ((n == 0) || c->same_host || (!probing && !is_last(c)) || (nx_conn_in_flight(c) == before)) {
         return n; /* nothing, or more follows, or no answer is asked for */
     }
     if (probing) {

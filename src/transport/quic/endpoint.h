@@ -27,6 +27,7 @@
 
 enum {
     NX_QUIC_SAME_HOST = 61440, /* bytes of a datagram to the same host (measured on loopback) */
+    NX_QUIC_FAR = 1472,        /* bytes of one, if |far| */
     NX_QUIC_TURN = 1 << 20,    /* bytes that a connection writes per turn */
     NX_QUIC_OUT = 2 * 65536,   /* a batch, and the packet that ends it */
     NX_QUIC_WHY = 512,
@@ -54,6 +55,7 @@ struct nx_quic {
     nx_quic_config config;
     nx_tls *tls;
     const char *alpn; /* NX_ALPN; tests speak others */
+    bool far;         /* tests: processes of this host are treated like those of others */
     nx_udp *udp;
     nx_fd fd;
     struct sockaddr_storage local; /* what connections are told: the family's any */

@@ -8,11 +8,11 @@
  * lost an address, nor whether it was told; a path that is back is as good as another.
  *
  * Whom to believe: only a packet that was opened with the connection's keys moves it.  If
- * the address is one that the peer has told of, at once when we get no answer where we
- * are, or have not heard the peer there for a moment.  Else it must be heard there for a
- * moment in which nothing comes from where it has been so far: somebody who copies packets
- * and sends them from elsewhere changes nothing as long as he cannot hold back the others.
- * So that two ends that both move do not chase each other, the dialler's moment is longer.
+ * the address is one that the peer has told of, when nothing has come from where the peer
+ * was so far for a moment.  Else it must be heard there for such a moment: somebody who
+ * copies packets and sends them from elsewhere changes nothing as long as he cannot hold
+ * back the others.  So that two ends that both move do not chase each other, the moment
+ * of a dialler who gets answers is longer.
  */
 #include <string.h>
 
@@ -85,11 +85,8 @@ void nx_roam_heard(nx_carrier *k, const nx_udp_path *path, uint64_t now_ns)
     if (!nx_conn_opened(k->conn)) {
         return;
     }
-    if (is_known(k, &path->remote)) {
-        if (!nx_conn_is_stuck(k->conn, now_ns) && (now_ns - k->heard_ns < wait_ns(k, now_ns))) {
-            return;
-        }
-    } else if (!has_moved(k, path, now_ns)) {
+    if (is_known(k, &path->remote) ? (now_ns - k->heard_ns < wait_ns(k, now_ns))
+                                   : !has_moved(k, path, now_ns)) {
         return;
     }
     nx_log(NX_LOG_INFO, "quic: %s goes on as %s", nx_address_text(&k->path.remote, old),

@@ -97,6 +97,7 @@ static void open_net(net *w)
 
     *w = (net){.mocker = -1};
     nxt_timed_open(&w->t, 2);
+    w->t.c.at[0].quic->far = w->t.c.at[1].quic->far = true;
     for (relay *r = w->path; r < w->path + PATHS; r++) {
         r->front = open_socket(&r->front_at);
         r->back = open_socket(&r->back_at);
