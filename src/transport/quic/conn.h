@@ -31,7 +31,7 @@ enum {
     NX_CONN_WHY = 224,      /* bytes of the reason in words */
     NX_SECRET_SIZE = 32,    /* from which stateless reset tokens are made */
     NX_DATAGRAM_MIN = 1200, /* QUIC needs a path that carries this */
-    NX_CALL_NS = 200000000, /* how often a peer that does not answer is called */
+    NX_CALL_NS = 100000000, /* how often a peer that does not answer is called */
 };
 
 /* Application error codes in CONNECTION_CLOSE; the reason goes along in words. */
