@@ -477,7 +477,7 @@ static nexar_err make_machines(nx_failure *f, const nx_health_config *hc)
 
 nexar_err nx_failure_start(nx_world *world)
 {
-    const nx_health_config hc = {
+    nx_health_config hc = {
         .size = world->size,
         .self = world->rank,
         .interval_ns = nx_config_number(world->config, NX_SET_HEARTBEAT_INTERVAL),
@@ -492,6 +492,9 @@ nexar_err nx_failure_start(nx_world *world)
                        "%.3f s",
                        (double)hc.timeout_ns / 1e9, (double)hc.interval_ns / 1e9);
     }
+    /* A path that was cut for nearly as long must have the time to be found again; with the
+     * quarters of on_timer it is still within an interval that all is known. */
+    hc.timeout_ns += hc.interval_ns / 2;
     f = nx_zalloc(sizeof(*f));
     if (f == NULL) {
         return nx_fail_nomem("the detection of failures");

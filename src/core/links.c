@@ -186,6 +186,10 @@ void nx_links_accept(void *ctx, nx_link *link, uint64_t member)
         nx_link_close(link, false);
         return;
     }
+    if (!nx_shm_is(link) && (nx_quic_link_know(link, m->addresses, m->naddresses) != NEXAR_OK)) {
+        nx_log(NX_LOG_WARN, "member %" PRIu64 " can be reached by one address only: %s", member,
+               nexar_last_error());
+    }
     old = nx_msg_link(world->msg, m->rank);
     link->up = nx_msg_up(world->msg);
     link->up_ctx = nx_msg_up_ctx(world->msg, m->rank);

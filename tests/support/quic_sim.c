@@ -213,7 +213,8 @@ static void transmit(nxt_sim *s, int from, const uint8_t *data, size_t len)
     if (len > s->side[from].longest) {
         s->side[from].longest = len;
     }
-    if (s->net.cut || ((s->net.mtu != 0) && (len > s->net.mtu)) || chance(s, s->net.loss_ppm)) {
+    if (s->net.cut || s->net.mute[from] || ((s->net.mtu != 0) && (len > s->net.mtu)) ||
+        chance(s, s->net.loss_ppm)) {
         s->drops++;
         return;
     }
@@ -227,13 +228,12 @@ static void write_side(nxt_sim *s, int i)
 {
     static uint8_t buf[WRITE_ROOM];
     nxt_side *side = &s->side[i];
-    struct sockaddr_storage to;
     size_t n;
 
     if (side->conn == NULL) {
         return;
     }
-    while ((n = nx_conn_write(side->conn, buf, sizeof(buf), s->now_ns, &to)) > 0) {
+    while ((n = nx_conn_write(side->conn, buf, sizeof(buf), s->now_ns)) > 0) {
         transmit(s, i, buf, n);
     }
     nx_conn_wrote(side->conn, s->now_ns);
@@ -285,7 +285,15 @@ static bool step(nxt_sim *s, uint64_t end_ns)
     }
     s->now_ns = (at > s->now_ns) ? at : s->now_ns;
     if (due >= 0) {
+        const uint8_t *data;
+        size_t len;
+
         nx_conn_expire(s->side[due].conn, s->now_ns);
+        len = nx_conn_call(s->side[due].conn, s->now_ns, &data);
+        if (len > 0) {
+            s->side[due].calls++;
+            transmit(s, due, data, len);
+        }
         collect(&s->side[due]);
         write_side(s, due);
     } else {

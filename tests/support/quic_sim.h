@@ -15,6 +15,7 @@ typedef struct nxt_net {
     size_t mtu;       /* longer ones vanish; 0: none */
     uint64_t rate;    /* bytes per second; 0: no limit */
     bool cut;         /* all vanish */
+    bool mute[2];     /* those of this side do */
     size_t interface; /* what the ends believe: bytes of a datagram */
     bool same_host;
     uint64_t window; /* 0: 1 MiB */
@@ -30,7 +31,7 @@ typedef struct nxt_side {
     size_t frames[NX_LANES], disordered;
     uint64_t bytes, sum;
     size_t sent, failed; /* parts given back */
-    size_t datagrams, longest;
+    size_t datagrams, longest, calls;
     uint64_t busy_until_ns; /* of the wire that leaves here */
 } nxt_side;
 

@@ -124,6 +124,9 @@ static nexar_err make_conn(nx_carrier *k, const nx_tls_target *target, const ngt
     };
     nexar_err err;
 
+    if (q->far) {
+        c.datagram = NX_QUIC_FAR;
+    }
     c.same_host = (c.datagram > NX_QUIC_SAME_HOST);
     c.datagram = c.same_host ? NX_QUIC_SAME_HOST : c.datagram;
     c.qlog_fd = open_qlog(q, k->dialled);
@@ -280,6 +283,7 @@ static void answer(nx_carrier *k, bool first, uint64_t now_ns)
 void nx_carrier_read(nx_carrier *k, const nx_udp_path *path, const uint8_t *data, size_t len,
                      uint64_t now_ns)
 {
+    const bool here = nx_roam_is_here(k, path);
     bool first;
 
     if (k->conn == NULL) {
@@ -291,18 +295,23 @@ void nx_carrier_read(nx_carrier *k, const nx_udp_path *path, const uint8_t *data
         }
         return;
     }
-    if (!k->path.has_source && path->has_source) {
-        k->path.source = path->source;
-        k->path.interface = path->interface;
-        k->path.has_source = true;
+    if (here) {
+        k->heard_ns = now_ns;
+        if (!k->path.has_source) {
+            k->path = *path;
+        }
     }
     k->unreachable = 0;
     first = (k->unanswered == 0);
     k->unanswered += len;
     nx_conn_read(k->conn, &path->remote, data, len, now_ns);
-    if (nx_carrier_conclude(k)) {
-        answer(k, first, now_ns);
+    if (!nx_carrier_conclude(k)) {
+        return;
     }
+    if (!here && k->up) {
+        nx_roam_heard(k, path, now_ns);
+    }
+    answer(k, first, now_ns);
 }
 
 static void on_timer(nx_timer *self, uint64_t now_ns)
@@ -318,6 +327,7 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
         nx_conn_kill(k->conn, NEXAR_ETIMEDOUT, "connected, but nothing was said", false);
     }
     if (nx_carrier_conclude(k)) {
+        nx_roam_call(k, now_ns);
         nx_carrier_wake(k);
     }
 }
@@ -331,33 +341,44 @@ void nx_carrier_wake(nx_carrier *k)
 
 /* ---- the network's word ------------------------------------------------------ */
 
-void nx_carrier_unreachable(nx_carrier *k, int code, size_t mtu)
+/* Whether |r| says that the process of a connection that has been up is gone.  Such a
+ * message is easily forged: it must show a packet of ours, come again and again, and
+ * there must be nothing else to hear. */
+static bool is_gone(nx_carrier *k, const nx_udp_refusal *r, uint64_t now_ns)
 {
-    uint64_t now = nx_loop_now(k->q->config.loop);
+    if ((r->code != ECONNREFUSED) || !nx_conn_sent(k->conn, r->sent, r->len)) {
+        return false;
+    }
+    if (k->unreachable++ == 0) {
+        k->unreachable_ns = now_ns;
+    }
+    return (k->unreachable >= UNREACHABLE_TIMES) && (now_ns - k->unreachable_ns >= UNREACHABLE_NS);
+}
+
+void nx_carrier_unreachable(nx_carrier *k, const nx_udp_refusal *r)
+{
     char text[64] = "", why[128];
 
     if (k->conn == NULL) {
         return;
     }
-    if (code == EMSGSIZE) {
-        if (mtu > 0) {
+    if (r->code == EMSGSIZE) {
+        if (r->mtu > 0) {
             nx_conn_limit(k->conn, nx_udp_datagram_max(&k->path.remote));
         }
         return;
     }
-    if (k->unreachable++ == 0) {
-        k->unreachable_ns = now;
-    }
-    /* Such a message is easily forged: a connection that has been up believes it
-     * only when there is nothing else to hear. */
-    if (k->up &&
-        ((k->unreachable < UNREACHABLE_TIMES) || (now - k->unreachable_ns < UNREACHABLE_NS))) {
+    /* No route, a firewall's word, a neighbour that does not answer: that may pass, and
+     * whether it does in time is for others to judge. */
+    if (k->up && !is_gone(k, r, nx_loop_now(k->q->config.loop))) {
+        nx_conn_hurry(k->conn);
+        nx_carrier_wake(k);
         return;
     }
     (void)snprintf(why, sizeof(why), "%s",
-                   (code == ECONNREFUSED) ? "no process listens there"
-                                          : strerror_r(code, text, sizeof(text)));
-    k->refused = (code == ECONNREFUSED);
+                   (r->code == ECONNREFUSED) ? "no process listens there"
+                                             : strerror_r(r->code, text, sizeof(text)));
+    k->refused = (r->code == ECONNREFUSED);
     nx_conn_kill(k->conn, k->up ? NEXAR_EPEER : NEXAR_ECONNECT, why, true);
     nx_carrier_wake(k); /* its task draws the consequences: we may be in the middle of a send */
 }

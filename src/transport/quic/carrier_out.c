@@ -51,11 +51,10 @@ bool nx_quic_unblock(nx_quic *q)
     return true;
 }
 
-/* Whether a packet of |n| bytes to |to| can join the batch. */
-static bool joins(const nx_quic_out *out, size_t n, const struct sockaddr_storage *to)
+/* Whether a packet of |n| bytes can join the batch. */
+static bool joins(const nx_quic_out *out, size_t n)
 {
-    return (out->len > 0) && (n <= out->segment) && (out->len + n <= NX_UDP_MAX) &&
-           nx_address_equal(&out->path.remote, to);
+    return (out->len > 0) && (n <= out->segment) && (out->len + n <= NX_UDP_MAX);
 }
 
 /* Whether nothing can join it any more. */
@@ -70,19 +69,19 @@ static void learn(nx_carrier *k, int code)
 {
     if (code == EMSGSIZE) {
         nx_conn_limit(k->conn, nx_udp_datagram_max(&k->path.remote));
-    } else if ((code != 0) && !k->up && (code != ENOBUFS)) {
-        nx_carrier_unreachable(k, code, 0);
+    } else if ((code != 0) && (code != ENOBUFS)) {
+        nx_carrier_unreachable(k, &(nx_udp_refusal){.code = code});
     }
 }
 
 /* Puts the packet of |n| bytes behind the batch into it, or sends the batch and
  * begins another with it.  False: the socket is full; the packet is lost then,
  * which is rare and repaired like any loss. */
-static bool add_packet(nx_carrier *k, size_t n, const struct sockaddr_storage *to, int *code)
+static bool add_packet(nx_carrier *k, size_t n, int *code)
 {
     nx_quic_out *out = &k->q->out;
 
-    if (!joins(out, n, to)) {
+    if (!joins(out, n)) {
         const uint8_t *packet = out->buf + out->len;
 
         if (!send_batch(k, code)) {
@@ -93,7 +92,6 @@ static bool add_packet(nx_carrier *k, size_t n, const struct sockaddr_storage *t
         }
         out->segment = n;
         out->path = k->path;
-        out->path.remote = *to;
     }
     out->len += n;
     return !is_full(out, n) || send_batch(k, code);
@@ -103,15 +101,14 @@ static bool add_packet(nx_carrier *k, size_t n, const struct sockaddr_storage *t
 static void write_turn(nx_carrier *k, uint64_t now_ns, bool *more)
 {
     nx_quic_out *out = &k->q->out;
-    struct sockaddr_storage to = k->path.remote;
     size_t total = 0, n;
     bool room = true;
     int code = 0;
 
     do {
-        n = nx_conn_write(k->conn, out->buf + out->len, NX_UDP_MAX, now_ns, &to);
+        n = nx_conn_write(k->conn, out->buf + out->len, NX_UDP_MAX, now_ns);
         total += n;
-        room = (n == 0) || add_packet(k, n, &to, &code);
+        room = (n == 0) || add_packet(k, n, &code);
     } while (room && !nx_conn_is_dry(k->conn) && (total < NX_QUIC_TURN) && (code == 0));
     if (room && (code == 0)) {
         (void)send_batch(k, &code);

@@ -4,7 +4,8 @@
  * A path that stops carrying large datagrams without a word (a black hole) is not
  * ngtcp2's business once its probes have succeeded.  So, when nothing is
  * acknowledged for STUCK_PTOS times the probe time-out, datagrams shrink to 1200
- * bytes for a while; the while doubles each time it happens again.
+ * bytes for a while; the while doubles each time it happens again.  It begins short: a
+ * path that was cut looks the same, and carries all it did when it is back.
  */
 #include "transport/quic/conn.h"
 
@@ -17,7 +18,7 @@
 
 enum { STUCK_PTOS = 5 }; /* two rounds of probes have gone unanswered by then */
 
-static const uint64_t NARROW_FIRST_NS = UINT64_C(10000000000);
+static const uint64_t NARROW_FIRST_NS = UINT64_C(1000000000);
 static const uint64_t NARROW_MOST_NS = UINT64_C(600000000000);
 
 nexar_err nx_conn_create(nx_conn **out, const nx_conn_config *config)
@@ -34,6 +35,8 @@ nexar_err nx_conn_create(nx_conn **out, const nx_conn_config *config)
     c->server = (config->target == NULL);
     c->same_host = config->same_host;
     c->local = config->local;
+    c->remote = config->remote;
+    c->min_rtt_ns = UINT64_MAX;
     c->limit = c->datagram = config->datagram;
     c->now_ns = c->last_ack_ns = config->now_ns;
     c->narrow_ns = NARROW_FIRST_NS;
@@ -237,30 +240,35 @@ static void step_state(nx_conn *c)
     }
 }
 
-static uint64_t in_flight(nx_conn *c)
+uint64_t nx_conn_in_flight(nx_conn *c)
 {
     ngtcp2_conn_info info;
 
     ngtcp2_conn_get_conn_info(c->ng, &info);
+    c->min_rtt_ns = info.min_rtt;
     return info.bytes_in_flight;
+}
+
+static socklen_t address_len(const struct sockaddr_storage *a)
+{
+    return (a->ss_family == AF_INET6) ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
 void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t *data, size_t len,
                   uint64_t now_ns)
 {
+    const struct sockaddr_storage *remote = (c->state == NX_CONN_UP) ? &c->remote : from;
     ngtcp2_path path = {
-        .local = {.addr = (ngtcp2_sockaddr *)&c->local,
-                  .addrlen = (c->local.ss_family == AF_INET6) ? sizeof(struct sockaddr_in6)
-                                                              : sizeof(struct sockaddr_in)},
-        .remote = {.addr = (ngtcp2_sockaddr *)from,
-                   .addrlen = (from->ss_family == AF_INET6) ? sizeof(struct sockaddr_in6)
-                                                            : sizeof(struct sockaddr_in)}};
+        .local = {.addr = (ngtcp2_sockaddr *)&c->local, .addrlen = address_len(&c->local)},
+        .remote = {.addr = (ngtcp2_sockaddr *)remote, .addrlen = address_len(remote)}};
     uint64_t flight;
     int rv;
 
+    c->opened = false;
     if (c->state == NX_CONN_DEAD) {
         return;
     }
+    nx_conn_opening = false;
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
     c->bytes_received += len;
     rv = ngtcp2_conn_read_pkt(c->ng, &path, NULL, data, len, c->now_ns);
@@ -269,11 +277,18 @@ void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t
         return;
     }
     step_state(c);
-    flight = in_flight(c);
+    c->opened = nx_conn_opening;
+    c->spare_due = c->opened && (c->spare_len > 0);
+    flight = nx_conn_in_flight(c);
     if (flight < c->flight) {
         c->progress_ns = c->now_ns;
     }
     c->flight = flight;
+}
+
+bool nx_conn_opened(const nx_conn *c)
+{
+    return c->opened;
 }
 
 void nx_conn_wrote(nx_conn *c, uint64_t now_ns)
@@ -286,7 +301,7 @@ void nx_conn_wrote(nx_conn *c, uint64_t now_ns)
     if (c->flight == 0) {
         c->progress_ns = c->now_ns;
     }
-    c->flight = in_flight(c);
+    c->flight = nx_conn_in_flight(c);
 }
 
 void nx_conn_limit(nx_conn *c, size_t most)
@@ -315,7 +330,14 @@ static void watch_path(nx_conn *c)
 
 uint64_t nx_conn_expiry(nx_conn *c)
 {
-    return (c->state == NX_CONN_DEAD) ? UINT64_MAX : ngtcp2_conn_get_expiry(c->ng);
+    uint64_t at, call;
+
+    if (c->state == NX_CONN_DEAD) {
+        return UINT64_MAX;
+    }
+    at = ngtcp2_conn_get_expiry(c->ng);
+    call = nx_conn_call_due(c);
+    return (at < call) ? at : call;
 }
 
 void nx_conn_expire(nx_conn *c, uint64_t now_ns)
@@ -327,6 +349,7 @@ void nx_conn_expire(nx_conn *c, uint64_t now_ns)
     }
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
     c->expired = true; /* probes may come in twos */
+    c->probes = 0;
     rv = ngtcp2_conn_handle_expiry(c->ng, c->now_ns);
     if (rv != 0) {
         nx_conn_died(c, rv);
@@ -365,6 +388,14 @@ bool nx_conn_gone(const nx_conn *c)
 uint64_t nx_conn_member(const nx_conn *c)
 {
     return c->server ? c->tls.member : c->tls.target.member;
+}
+
+bool nx_conn_sent(nx_conn *c, const uint8_t *data, size_t len)
+{
+    const ngtcp2_cid *cid = ngtcp2_conn_get_dcid(c->ng);
+
+    return (len > cid->datalen) && ((data[0] & 0x80) == 0) &&
+           (memcmp(data + 1, cid->data, cid->datalen) == 0);
 }
 
 uint64_t nx_conn_last_ack(const nx_conn *c)

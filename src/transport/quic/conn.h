@@ -5,6 +5,11 @@
  * Streams, all unidirectional, each way: number 0 is the control lane, 1 the
  * message lane, the others are parts (sendq.h, inbox.h).
  *
+ * A connection does not care for addresses: ngtcp2 is told of the first path only, and the
+ * owner may send what is written here by any.  So both ends may move (with ngtcp2's own
+ * migration only the dialler could, and only as often as it has ids of the peer), and
+ * what an owner may believe of a new address is its own business (roam.c).
+ *
  * Time never goes backwards from call to call.  The calls up are made from inside
  * nx_conn_read only, with ngtcp2 on the stack: they may put things into the send
  * queue and must not call anything here but nx_conn_attach.
@@ -22,10 +27,11 @@
 #include "transport/quic/tls.h"
 
 enum {
-    NX_CID_SIZE = 8,       /* of the connection ids that we make: a map's key */
-    NX_CONN_WHY = 224,     /* bytes of the reason in words */
-    NX_SECRET_SIZE = 32,   /* from which stateless reset tokens are made */
-    NX_DATAGRAM_MIN = 1200 /* QUIC needs a path that carries this */
+    NX_CID_SIZE = 8,        /* of the connection ids that we make: a map's key */
+    NX_CONN_WHY = 224,      /* bytes of the reason in words */
+    NX_SECRET_SIZE = 32,    /* from which stateless reset tokens are made */
+    NX_DATAGRAM_MIN = 1200, /* QUIC needs a path that carries this */
+    NX_CALL_NS = 100000000, /* how often a peer that does not answer is called */
 };
 
 /* Application error codes in CONNECTION_CLOSE; the reason goes along in words. */
@@ -82,17 +88,18 @@ void nx_conn_destroy(nx_conn *c);
  * and ngtcp2 must not be asked to write any more either. */
 void nx_conn_attach(nx_conn *c, nx_sendq *q);
 
-/* A datagram from |from|; it may be changed in place. */
+/* A datagram from |from|; it may be changed in place.  During the handshake those from
+ * other addresses than the first are dropped. */
 void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t *data, size_t len,
                   uint64_t now_ns);
+/* Whether the last datagram read was the peer's, new or not. */
+bool nx_conn_opened(const nx_conn *c);
 
 /*
- * Writes one datagram into |buf| of |room| bytes (at least 1200), to be sent to
- * |*to|.  Returns its length; 0: nothing to send now.  After a batch of them
- * nx_conn_wrote.
+ * Writes one datagram into |buf| of |room| bytes (at least 1200).  Returns its length; 0:
+ * nothing to send now.  After a batch of them nx_conn_wrote.
  */
-size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
-                     struct sockaddr_storage *to);
+size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns);
 void nx_conn_wrote(nx_conn *c, uint64_t now_ns);
 /* Whether the last nx_conn_write has left nothing to say: another would return 0. */
 bool nx_conn_is_dry(const nx_conn *c);
@@ -107,6 +114,21 @@ bool nx_conn_has_data(const nx_conn *c);
 /* When nx_conn_expire, then nx_conn_write, are due; UINT64_MAX: never. */
 uint64_t nx_conn_expiry(nx_conn *c);
 void nx_conn_expire(nx_conn *c, uint64_t now_ns);
+
+/*
+ * A datagram to be sent once more, by all paths on which the peer might be: it does not
+ * answer.  Returns its length; 0: it is not time for that, which nx_conn_expiry tells.
+ * |*data| is valid until the next call of anything here.
+ */
+size_t nx_conn_call(nx_conn *c, uint64_t now_ns, const uint8_t **data);
+/* Whether the peer has acknowledged nothing for nx_conn_patience, though it should have. */
+bool nx_conn_is_stuck(const nx_conn *c, uint64_t now_ns);
+uint64_t nx_conn_patience(const nx_conn *c);
+/* The network says that what was sent does not arrive: call the peer at once. */
+void nx_conn_hurry(nx_conn *c);
+/* Whether the datagram that begins with |data| was sent by this connection: it bears the
+ * id that the peer has given us, which those do not know who cannot read along. */
+bool nx_conn_sent(nx_conn *c, const uint8_t *data, size_t len);
 
 /*
  * Makes the last datagram: the reason that the connection died of or, if it lives,

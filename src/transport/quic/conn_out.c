@@ -163,21 +163,14 @@ static void set_aside(nx_conn *c, const offer *o)
     }
 }
 
-size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
-                     struct sockaddr_storage *to)
+/* One packet; 0: there is none to write. */
+static size_t write_packet(nx_conn *c, uint8_t *buf, size_t room)
 {
-    size_t parts_room;
-    ngtcp2_path_storage ps;
+    size_t parts_room = prepare(c);
+    ngtcp2_path_storage ps; /* always the one that there is */
     ngtcp2_ssize n, len;
     offer o;
 
-    c->dry = true;
-    if (c->state == NX_CONN_DEAD) {
-        return 0;
-    }
-    c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
-    room = (room < c->limit) ? room : c->limit;
-    parts_room = prepare(c);
     if (c->state == NX_CONN_DEAD) {
         return 0;
     }
@@ -191,7 +184,7 @@ size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
             took(c, &o, (size_t)len, &parts_room);
         }
         if (n >= 0) {
-            break;
+            return (size_t)n;
         }
         if ((n == NGTCP2_ERR_STREAM_DATA_BLOCKED) || (n == NGTCP2_ERR_STREAM_SHUT_WR) ||
             (n == NGTCP2_ERR_STREAM_NOT_FOUND)) {
@@ -201,13 +194,53 @@ size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns,
             return 0;
         }
     }
-    if (n > 0) {
-        memcpy(to, ps.path.remote.addr, ps.path.remote.addrlen);
-        c->bytes_sent += (uint64_t)n;
-    }
+}
+
+/* Whether nothing follows before the peer answers: there is nothing, or it must not. */
+static bool is_last(const nx_conn *c)
+{
+    return c->dry || (ngtcp2_conn_get_cwnd_left(c->ng) < c->limit) ||
+           (ngtcp2_conn_get_max_data_left(c->ng) < LANES_RESERVE + c->limit);
+}
+
+/* A packet, and whether there may be another; what may have to be said again is kept. */
+static size_t write_kept(nx_conn *c, uint8_t *buf, size_t room)
+{
+    const bool probing = nx_conn_is_probing(c);
+    const uint64_t before = nx_conn_in_flight(c);
+    size_t n;
+
+    n = write_packet(c, buf, room);
     c->expired = c->expired && (n > 0);
-    c->dry = (n == 0) || (((size_t)n < room / 2) && !c->expired && !nx_conn_has_data(c));
-    return (size_t)n;
+    c->dry = (n == 0) || ((n < room / 2) && !c->expired && !nx_conn_has_data(c));
+    if ((n == 0) || c->same_host || (!probing && !is_last(c)) || (nx_conn_in_flight(c) == before)) {
+        return n; /* nothing, or more follows, or no answer is asked for */
+    }
+    if (probing) {
+        n = nx_conn_keep_back(c, buf, n);
+        return (n > 0) ? n : write_packet(c, buf, room);
+    }
+    nx_conn_keep_call(c, buf, n);
+    return n;
+}
+
+size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns)
+{
+    size_t n;
+
+    c->dry = true;
+    if (c->state == NX_CONN_DEAD) {
+        return 0;
+    }
+    c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
+    n = nx_conn_take_spare(c, buf, room);
+    if (n > 0) {
+        c->dry = false;
+    } else {
+        n = write_kept(c, buf, (room < c->limit) ? room : c->limit);
+    }
+    c->bytes_sent += n;
+    return n;
 }
 
 bool nx_conn_is_dry(const nx_conn *c)
@@ -219,7 +252,7 @@ bool nx_conn_has_data(const nx_conn *c)
 {
     const nx_sendq *q = c->q;
 
-    if (c->state != NX_CONN_UP) {
+    if ((c->state != NX_CONN_UP) || c->spare_due) {
         return true;
     }
     return (q != NULL) && ((q->lanes[NX_LANE_CONTROL].written < q->lanes[NX_LANE_CONTROL].queued) ||

@@ -53,6 +53,20 @@ static void on_rand(uint8_t *dest, size_t len, const ngtcp2_rand_ctx *ctx)
     nx_random_fill(((const nx_conn *)ctx->native_handle)->random, dest, len);
 }
 
+_Thread_local bool nx_conn_opening;
+
+/* NOLINTNEXTLINE(readability-function-size): ngtcp2 has made the list */
+static int on_decrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,
+                      const ngtcp2_crypto_aead_ctx *ctx, const uint8_t *ciphertext, size_t len,
+                      const uint8_t *nonce, size_t nonce_len, const uint8_t *aad, size_t aad_len)
+{
+    int rv =
+        ngtcp2_crypto_decrypt_cb(dest, aead, ctx, ciphertext, len, nonce, nonce_len, aad, aad_len);
+
+    nx_conn_opening = nx_conn_opening || (rv == 0);
+    return rv;
+}
+
 static int on_client_initial(ngtcp2_conn *ng, const ngtcp2_cid *dcid, void *user)
 {
     int rv = ngtcp2_crypto_recv_client_initial_cb(ng, dcid, NULL);
@@ -138,7 +152,7 @@ static ngtcp2_callbacks callbacks(bool server)
     ngtcp2_callbacks cb = {
         .recv_crypto_data = ngtcp2_crypto_recv_crypto_data_cb,
         .encrypt = ngtcp2_crypto_encrypt_cb,
-        .decrypt = ngtcp2_crypto_decrypt_cb,
+        .decrypt = on_decrypt,
         .hp_mask = ngtcp2_crypto_hp_mask_cb,
         .update_key = ngtcp2_crypto_update_key_cb,
         .delete_crypto_aead_ctx = ngtcp2_crypto_delete_crypto_aead_ctx_cb,

@@ -102,7 +102,7 @@ static void on_datagram(void *ctx, const nx_udp_path *path, const uint8_t *data,
     }
 }
 
-static void on_unreachable(void *ctx, const struct sockaddr_storage *remote, int code, size_t mtu)
+static void on_unreachable(void *ctx, const nx_udp_refusal *r)
 {
     nx_quic *q = ctx;
     nx_list *at = q->carriers.next;
@@ -112,8 +112,8 @@ static void on_unreachable(void *ctx, const struct sockaddr_storage *remote, int
     for (; at != &q->carriers; at = at->next) {
         nx_carrier *k = nx_list_entry(at, nx_carrier, in_all);
 
-        if (nx_address_equal(&k->path.remote, remote)) {
-            nx_carrier_unreachable(k, code, mtu);
+        if (nx_address_equal(&k->path.remote, &r->remote)) {
+            nx_carrier_unreachable(k, r);
         }
     }
 }

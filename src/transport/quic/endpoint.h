@@ -4,6 +4,7 @@
  *   endpoint.c  the socket on the loop; whose packet is this?
  *   accept.c    packets that belong to no connection
  *   carrier.c   a connection with its timer and its ids; carrier_out.c its way out
+ *   roam.c      which addresses a connection uses
  *   settle.c    which connection a link uses
  *   dial.c      racing addresses
  *   link.c      the operations of a link, and its end
@@ -26,6 +27,7 @@
 
 enum {
     NX_QUIC_SAME_HOST = 61440, /* bytes of a datagram to the same host (measured on loopback) */
+    NX_QUIC_FAR = 1472,        /* bytes of one, if |far| */
     NX_QUIC_TURN = 1 << 20,    /* bytes that a connection writes per turn */
     NX_QUIC_OUT = 2 * 65536,   /* a batch, and the packet that ends it */
     NX_QUIC_WHY = 512,
@@ -53,6 +55,7 @@ struct nx_quic {
     nx_quic_config config;
     nx_tls *tls;
     const char *alpn; /* NX_ALPN; tests speak others */
+    bool far;         /* tests: processes of this host are treated like those of others */
     nx_udp *udp;
     nx_fd fd;
     struct sockaddr_storage local; /* what connections are told: the family's any */
@@ -90,9 +93,12 @@ struct nx_carrier {
     nx_task task;
     nx_udp_path path;
     bool dialled, up, half_open, doomed;
-    size_t unanswered;   /* bytes read since it last wrote */
-    uint64_t since_ns;   /* that an accepted one is there */
-    uint64_t used_by_ns; /* or it is closed: an accepted one that is up */
+    size_t unanswered;     /* bytes read since it last wrote */
+    uint64_t since_ns;     /* that an accepted one is there */
+    uint64_t used_by_ns;   /* or it is closed: an accepted one that is up */
+    uint64_t heard_ns;     /* when something last came by |path| */
+    nx_udp_path elsewhere; /* where the peer was heard since, */
+    uint64_t elsewhere_ns; /* for the first time then */
     uint64_t *cids;
     size_t ncids, cids_room;
 
@@ -119,7 +125,7 @@ struct nx_quic_link {
     uint64_t rival_ns; /* then */
     nx_list carriers;  /* attempts, ours and the peer's, while settling */
 
-    struct sockaddr_storage *addresses; /* to dial */
+    struct sockaddr_storage *addresses; /* of the peer: to dial, and to call it at */
     size_t n, next;
     nx_timer timer; /* next address; settled by; rival; drained by */
     nx_task task;
@@ -158,7 +164,7 @@ void nx_carrier_wake(nx_carrier *k);
  * link is not told. */
 void nx_carrier_close(nx_carrier *k, nx_close_code code, const char *why);
 /* The network says that the peer cannot be reached. */
-void nx_carrier_unreachable(nx_carrier *k, int code, size_t mtu);
+void nx_carrier_unreachable(nx_carrier *k, const nx_udp_refusal *r);
 /* Draws the consequences of what ngtcp2 has said; false: |k| is closed. */
 bool nx_carrier_conclude(nx_carrier *k);
 
@@ -168,6 +174,15 @@ bool nx_carrier_conclude(nx_carrier *k);
 void nx_carrier_flush(nx_task *self);
 /* Sends the batch that was held back; false: still blocked. */
 bool nx_quic_unblock(nx_quic *q);
+
+/* ---- roam.c ------------------------------------------------------------------- */
+
+/* Whether |path| is the one that |k| uses. */
+bool nx_roam_is_here(const nx_carrier *k, const nx_udp_path *path);
+/* A datagram has come by another one, and was read; |k| may use that from now on. */
+void nx_roam_heard(nx_carrier *k, const nx_udp_path *path, uint64_t now_ns);
+/* Calls the peer at all of its addresses, if it is time. */
+void nx_roam_call(nx_carrier *k, uint64_t now_ns);
 
 /* ---- settle.c ---------------------------------------------------------------- */
 

@@ -116,6 +116,8 @@ static void release_rival(nx_quic_link *link)
 
 void nx_quic_link_down(nx_quic_link *link, nexar_err err, const char *why)
 {
+    char tell[NX_QUIC_WHY];
+
     if (link->state == NX_LINK_DOWN) {
         return;
     }
@@ -126,7 +128,8 @@ void nx_quic_link_down(nx_quic_link *link, nexar_err err, const char *why)
     }
     leave_map(link);
     nx_loop_timer_cancel(link->q->config.loop, &link->timer);
-    close_carriers(link, NX_CLOSE_DONE, "the link is down");
+    (void)snprintf(tell, sizeof(tell), "the link is down: %.400s", link->why);
+    close_carriers(link, NX_CLOSE_DONE, tell);
     nx_sendq_fail(&link->sendq, err);
     nx_loop_defer(link->q->config.loop, &link->task);
 }
@@ -361,6 +364,25 @@ static const nx_link_ops OPS = {
     .close = close_link,
     .info = link_info,
 };
+
+nexar_err nx_quic_link_know(nx_link *link, const struct sockaddr_storage *addresses, size_t n)
+{
+    nx_quic_link *self = of(link);
+    struct sockaddr_storage *copy;
+
+    if (n == 0) {
+        return NEXAR_OK;
+    }
+    copy = nx_calloc(n, sizeof(*copy));
+    if (copy == NULL) {
+        return nx_fail_nomem("addresses");
+    }
+    memcpy(copy, addresses, n * sizeof(*copy));
+    nx_free(self->addresses);
+    self->addresses = copy;
+    self->n = self->next = n;
+    return NEXAR_OK;
+}
 
 nexar_err nx_quic_link_export(nx_link *link, const char *label, uint8_t out[32])
 {

@@ -9,6 +9,10 @@
  * says so in the first control frame; the other side waits for that word.  What
  * was queued before goes then.
  *
+ * A link lives as long as its connection, and that as long as the peer is heard by any
+ * path within idle_timeout_ns: if the addresses that it began with cease to work, or the
+ * peer's change, it goes on by others (roam.c).
+ *
  * Inside: tls.h credentials and verification; conn.h one ngtcp2 connection
  * without sockets and clock (bytes and time are arguments, so that it runs in
  * simulation); udp.h the socket (GSO, GRO, recvmmsg where the kernel has them);
@@ -92,6 +96,11 @@ typedef struct nx_quic_target {
  */
 NX_MUST_CHECK nexar_err nx_quic_dial(nx_quic *q, const nx_quic_target *target, const nx_link_up *up,
                                      void *up_ctx, nx_link **out);
+
+/* Where else the peer of |link| may be reached, if the address that it uses ceases to work.
+ * For links that were accepted: those that were dialled know it.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_quic_link_know(nx_link *link, const struct sockaddr_storage *addresses,
+                                          size_t n);
 
 /* The address a link talks to, and 32 bytes of keying material bound to its TLS
  * session (RFC 5705 exporter, label |label|).  NEXAR_EINVAL before on_up. */

@@ -166,29 +166,32 @@ static bool read_errors(nx_udp *u)
     bool any = false;
 
     for (;;) {
-        struct sockaddr_storage to = {0};
-        uint8_t byte[64];
+        uint8_t sent[64];
+        nx_udp_refusal r = {.sent = sent};
         control_buf control;
-        struct iovec iov = {.iov_base = byte, .iov_len = sizeof(byte)};
-        struct msghdr hdr = {.msg_name = &to,
-                             .msg_namelen = sizeof(to),
+        struct iovec iov = {.iov_base = sent, .iov_len = sizeof(sent)};
+        struct msghdr hdr = {.msg_name = &r.remote,
+                             .msg_namelen = sizeof(r.remote),
                              .msg_iov = &iov,
                              .msg_iovlen = 1,
                              .msg_control = &control,
                              .msg_controllen = sizeof(control)};
+        ssize_t n = recvmsg(u->s.fd, &hdr, MSG_ERRQUEUE | MSG_DONTWAIT);
 
-        if (recvmsg(u->s.fd, &hdr, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+        if (n < 0) {
             return any;
         }
         any = true;
+        r.len = (size_t)n;
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&hdr); c != NULL; c = CMSG_NXTHDR(&hdr, c)) {
             struct sock_extended_err e;
 
             if (((c->cmsg_level == IPPROTO_IP) && (c->cmsg_type == IP_RECVERR)) ||
                 ((c->cmsg_level == IPPROTO_IPV6) && (c->cmsg_type == IPV6_RECVERR))) {
                 memcpy(&e, CMSG_DATA(c), sizeof(e));
-                u->up->on_unreachable(u->ctx, &to, (int)e.ee_errno,
-                                      (e.ee_errno == EMSGSIZE) ? e.ee_info : 0);
+                r.code = (int)e.ee_errno;
+                r.mtu = (r.code == EMSGSIZE) ? e.ee_info : 0;
+                u->up->on_unreachable(u->ctx, &r);
             }
         }
     }

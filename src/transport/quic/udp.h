@@ -31,14 +31,21 @@ typedef struct nx_udp_path {
     bool has_source;        /* if not, the kernel chooses */
 } nx_udp_path;
 
+/* The network says that something could not be delivered. */
+typedef struct nx_udp_refusal {
+    struct sockaddr_storage remote; /* where it was sent */
+    int code;                       /* an errno; EMSGSIZE: not with datagrams longer than */
+    size_t mtu;
+    const uint8_t *sent; /* how it began, as far as the network tells; borrowed */
+    size_t len;
+} nx_udp_refusal;
+
 typedef struct nx_udp nx_udp;
 
 typedef struct nx_udp_up {
     /* A datagram, borrowed. */
     void (*on_datagram)(void *ctx, const nx_udp_path *path, const uint8_t *data, size_t len);
-    /* The network says that |remote| cannot be reached: |code| is an errno;
-     * EMSGSIZE: not with datagrams longer than |mtu|. */
-    void (*on_unreachable)(void *ctx, const struct sockaddr_storage *remote, int code, size_t mtu);
+    void (*on_unreachable)(void *ctx, const nx_udp_refusal *r);
 } nx_udp_up;
 
 /*

@@ -17,12 +17,10 @@ static void on_datagram(void *ctx, const nx_udp_path *path, const uint8_t *data,
     came++;
 }
 
-static void on_unreachable(void *ctx, const struct sockaddr_storage *remote, int code, size_t mtu)
+static void on_unreachable(void *ctx, const nx_udp_refusal *r)
 {
     (void)ctx;
-    (void)remote;
-    (void)code;
-    (void)mtu;
+    (void)r;
 }
 
 static const nx_udp_up UP = {.on_datagram = on_datagram, .on_unreachable = on_unreachable};
