@@ -36,7 +36,8 @@ gone_on_by() {
     shift 2
     for job in "$@"; do
         [ "$job" = idle ] && continue # it was not held up
-        took=$(awk -v back="$back" '/^pause/ && $2 <= back + 250 && $3 >= back { print $3 - back; exit }' \
+        took=$(awk -v back="$back" '
+            /^pause/ && $2 <= back + 250 && $3 >= back { print $3 - back; exit }' \
             "$work/$job.rank0.out")
         echo "$case, $job: goes on ${took:-0} ms after"
         [ "${took:-0}" -le "$limit" ] || fail "$job has gone on late"
@@ -111,7 +112,7 @@ veth)
     ;;
 mute | deafen | cut_off)
     wire_hosts 2
-    cut_and_heal $case heal "${modes[@]}"
+    cut_and_heal "$case" heal "${modes[@]}"
     ;;
 prohibit | unreachable | blackhole)
     kind=$case

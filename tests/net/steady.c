@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MESSAGE = 1 << 20, LARGE = 1 << 20, ASK_EVERY = 16, PAUSE_MS = 150, COUNT = 1 };
+enum { MESSAGE = 1 << 20, LARGE = 1 << 19, ASK_EVERY = 16, PAUSE_MS = 150, COUNT = 1 };
 
 static const char *until, *mode;
 static nexar_comm *world;
@@ -83,16 +83,16 @@ static void stream(uint64_t number)
 static void reduce(uint64_t number, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        ((float *)out)[i] = (float)((number + i + (uint64_t)rank) % 1000);
+        out[i] = number * 7 + i + (uint64_t)rank;
     }
-    check(nexar_allreduce(world, out, in, count, NEXAR_F32, NEXAR_SUM), "allreduce");
+    check(nexar_allreduce(world, out, in, count, NEXAR_U64, NEXAR_SUM), "allreduce");
     for (size_t i = 0; i < count; i++) {
-        float sum = 0;
+        uint64_t sum = 0;
 
         for (int r = 0; r < size; r++) {
-            sum += (float)((number + i + (uint64_t)r) % 1000);
+            sum += number * 7 + i + (uint64_t)r;
         }
-        expect(((float *)in)[i] == sum, "a wrong sum");
+        expect(in[i] == sum, "a wrong sum");
     }
 }
 
@@ -150,7 +150,7 @@ static void step(uint64_t number)
     if (strcmp(mode, "stream") == 0) {
         stream(number);
     } else if (strcmp(mode, "small") == 0) {
-        reduce(number, 2);
+        reduce(number, 1);
     } else if (strcmp(mode, "large") == 0) {
         reduce(number, LARGE);
     } else if (strcmp(mode, "rpc") == 0) {
@@ -201,8 +201,8 @@ int main(int argc, char **argv)
     }
     until = argv[2];
     mode = argv[3];
-    out = malloc(LARGE * sizeof(float));
-    in = malloc(LARGE * sizeof(float));
+    out = malloc(LARGE * sizeof(uint64_t));
+    in = malloc(LARGE * sizeof(uint64_t));
     expect((out != NULL) && (in != NULL), "no memory");
     check(nexar_init(NULL, &world), "init");
     rank = nexar_rank(world);
