@@ -8,14 +8,14 @@
 #include "transport/quic/aead.h"
 
 enum {
-    NX_AEAD_TURN = 16,  /* blocks that are done together */
+    NX_AEAD_TURN = 12,  /* blocks that are done together */
     NX_AEAD_ROUNDS = 14 /* of AES at most */
 };
 
 /* A key made ready; what the powers are, see aead_vaes.c. */
 typedef struct nx_aead_key {
     _Alignas(32) uint8_t rounds[NX_AEAD_ROUNDS + 1][32]; /* the key of each, twice side by side */
-    _Alignas(32) uint8_t powers[NX_AEAD_TURN][16];       /* H^16 .. H^1 */
+    _Alignas(32) uint8_t powers[NX_AEAD_TURN][16];       /* H^12 .. H^1 */
     _Alignas(32) uint8_t crosses[NX_AEAD_TURN][16];      /* their halves added, twice */
     int n;                                               /* rounds: 10 or 14 */
 } nx_aead_key;

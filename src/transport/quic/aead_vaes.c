@@ -1,18 +1,21 @@
 /*
  * aead_vaes.c - AES-GCM for x86-64 with VAES and VPCLMULQDQ, in vectors of two blocks.
  *
- * The plan: sixteen blocks a turn (eight vectors), so that the units for AES never
- * wait for one another; the hash of sixteen blocks runs between the rounds of AES, in
- * the shadow of them.  What is sealed is hashed one turn later, when it is there; what
- * is opened is hashed in the same turn, before it is overwritten.
+ * The plan: twelve blocks a turn (six vectors, what the registers take), so that the
+ * units for AES never wait for one another; the hash of twelve blocks runs between the
+ * rounds of AES.  What is sealed is hashed one turn later, when it is there; what is
+ * opened is hashed in the same turn, before it is overwritten.
  *
  * The hash: bits of GHASH run backwards, so blocks are turned round by bytes and the
  * product is that of POLYVAL (RFC 8452, appendix A): a * b * x^-128 modulo x^128 +
- * x^127 + x^126 + x^121 + 1, with H * x in place of H.  Sixteen blocks and the sum so
- * far are S = (S + X1) * H^16 + X2 * H^15 + ... + X16 * H: sixteen products (three
+ * x^127 + x^126 + x^121 + 1, with H * x in place of H.  Twelve blocks and the sum so
+ * far are S = (S + X1) * H^12 + X2 * H^11 + ... + X12 * H: twelve products (three
  * multiplications each, by Karatsuba) that are added as they are, and reduced once.
  *
- * Measured on an EPYC of the third generation, 61440 bytes in place: see docs/networks.md.
+ * Measured on an EPYC of the third generation at 3.2 GHz, AES-128, CPU time: 61440
+ * bytes take 7.6 us to seal and 7.7 to open, by GnuTLS 3.7.9 14.4 and 14.3; 1400 bytes
+ * 0.26 and 0.25 us, by GnuTLS 0.44 and 0.45.  Turns of 8 and of 16 blocks are 5 % slower.
+ * AES alone would take 3.4 us, the hash alone 4.6: they share the units.
  *
  * Reference: NIST SP 800-38D.
  */
@@ -23,7 +26,8 @@
 #include "transport/quic/aead_kernels.h"
 
 #define INLINE static inline __attribute__((always_inline))
-/* The vectors of a turn are in registers only if its loops are laid out flat. */
+/* Laid out flat, the vectors of a turn stay in registers: without it gcc reaches 5.0
+ * GB/s of 8.1; clang does it by itself, and when told no more than 4.2. */
 #if defined(__clang__)
 #define FLAT
 #else
@@ -127,8 +131,8 @@ INLINE __m128i hash_turn(const nx_aead_key *k, const uint8_t *p, __m128i sum)
 {
     sums s = no_sums();
 
-    FLAT for (int i = 0; i < VECTORS; i++)
-    {
+    FLAT
+    for (int i = 0; i < VECTORS; i++) {
         hash_vector(k, &s, p, i, sum);
     }
     return reduce_sums(&s);
@@ -276,8 +280,8 @@ INLINE void begin_stream(const nx_aead_key *k, __m256i *counters, __m256i *b, in
     const __m256i two = _mm256_set_epi32(0, 0, 0, 2, 0, 0, 0, 2);
     __m256i key = load2(k->rounds[0]);
 
-    FLAT for (int i = 0; i < n; i++)
-    {
+    FLAT
+    for (int i = 0; i < n; i++) {
         b[i] = _mm256_xor_si256(turned2(*counters), key);
         *counters = _mm256_add_epi32(*counters, two);
     }
@@ -287,8 +291,8 @@ INLINE void round_of(const nx_aead_key *k, int r, __m256i *b, int n)
 {
     __m256i key = load2(k->rounds[r]);
 
-    FLAT for (int i = 0; i < n; i++)
-    {
+    FLAT
+    for (int i = 0; i < n; i++) {
         b[i] = _mm256_aesenc_epi128(b[i], key);
     }
 }
@@ -304,15 +308,15 @@ INLINE __m128i turn(const nx_aead_key *k, int rounds, __m256i *counters, const u
     sums s = no_sums();
 
     begin_stream(k, counters, b, VECTORS);
-    FLAT for (int r = 1; r < rounds; r++)
-    {
+    FLAT
+    for (int r = 1; r < rounds; r++) {
         round_of(k, r, b, VECTORS);
         if ((hashed != NULL) && (r <= VECTORS)) {
             hash_vector(k, &s, hashed, r % VECTORS, sum);
         }
     }
-    FLAT for (int i = 0; i < VECTORS; i++)
-    {
+    FLAT
+    for (int i = 0; i < VECTORS; i++) {
         __m256i x = _mm256_xor_si256(load2(in + (ptrdiff_t)32 * i), key);
 
         store2(out + (ptrdiff_t)32 * i, _mm256_aesenclast_epi128(b[i], x));
@@ -330,12 +334,12 @@ INLINE void crypt_some(const nx_aead_key *k, int rounds, __m256i *counters, cons
         uint8_t stream[HALF];
 
         begin_stream(k, counters, b, VECTORS / 2);
-        FLAT for (int r = 1; r < rounds; r++)
-        {
+        FLAT
+        for (int r = 1; r < rounds; r++) {
             round_of(k, r, b, VECTORS / 2);
         }
-        FLAT for (int i = 0; i < VECTORS / 2; i++)
-        {
+        FLAT
+        for (int i = 0; i < VECTORS / 2; i++) {
             store2(stream + (ptrdiff_t)32 * i, _mm256_aesenclast_epi128(b[i], key));
         }
         for (size_t i = 0; i + 16 <= n; i += 16) {
