@@ -106,15 +106,15 @@ static void test_a_packet_is_that_of_the_standard(void **state)
 enum { PARTS = 16, PART = 50000 };
 
 static uint8_t block[PART];
-static nx_tx txs[2][PARTS];
+static nx_tx txs[2][2][PARTS];
 static nx_bytes bytes[PARTS];
 static uint64_t want_bytes, want_sum;
 static int updater;
 
-static void queue(nxt_sim *s, int from)
+static void queue(nxt_sim *s, int from, int batch)
 {
     for (size_t i = 0; i < PARTS; i++) {
-        nx_tx *tx = &txs[from][i];
+        nx_tx *tx = &txs[from][batch][i];
 
         bytes[i] = (nx_bytes){block, PART - i};
         *tx = (nx_tx){.id = i, .len = PART - i, .bytes = &bytes[i], .nbytes = 1};
@@ -149,10 +149,12 @@ static void exchange(const nxt_net *net, const bool own[2], int updates, unsigne
     nxt_sim_connect(&s);
     nx_aead_choose(NX_AEAD_AUTO);
     for (int u = 0; u <= updates; u++) {
-        queue(&s, 0);
-        queue(&s, 1);
+        queue(&s, 0, 0);
+        queue(&s, 1, 0);
         updater = u % 2;
         assert_true((u == 0) || nxt_sim_run(&s, update_begun, 600 * SECOND));
+        queue(&s, 0, 1); /* with the new keys, if the others have all gone */
+        queue(&s, 1, 1);
         assert_true(nxt_sim_run(&s, all_has_come, 600 * SECOND));
     }
     assert_true(s.side[0].sum + s.side[1].sum == want_sum);
