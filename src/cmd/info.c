@@ -14,6 +14,7 @@
 #include "coll/select.h"
 #include "core/config.h"
 #include "reduce/reduce.h"
+#include "transport/quic/aead.h"
 #include "transport/quic/quic.h"
 
 static const char *yes(bool is)
@@ -40,6 +41,8 @@ static void add_quic(nx_table *t)
     nx_table_add(t, "%s", nx_format_size(f.rcvbuf, size));
     nx_table_add(t, "udp_sndbuf");
     nx_table_add(t, "%s", nx_format_size(f.sndbuf, size));
+    nx_table_add(t, "aead");
+    nx_table_add(t, "%s", nx_aead_name());
 }
 
 static void fill_machine(nx_table *t)

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "reduce/reduce.h"
+#include "transport/quic/aead.h"
 
 enum { SHOWN = 120 }; /* so much of a bad value is repeated in its error */
 
@@ -404,6 +405,7 @@ nexar_err nx_config_apply(const nexar_config *cfg)
                        nx_settings[NX_SET_KERNELS].choices[choice], usable);
     }
     nx_reduce_path_set(path);
+    nx_aead_choose((nx_aead_choice)nx_config_choice(cfg, NX_SET_AEAD));
     nx_log_set_level((nx_log_level)nx_config_choice(cfg, NX_SET_LOG));
     return NEXAR_OK;
 }

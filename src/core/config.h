@@ -37,8 +37,8 @@ size_t nx_config_choice(const nexar_config *cfg, nx_setting_id id);
 const nx_rules *nx_config_rules(const nexar_config *cfg);
 
 /*
- * Makes the settings that are the process's own take effect: `log`, `kernels`.
- * Not while another thread reduces.
+ * Makes the settings that are the process's own take effect: `log`, `kernels`,
+ * `aead`.  Not while another thread reduces.
  *
  * NEXAR_EINVAL
  *     This machine cannot run the kernels asked for; the sentence says which

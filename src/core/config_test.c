@@ -19,6 +19,7 @@ static const struct sample {
     [NX_SET_ALGORITHMS] = {"allreduce:0-16k:recdbl", "allreduce:0-16k:recdbl", "allreduce:ring"},
     [NX_SET_SEGMENT] = {"65536", "64k", "4095"},
     [NX_SET_KERNELS] = {"portable", "portable", "sse"},
+    [NX_SET_AEAD] = {"gnutls", "gnutls", "none"},
     [NX_SET_JOIN] = {"nexar://a@b:1/?pin=c", "nexar://a@b:1/?pin=c", "http://a"},
     [NX_SET_RANK] = {"7", "7", "65536"},
     [NX_SET_WORLD_SIZE] = {"4", "4", "65537"},

@@ -15,6 +15,7 @@ static const char *const signal_names[] = {"none", "usr1", "usr2", NULL};
 static const char *const ways[] = {"off", "on", "short", NULL};
 static const char *const quorums[] = {"none", "majority", NULL};
 static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
+static const char *const aeads[] = {"auto", "gnutls", NULL}; /* nx_aead_choice */
 
 /* ---- texts with a form of their own --------------------------------------- */
 
@@ -154,6 +155,13 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                         .unit = "",
                         .choices = kernel_paths,
                         .help = "which reduction kernels run; auto takes the best of this machine"},
+    [NX_SET_AEAD] = {.name = "aead",
+                     .type = NX_SETTING_CHOICE,
+                     .preset = "auto",
+                     .unit = "",
+                     .choices = aeads,
+                     .help = "who protects packets; auto takes our own where the machine can, "
+                             "else gnutls"},
     [NX_SET_JOIN] = {.name = "join",
                      .type = NX_SETTING_TEXT,
                      .preset = "",

@@ -19,6 +19,7 @@ typedef enum nx_setting_id {
     NX_SET_ALGORITHMS,
     NX_SET_SEGMENT,
     NX_SET_KERNELS,
+    NX_SET_AEAD,
     NX_SET_JOIN,
     NX_SET_RANK,
     NX_SET_WORLD_SIZE,

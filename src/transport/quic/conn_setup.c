@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "transport/quic/conn_impl.h"
+#include "transport/quic/protect.h"
 
 enum {
     STREAMS = 4096 + NX_LANES, /* parts under way at once, each way */
@@ -60,8 +61,7 @@ static int on_decrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,
                       const ngtcp2_crypto_aead_ctx *ctx, const uint8_t *ciphertext, size_t len,
                       const uint8_t *nonce, size_t nonce_len, const uint8_t *aad, size_t aad_len)
 {
-    int rv =
-        ngtcp2_crypto_decrypt_cb(dest, aead, ctx, ciphertext, len, nonce, nonce_len, aad, aad_len);
+    int rv = nx_protect_decrypt(dest, aead, ctx, ciphertext, len, nonce, nonce_len, aad, aad_len);
 
     nx_conn_opening = nx_conn_opening || (rv == 0);
     return rv;
@@ -151,12 +151,6 @@ static ngtcp2_callbacks callbacks(bool server)
 {
     ngtcp2_callbacks cb = {
         .recv_crypto_data = ngtcp2_crypto_recv_crypto_data_cb,
-        .encrypt = ngtcp2_crypto_encrypt_cb,
-        .decrypt = on_decrypt,
-        .hp_mask = ngtcp2_crypto_hp_mask_cb,
-        .update_key = ngtcp2_crypto_update_key_cb,
-        .delete_crypto_aead_ctx = ngtcp2_crypto_delete_crypto_aead_ctx_cb,
-        .delete_crypto_cipher_ctx = ngtcp2_crypto_delete_crypto_cipher_ctx_cb,
         .get_path_challenge_data = ngtcp2_crypto_get_path_challenge_data_cb,
         .version_negotiation = ngtcp2_crypto_version_negotiation_cb,
         .rand = on_rand,
@@ -173,6 +167,8 @@ static ngtcp2_callbacks callbacks(bool server)
         .extend_max_stream_data = nx_conn_on_stream_credit,
     };
 
+    nx_protect_callbacks(&cb);
+    cb.decrypt = on_decrypt;
     if (server) {
         cb.recv_client_initial = on_client_initial;
     } else {

@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "transport/cert.h"
+#include "transport/quic/aead.h"
+#include "transport/quic/protect.h"
 #include "transport/quic/tls_verify.h"
 
 /* AES-128-GCM first: by GnuTLS five times as fast as ChaCha20 where the CPU has
@@ -151,7 +153,11 @@ static int configure(nx_tls_session *s)
     }
     rc =
         s->server ? configure_server(s) : ngtcp2_crypto_gnutls_configure_client_session(s->session);
-    return (rc != 0) ? GNUTLS_E_INTERNAL_ERROR : 0;
+    if (rc != 0) {
+        return GNUTLS_E_INTERNAL_ERROR;
+    }
+    nx_protect_session(s->session);
+    return 0;
 }
 
 nexar_err nx_tls_session_init(nx_tls_session *s, nx_tls *tls, const nx_tls_target *target,
@@ -160,7 +166,7 @@ nexar_err nx_tls_session_init(nx_tls_session *s, nx_tls *tls, const nx_tls_targe
     unsigned int flags = GNUTLS_NO_TICKETS | GNUTLS_NO_AUTO_SEND_TICKET;
     int rc;
 
-    *s = (nx_tls_session){.tls = tls, .server = (target == NULL)};
+    *s = (nx_tls_session){.tls = tls, .server = (target == NULL), .own_aead = nx_aead_in_use()};
     s->ref = (ngtcp2_crypto_conn_ref){.get_conn = get_conn, .user_data = conn};
     if (target != NULL) {
         s->target = *target;

@@ -49,10 +49,12 @@ typedef struct nx_tls_session {
     ngtcp2_crypto_conn_ref ref; /* what GnuTLS hands to ngtcp2's helpers */
     nx_tls *tls;
     bool server, verified;
-    nx_tls_target target; /* of a dialler */
-    uint64_t member;      /* whom the peer's certificate names; 0: none */
-    char offered[32];     /* the first protocol that a client offered */
-    nexar_err err;        /* why the peer was refused */
+    bool own_aead;         /* protect.h: ours may protect its packets */
+    unsigned int own_keys; /* that ours has made: one each way, and with every update */
+    nx_tls_target target;  /* of a dialler */
+    uint64_t member;       /* whom the peer's certificate names; 0: none */
+    char offered[32];      /* the first protocol that a client offered */
+    nexar_err err;         /* why the peer was refused */
     char why[NX_TLS_WHY];
 } nx_tls_session;
 
