@@ -26,7 +26,8 @@ NX_MUST_CHECK nexar_err nx_listen_addresses(const nx_quic_config *config, uint16
                                             struct sockaddr_storage *out, size_t room, size_t *n);
 
 /* What others should know of this process: boot id, host, pid; the rest is left
- * alone. */
-void nx_member_self(nx_member *m);
+ * alone.  Processes of one kernel with different |host_id| (NULL: "") count as those of
+ * different hosts: it is mixed into the boot id. */
+void nx_member_self(nx_member *m, const char *host_id);
 
 #endif /* NX_LISTEN_H */

@@ -312,8 +312,8 @@ static bool is_idle(nxt_world *w, nx_step *st)
 /* Whether |m| of a step of that |kind| leaves the result as it is:
  *  - an exscan's shifted input and the first addition to it may be taken for one
  *    another, since a + b = b + a;
- *  - in place, a block of a two-level alltoall that a rank has for itself is there
- *    already when it is copied with others;
+ *  - in place, a rank's own block of a two-level alltoall or allgather is there already
+ *    when it is copied with others;
  *  - the sums of a two-level reduce-scatter, in place, lie in scratch twice. */
 static bool is_equal(const nxt_world *w, mutation m, uint8_t kind)
 {
@@ -323,7 +323,8 @@ static bool is_equal(const nxt_world *w, mutation m, uint8_t kind)
 
     return ((m == SWAPPED_TAGS) && (w->call.kind == NX_EXSCAN) &&
             (strcmp(name, "hillis_steele") == 0)) ||
-           (copy && (m == SHORTER) && (w->call.kind == NX_ALLTOALL)) ||
+           (copy && (m == SHORTER) &&
+            ((w->call.kind == NX_ALLTOALL) || (w->call.kind == NX_ALLGATHER))) ||
            (copy && (m == SOURCE_MOVED) && (w->call.kind == NX_REDUCE_SCATTER));
 }
 
