@@ -107,8 +107,7 @@ void nx_alltoall_twolevel_forecast(const nx_coll *c, size_t segment, nx_forecast
     nx_alltoall_pairwise_forecast(&sub, segment, &between);
     f->messages = between.messages + others;
     f->sent = between.sent + others * each;
-    f->rounds = between.rounds + (others > 0);
-    f->rounds = (all > 0) ? f->rounds : (c->size > 1);
+    f->rounds = between.rounds + (((all > 0) || (between.rounds == 0)) && (others > 0));
     /* All is copied when it is packed, sorted, and our own of what goes. */
     f->time_s = between.time_s + nx_net_reduce(f->net, 2 * all + (uint64_t)sub.count);
     f->time_s += (others > 0) ? nx_net_all(&within, each, per_host) : 0;

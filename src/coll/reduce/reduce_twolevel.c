@@ -86,6 +86,7 @@ void nx_reduce_twolevel_chain_forecast(const nx_coll *c, size_t segment, nx_fore
     const nx_net across = nx_net_across(f->net, 1);
     const nx_window_cost cost = nx_window_cost_of(c->count, segment);
     const uint32_t others = nx_net_per_host(f->net) - 1;
+    const uint32_t hops = f->net->hosts - 1;
     const double inside = nx_net_collect(f->net, c->count, true);
     nx_forecast between = {.net = &across};
     nx_coll sub = *c;
@@ -95,7 +96,12 @@ void nx_reduce_twolevel_chain_forecast(const nx_coll *c, size_t segment, nx_fore
     nx_reduce_chain_forecast(&sub, segment, &between);
     f->messages = (c->size > 1) ? cost.segments : 0;
     f->sent = (c->size > 1) ? c->count : 0;
-    f->rounds = (c->count > 0) ? between.rounds + (others > 0) : (c->size > 1);
+    f->rounds = hops + (others > 0);
+    if (c->count == 0) {
+        f->rounds = (c->size > 1);
+    } else if ((hops > 0) && (f->rounds > 1)) {
+        f->rounds += (cost.windows - 1) / 2; /* as in the chain */
+    }
     /* Both levels work at once, the first segment apart. */
     f->time_s = (between.time_s > inside) ? between.time_s : inside;
     f->time_s += ((between.time_s > inside) ? inside : between.time_s) / (double)cost.segments;
