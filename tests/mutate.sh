@@ -76,7 +76,7 @@ phase/levels.c|s/        now = sum;/        now = in;/|a leader forgets all but 
 phase/levels.c|s/reorder(s, v, to, from, each, true);/nx_copy(s, to, from, nx_hosts_before(v->hosts, v->n) * each);/|blocks stay in the order of hosts
 barrier/barrier_twolevel.c|s/nx_disseminate(s, \&between, 0);//|the hosts do not wait for one another
 broadcast/broadcast_twolevel.c|s/if (nx_levels_leads(\&v)) {/if (v.place == 0) {/|the first rank leads the root's host
-reduce/reduce_twolevel.c|s/leads \&\& (place != 0) \&\& (!last || (v.count > 1))/leads \&\& (place != 0) \&\& !last/|the last host has no scratch for its sum
+reduce/reduce_twolevel.c|s/!(l.inside_last \&\& l.across_last)/!l.inside_last/|a leader whose host is one rank has no scratch
 allreduce/allreduce_twolevel.c|s/.in_place = j->c->in_place || (j->v.count > 1)/.in_place = j->c->in_place/|the hosts reduce the leaders' own vectors
 allreduce/allreduce_twolevel.c|s/if (from < j->leaders) {/if (from == 0) {/|only the first leader's part is spread
 allgather/allgather_twolevel_ring.c|s/place % j->leaders/0/|all blocks are expected from the first leader
