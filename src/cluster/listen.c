@@ -113,9 +113,12 @@ static void mix_in(uint8_t id[NX_BOOT_ID_SIZE], const char *text)
 
 void nx_member_self(nx_member *m, const char *host_id)
 {
-    char host[NX_HOST_NAME_MAX] = "";
+    char host[NX_HOST_NAME_MAX] = "", network[64] = "";
 
     read_boot_id(m->boot_id);
+    /* "net:[4026531840]"; where it is not told, all are taken to share one. */
+    (void)!readlink("/proc/self/ns/net", network, sizeof(network) - 1);
+    mix_in(m->boot_id, network);
     mix_in(m->boot_id, (host_id == NULL) ? "" : host_id);
     m->pid = (uint32_t)getpid();
     /* A name that is too long is cut; it is for people only. */
