@@ -68,6 +68,23 @@ scatter/scatter_binomial.c|s/(wrap - first) \* c->count/(wrap - first - 1) * c->
 alltoall/alltoall_bruck.c|s/(c->rank + c->size - d) % c->size/(c->rank + d) % c->size/|blocks come from the other side
 alltoall/alltoall_pairwise.c|s/nx_copy(s, aside.at, home.at, at.len);//|in place, what goes out is not put aside
 alltoall/alltoall_pairwise.c|s/exchange(s, peer, round, aside, home, \&w)/exchange(s, peer, round, home, home, \&w)/|in place, a block is sent from where its successor comes: a deadlock without buffering
+hosts.c|s/first\[h + 1\] += first\[h\];/first[h + 1] += 0;/|where the ranks of a host begin
+hosts.h|s/return (i == team->chief_host) ? team->chief : nx_hosts_rank(team->hosts, i, team->which)/return nx_hosts_rank(team->hosts, i, team->which)/|the root does not stand for its host
+sched.c|s/step.round += frame->round;/step.round += 0;/|the chunks of a two-level allreduce share their rounds
+sched.c|s/return nx_ref_plus(frame->recv, ref.off);/return nx_ref_plus(frame->send, ref.off);/|a team receives where it sends from
+phase/levels.c|s/        now = sum;/        now = in;/|a leader forgets all but the last of its host
+phase/levels.c|s/reorder(s, v, to, from, each, true);/nx_copy(s, to, from, nx_hosts_before(v->hosts, v->n) * each);/|blocks stay in the order of hosts
+barrier/barrier_twolevel.c|s/nx_disseminate(s, \&between, 0);//|the hosts do not wait for one another
+broadcast/broadcast_twolevel.c|s/if (nx_levels_leads(\&v)) {/if (v.place == 0) {/|the first rank leads the root's host
+reduce/reduce_twolevel.c|s/!(l.inside_last \&\& l.across_last)/!l.inside_last/|a leader whose host is one rank has no scratch
+allreduce/allreduce_twolevel.c|s/.in_place = j->c->in_place || (j->v.count > 1)/.in_place = j->c->in_place/|the hosts reduce the leaders' own vectors
+allreduce/allreduce_twolevel.c|s/if (from < j->leaders) {/if (from == 0) {/|only the first leader's part is spread
+allgather/allgather_twolevel_ring.c|s/place % j->leaders/0/|all blocks are expected from the first leader
+reduce_scatter/reduce_scatter_twolevel.c|s/nx_ref_plus(sums, to \* c->count)/sums/|all of a host get the first one's block
+reduce_scatter/reduce_scatter_twolevel_ring.c|s/pass_on(s, \&j, host, k > 1)/pass_on(s, \&j, host, k > 2)/|the second hop starts anew
+alltoall/alltoall_twolevel.c|s/(host \* j->v.count + place) \* count/(place * j->v.n + host) * count/|blocks sorted by rank instead of host
+gather/gather_twolevel.c|s/(i < n) \&\& !in_a_row/(i < n) \&\& false/|blocks of a host that do not follow one another
+scatter/scatter_twolevel.c|s/nx_copy(s, out, all, c->count);//|a leader forgets its own block
 scan/scan_chain.c|s/c->in_place ? nx_window_scratch(\&came) : to/to/|in place, an exscan overwrites its input
 scan/scan_hillis_steele.c|s/if (far <= place) {/if (far < place) {/|a rank leaves out its first addition
 TABLE

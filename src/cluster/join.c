@@ -318,7 +318,7 @@ static nexar_err start(nx_join *j)
     (void)snprintf(rules.hello.software, sizeof(rules.hello.software), "%s", nexar_version());
     rules.hello.world_size = j->config.world_size;
     rules.hello.self.rank = j->config.rank;
-    nx_member_self(&rules.hello.self);
+    nx_member_self(&rules.hello.self, j->config.host_id);
     if (j->config.nlocal > 0) {
         memcpy(rules.hello.self.local, j->config.local, j->config.nlocal);
         rules.hello.self.nlocal = j->config.nlocal;

@@ -22,6 +22,7 @@ typedef struct nx_join_config {
     uint32_t rank;       /* asked for, or NX_RANK_ANY: in order of arrival */
     uint32_t world_size; /* what this process expects; 0: whatever the seed says */
     const char *listen, *interfaces, *advertise;
+    const char *host_id; /* as nx_member_self has it; may be NULL */
     uint16_t port_first, port_last;
     uint64_t formation_timeout_ns; /* for all of it; 0: never */
     uint64_t idle_timeout_ns;      /* of the endpoint: see nx_quic_config */

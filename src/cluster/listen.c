@@ -95,11 +95,31 @@ static void read_boot_id(uint8_t out[NX_BOOT_ID_SIZE])
     }
 }
 
-void nx_member_self(nx_member *m)
+/* Changes |id| by |text|, in another way for every text but "". */
+static void mix_in(uint8_t id[NX_BOOT_ID_SIZE], const char *text)
 {
-    char host[NX_HOST_NAME_MAX] = "";
+    /* FNV-1a, once for each half, of the text in both directions. */
+    const size_t len = strlen(text);
+    uint64_t hash[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4)};
+
+    for (size_t i = 0; i < len; i++) {
+        hash[0] = (hash[0] ^ (uint8_t)text[i]) * UINT64_C(0x100000001b3);
+        hash[1] = (hash[1] ^ (uint8_t)text[len - 1 - i]) * UINT64_C(0x100000001b3);
+    }
+    for (size_t i = 0; (i < NX_BOOT_ID_SIZE) && (len > 0); i++) {
+        id[i] ^= (uint8_t)(hash[i / 8] >> (8 * (i % 8)));
+    }
+}
+
+void nx_member_self(nx_member *m, const char *host_id)
+{
+    char host[NX_HOST_NAME_MAX] = "", network[64] = "";
 
     read_boot_id(m->boot_id);
+    /* "net:[4026531840]"; where it is not told, all are taken to share one. */
+    (void)!readlink("/proc/self/ns/net", network, sizeof(network) - 1);
+    mix_in(m->boot_id, network);
+    mix_in(m->boot_id, (host_id == NULL) ? "" : host_id);
     m->pid = (uint32_t)getpid();
     /* A name that is too long is cut; it is for people only. */
     (void)gethostname(host, sizeof(host) - 1);

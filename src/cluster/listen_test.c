@@ -85,13 +85,28 @@ static void test_a_process_can_describe_itself(void **state)
     nx_member m = {.rank = 7}, again = {0};
 
     (void)state;
-    nx_member_self(&m);
-    nx_member_self(&again);
+    nx_member_self(&m, NULL);
+    nx_member_self(&again, "");
     assert_int_equal(m.pid, getpid());
     assert_int_equal(m.rank, 7);
     assert_true(strlen(m.host) > 0);
     assert_memory_equal(m.boot_id, again.boot_id, sizeof(m.boot_id));
     assert_memory_not_equal(m.boot_id, none, sizeof(none));
+}
+
+static void test_host_ids_tell_hosts_of_one_kernel_apart(void **state)
+{
+    nx_member m[3] = {0}, again = {0};
+
+    (void)state;
+    nx_member_self(&m[0], "");
+    nx_member_self(&m[1], "a");
+    nx_member_self(&m[2], "b");
+    for (size_t i = 0; i < 3; i++) {
+        nx_member_self(&again, (i == 0) ? "" : ((i == 1) ? "a" : "b"));
+        assert_memory_equal(m[i].boot_id, again.boot_id, sizeof(again.boot_id));
+        assert_memory_not_equal(m[i].boot_id, m[(i + 1) % 3].boot_id, sizeof(again.boot_id));
+    }
 }
 
 int main(void)
@@ -101,6 +116,7 @@ int main(void)
         cmocka_unit_test(test_malformed_settings_are_refused),
         cmocka_unit_test(test_only_what_is_listened_on_is_told),
         cmocka_unit_test(test_a_process_can_describe_itself),
+        cmocka_unit_test(test_host_ids_tell_hosts_of_one_kernel_apart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

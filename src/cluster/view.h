@@ -28,7 +28,7 @@ enum {
 typedef struct nx_member {
     uint64_t id; /* what its certificate names; never used again */
     uint32_t rank;
-    uint8_t boot_id[NX_BOOT_ID_SIZE]; /* equal: the same kernel, so shared memory may work */
+    uint8_t boot_id[NX_BOOT_ID_SIZE]; /* equal: one host, so shared memory may work */
     char host[NX_HOST_NAME_MAX];      /* for people only */
     uint32_t pid;                     /* for people, and for guesses on the same host */
     struct sockaddr_storage addresses[NX_ADDRESSES_MAX]; /* port included, best first */

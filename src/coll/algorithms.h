@@ -15,16 +15,26 @@
 #define NX_ALGORITHM_LIST(X)                                                                       \
     X(BARRIER, dissemination, barrier_dissemination, false, false,                                 \
       "log2 n rounds of empty messages")                                                           \
+    X(BARRIER, twolevel, barrier_twolevel, false, false,                                           \
+      "hosts of several ranks: one of each between them")                                          \
     X(BROADCAST, binomial, broadcast_binomial, false, false, "short vectors: log2 n rounds")       \
     X(BROADCAST, chain, broadcast_chain, true, false,                                              \
       "long vectors on few ranks: one stream through all")                                         \
     X(BROADCAST, scatter_allgather, broadcast_scatter_allgather, false, false,                     \
       "long vectors on many ranks: twice the bytes, no rank sends more")                           \
+    X(BROADCAST, twolevel, broadcast_twolevel, false, false,                                       \
+      "short vectors on hosts of several ranks: two trees")                                        \
+    X(BROADCAST, twolevel_chain, broadcast_twolevel_chain, true, false,                            \
+      "long vectors on such hosts: one stream through the hosts")                                  \
     X(REDUCE, binomial, reduce_binomial, false, false, "short vectors: log2 n rounds")             \
     X(REDUCE, chain, reduce_chain, true, false,                                                    \
       "long vectors on few ranks: one stream through all")                                         \
     X(REDUCE, rs_gather, reduce_rs_gather, false, false,                                           \
       "long vectors on many ranks: recursive halving, then gather")                                \
+    X(REDUCE, twolevel, reduce_twolevel, false, false,                                             \
+      "short vectors on hosts of several ranks: added up there")                                   \
+    X(REDUCE, twolevel_chain, reduce_twolevel_chain, true, false,                                  \
+      "long vectors on such hosts: one stream through the hosts")                                  \
     X(ALLREDUCE, recdbl, allreduce_recdbl, false, false,                                           \
       "short vectors: log2 n rounds, whole vector")                                                \
     X(ALLREDUCE, ring, allreduce_ring, false, true, "long vectors: least bytes, 2 (n - 1) rounds") \
@@ -34,20 +44,40 @@
       "middle sizes and many ranks: least bytes, 2 log2 n rounds")                                 \
     X(ALLREDUCE, rs_ag, allreduce_rs_ag, false, true,                                              \
       "shards in few rounds: halving to rank r's shard r, then doubling")                          \
+    X(ALLREDUCE, twolevel, allreduce_twolevel, false, false,                                       \
+      "short vectors on hosts of several ranks: one leads each")                                   \
+    X(ALLREDUCE, twolevel_halving, allreduce_twolevel_halving, false, false,                       \
+      "middle sizes on many such hosts: all lead, each with a part")                               \
+    X(ALLREDUCE, twolevel_ring, allreduce_twolevel_ring, true, false,                              \
+      "long vectors on such hosts: all lead, each with a part")                                    \
     X(ALLGATHER, ring, allgather_ring, true, false, "long blocks: neighbours only")                \
     X(ALLGATHER, recdbl, allgather_recdbl, false, false,                                           \
       "short blocks, no scratch: log2 n rounds")                                                   \
     X(ALLGATHER, bruck, allgather_bruck, false, false,                                             \
       "short blocks: ceil(log2 n) rounds for any n")                                               \
+    X(ALLGATHER, twolevel, allgather_twolevel, false, false,                                       \
+      "short blocks on hosts of several ranks: one leads each")                                    \
+    X(ALLGATHER, twolevel_ring, allgather_twolevel_ring, true, false,                              \
+      "long blocks on such hosts: a ring of hosts for each leader")                                \
     X(GATHER, binomial, gather_binomial, false, false, "short blocks: log2 n rounds")              \
     X(GATHER, direct, gather_direct, false, false, "long blocks: each byte travels once")          \
+    X(GATHER, twolevel, gather_twolevel, false, false,                                             \
+      "short blocks on hosts of several ranks: a message of each host")                            \
     X(SCATTER, binomial, scatter_binomial, false, false, "short blocks: log2 n rounds")            \
     X(SCATTER, direct, scatter_direct, false, false, "long blocks: each byte travels once")        \
+    X(SCATTER, twolevel, scatter_twolevel, false, false,                                           \
+      "short blocks on hosts of several ranks: a message to each host")                            \
     X(REDUCE_SCATTER, ring, reduce_scatter_ring, true, false, "long vectors: neighbours only")     \
     X(REDUCE_SCATTER, halving, reduce_scatter_halving, false, false,                               \
       "short vectors: log2 n rounds")                                                              \
+    X(REDUCE_SCATTER, twolevel, reduce_scatter_twolevel, false, false,                             \
+      "short vectors on hosts of several ranks: one leads each")                                   \
+    X(REDUCE_SCATTER, twolevel_ring, reduce_scatter_twolevel_ring, true, false,                    \
+      "long vectors on such hosts: a ring of hosts for each leader")                               \
     X(ALLTOALL, pairwise, alltoall_pairwise, false, false, "each block travels once, straight")    \
     X(ALLTOALL, bruck, alltoall_bruck, false, false, "tiny blocks: log2 n rounds")                 \
+    X(ALLTOALL, twolevel, alltoall_twolevel, false, false,                                         \
+      "short blocks on hosts of several ranks: packed for each host")                              \
     X(SCAN, hillis_steele, scan_hillis_steele, false, false, "short vectors: log2 n rounds")       \
     X(SCAN, chain, scan_chain, true, false, "long vectors: one stream through all ranks")          \
     X(EXSCAN, hillis_steele, scan_hillis_steele, false, false, "short vectors: log2 n rounds")     \

@@ -1,13 +1,15 @@
 /*
  * coll.h - what a collective call asks for, as its algorithm sees it.
  *
- * A builder is a pure function of an nx_coll: it adds steps to a schedule and
- * neither reads nor writes anything else.  It works for any size >= 1 and any
- * count >= 0, and seals the schedule as its last act.
+ * A builder is a pure function of an nx_coll and of what that points to: it adds
+ * steps to a schedule and neither reads nor writes anything else.  It works for any
+ * size >= 1, any map of hosts and any count >= 0, and seals the schedule as its last
+ * act.
  */
 #ifndef NX_COLL_H
 #define NX_COLL_H
 
+#include "coll/hosts.h"
 #include "coll/sched.h"
 #include "coll/split.h"
 
@@ -59,6 +61,7 @@ bool nx_coll_rooted(nx_coll_kind kind);
 typedef struct nx_coll {
     nx_coll_kind kind;
     uint32_t rank, size;
+    const nx_hosts *hosts; /* of its ranks; NULL: each has its own; borrowed */
     uint32_t root;
     size_t count;
     nx_split parts, send_parts;

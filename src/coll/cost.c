@@ -41,32 +41,45 @@ nexar_err nx_cost_count(const nx_algorithm *a, const nx_coll *c, size_t segment,
     return NEXAR_OK;
 }
 
-nexar_err nx_cost_of(const nx_algorithm *a, const nx_coll *c, size_t segment, const nx_net *net,
-                     nx_cost_limits limits, nx_cost *out)
+/* From the schedules, as far as |limits| go, into |cost|. */
+static nexar_err measure(call *k, size_t segment, nx_cost_limits limits, nx_cost *cost)
 {
-    nx_cost cost = {.is = {.net = net}};
-    nx_forecast count = {.net = net};
-    call k = {.algorithm = a, .coll = *c};
+    nx_forecast count = {.net = cost->is.net};
     uint64_t steps = 0;
-    nexar_err err;
+    nexar_err err = nx_cost_count(k->algorithm, &k->coll, segment,
+                                  limits.count ? UINT64_MAX : limits.steps, &count, &steps);
 
-    a->forecast(c, segment, &cost.is);
-    if (c->size > NX_COST_MAX_RANKS) {
-        *out = cost;
-        return NEXAR_OK;
-    }
-    err = nx_cost_count(a, c, segment, limits.count ? UINT64_MAX : limits.steps, &count, &steps);
     if (err != NEXAR_OK) {
         return err;
     }
     if (steps <= limits.steps) {
-        err = nx_cost_simulate(build_rank, &k, segment, &cost.is);
-        cost.simulated = true;
-        cost.counted = true;
+        err = nx_cost_simulate(build_rank, k, segment, &cost->is);
+        cost->simulated = true;
+        cost->counted = true;
     } else if (limits.count) {
-        cost.is.messages = count.messages;
-        cost.is.sent = count.sent;
-        cost.counted = true;
+        cost->is.messages = count.messages;
+        cost->is.sent = count.sent;
+        cost->counted = true;
+    }
+    return err;
+}
+
+nexar_err nx_cost_of(const nx_algorithm *a, const nx_coll *c, size_t segment, const nx_net *net,
+                     nx_cost_limits limits, nx_cost *out)
+{
+    nx_cost cost = {.is = {.net = net}};
+    call k = {.algorithm = a, .coll = *c};
+    nx_hosts *hosts = NULL;
+    nexar_err err = NEXAR_OK;
+
+    a->forecast(c, segment, &cost.is);
+    if (c->size <= NX_COST_MAX_RANKS) {
+        err = nx_net_hosts(net, &hosts);
+        k.coll.hosts = hosts;
+        if (err == NEXAR_OK) {
+            err = measure(&k, segment, limits, &cost);
+        }
+        nx_hosts_destroy(hosts);
     }
     if (err == NEXAR_OK) {
         *out = cost;

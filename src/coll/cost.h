@@ -27,7 +27,8 @@ typedef struct nx_cost_limits {
 
 /*
  * The cost of |c| by |a|, cut in |segment| elements, on |net|.  |c->rank| does
- * not matter; the parts of |c| are those of every rank.  |out| is untouched on
+ * not matter, nor its map of hosts, which is that of |net|; the parts of |c| are those
+ * of every rank.  |out| is untouched on
  * error:
  *
  * NEXAR_ENOMEM

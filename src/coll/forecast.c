@@ -31,9 +31,9 @@ nx_split_cost nx_split_cost_of(const nx_split *split, size_t segment)
     const uint32_t n = split->n;
     const uint32_t large = (split->how == NX_SPLIT_EVEN) ? (uint32_t)(split->total % n) : 0;
 
-    if (split->how == NX_SPLIT_COUNTS) {
+    if ((split->how == NX_SPLIT_COUNTS) || (split->how == NX_SPLIT_GROUPS)) {
         for (uint32_t b = 0; b < n; b++) {
-            add_blocks(&cost, split->counts[b], 1, segment);
+            add_blocks(&cost, nx_split_at(split, b).len, 1, segment);
         }
         return cost;
     }

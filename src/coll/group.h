@@ -45,7 +45,7 @@ typedef struct nx_group {
     uint32_t comm; /* its id */
     uint32_t rank, size;
     const uint32_t *peers; /* by rank; NULL: the same; borrowed */
-    uint32_t hosts;        /* on which its ranks are */
+    const nx_hosts *hosts; /* on which its ranks are; NULL: each on its own; borrowed */
 
     /* Its own. */
     uint32_t next;   /* number of the next operation */

@@ -1,12 +1,35 @@
 /* net.c - ranks on hosts, and the load of a round. */
 #include "coll/net.h"
 
+#include "base/alloc.h"
+
 uint32_t nx_net_host(const nx_net *net, uint32_t rank)
 {
     const uint32_t base = net->ranks / net->hosts, extra = net->ranks % net->hosts;
     const uint32_t large = extra * (base + 1); /* ranks on hosts with one more */
 
     return (rank < large) ? rank / (base + 1) : extra + (rank - large) / base;
+}
+
+nexar_err nx_net_hosts(const nx_net *net, nx_hosts **out)
+{
+    uint32_t *labels;
+    nexar_err err;
+
+    *out = NULL;
+    if (net->hosts == net->ranks) {
+        return NEXAR_OK;
+    }
+    labels = nx_calloc(net->ranks, sizeof(*labels));
+    if (labels == NULL) {
+        return nx_fail_nomem("the hosts of the cost model");
+    }
+    for (uint32_t r = 0; r < net->ranks; r++) {
+        labels[r] = nx_net_host(net, r);
+    }
+    err = nx_hosts_create(out, labels, net->ranks);
+    nx_free(labels);
+    return err;
 }
 
 uint32_t nx_net_per_host(const nx_net *net)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "coll/hosts.h"
 #include "coll/phase/fold.h"
 
 /*
@@ -27,6 +28,10 @@ typedef struct nx_net {
 /* The host of |rank|: the first hosts have one rank more where it does not
  * divide. */
 uint32_t nx_net_host(const nx_net *net, uint32_t rank);
+
+/* The map of its ranks; |*out| is NULL where each has a host of its own, and is given
+ * back with nx_hosts_destroy() otherwise.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_net_hosts(const nx_net *net, nx_hosts **out);
 
 /* The most ranks that one host has. */
 uint32_t nx_net_per_host(const nx_net *net);

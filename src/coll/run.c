@@ -430,7 +430,9 @@ nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, u
 
     coll.rank = group->rank;
     coll.size = group->size;
-    choice = nx_select(hub->rules, &coll, size, group->hosts, hub->segment);
+    coll.hosts = group->hosts;
+    choice =
+        nx_select(hub->rules, &coll, size, nx_hosts_n(group->hosts, group->size), hub->segment);
     err = nx_programs_get(&group->programs, &coll, &choice, hub->verify, &program);
     if (err != NEXAR_OK) {
         return err;

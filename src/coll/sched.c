@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "coll/hazard.h"
+#include "coll/hosts.h"
 
 _Static_assert(NX_MAX_ROUNDS >= 2 * 65536, "a ring of 65 536 ranks has 2 (n - 1) rounds");
 _Static_assert(NX_MAX_SEGMENTS >= 1024 * 1024, "a transfer may be cut in 1 Mi segments");
@@ -179,6 +180,51 @@ static bool enter(nx_sched *s, const nx_step *step, uint64_t pieces)
     return !s->only_tally;
 }
 
+/* ---- frames --------------------------------------------------------------- */
+
+void nx_sched_enter(nx_sched *s, const nx_frame *frame)
+{
+    assert(s->frame == NULL);
+    s->frame = frame;
+}
+
+void nx_sched_leave(nx_sched *s)
+{
+    s->frame = NULL;
+    nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
+}
+
+static nx_ref framed_ref(const nx_frame *frame, nx_ref ref)
+{
+    switch ((nx_space)ref.space) {
+    case NX_SPACE_SEND:
+        return nx_ref_plus(frame->send, ref.off);
+    case NX_SPACE_RECV:
+        return nx_ref_plus(frame->recv, ref.off);
+    case NX_SPACE_SCRATCH:
+    case NX_SPACES:
+        break;
+    }
+    return ref;
+}
+
+/* |step| of a team as one of all ranks. */
+static nx_step framed(const nx_sched *s, nx_step step)
+{
+    const nx_frame *frame = s->frame;
+
+    if (frame != NULL) {
+        step.dst = framed_ref(frame, step.dst);
+        step.a = framed_ref(frame, step.a);
+        step.b = framed_ref(frame, step.b);
+        if (step.kind <= NX_STEP_RECV_REDUCE) {
+            step.peer = nx_team_rank(frame->team, step.peer);
+            step.round += frame->round;
+        }
+    }
+    return step;
+}
+
 /* ---- whole transfers ----------------------------------------------------- */
 
 size_t nx_segment_len(size_t len, size_t segment)
@@ -191,26 +237,26 @@ size_t nx_segment_len(size_t len, size_t segment)
     return (segment < least) ? least : segment;
 }
 
-static void add_cut(nx_sched *s, const nx_step *whole)
+static void add_cut(nx_sched *s, const nx_step *asked)
 {
-    const size_t most = nx_segment_len(whole->len, s->segment);
-    const uint64_t pieces = (whole->len <= most) ? 1 : (whole->len - 1) / most + 1;
-    nx_step step;
+    const nx_step whole = framed(s, *asked);
+    const size_t most = nx_segment_len(whole.len, s->segment);
+    const uint64_t pieces = (whole.len <= most) ? 1 : (whole.len - 1) / most + 1;
+    nx_step step = whole;
     size_t off = 0;
 
-    if (!enter(s, whole, pieces)) {
+    if (((whole.kind == NX_STEP_COPY) && same(whole.dst, whole.a)) || !enter(s, &whole, pieces)) {
         return;
     }
-    step = *whole;
     do {
-        step.dst = nx_ref_plus(whole->dst, off);
-        step.a = nx_ref_plus(whole->a, off);
-        step.b = nx_ref_plus(whole->b, off);
-        step.len = (whole->len - off < most) ? whole->len - off : most;
+        step.dst = nx_ref_plus(whole.dst, off);
+        step.a = nx_ref_plus(whole.a, off);
+        step.b = nx_ref_plus(whole.b, off);
+        step.len = (whole.len - off < most) ? whole.len - off : most;
         s->err = append(s, step);
         step.segment++;
         off += step.len;
-    } while ((off < whole->len) && (s->err == NEXAR_OK));
+    } while ((off < whole.len) && (s->err == NEXAR_OK));
 }
 
 nx_ref nx_sched_scratch(nx_sched *s, size_t len)
@@ -244,7 +290,7 @@ void nx_recv_reduce(nx_sched *s, uint32_t peer, uint32_t round, nx_ref dst, nx_r
 
 void nx_copy(nx_sched *s, nx_ref dst, nx_ref a, size_t len)
 {
-    if ((len != 0) && !same(dst, a)) {
+    if (len != 0) {
         add_cut(s, &(nx_step){.kind = NX_STEP_COPY, .dst = dst, .a = a, .len = len});
     }
 }
@@ -272,7 +318,7 @@ void nx_divide(nx_sched *s, nx_ref dst, size_t len)
 
 void nx_call(nx_sched *s, nx_ref dst, size_t len)
 {
-    const nx_step step = {.kind = NX_STEP_CALL, .dst = dst, .len = len};
+    const nx_step step = framed(s, (nx_step){.kind = NX_STEP_CALL, .dst = dst, .len = len});
 
     if (enter(s, &step, 1)) {
         s->err = append(s, step);
@@ -292,6 +338,9 @@ void nx_sched_gate(nx_sched *s, nx_step_id first, nx_step_id second)
 
 nexar_err nx_sched_seal(nx_sched *s)
 {
+    if (s->frame != NULL) {
+        return s->err;
+    }
     nx_hazards_destroy(s->hazards);
     s->hazards = NULL;
     return s->err;

@@ -124,6 +124,7 @@ typedef struct nx_sched {
     nexar_err err; /* the first error, kept until seal */
     uint32_t steps_room, deps_room;
     nx_step_id gate[2];
+    const struct nx_frame *frame;
     struct nx_hazards *hazards;
 } nx_sched;
 
@@ -170,6 +171,23 @@ void nx_sched_gate(nx_sched *s, nx_step_id first, nx_step_id second);
  * cut in |segment|: |len| when |segment| is 0, more than |segment| when there
  * would be more than NX_MAX_SEGMENTS. */
 size_t nx_segment_len(size_t len, size_t segment);
+
+/*
+ * A collective of some of the ranks as a part of one of them all: between enter and
+ * leave a builder adds its steps as the rank of a team that it is told to be, with
+ * buffers of its own.  Peers, rounds and the caller's two spaces are those of the team;
+ * scratch is the schedule's.  The seal only returns the error so far.
+ */
+typedef struct nx_frame {
+    const struct nx_team *team; /* coll/hosts.h */
+    uint32_t round;             /* added to the rounds */
+    nx_ref send, recv;          /* where the team's NX_SPACE_SEND and NX_SPACE_RECV begin */
+} nx_frame;
+
+/* |frame| is borrowed until the leave; frames are not put into one another. */
+void nx_sched_enter(nx_sched *s, const nx_frame *frame);
+/* Gates are taken away, too. */
+void nx_sched_leave(nx_sched *s);
 
 /* Ends the building: frees what only building needs and returns the first
  * error since init.

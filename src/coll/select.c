@@ -35,8 +35,7 @@ typedef struct row {
 
 /*
  * The first row of a kind that fits is taken; the last one of a kind fits
- * everything.  An exscan goes by the rows of scan, a reduce_scatterv by those of
- * reduce_scatter: the same messages travel.
+ * everything.  An exscan goes by the rows of scan: the same messages travel.
  *
  * The boundaries come from the cost model (nexar plan --sweep) at its defaults,
  * 20 us and 10 Gbit between hosts and segments of 256 KiB, at 2 to 1024 ranks with
@@ -45,6 +44,11 @@ typedef struct row {
  * for each rank to fill; trees and doubling lose where the ranks of a host share
  * its wire, since all of them send far away at once.
  *
+ * Where several hosts have several ranks each, two levels are taken also where the model
+ * has a ring a little ahead (by up to 1.5, at hundreds of ranks): it places ranks in
+ * blocks, and a ring of ranks that are dealt out otherwise passes the wire at every hop,
+ * while two levels cost the same for all layouts.
+ *
  * A few ranks on one host are measured instead, since what they share is its cores, so
  * that the bytes of all ranks together count, not those of the busiest one.  Broadcast,
  * 4 ranks on 2 cores over QUIC, ms at 256 KiB, 1, 4 and 16 MiB, medians of four runs by
@@ -52,39 +56,44 @@ typedef struct row {
  * 3.5, 13, 45.
  */
 static const row table[] = {
+    {NX_BARRIER, MANY, MIXED, ANY, IN_ALL, "twolevel"},
     {NX_BARRIER, MANY, ALL, ANY, IN_ALL, "dissemination"},
 
     {NX_BROADCAST, 2, ALL, ANY, IN_ALL, "binomial"},
     {NX_BROADCAST, 8, ONE, MIB(2), IN_ALL, "binomial"},
     {NX_BROADCAST, 8, ONE, ANY, IN_ALL, "chain"},
+    {NX_BROADCAST, MANY, MIXED, KIB(256), IN_ALL, "twolevel"},
+    {NX_BROADCAST, MANY, MIXED, KIB(4), PER_RANK, "twolevel"},
+    {NX_BROADCAST, MANY, MIXED, KIB(64), PER_RANK, "scatter_allgather"},
+    {NX_BROADCAST, MANY, MIXED, ANY, IN_ALL, "twolevel_chain"},
     {NX_BROADCAST, MANY, ALL, KIB(256), IN_ALL, "binomial"},
     {NX_BROADCAST, MANY, ALL, KIB(4), PER_RANK, "binomial"},
-    {NX_BROADCAST, MANY, MIXED, KIB(128), PER_RANK, "scatter_allgather"},
-    {NX_BROADCAST, MANY, MIXED, ANY, IN_ALL, "chain"},
     {NX_BROADCAST, MANY, ALL, KIB(512), PER_RANK, "scatter_allgather"},
     {NX_BROADCAST, MANY, ALL, ANY, IN_ALL, "chain"},
 
     {NX_REDUCE, 2, ALL, KIB(512), IN_ALL, "binomial"},
     {NX_REDUCE, 2, ALL, ANY, IN_ALL, "chain"},
-    {NX_REDUCE, MANY, MIXED, KIB(32), PER_RANK, "binomial"},
-    {NX_REDUCE, MANY, MIXED, ANY, IN_ALL, "chain"},
+    {NX_REDUCE, MANY, MIXED, KIB(16), IN_ALL, "twolevel"},
+    {NX_REDUCE, MANY, MIXED, KIB(512), IN_ALL, "binomial"},
+    {NX_REDUCE, MANY, MIXED, KIB(16), PER_RANK, "binomial"},
+    {NX_REDUCE, MANY, MIXED, ANY, IN_ALL, "twolevel_chain"},
     {NX_REDUCE, MANY, ALL, KIB(64), IN_ALL, "binomial"},
     {NX_REDUCE, MANY, ALL, KIB(512), PER_RANK, "rs_gather"},
     {NX_REDUCE, MANY, ALL, ANY, IN_ALL, "chain"},
 
     {NX_ALLREDUCE, 2, ALL, MIB(1), IN_ALL, "recdbl"},
     {NX_ALLREDUCE, 2, ALL, ANY, IN_ALL, "ring_pipelined"},
-    {NX_ALLREDUCE, MANY, MIXED, KIB(16), IN_ALL, "recdbl"},
-    {NX_ALLREDUCE, MANY, MIXED, KIB(1), PER_RANK, "halving_doubling"},
-    {NX_ALLREDUCE, MANY, MIXED, ANY, IN_ALL, "ring_pipelined"},
+    {NX_ALLREDUCE, MANY, MIXED, KIB(16), IN_ALL, "twolevel"},
+    {NX_ALLREDUCE, MANY, MIXED, KIB(16), PER_RANK, "twolevel_halving"},
+    {NX_ALLREDUCE, MANY, MIXED, ANY, IN_ALL, "twolevel_ring"},
     {NX_ALLREDUCE, MANY, ALL, KIB(64), IN_ALL, "recdbl"},
     {NX_ALLREDUCE, MANY, POWER, KIB(512), PER_RANK, "halving_doubling"},
     {NX_ALLREDUCE, MANY, ALL, KIB(32), PER_RANK, "halving_doubling"},
     {NX_ALLREDUCE, MANY, ALL, ANY, IN_ALL, "ring_pipelined"},
 
     {NX_ALLGATHER, 2, ALL, ANY, IN_ALL, "ring"},
-    {NX_ALLGATHER, MANY, MIXED, KIB(1), PER_RANK, "bruck"},
-    {NX_ALLGATHER, MANY, MIXED, ANY, IN_ALL, "ring"},
+    {NX_ALLGATHER, MANY, MIXED, KIB(2), PER_RANK, "twolevel"},
+    {NX_ALLGATHER, MANY, MIXED, ANY, IN_ALL, "twolevel_ring"},
     {NX_ALLGATHER, MANY, POWER, KIB(512), PER_RANK, "recdbl"},
     {NX_ALLGATHER, MANY, ALL, KIB(256), PER_RANK, "bruck"},
     {NX_ALLGATHER, MANY, ALL, ANY, IN_ALL, "ring"},
@@ -94,25 +103,33 @@ static const row table[] = {
     {NX_ALLGATHERV, MANY, ALL, KIB(256), PER_RANK, "bruck"},
     {NX_ALLGATHERV, MANY, ALL, ANY, IN_ALL, "ring"},
 
+    {NX_GATHER, MANY, MIXED, KIB(2), PER_RANK, "twolevel"},
     {NX_GATHER, 32, ALL, ANY, IN_ALL, "direct"},
     {NX_GATHER, MANY, ALL, KIB(1), PER_RANK, "binomial"},
     {NX_GATHER, MANY, ALL, ANY, IN_ALL, "direct"},
     {NX_GATHERV, MANY, ALL, ANY, IN_ALL, "direct"},
+    {NX_SCATTER, MANY, MIXED, KIB(2), PER_RANK, "twolevel"},
     {NX_SCATTER, 32, ALL, ANY, IN_ALL, "direct"},
     {NX_SCATTER, MANY, ALL, KIB(1), PER_RANK, "binomial"},
     {NX_SCATTER, MANY, ALL, ANY, IN_ALL, "direct"},
     {NX_SCATTERV, MANY, ALL, ANY, IN_ALL, "direct"},
 
     {NX_REDUCE_SCATTER, 2, ALL, ANY, IN_ALL, "ring"},
-    {NX_REDUCE_SCATTER, MANY, MIXED, KIB(4), PER_RANK, "halving"},
-    {NX_REDUCE_SCATTER, MANY, MIXED, ANY, IN_ALL, "ring"},
+    {NX_REDUCE_SCATTER, MANY, MIXED, KIB(2), PER_RANK, "twolevel"},
+    {NX_REDUCE_SCATTER, MANY, MIXED, ANY, IN_ALL, "twolevel_ring"},
     {NX_REDUCE_SCATTER, MANY, POWER, KIB(512), PER_RANK, "halving"},
     {NX_REDUCE_SCATTER, MANY, ALL, KIB(16), PER_RANK, "halving"},
     {NX_REDUCE_SCATTER, MANY, ALL, ANY, IN_ALL, "ring"},
+    {NX_REDUCE_SCATTERV, 2, ALL, ANY, IN_ALL, "ring"},
+    {NX_REDUCE_SCATTERV, MANY, MIXED, KIB(4), PER_RANK, "halving"},
+    {NX_REDUCE_SCATTERV, MANY, MIXED, ANY, IN_ALL, "ring"},
+    {NX_REDUCE_SCATTERV, MANY, POWER, KIB(512), PER_RANK, "halving"},
+    {NX_REDUCE_SCATTERV, MANY, ALL, KIB(16), PER_RANK, "halving"},
+    {NX_REDUCE_SCATTERV, MANY, ALL, ANY, IN_ALL, "ring"},
 
-    {NX_ALLTOALL, 32, ALL, ANY, IN_ALL, "pairwise"},
-    {NX_ALLTOALL, MANY, MIXED, B(256), PER_RANK, "bruck"},
+    {NX_ALLTOALL, MANY, MIXED, B(512), PER_RANK, "twolevel"},
     {NX_ALLTOALL, MANY, MIXED, ANY, IN_ALL, "pairwise"},
+    {NX_ALLTOALL, 32, ALL, ANY, IN_ALL, "pairwise"},
     {NX_ALLTOALL, MANY, ALL, KIB(1), PER_RANK, "bruck"},
     {NX_ALLTOALL, MANY, ALL, ANY, IN_ALL, "pairwise"},
     {NX_ALLTOALLV, MANY, ALL, ANY, IN_ALL, "pairwise"},
@@ -341,10 +358,7 @@ static const nx_algorithm *by_rules(const nx_rules *rules, const nx_coll *c, uin
 /* The kind whose rows |kind| goes by. */
 static nx_coll_kind row_kind(nx_coll_kind kind)
 {
-    if (kind == NX_EXSCAN) {
-        return NX_SCAN;
-    }
-    return (kind == NX_REDUCE_SCATTERV) ? NX_REDUCE_SCATTER : kind;
+    return (kind == NX_EXSCAN) ? NX_SCAN : kind;
 }
 
 static bool is_power(uint32_t n)

@@ -1,4 +1,4 @@
-/* split.c - the three ways to cut a vector in blocks. */
+/* split.c - the four ways to cut a vector in blocks. */
 #include "coll/split.h"
 
 #include <assert.h>
@@ -18,6 +18,11 @@ nx_split nx_split_counts(const size_t *counts, const size_t *displs, uint32_t n)
     return (nx_split){.how = NX_SPLIT_COUNTS, .n = n, .counts = counts, .displs = displs};
 }
 
+nx_split nx_split_groups(size_t each, const uint32_t *firsts, uint32_t n)
+{
+    return (nx_split){.how = NX_SPLIT_GROUPS, .n = n, .each = each, .firsts = firsts};
+}
+
 nx_span nx_split_at(const nx_split *split, uint32_t b)
 {
     assert(b < split->n);
@@ -26,6 +31,9 @@ nx_span nx_split_at(const nx_split *split, uint32_t b)
         return (nx_span){.off = b * split->each, .len = split->each};
     case NX_SPLIT_COUNTS:
         return (nx_span){.off = split->displs[b], .len = split->counts[b]};
+    case NX_SPLIT_GROUPS:
+        return (nx_span){.off = split->firsts[b] * split->each,
+                         .len = (split->firsts[b + 1] - split->firsts[b]) * split->each};
     case NX_SPLIT_EVEN:
         break;
     }
@@ -55,6 +63,8 @@ size_t nx_split_sum(const nx_split *split)
         return split->each * split->n;
     case NX_SPLIT_EVEN:
         return split->total;
+    case NX_SPLIT_GROUPS:
+        return split->firsts[split->n] * split->each;
     case NX_SPLIT_COUNTS:
         break;
     }
@@ -68,11 +78,13 @@ size_t nx_split_max(const nx_split *split)
 {
     size_t max = 0;
 
-    if (split->how != NX_SPLIT_COUNTS) {
+    if ((split->how == NX_SPLIT_EVEN) || (split->how == NX_SPLIT_EACH)) {
         return nx_split_at(split, 0).len;
     }
     for (uint32_t b = 0; b < split->n; b++) {
-        max = (split->counts[b] > max) ? split->counts[b] : max;
+        const size_t len = nx_split_at(split, b).len;
+
+        max = (len > max) ? len : max;
     }
     return max;
 }

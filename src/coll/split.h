@@ -11,21 +11,25 @@ typedef struct nx_span {
 } nx_span;
 
 /*
- * Three ways to cut:
+ * Four ways to cut:
  *  - counts and displs, borrowed: block b is counts[b] elements at displs[b];
  *  - each: every block has |each| elements;
- *  - total: as even as it goes, the first blocks larger by one element.
+ *  - total: as even as it goes, the first blocks larger by one element;
+ *  - groups, borrowed: block b has |each| elements for each of the numbers from
+ *    firsts[b] to firsts[b + 1].
  */
 typedef struct nx_split {
     uint32_t n;
     size_t total, each;
     const size_t *counts, *displs;
-    enum { NX_SPLIT_EVEN, NX_SPLIT_EACH, NX_SPLIT_COUNTS } how;
+    const uint32_t *firsts; /* n + 1 */
+    enum { NX_SPLIT_EVEN, NX_SPLIT_EACH, NX_SPLIT_COUNTS, NX_SPLIT_GROUPS } how;
 } nx_split;
 
 nx_split nx_split_even(size_t total, uint32_t n);
 nx_split nx_split_each(size_t each, uint32_t n);
 nx_split nx_split_counts(const size_t *counts, const size_t *displs, uint32_t n);
+nx_split nx_split_groups(size_t each, const uint32_t *firsts, uint32_t n);
 
 /* Block |b|. */
 nx_span nx_split_at(const nx_split *split, uint32_t b);

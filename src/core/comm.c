@@ -23,34 +23,54 @@
 
 /* ---- life ---------------------------------------------------------------------------- */
 
+/* A rank and the host that it says it is on. */
+typedef struct seat {
+    const uint8_t *host;
+    uint32_t rank;
+} seat;
+
 static int by_host(const void *a, const void *b)
 {
-    return memcmp(*(const uint8_t *const *)a, *(const uint8_t *const *)b, NX_BOOT_ID_SIZE);
+    return memcmp(((const seat *)a)->host, ((const seat *)b)->host, NX_BOOT_ID_SIZE);
 }
 
-/* On how many hosts the ranks of |comm| are: the same number on each of them. */
-static nexar_err count_hosts(const nexar_comm *comm, uint32_t *hosts)
+/* Equal labels for the ranks of |comm| that are on one host. */
+static void label_hosts(const nexar_comm *comm, seat *seats, uint32_t *labels)
 {
     const nx_view *view = comm->world->view;
-    const uint8_t **ids;
 
-    *hosts = 1;
-    if (view == NULL) {
-        return NEXAR_OK;
+    for (uint32_t i = 0; i < comm->size; i++) {
+        seats[i] = (seat){.host = view->members[nx_comm_peer(comm, i)].boot_id, .rank = i};
     }
-    ids = nx_calloc(comm->size, sizeof(*ids));
-    if (ids == NULL) {
+    qsort(seats, comm->size, sizeof(*seats), by_host);
+    for (uint32_t i = 1, label = 0; i < comm->size; i++) {
+        label += (by_host(&seats[i - 1], &seats[i]) != 0);
+        labels[seats[i].rank] = label;
+    }
+}
+
+/* Finds out which ranks of |comm| share a host.  A world without a view is one rank.
+ *
+ * A boot id says that shared memory may work, not that it does; where it does not, the
+ * ranks of a host talk over its loopback, which no other host sees either. */
+static nexar_err map_hosts(nexar_comm *comm)
+{
+    uint32_t *labels = nx_calloc(comm->size, sizeof(*labels));
+    seat *seats = nx_calloc(comm->size, sizeof(*seats));
+    nexar_err err;
+
+    if ((labels == NULL) || (seats == NULL)) {
+        nx_free(labels);
+        nx_free(seats);
         return nx_fail_nomem("a communicator");
     }
-    for (uint32_t i = 0; i < comm->size; i++) {
-        ids[i] = view->members[nx_comm_peer(comm, i)].boot_id;
+    if (comm->world->view != NULL) {
+        label_hosts(comm, seats, labels);
     }
-    qsort(ids, comm->size, sizeof(*ids), by_host);
-    for (uint32_t i = 1; i < comm->size; i++) {
-        *hosts += (memcmp(ids[i - 1], ids[i], NX_BOOT_ID_SIZE) != 0);
-    }
-    nx_free(ids);
-    return NEXAR_OK;
+    err = nx_hosts_create(&comm->hosts, labels, comm->size);
+    nx_free(labels);
+    nx_free(seats);
+    return err;
 }
 
 static void destroy(nexar_comm *comm)
@@ -64,6 +84,7 @@ static void destroy(nexar_comm *comm)
         if (comm->group.hub != NULL) {
             nx_group_close(&comm->group);
         }
+        nx_hosts_destroy(comm->hosts);
         nx_free(comm->peers);
         nx_free(comm);
     }
@@ -72,7 +93,6 @@ static void destroy(nexar_comm *comm)
 /* Opens |comm|, whose ranks are set, for messages; frees it on error. */
 static nexar_err open_comm(nx_world *world, nexar_comm *comm)
 {
-    uint32_t hosts;
     nexar_err err;
 
     comm->world = world;
@@ -80,13 +100,13 @@ static nexar_err open_comm(nx_world *world, nexar_comm *comm)
     comm->board_fd = -1;
     nx_list_init(&comm->link);
     nx_list_init(&comm->staged);
-    err = count_hosts(comm, &hosts);
+    err = map_hosts(comm);
     comm->group = (nx_group){.hub = world->hub,
                              .comm = comm->id,
                              .rank = comm->rank,
                              .size = comm->size,
                              .peers = comm->peers,
-                             .hosts = hosts};
+                             .hosts = comm->hosts};
     if (err == NEXAR_OK) {
         err = nx_group_open(&comm->group);
     }

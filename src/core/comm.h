@@ -33,6 +33,7 @@ struct nexar_comm {
     uint32_t id; /* in every message; the world's is 0 */
     uint32_t rank, size;
     uint32_t *peers;          /* by rank: the rank in the world; NULL: the same */
+    nx_hosts *hosts;          /* on which its ranks are; the same on each of them */
     nx_group group;           /* its collectives */
     nx_device *device;        /* held; NULL: buffers are host memory */
     void *stream;             /* for its functions */

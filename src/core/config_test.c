@@ -29,6 +29,7 @@ static const struct sample {
     [NX_SET_PORT_RANGE] = {"4400-4500", "4400-4500", "4500-4400"},
     [NX_SET_INTERFACES] = {"eth0,10.0.0.0/8", "eth0,10.0.0.0/8", "eth0, eth1"},
     [NX_SET_ADVERTISE] = {"198.51.100.7", "198.51.100.7", "a b"},
+    [NX_SET_HOST_ID] = {"rack-7", "rack-7", "rack 7"},
     [NX_SET_TRANSPORTS] = {"quic", "quic", "carrier-pigeon"},
     [NX_SET_UNEXPECTED] = {"128m", "128m", "1k"},
     [NX_SET_INLINE] = {"4k", "4k", "64k"},

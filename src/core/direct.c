@@ -190,8 +190,8 @@ static void prepare(nexar_comm *comm)
 
 static bool may_have_board(const nexar_comm *comm)
 {
-    return (comm->size > 1) && (comm->size <= NX_BOARD_RANKS) && (comm->group.hosts == 1) &&
-           (comm->world->shm != NULL) &&
+    return (comm->size > 1) && (comm->size <= NX_BOARD_RANKS) &&
+           (nx_hosts_n(comm->hosts, comm->size) == 1) && (comm->world->shm != NULL) &&
            (nx_config_choice(comm->world->config, NX_SET_DIRECT) != NX_DIRECT_OFF);
 }
 

@@ -29,6 +29,7 @@ typedef enum nx_setting_id {
     NX_SET_PORT_RANGE,
     NX_SET_INTERFACES,
     NX_SET_ADVERTISE,
+    NX_SET_HOST_ID,
     NX_SET_TRANSPORTS,
     NX_SET_UNEXPECTED,
     NX_SET_INLINE,

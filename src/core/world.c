@@ -185,7 +185,8 @@ static nexar_err join(nx_world *world)
 {
     const nexar_config *cfg = world->config;
     char join[NX_NUMBER_ROOM], rank[NX_NUMBER_ROOM], listen[NX_NUMBER_ROOM], faces[NX_NUMBER_ROOM],
-        advertise[NX_NUMBER_ROOM], ports[NX_NUMBER_ROOM], qlog[NX_NUMBER_ROOM];
+        advertise[NX_NUMBER_ROOM], ports[NX_NUMBER_ROOM], qlog[NX_NUMBER_ROOM],
+        host_id[NX_NUMBER_ROOM];
     nx_join_config jc = {
         .loop = world->loop,
         .join = nx_config_text(cfg, NX_SET_JOIN, join),
@@ -197,6 +198,7 @@ static nexar_err join(nx_world *world)
         .formation_timeout_ns = nx_config_number(cfg, NX_SET_FORMATION_TIMEOUT),
         .idle_timeout_ns = nx_config_number(cfg, NX_SET_IDLE_TIMEOUT),
         .qlog_dir = nx_config_text(cfg, NX_SET_QLOG_DIR, qlog),
+        .host_id = nx_config_text(cfg, NX_SET_HOST_ID, host_id),
         .on_view = on_view,
         .on_accept = nx_links_accept,
         .on_seed = on_seed,

@@ -106,6 +106,34 @@ static void test_up_to_17_ranks_every_count_segment_and_root_is_right(void **sta
     nxt_for_rows(small_row);
 }
 
+/* ---- layouts ------------------------------------------------------------------ */
+
+static bool knows_hosts(const nx_algorithm *row)
+{
+    return strncmp(row->name, "twolevel", 8) == 0;
+}
+
+static void layouts_row(const nx_algorithm *row)
+{
+    for (uint32_t size = 1; knows_hosts(row) && (size <= 33); size++) {
+        const size_t counts[] = {1, 3, size, (2 * (size_t)size) + 1};
+
+        for (uint32_t i = 0; i < 24; i++) {
+            nxt_case c = {.row = row, .size = size, .root = (i * 7) % size, .count = counts[i % 4]};
+
+            c.segment = ((i / 4) % 3 == 0) ? 0 : 1 + (i / 4);
+            c.place = has_places(row->kind) ? (nxt_place)(i % NXT_PLACES) : NXT_APART;
+            check_numbered(&c, 1);
+        }
+    }
+}
+
+static void test_any_layout_of_ranks_on_hosts_is_right(void **state)
+{
+    (void)state;
+    nxt_for_rows(layouts_row);
+}
+
 /* ---- many ranks --------------------------------------------------------------- */
 
 static void check_many(const nx_algorithm *row, uint32_t size, size_t count, size_t segment)
@@ -414,6 +442,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_up_to_17_ranks_every_count_segment_and_root_is_right),
+        cmocka_unit_test(test_any_layout_of_ranks_on_hosts_is_right),
         cmocka_unit_test(test_up_to_257_ranks_are_right),
         cmocka_unit_test(test_long_vectors_in_many_segments_are_right),
         cmocka_unit_test(test_more_segments_than_a_tag_can_name_are_right),

@@ -309,12 +309,23 @@ static bool is_idle(nxt_world *w, nx_step *st)
     return idle;
 }
 
-/* Whether |m| leaves the result as it is: an exscan's shifted input and the
- * first addition to it may be taken for one another, since a + b = b + a. */
-static bool is_equal(const nxt_world *w, mutation m)
+/* Whether |m| of a step of that |kind| leaves the result as it is:
+ *  - an exscan's shifted input and the first addition to it may be taken for one
+ *    another, since a + b = b + a;
+ *  - in place, a rank's own block of a two-level alltoall or allgather is there already
+ *    when it is copied with others;
+ *  - the sums of a two-level reduce-scatter, in place, lie in scratch twice. */
+static bool is_equal(const nxt_world *w, mutation m, uint8_t kind)
 {
-    return (m == SWAPPED_TAGS) && (w->call.kind == NX_EXSCAN) &&
-           (strcmp(w->what.row->name, "hillis_steele") == 0);
+    const char *name = w->what.row->name;
+    const bool copy = (kind == NX_STEP_COPY) && (w->what.place == NXT_IN_PLACE) &&
+                      (strcmp(name, "twolevel") == 0);
+
+    return ((m == SWAPPED_TAGS) && (w->call.kind == NX_EXSCAN) &&
+            (strcmp(name, "hillis_steele") == 0)) ||
+           (copy && (m == SHORTER) &&
+            ((w->call.kind == NX_ALLTOALL) || (w->call.kind == NX_ALLGATHER))) ||
+           (copy && (m == SOURCE_MOVED) && (w->call.kind == NX_REDUCE_SCATTER));
 }
 
 static void judge_step(nxt_world *w, uint32_t rank, nx_step *st, const nx_step *before, mutation m)
@@ -329,7 +340,7 @@ static void judge_step(nxt_world *w, uint32_t rank, nx_step *st, const nx_step *
     *st = *before;
     if (is_idle(w, st)) {
         idle_mutants++;
-    } else if (is_equal(w, m)) {
+    } else if (is_equal(w, m, before->kind)) {
         equal_mutants++;
     } else {
         scores[m].tried++;

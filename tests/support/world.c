@@ -4,17 +4,62 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "rand.h"
 #include "sched_plan.h"
+
+nxt_layout nxt_case_layout(const nxt_case *c)
+{
+    return (nxt_layout)(nxt_hash(c->seed, c->size, 31) % NXT_LAYOUTS);
+}
+
+static nx_hosts *draw_hosts(const nxt_case *c)
+{
+    nxt_rand rand = {nxt_hash(c->seed, c->size, 32)};
+    const nxt_layout layout = nxt_case_layout(c);
+    const uint32_t n = (layout == NXT_ONE) ? 1 : 1 + nxt_below(&rand, c->size);
+    uint32_t *labels = nxt_calloc(c->size, sizeof(*labels));
+    nx_hosts *hosts = NULL;
+
+    for (uint32_t r = 0; r < c->size; r++) {
+        const bool next = (r > 0) && (labels[r - 1] + 1 < n) && nxt_one_in(&rand, c->size / n);
+
+        switch (layout) {
+        case NXT_BLOCKS:
+            labels[r] = (uint32_t)((uint64_t)r * n / c->size);
+            break;
+        case NXT_TURNS:
+            labels[r] = r % n;
+            break;
+        case NXT_UNEVEN:
+            labels[r] = (r == 0) ? 0 : labels[r - 1] + next;
+            break;
+        case NXT_SHUFFLED:
+            labels[r] = nxt_below(&rand, n);
+            break;
+        case NXT_ALONE:
+        case NXT_ONE:
+        case NXT_LAYOUTS:
+            break;
+        }
+    }
+    if ((layout != NXT_ALONE) && (nx_hosts_create(&hosts, labels, c->size) != NEXAR_OK)) {
+        abort();
+    }
+    free(labels);
+    return hosts;
+}
 
 void nxt_case_text(const nxt_case *c, char *text, size_t room)
 {
     static const char *const places[NXT_PLACES] = {"apart", "in place", "mixed"};
+    static const char *const layouts[NXT_LAYOUTS] = {"alone", "one host", "blocks",
+                                                     "turns", "uneven",   "shuffled"};
 
     snprintf(text, room,
-             "%s %s: %u ranks, root %u, count %zu, segment %zu, %s%s%s, cut %zu, seed %llu",
-             nx_coll_name(c->row->kind), c->row->name, c->size, c->root, c->count, c->segment,
-             places[c->place], c->average ? ", average" : "", c->hook ? ", hook" : "", c->cut,
-             (unsigned long long)c->seed);
+             "%s %s: %u ranks (%s), root %u, count %zu, segment %zu, %s%s%s, cut %zu, seed %llu",
+             nx_coll_name(c->row->kind), c->row->name, c->size, layouts[nxt_case_layout(c)],
+             c->root, c->count, c->segment, places[c->place], c->average ? ", average" : "",
+             c->hook ? ", hook" : "", c->cut, (unsigned long long)c->seed);
 }
 
 /* What a rank calls its own count. */
@@ -35,6 +80,7 @@ nx_coll nxt_world_coll(const nxt_world *w, uint32_t rank)
     nx_coll c = {.kind = call->kind,
                  .rank = rank,
                  .size = call->size,
+                 .hosts = w->hosts,
                  .root = call->root,
                  .count = own_count(call, rank),
                  .in_place = call->in_place[rank],
@@ -102,6 +148,7 @@ bool nxt_world_init(nxt_world *w, const nxt_case *what, nxt_verdict *v)
     *v = (nxt_verdict){.finding = NXT_FINE};
     nxt_call_init(&w->call, what->row->kind, what->size, what->root, what->count, what->place,
                   what->seed);
+    w->hosts = draw_hosts(what);
     w->scheds = nxt_calloc(what->size, sizeof(*w->scheds));
     for (uint32_t r = 0; r < what->size; r++) {
         if (!build(w, r, v)) {
@@ -123,6 +170,7 @@ void nxt_world_fini(nxt_world *w)
     }
     nxt_plan_destroy(w->plan);
     nxt_call_fini(&w->call);
+    nx_hosts_destroy(w->hosts);
     free(w->scheds);
     *w = (nxt_world){0};
 }

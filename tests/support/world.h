@@ -17,12 +17,25 @@ typedef struct nxt_case {
     nxt_place place;
     bool average, hook;
     size_t cut;    /* buffers lie in regions of up to so many elements; 0: in one */
-    uint64_t seed; /* of the blocks of v forms, of who is in place */
+    uint64_t seed; /* of the blocks of v forms, of who is in place, of who is on which host */
 } nxt_case;
+
+/* How the ranks of a case lie on hosts: drawn by its seed. */
+typedef enum nxt_layout {
+    NXT_ALONE,    /* each on its own, without a map */
+    NXT_ONE,      /* all on one */
+    NXT_BLOCKS,   /* in blocks as even as it goes */
+    NXT_TURNS,    /* dealt out in turn */
+    NXT_UNEVEN,   /* in blocks of any length */
+    NXT_SHUFFLED, /* anyhow */
+    NXT_LAYOUTS
+} nxt_layout;
+nxt_layout nxt_case_layout(const nxt_case *c);
 
 typedef struct nxt_world {
     nxt_case what;
     nxt_call call;
+    nx_hosts *hosts;
     nx_sched *scheds;
     nxt_plan *plan;
     uint64_t digest; /* of all results of the last run */

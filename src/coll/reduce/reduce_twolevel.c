@@ -1,0 +1,140 @@
+/*
+ * reduce_twolevel.c - reduce inside each host, then from host to host.
+ *
+ * The root stands for its host, the first rank for every other one.  Short vectors are
+ * sent to it and added up there; between the hosts the sums go up a binomial tree.  Long
+ * ones go through chains, a segment at a time: one inside each host, and one of the hosts.
+ *
+ *     rounds: 1 inside the hosts, or as many as there are others; then those between them
+ *     sent by each rank but the root: count
+ *
+ * Best where hosts have several ranks: one vector leaves each host.
+ */
+#include "coll/algorithms.h"
+#include "coll/phase/levels.h"
+#include "coll/phase/window.h"
+
+nexar_err nx_reduce_twolevel(nx_sched *s, const nx_coll *c)
+{
+    const nx_levels v = nx_levels_make(c);
+    const nx_ref in = nx_coll_input(c), out = nx_at(NX_SPACE_RECV, 0);
+    const bool at_root = (c->rank == c->root), leads = nx_levels_leads(&v);
+    const nx_ref sum = at_root ? out : nx_sched_scratch(s, (leads && (v.count > 1)) ? c->count : 0);
+    const nx_ref now = nx_levels_reduce(s, &v, 0, in, sum, c->count);
+
+    if (leads) {
+        const nx_coll sub = {.kind = NX_REDUCE,
+                             .count = c->count,
+                             .average = c->average,
+                             .in_place = at_root && ((v.count > 1) || c->in_place)};
+
+        nx_levels_across(s, &v, nx_reduce_binomial, sub, (nx_frame){.send = now, .recv = out});
+    }
+    return nx_sched_seal(s);
+}
+
+void nx_reduce_twolevel_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_net across = nx_net_across(f->net, 1);
+    const uint32_t others = nx_net_per_host(f->net) - 1;
+    nx_forecast between = {.net = &across};
+    nx_coll sub = *c;
+
+    sub.size = f->net->hosts;
+    sub.root = nx_net_host(f->net, c->root);
+    nx_reduce_binomial_forecast(&sub, segment, &between);
+    f->messages = (c->size > 1);
+    f->sent = f->messages * c->count;
+    f->rounds = (c->count > 0) ? between.rounds + (others > 0) : f->messages;
+    f->time_s = between.time_s + nx_net_collect(f->net, c->count, true);
+}
+
+/* Where we are in the two chains. */
+typedef struct link {
+    bool inside_last;     /* nobody is behind us inside our host ... */
+    uint32_t behind;      /* ... or else this rank */
+    bool across_last;     /* a leader: no host is behind ours ... */
+    uint32_t behind_host; /* ... or else that of this rank */
+    uint32_t ahead;       /* to whom the sum goes, but for the root */
+} link;
+
+static link link_of(const nx_levels *v)
+{
+    const uint32_t far = (v->place + v->count - v->lead) % v->count; /* from our leader */
+    const uint32_t host = (v->host + v->n - v->root) % v->n;         /* from the root's */
+    link l = {.inside_last = (far + 1 == v->count), .across_last = true};
+
+    l.behind = nx_levels_rank(v, nx_levels_up(v, 1));
+    l.ahead = nx_levels_rank(v, nx_levels_down(v, 1));
+    if (far == 0) {
+        l.across_last = (host + 1 == v->n);
+        l.behind_host = nx_team_rank(&v->across, (v->host + 1) % v->n);
+        l.ahead = nx_team_rank(&v->across, (v->host + v->n - 1) % v->n);
+    }
+    return l;
+}
+
+nexar_err nx_reduce_twolevel_chain(nx_sched *s, const nx_coll *c)
+{
+    const nx_levels v = nx_levels_make(c);
+    const link l = link_of(&v);
+    const bool at_root = (c->rank == c->root);
+    const nx_ref in = nx_coll_input(c), out = nx_at(NX_SPACE_RECV, 0);
+    nx_window w = nx_window_first(s, c->count, !at_root && !(l.inside_last && l.across_last));
+
+    do {
+        const nx_ref own = nx_ref_plus(in, w.off);
+        const nx_ref sum = at_root ? nx_ref_plus(out, w.off) : nx_window_scratch(&w);
+        nx_ref now = own;
+
+        if (!l.inside_last) {
+            nx_recv_reduce(s, l.behind, w.number, sum, now, w.len);
+            now = sum;
+        }
+        if (!l.across_last) {
+            nx_recv_reduce(s, l.behind_host, w.number, sum, now, w.len);
+            now = sum;
+        }
+        if (!at_root) {
+            nx_send(s, l.ahead, w.number, now, w.len);
+        }
+    } while (nx_window_next(&w));
+
+    if (c->size == 1) {
+        nx_copy(s, out, in, c->count);
+    }
+    if (c->average && at_root) {
+        nx_divide(s, out, c->count);
+    }
+    return nx_sched_seal(s);
+}
+
+void nx_reduce_twolevel_chain_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const nx_net across = nx_net_across(f->net, 1), inside = nx_net_inside(f->net);
+    const nx_window_cost cost = nx_window_cost_of(c->count, segment);
+    const uint32_t others = nx_net_per_host(f->net) - 1;
+    const uint32_t hops = f->net->hosts - 1;
+    nx_forecast between = {.net = &across}, within = {.net = &inside};
+    nx_coll sub = *c;
+    double slow, fast;
+
+    sub.size = across.ranks;
+    sub.root = nx_net_host(f->net, c->root);
+    nx_reduce_chain_forecast(&sub, segment, &between);
+    sub.size = inside.ranks;
+    sub.root = 0;
+    nx_reduce_chain_forecast(&sub, segment, &within);
+    f->messages = (c->size > 1) ? cost.segments : 0;
+    f->sent = (c->size > 1) ? c->count : 0;
+    f->rounds = hops + others;
+    if (c->count == 0) {
+        f->rounds = (c->size > 1);
+    } else if (f->rounds > 1) {
+        f->rounds += (cost.windows - 1) / 2; /* as in the chain */
+    }
+    /* Both levels work at once, the first segment apart. */
+    slow = (between.time_s > within.time_s) ? between.time_s : within.time_s;
+    fast = between.time_s + within.time_s - slow;
+    f->time_s = slow + fast / (double)cost.segments;
+}
