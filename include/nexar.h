@@ -765,10 +765,11 @@ typedef void (*nexar_failure_fn)(nexar_comm *comm, int rank, const char *why, vo
 NEXAR_API nexar_err nexar_on_failure(nexar_comm *comm, nexar_failure_fn fn, void *arg);
 
 /*
- * Ends every pending and later message and collective on |comm| with NEXAR_EREVOKED, on
- * all of its living ranks; one rank calls it, or several.  What was being delivered may
- * end as if nothing had been.  Remote calls are not touched.  nexar_comm_failed(),
- * nexar_comm_agree(), nexar_comm_shrink() and nexar_comm_free() can still be used.
+ * Ends every pending and later message, collective and remote call on |comm| with
+ * NEXAR_EREVOKED, on all of its living ranks; one rank calls it, or several.  What was being
+ * delivered may end as if nothing had been; handlers that run, run on, and their replies are
+ * dropped.  nexar_comm_failed(), nexar_comm_agree(), nexar_comm_shrink() and
+ * nexar_comm_free() can still be used.
  *
  * NEXAR_EINVAL, NEXAR_ENOMEM
  */

@@ -266,6 +266,7 @@ void nx_comm_revoked(nexar_comm *comm)
         comm->group.broken = NEXAR_EREVOKED; /* also if a rank has failed before */
         (void)snprintf(comm->group.broken_why, sizeof(comm->group.broken_why), "%s", why);
         nx_msg_fail_context(comm->world->msg, nx_comm_user(comm), false, NEXAR_EREVOKED, why);
+        nx_rpc_fail_comm(comm->world->rpc, comm->id, NEXAR_EREVOKED, why);
     }
 }
 
