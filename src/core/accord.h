@@ -20,6 +20,8 @@ typedef struct nx_outcome {
     uint64_t flags;
     nx_rankset failed; /* ranks of the communicator: left out */
     uint32_t serial;   /* that the first of the others has brought */
+    uint64_t highest;  /* of what they have brought, and ... */
+    uint32_t left;     /* ... how many of |failed| leave: of a rescue alone */
 } nx_outcome;
 
 /*
@@ -52,6 +54,8 @@ void nx_accord_settle(nx_world *world);
 /* |comm| is there: takes the frames that were kept for it.  It is about to go. */
 void nx_accord_opened(nexar_comm *comm);
 void nx_accord_closed(nexar_comm *comm);
+/* The machines of |from| become those of |to|, which has none. */
+void nx_accord_move(nexar_comm *to, nexar_comm *from);
 /* Frees those of all communicators. */
 void nx_accords_free(nx_world *world);
 

@@ -12,6 +12,7 @@
 #include "cluster/health.h"
 #include "core/accord.h"
 #include "core/comm.h"
+#include "core/recover.h"
 #include "msg/control.h"
 
 /* The flood of deaths; those of communicators have their ids, of 32 bits. */
@@ -288,7 +289,7 @@ static void check_alone(nexar_comm *comm)
 /* Calls |each| for all communicators that |rank| is in. */
 static void with_comms(nx_world *world, uint32_t rank, void (*each)(nexar_comm *comm))
 {
-    if (world->comm != NULL) {
+    if ((world->comm != NULL) && (nx_comm_find_peer(world->comm, rank) >= 0)) {
         each(world->comm);
     }
     nx_list_for_each (at, &world->comms) {
@@ -325,6 +326,7 @@ static void expel(nx_failure *f)
     nx_hub_on_death(world->hub, world->rank, NEXAR_EPEER, why);
     nx_accord_failed(world, world->rank);
     with_comms(world, world->rank, check_alone);
+    nx_recover_abort(world, why);
 }
 
 static void bury(nx_failure *f, uint32_t rank)
@@ -340,6 +342,7 @@ static void bury(nx_failure *f, uint32_t rank)
     }
     sentence_of(world, rank, sentence, sizeof(sentence));
     nx_log(NX_LOG_INFO, "%s", sentence);
+    nx_recover_abort(world, sentence);
     (void)nx_health_told(f->health, rank, nx_loop_now(world->loop));
     if (nx_flood_start(f->flood, nx_flood_key(NX_FLOOD_DEAD, rank), why, strlen(why)) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "others are not told that rank %" PRIu32 " has failed: %s", rank,
@@ -352,6 +355,7 @@ static void bury(nx_failure *f, uint32_t rank)
     nx_msg_fail_peer(world->msg, rank, NEXAR_EPEER, why);
     nx_hub_on_death(world->hub, rank, NEXAR_EPEER, sentence);
     with_comms(world, rank, check_alone);
+    with_comms(world, rank, nx_recover_on_failure);
     with_comms(world, rank, nx_failure_call);
 }
 
@@ -417,6 +421,7 @@ static void on_task(nx_task *task)
             bury(f, rank);
         }
     }
+    nx_recover_settle(f->world);
     nx_accord_settle(f->world);
     set_timer(f);
 }
@@ -448,6 +453,7 @@ void nx_failure_opened(nexar_comm *comm)
         if (nx_rankset_has(&f->dead, peer)) {
             sentence_of(world, peer, sentence, sizeof(sentence));
             nx_group_break(&comm->group, NEXAR_EPEER, sentence);
+            nx_recover_want(comm);
         }
     }
     check_alone(comm);
