@@ -10,6 +10,7 @@
 #include "core/accord_inner.h"
 #include "core/failure.h"
 #include "core/rescue.h"
+#include "core/retry.h"
 #include "msg/control.h"
 
 /* Frames for communicators that are still to be made: ranks are ahead of each other by
@@ -244,8 +245,7 @@ void nx_accords_free(nx_world *world)
     world->nstrays = 0;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------
- */
+/* ---- frames -------------------------------------------------------------------------------- */
 
 static nx_accord *find_accord(const nx_world *world, uint64_t id)
 {
@@ -301,6 +301,28 @@ static nexar_err keep(nx_world *world, uint64_t id, uint32_t peer, const void *d
     return NEXAR_OK;
 }
 
+/* A frame CONFIRM. */
+static nexar_err confirm_frame(nx_world *world, uint32_t peer, const void *data, size_t len)
+{
+    nexar_comm *comm;
+    uint64_t id;
+    nexar_err err = nx_confirm_frame_comm(data, len, &id);
+    int rank;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    comm = find_comm(world, id);
+    if (comm == NULL) {
+        return keep(world, id, peer, data, len);
+    }
+    rank = nx_comm_find_peer(comm, peer);
+    if ((rank < 0) || !comm->recovery.retries) {
+        return nx_fail(NEXAR_EPROTO, "rank %" PRIu32 " confirms what is not confirmed here", peer);
+    }
+    return nx_retry_frame(comm, (uint32_t)rank, data, len);
+}
+
 nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data, size_t len)
 {
     const bool agree = (*(const uint8_t *)data == NX_CONTROL_AGREE);
@@ -308,9 +330,12 @@ nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data, size
     nx_accord *a;
     uint64_t id;
     uint32_t rank;
-    nexar_err err =
-        agree ? nx_agree_msg_comm(data, len, &id) : nx_flood_frame_group(data, len, &id);
+    nexar_err err;
 
+    if (*(const uint8_t *)data == NX_CONTROL_CONFIRM) {
+        return confirm_frame(world, peer, data, len);
+    }
+    err = agree ? nx_agree_msg_comm(data, len, &id) : nx_flood_frame_group(data, len, &id);
     if (err != NEXAR_OK) {
         return err;
     }

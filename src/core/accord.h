@@ -40,7 +40,7 @@ NX_MUST_CHECK nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint
 /* Tells all ranks of |comm| that it is revoked, and revokes it here.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_accord_revoke(nexar_comm *comm);
 
-/* A frame FLOOD or AGREE of a communicator.  NEXAR_EPROTO, NEXAR_ENOMEM. */
+/* A frame FLOOD, AGREE or CONFIRM of a communicator.  NEXAR_EPROTO, NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data,
                                         size_t len);
 /* |rank| of the world has failed. */

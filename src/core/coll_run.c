@@ -11,6 +11,7 @@
 #include "core/device.h"
 #include "core/direct.h"
 #include "core/recover.h"
+#include "core/retry.h"
 
 /* The sentence of |run|, which has failed. */
 static nexar_err outcome(const nx_run *run)
@@ -112,17 +113,19 @@ static void wait_for(waited *w, nx_run *run)
     nx_loop_kick(loop);
 }
 
-/* Runs it with the lock, and waits. */
-static nexar_err run_waiting(nexar_comm *comm, nx_coll_checked *checked, waited *w)
+/* Runs it with the lock, and waits.  |*begun|: others know of it. */
+static nexar_err run_waiting(nexar_comm *comm, nx_coll_checked *checked, waited *w, bool *begun)
 {
     nexar_err err = NEXAR_OK;
     uint32_t number = 0;
     nx_run *run;
 
+    *begun = true;
     if ((checked->call.mem.device == NULL) && nx_comm_direct(comm, &checked->call, &number, &err)) {
         return err;
     }
     err = make_run(comm, checked, number, &run);
+    *begun = (err == NEXAR_OK) || (number != 0);
     if ((err != NEXAR_OK) && (number != 0)) {
         nx_comm_direct_give_up(comm, number, err);
     } else if (err == NEXAR_OK) {
@@ -148,12 +151,14 @@ static nexar_err fail_rebuilt(const char *name)
                    name);
 }
 
-nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
+/* With |rebuild| the communicator is rebuilt if that is to be. */
+static nexar_err run_once(const nx_coll_args *a, void *shard_arg, bool rebuild, bool *begun)
 {
     const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->recovery.epoch;
     nx_coll_checked checked;
     nexar_err err = prepare(a, &checked);
 
+    *begun = false;
     if (err != NEXAR_OK) {
         return err;
     }
@@ -165,13 +170,30 @@ nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
         err = fail_rebuilt(a->name);
     } else {
         nx_recover_enter(a->comm);
-        err = run_waiting(a->comm, &checked, &w);
+        err = run_waiting(a->comm, &checked, &w, begun);
         nx_recover_leave(a->comm);
-        err = nx_recover_after(a->comm, epoch, err);
+        if (rebuild) {
+            err = nx_recover_after(a->comm, epoch, err);
+        }
     }
     nx_loop_unlock(w.world->loop);
     nx_coll_args_done(&checked);
     return err;
+}
+
+nexar_err nx_coll_once(const nx_coll_args *a, void *shard_arg, bool *begun)
+{
+    return run_once(a, shard_arg, false, begun);
+}
+
+nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
+{
+    bool begun;
+
+    if ((a->comm != NULL) && a->comm->recovery.retries) {
+        return nx_retry_wait(a, shard_arg);
+    }
+    return run_once(a, shard_arg, true, &begun);
 }
 
 /* ---- with a request -------------------------------------------------------------------- */

@@ -85,6 +85,7 @@ static nexar_err open_comm(nx_world *world, nexar_comm *comm)
     nx_list_init(&comm->staged);
     nx_list_init(&comm->recovery.waiting);
     nx_list_init(&comm->recovery.due);
+    nx_list_init(&comm->recovery.turns);
     err = count_hosts(comm, &hosts);
     comm->group = (nx_group){.hub = world->hub,
                              .comm = comm->id,
@@ -282,6 +283,7 @@ void nx_comm_revoked(nexar_comm *comm)
         comm->group.broken = NEXAR_EREVOKED; /* also if a rank has failed before */
         (void)snprintf(comm->group.broken_why, sizeof(comm->group.broken_why), "%s", why);
         nx_comm_end_messages(comm);
+        nx_recover_wake(comm);
     }
 }
 

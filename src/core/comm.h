@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "cluster/confirm.h"
 #include "cluster/rankset.h"
 #include "coll/group.h"
 #include "core/world.h"
@@ -49,6 +50,12 @@ typedef struct nx_recovery {
     nx_list due;       /* ... requests that end when it can be rebuilt */
     nexar_change last;
     char why[NX_LOST_WHY]; /* it is lost */
+
+    /* With retry=on: retry.h. */
+    bool retries;
+    bool busy;          /* a collective is on its way; others wait in ... */
+    nx_list turns;      /* ... this order */
+    nx_confirm confirm; /* of this communicator */
 } nx_recovery;
 
 struct nexar_comm {

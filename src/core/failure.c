@@ -173,7 +173,7 @@ bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, siz
     nexar_err err = NEXAR_OK;
     uint64_t group = 0;
 
-    if ((kind < NX_CONTROL_PING) || (kind > NX_CONTROL_AGREE)) {
+    if (((kind < NX_CONTROL_PING) || (kind > NX_CONTROL_AGREE)) && (kind != NX_CONTROL_CONFIRM)) {
         return false;
     }
     if ((f == NULL) || f->quiet || f->expelled) {
@@ -495,6 +495,10 @@ nexar_err nx_failure_start(nx_world *world)
                        "setting heartbeat_timeout: %.3f s; accepted: at least heartbeat_interval, "
                        "%.3f s",
                        (double)hc.timeout_ns / 1e9, (double)hc.interval_ns / 1e9);
+    }
+    err = nx_recover_check(world->config);
+    if (err != NEXAR_OK) {
+        return err;
     }
     f = nx_zalloc(sizeof(*f));
     if (f == NULL) {

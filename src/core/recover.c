@@ -33,19 +33,15 @@ static bool is_ready(const nexar_comm *comm)
     return (r->state == NX_LOST) || ((r->state == NX_MENDED) && (r->inside == 0));
 }
 
-/* Ends what waits for that. */
-static void wake(nexar_comm *comm)
+void nx_recover_wake(nexar_comm *comm)
 {
     nx_recovery *r = &comm->recovery;
     nx_list *at;
 
-    if (!is_ready(comm)) {
-        return;
-    }
     nx_list_for_each (w, &r->waiting) {
         nx_event_set(comm->world->loop, &nx_list_entry(w, mender, link)->event);
     }
-    while ((at = nx_list_pop(&r->due)) != NULL) {
+    while (is_ready(comm) && ((at = nx_list_pop(&r->due)) != NULL)) {
         nx_request_done(nx_list_entry(at, nexar_request, due));
     }
 }
@@ -54,10 +50,12 @@ static void wake(nexar_comm *comm)
 
 nexar_err nx_recover_open(nexar_comm *comm)
 {
-    if ((policy(comm->world) != NX_RECOVERY_AUTOMATIC) || (comm->size == 1)) {
+    if (policy(comm->world) != NX_RECOVERY_AUTOMATIC) {
         return NEXAR_OK;
     }
-    return nx_rescue_open(comm);
+    comm->recovery.retries = (nx_config_choice(comm->world->config, NX_SET_RETRY) == NX_RETRY_ON);
+    nx_confirm_init(&comm->recovery.confirm, comm->id, comm->size, comm->rank);
+    return (comm->size == 1) ? NEXAR_OK : nx_rescue_open(comm);
 }
 
 void nx_recover_want(nexar_comm *comm)
@@ -71,7 +69,7 @@ void nx_recover_want(nexar_comm *comm)
 void nx_recover_begin(nexar_comm *comm, const char *why)
 {
     nx_recovery *r = &comm->recovery;
-    const nx_rescue_input input = {.flags = UINT64_MAX};
+    nx_rescue_input input;
 
     r->wanted = false;
     if ((comm->rescue == NULL) || (r->state != NX_WHOLE)) {
@@ -82,7 +80,9 @@ void nx_recover_begin(nexar_comm *comm, const char *why)
         nx_group_break(&comm->group, NEXAR_EPEER, why);
     }
     nx_comm_end_messages(comm);
+    nx_confirm_freeze(&r->confirm, &input.flags, &input.highest);
     nx_rescue_begin(comm, &input, why);
+    nx_recover_wake(comm);
 }
 
 void nx_recover_on_failure(nexar_comm *comm)
@@ -160,11 +160,10 @@ void nx_recover_decided(nexar_comm *comm)
             nx_log(NX_LOG_WARN, "a communicator is rebuilt later: %s", nexar_last_error());
         }
     }
-    wake(comm);
+    nx_recover_wake(comm);
 }
 
-/* ---- becoming another -------------------------------------------------------------------------
- */
+/* ---- becoming another ---------------------------------------------------------------------- */
 
 static nexar_change change_of(const nexar_comm *old, const nexar_comm *next)
 {
@@ -188,12 +187,13 @@ static void take_recovery(nexar_comm *comm, const nexar_comm *next)
     r->state = next->recovery.state;
     r->wanted = next->recovery.wanted;
     r->next = next->recovery.next;
+    r->confirm = next->recovery.confirm;
     (void)snprintf(r->why, sizeof(r->why), "%s", next->recovery.why);
     r->epoch++;
 }
 
 /* |comm|, which is ready, becomes its |next|.  NEXAR_ENOMEM: it is as it was. */
-static nexar_err become(nexar_comm *comm)
+nexar_err nx_recover_become(nexar_comm *comm)
 {
     nexar_comm *next;
     nexar_err err = make_next(comm);
@@ -262,8 +262,7 @@ uint32_t nx_recover_last_id(const nexar_comm *comm)
     return comm->id;
 }
 
-/* ---- for collectives ---------------------------------------------------------------------------
- */
+/* ---- for collectives ----------------------------------------------------------------------- */
 
 void nx_recover_enter(nexar_comm *comm)
 {
@@ -273,22 +272,26 @@ void nx_recover_enter(nexar_comm *comm)
 void nx_recover_leave(nexar_comm *comm)
 {
     comm->recovery.inside--;
-    wake(comm);
+    nx_recover_wake(comm);
+}
+
+void nx_recover_wait_change(nexar_comm *comm)
+{
+    nx_world *world = comm->world;
+    mender m = {.event = {0}};
+
+    nx_list_push_back(&comm->recovery.waiting, &m.link);
+    world->log.waiting++;
+    (void)nx_loop_wait(world->loop, &m.event, UINT64_MAX);
+    world->log.waiting--;
+    nx_list_remove(&m.link);
 }
 
 /* Waits until |comm|, of |epoch|, is ready or was rebuilt by another thread. */
 static void wait_ready(nexar_comm *comm, unsigned epoch)
 {
-    nx_world *world = comm->world;
-
     while ((comm->recovery.epoch == epoch) && !is_ready(comm)) {
-        mender m = {.event = {0}};
-
-        nx_list_push_back(&comm->recovery.waiting, &m.link);
-        world->log.waiting++;
-        (void)nx_loop_wait(world->loop, &m.event, UINT64_MAX);
-        world->log.waiting--;
-        nx_list_remove(&m.link);
+        nx_recover_wait_change(comm);
     }
 }
 
@@ -306,7 +309,7 @@ nexar_err nx_recover_after(nexar_comm *comm, unsigned epoch, nexar_err err)
         if (comm->recovery.state == NX_LOST) {
             return nx_fail(NEXAR_EPEER, "%s; it is not rebuilt: %s", sentence, comm->recovery.why);
         }
-        err = become(comm);
+        err = nx_recover_become(comm);
     }
     return (err == NEXAR_ENOMEM) ? err : nx_fail(NEXAR_EPEER, "%s", sentence);
 }
@@ -338,10 +341,77 @@ bool nx_recover_claim(nexar_request *req, bool wait)
     }
     wait_ready(comm, req->epoch);
     if ((comm->recovery.epoch == req->epoch) && (comm->recovery.state == NX_MENDED) &&
-        !comm->recovery.freed && (become(comm) != NEXAR_OK)) {
+        !comm->recovery.freed && (nx_recover_become(comm) != NEXAR_OK)) {
         nx_log(NX_LOG_WARN, "a communicator is rebuilt later: %s", nexar_last_error());
     }
     return true;
+}
+
+/* ---- for retry.h ------------------------------------------------------------------------ */
+
+nexar_err nx_recover_check(const nexar_config *config)
+{
+    if ((nx_config_choice(config, NX_SET_RETRY) == NX_RETRY_ON) &&
+        (nx_config_choice(config, NX_SET_RECOVERY) != NX_RECOVERY_AUTOMATIC)) {
+        return nx_fail(NEXAR_EINVAL, "setting retry: on; accepted with recovery=automatic alone");
+    }
+    return NEXAR_OK;
+}
+
+void nx_recover_take_turn(nexar_comm *comm)
+{
+    nx_recovery *r = &comm->recovery;
+    mender m = {.event = {0}};
+
+    if (r->busy) { /* whoever gives it hands it to the first */
+        nx_list_push_back(&r->turns, &m.link);
+        (void)nx_loop_wait(comm->world->loop, &m.event, UINT64_MAX);
+    }
+    r->busy = true;
+    nx_recover_enter(comm);
+}
+
+void nx_recover_give_turn(nexar_comm *comm)
+{
+    nx_recovery *r = &comm->recovery;
+    nx_list *first = nx_list_pop(&r->turns);
+
+    nx_recover_leave(comm);
+    r->busy = (first != NULL);
+    if (first != NULL) {
+        nx_event_set(comm->world->loop, &nx_list_entry(first, mender, link)->event);
+    }
+}
+
+nexar_err nx_recover_wait_mended(nexar_comm *comm)
+{
+    const nx_recovery *r = &comm->recovery;
+
+    while ((r->state == NX_MENDING) || ((r->state == NX_MENDED) && (r->inside > 1))) {
+        nx_recover_wait_change(comm);
+    }
+    if (r->state == NX_LOST) {
+        return nx_fail(NEXAR_EPEER, "%s; it is not rebuilt: %s", comm->group.broken_why, r->why);
+    }
+    return NEXAR_OK;
+}
+
+void nx_recover_verdict(const nexar_comm *comm, uint64_t *keep, uint32_t *errs)
+{
+    const nx_outcome *out;
+    const char *why;
+
+    (void)nx_rescue_outcome(comm, &out, &why);
+    nx_confirm_decide(out->flags, out->highest, keep, errs);
+}
+
+const nx_rankset *nx_recover_failed(const nexar_comm *comm)
+{
+    const nx_outcome *out;
+    const char *why;
+
+    (void)nx_rescue_outcome(comm, &out, &why);
+    return &out->failed;
 }
 
 /* ---- the end of the process

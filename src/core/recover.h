@@ -59,11 +59,31 @@ void nx_recover_leave(nexar_comm *comm);
  * the same sentence, or one that says why it is not rebuilt; NEXAR_ENOMEM.
  */
 NX_MUST_CHECK nexar_err nx_recover_after(nexar_comm *comm, unsigned epoch, nexar_err err);
+/* Threads that wait for anything of |comm| look again. */
+void nx_recover_wake(nexar_comm *comm);
 /* The collective of |req| has ended with |err|: nx_request_done, now or when its
  * communicator can be rebuilt. */
 void nx_recover_request_done(nexar_request *req, nexar_err err);
 /* Whether |req|, which is done, may be claimed: its communicator is rebuilt then.  With |wait|
  * it waits until it may. */
 bool nx_recover_claim(nexar_request *req, bool wait);
+
+/* ---- for retry.h --------------------------------------------------------------------------- */
+
+/* NEXAR_EINVAL: retry=on without recovery=automatic. */
+NX_MUST_CHECK nexar_err nx_recover_check(const nexar_config *config);
+/* Waits for the turn of this thread on |comm|, and enters; leaves, and lets the next one. */
+void nx_recover_take_turn(nexar_comm *comm);
+void nx_recover_give_turn(nexar_comm *comm);
+/* Waits until nx_recover_wake is called. */
+void nx_recover_wait_change(nexar_comm *comm);
+/* Waits until |comm|, which this thread has the turn of, can be rebuilt.  NEXAR_EPEER: it
+ * never can. */
+NX_MUST_CHECK nexar_err nx_recover_wait_mended(nexar_comm *comm);
+/* What was agreed on: as nx_confirm_decide; and who is left out. */
+void nx_recover_verdict(const nexar_comm *comm, uint64_t *keep, uint32_t *errs);
+const nx_rankset *nx_recover_failed(const nexar_comm *comm);
+/* |comm| becomes what it is to be.  NEXAR_ENOMEM: it is as it was. */
+NX_MUST_CHECK nexar_err nx_recover_become(nexar_comm *comm);
 
 #endif /* NX_RECOVER_H */

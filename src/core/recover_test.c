@@ -647,8 +647,7 @@ static void test_abort_ends_all(void **state)
     run_plan(&p);
 }
 
-/* ---- without a death ----------------------------------------------------------------------------
- */
+/* ---- without a death ----------------------------------------------------------------------- */
 
 static void test_last_change_of_what_never_changed(void **state)
 {
