@@ -25,8 +25,6 @@
 #include "core/comm.h"
 #include "core/request.h"
 
-enum { NX_ABORT_CODE = 76 };
-
 /* |comm|, not yet in its world, gets what it needs.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_recover_open(nexar_comm *comm);
 /* The application gives |comm| back. */

@@ -55,6 +55,8 @@ enum { NX_VERIFY_OFF, NX_VERIFY_ON };
 enum { NX_SETTING_QUORUM_NONE, NX_SETTING_QUORUM_MAJORITY };
 /* Choices of `recovery`. */
 enum { NX_RECOVERY_MANUAL, NX_RECOVERY_AUTOMATIC, NX_RECOVERY_ABORT };
+/* With which a process ends by the last of them. */
+enum { NX_ABORT_CODE = 76 };
 /* Choices of `retry`. */
 enum { NX_RETRY_OFF, NX_RETRY_ON };
 /* Choices of `report_signal`. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,6 +82,7 @@ void nxt_procs_start(nxt_procs *p, int n, void (*body)(int rank, int join_fd, vo
         p->pids[rank] = fork();
         assert_true(p->pids[rank] >= 0);
         if (p->pids[rank] == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves none behind */
             body(rank, p->pipes[rank][0], arg);
             (void)fflush(NULL);
             _exit(0);
