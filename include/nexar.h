@@ -741,7 +741,8 @@ NEXAR_API nexar_err nexar_rpc_icall(nexar_comm *comm, int rank, uint16_t fn_id, 
  * goes on while another rank of the communicator is alive.  Other messages go on.
  *
  * To go on together the ranks that are left call nexar_comm_revoke(), so that nobody
- * keeps waiting for somebody who has given up, and nexar_comm_shrink(). */
+ * keeps waiting for somebody who has given up, and nexar_comm_shrink(); or they have it done,
+ * by the setting "recovery" (below). */
 
 /*
  * The ranks of |comm| that are known to have failed, ascending.  |*n| is the room in
@@ -838,13 +839,13 @@ typedef struct nexar_change {
  * result, and one that a failure ends is run again among those who are left, from the
  * inputs as they were: it returns NEXAR_OK, on all ranks, with the contributions of the same
  * ranks on all, and nexar_last_change() says who is gone.  Ranks in its arguments are those of
- * the communicator as it was when it was called.  It costs a copy of inputs that are in place,
- * and about as much time as a barrier more.  What cannot be run again ends with NEXAR_EPEER,
+ * the communicator as it was when it was called.  It costs a copy, in host memory, of inputs
+ * that are in place, and the time of about a barrier; threads that call on one communicator
+ * take turns.  What cannot be run again ends with NEXAR_EPEER,
  * on all ranks, after |comm| was rebuilt: those whose root has failed; those whose buffers are
  * laid out by ranks (gather, scatter, allgather, alltoall, reduce_scatter and their v forms);
  * allreduce_rs_ag with a function; allreduce_compressed; all with a request, on the ranks
- * where they had not ended.  Buffers of a device are run again only where the input is not in
- * place.  Messages and remote calls are not repeated.
+ * where they had not ended.  Messages and remote calls are not repeated.
  */
 
 /*
