@@ -386,13 +386,14 @@ static bool step_any(sim *s, uint32_t offset)
 
 static bool detect_any(sim *s, uint32_t offset)
 {
-    for (uint32_t i = 0; i < s->size * s->size; i++) {
-        const uint32_t who = (i + offset) % s->size, other = i / s->size;
+    for (uint32_t other = 0; other < s->size; other++) {
+        for (uint32_t i = 0; !s->ranks[other].alive && (i < s->size); i++) {
+            const uint32_t who = (i + offset) % s->size;
 
-        if (s->ranks[who].alive && !s->ranks[other].alive &&
-            (((s->ranks[who].dead >> other) & 1) == 0)) {
-            detect(s, who, other);
-            return true;
+            if (s->ranks[who].alive && (((s->ranks[who].dead >> other) & 1) == 0)) {
+                detect(s, who, other);
+                return true;
+            }
         }
     }
     return false;

@@ -2,6 +2,7 @@
  * failure_test.c - ranks as processes, some of which are killed or stopped: the others
  * learn of it, agree, and go on without them.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -463,16 +464,45 @@ static void test_a_minority_does_not_go_on(void **state)
 
 /* Rank 1 revokes when the others wait: in a receive, in a long send that nobody takes, in a
  * receive from anybody, in a collective, each on a communicator of its own. */
+static pthread_mutex_t hold_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t hold_moved = PTHREAD_COND_INITIALIZER;
+static bool hold_over;
+
+/* Runs until the communicator was revoked. */
+static nexar_err hold(nexar_rpc *call, const void *data, size_t bytes, void *arg)
+{
+    (void)call;
+    (void)data;
+    (void)bytes;
+    (void)arg;
+    (void)pthread_mutex_lock(&hold_lock);
+    while (!hold_over) {
+        (void)pthread_cond_wait(&hold_moved, &hold_lock);
+    }
+    (void)pthread_mutex_unlock(&hold_lock);
+    return NEXAR_OK;
+}
+
+static void let_go(void)
+{
+    (void)pthread_mutex_lock(&hold_lock);
+    hold_over = true;
+    (void)pthread_cond_broadcast(&hold_moved);
+    (void)pthread_mutex_unlock(&hold_lock);
+}
+
 static void revoke_what_waits(nexar_comm *w, void *arg)
 {
     static char large[8 << 20];
-    nexar_request *reqs[4] = {NULL};
+    nexar_request *reqs[5] = {NULL};
     nexar_comm *c = NULL, *next = NULL;
     char byte, got[2];
     bool found;
 
     (void)arg;
     NXT_OK(w, nexar_comm_dup(w, &c));
+    NXT_OK(w, nexar_rpc_register(c, TAG, hold, NULL));
+    NXT_OK(w, nexar_barrier(w));
     if (nexar_rank(w) == 1) {
         for (int rank = 0; rank < nexar_size(w); rank++) {
             if (rank != 1) {
@@ -481,17 +511,21 @@ static void revoke_what_waits(nexar_comm *w, void *arg)
         }
         NXT_OK(w, nexar_comm_revoke(c));
         NXT_OK(w, nexar_comm_revoke(c));
+        NXT_IS(w, nexar_rpc_call(c, 1, TAG, NULL, 0, NULL, NULL) == NEXAR_EREVOKED);
     } else {
         NXT_OK(w, nexar_irecv(c, &got[0], 1, 1, TAG, &reqs[0]));
         NXT_OK(w, nexar_irecv(c, &got[1], 1, NEXAR_ANY_SOURCE, NEXAR_ANY_TAG, &reqs[1]));
         NXT_OK(w, nexar_isend(c, large, sizeof(large), 1, TAG + 1, &reqs[2]));
         NXT_OK(w, nexar_ibarrier(c, &reqs[3]));
+        NXT_OK(w, nexar_rpc_icall(c, 1, TAG, NULL, 0, NULL, NULL, &reqs[4]));
         NXT_OK(w, nexar_send(w, "x", 1, 1, TAG));
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 5; i++) {
             NXT_IS(w, nexar_wait(&reqs[i], NULL) == NEXAR_EREVOKED);
             NXT_IS(w, strstr(nexar_last_error(), "was revoked") != NULL);
         }
     }
+    NXT_OK(w, nexar_barrier(w));
+    let_go();
     NXT_IS(w, nexar_barrier(c) == NEXAR_EREVOKED);
     NXT_IS(w, nexar_recv(c, &byte, 1, 0, TAG, NULL) == NEXAR_EREVOKED);
     NXT_IS(w, nexar_probe(c, 0, TAG, NULL) == NEXAR_EREVOKED);

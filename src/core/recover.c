@@ -90,17 +90,23 @@ void nx_recover_on_failure(nexar_comm *comm)
     nx_recover_begin(comm, comm->group.broken_why);
 }
 
+/* Begins what is wanted of |comm|. */
+static void begin_wanted(nexar_comm *comm)
+{
+    const bool broken = (comm->group.broken != NEXAR_OK);
+
+    if (comm->recovery.wanted) {
+        nx_recover_begin(comm, broken ? comm->group.broken_why : "a rank has failed or left");
+    }
+}
+
 void nx_recover_settle(nx_world *world)
 {
-    if ((world->comm != NULL) && world->comm->recovery.wanted) {
-        nx_recover_begin(world->comm, world->comm->group.broken_why);
+    if (world->comm != NULL) {
+        begin_wanted(world->comm);
     }
     nx_list_for_each (at, &world->comms) {
-        nexar_comm *comm = nx_list_entry(at, nexar_comm, link);
-
-        if (comm->recovery.wanted) {
-            nx_recover_begin(comm, comm->group.broken_why);
-        }
+        begin_wanted(nx_list_entry(at, nexar_comm, link));
     }
 }
 
@@ -158,6 +164,8 @@ void nx_recover_decided(nexar_comm *comm)
         r->state = NX_MENDED;
         if (make_next(comm) != NEXAR_OK) {
             nx_log(NX_LOG_WARN, "a communicator is rebuilt later: %s", nexar_last_error());
+        } else if (r->freed) {
+            nx_recover_freed(comm); /* it was in use still when the agreement began */
         }
     }
     nx_recover_wake(comm);

@@ -399,8 +399,8 @@ static void loop_calls(nexar_comm *w)
     NXT_OK(w, nexar_rpc_register(w, ECHO + 1, echo, NULL));
     NXT_IS(w, go_on(w, err) == 1);
     for (int rank = 0; rank < nexar_size(w); rank++) {
-        for (uint16_t fn = ECHO; fn <= ECHO + 1; fn++) {
-            NXT_OK(w, nexar_rpc_call(w, rank, fn, "abc", 3, &reply, &bytes));
+        for (int fn = ECHO; fn <= ECHO + 1; fn++) {
+            NXT_OK(w, nexar_rpc_call(w, rank, (uint16_t)fn, "abc", 3, &reply, &bytes));
             NXT_IS(w, (bytes == 3) && (memcmp(reply, "abc", 3) == 0));
             free(reply);
         }
