@@ -172,6 +172,7 @@ static void on_view(void *ctx, nx_join *j)
 {
     nx_world *world = ctx;
 
+    world->join = j; /* a member that is here already may make us dial another */
     world->view = nx_join_view(j);
     world->rank = nx_join_rank(j);
     world->size = world->view->size;

@@ -53,7 +53,7 @@ typedef struct nx_world {
     nx_oplog log;            /* for reports */
     nx_diagnosis *diagnosis; /* NULL until the world is there */
 
-    uint64_t ops;  /* sends and collectives, started and not done */
+    uint64_t ops;  /* sends, collectives and callbacks, started and not done */
     nx_event idle; /* set when |ops| becomes 0 and somebody waits for it */
     bool idle_wanted;
     bool closing;
@@ -79,7 +79,8 @@ nexar_err nx_world_destroy(nx_world *world);
 enum { NX_PEER_TEXT = 160 };
 const char *nx_world_peer_text(const nx_world *world, uint32_t peer, char *buf);
 
-/* A send or a collective of this world has begun, or ended; |err| is a send's. */
+/* What finalize waits for (a send, a collective, a callback) has begun, or ended; |err| is a
+ * send's. */
 void nx_world_begin(nx_world *world);
 void nx_world_end(nx_world *world, nexar_err err);
 
