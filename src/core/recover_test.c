@@ -22,7 +22,7 @@ static const double GENEROUS_S = 20; /* a loaded machine is slow at everything *
 /* What processes tell each other beside nexar. */
 typedef struct board {
     _Atomic int ready;        /* ranks that are in their loops */
-    _Atomic int inside;       /* threads that are about to wait */
+    _Atomic int inside;       /* threads that are where they should be */
     _Atomic uint64_t at;      /* when it happened */
     _Atomic uint64_t told;    /* the latest at which a survivor had its error */
     _Atomic uint64_t rebuilt; /* and had the result of its next collective */
@@ -37,7 +37,7 @@ typedef struct plan {
     nexar_err (*op)(nexar_comm *c);
     const char *settings[9];
     int code;   /* of the survivors; 0: all is well */
-    int inside; /* threads that must be waiting before */
+    int inside; /* threads that must be where they should, before */
 } plan;
 
 static board *shared;
@@ -283,6 +283,8 @@ static void loop_others(nexar_comm *w)
 
     NXT_OK(w, nexar_comm_dup(w, &same));
     NXT_OK(w, nexar_comm_split(w, nexar_rank(w) / 2, -nexar_rank(w), &part));
+    NXT_OK(w, nexar_barrier(w));
+    atomic_fetch_add(&shared->inside, 1);
     while ((err = op_small(same)) == NEXAR_OK) {
     }
     nxt_note_latest(&shared->told);
@@ -311,6 +313,8 @@ static void loop_freed(nexar_comm *w)
     nexar_err err = NEXAR_OK;
 
     NXT_OK(w, nexar_comm_dup(w, &same));
+    NXT_OK(w, nexar_barrier(w));
+    atomic_fetch_add(&shared->inside, 1);
     if (nexar_rank(w) == 0) {
         nexar_comm_free(same);
     }
@@ -586,8 +590,14 @@ static void test_what_else_is_on_a_communicator(void **state)
          .ranks = RANKS,
          .victims = 4,
          .body = loop_others,
+         .inside = RANKS,
          AUTOMATIC},
-        {.name = "one has freed it", .ranks = RANKS, .victims = 4, .body = loop_freed, AUTOMATIC},
+        {.name = "one has freed it",
+         .ranks = RANKS,
+         .victims = 4,
+         .body = loop_freed,
+         .inside = RANKS,
+         AUTOMATIC},
         {.name = "two threads",
          .ranks = RANKS,
          .victims = 2,
