@@ -741,7 +741,8 @@ NEXAR_API nexar_err nexar_rpc_icall(nexar_comm *comm, int rank, uint16_t fn_id, 
  * goes on while another rank of the communicator is alive.  Other messages go on.
  *
  * To go on together the ranks that are left call nexar_comm_revoke(), so that nobody
- * keeps waiting for somebody who has given up, and nexar_comm_shrink(). */
+ * keeps waiting for somebody who has given up, and nexar_comm_shrink(); or they have it done,
+ * by the setting "recovery" (below). */
 
 /*
  * The ranks of |comm| that are known to have failed, ascending.  |*n| is the room in
@@ -765,10 +766,11 @@ typedef void (*nexar_failure_fn)(nexar_comm *comm, int rank, const char *why, vo
 NEXAR_API nexar_err nexar_on_failure(nexar_comm *comm, nexar_failure_fn fn, void *arg);
 
 /*
- * Ends every pending and later message and collective on |comm| with NEXAR_EREVOKED, on
- * all of its living ranks; one rank calls it, or several.  What was being delivered may
- * end as if nothing had been.  Remote calls are not touched.  nexar_comm_failed(),
- * nexar_comm_agree(), nexar_comm_shrink() and nexar_comm_free() can still be used.
+ * Ends every pending and later message, collective and remote call on |comm| with
+ * NEXAR_EREVOKED, on all of its living ranks; one rank calls it, or several.  What was being
+ * delivered may end as if nothing had been; handlers that run, run on, and their replies are
+ * dropped.  nexar_comm_failed(), nexar_comm_agree(), nexar_comm_shrink() and
+ * nexar_comm_free() can still be used.
  *
  * NEXAR_EINVAL, NEXAR_ENOMEM
  */
@@ -794,6 +796,66 @@ NEXAR_API nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags);
  * |*out|: a call on it says so, and it is shrunk in turn.  Errors as nexar_comm_agree().
  */
 NEXAR_API nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out);
+
+/* What has become of a communicator's ranks. */
+typedef struct nexar_change {
+    int old_rank, old_size;
+    int new_rank, new_size;
+    int joined, left, failed; /* how many */
+} nexar_change;
+
+/*
+ * The setting "recovery" says what follows by itself when a rank has failed.
+ *
+ *   manual     nothing: errors are all there is (the default).
+ *   abort      the process ends with code 76 and a sentence on stderr, in the middle of
+ *              whatever it does, as soon as it knows that a rank of the world has failed.
+ *              Nothing is flushed.  (A rank that has finalized has not failed.)
+ *   automatic  a collective that ends with NEXAR_EPEER, blocking or with a request, makes
+ *              its communicator whole again: when it returns, or when its request is waited
+ *              for or tested true, |comm| is a communicator of those who are left, in their
+ *              order.  nexar_rank() and nexar_size() change there and nowhere else.
+ *
+ * With automatic the ranks agree on who is left as soon as one knows of a failure, whatever
+ * their applications do meanwhile: no rank waits for a call of another.  Until a rank has
+ * been told, by the error of a collective, its |comm| is the old one, and messages and remote
+ * calls on it end with NEXAR_EREVOKED: also those that were pending when the failure became
+ * known.  All collectives that were pending then, or are begun before, end with NEXAR_EPEER;
+ * the next one runs among those who are left.  If a rank was in none, its next one is the one
+ * that ends so.  Since a collective may have ended well on some ranks and not on others, a
+ * program agrees after the error on where to go on (by an allreduce with NEXAR_MIN, say);
+ * with "retry=on" it need not.
+ *
+ * What |comm| has, its device, its stream, its nexar_on_failure() function and its remote
+ * functions, it keeps.  (A remote call may come to a rank that does not know yet, and end with
+ * NEXAR_ENOHANDLER: not after a collective.)  Every communicator is rebuilt by itself, the
+ * world and others alike; those that |comm| was made from, or that were made from it, are not
+ * changed by it.
+ *
+ * If no agreement comes about ("quorum=majority", or the others hold this rank for dead),
+ * collectives on |comm| end with NEXAR_EPEER, the sentence says why, and it stays as it is.
+ *
+ * With "retry=on" (and automatic) a blocking collective returns when all ranks have its
+ * result, and one that a failure ends is run again among those who are left, from the
+ * inputs as they were: it returns NEXAR_OK, on all ranks, with the contributions of the same
+ * ranks on all, and nexar_last_change() says who is gone.  Ranks in its arguments are those of
+ * the communicator as it was when it was called.  It costs a copy, in host memory, of inputs
+ * that are in place, and the time of about a barrier; threads that call on one communicator
+ * take turns.  What cannot be run again ends with NEXAR_EPEER,
+ * on all ranks, after |comm| was rebuilt: those whose root has failed; those whose buffers are
+ * laid out by ranks (gather, scatter, allgather, alltoall, reduce_scatter and their v forms);
+ * allreduce_rs_ag with a function; allreduce_compressed; all with a request, on the ranks
+ * where they had not ended.  Messages and remote calls are not repeated.
+ */
+
+/*
+ * The last change that recovery made to |comm|, the world or another communicator, by
+ * itself.  If it made none old and new are what |comm| is, and nobody has failed.  |left|
+ * counts those who had given the communicator back.
+ *
+ * NEXAR_EINVAL
+ */
+NEXAR_API nexar_err nexar_last_change(nexar_comm *comm, nexar_change *change);
 
 /* ---- the seed ----------------------------------------------------------------
  * What `nexar seed` runs, for programs that embed it: it admits those who hold

@@ -118,6 +118,12 @@ run 3 -n 4 sh -c "[ \$NEXAR_RANK != 2 ] || exit 3; exec sleep $long"
 says '^nexar run: rank 2 \(pid [0-9]+\) exited with code 3; ending the others$'
 lines err 1
 none_left || fail "$what leaves ranks"
+run 9 -n 4 sh -c "[ \$NEXAR_RANK != 2 ] || exit 9; exit 76"
+says '^nexar run: rank 2 \(pid [0-9]+\) exited with code 9'
+lines err 1
+run 76 -n 2 sh -c "[ \$NEXAR_RANK != 1 ] || exec sleep $long; exit 76"
+says '^nexar run: rank 0 \(pid [0-9]+\) exited with code 76; ending the others$'
+none_left || fail "$what leaves ranks"
 run 139 -n 2 sh -c "[ \$NEXAR_RANK != 1 ] || kill -SEGV \$\$; exec sleep $long"
 says 'rank 1 .* was killed by signal 11 \(Segmentation fault\); ending the others$'
 run 200 -n 1 sh -c 'exit 200'

@@ -107,6 +107,9 @@ void nx_hub_stop(nx_hub *hub, nexar_err err, const char *why);
 NX_MUST_CHECK nexar_err nx_group_open(nx_group *g);
 /* Takes it out; nothing runs.  Messages for it are dropped from now on. */
 void nx_group_close(nx_group *g);
+/* |to| becomes what |from|, on which nothing has ever run, was; the memory of |from| is the
+ * caller's. */
+void nx_group_move(nx_group *to, const nx_group *from);
 
 /*
  * Numbers for |n| operations that will begin later, in this order; each is given to

@@ -7,9 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "cluster/agree.h"
-#include "cluster/flood.h"
+#include "core/accord_inner.h"
 #include "core/failure.h"
+#include "core/rescue.h"
+#include "core/retry.h"
 #include "msg/control.h"
 
 /* Frames for communicators that are still to be made: ranks are ahead of each other by
@@ -24,28 +25,6 @@ typedef struct stray {
     size_t len;
     uint8_t data[];
 } stray;
-
-/* A thread that waits for an agreement. */
-typedef struct waiter {
-    nx_event event;
-    nexar_err err;
-    char why[256];
-    nx_outcome *out;
-} waiter;
-
-struct nx_accord {
-    nx_list link; /* in world->accords */
-    nx_world *world;
-    nexar_comm *comm; /* NULL: it is gone */
-    uint32_t id, size;
-    uint32_t *peers; /* NULL: as in the world */
-    nx_flood *flood;
-    nx_agree *agree;
-    waiter *waiter;
-    bool used;      /* an agreement was ever begun */
-    bool revoked;   /* noted, to be acted upon */
-    bool forgotten; /* nobody will ask any more */
-};
 
 static uint32_t peer_of(const nx_accord *a, uint32_t rank)
 {
@@ -65,7 +44,7 @@ static uint32_t rank_in(const nx_accord *a, uint32_t peer)
 
 /* ---- what the machines say --------------------------------------------------------------- */
 
-static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
+void nx_accord_send(void *ctx, uint32_t to, const void *frame, size_t len)
 {
     const nx_accord *a = ctx;
 
@@ -86,11 +65,11 @@ static void on_revoked(void *ctx, uint64_t key, const void *data, size_t len, ui
     }
 }
 
-static const nx_flood_ops flood_ops = {.send = send_frame, .learned = on_revoked};
+static const nx_flood_ops flood_ops = {.send = nx_accord_send, .learned = on_revoked};
 
 static void finish(nx_accord *a, nexar_err err, const char *why)
 {
-    waiter *w = a->waiter;
+    nx_accord_waiter *w = a->waiter;
 
     a->waiter = NULL;
     if (w != NULL) {
@@ -116,7 +95,7 @@ static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *value)
     }
 }
 
-static void on_learned(void *ctx, uint32_t rank)
+void nx_accord_learned(void *ctx, uint32_t rank)
 {
     const nx_accord *a = ctx;
 
@@ -128,7 +107,7 @@ static void on_ended(void *ctx, nexar_err err, const char *why)
     finish(ctx, err, why);
 }
 
-static void on_forgotten(void *ctx)
+void nx_accord_forgotten(void *ctx)
 {
     nx_accord *a = ctx;
 
@@ -136,27 +115,30 @@ static void on_forgotten(void *ctx)
     nx_failure_stir(a->world);
 }
 
-static const nx_agree_ops agree_ops = {.send = send_frame,
+static const nx_agree_ops agree_ops = {.send = nx_accord_send,
                                        .decided = on_decided,
-                                       .learned = on_learned,
+                                       .learned = nx_accord_learned,
                                        .ended = on_ended,
-                                       .forgotten = on_forgotten};
+                                       .forgotten = nx_accord_forgotten};
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void accord_free(nx_accord *a)
+void nx_accord_free(nx_accord *a)
 {
     nx_list_remove(&a->link);
-    if (a->comm != NULL) {
+    if ((a->comm != NULL) && a->rescue) {
+        a->comm->rescue = NULL;
+    } else if (a->comm != NULL) {
         a->comm->accord = NULL;
     }
+    nx_rankset_fini(&a->outcome.failed);
     nx_flood_destroy(a->flood);
     nx_agree_destroy(a->agree);
     nx_free(a->peers);
     nx_free(a);
 }
 
-static void tell_failed(nx_accord *a, const nx_rankset *gone)
+void nx_accord_tell_failed(nx_accord *a, const nx_rankset *gone)
 {
     for (uint32_t peer = 0; (peer = nx_rankset_next(gone, peer)) < gone->n; peer++) {
         const uint32_t rank = rank_in(a, peer);
@@ -172,15 +154,16 @@ static nexar_err make_machines(nx_accord *a, const nexar_comm *comm)
 {
     const bool majority =
         nx_config_choice(a->world->config, NX_SET_QUORUM) == NX_SETTING_QUORUM_MAJORITY;
-    const nx_agree_config config = {.comm = comm->id,
+    const nx_agree_config config = {.comm = a->id,
                                     .size = comm->size,
                                     .self = comm->rank,
                                     .quorum = majority ? NX_QUORUM_MAJORITY : NX_QUORUM_NONE,
                                     .payload_max = SERIAL_SIZE};
-    nexar_err err = nx_flood_create(&a->flood, comm->id, comm->size, comm->rank, &flood_ops, a);
+    nexar_err err = nx_flood_create(&a->flood, a->id, comm->size, comm->rank,
+                                    a->rescue ? &nx_rescue_flood_ops : &flood_ops, a);
 
     if (err == NEXAR_OK) {
-        err = nx_agree_create(&a->agree, &config, &agree_ops, a);
+        err = nx_agree_create(&a->agree, &config, a->rescue ? &nx_rescue_agree_ops : &agree_ops, a);
     }
     if ((err == NEXAR_OK) && (comm->peers != NULL)) {
         a->peers = nx_calloc(comm->size, sizeof(*a->peers));
@@ -192,32 +175,45 @@ static nexar_err make_machines(nx_accord *a, const nexar_comm *comm)
     return err;
 }
 
-/* That of |comm|, made if there is none; NULL: no memory. */
-static nx_accord *get(nexar_comm *comm)
+nx_accord *nx_accord_make(nexar_comm *comm, bool rescue)
 {
-    nx_accord *a = comm->accord;
+    nx_accord *a = nx_zalloc(sizeof(*a));
 
-    if (a != NULL) {
-        return a;
-    }
-    a = nx_zalloc(sizeof(*a));
     if (a == NULL) {
         (void)nx_fail_nomem("an agreement");
         return NULL;
     }
     nx_list_init(&a->link);
     a->world = comm->world;
-    a->id = comm->id;
+    a->id = comm->id | (rescue ? NX_RESCUE_ID : 0);
     a->size = comm->size;
+    a->rescue = rescue;
     if (make_machines(a, comm) != NEXAR_OK) {
-        accord_free(a);
+        nx_accord_free(a);
         return NULL;
     }
     a->comm = comm;
-    comm->accord = a;
     nx_list_push_back(&comm->world->accords, &a->link);
-    tell_failed(a, nx_failure_dead(comm->world));
+    nx_accord_tell_failed(a, nx_failure_dead(comm->world));
     return a;
+}
+
+/* That of |comm|, made if there is none; NULL: no memory. */
+static nx_accord *get(nexar_comm *comm)
+{
+    if (comm->accord == NULL) {
+        comm->accord = nx_accord_make(comm, false);
+    }
+    return comm->accord;
+}
+
+void nx_accord_move(nexar_comm *to, nexar_comm *from)
+{
+    to->accord = from->accord;
+    from->accord = NULL;
+    if (to->accord != NULL) {
+        to->accord->comm = to;
+    }
 }
 
 void nx_accord_closed(nexar_comm *comm)
@@ -232,7 +228,7 @@ void nx_accord_closed(nexar_comm *comm)
     if (a->used) {
         nx_agree_close(a->agree); /* the others may still ask what came of it */
     } else {
-        accord_free(a);
+        nx_accord_free(a);
     }
 }
 
@@ -241,7 +237,7 @@ void nx_accords_free(nx_world *world)
     nx_list *at;
 
     while (!nx_list_empty(&world->accords)) {
-        accord_free(nx_list_entry(world->accords.next, nx_accord, link));
+        nx_accord_free(nx_list_entry(world->accords.next, nx_accord, link));
     }
     while ((at = nx_list_pop(&world->strays)) != NULL) {
         nx_free(nx_list_entry(at, stray, link));
@@ -249,8 +245,7 @@ void nx_accords_free(nx_world *world)
     world->nstrays = 0;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------
- */
+/* ---- frames -------------------------------------------------------------------------------- */
 
 static nx_accord *find_accord(const nx_world *world, uint64_t id)
 {
@@ -273,7 +268,7 @@ static nexar_comm *find_comm(const nx_world *world, uint64_t id)
             return comm;
         }
     }
-    return (id == 0) ? world->comm : NULL;
+    return ((world->comm != NULL) && (world->comm->id == id)) ? world->comm : NULL;
 }
 
 /* Keeps a frame for a communicator that is not here, or answers that it is gone. */
@@ -306,6 +301,28 @@ static nexar_err keep(nx_world *world, uint64_t id, uint32_t peer, const void *d
     return NEXAR_OK;
 }
 
+/* A frame CONFIRM. */
+static nexar_err confirm_frame(nx_world *world, uint32_t peer, const void *data, size_t len)
+{
+    nexar_comm *comm;
+    uint64_t id;
+    nexar_err err = nx_confirm_frame_comm(data, len, &id);
+    int rank;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    comm = find_comm(world, id);
+    if (comm == NULL) {
+        return keep(world, id, peer, data, len);
+    }
+    rank = nx_comm_find_peer(comm, peer);
+    if ((rank < 0) || !comm->recovery.retries) {
+        return nx_fail(NEXAR_EPROTO, "rank %" PRIu32 " confirms what is not confirmed here", peer);
+    }
+    return nx_retry_frame(comm, (uint32_t)rank, data, len);
+}
+
 nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data, size_t len)
 {
     const bool agree = (*(const uint8_t *)data == NX_CONTROL_AGREE);
@@ -313,9 +330,12 @@ nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data, size
     nx_accord *a;
     uint64_t id;
     uint32_t rank;
-    nexar_err err =
-        agree ? nx_agree_msg_comm(data, len, &id) : nx_flood_frame_group(data, len, &id);
+    nexar_err err;
 
+    if (*(const uint8_t *)data == NX_CONTROL_CONFIRM) {
+        return confirm_frame(world, peer, data, len);
+    }
+    err = agree ? nx_agree_msg_comm(data, len, &id) : nx_flood_frame_group(data, len, &id);
     if (err != NEXAR_OK) {
         return err;
     }
@@ -346,7 +366,8 @@ void nx_accord_opened(nexar_comm *comm)
     nx_list_for_each (at, &world->strays) {
         stray *s = nx_list_entry(at, stray, link);
 
-        if (s->id == comm->id) {
+        if ((s->id == comm->id) ||
+            ((comm->rescue != NULL) && (s->id == (comm->id | NX_RESCUE_ID)))) {
             nx_list_remove(&s->link);
             world->nstrays--;
             if (nx_accord_frame(world, s->peer, s->data, s->len) != NEXAR_OK) {
@@ -363,8 +384,8 @@ void nx_accord_left(nx_world *world)
     nx_list_for_each (at, &world->accords) {
         nx_accord *a = nx_list_entry(at, nx_accord, link);
 
-        if (a->waiter != NULL) {
-            tell_failed(a, nx_failure_left(world));
+        if ((a->waiter != NULL) || (a->rescue && a->used && !a->over)) {
+            nx_accord_tell_failed(a, nx_failure_left(world));
         }
     }
 }
@@ -387,12 +408,16 @@ void nx_accord_settle(nx_world *world)
     nx_list_for_each (at, &world->accords) {
         nx_accord *a = nx_list_entry(at, nx_accord, link);
 
+        if (a->rescue) {
+            nx_rescue_settle(a);
+            continue;
+        }
         if (a->revoked && (a->comm != NULL)) {
             nx_comm_revoked(a->comm);
         }
         a->revoked = false;
         if (a->forgotten && (a->comm == NULL)) {
-            accord_free(a);
+            nx_accord_free(a);
         }
     }
 }
@@ -416,11 +441,12 @@ nexar_err nx_accord_revoke(nexar_comm *comm)
 }
 
 /* Drives the world until |w|, which |a| has, is over. */
-static void wait_for(nx_accord *a, waiter *w, const char *name)
+static void wait_for(nx_accord *a, nx_accord_waiter *w, const char *name)
 {
     nx_world *world = a->world;
     nx_blocked b = {
-        .what = {.kind = NX_WHAT_OTHER, .name = name, .comm = a->id, .peer = NX_ANY_PEER}};
+        .what = {
+            .kind = NX_WHAT_OTHER, .name = name, .comm = (uint32_t)a->id, .peer = NX_ANY_PEER}};
 
     nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
     (void)nx_loop_wait(world->loop, &w->event, UINT64_MAX);
@@ -432,7 +458,7 @@ nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint64_t flags, nx
     uint8_t serial[SERIAL_SIZE];
     const nx_agree_input input = {.flags = flags, .payload = serial, .payload_len = SERIAL_SIZE};
     nx_writer writer = nx_writer_make(serial, sizeof(serial));
-    waiter w = {.out = out};
+    nx_accord_waiter w = {.out = out};
     nx_accord *a = get(comm);
     nexar_err err;
 
@@ -456,7 +482,7 @@ nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint64_t flags, nx
         nx_rankset_fini(&out->failed);
         return err;
     }
-    tell_failed(a, nx_failure_left(comm->world)); /* they will bring nothing */
+    nx_accord_tell_failed(a, nx_failure_left(comm->world)); /* they will bring nothing */
     wait_for(a, &w, name);
     if (w.err != NEXAR_OK) {
         nx_rankset_fini(&out->failed);

@@ -20,6 +20,8 @@ typedef struct nx_outcome {
     uint64_t flags;
     nx_rankset failed; /* ranks of the communicator: left out */
     uint32_t serial;   /* that the first of the others has brought */
+    uint64_t highest;  /* of what they have brought, and ... */
+    uint32_t left;     /* ... how many of |failed| leave: of a rescue alone */
 } nx_outcome;
 
 /*
@@ -38,7 +40,7 @@ NX_MUST_CHECK nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint
 /* Tells all ranks of |comm| that it is revoked, and revokes it here.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_accord_revoke(nexar_comm *comm);
 
-/* A frame FLOOD or AGREE of a communicator.  NEXAR_EPROTO, NEXAR_ENOMEM. */
+/* A frame FLOOD, AGREE or CONFIRM of a communicator.  NEXAR_EPROTO, NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data,
                                         size_t len);
 /* |rank| of the world has failed. */
@@ -52,6 +54,8 @@ void nx_accord_settle(nx_world *world);
 /* |comm| is there: takes the frames that were kept for it.  It is about to go. */
 void nx_accord_opened(nexar_comm *comm);
 void nx_accord_closed(nexar_comm *comm);
+/* The machines of |from| become those of |to|, which has none. */
+void nx_accord_move(nexar_comm *to, nexar_comm *from);
 /* Frees those of all communicators. */
 void nx_accords_free(nx_world *world);
 

@@ -10,6 +10,8 @@
 #include "coll/run.h"
 #include "core/device.h"
 #include "core/direct.h"
+#include "core/recover.h"
+#include "core/retry.h"
 
 /* The sentence of |run|, which has failed. */
 static nexar_err outcome(const nx_run *run)
@@ -111,13 +113,52 @@ static void wait_for(waited *w, nx_run *run)
     nx_loop_kick(loop);
 }
 
-nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
+/* Runs it with the lock, and waits.  |*begun|: others know of it. */
+static nexar_err run_waiting(nexar_comm *comm, nx_coll_checked *checked, waited *w, bool *begun)
 {
-    nx_coll_checked checked;
-    nexar_err err = prepare(a, &checked);
+    nexar_err err = NEXAR_OK;
     uint32_t number = 0;
     nx_run *run;
 
+    *begun = true;
+    if ((checked->call.mem.device == NULL) && nx_comm_direct(comm, &checked->call, &number, &err)) {
+        return err;
+    }
+    err = make_run(comm, checked, number, &run);
+    *begun = (err == NEXAR_OK) || (number != 0);
+    if ((err != NEXAR_OK) && (number != 0)) {
+        nx_comm_direct_give_up(comm, number, err);
+    } else if (err == NEXAR_OK) {
+        run->owner = w;
+        run->on_done = on_waited_done;
+        run->on_shard = on_waited_shard;
+        nx_world_begin(w->world);
+        nx_run_begin(run);
+        wait_for(w, run);
+        nx_world_end(w->world, NEXAR_OK);
+        err = outcome(run);
+        nx_run_destroy(run);
+    }
+    return err;
+}
+
+/* The communicator was rebuilt after |name| had been called and checked. */
+static nexar_err fail_rebuilt(const char *name)
+{
+    return nx_fail(NEXAR_EPEER,
+                   "%s: a rank has failed, and the communicator was rebuilt, by a "
+                   "collective of another thread",
+                   name);
+}
+
+/* With |rebuild| the communicator is rebuilt if that is to be. */
+static nexar_err run_once(const nx_coll_args *a, void *shard_arg, bool rebuild, bool *begun)
+{
+    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->recovery.epoch;
+    nx_coll_checked checked;
+    nexar_err err = prepare(a, &checked);
+
+    *begun = false;
     if (err != NEXAR_OK) {
         return err;
     }
@@ -126,28 +167,35 @@ nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
     checked.call.on_shard = a->on_shard;
     checked.call.shard_arg = shard_arg;
     nx_loop_lock(w.world->loop);
-    if ((checked.call.mem.device == NULL) &&
-        nx_comm_direct(a->comm, &checked.call, &number, &err)) {
-        nx_loop_unlock(w.world->loop);
-        nx_coll_args_done(&checked);
-        return err;
-    }
-    err = make_run(a->comm, &checked, number, &run);
-    if ((err != NEXAR_OK) && (number != 0)) {
-        nx_comm_direct_give_up(a->comm, number, err);
-    } else if (err == NEXAR_OK) {
-        run->owner = &w;
-        run->on_done = on_waited_done;
-        run->on_shard = on_waited_shard;
-        nx_world_begin(w.world);
-        nx_run_begin(run);
-        wait_for(&w, run);
-        nx_world_end(w.world, NEXAR_OK);
-        err = outcome(run);
-        nx_run_destroy(run);
+    if (a->comm->recovery.epoch != epoch) {
+        nx_comm_memory_done(&checked.call.mem);
+        err = fail_rebuilt(a->name);
+    } else {
+        nx_recover_enter(a->comm);
+        err = run_waiting(a->comm, &checked, &w, begun);
+        nx_recover_leave(a->comm);
+        if (rebuild) {
+            err = nx_recover_after(a->comm, epoch, err);
+        }
     }
     nx_loop_unlock(w.world->loop);
+    nx_coll_args_done(&checked);
     return err;
+}
+
+nexar_err nx_coll_once(const nx_coll_args *a, void *shard_arg, bool *begun)
+{
+    return run_once(a, shard_arg, false, begun);
+}
+
+nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
+{
+    bool begun;
+
+    if ((a->comm != NULL) && a->comm->recovery.retries) {
+        return nx_retry_wait(a, shard_arg);
+    }
+    return run_once(a, shard_arg, true, &begun);
 }
 
 /* ---- with a request -------------------------------------------------------------------- */
@@ -183,7 +231,8 @@ static void on_request_done(nx_run *run)
     coll_request *r = run->owner;
 
     nx_world_end(r->base.comm->world, NEXAR_OK);
-    nx_request_done(&r->base);
+    nx_recover_leave(r->base.comm);
+    nx_recover_request_done(&r->base, run->err);
 }
 
 static void hook_work(nx_job *job)
@@ -221,6 +270,7 @@ static void on_request_shard(nx_run *run, void *ptr, size_t off, size_t count)
 
 nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **req)
 {
+    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->recovery.epoch;
     nx_coll_checked checked;
     nexar_err err = prepare(a, &checked);
     coll_request *r;
@@ -239,8 +289,15 @@ nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **
     r->shard = (shard){.fn = a->on_shard, .arg = shard_arg};
     loop = a->comm->world->loop;
     nx_loop_lock(loop);
-    err = make_run(a->comm, &checked, 0, &r->run);
+    if (a->comm->recovery.epoch != epoch) {
+        nx_comm_memory_done(&checked.call.mem);
+        nx_coll_args_done(&checked);
+        err = fail_rebuilt(a->name);
+    } else {
+        err = make_run(a->comm, &checked, 0, &r->run);
+    }
     if (err == NEXAR_OK) {
+        nx_recover_enter(a->comm);
         nx_request_init(&r->base, &coll_ops, a->comm);
         r->run->owner = r;
         r->run->on_done = on_request_done;

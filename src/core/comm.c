@@ -18,6 +18,8 @@
 #include "core/device.h"
 #include "core/direct.h"
 #include "core/failure.h"
+#include "core/recover.h"
+#include "core/rescue.h"
 
 #define SERIAL_MASK ((UINT32_C(1) << NX_SERIAL_BITS) - 1)
 
@@ -78,6 +80,7 @@ static void destroy(nexar_comm *comm)
     if (comm != NULL) {
         nx_list_remove(&comm->link);
         nx_accord_closed(comm);
+        nx_rescue_close(comm);
         nx_rankset_fini(&comm->called);
         nx_comm_drop_device(comm);
         nx_comm_direct_fini(comm);
@@ -100,6 +103,9 @@ static nexar_err open_comm(nx_world *world, nexar_comm *comm)
     comm->board_fd = -1;
     nx_list_init(&comm->link);
     nx_list_init(&comm->staged);
+    nx_list_init(&comm->recovery.waiting);
+    nx_list_init(&comm->recovery.due);
+    nx_list_init(&comm->recovery.turns);
     err = map_hosts(comm);
     comm->group = (nx_group){.hub = world->hub,
                              .comm = comm->id,
@@ -107,6 +113,9 @@ static nexar_err open_comm(nx_world *world, nexar_comm *comm)
                              .size = comm->size,
                              .peers = comm->peers,
                              .hosts = comm->hosts};
+    if (err == NEXAR_OK) {
+        err = nx_recover_open(comm);
+    }
     if (err == NEXAR_OK) {
         err = nx_group_open(&comm->group);
     }
@@ -204,7 +213,7 @@ static bool in_use(const nx_world *world, uint32_t id)
             return true;
         }
     }
-    return id == 0;
+    return (id == 0) || ((world->comm != NULL) && (world->comm->id == id));
 }
 
 uint32_t nx_comm_take_serial(nx_world *world)
@@ -276,16 +285,25 @@ nexar_err nx_comm_make_rest(nexar_comm *comm, const nx_rankset *failed, uint32_t
 
 /* ---- the end of what waits ------------------------------------------------------------- */
 
+static const char why[] = "the communicator was revoked";
+
+void nx_comm_end_messages(nexar_comm *comm)
+{
+    comm->revoked = true;
+    nx_msg_fail_context(comm->world->msg, nx_comm_user(comm), false, NEXAR_EREVOKED, why);
+    if (comm->world->rpc != NULL) {
+        nx_rpc_fail_comm(comm->world->rpc, comm->id, NEXAR_EREVOKED, why);
+    }
+}
+
 void nx_comm_revoked(nexar_comm *comm)
 {
-    static const char why[] = "the communicator was revoked";
-
     if (!comm->revoked) {
-        comm->revoked = true;
         nx_group_break(&comm->group, NEXAR_EREVOKED, why);
         comm->group.broken = NEXAR_EREVOKED; /* also if a rank has failed before */
         (void)snprintf(comm->group.broken_why, sizeof(comm->group.broken_why), "%s", why);
-        nx_msg_fail_context(comm->world->msg, nx_comm_user(comm), false, NEXAR_EREVOKED, why);
+        nx_comm_end_messages(comm);
+        nx_recover_wake(comm);
     }
 }
 
@@ -390,6 +408,7 @@ void nexar_comm_free(nexar_comm *comm)
     loop = comm->world->loop;
     nx_loop_lock(loop);
     nx_rpc_forget(comm->world->rpc, comm->id);
+    nx_recover_freed(comm);
     nx_comm_release(comm);
     nx_loop_unlock(loop);
 }

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "cluster/confirm.h"
 #include "cluster/rankset.h"
 #include "coll/group.h"
 #include "core/world.h"
@@ -15,6 +16,8 @@ enum {
     NX_KIND_RPC_REPLY = 4,
     NX_KIND_RPC_CALL = 64, /* and one for each level of calls: NX_RPC_LEVELS */
 };
+
+enum { NX_LOST_WHY = 256 };
 
 /* An id is the world rank of the first member and a number that this one gave out:
  * comm.c. */
@@ -28,10 +31,37 @@ static inline uint32_t nx_comm_id_serial(uint32_t id)
     return id & ((UINT32_C(1) << NX_SERIAL_BITS) - 1);
 }
 
+/* Whether a communicator can be used: recover.h. */
+typedef enum nx_mend {
+    NX_WHOLE,
+    NX_MENDING, /* ranks agree on who is left */
+    NX_MENDED,  /* they have: it is rebuilt when the application is told */
+    NX_LOST     /* there is no agreement, or there are too few */
+} nx_mend;
+
+typedef struct nx_recovery {
+    nx_mend state;
+    atomic_uint epoch; /* how often it was rebuilt */
+    uint32_t inside;   /* collectives on it that have not ended: it is not rebuilt before */
+    bool wanted;       /* noted: it is to be begun */
+    bool freed;        /* the application has given the communicator back */
+    nexar_comm *next;  /* what it is to become; NULL: there was no memory so far */
+    nx_list waiting;   /* threads and ... */
+    nx_list due;       /* ... requests that end when it can be rebuilt */
+    nexar_change last;
+    char why[NX_LOST_WHY]; /* it is lost */
+
+    /* With retry=on: retry.h. */
+    bool retries;
+    bool busy;          /* a collective is on its way; others wait in ... */
+    nx_list turns;      /* ... this order */
+    nx_confirm confirm; /* of this communicator */
+} nx_recovery;
+
 struct nexar_comm {
     nx_world *world;
-    uint32_t id; /* in every message; the world's is 0 */
-    uint32_t rank, size;
+    uint32_t id;              /* in every message; the world's is 0 until it is rebuilt */
+    atomic_uint rank, size;   /* changed with the lock, also read without */
     uint32_t *peers;          /* by rank: the rank in the world; NULL: the same */
     nx_hosts *hosts;          /* on which its ranks are; the same on each of them */
     nx_group group;           /* its collectives */
@@ -44,8 +74,10 @@ struct nexar_comm {
     uint64_t board_due;       /* ... due to these ranks, as bits */
     nx_list link;             /* in world->comms */
     struct nx_accord *accord; /* accord.h; NULL: not needed so far */
-    bool revoked;             /* all calls on it end with NEXAR_EREVOKED */
-    bool alone;               /* of several ranks this one alone is left */
+    struct nx_accord *rescue; /* rescue.h; NULL: it is not rebuilt by itself */
+    nx_recovery recovery;
+    bool revoked; /* all calls on it end with NEXAR_EREVOKED */
+    bool alone;   /* of several ranks this one alone is left */
     nexar_failure_fn on_failure;
     void *on_failure_arg;
     nx_rankset called; /* for whom |on_failure| was called; zero: it was never set */
@@ -82,6 +114,8 @@ NX_MUST_CHECK nexar_err nx_comm_make_rest(nexar_comm *comm, const nx_rankset *fa
 
 /* |comm| is revoked: all that waits on it ends. */
 void nx_comm_revoked(nexar_comm *comm);
+/* The same for messages and remote calls alone. */
+void nx_comm_end_messages(nexar_comm *comm);
 /* Nobody else is left on |comm|: receives from anybody that wait end. */
 void nx_comm_fail_any(nexar_comm *comm);
 

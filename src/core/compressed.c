@@ -20,6 +20,7 @@
 #include "coll/compress/compress.h"
 #include "coll/run.h"
 #include "core/device.h"
+#include "core/recover.h"
 #include "core/request.h"
 
 typedef struct compressed {
@@ -96,8 +97,9 @@ static void finish(compressed *c)
     drop_shadow(c);
     c->done = true;
     nx_world_end(c->comm->world, NEXAR_OK);
+    nx_recover_leave(c->comm);
     if (!c->waited) {
-        nx_request_done(&c->base);
+        nx_recover_request_done(&c->base, c->err);
     }
 }
 
@@ -253,6 +255,7 @@ static nexar_err begin(compressed *c, nx_compress_call *call)
         return err;
     }
     nx_world_begin(c->comm->world);
+    nx_recover_enter(c->comm);
     return NEXAR_OK;
 }
 
@@ -288,6 +291,7 @@ nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, 
                              .ratio = ratio};
     compressed c = {.comm = comm, .waited = true};
     nexar_err err = check("allreduce_compressed", comm, &call);
+    unsigned epoch;
     nx_loop *loop;
 
     if (err == NEXAR_OK) {
@@ -298,6 +302,7 @@ nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, 
     }
     loop = comm->world->loop;
     nx_loop_lock(loop);
+    epoch = comm->recovery.epoch;
     err = begin(&c, &call);
     while ((err == NEXAR_OK) && !c.done) {
         nx_loop_unlock(loop);
@@ -312,8 +317,9 @@ nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, 
         }
     }
     nx_loop_kick(loop);
+    err = nx_recover_after(comm, epoch, (err == NEXAR_OK) ? outcome(&c) : err);
     nx_loop_unlock(loop);
-    return (err == NEXAR_OK) ? outcome(&c) : err;
+    return err;
 }
 
 /* ---- with a request ----------------------------------------------------------------- */

@@ -7,21 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "coll/direct/direct.h"
 #include "core/comm.h"
 #include "local_world.h"
+#include "procs.h"
 #include "unit.h"
 
 enum { RANKS = 4, LARGE = 1 << 20, TENSORS = 100 };
 
 /* What the processes share of a trial. */
 typedef struct shared {
-    _Atomic int64_t died_ns;
+    _Atomic uint64_t died_ns;
 } shared;
 
 /* What they are at: killed at work, or while the others wait. */
@@ -34,26 +32,18 @@ typedef struct plan {
     char spin[16];
 } plan;
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* ---- ranks ------------------------------------------------------------------------------ */
 
 static void die(const plan *p)
 {
-    atomic_store(&p->shared->died_ns, now_ns());
+    atomic_store(&p->shared->died_ns, nxt_now_ns());
     (void)raise(SIGKILL);
 }
 
 static void *die_soon(void *arg)
 {
     const plan *p = arg;
-    const struct timespec span = {.tv_nsec = 20000000 + now_ns() % 3000000};
+    const struct timespec span = {.tv_nsec = (long)(20000000 + nxt_now_ns() % 3000000)};
 
     (void)nanosleep(&span, NULL); /* at any point of the work: none is the right one */
     die(p);
@@ -117,7 +107,7 @@ static void lose(nexar_comm *w, const plan *p, float *buf)
     (void)snprintf(name, sizeof(name), "rank %d", p->victim);
     NXT_IS(w, (err == NEXAR_EPEER) && (strstr(nexar_last_error(), name) != NULL));
     /* At once, but for a machine that is busy with other things. */
-    NXT_IS(w, now_ns() - atomic_load(&p->shared->died_ns) < INT64_C(20000000000));
+    NXT_IS(w, nxt_now_ns() - atomic_load(&p->shared->died_ns) < UINT64_C(20000000000));
 }
 
 static void run_rank(nexar_comm *w, plan *p)
@@ -157,76 +147,26 @@ static void run_rank(nexar_comm *w, plan *p)
     }
 }
 
-static void child(int rank, int join_fd, plan *p)
+static void child(int rank, int join_fd, void *arg)
 {
-    char join[1024] = "", number[16];
-    nexar_config *cfg = NULL;
-    nexar_comm *w = NULL;
+    plan *p = arg;
+    const char *const settings[] = {"spin", p->spin, NULL};
+    nexar_comm *w = nxt_procs_join(rank, join_fd, settings);
 
-    NXT_IS(NULL, read(join_fd, join, sizeof(join) - 1) > 0);
-    NXT_OK(NULL, nexar_config_create(&cfg));
-    NXT_OK(NULL, nexar_config_set(cfg, "join", join));
-    (void)snprintf(number, sizeof(number), "%d", rank);
-    NXT_OK(NULL, nexar_config_set(cfg, "rank", number));
-    NXT_OK(NULL, nexar_config_set(cfg, "spin", p->spin));
-    NXT_OK(NULL, nexar_init(cfg, &w));
-    nexar_config_free(cfg);
     run_rank(w, p);
     NXT_OK(w, nexar_finalize(w));
 }
 
 /* ---- the parent --------------------------------------------------------------------------- */
 
-static void await(const pid_t *pids, int victim)
-{
-    for (int rank = 0; rank < RANKS; rank++) {
-        int status = 0;
-
-        assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
-        if (rank == victim) {
-            assert_true(WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL));
-        } else {
-            assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
-        }
-    }
-}
-
 static void kill_one(plan *p)
 {
-    nexar_config *cfg = NULL;
-    nexar_seed *seed = NULL;
-    char join[1024] = "";
-    pid_t pids[RANKS];
-    int pipes[RANKS][2];
+    nxt_procs procs;
 
-    p->shared =
-        mmap(NULL, sizeof(*p->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(p->shared != MAP_FAILED);
-    for (int rank = 0; rank < RANKS; rank++) {
-        assert_int_equal(pipe(pipes[rank]), 0);
-        pids[rank] = fork();
-        assert_true(pids[rank] >= 0);
-        if (pids[rank] == 0) {
-            child(rank, pipes[rank][0], p);
-            _exit(0);
-        }
-    }
-    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, "world_size", "4"), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, "listen", "127.0.0.1"), NEXAR_OK);
-    assert_int_equal(nexar_seed_start(cfg, &seed), NEXAR_OK);
-    assert_int_equal(nexar_seed_join_string(seed, join, sizeof(join)), NEXAR_OK);
-    for (int rank = 0; rank < RANKS; rank++) {
-        assert_int_equal(write(pipes[rank][1], join, strlen(join)), strlen(join));
-    }
-    await(pids, p->victim);
-    for (int rank = 0; rank < RANKS; rank++) {
-        (void)close(pipes[rank][0]);
-        (void)close(pipes[rank][1]);
-    }
-    nexar_seed_stop(seed);
-    nexar_config_free(cfg);
-    (void)munmap(p->shared, sizeof(*p->shared));
+    p->shared = nxt_share(sizeof(*p->shared));
+    nxt_procs_start(&procs, RANKS, child, p);
+    nxt_procs_wait(&procs, 1U << p->victim, 0);
+    nxt_unshare(p->shared, sizeof(*p->shared));
 }
 
 /* The maker of the board, and others; those who wait sleep, or spin first. */

@@ -12,6 +12,7 @@
 #include "cluster/health.h"
 #include "core/accord.h"
 #include "core/comm.h"
+#include "core/recover.h"
 #include "msg/control.h"
 
 /* The flood of deaths; those of communicators have their ids, of 32 bits. */
@@ -172,7 +173,7 @@ bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, siz
     nexar_err err = NEXAR_OK;
     uint64_t group = 0;
 
-    if ((kind < NX_CONTROL_PING) || (kind > NX_CONTROL_AGREE)) {
+    if (((kind < NX_CONTROL_PING) || (kind > NX_CONTROL_AGREE)) && (kind != NX_CONTROL_CONFIRM)) {
         return false;
     }
     if ((f == NULL) || f->quiet || f->expelled) {
@@ -290,7 +291,7 @@ static void check_alone(nexar_comm *comm)
 /* Calls |each| for all communicators that |rank| is in. */
 static void with_comms(nx_world *world, uint32_t rank, void (*each)(nexar_comm *comm))
 {
-    if (world->comm != NULL) {
+    if ((world->comm != NULL) && (nx_comm_find_peer(world->comm, rank) >= 0)) {
         each(world->comm);
     }
     nx_list_for_each (at, &world->comms) {
@@ -327,6 +328,7 @@ static void expel(nx_failure *f)
     nx_hub_on_death(world->hub, world->rank, NEXAR_EPEER, why);
     nx_accord_failed(world, world->rank);
     with_comms(world, world->rank, check_alone);
+    nx_recover_abort(world, why);
 }
 
 static void bury(nx_failure *f, uint32_t rank)
@@ -342,6 +344,7 @@ static void bury(nx_failure *f, uint32_t rank)
     }
     sentence_of(world, rank, sentence, sizeof(sentence));
     nx_log(NX_LOG_INFO, "%s", sentence);
+    nx_recover_abort(world, sentence);
     (void)nx_health_told(f->health, rank, nx_loop_now(world->loop));
     if (nx_flood_start(f->flood, nx_flood_key(NX_FLOOD_DEAD, rank), why, strlen(why)) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "others are not told that rank %" PRIu32 " has failed: %s", rank,
@@ -354,6 +357,7 @@ static void bury(nx_failure *f, uint32_t rank)
     nx_msg_fail_peer(world->msg, rank, NEXAR_EPEER, why);
     nx_hub_on_death(world->hub, rank, NEXAR_EPEER, sentence);
     with_comms(world, rank, check_alone);
+    with_comms(world, rank, nx_recover_on_failure);
     with_comms(world, rank, nx_failure_call);
 }
 
@@ -419,6 +423,7 @@ static void on_task(nx_task *task)
             bury(f, rank);
         }
     }
+    nx_recover_settle(f->world);
     nx_accord_settle(f->world);
     set_timer(f);
 }
@@ -450,6 +455,7 @@ void nx_failure_opened(nexar_comm *comm)
         if (nx_rankset_has(&f->dead, peer)) {
             sentence_of(world, peer, sentence, sizeof(sentence));
             nx_group_break(&comm->group, NEXAR_EPEER, sentence);
+            nx_recover_want(comm);
         }
     }
     check_alone(comm);
@@ -491,6 +497,10 @@ nexar_err nx_failure_start(nx_world *world)
                        "setting heartbeat_timeout: %.3f s; accepted: at least heartbeat_interval, "
                        "%.3f s",
                        (double)hc.timeout_ns / 1e9, (double)hc.interval_ns / 1e9);
+    }
+    err = nx_recover_check(world->config);
+    if (err != NEXAR_OK) {
+        return err;
     }
     /* A path that was cut for nearly as long must have the time to be found again; with the
      * quarters of on_timer it is still within an interval that all is known. */

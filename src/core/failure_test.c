@@ -2,20 +2,18 @@
  * failure_test.c - ranks as processes, some of which are killed or stopped: the others
  * learn of it, agree, and go on without them.
  */
-#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <nexar.h>
 
 #include "local_world.h"
+#include "procs.h"
 #include "unit.h"
 
 enum { MOST = 6, SMALL = 16, LARGE = 1 << 20, TAG = 5 };
@@ -34,36 +32,6 @@ typedef struct board {
 
 static board *shared;
 static const char *transport;
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
-
-static void note_latest(_Atomic uint64_t *at)
-{
-    uint64_t old = atomic_load(at);
-    const uint64_t now = now_ns();
-
-    while ((old < now) && !atomic_compare_exchange_weak(at, &old, now)) {
-    }
-}
-
-/* Waits for the board: until |*count| is |n|. */
-static void await(_Atomic int *count, int n)
-{
-    const uint64_t end = now_ns() + UINT64_C(60000000000);
-
-    while (atomic_load(count) < n) {
-        const struct timespec nap = {.tv_nsec = 1000000};
-
-        assert_true(now_ns() < end);
-        (void)nanosleep(&nap, NULL);
-    }
-}
 
 /* ---- bodies of ranks --------------------------------------------------------------------- */
 
@@ -117,7 +85,7 @@ static void recover(nexar_comm *w, nexar_err err)
     } else {
         NXT_IS(w, err == NEXAR_EREVOKED);
     }
-    note_latest(&shared->known);
+    nxt_note_latest(&shared->known);
     while ((err != NEXAR_OK) || (nexar_size(c) != living())) { /* one may still be about to die */
         if (err != NEXAR_OK) {
             NXT_IS(w, (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED));
@@ -132,7 +100,7 @@ static void recover(nexar_comm *w, nexar_err err)
         }
         err = sum_all(c, SMALL);
     }
-    note_latest(&shared->rebuilt);
+    nxt_note_latest(&shared->rebuilt);
     NXT_OK(w, nexar_comm_failed(w, left, &n));
     NXT_IS(w, (int)n == current->ranks - living());
     for (size_t i = 0; i < n; i++) {
@@ -222,11 +190,11 @@ static void loop_agree(nexar_comm *w)
     } while (flags & unknown);
     NXT_IS(w, !(flags & (UINT64_C(1) << nexar_rank(w))));
     atomic_store(&shared->final[nexar_rank(w)], rounds);
-    note_latest(&shared->known);
+    nxt_note_latest(&shared->known);
     NXT_OK(w, nexar_comm_shrink(w, &c));
     NXT_IS(w, nexar_size(c) == living());
     NXT_OK(w, sum_all(c, SMALL));
-    note_latest(&shared->rebuilt);
+    nxt_note_latest(&shared->rebuilt);
     nexar_comm_free(c);
 }
 
@@ -238,11 +206,11 @@ static void loop_minority(nexar_comm *w)
 
     while (sum_all(w, SMALL) == NEXAR_OK) {
     }
-    note_latest(&shared->known);
+    nxt_note_latest(&shared->known);
     NXT_IS(w, nexar_comm_agree(w, &flags) == NEXAR_EPEER);
     NXT_IS(w, nexar_comm_shrink(w, &c) == NEXAR_EPEER);
     NXT_IS(w, c == NULL);
-    note_latest(&shared->rebuilt);
+    nxt_note_latest(&shared->rebuilt);
 }
 
 /* Rank 0 receives from anybody: the victim's death does not end it, a message does; but
@@ -261,7 +229,7 @@ static void wait_for_anybody(nexar_comm *w)
         n = MOST;
         NXT_OK(w, nexar_comm_failed(w, failed, &n));
     }
-    note_latest(&shared->known);
+    nxt_note_latest(&shared->known);
     if (living() > 1) {
         nexar_request *req = NULL;
         bool done = true;
@@ -280,16 +248,16 @@ static void wait_for_anybody(nexar_comm *w)
         NXT_IS(w, nexar_recv(w, &byte, 1, NEXAR_ANY_SOURCE, TAG, NULL) == NEXAR_EPEER);
         NXT_IS(w, strstr(nexar_last_error(), "no other rank") != NULL);
     }
-    note_latest(&shared->rebuilt);
+    nxt_note_latest(&shared->rebuilt);
 }
 
 /* The last rank computes for several time-outs. */
 static void one_is_busy(nexar_comm *w)
 {
-    const uint64_t end = now_ns() + UINT64_C(5000000000);
+    const uint64_t end = nxt_now_ns() + UINT64_C(5000000000);
     size_t n = 0;
 
-    while ((nexar_rank(w) == nexar_size(w) - 1) && (now_ns() < end)) {
+    while ((nexar_rank(w) == nexar_size(w) - 1) && (nxt_now_ns() < end)) {
     }
     NXT_OK(w, nexar_barrier(w));
     NXT_OK(w, nexar_comm_failed(w, NULL, &n));
@@ -308,31 +276,27 @@ static void count_call(nexar_comm *comm, int rank, const char *why, void *arg)
 
 static nexar_comm *join_world(int rank, int join_fd)
 {
-    char join[1024] = "", number[16];
-    nexar_config *cfg = NULL;
-    nexar_comm *w = NULL;
+    const char *settings[7] = {NULL};
+    size_t n = 0;
 
-    NXT_IS(NULL, read(join_fd, join, sizeof(join) - 1) > 0);
-    NXT_OK(NULL, nexar_config_create(&cfg));
-    NXT_OK(NULL, nexar_config_set(cfg, "join", join));
-    (void)snprintf(number, sizeof(number), "%d", rank);
-    NXT_OK(NULL, nexar_config_set(cfg, "rank", number));
     if (current->interval != NULL) {
-        NXT_OK(NULL, nexar_config_set(cfg, "heartbeat_interval", current->interval));
-        NXT_OK(NULL, nexar_config_set(cfg, "heartbeat_timeout", current->timeout));
+        settings[n++] = "heartbeat_interval";
+        settings[n++] = current->interval;
+        settings[n++] = "heartbeat_timeout";
+        settings[n++] = current->timeout;
     }
     if (current->body == loop_minority) {
-        NXT_OK(NULL, nexar_config_set(cfg, "quorum", "majority"));
+        settings[n++] = "quorum";
+        settings[n++] = "majority";
     }
-    NXT_OK(NULL, nexar_init(cfg, &w));
-    nexar_config_free(cfg);
-    return w;
+    return nxt_procs_join(rank, join_fd, settings);
 }
 
-static void child(int rank, int join_fd)
+static void child(int rank, int join_fd, void *arg)
 {
     nexar_comm *w = join_world(rank, join_fd);
 
+    (void)arg;
     NXT_OK(w, nexar_on_failure(w, count_call, NULL));
     NXT_OK(w, sum_all(w, SMALL));
     NXT_OK(w, nexar_barrier(w));
@@ -353,92 +317,32 @@ static void child(int rank, int join_fd)
     atomic_fetch_add(&shared->done, 1);
 }
 
-static void start(const plan *p, pid_t *pids, int pipes[][2])
-{
-    current = p;
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(shared != MAP_FAILED);
-    for (int rank = 0; rank < p->ranks; rank++) {
-        assert_int_equal(pipe(pipes[rank]), 0);
-        pids[rank] = fork();
-        assert_true(pids[rank] >= 0);
-        if (pids[rank] == 0) {
-            child(rank, pipes[rank][0]);
-            _exit(0);
-        }
-    }
-}
-
-static nexar_seed *start_seed(const plan *p, int pipes[][2])
-{
-    nexar_config *cfg = NULL;
-    nexar_seed *seed = NULL;
-    char join[1024] = "", size[16];
-
-    (void)snprintf(size, sizeof(size), "%d", p->ranks);
-    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, "world_size", size), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, "listen", "127.0.0.1"), NEXAR_OK);
-    assert_int_equal(nexar_seed_start(cfg, &seed), NEXAR_OK);
-    assert_int_equal(nexar_seed_join_string(seed, join, sizeof(join)), NEXAR_OK);
-    for (int rank = 0; rank < p->ranks; rank++) {
-        assert_int_equal(write(pipes[rank][1], join, strlen(join)), strlen(join));
-    }
-    nexar_config_free(cfg);
-    return seed;
-}
-
-static void strike(const plan *p, const pid_t *pids)
+static void strike(const plan *p, const nxt_procs *procs)
 {
     const struct timespec nap = {.tv_nsec = 100000000}; /* well inside their loops */
 
-    await(&shared->ready, p->ranks);
+    nxt_await(&shared->ready, p->ranks);
     (void)nanosleep(&nap, NULL);
-    atomic_store(&shared->at, now_ns());
-    for (int rank = 0; rank < p->ranks; rank++) {
-        if ((p->victims >> rank) & 1) {
-            assert_int_equal(kill(pids[rank], p->sig), 0);
-        }
-    }
-}
-
-static void reap(const plan *p, const pid_t *pids)
-{
-    await(&shared->done, living());
-    for (int rank = 0; rank < p->ranks; rank++) {
-        const bool victim = (p->victims >> rank) & 1;
-        int status = 0;
-
-        if (victim && (p->sig == SIGSTOP)) {
-            assert_int_equal(kill(pids[rank], SIGCONT), 0);
-        }
-        assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
-        if ((victim && (p->sig == SIGKILL)) || (p->late && (rank == 0))) {
-            assert_true(WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL));
-        } else {
-            assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
-        }
-    }
+    atomic_store(&shared->at, nxt_now_ns());
+    nxt_procs_signal(procs, p->victims, p->sig);
 }
 
 static void run_plan(const plan *p)
 {
-    int pipes[MOST][2] = {{0}};
-    pid_t pids[MOST] = {0};
-    nexar_seed *seed;
+    nxt_procs procs;
     double known, rebuilt;
 
-    start(p, pids, pipes);
-    seed = start_seed(p, pipes);
+    current = p;
+    shared = nxt_share(sizeof(*shared));
+    nxt_procs_start(&procs, p->ranks, child, NULL);
     if (p->victims != 0) {
-        strike(p, pids);
+        strike(p, &procs);
     }
-    reap(p, pids);
-    nexar_seed_stop(seed);
-    for (int rank = 0; rank < p->ranks; rank++) {
-        (void)close(pipes[rank][0]);
-        (void)close(pipes[rank][1]);
+    nxt_await(&shared->done, living());
+    if (p->sig == SIGSTOP) {
+        nxt_procs_signal(&procs, p->victims, SIGCONT);
     }
+    nxt_procs_wait(&procs, ((p->sig == SIGKILL) ? p->victims : 0) | (p->late ? 1 : 0), 0);
     if (p->victims != 0) {
         known = (double)(shared->known - shared->at) / 1e9;
         rebuilt = (double)(shared->rebuilt - shared->at) / 1e9;
@@ -450,7 +354,7 @@ static void run_plan(const plan *p)
 
 static void forget(void)
 {
-    (void)munmap(shared, sizeof(*shared));
+    nxt_unshare(shared, sizeof(*shared));
 }
 
 /* ---- cases ------------------------------------------------------------------------------------
@@ -560,16 +464,45 @@ static void test_a_minority_does_not_go_on(void **state)
 
 /* Rank 1 revokes when the others wait: in a receive, in a long send that nobody takes, in a
  * receive from anybody, in a collective, each on a communicator of its own. */
+static pthread_mutex_t hold_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t hold_moved = PTHREAD_COND_INITIALIZER;
+static bool hold_over;
+
+/* Runs until the communicator was revoked. */
+static nexar_err hold(nexar_rpc *call, const void *data, size_t bytes, void *arg)
+{
+    (void)call;
+    (void)data;
+    (void)bytes;
+    (void)arg;
+    (void)pthread_mutex_lock(&hold_lock);
+    while (!hold_over) {
+        (void)pthread_cond_wait(&hold_moved, &hold_lock);
+    }
+    (void)pthread_mutex_unlock(&hold_lock);
+    return NEXAR_OK;
+}
+
+static void let_go(void)
+{
+    (void)pthread_mutex_lock(&hold_lock);
+    hold_over = true;
+    (void)pthread_cond_broadcast(&hold_moved);
+    (void)pthread_mutex_unlock(&hold_lock);
+}
+
 static void revoke_what_waits(nexar_comm *w, void *arg)
 {
     static char large[8 << 20];
-    nexar_request *reqs[4] = {NULL};
+    nexar_request *reqs[5] = {NULL};
     nexar_comm *c = NULL, *next = NULL;
     char byte, got[2];
     bool found;
 
     (void)arg;
     NXT_OK(w, nexar_comm_dup(w, &c));
+    NXT_OK(w, nexar_rpc_register(c, TAG, hold, NULL));
+    NXT_OK(w, nexar_barrier(w));
     if (nexar_rank(w) == 1) {
         for (int rank = 0; rank < nexar_size(w); rank++) {
             if (rank != 1) {
@@ -578,17 +511,21 @@ static void revoke_what_waits(nexar_comm *w, void *arg)
         }
         NXT_OK(w, nexar_comm_revoke(c));
         NXT_OK(w, nexar_comm_revoke(c));
+        NXT_IS(w, nexar_rpc_call(c, 1, TAG, NULL, 0, NULL, NULL) == NEXAR_EREVOKED);
     } else {
         NXT_OK(w, nexar_irecv(c, &got[0], 1, 1, TAG, &reqs[0]));
         NXT_OK(w, nexar_irecv(c, &got[1], 1, NEXAR_ANY_SOURCE, NEXAR_ANY_TAG, &reqs[1]));
         NXT_OK(w, nexar_isend(c, large, sizeof(large), 1, TAG + 1, &reqs[2]));
         NXT_OK(w, nexar_ibarrier(c, &reqs[3]));
+        NXT_OK(w, nexar_rpc_icall(c, 1, TAG, NULL, 0, NULL, NULL, &reqs[4]));
         NXT_OK(w, nexar_send(w, "x", 1, 1, TAG));
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 5; i++) {
             NXT_IS(w, nexar_wait(&reqs[i], NULL) == NEXAR_EREVOKED);
             NXT_IS(w, strstr(nexar_last_error(), "was revoked") != NULL);
         }
     }
+    NXT_OK(w, nexar_barrier(w));
+    let_go();
     NXT_IS(w, nexar_barrier(c) == NEXAR_EREVOKED);
     NXT_IS(w, nexar_recv(c, &byte, 1, 0, TAG, NULL) == NEXAR_EREVOKED);
     NXT_IS(w, nexar_probe(c, 0, TAG, NULL) == NEXAR_EREVOKED);

@@ -21,6 +21,7 @@ typedef struct nx_op_device {
     size_t nmany; /* ... in so many stretches */
     nx_chunk *chunk;
     void *memory;
+    nx_context context; /* of its communicator, when it began */
     bool ready, cancelled;
     nx_job job;
     nexar_err err;
@@ -98,10 +99,11 @@ static void send_ready(nexar_comm *comm)
             refuse(op, d->err, d->why);
         } else if (d->cancelled) {
             refuse(op, NEXAR_ECANCELED, "canceled");
+        } else if (comm->revoked || (d->context.comm != comm->id)) {
+            refuse(op, NEXAR_EREVOKED, "the communicator was revoked");
         } else {
-            nx_msg_send(comm->world->msg, &op->req, nx_comm_peer(comm, (uint32_t)op->peer),
-                        nx_comm_user(comm), op->tag, (d->many != NULL) ? d->many : &d->host,
-                        (d->many != NULL) ? d->nmany : 1);
+            nx_msg_send(comm->world->msg, &op->req, op->to, d->context, op->tag,
+                        (d->many != NULL) ? d->many : &d->host, (d->many != NULL) ? d->nmany : 1);
         }
     }
 }
@@ -158,6 +160,7 @@ void nx_op_device_send(nx_op *op, const nx_bytes *bytes, size_t n)
         return;
     }
     d = op->device;
+    d->context = nx_comm_user(op->comm);
     for (size_t i = 0; i < n; i++) {
         d->regions[i] = (nexar_iov){.ptr = (void *)bytes[i].ptr, .bytes = bytes[i].len};
         d->bytes += bytes[i].len;
@@ -263,8 +266,7 @@ void nx_op_device_recv(nx_op *op, const nx_iov_span *iov, size_t n)
     d->in.on_done = on_inflow;
     sink.room = d->bytes;
     sink.ctx = d;
-    nx_msg_recv(op->comm->world->msg, &op->req, nx_op_source(op->comm, op->peer),
-                nx_comm_user(op->comm), op->tag, &sink);
+    nx_msg_recv(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), op->tag, &sink);
 }
 
 /* The world waits for what the device still has to do. */

@@ -17,7 +17,10 @@ static void on_done(nx_req *req)
 
 void nx_op_over(nx_op *op)
 {
-    if ((op->req.err == NEXAR_ECANCELED) && op->comm->revoked) {
+    if (!op->sending && ((op->req.err == NEXAR_OK) || (op->req.err == NEXAR_ETRUNC))) {
+        op->source = nx_comm_find_peer(op->comm, op->req.peer);
+    }
+    if ((op->req.err == NEXAR_ECANCELED) && (op->comm->revoked || (op->id != op->comm->id))) {
         op->req.err = NEXAR_EREVOKED;
         (void)snprintf(op->req.why, sizeof(op->req.why), "the communicator was revoked");
     }
@@ -49,7 +52,7 @@ nx_what nx_op_what(const nx_op *op)
     return (nx_what){.kind = op->sending ? NX_WHAT_SEND : NX_WHAT_RECV,
                      .name = op->name,
                      .comm = op->comm->id,
-                     .peer = nx_op_source(op->comm, op->peer),
+                     .peer = op->to,
                      .tag = op->tag};
 }
 
@@ -57,19 +60,26 @@ static void begin(nx_op *op, const char *name, int peer, uint64_t tag)
 {
     op->name = name;
     op->peer = peer;
+    op->id = op->comm->id;
     op->tag = tag;
 }
 
-/* True: nothing is begun any more on its communicator, and it is over. */
+/* True: nothing is begun any more on its communicator, and it is over.  So it is where the
+ * communicator was rebuilt without the peer after the call had been checked. */
 static bool is_refused(nx_op *op)
 {
-    if (op->comm->revoked) {
+    const nexar_comm *comm = op->comm;
+    const bool gone = (op->peer != NEXAR_ANY_SOURCE) && ((uint32_t)op->peer >= comm->size);
+
+    op->to = gone ? NX_ANY_PEER : nx_op_source(comm, op->peer);
+    if (comm->revoked || gone) {
         op->req.done = true;
         op->req.err = NEXAR_EREVOKED;
         (void)snprintf(op->req.why, sizeof(op->req.why), "the communicator was revoked");
         nx_op_over(op);
+        return true;
     }
-    return op->comm->revoked;
+    return false;
 }
 
 /* What waits for anybody where nobody is left does not. */
@@ -93,8 +103,7 @@ void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, in
     if ((op->mem.device != NULL) || !nx_list_empty(&op->comm->staged)) {
         nx_op_device_send(op, bytes, n);
     } else {
-        nx_msg_send(op->comm->world->msg, &op->req, nx_comm_peer(op->comm, (uint32_t)dest),
-                    nx_comm_user(op->comm), tag, bytes, n);
+        nx_msg_send(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag, bytes, n);
     }
 }
 
@@ -115,8 +124,7 @@ void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, i
     for (size_t i = 0; i < n; i++) {
         sink.room += iov[i].len;
     }
-    nx_msg_recv(op->comm->world->msg, &op->req, nx_op_source(op->comm, source),
-                nx_comm_user(op->comm), tag, &sink);
+    nx_msg_recv(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag, &sink);
     check_alone(op);
 }
 
@@ -126,8 +134,7 @@ void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag)
     if (is_refused(op)) {
         return;
     }
-    nx_msg_probe(op->comm->world->msg, &op->req, nx_op_source(op->comm, source),
-                 nx_comm_user(op->comm), tag);
+    nx_msg_probe(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag);
     check_alone(op);
 }
 
@@ -144,8 +151,8 @@ static void describe(const nx_op *op, char *buf, size_t size)
 {
     char peer[NX_PEER_TEXT] = "any rank", tag[32] = "any tag";
 
-    if (op->peer != NEXAR_ANY_SOURCE) {
-        (void)nx_world_peer_text(op->comm->world, nx_comm_peer(op->comm, (uint32_t)op->peer), peer);
+    if (op->to != NX_ANY_PEER) {
+        (void)nx_world_peer_text(op->comm->world, op->to, peer);
     }
     if (op->tag != NEXAR_ANY_TAG) {
         (void)snprintf(tag, sizeof(tag), "tag %" PRIu64, op->tag);
@@ -158,8 +165,7 @@ nexar_err nx_op_finish(nx_op *op, nexar_status *status)
     const nx_req *r = &op->req;
 
     if ((status != NULL) && !op->sending && ((r->err == NEXAR_OK) || (r->err == NEXAR_ETRUNC))) {
-        *status = (nexar_status){
-            .source = (int)nx_comm_rank_of(op->comm, r->peer), .tag = r->tag, .bytes = r->bytes};
+        *status = (nexar_status){.source = op->source, .tag = r->tag, .bytes = r->bytes};
     }
     if (r->err != NEXAR_OK) {
         char what[256];

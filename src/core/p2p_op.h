@@ -17,6 +17,9 @@ typedef struct nx_op {
     nexar_comm *comm;
     const char *name; /* "send", "recv", ... */
     int peer;         /* rank as the caller gave it; NEXAR_ANY_SOURCE too */
+    uint32_t to;      /* the same as msg names it */
+    uint32_t id;      /* of |comm| when it began */
+    int source;       /* rank that a message came from; as it was then */
     uint64_t tag;
     bool sending;
     bool over;                         /* the outcome is in |req| */

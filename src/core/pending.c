@@ -47,7 +47,7 @@ static const nexar_comm *find_comm(const nx_world *world, uint32_t id)
             return comm;
         }
     }
-    return (id == 0) ? world->comm : NULL;
+    return ((world->comm != NULL) && (world->comm->id == id)) ? world->comm : NULL;
 }
 
 static const nx_run *find_run(const nx_world *world, uint32_t comm_id, uint32_t number)

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "base/alloc.h"
+#include "core/recover.h"
 
 /* ---- life ---------------------------------------------------------------------- */
 
@@ -15,6 +16,8 @@ void nx_request_init(nexar_request *req, const nx_request_ops *ops, nexar_comm *
     req->comm = comm;
     nx_comm_hold(comm);
     nx_list_push_back(&comm->world->requests, &req->link);
+    nx_list_init(&req->due);
+    req->epoch = comm->recovery.epoch;
 }
 
 void nx_request_done(nexar_request *req)
@@ -34,6 +37,7 @@ void nx_request_destroy(nexar_request *req)
     nexar_comm *comm = req->comm;
 
     nx_list_remove(&req->link);
+    nx_list_remove(&req->due);
     req->ops->destroy(req);
     nx_comm_release(comm);
 }
@@ -94,6 +98,7 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
     if (!(*req)->done) {
         wait_event((*req)->comm->world, *req, "wait", &(*req)->event);
     }
+    (void)nx_recover_claim(*req, true);
     err = claim(req, status);
     nx_loop_unlock(loop);
     return err;
@@ -116,7 +121,7 @@ nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status)
     if (!(*req)->done) {
         nx_loop_kick(loop);
     }
-    *done = (*req)->done;
+    *done = (*req)->done && nx_recover_claim(*req, false);
     if (*done) {
         err = claim(req, status);
     }
@@ -203,6 +208,7 @@ nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_s
         point_events(n, reqs, NULL);
     }
     *index = find_done(n, reqs);
+    (void)nx_recover_claim(reqs[*index], true);
     err = claim(&reqs[*index], status);
     nx_loop_unlock(world->loop);
     return err;

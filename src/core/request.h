@@ -31,6 +31,9 @@ struct nexar_request {
     bool done;
     nx_event event; /* set when done */
     nx_event *any;  /* of a thread that waits for the first of many; NULL: none does */
+    unsigned epoch; /* of |comm| when it began: recover.h */
+    bool mends;     /* its outcome is given out when |comm| is rebuilt */
+    nx_list due;    /* until then it is not done; in comm->recovery.due */
 };
 
 /* Begins |req|, zeroed, on |comm|: it is in its world's list from now on. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "core/recover.h"
 #include "core/request.h"
 #include "rpc/rpc.h"
 
@@ -30,7 +31,7 @@ static nexar_err op_error(const rpc_op *op)
     const bool text = (call->text != NULL) && (call->text[0] != '\0');
     char peer[NX_PEER_TEXT];
 
-    (void)nx_world_peer_text(op->comm->world, nx_comm_peer(op->comm, (uint32_t)op->rank), peer);
+    (void)nx_world_peer_text(op->comm->world, call->peer, peer);
     return nx_fail(call->err, "%s of function %u at %s: %s%s%s", op->name, op->fn, peer, call->why,
                    text ? ": " : "", text ? call->text : "");
 }
@@ -87,7 +88,7 @@ static nx_what op_what(const rpc_op *op)
     return (nx_what){.kind = NX_WHAT_RPC,
                      .name = op->name,
                      .comm = op->comm->id,
-                     .peer = nx_comm_peer(op->comm, (uint32_t)op->rank),
+                     .peer = op->call.peer,
                      .tag = op->fn};
 }
 
@@ -132,8 +133,13 @@ static nexar_err check(const rpc_op *op, const void *data, size_t bytes)
 static void start(rpc_op *op, const void *data, size_t bytes)
 {
     nx_world *world = op->comm->world;
+    /* It may have been rebuilt without the peer after the call was checked. */
+    const bool gone = ((uint32_t)op->rank >= op->comm->size);
     const nx_rpc_target target = {
-        .peer = nx_comm_peer(op->comm, (uint32_t)op->rank), .comm = op->comm->id, .fn = op->fn};
+        .peer = nx_comm_peer(op->comm, gone ? op->comm->rank : (uint32_t)op->rank),
+        .comm = op->comm->id,
+        .fn = op->fn,
+        .revoked = (op->comm->revoked || gone) ? "the communicator was revoked" : NULL};
 
     op->call.wanted = (op->reply != NULL);
     nx_rpc_start(world->rpc, &op->call, &target, data, bytes,
@@ -152,7 +158,7 @@ nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_rpc_fn fn, 
     }
     nx_loop_lock(comm->world->loop);
     nx_comm_hold(comm);
-    err = nx_rpc_register(comm->world->rpc, comm->id, fn_id, &handler);
+    err = nx_rpc_register(comm->world->rpc, nx_recover_last_id(comm), fn_id, &handler);
     nx_loop_unlock(comm->world->loop);
     return err;
 }

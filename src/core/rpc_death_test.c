@@ -4,15 +4,14 @@
  */
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <nexar.h>
 
 #include "local_world.h"
+#include "procs.h"
 #include "unit.h"
 
 enum { RANKS = 3, VICTIM = 2, ECHO = 1, HANG, SLOW, HANGING = 20, LARGE = 8 << 20 };
@@ -132,20 +131,12 @@ static void survivor(nexar_comm *w)
     NXT_OK(w, nexar_sendrecv(w, "d", 1, other, TAG_DONE, &byte, 1, other, TAG_DONE, NULL));
 }
 
-static void child(int rank, int join_fd)
+static void child(int rank, int join_fd, void *arg)
 {
-    char join[1024] = "", number[16];
-    nexar_config *cfg = NULL;
-    nexar_comm *w = NULL;
+    static const char *const settings[] = {"idle_timeout", "5s", NULL};
+    nexar_comm *w = nxt_procs_join(rank, join_fd, settings);
 
-    NXT_IS(NULL, read(join_fd, join, sizeof(join) - 1) > 0);
-    NXT_OK(NULL, nexar_config_create(&cfg));
-    NXT_OK(NULL, nexar_config_set(cfg, "join", join));
-    (void)snprintf(number, sizeof(number), "%d", rank);
-    NXT_OK(NULL, nexar_config_set(cfg, "rank", number));
-    NXT_OK(NULL, nexar_config_set(cfg, "idle_timeout", "5s"));
-    NXT_OK(NULL, nexar_init(cfg, &w));
-    nexar_config_free(cfg);
+    (void)arg;
     if (rank == VICTIM) {
         victim(w);
     } else {
@@ -158,44 +149,11 @@ static void child(int rank, int join_fd)
 
 static void test_calls_to_and_from_a_killed_process_end(void **state)
 {
-    nexar_config *cfg = NULL;
-    nexar_seed *seed = NULL;
-    char join[1024] = "";
-    pid_t pids[RANKS];
-    int pipes[RANKS][2];
+    nxt_procs procs;
 
     (void)state;
-    for (int rank = 0; rank < RANKS; rank++) {
-        assert_int_equal(pipe(pipes[rank]), 0);
-        pids[rank] = fork();
-        assert_true(pids[rank] >= 0);
-        if (pids[rank] == 0) {
-            child(rank, pipes[rank][0]);
-            _exit(0);
-        }
-    }
-    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, "world_size", "3"), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, "listen", "127.0.0.1"), NEXAR_OK);
-    assert_int_equal(nexar_seed_start(cfg, &seed), NEXAR_OK);
-    assert_int_equal(nexar_seed_join_string(seed, join, sizeof(join)), NEXAR_OK);
-    for (int rank = 0; rank < RANKS; rank++) {
-        assert_int_equal(write(pipes[rank][1], join, strlen(join)), strlen(join));
-    }
-    for (int rank = 0; rank < RANKS; rank++) {
-        int status = 0;
-
-        assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
-        if (rank == VICTIM) {
-            assert_true(WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL));
-        } else {
-            assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
-        }
-        (void)close(pipes[rank][0]);
-        (void)close(pipes[rank][1]);
-    }
-    nexar_seed_stop(seed);
-    nexar_config_free(cfg);
+    nxt_procs_start(&procs, RANKS, child, NULL);
+    nxt_procs_wait(&procs, 1U << VICTIM, 0);
 }
 
 int main(void)

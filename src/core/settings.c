@@ -14,6 +14,7 @@ static const char *const switches[] = {"off", "on", NULL};
 static const char *const signal_names[] = {"none", "usr1", "usr2", NULL};
 static const char *const ways[] = {"off", "on", "short", NULL};
 static const char *const quorums[] = {"none", "majority", NULL};
+static const char *const recoveries[] = {"manual", "automatic", "abort", NULL};
 static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
 static const char *const aeads[] = {"auto", "gnutls", NULL}; /* nx_aead_choice */
 
@@ -371,6 +372,21 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                        .choices = quorums,
                        .help = "how many ranks of a communicator must survive for agree and "
                                "shrink to succeed"},
+    [NX_SET_RECOVERY] = {.name = "recovery",
+                         .type = NX_SETTING_CHOICE,
+                         .preset = "manual",
+                         .unit = "",
+                         .choices = recoveries,
+                         .help = "when a rank has failed: manual: calls end with an error; "
+                                 "automatic: a collective rebuilds its communicator before it "
+                                 "does; abort: the process exits with code 76"},
+    [NX_SET_RETRY] = {.name = "retry",
+                      .type = NX_SETTING_CHOICE,
+                      .preset = "off",
+                      .unit = "",
+                      .choices = switches,
+                      .help = "with recovery=automatic: whether a collective that a failure ends "
+                              "is run again among the others"},
 };
 
 nx_setting_id nx_setting_find(const char *name)

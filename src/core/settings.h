@@ -46,6 +46,8 @@ typedef enum nx_setting_id {
     NX_SET_HEARTBEAT_INTERVAL,
     NX_SET_HEARTBEAT_TIMEOUT,
     NX_SET_QUORUM,
+    NX_SET_RECOVERY,
+    NX_SET_RETRY,
     NX_SETTINGS
 } nx_setting_id;
 
@@ -53,6 +55,12 @@ typedef enum nx_setting_id {
 enum { NX_VERIFY_OFF, NX_VERIFY_ON };
 /* Choices of `quorum`. */
 enum { NX_SETTING_QUORUM_NONE, NX_SETTING_QUORUM_MAJORITY };
+/* Choices of `recovery`. */
+enum { NX_RECOVERY_MANUAL, NX_RECOVERY_AUTOMATIC, NX_RECOVERY_ABORT };
+/* With which a process ends by the last of them. */
+enum { NX_ABORT_CODE = 76 };
+/* Choices of `retry`. */
+enum { NX_RETRY_OFF, NX_RETRY_ON };
 /* Choices of `report_signal`. */
 enum { NX_REPORT_NONE, NX_REPORT_USR1, NX_REPORT_USR2 };
 /* Choices of `direct`. */

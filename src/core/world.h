@@ -57,6 +57,8 @@ typedef struct nx_world {
     nx_event idle; /* set when |ops| becomes 0 and somebody waits for it */
     bool idle_wanted;
     bool closing;
+    bool aborting;  /* recover.h: the process ends ... */
+    nx_timer abort; /* ... then */
     nexar_err send_err;  /* the first that a send ended with while closing */
     nexar_err start_err; /* of messages, when the world had formed */
 

@@ -18,6 +18,7 @@ enum {
     NX_CONTROL_FLOOD = NX_FRAME_OTHER + 5, /* cluster/flood.h */
     NX_CONTROL_AGREE = NX_FRAME_OTHER + 6, /* cluster/agree_msg.h */
     NX_CONTROL_BOARD = NX_FRAME_OTHER + 7, /* says nothing: it makes a link: core/direct.h */
+    NX_CONTROL_CONFIRM = NX_FRAME_OTHER + 12, /* cluster/confirm.h */
 };
 
 #endif /* NX_CONTROL_H */

@@ -91,13 +91,17 @@ void nx_rpc_cancel(nx_rpc_call *call)
     }
 }
 
-void nx_rpc_peer_down(nx_rpc *rpc, uint32_t peer, nexar_err err, const char *why)
+/* Ends the calls to |peer|, or, where it is NULL, those on |comm|. */
+static void fail_some(nx_rpc *rpc, const uint32_t *peer, uint32_t comm, nexar_err err,
+                      const char *why)
 {
     nx_list lost;
 
     nx_list_init(&lost);
     nx_list_for_each (at, &rpc->mine) {
-        if (nx_list_entry(at, nx_rpc_call, link)->peer == peer) {
+        const nx_rpc_call *call = nx_list_entry(at, nx_rpc_call, link);
+
+        if ((peer != NULL) ? (call->peer == *peer) : (call->comm == comm)) {
             nx_list_remove(at);
             nx_list_push_back(&lost, at);
         }
@@ -105,6 +109,16 @@ void nx_rpc_peer_down(nx_rpc *rpc, uint32_t peer, nexar_err err, const char *why
     while (!nx_list_empty(&lost)) {
         fail(nx_list_entry(lost.next, nx_rpc_call, link), err, "%s", why);
     }
+}
+
+void nx_rpc_peer_down(nx_rpc *rpc, uint32_t peer, nexar_err err, const char *why)
+{
+    fail_some(rpc, &peer, 0, err, why);
+}
+
+void nx_rpc_fail_comm(nx_rpc *rpc, uint32_t comm, nexar_err err, const char *why)
+{
+    fail_some(rpc, NULL, comm, err, why);
 }
 
 void nx_rpc_end(nx_rpc *rpc)
@@ -288,6 +302,7 @@ void nx_rpc_start(nx_rpc *rpc, nx_rpc_call *call, const nx_rpc_target *target, c
     call->rpc = rpc;
     call->id = ++rpc->ids;
     call->peer = target->peer;
+    call->comm = target->comm;
     call->timeout_ns = timeout_ns;
     call->timer.on_expire = on_timeout;
     call->sent = true;
@@ -296,6 +311,10 @@ void nx_rpc_start(nx_rpc *rpc, nx_rpc_call *call, const nx_rpc_target *target, c
     rpc->stats.calls++;
     if (level >= NX_RPC_LEVELS) {
         fail(call, NEXAR_EINVAL, "calls from handlers are nested at most %d deep", NX_RPC_LEVELS);
+        return;
+    }
+    if (target->revoked != NULL) {
+        fail(call, NEXAR_EREVOKED, "%s", target->revoked);
         return;
     }
     nx_rpc_inbox_open(rpc);

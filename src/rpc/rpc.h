@@ -65,6 +65,8 @@ void nx_rpc_destroy(nx_rpc *rpc);
 
 /* |peer| has gone down, as msg says in on_peer_down. */
 void nx_rpc_peer_down(nx_rpc *rpc, uint32_t peer, nexar_err err, const char *why);
+/* Ends all calls of our own on communicator |comm| with |err| and |why|. */
+void nx_rpc_fail_comm(nx_rpc *rpc, uint32_t comm, nexar_err err, const char *why);
 
 /* ---- serving ------------------------------------------------------------------- */
 
@@ -86,6 +88,8 @@ NX_MUST_CHECK nexar_err nx_rpc_register(nx_rpc *rpc, uint32_t comm, uint16_t fn_
                                         const nx_rpc_handler *handler);
 /* Takes out all handlers of |comm|, in the same way. */
 void nx_rpc_forget(nx_rpc *rpc, uint32_t comm);
+/* The handlers of |comm| serve |to|, which has none, from now on, and |comm| no more. */
+void nx_rpc_rename(nx_rpc *rpc, uint32_t comm, uint32_t to);
 
 /* The rank of the caller, as config.rank_of gave it; without the lock. */
 int nx_rpc_caller(const nexar_rpc *call);
@@ -122,7 +126,7 @@ typedef struct nx_rpc_call {
     nx_rpc *rpc;
     nx_list link;
     uint64_t id;
-    uint32_t peer;
+    uint32_t peer, comm;
     uint64_t timeout_ns;
     nx_timer timer;
     bool decided, sent;        /* the outcome is there; the bytes are ours no more */
@@ -135,6 +139,7 @@ typedef struct nx_rpc_call {
 typedef struct nx_rpc_target {
     uint32_t peer, comm;
     uint16_t fn;
+    const char *revoked; /* not NULL: the call ends with NEXAR_EREVOKED and these words */
 } nx_rpc_target;
 
 /*

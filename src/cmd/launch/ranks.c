@@ -17,10 +17,14 @@
 #include "cmd/launch/output.h"
 #include "cmd/launch/signals.h"
 #include "cmd/launch/spawn.h"
+#include "core/settings.h"
 
 /* A signal that reaches us by two ways (timeout(1) sends it to us and to our
  * group) is no second wish; nobody presses Ctrl-C twice as fast. */
 #define ECHO_NS UINT64_C(250000000)
+/* How long after those who follow it the first that failed may be seen to end: its links are
+ * closed before it is gone, and one that was only stopped never is. */
+#define BLAME_NS UINT64_C(3000000000)
 
 typedef struct process {
     pid_t pid; /* 0: has ended */
@@ -40,6 +44,12 @@ typedef struct ranks {
     int signals, input, life;
     bool ending;
     uint64_t asked_at, kill_at; /* when the first signal came; when to kill, 0: not */
+
+    /* The first rank that ended since another one had failed, as it says by its code
+     * (recovery=abort): the other one is named, if it is seen to end before |blame_at|. */
+    int64_t follower; /* -1: none */
+    pid_t follower_pid;
+    uint64_t blame_at;
 } ranks;
 
 enum { AT_SIGNALS, AT_LIFE, AT_NOTES, AT_OUT, AT_ERR, AT_RANKS };
@@ -96,6 +106,15 @@ static void tell_failure(ranks *r, pid_t pid, const siginfo_t *info)
     nx_sink_line(r->err, who, line, (size_t)len);
 }
 
+/* |rank| has failed, and the others end with it. */
+static void blame(ranks *r, uint32_t rank, pid_t pid, const siginfo_t *info)
+{
+    r->result->code = (info->si_code == CLD_EXITED) ? info->si_status : 128 + info->si_status;
+    r->result->rank = rank;
+    tell_failure(r, pid, info);
+    end_all(r, SIGTERM);
+}
+
 static void on_end(ranks *r, uint32_t rank, const siginfo_t *info)
 {
     const int code = (info->si_code == CLD_EXITED) ? info->si_status : 128 + info->si_status;
@@ -103,11 +122,25 @@ static void on_end(ranks *r, uint32_t rank, const siginfo_t *info)
 
     r->processes[rank].pid = 0;
     r->running--;
-    if ((code != 0) && !r->ending) {
-        r->result->code = code;
-        r->result->rank = rank;
-        tell_failure(r, pid, info);
-        end_all(r, SIGTERM);
+    if ((code == NX_ABORT_CODE) && !r->ending) {
+        if (r->follower < 0) {
+            r->follower = rank;
+            r->follower_pid = pid;
+            r->blame_at = nx_now(&nx_clock_system) + BLAME_NS;
+        }
+    } else if ((code != 0) && !r->ending) {
+        blame(r, rank, pid, info);
+    }
+}
+
+/* No other rank was seen to fail: the first that said so is named. */
+static void blame_follower(ranks *r)
+{
+    const siginfo_t info = {.si_code = CLD_EXITED, .si_status = NX_ABORT_CODE};
+
+    if ((r->follower >= 0) && !r->ending &&
+        ((r->running == 0) || (nx_now(&nx_clock_system) >= r->blame_at))) {
+        blame(r, (uint32_t)r->follower, r->follower_pid, &info);
     }
 }
 
@@ -174,11 +207,13 @@ static void on_signals(ranks *r)
 static int poll_timeout(const ranks *r)
 {
     const uint64_t now = nx_now(&nx_clock_system);
+    const bool blames = (r->follower >= 0) && !r->ending;
+    const uint64_t at = blames ? r->blame_at : r->kill_at;
 
-    if (r->kill_at == 0) {
+    if (at == 0) {
         return -1;
     }
-    return (now >= r->kill_at) ? 0 : (int)((r->kill_at - now) / 1000000 + 1);
+    return (now >= at) ? 0 : (int)((at - now) / 1000000 + 1);
 }
 
 static struct pollfd poll_sink(const nx_sink *s)
@@ -249,6 +284,7 @@ static void turn(ranks *r)
     check_output(r);
     on_signals(r);
     reap(r);
+    blame_follower(r);
     if (p[AT_LIFE].revents != 0) {
         r->life = -1;
         kill_all(r);
@@ -397,6 +433,7 @@ nexar_err nx_ranks_run(const nx_ranks_config *config, nx_ranks_result *result)
                .result = result,
                .signals = -1,
                .input = config->input,
+               .follower = -1,
                .life = config->life};
     nexar_err err;
 

@@ -1,0 +1,87 @@
+/*
+ * recover.h - what follows when a rank of a communicator has failed, by the setting
+ * `recovery`: nothing, the end of the process, or a communicator that is rebuilt in place.
+ *
+ * Rebuilding has two halves, so that nobody waits for anybody's application:
+ *
+ *  1. The agreement (rescue.h) begins when a rank knows of a failure, or is told that
+ *     others do; it is driven by events alone.  From its beginning on all that is on the
+ *     communicator ends.  Its outcome makes the communicator of those who are left, |next|,
+ *     which nobody uses yet; if one of its ranks fails it is mended in turn.
+ *  2. The communicator becomes |next| when the application is told: when a collective
+ *     returns NEXAR_EPEER, or a request with that outcome is claimed.  That is local.  Ranks
+ *     never change under an application that has not been told.
+ *
+ * A collective that ends with NEXAR_EPEER ends for the application when (1) is done and no
+ * collective is inside the old communicator any more; all of them have failed, so that takes
+ * no other rank either.  |epoch| tells whether a communicator was rebuilt since an operation
+ * began.
+ *
+ * With the loop's lock held.
+ */
+#ifndef NX_RECOVER_H
+#define NX_RECOVER_H
+
+#include "core/comm.h"
+#include "core/request.h"
+
+/* |comm|, not yet in its world, gets what it needs.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_recover_open(nexar_comm *comm);
+/* The application gives |comm| back. */
+void nx_recover_freed(nexar_comm *comm);
+
+/* The id under which |comm| serves remote calls: that of what it is to become. */
+uint32_t nx_recover_last_id(const nexar_comm *comm);
+
+/* ---- from failure.h and rescue.h ---------------------------------------------------------- */
+
+/* A rank of |comm| has failed.  Soon the agreement is begun; or at once. */
+void nx_recover_want(nexar_comm *comm);
+void nx_recover_on_failure(nexar_comm *comm);
+void nx_recover_begin(nexar_comm *comm, const char *why);
+/* The agreement is over. */
+void nx_recover_decided(nexar_comm *comm);
+/* Does what was noted meanwhile. */
+void nx_recover_settle(nx_world *world);
+/* A rank has failed, as |sentence| says: if that is the policy, the process ends soon. */
+void nx_recover_abort(nx_world *world, const char *sentence);
+
+/* ---- for collectives ------------------------------------------------------------------------ */
+
+/* One begins on |comm|; it has ended, and lets go of it. */
+void nx_recover_enter(nexar_comm *comm);
+void nx_recover_leave(nexar_comm *comm);
+/*
+ * A collective of this thread that began in |epoch| has ended with |err|, whose sentence is
+ * the thread's last: waits until |comm| is rebuilt where that is to be.  Returns |err| with
+ * the same sentence, or one that says why it is not rebuilt; NEXAR_ENOMEM.
+ */
+NX_MUST_CHECK nexar_err nx_recover_after(nexar_comm *comm, unsigned epoch, nexar_err err);
+/* Threads that wait for anything of |comm| look again. */
+void nx_recover_wake(nexar_comm *comm);
+/* The collective of |req| has ended with |err|: nx_request_done, now or when its
+ * communicator can be rebuilt. */
+void nx_recover_request_done(nexar_request *req, nexar_err err);
+/* Whether |req|, which is done, may be claimed: its communicator is rebuilt then.  With |wait|
+ * it waits until it may. */
+bool nx_recover_claim(nexar_request *req, bool wait);
+
+/* ---- for retry.h --------------------------------------------------------------------------- */
+
+/* NEXAR_EINVAL: retry=on without recovery=automatic. */
+NX_MUST_CHECK nexar_err nx_recover_check(const nexar_config *config);
+/* Waits for the turn of this thread on |comm|, and enters; leaves, and lets the next one. */
+void nx_recover_take_turn(nexar_comm *comm);
+void nx_recover_give_turn(nexar_comm *comm);
+/* Waits until nx_recover_wake is called. */
+void nx_recover_wait_change(nexar_comm *comm);
+/* Waits until |comm|, which this thread has the turn of, can be rebuilt.  NEXAR_EPEER: it
+ * never can. */
+NX_MUST_CHECK nexar_err nx_recover_wait_mended(nexar_comm *comm);
+/* What was agreed on: as nx_confirm_decide; and who is left out. */
+void nx_recover_verdict(const nexar_comm *comm, uint64_t *keep, uint32_t *errs);
+const nx_rankset *nx_recover_failed(const nexar_comm *comm);
+/* |comm| becomes what it is to be.  NEXAR_ENOMEM: it is as it was. */
+NX_MUST_CHECK nexar_err nx_recover_become(nexar_comm *comm);
+
+#endif /* NX_RECOVER_H */
