@@ -408,6 +408,17 @@ uint32_t nx_join_rank(const nx_join *j)
     return rank;
 }
 
+uint32_t nx_join_waiting(const nx_join *j, nx_writer *w, uint32_t max)
+{
+    return nx_waiting_encode(nx_join_state_waiting(j->state), w, max);
+}
+
+nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, const nx_member *joined, uint32_t n,
+                          uint32_t world)
+{
+    return nx_join_state_advance(j->state, gone, joined, n, world);
+}
+
 /* ---- leaving -------------------------------------------------------------------------- */
 
 static void on_leave_late(nx_timer *timer, uint64_t now_ns)
