@@ -263,7 +263,7 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
 {
     nx_join *j = ctx;
 
-    if (!nx_join_state_peer(j->state, member)) {
+    if (!nx_join_state_peer(j->state, member) && !j->formed) {
         nx_link_close(link, false);
         return;
     }

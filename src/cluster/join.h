@@ -34,7 +34,8 @@ typedef struct nx_join_config {
     void (*on_view)(void *ctx, nx_join *j);
     /* A member of the view has connected: see nx_quic_config.  It may be faster
      * than we are and come while nx_join_run has not returned, but never before
-     * on_view. */
+     * on_view.  Later also one that is not in the view: it has gone from it, or is in
+     * the next one, which others have come to before us. */
     void (*on_accept)(void *ctx, nx_link *link, uint64_t member);
     /* The seed has gone, though we have not left; |why| in words.  The cluster runs
      * on.  May be NULL. */
