@@ -226,8 +226,11 @@ void nx_pool_count(nx_msg *m, int64_t bytes);
 
 /* ---- share.c --------------------------------------------------------------------- */
 
-/* Divides the pool of a new engine. */
+/* Divides the pool of a new engine among its |fresh| peers. */
 void nx_share_start(nx_msg *m);
+/* Takes the memory of the peers up to |peers|, of those that are there.  NEXAR_ENOMEM:
+ * that of none. */
+NX_MUST_CHECK nexar_err nx_share_take(nx_msg *m, uint32_t peers);
 /* |p|, which is down, is owed nothing more than what lies here of it. */
 void nx_share_end(nx_peer *p);
 /* Raises the window of an account that has less than its share, if there is room. */

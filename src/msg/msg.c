@@ -16,28 +16,52 @@ static nexar_err check_config(const nx_msg_config *c)
         return nx_fail(NEXAR_EINVAL, "short messages of %zu bytes: at most %zu", c->inline_max,
                        NX_INLINE_MAX);
     }
-    if (c->pool / c->peers / NX_CLASSES < NX_CREDIT_START) {
-        return nx_fail(NEXAR_EINVAL, "a pool of %zu bytes for %u peers: at least %zu", c->pool,
-                       c->peers, (size_t)c->peers * NX_CLASSES * NX_CREDIT_START);
+    return NEXAR_OK;
+}
+
+static nexar_err check_pool(const nx_msg *m)
+{
+    const size_t pool = m->config.pool;
+
+    if (pool / m->fresh / NX_CLASSES < NX_CREDIT_START) {
+        return nx_fail(NEXAR_EINVAL, "a pool of %zu bytes for %u peers: at least %zu", pool,
+                       m->fresh, (size_t)m->fresh * NX_CLASSES * NX_CREDIT_START);
     }
     return NEXAR_OK;
+}
+
+static void free_peers(nx_msg *m)
+{
+    for (uint32_t i = 0; (m->peers != NULL) && (i < m->config.peers); i++) {
+        if ((m->peers[i] != NULL) && m->peers[i]->single) {
+            nx_free(m->peers[i]);
+        }
+    }
+    nx_free(m->peers);
+    nx_free(m->first);
 }
 
 static nexar_err take_peers(nx_msg *m)
 {
     const uint32_t n = m->config.peers;
 
+    nexar_err err;
+
+    if (m->config.there != NULL) {
+        m->config.peers = 0;
+        err = nx_share_take(m, n);
+        m->config.peers = (err == NEXAR_OK) ? n : 0;
+        return err;
+    }
     m->first = nx_calloc(n, sizeof(*m->first));
     m->peers = nx_calloc(n, sizeof(*m->peers));
     if ((m->first == NULL) || (m->peers == NULL)) {
-        nx_free(m->first);
-        nx_free(m->peers);
         return nx_fail_nomem("peers");
     }
     for (uint32_t i = 0; i < n; i++) {
         m->peers[i] = &m->first[i];
     }
-    m->stats.peers = n;
+    m->fresh = n;
     return NEXAR_OK;
 }
 
@@ -59,7 +83,9 @@ nexar_err nx_msg_create(nx_msg **out, const nx_msg_config *config)
     }
     m->config = c;
     err = take_peers(m);
+    err = (err == NEXAR_OK) ? check_pool(m) : err;
     if (err != NEXAR_OK) {
+        free_peers(m);
         nx_free(m);
         return err;
     }
@@ -166,13 +192,7 @@ static void free_all(nx_msg *m)
     }
     nx_match_fini(&m->match);
     nx_match_fini(&m->probes);
-    for (uint32_t i = 0; i < m->config.peers; i++) {
-        if ((m->peers[i] != NULL) && m->peers[i]->single) {
-            nx_free(m->peers[i]);
-        }
-    }
-    nx_free(m->peers);
-    nx_free(m->first);
+    free_peers(m);
     nx_free(m);
 }
 

@@ -91,8 +91,9 @@ enum {
 
 typedef struct nx_msg_config {
     nx_loop *loop;
-    uint32_t peers;    /* 0 .. peers - 1 */
-    uint32_t self;     /* messages to it go no further than memory */
+    uint32_t peers;                          /* 0 .. peers - 1 */
+    bool (*there)(void *ctx, uint32_t peer); /* NULL: all are; otherwise some are gone */
+    uint32_t self;                           /* messages to it go no further than memory */
     bool grows;        /* peers may be added: a part of the pool is kept for them */
     size_t pool;       /* bound of unexpected bytes in this process; 0: NX_POOL_DEFAULT */
     size_t inline_max; /* messages up to this are copied behind their envelope */

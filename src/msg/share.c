@@ -26,7 +26,8 @@ static uint64_t min64(uint64_t a, uint64_t b)
 
 void nx_share_start(nx_msg *m)
 {
-    m->fresh = m->living = m->config.peers;
+    m->living = m->fresh;
+    m->stats.peers = m->fresh;
     m->share = m->target = fair(&m->config, m->living);
     m->granted = m->share * NX_CLASSES * m->fresh;
 }
@@ -137,25 +138,32 @@ static void sweep(nx_msg *m)
     }
 }
 
-/* Room for |peers| pointers, and the memory of the new ones. */
-static nexar_err take_memory(nx_msg *m, uint32_t peers)
+nexar_err nx_share_take(nx_msg *m, uint32_t peers)
 {
+    const nx_msg_config *c = &m->config;
     nx_peer **grown = nx_grow(m->peers, peers, sizeof(*grown));
+    uint32_t taken = 0;
 
     if (grown == NULL) {
         return nx_fail_nomem("peers");
     }
     m->peers = grown;
-    for (uint32_t i = m->config.peers; i < peers; i++) {
+    for (uint32_t i = c->peers; i < peers; i++) {
+        grown[i] = NULL;
+        if ((c->there != NULL) && !c->there(c->ctx, i)) {
+            continue;
+        }
         grown[i] = nx_zalloc(sizeof(**grown));
         if (grown[i] == NULL) {
-            while (i-- > m->config.peers) {
+            while (i-- > c->peers) {
                 nx_free(grown[i]);
             }
             return nx_fail_nomem("a peer");
         }
         grown[i]->single = true;
+        taken++;
     }
+    m->fresh += taken;
     return NEXAR_OK;
 }
 
@@ -187,17 +195,16 @@ nexar_err nx_msg_grow(nx_msg *m, uint32_t peers)
     nx_msg_enter(m);
     sweep(m);
     share = share_of(m, m->fresh + more, target);
+    m->granted -= m->share * NX_CLASSES * m->fresh;
     err = (share < NX_CREDIT_START)
               ? nx_fail(NEXAR_EINVAL, "a pool of %zu bytes is too small for %u peers more",
                         m->config.pool, more)
-              : take_memory(m, peers);
+              : nx_share_take(m, peers);
+    m->share = (err == NEXAR_OK) ? share : m->share;
+    m->granted += m->share * NX_CLASSES * m->fresh;
     if (err == NEXAR_OK) {
-        m->granted += share * NX_CLASSES * (m->fresh + more);
-        m->granted -= m->share * NX_CLASSES * m->fresh;
-        m->share = share;
         m->target = target;
         m->config.peers = peers;
-        m->fresh += more;
         m->living += more;
         m->stats.peers += more;
         divide_again(m, share < target);
