@@ -273,7 +273,7 @@ static nexar_comm *find_comm(const nx_world *world, uint64_t id)
             return comm;
         }
     }
-    return (id == 0) ? world->comm : NULL;
+    return ((world->comm != NULL) && (id == world->comm->id)) ? world->comm : NULL;
 }
 
 /* Keeps a frame for a communicator that is not here, or answers that it is gone. */

@@ -16,8 +16,7 @@ enum {
     NX_KIND_RPC_CALL = 64, /* and one for each level of calls: NX_RPC_LEVELS */
 };
 
-/* An id is the world rank of the first member and a number that this one gave out:
- * comm.c. */
+/* An id is the slot of a member and a number that this one gave out: comm.c. */
 enum { NX_SERIAL_BITS = 16 };
 static inline uint32_t nx_comm_id_first(uint32_t id)
 {
@@ -30,9 +29,9 @@ static inline uint32_t nx_comm_id_serial(uint32_t id)
 
 struct nexar_comm {
     nx_world *world;
-    uint32_t id; /* in every message; the world's is 0 */
+    uint32_t id; /* in every message; the world's is 0 at first */
     uint32_t rank, size;
-    uint32_t *peers;          /* by rank: the rank in the world; NULL: the same */
+    uint32_t *peers;          /* by rank: the slot; NULL: the same */
     nx_group group;           /* its collectives */
     nx_device *device;        /* held; NULL: buffers are host memory */
     void *stream;             /* for its functions */
