@@ -103,7 +103,6 @@ static nexar_err open_comm(nx_world *world, nexar_comm *comm)
  * knows their slots from it. */
 static nexar_err take_world(nexar_comm *comm, const nx_view *view, uint32_t self)
 {
-    comm->id = view->world;
     comm->size = view->size;
     comm->rank = nx_view_slot(view, self)->rank;
     if (view->slots == view->size) {
@@ -119,7 +118,7 @@ static nexar_err take_world(nexar_comm *comm, const nx_view *view, uint32_t self
     return NEXAR_OK;
 }
 
-nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out)
+nexar_err nx_comm_create_world(nx_world *world, uint32_t id, nexar_comm **out)
 {
     nexar_comm *comm = nx_zalloc(sizeof(*comm));
     nexar_err err;
@@ -127,6 +126,7 @@ nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out)
     if (comm == NULL) {
         return nx_fail_nomem("a communicator");
     }
+    comm->id = id;
     comm->size = 1;
     err = (world->view == NULL) ? NEXAR_OK : take_world(comm, world->view, world->self);
     if (err != NEXAR_OK) {

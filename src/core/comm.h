@@ -50,8 +50,9 @@ struct nexar_comm {
     uint32_t holds;    /* requests and the handle: it is freed with the last */
 };
 
-/* The communicator of all ranks; with the loop's lock.  NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out);
+/* The communicator of all ranks of the view, with its |id|; with the loop's lock.  It is
+ * the world's from now on.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_comm_create_world(nx_world *world, uint32_t id, nexar_comm **out);
 /* Frees all communicators of |world|. */
 void nx_comms_free(nx_world *world);
 

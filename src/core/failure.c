@@ -42,6 +42,7 @@ struct nx_failure {
     nx_rankset died, down; /* noted: ranks that have failed; whose link has ended */
     nx_rankset absent;     /* of those that have left: it may be that they have failed */
     nx_rankset lost;       /* watched since their link is lost */
+    nx_rankset leaves;     /* noted: who will leave, as was agreed; of |left| */
     nx_list deaths, calls;
     nx_list early; /* deaths in slots that are not known yet */
     nx_timer timer;
@@ -386,10 +387,20 @@ void nx_failure_leaves(nx_world *world, uint32_t slot)
 {
     nx_failure *f = world->failure;
 
-    if (!f->quiet && !nx_rankset_has(&f->dead, slot)) {
-        (void)nx_rankset_add(&f->left, slot);
-        nx_health_left(f->health, slot, nx_loop_now(world->loop));
+    if (!f->quiet && !nx_rankset_has(&f->dead, slot) && nx_rankset_add(&f->left, slot)) {
+        (void)nx_rankset_add(&f->leaves, slot);
+        nx_failure_stir(world);
     }
+}
+
+static void on_leaves(nx_failure *f)
+{
+    for (uint32_t slot = 0; (slot = nx_rankset_next(&f->leaves, slot)) < f->leaves.n; slot++) {
+        nx_health_left(f->health, slot, nx_loop_now(f->world->loop));
+        nx_accord_left(f->world);
+        with_comms(f->world, slot, check_alone);
+    }
+    nx_rankset_clear(&f->leaves);
 }
 
 /* The link to |peer| has ended. */
@@ -444,6 +455,7 @@ static void on_task(nx_task *task)
     nx_failure *f = nx_list_entry(task, nx_failure, task);
     uint32_t size = f->world->slots;
 
+    on_leaves(f);
     for (uint32_t rank = 0; !f->expelled && (rank = nx_rankset_next(&f->down, rank)) < size;
          rank++) {
         on_link_end(f, rank);
@@ -456,6 +468,12 @@ static void on_task(nx_task *task)
     }
     nx_accord_settle(f->world);
     set_timer(f);
+}
+
+void nx_failure_settle(nx_world *world)
+{
+    nx_loop_undefer(&world->failure->task);
+    on_task(&world->failure->task);
 }
 
 /* Four times in an interval: who was heard since the last time is taken to be heard now, and
@@ -533,7 +551,8 @@ static bool in_use(const nx_world *world, uint32_t slot)
 nexar_err nx_failure_grow(nx_world *world)
 {
     nx_failure *f = world->failure;
-    nx_rankset *const sets[] = {&f->left, &f->died, &f->down, &f->absent, &f->lost, &f->dead};
+    nx_rankset *const sets[] = {&f->left, &f->died,   &f->down, &f->absent,
+                                &f->lost, &f->leaves, &f->dead};
     const uint64_t now = nx_loop_refresh(world->loop);
     nexar_err err = nx_health_grow(f->health, world->slots, now);
     nx_list early;
@@ -568,7 +587,8 @@ nexar_err nx_failure_grow(nx_world *world)
 
 static nexar_err make_machines(nx_failure *f, const nx_health_config *hc)
 {
-    nx_rankset *const sets[] = {&f->dead, &f->left, &f->died, &f->down, &f->absent, &f->lost};
+    nx_rankset *const sets[] = {&f->dead,   &f->left, &f->died,  &f->down,
+                                &f->absent, &f->lost, &f->leaves};
     nexar_err err = NEXAR_OK;
 
     for (size_t i = 0; (i < sizeof(sets) / sizeof(sets[0])) && (err == NEXAR_OK); i++) {
@@ -657,6 +677,7 @@ void nx_failure_stop(nx_world *world)
     nx_rankset_fini(&f->down);
     nx_rankset_fini(&f->absent);
     nx_rankset_fini(&f->lost);
+    nx_rankset_fini(&f->leaves);
     nx_free(f);
     world->failure = NULL;
 }

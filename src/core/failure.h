@@ -41,8 +41,11 @@ void nx_failure_stop(nx_world *world);
  * are acted upon.  NEXAR_ENOMEM: the world cannot go on.
  */
 NX_MUST_CHECK nexar_err nx_failure_grow(nx_world *world);
-/* |slot| is about to leave, as all have agreed: it has not failed, whatever is said. */
+/* |slot| is about to leave, as all have agreed: it has not failed, whatever is said.
+ * Acted upon soon. */
 void nx_failure_leaves(nx_world *world, uint32_t slot);
+/* Acts upon what was noted, now; not from inside a callback. */
+void nx_failure_settle(nx_world *world);
 /* This rank is out of the world, as |why| says: all that needs others ends, and they find
  * that it is gone. */
 void nx_failure_quit(nx_world *world, const char *why);

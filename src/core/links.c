@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cluster/addresses.h"
 #include "core/direct.h"
+#include "core/update.h"
 
 _Static_assert(sizeof(nx_shm_offer) == NX_LOCAL_MAX, "a member's record has room for it");
 
@@ -80,7 +81,14 @@ static bool find_offer(void *ctx, uint64_t member, nx_shm_offer *offer)
     const nx_world *world = ctx;
     const nx_member *m = (world->msg == NULL) ? NULL : nx_view_member(world->view, member);
     const nx_link *link;
+    nx_member next;
 
+    if ((m == NULL) && (world->msg != NULL) && !nx_parked_has(world, member) &&
+        nx_update_expects(world, member, &next) && (next.nlocal == sizeof(*offer)) &&
+        same_host(world, &next)) {
+        memcpy(offer, next.local, sizeof(*offer));
+        return true;
+    }
     if ((m == NULL) || (m->nlocal != sizeof(*offer)) || !same_host(world, m)) {
         return false;
     }
@@ -180,7 +188,12 @@ void nx_links_accept(void *ctx, nx_link *link, uint64_t member)
     const nx_member *m = (world->msg == NULL) ? NULL : nx_view_member(world->view, member);
     nx_link *old;
 
-    if (m == NULL) {
+    if ((m == NULL) && (world->msg != NULL) && !nx_parked_has(world, member) &&
+        nx_update_expects(world, member, NULL)) {
+        nx_parked_take(world, link, member);
+        return;
+    }
+    if ((m == NULL) || (m->slot == world->self)) {
         nx_log(NX_LOG_WARN, "refused member %" PRIu64 ": it is not in this world", member);
         nx_link_close(link, false);
         return;

@@ -17,6 +17,7 @@
 #include "core/failure.h"
 #include "core/links.h"
 #include "core/request.h"
+#include "core/update.h"
 
 /* How long leaving may take for links that do not drain: a peer that is gone is
  * noticed by its link long before. */
@@ -75,8 +76,9 @@ static const char *peer_text(void *ctx, uint32_t peer, char *buf)
 
 static void on_seed(void *ctx, bool there, const char *why)
 {
-    const nx_world *world = ctx;
+    nx_world *world = ctx;
 
+    nx_update_on_seed(world, there);
     if (!world->closing) {
         nx_log(NX_LOG_INFO, "%s: %s", there ? "the seed is back" : "the seed is gone", why);
     }
@@ -170,6 +172,8 @@ static nexar_err start_rpc(nx_world *world)
         .call_kind = NX_KIND_RPC_CALL,
         .reply_kind = NX_KIND_RPC_REPLY,
         .rank_of = rank_of,
+        .alias = nx_update_alias,
+        .ctx = world,
         .release = release_comm,
     };
 
@@ -211,6 +215,8 @@ static nexar_err join(nx_world *world)
         .on_view = on_view,
         .on_accept = nx_links_accept,
         .on_seed = on_seed,
+        .on_waiting = nx_update_on_waiting,
+        .on_started = nx_update_on_started,
         .ctx = world,
     };
     nexar_err err = nx_links_open(world);
@@ -259,6 +265,7 @@ static void teardown(nx_world *world)
             nx_hub_stop(world->hub, NEXAR_ECANCELED, "the world ends");
         }
         nx_failure_quiet(world);
+        nx_parked_close(world);
         if (world->rpc != NULL) {
             nx_rpc_end(world->rpc);
         }
@@ -308,6 +315,7 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     nx_list_init(&world->comms);
     nx_list_init(&world->accords);
     nx_list_init(&world->strays);
+    nx_list_init(&world->parked);
     nx_list_init(&world->requests);
     nx_oplog_init(&world->log);
 
@@ -326,7 +334,8 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     }
     if (err == NEXAR_OK) {
         nx_loop_lock(world->loop);
-        err = nx_comm_create_world(world, &world->comm);
+        err = nx_comm_create_world(world, (world->view == NULL) ? 0 : world->view->world,
+                                   &world->comm);
         if (err == NEXAR_OK) {
             err = nx_diagnosis_start(world);
         }
