@@ -68,11 +68,13 @@ static bool is_failure(nexar_err err)
 static nexar_err step(nexar_comm *w, int me, bool *stop)
 {
     static float large[LARGE];
-    const uint64_t steps = atomic_load(&shared->steps[me]);
-    int64_t v[3] = {1, INT64_C(1) << me, atomic_load(&shared->stop)};
-    nexar_err err = nexar_allreduce(w, NEXAR_IN_PLACE, v, 3, NEXAR_I64, NEXAR_SUM);
+    int64_t v[4] = {1, INT64_C(1) << me, atomic_load(&shared->stop),
+                    (int64_t)atomic_load(&shared->steps[me])};
+    nexar_err err = nexar_allreduce(w, NEXAR_IN_PLACE, v, 4, NEXAR_I64, NEXAR_SUM);
 
-    if ((err == NEXAR_OK) && (steps % 4 == 0)) {
+    /* A step that has ended well for some may not have for others: only what all know
+     * tells them what comes next. */
+    if ((err == NEXAR_OK) && (v[3] % 4 == 0)) {
         for (size_t i = 0; i < LARGE; i++) {
             large[i] = 1;
         }
