@@ -15,6 +15,7 @@
 
 #include <nexar.h>
 
+#include "base/alloc.h"
 #include "core/comm.h"
 #include "local_world.h"
 #include "unit.h"
@@ -523,6 +524,51 @@ static void test_a_revoked_world_is_made_again(void **state)
     run_local(3, revoked);
 }
 
+/* Rank 0 has no memory for its |oom|th wish in an update in which rank 1 leaves: it is out,
+ * and the others go on without it. */
+static long oom;
+static _Atomic bool failed;
+
+static void short_of_memory(nexar_comm **w)
+{
+    const int me = nexar_rank(*w);
+    nexar_err err = nexar_barrier(*w); /* which rank 0 may have left, and more */
+
+    NXT_IS(*w, (err == NEXAR_OK) || is_failure(err));
+    if (me == 1) {
+        NXT_OK(*w, nexar_comm_leave(*w));
+    }
+    do {
+        if (me == 0) {
+            nx_alloc_fail_after(oom);
+        }
+        err = nexar_comm_update(w, NULL);
+        if (me == 0) {
+            atomic_store(&failed, nx_alloc_failed());
+            nx_alloc_fail_after(-1);
+        }
+        if ((me == 0) && (err != NEXAR_OK)) {
+            NXT_IS(*w, (err == NEXAR_ENOMEM) || (err == NEXAR_EPEER));
+            NXT_IS(*w, is_failure(nexar_barrier(*w)));
+            return;
+        }
+        NXT_OK(*w, err);
+        err = (*w == NULL) ? NEXAR_OK : nexar_barrier(*w);
+        NXT_IS(*w, (err == NEXAR_OK) || is_failure(err));
+    } while (err != NEXAR_OK);
+    NXT_IS(*w, (*w == NULL) == (me == 1));
+}
+
+static void test_a_rank_without_memory_is_out(void **state)
+{
+    (void)state;
+    for (oom = 0; (oom == 0) || atomic_load(&failed); oom++) {
+        run_local(3, short_of_memory);
+    }
+    printf("%ld allocations could fail\n", oom - 1);
+    assert_true(oom > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_what_was_set_on_the_world_stays),
         cmocka_unit_test(test_all_may_leave),
         cmocka_unit_test(test_a_revoked_world_is_made_again),
+        cmocka_unit_test(test_a_rank_without_memory_is_out),
         cmocka_unit_test(test_the_dead_are_dropped),
         cmocka_unit_test(test_who_asked_to_leave_has_left),
         cmocka_unit_test(test_one_leaves_while_another_dies),
