@@ -348,6 +348,84 @@ static void test_fewer_than_min_world_do_not_go_on(void **state)
     min_world = "0";
 }
 
+/* ---- with those who join ------------------------------------------------------------------- */
+
+static void test_who_waits_at_the_seed_joins(void **state)
+{
+    nexar_seed *seed = begin(2);
+
+    (void)state;
+    await_world(0x3);
+    start(2, false);
+    await_world(0x7);
+    start(3, false);
+    start(4, false);
+    await_world(0x1f);
+    finish(seed, 0x1f);
+}
+
+static void test_some_join_one_leaves_and_one_dies_at_once(void **state)
+{
+    nexar_seed *seed = begin(3);
+
+    (void)state;
+    await_world(0x7);
+    start(3, false);
+    start(4, false);
+    atomic_store(&shared->leave[0], 1);
+    strike(1);
+    await_left(0);
+    await_world(0x1c);
+    strike(2); /* the last of the first */
+    await_world(0x18);
+    start(5, false);
+    await_world(0x38);
+    finish(seed, 0x38);
+}
+
+static void test_a_world_of_one_grows(void **state)
+{
+    nexar_seed *seed = begin(1);
+
+    (void)state;
+    await_world(0x1);
+    for (int me = 1; me < MOST; me++) {
+        start(me, false);
+    }
+    await_world(0xff);
+    for (int me = 0; me < 4; me++) {
+        atomic_store(&shared->leave[me], 1);
+    }
+    for (int me = 0; me < 4; me++) {
+        await_left(me);
+    }
+    await_world(0xf0);
+    finish(seed, 0xf0);
+}
+
+static void test_more_than_max_world_wait(void **state)
+{
+    nexar_seed *seed;
+    uint64_t steps;
+
+    (void)state;
+    max_world = "3";
+    seed = begin(2);
+    await_world(0x3);
+    start(2, false);
+    await_world(0x7);
+    start(3, false);
+    steps = atomic_load(&shared->steps[0]);
+    while (atomic_load(&shared->steps[0]) < steps + 50) {
+        nap();
+    }
+    await_world(0x7);
+    strike(1);
+    await_world(0xd);
+    finish(seed, 0xd);
+    max_world = "0";
+}
+
 /* ---- threads -------------------------------------------------------------------------------- */
 
 typedef struct local {
@@ -581,6 +659,10 @@ int main(void)
         cmocka_unit_test(test_who_asked_to_leave_has_left),
         cmocka_unit_test(test_one_leaves_while_another_dies),
         cmocka_unit_test(test_fewer_than_min_world_do_not_go_on),
+        cmocka_unit_test(test_who_waits_at_the_seed_joins),
+        cmocka_unit_test(test_some_join_one_leaves_and_one_dies_at_once),
+        cmocka_unit_test(test_a_world_of_one_grows),
+        cmocka_unit_test(test_more_than_max_world_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
