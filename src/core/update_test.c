@@ -20,11 +20,14 @@
 #include "local_world.h"
 #include "unit.h"
 
+enum { FIRST = 1, LATER, NEVER };
 enum { MOST = 8, LARGE = 1 << 18, TAG = 5, FN = 3 };
 
 /* What processes tell each other beside nexar; by the number that each was started
  * with. */
 typedef struct board {
+    char join[1024];
+    _Atomic int go[MOST];        /* it may begin: as one of the first, later, or never */
     _Atomic int leave[MOST];     /* it is to leave */
     _Atomic int stop;            /* all are to end */
     _Atomic int left[MOST];      /* it has */
@@ -38,7 +41,6 @@ typedef struct board {
 } board;
 
 static board *shared;
-static char join_string[1024];
 static pid_t pids[MOST];
 static const char *min_world = "0", *max_world = "0";
 
@@ -148,7 +150,7 @@ static nexar_comm *join_world(int rank)
     char number[16];
 
     NXT_OK(NULL, nexar_config_create(&cfg));
-    set(cfg, "join", join_string);
+    set(cfg, "join", shared->join);
     set(cfg, "min_world", min_world);
     set(cfg, "max_world", max_world);
     if (rank >= 0) {
@@ -188,13 +190,26 @@ static void rank_main(int me, bool first)
 
 /* ---- the test's side ---------------------------------------------------------------------- */
 
-static void start(int me, bool first)
+static void start(int me, int how)
+{
+    atomic_store(&shared->go[me], how);
+}
+
+/* All processes are made before there are threads. */
+static void make(int me)
 {
     pids[me] = fork();
     assert_true(pids[me] >= 0);
-    if (pids[me] == 0) {
-        rank_main(me, first);
+    if (pids[me] != 0) {
+        return;
     }
+    while (atomic_load(&shared->go[me]) == 0) {
+        nap();
+    }
+    if (atomic_load(&shared->go[me]) == NEVER) {
+        _exit(0);
+    }
+    rank_main(me, atomic_load(&shared->go[me]) == FIRST);
 }
 
 static nexar_seed *begin(int ranks)
@@ -205,15 +220,18 @@ static nexar_seed *begin(int ranks)
 
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
+    for (int me = 0; me < MOST; me++) {
+        make(me);
+    }
     (void)snprintf(size, sizeof(size), "%d", ranks);
     assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
     assert_int_equal(nexar_config_set(cfg, "world_size", size), NEXAR_OK);
     assert_int_equal(nexar_config_set(cfg, "listen", "127.0.0.1"), NEXAR_OK);
     assert_int_equal(nexar_seed_start(cfg, &seed), NEXAR_OK);
-    assert_int_equal(nexar_seed_join_string(seed, join_string, sizeof(join_string)), NEXAR_OK);
+    assert_int_equal(nexar_seed_join_string(seed, shared->join, sizeof(shared->join)), NEXAR_OK);
     nexar_config_free(cfg);
     for (int me = 0; me < ranks; me++) {
-        start(me, true);
+        start(me, FIRST);
     }
     return seed;
 }
@@ -274,6 +292,9 @@ static void finish(nexar_seed *seed, uint64_t mask)
             assert_int_equal(waitpid(pids[me], &status, 0), pids[me]);
             assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
             assert_int_equal(shared->ended[me], 1);
+        } else if (atomic_load(&shared->go[me]) == 0) {
+            start(me, NEVER);
+            assert_int_equal(waitpid(pids[me], &status, 0), pids[me]);
         }
     }
     nexar_seed_stop(seed);
@@ -356,10 +377,10 @@ static void test_who_waits_at_the_seed_joins(void **state)
 
     (void)state;
     await_world(0x3);
-    start(2, false);
+    start(2, LATER);
     await_world(0x7);
-    start(3, false);
-    start(4, false);
+    start(3, LATER);
+    start(4, LATER);
     await_world(0x1f);
     finish(seed, 0x1f);
 }
@@ -370,15 +391,15 @@ static void test_some_join_one_leaves_and_one_dies_at_once(void **state)
 
     (void)state;
     await_world(0x7);
-    start(3, false);
-    start(4, false);
+    start(3, LATER);
+    start(4, LATER);
     atomic_store(&shared->leave[0], 1);
     strike(1);
     await_left(0);
     await_world(0x1c);
     strike(2); /* the last of the first */
     await_world(0x18);
-    start(5, false);
+    start(5, LATER);
     await_world(0x38);
     finish(seed, 0x38);
 }
@@ -390,7 +411,7 @@ static void test_a_world_of_one_grows(void **state)
     (void)state;
     await_world(0x1);
     for (int me = 1; me < MOST; me++) {
-        start(me, false);
+        start(me, LATER);
     }
     await_world(0xff);
     for (int me = 0; me < 4; me++) {
@@ -412,9 +433,9 @@ static void test_more_than_max_world_wait(void **state)
     max_world = "3";
     seed = begin(2);
     await_world(0x3);
-    start(2, false);
+    start(2, LATER);
     await_world(0x7);
-    start(3, false);
+    start(3, LATER);
     steps = atomic_load(&shared->steps[0]);
     while (atomic_load(&shared->steps[0]) < steps + 50) {
         nap();
