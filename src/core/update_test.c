@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -203,6 +204,10 @@ static void make(int me)
     if (pids[me] != 0) {
         return;
     }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int sig = SIGILL; sig <= SIGSEGV; sig++) { /* one that crashes is to end */
+        (void)signal(sig, SIG_DFL);
+    }
     while (atomic_load(&shared->go[me]) == 0) {
         nap();
     }
@@ -262,11 +267,25 @@ static void strike(int me)
     assert_int_equal(waitpid(pids[me], NULL, 0), pids[me]);
 }
 
+/* Its end, in good time. */
+static int await_end(int me)
+{
+    const uint64_t end = now_ns() + UINT64_C(60000000000);
+    int status = 0;
+    pid_t got;
+
+    while ((got = waitpid(pids[me], &status, WNOHANG)) == 0) {
+        assert_true(now_ns() < end);
+        nap();
+    }
+    assert_int_equal(got, pids[me]);
+    return status;
+}
+
 static void await_left(int me)
 {
-    int status = 0;
+    const int status = await_end(me);
 
-    assert_int_equal(waitpid(pids[me], &status, 0), pids[me]);
     assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
     assert_int_equal(shared->left[me], 1);
 }
@@ -286,15 +305,14 @@ static void finish(nexar_seed *seed, uint64_t mask)
     check_links(mask);
     atomic_store(&shared->stop, 1);
     for (int me = 0; me < MOST; me++) {
-        int status = 0;
-
         if ((mask >> me) & 1) {
-            assert_int_equal(waitpid(pids[me], &status, 0), pids[me]);
+            const int status = await_end(me);
+
             assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
             assert_int_equal(shared->ended[me], 1);
         } else if (atomic_load(&shared->go[me]) == 0) {
             start(me, NEVER);
-            assert_int_equal(waitpid(pids[me], &status, 0), pids[me]);
+            (void)await_end(me);
         }
     }
     nexar_seed_stop(seed);
