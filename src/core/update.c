@@ -179,11 +179,13 @@ static nexar_err ask_all(nexar_comm *comm, uint64_t *said)
                         NULL);
 }
 
-/* Errors of the fast way that the agreement is there for. */
+/* Errors of the fast way that the agreement is there for: somebody is not reached, or has
+ * no memory; not those that say that ranks have made different calls. */
 static bool goes_on(nexar_err err)
 {
     return (err == NEXAR_OK) || (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED) ||
-           (err == NEXAR_ENOMEM);
+           (err == NEXAR_ENOMEM) || (err == NEXAR_ECONNECT) || (err == NEXAR_EPROTO) ||
+           (err == NEXAR_ESYS);
 }
 
 /* ---- the agreement ------------------------------------------------------------------------ */
