@@ -3,14 +3,17 @@
  *
  * Connects to the seed by its pinned key, proves the token bound to the session,
  * sends a certificate request for a key that it made, gets certificate, member
- * number and, when all are there, the view.  The connection to the seed stays
- * open for later views.  join_state.h is the protocol without I/O.
+ * number and, when all are there, the view.  In a world that has formed it waits
+ * until the members let it in.  The connection to the seed stays open, and is made
+ * anew when it is lost: members hear who waits, and say how the world has changed.
+ * join_state.h is the protocol without I/O.
  */
 #ifndef NX_JOIN_H
 #define NX_JOIN_H
 
 #include "cluster/join_string.h"
 #include "cluster/view.h"
+#include "cluster/waiting.h"
 #include "loop/loop.h"
 #include "transport/quic/quic.h"
 
@@ -34,11 +37,20 @@ typedef struct nx_join_config {
     void (*on_view)(void *ctx, nx_join *j);
     /* A member of the view has connected: see nx_quic_config.  It may be faster
      * than we are and come while nx_join_run has not returned, but never before
-     * on_view. */
+     * on_view.  Later also one that is not in the view: it has gone from it, or is in
+     * the next one, which others have come to before us. */
     void (*on_accept)(void *ctx, nx_link *link, uint64_t member);
-    /* The seed has gone, though we have not left; |why| in words.  The cluster runs
-     * on.  May be NULL. */
+    /* The seed has gone, though we have not left, |why| in words; or it is there
+     * again.  The cluster runs on.  May be NULL. */
     void (*on_seed)(void *ctx, bool there, const char *why);
+    /* Those who wait at the seed to come into the world have changed: |n| of them
+     * now.  From inside the loop.  May be NULL. */
+    void (*on_waiting)(void *ctx, uint32_t n);
+    /* After nx_join_advance: those who joined with the view of |epoch| hold it and
+     * return from nx_join_run, and may be dialled; one who is not reached has gone.
+     * A later epoch stands for those before it.  Does not come while the seed is
+     * away.  From inside the loop.  May be NULL. */
+    void (*on_started)(void *ctx, uint64_t epoch);
     void *ctx;
 } nx_join_config;
 
@@ -49,8 +61,8 @@ typedef struct nx_join_config {
  * The strings of |config| are borrowed until the call returns.
  *
  * NEXAR_EINVAL
- *     The join string, a setting; a rank that is taken or not below the size;
- *     another size than the seed's; every place is taken.
+ *     The join string, a setting; a rank that is taken or not below the size, or
+ *     any of a world that has formed; another size than the seed's before.
  * NEXAR_ECONNECT
  *     The seed does not answer: names the addresses that were tried.  It has gone
  *     before the world formed.
@@ -59,9 +71,10 @@ typedef struct nx_join_config {
  * NEXAR_EPROTO
  *     Another version: names both.
  * NEXAR_ENOTSUP
- *     The world has formed already.
+ *     The job has ended.
  * NEXAR_ETIMEDOUT
- *     Not all have come: names how many, and the ranks or members missing.
+ *     Not all have come: names how many, and the ranks or members missing.  The
+ *     world has formed, and its members have not let this process in.
  * NEXAR_ESYS, NEXAR_ENOMEM, NEXAR_EINTERNAL
  */
 NX_MUST_CHECK nexar_err nx_join_run(nx_join **out, const nx_join_config *config);
@@ -69,6 +82,26 @@ NX_MUST_CHECK nexar_err nx_join_run(nx_join **out, const nx_join_config *config)
 nx_quic *nx_join_endpoint(const nx_join *j);
 const nx_view *nx_join_view(const nx_join *j);
 uint32_t nx_join_rank(const nx_join *j);
+
+/* Encodes those who wait at the seed, oldest first, as many as fit into |w| and at
+ * most |max|, and returns how many; for nx_waiting_decode. */
+uint32_t nx_join_waiting(const nx_join *j, nx_writer *w, uint32_t max);
+
+/*
+ * The members have agreed that the ranks in |gone| are out of the world (NULL:
+ * nobody), the |n| members |joined| in it, and that |world| is the id of its new
+ * communicator.  All that stay call it, with the same, and never with themselves
+ * in |gone|.  nx_join_view is the next view then (nx_view_next), the old one is
+ * freed.  The seed is told, if it is away when it is back.  on_waiting may be called
+ * from inside.
+ *
+ * NEXAR_EINVAL
+ *     As nx_view_next; this process is among the gone; the world has not formed.
+ * NEXAR_ENOMEM
+ *     The view is as it was.
+ */
+NX_MUST_CHECK nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, const nx_member *joined,
+                                        uint32_t n, uint32_t world);
 
 /* Says good-bye to the seed, so that it can tell a leaver from a loss; |done| is
  * set when that has been delivered or cannot be, within 2 s. */

@@ -2,6 +2,7 @@
 #include "cluster/join.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -239,9 +240,10 @@ static void test_settings_that_cannot_be_met_are_refused_in_words(void **state)
     assert_int_equal(r->err, NEXAR_OK);
     assert_int_equal(nx_join_rank(r->j), 0);
 
-    r = party_add(&p, NX_RANK_ANY);
+    r = party_add(&p, 2);
     join_one(r);
-    party_assert_failed(r, NEXAR_ENOTSUP, "the world of 2 ranks has formed");
+    party_assert_failed(r, NEXAR_EINVAL, "the world of 2 ranks has formed");
+    party_assert_failed(r, NEXAR_EINVAL, "rank 2 was asked for");
     party_leave(&p.ranks[0], true);
     party_leave(&p.ranks[p.n - 2], true);
     party_end(&p);
@@ -271,6 +273,141 @@ static void test_one_lost_before_the_start_makes_room(void **state)
     party_wait_event(&p, NX_SEED_ENDED, 1);
     assert_int_equal(party_events(&p, NX_SEED_LOST), 1);
     party_end(&p);
+}
+
+static void test_who_comes_later_is_let_in(void **state)
+{
+    enum { LATE = 3 };
+    party p;
+    party_rank *members[2], *late[LATE];
+
+    (void)state;
+    party_begin(&p, 2, "127.0.0.1", 0);
+    for (size_t i = 0; i < 2; i++) {
+        members[i] = party_add(&p, NX_RANK_ANY);
+        members[i]->drive = true;
+    }
+    party_form(&p);
+    for (size_t i = 0; i < LATE; i++) {
+        late[i] = party_add(&p, NX_RANK_ANY);
+        late[i]->config.world_size = 2; /* what it was at first */
+        party_start(late[i]);
+    }
+    party_wait_waiting(members[0], LATE);
+    party_wait_waiting(members[1], LATE);
+    assert_int_equal(party_events(&p, NX_SEED_WAITING), LATE);
+    party_let_in(members, 2);
+    for (size_t i = 0; i < LATE; i++) {
+        party_finish(late[i]);
+        assert_int_equal(late[i]->err, NEXAR_OK);
+        party_assert_same(members[0], late[i]);
+    }
+    party_wait_started(members[0], 2);
+    party_wait_started(members[1], 2);
+    assert_int_equal(nx_join_view(members[0]->j)->size, 2 + LATE);
+    assert_int_equal(members[0]->waiting, 0);
+    for (size_t i = 0; i < LATE; i++) {
+        party_leave(late[i], true);
+    }
+    party_leave(members[0], true);
+    party_leave(members[1], true);
+    party_wait_event(&p, NX_SEED_ENDED, 1);
+    party_end(&p);
+}
+
+static void test_a_waiter_that_nobody_lets_in_gives_up(void **state)
+{
+    party p;
+    party_rank *member, *late;
+
+    (void)state;
+    party_begin(&p, 1, "127.0.0.1", 0);
+    member = party_add(&p, NX_RANK_ANY);
+    member->drive = true;
+    party_form(&p);
+    late = party_add(&p, NX_RANK_ANY);
+    late->config.formation_timeout_ns = PARTY_SECOND;
+    party_start(late);
+    party_wait_waiting(member, 1);
+    party_finish(late);
+    party_assert_failed(late, NEXAR_ETIMEDOUT, "its ranks have not called nexar_comm_update");
+    party_wait_waiting(member, 0);
+    party_leave(member, true);
+    party_end(&p);
+}
+
+static void test_a_seed_that_is_started_again_goes_on(void **state)
+{
+    char folder[] = "/tmp/nexar-join-XXXXXX", path[64];
+    party p;
+    party_rank *members[2], *waiter, *late;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/state", folder);
+    party_begin(&p, 2, "127.0.0.1", 0);
+    party_last(&p, path);
+    for (size_t i = 0; i < 2; i++) {
+        members[i] = party_add(&p, NX_RANK_ANY);
+        members[i]->drive = true;
+    }
+    party_form(&p);
+    waiter = party_add(&p, NX_RANK_ANY);
+    party_start(waiter);
+    party_wait_waiting(members[0], 1);
+    party_wait_waiting(members[1], 1);
+    party_seed_dies(&p);
+    party_wait_waiting(members[0], 0); /* nobody can be let in now */
+    party_wait_waiting(members[1], 0);
+    late = party_add(&p, NX_RANK_ANY);
+    party_start(late); /* by the old string; it dials until there is a seed */
+    party_seed_again(&p);
+    party_wait_back(members[0], 1);
+    party_wait_back(members[1], 1);
+    party_wait_waiting(members[0], 2);
+    party_wait_waiting(members[1], 2);
+    party_let_in(members, 2);
+    party_finish(waiter);
+    party_finish(late);
+    assert_int_equal(waiter->err, NEXAR_OK);
+    assert_int_equal(late->err, NEXAR_OK);
+    party_assert_same(members[0], waiter);
+    party_assert_same(members[0], late);
+    assert_int_equal(nx_join_rank(waiter->j), 2);
+    party_leave(waiter, true);
+    party_leave(late, true);
+    party_leave(members[0], true);
+    party_leave(members[1], true);
+    party_wait_event(&p, NX_SEED_ENDED, 1);
+    party_end(&p);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void test_a_state_of_another_world_is_refused(void **state)
+{
+    char folder[] = "/tmp/nexar-join-XXXXXX", path[64];
+    nx_seed *other = NULL;
+    party p;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/state", folder);
+    party_begin(&p, 2, "127.0.0.1", 0);
+    party_last(&p, path);
+    /* While it runs, another one cannot. */
+    assert_int_equal(nx_seed_create(&other, &p.config), NEXAR_ESYS);
+    party_seed_dies(&p);
+    p.config.world_size = 3;
+    assert_int_equal(nx_seed_create(&other, &p.config), NEXAR_EINVAL);
+    assert_non_null(strstr(nexar_last_error(), "a world of 2 ranks, not of 3"));
+    assert_int_equal(truncate(path, 300), 0);
+    p.config.world_size = 2;
+    assert_int_equal(nx_seed_create(&other, &p.config), NEXAR_EPROTO);
+    assert_non_null(strstr(nexar_last_error(), "damaged"));
+    party_end(&p);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 static void on_seed(void *ctx, bool there, const char *why)
@@ -316,6 +453,10 @@ int main(void)
         cmocka_unit_test(test_a_joiner_that_gives_up_says_so),
         cmocka_unit_test(test_settings_that_cannot_be_met_are_refused_in_words),
         cmocka_unit_test(test_one_lost_before_the_start_makes_room),
+        cmocka_unit_test(test_who_comes_later_is_let_in),
+        cmocka_unit_test(test_a_waiter_that_nobody_lets_in_gives_up),
+        cmocka_unit_test(test_a_seed_that_is_started_again_goes_on),
+        cmocka_unit_test(test_a_state_of_another_world_is_refused),
         cmocka_unit_test(test_the_world_runs_on_without_its_seed),
     };
 

@@ -13,7 +13,8 @@ typedef struct nx_accord_waiter {
     nx_event event;
     nexar_err err;
     char why[NX_ACCORD_WHY];
-    nx_outcome *out;
+    nx_outcome *out;       /* one of both is */
+    nx_agree_value *value; /* NULL */
 } nx_accord_waiter;
 
 struct nx_accord {

@@ -19,8 +19,7 @@ enum {
 
 enum { NX_LOST_WHY = 256 };
 
-/* An id is the world rank of the first member and a number that this one gave out:
- * comm.c. */
+/* An id is the slot of a member and a number that this one gave out: comm.c. */
 enum { NX_SERIAL_BITS = 16 };
 static inline uint32_t nx_comm_id_first(uint32_t id)
 {
@@ -60,9 +59,9 @@ typedef struct nx_recovery {
 
 struct nexar_comm {
     nx_world *world;
-    uint32_t id;              /* in every message; the world's is 0 until it is rebuilt */
+    uint32_t id;              /* in every message; the world's is 0 at first */
     atomic_uint rank, size;   /* changed with the lock, also read without */
-    uint32_t *peers;          /* by rank: the rank in the world; NULL: the same */
+    uint32_t *peers;          /* by rank: the slot; NULL: the same */
     nx_hosts *hosts;          /* on which its ranks are; the same on each of them */
     nx_group group;           /* its collectives */
     nx_device *device;        /* held; NULL: buffers are host memory */
@@ -84,8 +83,9 @@ struct nexar_comm {
     uint32_t holds;    /* requests and the handle: it is freed with the last */
 };
 
-/* The communicator of all ranks; with the loop's lock.  NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out);
+/* The communicator of all ranks of the view, with its |id|; with the loop's lock.  It is
+ * the world's from now on.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_comm_create_world(nx_world *world, uint32_t id, nexar_comm **out);
 /* Frees all communicators of |world|. */
 void nx_comms_free(nx_world *world);
 

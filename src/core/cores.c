@@ -55,14 +55,17 @@ bool nx_cores_for_all(const nx_world *world)
     uint32_t at = 0;
     bool enough = (sets != NULL) && (sched_getaffinity(0, sizeof(own), &own) == 0);
 
-    for (uint32_t rank = 0; enough && (rank < world->size) && (at < n); rank++) {
-        if ((rank == world->rank) || (world->view == NULL)) {
-            sets[at++] = own;
-        } else if (nx_links_same_host(world, rank)) {
-            const pid_t pid = (pid_t)world->view->members[rank].pid;
+    if (enough && (world->view == NULL)) {
+        sets[at++] = own;
+    }
+    for (uint32_t rank = 0; enough && (at < n) && (rank < world->view->size); rank++) {
+        const nx_member *m = &world->view->members[rank];
 
+        if (nx_links_same_host(world, m)) {
             sets[at] = own;
-            (void)sched_getaffinity(pid, sizeof(sets[at]), &sets[at]);
+            if (m->slot != world->self) {
+                (void)sched_getaffinity((pid_t)m->pid, sizeof(sets[at]), &sets[at]);
+            }
             at++;
         }
     }

@@ -33,7 +33,7 @@ void nx_direct_on_pass(void *ctx, uint64_t member, uint64_t name, int fd)
     if (p->fd >= 0) {
         (void)close(p->fd);
     }
-    *p = (nx_passed){.name = name, .from = m->rank, .fd = fd};
+    *p = (nx_passed){.name = name, .from = m->slot, .fd = fd};
 }
 
 void nx_direct_close_passes(nx_passes *passes)
@@ -96,7 +96,7 @@ static nexar_err use_board(nexar_comm *comm, int fd, bool fresh)
     nexar_err err = NEXAR_OK;
 
     if (comm->world->arenas == NULL) {
-        err = nx_arenas_create(&comm->world->arenas, comm->world->size);
+        err = nx_arenas_create(&comm->world->arenas, comm->world->slots);
     }
     if (err == NEXAR_OK) {
         err = nx_memfd_map(fd, bytes, &at);
@@ -220,6 +220,7 @@ bool nx_comm_direct(nexar_comm *comm, const nx_coll_call *call, uint32_t *number
     world->log.waiting--;
     nx_world_end(world, NEXAR_OK);
     if (done) {
+        comm->group.parted = comm->group.parted || (*err == NEXAR_EPEER);
         what.number = was.number;
         what.mark = was.mark;
         nx_oplog_ended(&world->log, &what, was.begun_ns, nx_loop_now(world->loop), *err);

@@ -20,8 +20,8 @@ nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void 
                            nx_link **link);
 void nx_links_accept(void *ctx, nx_link *link, uint64_t member);
 
-/* Whether |rank| is on this host.  There must be a view. */
-bool nx_links_same_host(const nx_world *world, uint32_t rank);
+/* Whether |m| is on this host.  There must be a view. */
+bool nx_links_same_host(const nx_world *world, const nx_member *m);
 /* How many ranks of the world are on this host. */
 uint32_t nx_links_neighbours(const nx_world *world);
 

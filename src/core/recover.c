@@ -139,11 +139,12 @@ static nexar_err make_next(nexar_comm *comm)
     return err;
 }
 
-/* How many ranks the world must have at least. */
+/* How many ranks it must have at least. */
 static uint32_t fewest(const nexar_comm *comm)
 {
-    (void)comm;
-    return 1;
+    const uint64_t least = nx_config_number(comm->world->config, NX_SET_MIN_WORLD);
+
+    return (nx_recover_is_world(comm) && (least > 0)) ? (uint32_t)least : 1;
 }
 
 void nx_recover_decided(nexar_comm *comm)
@@ -263,6 +264,16 @@ void nx_recover_freed(nexar_comm *comm)
         nx_recover_freed(next);
         nx_comm_release(next);
     }
+}
+
+bool nx_recover_is_world(const nexar_comm *comm)
+{
+    const nexar_comm *at = comm->world->comm;
+
+    while ((at != NULL) && (at != comm)) {
+        at = at->recovery.next;
+    }
+    return at != NULL;
 }
 
 uint32_t nx_recover_last_id(const nexar_comm *comm)
@@ -449,7 +460,7 @@ void nx_recover_abort(nx_world *world, const char *sentence)
     }
     (void)dprintf(STDERR_FILENO,
                   "nexar: rank %u ends with code %d, since %s; it was in %s (recovery=abort)\n",
-                  world->rank, NX_ABORT_CODE, sentence, what);
+                  nx_world_rank(world, world->self), NX_ABORT_CODE, sentence, what);
     world->abort.on_expire = on_abort;
     if (nx_loop_timer_set(world->loop, &world->abort, nx_loop_refresh(world->loop) + ABORT_NS) !=
         NEXAR_OK) {

@@ -30,6 +30,8 @@ NX_MUST_CHECK nexar_err nx_recover_open(nexar_comm *comm);
 /* The application gives |comm| back. */
 void nx_recover_freed(nexar_comm *comm);
 
+/* Whether |comm| is the world's communicator, or what that is to become. */
+bool nx_recover_is_world(const nexar_comm *comm);
 /* The id under which |comm| serves remote calls: that of what it is to become. */
 uint32_t nx_recover_last_id(const nexar_comm *comm);
 

@@ -387,6 +387,30 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                       .choices = switches,
                       .help = "with recovery=automatic: whether a collective that a failure ends "
                               "is run again among the others"},
+    [NX_SET_MIN_WORLD] = {.name = "min_world",
+                          .type = NX_SETTING_NUMBER,
+                          .preset = "0",
+                          .unit = "ranks",
+                          .number = NX_NUMBER_UINT,
+                          .max = MAX_RANKS,
+                          .help = "so many ranks may form the world when others do not come, and "
+                                  "so many must be left later; 0: all at first, any later"},
+    [NX_SET_MAX_WORLD] = {.name = "max_world",
+                          .type = NX_SETTING_NUMBER,
+                          .preset = "0",
+                          .unit = "ranks",
+                          .number = NX_NUMBER_UINT,
+                          .max = MAX_RANKS,
+                          .help = "to how many ranks the world may grow; further ones wait at "
+                                  "the seed; 0: no limit"},
+    [NX_SET_SEED_STATE] = {.name = "seed_state",
+                           .type = NX_SETTING_TEXT,
+                           .preset = "",
+                           .unit = "",
+                           .check = is_word,
+                           .accepted = "a file",
+                           .help = "where a seed keeps what it needs to go on when it is started "
+                                   "again; empty: nowhere"},
 };
 
 nx_setting_id nx_setting_find(const char *name)

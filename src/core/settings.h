@@ -48,6 +48,9 @@ typedef enum nx_setting_id {
     NX_SET_QUORUM,
     NX_SET_RECOVERY,
     NX_SET_RETRY,
+    NX_SET_MIN_WORLD,
+    NX_SET_MAX_WORLD,
+    NX_SET_SEED_STATE,
     NX_SETTINGS
 } nx_setting_id;
 

@@ -45,6 +45,10 @@ typedef struct nx_rpc_config {
     /* The rank that |peer| has for the handlers of |owner|; negative: it has none, and
      * its calls find no handler. */
     int (*rank_of)(void *owner, uint32_t peer);
+    /* Under which id the handlers of |comm| are registered, where there are none under its
+     * own: ranks come to know of a change one after the other.  May be NULL. */
+    uint32_t (*alias)(void *ctx, uint32_t comm);
+    void *ctx;
     /* A registration of |owner| is over: no call of it runs any more. */
     void (*release)(void *owner);
 } nx_rpc_config;
@@ -90,6 +94,9 @@ NX_MUST_CHECK nexar_err nx_rpc_register(nx_rpc *rpc, uint32_t comm, uint16_t fn_
 void nx_rpc_forget(nx_rpc *rpc, uint32_t comm);
 /* The handlers of |comm| serve |to|, which has none, from now on, and |comm| no more. */
 void nx_rpc_rename(nx_rpc *rpc, uint32_t comm, uint32_t to);
+/* The handlers of |comm| are |owner|'s from now on, held once for each by |hold|; that of
+ * the owner before is released. */
+void nx_rpc_own(nx_rpc *rpc, uint32_t comm, void *owner, void (*hold)(void *owner));
 
 /* The rank of the caller, as config.rank_of gave it; without the lock. */
 int nx_rpc_caller(const nexar_rpc *call);

@@ -22,7 +22,10 @@ void nx_protect_session(gnutls_session_t session);
 /* Sets the callbacks for keys and packets; the session is a nx_tls_session's. */
 void nx_protect_callbacks(ngtcp2_callbacks *cb);
 /* The one for opening a packet, for who wants to know that it did. */
-ngtcp2_decrypt nx_protect_decrypt;
+int nx_protect_decrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,
+                       const ngtcp2_crypto_aead_ctx *ctx, const uint8_t *sealed, size_t len,
+                       const uint8_t *nonce, size_t nonce_len, const uint8_t *head,
+                       size_t head_len);
 
 enum { NX_PROTECT_KEY_MAX = 32, NX_PROTECT_IV = 12 };
 
