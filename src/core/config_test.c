@@ -44,6 +44,8 @@ static const struct sample {
     [NX_SET_HEARTBEAT_INTERVAL] = {"100ms", "100ms", "9ms"},
     [NX_SET_HEARTBEAT_TIMEOUT] = {"2s", "2s", "2h"},
     [NX_SET_QUORUM] = {"majority", "majority", "all"},
+    [NX_SET_RECOVERY] = {"automatic", "automatic", "none"},
+    [NX_SET_RETRY] = {"on", "on", "twice"},
 };
 
 enum { VARIABLES = 4 };
