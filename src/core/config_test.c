@@ -49,6 +49,8 @@ static const struct sample {
     [NX_SET_MIN_WORLD] = {"2", "2", "65537"},
     [NX_SET_MAX_WORLD] = {"8", "8", "-1"},
     [NX_SET_SEED_STATE] = {"seed.state", "seed.state", "my state"},
+    [NX_SET_RECOVERY] = {"automatic", "automatic", "none"},
+    [NX_SET_RETRY] = {"on", "on", "twice"},
 };
 
 enum { VARIABLES = 4 };

@@ -268,7 +268,7 @@ static void run_plan(const plan *p)
 {
     const unsigned gone = p->victims | (p->chained ? 1U : 0U);
     nxt_procs procs;
-    int first = -1;
+    const int first = __builtin_ctz(~gone); /* of those who are left */
 
     current = p;
     shared = nxt_share(sizeof(*shared));
@@ -278,7 +278,6 @@ static void run_plan(const plan *p)
         if ((gone >> rank) & 1) {
             continue;
         }
-        first = (first < 0) ? rank : first;
         assert_int_equal(shared->ops[rank], shared->ops[first]);
         assert_int_equal(shared->errors[rank], shared->errors[first]);
         assert_int_equal(shared->history[rank], shared->history[first]);
