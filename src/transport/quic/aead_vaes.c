@@ -175,10 +175,10 @@ INLINE __m128i hash_head(const nx_aead_key *k, const uint8_t *p, size_t len)
 
 INLINE __m128i hash_lengths(const nx_aead_key *k, const nx_aead_text *text, __m128i sum)
 {
+    const uint64_t head_bits = 8 * (uint64_t)text->head_len, bits = 8 * (uint64_t)text->len;
     uint8_t both[16];
 
-    store(both, turned(_mm_set_epi64x((long long)(8 * (uint64_t)text->head_len),
-                                      (long long)(8 * (uint64_t)text->len))));
+    store(both, turned(_mm_set_epi64x((long long)head_bits, (long long)bits)));
     return hash_some(k, both, sizeof(both), sum);
 }
 
