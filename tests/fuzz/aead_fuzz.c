@@ -49,6 +49,7 @@ static void compare(const uint8_t *in, size_t shift, const nx_aead_text *text)
     nxt_must(a != NULL);
     nxt_must(gnutls_aead_cipher_encrypt(hd, text->nonce, NX_AEAD_NONCE, text->head, text->head_len,
                                         NX_AEAD_TAG, text->in, text->len, theirs, &n) == 0);
+    nxt_must(n == text->len + NX_AEAD_TAG);
     nxt_must(nx_aead_seal(a, text, own + shift));
     nxt_must(memcmp(own + shift, theirs, n) == 0);
     sealed.in = theirs;

@@ -184,7 +184,7 @@ static void test_every_length_is_as_by_gnutls(void **state)
 
     (void)state;
     for (size_t key_len = 16; key_len <= 32; key_len += 16) {
-        pair p;
+        pair p = {0};
 
         pair_open(&p, key_len);
         for (size_t len = 0; len <= 4096; len++) {
@@ -204,7 +204,7 @@ static void test_every_alignment_is_as_by_gnutls(void **state)
 
     (void)state;
     for (size_t key_len = 16; key_len <= 32; key_len += 16) {
-        pair p;
+        pair p = {0};
 
         pair_open(&p, key_len);
         for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -218,7 +218,7 @@ static void test_every_alignment_is_as_by_gnutls(void **state)
 
 static void test_every_head_is_as_by_gnutls(void **state)
 {
-    pair p;
+    pair p = {0};
 
     (void)state;
     pair_open(&p, 16);
@@ -235,7 +235,7 @@ static void test_a_flipped_bit_anywhere_is_refused(void **state)
     static const size_t lengths[] = {0, 1, 16, 40, 256, 300, 777};
     uint8_t nonce[NX_AEAD_NONCE] = {7}, bytes[13] = {1, 2, 3};
     uint8_t zero[1024] = {0};
-    pair p;
+    pair p = {0};
 
     (void)state;
     pair_open(&p, 16);
@@ -275,7 +275,7 @@ static void test_a_key_seals_no_more_than_it_may(void **state)
     uint8_t nonce[NX_AEAD_NONCE] = {0};
     nx_aead_text text = {nonce, head, 13, plain, 61440};
     uint64_t each;
-    pair p;
+    pair p = {0};
 
     (void)state;
     pair_open(&p, 32);
@@ -300,7 +300,7 @@ static void test_a_text_that_would_wrap_its_counter_is_refused(void **state)
 {
     uint8_t nonce[NX_AEAD_NONCE] = {0};
     nx_aead_text text = {nonce, head, 0, plain, NX_AEAD_TEXT_MAX + 1}; /* never read */
-    pair p;
+    pair p = {0};
 
     (void)state;
     pair_open(&p, 16);
