@@ -62,6 +62,7 @@ static void warm_up(nexar_comm *w)
     NXT_IS(w, all == 1);
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): it is written to through the tensors
 static nexar_err bucket(nexar_comm *w, float *buf)
 {
     nexar_tensor tensors[TENSORS];

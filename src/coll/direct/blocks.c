@@ -107,9 +107,10 @@ static void pack(const nx_share *s, head *h, uint8_t *to)
     size_t off = 0;
 
     for (uint32_t rank = 0; rank < s->turn.size; rank++) {
-        const nx_span block = (rank == s->turn.rank) ? (nx_span){0} : block_for(s, rank);
         const bool first = (off == 0) || !same_for_all(s);
+        nx_span block = block_for(s, rank);
 
+        block.len = (rank == s->turn.rank) ? 0 : block.len;
         h->to[rank] = (nx_part){.off = first ? off : 0, .len = block.len};
         if ((block.len != 0) && first) {
             memcpy(to + off, from + block.off * elem(s), block.len * elem(s));
