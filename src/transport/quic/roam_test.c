@@ -14,7 +14,7 @@
 #define SLOW 0
 #endif
 
-enum { PATHS = 2, PARTS = 12, PART = 1 << 20, PACKET = 65536 };
+enum { PATHS = 2, PARTS = 6, PART = 1 << 20, PACKET = 65536 };
 
 typedef struct relay {
     int front, back;                           /* what the dialler sees, and the other */
@@ -307,7 +307,7 @@ static void test_a_forged_refusal_ends_nothing(void **state)
 static void test_paths_that_come_and_go_lose_nothing(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= (SLOW ? 4u : 20u); seed++) {
+    for (uint64_t seed = 1; seed <= (SLOW ? 3u : 10u); seed++) {
         nx_random_seeded random;
         size_t frames = 0;
         net w;
