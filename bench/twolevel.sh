@@ -79,7 +79,7 @@ run() {
     for rank in $(seq 0 $((world - 1))); do
         at=$((rank / per_host + 1))
         [ "$layout" = blocks ] || at=$((rank % hosts + 1))
-        NEXAR_JOIN=$(cat "$work/join") NEXAR_RANK=$rank NEXAR_ALGORITHMS=$2 \
+        NEXAR_JOIN=$(cat "$work/join") NEXAR_RANK=$rank NEXAR_ALGORITHMS=$2 NEXAR_HEARTBEAT_TIMEOUT=1m \
             ip netns exec "$(host "$at")" "$nexar" bench "$1" --sizes "$sizes" --time "${TIME:-1s}" \
             --json "$work/$rank.json" >"$work/$rank.out" 2>&1 &
         pids+=($!)

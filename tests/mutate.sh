@@ -44,7 +44,7 @@ hazard.c|s/if (!cut(h, space, lo) || !cut(h, space, hi)) {/if (!cut(h, space, lo
 hazard.c|s/ \&\& write_tree(h, right, step);/;/|a wide write does not wait for all it overwrites
 sched.c|s/\[NX_STEP_REDUCE\] = {.reads_a = true, .reads_b = true,/[NX_STEP_REDUCE] = {.reads_a = true, .reads_b = false,/|hazards of the second source of a reduction
 sched.c|s/!(touches\[step->kind\].writes_dst \&\& same(step->a, step->dst))/step->kind == NX_STEP_SEND/|hazards of what a local step reads
-sched.c|s/step.a = nx_ref_plus(whole->a, off);/step.a = whole->a;/|later segments read the first
+sched.c|s/step.a = nx_ref_plus(whole.a, off);/step.a = whole.a;/|later segments read the first
 sched.c|s/step.segment++;/step.segment += 0;/|segments share one tag
 sched.c|s/s->gate\[0\] = first;/s->gate[0] = NX_NO_STEP;/|gates are open: a barrier without order
 binding.c|s/c.off = ref.off - c.region->off;/c.off = 0;/|an element in the middle of a region

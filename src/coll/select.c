@@ -73,9 +73,8 @@ static const row table[] = {
 
     {NX_REDUCE, 2, ALL, KIB(512), IN_ALL, "binomial"},
     {NX_REDUCE, 2, ALL, ANY, IN_ALL, "chain"},
-    {NX_REDUCE, MANY, MIXED, KIB(16), IN_ALL, "twolevel"},
-    {NX_REDUCE, MANY, MIXED, KIB(512), IN_ALL, "binomial"},
-    {NX_REDUCE, MANY, MIXED, KIB(16), PER_RANK, "binomial"},
+    {NX_REDUCE, MANY, MIXED, KIB(512), IN_ALL, "twolevel"},
+    {NX_REDUCE, MANY, MIXED, KIB(16), PER_RANK, "twolevel"},
     {NX_REDUCE, MANY, MIXED, ANY, IN_ALL, "twolevel_chain"},
     {NX_REDUCE, MANY, ALL, KIB(64), IN_ALL, "binomial"},
     {NX_REDUCE, MANY, ALL, KIB(512), PER_RANK, "rs_gather"},

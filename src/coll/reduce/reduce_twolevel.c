@@ -1,11 +1,11 @@
 /*
  * reduce_twolevel.c - reduce inside each host, then from host to host.
  *
- * The root stands for its host, the first rank for every other one.  Short vectors are
- * sent to it and added up there; between the hosts the sums go up a binomial tree.  Long
- * ones go through chains, a segment at a time: one inside each host, and one of the hosts.
+ * The root stands for its host, the first rank for every other one.  Short vectors go up
+ * binomial trees, one inside each host and one of the hosts; long ones through chains, a
+ * segment at a time.
  *
- *     rounds: 1 inside the hosts, or as many as there are others; then those between them
+ *     rounds: those inside the hosts, then those between them
  *     sent by each rank but the root: count
  *
  * Best where hosts have several ranks: one vector leaves each host.
@@ -20,33 +20,41 @@ nexar_err nx_reduce_twolevel(nx_sched *s, const nx_coll *c)
     const nx_ref in = nx_coll_input(c), out = nx_at(NX_SPACE_RECV, 0);
     const bool at_root = (c->rank == c->root), leads = nx_levels_leads(&v);
     const nx_ref sum = at_root ? out : nx_sched_scratch(s, (leads && (v.count > 1)) ? c->count : 0);
-    const nx_ref now = nx_levels_reduce(s, &v, 0, in, sum, c->count);
+    const bool alone = (v.count == 1);
+    const nx_coll within = {
+        .kind = NX_REDUCE, .count = c->count, .in_place = at_root && c->in_place};
 
+    if (!alone) {
+        nx_levels_inside(s, &v, nx_reduce_binomial, within, (nx_frame){.send = in, .recv = sum});
+    }
     if (leads) {
         const nx_coll sub = {.kind = NX_REDUCE,
                              .count = c->count,
                              .average = c->average,
                              .in_place = at_root && ((v.count > 1) || c->in_place)};
 
-        nx_levels_across(s, &v, nx_reduce_binomial, sub, (nx_frame){.send = now, .recv = out});
+        nx_levels_across(s, &v, nx_reduce_binomial, sub,
+                         (nx_frame){.send = alone ? in : sum, .recv = out});
     }
     return nx_sched_seal(s);
 }
 
 void nx_reduce_twolevel_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
 {
-    const nx_net across = nx_net_across(f->net, 1);
-    const uint32_t others = nx_net_per_host(f->net) - 1;
-    nx_forecast between = {.net = &across};
+    const nx_net across = nx_net_across(f->net, 1), inside = nx_net_inside(f->net);
+    nx_forecast between = {.net = &across}, within = {.net = &inside};
     nx_coll sub = *c;
 
-    sub.size = f->net->hosts;
+    sub.size = across.ranks;
     sub.root = nx_net_host(f->net, c->root);
     nx_reduce_binomial_forecast(&sub, segment, &between);
+    sub.size = inside.ranks;
+    sub.root = 0;
+    nx_reduce_binomial_forecast(&sub, segment, &within);
     f->messages = (c->size > 1);
     f->sent = f->messages * c->count;
-    f->rounds = (c->count > 0) ? between.rounds + (others > 0) : f->messages;
-    f->time_s = between.time_s + nx_net_collect(f->net, c->count, true);
+    f->rounds = (c->count > 0) ? between.rounds + within.rounds : f->messages;
+    f->time_s = between.time_s + within.time_s;
 }
 
 /* Where we are in the two chains. */
