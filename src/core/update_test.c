@@ -563,6 +563,25 @@ static void test_without_a_change_all_is_as_it_was(void **state)
     run_local(3, nothing_changes);
 }
 
+/* What old worlds leave behind is forgotten, when all are done with it. */
+static void await_forgotten(nexar_comm *w)
+{
+    const uint64_t end = now_ns() + UINT64_C(60000000000);
+    size_t n;
+
+    do {
+        n = 0;
+        nx_loop_lock(w->world->loop);
+        nx_list_for_each (at, &w->world->accords) {
+            n++;
+        }
+        nx_loop_unlock(w->world->loop);
+        NXT_IS(w, now_ns() < end);
+        nap();
+    } while (n > 1);
+    NXT_IS(w, nx_list_empty(&w->world->comms));
+}
+
 /* Rank 1 leaves; what the others have set on the world, and their other communicators,
  * stay; what waits on the old world ends. */
 static void one_leaves(nexar_comm **w)
@@ -603,6 +622,7 @@ static void one_leaves(nexar_comm **w)
     NXT_IS(*w, sum == 2);
     NXT_OK(*w, nexar_barrier(pair));
     nexar_comm_free(pair);
+    await_forgotten(*w);
     NXT_OK(*w, nexar_barrier(*w));
 }
 
@@ -654,6 +674,8 @@ static void revoked(nexar_comm **w)
         NXT_IS(*w, (c.new_size == 3) && (c.new_rank == me) && (c.failed == 0));
         err = nexar_barrier(*w);
     }
+    await_forgotten(*w);
+    (void)nexar_barrier(*w); /* nobody finalizes before; it may be revoked */
 }
 
 static void test_a_revoked_world_is_made_again(void **state)
