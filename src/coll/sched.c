@@ -182,7 +182,7 @@ static bool enter(nx_sched *s, const nx_step *step, uint64_t pieces)
 
 /* ---- frames --------------------------------------------------------------- */
 
-void nx_sched_enter(nx_sched *s, const nx_frame *frame)
+void nx_sched_enter(nx_sched *s, const nx_sched_frame *frame)
 {
     assert(s->frame == NULL);
     s->frame = frame;
@@ -194,7 +194,7 @@ void nx_sched_leave(nx_sched *s)
     nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
 }
 
-static nx_ref framed_ref(const nx_frame *frame, nx_ref ref)
+static nx_ref framed_ref(const nx_sched_frame *frame, nx_ref ref)
 {
     switch ((nx_space)ref.space) {
     case NX_SPACE_SEND:
@@ -211,7 +211,7 @@ static nx_ref framed_ref(const nx_frame *frame, nx_ref ref)
 /* |step| of a team as one of all ranks. */
 static nx_step framed(const nx_sched *s, nx_step step)
 {
-    const nx_frame *frame = s->frame;
+    const nx_sched_frame *frame = s->frame;
 
     if (frame != NULL) {
         step.dst = framed_ref(frame, step.dst);

@@ -124,7 +124,7 @@ typedef struct nx_sched {
     nexar_err err; /* the first error, kept until seal */
     uint32_t steps_room, deps_room;
     nx_step_id gate[2];
-    const struct nx_frame *frame;
+    const struct nx_sched_frame *frame;
     struct nx_hazards *hazards;
 } nx_sched;
 
@@ -178,14 +178,14 @@ size_t nx_segment_len(size_t len, size_t segment);
  * buffers of its own.  Peers, rounds and the caller's two spaces are those of the team;
  * scratch is the schedule's.  The seal only returns the error so far.
  */
-typedef struct nx_frame {
+typedef struct nx_sched_frame {
     const struct nx_team *team; /* coll/hosts.h */
     uint32_t round;             /* added to the rounds */
     nx_ref send, recv;          /* where the team's NX_SPACE_SEND and NX_SPACE_RECV begin */
-} nx_frame;
+} nx_sched_frame;
 
 /* |frame| is borrowed until the leave; frames are not put into one another. */
-void nx_sched_enter(nx_sched *s, const nx_frame *frame);
+void nx_sched_enter(nx_sched *s, const nx_sched_frame *frame);
 /* Gates are taken away, too. */
 void nx_sched_leave(nx_sched *s);
 

@@ -37,7 +37,7 @@ nexar_err nx_allgather_twolevel(nx_sched *s, const nx_coll *c)
     const size_t total = c->size * c->count;
     const nx_ref all = nx_hosts_in_order(c->hosts) ? out : nx_sched_scratch(s, total);
     const nx_split blocks = nx_levels_blocks(&v, c->count);
-    const nx_frame frame = {.send = all, .recv = all};
+    const nx_sched_frame frame = {.send = all, .recv = all};
 
     collect(s, c, &v, in, all);
     if (nx_levels_leads(&v)) {

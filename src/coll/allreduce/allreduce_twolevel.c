@@ -78,9 +78,9 @@ static void reduce_between(nx_sched *s, const job *j)
                          .in_place = j->c->in_place || (j->v.count > 1)};
 
     nx_levels_among(s, &j->v, j->between, sub,
-                    (nx_frame){.round = 2 * j->v.n * j->round,
-                               .send = nx_ref_plus(j->in, own.off),
-                               .recv = nx_ref_plus(j->out, own.off)});
+                    (nx_sched_frame){.round = 2 * j->v.n * j->round,
+                                     .send = nx_ref_plus(j->in, own.off),
+                                     .recv = nx_ref_plus(j->out, own.off)});
 }
 
 /* Each leader gives its part to all. */

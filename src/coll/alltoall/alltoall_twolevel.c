@@ -84,7 +84,7 @@ nexar_err nx_alltoall_twolevel(nx_sched *s, const nx_coll *c)
     inside(s, &j, going);
     nx_levels_among(s, &j.v, nx_alltoall_pairwise,
                     (nx_coll){.kind = NX_ALLTOALL, .count = j.v.count * c->count},
-                    (nx_frame){.send = going, .recv = coming});
+                    (nx_sched_frame){.send = going, .recv = coming});
     if (!in_order) {
         nx_levels_to_ranks(s, &j.v, j.out, coming, c->count);
     }

@@ -14,7 +14,7 @@ nexar_err nx_barrier_twolevel(nx_sched *s, const nx_coll *c)
     const nx_levels v = nx_levels_make(c);
     const nx_ref nothing = nx_at(NX_SPACE_RECV, 0);
     const nx_coll between = {.kind = NX_BARRIER, .rank = v.host, .size = v.n};
-    const nx_frame frame = {.team = &v.across, .send = nothing, .recv = nothing};
+    const nx_sched_frame frame = {.team = &v.across, .send = nothing, .recv = nothing};
 
     if (!nx_levels_leads(&v)) {
         nx_send(s, nx_levels_leader(&v), 0, nothing, 0);

@@ -18,7 +18,7 @@ static nexar_err both(nx_sched *s, const nx_coll *c, nx_builder build)
 {
     const nx_levels v = nx_levels_make(c);
     const nx_coll sub = {.kind = NX_BROADCAST, .count = c->count};
-    const nx_frame frame = {.recv = nx_at(NX_SPACE_RECV, 0)};
+    const nx_sched_frame frame = {.recv = nx_at(NX_SPACE_RECV, 0)};
 
     if (nx_levels_leads(&v)) {
         nx_levels_across(s, &v, build, sub, frame);

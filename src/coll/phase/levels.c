@@ -23,7 +23,7 @@ nx_levels nx_levels_make(const nx_coll *c)
     return v;
 }
 
-static void within(nx_sched *s, nx_builder build, const nx_coll *sub, const nx_frame *frame)
+static void within(nx_sched *s, nx_builder build, const nx_coll *sub, const nx_sched_frame *frame)
 {
     nx_sched_enter(s, frame);
     (void)build(s, sub); /* the schedule keeps the error */
@@ -31,7 +31,7 @@ static void within(nx_sched *s, nx_builder build, const nx_coll *sub, const nx_f
 }
 
 void nx_levels_across(nx_sched *s, const nx_levels *v, nx_builder build, nx_coll sub,
-                      nx_frame frame)
+                      nx_sched_frame frame)
 {
     sub.rank = v->host;
     sub.size = v->n;
@@ -41,7 +41,7 @@ void nx_levels_across(nx_sched *s, const nx_levels *v, nx_builder build, nx_coll
 }
 
 void nx_levels_inside(nx_sched *s, const nx_levels *v, nx_builder build, nx_coll sub,
-                      nx_frame frame)
+                      nx_sched_frame frame)
 {
     sub.rank = v->place;
     sub.size = v->count;
@@ -50,7 +50,8 @@ void nx_levels_inside(nx_sched *s, const nx_levels *v, nx_builder build, nx_coll
     within(s, build, &sub, &frame);
 }
 
-void nx_levels_among(nx_sched *s, const nx_levels *v, nx_builder build, nx_coll sub, nx_frame frame)
+void nx_levels_among(nx_sched *s, const nx_levels *v, nx_builder build, nx_coll sub,
+                     nx_sched_frame frame)
 {
     const nx_team team = {
         .hosts = v->hosts, .across = true, .which = v->place, .chief_host = NX_NO_HOST};

@@ -53,13 +53,13 @@ static inline uint32_t nx_levels_down(const nx_levels *v, uint32_t i)
 /* The collective |sub| by |build| between the leaders, of which we are one, or inside
  * our host; rank, size, root and team are filled in here. */
 void nx_levels_across(nx_sched *s, const nx_levels *v, nx_builder build, nx_coll sub,
-                      nx_frame frame);
+                      nx_sched_frame frame);
 void nx_levels_inside(nx_sched *s, const nx_levels *v, nx_builder build, nx_coll sub,
-                      nx_frame frame);
+                      nx_sched_frame frame);
 
 /* The same between those that have our number on their hosts: every host has one. */
 void nx_levels_among(nx_sched *s, const nx_levels *v, nx_builder build, nx_coll sub,
-                     nx_frame frame);
+                     nx_sched_frame frame);
 
 /* Brings the sum of |in| over our host to the leader in round |round|, by way of |sum|,
  * which is its alone.  Returns where it is: |in| where nobody else is there. */

@@ -25,7 +25,8 @@ nexar_err nx_reduce_twolevel(nx_sched *s, const nx_coll *c)
         .kind = NX_REDUCE, .count = c->count, .in_place = at_root && c->in_place};
 
     if (!alone) {
-        nx_levels_inside(s, &v, nx_reduce_binomial, within, (nx_frame){.send = in, .recv = sum});
+        nx_levels_inside(s, &v, nx_reduce_binomial, within,
+                         (nx_sched_frame){.send = in, .recv = sum});
     }
     if (leads) {
         const nx_coll sub = {.kind = NX_REDUCE,
@@ -34,7 +35,7 @@ nexar_err nx_reduce_twolevel(nx_sched *s, const nx_coll *c)
                              .in_place = at_root && ((v.count > 1) || c->in_place)};
 
         nx_levels_across(s, &v, nx_reduce_binomial, sub,
-                         (nx_frame){.send = alone ? in : sum, .recv = out});
+                         (nx_sched_frame){.send = alone ? in : sum, .recv = out});
     }
     return nx_sched_seal(s);
 }

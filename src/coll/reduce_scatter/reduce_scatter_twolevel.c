@@ -33,7 +33,7 @@ static void lead(nx_sched *s, const nx_coll *c, const nx_levels *v, nx_ref all)
                              .parts = nx_levels_blocks(v, c->count)};
 
     nx_levels_across(s, v, nx_reduce_scatter_halving, between,
-                     (nx_frame){.send = all, .recv = sums});
+                     (nx_sched_frame){.send = all, .recv = sums});
     hand_out(s, c, v, sums);
 }
 
