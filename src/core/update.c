@@ -496,24 +496,21 @@ static nexar_err slow_way(nexar_comm **comm, bool whole, nexar_change *change)
     return (next == NULL) ? nx_world_destroy(world) : NEXAR_OK;
 }
 
-static nexar_err check(const char *name, const nexar_comm *world)
+static nexar_err not_the_world(const char *name)
 {
-    if (world == NULL) {
-        return nx_fail(NEXAR_EINVAL, "%s: world is NULL", name);
-    }
-    if (world != world->world->comm) {
-        return nx_fail(NEXAR_EINVAL, "%s: give the world, not a communicator made from it", name);
-    }
-    return NEXAR_OK;
+    return nx_fail(NEXAR_EINVAL, "%s: give the world, not a communicator made from it", name);
 }
 
 nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
 {
-    nexar_err err = check(NAME, (world == NULL) ? NULL : *world);
     uint64_t said = 0;
+    nexar_err err;
 
-    if (err != NEXAR_OK) {
-        return err;
+    if ((world == NULL) || (*world == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "%s: world is NULL", NAME);
+    }
+    if (*world != (*world)->world->comm) {
+        return not_the_world(NAME);
     }
     err = ask_all(*world, &said);
     if (!goes_on(err)) {
@@ -533,12 +530,14 @@ nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
 
 nexar_err nexar_comm_leave(nexar_comm *world)
 {
-    nexar_err err = check("comm_leave", world);
-
-    if (err == NEXAR_OK) {
-        nx_loop_lock(world->world->loop);
-        world->world->leaving = true;
-        nx_loop_unlock(world->world->loop);
+    if (world == NULL) {
+        return nx_fail(NEXAR_EINVAL, "comm_leave: world is NULL");
     }
-    return err;
+    if (world != world->world->comm) {
+        return not_the_world("comm_leave");
+    }
+    nx_loop_lock(world->world->loop);
+    world->world->leaving = true;
+    nx_loop_unlock(world->world->loop);
+    return NEXAR_OK;
 }
