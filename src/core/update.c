@@ -50,17 +50,13 @@ void nx_update_on_started(void *ctx, uint64_t epoch)
     nx_world *world = ctx;
 
     world->started = epoch;
-    if (world->start_event != NULL) {
-        nx_event_set(world->loop, world->start_event);
-    }
+    nx_event_set(world->loop, &world->start);
 }
 
 void nx_update_on_seed(nx_world *world, bool there)
 {
     world->seed_away = !there;
-    if (!there && (world->start_event != NULL)) {
-        nx_event_set(world->loop, world->start_event);
-    }
+    nx_event_set(world->loop, &world->start);
 }
 
 /* Who may join, in the payload of |v|; |*most| is to how many the world may grow.  The
@@ -366,18 +362,15 @@ static void await_joined(nx_world *world)
 {
     const uint64_t end = nx_loop_refresh(world->loop) + STARTED_NS;
     nx_blocked b = {.what = {.kind = NX_WHAT_OTHER, .name = NAME, .peer = NX_ANY_PEER}};
-    nx_event event = {0};
 
     nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
     while ((world->started < world->view->epoch) && !world->seed_away) {
-        event.set = false;
-        world->start_event = &event;
-        if (!nx_loop_wait(world->loop, &event, end)) {
+        world->start.set = false;
+        if (!nx_loop_wait(world->loop, &world->start, end)) {
             nx_log(NX_LOG_WARN, "the seed does not say that those who joined are there");
             break;
         }
     }
-    world->start_event = NULL;
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
 }
 
