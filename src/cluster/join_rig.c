@@ -311,15 +311,12 @@ static void deliver_to_seed(rig *r, rig_conn *c)
 void rig_cut(rig *r, rig_joiner *j, bool known)
 {
     rig_conn *c = j->conn;
+    bool more = known && (c != NULL) && c->up && (c->client != NULL);
 
     hang_up(j);
-    if (known) {
-        while ((c != NULL) && !nx_list_empty(&c->to_seed)) {
-            const bool end = nx_list_entry(c->to_seed.next, rig_item, link)->end;
-
-            deliver_to_seed(r, c);
-            c = end ? NULL : c;
-        }
+    while (more && (c->client != NULL) && !nx_list_empty(&c->to_seed)) {
+        more = !nx_list_entry(c->to_seed.next, rig_item, link)->end;
+        deliver_to_seed(r, c);
     }
     nx_join_state_closed(j->state, NEXAR_ECONNECT, false, "idle for 10 s", r->now);
 }

@@ -453,28 +453,41 @@ static void on_back(nx_join_state *s, nx_reader *r)
     s->contact = THERE;
 }
 
+/* What the frame says of those who wait.  NEXAR_ENOMEM: not all of it was taken. */
+static nexar_err take_told(nx_join_state *s, const nx_tell *f)
+{
+    nexar_err err = NEXAR_OK;
+
+    if (f->reset) {
+        nx_waiting_clear(&s->waiting);
+    }
+    for (uint32_t i = 0; i < f->ngone; i++) {
+        (void)nx_waiting_remove(&s->waiting, f->gone[i]);
+    }
+    /* One may be in the world before its waiting was told of. */
+    for (uint32_t i = 0; (err == NEXAR_OK) && (i < f->njoined); i++) {
+        if (nx_view_member(s->view, f->joined[i].id) == NULL) {
+            err = nx_waiting_add(&s->waiting, &f->joined[i]);
+        }
+    }
+    return err;
+}
+
 static void on_tell(nx_join_state *s, nx_reader *r)
 {
     nx_tell *f = nx_zalloc(sizeof(*f));
-    nexar_err err = (f == NULL) ? nx_fail_nomem("those who wait") : nx_tell_decode(r, f);
+    nexar_err err;
 
+    /* One that is not known to wait is not let in: no more than that is lost. */
+    if (f == NULL) {
+        return;
+    }
+    err = nx_tell_decode(r, f);
     if (err == NEXAR_OK) {
-        if (f->reset) {
-            nx_waiting_clear(&s->waiting);
-        }
-        for (uint32_t i = 0; i < f->ngone; i++) {
-            (void)nx_waiting_remove(&s->waiting, f->gone[i]);
-        }
-        /* Who is in the world already has not waited long enough to be told of. */
-        for (uint32_t i = 0; (err == NEXAR_OK) && (i < f->njoined); i++) {
-            if (nx_view_member(s->view, f->joined[i].id) == NULL) {
-                err = nx_waiting_add(&s->waiting, &f->joined[i]);
-            }
-        }
+        err = take_told(s, f);
         nx_free(f->joined);
     }
     nx_free(f);
-    /* One that is not known to wait is not let in: no more than that is lost. */
     if ((err != NEXAR_OK) && (err != NEXAR_ENOMEM)) {
         fail(s, err, "the seed at %s sent %s", s->rules.seed, nexar_last_error());
     }

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,15 +182,19 @@ static nexar_err write_all(int fd, const char *path, const uint8_t *bytes, size_
 /* The new name is safe when the folder is. */
 static nexar_err sync_folder(const char *path)
 {
-    char *copy = nx_strdup(path);
+    const char *slash = strrchr(path, '/');
+    char *folder = nx_strdup((slash == NULL) ? "." : path);
     nexar_err err = NEXAR_OK;
     int fd;
 
-    if (copy == NULL) {
+    if (folder == NULL) {
         return nx_fail_nomem("a path");
     }
-    fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    nx_free(copy);
+    if (slash != NULL) {
+        folder[slash - path + 1] = '\0';
+    }
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    nx_free(folder);
     if (fd < 0) {
         return nx_fail_sys("open the folder of", path, errno);
     }
@@ -240,7 +243,7 @@ nexar_err nx_seed_file_write(const char *path, const nx_seed_file *f)
     }
     (void)snprintf(made, room, "%s%s", path, SUFFIX);
     err = nx_seed_file_encode(f, &bytes, &len);
-    if (err == NEXAR_OK) {
+    if ((err == NEXAR_OK) && (bytes != NULL)) {
         err = replace(path, made, bytes, len);
         explicit_bzero(bytes, len);
         nx_free(bytes);

@@ -121,12 +121,24 @@ void nx_seed_send_piece(nx_seed_state *s, nx_seed_client *c)
     nx_seed_send(s, c, &w);
 }
 
+/* The view of all who are here; whether there was memory. */
+static bool make_offer(nx_seed_state *s)
+{
+    nx_view *view = NULL;
+
+    if (nx_roster_view(&s->roster, &s->rules.job, s->epoch + 1, &view) != NEXAR_OK) {
+        return false;
+    }
+    s->view = view;
+    s->seats = nx_calloc(view->size, sizeof(*s->seats));
+    return (s->seats != NULL) && nx_seed_encode(s);
+}
+
 /* Makes the view and shows everybody its beginning.  Without the memory for it they
  * are told so, and it is tried again. */
 static void offer(nx_seed_state *s, uint64_t now_ns)
 {
-    if ((nx_roster_view(&s->roster, &s->rules.job, s->epoch + 1, &s->view) != NEXAR_OK) ||
-        ((s->seats = nx_calloc(s->view->size, sizeof(*s->seats))) == NULL) || !nx_seed_encode(s)) {
+    if (!make_offer(s)) {
         nx_seed_offer_withdraw(s);
         progress_later(s, now_ns);
         return;

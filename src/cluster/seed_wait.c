@@ -58,7 +58,19 @@ void nx_seed_wait_remove(nx_seed_state *s, uint64_t id, uint64_t now_ns)
 
 /* ---- telling --------------------------------------------------------------------- */
 
-/* Frames that together say |reset|, |gone| and |list|; to |only|, or to all members. */
+static void send_to_members(nx_seed_state *s, const nx_writer *w)
+{
+    for (uint32_t i = 0; i < s->view->size; i++) {
+        nx_seed_client *c = s->seats[i].client;
+
+        if ((c != NULL) && (c->epoch != 0)) {
+            nx_seed_send(s, c, w);
+        }
+    }
+}
+
+/* Frames that together say |reset|, who has gone, and |list|; to |only|, or to all
+ * members. */
 static void send_told(nx_seed_state *s, nx_seed_client *only, bool reset, const nx_waiting *list)
 {
     uint8_t *frame = nx_zalloc(NX_FRAME_MAX);
@@ -76,11 +88,7 @@ static void send_told(nx_seed_state *s, nx_seed_client *only, bool reset, const 
         if (only != NULL) {
             nx_seed_send(s, only, &w);
         } else {
-            for (uint32_t i = 0; i < s->view->size; i++) {
-                if ((s->seats[i].client != NULL) && (s->seats[i].client->epoch != 0)) {
-                    nx_seed_send(s, s->seats[i].client, &w);
-                }
-            }
+            send_to_members(s, &w);
         }
         rest.list += n;
         rest.n -= n;
@@ -94,6 +102,7 @@ void nx_seed_wait_tell(nx_seed_state *s, nx_seed_client *c)
 {
     if (s->waiting.n > 0) {
         send_told(s, c, true, &s->waiting);
+        s->tell_by_ns = s->retell ? 0 : s->tell_by_ns;
     }
 }
 

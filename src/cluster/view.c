@@ -192,7 +192,7 @@ static bool read_members(nx_reader *r, nx_view *view, uint32_t *bad)
 static nexar_err read_view(nx_reader *r, nx_view *view)
 {
     uint32_t bad = 0;
-    bool good;
+    bool good = false;
     nexar_err err;
 
     if (!read_members(r, view, &bad)) {
@@ -253,7 +253,7 @@ nexar_err nx_view_next(const nx_view *old, const nx_rankset *gone, const nx_memb
     const uint32_t stay = old->size - ((gone == NULL) ? 0 : gone->count);
     nx_view *view;
     uint32_t rank = 0;
-    bool good;
+    bool good = false;
     nexar_err err;
 
     if (stay == 0) {
