@@ -58,13 +58,15 @@ static void end(nx_world *world)
     nx_view_destroy((nx_view *)(uintptr_t)world->view);
 }
 
-static void hear(fake *f, nx_lane lane, const nx_frame *frame, const char *bytes)
+static void hear(fake *f, nx_lane lane, const nx_frame *frame, const void *bytes, size_t n)
 {
     uint8_t data[256];
     size_t len = nx_frame_encode(frame, data);
 
-    memcpy(data + len, bytes, strlen(bytes));
-    f->base.up->on_frame(f->base.up_ctx, &f->base, lane, data, len + strlen(bytes));
+    if (n > 0) {
+        memcpy(data + len, bytes, n);
+    }
+    f->base.up->on_frame(f->base.up_ctx, &f->base, lane, data, len + n);
 }
 
 static void test_what_was_said_before_is_heard_when_the_view_is_there(void **state)
@@ -83,8 +85,9 @@ static void test_what_was_said_before_is_heard_when_the_view_is_there(void **sta
     nx_parked_take(&world, &f.base, AHEAD);
     assert_true(nx_parked_has(&world, AHEAD) && !nx_parked_has(&world, AHEAD + 1));
     f.base.up->on_up(f.base.up_ctx, &f.base);
-    hear(&f, NX_LANE_CONTROL, &hello, "");
-    hear(&f, NX_LANE_MESSAGE, &(nx_frame){.type = NX_FRAME_INLINE, .context = c, .tag = 9}, "hi");
+    hear(&f, NX_LANE_CONTROL, &hello, NULL, 0);
+    hear(&f, NX_LANE_MESSAGE, &(nx_frame){.type = NX_FRAME_INLINE, .context = c, .tag = 9}, "hi",
+         2);
     f.base.up->on_data(f.base.up_ctx, &f.base, 4, 0, "", 0);
     assert_int_equal(f.frames, 0);
     nx_parked_settle(&world);

@@ -51,17 +51,13 @@ void nx_update_on_started(void *ctx, uint64_t epoch)
     nx_world *world = ctx;
 
     world->started = epoch;
-    if (world->start_event != NULL) {
-        nx_event_set(world->loop, world->start_event);
-    }
+    nx_event_set(world->loop, &world->start);
 }
 
 void nx_update_on_seed(nx_world *world, bool there)
 {
     world->seed_away = !there;
-    if (!there && (world->start_event != NULL)) {
-        nx_event_set(world->loop, world->start_event);
-    }
+    nx_event_set(world->loop, &world->start);
 }
 
 /* Who may join, in the payload of |v|; |*most| is to how many the world may grow.  The
@@ -394,18 +390,15 @@ static void await_joined(nx_world *world)
 {
     const uint64_t end = nx_loop_refresh(world->loop) + STARTED_NS;
     nx_blocked b = {.what = {.kind = NX_WHAT_OTHER, .name = NAME, .peer = NX_ANY_PEER}};
-    nx_event event = {0};
 
     nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
     while ((world->started < world->view->epoch) && !world->seed_away) {
-        event.set = false;
-        world->start_event = &event;
-        if (!nx_loop_wait(world->loop, &event, end)) {
+        world->start.set = false;
+        if (!nx_loop_wait(world->loop, &world->start, end)) {
             nx_log(NX_LOG_WARN, "the seed does not say that those who joined are there");
             break;
         }
     }
-    world->start_event = NULL;
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
 }
 
@@ -524,25 +517,22 @@ static nexar_err slow_way(nexar_comm **comm, bool whole, nexar_change *change)
     return (next == NULL) ? nx_world_destroy(world) : NEXAR_OK;
 }
 
-static nexar_err check(const char *name, const nexar_comm *world)
+static nexar_err not_the_world(const char *name)
 {
-    if (world == NULL) {
-        return nx_fail(NEXAR_EINVAL, "%s: world is NULL", name);
-    }
-    if (world != world->world->comm) {
-        return nx_fail(NEXAR_EINVAL, "%s: give the world, not a communicator made from it", name);
-    }
-    return NEXAR_OK;
+    return nx_fail(NEXAR_EINVAL, "%s: give the world, not a communicator made from it", name);
 }
 
 nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
 {
-    nexar_err err = check(NAME, (world == NULL) ? NULL : *world);
     uint64_t said = 0;
+    nexar_err err;
     bool mends;
 
-    if (err != NEXAR_OK) {
-        return err;
+    if ((world == NULL) || (*world == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "%s: world is NULL", NAME);
+    }
+    if (*world != (*world)->world->comm) {
+        return not_the_world(NAME);
     }
     mends = (*world)->rescue != NULL;
     err = ask_all(*world, &said);
@@ -563,12 +553,14 @@ nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
 
 nexar_err nexar_comm_leave(nexar_comm *world)
 {
-    nexar_err err = check("comm_leave", world);
-
-    if (err == NEXAR_OK) {
-        nx_loop_lock(world->world->loop);
-        world->world->leaving = true;
-        nx_loop_unlock(world->world->loop);
+    if (world == NULL) {
+        return nx_fail(NEXAR_EINVAL, "comm_leave: world is NULL");
     }
-    return err;
+    if (world != world->world->comm) {
+        return not_the_world("comm_leave");
+    }
+    nx_loop_lock(world->world->loop);
+    world->world->leaving = true;
+    nx_loop_unlock(world->world->loop);
+    return NEXAR_OK;
 }

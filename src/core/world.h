@@ -51,13 +51,13 @@ typedef struct nx_world {
     uint32_t serial; /* of the last id that was given out for a communicator */
 
     /* update.h */
-    uint32_t waiting;      /* who would join, at the seed */
-    bool leaving;          /* nexar_comm_leave was called */
-    bool seed_away;        /* there is no connection to it */
-    uint64_t started;      /* the epoch whose joiners are there */
-    nx_event *start_event; /* of a thread that waits for that, or for the seed's end */
-    uint32_t before;       /* the id of the world's communicator before this one */
-    nx_list parked;        /* links of members that are ahead of this rank */
+    uint32_t waiting; /* who would join, at the seed */
+    bool leaving;     /* nexar_comm_leave was called */
+    bool seed_away;   /* there is no connection to it */
+    uint64_t started; /* the epoch whose joiners are there */
+    nx_event start;   /* set when that changes, or the seed goes */
+    uint32_t before;  /* the id of the world's communicator before this one */
+    nx_list parked;   /* links of members that are ahead of this rank */
 
     nx_oplog log;            /* for reports */
     nx_diagnosis *diagnosis; /* NULL until the world is there */

@@ -115,6 +115,37 @@ static void test_a_starved_sender_gets_at_once_what_there_is(void **state)
     assert_true(nx_credit_due(&c, &limit) && (limit == 126000 + NX_ENVELOPE_COST));
 }
 
+static void test_what_is_given_back_makes_the_window_smaller(void **state)
+{
+    nx_credit_out out;
+    nx_credit_in in;
+    uint64_t limit = 0;
+
+    (void)state;
+    nx_credit_out_init(&out);
+    nx_credit_in_init(&in, 10000);
+    assert_int_equal(nx_credit_open(&out, in.told), NEXAR_OK);
+    nx_credit_spend(&out, 1000 - NX_ENVELOPE_COST);
+    in.excess = 6000;
+    assert_int_equal(nx_credit_give_back(&out, 6000), 6000);
+    assert_true(nx_credit_returned(&in, 6000)); /* which may come before the message */
+    assert_true(nx_credit_charge(&in, 1000));
+    assert_true((in.window == 4000) && (in.excess == 0) && (nx_credit_used(&in) == 1000));
+    assert_int_equal(nx_credit_release(&in, 1000), 0);
+    assert_true(nx_credit_due(&in, &limit));
+    assert_int_equal(nx_credit_raise(&out, limit), NEXAR_OK);
+    assert_int_equal(out.limit - out.spent, 4000);
+    assert_int_equal(nx_credit_give_back(&out, 5000), 4000); /* all that it has */
+    assert_false(nx_credit_returned(&in, 4001));
+
+    nx_credit_in_init(&in, 10000); /* the sender has spent all: it shrinks as it is released */
+    assert_true(nx_credit_charge(&in, 10000));
+    in.excess = 6000;
+    assert_int_equal(nx_credit_release(&in, 5000), 5000);
+    assert_int_equal(nx_credit_release(&in, 5000), 1000);
+    assert_true((in.window == 4000) && nx_credit_due(&in, &limit) && (limit == 14000));
+}
+
 /* Sender, wire and receiver.  The receiver matches when it likes. */
 enum { WIRE = 64 };
 
@@ -239,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_credit_never_goes_back),
         cmocka_unit_test(test_what_is_not_covered_is_noticed),
         cmocka_unit_test(test_a_starved_sender_gets_at_once_what_there_is),
+        cmocka_unit_test(test_what_is_given_back_makes_the_window_smaller),
         cmocka_unit_test(test_both_ends_agree_at_every_step),
     };
 

@@ -54,7 +54,7 @@ static nexar_err take_peers(nx_msg *m)
         return err;
     }
     m->first = nx_calloc(n, sizeof(*m->first));
-    m->peers = nx_calloc(n, sizeof(*m->peers));
+    m->peers = nx_calloc(n, sizeof(nx_peer *));
     if ((m->first == NULL) || (m->peers == NULL)) {
         return nx_fail_nomem("peers");
     }

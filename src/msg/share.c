@@ -141,7 +141,7 @@ static void sweep(nx_msg *m)
 nexar_err nx_share_take(nx_msg *m, uint32_t peers)
 {
     const nx_msg_config *c = &m->config;
-    nx_peer **grown = nx_grow(m->peers, peers, sizeof(*grown));
+    nx_peer **grown = nx_grow(m->peers, peers, sizeof(nx_peer *));
     uint32_t taken = 0;
 
     if (grown == NULL) {
@@ -153,7 +153,7 @@ nexar_err nx_share_take(nx_msg *m, uint32_t peers)
         if ((c->there != NULL) && !c->there(c->ctx, i)) {
             continue;
         }
-        grown[i] = nx_zalloc(sizeof(**grown));
+        grown[i] = nx_zalloc(sizeof(nx_peer));
         if (grown[i] == NULL) {
             while (i-- > c->peers) {
                 nx_free(grown[i]);
