@@ -63,7 +63,7 @@ void nx_allgather_twolevel_forecast(const nx_coll *c, size_t segment, nx_forecas
     nx_forecast between = {.net = &across}, within = {.net = &inside};
     nx_coll sub = {.kind = NX_ALLGATHERV, .size = across.ranks, .count = c->count * inside.ranks};
 
-    sub.parts = nx_split_even(all, across.ranks);
+    sub.parts = nx_split_each((size_t)inside.ranks * c->count, across.ranks);
     nx_allgather_bruck_forecast(&sub, segment, &between);
     sub = (nx_coll){.kind = NX_BROADCAST, .size = inside.ranks, .count = (size_t)all};
     nx_broadcast_binomial_forecast(&sub, segment, &within);
