@@ -60,7 +60,9 @@ until_true has "$work/a.err" 'the seed is back'
 until_true has "$work/b.err" 'the seed is back'
 until_true has "$work/again.err" 'waits to join the world'
 [ "$(grep -c 'is back$' "$work/again.err")" = 2 ] || fail "who is back: $(cat "$work/again.err")"
-kill -0 "$a" && kill -0 "$b" && kill -0 "$c" || fail "a rank has ended"
+for rank in "$a" "$b" "$c"; do
+    kill -0 "$rank" || fail "a rank has ended"
+done
 token=${join%%@*}
 ! grep -qF -- "${token#nexar://}" "$work"/*.err || fail "the token is told"
 

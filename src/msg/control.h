@@ -15,10 +15,10 @@ enum {
     NX_CONTROL_TELL = NX_FRAME_OTHER + 2, /* the answer */
     NX_CONTROL_PING = NX_FRAME_OTHER + 3, /* cluster/health.h */
     NX_CONTROL_PONG = NX_FRAME_OTHER + 4,
-    NX_CONTROL_FLOOD = NX_FRAME_OTHER + 5, /* cluster/flood.h */
-    NX_CONTROL_AGREE = NX_FRAME_OTHER + 6, /* cluster/agree_msg.h */
-    NX_CONTROL_BOARD = NX_FRAME_OTHER + 7, /* says nothing: it makes a link: core/direct.h */
-    NX_CONTROL_CONFIRM = NX_FRAME_OTHER + 12, /* cluster/confirm.h */
+    NX_CONTROL_FLOOD = NX_FRAME_OTHER + 5,   /* cluster/flood.h */
+    NX_CONTROL_AGREE = NX_FRAME_OTHER + 6,   /* cluster/agree_msg.h */
+    NX_CONTROL_BOARD = NX_FRAME_OTHER + 7,   /* says nothing: it makes a link: core/direct.h */
+    NX_CONTROL_CONFIRM = NX_FRAME_OTHER + 8, /* cluster/confirm.h */
 };
 
 #endif /* NX_CONTROL_H */
