@@ -38,16 +38,6 @@ static void allowed(const nx_world *world, bool *shm, bool *quic)
 
 /* ---- QUIC ------------------------------------------------------------------------ */
 
-static bool is_loopback(const struct sockaddr_storage *a)
-{
-    if (a->ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)a;
-
-        return (ntohl(in->sin_addr.s_addr) >> 24) == 127;
-    }
-    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
 /* The addresses of |m| in the order to try them: to a rank of this host the
  * loopback first, which has the largest datagrams; to another one last. */
 static void order_addresses(const nx_member *m, bool here, struct sockaddr_storage *out)
@@ -56,7 +46,7 @@ static void order_addresses(const nx_member *m, bool here, struct sockaddr_stora
 
     for (int turn = 0; turn < 2; turn++) {
         for (size_t i = 0; i < m->naddresses; i++) {
-            if (is_loopback(&m->addresses[i]) == (here == (turn == 0))) {
+            if (nx_address_loopback(&m->addresses[i]) == (here == (turn == 0))) {
                 out[n++] = m->addresses[i];
             }
         }

@@ -28,4 +28,7 @@ void nx_address_plain(const struct sockaddr_storage *a, struct sockaddr_storage 
 /* "10.1.2.3:4567", "[fe80::1%2]:4567"; returns |buf| of NX_ADDRESS_TEXT bytes. */
 const char *nx_address_text(const struct sockaddr_storage *a, char *buf);
 
+/* 127.0.0.0/8 or ::1. */
+bool nx_address_loopback(const struct sockaddr_storage *a);
+
 #endif /* NX_QUIC_ADDRESS_H */

@@ -255,7 +255,8 @@ bool nx_carrier_conclude(nx_carrier *k)
     }
     if ((nx_conn_get_state(k->conn) == NX_CONN_UP) && !k->up) {
         k->up = true;
-        k->used_by_ns = nx_loop_now(k->q->config.loop) + k->q->config.handshake_timeout_ns;
+        /* As long as the other side has to decide: dial.c. */
+        k->used_by_ns = nx_loop_now(k->q->config.loop) + 2 * k->q->config.handshake_timeout_ns;
         not_half_open(k);
         nx_settle_up(k);
         if (k->conn == NULL) {
