@@ -6,15 +6,18 @@
 #   JOBS=N                      how much is done at once
 #   FUZZ_SECONDS=20             for each fuzz target
 #   PEERS_OPTIONS=              for make bench-peers; see scripts/bench_peers.sh
+#   MATRIX_OPTIONS=             for make matrix; see scripts/fault_matrix.sh
 PREFIX ?= /usr/local
 DESTDIR ?=
 SETUP ?= yes
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
 PEERS_OPTIONS ?=
+MATRIX_OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check install asan tsan fuzz bench bench-peers mutate model clean
+.PHONY: help demo test check install asan tsan fuzz bench bench-peers matrix mutate model \
+	clean
 
 setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
 # $(1): the preset; $(2): more for cmake.
@@ -31,6 +34,7 @@ help:
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make bench     reductions beside plain loops, messages, calls, QUIC beside raw UDP'
 	@echo 'make bench-peers  nexar beside Open MPI, MPICH and Gloo, by turns; PEERS_OPTIONS=--quick'
+	@echo 'make matrix    every fault, workload and transport: MATRIX_OPTIONS=--docs notes the times'
 	@echo 'make mutate    break the builders on purpose; the simulator must notice'
 	@echo 'make model     all that can happen in an agreement of 3 and 4 ranks, by spin'
 	@echo 'make clean     remove build/'
@@ -80,6 +84,11 @@ bench-peers:
 	$(call setup,peers)
 	$(call build,release,-DBUILD_TESTING=OFF)
 	@scripts/bench_peers.sh build/release $(PEERS_OPTIONS)
+
+matrix:
+	$(call setup,test)
+	$(call build,dev)
+	@scripts/fault_matrix.sh build/dev $(MATRIX_OPTIONS)
 
 mutate:
 	$(call setup,test)
