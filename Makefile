@@ -4,7 +4,7 @@
 #   PREFIX=/usr/local DESTDIR=  where `make install` installs
 #   SETUP=no                    install no packages: all that is needed is here
 #   JOBS=N                      how much is done at once
-#   FUZZ_SECONDS=20             for each fuzz target
+#   FUZZ_SECONDS=20             for each fuzz target, FUZZ_JOBS of them at once
 #   PEERS_OPTIONS=              for make bench-peers; see scripts/bench_peers.sh
 #   MATRIX_OPTIONS=             for make matrix; see scripts/fault_matrix.sh
 PREFIX ?= /usr/local
@@ -12,6 +12,7 @@ DESTDIR ?=
 SETUP ?= yes
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
+FUZZ_JOBS ?= $(JOBS)
 PEERS_OPTIONS ?=
 MATRIX_OPTIONS ?=
 
@@ -69,7 +70,7 @@ asan tsan:
 fuzz:
 	$(call setup,check)
 	$(call build,fuzz)
-	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS) $(JOBS)
+	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS) $(FUZZ_JOBS)
 
 bench:
 	$(call setup,check)
@@ -79,6 +80,7 @@ bench:
 	@build/release/bench/rpc_bench
 	@build/release/bench/quic_bench
 	@bench/quic_veth.sh build/release/bench/quic_bench
+	@bench/overlap.sh build/release
 
 bench-peers:
 	$(call setup,peers)

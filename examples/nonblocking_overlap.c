@@ -1,19 +1,23 @@
 /*
  * nonblocking_overlap.c - an allreduce that runs while the program computes.
  *
- *     nexar run -n 2 ./nonblocking_overlap
+ *     nexar run -n 2 ./nonblocking_overlap [MIB [RANKS]]
  *
  * Three times are taken: of the allreduce alone, of the computation alone (made about
  * as long), and of both at once.  Had neither waited for the other, both would take as
  * long as the longer one: that is an overlap of 100 %; one after the other is 0 %.
- * nexar moves data in a thread of its own, so an overlap needs a core that is free.
+ * nexar moves data in a thread of its own, so an overlap needs a core that is free: with
+ * fewer cores than two for a rank let only the first RANKS compute.  bench/overlap.sh does
+ * it over a network.
  */
 #include <nexar.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { COUNT = 4 << 20, ROUNDS = 5 }; /* 16 MiB */
+enum { MIB = 16, MIB_MAX = 4096, FLOATS_PER_MIB = 1 << 18, ROUNDS = 5 };
+
+static int computing = 1 << 30; /* so many ranks, the first, compute */
 
 static double now_s(void)
 {
@@ -38,18 +42,24 @@ typedef struct times {
     double network, compute, both; /* seconds, the least of some rounds */
 } times;
 
-/* Either of them or both: |data| may be NULL and |steps| 0. */
-static nexar_err once(nexar_comm *world, float *data, uint64_t steps, double *seconds)
+typedef struct vector {
+    float *data;
+    size_t count;
+} vector;
+
+/* Either of them or both: |v| may be NULL and |steps| 0. */
+static nexar_err once(nexar_comm *world, const vector *v, uint64_t steps, double *seconds)
 {
     nexar_request *req = NULL;
     volatile double result; /* keeps the computation alive */
     double start = now_s();
     nexar_err err = NEXAR_OK;
 
-    if (data != NULL) {
-        err = nexar_iallreduce(world, NEXAR_IN_PLACE, data, COUNT, NEXAR_F32, NEXAR_AVG, &req);
+    if (v != NULL) {
+        err =
+            nexar_iallreduce(world, NEXAR_IN_PLACE, v->data, v->count, NEXAR_F32, NEXAR_AVG, &req);
     }
-    result = compute(steps);
+    result = compute((nexar_rank(world) < computing) ? steps : 0);
     (void)result;
     if (err == NEXAR_OK) {
         err = nexar_wait(&req, NULL);
@@ -59,7 +69,7 @@ static nexar_err once(nexar_comm *world, float *data, uint64_t steps, double *se
 }
 
 /* The least of some rounds, each begun together; of the slowest rank. */
-static nexar_err measure(nexar_comm *world, float *data, uint64_t steps, double *least)
+static nexar_err measure(nexar_comm *world, const vector *v, uint64_t steps, double *least)
 {
     nexar_err err = NEXAR_OK;
 
@@ -69,7 +79,7 @@ static nexar_err measure(nexar_comm *world, float *data, uint64_t steps, double 
 
         err = nexar_barrier(world);
         if (err == NEXAR_OK) {
-            err = once(world, data, steps, &seconds);
+            err = once(world, v, steps, &seconds);
         }
         if (err == NEXAR_OK) {
             err = nexar_allreduce(world, NEXAR_IN_PLACE, &seconds, 1, NEXAR_F64, NEXAR_MAX);
@@ -79,10 +89,10 @@ static nexar_err measure(nexar_comm *world, float *data, uint64_t steps, double 
     return err;
 }
 
-static nexar_err run(nexar_comm *world, float *data, times *t)
+static nexar_err run(nexar_comm *world, const vector *v, times *t)
 {
     uint64_t steps = 1000000;
-    nexar_err err = measure(world, data, 0, &t->network);
+    nexar_err err = measure(world, v, 0, &t->network);
 
     if (err == NEXAR_OK) {
         err = measure(world, NULL, steps, &t->compute);
@@ -91,47 +101,69 @@ static nexar_err run(nexar_comm *world, float *data, times *t)
         steps = (uint64_t)((double)steps * t->network / t->compute) + 1;
         err = measure(world, NULL, steps, &t->compute);
     }
-    return (err == NEXAR_OK) ? measure(world, data, steps, &t->both) : err;
+    return (err == NEXAR_OK) ? measure(world, v, steps, &t->both) : err;
 }
 
 /* The averages of equal numbers are those numbers. */
-static size_t count_wrong(const float *data)
+static size_t count_wrong(const vector *v)
 {
     size_t wrong = 0;
 
-    for (size_t i = 0; i < COUNT; i++) {
-        wrong += (data[i] != (float)(i % 1000));
+    for (size_t i = 0; i < v->count; i++) {
+        wrong += (v->data[i] != (float)(i % 1000));
     }
     return wrong;
 }
 
-int main(void)
+/* Memory of |mib| MiB, filled; NULL data: there is none. */
+static vector make_vector(long mib)
 {
-    float *data = malloc(COUNT * sizeof(*data));
+    vector v = {.count = (size_t)mib * FLOATS_PER_MIB};
+
+    v.data = malloc(v.count * sizeof(*v.data));
+    for (size_t i = 0; (i < v.count) && (v.data != NULL); i++) {
+        v.data[i] = (float)(i % 1000);
+    }
+    return v;
+}
+
+static void report(const times *t)
+{
+    const double less = (t->network < t->compute) ? t->network : t->compute;
+    const double overlap = 100 * (t->network + t->compute - t->both) / less;
+
+    (void)printf("allreduce %.1f ms, compute %.1f ms, both %.1f ms: overlap %.0f %%\n",
+                 t->network * 1e3, t->compute * 1e3, t->both * 1e3, (overlap > 0) ? overlap : 0);
+}
+
+int main(int argc, char **argv)
+{
+    const long mib = (argc > 1) ? strtol(argv[1], NULL, 10) : MIB;
     times t = {0};
     nexar_comm *world;
     int code = 1;
 
-    for (size_t i = 0; (i < COUNT) && (data != NULL); i++) {
-        data[i] = (float)(i % 1000);
+    computing = (argc > 2) ? (int)strtol(argv[2], NULL, 10) : computing;
+    if ((argc > 3) || (mib < 1) || (mib > MIB_MAX) || (computing < 1)) {
+        (void)fprintf(stderr,
+                      "usage: nonblocking_overlap [MIB [RANKS]]\n"
+                      "MIB: 1 to %d; RANKS: how many compute, 1 and more\n",
+                      MIB_MAX);
+        return 2;
     }
-    if (data == NULL) {
+    vector v = make_vector(mib);
+    if (v.data == NULL) {
         (void)fprintf(stderr, "nonblocking_overlap: out of memory\n");
-    } else if ((nexar_init(NULL, &world) != NEXAR_OK) || (run(world, data, &t) != NEXAR_OK)) {
+    } else if ((nexar_init(NULL, &world) != NEXAR_OK) || (run(world, &v, &t) != NEXAR_OK)) {
         (void)fprintf(stderr, "nonblocking_overlap: %s\n", nexar_last_error());
-    } else if (count_wrong(data) > 0) {
-        (void)fprintf(stderr, "nonblocking_overlap: %zu numbers are wrong\n", count_wrong(data));
+    } else if (count_wrong(&v) > 0) {
+        (void)fprintf(stderr, "nonblocking_overlap: %zu numbers are wrong\n", count_wrong(&v));
     } else {
-        const double less = (t.network < t.compute) ? t.network : t.compute;
-        const double overlap = 100 * (t.network + t.compute - t.both) / less;
-
         if (nexar_rank(world) == 0) {
-            (void)printf("allreduce %.1f ms, compute %.1f ms, both %.1f ms: overlap %.0f %%\n",
-                         t.network * 1e3, t.compute * 1e3, t.both * 1e3,
-                         (overlap > 0) ? overlap : 0);
+            report(&t);
         }
         code = (nexar_finalize(world) == NEXAR_OK) ? 0 : 1;
     }
-    free(data);
+    free(v.data);
     return code;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapter_check.h"
 #include "fake_cuda.h"
 #include "reduce/reduce.h"
 #include "reduce/reduce_cases.h"
@@ -56,25 +57,6 @@ static void *alloc(size_t bytes)
     return ptr;
 }
 
-static void put(void *at, const void *host, size_t bytes)
-{
-    assert_int_equal(dev->to_device(dev->ctx, at, host, bytes, NULL), NEXAR_OK);
-    assert_int_equal(dev->synchronize(dev->ctx, NULL), NEXAR_OK);
-}
-
-static void get(void *host, const void *at, size_t bytes)
-{
-    assert_int_equal(dev->to_host(dev->ctx, host, at, bytes, NULL), NEXAR_OK);
-    assert_int_equal(dev->synchronize(dev->ctx, NULL), NEXAR_OK);
-}
-
-static void make(unsigned char *buf, size_t bytes, unsigned seed)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        buf[i] = (unsigned char)((i * 2654435761U + seed * 97U) >> 7);
-    }
-}
-
 /* ---- life and copies ---------------------------------------------------------------------- */
 
 static void test_devices_that_are_not_there_are_refused(void **state)
@@ -100,9 +82,9 @@ static void test_bytes_come_back(void **state)
     open_adapter();
     assert_string_equal(dev->name, "cuda 0 (stand-in)");
     at = alloc(LONG + 13);
-    make(in, LONG, 1);
-    put(at + 13, in, LONG);
-    get(out, at + 13, LONG);
+    nxt_bytes_make(in, LONG, 1);
+    nxt_dev_put(dev, at + 13, in, LONG);
+    nxt_dev_get(dev, out, at + 13, LONG);
     assert_memory_equal(in, out, LONG);
     nexar_cuda_free(cuda, at);
     close_adapter();
@@ -120,7 +102,7 @@ static void test_regions_are_gathered_and_scattered(void **state)
     {
         const nexar_iov regions[] = {{a + 5, 300}, {a, 0}, {a + 1000, 200}, {a + 2000, 17}};
 
-        make(in, 600, 2);
+        nxt_bytes_make(in, 600, 2);
         assert_int_equal(dev->scatter(dev->ctx, regions, 4, in, &stream), NEXAR_OK);
         assert_int_equal(dev->gather(dev->ctx, out, regions, 4, &stream), NEXAR_OK);
         assert_int_equal(dev->synchronize(dev->ctx, &stream), NEXAR_OK);
@@ -142,7 +124,7 @@ static void test_pinned_memory_is_known_to_the_driver(void **state)
     assert_non_null(pinned);
     memset(pinned, 7, 4096);
     fake.get(&before);
-    put(at, pinned, 4096);
+    nxt_dev_put(dev, at, pinned, 4096);
     fake.get(&after);
     assert_int_equal(after.from_pinned - before.from_pinned, 4096);
     dev->free_host(dev->ctx, pinned);
@@ -152,58 +134,15 @@ static void test_pinned_memory_is_known_to_the_driver(void **state)
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
-static nexar_err reduce(void *at, const void *host, size_t count, nexar_dtype dtype, nexar_op op)
-{
-    nexar_err err = dev->reduce(dev->ctx, at, host, count, dtype, op, NULL);
-
-    assert_int_equal(dev->synchronize(dev->ctx, NULL), NEXAR_OK);
-    return err;
-}
-
-static void check_bits(const void *a, const void *b, size_t count, nexar_dtype dtype, nexar_op op)
-{
-    const size_t bytes = count * nexar_dtype_size(dtype);
-    char *at = alloc(bytes), *got = malloc(bytes), *expected = malloc(bytes);
-
-    assert_non_null(got);
-    assert_non_null(expected);
-    put(at, a, bytes);
-    assert_int_equal(reduce(at, b, count, dtype, op), NEXAR_OK);
-    get(got, at, bytes);
-    nx_reduce(expected, a, b, count, dtype, op);
-    for (size_t i = 0; i < count; i++) {
-        if (nxt_get(got, dtype, i) != nxt_get(expected, dtype, i)) {
-            fail_msg("%s %s of %llx and %llx is %llx, expected %llx", nexar_op_name(op),
-                     nexar_dtype_name(dtype), (unsigned long long)nxt_get(a, dtype, i),
-                     (unsigned long long)nxt_get(b, dtype, i),
-                     (unsigned long long)nxt_get(got, dtype, i),
-                     (unsigned long long)nxt_get(expected, dtype, i));
-        }
-    }
-    nexar_cuda_free(cuda, at);
-    free(got);
-    free(expected);
-}
-
-static void check_pairs(nexar_dtype dtype, nexar_op op)
-{
-    static uint64_t a[NXT_PAIRS], b[NXT_PAIRS];
-
-    nxt_pairs(dtype, a, b);
-    check_bits(a, b, NXT_PAIRS, dtype, op);
-}
-
 static void test_every_kernel_has_the_bits_of_the_library(void **state)
 {
+    void *at;
+
     (void)state;
     open_adapter();
-    for (nexar_dtype d = NEXAR_F32; d <= NEXAR_U16; d++) {
-        for (nexar_op o = NEXAR_SUM; o <= NEXAR_BXOR; o++) {
-            if (nx_reduce_legal(d, o) && (o != NEXAR_AVG)) {
-                check_pairs(d, o);
-            }
-        }
-    }
+    at = alloc(NXT_PAIRS * sizeof(uint64_t));
+    nxt_dev_check_kernels(dev, at);
+    nexar_cuda_free(cuda, at);
     close_adapter();
 }
 
@@ -211,17 +150,20 @@ static void test_every_half_has_the_bits_of_the_library(void **state)
 {
     static uint16_t a[HALVES], b[HALVES];
     uint64_t random = 1;
+    void *at;
 
     (void)state;
     open_adapter();
+    at = alloc(sizeof(a));
     for (size_t i = 0; i < HALVES; i++) {
         a[i] = (uint16_t)i;
         b[i] = (uint16_t)nxt_random(&random);
     }
     for (nexar_op o = NEXAR_SUM; o <= NEXAR_MAX; o++) {
-        check_bits(a, b, HALVES, NEXAR_F16, o);
-        check_bits(a, b, HALVES, NEXAR_BF16, o);
+        nxt_dev_check_bits(dev, at, a, b, HALVES, NEXAR_F16, o);
+        nxt_dev_check_bits(dev, at, a, b, HALVES, NEXAR_BF16, o);
     }
+    nexar_cuda_free(cuda, at);
     close_adapter();
 }
 
@@ -234,14 +176,14 @@ static void test_long_vectors_are_reduced_in_pieces(void **state)
     (void)state;
     open_adapter();
     at = alloc(LONG);
-    make(a, LONG, 1);
-    make(b, LONG, 2);
-    put(at, a, LONG);
+    nxt_bytes_make(a, LONG, 1);
+    nxt_bytes_make(b, LONG, 2);
+    nxt_dev_put(dev, at, a, LONG);
     fake.get(&before);
-    assert_int_equal(reduce(at + 8, b, LONG / 8 - 1, NEXAR_I64, NEXAR_SUM), NEXAR_OK);
+    assert_int_equal(nxt_dev_reduce(dev, at + 8, b, LONG / 8 - 1, NEXAR_I64, NEXAR_SUM), NEXAR_OK);
     fake.get(&after);
     assert_int_equal(after.launches - before.launches, 2);
-    get(got, at, LONG);
+    nxt_dev_get(dev, got, at, LONG);
     nx_reduce(a + 8, a + 8, b, LONG / 8 - 1, NEXAR_I64, NEXAR_SUM);
     assert_memory_equal(a, got, LONG);
     nexar_cuda_free(cuda, at);
@@ -255,10 +197,10 @@ static void test_what_kernels_cannot_do_is_said(void **state)
     (void)state;
     open_adapter();
     at = alloc(64);
-    assert_int_equal(reduce(at, host, 8, NEXAR_F32, NEXAR_AVG), NEXAR_ENOTSUP);
-    assert_int_equal(reduce(at, host, 8, NEXAR_BF16, NEXAR_BOR), NEXAR_ENOTSUP);
-    assert_int_equal(reduce(at + 2, host, 8, NEXAR_F32, NEXAR_SUM), NEXAR_ENOTSUP);
-    assert_int_equal(reduce(at, host, 8, (nexar_dtype)99, NEXAR_SUM), NEXAR_ENOTSUP);
+    assert_int_equal(nxt_dev_reduce(dev, at, host, 8, NEXAR_F32, NEXAR_AVG), NEXAR_ENOTSUP);
+    assert_int_equal(nxt_dev_reduce(dev, at, host, 8, NEXAR_BF16, NEXAR_BOR), NEXAR_ENOTSUP);
+    assert_int_equal(nxt_dev_reduce(dev, at + 2, host, 8, NEXAR_F32, NEXAR_SUM), NEXAR_ENOTSUP);
+    assert_int_equal(nxt_dev_reduce(dev, at, host, 8, (nexar_dtype)99, NEXAR_SUM), NEXAR_ENOTSUP);
     nexar_cuda_free(cuda, at);
     close_adapter();
 }
@@ -301,7 +243,7 @@ static void test_threads_reduce_on_streams_of_their_own(void **state)
     for (int i = 0; i < THREADS; i++) {
         threads[i].at = alloc(sizeof(words));
         memset(words, 0, sizeof(words));
-        put(threads[i].at, words, sizeof(words));
+        nxt_dev_put(dev, threads[i].at, words, sizeof(words));
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i].id, NULL, reduce_often, &threads[i]), 0);
@@ -311,7 +253,7 @@ static void test_threads_reduce_on_streams_of_their_own(void **state)
     }
     for (int i = 0; i < THREADS; i++) {
         assert_true(threads[i].good);
-        get(words, threads[i].at, sizeof(words));
+        nxt_dev_get(dev, words, threads[i].at, sizeof(words));
         for (uint32_t w = 0; w < WORDS; w++) {
             assert_int_equal(words[w], w * ROUNDS);
         }

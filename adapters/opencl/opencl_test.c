@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapter_check.h"
 #include "local_world.h"
 #include "reduce/reduce.h"
 #include "reduce/reduce_cases.h"
@@ -24,25 +25,6 @@ static void *alloc(size_t bytes)
 
     assert_int_equal(nexar_opencl_alloc(cl, bytes, &ptr), NEXAR_OK);
     return ptr;
-}
-
-static void put(void *at, const void *host, size_t bytes)
-{
-    assert_int_equal(dev->to_device(dev->ctx, at, host, bytes, NULL), NEXAR_OK);
-    assert_int_equal(dev->synchronize(dev->ctx, NULL), NEXAR_OK);
-}
-
-static void get(void *host, const void *at, size_t bytes)
-{
-    assert_int_equal(dev->to_host(dev->ctx, host, at, bytes, NULL), NEXAR_OK);
-    assert_int_equal(dev->synchronize(dev->ctx, NULL), NEXAR_OK);
-}
-
-static void make(unsigned char *buf, size_t bytes, unsigned seed)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        buf[i] = (unsigned char)((i * 2654435761U + seed * 97U) >> 7);
-    }
 }
 
 /* ---- addresses --------------------------------------------------------------------- */
@@ -90,8 +72,8 @@ static void test_buffer_of_the_program_is_attached(void **state)
     (void)state;
     assert_int_equal(code, CL_SUCCESS);
     assert_int_equal(nexar_opencl_attach(cl, mem, &ptr), NEXAR_OK);
-    make(in, 100, 3);
-    put(ptr, in, 100);
+    nxt_bytes_make(in, 100, 3);
+    nxt_dev_put(dev, ptr, in, 100);
     assert_int_equal(
         clEnqueueReadBuffer(nexar_opencl_queue(cl), mem, CL_TRUE, 0, 100, out, 0, NULL, NULL),
         CL_SUCCESS);
@@ -132,11 +114,11 @@ static void test_bytes_come_back(void **state)
     char *at = alloc(LONG + 13);
 
     (void)state;
-    make(in, LONG, 1);
-    put(at + 13, in, LONG);
-    get(out, at + 13, LONG);
+    nxt_bytes_make(in, LONG, 1);
+    nxt_dev_put(dev, at + 13, in, LONG);
+    nxt_dev_get(dev, out, at + 13, LONG);
     assert_memory_equal(in, out, LONG);
-    get(out, at + 1013, 500);
+    nxt_dev_get(dev, out, at + 1013, 500);
     assert_memory_equal(in + 1000, out, 500);
     nexar_opencl_free(cl, at);
 }
@@ -148,13 +130,13 @@ static void test_regions_are_gathered_and_scattered(void **state)
     const nexar_iov regions[] = {{a + 5, 300}, {b, 0}, {b + 100, 200}, {a + 600, 17}};
 
     (void)state;
-    make(in, 1000, 2);
-    put(a, in, 1000);
+    nxt_bytes_make(in, 1000, 2);
+    nxt_dev_put(dev, a, in, 1000);
     assert_int_equal(dev->scatter(dev->ctx, regions, 4, in, NULL), NEXAR_OK);
     assert_int_equal(dev->gather(dev->ctx, out, regions, 4, NULL), NEXAR_OK);
     assert_int_equal(dev->synchronize(dev->ctx, NULL), NEXAR_OK);
     assert_memory_equal(in, out, 517);
-    get(all, a, 1000);
+    nxt_dev_get(dev, all, a, 1000);
     assert_memory_equal(all + 5, in, 300);
     assert_memory_equal(all + 600, in + 500, 17);
     assert_memory_equal(all + 305, in + 305, 295);
@@ -170,8 +152,8 @@ static void test_pinned_memory_is_memory(void **state)
     (void)state;
     assert_non_null(pinned);
     memset(pinned, 0x5a, 4096);
-    put(at, pinned, 4096);
-    get(out, at, 4096);
+    nxt_dev_put(dev, at, pinned, 4096);
+    nxt_dev_get(dev, out, at, 4096);
     assert_memory_equal(out, pinned, 4096);
     dev->free_host(dev->ctx, pinned);
     nexar_opencl_free(cl, at);
@@ -179,75 +161,22 @@ static void test_pinned_memory_is_memory(void **state)
 
 /* ---- reductions ----------------------------------------------------------------------------- */
 
-static nexar_err reduce(void *at, const void *host, size_t count, nexar_dtype dtype, nexar_op op)
-{
-    nexar_err err = dev->reduce(dev->ctx, at, host, count, dtype, op, NULL);
-
-    assert_int_equal(dev->synchronize(dev->ctx, NULL), NEXAR_OK);
-    return err;
-}
-
-/* The device's op(a, b) has the bits of nx_reduce. */
-static void check_bits(const void *a, const void *b, size_t count, nexar_dtype dtype, nexar_op op)
-{
-    const size_t bytes = count * nexar_dtype_size(dtype);
-    char *at = alloc(bytes), *got = malloc(bytes), *expected = malloc(bytes);
-
-    assert_non_null(got);
-    assert_non_null(expected);
-    put(at, a, bytes);
-    assert_int_equal(reduce(at, b, count, dtype, op), NEXAR_OK);
-    get(got, at, bytes);
-    nx_reduce(expected, a, b, count, dtype, op);
-    for (size_t i = 0; i < count; i++) {
-        if (nxt_get(got, dtype, i) != nxt_get(expected, dtype, i)) {
-            fail_msg("%s %s of %llx and %llx is %llx, expected %llx", nexar_op_name(op),
-                     nexar_dtype_name(dtype), (unsigned long long)nxt_get(a, dtype, i),
-                     (unsigned long long)nxt_get(b, dtype, i),
-                     (unsigned long long)nxt_get(got, dtype, i),
-                     (unsigned long long)nxt_get(expected, dtype, i));
-        }
-    }
-    nexar_opencl_free(cl, at);
-    free(got);
-    free(expected);
-}
-
-static void for_each_kernel(void (*check)(nexar_dtype dtype, nexar_op op))
-{
-    for (nexar_dtype d = NEXAR_F32; d <= NEXAR_U16; d++) {
-        for (nexar_op o = NEXAR_SUM; o <= NEXAR_BXOR; o++) {
-            if (nx_reduce_legal(d, o) && (o != NEXAR_AVG)) {
-                check(d, o);
-            }
-        }
-    }
-}
-
-static void check_pairs(nexar_dtype dtype, nexar_op op)
-{
-    static uint64_t a[NXT_PAIRS], b[NXT_PAIRS];
-
-    nxt_pairs(dtype, a, b);
-    check_bits(a, b, NXT_PAIRS, dtype, op);
-}
-
 static void test_special_and_random_pairs_have_the_bits_of_the_library(void **state)
 {
+    void *at = alloc(NXT_PAIRS * sizeof(uint64_t));
+
     (void)state;
-    for_each_kernel(check_pairs);
+    nxt_dev_check_kernels(dev, at);
+    nexar_opencl_free(cl, at);
 }
 
-/* Every half, and every pair of bytes, with each special value. */
-static void check_small(nexar_dtype dtype, nexar_op op)
+/* Every half with each special value. */
+static void check_halves(void *at, nexar_dtype dtype, nexar_op op)
 {
     static uint16_t a[HALVES], b[HALVES];
     uint64_t specials[NXT_SPECIALS_MAX];
     size_t n = nxt_specials(dtype, specials);
 
-    if ((dtype != NEXAR_F16) && (dtype != NEXAR_BF16)) {
-        return;
-    }
     for (size_t i = 0; i < HALVES; i++) {
         a[i] = (uint16_t)i;
     }
@@ -255,14 +184,20 @@ static void check_small(nexar_dtype dtype, nexar_op op)
         for (size_t i = 0; i < HALVES; i++) {
             b[i] = (uint16_t)specials[s];
         }
-        check_bits(a, b, HALVES, dtype, op);
+        nxt_dev_check_bits(dev, at, a, b, HALVES, dtype, op);
     }
 }
 
 static void test_every_half_has_the_bits_of_the_library(void **state)
 {
+    void *at = alloc(HALVES * sizeof(uint16_t));
+
     (void)state;
-    for_each_kernel(check_small);
+    for (nexar_op o = NEXAR_SUM; o <= NEXAR_MAX; o++) {
+        check_halves(at, NEXAR_F16, o);
+        check_halves(at, NEXAR_BF16, o);
+    }
+    nexar_opencl_free(cl, at);
 }
 
 static void test_long_vectors_at_an_offset_are_reduced_whole(void **state)
@@ -272,11 +207,11 @@ static void test_long_vectors_at_an_offset_are_reduced_whole(void **state)
     unsigned char *at = alloc(LONG);
 
     (void)state;
-    make(a, LONG, 1);
-    make(b, LONG, 2);
-    put(at, a, LONG);
-    assert_int_equal(reduce(at + 24, b, n, NEXAR_I64, NEXAR_SUM), NEXAR_OK);
-    get(got, at, LONG);
+    nxt_bytes_make(a, LONG, 1);
+    nxt_bytes_make(b, LONG, 2);
+    nxt_dev_put(dev, at, a, LONG);
+    assert_int_equal(nxt_dev_reduce(dev, at + 24, b, n, NEXAR_I64, NEXAR_SUM), NEXAR_OK);
+    nxt_dev_get(dev, got, at, LONG);
     nx_reduce(a + 24, a + 24, b, n, NEXAR_I64, NEXAR_SUM);
     assert_memory_equal(a, got, LONG);
     nexar_opencl_free(cl, at);
@@ -287,11 +222,11 @@ static void test_what_kernels_cannot_do_is_said(void **state)
     char *at = alloc(64), host[64] = {0};
 
     (void)state;
-    assert_int_equal(reduce(at, host, 8, NEXAR_F32, NEXAR_AVG), NEXAR_ENOTSUP);
-    assert_int_equal(reduce(at, host, 8, NEXAR_F32, NEXAR_BXOR), NEXAR_ENOTSUP);
-    assert_int_equal(reduce(at + 2, host, 8, NEXAR_F32, NEXAR_SUM), NEXAR_ENOTSUP);
-    assert_int_equal(reduce(at, host, 8, (nexar_dtype)99, NEXAR_SUM), NEXAR_ENOTSUP);
-    assert_int_equal(reduce(at, host, 17, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL);
+    assert_int_equal(nxt_dev_reduce(dev, at, host, 8, NEXAR_F32, NEXAR_AVG), NEXAR_ENOTSUP);
+    assert_int_equal(nxt_dev_reduce(dev, at, host, 8, NEXAR_F32, NEXAR_BXOR), NEXAR_ENOTSUP);
+    assert_int_equal(nxt_dev_reduce(dev, at + 2, host, 8, NEXAR_F32, NEXAR_SUM), NEXAR_ENOTSUP);
+    assert_int_equal(nxt_dev_reduce(dev, at, host, 8, (nexar_dtype)99, NEXAR_SUM), NEXAR_ENOTSUP);
+    assert_int_equal(nxt_dev_reduce(dev, at, host, 17, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL);
     nexar_opencl_free(cl, at);
 }
 
@@ -338,7 +273,7 @@ static void thread_start(thread *t)
     t->queue = clCreateCommandQueue(nexar_opencl_context(cl), device, 0, &code);
     assert_non_null(t->queue);
     t->at = alloc(WORDS * sizeof(uint32_t));
-    put(t->at, zeros, sizeof(zeros));
+    nxt_dev_put(dev, t->at, zeros, sizeof(zeros));
     assert_int_equal(pthread_create(&t->id, NULL, reduce_often, t), 0);
 }
 
@@ -354,7 +289,7 @@ static void test_threads_reduce_on_queues_of_their_own(void **state)
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i].id, NULL), 0);
         assert_true(threads[i].good);
-        get(got, threads[i].at, sizeof(got));
+        nxt_dev_get(dev, got, threads[i].at, sizeof(got));
         for (uint32_t w = 0; w < WORDS; w++) {
             assert_int_equal(got[w], w * ROUNDS);
         }

@@ -290,6 +290,10 @@ static nexar_err advertised(const char *advertise, uint16_t port, struct sockadd
     return NEXAR_OK;
 }
 
+/* An interface that has just come up is said to be running up to a second later than it
+ * has its carrier; <net/if.h> does not know the second flag. */
+#define CARRIER (IFF_RUNNING | (1U << 16)) /* IFF_LOWER_UP */
+
 /* The kernel's list as ours: |*out| is the caller's. */
 static nexar_err read_interfaces(nx_interface **out, size_t *n)
 {
@@ -302,7 +306,6 @@ static nexar_err read_interfaces(nx_interface **out, size_t *n)
     }
     for (const struct ifaddrs *at = all; at != NULL; at = at->ifa_next) {
         const int family = (at->ifa_addr == NULL) ? 0 : at->ifa_addr->sa_family;
-        const unsigned both = IFF_UP | IFF_RUNNING;
         nx_interface *grown;
 
         if ((family != AF_INET) && (family != AF_INET6)) {
@@ -315,7 +318,8 @@ static nexar_err read_interfaces(nx_interface **out, size_t *n)
             return nx_fail_nomem("the list of interfaces");
         }
         list = grown;
-        list[count] = (nx_interface){.up = (at->ifa_flags & both) == both};
+        list[count] = (nx_interface){.up = ((at->ifa_flags & IFF_UP) != 0) &&
+                                           ((at->ifa_flags & CARRIER) != 0)};
         (void)snprintf(list[count].name, sizeof(list[count].name), "%s", at->ifa_name);
         memcpy(&list[count].address, at->ifa_addr,
                (family == AF_INET) ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));

@@ -7,32 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree_rig_inner.h"
 #include "base/alloc.h"
-#include "base/heap.h"
-#include "rand.h"
-
-enum {
-    MOST = NXT_AGREE_RANKS,
-    INSTANCES = NXT_AGREE_INSTANCES,
-    COMM = 77,
-    PAYLOAD = 16,
-    FRAME_ROOM = 256,
-    EVENTS_MAX = 200000, /* far more than any run that ends */
-    NEVER = 0x7fffffff,
-    HELD_MAX = 1024,
-};
-
-typedef enum event_kind {
-    EV_FRAME,
-    EV_FLOOD,  /* |from| tells |to| that |rank| is dead */
-    EV_DETECT, /* |to| finds out that |rank| is dead */
-    EV_START,
-    EV_CLOSE,
-    EV_CRASH,
-    EV_PAUSE,
-    EV_SUSPECT, /* |to| holds |rank| for dead, who may be alive */
-    EV_PARTITION
-} event_kind;
 
 static const char *const event_names[] = {
     [EV_FRAME] = "frame",  [EV_FLOOD] = "told of",    [EV_DETECT] = "detects",
@@ -43,63 +19,6 @@ static const char *const kind_names[] = {
     [NX_AGREE_UP] = "UP",         [NX_AGREE_PROPOSE] = "PROPOSE", [NX_AGREE_ACK] = "ACK",
     [NX_AGREE_DECIDE] = "DECIDE", [NX_AGREE_NEWS] = "NEWS",       [NX_AGREE_DONE] = "DONE",
     [NX_AGREE_ASK] = "ASK",       [NX_AGREE_FORGET] = "FORGET"};
-
-typedef struct event {
-    nx_heap_item item; /* first: key is the time */
-    event_kind kind;
-    uint32_t to, from, rank;
-    size_t len;
-    uint8_t frame[FRAME_ROOM];
-} event;
-
-/* What a rank decided, small enough to compare. */
-typedef struct decision {
-    bool have;
-    uint64_t flags, highest;
-    uint32_t failed, leavers, author, payload_len;
-    uint8_t payload[PAYLOAD];
-} decision;
-
-typedef struct rig rig;
-
-typedef struct rank_state {
-    rig *rig;
-    uint32_t self;
-    nx_agree *machine; /* NULL before its first instance and after it was forgotten */
-    bool alive, closed, ended, forgotten, was_made;
-    bool side;           /* of the partition */
-    uint32_t sends_left; /* before it crashes; NEVER */
-    uint64_t resumes;    /* until when it is stopped */
-    uint32_t known;      /* dead ranks, as bits */
-    uint32_t starts;     /* how many instances it has begun */
-    nx_agree_input inputs[INSTANCES];
-    uint8_t payloads[INSTANCES][PAYLOAD];
-    uint32_t known_at_start[INSTANCES];
-    decision decisions[INSTANCES];
-    event *held[HELD_MAX]; /* frames before the machine was made */
-    uint32_t nheld;
-} rank_state;
-
-typedef struct old_value {
-    bool have;
-    uint64_t seq;
-    nx_agree_value value;
-} old_value;
-
-struct rig {
-    nxt_agree_plan plan;
-    nxt_rand rand, fault_rand;
-    bool trace, cut;
-    uint64_t now;
-    nx_heap events;
-    uint32_t accused; /* ranks that anybody has held for dead, as bits */
-    rank_state ranks[MOST];
-    uint64_t last[MOST][MOST]; /* when the last frame of a pair arrives */
-    old_value old[MOST];       /* for one of the faults */
-    nx_rankset dead;           /* for reading frames */
-    nx_agree_value value;
-    nxt_agree_result *result;
-};
 
 static void say(const rig *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -116,9 +35,7 @@ static void say(const rig *g, const char *format, ...)
     }
 }
 
-static void wrong(rig *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void wrong(rig *g, const char *format, ...)
+void nxt_agree_wrong(rig *g, const char *format, ...)
 {
     va_list args;
 
@@ -226,130 +143,6 @@ static void note_dead(rig *g, uint32_t who, uint32_t rank, bool tell_machine)
     }
 }
 
-/* ---- faults -------------------------------------------------------------------- */
-
-static bool struck(rig *g, uint32_t one_in)
-{
-    return nxt_one_in(&g->fault_rand, one_in);
-}
-
-static void rewrite(event *e, const nx_agree_msg *m)
-{
-    nx_writer w = nx_writer_make(e->frame, sizeof(e->frame));
-
-    nx_agree_msg_encode(&w, m);
-    e->len = w.len;
-}
-
-static nx_agree_kind lost_kind(nxt_agree_fault fault)
-{
-    switch (fault) {
-    case NXT_FAULT_LOSE_UP:
-        return NX_AGREE_UP;
-    case NXT_FAULT_LOSE_PROPOSE:
-        return NX_AGREE_PROPOSE;
-    case NXT_FAULT_LOSE_ACK:
-        return NX_AGREE_ACK;
-    case NXT_FAULT_LOSE_DECIDE:
-        return NX_AGREE_DECIDE;
-    case NXT_FAULT_LOSE_DONE:
-        return NX_AGREE_DONE;
-    case NXT_FAULT_LOSE_FORGET:
-        return NX_AGREE_FORGET;
-    case NXT_FAULT_NONE:
-    case NXT_FAULT_FORGET_ACCEPTED:
-    case NXT_FAULT_FALSE_ACK:
-    case NXT_FAULT_ANY_BALLOT:
-    case NXT_FAULT_OLD_UP:
-    case NXT_FAULT_OTHER_FLAGS:
-    case NXT_FAULT_EARLY:
-    case NXT_FAULT_NO_QUORUM:
-    case NXT_FAULTS:
-        break;
-    }
-    return NX_AGREE_KINDS;
-}
-
-/* The proposal does not arrive, and yet is acknowledged. */
-static bool false_ack(rig *g, event *e, nx_agree_msg *m)
-{
-    const uint32_t liar = e->to, asker = e->from;
-
-    if ((m->kind != NX_AGREE_PROPOSE) || !struck(g, 3) || !g->ranks[liar].alive) {
-        return true;
-    }
-    m->kind = NX_AGREE_ACK;
-    rewrite(e, m);
-    e->from = liar;
-    e->to = asker;
-    return true;
-}
-
-/* What |e->from| brought to an earlier instance, as what it brings to this. */
-static void old_up(rig *g, event *e, nx_agree_msg *m)
-{
-    old_value *old = &g->old[e->from];
-
-    if (m->kind != NX_AGREE_UP) {
-        return;
-    }
-    if (old->have && (old->seq < m->seq) && struck(g, 8)) {
-        m->value = &old->value;
-        rewrite(e, m);
-    }
-    if (!old->have) {
-        old->have = true;
-        old->seq = m->seq;
-        nx_agree_value_copy(&old->value, &g->value);
-    }
-}
-
-/* Does its worst to the frame of |e|; whether there is still one to deliver. */
-static bool spoil(rig *g, event *e)
-{
-    const nxt_agree_fault fault = g->plan.fault;
-    nx_agree_msg m;
-    rank_state *to = &g->ranks[e->to];
-
-    if (nx_agree_msg_decode(e->frame, e->len, &g->dead, &g->value, &m) != NEXAR_OK) {
-        wrong(g, "rank %u sent a malformed frame", e->from);
-        return false;
-    }
-    if (m.kind == lost_kind(fault)) {
-        return !struck(g, 8);
-    }
-    switch ((int)fault) {
-    case NXT_FAULT_FORGET_ACCEPTED:
-        if ((m.kind == NX_AGREE_UP) && (g->value.ballot > 0)) {
-            g->value.ballot = 0;
-            nx_rankset_clear(&g->value.failed);
-            rewrite(e, &m);
-        }
-        break;
-    case NXT_FAULT_FALSE_ACK:
-        return false_ack(g, e, &m);
-    case NXT_FAULT_ANY_BALLOT:
-        if ((to->machine != NULL) && (m.kind != NX_AGREE_NEWS) &&
-            !nx_rankset_has(nx_agree_dead(to->machine), e->from)) {
-            m.dead = nx_agree_dead(to->machine);
-            rewrite(e, &m);
-        }
-        break;
-    case NXT_FAULT_OLD_UP:
-        old_up(g, e, &m);
-        break;
-    case NXT_FAULT_OTHER_FLAGS:
-        if ((m.kind == NX_AGREE_DECIDE) && struck(g, 8)) {
-            g->value.flags ^= 1;
-            rewrite(e, &m);
-        }
-        break;
-    default:
-        break;
-    }
-    return true;
-}
-
 /* ---- what the machines call ---------------------------------------------------- */
 
 static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
@@ -358,7 +151,7 @@ static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
     rig *g = r->rig;
 
     if ((to >= g->plan.size) || (to == r->self) || (len > FRAME_ROOM)) {
-        wrong(g, "rank %u sent %zu bytes to rank %u", r->self, len, to);
+        nxt_agree_wrong(g, "rank %u sent %zu bytes to rank %u", r->self, len, to);
         return;
     }
     if (!may_send(g, r->self) || cut_between(g, r->self, to)) {
@@ -394,7 +187,7 @@ static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *v)
         return;
     }
     if ((seq >= g->plan.instances) || (seq + 1 != r->starts) || r->decisions[seq].have) {
-        wrong(g, "rank %u decided %" PRIu64 " after %u starts", r->self, seq, r->starts);
+        nxt_agree_wrong(g, "rank %u decided %" PRIu64 " after %u starts", r->self, seq, r->starts);
         return;
     }
     d = &r->decisions[seq];
@@ -426,7 +219,7 @@ static void on_ended(void *ctx, nexar_err err, const char *why)
     rank_state *r = ctx;
 
     if (r->ended || (err != NEXAR_EPEER)) {
-        wrong(r->rig, "rank %u ended twice or with %d", r->self, (int)err);
+        nxt_agree_wrong(r->rig, "rank %u ended twice or with %d", r->self, (int)err);
     }
     say(r->rig, "%u ends: %s", r->self, why);
     r->ended = true;
@@ -439,7 +232,8 @@ static void on_forgotten(void *ctx)
     rank_state *r = ctx;
 
     if (r->forgotten || !r->closed) {
-        wrong(r->rig, "rank %u was told to forget %s", r->self, r->closed ? "twice" : "too early");
+        nxt_agree_wrong(r->rig, "rank %u was told to forget %s", r->self,
+                        r->closed ? "twice" : "too early");
     }
     r->forgotten = true;
 }
@@ -469,7 +263,7 @@ static void stray(rig *g, event *e)
 
     if (len > 0) {
         if (!r->was_made) {
-            wrong(g, "rank %u was asked to forget what it never knew", e->to);
+            nxt_agree_wrong(g, "rank %u was asked to forget what it never knew", e->to);
         }
         on_send(r, e->from, reply, len);
     }
@@ -498,7 +292,7 @@ static void deliver(rig *g, event *e)
     say(g, "%u <- %u %s", e->to, e->from,
         kind_names[(e->len > 3) ? e->frame[3] % NX_AGREE_KINDS : 0]);
     if (nx_agree_frame(r->machine, e->from, e->frame, e->len) != NEXAR_OK) {
-        wrong(g, "rank %u refused a frame: %s", e->to, nexar_last_error());
+        nxt_agree_wrong(g, "rank %u refused a frame: %s", e->to, nexar_last_error());
     }
     bury(r);
 }
@@ -555,7 +349,7 @@ static void start(rig *g, rank_state *r)
     r->known_at_start[seq] = r->known;
     r->starts++;
     if (nx_agree_start(r->machine, in) != NEXAR_OK) {
-        wrong(g, "rank %u could not start: %s", r->self, nexar_last_error());
+        nxt_agree_wrong(g, "rank %u could not start: %s", r->self, nexar_last_error());
     }
 }
 
@@ -589,7 +383,7 @@ static void happen(rig *g, event *e)
     }
     switch (e->kind) {
     case EV_FRAME:
-        if (spoil(g, e) && g->ranks[e->to].alive) {
+        if (nxt_agree_spoil(g, e) && g->ranks[e->to].alive) {
             deliver(g, e);
         }
         break;
@@ -642,124 +436,8 @@ static void run_events(rig *g)
         }
         nx_free(e);
         if (++n > EVENTS_MAX) {
-            wrong(g, "it does not end");
+            nxt_agree_wrong(g, "it does not end");
         }
-    }
-}
-
-/* ---- what must hold ------------------------------------------------------------ */
-
-static bool left(const rank_state *r)
-{
-    return r->alive && !r->ended;
-}
-
-static void check_value(rig *g, const rank_state *by, uint32_t seq)
-{
-    const decision *d = &by->decisions[seq];
-    uint64_t flags = UINT64_MAX, highest = 0;
-    uint32_t leavers = 0, author = NX_AGREE_NOBODY;
-
-    for (uint32_t i = 0; i < g->plan.size; i++) {
-        const rank_state *r = &g->ranks[i];
-        const nx_agree_input *in = &r->inputs[seq];
-
-        if ((d->failed >> i) & 1) {
-            continue;
-        }
-        if (r->starts <= seq) {
-            wrong(g, "instance %u counts rank %u, which never began", seq, i);
-            return;
-        }
-        flags &= in->flags;
-        highest = (in->highest > highest) ? in->highest : highest;
-        leavers |= in->leave ? 1U << i : 0;
-        author = ((in->payload != NULL) && (author == NX_AGREE_NOBODY)) ? i : author;
-    }
-    if ((d->flags != flags) || (d->highest != highest) || (d->leavers != leavers) ||
-        (d->author != author)) {
-        wrong(g, "rank %u: instance %u has a value that its ranks did not bring", by->self, seq);
-    } else if ((author != NX_AGREE_NOBODY) &&
-               ((d->payload_len != g->ranks[author].inputs[seq].payload_len) ||
-                (memcmp(d->payload, g->ranks[author].payloads[seq], d->payload_len) != 0))) {
-        wrong(g, "rank %u: instance %u has another payload than rank %u's", by->self, seq, author);
-    }
-    if ((d->failed & ~g->accused) != 0) {
-        wrong(g, "instance %u leaves out ranks %x that nobody held for dead", seq,
-              d->failed & ~g->accused);
-    }
-}
-
-static bool same(const decision *a, const decision *b)
-{
-    return (a->flags == b->flags) && (a->highest == b->highest) && (a->failed == b->failed) &&
-           (a->leavers == b->leavers) && (a->author == b->author) &&
-           (a->payload_len == b->payload_len) &&
-           (memcmp(a->payload, b->payload, sizeof(a->payload)) == 0);
-}
-
-/* Whether the decisions of |a| and |b| must be the same. */
-static bool must_agree(const rig *g, const rank_state *a, const rank_state *b)
-{
-    const nxt_agree_plan *p = &g->plan;
-
-    if (p->partition && (p->quorum == NX_QUORUM_NONE) && (a->side != b->side)) {
-        return false;
-    }
-    return p->uniform || (left(a) && left(b));
-}
-
-static void check_instance(rig *g, uint32_t seq)
-{
-    uint32_t known = UINT32_MAX;
-
-    for (uint32_t i = 0; i < g->plan.size; i++) {
-        const rank_state *a = &g->ranks[i];
-
-        if (!a->decisions[seq].have) {
-            continue;
-        }
-        check_value(g, a, seq);
-        for (uint32_t k = 0; k < i; k++) {
-            const rank_state *b = &g->ranks[k];
-
-            if (b->decisions[seq].have && must_agree(g, a, b) &&
-                !same(&a->decisions[seq], &b->decisions[seq])) {
-                wrong(g, "instance %u: ranks %u and %u decided differently", seq, k, i);
-            }
-        }
-    }
-    for (uint32_t i = 0; i < g->plan.size; i++) {
-        known &= (g->ranks[i].starts > seq) ? g->ranks[i].known_at_start[seq] : UINT32_MAX;
-    }
-    for (uint32_t i = 0; (i < g->plan.size) && (known != UINT32_MAX); i++) {
-        const decision *d = &g->ranks[i].decisions[seq];
-
-        if (d->have && ((known & ~d->failed) != 0)) {
-            wrong(g, "instance %u counts ranks %x that all knew to be dead", seq,
-                  known & ~d->failed);
-        }
-    }
-}
-
-static void check_end(rig *g)
-{
-    for (uint32_t i = 0; i < g->plan.size; i++) {
-        const rank_state *r = &g->ranks[i];
-        uint32_t waits[MOST];
-
-        if (!left(r)) {
-            continue;
-        }
-        if ((r->starts < g->plan.instances) || !r->decisions[g->plan.instances - 1].have) {
-            wrong(g, "rank %u hangs in instance %u, waiting for %u ranks", i, r->starts - 1,
-                  (r->machine != NULL) ? nx_agree_waits_for(r->machine, waits, MOST) : 0);
-        } else if (!r->forgotten) {
-            wrong(g, "rank %u is never told to forget", i);
-        }
-    }
-    for (uint32_t seq = 0; seq < g->plan.instances; seq++) {
-        check_instance(g, seq);
     }
 }
 
@@ -858,7 +536,7 @@ void nxt_agree_run(const nxt_agree_plan *plan, bool trace, nxt_agree_result *res
     rig_init(g);
     run_events(g);
     if (result->good) {
-        check_end(g);
+        nxt_agree_check(g);
     }
     rig_fini(g);
 }

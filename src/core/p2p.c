@@ -275,18 +275,14 @@ nexar_err nexar_recvv(nexar_comm *comm, const nexar_iov *iov, size_t n, int sour
 
 /* ---- public, not blocking ----------------------------------------------------------------- */
 
-nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest, uint64_t tag,
-                      nexar_request **req)
+/* What |name| checked came to |err|: a request, and the lock, if that is NEXAR_OK. */
+static nexar_err open_request(const char *name, nexar_comm *comm, nexar_err err,
+                              nexar_request **req, p2p_request **out)
 {
-    p2p_request *made;
     nx_devmem mem;
-    nexar_err err = nx_p2p_check_dest("isend", comm, dest, tag);
 
-    if (err == NEXAR_OK) {
-        err = nx_p2p_check_memory("isend", buf, bytes);
-    }
     if (req == NULL) {
-        return nx_fail(NEXAR_EINVAL, "isend: req is NULL");
+        return nx_fail(NEXAR_EINVAL, "%s: req is NULL", name);
     }
     if (err == NEXAR_OK) {
         err = nx_comm_memory(comm, &mem);
@@ -295,48 +291,57 @@ nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
         return err;
     }
     nx_loop_lock(comm->world->loop);
-    made = request_create(comm, mem);
-    if (made != NULL) {
+    *out = request_create(comm, mem);
+    nx_comm_memory_done(&mem);
+    if (*out == NULL) {
+        nx_loop_unlock(comm->world->loop);
+        return nx_fail_nomem("a request");
+    }
+    return NEXAR_OK;
+}
+
+/* Its operation has begun. */
+static void give_request(p2p_request *made, nexar_comm *comm, nexar_request **req)
+{
+    nx_loop_kick(comm->world->loop);
+    *req = &made->base;
+    nx_loop_unlock(comm->world->loop);
+}
+
+nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest, uint64_t tag,
+                      nexar_request **req)
+{
+    p2p_request *made;
+    nexar_err err = nx_p2p_check_dest("isend", comm, dest, tag);
+
+    if (err == NEXAR_OK) {
+        err = nx_p2p_check_memory("isend", buf, bytes);
+    }
+    err = open_request("isend", comm, err, req, &made);
+    if (err == NEXAR_OK) {
         made->bytes = (nx_bytes){.ptr = buf, .len = bytes};
         nx_op_send(&made->op, "isend", &made->bytes, 1, dest, tag);
-        nx_loop_kick(comm->world->loop);
-        *req = &made->base;
+        give_request(made, comm, req);
     }
-    nx_comm_memory_done(&mem);
-    nx_loop_unlock(comm->world->loop);
-    return (made == NULL) ? nx_fail_nomem("a request") : NEXAR_OK;
+    return err;
 }
 
 nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uint64_t tag,
                       nexar_request **req)
 {
     p2p_request *made;
-    nx_devmem mem;
     nexar_err err = nx_p2p_check_source("irecv", comm, source);
 
     if (err == NEXAR_OK) {
         err = nx_p2p_check_memory("irecv", buf, bytes);
     }
-    if (req == NULL) {
-        return nx_fail(NEXAR_EINVAL, "irecv: req is NULL");
-    }
+    err = open_request("irecv", comm, err, req, &made);
     if (err == NEXAR_OK) {
-        err = nx_comm_memory(comm, &mem);
-    }
-    if (err != NEXAR_OK) {
-        return err;
-    }
-    nx_loop_lock(comm->world->loop);
-    made = request_create(comm, mem);
-    if (made != NULL) {
         made->span = (nx_iov_span){.ptr = buf, .len = bytes};
         nx_op_recv(&made->op, "irecv", &made->span, 1, source, tag);
-        nx_loop_kick(comm->world->loop);
-        *req = &made->base;
+        give_request(made, comm, req);
     }
-    nx_comm_memory_done(&mem);
-    nx_loop_unlock(comm->world->loop);
-    return (made == NULL) ? nx_fail_nomem("a request") : NEXAR_OK;
+    return err;
 }
 
 nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *status)

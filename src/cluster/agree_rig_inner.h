@@ -1,0 +1,104 @@
+/*
+ * agree_rig_inner.h - what the files of the rig share.
+ *
+ *   agree_rig.c         events in virtual time, and the machines among them
+ *   agree_rig_faults.c  what is broken on purpose
+ *   agree_rig_check.c   what must hold at the end
+ */
+#ifndef NXT_AGREE_RIG_INNER_H
+#define NXT_AGREE_RIG_INNER_H
+
+#include "agree_rig.h"
+#include "base/heap.h"
+#include "rand.h"
+
+enum {
+    MOST = NXT_AGREE_RANKS,
+    INSTANCES = NXT_AGREE_INSTANCES,
+    COMM = 77,
+    PAYLOAD = 16,
+    FRAME_ROOM = 256,
+    EVENTS_MAX = 200000, /* far more than any run that ends */
+    NEVER = 0x7fffffff,
+    HELD_MAX = 1024,
+};
+
+typedef enum event_kind {
+    EV_FRAME,
+    EV_FLOOD,  /* |from| tells |to| that |rank| is dead */
+    EV_DETECT, /* |to| finds out that |rank| is dead */
+    EV_START,
+    EV_CLOSE,
+    EV_CRASH,
+    EV_PAUSE,
+    EV_SUSPECT, /* |to| holds |rank| for dead, who may be alive */
+    EV_PARTITION
+} event_kind;
+
+typedef struct event {
+    nx_heap_item item; /* first: key is the time */
+    event_kind kind;
+    uint32_t to, from, rank;
+    size_t len;
+    uint8_t frame[FRAME_ROOM];
+} event;
+
+/* What a rank decided, small enough to compare. */
+typedef struct decision {
+    bool have;
+    uint64_t flags, highest;
+    uint32_t failed, leavers, author, payload_len;
+    uint8_t payload[PAYLOAD];
+} decision;
+
+typedef struct rig rig;
+
+typedef struct rank_state {
+    rig *rig;
+    uint32_t self;
+    nx_agree *machine; /* NULL before its first instance and after it was forgotten */
+    bool alive, closed, ended, forgotten, was_made;
+    bool side;           /* of the partition */
+    uint32_t sends_left; /* before it crashes; NEVER */
+    uint64_t resumes;    /* until when it is stopped */
+    uint32_t known;      /* dead ranks, as bits */
+    uint32_t starts;     /* how many instances it has begun */
+    nx_agree_input inputs[INSTANCES];
+    uint8_t payloads[INSTANCES][PAYLOAD];
+    uint32_t known_at_start[INSTANCES];
+    decision decisions[INSTANCES];
+    event *held[HELD_MAX]; /* frames before the machine was made */
+    uint32_t nheld;
+} rank_state;
+
+typedef struct old_value {
+    bool have;
+    uint64_t seq;
+    nx_agree_value value;
+} old_value;
+
+struct rig {
+    nxt_agree_plan plan;
+    nxt_rand rand, fault_rand;
+    bool trace, cut;
+    uint64_t now;
+    nx_heap events;
+    uint32_t accused; /* ranks that anybody has held for dead, as bits */
+    rank_state ranks[MOST];
+    uint64_t last[MOST][MOST]; /* when the last frame of a pair arrives */
+    old_value old[MOST];       /* for one of the faults */
+    nx_rankset dead;           /* for reading frames */
+    nx_agree_value value;
+    nxt_agree_result *result;
+};
+
+/* Something does not hold; the first counts. */
+void nxt_agree_wrong(rig *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Does its worst to the frame of |e|; whether there is still one to deliver. */
+bool nxt_agree_spoil(rig *g, event *e);
+
+/* Of a run that is over. */
+void nxt_agree_check(rig *g);
+
+#endif /* NXT_AGREE_RIG_INNER_H */
