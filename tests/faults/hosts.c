@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -20,7 +19,7 @@ enum { MOST_ARGUMENTS = NXT_HOSTS_MOST + 2 };
 static _Noreturn void die(const char *what)
 {
     perror(what);
-    exit(1);
+    _exit(1);
 }
 
 /* ---- namespaces ------------------------------------------------------------------------- */

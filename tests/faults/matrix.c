@@ -274,7 +274,7 @@ static bool parse(int argc, char **argv)
         } else if (more && (strcmp(argv[i], "--table") == 0)) {
             options.table = argv[++i];
         } else if (more && (strcmp(argv[i], "--jobs") == 0)) {
-            options.jobs = atoi(argv[++i]);
+            options.jobs = (int)strtol(argv[++i], NULL, 10);
         } else {
             options.wire = argv[i];
         }

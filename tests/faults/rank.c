@@ -82,20 +82,23 @@ static int open_files(void)
     while ((d != NULL) && (readdir(d) != NULL)) {
         n++;
     }
-    (void)closedir(d);
+    if (d != NULL) {
+        (void)closedir(d);
+    }
     return n;
 }
 
 static long resident_kib(void)
 {
     FILE *f = fopen("/proc/self/statm", "re");
-    long pages = 0;
+    char line[128] = "", *rest = line;
 
     if (f != NULL) {
-        (void)fscanf(f, "%*s %ld", &pages);
+        (void)fgets(line, sizeof(line), f);
         (void)fclose(f);
     }
-    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+    (void)strtol(line, &rest, 10); /* the first number is the size, the second what is there */
+    return strtol(rest, NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 /* ---- its own end ------------------------------------------------------------------------------
@@ -130,7 +133,7 @@ static void commit_wrong(life *l)
     }
     atomic_store(&l->board->at, nxt_now_ns());
     if (l->cell->fault->strike == NXT_EXIT) {
-        exit(0);
+        exit(0); // NOLINT(concurrency-mt-unsafe): that is the point
     }
     (void)signal(SIGSEGV, SIG_DFL);
     (void)raise(SIGSEGV);

@@ -120,11 +120,17 @@ static bool survives(const run *r, int rank)
 /* ---- processes ----------------------------------------------------------------------------------
  */
 
+static void set(const char *name, const char *value)
+{
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet
+    (void)setenv(name, value, 1);
+}
+
 static void set_environment(const nxt_fault *f, const char *transports)
 {
     char settings[256], name[64] = "NEXAR_", *rest = NULL;
 
-    (void)setenv("NEXAR_TRANSPORTS", transports, 1);
+    set("NEXAR_TRANSPORTS", transports);
     (void)snprintf(settings, sizeof(settings), "%s", (f->settings == NULL) ? "" : f->settings);
     for (char *at = strtok_r(settings, " ", &rest); at != NULL; at = strtok_r(NULL, " ", &rest)) {
         char *value = strchr(at, '=');
@@ -134,7 +140,7 @@ static void set_environment(const nxt_fault *f, const char *transports)
             name[n++] = (char)((*at >= 'a') ? *at - 'a' + 'A' : *at);
         }
         name[n] = '\0';
-        (void)setenv(name, value + 1, 1);
+        set(name, value + 1);
     }
 }
 
@@ -188,8 +194,9 @@ static void start_rank(run *r, int rank)
         return;
     }
     (void)snprintf(number, sizeof(number), "%d", rank);
-    (void)setenv("NEXAR_RANK", number, 1);
-    (void)setenv("NEXAR_JOIN", r->board->join, 1);
+    set("NEXAR_RANK", number);
+    set("NEXAR_JOIN", r->board->join);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): its threads have ended
     exit(nxt_rank_live(r->cell, r->board, rank)); /* not _exit: leaks are looked for there */
 }
 

@@ -23,7 +23,8 @@ static void give(nexar_comm *c, uint64_t i, float *v, size_t n)
 static void check_sum(nexar_comm *c, uint64_t i, const float *v, size_t n, const char **wrong)
 {
     const int size = nexar_size(c);
-    const float sum = (float)(size * (size + 1) / 2 + size * (int)(i % 5));
+    const int whole = size * (size + 1) / 2 + size * (int)(i % 5);
+    const float sum = (float)whole;
 
     for (size_t k = 0; k < n; k++) {
         if (v[k] != sum) {
