@@ -12,6 +12,8 @@
 
 #include <nexar.h>
 
+#include "party.h"
+
 enum { NXT_CELL_RANKS = 4, NXT_CELL_PROCESSES = 8 };
 
 /* ---- what there is ------------------------------------------------------------------------ */
@@ -98,18 +100,13 @@ typedef struct nxt_seen {
 } nxt_seen;
 
 typedef struct nxt_board {
-    char join[1024];
-    _Atomic bool seed_ready;
+    nxt_seed_place seed;
     _Atomic bool strike;   /* NXT_EXIT, NXT_CRASH: now */
     _Atomic bool end;      /* where nothing is lost: come to an end */
     _Atomic uint64_t last; /* set by rank 0 then: the step before which all stop */
     _Atomic uint64_t at;   /* when it happened */
     nxt_seen seen[NXT_CELL_PROCESSES];
 } nxt_board;
-
-uint64_t nxt_now_ns(void);
-/* A moment, for those who wait for the board. */
-void nxt_nap(void);
 
 /* A rank's life, in a process of its own that is on its host already; its exit code. */
 int nxt_rank_live(const nxt_cell *cell, nxt_board *board, int rank);

@@ -2,7 +2,6 @@
  * rank.c - a rank of a cell: works until something befalls it or the others, and then does
  * what is left to do.  What it saw is on the board; what it finds wrong ends it.
  */
-#include <dirent.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "cell.h"
+#include "party.h"
 
 enum { WARM_UP = 3, AFTER = 10, SKEW = 16, PATIENCE_S = 40 };
 
@@ -25,21 +25,6 @@ typedef struct life {
 } life;
 
 /* ---- what they have in common --------------------------------------------------------------- */
-
-uint64_t nxt_now_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
-
-void nxt_nap(void)
-{
-    const struct timespec nap = {.tv_nsec = 50000};
-
-    (void)nanosleep(&nap, NULL);
-}
 
 __attribute__((format(printf, 2, 3))) static _Noreturn void wrong(life *l, const char *format, ...)
 {
@@ -71,34 +56,6 @@ static void expect_value(life *l, const char *what)
         wrong(l, "step %llu on %d ranks: %s", (unsigned long long)l->steps, nexar_size(l->comm),
               what);
     }
-}
-
-static int open_files(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    int n = -3; /* ".", ".." and its own */
-
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread has this one
-    while ((d != NULL) && (readdir(d) != NULL)) {
-        n++;
-    }
-    if (d != NULL) {
-        (void)closedir(d);
-    }
-    return n;
-}
-
-static long resident_kib(void)
-{
-    FILE *f = fopen("/proc/self/statm", "re");
-    char line[128] = "", *rest = line;
-
-    if (f != NULL) {
-        (void)fgets(line, sizeof(line), f);
-        (void)fclose(f);
-    }
-    (void)strtol(line, &rest, 10); /* the first number is the size, the second what is there */
-    return strtol(rest, NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 /* ---- its own end ------------------------------------------------------------------------------
@@ -320,8 +277,8 @@ static void go_on(life *l)
         nexar_comm_free(l->comm);
     }
     l->comm = l->world;
-    l->seen->fds_rebuilt = open_files();
-    l->seen->rss_rebuilt = resident_kib();
+    l->seen->fds_rebuilt = nxt_open_files(0);
+    l->seen->rss_rebuilt = nxt_resident_kib(0);
 }
 
 /* Of one that was stopped or cut off: it is not told that all is well, and does not get a
@@ -358,7 +315,7 @@ static nexar_err join(life *l)
 {
     nexar_err err;
 
-    l->seen->fds_first = open_files();
+    l->seen->fds_first = nxt_open_files(0);
     if (dies_in(l, NXT_IN_INIT)) {
         /* Spread over all of init, and a little more, by the workload. */
         die_in(l, (uint64_t)(l->cell->work - nxt_works) * 8000);
@@ -376,7 +333,7 @@ static void leave(life *l)
     const bool struck = (l->cell->victims >> l->rank) & 1;
     nexar_err err = nexar_finalize(l->world);
 
-    l->seen->fds_last = open_files();
+    l->seen->fds_last = nxt_open_files(0);
     if (!struck) {
         expect_ok(l, err, "finalize");
     }
@@ -397,8 +354,8 @@ int nxt_rank_live(const nxt_cell *cell, nxt_board *board, int rank)
     }
     err = warm_up(&l);
     if (err == NEXAR_OK) {
-        l.seen->fds_running = open_files();
-        l.seen->rss_running = resident_kib();
+        l.seen->fds_running = nxt_open_files(0);
+        l.seen->rss_running = nxt_resident_kib(0);
         atomic_store(&l.seen->stage, NXT_RUNNING);
         err = work(&l);
     }

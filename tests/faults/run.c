@@ -8,26 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SLOWER = 4, SANITIZED = 1 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { SLOWER = 4, SANITIZED = 1 };
-#else
-enum { SLOWER = 1, SANITIZED = 0 };
-#endif
-#else
-enum { SLOWER = 1, SANITIZED = 0 };
-#endif
-
 enum {
+    SLOWER = NXT_SANITIZED ? 4 : 1,
     STEPS = 10,            /* of each rank before the strike */
     PATIENCE_S = 60,       /* for all that a cell waits for */
     LENIENCE = 10,         /* a bound times this is what a loaded machine may take */
@@ -41,9 +27,8 @@ typedef struct run {
     nxt_hosts *hosts;
     nxt_board *board;
     nxt_result *result;
-    pid_t pids[NXT_CELL_PROCESSES + 1]; /* 0: none, or reaped; the seed is the last */
+    nxt_process at[NXT_CELL_PROCESSES + 1]; /* the seed is the last */
     int status[NXT_CELL_PROCESSES + 1];
-    int said[NXT_CELL_PROCESSES + 1]; /* what they write to stderr */
     uint64_t deadline;
 } run;
 
@@ -120,82 +105,27 @@ static bool survives(const run *r, int rank)
 /* ---- processes ----------------------------------------------------------------------------------
  */
 
-static void set(const char *name, const char *value)
+/* As nxt_process_start, with the settings of the cell. */
+static bool start(run *r, int i, int host)
 {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet
-    (void)setenv(name, value, 1);
-}
-
-static void set_environment(const nxt_fault *f, const char *transports)
-{
-    char settings[256], name[64] = "NEXAR_", *rest = NULL;
-
-    set("NEXAR_TRANSPORTS", transports);
-    (void)snprintf(settings, sizeof(settings), "%s", (f->settings == NULL) ? "" : f->settings);
-    for (char *at = strtok_r(settings, " ", &rest); at != NULL; at = strtok_r(NULL, " ", &rest)) {
-        char *value = strchr(at, '=');
-        size_t n = 6;
-
-        for (; (at < value) && (n + 1 < sizeof(name)); at++) {
-            name[n++] = (char)((*at >= 'a') ? *at - 'a' + 'A' : *at);
-        }
-        name[n] = '\0';
-        set(name, value + 1);
-    }
-}
-
-/* The process of place |i|, on host |host|.  false in it. */
-static bool start_on(run *r, int i, int host)
-{
-    const struct rlimit no_core = {0};
-    const pid_t parent = getpid();
-
-    r->said[i] = memfd_create("said", MFD_CLOEXEC);
-    r->pids[i] = fork();
-    if (r->pids[i] != 0) {
+    if (nxt_process_start(&r->at[i], r->hosts, host)) {
         return true;
     }
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) {
-        _exit(1);
-    }
-    (void)setrlimit(RLIMIT_CORE, &no_core);
-    (void)dup2(r->said[i], STDERR_FILENO);
-    nxt_hosts_enter(r->hosts, host);
-    set_environment(r->cell->fault, r->cell->transport->transports);
+    nxt_set("transports", r->cell->transport->transports);
+    nxt_set_all((r->cell->fault->settings == NULL) ? "" : r->cell->fault->settings);
     return false;
-}
-
-static _Noreturn void be_seed(nxt_board *board)
-{
-    nexar_config *cfg = NULL;
-    nexar_seed *seed = NULL;
-    char size[16];
-
-    (void)snprintf(size, sizeof(size), "%d", NXT_CELL_RANKS);
-    if ((nexar_config_create(&cfg) != NEXAR_OK) ||
-        (nexar_config_set(cfg, "world_size", size) != NEXAR_OK) ||
-        (nexar_seed_start(cfg, &seed) != NEXAR_OK) ||
-        (nexar_seed_join_string(seed, board->join, sizeof(board->join)) != NEXAR_OK)) {
-        (void)fprintf(stderr, "the seed: %s\n", nexar_last_error());
-        _exit(1);
-    }
-    atomic_store(&board->seed_ready, true);
-    for (;;) {
-        (void)pause();
-    }
 }
 
 static void start_rank(run *r, int rank)
 {
     char number[16];
 
-    if (start_on(r, rank, r->cell->transport->host[rank])) {
+    if (start(r, rank, r->cell->transport->host[rank])) {
         return;
     }
     (void)snprintf(number, sizeof(number), "%d", rank);
-    set("NEXAR_RANK", number);
-    set("NEXAR_JOIN", r->board->join);
+    nxt_set("rank", number);
+    nxt_set("join", r->board->seed.join);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): its threads have ended
     exit(nxt_rank_live(r->cell, r->board, rank)); /* not _exit: leaks are looked for there */
 }
@@ -204,10 +134,10 @@ static void start_rank(run *r, int rank)
 static bool look(run *r)
 {
     for (int i = 0; i <= SEED_PLACE; i++) {
-        if ((r->pids[i] == 0) || (waitpid(r->pids[i], &r->status[i], WNOHANG) <= 0)) {
+        if ((r->at[i].pid == 0) || (waitpid(r->at[i].pid, &r->status[i], WNOHANG) <= 0)) {
             continue;
         }
-        r->pids[i] = 0;
+        r->at[i].pid = 0;
         if (i == SEED_PLACE) {
             fail(r, "the seed ended with status %#x", (unsigned)r->status[i]);
         } else if (!is_victim(r, i) && !dies_late(r, i) && (r->status[i] != 0)) {
@@ -234,7 +164,7 @@ static bool await(run *r, bool (*ready)(run *r))
 
 static bool seed_is_ready(run *r)
 {
-    return atomic_load(&r->board->seed_ready);
+    return atomic_load(&r->board->seed.ready);
 }
 
 static bool all_are_at_it(run *r)
@@ -250,7 +180,7 @@ static bool all_are_at_it(run *r)
 static bool survivors_have_ended(run *r)
 {
     for (int i = 0; i < NXT_CELL_RANKS; i++) {
-        if ((r->pids[i] != 0) && survives(r, i)) {
+        if ((r->at[i].pid != 0) && survives(r, i)) {
             return false;
         }
     }
@@ -260,7 +190,7 @@ static bool survivors_have_ended(run *r)
 static bool all_have_ended(run *r)
 {
     for (int i = 0; i < NXT_CELL_PROCESSES; i++) {
-        if (r->pids[i] != 0) {
+        if (r->at[i].pid != 0) {
             return false;
         }
     }
@@ -270,10 +200,10 @@ static bool all_have_ended(run *r)
 static void end_all(run *r)
 {
     for (int i = 0; i <= SEED_PLACE; i++) {
-        if (r->pids[i] != 0) {
-            (void)kill(r->pids[i], SIGKILL);
-            (void)waitpid(r->pids[i], &r->status[i], 0);
-            r->pids[i] = 0;
+        if (r->at[i].pid != 0) {
+            (void)kill(r->at[i].pid, SIGKILL);
+            (void)waitpid(r->at[i].pid, &r->status[i], 0);
+            r->at[i].pid = 0;
         }
     }
     if ((waitpid(-1, NULL, WNOHANG) > 0)) {
@@ -287,8 +217,8 @@ static void end_all(run *r)
 static void signal_victims(run *r, int sig)
 {
     for (int i = 0; i < NXT_CELL_RANKS; i++) {
-        if (is_victim(r, i) && (r->pids[i] != 0)) {
-            (void)kill(r->pids[i], sig);
+        if (is_victim(r, i) && (r->at[i].pid != 0)) {
+            (void)kill(r->at[i].pid, sig);
         }
     }
 }
@@ -329,9 +259,9 @@ static void strike_in_vain(run *r)
 
     if (r->cell->fault->strike == NXT_SEED) {
         now_it_happens(r);
-        (void)kill(r->pids[SEED_PLACE], SIGKILL);
-        (void)waitpid(r->pids[SEED_PLACE], NULL, 0);
-        r->pids[SEED_PLACE] = 0;
+        (void)kill(r->at[SEED_PLACE].pid, SIGKILL);
+        (void)waitpid(r->at[SEED_PLACE].pid, NULL, 0);
+        r->at[SEED_PLACE].pid = 0;
     } else {
         nxt_hosts_order(r->hosts, "cut", host);
         (void)nanosleep(&brief, NULL); /* this is the fault, not a wait */
@@ -434,7 +364,7 @@ static void check_cost(run *r, int rank)
         fail(r, "rank %d has %d descriptors, before it were %d", rank, seen->fds_rebuilt,
              seen->fds_running);
     }
-    if (!SANITIZED && (seen->rss_running > 0) &&
+    if (!NXT_SANITIZED && (seen->rss_running > 0) &&
         (seen->rss_rebuilt > seen->rss_running + GROWTH_KIB)) {
         fail(r, "rank %d has %ld KiB, before it were %ld", rank, seen->rss_rebuilt,
              seen->rss_running);
@@ -522,15 +452,6 @@ static void check(run *r)
 /* ---- all of it
  * -------------------------------------------------------------------------------------------- */
 
-static void tell_said(const run *r, int i)
-{
-    char text[4096];
-    const ssize_t n = pread(r->said[i], text, sizeof(text) - 1, 0);
-
-    text[(n > 0) ? n : 0] = '\0';
-    (void)fprintf(stderr, "%s", text);
-}
-
 /* For whoever has to find out why. */
 static void tell(const run *r)
 {
@@ -544,15 +465,15 @@ static void tell(const run *r)
         if (seen->wrong[0] != '\0') {
             (void)fprintf(stderr, "      wrong: %s\n", seen->wrong);
         }
-        tell_said(r, i);
+        nxt_process_tell(&r->at[i]);
     }
-    tell_said(r, SEED_PLACE);
+    nxt_process_tell(&r->at[SEED_PLACE]);
 }
 
 static void play(run *r)
 {
-    if (!start_on(r, SEED_PLACE, 0)) {
-        be_seed(r->board);
+    if (!start(r, SEED_PLACE, 0)) {
+        nxt_be_seed(&r->board->seed, NXT_CELL_RANKS);
     }
     if (!await(r, seed_is_ready)) {
         return;
@@ -596,9 +517,7 @@ void nxt_cell_run(const nxt_cell *cell, nxt_hosts *hosts, nxt_board *board, nxt_
         tell(&r);
     }
     for (int i = 0; i <= SEED_PLACE; i++) {
-        if (r.said[i] > 0) {
-            (void)close(r.said[i]);
-        }
+        nxt_process_end(&r.at[i], &r.status[i]);
     }
     atomic_store(&result->done, true);
 }
