@@ -795,6 +795,48 @@ NEXAR_API nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags);
  */
 NEXAR_API nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out);
 
+/* How a world has changed, as one of its ranks sees it; |new_rank| is -1 for one that has
+ * left.  A rank that finalized without nexar_comm_leave() counts as failed. */
+typedef struct nexar_change {
+    int old_rank, old_size;
+    int new_rank, new_size;
+    int joined, left, failed; /* how many */
+} nexar_change;
+
+/*
+ * At a step boundary, by every rank: lets those who wait at the seed join, those who asked
+ * to leave go, and the failed be dropped.  All get the same, whoever fails meanwhile.  If
+ * anything has changed |*world| becomes the new communicator: those who stay in their
+ * order, then those who joined; its device, stream, nexar_on_failure() and handlers of
+ * remote calls are those of the old one, which is freed; what is pending on it ends with
+ * NEXAR_EREVOKED, and no other thread may be in a call on it.  Other communicators stay.
+ * |change|, which may be NULL, says what has changed.
+ *
+ * Without a change it costs one small collective.  A rank that joins returns from
+ * nexar_init() inside this call of the others.  A rank that asked to leave gets |*world|
+ * NULL: it has left, as nexar_finalize() does it.
+ *
+ * When a collective has ended with NEXAR_EPEER or NEXAR_EREVOKED, call it: that makes the
+ * world whole again.  A rank for which nothing had changed, while others were hit by a
+ * failure, is told so by its next collective.
+ *
+ * NEXAR_EINVAL
+ *     NULL; not the world's own communicator.
+ * NEXAR_EPEER
+ *     The others hold this rank for dead; no quorum (nexar_comm_agree()); fewer than
+ *     "min_world" would be left.  |*world| is as it was; in the last case it may be called
+ *     again, when more wait to join.
+ * NEXAR_EMISMATCH, NEXAR_ETIMEDOUT
+ *     Not all ranks have called it.
+ * NEXAR_ENOMEM
+ *     This rank is out of the world: the others find that it has failed.
+ *     nexar_finalize() is left.
+ */
+NEXAR_API nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change);
+
+/* This rank leaves at the next nexar_comm_update().  NEXAR_EINVAL */
+NEXAR_API nexar_err nexar_comm_leave(nexar_comm *world);
+
 /* ---- the seed ----------------------------------------------------------------
  * What `nexar seed` runs, for programs that embed it: it admits those who hold
  * the token, signs their certificates, and hands out ranks.  No data passes

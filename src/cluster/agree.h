@@ -109,6 +109,10 @@ void nx_agree_close(nx_agree *a);
 enum { NX_AGREE_STRAY_MAX = NX_AGREE_HEAD_MAX + 2 };
 bool nx_agree_stray(const void *frame, size_t len, uint8_t *reply, size_t *reply_len);
 
+/* What this rank has accepted last, or what was decided last if none runs; NULL: nothing.
+ * What others have decided is that, before this rank hears of it: nothing is decided
+ * before all who are not left out have accepted it. */
+const nx_agree_value *nx_agree_accepted(const nx_agree *a);
 /* The number of the instance that runs, or would be the next. */
 uint64_t nx_agree_seq(const nx_agree *a);
 /* Whom this rank holds for dead: ranks of the communicator. */

@@ -129,6 +129,16 @@ void nx_agree_destroy(nx_agree *a)
     nx_free(a);
 }
 
+const nx_agree_value *nx_agree_accepted(const nx_agree *a)
+{
+    const nx_agree_slot *now = &a->slots[a->next & 1], *last = &a->slots[(a->next + 1) & 1];
+
+    if (a->running && (now->seq == a->next) && (now->acc.ballot > 0)) {
+        return &now->acc;
+    }
+    return ((a->next > 0) && (last->seq == a->next - 1) && last->decided) ? &last->acc : NULL;
+}
+
 uint64_t nx_agree_seq(const nx_agree *a)
 {
     return a->next;

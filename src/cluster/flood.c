@@ -177,7 +177,7 @@ nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t l
     const item *it;
 
     if (!nx_reader_done(&r) || (type != NX_CONTROL_FLOOD) || (group != f->group) ||
-        ((uint32_t)key >= f->size)) {
+        ((uint32_t)key >= NX_WORLD_MAX)) {
         return nx_fail(NEXAR_EPROTO, "a malformed frame of news");
     }
     /* What the dead say does not count: they may take others for dead. */
@@ -193,28 +193,57 @@ nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t l
     return NEXAR_OK;
 }
 
+/* The |j|-th target is another one: it is told all, unless it stands elsewhere too. */
+static void retarget(nx_flood *f, uint32_t j)
+{
+    const item *it;
+    size_t at = 0;
+    bool told = false;
+
+    f->targets[j] = target_at(f, j);
+    for (uint32_t i = 0; i < f->ntargets; i++) {
+        told = told || ((i != j) && (f->targets[i] == f->targets[j]));
+    }
+    while (!told && (f->targets[j] != f->self) && ((it = nx_map_next(&f->items, &at)) != NULL)) {
+        tell(f, it, f->targets[j]);
+    }
+}
+
 void nx_flood_failed(nx_flood *f, uint32_t rank)
 {
     if ((rank >= f->size) || (rank == f->self) || !nx_rankset_add(&f->dead, rank)) {
         return;
     }
     for (uint32_t j = 0; j < f->ntargets; j++) {
-        size_t at = 0;
-        const item *it;
-        bool told = false;
-
-        if (f->targets[j] != rank) {
-            continue;
-        }
-        f->targets[j] = target_at(f, j);
-        for (uint32_t i = 0; i < f->ntargets; i++) {
-            told = told || ((i != j) && (f->targets[i] == f->targets[j]));
-        }
-        while (!told && (f->targets[j] != f->self) &&
-               ((it = nx_map_next(&f->items, &at)) != NULL)) {
-            tell(f, it, f->targets[j]);
+        if (f->targets[j] == rank) {
+            retarget(f, j);
         }
     }
+}
+
+nexar_err nx_flood_grow(nx_flood *f, uint32_t size)
+{
+    nexar_err err = nx_rankset_grow(&f->dead, size);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    f->size = size;
+    for (uint32_t j = 0; j < f->ntargets; j++) {
+        if (f->targets[j] != target_at(f, j)) {
+            retarget(f, j);
+        }
+    }
+    while ((f->ntargets < TARGETS_MAX) && ((UINT32_C(1) << f->ntargets) < size)) {
+        f->targets[f->ntargets] = f->self;
+        retarget(f, f->ntargets++);
+    }
+    return NEXAR_OK;
+}
+
+void nx_flood_forget(nx_flood *f, uint64_t key)
+{
+    nx_free(nx_map_take(&f->items, key));
 }
 
 bool nx_flood_knows(const nx_flood *f, uint64_t key)

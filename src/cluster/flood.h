@@ -56,6 +56,17 @@ NX_MUST_CHECK nexar_err nx_flood_create(nx_flood **out, uint64_t group, uint32_t
                                         uint32_t self, const nx_flood_ops *ops, void *ctx);
 void nx_flood_destroy(nx_flood *f);
 
+/*
+ * There are |size| ranks from now on, as many as now or more; those to whom this rank
+ * is to tell things now are told all that is kept.
+ *
+ * A frame may be about a rank that is not there yet: the sender has grown before.  Its
+ * news are kept, and passed on, all the same.  NEXAR_ENOMEM: nothing has changed.
+ */
+NX_MUST_CHECK nexar_err nx_flood_grow(nx_flood *f, uint32_t size);
+/* What is known by |key| need not be told any more: all who are there know it. */
+void nx_flood_forget(nx_flood *f, uint64_t key);
+
 /* Tells everybody; nothing if it is known already.  `learned` is not called here.
  * NEXAR_EINVAL: too much data.  NEXAR_ENOMEM: nobody was told. */
 NX_MUST_CHECK nexar_err nx_flood_start(nx_flood *f, uint64_t key, const void *data, size_t len);

@@ -246,6 +246,47 @@ static void test_what_the_dead_say_does_not_count(void **state)
     net_fini(&w);
 }
 
+/* Ranks grow at times of their own, and the news are of one that some do not know yet. */
+static void test_news_reach_all_while_the_group_grows(void **state)
+{
+    enum { BEFORE = 5, AFTER = 12 };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        const uint64_t key = nx_flood_key(NX_FLOOD_DEAD, AFTER - 1);
+        uint32_t left = BEFORE, started = AFTER;
+        bool grown[BEFORE] = {false};
+        net w;
+
+        net_init(&w, AFTER, seed);
+        for (uint32_t i = 0; i < BEFORE; i++) {
+            nx_flood_destroy(w.nodes[i].flood);
+            assert_int_equal(
+                nx_flood_create(&w.nodes[i].flood, GROUP, BEFORE, i, &ops, &w.nodes[i]), NEXAR_OK);
+        }
+        while ((left > 0) || (w.n > 0) || (started == AFTER)) {
+            const uint32_t i = (uint32_t)nxt_below(&w.rand, BEFORE);
+
+            if (!grown[i] && nxt_one_in(&w.rand, 4)) {
+                assert_int_equal(nx_flood_grow(w.nodes[i].flood, AFTER), NEXAR_OK);
+                grown[i] = true;
+                left--;
+            } else if (grown[i] && (started == AFTER)) {
+                started = i;
+                assert_int_equal(nx_flood_start(w.nodes[i].flood, key, "why", 3), NEXAR_OK);
+            } else if (w.n > 0) {
+                step(&w, true);
+            }
+        }
+        for (uint32_t i = 0; i < AFTER; i++) {
+            assert_int_equal(w.nodes[i].learned, i != started);
+            nx_flood_forget(w.nodes[i].flood, key);
+            assert_false(nx_flood_knows(w.nodes[i].flood, key));
+        }
+        net_fini(&w);
+    }
+}
+
 static void test_malformed_news_are_refused(void **state)
 {
     static const char good[] = "\x45\x05\0\0\0\x01\0\0\0\x01\x03why";
@@ -268,7 +309,7 @@ static void test_malformed_news_are_refused(void **state)
     bad[1] = 6; /* another group */
     assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
     bad[1] = GROUP;
-    bad[9] = 2; /* rank 2 of 2 */
+    bad[7] = 1; /* rank 65 536 */
     assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
     assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, good, len), NEXAR_OK);
     assert_int_equal(w.nodes[0].learned, 1);
@@ -312,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_what_one_living_rank_knows_all_come_to_know),
         cmocka_unit_test(test_a_new_target_is_told_what_is_kept),
         cmocka_unit_test(test_what_the_dead_say_does_not_count),
+        cmocka_unit_test(test_news_reach_all_while_the_group_grows),
         cmocka_unit_test(test_malformed_news_are_refused),
         cmocka_unit_test(test_no_memory_is_said_and_the_frame_may_come_again),
     };

@@ -34,7 +34,7 @@ typedef enum nx_join_frame {
 } nx_join_frame;
 
 enum {
-    NX_JOIN_PROTOCOL = 1,
+    NX_JOIN_PROTOCOL = 2,
     NX_JOIN_PROOF_SIZE = 32,
     NX_SOFTWARE_MAX = 32, /* "0.1.0" and its 0 */
     NX_REASON_MAX = 448,  /* a sentence and its 0; with a prefix it fits nx_fail */

@@ -31,6 +31,7 @@ struct nx_health {
     entry **by_rank;
     nx_list watched, spare;
     uint64_t ticked_ns;
+    uint32_t asked; /* at how many distances to watch; 0: all */
 };
 
 static nexar_err check_config(const nx_health_config *c)
@@ -114,6 +115,13 @@ static uint32_t distances(uint32_t size)
     return n;
 }
 
+static uint32_t ring_of(uint32_t asked, uint32_t size)
+{
+    const uint32_t most = distances(size);
+
+    return ((asked == 0) || (asked > most)) ? most : asked;
+}
+
 nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
                            const nx_health_ops *ops, void *ctx, uint64_t now_ns)
 {
@@ -128,9 +136,8 @@ nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
         return nx_fail_nomem("heartbeats");
     }
     h->config = *config;
-    if ((config->ring == 0) || (config->ring > distances(config->size))) {
-        h->config.ring = distances(config->size);
-    }
+    h->asked = config->ring;
+    h->config.ring = ring_of(h->asked, config->size);
     h->ops = ops;
     h->ctx = ctx;
     h->ticked_ns = now_ns;
@@ -152,6 +159,63 @@ nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
     (void)nx_rankset_add(&h->gone, config->self);
     close_ring(h, now_ns);
     *out = h;
+    return NEXAR_OK;
+}
+
+/* |more| spare entries. */
+static nexar_err add_spares(nx_health *h, uint32_t more)
+{
+    for (uint32_t i = 0; i < more; i++) {
+        if (add_spare(h) != NEXAR_OK) {
+            while (i-- > 0) {
+                nx_free(nx_list_entry(nx_list_pop(&h->spare), entry, link));
+            }
+            return NEXAR_ENOMEM;
+        }
+    }
+    return NEXAR_OK;
+}
+
+/* The ring of the size that there is now; whoever stays in it stays as it is. */
+static void new_ring(nx_health *h, uint64_t now_ns)
+{
+    nx_list_for_each (at, &h->watched) {
+        nx_list_entry(at, entry, link)->ring = false;
+    }
+    for (uint32_t j = 0; j < h->config.ring; j++) {
+        const uint32_t at = nx_rankset_after_out(&h->gone, h->config.self, UINT32_C(1) << j);
+
+        if (h->by_rank[at] != NULL) {
+            h->by_rank[at]->ring = true;
+        }
+    }
+    nx_list_for_each (at, &h->watched) {
+        drop_entry(h, nx_list_entry(at, entry, link));
+    }
+    close_ring(h, now_ns);
+}
+
+nexar_err nx_health_grow(nx_health *h, uint32_t size, uint64_t now_ns)
+{
+    const uint32_t ring = ring_of(h->asked, size);
+    entry **by_rank = nx_grow(h->by_rank, size, sizeof(entry *));
+
+    if (by_rank == NULL) {
+        return nx_fail_nomem("heartbeats");
+    }
+    h->by_rank = by_rank;
+    /* |gone| last: it says how large the circle is. */
+    if ((add_spares(h, ring - h->config.ring) != NEXAR_OK) ||
+        (nx_rankset_grow(&h->dead, size) != NEXAR_OK) ||
+        (nx_rankset_grow(&h->gone, size) != NEXAR_OK)) {
+        return NEXAR_ENOMEM;
+    }
+    for (uint32_t rank = h->config.size; rank < size; rank++) {
+        by_rank[rank] = NULL;
+    }
+    h->config.size = size;
+    h->config.ring = ring;
+    new_ring(h, now_ns);
     return NEXAR_OK;
 }
 

@@ -63,6 +63,10 @@ NX_MUST_CHECK nexar_err nx_health_create(nx_health **out, const nx_health_config
                                          const nx_health_ops *ops, void *ctx, uint64_t now_ns);
 void nx_health_destroy(nx_health *h);
 
+/* There are |size| ranks from now on, as many as now or more; the ring closes again.
+ * NEXAR_ENOMEM: nothing has changed. */
+NX_MUST_CHECK nexar_err nx_health_grow(nx_health *h, uint32_t size, uint64_t now_ns);
+
 /* An operation begins, or has ceased, to wait for |peer|: every watch has its
  * unwatch.  A dead peer may be watched; nothing comes of it.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_health_watch(nx_health *h, uint32_t peer, uint64_t now_ns);

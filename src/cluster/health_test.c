@@ -277,6 +277,27 @@ static void test_the_last_one_watches_nobody(void **state)
     nx_health_destroy(s.health);
 }
 
+static void test_those_who_come_are_watched_too(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    nx_health_left(s.health, 7, s.now);
+    pass(&s, INTERVAL / 2);
+    assert_int_equal(nx_health_grow(s.health, SIZE + 2, s.now), NEXAR_OK);
+    pass(&s, INTERVAL + INTERVAL / 2);
+    expect(&s, "ping 8"); /* which is the first at distance 1, and at distance 2 */
+    assert_true(nx_health_told(s.health, 8, s.now));
+    pass(&s, INTERVAL);
+    expect(&s, "ping 9");
+    assert_int_equal(nx_health_grow(s.health, 200, s.now), NEXAR_OK);
+    assert_true(nx_health_watches(s.health, 9) && !nx_health_watches(s.health, 10));
+    assert_int_equal(nx_health_frame(s.health, 199, "\x43", 1, s.now), NEXAR_OK);
+    expect(&s, "pong 199");
+    nx_health_destroy(s.health);
+}
+
 static void test_nonsense_is_refused(void **state)
 {
     nx_health_config bad[5];
@@ -315,6 +336,9 @@ static void test_no_memory_is_said(void **state)
         if (err == NEXAR_OK) {
             err = nx_health_watch(s.health, 3, s.now);
         }
+        if (err == NEXAR_OK) {
+            err = nx_health_grow(s.health, 100, s.now);
+        }
         assert_int_equal(err, nx_alloc_failed() ? NEXAR_ENOMEM : NEXAR_OK);
         nx_health_destroy(s.health);
     }
@@ -333,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_what_others_found_out_is_not_told_again),
         cmocka_unit_test(test_who_said_goodbye_is_not_dead),
         cmocka_unit_test(test_the_last_one_watches_nobody),
+        cmocka_unit_test(test_those_who_come_are_watched_too),
         cmocka_unit_test(test_nonsense_is_refused),
         cmocka_unit_test(test_no_memory_is_said),
     };

@@ -263,7 +263,7 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
 {
     nx_join *j = ctx;
 
-    if (!nx_join_state_peer(j->state, member)) {
+    if (!nx_join_state_peer(j->state, member) && !j->formed) {
         nx_link_close(link, false);
         return;
     }
@@ -406,6 +406,17 @@ uint32_t nx_join_rank(const nx_join *j)
 
     (void)nx_join_state_view(j->state, &rank);
     return rank;
+}
+
+uint32_t nx_join_waiting(const nx_join *j, nx_writer *w, uint32_t max)
+{
+    return nx_waiting_encode(nx_join_state_waiting(j->state), w, max);
+}
+
+nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, const nx_member *joined, uint32_t n,
+                          uint32_t world)
+{
+    return nx_join_state_advance(j->state, gone, joined, n, world);
 }
 
 /* ---- leaving -------------------------------------------------------------------------- */

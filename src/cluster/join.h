@@ -11,6 +11,7 @@
 
 #include "cluster/join_string.h"
 #include "cluster/view.h"
+#include "cluster/waiting.h"
 #include "loop/loop.h"
 #include "transport/quic/quic.h"
 
@@ -33,11 +34,20 @@ typedef struct nx_join_config {
     void (*on_view)(void *ctx, nx_join *j);
     /* A member of the view has connected: see nx_quic_config.  It may be faster
      * than we are and come while nx_join_run has not returned, but never before
-     * on_view. */
+     * on_view.  Later also one that is not in the view: it has gone from it, or is in
+     * the next one, which others have come to before us. */
     void (*on_accept)(void *ctx, nx_link *link, uint64_t member);
     /* The seed has gone, though we have not left; |why| in words.  The cluster runs
      * on.  May be NULL. */
     void (*on_seed)(void *ctx, bool there, const char *why);
+    /* Those who wait at the seed to come into the world have changed: |n| of them
+     * now.  From inside the loop.  May be NULL. */
+    void (*on_waiting)(void *ctx, uint32_t n);
+    /* After nx_join_advance: those who joined with the view of |epoch| hold it and
+     * return from nx_join_run, and may be dialled; one who is not reached has gone.
+     * A later epoch stands for those before it.  Does not come while the seed is
+     * away.  From inside the loop.  May be NULL. */
+    void (*on_started)(void *ctx, uint64_t epoch);
     void *ctx;
 } nx_join_config;
 
@@ -68,6 +78,25 @@ NX_MUST_CHECK nexar_err nx_join_run(nx_join **out, const nx_join_config *config)
 nx_quic *nx_join_endpoint(const nx_join *j);
 const nx_view *nx_join_view(const nx_join *j);
 uint32_t nx_join_rank(const nx_join *j);
+
+/* Encodes those who wait at the seed, oldest first, as many as fit into |w| and at
+ * most |max|, and returns how many; for nx_waiting_decode. */
+uint32_t nx_join_waiting(const nx_join *j, nx_writer *w, uint32_t max);
+
+/*
+ * The members have agreed that the ranks in |gone| are out of the world (NULL:
+ * nobody), the |n| members |joined| in it, and that |world| is the id of its new
+ * communicator.  All that stay call it, with the same, and never with themselves
+ * in |gone|.  nx_join_view is the next view then (nx_view_next), the old one is
+ * freed.  The seed is told, if it is away when it is back.
+ *
+ * NEXAR_EINVAL
+ *     As nx_view_next; this process is among the gone; the world has not formed.
+ * NEXAR_ENOMEM
+ *     The view is as it was.
+ */
+NX_MUST_CHECK nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, const nx_member *joined,
+                                        uint32_t n, uint32_t world);
 
 /* Says good-bye to the seed, so that it can tell a leaver from a loss; |done| is
  * set when that has been delivered or cannot be, within 2 s. */

@@ -41,6 +41,7 @@ struct nx_join_state {
     uint64_t partial_epoch;
     nx_view *view;
     uint32_t rank;
+    nx_waiting waiting;
 
     nexar_err err;
     char text[NX_ERROR_ROOM];
@@ -79,6 +80,7 @@ void nx_join_state_destroy(nx_join_state *s)
     }
     drop_partial(s);
     nx_view_destroy(s->view);
+    nx_waiting_fini(&s->waiting);
     explicit_bzero(&s->rules.token, sizeof(s->rules.token));
     nx_free(s);
 }
@@ -381,6 +383,40 @@ void nx_join_state_leave(nx_join_state *s)
         nx_bye_encode(&w, "");
         say(s, &w);
     }
+}
+
+/* ---- changes of the world ---------------------------------------------------------- */
+
+const nx_waiting *nx_join_state_waiting(const nx_join_state *s)
+{
+    return &s->waiting;
+}
+
+nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset *gone, const nx_member *joined,
+                                uint32_t n, uint32_t world)
+{
+    uint32_t rank;
+    const nx_view *old = nx_join_state_view(s, &rank);
+    nx_view *view;
+    nexar_err err;
+
+    if (old == NULL) {
+        return nx_fail(NEXAR_EINVAL, "the world has not formed");
+    }
+    if ((gone != NULL) && nx_rankset_has(gone, rank)) {
+        return nx_fail(NEXAR_EINVAL, "this process is among those that have gone");
+    }
+    err = nx_view_next(old, gone, joined, n, world, &view);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        nx_waiting_remove(&s->waiting, joined[i].id);
+    }
+    nx_view_destroy(s->view);
+    s->view = view;
+    s->rank = nx_view_member(view, s->member)->rank;
+    return NEXAR_OK;
 }
 
 /* ---- time --------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include "cluster/frames.h"
 #include "cluster/join_string.h"
 #include "cluster/view.h"
+#include "cluster/waiting.h"
 
 typedef enum nx_join_phase {
     NX_JOIN_DIALLING, /* no connection; an attempt is under way or will be */
@@ -77,5 +78,11 @@ nx_join_phase nx_join_state_phase(const nx_join_state *s);
 nexar_err nx_join_state_error(const nx_join_state *s, const char **text);
 /* Who is here; NULL before FORMED.  |*rank| is our own. */
 const nx_view *nx_join_state_view(const nx_join_state *s, uint32_t *rank);
+
+/* Who waits at the seed: the state's. */
+const nx_waiting *nx_join_state_waiting(const nx_join_state *s);
+/* As nx_join_advance. */
+NX_MUST_CHECK nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset *gone,
+                                              const nx_member *joined, uint32_t n, uint32_t world);
 
 #endif /* NX_JOIN_STATE_H */

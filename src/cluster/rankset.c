@@ -26,6 +26,23 @@ void nx_rankset_fini(nx_rankset *s)
     *s = (nx_rankset){0};
 }
 
+nexar_err nx_rankset_grow(nx_rankset *s, uint32_t n)
+{
+    const size_t before = word_count(s), after = word_count(&(nx_rankset){.n = n});
+    uint64_t *words;
+
+    if (after > before) {
+        words = nx_grow(s->words, after, sizeof(*words));
+        if (words == NULL) {
+            return nx_fail_nomem("a set of ranks");
+        }
+        memset(words + before, 0, (after - before) * sizeof(*words));
+        s->words = words;
+    }
+    s->n = n;
+    return NEXAR_OK;
+}
+
 void nx_rankset_clear(nx_rankset *s)
 {
     if (s->count > 0) {

@@ -1,7 +1,7 @@
 /*
  * rankset.h - a set of the ranks 0 .. n - 1 of a group, as bits.
  *
- * Its memory is taken once, when it is made: nothing here fails afterwards.  On
+ * Its memory is taken when it is made, or grows: nothing else here fails.  On
  * the wire an almost empty set is a few bytes, and no set is larger than its bits.
  */
 #ifndef NX_RANKSET_H
@@ -23,6 +23,8 @@ typedef struct nx_rankset {
 /* Empty, for ranks below |n| > 0.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_rankset_init(nx_rankset *s, uint32_t n);
 void nx_rankset_fini(nx_rankset *s); /* also of a zeroed one */
+/* For ranks below |n|, not less than before.  NEXAR_ENOMEM: it is as it was. */
+NX_MUST_CHECK nexar_err nx_rankset_grow(nx_rankset *s, uint32_t n);
 
 void nx_rankset_clear(nx_rankset *s);
 /* Whether |rank| is in; false for ranks at |n| and beyond. */

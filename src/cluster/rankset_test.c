@@ -166,13 +166,31 @@ static void test_a_large_sparse_set_is_short_and_a_full_one_too(void **state)
     nx_rankset_fini(&s);
 }
 
+static void test_a_set_that_grows_has_what_it_had(void **state)
+{
+    nx_rankset s;
+
+    (void)state;
+    assert_int_equal(nx_rankset_init(&s, 3), NEXAR_OK);
+    (void)nx_rankset_add(&s, 2);
+    for (uint32_t n = 4; n < 300; n++) {
+        assert_int_equal(nx_rankset_grow(&s, n), NEXAR_OK);
+        assert_true(nx_rankset_has(&s, 2) && !nx_rankset_has(&s, n - 1) && (s.count == 1));
+        assert_int_equal(nx_rankset_next(&s, 3), n);
+    }
+    nx_rankset_fini(&s);
+}
+
 static void test_no_memory_is_said(void **state)
 {
     (void)state;
     NXT_FOR_EACH_OOM (n) {
         nx_rankset s;
-        const nexar_err err = nx_rankset_init(&s, 100);
+        nexar_err err = nx_rankset_init(&s, 100);
 
+        if (err == NEXAR_OK) {
+            err = nx_rankset_grow(&s, 1000);
+        }
         assert_int_equal(err, nx_alloc_failed() ? NEXAR_ENOMEM : NEXAR_OK);
         nx_rankset_fini(&s);
     }
@@ -184,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_any_set_is_what_was_put_in),
         cmocka_unit_test(test_ranks_outside_twice_or_out_of_order_are_refused),
         cmocka_unit_test(test_a_large_sparse_set_is_short_and_a_full_one_too),
+        cmocka_unit_test(test_a_set_that_grows_has_what_it_had),
         cmocka_unit_test(test_no_memory_is_said),
     };
 

@@ -140,6 +140,7 @@ nexar_err nx_roster_view(const nx_roster *r, const nx_job_id *job, uint64_t epoc
     }
     view->job = *job;
     view->epoch = epoch;
+    view->slots = r->size;
     nx_list_for_each (at, &r->places) {
         const nx_member *m = &nx_list_entry(at, place, link)->member;
         uint32_t rank = m->rank;
@@ -152,6 +153,7 @@ nexar_err nx_roster_view(const nx_roster *r, const nx_job_id *job, uint64_t epoc
         }
         view->members[rank] = *m;
         view->members[rank].rank = rank;
+        view->members[rank].slot = rank;
     }
     *out = view;
     return NEXAR_OK;

@@ -70,7 +70,7 @@ static void test_garbage_is_turned_away(void **state)
     refuse_bytes("", 0, NX_REFUSAL_PROTOCOL, "no hello");
     refuse_bytes("GET / HTTP/1.1\r\n", 16, NX_REFUSAL_PROTOCOL, "no hello");
     refuse_bytes("\1", 1, NX_REFUSAL_PROTOCOL, "no hello");
-    refuse_bytes("\1\0\1xxxx", 7, NX_REFUSAL_PROTOCOL, "no hello");
+    refuse_bytes("\1\0\2xxxx", 7, NX_REFUSAL_PROTOCOL, "no hello");
     refuse_bytes("\7\0\0\0\0\0\0\0\0", 9, NX_REFUSAL_PROTOCOL, "no hello");
     refuse_bytes(big, sizeof(big), NX_REFUSAL_PROTOCOL, "no hello");
 }
@@ -78,9 +78,9 @@ static void test_garbage_is_turned_away(void **state)
 static void test_another_version_is_told_both(void **state)
 {
     (void)state;
-    refuse_bytes("\1\0\2 and what that version has behind it", 30, NX_REFUSAL_PROTOCOL,
-                 "protocol 2");
-    refuse_bytes("\1\0\2", 3, NX_REFUSAL_PROTOCOL, "speaks 1");
+    refuse_bytes("\1\0\1 and what that version has behind it", 30, NX_REFUSAL_PROTOCOL,
+                 "protocol 1");
+    refuse_bytes("\1\0\1", 3, NX_REFUSAL_PROTOCOL, "speaks 2");
 }
 
 static void test_a_wrong_token_is_turned_away_unread(void **state)

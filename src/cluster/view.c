@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "cluster/addresses.h"
 
-/* id, rank, boot id, an empty host, pid, one IPv4 address, nothing local. */
-enum { MEMBER_ENCODED_MIN = 8 + 4 + NX_BOOT_ID_SIZE + 1 + 4 + 1 + 7 + 1 };
+/* A communicator's id names its first member's slot above this, its serial below. */
+enum { WORLD_SLOT_SHIFT = 16 };
 
 nx_view *nx_view_create(uint32_t size)
 {
@@ -35,6 +35,22 @@ const nx_member *nx_view_member(const nx_view *view, uint64_t id)
         }
     }
     return NULL;
+}
+
+const nx_member *nx_view_slot(const nx_view *view, uint32_t slot)
+{
+    uint32_t low = 0, high = view->size;
+
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (view->members[middle].slot < slot) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return ((low < view->size) && (view->members[low].slot == slot)) ? &view->members[low] : NULL;
 }
 
 static void address_encode(nx_writer *w, const struct sockaddr_storage *a)
@@ -80,6 +96,7 @@ void nx_member_encode(nx_writer *w, const nx_member *m)
 {
     nx_write_u64(w, m->id);
     nx_write_u32(w, m->rank);
+    nx_write_u32(w, m->slot);
     nx_write_bytes(w, m->boot_id, sizeof(m->boot_id));
     nx_write_text(w, m->host);
     nx_write_u32(w, m->pid);
@@ -96,6 +113,7 @@ void nx_member_decode(nx_reader *r, nx_member *m)
 
     m->id = nx_read_u64(r);
     m->rank = nx_read_u32(r);
+    m->slot = nx_read_u32(r);
     boot_id = nx_read_bytes(r, sizeof(m->boot_id));
     if (boot_id != NULL) {
         memcpy(m->boot_id, boot_id, sizeof(m->boot_id));
@@ -120,6 +138,8 @@ void nx_view_encode(nx_writer *w, const nx_view *view)
     nx_write_bytes(w, view->job.bytes, sizeof(view->job.bytes));
     nx_write_u64(w, view->epoch);
     nx_write_u32(w, view->size);
+    nx_write_u32(w, view->world);
+    nx_write_u32(w, view->slots);
     for (uint32_t i = 0; i < view->size; i++) {
         nx_member_encode(w, &view->members[i]);
     }
@@ -132,12 +152,11 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* No id twice and none 0.  By sorting: a map could be made slow by whoever
- * chooses the ids. */
-static nexar_err check_ids(const nx_view *view)
+/* Whether no id is there twice and none is 0.  By sorting: a map could be made slow
+ * by whoever chooses the ids. */
+static nexar_err check_ids(const nx_view *view, bool *good)
 {
     uint64_t *ids = nx_calloc(view->size, sizeof(*ids));
-    bool good = true;
 
     if (ids == NULL) {
         return nx_fail_nomem("a view");
@@ -146,10 +165,43 @@ static nexar_err check_ids(const nx_view *view)
         ids[i] = view->members[i].id;
     }
     qsort(ids, view->size, sizeof(*ids), by_value);
+    *good = true;
     for (uint32_t i = 0; i < view->size; i++) {
-        good = good && (ids[i] != ((i == 0) ? 0 : ids[i - 1]));
+        *good = *good && (ids[i] != ((i == 0) ? 0 : ids[i - 1]));
     }
     nx_free(ids);
+    return NEXAR_OK;
+}
+
+/* Reads the members; false: one is malformed, |*bad| says which. */
+static bool read_members(nx_reader *r, nx_view *view, uint32_t *bad)
+{
+    for (uint32_t i = 0; i < view->size; i++) {
+        nx_member *m = &view->members[i];
+
+        nx_member_decode(r, m);
+        if (r->failed || (m->rank != i) || (m->slot >= view->slots) ||
+            ((i > 0) && (m->slot <= view->members[i - 1].slot))) {
+            *bad = i;
+            return false;
+        }
+    }
+    return true;
+}
+
+static nexar_err read_view(nx_reader *r, nx_view *view)
+{
+    uint32_t bad = 0;
+    bool good;
+    nexar_err err;
+
+    if (!read_members(r, view, &bad)) {
+        return nx_fail(NEXAR_EPROTO, "a view whose member %u is malformed", bad);
+    }
+    err = check_ids(view, &good);
+    if (err != NEXAR_OK) {
+        return err;
+    }
     return good ? NEXAR_OK : nx_fail(NEXAR_EPROTO, "a view that names a member twice or as 0");
 }
 
@@ -157,14 +209,17 @@ nexar_err nx_view_decode(nx_reader *r, nx_view **out)
 {
     const uint8_t *job = nx_read_bytes(r, NX_JOB_SIZE);
     const uint64_t epoch = nx_read_u64(r);
-    const uint32_t size = nx_read_u32(r);
+    const uint32_t size = nx_read_u32(r), world = nx_read_u32(r), slots = nx_read_u32(r);
     nx_view *view;
     nexar_err err;
 
     /* Memory only for what the bytes that are here can fill. */
-    if (r->failed || (size == 0) || (size > NX_WORLD_MAX) ||
-        (nx_reader_left(r) / MEMBER_ENCODED_MIN < size)) {
+    if (r->failed || (size == 0) || (size > slots) || (slots > NX_WORLD_MAX) ||
+        (nx_reader_left(r) / NX_MEMBER_ENCODED_MIN < size)) {
         return nx_fail(NEXAR_EPROTO, "a view that is cut short or of an impossible size");
+    }
+    if ((world >> WORLD_SLOT_SHIFT) >= slots) {
+        return nx_fail(NEXAR_EPROTO, "a view of an impossible world");
     }
     view = nx_view_create(size);
     if (view == NULL) {
@@ -172,14 +227,63 @@ nexar_err nx_view_decode(nx_reader *r, nx_view **out)
     }
     memcpy(view->job.bytes, job, NX_JOB_SIZE);
     view->epoch = epoch;
-    for (uint32_t i = 0; i < size; i++) {
-        nx_member_decode(r, &view->members[i]);
-        if (r->failed || (view->members[i].rank != i)) {
-            nx_view_destroy(view);
-            return nx_fail(NEXAR_EPROTO, "a view whose member %u is malformed", i);
+    view->world = world;
+    view->slots = slots;
+    err = read_view(r, view);
+    if (err != NEXAR_OK) {
+        nx_view_destroy(view);
+        return err;
+    }
+    *out = view;
+    return NEXAR_OK;
+}
+
+/* ---- the next one ---------------------------------------------------------------- */
+
+static void put(nx_view *view, uint32_t rank, const nx_member *m, uint32_t slot)
+{
+    view->members[rank] = *m;
+    view->members[rank].rank = rank;
+    view->members[rank].slot = slot;
+}
+
+nexar_err nx_view_next(const nx_view *old, const nx_rankset *gone, const nx_member *joined,
+                       uint32_t n, uint32_t world, nx_view **out)
+{
+    const uint32_t stay = old->size - ((gone == NULL) ? 0 : gone->count);
+    nx_view *view;
+    uint32_t rank = 0;
+    bool good;
+    nexar_err err;
+
+    if (stay == 0) {
+        return nx_fail(NEXAR_EINVAL, "nobody of the old world is left");
+    }
+    if (n > NX_WORLD_MAX - old->slots) {
+        return nx_fail(NEXAR_EINVAL,
+                       "%u are to join, but of %d places in a world's life %u are used", n,
+                       (int)NX_WORLD_MAX, old->slots);
+    }
+    view = nx_view_create(stay + n);
+    if (view == NULL) {
+        return nx_fail_nomem("a view");
+    }
+    view->job = old->job;
+    view->epoch = old->epoch + 1;
+    view->world = world;
+    view->slots = old->slots + n;
+    for (uint32_t i = 0; i < old->size; i++) {
+        if ((gone == NULL) || !nx_rankset_has(gone, i)) {
+            put(view, rank++, &old->members[i], old->members[i].slot);
         }
     }
-    err = check_ids(view);
+    for (uint32_t i = 0; i < n; i++) {
+        put(view, rank++, &joined[i], old->slots + i);
+    }
+    err = check_ids(view, &good);
+    if ((err == NEXAR_OK) && !good) {
+        err = nx_fail(NEXAR_EINVAL, "somebody joins who is a member already, or nobody");
+    }
     if (err != NEXAR_OK) {
         nx_view_destroy(view);
         return err;

@@ -125,6 +125,7 @@ static const char *name_of(const fields *f)
         [NX_GUISE_COMPRESSED] = "allreduce_compressed",
         [NX_GUISE_SPLIT] = "comm_split",
         [NX_GUISE_DUP] = "comm_dup",
+        [NX_GUISE_UPDATE] = "comm_update",
     };
 
     if ((f->guise < NX_GUISES) && (guises[f->guise] != NULL)) {

@@ -30,7 +30,8 @@ typedef struct waiter {
     nx_event event;
     nexar_err err;
     char why[256];
-    nx_outcome *out;
+    nx_outcome *out;       /* one of both is */
+    nx_agree_value *value; /* NULL */
 } waiter;
 
 struct nx_accord {
@@ -106,7 +107,10 @@ static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *value)
     nx_outcome *out = (a->waiter == NULL) ? NULL : a->waiter->out;
 
     (void)seq;
-    if (out != NULL) {
+    if ((a->waiter != NULL) && (a->waiter->value != NULL)) {
+        nx_agree_value_copy(a->waiter->value, value);
+        finish(a, NEXAR_OK, "");
+    } else if (out != NULL) {
         out->flags = value->flags;
         nx_rankset_copy(&out->failed, &value->failed);
         nx_reader r = nx_reader_make(value->payload, value->payload_len);
@@ -119,8 +123,13 @@ static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *value)
 static void on_learned(void *ctx, uint32_t rank)
 {
     const nx_accord *a = ctx;
+    const nx_agree_value *accepted = nx_agree_accepted(a->agree);
 
-    nx_failure_learn(a->world, peer_of(a, rank), "others hold it for dead");
+    if ((accepted != NULL) && nx_rankset_has(&accepted->leavers, rank)) {
+        nx_failure_leaves(a->world, peer_of(a, rank));
+    } else {
+        nx_failure_learn(a->world, peer_of(a, rank), "others hold it for dead");
+    }
 }
 
 static void on_ended(void *ctx, nexar_err err, const char *why)
@@ -176,7 +185,8 @@ static nexar_err make_machines(nx_accord *a, const nexar_comm *comm)
                                     .size = comm->size,
                                     .self = comm->rank,
                                     .quorum = majority ? NX_QUORUM_MAJORITY : NX_QUORUM_NONE,
-                                    .payload_max = SERIAL_SIZE};
+                                    .payload_max = (comm == a->world->comm) ? NX_AGREE_PAYLOAD_MAX
+                                                                            : SERIAL_SIZE};
     nexar_err err = nx_flood_create(&a->flood, comm->id, comm->size, comm->rank, &flood_ops, a);
 
     if (err == NEXAR_OK) {
@@ -273,7 +283,7 @@ static nexar_comm *find_comm(const nx_world *world, uint64_t id)
             return comm;
         }
     }
-    return (id == 0) ? world->comm : NULL;
+    return ((world->comm != NULL) && (id == world->comm->id)) ? world->comm : NULL;
 }
 
 /* Keeps a frame for a communicator that is not here, or answers that it is gone. */
@@ -427,12 +437,9 @@ static void wait_for(nx_accord *a, waiter *w, const char *name)
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), w->err);
 }
 
-nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint64_t flags, nx_outcome *out)
+/* One agreement, from the beginning to its end. */
+static nexar_err run(nexar_comm *comm, const char *name, const nx_agree_input *input, waiter *w)
 {
-    uint8_t serial[SERIAL_SIZE];
-    const nx_agree_input input = {.flags = flags, .payload = serial, .payload_len = SERIAL_SIZE};
-    nx_writer writer = nx_writer_make(serial, sizeof(serial));
-    waiter w = {.out = out};
     nx_accord *a = get(comm);
     nexar_err err;
 
@@ -443,24 +450,56 @@ nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint64_t flags, nx
         return nx_fail(NEXAR_EINVAL, "%s: another thread is in such a call on this communicator",
                        name);
     }
-    err = nx_rankset_init(&out->failed, comm->size);
+    a->used = true;
+    a->waiter = w;
+    err = nx_agree_start(a->agree, input);
+    if (err != NEXAR_OK) {
+        a->waiter = NULL;
+        return err;
+    }
+    tell_failed(a, nx_failure_left(comm->world)); /* they will bring nothing */
+    wait_for(a, w, name);
+    return (w->err == NEXAR_OK) ? NEXAR_OK : nx_fail(w->err, "%s: %s", name, w->why);
+}
+
+nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint64_t flags, nx_outcome *out)
+{
+    uint8_t serial[SERIAL_SIZE];
+    const nx_agree_input input = {.flags = flags, .payload = serial, .payload_len = SERIAL_SIZE};
+    nx_writer writer = nx_writer_make(serial, sizeof(serial));
+    waiter w = {.out = out};
+    nexar_err err = nx_rankset_init(&out->failed, comm->size);
+
     if (err != NEXAR_OK) {
         return err;
     }
     nx_write_u32(&writer, nx_comm_take_serial(comm->world));
-    a->used = true;
-    a->waiter = &w;
-    err = nx_agree_start(a->agree, &input);
+    err = run(comm, name, &input, &w);
     if (err != NEXAR_OK) {
-        a->waiter = NULL;
         nx_rankset_fini(&out->failed);
-        return err;
     }
-    tell_failed(a, nx_failure_left(comm->world)); /* they will bring nothing */
-    wait_for(a, &w, name);
-    if (w.err != NEXAR_OK) {
-        nx_rankset_fini(&out->failed);
-        return nx_fail(w.err, "%s: %s", name, w.why);
+    return err;
+}
+
+nexar_err nx_accord_decide(nexar_comm *comm, const char *name, const nx_agree_input *input,
+                           nx_agree_value *out)
+{
+    waiter w = {.value = out};
+
+    return run(comm, name, input, &w);
+}
+
+const nx_agree_value *nx_accord_accepted(const nexar_comm *comm)
+{
+    return (comm->accord == NULL) ? NULL : nx_agree_accepted(comm->accord->agree);
+}
+
+void nx_accord_drop(nexar_comm *comm, const nx_rankset *leavers)
+{
+    nx_accord *a = comm->accord;
+
+    for (uint32_t rank = 0; (rank = nx_rankset_next(leavers, rank)) < leavers->n; rank++) {
+        nx_flood_failed(a->flood, rank);
+        nx_agree_failed(a->agree, rank);
     }
-    return NEXAR_OK;
 }

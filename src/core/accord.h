@@ -10,6 +10,7 @@
 #ifndef NX_ACCORD_H
 #define NX_ACCORD_H
 
+#include "cluster/agree.h"
 #include "cluster/rankset.h"
 #include "core/comm.h"
 
@@ -34,6 +35,15 @@ typedef struct nx_outcome {
  */
 NX_MUST_CHECK nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint64_t flags,
                                         nx_outcome *out);
+
+/* The same with all that an agreement has (agree.h): |out|, made by the caller for
+ * comm->size and NX_AGREE_PAYLOAD_MAX.  Payloads are of the world's communicator only. */
+NX_MUST_CHECK nexar_err nx_accord_decide(nexar_comm *comm, const char *name,
+                                         const nx_agree_input *input, nx_agree_value *out);
+/* What this rank has accepted last on |comm|; NULL: nothing. */
+const nx_agree_value *nx_accord_accepted(const nexar_comm *comm);
+/* The ranks |leavers| of |comm|, as all have agreed, will say nothing more. */
+void nx_accord_drop(nexar_comm *comm, const nx_rankset *leavers);
 
 /* Tells all ranks of |comm| that it is revoked, and revokes it here.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_accord_revoke(nexar_comm *comm);

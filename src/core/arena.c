@@ -193,16 +193,20 @@ struct nx_arenas {
         bool tried;
         uint64_t base;
         uint8_t *here; /* NULL: not mapped */
-    } of[];
+    } * of;
 };
 
 nexar_err nx_arenas_create(nx_arenas **out, uint32_t ranks)
 {
-    nx_arenas *as = nx_zalloc(sizeof(*as) + ranks * sizeof(as->of[0]));
+    nx_arenas *as = nx_zalloc(sizeof(*as));
+    struct seen *of = nx_calloc(ranks, sizeof(*of));
 
-    if (as == NULL) {
+    if ((as == NULL) || (of == NULL)) {
+        nx_free(as);
+        nx_free(of);
         return nx_fail_nomem("arenas");
     }
+    as->of = of;
     as->ranks = ranks;
     *out = as;
     return nx_fail_sys("pthread_mutex_init", "", pthread_mutex_init(&as->lock, NULL));
@@ -219,7 +223,38 @@ void nx_arenas_destroy(nx_arenas *as)
         }
     }
     (void)pthread_mutex_destroy(&as->lock);
+    nx_free(as->of);
     nx_free(as);
+}
+
+nexar_err nx_arenas_grow(nx_arenas *as, uint32_t ranks)
+{
+    struct seen *of;
+
+    (void)pthread_mutex_lock(&as->lock);
+    of = (ranks > as->ranks) ? nx_grow(as->of, ranks, sizeof(*of)) : as->of;
+    if (of != NULL) {
+        as->of = of;
+        for (uint32_t i = as->ranks; i < ranks; i++) {
+            of[i] = (struct seen){0};
+        }
+        as->ranks = (ranks > as->ranks) ? ranks : as->ranks;
+    }
+    (void)pthread_mutex_unlock(&as->lock);
+    return (of == NULL) ? nx_fail_nomem("arenas") : NEXAR_OK;
+}
+
+void nx_arenas_drop(nx_arenas *as, uint32_t peer)
+{
+    struct seen *s;
+
+    (void)pthread_mutex_lock(&as->lock);
+    s = (peer < as->ranks) ? &as->of[peer] : NULL;
+    if ((s != NULL) && (s->here != NULL)) {
+        (void)munmap(s->here, ARENA_SIZE);
+        s->here = NULL;
+    }
+    (void)pthread_mutex_unlock(&as->lock);
 }
 
 static void *map_arena(const nx_lent *lent, int64_t pid)
@@ -248,12 +283,13 @@ static void *map_arena(const nx_lent *lent, int64_t pid)
 
 void nx_arenas_see(nx_arenas *as, uint32_t peer, const nx_lent *lent, nx_far *far)
 {
-    struct seen *s = &as->of[peer];
+    struct seen *s;
 
     if (lent->arena_size != ARENA_SIZE) {
         return;
     }
     (void)pthread_mutex_lock(&as->lock);
+    s = &as->of[peer];
     if (!s->tried) {
         s->tried = true;
         s->base = lent->arena;

@@ -7,7 +7,8 @@
  * the descriptor in /proc of the owner's process, which the kernel allows to those whom
  * it allows to read its memory, and looks at the inode's number.
  *
- * Such a mapping stays until the rank that made it leaves the world.  It is used only
+ * Such a mapping stays until the rank that made it leaves the world, or its owner is gone
+ * from it.  It is used only
  * inside an operation to which the owner has lent the memory: what is freed afterwards
  * nobody reads.  An owner that leaves empties its arena first.
  *
@@ -37,6 +38,10 @@ void nx_arena_lend(const nx_arena *a, nx_lent *lent);
 typedef struct nx_arenas nx_arenas;
 NX_MUST_CHECK nexar_err nx_arenas_create(nx_arenas **out, uint32_t ranks);
 void nx_arenas_destroy(nx_arenas *as);
+/* For peers below |ranks|.  NEXAR_ENOMEM: it is as it was. */
+NX_MUST_CHECK nexar_err nx_arenas_grow(nx_arenas *as, uint32_t ranks);
+/* |peer| is gone for good, and no operation runs that may look at its memory. */
+void nx_arenas_drop(nx_arenas *as, uint32_t peer);
 /* Maps the arena of |peer|, which |lent| names, unless it is, and puts it into |far|.
  * From any thread, without the lock. */
 void nx_arenas_see(nx_arenas *as, uint32_t peer, const nx_lent *lent, nx_far *far);

@@ -1,9 +1,9 @@
 /*
  * comm.c - communicators: made, split, freed.
  *
- * An id is (the world rank of the first member, a number that this member has given
- * out): unique without anybody's help, since no two ranks share the first half and
- * one rank gives no number out twice while it is in use.  Every rank offers a number
+ * An id is (the slot of a member, mostly the first, a number that this member has given
+ * out): unique without anybody's help, since no two members share the first half and
+ * one member gives no number out twice while it is in use.  Every rank offers a number
  * of its own in the exchange of colours; that of the first member is taken.
  */
 #include "core/comm.h"
@@ -43,7 +43,9 @@ static nexar_err count_hosts(const nexar_comm *comm, uint32_t *hosts)
         return nx_fail_nomem("a communicator");
     }
     for (uint32_t i = 0; i < comm->size; i++) {
-        ids[i] = view->members[nx_comm_peer(comm, i)].boot_id;
+        const nx_member *m = nx_view_slot(view, nx_comm_peer(comm, i));
+
+        ids[i] = (m == NULL) ? view->members[0].boot_id : m->boot_id; /* it is broken then */
     }
     qsort(ids, comm->size, sizeof(*ids), by_host);
     for (uint32_t i = 1; i < comm->size; i++) {
@@ -97,7 +99,26 @@ static nexar_err open_comm(nx_world *world, nexar_comm *comm)
     return err;
 }
 
-nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out)
+/* The members of |view| are those of |comm|; one that joined a world that had changed
+ * knows their slots from it. */
+static nexar_err take_world(nexar_comm *comm, const nx_view *view, uint32_t self)
+{
+    comm->size = view->size;
+    comm->rank = nx_view_slot(view, self)->rank;
+    if (view->slots == view->size) {
+        return NEXAR_OK;
+    }
+    comm->peers = nx_calloc(view->size, sizeof(*comm->peers));
+    if (comm->peers == NULL) {
+        return nx_fail_nomem("a communicator");
+    }
+    for (uint32_t rank = 0; rank < view->size; rank++) {
+        comm->peers[rank] = view->members[rank].slot;
+    }
+    return NEXAR_OK;
+}
+
+nexar_err nx_comm_create_world(nx_world *world, uint32_t id, nexar_comm **out)
 {
     nexar_comm *comm = nx_zalloc(sizeof(*comm));
     nexar_err err;
@@ -105,8 +126,13 @@ nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out)
     if (comm == NULL) {
         return nx_fail_nomem("a communicator");
     }
-    comm->rank = world->rank;
-    comm->size = world->size;
+    comm->id = id;
+    comm->size = 1;
+    err = (world->view == NULL) ? NEXAR_OK : take_world(comm, world->view, world->self);
+    if (err != NEXAR_OK) {
+        nx_free(comm);
+        return err;
+    }
     err = open_comm(world, comm);
     if (err == NEXAR_OK) {
         world->comm = *out = comm;
@@ -184,14 +210,14 @@ static bool in_use(const nx_world *world, uint32_t id)
             return true;
         }
     }
-    return id == 0;
+    return (id == 0) || ((world->comm != NULL) && (world->comm->id == id));
 }
 
 uint32_t nx_comm_take_serial(nx_world *world)
 {
     do {
         world->serial = (world->serial + 1) & SERIAL_MASK;
-    } while (in_use(world, (world->rank << NX_SERIAL_BITS) | world->serial));
+    } while (in_use(world, (world->self << NX_SERIAL_BITS) | world->serial));
     return world->serial;
 }
 

@@ -16,8 +16,7 @@ enum {
     NX_KIND_RPC_CALL = 64, /* and one for each level of calls: NX_RPC_LEVELS */
 };
 
-/* An id is the world rank of the first member and a number that this one gave out:
- * comm.c. */
+/* An id is the slot of a member and a number that this one gave out: comm.c. */
 enum { NX_SERIAL_BITS = 16 };
 static inline uint32_t nx_comm_id_first(uint32_t id)
 {
@@ -30,9 +29,9 @@ static inline uint32_t nx_comm_id_serial(uint32_t id)
 
 struct nexar_comm {
     nx_world *world;
-    uint32_t id; /* in every message; the world's is 0 */
+    uint32_t id; /* in every message; the world's is 0 at first */
     uint32_t rank, size;
-    uint32_t *peers;          /* by rank: the rank in the world; NULL: the same */
+    uint32_t *peers;          /* by rank: the slot; NULL: the same */
     nx_group group;           /* its collectives */
     nx_device *device;        /* held; NULL: buffers are host memory */
     void *stream;             /* for its functions */
@@ -51,8 +50,9 @@ struct nexar_comm {
     uint32_t holds;    /* requests and the handle: it is freed with the last */
 };
 
-/* The communicator of all ranks; with the loop's lock.  NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_comm_create_world(nx_world *world, nexar_comm **out);
+/* The communicator of all ranks of the view, with its |id|; with the loop's lock.  It is
+ * the world's from now on.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_comm_create_world(nx_world *world, uint32_t id, nexar_comm **out);
 /* Frees all communicators of |world|. */
 void nx_comms_free(nx_world *world);
 

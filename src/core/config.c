@@ -390,11 +390,30 @@ static void list_usable(char *buf, size_t room)
     }
 }
 
+/* What no setting can tell by itself. */
+static nexar_err check_together(const nexar_config *cfg)
+{
+    const uint64_t min = nx_config_number(cfg, NX_SET_MIN_WORLD);
+    const uint64_t max = nx_config_number(cfg, NX_SET_MAX_WORLD);
+
+    if ((max != 0) && (min > max)) {
+        return nx_fail(NEXAR_EINVAL,
+                       "settings min_world and max_world: %llu is more than %llu; the least "
+                       "cannot be above the most",
+                       (unsigned long long)min, (unsigned long long)max);
+    }
+    return NEXAR_OK;
+}
+
 nexar_err nx_config_apply(const nexar_config *cfg)
 {
     size_t choice = nx_config_choice(cfg, NX_SET_KERNELS); /* "auto", then the paths in order */
     nx_reduce_path path = (choice == 0) ? nx_reduce_path_best() : (nx_reduce_path)(choice - 1);
+    nexar_err err = check_together(cfg);
 
+    if (err != NEXAR_OK) {
+        return err;
+    }
     if (!nx_reduce_path_usable(path)) {
         char usable[64];
 

@@ -37,12 +37,12 @@ size_t nx_config_choice(const nexar_config *cfg, nx_setting_id id);
 const nx_rules *nx_config_rules(const nexar_config *cfg);
 
 /*
- * Makes the settings that are the process's own take effect: `log`, `kernels`.
- * Not while another thread reduces.
+ * Checks what settings must be together, and makes those that are the process's
+ * own take effect: `log`, `kernels`.  Not while another thread reduces.
  *
  * NEXAR_EINVAL
- *     This machine cannot run the kernels asked for; the sentence says which
- *     it can.  Nothing has changed then.
+ *     min_world is above max_world; this machine cannot run the kernels asked for:
+ *     the sentence says which it can.  Nothing has changed then.
  */
 NX_MUST_CHECK nexar_err nx_config_apply(const nexar_config *cfg);
 

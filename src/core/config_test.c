@@ -44,6 +44,8 @@ static const struct sample {
     [NX_SET_HEARTBEAT_INTERVAL] = {"100ms", "100ms", "9ms"},
     [NX_SET_HEARTBEAT_TIMEOUT] = {"2s", "2s", "2h"},
     [NX_SET_QUORUM] = {"majority", "majority", "all"},
+    [NX_SET_MIN_WORLD] = {"2", "2", "65537"},
+    [NX_SET_MAX_WORLD] = {"8", "8", "-1"},
 };
 
 enum { VARIABLES = 4 };
@@ -300,6 +302,22 @@ static void capture_create(char *text, size_t room)
 }
 
 /* Comes first: the warning is given once per process. */
+static void test_the_least_world_is_not_above_the_largest(void **state)
+{
+    nexar_config *cfg;
+
+    (void)state;
+    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "min_world", "4"), NEXAR_OK);
+    assert_int_equal(nx_config_apply(cfg), NEXAR_OK); /* no maximum */
+    assert_int_equal(nexar_config_set(cfg, "max_world", "3"), NEXAR_OK);
+    assert_int_equal(nx_config_apply(cfg), NEXAR_EINVAL);
+    assert_non_null(strstr(nexar_last_error(), "min_world and max_world: 4 is more than 3"));
+    assert_int_equal(nexar_config_set(cfg, "max_world", "4"), NEXAR_OK);
+    assert_int_equal(nx_config_apply(cfg), NEXAR_OK);
+    nexar_config_free(cfg);
+}
+
 static void test_an_unknown_variable_is_warned_of_once(void **state)
 {
     static const char *const lines[] = {"NEXAR_SEGMNT=64k", "NEXAR_COLOUR=red", "NEXAR_LOG=error"};
@@ -333,6 +351,7 @@ int main(void)
         cmocka_unit_test_setup(test_rules_follow_the_algorithms_setting, clear_environment),
         cmocka_unit_test_setup(test_without_memory_nothing_changes, clear_environment),
         cmocka_unit_test_setup(test_applying_sets_log_and_kernels, clear_environment),
+        cmocka_unit_test_setup(test_the_least_world_is_not_above_the_largest, clear_environment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

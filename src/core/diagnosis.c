@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "coll/run.h"
+#include "core/comm.h"
 #include "core/pending.h"
 #include "core/report_signal.h"
 #include "msg/control.h"
@@ -29,7 +30,7 @@ static nexar_err send_frame(void *ctx, uint32_t peer, const void *data, size_t l
 {
     const nx_world *world = ctx;
 
-    return nx_msg_send_control(world->msg, peer, data, len);
+    return nx_msg_send_control(world->msg, nx_world_slot(world, peer), data, len);
 }
 
 static void print(void *ctx, nx_stall_voice voice, const char *line)
@@ -37,10 +38,10 @@ static void print(void *ctx, nx_stall_voice voice, const char *line)
     const nx_world *world = ctx;
 
     if (voice == NX_STALL_DEMAND) {
-        nx_log_always("report of rank %" PRIu32 ": %s", world->rank, line);
+        nx_log_always("report of rank %" PRIu32 ": %s", nx_world_rank(world, world->self), line);
     } else {
         nx_log((voice == NX_STALL_WARN) ? NX_LOG_WARN : NX_LOG_INFO,
-               "stall seen by rank %" PRIu32 ": %s", world->rank, line);
+               "stall seen by rank %" PRIu32 ": %s", nx_world_rank(world, world->self), line);
     }
 }
 
@@ -79,7 +80,7 @@ bool nx_diagnosis_on_control(nx_world *world, uint32_t peer, const void *data, s
     } else if (kind == NX_CONTROL_TELL) {
         good = nx_doing_decode(data, len, &doing);
         if (good && (world->diagnosis != NULL)) {
-            nx_stall_on_tell(world->diagnosis->stall, peer, &doing);
+            nx_stall_on_tell(world->diagnosis->stall, nx_world_rank(world, peer), &doing);
         }
     } else {
         return false;
@@ -93,7 +94,7 @@ bool nx_diagnosis_on_control(nx_world *world, uint32_t peer, const void *data, s
 void nx_diagnosis_on_down(nx_world *world, uint32_t peer, const char *why)
 {
     if (world->diagnosis != NULL) {
-        nx_stall_on_down(world->diagnosis->stall, peer, why);
+        nx_stall_on_down(world->diagnosis->stall, nx_world_rank(world, peer), why);
     }
 }
 
@@ -152,8 +153,8 @@ nexar_err nx_diagnosis_start(nx_world *world)
 {
     const nx_stall_config config = {
         .loop = world->loop,
-        .self = world->rank,
-        .size = world->size,
+        .self = world->comm->rank,
+        .size = world->comm->size,
         .after_ns = nx_config_number(world->config, NX_SET_STALL_REPORT),
         .oldest = nx_pending_oldest,
         .whom = nx_pending_whom,
@@ -176,6 +177,13 @@ nexar_err nx_diagnosis_start(nx_world *world)
     }
     world->diagnosis = d; /* whoever ends the world ends it */
     return open_wish(d);
+}
+
+void nx_diagnosis_resize(nx_world *world)
+{
+    if (world->diagnosis != NULL) {
+        nx_stall_resize(world->diagnosis->stall, world->comm->rank, world->comm->size);
+    }
 }
 
 void nx_diagnosis_stop(nx_world *world)

@@ -11,6 +11,8 @@
 
 /* The world has formed, with its communicator.  NEXAR_ENOMEM, NEXAR_ESYS. */
 NX_MUST_CHECK nexar_err nx_diagnosis_start(nx_world *world);
+/* The world has another communicator. */
+void nx_diagnosis_resize(nx_world *world);
 /* No more reports; does nothing the second time. */
 void nx_diagnosis_stop(nx_world *world);
 

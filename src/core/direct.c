@@ -33,7 +33,7 @@ void nx_direct_on_pass(void *ctx, uint64_t member, uint64_t name, int fd)
     if (p->fd >= 0) {
         (void)close(p->fd);
     }
-    *p = (nx_passed){.name = name, .from = m->rank, .fd = fd};
+    *p = (nx_passed){.name = name, .from = m->slot, .fd = fd};
 }
 
 void nx_direct_close_passes(nx_passes *passes)
@@ -96,7 +96,7 @@ static nexar_err use_board(nexar_comm *comm, int fd, bool fresh)
     nexar_err err = NEXAR_OK;
 
     if (comm->world->arenas == NULL) {
-        err = nx_arenas_create(&comm->world->arenas, comm->world->size);
+        err = nx_arenas_create(&comm->world->arenas, comm->world->slots);
     }
     if (err == NEXAR_OK) {
         err = nx_memfd_map(fd, bytes, &at);

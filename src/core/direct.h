@@ -15,7 +15,7 @@
 /* A descriptor that was passed to this rank and is not claimed yet. */
 typedef struct nx_passed {
     uint64_t name; /* the id of a communicator */
-    uint32_t from; /* rank in the world */
+    uint32_t from; /* its slot */
     int fd;        /* -1: none */
 } nx_passed;
 

@@ -42,7 +42,9 @@ struct nx_failure {
     nx_rankset died, down; /* noted: ranks that have failed; whose link has ended */
     nx_rankset absent;     /* of those that have left: it may be that they have failed */
     nx_rankset lost;       /* watched since their link is lost */
+    nx_rankset leaves;     /* noted: who will leave, as was agreed; of |left| */
     nx_list deaths, calls;
+    nx_list early; /* deaths in slots that are not known yet */
     nx_timer timer;
     uint64_t early_ns; /* it expires so long before it is due: see on_timer */
     nx_task task;
@@ -88,22 +90,39 @@ void nx_failure_stir(nx_world *world)
     }
 }
 
+static void make_death(nx_list *list, uint32_t rank, const char *why)
+{
+    death *d = nx_zalloc(sizeof(*d));
+
+    if (d != NULL) {
+        d->rank = rank;
+        (void)snprintf(d->why, sizeof(d->why), "%s", why);
+        nx_list_push_back(list, &d->link);
+    }
+}
+
+/* Without memory it is found out by its silence. */
+static void learn_early(nx_failure *f, uint32_t rank, const char *why)
+{
+    if (!f->quiet) {
+        make_death(&f->early, rank, why);
+    }
+}
+
 void nx_failure_learn(nx_world *world, uint32_t rank, const char *why)
 {
     nx_failure *f = world->failure;
-    death *d;
 
+    if (rank >= f->dead.n) {
+        learn_early(f, rank, why);
+        return;
+    }
     if (f->quiet || nx_rankset_has(&f->dead, rank) ||
         (nx_rankset_has(&f->left, rank) && !nx_rankset_has(&f->absent, rank)) ||
         !nx_rankset_add(&f->died, rank)) {
         return;
     }
-    d = nx_zalloc(sizeof(*d));
-    if (d != NULL) {
-        d->rank = rank;
-        (void)snprintf(d->why, sizeof(d->why), "%s", why);
-        nx_list_push_back(&f->deaths, &d->link);
-    }
+    make_death(&f->deaths, rank, why);
     nx_failure_stir(world);
 }
 
@@ -288,7 +307,7 @@ static void check_alone(nexar_comm *comm)
 /* Calls |each| for all communicators that |rank| is in. */
 static void with_comms(nx_world *world, uint32_t rank, void (*each)(nexar_comm *comm))
 {
-    if (world->comm != NULL) {
+    if ((world->comm != NULL) && (nx_comm_find_peer(world->comm, rank) >= 0)) {
         each(world->comm);
     }
     nx_list_for_each (at, &world->comms) {
@@ -308,23 +327,20 @@ static void sentence_of(const nx_world *world, uint32_t rank, char *buf, size_t 
                    nx_failure_why(world, rank));
 }
 
-/* The others hold this rank for dead: nothing that needs them can go on. */
-static void expel(nx_failure *f)
+/* This rank is out: nothing that needs others can go on. */
+static void expel(nx_failure *f, const char *why)
 {
     nx_world *world = f->world;
-    char why[NX_FAILURE_WHY + 64];
 
     f->expelled = true;
-    (void)snprintf(why, sizeof(why), "the other ranks hold this one for dead: %s",
-                   nx_failure_why(world, world->rank));
     nx_log(NX_LOG_WARN, "%s", why);
     nx_loop_timer_cancel(world->loop, &f->timer);
-    for (uint32_t peer = 0; peer < world->size; peer++) {
+    for (uint32_t peer = 0; peer < world->slots; peer++) {
         nx_msg_fail_peer(world->msg, peer, NEXAR_EPEER, why);
     }
-    nx_hub_on_death(world->hub, world->rank, NEXAR_EPEER, why);
-    nx_accord_failed(world, world->rank);
-    with_comms(world, world->rank, check_alone);
+    nx_hub_on_death(world->hub, world->self, NEXAR_EPEER, why);
+    nx_accord_failed(world, world->self);
+    with_comms(world, world->self, check_alone);
 }
 
 static void bury(nx_failure *f, uint32_t rank)
@@ -334,8 +350,10 @@ static void bury(nx_failure *f, uint32_t rank)
     const char *why = nx_failure_why(world, rank);
 
     (void)nx_rankset_add(&f->dead, rank);
-    if (rank == world->rank) {
-        expel(f);
+    if (rank == world->self) {
+        (void)snprintf(sentence, sizeof(sentence), "the other ranks hold this one for dead: %s",
+                       why);
+        expel(f, sentence);
         return;
     }
     sentence_of(world, rank, sentence, sizeof(sentence));
@@ -353,6 +371,36 @@ static void bury(nx_failure *f, uint32_t rank)
     nx_hub_on_death(world->hub, rank, NEXAR_EPEER, sentence);
     with_comms(world, rank, check_alone);
     with_comms(world, rank, nx_failure_call);
+}
+
+void nx_failure_quit(nx_world *world, const char *why)
+{
+    nx_failure *f = world->failure;
+
+    if (!f->expelled && !f->quiet) {
+        (void)nx_rankset_add(&f->dead, world->self);
+        expel(f, why);
+    }
+}
+
+void nx_failure_leaves(nx_world *world, uint32_t slot)
+{
+    nx_failure *f = world->failure;
+
+    if (!f->quiet && !nx_rankset_has(&f->dead, slot) && nx_rankset_add(&f->left, slot)) {
+        (void)nx_rankset_add(&f->leaves, slot);
+        nx_failure_stir(world);
+    }
+}
+
+static void on_leaves(nx_failure *f)
+{
+    for (uint32_t slot = 0; (slot = nx_rankset_next(&f->leaves, slot)) < f->leaves.n; slot++) {
+        nx_health_left(f->health, slot, nx_loop_now(f->world->loop));
+        nx_accord_left(f->world);
+        with_comms(f->world, slot, check_alone);
+    }
+    nx_rankset_clear(&f->leaves);
 }
 
 /* The link to |peer| has ended. */
@@ -405,8 +453,9 @@ static void set_timer(nx_failure *f)
 static void on_task(nx_task *task)
 {
     nx_failure *f = nx_list_entry(task, nx_failure, task);
-    uint32_t size = f->world->size;
+    uint32_t size = f->world->slots;
 
+    on_leaves(f);
     for (uint32_t rank = 0; !f->expelled && (rank = nx_rankset_next(&f->down, rank)) < size;
          rank++) {
         on_link_end(f, rank);
@@ -421,13 +470,19 @@ static void on_task(nx_task *task)
     set_timer(f);
 }
 
+void nx_failure_settle(nx_world *world)
+{
+    nx_loop_undefer(&world->failure->task);
+    on_task(&world->failure->task);
+}
+
 /* Four times in an interval: who was heard since the last time is taken to be heard now, and
  * who falls silent is asked after five quarters at the latest. */
 static void on_timer(nx_timer *timer, uint64_t now_ns)
 {
     nx_failure *f = nx_list_entry(timer, nx_failure, timer);
 
-    for (uint32_t peer = 0; peer < f->world->size; peer++) {
+    for (uint32_t peer = 0; peer < f->world->slots; peer++) {
         if (nx_health_watches(f->health, peer) && nx_msg_heard(f->world->msg, peer)) {
             nx_health_heard(f->health, peer, now_ns);
         }
@@ -456,9 +511,84 @@ void nx_failure_opened(nexar_comm *comm)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+/* Those in slots that the view does not have any more are nobody's concern: what was
+ * told of them all know, and it is not passed on. */
+static void leave_gone(nx_failure *f)
+{
+    const nx_world *world = f->world;
+    const uint64_t now = nx_loop_refresh(world->loop);
+
+    for (uint32_t slot = 0; (world->view != NULL) && (slot < world->slots); slot++) {
+        if (nx_view_slot(world->view, slot) == NULL) {
+            (void)nx_rankset_add(&f->left, slot);
+            nx_health_left(f->health, slot, now);
+            nx_flood_failed(f->flood, slot);
+            nx_flood_forget(f->flood, nx_flood_key(NX_FLOOD_DEAD, slot));
+        }
+    }
+}
+
+static void free_deaths(nx_list *list)
+{
+    nx_list *at;
+
+    while ((at = nx_list_pop(list)) != NULL) {
+        nx_free(nx_list_entry(at, death, link));
+    }
+}
+
+/* Whether a communicator is still here that |slot| is in. */
+static bool in_use(const nx_world *world, uint32_t slot)
+{
+    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
+        if (nx_comm_find_peer(nx_list_entry(at, nexar_comm, link), slot) >= 0) {
+            return true;
+        }
+    }
+    return nx_view_slot(world->view, slot) != NULL;
+}
+
+nexar_err nx_failure_grow(nx_world *world)
+{
+    nx_failure *f = world->failure;
+    nx_rankset *const sets[] = {&f->left, &f->died,   &f->down, &f->absent,
+                                &f->lost, &f->leaves, &f->dead};
+    const uint64_t now = nx_loop_refresh(world->loop);
+    nexar_err err = nx_health_grow(f->health, world->slots, now);
+    nx_list early;
+
+    for (size_t i = 0; (i < sizeof(sets) / sizeof(sets[0])) && (err == NEXAR_OK); i++) {
+        err = nx_rankset_grow(sets[i], world->slots);
+    }
+    err = (err == NEXAR_OK) ? nx_flood_grow(f->flood, world->slots) : err;
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    leave_gone(f);
+    nx_list_for_each (at, &f->deaths) {
+        if (!in_use(world, nx_list_entry(at, death, link)->rank)) {
+            nx_list_remove(at);
+            nx_free(nx_list_entry(at, death, link));
+        }
+    }
+    nx_list_init(&early);
+    nx_list_for_each (at, &f->early) {
+        nx_list_remove(at);
+        nx_list_push_back(&early, at);
+    }
+    nx_list_for_each (at, &early) {
+        nx_failure_learn(world, nx_list_entry(at, death, link)->rank,
+                         nx_list_entry(at, death, link)->why);
+    }
+    free_deaths(&early);
+    set_timer(f);
+    return NEXAR_OK;
+}
+
 static nexar_err make_machines(nx_failure *f, const nx_health_config *hc)
 {
-    nx_rankset *const sets[] = {&f->dead, &f->left, &f->died, &f->down, &f->absent, &f->lost};
+    nx_rankset *const sets[] = {&f->dead,   &f->left, &f->died,  &f->down,
+                                &f->absent, &f->lost, &f->leaves};
     nexar_err err = NEXAR_OK;
 
     for (size_t i = 0; (i < sizeof(sets) / sizeof(sets[0])) && (err == NEXAR_OK); i++) {
@@ -470,14 +600,17 @@ static nexar_err make_machines(nx_failure *f, const nx_health_config *hc)
     if (err == NEXAR_OK) {
         err = nx_flood_create(&f->flood, DEATHS, hc->size, hc->self, &flood_ops, f);
     }
+    if (err == NEXAR_OK) {
+        leave_gone(f);
+    }
     return err;
 }
 
 nexar_err nx_failure_start(nx_world *world)
 {
     const nx_health_config hc = {
-        .size = world->size,
-        .self = world->rank,
+        .size = world->slots,
+        .self = world->self,
         .interval_ns = nx_config_number(world->config, NX_SET_HEARTBEAT_INTERVAL),
         .timeout_ns = nx_config_number(world->config, NX_SET_HEARTBEAT_TIMEOUT),
     };
@@ -497,6 +630,7 @@ nexar_err nx_failure_start(nx_world *world)
     f->world = world;
     nx_list_init(&f->deaths);
     nx_list_init(&f->calls);
+    nx_list_init(&f->early);
     nx_task_init(&f->task, on_task);
     f->timer.on_expire = on_timer;
     f->early_ns = hc.interval_ns - hc.interval_ns / 4;
@@ -524,16 +658,14 @@ void nx_failure_quiet(nx_world *world)
 void nx_failure_stop(nx_world *world)
 {
     nx_failure *f = world->failure;
-    nx_list *at;
 
     if (f == NULL) {
         return;
     }
     nx_failure_quiet(world);
     nx_accords_free(world);
-    while ((at = nx_list_pop(&f->deaths)) != NULL) {
-        nx_free(nx_list_entry(at, death, link));
-    }
+    free_deaths(&f->deaths);
+    free_deaths(&f->early);
     while (!nx_list_empty(&f->calls)) {
         call_free(nx_list_entry(f->calls.next, call, link));
     }
@@ -545,6 +677,7 @@ void nx_failure_stop(nx_world *world)
     nx_rankset_fini(&f->down);
     nx_rankset_fini(&f->absent);
     nx_rankset_fini(&f->lost);
+    nx_rankset_fini(&f->leaves);
     nx_free(f);
     world->failure = NULL;
 }

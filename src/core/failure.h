@@ -35,11 +35,27 @@ void nx_failure_quiet(nx_world *world);
 /* Frees all; communicators are still there, callbacks of the application are not. */
 void nx_failure_stop(nx_world *world);
 
+/*
+ * The world has another view, and its slots: those who have come are watched, what is
+ * about those who are gone is forgotten, and deaths that were told of before their time
+ * are acted upon.  NEXAR_ENOMEM: the world cannot go on.
+ */
+NX_MUST_CHECK nexar_err nx_failure_grow(nx_world *world);
+/* |slot| is about to leave, as all have agreed: it has not failed, whatever is said.
+ * Acted upon soon. */
+void nx_failure_leaves(nx_world *world, uint32_t slot);
+/* Acts upon what was noted, now; not from inside a callback. */
+void nx_failure_settle(nx_world *world);
+/* This rank is out of the world, as |why| says: all that needs others ends, and they find
+ * that it is gone. */
+void nx_failure_quit(nx_world *world, const char *why);
+
 /* From msg, also where it could not be started.  False: the frame is not of this. */
 bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len);
 void nx_failure_on_down(nx_world *world, uint32_t peer);
 
-/* |rank| of the world has failed, as |why| says; acted upon soon. */
+/* |rank|, a slot, has failed, as |why| says; acted upon soon, or when it is known here:
+ * others may have gone on to a view that this rank is about to come to. */
 void nx_failure_learn(nx_world *world, uint32_t rank, const char *why);
 /* A communicator has something to do: nx_accord_settle is called soon. */
 void nx_failure_stir(nx_world *world);
@@ -47,7 +63,7 @@ void nx_failure_stir(nx_world *world);
 /* A communicator has been made, and is in its world: those that have failed are told. */
 void nx_failure_opened(nexar_comm *comm);
 
-/* The ranks of the world that have failed; those that have left. */
+/* The slots of those that have failed; of those that have left. */
 const nx_rankset *nx_failure_dead(const nx_world *world);
 const nx_rankset *nx_failure_left(const nx_world *world);
 /* Why |rank|, which has failed, has: "its process has ended, at 14:03:22 UTC". */

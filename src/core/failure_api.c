@@ -1,6 +1,7 @@
 /* failure_api.c - the calls about failures. */
 #include "core/accord.h"
 #include "core/failure.h"
+#include "core/update.h"
 
 static nexar_err check(const char *name, const nexar_comm *comm, const void *out, const char *what)
 {
@@ -98,7 +99,14 @@ nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
     nx_loop_lock(comm->world->loop);
     err = nx_accord_agree(comm, "comm_shrink", UINT64_MAX, &outcome);
     if (err == NEXAR_OK) {
-        err = nx_comm_make_rest(comm, &outcome.failed, outcome.serial, out);
+        if (comm == comm->world->comm) {
+            err =
+                nx_update_enough("comm_shrink", comm->size - outcome.failed.count,
+                                 (uint32_t)nx_config_number(comm->world->config, NX_SET_MIN_WORLD));
+        }
+        if (err == NEXAR_OK) {
+            err = nx_comm_make_rest(comm, &outcome.failed, outcome.serial, out);
+        }
         nx_rankset_fini(&outcome.failed);
     }
     nx_loop_unlock(comm->world->loop);

@@ -8,21 +8,23 @@
 #include "base/log.h"
 #include "cluster/addresses.h"
 #include "core/direct.h"
+#include "core/update.h"
 
 _Static_assert(sizeof(nx_shm_offer) == NX_LOCAL_MAX, "a member's record has room for it");
 
-static bool same_host(const nx_world *world, uint32_t rank)
+static bool same_host(const nx_world *world, const nx_member *m)
 {
-    return memcmp(world->view->members[rank].boot_id, world->view->members[world->rank].boot_id,
-                  sizeof(world->view->members[rank].boot_id)) == 0;
+    return memcmp(m->boot_id, nx_view_slot(world->view, world->self)->boot_id,
+                  sizeof(m->boot_id)) == 0;
 }
 
 uint32_t nx_links_neighbours(const nx_world *world)
 {
-    uint32_t n = 0;
+    const nx_view *view = world->view;
+    uint32_t n = (view == NULL) ? 1 : 0;
 
-    for (uint32_t rank = 0; rank < world->size; rank++) {
-        n += (world->view == NULL) || same_host(world, rank);
+    for (uint32_t rank = 0; (view != NULL) && (rank < view->size); rank++) {
+        n += same_host(world, &view->members[rank]);
     }
     return n;
 }
@@ -67,7 +69,7 @@ static nexar_err dial_quic(const nx_world *world, const nx_member *m, const nx_l
     struct sockaddr_storage addresses[NX_ADDRESSES_MAX];
     const nx_quic_target target = {.member = m->id, .addresses = addresses, .n = m->naddresses};
 
-    order_addresses(m, same_host(world, m->rank), addresses);
+    order_addresses(m, same_host(world, m), addresses);
     return nx_quic_dial(nx_join_endpoint(world->join), &target, up, up_ctx, link);
 }
 
@@ -79,11 +81,18 @@ static bool find_offer(void *ctx, uint64_t member, nx_shm_offer *offer)
     const nx_world *world = ctx;
     const nx_member *m = (world->msg == NULL) ? NULL : nx_view_member(world->view, member);
     const nx_link *link;
+    nx_member next;
 
-    if ((m == NULL) || (m->nlocal != sizeof(*offer)) || !same_host(world, m->rank)) {
+    if ((m == NULL) && (world->msg != NULL) && !nx_parked_has(world, member) &&
+        nx_update_expects(world, member, &next) && (next.nlocal == sizeof(*offer)) &&
+        same_host(world, &next)) {
+        memcpy(offer, next.local, sizeof(*offer));
+        return true;
+    }
+    if ((m == NULL) || (m->nlocal != sizeof(*offer)) || !same_host(world, m)) {
         return false;
     }
-    link = nx_msg_link(world->msg, m->rank);
+    link = nx_msg_link(world->msg, m->slot);
     if ((link != NULL) && !nx_shm_is(link)) {
         return false;
     }
@@ -99,7 +108,7 @@ static nexar_err fall_back(void *ctx, uint64_t member, const char *why, const nx
     char text[NX_PEER_TEXT];
 
     nx_log(NX_LOG_INFO, "no shared memory with %s, but QUIC: %s",
-           nx_world_peer_text(world, m->rank, text), why);
+           nx_world_peer_text(world, m->slot, text), why);
     return dial_quic(world, m, up, up_ctx, out);
 }
 
@@ -132,12 +141,7 @@ nexar_err nx_links_start(nx_world *world)
     if (world->shm == NULL) {
         return NEXAR_OK;
     }
-    if (nx_links_neighbours(world) == 1) {
-        nx_shm_close(world->shm);
-        world->shm = NULL;
-        return NEXAR_OK;
-    }
-    return nx_shm_start(world->shm, world->view->members[world->rank].id);
+    return nx_shm_start(world->shm, nx_view_slot(world->view, world->self)->id);
 }
 
 /* ---- both -------------------------------------------------------------------------- */
@@ -146,11 +150,14 @@ nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void 
                            nx_link **link)
 {
     const nx_world *world = ctx;
-    const nx_member *m = &world->view->members[peer];
+    const nx_member *m = nx_view_slot(world->view, peer);
     char text[NX_PEER_TEXT];
     bool shm, quic;
 
-    if ((world->shm != NULL) && (m->nlocal > 0) && same_host(world, peer)) {
+    if (m == NULL) {
+        return nx_fail(NEXAR_EPEER, "it is gone");
+    }
+    if ((world->shm != NULL) && (m->nlocal > 0) && same_host(world, m)) {
         return nx_shm_dial(world->shm, m->id, up, up_ctx, link);
     }
     allowed(world, &shm, &quic);
@@ -181,17 +188,22 @@ void nx_links_accept(void *ctx, nx_link *link, uint64_t member)
     const nx_member *m = (world->msg == NULL) ? NULL : nx_view_member(world->view, member);
     nx_link *old;
 
-    if (m == NULL) {
+    if ((m == NULL) && (world->msg != NULL) && !nx_parked_has(world, member) &&
+        nx_update_expects(world, member, NULL)) {
+        nx_parked_take(world, link, member);
+        return;
+    }
+    if ((m == NULL) || (m->slot == world->self)) {
         nx_log(NX_LOG_WARN, "refused member %" PRIu64 ": it is not in this world", member);
         nx_link_close(link, false);
         return;
     }
-    old = nx_msg_link(world->msg, m->rank);
+    old = nx_msg_link(world->msg, m->slot);
     link->up = nx_msg_up(world->msg);
-    link->up_ctx = nx_msg_up_ctx(world->msg, m->rank);
+    link->up_ctx = nx_msg_up_ctx(world->msg, m->slot);
     if (old != NULL) {
         replace(old, link, member);
     } else {
-        nx_msg_attach(world->msg, m->rank, link);
+        nx_msg_attach(world->msg, m->slot, link);
     }
 }

@@ -32,7 +32,7 @@ typedef struct nx_what {
     uint32_t comm;    /* its id */
     const char *name; /* "recv", a literal; not of collectives */
     uint32_t number;  /* of a collective */
-    uint32_t peer;    /* in the world */
+    uint32_t peer;    /* its slot; its rank in the world for nx_what_text */
     uint64_t tag;
     nx_mark mark;
 } nx_what;

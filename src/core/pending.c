@@ -33,9 +33,18 @@ static bool of_board(const nexar_comm *comm, nx_pending *out, uint64_t *missing)
     return now.number != 0;
 }
 
-static nx_pending of_blocked(const nx_blocked *b)
+/* |what| with the rank of its peer, which it knows by its slot. */
+static nx_what with_rank(const nx_world *world, const nx_what *what)
 {
-    return (nx_pending){.what = b->what, .begun_ns = b->begun_ns, .first = true};
+    nx_what w = *what;
+
+    w.peer = (w.peer == NX_ANY_PEER) ? NX_ANY_PEER : nx_world_rank(world, w.peer);
+    return w;
+}
+
+static nx_pending of_blocked(const nx_world *world, const nx_blocked *b)
+{
+    return (nx_pending){.what = with_rank(world, &b->what), .begun_ns = b->begun_ns, .first = true};
 }
 
 static const nexar_comm *find_comm(const nx_world *world, uint32_t id)
@@ -47,7 +56,7 @@ static const nexar_comm *find_comm(const nx_world *world, uint32_t id)
             return comm;
         }
     }
-    return (id == 0) ? world->comm : NULL;
+    return ((world->comm != NULL) && (id == world->comm->id)) ? world->comm : NULL;
 }
 
 static const nx_run *find_run(const nx_world *world, uint32_t comm_id, uint32_t number)
@@ -98,7 +107,7 @@ static void walk(const nx_world *world, bool all, void (*each)(void *ctx, const 
         each_of(nx_list_entry(at, nexar_comm, link), all, each, ctx);
     }
     for (const nx_list *at = world->log.blocked.next; at != &world->log.blocked; at = at->next) {
-        const nx_pending p = of_blocked(nx_list_entry(at, nx_blocked, link));
+        const nx_pending p = of_blocked(world, nx_list_entry(at, nx_blocked, link));
 
         each(ctx, &p);
     }
@@ -144,7 +153,7 @@ static void mark_rank(void *ctx, uint32_t rank, bool receiving, uint64_t bytes)
     wanted[rank] = true;
 }
 
-static uint32_t whom_run(const nx_run *run, uint32_t *out, uint32_t room)
+static uint32_t whom_run(const nx_world *world, const nx_run *run, uint32_t *out, uint32_t room)
 {
     const nx_group *g = run->group;
     bool *wanted = nx_calloc(g->size, sizeof(*wanted));
@@ -156,7 +165,7 @@ static uint32_t whom_run(const nx_run *run, uint32_t *out, uint32_t room)
     nx_run_waiting(run, mark_rank, wanted);
     for (uint32_t rank = 0; rank < g->size; rank++) {
         if (wanted[rank] && (n++ < room)) {
-            out[n - 1] = nx_group_peer(g, rank);
+            out[n - 1] = nx_world_rank(world, nx_group_peer(g, rank));
         }
     }
     nx_free(wanted);
@@ -169,7 +178,7 @@ static uint32_t whom_board(const nexar_comm *comm, uint64_t missing, uint32_t *o
 
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         if (((missing >> rank & 1) != 0) && (n++ < room)) {
-            out[n - 1] = nx_comm_peer(comm, rank);
+            out[n - 1] = nx_world_rank(comm->world, nx_comm_peer(comm, rank));
         }
     }
     return n;
@@ -190,7 +199,7 @@ uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t
     }
     if (p->what.kind == NX_WHAT_COLL) {
         run = find_run(world, p->what.comm, p->what.number);
-        return (run == NULL) ? 0 : whom_run(run, out, room);
+        return (run == NULL) ? 0 : whom_run(world, run, out, room);
     }
     if (p->what.peer != NX_ANY_PEER) {
         out[0] = p->what.peer;
@@ -198,7 +207,7 @@ uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t
     }
     for (uint32_t rank = 0; (comm != NULL) && (rank < comm->size); rank++) {
         if ((rank != comm->rank) && (n++ < room)) {
-            out[n - 1] = nx_comm_peer(comm, rank);
+            out[n - 1] = nx_world_rank(comm->world, nx_comm_peer(comm, rank));
         }
     }
     return n;
@@ -206,6 +215,13 @@ uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t
 
 /* ---- the answer --------------------------------------------------------------------------------
  */
+
+const char *nx_pending_text(const nx_world *world, const nx_what *what, char *buf)
+{
+    const nx_what w = with_rank(world, what);
+
+    return nx_what_text(&w, buf);
+}
 
 static void tell_op(nx_doing_op *op, const nx_what *what, uint64_t age_ns)
 {
@@ -237,6 +253,8 @@ void nx_pending_tell(nx_world *world, const nx_ask *ask, nx_doing *out)
         out->listed = (out->nfor < NX_DOING_LISTED) ? out->nfor : NX_DOING_LISTED;
     }
     if (last != NULL) {
-        tell_op(&out->last, &last->what, now - last->ended_ns);
+        const nx_what what = with_rank(world, &last->what);
+
+        tell_op(&out->last, &what, now - last->ended_ns);
     }
 }

@@ -40,7 +40,7 @@ static void print_pending(void *ctx, const nx_pending *p)
     }
     n = nx_pending_whom(l->world, p, ranks, NX_DOING_LISTED);
     nx_log_always(
-        "report of rank %" PRIu32 ": pending: %s for %.1f s%s%s", l->world->rank,
+        "report of rank %" PRIu32 ": pending: %s for %.1f s%s%s", l->world->comm->rank,
         nx_what_text(&p->what, what), seconds(nx_loop_now(l->world->loop) - p->begun_ns),
         (n == 0) ? "" : ", waiting for ",
         (n == 0) ? "" : nx_ranks_text(ranks, (n < NX_DOING_LISTED) ? n : NX_DOING_LISTED, n, whom));
@@ -53,8 +53,8 @@ static void print_past(const nx_world *world)
 
     for (size_t back = 0; (back < PAST) && ((e = nx_oplog_at(&world->log, back)) != NULL); back++) {
         nx_log_always("report of rank %" PRIu32 ": ended %.1f s ago: %s, took %.3f ms%s%s",
-                      world->rank, seconds(nx_loop_now(world->loop) - e->ended_ns),
-                      nx_what_text(&e->what, what), ms(e->ended_ns - e->begun_ns),
+                      world->comm->rank, seconds(nx_loop_now(world->loop) - e->ended_ns),
+                      nx_pending_text(world, &e->what, what), ms(e->ended_ns - e->begun_ns),
                       (e->err == NEXAR_OK) ? "" : ": ",
                       (e->err == NEXAR_OK) ? "" : nexar_strerror(e->err));
     }
@@ -66,7 +66,7 @@ static void print_links(const nx_world *world)
 {
     uint32_t n = 0;
 
-    for (uint32_t peer = 0; peer < world->size; peer++) {
+    for (uint32_t peer = 0; peer < world->slots; peer++) {
         const nx_link *link = nx_msg_link(world->msg, peer);
         nx_link_info info = {0};
         char rtt[32] = "";
@@ -80,11 +80,11 @@ static void print_links(const nx_world *world)
         }
         nx_log_always("report of rank %" PRIu32 ": link to rank %" PRIu32 ": %s %s%s, sent %" PRIu64
                       " and received %" PRIu64 " bytes, lost %" PRIu64 " packets",
-                      world->rank, peer, link->ops->name, info.remote, rtt, info.bytes_sent,
-                      info.bytes_received, info.packets_lost);
+                      world->comm->rank, nx_world_rank(world, peer), link->ops->name, info.remote,
+                      rtt, info.bytes_sent, info.bytes_received, info.packets_lost);
     }
     if (n > LINKS) {
-        nx_log_always("report of rank %" PRIu32 ": and %" PRIu32 " more links", world->rank,
+        nx_log_always("report of rank %" PRIu32 ": and %" PRIu32 " more links", world->comm->rank,
                       n - LINKS);
     }
 }
@@ -97,7 +97,7 @@ static void print_pool(const nx_world *world)
     nx_log_always("report of rank %" PRIu32 ": nobody has asked yet for %" PRIu64
                   " messages, %" PRIu64 " of at most %zu bytes (most so far %" PRIu64 "); %" PRIu64
                   " receives and %" PRIu64 " sends wait",
-                  world->rank, s.unexpected, s.pool_used,
+                  world->comm->rank, s.unexpected, s.pool_used,
                   nx_config_size(world->config, NX_SET_UNEXPECTED), s.pool_peak, s.posted,
                   s.waiting);
 }
@@ -106,14 +106,14 @@ void nx_report_print(nx_world *world)
 {
     listing l = {.world = world};
 
-    nx_log_always("report of rank %" PRIu32 " of %" PRIu32 ", pid %ld, %s", world->rank,
-                  world->size, (long)getpid(),
+    nx_log_always("report of rank %" PRIu32 " of %" PRIu32 ", pid %ld, %s", world->comm->rank,
+                  world->comm->size, (long)getpid(),
                   world->closing              ? "in finalize"
                   : (world->log.waiting != 0) ? "in a call that waits"
                                               : "in user code");
     nx_pending_each(world, print_pending, &l);
     if (l.n > PENDING) {
-        nx_log_always("report of rank %" PRIu32 ": and %" PRIu32 " more pending", world->rank,
+        nx_log_always("report of rank %" PRIu32 ": and %" PRIu32 " more pending", world->comm->rank,
                       l.n - PENDING);
     }
     print_past(world);

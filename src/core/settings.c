@@ -355,6 +355,22 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                        .choices = quorums,
                        .help = "how many ranks of a communicator must survive for agree and "
                                "shrink to succeed"},
+    [NX_SET_MIN_WORLD] = {.name = "min_world",
+                          .type = NX_SETTING_NUMBER,
+                          .preset = "0",
+                          .unit = "ranks",
+                          .number = NX_NUMBER_UINT,
+                          .max = MAX_RANKS,
+                          .help = "so many ranks may form the world when others do not come, and "
+                                  "so many must be left later; 0: all at first, any later"},
+    [NX_SET_MAX_WORLD] = {.name = "max_world",
+                          .type = NX_SETTING_NUMBER,
+                          .preset = "0",
+                          .unit = "ranks",
+                          .number = NX_NUMBER_UINT,
+                          .max = MAX_RANKS,
+                          .help = "to how many ranks the world may grow; further ones wait at "
+                                  "the seed; 0: no limit"},
 };
 
 nx_setting_id nx_setting_find(const char *name)

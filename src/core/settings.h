@@ -44,6 +44,8 @@ typedef enum nx_setting_id {
     NX_SET_HEARTBEAT_INTERVAL,
     NX_SET_HEARTBEAT_TIMEOUT,
     NX_SET_QUORUM,
+    NX_SET_MIN_WORLD,
+    NX_SET_MAX_WORLD,
     NX_SETTINGS
 } nx_setting_id;
 

@@ -382,6 +382,14 @@ nexar_err nx_stall_create(nx_stall **out, const nx_stall_config *config)
     return NEXAR_OK;
 }
 
+void nx_stall_resize(nx_stall *s, uint32_t self, uint32_t size)
+{
+    nx_loop_timer_cancel(s->config.loop, &s->answers);
+    s->asking = false;
+    s->config.self = self;
+    s->config.size = size;
+}
+
 void nx_stall_destroy(nx_stall *s)
 {
     nx_loop_timer_cancel(s->config.loop, &s->tick);

@@ -58,6 +58,8 @@ typedef struct nx_stall_config {
 /* NEXAR_ENOMEM */
 NX_MUST_CHECK nexar_err nx_stall_create(nx_stall **out, const nx_stall_config *config);
 void nx_stall_destroy(nx_stall *s);
+/* Ranks are others from now on; what is being asked is given up. */
+void nx_stall_resize(nx_stall *s, uint32_t self, uint32_t size);
 
 /* Reports the oldest operation now, however long it has waited; false: none waits. */
 bool nx_stall_demand(nx_stall *s);

@@ -17,6 +17,7 @@
 #include "core/failure.h"
 #include "core/links.h"
 #include "core/request.h"
+#include "core/update.h"
 
 /* How long leaving may take for links that do not drain: a peer that is gone is
  * noticed by its link long before. */
@@ -75,8 +76,9 @@ static const char *peer_text(void *ctx, uint32_t peer, char *buf)
 
 static void on_seed(void *ctx, bool there, const char *why)
 {
-    const nx_world *world = ctx;
+    nx_world *world = ctx;
 
+    nx_update_on_seed(world, there);
     if (!world->closing) {
         nx_log(NX_LOG_INFO, "%s: %s", there ? "the seed is back" : "the seed is gone", why);
     }
@@ -84,8 +86,8 @@ static void on_seed(void *ctx, bool there, const char *why)
 
 /* ---- making ----------------------------------------------------------------- */
 
-/* How waits poll: where ranks outnumber cores each lets the others run meanwhile. */
-static void set_spin(nx_world *world)
+/* Where ranks outnumber cores each lets the others run meanwhile. */
+void nx_world_set_spin(nx_world *world)
 {
     char buf[NX_NUMBER_ROOM];
     const uint64_t asked = nx_setting_spin(nx_config_text(world->config, NX_SET_SPIN, buf));
@@ -102,13 +104,23 @@ static void set_spin(nx_world *world)
     world->spin_ns = crowded ? 0 : (asked != UINT64_MAX) ? asked : SPIN_NS;
 }
 
+static bool is_there(void *ctx, uint32_t peer)
+{
+    const nx_world *world = ctx;
+
+    return nx_view_slot(world->view, peer) != NULL;
+}
+
 /* With the loop's lock held. */
 static nexar_err start_messages(nx_world *world)
 {
     const nx_msg_config mc = {
         .loop = world->loop,
-        .peers = world->size,
-        .self = world->rank,
+        .peers = world->slots,
+        .there =
+            (world->view == NULL) || (world->view->slots == world->view->size) ? NULL : is_there,
+        .self = world->self,
+        .grows = (world->view != NULL),
         .pool = nx_config_size(world->config, NX_SET_UNEXPECTED),
         .inline_max = nx_config_size(world->config, NX_SET_INLINE),
         .eager_max = nx_config_size(world->config, NX_SET_EAGER),
@@ -130,7 +142,7 @@ static nexar_err start_messages(nx_world *world)
     };
     nexar_err err;
 
-    set_spin(world);
+    nx_world_set_spin(world);
     err = nx_msg_create(&world->msg, &mc);
     if (err != NEXAR_OK) {
         return err;
@@ -160,6 +172,8 @@ static nexar_err start_rpc(nx_world *world)
         .call_kind = NX_KIND_RPC_CALL,
         .reply_kind = NX_KIND_RPC_REPLY,
         .rank_of = rank_of,
+        .alias = nx_update_alias,
+        .ctx = world,
         .release = release_comm,
     };
 
@@ -173,8 +187,8 @@ static void on_view(void *ctx, nx_join *j)
     nx_world *world = ctx;
 
     world->view = nx_join_view(j);
-    world->rank = nx_join_rank(j);
-    world->size = world->view->size;
+    world->self = world->view->members[nx_join_rank(j)].slot;
+    world->slots = world->view->slots;
     world->start_err = start_messages(world);
     if (world->start_err == NEXAR_OK) {
         world->start_err = nx_links_start(world);
@@ -201,6 +215,8 @@ static nexar_err join(nx_world *world)
         .on_view = on_view,
         .on_accept = nx_links_accept,
         .on_seed = on_seed,
+        .on_waiting = nx_update_on_waiting,
+        .on_started = nx_update_on_started,
         .ctx = world,
     };
     nexar_err err = nx_links_open(world);
@@ -249,6 +265,7 @@ static void teardown(nx_world *world)
             nx_hub_stop(world->hub, NEXAR_ECANCELED, "the world ends");
         }
         nx_failure_quiet(world);
+        nx_parked_close(world);
         if (world->rpc != NULL) {
             nx_rpc_end(world->rpc);
         }
@@ -294,10 +311,11 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     }
     world->config = config;
     world->event_fd = -1;
-    world->size = 1;
+    world->slots = 1;
     nx_list_init(&world->comms);
     nx_list_init(&world->accords);
     nx_list_init(&world->strays);
+    nx_list_init(&world->parked);
     nx_list_init(&world->requests);
     nx_oplog_init(&world->log);
 
@@ -316,7 +334,8 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     }
     if (err == NEXAR_OK) {
         nx_loop_lock(world->loop);
-        err = nx_comm_create_world(world, &world->comm);
+        err = nx_comm_create_world(world, (world->view == NULL) ? 0 : world->view->world,
+                                   &world->comm);
         if (err == NEXAR_OK) {
             err = nx_diagnosis_start(world);
         }
@@ -400,16 +419,32 @@ nexar_err nx_world_destroy(nx_world *world)
 
 const char *nx_world_peer_text(const nx_world *world, uint32_t peer, char *buf)
 {
+    const nx_member *m = (world->view == NULL) ? NULL : nx_view_slot(world->view, peer);
     char address[64];
 
-    if ((world->view == NULL) || (world->view->members[peer].naddresses == 0)) {
-        (void)snprintf(buf, NX_PEER_TEXT, "rank %" PRIu32, peer);
-        return buf;
+    if ((m == NULL) && (world->view != NULL)) {
+        (void)snprintf(buf, NX_PEER_TEXT, "a rank that is gone");
+    } else if ((m == NULL) || (m->naddresses == 0)) {
+        (void)snprintf(buf, NX_PEER_TEXT, "rank %" PRIu32, nx_world_rank(world, peer));
+    } else {
+        (void)snprintf(buf, NX_PEER_TEXT, "rank %" PRIu32 " (%s, %s)", m->rank, m->host,
+                       nx_address_text(&m->addresses[0], address));
     }
-    const nx_member *m = &world->view->members[peer];
-    (void)snprintf(buf, NX_PEER_TEXT, "rank %" PRIu32 " (%s, %s)", peer, m->host,
-                   nx_address_text(&m->addresses[0], address));
     return buf;
+}
+
+uint32_t nx_world_rank(const nx_world *world, uint32_t slot)
+{
+    const nx_member *m = (world->view == NULL) ? NULL : nx_view_slot(world->view, slot);
+
+    return (m == NULL) ? slot : m->rank;
+}
+
+uint32_t nx_world_slot(const nx_world *world, uint32_t rank)
+{
+    const nx_view *view = world->view;
+
+    return ((view == NULL) || (rank >= view->size)) ? rank : view->members[rank].slot;
 }
 
 void nx_world_begin(nx_world *world)

@@ -32,10 +32,10 @@ typedef struct nx_world {
     nx_worker *worker;        /* for callbacks of the application; made on first use */
     nx_worker *device_worker; /* for calls of devices; made with the first */
     nx_rpc *rpc;
-    const nx_view *view; /* of |join|; NULL in a world of one */
-    uint32_t rank, size;
-    nexar_comm *comm; /* the world communicator */
-    nx_list comms;    /* all others made from it */
+    const nx_view *view;  /* of |join|; NULL in a world of one */
+    uint32_t self, slots; /* its slot (below), and how many were ever given out */
+    nexar_comm *comm;     /* the world communicator */
+    nx_list comms;        /* all others made from it */
     nx_failure *failure;
     nx_list accords;  /* of communicators: accord.h */
     nx_list strays;   /* frames for those that are to be made, */
@@ -49,6 +49,15 @@ typedef struct nx_world {
     uint64_t spin_ns;         /* how long a wait polls; 0 where ranks outnumber cores */
 
     uint32_t serial; /* of the last id that was given out for a communicator */
+
+    /* update.h */
+    uint32_t waiting;      /* who would join, at the seed */
+    bool leaving;          /* nexar_comm_leave was called */
+    bool seed_away;        /* there is no connection to it */
+    uint64_t started;      /* the epoch whose joiners are there */
+    nx_event *start_event; /* of a thread that waits for that, or for the seed's end */
+    uint32_t before;       /* the id of the world's communicator before this one */
+    nx_list parked;        /* links of members that are ahead of this rank */
 
     nx_oplog log;            /* for reports */
     nx_diagnosis *diagnosis; /* NULL until the world is there */
@@ -76,6 +85,14 @@ nexar_err nx_world_destroy(nx_world *world);
 /* "rank 3 (node7, 10.0.0.7:4433)", for sentences; |buf| has 160 bytes. */
 enum { NX_PEER_TEXT = 160 };
 const char *nx_world_peer_text(const nx_world *world, uint32_t peer, char *buf);
+
+/* A peer of the message engine is known by its *slot*: it belongs to one member for good,
+ * whatever rank that has.  The rank of |slot| in the world, and the slot of |rank|; of one
+ * that is gone, or never was, the number itself, for people. */
+uint32_t nx_world_rank(const nx_world *world, uint32_t slot);
+uint32_t nx_world_slot(const nx_world *world, uint32_t rank);
+/* How waits poll, for the ranks that there are now. */
+void nx_world_set_spin(nx_world *world);
 
 /* A send or a collective of this world has begun, or ended; |err| is a send's. */
 void nx_world_begin(nx_world *world);

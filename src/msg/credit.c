@@ -76,7 +76,17 @@ nexar_err nx_credit_raise(nx_credit_out *c, uint64_t limit)
         return NEXAR_EPROTO;
     }
     c->limit = limit;
+    c->window = (limit - c->spent > c->window) ? limit - c->spent : c->window;
     return NEXAR_OK;
+}
+
+uint64_t nx_credit_give_back(nx_credit_out *c, uint64_t bytes)
+{
+    const uint64_t given = min64(bytes, c->limit - c->spent);
+
+    c->spent += given;
+    c->window = (given < c->window) ? c->window - given : 0;
+    return given;
 }
 
 /* ---- the receiver's end ---------------------------------------------------------- */
@@ -97,10 +107,28 @@ bool nx_credit_charge(nx_credit_in *c, uint64_t cost)
     return true;
 }
 
-void nx_credit_release(nx_credit_in *c, uint64_t cost)
+uint64_t nx_credit_release(nx_credit_in *c, uint64_t cost)
 {
+    const uint64_t shrunk = min64(cost, c->excess);
+
     c->released += cost;
+    c->window -= shrunk;
+    c->excess -= shrunk;
     assert(c->released <= c->charged);
+    return shrunk;
+}
+
+bool nx_credit_returned(nx_credit_in *c, uint64_t bytes)
+{
+    if (bytes > c->told - c->charged) {
+        return false;
+    }
+    c->charged += bytes;
+    c->released += bytes;
+    c->window -= bytes;
+    c->excess -= min64(bytes, c->excess);
+    assert(c->charged - c->released <= c->window);
+    return true;
 }
 
 bool nx_credit_due(nx_credit_in *c, uint64_t *limit)

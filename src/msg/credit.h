@@ -20,6 +20,11 @@
  * to those behind, short messages a quarter.  So envelopes still travel when no
  * bytes can, and a receive finds its message deep in a flood.
  *
+ * A window may shrink while the link is up, when others need room: the receiver lowers
+ * it as what lies here is released (|excess|), and asks the sender to give back what it
+ * has not spent.  Giving back is spending on nothing: at both ends the sums grow, so
+ * that it does not matter what is on the way meanwhile.
+ *
  * Credit is told again when a quarter of the window has come together, or at once
  * when the sender says that it is stalled: one frame for thousands of messages.
  */
@@ -59,11 +64,15 @@ void nx_credit_spend(nx_credit_out *c, uint64_t bytes);
 NX_MUST_CHECK nexar_err nx_credit_open(nx_credit_out *c, uint64_t window);
 NX_MUST_CHECK nexar_err nx_credit_raise(nx_credit_out *c, uint64_t limit);
 
+/* The receiver would have |bytes| back: how much of it is unspent, and spent now. */
+uint64_t nx_credit_give_back(nx_credit_out *c, uint64_t bytes);
+
 /* ---- the receiver's end ----------------------------------------------------- */
 
 typedef struct nx_credit_in {
     uint64_t window, told, charged, released;
-    bool starved; /* the sender is stalled at |told| */
+    uint64_t excess; /* of the window: it goes as it is released, or given back */
+    bool starved;    /* the sender is stalled at |told| */
 } nx_credit_in;
 
 /* |window| is at least NX_CREDIT_START. */
@@ -71,8 +80,11 @@ void nx_credit_in_init(nx_credit_in *c, uint64_t window);
 
 /* |cost| has arrived.  False: it was not covered. */
 NX_MUST_CHECK bool nx_credit_charge(nx_credit_in *c, uint64_t cost);
-/* |cost| of it is gone. */
-void nx_credit_release(nx_credit_in *c, uint64_t cost);
+/* |cost| of it is gone.  Returns by how much the window has shrunk. */
+uint64_t nx_credit_release(nx_credit_in *c, uint64_t cost);
+/* The sender has given |bytes| back: the window is smaller by so much.  False: it had
+ * not so many. */
+NX_MUST_CHECK bool nx_credit_returned(nx_credit_in *c, uint64_t bytes);
 
 /* Whether it is time to tell a new limit, and then which; |told| is that now. */
 NX_MUST_CHECK bool nx_credit_due(nx_credit_in *c, uint64_t *limit);

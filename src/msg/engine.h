@@ -18,6 +18,7 @@
  *   pull.c    the other end of that
  *   request.c ends of requests
  *   revoke.c  the end of all that waits in one context
+ *   share.c   how the pool is divided, and peers that come and go
  *   msg.c     create, close, destroy, probe, cancel, stats
  */
 #ifndef NX_ENGINE_H
@@ -103,6 +104,8 @@ struct nx_peer {
     bool greeted;  /* its HELLO has come */
     bool doomed;   /* its link is to be given up, by the outermost leave */
     bool down;     /* for good */
+    bool single;   /* its memory is its own, not a part of the first ones' */
+    bool retired;  /* nobody will speak to it again: nx_msg.retired */
     bool heard;    /* something came since nx_msg_heard */
     nx_end ended;  /* what the end of its link said */
     nexar_err err; /* why: when doomed */
@@ -123,15 +126,25 @@ struct nx_peer {
     uint64_t out_number;     /* of the last long message sent */
     uint64_t in_number;      /* of the last long envelope that came */
     uint32_t matched, early; /* messages of in_ids: with a receive; without envelope */
+    uint64_t inbounds;       /* nx_inbound that name it */
+    uint64_t parts_out;      /* of it, held by a transport */
 
     nx_list links;    /* nx_msg.links, while there is a link */
     nx_list troubled; /* nx_msg.doomed, then nx_msg.downs */
+    nx_list retiring; /* nx_msg.retired */
 };
 
 struct nx_msg {
     nx_msg_config config;
-    uint64_t share; /* of one account */
-    nx_peer *peers;
+    /* Invariant: |granted|, the windows of all accounts of peers that are ready, and
+     * |share| for each account of those that are not, is at most the pool. */
+    uint64_t share, granted;
+    uint64_t target;         /* what an account should have */
+    uint32_t fresh;          /* peers that are not ready */
+    uint32_t living;         /* peers that are not down */
+    nx_peer **peers;         /* NULL: gone */
+    nx_peer *first;          /* the memory of those that were there at first */
+    nx_list retired;         /* that are not gone: nx_peer.retiring */
     nx_match match;          /* receives and unexpected messages */
     nx_match probes;         /* probes: only its posted half */
     nx_list any[NX_CLASSES]; /* receives and probes from anybody: nx_req.peer_link */
@@ -210,6 +223,20 @@ NX_MUST_CHECK bool nx_peer_charge(nx_peer *p, nx_class class, uint64_t cost);
 void nx_peer_release(nx_peer *p, nx_class class, uint64_t cost);
 /* Counts what lies in the pool; negative: what left it. */
 void nx_pool_count(nx_msg *m, int64_t bytes);
+
+/* ---- share.c --------------------------------------------------------------------- */
+
+/* Divides the pool of a new engine among its |fresh| peers. */
+void nx_share_start(nx_msg *m);
+/* Takes the memory of the peers up to |peers|, of those that are there.  NEXAR_ENOMEM:
+ * that of none. */
+NX_MUST_CHECK nexar_err nx_share_take(nx_msg *m, uint32_t peers);
+/* |p|, which is down, is owed nothing more than what lies here of it. */
+void nx_share_end(nx_peer *p);
+/* Raises the window of an account that has less than its share, if there is room. */
+void nx_share_enrich(nx_peer *p, nx_class class);
+void nx_share_reclaim(nx_peer *p, const nx_frame *f);
+void nx_share_return(nx_peer *p, const nx_frame *f);
 
 /* ---- send.c --------------------------------------------------------------------- */
 

@@ -50,6 +50,8 @@ size_t nx_frame_encode(const nx_frame *f, uint8_t out[NX_MSG_FRAME_ROOM])
     case NX_FRAME_STALLED:
     case NX_FRAME_UNWANT:
     case NX_FRAME_UNASKED:
+    case NX_FRAME_RECLAIM:
+    case NX_FRAME_RETURN:
         nx_write_u8(&w, (uint8_t)f->context.class);
         nx_write_varint(&w, f->limit);
         break;
@@ -167,6 +169,8 @@ static void read_control(nx_reader *r, nx_frame *f, const char **why)
     case NX_FRAME_STALLED:
     case NX_FRAME_UNWANT:
     case NX_FRAME_UNASKED:
+    case NX_FRAME_RECLAIM:
+    case NX_FRAME_RETURN:
         read_class(r, f, why);
         f->limit = nx_read_varint(r);
         break;

@@ -18,6 +18,7 @@
  *     UNWANT, UNASKED       class u8, count
  *     UNASK                 class u8
  *     PUTBACK               id
+ *     RECLAIM, RETURN       class u8, bytes
  *
  * An id is (number << NX_ID_CLASS_BITS) | class.  Numbers count the long messages
  * of one direction of one link from 1 without a gap, in the order of their
@@ -49,6 +50,8 @@ typedef enum nx_frame_type {
     NX_FRAME_UNASK,      /* forget my WANTs */
     NX_FRAME_UNASKED,    /* |count| WANTs are forgotten, the others have been answered */
     NX_FRAME_PUTBACK,    /* nobody waits for the PULLED message |id| any more */
+    NX_FRAME_RECLAIM,    /* others need room: give back up to |limit| of your credit */
+    NX_FRAME_RETURN,     /* |limit| of my credit is spent on nothing */
 } nx_frame_type;
 
 enum {
@@ -83,7 +86,7 @@ typedef struct nx_frame {
     nx_mark mark;
     bool any_tag; /* WANT: of whatever tag; |tag| is 0 */
     uint64_t id, length, eager;
-    uint64_t limit; /* and upto, and count */
+    uint64_t limit; /* and upto, count, bytes */
     uint64_t window[NX_CLASSES];
     const uint8_t *data; /* INLINE: |length| bytes, borrowed from the input */
 } nx_frame;

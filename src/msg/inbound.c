@@ -23,6 +23,7 @@ nx_inbound *nx_inbound_make(nx_peer *from, const nx_key *key, nx_class class)
     }
     in->held.key = *key;
     in->from = from;
+    from->inbounds++;
     in->req = NULL;
     in->length = in->eager = in->got = 0;
     in->data = NULL;
@@ -38,6 +39,7 @@ void nx_inbound_free(nx_msg *m, nx_inbound *in)
     if (!(in->state & NX_IN_TINY)) {
         nx_free(in->data);
     }
+    in->from->inbounds--;
     if (m->nspare >= SPARE_MAX) {
         nx_free(in);
         return;

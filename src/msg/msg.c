@@ -16,10 +16,52 @@ static nexar_err check_config(const nx_msg_config *c)
         return nx_fail(NEXAR_EINVAL, "short messages of %zu bytes: at most %zu", c->inline_max,
                        NX_INLINE_MAX);
     }
-    if (c->pool / c->peers / NX_CLASSES < NX_CREDIT_START) {
-        return nx_fail(NEXAR_EINVAL, "a pool of %zu bytes for %u peers: at least %zu", c->pool,
-                       c->peers, (size_t)c->peers * NX_CLASSES * NX_CREDIT_START);
+    return NEXAR_OK;
+}
+
+static nexar_err check_pool(const nx_msg *m)
+{
+    const size_t pool = m->config.pool;
+
+    if (pool / m->fresh / NX_CLASSES < NX_CREDIT_START) {
+        return nx_fail(NEXAR_EINVAL, "a pool of %zu bytes for %u peers: at least %zu", pool,
+                       m->fresh, (size_t)m->fresh * NX_CLASSES * NX_CREDIT_START);
     }
+    return NEXAR_OK;
+}
+
+static void free_peers(nx_msg *m)
+{
+    for (uint32_t i = 0; (m->peers != NULL) && (i < m->config.peers); i++) {
+        if ((m->peers[i] != NULL) && m->peers[i]->single) {
+            nx_free(m->peers[i]);
+        }
+    }
+    nx_free(m->peers);
+    nx_free(m->first);
+}
+
+static nexar_err take_peers(nx_msg *m)
+{
+    const uint32_t n = m->config.peers;
+
+    nexar_err err;
+
+    if (m->config.there != NULL) {
+        m->config.peers = 0;
+        err = nx_share_take(m, n);
+        m->config.peers = (err == NEXAR_OK) ? n : 0;
+        return err;
+    }
+    m->first = nx_calloc(n, sizeof(*m->first));
+    m->peers = nx_calloc(n, sizeof(*m->peers));
+    if ((m->first == NULL) || (m->peers == NULL)) {
+        return nx_fail_nomem("peers");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        m->peers[i] = &m->first[i];
+    }
+    m->fresh = n;
     return NEXAR_OK;
 }
 
@@ -39,13 +81,15 @@ nexar_err nx_msg_create(nx_msg **out, const nx_msg_config *config)
     if (m == NULL) {
         return nx_fail_nomem("messages");
     }
-    m->peers = nx_calloc(c.peers, sizeof(*m->peers));
-    if (m->peers == NULL) {
-        nx_free(m);
-        return nx_fail_nomem("peers");
-    }
     m->config = c;
-    m->share = c.pool / c.peers / NX_CLASSES;
+    err = take_peers(m);
+    err = (err == NEXAR_OK) ? check_pool(m) : err;
+    if (err != NEXAR_OK) {
+        free_peers(m);
+        nx_free(m);
+        return err;
+    }
+    nx_share_start(m);
     nx_random_fill(&nx_random_system, &seed, sizeof(seed));
     nx_match_init(&m->match, seed);
     nx_match_init(&m->probes, seed);
@@ -56,6 +100,7 @@ nexar_err nx_msg_create(nx_msg **out, const nx_msg_config *config)
     nx_list_init(&m->spare);
     nx_list_init(&m->finished);
     nx_list_init(&m->doomed);
+    nx_list_init(&m->retired);
     nx_list_init(&m->downs);
     *out = m;
     return NEXAR_OK;
@@ -87,7 +132,7 @@ void nx_msg_attach(nx_msg *m, uint32_t peer, nx_link *link)
 
 nx_link *nx_msg_link(const nx_msg *m, uint32_t peer)
 {
-    return m->peers[peer].link;
+    return (m->peers[peer] == NULL) ? NULL : m->peers[peer]->link;
 }
 
 nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t len)
@@ -99,6 +144,9 @@ nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t
     if ((peer >= m->config.peers) || (peer == m->config.self) || (len == 0) ||
         (len > NX_FRAME_MAX) || (*(const uint8_t *)data < NX_FRAME_OTHER)) {
         return nx_fail(NEXAR_EINVAL, "a control frame of %zu bytes to peer %u", len, peer);
+    }
+    if (m->peers[peer] == NULL) {
+        return nx_fail(NEXAR_EPEER, "peer %u: it is gone", peer);
     }
     p = nx_peer_get(m, peer);
     if (p->doomed || m->closing) {
@@ -144,7 +192,7 @@ static void free_all(nx_msg *m)
     }
     nx_match_fini(&m->match);
     nx_match_fini(&m->probes);
-    nx_free(m->peers);
+    free_peers(m);
     nx_free(m);
 }
 
@@ -208,9 +256,9 @@ void nx_msg_close(nx_msg *m, nx_event *done)
     for (int c = 0; c < NX_CLASSES; c++) {
         cancel_waiting(m, &m->any[c]);
         for (uint32_t i = 0; i < m->config.peers; i++) {
-            if (m->peers[i].ready) {
-                cancel_waiting(m, &m->peers[i].posted[c]);
-                cancel_waiting(m, &m->peers[i].asked[c]);
+            if ((m->peers[i] != NULL) && m->peers[i]->ready) {
+                cancel_waiting(m, &m->peers[i]->posted[c]);
+                cancel_waiting(m, &m->peers[i]->asked[c]);
             }
         }
     }
@@ -219,7 +267,7 @@ void nx_msg_close(nx_msg *m, nx_event *done)
 
 void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
 {
-    if ((peer >= m->config.peers) || (peer == m->config.self)) {
+    if ((peer >= m->config.peers) || (peer == m->config.self) || (m->peers[peer] == NULL)) {
         return;
     }
     nx_msg_enter(m);
@@ -229,16 +277,21 @@ void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
 
 bool nx_msg_heard(nx_msg *m, uint32_t peer)
 {
-    const bool heard = m->peers[peer].heard;
+    nx_peer *p = m->peers[peer];
+    const bool heard = (p != NULL) && p->heard;
 
-    m->peers[peer].heard = false;
+    if (heard) {
+        p->heard = false;
+    }
     return heard;
 }
 
 nx_end nx_msg_ended(const nx_msg *m, uint32_t peer, const char **why)
 {
-    *why = m->peers[peer].why;
-    return m->peers[peer].ended;
+    const nx_peer *p = m->peers[peer];
+
+    *why = (p == NULL) ? "it is gone" : p->why;
+    return (p == NULL) ? NX_END_LEFT : p->ended;
 }
 
 void nx_msg_destroy(nx_msg *m)
@@ -252,8 +305,8 @@ void nx_msg_destroy(nx_msg *m)
     nx_msg_enter(m);
     m->dying = true;
     for (uint32_t i = 0; i < m->config.peers; i++) {
-        if (m->peers[i].ready && !m->peers[i].down) {
-            nx_peer_doom(&m->peers[i], NEXAR_ECANCELED, "closed");
+        if ((m->peers[i] != NULL) && m->peers[i]->ready && !m->peers[i]->down) {
+            nx_peer_doom(m->peers[i], NEXAR_ECANCELED, "closed");
         }
     }
     while ((at = nx_list_pop(&m->doomed)) != NULL) {
@@ -294,6 +347,7 @@ bool nx_msg_cancel(nx_msg *m, nx_req *req)
 void nx_msg_stats_get(const nx_msg *m, nx_msg_stats *out)
 {
     *out = m->stats;
+    out->granted = m->granted;
     out->unexpected = m->match.nheld;
     out->posted = m->match.nposted;
 }

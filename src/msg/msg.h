@@ -16,7 +16,8 @@
  *
  * Flow control, invariants
  *  1. A peer's eager bytes that lie unmatched here are at most the credit it was
- *     given; the credits of all peers and classes together are at most |pool|.
+ *     given; the credits of all peers and classes together are at most |pool|, also
+ *     while peers are added (nx_msg_grow).
  *  2. Credit comes back when a message is matched or dropped: its bytes leave the
  *     pool then, and those still to come go straight to the receive.
  *  3. Envelopes cost credit too (NX_ENVELOPE_COST each), from the same account
@@ -90,8 +91,10 @@ enum {
 
 typedef struct nx_msg_config {
     nx_loop *loop;
-    uint32_t peers;    /* 0 .. peers - 1 */
-    uint32_t self;     /* messages to it go no further than memory */
+    uint32_t peers;                          /* 0 .. peers - 1 */
+    bool (*there)(void *ctx, uint32_t peer); /* NULL: all are; otherwise some are gone */
+    uint32_t self;                           /* messages to it go no further than memory */
+    bool grows;        /* peers may be added: a part of the pool is kept for them */
     size_t pool;       /* bound of unexpected bytes in this process; 0: NX_POOL_DEFAULT */
     size_t inline_max; /* messages up to this are copied behind their envelope */
     size_t eager_max;  /* of a longer one at most this is sent before it is asked for */
@@ -124,6 +127,23 @@ NX_MUST_CHECK nexar_err nx_msg_create(nx_msg **out, const nx_msg_config *config)
  * without drain if nx_msg_close did not close them before.  A request whose bytes
  * a transport still holds ends when it lets go of them, from the loop. */
 void nx_msg_destroy(nx_msg *m);
+
+/*
+ * There are |peers| of them from now on, as many as now or more.  The new ones get their
+ * share of the pool, what is free of it at first; those that have more than is fair
+ * then are asked to give it back (docs/messages.md).
+ *
+ * NEXAR_EINVAL
+ *     The pool is too small to give each the credit that every sender starts with.
+ * NEXAR_ENOMEM
+ *     In both cases nothing has changed.
+ */
+NX_MUST_CHECK nexar_err nx_msg_grow(nx_msg *m, uint32_t peers);
+/* |peer| will not be spoken to again: when its link has ended (with none it has failed
+ * now, with |err| and |why|), and what it has sent was taken or dropped, its memory is
+ * freed: by a later call of this or of nx_msg_grow.  Calls that name it fail from then
+ * on. */
+void nx_msg_retire(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
 
 /* The upcalls and their context for a link that |peer| opened to us, to be set in
  * on_accept; then nx_msg_attach.  Crossing dials have been settled below: there is
@@ -278,6 +298,9 @@ typedef struct nx_msg_stats {
     uint64_t credit_frames; /* sent: how often credit was told */
     uint64_t waiting;       /* sends that are held back now */
     uint64_t pulled;        /* messages that were fetched by name, in all */
+    uint64_t granted;       /* of the pool, to all peers: what may lie there */
+    uint64_t links;         /* that were ever made or taken */
+    uint64_t peers;         /* of which there is a memory */
 } nx_msg_stats;
 void nx_msg_stats_get(const nx_msg *m, nx_msg_stats *out);
 

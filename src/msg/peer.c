@@ -10,12 +10,13 @@
 
 nx_peer *nx_peer_get(nx_msg *m, uint32_t index)
 {
-    nx_peer *p = &m->peers[index];
+    nx_peer *p = m->peers[index];
 
     if (p->ready) {
         return p;
     }
     p->ready = true;
+    m->fresh--;
     p->msg = m;
     p->index = index;
     for (int c = 0; c < NX_CLASSES; c++) {
@@ -28,6 +29,7 @@ nx_peer *nx_peer_get(nx_msg *m, uint32_t index)
     nx_list_init(&p->busy);
     nx_list_init(&p->links);
     nx_list_init(&p->troubled);
+    nx_list_init(&p->retiring);
     return p;
 }
 
@@ -37,6 +39,7 @@ void nx_peer_attach(nx_peer *p, nx_link *link)
 
     assert(p->link == NULL);
     p->link = link;
+    p->msg->stats.links++;
     nx_list_push_back(&p->msg->links, &p->links);
     for (int c = 0; c < NX_CLASSES; c++) {
         hello.window[c] = p->in[c].told;
@@ -86,16 +89,6 @@ void nx_pool_count(nx_msg *m, int64_t bytes)
     assert(m->stats.pool_used <= m->config.pool);
 }
 
-bool nx_peer_charge(nx_peer *p, nx_class class, uint64_t cost)
-{
-    if (!nx_credit_charge(&p->in[class], cost)) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it sent more than its credit allows");
-        return false;
-    }
-    nx_pool_count(p->msg, (int64_t)cost);
-    return true;
-}
-
 static void tell_credit(nx_peer *p, nx_class class)
 {
     uint64_t limit;
@@ -108,9 +101,24 @@ static void tell_credit(nx_peer *p, nx_class class)
     }
 }
 
+bool nx_peer_charge(nx_peer *p, nx_class class, uint64_t cost)
+{
+    if (!nx_credit_charge(&p->in[class], cost)) {
+        nx_peer_doom(p, NEXAR_EPROTO, "it sent more than its credit allows");
+        return false;
+    }
+    nx_pool_count(p->msg, (int64_t)cost);
+    if (p->in[class].window < p->msg->target) {
+        nx_share_enrich(p, class);
+        tell_credit(p, class);
+    }
+    return true;
+}
+
 void nx_peer_release(nx_peer *p, nx_class class, uint64_t cost)
 {
-    nx_credit_release(&p->in[class], cost);
+    p->msg->granted -= nx_credit_release(&p->in[class], cost);
+    nx_share_enrich(p, class);
     nx_pool_count(p->msg, -(int64_t)cost);
     tell_credit(p, class);
 }
@@ -171,6 +179,7 @@ void nx_peer_bury(nx_peer *p)
         nx_send_bury(p, nx_list_entry(at, nx_req, peer_link));
     }
     nx_recv_bury(p);
+    nx_share_end(p);
     nx_map_fini(&p->out_ids);
     nx_map_fini(&p->in_ids);
     m->stir = m->closing;
@@ -229,6 +238,7 @@ static void on_stalled(nx_peer *p, const nx_frame *f)
     }
     p->msg->stalls = true;
     in->starved = true;
+    nx_share_enrich(p, f->context.class);
     tell_credit(p, f->context.class);
     nx_ask(p, f->context.class);
 }
@@ -263,6 +273,12 @@ static void on_control(nx_peer *p, const nx_frame *f)
         break;
     case NX_FRAME_UNASKED:
         nx_ask_unasked(p, f);
+        break;
+    case NX_FRAME_RECLAIM:
+        nx_share_reclaim(p, f);
+        break;
+    case NX_FRAME_RETURN:
+        nx_share_return(p, f);
         break;
     default:
         assert(f->type == NX_FRAME_UNWANT);

@@ -65,6 +65,8 @@ static void begin(nx_msg *m, nx_req *r, nx_req_kind kind, const nx_key *key, nx_
     r->recv.posted.key = *key;
     if ((key->peer != NX_ANY_PEER) && (key->peer >= m->config.peers)) {
         nx_req_fail(m, r, NEXAR_EINVAL, "no such peer: %u", key->peer);
+    } else if ((key->peer != NX_ANY_PEER) && (m->peers[key->peer] == NULL)) {
+        nx_req_fail(m, r, NEXAR_EPEER, "it is gone");
     } else if (m->closing) {
         nx_req_fail(m, r, NEXAR_ECANCELED, "it was started after the end");
     } else {

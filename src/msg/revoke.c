@@ -47,9 +47,9 @@ void nx_msg_fail_context(nx_msg *m, nx_context context, bool any, nexar_err err,
     nx_msg_enter(m);
     fail_receives(m, &m->any[context.class], &w);
     for (uint32_t i = 0; !any && (i < m->config.peers); i++) {
-        nx_peer *p = &m->peers[i];
+        nx_peer *p = m->peers[i];
 
-        if (p->ready) {
+        if ((p != NULL) && p->ready) {
             fail_receives(m, &p->posted[context.class], &w);
             fail_receives(m, &p->asked[context.class], &w);
             cancel_sends(p, context.class, &w);

@@ -93,6 +93,7 @@ static void send_part(nx_peer *p, nx_req *r, unsigned part, uint64_t off, uint64
         return;
     }
     s->parts_out++;
+    p->parts_out++;
     p->msg->parts_out++;
 }
 
@@ -226,6 +227,8 @@ void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint
         nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the end");
     } else if (peer == m->config.self) {
         nx_local_send(m, req);
+    } else if (m->peers[peer] == NULL) {
+        nx_req_fail(m, req, NEXAR_EPEER, "it is gone");
     } else {
         send_to_peer(m, req);
     }
@@ -278,6 +281,7 @@ void nx_send_on_sent(nx_peer *p, nx_tx *tx, nexar_err err)
 
     assert((r->send.parts_out > 0) && (m->parts_out > 0));
     r->send.parts_out--;
+    p->parts_out--;
     m->parts_out--;
     if (r->state & NX_REQ_ENDING) {
         if (r->send.parts_out == 0) {

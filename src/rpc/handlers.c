@@ -90,6 +90,29 @@ void nx_rpc_forget(nx_rpc *rpc, uint32_t comm)
     }
 }
 
+size_t nx_rpc_move(nx_rpc *rpc, uint32_t comm, uint32_t to, void *owner)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < rpc->entries.room; i++) {
+        const nx_map_slot slot = rpc->entries.slots[i];
+
+        if ((slot.value != NULL) && ((slot.key >> 16) == comm)) {
+            n++;
+        }
+        if ((slot.value != NULL) && ((slot.key >> 16) == comm) && (owner != NULL)) {
+            nx_rpc_entry *entry = nx_map_take(&rpc->entries, slot.key);
+
+            rpc->config.release(entry->handler.owner);
+            entry->handler.owner = owner;
+            /* In the room that it had. */
+            (void)!nx_map_put(&rpc->entries, key_of(to, (uint16_t)slot.key), entry);
+            i = SIZE_MAX; /* others may have moved: from the beginning */
+        }
+    }
+    return n;
+}
+
 void nx_rpc_entries_free(nx_rpc *rpc)
 {
     nx_rpc_entry *entry;

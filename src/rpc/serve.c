@@ -212,6 +212,9 @@ static void run(nexar_rpc *call)
     }
     call->fn = head.fn;
     call->entry = nx_rpc_entry_get(rpc, head.comm, head.fn);
+    if ((call->entry == NULL) && (rpc->config.alias != NULL)) {
+        call->entry = nx_rpc_entry_get(rpc, rpc->config.alias(rpc->config.ctx, head.comm), head.fn);
+    }
     call->rank =
         (call->entry == NULL) ? -1 : rpc->config.rank_of(call->entry->handler.owner, call->peer);
     if (call->rank < 0) {

@@ -250,7 +250,10 @@ nxt_net *nxt_net_create(const nxt_net_config *config)
     }
     for (uint32_t i = 0; i < config->nodes; i++) {
         nx_msg_config c = {.loop = net->loop,
-                           .peers = config->nodes,
+                           .peers = (config->first == 0)  ? config->nodes
+                                    : (config->first > i) ? config->first
+                                                          : i + 1,
+                           .grows = (config->first != 0),
                            .self = i,
                            .pool = config->pool,
                            .inline_max = config->inline_max,

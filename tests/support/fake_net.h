@@ -19,6 +19,7 @@ typedef struct nxt_net nxt_net;
 
 typedef struct nxt_net_config {
     uint32_t nodes;
+    uint32_t first; /* of which each knows these and itself at first; 0: all */
     uint64_t seed;
     size_t pool, inline_max, eager_max; /* of every engine */
     size_t fragment_max;                /* bytes of a fragment; 0: 64 KiB */

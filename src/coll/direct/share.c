@@ -24,7 +24,8 @@ nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, bool reads)
 
     if ((c->kind >= NX_ALLGATHERV) || c->hook ||
         ((call->guise != NX_GUISE_PLAIN) && (call->guise != NX_GUISE_BUCKETED) &&
-         (call->guise != NX_GUISE_SPLIT) && (call->guise != NX_GUISE_DUP))) {
+         (call->guise != NX_GUISE_SPLIT) && (call->guise != NX_GUISE_DUP) &&
+         (call->guise != NX_GUISE_UPDATE))) {
         return NX_WAY_ENGINE;
     }
     reads = reads && (call->guise != NX_GUISE_BUCKETED);

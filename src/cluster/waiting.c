@@ -1,0 +1,116 @@
+/* waiting.c - those who wait at the seed, as members know them. */
+#include "cluster/waiting.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+void nx_waiting_clear(nx_waiting *waiting)
+{
+    waiting->n = 0;
+}
+
+void nx_waiting_fini(nx_waiting *waiting)
+{
+    nx_free(waiting->list);
+    *waiting = (nx_waiting){0};
+}
+
+/* Where |id| is among the |n| of |list|; |n|: nowhere. */
+static uint32_t find(const nx_member *list, uint32_t n, uint64_t id)
+{
+    uint32_t i = 0;
+
+    while ((i < n) && (list[i].id != id)) {
+        i++;
+    }
+    return i;
+}
+
+nexar_err nx_waiting_add(nx_waiting *waiting, const nx_member *m)
+{
+    if (find(waiting->list, waiting->n, m->id) < waiting->n) {
+        return NEXAR_OK;
+    }
+    if (waiting->n == waiting->room) {
+        const uint32_t room = (waiting->room == 0) ? 4 : waiting->room * 2;
+        nx_member *list = nx_calloc(room, sizeof(*list));
+
+        if (list == NULL) {
+            return nx_fail_nomem("those who wait");
+        }
+        if (waiting->n > 0) {
+            memcpy(list, waiting->list, waiting->n * sizeof(*list));
+        }
+        nx_free(waiting->list);
+        waiting->list = list;
+        waiting->room = room;
+    }
+    waiting->list[waiting->n++] = *m;
+    return NEXAR_OK;
+}
+
+void nx_waiting_remove(nx_waiting *waiting, uint64_t id)
+{
+    const uint32_t at = find(waiting->list, waiting->n, id);
+
+    if (at < waiting->n) {
+        waiting->n--;
+        memmove(&waiting->list[at], &waiting->list[at + 1],
+                (waiting->n - at) * sizeof(waiting->list[0]));
+    }
+}
+
+uint32_t nx_waiting_encode(const nx_waiting *waiting, nx_writer *w, uint32_t max)
+{
+    nx_writer number = *w, one;
+    uint32_t n = 0;
+
+    max = (max < NX_WAITING_LIST_MAX) ? max : NX_WAITING_LIST_MAX;
+    max = (max < waiting->n) ? max : waiting->n;
+    if (w->failed || (w->room - w->len < sizeof(uint32_t))) {
+        return 0;
+    }
+    nx_write_u32(w, 0);
+    for (; n < max; n++) {
+        one = *w;
+        nx_member_encode(&one, &waiting->list[n]);
+        if (one.failed) {
+            break;
+        }
+        *w = one;
+    }
+    nx_write_u32(&number, n);
+    return n;
+}
+
+nexar_err nx_waiting_decode(nx_reader *r, nx_member **joined, uint32_t *n)
+{
+    const uint32_t count = (nx_reader_left(r) == 0) ? 0 : nx_read_u32(r);
+    nx_member *list;
+
+    /* Memory only for what the bytes that are here can fill. */
+    if (r->failed || (count > NX_WAITING_LIST_MAX) ||
+        (nx_reader_left(r) / NX_MEMBER_ENCODED_MIN < count)) {
+        return nx_fail(NEXAR_EPROTO, "a list of joiners that is cut short or too long");
+    }
+    if (count == 0) {
+        *joined = NULL;
+        *n = 0;
+        return NEXAR_OK;
+    }
+    list = nx_calloc(count, sizeof(*list));
+    if (list == NULL) {
+        return nx_fail_nomem("those who join");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        nx_member_decode(r, &list[i]);
+        if (r->failed || (list[i].id == 0) || (find(list, i, list[i].id) < i)) {
+            nx_free(list);
+            return nx_fail(NEXAR_EPROTO, "a list of joiners whose member %u is malformed", i);
+        }
+    }
+    *joined = list;
+    *n = count;
+    return NEXAR_OK;
+}

@@ -1,0 +1,188 @@
+/*
+ * parked.c - links of members that are a view ahead of this rank.
+ *
+ * Ranks come to a new view one after the other, and who joined with it may connect to one
+ * that is still about to.  The link is taken, and what comes by it is played again when
+ * that rank is there too: a greeting, a few frames, and no more bytes than a sender may
+ * send before the first word of the receiver (NX_CREDIT_START).
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "core/links.h"
+#include "core/update.h"
+
+enum { KEPT_MAX = 64 << 10 }; /* bytes of one link: far more than there can be */
+
+/* A frame, or bytes of a message. */
+typedef struct kept {
+    nx_list link;
+    bool frame;
+    nx_lane lane;
+    uint64_t id, off;
+    size_t len;
+    uint8_t data[];
+} kept;
+
+typedef struct parked {
+    nx_list at; /* in world->parked */
+    nx_link *link;
+    uint64_t member;
+    nx_list kept;
+    size_t bytes;
+} parked;
+
+static void free_parked(parked *p)
+{
+    nx_list *at;
+
+    nx_list_remove(&p->at);
+    while ((at = nx_list_pop(&p->kept)) != NULL) {
+        nx_free(nx_list_entry(at, kept, link));
+    }
+    nx_free(p);
+}
+
+static void give_up(parked *p, const char *why)
+{
+    nx_log(NX_LOG_WARN, "refused member %" PRIu64 ", which was to join: %s", p->member, why);
+    nx_link_close(p->link, false);
+    free_parked(p);
+}
+
+/* ---- calls up ------------------------------------------------------------------------- */
+
+static void keep(parked *p, const kept *head, const void *data, size_t len)
+{
+    kept *k = (p->bytes + len > KEPT_MAX) ? NULL : nx_zalloc(sizeof(*k) + len);
+
+    if (k == NULL) {
+        give_up(p, "what it says cannot be kept");
+        return;
+    }
+    *k = *head;
+    k->len = len;
+    if (len > 0) {
+        memcpy(k->data, data, len);
+    }
+    nx_list_init(&k->link);
+    nx_list_push_back(&p->kept, &k->link);
+    p->bytes += len;
+}
+
+static void on_up(void *ctx, nx_link *link)
+{
+    (void)ctx;
+    (void)link;
+}
+
+static void on_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, size_t len)
+{
+    (void)link;
+    keep(ctx, &(kept){.frame = true, .lane = lane}, data, len);
+}
+
+static void on_data(void *ctx, nx_link *link, uint64_t id, uint64_t off, const void *data,
+                    size_t len)
+{
+    (void)link;
+    keep(ctx, &(kept){.id = id, .off = off}, data, len);
+}
+
+/* Never: nothing is sent. */
+static void on_sent(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
+{
+    (void)ctx;
+    (void)link;
+    (void)tx;
+    (void)err;
+}
+
+static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
+{
+    (void)link;
+    (void)err;
+    give_up(ctx, why);
+}
+
+static const nx_link_up parked_up = {.on_up = on_up,
+                                     .on_frame = on_frame,
+                                     .on_data = on_data,
+                                     .on_sent = on_sent,
+                                     .on_down = on_down};
+
+/* ---- in and out -------------------------------------------------------------------------- */
+
+void nx_parked_take(nx_world *world, nx_link *link, uint64_t member)
+{
+    parked *p = nx_zalloc(sizeof(*p));
+
+    if (p == NULL) {
+        nx_link_close(link, false);
+        return;
+    }
+    nx_list_init(&p->at);
+    nx_list_init(&p->kept);
+    p->link = link;
+    p->member = member;
+    link->up = &parked_up;
+    link->up_ctx = p;
+    nx_list_push_back(&world->parked, &p->at);
+}
+
+bool nx_parked_has(const nx_world *world, uint64_t member)
+{
+    for (const nx_list *at = world->parked.next; at != &world->parked; at = at->next) {
+        if (nx_list_entry(at, parked, at)->member == member) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Gives what was kept to whom the link has now. */
+static void play(parked *p)
+{
+    nx_link *link = p->link;
+
+    nx_list_for_each (at, &p->kept) {
+        const kept *k = nx_list_entry(at, kept, link);
+
+        if (k->frame) {
+            link->up->on_frame(link->up_ctx, link, k->lane, k->data, k->len);
+        } else {
+            link->up->on_data(link->up_ctx, link, k->id, k->off, k->data, k->len);
+        }
+    }
+}
+
+void nx_parked_settle(nx_world *world)
+{
+    nx_list_for_each (at, &world->parked) {
+        parked *p = nx_list_entry(at, parked, at);
+        const nx_member *m = nx_view_member(world->view, p->member);
+
+        if (m == NULL) {
+            give_up(p, "it is not in the new view");
+            continue;
+        }
+        nx_links_accept(world, p->link, p->member);
+        /* If it was not taken it is gone, and so is whom its link called. */
+        if (nx_msg_link(world->msg, m->slot) == p->link) {
+            play(p);
+        }
+        free_parked(p);
+    }
+}
+
+void nx_parked_close(nx_world *world)
+{
+    nx_list_for_each (at, &world->parked) {
+        parked *p = nx_list_entry(at, parked, at);
+
+        nx_link_close(p->link, false);
+        free_parked(p);
+    }
+}

@@ -1,0 +1,537 @@
+/*
+ * update.c - nexar_comm_update and nexar_comm_leave.
+ *
+ * First the fast way, a small allreduce: does anybody want, or know of, a change?  If
+ * not, that was all.  Otherwise, or if it fails, the agreement (agree.h) on who has
+ * failed, who leaves, who joins, and what the new communicator's id is; and then each rank
+ * by itself makes the same next world of it.
+ */
+#include "core/update.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "cluster/waiting.h"
+#include "core/accord.h"
+#include "core/arena.h"
+#include "core/coll_run.h"
+#include "core/device.h"
+#include "core/diagnosis.h"
+#include "core/failure.h"
+
+/* What a rank says in the fast way. */
+enum {
+    SAYS_LEAVE = 1, /* I want to leave */
+    SAYS_WAIT = 2,  /* somebody waits at the seed, and there is a place */
+    SAYS_GONE = 4   /* somebody has failed, or left */
+};
+
+/* What it brings to the agreement in |flags|: all or none. */
+#define FLAG_WHOLE UINT64_C(1) /* the communicator can go on as it is */
+
+/* How long to wait for the word that those who joined are there. */
+#define STARTED_NS UINT64_C(10000000000)
+
+static const char NAME[] = "comm_update";
+
+/* ---- what happens meanwhile ------------------------------------------------------------- */
+
+void nx_update_on_waiting(void *ctx, uint32_t n)
+{
+    nx_world *world = ctx;
+
+    world->waiting = n;
+}
+
+void nx_update_on_started(void *ctx, uint64_t epoch)
+{
+    nx_world *world = ctx;
+
+    world->started = epoch;
+    if (world->start_event != NULL) {
+        nx_event_set(world->loop, world->start_event);
+    }
+}
+
+void nx_update_on_seed(nx_world *world, bool there)
+{
+    world->seed_away = !there;
+    if (!there && (world->start_event != NULL)) {
+        nx_event_set(world->loop, world->start_event);
+    }
+}
+
+/* Who may join, in the payload of |v|; |*most| is to how many the world may grow.  The
+ * caller frees |*joined|. */
+static nexar_err read_payload(const nx_agree_value *v, uint32_t *most, nx_member **joined,
+                              uint32_t *n)
+{
+    nx_reader r = nx_reader_make(v->payload, v->payload_len);
+
+    *joined = NULL;
+    *n = 0;
+    *most = UINT32_MAX;
+    if (v->payload_len == 0) {
+        return NEXAR_OK;
+    }
+    *most = nx_read_u32(&r);
+    return nx_waiting_decode(&r, joined, n);
+}
+
+bool nx_update_expects(const nx_world *world, uint64_t member, nx_member *out)
+{
+    const nx_agree_value *v = (world->comm == NULL) ? NULL : nx_accord_accepted(world->comm);
+    nx_member *joined = NULL;
+    uint32_t n = 0, most;
+    bool found = false;
+
+    if ((v == NULL) || (read_payload(v, &most, &joined, &n) != NEXAR_OK)) {
+        return false;
+    }
+    for (uint32_t i = 0; !found && (i < n); i++) {
+        found = (joined[i].id == member);
+        if (found && (out != NULL)) {
+            *out = joined[i];
+        }
+    }
+    nx_free(joined);
+    return found;
+}
+
+uint32_t nx_update_alias(void *ctx, uint32_t comm)
+{
+    const nx_world *world = ctx;
+    const nx_agree_value *v = (world->comm == NULL) ? NULL : nx_accord_accepted(world->comm);
+
+    if (world->comm == NULL) {
+        return comm;
+    }
+    return ((comm == world->before) || ((v != NULL) && (comm == (uint32_t)v->highest)))
+               ? world->comm->id
+               : comm;
+}
+
+nexar_err nx_update_enough(const char *name, uint32_t left, uint32_t wanted)
+{
+    if (left >= wanted) {
+        return NEXAR_OK;
+    }
+    return nx_fail(NEXAR_EPEER,
+                   "%s: %" PRIu32 " rank%s would be left; min_world asks for %" PRIu32 " at least",
+                   name, left, (left == 1) ? "" : "s", wanted);
+}
+
+/* ---- the fast way ----------------------------------------------------------------------- */
+
+/* 0: as many as there may be. */
+static uint32_t most_ranks(const nx_world *world)
+{
+    const uint64_t most = nx_config_number(world->config, NX_SET_MAX_WORLD);
+
+    return (most == 0) ? UINT32_MAX : (uint32_t)most;
+}
+
+/* With the lock. */
+static uint64_t what_to_say(const nexar_comm *comm)
+{
+    const nx_world *world = comm->world;
+    uint64_t says = world->leaving ? SAYS_LEAVE : 0;
+
+    if ((world->waiting > 0) && (comm->size < most_ranks(world)) && (world->slots < NX_WORLD_MAX)) {
+        says |= SAYS_WAIT;
+    }
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        const uint32_t slot = nx_comm_peer(comm, rank);
+
+        if (nx_rankset_has(nx_failure_dead(world), slot) ||
+            nx_rankset_has(nx_failure_left(world), slot)) {
+            says |= SAYS_GONE;
+        }
+    }
+    return says;
+}
+
+/* Whether anybody says anything; an error: that could not be found out. */
+static nexar_err ask_all(nexar_comm *comm, uint64_t *said)
+{
+    uint64_t says;
+
+    nx_loop_lock(comm->world->loop);
+    says = what_to_say(comm);
+    nx_loop_unlock(comm->world->loop);
+    return nx_coll_wait(&(nx_coll_args){.name = NAME,
+                                        .comm = comm,
+                                        .kind = NX_ALLREDUCE,
+                                        .guise = NX_GUISE_UPDATE,
+                                        .send = &says,
+                                        .recv = said,
+                                        .count = 1,
+                                        .dtype = NEXAR_U64,
+                                        .op = NEXAR_BOR,
+                                        .host_memory = true},
+                        NULL);
+}
+
+/* Errors of the fast way that the agreement is there for. */
+static bool goes_on(nexar_err err)
+{
+    return (err == NEXAR_OK) || (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED) ||
+           (err == NEXAR_ENOMEM);
+}
+
+/* ---- the agreement ------------------------------------------------------------------------ */
+
+/* An update that goes on to the agreement. */
+typedef struct update {
+    nx_world *world;
+    nexar_comm *comm; /* the old one */
+    bool whole;       /* the fast way has not failed here */
+    nx_agree_value value;
+    nx_rankset gone;   /* ranks of |comm|: the failed and the leavers */
+    nx_member *joined; /* the first |njoined| of them */
+    uint32_t njoined;
+    uint32_t id; /* of the new communicator */
+} update;
+
+static void update_fini(update *u)
+{
+    nx_agree_value_fini(&u->value);
+    nx_rankset_fini(&u->gone);
+    nx_free(u->joined);
+}
+
+/* What this rank brings: the id is its own, so that of all that are brought none is
+ * another's; the highest is taken, and with it the highest min_world. */
+static nexar_err agree(update *u)
+{
+    nx_world *world = u->world;
+    const uint64_t least = nx_config_number(world->config, NX_SET_MIN_WORLD);
+    nx_agree_input input = {.flags = u->whole ? FLAG_WHOLE : 0, .leave = world->leaving};
+    uint8_t *payload = nx_zalloc(NX_AGREE_PAYLOAD_MAX);
+    nx_writer w = nx_writer_make(payload, NX_AGREE_PAYLOAD_MAX);
+    nexar_err err;
+
+    if (payload == NULL) {
+        return nx_fail_nomem("an update");
+    }
+    input.highest = (least << 32) | (world->self << NX_SERIAL_BITS) | nx_comm_take_serial(world);
+    nx_write_u32(&w, most_ranks(world));
+    if ((world->waiting > 0) && (nx_join_waiting(world->join, &w, UINT32_MAX) > 0)) {
+        input.payload = payload;
+        input.payload_len = (uint32_t)w.len;
+    }
+    err = nx_accord_decide(u->comm, NAME, &input, &u->value);
+    nx_free(payload);
+    return err;
+}
+
+static uint32_t min32(uint32_t a, uint32_t b)
+{
+    return (a < b) ? a : b;
+}
+
+/* What the decision means: the same on all. */
+static nexar_err interpret(update *u)
+{
+    const nx_agree_value *v = &u->value;
+    uint32_t most, waiting, stay;
+    nexar_err err = read_payload(v, &most, &u->joined, &waiting);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_rankset_copy(&u->gone, &v->failed);
+    (void)nx_rankset_unite(&u->gone, &v->leavers);
+    stay = u->comm->size - u->gone.count;
+    u->id = (uint32_t)v->highest;
+    u->njoined = 0;
+    if ((stay > 0) && (waiting > 0)) {
+        u->njoined = min32(waiting, (most > stay) ? most - stay : 0);
+        u->njoined = min32(u->njoined, NX_WORLD_MAX - u->world->slots);
+    }
+    return NEXAR_OK;
+}
+
+/* ---- the next world -------------------------------------------------------------------------- */
+
+static bool leaves(const update *u)
+{
+    return nx_rankset_has(&u->value.leavers, u->comm->rank);
+}
+
+/* Those who go have nothing more to say, here and below. */
+static void let_go(const update *u)
+{
+    nx_world *world = u->world;
+
+    for (uint32_t rank = 0; (rank = nx_rankset_next(&u->value.leavers, rank)) < u->gone.n; rank++) {
+        if (!nx_rankset_has(&u->value.failed, rank)) {
+            nx_failure_leaves(world, nx_comm_peer(u->comm, rank));
+        }
+    }
+    nx_failure_settle(world); /* while the old view can name them */
+    nx_accord_drop(u->comm, &u->value.leavers);
+}
+
+/* Frees what those who are gone held. */
+static void drop_gone(const update *u)
+{
+    nx_world *world = u->world;
+
+    for (uint32_t rank = 0; (rank = nx_rankset_next(&u->gone, rank)) < u->gone.n; rank++) {
+        nx_msg_retire(world->msg, nx_comm_peer(u->comm, rank), NEXAR_EPEER,
+                      nx_rankset_has(&u->value.leavers, rank) ? "it has left the world"
+                                                              : "it has failed");
+    }
+    for (uint32_t slot = 0; (world->arenas != NULL) && (world->ops == 0) && (slot < world->slots);
+         slot++) { /* nobody looks at them */
+        if (nx_view_slot(world->view, slot) == NULL) {
+            nx_arenas_drop(world->arenas, slot);
+        }
+    }
+}
+
+/* The view, and all that is by slot. */
+static nexar_err take_view(const update *u)
+{
+    nx_world *world = u->world;
+    nexar_err err;
+
+    if (world->join == NULL) {
+        return NEXAR_OK;
+    }
+    err = nx_join_advance(world->join, &u->gone, u->joined, u->njoined, u->id);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    world->view = nx_join_view(world->join);
+    world->slots = world->view->slots;
+    err = nx_msg_grow(world->msg, world->slots);
+    err = (err == NEXAR_OK) ? nx_failure_grow(world) : err;
+    if ((err == NEXAR_OK) && (world->arenas != NULL)) {
+        err = nx_arenas_grow(world->arenas, world->slots);
+    }
+    return err;
+}
+
+/* What the old communicator has been told belongs to the new one. */
+static nexar_err carry_over(nexar_comm *old, nexar_comm *comm)
+{
+    nx_rpc *rpc = comm->world->rpc;
+    nexar_err err = NEXAR_OK;
+
+    if (old->called.words != NULL) {
+        err = nx_rankset_init(&comm->called, comm->size);
+        comm->on_failure = old->on_failure;
+        comm->on_failure_arg = old->on_failure_arg;
+    }
+    nx_comm_inherit_device(comm, old);
+    for (size_t n = nx_rpc_move(rpc, old->id, comm->id, NULL); n > 0; n--) {
+        nx_comm_hold(comm);
+    }
+    (void)nx_rpc_move(rpc, old->id, comm->id, comm);
+    return err;
+}
+
+static nexar_err take_comm(const update *u)
+{
+    nx_world *world = u->world;
+    nexar_comm *old = u->comm, *comm;
+    nexar_err err = nx_comm_create_world(world, u->id, &comm);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    world->before = old->id;
+    nx_comm_revoked(old);
+    nx_list_push_back(&world->comms, &old->link);
+    err = carry_over(old, comm);
+    nx_comm_release(old);
+    nx_failure_call(comm);
+    return err;
+}
+
+/* Those who joined are about to return from nexar_init: whoever dials them before would
+ * find them closed. */
+static void await_joined(nx_world *world)
+{
+    const uint64_t end = nx_loop_refresh(world->loop) + STARTED_NS;
+    nx_blocked b = {.what = {.kind = NX_WHAT_OTHER, .name = NAME, .peer = NX_ANY_PEER}};
+    nx_event event = {0};
+
+    nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
+    while ((world->started < world->view->epoch) && !world->seed_away) {
+        event.set = false;
+        world->start_event = &event;
+        if (!nx_loop_wait(world->loop, &event, end)) {
+            nx_log(NX_LOG_WARN, "the seed does not say that those who joined are there");
+            break;
+        }
+    }
+    world->start_event = NULL;
+    nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
+}
+
+static nexar_err become(const update *u)
+{
+    nx_world *world = u->world;
+    nexar_err err;
+
+    let_go(u);
+    err = take_view(u);
+    if (err == NEXAR_OK) {
+        err = take_comm(u);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_world_set_spin(world);
+    nx_diagnosis_resize(world);
+    drop_gone(u);
+    nx_parked_settle(world);
+    if (u->njoined > 0) {
+        await_joined(world);
+    }
+    return NEXAR_OK;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------
+ */
+
+static void fill(nexar_change *change, const update *u, const nexar_comm *now)
+{
+    if (change == NULL) {
+        return;
+    }
+    *change = (nexar_change){.old_rank = (int)u->comm->rank,
+                             .old_size = (int)u->comm->size,
+                             .new_rank = (now == NULL) ? -1 : (int)now->rank,
+                             .new_size = (int)(u->comm->size - u->gone.count + u->njoined),
+                             .joined = (int)u->njoined,
+                             .left = (int)(u->gone.count - u->value.failed.count),
+                             .failed = (int)u->value.failed.count};
+}
+
+/* Without room to go on this rank must not be waited for: the others find it gone. */
+static nexar_err give_up(nx_world *world, nexar_err err)
+{
+    char why[NX_ERROR_ROOM];
+
+    (void)strncpy(why, nexar_last_error(), sizeof(why) - 1);
+    why[sizeof(why) - 1] = '\0';
+    nx_failure_quit(world, "this rank could not take part in comm_update");
+    return nx_fail(err, "%s: this rank is out of the world: %s", NAME, why);
+}
+
+/* |*out|: the world from now on; NULL: this rank leaves.  With the lock. */
+static nexar_err change_world(update *u, nexar_change *change, nexar_comm **out)
+{
+    nx_world *world = u->world;
+    nexar_err err = NEXAR_OK;
+    bool same;
+
+    if (!u->whole) { /* nobody waits in the fast way any more */
+        err = nx_accord_revoke(u->comm);
+    }
+    err = (err == NEXAR_OK) ? agree(u) : err;
+    if (err == NEXAR_OK) {
+        err = interpret(u);
+    }
+    if (err != NEXAR_OK) {
+        return (err == NEXAR_ENOMEM) ? give_up(world, err) : err;
+    }
+    *out = u->comm;
+    same = (u->gone.count == 0) && (u->njoined == 0) && ((u->value.flags & FLAG_WHOLE) != 0);
+    if (u->gone.count < u->comm->size) { /* or all leave */
+        err = nx_update_enough(NAME, u->comm->size - u->gone.count + u->njoined,
+                               (uint32_t)(u->value.highest >> 32));
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if (leaves(u)) {
+        *out = NULL;
+    } else if (!same) {
+        err = become(u);
+        if (err != NEXAR_OK) {
+            return give_up(world, err);
+        }
+        *out = world->comm;
+    }
+    fill(change, u, *out);
+    return NEXAR_OK;
+}
+
+static nexar_err slow_way(nexar_comm **comm, bool whole, nexar_change *change)
+{
+    update u = {.world = (*comm)->world, .comm = *comm, .whole = whole};
+    nx_world *world = u.world;
+    nexar_comm *next = *comm;
+    nexar_err err;
+
+    nx_loop_lock(world->loop);
+    if ((nx_agree_value_init(&u.value, u.comm->size, NX_AGREE_PAYLOAD_MAX) != NEXAR_OK) ||
+        (nx_rankset_init(&u.gone, u.comm->size) != NEXAR_OK)) {
+        err = give_up(world, NEXAR_ENOMEM);
+    } else {
+        nx_comm_hold(u.comm); /* what is said of the change is about it */
+        err = change_world(&u, change, &next);
+        nx_comm_release(u.comm);
+    }
+    nx_loop_unlock(world->loop);
+    update_fini(&u);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    *comm = next;
+    return (next == NULL) ? nx_world_destroy(world) : NEXAR_OK;
+}
+
+static nexar_err check(const char *name, const nexar_comm *world)
+{
+    if (world == NULL) {
+        return nx_fail(NEXAR_EINVAL, "%s: world is NULL", name);
+    }
+    if (world != world->world->comm) {
+        return nx_fail(NEXAR_EINVAL, "%s: give the world, not a communicator made from it", name);
+    }
+    return NEXAR_OK;
+}
+
+nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
+{
+    nexar_err err = check(NAME, (world == NULL) ? NULL : *world);
+    uint64_t said = 0;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    err = ask_all(*world, &said);
+    if (!goes_on(err)) {
+        return err;
+    }
+    if ((err != NEXAR_OK) || (said != 0)) {
+        return slow_way(world, err == NEXAR_OK, change);
+    }
+    if (change != NULL) {
+        const int rank = (int)(*world)->rank, size = (int)(*world)->size;
+
+        *change =
+            (nexar_change){.old_rank = rank, .old_size = size, .new_rank = rank, .new_size = size};
+    }
+    return NEXAR_OK;
+}
+
+nexar_err nexar_comm_leave(nexar_comm *world)
+{
+    nexar_err err = check("comm_leave", world);
+
+    if (err == NEXAR_OK) {
+        nx_loop_lock(world->world->loop);
+        world->world->leaving = true;
+        nx_loop_unlock(world->world->loop);
+    }
+    return err;
+}
