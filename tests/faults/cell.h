@@ -32,14 +32,18 @@ typedef enum nxt_strike {
 } nxt_strike;
 
 /* The call in which one more rank (nxt_fault.late) kills itself. */
-typedef enum nxt_during { NXT_NEVER, NXT_IN_INIT, NXT_IN_SHRINK } nxt_during;
+typedef enum nxt_during { NXT_NEVER, NXT_IN_INIT, NXT_IN_RECOVERY } nxt_during;
+
+/* How those who are left go on. */
+typedef enum nxt_recovery { NXT_SHRINK, NXT_UPDATE } nxt_recovery;
 
 typedef struct nxt_fault {
     const char *name;
     nxt_strike strike;
     unsigned victims; /* ranks, as bits; for what befalls a host NXT_HOST_OF_2 */
     nxt_during during;
-    int late;             /* see nxt_during */
+    int late; /* see nxt_during */
+    nxt_recovery recovery;
     const char *settings; /* "name=value name=value" for ranks and seed, beside the common ones */
     double aim_ms;        /* all survivors know after this; 0: as the transport says */
     const char *open;     /* why it is not yet as it should be; NULL: it is */

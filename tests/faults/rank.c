@@ -220,16 +220,44 @@ static nexar_err shrink(life *l)
     return err;
 }
 
+/* Ranks that do not need a dead one wait for others, which have given up. */
+static nexar_err update(life *l)
+{
+    nexar_change change = {0};
+    nexar_err err;
+
+    if (l->cell->work->lonely) {
+        expect_ok(l, nexar_comm_revoke(l->world), "revoke");
+    }
+    err = nexar_comm_update(&l->world, &change);
+    if (err == NEXAR_OK) {
+        if ((change.joined != 0) || (change.left != 0) ||
+            (change.old_size - change.new_size != change.failed) ||
+            (change.new_size != nexar_size(l->world)) ||
+            (change.new_rank != nexar_rank(l->world))) {
+            wrong(l, "the change from %d to %d ranks: %d joined, %d left, %d failed",
+                  change.old_size, change.new_size, change.joined, change.left, change.failed);
+        }
+        l->comm = l->world;
+        l->steps = 0;
+    }
+    return err;
+}
+
 /* Until those who live have a communicator on which a sum is right. */
 static void recover(life *l, nexar_err err)
 {
-    if (dies_in(l, NXT_IN_SHRINK)) {
+    if (dies_in(l, NXT_IN_RECOVERY)) {
         die_in(l, nxt_now_ns() % 2000);
     }
     while ((err != NEXAR_OK) || (nexar_size(l->comm) != l->cell->living)) {
         if (err != NEXAR_OK) {
             expect_lost(l, err, "an operation");
-            expect_ok(l, shrink(l), "shrink");
+            if (l->cell->fault->recovery == NXT_SHRINK) {
+                expect_ok(l, shrink(l), "shrink");
+            } else {
+                expect_ok(l, update(l), "update");
+            }
         }
         err = sum(l);
     }
@@ -246,6 +274,12 @@ static void check_failed(life *l)
     size_t n = NXT_CELL_RANKS;
 
     expect_ok(l, nexar_comm_failed(l->world, ranks, &n), "comm_failed");
+    if (l->cell->fault->recovery == NXT_UPDATE) {
+        if (n != 0) {
+            wrong(l, "of the new world %zu ranks have failed", n);
+        }
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         if (!((l->cell->victims >> ranks[i]) & 1) &&
             ((l->cell->fault->during == NXT_NEVER) || (ranks[i] != l->cell->fault->late))) {
