@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+
+enum { STANDING_FORMED = 1, STANDING_LASTING = 2 };
+
 nexar_err nx_refusal_error(nx_refusal why)
 {
     switch (why) {
@@ -86,12 +90,32 @@ nexar_err nx_hello_decode(nx_reader *r, nx_hello *hello)
     return NEXAR_OK;
 }
 
+static void write_standing(nx_writer *w, const nx_standing *standing)
+{
+    nx_write_u8(w, (uint8_t)((standing->formed ? STANDING_FORMED : 0) |
+                             (standing->lasting ? STANDING_LASTING : 0)));
+    nx_write_u32(w, standing->world_size);
+}
+
+static void read_standing(nx_reader *r, nx_standing *standing)
+{
+    const uint8_t bits = nx_read_u8(r);
+
+    standing->formed = (bits & STANDING_FORMED) != 0;
+    standing->lasting = (bits & STANDING_LASTING) != 0;
+    standing->world_size = nx_read_u32(r);
+    if ((bits > (STANDING_FORMED | STANDING_LASTING)) || (standing->world_size == 0) ||
+        (standing->world_size > NX_WORLD_MAX)) {
+        r->failed = true;
+    }
+}
+
 void nx_welcome_encode(nx_writer *w, const nx_welcome *f)
 {
     nx_write_u8(w, NX_JOIN_WELCOME);
     nx_write_u64(w, f->member);
     nx_write_bytes(w, f->job.bytes, sizeof(f->job.bytes));
-    nx_write_u32(w, f->world_size);
+    write_standing(w, &f->standing);
     nx_write_blob(w, f->cert.data, f->cert.len);
     nx_write_blob(w, f->authority.data, f->authority.len);
 }
@@ -110,11 +134,10 @@ nexar_err nx_welcome_decode(nx_reader *r, nx_welcome *f)
     nx_welcome g = {.member = nx_read_u64(r)};
     const uint8_t *job = nx_read_bytes(r, sizeof(g.job.bytes));
 
-    g.world_size = nx_read_u32(r);
+    read_standing(r, &g.standing);
     read_der(r, &g.cert);
     read_der(r, &g.authority);
-    if (!nx_reader_done(r) || (g.member == 0) || (g.world_size == 0) ||
-        (g.world_size > NX_WORLD_MAX)) {
+    if (!nx_reader_done(r) || (g.member == 0)) {
         return malformed("WELCOME");
     }
     memcpy(g.job.bytes, job, sizeof(g.job.bytes));
@@ -245,4 +268,142 @@ nexar_err nx_bye_decode(nx_reader *r, nx_bye *f)
     }
     *f = g;
     return NEXAR_OK;
+}
+
+/* ---- after the world has formed ------------------------------------------------------ */
+
+void nx_return_encode(nx_writer *w, const nx_return *f)
+{
+    nx_write_u8(w, NX_JOIN_RETURN);
+    nx_write_u16(w, f->protocol);
+    nx_write_u64(w, f->epoch);
+    nx_member_encode(w, &f->self);
+}
+
+nexar_err nx_return_decode(nx_reader *r, nx_return *f)
+{
+    nx_return g = {.protocol = nx_read_u16(r)};
+
+    if (!r->failed && (g.protocol != NX_JOIN_PROTOCOL)) {
+        f->protocol = g.protocol;
+        return NEXAR_OK;
+    }
+    g.epoch = nx_read_u64(r);
+    nx_member_decode(r, &g.self);
+    if (!nx_reader_done(r) || (g.self.id == 0)) {
+        return malformed("RETURN");
+    }
+    *f = g;
+    return NEXAR_OK;
+}
+
+void nx_back_encode(nx_writer *w, const nx_standing *standing)
+{
+    nx_write_u8(w, NX_JOIN_BACK);
+    write_standing(w, standing);
+}
+
+nexar_err nx_back_decode(nx_reader *r, nx_standing *standing)
+{
+    nx_standing s;
+
+    read_standing(r, &s);
+    if (!nx_reader_done(r)) {
+        return malformed("BACK");
+    }
+    *standing = s;
+    return NEXAR_OK;
+}
+
+static void write_ids(nx_writer *w, const uint64_t *ids, uint32_t n)
+{
+    nx_write_u16(w, (uint16_t)n);
+    for (uint32_t i = 0; i < n; i++) {
+        nx_write_u64(w, ids[i]);
+    }
+}
+
+static uint32_t read_ids(nx_reader *r, uint64_t ids[NX_WAITING_LIST_MAX])
+{
+    const uint32_t n = nx_read_u16(r);
+
+    if (n > NX_WAITING_LIST_MAX) {
+        r->failed = true;
+    }
+    for (uint32_t i = 0; !r->failed && (i < n); i++) {
+        ids[i] = nx_read_u64(r);
+    }
+    return n;
+}
+
+uint32_t nx_tell_encode(nx_writer *w, bool reset, const uint64_t *gone, uint32_t ngone,
+                        const nx_waiting *waiting)
+{
+    nx_write_u8(w, NX_JOIN_TELL);
+    nx_write_u8(w, reset ? 1 : 0);
+    write_ids(w, gone, ngone);
+    return nx_waiting_encode(waiting, w, UINT32_MAX);
+}
+
+nexar_err nx_tell_decode(nx_reader *r, nx_tell *f)
+{
+    const uint8_t reset = nx_read_u8(r);
+    nexar_err err;
+
+    f->reset = (reset == 1);
+    f->ngone = read_ids(r, f->gone);
+    if (r->failed || (reset > 1) || (nx_reader_left(r) == 0)) {
+        return malformed("WAITING");
+    }
+    err = nx_waiting_decode(r, &f->joined, &f->njoined);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if (!nx_reader_done(r)) {
+        nx_free(f->joined);
+        return malformed("WAITING");
+    }
+    return NEXAR_OK;
+}
+
+void nx_advance_encode(nx_writer *w, const nx_view *next, const nx_rankset *gone,
+                       const nx_member *joined, uint32_t n)
+{
+    nx_write_u8(w, NX_JOIN_ADVANCE);
+    nx_write_u64(w, next->epoch);
+    nx_write_u32(w, next->world);
+    nx_write_u16(w, (uint16_t)n);
+    for (uint32_t i = 0; i < n; i++) {
+        nx_write_u64(w, joined[i].id);
+    }
+    nx_rankset_encode(w, gone);
+}
+
+nexar_err nx_advance_epoch(nx_reader *r, uint64_t *epoch)
+{
+    const uint64_t e = nx_read_u64(r);
+
+    if (r->failed || (e == 0)) {
+        return malformed("ADVANCE");
+    }
+    *epoch = e;
+    return NEXAR_OK;
+}
+
+nexar_err nx_advance_decode(nx_reader *r, nx_advance *f)
+{
+    f->world = nx_read_u32(r);
+    f->njoined = read_ids(r, f->joined);
+    nx_rankset_decode(r, &f->gone);
+    return nx_reader_done(r) ? NEXAR_OK : malformed("ADVANCE");
+}
+
+void nx_ask_view_encode(nx_writer *w)
+{
+    nx_write_u8(w, NX_JOIN_ASK);
+}
+
+nexar_err nx_ask_view_decode(const nx_reader *r)
+{
+    return nx_reader_done(r) ? NEXAR_OK : malformed("ASK");
 }

@@ -12,13 +12,20 @@
  *     VIEW      seed     a piece of the view that is offered
  *     WANT      joiner   the next piece, please
  *     HAVE      joiner   I hold the whole view
- *     START     seed     everybody holds it: the world has formed
+ *     START     seed     everybody holds it: the world has formed, or changed
  *     BYE       both     I leave; the seed answers with the same
+ *     RETURN    member   I am here again, after the connection was lost
+ *     BACK      seed     welcome again
+ *     WAITING   seed     who waits to come into the world, as it changes
+ *     ADVANCE   member   the members have agreed on the next view
+ *     ASK       seed     tell me the view that you have: VIEW and WANT follow, in
+ *                        the other direction
  */
 #ifndef NX_FRAMES_H
 #define NX_FRAMES_H
 
 #include "cluster/view.h"
+#include "cluster/waiting.h"
 #include "transport/transport.h"
 
 typedef enum nx_join_frame {
@@ -30,7 +37,12 @@ typedef enum nx_join_frame {
     NX_JOIN_WANT,
     NX_JOIN_HAVE,
     NX_JOIN_START,
-    NX_JOIN_BYE
+    NX_JOIN_BYE,
+    NX_JOIN_RETURN,
+    NX_JOIN_BACK,
+    NX_JOIN_TELL, /* WAITING, which is a phase of joining as well */
+    NX_JOIN_ADVANCE,
+    NX_JOIN_ASK
 } nx_join_frame;
 
 enum {
@@ -48,7 +60,7 @@ typedef enum nx_refusal {
     NX_REFUSAL_TOKEN,
     NX_REFUSAL_SETTING, /* rank, world size */
     NX_REFUSAL_FULL,    /* every place is taken */
-    NX_REFUSAL_FORMED,  /* too late */
+    NX_REFUSAL_FORMED,  /* the job has ended, or gone on without it */
     NX_REFUSAL_TIMEOUT, /* the world did not form in time */
     NX_REFUSAL_SEED     /* the seed's own trouble: memory */
 } nx_refusal;
@@ -79,12 +91,44 @@ void nx_hello_encode(nx_writer *w, const nx_hello_head *head, const nx_hello *he
 NX_MUST_CHECK nexar_err nx_hello_head_decode(nx_reader *r, nx_hello_head *head);
 NX_MUST_CHECK nexar_err nx_hello_decode(nx_reader *r, nx_hello *hello);
 
+/* How things stand at the seed. */
+typedef struct nx_standing {
+    bool formed;         /* the world has: who comes now waits for its ranks to let it in */
+    bool lasting;        /* the seed's state is on disk: it may come back when it has gone */
+    uint32_t world_size; /* now, or of the world that is forming */
+} nx_standing;
+
 typedef struct nx_welcome {
     uint64_t member;
     nx_job_id job;
-    uint32_t world_size;
+    nx_standing standing;
     nx_der cert, authority;
 } nx_welcome;
+
+/* RETURN comes first on its connection, as HELLO does; the certificate of the
+ * connection is its proof. */
+typedef struct nx_return {
+    uint16_t protocol;
+    uint64_t epoch; /* of the view it has; 0: it is not in the world yet */
+    nx_member self; /* the id is the one of the certificate */
+} nx_return;
+
+/* WAITING: first the |gone| are taken away (with |reset| all), then the others come. */
+typedef struct nx_tell {
+    bool reset;
+    uint64_t gone[NX_WAITING_LIST_MAX];
+    uint32_t ngone;
+    nx_member *joined; /* of nx_waiting_decode: to be freed */
+    uint32_t njoined;
+} nx_tell;
+
+typedef struct nx_advance {
+    uint64_t epoch;  /* of the next view */
+    uint32_t world;  /* the id of its communicator */
+    nx_rankset gone; /* of the ranks before */
+    uint32_t njoined;
+    uint64_t joined[NX_WAITING_LIST_MAX];
+} nx_advance;
 
 typedef struct nx_refused {
     nx_refusal why;
@@ -115,6 +159,14 @@ void nx_want_encode(nx_writer *w, uint64_t epoch, uint32_t off);
 void nx_have_encode(nx_writer *w, uint64_t epoch);
 void nx_start_encode(nx_writer *w, uint64_t epoch);
 void nx_bye_encode(nx_writer *w, const char *text);
+void nx_return_encode(nx_writer *w, const nx_return *f);
+void nx_back_encode(nx_writer *w, const nx_standing *standing);
+/* As many of |waiting| as fit; returns how many. */
+uint32_t nx_tell_encode(nx_writer *w, bool reset, const uint64_t *gone, uint32_t ngone,
+                        const nx_waiting *waiting);
+void nx_advance_encode(nx_writer *w, const nx_view *next, const nx_rankset *gone,
+                       const nx_member *joined, uint32_t n);
+void nx_ask_view_encode(nx_writer *w);
 
 /* Each reads from behind the type to the end.  NEXAR_EPROTO. */
 NX_MUST_CHECK nexar_err nx_welcome_decode(nx_reader *r, nx_welcome *f);
@@ -124,5 +176,15 @@ NX_MUST_CHECK nexar_err nx_view_piece_decode(nx_reader *r, nx_view_piece *f);
 NX_MUST_CHECK nexar_err nx_want_decode(nx_reader *r, uint64_t *epoch, uint32_t *off);
 NX_MUST_CHECK nexar_err nx_epoch_decode(nx_reader *r, uint64_t *epoch); /* HAVE, START */
 NX_MUST_CHECK nexar_err nx_bye_decode(nx_reader *r, nx_bye *f);
+/* With another protocol only that number is set. */
+NX_MUST_CHECK nexar_err nx_return_decode(nx_reader *r, nx_return *f);
+NX_MUST_CHECK nexar_err nx_back_decode(nx_reader *r, nx_standing *standing);
+/* Also NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_tell_decode(nx_reader *r, nx_tell *f);
+/* Only the epoch is looked at, and |r| stands behind it. */
+NX_MUST_CHECK nexar_err nx_advance_epoch(nx_reader *r, uint64_t *epoch);
+/* The rest of it; |f->gone| is a set of the ranks that there are now. */
+NX_MUST_CHECK nexar_err nx_advance_decode(nx_reader *r, nx_advance *f);
+NX_MUST_CHECK nexar_err nx_ask_view_decode(const nx_reader *r);
 
 #endif /* NX_FRAMES_H */

@@ -27,9 +27,11 @@ struct nx_join {
     nx_task broken; /* tells the state of a dial or a send that failed at once */
     nexar_err broken_err;
     char broken_why[NX_ERROR_ROOM];
-    nx_event settled;     /* formed or failed */
-    bool formed, gone;    /* and told so */
-    nx_event *leave_done; /* held while leaving */
+    nx_event settled;          /* formed or failed */
+    bool formed, gone;         /* and told so */
+    bool there;                /* the seed, as was told last */
+    uint64_t waiting, started; /* the version and the epoch that were told last */
+    nx_event *leave_done;      /* held while leaving */
 };
 
 static nx_join *from_timer(nx_timer *timer)
@@ -58,21 +60,70 @@ static void left(nx_join *j)
     }
 }
 
-static void seed_gone(nx_join *j)
+static void close_link(nx_join *j)
 {
-    const bool leaving = (j->leave_done != NULL);
-    const char *why;
-
-    j->gone = true;
     if (j->link != NULL) {
         nx_link_close(j->link, false);
         j->link = NULL;
     }
-    (void)nx_join_state_error(j->state, &why);
-    left(j);
-    if (!leaving && (j->config.on_seed != NULL)) {
-        j->config.on_seed(j->config.ctx, false, why);
+}
+
+/* Tells of the seed: that it has gone, or is there again. */
+static void tell_seed(nx_join *j)
+{
+    const bool there = nx_join_state_there(j->state), leaving = (j->leave_done != NULL);
+    const char *why;
+
+    if (nx_join_state_hung_up(j->state)) {
+        close_link(j);
     }
+    if (nx_join_state_phase(j->state) == NX_JOIN_GONE) {
+        close_link(j);
+        j->gone = true;
+        left(j);
+    }
+    if (j->there == there) {
+        return;
+    }
+    j->there = there;
+    (void)nx_join_state_error(j->state, &why);
+    if (!leaving && (j->config.on_seed != NULL)) {
+        j->config.on_seed(j->config.ctx, there, there ? "" : why);
+    }
+}
+
+static void tell_changes(nx_join *j)
+{
+    const nx_waiting *waiting = nx_join_state_waiting(j->state);
+    const uint64_t started = nx_join_state_started(j->state);
+
+    if (j->waiting != waiting->version) {
+        j->waiting = waiting->version;
+        if (j->config.on_waiting != NULL) {
+            j->config.on_waiting(j->config.ctx, waiting->n);
+        }
+    }
+    if (j->started != started) {
+        j->started = started;
+        if (j->config.on_started != NULL) {
+            j->config.on_started(j->config.ctx, started);
+        }
+    }
+}
+
+/* The world has formed, or goes on. */
+static void tell_member(nx_join *j)
+{
+    if (!j->formed) {
+        j->formed = j->there = true;
+        j->started = nx_join_state_started(j->state);
+        nx_event_set(j->config.loop, &j->settled);
+        if (j->config.on_view != NULL) {
+            j->config.on_view(j->config.ctx, j);
+        }
+    }
+    tell_seed(j);
+    tell_changes(j);
 }
 
 /* Acts on the phase that the last event has led to. */
@@ -86,18 +137,12 @@ static void settle(nx_join *j)
     } else if (nx_loop_timer_set(j->config.loop, &j->timer, due) != NEXAR_OK) {
         nx_log(NX_LOG_ERROR, "joining: no memory for its timer: no time-out is kept");
     }
-    if (!j->formed && (nx_join_state_view(j->state, &rank) != NULL)) {
-        j->formed = true;
+    if (nx_join_state_view(j->state, &rank) != NULL) {
+        tell_member(j);
+    } else if (nx_join_state_phase(j->state) == NX_JOIN_FAILED) {
         nx_event_set(j->config.loop, &j->settled);
-        if (j->config.on_view != NULL) {
-            j->config.on_view(j->config.ctx, j);
-        }
-    }
-    if (nx_join_state_phase(j->state) == NX_JOIN_FAILED) {
-        nx_event_set(j->config.loop, &j->settled);
-    }
-    if ((nx_join_state_phase(j->state) == NX_JOIN_GONE) && !j->gone) {
-        seed_gone(j);
+    } else if (nx_join_state_hung_up(j->state)) {
+        close_link(j);
     }
 }
 
@@ -118,7 +163,7 @@ static void on_up(void *ctx, nx_link *link)
     uint8_t exporter[32];
 
     if (nx_quic_link_export(link, NX_JOIN_EXPORTER, exporter) != NEXAR_OK) {
-        nx_join_state_closed(j->state, NEXAR_EPROTO, nexar_last_error(), now);
+        nx_join_state_closed(j->state, NEXAR_EPROTO, false, nexar_last_error(), now);
     } else {
         nx_join_state_connected(j->state, exporter, now);
     }
@@ -135,7 +180,7 @@ static void on_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, s
     if (lane == NX_LANE_CONTROL) {
         nx_join_state_frame(j->state, data, len, now);
     } else {
-        nx_join_state_closed(j->state, NEXAR_EPROTO, "it sent a message", now);
+        nx_join_state_closed(j->state, NEXAR_EPROTO, false, "it sent a message", now);
     }
     settle(j);
 }
@@ -150,7 +195,8 @@ static void on_data(void *ctx, nx_link *link, uint64_t id, uint64_t off, const v
     (void)off;
     (void)data;
     (void)len;
-    nx_join_state_closed(j->state, NEXAR_EPROTO, "it sent a message", nx_loop_now(j->config.loop));
+    nx_join_state_closed(j->state, NEXAR_EPROTO, false, "it sent a message",
+                         nx_loop_now(j->config.loop));
     settle(j);
 }
 
@@ -166,10 +212,11 @@ static void on_sent(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
 static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
 {
     nx_join *j = ctx;
+    const bool ended = (link->ended != NX_END_LOST);
 
     nx_link_close(link, false);
     j->link = NULL;
-    nx_join_state_closed(j->state, err, why, nx_loop_now(j->config.loop));
+    nx_join_state_closed(j->state, err, ended, why, nx_loop_now(j->config.loop));
     settle(j);
 }
 
@@ -185,11 +232,9 @@ static void run_broken(nx_task *task)
 {
     nx_join *j = from_task(task);
 
-    if (j->link != NULL) {
-        nx_link_close(j->link, false);
-        j->link = NULL;
-    }
-    nx_join_state_closed(j->state, j->broken_err, j->broken_why, nx_loop_now(j->config.loop));
+    close_link(j);
+    nx_join_state_closed(j->state, j->broken_err, false, j->broken_why,
+                         nx_loop_now(j->config.loop));
     settle(j);
 }
 
@@ -308,7 +353,9 @@ static void describe_seed(nx_join *j)
 /* All up to the first attempt to connect. */
 static nexar_err start(nx_join *j)
 {
-    nx_join_rules rules = {.seed = j->seed_text, .timeout_ns = j->config.formation_timeout_ns};
+    nx_join_rules rules = {.seed = j->seed_text,
+                           .timeout_ns = j->config.formation_timeout_ns,
+                           .random = &nx_random_system};
     nexar_err err = nx_join_string_parse(j->config.join, &j->seed);
 
     if (err != NEXAR_OK) {
@@ -416,7 +463,12 @@ uint32_t nx_join_waiting(const nx_join *j, nx_writer *w, uint32_t max)
 nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, const nx_member *joined, uint32_t n,
                           uint32_t world)
 {
-    return nx_join_state_advance(j->state, gone, joined, n, world);
+    nexar_err err = nx_join_state_advance(j->state, gone, joined, n, world);
+
+    if (err == NEXAR_OK) {
+        tell_changes(j);
+    }
+    return err;
 }
 
 /* ---- leaving -------------------------------------------------------------------------- */
@@ -432,6 +484,7 @@ void nx_join_leave(nx_join *j, nx_event *done)
     j->leave_done = done;
     j->leave_timer.on_expire = on_leave_late;
     nx_join_state_leave(j->state);
+    settle(j);
     if (j->gone || (nx_loop_timer_set(j->config.loop, &j->leave_timer,
                                       nx_loop_now(j->config.loop) + LEAVE_NS) != NEXAR_OK)) {
         left(j);

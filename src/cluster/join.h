@@ -3,8 +3,10 @@
  *
  * Connects to the seed by its pinned key, proves the token bound to the session,
  * sends a certificate request for a key that it made, gets certificate, member
- * number and, when all are there, the view.  The connection to the seed stays
- * open for later views.  join_state.h is the protocol without I/O.
+ * number and, when all are there, the view.  In a world that has formed it waits
+ * until the members let it in.  The connection to the seed stays open, and is made
+ * anew when it is lost: members hear who waits, and say how the world has changed.
+ * join_state.h is the protocol without I/O.
  */
 #ifndef NX_JOIN_H
 #define NX_JOIN_H
@@ -37,8 +39,8 @@ typedef struct nx_join_config {
      * on_view.  Later also one that is not in the view: it has gone from it, or is in
      * the next one, which others have come to before us. */
     void (*on_accept)(void *ctx, nx_link *link, uint64_t member);
-    /* The seed has gone, though we have not left; |why| in words.  The cluster runs
-     * on.  May be NULL. */
+    /* The seed has gone, though we have not left, |why| in words; or it is there
+     * again.  The cluster runs on.  May be NULL. */
     void (*on_seed)(void *ctx, bool there, const char *why);
     /* Those who wait at the seed to come into the world have changed: |n| of them
      * now.  From inside the loop.  May be NULL. */
@@ -58,8 +60,8 @@ typedef struct nx_join_config {
  * The strings of |config| are borrowed until the call returns.
  *
  * NEXAR_EINVAL
- *     The join string, a setting; a rank that is taken or not below the size;
- *     another size than the seed's; every place is taken.
+ *     The join string, a setting; a rank that is taken or not below the size, or
+ *     any of a world that has formed; another size than the seed's before.
  * NEXAR_ECONNECT
  *     The seed does not answer: names the addresses that were tried.  It has gone
  *     before the world formed.
@@ -68,9 +70,10 @@ typedef struct nx_join_config {
  * NEXAR_EPROTO
  *     Another version: names both.
  * NEXAR_ENOTSUP
- *     The world has formed already.
+ *     The job has ended.
  * NEXAR_ETIMEDOUT
- *     Not all have come: names how many, and the ranks or members missing.
+ *     Not all have come: names how many, and the ranks or members missing.  The
+ *     world has formed, and its members have not let this process in.
  * NEXAR_ESYS, NEXAR_ENOMEM, NEXAR_EINTERNAL
  */
 NX_MUST_CHECK nexar_err nx_join_run(nx_join **out, const nx_join_config *config);
@@ -88,7 +91,8 @@ uint32_t nx_join_waiting(const nx_join *j, nx_writer *w, uint32_t max);
  * nobody), the |n| members |joined| in it, and that |world| is the id of its new
  * communicator.  All that stay call it, with the same, and never with themselves
  * in |gone|.  nx_join_view is the next view then (nx_view_next), the old one is
- * freed.  The seed is told, if it is away when it is back.
+ * freed.  The seed is told, if it is away when it is back.  on_waiting may be called
+ * from inside.
  *
  * NEXAR_EINVAL
  *     As nx_view_next; this process is among the gone; the world has not formed.

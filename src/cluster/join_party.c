@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "unit.h"
 
@@ -58,6 +59,38 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
     nx_link_close(link, false);
 }
 
+static void on_waiting(void *ctx, uint32_t n)
+{
+    party_rank *r = ctx;
+
+    (void)pthread_mutex_lock(&r->owner->lock);
+    r->waiting = n;
+    (void)pthread_cond_broadcast(&r->owner->changed);
+    (void)pthread_mutex_unlock(&r->owner->lock);
+}
+
+static void on_started(void *ctx, uint64_t epoch)
+{
+    party_rank *r = ctx;
+
+    (void)pthread_mutex_lock(&r->owner->lock);
+    r->started = epoch;
+    (void)pthread_cond_broadcast(&r->owner->changed);
+    (void)pthread_mutex_unlock(&r->owner->lock);
+}
+
+static void on_seed(void *ctx, bool there, const char *why)
+{
+    party_rank *r = ctx;
+
+    (void)pthread_mutex_lock(&r->owner->lock);
+    assert_true(there || (strlen(why) > 0));
+    r->seed_lost += there ? 0 : 1;
+    r->seed_back += there ? 1 : 0;
+    (void)pthread_cond_broadcast(&r->owner->changed);
+    (void)pthread_mutex_unlock(&r->owner->lock);
+}
+
 party_rank *party_add(party *p, uint32_t rank)
 {
     party_rank *r = &p->ranks[p->n++];
@@ -71,6 +104,9 @@ party_rank *party_add(party *p, uint32_t rank)
                                  .formation_timeout_ns = PARTY_PATIENCE,
                                  .on_view = on_view,
                                  .on_accept = on_accept,
+                                 .on_waiting = on_waiting,
+                                 .on_started = on_started,
+                                 .on_seed = on_seed,
                                  .ctx = r};
     return r;
 }
@@ -89,6 +125,9 @@ static void *run(void *ctx)
     r->err = nx_join_run(&r->j, &r->config);
     nx_loop_unlock(r->loop);
     r->took_ns = nx_now(&nx_clock_system) - began;
+    if ((r->err == NEXAR_OK) && r->drive) {
+        assert_int_equal(nx_loop_background_start(r->loop), NEXAR_OK);
+    }
     if (r->err != NEXAR_OK) {
         (void)snprintf(r->text, sizeof(r->text), "%s", nexar_last_error());
         nx_loop_destroy(r->loop);
@@ -145,6 +184,9 @@ void party_leave(party_rank *r, bool bye)
     if (r->j == NULL) {
         return;
     }
+    if (r->drive) {
+        nx_loop_background_stop(r->loop);
+    }
     nx_loop_lock(r->loop);
     if (bye) {
         nx_join_leave(r->j, &done);
@@ -156,12 +198,84 @@ void party_leave(party_rank *r, bool bye)
     r->j = NULL;
 }
 
-void party_wait_event(party *p, nx_seed_event_kind kind, unsigned n)
+static struct timespec patience(void)
 {
     struct timespec until;
 
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += (time_t)(PARTY_PATIENCE / PARTY_SECOND);
+    return until;
+}
+
+void party_wait_waiting(party_rank *r, uint32_t n)
+{
+    const struct timespec until = patience();
+
+    (void)pthread_mutex_lock(&r->owner->lock);
+    while (r->waiting != n) {
+        assert_int_equal(pthread_cond_timedwait(&r->owner->changed, &r->owner->lock, &until), 0);
+    }
+    (void)pthread_mutex_unlock(&r->owner->lock);
+}
+
+void party_wait_started(party_rank *r, uint64_t epoch)
+{
+    const struct timespec until = patience();
+
+    (void)pthread_mutex_lock(&r->owner->lock);
+    while (r->started < epoch) {
+        assert_int_equal(pthread_cond_timedwait(&r->owner->changed, &r->owner->lock, &until), 0);
+    }
+    (void)pthread_mutex_unlock(&r->owner->lock);
+}
+
+void party_wait_back(party_rank *r, unsigned n)
+{
+    const struct timespec until = patience();
+
+    (void)pthread_mutex_lock(&r->owner->lock);
+    while (r->seed_back < n) {
+        assert_int_equal(pthread_cond_timedwait(&r->owner->changed, &r->owner->lock, &until), 0);
+    }
+    (void)pthread_mutex_unlock(&r->owner->lock);
+}
+
+void party_let_in(party_rank *const *members, size_t n)
+{
+    uint8_t bytes[16384];
+    nx_writer w = nx_writer_make(bytes, sizeof(bytes));
+    nx_member *joined = NULL;
+    uint32_t count;
+    nx_reader r;
+
+    nx_loop_lock(members[0]->loop);
+    assert_true(nx_join_waiting(members[0]->j, &w, UINT32_MAX) > 0);
+    nx_loop_unlock(members[0]->loop);
+    r = nx_reader_make(bytes, w.len);
+    assert_int_equal(nx_waiting_decode(&r, &joined, &count), NEXAR_OK);
+    for (size_t i = 0; i < n; i++) {
+        nx_loop_lock(members[i]->loop);
+        assert_int_equal(nx_join_advance(members[i]->j, NULL, joined, count, 9), NEXAR_OK);
+        nx_loop_unlock(members[i]->loop);
+    }
+    nx_free(joined);
+}
+
+void party_assert_same(const party_rank *a, const party_rank *b)
+{
+    const nx_view *x = nx_join_view(a->j), *y = nx_join_view(b->j);
+
+    assert_int_equal(x->epoch, y->epoch);
+    assert_int_equal(x->size, y->size);
+    assert_int_equal(x->slots, y->slots);
+    assert_int_equal(x->world, y->world);
+    assert_memory_equal(x->members, y->members, x->size * sizeof(x->members[0]));
+}
+
+void party_wait_event(party *p, nx_seed_event_kind kind, unsigned n)
+{
+    const struct timespec until = patience();
+
     (void)pthread_mutex_lock(&p->lock);
     while (p->events[kind] < n) {
         assert_int_equal(pthread_cond_timedwait(&p->changed, &p->lock, &until), 0);

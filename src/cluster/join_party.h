@@ -32,6 +32,11 @@ typedef struct party_rank {
     nx_join *j; /* NULL: it has not joined */
     unsigned views;
     nx_event seed_gone; /* for a test's on_seed */
+    bool drive;         /* its loop runs on after joining */
+    /* What it was told last, with the party's lock. */
+    uint32_t waiting;
+    uint64_t started;
+    unsigned seed_lost, seed_back;
 } party_rank;
 
 struct party {
@@ -59,6 +64,16 @@ void party_start(party_rank *r);
 void party_finish(party_rank *r);
 /* Starts and finishes all; asserts that all have joined and agree. */
 void party_form(party *p);
+
+/* Waits until |r|, which is driven, was told that |n| wait; that |epoch| has started;
+ * that the seed is back for the |n|th time. */
+void party_wait_waiting(party_rank *r, uint32_t n);
+void party_wait_started(party_rank *r, uint64_t epoch);
+void party_wait_back(party_rank *r, unsigned n);
+/* The ranks |members|, which are all, let in who waits. */
+void party_let_in(party_rank *const *members, size_t n);
+/* Asserts that both hold the same view. */
+void party_assert_same(const party_rank *a, const party_rank *b);
 
 /* Says good-bye, or goes without, and frees all. */
 void party_leave(party_rank *r, bool bye);

@@ -10,7 +10,7 @@
 
 static const nx_der authority = {.data = {0xca}, .len = 1};
 
-static void push(nx_list *queue, const void *data, size_t len, bool end)
+static rig_item *push(nx_list *queue, const void *data, size_t len, bool end)
 {
     rig_item *item = nx_zalloc(sizeof(*item) + len);
 
@@ -23,6 +23,7 @@ static void push(nx_list *queue, const void *data, size_t len, bool end)
         memcpy(item->data, data, len);
     }
     nx_list_push_back(queue, &item->link);
+    return item;
 }
 
 static void empty(nx_list *queue)
@@ -47,7 +48,7 @@ static nexar_err seed_send(void *ctx, void *conn, const void *frame, size_t len)
     if (r->fail_sends) {
         return NEXAR_ENOMEM;
     }
-    push(&c->to_joiner, frame, len, false);
+    (void)push(&c->to_joiner, frame, len, false);
     return NEXAR_OK;
 }
 
@@ -59,7 +60,7 @@ static void seed_close(void *ctx, void *conn)
     assert_non_null(c->client);
     c->client = NULL;
     empty(&c->to_seed);
-    push(&c->to_joiner, NULL, 0, true);
+    (void)push(&c->to_joiner, NULL, 0, true);
 }
 
 /* A certificate that can be told from others: the request with the number. */
@@ -86,8 +87,30 @@ static void seed_notify(void *ctx, const nx_seed_event *event)
     (void)snprintf(r->last_text[event->kind], sizeof(r->last_text[0]), "%s", event->text);
 }
 
-static const nx_seed_ops seed_ops = {
-    .send = seed_send, .close = seed_close, .sign = seed_sign, .notify = seed_notify};
+static void seed_save(void *ctx)
+{
+    rig *r = ctx;
+    nx_seed_memory now;
+    nx_view *copy = NULL;
+
+    nx_seed_state_memory(r->seed, &now);
+    if (now.view != NULL) {
+        copy = nx_view_create(now.view->size);
+        copy = (copy == NULL) ? nx_view_create(now.view->size) : copy;
+        assert_non_null(copy);
+        memcpy(copy, now.view, sizeof(*copy) + copy->size * sizeof(copy->members[0]));
+    }
+    nx_free((void *)(uintptr_t)r->saved.view);
+    r->saved = now;
+    r->saved.view = copy;
+    r->saves++;
+}
+
+static const nx_seed_ops seed_ops = {.send = seed_send,
+                                     .close = seed_close,
+                                     .sign = seed_sign,
+                                     .notify = seed_notify,
+                                     .save = seed_save};
 
 /* ---- a joiner's actions ------------------------------------------------------------- */
 
@@ -120,7 +143,7 @@ static void joiner_send(void *ctx, const void *frame, size_t len)
     assert_null(memmem(frame, len, j->owner->rules.token.bytes, 32));
     assert_non_null(j->conn);
     if (j->conn->client != NULL) {
-        push(&j->conn->to_seed, frame, len, false);
+        (void)push(&j->conn->to_seed, frame, len, false);
     }
 }
 
@@ -188,6 +211,33 @@ void rig_fini(rig *r)
         nx_free(j);
     }
     nx_seed_state_destroy(r->seed);
+    nx_free((void *)(uintptr_t)r->saved.view);
+}
+
+void rig_seed_dies(rig *r)
+{
+    nx_seed_state_destroy(r->seed);
+    r->seed = NULL;
+    r->seed_lives = false;
+    nx_list_for_each (at, &r->conns) {
+        rig_conn *c = nx_list_entry(at, rig_conn, link);
+
+        c->client = NULL;
+        empty(&c->to_seed);
+        if (c->joiner == NULL) {
+            free_conn(c);
+        } else if (c->up) {
+            c->told_up = true;
+            push(&c->to_joiner, NULL, 0, true)->ended = true;
+        }
+    }
+}
+
+void rig_seed_again(rig *r)
+{
+    rig_seed(r);
+    r->seed_lives = true;
+    assert_int_equal(nx_seed_state_restore(r->seed, &r->saved, r->now), NEXAR_OK);
 }
 
 nx_join_rules rig_rules(const rig *r, uint32_t rank, uint64_t timeout_ns)
@@ -196,7 +246,8 @@ nx_join_rules rig_rules(const rig *r, uint32_t rank, uint64_t timeout_ns)
                            .hello = {.software = "0.1.0"},
                            .csr = {.data = "csr", .len = 3},
                            .seed = "seed:1",
-                           .timeout_ns = timeout_ns};
+                           .timeout_ns = timeout_ns,
+                           .random = &r->random.random};
 
     rules.hello.self.rank = rank;
     rules.hello.self.pid = 7;
@@ -231,7 +282,7 @@ static void hang_up(rig_joiner *j)
         free_conn(c);
     } else {
         empty(&c->to_joiner);
-        push(&c->to_seed, NULL, 0, true);
+        push(&c->to_seed, NULL, 0, true)->ended = j->dead;
     }
 }
 
@@ -242,26 +293,65 @@ void rig_kill(rig *r, rig_joiner *j)
     hang_up(j);
 }
 
+static void deliver_to_seed(rig *r, rig_conn *c)
+{
+    rig_item *item = nx_list_entry(nx_list_pop(&c->to_seed), rig_item, link);
+    nx_seed_client *client = c->client;
+
+    if (item->end) {
+        c->client = NULL;
+        nx_seed_state_closed(r->seed, client, item->ended, "connection lost", r->now);
+        free_conn(c);
+    } else {
+        nx_seed_state_frame(r->seed, client, item->data, item->len, r->now);
+    }
+    nx_free(item);
+}
+
+void rig_cut(rig *r, rig_joiner *j, bool known)
+{
+    rig_conn *c = j->conn;
+
+    hang_up(j);
+    if (known) {
+        while ((c != NULL) && !nx_list_empty(&c->to_seed)) {
+            const bool end = nx_list_entry(c->to_seed.next, rig_item, link)->end;
+
+            deliver_to_seed(r, c);
+            c = end ? NULL : c;
+        }
+    }
+    nx_join_state_closed(j->state, NEXAR_ECONNECT, false, "idle for 10 s", r->now);
+}
+
 static void bring_up(rig *r, rig_conn *c)
 {
+    nx_seed_caller caller = {.conn = c, .address = "10.9.8.7:6"};
+
     c->up = true;
-    assert_int_equal(
-        nx_seed_state_connected(r->seed, c, "10.9.8.7:6", c->exporter, r->now, &c->client),
-        NEXAR_OK);
+    caller.certified = (c->joiner == NULL) ? c->certified : c->joiner->member;
+    memcpy(caller.exporter, c->exporter, sizeof(caller.exporter));
+    assert_int_equal(nx_seed_state_connected(r->seed, &caller, r->now, &c->client), NEXAR_OK);
+}
+
+rig_conn *rig_connect_as(rig *r, uint64_t member)
+{
+    rig_conn *c = new_conn(r);
+
+    c->certified = member;
+    bring_up(r, c);
+    return c;
 }
 
 rig_conn *rig_connect(rig *r)
 {
-    rig_conn *c = new_conn(r);
-
-    bring_up(r, c);
-    return c;
+    return rig_connect_as(r, 0);
 }
 
 void rig_send(rig_conn *c, const void *data, size_t len)
 {
     if (c->client != NULL) {
-        push(&c->to_seed, data, len, false);
+        (void)push(&c->to_seed, data, len, false);
     }
 }
 
@@ -285,24 +375,9 @@ static void settle(rig_joiner *j)
 {
     const nx_join_phase phase = nx_join_state_phase(j->state);
 
-    if ((phase == NX_JOIN_FAILED) || (phase == NX_JOIN_GONE)) {
+    if ((phase == NX_JOIN_FAILED) || (phase == NX_JOIN_GONE) || nx_join_state_hung_up(j->state)) {
         hang_up(j);
     }
-}
-
-static void deliver_to_seed(rig *r, rig_conn *c)
-{
-    rig_item *item = nx_list_entry(nx_list_pop(&c->to_seed), rig_item, link);
-    nx_seed_client *client = c->client;
-
-    if (item->end) {
-        c->client = NULL;
-        nx_seed_state_closed(r->seed, client, "connection lost", r->now);
-        free_conn(c);
-    } else {
-        nx_seed_state_frame(r->seed, client, item->data, item->len, r->now);
-    }
-    nx_free(item);
 }
 
 static void deliver_to_joiner(rig *r, rig_conn *c)
@@ -319,7 +394,7 @@ static void deliver_to_joiner(rig *r, rig_conn *c)
     if (item->end) {
         j->conn = NULL;
         free_conn(c);
-        nx_join_state_closed(j->state, NEXAR_ECONNECT, "closed by the seed", r->now);
+        nx_join_state_closed(j->state, NEXAR_ECONNECT, item->ended, "closed by the seed", r->now);
     } else {
         nx_join_state_frame(j->state, item->data, item->len, r->now);
         settle(j);
@@ -368,7 +443,7 @@ void rig_run(rig *r)
 
 bool rig_advance(rig *r, uint64_t limit)
 {
-    uint64_t due = nx_seed_state_due(r->seed);
+    uint64_t due = (r->seed == NULL) ? UINT64_MAX : nx_seed_state_due(r->seed);
 
     nx_list_for_each (at, &r->joiners) {
         const rig_joiner *j = nx_list_entry(at, rig_joiner, link);
@@ -381,7 +456,9 @@ bool rig_advance(rig *r, uint64_t limit)
         return false;
     }
     r->now = (due > r->now) ? due : r->now;
-    nx_seed_state_tick(r->seed, r->now);
+    if (r->seed != NULL) {
+        nx_seed_state_tick(r->seed, r->now);
+    }
     nx_list_for_each (at, &r->joiners) {
         rig_joiner *j = nx_list_entry(at, rig_joiner, link);
 

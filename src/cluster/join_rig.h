@@ -16,7 +16,7 @@ typedef struct rig rig;
 /* A frame on its way, or with |end| the end of the connection. */
 typedef struct rig_item {
     nx_list link;
-    bool end;
+    bool end, ended; /* and of the process behind it */
     size_t len;
     uint8_t data[];
 } rig_item;
@@ -30,6 +30,7 @@ typedef struct rig_conn {
     nx_seed_client *client; /* NULL: the seed has closed it */
     rig_joiner *joiner;     /* NULL: a bad client's, or the joiner has gone */
     uint8_t exporter[32];
+    uint64_t certified;         /* without a joiner */
     nx_list to_seed, to_joiner; /* rig_item.link */
     bool told_up;               /* the joiner knows that it is connected */
 } rig_conn;
@@ -52,6 +53,8 @@ struct rig {
     unsigned events[NX_SEED_ENDED + 1];
     char last_text[NX_SEED_ENDED + 1][700]; /* of each kind */
     bool seed_lives;
+    nx_seed_memory saved; /* with a view of our own */
+    unsigned saves;
     bool fail_sends; /* of the seed: every one fails */
     bool refuse_csr;
 };
@@ -61,14 +64,24 @@ void rig_fini(rig *r);
 /* A seed by r->rules, in place of one that was destroyed. */
 void rig_seed(rig *r);
 
+/* The seed dies, and is there again with what it has saved when rig_seed_again is
+ * called. */
+void rig_seed_dies(rig *r);
+void rig_seed_again(rig *r);
+
 /* What a joiner is made with, to be changed and given to rig_join. */
 nx_join_rules rig_rules(const rig *r, uint32_t rank, uint64_t timeout_ns);
 rig_joiner *rig_join(rig *r, const nx_join_rules *rules);
 /* Its process dies: the seed hears of it when that is delivered. */
 void rig_kill(rig *r, rig_joiner *j);
 
+/* Its connection is lost; |known|: the seed has noticed. */
+void rig_cut(rig *r, rig_joiner *j, bool known);
+
 /* A connection without a joiner, up at once. */
 rig_conn *rig_connect(rig *r);
+/* One with the certificate of |member|. */
+rig_conn *rig_connect_as(rig *r, uint64_t member);
 /* Frames of a bad client. */
 void rig_send(rig_conn *c, const void *data, size_t len);
 /* A hello over |c| with |token|: its length in |buf|, NX_HELLO_MAX bytes. */

@@ -6,6 +6,10 @@
  * view and for the word that everybody holds it.  A seed that cannot be reached
  * is tried again until the deadline; one that refuses is not.
  *
+ * A member that has lost the seed dials it again, for as long as it lives, and is
+ * told anew who waits; so does a joiner whose seed is a lasting one, until its
+ * deadline.  Only a seed that has ended and is not a lasting one is given up.
+ *
  * Actions are calls to nx_join_ops, made from inside the events; none of them may
  * call back.
  */
@@ -15,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/random.h"
 #include "cluster/frames.h"
 #include "cluster/join_string.h"
 #include "cluster/view.h"
@@ -27,7 +32,7 @@ typedef enum nx_join_phase {
     NX_JOIN_OFFERED,  /* the view is here, not yet with everybody */
     NX_JOIN_FORMED,   /* it is: nx_join_state_view */
     NX_JOIN_LEAVING,  /* BYE was sent */
-    NX_JOIN_GONE,     /* after FORMED: no connection to the seed any more */
+    NX_JOIN_GONE,     /* after FORMED: no connection to the seed any more, for good */
     NX_JOIN_FAILED    /* nx_join_state_error */
 } nx_join_phase;
 
@@ -35,8 +40,9 @@ typedef struct nx_join_rules {
     nx_token token;
     nx_hello hello;
     nx_der csr;
-    const char *seed;    /* its addresses, for people: borrowed while the state lives */
-    uint64_t timeout_ns; /* 0: never */
+    const char *seed;        /* its addresses, for people: borrowed while the state lives */
+    uint64_t timeout_ns;     /* 0: never */
+    const nx_random *random; /* borrowed too: so that not all dial again at once */
 } nx_join_rules;
 
 typedef struct nx_join_ops {
@@ -59,8 +65,9 @@ void nx_join_state_destroy(nx_join_state *s);
 
 void nx_join_state_connected(nx_join_state *s, const uint8_t exporter[32], uint64_t now_ns);
 void nx_join_state_frame(nx_join_state *s, const void *data, size_t len, uint64_t now_ns);
-/* The connection, or the attempt, has ended. */
-void nx_join_state_closed(nx_join_state *s, nexar_err err, const char *why, uint64_t now_ns);
+/* The connection, or the attempt, has ended; |ended|: so has the seed's process. */
+void nx_join_state_closed(nx_join_state *s, nexar_err err, bool ended, const char *why,
+                          uint64_t now_ns);
 /* Member |id| has connected to us, which none does before START: if we hold the
  * view, START is on its way to us and the world has formed.  Whether |id| is in
  * that world. */
@@ -73,14 +80,21 @@ uint64_t nx_join_state_due(const nx_join_state *s);
 void nx_join_state_tick(nx_join_state *s, uint64_t now_ns);
 
 nx_join_phase nx_join_state_phase(const nx_join_state *s);
-/* The error of a join that has FAILED, or why the seed is GONE; |*text| is the
+/* Whether there is a connection to the seed, and it knows us. */
+bool nx_join_state_there(const nx_join_state *s);
+/* Whether what there is of a connection is to be closed: the next one is dialled
+ * later. */
+bool nx_join_state_hung_up(const nx_join_state *s);
+/* The error of a join that has FAILED, or why the seed is not there; |*text| is the
  * state's. */
 nexar_err nx_join_state_error(const nx_join_state *s, const char **text);
 /* Who is here; NULL before FORMED.  |*rank| is our own. */
 const nx_view *nx_join_state_view(const nx_join_state *s, uint32_t *rank);
 
-/* Who waits at the seed: the state's. */
+/* Who waits at the seed: the state's.  Nobody, while the seed is not there. */
 const nx_waiting *nx_join_state_waiting(const nx_join_state *s);
+/* The last epoch for which the seed has said START. */
+uint64_t nx_join_state_started(const nx_join_state *s);
 /* As nx_join_advance. */
 NX_MUST_CHECK nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset *gone,
                                               const nx_member *joined, uint32_t n, uint32_t world);

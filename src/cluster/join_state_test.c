@@ -133,7 +133,7 @@ static void test_a_seed_that_comes_late_is_found(void **state)
         nx_list_remove(&c->link);
         nx_free(c);
         j->conn = NULL;
-        nx_join_state_closed(j->state, NEXAR_ECONNECT, "connection refused", r.now);
+        nx_join_state_closed(j->state, NEXAR_ECONNECT, false, "connection refused", r.now);
         assert_true(rig_advance(&r, r.now + 10 * SECOND));
     }
     assert_in_range(r.now, SECOND, 4 * SECOND);
@@ -151,7 +151,7 @@ static void test_a_wrong_pin_is_not_tried_again(void **state)
     (void)state;
     rig_init(&r, 1, 0, 1);
     j = join(&r, 0, 30 * SECOND);
-    nx_join_state_closed(j->state, NEXAR_EAUTH, "its key is not the pinned one", r.now);
+    nx_join_state_closed(j->state, NEXAR_EAUTH, false, "its key is not the pinned one", r.now);
     assert_failed(j, NEXAR_EAUTH, "seed:1: its key is not the pinned one");
     assert_int_equal(nx_join_state_due(j->state), UINT64_MAX);
     rig_fini(&r);
@@ -279,7 +279,7 @@ static void test_a_seed_lost_early_fails_the_join_and_late_does_not(void **state
     rig_init(&r, 2, 0, 1);
     early = join(&r, 0, 0);
     rig_run(&r);
-    nx_join_state_closed(early->state, NEXAR_ECONNECT, "idle for 10 s", r.now);
+    nx_join_state_closed(early->state, NEXAR_ECONNECT, false, "idle for 10 s", r.now);
     assert_failed(early, NEXAR_ECONNECT, "gone before the world formed (idle for 10 s)");
     assert_failed(early, NEXAR_ECONNECT, "missing: rank 1");
     rig_fini(&r);
@@ -287,8 +287,9 @@ static void test_a_seed_lost_early_fails_the_join_and_late_does_not(void **state
     rig_init(&r, 1, 0, 1);
     late = join(&r, 0, 0);
     rig_run(&r);
-    nx_join_state_closed(late->state, NEXAR_ECONNECT, "idle for 10 s", r.now);
-    assert_int_equal(nx_join_state_phase(late->state), NX_JOIN_GONE);
+    nx_join_state_closed(late->state, NEXAR_ECONNECT, false, "idle for 10 s", r.now);
+    assert_int_equal(nx_join_state_phase(late->state), NX_JOIN_FORMED);
+    assert_false(nx_join_state_there(late->state));
     assert_int_equal(nx_join_state_error(late->state, &text), NEXAR_ECONNECT);
     assert_non_null(strstr(text, "idle for 10 s"));
     rig_fini(&r);

@@ -239,9 +239,10 @@ static void test_settings_that_cannot_be_met_are_refused_in_words(void **state)
     assert_int_equal(r->err, NEXAR_OK);
     assert_int_equal(nx_join_rank(r->j), 0);
 
-    r = party_add(&p, NX_RANK_ANY);
+    r = party_add(&p, 2);
     join_one(r);
-    party_assert_failed(r, NEXAR_ENOTSUP, "the world of 2 ranks has formed");
+    party_assert_failed(r, NEXAR_EINVAL, "the world of 2 ranks has formed");
+    party_assert_failed(r, NEXAR_EINVAL, "rank 2 was asked for");
     party_leave(&p.ranks[0], true);
     party_leave(&p.ranks[p.n - 2], true);
     party_end(&p);
@@ -270,6 +271,67 @@ static void test_one_lost_before_the_start_makes_room(void **state)
     party_leave(b, false); /* and one that goes without a word is lost */
     party_wait_event(&p, NX_SEED_ENDED, 1);
     assert_int_equal(party_events(&p, NX_SEED_LOST), 1);
+    party_end(&p);
+}
+
+static void test_who_comes_later_is_let_in(void **state)
+{
+    enum { LATE = 3 };
+    party p;
+    party_rank *members[2], *late[LATE];
+
+    (void)state;
+    party_begin(&p, 2, "127.0.0.1", 0);
+    for (size_t i = 0; i < 2; i++) {
+        members[i] = party_add(&p, NX_RANK_ANY);
+        members[i]->drive = true;
+    }
+    party_form(&p);
+    for (size_t i = 0; i < LATE; i++) {
+        late[i] = party_add(&p, NX_RANK_ANY);
+        late[i]->config.world_size = 2; /* what it was at first */
+        party_start(late[i]);
+    }
+    party_wait_waiting(members[0], LATE);
+    party_wait_waiting(members[1], LATE);
+    assert_int_equal(party_events(&p, NX_SEED_WAITING), LATE);
+    party_let_in(members, 2);
+    for (size_t i = 0; i < LATE; i++) {
+        party_finish(late[i]);
+        assert_int_equal(late[i]->err, NEXAR_OK);
+        party_assert_same(members[0], late[i]);
+    }
+    party_wait_started(members[0], 2);
+    party_wait_started(members[1], 2);
+    assert_int_equal(nx_join_view(members[0]->j)->size, 2 + LATE);
+    assert_int_equal(members[0]->waiting, 0);
+    for (size_t i = 0; i < LATE; i++) {
+        party_leave(late[i], true);
+    }
+    party_leave(members[0], true);
+    party_leave(members[1], true);
+    party_wait_event(&p, NX_SEED_ENDED, 1);
+    party_end(&p);
+}
+
+static void test_a_waiter_that_nobody_lets_in_gives_up(void **state)
+{
+    party p;
+    party_rank *member, *late;
+
+    (void)state;
+    party_begin(&p, 1, "127.0.0.1", 0);
+    member = party_add(&p, NX_RANK_ANY);
+    member->drive = true;
+    party_form(&p);
+    late = party_add(&p, NX_RANK_ANY);
+    late->config.formation_timeout_ns = PARTY_SECOND;
+    party_start(late);
+    party_wait_waiting(member, 1);
+    party_finish(late);
+    party_assert_failed(late, NEXAR_ETIMEDOUT, "its ranks have not called nexar_comm_update");
+    party_wait_waiting(member, 0);
+    party_leave(member, true);
     party_end(&p);
 }
 
@@ -316,6 +378,8 @@ int main(void)
         cmocka_unit_test(test_a_joiner_that_gives_up_says_so),
         cmocka_unit_test(test_settings_that_cannot_be_met_are_refused_in_words),
         cmocka_unit_test(test_one_lost_before_the_start_makes_room),
+        cmocka_unit_test(test_who_comes_later_is_let_in),
+        cmocka_unit_test(test_a_waiter_that_nobody_lets_in_gives_up),
         cmocka_unit_test(test_the_world_runs_on_without_its_seed),
     };
 

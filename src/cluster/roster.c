@@ -130,51 +130,51 @@ void nx_roster_remove(nx_roster *r, nx_member *m, const char *why)
     nx_free(p);
 }
 
-nexar_err nx_roster_view(const nx_roster *r, const nx_job_id *job, uint64_t epoch, nx_view **out)
+/* Who has which of |size| ranks; NULL: nobody. */
+static void give_out(const nx_roster *r, const nx_member **ranks)
 {
-    nx_view *view = nx_view_create(r->size);
     uint32_t next = 0;
 
-    if (view == NULL) {
-        return nx_fail_nomem("a view");
-    }
-    view->job = *job;
-    view->epoch = epoch;
-    view->slots = r->size;
     nx_list_for_each (at, &r->places) {
         const nx_member *m = &nx_list_entry(at, place, link)->member;
-        uint32_t rank = m->rank;
 
-        if (rank == NX_RANK_ANY) {
+        if (m->rank == NX_RANK_ANY) {
             while (r->asked[next] != NULL) {
                 next++;
             }
-            rank = next++;
+            ranks[next++] = m;
+        } else {
+            ranks[m->rank] = m;
         }
-        view->members[rank] = *m;
-        view->members[rank].rank = rank;
-        view->members[rank].slot = rank;
     }
-    *out = view;
-    return NEXAR_OK;
 }
 
-void nx_roster_settle(nx_roster *r, const nx_view *view)
+nexar_err nx_roster_view(const nx_roster *r, const nx_job_id *job, uint64_t epoch, nx_view **out)
 {
-    uint32_t next = 0;
+    nx_view *view = nx_view_create(r->joined);
+    const nx_member **ranks = nx_calloc(r->size, sizeof(const nx_member *));
+    uint32_t rank = 0;
 
-    /* The same walk as above; |asked| changes behind it only. */
-    nx_list_for_each (at, &r->places) {
-        nx_member *m = &nx_list_entry(at, place, link)->member;
-
-        if (m->rank == NX_RANK_ANY) {
-            while (view->members[next].id != m->id) {
-                next++;
-            }
-            m->rank = next++;
-            r->asked[m->rank] = m;
+    if ((view == NULL) || (ranks == NULL)) {
+        nx_view_destroy(view);
+        nx_free(ranks);
+        return nx_fail_nomem("a view");
+    }
+    give_out(r, ranks);
+    view->job = *job;
+    view->epoch = epoch;
+    view->slots = r->joined;
+    for (uint32_t i = 0; i < r->size; i++) {
+        if (ranks[i] != NULL) {
+            view->members[rank] = *ranks[i];
+            view->members[rank].rank = rank;
+            view->members[rank].slot = rank;
+            rank++;
         }
     }
+    nx_free(ranks);
+    *out = view;
+    return NEXAR_OK;
 }
 
 /* Adds ranges of ranks, "1, 3-5"; the rest is counted. */

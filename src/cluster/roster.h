@@ -22,7 +22,7 @@ typedef struct nx_gone {
 } nx_gone;
 
 /* Invariant: asked[r] is the one member whose rank is r; |joined| members are in
- * the list, by rising id, at most |size|. */
+ * the list, in order of arrival, at most |size|. */
 typedef struct nx_roster {
     uint32_t size, joined;
     nx_list places;
@@ -47,12 +47,10 @@ NX_MUST_CHECK nexar_err nx_roster_add(nx_roster *r, const nx_member *m, nx_membe
 /* Frees the place of |m|; |why| is remembered for nx_roster_text. */
 void nx_roster_remove(nx_roster *r, nx_member *m, const char *why);
 
-/* A view of all, who are complete, with the ranks given out: the caller's.
- * NEXAR_ENOMEM. */
+/* A view of those who are here, with the ranks given out; where some are missing,
+ * the ranks close up.  The caller's.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_roster_view(const nx_roster *r, const nx_job_id *job, uint64_t epoch,
                                        nx_view **out);
-/* The ranks of |view|, which was made from this roster, are final. */
-void nx_roster_settle(nx_roster *r, const nx_view *view);
 
 /* "2 of 4 ranks have joined; missing: ranks 1, 3; gone: ...; here: ..." in |size|
  * bytes, cut where it does not fit; returns |buf|. */

@@ -58,10 +58,32 @@ static void test_ranks_are_given_in_order_around_those_asked_for(void **state)
     for (uint32_t i = 0; i < 5; i++) {
         assert_int_equal(view->members[i].rank, i);
     }
-    nx_roster_settle(&r, view);
-    for (uint32_t i = 0; i < 5; i++) {
-        assert_int_equal(r.asked[i]->id, view->members[i].id);
-        assert_int_equal(r.asked[i]->rank, i);
+    nx_view_destroy(view);
+    nx_roster_fini(&r);
+}
+
+static void test_ranks_close_up_where_some_are_missing(void **state)
+{
+    const nx_job_id job = {{7}};
+    nx_roster r;
+    nx_view *view;
+
+    (void)state;
+    assert_int_equal(nx_roster_init(&r, 8), NEXAR_OK);
+    (void)add(&r, 1, 7);
+    (void)add(&r, 2, NX_RANK_ANY);
+    (void)add(&r, 3, 4);
+    (void)add(&r, 4, NX_RANK_ANY);
+    assert_int_equal(nx_roster_view(&r, &job, 1, &view), NEXAR_OK);
+    assert_int_equal(view->size, 4);
+    assert_int_equal(view->slots, 4);
+    assert_int_equal(view->members[0].id, 2);
+    assert_int_equal(view->members[1].id, 4);
+    assert_int_equal(view->members[2].id, 3);
+    assert_int_equal(view->members[3].id, 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(view->members[i].rank, i);
+        assert_int_equal(view->members[i].slot, i);
     }
     nx_view_destroy(view);
     nx_roster_fini(&r);
@@ -185,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_are_given_in_order_around_those_asked_for),
+        cmocka_unit_test(test_ranks_close_up_where_some_are_missing),
         cmocka_unit_test(test_a_rank_that_cannot_be_had_is_refused),
         cmocka_unit_test(test_the_missing_and_the_gone_are_named),
         cmocka_unit_test(test_the_text_of_a_large_world_is_short),

@@ -46,6 +46,7 @@ typedef struct conn {
     nx_seed *seed;
     nx_link *link;
     nx_seed_client *client; /* NULL before it is up */
+    uint64_t certified;     /* the member that its certificate names; 0: none */
 } conn;
 
 static void forget(conn *c)
@@ -87,7 +88,8 @@ static void act_notify(void *ctx, const nx_seed_event *event)
         [NX_SEED_JOINED] = NX_LOG_INFO,  [NX_SEED_FORMED] = NX_LOG_INFO,
         [NX_SEED_LEFT] = NX_LOG_INFO,    [NX_SEED_LOST] = NX_LOG_WARN,
         [NX_SEED_REFUSED] = NX_LOG_WARN, [NX_SEED_TIMEOUT] = NX_LOG_WARN,
-        [NX_SEED_ENDED] = NX_LOG_INFO};
+        [NX_SEED_WAITING] = NX_LOG_INFO, [NX_SEED_CHANGED] = NX_LOG_INFO,
+        [NX_SEED_BACK] = NX_LOG_INFO,    [NX_SEED_ENDED] = NX_LOG_INFO};
     nx_seed *s = ctx;
 
     if (s->config.on_event != NULL) {
@@ -134,16 +136,15 @@ static void on_up(void *ctx, nx_link *link)
     nx_seed *s = c->seed;
     struct sockaddr_storage address;
     char text[NX_ADDRESS_TEXT];
-    uint8_t exporter[32];
-    nexar_err err = nx_quic_link_export(link, NX_JOIN_EXPORTER, exporter);
+    nx_seed_caller caller = {.conn = c, .address = text, .certified = c->certified};
+    nexar_err err = nx_quic_link_export(link, NX_JOIN_EXPORTER, caller.exporter);
 
     nx_quic_link_address(link, &address);
     (void)nx_address_text(&address, text);
     if (err == NEXAR_OK) {
-        err =
-            nx_seed_state_connected(s->state, c, text, exporter, nx_loop_now(s->loop), &c->client);
+        err = nx_seed_state_connected(s->state, &caller, nx_loop_now(s->loop), &c->client);
     }
-    explicit_bzero(exporter, sizeof(exporter));
+    explicit_bzero(&caller, sizeof(caller));
     if (err != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "seed: %s cannot be served: %s", text, nexar_last_error());
         nx_link_close(link, false);
@@ -196,10 +197,12 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     conn *c = ctx;
     nx_seed *s = c->seed;
 
+    const bool ended = (link->ended != NX_END_LOST);
+
     (void)err;
     nx_link_close(link, false);
     if (c->client != NULL) {
-        nx_seed_state_closed(s->state, c->client, why, nx_loop_now(s->loop));
+        nx_seed_state_closed(s->state, c->client, ended, why, nx_loop_now(s->loop));
     }
     forget(c);
     set_timer(s);
@@ -216,7 +219,6 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
     nx_seed *s = ctx;
     conn *c = nx_zalloc(sizeof(*c));
 
-    (void)member; /* whatever certificate it has: it must say hello */
     if (c == NULL) {
         nx_log(NX_LOG_WARN, "seed: no memory for a connection");
         nx_link_close(link, false);
@@ -225,6 +227,7 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
     nx_list_push_back(&s->conns, &c->in_all);
     c->seed = s;
     c->link = link;
+    c->certified = member; /* one that comes back shows it; others must say hello */
     link->up = &client_up;
     link->up_ctx = c;
 }

@@ -28,6 +28,9 @@ typedef enum nx_seed_event_kind {
     NX_SEED_LOST,    /* its connection is gone without */
     NX_SEED_REFUSED, /* somebody was turned away: |text| says who and why */
     NX_SEED_TIMEOUT, /* formation: |text| names the missing */
+    NX_SEED_WAITING, /* |member| was admitted, and waits for the world to let it in */
+    NX_SEED_CHANGED, /* the world's members have agreed on a new view */
+    NX_SEED_BACK,    /* |member|, whose connection was lost, is here again */
     NX_SEED_ENDED    /* the last member has gone */
 } nx_seed_event_kind;
 

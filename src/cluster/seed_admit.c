@@ -2,7 +2,9 @@
  * seed_admit.c - who is let in.
  *
  * The order of the questions is the point: version, then proof, and only what a
- * holder of the token has said is read any further.
+ * holder of the token has said is read any further.  Who comes back shows no token
+ * but its certificate, which only the holder of that member's key can show: so the
+ * token makes nobody another member.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,23 +12,33 @@
 
 #include "cluster/seed_inner.h"
 
+enum { MEMBERS_AHEAD = 256 };
+
+static bool check_protocol(nx_seed_state *s, nx_seed_client *c, uint16_t protocol, uint64_t now_ns)
+{
+    char text[96];
+
+    if (protocol == NX_JOIN_PROTOCOL) {
+        return true;
+    }
+    (void)snprintf(text, sizeof(text), "it speaks protocol %u; this seed, nexar %s, speaks %d",
+                   (unsigned)protocol, nexar_version(), (int)NX_JOIN_PROTOCOL);
+    nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, text, now_ns);
+    return false;
+}
+
 /* The head of a hello whose version and proof are right; otherwise |c| was
  * turned away. */
 static bool check_head(nx_seed_state *s, nx_seed_client *c, nx_reader *r, nx_hello_head *head,
                        uint64_t now_ns)
 {
     uint8_t proof[NX_JOIN_PROOF_SIZE];
-    char text[96];
 
-    if ((nx_reader_left(r) > NX_HELLO_MAX) || (nx_read_u8(r) != NX_JOIN_HELLO) ||
-        (nx_hello_head_decode(r, head) != NEXAR_OK)) {
+    if (nx_hello_head_decode(r, head) != NEXAR_OK) {
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "its first frame is no hello", now_ns);
         return false;
     }
-    if (head->protocol != NX_JOIN_PROTOCOL) {
-        (void)snprintf(text, sizeof(text), "it speaks protocol %u; this seed, nexar %s, speaks %d",
-                       (unsigned)head->protocol, nexar_version(), (int)NX_JOIN_PROTOCOL);
-        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, text, now_ns);
+    if (!check_protocol(s, c, head->protocol, now_ns)) {
         return false;
     }
     if (nx_join_proof(&s->rules.token, c->exporter, head->csr, head->csr_len, proof) != NEXAR_OK) {
@@ -40,13 +52,48 @@ static bool check_head(nx_seed_state *s, nx_seed_client *c, nx_reader *r, nx_hel
     return true;
 }
 
-/* Whether there is room for what the hello asks for; otherwise |*why| and |text|
- * say why not. */
-static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_refusal *why,
-                      char text[NX_REASON_MAX])
+nx_standing nx_seed_standing(const nx_seed_state *s)
+{
+    const bool formed = (s->phase == NX_SEED_RUNNING);
+
+    return (nx_standing){.formed = formed,
+                         .lasting = s->rules.lasting,
+                         .world_size = formed ? s->view->size : s->roster.size};
+}
+
+/* Whether one who asks for |rank| may wait for the world to let it in. */
+static bool may_wait(const nx_seed_state *s, uint32_t rank, nx_refusal *why,
+                     char text[NX_REASON_MAX])
+{
+    if (rank == NX_RANK_ANY) {
+        return true;
+    }
+    *why = NX_REFUSAL_SETTING;
+    (void)snprintf(text, NX_REASON_MAX,
+                   "rank %" PRIu32 " was asked for, but the world of %" PRIu32
+                   " ranks has formed: who joins it later gets the next rank and cannot ask for "
+                   "one",
+                   rank, s->view->size);
+    return false;
+}
+
+/* Whether there is room for what the hello asks for, in |*role|; otherwise |*why|
+ * and |text| say why not. */
+static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_seed_role *role,
+                      nx_refusal *why, char text[NX_REASON_MAX])
 {
     const uint32_t size = s->roster.size;
 
+    if (s->phase == NX_SEED_OVER) {
+        *why = NX_REFUSAL_FORMED;
+        (void)snprintf(text, NX_REASON_MAX, "the job has ended");
+        return false;
+    }
+    *role = (s->phase == NX_SEED_GATHERING) ? NX_SEED_FORMING : NX_SEED_WAITER;
+    if (s->phase == NX_SEED_RUNNING) {
+        /* A size that was asked for is the one to begin with, and that has been. */
+        return may_wait(s, hello->self.rank, why, text);
+    }
     if ((hello->world_size != 0) && (hello->world_size != size)) {
         *why = NX_REFUSAL_SETTING;
         (void)snprintf(text, NX_REASON_MAX,
@@ -54,86 +101,257 @@ static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_refusal 
                        hello->world_size, size);
         return false;
     }
-    if (s->phase == NX_SEED_RUNNING) {
-        *why = NX_REFUSAL_FORMED;
-        (void)snprintf(text, NX_REASON_MAX,
-                       "the world of %" PRIu32 " ranks has formed; nobody can join it later", size);
-        return false;
-    }
-    if (s->phase == NX_SEED_OVER) {
-        *why = NX_REFUSAL_FORMED;
-        (void)snprintf(text, NX_REASON_MAX, "the job has ended");
-        return false;
+    if ((*role == NX_SEED_WAITER) && (hello->self.rank == NX_RANK_ANY)) {
+        return true; /* the world is about to form */
     }
     if (nx_roster_check(&s->roster, hello->self.rank, why) != NEXAR_OK) {
         (void)snprintf(text, NX_REASON_MAX, "%s", nexar_last_error());
         return false;
     }
-    return true;
+    return (*role == NX_SEED_FORMING) || may_wait(s, hello->self.rank, why, text);
 }
 
-/* The certificate and a place in the roster; sets |*why| and |text| on error. */
-static nexar_err make_member(nx_seed_state *s, nx_seed_client *c, const nx_hello_head *head,
-                             nx_hello *hello, nx_welcome *welcome)
+/* ---- what they become ------------------------------------------------------------- */
+
+/* |c| is no stranger any more: it is |m|, in the roster or among those who wait.
+ * NEXAR_ENOMEM. */
+static nexar_err take_in(nx_seed_state *s, nx_seed_client *c, const nx_member *m, nx_seed_role role,
+                         uint64_t now_ns)
 {
+    nexar_err err = NEXAR_OK;
+
+    if (role == NX_SEED_FORMING) {
+        err = nx_roster_add(&s->roster, m, &c->place);
+    } else if (role == NX_SEED_WAITER) {
+        err = nx_seed_wait_add(s, m, now_ns);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    c->role = role;
+    c->id = m->id;
+    s->npending--;
+    nx_list_remove(&c->link);
+    nx_list_push_back(&s->clients, &c->link);
+    return NEXAR_OK;
+}
+
+/* The next number that no member has or had.  On disk are some more than were given
+ * out, so that it need not be written each time. */
+static uint64_t next_member(nx_seed_state *s)
+{
+    const uint64_t next = s->last_member + 1;
+
+    if (s->rules.lasting && (next >= s->member_limit)) {
+        s->member_limit = next + MEMBERS_AHEAD;
+        nx_seed_save(s);
+    }
+    return next;
+}
+
+/* The certificate and a place. */
+static nexar_err make_member(nx_seed_state *s, nx_seed_client *c, const nx_hello_head *head,
+                             nx_hello *hello, nx_seed_role role, uint64_t now_ns)
+{
+    nx_welcome welcome = {.member = next_member(s),
+                          .job = s->rules.job,
+                          .standing = nx_seed_standing(s),
+                          .authority = *s->rules.authority};
+    uint8_t frame[2 * NX_CERT_MAX + 64];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
     nx_der csr = {.len = head->csr_len};
-    nx_member *member;
     nexar_err err;
 
     memcpy(csr.data, head->csr, head->csr_len);
-    *welcome = (nx_welcome){.member = s->last_member + 1,
-                            .job = s->rules.job,
-                            .world_size = s->roster.size,
-                            .authority = *s->rules.authority};
-    err = s->ops->sign(s->ctx, &csr, welcome->member, &welcome->cert);
+    err = s->ops->sign(s->ctx, &csr, welcome.member, &welcome.cert);
     if (err != NEXAR_OK) {
         return err;
     }
-    hello->self.id = welcome->member;
-    err = nx_roster_add(&s->roster, &hello->self, &member);
+    hello->self.id = welcome.member;
+    err = take_in(s, c, &hello->self, role, now_ns);
     if (err != NEXAR_OK) {
         return err;
     }
-    s->last_member = welcome->member;
-    s->npending--;
-    c->member = member;
-    nx_list_remove(&c->link);
-    nx_list_push_back(&s->members, &c->link);
+    s->last_member = welcome.member;
+    nx_welcome_encode(&w, &welcome);
+    nx_seed_send(s, c, &w);
     return NEXAR_OK;
+}
+
+static void tell_waits(nx_seed_state *s, const nx_seed_client *c, const nx_member *m)
+{
+    char who[NX_MEMBER_TEXT], text[NX_MEMBER_TEXT + 128];
+
+    (void)snprintf(text, sizeof(text), "%s at %s waits to join the world: %" PRIu32 " %s",
+                   nx_member_text(m, who), c->address, s->waiting.n,
+                   (s->waiting.n == 1) ? "does" : "do");
+    nx_seed_notify(s, NX_SEED_WAITING, m, text);
+}
+
+static void admit_new(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns)
+{
+    nx_hello_head head;
+    nx_hello hello;
+    nx_seed_role role = NX_SEED_STRANGER;
+    nx_refusal why = NX_REFUSAL_SEED;
+    char text[NX_REASON_MAX];
+    nexar_err err;
+
+    if (!check_head(s, c, r, &head, now_ns)) {
+        return;
+    }
+    if (nx_hello_decode(r, &hello) != NEXAR_OK) {
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "its hello is malformed", now_ns);
+        return;
+    }
+    if (!has_place(s, &hello, &role, &why, text)) {
+        nx_seed_turn_away(s, c, why, text, now_ns);
+        return;
+    }
+    err = make_member(s, c, &head, &hello, role, now_ns);
+    if (err != NEXAR_OK) {
+        (void)snprintf(text, sizeof(text), "no certificate for it: %s", nexar_last_error());
+        nx_seed_turn_away(s, c, (err == NEXAR_EPROTO) ? NX_REFUSAL_PROTOCOL : NX_REFUSAL_SEED, text,
+                          now_ns);
+    } else if (role == NX_SEED_FORMING) {
+        nx_seed_form_joined(s, c, now_ns);
+    } else {
+        tell_waits(s, c, &hello.self);
+    }
+}
+
+/* ---- who comes back ---------------------------------------------------------------- */
+
+/* Another connection of the same member is of no use any more. */
+static void replace(nx_seed_state *s, const nx_seed_client *c, uint64_t now_ns)
+{
+    nx_list_for_each (at, &s->clients) {
+        nx_seed_client *old = nx_list_entry(at, nx_seed_client, link);
+
+        if ((old->id == c->certified) && (old->role != NX_SEED_MEMBER)) {
+            nx_seed_gone(s, old, NX_SEED_LOST, false, "it has made a new connection", now_ns);
+            nx_seed_close(s, old);
+            return;
+        }
+    }
+}
+
+/* What |f|, who has no seat, is now; STRANGER: |text| says why nothing. */
+static nx_seed_role role_back(const nx_seed_state *s, const nx_return *f, char text[NX_REASON_MAX])
+{
+    nx_refusal why;
+
+    if (s->phase == NX_SEED_OVER) {
+        (void)snprintf(text, NX_REASON_MAX, "the job has ended");
+        return NX_SEED_STRANGER;
+    }
+    if (f->epoch != 0) {
+        if ((s->phase == NX_SEED_RUNNING) && (f->epoch > s->view->epoch)) {
+            return NX_SEED_OUTSIDER; /* it knows more than we do: it is asked */
+        }
+        (void)snprintf(text, NX_REASON_MAX, "the world has gone on without it");
+        return NX_SEED_STRANGER;
+    }
+    if (s->phase == NX_SEED_GATHERING) {
+        if (nx_roster_check(&s->roster, f->self.rank, &why) == NEXAR_OK) {
+            return NX_SEED_FORMING;
+        }
+        (void)snprintf(text, NX_REASON_MAX, "%s", nexar_last_error());
+        return NX_SEED_STRANGER;
+    }
+    if (f->self.rank != NX_RANK_ANY) {
+        (void)snprintf(text, NX_REASON_MAX, "the world has formed without it");
+        return NX_SEED_STRANGER;
+    }
+    return NX_SEED_WAITER;
+}
+
+static void send_back(nx_seed_state *s, nx_seed_client *c)
+{
+    const nx_standing standing = nx_seed_standing(s);
+    uint8_t frame[16];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    nx_back_encode(&w, &standing);
+    nx_seed_send(s, c, &w);
+}
+
+static void tell_back(nx_seed_state *s, const nx_seed_client *c, const nx_member *m)
+{
+    char who[NX_MEMBER_TEXT], text[NX_MEMBER_TEXT + 96];
+
+    (void)snprintf(text, sizeof(text), "%s at %s is back", nx_member_text(m, who), c->address);
+    nx_seed_notify(s, NX_SEED_BACK, m, text);
+}
+
+/* It has a rank in the world that we know. */
+static void seat(nx_seed_state *s, nx_seed_client *c, const nx_return *f, const nx_member *m,
+                 uint64_t now_ns)
+{
+    /* OUTSIDER for the moment: that needs no memory. */
+    (void)!take_in(s, c, &f->self, NX_SEED_OUTSIDER, now_ns);
+    c->epoch = f->epoch;
+    send_back(s, c);
+    nx_seed_run_seat(s, c, m->rank, now_ns);
+    tell_back(s, c, m);
+    if (f->epoch != 0) {
+        nx_seed_wait_tell(s, c);
+    }
+    nx_seed_run_start(s);
+    nx_seed_run_catch_up(s, now_ns);
+}
+
+static void admit_back(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns)
+{
+    nx_return f = {0};
+    const nx_member *m = NULL;
+    char text[NX_REASON_MAX];
+    nx_seed_role role;
+
+    if ((c->certified == 0) || (nx_return_decode(r, &f) != NEXAR_OK)) {
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it comes back without a certificate", now_ns);
+        return;
+    }
+    if (!check_protocol(s, c, f.protocol, now_ns)) {
+        return;
+    }
+    if (f.self.id != c->certified) {
+        nx_seed_turn_away(s, c, NX_REFUSAL_TOKEN, "its certificate is of another member", now_ns);
+        return;
+    }
+    replace(s, c, now_ns);
+    m = (s->phase == NX_SEED_RUNNING) ? nx_view_member(s->view, f.self.id) : NULL;
+    if (m != NULL) {
+        seat(s, c, &f, m, now_ns);
+        return;
+    }
+    role = role_back(s, &f, text);
+    if (role == NX_SEED_STRANGER) {
+        nx_seed_turn_away(s, c, NX_REFUSAL_FORMED, text, now_ns);
+    } else if (take_in(s, c, &f.self, role, now_ns) != NEXAR_OK) {
+        nx_seed_turn_away(s, c, NX_REFUSAL_SEED, "no memory for it", now_ns);
+    } else {
+        c->epoch = f.epoch;
+        send_back(s, c);
+        tell_back(s, c, &f.self);
+        if (role == NX_SEED_FORMING) {
+            nx_seed_form_joined(s, c, now_ns);
+        }
+        nx_seed_run_catch_up(s, now_ns);
+    }
 }
 
 void nx_seed_admit(nx_seed_state *s, nx_seed_client *c, const void *data, size_t len,
                    uint64_t now_ns)
 {
     nx_reader r = nx_reader_make(data, len);
-    nx_hello_head head;
-    nx_hello hello;
-    nx_welcome welcome;
-    nx_refusal why;
-    uint8_t frame[2 * NX_CERT_MAX + 64];
-    nx_writer w = nx_writer_make(frame, sizeof(frame));
-    char text[NX_REASON_MAX];
-    nexar_err err;
+    const uint8_t type = (len > NX_HELLO_MAX) ? 0 : nx_read_u8(&r);
 
-    if (!check_head(s, c, &r, &head, now_ns)) {
-        return;
+    if (type == NX_JOIN_HELLO) {
+        admit_new(s, c, &r, now_ns);
+    } else if (type == NX_JOIN_RETURN) {
+        admit_back(s, c, &r, now_ns);
+    } else {
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "its first frame is no hello", now_ns);
     }
-    if (nx_hello_decode(&r, &hello) != NEXAR_OK) {
-        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "its hello is malformed", now_ns);
-        return;
-    }
-    if (!has_place(s, &hello, &why, text)) {
-        nx_seed_turn_away(s, c, why, text, now_ns);
-        return;
-    }
-    err = make_member(s, c, &head, &hello, &welcome);
-    if (err != NEXAR_OK) {
-        (void)snprintf(text, sizeof(text), "no certificate for it: %s", nexar_last_error());
-        nx_seed_turn_away(s, c, (err == NEXAR_EPROTO) ? NX_REFUSAL_PROTOCOL : NX_REFUSAL_SEED, text,
-                          now_ns);
-        return;
-    }
-    nx_welcome_encode(&w, &welcome);
-    nx_seed_send(s, c, &w);
-    nx_seed_member_joined(s, c, now_ns);
 }

@@ -34,23 +34,24 @@ static const char *situation(const nx_seed_state *s, char text[NX_REASON_MAX])
     if (s->phase != NX_SEED_OFFERED) {
         return nx_roster_text(&s->roster, text, NX_REASON_MAX);
     }
-    nx_list_for_each (at, &s->members) {
+    nx_list_for_each (at, &s->clients) {
         const nx_seed_client *c = nx_list_entry(at, nx_seed_client, link);
         char who[NX_MEMBER_TEXT];
 
-        if (!c->have && (n < SILENT_MAX)) {
-            const nx_member *m = nx_view_member(s->view, c->member->id);
-
-            nx_text_addf(&silent, "%s%s", (n == 0) ? "" : ", ", nx_member_text(m, who));
+        if ((c->role != NX_SEED_FORMING) || c->ready) {
+            continue;
         }
-        n += c->have ? 0 : 1;
+        if (n++ < SILENT_MAX) {
+            const nx_member *m = nx_view_member(s->view, c->id);
+
+            nx_text_addf(&silent, "%s%s", (n == 1) ? "" : ", ", nx_member_text(m, who));
+        }
     }
     names = nx_text_str(&silent);
     (void)snprintf(text, NX_REASON_MAX,
                    "all %" PRIu32 " ranks have joined, but %u of them did not confirm the view: "
                    "%s%s",
-                   s->roster.size, n, (names == NULL) ? "" : names,
-                   (n > SILENT_MAX) ? ", ..." : "");
+                   s->view->size, n, (names == NULL) ? "" : names, (n > SILENT_MAX) ? ", ..." : "");
     nx_text_fini(&silent);
     return text;
 }
@@ -64,8 +65,12 @@ static void encode_progress(const nx_seed_state *s, nx_writer *w)
 
 static void send_to_all(nx_seed_state *s, const nx_writer *w)
 {
-    nx_list_for_each (at, &s->members) {
-        nx_seed_send(s, nx_list_entry(at, nx_seed_client, link), w);
+    nx_list_for_each (at, &s->clients) {
+        nx_seed_client *c = nx_list_entry(at, nx_seed_client, link);
+
+        if (c->role == NX_SEED_FORMING) {
+            nx_seed_send(s, c, w);
+        }
     }
 }
 
@@ -75,18 +80,37 @@ void nx_seed_offer_withdraw(nx_seed_state *s)
 {
     nx_view_destroy(s->view);
     nx_free(s->encoded);
+    nx_free(s->seats);
     s->view = NULL;
     s->encoded = NULL;
+    s->seats = NULL;
     s->encoded_len = 0;
-    s->have = 0;
+    s->unready = 0;
 }
 
-static void send_piece(nx_seed_state *s, nx_seed_client *c)
+bool nx_seed_encode(nx_seed_state *s)
+{
+    const size_t room = nx_view_encoded_max(s->view->size);
+    nx_writer w;
+
+    if (s->encoded == NULL) {
+        s->encoded = nx_zalloc(room);
+    }
+    if (s->encoded == NULL) {
+        return false;
+    }
+    w = nx_writer_make(s->encoded, room);
+    nx_view_encode(&w, s->view);
+    s->encoded_len = w.len;
+    return true;
+}
+
+void nx_seed_send_piece(nx_seed_state *s, nx_seed_client *c)
 {
     uint8_t frame[NX_VIEW_PIECE + 64];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
     const size_t left = s->encoded_len - c->view_sent;
-    const nx_view_piece piece = {.epoch = s->epoch,
+    const nx_view_piece piece = {.epoch = s->view->epoch,
                                  .total = (uint32_t)s->encoded_len,
                                  .off = (uint32_t)c->view_sent,
                                  .data = s->encoded + c->view_sent,
@@ -97,54 +121,51 @@ static void send_piece(nx_seed_state *s, nx_seed_client *c)
     nx_seed_send(s, c, &w);
 }
 
-/* All are there: makes the view and shows everybody its beginning.  Without the
- * memory for it they are told so, and it is tried again. */
+/* Makes the view and shows everybody its beginning.  Without the memory for it they
+ * are told so, and it is tried again. */
 static void offer(nx_seed_state *s, uint64_t now_ns)
 {
-    const size_t room = nx_view_encoded_max(s->roster.size);
-    nx_writer w;
-
     if ((nx_roster_view(&s->roster, &s->rules.job, s->epoch + 1, &s->view) != NEXAR_OK) ||
-        ((s->encoded = nx_zalloc(room)) == NULL)) {
+        ((s->seats = nx_calloc(s->view->size, sizeof(*s->seats))) == NULL) || !nx_seed_encode(s)) {
         nx_seed_offer_withdraw(s);
         progress_later(s, now_ns);
         return;
     }
-    w = nx_writer_make(s->encoded, room);
-    nx_view_encode(&w, s->view);
-    s->encoded_len = w.len;
     s->epoch++;
     s->phase = NX_SEED_OFFERED;
+    s->unready = s->view->size;
     progress_later(s, now_ns);
-    nx_list_for_each (at, &s->members) {
+    nx_list_for_each (at, &s->clients) {
         nx_seed_client *c = nx_list_entry(at, nx_seed_client, link);
 
-        c->view_sent = 0;
-        c->have = false;
-        send_piece(s, c);
+        if (c->role == NX_SEED_FORMING) {
+            c->view_sent = 0;
+            c->ready = false;
+            nx_seed_send_piece(s, c);
+        }
     }
 }
 
-static void form(nx_seed_state *s)
+void nx_seed_form_ready(nx_seed_state *s)
 {
-    uint8_t frame[16];
-    nx_writer w = nx_writer_make(frame, sizeof(frame));
-    char text[64];
+    char text[96];
+    const uint32_t size = s->view->size;
 
-    nx_start_encode(&w, s->epoch);
-    send_to_all(s, &w);
-    nx_roster_settle(&s->roster, s->view);
-    nx_seed_offer_withdraw(s);
-    s->phase = NX_SEED_RUNNING;
-    s->formation_by_ns = s->progress_by_ns = UINT64_MAX;
-    (void)snprintf(text, sizeof(text), "the world of %" PRIu32 " %s has formed", s->roster.size,
-                   (s->roster.size == 1) ? "rank" : "ranks");
+    nx_seed_run_begin(s);
+    if (size < s->roster.size) {
+        (void)snprintf(text, sizeof(text),
+                       "the world has formed with %" PRIu32 " of %" PRIu32 " ranks", size,
+                       s->roster.size);
+    } else {
+        (void)snprintf(text, sizeof(text), "the world of %" PRIu32 " %s has formed", size,
+                       (size == 1) ? "rank" : "ranks");
+    }
     nx_seed_notify(s, NX_SEED_FORMED, NULL, text);
 }
 
 /* ---- members -------------------------------------------------------------------- */
 
-void nx_seed_member_joined(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns)
+void nx_seed_form_joined(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns)
 {
     uint8_t frame[NX_REASON_MAX + 32];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
@@ -154,8 +175,8 @@ void nx_seed_member_joined(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns)
         s->formation_by_ns = now_ns + s->rules.formation_timeout_ns;
     }
     (void)snprintf(text, sizeof(text), "%s at %s has joined: %" PRIu32 " of %" PRIu32,
-                   nx_member_text(c->member, who), c->address, s->roster.joined, s->roster.size);
-    nx_seed_notify(s, NX_SEED_JOINED, c->member, text);
+                   nx_member_text(c->place, who), c->address, s->roster.joined, s->roster.size);
+    nx_seed_notify(s, NX_SEED_JOINED, c->place, text);
     if (s->roster.joined == s->roster.size) {
         offer(s, now_ns);
     } else {
@@ -165,37 +186,46 @@ void nx_seed_member_joined(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns)
     }
 }
 
-/* The world is empty. */
-static void end(nx_seed_state *s)
+void nx_seed_form_gone(nx_seed_state *s, nx_seed_client *c, const char *why, uint64_t now_ns)
 {
-    nx_roster_clear(&s->roster);
-    s->phase = s->rules.keep ? NX_SEED_GATHERING : NX_SEED_OVER;
-    nx_seed_notify(s, NX_SEED_ENDED, NULL, "the last member has gone");
-}
-
-void nx_seed_member_gone(nx_seed_state *s, nx_seed_client *c, nx_seed_event_kind kind,
-                         const char *why, uint64_t now_ns)
-{
-    const nx_member member = *c->member;
-    const bool running = (s->phase == NX_SEED_RUNNING);
-    char who[NX_MEMBER_TEXT], text[NX_MEMBER_TEXT + NX_REASON_MAX + 64];
-
-    nx_roster_remove(&s->roster, c->member, why);
-    (void)snprintf(text, sizeof(text), "%s %s%s%s%s", nx_member_text(&member, who),
-                   (kind == NX_SEED_LEFT) ? "has left" : "was lost",
-                   running ? "" : " before the world formed", (why[0] == '\0') ? "" : ": ", why);
+    nx_roster_remove(&s->roster, c->place, why);
+    c->place = NULL;
+    c->role = NX_SEED_OUTSIDER;
     if (s->phase == NX_SEED_OFFERED) {
         nx_seed_offer_withdraw(s);
         s->phase = NX_SEED_GATHERING;
     }
-    if (!running) {
-        progress_later(s, now_ns);
-        s->formation_by_ns = (s->roster.joined == 0) ? UINT64_MAX : s->formation_by_ns;
+    progress_later(s, now_ns);
+    s->formation_by_ns = (s->roster.joined == 0) ? UINT64_MAX : s->formation_by_ns;
+}
+
+void nx_seed_form_fill(nx_seed_state *s, uint64_t now_ns)
+{
+    nx_list_for_each (at, &s->clients) {
+        nx_seed_client *c = nx_list_entry(at, nx_seed_client, link);
+
+        if ((s->phase != NX_SEED_GATHERING) || (s->roster.joined == s->roster.size)) {
+            return;
+        }
+        if ((c->role == NX_SEED_WAITER) &&
+            (nx_roster_add(&s->roster, nx_seed_record(s, c), &c->place) == NEXAR_OK)) {
+            c->role = NX_SEED_FORMING;
+            nx_seed_wait_remove(s, c->id, now_ns);
+            nx_seed_form_joined(s, c, now_ns);
+        }
     }
-    nx_seed_notify(s, kind, &member, text);
-    if (running && (s->roster.joined == 0)) {
-        end(s);
-    }
+}
+
+/* ---- frames --------------------------------------------------------------------- */
+
+/* Whether |c| is to be told the view of |epoch|. */
+static bool is_offered(const nx_seed_state *s, const nx_seed_client *c, uint64_t epoch)
+{
+    const bool offered = ((s->phase == NX_SEED_OFFERED) && (c->role == NX_SEED_FORMING)) ||
+                         ((s->phase == NX_SEED_RUNNING) && (c->role == NX_SEED_MEMBER) &&
+                          (c->epoch == 0) && (s->encoded != NULL));
+
+    return offered && (epoch == s->view->epoch);
 }
 
 static void on_want(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns)
@@ -208,7 +238,7 @@ static void on_want(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t 
         return;
     }
     /* What was asked before it knew that the offer is void. */
-    if ((s->phase != NX_SEED_OFFERED) || (epoch != s->epoch)) {
+    if (!is_offered(s, c, epoch)) {
         return;
     }
     /* Once and in order, so that nobody makes the seed send without end. */
@@ -216,7 +246,7 @@ static void on_want(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t 
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it asks for a piece out of order", now_ns);
         return;
     }
-    send_piece(s, c);
+    nx_seed_send_piece(s, c);
 }
 
 static void on_have(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns)
@@ -227,17 +257,19 @@ static void on_have(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t 
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a malformed frame", now_ns);
         return;
     }
-    if ((s->phase != NX_SEED_OFFERED) || (epoch != s->epoch)) {
+    if (!is_offered(s, c, epoch)) {
         return;
     }
-    if (c->have || (c->view_sent != s->encoded_len)) {
+    if (c->ready || (c->view_sent != s->encoded_len)) {
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it confirms what it has not got", now_ns);
         return;
     }
-    c->have = true;
-    s->have++;
-    if (s->have == s->roster.size) {
-        form(s);
+    c->ready = true;
+    s->unready--;
+    if (s->phase == NX_SEED_RUNNING) {
+        nx_seed_run_start(s);
+    } else if (s->unready == 0) {
+        nx_seed_form_ready(s);
     }
 }
 
@@ -253,9 +285,8 @@ static void on_bye(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t n
     }
     nx_bye_encode(&w, "");
     nx_seed_send(s, c, &w);
-    nx_seed_member_gone(s, c, NX_SEED_LEFT, bye.text, now_ns);
-    s->ops->close(s->ctx, c->conn);
-    nx_seed_forget(s, c);
+    nx_seed_gone(s, c, NX_SEED_LEFT, true, bye.text, now_ns);
+    nx_seed_close(s, c);
 }
 
 void nx_seed_member_frame(nx_seed_state *s, nx_seed_client *c, const void *data, size_t len,
@@ -273,7 +304,14 @@ void nx_seed_member_frame(nx_seed_state *s, nx_seed_client *c, const void *data,
     case NX_JOIN_BYE:
         on_bye(s, c, &r, now_ns);
         break;
+    case NX_JOIN_ADVANCE:
+        nx_seed_run_advance(s, c, &r, now_ns);
+        break;
+    case NX_JOIN_VIEW:
+        nx_seed_run_view(s, c, &r, now_ns);
+        break;
     case NX_JOIN_HELLO:
+    case NX_JOIN_RETURN:
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a second hello", now_ns);
         break;
     default:
@@ -285,7 +323,7 @@ void nx_seed_member_frame(nx_seed_state *s, nx_seed_client *c, const void *data,
 /* ---- time --------------------------------------------------------------------- */
 
 /* Everybody is told who is missing, and the seed begins anew. */
-static void time_out(nx_seed_state *s)
+static void time_out(nx_seed_state *s, uint64_t now_ns)
 {
     uint8_t frame[NX_REASON_MAX + 16];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
@@ -295,23 +333,62 @@ static void time_out(nx_seed_state *s)
                    nx_format_duration(s->rules.formation_timeout_ns, limit), situation(s, now));
     nx_refused_encode(&w, NX_REFUSAL_TIMEOUT, text);
     send_to_all(s, &w);
-    nx_list_for_each (at, &s->members) {
+    nx_list_for_each (at, &s->clients) {
         nx_seed_client *c = nx_list_entry(at, nx_seed_client, link);
 
-        s->ops->close(s->ctx, c->conn);
-        nx_seed_forget(s, c);
+        if (c->role == NX_SEED_FORMING) {
+            nx_seed_close(s, c);
+        }
     }
     nx_seed_offer_withdraw(s);
     s->phase = NX_SEED_GATHERING;
     s->formation_by_ns = s->progress_by_ns = UINT64_MAX;
     nx_seed_notify(s, NX_SEED_TIMEOUT, NULL, text);
     nx_roster_clear(&s->roster);
+    nx_seed_form_fill(s, now_ns);
+}
+
+/* Those who have not confirmed the view are not waited for any longer. */
+static void drop_silent(nx_seed_state *s, uint64_t now_ns)
+{
+    nx_list_for_each (at, &s->clients) {
+        nx_seed_client *c = nx_list_entry(at, nx_seed_client, link);
+
+        c->silent = (c->role == NX_SEED_FORMING) && !c->ready;
+    }
+    nx_list_for_each (at, &s->clients) {
+        nx_seed_client *c = nx_list_entry(at, nx_seed_client, link);
+
+        if (c->silent) {
+            nx_seed_turn_away(s, c, NX_REFUSAL_TIMEOUT, "it did not confirm the view in time",
+                              now_ns);
+        }
+    }
+}
+
+/* The time has passed: enough may be here to begin with. */
+static void begin_or_time_out(nx_seed_state *s, uint64_t now_ns)
+{
+    const bool offered = (s->phase == NX_SEED_OFFERED);
+    const uint32_t sure = offered ? s->view->size - s->unready : s->roster.joined;
+
+    if ((s->rules.min_world == 0) || (sure < s->rules.min_world)) {
+        time_out(s, now_ns);
+        return;
+    }
+    s->formation_by_ns = now_ns + s->rules.formation_timeout_ns;
+    if (offered) {
+        drop_silent(s, now_ns);
+    }
+    if (s->phase == NX_SEED_GATHERING) {
+        offer(s, now_ns);
+    }
 }
 
 void nx_seed_form_tick(nx_seed_state *s, uint64_t now_ns)
 {
     if (now_ns >= s->formation_by_ns) {
-        time_out(s);
+        begin_or_time_out(s, now_ns);
     }
     if (now_ns >= s->progress_by_ns) {
         uint8_t frame[NX_REASON_MAX + 32];

@@ -19,6 +19,10 @@ nexar_err nx_seed_state_create(nx_seed_state **out, const nx_seed_rules *rules,
         return nx_fail(NEXAR_EINVAL, "a world has 1 to %d ranks, not %u", (int)NX_WORLD_MAX,
                        (unsigned)rules->world_size);
     }
+    if (rules->min_world > rules->world_size) {
+        return nx_fail(NEXAR_EINVAL, "a world of %u ranks cannot have at least %u",
+                       (unsigned)rules->world_size, (unsigned)rules->min_world);
+    }
     s = nx_zalloc(sizeof(*s));
     if (s == NULL) {
         return nx_fail_nomem("the seed");
@@ -31,9 +35,10 @@ nexar_err nx_seed_state_create(nx_seed_state **out, const nx_seed_rules *rules,
     s->rules = *rules;
     s->ops = ops;
     s->ctx = ctx;
-    s->formation_by_ns = s->progress_by_ns = UINT64_MAX;
+    s->formation_by_ns = s->progress_by_ns = s->tell_by_ns = UINT64_MAX;
+    s->end_by_ns = s->retry_by_ns = s->sync.by_ns = UINT64_MAX;
     nx_list_init(&s->pending);
-    nx_list_init(&s->members);
+    nx_list_init(&s->clients);
     *out = s;
     return NEXAR_OK;
 }
@@ -53,7 +58,9 @@ void nx_seed_state_destroy(nx_seed_state *s)
         return;
     }
     free_clients(&s->pending);
-    free_clients(&s->members);
+    free_clients(&s->clients);
+    nx_seed_run_fini(s);
+    nx_seed_wait_fini(s);
     nx_seed_offer_withdraw(s);
     nx_roster_fini(&s->roster);
     explicit_bzero(&s->rules.token, sizeof(s->rules.token));
@@ -74,10 +81,11 @@ bool nx_seed_state_ended(const nx_seed_state *s)
 
 void nx_seed_notify(nx_seed_state *s, nx_seed_event_kind kind, const nx_member *m, const char *text)
 {
+    const bool running = (s->phase == NX_SEED_RUNNING);
     const nx_seed_event event = {.kind = kind,
                                  .member = m,
-                                 .joined = s->roster.joined,
-                                 .world = s->roster.size,
+                                 .joined = running ? s->here : s->roster.joined,
+                                 .world = running ? s->view->size : s->roster.size,
                                  .text = text};
 
     s->ops->notify(s->ctx, &event);
@@ -129,10 +137,80 @@ void nx_seed_send(nx_seed_state *s, nx_seed_client *c, const nx_writer *w)
 
 void nx_seed_forget(nx_seed_state *s, nx_seed_client *c)
 {
-    s->npending -= (c->member == NULL) ? 1 : 0;
+    s->npending -= (c->role == NX_SEED_STRANGER) ? 1 : 0;
     s->nbroken -= c->broken ? 1 : 0;
     nx_list_remove(&c->link);
     nx_free(c);
+}
+
+void nx_seed_close(nx_seed_state *s, nx_seed_client *c)
+{
+    s->ops->close(s->ctx, c->conn);
+    nx_seed_forget(s, c);
+}
+
+void nx_seed_save(nx_seed_state *s)
+{
+    if (s->rules.lasting) {
+        s->ops->save(s->ctx);
+    }
+}
+
+const nx_member *nx_seed_record(const nx_seed_state *s, const nx_seed_client *c)
+{
+    switch (c->role) {
+    case NX_SEED_FORMING:
+        return c->place;
+    case NX_SEED_WAITER:
+        return nx_waiting_find(&s->waiting, c->id);
+    case NX_SEED_MEMBER:
+        return &s->view->members[c->rank];
+    case NX_SEED_STRANGER:
+    case NX_SEED_OUTSIDER:
+        break;
+    }
+    return NULL;
+}
+
+static void tell_gone(nx_seed_state *s, const nx_member *m, nx_seed_event_kind kind,
+                      const char *when, const char *why)
+{
+    char who[NX_MEMBER_TEXT], text[NX_MEMBER_TEXT + NX_REASON_MAX + 64];
+
+    (void)snprintf(text, sizeof(text), "%s %s%s%s%s", nx_member_text(m, who),
+                   (kind == NX_SEED_LEFT) ? "has left" : "was lost", when,
+                   (why[0] == '\0') ? "" : ": ", why);
+    nx_seed_notify(s, kind, m, text);
+}
+
+void nx_seed_gone(nx_seed_state *s, nx_seed_client *c, nx_seed_event_kind kind, bool ended,
+                  const char *why, uint64_t now_ns)
+{
+    const nx_member *record = nx_seed_record(s, c);
+    const nx_member m = (record == NULL) ? (nx_member){0} : *record;
+
+    switch (c->role) {
+    case NX_SEED_FORMING:
+        nx_seed_form_gone(s, c, why, now_ns);
+        tell_gone(s, &m, kind, " before the world formed", why);
+        nx_seed_form_fill(s, now_ns);
+        break;
+    case NX_SEED_WAITER:
+        c->role = NX_SEED_OUTSIDER;
+        nx_seed_wait_remove(s, c->id, now_ns);
+        tell_gone(s, &m, kind, " while it waited", why);
+        break;
+    case NX_SEED_MEMBER:
+        nx_seed_run_gone(s, c, ended || (kind == NX_SEED_LEFT), now_ns);
+        tell_gone(s, &m, kind, "", why);
+        nx_seed_run_check_end(s, now_ns);
+        break;
+    case NX_SEED_STRANGER:
+        break;
+    case NX_SEED_OUTSIDER:
+        nx_seed_run_unask(s, c, now_ns);
+        break;
+    }
 }
 
 void nx_seed_turn_away(nx_seed_state *s, nx_seed_client *c, nx_refusal why, const char *text,
@@ -144,11 +222,8 @@ void nx_seed_turn_away(nx_seed_state *s, nx_seed_client *c, nx_refusal why, cons
     nx_refused_encode(&w, why, text);
     nx_seed_send(s, c, &w);
     tell_refusal(s, c->address, text, now_ns);
-    if (c->member != NULL) {
-        nx_seed_member_gone(s, c, NX_SEED_LOST, text, now_ns);
-    }
-    s->ops->close(s->ctx, c->conn);
-    nx_seed_forget(s, c);
+    nx_seed_gone(s, c, NX_SEED_LOST, false, text, now_ns);
+    nx_seed_close(s, c);
 }
 
 static nx_seed_client *first_broken(nx_list *head)
@@ -167,21 +242,18 @@ static nx_seed_client *first_broken(nx_list *head)
 static void sweep(nx_seed_state *s, uint64_t now_ns)
 {
     while (s->nbroken > 0) {
-        nx_seed_client *c = first_broken(&s->members);
+        nx_seed_client *c = first_broken(&s->clients);
 
         c = (c == NULL) ? first_broken(&s->pending) : c;
-        if (c->member != NULL) {
-            nx_seed_member_gone(s, c, NX_SEED_LOST, "nothing can be sent to it", now_ns);
-        }
-        s->ops->close(s->ctx, c->conn);
-        nx_seed_forget(s, c);
+        nx_seed_gone(s, c, NX_SEED_LOST, false, "nothing can be sent to it", now_ns);
+        nx_seed_close(s, c);
     }
 }
 
 /* ---- events ------------------------------------------------------------------- */
 
-nexar_err nx_seed_state_connected(nx_seed_state *s, void *conn, const char *address,
-                                  const uint8_t exporter[32], uint64_t now_ns, nx_seed_client **out)
+nexar_err nx_seed_state_connected(nx_seed_state *s, const nx_seed_caller *caller, uint64_t now_ns,
+                                  nx_seed_client **out)
 {
     nx_seed_client *c = nx_zalloc(sizeof(*c));
 
@@ -192,9 +264,10 @@ nexar_err nx_seed_state_connected(nx_seed_state *s, void *conn, const char *addr
         nx_seed_turn_away(s, nx_list_entry(s->pending.next, nx_seed_client, link),
                           NX_REFUSAL_PROTOCOL, "no hello, and too many are waiting", now_ns);
     }
-    c->conn = conn;
-    (void)snprintf(c->address, sizeof(c->address), "%s", address);
-    memcpy(c->exporter, exporter, sizeof(c->exporter));
+    c->conn = caller->conn;
+    c->certified = caller->certified;
+    (void)snprintf(c->address, sizeof(c->address), "%s", caller->address);
+    memcpy(c->exporter, caller->exporter, sizeof(c->exporter));
     c->hello_by_ns = now_ns + NX_SEED_HELLO_TIMEOUT_NS;
     nx_list_push_back(&s->pending, &c->link);
     s->npending++;
@@ -205,7 +278,7 @@ nexar_err nx_seed_state_connected(nx_seed_state *s, void *conn, const char *addr
 void nx_seed_state_frame(nx_seed_state *s, nx_seed_client *c, const void *data, size_t len,
                          uint64_t now_ns)
 {
-    if (c->member == NULL) {
+    if (c->role == NX_SEED_STRANGER) {
         nx_seed_admit(s, c, data, len, now_ns);
     } else {
         nx_seed_member_frame(s, c, data, len, now_ns);
@@ -220,25 +293,26 @@ void nx_seed_state_misbehaved(nx_seed_state *s, nx_seed_client *c, const char *w
     sweep(s, now_ns);
 }
 
-void nx_seed_state_closed(nx_seed_state *s, nx_seed_client *c, const char *why, uint64_t now_ns)
+void nx_seed_state_closed(nx_seed_state *s, nx_seed_client *c, bool ended, const char *why,
+                          uint64_t now_ns)
 {
-    if (c->member != NULL) {
-        nx_seed_member_gone(s, c, NX_SEED_LOST, why, now_ns);
-    } else {
+    if (c->role == NX_SEED_STRANGER) {
         char text[NX_REASON_MAX];
 
         (void)snprintf(text, sizeof(text), "it hung up before its hello: %s", why);
         tell_refusal(s, c->address, text, now_ns);
     }
+    nx_seed_gone(s, c, NX_SEED_LOST, ended, why, now_ns);
     nx_seed_forget(s, c);
     sweep(s, now_ns);
 }
 
 uint64_t nx_seed_state_due(const nx_seed_state *s)
 {
-    uint64_t due =
-        (s->formation_by_ns < s->progress_by_ns) ? s->formation_by_ns : s->progress_by_ns;
+    uint64_t due = nx_seed_run_due(s);
 
+    due = (s->formation_by_ns < due) ? s->formation_by_ns : due;
+    due = (s->progress_by_ns < due) ? s->progress_by_ns : due;
     if (!nx_list_empty(&s->pending)) {
         const nx_seed_client *oldest = nx_list_entry(s->pending.next, nx_seed_client, link);
 
@@ -261,6 +335,8 @@ void nx_seed_state_tick(nx_seed_state *s, uint64_t now_ns)
         nx_seed_turn_away(s, oldest, NX_REFUSAL_PROTOCOL, "no hello within 10 s", now_ns);
     }
     nx_seed_form_tick(s, now_ns);
+    nx_seed_run_tick(s, now_ns);
+    nx_seed_wait_tick(s, now_ns);
     if (now_ns >= s->lines_until_ns) {
         tell_held_back(s);
     }

@@ -7,6 +7,7 @@
 
 void nx_waiting_clear(nx_waiting *waiting)
 {
+    waiting->version += (waiting->n > 0) ? 1 : 0;
     waiting->n = 0;
 }
 
@@ -16,49 +17,85 @@ void nx_waiting_fini(nx_waiting *waiting)
     *waiting = (nx_waiting){0};
 }
 
-/* Where |id| is among the |n| of |list|; |n|: nowhere. */
-static uint32_t find(const nx_member *list, uint32_t n, uint64_t id)
+/* Where |id| is, or would be. */
+static uint32_t place_of(const nx_waiting *waiting, uint64_t id)
 {
-    uint32_t i = 0;
+    uint32_t low = 0, high = waiting->n;
 
-    while ((i < n) && (list[i].id != id)) {
-        i++;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (waiting->list[middle].id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
     }
-    return i;
+    return low;
+}
+
+static bool has(const nx_waiting *waiting, uint32_t at, uint64_t id)
+{
+    return (at < waiting->n) && (waiting->list[at].id == id);
+}
+
+static nexar_err grow(nx_waiting *waiting)
+{
+    const uint32_t room = (waiting->room == 0) ? 4 : waiting->room * 2;
+    nx_member *list = nx_calloc(room, sizeof(*list));
+
+    if (list == NULL) {
+        return nx_fail_nomem("those who wait");
+    }
+    if (waiting->n > 0) {
+        memcpy(list, waiting->list, waiting->n * sizeof(*list));
+    }
+    nx_free(waiting->list);
+    waiting->list = list;
+    waiting->room = room;
+    return NEXAR_OK;
 }
 
 nexar_err nx_waiting_add(nx_waiting *waiting, const nx_member *m)
 {
-    if (find(waiting->list, waiting->n, m->id) < waiting->n) {
+    const uint32_t at = place_of(waiting, m->id);
+    nexar_err err = NEXAR_OK;
+
+    if (has(waiting, at, m->id)) {
         return NEXAR_OK;
     }
     if (waiting->n == waiting->room) {
-        const uint32_t room = (waiting->room == 0) ? 4 : waiting->room * 2;
-        nx_member *list = nx_calloc(room, sizeof(*list));
-
-        if (list == NULL) {
-            return nx_fail_nomem("those who wait");
-        }
-        if (waiting->n > 0) {
-            memcpy(list, waiting->list, waiting->n * sizeof(*list));
-        }
-        nx_free(waiting->list);
-        waiting->list = list;
-        waiting->room = room;
+        err = grow(waiting);
     }
-    waiting->list[waiting->n++] = *m;
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    memmove(&waiting->list[at + 1], &waiting->list[at], (waiting->n - at) * sizeof(*m));
+    waiting->list[at] = *m;
+    waiting->n++;
+    waiting->version++;
     return NEXAR_OK;
 }
 
-void nx_waiting_remove(nx_waiting *waiting, uint64_t id)
+bool nx_waiting_remove(nx_waiting *waiting, uint64_t id)
 {
-    const uint32_t at = find(waiting->list, waiting->n, id);
+    const uint32_t at = place_of(waiting, id);
 
-    if (at < waiting->n) {
-        waiting->n--;
-        memmove(&waiting->list[at], &waiting->list[at + 1],
-                (waiting->n - at) * sizeof(waiting->list[0]));
+    if (!has(waiting, at, id)) {
+        return false;
     }
+    waiting->n--;
+    waiting->version++;
+    memmove(&waiting->list[at], &waiting->list[at + 1],
+            (waiting->n - at) * sizeof(waiting->list[0]));
+    return true;
+}
+
+const nx_member *nx_waiting_find(const nx_waiting *waiting, uint64_t id)
+{
+    const uint32_t at = place_of(waiting, id);
+
+    return has(waiting, at, id) ? &waiting->list[at] : NULL;
 }
 
 uint32_t nx_waiting_encode(const nx_waiting *waiting, nx_writer *w, uint32_t max)
@@ -105,7 +142,7 @@ nexar_err nx_waiting_decode(nx_reader *r, nx_member **joined, uint32_t *n)
     }
     for (uint32_t i = 0; i < count; i++) {
         nx_member_decode(r, &list[i]);
-        if (r->failed || (list[i].id == 0) || (find(list, i, list[i].id) < i)) {
+        if (r->failed || (list[i].id <= ((i == 0) ? 0 : list[i - 1].id))) {
             nx_free(list);
             return nx_fail(NEXAR_EPROTO, "a list of joiners whose member %u is malformed", i);
         }

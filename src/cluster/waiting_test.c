@@ -31,14 +31,18 @@ static void test_they_wait_in_order_and_once(void **state)
 
     (void)state;
     for (uint64_t id = 1; id <= 9; id++) {
-        add(&waiting, id);
+        add(&waiting, id * 2 % 10 + id / 5); /* in any order */
         add(&waiting, id);
     }
     assert_int_equal(waiting.n, 9);
-    nx_waiting_remove(&waiting, 1);
-    nx_waiting_remove(&waiting, 5);
-    nx_waiting_remove(&waiting, 9);
-    nx_waiting_remove(&waiting, 9);
+    for (uint64_t id = 1; id <= 9; id++) {
+        assert_int_equal(nx_waiting_find(&waiting, id)->pid, id);
+    }
+    assert_null(nx_waiting_find(&waiting, 10));
+    assert_true(nx_waiting_remove(&waiting, 1));
+    assert_true(nx_waiting_remove(&waiting, 5));
+    assert_true(nx_waiting_remove(&waiting, 9));
+    assert_false(nx_waiting_remove(&waiting, 9));
     assert_int_equal(waiting.n, 6);
     assert_int_equal(waiting.list[0].id, 2);
     assert_int_equal(waiting.list[3].id, 6);
@@ -48,7 +52,7 @@ static void test_they_wait_in_order_and_once(void **state)
     add(&waiting, 3);
     assert_int_equal(waiting.list[0].id, 3);
     nx_waiting_fini(&waiting);
-    nx_waiting_remove(&waiting, 3);
+    assert_false(nx_waiting_remove(&waiting, 3));
     nx_waiting_fini(&waiting);
 }
 
@@ -140,7 +144,8 @@ static void test_malformed_lists_are_refused(void **state)
         assert_malformed(bytes, cut);
     }
     assert_malformed(bytes, encode_two(bytes, sizeof(bytes), 3, 3));
-    assert_malformed(bytes, encode_two(bytes, sizeof(bytes), 3, 0));
+    assert_malformed(bytes, encode_two(bytes, sizeof(bytes), 3, 2));
+    assert_malformed(bytes, encode_two(bytes, sizeof(bytes), 0, 3));
     assert_malformed(many, sizeof(many));
 }
 

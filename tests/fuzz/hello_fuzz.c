@@ -71,15 +71,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const nx_der authority = {.len = 1};
     const nx_seed_rules rules = {.world_size = 2, .token = {{7}}, .authority = &authority};
-    const uint8_t exporter[32] = {9};
     nx_reader r = nx_reader_make(data, size);
     const bool holds_token = (nx_read_u8(&r) & 1) != 0;
     nx_seed_state *seed;
     nx_seed_client *client;
     stage s = {0};
+    const nx_seed_caller caller = {.conn = &s, .address = "x", .exporter = {9}};
 
     nxt_must(nx_seed_state_create(&seed, &rules, &ops, &s) == NEXAR_OK);
-    nxt_must(nx_seed_state_connected(seed, &s, "x", exporter, 1, &client) == NEXAR_OK);
+    nxt_must(nx_seed_state_connected(seed, &caller, 1, &client) == NEXAR_OK);
     while ((s.closed == 0) && (nx_reader_left(&r) > 0)) {
         static uint8_t frame[NX_FRAME_MAX];
         const size_t want = nx_read_u16(&r), left = nx_reader_left(&r);
@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             memcpy(frame, nx_read_bytes(&r, len), len);
         }
         if (holds_token) {
-            make_good(frame, len, &rules.token, exporter);
+            make_good(frame, len, &rules.token, caller.exporter);
         }
         nx_seed_state_frame(seed, client, frame, len, 2);
     }
