@@ -3,7 +3,7 @@
  * up numbers: the sums are right at every step, and a rank that stays needs no more memory and
  * no more descriptors in the end than in the beginning.
  *
- *     churn [--seconds N] [--quic] WIRE
+ *     churn [--seconds N] [--quic] [--verbose] WIRE
  *
  * 8 ranks on one host, by shared memory; with --quic two on each of four hosts, by QUIC.  WIRE
  * is the program of tests/net/wire.c.  Ends with 0 if all was right, 77 if it cannot be tried
@@ -51,7 +51,7 @@ typedef struct board {
 
 typedef struct churn {
     nxt_hosts hosts;
-    bool quic;
+    bool quic, verbose;
     int seconds;
     board *board;
     nxt_process seed, at[PROCESSES_MOST];
@@ -190,15 +190,21 @@ static bool all_have_size(const churn *c)
     return true;
 }
 
-/* Until all who live have made a step together; ms. */
-static double await_world(churn *c)
+/* Until all who live have made a step together after |what|; ms. */
+static double await_world(churn *c, const char *what)
 {
     const uint64_t from = nxt_now_ns(), deadline = from + PATIENCE_S * SECOND;
+    double ms;
 
     while (!all_have_size(c) && all_well(c, deadline)) {
         nxt_nap();
     }
-    return (double)(nxt_now_ns() - from) / 1e6;
+    ms = (double)(nxt_now_ns() - from) / 1e6;
+    if (c->verbose) {
+        (void)printf("%s: %d ranks after %.1f ms\n", what, c->living, ms);
+        (void)fflush(stdout);
+    }
+    return ms;
 }
 
 static void kill_one(churn *c)
@@ -212,7 +218,7 @@ static void kill_one(churn *c)
     }
     nxt_process_end(&c->at[i], &(int){0});
     c->living--;
-    ms = await_world(c);
+    ms = await_world(c, "killed");
     c->rebuilt_ms = (ms > c->rebuilt_ms) ? ms : c->rebuilt_ms;
     c->killed++;
 }
@@ -222,7 +228,7 @@ static void add_one(churn *c)
     double ms;
 
     start_rank(c);
-    ms = await_world(c);
+    ms = await_world(c, "joined");
     c->joined_ms = (ms > c->joined_ms) ? ms : c->joined_ms;
     c->joined++;
     c->fds[c->samples] = nxt_open_files(c->at[STAYS].pid);
@@ -320,7 +326,7 @@ static void run(churn *c)
     for (int i = 0; i < RANKS; i++) {
         start_rank(c);
     }
-    (void)await_world(c);
+    (void)await_world(c, "formed");
     while ((c->failure[0] == '\0') && (nxt_now_ns() < stop) && (c->started < PROCESSES_MOST)) {
         (void)nanosleep(&second, NULL); /* the pace of the churn, not a wait */
         if (c->living == RANKS) {
@@ -347,6 +353,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quic") == 0) {
             c.quic = true;
+        } else if (strcmp(argv[i], "--verbose") == 0) {
+            c.verbose = true;
         } else if ((strcmp(argv[i], "--seconds") == 0) && (i + 1 < argc)) {
             c.seconds = (int)strtol(argv[++i], NULL, 10);
         } else {
@@ -354,7 +362,7 @@ int main(int argc, char **argv)
         }
     }
     if ((wire == NULL) || (c.seconds <= 0)) {
-        (void)fprintf(stderr, "churn [--seconds N] [--quic] WIRE\n");
+        (void)fprintf(stderr, "churn [--seconds N] [--quic] [--verbose] WIRE\n");
         return 2;
     }
     c.board =
