@@ -35,6 +35,29 @@ void party_begin(party *p, uint32_t world, const char *listen, uint64_t timeout_
     assert_int_equal(nx_seed_join_text(p->seed, p->join, sizeof(p->join)), NEXAR_OK);
 }
 
+void party_seed_dies(party *p)
+{
+    nx_seed_destroy(p->seed);
+    p->seed = NULL;
+}
+
+void party_seed_again(party *p)
+{
+    char join[NX_JOIN_STRING_MAX];
+
+    assert_int_equal(nx_seed_create(&p->seed, &p->config), NEXAR_OK);
+    assert_int_equal(nx_seed_join_text(p->seed, join, sizeof(join)), NEXAR_OK);
+    assert_string_equal(join, p->join);
+}
+
+void party_last(party *p, const char *path)
+{
+    party_seed_dies(p);
+    p->config.state = path;
+    assert_int_equal(nx_seed_create(&p->seed, &p->config), NEXAR_OK);
+    assert_int_equal(nx_seed_join_text(p->seed, p->join, sizeof(p->join)), NEXAR_OK);
+}
+
 void party_end(party *p)
 {
     nx_seed_destroy(p->seed);

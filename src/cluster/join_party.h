@@ -54,6 +54,11 @@ struct party {
 
 /* A seed at 127.0.0.1, or at |listen|, for |world| ranks. */
 void party_begin(party *p, uint32_t world, const char *listen, uint64_t timeout_ns);
+/* One that lasts, with its state in |path|; |p| was begun and has no ranks yet. */
+void party_last(party *p, const char *path);
+/* Its process ends, as if killed, and another takes its place. */
+void party_seed_dies(party *p);
+void party_seed_again(party *p);
 /* Everybody has gone. */
 void party_end(party *p);
 

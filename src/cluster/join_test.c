@@ -2,6 +2,7 @@
 #include "cluster/join.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -335,6 +336,80 @@ static void test_a_waiter_that_nobody_lets_in_gives_up(void **state)
     party_end(&p);
 }
 
+static void test_a_seed_that_is_started_again_goes_on(void **state)
+{
+    char folder[] = "/tmp/nexar-join-XXXXXX", path[64];
+    party p;
+    party_rank *members[2], *waiter, *late;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/state", folder);
+    party_begin(&p, 2, "127.0.0.1", 0);
+    party_last(&p, path);
+    for (size_t i = 0; i < 2; i++) {
+        members[i] = party_add(&p, NX_RANK_ANY);
+        members[i]->drive = true;
+    }
+    party_form(&p);
+    waiter = party_add(&p, NX_RANK_ANY);
+    party_start(waiter);
+    party_wait_waiting(members[0], 1);
+    party_wait_waiting(members[1], 1);
+    party_seed_dies(&p);
+    party_wait_waiting(members[0], 0); /* nobody can be let in now */
+    party_wait_waiting(members[1], 0);
+    late = party_add(&p, NX_RANK_ANY);
+    party_start(late); /* by the old string; it dials until there is a seed */
+    party_seed_again(&p);
+    party_wait_back(members[0], 1);
+    party_wait_back(members[1], 1);
+    party_wait_waiting(members[0], 2);
+    party_wait_waiting(members[1], 2);
+    party_let_in(members, 2);
+    party_finish(waiter);
+    party_finish(late);
+    assert_int_equal(waiter->err, NEXAR_OK);
+    assert_int_equal(late->err, NEXAR_OK);
+    party_assert_same(members[0], waiter);
+    party_assert_same(members[0], late);
+    assert_int_equal(nx_join_rank(waiter->j), 2);
+    party_leave(waiter, true);
+    party_leave(late, true);
+    party_leave(members[0], true);
+    party_leave(members[1], true);
+    party_wait_event(&p, NX_SEED_ENDED, 1);
+    party_end(&p);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void test_a_state_of_another_world_is_refused(void **state)
+{
+    char folder[] = "/tmp/nexar-join-XXXXXX", path[64];
+    nx_seed *other = NULL;
+    party p;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/state", folder);
+    party_begin(&p, 2, "127.0.0.1", 0);
+    party_last(&p, path);
+    /* While it runs, another one cannot. */
+    assert_int_equal(nx_seed_create(&other, &p.config), NEXAR_ESYS);
+    party_seed_dies(&p);
+    p.config.world_size = 3;
+    assert_int_equal(nx_seed_create(&other, &p.config), NEXAR_EINVAL);
+    assert_non_null(strstr(nexar_last_error(), "a world of 2 ranks, not of 3"));
+    assert_int_equal(truncate(path, 300), 0);
+    p.config.world_size = 2;
+    assert_int_equal(nx_seed_create(&other, &p.config), NEXAR_EPROTO);
+    assert_non_null(strstr(nexar_last_error(), "damaged"));
+    party_end(&p);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void on_seed(void *ctx, bool there, const char *why)
 {
     party_rank *r = ctx;
@@ -380,6 +455,8 @@ int main(void)
         cmocka_unit_test(test_one_lost_before_the_start_makes_room),
         cmocka_unit_test(test_who_comes_later_is_let_in),
         cmocka_unit_test(test_a_waiter_that_nobody_lets_in_gives_up),
+        cmocka_unit_test(test_a_seed_that_is_started_again_goes_on),
+        cmocka_unit_test(test_a_state_of_another_world_is_refused),
         cmocka_unit_test(test_the_world_runs_on_without_its_seed),
     };
 

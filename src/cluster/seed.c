@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cluster/addresses.h"
 #include "cluster/listen.h"
+#include "cluster/seed_file.h"
 #include "cluster/seed_state.h"
 #include "loop/loop.h"
 #include "transport/quic/quic.h"
@@ -30,7 +31,9 @@ struct nx_seed {
     nx_seed_state *state;
     nx_timer timer;
     nx_list conns;
-    char *qlog_dir; /* ours: the endpoint borrows it */
+    char *qlog_dir;   /* ours: the endpoint borrows it */
+    char *state_path; /* NULL: this seed does not last */
+    bool saved_badly; /* the last time */
     nx_event stop;
     pthread_t thread;
     bool running;
@@ -105,8 +108,34 @@ static void act_notify(void *ctx, const nx_seed_event *event)
     }
 }
 
+static nexar_err write_state(const nx_seed *s)
+{
+    nx_seed_file f = {.authority = s->authority,
+                      .token = s->join.token,
+                      .port = nx_quic_port(s->quic),
+                      .world_size = s->config.world_size};
+    nexar_err err;
+
+    nx_seed_state_memory(s->state, &f.memory);
+    err = nx_seed_file_write(s->state_path, &f);
+    explicit_bzero(&f, sizeof(f));
+    return err;
+}
+
+/* Without it the seed goes on: what a restarted one lacks, members tell it. */
+static void act_save(void *ctx)
+{
+    nx_seed *s = ctx;
+    const bool bad = (write_state(s) != NEXAR_OK);
+
+    if (bad && !s->saved_badly) {
+        nx_log(NX_LOG_ERROR, "seed: its state is not saved: %s", nexar_last_error());
+    }
+    s->saved_badly = bad;
+}
+
 static const nx_seed_ops ops = {
-    .send = act_send, .close = act_close, .sign = act_sign, .notify = act_notify};
+    .send = act_send, .close = act_close, .sign = act_sign, .notify = act_notify, .save = act_save};
 
 /* ---- events ----------------------------------------------------------------------------- */
 
@@ -272,9 +301,27 @@ static nexar_err make_authority(nx_seed *s)
     return err;
 }
 
+/* The authority and the token of the seed that was here before. */
+static nexar_err take_over(nx_seed *s, nx_seed_file *f)
+{
+    if (f->world_size != s->config.world_size) {
+        return nx_fail(NEXAR_EINVAL,
+                       "%s is of a seed for a world of %u ranks, not of %u: give the same size, or "
+                       "another file",
+                       s->state_path, (unsigned)f->world_size, (unsigned)s->config.world_size);
+    }
+    s->authority = f->authority;
+    f->authority = NULL;
+    s->join.token = f->token;
+    nx_authority_pin(s->authority, &s->join.pin);
+    return NEXAR_OK;
+}
+
 static nexar_err make_state(nx_seed *s)
 {
     nx_seed_rules rules = {.world_size = s->config.world_size,
+                           .min_world = s->config.min_world,
+                           .lasting = (s->state_path != NULL),
                            .formation_timeout_ns = s->config.formation_timeout_ns,
                            .keep = s->config.keep,
                            .token = s->join.token,
@@ -286,7 +333,8 @@ static nexar_err make_state(nx_seed *s)
     return err;
 }
 
-static nexar_err open_endpoint(nx_seed *s)
+/* |port| is that of the seed before, or 0. */
+static nexar_err open_endpoint(nx_seed *s, uint16_t port)
 {
     nx_quic_config config = {.loop = s->loop,
                              .random = &nx_random_system,
@@ -300,6 +348,10 @@ static nexar_err open_endpoint(nx_seed *s)
     nexar_err err =
         nx_listen_parse(s->config.listen, s->config.port_first, s->config.port_last, &config);
 
+    if ((err == NEXAR_OK) && (port != 0) &&
+        ((config.port_first == 0) || ((port >= config.port_first) && (port <= config.port_last)))) {
+        config.port_first = config.port_last = port;
+    }
     err = (err == NEXAR_OK) ? nx_quic_open(&s->quic, &config) : err;
     if (err != NEXAR_OK) {
         return err;
@@ -309,23 +361,59 @@ static nexar_err open_endpoint(nx_seed *s)
                                &s->join.naddresses);
 }
 
-static nexar_err start(nx_seed *s)
+/* A copy of a text that is to be kept; none of NULL and "". */
+static nexar_err keep_text(const char *text, const char *what, char **out)
 {
-    nexar_err err = make_authority(s);
-
-    if ((err == NEXAR_OK) && (s->config.qlog_dir != NULL)) {
-        s->qlog_dir = nx_strdup(s->config.qlog_dir);
-        err = (s->qlog_dir == NULL) ? nx_fail_nomem("qlog_dir") : NEXAR_OK;
+    if ((text == NULL) || (text[0] == '\0')) {
+        return NEXAR_OK;
     }
-    err = (err == NEXAR_OK) ? make_state(s) : err;
+    *out = nx_strdup(text);
+    return (*out == NULL) ? nx_fail_nomem(what) : NEXAR_OK;
+}
+
+/* With the loop's lock held; |f| is empty if there was no seed before. */
+static nexar_err open_world(nx_seed *s, const nx_seed_file *f)
+{
+    nexar_err err = make_state(s);
+
+    if (err == NEXAR_OK) {
+        err = nx_seed_state_restore(s->state, &f->memory, nx_loop_refresh(s->loop));
+    }
+    err = (err == NEXAR_OK) ? open_endpoint(s, f->port) : err;
+    if ((err == NEXAR_OK) && (s->state_path != NULL)) {
+        err = write_state(s); /* now, rather than when it is too late */
+    }
+    set_timer(s);
+    return err;
+}
+
+static nexar_err start_with(nx_seed *s, nx_seed_file *f, bool there)
+{
+    nexar_err err = there ? take_over(s, f) : make_authority(s);
+
     err = (err == NEXAR_OK) ? nx_loop_create(&s->loop, &nx_clock_system) : err;
     if (err != NEXAR_OK) {
         return err;
     }
     nx_loop_lock(s->loop);
-    err = open_endpoint(s);
+    err = open_world(s, f);
     nx_loop_unlock(s->loop);
     return (err == NEXAR_OK) ? start_thread(s) : err;
+}
+
+static nexar_err start(nx_seed *s)
+{
+    nx_seed_file f = {0};
+    bool there = false;
+    nexar_err err = keep_text(s->config.qlog_dir, "qlog_dir", &s->qlog_dir);
+
+    err = (err == NEXAR_OK) ? keep_text(s->config.state, "state", &s->state_path) : err;
+    if ((err == NEXAR_OK) && (s->state_path != NULL)) {
+        err = nx_seed_file_read(s->state_path, &f, &there);
+    }
+    err = (err == NEXAR_OK) ? start_with(s, &f, there) : err;
+    nx_seed_file_fini(&f);
+    return err;
 }
 
 nexar_err nx_seed_create(nx_seed **out, const nx_seed_config *config)
@@ -380,6 +468,7 @@ void nx_seed_destroy(nx_seed *s)
     nx_seed_state_destroy(s->state);
     nx_authority_destroy(s->authority);
     nx_free(s->qlog_dir);
+    nx_free(s->state_path);
     (void)pthread_cond_destroy(&s->changed);
     (void)pthread_mutex_destroy(&s->lock);
     explicit_bzero(&s->join, sizeof(s->join));

@@ -43,12 +43,16 @@ typedef struct nx_seed_event {
 
 typedef struct nx_seed_config {
     uint32_t world_size;
+    uint32_t min_world;     /* so many form the world at the time-out; 0: all must */
     const char *listen;     /* "" or host[:port] */
     const char *interfaces; /* as in addresses.h */
     const char *advertise;
     uint16_t port_first, port_last;
     uint64_t formation_timeout_ns; /* from the first joiner on; 0: never */
     bool keep;                     /* when a world has ended, form the next */
+    /* The file of a seed that lasts (seed_file.h): if it is there, this seed goes on
+     * where the last one ended, with its key, token and port.  NULL or "": none. */
+    const char *state;
     const char *qlog_dir;
     /* From the seed's thread, one at a time; not to destroy the seed from.  May be
      * NULL. */
@@ -57,9 +61,10 @@ typedef struct nx_seed_config {
 } nx_seed_config;
 
 /* The strings of |config| are borrowed until the call returns.
- * NEXAR_EINVAL, NEXAR_ESYS (address in use: names it), NEXAR_ENOMEM. */
+ * NEXAR_EINVAL, NEXAR_ESYS (address in use: names it), NEXAR_ENOMEM; for the state as
+ * nx_seed_file_read, and NEXAR_EINVAL if it is of another world size. */
 NX_MUST_CHECK nexar_err nx_seed_create(nx_seed **out, const nx_seed_config *config);
-/* Ends at once: members run on without it. */
+/* Ends at once: members run on without it, and come back to one that lasts. */
 void nx_seed_destroy(nx_seed *seed);
 
 NX_MUST_CHECK nexar_err nx_seed_join_text(const nx_seed *seed, char *buf, size_t size);

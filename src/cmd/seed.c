@@ -168,34 +168,53 @@ static int serve(const nexar_config *cfg, const char *join_file, bool keep)
     return code;
 }
 
-/* The options that are settings too go before the environment. */
-static nexar_err apply_options(nexar_config *cfg, uint64_t world, const char *listen)
+/* Options that are settings too; they go before the environment. */
+typedef struct wishes {
+    uint64_t world, min, max;
+    const char *listen, *state;
+} wishes;
+
+static nexar_err set_number(nexar_config *cfg, const char *name, uint64_t value)
 {
     char number[32];
-    nexar_err err = NEXAR_OK;
 
-    if (world != 0) {
-        (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)world);
-        err = nexar_config_set(cfg, "world_size", number);
-    }
-    if ((err == NEXAR_OK) && (listen != NULL)) {
-        err = nexar_config_set(cfg, "listen", listen);
-    }
+    (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)value);
+    return (value == 0) ? NEXAR_OK : nexar_config_set(cfg, name, number);
+}
+
+static nexar_err set_text(nexar_config *cfg, const char *name, const char *value)
+{
+    return (value == NULL) ? NEXAR_OK : nexar_config_set(cfg, name, value);
+}
+
+static nexar_err apply_options(nexar_config *cfg, const wishes *w)
+{
+    nexar_err err = set_number(cfg, "world_size", w->world);
+
+    err = (err == NEXAR_OK) ? set_number(cfg, "min_world", w->min) : err;
+    err = (err == NEXAR_OK) ? set_number(cfg, "max_world", w->max) : err;
+    err = (err == NEXAR_OK) ? set_text(cfg, "listen", w->listen) : err;
+    err = (err == NEXAR_OK) ? set_text(cfg, "seed_state", w->state) : err;
     return (err == NEXAR_OK) ? nx_config_apply(cfg) : err;
 }
 
 int nx_cmd_seed(int argc, char **argv)
 {
-    uint64_t world = 0;
-    const char *listen = NULL, *join_file = NULL;
+    wishes w = {0};
+    const char *join_file = NULL;
     bool keep = false;
     int code = NX_EXIT_OK;
     const nx_option table[] = {
-        {"world", NX_OPTION_UINT, &world, "N", "how many ranks the world has", 1, 65536, 0},
-        {"listen", NX_OPTION_TEXT, &listen, "ADDRESS", "bind this address, with or without port", 0,
-         0, 0},
+        {"world", NX_OPTION_UINT, &w.world, "N", "how many ranks the world has", 1, 65536, 0},
+        {"min", NX_OPTION_UINT, &w.min, "N", "so many may form it when the others do not come", 1,
+         65536, 0},
+        {"max", NX_OPTION_UINT, &w.max, "N", "it may grow to so many", 1, 65536, 0},
+        {"listen", NX_OPTION_TEXT, &w.listen, "ADDRESS", "bind this address, with or without port",
+         0, 0, 0},
         {"join-file", NX_OPTION_TEXT, &join_file, "FILE",
          "write the join string there as well, for the owner alone", 0, 0, 0},
+        {"state", NX_OPTION_TEXT, &w.state, "FILE",
+         "keep key, token and members there: started again, it goes on", 0, 0, 0},
         {"keep", NX_OPTION_FLAG, &keep, NULL, "when the job has ended, wait for the next", 0, 0, 0},
     };
     const nx_options options = {
@@ -205,10 +224,10 @@ int nx_cmd_seed(int argc, char **argv)
                 "ends when the job has ended.",
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
-        .notes = "The join string is a secret.  On each host:\n"
+        .notes = "The join string is a secret, and so is the state.  On each host:\n"
                  "  NEXAR_JOIN='nexar://...' ./program\n\n"
-                 "Settings: world_size, listen, port_range, interfaces, advertise,\n"
-                 "formation_timeout (see nexar info).",
+                 "Settings: world_size, min_world, max_world, listen, port_range, interfaces,\n"
+                 "advertise, formation_timeout, seed_state (see nexar info).",
     };
     nexar_config *cfg = NULL;
     nexar_err err;
@@ -218,7 +237,7 @@ int nx_cmd_seed(int argc, char **argv)
     }
     err = nexar_config_create(&cfg);
     if (err == NEXAR_OK) {
-        err = apply_options(cfg, world, listen);
+        err = apply_options(cfg, &w);
     }
     if (err != NEXAR_OK) {
         code = nx_cmd_error("seed", err);

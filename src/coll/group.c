@@ -365,6 +365,8 @@ void nx_group_end(nx_group *g, nx_run *run)
     nx_list_remove(&run->link);
     g->past[at].number = (run->err == NEXAR_OK) ? run->number : 0; /* the others know */
     g->past[at].mark = run->mark;
+    g->parted = g->parted || (run->err == NEXAR_EPEER) || (run->err == NEXAR_ECONNECT) ||
+                (run->err == NEXAR_EPROTO);
     if ((run->err != NEXAR_OK) && !g->hub->stopped) {
         forget_messages(g, run->number);
     }

@@ -58,6 +58,8 @@ typedef struct nx_group {
     void *scratch; /* of the last run that had some, for the next */
     size_t scratch_size;
     nx_direct *direct; /* NULL: all are run by the engine */
+    bool parted;       /* one has failed for want of a peer, perhaps not on all ranks: they
+                          need not be at the same operation any more */
     nexar_err broken;  /* why no operation can run any more: nx_group_break */
     char broken_why[256];
     nexar_err late; /* an operation that was over turned out wrong */

@@ -359,9 +359,14 @@ void nx_accord_opened(nexar_comm *comm)
         if (s->id == comm->id) {
             nx_list_remove(&s->link);
             world->nstrays--;
-            if (nx_accord_frame(world, s->peer, s->data, s->len) != NEXAR_OK) {
+            const nexar_err err = nx_accord_frame(world, s->peer, s->data, s->len);
+
+            if (err != NEXAR_OK) {
                 nx_log(NX_LOG_WARN, "peer %" PRIu32 " sent what was not taken: %s", s->peer,
                        nexar_last_error());
+            }
+            if (err == NEXAR_ENOMEM) {
+                nx_failure_starve(world);
             }
             nx_free(s);
         }

@@ -46,6 +46,7 @@ static const struct sample {
     [NX_SET_QUORUM] = {"majority", "majority", "all"},
     [NX_SET_MIN_WORLD] = {"2", "2", "65537"},
     [NX_SET_MAX_WORLD] = {"8", "8", "-1"},
+    [NX_SET_SEED_STATE] = {"seed.state", "seed.state", "my state"},
 };
 
 enum { VARIABLES = 4 };

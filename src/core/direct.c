@@ -220,6 +220,7 @@ bool nx_comm_direct(nexar_comm *comm, const nx_coll_call *call, uint32_t *number
     world->log.waiting--;
     nx_world_end(world, NEXAR_OK);
     if (done) {
+        comm->group.parted = comm->group.parted || (*err == NEXAR_EPEER);
         what.number = was.number;
         what.mark = was.mark;
         nx_oplog_ended(&world->log, &what, was.begun_ns, nx_loop_now(world->loop), *err);

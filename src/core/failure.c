@@ -49,7 +49,8 @@ struct nx_failure {
     uint64_t early_ns; /* it expires so long before it is due: see on_timer */
     nx_task task;
     bool quiet;
-    bool expelled; /* the others hold this rank for dead */
+    bool expelled; /* this rank is out: the others hold it for dead, or will */
+    bool starved;  /* it has no memory to go on */
 };
 
 const nx_rankset *nx_failure_dead(const nx_world *world)
@@ -182,6 +183,12 @@ static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, ui
     }
 }
 
+void nx_failure_starve(nx_world *world)
+{
+    world->failure->starved = true;
+    nx_failure_stir(world);
+}
+
 static const nx_flood_ops flood_ops = {.send = send_frame, .learned = on_learned};
 
 bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len)
@@ -208,6 +215,9 @@ bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, siz
     if (err != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "peer %" PRIu32 " sent what was not taken: %s", peer,
                nexar_last_error());
+    }
+    if (err == NEXAR_ENOMEM) {
+        nx_failure_starve(world);
     }
     return true;
 }
@@ -455,6 +465,9 @@ static void on_task(nx_task *task)
     nx_failure *f = nx_list_entry(task, nx_failure, task);
     uint32_t size = f->world->slots;
 
+    if (f->starved) {
+        nx_failure_quit(f->world, "this rank had no memory for what others have said");
+    }
     on_leaves(f);
     for (uint32_t rank = 0; !f->expelled && (rank = nx_rankset_next(&f->down, rank)) < size;
          rank++) {

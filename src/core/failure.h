@@ -50,6 +50,10 @@ void nx_failure_settle(nx_world *world);
  * that it is gone. */
 void nx_failure_quit(nx_world *world, const char *why);
 
+/* The same, soon, since a word of others could not be taken in: they would wait for this
+ * rank for ever. */
+void nx_failure_starve(nx_world *world);
+
 /* From msg, also where it could not be started.  False: the frame is not of this. */
 bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len);
 void nx_failure_on_down(nx_world *world, uint32_t peer);

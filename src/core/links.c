@@ -107,6 +107,9 @@ static nexar_err fall_back(void *ctx, uint64_t member, const char *why, const nx
     const nx_member *m = nx_view_member(world->view, member);
     char text[NX_PEER_TEXT];
 
+    if (m == NULL) {
+        return nx_fail(NEXAR_EPEER, "it is gone");
+    }
     nx_log(NX_LOG_INFO, "no shared memory with %s, but QUIC: %s",
            nx_world_peer_text(world, m->slot, text), why);
     return dial_quic(world, m, up, up_ctx, out);

@@ -9,12 +9,35 @@ struct nexar_seed {
     nx_seed *seed;
 };
 
+/* The sizes must be possible together. */
+static nexar_err check_sizes(const nexar_config *cfg)
+{
+    const uint64_t size = nx_config_number(cfg, NX_SET_WORLD_SIZE);
+    const uint64_t min = nx_config_number(cfg, NX_SET_MIN_WORLD);
+    const uint64_t max = nx_config_number(cfg, NX_SET_MAX_WORLD);
+
+    if (size == 0) {
+        return nx_fail(NEXAR_EINVAL,
+                       "seed: the setting world_size is 0; a seed must know how many ranks to "
+                       "wait for");
+    }
+    if ((min > size) || ((max != 0) && (max < size))) {
+        return nx_fail(NEXAR_EINVAL,
+                       "seed: a world of %llu ranks is not between min_world %llu and max_world "
+                       "%llu",
+                       (unsigned long long)size, (unsigned long long)min, (unsigned long long)max);
+    }
+    return NEXAR_OK;
+}
+
 nexar_err nx_seed_config_from(const nexar_config *cfg, nx_seed_config *out)
 {
     char number[NX_NUMBER_ROOM];
 
     *out = (nx_seed_config){
         .world_size = (uint32_t)nx_config_number(cfg, NX_SET_WORLD_SIZE),
+        .min_world = (uint32_t)nx_config_number(cfg, NX_SET_MIN_WORLD),
+        .state = nx_config_text(cfg, NX_SET_SEED_STATE, number),
         .listen = nx_config_text(cfg, NX_SET_LISTEN, number),
         .interfaces = nx_config_text(cfg, NX_SET_INTERFACES, number),
         .advertise = nx_config_text(cfg, NX_SET_ADVERTISE, number),
@@ -23,12 +46,7 @@ nexar_err nx_seed_config_from(const nexar_config *cfg, nx_seed_config *out)
     };
     nx_setting_port_range(nx_config_text(cfg, NX_SET_PORT_RANGE, number), &out->port_first,
                           &out->port_last);
-    if (out->world_size == 0) {
-        return nx_fail(NEXAR_EINVAL,
-                       "seed: the setting world_size is 0; a seed must know how many ranks to "
-                       "wait for");
-    }
-    return NEXAR_OK;
+    return check_sizes(cfg);
 }
 
 nexar_err nexar_seed_start(const nexar_config *cfg, nexar_seed **seed)

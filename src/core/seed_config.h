@@ -5,7 +5,8 @@
 #include "cluster/seed.h"
 #include "core/config.h"
 
-/* Texts in |*out| are borrowed from |cfg|.  NEXAR_EINVAL: no world size. */
+/* Texts in |*out| are borrowed from |cfg|.  NEXAR_EINVAL: no world size,
+ * or one that is not between min_world and max_world. */
 NX_MUST_CHECK nexar_err nx_seed_config_from(const nexar_config *cfg, nx_seed_config *out);
 
 #endif /* NX_SEED_CONFIG_H */

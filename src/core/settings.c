@@ -371,6 +371,14 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                           .max = MAX_RANKS,
                           .help = "to how many ranks the world may grow; further ones wait at "
                                   "the seed; 0: no limit"},
+    [NX_SET_SEED_STATE] = {.name = "seed_state",
+                           .type = NX_SETTING_TEXT,
+                           .preset = "",
+                           .unit = "",
+                           .check = is_word,
+                           .accepted = "a file",
+                           .help = "where a seed keeps what it needs to go on when it is started "
+                                   "again; empty: nowhere"},
 };
 
 nx_setting_id nx_setting_find(const char *name)

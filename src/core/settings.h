@@ -46,6 +46,7 @@ typedef enum nx_setting_id {
     NX_SET_QUORUM,
     NX_SET_MIN_WORLD,
     NX_SET_MAX_WORLD,
+    NX_SET_SEED_STATE,
     NX_SETTINGS
 } nx_setting_id;
 

@@ -157,10 +157,15 @@ static uint64_t what_to_say(const nexar_comm *comm)
 static nexar_err ask_all(nexar_comm *comm, uint64_t *said)
 {
     uint64_t says;
+    bool parted;
 
     nx_loop_lock(comm->world->loop);
     says = what_to_say(comm);
+    parted = comm->group.parted || (comm->group.broken != NEXAR_OK);
     nx_loop_unlock(comm->world->loop);
+    if (parted) { /* others may be in an operation that this rank has not come to */
+        return NEXAR_EPEER;
+    }
     return nx_coll_wait(&(nx_coll_args){.name = NAME,
                                         .comm = comm,
                                         .kind = NX_ALLREDUCE,
@@ -174,11 +179,13 @@ static nexar_err ask_all(nexar_comm *comm, uint64_t *said)
                         NULL);
 }
 
-/* Errors of the fast way that the agreement is there for. */
+/* Errors of the fast way that the agreement is there for: somebody is not reached, or has
+ * no memory; not those that say that ranks have made different calls. */
 static bool goes_on(nexar_err err)
 {
     return (err == NEXAR_OK) || (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED) ||
-           (err == NEXAR_ENOMEM);
+           (err == NEXAR_ENOMEM) || (err == NEXAR_ECONNECT) || (err == NEXAR_EPROTO) ||
+           (err == NEXAR_ESYS);
 }
 
 /* ---- the agreement ------------------------------------------------------------------------ */

@@ -9,21 +9,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <nexar.h>
 
+#include "base/alloc.h"
 #include "core/comm.h"
 #include "local_world.h"
 #include "unit.h"
 
+enum { FIRST = 1, LATER, NEVER };
 enum { MOST = 8, LARGE = 1 << 18, TAG = 5, FN = 3 };
 
 /* What processes tell each other beside nexar; by the number that each was started
  * with. */
 typedef struct board {
+    char join[1024];
+    _Atomic int go[MOST];        /* it may begin: as one of the first, later, or never */
     _Atomic int leave[MOST];     /* it is to leave */
     _Atomic int stop;            /* all are to end */
     _Atomic int left[MOST];      /* it has */
@@ -37,7 +42,6 @@ typedef struct board {
 } board;
 
 static board *shared;
-static char join_string[1024];
 static pid_t pids[MOST];
 static const char *min_world = "0", *max_world = "0";
 
@@ -147,7 +151,7 @@ static nexar_comm *join_world(int rank)
     char number[16];
 
     NXT_OK(NULL, nexar_config_create(&cfg));
-    set(cfg, "join", join_string);
+    set(cfg, "join", shared->join);
     set(cfg, "min_world", min_world);
     set(cfg, "max_world", max_world);
     if (rank >= 0) {
@@ -187,13 +191,30 @@ static void rank_main(int me, bool first)
 
 /* ---- the test's side ---------------------------------------------------------------------- */
 
-static void start(int me, bool first)
+static void start(int me, int how)
+{
+    atomic_store(&shared->go[me], how);
+}
+
+/* All processes are made before there are threads. */
+static void make(int me)
 {
     pids[me] = fork();
     assert_true(pids[me] >= 0);
-    if (pids[me] == 0) {
-        rank_main(me, first);
+    if (pids[me] != 0) {
+        return;
     }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int sig = SIGILL; sig <= SIGSEGV; sig++) { /* one that crashes is to end */
+        (void)signal(sig, SIG_DFL);
+    }
+    while (atomic_load(&shared->go[me]) == 0) {
+        nap();
+    }
+    if (atomic_load(&shared->go[me]) == NEVER) {
+        _exit(0);
+    }
+    rank_main(me, atomic_load(&shared->go[me]) == FIRST);
 }
 
 static nexar_seed *begin(int ranks)
@@ -204,15 +225,18 @@ static nexar_seed *begin(int ranks)
 
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
+    for (int me = 0; me < MOST; me++) {
+        make(me);
+    }
     (void)snprintf(size, sizeof(size), "%d", ranks);
     assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
     assert_int_equal(nexar_config_set(cfg, "world_size", size), NEXAR_OK);
     assert_int_equal(nexar_config_set(cfg, "listen", "127.0.0.1"), NEXAR_OK);
     assert_int_equal(nexar_seed_start(cfg, &seed), NEXAR_OK);
-    assert_int_equal(nexar_seed_join_string(seed, join_string, sizeof(join_string)), NEXAR_OK);
+    assert_int_equal(nexar_seed_join_string(seed, shared->join, sizeof(shared->join)), NEXAR_OK);
     nexar_config_free(cfg);
     for (int me = 0; me < ranks; me++) {
-        start(me, true);
+        start(me, FIRST);
     }
     return seed;
 }
@@ -243,11 +267,25 @@ static void strike(int me)
     assert_int_equal(waitpid(pids[me], NULL, 0), pids[me]);
 }
 
+/* Its end, in good time. */
+static int await_end(int me)
+{
+    const uint64_t end = now_ns() + UINT64_C(60000000000);
+    int status = 0;
+    pid_t got;
+
+    while ((got = waitpid(pids[me], &status, WNOHANG)) == 0) {
+        assert_true(now_ns() < end);
+        nap();
+    }
+    assert_int_equal(got, pids[me]);
+    return status;
+}
+
 static void await_left(int me)
 {
-    int status = 0;
+    const int status = await_end(me);
 
-    assert_int_equal(waitpid(pids[me], &status, 0), pids[me]);
     assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
     assert_int_equal(shared->left[me], 1);
 }
@@ -267,12 +305,14 @@ static void finish(nexar_seed *seed, uint64_t mask)
     check_links(mask);
     atomic_store(&shared->stop, 1);
     for (int me = 0; me < MOST; me++) {
-        int status = 0;
-
         if ((mask >> me) & 1) {
-            assert_int_equal(waitpid(pids[me], &status, 0), pids[me]);
+            const int status = await_end(me);
+
             assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
             assert_int_equal(shared->ended[me], 1);
+        } else if (atomic_load(&shared->go[me]) == 0) {
+            start(me, NEVER);
+            (void)await_end(me);
         }
     }
     nexar_seed_stop(seed);
@@ -345,6 +385,84 @@ static void test_fewer_than_min_world_do_not_go_on(void **state)
     atomic_store(&shared->leave[1], 0);
     finish(seed, 0x7);
     min_world = "0";
+}
+
+/* ---- with those who join ------------------------------------------------------------------- */
+
+static void test_who_waits_at_the_seed_joins(void **state)
+{
+    nexar_seed *seed = begin(2);
+
+    (void)state;
+    await_world(0x3);
+    start(2, LATER);
+    await_world(0x7);
+    start(3, LATER);
+    start(4, LATER);
+    await_world(0x1f);
+    finish(seed, 0x1f);
+}
+
+static void test_some_join_one_leaves_and_one_dies_at_once(void **state)
+{
+    nexar_seed *seed = begin(3);
+
+    (void)state;
+    await_world(0x7);
+    start(3, LATER);
+    start(4, LATER);
+    atomic_store(&shared->leave[0], 1);
+    strike(1);
+    await_left(0);
+    await_world(0x1c);
+    strike(2); /* the last of the first */
+    await_world(0x18);
+    start(5, LATER);
+    await_world(0x38);
+    finish(seed, 0x38);
+}
+
+static void test_a_world_of_one_grows(void **state)
+{
+    nexar_seed *seed = begin(1);
+
+    (void)state;
+    await_world(0x1);
+    for (int me = 1; me < MOST; me++) {
+        start(me, LATER);
+    }
+    await_world(0xff);
+    for (int me = 0; me < 4; me++) {
+        atomic_store(&shared->leave[me], 1);
+    }
+    for (int me = 0; me < 4; me++) {
+        await_left(me);
+    }
+    await_world(0xf0);
+    finish(seed, 0xf0);
+}
+
+static void test_more_than_max_world_wait(void **state)
+{
+    nexar_seed *seed;
+    uint64_t steps;
+
+    (void)state;
+    max_world = "3";
+    seed = begin(2);
+    await_world(0x3);
+    start(2, LATER);
+    await_world(0x7);
+    start(3, LATER);
+    steps = atomic_load(&shared->steps[0]);
+    while (atomic_load(&shared->steps[0]) < steps + 50) {
+        nap();
+    }
+    await_world(0x7);
+    strike(1);
+    await_world(0xd);
+    finish(seed, 0xd);
+    max_world = "0";
 }
 
 /* ---- threads -------------------------------------------------------------------------------- */
@@ -523,6 +641,51 @@ static void test_a_revoked_world_is_made_again(void **state)
     run_local(3, revoked);
 }
 
+/* Rank 0 has no memory for its |oom|th wish in an update in which rank 1 leaves: it is out,
+ * and the others go on without it. */
+static long oom;
+static _Atomic bool failed;
+
+static void short_of_memory(nexar_comm **w)
+{
+    const int me = nexar_rank(*w);
+    nexar_err err = nexar_barrier(*w); /* which rank 0 may have left, and more */
+
+    NXT_IS(*w, (err == NEXAR_OK) || is_failure(err));
+    if (me == 1) {
+        NXT_OK(*w, nexar_comm_leave(*w));
+    }
+    do {
+        if (me == 0) {
+            nx_alloc_fail_after(oom);
+        }
+        err = nexar_comm_update(w, NULL);
+        if (me == 0) {
+            atomic_store(&failed, nx_alloc_failed());
+            nx_alloc_fail_after(-1);
+        }
+        if ((me == 0) && (err != NEXAR_OK)) {
+            NXT_IS(*w, (err == NEXAR_ENOMEM) || (err == NEXAR_EPEER));
+            NXT_IS(*w, is_failure(nexar_barrier(*w)));
+            return;
+        }
+        NXT_OK(*w, err);
+        err = (*w == NULL) ? NEXAR_OK : nexar_barrier(*w);
+        NXT_IS(*w, (err == NEXAR_OK) || is_failure(err));
+    } while (err != NEXAR_OK);
+    NXT_IS(*w, (*w == NULL) == (me == 1));
+}
+
+static void test_a_rank_without_memory_is_out(void **state)
+{
+    (void)state;
+    for (oom = 0; (oom == 0) || atomic_load(&failed); oom++) {
+        run_local(3, short_of_memory);
+    }
+    printf("%ld allocations could fail\n", oom - 1);
+    assert_true(oom > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,10 +693,15 @@ int main(void)
         cmocka_unit_test(test_what_was_set_on_the_world_stays),
         cmocka_unit_test(test_all_may_leave),
         cmocka_unit_test(test_a_revoked_world_is_made_again),
+        cmocka_unit_test(test_a_rank_without_memory_is_out),
         cmocka_unit_test(test_the_dead_are_dropped),
         cmocka_unit_test(test_who_asked_to_leave_has_left),
         cmocka_unit_test(test_one_leaves_while_another_dies),
         cmocka_unit_test(test_fewer_than_min_world_do_not_go_on),
+        cmocka_unit_test(test_who_waits_at_the_seed_joins),
+        cmocka_unit_test(test_some_join_one_leaves_and_one_dies_at_once),
+        cmocka_unit_test(test_a_world_of_one_grows),
+        cmocka_unit_test(test_more_than_max_world_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

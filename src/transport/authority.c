@@ -1,11 +1,5 @@
 /* authority.c - the key that signs a cluster's certificates. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <gnutls/abstract.h>
 
@@ -14,7 +8,6 @@
 
 enum {
     AUTHORITY_S = 10 * 365 * 24 * 3600, /* longer than any job */
-    FILE_MAX = 16384,                   /* a key and a certificate in PEM take some 1200 */
 };
 
 struct nx_authority {
@@ -202,22 +195,18 @@ nexar_err nx_authority_sign(const nx_authority *a, const nx_der *csr, uint64_t m
 
 /* ---- keeping it -------------------------------------------------------------- */
 
-static nexar_err write_all(int fd, const char *path, const gnutls_datum_t *part)
+/* Adds |part| to the text. */
+static nexar_err add(const gnutls_datum_t *part, char *text, size_t *len)
 {
-    size_t done = 0;
-
-    while (done < part->size) {
-        ssize_t n = write(fd, part->data + done, part->size - done);
-
-        if ((n < 0) && (errno != EINTR)) {
-            return nx_fail_sys("write", path, errno);
-        }
-        done += (n > 0) ? (size_t)n : 0;
+    if (part->size > NX_AUTHORITY_TEXT - *len) {
+        return nx_fail(NEXAR_EINTERNAL, "the authority's key is too long");
     }
+    memcpy(text + *len, part->data, part->size);
+    *len += part->size;
     return NEXAR_OK;
 }
 
-static nexar_err write_file(const nx_authority *a, int fd, const char *path)
+nexar_err nx_authority_export(const nx_authority *a, char text[NX_AUTHORITY_TEXT], size_t *len)
 {
     gnutls_datum_t key = {0}, crt = {0};
     nexar_err err;
@@ -226,87 +215,17 @@ static nexar_err write_file(const nx_authority *a, int fd, const char *path)
     if (rc < 0) {
         return nx_fail_tls("the authority's key", rc);
     }
+    *len = 0;
     rc = gnutls_x509_crt_export2(a->crt, GNUTLS_X509_FMT_PEM, &crt);
-    err = (rc < 0) ? nx_fail_tls("the authority's certificate", rc) : write_all(fd, path, &key);
-    if (err == NEXAR_OK) {
-        err = write_all(fd, path, &crt);
-    }
-    if ((err == NEXAR_OK) && (fsync(fd) != 0)) {
-        err = nx_fail_sys("fsync", path, errno);
-    }
+    err = (rc < 0) ? nx_fail_tls("the authority's certificate", rc) : add(&key, text, len);
+    err = (err == NEXAR_OK) ? add(&crt, text, len) : err;
     gnutls_memset(key.data, 0, key.size);
     gnutls_free(key.data);
     gnutls_free(crt.data);
     return err;
 }
 
-nexar_err nx_authority_save(const nx_authority *a, const char *path)
-{
-    static const char SUFFIX[] = ".XXXXXX";
-    size_t room = strlen(path) + sizeof(SUFFIX);
-    char *made = nx_zalloc(room);
-    nexar_err err;
-    int fd;
-
-    if (made == NULL) {
-        return nx_fail_nomem("a path");
-    }
-    /* A file of its own that takes the place of the old one when it is whole:
-     * mkostemp makes it 0600 whatever the umask. */
-    (void)snprintf(made, room, "%s%s", path, SUFFIX);
-    fd = mkostemp(made, O_CLOEXEC);
-    if (fd < 0) {
-        err = nx_fail_sys("create", made, errno);
-        nx_free(made);
-        return err;
-    }
-    err = write_file(a, fd, made);
-    if ((close(fd) != 0) && (err == NEXAR_OK)) {
-        err = nx_fail_sys("close", made, errno);
-    }
-    if ((err == NEXAR_OK) && (rename(made, path) != 0)) {
-        err = nx_fail_sys("rename", path, errno);
-    }
-    if (err != NEXAR_OK) {
-        (void)unlink(made);
-    }
-    nx_free(made);
-    return err;
-}
-
-/* Reads all of a file that only its owner may read. */
-static nexar_err read_file(const char *path, char *text, size_t room, size_t *len)
-{
-    struct stat st;
-    ssize_t n = 0;
-    size_t done = 0;
-    nexar_err err = NEXAR_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0) {
-        return nx_fail_sys("open", path, errno);
-    }
-    if (fstat(fd, &st) != 0) {
-        err = nx_fail_sys("stat", path, errno);
-    } else if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        err = nx_fail(NEXAR_EAUTH, "%s holds a key and others may read it: chmod 600 it", path);
-    }
-    while ((err == NEXAR_OK) && (done < room)) {
-        n = read(fd, text + done, room - done);
-        if (n == 0) {
-            break;
-        }
-        if ((n < 0) && (errno != EINTR)) {
-            err = nx_fail_sys("read", path, errno);
-        }
-        done += (n > 0) ? (size_t)n : 0;
-    }
-    (void)close(fd);
-    *len = done;
-    return err;
-}
-
-static nexar_err parse_file(nx_authority *a, const char *path, const gnutls_datum_t *text)
+static nexar_err parse(nx_authority *a, const gnutls_datum_t *text)
 {
     uint64_t member = 0;
     unsigned int status = 0;
@@ -319,40 +238,22 @@ static nexar_err parse_file(nx_authority *a, const char *path, const gnutls_datu
         !nx_crt_is_for(a->crt, a->key) ||
         (gnutls_x509_crt_verify(a->crt, &a->crt, 1, 0, &status) < 0) ||
         (nx_crt_names(a->crt, &a->job, &member) != NEXAR_OK) || (member != 0)) {
-        return nx_fail(NEXAR_EPROTO, "%s does not hold the key of a nexar authority", path);
+        return nx_fail(NEXAR_EPROTO, "not the key of a nexar authority");
     }
     return derive(a);
 }
 
-static nexar_err load(nx_authority *a, const char *path)
+nexar_err nx_authority_import(nx_authority **out, const char *text, size_t len)
 {
-    gnutls_datum_t datum = {0};
-    char *text = nx_zalloc(FILE_MAX);
-    size_t len = 0;
-    nexar_err err;
-
-    if (text == NULL) {
-        return nx_fail_nomem("an authority");
-    }
-    err = read_file(path, text, FILE_MAX - 1, &len);
-    if (err == NEXAR_OK) {
-        datum = (gnutls_datum_t){.data = (unsigned char *)text, .size = (unsigned int)len};
-        err = parse_file(a, path, &datum);
-    }
-    gnutls_memset(text, 0, FILE_MAX);
-    nx_free(text);
-    return err;
-}
-
-nexar_err nx_authority_load(nx_authority **out, const char *path)
-{
+    const gnutls_datum_t datum = {.data = (unsigned char *)(uintptr_t)text,
+                                  .size = (unsigned int)len};
     nx_authority *a = nx_zalloc(sizeof(*a));
     nexar_err err;
 
     if (a == NULL) {
         return nx_fail_nomem("an authority");
     }
-    err = load(a, path);
+    err = parse(a, &datum);
     if (err != NEXAR_OK) {
         nx_authority_destroy(a);
         return err;

@@ -67,11 +67,13 @@ void nx_authority_pin(const nx_authority *a, nx_pin *pin);
 NX_MUST_CHECK nexar_err nx_authority_sign(const nx_authority *a, const nx_der *csr, uint64_t member,
                                           uint64_t valid_s, nx_der *cert);
 
-/* Saves and loads the authority's key and certificate, mode 0600, for a seed that
- * comes back.  NEXAR_ESYS; NEXAR_EPROTO for a file that is no such thing;
- * NEXAR_EAUTH for a file that others may read. */
-NX_MUST_CHECK nexar_err nx_authority_save(const nx_authority *a, const char *path);
-NX_MUST_CHECK nexar_err nx_authority_load(nx_authority **out, const char *path);
+/* The authority's key and certificate as text (PEM), for a seed that comes back: a
+ * secret.  At most NX_AUTHORITY_TEXT bytes, without a 0.  NEXAR_EINTERNAL. */
+enum { NX_AUTHORITY_TEXT = 8192 };
+NX_MUST_CHECK nexar_err nx_authority_export(const nx_authority *a, char text[NX_AUTHORITY_TEXT],
+                                            size_t *len);
+/* NEXAR_EPROTO: it is no such text; NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_authority_import(nx_authority **out, const char *text, size_t len);
 
 /* Reads job and member out of a certificate that was verified; member 0 is the
  * authority.  NEXAR_EAUTH: it names none, or is not of this form. */

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/random.h"
 #include "oom.h"
@@ -200,38 +198,18 @@ static void test_names_have_exactly_one_form(void **state)
     assert_true(member == UINT64_MAX);
 }
 
-static void scratch(char *path, size_t room)
-{
-    char dir[] = "/tmp/nexar-identity-XXXXXX";
-
-    assert_non_null(mkdtemp(dir));
-    (void)snprintf(path, room, "%s/authority", dir);
-}
-
-static void remove_scratch(char *path)
-{
-    (void)unlink(path);
-    *strrchr(path, '/') = '\0';
-    assert_int_equal(rmdir(path), 0); /* so no half-written file is left either */
-}
-
-static void test_a_saved_authority_comes_back_the_same(void **state)
+static void test_an_exported_authority_comes_back_the_same(void **state)
 {
     nx_authority *a = authority(&JOB), *back = NULL;
     nx_pin before, after, of_cert;
-    struct stat st;
+    char text[NX_AUTHORITY_TEXT];
+    size_t len = 0;
     nx_der csr, cert;
     nx_identity *id = applicant(&csr);
-    char path[64];
 
     (void)state;
-    scratch(path, sizeof(path));
-    (void)umask(0);
-    assert_int_equal(nx_authority_save(a, path), NEXAR_OK);
-    assert_int_equal(nx_authority_save(a, path), NEXAR_OK);
-    assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0600);
-    assert_int_equal(nx_authority_load(&back, path), NEXAR_OK);
+    assert_int_equal(nx_authority_export(a, text, &len), NEXAR_OK);
+    assert_int_equal(nx_authority_import(&back, text, len), NEXAR_OK);
     nx_authority_pin(a, &before);
     nx_authority_pin(back, &after);
     assert_memory_equal(&before, &after, sizeof(before));
@@ -240,31 +218,31 @@ static void test_a_saved_authority_comes_back_the_same(void **state)
     assert_memory_equal(nx_authority_job(back), &JOB, sizeof(JOB));
     assert_int_equal(nx_authority_sign(back, &csr, 4, YEAR_S, &cert), NEXAR_OK);
     assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_OK);
-    remove_scratch(path);
     nx_identity_destroy(id);
     nx_authority_destroy(a);
     nx_authority_destroy(back);
 }
 
-static void test_a_key_file_that_others_may_read_is_refused(void **state)
+static void test_a_text_that_is_no_authority_is_refused(void **state)
 {
-    nx_authority *a = authority(&JOB), *back = NULL;
-    char path[64];
+    nx_authority *a = authority(&JOB), *other = authority(&JOB), *back = NULL;
+    char text[NX_AUTHORITY_TEXT], mixed[NX_AUTHORITY_TEXT];
+    size_t len = 0, key, other_len = 0;
 
     (void)state;
-    scratch(path, sizeof(path));
-    assert_int_equal(nx_authority_save(a, path), NEXAR_OK);
-    assert_int_equal(chmod(path, 0640), 0);
-    assert_int_equal(nx_authority_load(&back, path), NEXAR_EAUTH);
-    assert_int_equal(chmod(path, 0600), 0);
-    assert_int_equal(truncate(path, 100), 0);
-    assert_int_equal(nx_authority_load(&back, path), NEXAR_EPROTO);
-    assert_int_equal(truncate(path, 0), 0);
-    assert_int_equal(nx_authority_load(&back, path), NEXAR_EPROTO);
-    remove_scratch(path);
-    assert_int_equal(nx_authority_load(&back, "/nonexistent/authority"), NEXAR_ESYS);
-    assert_int_equal(nx_authority_save(a, "/nonexistent/authority"), NEXAR_ESYS);
+    assert_int_equal(nx_authority_export(a, text, &len), NEXAR_OK);
+    assert_int_equal(nx_authority_import(&back, text, 0), NEXAR_EPROTO);
+    assert_int_equal(nx_authority_import(&back, text, 100), NEXAR_EPROTO);
+    key = (size_t)((const char *)memmem(text, len, "-----BEGIN CERT", 15) - text);
+    assert_int_equal(nx_authority_import(&back, text, key), NEXAR_EPROTO);
+    assert_int_equal(nx_authority_import(&back, text + key, len - key), NEXAR_EPROTO);
+    /* The key of one, the certificate of another. */
+    assert_int_equal(nx_authority_export(other, mixed, &other_len), NEXAR_OK);
+    memcpy(mixed, text, key);
+    assert_int_equal(nx_authority_import(&back, mixed, other_len), NEXAR_EPROTO);
+    assert_null(back);
     nx_authority_destroy(a);
+    nx_authority_destroy(other);
 }
 
 static void test_out_of_memory_leaves_nothing_behind(void **state)
@@ -293,8 +271,8 @@ int main(void)
         cmocka_unit_test(test_an_expired_certificate_is_not_adopted),
         cmocka_unit_test(test_malformed_requests_and_certificates_are_refused),
         cmocka_unit_test(test_names_have_exactly_one_form),
-        cmocka_unit_test(test_a_saved_authority_comes_back_the_same),
-        cmocka_unit_test(test_a_key_file_that_others_may_read_is_refused),
+        cmocka_unit_test(test_an_exported_authority_comes_back_the_same),
+        cmocka_unit_test(test_a_text_that_is_no_authority_is_refused),
         cmocka_unit_test(test_out_of_memory_leaves_nothing_behind),
     };
 

@@ -47,7 +47,9 @@ static nexar_err start_seed(uint64_t n, int *notes, nx_seed **seed, char *join, 
         err = nx_seed_config_from(cfg, &sc);
     }
     if (err == NEXAR_OK) {
-        /* Ranks are here; a fixed port of theirs is not the seed's to take. */
+        /* Ranks are here; a fixed port of theirs is not the seed's to take, nor is the
+         * state of another seed. */
+        sc.state = NULL;
         sc.listen = "127.0.0.1";
         sc.interfaces = "";
         sc.advertise = "";
