@@ -252,6 +252,7 @@ static void call_done(nx_job *job)
     nexar_comm *comm = c->comm;
 
     call_free(c);
+    nx_world_end(comm->world, NEXAR_OK);
     nx_comm_release(comm);
 }
 
@@ -275,6 +276,7 @@ static void call_one(nexar_comm *comm, uint32_t rank)
                    nx_failure_why(comm->world, nx_comm_peer(comm, rank)));
     nx_list_push_back(&f->calls, &c->link);
     nx_comm_hold(comm);
+    nx_world_begin(comm->world); /* finalize waits: whoever asked to be told is told */
     if (nx_world_work(comm->world, &c->job) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "the application is not told that a rank has failed: %s",
                nexar_last_error());

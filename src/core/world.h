@@ -62,7 +62,7 @@ typedef struct nx_world {
     nx_oplog log;            /* for reports */
     nx_diagnosis *diagnosis; /* NULL until the world is there */
 
-    uint64_t ops;  /* sends and collectives, started and not done */
+    uint64_t ops;  /* sends, collectives and callbacks, started and not done */
     nx_event idle; /* set when |ops| becomes 0 and somebody waits for it */
     bool idle_wanted;
     bool closing;
@@ -94,7 +94,8 @@ uint32_t nx_world_slot(const nx_world *world, uint32_t rank);
 /* How waits poll, for the ranks that there are now. */
 void nx_world_set_spin(nx_world *world);
 
-/* A send or a collective of this world has begun, or ended; |err| is a send's. */
+/* What finalize waits for (a send, a collective, a callback) has begun, or ended; |err| is a
+ * send's. */
 void nx_world_begin(nx_world *world);
 void nx_world_end(nx_world *world, nexar_err err);
 

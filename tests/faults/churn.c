@@ -102,22 +102,37 @@ static nexar_err step(nexar_comm *w, const board *b, seen *s, bool *end)
     return NEXAR_OK;
 }
 
+/* A link from everybody to everybody: then all worlds of one size need the same. */
+static nexar_err link_all(nexar_comm *w)
+{
+    char out[RANKS] = {0}, in[RANKS];
+
+    return nexar_alltoall(w, out, in, 1, NEXAR_U8);
+}
+
 /* Whatever happens in a step, all meet in the update behind it. */
 static void live(board *b, seen *s)
 {
     const struct timespec pause = {.tv_nsec = 2000000}; /* what a rank computes */
     nexar_comm *w = NULL;
-    bool end = false;
+    bool end = false, fresh = true;
     nexar_err err = nexar_init(NULL, &w);
 
     while ((err == NEXAR_OK) && !end) {
+        nexar_change change = {0};
+
         (void)nanosleep(&pause, NULL);
-        err = step(w, b, s, &end);
+        err = fresh ? link_all(w) : NEXAR_OK;
+        if (err == NEXAR_OK) {
+            err = step(w, b, s, &end);
+        }
         if ((err != NEXAR_OK) && (err != NEXAR_EPEER) && (err != NEXAR_EREVOKED)) {
             break;
         }
+        fresh = (err != NEXAR_OK);
         if (!end) {
-            err = nexar_comm_update(&w, NULL);
+            err = nexar_comm_update(&w, &change);
+            fresh = fresh || (change.joined + change.failed > 0);
         }
     }
     if (err == NEXAR_OK) {
