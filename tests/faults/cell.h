@@ -14,7 +14,7 @@
 
 #include "party.h"
 
-enum { NXT_CELL_RANKS = 4, NXT_CELL_PROCESSES = 8 };
+enum { NXT_CELL_RANKS = 4, NXT_JOINER = NXT_CELL_RANKS, NXT_CELL_PROCESSES };
 
 /* ---- what there is ------------------------------------------------------------------------ */
 
@@ -44,6 +44,7 @@ typedef struct nxt_fault {
     nxt_during during;
     int late; /* see nxt_during */
     nxt_recovery recovery;
+    bool joins;           /* a rank comes when the others are struck: place NXT_JOINER */
     const char *settings; /* "name=value name=value" for ranks and seed, beside the common ones */
     double aim_ms;        /* all survivors know after this; 0: as the transport says */
     const char *open;     /* why it is not yet as it should be; NULL: it is */

@@ -220,19 +220,19 @@ static nexar_err shrink(life *l)
     return err;
 }
 
-/* Ranks that do not need a dead one wait for others, which have given up. */
-static nexar_err update(life *l)
+/* After |failed|: ranks that do not need a dead one wait for others, which have given up. */
+static nexar_err update(life *l, bool failed)
 {
     nexar_change change = {0};
     nexar_err err;
 
-    if (l->cell->work->lonely) {
+    if (failed && l->cell->work->lonely) {
         expect_ok(l, nexar_comm_revoke(l->world), "revoke");
     }
     err = nexar_comm_update(&l->world, &change);
     if (err == NEXAR_OK) {
-        if ((change.joined != 0) || (change.left != 0) ||
-            (change.old_size - change.new_size != change.failed) ||
+        if ((change.joined > (l->cell->fault->joins ? 1 : 0)) || (change.left != 0) ||
+            (change.old_size + change.joined - change.failed != change.new_size) ||
             (change.new_size != nexar_size(l->world)) ||
             (change.new_rank != nexar_rank(l->world))) {
             wrong(l, "the change from %d to %d ranks: %d joined, %d left, %d failed",
@@ -253,11 +253,11 @@ static void recover(life *l, nexar_err err)
     while ((err != NEXAR_OK) || (nexar_size(l->comm) != l->cell->living)) {
         if (err != NEXAR_OK) {
             expect_lost(l, err, "an operation");
-            if (l->cell->fault->recovery == NXT_SHRINK) {
-                expect_ok(l, shrink(l), "shrink");
-            } else {
-                expect_ok(l, update(l), "update");
-            }
+        }
+        if (l->cell->fault->recovery == NXT_UPDATE) {
+            expect_ok(l, update(l, err != NEXAR_OK), "update");
+        } else if (err != NEXAR_OK) {
+            expect_ok(l, shrink(l), "shrink");
         }
         err = sum(l);
     }
@@ -377,6 +377,16 @@ static void leave(life *l)
     }
 }
 
+/* Of one that joins: it has nothing to lose. */
+static void come_late(life *l)
+{
+    recover(l, sum(l));
+    check_failed(l);
+    go_on(l);
+    leave(l);
+    atomic_store(&l->seen->stage, NXT_DONE);
+}
+
 int nxt_rank_live(const nxt_cell *cell, nxt_board *board, int rank)
 {
     life l = {.cell = cell, .board = board, .seen = &board->seen[rank], .rank = rank};
@@ -384,6 +394,10 @@ int nxt_rank_live(const nxt_cell *cell, nxt_board *board, int rank)
 
     if (err != NEXAR_OK) {
         note_error(&l, err); /* whether that may be is for the driver to say */
+        return 0;
+    }
+    if (rank == NXT_JOINER) {
+        come_late(&l);
         return 0;
     }
     err = warm_up(&l);

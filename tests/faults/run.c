@@ -74,8 +74,8 @@ nxt_cell nxt_cell_make(const nxt_fault *f, const nxt_work *w, const nxt_transpor
             cell.victims |= (t->host[i] == t->host[2]) ? 1U << i : 0;
         }
     }
-    cell.living =
-        NXT_CELL_RANKS - __builtin_popcount(cell.victims) - ((f->during == NXT_NEVER) ? 0 : 1);
+    cell.living = NXT_CELL_RANKS - __builtin_popcount(cell.victims) -
+                  ((f->during == NXT_NEVER) ? 0 : 1) + (f->joins ? 1 : 0);
     return cell;
 }
 
@@ -120,11 +120,11 @@ static void start_rank(run *r, int rank)
 {
     char number[16];
 
-    if (start(r, rank, r->cell->transport->host[rank])) {
+    if (start(r, rank, r->cell->transport->host[(rank == NXT_JOINER) ? 2 : rank])) {
         return;
     }
     (void)snprintf(number, sizeof(number), "%d", rank);
-    nxt_set("rank", number);
+    nxt_set("rank", (rank == NXT_JOINER) ? "auto" : number);
     nxt_set("join", r->board->seed.join);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): its threads have ended
     exit(nxt_rank_live(r->cell, r->board, rank)); /* not _exit: leaks are looked for there */
@@ -179,7 +179,7 @@ static bool all_are_at_it(run *r)
 
 static bool survivors_have_ended(run *r)
 {
-    for (int i = 0; i < NXT_CELL_RANKS; i++) {
+    for (int i = 0; i < NXT_CELL_PROCESSES; i++) {
         if ((r->at[i].pid != 0) && survives(r, i)) {
             return false;
         }
@@ -455,7 +455,7 @@ static void check(run *r)
 /* For whoever has to find out why. */
 static void tell(const run *r)
 {
-    for (int i = 0; i < NXT_CELL_RANKS; i++) {
+    for (int i = 0; i < NXT_CELL_PROCESSES; i++) {
         const nxt_seen *seen = &r->board->seen[i];
 
         (void)fprintf(stderr,
@@ -484,6 +484,9 @@ static void play(run *r)
     if (r->cell->fault->strike != NXT_TIMED) {
         if (!await(r, all_are_at_it)) {
             return;
+        }
+        if (r->cell->fault->joins) {
+            start_rank(r, NXT_JOINER);
         }
         strike(r);
     }

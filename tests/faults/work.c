@@ -8,7 +8,7 @@ enum { SMALL = 16, LARGE = 1 << 20, TENSORS = 40, TENSOR = 500, PAIR = 4096, MES
 enum { TAG = 5, CALL = 7 };
 
 static float floats[LARGE];
-static int32_t out[NXT_CELL_PROCESSES * PAIR], in[NXT_CELL_PROCESSES * PAIR];
+static int32_t out[NXT_CELL_RANKS * PAIR], in[NXT_CELL_RANKS * PAIR];
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
