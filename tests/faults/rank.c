@@ -313,6 +313,7 @@ static void go_on(life *l)
     l->comm = l->world;
     l->seen->fds_rebuilt = nxt_open_files(0);
     l->seen->rss_rebuilt = nxt_resident_kib(0);
+    nxt_name_files(l->seen->files, sizeof(l->seen->files));
 }
 
 /* Of one that was stopped or cut off: it is not told that all is well, and does not get a

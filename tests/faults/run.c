@@ -361,8 +361,8 @@ static void check_cost(run *r, int rank)
     const nxt_seen *seen = &r->board->seen[rank];
 
     if ((seen->fds_running > 0) && (seen->fds_rebuilt > seen->fds_running)) {
-        fail(r, "rank %d has %d descriptors, before it were %d", rank, seen->fds_rebuilt,
-             seen->fds_running);
+        fail(r, "rank %d has %d descriptors, before it were %d:%s", rank, seen->fds_rebuilt,
+             seen->fds_running, seen->files);
     }
     if (!NXT_SANITIZED && (seen->rss_running > 0) &&
         (seen->rss_rebuilt > seen->rss_running + GROWTH_KIB)) {
@@ -455,7 +455,7 @@ static void check(run *r)
 /* For whoever has to find out why. */
 static void tell(const run *r)
 {
-    for (int i = 0; i < NXT_CELL_PROCESSES; i++) {
+    for (int i = 0; i < NXT_CELL_RANKS + (r->cell->fault->joins ? 1 : 0); i++) {
         const nxt_seen *seen = &r->board->seen[i];
 
         (void)fprintf(stderr,
