@@ -13,7 +13,7 @@
 #include "cell.h"
 #include "party.h"
 
-enum { WARM_UP = 3, AFTER = 10, SKEW = 16, PATIENCE_S = 40 };
+enum { WARM_UP = 3, SETTLED = 8, AFTER = 10, SKEW = 16, PATIENCE_S = 40 };
 
 typedef struct life {
     const nxt_cell *cell;
@@ -162,6 +162,10 @@ static nexar_err work(life *l)
 
     while ((err == NEXAR_OK) && !at_end(l)) {
         commit_wrong(l);
+        if (l->steps == SETTLED) { /* before the strike, and links have all that they need */
+            l->seen->fds_running = nxt_open_files(0);
+            l->seen->rss_running = nxt_resident_kib(0);
+        }
         err = step(l);
         atomic_store(&l->seen->steps, l->steps);
     }
@@ -403,8 +407,6 @@ int nxt_rank_live(const nxt_cell *cell, nxt_board *board, int rank)
     }
     err = warm_up(&l);
     if (err == NEXAR_OK) {
-        l.seen->fds_running = nxt_open_files(0);
-        l.seen->rss_running = nxt_resident_kib(0);
         atomic_store(&l.seen->stage, NXT_RUNNING);
         err = work(&l);
     }
