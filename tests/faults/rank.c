@@ -127,12 +127,18 @@ static nexar_err prepare(life *l)
     return (l->cell->work->prepare == NULL) ? NEXAR_OK : l->cell->work->prepare(l->comm);
 }
 
-/* All are linked to all when this is done, and have the memory that steps take. */
+/* All are linked to all when this is done, and have what steps and their ends take. */
 static nexar_err warm_up(life *l)
 {
     char out[NXT_CELL_RANKS] = {0}, in[NXT_CELL_RANKS];
     nexar_err err = nexar_alltoall(l->comm, out, in, 1, NEXAR_U8);
 
+    if (err == NEXAR_OK) {
+        err = nexar_barrier(l->comm);
+    }
+    if (err == NEXAR_OK) {
+        err = sum(l);
+    }
     if (err == NEXAR_OK) {
         err = prepare(l);
     }
