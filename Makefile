@@ -6,6 +6,8 @@
 #   JOBS=N                      how much is done at once
 #   FUZZ_SECONDS=20             for each fuzz target, FUZZ_JOBS of them at once
 #   PEERS_OPTIONS=              for make bench-peers; see scripts/bench_peers.sh
+#   CHURN_SECONDS=600           for make churn, once by shared memory and once by QUIC
+#   MATRIX_OPTIONS=             for make matrix; see scripts/fault_matrix.sh
 PREFIX ?= /usr/local
 DESTDIR ?=
 SETUP ?= yes
@@ -13,9 +15,12 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
 FUZZ_JOBS ?= $(JOBS)
 PEERS_OPTIONS ?=
+CHURN_SECONDS ?= 600
+MATRIX_OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check install asan tsan fuzz bench bench-peers mutate model clean
+.PHONY: help demo test check install asan tsan fuzz bench bench-peers matrix churn mutate model \
+	clean
 
 setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
 # $(1): the preset; $(2): more for cmake.
@@ -32,6 +37,8 @@ help:
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make bench     reductions beside plain loops, messages, calls, QUIC beside raw UDP'
 	@echo 'make bench-peers  nexar beside Open MPI, MPICH and Gloo, by turns; PEERS_OPTIONS=--quick'
+	@echo 'make matrix    every fault, workload and transport: MATRIX_OPTIONS=--docs notes the times'
+	@echo 'make churn     ranks are killed and join, one a second, for CHURN_SECONDS=$(CHURN_SECONDS)'
 	@echo 'make mutate    break the builders on purpose; the simulator must notice'
 	@echo 'make model     all that can happen in an agreement of 3 and 4 ranks, by spin'
 	@echo 'make clean     remove build/'
@@ -82,6 +89,17 @@ bench-peers:
 	$(call setup,peers)
 	$(call build,release,-DBUILD_TESTING=OFF)
 	@scripts/bench_peers.sh build/release $(PEERS_OPTIONS)
+
+matrix:
+	$(call setup,test)
+	$(call build,dev)
+	@scripts/fault_matrix.sh build/dev $(MATRIX_OPTIONS)
+
+churn:
+	$(call setup,test)
+	$(call build,dev)
+	@build/dev/tests/faults/churn --seconds $(CHURN_SECONDS) build/dev/tests/net/wire
+	@build/dev/tests/faults/churn --seconds $(CHURN_SECONDS) --quic build/dev/tests/net/wire
 
 mutate:
 	$(call setup,test)

@@ -8,7 +8,7 @@ install(FILES man/nexar.1 man/nexar-bench.1 man/nexar-info.1 man/nexar-ping.1 ma
         DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES man/nexar.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
-        FILES_MATCHING PATTERN "*.c")
+        FILES_MATCHING PATTERN "*.[ch]")
 install(EXPORT nexar-targets NAMESPACE nexar::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/nexar)
 configure_package_config_file(cmake/nexar-config.cmake.in nexar-config.cmake

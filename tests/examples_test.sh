@@ -101,6 +101,44 @@ for n in 1 4 7; do
         fail "$what: the last loss is $loss millionths, alone it is $alone"
 done
 
+# The same training while one joins, one leaves and one dies; the last loss is that of one
+# process all the same.  Only the step at which the fourth comes is not said before.
+what=elastic_training
+"$nexar" seed --world 3 --join-file "$work/join" --listen 127.0.0.1 >"$work/seed" 2>&1 &
+until_true test -s "$work/join"
+pids=()
+trainee() {
+    NEXAR_JOIN=$(cat "$work/join") "$build/examples/elastic_training" --hold 200 4 "$@" \
+        >"$work/out${#pids[@]}" 2>"$work/err${#pids[@]}" &
+    pids+=($!)
+}
+trainee
+trainee --leave 300
+trainee --die 400
+begun() { grep -qs '^steps   1 to 100: ' "$work"/out[012]; }
+until_true begun
+trainee
+codes=
+for pid in "${pids[@]}"; do
+    wait "$pid"
+    codes+=" $?"
+done
+[ "$codes" = " 0 0 137 0" ] || fail "$what: exit codes$codes"
+cat "$work"/out[0-3] | sort >"$work/out"
+cat "$work"/err[0-3] >"$work/err"
+for line in 'after step [12]?[0-9]?[0-9]: 4 ranks, 1 joined, 0 left, 0 failed' \
+    'after step 300: 3 ranks, 0 joined, 1 left, 0 failed' 'left after step 300' \
+    'after step 400: 2 ranks, 0 joined, 0 left, 1 failed' \
+    'steps 101 to 200: mean loss 0\.[0-9]+, [34] ranks' \
+    'steps 501 to 600: mean loss 0\.[0-9]+, 2 ranks' \
+    'last mean loss 0\.[0-9]+; weights differ on 0 ranks'; do
+    has "$work/out" "^$line\$" || fail "$what does not print: $line"
+done
+loss=$(sed -n 's/.*last mean loss 0\.0*\([0-9]*\);.*/\1/p' "$work/out")
+off=$((loss - alone))
+[ $((1000 * ${off#-})) -le "$alone" ] ||
+    fail "$what: the last loss is $loss millionths, alone it is $alone"
+
 if [ -n "$cxx" ]; then
     "$cxx" -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -I "$top/include" \
         "$top/examples/hello.c" -L "$build" -lnexar -Wl,-rpath,"$build" -o "$work/hello" ||

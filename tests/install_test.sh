@@ -38,7 +38,7 @@ echo "-- files"
 ./$lib/$so
 ./$lib/libnexar.so.$version
 ./$lib/pkgconfig/nexar.pc
-$(cd "$top/examples" && printf './share/doc/nexar/examples/%s\n' *.c)
+$(cd "$top/examples" && printf './share/doc/nexar/examples/%s\n' *.[ch])
 ./share/man/man1/nexar-bench.1
 ./share/man/man1/nexar-info.1
 ./share/man/man1/nexar-ping.1

@@ -4,9 +4,9 @@
  *
  *     wire [option]... NAMESPACE=ADDRESS[,ADDRESS]...
  *
- * Opens a tun device "nx0" in each network namespace and carries IP packets from
- * one to the other by their destination address: lost, delayed, doubled, out of
- * order as the options say, the same for the same seed.  Prints "ready" when the
+ * Opens a tun device "nx0" in each network namespace (a name, or a path) and carries
+ * IP packets from one to the other by their destination address: lost, delayed,
+ * doubled, out of order as the options say, the same for the same seed.  Prints "ready" when the
  * devices are there (the caller gives them their addresses and takes them up),
  * then obeys lines on its standard input, says "done" after each, and ends when
  * that ends:
@@ -196,7 +196,7 @@ static int open_tun(const char *name)
     char path[128];
     int ns, tun;
 
-    (void)snprintf(path, sizeof(path), "/var/run/netns/%s", name);
+    (void)snprintf(path, sizeof(path), "%s%s", (name[0] == '/') ? "" : "/var/run/netns/", name);
     ns = open(path, O_RDONLY | O_CLOEXEC);
     if ((ns < 0) || (setns(ns, CLONE_NEWNET) != 0)) {
         die(path);

@@ -1,0 +1,398 @@
+/*
+ * churn.c - a world in which every second a rank is killed or one comes, while the others add
+ * up numbers: the sums are right at every step, and a rank that stays needs no more memory and
+ * no more descriptors in the end than in the beginning.
+ *
+ *     churn [--seconds N] [--quic] [--verbose] WIRE
+ *
+ * 8 ranks on one host, by shared memory; with --quic two on each of four hosts, by QUIC.  WIRE
+ * is the program of tests/net/wire.c.  Ends with 0 if all was right, 77 if it cannot be tried
+ * here.
+ */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <nexar.h>
+
+#include "hosts.h"
+#include "party.h"
+
+enum {
+    RANKS = 8,
+    HOSTS = 4,
+    STAYS = 0, /* the process that is not killed, and is measured */
+    PROCESSES_MOST = 2048,
+    COUNT = 1024, /* numbers that are added up */
+    PATIENCE_S = NXT_SANITIZED ? 120 : 60,
+    GROWTH_KIB = 2048, /* between the first third of the time and the last */
+    SKIPPED = 77
+};
+static const uint64_t SECOND = 1000000000;
+
+/* Of one process. */
+typedef struct seen {
+    _Atomic int size; /* of the world in its last right step; 0: none yet */
+    _Atomic uint64_t steps;
+    char wrong[256];
+} seen;
+
+typedef struct board {
+    nxt_seed_place seed;
+    _Atomic bool end;
+    seen of[PROCESSES_MOST];
+} board;
+
+typedef struct churn {
+    nxt_hosts hosts;
+    bool quic, verbose;
+    int seconds;
+    board *board;
+    nxt_process seed, at[PROCESSES_MOST];
+    int started, living;
+    int fds[PROCESSES_MOST]; /* samples of the one that stays, when all are there */
+    long rss[PROCESSES_MOST];
+    int samples, killed, joined;
+    double rebuilt_ms, joined_ms; /* the longest */
+    char failure[512];
+} churn;
+
+/* ---- a rank -------------------------------------------------------------------------------------
+ */
+
+__attribute__((format(printf, 2, 3))) static _Noreturn void wrong(seen *s, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(s->wrong, sizeof(s->wrong), format, args);
+    va_end(args);
+    _exit(1);
+}
+
+/* One step: the sum over all, and whether all come to an end. */
+static nexar_err step(nexar_comm *w, const board *b, seen *s, bool *end)
+{
+    static int64_t v[COUNT];
+    const int64_t n = nexar_size(w);
+    nexar_err err;
+
+    for (int i = 0; i < COUNT; i++) {
+        v[i] = nexar_rank(w) + 1 + i;
+    }
+    v[COUNT - 1] = atomic_load(&b->end);
+    err = nexar_allreduce(w, NEXAR_IN_PLACE, v, COUNT, NEXAR_I64, NEXAR_SUM);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    for (int i = 0; i < COUNT - 1; i++) {
+        if (v[i] != n * (n + 1) / 2 + n * i) {
+            wrong(s, "the sum over %d ranks is wrong", (int)n);
+        }
+    }
+    *end = v[COUNT - 1] != 0;
+    atomic_store(&s->size, (int)n);
+    atomic_fetch_add(&s->steps, 1);
+    return NEXAR_OK;
+}
+
+/* A link from everybody to everybody: then all worlds of one size need the same. */
+static nexar_err link_all(nexar_comm *w)
+{
+    char out[RANKS] = {0}, in[RANKS];
+
+    return nexar_alltoall(w, out, in, 1, NEXAR_U8);
+}
+
+/* Whatever happens in a step, all meet in the update behind it. */
+static void live(board *b, seen *s)
+{
+    const struct timespec pause = {.tv_nsec = 2000000}; /* what a rank computes */
+    nexar_comm *w = NULL;
+    bool end = false, fresh = true;
+    nexar_err err = nexar_init(NULL, &w);
+
+    while ((err == NEXAR_OK) && !end) {
+        nexar_change change = {0};
+
+        (void)nanosleep(&pause, NULL);
+        err = fresh ? link_all(w) : NEXAR_OK;
+        if (err == NEXAR_OK) {
+            err = step(w, b, s, &end);
+        }
+        if ((err != NEXAR_OK) && (err != NEXAR_EPEER) && (err != NEXAR_EREVOKED)) {
+            break;
+        }
+        fresh = (err != NEXAR_OK);
+        if (!end) {
+            err = nexar_comm_update(&w, &change);
+            fresh = fresh || (change.joined + change.failed > 0);
+        }
+    }
+    if (err == NEXAR_OK) {
+        err = nexar_finalize(w);
+    }
+    if (err != NEXAR_OK) {
+        wrong(s, "%s: %s", nexar_err_name(err), nexar_last_error());
+    }
+}
+
+/* ---- the world
+ * ------------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void fail(churn *c, const char *format, ...)
+{
+    va_list args;
+
+    if (c->failure[0] == '\0') {
+        va_start(args, format);
+        (void)vsnprintf(c->failure, sizeof(c->failure), format, args);
+        va_end(args);
+    }
+}
+
+static void start_rank(churn *c)
+{
+    const int i = c->started++;
+
+    c->living++;
+    if (nxt_process_start(&c->at[i], &c->hosts, c->quic ? i % HOSTS : 0)) {
+        return;
+    }
+    nxt_set("transports", c->quic ? "quic" : "shm");
+    nxt_set("join", c->board->seed.join);
+    if (i == STAYS) {
+        nxt_set("rank", "7"); /* not the first, who leads */
+    }
+    live(c->board, &c->board->of[i]);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): its threads have ended
+    exit(0);
+}
+
+/* Nobody ends whom nobody has killed. */
+static bool all_well(churn *c, uint64_t deadline)
+{
+    int status = 0;
+
+    for (int i = 0; i < c->started; i++) {
+        if ((c->at[i].pid != 0) && (waitpid(c->at[i].pid, &status, WNOHANG) > 0)) {
+            c->at[i].pid = 0;
+            if ((status != 0) || !atomic_load(&c->board->end)) {
+                fail(c, "process %d ended with status %#x: %s", i, (unsigned)status,
+                     c->board->of[i].wrong);
+            }
+        }
+    }
+    if (nxt_now_ns() > deadline) {
+        fail(c, "not done after %d s", PATIENCE_S);
+    }
+    return c->failure[0] == '\0';
+}
+
+static bool all_have_size(const churn *c)
+{
+    for (int i = 0; i < c->started; i++) {
+        if ((c->at[i].pid != 0) && (atomic_load(&c->board->of[i].size) != c->living)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Until all who live have made a step together after |what|; ms. */
+static double await_world(churn *c, const char *what)
+{
+    const uint64_t from = nxt_now_ns(), deadline = from + PATIENCE_S * SECOND;
+    double ms;
+
+    while (!all_have_size(c) && all_well(c, deadline)) {
+        nxt_nap();
+    }
+    ms = (double)(nxt_now_ns() - from) / 1e6;
+    if (c->verbose) {
+        (void)printf("%s: %d ranks after %.1f ms\n", what, c->living, ms);
+        (void)fflush(stdout);
+    }
+    return ms;
+}
+
+static void kill_one(churn *c)
+{
+    int which = 1 + (int)((nxt_now_ns() / 1000) % (uint64_t)(c->living - 1)), i = STAYS;
+    double ms;
+
+    while (which > 0) { /* the which-th of those who live, without the first */
+        i++;
+        which -= (c->at[i].pid != 0);
+    }
+    nxt_process_end(&c->at[i], &(int){0});
+    c->living--;
+    ms = await_world(c, "killed");
+    c->rebuilt_ms = (ms > c->rebuilt_ms) ? ms : c->rebuilt_ms;
+    c->killed++;
+}
+
+static void add_one(churn *c)
+{
+    double ms;
+
+    start_rank(c);
+    ms = await_world(c, "joined");
+    c->joined_ms = (ms > c->joined_ms) ? ms : c->joined_ms;
+    c->joined++;
+    c->fds[c->samples] = nxt_open_files(c->at[STAYS].pid);
+    c->rss[c->samples++] = nxt_resident_kib(c->at[STAYS].pid);
+}
+
+/* ---- what must be true
+ * ------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    const long x = *(const long *)a, y = *(const long *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Of |n| numbers from |at| on. */
+static long median(const long *at, int n)
+{
+    long copy[PROCESSES_MOST];
+
+    memcpy(copy, at, (size_t)n * sizeof(*at));
+    qsort(copy, (size_t)n, sizeof(*copy), compare);
+    return copy[n / 2];
+}
+
+static void check_flat(churn *c)
+{
+    const int third = c->samples / 3;
+    long fds[PROCESSES_MOST], rss[2], open[2];
+
+    if (third == 0) {
+        return;
+    }
+    for (int i = 0; i < c->samples; i++) {
+        fds[i] = c->fds[i];
+    }
+    for (int k = 0; k < 2; k++) {
+        const int from = (k == 0) ? 0 : c->samples - third;
+
+        rss[k] = median(c->rss + from, third);
+        open[k] = median(fds + from, third);
+    }
+    (void)printf("churn: the one that stays: %ld, then %ld KiB; %ld, then %ld descriptors\n",
+                 rss[0], rss[1], open[0], open[1]);
+    if (!NXT_SANITIZED && (rss[1] > rss[0] + GROWTH_KIB)) {
+        fail(c, "the memory of the one that stays grows");
+    }
+    if (open[1] > open[0]) {
+        fail(c, "the descriptors of the one that stays grow");
+    }
+}
+
+static void end(churn *c)
+{
+    const uint64_t deadline = nxt_now_ns() + PATIENCE_S * SECOND;
+    bool left = true;
+
+    atomic_store(&c->board->end, true);
+    while (left && all_well(c, deadline)) {
+        left = false;
+        for (int i = 0; i < c->started; i++) {
+            left = left || (c->at[i].pid != 0);
+        }
+        nxt_nap();
+    }
+}
+
+static void tell(const churn *c)
+{
+    (void)fprintf(stderr, "FAILED: %s\n", c->failure);
+    for (int i = 0; i < c->started; i++) {
+        const seen *s = &c->board->of[i];
+
+        if ((c->at[i].pid != 0) || (s->wrong[0] != '\0')) {
+            (void)fprintf(stderr, "    process %d: %llu steps, the last with %d ranks; %s\n", i,
+                          (unsigned long long)s->steps, s->size, s->wrong);
+            nxt_process_tell(&c->at[i]);
+        }
+    }
+    nxt_process_tell(&c->seed);
+}
+
+static void run(churn *c)
+{
+    const struct timespec second = {.tv_sec = 1};
+    const uint64_t stop = nxt_now_ns() + (uint64_t)c->seconds * SECOND;
+
+    if (!nxt_process_start(&c->seed, &c->hosts, 0)) {
+        nxt_be_seed(&c->board->seed, RANKS);
+    }
+    while (!atomic_load(&c->board->seed.ready) && all_well(c, stop)) {
+        nxt_nap();
+    }
+    for (int i = 0; i < RANKS; i++) {
+        start_rank(c);
+    }
+    (void)await_world(c, "formed");
+    while ((c->failure[0] == '\0') && (nxt_now_ns() < stop) && (c->started < PROCESSES_MOST)) {
+        (void)nanosleep(&second, NULL); /* the pace of the churn, not a wait */
+        if (c->living == RANKS) {
+            kill_one(c);
+        } else {
+            add_one(c);
+        }
+    }
+    if (c->failure[0] == '\0') {
+        end(c);
+    }
+    (void)printf("churn, %s: %d killed, the others went on within %.0f ms; %d joined, within %.0f "
+                 "ms; %llu steps\n",
+                 c->quic ? "quic" : "shm", c->killed, c->rebuilt_ms, c->joined, c->joined_ms,
+                 (unsigned long long)c->board->of[STAYS].steps);
+    check_flat(c);
+}
+
+int main(int argc, char **argv)
+{
+    static churn c = {.seconds = 600};
+    const char *wire = NULL;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quic") == 0) {
+            c.quic = true;
+        } else if (strcmp(argv[i], "--verbose") == 0) {
+            c.verbose = true;
+        } else if ((strcmp(argv[i], "--seconds") == 0) && (i + 1 < argc)) {
+            c.seconds = (int)strtol(argv[++i], NULL, 10);
+        } else {
+            wire = argv[i];
+        }
+    }
+    if ((wire == NULL) || (c.seconds <= 0)) {
+        (void)fprintf(stderr, "churn [--seconds N] [--quic] [--verbose] WIRE\n");
+        return 2;
+    }
+    c.board =
+        mmap(NULL, sizeof(*c.board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if ((c.board == MAP_FAILED) || !nxt_hosts_open(&c.hosts, HOSTS, wire)) {
+        return SKIPPED;
+    }
+    run(&c);
+    if (c.failure[0] != '\0') {
+        tell(&c);
+    }
+    for (int i = 0; i < c.started; i++) {
+        nxt_process_end(&c.at[i], &(int){0});
+    }
+    nxt_process_end(&c.seed, &(int){0});
+    nxt_hosts_close(&c.hosts);
+    return (c.failure[0] == '\0') ? 0 : 1;
+}

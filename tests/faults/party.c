@@ -1,0 +1,186 @@
+/* party.c - processes of a test. */
+#include "party.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <nexar.h>
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+bool nxt_process_start(nxt_process *p, const nxt_hosts *hosts, int host)
+{
+    const struct rlimit no_core = {0};
+    const pid_t parent = getpid();
+
+    p->said = memfd_create("said", MFD_CLOEXEC);
+    p->pid = fork();
+    if (p->pid != 0) {
+        return true;
+    }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(1);
+    }
+    (void)setrlimit(RLIMIT_CORE, &no_core);
+    (void)dup2(p->said, STDERR_FILENO);
+    nxt_hosts_enter(hosts, host);
+    return false;
+}
+
+void nxt_process_tell(const nxt_process *p)
+{
+    char text[4096];
+    const ssize_t n = (p->said > 0) ? pread(p->said, text, sizeof(text) - 1, 0) : 0;
+
+    text[(n > 0) ? n : 0] = '\0';
+    (void)fprintf(stderr, "%s", text);
+}
+
+void nxt_process_end(nxt_process *p, int *status)
+{
+    if (p->pid != 0) {
+        (void)kill(p->pid, SIGKILL);
+        (void)waitpid(p->pid, status, 0);
+    }
+    if (p->said > 0) {
+        (void)close(p->said);
+    }
+    *p = (nxt_process){0};
+}
+
+/* ---- settings ----------------------------------------------------------------------------------
+ */
+
+void nxt_set(const char *name, const char *value)
+{
+    char variable[64] = "NEXAR_";
+    size_t n = strlen(variable);
+
+    for (; (*name != '\0') && (n + 1 < sizeof(variable)); name++) {
+        variable[n++] = (char)((*name >= 'a') ? *name - 'a' + 'A' : *name);
+    }
+    variable[n] = '\0';
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet
+    (void)setenv(variable, value, 1);
+}
+
+void nxt_set_all(const char *settings)
+{
+    char copy[256], *rest = NULL;
+
+    (void)snprintf(copy, sizeof(copy), "%s", settings);
+    for (char *at = strtok_r(copy, " ", &rest); at != NULL; at = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(at, '=');
+
+        if (value != NULL) {
+            *value++ = '\0';
+            nxt_set(at, value);
+        }
+    }
+}
+
+_Noreturn void nxt_be_seed(nxt_seed_place *place, int ranks)
+{
+    nexar_config *cfg = NULL;
+    nexar_seed *seed = NULL;
+    char size[16];
+
+    (void)snprintf(size, sizeof(size), "%d", ranks);
+    if ((nexar_config_create(&cfg) != NEXAR_OK) ||
+        (nexar_config_set(cfg, "world_size", size) != NEXAR_OK) ||
+        (nexar_seed_start(cfg, &seed) != NEXAR_OK) ||
+        (nexar_seed_join_string(seed, place->join, sizeof(place->join)) != NEXAR_OK)) {
+        (void)fprintf(stderr, "the seed: %s\n", nexar_last_error());
+        _exit(1);
+    }
+    atomic_store(&place->ready, true);
+    for (;;) {
+        (void)pause();
+    }
+}
+
+/* ---- time, and what a process has
+ * ----------------------------------------------------------------- */
+
+uint64_t nxt_now_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+void nxt_nap(void)
+{
+    const struct timespec nap = {.tv_nsec = 50000};
+
+    (void)nanosleep(&nap, NULL);
+}
+
+static void path_of(pid_t pid, const char *what, char *path, size_t size)
+{
+    (void)snprintf(path, size, "/proc/%d/%s", (pid == 0) ? (int)getpid() : (int)pid, what);
+}
+
+int nxt_open_files(pid_t pid)
+{
+    int n = (pid == 0) ? -3 : -2; /* ".", "..", and the one that looks */
+    char path[64];
+    DIR *d;
+
+    path_of(pid, "fd", path, sizeof(path));
+    d = opendir(path);
+    if (d == NULL) {
+        return -1;
+    }
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread has this one
+    while (readdir(d) != NULL) {
+        n++;
+    }
+    (void)closedir(d);
+    return n;
+}
+
+void nxt_name_files(char *text, size_t size)
+{
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (int fd = 0; (fd < 256) && (at + 1 < size); fd++) {
+        char path[64], target[64];
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        n = readlink(path, target, sizeof(target) - 1);
+        if (n > 0) {
+            at += (size_t)snprintf(text + at, size - at, " %d=%.*s", fd, (int)n, target);
+        }
+    }
+}
+
+long nxt_resident_kib(pid_t pid)
+{
+    char path[64], line[128] = "", *rest = line;
+    FILE *f;
+
+    path_of(pid, "statm", path, sizeof(path));
+    f = fopen(path, "re");
+    if (f == NULL) {
+        return -1;
+    }
+    (void)fgets(line, sizeof(line), f);
+    (void)fclose(f);
+    (void)strtol(line, &rest, 10); /* the first number is the size, the second what is there */
+    return strtol(rest, NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024);
+}

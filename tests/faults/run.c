@@ -1,0 +1,533 @@
+/* run.c - one cell: its processes, the strike, and what must be true after it. */
+#include "run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SLOWER = NXT_SANITIZED ? 4 : 1,
+    STEPS = 10,            /* of each rank before the strike */
+    PATIENCE_S = 60,       /* for all that a cell waits for */
+    LENIENCE = 10,         /* a bound times this is what a loaded machine may take */
+    GROWTH_KIB = 24 << 10, /* of a survivor, over the strike and the recovery */
+    SEED_PLACE = NXT_CELL_PROCESSES
+};
+static const uint64_t BRIEF_NS = 1000000000; /* of 3 s */
+
+typedef struct run {
+    const nxt_cell *cell;
+    nxt_hosts *hosts;
+    nxt_board *board;
+    nxt_result *result;
+    nxt_process at[NXT_CELL_PROCESSES + 1]; /* the seed is the last */
+    int status[NXT_CELL_PROCESSES + 1];
+    uint64_t deadline;
+} run;
+
+__attribute__((format(printf, 2, 3))) static void fail(run *r, const char *format, ...)
+{
+    const size_t at = strlen(r->result->failure), room = sizeof(r->result->failure) - at;
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(r->result->failure + at, room, format, args);
+    va_end(args);
+    (void)strncat(r->result->failure, "; ",
+                  sizeof(r->result->failure) - 1 - strlen(r->result->failure));
+}
+
+/* ---- what a cell is -------------------------------------------------------------------------- */
+
+static bool of_the_network(nxt_strike s)
+{
+    return (s == NXT_MUTE) || (s == NXT_DEAF) || (s == NXT_CUT) || (s == NXT_BRIEF);
+}
+
+static bool harmless(nxt_strike s)
+{
+    return (s == NXT_BRIEF) || (s == NXT_SEED);
+}
+
+const char *nxt_cell_na(const nxt_cell *cell)
+{
+    if (of_the_network(cell->fault->strike) && (cell->transport->host[2] == 0)) {
+        return "no network between ranks of one host";
+    }
+    return NULL;
+}
+
+nxt_cell nxt_cell_make(const nxt_fault *f, const nxt_work *w, const nxt_transport *t)
+{
+    nxt_cell cell = {.fault = f, .work = w, .transport = t, .victims = f->victims};
+
+    if (f->victims == NXT_HOST_OF_2) {
+        cell.victims = 0;
+        for (int i = 0; (i < NXT_CELL_RANKS) && !harmless(f->strike); i++) {
+            cell.victims |= (t->host[i] == t->host[2]) ? 1U << i : 0;
+        }
+    }
+    cell.living = NXT_CELL_RANKS - __builtin_popcount(cell.victims) -
+                  ((f->during == NXT_NEVER) ? 0 : 1) + (f->joins ? 1 : 0);
+    return cell;
+}
+
+static bool is_victim(const run *r, int rank)
+{
+    return (r->cell->victims >> rank) & 1;
+}
+
+static bool dies_late(const run *r, int rank)
+{
+    return (r->cell->fault->during != NXT_NEVER) && (r->cell->fault->late == rank);
+}
+
+/* Struck, but its process goes on and ends by itself. */
+static bool is_lost(const run *r, int rank)
+{
+    const nxt_strike s = r->cell->fault->strike;
+
+    return is_victim(r, rank) && ((s == NXT_STOP) || of_the_network(s));
+}
+
+static bool survives(const run *r, int rank)
+{
+    return !is_victim(r, rank) && !dies_late(r, rank);
+}
+
+/* ---- processes ----------------------------------------------------------------------------------
+ */
+
+/* As nxt_process_start, with the settings of the cell. */
+static bool start(run *r, int i, int host)
+{
+    if (nxt_process_start(&r->at[i], r->hosts, host)) {
+        return true;
+    }
+    nxt_set("transports", r->cell->transport->transports);
+    nxt_set_all((r->cell->fault->settings == NULL) ? "" : r->cell->fault->settings);
+    return false;
+}
+
+static void start_rank(run *r, int rank)
+{
+    char number[16];
+
+    if (start(r, rank, r->cell->transport->host[(rank == NXT_JOINER) ? 2 : rank])) {
+        return;
+    }
+    (void)snprintf(number, sizeof(number), "%d", rank);
+    nxt_set("rank", (rank == NXT_JOINER) ? "auto" : number);
+    nxt_set("join", r->board->seed.join);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): its threads have ended
+    exit(nxt_rank_live(r->cell, r->board, rank)); /* not _exit: leaks are looked for there */
+}
+
+/* Takes note of who has ended.  false: one that should not have, or nothing moves any more. */
+static bool look(run *r)
+{
+    for (int i = 0; i <= SEED_PLACE; i++) {
+        if ((r->at[i].pid == 0) || (waitpid(r->at[i].pid, &r->status[i], WNOHANG) <= 0)) {
+            continue;
+        }
+        r->at[i].pid = 0;
+        if (i == SEED_PLACE) {
+            fail(r, "the seed ended with status %#x", (unsigned)r->status[i]);
+        } else if (!is_victim(r, i) && !dies_late(r, i) && (r->status[i] != 0)) {
+            fail(r, "rank %d ended with status %#x", i, (unsigned)r->status[i]);
+        }
+    }
+    if ((r->result->failure[0] == '\0') && (nxt_now_ns() > r->deadline)) {
+        fail(r, "not done after %d s", PATIENCE_S * SLOWER);
+    }
+    return r->result->failure[0] == '\0';
+}
+
+/* Until |ready| is true; false: it never will be. */
+static bool await(run *r, bool (*ready)(run *r))
+{
+    while (!ready(r)) {
+        if (!look(r)) {
+            return false;
+        }
+        nxt_nap();
+    }
+    return true;
+}
+
+static bool seed_is_ready(run *r)
+{
+    return atomic_load(&r->board->seed.ready);
+}
+
+static bool all_are_at_it(run *r)
+{
+    for (int i = 0; i < NXT_CELL_RANKS; i++) {
+        if (atomic_load(&r->board->seen[i].steps) < STEPS) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool survivors_have_ended(run *r)
+{
+    for (int i = 0; i < NXT_CELL_PROCESSES; i++) {
+        if ((r->at[i].pid != 0) && survives(r, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool all_have_ended(run *r)
+{
+    for (int i = 0; i < NXT_CELL_PROCESSES; i++) {
+        if (r->at[i].pid != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void end_all(run *r)
+{
+    pid_t ended;
+
+    for (int i = 0; i <= SEED_PLACE; i++) {
+        if (r->at[i].pid != 0) {
+            (void)kill(r->at[i].pid, SIGKILL);
+            (void)waitpid(r->at[i].pid, &r->status[i], 0);
+            r->at[i].pid = 0;
+        }
+    }
+    /* (The search for leaks has helpers, which may outlive their process.) */
+    while ((ended = waitpid(-1, NULL, WNOHANG)) > 0) {
+        if (!NXT_SANITIZED || (ended == r->hosts->wire)) {
+            fail(r, "process %d was left", (int)ended);
+        }
+    }
+}
+
+/* ---- the strike
+ * --------------------------------------------------------------------------------------- */
+
+static void signal_victims(run *r, int sig)
+{
+    for (int i = 0; i < NXT_CELL_RANKS; i++) {
+        if (is_victim(r, i) && (r->at[i].pid != 0)) {
+            (void)kill(r->at[i].pid, sig);
+        }
+    }
+}
+
+/* Steps of all after |r->board->at|, so that it is seen that they go on. */
+static bool await_steps(run *r, uint64_t more)
+{
+    uint64_t before[NXT_CELL_RANKS];
+    bool there = false;
+
+    for (int i = 0; i < NXT_CELL_RANKS; i++) {
+        before[i] = atomic_load(&r->board->seen[i].steps);
+    }
+    while (!there) {
+        there = true;
+        for (int i = 0; i < NXT_CELL_RANKS; i++) {
+            there = there && (atomic_load(&r->board->seen[i].steps) >= before[i] + more);
+        }
+        if (!look(r)) {
+            return false;
+        }
+        nxt_nap();
+    }
+    return true;
+}
+
+static void now_it_happens(run *r)
+{
+    atomic_store(&r->board->at, nxt_now_ns());
+}
+
+/* What nobody may notice: all work on, and come to an end together. */
+static void strike_in_vain(run *r)
+{
+    const int host = r->cell->transport->host[2];
+    const struct timespec brief = {.tv_sec = (time_t)(BRIEF_NS / 1000000000),
+                                   .tv_nsec = (long)(BRIEF_NS % 1000000000)};
+
+    if (r->cell->fault->strike == NXT_SEED) {
+        now_it_happens(r);
+        (void)kill(r->at[SEED_PLACE].pid, SIGKILL);
+        (void)waitpid(r->at[SEED_PLACE].pid, NULL, 0);
+        r->at[SEED_PLACE].pid = 0;
+    } else {
+        nxt_hosts_order(r->hosts, "cut", host);
+        (void)nanosleep(&brief, NULL); /* this is the fault, not a wait */
+        nxt_hosts_order(r->hosts, "heal", host);
+        now_it_happens(r);
+    }
+    if (await_steps(r, 1)) {
+        r->result->rebuilt_ms = (double)(nxt_now_ns() - r->board->at) / 1e6;
+        (void)await_steps(r, STEPS / 2);
+    }
+    atomic_store(&r->board->end, true);
+}
+
+static void strike(run *r)
+{
+    const int host = r->cell->transport->host[2];
+
+    switch (r->cell->fault->strike) {
+    case NXT_KILL:
+    case NXT_STOP:
+        now_it_happens(r);
+        signal_victims(r, (r->cell->fault->strike == NXT_KILL) ? SIGKILL : SIGSTOP);
+        break;
+    case NXT_EXIT:
+    case NXT_CRASH:
+        atomic_store(&r->board->strike, true);
+        break;
+    case NXT_MUTE:
+    case NXT_DEAF:
+    case NXT_CUT:
+        now_it_happens(r);
+        nxt_hosts_order(r->hosts,
+                        (r->cell->fault->strike == NXT_MUTE)   ? "mute"
+                        : (r->cell->fault->strike == NXT_DEAF) ? "deaf"
+                                                               : "cut",
+                        host);
+        break;
+    case NXT_BRIEF:
+    case NXT_SEED:
+        strike_in_vain(r);
+        break;
+    case NXT_TIMED:
+        break;
+    }
+}
+
+/* ---- what must be true then
+ * ----------------------------------------------------------------------------- */
+
+/* |sentence| names a rank that was struck; of a part of the world, where it has another
+ * number, any. */
+static bool names_victim(const run *r, const char *sentence)
+{
+    char name[24];
+
+    for (int i = 0; i < NXT_CELL_RANKS; i++) {
+        (void)snprintf(name, sizeof(name), "rank %d (", i);
+        if (!survives(r, i) && (strstr(sentence, name) != NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_verdict(run *r, int rank)
+{
+    const nxt_seen *seen = &r->board->seen[rank];
+
+    if (harmless(r->cell->fault->strike)) {
+        if (seen->err != NEXAR_OK) {
+            fail(r, "rank %d should not notice, and has %s: %s", rank, nexar_err_name(seen->err),
+                 seen->sentence);
+        }
+    } else if ((seen->err == NEXAR_EREVOKED) && r->cell->work->lonely) {
+        return;
+    } else if (((seen->err != NEXAR_EPEER) &&
+                ((seen->err != NEXAR_ECONNECT) || (r->cell->fault->during != NXT_IN_INIT))) ||
+               !names_victim(r, seen->sentence)) {
+        fail(r, "the verdict of rank %d is %s: %s", rank, nexar_err_name(seen->err),
+             seen->sentence);
+    }
+}
+
+/* A rank died before the world had formed: nobody has one, and all are told in time. */
+static void check_unformed(run *r)
+{
+    for (int i = 0; i < NXT_CELL_RANKS; i++) {
+        const nxt_seen *seen = &r->board->seen[i];
+
+        if (survives(r, i) && (seen->err != NEXAR_ETIMEDOUT)) {
+            fail(r, "rank %d: %s where others have no world: %s", i, nexar_err_name(seen->err),
+                 seen->sentence);
+        }
+    }
+}
+
+static void check_cost(run *r, int rank)
+{
+    const nxt_seen *seen = &r->board->seen[rank];
+
+    if ((seen->fds_running > 0) && (seen->fds_rebuilt > seen->fds_running)) {
+        fail(r, "rank %d has %d descriptors, before it were %d:%s", rank, seen->fds_rebuilt,
+             seen->fds_running, seen->files);
+    }
+    if (!NXT_SANITIZED && (seen->rss_running > 0) &&
+        (seen->rss_rebuilt > seen->rss_running + GROWTH_KIB)) {
+        fail(r, "rank %d has %ld KiB, before it were %ld", rank, seen->rss_rebuilt,
+             seen->rss_running);
+    }
+}
+
+static double aim_ms(const nxt_cell *cell)
+{
+    return (cell->fault->aim_ms > 0) ? cell->fault->aim_ms : cell->transport->aim_ms;
+}
+
+static double later_ms(double ms, uint64_t at, uint64_t from)
+{
+    const double now = (at > from) ? (double)(at - from) / 1e6 : 0;
+
+    return (now > ms) ? now : ms;
+}
+
+static void check_times(run *r)
+{
+    for (int i = 0; i < NXT_CELL_RANKS; i++) {
+        if (survives(r, i)) {
+            const nxt_seen *seen = &r->board->seen[i];
+
+            r->result->known_ms = later_ms(r->result->known_ms, seen->known, r->board->at);
+            r->result->rebuilt_ms = later_ms(r->result->rebuilt_ms, seen->rebuilt, r->board->at);
+        }
+    }
+    if (r->result->known_ms > aim_ms(r->cell) * LENIENCE * SLOWER) {
+        fail(r, "known after %.0f ms", r->result->known_ms);
+    }
+}
+
+static int named_in_shm(void)
+{
+    DIR *d = opendir("/dev/shm");
+    struct dirent *entry;
+    int n = 0;
+
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads
+    while ((d != NULL) && ((entry = readdir(d)) != NULL)) {
+        n += (strstr(entry->d_name, "nexar") != NULL);
+    }
+    if (d != NULL) {
+        (void)closedir(d);
+    }
+    return n;
+}
+
+static void check_left(run *r)
+{
+    for (int i = 0; i < r->hosts->n; i++) {
+        const int n = nxt_hosts_sockets(r->hosts, i);
+
+        if (n != 0) {
+            fail(r, "%d sockets are left on host %d", n, i);
+        }
+    }
+    if (named_in_shm() != 0) {
+        fail(r, "something is left in /dev/shm");
+    }
+}
+
+static void check(run *r)
+{
+    r->result->formed = false;
+    for (int i = 0; i < NXT_CELL_RANKS; i++) {
+        r->result->formed |= survives(r, i) && (r->board->seen[i].stage == NXT_DONE);
+    }
+    if (!r->result->formed && (r->cell->fault->during == NXT_IN_INIT)) {
+        check_unformed(r);
+        r->result->known_ms = 0;
+    } else {
+        for (int i = 0; i < NXT_CELL_RANKS; i++) {
+            if (survives(r, i)) {
+                check_verdict(r, i);
+                check_cost(r, i);
+            }
+        }
+    }
+    check_times(r);
+    check_left(r);
+}
+
+/* ---- all of it
+ * -------------------------------------------------------------------------------------------- */
+
+/* For whoever has to find out why. */
+static void tell(const run *r)
+{
+    for (int i = 0; i < NXT_CELL_RANKS + (r->cell->fault->joins ? 1 : 0); i++) {
+        const nxt_seen *seen = &r->board->seen[i];
+
+        (void)fprintf(stderr,
+                      "    rank %d: stage %d, %llu steps, told %d times, status %#x, %s: %s\n", i,
+                      seen->stage, (unsigned long long)seen->steps, seen->told,
+                      (unsigned)r->status[i], nexar_err_name(seen->err), seen->sentence);
+        if (seen->wrong[0] != '\0') {
+            (void)fprintf(stderr, "      wrong: %s\n", seen->wrong);
+        }
+        nxt_process_tell(&r->at[i]);
+    }
+    nxt_process_tell(&r->at[SEED_PLACE]);
+}
+
+static void play(run *r)
+{
+    if (!start(r, SEED_PLACE, 0)) {
+        nxt_be_seed(&r->board->seed, NXT_CELL_RANKS);
+    }
+    if (!await(r, seed_is_ready)) {
+        return;
+    }
+    for (int i = 0; i < NXT_CELL_RANKS; i++) {
+        start_rank(r, i);
+    }
+    if (r->cell->fault->strike != NXT_TIMED) {
+        if (!await(r, all_are_at_it)) {
+            return;
+        }
+        if (r->cell->fault->joins) {
+            start_rank(r, NXT_JOINER);
+        }
+        strike(r);
+    }
+    if (await(r, survivors_have_ended)) {
+        signal_victims(r, SIGCONT);
+        (void)await(r, all_have_ended);
+    }
+}
+
+void nxt_cell_run(const nxt_cell *cell, nxt_hosts *hosts, nxt_board *board, nxt_result *result)
+{
+    run r = {.cell = cell,
+             .hosts = hosts,
+             .board = board,
+             .result = result,
+             .deadline = nxt_now_ns() + (uint64_t)PATIENCE_S * SLOWER * UINT64_C(1000000000)};
+
+    memset(board, 0, sizeof(*board));
+    play(&r);
+    nxt_hosts_order(hosts, "heal", cell->transport->host[2]);
+    for (int i = 0; i < NXT_CELL_RANKS; i++) {
+        if (is_lost(&r, i) && (r.status[i] != 0)) {
+            fail(&r, "rank %d, which was lost, ended with status %#x", i, (unsigned)r.status[i]);
+        }
+    }
+    end_all(&r);
+    if (result->failure[0] == '\0') {
+        check(&r);
+    }
+    if (result->failure[0] != '\0') {
+        tell(&r);
+    }
+    for (int i = 0; i <= SEED_PLACE; i++) {
+        nxt_process_end(&r.at[i], &r.status[i]);
+    }
+    atomic_store(&result->done, true);
+}

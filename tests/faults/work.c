@@ -1,0 +1,189 @@
+/* work.c - what ranks do while something befalls them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell.h"
+
+enum { SMALL = 16, LARGE = 1 << 20, TENSORS = 40, TENSOR = 500, PAIR = 4096, MESSAGE = 64 };
+enum { TAG = 5, CALL = 7 };
+
+static float floats[LARGE];
+static int32_t out[NXT_CELL_RANKS * PAIR], in[NXT_CELL_RANKS * PAIR];
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* Rank r gives r + 1 + i % 5 in all |n|. */
+static void give(nexar_comm *c, uint64_t i, float *v, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        v[k] = (float)(nexar_rank(c) + 1 + (int)(i % 5));
+    }
+}
+
+static void check_sum(nexar_comm *c, uint64_t i, const float *v, size_t n, const char **wrong)
+{
+    const int size = nexar_size(c);
+    const int whole = size * (size + 1) / 2 + size * (int)(i % 5);
+    const float sum = (float)whole;
+
+    for (size_t k = 0; k < n; k++) {
+        if (v[k] != sum) {
+            *wrong = "a sum over all ranks is wrong";
+        }
+    }
+}
+
+static nexar_err sum(nexar_comm *c, uint64_t i, size_t n, const char **wrong)
+{
+    nexar_err err;
+
+    give(c, i, floats, n);
+    err = nexar_allreduce(c, NEXAR_IN_PLACE, floats, n, NEXAR_F32, NEXAR_SUM);
+    if (err == NEXAR_OK) {
+        check_sum(c, i, floats, n, wrong);
+    }
+    return err;
+}
+
+nexar_err nxt_work_sum(nexar_comm *c, uint64_t i, const char **wrong)
+{
+    return sum(c, i, SMALL, wrong);
+}
+
+static nexar_err step_large(nexar_comm *c, uint64_t i, const char **wrong)
+{
+    return sum(c, i, LARGE, wrong);
+}
+
+static nexar_err step_bucketed(nexar_comm *c, uint64_t i, const char **wrong)
+{
+    nexar_tensor tensors[TENSORS];
+    nexar_err err;
+
+    give(c, i, floats, (size_t)TENSORS * TENSOR);
+    for (size_t t = 0; t < TENSORS; t++) {
+        tensors[t] = (nexar_tensor){floats + t * TENSOR, TENSOR};
+    }
+    err = nexar_allreduce_bucketed(c, tensors, TENSORS, NEXAR_F32, NEXAR_SUM);
+    if (err == NEXAR_OK) {
+        check_sum(c, i, floats, (size_t)TENSORS * TENSOR, wrong);
+    }
+    return err;
+}
+
+/* ---- others ------------------------------------------------------------------------------------
+ */
+
+static nexar_err step_ring(nexar_comm *c, uint64_t i, const char **wrong)
+{
+    const int n = nexar_size(c), me = nexar_rank(c), left = (me + n - 1) % n;
+    uint64_t gives[MESSAGE] = {i * 100 + (uint64_t)me}, gets[MESSAGE] = {0};
+    nexar_err err = nexar_sendrecv(c, gives, sizeof(gives), (me + 1) % n, TAG, gets, sizeof(gets),
+                                   left, TAG, NULL);
+
+    if ((err == NEXAR_OK) && (gets[0] != i * 100 + (uint64_t)left)) {
+        *wrong = "a message is not the one that was sent for this step";
+    }
+    return err;
+}
+
+static int32_t pair_value(uint64_t i, int from, int to)
+{
+    return (int32_t)(i % 100000) * 100 + from * 10 + to;
+}
+
+static nexar_err step_alltoall(nexar_comm *c, uint64_t i, const char **wrong)
+{
+    const int n = nexar_size(c), me = nexar_rank(c);
+    nexar_err err;
+
+    for (int k = 0; k < n * PAIR; k++) {
+        out[k] = pair_value(i, me, k / PAIR);
+    }
+    err = nexar_alltoall(c, out, in, PAIR, NEXAR_I32);
+    for (int k = 0; (err == NEXAR_OK) && (k < n * PAIR); k++) {
+        if (in[k] != pair_value(i, k / PAIR, me)) {
+            *wrong = "an element of an alltoall is wrong";
+        }
+    }
+    return err;
+}
+
+static nexar_err step_barrier(nexar_comm *c, uint64_t i, const char **wrong)
+{
+    (void)i;
+    (void)wrong;
+    return nexar_barrier(c);
+}
+
+static nexar_err answer(nexar_rpc *call, const void *data, size_t bytes, void *arg)
+{
+    uint64_t x = 0;
+
+    (void)arg;
+    if (bytes != sizeof(x)) {
+        return NEXAR_EINVAL;
+    }
+    memcpy(&x, data, sizeof(x));
+    x = x * 3 + (uint64_t)nexar_rpc_caller(call);
+    return nexar_rpc_reply(call, &x, sizeof(x));
+}
+
+static nexar_err prepare_rpc(nexar_comm *c)
+{
+    nexar_err err = nexar_rpc_register(c, CALL, answer, NULL);
+
+    return (err == NEXAR_OK) ? nexar_barrier(c) : err; /* all have it */
+}
+
+static nexar_err step_rpc(nexar_comm *c, uint64_t i, const char **wrong)
+{
+    const int n = nexar_size(c), me = nexar_rank(c);
+
+    for (int k = 1; k < n; k++) {
+        uint64_t reply = 0;
+        size_t bytes = sizeof(reply);
+        void *at = NULL;
+        nexar_err err = nexar_rpc_call(c, (me + k) % n, CALL, &i, sizeof(i), &at, &bytes);
+
+        if (err != NEXAR_OK) {
+            return err;
+        }
+        if (bytes == sizeof(reply)) {
+            memcpy(&reply, at, sizeof(reply));
+        }
+        if (reply != i * 3 + (uint64_t)me) {
+            *wrong = "the reply of a remote call is wrong";
+        }
+        free(at);
+    }
+    return NEXAR_OK;
+}
+
+/* A split that a death interrupts may end well on some ranks and not on others, who would be
+ * waited for on what it made: so nothing is done there. */
+static nexar_err step_split(nexar_comm *c, uint64_t i, const char **wrong)
+{
+    const int size = nexar_size(c), rank = nexar_rank(c);
+    nexar_comm *half = NULL;
+    nexar_err err = nexar_comm_split(c, (rank + (int)(i % 2)) % 2, 0, &half);
+
+    if ((err == NEXAR_OK) && (nexar_size(c) == size) &&
+        ((nexar_rank(half) != rank / 2) || (nexar_size(half) != (size - rank % 2 + 1) / 2))) {
+        *wrong = "a part of a communicator has another size or order";
+    }
+    nexar_comm_free(half);
+    return err;
+}
+
+const nxt_work nxt_works[] = {
+    {.name = "p2p", .step = step_ring, .lonely = true},
+    {.name = "allreduce 64 B", .step = nxt_work_sum},
+    {.name = "allreduce 4 MiB", .step = step_large},
+    {.name = "bucketed", .step = step_bucketed},
+    {.name = "alltoall", .step = step_alltoall},
+    {.name = "barrier", .step = step_barrier},
+    {.name = "RPC", .prepare = prepare_rpc, .step = step_rpc},
+    {.name = "split", .step = step_split},
+};
+const int nxt_works_count = sizeof(nxt_works) / sizeof(nxt_works[0]);
