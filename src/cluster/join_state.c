@@ -710,7 +710,8 @@ nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset *gone, const 
     nx_view_destroy(s->view);
     s->view = view;
     s->rank = nx_view_member(view, s->member)->rank;
-    if ((s->contact == THERE) && (s->phase == NX_JOIN_FORMED)) {
+    /* Behind RETURN, too: that says what was before. */
+    if ((s->contact != NONE) && (s->phase == NX_JOIN_FORMED)) {
         say(s, &w);
     }
     nx_free(w.data);

@@ -247,7 +247,7 @@ static nx_seed_role role_back(const nx_seed_state *s, const nx_return *f, char t
     }
     if (f->epoch != 0) {
         if ((s->phase == NX_SEED_RUNNING) && (f->epoch > s->view->epoch)) {
-            return NX_SEED_OUTSIDER; /* it knows more than we do: it is asked */
+            return NX_SEED_OUTSIDER; /* one that we know may say that it is in */
         }
         (void)snprintf(text, NX_REASON_MAX, "the world has gone on without it");
         return NX_SEED_STRANGER;
@@ -296,6 +296,7 @@ static void seat(nx_seed_state *s, nx_seed_client *c, const nx_return *f, const 
     tell_back(s, c, m);
     if (f->epoch != 0) {
         nx_seed_wait_tell(s, c);
+        nx_seed_run_tell_started(s, c);
     }
     nx_seed_run_start(s);
     nx_seed_run_catch_up(s, now_ns);

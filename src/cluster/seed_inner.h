@@ -23,7 +23,7 @@ typedef enum nx_seed_role {
     NX_SEED_FORMING,  /* has a place in the roster */
     NX_SEED_WAITER,   /* in |waiting| */
     NX_SEED_MEMBER,   /* in the view of a world that has formed */
-    NX_SEED_OUTSIDER  /* in none: the world has gone on without it, or before us */
+    NX_SEED_OUTSIDER  /* in none: the world has gone on without it, or before we heard of it */
 } nx_seed_role;
 
 struct nx_seed_client {
@@ -88,7 +88,7 @@ struct nx_seed_state {
     uint64_t retry_by_ns; /* what lacked memory; UINT64_MAX: nothing */
 
     nx_waiting waiting, news; /* |news|: those that members were not told of */
-    uint64_t *gone;           /* told of, and gone since */
+    uint64_t *gone;           /* since members were told last */
     uint32_t ngone;
     bool retell;         /* members are to be told all anew */
     uint64_t tell_by_ns; /* UINT64_MAX: nothing new */
@@ -156,6 +156,8 @@ void nx_seed_run_unask(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns);
 void nx_seed_run_check_end(nx_seed_state *s, uint64_t now_ns);
 /* Everybody may have the view now. */
 void nx_seed_run_start(nx_seed_state *s);
+/* |c|, who was not here then, hears of the last START. */
+void nx_seed_run_tell_started(nx_seed_state *s, nx_seed_client *c);
 void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 void nx_seed_run_view(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 /* Asks a member who knows of a later view, if there is one. */

@@ -99,11 +99,22 @@ void nx_seed_run_start(nx_seed_state *s)
             const bool is_new = (c->epoch == 0);
 
             nx_seed_send(s, c, &w);
-            c->epoch = s->view->epoch;
+            c->epoch = (c->epoch > s->view->epoch) ? c->epoch : s->view->epoch;
             if (is_new) {
                 nx_seed_wait_tell(s, c);
             }
         }
+    }
+}
+
+void nx_seed_run_tell_started(nx_seed_state *s, nx_seed_client *c)
+{
+    uint8_t frame[16];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    if (!s->starting && (c->epoch == s->view->epoch)) {
+        nx_start_encode(&w, s->view->epoch);
+        nx_seed_send(s, c, &w);
     }
 }
 
@@ -267,6 +278,7 @@ static void reseat(nx_seed_state *s, const nx_view *next, nx_seed_seat *seats, u
             s->here++;
         } else if (c->role == NX_SEED_MEMBER) {
             c->role = NX_SEED_OUTSIDER;
+            c->epoch = 0; /* whatever it goes on to is not this world */
         }
     }
     for (uint32_t i = 0; i < next->size; i++) {
@@ -349,15 +361,16 @@ void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint
     uint64_t epoch;
     nx_view *next = NULL;
 
-    if (c->role == NX_SEED_OUTSIDER) {
-        return; /* its word does not count any more */
-    }
-    if ((c->role != NX_SEED_MEMBER) || (c->epoch == 0) ||
+    if (((c->role != NX_SEED_MEMBER) && (c->role != NX_SEED_OUTSIDER)) ||
+        ((c->role == NX_SEED_MEMBER) && (c->epoch == 0)) ||
         (nx_advance_epoch(r, &epoch) != NEXAR_OK)) {
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "an advance that is not due", now_ns);
         return;
     }
-    c->epoch = (epoch > c->epoch) ? epoch : c->epoch;
+    c->epoch = ((c->epoch != 0) && (epoch > c->epoch)) ? epoch : c->epoch;
+    if (c->role == NX_SEED_OUTSIDER) {
+        return; /* its word does not count, unless others say that it is in */
+    }
     if ((epoch == s->view->epoch + 1) && (next_view(s, c, r, &next) != NEXAR_OK)) {
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "an advance that cannot be", now_ns);
         return;
@@ -365,7 +378,9 @@ void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint
     if ((next != NULL) && (adopt(s, next, now_ns) != NEXAR_OK)) {
         nx_view_destroy(next);
     }
-    if (!c->ready && (c->epoch >= s->view->epoch)) {
+    if (!s->starting) {
+        nx_seed_run_tell_started(s, c); /* it was away, and is late */
+    } else if (!c->ready && (c->epoch >= s->view->epoch)) {
         c->ready = true;
         s->unready--;
         nx_seed_run_start(s);
@@ -386,8 +401,7 @@ void nx_seed_run_catch_up(nx_seed_state *s, uint64_t now_ns)
     nx_list_for_each (at, &s->clients) {
         nx_seed_client *c = nx_list_entry(at, nx_seed_client, link);
 
-        if (!c->broken && ((c->role == NX_SEED_MEMBER) || (c->role == NX_SEED_OUTSIDER)) &&
-            (c->epoch > s->view->epoch)) {
+        if (!c->broken && (c->role == NX_SEED_MEMBER) && (c->epoch > s->view->epoch)) {
             nx_ask_view_encode(&w);
             nx_seed_send(s, c, &w);
             s->sync = (nx_seed_sync){.from = c, .by_ns = now_ns + NX_SEED_ASK_TIMEOUT_NS};

@@ -47,9 +47,11 @@ static bool note_gone(nx_seed_state *s, uint64_t id)
 
 void nx_seed_wait_remove(nx_seed_state *s, uint64_t id, uint64_t now_ns)
 {
-    if (!nx_waiting_remove(&s->waiting, id) || nx_waiting_remove(&s->news, id)) {
+    if (!nx_waiting_remove(&s->waiting, id)) {
         return;
     }
+    /* Told of or not: one that came back may have been told before the others. */
+    (void)nx_waiting_remove(&s->news, id);
     s->retell = !note_gone(s, id) || s->retell;
     tell_later(s, now_ns);
 }

@@ -14,6 +14,10 @@ int nx_cmd_run(int argc, char **argv)
          0, 0, 0},
         {"grace", NX_OPTION_DURATION, &j.grace_ns, "TIME",
          "what ranks get to end in before they are killed", 0, 0, 0},
+        {"elastic", NX_OPTION_FLAG, &j.elastic, NULL,
+         "a rank that fails does not end the others: they may go on without it", 0, 0, 0},
+        {"join-file", NX_OPTION_TEXT, &j.join_file, "FILE",
+         "write there what others join with later (NEXAR_JOIN)", 0, 0, 0},
     };
     const nx_options options = {
         .command = "run",
@@ -21,7 +25,8 @@ int nx_cmd_run(int argc, char **argv)
         .help = "Starts N processes on this machine as the ranks of one world: a seed of their\n"
                 "own, output line by line with the rank before it, standard input to rank 0,\n"
                 "signals passed on.  When a rank fails the others are ended, and its code is\n"
-                "returned (128 + the signal that killed it).",
+                "returned (128 + the signal that killed it); with --elastic that of the first\n"
+                "that failed if none has ended well.",
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
         .notes = "example:\n  nexar run -n 4 ./hello",

@@ -14,6 +14,7 @@
 
 #include "cluster/seed.h"
 #include "cmd/cmd.h"
+#include "cmd/join_file.h"
 #include "cmd/launch/signals.h"
 #include "cmd/options.h"
 #include "core/config.h"
@@ -64,32 +65,6 @@ static void on_event(void *ctx, const nx_seed_event *event)
     }
 }
 
-/* Writes |join| to |path| so that a reader finds all of it or nothing, and
- * nobody else may read it. */
-static nexar_err write_join_file(const char *path, const char *join)
-{
-    char temporary[4096];
-    int len = snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
-    int fd;
-    bool good;
-
-    if ((len < 0) || ((size_t)len >= sizeof(temporary))) {
-        return nx_fail(NEXAR_EINVAL, "the path of the join file is too long");
-    }
-    fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) {
-        return nx_fail_sys("cannot write the join file", path, errno);
-    }
-    good = (fchmod(fd, 0600) == 0) && (dprintf(fd, "%s\n", join) > 0) && (fsync(fd) == 0);
-    if ((close(fd) != 0) || !good || (rename(temporary, path) != 0)) {
-        int code = errno;
-
-        (void)unlink(temporary);
-        return nx_fail_sys("cannot write the join file", path, code);
-    }
-    return NEXAR_OK;
-}
-
 /* The first signal that asks for the end; 0: none came. */
 static int wished_end(int signals)
 {
@@ -128,7 +103,7 @@ static nexar_err hand_out(const nx_seed *seed, const char *join_file)
     nexar_err err = nx_seed_join_text(seed, join, sizeof(join));
 
     if ((err == NEXAR_OK) && (join_file != NULL)) {
-        err = write_join_file(join_file, join);
+        err = nx_join_file_write(join_file, join);
     }
     if (err != NEXAR_OK) {
         return err;

@@ -130,6 +130,7 @@ void nx_parked_take(nx_world *world, nx_link *link, uint64_t member)
     link->up = &parked_up;
     link->up_ctx = p;
     nx_list_push_back(&world->parked, &p->at);
+    nx_log(NX_LOG_DEBUG, "member %" PRIu64 " is ahead of this rank, and is let in later", member);
 }
 
 bool nx_parked_has(const nx_world *world, uint64_t member)

@@ -186,7 +186,7 @@ static void on_view(void *ctx, nx_join *j)
 {
     nx_world *world = ctx;
 
-    world->join = j; /* others may make us dial before nx_join_run returns */
+    world->join = j; /* a member that is here already may make us dial another */
     world->view = nx_join_view(j);
     world->self = world->view->members[nx_join_rank(j)].slot;
     world->slots = world->view->slots;

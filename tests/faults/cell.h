@@ -110,6 +110,7 @@ typedef struct nxt_seen {
     uint64_t known, rebuilt;
     int fds_first, fds_running, fds_rebuilt, fds_last;
     long rss_running, rss_rebuilt; /* KiB */
+    char files[1024];              /* those of fds_rebuilt, in words */
     char wrong[320];               /* what it found that should not be; "": nothing */
 } nxt_seen;
 

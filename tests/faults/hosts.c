@@ -90,7 +90,7 @@ static void name_of(const nxt_hosts *h, int i, char *text, size_t size)
 
 static _Noreturn void be_wire(const nxt_hosts *h, const char *wire, int in, int out)
 {
-    char texts[NXT_HOSTS_MOST][64], name[32], address[16], self[] = "wire";
+    char texts[NXT_HOSTS_MOST][80], name[32], address[24], self[] = "wire";
     char *arguments[MOST_ARGUMENTS] = {self};
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -152,7 +152,7 @@ void nxt_hosts_order(nxt_hosts *h, const char *word, int i)
 bool nxt_hosts_open(nxt_hosts *h, int n, const char *wire)
 {
     const int home = here();
-    char address[16];
+    char address[24];
     bool ok;
 
     *h = (nxt_hosts){.n = n};

@@ -152,6 +152,23 @@ int nxt_open_files(pid_t pid)
     return n;
 }
 
+void nxt_name_files(char *text, size_t size)
+{
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (int fd = 0; (fd < 256) && (at + 1 < size); fd++) {
+        char path[64], target[64];
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        n = readlink(path, target, sizeof(target) - 1);
+        if (n > 0) {
+            at += (size_t)snprintf(text + at, size - at, " %d=%.*s", fd, (int)n, target);
+        }
+    }
+}
+
 long nxt_resident_kib(pid_t pid)
 {
     char path[64], line[128] = "", *rest = line;

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -51,6 +52,8 @@ uint64_t nxt_now_ns(void);
 void nxt_nap(void);
 /* Of a process, 0: this one; -1: it is not there. */
 int nxt_open_files(pid_t pid);
+/* What this process has open, in words. */
+void nxt_name_files(char *text, size_t size);
 long nxt_resident_kib(pid_t pid);
 
 #endif /* NXT_PARTY_H */

@@ -10,7 +10,7 @@ typedef struct nxt_result {
     bool formed;        /* the world did: false only where a rank died in init */
     double known_ms;    /* until the last survivor had its error */
     double rebuilt_ms;  /* until the last had a right sum from all who are left */
-    char failure[1024]; /* what was not as promised; "": all was */
+    char failure[2048]; /* what was not as promised; "": all was */
 } nxt_result;
 
 /* Why there is no such cell; NULL: there is. */

@@ -2,8 +2,10 @@
  * hello_fuzz.c - frames of a stranger, and of one who holds the token, to a seed.
  *
  * The first byte says which: with the lowest bit the proof is made good, so that
- * what is behind it is reached.  Then come frames, each with a length of two
- * bytes.  The seed must live, and admit only who has shown the proof.
+ * what is behind it is reached; with the next one the world is of one, so that it
+ * forms; with the third the connection has the certificate of member 1, and the seed
+ * is one that was started again.  Then come frames, each with a length of two bytes.
+ * The seed must live, and admit only who has shown the proof or the certificate.
  */
 #include <string.h>
 
@@ -14,7 +16,7 @@
 enum { PROOF_AT = 3, PROOF_END = PROOF_AT + NX_JOIN_PROOF_SIZE };
 
 typedef struct stage {
-    unsigned welcomed, closed;
+    unsigned welcomed, closed, saved;
 } stage;
 
 static nexar_err on_send(void *ctx, void *conn, const void *frame, size_t len)
@@ -23,7 +25,8 @@ static nexar_err on_send(void *ctx, void *conn, const void *frame, size_t len)
 
     (void)conn;
     nxt_must((len > 0) && (len <= NX_FRAME_MAX));
-    s->welcomed += (*(const uint8_t *)frame == NX_JOIN_WELCOME);
+    s->welcomed +=
+        (*(const uint8_t *)frame == NX_JOIN_WELCOME) || (*(const uint8_t *)frame == NX_JOIN_BACK);
     return NEXAR_OK;
 }
 
@@ -48,8 +51,13 @@ static void on_notify(void *ctx, const nx_seed_event *event)
     nxt_must(strlen(event->text) > 0);
 }
 
+static void on_save(void *ctx)
+{
+    ((stage *)ctx)->saved++;
+}
+
 static const nx_seed_ops ops = {
-    .send = on_send, .close = on_close, .sign = on_sign, .notify = on_notify};
+    .send = on_send, .close = on_close, .sign = on_sign, .notify = on_notify, .save = on_save};
 
 /* Puts the right proof for what stands behind it into a hello. */
 static void make_good(uint8_t *frame, size_t len, const nx_token *token, const uint8_t *exporter)
@@ -67,18 +75,40 @@ static void make_good(uint8_t *frame, size_t len, const nx_token *token, const u
     }
 }
 
+/* A world of member 1, in epoch 3, that another seed has left. */
+static void restore(nx_seed_state *seed)
+{
+    nx_view *view = nx_view_create(1);
+    nx_seed_memory memory = {.member_limit = 9, .epoch = 3, .view = view};
+
+    nxt_must(view != NULL);
+    view->epoch = 3;
+    view->slots = 1;
+    view->members[0].id = 1;
+    nxt_must(nx_seed_state_restore(seed, &memory, 1) == NEXAR_OK);
+    nx_view_destroy(view);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const nx_der authority = {.len = 1};
-    const nx_seed_rules rules = {.world_size = 2, .token = {{7}}, .authority = &authority};
     nx_reader r = nx_reader_make(data, size);
-    const bool holds_token = (nx_read_u8(&r) & 1) != 0;
+    const uint8_t kind = nx_read_u8(&r);
+    const bool holds_token = (kind & 1) != 0, certified = (kind & 4) != 0;
+    const nx_seed_rules rules = {.world_size = ((kind & 2) != 0) ? 1 : 2,
+                                 .lasting = true,
+                                 .token = {{7}},
+                                 .authority = &authority};
     nx_seed_state *seed;
     nx_seed_client *client;
     stage s = {0};
-    const nx_seed_caller caller = {.conn = &s, .address = "x", .exporter = {9}};
+    const nx_seed_caller caller = {
+        .conn = &s, .address = "x", .exporter = {9}, .certified = certified ? 1 : 0};
 
     nxt_must(nx_seed_state_create(&seed, &rules, &ops, &s) == NEXAR_OK);
+    if (certified) {
+        restore(seed);
+    }
     nxt_must(nx_seed_state_connected(seed, &caller, 1, &client) == NEXAR_OK);
     while ((s.closed == 0) && (nx_reader_left(&r) > 0)) {
         static uint8_t frame[NX_FRAME_MAX];
@@ -88,13 +118,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (len > 0) {
             memcpy(frame, nx_read_bytes(&r, len), len);
         }
-        if (holds_token) {
+        if (holds_token && (len > 0) && (frame[0] == NX_JOIN_HELLO)) {
             make_good(frame, len, &rules.token, caller.exporter);
         }
         nx_seed_state_frame(seed, client, frame, len, 2);
+        nx_seed_state_tick(seed, 3);
     }
-    nxt_must(holds_token || (s.welcomed == 0));
+    nxt_must(holds_token || certified || (s.welcomed == 0));
     nx_seed_state_tick(seed, NX_SEED_HELLO_TIMEOUT_NS + 2);
+    nx_seed_state_tick(seed, 2 * NX_SEED_RETURN_NS);
     nx_seed_state_destroy(seed);
     return 0;
 }

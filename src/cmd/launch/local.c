@@ -12,6 +12,7 @@
 
 #include "cluster/seed.h"
 #include "cmd/cmd.h"
+#include "cmd/join_file.h"
 #include "cmd/launch/front.h"
 #include "cmd/launch/ranks.h"
 #include "core/config.h"
@@ -105,6 +106,7 @@ static int keep(void *ctx, const nx_front_ends *ends)
         .colour_out = isatty(STDOUT_FILENO) != 0,
         .colour_err = isatty(STDERR_FILENO) != 0,
         .grace_ns = j->grace_ns,
+        .elastic = j->elastic,
         .input = ends->input,
         .life = ends->life,
         .notes = notes[0],
@@ -112,6 +114,9 @@ static int keep(void *ctx, const nx_front_ends *ends)
     nx_ranks_result result;
     int code;
 
+    if ((err == NEXAR_OK) && (j->join_file != NULL)) {
+        err = nx_join_file_write(j->join_file, join);
+    }
     if (err == NEXAR_OK) {
         err = nx_ranks_run(&config, &result);
     }

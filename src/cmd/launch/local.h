@@ -8,9 +8,11 @@
 typedef struct nx_local {
     const char *command; /* who speaks, in messages: "run" */
     uint64_t n;
-    uint64_t grace_ns; /* between asking ranks to end and killing them */
-    bool prefix;       /* their output by line, with the rank before it; else as it is */
-    char **argv;       /* ends with NULL */
+    uint64_t grace_ns;     /* between asking ranks to end and killing them */
+    bool prefix;           /* their output by line, with the rank before it; else as it is */
+    bool elastic;          /* one that fails does not end the others */
+    char **argv;           /* ends with NULL */
+    const char *join_file; /* where to write the join string; NULL: nowhere */
 } nx_local;
 
 /* Starts it and stays until all ranks have ended.  Returns an exit code: 0, that of

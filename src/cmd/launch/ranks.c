@@ -39,6 +39,7 @@ typedef struct ranks {
     uint32_t started, running; /* the first |started| have been started */
     int signals, input, life;
     bool ending;
+    bool well;                  /* some rank has ended with code 0 */
     uint64_t asked_at, kill_at; /* when the first signal came; when to kill, 0: not */
 } ranks;
 
@@ -77,19 +78,19 @@ static void kill_all(ranks *r)
     nx_sink_break(r->err, ECANCELED);
 }
 
-static void tell_failure(ranks *r, pid_t pid, const siginfo_t *info)
+static void tell_failure(ranks *r, uint32_t rank, pid_t pid, const siginfo_t *info)
 {
-    const char *others = (r->running > 0) ? "; ending the others" : "";
+    const char *others = ((r->running > 0) && !r->config->elastic) ? "; ending the others" : "";
     char line[256], who[32];
     int len;
 
     (void)snprintf(who, sizeof(who), "nexar %s: ", r->config->command);
     if (info->si_code == CLD_EXITED) {
         len = snprintf(line, sizeof(line), "rank %lld (pid %ld) exited with code %d%s",
-                       (long long)r->result->rank, (long)pid, info->si_status, others);
+                       (long long)rank, (long)pid, info->si_status, others);
     } else {
         len = snprintf(line, sizeof(line), "rank %lld (pid %ld) was killed by signal %d (%s)%s",
-                       (long long)r->result->rank, (long)pid, info->si_status,
+                       (long long)rank, (long)pid, info->si_status,
                        strsignal(info->si_status), // NOLINT(concurrency-mt-unsafe)
                        others);
     }
@@ -103,10 +104,16 @@ static void on_end(ranks *r, uint32_t rank, const siginfo_t *info)
 
     r->processes[rank].pid = 0;
     r->running--;
-    if ((code != 0) && !r->ending) {
+    r->well = r->well || (code == 0);
+    if ((code == 0) || r->ending) {
+        return;
+    }
+    if (r->result->rank < 0) {
         r->result->code = code;
         r->result->rank = rank;
-        tell_failure(r, pid, info);
+    }
+    tell_failure(r, rank, pid, info);
+    if (!r->config->elastic) {
         end_all(r, SIGTERM);
     }
 }
@@ -408,6 +415,10 @@ nexar_err nx_ranks_run(const nx_ranks_config *config, nx_ranks_result *result)
             kill_all(&r);
         }
         stay(&r);
+    }
+    if (config->elastic && r.well) {
+        result->rank = -1;
+        result->code = 0;
     }
     fini(&r);
     return err;

@@ -20,6 +20,7 @@ typedef struct nx_ranks_config {
     bool prefix;
     bool colour_out, colour_err;
     uint64_t grace_ns; /* between asking ranks to end and killing them */
+    bool elastic;      /* one that fails does not end the others */
     int input;         /* for rank 0; ours to close */
     int life;          /* when it ends, all is to end at once; borrowed */
     int notes;         /* lines of others to print among those of the ranks; borrowed */
@@ -28,7 +29,7 @@ typedef struct nx_ranks_config {
 /* What became of it. */
 typedef struct nx_ranks_result {
     int code;        /* 0, or that of the first rank that failed (128 + signal) */
-    int64_t rank;    /* which one; -1: none */
+    int64_t rank;    /* which one; -1: none, or elastic and some have ended well */
     int ended_by;    /* the signal that we were sent first; 0: none */
     int output_lost; /* errno of why our own output could not be written; 0: it was */
 } nx_ranks_result;
@@ -37,7 +38,7 @@ typedef struct nx_ranks_result {
  * Starts the ranks and stays until they have ended, and all that they started.
  * The first one that fails, or a signal to us, ends the others: they get SIGTERM
  * (or the signal), and SIGKILL after the grace time or a second signal.  A rank
- * that fails is named in a line on stderr.
+ * that fails is named in a line on stderr.  With |elastic| those that fail end nobody.
  *
  * NEXAR_ESYS, NEXAR_ENOMEM
  *     It could not be started; nothing runs.

@@ -1,0 +1,165 @@
+/* parked_test.c - links of members that are a view ahead: held, let in, or closed. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/update.h"
+#include "msg/envelope.h"
+#include "oom.h"
+#include "unit.h"
+
+enum { AHEAD = 77 }; /* the member that is */
+
+/* A link that takes everything and says when it is closed. */
+typedef struct fake {
+    nx_link base;
+    int closed, frames;
+} fake;
+
+static nexar_err take_frame(nx_link *link, nx_lane lane, const nx_bytes *bytes, size_t n)
+{
+    (void)lane;
+    (void)bytes;
+    (void)n;
+    ((fake *)link)->frames++;
+    return NEXAR_OK;
+}
+
+static void close_fake(nx_link *link, bool drain)
+{
+    (void)drain;
+    ((fake *)link)->closed++;
+}
+
+static const nx_link_ops fake_ops = {.name = "fake", .send_frame = take_frame, .close = close_fake};
+
+/* As much of a world as links need: this rank in slot 0 of two. */
+static void make(nx_world *world, uint64_t second)
+{
+    nx_view *view = nx_view_create(2);
+    nx_msg_config mc = {.peers = 2, .pool = 1 << 20, .inline_max = 1000};
+
+    assert_non_null(view);
+    *world = (nx_world){.slots = 2};
+    nx_list_init(&world->parked);
+    assert_int_equal(nx_loop_create(&world->loop, &nx_clock_system), NEXAR_OK);
+    mc.loop = world->loop;
+    assert_int_equal(nx_msg_create(&world->msg, &mc), NEXAR_OK);
+    view->slots = 2;
+    view->members[0] = (nx_member){.id = 1};
+    view->members[1] = (nx_member){.id = second, .rank = 1, .slot = 1};
+    world->view = view;
+}
+
+static void end(nx_world *world)
+{
+    nx_parked_close(world);
+    nx_msg_destroy(world->msg);
+    nx_loop_destroy(world->loop);
+    nx_view_destroy((nx_view *)(uintptr_t)world->view);
+}
+
+static void hear(fake *f, nx_lane lane, const nx_frame *frame, const char *bytes)
+{
+    uint8_t data[256];
+    size_t len = nx_frame_encode(frame, data);
+
+    memcpy(data + len, bytes, strlen(bytes));
+    f->base.up->on_frame(f->base.up_ctx, &f->base, lane, data, len + strlen(bytes));
+}
+
+static void test_what_was_said_before_is_heard_when_the_view_is_there(void **state)
+{
+    const nx_context c = {.comm = 5, .kind = 1, .class = NX_CLASS_USER};
+    nx_frame hello = {.type = NX_FRAME_HELLO};
+    nx_world world;
+    nx_req found = {0};
+    fake f = {.base.ops = &fake_ops};
+
+    (void)state;
+    make(&world, AHEAD);
+    for (int i = 0; i < NX_CLASSES; i++) {
+        hello.window[i] = 4096;
+    }
+    nx_parked_take(&world, &f.base, AHEAD);
+    assert_true(nx_parked_has(&world, AHEAD) && !nx_parked_has(&world, AHEAD + 1));
+    f.base.up->on_up(f.base.up_ctx, &f.base);
+    hear(&f, NX_LANE_CONTROL, &hello, "");
+    hear(&f, NX_LANE_MESSAGE, &(nx_frame){.type = NX_FRAME_INLINE, .context = c, .tag = 9}, "hi");
+    f.base.up->on_data(f.base.up_ctx, &f.base, 4, 0, "", 0);
+    assert_int_equal(f.frames, 0);
+    nx_parked_settle(&world);
+    assert_false(nx_parked_has(&world, AHEAD));
+    assert_ptr_equal(nx_msg_link(world.msg, 1), &f.base);
+    assert_int_equal(f.frames, 1); /* our greeting */
+    assert_true(nx_msg_iprobe(world.msg, 1, c, 9, &found) && (found.bytes == 2));
+    assert_int_equal(f.closed, 0);
+    end(&world);
+    assert_int_equal(f.closed, 1);
+}
+
+static void test_who_is_not_in_the_view_is_closed(void **state)
+{
+    nx_world world;
+    fake a = {.base.ops = &fake_ops}, b = a, c = a;
+
+    (void)state;
+    make(&world, AHEAD);
+    nx_parked_take(&world, &a.base, AHEAD + 1);
+    nx_parked_settle(&world);
+    assert_int_equal(a.closed, 1);
+    nx_parked_take(&world, &b.base, AHEAD);
+    b.base.up->on_down(b.base.up_ctx, &b.base, NEXAR_EPEER, "it has ended");
+    assert_true((b.closed == 1) && !nx_parked_has(&world, AHEAD));
+    nx_parked_take(&world, &c.base, AHEAD);
+    end(&world);
+    assert_int_equal(c.closed, 1);
+}
+
+/* Nobody may make this rank keep much: it has no credit. */
+static void test_one_that_says_too_much_is_closed(void **state)
+{
+    static uint8_t much[40 << 10];
+    nx_world world;
+    fake f = {.base.ops = &fake_ops};
+
+    (void)state;
+    make(&world, AHEAD);
+    nx_parked_take(&world, &f.base, AHEAD);
+    f.base.up->on_data(f.base.up_ctx, &f.base, 4, 0, much, sizeof(much));
+    assert_int_equal(f.closed, 0);
+    f.base.up->on_data(f.base.up_ctx, &f.base, 4, sizeof(much), much, sizeof(much));
+    assert_true((f.closed == 1) && !nx_parked_has(&world, AHEAD));
+    end(&world);
+}
+
+static void test_without_memory_it_is_closed(void **state)
+{
+    (void)state;
+    NXT_FOR_EACH_OOM (n) {
+        nx_world world;
+        fake f = {.base.ops = &fake_ops};
+        const long after = n;
+
+        nx_alloc_fail_after(-1);
+        make(&world, AHEAD);
+        nx_alloc_fail_after(after);
+        nx_parked_take(&world, &f.base, AHEAD);
+        if (nx_parked_has(&world, AHEAD)) {
+            f.base.up->on_data(f.base.up_ctx, &f.base, 4, 0, "x", 1);
+        }
+        assert_int_equal(f.closed, nx_alloc_failed() ? 1 : 0);
+        end(&world);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_was_said_before_is_heard_when_the_view_is_there),
+        cmocka_unit_test(test_who_is_not_in_the_view_is_closed),
+        cmocka_unit_test(test_one_that_says_too_much_is_closed),
+        cmocka_unit_test(test_without_memory_it_is_closed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
