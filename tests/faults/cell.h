@@ -35,7 +35,12 @@ typedef enum nxt_strike {
 typedef enum nxt_during { NXT_NEVER, NXT_IN_INIT, NXT_IN_RECOVERY } nxt_during;
 
 /* How those who are left go on. */
-typedef enum nxt_recovery { NXT_SHRINK, NXT_UPDATE } nxt_recovery;
+typedef enum nxt_recovery {
+    NXT_SHRINK,
+    NXT_UPDATE,
+    NXT_AUTOMATIC, /* the communicator is made whole by itself, when a collective has failed */
+    NXT_RETRIED    /* and collectives are run again: those of nxt_work.again do not fail */
+} nxt_recovery;
 
 typedef struct nxt_fault {
     const char *name;
@@ -66,12 +71,16 @@ typedef struct nxt_work {
     nexar_err (*prepare)(nexar_comm *c); /* a communicator, once; may be NULL */
     nexar_err (*step)(nexar_comm *c, uint64_t i, const char **wrong);
     bool lonely; /* a failure reaches only those who need the failed one: others are revoked */
+    bool calls;  /* no collective: what recovers by itself revokes them */
+    bool again;  /* retry=on runs it again */
 } nxt_work;
 
 extern const nxt_work nxt_works[];
 extern const int nxt_works_count;
 /* What all do on a communicator that was made anew: a sum over all, checked. */
 nexar_err nxt_work_sum(nexar_comm *c, uint64_t i, const char **wrong);
+/* The ranks that |c| may lose in a step that is run again, as bits. */
+void nxt_work_may_lose(unsigned ranks);
 
 typedef struct nxt_cell {
     const nxt_fault *fault;

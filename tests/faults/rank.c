@@ -163,12 +163,13 @@ static bool at_end(life *l)
     return (last != 0) && (l->steps >= last);
 }
 
-/* Until the first error. */
+/* Until the first error, or the first step that was right without a rank that is gone. */
 static nexar_err work(life *l)
 {
+    const int size = nexar_size(l->comm);
     nexar_err err = NEXAR_OK;
 
-    while ((err == NEXAR_OK) && !at_end(l)) {
+    while ((err == NEXAR_OK) && !at_end(l) && (nexar_size(l->comm) == size)) {
         commit_wrong(l);
         if (l->steps == SETTLED) { /* before the strike, and links have all that they need */
             l->seen->fds_running = nxt_open_files(0);
@@ -191,13 +192,19 @@ static void note_error(life *l, nexar_err err)
     atomic_store(&l->seen->stage, NXT_KNOWS);
 }
 
+/* Nobody has to call anything, but for the collective that says so. */
+static bool by_itself(const life *l)
+{
+    return l->cell->fault->recovery >= NXT_AUTOMATIC;
+}
+
 /* Waits until all survivors have their error, so that none of them gets it from the others'
  * giving up; where that is what ends it, not. */
 static void await_verdicts(life *l)
 {
     const uint64_t end = nxt_now_ns() + PATIENCE_S * UINT64_C(1000000000);
 
-    for (int rank = 0; (rank < NXT_CELL_RANKS) && !l->cell->work->lonely; rank++) {
+    for (int rank = 0; (rank < NXT_CELL_RANKS) && !l->cell->work->lonely && !by_itself(l); rank++) {
         const bool dead =
             ((l->cell->victims >> rank) & 1) ||
             ((l->cell->fault->during == NXT_IN_INIT) && (rank == l->cell->fault->late));
@@ -256,6 +263,25 @@ static nexar_err update(life *l, bool failed)
     return err;
 }
 
+/* A step towards a communicator of those who live, after one that has |failed| or not. */
+static void go_without(life *l, bool failed)
+{
+    switch (l->cell->fault->recovery) {
+    case NXT_SHRINK:
+        if (failed) {
+            expect_ok(l, shrink(l), "shrink");
+        }
+        break;
+    case NXT_UPDATE:
+        expect_ok(l, update(l, failed), "update");
+        break;
+    case NXT_AUTOMATIC:
+    case NXT_RETRIED:
+        l->steps = 0; /* the same for all, who have come to different steps */
+        break;
+    }
+}
+
 /* Until those who live have a communicator on which a sum is right. */
 static void recover(life *l, nexar_err err)
 {
@@ -266,15 +292,27 @@ static void recover(life *l, nexar_err err)
         if (err != NEXAR_OK) {
             expect_lost(l, err, "an operation");
         }
-        if (l->cell->fault->recovery == NXT_UPDATE) {
-            expect_ok(l, update(l, err != NEXAR_OK), "update");
-        } else if (err != NEXAR_OK) {
-            expect_ok(l, shrink(l), "shrink");
-        }
+        go_without(l, err != NEXAR_OK);
         err = sum(l);
     }
     l->seen->rebuilt = nxt_now_ns();
     atomic_store(&l->seen->stage, NXT_REBUILT);
+}
+
+/* What recovery says that it has done. */
+static void check_change(life *l)
+{
+    nexar_change change = {0};
+
+    if (!by_itself(l)) {
+        return;
+    }
+    expect_ok(l, nexar_last_change(l->world, &change), "last_change");
+    if ((change.new_size != l->cell->living) || (change.new_rank != nexar_rank(l->world)) ||
+        (change.old_size - change.failed != change.new_size) || (change.failed == 0)) {
+        wrong(l, "the last change was from %d to %d ranks, %d failed", change.old_size,
+              change.new_size, change.failed);
+    }
 }
 
 /* The world has lost those who were struck, and nobody else. */
@@ -286,10 +324,11 @@ static void check_failed(life *l)
     size_t n = NXT_CELL_RANKS;
 
     expect_ok(l, nexar_comm_failed(l->world, ranks, &n), "comm_failed");
-    if (l->cell->fault->recovery == NXT_UPDATE) {
+    if (l->cell->fault->recovery != NXT_SHRINK) {
         if (n != 0) {
             wrong(l, "of the new world %zu ranks have failed", n);
         }
+        check_change(l);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -383,6 +422,7 @@ static nexar_err join(life *l)
     err = nexar_init(NULL, &l->world);
     if (err == NEXAR_OK) {
         l->comm = l->world;
+        nxt_work_may_lose(l->cell->victims);
         expect_ok(l, nexar_on_failure(l->world, count_call, l), "on_failure");
     }
     return err;
@@ -431,8 +471,13 @@ int nxt_rank_live(const nxt_cell *cell, nxt_board *board, int rank)
         atomic_store(&l.seen->stage, NXT_RUNNING);
         err = work(&l);
     }
-    if (err != NEXAR_OK) {
-        note_error(&l, err);
+    if ((err != NEXAR_OK) || (nexar_size(l.comm) != NXT_CELL_RANKS)) {
+        if (err != NEXAR_OK) {
+            note_error(&l, err);
+        } else {
+            l.seen->known = nxt_now_ns();
+            l.steps = 0;
+        }
         if ((cell->victims >> rank) & 1) {
             be_lost(&l);
         } else {

@@ -331,16 +331,22 @@ static bool names_victim(const run *r, const char *sentence)
     return false;
 }
 
+static bool may_be_revoked(const nxt_cell *cell)
+{
+    return cell->work->lonely || (cell->work->calls && (cell->fault->recovery >= NXT_AUTOMATIC));
+}
+
 static void check_verdict(run *r, int rank)
 {
     const nxt_seen *seen = &r->board->seen[rank];
 
-    if (harmless(r->cell->fault->strike)) {
+    if (harmless(r->cell->fault->strike) ||
+        ((r->cell->fault->recovery == NXT_RETRIED) && r->cell->work->again)) {
         if (seen->err != NEXAR_OK) {
             fail(r, "rank %d should not notice, and has %s: %s", rank, nexar_err_name(seen->err),
                  seen->sentence);
         }
-    } else if ((seen->err == NEXAR_EREVOKED) && r->cell->work->lonely) {
+    } else if ((seen->err == NEXAR_EREVOKED) && may_be_revoked(r->cell)) {
         return;
     } else if (((seen->err != NEXAR_EPEER) &&
                 ((seen->err != NEXAR_ECONNECT) || (r->cell->fault->during != NXT_IN_INIT))) ||
