@@ -355,11 +355,73 @@ static uint32_t choose(entry *all, uint32_t n, int64_t color)
     return chosen;
 }
 
+/* What a split says to all ranks of |comm|. */
+static nexar_err exchange(nexar_comm *comm, nx_guise guise, const char *name, const entry *mine,
+                          entry *all)
+{
+    return nx_coll_wait(&(nx_coll_args){.name = name,
+                                        .comm = comm,
+                                        .kind = NX_ALLGATHER,
+                                        .guise = guise,
+                                        .send = mine,
+                                        .recv = all,
+                                        .count = ENTRY_WORDS,
+                                        .dtype = NEXAR_I64,
+                                        .host_memory = true},
+                        NULL);
+}
+
+/*
+ * All ranks of |comm| have come to |err| with their parts, or have died: the worst of it.
+ * Whoever returns with NEXAR_OK knows that all others have theirs; one that does not
+ * revokes its own, so that nobody waits there for it.
+ */
+static nexar_err conclude(nexar_comm *comm, nx_guise guise, const char *name, nexar_err err)
+{
+    int64_t worst = err;
+    const nexar_err asked = nx_coll_wait(&(nx_coll_args){.name = name,
+                                                         .comm = comm,
+                                                         .kind = NX_ALLREDUCE,
+                                                         .guise = guise,
+                                                         .send = NEXAR_IN_PLACE,
+                                                         .recv = &worst,
+                                                         .count = 1,
+                                                         .dtype = NEXAR_I64,
+                                                         .op = NEXAR_MIN,
+                                                         .host_memory = true},
+                                         NULL);
+
+    if ((asked != NEXAR_OK) || (worst == NEXAR_OK)) {
+        return asked;
+    }
+    return (err != NEXAR_OK) ? err
+                             : nx_fail((nexar_err)worst, "%s: another rank could not: %s", name,
+                                       nexar_strerror((nexar_err)worst));
+}
+
+/* Gives back a part that others may have too. */
+static void drop_part(nexar_comm *part)
+{
+    char sentence[NX_ERROR_ROOM];
+    nexar_err err = NEXAR_OK;
+
+    if (part != NULL) {
+        (void)snprintf(sentence, sizeof(sentence), "%s", nexar_last_error());
+        nx_loop_lock(part->world->loop);
+        err = nx_accord_revoke(part);
+        nx_loop_kick(part->world->loop);
+        nx_loop_unlock(part->world->loop);
+        nexar_comm_free(part);
+        (void)nx_fail(err, "%s", sentence);
+    }
+}
+
 static nexar_err split(nexar_comm *comm, nx_guise guise, const char *name, entry mine,
                        nexar_comm **out)
 {
     nx_world *world = comm->world;
     entry *all = nx_calloc(comm->size, sizeof(*all));
+    nexar_comm *part = NULL;
     nexar_err err;
 
     if (all == NULL) {
@@ -368,25 +430,21 @@ static nexar_err split(nexar_comm *comm, nx_guise guise, const char *name, entry
     nx_loop_lock(world->loop);
     mine.serial = nx_comm_take_serial(world);
     nx_loop_unlock(world->loop);
-    err = nx_coll_wait(&(nx_coll_args){.name = name,
-                                       .comm = comm,
-                                       .kind = NX_ALLGATHER,
-                                       .guise = guise,
-                                       .send = &mine,
-                                       .recv = all,
-                                       .count = ENTRY_WORDS,
-                                       .dtype = NEXAR_I64,
-                                       .host_memory = true},
-                       NULL);
+    err = exchange(comm, guise, name, &mine, all);
     if (err == NEXAR_OK) {
-        *out = NULL;
-    }
-    if ((err == NEXAR_OK) && (mine.color != NEXAR_NO_COLOR)) {
-        uint32_t n = choose(all, comm->size, mine.color);
+        if (mine.color != NEXAR_NO_COLOR) {
+            uint32_t n = choose(all, comm->size, mine.color);
 
-        nx_loop_lock(world->loop);
-        err = make_part(comm, all, n, out);
-        nx_loop_unlock(world->loop);
+            nx_loop_lock(world->loop);
+            err = make_part(comm, all, n, &part);
+            nx_loop_unlock(world->loop);
+        }
+        err = conclude(comm, guise, name, err);
+        if (err == NEXAR_OK) {
+            *out = part;
+        } else {
+            drop_part(part);
+        }
     }
     nx_free(all);
     return err;

@@ -73,6 +73,7 @@ typedef struct nxt_work {
     bool lonely; /* a failure reaches only those who need the failed one: others are revoked */
     bool calls;  /* no collective: what recovers by itself revokes them */
     bool again;  /* retry=on runs it again */
+    bool makes;  /* communicators: those who fail to revoke what they were to have */
 } nxt_work;
 
 extern const nxt_work nxt_works[];

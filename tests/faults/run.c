@@ -333,7 +333,8 @@ static bool names_victim(const run *r, const char *sentence)
 
 static bool may_be_revoked(const nxt_cell *cell)
 {
-    return cell->work->lonely || (cell->work->calls && (cell->fault->recovery >= NXT_AUTOMATIC));
+    return cell->work->lonely || cell->work->makes ||
+           (cell->work->calls && (cell->fault->recovery >= NXT_AUTOMATIC));
 }
 
 static void check_verdict(run *r, int rank)

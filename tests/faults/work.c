@@ -182,11 +182,18 @@ static nexar_err step_split(nexar_comm *c, uint64_t i, const char **wrong)
 {
     const int size = nexar_size(c), rank = nexar_rank(c);
     nexar_comm *half = NULL;
+    int32_t there = 1;
     nexar_err err = nexar_comm_split(c, (rank + (int)(i % 2)) % 2, 0, &half);
 
     if ((err == NEXAR_OK) && (nexar_size(c) == size) &&
         ((nexar_rank(half) != rank / 2) || (nexar_size(half) != (size - rank % 2 + 1) / 2))) {
         *wrong = "a part of a communicator has another size or order";
+    }
+    if (err == NEXAR_OK) {
+        err = nexar_allreduce(half, NEXAR_IN_PLACE, &there, 1, NEXAR_I32, NEXAR_SUM);
+        if ((err == NEXAR_OK) && (there != nexar_size(half))) {
+            *wrong = "a part of a communicator does not count its ranks right";
+        }
     }
     nexar_comm_free(half);
     return err;
@@ -200,6 +207,6 @@ const nxt_work nxt_works[] = {
     {.name = "alltoall", .step = step_alltoall},
     {.name = "barrier", .step = step_barrier, .again = true},
     {.name = "RPC", .prepare = prepare_rpc, .step = step_rpc, .calls = true},
-    {.name = "split", .step = step_split, .again = true},
+    {.name = "split", .step = step_split, .again = true, .makes = true},
 };
 const int nxt_works_count = sizeof(nxt_works) / sizeof(nxt_works[0]);
