@@ -15,13 +15,15 @@
 
 #include <nexar.h>
 
+#include "core/accord_inner.h"
+#include "core/coll_run.h"
 #include "core/comm.h"
 #include "local_world.h"
 #include "procs.h"
 #include "unit.h"
 
 enum { FIRST = 1, LATER, NEVER };
-enum { MOST = 20, LARGE = 1 << 16, FN = 3, PART = 4, ABORT_CODE = 76 };
+enum { MOST = 20, LARGE = 1 << 16, VAST = 1 << 21, FN = 3, ABORT_CODE = 76, MINUTE_S = 60 };
 
 /* What processes tell each other beside nexar; by the number that each was started
  * with. */
@@ -36,13 +38,15 @@ typedef struct board {
     _Atomic int errors[MOST];    /* its collectives ended with NEXAR_EPEER, so often */
     _Atomic int updates[MOST];   /* and its updates */
     _Atomic int told[MOST];      /* its function was called */
+    _Atomic int revoked[MOST];   /* its requests ended with NEXAR_EREVOKED, so often */
     _Atomic uint64_t seen[MOST]; /* who was in its last allreduce, as bits */
 } board;
 
 static board *shared;
 static pid_t pids[MOST];
 static const char *const *settings;
-static bool once; /* collectives alone: a failure is told by one of them, once */
+static bool once;    /* collectives alone: a failure is told by one of them, once */
+static bool pending; /* with requests that wait while the world changes */
 
 static void nap(void)
 {
@@ -51,7 +55,7 @@ static void nap(void)
     (void)nanosleep(&t, NULL);
 }
 
-/* ---- a rank ------------------------------------------------------------------------------ */
+/* ---- a rank -------------------------------------------------------------------------- */
 
 static bool is_failure(nexar_err err)
 {
@@ -224,11 +228,34 @@ static nexar_comm *join_world(int me, bool first)
     return w;
 }
 
+/* An update while a request waits; |part| is a communicator that has nothing to do with it. */
+static void update_meanwhile(nexar_comm **w, int me, nexar_comm *part)
+{
+    float *v = calloc(VAST, sizeof(*v));
+    nexar_request *req = NULL;
+    nexar_err err;
+
+    NXT_IS(*w, v != NULL);
+    err = nexar_iallreduce(*w, NEXAR_IN_PLACE, v, VAST, NEXAR_F32, NEXAR_SUM, &req);
+    NXT_OK(*w, err);
+    update(w, me);
+    err = nexar_wait(&req, NULL);
+    NXT_IS(*w, (err == NEXAR_OK) || (err == NEXAR_EREVOKED));
+    atomic_fetch_add(&shared->revoked[me], (err == NEXAR_EREVOKED) ? 1 : 0);
+    free(v);
+    if (part != NULL) {
+        NXT_OK(*w, nexar_barrier(part));
+    }
+}
+
 static void rank_main(int me, bool first)
 {
-    nexar_comm *w = join_world(me, first);
+    nexar_comm *w = join_world(me, first), *part = NULL;
     bool stop = false;
 
+    if (pending && first) {
+        NXT_OK(w, nexar_comm_dup(w, &part));
+    }
     while (!stop) {
         const nexar_err err = step(w, me, &stop);
 
@@ -236,7 +263,9 @@ static void rank_main(int me, bool first)
         if (err != NEXAR_OK) {
             atomic_fetch_add(&shared->errors[me], 1);
         }
-        if (!stop && (!once || atomic_load(&shared->go[MOST - 1]))) {
+        if (!stop && pending) {
+            update_meanwhile(&w, me, part);
+        } else if (!stop && (!once || atomic_load(&shared->go[MOST - 1]))) {
             update(&w, me);
         }
         if (w == NULL) {
@@ -244,11 +273,12 @@ static void rank_main(int me, bool first)
             _exit(0);
         }
     }
+    nexar_comm_free(part);
     NXT_OK(w, nexar_finalize(w));
     _exit(0);
 }
 
-/* ---- the test's side ---------------------------------------------------------------------- */
+/* ---- the test's side ----------------------------------------------------------------- */
 
 static void start(int me, int how)
 {
@@ -384,8 +414,7 @@ static void finish(nexar_seed *seed, uint64_t mask)
 static const char *const AUTOMATIC[] = {"recovery", "automatic", NULL};
 static const char *const RETRY[] = {"recovery", "automatic", "retry", "on", NULL};
 
-/* ---- one after the other ----------------------------------------------------------------------
- */
+/* ---- one after the other ------------------------------------------------------------- */
 
 static void deaths_then_joins(const char *const its[], int errors)
 {
@@ -434,8 +463,7 @@ static void test_repeated_collectives_and_updates_by_turns(void **state)
     deaths_then_joins(RETRY, 0);
 }
 
-/* ---- inside of updates
- * --------------------------------------------------------------------------- */
+/* ---- inside of updates --------------------------------------------------------------- */
 
 /* The |n|th of |mask|. */
 static int choose(uint64_t mask, int n)
@@ -488,8 +516,122 @@ static void test_deaths_in_updates_with_retry(void **state)
     deaths_in_updates(RETRY);
 }
 
-/* ---- too few
- * ----------------------------------------------------------------------------------------- */
+/* The first half of an update: |w|'s ranks ask each other, and somebody says something. */
+static void ask(nexar_comm *w)
+{
+    uint64_t says = 4, said = 0;
+
+    NXT_OK(w, nx_coll_wait(&(nx_coll_args){.name = "comm_update",
+                                           .comm = w,
+                                           .kind = NX_ALLREDUCE,
+                                           .guise = NX_GUISE_UPDATE,
+                                           .send = &says,
+                                           .recv = &said,
+                                           .count = 1,
+                                           .dtype = NEXAR_U64,
+                                           .op = NEXAR_BOR,
+                                           .host_memory = true},
+                           NULL));
+}
+
+/* Tells when |w| is in the agreement of an update. */
+static void *watch(void *arg)
+{
+    const nexar_comm *w = arg;
+    bool inside = false;
+
+    while (!inside) {
+        nap();
+        nx_loop_lock(w->world->loop);
+        inside = (w->accord != NULL) && (w->accord->waiter != NULL);
+        nx_loop_unlock(w->world->loop);
+    }
+    atomic_fetch_add(&shared->updates[0], 1);
+    return NULL;
+}
+
+static nexar_err update_watched(nexar_comm **w, nexar_change *c)
+{
+    pthread_t thread;
+    nexar_err err;
+
+    NXT_IS(*w, pthread_create(&thread, NULL, watch, *w) == 0);
+    err = nexar_comm_update(w, c);
+    NXT_IS(*w, pthread_join(thread, NULL) == 0);
+    return err;
+}
+
+/* Rank 3 dies when 0 and 1 are in the agreement of an update; 2 is too, if |arg|, or has got
+ * an error before it came to that. */
+static void half(int rank, int join_fd, void *arg)
+{
+    const bool all = (arg != NULL);
+    nexar_change c = {0};
+    nexar_err err = NEXAR_OK;
+    nexar_comm *w;
+    int sum = 1;
+
+    (void)alarm(MINUTE_S);
+    w = nxt_procs_join(rank, join_fd, AUTOMATIC);
+    if (rank == 3) {
+        ask(w);
+        nxt_await(&shared->updates[0], all ? 3 : 2);
+        (void)raise(SIGKILL);
+    } else if ((rank == 2) && !all) {
+        ask(w);
+        err = nexar_barrier(w);
+    } else {
+        err = update_watched(&w, &c);
+    }
+    NXT_IS(w, all ? ((err == NEXAR_OK) && (c.failed == 1)) : (err == NEXAR_EPEER));
+    NXT_IS(w, nexar_size(w) == 3);
+    NXT_OK(w, nexar_comm_update(&w, &c));
+    NXT_OK(w, nexar_allreduce(w, NEXAR_IN_PLACE, &sum, 1, NEXAR_I32, NEXAR_SUM));
+    NXT_IS(w, (sum == 3) && (nexar_size(w) == 3));
+    NXT_OK(w, nexar_finalize(w));
+}
+
+static void test_a_death_when_some_or_all_have_come_to_the_agreement(void **state)
+{
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        nxt_procs p;
+
+        shared = nxt_share(sizeof(*shared));
+        nxt_procs_start(&p, 4, half, all ? shared : NULL);
+        nxt_procs_wait(&p, 8, 0);
+        nxt_unshare(shared, sizeof(*shared));
+    }
+}
+
+/* ---- what waits ---------------------------------------------------------------------- */
+
+static void test_requests_that_wait_while_the_world_changes(void **state)
+{
+    nexar_seed *seed;
+    uint64_t mask = 0x7;
+    int revoked = 0;
+
+    (void)state;
+    pending = true;
+    seed = begin(3, AUTOMATIC);
+    await_world(mask, "3", 0);
+    for (int me = 3; me < 7; me++) {
+        const uint64_t at = nxt_now_ns();
+
+        start(me, LATER);
+        mask |= UINT64_C(1) << me;
+        await_world(mask, "a join while requests wait", at);
+    }
+    for (int me = 0; me < MOST; me++) {
+        revoked += atomic_load(&shared->revoked[me]);
+    }
+    printf("%d requests were revoked\n", revoked);
+    finish(seed, mask);
+    pending = false;
+}
+
+/* ---- too few ------------------------------------------------------------------------- */
 
 static void too_few(const char *const its[])
 {
@@ -519,8 +661,7 @@ static void test_too_few_go_on_when_more_join(void **state)
     too_few(retry);
 }
 
-/* ---- abort
- * -------------------------------------------------------------------------------------------- */
+/* ---- abort --------------------------------------------------------------------------- */
 
 static void test_who_leaves_aborts_nobody(void **state)
 {
@@ -547,6 +688,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_repeated_collectives_and_updates_by_turns),
         cmocka_unit_test(test_deaths_in_updates),
         cmocka_unit_test(test_deaths_in_updates_with_retry),
+        cmocka_unit_test(test_a_death_when_some_or_all_have_come_to_the_agreement),
+        cmocka_unit_test(test_requests_that_wait_while_the_world_changes),
         cmocka_unit_test(test_too_few_go_on_when_more_join),
         cmocka_unit_test(test_who_leaves_aborts_nobody),
     };
