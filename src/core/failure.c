@@ -178,7 +178,7 @@ static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, ui
     char why[NX_FLOOD_DATA_MAX + 64];
 
     (void)snprintf(why, sizeof(why), "%.*s, says rank %" PRIu32, (int)len, (const char *)data,
-                   from);
+                   nx_world_rank(f->world, from));
     if ((key >> 32) == NX_FLOOD_DEAD) {
         nx_failure_learn(f->world, (uint32_t)key, why);
     }

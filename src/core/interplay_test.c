@@ -604,6 +604,34 @@ static void test_a_death_when_some_or_all_have_come_to_the_agreement(void **stat
     }
 }
 
+/* Whoever is about to join dies, sooner or later. */
+static void test_a_joiner_dies(void **state)
+{
+    nexar_seed *seed = begin(3, AUTOMATIC);
+
+    (void)state;
+    await_world(0x7, "3", 0);
+    for (int i = 0; i < 8; i++) {
+        uint64_t at;
+        char what[64];
+
+        start(3 + i, LATER);
+        for (int naps = 0; naps < 3 * i; naps++) {
+            nap();
+        }
+        at = strike(3 + i);
+        start(12 + i, (i == 7) ? NEVER : LATER); /* so that something happens in any case */
+        if (i < 7) {
+            const uint64_t mask = 0x7 | (((UINT64_C(2) << i) - 1) << 12);
+
+            (void)snprintf(what, sizeof(what), "a joiner dies after %d ms", 3 * i);
+            await_world(mask, what, at);
+        }
+    }
+    (void)await_end(19);
+    finish(seed, 0x7 | (UINT64_C(0x7f) << 12));
+}
+
 /* ---- what waits ---------------------------------------------------------------------- */
 
 static void test_requests_that_wait_while_the_world_changes(void **state)
@@ -689,6 +717,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_deaths_in_updates),
         cmocka_unit_test(test_deaths_in_updates_with_retry),
         cmocka_unit_test(test_a_death_when_some_or_all_have_come_to_the_agreement),
+        cmocka_unit_test(test_a_joiner_dies),
         cmocka_unit_test(test_requests_that_wait_while_the_world_changes),
         cmocka_unit_test(test_too_few_go_on_when_more_join),
         cmocka_unit_test(test_who_leaves_aborts_nobody),
