@@ -270,12 +270,12 @@ static void rank_main(int me, bool first)
         }
         if (w == NULL) {
             atomic_store(&shared->left[me], 1);
-            _exit(0);
+            exit(0);
         }
     }
     nexar_comm_free(part);
     NXT_OK(w, nexar_finalize(w));
-    _exit(0);
+    exit(0);
 }
 
 /* ---- the test's side ----------------------------------------------------------------- */
@@ -300,7 +300,7 @@ static void make(int me)
         nap();
     }
     if (atomic_load(&shared->go[me]) == NEVER) {
-        _exit(0);
+        exit(0);
     }
     rank_main(me, atomic_load(&shared->go[me]) == FIRST);
 }
