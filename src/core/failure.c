@@ -297,6 +297,17 @@ void nx_failure_call(nexar_comm *comm)
     }
 }
 
+void nx_failure_keep_called(const nexar_comm *from, nexar_comm *to)
+{
+    for (uint32_t rank = 0; rank < to->size; rank++) {
+        const int was = nx_comm_find_peer(from, nx_comm_peer(to, rank));
+
+        if ((was >= 0) && nx_rankset_has(&from->called, (uint32_t)was)) {
+            (void)nx_rankset_add(&to->called, rank);
+        }
+    }
+}
+
 /* ---- what follows ------------------------------------------------------------------------- */
 
 /* Receives from anybody end where nobody else of |comm| is left. */

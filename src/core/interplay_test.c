@@ -270,12 +270,12 @@ static void rank_main(int me, bool first)
         }
         if (w == NULL) {
             atomic_store(&shared->left[me], 1);
-            exit(0);
+            _exit(0);
         }
     }
     nexar_comm_free(part);
     NXT_OK(w, nexar_finalize(w));
-    exit(0);
+    _exit(0);
 }
 
 /* ---- the test's side ----------------------------------------------------------------- */
@@ -300,7 +300,7 @@ static void make(int me)
         nap();
     }
     if (atomic_load(&shared->go[me]) == NEVER) {
-        exit(0);
+        _exit(0);
     }
     rank_main(me, atomic_load(&shared->go[me]) == FIRST);
 }
@@ -439,14 +439,13 @@ static void deaths_then_joins(const char *const its[], int errors)
     at = nxt_now_ns();
     start(5, LATER);
     await_world(0x3c, "another join", at);
-    at = nxt_now_ns();
     start(6, LATER);
     atomic_store(&shared->leave[2], 1);
     at = strike(3);
     await_left(2);
     await_world(0x70, "a death, a join and a leaver", at);
     nxt_await(&shared->told[4], 2); /* of 0, 3; of 1 before it joined */
-    nxt_await(&shared->told[6], 0);
+    assert_int_equal(shared->told[4], 2);
     finish(seed, 0x70);
     once = false;
 }

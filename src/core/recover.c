@@ -237,6 +237,7 @@ nexar_err nx_recover_become(nexar_comm *comm)
         if (err != NEXAR_OK) {
             return err;
         }
+        nx_failure_keep_called(comm, next);
     }
     comm->recovery.last = change_of(comm, next);
     nx_accord_closed(comm);

@@ -360,6 +360,9 @@ static nexar_err carry_over(nexar_comm *old, nexar_comm *comm)
 
     if (old->called.words != NULL) {
         err = nx_rankset_init(&comm->called, comm->size);
+        if (err == NEXAR_OK) {
+            nx_failure_keep_called(old, comm);
+        }
         comm->on_failure = old->on_failure;
         comm->on_failure_arg = old->on_failure_arg;
     }
@@ -590,7 +593,7 @@ nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
     do { /* with retry=on all ranks are in it, and run it again on what was rebuilt */
         epoch = (*world)->recovery.epoch;
         err = update_once(world, change);
-    } while ((err == NEXAR_EPEER) && (*world)->recovery.retries &&
+    } while ((err == NEXAR_EPEER) && (*world != NULL) && (*world)->recovery.retries &&
              ((*world)->recovery.epoch != epoch));
     return err;
 }
