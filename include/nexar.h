@@ -829,7 +829,7 @@ typedef struct nexar_change {
  *     The others hold this rank for dead; no quorum (nexar_comm_agree()); fewer than
  *     "min_world" would be left.  |*world| is as it was; in the last case it may be called
  *     again, when more wait to join.  With "recovery=automatic" also: a rank has failed, and
- *     |*world| was rebuilt, as by any collective.
+ *     |*world| was rebuilt, as by any collective; call it again.  ("retry=on" does that.)
  * NEXAR_EMISMATCH, NEXAR_ETIMEDOUT
  *     Not all ranks have called it.
  * NEXAR_ENOMEM
@@ -869,8 +869,12 @@ NEXAR_API nexar_err nexar_comm_leave(nexar_comm *world);
  * world and others alike; those that |comm| was made from, or that were made from it, are not
  * changed by it.
  *
- * If no agreement comes about ("quorum=majority", or the others hold this rank for dead),
- * collectives on |comm| end with NEXAR_EPEER, the sentence says why, and it stays as it is.
+ * If no agreement comes about ("quorum=majority", or the others hold this rank for dead), or
+ * fewer than "min_world" ranks of the world are left (set the same on all), collectives on
+ * |comm| end with NEXAR_EPEER, the sentence says why, and it stays as it is.  With too few all
+ * may call nexar_comm_update(), which makes the world whole when enough wait to join.
+ * nexar_comm_agree() and nexar_comm_shrink() are for manual: with automatic a rank whose
+ * communicator was rebuilt does not meet one that is in such a call on the old one.
  *
  * With "retry=on" (and automatic) a blocking collective returns when all ranks have its
  * result, and one that a failure ends is run again among those who are left, from the

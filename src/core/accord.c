@@ -522,6 +522,15 @@ nexar_err nx_accord_decide(nexar_comm *comm, const char *name, const nx_agree_in
     return run(comm, name, input, &w);
 }
 
+void nx_accord_abandon(nexar_comm *comm)
+{
+    nx_accord *a = comm->accord;
+
+    if ((a != NULL) && (a->waiter != NULL) && (a->waiter->value != NULL)) {
+        finish(a, NEXAR_EPEER, comm->group.broken_why);
+    }
+}
+
 const nx_agree_value *nx_accord_accepted(const nexar_comm *comm)
 {
     return (comm->accord == NULL) ? NULL : nx_agree_accepted(comm->accord->agree);

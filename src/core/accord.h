@@ -42,6 +42,9 @@ NX_MUST_CHECK nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint
  * comm->size and NX_AGREE_PAYLOAD_MAX.  Payloads are of the world's communicator only. */
 NX_MUST_CHECK nexar_err nx_accord_decide(nexar_comm *comm, const char *name,
                                          const nx_agree_input *input, nx_agree_value *out);
+/* nx_accord_decide on |comm|, if a thread is in it, ends with NEXAR_EPEER: it will never be
+ * decided. */
+void nx_accord_abandon(nexar_comm *comm);
 /* What this rank has accepted last on |comm|; NULL: nothing. */
 const nx_agree_value *nx_accord_accepted(const nexar_comm *comm);
 /* The ranks |leavers| of |comm|, as all have agreed, will say nothing more. */

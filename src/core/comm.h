@@ -44,6 +44,7 @@ typedef struct nx_recovery {
     uint32_t inside;   /* collectives on it that have not ended: it is not rebuilt before */
     bool wanted;       /* noted: it is to be begun */
     bool freed;        /* the application has given the communicator back */
+    bool updating;     /* the world's: this rank is in the agreement of an update */
     nexar_comm *next;  /* what it is to become; NULL: there was no memory so far */
     nx_list waiting;   /* threads and ... */
     nx_list due;       /* ... requests that end when it can be rebuilt */

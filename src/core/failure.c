@@ -178,7 +178,7 @@ static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, ui
     char why[NX_FLOOD_DATA_MAX + 64];
 
     (void)snprintf(why, sizeof(why), "%.*s, says rank %" PRIu32, (int)len, (const char *)data,
-                   from);
+                   nx_world_rank(f->world, from));
     if ((key >> 32) == NX_FLOOD_DEAD) {
         nx_failure_learn(f->world, (uint32_t)key, why);
     }
@@ -293,6 +293,17 @@ void nx_failure_call(nexar_comm *comm)
         if (nx_rankset_has(&f->dead, nx_comm_peer(comm, rank)) && !comm->world->closing &&
             nx_rankset_add(&comm->called, rank)) {
             call_one(comm, rank);
+        }
+    }
+}
+
+void nx_failure_keep_called(const nexar_comm *from, nexar_comm *to)
+{
+    for (uint32_t rank = 0; rank < to->size; rank++) {
+        const int was = nx_comm_find_peer(from, nx_comm_peer(to, rank));
+
+        if ((was >= 0) && nx_rankset_has(&from->called, (uint32_t)was)) {
+            (void)nx_rankset_add(&to->called, rank);
         }
     }
 }

@@ -76,5 +76,7 @@ const char *nx_failure_why(const nx_world *world, uint32_t rank);
 /* Calls the function that |comm| has for failures, for each rank that it was not called
  * for. */
 void nx_failure_call(nexar_comm *comm);
+/* For whom it was called on |from| it is not called again on |to|, whose |called| is made. */
+void nx_failure_keep_called(const nexar_comm *from, nexar_comm *to);
 
 #endif /* NX_FAILURE_H */

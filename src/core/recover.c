@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "core/accord.h"
 #include "core/direct.h"
 #include "core/failure.h"
 #include "core/pending.h"
@@ -13,6 +14,10 @@
 
 /* So long others have to hear who has failed first before they lose this rank too. */
 #define ABORT_NS UINT64_C(10000000)
+
+/* In the flags of a rescue: the rank was in the agreement of an update.  The others are of
+ * errors (confirm.h), none of which has this bit. */
+#define FLAG_UPDATING UINT64_C(1)
 
 /* A thread that waits until a communicator can be rebuilt. */
 typedef struct mender {
@@ -81,6 +86,7 @@ void nx_recover_begin(nexar_comm *comm, const char *why)
     }
     nx_comm_end_messages(comm);
     nx_confirm_freeze(&r->confirm, &input.flags, &input.highest);
+    input.flags = r->updating ? (input.flags | FLAG_UPDATING) : (input.flags & ~FLAG_UPDATING);
     nx_rescue_begin(comm, &input, why);
     nx_recover_wake(comm);
 }
@@ -147,6 +153,17 @@ static uint32_t fewest(const nexar_comm *comm)
     return (nx_recover_is_world(comm) && (least > 0)) ? (uint32_t)least : 1;
 }
 
+/* |comm| is to be rebuilt: not all who are left were in the agreement of an update, and
+ * nobody goes by that. */
+static bool voids_update(const nexar_comm *comm)
+{
+    const nx_outcome *out;
+    const char *why;
+
+    return (comm->recovery.state == NX_MENDED) &&
+           (nx_rescue_outcome(comm, &out, &why) == NEXAR_OK) && ((out->flags & FLAG_UPDATING) == 0);
+}
+
 void nx_recover_decided(nexar_comm *comm)
 {
     nx_recovery *r = &comm->recovery;
@@ -168,6 +185,9 @@ void nx_recover_decided(nexar_comm *comm)
         } else if (r->freed) {
             nx_recover_freed(comm); /* it was in use still when the agreement began */
         }
+    }
+    if (voids_update(comm)) {
+        nx_accord_abandon(comm);
     }
     nx_recover_wake(comm);
 }
@@ -195,6 +215,7 @@ static void take_recovery(nexar_comm *comm, const nexar_comm *next)
 
     r->state = next->recovery.state;
     r->wanted = next->recovery.wanted;
+    r->updating = false;
     r->next = next->recovery.next;
     r->confirm = next->recovery.confirm;
     (void)snprintf(r->why, sizeof(r->why), "%s", next->recovery.why);
@@ -216,6 +237,7 @@ nexar_err nx_recover_become(nexar_comm *comm)
         if (err != NEXAR_OK) {
             return err;
         }
+        nx_failure_keep_called(comm, next);
     }
     comm->recovery.last = change_of(comm, next);
     nx_accord_closed(comm);
@@ -369,6 +391,51 @@ bool nx_recover_claim(nexar_request *req, bool wait)
     return true;
 }
 
+/* ---- for update.h ------------------------------------------------------------------------ */
+
+bool nx_recover_may_update(const nexar_comm *comm)
+{
+    const nx_mend state = comm->recovery.state;
+
+    return (state == NX_WHOLE) || (state == NX_LOST);
+}
+
+bool nx_recover_is_lost(const nexar_comm *comm)
+{
+    return comm->recovery.state == NX_LOST;
+}
+
+void nx_recover_updating(nexar_comm *comm, bool is)
+{
+    comm->recovery.updating = is;
+}
+
+bool nx_recover_update_counts(nexar_comm *comm, bool failed)
+{
+    if (failed) {
+        nx_recover_begin(comm, "a rank has failed, as was agreed in an update");
+    }
+    while (failed && (comm->recovery.state == NX_MENDING)) {
+        nx_recover_wait_change(comm);
+    }
+    return !voids_update(comm);
+}
+
+nexar_err nx_recover_rebuild(nexar_comm *comm, const char *name)
+{
+    char sentence[NX_ERROR_ROOM];
+    nexar_err err;
+
+    (void)snprintf(sentence, sizeof(sentence), "%s", comm->group.broken_why);
+    wait_ready(comm, comm->recovery.epoch);
+    if (comm->recovery.state == NX_LOST) {
+        return nx_fail(NEXAR_EPEER, "%s: %s; it is not rebuilt: %s", name, sentence,
+                       comm->recovery.why);
+    }
+    err = nx_recover_become(comm);
+    return (err != NEXAR_OK) ? err : nx_fail(NEXAR_EPEER, "%s: %s", name, sentence);
+}
+
 /* ---- for retry.h ------------------------------------------------------------------------ */
 
 nexar_err nx_recover_check(const nexar_config *config)
@@ -424,7 +491,7 @@ void nx_recover_verdict(const nexar_comm *comm, uint64_t *keep, uint32_t *errs)
     const char *why;
 
     (void)nx_rescue_outcome(comm, &out, &why);
-    nx_confirm_decide(out->flags, out->highest, keep, errs);
+    nx_confirm_decide(out->flags | FLAG_UPDATING, out->highest, keep, errs);
 }
 
 const nx_rankset *nx_recover_failed(const nexar_comm *comm)

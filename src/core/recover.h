@@ -68,6 +68,20 @@ void nx_recover_request_done(nexar_request *req, nexar_err err);
  * it waits until it may. */
 bool nx_recover_claim(nexar_request *req, bool wait);
 
+/* ---- for update.h: docs/reliability.md, Both at once ---------------------------------------- */
+
+/* Whether an update may begin its agreement on |comm|: that is not about to be rebuilt. */
+bool nx_recover_may_update(const nexar_comm *comm);
+/* Whether |comm| stays broken, and only an update makes it whole. */
+bool nx_recover_is_lost(const nexar_comm *comm);
+/* Whether this rank is in the agreement of an update of |comm|. */
+void nx_recover_updating(nexar_comm *comm, bool is);
+/* That has ended, and says that some have |failed|: does it count?  If not |comm| is to be
+ * rebuilt, on all ranks.  Waits until that is known. */
+bool nx_recover_update_counts(nexar_comm *comm, bool failed);
+/* Waits until |comm| can be rebuilt, and rebuilds it: NEXAR_EPEER, or NEXAR_ENOMEM. */
+nexar_err nx_recover_rebuild(nexar_comm *comm, const char *name);
+
 /* ---- for retry.h --------------------------------------------------------------------------- */
 
 /* NEXAR_EINVAL: retry=on without recovery=automatic. */

@@ -227,6 +227,7 @@ static nexar_err agree(update *u)
         input.payload = payload;
         input.payload_len = (uint32_t)w.len;
     }
+    nx_recover_updating(u->comm, true);
     err = nx_accord_decide(u->comm, NAME, &input, &u->value);
     nx_free(payload);
     return err;
@@ -290,9 +291,12 @@ static void drop_gone(const update *u)
                       nx_rankset_has(&u->value.leavers, rank) ? "it has left the world"
                                                               : "it has failed");
     }
-    for (uint32_t slot = 0; (world->arenas != NULL) && (world->ops == 0) && (slot < world->slots);
-         slot++) { /* nobody looks at them */
-        if (nx_view_slot(world->view, slot) == NULL) {
+    for (uint32_t slot = 0; (world->join != NULL) && (slot < world->slots); slot++) {
+        if (nx_view_slot(world->view, slot) != NULL) {
+            continue;
+        }
+        nx_msg_retire(world->msg, slot, NEXAR_EPEER, "it has failed"); /* before: recover.h */
+        if ((world->arenas != NULL) && (world->ops == 0)) {            /* nobody looks at them */
             nx_arenas_drop(world->arenas, slot);
         }
     }
@@ -356,6 +360,9 @@ static nexar_err carry_over(nexar_comm *old, nexar_comm *comm)
 
     if (old->called.words != NULL) {
         err = nx_rankset_init(&comm->called, comm->size);
+        if (err == NEXAR_OK) {
+            nx_failure_keep_called(old, comm);
+        }
         comm->on_failure = old->on_failure;
         comm->on_failure_arg = old->on_failure_arg;
     }
@@ -453,20 +460,36 @@ static nexar_err give_up(nx_world *world, nexar_err err)
     return nx_fail(err, "%s: this rank is out of the world: %s", NAME, why);
 }
 
+/* What all have agreed on, in |u|.  NEXAR_EPEER, with recovery=automatic: a rank has failed
+ * before all had come to the agreement, and the communicator was rebuilt instead. */
+static nexar_err find_out(update *u)
+{
+    nexar_err err;
+
+    if (!nx_recover_may_update(u->comm)) {
+        return nx_recover_rebuild(u->comm, NAME);
+    }
+    if (!u->whole) { /* nobody waits in the fast way any more */
+        err = nx_accord_revoke(u->comm);
+        if (err != NEXAR_OK) {
+            return err;
+        }
+    }
+    err = agree(u);
+    if (((err == NEXAR_OK) || (err == NEXAR_EPEER)) &&
+        !nx_recover_update_counts(u->comm, (err == NEXAR_OK) && (u->value.failed.count > 0))) {
+        return nx_recover_rebuild(u->comm, NAME);
+    }
+    return (err == NEXAR_OK) ? interpret(u) : err;
+}
+
 /* |*out|: the world from now on; NULL: this rank leaves.  With the lock. */
 static nexar_err change_world(update *u, nexar_change *change, nexar_comm **out)
 {
     nx_world *world = u->world;
-    nexar_err err = NEXAR_OK;
+    nexar_err err = find_out(u);
     bool same;
 
-    if (!u->whole) { /* nobody waits in the fast way any more */
-        err = nx_accord_revoke(u->comm);
-    }
-    err = (err == NEXAR_OK) ? agree(u) : err;
-    if (err == NEXAR_OK) {
-        err = interpret(u);
-    }
     if (err != NEXAR_OK) {
         return (err == NEXAR_ENOMEM) ? give_up(world, err) : err;
     }
@@ -506,6 +529,7 @@ static nexar_err slow_way(nexar_comm **comm, bool whole, nexar_change *change)
     } else {
         nx_comm_hold(u.comm); /* what is said of the change is about it */
         err = change_world(&u, change, &next);
+        nx_recover_updating(u.comm, false);
         nx_comm_release(u.comm);
     }
     nx_loop_unlock(world->loop);
@@ -522,21 +546,25 @@ static nexar_err not_the_world(const char *name)
     return nx_fail(NEXAR_EINVAL, "%s: give the world, not a communicator made from it", name);
 }
 
-nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
+/* Whether |comm|, with recovery=automatic, was rebuilt when a collective ended with
+ * NEXAR_EPEER; if too few are left, or could not agree, it was not. */
+static bool was_mended(nexar_comm *comm)
 {
-    uint64_t said = 0;
-    nexar_err err;
-    bool mends;
+    bool lost;
 
-    if ((world == NULL) || (*world == NULL)) {
-        return nx_fail(NEXAR_EINVAL, "%s: world is NULL", NAME);
-    }
-    if (*world != (*world)->world->comm) {
-        return not_the_world(NAME);
-    }
-    mends = (*world)->rescue != NULL;
-    err = ask_all(*world, &said);
-    if (!goes_on(err) || ((err == NEXAR_EPEER) && mends)) {
+    nx_loop_lock(comm->world->loop);
+    lost = nx_recover_is_lost(comm);
+    nx_loop_unlock(comm->world->loop);
+    return !lost;
+}
+
+static nexar_err update_once(nexar_comm **world, nexar_change *change)
+{
+    const bool mends = (*world)->rescue != NULL;
+    uint64_t said = 0;
+    nexar_err err = ask_all(*world, &said);
+
+    if (!goes_on(err) || ((err == NEXAR_EPEER) && mends && was_mended(*world))) {
         return err;
     }
     if ((err != NEXAR_OK) || (said != 0)) {
@@ -549,6 +577,25 @@ nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
             (nexar_change){.old_rank = rank, .old_size = size, .new_rank = rank, .new_size = size};
     }
     return NEXAR_OK;
+}
+
+nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
+{
+    unsigned epoch;
+    nexar_err err;
+
+    if ((world == NULL) || (*world == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "%s: world is NULL", NAME);
+    }
+    if (*world != (*world)->world->comm) {
+        return not_the_world(NAME);
+    }
+    do { /* with retry=on all ranks are in it, and run it again on what was rebuilt */
+        epoch = (*world)->recovery.epoch;
+        err = update_once(world, change);
+    } while ((err == NEXAR_EPEER) && (*world != NULL) && (*world)->recovery.retries &&
+             ((*world)->recovery.epoch != epoch));
+    return err;
 }
 
 nexar_err nexar_comm_leave(nexar_comm *world)
