@@ -10,10 +10,8 @@
  *  - who has formed may dial any other living member and is known there;
  *  - without deaths and time-outs the world forms, however many bad clients.
  */
-#include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "join_rig.h"
 #include "unit.h"
 

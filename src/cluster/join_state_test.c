@@ -1,7 +1,6 @@
 /* join_state_test.c - a joiner comes in, or says in words why not. */
 #include "cluster/join_state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
