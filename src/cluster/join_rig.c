@@ -268,6 +268,24 @@ rig_joiner *rig_join(rig *r, const nx_join_rules *rules)
     return j;
 }
 
+rig_joiner *rig_join_as(rig *r, uint32_t rank, uint64_t timeout_ns)
+{
+    const nx_join_rules rules = rig_rules(r, rank, timeout_ns);
+
+    return rig_join(r, &rules);
+}
+
+void rig_assert_failed(const rig_joiner *j, nexar_err err, const char *words)
+{
+    const char *text;
+
+    assert_int_equal(nx_join_state_phase(j->state), NX_JOIN_FAILED);
+    assert_int_equal(nx_join_state_error(j->state, &text), err);
+    if (strstr(text, words) == NULL) {
+        fail_msg("\"%s\" lacks \"%s\"", text, words);
+    }
+}
+
 /* The joiner's end of its connection is gone. */
 static void hang_up(rig_joiner *j)
 {

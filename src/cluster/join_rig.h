@@ -72,6 +72,10 @@ void rig_seed_again(rig *r);
 /* What a joiner is made with, to be changed and given to rig_join. */
 nx_join_rules rig_rules(const rig *r, uint32_t rank, uint64_t timeout_ns);
 rig_joiner *rig_join(rig *r, const nx_join_rules *rules);
+/* One with nothing changed. */
+rig_joiner *rig_join_as(rig *r, uint32_t rank, uint64_t timeout_ns);
+/* It has failed, for a reason with |words| in it. */
+void rig_assert_failed(const rig_joiner *j, nexar_err err, const char *words);
 /* Its process dies: the seed hears of it when that is delivered. */
 void rig_kill(rig *r, rig_joiner *j);
 

@@ -10,10 +10,8 @@
  *  - who has formed may dial any other living member and is known there;
  *  - without deaths and time-outs the world forms, however many bad clients.
  */
-#include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "join_rig.h"
 #include "unit.h"
 
@@ -155,13 +153,6 @@ static unsigned check_all(const rig *r)
 
 /* ---- the runs ---------------------------------------------------------------------- */
 
-static rig_joiner *honest(rig *r, uint32_t rank, uint64_t timeout_ns)
-{
-    const nx_join_rules rules = rig_rules(r, rank, timeout_ns);
-
-    return rig_join(r, &rules);
-}
-
 static rig_joiner *random_joiner(rig *r)
 {
     nx_list *at = r->joiners.next;
@@ -185,7 +176,7 @@ static void test_bad_clients_never_disturb(void **state)
         while (!nx_seed_state_formed(r.seed)) {
             if ((left > 0) && (below(&r, 6) == 0)) {
                 /* Some ask for ranks from the top, the others for none. */
-                (void)honest(&r, (below(&r, 2) == 0) ? left - 1 : NX_RANK_ANY, 0);
+                (void)rig_join_as(&r, (below(&r, 2) == 0) ? left - 1 : NX_RANK_ANY, 0);
                 left--;
             }
             if ((bad < BAD_MAX) && (below(&r, 6) == 0)) {
@@ -213,7 +204,7 @@ static void anything(rig *r, unsigned *joiners, unsigned *bad)
     if ((what < 6) && (*joiners > 0)) {
         uint32_t rank = (below(r, 2) == 0) ? NX_RANK_ANY : (uint32_t)below(r, WORLD_MAX + 1);
 
-        (void)honest(r, rank, (1 + below(r, 20)) * 500 * MS);
+        (void)rig_join_as(r, rank, (1 + below(r, 20)) * 500 * MS);
         (*joiners)--;
     } else if ((what < 9) && (*bad < BAD_MAX)) {
         bad_client(r);

@@ -1,7 +1,6 @@
 /* join_state_test.c - a joiner comes in, or says in words why not. */
 #include "cluster/join_state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,24 +10,6 @@
 
 #define MS     UINT64_C(1000000)
 #define SECOND (1000 * MS)
-
-static void assert_failed(const rig_joiner *j, nexar_err expected, const char *words)
-{
-    const char *text;
-
-    assert_int_equal(nx_join_state_phase(j->state), NX_JOIN_FAILED);
-    assert_int_equal(nx_join_state_error(j->state, &text), expected);
-    if (strstr(text, words) == NULL) {
-        fail_msg("\"%s\" lacks \"%s\"", text, words);
-    }
-}
-
-static rig_joiner *join(rig *r, uint32_t rank, uint64_t timeout_ns)
-{
-    const nx_join_rules rules = rig_rules(r, rank, timeout_ns);
-
-    return rig_join(r, &rules);
-}
 
 static void test_worlds_of_many_sizes_form(void **state)
 {
@@ -40,7 +21,7 @@ static void test_worlds_of_many_sizes_form(void **state)
 
         rig_init(&r, sizes[i], 0, i);
         for (uint32_t k = 0; k < sizes[i]; k++) {
-            (void)join(&r, (k % 3 == 0) ? sizes[i] - 1 - k : NX_RANK_ANY, 0);
+            (void)rig_join_as(&r, (k % 3 == 0) ? sizes[i] - 1 - k : NX_RANK_ANY, 0);
         }
         rig_run(&r);
         assert_int_equal(r.events[NX_SEED_FORMED], 1);
@@ -97,7 +78,7 @@ static void test_a_wrong_token_is_an_authentication_error_at_once(void **state)
     rules.token.bytes[0] ^= 0x80;
     j = rig_join(&r, &rules);
     rig_run(&r);
-    assert_failed(j, NEXAR_EAUTH, "token");
+    rig_assert_failed(j, NEXAR_EAUTH, "token");
     assert_int_equal(r.now, began);
     rig_fini(&r);
 }
@@ -110,9 +91,9 @@ static void test_a_seed_that_is_not_there_is_named(void **state)
     (void)state;
     rig_init(&r, 1, 0, 1);
     r.seed_lives = false;
-    j = join(&r, 0, 3 * SECOND);
+    j = rig_join_as(&r, 0, 3 * SECOND);
     rig_run_until(&r, r.now + 3 * SECOND);
-    assert_failed(j, NEXAR_ECONNECT, "seed:1 within 3s");
+    rig_assert_failed(j, NEXAR_ECONNECT, "seed:1 within 3s");
     rig_fini(&r);
 }
 
@@ -124,7 +105,7 @@ static void test_a_seed_that_comes_late_is_found(void **state)
     (void)state;
     rig_init(&r, 1, 0, 1);
     r.seed_lives = false;
-    j = join(&r, 0, 30 * SECOND);
+    j = rig_join_as(&r, 0, 30 * SECOND);
     for (int i = 0; i < 5; i++) { /* attempts that fail */
         rig_conn *c = j->conn;
 
@@ -150,9 +131,9 @@ static void test_a_wrong_pin_is_not_tried_again(void **state)
 
     (void)state;
     rig_init(&r, 1, 0, 1);
-    j = join(&r, 0, 30 * SECOND);
+    j = rig_join_as(&r, 0, 30 * SECOND);
     nx_join_state_closed(j->state, NEXAR_EAUTH, false, "its key is not the pinned one", r.now);
-    assert_failed(j, NEXAR_EAUTH, "seed:1: its key is not the pinned one");
+    rig_assert_failed(j, NEXAR_EAUTH, "seed:1: its key is not the pinned one");
     assert_int_equal(nx_join_state_due(j->state), UINT64_MAX);
     rig_fini(&r);
 }
@@ -166,18 +147,19 @@ static void test_the_missing_are_named_on_every_rank(void **state)
         rig_joiner *a, *b, *c;
 
         rig_init(&r, 4, (who == 0) ? 5 * SECOND : 0, 1);
-        a = join(&r, 0, (who == 0) ? 0 : 5 * SECOND);
-        b = join(&r, 3, (who == 0) ? 0 : 6 * SECOND);
+        a = rig_join_as(&r, 0, (who == 0) ? 0 : 5 * SECOND);
+        b = rig_join_as(&r, 3, (who == 0) ? 0 : 6 * SECOND);
         rig_run_until(&r, r.now + 2 * SECOND);
-        c = join(&r, 1, (who == 0) ? 0 : 7 * SECOND);
+        c = rig_join_as(&r, 1, (who == 0) ? 0 : 7 * SECOND);
         rig_run_until(&r, r.now + 20 * SECOND);
-        assert_failed(a, NEXAR_ETIMEDOUT, "missing: rank 2; here: rank 0 (host pid 7)");
-        assert_failed(a, NEXAR_ETIMEDOUT, "the world did not form within 5s: 3 of 4");
+        rig_assert_failed(a, NEXAR_ETIMEDOUT, "missing: rank 2; here: rank 0 (host pid 7)");
+        rig_assert_failed(a, NEXAR_ETIMEDOUT, "the world did not form within 5s: 3 of 4");
         /* Who gave up earlier is told from who never came. */
-        assert_failed(b, NEXAR_ETIMEDOUT,
-                      (who == 0) ? "missing: rank 2;"
-                                 : "missing: ranks 0, 2; gone: rank 0 (host pid 7): it gave up");
-        assert_failed(c, NEXAR_ETIMEDOUT, "2");
+        rig_assert_failed(b, NEXAR_ETIMEDOUT,
+                          (who == 0)
+                              ? "missing: rank 2;"
+                              : "missing: ranks 0, 2; gone: rank 0 (host pid 7): it gave up");
+        rig_assert_failed(c, NEXAR_ETIMEDOUT, "2");
         assert_int_equal(r.events[NX_SEED_TIMEOUT], (who == 0) ? 1 : 0);
         assert_int_equal(r.events[NX_SEED_LEFT], (who == 0) ? 0 : 3);
         rig_fini(&r);
@@ -191,15 +173,15 @@ static void test_the_clock_starts_anew_when_all_have_gone(void **state)
 
     (void)state;
     rig_init(&r, 2, 5 * SECOND, 1);
-    first = join(&r, 0, 0);
+    first = rig_join_as(&r, 0, 0);
     rig_run_until(&r, r.now + 4 * SECOND);
     rig_kill(&r, first);
     rig_run(&r);
-    second = join(&r, 1, 0);
+    second = rig_join_as(&r, 1, 0);
     rig_run_until(&r, r.now + 4 * SECOND);
     assert_int_equal(nx_join_state_phase(second->state), NX_JOIN_WAITING);
     rig_run_until(&r, r.now + 2 * SECOND);
-    assert_failed(second, NEXAR_ETIMEDOUT, "missing: rank 0; gone: rank 0 (host pid 7)");
+    rig_assert_failed(second, NEXAR_ETIMEDOUT, "missing: rank 0; gone: rank 0 (host pid 7)");
     rig_fini(&r);
 }
 
@@ -210,11 +192,11 @@ static void test_the_next_world_forms_after_a_time_out(void **state)
 
     (void)state;
     rig_init(&r, 2, SECOND, 1);
-    j = join(&r, 0, 0);
+    j = rig_join_as(&r, 0, 0);
     rig_run_until(&r, r.now + 5 * SECOND);
-    assert_failed(j, NEXAR_ETIMEDOUT, "missing: rank 1");
-    (void)join(&r, 0, 0);
-    (void)join(&r, 1, 0);
+    rig_assert_failed(j, NEXAR_ETIMEDOUT, "missing: rank 1");
+    (void)rig_join_as(&r, 0, 0);
+    (void)rig_join_as(&r, 1, 0);
     rig_run(&r);
     assert_int_equal(r.events[NX_SEED_FORMED], 1);
     rig_fini(&r);
@@ -229,12 +211,12 @@ static void test_one_that_does_not_confirm_is_named(void **state)
 
     (void)state;
     rig_init(&r, 2, 3 * SECOND, 1);
-    a = join(&r, 0, 0);
+    a = rig_join_as(&r, 0, 0);
     rig_run(&r);
     mute = rig_connect(&r);
     rig_send(mute, hello, rig_hello(mute, &r.rules.token, 1, hello));
     rig_run_until(&r, r.now + 10 * SECOND);
-    assert_failed(a, NEXAR_ETIMEDOUT, "did not confirm the view: rank 1 (host pid 7)");
+    rig_assert_failed(a, NEXAR_ETIMEDOUT, "did not confirm the view: rank 1 (host pid 7)");
     rig_fini(&r);
 }
 
@@ -247,9 +229,9 @@ static void test_a_death_before_the_start_voids_the_offer(void **state)
 
     (void)state;
     rig_init(&r, 2, 0, 1);
-    a = join(&r, NX_RANK_ANY, 0);
+    a = rig_join_as(&r, NX_RANK_ANY, 0);
     rig_run(&r);
-    b = join(&r, NX_RANK_ANY, 0);
+    b = rig_join_as(&r, NX_RANK_ANY, 0);
     while (nx_join_state_phase(a->state) != NX_JOIN_OFFERED) {
         assert_true(rig_step(&r));
     }
@@ -258,7 +240,7 @@ static void test_a_death_before_the_start_voids_the_offer(void **state)
     assert_true((nx_join_state_phase(a->state) == NX_JOIN_OFFERED) ||
                 (r.events[NX_SEED_FORMED] == 1));
     if (r.events[NX_SEED_FORMED] == 0) {
-        c = join(&r, 0, 0); /* now a, who asked for none, is rank 1 */
+        c = rig_join_as(&r, 0, 0); /* now a, who asked for none, is rank 1 */
         rig_run(&r);
         view = nx_join_state_view(a->state, &rank);
         assert_non_null(view);
@@ -277,15 +259,15 @@ static void test_a_seed_lost_early_fails_the_join_and_late_does_not(void **state
 
     (void)state;
     rig_init(&r, 2, 0, 1);
-    early = join(&r, 0, 0);
+    early = rig_join_as(&r, 0, 0);
     rig_run(&r);
     nx_join_state_closed(early->state, NEXAR_ECONNECT, false, "idle for 10 s", r.now);
-    assert_failed(early, NEXAR_ECONNECT, "gone before the world formed (idle for 10 s)");
-    assert_failed(early, NEXAR_ECONNECT, "missing: rank 1");
+    rig_assert_failed(early, NEXAR_ECONNECT, "gone before the world formed (idle for 10 s)");
+    rig_assert_failed(early, NEXAR_ECONNECT, "missing: rank 1");
     rig_fini(&r);
 
     rig_init(&r, 1, 0, 1);
-    late = join(&r, 0, 0);
+    late = rig_join_as(&r, 0, 0);
     rig_run(&r);
     nx_join_state_closed(late->state, NEXAR_ECONNECT, false, "idle for 10 s", r.now);
     assert_int_equal(nx_join_state_phase(late->state), NX_JOIN_FORMED);
@@ -302,8 +284,8 @@ static void test_a_peer_that_dials_says_that_the_world_has_formed(void **state)
 
     (void)state;
     rig_init(&r, 2, 0, 5);
-    a = join(&r, 0, 0);
-    b = join(&r, 1, 0);
+    a = rig_join_as(&r, 0, 0);
+    b = rig_join_as(&r, 1, 0);
     while ((nx_join_state_phase(a->state) != NX_JOIN_FORMED) &&
            (nx_join_state_phase(b->state) != NX_JOIN_FORMED)) {
         assert_true(rig_step(&r));
@@ -331,8 +313,8 @@ static void test_leaving_ends_the_job(void **state)
 
     (void)state;
     rig_init(&r, 2, 0, 1);
-    a = join(&r, 0, 0);
-    b = join(&r, 1, 0);
+    a = rig_join_as(&r, 0, 0);
+    b = rig_join_as(&r, 1, 0);
     rig_run(&r);
     nx_join_state_leave(a->state);
     rig_run(&r);
@@ -358,13 +340,13 @@ static void test_a_seed_that_is_kept_forms_the_next_world(void **state)
     nx_seed_state_destroy(r.seed);
     r.rules.keep = true;
     rig_seed(&r);
-    a = join(&r, 0, 0);
+    a = rig_join_as(&r, 0, 0);
     rig_run(&r);
     nx_join_state_leave(a->state);
     rig_run(&r);
     assert_int_equal(r.events[NX_SEED_ENDED], 1);
     assert_false(nx_seed_state_ended(r.seed));
-    b = join(&r, 0, 0);
+    b = rig_join_as(&r, 0, 0);
     rig_run(&r);
     assert_int_equal(r.events[NX_SEED_FORMED], 2);
     assert_true(b->member > a->member);
@@ -401,7 +383,7 @@ static void test_a_mad_seed_only_fails_the_join(void **state)
     }
     for (size_t i = 0; i < 3; i++) {
         for (size_t at = 0; at < len[i] * 9; at++) {
-            rig_joiner *j = join(&r, 0, 0);
+            rig_joiner *j = rig_join_as(&r, 0, 0);
             uint8_t copy[NX_HELLO_MAX];
             const char *text;
 

@@ -187,8 +187,11 @@ void nx_seed_gone(nx_seed_state *s, nx_seed_client *c, nx_seed_event_kind kind, 
                   const char *why, uint64_t now_ns)
 {
     const nx_member *record = nx_seed_record(s, c);
-    const nx_member m = (record == NULL) ? (nx_member){0} : *record;
+    nx_member m = {0};
 
+    if (record != NULL) {
+        m = *record; /* it does not outlive what follows */
+    }
     switch (c->role) {
     case NX_SEED_FORMING:
         nx_seed_form_gone(s, c, why, now_ns);

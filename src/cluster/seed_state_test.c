@@ -38,8 +38,7 @@ static void assert_refused(const rig_conn *c, nx_refusal expected, const char *w
 /* An honest joiner still gets in, alone in its world. */
 static void assert_still_serves(rig *r)
 {
-    const nx_join_rules rules = rig_rules(r, 0, 0);
-    rig_joiner *j = rig_join(r, &rules);
+    const rig_joiner *j = rig_join_as(r, 0, 0);
 
     rig_run(r);
     assert_int_equal(nx_join_state_phase(j->state), NX_JOIN_FORMED);

@@ -51,9 +51,6 @@ typedef struct nx_plan_sweep {
     nx_plan_point points[NX_PLAN_POINTS];
 } nx_plan_sweep;
 
-/* Whether --bytes means the sum of all ranks' blocks, not one rank's vector. */
-bool nx_plan_in_blocks(nx_coll_kind kind);
-
 /* Works out one collective at |bytes|, rounded up to whole elements: of each
  * rank's block where there are blocks.  Fails as nx_cost_of does. */
 NX_MUST_CHECK nexar_err nx_plan_at(const nx_plan *plan, nx_coll_kind kind, uint64_t bytes,

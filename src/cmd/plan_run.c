@@ -11,36 +11,10 @@
 static const uint64_t table_steps = UINT64_C(16) << 20;
 static const uint64_t sweep_steps = UINT64_C(1) << 20;
 
-bool nx_plan_in_blocks(nx_coll_kind kind)
-{
-    switch (kind) {
-    case NX_BARRIER:
-    case NX_BROADCAST:
-    case NX_REDUCE:
-    case NX_ALLREDUCE:
-    case NX_SCAN:
-    case NX_EXSCAN:
-    case NX_COLL_KINDS:
-        return false;
-    case NX_ALLGATHER:
-    case NX_GATHER:
-    case NX_SCATTER:
-    case NX_REDUCE_SCATTER:
-    case NX_ALLTOALL:
-    case NX_ALLGATHERV:
-    case NX_GATHERV:
-    case NX_SCATTERV:
-    case NX_REDUCE_SCATTERV:
-    case NX_ALLTOALLV:
-        break;
-    }
-    return true;
-}
-
 /* Bytes of the smallest call that is not empty. */
 static uint64_t unit(const nx_plan *plan, nx_coll_kind kind)
 {
-    return (uint64_t)plan->net.elem_size * (nx_plan_in_blocks(kind) ? plan->net.ranks : 1);
+    return (uint64_t)plan->net.elem_size * (nx_coll_in_blocks(kind) ? plan->net.ranks : 1);
 }
 
 static nx_coll make_coll(const nx_plan *plan, nx_coll_kind kind, uint64_t bytes)

@@ -42,7 +42,7 @@ static void print_title(const nx_plan *plan, const nx_plan_point *p)
         return;
     }
     (void)printf(", %s: %zu elements", nx_figure_bytes(p->bytes, text), p->coll.count);
-    if (nx_plan_in_blocks(p->kind)) {
+    if (nx_coll_in_blocks(p->kind)) {
         (void)printf(" per block, %u blocks", (unsigned)plan->net.ranks);
     }
     (void)printf("\n");

@@ -41,6 +41,8 @@ nx_coll_kind nx_coll_find(const char *name);
 bool nx_coll_reduces(nx_coll_kind kind);
 /* Whether the kind has a root. */
 bool nx_coll_rooted(nx_coll_kind kind);
+/* Whether a buffer of the kind has a block for each rank. */
+bool nx_coll_in_blocks(nx_coll_kind kind);
 
 /*
  * |count| is what the public call of that name says: the vector of broadcast,

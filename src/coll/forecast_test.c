@@ -237,32 +237,9 @@ static bool is_symmetric(const nx_algorithm *a, uint32_t size)
 static size_t count_for(nx_coll_kind kind, uint32_t size, size_t bytes)
 {
     const nx_coll one = make_coll(kind, size, 0, 1);
-    size_t each = 4;
+    const size_t each = 4 * (nx_coll_in_blocks(kind) ? (size_t)one.size : 1);
 
-    switch (kind) {
-    case NX_BARRIER:
-        return 0;
-    case NX_BROADCAST:
-    case NX_REDUCE:
-    case NX_ALLREDUCE:
-    case NX_SCAN:
-    case NX_EXSCAN:
-        break;
-    case NX_ALLGATHER:
-    case NX_GATHER:
-    case NX_SCATTER:
-    case NX_REDUCE_SCATTER:
-    case NX_ALLTOALL:
-    case NX_ALLGATHERV:
-    case NX_GATHERV:
-    case NX_SCATTERV:
-    case NX_REDUCE_SCATTERV:
-    case NX_ALLTOALLV:
-    case NX_COLL_KINDS:
-        each *= one.size;
-        break;
-    }
-    return (bytes + each - 1) / each;
+    return (kind == NX_BARRIER) ? 0 : (bytes + each - 1) / each;
 }
 
 /* Bounds of closed form over simulation. */

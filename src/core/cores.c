@@ -51,6 +51,7 @@ bool nx_cores_suffice(const cpu_set_t *sets, uint32_t n)
 bool nx_cores_for_all(const nx_world *world)
 {
     const uint32_t n = nx_links_neighbours(world);
+    const uint32_t size = (world->view == NULL) ? 0 : world->view->size;
     cpu_set_t *sets = nx_calloc(n, sizeof(*sets)), own;
     uint32_t at = 0;
     bool enough = (sets != NULL) && (sched_getaffinity(0, sizeof(own), &own) == 0);
@@ -58,7 +59,7 @@ bool nx_cores_for_all(const nx_world *world)
     if (enough && (world->view == NULL)) {
         sets[at++] = own;
     }
-    for (uint32_t rank = 0; enough && (at < n) && (rank < world->view->size); rank++) {
+    for (uint32_t rank = 0; enough && (at < n) && (rank < size); rank++) {
         const nx_member *m = &world->view->members[rank];
 
         if (nx_links_same_host(world, m)) {

@@ -9,8 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "coll/direct/direct.h"
-#include "core/comm.h"
+#include "direct_world.h"
 #include "local_world.h"
 #include "procs.h"
 #include "unit.h"
@@ -48,18 +47,6 @@ static void *die_soon(void *arg)
     (void)nanosleep(&span, NULL); /* at any point of the work: none is the right one */
     die(p);
     return NULL;
-}
-
-static void warm_up(nexar_comm *w)
-{
-    int32_t here = 0, all = 0;
-
-    for (int i = 0; (all == 0) && (i < 100000); i++) {
-        NXT_OK(w, nexar_barrier(w));
-        here = (w->group.direct != NULL) && (nx_direct_count(w->group.direct) != 0);
-        NXT_OK(w, nexar_allreduce(w, &here, &all, 1, NEXAR_I32, NEXAR_MIN));
-    }
-    NXT_IS(w, all == 1);
 }
 
 // NOLINTNEXTLINE(readability-non-const-parameter): it is written to through the tensors
@@ -126,7 +113,7 @@ static void run_rank(nexar_comm *w, plan *p)
     }
     NXT_IS(w, buf != NULL);
     NXT_OK(w, nexar_comm_split(w, victim ? 1 : 0, 0, &rest));
-    warm_up(w);
+    nxt_direct_warm_up(w);
     if (victim && (p->form == WAITING)) {
         die(p);
     }

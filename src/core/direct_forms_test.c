@@ -2,66 +2,10 @@
  * direct_forms_test.c - buckets, allreduce_rs_ag and the v forms on shared memory, through
  * the public API.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/alloc.h"
-#include "coll/direct/direct.h"
-#include "core/comm.h"
+#include "direct_world.h"
 #include "local_world.h"
 #include "unit.h"
-
-static uint64_t count(const nexar_comm *comm)
-{
-    return ((comm == NULL) || (comm->group.direct == NULL)) ? 0
-                                                            : nx_direct_count(comm->group.direct);
-}
-
-/* Until all ranks use the board. */
-static void warm_up(nexar_comm *w)
-{
-    int32_t here = 0, all = 0;
-
-    for (int i = 0; (all == 0) && (i < 100000); i++) {
-        NXT_OK(w, nexar_barrier(w));
-        here = (count(w) != 0);
-        NXT_OK(w, nexar_allreduce(w, &here, &all, 1, NEXAR_I32, NEXAR_MIN));
-    }
-    NXT_IS(w, all == 1);
-}
-
-static void with_setting(int n, const char *name, const char *value,
-                         void (*fn)(nexar_comm *w, void *arg))
-{
-    nexar_config *cfg;
-
-    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, name, value), NEXAR_OK);
-    nxt_local_world(n, cfg, fn, NULL);
-    nexar_config_free(cfg);
-}
-
-static void *take(nexar_comm *w, bool shared, size_t bytes)
-{
-    void *at = NULL;
-
-    if (shared) {
-        NXT_OK(w, nexar_alloc(w, bytes, &at));
-    } else {
-        at = malloc(bytes);
-    }
-    NXT_IS(w, at != NULL);
-    return at;
-}
-
-static void give_back(nexar_comm *w, bool shared, void *at)
-{
-    if (shared) {
-        nexar_free(w, at);
-    } else {
-        free(at);
-    }
-}
 
 static int64_t value(int64_t rank, size_t at)
 {
@@ -111,7 +55,7 @@ static void bucket(nexar_comm *w, size_t n, size_t each, bool shared, nexar_op o
     static _Thread_local nexar_tensor tensors[TENSORS];
     const size_t room = lay_out(tensors, n, each, NULL);
     const int64_t ranks = nexar_size(w), me = nexar_rank(w);
-    int64_t *at = take(w, shared, room * sizeof(*at));
+    int64_t *at = nxt_direct_take(w, shared, room * sizeof(*at));
     size_t off = 0;
 
     for (size_t i = 0; i < room; i++) {
@@ -133,13 +77,13 @@ static void bucket(nexar_comm *w, size_t n, size_t each, bool shared, nexar_op o
         }
         NXT_IS(w, got[tensors[i].count] == -5); /* what is between them is as it was */
     }
-    give_back(w, shared, at);
+    nxt_direct_give_back(w, shared, at);
 }
 
 static void buckets(nexar_comm *w, void *arg)
 {
     static const size_t tensors[] = {1, 3, 100, TENSORS}, each[] = {4, 40, 500};
-    const uint64_t before = (warm_up(w), count(w));
+    const uint64_t before = (nxt_direct_warm_up(w), nxt_direct_count(w));
     uint64_t calls = 0;
 
     for (size_t i = 0; i < 4; i++) {
@@ -152,7 +96,7 @@ static void buckets(nexar_comm *w, void *arg)
             calls += 3;
         }
     }
-    NXT_IS(w, (arg != NULL) || (count(w) - before == calls));
+    NXT_IS(w, (arg != NULL) || (nxt_direct_count(w) - before == calls));
 }
 
 static void short_buckets(nexar_comm *w, void *arg)
@@ -167,8 +111,9 @@ static void test_buckets_of_any_size_are_direct(void **state)
     for (int n = 2; n <= 5; n++) {
         nxt_local_world(n, NULL, buckets, NULL);
     }
-    with_setting(3, "spin", "20us", buckets); /* as if there were a core for each: pieces */
-    with_setting(2, "direct", "short", short_buckets);
+    nxt_direct_with_setting(3, "spin", "20us",
+                            buckets); /* as if there were a core for each: pieces */
+    nxt_direct_with_setting(2, "direct", "short", short_buckets);
 }
 
 static void uneven_bucket(nexar_comm *w, void *arg)
@@ -178,7 +123,7 @@ static void uneven_bucket(nexar_comm *w, void *arg)
     const nexar_tensor tensors[2] = {{at, odd ? 1000 : 2000}, {at + 2000, odd ? 2000 : 1000}};
 
     (void)arg;
-    warm_up(w);
+    nxt_direct_warm_up(w);
     NXT_SAYS(w, nexar_allreduce_bucketed(w, tensors, 2, NEXAR_F32, NEXAR_SUM), NEXAR_EMISMATCH,
              "with other counts, tensors");
     bucket(w, 10, 100, false, NEXAR_SUM);
@@ -220,7 +165,7 @@ static nexar_err on_shard(void *shard, size_t off, size_t n, void *arg)
 
 static void shards(nexar_comm *w, size_t n, bool shared, bool hook)
 {
-    int64_t *at = take(w, shared, (n + 1) * sizeof(*at));
+    int64_t *at = nxt_direct_take(w, shared, (n + 1) * sizeof(*at));
     hooked h = {.w = w, .buf = at, .count = n};
 
     for (size_t i = 0; i < n; i++) {
@@ -231,20 +176,20 @@ static void shards(nexar_comm *w, size_t n, bool shared, bool hook)
     for (size_t i = 0; i < n; i++) {
         NXT_IS(w, at[i] == sum(nexar_size(w), i) + hook);
     }
-    give_back(w, shared, at);
+    nxt_direct_give_back(w, shared, at);
 }
 
 static void sharded(nexar_comm *w, void *arg)
 {
     static const size_t counts[] = {0, 1, 3, 100, 1001, 8192, 8193, 100003};
-    const uint64_t before = (warm_up(w), count(w));
+    const uint64_t before = (nxt_direct_warm_up(w), nxt_direct_count(w));
 
     for (size_t i = 0; i < 8; i++) {
         shards(w, counts[i], false, true);
         shards(w, counts[i], true, true);
         shards(w, counts[i], nexar_rank(w) == 0, false);
     }
-    NXT_IS(w, (arg != NULL) || (count(w) - before == 24));
+    NXT_IS(w, (arg != NULL) || (nxt_direct_count(w) - before == 24));
 }
 
 static void short_sharded(nexar_comm *w, void *arg)
@@ -259,8 +204,8 @@ static void test_the_hook_has_its_shard_between_the_phases(void **state)
     for (int n = 2; n <= 5; n++) {
         nxt_local_world(n, NULL, sharded, NULL);
     }
-    with_setting(3, "spin", "20us", sharded);
-    with_setting(3, "direct", "short", short_sharded);
+    nxt_direct_with_setting(3, "spin", "20us", sharded);
+    nxt_direct_with_setting(3, "direct", "short", short_sharded);
 }
 
 static void failing_hook(nexar_comm *w, void *arg)
@@ -269,7 +214,7 @@ static void failing_hook(nexar_comm *w, void *arg)
     const size_t n = (arg == NULL) ? 100 : 20000;
     hooked h = {.w = w, .buf = at, .count = n};
 
-    warm_up(w);
+    nxt_direct_warm_up(w);
     for (size_t i = 0; i < n; i++) {
         at[i] = value(nexar_rank(w), i);
     }
@@ -458,15 +403,15 @@ static void reduce_scatter_v(blocks *b, bool in_place)
 static void v_forms(nexar_comm *w, void *arg)
 {
     static const size_t each[] = {1, 300, 5000};
-    const uint64_t start = (warm_up(w), count(w));
+    const uint64_t start = (nxt_direct_warm_up(w), nxt_direct_count(w));
 
     for (size_t k = 0; k < 3; k++) {
         blocks b = {.w = w, .n = nexar_size(w), .me = nexar_rank(w), .each = each[k]};
         const bool in_shared = (b.me % 2 == 0), out_shared = (k == 2);
 
         b.room = (size_t)(b.n * b.n * 3) * (b.each + 2);
-        b.in = take(w, in_shared, b.room * sizeof(*b.in));
-        b.out = take(w, out_shared, b.room * sizeof(*b.out));
+        b.in = nxt_direct_take(w, in_shared, b.room * sizeof(*b.in));
+        b.out = nxt_direct_take(w, out_shared, b.room * sizeof(*b.out));
         for (int i = 0; i < 3; i++) {
             const bool in_place = (i == 2) ? (b.me % 2 == 0) : (i == 1);
 
@@ -477,19 +422,19 @@ static void v_forms(nexar_comm *w, void *arg)
             all_to_all_in_place_v(&b);
             reduce_scatter_v(&b, in_place);
         }
-        give_back(w, in_shared, b.in);
-        give_back(w, out_shared, b.out);
+        nxt_direct_give_back(w, in_shared, b.in);
+        nxt_direct_give_back(w, out_shared, b.out);
     }
-    NXT_IS(w, (arg != NULL) || (count(w) - start == 54));
+    NXT_IS(w, (arg != NULL) || (nxt_direct_count(w) - start == 54));
 }
 
 static void short_v_forms(nexar_comm *w, void *arg)
 {
-    const uint64_t before = count(w);
+    const uint64_t before = nxt_direct_count(w);
 
     (void)arg;
     v_forms(w, w);
-    NXT_IS(w, count(w) - before >= 18); /* what fits on the board */
+    NXT_IS(w, nxt_direct_count(w) - before >= 18); /* what fits on the board */
 }
 
 static void test_v_forms_are_direct(void **state)
@@ -499,7 +444,7 @@ static void test_v_forms_are_direct(void **state)
         nxt_local_world(n, NULL, v_forms, NULL);
     }
     nxt_local_world(8, NULL, v_forms, NULL);
-    with_setting(3, "direct", "short", short_v_forms);
+    nxt_direct_with_setting(3, "direct", "short", short_v_forms);
 }
 
 /* Rank 0 is to get more than rank 1 has. */
@@ -511,7 +456,7 @@ static void uneven_blocks(nexar_comm *w, void *arg)
     const int me = nexar_rank(w);
     nexar_err err;
 
-    warm_up(w);
+    nxt_direct_warm_up(w);
     counts[1] = (me == 0) ? each + 1 : each;
     err = nexar_alltoallv(w, in, send, NULL, out, counts, NULL, NEXAR_I64);
     if (me == 0) {
@@ -561,7 +506,7 @@ static void no_memory(nexar_comm *w, void *arg)
     static _Thread_local int64_t in[300000], out[300000];
     const int which = *(const int *)arg;
 
-    warm_up(w);
+    nxt_direct_warm_up(w);
     for (long n = 0; n < 6; n++) {
         nexar_err err;
 

@@ -1,50 +1,16 @@
 /* direct_test.c - collectives on shared memory, through the public API. */
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "api_call.h"
-#include "coll/direct/direct.h"
-#include "core/comm.h"
+#include "direct_world.h"
 #include "local_world.h"
 #include "unit.h"
-
-static uint64_t count(const nexar_comm *comm)
-{
-    return ((comm == NULL) || (comm->group.direct == NULL)) ? 0
-                                                            : nx_direct_count(comm->group.direct);
-}
-
-/* Until all ranks use the board; none does so if it is not there after a while. */
-static void warm_up(nexar_comm *w)
-{
-    int32_t here = 0, all = 0;
-
-    for (int i = 0; (all == 0) && (i < 100000); i++) {
-        NXT_OK(w, nexar_barrier(w));
-        here = (count(w) != 0);
-        NXT_OK(w, nexar_allreduce(w, &here, &all, 1, NEXAR_I32, NEXAR_MIN));
-    }
-    NXT_IS(w, all == 1);
-}
 
 static void trial(nexar_comm *comm, nx_coll_kind kind, uint64_t seed)
 {
     const char *wrong = nxt_api_trial(comm, kind, seed);
 
     nxt_rank_check(comm, wrong == NULL, (wrong == NULL) ? "" : wrong, __FILE__, __LINE__);
-}
-
-static void with_setting(int n, const char *name, const char *value,
-                         void (*fn)(nexar_comm *w, void *arg))
-{
-    nexar_config *cfg;
-
-    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, name, value), NEXAR_OK);
-    nxt_local_world(n, cfg, fn, NULL);
-    nexar_config_free(cfg);
 }
 
 /* ---- short ones ------------------------------------------------------------------------- */
@@ -54,14 +20,14 @@ static void oracle(nexar_comm *w, void *arg)
     uint64_t before;
 
     (void)arg;
-    warm_up(w);
-    before = count(w);
+    nxt_direct_warm_up(w);
+    before = nxt_direct_count(w);
     for (int kind = 0; kind < NX_COLL_KINDS; kind++) {
         for (uint64_t seed = 0; seed < 24; seed++) {
             trial(w, (nx_coll_kind)kind, 77 * (uint64_t)kind + seed);
         }
     }
-    NXT_IS(w, count(w) - before >= 150); /* the others have requests */
+    NXT_IS(w, nxt_direct_count(w) - before >= 150); /* the others have requests */
 }
 
 static void test_all_kinds_give_what_they_must(void **state)
@@ -179,45 +145,23 @@ static void copies(const buffers *b, bool in_place, int root)
     }
 }
 
-/* Memory of one kind or the other: all ways of getting at it meet. */
-static int64_t *take(nexar_comm *w, bool shared, size_t count)
-{
-    void *at = NULL;
-
-    if (shared) {
-        NXT_OK(w, nexar_alloc(w, count * sizeof(int64_t), &at));
-    } else {
-        at = malloc(count * sizeof(int64_t));
-    }
-    NXT_IS(w, at != NULL);
-    return at;
-}
-
-static void give_back(nexar_comm *w, bool shared, void *at)
-{
-    if (shared) {
-        nexar_free(w, at);
-    } else {
-        free(at);
-    }
-}
-
 static void long_ones(nexar_comm *w, void *arg)
 {
     static const size_t counts[] = {1001, 30011, 100003, 1001};
     const bool direct = (arg == NULL);
 
-    warm_up(w);
+    nxt_direct_warm_up(w);
     for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
         buffers b = {.w = w, .count = counts[k], .n = nexar_size(w), .me = nexar_rank(w)};
-        const uint64_t before = count(w);
+        const uint64_t before = nxt_direct_count(w);
 
+        const size_t bytes = b.count * (size_t)b.n * sizeof(int64_t);
         const size_t dice = k + (size_t)b.me;
         const bool all = (k == 3), in_shared = all || (dice % 2 == 0),
                    out_shared = all || (dice % 3 == 0);
 
-        b.in = take(w, in_shared, b.count * (size_t)b.n);
-        b.out = take(w, out_shared, b.count * (size_t)b.n);
+        b.in = nxt_direct_take(w, in_shared, bytes);
+        b.out = nxt_direct_take(w, out_shared, bytes);
         for (int i = 0; i < 3; i++) {
             /* In place on all, on none, on every other. */
             const bool in_place = (i == 2) ? (b.me % 2 == 0) : (i == 1);
@@ -227,10 +171,10 @@ static void long_ones(nexar_comm *w, void *arg)
             copies(&b, in_place, (int)b.n - 1);
         }
         /* Short ones may be so in any case. */
-        NXT_IS(w, (k != 2) || (count(w) - before == (direct ? 30 : 0)));
-        NXT_IS(w, !direct || (count(w) - before == 30));
-        give_back(w, in_shared, b.in);
-        give_back(w, out_shared, b.out);
+        NXT_IS(w, (k != 2) || (nxt_direct_count(w) - before == (direct ? 30 : 0)));
+        NXT_IS(w, !direct || (nxt_direct_count(w) - before == 30));
+        nxt_direct_give_back(w, in_shared, b.in);
+        nxt_direct_give_back(w, out_shared, b.out);
     }
 }
 
@@ -241,7 +185,7 @@ static void test_long_ones_work_in_the_memory_of_others(void **state)
         nxt_local_world(n, NULL, long_ones, NULL);
     }
     nxt_local_world(8, NULL, long_ones, NULL);
-    with_setting(4, "spin", "20us", long_ones); /* as if there were a core for each */
+    nxt_direct_with_setting(4, "spin", "20us", long_ones); /* as if there were a core for each */
 }
 
 static void short_only(nexar_comm *w, void *arg)
@@ -253,7 +197,7 @@ static void short_only(nexar_comm *w, void *arg)
 static void test_where_memory_cannot_be_read_only_short_ones_are_direct(void **state)
 {
     (void)state;
-    with_setting(3, "direct", "short", short_only);
+    nxt_direct_with_setting(3, "direct", "short", short_only);
 }
 
 static void never(nexar_comm *w, void *arg)
@@ -262,13 +206,13 @@ static void never(nexar_comm *w, void *arg)
     for (uint64_t i = 0; i < 50; i++) {
         trial(w, NX_ALLREDUCE, i);
     }
-    NXT_IS(w, count(w) == 0);
+    NXT_IS(w, nxt_direct_count(w) == 0);
 }
 
 static void test_it_can_be_turned_off(void **state)
 {
     (void)state;
-    with_setting(2, "direct", "off", never);
+    nxt_direct_with_setting(2, "direct", "off", never);
 }
 
 /* ---- memory -----------------------------------------------------------------------------------
@@ -317,7 +261,7 @@ static void test_memory_is_given_and_taken_back(void **state)
     (void)state;
     nxt_local_world(1, NULL, memory, NULL);
     nxt_local_world(2, NULL, memory, NULL);
-    with_setting(2, "transports", "quic", memory);
+    nxt_direct_with_setting(2, "transports", "quic", memory);
 }
 
 /* ---- ranks that call different things ------------------------------------------------------ */
@@ -329,8 +273,8 @@ static void mismatches(nexar_comm *w, void *arg)
     uint64_t before;
 
     (void)arg;
-    warm_up(w);
-    before = count(w);
+    nxt_direct_warm_up(w);
+    before = nxt_direct_count(w);
     NXT_SAYS(w,
              odd ? nexar_broadcast(w, a, 8, NEXAR_F32, 0)
                  : nexar_allreduce(w, a, b, 8, NEXAR_F32, NEXAR_SUM),
@@ -339,7 +283,7 @@ static void mismatches(nexar_comm *w, void *arg)
              "40000 x f32");
     NXT_SAYS(w, nexar_allreduce(w, a, b, 30000, NEXAR_F32, odd ? NEXAR_MAX : NEXAR_SUM),
              NEXAR_EMISMATCH, "max");
-    NXT_IS(w, count(w) - before == 3); /* all on the board */
+    NXT_IS(w, nxt_direct_count(w) - before == 3); /* all on the board */
     for (uint64_t seed = 0; seed < 11; seed++) {
         trial(w, (nx_coll_kind)seed, seed);
     }
@@ -361,7 +305,7 @@ static void mixed_forms(nexar_comm *w, void *arg)
     const size_t counts[5] = {1, 1, 1, 1, 1};
 
     (void)arg;
-    warm_up(w);
+    nxt_direct_warm_up(w);
     for (int i = 0; i < 200; i++) {
         if (i % 7 == me) {
             nexar_request *req = NULL;
@@ -377,7 +321,7 @@ static void mixed_forms(nexar_comm *w, void *arg)
              (me == 0) ? nexar_allgatherv(w, a, 1, b, counts, NULL, NEXAR_F32)
                        : nexar_allgather(w, a, b, 1, NEXAR_F32),
              NEXAR_EMISMATCH, "allgatherv(");
-    warm_up(w);
+    nxt_direct_warm_up(w);
 }
 
 static void test_forms_with_and_without_a_request_meet(void **state)
@@ -386,7 +330,7 @@ static void test_forms_with_and_without_a_request_meet(void **state)
     for (int n = 2; n <= 4; n++) {
         nxt_local_world(n, NULL, mixed_forms, NULL);
     }
-    with_setting(3, "verify", "off", mixed_forms);
+    nxt_direct_with_setting(3, "verify", "off", mixed_forms);
 }
 
 /* ---- threads -------------------------------------------------------------------------------- */
@@ -409,7 +353,7 @@ static void two_threads(nexar_comm *w, void *arg)
     pthread_t other;
 
     (void)arg;
-    warm_up(w);
+    nxt_direct_warm_up(w);
     NXT_IS(w, pthread_create(&other, NULL, ones, w) == 0);
     (void)ones(w);
     NXT_IS(w, pthread_join(other, NULL) == 0);
@@ -429,7 +373,7 @@ static void late(nexar_comm *w, void *arg)
     float a = 1, b = 0;
 
     (void)arg;
-    for (int i = 0; (count(w) == 0) && (i < 1000); i++) {
+    for (int i = 0; (nxt_direct_count(w) == 0) && (i < 1000); i++) {
         NXT_OK(w, nexar_barrier(w));
     }
     NXT_OK(w, nexar_barrier(w));
@@ -452,7 +396,7 @@ static void late(nexar_comm *w, void *arg)
 static void test_one_that_takes_too_long_ends_on_all(void **state)
 {
     (void)state;
-    with_setting(3, "collective_timeout", "2s", late);
+    nxt_direct_with_setting(3, "collective_timeout", "2s", late);
 }
 
 int main(void)

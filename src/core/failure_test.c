@@ -52,26 +52,6 @@ static int living(void)
     return current->ranks - __builtin_popcount(current->victims) - (current->late ? 1 : 0);
 }
 
-static nexar_err sum_all(nexar_comm *c, size_t n)
-{
-    const int sum = nexar_size(c) * (nexar_size(c) + 1) / 2;
-    float *v = malloc(n * sizeof(*v));
-    nexar_err err;
-
-    if (v == NULL) {
-        abort();
-    }
-    for (size_t i = 0; i < n; i++) {
-        v[i] = (float)(nexar_rank(c) + 1);
-    }
-    err = nexar_allreduce(c, NEXAR_IN_PLACE, v, n, NEXAR_F32, NEXAR_SUM);
-    for (size_t i = 0; (err == NEXAR_OK) && (i < n); i++) {
-        NXT_IS(c, v[i] == (float)sum);
-    }
-    free(v);
-    return err;
-}
-
 /* From the first error to a communicator that works. */
 static void recover(nexar_comm *w, nexar_err err)
 {
@@ -98,7 +78,7 @@ static void recover(nexar_comm *w, nexar_err err)
             }
             c = next;
         }
-        err = sum_all(c, SMALL);
+        err = nxt_sum_all(c, SMALL);
     }
     nxt_note_latest(&shared->rebuilt);
     NXT_OK(w, nexar_comm_failed(w, left, &n));
@@ -109,7 +89,7 @@ static void recover(nexar_comm *w, nexar_err err)
     n = 0;
     NXT_OK(w, nexar_comm_failed(c, NULL, &n));
     NXT_IS(w, n == 0);
-    NXT_OK(w, sum_all(c, LARGE));
+    NXT_OK(w, nxt_sum_all(c, LARGE));
     NXT_OK(w, nexar_barrier(c));
     nexar_comm_free(c);
 }
@@ -118,7 +98,7 @@ static void loop_small(nexar_comm *w)
 {
     nexar_err err;
 
-    while ((err = sum_all(w, SMALL)) == NEXAR_OK) {
+    while ((err = nxt_sum_all(w, SMALL)) == NEXAR_OK) {
     }
     recover(w, err);
 }
@@ -127,7 +107,7 @@ static void loop_large(nexar_comm *w)
 {
     nexar_err err;
 
-    while ((err = sum_all(w, LARGE)) == NEXAR_OK) {
+    while ((err = nxt_sum_all(w, LARGE)) == NEXAR_OK) {
     }
     recover(w, err);
 }
@@ -193,7 +173,7 @@ static void loop_agree(nexar_comm *w)
     nxt_note_latest(&shared->known);
     NXT_OK(w, nexar_comm_shrink(w, &c));
     NXT_IS(w, nexar_size(c) == living());
-    NXT_OK(w, sum_all(c, SMALL));
+    NXT_OK(w, nxt_sum_all(c, SMALL));
     nxt_note_latest(&shared->rebuilt);
     nexar_comm_free(c);
 }
@@ -204,7 +184,7 @@ static void loop_minority(nexar_comm *w)
     uint64_t flags = 1;
     nexar_comm *c = NULL;
 
-    while (sum_all(w, SMALL) == NEXAR_OK) {
+    while (nxt_sum_all(w, SMALL) == NEXAR_OK) {
     }
     nxt_note_latest(&shared->known);
     NXT_IS(w, nexar_comm_agree(w, &flags) == NEXAR_EPEER);
@@ -298,14 +278,14 @@ static void child(int rank, int join_fd, void *arg)
 
     (void)arg;
     NXT_OK(w, nexar_on_failure(w, count_call, NULL));
-    NXT_OK(w, sum_all(w, SMALL));
+    NXT_OK(w, nxt_sum_all(w, SMALL));
     NXT_OK(w, nexar_barrier(w));
     atomic_fetch_add(&shared->ready, 1);
     if (((current->victims >> rank) & 1) && (current->sig == SIGSTOP)) {
         /* When it goes on it finds that it is held for dead. */
         nexar_err err;
 
-        while ((err = sum_all(w, SMALL)) == NEXAR_OK) {
+        while ((err = nxt_sum_all(w, SMALL)) == NEXAR_OK) {
         }
         NXT_IS(w, (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED));
         err = nexar_barrier(w);
@@ -534,9 +514,9 @@ static void revoke_what_waits(nexar_comm *w, void *arg)
     NXT_OK(w, nexar_comm_shrink(c, &next));
     nexar_comm_free(c);
     NXT_IS(w, nexar_size(next) == nexar_size(w));
-    NXT_OK(w, sum_all(next, SMALL));
+    NXT_OK(w, nxt_sum_all(next, SMALL));
     nexar_comm_free(next);
-    NXT_OK(w, sum_all(w, SMALL)); /* which nobody has revoked */
+    NXT_OK(w, nxt_sum_all(w, SMALL)); /* which nobody has revoked */
 }
 
 static void test_revoking_ends_what_waits_on_all_ranks(void **state)

@@ -275,29 +275,32 @@ nexar_err nexar_recvv(nexar_comm *comm, const nexar_iov *iov, size_t n, int sour
 
 /* ---- public, not blocking ----------------------------------------------------------------- */
 
-/* What |name| checked came to |err|: a request, and the lock, if that is NEXAR_OK. */
-static nexar_err open_request(const char *name, nexar_comm *comm, nexar_err err,
-                              nexar_request **req, p2p_request **out)
+/* What |name| checked came to |*err|: a request, and the lock, if that is NEXAR_OK.  NULL
+ * with an error in |*err| otherwise. */
+static p2p_request *open_request(const char *name, nexar_comm *comm, nexar_request **req,
+                                 nexar_err *err)
 {
+    p2p_request *made;
     nx_devmem mem;
 
     if (req == NULL) {
-        return nx_fail(NEXAR_EINVAL, "%s: req is NULL", name);
+        *err = nx_fail(NEXAR_EINVAL, "%s: req is NULL", name);
+        return NULL;
     }
-    if (err == NEXAR_OK) {
-        err = nx_comm_memory(comm, &mem);
+    if (*err == NEXAR_OK) {
+        *err = nx_comm_memory(comm, &mem);
     }
-    if (err != NEXAR_OK) {
-        return err;
+    if (*err != NEXAR_OK) {
+        return NULL;
     }
     nx_loop_lock(comm->world->loop);
-    *out = request_create(comm, mem);
+    made = request_create(comm, mem);
     nx_comm_memory_done(&mem);
-    if (*out == NULL) {
+    if (made == NULL) {
         nx_loop_unlock(comm->world->loop);
-        return nx_fail_nomem("a request");
+        *err = nx_fail_nomem("a request");
     }
-    return NEXAR_OK;
+    return made;
 }
 
 /* Its operation has begun. */
@@ -317,8 +320,8 @@ nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
     if (err == NEXAR_OK) {
         err = nx_p2p_check_memory("isend", buf, bytes);
     }
-    err = open_request("isend", comm, err, req, &made);
-    if (err == NEXAR_OK) {
+    made = open_request("isend", comm, req, &err);
+    if (made != NULL) {
         made->bytes = (nx_bytes){.ptr = buf, .len = bytes};
         nx_op_send(&made->op, "isend", &made->bytes, 1, dest, tag);
         give_request(made, comm, req);
@@ -335,8 +338,8 @@ nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uin
     if (err == NEXAR_OK) {
         err = nx_p2p_check_memory("irecv", buf, bytes);
     }
-    err = open_request("irecv", comm, err, req, &made);
-    if (err == NEXAR_OK) {
+    made = open_request("irecv", comm, req, &err);
+    if (made != NULL) {
         made->span = (nx_iov_span){.ptr = buf, .len = bytes};
         nx_op_recv(&made->op, "irecv", &made->span, 1, source, tag);
         give_request(made, comm, req);

@@ -91,15 +91,6 @@ static void on_data(void *ctx, nx_link *link, uint64_t id, uint64_t off, const v
     keep(ctx, &(kept){.id = id, .off = off}, data, len);
 }
 
-/* Never: nothing is sent. */
-static void on_sent(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
-{
-    (void)ctx;
-    (void)link;
-    (void)tx;
-    (void)err;
-}
-
 static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
 {
     (void)link;
@@ -110,7 +101,7 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
 static const nx_link_up parked_up = {.on_up = on_up,
                                      .on_frame = on_frame,
                                      .on_data = on_data,
-                                     .on_sent = on_sent,
+                                     .on_sent = nx_link_sent_ignored,
                                      .on_down = on_down};
 
 /* ---- in and out -------------------------------------------------------------------------- */

@@ -52,34 +52,14 @@ static int living(void)
 
 /* ---- collectives ------------------------------------------------------------------------- */
 
-static nexar_err sum_all(nexar_comm *c, size_t n)
-{
-    const int sum = nexar_size(c) * (nexar_size(c) + 1) / 2;
-    float *v = malloc(n * sizeof(*v));
-    nexar_err err;
-
-    if (v == NULL) {
-        abort();
-    }
-    for (size_t i = 0; i < n; i++) {
-        v[i] = (float)(nexar_rank(c) + 1);
-    }
-    err = nexar_allreduce(c, NEXAR_IN_PLACE, v, n, NEXAR_F32, NEXAR_SUM);
-    for (size_t i = 0; (err == NEXAR_OK) && (i < n); i++) {
-        NXT_IS(c, v[i] == (float)sum);
-    }
-    free(v);
-    return err;
-}
-
 static nexar_err op_small(nexar_comm *c)
 {
-    return sum_all(c, SMALL);
+    return nxt_sum_all(c, SMALL);
 }
 
 static nexar_err op_large(nexar_comm *c)
 {
-    return sum_all(c, LARGE);
+    return nxt_sum_all(c, LARGE);
 }
 
 static nexar_err op_broadcast(nexar_comm *c)

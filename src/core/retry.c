@@ -104,28 +104,7 @@ static bool is_repeatable(const nx_coll_args *a)
     if ((a->guise == NX_GUISE_SPLIT) || (a->guise == NX_GUISE_DUP)) {
         return true; /* they make of their memory what they get */
     }
-    switch (a->kind) {
-    case NX_BARRIER:
-    case NX_BROADCAST:
-    case NX_REDUCE:
-    case NX_ALLREDUCE:
-    case NX_SCAN:
-    case NX_EXSCAN:
-        return a->guise != NX_GUISE_RS_AG;
-    case NX_ALLGATHER:
-    case NX_GATHER:
-    case NX_SCATTER:
-    case NX_REDUCE_SCATTER:
-    case NX_ALLTOALL:
-    case NX_ALLGATHERV:
-    case NX_GATHERV:
-    case NX_SCATTERV:
-    case NX_REDUCE_SCATTERV:
-    case NX_ALLTOALLV:
-    case NX_COLL_KINDS:
-        break;
-    }
-    return false;
+    return !nx_coll_in_blocks(a->kind) && (a->guise != NX_GUISE_RS_AG);
 }
 
 nexar_err nx_retry_translate(nx_coll_args *a, const nexar_comm *comm, const nx_rankset *failed)

@@ -101,6 +101,15 @@ typedef struct nx_link_up {
     void (*on_moved)(void *ctx, nx_link *link, nx_link *to);
 } nx_link_up;
 
+/* An on_sent for those who send no parts, or need not know. */
+static inline void nx_link_sent_ignored(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
+{
+    (void)ctx;
+    (void)link;
+    (void)tx;
+    (void)err;
+}
+
 /* What a link can tell about itself, for `nexar info --links`. */
 typedef struct nx_link_info {
     char local[64], remote[64]; /* addresses as text */

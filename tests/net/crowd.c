@@ -89,18 +89,10 @@ static void on_data(void *ctx, nx_link *link, uint64_t id, uint64_t off, const v
     (void)len;
 }
 
-static void on_sent(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
-{
-    (void)ctx;
-    (void)link;
-    (void)tx;
-    (void)err;
-}
-
 static const nx_link_up up = {.on_up = on_up,
                               .on_frame = on_frame,
                               .on_data = on_data,
-                              .on_sent = on_sent,
+                              .on_sent = nx_link_sent_ignored,
                               .on_down = on_down};
 
 static void on_accept(void *ctx, nx_link *link, uint64_t member)

@@ -81,6 +81,26 @@ int nxt_filled(const void *buf, size_t bytes, uint64_t seed)
     return 1;
 }
 
+nexar_err nxt_sum_all(nexar_comm *c, size_t n)
+{
+    const int sum = nexar_size(c) * (nexar_size(c) + 1) / 2;
+    float *v = malloc(n * sizeof(*v));
+    nexar_err err;
+
+    if (v == NULL) {
+        abort();
+    }
+    for (size_t i = 0; i < n; i++) {
+        v[i] = (float)(nexar_rank(c) + 1);
+    }
+    err = nexar_allreduce(c, NEXAR_IN_PLACE, v, n, NEXAR_F32, NEXAR_SUM);
+    for (size_t i = 0; (err == NEXAR_OK) && (i < n); i++) {
+        NXT_IS(c, v[i] == (float)sum);
+    }
+    free(v);
+    return err;
+}
+
 void nxt_rank_says(nexar_comm *world, nexar_err got, nexar_err want, const char *part,
                    const char *file, int line)
 {

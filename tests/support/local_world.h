@@ -26,4 +26,7 @@ void nxt_rank_says(nexar_comm *world, nexar_err got, nexar_err want, const char 
 void nxt_fill(void *buf, size_t bytes, uint64_t seed);
 int nxt_filled(const void *buf, size_t bytes, uint64_t seed);
 
+/* An allreduce of |n| floats, whose result is checked if it ends well. */
+nexar_err nxt_sum_all(nexar_comm *c, size_t n);
+
 #endif /* NXT_LOCAL_WORLD_H */

@@ -8,18 +8,8 @@
 
 #include "rand.h"
 #include "reduce/reduce.h"
+#include "sanitized.h"
 #include "unit.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 static bool chosen[NX_COLL_KINDS];
 
@@ -30,7 +20,7 @@ bool nxt_thin(uint64_t number)
     if (keep == 0) {
         const char *fast = getenv("NXT_FAST"); // NOLINT(concurrency-mt-unsafe): one thread
 
-        keep = (fast != NULL) ? 16 : (SANITIZED ? 4 : 1);
+        keep = (fast != NULL) ? 16 : (NXT_SANITIZED ? 4 : 1);
     }
     return nxt_mix(number) % keep != 0;
 }

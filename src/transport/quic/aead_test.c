@@ -8,29 +8,17 @@
 #include "transport/quic/aead.h"
 
 #include <gnutls/crypto.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "hex.h"
 #include "unit.h"
 
 enum { ROOM = 300000, SHIFTS = 64, HEAD_MOST = 600 };
 
 static uint8_t plain[ROOM], sealed[ROOM], theirs[ROOM], opened[ROOM], head[HEAD_MOST];
 static nx_random_seeded random_source;
-
-static size_t unhex(const char *text, uint8_t *out)
-{
-    size_t n = strlen(text) / 2;
-
-    for (size_t i = 0; i < n; i++) {
-        char pair[3] = {text[2 * i], text[2 * i + 1], '\0'};
-
-        out[i] = (uint8_t)strtoul(pair, NULL, 16);
-    }
-    return n;
-}
 
 /* ---- published vectors --------------------------------------------------------- */
 
@@ -74,15 +62,15 @@ static void test_published_vectors(void **state)
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
         const vector *v = &vectors[i];
         uint8_t key[32], nonce[16], want[96];
-        nx_aead *a = nx_aead_create(key, unhex(v->key, key));
+        nx_aead *a = nx_aead_create(key, nxt_unhex(v->key, key));
         nx_aead_text text = {.nonce = nonce, .head = head, .in = plain};
-        size_t n = unhex(v->sealed, want);
+        size_t n = nxt_unhex(v->sealed, want);
 
         assert_non_null(a);
-        (void)unhex(v->nonce, nonce);
-        text.head_len = unhex(v->head, head);
-        text.len = unhex(v->plain, plain);
-        n += unhex(v->tag, want + n);
+        (void)nxt_unhex(v->nonce, nonce);
+        text.head_len = nxt_unhex(v->head, head);
+        text.len = nxt_unhex(v->plain, plain);
+        n += nxt_unhex(v->tag, want + n);
         assert_true(nx_aead_seal(a, &text, sealed));
         assert_memory_equal(sealed, want, n);
         text.in = want;
@@ -111,7 +99,7 @@ static void test_blocks_are_those_of_the_standard(void **state)
 
         assert_non_null(a);
         nx_aead_block(a, in, out);
-        (void)unhex(wants[i], want);
+        (void)nxt_unhex(wants[i], want);
         assert_memory_equal(out, want, 16);
         nx_aead_destroy(a);
     }

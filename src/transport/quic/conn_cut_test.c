@@ -2,17 +2,11 @@
  * conn_cut_test.c - networks that are cut for a while, in virtual time: nothing is lost,
  * nothing comes twice, and when the path is back it is used within a bound.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "quic_sim.h"
+#include "sanitized.h"
 #include "unit.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#else
-#define SLOW 0
-#endif
 
 #define MS     UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
@@ -179,7 +173,7 @@ static void test_a_cut_at_any_moment_loses_nothing(void **state)
     uint64_t worst[LOADS][HOW] = {{0}};
 
     (void)state;
-    for (uint64_t seed = 0; seed < (SLOW ? 24u : 192u); seed++) {
+    for (uint64_t seed = 0; seed < (NXT_SANITIZED ? 24u : 192u); seed++) {
         const load what = (load)(seed % LOADS);
         const int how = (int)(seed / LOADS % HOW);
 

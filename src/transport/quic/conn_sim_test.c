@@ -7,13 +7,8 @@
 
 #include "base/alloc.h"
 #include "quic_sim.h"
+#include "sanitized.h"
 #include "unit.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#else
-#define SLOW 0
-#endif
 
 #define MS     UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
@@ -118,7 +113,7 @@ static void test_loss_disorder_and_duplicates_lose_nothing(void **state)
                            .loss_ppm = losses[l],
                            .dup_ppm = 20000};
 
-            exchange(&net, l * 10 + d, SLOW ? 30 : 100, 60000, 600 * SECOND);
+            exchange(&net, l * 10 + d, NXT_SANITIZED ? 30 : 100, 60000, 600 * SECOND);
         }
     }
 }
@@ -126,7 +121,7 @@ static void test_loss_disorder_and_duplicates_lose_nothing(void **state)
 static void test_many_seeds(void **state)
 {
     (void)state;
-    for (uint64_t seed = 100; seed < (SLOW ? 110u : 160u); seed++) {
+    for (uint64_t seed = 100; seed < (NXT_SANITIZED ? 110u : 160u); seed++) {
         nxt_net net = {.interface = (seed % 2 == 0) ? 1472 : 61440,
                        .same_host = (seed % 2 == 1),
                        .delay_ns = (seed % 7) * MS,
@@ -302,7 +297,7 @@ static void test_a_part_of_more_than_four_gib_arrives(void **state)
     nxt_sim s;
 
     (void)state;
-    if (SLOW || (getenv("NXT_LONG") == NULL)) { /* NOLINT(concurrency-mt-unsafe) */
+    if (NXT_SANITIZED || (getenv("NXT_LONG") == NULL)) { /* NOLINT(concurrency-mt-unsafe) */
         nx_free(list);
         skip();
     }

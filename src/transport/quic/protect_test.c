@@ -4,9 +4,9 @@
  */
 #include "transport/quic/protect.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "hex.h"
 #include "quic_sim.h"
 #include "transport/quic/aead.h"
 #include "transport/quic/conn_impl.h"
@@ -14,18 +14,6 @@
 
 #define MS     UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
-
-static size_t unhex(const char *text, uint8_t *out)
-{
-    size_t n = strlen(text) / 2;
-
-    for (size_t i = 0; i < n; i++) {
-        char pair[3] = {text[2 * i], text[2 * i + 1], '\0'};
-
-        out[i] = (uint8_t)strtoul(pair, NULL, 16);
-    }
-    return n;
-}
 
 /* ---- RFC 9001, appendix A ------------------------------------------------------ */
 
@@ -35,13 +23,13 @@ static void derive(const char *secret, nx_protect_keys *keys)
     uint8_t bytes[32];
 
     (void)ngtcp2_crypto_md_init(&md, (void *)(intptr_t)GNUTLS_DIG_SHA256);
-    assert_true(nx_protect_derive(&md, bytes, unhex(secret, bytes), 16, keys));
+    assert_true(nx_protect_derive(&md, bytes, nxt_unhex(secret, bytes), 16, keys));
 }
 
 static void same(const uint8_t *got, const char *want)
 {
     uint8_t bytes[256];
-    size_t n = unhex(want, bytes);
+    size_t n = nxt_unhex(want, bytes);
 
     assert_memory_equal(got, bytes, n);
 }
@@ -83,11 +71,12 @@ static void test_a_packet_is_that_of_the_standard(void **state)
     derive(SERVER_SECRET, &keys);
     keys.iv[11] ^= 1;
     text.nonce = keys.iv;
-    text.head_len = unhex("c1000000010008f067a5502a4262b50040750001", head);
-    text.len = unhex("02000000000600405a020000560303eefce7f7b37ba1d1632e96677825ddf73988cfc79825df5"
-                     "66dc5430b9a045a1200130100002e00330024001d00209d3c940d89690b84d08a60993c144eca"
-                     "684d1081287c834d5311bcf32bb9da1a002b00020304",
-                     packet);
+    text.head_len = nxt_unhex("c1000000010008f067a5502a4262b50040750001", head);
+    text.len =
+        nxt_unhex("02000000000600405a020000560303eefce7f7b37ba1d1632e96677825ddf73988cfc79825df5"
+                  "66dc5430b9a045a1200130100002e00330024001d00209d3c940d89690b84d08a60993c144eca"
+                  "684d1081287c834d5311bcf32bb9da1a002b00020304",
+                  packet);
     a = nx_aead_create(keys.key, 16);
     assert_non_null(a);
     assert_true(nx_aead_seal(a, &text, packet));

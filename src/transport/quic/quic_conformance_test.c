@@ -148,17 +148,9 @@ static bool progress(void *arg, bool (*done)(void *done_arg), void *done_arg)
 }
 
 /* Nobody is told any more, and the socket is gone without a word. */
-static void no_sent(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
-{
-    (void)ctx;
-    (void)link;
-    (void)tx;
-    (void)err;
-}
-
 static void kill_end(void *arg, nx_link *link)
 {
-    static const nx_link_up silent = {.on_sent = no_sent};
+    static const nx_link_up silent = {.on_sent = nx_link_sent_ignored};
     nx_quic *quic = nx_list_entry(link, nx_quic_link, base)->q;
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     world *w = arg;

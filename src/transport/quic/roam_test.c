@@ -6,13 +6,8 @@
 #include <unistd.h>
 
 #include "quic_time.h"
+#include "sanitized.h"
 #include "transport/quic/address.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#else
-#define SLOW 0
-#endif
 
 enum { PATHS = 2, PARTS = 6, PART = 1 << 20, PACKET = 65536 };
 
@@ -307,7 +302,7 @@ static void test_a_forged_refusal_ends_nothing(void **state)
 static void test_paths_that_come_and_go_lose_nothing(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= (SLOW ? 3u : 10u); seed++) {
+    for (uint64_t seed = 1; seed <= (NXT_SANITIZED ? 3u : 10u); seed++) {
         nx_random_seeded random;
         size_t frames = 0;
         net w;

@@ -1,0 +1,431 @@
+/*
+ * seed_return_test.c - members lose the seed and come back, the seed misses things,
+ * dies and is there again.
+ */
+#include <string.h>
+
+#include "unit.h"
+#include "world_rig.h"
+
+#define SECOND UINT64_C(1000000000)
+
+/* ---- what the seed has missed ------------------------------------------------------------ */
+
+static void test_missed_epochs_are_asked_for(void **state)
+{
+    rig r;
+    rig_joiner *a, *b, *c, *d;
+
+    (void)state;
+    rig_init(&r, 3, 0, 1);
+    a = rig_join_as(&r, 0, 0);
+    b = rig_join_as(&r, 1, 0);
+    c = rig_join_as(&r, 2, 0);
+    rig_run(&r);
+    rig_kill(&r, c);
+    rig_cut(&r, a, true);
+    rig_cut(&r, b, true);
+    rig_go_on(a, 4, NULL, 0); /* while the seed does not hear them */
+    rig_go_on(b, 4, NULL, 0);
+    rig_kill(&r, b);
+    rig_go_on(a, 2, NULL, 0);
+    d = rig_join_as(&r, NX_RANK_ANY, 0);
+    rig_run_until(&r, r.now + 20 * SECOND);
+    assert_true(nx_join_state_there(a->state));
+    assert_int_equal(r.events[NX_SEED_BACK], 1);
+    assert_int_equal(rig_waits(a), 1);
+    rig_let_in(a);
+    rig_later(&r);
+    assert_int_equal(rig_phase(d), NX_JOIN_FORMED);
+    rig_assert_same(a, d);
+    assert_int_equal(rig_view(d)->epoch, 4);
+    assert_int_equal(rig_view(d)->members[1].slot, 3);
+    rig_fini(&r);
+}
+
+/* A view that does not fit into one frame. */
+static void test_a_large_view_is_told_in_pieces(void **state)
+{
+    enum { N = 340 };
+    static rig_joiner *all[N];
+    rig r;
+    rig_joiner *late;
+
+    (void)state;
+    rig_init(&r, N, 0, 1);
+    for (int i = 0; i < N; i++) {
+        nx_join_rules rules = rig_rules(&r, NX_RANK_ANY, 0);
+
+        memset(rules.hello.self.host, 'h', sizeof(rules.hello.self.host) - 1);
+        all[i] = rig_join(&r, &rules);
+    }
+    rig_run(&r);
+    for (int i = 0; i < N; i++) {
+        rig_cut(&r, all[i], true);
+        rig_go_on(all[i], 0, NULL, 0);
+        rig_go_on(all[i], 0, NULL, 0);
+    }
+    rig_run_until(&r, r.now + 30 * SECOND);
+    assert_int_equal(r.events[NX_SEED_BACK], N);
+    late = rig_join_as(&r, NX_RANK_ANY, 0);
+    rig_later(&r);
+    for (int i = 0; i < N; i++) {
+        rig_let_in(all[i]);
+    }
+    rig_later(&r);
+    assert_int_equal(rig_phase(late), NX_JOIN_FORMED);
+    assert_int_equal(rig_view(late)->epoch, 4);
+    rig_assert_same(all[0], late);
+    rig_fini(&r);
+}
+
+static void send_return(rig *r, rig_conn *c, const nx_member *self, uint64_t epoch)
+{
+    const nx_return f = {.protocol = NX_JOIN_PROTOCOL, .epoch = epoch, .self = *self};
+    uint8_t frame[NX_HELLO_MAX];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    nx_return_encode(&w, &f);
+    rig_send(c, frame, w.len);
+    rig_run(r);
+}
+
+static void test_one_that_does_not_tell_is_let_go_and_another_is_asked(void **state)
+{
+    rig r;
+    rig_joiner *a, *b, *c;
+    rig_conn *false_a;
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    rig_form(&r, &a, &b);
+    rig_cut(&r, b, true);
+    rig_go_on(b, 0, NULL, 0);
+    rig_go_on(b, 0, NULL, 0);
+    /* In the place of a comes one that says it knows of epoch 9, and no more. */
+    false_a = rig_connect_as(&r, a->member);
+    send_return(&r, false_a, &rig_view(a)->members[0], 9);
+    assert_non_null(rig_find(false_a, NX_JOIN_ASK));
+    rig_run_until(&r, r.now + 15 * SECOND);
+    assert_true(rig_is_closed(false_a));
+    c = rig_join_as(&r, NX_RANK_ANY, 0);
+    rig_run_until(&r, r.now + 15 * SECOND);
+    assert_int_equal(rig_waits(b), 1);
+    assert_int_equal(r.events[NX_SEED_CHANGED], 1); /* b's view was taken */
+    assert_int_equal(rig_phase(c), NX_JOIN_WAITING);
+    rig_fini(&r);
+}
+
+/* ---- coming back ------------------------------------------------------------------------- */
+
+static void test_a_member_comes_back_and_is_told_who_waits(void **state)
+{
+    rig r;
+    rig_joiner *a, *b;
+    uint64_t began;
+
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        rig_init(&r, 2, 0, 3);
+        rig_form(&r, &a, &b);
+        (void)rig_join_as(&r, NX_RANK_ANY, 0);
+        rig_later(&r);
+        rig_cut(&r, a, known == 1);
+        assert_int_equal(rig_phase(a), NX_JOIN_FORMED);
+        assert_false(nx_join_state_there(a->state));
+        assert_int_equal(rig_waits(a), 0); /* nobody could be let in now */
+        began = r.now;
+        assert_in_range(nx_join_state_due(a->state) - began, SECOND, 3 * SECOND / 2);
+        rig_run_until(&r, r.now + 2 * SECOND);
+        assert_true(nx_join_state_there(a->state));
+        assert_int_equal(rig_waits(a), 1);
+        assert_int_equal(r.events[NX_SEED_BACK], 1);
+        assert_true(nx_seed_state_formed(r.seed));
+        rig_let_in(a);
+        rig_let_in(b);
+        rig_later(&r);
+        assert_int_equal(nx_join_state_started(a->state), 2);
+        rig_fini(&r);
+    }
+}
+
+static void test_a_seed_that_is_away_is_dialled_for_ever_but_not_often(void **state)
+{
+    rig r;
+    rig_joiner *a, *b;
+    uint64_t last, most = 0;
+
+    (void)state;
+    rig_init_lasting(&r, 2);
+    rig_form(&r, &a, &b);
+    rig_kill(&r, b);
+    rig_later(&r);
+    rig_seed_dies(&r);
+    rig_run(&r);
+    for (int i = 0; i < 50; i++) {
+        last = r.now;
+        assert_false(nx_join_state_there(a->state));
+        assert_true(rig_advance(&r, r.now + 11 * SECOND));
+        most = (r.now - last > most) ? r.now - last : most;
+        assert_in_range(r.now - last, SECOND, 10 * SECOND);
+        rig_cut(&r, a, false); /* nothing listens there */
+    }
+    assert_true(most > 6 * SECOND);
+    rig_seed_again(&r);
+    rig_run_until(&r, r.now + 11 * SECOND);
+    assert_true(nx_join_state_there(a->state));
+    rig_fini(&r);
+}
+
+static void test_a_seed_that_has_ended_and_does_not_last_is_given_up(void **state)
+{
+    rig r;
+    rig_joiner *a, *b;
+
+    (void)state;
+    rig_init(&r, 2, 0, 3);
+    rig_form(&r, &a, &b);
+    rig_seed_dies(&r);
+    rig_run(&r);
+    assert_int_equal(rig_phase(a), NX_JOIN_GONE);
+    assert_non_null(rig_view(a));
+    assert_int_equal(nx_join_state_due(a->state), UINT64_MAX);
+    rig_go_on(a, 2, NULL, 0); /* the world goes on */
+    assert_int_equal(rig_view(a)->size, 1);
+    rig_fini(&r);
+}
+
+static void test_the_job_ends_when_nobody_comes_back(void **state)
+{
+    rig r;
+    rig_joiner *a, *b;
+
+    (void)state;
+    rig_init(&r, 2, 0, 3);
+    rig_form(&r, &a, &b);
+    nx_join_state_leave(b->state);
+    rig_run(&r);
+    rig_cut(&r, a, true);
+    a->dead = true;
+    rig_run_until(&r, r.now + NX_SEED_RETURN_NS - SECOND);
+    assert_int_equal(r.events[NX_SEED_ENDED], 0);
+    rig_run_until(&r, r.now + 2 * SECOND);
+    assert_int_equal(r.events[NX_SEED_ENDED], 1);
+    assert_true(nx_seed_state_ended(r.seed));
+    rig_fini(&r);
+}
+
+/* A holder of the token, but not of the key. */
+static void test_nobody_comes_back_as_another(void **state)
+{
+    rig r;
+    rig_joiner *a, *b;
+    rig_conn *c;
+    nx_member self;
+
+    (void)state;
+    rig_init(&r, 2, 0, 3);
+    rig_form(&r, &a, &b);
+    self = rig_view(a)->members[0];
+    c = rig_connect(&r);
+    send_return(&r, c, &self, 1);
+    assert_true(rig_is_closed(c));
+    assert_non_null(strstr(r.last_text[NX_SEED_REFUSED], "without a certificate"));
+    c = rig_connect_as(&r, b->member);
+    send_return(&r, c, &self, 1);
+    assert_true(rig_is_closed(c));
+    assert_non_null(strstr(r.last_text[NX_SEED_REFUSED], "certificate is of another member"));
+    assert_int_equal(r.events[NX_SEED_BACK], 0);
+    assert_int_equal(r.events[NX_SEED_LOST], 0);
+    rig_fini(&r);
+}
+
+static void test_one_that_the_world_has_gone_on_without_is_told_so(void **state)
+{
+    rig r;
+    rig_joiner *a, *b;
+    const char *text;
+
+    (void)state;
+    rig_init(&r, 2, 0, 3);
+    rig_form(&r, &a, &b);
+    rig_cut(&r, b, true);
+    rig_go_on(a, 2, NULL, 0);
+    rig_run_until(&r, r.now + 2 * SECOND);
+    assert_int_equal(rig_phase(b), NX_JOIN_GONE);
+    (void)nx_join_state_error(b->state, &text);
+    assert_non_null(strstr(text, "the world has gone on without it"));
+    assert_true(nx_seed_state_formed(r.seed));
+    rig_fini(&r);
+
+    /* And what one says that is out, but still connected, does not count. */
+    rig_init(&r, 2, 0, 3);
+    rig_form(&r, &a, &b);
+    rig_go_on(a, 2, NULL, 0);
+    rig_run(&r);
+    rig_go_on(b, 1, NULL, 0);
+    rig_run(&r);
+    assert_int_equal(r.events[NX_SEED_CHANGED], 1);
+    nx_join_state_leave(b->state);
+    rig_run(&r);
+    assert_int_equal(rig_phase(b), NX_JOIN_GONE);
+    assert_int_equal(r.events[NX_SEED_ENDED], 0);
+    rig_fini(&r);
+}
+
+/* ---- a seed that lasts ------------------------------------------------------------------- */
+
+static void test_a_seed_that_comes_back_goes_on(void **state)
+{
+    rig r;
+    rig_joiner *a, *b, *c, *d;
+
+    (void)state;
+    rig_init_lasting(&r, 2);
+    rig_form(&r, &a, &b);
+    c = rig_join_as(&r, NX_RANK_ANY, 60 * SECOND);
+    rig_later(&r);
+    rig_seed_dies(&r);
+    rig_run_until(&r, r.now + 20 * SECOND);
+    assert_int_equal(rig_phase(a), NX_JOIN_FORMED);
+    assert_int_equal(rig_phase(c), NX_JOIN_WAITING);
+    assert_int_equal(rig_waits(a), 0);
+    rig_seed_again(&r);
+    rig_run_until(&r, r.now + 15 * SECOND);
+    assert_int_equal(rig_waits(a), 1);
+    assert_int_equal(rig_waits(b), 1);
+    assert_int_equal(r.events[NX_SEED_BACK], 3);
+    d = rig_join_as(&r, NX_RANK_ANY, 0);
+    rig_later(&r);
+    assert_true(d->member > c->member);
+    rig_let_in(a);
+    rig_let_in(b);
+    rig_later(&r);
+    assert_int_equal(rig_phase(c), NX_JOIN_FORMED);
+    assert_int_equal(rig_phase(d), NX_JOIN_FORMED);
+    rig_assert_same(a, c);
+    rig_assert_same(a, d);
+    assert_int_equal(rig_view(a)->members[2].id, c->member); /* the older one first */
+    rig_fini(&r);
+}
+
+static void test_what_happened_while_the_seed_was_away_is_told(void **state)
+{
+    rig r;
+    rig_joiner *a, *b, *c, *d;
+    nx_member joined;
+
+    (void)state;
+    rig_init_lasting(&r, 3);
+    a = rig_join_as(&r, 0, 0);
+    b = rig_join_as(&r, 1, 0);
+    c = rig_join_as(&r, 2, 0);
+    rig_run(&r);
+    d = rig_join_as(&r, NX_RANK_ANY, 60 * SECOND);
+    rig_later(&r);
+    joined = nx_join_state_waiting(a->state)->list[0];
+    rig_seed_dies(&r);
+    rig_kill(&r, c);
+    rig_go_on(a, 4, &joined, 1); /* agreed upon in the moment before */
+    rig_go_on(b, 4, &joined, 1);
+    rig_run_until(&r, r.now + 3 * SECOND);
+    rig_seed_again(&r);
+    rig_run_until(&r, r.now + 15 * SECOND);
+    assert_int_equal(rig_phase(d), NX_JOIN_FORMED);
+    rig_assert_same(a, d);
+    assert_int_equal(rig_view(d)->size, 3);
+    assert_int_equal(nx_join_state_started(a->state), 2);
+    rig_fini(&r);
+}
+
+static void test_a_world_forms_although_the_seed_dies_at_any_moment(void **state)
+{
+    unsigned formed_before = 0;
+
+    (void)state;
+    for (unsigned steps = 0; steps < 40; steps++) {
+        rig r;
+        rig_joiner *a, *b;
+
+        rig_init_lasting(&r, 2);
+        a = rig_join_as(&r, 1, 60 * SECOND);
+        b = rig_join_as(&r, NX_RANK_ANY, 60 * SECOND);
+        for (unsigned i = 0; i < steps; i++) {
+            (void)rig_step(&r);
+        }
+        formed_before += nx_seed_state_formed(r.seed) ? 1 : 0;
+        rig_seed_dies(&r);
+        rig_run_until(&r, r.now + SECOND);
+        rig_seed_again(&r);
+        rig_run_until(&r, r.now + 20 * SECOND);
+        assert_int_equal(rig_phase(a), NX_JOIN_FORMED);
+        assert_int_equal(rig_phase(b), NX_JOIN_FORMED);
+        rig_assert_same(a, b);
+        assert_true(nx_seed_state_formed(r.seed));
+        assert_true(nx_join_state_there(a->state) && nx_join_state_there(b->state));
+        rig_fini(&r);
+    }
+    assert_in_range(formed_before, 5, 35);
+}
+
+static void test_no_number_is_given_out_again(void **state)
+{
+    uint64_t last = 0;
+    rig r;
+
+    (void)state;
+    rig_init_lasting(&r, 1);
+    for (int life = 0; life < 5; life++) {
+        for (int i = 0; i < 300; i++) {
+            rig_joiner *j = rig_join_as(&r, NX_RANK_ANY, 0);
+
+            while (j->member == 0) {
+                assert_true(rig_step(&r));
+            }
+            assert_true(j->member > last);
+            last = j->member;
+        }
+        rig_seed_dies(&r);
+        rig_seed_again(&r);
+    }
+    assert_in_range(r.saves, 5, 40); /* and it is not written for each */
+    rig_fini(&r);
+}
+
+static void test_a_lasting_seed_that_stays_away_is_named(void **state)
+{
+    rig r;
+    rig_joiner *a, *b, *c;
+
+    (void)state;
+    rig_init_lasting(&r, 2);
+    rig_form(&r, &a, &b);
+    c = rig_join_as(&r, NX_RANK_ANY, 5 * SECOND);
+    rig_later(&r);
+    rig_seed_dies(&r);
+    rig_run_until(&r, r.now + 10 * SECOND);
+    rig_assert_failed(c, NEXAR_ECONNECT, "has gone and was not back within 5s");
+    rig_fini(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_missed_epochs_are_asked_for),
+        cmocka_unit_test(test_a_large_view_is_told_in_pieces),
+        cmocka_unit_test(test_one_that_does_not_tell_is_let_go_and_another_is_asked),
+        cmocka_unit_test(test_a_member_comes_back_and_is_told_who_waits),
+        cmocka_unit_test(test_a_seed_that_is_away_is_dialled_for_ever_but_not_often),
+        cmocka_unit_test(test_a_seed_that_has_ended_and_does_not_last_is_given_up),
+        cmocka_unit_test(test_the_job_ends_when_nobody_comes_back),
+        cmocka_unit_test(test_nobody_comes_back_as_another),
+        cmocka_unit_test(test_one_that_the_world_has_gone_on_without_is_told_so),
+        cmocka_unit_test(test_a_seed_that_comes_back_goes_on),
+        cmocka_unit_test(test_what_happened_while_the_seed_was_away_is_told),
+        cmocka_unit_test(test_a_world_forms_although_the_seed_dies_at_any_moment),
+        cmocka_unit_test(test_no_number_is_given_out_again),
+        cmocka_unit_test(test_a_lasting_seed_that_stays_away_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
