@@ -7,6 +7,8 @@ source "$(dirname "$0")/lib.sh"
 
 modes=(stream small large rpc idle)
 cut_s=${CUT_S:-3}
+# A busy machine may be long in giving the network back.
+export NEXAR_HEARTBEAT_TIMEOUT=20s NEXAR_STALL_REPORT=1m
 
 # Starts "steady MODE" on 2 hosts for each of "$@", all at once.
 begin_steady() {

@@ -180,7 +180,7 @@ static void test_what_was_sent_before_a_link_is_up_finds_the_other_address(void 
     assert_int_equal(nx_quic_dial(t.c.at[0].quic, &target, &NXT_UP, &p, &p.link), NEXAR_OK);
     assert_int_equal(nx_link_send_frame(p.link, NX_LANE_MESSAGE, &text, 1), NEXAR_OK);
     nx_link_close(p.link, true);
-    nxt_timed_until(&t, t.c.at[1].accepted[0].frames == 1, 2 * NXT_SECOND_NS);
+    nxt_timed_until(&t, t.c.at[1].accepted[0].frames == 1, 5 * NXT_SECOND_NS);
     nxt_timed_until(&t, closing(&t, 0) == 0, 2 * NXT_SECOND_NS);
     nxt_cluster_close(&t.c);
     (void)close(hole);
