@@ -115,6 +115,7 @@ trainee() {
 trainee
 trainee --leave 300
 trainee --die 400
+# shellcheck disable=SC2317 # until_true calls it
 begun() { grep -qs '^steps   1 to 100: ' "$work"/out[012]; }
 until_true begun
 trainee
