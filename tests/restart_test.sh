@@ -78,7 +78,7 @@ echo "-- states that are not taken"
 chmod 644 "$work/state"
 refused 'others may use it.*chmod 600'
 chmod 600 "$work/state"
-printf x | dd of="$work/state" bs=1 seek=200 conv=notrunc 2>/dev/null
+printf '\001' | dd of="$work/state" bs=1 seek=200 conv=notrunc 2>/dev/null
 refused 'damaged.*remove it'
 echo "something else" >"$work/state"
 refused 'not the state of a nexar seed'
