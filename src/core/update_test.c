@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "base/alloc.h"
 #include "core/comm.h"
 #include "local_world.h"
+#include "procs.h"
 #include "unit.h"
 
 enum { FIRST = 1, LATER, NEVER };
@@ -200,17 +200,9 @@ static void start(int me, int how)
 /* All processes are made before there are threads. */
 static void make(int me)
 {
-    pids[me] = fork();
-    assert_true(pids[me] >= 0);
+    pids[me] = nxt_fork_until(&shared->go[me]);
     if (pids[me] != 0) {
         return;
-    }
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (int sig = SIGILL; sig <= SIGSEGV; sig++) { /* one that crashes is to end */
-        (void)signal(sig, SIG_DFL);
-    }
-    while (atomic_load(&shared->go[me]) == 0) {
-        nap();
     }
     if (atomic_load(&shared->go[me]) == NEVER) {
         _exit(0);

@@ -136,3 +136,21 @@ void nxt_procs_wait(nxt_procs *p, unsigned killed, int code)
     }
     nexar_seed_stop(p->seed);
 }
+
+pid_t nxt_fork_until(_Atomic int *go)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    const pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int sig = SIGILL; sig <= SIGSEGV; sig++) { /* one that crashes is to end */
+            (void)signal(sig, SIG_DFL);
+        }
+        while (atomic_load(go) == 0) {
+            (void)nanosleep(&nap, NULL);
+        }
+    }
+    return pid;
+}

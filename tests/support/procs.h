@@ -33,6 +33,10 @@ void nxt_unshare(void *at, size_t bytes);
 /* Waits, for a minute at most, until |*count| is |n| or more. */
 void nxt_await(_Atomic int *count, int n);
 
+/* A process for later, made before there are threads; it ends with the test.  In it this
+ * returns 0 when |*go| is not 0 any more: what it is to do. */
+pid_t nxt_fork_until(_Atomic int *go);
+
 /* Starts |n| processes that run |body| and exit with 0, and a seed for them. */
 void nxt_procs_start(nxt_procs *p, int n, void (*body)(int rank, int join_fd, void *arg),
                      void *arg);
