@@ -167,6 +167,15 @@ nexar_err nx_flood_frame_group(const void *frame, size_t len, uint64_t *group)
     return NEXAR_OK;
 }
 
+/* What is kept is bounded: two kinds of news, of as many ranks as a world may have. */
+static bool is_known_key(uint64_t key)
+{
+    const uint64_t kind = key >> 32;
+
+    return ((kind == NX_FLOOD_DEAD) || (kind == NX_FLOOD_REVOKED)) &&
+           ((uint32_t)key < NX_WORLD_MAX);
+}
+
 nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t len)
 {
     nx_reader r = nx_reader_make(frame, len);
@@ -177,7 +186,7 @@ nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t l
     const item *it;
 
     if (!nx_reader_done(&r) || (type != NX_CONTROL_FLOOD) || (group != f->group) ||
-        ((uint32_t)key >= NX_WORLD_MAX)) {
+        !is_known_key(key)) {
         return nx_fail(NEXAR_EPROTO, "a malformed frame of news");
     }
     /* What the dead say does not count: they may take others for dead. */

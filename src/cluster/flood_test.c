@@ -311,6 +311,9 @@ static void test_malformed_news_are_refused(void **state)
     bad[1] = GROUP;
     bad[7] = 1; /* rank 65 536 */
     assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
+    bad[7] = 0;
+    bad[5] = 3; /* neither a death nor a revocation */
+    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
     assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, good, len), NEXAR_OK);
     assert_int_equal(w.nodes[0].learned, 1);
     net_fini(&w);
