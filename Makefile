@@ -6,7 +6,8 @@
 #   JOBS=N                      how much is done at once
 #   FUZZ_SECONDS=20             for each fuzz target, FUZZ_JOBS of them at once
 #   PEERS_OPTIONS=              for make bench-peers; see scripts/bench_peers.sh
-#   CHURN_SECONDS=600           for make churn, once by shared memory and once by QUIC
+#   CHURN_SECONDS=600           for make churn, by shared memory, by QUIC, and by both
+#   SOAK_TIMES=10               for make soak, SOAK_TESTS=REGEX: only those; scripts/soak.sh
 #   MATRIX_OPTIONS=             for make matrix; see scripts/fault_matrix.sh
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -16,11 +17,13 @@ FUZZ_SECONDS ?= 20
 FUZZ_JOBS ?= $(JOBS)
 PEERS_OPTIONS ?=
 CHURN_SECONDS ?= 600
+SOAK_TIMES ?= 10
+SOAK_TESTS ?= .
 MATRIX_OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check install asan tsan fuzz bench bench-peers matrix churn mutate model \
-	clean
+.PHONY: help demo test check install asan tsan fuzz bench bench-peers matrix churn soak mutate \
+	model clean
 
 setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
 # $(1): the preset; $(2): more for cmake.
@@ -39,6 +42,7 @@ help:
 	@echo 'make bench-peers  nexar beside Open MPI, MPICH and Gloo, by turns; PEERS_OPTIONS=--quick'
 	@echo 'make matrix    every fault, workload and transport: MATRIX_OPTIONS=--docs notes the times'
 	@echo 'make churn     ranks are killed and join, one a second, for CHURN_SECONDS=$(CHURN_SECONDS)'
+	@echo 'make soak      every test SOAK_TIMES=$(SOAK_TIMES) times on a loaded machine; SOAK_TESTS=REGEX'
 	@echo 'make mutate    break the builders on purpose; the simulator must notice'
 	@echo 'make model     all that can happen in an agreement of 3 and 4 ranks, by spin'
 	@echo 'make clean     remove build/'
@@ -100,6 +104,12 @@ churn:
 	$(call build,dev)
 	@build/dev/tests/faults/churn --seconds $(CHURN_SECONDS) build/dev/tests/net/wire
 	@build/dev/tests/faults/churn --seconds $(CHURN_SECONDS) --quic build/dev/tests/net/wire
+	@build/dev/tests/faults/churn --seconds $(CHURN_SECONDS) --both build/dev/tests/net/wire
+
+soak:
+	$(call setup,test)
+	$(call build,dev)
+	@scripts/soak.sh build/dev $(SOAK_TIMES) '$(SOAK_TESTS)'
 
 mutate:
 	$(call setup,test)

@@ -3,11 +3,13 @@
  * up numbers: the sums are right at every step, and a rank that stays needs no more memory and
  * no more descriptors in the end than in the beginning.
  *
- *     churn [--seconds N] [--quic] [--verbose] WIRE
+ *     churn [--seconds N] [--every MS] [--pause MS] [--quic | --both] [--verbose] WIRE
  *
- * 8 ranks on one host, by shared memory; with --quic two on each of four hosts, by QUIC.  WIRE
- * is the program of tests/net/wire.c.  Ends with 0 if all was right, 77 if it cannot be tried
- * here.
+ * 8 ranks on one host, by shared memory; with --quic two on each of four hosts, by QUIC; with
+ * --both these, and by shared memory where two are on one host.  One comes or goes --every MS
+ * (1000), and between two steps a rank computes, that is, does nothing, for --pause MS (2): 20
+ * need a tenth of the processor.  WIRE is the program of tests/net/wire.c.  Ends with 0 if all
+ * was right, 77 if it cannot be tried here.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -51,8 +53,9 @@ typedef struct board {
 
 typedef struct churn {
     nxt_hosts hosts;
-    bool quic, verbose;
-    int seconds;
+    bool verbose;
+    const char *transports; /* "shm": all are on one host */
+    int seconds, every_ms, pause_ms;
     board *board;
     nxt_process seed, at[PROCESSES_MOST];
     int started, living;
@@ -62,6 +65,11 @@ typedef struct churn {
     double rebuilt_ms, joined_ms; /* the longest */
     char failure[512];
 } churn;
+
+static struct timespec time_of(int ms)
+{
+    return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+}
 
 /* ---- a rank -------------------------------------------------------------------------------------
  */
@@ -111,9 +119,9 @@ static nexar_err link_all(nexar_comm *w)
 }
 
 /* Whatever happens in a step, all meet in the update behind it. */
-static void live(board *b, seen *s)
+static void live(board *b, seen *s, int pause_ms)
 {
-    const struct timespec pause = {.tv_nsec = 2000000}; /* what a rank computes */
+    const struct timespec pause = time_of(pause_ms); /* what a rank computes */
     nexar_comm *w = NULL;
     bool end = false, fresh = true;
     nexar_err err = nexar_init(NULL, &w);
@@ -157,20 +165,25 @@ __attribute__((format(printf, 2, 3))) static void fail(churn *c, const char *for
     }
 }
 
+static bool one_host(const churn *c)
+{
+    return strcmp(c->transports, "shm") == 0;
+}
+
 static void start_rank(churn *c)
 {
     const int i = c->started++;
 
     c->living++;
-    if (nxt_process_start(&c->at[i], &c->hosts, c->quic ? i % HOSTS : 0)) {
+    if (nxt_process_start(&c->at[i], &c->hosts, one_host(c) ? 0 : i % HOSTS)) {
         return;
     }
-    nxt_set("transports", c->quic ? "quic" : "shm");
+    nxt_set("transports", c->transports);
     nxt_set("join", c->board->seed.join);
     if (i == STAYS) {
         nxt_set("rank", "7"); /* not the first, who leads */
     }
-    live(c->board, &c->board->of[i]);
+    live(c->board, &c->board->of[i], c->pause_ms);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): its threads have ended
     exit(0);
 }
@@ -248,6 +261,9 @@ static void add_one(churn *c)
     c->joined++;
     c->fds[c->samples] = nxt_open_files(c->at[STAYS].pid);
     c->rss[c->samples++] = nxt_resident_kib(c->at[STAYS].pid);
+    if (c->verbose) {
+        (void)printf("the one that stays: %ld KiB\n", c->rss[c->samples - 1]);
+    }
 }
 
 /* ---- what must be true
@@ -329,7 +345,7 @@ static void tell(const churn *c)
 
 static void run(churn *c)
 {
-    const struct timespec second = {.tv_sec = 1};
+    const struct timespec pace = time_of(c->every_ms);
     const uint64_t stop = nxt_now_ns() + (uint64_t)c->seconds * SECOND;
 
     if (!nxt_process_start(&c->seed, &c->hosts, 0)) {
@@ -343,7 +359,7 @@ static void run(churn *c)
     }
     (void)await_world(c, "formed");
     while ((c->failure[0] == '\0') && (nxt_now_ns() < stop) && (c->started < PROCESSES_MOST)) {
-        (void)nanosleep(&second, NULL); /* the pace of the churn, not a wait */
+        (void)nanosleep(&pace, NULL); /* the pace of the churn, not a wait */
         if (c->living == RANKS) {
             kill_one(c);
         } else {
@@ -355,29 +371,50 @@ static void run(churn *c)
     }
     (void)printf("churn, %s: %d killed, the others went on within %.0f ms; %d joined, within %.0f "
                  "ms; %llu steps\n",
-                 c->quic ? "quic" : "shm", c->killed, c->rebuilt_ms, c->joined, c->joined_ms,
+                 c->transports, c->killed, c->rebuilt_ms, c->joined, c->joined_ms,
                  (unsigned long long)c->board->of[STAYS].steps);
     check_flat(c);
 }
 
-int main(int argc, char **argv)
+/* Reads the numbers and words that |c| is run with; the program WIRE, or NULL. */
+static const char *read_arguments(churn *c, int argc, char **argv)
 {
-    static churn c = {.seconds = 600};
+    const struct {
+        const char *name;
+        int *value;
+    } numbers[] = {
+        {"--seconds", &c->seconds}, {"--every", &c->every_ms}, {"--pause", &c->pause_ms}};
     const char *wire = NULL;
 
     for (int i = 1; i < argc; i++) {
+        int *value = NULL;
+
+        for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
+            value = (strcmp(argv[i], numbers[k].name) == 0) ? numbers[k].value : value;
+        }
         if (strcmp(argv[i], "--quic") == 0) {
-            c.quic = true;
+            c->transports = "quic";
+        } else if (strcmp(argv[i], "--both") == 0) {
+            c->transports = "shm,quic";
         } else if (strcmp(argv[i], "--verbose") == 0) {
-            c.verbose = true;
-        } else if ((strcmp(argv[i], "--seconds") == 0) && (i + 1 < argc)) {
-            c.seconds = (int)strtol(argv[++i], NULL, 10);
+            c->verbose = true;
+        } else if ((value != NULL) && (i + 1 < argc)) {
+            *value = (int)strtol(argv[++i], NULL, 10);
         } else {
             wire = argv[i];
         }
     }
-    if ((wire == NULL) || (c.seconds <= 0)) {
-        (void)fprintf(stderr, "churn [--seconds N] [--quic] [--verbose] WIRE\n");
+    return ((c->seconds > 0) && (c->every_ms >= 0) && (c->pause_ms >= 0)) ? wire : NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static churn c = {.transports = "shm", .seconds = 600, .every_ms = 1000, .pause_ms = 2};
+    const char *wire = read_arguments(&c, argc, argv);
+
+    if (wire == NULL) {
+        (void)fprintf(stderr, "churn [--seconds N] [--every MS] [--pause MS] "
+                              "[--quic | --both] [--verbose] WIRE\n");
         return 2;
     }
     c.board =

@@ -16,6 +16,7 @@ enum { POOL = 2 * NX_CLASSES * 4000, REQS = 16, ROOM = 64 };
 /* A link to nowhere. */
 typedef struct nowhere {
     nx_link link; /* first */
+    bool closed;
     nx_tx *held[2 * REQS];
     size_t nheld;
 } nowhere;
@@ -46,8 +47,8 @@ static void cancel_part(nx_link *link, nx_tx *tx)
 
 static void close_link(nx_link *link, bool drain)
 {
-    (void)link;
     (void)drain;
+    ((nowhere *)(void *)link)->closed = true;
 }
 
 static void info(const nx_link *link, nx_link_info *out)
@@ -81,7 +82,8 @@ typedef struct target {
 
 static void start(target *t, const uint8_t *data, size_t len)
 {
-    nx_context context = {.comm = data[0] & 1, .kind = data[0] & 1, .class = data[0] & 1};
+    nx_context context = {
+        .comm = data[0] & 1, .kind = data[0] & 1, .class = (nx_class)((data[0] >> 3) % NX_CLASSES)};
     uint32_t peer = (data[0] & 2) ? NX_ANY_PEER : (data[0] >> 2) & 1;
     uint64_t tag = (len > 1) ? data[1] & 3 : NX_ANY_TAG;
     nx_req *r = &t->reqs[t->nreqs];
@@ -102,13 +104,57 @@ static void start(target *t, const uint8_t *data, size_t len)
     }
 }
 
-static void give_back(target *t)
+static void give_back(target *t, nexar_err err)
 {
     while (t->link.nheld > 0) {
         nx_tx *tx = t->link.held[--t->link.nheld];
 
-        t->link.link.up->on_sent(t->link.link.up_ctx, &t->link.link, tx, NEXAR_OK);
+        t->link.link.up->on_sent(t->link.link.up_ctx, &t->link.link, tx, err);
     }
+}
+
+/* Bytes of a part, whose id is the first of them; into their place where there is one. */
+static void arrive(target *t, uint64_t off, const uint8_t *data, size_t len)
+{
+    nx_link *link = &t->link.link;
+    size_t room = len;
+    void *place = link->up->on_want(link->up_ctx, link, data[0], off, &room);
+
+    if (place != NULL) {
+        nxt_must((room > 0) && (room <= len));
+        memcpy(place, data, room);
+        link->up->on_data(link->up_ctx, link, data[0], off, place, room);
+    } else {
+        link->up->on_data(link->up_ctx, link, data[0], off, data, len);
+    }
+}
+
+/* The peer has gone; requests to it end, and there is no link to it any more. */
+static void end_link(target *t)
+{
+    nx_link *link = &t->link.link;
+
+    if (!t->link.closed) {
+        give_back(t, NEXAR_EPEER);
+        link->ended = NX_END_GONE;
+        link->up->on_down(link->up_ctx, link, NEXAR_EPEER, "it has gone");
+        nxt_must(t->link.closed);
+    }
+}
+
+/* The peer greets with windows of 768 bytes; that must be taken, or nothing is tried here. */
+static void greet(target *t)
+{
+    nx_frame hello = {.type = NX_FRAME_HELLO};
+    uint8_t bytes[NX_MSG_FRAME_ROOM];
+    size_t len;
+
+    for (int c = 0; c < NX_CLASSES; c++) {
+        hello.window[c] = 768;
+    }
+    len = nx_frame_encode(&hello, bytes);
+    t->link.link.up->on_frame(t->link.link.up_ctx, &t->link.link, NX_LANE_CONTROL, bytes, len);
+    nxt_must(!t->link.closed);
 }
 
 static void act(target *t, uint8_t op, const uint8_t *data, size_t len)
@@ -118,13 +164,15 @@ static void act(target *t, uint8_t op, const uint8_t *data, size_t len)
     nx_req found;
 
     if (len == 0) {
-        give_back(t);
+        give_back(t, NEXAR_OK);
     } else if (op % 8 < 3) {
         up->on_frame(ctx, &t->link.link, (nx_lane)(op & 1), data, len);
     } else if (op % 8 == 3) {
-        up->on_data(ctx, &t->link.link, data[0], op >> 3, data, len);
+        arrive(t, op >> 3, data, len);
     } else if (op % 8 < 6) {
         start(t, data, len);
+    } else if (op % 8 == 7) {
+        (void)((len > 1) ? nx_msg_forget(t->msg, data[0] & 1) : end_link(t));
     } else if (t->nreqs > 0) {
         (void)nx_msg_cancel(t->msg, &t->reqs[data[0] % t->nreqs]);
         (void)nx_msg_iprobe(t->msg, 1, (nx_context){.comm = 0}, data[0] & 3, &found);
@@ -153,7 +201,6 @@ static void check_codec(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const uint8_t hello[] = {NX_FRAME_HELLO, 0x43, 0x00, 0x43, 0x00}; /* windows of 768 */
     static target t;
     nx_msg_config config = {.peers = 2,
                             .self = 0,
@@ -174,8 +221,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     nxt_must(nx_msg_send_control(t.msg, 1, "\x40", 1) == NEXAR_OK);
-    t.link.link.up->on_frame(t.link.link.up_ctx, &t.link.link, NX_LANE_CONTROL, hello,
-                             sizeof(hello));
+    greet(&t);
     while (size - at >= 2) {
         size_t len = (data[at + 1] < size - at - 2) ? data[at + 1] : size - at - 2;
 
@@ -185,7 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         nxt_must((stats.pool_used <= POOL) && (stats.pool_peak <= POOL));
     }
     nx_msg_destroy(t.msg);
-    give_back(&t);
+    give_back(&t, NEXAR_EPEER);
     for (size_t i = 0; i < t.nreqs; i++) {
         nxt_must(t.reqs[i].done);
     }

@@ -13,7 +13,8 @@
 
 enum {
     LINGER_PTOS = 3,       /* RFC 9000, 10.2 */
-    UNREACHABLE_TIMES = 3, /* the network says so again and again, and */
+    UNREACHABLE_TIMES = 2, /* the network says so again, and */
+    SILENT_PATIENCES = 3,  /* or only once, and then nothing is answered for so long */
     LITTLE = 4096,         /* bytes that are not worth a packet of thanks at once */
 };
 
@@ -303,6 +304,7 @@ void nx_carrier_read(nx_carrier *k, const nx_udp_path *path, const uint8_t *data
         }
     }
     k->unreachable = 0;
+    k->silent_ns = 0;
     first = (k->unanswered == 0);
     k->unanswered += len;
     nx_conn_read(k->conn, &path->remote, data, len, now_ns);
@@ -314,6 +316,81 @@ void nx_carrier_read(nx_carrier *k, const nx_udp_path *path, const uint8_t *data
     }
     answer(k, first, now_ns);
 }
+
+void nx_carrier_wake(nx_carrier *k)
+{
+    if (k->conn != NULL) {
+        nx_loop_defer(k->q->config.loop, &k->task);
+    }
+}
+
+/* ---- the network's word ------------------------------------------------------ */
+
+/* Whether |r| says that the process of a connection that has been up is gone.  Such a
+ * message is easily forged: it must show a packet of ours, come again after a while, and
+ * there must be nothing else to hear.
+ *
+ * That it comes again cannot be relied on: a host says it to another host six times at once,
+ * then once a second (icmp_ratelimit of Linux), whichever of the processes there asks, and
+ * what was under way to one that has died uses that up.  So once is enough for a peer that
+ * then does not answer for a while, though it is called all the time. */
+static bool is_gone(nx_carrier *k, const nx_udp_refusal *r, uint64_t now_ns)
+{
+    if ((r->code != ECONNREFUSED) || !nx_conn_sent(k->conn, r->sent, r->len)) {
+        return false;
+    }
+    if (k->unreachable++ == 0) {
+        k->unreachable_ns = now_ns;
+    }
+    return (k->unreachable >= UNREACHABLE_TIMES) && (now_ns - k->unreachable_ns >= UNREACHABLE_NS);
+}
+
+uint64_t nx_carrier_silent_at(const nx_carrier *k)
+{
+    return (k->silent_ns > 0) ? k->silent_ns + SILENT_PATIENCES * nx_conn_patience(k->conn)
+                              : UINT64_MAX;
+}
+
+/* The network's |code| is believed. */
+static void end(nx_carrier *k, int code)
+{
+    char text[64] = "", why[128];
+
+    (void)snprintf(why, sizeof(why), "%s",
+                   (code == ECONNREFUSED) ? "no process listens there"
+                                          : strerror_r(code, text, sizeof(text)));
+    k->refused = (code == ECONNREFUSED);
+    nx_conn_kill(k->conn, k->up ? NEXAR_EPEER : NEXAR_ECONNECT, why, true);
+    nx_carrier_wake(k); /* its task draws the consequences: we may be in the middle of a send */
+}
+
+void nx_carrier_unreachable(nx_carrier *k, const nx_udp_refusal *r)
+{
+    const uint64_t now_ns = nx_loop_now(k->q->config.loop);
+
+    if (k->conn == NULL) {
+        return;
+    }
+    if (r->code == EMSGSIZE) {
+        if (r->mtu > 0) {
+            nx_conn_limit(k->conn, nx_udp_datagram_max(&k->path.remote));
+        }
+        return;
+    }
+    /* No route, a firewall's word, a neighbour that does not answer: that may pass, and
+     * whether it does in time is for others to judge. */
+    if (k->up && !is_gone(k, r, now_ns)) {
+        nx_conn_hurry(k->conn);
+        if ((k->unreachable > 0) && (k->silent_ns == 0) && nx_conn_is_stuck(k->conn, now_ns)) {
+            k->silent_ns = now_ns;
+        }
+        nx_carrier_wake(k);
+        return;
+    }
+    end(k, r->code);
+}
+
+/* ---- time --------------------------------------------------------------------- */
 
 static void on_timer(nx_timer *self, uint64_t now_ns)
 {
@@ -327,59 +404,11 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
     if (k->up && (k->link == NULL) && (now_ns >= k->used_by_ns)) {
         nx_conn_kill(k->conn, NEXAR_ETIMEDOUT, "connected, but nothing was said", false);
     }
+    if (now_ns >= nx_carrier_silent_at(k)) {
+        end(k, ECONNREFUSED);
+    }
     if (nx_carrier_conclude(k)) {
         nx_roam_call(k, now_ns);
         nx_carrier_wake(k);
     }
-}
-
-void nx_carrier_wake(nx_carrier *k)
-{
-    if (k->conn != NULL) {
-        nx_loop_defer(k->q->config.loop, &k->task);
-    }
-}
-
-/* ---- the network's word ------------------------------------------------------ */
-
-/* Whether |r| says that the process of a connection that has been up is gone.  Such a
- * message is easily forged: it must show a packet of ours, come again and again, and
- * there must be nothing else to hear. */
-static bool is_gone(nx_carrier *k, const nx_udp_refusal *r, uint64_t now_ns)
-{
-    if ((r->code != ECONNREFUSED) || !nx_conn_sent(k->conn, r->sent, r->len)) {
-        return false;
-    }
-    if (k->unreachable++ == 0) {
-        k->unreachable_ns = now_ns;
-    }
-    return (k->unreachable >= UNREACHABLE_TIMES) && (now_ns - k->unreachable_ns >= UNREACHABLE_NS);
-}
-
-void nx_carrier_unreachable(nx_carrier *k, const nx_udp_refusal *r)
-{
-    char text[64] = "", why[128];
-
-    if (k->conn == NULL) {
-        return;
-    }
-    if (r->code == EMSGSIZE) {
-        if (r->mtu > 0) {
-            nx_conn_limit(k->conn, nx_udp_datagram_max(&k->path.remote));
-        }
-        return;
-    }
-    /* No route, a firewall's word, a neighbour that does not answer: that may pass, and
-     * whether it does in time is for others to judge. */
-    if (k->up && !is_gone(k, r, nx_loop_now(k->q->config.loop))) {
-        nx_conn_hurry(k->conn);
-        nx_carrier_wake(k);
-        return;
-    }
-    (void)snprintf(why, sizeof(why), "%s",
-                   (r->code == ECONNREFUSED) ? "no process listens there"
-                                             : strerror_r(r->code, text, sizeof(text)));
-    k->refused = (r->code == ECONNREFUSED);
-    nx_conn_kill(k->conn, k->up ? NEXAR_EPEER : NEXAR_ECONNECT, why, true);
-    nx_carrier_wake(k); /* its task draws the consequences: we may be in the middle of a send */
 }

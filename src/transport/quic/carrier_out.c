@@ -122,7 +122,7 @@ static void write_turn(nx_carrier *k, uint64_t now_ns, bool *more)
 static void set_timer(nx_carrier *k)
 {
     nx_loop *loop = k->q->config.loop;
-    uint64_t at = nx_conn_expiry(k->conn);
+    uint64_t at = nx_conn_expiry(k->conn), silent_at = nx_carrier_silent_at(k);
 
     /* ngtcp2 asks to be called a few microseconds after each packet, for the next one:
      * if there is none, it would be a lone acknowledgement. */
@@ -131,6 +131,9 @@ static void set_timer(nx_carrier *k)
     }
     if (k->up && (k->link == NULL) && (k->used_by_ns < at)) {
         at = k->used_by_ns;
+    }
+    if ((silent_at > nx_loop_now(loop)) && (silent_at < at)) {
+        at = silent_at;
     }
     if (at == UINT64_MAX) {
         nx_loop_timer_cancel(loop, &k->timer);

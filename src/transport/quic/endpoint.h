@@ -105,6 +105,7 @@ struct nx_carrier {
     bool refused;             /* nothing listens there, says its host */
     unsigned int unreachable; /* times in a row that the network said so */
     uint64_t unreachable_ns;  /* the first of them */
+    uint64_t silent_ns;       /* since then an answer is due; 0: nothing was said */
 
     uint8_t *last_word; /* the packet that closed it; NULL: the peer closed */
     size_t last_word_len;
@@ -165,6 +166,8 @@ void nx_carrier_wake(nx_carrier *k);
 void nx_carrier_close(nx_carrier *k, nx_close_code code, const char *why);
 /* The network says that the peer cannot be reached. */
 void nx_carrier_unreachable(nx_carrier *k, const nx_udp_refusal *r);
+/* When that is believed of a peer that answers nothing; UINT64_MAX: it was not said. */
+uint64_t nx_carrier_silent_at(const nx_carrier *k);
 /* Draws the consequences of what ngtcp2 has said; false: |k| is closed. */
 bool nx_carrier_conclude(nx_carrier *k);
 

@@ -25,6 +25,7 @@ typedef struct net {
     int mocker;         /* copies all to the acceptor, before it comes; -1: nobody */
     nx_tx tx[2][PARTS];
     uint64_t bytes, sum; /* of what each gets */
+    uint8_t last[64];    /* how the last packet of the dialler began */
 } net;
 
 static uint8_t data[PART];
@@ -69,6 +70,7 @@ static void pass_on(nxt_timed *t)
 
     for (relay *r = w->path; r < w->path + PATHS; r++) {
         while ((r->front >= 0) && take(r->front, packet, &n, &from)) {
+            memcpy(w->last, packet, sizeof(w->last));
             if ((w->mocker >= 0) && !r->cut_there) {
                 send_to(w->mocker, packet, n, &to);
             }
@@ -298,6 +300,63 @@ static void test_a_forged_refusal_ends_nothing(void **state)
     close_net(&w);
 }
 
+/* The dialler's host is told, once, that what was sent last found no process. */
+static void refuse_once(net *w)
+{
+    nx_carrier *k = nx_list_entry(w->p.link, nx_quic_link, base)->used;
+
+    nx_carrier_unreachable(
+        k, &(nx_udp_refusal){.code = ECONNREFUSED, .sent = w->last, .len = sizeof(w->last)});
+}
+
+/* A host that has said it often does not say it again for a second. */
+static void test_one_refusal_and_then_silence_end_a_peer(void **state)
+{
+    uint64_t begin;
+    net w;
+
+    (void)state;
+    open_net(&w);
+    cut(&w, 0, true, true);
+    cut(&w, 1, true, true);
+    say(w.p.link);
+    nxt_timed_pass(&w.t, NXT_SECOND_NS / 100);
+    refuse_once(&w);
+    begin = w.t.clock.ns;
+    nxt_timed_pass(&w.t, NXT_SECOND_NS / 5);
+    assert_false(w.p.down);
+    nxt_timed_until(&w.t, w.p.down, NXT_SECOND_NS);
+    assert_true(w.t.clock.ns - begin < NXT_SECOND_NS / 2);
+    assert_int_equal(w.p.err, NEXAR_EPEER);
+    close_net(&w);
+}
+
+static void test_one_refusal_ends_nobody_who_answers(void **state)
+{
+    net w;
+
+    (void)state;
+    open_net(&w);
+    cut(&w, 0, true, true); /* it does not, at first */
+    cut(&w, 1, true, true);
+    say(w.p.link);
+    nxt_timed_pass(&w.t, NXT_SECOND_NS / 100);
+    refuse_once(&w);
+    nxt_timed_pass(&w.t, NXT_SECOND_NS / 5);
+    cut(&w, 1, false, false);
+    nxt_timed_until(&w.t, w.other->frames == 1, NXT_SECOND_NS);
+    nxt_timed_pass(&w.t, NXT_SECOND_NS);
+    refuse_once(&w); /* and there is nothing to answer; later it takes its time for that */
+    nxt_timed_pass(&w.t, NXT_SECOND_NS);
+    cut(&w, 1, true, true);
+    say(w.p.link);
+    nxt_timed_pass(&w.t, NXT_SECOND_NS / 2);
+    cut(&w, 1, false, false);
+    nxt_timed_until(&w.t, w.other->frames == 2, NXT_SECOND_NS);
+    assert_false(w.p.down || w.other->down);
+    close_net(&w);
+}
+
 /* Either path, or both, cut and back, one way or both, at any time. */
 static void test_paths_that_come_and_go_lose_nothing(void **state)
 {
@@ -341,6 +400,8 @@ int main(void)
         cmocka_unit_test(test_a_refusal_does_not_end_a_peer_that_answers_elsewhere),
         cmocka_unit_test(test_copies_from_elsewhere_move_nobody),
         cmocka_unit_test(test_a_forged_refusal_ends_nothing),
+        cmocka_unit_test(test_one_refusal_and_then_silence_end_a_peer),
+        cmocka_unit_test(test_one_refusal_ends_nobody_who_answers),
         cmocka_unit_test(test_paths_that_come_and_go_lose_nothing),
     };
     nx_random_seeded r;
