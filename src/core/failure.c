@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "cluster/flood.h"
+#include "cluster/gate.h"
 #include "cluster/health.h"
 #include "core/accord.h"
 #include "core/comm.h"
@@ -39,6 +40,7 @@ struct nx_failure {
     nx_world *world;
     nx_health *health;
     nx_flood *flood;
+    nx_gate gate;          /* for what rests upon deaths */
     nx_rankset dead, left; /* acted upon */
     nx_rankset died, down; /* noted: ranks that have failed; whose link has ended */
     nx_rankset absent;     /* of those that have left: it may be that they have failed */
@@ -136,6 +138,53 @@ static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
     (void)!nx_msg_send_control(f->world->msg, to, frame, len);
 }
 
+void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len)
+{
+    nx_failure *f = world->failure;
+
+    if ((f == NULL) || f->quiet || f->expelled || (f->dead.count == 0)) {
+        (void)!nx_msg_send_control(world->msg, to, frame, len);
+    } else {
+        nx_gate_send(&f->gate, to, frame, len);
+    }
+}
+
+static void send_news(void *ctx, uint32_t to, const void *frame, size_t len)
+{
+    const nx_failure *f = ctx;
+
+    nx_failure_send(f->world, to, frame, len);
+}
+
+static bool hears(void *ctx, uint32_t peer)
+{
+    const nx_failure *f = ctx;
+
+    return nx_health_hears(f->health, peer, nx_loop_now(f->world->loop));
+}
+
+/* Watched until it is heard: it answers, or is dead. */
+static void begin_asking(void *ctx, uint32_t peer)
+{
+    const nx_failure *f = ctx;
+    const uint64_t now = nx_loop_now(f->world->loop);
+
+    if (nx_health_watch(f->health, peer, now) != NEXAR_OK) {
+        nx_failure_starve(f->world);
+    }
+    nx_health_ask(f->health, peer, now);
+}
+
+static void end_asking(void *ctx, uint32_t peer)
+{
+    const nx_failure *f = ctx;
+
+    nx_health_unwatch(f->health, peer);
+}
+
+static const nx_gate_ops gate_ops = {
+    .send = send_frame, .hears = hears, .begin = begin_asking, .end = end_asking};
+
 static void on_suspected(void *ctx, uint32_t peer, const char *why)
 {
     const nx_failure *f = ctx;
@@ -166,11 +215,24 @@ static void on_zombie(void *ctx, uint32_t peer)
 {
     const nx_failure *f = ctx;
 
-    nx_flood_tell(f->flood, nx_flood_key(NX_FLOOD_DEAD, peer), peer);
+    nx_health_tell(f->health, peer, nx_failure_why(f->world, peer), nx_loop_now(f->world->loop));
 }
 
-static const nx_health_ops health_ops = {
-    .send = send_frame, .suspected = on_suspected, .dead = on_dead, .zombie = on_zombie};
+static void on_outcast(void *ctx, uint32_t by, const char *why)
+{
+    const nx_failure *f = ctx;
+    char sentence[NX_HEALTH_VERDICT + 64];
+
+    (void)snprintf(sentence, sizeof(sentence), "%s, says rank %" PRIu32, why,
+                   nx_world_rank(f->world, by));
+    nx_failure_learn(f->world, f->world->self, sentence);
+}
+
+static const nx_health_ops health_ops = {.send = send_frame,
+                                         .suspected = on_suspected,
+                                         .dead = on_dead,
+                                         .zombie = on_zombie,
+                                         .outcast = on_outcast};
 
 static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
 {
@@ -190,7 +252,15 @@ void nx_failure_starve(nx_world *world)
     nx_failure_stir(world);
 }
 
-static const nx_flood_ops flood_ops = {.send = send_frame, .learned = on_learned};
+static const nx_flood_ops flood_ops = {.send = send_news, .learned = on_learned};
+
+static void heard(nx_failure *f, uint32_t peer, uint64_t now_ns)
+{
+    if (!nx_rankset_has(&f->dead, peer)) {
+        nx_health_heard(f->health, peer, now_ns);
+        nx_gate_heard(&f->gate, peer);
+    }
+}
 
 bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len)
 {
@@ -199,13 +269,15 @@ bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, siz
     nexar_err err = NEXAR_OK;
     uint64_t group = 0;
 
-    if (((kind < NX_CONTROL_PING) || (kind > NX_CONTROL_AGREE)) && (kind != NX_CONTROL_CONFIRM)) {
+    if (((kind < NX_CONTROL_PING) || (kind > NX_CONTROL_AGREE)) && (kind != NX_CONTROL_CONFIRM) &&
+        (kind != NX_CONTROL_VERDICT)) {
         return false;
     }
     if ((f == NULL) || f->quiet || f->expelled) {
         return true;
     }
-    if (kind <= NX_CONTROL_PONG) {
+    heard(f, peer, nx_loop_now(world->loop));
+    if ((kind <= NX_CONTROL_PONG) || (kind == NX_CONTROL_VERDICT)) {
         err = nx_health_frame(f->health, peer, data, len, nx_loop_now(world->loop));
     } else if ((kind == NX_CONTROL_FLOOD) &&
                (nx_flood_frame_group(data, len, &group) == NEXAR_OK) && (group == DEATHS)) {
@@ -384,14 +456,15 @@ static void bury(nx_failure *f, uint32_t rank)
     sentence_of(world, rank, sentence, sizeof(sentence));
     nx_log(NX_LOG_INFO, "%s", sentence);
     nx_recover_abort(world, sentence);
+    nx_gate_drop(&f->gate, rank);
+    /* If it lives, and reads again, it learns what it is held for. */
+    nx_health_tell(f->health, rank, why, nx_loop_now(world->loop));
     (void)nx_health_told(f->health, rank, nx_loop_now(world->loop));
+    nx_flood_failed(f->flood, rank);
     if (nx_flood_start(f->flood, nx_flood_key(NX_FLOOD_DEAD, rank), why, strlen(why)) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "others are not told that rank %" PRIu32 " has failed: %s", rank,
                nexar_last_error());
     }
-    /* If it lives, and reads again, it learns what it is held for. */
-    nx_flood_tell(f->flood, nx_flood_key(NX_FLOOD_DEAD, rank), rank);
-    nx_flood_failed(f->flood, rank);
     nx_accord_failed(world, rank);
     nx_msg_fail_peer(world->msg, rank, NEXAR_EPEER, why);
     nx_hub_on_death(world->hub, rank, NEXAR_EPEER, sentence);
@@ -424,6 +497,7 @@ static void on_leaves(nx_failure *f)
 {
     for (uint32_t slot = 0; (slot = nx_rankset_next(&f->leaves, slot)) < f->leaves.n; slot++) {
         nx_health_left(f->health, slot, nx_loop_now(f->world->loop));
+        nx_gate_drop(&f->gate, slot);
         nx_accord_left(f->world);
         with_comms(f->world, slot, check_alone);
     }
@@ -449,6 +523,7 @@ static void on_link_end(nx_failure *f, uint32_t peer)
     case NX_END_ABSENT:
     case NX_END_LEFT:
         nx_health_left(f->health, peer, now);
+        nx_gate_drop(&f->gate, peer);
         if (nx_rankset_add(&f->left, peer)) {
             nx_accord_left(world);
             with_comms(world, peer, check_alone);
@@ -480,7 +555,7 @@ static void set_timer(nx_failure *f)
 static void on_task(nx_task *task)
 {
     nx_failure *f = nx_list_entry(task, nx_failure, task);
-    uint32_t size = f->world->slots;
+    const uint32_t size = f->world->slots, self = f->world->self;
 
     if (f->starved) {
         nx_failure_quit(f->world, "this rank had no memory for what others have said");
@@ -491,6 +566,10 @@ static void on_task(nx_task *task)
         on_link_end(f, rank);
     }
     nx_rankset_clear(&f->down);
+    /* At first: one that is dead itself accuses nobody. */
+    if (nx_rankset_has(&f->died, self) && !nx_rankset_has(&f->dead, self)) {
+        bury(f, self);
+    }
     for (uint32_t rank = 0; (rank = nx_rankset_next(&f->died, rank)) < size; rank++) {
         if (!nx_rankset_has(&f->dead, rank)) {
             bury(f, rank);
@@ -514,8 +593,8 @@ static void on_timer(nx_timer *timer, uint64_t now_ns)
     nx_failure *f = nx_list_entry(timer, nx_failure, timer);
 
     for (uint32_t peer = 0; peer < f->world->slots; peer++) {
-        if (nx_health_watches(f->health, peer) && nx_msg_heard(f->world->msg, peer)) {
-            nx_health_heard(f->health, peer, now_ns);
+        if (nx_msg_heard(f->world->msg, peer)) {
+            heard(f, peer, now_ns);
         }
     }
     nx_health_tick(f->health, now_ns);
@@ -554,6 +633,7 @@ static void leave_gone(nx_failure *f)
         if (nx_view_slot(world->view, slot) == NULL) {
             (void)nx_rankset_add(&f->left, slot);
             nx_health_left(f->health, slot, now);
+            nx_gate_drop(&f->gate, slot);
             nx_flood_failed(f->flood, slot);
             nx_flood_forget(f->flood, nx_flood_key(NX_FLOOD_DEAD, slot));
         }
@@ -670,6 +750,7 @@ nexar_err nx_failure_start(nx_world *world)
     nx_list_init(&f->deaths);
     nx_list_init(&f->calls);
     nx_list_init(&f->early);
+    nx_gate_init(&f->gate, &gate_ops, f);
     nx_task_init(&f->task, on_task);
     f->timer.on_expire = on_timer;
     f->early_ns = hc.interval_ns - hc.interval_ns / 4;
@@ -708,6 +789,7 @@ void nx_failure_stop(nx_world *world)
     while (!nx_list_empty(&f->calls)) {
         call_free(nx_list_entry(f->calls.next, call, link));
     }
+    nx_gate_fini(&f->gate);
     nx_health_destroy(f->health);
     nx_flood_destroy(f->flood);
     nx_rankset_fini(&f->dead);

@@ -74,6 +74,11 @@ static const char *peer_text(void *ctx, uint32_t peer, char *buf)
     return nx_world_peer_text(ctx, peer, buf);
 }
 
+static void tell(void *ctx, uint32_t peer, const void *frame, size_t len)
+{
+    nx_failure_send(ctx, peer, frame, len);
+}
+
 static void on_seed(void *ctx, bool there, const char *why)
 {
     nx_world *world = ctx;
@@ -136,6 +141,7 @@ static nexar_err start_messages(nx_world *world)
         .timeout_ns = nx_config_number(world->config, NX_SET_COLLECTIVE_TIMEOUT),
         .watch = {.on_end = nx_diagnosis_on_end, .ctx = world},
         .peer_text = peer_text,
+        .tell = tell,
         .ctx = world,
     };
     nexar_err err;
