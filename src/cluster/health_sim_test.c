@@ -16,7 +16,7 @@
 
 #define MS UINT64_C(1000000)
 
-enum { INTERVAL = 500, TIMEOUT = 5000, DELAY = 50, MOST = 200, SEEDS = 150, CUT_SEEDS = 400 };
+enum { INTERVAL = 500, TIMEOUT = 5000, DELAY = 50, MOST = 200, SEEDS = 150, CUT_SEEDS = 1500 };
 
 typedef struct world world;
 

@@ -142,7 +142,7 @@ void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len
 {
     nx_failure *f = world->failure;
 
-    if ((f == NULL) || f->quiet || f->expelled || (f->dead.count == 0)) {
+    if ((f == NULL) || f->quiet || f->expelled) {
         (void)!nx_msg_send_control(world->msg, to, frame, len);
     } else {
         nx_gate_send(&f->gate, to, frame, len);

@@ -74,9 +74,17 @@ static const char *peer_text(void *ctx, uint32_t peer, char *buf)
     return nx_world_peer_text(ctx, peer, buf);
 }
 
+/* That an operation has failed: because somebody is dead, if anybody is. */
 static void tell(void *ctx, uint32_t peer, const void *frame, size_t len)
 {
-    nx_failure_send(ctx, peer, frame, len);
+    nx_world *world = ctx;
+
+    if ((world->failure != NULL) && (nx_failure_dead(world)->count > 0)) {
+        nx_failure_send(world, peer, frame, len);
+    } else {
+        /* One that cannot be told is gone, and is found out by the others. */
+        (void)!nx_msg_send_control(world->msg, peer, frame, len);
+    }
 }
 
 static void on_seed(void *ctx, bool there, const char *why)
