@@ -142,7 +142,9 @@ void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len
 {
     nx_failure *f = world->failure;
 
-    if ((f == NULL) || f->quiet || f->expelled) {
+    /* Whoever is gone is not waited for. */
+    if ((f == NULL) || f->quiet || f->expelled || nx_rankset_has(&f->dead, to) ||
+        nx_rankset_has(&f->left, to)) {
         (void)!nx_msg_send_control(world->msg, to, frame, len);
     } else {
         nx_gate_send(&f->gate, to, frame, len);
