@@ -2,6 +2,8 @@
  * health_sim_test.c - heartbeats and floods together in virtual time, as core joins
  * them: what one rank finds out all come to know, in time, and nobody who lives and
  * was not stopped or cut off is taken for dead.
+ *
+ * NXT_LONG makes it 20 000 seeds of each cut instead of 400.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,15 @@
 
 #define MS UINT64_C(1000000)
 
-enum { INTERVAL = 500, TIMEOUT = 5000, DELAY = 50, MOST = 200, SEEDS = 150, CUT_SEEDS = 1500 };
+enum {
+    INTERVAL = 500,
+    TIMEOUT = 5000,
+    DELAY = 50,
+    MOST = 200,
+    SEEDS = 150,
+    CUT_SEEDS = 400,
+    LONG_SEEDS = 20000
+};
 
 typedef struct world world;
 
@@ -35,8 +45,8 @@ typedef struct node {
 } node;
 
 typedef struct event {
-    nx_heap_item item; /* first */
-    enum { TICK, FRAME, CLOSE } kind;
+    nx_heap_item item;                      /* first */
+    enum { TICK, FRAME, CHAT, CLOSE } kind; /* chat: what an application sends */
     uint32_t from, to;
     size_t len;
     uint8_t frame[NX_FLOOD_FRAME_MAX];
@@ -45,7 +55,7 @@ typedef struct event {
 struct world {
     uint32_t size;
     uint64_t now;
-    bool closes;
+    bool closes, chatty;
     size_t heartbeats;
     nxt_rand rand;
     nx_heap events;
@@ -262,6 +272,18 @@ static void on_frame(node *n, const event *e)
     }
 }
 
+/* All send something to all, so that nobody need be asked whether it lives. */
+static void chat(node *n)
+{
+    for (uint32_t to = 0; to < n->world->size; to++) {
+        event *e = (to == n->self) ? NULL : emit(n, to);
+
+        if (e != NULL) {
+            e->kind = CHAT;
+        }
+    }
+}
+
 static void happen(world *w, const event *e)
 {
     node *n = &w->nodes[e->to];
@@ -271,11 +293,18 @@ static void happen(world *w, const event *e)
     }
     switch (e->kind) {
     case TICK:
+        if (w->chatty) {
+            chat(n);
+        }
         nx_health_tick(n->health, w->now);
         post(w, w->now + (w->closes ? INTERVAL / 4 : INTERVAL) * MS, e->to)->kind = TICK;
         break;
     case FRAME:
         on_frame(n, e);
+        break;
+    case CHAT:
+        nx_health_heard(n->health, e->from, w->now);
+        nx_gate_heard(&n->gate, e->from);
         break;
     case CLOSE:
         n->closed[e->from] = true;
@@ -372,6 +401,12 @@ static void test_who_was_stopped_accuses_nobody_and_learns_what_became_of_it(voi
 
 /* ---- cuts --------------------------------------------------------------------------- */
 
+static uint64_t cut_seeds(void)
+{
+    return (getenv("NXT_LONG") != NULL) ? LONG_SEEDS
+                                        : CUT_SEEDS; /* NOLINT(concurrency-mt-unsafe) */
+}
+
 /* The ranks of |group| are on one host. */
 static bool same_side(uint32_t group, uint32_t a, uint32_t b)
 {
@@ -397,6 +432,7 @@ static world *begin_cut(uint32_t size, uint64_t seed)
     assert_non_null(w);
     world_init(w, size, seed);
     w->closes = true;
+    w->chatty = (seed % 3 == 0);
     run(w, TIMEOUT + nxt_below(&w->rand, 1000));
     return w;
 }
@@ -456,7 +492,7 @@ static void lose_a_host(uint64_t seed, bool deaf, bool mute)
 static void test_who_is_deaf_or_mute_is_lost_and_nobody_else(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < CUT_SEEDS; seed++) {
+    for (uint64_t seed = 0; seed < cut_seeds(); seed++) {
         lose_a_host(seed, true, false);
         lose_a_host(seed, false, true);
         lose_a_host(seed, true, true);
@@ -468,7 +504,7 @@ static void test_who_is_deaf_or_mute_is_lost_and_nobody_else(void **state)
 static void test_a_cut_of_one_pair_one_way_loses_one_of_them(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < CUT_SEEDS; seed++) {
+    for (uint64_t seed = 0; seed < cut_seeds(); seed++) {
         nxt_rand r = {nxt_mix(seed + 99)};
         const uint32_t size = 3 + nxt_below(&r, 7), from = nxt_below(&r, size);
         uint32_t to = nxt_below(&r, size - 1);
@@ -491,7 +527,7 @@ static void test_a_cut_of_one_pair_one_way_loses_one_of_them(void **state)
 static void test_a_cut_of_one_pair_both_ways_loses_nobody_else(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < CUT_SEEDS; seed++) {
+    for (uint64_t seed = 0; seed < cut_seeds(); seed++) {
         nxt_rand r = {nxt_mix(seed + 111)};
         const uint32_t size = 3 + nxt_below(&r, 7), a = nxt_below(&r, size);
         uint32_t b = nxt_below(&r, size - 1), other = 0, lost = 0;
@@ -529,7 +565,7 @@ static void test_of_two_one_is_left(void **state)
 static void test_a_short_cut_loses_nobody(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < CUT_SEEDS; seed++) {
+    for (uint64_t seed = 0; seed < cut_seeds(); seed++) {
         nxt_rand r = {nxt_mix(seed + 55)};
         const uint32_t size = 2 + nxt_below(&r, 8);
         world *w = begin_cut(size, seed);
