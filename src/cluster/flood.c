@@ -259,12 +259,3 @@ bool nx_flood_knows(const nx_flood *f, uint64_t key)
 {
     return nx_map_get(&f->items, key) != NULL;
 }
-
-void nx_flood_tell(nx_flood *f, uint64_t key, uint32_t to)
-{
-    const item *it = nx_map_get(&f->items, key);
-
-    if (it != NULL) {
-        tell(f, it, to);
-    }
-}

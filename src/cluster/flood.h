@@ -14,7 +14,8 @@
  * watched from there, and by all the others that tell it.
  *
  * Used for the revocation of a communicator, in the communicator, and for deaths,
- * in the world.
+ * in the world.  A frame is sent when its receiver is heard (gate.h): what it says is known
+ * to come from one that hears whom it tells.
  */
 #ifndef NX_FLOOD_H
 #define NX_FLOOD_H
@@ -81,8 +82,5 @@ NX_MUST_CHECK nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *f
 void nx_flood_failed(nx_flood *f, uint32_t rank);
 
 bool nx_flood_knows(const nx_flood *f, uint64_t key);
-/* Tells |to| alone what is known by |key|: a rank that is held for dead and does
- * not know. */
-void nx_flood_tell(nx_flood *f, uint64_t key, uint32_t to);
 
 #endif /* NX_FLOOD_H */

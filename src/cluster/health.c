@@ -3,11 +3,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/list.h"
 #include "cluster/view.h"
 #include "msg/control.h"
+#include "wire/wire.h"
 
 /* A peer that is watched. */
 typedef struct entry {
@@ -21,6 +23,14 @@ typedef struct entry {
     char detail[NX_HEALTH_WHY - 64];
 } entry;
 
+/* What is known of any rank; the times are 0 where there was nothing yet. */
+typedef struct rank_state {
+    entry *watch;         /* NULL: not watched */
+    uint64_t heard_ns;    /* when it was last heard */
+    uint64_t answered_ns; /* when it last said that it hears this rank */
+    uint64_t accused_ns;  /* since when it holds this rank for dead, and is doubted */
+} rank_state;
+
 /* Invariant: there are as many entries, watched and spare, as places on the ring and
  * peers with watches; so a new neighbour always finds one. */
 struct nx_health {
@@ -28,10 +38,12 @@ struct nx_health {
     const nx_health_ops *ops;
     void *ctx;
     nx_rankset dead, gone; /* gone: dead, or left; and this rank itself */
-    entry **by_rank;
+    rank_state *ranks;
     nx_list watched, spare;
     uint64_t ticked_ns;
     uint32_t asked; /* at how many distances to watch; 0: all */
+    bool accused;   /* by some who are doubted; the last one's words: */
+    char verdict[NX_HEALTH_VERDICT];
 };
 
 static nexar_err check_config(const nx_health_config *c)
@@ -74,7 +86,7 @@ static entry *take_entry(nx_health *h, uint32_t peer, uint64_t now_ns)
     *e = (entry){.peer = peer, .heard_ns = now_ns};
     nx_list_init(&e->link);
     nx_list_push_back(&h->watched, &e->link);
-    h->by_rank[peer] = e;
+    h->ranks[peer].watch = e;
     return e;
 }
 
@@ -82,7 +94,7 @@ static entry *take_entry(nx_health *h, uint32_t peer, uint64_t now_ns)
 static void drop_entry(nx_health *h, entry *e)
 {
     if (!e->ring && (e->watches == 0)) {
-        h->by_rank[e->peer] = NULL;
+        h->ranks[e->peer].watch = NULL;
         nx_list_remove(&e->link);
         nx_list_push_back(&h->spare, &e->link);
     }
@@ -97,10 +109,10 @@ static void close_ring(nx_health *h, uint64_t now_ns)
         if (at == h->config.self) {
             return;
         }
-        if (h->by_rank[at] == NULL) {
+        if (h->ranks[at].watch == NULL) {
             (void)take_entry(h, at, now_ns);
         }
-        h->by_rank[at]->ring = true;
+        h->ranks[at].watch->ring = true;
     }
 }
 
@@ -143,8 +155,8 @@ nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
     h->ticked_ns = now_ns;
     nx_list_init(&h->watched);
     nx_list_init(&h->spare);
-    h->by_rank = nx_calloc(config->size, sizeof(entry *));
-    err = (h->by_rank == NULL) ? nx_fail_nomem("heartbeats") : NEXAR_OK;
+    h->ranks = nx_calloc(config->size, sizeof(*h->ranks));
+    err = (h->ranks == NULL) ? nx_fail_nomem("heartbeats") : NEXAR_OK;
     if ((err != NEXAR_OK) || (nx_rankset_init(&h->dead, config->size) != NEXAR_OK) ||
         (nx_rankset_init(&h->gone, config->size) != NEXAR_OK)) {
         nx_health_destroy(h);
@@ -185,8 +197,8 @@ static void new_ring(nx_health *h, uint64_t now_ns)
     for (uint32_t j = 0; j < h->config.ring; j++) {
         const uint32_t at = nx_rankset_after_out(&h->gone, h->config.self, UINT32_C(1) << j);
 
-        if (h->by_rank[at] != NULL) {
-            h->by_rank[at]->ring = true;
+        if (h->ranks[at].watch != NULL) {
+            h->ranks[at].watch->ring = true;
         }
     }
     nx_list_for_each (at, &h->watched) {
@@ -198,12 +210,12 @@ static void new_ring(nx_health *h, uint64_t now_ns)
 nexar_err nx_health_grow(nx_health *h, uint32_t size, uint64_t now_ns)
 {
     const uint32_t ring = ring_of(h->asked, size);
-    entry **by_rank = nx_grow(h->by_rank, size, sizeof(entry *));
+    rank_state *ranks = nx_grow(h->ranks, size, sizeof(*ranks));
 
-    if (by_rank == NULL) {
+    if (ranks == NULL) {
         return nx_fail_nomem("heartbeats");
     }
-    h->by_rank = by_rank;
+    h->ranks = ranks;
     /* |gone| last: it says how large the circle is. */
     if ((add_spares(h, ring - h->config.ring) != NEXAR_OK) ||
         (nx_rankset_grow(&h->dead, size) != NEXAR_OK) ||
@@ -211,7 +223,7 @@ nexar_err nx_health_grow(nx_health *h, uint32_t size, uint64_t now_ns)
         return NEXAR_ENOMEM;
     }
     for (uint32_t rank = h->config.size; rank < size; rank++) {
-        by_rank[rank] = NULL;
+        ranks[rank] = (rank_state){0};
     }
     h->config.size = size;
     h->config.ring = ring;
@@ -237,7 +249,7 @@ void nx_health_destroy(nx_health *h)
     free_entries(&h->spare);
     nx_rankset_fini(&h->dead);
     nx_rankset_fini(&h->gone);
-    nx_free(h->by_rank);
+    nx_free(h->ranks);
     nx_free(h);
 }
 
@@ -248,7 +260,8 @@ const nx_rankset *nx_health_dead(const nx_health *h)
 
 bool nx_health_watches(const nx_health *h, uint32_t peer)
 {
-    return (peer < h->config.size) && (h->by_rank[peer] != NULL) && !nx_rankset_has(&h->gone, peer);
+    return (peer < h->config.size) && (h->ranks[peer].watch != NULL) &&
+           !nx_rankset_has(&h->gone, peer);
 }
 
 /* ---- watching ------------------------------------------------------------------ */
@@ -260,7 +273,7 @@ nexar_err nx_health_watch(nx_health *h, uint32_t peer, uint64_t now_ns)
     if ((peer >= h->config.size) || (peer == h->config.self)) {
         return nx_fail(NEXAR_EINVAL, "rank %" PRIu32 " is not one to watch", peer);
     }
-    e = h->by_rank[peer];
+    e = h->ranks[peer].watch;
     if ((e == NULL) || (e->watches == 0)) {
         const nexar_err err = add_spare(h);
 
@@ -277,7 +290,7 @@ nexar_err nx_health_watch(nx_health *h, uint32_t peer, uint64_t now_ns)
 
 void nx_health_unwatch(nx_health *h, uint32_t peer)
 {
-    entry *e = (peer < h->config.size) ? h->by_rank[peer] : NULL;
+    entry *e = (peer < h->config.size) ? h->ranks[peer].watch : NULL;
 
     if ((e == NULL) || (e->watches == 0)) {
         return;
@@ -289,24 +302,82 @@ void nx_health_unwatch(nx_health *h, uint32_t peer)
     }
 }
 
-/* ---- life and death ------------------------------------------------------------ */
+/* ---- who hears whom ------------------------------------------------------------- */
 
-static void say(nx_health *h, uint32_t to, uint8_t type)
+static bool is_recent(const nx_health *h, uint64_t at_ns, uint64_t now_ns)
 {
-    h->ops->send(h->ctx, to, &type, sizeof(type));
+    return (at_ns != 0) && (now_ns - at_ns < h->config.timeout_ns / 2);
+}
+
+bool nx_health_hears(const nx_health *h, uint32_t peer, uint64_t now_ns)
+{
+    return (peer < h->config.size) && is_recent(h, h->ranks[peer].heard_ns, now_ns);
+}
+
+static bool hears_others(const nx_health *h, uint32_t but, uint64_t now_ns)
+{
+    for (uint32_t rank = 0; rank < h->config.size; rank++) {
+        if ((rank != but) && !nx_rankset_has(&h->gone, rank) && nx_health_hears(h, rank, now_ns)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether another than |but| hears this rank. */
+static bool heard_by_another(const nx_health *h, uint32_t but, uint64_t now_ns)
+{
+    for (uint32_t rank = 0; rank < h->config.size; rank++) {
+        if ((rank != but) && !nx_rankset_has(&h->gone, rank) &&
+            is_recent(h, h->ranks[rank].answered_ns, now_ns)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void say(nx_health *h, uint32_t to, uint8_t type, uint64_t now_ns)
+{
+    const uint8_t frame[] = {type, nx_health_hears(h, to, now_ns) ? NX_WORD_HEARS_YOU : 0};
+
+    h->ops->send(h->ctx, to, frame, sizeof(frame));
+}
+
+void nx_health_tell(nx_health *h, uint32_t peer, const char *why, uint64_t now_ns)
+{
+    uint8_t frame[NX_HEALTH_FRAME_MAX];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    nx_write_u8(&w, NX_CONTROL_VERDICT);
+    nx_write_u8(&w, (nx_health_hears(h, peer, now_ns) ? NX_WORD_HEARS_YOU : 0) |
+                        (hears_others(h, peer, now_ns) ? NX_WORD_HEARS_OTHERS : 0));
+    nx_write_blob(&w, why, strnlen(why, NX_HEALTH_VERDICT - 1));
+    h->ops->send(h->ctx, peer, frame, w.len);
 }
 
 static void ping(nx_health *h, entry *e, uint64_t now_ns)
 {
     e->pinged = true;
     e->pinged_ns = now_ns;
-    say(h, e->peer, NX_CONTROL_PING);
+    say(h, e->peer, NX_CONTROL_PING, now_ns);
+}
+
+void nx_health_ask(nx_health *h, uint32_t peer, uint64_t now_ns)
+{
+    if ((peer < h->config.size) && !nx_rankset_has(&h->gone, peer)) {
+        say(h, peer, NX_CONTROL_PING, now_ns);
+    }
 }
 
 void nx_health_heard(nx_health *h, uint32_t peer, uint64_t now_ns)
 {
-    entry *e = (peer < h->config.size) ? h->by_rank[peer] : NULL;
+    entry *e;
 
+    if (peer >= h->config.size) {
+        return;
+    }
+    h->ranks[peer].heard_ns = now_ns;
+    e = h->ranks[peer].watch;
     if (e != NULL) {
         e->heard_ns = now_ns;
         e->suspected = false;
@@ -315,30 +386,12 @@ void nx_health_heard(nx_health *h, uint32_t peer, uint64_t now_ns)
     }
 }
 
-nexar_err nx_health_frame(nx_health *h, uint32_t peer, const void *frame, size_t len,
-                          uint64_t now_ns)
-{
-    const uint8_t type = (len == NX_HEALTH_FRAME) ? *(const uint8_t *)frame : 0;
-
-    if ((peer >= h->config.size) || (peer == h->config.self) ||
-        ((type != NX_CONTROL_PING) && (type != NX_CONTROL_PONG))) {
-        return nx_fail(NEXAR_EPROTO, "a malformed heartbeat");
-    }
-    if (nx_rankset_has(&h->dead, peer)) {
-        h->ops->zombie(h->ctx, peer);
-        return NEXAR_OK;
-    }
-    nx_health_heard(h, peer, now_ns);
-    if (type == NX_CONTROL_PING) {
-        say(h, peer, NX_CONTROL_PONG);
-    }
-    return NEXAR_OK;
-}
+/* ---- life and death ------------------------------------------------------------ */
 
 /* |peer| is no longer there; the ring closes over it. */
 static void remove_peer(nx_health *h, uint32_t peer, uint64_t now_ns)
 {
-    entry *e = h->by_rank[peer];
+    entry *e = h->ranks[peer].watch;
 
     (void)nx_rankset_add(&h->gone, peer);
     if ((e != NULL) && e->ring) {
@@ -371,10 +424,81 @@ static void die(nx_health *h, uint32_t peer, const char *why, uint64_t now_ns)
     }
 }
 
+/* |by| holds this rank for dead (H5). */
+static void on_verdict(nx_health *h, uint32_t by, uint8_t word, const char *why, uint64_t now_ns)
+{
+    if (nx_rankset_has(&h->gone, by)) {
+        return;
+    }
+    h->ranks[by].answered_ns = 0;
+    if (((word & NX_WORD_HEARS_YOU) != 0) || !heard_by_another(h, by, now_ns)) {
+        h->ops->outcast(h->ctx, by, why);
+    } else if ((word & NX_WORD_HEARS_OTHERS) == 0) {
+        die(h, by, "it hears nothing of what it is sent", now_ns);
+    } else if (h->ranks[by].accused_ns == 0) {
+        h->ranks[by].accused_ns = now_ns;
+        h->accused = true;
+        (void)snprintf(h->verdict, sizeof(h->verdict), "%s", why);
+    }
+}
+
+/* Has nobody who hears this rank said what those said who do not? */
+static void judge_accusers(nx_health *h, uint64_t now_ns)
+{
+    bool more = false;
+
+    for (uint32_t by = 0; h->accused && (by < h->config.size); by++) {
+        const uint64_t since = h->ranks[by].accused_ns;
+
+        if ((since == 0) || nx_rankset_has(&h->gone, by)) {
+            continue;
+        }
+        if (now_ns - since < h->config.interval_ns / 2) {
+            more = true;
+        } else if (heard_by_another(h, by, now_ns)) {
+            die(h, by, "it does not hear this rank, which others hear", now_ns);
+        } else {
+            h->ops->outcast(h->ctx, by, h->verdict);
+            return;
+        }
+    }
+    h->accused = more;
+}
+
+nexar_err nx_health_frame(nx_health *h, uint32_t peer, const void *frame, size_t len,
+                          uint64_t now_ns)
+{
+    nx_reader r = nx_reader_make(frame, len);
+    const uint8_t type = nx_read_u8(&r), word = nx_read_u8(&r);
+    const bool verdict = (type == NX_CONTROL_VERDICT);
+    char why[NX_HEALTH_VERDICT];
+    size_t why_len = 0;
+    const uint8_t *words = verdict ? nx_read_blob(&r, sizeof(why) - 1, &why_len) : NULL;
+
+    if (!nx_reader_done(&r) || (peer >= h->config.size) || (peer == h->config.self) ||
+        (!verdict && (type != NX_CONTROL_PING) && (type != NX_CONTROL_PONG)) ||
+        (word > (NX_WORD_HEARS_YOU | NX_WORD_HEARS_OTHERS))) {
+        return nx_fail(NEXAR_EPROTO, "a malformed heartbeat");
+    }
+    if (verdict) {
+        (void)snprintf(why, sizeof(why), "%.*s", (int)why_len, (const char *)words);
+        on_verdict(h, peer, word, why, now_ns);
+    } else if (nx_rankset_has(&h->dead, peer)) {
+        h->ops->zombie(h->ctx, peer);
+    } else {
+        nx_health_heard(h, peer, now_ns);
+        h->ranks[peer].answered_ns = ((word & NX_WORD_HEARS_YOU) != 0) ? now_ns : 0;
+        if (type == NX_CONTROL_PING) {
+            say(h, peer, NX_CONTROL_PONG, now_ns);
+        }
+    }
+    return NEXAR_OK;
+}
+
 /* Not to be reached: it is pinged at once, and has until its time-out. */
 static void suspect(nx_health *h, uint32_t peer, const char *detail, uint64_t now_ns)
 {
-    entry *e = h->by_rank[peer];
+    entry *e = h->ranks[peer].watch;
     char why[NX_HEALTH_WHY];
 
     if ((e == NULL) || nx_rankset_has(&h->gone, peer)) {
@@ -401,7 +525,9 @@ void nx_health_link_down(nx_health *h, uint32_t peer, nx_down how, const char *d
         die(h, peer, "its process is gone", now_ns);
         break;
     case NX_DOWN_CLOSED:
-        die(h, peer, "closed its connection without a goodbye", now_ns);
+        if (h->ranks[peer].accused_ns == 0) {
+            die(h, peer, "closed its connection without a goodbye", now_ns);
+        }
         break;
     case NX_DOWN_REFUSED:
         die(h, peer, "nothing listens at its address any more", now_ns);
@@ -433,6 +559,7 @@ static void check_entry(nx_health *h, entry *e, uint64_t now_ns)
 {
     const nx_health_config *c = &h->config;
     const uint64_t quiet = now_ns - e->heard_ns;
+    const uint64_t unanswered = now_ns - h->ranks[e->peer].answered_ns;
 
     if (nx_rankset_has(&h->gone, e->peer)) {
         return;
@@ -442,13 +569,15 @@ static void check_entry(nx_health *h, entry *e, uint64_t now_ns)
     } else if ((quiet >= c->interval_ns) &&
                (!e->pinged || (now_ns - e->pinged_ns >= c->interval_ns))) {
         ping(h, e, now_ns);
+    } else if ((unanswered >= c->timeout_ns / 4) && (now_ns - e->pinged_ns >= c->interval_ns)) {
+        ping(h, e, now_ns);
     }
 }
 
 void nx_health_tick(nx_health *h, uint64_t now_ns)
 {
     const bool stopped = (now_ns - h->ticked_ns > 2 * h->config.interval_ns);
-    nx_list *last = h->watched.prev;
+    nx_list *last;
 
     h->ticked_ns = now_ns;
     if (stopped) {
@@ -462,6 +591,8 @@ void nx_health_tick(nx_health *h, uint64_t now_ns)
         }
         return;
     }
+    judge_accusers(h, now_ns);
+    last = h->watched.prev;
     /* Those who come in behind, when a ring closes, are new. */
     for (nx_list *at = h->watched.next, *next; at != &h->watched; at = next) {
         const bool end = (at == last);

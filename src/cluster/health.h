@@ -16,6 +16,30 @@
  *
  * Death is for good.  A rank that is held for dead and speaks is to be told so
  * (`zombie`); what it says does not count.
+ *
+ * A path may be cut in one direction.  Who hears nothing takes the others for dead, and
+ * they hear what it says.  So it is said, and judged, who hears whom:
+ *
+ *  H1. A rank *hears* those from whom something came in the last half of the time-out.
+ *      Whoever is in contact is heard each interval; whoever is cut off has been silent for
+ *      nearly all of the time-out when its death is told.  The half is far from both.
+ *  H2. A PONG, and a PING that says so, show that the other one hears this rank; so whom it
+ *      watches it pings each quarter of the time-out even if they talk.
+ *  H3. News of deaths, and what rests upon them, go to those alone whom this rank hears
+ *      (gate.h).  A rank that hears nobody tells nobody; the ranks of a host that hears
+ *      nothing tell each other.  So news come from one that hears whom it tells.
+ *  H4. Only the one that it is about is told of its death in any case, with a VERDICT: by
+ *      one that hears it, or does not; that hears others, or does not.
+ *  H5. A rank believes a VERDICT of one that hears it; and of any, if nobody else hears it:
+ *      then it is mute.  If others hear it, and the judge hears nobody, that one is deaf, and
+ *      is dead.  If the judge hears some, its verdict is known to those: whoever of them hears
+ *      the accused says the same.  If none has after half an interval, the judge is on the
+ *      other side of a cut, and is dead; if nobody hears the accused any more by then, it is
+ *      itself.  Until then the end of the judge's link is not taken for its death.
+ *
+ * Hence, where one rank is deaf or mute, it is the only one that is lost; where a host is,
+ * its ranks are, as in a partition, which they cannot tell from this (agree.h has quorums);
+ * where one pair is cut in one direction, the one that is not heard, and not the other.
  */
 #ifndef NX_HEALTH_H
 #define NX_HEALTH_H
@@ -27,7 +51,15 @@
 #include "base/error.h"
 #include "cluster/rankset.h"
 
-enum { NX_HEALTH_RING_MAX = 16, NX_HEALTH_WHY = 160, NX_HEALTH_FRAME = 1 };
+enum {
+    NX_HEALTH_RING_MAX = 16,
+    NX_HEALTH_WHY = 160,
+    NX_HEALTH_VERDICT = 200,                         /* the most of a verdict's sentence */
+    NX_HEALTH_FRAME_MAX = 2 + 2 + NX_HEALTH_VERDICT, /* PING and PONG: 2 */
+};
+
+/* What a frame says of what its sender hears: its second byte. */
+enum { NX_WORD_HEARS_YOU = 1, NX_WORD_HEARS_OTHERS = 2 /* of a VERDICT alone */ };
 
 typedef struct nx_health_config {
     uint32_t size, self;
@@ -54,6 +86,8 @@ typedef struct nx_health_ops {
     void (*dead)(void *ctx, uint32_t peer, const char *why);
     /* |peer| is held for dead and does not know. */
     void (*zombie)(void *ctx, uint32_t peer);
+    /* This rank itself is dead, as |by| has said. */
+    void (*outcast)(void *ctx, uint32_t by, const char *why);
 } nx_health_ops;
 
 typedef struct nx_health nx_health;
@@ -74,7 +108,7 @@ void nx_health_unwatch(nx_health *h, uint32_t peer);
 
 /* Anything came from |peer|.  Cheap. */
 void nx_health_heard(nx_health *h, uint32_t peer, uint64_t now_ns);
-/* A frame PING or PONG.  NEXAR_EPROTO. */
+/* A frame PING, PONG or VERDICT.  NEXAR_EPROTO. */
 NX_MUST_CHECK nexar_err nx_health_frame(nx_health *h, uint32_t peer, const void *frame, size_t len,
                                         uint64_t now_ns);
 /* |detail|: what the transport says, or NULL. */
@@ -83,6 +117,11 @@ void nx_health_link_down(nx_health *h, uint32_t peer, nx_down how, const char *d
 /* Others have found out that |peer| is dead; whether that is new.  `dead` is not
  * called.  Not for this rank itself. */
 bool nx_health_told(nx_health *h, uint32_t peer, uint64_t now_ns);
+/* Sends |peer| the verdict that it is dead. */
+void nx_health_tell(nx_health *h, uint32_t peer, const char *why, uint64_t now_ns);
+/* Whether this rank hears |peer| (H1); if not, it can be asked for a PONG at once. */
+bool nx_health_hears(const nx_health *h, uint32_t peer, uint64_t now_ns);
+void nx_health_ask(nx_health *h, uint32_t peer, uint64_t now_ns);
 /* |peer| said goodbye: it is not watched any more, and is not dead. */
 void nx_health_left(nx_health *h, uint32_t peer, uint64_t now_ns);
 

@@ -1,20 +1,32 @@
 /*
  * health_sim_test.c - heartbeats and floods together in virtual time, as core joins
  * them: what one rank finds out all come to know, in time, and nobody who lives and
- * was not stopped is taken for dead.
+ * was not stopped or cut off is taken for dead.
+ *
+ * NXT_LONG makes it 20 000 seeds of each cut instead of 400.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/heap.h"
 #include "cluster/flood.h"
+#include "cluster/gate.h"
 #include "cluster/health.h"
+#include "msg/control.h"
 #include "rand.h"
 #include "unit.h"
 
 #define MS UINT64_C(1000000)
 
-enum { INTERVAL = 500, TIMEOUT = 5000, DELAY = 50, MOST = 200, SEEDS = 150 };
+enum {
+    INTERVAL = 500,
+    TIMEOUT = 5000,
+    DELAY = 50,
+    MOST = 200,
+    SEEDS = 150,
+    CUT_SEEDS = 400,
+    LONG_SEEDS = 20000
+};
 
 typedef struct world world;
 
@@ -25,12 +37,16 @@ typedef struct node {
     uint64_t resumes;     /* stopped until then */
     nx_health *health;
     nx_flood *flood;
-    uint64_t learned_ns[MOST]; /* when it knew of whose death */
+    nx_gate gate;
+    bool buried[MOST];      /* what core does when one is dead was done */
+    bool closed[MOST];      /* there is no link any more */
+    uint64_t cut_ns[MOST];  /* what is sent to whom after this is lost; 0: never */
+    uint64_t last_ns[MOST]; /* when the last frame for each arrives: they keep their order */
 } node;
 
 typedef struct event {
-    nx_heap_item item; /* first */
-    bool tick;
+    nx_heap_item item;                      /* first */
+    enum { TICK, FRAME, CHAT, CLOSE } kind; /* chat: what an application sends */
     uint32_t from, to;
     size_t len;
     uint8_t frame[NX_FLOOD_FRAME_MAX];
@@ -39,6 +55,7 @@ typedef struct event {
 struct world {
     uint32_t size;
     uint64_t now;
+    bool closes, chatty;
     size_t heartbeats;
     nxt_rand rand;
     nx_heap events;
@@ -55,17 +72,64 @@ static event *post(world *w, uint64_t at, uint32_t to)
     return e;
 }
 
+/* Something from |n| to |to|; NULL: it is lost. */
+static event *emit(node *n, uint32_t to)
+{
+    world *w = n->world;
+    uint64_t at = w->now + (1 + nxt_below(&w->rand, DELAY)) * MS;
+    event *e;
+
+    if (n->closed[to] || ((n->cut_ns[to] != 0) && (w->now >= n->cut_ns[to]))) {
+        return NULL;
+    }
+    at = (at > n->last_ns[to]) ? at : n->last_ns[to] + 1;
+    n->last_ns[to] = at;
+    e = post(w, at, to);
+    e->kind = FRAME;
+    e->from = n->self;
+    return e;
+}
+
 static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
 {
-    const node *n = ctx;
-    world *w = n->world;
-    event *e = post(w, w->now + (1 + nxt_below(&w->rand, DELAY)) * MS, to);
+    node *n = ctx;
+    event *e = emit(n, to);
 
-    e->from = n->self;
-    e->len = len;
-    memcpy(e->frame, frame, len);
-    w->heartbeats += (len == NX_HEALTH_FRAME);
+    n->world->heartbeats += (len == 2);
+    if (e != NULL) {
+        e->len = len;
+        memcpy(e->frame, frame, len);
+    }
 }
+
+/* What rests upon deaths. */
+static void on_news(void *ctx, uint32_t to, const void *frame, size_t len)
+{
+    nx_gate_send(&((node *)ctx)->gate, to, frame, len);
+}
+
+static bool on_hears(void *ctx, uint32_t peer)
+{
+    const node *n = ctx;
+
+    return nx_health_hears(n->health, peer, n->world->now);
+}
+
+static void on_begin(void *ctx, uint32_t peer)
+{
+    node *n = ctx;
+
+    assert_int_equal(nx_health_watch(n->health, peer, n->world->now), NEXAR_OK);
+    nx_health_ask(n->health, peer, n->world->now);
+}
+
+static void on_end(void *ctx, uint32_t peer)
+{
+    nx_health_unwatch(((node *)ctx)->health, peer);
+}
+
+static const nx_gate_ops gate_ops = {
+    .send = on_send, .hears = on_hears, .begin = on_begin, .end = on_end};
 
 static void on_suspected(void *ctx, uint32_t peer, const char *why)
 {
@@ -73,43 +137,93 @@ static void on_suspected(void *ctx, uint32_t peer, const char *why)
     fail_msg("rank %u is suspected: %s", peer, why);
 }
 
-/* What core does with a verdict of its own: everybody is told. */
+/* What follows a death, found out or told, is done when the event is over: bury_all. */
 static void on_dead(void *ctx, uint32_t peer, const char *why)
 {
-    node *n = ctx;
-
-    n->learned_ns[peer] = n->world->now;
-    assert_int_equal(nx_flood_start(n->flood, nx_flood_key(NX_FLOOD_DEAD, peer), why, strlen(why)),
-                     NEXAR_OK);
-    nx_flood_failed(n->flood, peer);
+    (void)ctx;
+    (void)peer;
+    (void)why;
 }
 
 static void on_zombie(void *ctx, uint32_t peer)
 {
     node *n = ctx;
 
-    nx_flood_tell(n->flood, nx_flood_key(NX_FLOOD_DEAD, peer), peer);
+    nx_health_tell(n->health, peer, "why", n->world->now);
 }
 
-static const nx_health_ops health_ops = {
-    .send = on_send, .suspected = on_suspected, .dead = on_dead, .zombie = on_zombie};
+static void on_outcast(void *ctx, uint32_t by, const char *why)
+{
+    (void)by;
+    assert_string_equal(why, "why");
+    ((node *)ctx)->told_off = true;
+}
 
-/* And with what others found out.  nx_flood_failed follows outside: no call back. */
+static const nx_health_ops health_ops = {.send = on_send,
+                                         .suspected = on_suspected,
+                                         .dead = on_dead,
+                                         .zombie = on_zombie,
+                                         .outcast = on_outcast};
+
 static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
 {
     node *n = ctx;
     const uint32_t peer = (uint32_t)key;
 
     (void)from;
-    assert_true((len > 0) && (memcmp(data, "no heartbeat for ", 17) == 0));
+    assert_true((len == 3) && (memcmp(data, "why", 3) == 0));
     if (peer == n->self) {
         n->told_off = true;
-    } else if (nx_health_told(n->health, peer, n->world->now)) {
-        n->learned_ns[peer] = n->world->now;
+    } else {
+        (void)nx_health_told(n->health, peer, n->world->now);
     }
 }
 
-static const nx_flood_ops flood_ops = {.send = on_send, .learned = on_learned};
+static const nx_flood_ops flood_ops = {.send = on_news, .learned = on_learned};
+
+/* As core does it; with |closes| the link to the dead is closed. */
+static void bury(node *n, uint32_t peer)
+{
+    event *e;
+
+    n->buried[peer] = true;
+    nx_gate_drop(&n->gate, peer);
+    nx_health_tell(n->health, peer, "why", n->world->now);
+    nx_flood_failed(n->flood, peer);
+    assert_int_equal(nx_flood_start(n->flood, nx_flood_key(NX_FLOOD_DEAD, peer), "why", 3),
+                     NEXAR_OK);
+    if (n->world->closes) {
+        e = emit(n, peer);
+        if (e != NULL) {
+            e->kind = CLOSE;
+        }
+        n->closed[peer] = true;
+    }
+}
+
+/* One that is held for dead closes all its links. */
+static void leave(node *n)
+{
+    for (uint32_t to = 0; n->world->closes && (to < n->world->size); to++) {
+        event *e = (to == n->self) ? NULL : emit(n, to);
+
+        if (e != NULL) {
+            e->kind = CLOSE;
+        }
+        n->closed[to] = true;
+    }
+}
+
+static void bury_all(node *n)
+{
+    const nx_rankset *dead = nx_health_dead(n->health);
+
+    for (uint32_t i = 0; (i = nx_rankset_next(dead, i)) < dead->n; i++) {
+        if (!n->buried[i]) {
+            bury(n, i);
+        }
+    }
+}
 
 static void world_init(world *w, uint32_t size, uint64_t seed)
 {
@@ -122,7 +236,8 @@ static void world_init(world *w, uint32_t size, uint64_t seed)
         *n = (node){.world = w, .self = i, .alive = true};
         assert_int_equal(nx_health_create(&n->health, &config, &health_ops, n, w->now), NEXAR_OK);
         assert_int_equal(nx_flood_create(&n->flood, 0, size, i, &flood_ops, n), NEXAR_OK);
-        post(w, nx_health_due(n->health), i)->tick = true;
+        nx_gate_init(&n->gate, &gate_ops, n);
+        post(w, nx_health_due(n->health), i)->kind = TICK;
     }
 }
 
@@ -138,6 +253,34 @@ static void world_fini(world *w)
     for (uint32_t i = 0; i < w->size; i++) {
         nx_health_destroy(w->nodes[i].health);
         nx_flood_destroy(w->nodes[i].flood);
+        nx_gate_fini(&w->nodes[i].gate);
+    }
+}
+
+static void on_frame(node *n, const event *e)
+{
+    const uint64_t now = n->world->now;
+
+    if (!n->buried[e->from]) {
+        nx_health_heard(n->health, e->from, now);
+        nx_gate_heard(&n->gate, e->from);
+    }
+    if (e->frame[0] == NX_CONTROL_FLOOD) {
+        assert_int_equal(nx_flood_frame(n->flood, e->from, e->frame, e->len), NEXAR_OK);
+    } else {
+        assert_int_equal(nx_health_frame(n->health, e->from, e->frame, e->len, now), NEXAR_OK);
+    }
+}
+
+/* All send something to all, so that nobody need be asked whether it lives. */
+static void chat(node *n)
+{
+    for (uint32_t to = 0; to < n->world->size; to++) {
+        event *e = (to == n->self) ? NULL : emit(n, to);
+
+        if (e != NULL) {
+            e->kind = CHAT;
+        }
     }
 }
 
@@ -145,21 +288,33 @@ static void happen(world *w, const event *e)
 {
     node *n = &w->nodes[e->to];
 
-    if (!n->alive || n->told_off) {
+    if (!n->alive || n->told_off || ((e->kind != TICK) && n->closed[e->from])) {
         return;
     }
-    if (e->tick) {
+    switch (e->kind) {
+    case TICK:
+        if (w->chatty) {
+            chat(n);
+        }
         nx_health_tick(n->health, w->now);
-        post(w, w->now + INTERVAL * MS, e->to)->tick = true;
-    } else if (e->len == NX_HEALTH_FRAME) {
-        assert_int_equal(nx_health_frame(n->health, e->from, e->frame, e->len, w->now), NEXAR_OK);
-    } else {
+        post(w, w->now + (w->closes ? INTERVAL / 4 : INTERVAL) * MS, e->to)->kind = TICK;
+        break;
+    case FRAME:
+        on_frame(n, e);
+        break;
+    case CHAT:
         nx_health_heard(n->health, e->from, w->now);
-        assert_int_equal(nx_flood_frame(n->flood, e->from, e->frame, e->len), NEXAR_OK);
+        nx_gate_heard(&n->gate, e->from);
+        break;
+    case CLOSE:
+        n->closed[e->from] = true;
+        nx_health_link_down(n->health, e->from, NX_DOWN_CLOSED, NULL, w->now);
+        break;
     }
-    for (uint32_t i = nx_rankset_next(nx_health_dead(n->health), 0); i < w->size;
-         i = nx_rankset_next(nx_health_dead(n->health), i + 1)) {
-        nx_flood_failed(n->flood, i);
+    if (n->told_off) {
+        leave(n);
+    } else {
+        bury_all(n);
     }
 }
 
@@ -244,6 +399,191 @@ static void test_who_was_stopped_accuses_nobody_and_learns_what_became_of_it(voi
     stop_one(60 * TIMEOUT, false);
 }
 
+/* ---- cuts --------------------------------------------------------------------------- */
+
+static uint64_t cut_seeds(void)
+{
+    return (getenv("NXT_LONG") != NULL) ? LONG_SEEDS
+                                        : CUT_SEEDS; /* NOLINT(concurrency-mt-unsafe) */
+}
+
+/* The ranks of |group| are on one host. */
+static bool same_side(uint32_t group, uint32_t a, uint32_t b)
+{
+    return ((group >> a) & 1) == ((group >> b) & 1);
+}
+
+/* From |at_ms| on nothing gets from those of |from| to the others. */
+static void cut(world *w, uint32_t from, uint64_t at_ms)
+{
+    for (uint32_t a = 0; a < w->size; a++) {
+        for (uint32_t b = 0; b < w->size; b++) {
+            if (((from >> a) & 1) && !same_side(from, a, b)) {
+                w->nodes[a].cut_ns[b] = w->now + at_ms * MS;
+            }
+        }
+    }
+}
+
+static world *begin_cut(uint32_t size, uint64_t seed)
+{
+    world *w = malloc(sizeof(*w));
+
+    assert_non_null(w);
+    world_init(w, size, seed);
+    w->closes = true;
+    w->chatty = (seed % 3 == 0);
+    run(w, TIMEOUT + nxt_below(&w->rand, 1000));
+    return w;
+}
+
+static void end_cut(world *w)
+{
+    world_fini(w);
+    free(w);
+}
+
+/* Those outside |lost| live, and hold exactly those of |lost| for dead. */
+static void expect_lost(const world *w, uint32_t lost, uint64_t seed)
+{
+    for (uint32_t i = 0; i < w->size; i++) {
+        const node *n = &w->nodes[i];
+
+        for (uint32_t k = 0; (k < w->size) && !((lost >> i) & 1); k++) {
+            if (n->told_off ||
+                (nx_rankset_has(nx_health_dead(n->health), k) != ((lost >> k) & 1))) {
+                fail_msg("seed %llu, %u ranks, lost %#x: rank %u%s of rank %u has it wrong",
+                         (unsigned long long)seed, w->size, lost, i, n->told_off ? " (out)" : "",
+                         k);
+            }
+        }
+    }
+}
+
+/* One rank, or a host of several, hears nothing, or is not heard, or neither: it is lost, and
+ * nobody else, in time; if it is a single one that is not heard, it is told. */
+static void lose_a_host(uint64_t seed, bool deaf, bool mute)
+{
+    nxt_rand r = {nxt_mix(seed + 77)};
+    const uint32_t size = 3 + nxt_below(&r, 7), hosted = 1 + nxt_below(&r, (size - 1) / 2);
+    const uint32_t all = (1U << size) - 1, first = nxt_below(&r, size);
+    uint32_t group = 0;
+    world *w = begin_cut(size, seed);
+
+    for (uint32_t i = 0; i < hosted; i++) {
+        group |= 1U << (first + i) % size;
+    }
+    if (deaf) {
+        cut(w, all & ~group, 0);
+    }
+    if (mute) {
+        cut(w, group, 0);
+    }
+    run(w, TIMEOUT + INTERVAL + INTERVAL / 4 + 8 * DELAY);
+    expect_lost(w, group, seed);
+    run(w, 2 * TIMEOUT + INTERVAL);
+    expect_lost(w, group, seed);
+    if (!deaf && (hosted == 1)) {
+        assert_true(w->nodes[first].told_off);
+    }
+    end_cut(w);
+}
+
+static void test_who_is_deaf_or_mute_is_lost_and_nobody_else(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < cut_seeds(); seed++) {
+        lose_a_host(seed, true, false);
+        lose_a_host(seed, false, true);
+        lose_a_host(seed, true, true);
+    }
+}
+
+/* One does not hear one other, both are well with the rest: the one that is first not heard,
+ * or does not answer. */
+static void test_a_cut_of_one_pair_one_way_loses_one_of_them(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < cut_seeds(); seed++) {
+        nxt_rand r = {nxt_mix(seed + 99)};
+        const uint32_t size = 3 + nxt_below(&r, 7), from = nxt_below(&r, size);
+        uint32_t to = nxt_below(&r, size - 1);
+        world *w = begin_cut(size, seed);
+
+        to += (to >= from);
+        w->nodes[from].cut_ns[to] = w->now;
+        run(w, 3 * TIMEOUT);
+        assert_false(w->nodes[from].told_off && w->nodes[to].told_off);
+        expect_lost(w,
+                    w->nodes[from].told_off ? 1U << from
+                    : w->nodes[to].told_off ? 1U << to
+                                            : 0, /* neither watches the other */
+                    seed);
+        end_cut(w);
+    }
+}
+
+/* Both ways: one of them or both; all others agree on whom. */
+static void test_a_cut_of_one_pair_both_ways_loses_nobody_else(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < cut_seeds(); seed++) {
+        nxt_rand r = {nxt_mix(seed + 111)};
+        const uint32_t size = 3 + nxt_below(&r, 7), a = nxt_below(&r, size);
+        uint32_t b = nxt_below(&r, size - 1), other = 0, lost = 0;
+        world *w = begin_cut(size, seed);
+
+        b += (b >= a);
+        w->nodes[a].cut_ns[b] = w->nodes[b].cut_ns[a] = w->now;
+        run(w, 3 * TIMEOUT);
+        while ((other == a) || (other == b)) {
+            other++;
+        }
+        lost |= nx_rankset_has(nx_health_dead(w->nodes[other].health), a) ? 1U << a : 0;
+        lost |= nx_rankset_has(nx_health_dead(w->nodes[other].health), b) ? 1U << b : 0;
+        expect_lost(w, lost, seed);
+        end_cut(w);
+    }
+}
+
+/* A world of two cannot tell who is deaf: one of them goes on. */
+static void test_of_two_one_is_left(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        world *w = begin_cut(2, seed);
+
+        w->nodes[0].cut_ns[1] = w->now;
+        run(w, 3 * TIMEOUT);
+        assert_true(w->nodes[0].told_off && !w->nodes[1].told_off);
+        assert_int_equal(dead_known(w, 0), 0);
+        assert_int_equal(dead_known(w, 1), 1);
+        end_cut(w);
+    }
+}
+
+static void test_a_short_cut_loses_nobody(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < cut_seeds(); seed++) {
+        nxt_rand r = {nxt_mix(seed + 55)};
+        const uint32_t size = 2 + nxt_below(&r, 8);
+        world *w = begin_cut(size, seed);
+
+        cut(w, 1 + nxt_below(&r, (1U << size) - 2), 0);
+        if (nxt_one_in(&r, 2)) {
+            cut(w, 1 + nxt_below(&r, (1U << size) - 2), 0);
+        }
+        run(w, TIMEOUT - 2 * INTERVAL - 2 * (uint64_t)DELAY);
+        for (uint32_t i = 0; i < size; i++) {
+            memset(w->nodes[i].cut_ns, 0, sizeof(w->nodes[i].cut_ns));
+        }
+        run(w, 2 * TIMEOUT);
+        expect_lost(w, 0, seed);
+        end_cut(w);
+    }
+}
+
 static void test_the_cost_of_a_rank_is_that_of_a_few_peers(void **state)
 {
     world *w = malloc(sizeof(*w));
@@ -264,6 +604,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_know_all_deaths_in_time),
         cmocka_unit_test(test_who_was_stopped_accuses_nobody_and_learns_what_became_of_it),
+        cmocka_unit_test(test_who_is_deaf_or_mute_is_lost_and_nobody_else),
+        cmocka_unit_test(test_a_cut_of_one_pair_one_way_loses_one_of_them),
+        cmocka_unit_test(test_a_cut_of_one_pair_both_ways_loses_nobody_else),
+        cmocka_unit_test(test_of_two_one_is_left),
+        cmocka_unit_test(test_a_short_cut_loses_nobody),
         cmocka_unit_test(test_the_cost_of_a_rank_is_that_of_a_few_peers),
     };
 

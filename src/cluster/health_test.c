@@ -30,8 +30,17 @@ static void note(stage *s, const char *what, uint32_t peer, const char *why)
 
 static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
 {
-    assert_int_equal(len, NX_HEALTH_FRAME);
-    note(ctx, (*(const uint8_t *)frame == NX_CONTROL_PING) ? "ping" : "pong", to, "");
+    const uint8_t *bytes = frame;
+    static const char *const hears[] = {"", "hears it", "hears others", "hears it and others"};
+
+    if (bytes[0] == NX_CONTROL_VERDICT) {
+        assert_true((len > 3) && (len <= NX_HEALTH_FRAME_MAX) && (bytes[1] < 4));
+        note(ctx, "verdict", to, hears[bytes[1]]);
+    } else {
+        assert_int_equal(len, 2);
+        assert_true(bytes[1] <= NX_WORD_HEARS_YOU);
+        note(ctx, (bytes[0] == NX_CONTROL_PING) ? "ping" : "pong", to, "");
+    }
 }
 
 static void on_suspected(void *ctx, uint32_t peer, const char *why)
@@ -49,8 +58,16 @@ static void on_zombie(void *ctx, uint32_t peer)
     note(ctx, "zombie", peer, "");
 }
 
-static const nx_health_ops ops = {
-    .send = on_send, .suspected = on_suspected, .dead = on_dead, .zombie = on_zombie};
+static void on_outcast(void *ctx, uint32_t by, const char *why)
+{
+    note(ctx, "outcast", by, why);
+}
+
+static const nx_health_ops ops = {.send = on_send,
+                                  .suspected = on_suspected,
+                                  .dead = on_dead,
+                                  .zombie = on_zombie,
+                                  .outcast = on_outcast};
 
 static const nx_health_config config = {
     .size = SIZE, .self = 6, .interval_ns = INTERVAL * MS, .timeout_ns = TIMEOUT * MS, .ring = 2};
@@ -82,7 +99,17 @@ static void pass(stage *s, uint64_t ms)
 
 static void say(stage *s, uint32_t peer, uint8_t type)
 {
-    assert_int_equal(nx_health_frame(s->health, peer, &type, 1, s->now), NEXAR_OK);
+    const uint8_t frame[] = {type, NX_WORD_HEARS_YOU};
+
+    assert_int_equal(nx_health_frame(s->health, peer, frame, sizeof(frame), s->now), NEXAR_OK);
+}
+
+/* |by| says that we are dead, and |word|. */
+static void condemn(stage *s, uint32_t by, uint8_t word)
+{
+    const uint8_t frame[] = {NX_CONTROL_VERDICT, word, 4, 's', 'o', 'r', 'r'};
+
+    assert_int_equal(nx_health_frame(s->health, by, frame, sizeof(frame), s->now), NEXAR_OK);
 }
 
 static void test_the_neighbours_on_the_circle_are_pinged(void **state)
@@ -97,6 +124,7 @@ static void test_the_neighbours_on_the_circle_are_pinged(void **state)
     expect(&s, "ping 7; ping 0");
     assert_true(nx_health_watches(s.health, 0) && !nx_health_watches(s.health, 1));
     say(&s, 7, NX_CONTROL_PONG);
+    say(&s, 0, NX_CONTROL_PONG);
     say(&s, 3, NX_CONTROL_PING); /* watched by another */
     expect(&s, "pong 3");
     pass(&s, INTERVAL);
@@ -104,6 +132,9 @@ static void test_the_neighbours_on_the_circle_are_pinged(void **state)
     nx_health_heard(s.health, 0, s.now + 400 * MS); /* whoever talks is not asked */
     pass(&s, INTERVAL);
     expect(&s, "ping 7");
+    nx_health_heard(s.health, 0, s.now + 400 * MS); /* but whether it hears us: now and then */
+    pass(&s, INTERVAL);
+    expect(&s, "ping 7; ping 0");
     nx_health_destroy(s.health);
 }
 
@@ -293,8 +324,122 @@ static void test_those_who_come_are_watched_too(void **state)
     expect(&s, "ping 9");
     assert_int_equal(nx_health_grow(s.health, 200, s.now), NEXAR_OK);
     assert_true(nx_health_watches(s.health, 9) && !nx_health_watches(s.health, 10));
-    assert_int_equal(nx_health_frame(s.health, 199, "\x43", 1, s.now), NEXAR_OK);
+    assert_int_equal(nx_health_frame(s.health, 199, "\x43\x00", 2, s.now), NEXAR_OK);
     expect(&s, "pong 199");
+    nx_health_destroy(s.health);
+}
+
+/* ---- who hears whom (H1 to H5 of health.h) --------------------------------------- */
+
+static void test_who_was_heard_in_half_the_timeout_is_heard(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    assert_false(nx_health_hears(s.health, 7, s.now)); /* being watched is not being heard */
+    nx_health_heard(s.health, 7, s.now);
+    nx_health_heard(s.health, 3, s.now); /* nor is it needed */
+    assert_true(nx_health_hears(s.health, 3, s.now + TIMEOUT / 2 * MS - 1));
+    assert_false(nx_health_hears(s.health, 3, s.now + TIMEOUT / 2 * MS));
+    nx_health_ask(s.health, 3, s.now);
+    nx_health_tell(s.health, 3, "why", s.now);
+    s.now += TIMEOUT / 4 * MS;
+    nx_health_heard(s.health, 7, s.now);
+    s.now += TIMEOUT / 4 * MS;
+    nx_health_tell(s.health, 3, "why", s.now);
+    nx_health_tell(s.health, 7, "why", s.now);
+    s.now += TIMEOUT / 4 * MS;
+    nx_health_tell(s.health, 7, "why", s.now);
+    expect(&s, "ping 3; verdict 3: hears it and others; verdict 3: hears others; "
+               "verdict 7: hears it; verdict 7");
+    nx_health_destroy(s.health);
+}
+
+static void test_one_that_hears_us_or_nobody_that_does_makes_us_outcasts(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    condemn(&s, 7, NX_WORD_HEARS_OTHERS); /* we are mute, as far as we know */
+    expect(&s, "outcast 7: sorr");
+    say(&s, 7, NX_CONTROL_PONG);
+    condemn(&s, 7, NX_WORD_HEARS_OTHERS); /* that was itself */
+    expect(&s, "outcast 7: sorr");
+    say(&s, 0, NX_CONTROL_PONG);
+    condemn(&s, 7, NX_WORD_HEARS_YOU | NX_WORD_HEARS_OTHERS);
+    expect(&s, "outcast 7: sorr");
+    s.now += TIMEOUT / 2 * MS;
+    condemn(&s, 7, 0); /* 0 heard us long ago */
+    expect(&s, "outcast 7: sorr");
+    nx_health_destroy(s.health);
+}
+
+static void test_who_hears_nobody_is_deaf_and_dead(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    say(&s, 3, NX_CONTROL_PING); /* it hears us */
+    condemn(&s, 7, 0);
+    expect(&s, "pong 3; dead 7: it hears nothing of what it is sent");
+    condemn(&s, 7, NX_WORD_HEARS_YOU); /* the dead are not believed */
+    expect(&s, "");
+    nx_health_destroy(s.health);
+}
+
+static void test_who_hears_others_is_doubted_until_they_had_their_say(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    pass(&s, INTERVAL * 3 / 4);
+    say(&s, 0, NX_CONTROL_PONG);
+    condemn(&s, 7, NX_WORD_HEARS_OTHERS);
+    nx_health_link_down(s.health, 7, NX_DOWN_CLOSED, NULL, s.now);
+    pass(&s, INTERVAL / 4);
+    expect(&s, "ping 7"); /* 0 was heard a moment ago */
+    pass(&s, INTERVAL);
+    expect(&s, "dead 7: it does not hear this rank, which others hear; ping 0");
+    pass(&s, INTERVAL);
+    expect(&s, "ping 0");
+    nx_health_destroy(s.health);
+}
+
+static void test_a_doubted_one_was_right_if_nobody_hears_us_any_more(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    say(&s, 0, NX_CONTROL_PONG);
+    condemn(&s, 7, NX_WORD_HEARS_OTHERS);
+    condemn(&s, 0, NX_WORD_HEARS_OTHERS);
+    expect(&s, "outcast 0: sorr");
+    say(&s, 3, NX_CONTROL_PONG);
+    /* What 3 said was old: we were stopped, and read it late. */
+    assert_int_equal(nx_health_frame(s.health, 3, "\x43\x00", 2, s.now), NEXAR_OK);
+    s.log[0] = '\0';
+    pass(&s, INTERVAL);
+    expect(&s, "outcast 7: sorr; ping 7; ping 0");
+    nx_health_destroy(s.health);
+}
+
+static void test_a_doubted_one_whose_process_is_gone_is_dead(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    say(&s, 0, NX_CONTROL_PONG);
+    condemn(&s, 7, NX_WORD_HEARS_OTHERS);
+    nx_health_link_down(s.health, 7, NX_DOWN_EXITED, NULL, s.now);
+    expect(&s, "dead 7: its process is gone");
+    pass(&s, INTERVAL);
+    expect(&s, "ping 0");
     nx_health_destroy(s.health);
 }
 
@@ -316,10 +461,15 @@ static void test_nonsense_is_refused(void **state)
         assert_int_equal(nx_health_create(&s.health, &bad[i], &ops, &s, 0), NEXAR_EINVAL);
     }
     begin(&s);
-    assert_int_equal(nx_health_frame(s.health, 7, "\x40x", 2, s.now), NEXAR_EPROTO);
-    assert_int_equal(nx_health_frame(s.health, 7, "\x42", 1, s.now), NEXAR_EPROTO);
-    assert_int_equal(nx_health_frame(s.health, 6, "\x40", 1, s.now), NEXAR_EPROTO);
-    assert_int_equal(nx_health_frame(s.health, SIZE, "\x40", 1, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_health_frame(s.health, 7, "\x43", 1, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_health_frame(s.health, 7, "\x43\x00\x00", 3, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_health_frame(s.health, 7, "\x43\x04", 2, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_health_frame(s.health, 7, "\x42\x00", 2, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_health_frame(s.health, 7, "\x49\x00", 2, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_health_frame(s.health, 7, "\x49\x00\x02s", 4, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_health_frame(s.health, 6, "\x43\x00", 2, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_health_frame(s.health, SIZE, "\x43\x00", 2, s.now), NEXAR_EPROTO);
+    expect(&s, "");
     nx_health_destroy(s.health);
 }
 
@@ -358,6 +508,12 @@ int main(void)
         cmocka_unit_test(test_who_said_goodbye_is_not_dead),
         cmocka_unit_test(test_the_last_one_watches_nobody),
         cmocka_unit_test(test_those_who_come_are_watched_too),
+        cmocka_unit_test(test_who_was_heard_in_half_the_timeout_is_heard),
+        cmocka_unit_test(test_one_that_hears_us_or_nobody_that_does_makes_us_outcasts),
+        cmocka_unit_test(test_who_hears_nobody_is_deaf_and_dead),
+        cmocka_unit_test(test_who_hears_others_is_doubted_until_they_had_their_say),
+        cmocka_unit_test(test_a_doubted_one_was_right_if_nobody_hears_us_any_more),
+        cmocka_unit_test(test_a_doubted_one_whose_process_is_gone_is_dead),
         cmocka_unit_test(test_nonsense_is_refused),
         cmocka_unit_test(test_no_memory_is_said),
     };

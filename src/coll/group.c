@@ -226,6 +226,7 @@ nx_verdict nx_hub_on_mark(nx_hub *hub, uint32_t peer, nx_context context, uint64
 
 void nx_group_tell(nx_group *g, uint32_t number, nexar_err err, const char *why)
 {
+    const nx_hub_config *c = &g->hub->config;
     uint8_t frame[ABORT_ROOM];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
@@ -235,9 +236,14 @@ void nx_group_tell(nx_group *g, uint32_t number, nexar_err err, const char *why)
     nx_write_u8(&w, (uint8_t)-err);
     nx_write_text(&w, why);
     for (uint32_t rank = 0; rank < g->size; rank++) {
-        if (rank != g->rank) {
+        if (rank == g->rank) {
+            continue;
+        }
+        if (c->tell != NULL) {
+            c->tell(c->ctx, nx_group_peer(g, rank), frame, w.len);
+        } else {
             /* One that cannot be told is gone, and is found out by the others. */
-            (void)!nx_msg_send_control(g->hub->config.msg, nx_group_peer(g, rank), frame, w.len);
+            (void)!nx_msg_send_control(c->msg, nx_group_peer(g, rank), frame, w.len);
         }
     }
 }

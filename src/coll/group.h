@@ -80,6 +80,8 @@ typedef struct nx_hub_config {
     nx_watch watch;
     /* "rank 3 (node7, 10.0.0.7:4433)" of |peer|, for sentences. */
     const char *(*peer_text)(void *ctx, uint32_t peer, char *buf);
+    /* Sends the word that an operation has failed; NULL: nx_msg_send_control. */
+    void (*tell)(void *ctx, uint32_t peer, const void *frame, size_t len);
     void *ctx;
 } nx_hub_config;
 enum { NX_HUB_TEXT = 160 }; /* room for peer_text */

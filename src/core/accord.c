@@ -49,8 +49,7 @@ void nx_accord_send(void *ctx, uint32_t to, const void *frame, size_t len)
 {
     const nx_accord *a = ctx;
 
-    /* Whoever cannot be told is gone, or will be found out. */
-    (void)!nx_msg_send_control(a->world->msg, peer_of(a, to), frame, len);
+    nx_failure_send(a->world, peer_of(a, to), frame, len);
 }
 
 static void on_revoked(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)

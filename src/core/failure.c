@@ -1,58 +1,13 @@
-/* failure.c - from silence and ended links to the end of all that needs the dead. */
+/* failure.c - what is known of those who have failed or left, and when it is acted upon. */
 #include "core/failure.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
-#include "cluster/flood.h"
-#include "cluster/health.h"
 #include "core/accord.h"
 #include "core/comm.h"
+#include "core/failure_inner.h"
 #include "core/recover.h"
-#include "msg/control.h"
-
-/* The flood of deaths; those of communicators have their ids, of 32 bits. */
-#define DEATHS (UINT64_C(1) << 32)
-
-typedef struct death {
-    nx_list link;
-    uint32_t rank;
-    char why[NX_FAILURE_WHY];
-} death;
-
-/* A call of the application's function. */
-typedef struct call {
-    nx_job job;
-    nx_list link;
-    nexar_comm *comm; /* held */
-    nexar_failure_fn fn;
-    void *arg;
-    int rank;
-    char why[NX_FAILURE_WHY + NX_PEER_TEXT];
-} call;
-
-struct nx_failure {
-    nx_world *world;
-    nx_health *health;
-    nx_flood *flood;
-    nx_rankset dead, left; /* acted upon */
-    nx_rankset died, down; /* noted: ranks that have failed; whose link has ended */
-    nx_rankset absent;     /* of those that have left: it may be that they have failed */
-    nx_rankset lost;       /* watched since their link is lost */
-    nx_rankset leaves;     /* noted: who will leave, as was agreed; of |left| */
-    nx_list deaths, calls;
-    nx_list early; /* deaths in slots that are not known yet */
-    nx_timer timer;
-    uint64_t early_ns; /* it expires so long before it is due: see on_timer */
-    nx_task task;
-    bool quiet;
-    bool expelled; /* this rank is out: the others hold it for dead, or will */
-    bool starved;  /* it has no memory to go on */
-};
 
 const nx_rankset *nx_failure_dead(const nx_world *world)
 {
@@ -64,10 +19,10 @@ const nx_rankset *nx_failure_left(const nx_world *world)
     return &world->failure->left;
 }
 
-static const death *find_death(const nx_failure *f, uint32_t rank)
+static const nx_death *find_death(const nx_failure *f, uint32_t rank)
 {
     for (const nx_list *at = f->deaths.next; at != &f->deaths; at = at->next) {
-        const death *d = nx_list_entry(at, death, link);
+        const nx_death *d = nx_list_entry(at, nx_death, link);
 
         if (d->rank == rank) {
             return d;
@@ -78,12 +33,10 @@ static const death *find_death(const nx_failure *f, uint32_t rank)
 
 const char *nx_failure_why(const nx_world *world, uint32_t rank)
 {
-    const death *d = find_death(world->failure, rank);
+    const nx_death *d = find_death(world->failure, rank);
 
     return (d == NULL) ? "there was no memory to keep why" : d->why;
 }
-
-/* ---- what the machines say ------------------------------------------------------------ */
 
 void nx_failure_stir(nx_world *world)
 {
@@ -94,7 +47,7 @@ void nx_failure_stir(nx_world *world)
 
 static void make_death(nx_list *list, uint32_t rank, const char *why)
 {
-    death *d = nx_zalloc(sizeof(*d));
+    nx_death *d = nx_zalloc(sizeof(*d));
 
     if (d != NULL) {
         d->rank = rank;
@@ -128,99 +81,10 @@ void nx_failure_learn(nx_world *world, uint32_t rank, const char *why)
     nx_failure_stir(world);
 }
 
-static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
-{
-    const nx_failure *f = ctx;
-
-    /* Whoever cannot be told is gone, or will be found out. */
-    (void)!nx_msg_send_control(f->world->msg, to, frame, len);
-}
-
-static void on_suspected(void *ctx, uint32_t peer, const char *why)
-{
-    const nx_failure *f = ctx;
-    char text[NX_PEER_TEXT];
-
-    nx_log(NX_LOG_INFO, "%s may have failed: %s", nx_world_peer_text(f->world, peer, text), why);
-}
-
-static void on_dead(void *ctx, uint32_t peer, const char *why)
-{
-    const nx_failure *f = ctx;
-    const time_t now = time(NULL);
-    char sentence[NX_FAILURE_WHY];
-    const char *words;
-    struct tm tm;
-
-    if (nx_rankset_has(&f->down, peer) &&
-        (nx_msg_ended(f->world->msg, peer, &words) == NX_END_GONE)) {
-        why = words;
-    }
-    (void)gmtime_r(&now, &tm);
-    (void)snprintf(sentence, sizeof(sentence), "%.160s, at %02d:%02d:%02d UTC", why, tm.tm_hour,
-                   tm.tm_min, tm.tm_sec);
-    nx_failure_learn(f->world, peer, sentence);
-}
-
-static void on_zombie(void *ctx, uint32_t peer)
-{
-    const nx_failure *f = ctx;
-
-    nx_flood_tell(f->flood, nx_flood_key(NX_FLOOD_DEAD, peer), peer);
-}
-
-static const nx_health_ops health_ops = {
-    .send = send_frame, .suspected = on_suspected, .dead = on_dead, .zombie = on_zombie};
-
-static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
-{
-    const nx_failure *f = ctx;
-    char why[NX_FLOOD_DATA_MAX + 64];
-
-    (void)snprintf(why, sizeof(why), "%.*s, says rank %" PRIu32, (int)len, (const char *)data,
-                   nx_world_rank(f->world, from));
-    if ((key >> 32) == NX_FLOOD_DEAD) {
-        nx_failure_learn(f->world, (uint32_t)key, why);
-    }
-}
-
 void nx_failure_starve(nx_world *world)
 {
     world->failure->starved = true;
     nx_failure_stir(world);
-}
-
-static const nx_flood_ops flood_ops = {.send = send_frame, .learned = on_learned};
-
-bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len)
-{
-    const uint8_t kind = *(const uint8_t *)data;
-    nx_failure *f = world->failure;
-    nexar_err err = NEXAR_OK;
-    uint64_t group = 0;
-
-    if (((kind < NX_CONTROL_PING) || (kind > NX_CONTROL_AGREE)) && (kind != NX_CONTROL_CONFIRM)) {
-        return false;
-    }
-    if ((f == NULL) || f->quiet || f->expelled) {
-        return true;
-    }
-    if (kind <= NX_CONTROL_PONG) {
-        err = nx_health_frame(f->health, peer, data, len, nx_loop_now(world->loop));
-    } else if ((kind == NX_CONTROL_FLOOD) &&
-               (nx_flood_frame_group(data, len, &group) == NEXAR_OK) && (group == DEATHS)) {
-        err = nx_flood_frame(f->flood, peer, data, len);
-    } else {
-        err = nx_accord_frame(world, peer, data, len);
-    }
-    if (err != NEXAR_OK) {
-        nx_log(NX_LOG_WARN, "peer %" PRIu32 " sent what was not taken: %s", peer,
-               nexar_last_error());
-    }
-    if (err == NEXAR_ENOMEM) {
-        nx_failure_starve(world);
-    }
-    return true;
 }
 
 void nx_failure_on_down(nx_world *world, uint32_t peer)
@@ -229,184 +93,6 @@ void nx_failure_on_down(nx_world *world, uint32_t peer)
 
     if ((f != NULL) && !f->quiet && nx_rankset_add(&f->down, peer)) {
         nx_failure_stir(world);
-    }
-}
-
-/* ---- the application's functions --------------------------------------------------------- */
-
-static void call_work(nx_job *job)
-{
-    const call *c = nx_list_entry(job, call, job);
-
-    c->fn(c->comm, c->rank, c->why, c->arg);
-}
-
-static void call_free(call *c)
-{
-    nx_list_remove(&c->link);
-    nx_free(c);
-}
-
-static void call_done(nx_job *job)
-{
-    call *c = nx_list_entry(job, call, job);
-    nexar_comm *comm = c->comm;
-
-    call_free(c);
-    nx_world_end(comm->world, NEXAR_OK);
-    nx_comm_release(comm);
-}
-
-static void call_one(nexar_comm *comm, uint32_t rank)
-{
-    nx_failure *f = comm->world->failure;
-    call *c = nx_zalloc(sizeof(*c));
-    char text[NX_PEER_TEXT];
-
-    if (c == NULL) {
-        nx_log(NX_LOG_WARN, "no memory to tell the application that a rank has failed");
-        return;
-    }
-    c->job = (nx_job){.work = call_work, .done = call_done};
-    c->comm = comm;
-    c->fn = comm->on_failure;
-    c->arg = comm->on_failure_arg;
-    c->rank = (int)rank;
-    (void)snprintf(c->why, sizeof(c->why), "%s: %s",
-                   nx_world_peer_text(comm->world, nx_comm_peer(comm, rank), text),
-                   nx_failure_why(comm->world, nx_comm_peer(comm, rank)));
-    nx_list_push_back(&f->calls, &c->link);
-    nx_comm_hold(comm);
-    nx_world_begin(comm->world); /* finalize waits: whoever asked to be told is told */
-    if (nx_world_work(comm->world, &c->job) != NEXAR_OK) {
-        nx_log(NX_LOG_WARN, "the application is not told that a rank has failed: %s",
-               nexar_last_error());
-        call_done(&c->job);
-    }
-}
-
-void nx_failure_call(nexar_comm *comm)
-{
-    const nx_failure *f = comm->world->failure;
-
-    for (uint32_t rank = 0; (comm->on_failure != NULL) && (rank < comm->size); rank++) {
-        if (nx_rankset_has(&f->dead, nx_comm_peer(comm, rank)) && !comm->world->closing &&
-            nx_rankset_add(&comm->called, rank)) {
-            call_one(comm, rank);
-        }
-    }
-}
-
-void nx_failure_keep_called(const nexar_comm *from, nexar_comm *to)
-{
-    for (uint32_t rank = 0; rank < to->size; rank++) {
-        const int was = nx_comm_find_peer(from, nx_comm_peer(to, rank));
-
-        if ((was >= 0) && nx_rankset_has(&from->called, (uint32_t)was)) {
-            (void)nx_rankset_add(&to->called, rank);
-        }
-    }
-}
-
-/* ---- what follows ------------------------------------------------------------------------- */
-
-/* Receives from anybody end where nobody else of |comm| is left. */
-static void check_alone(nexar_comm *comm)
-{
-    const nx_failure *f = comm->world->failure;
-    bool alone = (comm->size > 1);
-
-    for (uint32_t rank = 0; alone && !f->expelled && (rank < comm->size); rank++) {
-        const uint32_t peer = nx_comm_peer(comm, rank);
-
-        alone = (rank == comm->rank) || nx_rankset_has(&f->dead, peer) ||
-                nx_rankset_has(&f->left, peer);
-    }
-    if (alone) {
-        comm->alone = true;
-        nx_comm_fail_any(comm);
-    }
-}
-
-/* Calls |each| for all communicators that |rank| is in. */
-static void with_comms(nx_world *world, uint32_t rank, void (*each)(nexar_comm *comm))
-{
-    if ((world->comm != NULL) && (nx_comm_find_peer(world->comm, rank) >= 0)) {
-        each(world->comm);
-    }
-    nx_list_for_each (at, &world->comms) {
-        nexar_comm *comm = nx_list_entry(at, nexar_comm, link);
-
-        if (nx_comm_find_peer(comm, rank) >= 0) {
-            each(comm);
-        }
-    }
-}
-
-static void sentence_of(const nx_world *world, uint32_t rank, char *buf, size_t size)
-{
-    char text[NX_PEER_TEXT];
-
-    (void)snprintf(buf, size, "%s has failed: %s", nx_world_peer_text(world, rank, text),
-                   nx_failure_why(world, rank));
-}
-
-/* This rank is out: nothing that needs others can go on. */
-static void expel(nx_failure *f, const char *why)
-{
-    nx_world *world = f->world;
-
-    f->expelled = true;
-    nx_log(NX_LOG_WARN, "%s", why);
-    nx_loop_timer_cancel(world->loop, &f->timer);
-    for (uint32_t peer = 0; peer < world->slots; peer++) {
-        nx_msg_fail_peer(world->msg, peer, NEXAR_EPEER, why);
-    }
-    nx_hub_on_death(world->hub, world->self, NEXAR_EPEER, why);
-    nx_accord_failed(world, world->self);
-    with_comms(world, world->self, check_alone);
-    nx_recover_abort(world, why);
-}
-
-static void bury(nx_failure *f, uint32_t rank)
-{
-    nx_world *world = f->world;
-    char sentence[NX_FAILURE_WHY + NX_PEER_TEXT + 32];
-    const char *why = nx_failure_why(world, rank);
-
-    (void)nx_rankset_add(&f->dead, rank);
-    if (rank == world->self) {
-        (void)snprintf(sentence, sizeof(sentence), "the other ranks hold this one for dead: %s",
-                       why);
-        expel(f, sentence);
-        return;
-    }
-    sentence_of(world, rank, sentence, sizeof(sentence));
-    nx_log(NX_LOG_INFO, "%s", sentence);
-    nx_recover_abort(world, sentence);
-    (void)nx_health_told(f->health, rank, nx_loop_now(world->loop));
-    if (nx_flood_start(f->flood, nx_flood_key(NX_FLOOD_DEAD, rank), why, strlen(why)) != NEXAR_OK) {
-        nx_log(NX_LOG_WARN, "others are not told that rank %" PRIu32 " has failed: %s", rank,
-               nexar_last_error());
-    }
-    /* If it lives, and reads again, it learns what it is held for. */
-    nx_flood_tell(f->flood, nx_flood_key(NX_FLOOD_DEAD, rank), rank);
-    nx_flood_failed(f->flood, rank);
-    nx_accord_failed(world, rank);
-    nx_msg_fail_peer(world->msg, rank, NEXAR_EPEER, why);
-    nx_hub_on_death(world->hub, rank, NEXAR_EPEER, sentence);
-    with_comms(world, rank, check_alone);
-    with_comms(world, rank, nx_recover_on_failure);
-    with_comms(world, rank, nx_failure_call);
-}
-
-void nx_failure_quit(nx_world *world, const char *why)
-{
-    nx_failure *f = world->failure;
-
-    if (!f->expelled && !f->quiet) {
-        (void)nx_rankset_add(&f->dead, world->self);
-        expel(f, why);
     }
 }
 
@@ -424,8 +110,8 @@ static void on_leaves(nx_failure *f)
 {
     for (uint32_t slot = 0; (slot = nx_rankset_next(&f->leaves, slot)) < f->leaves.n; slot++) {
         nx_health_left(f->health, slot, nx_loop_now(f->world->loop));
-        nx_accord_left(f->world);
-        with_comms(f->world, slot, check_alone);
+        nx_gate_drop(&f->gate, slot);
+        nx_aftermath_left(f, slot);
     }
     nx_rankset_clear(&f->leaves);
 }
@@ -449,9 +135,9 @@ static void on_link_end(nx_failure *f, uint32_t peer)
     case NX_END_ABSENT:
     case NX_END_LEFT:
         nx_health_left(f->health, peer, now);
+        nx_gate_drop(&f->gate, peer);
         if (nx_rankset_add(&f->left, peer)) {
-            nx_accord_left(world);
-            with_comms(world, peer, check_alone);
+            nx_aftermath_left(f, peer);
         }
         break;
     case NX_END_GONE:
@@ -480,7 +166,7 @@ static void set_timer(nx_failure *f)
 static void on_task(nx_task *task)
 {
     nx_failure *f = nx_list_entry(task, nx_failure, task);
-    uint32_t size = f->world->slots;
+    const uint32_t size = f->world->slots, self = f->world->self;
 
     if (f->starved) {
         nx_failure_quit(f->world, "this rank had no memory for what others have said");
@@ -491,9 +177,13 @@ static void on_task(nx_task *task)
         on_link_end(f, rank);
     }
     nx_rankset_clear(&f->down);
+    /* At first: one that is dead itself accuses nobody. */
+    if (nx_rankset_has(&f->died, self) && !nx_rankset_has(&f->dead, self)) {
+        nx_aftermath_bury(f, self);
+    }
     for (uint32_t rank = 0; (rank = nx_rankset_next(&f->died, rank)) < size; rank++) {
         if (!nx_rankset_has(&f->dead, rank)) {
-            bury(f, rank);
+            nx_aftermath_bury(f, rank);
         }
     }
     nx_recover_settle(f->world);
@@ -514,31 +204,12 @@ static void on_timer(nx_timer *timer, uint64_t now_ns)
     nx_failure *f = nx_list_entry(timer, nx_failure, timer);
 
     for (uint32_t peer = 0; peer < f->world->slots; peer++) {
-        if (nx_health_watches(f->health, peer) && nx_msg_heard(f->world->msg, peer)) {
-            nx_health_heard(f->health, peer, now_ns);
+        if (nx_msg_heard(f->world->msg, peer)) {
+            nx_hearsay_heard(f, peer, now_ns);
         }
     }
     nx_health_tick(f->health, now_ns);
     set_timer(f);
-}
-
-void nx_failure_opened(nexar_comm *comm)
-{
-    nx_world *world = comm->world;
-    const nx_failure *f = world->failure;
-    char sentence[NX_FAILURE_WHY + NX_PEER_TEXT + 32];
-
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
-        const uint32_t peer = nx_comm_peer(comm, rank);
-
-        if (nx_rankset_has(&f->dead, peer)) {
-            sentence_of(world, peer, sentence, sizeof(sentence));
-            nx_group_break(&comm->group, NEXAR_EPEER, sentence);
-            nx_recover_want(comm);
-        }
-    }
-    check_alone(comm);
-    nx_accord_opened(comm);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -554,6 +225,7 @@ static void leave_gone(nx_failure *f)
         if (nx_view_slot(world->view, slot) == NULL) {
             (void)nx_rankset_add(&f->left, slot);
             nx_health_left(f->health, slot, now);
+            nx_gate_drop(&f->gate, slot);
             nx_flood_failed(f->flood, slot);
             nx_flood_forget(f->flood, nx_flood_key(NX_FLOOD_DEAD, slot));
         }
@@ -565,7 +237,7 @@ static void free_deaths(nx_list *list)
     nx_list *at;
 
     while ((at = nx_list_pop(list)) != NULL) {
-        nx_free(nx_list_entry(at, death, link));
+        nx_free(nx_list_entry(at, nx_death, link));
     }
 }
 
@@ -598,9 +270,9 @@ nexar_err nx_failure_grow(nx_world *world)
     }
     leave_gone(f);
     nx_list_for_each (at, &f->deaths) {
-        if (!in_use(world, nx_list_entry(at, death, link)->rank)) {
+        if (!in_use(world, nx_list_entry(at, nx_death, link)->rank)) {
             nx_list_remove(at);
-            nx_free(nx_list_entry(at, death, link));
+            nx_free(nx_list_entry(at, nx_death, link));
         }
     }
     nx_list_init(&early);
@@ -609,8 +281,8 @@ nexar_err nx_failure_grow(nx_world *world)
         nx_list_push_back(&early, at);
     }
     nx_list_for_each (at, &early) {
-        nx_failure_learn(world, nx_list_entry(at, death, link)->rank,
-                         nx_list_entry(at, death, link)->why);
+        nx_failure_learn(world, nx_list_entry(at, nx_death, link)->rank,
+                         nx_list_entry(at, nx_death, link)->why);
     }
     free_deaths(&early);
     set_timer(f);
@@ -627,10 +299,7 @@ static nexar_err make_machines(nx_failure *f, const nx_health_config *hc)
         err = nx_rankset_init(sets[i], hc->size);
     }
     if (err == NEXAR_OK) {
-        err = nx_health_create(&f->health, hc, &health_ops, f, nx_loop_refresh(f->world->loop));
-    }
-    if (err == NEXAR_OK) {
-        err = nx_flood_create(&f->flood, DEATHS, hc->size, hc->self, &flood_ops, f);
+        err = nx_hearsay_start(f, hc);
     }
     if (err == NEXAR_OK) {
         leave_gone(f);
@@ -670,6 +339,7 @@ nexar_err nx_failure_start(nx_world *world)
     nx_list_init(&f->deaths);
     nx_list_init(&f->calls);
     nx_list_init(&f->early);
+    nx_hearsay_init(f);
     nx_task_init(&f->task, on_task);
     f->timer.on_expire = on_timer;
     f->early_ns = hc.interval_ns - hc.interval_ns / 4;
@@ -705,11 +375,8 @@ void nx_failure_stop(nx_world *world)
     nx_accords_free(world);
     free_deaths(&f->deaths);
     free_deaths(&f->early);
-    while (!nx_list_empty(&f->calls)) {
-        call_free(nx_list_entry(f->calls.next, call, link));
-    }
-    nx_health_destroy(f->health);
-    nx_flood_destroy(f->flood);
+    nx_aftermath_stop(f);
+    nx_hearsay_stop(f);
     nx_rankset_fini(&f->dead);
     nx_rankset_fini(&f->left);
     nx_rankset_fini(&f->died);

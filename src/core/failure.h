@@ -58,6 +58,10 @@ void nx_failure_starve(nx_world *world);
 bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len);
 void nx_failure_on_down(nx_world *world, uint32_t peer);
 
+/* Sends a control frame that rests upon what this rank knows of deaths: to one that it does
+ * not hear when that has been heard (cluster/gate.h). */
+void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len);
+
 /* |rank|, a slot, has failed, as |why| says; acted upon soon, or when it is known here:
  * others may have gone on to a view that this rank is about to come to. */
 void nx_failure_learn(nx_world *world, uint32_t rank, const char *why);

@@ -74,6 +74,19 @@ static const char *peer_text(void *ctx, uint32_t peer, char *buf)
     return nx_world_peer_text(ctx, peer, buf);
 }
 
+/* That an operation has failed: because somebody is dead, if anybody is. */
+static void tell(void *ctx, uint32_t peer, const void *frame, size_t len)
+{
+    nx_world *world = ctx;
+
+    if ((world->failure != NULL) && (nx_failure_dead(world)->count > 0)) {
+        nx_failure_send(world, peer, frame, len);
+    } else {
+        /* One that cannot be told is gone, and is found out by the others. */
+        (void)!nx_msg_send_control(world->msg, peer, frame, len);
+    }
+}
+
 static void on_seed(void *ctx, bool there, const char *why)
 {
     nx_world *world = ctx;
@@ -136,6 +149,7 @@ static nexar_err start_messages(nx_world *world)
         .timeout_ns = nx_config_number(world->config, NX_SET_COLLECTIVE_TIMEOUT),
         .watch = {.on_end = nx_diagnosis_on_end, .ctx = world},
         .peer_text = peer_text,
+        .tell = tell,
         .ctx = world,
     };
     nexar_err err;

@@ -19,6 +19,7 @@ enum {
     NX_CONTROL_AGREE = NX_FRAME_OTHER + 6,   /* cluster/agree_msg.h */
     NX_CONTROL_BOARD = NX_FRAME_OTHER + 7,   /* says nothing: it makes a link: core/direct.h */
     NX_CONTROL_CONFIRM = NX_FRAME_OTHER + 8, /* cluster/confirm.h */
+    NX_CONTROL_VERDICT = NX_FRAME_OTHER + 9, /* cluster/health.h */
 };
 
 #endif /* NX_CONTROL_H */

@@ -52,7 +52,6 @@ typedef struct nxt_fault {
     bool joins;           /* a rank comes when the others are struck: place NXT_JOINER */
     const char *settings; /* "name=value name=value" for ranks and seed, beside the common ones */
     double aim_ms;        /* all survivors know after this; 0: as the transport says */
-    const char *open;     /* why it is not yet as it should be; NULL: it is */
 } nxt_fault;
 
 enum { NXT_HOST_OF_2 = 1 << 30 };

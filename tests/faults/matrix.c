@@ -39,8 +39,7 @@ static const nxt_fault faults[] = {
      .strike = NXT_DEAF,
      .victims = NXT_HOST_OF_2,
      .settings = PARTED,
-     .aim_ms = 1200,
-     .open = "it says that the others are dead, and is believed"},
+     .aim_ms = 1200},
     {.name = "cut both ways",
      .strike = NXT_CUT,
      .victims = NXT_HOST_OF_2,
@@ -157,8 +156,7 @@ static bool is_wanted(int i)
     char name[128];
 
     name_cell(&cell, name, sizeof(name));
-    return (nxt_cell_na(&cell) == NULL) &&
-           (!options.subset || ((cell.fault->open == NULL) && in_subset(i))) &&
+    return (nxt_cell_na(&cell) == NULL) && (!options.subset || in_subset(i)) &&
            ((options.only == NULL) || (strstr(name, options.only) != NULL));
 }
 
@@ -270,14 +268,11 @@ static void write_table(FILE *f, int transport)
 static int report(void)
 {
     FILE *f = (options.table == NULL) ? NULL : fopen(options.table, "we");
-    int failed = 0, open = 0, ran = 0;
+    int failed = 0, ran = 0;
 
     for (int i = 0; i < FAULTS * nxt_works_count * TRANSPORTS; i++) {
-        const bool bad = all->at[i].done && (all->at[i].failure[0] != '\0');
-
         ran += all->at[i].done;
-        failed += bad && (cell_at(i).fault->open == NULL);
-        open += bad && (cell_at(i).fault->open != NULL);
+        failed += all->at[i].done && (all->at[i].failure[0] != '\0');
     }
     for (int t = 0; (f != NULL) && (t < TRANSPORTS); t++) {
         write_table(f, t);
@@ -285,7 +280,7 @@ static int report(void)
     if (f != NULL) {
         (void)fclose(f);
     }
-    (void)printf("%d cells, %d failed, %d failed as is known\n", ran, failed, open);
+    (void)printf("%d cells, %d failed\n", ran, failed);
     return (failed == 0) && (ran > 0) ? 0 : 1;
 }
 

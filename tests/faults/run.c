@@ -349,9 +349,7 @@ static void check_verdict(run *r, int rank)
         }
     } else if ((seen->err == NEXAR_EREVOKED) && may_be_revoked(r->cell)) {
         return;
-    } else if (((seen->err != NEXAR_EPEER) &&
-                ((seen->err != NEXAR_ECONNECT) || (r->cell->fault->during != NXT_IN_INIT))) ||
-               !names_victim(r, seen->sentence)) {
+    } else if ((seen->err != NEXAR_EPEER) || !names_victim(r, seen->sentence)) {
         fail(r, "the verdict of rank %d is %s: %s", rank, nexar_err_name(seen->err),
              seen->sentence);
     }

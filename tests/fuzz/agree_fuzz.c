@@ -16,7 +16,8 @@
 #include "fuzz.h"
 #include "msg/control.h"
 
-_Static_assert((NX_CONTROL_PING == 0x43) && (NX_CONTROL_AGREE == 0x46),
+_Static_assert((NX_CONTROL_PING == 0x43) && (NX_CONTROL_AGREE == 0x46) &&
+                   (NX_CONTROL_VERDICT == 0x49),
                "corpus/agree has frames by their numbers: where these move, it must follow");
 
 enum { SIZE = 4, COMM = 7, PAYLOAD = 32 };
@@ -129,8 +130,11 @@ static void ignore_why(void *ctx, uint32_t peer, const char *why)
 static void check_others(uint32_t self, const uint8_t *frame, size_t len)
 {
     static const nx_flood_ops flood_ops = {.send = ignore_send, .learned = ignore_learned};
-    static const nx_health_ops health_ops = {
-        .send = ignore_send, .suspected = ignore_why, .dead = ignore_why, .zombie = ignore_peer};
+    static const nx_health_ops health_ops = {.send = ignore_send,
+                                             .suspected = ignore_why,
+                                             .dead = ignore_why,
+                                             .zombie = ignore_peer,
+                                             .outcast = ignore_why};
     const nx_health_config config = {.size = SIZE, .self = self, .interval_ns = 1, .timeout_ns = 2};
     const uint32_t from = (self + 1) % SIZE;
     uint8_t reply[NX_AGREE_STRAY_MAX];
@@ -142,6 +146,9 @@ static void check_others(uint32_t self, const uint8_t *frame, size_t len)
     nxt_must(nx_health_create(&health, &config, &health_ops, NULL, 0) == NEXAR_OK);
     (void)!nx_flood_frame(flood, from, frame, len);
     (void)!nx_health_frame(health, from, frame, len, 1);
+    (void)!nx_health_frame(health, (from + 1) % SIZE, "\x44\x01", 2, 1); /* one that hears us */
+    (void)!nx_health_frame(health, from, frame, len, 1);
+    nx_health_tick(health, 2);
     (void)nx_agree_stray(frame, len, reply, &reply_len);
     nxt_must(reply_len <= sizeof(reply));
     nx_flood_destroy(flood);

@@ -112,6 +112,8 @@ typedef struct nx_shm_link {
     nx_shm_state state;
     bool told_up, told_down;
     bool failed;           /* pairing has, for the reason in |why| */
+    bool hung_up, nobody;  /* since the peer hung up; since nothing listens there */
+    uint8_t tries;         /* to pair again, after it hung up */
     bool challenged;       /* PROOF was sent: WELCOME must follow */
     bool closed, draining; /* by the owner */
     nexar_err err;
@@ -240,6 +242,9 @@ void nx_shm_pair_start(nx_shm_link *link);
 /* Pairing has failed; the task sees to it. */
 void nx_shm_pair_fail(nx_shm_link *link, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Begins anew, after the peer hung up: of a process that has ended nothing listens in the end.
+ * false: it did not hang up, or has done so too often. */
+bool nx_shm_pair_again(nx_shm_link *link);
 /* Gives back what an attempt of our own holds. */
 void nx_shm_pair_abandon(nx_shm_link *link);
 /* |link| has a segment and a side: it is up, with the peer's |bell|, the socket |fd| and

@@ -188,6 +188,23 @@ nexar_err nx_shm_move(nx_link *base, nx_link *to)
     return NEXAR_OK;
 }
 
+/* Pairing has failed, and there is no other way: because the peer has ended? */
+static void give_up(nx_shm_link *link)
+{
+    char why[sizeof(link->why)];
+
+    if (nx_shm_pair_again(link)) {
+        return;
+    }
+    memcpy(why, link->why, sizeof(why));
+    if (link->nobody) {
+        link->base.ended = NX_END_GONE;
+        nx_shm_link_down(link, NEXAR_EPEER, "nothing listens at its socket any more");
+    } else {
+        nx_shm_link_down(link, NEXAR_ECONNECT, "%s", why);
+    }
+}
+
 /* Pairing has failed. */
 static void fall_back(nx_shm_link *link)
 {
@@ -198,10 +215,7 @@ static void fall_back(nx_shm_link *link)
 
     link->failed = false;
     if ((config->fallback == NULL) || (!link->closed && (up->on_moved == NULL))) {
-        char why[sizeof(link->why)];
-
-        memcpy(why, link->why, sizeof(why));
-        nx_shm_link_down(link, NEXAR_ECONNECT, "%s", why);
+        give_up(link);
         return;
     }
     forget(link); /* from now on another transport has it: see find */

@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "transport/shm/inner.h"
 
+enum { TRIES = 3 };
+
 void nx_shm_pair_fail(nx_shm_link *link, const char *format, ...)
 {
     va_list args;
@@ -98,6 +100,7 @@ static void on_word(nx_shm_link *link, const nx_shm_word *w, int fd)
     if (w->type == NX_SHM_CHALLENGE) {
         nx_shm_close_fds(&fd, 1);
         if (answer(link, w) != NEXAR_OK) {
+            link->hung_up = true; /* maybe */
             nx_shm_pair_fail(link, "%s", nexar_last_error());
         }
     } else if ((w->type == NX_SHM_WELCOME) && link->challenged && (fd >= 0) && nx_shm_is_bell(fd)) {
@@ -133,6 +136,7 @@ static void on_pairing_ready(nx_fd *fd, uint32_t events)
     }
     got = nx_shm_receive(fd->fd, &w, fds, 1);
     if (got < 0) {
+        link->hung_up = true;
         nx_shm_pair_fail(link, "%s", nexar_last_error());
     } else if (got > 0) {
         on_word(link, &w, fds[0]);
@@ -156,6 +160,7 @@ static nexar_err start(nx_shm_link *link)
     }
     len = nx_shm_address(link->offer.name, &address);
     if (connect(link->socket.fd, (const struct sockaddr *)&address, len) != 0) {
+        link->nobody = (errno == ECONNREFUSED);
         return nx_fail_sys("connect", "", errno);
     }
     err = nx_shm_peer(link->socket.fd, &link->pid);
@@ -166,6 +171,7 @@ static nexar_err start(nx_shm_link *link)
     memcpy(w.nonce, link->nonce, sizeof(w.nonce));
     err = nx_shm_send(link->socket.fd, &w, NULL, 0);
     if (err != NEXAR_OK) {
+        link->hung_up = true;
         return err;
     }
     link->socket.on_ready = on_pairing_ready;
@@ -177,6 +183,19 @@ void nx_shm_pair_start(nx_shm_link *link)
     if (start(link) != NEXAR_OK) {
         nx_shm_pair_fail(link, "%s", nexar_last_error());
     }
+}
+
+bool nx_shm_pair_again(nx_shm_link *link)
+{
+    if (!link->hung_up || (link->tries == TRIES)) {
+        return false;
+    }
+    link->tries++;
+    link->hung_up = link->challenged = false;
+    nx_shm_pair_abandon(link);
+    link->state = NX_SHM_PAIRING;
+    nx_shm_pair_start(link);
+    return true;
 }
 
 /* ---- done -------------------------------------------------------------------------- */

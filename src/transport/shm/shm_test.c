@@ -20,6 +20,7 @@ typedef struct end {
     nx_shm *shm;
     nx_shm_offer offers[2]; /* of members 1 and 2 */
     nx_link *link;
+    nx_end ended;
     int ups, downs, accepts, frames, moves, fallbacks;
     nexar_err err;
     uint64_t bytes, sent;
@@ -92,6 +93,7 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     (void)why;
     e->downs++;
     e->err = err;
+    e->ended = link->ended;
     nx_link_close(link, false);
     e->link = NULL;
 }
@@ -601,6 +603,91 @@ static void test_a_process_that_is_killed_is_noticed(void **state)
     kill_in_the_middle(true, false);
 }
 
+/* ---- a peer that ends while the pair is made --------------------------------------------- */
+
+/* A process that listens at |offer|, and ends when |talks| words have come from a caller, or
+ * before anybody called. */
+static pid_t fleeting(const nx_shm_offer *offer, int talks, int *ready)
+{
+    struct sockaddr_storage address;
+    socklen_t len = nx_shm_address(offer->name, &address);
+    int pipes[2];
+    pid_t pid;
+
+    assert_int_equal(pipe(pipes), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        char word[256];
+        int caller = -1;
+
+        if ((bind(fd, (const struct sockaddr *)&address, len) != 0) || (listen(fd, 4) != 0) ||
+            (write(pipes[1], "r", 1) != 1)) {
+            _exit(1);
+        }
+        caller = accept(fd, NULL, NULL);
+        while ((talks-- > 0) && (recv(caller, word, sizeof(word), 0) > 0)) {
+        }
+        _exit(0); /* the caller's socket first, or the other one: as the kernel has it */
+    }
+    (void)close(pipes[1]);
+    *ready = pipes[0];
+    return pid;
+}
+
+static void end_while_pairing(int talks)
+{
+    nx_shm_offer offer = {0};
+    char byte;
+    int ready;
+    nx_loop *loop;
+    end e = {0};
+    pid_t pid;
+
+    nx_random_fill(&nx_random_system, offer.name, sizeof(offer.name));
+    pid = fleeting(&offer, talks, &ready);
+    assert_int_equal(read(ready, &byte, 1), 1);
+    assert_int_equal(nx_loop_create(&loop, &nx_clock_system), NEXAR_OK);
+    nx_loop_lock(loop);
+    open_end(&e, loop, 1, false);
+    e.offers[1] = offer;
+    dial(&e, 2);
+    say(&e, 1);
+    until(loop, &e.downs, 1);
+    assert_int_equal(e.err, NEXAR_EPEER);
+    assert_int_equal(e.ended, NX_END_GONE);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    nx_shm_close(e.shm);
+    nx_loop_unlock(loop);
+    nx_loop_destroy(loop);
+    (void)close(ready);
+}
+
+static void test_a_peer_that_ends_while_pairing_is_gone(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        end_while_pairing(i % 2);
+    }
+}
+
+static void test_a_peer_that_has_ended_is_gone(void **state)
+{
+    both t;
+
+    (void)state;
+    begin(&t, NULL);
+    nx_shm_close(t.b.shm);
+    dial(&t.a, 2);
+    until(t.loop, &t.a.downs, 1);
+    assert_int_equal(t.a.err, NEXAR_EPEER);
+    assert_int_equal(t.a.ended, NX_END_GONE);
+    nx_shm_close(t.a.shm);
+    nx_loop_unlock(t.loop);
+    nx_loop_destroy(t.loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -613,6 +700,8 @@ int main(void)
         cmocka_unit_test(test_descriptors_are_passed),
         cmocka_unit_test(test_a_scribbler_ends_its_link_and_nothing_else),
         cmocka_unit_test(test_a_process_that_is_killed_is_noticed),
+        cmocka_unit_test(test_a_peer_that_ends_while_pairing_is_gone),
+        cmocka_unit_test(test_a_peer_that_has_ended_is_gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
