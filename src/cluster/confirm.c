@@ -24,6 +24,12 @@ nexar_err nx_confirm_error(uint32_t bits)
     return (nexar_err)-__builtin_ctz(bits);
 }
 
+/* Those that an error may have. */
+static uint32_t all_bits(void)
+{
+    return 2 * nx_confirm_bits(NEXAR_EINTERNAL) - 2;
+}
+
 /* ---- frames --------------------------------------------------------------------------- */
 
 typedef struct word {
@@ -40,7 +46,7 @@ static nexar_err decode(const void *frame, size_t len, word *out)
     out->seq = nx_read_varint(&r);
     out->round = nx_read_u8(&r);
     out->errs = nx_read_u32(&r);
-    if (r.failed || !nx_reader_done(&r) || (kind != NX_CONTROL_CONFIRM)) {
+    if (!nx_reader_done(&r) || (kind != NX_CONTROL_CONFIRM) || ((out->errs & ~all_bits()) != 0)) {
         return nx_fail(NEXAR_EPROTO, "a confirmation that makes no sense");
     }
     return NEXAR_OK;

@@ -608,6 +608,15 @@ static void test_what_no_rank_sends_is_refused(void **state)
     for (size_t len = 0; len < w.lens[0]; len++) {
         assert_int_equal(nx_confirm_frame(&c, 3, w.frames[0], len, put, &w), NEXAR_EPROTO);
     }
+    for (unsigned bit = 0; bit < 32; bit++) { /* none of them, or all: an error that there is */
+        const bool known = (bit > 0) && (bit <= (unsigned)-NEXAR_EINTERNAL);
+        uint8_t *errs = w.frames[0] + w.lens[0] - 4;
+
+        errs[3 - bit / 8] = (uint8_t)(1U << (bit % 8));
+        assert_int_equal(nx_confirm_frame(&other, 2, w.frames[0], w.lens[0], put, &w),
+                         known ? NEXAR_OK : NEXAR_EPROTO);
+        errs[3 - bit / 8] = 0;
+    }
     other.pending = false;
     nx_confirm_enter(&other, 0, put, &w);
     assert_int_equal(nx_confirm_frame(&c, 3, w.frames[1], w.lens[1], put, &w), NEXAR_EPROTO);

@@ -1,7 +1,6 @@
 /* frames.c - the frames between joiner and seed, encoded and decoded. */
 #include "cluster/frames.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -33,19 +32,9 @@ static nexar_err malformed(const char *frame)
     return nx_fail(NEXAR_EPROTO, "a malformed %s", frame);
 }
 
-/* A sentence, cut to what the reader takes, without what it would refuse: parts
- * of it may come from a library or another host. */
 static void write_reason(nx_writer *w, const char *text)
 {
-    char clean[NX_REASON_MAX];
-
-    (void)snprintf(clean, sizeof(clean), "%s", text);
-    for (char *at = clean; *at != '\0'; at++) {
-        if ((*at < 0x20) || (*at > 0x7e)) {
-            *at = '?';
-        }
-    }
-    nx_write_text(w, clean);
+    nx_write_sentence(w, text, NX_REASON_MAX);
 }
 
 void nx_hello_encode(nx_writer *w, const nx_hello_head *head, const nx_hello *hello)

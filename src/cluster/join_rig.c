@@ -87,12 +87,15 @@ static void seed_notify(void *ctx, const nx_seed_event *event)
     (void)snprintf(r->last_text[event->kind], sizeof(r->last_text[0]), "%s", event->text);
 }
 
-static void seed_save(void *ctx)
+static nexar_err seed_save(void *ctx)
 {
     rig *r = ctx;
     nx_seed_memory now;
     nx_view *copy = NULL;
 
+    if (r->fail_saves) {
+        return nx_fail(NEXAR_ESYS, "the disk is full");
+    }
     nx_seed_state_memory(r->seed, &now);
     if (now.view != NULL) {
         copy = nx_view_create(now.view->size);
@@ -104,6 +107,7 @@ static void seed_save(void *ctx)
     r->saved = now;
     r->saved.view = copy;
     r->saves++;
+    return NEXAR_OK;
 }
 
 static const nx_seed_ops seed_ops = {.send = seed_send,
@@ -503,6 +507,18 @@ const rig_item *rig_find(const rig_conn *c, nx_join_frame type)
         }
     }
     return NULL;
+}
+
+unsigned rig_count(const rig_conn *c, nx_join_frame type)
+{
+    unsigned n = 0;
+
+    nx_list_for_each (at, &c->to_joiner) {
+        const rig_item *item = nx_list_entry(at, rig_item, link);
+
+        n += !item->end && (item->len > 0) && (item->data[0] == (uint8_t)type);
+    }
+    return n;
 }
 
 bool rig_is_closed(const rig_conn *c)

@@ -57,6 +57,7 @@ struct rig {
     unsigned saves;
     bool fail_sends; /* of the seed: every one fails */
     bool refuse_csr;
+    bool fail_saves;
 };
 
 void rig_init(rig *r, uint32_t world, uint64_t timeout_ns, uint64_t seed);
@@ -102,6 +103,8 @@ void rig_run_until(rig *r, uint64_t limit);
 
 /* The first frame that lies in the queue to a bad client, of type |type|. */
 const rig_item *rig_find(const rig_conn *c, nx_join_frame type);
+/* How many of them lie there. */
+unsigned rig_count(const rig_conn *c, nx_join_frame type);
 bool rig_is_closed(const rig_conn *c);
 
 #endif /* NX_JOIN_RIG_H */

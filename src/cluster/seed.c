@@ -122,16 +122,17 @@ static nexar_err write_state(const nx_seed *s)
     return err;
 }
 
-/* Without it the seed goes on: what a restarted one lacks, members tell it. */
-static void act_save(void *ctx)
+/* Without it the seed goes on with those it has: what a restarted one lacks, they tell it. */
+static nexar_err act_save(void *ctx)
 {
     nx_seed *s = ctx;
-    const bool bad = (write_state(s) != NEXAR_OK);
+    const nexar_err err = write_state(s);
 
-    if (bad && !s->saved_badly) {
+    if ((err != NEXAR_OK) && !s->saved_badly) {
         nx_log(NX_LOG_ERROR, "seed: its state is not saved: %s", nexar_last_error());
     }
-    s->saved_badly = bad;
+    s->saved_badly = (err != NEXAR_OK);
+    return err;
 }
 
 static const nx_seed_ops ops = {

@@ -138,30 +138,37 @@ static nexar_err take_in(nx_seed_state *s, nx_seed_client *c, const nx_member *m
 
 /* The next number that no member has or had.  On disk are some more than were given
  * out, so that it need not be written each time. */
-static uint64_t next_member(nx_seed_state *s)
+static nexar_err next_member(nx_seed_state *s, uint64_t *out)
 {
-    const uint64_t next = s->last_member + 1;
+    const uint64_t next = s->last_member + 1, before = s->member_limit;
+    nexar_err err = NEXAR_OK;
 
-    if (s->rules.lasting && (next >= s->member_limit)) {
+    if (s->rules.lasting && (next >= before)) {
         s->member_limit = next + MEMBERS_AHEAD;
-        nx_seed_save(s);
+        err = nx_seed_save(s);
     }
-    return next;
+    if (err != NEXAR_OK) {
+        s->member_limit = before; /* asked for again with the next one */
+        return err;
+    }
+    *out = next;
+    return NEXAR_OK;
 }
 
 /* The certificate and a place. */
 static nexar_err make_member(nx_seed_state *s, nx_seed_client *c, const nx_hello_head *head,
                              nx_hello *hello, nx_seed_role role, uint64_t now_ns)
 {
-    nx_welcome welcome = {.member = next_member(s),
-                          .job = s->rules.job,
-                          .standing = nx_seed_standing(s),
-                          .authority = *s->rules.authority};
+    nx_welcome welcome = {
+        .job = s->rules.job, .standing = nx_seed_standing(s), .authority = *s->rules.authority};
     uint8_t frame[2 * NX_CERT_MAX + 64];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
     nx_der csr = {.len = head->csr_len};
-    nexar_err err;
+    nexar_err err = next_member(s, &welcome.member);
 
+    if (err != NEXAR_OK) {
+        return err;
+    }
     memcpy(csr.data, head->csr, head->csr_len);
     err = s->ops->sign(s->ctx, &csr, welcome.member, &welcome.cert);
     if (err != NEXAR_OK) {
@@ -309,8 +316,13 @@ static void admit_back(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64
     char text[NX_REASON_MAX];
     nx_seed_role role;
 
-    if ((c->certified == 0) || (nx_return_decode(r, &f) != NEXAR_OK)) {
+    if (c->certified == 0) {
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it comes back without a certificate", now_ns);
+        return;
+    }
+    if (nx_return_decode(r, &f) != NEXAR_OK) {
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "its word that it is back is malformed",
+                          now_ns);
         return;
     }
     if (!check_protocol(s, c, f.protocol, now_ns)) {

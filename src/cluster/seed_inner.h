@@ -38,7 +38,8 @@ struct nx_seed_client {
     nx_member *place; /* FORMING: the roster's */
     uint32_t rank;    /* MEMBER: in the view */
     uint64_t epoch;   /* MEMBER, OUTSIDER: of the view that it has; 0: it must be told one */
-    size_t view_sent; /* bytes of the view that is offered */
+    uint64_t offered; /* MEMBER: the epoch of the view that it is told; 0: none */
+    size_t view_sent; /* bytes of it, or of the one that FORMING ones are offered */
     bool ready;       /* it has all of the view */
     bool silent;      /* it was to be, and the time has passed */
     bool broken;      /* a send failed: it goes at the end of the event */
@@ -53,6 +54,7 @@ typedef struct nx_seed_seat {
 /* A view that a member tells us, piece by piece. */
 typedef struct nx_seed_sync {
     nx_seed_client *from; /* NULL: nobody was asked */
+    uint64_t said;        /* the epoch that it had said to have when it was asked */
     uint8_t *data;
     size_t len, total;
     uint64_t epoch, by_ns;
@@ -118,8 +120,8 @@ const nx_member *nx_seed_record(const nx_seed_state *s, const nx_seed_client *c)
 /* |c| goes: out of wherever it is.  The client itself is left to the caller. */
 void nx_seed_gone(nx_seed_state *s, nx_seed_client *c, nx_seed_event_kind kind, bool ended,
                   const char *why, uint64_t now_ns);
-/* What is on disk must be as it is now. */
-void nx_seed_save(nx_seed_state *s);
+/* What is on disk must be as it is now.  An error: it is not, as `save` says. */
+NX_MUST_CHECK nexar_err nx_seed_save(nx_seed_state *s);
 
 /* seed_admit.c: the first frame of |c|. */
 void nx_seed_admit(nx_seed_state *s, nx_seed_client *c, const void *data, size_t len,

@@ -116,6 +116,84 @@ static void test_one_that_does_not_tell_is_let_go_and_another_is_asked(void **st
     rig_fini(&r);
 }
 
+/* |view| whole, in one piece. */
+static void send_view(rig *r, rig_conn *c, const nx_view *view)
+{
+    uint8_t whole[2048], frame[2 * sizeof(whole)];
+    nx_writer all = nx_writer_make(whole, sizeof(whole)), w = nx_writer_make(frame, sizeof(frame));
+
+    nx_view_encode(&all, view);
+    nx_view_piece_encode(
+        &w, &(nx_view_piece){
+                .epoch = view->epoch, .total = (uint32_t)all.len, .data = whole, .len = all.len});
+    assert_false(all.failed || w.failed);
+    rig_send(c, frame, w.len);
+    rig_run(r);
+}
+
+/* Another has said the same meanwhile: who was asked has done nothing wrong. */
+static void test_a_view_that_is_told_late_is_no_offence(void **state)
+{
+    rig r;
+    rig_joiner *a, *b;
+    rig_conn *slow;
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    rig_form(&r, &a, &b);
+    slow = rig_connect_as(&r, a->member);
+    send_return(&r, slow, &rig_view(a)->members[0], 2);
+    assert_non_null(rig_find(slow, NX_JOIN_ASK));
+    rig_go_on(b, 0, NULL, 0);
+    rig_run(&r);
+    assert_int_equal(r.events[NX_SEED_CHANGED], 1);
+    send_view(&r, slow, rig_view(b));
+    assert_false(rig_is_closed(slow));
+    assert_int_equal(r.events[NX_SEED_CHANGED], 1);
+    assert_int_equal(r.events[NX_SEED_REFUSED], 0);
+    rig_fini(&r);
+}
+
+/* In the place of a, and asked, since it says to have epoch 3, one that tells of a view
+ * like that, which must not be taken. */
+static void tell_wrong(uint64_t epoch, uint32_t slot_of_a, uint64_t id_of_other,
+                       uint32_t slot_of_other)
+{
+    rig r;
+    rig_joiner *a, *b;
+    rig_conn *liar;
+    nx_view *view = nx_view_create(2);
+
+    assert_non_null(view);
+    rig_init(&r, 2, 0, 1);
+    rig_form(&r, &a, &b);
+    memcpy(view, rig_view(b), sizeof(*view) + 2 * sizeof(view->members[0]));
+    view->epoch = epoch;
+    view->slots = 9;
+    view->members[0].slot = slot_of_a;
+    view->members[1].slot = slot_of_other;
+    view->members[1].id = id_of_other;
+    liar = rig_connect_as(&r, a->member);
+    send_return(&r, liar, &rig_view(a)->members[0], 3);
+    send_view(&r, liar, view);
+    assert_true(rig_is_closed(liar));
+    assert_int_equal(r.events[NX_SEED_CHANGED], 0);
+    assert_true(nx_seed_state_formed(r.seed) && nx_join_state_there(b->state));
+    nx_view_destroy(view);
+    rig_fini(&r);
+}
+
+static void test_a_view_that_cannot_be_is_not_taken(void **state)
+{
+    (void)state;
+    tell_wrong(3, 7, 2, 8); /* nobody would be where it is: the job would never end */
+    tell_wrong(3, 0, 2, 8);
+    tell_wrong(3, 0, 99, 5); /* never admitted */
+    tell_wrong(3, 0, 99, 1);
+    tell_wrong(2, 0, 2, 1); /* not what it has said to have */
+    tell_wrong(1, 0, 2, 1);
+}
+
 /* ---- coming back ------------------------------------------------------------------------- */
 
 static void test_a_member_comes_back_and_is_told_who_waits(void **state)
@@ -235,6 +313,11 @@ static void test_nobody_comes_back_as_another(void **state)
     send_return(&r, c, &self, 1);
     assert_true(rig_is_closed(c));
     assert_non_null(strstr(r.last_text[NX_SEED_REFUSED], "certificate is of another member"));
+    c = rig_connect_as(&r, b->member);
+    rig_send(c, (const uint8_t[]){NX_JOIN_RETURN, 0}, 2);
+    rig_run(&r);
+    assert_true(rig_is_closed(c));
+    assert_non_null(strstr(r.last_text[NX_SEED_REFUSED], "is malformed"));
     assert_int_equal(r.events[NX_SEED_BACK], 0);
     assert_int_equal(r.events[NX_SEED_LOST], 0);
     rig_fini(&r);
@@ -414,6 +497,8 @@ int main(void)
         cmocka_unit_test(test_missed_epochs_are_asked_for),
         cmocka_unit_test(test_a_large_view_is_told_in_pieces),
         cmocka_unit_test(test_one_that_does_not_tell_is_let_go_and_another_is_asked),
+        cmocka_unit_test(test_a_view_that_is_told_late_is_no_offence),
+        cmocka_unit_test(test_a_view_that_cannot_be_is_not_taken),
         cmocka_unit_test(test_a_member_comes_back_and_is_told_who_waits),
         cmocka_unit_test(test_a_seed_that_is_away_is_dialled_for_ever_but_not_often),
         cmocka_unit_test(test_a_seed_that_has_ended_and_does_not_last_is_given_up),

@@ -47,7 +47,14 @@ void nx_seed_run_fini(nx_seed_state *s)
 
 /* ---- the view and START -------------------------------------------------------------- */
 
-/* Shows the view to those who have none; the others are ready when they have it. */
+/* Whether |c| has no view, and was not offered this one. */
+static bool is_to_be_shown(const nx_seed_state *s, const nx_seed_client *c)
+{
+    return (c != NULL) && (c->epoch == 0) && (c->offered != s->view->epoch);
+}
+
+/* Shows the view to those who have none; the others are ready when they have it.  Who is
+ * being shown it already goes on: what it says was meant once. */
 static void begin_start(nx_seed_state *s, uint64_t now_ns)
 {
     bool some = false;
@@ -58,9 +65,10 @@ static void begin_start(nx_seed_state *s, uint64_t now_ns)
         nx_seed_client *c = s->seats[i].client;
 
         if (c != NULL) {
-            c->ready = (c->epoch >= s->view->epoch);
+            c->ready = (c->epoch >= s->view->epoch) ||
+                       (c->ready && (c->epoch == 0) && (c->offered == s->view->epoch));
             s->unready += c->ready ? 0 : 1;
-            some = some || (c->epoch == 0);
+            some = some || is_to_be_shown(s, c);
         }
     }
     if (!some) {
@@ -73,7 +81,8 @@ static void begin_start(nx_seed_state *s, uint64_t now_ns)
     for (uint32_t i = 0; i < s->view->size; i++) {
         nx_seed_client *c = s->seats[i].client;
 
-        if ((c != NULL) && (c->epoch == 0)) {
+        if (is_to_be_shown(s, c)) {
+            c->offered = s->view->epoch;
             c->view_sent = 0;
             nx_seed_send_piece(s, c);
         }
@@ -141,7 +150,7 @@ void nx_seed_run_begin(nx_seed_state *s)
     nx_waiting_clear(&s->news);
     s->ngone = 0;
     s->starting = true;
-    nx_seed_save(s);
+    (void)!nx_seed_save(s); /* it goes on without */
     nx_seed_run_start(s);
     nx_seed_wait_standing(s);
 }
@@ -176,7 +185,7 @@ static void end(nx_seed_state *s, uint64_t now_ns)
     nx_seed_run_fini(s);
     nx_seed_offer_withdraw(s);
     s->phase = s->rules.keep ? NX_SEED_GATHERING : NX_SEED_OVER;
-    nx_seed_save(s);
+    (void)!nx_seed_save(s);
     nx_seed_notify(s, NX_SEED_ENDED, NULL, "the last member has gone");
     nx_seed_wait_end(s, now_ns);
 }
@@ -301,7 +310,7 @@ static nexar_err adopt(nx_seed_state *s, nx_view *next, uint64_t now_ns)
     s->seats = seats;
     s->view = next;
     s->epoch = next->epoch;
-    nx_seed_save(s);
+    (void)!nx_seed_save(s); /* members tell one that has lost it */
     tell_change(s, before);
     begin_start(s, now_ns);
     nx_seed_run_start(s);
@@ -404,7 +413,8 @@ void nx_seed_run_catch_up(nx_seed_state *s, uint64_t now_ns)
         if (!c->broken && (c->role == NX_SEED_MEMBER) && (c->epoch > s->view->epoch)) {
             nx_ask_view_encode(&w);
             nx_seed_send(s, c, &w);
-            s->sync = (nx_seed_sync){.from = c, .by_ns = now_ns + NX_SEED_ASK_TIMEOUT_NS};
+            s->sync = (nx_seed_sync){
+                .from = c, .said = c->epoch, .by_ns = now_ns + NX_SEED_ASK_TIMEOUT_NS};
             return;
         }
     }
@@ -430,15 +440,26 @@ static nexar_err add_piece(nx_seed_sync *sync, const nx_view_piece *piece)
     return NEXAR_OK;
 }
 
-/* Whether |view| may be the one after ours, as |c| says. */
-static bool is_later(const nx_seed_state *s, const nx_seed_client *c, const nx_view *view)
+/* Whether |m| may be in a view after ours: in a new slot, or where it is in ours. */
+static bool may_follow(const nx_seed_state *s, const nx_member *m)
+{
+    const nx_member *now = nx_view_slot(s->view, m->slot);
+
+    if (m->slot < s->view->slots) {
+        return (now != NULL) && (now->id == m->id);
+    }
+    return (m->id <= s->last_member) && (nx_view_member(s->view, m->id) == NULL);
+}
+
+/* Whether |view| may be one after ours, as |c|, who is in both, says. */
+static bool may_be(const nx_seed_state *s, const nx_seed_client *c, const nx_view *view)
 {
     bool good = (memcmp(&view->job, &s->rules.job, sizeof(view->job)) == 0) &&
-                (view->epoch > s->view->epoch) && (view->slots >= s->view->slots) &&
-                (nx_view_member(view, c->id) != NULL);
+                (view->slots >= s->view->slots) && (c->role == NX_SEED_MEMBER) &&
+                (find_in(s, view, c) != NULL);
 
     for (uint32_t i = 0; good && (i < view->size); i++) {
-        good = (view->members[i].id <= s->last_member);
+        good = may_follow(s, &view->members[i]);
     }
     return good;
 }
@@ -447,14 +468,24 @@ static nexar_err take_view(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns)
 {
     nx_reader r = nx_reader_make(s->sync.data, s->sync.total);
     nx_view *view = NULL;
+    const uint64_t said = s->sync.said;
     nexar_err err = nx_view_decode(&r, &view);
+    bool late;
 
-    if ((err == NEXAR_OK) && (!nx_reader_done(&r) || !is_later(s, c, view))) {
+    drop_sync(s);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    /* Another may have told it meanwhile, by ADVANCE; but it is what was said to be there,
+     * or the same would be asked for without end. */
+    late = (view->epoch <= s->view->epoch);
+    if (!nx_reader_done(&r) || (view->epoch < said) || (!late && !may_be(s, c, view))) {
         err = nx_fail(NEXAR_EPROTO, "a view that cannot be");
     }
-    drop_sync(s);
-    err = (err == NEXAR_OK) ? adopt(s, view, now_ns) : err;
-    if (err != NEXAR_OK) {
+    if ((err == NEXAR_OK) && !late) {
+        err = adopt(s, view, now_ns);
+    }
+    if ((err != NEXAR_OK) || late) {
         nx_view_destroy(view);
     }
     return err;

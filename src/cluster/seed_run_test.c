@@ -312,6 +312,85 @@ static void test_who_does_not_confirm_is_left_behind(void **state)
     rig_fini(&r);
 }
 
+/* One that joins comes back while the view is on its way to another: that one is not told
+ * it again, and may say once that it has it. */
+static void test_who_is_shown_a_view_is_shown_it_once(void **state)
+{
+    uint8_t hello[NX_HELLO_MAX], frame[NX_HELLO_MAX];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+    nx_return back = {.protocol = NX_JOIN_PROTOCOL};
+    rig r;
+    rig_joiner *a, *b;
+    rig_conn *c[2];
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    rig_form(&r, &a, &b);
+    for (int i = 0; i < 2; i++) {
+        c[i] = rig_connect(&r);
+        rig_send(c[i], hello, rig_hello(c[i], &r.rules.token, NX_RANK_ANY, hello));
+        rig_run(&r);
+    }
+    rig_later(&r);
+    rig_let_in(a);
+    rig_let_in(b);
+    rig_run(&r);
+    assert_non_null(rig_find(c[0], NX_JOIN_VIEW));
+    back.self = rig_view(a)->members[3];
+    back.self.rank = NX_RANK_ANY;
+    nx_return_encode(&w, &back);
+    c[1] = rig_connect_as(&r, back.self.id);
+    rig_send(c[1], frame, w.len);
+    rig_run(&r);
+    assert_non_null(rig_find(c[1], NX_JOIN_VIEW));
+    w = nx_writer_make(frame, sizeof(frame));
+    nx_have_encode(&w, 2);
+    rig_send(c[0], frame, w.len);
+    if (rig_count(c[0], NX_JOIN_VIEW) > 1) { /* as a joiner would */
+        rig_send(c[0], frame, w.len);
+    }
+    rig_run(&r);
+    assert_false(rig_is_closed(c[0]));
+    assert_null(rig_find(c[0], NX_JOIN_START));
+    rig_send(c[1], frame, w.len);
+    rig_run(&r);
+    assert_non_null(rig_find(c[0], NX_JOIN_START));
+    assert_non_null(rig_find(c[1], NX_JOIN_START));
+    rig_fini(&r);
+}
+
+/* A number that is not on disk might be given out twice. */
+static void test_nobody_is_admitted_while_the_seed_cannot_save(void **state)
+{
+    rig r;
+    rig_joiner *a, *b, *c;
+
+    (void)state;
+    rig_init_lasting(&r, 2);
+    r.fail_saves = true;
+    a = rig_join_as(&r, 0, 0);
+    rig_run(&r);
+    rig_assert_failed(a, NEXAR_ECONNECT, "the disk is full");
+    r.fail_saves = false;
+    rig_form(&r, &a, &b);
+    r.fail_saves = true;
+    c = rig_join_as(&r, NX_RANK_ANY, 0); /* its number is below the limit */
+    rig_later(&r);
+    rig_let_in(a);
+    rig_let_in(b);
+    rig_later(&r);
+    assert_int_equal(rig_phase(c), NX_JOIN_FORMED);
+    rig_seed_dies(&r);
+    rig_seed_again(&r);
+    r.fail_saves = false;
+    rig_run_until(&r, r.now + 20 * SECOND);
+    assert_true(nx_join_state_there(c->state));
+    b = rig_join_as(&r, NX_RANK_ANY, 0);
+    rig_later(&r);
+    assert_true(b->member > c->member);
+    rig_fini(&r);
+}
+
 /* ---- bad members ------------------------------------------------------------------------- */
 
 enum { FRAMES = 3, FRAME_MAX = 2048 };
@@ -387,6 +466,35 @@ static void test_bad_frames_of_a_member_disturb_nobody(void **state)
     }
 }
 
+/* The id of the world is what joiners and the file of the seed are told: one that they
+ * would not take is not taken here either. */
+static void test_a_world_of_nobody_is_not_gone_on_to(void **state)
+{
+    rig r;
+    rig_joiner *a, *b;
+    nx_rankset nobody;
+    nx_view *next = NULL;
+    uint8_t frame[FRAME_MAX];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    (void)state;
+    rig_init(&r, 2, 0, 3);
+    rig_form(&r, &a, &b);
+    assert_int_equal(nx_view_next(rig_view(a), NULL, NULL, 0, UINT32_C(2) << 16, &next),
+                     NEXAR_EINVAL);
+    assert_int_equal(nx_view_next(rig_view(a), NULL, NULL, 0, UINT32_C(1) << 16, &next), NEXAR_OK);
+    assert_int_equal(nx_rankset_init(&nobody, 2), NEXAR_OK);
+    next->world = UINT32_MAX;
+    nx_advance_encode(&w, next, &nobody, NULL, 0);
+    rig_send(a->conn, frame, w.len);
+    rig_run(&r);
+    assert_int_equal(r.events[NX_SEED_CHANGED], 0);
+    assert_false(nx_join_state_there(a->state));
+    nx_rankset_fini(&nobody);
+    nx_view_destroy(next);
+    rig_fini(&r);
+}
+
 /* Memory may be short at any moment of a change; all come through in the end. */
 static void test_lack_of_memory_delays_a_change_and_no_more(void **state)
 {
@@ -438,7 +546,10 @@ int main(void)
         cmocka_unit_test(test_waiters_form_the_next_world_or_are_told_of_the_end),
         cmocka_unit_test(test_enough_form_the_world_when_the_time_has_passed),
         cmocka_unit_test(test_who_does_not_confirm_is_left_behind),
+        cmocka_unit_test(test_who_is_shown_a_view_is_shown_it_once),
+        cmocka_unit_test(test_nobody_is_admitted_while_the_seed_cannot_save),
         cmocka_unit_test(test_bad_frames_of_a_member_disturb_nobody),
+        cmocka_unit_test(test_a_world_of_nobody_is_not_gone_on_to),
         cmocka_unit_test(test_lack_of_memory_delays_a_change_and_no_more),
     };
 

@@ -149,11 +149,9 @@ void nx_seed_close(nx_seed_state *s, nx_seed_client *c)
     nx_seed_forget(s, c);
 }
 
-void nx_seed_save(nx_seed_state *s)
+nexar_err nx_seed_save(nx_seed_state *s)
 {
-    if (s->rules.lasting) {
-        s->ops->save(s->ctx);
-    }
+    return s->rules.lasting ? s->ops->save(s->ctx) : NEXAR_OK;
 }
 
 const nx_member *nx_seed_record(const nx_seed_state *s, const nx_seed_client *c)

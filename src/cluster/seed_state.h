@@ -68,8 +68,9 @@ typedef struct nx_seed_ops {
     nexar_err (*sign)(void *ctx, const nx_der *csr, uint64_t member, nx_der *cert);
     void (*notify)(void *ctx, const nx_seed_event *event);
     /* nx_seed_state_memory has changed, and what follows is to be done only when it
-     * is safe.  Called if the rules say lasting. */
-    void (*save)(void *ctx);
+     * is safe.  Called if the rules say lasting.  An error: it is not; nobody is given a
+     * number that a seed after this one might give out again. */
+    nexar_err (*save)(void *ctx);
 } nx_seed_ops;
 
 /* What a seed must remember to go on where another one ended.  (Who waits, and who

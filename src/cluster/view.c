@@ -259,6 +259,10 @@ nexar_err nx_view_next(const nx_view *old, const nx_rankset *gone, const nx_memb
     if (stay == 0) {
         return nx_fail(NEXAR_EINVAL, "nobody of the old world is left");
     }
+    if ((world >> WORLD_SLOT_SHIFT) >= old->slots) {
+        return nx_fail(NEXAR_EINVAL, "world %u is of slot %u; those of %u were given out", world,
+                       world >> WORLD_SLOT_SHIFT, old->slots);
+    }
     if (n > NX_WORLD_MAX - old->slots) {
         return nx_fail(NEXAR_EINVAL,
                        "%u are to join, but of %d places in a world's life %u are used", n,

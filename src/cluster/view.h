@@ -95,7 +95,7 @@ const nx_member *nx_view_slot(const nx_view *view, uint32_t slot);
  *
  * NEXAR_EINVAL
  *     Nobody of |old| is left; the slots do not suffice; somebody joins twice or without
- *     an id.
+ *     an id; |world| names a slot that nobody of |old| or before it had.
  * NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_view_next(const nx_view *old, const nx_rankset *gone,

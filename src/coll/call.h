@@ -45,6 +45,15 @@ typedef struct nx_coll_call {
     void *shard_arg;
 } nx_coll_call;
 
+/* With what a call ends whose hook has returned |err|: that, if it is an error of nexar,
+ * which other ranks can be told. */
+static inline nexar_err nx_shard_error(nexar_err err)
+{
+    const int code = (int)err;
+
+    return ((code <= NEXAR_OK) && (code >= NEXAR_EINTERNAL)) ? err : NEXAR_EINVAL;
+}
+
 /* What |call|, run as |choice| says, must have in common with those of the other
  * ranks. */
 nx_mark nx_call_mark(const nx_coll_call *call, const nx_choice *choice, bool verify);

@@ -234,7 +234,7 @@ void nx_group_tell(nx_group *g, uint32_t number, nexar_err err, const char *why)
     nx_write_u32(&w, g->comm);
     nx_write_u32(&w, number);
     nx_write_u8(&w, (uint8_t)-err);
-    nx_write_text(&w, why);
+    nx_write_sentence(&w, why, NX_RUN_WHY); /* whoever could not read it would wait on */
     for (uint32_t rank = 0; rank < g->size; rank++) {
         if (rank == g->rank) {
             continue;

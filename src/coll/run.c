@@ -408,8 +408,8 @@ void nx_run_called(nx_run *run, nexar_err err)
     nx_run_enter(run);
     run->calling = 0;
     if (err != NEXAR_OK) {
-        nx_run_fail(run, true, err, "on_shard of rank %u returned %d (%s)", run->group->rank,
-                    (int)err, nexar_strerror(err));
+        nx_run_fail(run, true, nx_shard_error(err), "on_shard of rank %u returned %d (%s)",
+                    run->group->rank, (int)err, nexar_strerror(err));
     } else if (run->err == NEXAR_OK) {
         nx_run_finish_step(run, id);
     }

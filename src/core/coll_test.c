@@ -210,6 +210,12 @@ static nexar_err refuse(void *shard, size_t offset, size_t count, void *arg)
     return (nexar_rank(arg) == 1) ? NEXAR_EDEVICE : NEXAR_OK;
 }
 
+/* What is no error of nexar. */
+static nexar_err refuse_oddly(void *shard, size_t offset, size_t count, void *arg)
+{
+    return (refuse(shard, offset, count, arg) == NEXAR_OK) ? NEXAR_OK : (nexar_err)42;
+}
+
 static void sharded(nexar_comm *w, void *arg)
 {
     static const size_t counts[] = {0, 1, 5, 1000, 100003};
@@ -245,6 +251,8 @@ static void sharded(nexar_comm *w, void *arg)
         NXT_IS(w,
                nexar_allreduce_rs_ag(w, &one, 1, NEXAR_I64, NEXAR_SUM, refuse, w) == NEXAR_EDEVICE);
         NXT_IS(w, strstr(nexar_last_error(), "on_shard of rank 1") != NULL);
+        NXT_SAYS(w, nexar_allreduce_rs_ag(w, &one, 1, NEXAR_I64, NEXAR_SUM, refuse_oddly, w),
+                 NEXAR_EINVAL, "on_shard of rank 1 returned 42");
         trial(w, NX_ALLREDUCE, 5);
     }
 }

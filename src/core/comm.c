@@ -124,6 +124,7 @@ static nexar_err open_comm(nx_world *world, nexar_comm *comm)
     }
     if (err != NEXAR_OK) {
         comm->group.hub = NULL;
+        nx_rescue_undo(comm); /* or it would stand for the next one with this id, and leave */
         destroy(comm);
     }
     return err;

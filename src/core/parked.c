@@ -56,7 +56,8 @@ static void give_up(parked *p, const char *why)
 
 static void keep(parked *p, const kept *head, const void *data, size_t len)
 {
-    kept *k = (p->bytes + len > KEPT_MAX) ? NULL : nx_zalloc(sizeof(*k) + len);
+    const size_t room = sizeof(kept) + len; /* there may be many that are empty */
+    kept *k = (p->bytes + room > KEPT_MAX) ? NULL : nx_zalloc(room);
 
     if (k == NULL) {
         give_up(p, "what it says cannot be kept");
@@ -69,7 +70,7 @@ static void keep(parked *p, const kept *head, const void *data, size_t len)
     }
     nx_list_init(&k->link);
     nx_list_push_back(&p->kept, &k->link);
-    p->bytes += len;
+    p->bytes += room;
 }
 
 static void on_up(void *ctx, nx_link *link)
@@ -134,14 +135,18 @@ bool nx_parked_has(const nx_world *world, uint64_t member)
     return false;
 }
 
-/* Gives what was kept to whom the link has now. */
-static void play(parked *p)
+/* Gives what was kept to whom the link has now, while it has it: one that is not taken, or
+ * closed for what it says, is gone. */
+static void play(const parked *p, const nx_msg *msg, uint32_t slot)
 {
     nx_link *link = p->link;
 
-    nx_list_for_each (at, &p->kept) {
+    for (const nx_list *at = p->kept.next; at != &p->kept; at = at->next) {
         const kept *k = nx_list_entry(at, kept, link);
 
+        if (nx_msg_link(msg, slot) != link) {
+            return;
+        }
         if (k->frame) {
             link->up->on_frame(link->up_ctx, link, k->lane, k->data, k->len);
         } else {
@@ -161,10 +166,7 @@ void nx_parked_settle(nx_world *world)
             continue;
         }
         nx_links_accept(world, p->link, p->member);
-        /* If it was not taken it is gone, and so is whom its link called. */
-        if (nx_msg_link(world->msg, m->slot) == p->link) {
-            play(p);
-        }
+        play(p, world->msg, m->slot);
         free_parked(p);
     }
 }

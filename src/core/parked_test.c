@@ -12,8 +12,20 @@ enum { AHEAD = 77 }; /* the member that is */
 /* A link that takes everything and says when it is closed. */
 typedef struct fake {
     nx_link base;
-    int closed, frames;
+    int closed, frames, late;
 } fake;
+
+/* What is said by one that is closed, and would be freed. */
+static void on_late_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, size_t len)
+{
+    (void)ctx;
+    (void)lane;
+    (void)data;
+    (void)len;
+    ((fake *)link)->late++;
+}
+
+static const nx_link_up gone_up = {.on_frame = on_late_frame};
 
 static nexar_err take_frame(nx_link *link, nx_lane lane, const nx_bytes *bytes, size_t n)
 {
@@ -28,6 +40,7 @@ static void close_fake(nx_link *link, bool drain)
 {
     (void)drain;
     ((fake *)link)->closed++;
+    link->up = &gone_up;
 }
 
 static const nx_link_ops fake_ops = {.name = "fake", .send_frame = take_frame, .close = close_fake};
@@ -135,6 +148,39 @@ static void test_one_that_says_too_much_is_closed(void **state)
     end(&world);
 }
 
+static void test_one_that_says_nothing_too_often_is_closed(void **state)
+{
+    nx_world world;
+    fake f = {.base.ops = &fake_ops};
+
+    (void)state;
+    make(&world, AHEAD);
+    nx_parked_take(&world, &f.base, AHEAD);
+    for (int i = 0; (i < 10000) && (f.closed == 0); i++) {
+        f.base.up->on_frame(f.base.up_ctx, &f.base, NX_LANE_CONTROL, "", 0);
+    }
+    assert_int_equal(f.closed, 1);
+    end(&world);
+}
+
+/* What it said is nonsense: the link is closed in the midst of it, and that is all. */
+static void test_one_that_says_nonsense_is_heard_no_further(void **state)
+{
+    nx_world world;
+    fake f = {.base.ops = &fake_ops};
+
+    (void)state;
+    make(&world, AHEAD);
+    nx_parked_take(&world, &f.base, AHEAD);
+    for (int i = 0; i < 3; i++) {
+        f.base.up->on_frame(f.base.up_ctx, &f.base, NX_LANE_MESSAGE, "\xff\xff", 2);
+    }
+    nx_parked_settle(&world);
+    assert_true(f.closed > 0);
+    assert_int_equal(f.late, 0);
+    end(&world);
+}
+
 static void test_without_memory_it_is_closed(void **state)
 {
     (void)state;
@@ -161,6 +207,8 @@ int main(void)
         cmocka_unit_test(test_what_was_said_before_is_heard_when_the_view_is_there),
         cmocka_unit_test(test_who_is_not_in_the_view_is_closed),
         cmocka_unit_test(test_one_that_says_too_much_is_closed),
+        cmocka_unit_test(test_one_that_says_nothing_too_often_is_closed),
+        cmocka_unit_test(test_one_that_says_nonsense_is_heard_no_further),
         cmocka_unit_test(test_without_memory_it_is_closed),
     };
 

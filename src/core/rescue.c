@@ -78,6 +78,13 @@ nexar_err nx_rescue_open(nexar_comm *comm)
     return NEXAR_OK;
 }
 
+void nx_rescue_undo(nexar_comm *comm)
+{
+    if (comm->rescue != NULL) {
+        nx_accord_free(comm->rescue);
+    }
+}
+
 /* Frees the oldest of those that nobody began, if there are too many. */
 static void trim(nx_world *world)
 {
@@ -145,7 +152,7 @@ static void start(nx_accord *a, const nx_agree_input *input)
     a->used = true;
     if (nx_agree_start(a->agree, input) != NEXAR_OK) {
         on_ended(a, NEXAR_EPEER, nexar_last_error());
-        return;
+        return; /* it is over here: this rank is out, or there is no quorum */
     }
     nx_accord_tell_failed(a, nx_failure_left(a->world)); /* they will bring nothing */
 }
@@ -165,6 +172,7 @@ void nx_rescue_begin(nexar_comm *comm, const nx_rescue_input *input, const char 
     if (nx_flood_start(a->flood, nx_flood_key(NX_FLOOD_REVOKED, 0), why, len) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "others are not told that the communicator is rebuilt: %s",
                nexar_last_error());
+        nx_failure_starve(comm->world); /* they are told by its end */
     }
     start(a, &(nx_agree_input){.flags = input->flags,
                                .highest = input->highest,

@@ -27,6 +27,8 @@ typedef struct nx_rescue_input {
 
 /* Makes the machines of |comm|, which has several ranks.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_rescue_open(nexar_comm *comm);
+/* The same undone, of one that nobody has heard of. */
+void nx_rescue_undo(nexar_comm *comm);
 /* |comm| goes, or has become another: its machines are on their own. */
 void nx_rescue_close(nexar_comm *comm);
 /* Begins here and everywhere; |why| is a sentence for those who do not know yet. */

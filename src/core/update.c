@@ -352,43 +352,48 @@ static void hold_comm(void *owner)
     nx_comm_hold(owner);
 }
 
-/* What the old communicator has been told belongs to the new one. */
-static nexar_err carry_over(nexar_comm *old, nexar_comm *comm)
+/* What the old communicator has been told belongs to the new one; |called| is taken over. */
+static void carry_over(nexar_comm *old, nexar_comm *comm, const nx_rankset *called)
 {
     nx_rpc *rpc = comm->world->rpc;
-    nexar_err err = NEXAR_OK;
 
     if (old->called.words != NULL) {
-        err = nx_rankset_init(&comm->called, comm->size);
-        if (err == NEXAR_OK) {
-            nx_failure_keep_called(old, comm);
-        }
+        comm->called = *called;
+        nx_failure_keep_called(old, comm);
         comm->on_failure = old->on_failure;
         comm->on_failure_arg = old->on_failure_arg;
     }
     nx_comm_inherit_device(comm, old);
     nx_rpc_rename(rpc, nx_recover_last_id(old), comm->id);
     nx_rpc_own(rpc, comm->id, comm, hold_comm);
-    return err;
 }
 
+/* All of it or nothing: the application has the old one until the new one is there. */
 static nexar_err take_comm(const update *u)
 {
     nx_world *world = u->world;
     nexar_comm *old = u->comm, *comm;
-    nexar_err err = nx_comm_create_world(world, u->id, &comm);
+    nx_rankset called = {0};
+    nexar_err err = NEXAR_OK;
 
+    if (old->called.words != NULL) {
+        err = nx_rankset_init(&called, (world->view == NULL) ? 1 : world->view->size);
+    }
+    if (err == NEXAR_OK) {
+        err = nx_comm_create_world(world, u->id, &comm);
+    }
     if (err != NEXAR_OK) {
+        nx_rankset_fini(&called);
         return err;
     }
     world->before = old->id;
     nx_comm_revoked(old);
     nx_list_push_back(&world->comms, &old->link);
-    err = carry_over(old, comm);
+    carry_over(old, comm, &called);
     nx_recover_freed(old);
     nx_comm_release(old);
     nx_failure_call(comm);
-    return err;
+    return NEXAR_OK;
 }
 
 /* Those who joined are about to return from nexar_init: whoever dials them before would

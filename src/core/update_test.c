@@ -687,6 +687,7 @@ static void short_of_memory(nexar_comm **w)
     nexar_err err = nexar_barrier(*w); /* which rank 0 may have left, and more */
 
     NXT_IS(*w, (err == NEXAR_OK) || is_failure(err));
+    NXT_OK(*w, nexar_on_failure(*w, on_failure, NULL)); /* which the next world is to have */
     if (me == 1) {
         NXT_OK(*w, nexar_comm_leave(*w));
     }

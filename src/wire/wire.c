@@ -94,13 +94,19 @@ const uint8_t *nx_read_blob(nx_reader *r, size_t most, size_t *len)
     return at;
 }
 
+/* Whether a text may have it. */
+static bool is_plain(uint8_t byte)
+{
+    return (byte >= 0x20) && (byte <= 0x7e);
+}
+
 void nx_read_text(nx_reader *r, char *out, size_t room)
 {
     size_t len = 0;
     const uint8_t *text = nx_read_blob(r, room - 1, &len);
 
     for (size_t i = 0; i < len; i++) {
-        if ((text[i] < 0x20) || (text[i] > 0x7e)) {
+        if (!is_plain(text[i])) {
             reader_fail(r);
             len = 0;
         }
@@ -200,4 +206,14 @@ void nx_write_blob(nx_writer *w, const void *data, size_t len)
 void nx_write_text(nx_writer *w, const char *text)
 {
     nx_write_blob(w, text, strlen(text));
+}
+
+void nx_write_sentence(nx_writer *w, const char *text, size_t room)
+{
+    const size_t len = strnlen(text, room - 1);
+
+    nx_write_varint(w, len);
+    for (size_t i = 0; i < len; i++) {
+        nx_write_u8(w, is_plain((uint8_t)text[i]) ? (uint8_t)text[i] : '?');
+    }
 }

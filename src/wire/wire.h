@@ -66,6 +66,9 @@ void nx_write_varint(nx_writer *w, uint64_t v);
 void nx_write_bytes(nx_writer *w, const void *data, size_t len);
 void nx_write_blob(nx_writer *w, const void *data, size_t len);
 void nx_write_text(nx_writer *w, const char *text);
+/* The same for a reader with |room|: what does not fit there is cut off, what it would
+ * refuse is a '?'.  For sentences, parts of which may come from a library or a user. */
+void nx_write_sentence(nx_writer *w, const char *text, size_t room);
 
 /* Bytes that nx_write_varint takes for |v|. */
 size_t nx_varint_size(uint64_t v);

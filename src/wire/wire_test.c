@@ -174,6 +174,28 @@ static void test_a_blob_longer_than_allowed_fails(void **state)
     assert_true(r.failed);
 }
 
+/* Whatever a sentence is made of, it comes over. */
+static void test_a_sentence_is_cut_and_cleaned(void **state)
+{
+    static const char *const said[] = {"", "short", "too long for it", "a\nb\x7f\xc3\xa4", "12345"};
+    static const char *const heard[] = {"", "short", "too l", "a?b??", "12345"};
+    uint8_t buf[16];
+    char text[6];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        nx_writer w = nx_writer_make(buf, sizeof(buf));
+        nx_reader r;
+
+        nx_write_sentence(&w, said[i], sizeof(text));
+        assert_false(w.failed);
+        r = nx_reader_make(buf, w.len);
+        nx_read_text(&r, text, sizeof(text));
+        assert_true(nx_reader_done(&r));
+        assert_string_equal(text, heard[i]);
+    }
+}
+
 static void test_a_text_that_does_not_fit_or_is_foul_is_empty(void **state)
 {
     static const char *const foul[] = {"sixsix", "a\nb", "a\x7f", "\x80"};
@@ -242,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_a_full_writer_writes_nothing_more),
         cmocka_unit_test(test_blobs_and_texts_read_back),
         cmocka_unit_test(test_a_blob_longer_than_allowed_fails),
+        cmocka_unit_test(test_a_sentence_is_cut_and_cleaned),
         cmocka_unit_test(test_a_text_that_does_not_fit_or_is_foul_is_empty),
         cmocka_unit_test(test_garbage_never_leaves_its_bounds),
     };

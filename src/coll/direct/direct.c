@@ -187,7 +187,7 @@ static nexar_err own_trouble(const nx_direct *d, const nx_share *s, nx_turn_end 
     if (s->hook_err != NEXAR_OK) {
         (void)snprintf(why, NX_BOARD_WHY, "on_shard of rank %u returned %d (%s)", d->group->rank,
                        (int)s->hook_err, nexar_strerror(s->hook_err));
-        return s->hook_err;
+        return nx_shard_error(s->hook_err);
     }
     if (s->uneven) {
         (void)snprintf(why, NX_BOARD_WHY,
