@@ -3,7 +3,7 @@
  * them: what one rank finds out all come to know, in time, and nobody who lives and
  * was not stopped or cut off is taken for dead.
  *
- * NXT_LONG makes it 20 000 seeds of each cut instead of 400.
+ * NXT_LONG makes it 6000 seeds of each cut instead of 400.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ enum {
     MOST = 200,
     SEEDS = 150,
     CUT_SEEDS = 400,
-    LONG_SEEDS = 20000
+    LONG_SEEDS = 6000
 };
 
 typedef struct world world;
