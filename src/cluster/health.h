@@ -22,7 +22,8 @@
  *
  *  H1. A rank *hears* those from whom something came in the last half of the time-out.
  *      Whoever is in contact is heard each interval; whoever is cut off has been silent for
- *      nearly all of the time-out when its death is told.  The half is far from both.
+ *      nearly all of the time-out when its death is told.  The half is far from both.  (If
+ *      the interval is not, those in contact are asked more often before they are told.)
  *  H2. A PONG, and a PING that says so, show that the other one hears this rank; so whom it
  *      watches it pings each quarter of the time-out even if they talk.
  *  H3. News of deaths, and what rests upon them, go to those alone whom this rank hears

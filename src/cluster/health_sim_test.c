@@ -3,7 +3,7 @@
  * them: what one rank finds out all come to know, in time, and nobody who lives and
  * was not stopped or cut off is taken for dead.
  *
- * NXT_LONG makes it 20 000 seeds of each cut instead of 400.
+ * NXT_LONG makes it 6000 seeds of each cut instead of 400.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ enum {
     MOST = 200,
     SEEDS = 150,
     CUT_SEEDS = 400,
-    LONG_SEEDS = 20000
+    LONG_SEEDS = 6000
 };
 
 typedef struct world world;
@@ -403,8 +403,9 @@ static void test_who_was_stopped_accuses_nobody_and_learns_what_became_of_it(voi
 
 static uint64_t cut_seeds(void)
 {
-    return (getenv("NXT_LONG") != NULL) ? LONG_SEEDS
-                                        : CUT_SEEDS; /* NOLINT(concurrency-mt-unsafe) */
+    const bool many = (getenv("NXT_LONG") != NULL); /* NOLINT(concurrency-mt-unsafe) */
+
+    return many ? LONG_SEEDS : CUT_SEEDS;
 }
 
 /* The ranks of |group| are on one host. */
@@ -443,19 +444,25 @@ static void end_cut(world *w)
     free(w);
 }
 
-/* Those outside |lost| live, and hold exactly those of |lost| for dead. */
+/* Whether |n| lives, and holds exactly those of |lost| for dead. */
+static bool has_it_right(const node *n, uint32_t lost)
+{
+    bool right = !n->told_off;
+
+    for (uint32_t k = 0; k < n->world->size; k++) {
+        right = right && (nx_rankset_has(nx_health_dead(n->health), k) == ((lost >> k) & 1));
+    }
+    return right;
+}
+
+/* All outside |lost| do. */
 static void expect_lost(const world *w, uint32_t lost, uint64_t seed)
 {
     for (uint32_t i = 0; i < w->size; i++) {
-        const node *n = &w->nodes[i];
-
-        for (uint32_t k = 0; (k < w->size) && !((lost >> i) & 1); k++) {
-            if (n->told_off ||
-                (nx_rankset_has(nx_health_dead(n->health), k) != ((lost >> k) & 1))) {
-                fail_msg("seed %llu, %u ranks, lost %#x: rank %u%s of rank %u has it wrong",
-                         (unsigned long long)seed, w->size, lost, i, n->told_off ? " (out)" : "",
-                         k);
-            }
+        if (!((lost >> i) & 1) && !has_it_right(&w->nodes[i], lost)) {
+            fail_msg("seed %llu, %u ranks, lost %#x: rank %u%s has it wrong",
+                     (unsigned long long)seed, w->size, lost, i,
+                     w->nodes[i].told_off ? " (out)" : "");
         }
     }
 }
