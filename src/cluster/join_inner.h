@@ -6,6 +6,7 @@
 #define NX_JOIN_INNER_H
 
 #include "cluster/join_state.h"
+#include "cluster/pieces.h"
 
 /* The connection to the seed. */
 typedef enum nx_contact {
@@ -33,16 +34,12 @@ struct nx_join_state {
     nx_standing standing;
     nx_progress progress;
 
-    uint8_t *partial;
-    size_t partial_len, partial_total;
-    uint64_t partial_epoch;
+    nx_pieces partial;
     nx_view *view;
     uint32_t rank;
     nx_waiting waiting;
     uint64_t started;
-    uint8_t *telling;
-    size_t telling_len, telling_sent;
-    uint64_t telling_epoch;
+    nx_pieces telling; /* |len| of it has gone */
 
     nexar_err err;
     char text[NX_ERROR_ROOM];

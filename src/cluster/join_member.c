@@ -53,44 +53,26 @@ static void tell_piece(nx_join_state *s)
 {
     uint8_t frame[NX_VIEW_PIECE + 64];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
-    const size_t left = s->telling_len - s->telling_sent;
-    const nx_view_piece piece = {.epoch = s->telling_epoch,
-                                 .total = (uint32_t)s->telling_len,
-                                 .off = (uint32_t)s->telling_sent,
-                                 .data = s->telling + s->telling_sent,
-                                 .len = (left < NX_VIEW_PIECE) ? left : NX_VIEW_PIECE};
 
-    nx_view_piece_encode(&w, &piece);
-    s->telling_sent += piece.len;
+    nx_pieces_send(&s->telling, &s->telling.len, &w);
     nx_join_state_say(s, &w);
-    if (s->telling_sent == s->telling_len) {
-        nx_free(s->telling);
-        s->telling = NULL;
+    if (s->telling.len == s->telling.total) {
+        nx_pieces_drop(&s->telling);
     }
 }
 
 /* The seed has missed something.  Without memory it asks somebody else. */
 static void on_ask(nx_join_state *s, const nx_reader *r)
 {
-    const size_t room = nx_view_encoded_max(s->view->size);
-    nx_writer w;
-
     if (nx_ask_view_decode(r) != NEXAR_OK) {
         nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s sent %s", s->rules.seed,
                            nexar_last_error());
         return;
     }
-    nx_free(s->telling);
-    s->telling = nx_zalloc(room);
-    if (s->telling == NULL) {
-        return;
+    nx_pieces_drop(&s->telling);
+    if (nx_pieces_make(&s->telling, s->view) == NEXAR_OK) {
+        tell_piece(s);
     }
-    w = nx_writer_make(s->telling, room);
-    nx_view_encode(&w, s->view);
-    s->telling_len = w.len;
-    s->telling_sent = 0;
-    s->telling_epoch = s->view->epoch;
-    tell_piece(s);
 }
 
 static void on_want(nx_join_state *s, nx_reader *r)
@@ -98,8 +80,8 @@ static void on_want(nx_join_state *s, nx_reader *r)
     uint64_t epoch;
     uint32_t off;
 
-    if ((nx_want_decode(r, &epoch, &off) != NEXAR_OK) || (s->telling == NULL) ||
-        (epoch != s->telling_epoch) || (off != s->telling_sent)) {
+    if ((nx_want_decode(r, &epoch, &off) != NEXAR_OK) || (s->telling.data == NULL) ||
+        (epoch != s->telling.epoch) || (off != s->telling.len)) {
         nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s wants what it was not told of",
                            s->rules.seed);
         return;

@@ -43,20 +43,13 @@ nexar_err nx_join_state_create(nx_join_state **out, const nx_join_rules *rules,
     return NEXAR_OK;
 }
 
-static void drop_partial(nx_join_state *s)
-{
-    nx_free(s->partial);
-    s->partial = NULL;
-    s->partial_len = s->partial_total = 0;
-}
-
 void nx_join_state_destroy(nx_join_state *s)
 {
     if (s == NULL) {
         return;
     }
-    drop_partial(s);
-    nx_free(s->telling);
+    nx_pieces_drop(&s->partial);
+    nx_pieces_drop(&s->telling);
     nx_view_destroy(s->view);
     nx_waiting_fini(&s->waiting);
     explicit_bzero(&s->rules.token, sizeof(s->rules.token));
@@ -99,8 +92,7 @@ static void drop_contact(nx_join_state *s)
 {
     s->contact = NX_CONTACT_NONE;
     nx_waiting_clear(&s->waiting);
-    nx_free(s->telling);
-    s->telling = NULL;
+    nx_pieces_drop(&s->telling);
 }
 
 void nx_join_state_fail(nx_join_state *s, nexar_err err, const char *format, ...)
@@ -204,7 +196,7 @@ static void lost_early(nx_join_state *s, const char *why, uint64_t now_ns)
         return;
     }
     /* What it held may be void when the seed is back: it is told anew. */
-    drop_partial(s);
+    nx_pieces_drop(&s->partial);
     nx_view_destroy(s->view);
     s->view = NULL;
     s->phase = NX_JOIN_WAITING;
@@ -312,7 +304,7 @@ static void on_progress(nx_join_state *s, nx_reader *r)
 /* A whole view: it must be one with us in it. */
 static nexar_err take_view(nx_join_state *s)
 {
-    nx_reader r = nx_reader_make(s->partial, s->partial_total);
+    nx_reader r = nx_reader_make(s->partial.data, s->partial.total);
     nx_view *view;
     const nx_member *self;
     nexar_err err = nx_view_decode(&r, &view);
@@ -322,7 +314,7 @@ static nexar_err take_view(nx_join_state *s)
     }
     self = nx_view_member(view, s->member);
     /* Ranks close up when the world forms without some; none is above what was asked. */
-    if (!nx_reader_done(&r) || (self == NULL) || (view->epoch != s->partial_epoch) ||
+    if (!nx_reader_done(&r) || (self == NULL) || (view->epoch != s->partial.epoch) ||
         (memcmp(&view->job, &s->job, sizeof(s->job)) != 0) ||
         (self->rank > s->rules.hello.self.rank)) {
         nx_view_destroy(view);
@@ -334,26 +326,14 @@ static nexar_err take_view(nx_join_state *s)
     return NEXAR_OK;
 }
 
-/* Puts a piece where it belongs; a new epoch voids what there was. */
+/* The first piece of another voids what there was. */
 static nexar_err add_piece(nx_join_state *s, const nx_view_piece *piece)
 {
     if (piece->off == 0) {
-        drop_partial(s);
-        s->partial = nx_zalloc(piece->total);
-        if (s->partial == NULL) {
-            return nx_fail_nomem("a view");
-        }
-        s->partial_total = piece->total;
-        s->partial_epoch = piece->epoch;
+        nx_pieces_drop(&s->partial);
         s->phase = NX_JOIN_WAITING;
     }
-    if ((s->partial == NULL) || (piece->epoch != s->partial_epoch) ||
-        (piece->total != s->partial_total) || (piece->off != s->partial_len)) {
-        return nx_fail(NEXAR_EPROTO, "pieces of a view out of order");
-    }
-    memcpy(s->partial + piece->off, piece->data, piece->len);
-    s->partial_len += piece->len;
-    return NEXAR_OK;
+    return nx_pieces_take(&s->partial, piece);
 }
 
 static void on_view(nx_join_state *s, nx_reader *r)
@@ -367,9 +347,9 @@ static void on_view(nx_join_state *s, nx_reader *r)
         err = nx_fail(NEXAR_EPROTO, "a view that was not due");
     }
     err = (err == NEXAR_OK) ? add_piece(s, &piece) : err;
-    if ((err == NEXAR_OK) && (s->partial_len == s->partial_total)) {
+    if ((err == NEXAR_OK) && (s->partial.len == s->partial.total)) {
         err = take_view(s);
-        drop_partial(s);
+        nx_pieces_drop(&s->partial);
         if (err == NEXAR_OK) {
             s->phase = NX_JOIN_OFFERED;
             nx_have_encode(&w, piece.epoch);
@@ -381,7 +361,7 @@ static void on_view(nx_join_state *s, nx_reader *r)
         nx_join_state_fail(s, err, "the seed at %s sent %s", s->rules.seed, nexar_last_error());
         return;
     }
-    nx_want_encode(&w, piece.epoch, (uint32_t)s->partial_len);
+    nx_want_encode(&w, piece.epoch, (uint32_t)s->partial.len);
     nx_join_state_say(s, &w);
 }
 
