@@ -1,13 +1,14 @@
-/* join_state.c - the joiner's side of joining. */
+/* join_state.c - the joiner's side of joining: until it is in a world, and the way back to
+ * the seed. */
 #include "cluster/join_state.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "cluster/join_inner.h"
 
 /* Between attempts to reach the seed. */
 static const uint64_t REDIAL_FIRST_NS = UINT64_C(50000000);
@@ -22,47 +23,6 @@ static const uint64_t RETURN_MOST_NS = UINT64_C(6500000000);
  * same words.  Otherwise the first to give up would free its place, and the seed would
  * wait on. */
 static const uint64_t SEED_FIRST_NS = UINT64_C(1000000000);
-
-/* The connection to the seed. */
-typedef enum contact {
-    NONE, /* an attempt is under way or will be */
-    SAID, /* connected; HELLO or RETURN was sent */
-    THERE /* the seed has answered */
-} contact;
-
-/*
- * Invariants: |member| is set from WAITING on; |view| is a whole one from OFFERED on;
- * |partial| is there while pieces of one are; |telling| while the seed asks for ours;
- * nobody is |waiting| unless the contact is THERE.
- */
-struct nx_join_state {
-    nx_join_rules rules;
-    const nx_join_ops *ops;
-    void *ctx;
-    nx_join_phase phase;
-    contact contact;
-    uint64_t deadline_ns, redial_ns, redial_after_ns;
-    char last_failure[128]; /* of the last attempt */
-
-    uint64_t member;
-    nx_job_id job;
-    nx_standing standing;
-    nx_progress progress;
-
-    uint8_t *partial;
-    size_t partial_len, partial_total;
-    uint64_t partial_epoch;
-    nx_view *view;
-    uint32_t rank;
-    nx_waiting waiting;
-    uint64_t started;
-    uint8_t *telling;
-    size_t telling_len, telling_sent;
-    uint64_t telling_epoch;
-
-    nexar_err err;
-    char text[NX_ERROR_ROOM];
-};
 
 nexar_err nx_join_state_create(nx_join_state **out, const nx_join_rules *rules,
                                const nx_join_ops *ops, void *ctx, uint64_t now_ns)
@@ -83,20 +43,13 @@ nexar_err nx_join_state_create(nx_join_state **out, const nx_join_rules *rules,
     return NEXAR_OK;
 }
 
-static void drop_partial(nx_join_state *s)
-{
-    nx_free(s->partial);
-    s->partial = NULL;
-    s->partial_len = s->partial_total = 0;
-}
-
 void nx_join_state_destroy(nx_join_state *s)
 {
     if (s == NULL) {
         return;
     }
-    drop_partial(s);
-    nx_free(s->telling);
+    nx_pieces_drop(&s->partial);
+    nx_pieces_drop(&s->telling);
     nx_view_destroy(s->view);
     nx_waiting_fini(&s->waiting);
     explicit_bzero(&s->rules.token, sizeof(s->rules.token));
@@ -126,26 +79,23 @@ const nx_view *nx_join_state_view(const nx_join_state *s, uint32_t *rank)
 
 bool nx_join_state_there(const nx_join_state *s)
 {
-    return s->contact == THERE;
+    return s->contact == NX_CONTACT_THERE;
 }
 
 bool nx_join_state_hung_up(const nx_join_state *s)
 {
-    return (s->contact == NONE) && (s->redial_ns != UINT64_MAX);
+    return (s->contact == NX_CONTACT_NONE) && (s->redial_ns != UINT64_MAX);
 }
 
 /* What the connection had is of no use any more. */
 static void drop_contact(nx_join_state *s)
 {
-    s->contact = NONE;
+    s->contact = NX_CONTACT_NONE;
     nx_waiting_clear(&s->waiting);
-    nx_free(s->telling);
-    s->telling = NULL;
+    nx_pieces_drop(&s->telling);
 }
 
-static void fail(nx_join_state *s, nexar_err err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void fail(nx_join_state *s, nexar_err err, const char *format, ...)
+void nx_join_state_fail(nx_join_state *s, nexar_err err, const char *format, ...)
 {
     const bool formed = (s->phase == NX_JOIN_FORMED) || (s->phase == NX_JOIN_LEAVING);
     va_list args;
@@ -159,7 +109,7 @@ static void fail(nx_join_state *s, nexar_err err, const char *format, ...)
     va_end(args);
 }
 
-static void say(nx_join_state *s, const nx_writer *w)
+void nx_join_state_say(nx_join_state *s, const nx_writer *w)
 {
     s->ops->send(s->ctx, w->data, w->len);
 }
@@ -197,22 +147,23 @@ void nx_join_state_connected(nx_join_state *s, const uint8_t exporter[32], uint6
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
     (void)now_ns;
-    if ((s->contact != NONE) || (s->phase == NX_JOIN_FAILED) || (s->phase == NX_JOIN_GONE)) {
+    if ((s->contact != NX_CONTACT_NONE) || (s->phase == NX_JOIN_FAILED) ||
+        (s->phase == NX_JOIN_GONE)) {
         return;
     }
     if (s->member != 0) {
         encode_return(s, &w);
     } else if (encode_hello(s, exporter, &w) != NEXAR_OK) {
-        fail(s, NEXAR_EINTERNAL, "no proof of the token: %s", nexar_last_error());
+        nx_join_state_fail(s, NEXAR_EINTERNAL, "no proof of the token: %s", nexar_last_error());
         return;
     }
     if (w.failed) {
-        fail(s, NEXAR_EINTERNAL, "the hello does not fit its frame");
+        nx_join_state_fail(s, NEXAR_EINTERNAL, "the hello does not fit its frame");
         return;
     }
-    s->contact = SAID;
+    s->contact = NX_CONTACT_SAID;
     s->phase = (s->member == 0) ? NX_JOIN_GREETED : s->phase;
-    say(s, &w);
+    nx_join_state_say(s, &w);
 }
 
 static uint64_t doubled(uint64_t ns, uint64_t most)
@@ -238,13 +189,14 @@ static void redial_later(nx_join_state *s, const char *why, uint64_t now_ns)
 static void lost_early(nx_join_state *s, const char *why, uint64_t now_ns)
 {
     if (!s->standing.lasting) {
-        fail(s, NEXAR_ECONNECT, "the seed at %s has gone before the world %s (%s); by then %s",
-             s->rules.seed, s->standing.formed ? "let this process in" : "formed", why,
-             (s->progress.text[0] == '\0') ? "not all had joined" : s->progress.text);
+        nx_join_state_fail(
+            s, NEXAR_ECONNECT, "the seed at %s has gone before the world %s (%s); by then %s",
+            s->rules.seed, s->standing.formed ? "let this process in" : "formed", why,
+            (s->progress.text[0] == '\0') ? "not all had joined" : s->progress.text);
         return;
     }
     /* What it held may be void when the seed is back: it is told anew. */
-    drop_partial(s);
+    nx_pieces_drop(&s->partial);
     nx_view_destroy(s->view);
     s->view = NULL;
     s->phase = NX_JOIN_WAITING;
@@ -255,7 +207,7 @@ static void lost_early(nx_join_state *s, const char *why, uint64_t now_ns)
 static void lost_late(nx_join_state *s, nexar_err err, bool ended, const char *why, uint64_t now_ns)
 {
     if ((s->phase == NX_JOIN_LEAVING) || (ended && !s->standing.lasting)) {
-        fail(s, err, "the seed at %s has gone: %s", s->rules.seed, why);
+        nx_join_state_fail(s, err, "the seed at %s has gone: %s", s->rules.seed, why);
         return;
     }
     s->err = err;
@@ -266,7 +218,7 @@ static void lost_late(nx_join_state *s, nexar_err err, bool ended, const char *w
 void nx_join_state_closed(nx_join_state *s, nexar_err err, bool ended, const char *why,
                           uint64_t now_ns)
 {
-    if (s->contact == THERE) {
+    if (s->contact == NX_CONTACT_THERE) {
         s->redial_after_ns = (s->phase == NX_JOIN_FORMED) ? RETURN_FIRST_NS : REDIAL_FIRST_NS;
     }
     drop_contact(s);
@@ -275,7 +227,7 @@ void nx_join_state_closed(nx_join_state *s, nexar_err err, bool ended, const cha
     case NX_JOIN_GREETED:
         /* A wrong key or another protocol will not be better next time. */
         if ((err == NEXAR_EAUTH) || (err == NEXAR_EPROTO) || (err == NEXAR_EINVAL)) {
-            fail(s, err, "the seed at %s: %s", s->rules.seed, why);
+            nx_join_state_fail(s, err, "the seed at %s: %s", s->rules.seed, why);
         } else {
             s->phase = NX_JOIN_DIALLING;
             redial_later(s, why, now_ns);
@@ -303,18 +255,19 @@ static void on_welcome(nx_join_state *s, nx_reader *r)
     nexar_err err;
 
     if ((s->phase != NX_JOIN_GREETED) || (nx_welcome_decode(r, &welcome) != NEXAR_OK)) {
-        fail(s, NEXAR_EPROTO, "the seed at %s sent a wrong welcome", s->rules.seed);
+        nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s sent a wrong welcome", s->rules.seed);
         return;
     }
     err = s->ops->adopt(s->ctx, &welcome);
     if (err != NEXAR_OK) {
-        fail(s, err, "the certificate from the seed at %s: %s", s->rules.seed, nexar_last_error());
+        nx_join_state_fail(s, err, "the certificate from the seed at %s: %s", s->rules.seed,
+                           nexar_last_error());
         return;
     }
     s->member = welcome.member;
     s->job = welcome.job;
     s->standing = welcome.standing;
-    s->contact = THERE;
+    s->contact = NX_CONTACT_THERE;
     s->phase = NX_JOIN_WAITING;
     if (s->deadline_ns < UINT64_MAX - SEED_FIRST_NS) {
         s->deadline_ns += SEED_FIRST_NS;
@@ -326,7 +279,8 @@ static void on_refused(nx_join_state *s, nx_reader *r, uint64_t now_ns)
     nx_refused refused;
 
     if (nx_refused_decode(r, &refused) != NEXAR_OK) {
-        fail(s, NEXAR_EPROTO, "the seed at %s sent a malformed refusal", s->rules.seed);
+        nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s sent a malformed refusal",
+                           s->rules.seed);
         return;
     }
     /* One who is a member is so still, unless the seed knows better. */
@@ -334,21 +288,23 @@ static void on_refused(nx_join_state *s, nx_reader *r, uint64_t now_ns)
         nx_join_state_closed(s, nx_refusal_error(refused.why), false, refused.text, now_ns);
         return;
     }
-    fail(s, nx_refusal_error(refused.why), "%s%s",
-         (refused.why == NX_REFUSAL_TIMEOUT) ? "" : "refused by the seed: ", refused.text);
+    nx_join_state_fail(
+        s, nx_refusal_error(refused.why), "%s%s",
+        (refused.why == NX_REFUSAL_TIMEOUT) ? "" : "refused by the seed: ", refused.text);
 }
 
 static void on_progress(nx_join_state *s, nx_reader *r)
 {
     if (nx_progress_decode(r, &s->progress) != NEXAR_OK) {
-        fail(s, NEXAR_EPROTO, "the seed at %s sent a malformed progress", s->rules.seed);
+        nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s sent a malformed progress",
+                           s->rules.seed);
     }
 }
 
 /* A whole view: it must be one with us in it. */
 static nexar_err take_view(nx_join_state *s)
 {
-    nx_reader r = nx_reader_make(s->partial, s->partial_total);
+    nx_reader r = nx_reader_make(s->partial.data, s->partial.total);
     nx_view *view;
     const nx_member *self;
     nexar_err err = nx_view_decode(&r, &view);
@@ -358,7 +314,7 @@ static nexar_err take_view(nx_join_state *s)
     }
     self = nx_view_member(view, s->member);
     /* Ranks close up when the world forms without some; none is above what was asked. */
-    if (!nx_reader_done(&r) || (self == NULL) || (view->epoch != s->partial_epoch) ||
+    if (!nx_reader_done(&r) || (self == NULL) || (view->epoch != s->partial.epoch) ||
         (memcmp(&view->job, &s->job, sizeof(s->job)) != 0) ||
         (self->rank > s->rules.hello.self.rank)) {
         nx_view_destroy(view);
@@ -370,26 +326,14 @@ static nexar_err take_view(nx_join_state *s)
     return NEXAR_OK;
 }
 
-/* Puts a piece where it belongs; a new epoch voids what there was. */
+/* The first piece of another voids what there was. */
 static nexar_err add_piece(nx_join_state *s, const nx_view_piece *piece)
 {
     if (piece->off == 0) {
-        drop_partial(s);
-        s->partial = nx_zalloc(piece->total);
-        if (s->partial == NULL) {
-            return nx_fail_nomem("a view");
-        }
-        s->partial_total = piece->total;
-        s->partial_epoch = piece->epoch;
+        nx_pieces_drop(&s->partial);
         s->phase = NX_JOIN_WAITING;
     }
-    if ((s->partial == NULL) || (piece->epoch != s->partial_epoch) ||
-        (piece->total != s->partial_total) || (piece->off != s->partial_len)) {
-        return nx_fail(NEXAR_EPROTO, "pieces of a view out of order");
-    }
-    memcpy(s->partial + piece->off, piece->data, piece->len);
-    s->partial_len += piece->len;
-    return NEXAR_OK;
+    return nx_pieces_take(&s->partial, piece);
 }
 
 static void on_view(nx_join_state *s, nx_reader *r)
@@ -403,22 +347,22 @@ static void on_view(nx_join_state *s, nx_reader *r)
         err = nx_fail(NEXAR_EPROTO, "a view that was not due");
     }
     err = (err == NEXAR_OK) ? add_piece(s, &piece) : err;
-    if ((err == NEXAR_OK) && (s->partial_len == s->partial_total)) {
+    if ((err == NEXAR_OK) && (s->partial.len == s->partial.total)) {
         err = take_view(s);
-        drop_partial(s);
+        nx_pieces_drop(&s->partial);
         if (err == NEXAR_OK) {
             s->phase = NX_JOIN_OFFERED;
             nx_have_encode(&w, piece.epoch);
-            say(s, &w);
+            nx_join_state_say(s, &w);
             return;
         }
     }
     if (err != NEXAR_OK) {
-        fail(s, err, "the seed at %s sent %s", s->rules.seed, nexar_last_error());
+        nx_join_state_fail(s, err, "the seed at %s sent %s", s->rules.seed, nexar_last_error());
         return;
     }
-    nx_want_encode(&w, piece.epoch, (uint32_t)s->partial_len);
-    say(s, &w);
+    nx_want_encode(&w, piece.epoch, (uint32_t)s->partial.len);
+    nx_join_state_say(s, &w);
 }
 
 static void on_start(nx_join_state *s, nx_reader *r)
@@ -428,7 +372,8 @@ static void on_start(nx_join_state *s, nx_reader *r)
     /* To a member it may be of a view that it has gone on from. */
     if ((nx_epoch_decode(r, &epoch) != NEXAR_OK) || (s->view == NULL) || (epoch > s->view->epoch) ||
         ((epoch != s->view->epoch) && (s->phase == NX_JOIN_OFFERED))) {
-        fail(s, NEXAR_EPROTO, "the seed at %s sent a start of another world", s->rules.seed);
+        nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s sent a start of another world",
+                           s->rules.seed);
         return;
     }
     s->started = (epoch > s->started) ? epoch : s->started;
@@ -444,130 +389,14 @@ static void on_start(nx_join_state *s, nx_reader *r)
 static void on_back(nx_join_state *s, nx_reader *r)
 {
     if ((s->member == 0) || (nx_back_decode(r, &s->standing) != NEXAR_OK)) {
-        fail(s, NEXAR_EPROTO, "the seed at %s sent a wrong word of welcome", s->rules.seed);
+        nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s sent a wrong word of welcome",
+                           s->rules.seed);
         return;
     }
     if (!s->standing.formed) {
         s->progress.text[0] = '\0';
     }
-    s->contact = THERE;
-}
-
-/* What the frame says of those who wait.  NEXAR_ENOMEM: not all of it was taken. */
-static nexar_err take_told(nx_join_state *s, const nx_tell *f)
-{
-    nexar_err err = NEXAR_OK;
-
-    if (f->reset) {
-        nx_waiting_clear(&s->waiting);
-    }
-    for (uint32_t i = 0; i < f->ngone; i++) {
-        (void)nx_waiting_remove(&s->waiting, f->gone[i]);
-    }
-    /* One may be in the world before its waiting was told of. */
-    for (uint32_t i = 0; (err == NEXAR_OK) && (i < f->njoined); i++) {
-        if (nx_view_member(s->view, f->joined[i].id) == NULL) {
-            err = nx_waiting_add(&s->waiting, &f->joined[i]);
-        }
-    }
-    return err;
-}
-
-static void on_tell(nx_join_state *s, nx_reader *r)
-{
-    nx_tell *f = nx_zalloc(sizeof(*f));
-    nexar_err err;
-
-    /* One that is not known to wait is not let in: no more than that is lost. */
-    if (f == NULL) {
-        return;
-    }
-    err = nx_tell_decode(r, f);
-    if (err == NEXAR_OK) {
-        err = take_told(s, f);
-        nx_free(f->joined);
-    }
-    nx_free(f);
-    if ((err != NEXAR_OK) && (err != NEXAR_ENOMEM)) {
-        fail(s, err, "the seed at %s sent %s", s->rules.seed, nexar_last_error());
-    }
-}
-
-static void tell_piece(nx_join_state *s)
-{
-    uint8_t frame[NX_VIEW_PIECE + 64];
-    nx_writer w = nx_writer_make(frame, sizeof(frame));
-    const size_t left = s->telling_len - s->telling_sent;
-    const nx_view_piece piece = {.epoch = s->telling_epoch,
-                                 .total = (uint32_t)s->telling_len,
-                                 .off = (uint32_t)s->telling_sent,
-                                 .data = s->telling + s->telling_sent,
-                                 .len = (left < NX_VIEW_PIECE) ? left : NX_VIEW_PIECE};
-
-    nx_view_piece_encode(&w, &piece);
-    s->telling_sent += piece.len;
-    say(s, &w);
-    if (s->telling_sent == s->telling_len) {
-        nx_free(s->telling);
-        s->telling = NULL;
-    }
-}
-
-/* The seed has missed something.  Without memory it asks somebody else. */
-static void on_ask(nx_join_state *s, const nx_reader *r)
-{
-    const size_t room = nx_view_encoded_max(s->view->size);
-    nx_writer w;
-
-    if (nx_ask_view_decode(r) != NEXAR_OK) {
-        fail(s, NEXAR_EPROTO, "the seed at %s sent %s", s->rules.seed, nexar_last_error());
-        return;
-    }
-    nx_free(s->telling);
-    s->telling = nx_zalloc(room);
-    if (s->telling == NULL) {
-        return;
-    }
-    w = nx_writer_make(s->telling, room);
-    nx_view_encode(&w, s->view);
-    s->telling_len = w.len;
-    s->telling_sent = 0;
-    s->telling_epoch = s->view->epoch;
-    tell_piece(s);
-}
-
-static void on_want(nx_join_state *s, nx_reader *r)
-{
-    uint64_t epoch;
-    uint32_t off;
-
-    if ((nx_want_decode(r, &epoch, &off) != NEXAR_OK) || (s->telling == NULL) ||
-        (epoch != s->telling_epoch) || (off != s->telling_sent)) {
-        fail(s, NEXAR_EPROTO, "the seed at %s wants what it was not told of", s->rules.seed);
-        return;
-    }
-    tell_piece(s);
-}
-
-/* Frames that only a member gets. */
-static bool member_frame(nx_join_state *s, uint8_t type, nx_reader *r)
-{
-    if ((s->phase != NX_JOIN_FORMED) && (s->phase != NX_JOIN_LEAVING)) {
-        return false;
-    }
-    switch (type) {
-    case NX_JOIN_TELL:
-        on_tell(s, r);
-        return true;
-    case NX_JOIN_ASK:
-        on_ask(s, r);
-        return true;
-    case NX_JOIN_WANT:
-        on_want(s, r);
-        return true;
-    default:
-        return false;
-    }
+    s->contact = NX_CONTACT_THERE;
 }
 
 void nx_join_state_frame(nx_join_state *s, const void *data, size_t len, uint64_t now_ns)
@@ -575,7 +404,7 @@ void nx_join_state_frame(nx_join_state *s, const void *data, size_t len, uint64_
     nx_reader r = nx_reader_make(data, len);
     const uint8_t type = nx_read_u8(&r);
 
-    if (s->contact == NONE) {
+    if (s->contact == NX_CONTACT_NONE) {
         return;
     }
     switch (type) {
@@ -601,8 +430,9 @@ void nx_join_state_frame(nx_join_state *s, const void *data, size_t len, uint64_
         nx_join_state_closed(s, NEXAR_OK, true, "it said good-bye", now_ns);
         break;
     default:
-        if (!member_frame(s, type, &r)) {
-            fail(s, NEXAR_EPROTO, "the seed at %s sent a frame that no seed sends", s->rules.seed);
+        if (!nx_join_state_member_frame(s, type, &r)) {
+            nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s sent a frame that no seed sends",
+                               s->rules.seed);
         }
         break;
     }
@@ -618,117 +448,6 @@ bool nx_join_state_peer(nx_join_state *s, uint64_t id)
     }
     view = nx_join_state_view(s, &rank);
     return (view != NULL) && (id != s->member) && (nx_view_member(view, id) != NULL);
-}
-
-void nx_join_state_leave(nx_join_state *s)
-{
-    uint8_t frame[NX_REASON_MAX + 16];
-    nx_writer w = nx_writer_make(frame, sizeof(frame));
-
-    if (s->phase != NX_JOIN_FORMED) {
-        return;
-    }
-    s->phase = NX_JOIN_LEAVING;
-    if (s->contact != THERE) {
-        fail(s, NEXAR_ECONNECT, "the seed at %s is not there", s->rules.seed);
-        return;
-    }
-    nx_bye_encode(&w, "");
-    say(s, &w);
-}
-
-/* ---- changes of the world ---------------------------------------------------------- */
-
-const nx_waiting *nx_join_state_waiting(const nx_join_state *s)
-{
-    return &s->waiting;
-}
-
-uint64_t nx_join_state_started(const nx_join_state *s)
-{
-    return s->started;
-}
-
-/* The frame for the seed, |*len| bytes in memory that is the caller's; NULL: none. */
-static uint8_t *encode_advance(const nx_view *next, const nx_rankset *gone, const nx_member *joined,
-                               uint32_t n, size_t *len)
-{
-    uint8_t *frame = nx_zalloc(NX_FRAME_MAX);
-    nx_writer w = nx_writer_make(frame, NX_FRAME_MAX);
-
-    if (frame != NULL) {
-        nx_advance_encode(&w, next, gone, joined, n);
-        *len = w.len;
-    }
-    return frame;
-}
-
-/* The next view and the frame that says so; all of it or nothing. */
-static nexar_err make_advance(const nx_view *old, const nx_rankset *gone, const nx_member *joined,
-                              uint32_t n, nx_view *next, nx_writer *w)
-{
-    nx_rankset nobody = {0};
-    nexar_err err = NEXAR_OK;
-
-    if (gone == NULL) {
-        err = nx_rankset_init(&nobody, old->size);
-        gone = &nobody;
-    }
-    if (err == NEXAR_OK) {
-        w->data = encode_advance(next, gone, joined, n, &w->len);
-        err = (w->data == NULL) ? nx_fail_nomem("a change of the world") : NEXAR_OK;
-    }
-    nx_rankset_fini(&nobody);
-    return err;
-}
-
-static nexar_err check_advance(const nx_join_state *s, const nx_rankset *gone, uint32_t n)
-{
-    uint32_t rank;
-
-    if (nx_join_state_view(s, &rank) == NULL) {
-        return nx_fail(NEXAR_EINVAL, "the world has not formed");
-    }
-    if ((gone != NULL) && nx_rankset_has(gone, rank)) {
-        return nx_fail(NEXAR_EINVAL, "this process is among those that have gone");
-    }
-    if (n > NX_WAITING_LIST_MAX) {
-        return nx_fail(NEXAR_EINVAL, "%" PRIu32 " join at once; %d may", n,
-                       (int)NX_WAITING_LIST_MAX);
-    }
-    return NEXAR_OK;
-}
-
-nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset *gone, const nx_member *joined,
-                                uint32_t n, uint32_t world)
-{
-    nx_writer w = {0};
-    nx_view *view = NULL;
-    nexar_err err = check_advance(s, gone, n);
-
-    if (err == NEXAR_OK) {
-        err = nx_view_next(s->view, gone, joined, n, world, &view);
-    }
-    if (err != NEXAR_OK) {
-        return err;
-    }
-    err = make_advance(s->view, gone, joined, n, view, &w);
-    if (err != NEXAR_OK) {
-        nx_view_destroy(view);
-        return err;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        (void)nx_waiting_remove(&s->waiting, joined[i].id);
-    }
-    nx_view_destroy(s->view);
-    s->view = view;
-    s->rank = nx_view_member(view, s->member)->rank;
-    /* Behind RETURN, too: that says what was before. */
-    if ((s->contact != NONE) && (s->phase == NX_JOIN_FORMED)) {
-        say(s, &w);
-    }
-    nx_free(w.data);
-    return NEXAR_OK;
 }
 
 /* ---- time --------------------------------------------------------------------- */
@@ -760,22 +479,25 @@ static void give_up_waiting(nx_join_state *s, const char *limit)
 
     (void)snprintf(why, sizeof(why), "it gave up waiting after %s", limit);
     nx_bye_encode(&w, why);
-    if (s->contact == THERE) {
-        say(s, &w);
+    if (s->contact == NX_CONTACT_THERE) {
+        nx_join_state_say(s, &w);
     } else {
-        fail(s, NEXAR_ECONNECT, "the seed at %s has gone and was not back within %s: %s",
-             s->rules.seed, limit, s->last_failure);
+        nx_join_state_fail(s, NEXAR_ECONNECT,
+                           "the seed at %s has gone and was not back within %s: %s", s->rules.seed,
+                           limit, s->last_failure);
         return;
     }
     if (s->standing.formed) {
-        fail(s, NEXAR_ETIMEDOUT,
-             "this process was not let in within %s: the world has formed and its ranks have not "
-             "called nexar_comm_update since",
-             limit);
+        nx_join_state_fail(
+            s, NEXAR_ETIMEDOUT,
+            "this process was not let in within %s: the world has formed and its ranks have not "
+            "called nexar_comm_update since",
+            limit);
         return;
     }
-    fail(s, NEXAR_ETIMEDOUT, "the world did not form within %s: %s", limit,
-         (s->progress.text[0] == '\0') ? "the seed has not said who is missing" : s->progress.text);
+    nx_join_state_fail(s, NEXAR_ETIMEDOUT, "the world did not form within %s: %s", limit,
+                       (s->progress.text[0] == '\0') ? "the seed has not said who is missing"
+                                                     : s->progress.text);
 }
 
 static void time_out(nx_join_state *s)
@@ -784,11 +506,12 @@ static void time_out(nx_join_state *s)
 
     (void)nx_format_duration(s->rules.timeout_ns, limit);
     if (s->phase == NX_JOIN_DIALLING) {
-        fail(s, NEXAR_ECONNECT, "the seed does not answer at %s within %s%s%s", s->rules.seed,
-             limit, (s->last_failure[0] == '\0') ? "" : ": ", s->last_failure);
+        nx_join_state_fail(s, NEXAR_ECONNECT, "the seed does not answer at %s within %s%s%s",
+                           s->rules.seed, limit, (s->last_failure[0] == '\0') ? "" : ": ",
+                           s->last_failure);
     } else if (s->phase == NX_JOIN_GREETED) {
-        fail(s, NEXAR_ETIMEDOUT, "the seed at %s did not answer the hello within %s", s->rules.seed,
-             limit);
+        nx_join_state_fail(s, NEXAR_ETIMEDOUT, "the seed at %s did not answer the hello within %s",
+                           s->rules.seed, limit);
     } else {
         give_up_waiting(s, limit);
     }

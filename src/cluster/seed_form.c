@@ -79,45 +79,24 @@ static void send_to_all(nx_seed_state *s, const nx_writer *w)
 void nx_seed_offer_withdraw(nx_seed_state *s)
 {
     nx_view_destroy(s->view);
-    nx_free(s->encoded);
+    nx_pieces_drop(&s->encoded);
     nx_free(s->seats);
     s->view = NULL;
-    s->encoded = NULL;
     s->seats = NULL;
-    s->encoded_len = 0;
     s->unready = 0;
 }
 
 bool nx_seed_encode(nx_seed_state *s)
 {
-    const size_t room = nx_view_encoded_max(s->view->size);
-    nx_writer w;
-
-    if (s->encoded == NULL) {
-        s->encoded = nx_zalloc(room);
-    }
-    if (s->encoded == NULL) {
-        return false;
-    }
-    w = nx_writer_make(s->encoded, room);
-    nx_view_encode(&w, s->view);
-    s->encoded_len = w.len;
-    return true;
+    return (s->encoded.data != NULL) || (nx_pieces_make(&s->encoded, s->view) == NEXAR_OK);
 }
 
 void nx_seed_send_piece(nx_seed_state *s, nx_seed_client *c)
 {
     uint8_t frame[NX_VIEW_PIECE + 64];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
-    const size_t left = s->encoded_len - c->view_sent;
-    const nx_view_piece piece = {.epoch = s->view->epoch,
-                                 .total = (uint32_t)s->encoded_len,
-                                 .off = (uint32_t)c->view_sent,
-                                 .data = s->encoded + c->view_sent,
-                                 .len = (left < NX_VIEW_PIECE) ? left : NX_VIEW_PIECE};
 
-    nx_view_piece_encode(&w, &piece);
-    c->view_sent += piece.len;
+    nx_pieces_send(&s->encoded, &c->view_sent, &w);
     nx_seed_send(s, c, &w);
 }
 
@@ -235,7 +214,7 @@ static bool is_offered(const nx_seed_state *s, const nx_seed_client *c, uint64_t
 {
     const bool offered = ((s->phase == NX_SEED_OFFERED) && (c->role == NX_SEED_FORMING)) ||
                          ((s->phase == NX_SEED_RUNNING) && (c->role == NX_SEED_MEMBER) &&
-                          (c->epoch == 0) && (s->encoded != NULL));
+                          (c->epoch == 0) && (s->encoded.data != NULL));
 
     return offered && (epoch == s->view->epoch);
 }
@@ -254,7 +233,7 @@ static void on_want(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t 
         return;
     }
     /* Once and in order, so that nobody makes the seed send without end. */
-    if ((off != c->view_sent) || (off == s->encoded_len)) {
+    if ((off != c->view_sent) || (off == s->encoded.total)) {
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it asks for a piece out of order", now_ns);
         return;
     }
@@ -272,7 +251,7 @@ static void on_have(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t 
     if (!is_offered(s, c, epoch)) {
         return;
     }
-    if (c->ready || (c->view_sent != s->encoded_len)) {
+    if (c->ready || (c->view_sent != s->encoded.total)) {
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it confirms what it has not got", now_ns);
         return;
     }

@@ -7,6 +7,7 @@
 #define NX_SEED_INNER_H
 
 #include "base/list.h"
+#include "cluster/pieces.h"
 #include "cluster/roster.h"
 #include "cluster/seed_state.h"
 #include "cluster/waiting.h"
@@ -55,9 +56,8 @@ typedef struct nx_seed_seat {
 typedef struct nx_seed_sync {
     nx_seed_client *from; /* NULL: nobody was asked */
     uint64_t said;        /* the epoch that it had said to have when it was asked */
-    uint8_t *data;
-    size_t len, total;
-    uint64_t epoch, by_ns;
+    nx_pieces pieces;
+    uint64_t by_ns;
 } nx_seed_sync;
 
 /*
@@ -78,8 +78,7 @@ struct nx_seed_state {
     uint64_t last_member, member_limit, epoch;
 
     nx_view *view;
-    uint8_t *encoded;
-    size_t encoded_len;
+    nx_pieces encoded; /* how much has gone is each client's |view_sent| */
     uint32_t unready;
 
     nx_seed_seat *seats;

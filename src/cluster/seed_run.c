@@ -24,7 +24,7 @@ static void retry_later(nx_seed_state *s, uint64_t now_ns)
 
 static void drop_sync(nx_seed_state *s)
 {
-    nx_free(s->sync.data);
+    nx_pieces_drop(&s->sync.pieces);
     s->sync = (nx_seed_sync){.by_ns = UINT64_MAX};
 }
 
@@ -98,8 +98,7 @@ void nx_seed_run_start(nx_seed_state *s)
         return;
     }
     s->starting = false;
-    nx_free(s->encoded);
-    s->encoded = NULL;
+    nx_pieces_drop(&s->encoded);
     nx_start_encode(&w, s->view->epoch);
     for (uint32_t i = 0; i < s->view->size; i++) {
         nx_seed_client *c = s->seats[i].client;
@@ -420,26 +419,6 @@ void nx_seed_run_catch_up(nx_seed_state *s, uint64_t now_ns)
     }
 }
 
-/* Puts a piece where it belongs. */
-static nexar_err add_piece(nx_seed_sync *sync, const nx_view_piece *piece)
-{
-    if ((piece->off == 0) && (sync->data == NULL)) {
-        sync->data = nx_zalloc(piece->total);
-        if (sync->data == NULL) {
-            return nx_fail_nomem("a view");
-        }
-        sync->total = piece->total;
-        sync->epoch = piece->epoch;
-    }
-    if ((sync->data == NULL) || (piece->epoch != sync->epoch) || (piece->total != sync->total) ||
-        (piece->off != sync->len)) {
-        return nx_fail(NEXAR_EPROTO, "pieces of a view out of order");
-    }
-    memcpy(sync->data + piece->off, piece->data, piece->len);
-    sync->len += piece->len;
-    return NEXAR_OK;
-}
-
 /* Whether |m| may be in a view after ours: in a new slot, or where it is in ours. */
 static bool may_follow(const nx_seed_state *s, const nx_member *m)
 {
@@ -466,7 +445,7 @@ static bool may_be(const nx_seed_state *s, const nx_seed_client *c, const nx_vie
 
 static nexar_err take_view(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns)
 {
-    nx_reader r = nx_reader_make(s->sync.data, s->sync.total);
+    nx_reader r = nx_reader_make(s->sync.pieces.data, s->sync.pieces.total);
     nx_view *view = NULL;
     const uint64_t said = s->sync.said;
     nexar_err err = nx_view_decode(&r, &view);
@@ -501,10 +480,10 @@ void nx_seed_run_view(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_
     if ((err == NEXAR_OK) && (s->sync.from != c)) {
         err = nx_fail(NEXAR_EPROTO, "a view that nobody asked for");
     }
-    err = (err == NEXAR_OK) ? add_piece(&s->sync, &piece) : err;
-    if ((err == NEXAR_OK) && (s->sync.len < s->sync.total)) {
+    err = (err == NEXAR_OK) ? nx_pieces_take(&s->sync.pieces, &piece) : err;
+    if ((err == NEXAR_OK) && (s->sync.pieces.len < s->sync.pieces.total)) {
         s->sync.by_ns = now_ns + NX_SEED_ASK_TIMEOUT_NS;
-        nx_want_encode(&w, piece.epoch, (uint32_t)s->sync.len);
+        nx_want_encode(&w, piece.epoch, (uint32_t)s->sync.pieces.len);
         nx_seed_send(s, c, &w);
         return;
     }
@@ -537,7 +516,7 @@ void nx_seed_run_tick(nx_seed_state *s, uint64_t now_ns)
     }
     if (now_ns >= s->retry_by_ns) {
         s->retry_by_ns = UINT64_MAX;
-        if ((s->phase == NX_SEED_RUNNING) && s->starting && (s->encoded == NULL)) {
+        if ((s->phase == NX_SEED_RUNNING) && s->starting && (s->encoded.data == NULL)) {
             begin_start(s, now_ns);
         }
         nx_seed_run_catch_up(s, now_ns);

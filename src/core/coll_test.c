@@ -246,12 +246,12 @@ static void sharded(nexar_comm *w, void *arg)
         free(buf);
     }
     if (n > 1) {
-        int64_t one = 1;
+        int64_t one = 1, some[25] = {0};
 
         NXT_IS(w,
                nexar_allreduce_rs_ag(w, &one, 1, NEXAR_I64, NEXAR_SUM, refuse, w) == NEXAR_EDEVICE);
         NXT_IS(w, strstr(nexar_last_error(), "on_shard of rank 1") != NULL);
-        NXT_SAYS(w, nexar_allreduce_rs_ag(w, &one, 1, NEXAR_I64, NEXAR_SUM, refuse_oddly, w),
+        NXT_SAYS(w, nexar_allreduce_rs_ag(w, some, 25, NEXAR_I64, NEXAR_SUM, refuse_oddly, w),
                  NEXAR_EINVAL, "on_shard of rank 1 returned 42");
         trial(w, NX_ALLREDUCE, 5);
     }

@@ -56,6 +56,7 @@ typedef struct nx_recovery {
     bool busy;          /* a collective is on its way; others wait in ... */
     nx_list turns;      /* ... this order */
     nx_confirm confirm; /* of this communicator */
+    nexar_err gives_up; /* this rank breaks it, so that all end an operation alike */
 } nx_recovery;
 
 struct nexar_comm {

@@ -15,9 +15,13 @@
 /* So long others have to hear who has failed first before they lose this rank too. */
 #define ABORT_NS UINT64_C(10000000)
 
-/* In the flags of a rescue: the rank was in the agreement of an update.  The others are of
- * errors (confirm.h), none of which has this bit. */
-#define FLAG_UPDATING UINT64_C(1)
+/* In the flags of a rescue: the rank was in the agreement of an update; it has not given up
+ * an operation, for want of time or for its device.  The others are of errors (confirm.h),
+ * none of which has these bits. */
+#define FLAG_UPDATING    UINT64_C(1)
+#define FLAG_IN_TIME     (UINT64_C(1) << 31)
+#define FLAG_DEVICE_WELL (UINT64_C(1) << 30)
+#define FLAGS_OWN        (FLAG_UPDATING | FLAG_IN_TIME | FLAG_DEVICE_WELL)
 
 /* A thread that waits until a communicator can be rebuilt. */
 typedef struct mender {
@@ -71,6 +75,19 @@ void nx_recover_want(nexar_comm *comm)
     }
 }
 
+/* What this rank brings: that of its confirmations, and what is said here. */
+static void take_input(nx_recovery *r, nx_rescue_input *input)
+{
+    nx_confirm_freeze(&r->confirm, &input->flags, &input->highest);
+    input->flags |= FLAGS_OWN;
+    if (!r->updating) {
+        input->flags &= ~FLAG_UPDATING;
+    }
+    if (r->gives_up != NEXAR_OK) {
+        input->flags &= (r->gives_up == NEXAR_ETIMEDOUT) ? ~FLAG_IN_TIME : ~FLAG_DEVICE_WELL;
+    }
+}
+
 void nx_recover_begin(nexar_comm *comm, const char *why)
 {
     nx_recovery *r = &comm->recovery;
@@ -85,8 +102,7 @@ void nx_recover_begin(nexar_comm *comm, const char *why)
         nx_group_break(&comm->group, NEXAR_EPEER, why);
     }
     nx_comm_end_messages(comm);
-    nx_confirm_freeze(&r->confirm, &input.flags, &input.highest);
-    input.flags = r->updating ? (input.flags | FLAG_UPDATING) : (input.flags & ~FLAG_UPDATING);
+    take_input(r, &input);
     nx_rescue_begin(comm, &input, why);
     nx_recover_wake(comm);
 }
@@ -216,6 +232,7 @@ static void take_recovery(nexar_comm *comm, const nexar_comm *next)
     r->state = next->recovery.state;
     r->wanted = next->recovery.wanted;
     r->updating = false;
+    r->gives_up = NEXAR_OK;
     r->next = next->recovery.next;
     r->confirm = next->recovery.confirm;
     (void)snprintf(r->why, sizeof(r->why), "%s", next->recovery.why);
@@ -319,23 +336,25 @@ void nx_recover_leave(nexar_comm *comm)
     nx_recover_wake(comm);
 }
 
-void nx_recover_wait_change(nexar_comm *comm)
+bool nx_recover_wait_change(nexar_comm *comm, uint64_t deadline_ns)
 {
     nx_world *world = comm->world;
     mender m = {.event = {0}};
+    bool changed;
 
     nx_list_push_back(&comm->recovery.waiting, &m.link);
     world->log.waiting++;
-    (void)nx_loop_wait(world->loop, &m.event, UINT64_MAX);
+    changed = nx_loop_wait(world->loop, &m.event, deadline_ns);
     world->log.waiting--;
     nx_list_remove(&m.link);
+    return changed;
 }
 
 /* Waits until |comm|, of |epoch|, is ready or was rebuilt by another thread. */
 static void wait_ready(nexar_comm *comm, unsigned epoch)
 {
     while ((comm->recovery.epoch == epoch) && !is_ready(comm)) {
-        nx_recover_wait_change(comm);
+        (void)nx_recover_wait_change(comm, UINT64_MAX);
     }
 }
 
@@ -416,7 +435,7 @@ bool nx_recover_update_counts(nexar_comm *comm, bool failed)
         nx_recover_begin(comm, "a rank has failed, as was agreed in an update");
     }
     while (failed && (comm->recovery.state == NX_MENDING)) {
-        nx_recover_wait_change(comm);
+        (void)nx_recover_wait_change(comm, UINT64_MAX);
     }
     return !voids_update(comm);
 }
@@ -477,7 +496,7 @@ nexar_err nx_recover_wait_mended(nexar_comm *comm)
     const nx_recovery *r = &comm->recovery;
 
     while ((r->state == NX_MENDING) || ((r->state == NX_MENDED) && (r->inside > 1))) {
-        nx_recover_wait_change(comm);
+        (void)nx_recover_wait_change(comm, UINT64_MAX);
     }
     if (r->state == NX_LOST) {
         return nx_fail(NEXAR_EPEER, "%s; it is not rebuilt: %s", comm->group.broken_why, r->why);
@@ -491,7 +510,25 @@ void nx_recover_verdict(const nexar_comm *comm, uint64_t *keep, uint32_t *errs)
     const char *why;
 
     (void)nx_rescue_outcome(comm, &out, &why);
-    nx_confirm_decide(out->flags | FLAG_UPDATING, out->highest, keep, errs);
+    nx_confirm_decide(out->flags | FLAGS_OWN, out->highest, keep, errs);
+}
+
+void nx_recover_give_up(nexar_comm *comm, nexar_err err, const char *why)
+{
+    comm->recovery.gives_up = err;
+    nx_recover_begin(comm, why);
+}
+
+nexar_err nx_recover_given_up(const nexar_comm *comm)
+{
+    const nx_outcome *out;
+    const char *why;
+
+    (void)nx_rescue_outcome(comm, &out, &why);
+    if ((out->flags & FLAG_DEVICE_WELL) == 0) {
+        return NEXAR_EDEVICE;
+    }
+    return ((out->flags & FLAG_IN_TIME) == 0) ? NEXAR_ETIMEDOUT : NEXAR_OK;
 }
 
 const nx_rankset *nx_recover_failed(const nexar_comm *comm)

@@ -89,8 +89,15 @@ NX_MUST_CHECK nexar_err nx_recover_check(const nexar_config *config);
 /* Waits for the turn of this thread on |comm|, and enters; leaves, and lets the next one. */
 void nx_recover_take_turn(nexar_comm *comm);
 void nx_recover_give_turn(nexar_comm *comm);
-/* Waits until nx_recover_wake is called. */
-void nx_recover_wait_change(nexar_comm *comm);
+/* Waits until nx_recover_wake is called; false: not before |deadline_ns|. */
+bool nx_recover_wait_change(nexar_comm *comm, uint64_t deadline_ns);
+/*
+ * |comm|, of which no rank has failed, is rebuilt so that all ranks end the operation that
+ * not all have entered alike: with |err|, NEXAR_ETIMEDOUT or NEXAR_EDEVICE, as |why| says.
+ * nx_recover_given_up then says which on each of them; NEXAR_OK: it is run again.
+ */
+void nx_recover_give_up(nexar_comm *comm, nexar_err err, const char *why);
+nexar_err nx_recover_given_up(const nexar_comm *comm);
 /* Waits until |comm|, which this thread has the turn of, can be rebuilt.  NEXAR_EPEER: it
  * never can. */
 NX_MUST_CHECK nexar_err nx_recover_wait_mended(nexar_comm *comm);

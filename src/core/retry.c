@@ -174,14 +174,34 @@ static nexar_err verdict(const attempt *t, uint32_t errs)
     return nx_fail(err, "%s: on another rank: %s", t->call->name, nexar_strerror(err));
 }
 
-/* Waits until all have what this rank has; false: the communicator breaks first. */
+static bool is_pending(const nexar_comm *comm)
+{
+    return comm->recovery.confirm.pending && (comm->recovery.state == NX_WHOLE) && !comm->revoked;
+}
+
+/* Not all have come within |limit_ns|. */
+static void time_out(nexar_comm *comm, uint64_t limit_ns)
+{
+    char why[NX_ERROR_ROOM];
+
+    (void)snprintf(why, sizeof(why), "rank %u: not confirmed by all after %.1f s (%s)",
+                   (unsigned)comm->rank, (double)limit_ns / 1e9, "collective_timeout");
+    nx_recover_give_up(comm, NEXAR_ETIMEDOUT, why);
+}
+
+/* Waits until all have what this rank has; false: the communicator breaks first, or is
+ * broken since they do not come in time. */
 static bool confirm(nexar_comm *comm, const attempt *t)
 {
     nx_confirm *c = &comm->recovery.confirm;
+    const uint64_t limit = nx_config_number(comm->world->config, NX_SET_COLLECTIVE_TIMEOUT);
+    const uint64_t by = (limit == 0) ? UINT64_MAX : nx_loop_refresh(comm->world->loop) + limit;
 
     nx_confirm_enter(c, nx_confirm_bits(t->err), send_frame, comm);
-    while (c->pending && (comm->recovery.state == NX_WHOLE) && !comm->revoked) {
-        nx_recover_wait_change(comm);
+    while (is_pending(comm)) {
+        if (!nx_recover_wait_change(comm, by) && is_pending(comm)) {
+            time_out(comm, limit);
+        }
     }
     nx_loop_kick(comm->world->loop); /* the last round of others waits for it */
     return !c->pending;
@@ -195,7 +215,7 @@ static bool recover(nexar_comm *comm, uint64_t number, nx_coll_args *now, const 
                     nexar_err *err)
 {
     char sentence[NX_ERROR_ROOM], why[NX_ERROR_ROOM];
-    nexar_err again;
+    nexar_err again, given_up;
     uint64_t keep;
     uint32_t errs;
 
@@ -209,13 +229,30 @@ static bool recover(nexar_comm *comm, uint64_t number, nx_coll_args *now, const 
         *err = verdict(t, errs);
         return true;
     }
+    given_up = nx_recover_given_up(comm);
     again = nx_retry_translate(now, comm, nx_recover_failed(comm));
     (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
     *err = nx_recover_become(comm);
-    if ((*err == NEXAR_OK) && (again != NEXAR_OK)) {
+    if ((*err == NEXAR_OK) && (given_up != NEXAR_OK)) {
+        *err = nx_fail(given_up, "%s: %s", t->call->name, sentence);
+    } else if ((*err == NEXAR_OK) && (again != NEXAR_OK)) {
         *err = nx_fail(again, "%s: %s; %s", t->call->name, sentence, why);
     }
     return *err != NEXAR_OK;
+}
+
+/* One attempt, from the inputs |k| if it is not the first.  False: they are not to be had. */
+static bool run_attempt(const nx_coll_args *now, void *shard_arg, const kept *k, attempt *t,
+                        bool *begun)
+{
+    nexar_err err = ((k == NULL) || (k->copy == NULL)) ? NEXAR_OK : copy_all(k, now, true);
+    const bool restored = (err == NEXAR_OK);
+
+    if (restored) {
+        err = nx_coll_once(now, shard_arg, begun);
+    }
+    note(t, err);
+    return restored;
 }
 
 /* With the lock, which is released meanwhile. */
@@ -228,18 +265,19 @@ static nexar_err run_until_done(nx_coll_args *now, void *shard_arg, const kept *
 
     for (bool first = true;; first = false) {
         const uint64_t number = r->confirm.entered + 1;
-        bool begun = true;
+        bool begun = true, restored;
 
         if (r->state == NX_WHOLE) {
             nx_loop_unlock(loop);
-            err = (first || (k->copy == NULL)) ? NEXAR_OK : copy_all(k, now, true);
-            err = (err == NEXAR_OK) ? nx_coll_once(now, shard_arg, &begun) : err;
-            note(t, err);
+            restored = run_attempt(now, shard_arg, first ? NULL : k, t, &begun);
+            err = t->err;
             nx_loop_lock(loop);
             if (!begun || (err == NEXAR_EREVOKED) || (err == NEXAR_ECANCELED)) {
                 return err;
             }
-            if (err == NEXAR_EPEER) {
+            if (!restored) { /* the others are in it, and wait */
+                nx_recover_give_up(comm, NEXAR_EDEVICE, t->why);
+            } else if (err == NEXAR_EPEER) {
                 nx_recover_begin(comm, t->why);
             } else if ((r->state == NX_WHOLE) && confirm(comm, t)) {
                 return verdict(t, nx_confirm_errs(&r->confirm));

@@ -389,10 +389,50 @@ static void test_without_deaths_all_is_as_always(void **state)
     nexar_config_free(cfg);
 }
 
+/* ---- one that lives and does not come -------------------------------------------------------- */
+
+static _Atomic int timed_out;
+
+/* Rank 0 comes when the others have given it up: to the same end, and all go on. */
+static void come_late(nexar_comm *w, void *arg)
+{
+    int32_t v = nexar_rank(w) + 1;
+
+    (void)arg;
+    NXT_OK(w, nexar_barrier(w));
+    if (nexar_rank(w) == 0) {
+        nxt_await(&timed_out, nexar_size(w) - 1);
+    }
+    NXT_SAYS(w, nexar_allreduce(w, NEXAR_IN_PLACE, &v, 1, NEXAR_I32, NEXAR_SUM), NEXAR_ETIMEDOUT,
+             "collective_timeout");
+    (void)atomic_fetch_add(&timed_out, 1);
+    v = nexar_rank(w) + 1;
+    nxt_await(&timed_out, nexar_size(w)); /* or it would be late again */
+    NXT_OK(w, nexar_allreduce(w, NEXAR_IN_PLACE, &v, 1, NEXAR_I32, NEXAR_SUM));
+    NXT_IS(w, v == nexar_size(w) * (nexar_size(w) + 1) / 2);
+}
+
+static void test_one_that_does_not_come_is_waited_for_no_longer_than_is_set(void **state)
+{
+    nexar_config *cfg = NULL;
+
+    (void)state;
+    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "recovery", "automatic"), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "retry", "on"), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "collective_timeout", "2s"), NEXAR_OK);
+    for (int n = 2; n < 5; n += 2) {
+        atomic_store(&timed_out, 0);
+        nxt_local_world(n, cfg, come_late, NULL);
+    }
+    nexar_config_free(cfg);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_deaths_all_is_as_always),
+        cmocka_unit_test(test_one_that_does_not_come_is_waited_for_no_longer_than_is_set),
         cmocka_unit_test(test_all_who_are_left_have_the_same_history),
         cmocka_unit_test(test_one_dies_in_the_recovery),
         cmocka_unit_test(test_threads_take_turns),
