@@ -88,7 +88,7 @@ static void wait_for(waited *w)
     nx_blocked b;
 
     if (w->op.over) {
-        nx_loop_kick(world->loop);
+        nx_loop_flush(world->loop);
         return;
     }
     b.what = nx_op_what(&w->op);
@@ -306,7 +306,7 @@ static p2p_request *open_request(const char *name, nexar_comm *comm, nexar_reque
 /* Its operation has begun. */
 static void give_request(p2p_request *made, nexar_comm *comm, nexar_request **req)
 {
-    nx_loop_kick(comm->world->loop);
+    nx_loop_flush(comm->world->loop);
     *req = &made->base;
     nx_loop_unlock(comm->world->loop);
 }

@@ -88,9 +88,22 @@ void nx_loop_kick(nx_loop *loop)
     (void)nx_loop_refresh(loop);
     nx_loop_run_tasks(loop); /* first: the caller's packets leave before anything is read */
     if (!atomic_load_explicit(&loop->app_drives, memory_order_relaxed)) {
-        (void)nx_loop_fds_poll(loop);
+        (void)nx_loop_fds_glance(loop);
     }
     nx_loop_run_timers(loop);
     nx_loop_run_tasks(loop);
-    atomic_fetch_add_explicit(&loop->app_visits, 1, memory_order_relaxed);
+    nx_loop_note_visit(loop);
+}
+
+void nx_loop_flush(nx_loop *loop)
+{
+    if (loop->dispatching) {
+        return;
+    }
+    nx_loop_run_tasks(loop);
+    if (nx_loop_fds_quiet(loop)) {
+        nx_loop_note_visit(loop);
+    } else {
+        nx_loop_kick(loop);
+    }
 }

@@ -127,6 +127,11 @@ void nx_event_set(nx_loop *loop, nx_event *event);
  * thread has queued something.  Does nothing inside a callback: its turn does. */
 void nx_loop_kick(nx_loop *loop);
 
+/* The same after something was queued that needs no answer: where messages come by memory,
+ * and nothing else has come lately, descriptors and timers have their turn only now and
+ * then. */
+void nx_loop_flush(nx_loop *loop);
+
 /* Waits, driving the loop if nobody does, until |event| is set or the clock has
  * reached |deadline_ns| (UINT64_MAX: never; past: one turn without sleeping).  The
  * lock is held before and after.  Returns whether it is set.  With a clock that

@@ -149,18 +149,19 @@ static uint64_t refresh_real(nx_loop *loop)
 }
 
 /* Polls until there is something, |event| is set, the clock reaches |until_ns| or
- * the budget is spent: only then is it false.  The budget is of real time: the
- * loop's clock may stand. */
-static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64_t budget_ns)
+ * the budget is spent: only then is it false.  The budget is of real time, which was
+ * |begin_ns| when it began: the loop's clock may stand. */
+static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64_t begin_ns)
 {
-    uint64_t last_ns = refresh_real(loop), end_ns = last_ns + budget_ns, polled_ns;
+    const uint64_t end_ns = begin_ns + spin_budget(loop), since_ns = loop->now_ns;
+    uint64_t last_ns = begin_ns, polled_ns;
     const bool yields = atomic_load_explicit(&loop->yields, memory_order_relaxed) ||
                         (last_ns < loop->crowded_until_ns);
 
     do {
         bool gave_way;
 
-        if (nx_loop_fds_spin(loop)) {
+        if (nx_loop_fds_spin(loop, since_ns, yields)) {
             polled_ns = refresh_real(loop);
             if (!yields && (polled_ns - last_ns > PUT_OFF_BUSY_NS)) {
                 note_crowd(loop, polled_ns);
@@ -221,13 +222,14 @@ static void sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
 static void spin_and_sleep(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 {
     uint64_t whole = atomic_load_explicit(&loop->spin_ns, memory_order_relaxed);
-    uint64_t begin_ns = (whole == 0) ? 0 : nx_now(&nx_clock_system);
+    uint64_t begin_ns;
 
     if (whole == 0) {
         sleep_and_dispatch(loop, until_ns);
         return;
     }
-    if (spin(loop, event, until_ns, spin_budget(loop))) {
+    begin_ns = refresh_real(loop);
+    if (spin(loop, event, until_ns, begin_ns)) {
         return;
     }
     if (nx_loop_next_due(loop) < until_ns) {
@@ -280,7 +282,7 @@ static void pass_on(nx_loop *loop, const nx_waiter *self)
         loop->driver = NULL;
         atomic_store_explicit(&loop->app_drives, false, memory_order_relaxed);
     }
-    atomic_fetch_add_explicit(&loop->app_visits, 1, memory_order_relaxed);
+    nx_loop_note_visit(loop);
     if (loop->driver != NULL) {
         return;
     }
