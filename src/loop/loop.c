@@ -100,10 +100,12 @@ void nx_loop_flush(nx_loop *loop)
     if (loop->dispatching) {
         return;
     }
-    nx_loop_run_tasks(loop);
     if (nx_loop_fds_quiet(loop)) {
+        nx_loop_run_tasks(loop); /* before the clock is read, which takes 30 ns */
+        (void)nx_loop_refresh(loop);
         nx_loop_note_visit(loop);
-    } else {
+    }
+    if (!nx_loop_fds_quiet(loop)) {
         nx_loop_kick(loop);
     }
 }

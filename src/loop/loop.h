@@ -47,9 +47,12 @@ void nx_loop_destroy(nx_loop *loop);
  * or past work that was deferred, and not run by nx_loop_kick, meanwhile. */
 void nx_loop_lock(nx_loop *loop);
 void nx_loop_unlock(nx_loop *loop);
+/* The same as nx_loop_lock, but the clock is as it was last read: for short calls that need
+ * no time, or end with nx_loop_flush. */
+void nx_loop_enter(nx_loop *loop);
 
-/* The time of the current turn: read once per turn and whenever the lock is taken;
- * never goes backwards. */
+/* The time of the current turn: read once per turn and by nx_loop_lock; never goes
+ * backwards. */
 uint64_t nx_loop_now(const nx_loop *loop);
 /* Reads the clock anew, for what must not use the turn's beginning. */
 uint64_t nx_loop_refresh(nx_loop *loop);
