@@ -337,3 +337,18 @@ bool nx_loop_fds_idle(nx_loop *loop, bool sleep)
     }
     return found;
 }
+
+bool nx_loop_fds_crowd(nx_loop *loop)
+{
+    nx_list_for_each (at, &loop->fds) {
+        nx_fd *fd = nx_list_entry(at, nx_fd, link);
+
+        if (fd->on_idle == NULL) {
+            break;
+        }
+        if ((fd->on_crowd != NULL) && fd->on_crowd(fd)) {
+            return true;
+        }
+    }
+    return false;
+}

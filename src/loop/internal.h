@@ -74,6 +74,7 @@ struct nx_loop {
     uint64_t sleep_until; /* at the latest, while |sleeping| */
     unsigned misses;      /* spins in a row that found nothing */
     unsigned spins;
+    uint64_t expected_ns;                  /* until when a spin goes on, whatever its budget */
     uint64_t crowded_until_ns, crowded_ns; /* no spins, and for how long; real time */
 
     nx_background background;
@@ -114,6 +115,8 @@ bool nx_loop_fds_glance(nx_loop *loop);
 bool nx_loop_fds_quiet(const nx_loop *loop);
 /* The same by the on_spin hooks, in a wait that began at |since_ns|. */
 bool nx_loop_fds_spin(nx_loop *loop, uint64_t since_ns, bool yields);
+/* Calls the on_crowd hooks; whether one of them has found another core. */
+bool nx_loop_fds_crowd(nx_loop *loop);
 /* Calls the on_idle hooks; whether one of them has something. */
 bool nx_loop_fds_idle(nx_loop *loop, bool sleep);
 

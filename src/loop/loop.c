@@ -75,6 +75,13 @@ void nx_loop_set_spin(nx_loop *loop, uint64_t spin_ns)
     loop->crowded_until_ns = 0;
 }
 
+void nx_loop_expect(nx_loop *loop, uint64_t at_ns)
+{
+    if (at_ns > loop->expected_ns) {
+        loop->expected_ns = at_ns;
+    }
+}
+
 void nx_loop_set_yield(nx_loop *loop, bool yields)
 {
     atomic_store_explicit(&loop->yields, yields, memory_order_relaxed);

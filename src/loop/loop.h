@@ -74,6 +74,9 @@ typedef struct nx_fd {
      * returns whether there is something already, and then the loop does not sleep.
      * With false: the sleep is over, or was not begun.  It makes no other calls. */
     bool (*on_idle)(struct nx_fd *self, bool sleep);
+    /* Optional, with on_idle: a wait was put off its core, which somebody else needs.
+     * Whether the calling thread has gone to another one. */
+    bool (*on_crowd)(struct nx_fd *self);
     uint64_t id;     /* the loop's; zero-initialised is not watched */
     uint32_t events; /* the loop's */
     nx_list link;    /* the loop's */
@@ -141,6 +144,10 @@ void nx_loop_flush(nx_loop *loop);
  * stands it returns only if what is due or ready now sets |event| or moves the
  * clock. */
 bool nx_loop_wait(nx_loop *loop, nx_event *event, uint64_t deadline_ns);
+
+/* Somebody works for us, and will say by memory that it is done, before |at_ns| or so: a
+ * wait that does not yield polls until then. */
+void nx_loop_expect(nx_loop *loop, uint64_t at_ns);
 
 /* How long a wait polls before it sleeps; 0 at first.  Less when the last ones found
  * nothing. */
