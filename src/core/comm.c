@@ -207,8 +207,13 @@ uint32_t nx_comm_rank_of(const nexar_comm *comm, uint32_t peer)
 
 int nx_comm_find_peer(const nexar_comm *comm, uint32_t peer)
 {
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
-        if (((comm->peers == NULL) ? rank : comm->peers[rank]) == peer) {
+    const uint32_t size = comm->size;
+
+    if (comm->peers == NULL) {
+        return (peer < size) ? (int)peer : -1;
+    }
+    for (uint32_t rank = 0; rank < size; rank++) {
+        if (comm->peers[rank] == peer) {
             return (int)rank;
         }
     }

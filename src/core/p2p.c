@@ -4,7 +4,10 @@
 #include "core/p2p_op.h"
 #include "core/request.h"
 
-enum { SMALL = 16 }; /* regions that need no memory of their own */
+enum {
+    SMALL = 16, /* regions that need no memory of their own */
+    SPARE = 256 /* requests whose memory is kept: 256 KiB */
+};
 
 typedef struct p2p_request {
     nexar_request base;
@@ -34,7 +37,24 @@ static void request_cancel(nexar_request *req)
 
 static void request_destroy(nexar_request *req)
 {
-    nx_free(req);
+    nx_world *world = req->comm->world;
+
+    if (world->nspare >= SPARE) {
+        nx_free(req);
+        return;
+    }
+    nx_list_push_front(&world->spare, &req->link); /* the next one finds it in cache */
+    world->nspare++;
+}
+
+void nx_p2p_free_spare(nx_world *world)
+{
+    nx_list *at;
+
+    while ((at = nx_list_pop(&world->spare)) != NULL) {
+        nx_free(nx_list_entry(at, p2p_request, base.link));
+    }
+    world->nspare = 0;
 }
 
 static const nx_request_ops p2p_ops = {.finish = request_finish,
@@ -52,8 +72,16 @@ static void on_request_over(nx_op *op)
 /* A request on |comm|, not started; NULL: out of memory. */
 static p2p_request *request_create(nexar_comm *comm, nx_devmem mem)
 {
-    p2p_request *r = nx_zalloc(sizeof(*r));
+    nx_list *spare = nx_list_pop(&comm->world->spare);
+    p2p_request *r;
 
+    if (spare != NULL) {
+        r = nx_list_entry(spare, p2p_request, base.link);
+        r->base = (nexar_request){0};
+        comm->world->nspare--;
+    } else {
+        r = nx_zalloc(sizeof(*r));
+    }
     if (r != NULL) {
         nx_request_init(&r->base, &p2p_ops, comm);
         nx_op_init(&r->op, comm, mem, on_request_over);
@@ -88,7 +116,7 @@ static void wait_for(waited *w)
     nx_blocked b;
 
     if (w->op.over) {
-        nx_loop_kick(world->loop);
+        nx_loop_flush(world->loop);
         return;
     }
     b.what = nx_op_what(&w->op);
@@ -107,7 +135,14 @@ static nexar_err send_bytes(nexar_comm *comm, const char *name, const nx_bytes *
     if (err != NEXAR_OK) {
         return err;
     }
-    nx_loop_lock(comm->world->loop);
+    nx_loop_enter(comm->world->loop);
+    if ((n == 1) && nx_op_send_short(comm, bytes, dest, tag)) {
+        nx_loop_flush(comm->world->loop);
+        nx_comm_memory_done(&mem);
+        nx_loop_unlock(comm->world->loop);
+        return NEXAR_OK;
+    }
+    (void)nx_loop_refresh(comm->world->loop);
     wait_init(&w, comm, mem);
     nx_op_send(&w.op, name, bytes, n, dest, tag);
     wait_for(&w);
@@ -293,7 +328,7 @@ static p2p_request *open_request(const char *name, nexar_comm *comm, nexar_reque
     if (*err != NEXAR_OK) {
         return NULL;
     }
-    nx_loop_lock(comm->world->loop);
+    nx_loop_enter(comm->world->loop);
     made = request_create(comm, mem);
     nx_comm_memory_done(&mem);
     if (made == NULL) {
@@ -306,7 +341,7 @@ static p2p_request *open_request(const char *name, nexar_comm *comm, nexar_reque
 /* Its operation has begun. */
 static void give_request(p2p_request *made, nexar_comm *comm, nexar_request **req)
 {
-    nx_loop_kick(comm->world->loop);
+    nx_loop_flush(comm->world->loop);
     *req = &made->base;
     nx_loop_unlock(comm->world->loop);
 }
@@ -323,7 +358,12 @@ nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
     made = open_request("isend", comm, req, &err);
     if (made != NULL) {
         made->bytes = (nx_bytes){.ptr = buf, .len = bytes};
-        nx_op_send(&made->op, "isend", &made->bytes, 1, dest, tag);
+        if (nx_op_send_short(comm, &made->bytes, dest, tag)) {
+            nx_op_sent(&made->op, "isend", dest, tag);
+        } else {
+            (void)nx_loop_refresh(comm->world->loop);
+            nx_op_send(&made->op, "isend", &made->bytes, 1, dest, tag);
+        }
         give_request(made, comm, req);
     }
     return err;

@@ -18,7 +18,9 @@ static void on_done(nx_req *req)
 void nx_op_over(nx_op *op)
 {
     if (!op->sending && ((op->req.err == NEXAR_OK) || (op->req.err == NEXAR_ETRUNC))) {
-        op->source = nx_comm_find_peer(op->comm, op->req.peer);
+        op->source = ((op->peer == NEXAR_ANY_SOURCE) || (op->id != op->comm->id))
+                         ? nx_comm_find_peer(op->comm, op->req.peer)
+                         : op->peer;
     }
     if ((op->req.err == NEXAR_ECANCELED) && (op->comm->revoked || (op->id != op->comm->id))) {
         op->req.err = NEXAR_EREVOKED;
@@ -35,8 +37,19 @@ void nx_op_over(nx_op *op)
 
 void nx_op_init(nx_op *op, nexar_comm *comm, nx_devmem mem, void (*on_over)(nx_op *op))
 {
-    *op = (nx_op){.comm = comm, .mem = mem, .on_over = on_over};
+    /* The request, which is long, is set up where it starts. */
     op->req.on_done = on_done;
+    op->req.event = NULL;
+    op->req.done = false;
+    op->req.state = 0;
+    op->req.err = NEXAR_OK;
+    op->req.why[0] = '\0';
+    op->comm = comm;
+    op->source = -1;
+    op->sending = op->over = false;
+    op->on_over = on_over;
+    op->mem = mem;
+    op->device = NULL;
     if (mem.device != NULL) {
         nx_device_hold(mem.device);
     }
@@ -105,6 +118,25 @@ void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, in
     } else {
         nx_msg_send(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag, bytes, n);
     }
+}
+
+bool nx_op_send_short(nexar_comm *comm, const nx_bytes *bytes, int dest, uint64_t tag)
+{
+    return !comm->revoked && ((uint32_t)dest < comm->size) && !atomic_load(&comm->has_device) &&
+           nx_list_empty(&comm->staged) &&
+           nx_msg_send_short(comm->world->msg, nx_comm_peer(comm, (uint32_t)dest),
+                             nx_comm_user(comm), tag, bytes->ptr, bytes->len);
+}
+
+void nx_op_sent(nx_op *op, const char *name, int dest, uint64_t tag)
+{
+    begin(op, name, dest, tag);
+    op->to = nx_op_source(op->comm, dest);
+    op->sending = true;
+    op->req.done = true;
+    nx_comm_memory_done(&op->mem);
+    op->over = true;
+    op->on_over(op);
 }
 
 void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, int source,

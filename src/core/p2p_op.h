@@ -34,6 +34,11 @@ void nx_op_init(nx_op *op, nexar_comm *comm, nx_devmem mem, void (*on_over)(nx_o
 /* |bytes| and |iov| are held until it is over, when there are several. */
 void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, int dest,
                 uint64_t tag);
+/* Sends at once what needs no waiting, and so no nx_op.  False: nothing has happened. */
+NX_MUST_CHECK bool nx_op_send_short(nexar_comm *comm, const nx_bytes *bytes, int dest,
+                                    uint64_t tag);
+/* |op|, which was not begun, is over: its message was sent so. */
+void nx_op_sent(nx_op *op, const char *name, int dest, uint64_t tag);
 void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, int source,
                 uint64_t tag);
 void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag);

@@ -47,6 +47,7 @@ void nx_requests_free(nx_world *world)
     while (!nx_list_empty(&world->requests)) {
         nx_request_destroy(nx_list_entry(world->requests.next, nexar_request, link));
     }
+    nx_p2p_free_spare(world);
 }
 
 /* Takes a request that is done from the application. */
@@ -94,8 +95,9 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
         return NEXAR_OK;
     }
     loop = (*req)->comm->world->loop;
-    nx_loop_lock(loop);
+    nx_loop_enter(loop);
     if (!(*req)->done) {
+        (void)nx_loop_refresh(loop);
         wait_event((*req)->comm->world, *req, "wait", &(*req)->event);
     }
     (void)nx_recover_claim(*req, true);

@@ -332,6 +332,7 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     nx_list_init(&world->strays);
     nx_list_init(&world->parked);
     nx_list_init(&world->requests);
+    nx_list_init(&world->spare);
     nx_oplog_init(&world->log);
 
     err = nx_config_apply(config);

@@ -41,6 +41,8 @@ typedef struct nx_world {
     nx_list strays;   /* frames for those that are to be made, */
     size_t nstrays;   /* and how many */
     nx_list requests; /* those that the application has not given back */
+    nx_list spare;    /* memory of messages' requests to use again: p2p.c */
+    unsigned nspare;
 
     struct nx_passes *passes; /* direct.h; NULL until there are some */
     struct nx_arena *arena;   /* arena.h: NULL until nexar_alloc ... */

@@ -59,6 +59,8 @@ struct nx_loop {
     size_t fds_plain;     /* those that spinning cannot ask without epoll */
     uint64_t fds_changes; /* additions and removals ever */
     bool coarse;          /* no epoll_pwait2: milliseconds */
+    uint64_t asked_ns;    /* when the kernel was last asked without sleeping */
+    unsigned silent;      /* times in a row that it had nothing to say */
 
     nx_heap timers;
     nx_list tasks;
@@ -72,6 +74,7 @@ struct nx_loop {
     uint64_t sleep_until; /* at the latest, while |sleeping| */
     unsigned misses;      /* spins in a row that found nothing */
     unsigned spins;
+    uint64_t expected_ns;                  /* until when a spin goes on, whatever its budget */
     uint64_t crowded_until_ns, crowded_ns; /* no spins, and for how long; real time */
 
     nx_background background;
@@ -106,8 +109,14 @@ int nx_loop_fds_ask(nx_loop *loop, struct epoll_event *ready, uint64_t timeout_n
 void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n);
 /* Asks without sleeping and dispatches; whether there was anything. */
 bool nx_loop_fds_poll(nx_loop *loop);
-/* The same by the on_spin hooks. */
-bool nx_loop_fds_spin(nx_loop *loop);
+/* The same, but the kernel has its turn only now and then where messages come by memory. */
+bool nx_loop_fds_glance(nx_loop *loop);
+/* Whether it need not be asked now. */
+bool nx_loop_fds_quiet(const nx_loop *loop);
+/* The same by the on_spin hooks, in a wait that began at |since_ns|. */
+bool nx_loop_fds_spin(nx_loop *loop, uint64_t since_ns, bool yields);
+/* Calls the on_crowd hooks; whether one of them has found another core. */
+bool nx_loop_fds_crowd(nx_loop *loop);
 /* Calls the on_idle hooks; whether one of them has something. */
 bool nx_loop_fds_idle(nx_loop *loop, bool sleep);
 
@@ -129,6 +138,14 @@ static inline uint64_t nx_loop_span(uint64_t from_ns, uint64_t until_ns)
         return UINT64_MAX;
     }
     return (until_ns > from_ns) ? until_ns - from_ns : 0;
+}
+
+/* An application thread was here.  Only who holds the lock writes it. */
+static inline void nx_loop_note_visit(nx_loop *loop)
+{
+    unsigned visits = atomic_load_explicit(&loop->app_visits, memory_order_relaxed);
+
+    atomic_store_explicit(&loop->app_visits, visits + 1, memory_order_relaxed);
 }
 
 /* ---- background.c ---------------------------------------------------------- */

@@ -41,11 +41,16 @@ static void acquire_slowly(nx_loop *loop)
     atomic_fetch_sub_explicit(&loop->wanted, 1, memory_order_relaxed);
 }
 
-void nx_loop_lock(nx_loop *loop)
+void nx_loop_enter(nx_loop *loop)
 {
     if (pthread_mutex_trylock(&loop->mutex) != 0) {
         acquire_slowly(loop);
     }
+}
+
+void nx_loop_lock(nx_loop *loop)
+{
+    nx_loop_enter(loop);
     (void)nx_loop_refresh(loop);
 }
 

@@ -75,6 +75,13 @@ void nx_loop_set_spin(nx_loop *loop, uint64_t spin_ns)
     loop->crowded_until_ns = 0;
 }
 
+void nx_loop_expect(nx_loop *loop, uint64_t at_ns)
+{
+    if (at_ns > loop->expected_ns) {
+        loop->expected_ns = at_ns;
+    }
+}
+
 void nx_loop_set_yield(nx_loop *loop, bool yields)
 {
     atomic_store_explicit(&loop->yields, yields, memory_order_relaxed);
@@ -88,9 +95,24 @@ void nx_loop_kick(nx_loop *loop)
     (void)nx_loop_refresh(loop);
     nx_loop_run_tasks(loop); /* first: the caller's packets leave before anything is read */
     if (!atomic_load_explicit(&loop->app_drives, memory_order_relaxed)) {
-        (void)nx_loop_fds_poll(loop);
+        (void)nx_loop_fds_glance(loop);
     }
     nx_loop_run_timers(loop);
     nx_loop_run_tasks(loop);
-    atomic_fetch_add_explicit(&loop->app_visits, 1, memory_order_relaxed);
+    nx_loop_note_visit(loop);
+}
+
+void nx_loop_flush(nx_loop *loop)
+{
+    if (loop->dispatching) {
+        return;
+    }
+    if (nx_loop_fds_quiet(loop)) {
+        nx_loop_run_tasks(loop); /* before the clock is read, which takes 30 ns */
+        (void)nx_loop_refresh(loop);
+        nx_loop_note_visit(loop);
+    }
+    if (!nx_loop_fds_quiet(loop)) {
+        nx_loop_kick(loop);
+    }
 }

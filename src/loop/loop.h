@@ -47,9 +47,12 @@ void nx_loop_destroy(nx_loop *loop);
  * or past work that was deferred, and not run by nx_loop_kick, meanwhile. */
 void nx_loop_lock(nx_loop *loop);
 void nx_loop_unlock(nx_loop *loop);
+/* The same as nx_loop_lock, but the clock is as it was last read: for short calls that need
+ * no time, or end with nx_loop_flush. */
+void nx_loop_enter(nx_loop *loop);
 
-/* The time of the current turn: read once per turn and whenever the lock is taken;
- * never goes backwards. */
+/* The time of the current turn: read once per turn and by nx_loop_lock; never goes
+ * backwards. */
 uint64_t nx_loop_now(const nx_loop *loop);
 /* Reads the clock anew, for what must not use the turn's beginning. */
 uint64_t nx_loop_refresh(nx_loop *loop);
@@ -71,6 +74,9 @@ typedef struct nx_fd {
      * returns whether there is something already, and then the loop does not sleep.
      * With false: the sleep is over, or was not begun.  It makes no other calls. */
     bool (*on_idle)(struct nx_fd *self, bool sleep);
+    /* Optional, with on_idle: a wait was put off its core, which somebody else needs.
+     * Whether the calling thread has gone to another one. */
+    bool (*on_crowd)(struct nx_fd *self);
     uint64_t id;     /* the loop's; zero-initialised is not watched */
     uint32_t events; /* the loop's */
     nx_list link;    /* the loop's */
@@ -127,12 +133,21 @@ void nx_event_set(nx_loop *loop, nx_event *event);
  * thread has queued something.  Does nothing inside a callback: its turn does. */
 void nx_loop_kick(nx_loop *loop);
 
+/* The same after something was queued that needs no answer: where messages come by memory,
+ * and nothing else has come lately, descriptors and timers have their turn only now and
+ * then. */
+void nx_loop_flush(nx_loop *loop);
+
 /* Waits, driving the loop if nobody does, until |event| is set or the clock has
  * reached |deadline_ns| (UINT64_MAX: never; past: one turn without sleeping).  The
  * lock is held before and after.  Returns whether it is set.  With a clock that
  * stands it returns only if what is due or ready now sets |event| or moves the
  * clock. */
 bool nx_loop_wait(nx_loop *loop, nx_event *event, uint64_t deadline_ns);
+
+/* Somebody works for us, and will say by memory that it is done, before |at_ns| or so: a
+ * wait that does not yield polls until then. */
+void nx_loop_expect(nx_loop *loop, uint64_t at_ns);
 
 /* How long a wait polls before it sleeps; 0 at first.  Less when the last ones found
  * nothing. */

@@ -12,6 +12,18 @@ static void write_context(nx_writer *w, const nx_frame *f)
     nx_write_u64(w, f->tag);
 }
 
+size_t nx_frame_encode_short(nx_context context, uint64_t tag, uint8_t out[NX_MSG_FRAME_ROOM])
+{
+    nx_writer w = nx_writer_make(out, NX_MSG_FRAME_ROOM);
+
+    nx_write_u8(&w, NX_FRAME_INLINE);
+    nx_write_u8(&w, (uint8_t)context.class);
+    nx_write_u8(&w, context.kind);
+    nx_write_u32(&w, context.comm);
+    nx_write_u64(&w, tag);
+    return w.len;
+}
+
 size_t nx_frame_encode(const nx_frame *f, uint8_t out[NX_MSG_FRAME_ROOM])
 {
     nx_writer w = nx_writer_make(out, NX_MSG_FRAME_ROOM);

@@ -92,6 +92,8 @@ typedef struct nx_frame {
 } nx_frame;
 
 /* Writes |f|, without an INLINE's data, to |out|; returns how many bytes. */
+/* The head of an INLINE, of a class that has no mark. */
+size_t nx_frame_encode_short(nx_context context, uint64_t tag, uint8_t out[NX_MSG_FRAME_ROOM]);
 size_t nx_frame_encode(const nx_frame *f, uint8_t out[NX_MSG_FRAME_ROOM]);
 
 /*

@@ -264,6 +264,11 @@ typedef struct nx_req {
 void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                  const nx_bytes *bytes, size_t n);
 
+/* Sends |len| bytes of a class other than NX_CLASS_COLL without a request, if they can go
+ * behind their envelope at once: as nx_msg_send, and done.  False: nothing has happened. */
+NX_MUST_CHECK bool nx_msg_send_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag,
+                                     const void *data, size_t len);
+
 /*
  * Starts receiving from |peer| (or NX_ANY_PEER) what has |tag| (or NX_ANY_TAG).
  * Ends with NEXAR_ETRUNC when the message is longer than the sink: the first

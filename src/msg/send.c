@@ -235,6 +235,39 @@ void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint
     nx_msg_leave(m);
 }
 
+/* Whether a send to |p| need not wait for anything. */
+static bool is_open(const nx_peer *p, nx_class class)
+{
+    return (p != NULL) && p->ready && (p->link != NULL) && !p->doomed &&
+           !nx_queue_blocked(p, class);
+}
+
+bool nx_msg_send_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag, const void *data,
+                       size_t len)
+{
+    nx_peer *p = (peer < m->config.peers) ? m->peers[peer] : NULL;
+    uint8_t head[NX_MSG_FRAME_ROOM];
+    nx_bytes bytes[2] = {{.ptr = head}, {.ptr = data, .len = len}};
+    uint64_t eager;
+    bool sent;
+
+    if (m->closing || (peer == m->config.self) || (tag == NX_ANY_TAG) ||
+        !is_open(p, context.class) ||
+        (nx_credit_plan(&p->out[context.class], len, m->config.inline_max, 0, &eager) !=
+         NX_PLAN_INLINE)) {
+        return false;
+    }
+    bytes[0].len = nx_frame_encode_short(context, tag, head);
+    nx_msg_enter(m);
+    sent = (nx_link_send_frame(p->link, NX_LANE_MESSAGE, bytes, 2) == NEXAR_OK);
+    if (sent) {
+        nx_credit_spend(&p->out[context.class], len);
+        m->stats.messages_sent++;
+    }
+    nx_msg_leave(m);
+    return sent;
+}
+
 /* ---- what the other side says ------------------------------------------------------------ */
 
 /* Ends |r| if nothing more is to be done for it. */

@@ -1,6 +1,7 @@
 /* wire.c - every access goes through one check of what is left. */
 #include "wire/wire.h"
 
+#include <endian.h>
 #include <string.h>
 
 static const uint64_t VARINT_MAX = (UINT64_C(1) << 62) - 1;
@@ -28,38 +29,50 @@ const uint8_t *nx_read_bytes(nx_reader *r, size_t len)
     return at;
 }
 
-static uint64_t read_be(nx_reader *r, size_t len)
+/* Whether |len| bytes more are there; then they are read. */
+static inline bool reader_take(nx_reader *r, size_t len)
 {
-    const uint8_t *at = nx_read_bytes(r, len);
-    uint64_t v = 0;
-
-    if (at == NULL) {
-        return 0;
+    if (r->failed || (len > nx_reader_left(r))) {
+        reader_fail(r);
+        return false;
     }
-    for (size_t i = 0; i < len; i++) {
-        v = (v << 8) | at[i];
-    }
-    return v;
+    r->at += len;
+    return true;
 }
 
 uint8_t nx_read_u8(nx_reader *r)
 {
-    return (uint8_t)read_be(r, 1);
+    return reader_take(r, 1) ? r->at[-1] : 0;
 }
 
 uint16_t nx_read_u16(nx_reader *r)
 {
-    return (uint16_t)read_be(r, 2);
+    uint16_t v = 0;
+
+    if (reader_take(r, sizeof(v))) {
+        memcpy(&v, r->at - sizeof(v), sizeof(v));
+    }
+    return be16toh(v);
 }
 
 uint32_t nx_read_u32(nx_reader *r)
 {
-    return (uint32_t)read_be(r, 4);
+    uint32_t v = 0;
+
+    if (reader_take(r, sizeof(v))) {
+        memcpy(&v, r->at - sizeof(v), sizeof(v));
+    }
+    return be32toh(v);
 }
 
 uint64_t nx_read_u64(nx_reader *r)
 {
-    return read_be(r, 8);
+    uint64_t v = 0;
+
+    if (reader_take(r, sizeof(v))) {
+        memcpy(&v, r->at - sizeof(v), sizeof(v));
+    }
+    return be64toh(v);
 }
 
 uint64_t nx_read_varint(nx_reader *r)
@@ -70,13 +83,13 @@ uint64_t nx_read_varint(nx_reader *r)
     }
     switch (*r->at >> 6) {
     case 0:
-        return read_be(r, 1);
+        return nx_read_u8(r);
     case 1:
-        return read_be(r, 2) & (VARINT_MAX >> 48);
+        return nx_read_u16(r) & (VARINT_MAX >> 48);
     case 2:
-        return read_be(r, 4) & (VARINT_MAX >> 32);
+        return nx_read_u32(r) & (VARINT_MAX >> 32);
     default:
-        return read_be(r, 8) & VARINT_MAX;
+        return nx_read_u64(r) & VARINT_MAX;
     }
 }
 
@@ -119,7 +132,7 @@ void nx_read_text(nx_reader *r, char *out, size_t room)
 
 /* ---- writing -------------------------------------------------------------- */
 
-static uint8_t *writer_take(nx_writer *w, size_t len)
+static inline uint8_t *writer_take(nx_writer *w, size_t len)
 {
     uint8_t *at;
 
@@ -132,37 +145,42 @@ static uint8_t *writer_take(nx_writer *w, size_t len)
     return at;
 }
 
-static void write_be(nx_writer *w, uint64_t v, size_t len)
+/* Inlined where the length is known: a store. */
+static inline void put(nx_writer *w, const void *data, size_t len)
 {
     uint8_t *at = writer_take(w, len);
 
-    if (at == NULL) {
-        return;
+    if ((at != NULL) && (len > 0)) {
+        memcpy(at, data, len);
     }
-    for (size_t i = len; i > 0; i--) {
-        at[i - 1] = (uint8_t)v;
-        v >>= 8;
-    }
+}
+
+void nx_write_bytes(nx_writer *w, const void *data, size_t len)
+{
+    put(w, data, len);
 }
 
 void nx_write_u8(nx_writer *w, uint8_t v)
 {
-    write_be(w, v, 1);
+    put(w, &v, sizeof(v));
 }
 
 void nx_write_u16(nx_writer *w, uint16_t v)
 {
-    write_be(w, v, 2);
+    v = htobe16(v);
+    put(w, &v, sizeof(v));
 }
 
 void nx_write_u32(nx_writer *w, uint32_t v)
 {
-    write_be(w, v, 4);
+    v = htobe32(v);
+    put(w, &v, sizeof(v));
 }
 
 void nx_write_u64(nx_writer *w, uint64_t v)
 {
-    write_be(w, v, 8);
+    v = htobe64(v);
+    put(w, &v, sizeof(v));
 }
 
 size_t nx_varint_size(uint64_t v)
@@ -178,22 +196,20 @@ size_t nx_varint_size(uint64_t v)
 
 void nx_write_varint(nx_writer *w, uint64_t v)
 {
-    size_t len = nx_varint_size(v);
-    uint64_t mark = (len == 1) ? 0 : (len == 2) ? 1 : (len == 4) ? 2 : 3;
-
-    if (v > VARINT_MAX) {
-        w->failed = true;
-        return;
-    }
-    write_be(w, v | (mark << (8 * len - 2)), len);
-}
-
-void nx_write_bytes(nx_writer *w, const void *data, size_t len)
-{
-    uint8_t *at = writer_take(w, len);
-
-    if ((at != NULL) && (len > 0)) {
-        memcpy(at, data, len);
+    switch (nx_varint_size(v)) {
+    case 1:
+        nx_write_u8(w, (uint8_t)v);
+        break;
+    case 2:
+        nx_write_u16(w, (uint16_t)(v | (UINT64_C(1) << 14)));
+        break;
+    case 4:
+        nx_write_u32(w, (uint32_t)(v | (UINT64_C(2) << 30)));
+        break;
+    default:
+        w->failed = w->failed || (v > VARINT_MAX);
+        nx_write_u64(w, v | (UINT64_C(3) << 62));
+        break;
     }
 }
 

@@ -46,6 +46,7 @@ typedef struct nx_segment_way {
     _Alignas(NX_SHM_LINE) _Atomic uint32_t asleep;
     _Alignas(NX_SHM_LINE) _Atomic uint32_t closed; /* its writer has closed the link */
     _Atomic uint32_t reads;                        /* nx_shm_reads, by its reader */
+    _Atomic uint32_t core; /* where its writer was when it last wrote, plus 1; 0: unknown */
 } nx_segment_way;
 
 typedef struct nx_segment {
