@@ -131,6 +131,7 @@ garbage() {
 # A thousand connections that say nothing stand at the seed; one rank joins while they
 # come, the other when they are there.
 crowd() {
+    export NEXAR_FORMATION_TIMEOUT=100s # a busy machine takes its time for so many
     bridge_hosts 3 1500
     start_seed 2
     mkfifo "$work/waiting"
