@@ -51,9 +51,10 @@ static void on_notify(void *ctx, const nx_seed_event *event)
     nxt_must(strlen(event->text) > 0);
 }
 
-static void on_save(void *ctx)
+static nexar_err on_save(void *ctx)
 {
     ((stage *)ctx)->saved++;
+    return NEXAR_OK;
 }
 
 static const nx_seed_ops ops = {
