@@ -103,18 +103,6 @@ mpich() {
     [ "$n" -gt "$cores" ] || bind=core
     mpirun.mpich -bind-to "$bind" -np "$n" "$@"
 }
-# nexar N TRANSPORT ARGUMENT...: on the cores as the others are.
-nexar() {
-    local n=$1 transport=$2
-    shift 2
-    # shellcheck disable=SC2016 # the ranks' shells expand it
-    if [ "$n" -gt "$cores" ]; then
-        NEXAR_TRANSPORTS=$transport "$build/bin/nexar" run -n "$n" "$build/bin/nexar" "$@"
-    else
-        NEXAR_TRANSPORTS=$transport "$build/bin/nexar" run -n "$n" \
-            sh -c 'exec taskset -c "$NEXAR_RANK" "$0" "$@"' "$build/bin/nexar" "$@"
-    fi
-}
 tcp="--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo"
 
 # contend NAME N: prints operation, size, iterations, microseconds.
@@ -134,7 +122,7 @@ contend() {
         ;;
     gloo) "$out/gloo" "$2" "$seconds" "$list" "${op_words[@]}" ;;
     nexar_*)
-        nexar "$2" "${1#nexar_}" bench --sizes "$list" \
+        NEXAR_TRANSPORTS=${1#nexar_} "$build/bin/nexar" bench -n "$2" --sizes "$list" \
             --time "$(awk "BEGIN { print int($seconds * 1000) }")ms" --json "$out/nexar.json" \
             "${op_words[@]}" >/dev/null &&
             python3 -c '
