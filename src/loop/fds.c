@@ -310,11 +310,11 @@ bool nx_loop_fds_spin(nx_loop *loop, uint64_t since_ns, bool yields)
         return spin_in_kernel(loop);
     }
     found = look(loop, yields ? 1 : BURST);
-    if (found || (is_silent(loop, ASK_NS) && (loop->now_ns - since_ns < LULL_NS))) {
+    if (is_silent(loop, ASK_NS) && (found || (loop->now_ns - since_ns < LULL_NS))) {
         return found;
     }
     if (loop->spins % KERNEL_EVERY == 0) {
-        found = ask_hooks(loop, true, &hooks);
+        found = ask_hooks(loop, true, &hooks) || found;
     }
     if ((loop->fds_plain > 0) && (loop->spins % PLAIN_IN_MEMORY == 0)) {
         found = ask_epoll(loop) || found;

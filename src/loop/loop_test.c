@@ -442,6 +442,77 @@ static void test_a_ready_descriptor_ends_a_wait(void **state)
     }
 }
 
+/* Memory where there is always something, or never. */
+typedef struct source {
+    nx_fd fd;
+    bool always;
+    unsigned asked;
+} source;
+
+static bool on_source_spin(nx_fd *self)
+{
+    source *s = nx_list_entry(self, source, fd);
+
+    s->asked++;
+    return s->always;
+}
+
+static bool on_source_idle(nx_fd *self, bool sleep)
+{
+    return sleep && nx_list_entry(self, source, fd)->always;
+}
+
+static void on_source_ready(nx_fd *self, uint32_t events)
+{
+    (void)self;
+    (void)events;
+}
+
+/* The kernel has said nothing for long, and is asked rarely: but it is, in waits that memory
+ * ends at once, and by calls that only send. */
+static void test_memory_that_is_busy_does_not_hide_descriptors(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 4; form++) {
+        const bool waits = (form < 2);
+        source s = {.fd = {.on_ready = on_source_ready,
+                           .on_spin = on_source_spin,
+                           .on_idle = on_source_idle},
+                    .always = (form % 2 == 0)};
+        nx_event event = {0}, never = {0};
+        uint64_t deadline_ns;
+        fixture f;
+        int other, ends[2];
+        tap t;
+
+        begin(&f, false);
+        assert_int_equal(pipe(ends), 0);
+        s.fd.fd = ends[0];
+        assert_int_equal(nx_loop_fd_add(f.loop, &s.fd, EPOLLIN), NEXAR_OK);
+        open_tap(&f, &t, &other);
+        t.event = &event;
+        nx_loop_set_spin(f.loop, MS / 20);
+        while (f.loop->silent < 100) {
+            (void)nx_loop_wait(f.loop, &never, nx_loop_now(f.loop) + MS / 100);
+        }
+        assert_true(s.asked > 100);
+        assert_int_equal(write(other, "x", 1), 1);
+        deadline_ns = nx_loop_refresh(f.loop) + PATIENCE_NS;
+        if (waits) {
+            assert_true(nx_loop_wait(f.loop, &event, deadline_ns));
+        }
+        while (!event.set && (nx_loop_refresh(f.loop) < deadline_ns)) {
+            nx_loop_flush(f.loop);
+        }
+        assert_true(event.set && (nx_loop_now(f.loop) < deadline_ns));
+        nx_loop_fd_remove(f.loop, &s.fd);
+        assert_int_equal(close(ends[0]), 0);
+        assert_int_equal(close(ends[1]), 0);
+        close_tap(&f, &t, other);
+        end(&f);
+    }
+}
+
 static void test_a_spin_that_never_finds_anything_becomes_short(void **state)
 {
     (void)state;
@@ -538,6 +609,7 @@ int main(void)
         cmocka_unit_test(test_only_events_that_are_watched_are_reported),
         cmocka_unit_test(test_a_removed_descriptor_gets_no_call_even_if_it_was_ready),
         cmocka_unit_test(test_a_ready_descriptor_ends_a_wait),
+        cmocka_unit_test(test_memory_that_is_busy_does_not_hide_descriptors),
         cmocka_unit_test(test_a_spin_that_never_finds_anything_becomes_short),
         cmocka_unit_test(test_yields_are_never_taken_for_a_crowd),
         cmocka_unit_test(test_a_closed_descriptor_cannot_be_watched),

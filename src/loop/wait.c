@@ -134,9 +134,8 @@ enum { PUT_OFF_BUSY_NS = 1000000 };
  * looked; -1: never. */
 static _Thread_local long put_off = -1;
 
-/* Whether it was since.  If not, it was the hypervisor that took the core away for a while,
- * and nobody would have it: virtual machines do that many times a second.  (8 bytes there and
- * back, every other run was measured at 1.5 us and more for it, the others at 0.8.) */
+/* Whether it was since.  If not, a hypervisor may have taken the core away for a while, and
+ * nobody here would have it.  (Not measured by itself.) */
 static bool was_put_off(void)
 {
     const long before = put_off;

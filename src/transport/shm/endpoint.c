@@ -1,7 +1,6 @@
 /* endpoint.c - the socket that others call, the bell that wakes, and all links. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -9,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/place.h"
 #include "transport/shm/inner.h"
 
 enum { ACCEPTS = 16 };                             /* in one turn */
@@ -49,7 +49,7 @@ void nx_shm_wake(nx_shm_link *link)
 static void note_core(nx_shm_link *link)
 {
     _Atomic uint32_t *core = &nx_shm_way_out(link)->core;
-    const uint32_t here = (uint32_t)sched_getcpu() + 1;
+    const uint32_t here = nx_place_here() + 1;
 
     if (atomic_load_explicit(core, memory_order_relaxed) != here) {
         atomic_store_explicit(core, here, memory_order_relaxed);
@@ -165,21 +165,19 @@ static bool on_bell_idle(nx_fd *fd, bool sleep)
     return sleep && poll_links(shm, true);
 }
 
-/* Leaves the core |here| to others.  Whether that was possible. */
-static bool leave_core(uint32_t here)
+/* How many of the others were there when they last wrote. */
+static unsigned load_of(const void *ctx, uint32_t core)
 {
-    cpu_set_t own, others;
+    const nx_shm *shm = ctx;
+    unsigned n = 0;
 
-    if (sched_getaffinity(0, sizeof(own), &own) != 0) {
-        return false;
+    nx_list_for_each (at, &shm->links) {
+        const nx_shm_link *link = nx_list_entry(at, nx_shm_link, links);
+
+        n += (link->state == NX_SHM_UP) &&
+             (atomic_load_explicit(&nx_shm_way_in(link)->core, memory_order_relaxed) == core + 1);
     }
-    others = own;
-    CPU_CLR(here, &others);
-    if ((CPU_COUNT(&others) == 0) || (sched_setaffinity(0, sizeof(others), &others) != 0)) {
-        return false;
-    }
-    (void)sched_setaffinity(0, sizeof(own), &own); /* it stays where it has got to */
-    return true;
+    return n;
 }
 
 /* Two that poll on one core, each for the time that the scheduler gives it, do not part by
@@ -188,7 +186,7 @@ static bool leave_core(uint32_t here)
 static bool on_bell_crowd(nx_fd *fd)
 {
     nx_shm *shm = nx_list_entry(fd, nx_shm, bell);
-    const uint32_t here = (uint32_t)sched_getcpu();
+    const uint32_t here = nx_place_here();
     const uint64_t now_ns = nx_loop_now(shm->config.loop);
 
     if (now_ns - shm->moved_ns < MOVE_NS) {
@@ -199,8 +197,10 @@ static bool on_bell_crowd(nx_fd *fd)
 
         if ((link->state == NX_SHM_UP) && (link->member < shm->member) &&
             (atomic_load_explicit(&nx_shm_way_in(link)->core, memory_order_relaxed) == here + 1)) {
+            const uint32_t to = nx_place_least(here, load_of, shm);
+
             shm->moved_ns = now_ns;
-            return leave_core(here);
+            return (to != here) && nx_place_go(to);
         }
     }
     return false;

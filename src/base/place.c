@@ -1,0 +1,46 @@
+/* place.c - moving by the set of cores that a thread may use, for a moment. */
+#include "base/place.h"
+
+#include <sched.h>
+
+uint32_t nx_place_here(void)
+{
+    return (uint32_t)sched_getcpu();
+}
+
+uint32_t nx_place_least(uint32_t here, unsigned (*load)(const void *ctx, uint32_t core),
+                        const void *ctx)
+{
+    uint32_t best = here;
+    unsigned least = 0;
+    cpu_set_t own;
+
+    if (sched_getaffinity(0, sizeof(own), &own) != 0) {
+        return here;
+    }
+    for (uint32_t core = 0; core < CPU_SETSIZE; core++) {
+        if ((core != here) && CPU_ISSET(core, &own)) {
+            const unsigned its = load(ctx, core);
+
+            if ((best == here) || (its < least)) {
+                best = core;
+                least = its;
+            }
+        }
+    }
+    return best;
+}
+
+bool nx_place_go(uint32_t core)
+{
+    cpu_set_t own, there;
+
+    CPU_ZERO(&there);
+    CPU_SET(core, &there);
+    if ((sched_getaffinity(0, sizeof(own), &own) != 0) || !CPU_ISSET(core, &own) ||
+        (sched_setaffinity(0, sizeof(there), &there) != 0)) {
+        return false;
+    }
+    (void)sched_setaffinity(0, sizeof(own), &own);
+    return true;
+}

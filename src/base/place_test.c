@@ -1,0 +1,65 @@
+/* place_test.c - a thread that goes to another core and keeps all of them. */
+#include "base/place.h"
+
+#include <sched.h>
+
+#include "unit.h"
+
+static unsigned by_number(const void *ctx, uint32_t core)
+{
+    return (core == *(const uint32_t *)ctx) ? 0 : 1;
+}
+
+static void test_it_goes_to_every_core_that_it_may_use(void **state)
+{
+    cpu_set_t own, after;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+    for (uint32_t core = 0; core < CPU_SETSIZE; core++) {
+        assert_int_equal(nx_place_go(core), CPU_ISSET(core, &own) != 0);
+        assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+        assert_true(CPU_EQUAL(&own, &after));
+    }
+    assert_true(CPU_ISSET(nx_place_here(), &own));
+}
+
+static void test_the_least_used_other_core_is_found(void **state)
+{
+    cpu_set_t own;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+    for (uint32_t here = 0; here < CPU_SETSIZE; here++) {
+        for (uint32_t core = 0; CPU_ISSET(here, &own) && (core < CPU_SETSIZE); core++) {
+            if (CPU_ISSET(core, &own) && (core != here)) {
+                assert_int_equal(nx_place_least(here, by_number, &core), core);
+            }
+        }
+    }
+}
+
+static void test_a_thread_of_one_core_stays(void **state)
+{
+    const uint32_t here = nx_place_here();
+    cpu_set_t own, one;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+    CPU_ZERO(&one);
+    CPU_SET(here, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    assert_int_equal(nx_place_least(here, by_number, &here), here);
+    assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_it_goes_to_every_core_that_it_may_use),
+        cmocka_unit_test(test_the_least_used_other_core_is_found),
+        cmocka_unit_test(test_a_thread_of_one_core_stays),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
