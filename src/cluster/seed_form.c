@@ -31,7 +31,7 @@ static const char *situation(const nx_seed_state *s, char text[NX_REASON_MAX])
     const char *names;
     unsigned n = 0;
 
-    if (s->phase != NX_SEED_OFFERED) {
+    if ((s->phase != NX_SEED_OFFERED) || (s->view == NULL)) {
         return nx_roster_text(&s->roster, text, NX_REASON_MAX);
     }
     nx_list_for_each (at, &s->clients) {
