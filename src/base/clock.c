@@ -24,3 +24,14 @@ void nx_clock_manual_init(nx_clock_manual *m, uint64_t start_ns)
     m->clock = (nx_clock){.now_ns = manual_now_ns, .ctx = m};
     m->ns = start_ns;
 }
+
+const char *nx_time_text(char text[NX_TIME_TEXT])
+{
+    const time_t now = time(NULL);
+    struct tm tm;
+
+    if ((gmtime_r(&now, &tm) == NULL) || (strftime(text, NX_TIME_TEXT, "%H:%M:%S UTC", &tm) == 0)) {
+        text[0] = '\0';
+    }
+    return text;
+}

@@ -31,4 +31,8 @@ typedef struct nx_clock_manual {
 } nx_clock_manual;
 void nx_clock_manual_init(nx_clock_manual *m, uint64_t start_ns);
 
+/* The time of day for sentences, "09:31:05 UTC"; returns |text|. */
+enum { NX_TIME_TEXT = 16 };
+const char *nx_time_text(char text[NX_TIME_TEXT]);
+
 #endif /* NX_CLOCK_H */

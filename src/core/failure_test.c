@@ -62,6 +62,7 @@ static void recover(nexar_comm *w, nexar_err err)
 
     if (err == NEXAR_EPEER) {
         NXT_IS(w, strstr(nexar_last_error(), "rank ") != NULL);
+        NXT_IS(w, strstr(nexar_last_error(), " UTC") != NULL); /* when it was */
     } else {
         NXT_IS(w, err == NEXAR_EREVOKED);
     }

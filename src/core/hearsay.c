@@ -1,8 +1,8 @@
 /* hearsay.c - the machines that find out who has failed: what they say, and are told. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "core/accord.h"
 #include "core/failure_inner.h"
@@ -79,18 +79,15 @@ static void on_suspected(void *ctx, uint32_t peer, const char *why)
 static void on_dead(void *ctx, uint32_t peer, const char *why)
 {
     const nx_failure *f = ctx;
-    const time_t now = time(NULL);
-    char sentence[NX_FAILURE_WHY];
+    char sentence[NX_FAILURE_WHY], at[NX_TIME_TEXT];
     const char *words;
-    struct tm tm;
 
     if (nx_rankset_has(&f->down, peer) &&
         (nx_msg_ended(f->world->msg, peer, &words) == NX_END_GONE)) {
-        why = words;
+        nx_failure_learn(f->world, peer, words); /* which say when */
+        return;
     }
-    (void)gmtime_r(&now, &tm);
-    (void)snprintf(sentence, sizeof(sentence), "%.160s, at %02d:%02d:%02d UTC", why, tm.tm_hour,
-                   tm.tm_min, tm.tm_sec);
+    (void)snprintf(sentence, sizeof(sentence), "%.160s, at %s", why, nx_time_text(at));
     nx_failure_learn(f->world, peer, sentence);
 }
 

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "msg/engine.h"
 
@@ -357,6 +358,7 @@ static void up_up(void *ctx, nx_link *link)
 
 static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
 {
+    char at[NX_TIME_TEXT];
     nx_peer *p = ctx;
     nx_msg *m = p->msg;
 
@@ -371,7 +373,7 @@ static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
         p->ended = NX_END_ABSENT; /* it has died, or left, before */
     }
     nx_msg_enter(m);
-    nx_peer_doom(p, err, "%s", why);
+    nx_peer_doom(p, err, "%.100s, at %s", why, nx_time_text(at));
     nx_msg_leave(m);
 }
 

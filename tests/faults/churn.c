@@ -417,6 +417,10 @@ int main(int argc, char **argv)
                               "[--quic | --both] [--verbose] WIRE\n");
         return 2;
     }
+    if (access(wire, X_OK) != 0) {
+        perror(wire);
+        return 2;
+    }
     c.board =
         mmap(NULL, sizeof(*c.board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if ((c.board == MAP_FAILED) || !nxt_hosts_open(&c.hosts, HOSTS, wire)) {
