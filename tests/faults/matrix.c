@@ -302,6 +302,10 @@ static bool parse(int argc, char **argv)
             options.wire = argv[i];
         }
     }
+    if ((options.wire != NULL) && (access(options.wire, X_OK) != 0)) {
+        perror(options.wire);
+        return false;
+    }
     return (options.wire != NULL) && (options.jobs > 0) && (options.jobs <= LANES_MOST) &&
            (nxt_works_count <= WORKS_MOST);
 }
@@ -317,10 +321,6 @@ int main(int argc, char **argv)
     all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) {
         return 1;
-    }
-    if (access(options.wire, X_OK) != 0) {
-        perror(options.wire);
-        return 2;
     }
     ok = run_lanes();
     if ((all->skipped > 0) && (all->ran == 0)) {
