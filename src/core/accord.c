@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "core/accord_inner.h"
 #include "core/failure.h"
@@ -102,11 +103,13 @@ void nx_accord_learned(void *ctx, uint32_t rank)
 {
     const nx_accord *a = ctx;
     const nx_agree_value *accepted = nx_agree_accepted(a->agree);
+    char why[64], at[NX_TIME_TEXT];
 
     if ((accepted != NULL) && nx_rankset_has(&accepted->leavers, rank)) {
         nx_failure_leaves(a->world, peer_of(a, rank));
     } else {
-        nx_failure_learn(a->world, peer_of(a, rank), "others hold it for dead");
+        (void)snprintf(why, sizeof(why), "others hold it for dead, at %s", nx_time_text(at));
+        nx_failure_learn(a->world, peer_of(a, rank), why);
     }
 }
 

@@ -109,7 +109,7 @@ struct nx_peer {
     bool heard;    /* something came since nx_msg_heard */
     nx_end ended;  /* what the end of its link said */
     nexar_err err; /* why: when doomed */
-    char why[120];
+    char why[160];
 
     nx_credit_out out[NX_CLASSES];
     nx_credit_in in[NX_CLASSES];
@@ -207,9 +207,12 @@ nx_peer *nx_peer_get(nx_msg *m, uint32_t index);
 NX_MUST_CHECK nexar_err nx_peer_connect(nx_peer *p);
 void nx_peer_attach(nx_peer *p, nx_link *link);
 
-/* The link has to go; the outermost leave does it.  The first reason counts. */
+/* The link has to go; the outermost leave does it.  The first reason counts, and says when it
+ * was. */
 void nx_peer_doom(nx_peer *p, nexar_err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same with a sentence as it is. */
+void nx_peer_doom_said(nx_peer *p, nexar_err err, const char *why);
 /* Ends all that waits for a doomed peer. */
 void nx_peer_bury(nx_peer *p);
 /* Whether nothing needs the link. */

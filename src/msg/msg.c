@@ -271,7 +271,7 @@ void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
         return;
     }
     nx_msg_enter(m);
-    nx_peer_doom(nx_peer_get(m, peer), err, "%s", why);
+    nx_peer_doom_said(nx_peer_get(m, peer), err, why);
     nx_msg_leave(m);
 }
 
@@ -306,7 +306,7 @@ void nx_msg_destroy(nx_msg *m)
     m->dying = true;
     for (uint32_t i = 0; i < m->config.peers; i++) {
         if ((m->peers[i] != NULL) && m->peers[i]->ready && !m->peers[i]->down) {
-            nx_peer_doom(m->peers[i], NEXAR_ECANCELED, "closed");
+            nx_peer_doom_said(m->peers[i], NEXAR_ECANCELED, "closed");
         }
     }
     while ((at = nx_list_pop(&m->doomed)) != NULL) {

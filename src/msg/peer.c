@@ -126,19 +126,26 @@ void nx_peer_release(nx_peer *p, nx_class class, uint64_t cost)
 
 /* ---- going down -------------------------------------------------------------------- */
 
+void nx_peer_doom_said(nx_peer *p, nexar_err err, const char *why)
+{
+    if (!p->doomed) {
+        p->doomed = true;
+        p->err = err;
+        (void)snprintf(p->why, sizeof(p->why), "%s", why);
+        nx_list_push_back(&p->msg->doomed, &p->troubled);
+    }
+}
+
 void nx_peer_doom(nx_peer *p, nexar_err err, const char *format, ...)
 {
+    char why[sizeof(p->why)], cause[sizeof(why) - NX_TIME_TEXT - sizeof(", at ")], at[NX_TIME_TEXT];
     va_list args;
 
-    if (p->doomed) {
-        return;
-    }
-    p->doomed = true;
-    p->err = err;
     va_start(args, format);
-    (void)vsnprintf(p->why, sizeof(p->why), format, args);
+    (void)vsnprintf(cause, sizeof(cause), format, args);
     va_end(args);
-    nx_list_push_back(&p->msg->doomed, &p->troubled);
+    (void)snprintf(why, sizeof(why), "%s, at %s", cause, nx_time_text(at));
+    nx_peer_doom_said(p, err, why);
 }
 
 static void fail_waiting(nx_peer *p, nx_list *head)
@@ -358,7 +365,6 @@ static void up_up(void *ctx, nx_link *link)
 
 static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
 {
-    char at[NX_TIME_TEXT];
     nx_peer *p = ctx;
     nx_msg *m = p->msg;
 
@@ -373,7 +379,7 @@ static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
         p->ended = NX_END_ABSENT; /* it has died, or left, before */
     }
     nx_msg_enter(m);
-    nx_peer_doom(p, err, "%.100s, at %s", why, nx_time_text(at));
+    nx_peer_doom(p, err, "%s", why);
     nx_msg_leave(m);
 }
 

@@ -227,7 +227,7 @@ void nx_msg_retire(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
         nx_list_push_back(&m->retired, &p->retiring);
     }
     if (p->link == NULL) {
-        nx_peer_doom(p, err, "%s", why);
+        nx_peer_doom_said(p, err, why);
     }
     nx_msg_leave(m);
     sweep(m);

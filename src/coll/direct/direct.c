@@ -173,7 +173,7 @@ static nexar_err own_trouble(const nx_direct *d, const nx_share *s, nx_turn_end 
                              char why[NX_BOARD_WHY])
 {
     const nx_hub_config *hub = nx_hub_config_of(d->group->hub);
-    char text[NX_HUB_TEXT], reason[64];
+    char text[NX_HUB_TEXT], reason[64], at[NX_TIME_TEXT];
 
     if (end == NX_TURN_LATE) {
         (void)snprintf(why, NX_BOARD_WHY, "rank %u: not done after %.1f s (collective_timeout)",
@@ -202,7 +202,8 @@ static nexar_err own_trouble(const nx_direct *d, const nx_share *s, nx_turn_end 
     }
     (void)hub->peer_text(hub->ctx, nx_group_peer(d->group, s->who), text);
     if (s->code == ESRCH) {
-        (void)snprintf(why, NX_BOARD_WHY, "%s: its process has ended", text);
+        (void)snprintf(why, NX_BOARD_WHY, "%s: its process has ended, at %s", text,
+                       nx_time_text(at));
         return NEXAR_EPEER;
     }
     (void)snprintf(why, NX_BOARD_WHY,
