@@ -297,17 +297,18 @@ void nx_carrier_read(nx_carrier *k, const nx_udp_path *path, const uint8_t *data
         }
         return;
     }
-    if (here) {
-        k->heard_ns = now_ns;
-        if (!k->path.has_source) {
-            k->path = *path;
-        }
+    if (here && !k->path.has_source) {
+        k->path = *path;
     }
-    k->unreachable = 0;
-    k->silent_ns = 0;
     first = (k->unanswered == 0);
     k->unanswered += len;
     nx_conn_read(k->conn, &path->remote, data, len, now_ns);
+    /* Bytes that anybody can send are no sign of the peer. */
+    if (nx_conn_opened(k->conn)) {
+        k->heard_ns = here ? now_ns : k->heard_ns;
+        k->unreachable = 0;
+        k->silent_ns = 0;
+    }
     if (!nx_carrier_conclude(k)) {
         return;
     }

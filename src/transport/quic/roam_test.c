@@ -331,6 +331,29 @@ static void test_one_refusal_and_then_silence_end_a_peer(void **state)
     close_net(&w);
 }
 
+/* Bytes from its address that it has not sealed are no answer. */
+static void test_garbage_keeps_nobody_alive(void **state)
+{
+    nx_carrier *k;
+    net w;
+
+    (void)state;
+    open_net(&w);
+    k = nx_list_entry(w.p.link, nx_quic_link, base)->used;
+    cut(&w, 0, true, true);
+    cut(&w, 1, true, true);
+    say(w.p.link);
+    nxt_timed_pass(&w.t, NXT_SECOND_NS / 100);
+    refuse_once(&w);
+    for (int i = 0; (i < 100) && !w.p.down; i++) {
+        nx_carrier_read(k, &k->path, data, 64, w.t.clock.ns);
+        nxt_timed_pass(&w.t, NXT_SECOND_NS / 100);
+    }
+    assert_true(w.p.down);
+    assert_int_equal(w.p.err, NEXAR_EPEER);
+    close_net(&w);
+}
+
 static void test_one_refusal_ends_nobody_who_answers(void **state)
 {
     net w;
@@ -401,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_copies_from_elsewhere_move_nobody),
         cmocka_unit_test(test_a_forged_refusal_ends_nothing),
         cmocka_unit_test(test_one_refusal_and_then_silence_end_a_peer),
+        cmocka_unit_test(test_garbage_keeps_nobody_alive),
         cmocka_unit_test(test_one_refusal_ends_nobody_who_answers),
         cmocka_unit_test(test_paths_that_come_and_go_lose_nothing),
     };
