@@ -37,8 +37,10 @@ static size_t distance(const char *a, const char *b)
 
 nx_nearest nx_nearest_start(const char *word)
 {
+    const size_t third = strlen(word) / 3;
+
     /* Beyond a third of its letters a word is another word, not a slip. */
-    return (nx_nearest){.word = word, .distance = strlen(word) / 3 + 2};
+    return (nx_nearest){.word = word, .distance = ((third > 0) ? third : 1) + 1};
 }
 
 void nx_nearest_try(nx_nearest *n, const char *name)

@@ -33,6 +33,7 @@ static void test_another_word_finds_nothing(void **state)
     (void)state;
     assert_string_equal(nearest(""), "");
     assert_string_equal(nearest("x"), "");
+    assert_string_equal(nearest("foo"), "");
     assert_string_equal(nearest("bandwidth"), "");
     memset(word, 'k', sizeof(word));
     word[sizeof(word) - 1] = '\0';
