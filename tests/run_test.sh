@@ -217,6 +217,41 @@ kill -CONT "$pid"
 until_true going
 kill -TERM "$pid"
 ends 143
+# Ctrl-Z after some have ended ends nobody.
+begin -n 2 sh -c "[ \$NEXAR_RANK = 0 ] || exec '$work/listen' TERM $long"
+until_true has "$work/out" ready
+kill -TSTP "$pid"
+until_true eval 'ps -o stat= -p "$(pgrep -f "^/bin/bash .*listen TERM $long")" | grep -q T'
+kill -CONT "$pid"
+until_true eval 'ps -o stat= -p "$(pgrep -f "^/bin/bash .*listen TERM $long")" | grep -vq T'
+kill -TERM "$pid"
+ends 143
+! has "$work/err" "stopped" || fail "$what: tells of what the user has stopped"
+
+echo "-- stopped"
+# One that is stopped is named; it is waited for while others run, and not after.
+cat >"$work/stop" <<'STOP'
+#!/bin/bash
+# stop FILE [go]: rank 1 stops itself; rank 0 lets it go on, or ends.
+if [ "$NEXAR_RANK" = 1 ]; then
+    echo $$ >"$1.new"
+    mv "$1.new" "$1"
+    kill -STOP $$
+    echo "goes on"
+elif [ "$NEXAR_RANK$2" = 0go ]; then
+    until [ -e "$1" ] && ps -o stat= -p "$(cat "$1")" | grep -q T; do sleep 0.05; done
+    kill -CONT "$(cat "$1")"
+fi
+STOP
+chmod +x "$work/stop"
+run 0 -n 3 "$work/stop" "$work/stop.1" go
+prints "^.1. goes on"
+says "rank 1 .pid $(cat "$work/stop.1"). was stopped by signal 19; kill -CONT"
+run 147 -n 3 "$work/stop" "$work/stop.2"
+says "rank 1 .pid $(cat "$work/stop.2"). is stopped, and the others have ended; ending it"
+run 0 --elastic -n 3 "$work/stop" "$work/stop.3"
+says "rank 1 .pid $(cat "$work/stop.3"). is stopped, and the others have ended; ending it"
+
 what="nexar run under nohup"
 nohup env --default-signal=INT "$nexar" run -n 1 sh -c "echo ready; exec sleep $long" >"$work/out" 2>"$work/err" </dev/null &
 pid=$!

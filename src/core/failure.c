@@ -64,12 +64,24 @@ static void learn_early(nx_failure *f, uint32_t rank, const char *why)
     }
 }
 
+/* Its link says that it has left in order: |f| is about to hear that. */
+static bool has_taken_leave(const nx_failure *f, uint32_t rank)
+{
+    const char *why;
+
+    return nx_rankset_has(&f->down, rank) &&
+           (nx_msg_ended(f->world->msg, rank, &why) == NX_END_LEFT);
+}
+
 void nx_failure_learn(nx_world *world, uint32_t rank, const char *why)
 {
     nx_failure *f = world->failure;
 
     if (rank >= f->dead.n) {
         learn_early(f, rank, why);
+        return;
+    }
+    if (has_taken_leave(f, rank)) {
         return;
     }
     if (f->quiet || nx_rankset_has(&f->dead, rank) ||

@@ -25,9 +25,12 @@
 /* How long after those who follow it the first that failed may be seen to end: its links are
  * closed before it is gone, and one that was only stopped never is. */
 #define BLAME_NS UINT64_C(3000000000)
+/* How long ranks may be stopped when all the others have ended. */
+#define STUCK_NS UINT64_C(3000000000)
 
 typedef struct process {
-    pid_t pid; /* 0: has ended */
+    pid_t pid;   /* 0: has ended */
+    int stopped; /* by which signal; 0: it is not */
     nx_output out, err;
 } process;
 
@@ -45,6 +48,8 @@ typedef struct ranks {
     bool ending;
     bool well;                  /* some rank has ended with code 0 */
     uint64_t asked_at, kill_at; /* when the first signal came; when to kill, 0: not */
+    bool paused;                /* the user has stopped them all */
+    uint64_t stuck_at;          /* when to end those that are stopped, 0: not */
 
     /* The first rank that ended since another one had failed, as it says by its code
      * (recovery=abort): the other one is named, if it is seen to end before |blame_at|. */
@@ -88,13 +93,20 @@ static void kill_all(ranks *r)
     nx_sink_break(r->err, ECANCELED);
 }
 
+static void tell(ranks *r, const char *line, int len)
+{
+    char who[32];
+
+    (void)snprintf(who, sizeof(who), "nexar %s: ", r->config->command);
+    nx_sink_line(r->err, who, line, (size_t)len);
+}
+
 static void tell_failure(ranks *r, uint32_t rank, pid_t pid, const siginfo_t *info)
 {
     const char *others = ((r->running > 0) && !r->config->elastic) ? "; ending the others" : "";
-    char line[256], who[32];
+    char line[256];
     int len;
 
-    (void)snprintf(who, sizeof(who), "nexar %s: ", r->config->command);
     if (info->si_code == CLD_EXITED) {
         len = snprintf(line, sizeof(line), "rank %lld (pid %ld) exited with code %d%s",
                        (long long)rank, (long)pid, info->si_status, others);
@@ -104,7 +116,7 @@ static void tell_failure(ranks *r, uint32_t rank, pid_t pid, const siginfo_t *in
                        strsignal(info->si_status), // NOLINT(concurrency-mt-unsafe)
                        others);
     }
-    nx_sink_line(r->err, who, line, (size_t)len);
+    tell(r, line, len);
 }
 
 /* |rank| has failed, and the others end with it, unless they may go on. */
@@ -182,6 +194,77 @@ static void reap(ranks *r)
     }
 }
 
+/* ---- being stopped ------------------------------------------------------------------- */
+
+static void on_stop(ranks *r, uint32_t rank, int number)
+{
+    const long pid = (long)r->processes[rank].pid;
+    char line[128];
+
+    r->processes[rank].stopped = number;
+    if (!r->ending && !r->paused) {
+        tell(r, line,
+             snprintf(line, sizeof(line),
+                      "rank %u (pid %ld) was stopped by signal %d; kill -CONT %ld lets it go on",
+                      rank, pid, number, pid));
+    }
+}
+
+static void note_stops(ranks *r)
+{
+    siginfo_t info = {0};
+
+    while ((waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0) && (info.si_pid != 0)) {
+        const uint32_t rank = rank_of(r, info.si_pid);
+
+        if ((rank < r->config->n) && (info.si_code == CLD_STOPPED)) {
+            on_stop(r, rank, info.si_status);
+        } else if (rank < r->config->n) {
+            r->processes[rank].stopped = 0;
+        }
+        info.si_pid = 0;
+    }
+}
+
+static void end_stuck(ranks *r)
+{
+    char line[128];
+
+    for (uint32_t i = 0; i < r->config->n; i++) {
+        const process *p = &r->processes[i];
+
+        if (p->pid != 0) {
+            tell(r, line,
+                 snprintf(line, sizeof(line),
+                          "rank %u (pid %ld) is stopped, and the others have ended; ending it", i,
+                          (long)p->pid));
+            r->result->code = (r->result->rank < 0) ? 128 + p->stopped : r->result->code;
+            r->result->rank = (r->result->rank < 0) ? i : r->result->rank;
+        }
+    }
+    end_all(r, SIGTERM);
+}
+
+/* Ranks that are stopped while no other runs any more would be waited for without end. */
+static void check_stuck(ranks *r)
+{
+    bool stuck = !r->ending && !r->paused && (r->running > 0) && (r->running < r->started);
+
+    for (uint32_t i = 0; stuck && (i < r->config->n); i++) {
+        stuck = (r->processes[i].pid == 0) || (r->processes[i].stopped != 0);
+    }
+    if (!stuck) {
+        r->stuck_at = 0;
+    } else if (r->stuck_at == 0) {
+        r->stuck_at = nx_now(&nx_clock_system) + STUCK_NS;
+    } else if (nx_now(&nx_clock_system) >= r->stuck_at) {
+        r->stuck_at = 0;
+        end_stuck(r);
+    }
+}
+
+/* ---- signals ------------------------------------------------------------------------- */
+
 /* The first asks, as gently as it says; a later one kills. */
 static void on_wish(ranks *r, int number)
 {
@@ -204,6 +287,7 @@ static void on_signals(ranks *r)
         if (nx_signal_ends(number)) {
             on_wish(r, number);
         } else if (number != SIGCHLD) { /* the loop reaps in every turn */
+            r->paused = (number == SIGTSTP) || (r->paused && (number != SIGCONT));
             signal_all(r, number);
         }
     }
@@ -215,8 +299,11 @@ static int poll_timeout(const ranks *r)
 {
     const uint64_t now = nx_now(&nx_clock_system);
     const bool blames = (r->follower >= 0) && !r->ending;
-    const uint64_t at = blames ? r->blame_at : r->kill_at;
+    uint64_t at = blames ? r->blame_at : r->kill_at;
 
+    if ((r->stuck_at != 0) && ((at == 0) || (r->stuck_at < at))) {
+        at = r->stuck_at;
+    }
     if (at == 0) {
         return -1;
     }
@@ -291,6 +378,8 @@ static void turn(ranks *r)
     check_output(r);
     on_signals(r);
     reap(r);
+    note_stops(r);
+    check_stuck(r);
     blame_follower(r);
     if (p[AT_LIFE].revents != 0) {
         r->life = -1;
