@@ -110,8 +110,24 @@ nexar_comm *nxt_procs_join(int rank, int join_fd, const char *const settings[])
     return w;
 }
 
+/* None of |ranks| does anything any more. */
+static void halt(const nxt_procs *p, unsigned ranks)
+{
+    for (int rank = 0; rank < p->n; rank++) {
+        if ((ranks >> rank) & 1) {
+            siginfo_t info;
+
+            assert_int_equal(kill(p->pids[rank], SIGSTOP), 0);
+            assert_int_equal(waitid(P_PID, (id_t)p->pids[rank], &info, WSTOPPED), 0);
+        }
+    }
+}
+
 void nxt_procs_signal(const nxt_procs *p, unsigned ranks, int sig)
 {
+    if ((sig == SIGKILL) && ((ranks & (ranks - 1)) != 0)) {
+        halt(p, ranks);
+    }
     for (int rank = 0; rank < p->n; rank++) {
         if ((ranks >> rank) & 1) {
             assert_int_equal(kill(p->pids[rank], sig), 0);
