@@ -43,7 +43,8 @@ void nxt_procs_start(nxt_procs *p, int n, void (*body)(int rank, int join_fd, vo
 /* In |body|: joins as |rank|.  |settings| are names and values by turns, up to NULL; may be
  * NULL itself. */
 nexar_comm *nxt_procs_join(int rank, int join_fd, const char *const settings[]);
-/* Sends |sig| to those of |ranks|, as bits. */
+/* Sends |sig| to those of |ranks|, as bits.  Several are killed at one moment: none sees that
+ * another is dead. */
 void nxt_procs_signal(const nxt_procs *p, unsigned ranks, int sig);
 /* Waits for all: those of |killed|, as bits, have ended by SIGKILL, the others with |code|.
  * Then stops the seed. */
