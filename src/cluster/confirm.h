@@ -70,6 +70,10 @@ static inline uint32_t nx_confirm_errs(const nx_confirm *c)
     return c->errs[c->entered & 1];
 }
 
+/* The rank whose word this rank waits for, while it has not returned.  If that one leaves in
+ * order, and all that it has sent is here, it never comes. */
+uint32_t nx_confirm_awaited(const nx_confirm *c);
+
 /* Freezes, and says what this rank brings: flags, which are and-ed, and a number of which the
  * highest counts. */
 void nx_confirm_freeze(nx_confirm *c, uint64_t *flags, uint64_t *highest);

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "core/device.h"
+#include "core/failure.h"
 #include "core/recover.h"
 
 /* ---- inputs that are overwritten --------------------------------------------------------- */
@@ -189,6 +191,15 @@ static void time_out(nexar_comm *comm, uint64_t limit_ns)
     nx_recover_give_up(comm, NEXAR_ETIMEDOUT, why);
 }
 
+static const char *gone_sentence(const nexar_comm *comm, uint32_t peer, char why[NX_PEER_TEXT + 64])
+{
+    char text[NX_PEER_TEXT], at[NX_TIME_TEXT];
+
+    (void)snprintf(why, NX_PEER_TEXT + 64, "%s has left without it, at %s",
+                   nx_world_peer_text(comm->world, peer, text), nx_time_text(at));
+    return why;
+}
+
 /* Waits until all have what this rank has; false: the communicator breaks first, or is
  * broken since they do not come in time. */
 static bool confirm(nexar_comm *comm, const attempt *t)
@@ -196,10 +207,15 @@ static bool confirm(nexar_comm *comm, const attempt *t)
     nx_confirm *c = &comm->recovery.confirm;
     const uint64_t limit = nx_config_number(comm->world->config, NX_SET_COLLECTIVE_TIMEOUT);
     const uint64_t by = (limit == 0) ? UINT64_MAX : nx_loop_refresh(comm->world->loop) + limit;
+    char why[NX_PEER_TEXT + 64];
 
     nx_confirm_enter(c, nx_confirm_bits(t->err), send_frame, comm);
     while (is_pending(comm)) {
-        if (!nx_recover_wait_change(comm, by) && is_pending(comm)) {
+        const uint32_t from = nx_comm_peer(comm, nx_confirm_awaited(c));
+
+        if (nx_rankset_has(nx_failure_left(comm->world), from)) {
+            nx_recover_begin(comm, gone_sentence(comm, from, why));
+        } else if (!nx_recover_wait_change(comm, by) && is_pending(comm)) {
             time_out(comm, limit);
         }
     }

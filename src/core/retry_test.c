@@ -4,6 +4,7 @@
  * operation.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -429,11 +430,99 @@ static void test_one_that_does_not_come_is_waited_for_no_longer_than_is_set(void
     nexar_config_free(cfg);
 }
 
+/* ---- one that leaves, and the others have an error --------------------------------------------
+ */
+
+static nexar_err broken_to_host(void *ctx, void *host, const void *dev, size_t bytes, void *stream)
+{
+    (void)ctx;
+    (void)host;
+    (void)dev;
+    (void)bytes;
+    (void)stream;
+    return NEXAR_ESYS;
+}
+
+static nexar_err to_device(void *ctx, void *dev, const void *host, size_t bytes, void *stream)
+{
+    (void)ctx;
+    (void)stream;
+    memcpy(dev, host, bytes);
+    return NEXAR_OK;
+}
+
+static nexar_err synchronize(void *ctx, void *stream)
+{
+    (void)ctx;
+    (void)stream;
+    return NEXAR_OK;
+}
+
+/* The communicators of the two that stay, and how many wait to hear of the third. */
+static _Atomic(nexar_comm *) stay[2];
+
+static int waiting_to_confirm(void)
+{
+    int n = 0;
+
+    for (int i = 0; i < 2; i++) {
+        nexar_comm *w = atomic_load(&stay[i]);
+
+        if (w != NULL) {
+            nx_loop_lock(w->world->loop);
+            n += w->recovery.confirm.pending;
+            nx_loop_unlock(w->world->loop);
+        }
+    }
+    return n;
+}
+
+static void leave_the_others(nexar_comm *w, void *arg)
+{
+    static const nexar_device broken = {.name = "broken",
+                                        .to_host = broken_to_host,
+                                        .to_device = to_device,
+                                        .synchronize = synchronize};
+    const int me = nexar_rank(w);
+    int32_t in = me, out = 0;
+
+    (void)arg;
+    NXT_OK(w, nexar_barrier(w));
+    if (me == 2) {
+        while (waiting_to_confirm() < 2) {
+            (void)sched_yield();
+        }
+        return; /* which leaves */
+    }
+    if (me == 0) {
+        NXT_OK(w, nexar_comm_set_device(w, &broken));
+    }
+    atomic_store(&stay[me], w);
+    NXT_SAYS(w, nexar_allreduce(w, &in, &out, 1, NEXAR_I32, NEXAR_SUM), NEXAR_EDEVICE, "allreduce");
+    atomic_store(&stay[me], NULL);
+    NXT_OK(w, nexar_comm_set_device(w, NULL));
+    NXT_OK(w, nexar_barrier(w));
+    NXT_IS(w, nexar_size(w) == 2);
+}
+
+static void test_one_that_leaves_does_not_keep_the_others_waiting(void **state)
+{
+    nexar_config *cfg = NULL;
+
+    (void)state;
+    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "recovery", "automatic"), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "retry", "on"), NEXAR_OK);
+    nxt_local_world(3, cfg, leave_the_others, NULL);
+    nexar_config_free(cfg);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_deaths_all_is_as_always),
         cmocka_unit_test(test_one_that_does_not_come_is_waited_for_no_longer_than_is_set),
+        cmocka_unit_test(test_one_that_leaves_does_not_keep_the_others_waiting),
         cmocka_unit_test(test_all_who_are_left_have_the_same_history),
         cmocka_unit_test(test_one_dies_in_the_recovery),
         cmocka_unit_test(test_threads_take_turns),

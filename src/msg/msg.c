@@ -158,6 +158,9 @@ nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t
     if (err == NEXAR_OK) {
         err = p->doomed ? p->err : nx_link_send_frame(p->link, NX_LANE_CONTROL, &bytes, 1);
     }
+    if (err == NEXAR_ENOMEM) { /* those who speak by it count on it */
+        nx_peer_doom(p, err, "a control frame could not be sent: %s", nexar_strerror(err));
+    }
     nx_msg_leave(m);
     return err;
 }

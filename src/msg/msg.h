@@ -155,7 +155,8 @@ nx_link *nx_msg_link(const nx_msg *m, uint32_t peer); /* NULL: none yet, or no m
 
 /* Sends a frame of the control lane for on_control over there; its first byte is
  * NX_FRAME_OTHER or more.  NEXAR_EINVAL if it is not, or if |peer| is ourselves;
- * the errors of connect and of the link. */
+ * the errors of connect and of the link.  NEXAR_ENOMEM: the link is given up, for none of
+ * its frames may be missing. */
 NX_MUST_CHECK nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t len);
 
 /* |peer| is known to be dead (no heartbeat, its process is gone): as if its link

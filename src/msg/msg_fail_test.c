@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "fake_net.h"
 #include "msg/msg.h"
@@ -221,6 +222,31 @@ static void test_callbacks_of_a_death_come_after_all_is_settled(void **state)
 
 /* ---- no memory ------------------------------------------------------------------------ */
 
+static void test_a_control_frame_that_cannot_be_kept_ends_the_link(void **state)
+{
+    nxt_net *net = make(2, 3, POOL);
+    uint8_t frame[NX_FRAME_MAX] = {0x40};
+    nx_req s, r;
+    char in[4];
+    nexar_err err;
+
+    (void)state;
+    assert_non_null(net);
+    nxt_send(net, &s, (nxt_way){1, 0}, user, 3, "a", 1);
+    nxt_net_run(net);
+    nxt_recv(net, &r, (nxt_way){0, 1}, user, 1, in, sizeof(in));
+    nx_alloc_fail_after(0);
+    do {
+        err = nx_msg_send_control(nxt_net_msg(net, 1), 0, frame, sizeof(frame));
+    } while (err == NEXAR_OK);
+    nx_alloc_fail_after(-1);
+    assert_int_equal(err, NEXAR_ENOMEM);
+    nxt_net_run(net);
+    assert_true(r.done && (r.err == NEXAR_EPEER));
+    assert_int_equal(nx_msg_send_control(nxt_net_msg(net, 1), 0, "\x40", 1), NEXAR_ENOMEM);
+    nxt_net_destroy(net);
+}
+
 enum { PAIRS = 12 };
 
 typedef struct pairs {
@@ -332,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_a_cut_link_ends_the_requests_of_both_ends),
         cmocka_unit_test(test_what_was_whole_when_the_peer_died_can_still_be_received),
         cmocka_unit_test(test_callbacks_of_a_death_come_after_all_is_settled),
+        cmocka_unit_test(test_a_control_frame_that_cannot_be_kept_ends_the_link),
         cmocka_unit_test(test_without_memory_a_request_or_a_link_fails_and_nothing_hangs),
         cmocka_unit_test(test_without_memory_messages_to_oneself_fail_or_wait),
     };
