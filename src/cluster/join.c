@@ -299,11 +299,9 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
 {
     nx_join *j = ctx;
 
-    if (!nx_join_state_peer(j->state, member) && !j->formed) {
-        nx_link_close(link, false);
-        return;
+    if (nx_join_state_peer(j->state, member) || j->formed) {
+        settle(j);
     }
-    settle(j);
     j->config.on_accept(j->config.ctx, link, member);
 }
 
@@ -418,6 +416,9 @@ nexar_err nx_join_run(nx_join **out, const nx_join_config *config)
         if (text != NULL) {
             close_seed(j);
             err = nx_fail(err, "%s", text);
+        }
+        if (config->on_failed != NULL) {
+            config->on_failed(config->ctx);
         }
         nx_join_destroy(j);
         return err;

@@ -33,13 +33,17 @@ typedef struct nx_join_config {
     const void *local; /* told to all members as nx_member.local: borrowed for the call */
     size_t nlocal;     /* at most NX_LOCAL_MAX */
     /* The world has formed and nx_join_view is there: once, from inside
-     * nx_join_run, before the first on_accept.  May be NULL. */
+     * nx_join_run.  May be NULL. */
     void (*on_view)(void *ctx, nx_join *j);
     /* A member of the view has connected: see nx_quic_config.  It may be faster
-     * than we are and come while nx_join_run has not returned, but never before
-     * on_view.  Later also one that is not in the view: it has gone from it, or is in
-     * the next one, which others have come to before us. */
+     * than we are and come while nx_join_run has not returned; when this process comes
+     * into a world that has formed, even before on_view: its ranks may have heard of us
+     * before we hear of that from the seed.  Later also one that is not in the view: it
+     * has gone from it, or is in the next one, which others have come to before us. */
     void (*on_accept)(void *ctx, nx_link *link, uint64_t member);
+    /* Joining has failed, and the links that came by on_accept must be closed in here.  May
+     * be NULL. */
+    void (*on_failed)(void *ctx);
     /* The seed has gone, though we have not left, |why| in words; or it is there
      * again.  The cluster runs on.  May be NULL. */
     void (*on_seed)(void *ctx, bool there, const char *why);

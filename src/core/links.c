@@ -181,8 +181,8 @@ void nx_links_accept(void *ctx, nx_link *link, uint64_t member)
     const nx_member *m = (world->msg == NULL) ? NULL : nx_view_member(world->view, member);
     nx_link *old;
 
-    if ((m == NULL) && (world->msg != NULL) && !nx_parked_has(world, member) &&
-        nx_update_expects(world, member, NULL)) {
+    if ((m == NULL) && !nx_parked_has(world, member) &&
+        ((world->msg == NULL) || nx_update_expects(world, member, NULL))) {
         nx_parked_take(world, link, member);
         return;
     }

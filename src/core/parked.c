@@ -2,7 +2,8 @@
  * parked.c - links of members that are a view ahead of this rank.
  *
  * Ranks come to a new view one after the other, and who joined with it may connect to one
- * that is still about to.  The link is taken, and what comes by it is played again when
+ * that is still about to; or they connect to the one who joins, before it has heard of that
+ * from the seed.  The link is taken, and what comes by it is played again when
  * that rank is there too: a greeting, a few frames, and no more bytes than a sender may
  * send before the first word of the receiver (NX_CREDIT_START).
  */
@@ -45,9 +46,9 @@ static void free_parked(parked *p)
     nx_free(p);
 }
 
-static void give_up(parked *p, const char *why)
+static void give_up(parked *p, nx_log_level level, const char *why)
 {
-    nx_log(NX_LOG_WARN, "refused member %" PRIu64 ", which was to join: %s", p->member, why);
+    nx_log(level, "a link of member %" PRIu64 " of the next view is closed: %s", p->member, why);
     nx_link_close(p->link, false);
     free_parked(p);
 }
@@ -60,7 +61,7 @@ static void keep(parked *p, const kept *head, const void *data, size_t len)
     kept *k = (p->bytes + room > KEPT_MAX) ? NULL : nx_zalloc(room);
 
     if (k == NULL) {
-        give_up(p, "what it says cannot be kept");
+        give_up(p, NX_LOG_WARN, "what it says cannot be kept");
         return;
     }
     *k = *head;
@@ -96,7 +97,7 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
 {
     (void)link;
     (void)err;
-    give_up(ctx, why);
+    give_up(ctx, NX_LOG_INFO, why);
 }
 
 static const nx_link_up parked_up = {.on_up = on_up,
@@ -162,7 +163,7 @@ void nx_parked_settle(nx_world *world)
         const nx_member *m = nx_view_member(world->view, p->member);
 
         if (m == NULL) {
-            give_up(p, "it is not in the new view");
+            give_up(p, NX_LOG_INFO, "it is not in the new view");
             continue;
         }
         nx_links_accept(world, p->link, p->member);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/links.h"
 #include "core/update.h"
 #include "msg/envelope.h"
 #include "oom.h"
@@ -113,6 +114,33 @@ static void test_what_was_said_before_is_heard_when_the_view_is_there(void **sta
     assert_int_equal(f.closed, 1);
 }
 
+/* One who joins may be dialled before the seed has told it of its world. */
+static void test_who_comes_before_there_is_a_world_is_let_in_later(void **state)
+{
+    fake first = {.base.ops = &fake_ops}, second = first;
+    nx_frame hello = {.type = NX_FRAME_HELLO};
+    nx_world world;
+    nx_msg *msg;
+
+    (void)state;
+    make(&world, AHEAD);
+    msg = world.msg;
+    world.msg = NULL;
+    nx_links_accept(&world, &first.base, AHEAD);
+    nx_links_accept(&world, &second.base, AHEAD);
+    assert_true(nx_parked_has(&world, AHEAD));
+    assert_true((first.closed == 0) && (second.closed == 1));
+    for (int i = 0; i < NX_CLASSES; i++) {
+        hello.window[i] = 4096;
+    }
+    hear(&first, NX_LANE_CONTROL, &hello, NULL, 0);
+    world.msg = msg;
+    nx_parked_settle(&world);
+    assert_ptr_equal(nx_msg_link(world.msg, 1), &first.base);
+    assert_int_equal(first.closed, 0);
+    end(&world);
+}
+
 static void test_who_is_not_in_the_view_is_closed(void **state)
 {
     nx_world world;
@@ -205,6 +233,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_said_before_is_heard_when_the_view_is_there),
+        cmocka_unit_test(test_who_comes_before_there_is_a_world_is_let_in_later),
         cmocka_unit_test(test_who_is_not_in_the_view_is_closed),
         cmocka_unit_test(test_one_that_says_too_much_is_closed),
         cmocka_unit_test(test_one_that_says_nothing_too_often_is_closed),

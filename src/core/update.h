@@ -34,8 +34,8 @@ NX_MUST_CHECK nexar_err nx_update_enough(const char *name, uint32_t left, uint32
 
 /* ---- parked.c ------------------------------------------------------------------------ */
 
-/* |member|, whom nx_update_expects, has connected by |link| before this rank is in the
- * view that it comes from: what it says is kept until then, which is little, since it has
+/* |member| has connected by |link| before this rank is in the view that it comes from (see
+ * nx_update_expects), or in any: what it says is kept until then, which is little, since it has
  * no credit.  Without memory it is closed. */
 void nx_parked_take(nx_world *world, nx_link *link, uint64_t member);
 /* There is a new view: those who are in it are let in, the others are closed. */

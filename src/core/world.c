@@ -206,6 +206,14 @@ static void on_view(void *ctx, nx_join *j)
     if (world->start_err == NEXAR_OK) {
         world->start_err = nx_links_start(world);
     }
+    if (world->start_err == NEXAR_OK) {
+        nx_parked_settle(world);
+    }
+}
+
+static void on_join_failed(void *ctx)
+{
+    nx_parked_close(ctx);
 }
 
 /* With the loop's lock held. */
@@ -229,6 +237,7 @@ static nexar_err join(nx_world *world)
         .host_id = nx_config_text(cfg, NX_SET_HOST_ID, host_id),
         .on_view = on_view,
         .on_accept = nx_links_accept,
+        .on_failed = on_join_failed,
         .on_seed = on_seed,
         .on_waiting = nx_update_on_waiting,
         .on_started = nx_update_on_started,
