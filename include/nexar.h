@@ -446,7 +446,8 @@ NEXAR_API nexar_err nexar_alltoallv(nexar_comm *comm, const void *sendbuf,
                                     const size_t recvdispls[], nexar_dtype dtype);
 
 /* Many tensors as one allreduce, in place: one set of messages for all of them,
- * whatever their number, with no copy in between. */
+ * whatever their number, with no staging copy by the caller; nor by nexar, unless they
+ * are so short that copying them costs less (docs/performance.md). */
 typedef struct nexar_tensor {
     void *ptr;
     size_t count;

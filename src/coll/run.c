@@ -325,6 +325,19 @@ void nx_run_enter(nx_run *run)
     run->depth++;
 }
 
+/* All steps of a packed run are done. */
+static void unpack(nx_run *run)
+{
+    if (run->mem.device != NULL) {
+        run->unpacking = true;
+        nx_run_dev_unpack(run);
+        return;
+    }
+    nx_area_write(&run->tensors, run->binding.elem_size, 0, run->count,
+                  run->one[NX_SPACE_RECV].ptr);
+    run->left = 0;
+}
+
 void nx_run_leave(nx_run *run)
 {
     if (run->depth > 1) {
@@ -332,6 +345,9 @@ void nx_run_leave(nx_run *run)
         return;
     }
     pump(run); /* what was readied by entries inside this one */
+    if (run->packed && (run->left == 1) && (run->err == NEXAR_OK) && !run->unpacking) {
+        unpack(run);
+    }
     run->depth--;
     if ((run->left == 0) || ((run->err != NEXAR_OK) && nx_list_empty(&run->flying) &&
                              (run->calling == 0) && (run->working == 0))) {
@@ -469,7 +485,7 @@ nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, u
     return NEXAR_OK;
 }
 
-static void start_all(nx_run *run)
+void nx_run_start_all(nx_run *run)
 {
     const nx_sched *s = &run->program->sched;
 
@@ -489,7 +505,13 @@ void nx_run_begin(nx_run *run)
     nx_run_enter(run);
     run->begun = true;
     run->begun_ns = nx_loop_now(hub->loop);
-    start_all(run);
+    if (run->packed && (run->mem.device != NULL)) {
+        nx_run_dev_pack(run);
+    } else {
+        nx_area_read(&run->tensors, run->binding.elem_size, 0, run->count,
+                     run->one[NX_SPACE_RECV].ptr);
+        nx_run_start_all(run);
+    }
     if (hub->timeout_ns != 0) {
         err =
             nx_loop_timer_set(hub->loop, &run->timer, nx_loop_refresh(hub->loop) + hub->timeout_ns);

@@ -16,6 +16,10 @@
  * jobs: all by threads of the call's worker, without the lock.  The schedule is
  * the same.  A run that failed ends when these are done, too.
  *
+ * Packed.  Short tensors of a bucket (nx_call_scattered), NX_RUN_PACKED bytes in all at most,
+ * are copied into scratch before the first step, the schedule runs on that in host memory,
+ * and its result is spread over them before the run ends well.
+ *
  * Everything here runs with the loop's lock held.
  */
 #ifndef NX_RUN_H
@@ -25,7 +29,7 @@
 #include "coll/group.h"
 #include "coll/program.h"
 
-enum { NX_RUN_WHY = 320 };
+enum { NX_RUN_WHY = 320, NX_RUN_PACKED = 16 << 20 };
 
 struct nx_run {
     /* Set by the owner between make and begin. */
@@ -52,6 +56,10 @@ struct nx_run {
     nx_binding binding;
     nx_region one[NX_SPACES];
     nx_region *regions; /* of many tensors */
+    nx_area tensors;    /* packed: where they are; NX_SPACE_RECV is in scratch then */
+    size_t count;       /* of their elements */
+    bool packed;
+    bool unpacking; /* the device has the result */
     void *scratch;
     size_t scratch_size;
     nexar_dtype dtype;
@@ -61,7 +69,7 @@ struct nx_run {
     uint32_t working; /* jobs and inflows of the device */
     nx_list flying;   /* messages that msg holds */
     nx_list orphans;  /* receives whose sender took the message back */
-    uint32_t left;    /* steps that are not done */
+    uint32_t left;    /* steps that are not done; packed: one more, to unpack */
     uint32_t depth;   /* entries that have not left */
     uint32_t calling; /* hooks that have not returned */
     bool begun;

@@ -25,7 +25,7 @@ struct nx_dev_flight {
 
 bool nx_run_on_device(const nx_run *run, const nx_step *step)
 {
-    return (run->mem.device != NULL) && nx_dev_step_touches(step);
+    return (run->mem.device != NULL) && !run->packed && nx_dev_step_touches(step);
 }
 
 static nx_dev_site site_of(const nx_run *run)
@@ -264,5 +264,61 @@ void nx_run_dev_local(nx_run *run, nx_step_id id)
 
     if (dev != NULL) {
         submit(dev, local_work, local_done);
+    }
+}
+
+/* ---- packed tensors ----------------------------------------------------------------------- */
+
+static void pack_work(nx_job *job)
+{
+    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    nx_run *run = dev->run;
+
+    keep(dev, nx_dev_read(run->mem, &run->tensors, run->binding.elem_size, run->count,
+                          run->one[NX_SPACE_RECV].ptr));
+}
+
+static void unpack_work(nx_job *job)
+{
+    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    nx_run *run = dev->run;
+
+    keep(dev, nx_dev_write(run->mem, &run->tensors, run->binding.elem_size, run->count,
+                           run->one[NX_SPACE_RECV].ptr));
+}
+
+static void packing_done(nx_job *job)
+{
+    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    nx_run *run = dev->run;
+
+    nx_run_enter(run);
+    run->working--;
+    if (dev->err != NEXAR_OK) {
+        device_failed(run, dev->err, dev->why);
+    } else if (run->unpacking) {
+        run->left -= (run->err == NEXAR_OK);
+    } else if (run->err == NEXAR_OK) {
+        nx_run_start_all(run);
+    }
+    nx_run_dev_free(run, dev);
+    nx_run_leave(run);
+}
+
+void nx_run_dev_pack(nx_run *run)
+{
+    nx_dev_flight *dev = dev_create(run, 0, NULL);
+
+    if (dev != NULL) {
+        submit(dev, pack_work, packing_done);
+    }
+}
+
+void nx_run_dev_unpack(nx_run *run)
+{
+    nx_dev_flight *dev = dev_create(run, 0, NULL);
+
+    if (dev != NULL) {
+        submit(dev, unpack_work, packing_done);
     }
 }
