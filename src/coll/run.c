@@ -272,6 +272,7 @@ static void start_hook(nx_run *run, nx_step_id id)
     nx_piece piece = {0};
 
     run->calling = id + 1;
+    run->called_ns = nx_loop_now(nx_hub_config_of(run->group->hub)->loop);
     (void)nx_cursor_next(&c, SIZE_MAX, &piece);
     run->on_shard(run, piece.ptr, step->dst.off, step->len);
 }
@@ -473,6 +474,7 @@ nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, u
     nx_list_init(&run->link);
     nx_list_init(&run->flying);
     nx_list_init(&run->orphans);
+    nx_list_init(&run->at_device);
     nx_task_init(&run->task, go_on);
     run->timer.on_expire = on_timeout;
     err = nx_run_bind(run, call);
@@ -548,6 +550,19 @@ void nx_run_waiting(const nx_run *run,
                  (uint64_t)step->len * run->binding.elem_size);
         }
     }
+}
+
+nx_snag nx_run_snag(const nx_run *run)
+{
+    nx_snag snag = {0};
+
+    if (run->calling != 0) {
+        return (nx_snag){.kind = NX_SNAG_HOOK, .begun_ns = run->called_ns};
+    }
+    if (run->working != 0) {
+        nx_run_dev_snag(run, &snag);
+    }
+    return snag;
 }
 
 bool nx_run_orphaned(const nx_run *run, uint32_t rank)

@@ -52,6 +52,8 @@ void nx_run_dev_received(nx_flight *f);
 /* Runs the local step |id|. */
 void nx_run_dev_local(nx_run *run, nx_step_id id);
 void nx_run_dev_free(nx_run *run, nx_dev_flight *dev);
+/* What the device has done longest; it does something. */
+void nx_run_dev_snag(const nx_run *run, nx_snag *out);
 /* Packs the tensors, then starts the steps; or unpacks them, and the run is done. */
 void nx_run_dev_pack(nx_run *run);
 void nx_run_dev_unpack(nx_run *run);
