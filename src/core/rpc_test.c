@@ -24,6 +24,7 @@ enum {
     BACK,       /* calls ECHO at the caller */
     COUNT,      /* counts */
     WHO,        /* replies the caller's rank */
+    REGRET,     /* replies, and then returns an error */
     NOBODY = 99 /* is never registered */
 };
 
@@ -75,6 +76,16 @@ static nexar_err twice(nexar_rpc *call, const void *data, size_t bytes, void *ar
         assert_non_null(strstr(nexar_last_error(), "once"));
     }
     return NEXAR_OK;
+}
+
+static nexar_err regret(nexar_rpc *call, const void *data, size_t bytes, void *arg)
+{
+    nexar_err err = nexar_rpc_reply(call, NULL, 5);
+
+    assert_int_equal(err, NEXAR_EINVAL); /* and it may still reply */
+    assert_non_null(strstr(nexar_last_error(), "the data of 5 bytes is NULL"));
+    err = nexar_rpc_reply(call, data, bytes);
+    return (err == NEXAR_OK) ? nexar_send(arg, NULL, 1, 0, 0) : err;
 }
 
 static nexar_err who(nexar_rpc *call, const void *data, size_t bytes, void *arg)
@@ -131,6 +142,7 @@ static void serve(nexar_comm *w)
     NXT_OK(w, nexar_rpc_register(w, CHAIN, chain, w));
     NXT_OK(w, nexar_rpc_register(w, BACK, back, w));
     NXT_OK(w, nexar_rpc_register(w, WHO, who, w));
+    NXT_OK(w, nexar_rpc_register(w, REGRET, regret, w));
 }
 
 /* All ranks are here. */
@@ -313,6 +325,9 @@ static void outcomes(nexar_comm *w, void *arg)
     NXT_IS(w, (reply != NULL) && (got == 0));
     free(reply);
     NXT_OK(w, nexar_rpc_call(w, other, TWICE, "abc", 3, &reply, &got));
+    NXT_IS(w, (got == 3) && (memcmp(reply, "abc", 3) == 0));
+    free(reply);
+    NXT_OK(w, nexar_rpc_call(w, other, REGRET, "abc", 3, &reply, &got)); /* that is in a log */
     NXT_IS(w, (got == 3) && (memcmp(reply, "abc", 3) == 0));
     free(reply);
     NXT_OK(w, nexar_rpc_call(w, other, WHO, NULL, 0, &reply, &got));
