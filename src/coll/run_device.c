@@ -350,13 +350,15 @@ void nx_run_dev_unpack(nx_run *run)
 void nx_run_dev_snag(const nx_run *run, nx_snag *out)
 {
     const nx_dev_flight *dev = nx_list_entry(run->at_device.next, nx_dev_flight, link);
-    const bool packing = (dev->does == NX_SNAG_GATHER) || (dev->does == NX_SNAG_SCATTER);
-    const nx_step *step = packing ? NULL : nx_run_step(run, dev->step);
-    const size_t elems = packing ? run->count : step->len;
 
     *out = (nx_snag){.kind = dev->does,
-                     .rank = (dev->flight != NULL) ? step->peer : 0,
-                     .bytes = (uint64_t)elems * run->binding.elem_size,
+                     .bytes = (uint64_t)run->count * run->binding.elem_size,
                      .begun_ns = dev->begun_ns,
                      .more = run->working - 1};
+    if ((dev->does != NX_SNAG_GATHER) && (dev->does != NX_SNAG_SCATTER)) {
+        const nx_step *step = nx_run_step(run, dev->step);
+
+        out->bytes = (uint64_t)step->len * run->binding.elem_size;
+        out->rank = (dev->flight != NULL) ? step->peer : 0;
+    }
 }

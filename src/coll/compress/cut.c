@@ -79,14 +79,26 @@ static void count_digits(const nx_cut_tensor *t, const search *s, size_t *bins)
     }
 }
 
-/* The same of f32, by less work: the first digit has no prefix, and few elements begin with
- * that of the second. */
+/* The same of |n| elements of f32, at most a block. */
+static void count_some_f32(const float *x, size_t n, const search *s, size_t *bins)
+{
+    const unsigned above = s->shift + s->digit;
+    const uint32_t mask = (UINT32_C(1) << s->digit) - 1;
+
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t m = (uint32_t)magnitude(x[i]);
+
+        if (m >> above == s->prefix) {
+            bins[m >> s->shift & mask]++;
+        }
+    }
+}
+
+/* The same of f32, by less work: few elements begin with the prefix, but for the first digit,
+ * which has none. */
 static void count_digits_f32(const nx_cut_tensor *t, const search *s, size_t *bins)
 {
-    const unsigned shift = s->shift, above = s->shift + s->digit;
-    const uint32_t mask = (UINT32_C(1) << s->digit) - 1;
-    const int32_t least = (int32_t)(s->prefix << above);
-    const bool first = (above == 31);
+    const int32_t least = (int32_t)(s->prefix << (s->shift + s->digit));
     nx_lanes x;
 
     for (size_t at = 0; at < t->count; at += NX_PIECE) {
@@ -94,17 +106,8 @@ static void count_digits_f32(const nx_cut_tensor *t, const search *s, size_t *bi
 
         nx_cut_load(t, at, n, &x);
         for (size_t b = 0; b < n; b += BLOCK) {
-            const size_t end = (n - b < BLOCK) ? n : b + BLOCK;
-
-            if (!first && !any_from(x.f32 + b, least)) {
-                continue;
-            }
-            for (size_t i = b; i < end; i++) {
-                const uint32_t m = (uint32_t)magnitude(x.f32[i]);
-
-                if (first || (m >> above == s->prefix)) {
-                    bins[m >> shift & mask]++;
-                }
+            if ((least == 0) || any_from(x.f32 + b, least)) {
+                count_some_f32(x.f32 + b, (n - b < BLOCK) ? n - b : BLOCK, s, bins);
             }
         }
     }
