@@ -446,7 +446,8 @@ NEXAR_API nexar_err nexar_alltoallv(nexar_comm *comm, const void *sendbuf,
                                     const size_t recvdispls[], nexar_dtype dtype);
 
 /* Many tensors as one allreduce, in place: one set of messages for all of them,
- * whatever their number, with no copy in between. */
+ * whatever their number, with no staging copy by the caller; nor by nexar, unless they
+ * are so short that copying them costs less (docs/performance.md). */
 typedef struct nexar_tensor {
     void *ptr;
     size_t count;
@@ -459,8 +460,9 @@ NEXAR_API nexar_err nexar_allreduce_bucketed(nexar_comm *comm, const nexar_tenso
  * gives, and |on_shard| (may be NULL) is called there with them in place, so that a
  * sharded optimizer can update its part before it is gathered.  It is called once,
  * on the calling thread, or on a thread of nexar's for the form with a request; it
- * must not wait for other operations of this world.  An error that it returns ends
- * the call with it on every rank. */
+ * must not wait for other operations of this world.  It is called for an empty shard
+ * too.  An error that it returns ends the call with it on every rank: none ends well
+ * before all have returned. */
 typedef nexar_err (*nexar_shard_fn)(void *shard, size_t offset, size_t count, void *arg);
 NEXAR_API nexar_err nexar_allreduce_rs_ag(nexar_comm *comm, void *buf, size_t count,
                                           nexar_dtype dtype, nexar_op op, nexar_shard_fn on_shard,

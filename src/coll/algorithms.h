@@ -101,6 +101,11 @@ NX_ALGORITHM_LIST(X)
 /* Adds the steps of a dissemination barrier, from round |round| on. */
 void nx_disseminate(nx_sched *s, const nx_coll *c, uint32_t round);
 
+/* The last steps of a schedule with a hook, from round |round| on: no rank ends before the
+ * hooks of all have returned, so that the error of one comes back on every rank.  |call| is
+ * this rank's.  None where every rank has a shard: the others wait for what is in it. */
+void nx_await_hooks(nx_sched *s, const nx_coll *c, nx_step_id call, uint32_t round);
+
 typedef struct nx_algorithm {
     nx_coll_kind kind;
     const char *name;

@@ -21,14 +21,33 @@ static nexar_err bind_tensors(nx_run *run, const nx_coll_call *call)
             off += call->tensors[i].count;
         }
     }
-    run->binding.areas[NX_SPACE_RECV] = (nx_area){.regions = run->regions, .n = n};
+    run->tensors = (nx_area){.regions = run->regions, .n = n};
+    run->binding.areas[NX_SPACE_RECV] = run->tensors;
     return NEXAR_OK;
+}
+
+/* Whether the tensors of |call| are to be packed. */
+static bool packs(const nx_run *run, const nx_coll_call *call)
+{
+    const size_t least = (run->mem.device != NULL) ? NX_CALL_DEVICE_SHORT : NX_CALL_SHORT;
+
+    return (run->group->size > 1) && (call->coll.count != 0) && nx_call_scattered(call, least) &&
+           (call->coll.count <= NX_RUN_PACKED / run->binding.elem_size);
+}
+
+/* Elements of scratch before those that are packed. */
+static size_t packed_at(const nx_run *run)
+{
+    const size_t line = SCRATCH_ALIGN / run->binding.elem_size;
+
+    return (run->program->sched.scratch + line - 1) / line * line;
 }
 
 static nexar_err bind_scratch(nx_run *run)
 {
     nx_group *g = run->group;
-    const size_t elems = run->program->sched.scratch, size = run->binding.elem_size;
+    const size_t size = run->binding.elem_size;
+    const size_t elems = run->packed ? packed_at(run) + run->count : run->program->sched.scratch;
 
     if (elems == 0) {
         return NEXAR_OK;
@@ -65,11 +84,21 @@ nexar_err nx_run_bind(nx_run *run, const nx_coll_call *call)
     } else {
         bind_one(run, NX_SPACE_RECV, call->recv);
     }
+    run->packed = packs(run, call);
+    run->count = run->packed ? call->coll.count : 0;
     if (err == NEXAR_OK) {
         err = bind_scratch(run);
     }
+    if (err != NEXAR_OK) {
+        return err;
+    }
     bind_one(run, NX_SPACE_SCRATCH, run->scratch);
-    return err;
+    if (run->packed) {
+        run->left++;
+        bind_one(run, NX_SPACE_RECV,
+                 (char *)run->scratch + packed_at(run) * run->binding.elem_size);
+    }
+    return NEXAR_OK;
 }
 
 void nx_run_unbind(nx_run *run)

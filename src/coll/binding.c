@@ -66,6 +66,63 @@ bool nx_cursor_next(nx_cursor *c, size_t most, nx_piece *piece)
     return true;
 }
 
+/* |len| bytes, |half| to twice |half|: two moves that may overlap. */
+static inline void copy_two(char *to, const char *from, size_t len, size_t half)
+{
+    char head[16], tail[16];
+
+    memcpy(head, from, half);
+    memcpy(tail, from + len - half, half);
+    memcpy(to, head, half);
+    memcpy(to + len - half, tail, half);
+}
+
+/* memcpy, without the call where there is little to copy. */
+static inline void copy_bytes(char *to, const char *from, size_t len)
+{
+    if ((len > 32) || (len < 8)) {
+        memcpy(to, from, len);
+    } else if (len > 16) {
+        copy_two(to, from, len, 16);
+    } else {
+        copy_two(to, from, len, 8);
+    }
+}
+
+void nx_area_read(const nx_area *area, size_t size, size_t off, size_t len, void *to)
+{
+    const nx_region *r = (len != 0) ? find_region(area, off) : NULL;
+    size_t skip = (len != 0) ? off - r->off : 0;
+    char *at = to;
+
+    for (; len != 0; r++, skip = 0) {
+        const size_t n = (r->len - skip < len) ? r->len - skip : len;
+
+        if (n != 0) {
+            copy_bytes(at, r->ptr + skip * size, n * size);
+            at += n * size;
+            len -= n;
+        }
+    }
+}
+
+void nx_area_write(const nx_area *area, size_t size, size_t off, size_t len, const void *from)
+{
+    const nx_region *r = (len != 0) ? find_region(area, off) : NULL;
+    size_t skip = (len != 0) ? off - r->off : 0;
+    const char *at = from;
+
+    for (; len != 0; r++, skip = 0) {
+        const size_t n = (r->len - skip < len) ? r->len - skip : len;
+
+        if (n != 0) {
+            copy_bytes(r->ptr + skip * size, at, n * size);
+            at += n * size;
+            len -= n;
+        }
+    }
+}
+
 static size_t smaller(size_t a, size_t b)
 {
     return (a < b) ? a : b;

@@ -58,6 +58,11 @@ nx_cursor nx_cursor_start(const nx_binding *binding, nx_ref ref, size_t len);
 size_t nx_cursor_room(nx_cursor *c);
 bool nx_cursor_next(nx_cursor *c, size_t most, nx_piece *piece);
 
+/* Copies |len| elements of |area| from |off| on, |size| bytes each, to one stretch of memory,
+ * and back.  Without the cursor, whose steps cost more than copying a short region. */
+void nx_area_read(const nx_area *area, size_t size, size_t off, size_t len, void *to);
+void nx_area_write(const nx_area *area, size_t size, size_t off, size_t len, const void *from);
+
 /* Runs one local step (copy, reduce, fill, divide) on the bound memory.
  * |size| is what an average divides by. */
 void nx_step_run_local(const nx_step *step, const nx_binding *binding, nexar_dtype dtype,

@@ -29,12 +29,6 @@ _Static_assert(NX_GUISES <= 1 << GUISE_BITS, "guises fit");
 _Static_assert(NX_DTYPES <= 1 << DTYPE_BITS, "dtypes fit");
 _Static_assert(NX_OPS <= 1 << OP_BITS, "ops fit");
 
-uint64_t nx_mark_mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ (hash >> 29);
-}
-
 /* Counts that every rank knows alike; the others are held against the lengths of
  * messages. */
 static uint64_t mix_counts(uint64_t hash, const nx_coll *c)

@@ -45,6 +45,19 @@ typedef struct nx_coll_call {
     void *shard_arg;
 } nx_coll_call;
 
+/*
+ * Whether |call| is on tensors that have fewer than |least| bytes on average: to pack them
+ * into one stretch of memory and to spread it again then costs less than to work on each.
+ * NX_CALL_SHORT is that for host memory, NX_CALL_DEVICE_SHORT for that of a device, where
+ * each takes a call.  Measured with bench/bucketed_bench, see docs/performance.md.
+ */
+enum { NX_CALL_SHORT = 1 << 10, NX_CALL_DEVICE_SHORT = 32 << 10 };
+static inline bool nx_call_scattered(const nx_coll_call *call, size_t least)
+{
+    return (call->tensors != NULL) &&
+           (call->coll.count < least / nexar_dtype_size(call->dtype) * call->ntensors);
+}
+
 /* With what a call ends whose hook has returned |err|: that, if it is an error of nexar,
  * which other ranks can be told. */
 static inline nexar_err nx_shard_error(nexar_err err)
@@ -69,7 +82,11 @@ const char *nx_mark_text(const nx_mark *mark, char *buf);
 const char *nx_mark_name(const nx_mark *mark);
 
 /* Mixes |word| into |hash|: for |detail|. */
-uint64_t nx_mark_mix(uint64_t hash, uint64_t word);
+static inline uint64_t nx_mark_mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ (hash >> 29);
+}
 
 /* "rank 1 called broadcast(...) as operation #7 where rank 0 called ..." */
 void nx_mark_differ(char *buf, size_t size, uint32_t number, uint32_t rank, const nx_mark *its,

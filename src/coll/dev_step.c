@@ -71,6 +71,22 @@ static nexar_err transfer(const nx_dev_site *s, nx_ref ref, size_t len, char *ho
     return err;
 }
 
+nexar_err nx_dev_read(nx_devmem mem, const nx_area *area, size_t size, size_t len, void *host)
+{
+    const nx_binding binding = {.areas[NX_SPACE_RECV] = *area, .elem_size = size};
+    const nx_dev_site site = {.mem = mem, .binding = &binding};
+
+    return transfer(&site, nx_at(NX_SPACE_RECV, 0), len, host, true);
+}
+
+nexar_err nx_dev_write(nx_devmem mem, const nx_area *area, size_t size, size_t len, void *host)
+{
+    const nx_binding binding = {.areas[NX_SPACE_RECV] = *area, .elem_size = size};
+    const nx_dev_site site = {.mem = mem, .binding = &binding};
+
+    return transfer(&site, nx_at(NX_SPACE_RECV, 0), len, host, false);
+}
+
 nexar_err nx_dev_step_stage(const nx_dev_site *site, const nx_step *step, void *host)
 {
     return transfer(site, step->a, step->len, host, true);

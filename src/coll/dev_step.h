@@ -20,6 +20,12 @@ typedef struct nx_dev_site {
     uint32_t size; /* of the group: what an average divides by */
 } nx_dev_site;
 
+/* |len| elements of |area|, |size| bytes each, to |host|, and back. */
+NX_MUST_CHECK nexar_err nx_dev_read(nx_devmem mem, const nx_area *area, size_t size, size_t len,
+                                    void *host);
+NX_MUST_CHECK nexar_err nx_dev_write(nx_devmem mem, const nx_area *area, size_t size, size_t len,
+                                     void *host);
+
 /* Whether |step| touches device memory. */
 bool nx_dev_step_touches(const nx_step *step);
 

@@ -272,6 +272,7 @@ static void start_hook(nx_run *run, nx_step_id id)
     nx_piece piece = {0};
 
     run->calling = id + 1;
+    run->called_ns = nx_loop_now(nx_hub_config_of(run->group->hub)->loop);
     (void)nx_cursor_next(&c, SIZE_MAX, &piece);
     run->on_shard(run, piece.ptr, step->dst.off, step->len);
 }
@@ -325,6 +326,19 @@ void nx_run_enter(nx_run *run)
     run->depth++;
 }
 
+/* All steps of a packed run are done. */
+static void unpack(nx_run *run)
+{
+    if (run->mem.device != NULL) {
+        run->unpacking = true;
+        nx_run_dev_unpack(run);
+        return;
+    }
+    nx_area_write(&run->tensors, run->binding.elem_size, 0, run->count,
+                  run->one[NX_SPACE_RECV].ptr);
+    run->left = 0;
+}
+
 void nx_run_leave(nx_run *run)
 {
     if (run->depth > 1) {
@@ -332,6 +346,9 @@ void nx_run_leave(nx_run *run)
         return;
     }
     pump(run); /* what was readied by entries inside this one */
+    if (run->packed && (run->left == 1) && (run->err == NEXAR_OK) && !run->unpacking) {
+        unpack(run);
+    }
     run->depth--;
     if ((run->left == 0) || ((run->err != NEXAR_OK) && nx_list_empty(&run->flying) &&
                              (run->calling == 0) && (run->working == 0))) {
@@ -457,6 +474,7 @@ nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, u
     nx_list_init(&run->link);
     nx_list_init(&run->flying);
     nx_list_init(&run->orphans);
+    nx_list_init(&run->at_device);
     nx_task_init(&run->task, go_on);
     run->timer.on_expire = on_timeout;
     err = nx_run_bind(run, call);
@@ -469,7 +487,7 @@ nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, u
     return NEXAR_OK;
 }
 
-static void start_all(nx_run *run)
+void nx_run_start_all(nx_run *run)
 {
     const nx_sched *s = &run->program->sched;
 
@@ -489,7 +507,13 @@ void nx_run_begin(nx_run *run)
     nx_run_enter(run);
     run->begun = true;
     run->begun_ns = nx_loop_now(hub->loop);
-    start_all(run);
+    if (run->packed && (run->mem.device != NULL)) {
+        nx_run_dev_pack(run);
+    } else {
+        nx_area_read(&run->tensors, run->binding.elem_size, 0, run->count,
+                     run->one[NX_SPACE_RECV].ptr);
+        nx_run_start_all(run);
+    }
     if (hub->timeout_ns != 0) {
         err =
             nx_loop_timer_set(hub->loop, &run->timer, nx_loop_refresh(hub->loop) + hub->timeout_ns);
@@ -526,6 +550,19 @@ void nx_run_waiting(const nx_run *run,
                  (uint64_t)step->len * run->binding.elem_size);
         }
     }
+}
+
+nx_snag nx_run_snag(const nx_run *run)
+{
+    nx_snag snag = {0};
+
+    if (run->calling != 0) {
+        return (nx_snag){.kind = NX_SNAG_HOOK, .begun_ns = run->called_ns};
+    }
+    if (run->working != 0) {
+        nx_run_dev_snag(run, &snag);
+    }
+    return snag;
 }
 
 bool nx_run_orphaned(const nx_run *run, uint32_t rank)

@@ -16,6 +16,10 @@
  * jobs: all by threads of the call's worker, without the lock.  The schedule is
  * the same.  A run that failed ends when these are done, too.
  *
+ * Packed.  Short tensors of a bucket (nx_call_scattered), NX_RUN_PACKED bytes in all at most,
+ * are copied into scratch before the first step, the schedule runs on that in host memory,
+ * and its result is spread over them before the run ends well.
+ *
  * Everything here runs with the loop's lock held.
  */
 #ifndef NX_RUN_H
@@ -25,7 +29,7 @@
 #include "coll/group.h"
 #include "coll/program.h"
 
-enum { NX_RUN_WHY = 320 };
+enum { NX_RUN_WHY = 320, NX_RUN_PACKED = 16 << 20 };
 
 struct nx_run {
     /* Set by the owner between make and begin. */
@@ -52,18 +56,24 @@ struct nx_run {
     nx_binding binding;
     nx_region one[NX_SPACES];
     nx_region *regions; /* of many tensors */
+    nx_area tensors;    /* packed: where they are; NX_SPACE_RECV is in scratch then */
+    size_t count;       /* of their elements */
+    bool packed;
+    bool unpacking; /* the device has the result */
     void *scratch;
     size_t scratch_size;
     nexar_dtype dtype;
     nexar_op op;
     nx_devmem mem; /* held; no device: host memory */
     nx_worker *worker;
-    uint32_t working; /* jobs and inflows of the device */
-    nx_list flying;   /* messages that msg holds */
-    nx_list orphans;  /* receives whose sender took the message back */
-    uint32_t left;    /* steps that are not done */
-    uint32_t depth;   /* entries that have not left */
-    uint32_t calling; /* hooks that have not returned */
+    uint32_t working;  /* jobs and inflows of the device ... */
+    nx_list at_device; /* ... oldest first */
+    nx_list flying;    /* messages that msg holds */
+    nx_list orphans;   /* receives whose sender took the message back */
+    uint32_t left;     /* steps that are not done; packed: one more, to unpack */
+    uint32_t depth;    /* entries that have not left */
+    uint32_t calling;  /* the step of a hook that has not returned, + 1 */
+    uint64_t called_ns;
     bool begun;
     bool differs;   /* a message came with a fingerprint ... */
     nx_mark its;    /* ... that is not ours */
@@ -101,6 +111,26 @@ void nx_run_destroy(nx_run *run);
 void nx_run_waiting(const nx_run *run,
                     void (*each)(void *ctx, uint32_t rank, bool receiving, uint64_t bytes),
                     void *ctx);
+
+/* What a run waits for on its own rank: the longest of what its device does, or its hook. */
+typedef enum nx_snag_kind {
+    NX_SNAG_NONE,
+    NX_SNAG_SEND,    /* a copy from the device, for |rank| */
+    NX_SNAG_RECV,    /* what |rank| has sent is brought to the device */
+    NX_SNAG_LOCAL,   /* a step on the device */
+    NX_SNAG_GATHER,  /* tensors are packed from the device ... */
+    NX_SNAG_SCATTER, /* ... and back */
+    NX_SNAG_HOOK     /* the caller's function */
+} nx_snag_kind;
+
+typedef struct nx_snag {
+    nx_snag_kind kind;
+    uint32_t rank;  /* of the group */
+    uint64_t bytes; /* not of a hook */
+    uint64_t begun_ns;
+    uint32_t more; /* that the device does beside it */
+} nx_snag;
+nx_snag nx_run_snag(const nx_run *run);
 
 /* Whether it waits for a message that |rank| has taken back. */
 bool nx_run_orphaned(const nx_run *run, uint32_t rank);

@@ -15,6 +15,9 @@ struct nx_dev_flight {
     nx_run *run;
     nx_step_id step;
     nx_flight *flight; /* NULL: a local step */
+    nx_list link;      /* in run->at_device, while the device has it, ... */
+    nx_snag_kind does; /* ... to do this, ... */
+    uint64_t begun_ns; /* ... from then on */
     nx_job job;
     nexar_err err; /* of the job */
     char why[NX_DEVICE_WHY];
@@ -25,7 +28,7 @@ struct nx_dev_flight {
 
 bool nx_run_on_device(const nx_run *run, const nx_step *step)
 {
-    return (run->mem.device != NULL) && nx_dev_step_touches(step);
+    return (run->mem.device != NULL) && !run->packed && nx_dev_step_touches(step);
 }
 
 static nx_dev_site site_of(const nx_run *run)
@@ -49,6 +52,7 @@ static nx_dev_flight *dev_create(nx_run *run, nx_step_id step, nx_flight *f)
     dev->run = run;
     dev->step = step;
     dev->flight = f;
+    nx_list_init(&dev->link);
     return dev;
 }
 
@@ -77,11 +81,29 @@ static void keep(nx_dev_flight *dev, nexar_err err)
     }
 }
 
-/* Gives |dev| to a thread; without one it is done here. */
-static void submit(nx_dev_flight *dev, void (*work)(nx_job *), void (*done)(nx_job *))
+/* The device has |dev|, to do |does|; and has it no more. */
+static void device_begins(nx_dev_flight *dev, nx_snag_kind does)
+{
+    nx_run *run = dev->run;
+
+    run->working++;
+    dev->does = does;
+    dev->begun_ns = nx_loop_now(nx_hub_config_of(run->group->hub)->loop);
+    nx_list_push_back(&run->at_device, &dev->link);
+}
+
+static void device_ends(nx_dev_flight *dev)
+{
+    dev->run->working--;
+    nx_list_remove(&dev->link);
+}
+
+/* Gives |dev| to a thread, to do |does|; without one it is done here. */
+static void submit(nx_dev_flight *dev, nx_snag_kind does, void (*work)(nx_job *),
+                   void (*done)(nx_job *))
 {
     dev->job = (nx_job){.work = work, .done = done};
-    dev->run->working++;
+    device_begins(dev, does);
     if (nx_worker_submit(dev->run->worker, &dev->job) != NEXAR_OK) {
         work(&dev->job);
         done(&dev->job);
@@ -110,7 +132,7 @@ static void stage_done(nx_job *job)
     nx_flight *f = dev->flight;
 
     nx_run_enter(run);
-    run->working--;
+    device_ends(dev);
     if ((dev->err != NEXAR_OK) && (run->err == NEXAR_OK)) {
         device_failed(run, dev->err, dev->why);
     }
@@ -159,7 +181,7 @@ void nx_run_dev_send(nx_flight *f)
         return;
     }
     nx_list_remove(&f->link);
-    submit(f->dev, stage_work, stage_done);
+    submit(f->dev, NX_SNAG_SEND, stage_work, stage_done);
 }
 
 /* ---- receives ---------------------------------------------------------------------------- */
@@ -189,7 +211,7 @@ static void on_inflow(nx_inflow *in)
     nx_flight *f = dev->flight;
 
     nx_run_enter(run);
-    run->working--;
+    device_ends(dev);
     nx_list_push_back(&run->flying, &f->link); /* where a flight is when it is over */
     if ((f->req.err == NEXAR_OK) && (in->err != NEXAR_OK)) {
         const nexar_err err = in->err;
@@ -228,7 +250,7 @@ void nx_run_dev_receive(nx_flight *f)
 void nx_run_dev_received(nx_flight *f)
 {
     nx_list_remove(&f->link);
-    f->run->working++;
+    device_begins(f->dev, NX_SNAG_RECV);
     nx_inflow_end(&f->dev->in);
 }
 
@@ -248,7 +270,7 @@ static void local_done(nx_job *job)
     nx_run *run = dev->run;
 
     nx_run_enter(run);
-    run->working--;
+    device_ends(dev);
     if (dev->err != NEXAR_OK) {
         device_failed(run, dev->err, dev->why);
     } else if (run->err == NEXAR_OK) {
@@ -263,6 +285,80 @@ void nx_run_dev_local(nx_run *run, nx_step_id id)
     nx_dev_flight *dev = dev_create(run, id, NULL);
 
     if (dev != NULL) {
-        submit(dev, local_work, local_done);
+        submit(dev, NX_SNAG_LOCAL, local_work, local_done);
+    }
+}
+
+/* ---- packed tensors ----------------------------------------------------------------------- */
+
+static void pack_work(nx_job *job)
+{
+    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    nx_run *run = dev->run;
+
+    keep(dev, nx_dev_read(run->mem, &run->tensors, run->binding.elem_size, run->count,
+                          run->one[NX_SPACE_RECV].ptr));
+}
+
+static void unpack_work(nx_job *job)
+{
+    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    nx_run *run = dev->run;
+
+    keep(dev, nx_dev_write(run->mem, &run->tensors, run->binding.elem_size, run->count,
+                           run->one[NX_SPACE_RECV].ptr));
+}
+
+static void packing_done(nx_job *job)
+{
+    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    nx_run *run = dev->run;
+
+    nx_run_enter(run);
+    device_ends(dev);
+    if (dev->err != NEXAR_OK) {
+        device_failed(run, dev->err, dev->why);
+    } else if (run->unpacking) {
+        run->left -= (run->err == NEXAR_OK);
+    } else if (run->err == NEXAR_OK) {
+        nx_run_start_all(run);
+    }
+    nx_run_dev_free(run, dev);
+    nx_run_leave(run);
+}
+
+void nx_run_dev_pack(nx_run *run)
+{
+    nx_dev_flight *dev = dev_create(run, 0, NULL);
+
+    if (dev != NULL) {
+        submit(dev, NX_SNAG_GATHER, pack_work, packing_done);
+    }
+}
+
+void nx_run_dev_unpack(nx_run *run)
+{
+    nx_dev_flight *dev = dev_create(run, 0, NULL);
+
+    if (dev != NULL) {
+        submit(dev, NX_SNAG_SCATTER, unpack_work, packing_done);
+    }
+}
+
+/* ---- for reports ----------------------------------------------------------------------------- */
+
+void nx_run_dev_snag(const nx_run *run, nx_snag *out)
+{
+    const nx_dev_flight *dev = nx_list_entry(run->at_device.next, nx_dev_flight, link);
+
+    *out = (nx_snag){.kind = dev->does,
+                     .bytes = (uint64_t)run->count * run->binding.elem_size,
+                     .begun_ns = dev->begun_ns,
+                     .more = run->working - 1};
+    if ((dev->does != NX_SNAG_GATHER) && (dev->does != NX_SNAG_SCATTER)) {
+        const nx_step *step = nx_run_step(run, dev->step);
+
+        out->bytes = (uint64_t)step->len * run->binding.elem_size;
+        out->rank = (dev->flight != NULL) ? step->peer : 0;
     }
 }

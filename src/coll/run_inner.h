@@ -28,6 +28,8 @@ static inline const nx_step *nx_run_step(const nx_run *run, nx_step_id id)
     return &run->program->sched.steps[id];
 }
 
+/* Whatever is to be done first is done: steps that wait for nothing are ready. */
+void nx_run_start_all(nx_run *run);
 /* Step |id| is done. */
 void nx_run_finish_step(nx_run *run, nx_step_id id);
 /* The message |f| has ended, with what its request says. */
@@ -50,5 +52,10 @@ void nx_run_dev_received(nx_flight *f);
 /* Runs the local step |id|. */
 void nx_run_dev_local(nx_run *run, nx_step_id id);
 void nx_run_dev_free(nx_run *run, nx_dev_flight *dev);
+/* What the device has done longest; it does something. */
+void nx_run_dev_snag(const nx_run *run, nx_snag *out);
+/* Packs the tensors, then starts the steps; or unpacks them, and the run is done. */
+void nx_run_dev_pack(nx_run *run);
+void nx_run_dev_unpack(nx_run *run);
 
 #endif /* NX_RUN_INNER_H */

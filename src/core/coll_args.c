@@ -270,6 +270,18 @@ static nexar_err check_buffers(const nx_coll_args *a, const nx_coll_call *call)
 
 /* ---- tensors --------------------------------------------------------------------------- */
 
+/* Mixes the counts; two sums, since each waits for its multiplication. */
+static uint64_t mix_tensors(const nexar_tensor *tensors, size_t n)
+{
+    uint64_t even = 0, odd = 1;
+
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        even = nx_mark_mix(even, tensors[i].count);
+        odd = nx_mark_mix(odd, tensors[i + 1].count);
+    }
+    return nx_mark_mix(nx_mark_mix(even, odd), (n % 2 != 0) ? tensors[n - 1].count : n);
+}
+
 static nexar_err check_tensors(const nx_coll_args *a, nx_coll_call *call)
 {
     size_t sum = 0;
@@ -284,8 +296,8 @@ static nexar_err check_tensors(const nx_coll_args *a, nx_coll_call *call)
                            a->tensors[i].count);
         }
         overflow = __builtin_add_overflow(sum, a->tensors[i].count, &sum) || overflow;
-        call->detail = nx_mark_mix(call->detail, a->tensors[i].count);
     }
+    call->detail = mix_tensors(a->tensors, a->ntensors);
     (void)times(sum, nexar_dtype_size(a->dtype), &overflow);
     if (overflow) {
         return nx_fail(NEXAR_EINVAL, "%s: the tensors are more than SIZE_MAX bytes", a->name);

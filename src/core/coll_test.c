@@ -182,6 +182,72 @@ static void test_a_bucket_is_one_allreduce(void **state)
     }
 }
 
+/* Short tensors, some of them empty, with a word between them that nobody may touch. */
+enum { SHORT_TENSORS = 1000, SHORT_ROOM = SHORT_TENSORS * 12 };
+
+typedef struct short_bucket {
+    nexar_tensor tensors[SHORT_TENSORS];
+    double at[SHORT_ROOM];
+    nexar_request *req;
+} short_bucket;
+
+static void fill_short(short_bucket *b, double first)
+{
+    size_t off = 0;
+
+    for (size_t i = 0; i < SHORT_ROOM; i++) {
+        b->at[i] = -1;
+    }
+    for (size_t i = 0; i < SHORT_TENSORS; i++) {
+        b->tensors[i] = (nexar_tensor){.ptr = b->at + off, .count = i * 7 % 11};
+        for (size_t k = 0; k < b->tensors[i].count; k++) {
+            b->at[off + k] = first + (double)(off + k);
+        }
+        off += b->tensors[i].count + 1;
+    }
+}
+
+static void check_short(nexar_comm *w, const short_bucket *b, double mean)
+{
+    for (size_t i = 0; i < SHORT_TENSORS; i++) {
+        const double *got = b->tensors[i].ptr;
+        const size_t n = b->tensors[i].count, off = (size_t)(got - b->at);
+
+        for (size_t k = 0; k < n; k++) {
+            NXT_IS(w, got[k] == mean + (double)(off + k));
+        }
+        NXT_IS(w, got[n] == -1);
+    }
+}
+
+/* By the engine, several at once. */
+static void short_tensors(nexar_comm *w, void *arg)
+{
+    enum { BUCKETS = 3 };
+    short_bucket *b = nxt_calloc(BUCKETS, sizeof(*b));
+    const int n = nexar_size(w);
+
+    (void)arg;
+    for (int i = 0; i < BUCKETS; i++) {
+        fill_short(&b[i], 2 * n * i + 2 * nexar_rank(w));
+        NXT_OK(w, nexar_iallreduce_bucketed(w, b[i].tensors, SHORT_TENSORS, NEXAR_F64, NEXAR_AVG,
+                                            &b[i].req));
+    }
+    for (int i = BUCKETS - 1; i >= 0; i--) {
+        NXT_OK(w, nexar_wait(&b[i].req, NULL));
+        check_short(w, &b[i], 2 * n * i + n - 1);
+    }
+    free(b);
+}
+
+static void test_a_bucket_may_be_of_a_thousand_short_tensors(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 5; n++) {
+        nxt_local_world(n, NULL, short_tensors, NULL);
+    }
+}
+
 typedef struct shards {
     nexar_comm *world;
     int calls;
@@ -451,6 +517,7 @@ int main(void)
         cmocka_unit_test(test_a_long_vector_is_reduced_where_it_arrives),
         cmocka_unit_test(test_many_ranks),
         cmocka_unit_test(test_a_bucket_is_one_allreduce),
+        cmocka_unit_test(test_a_bucket_may_be_of_a_thousand_short_tensors),
         cmocka_unit_test(test_a_shard_is_changed_between_the_phases),
         cmocka_unit_test(test_bad_arguments_are_named_and_break_nothing),
         cmocka_unit_test(test_ranks_that_call_different_things_hear_of_it),

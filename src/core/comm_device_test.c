@@ -9,6 +9,7 @@
 #include "device/staging.h"
 #include "local_world.h"
 #include "rand.h"
+#include "sched_plan.h"
 #include "unit.h"
 
 enum { ROOM = 48 << 20 };
@@ -174,32 +175,48 @@ static void test_many_collectives_are_on_their_way_at_once(void **state)
     nxt_local_world(3, NULL, many_at_once, NULL);
 }
 
+/* Which functions the device has, and how many tensors there are of which length. */
+typedef struct bucket_plan {
+    unsigned optional;
+    size_t tensors, each;
+} bucket_plan;
+
 static void buckets(nexar_comm *w, void *arg)
 {
-    enum { TENSORS = 200 };
-    const unsigned *mask = arg;
-    nxt_sim_device *sim = attach(w, *mask, false);
+    enum { TENSORS = 200, MOST = 20000 };
+    const bucket_plan *p = arg;
+    nxt_sim_device *sim = attach(w, p->optional, false);
     nexar_tensor tensors[TENSORS];
-    float host[1000];
+    float *host = nxt_calloc(MOST, sizeof(*host));
     const size_t n = (size_t)nexar_size(w);
+    nx_device_stats stats;
+    size_t bytes = 0;
 
-    for (int i = 0; i < TENSORS; i++) {
-        tensors[i].count = (size_t)((i * 7919) % 997);
+    for (size_t i = 0; i < p->tensors; i++) {
+        tensors[i].count = (i * 7919) % p->each;
         tensors[i].ptr = nxt_sim_device_alloc(sim, tensors[i].count * sizeof(float) + 1);
         for (size_t k = 0; k < tensors[i].count; k++) {
-            host[k] = (float)(k * (size_t)(nexar_rank(w) + 1) + (size_t)i);
+            host[k] = (float)(k * (size_t)(nexar_rank(w) + 1) + i);
         }
         nxt_sim_device_load(sim, tensors[i].ptr, host, tensors[i].count * sizeof(float));
+        bytes += tensors[i].count * sizeof(float);
     }
-    NXT_OK(w, nexar_allreduce_bucketed(w, tensors, TENSORS, NEXAR_F32, NEXAR_SUM));
-    for (int i = 0; i < TENSORS; i++) {
+    NXT_OK(w, nexar_allreduce_bucketed(w, tensors, p->tensors, NEXAR_F32, NEXAR_SUM));
+    for (size_t i = 0; i < p->tensors; i++) {
         nxt_sim_device_store(sim, host, tensors[i].ptr, tensors[i].count * sizeof(float));
         for (size_t k = 0; k < tensors[i].count; k++) {
-            const size_t want = k * n * (n + 1) / 2 + (size_t)i * n;
+            const size_t want = k * n * (n + 1) / 2 + i * n;
 
             NXT_IS(w, host[k] == (float)want);
         }
     }
+    nx_device_stats_get(w->device, &stats);
+    if (p->each * sizeof(float) <= NX_CALL_DEVICE_SHORT) { /* packed: once there, once back */
+        NXT_IS(w, (stats.to_host == bytes) && (stats.to_device == bytes));
+    } else {
+        NXT_IS(w, stats.to_host > bytes);
+    }
+    free(host);
     detach(w, sim);
 }
 
@@ -209,7 +226,11 @@ static void test_a_bucket_of_device_tensors_is_one_allreduce(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        nxt_local_world(3, NULL, buckets, &masks[i]);
+        bucket_plan few = {.optional = masks[i], .tensors = 9, .each = 20000};
+        bucket_plan many = {.optional = masks[i], .tensors = 200, .each = 997};
+
+        nxt_local_world(3, NULL, buckets, &many);
+        nxt_local_world(3, NULL, buckets, &few);
     }
 }
 

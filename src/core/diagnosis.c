@@ -158,6 +158,7 @@ nexar_err nx_diagnosis_start(nx_world *world)
         .after_ns = nx_config_number(world->config, NX_SET_STALL_REPORT),
         .oldest = nx_pending_oldest,
         .whom = nx_pending_whom,
+        .here = nx_pending_here,
         .send = send_frame,
         .print = print,
         .ctx = world,

@@ -2,6 +2,8 @@
  * direct_forms_test.c - buckets, allreduce_rs_ag and the v forms on shared memory, through
  * the public API.
  */
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "direct_world.h"
 #include "local_world.h"
@@ -25,7 +27,7 @@ static int64_t sum(int64_t n, size_t at)
 
 /* ---- buckets ---------------------------------------------------------------------------- */
 
-enum { TENSORS = 1000 };
+enum { TENSORS = 1000, MANY = 7000 };
 
 /* Odd lengths, many short, some long, some empty: about |each| elements on average. */
 static size_t tensor_count(size_t i, size_t each)
@@ -52,7 +54,7 @@ static size_t lay_out(nexar_tensor *tensors, size_t n, size_t each, int64_t *at)
 
 static void bucket(nexar_comm *w, size_t n, size_t each, bool shared, nexar_op op)
 {
-    static _Thread_local nexar_tensor tensors[TENSORS];
+    static _Thread_local nexar_tensor tensors[MANY];
     const size_t room = lay_out(tensors, n, each, NULL);
     const int64_t ranks = nexar_size(w), me = nexar_rank(w);
     int64_t *at = nxt_direct_take(w, shared, room * sizeof(*at));
@@ -96,6 +98,8 @@ static void buckets(nexar_comm *w, void *arg)
             calls += 3;
         }
     }
+    bucket(w, MANY, 4, true, NEXAR_SUM); /* more than all slots hold, of short tensors */
+    calls++;
     NXT_IS(w, (arg != NULL) || (nxt_direct_count(w) - before == calls));
 }
 
@@ -231,6 +235,70 @@ static void test_a_hook_that_fails_ends_the_call_on_all(void **state)
     (void)state;
     nxt_local_world(3, NULL, failing_hook, NULL);
     nxt_local_world(3, NULL, failing_hook, &big);
+}
+
+/* One rank's hook fails, of a vector that has not an element for each. */
+static void fail_at(nexar_comm *w, int bad, size_t count, bool with_request)
+{
+    int64_t at[8];
+    hooked h = {.w = w, .buf = at, .count = count};
+    char says[64];
+    nexar_err err;
+
+    for (size_t i = 0; i < count; i++) {
+        at[i] = value(nexar_rank(w), i);
+    }
+    h.answer = (nexar_rank(w) == bad) ? NEXAR_EDEVICE : NEXAR_OK;
+    (void)snprintf(says, sizeof(says), "on_shard of rank %d returned", bad);
+    if (with_request) {
+        nexar_request *req = NULL;
+
+        NXT_OK(w, nexar_iallreduce_rs_ag(w, at, count, NEXAR_I64, NEXAR_SUM, on_shard, &h, &req));
+        err = nexar_wait(&req, NULL);
+    } else {
+        err = nexar_allreduce_rs_ag(w, at, count, NEXAR_I64, NEXAR_SUM, on_shard, &h);
+    }
+    NXT_SAYS(w, err, NEXAR_EDEVICE, says);
+}
+
+/* |arg|: the board is used, which the first failure breaks. */
+static void failing_without_a_shard(nexar_comm *w, void *arg)
+{
+    const int n = nexar_size(w);
+
+    for (size_t count = 0; count < (size_t)n; count++) {
+        for (int bad = 0; bad < n; bad++) {
+            nexar_comm *sub = NULL;
+
+            NXT_OK(w, nexar_comm_dup(w, &sub));
+            if (arg != NULL) {
+                nxt_direct_warm_up(sub);
+            }
+            fail_at(sub, bad, count, false);
+            fail_at(sub, bad, count, true);
+            shards(sub, count, false, true);
+            nexar_comm_free(sub);
+        }
+    }
+}
+
+static void engine_without_a_shard(nexar_comm *w, void *arg)
+{
+    (void)arg;
+    failing_without_a_shard(w, NULL);
+}
+
+static void test_a_hook_without_a_shard_that_fails_ends_the_call_on_all(void **state)
+{
+    static int direct;
+
+    (void)state;
+    for (int n = 2; n <= 5; n++) {
+        nxt_local_world(n, NULL, failing_without_a_shard, &direct);
+        nxt_direct_with_setting(n, "direct", "off", engine_without_a_shard);
+        nxt_direct_with_setting(n, "transports", "quic", engine_without_a_shard);
+    }
+    nxt_direct_with_setting(5, "algorithms", "allreduce:0-:ring", engine_without_a_shard);
 }
 
 /* ---- v forms ------------------------------------------------------------------------------- */
@@ -535,6 +603,7 @@ int main(void)
         cmocka_unit_test(test_buckets_that_differ_are_found_out),
         cmocka_unit_test(test_the_hook_has_its_shard_between_the_phases),
         cmocka_unit_test(test_a_hook_that_fails_ends_the_call_on_all),
+        cmocka_unit_test(test_a_hook_without_a_shard_that_fails_ends_the_call_on_all),
         cmocka_unit_test(test_v_forms_are_direct),
         cmocka_unit_test(test_blocks_of_another_length_are_found_out),
         cmocka_unit_test(test_want_of_memory_is_said),

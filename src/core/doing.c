@@ -63,6 +63,7 @@ size_t nx_doing_encode(const nx_doing *d, uint8_t *buf)
     for (uint32_t i = 0; i < d->listed; i++) {
         nx_write_u32(&w, d->who[i]);
     }
+    nx_write_text(&w, d->here);
     return w.len;
 }
 
@@ -89,6 +90,7 @@ bool nx_doing_decode(const void *data, size_t len, nx_doing *out)
     for (uint32_t i = 0; i < out->listed; i++) {
         out->who[i] = nx_read_u32(&r);
     }
+    nx_read_text(&r, out->here, sizeof(out->here));
     return nx_reader_done(&r);
 }
 
@@ -118,6 +120,21 @@ const char *nx_ranks_text(const uint32_t *ranks, uint32_t listed, uint32_t n, ch
     return buf;
 }
 
+const char *nx_waits_text(const char *before, const uint32_t *ranks, uint32_t n, const char *here,
+                          char *buf)
+{
+    const uint32_t listed = (n < NX_DOING_LISTED) ? n : NX_DOING_LISTED;
+    char whom[NX_RANKS_TEXT] = "";
+    const bool both = (n != 0) && (here[0] != '\0');
+
+    if (n != 0) {
+        (void)nx_ranks_text(ranks, listed, n, whom);
+    }
+    (void)snprintf(buf, NX_WAITS_TEXT, "%s%s%s%s", ((n == 0) && (here[0] == '\0')) ? "" : before,
+                   whom, both ? ", and for " : "", here);
+    return buf;
+}
+
 static double seconds(uint64_t ns)
 {
     return (double)ns / 1e9;
@@ -125,13 +142,13 @@ static double seconds(uint64_t ns)
 
 const char *nx_doing_text(const nx_doing *d, char *buf)
 {
-    char whom[NX_RANKS_TEXT], last[NX_WHAT_TEXT + 48] = "has finished no operation yet";
+    char waits[NX_WAITS_TEXT], last[NX_WHAT_TEXT + 48] = "has finished no operation yet";
     const char *where = d->closing ? "is in finalize" : "is in user code";
 
     if (d->now.text[0] != '\0') {
-        (void)snprintf(buf, NX_DOING_TEXT, "is in %s for %.1f s%s%s%s", d->now.text,
-                       seconds(d->now.age_ns), (d->nfor == 0) ? "" : ", waiting for ",
-                       (d->nfor == 0) ? "" : nx_ranks_text(d->who, d->listed, d->nfor, whom),
+        (void)snprintf(buf, NX_DOING_TEXT, "is in %s for %.1f s%s%s", d->now.text,
+                       seconds(d->now.age_ns),
+                       nx_waits_text(", waiting for ", d->who, d->nfor, d->here, waits),
                        (d->waits || d->closing) ? "" : ", and in user code");
         return buf;
     }

@@ -17,6 +17,7 @@ static nx_doing full(void)
 
     memset(d.now.text, 'x', sizeof(d.now.text) - 1);
     memset(d.last.text, '~', sizeof(d.last.text) - 1);
+    memset(d.here, 'y', sizeof(d.here) - 1);
     for (uint32_t i = 0; i < NX_DOING_LISTED; i++) {
         d.who[i] = UINT32_MAX - i;
     }
@@ -92,6 +93,10 @@ static void test_words(void **state)
                         "is in #5 allreduce(1024 x f32, sum) for 12.3 s, waiting for rank 1");
     d.waits = false;
     assert_non_null(strstr(nx_doing_text(&d, buf), "waiting for rank 1, and in user code"));
+    (void)snprintf(d.here, sizeof(d.here), "its on_shard");
+    assert_non_null(strstr(nx_doing_text(&d, buf), "s, waiting for rank 1, and for its on_shard"));
+    d.nfor = d.listed = 0;
+    assert_non_null(strstr(nx_doing_text(&d, buf), "s, waiting for its on_shard, and in user"));
 
     assert_string_equal(nx_ranks_text(some, 1, 1, ranks), "rank 1");
     assert_string_equal(nx_ranks_text(some, 3, 3, ranks), "rank 1, rank 4 and rank 5");

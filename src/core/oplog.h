@@ -63,6 +63,7 @@ typedef struct nx_blocked {
     nx_list link;
     nx_what what;
     uint64_t begun_ns;
+    const struct nx_op *op; /* a message, which may wait for its device; NULL: something else */
 } nx_blocked;
 
 void nx_oplog_init(nx_oplog *log);

@@ -25,9 +25,10 @@ static nexar_err request_finish(nexar_request *req, nexar_status *status)
     return nx_op_finish(&((p2p_request *)req)->op, status);
 }
 
-static void request_what(const nexar_request *req, nx_what *out)
+static void request_what(const nexar_request *req, nx_blocked *out)
 {
-    *out = nx_op_what(&((const p2p_request *)req)->op);
+    out->op = &((const p2p_request *)req)->op;
+    out->what = nx_op_what(out->op);
 }
 
 static void request_cancel(nexar_request *req)
@@ -120,6 +121,7 @@ static void wait_for(waited *w)
         return;
     }
     b.what = nx_op_what(&w->op);
+    b.op = &w->op;
     nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
     (void)nx_loop_wait(world->loop, &w->event, UINT64_MAX);
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), w->op.req.err);

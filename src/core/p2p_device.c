@@ -23,6 +23,7 @@ typedef struct nx_op_device {
     void *memory;
     nx_context context; /* of its communicator, when it began */
     bool ready, cancelled;
+    uint64_t begun_ns; /* when the device was given it; of a receive, all of it */
     nx_job job;
     nexar_err err;
     char why[NX_DEVICE_WHY];
@@ -144,6 +145,7 @@ static nexar_err find_memory(op_device *d)
 
 static void stage(op_device *d)
 {
+    d->begun_ns = nx_loop_now(d->op->comm->world->loop);
     d->job = (nx_job){.work = stage_work, .done = stage_done};
     if (nx_worker_submit(worker_of(d->op), &d->job) != NEXAR_OK) {
         stage_work(&d->job);
@@ -273,5 +275,26 @@ void nx_op_device_recv(nx_op *op, const nx_iov_span *iov, size_t n)
 void nx_op_device_received(nx_op *op)
 {
     nx_world_begin(op->comm->world);
+    op->device->begun_ns = nx_loop_now(op->comm->world->loop);
     nx_inflow_end(&op->device->in);
+}
+
+/* ---- for reports ------------------------------------------------------------------------- */
+
+const nx_op *nx_op_device_snag(const nx_op *op, nx_snag *snag)
+{
+    const op_device *d = op->device;
+
+    if (d == NULL) {
+        return NULL;
+    }
+    if (op->sending && nx_list_linked(&d->link)) {
+        d = nx_list_entry(op->comm->staged.next, op_device, link); /* who holds up the others */
+    } else if (op->sending || !d->in.ended) {
+        return NULL;
+    }
+    *snag = (nx_snag){.kind = op->sending ? NX_SNAG_SEND : NX_SNAG_RECV,
+                      .bytes = d->bytes,
+                      .begun_ns = d->begun_ns};
+    return d->op;
 }

@@ -9,6 +9,7 @@
 #ifndef NX_P2P_OP_H
 #define NX_P2P_OP_H
 
+#include "coll/run.h"
 #include "core/comm.h"
 #include "core/device.h"
 
@@ -63,6 +64,9 @@ void nx_op_device_recv(nx_op *op, const nx_iov_span *iov, size_t n);
 void nx_op_device_received(nx_op *op);
 /* True: it was still on its way to msg, and ends by itself. */
 bool nx_op_device_cancel(nx_op *op);
+/* What |op| waits for at a device; NULL: nothing.  |*snag| says what that is, of the message
+ * that is returned: |op| itself, or one that is to be sent before it.  |rank| is not set. */
+const nx_op *nx_op_device_snag(const nx_op *op, nx_snag *snag);
 void nx_op_device_free(nx_op *op);
 
 #endif /* NX_P2P_OP_H */

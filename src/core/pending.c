@@ -1,12 +1,14 @@
 /* pending.c - collectives that run and threads that wait, as operations of reports. */
 #include "core/pending.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "coll/direct/direct.h"
 #include "coll/run.h"
 #include "core/comm.h"
+#include "core/p2p_op.h"
 
 /* ---- one by one ------------------------------------------------------------------------ */
 
@@ -142,6 +144,100 @@ bool nx_pending_oldest(void *ctx, uint64_t since_ns, nx_pending *out)
     return s.found;
 }
 
+/* ---- what they wait for on this rank -------------------------------------------------------- */
+
+/* What holds up an operation here; for whom, and on which device. */
+typedef struct obstacle {
+    nx_snag snag;
+    uint32_t rank; /* of the world */
+    const nx_device *device;
+} obstacle;
+
+static const nx_blocked *find_blocked(const nx_world *world, const nx_pending *p)
+{
+    for (const nx_list *at = world->log.blocked.next; at != &world->log.blocked; at = at->next) {
+        const nx_blocked *b = nx_list_entry(at, nx_blocked, link);
+
+        if ((b->begun_ns == p->begun_ns) && (b->what.kind == p->what.kind) &&
+            (b->what.comm == p->what.comm) && (b->what.tag == p->what.tag)) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+static obstacle of_message(const nx_world *world, const nx_pending *p)
+{
+    const nx_blocked *b = find_blocked(world, p);
+    obstacle o = {0};
+    const nx_op *op;
+
+    if ((b == NULL) || (b->op == NULL) || ((op = nx_op_device_snag(b->op, &o.snag)) == NULL)) {
+        return o;
+    }
+    o.device = op->mem.device;
+    /* A receive from any knows who sent it when the message has come. */
+    o.rank = nx_world_rank(world, (op->to == NX_ANY_PEER) ? op->req.peer : op->to);
+    return o;
+}
+
+static obstacle of_collective(const nx_world *world, const nx_pending *p)
+{
+    const nx_run *run = find_run(world, p->what.comm, p->what.number);
+    obstacle o = {0};
+
+    if (run != NULL) {
+        o.snag = nx_run_snag(run);
+        o.device = run->mem.device;
+        o.rank = nx_world_rank(world, nx_group_peer(run->group, o.snag.rank));
+    }
+    return o;
+}
+
+/* What has lasted long enough to be told of; NX_SNAG_NONE: nothing has. */
+static obstacle find_obstacle(const nx_world *world, const nx_pending *p)
+{
+    const obstacle o =
+        (p->what.kind == NX_WHAT_COLL) ? of_collective(world, p) : of_message(world, p);
+
+    return (o.snag.begun_ns + NX_OPLOG_WORTH_NS <= nx_loop_now(world->loop)) ? o : (obstacle){0};
+}
+
+void nx_pending_here(void *ctx, const nx_pending *p, char *out)
+{
+    static const char *const does[] = {
+        [NX_SNAG_SEND] = "copy",
+        [NX_SNAG_RECV] = "take",
+        [NX_SNAG_LOCAL] = "work on",
+        [NX_SNAG_GATHER] = "gather tensors of",
+        [NX_SNAG_SCATTER] = "spread tensors of",
+    };
+    const nx_world *world = ctx;
+    const obstacle o = find_obstacle(world, p);
+    const uint64_t tenths = (nx_loop_now(world->loop) - o.snag.begun_ns) / 100000000;
+    const bool named = (o.snag.kind == NX_SNAG_SEND) || (o.snag.kind == NX_SNAG_RECV);
+    char age[32], rank[32] = "", more[32] = "";
+
+    out[0] = '\0';
+    if (o.snag.kind == NX_SNAG_NONE) {
+        return;
+    }
+    (void)snprintf(age, sizeof(age), "%" PRIu64 ".%u s", tenths / 10, (unsigned)(tenths % 10));
+    if (o.snag.kind == NX_SNAG_HOOK) {
+        (void)snprintf(out, NX_DOING_HERE, "its on_shard (%s)", age);
+        return;
+    }
+    if (named) {
+        (void)snprintf(rank, sizeof(rank), " %s rank %" PRIu32,
+                       (o.snag.kind == NX_SNAG_SEND) ? "for" : "from", o.rank);
+    }
+    if (o.snag.more != 0) {
+        (void)snprintf(more, sizeof(more), ", and %" PRIu32 " more", o.snag.more);
+    }
+    (void)snprintf(out, NX_DOING_HERE, "device %.40s to %s %" PRIu64 " bytes%s (%s%s)",
+                   nx_device_name(o.device), does[o.snag.kind], o.snag.bytes, rank, age, more);
+}
+
 /* ---- whom they wait for --------------------------------------------------------------------- */
 
 static void mark_rank(void *ctx, uint32_t rank, bool receiving, uint64_t bytes)
@@ -201,6 +297,9 @@ uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t
         run = find_run(world, p->what.comm, p->what.number);
         return (run == NULL) ? 0 : whom_run(world, run, out, room);
     }
+    if (find_obstacle(world, p).snag.kind != NX_SNAG_NONE) {
+        return 0; /* the other side has nothing to do with it */
+    }
     if (p->what.peer != NX_ANY_PEER) {
         out[0] = p->what.peer;
         return 1;
@@ -251,6 +350,7 @@ void nx_pending_tell(nx_world *world, const nx_ask *ask, nx_doing *out)
         tell_op(&out->now, &p.what, now - p.begun_ns);
         out->nfor = nx_pending_whom(world, &p, out->who, NX_DOING_LISTED);
         out->listed = (out->nfor < NX_DOING_LISTED) ? out->nfor : NX_DOING_LISTED;
+        nx_pending_here(world, &p, out->here);
     }
     if (last != NULL) {
         const nx_what what = with_rank(world, &last->what);

@@ -32,18 +32,17 @@ typedef struct listing {
 static void print_pending(void *ctx, const nx_pending *p)
 {
     listing *l = ctx;
-    char what[NX_WHAT_TEXT], whom[NX_RANKS_TEXT];
+    char what[NX_WHAT_TEXT], waits[NX_WAITS_TEXT], here[NX_DOING_HERE];
     uint32_t ranks[NX_DOING_LISTED], n;
 
     if (l->n++ >= PENDING) {
         return;
     }
     n = nx_pending_whom(l->world, p, ranks, NX_DOING_LISTED);
-    nx_log_always(
-        "report of rank %" PRIu32 ": pending: %s for %.1f s%s%s", l->world->comm->rank,
-        nx_what_text(&p->what, what), seconds(nx_loop_now(l->world->loop) - p->begun_ns),
-        (n == 0) ? "" : ", waiting for ",
-        (n == 0) ? "" : nx_ranks_text(ranks, (n < NX_DOING_LISTED) ? n : NX_DOING_LISTED, n, whom));
+    nx_pending_here(l->world, p, here);
+    nx_log_always("report of rank %" PRIu32 ": pending: %s for %.1f s%s", l->world->comm->rank,
+                  nx_what_text(&p->what, what), seconds(nx_loop_now(l->world->loop) - p->begun_ns),
+                  nx_waits_text(", waiting for ", ranks, n, here, waits));
 }
 
 static void print_past(const nx_world *world)

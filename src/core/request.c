@@ -74,7 +74,7 @@ static void wait_event(nx_world *world, const nexar_request *req, const char *na
         world->log.waiting--;
         return;
     }
-    req->ops->what(req, &b.what);
+    req->ops->what(req, &b);
     b.what.name = name;
     nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
     (void)nx_loop_wait(world->loop, event, UINT64_MAX);

@@ -17,7 +17,7 @@ typedef struct nx_request_ops {
      * is a message, and makes the sentence of an error. */
     nexar_err (*finish)(nexar_request *req, nexar_status *status);
     /* What it is, for reports.  NULL: a collective, which reports know of. */
-    void (*what)(const nexar_request *req, nx_what *out);
+    void (*what)(const nexar_request *req, nx_blocked *out);
     /* Asks for its end before its time.  NULL: it cannot be taken back. */
     void (*cancel)(nexar_request *req);
     /* Frees it: it is done and in no list. */

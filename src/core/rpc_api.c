@@ -92,9 +92,9 @@ static nx_what op_what(const rpc_op *op)
                      .tag = op->fn};
 }
 
-static void request_what(const nexar_request *req, nx_what *out)
+static void request_what(const nexar_request *req, nx_blocked *out)
 {
-    *out = op_what(&((const rpc_request *)req)->op);
+    out->what = op_what(&((const rpc_request *)req)->op);
 }
 
 static const nx_request_ops rpc_ops = {.finish = request_finish,
@@ -169,7 +169,7 @@ nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void 
 {
     // NOLINTEND(readability-non-const-parameter)
     nx_event event = {0};
-    nx_blocked b;
+    nx_blocked b = {0};
     rpc_op op = {.comm = comm,
                  .name = "rpc_call",
                  .rank = rank,

@@ -24,6 +24,7 @@ enum {
     BACK,       /* calls ECHO at the caller */
     COUNT,      /* counts */
     WHO,        /* replies the caller's rank */
+    REGRET,     /* replies, and then returns an error */
     NOBODY = 99 /* is never registered */
 };
 
@@ -75,6 +76,16 @@ static nexar_err twice(nexar_rpc *call, const void *data, size_t bytes, void *ar
         assert_non_null(strstr(nexar_last_error(), "once"));
     }
     return NEXAR_OK;
+}
+
+static nexar_err regret(nexar_rpc *call, const void *data, size_t bytes, void *arg)
+{
+    nexar_err err = nexar_rpc_reply(call, NULL, 5);
+
+    assert_int_equal(err, NEXAR_EINVAL); /* and it may still reply */
+    assert_non_null(strstr(nexar_last_error(), "the data of 5 bytes is NULL"));
+    err = nexar_rpc_reply(call, data, bytes);
+    return (err == NEXAR_OK) ? nexar_send(arg, NULL, 1, 0, 0) : err;
 }
 
 static nexar_err who(nexar_rpc *call, const void *data, size_t bytes, void *arg)
@@ -131,6 +142,7 @@ static void serve(nexar_comm *w)
     NXT_OK(w, nexar_rpc_register(w, CHAIN, chain, w));
     NXT_OK(w, nexar_rpc_register(w, BACK, back, w));
     NXT_OK(w, nexar_rpc_register(w, WHO, who, w));
+    NXT_OK(w, nexar_rpc_register(w, REGRET, regret, w));
 }
 
 /* All ranks are here. */
@@ -313,6 +325,9 @@ static void outcomes(nexar_comm *w, void *arg)
     NXT_IS(w, (reply != NULL) && (got == 0));
     free(reply);
     NXT_OK(w, nexar_rpc_call(w, other, TWICE, "abc", 3, &reply, &got));
+    NXT_IS(w, (got == 3) && (memcmp(reply, "abc", 3) == 0));
+    free(reply);
+    NXT_OK(w, nexar_rpc_call(w, other, REGRET, "abc", 3, &reply, &got)); /* that is in a log */
     NXT_IS(w, (got == 3) && (memcmp(reply, "abc", 3) == 0));
     free(reply);
     NXT_OK(w, nexar_rpc_call(w, other, WHO, NULL, 0, &reply, &got));
@@ -594,6 +609,92 @@ static void test_a_call_ends_by_its_time_and_its_reply_is_dropped(void **state)
     nexar_config_free(cfg);
 }
 
+/* One thread, which is at the gate: the calls behind it wait there until their time is over,
+ * or until they are cancelled. */
+static void queued(nexar_comm *w, void *arg)
+{
+    enum { BEHIND = 4 };
+    gate *g = arg;
+    nexar_request *first = NULL, *behind[BEHIND];
+    void *reply = NULL;
+    size_t got = 0;
+
+    serve(w);
+    NXT_OK(w, nexar_rpc_register(w, GATE, wait_at_gate, g));
+    meet(w);
+    if (nexar_rank(w) == 0) {
+        NXT_OK(w, nexar_rpc_icall(w, 1, GATE, "x", 1, &reply, &got, &first));
+        gate_wait_inside(g, 1);
+        for (int i = 0; i < BEHIND; i++) {
+            NXT_OK(w, nexar_rpc_icall(w, 1, ECHO, "x", 1, NULL, NULL, &behind[i]));
+        }
+        NXT_OK(w, nexar_cancel(behind[1]));
+        NXT_IS(w, nexar_wait(&behind[1], NULL) == NEXAR_ECANCELED);
+        NXT_SAYS(w, nexar_wait(&first, NULL), NEXAR_ETIMEDOUT, "no reply within 0.2 s");
+        for (int i = 0; i < BEHIND; i++) {
+            NXT_IS(w, nexar_wait(&behind[i], NULL) == ((i == 1) ? NEXAR_OK : NEXAR_ETIMEDOUT));
+        }
+        NXT_IS(w, (reply == NULL) && (stats_of(w).calls == 0));
+        gate_open(g);
+        wait_dropped(w, BEHIND); /* the cancelled one may have been taken back in time */
+        check_echo(w, 1, 100, 1);
+    }
+    meet(w);
+}
+
+static void test_calls_that_wait_for_a_thread_end_by_their_time_or_by_a_cancel(void **state)
+{
+    nexar_config *cfg = config("rpc_timeout", "200ms");
+    gate g;
+
+    (void)state;
+    assert_int_equal(nexar_config_set(cfg, "rpc_threads", "1"), NEXAR_OK);
+    gate_init(&g);
+    nxt_local_world(2, cfg, queued, &g);
+    assert_int_equal(g.passed, 1);
+    gate_fini(&g);
+    nexar_config_free(cfg);
+}
+
+/* Rank 0 leaves with a call that runs at rank 1 and others that wait for a thread there. */
+static void caller_leaves(nexar_comm *w, void *arg)
+{
+    enum { CALLS = 5 };
+    gate *g = arg;
+    nexar_request *reqs[CALLS];
+    char byte = 0;
+
+    serve(w);
+    NXT_OK(w, nexar_rpc_register(w, GATE, wait_at_gate, g));
+    meet(w);
+    if (nexar_rank(w) == 0) {
+        for (int i = 0; i < CALLS; i++) {
+            NXT_OK(w, nexar_rpc_icall(w, 1, GATE, "x", 1, NULL, NULL, &reqs[i]));
+        }
+        gate_wait_inside(g, 1);
+        return;
+    }
+    NXT_IS(w, nexar_recv(w, &byte, 1, 0, 3, NULL) == NEXAR_EPEER); /* it has left */
+    gate_open(g);
+    while (stats_of(w).accepted != 0) {
+        (void)usleep(1000);
+    }
+    check_echo(w, 1, 100, 1); /* by itself: the thread is free again */
+}
+
+static void test_a_caller_that_leaves_leaves_no_calls_behind(void **state)
+{
+    nexar_config *cfg = config("rpc_threads", "1");
+    gate g;
+
+    (void)state;
+    gate_init(&g);
+    nxt_local_world(2, cfg, caller_leaves, &g);
+    assert_true(g.passed >= 1);
+    gate_fini(&g);
+    nexar_config_free(cfg);
+}
+
 static void cancelled(nexar_comm *w, void *arg)
 {
     gate *g = arg;
@@ -655,8 +756,10 @@ static void leaving(nexar_comm *w, void *arg)
     for (int i = CALLS; i-- > 0;) {
         nexar_err err;
 
-        if (i == 0) {
-            gate_open(g); /* all others have been refused by then */
+        if (i == 0) { /* all others have been refused by then, and so is what comes */
+            NXT_SAYS(w, nexar_rpc_call(w, 1, NOBODY, "x", 1, NULL, NULL), NEXAR_EPEER,
+                     "it is leaving");
+            gate_open(g);
         }
         err = nexar_wait(&reqs[i], NULL);
         NXT_IS(w, (err == NEXAR_OK) || (err == NEXAR_EPEER));
@@ -782,6 +885,8 @@ int main(void)
         cmocka_unit_test(test_floods_of_nested_calls_end),
         cmocka_unit_test(test_a_flood_of_calls_needs_bounded_memory_and_loses_none),
         cmocka_unit_test(test_a_call_ends_by_its_time_and_its_reply_is_dropped),
+        cmocka_unit_test(test_calls_that_wait_for_a_thread_end_by_their_time_or_by_a_cancel),
+        cmocka_unit_test(test_a_caller_that_leaves_leaves_no_calls_behind),
         cmocka_unit_test(test_a_call_is_cancelled_and_its_reply_is_dropped),
         cmocka_unit_test(test_leaving_ends_what_runs_and_refuses_the_rest),
         cmocka_unit_test(test_unregistering_waits_for_what_runs),

@@ -39,6 +39,7 @@ struct nx_stall {
     uint32_t question;
     uint32_t nfor;                  /* for how many ranks |op| waits */
     uint32_t whom[NX_DOING_LISTED]; /* the first of them */
+    char here[NX_DOING_HERE];       /* what else it waits for */
     uint32_t nasked, nopen;         /* questions; those without an answer */
     asked asked[ASKED_MAX];
 };
@@ -107,6 +108,10 @@ static void begin(nx_stall *s, const nx_pending *op, nx_stall_voice voice)
     s->question++;
     s->nasked = s->nopen = 0;
     s->nfor = s->config.whom(s->config.ctx, op, whom, ASKED_MAX);
+    s->here[0] = '\0';
+    if (s->config.here != NULL) {
+        s->config.here(s->config.ctx, op, s->here);
+    }
     for (uint32_t i = 0; (i < s->nfor) && (i < ASKED_MAX); i++) {
         if (i < NX_DOING_LISTED) {
             s->whom[i] = whom[i];
@@ -117,11 +122,17 @@ static void begin(nx_stall *s, const nx_pending *op, nx_stall_voice voice)
 }
 
 /* Whether |a| is in the operation that is reported. */
-static bool in_it_too(const nx_stall *s, const asked *a)
+static bool in_it(const nx_stall *s, const asked *a)
 {
     return (a->answer == TOLD) && (s->op.what.kind == NX_WHAT_COLL) &&
            (a->doing.now.text[0] != '\0') && (a->doing.now.comm == s->op.what.comm) &&
            (a->doing.now.number == s->op.what.number);
+}
+
+/* Whether that is all: it waits as the others do, for nothing of its own. */
+static bool in_it_too(const nx_stall *s, const asked *a)
+{
+    return in_it(s, a) && (a->doing.here[0] == '\0');
 }
 
 /* Of a collective only rank 0 looks beyond those that it waits for itself. */
@@ -166,13 +177,11 @@ enum { LINE = NX_DOING_TEXT + 128 };
 
 static void print_head(const nx_stall *s, uint64_t now_ns)
 {
-    char line[NX_WHAT_TEXT + NX_RANKS_TEXT + 96], what[NX_WHAT_TEXT], whom[NX_RANKS_TEXT];
-    const uint32_t listed = (s->nfor < NX_DOING_LISTED) ? s->nfor : NX_DOING_LISTED;
+    char line[NX_WHAT_TEXT + NX_WAITS_TEXT + 64], what[NX_WHAT_TEXT], waits[NX_WAITS_TEXT];
 
-    (void)snprintf(line, sizeof(line), "rank %" PRIu32 " has waited %.1f s in %s%s%s",
-                   s->config.self, (double)(now_ns - s->op.begun_ns) / 1e9,
-                   nx_what_text(&s->op.what, what), (s->nfor == 0) ? "" : " for ",
-                   (s->nfor == 0) ? "" : nx_ranks_text(s->whom, listed, s->nfor, whom));
+    (void)snprintf(line, sizeof(line), "rank %" PRIu32 " has waited %.1f s in %s%s", s->config.self,
+                   (double)(now_ns - s->op.begun_ns) / 1e9, nx_what_text(&s->op.what, what),
+                   nx_waits_text(" for ", s->whom, s->nfor, s->here, waits));
     s->config.print(s->config.ctx, s->voice, line);
 }
 
@@ -198,11 +207,10 @@ static void print_rank(const nx_stall *s, const asked *a)
         (void)snprintf(line, sizeof(line), "rank %" PRIu32 " has left: %s", a->rank, a->why);
         break;
     case TOLD:
-        (void)snprintf(line, sizeof(line), "rank %" PRIu32 " %s%s", a->rank,
-                       nx_doing_text(&a->doing, doing),
-                       (!in_it_too(s, a) && waits_for(&a->doing, s->config.self))
-                           ? ": each waits for the other"
-                           : "");
+        (void)snprintf(
+            line, sizeof(line), "rank %" PRIu32 " %s%s", a->rank, nx_doing_text(&a->doing, doing),
+            (!in_it(s, a) && waits_for(&a->doing, s->config.self)) ? ": each waits for the other"
+                                                                   : "");
         break;
     }
     s->config.print(s->config.ctx, s->voice, line);
@@ -254,7 +262,7 @@ static void print_others(const nx_stall *s)
 static bool others_say_it(const nx_stall *s)
 {
     if ((s->op.what.kind != NX_WHAT_COLL) || s->op.first || (s->nfor == 0) ||
-        (s->nfor > ASKED_MAX)) {
+        (s->nfor > ASKED_MAX) || (s->here[0] != '\0')) {
         return false;
     }
     for (uint32_t i = 0; i < s->nasked; i++) {

@@ -9,9 +9,9 @@
  *
  * Who prints.  In a collective of 64 ranks of which one is late, 63 wait: one report is
  * wanted, not 63.  A rank prints a collective if it waits for a rank that is not in
- * it, or is silent or gone; and rank 0 of the communicator does in any case, and
- * follows the chain to those at its end.  The others say one line, at the level
- * info.  A message concerns two ranks: whoever waits for one prints.
+ * it, or is silent or gone, or for something of its own, as a device; and rank 0 of the
+ * communicator does in any case, and follows the chain to those at its end.  The others say one
+ * line, at the level info.  A message concerns two ranks: whoever waits for one prints.
  *
  * Knows nothing of worlds: the owner tells what waits, and carries frames.  Runs with
  * the loop's lock held.
@@ -49,6 +49,9 @@ typedef struct nx_stall_config {
     /* Whom |p| waits for, ranks of the world, each once, the first |room| of them; how
      * many there are.  May be this rank itself. */
     uint32_t (*whom)(void *ctx, const nx_pending *p, uint32_t *out, uint32_t room);
+    /* What |p| waits for on this rank itself, NX_DOING_HERE bytes; empty: nothing.  May be
+     * NULL: never anything. */
+    void (*here)(void *ctx, const nx_pending *p, char *out);
     /* Sends a control frame. */
     nexar_err (*send)(void *ctx, uint32_t peer, const void *data, size_t len);
     void (*print)(void *ctx, nx_stall_voice voice, const char *line);

@@ -17,6 +17,7 @@ typedef struct rig {
     nx_pending op;
     bool pending;
     uint32_t whom[SIZE], nfor;
+    const char *here;
     nx_ask asked[SIZE]; /* the last question to each; number 0: none */
     bool down[SIZE];
     uint32_t questions;
@@ -42,6 +43,14 @@ static uint32_t whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t roo
         out[i] = r->whom[i];
     }
     return r->nfor;
+}
+
+static void here(void *ctx, const nx_pending *p, char *out)
+{
+    const rig *r = ctx;
+
+    (void)p;
+    (void)snprintf(out, NX_DOING_HERE, "%s", (r->here == NULL) ? "" : r->here);
 }
 
 static nexar_err carry(void *ctx, uint32_t peer, const void *data, size_t len)
@@ -74,6 +83,7 @@ static void setup(rig *r, uint64_t after_ns)
                               .after_ns = after_ns,
                               .oldest = oldest,
                               .whom = whom,
+                              .here = here,
                               .send = carry,
                               .print = print,
                               .ctx = r};
@@ -358,6 +368,46 @@ static void test_a_deadlock_of_two_is_named(void **state)
     teardown(&r);
 }
 
+static void test_what_is_waited_for_on_a_rank_itself_is_said(void **state)
+{
+    nx_doing d = {.waits = true,
+                  .now = {.text = "#5 allreduce", .number = 5, .age_ns = SECOND},
+                  .nfor = 1,
+                  .listed = 1,
+                  .who = {0},
+                  .here = "device sim to copy 8 bytes (0.9 s)"};
+    rig r;
+
+    (void)state;
+    setup(&r, SECOND);
+    /* Here: nobody else says it, though all that are waited for are in it. */
+    r.here = "its on_shard (0.9 s)";
+    start_collective(&r, 1, false);
+    pass(&r, SECOND);
+    tell_in_it(&r, 1, 2);
+    assert_int_equal(r.voices[0], NX_STALL_WARN);
+    assert_true(said(&r, "for rank 1, and for its on_shard (0.9 s)"));
+    r.nlines = 0;
+    start_collective(&r, 0, false);
+    r.op.begun_ns++;
+    pass(&r, 2 * SECOND);
+    assert_true(said(&r, " for its on_shard (0.9 s)"));
+    /* There: it is not one of the crowd, and no deadlock. */
+    r.here = NULL;
+    r.nlines = 0;
+    start_collective(&r, 2, true);
+    r.op.begun_ns++;
+    pass(&r, 2 * SECOND);
+    tell_in_it(&r, 2, 1);
+    d.question = r.asked[1].question;
+    nx_stall_on_tell(r.stall, 1, &d);
+    assert_true(said(&r, "rank 1 is in #5 allreduce for 1.0 s, waiting for rank 0, and for device "
+                         "sim to copy 8 bytes (0.9 s)"));
+    assert_false(said(&r, "each waits for the other"));
+    assert_true(said(&r, "rank 2 is in it too"));
+    teardown(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_those_in_the_middle_leave_it_to_others),
         cmocka_unit_test(test_rank_0_follows_the_chain_to_its_end),
         cmocka_unit_test(test_a_deadlock_of_two_is_named),
+        cmocka_unit_test(test_what_is_waited_for_on_a_rank_itself_is_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

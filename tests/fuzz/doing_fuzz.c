@@ -14,6 +14,7 @@ static void check(const nx_doing *d)
     nxt_must(d->listed <= NX_DOING_LISTED);
     nxt_must(memchr(d->now.text, '\0', sizeof(d->now.text)) != NULL);
     nxt_must(memchr(d->last.text, '\0', sizeof(d->last.text)) != NULL);
+    nxt_must(memchr(d->here, '\0', sizeof(d->here)) != NULL);
     nxt_must(strlen(nx_doing_text(d, text)) < sizeof(text));
     nxt_must(nx_doing_decode(buf, nx_doing_encode(d, buf), &back));
     nxt_must((back.nfor == d->nfor) && (back.listed == d->listed) &&

@@ -24,6 +24,7 @@ nexar_err nx_allreduce_ring(nx_sched *s, const nx_coll *c)
     const nx_span own = nx_ring_block(&ring, 0);
     const nx_ref in = nx_coll_input(c), out = nx_at(NX_SPACE_RECV, 0);
     const nx_ref shard = nx_ref_plus(out, own.off);
+    nx_step_id call = NX_NO_STEP;
 
     if (c->size == 1) {
         nx_copy(s, out, in, c->count);
@@ -34,8 +35,10 @@ nexar_err nx_allreduce_ring(nx_sched *s, const nx_coll *c)
     }
     if (c->hook) {
         nx_call(s, shard, own.len);
+        call = nx_sched_last(s);
     }
     nx_ring_allgather(s, &ring, c->size - 1, shard, out);
+    nx_await_hooks(s, c, call, 2 * (c->size - 1));
     return nx_sched_seal(s);
 }
 

@@ -9,6 +9,9 @@
  *     sent by each rank: 2 count (size - 1) / size for a power of two;
  *                        up to 3 count by a host, who also serves its guest
  *
+ * With fewer elements than ranks and a hook, log2 size more: some shards are empty, and
+ * nobody would wait for the hooks of those who have them.
+ *
  * Best for a sharded optimizer on many ranks; the ring does the same with fewer
  * bytes in more rounds.
  */
@@ -21,28 +24,33 @@ typedef struct run {
     uint32_t rounds; /* of one phase */
 } run;
 
-static void guest(nx_sched *s, const nx_coll *c, const run *r)
+/* Both return the step of the hook; NX_NO_STEP: there is none. */
+static nx_step_id guest(nx_sched *s, const nx_coll *c, const run *r)
 {
     const nx_span own = nx_split_at(&r->shards, c->rank);
     const nx_ref shard = nx_ref_plus(r->out, own.off);
     const uint32_t host = c->rank - 1;
+    nx_step_id call = NX_NO_STEP;
 
     nx_send(s, host, 0, r->in, c->count);
     nx_recv(s, host, 1 + r->rounds, shard, own.len);
     if (c->hook) {
         nx_call(s, shard, own.len);
+        call = nx_sched_last(s);
     }
     nx_send(s, host, 2 + r->rounds, shard, own.len);
     nx_recv(s, host, 3 + 2 * r->rounds, r->out, c->count);
+    return call;
 }
 
-static void place(nx_sched *s, const nx_coll *c, const run *r, const nx_halving *h)
+static nx_step_id place(nx_sched *s, const nx_coll *c, const run *r, const nx_halving *h)
 {
     const bool host = nx_fold_is_host(h->fold, c->rank);
     const nx_span both = nx_halving_span(h, h->place, h->place + 1);
     const nx_span own = nx_split_at(&r->shards, c->rank);
     const nx_ref result = nx_ref_plus(r->out, both.off);
     const nx_ref others = nx_ref_plus(result, own.len); /* the guest's shard */
+    nx_step_id call = NX_NO_STEP;
 
     if (host) {
         nx_recv_reduce(s, c->rank + 1, 0, r->out, r->in, c->count);
@@ -57,6 +65,7 @@ static void place(nx_sched *s, const nx_coll *c, const run *r, const nx_halving 
     }
     if (c->hook) {
         nx_call(s, result, own.len);
+        call = nx_sched_last(s);
     }
     if (host) {
         nx_recv(s, c->rank + 1, 2 + r->rounds, others, both.len - own.len);
@@ -65,6 +74,7 @@ static void place(nx_sched *s, const nx_coll *c, const run *r, const nx_halving 
     if (host) {
         nx_send(s, c->rank + 1, 3 + 2 * r->rounds, r->out, c->count);
     }
+    return call;
 }
 
 nexar_err nx_allreduce_rs_ag(nx_sched *s, const nx_coll *c)
@@ -74,9 +84,10 @@ nexar_err nx_allreduce_rs_ag(nx_sched *s, const nx_coll *c)
                    .out = nx_at(NX_SPACE_RECV, 0),
                    .shards = nx_split_even(c->count, c->size),
                    .rounds = nx_fold_rounds(fold)};
+    nx_step_id call;
 
     if (nx_fold_is_guest(fold, c->rank)) {
-        guest(s, c, &r);
+        call = guest(s, c, &r);
     } else {
         const nx_halving h = {.fold = fold,
                               .place = nx_fold_place(fold, c->rank),
@@ -84,8 +95,9 @@ nexar_err nx_allreduce_rs_ag(nx_sched *s, const nx_coll *c)
                               .blocks = r.shards,
                               .by_rank = true};
 
-        place(s, c, &r, &h);
+        call = place(s, c, &r, &h);
     }
+    nx_await_hooks(s, c, call, 4 + 2 * r.rounds);
     return nx_sched_seal(s);
 }
 

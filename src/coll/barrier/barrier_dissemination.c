@@ -27,6 +27,14 @@ void nx_disseminate(nx_sched *s, const nx_coll *c, uint32_t round)
     }
 }
 
+void nx_await_hooks(nx_sched *s, const nx_coll *c, nx_step_id call, uint32_t round)
+{
+    if (c->hook && (c->count < c->size)) {
+        nx_sched_gate(s, call, NX_NO_STEP);
+        nx_disseminate(s, c, round);
+    }
+}
+
 nexar_err nx_barrier_dissemination(nx_sched *s, const nx_coll *c)
 {
     nx_disseminate(s, c, 0);

@@ -53,12 +53,13 @@ static void find_part(nx_bucket *b, size_t ntensors, nx_part p)
 bool nx_bucket_open(nx_share *s)
 {
     const nx_coll_call *call = s->call;
-    nx_bucket *b = nx_zalloc(sizeof(*b) + call->ntensors * sizeof(b->regions[0]));
+    nx_bucket *b = nx_alloc_aligned(64, sizeof(*b) + call->ntensors * sizeof(b->regions[0]));
     size_t off = 0;
 
     if (b == NULL) {
         return false;
     }
+    memset(b, 0, sizeof(*b));
     for (size_t i = 0; i < call->ntensors; i++) {
         b->regions[i] =
             (nx_region){.ptr = call->tensors[i].ptr, .off = off, .len = call->tensors[i].count};
@@ -88,40 +89,12 @@ void nx_bucket_close(nx_share *s)
 
 void nx_bucket_get(const nx_share *s, size_t off, size_t len, void *to)
 {
-    nx_cursor c = walk(s, off, len);
-    uint8_t *at = to;
-    nx_piece piece;
-
-    while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
-        memcpy(at, piece.ptr, piece.len * elem(s));
-        at += piece.len * elem(s);
-    }
+    nx_area_read(&s->bucket->vector.areas[NX_SPACE_RECV], elem(s), off, len, to);
 }
 
 void nx_bucket_put(const nx_share *s, size_t off, size_t len, const void *from)
 {
-    nx_cursor c = walk(s, off, len);
-    const uint8_t *at = from;
-    nx_piece piece;
-
-    while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
-        memcpy(piece.ptr, at, piece.len * elem(s));
-        at += piece.len * elem(s);
-    }
-}
-
-void nx_bucket_reduce(const nx_share *s, size_t off, size_t len, const void *its, void *to)
-{
-    nx_cursor c = walk(s, off, len);
-    const uint8_t *from = its;
-    uint8_t *at = to;
-    nx_piece piece;
-
-    while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
-        nx_reduce(at, piece.ptr, from, piece.len, s->call->dtype, s->call->op);
-        at += piece.len * elem(s);
-        from += piece.len * elem(s);
-    }
+    nx_area_write(&s->bucket->vector.areas[NX_SPACE_RECV], elem(s), off, len, from);
 }
 
 /* ---- in the memory of others ----------------------------------------------------------------- */

@@ -42,8 +42,10 @@ nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, bool reads)
         return NX_WAY_BLOCKS;
     }
     if (nx_slots_piece(call, b) != 0) {
-        return (!reads || nx_slots_fit(call, b->size, NX_SHARE_SHORT)) ? NX_WAY_SLOTS
-                                                                       : NX_WAY_EITHER;
+        return (!reads || nx_slots_fit(call, b->size, NX_SHARE_SHORT) ||
+                nx_call_scattered(call, NX_CALL_SHORT))
+                   ? NX_WAY_SLOTS
+                   : NX_WAY_EITHER;
     }
     return reads ? NX_WAY_READS : NX_WAY_ENGINE;
 }
@@ -160,10 +162,7 @@ static bool put_aside(nx_share *s)
 /* What this rank needs memory for before it arrives.  False: there is none. */
 static bool open_share(nx_share *s)
 {
-    const bool walks = (s->way == NX_WAY_EITHER) || (s->way == NX_WAY_READS) ||
-                       ((s->way == NX_WAY_SLOTS) && nx_slots_parts(s));
-
-    return put_aside(s) && ((s->call->tensors == NULL) || !walks || nx_bucket_open(s));
+    return put_aside(s) && ((s->call->tensors == NULL) || nx_bucket_open(s));
 }
 
 static bool in_arena(const nx_share *s, const void *ptr)

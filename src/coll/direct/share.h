@@ -172,8 +172,6 @@ void nx_bucket_close(nx_share *s);
 /* |len| elements from |off| on, to or from one stretch of memory. */
 void nx_bucket_get(const nx_share *s, size_t off, size_t len, void *to);
 void nx_bucket_put(const nx_share *s, size_t off, size_t len, const void *from);
-/* |to| = they combined with |its|. */
-void nx_bucket_reduce(const nx_share *s, size_t off, size_t len, const void *its, void *to);
 /* Reads: reduces this rank's part of all and gives it to all.  False: see |code|. */
 bool nx_bucket_part(nx_share *s);
 

@@ -4,6 +4,8 @@
 #include "coll/direct/share.h"
 #include "reduce/reduce.h"
 
+enum { SOME = 4 << 10 }; /* bytes: they stay in the nearest cache */
+
 static size_t elem(const nx_share *s)
 {
     return nexar_dtype_size(s->call->dtype);
@@ -42,25 +44,16 @@ size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b)
     if (nx_slots_fit(call, b->size, room)) {
         return (c->count == 0) ? 1 : c->count;
     }
+    if (nx_call_scattered(call, NX_CALL_SHORT)) {
+        return most; /* however long it is: nothing is slower than tensor by tensor */
+    }
     if ((!blocks && !whole) || (c->count > NX_SHARE_PIECES / size / (blocks ? b->size : 1))) {
         return 0;
     }
     return one_for_each(c->kind) ? most / (b->size - 1) : most;
 }
 
-/* ---- buckets --------------------------------------------------------------------------- */
-
-static void pack(const nx_share *s, uint8_t *to)
-{
-    for (size_t i = 0; i < s->call->ntensors; i++) {
-        const size_t len = s->call->tensors[i].count * elem(s);
-
-        if (len != 0) {
-            memcpy(to, s->call->tensors[i].ptr, len);
-            to += len;
-        }
-    }
-}
+/* ---- combining -------------------------------------------------------------------------- */
 
 static const uint8_t *brought(const nx_share *s, uint32_t rank)
 {
@@ -88,15 +81,18 @@ static void combine(const nx_share *s, void *to, uint32_t n, size_t skip, size_t
     }
 }
 
+/* Combines all that was brought a stretch at a time, then spreads it over the tensors: to
+ * combine tensor by tensor costs more, where they are short. */
 static void take_tensors(const nx_share *s)
 {
-    size_t skip = 0;
+    _Alignas(64) uint8_t some[SOME];
+    const size_t most = sizeof(some) / elem(s);
 
-    for (size_t i = 0; i < s->call->ntensors; i++) {
-        const nexar_tensor *at = &s->call->tensors[i];
+    for (size_t off = 0; off < s->len; off += most) {
+        const size_t len = (s->len - off < most) ? s->len - off : most;
 
-        combine(s, at->ptr, s->turn.size, skip, at->count);
-        skip += at->count * elem(s);
+        combine(s, some, s->turn.size, off * elem(s), len);
+        nx_bucket_put(s, off, len, some);
     }
 }
 
@@ -111,44 +107,23 @@ bool nx_slots_parts(const nx_share *s)
     return c->hook || ((c->kind == NX_ALLREDUCE) && (c->count > from / elem(s)));
 }
 
-/* |len| elements of this rank's vector from |off| on, to |to|. */
-static void get(const nx_share *s, size_t off, size_t len, uint8_t *to)
-{
-    if (s->call->tensors != NULL) {
-        nx_bucket_get(s, off, len, to);
-    } else {
-        memcpy(to, (const uint8_t *)nx_share_input(s) + off * elem(s), len * elem(s));
-    }
-}
-
-/* |to| = |len| elements of this rank's vector from |off| on, combined with |its|. */
-static void combine_own(const nx_share *s, size_t off, size_t len, const uint8_t *its, uint8_t *to)
-{
-    if (s->call->tensors != NULL) {
-        nx_bucket_reduce(s, off, len, its, to);
-    } else {
-        nx_reduce(to, (const uint8_t *)nx_share_input(s) + off * elem(s), its, len, s->call->dtype,
-                  s->call->op);
-    }
-}
-
-/* With a hook it is made where the hook is to find it. */
+/* With a hook it is made where the hook is to find it.  The own input of a bucket has been
+ * brought, too: there it is in one piece. */
 bool nx_slots_reduce_part(nx_share *s)
 {
     const nx_part p = nx_share_part(s, s->len, s->turn.rank);
     const size_t skip = p.off * elem(s);
     uint8_t *place = nx_turn_slot(&s->turn, s->turn.rank)->data + skip;
     uint8_t *to = s->call->coll.hook ? (uint8_t *)s->call->recv + skip : place;
+    const uint8_t *own = (s->call->tensors != NULL)
+                             ? place
+                             : (const uint8_t *)nx_share_input(s) + s->off * elem(s) + skip;
 
     for (uint32_t i = 1; (p.len != 0) && (i < s->turn.size); i++) {
         const uint32_t rank = (s->turn.rank + i) % s->turn.size;
         const uint8_t *its = brought(s, rank) + skip;
 
-        if (i == 1) {
-            combine_own(s, s->off + p.off, p.len, its, to);
-        } else {
-            nx_reduce(to, to, its, p.len, s->call->dtype, s->call->op);
-        }
+        nx_reduce(to, (i == 1) ? own : to, its, p.len, s->call->dtype, s->call->op);
     }
     if (s->call->coll.average && (p.len != 0)) {
         nx_reduce_divide(to, p.len, s->call->dtype, s->turn.size);
@@ -187,10 +162,11 @@ void nx_slots_take_parts(const nx_share *s)
 static void bring_parts(const nx_share *s, uint8_t *to)
 {
     const nx_part p = nx_share_part(s, s->len, s->turn.rank);
-    const size_t behind = p.off + p.len;
+    const size_t front = p.off * elem(s), behind = (p.off + p.len) * elem(s);
+    const uint8_t *from = (const uint8_t *)nx_share_input(s) + s->off * elem(s);
 
-    get(s, s->off, p.off, to);
-    get(s, s->off + behind, s->len - behind, to + behind * elem(s));
+    memcpy(to, from, front);
+    memcpy(to + behind, from + behind, s->len * elem(s) - behind);
 }
 
 /* Where the block for |rank| is in the slot of |owner|, who brings none for itself. */
@@ -220,10 +196,10 @@ void nx_slots_bring(const nx_share *s, void *to)
         (from_root(c->kind) && (c->root != s->turn.rank))) {
         return;
     }
-    if (nx_slots_parts(s)) {
+    if (s->call->tensors != NULL) {
+        nx_bucket_get(s, s->off, s->len, to);
+    } else if (nx_slots_parts(s)) {
         bring_parts(s, to);
-    } else if (s->call->tensors != NULL) {
-        pack(s, to);
     } else if (one_for_each(c->kind)) {
         bring_blocks(s, to);
     } else {
