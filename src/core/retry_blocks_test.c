@@ -39,7 +39,8 @@ typedef struct plan {
     const char *name;
     int victims;  /* in each step: 1 or 2 */
     bool chained; /* the second one dies when it has heard of the first */
-    bool device;
+    bool device;  /* every second rank has one */
+    bool late;    /* all have, and a victim dies when it gets its result */
     uint64_t seed;
     const char *verify;
 } plan;
@@ -65,6 +66,7 @@ static const char *transport;
 static int own;
 static nxt_sim_device *device;
 static nxt_rand delay;             /* until this process dies */
+static atomic_bool dies_late;      /* when its device is written to */
 static atomic_int heard;           /* deaths */
 static atomic_int dies_after = -1; /* it dies when it has heard of more; -1: it does not */
 
@@ -88,6 +90,15 @@ static void die_soon(nexar_comm *w)
 
     delay.state = current->seed * MOST + (uint64_t)own;
     NXT_IS(w, pthread_create(&killer, NULL, die, NULL) == 0);
+}
+
+static nexar_err deadly_to_device(void *ctx, void *dev, const void *host, size_t bytes,
+                                  void *stream)
+{
+    if (atomic_load(&dies_late)) {
+        (void)raise(SIGKILL);
+    }
+    return nxt_sim_device_table(device)->to_device(ctx, dev, host, bytes, stream);
 }
 
 static void die_if_heard(nexar_comm *w)
@@ -346,12 +357,17 @@ static uint64_t take_step(nexar_comm *w, crew *c, uint64_t step)
         atomic_store(&dies_after, MOST - c->n);
         die_if_heard(w);
     } else if ((c->victims >> me & 1) != 0) {
-        if (is_abrupt(step)) {
+        if (is_abrupt(step) && !current->late) {
             (void)raise(SIGKILL);
+        } else if (!current->late) {
+            die_soon(w);
         }
-        die_soon(w);
+        atomic_store(&dies_late, current->late);
     }
     outcome = run_step(w, c, step);
+    if (atomic_load(&dies_late)) {
+        (void)raise(SIGKILL);
+    }
     while (nexar_size(w) > c->n - current->victims) {
         NXT_OK(w, nexar_barrier(w));
     }
@@ -361,11 +377,22 @@ static uint64_t take_step(nexar_comm *w, crew *c, uint64_t step)
     return outcome;
 }
 
+static void attach(nexar_comm *w)
+{
+    const nxt_sim_options options = {.bytes = ROOM, .optional = current->late ? 0 : NXT_SIM_ALL};
+    nexar_device table;
+
+    device = nxt_sim_device_create(&options);
+    NXT_IS(w, device != NULL);
+    table = *nxt_sim_device_table(device);
+    table.to_device = deadly_to_device;
+    NXT_OK(w, nexar_comm_set_device(w, &table));
+}
+
 static void child(int rank, int join_fd, void *arg)
 {
     const char *const settings[] = {"recovery", "automatic",     "retry", "on",
                                     "verify",   current->verify, NULL};
-    const nxt_sim_options options = {.bytes = ROOM, .optional = NXT_SIM_ALL};
     uint64_t history = 0;
     nexar_comm *w;
     crew c;
@@ -375,10 +402,8 @@ static void child(int rank, int join_fd, void *arg)
     man(&c);
     w = nxt_procs_join(rank, join_fd, settings);
     NXT_OK(w, nexar_on_failure(w, on_failure, NULL));
-    if (current->device && (rank % 2 == 0)) {
-        device = nxt_sim_device_create(&options);
-        NXT_IS(w, device != NULL);
-        NXT_OK(w, nexar_comm_set_device(w, nxt_sim_device_table(device)));
+    if (current->late || (current->device && (rank % 2 == 0))) {
+        attach(w);
     }
     for (uint64_t step = 0; goes_on(&c); step++) {
         history = nxt_mix(history + take_step(w, &c, step));
@@ -463,6 +488,12 @@ static void test_memory_of_devices(void **state)
     run_plans(&(plan){.name = "devices", .victims = 1, .device = true, .seed = 300}, 5);
 }
 
+static void test_one_dies_with_the_result_in_its_hands(void **state)
+{
+    (void)state;
+    run_plans(&(plan){.name = "late", .victims = 1, .late = true, .seed = 400}, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_two_die_at_once),
         cmocka_unit_test(test_one_dies_when_it_is_run_again),
         cmocka_unit_test(test_memory_of_devices),
+        cmocka_unit_test(test_one_dies_with_the_result_in_its_hands),
     };
 
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet
