@@ -70,6 +70,14 @@ static inline uint32_t nx_confirm_errs(const nx_confirm *c)
     return c->errs[c->entered & 1];
 }
 
+/* The rank without whose word this one does not go on; while it has not returned.  (What
+ * that one has sent it sent before it returned itself: if it has left, and its word is not
+ * there, it never returned.) */
+static inline uint32_t nx_confirm_awaits(const nx_confirm *c)
+{
+    return (c->self + c->size - (UINT32_C(1) << c->round)) % c->size;
+}
+
 /* Freezes, and says what this rank brings: flags, which are and-ed, and a number of which the
  * highest counts. */
 void nx_confirm_freeze(nx_confirm *c, uint64_t *flags, uint64_t *highest);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/failure.h"
 #include "core/recover.h"
 #include "core/rerun.h"
 
@@ -98,6 +99,25 @@ static void time_out(nexar_comm *comm, uint64_t limit_ns)
     nx_recover_give_up(comm, NEXAR_ETIMEDOUT, why);
 }
 
+/* Whether the rank that is waited for has left: it will not come, and nobody has returned. */
+static bool waits_in_vain(const nexar_comm *comm)
+{
+    const uint32_t rank = nx_confirm_awaits(&comm->recovery.confirm);
+
+    return nx_rankset_has(nx_failure_left(comm->world), nx_comm_peer(comm, rank));
+}
+
+static void wait_no_more(nexar_comm *comm, const attempt *t)
+{
+    const uint32_t rank = nx_confirm_awaits(&comm->recovery.confirm);
+    char why[NX_ERROR_ROOM], text[NX_PEER_TEXT], when[NX_TIME_TEXT];
+
+    (void)snprintf(why, sizeof(why), "%s: %s has left without it, at %s", t->call->name,
+                   nx_world_peer_text(comm->world, nx_comm_peer(comm, rank), text),
+                   nx_time_text(when));
+    nx_recover_begin(comm, why);
+}
+
 /* Waits until all have what this rank has; false: the communicator breaks first, or is
  * broken since they do not come in time. */
 static bool confirm(nexar_comm *comm, const attempt *t)
@@ -108,7 +128,9 @@ static bool confirm(nexar_comm *comm, const attempt *t)
 
     nx_confirm_enter(c, nx_confirm_bits(t->err), send_frame, comm);
     while (is_pending(comm)) {
-        if (!nx_recover_wait_change(comm, by) && is_pending(comm)) {
+        if (waits_in_vain(comm)) {
+            wait_no_more(comm, t);
+        } else if (!nx_recover_wait_change(comm, by) && is_pending(comm)) {
             time_out(comm, limit);
         }
     }
@@ -158,22 +180,26 @@ static bool recover(nexar_comm *comm, uint64_t number, nx_rerun *r, const attemp
     return *err != NEXAR_OK;
 }
 
-/* One attempt, from the memory as it was.  False: that is not to be had. */
+/* One attempt, from the memory as it was.  False: it cannot be run here, for which the others,
+ * who run it again, wait.  |*begun|: they may know of it. */
 static bool run_attempt(call *c, attempt *t, bool *begun)
 {
     const bool again = !c->as_called;
     nexar_err err = again ? nx_rerun_restore(&c->rerun) : NEXAR_OK;
-    const bool restored = (err == NEXAR_OK);
+    bool able = (err == NEXAR_OK);
 
     c->as_called = false;
-    if (restored) {
+    *begun = true;
+    if (able) {
         err = c->once(&c->rerun.now, c->arg, begun);
+        able = !again || *begun || ((err != NEXAR_ENOMEM) && (err != NEXAR_EDEVICE));
+        *begun = *begun || !able;
     }
-    if (restored && again && (err == NEXAR_OK)) {
+    if (again && (err == NEXAR_OK)) {
         err = nx_rerun_deliver(&c->rerun);
     }
     note(t, err);
-    return restored;
+    return able;
 }
 
 /* With the lock, which is released meanwhile. */
@@ -186,18 +212,18 @@ static nexar_err run_until_done(call *c, attempt *t)
 
     for (;;) {
         const uint64_t number = r->confirm.entered + 1;
-        bool begun = true, restored;
+        bool begun, able;
 
         if (r->state == NX_WHOLE) {
             nx_loop_unlock(loop);
-            restored = run_attempt(c, t, &begun);
+            able = run_attempt(c, t, &begun);
             err = t->err;
             nx_loop_lock(loop);
             if (!begun || (err == NEXAR_EREVOKED) || (err == NEXAR_ECANCELED)) {
                 return err;
             }
-            if (!restored) { /* the others are in it, and wait */
-                nx_recover_give_up(comm, NEXAR_EDEVICE, t->why);
+            if (!able) {
+                nx_recover_give_up(comm, err, t->why);
             } else if (err == NEXAR_EPEER) {
                 nx_recover_begin(comm, t->why);
             } else if ((r->state == NX_WHOLE) && confirm(comm, t)) {
