@@ -295,7 +295,7 @@ static nexar_err run_call(call *c, const roster *was, attempt *t)
     nexar_err err = NEXAR_OK;
 
     nx_loop_lock(loop);
-    if (comm->recovery.epoch != was->epoch) {
+    if ((was->slots != NULL) && (comm->recovery.epoch != was->epoch)) {
         err = catch_up(&c->rerun, comm, was);
         c->as_called = false;
     }
