@@ -879,7 +879,7 @@ NEXAR_API nexar_err nexar_comm_leave(nexar_comm *world);
  * With "retry=on" (and automatic) a blocking collective returns when all ranks have its
  * result, and one that a failure ends is run again among those who are left, from the
  * inputs as they were: it returns NEXAR_OK, on all ranks, with the contributions of the same
- * ranks on all, and nexar_last_change() says who is gone.
+ * ranks on all, and nexar_last_change() has the change.
  *
  * Ranks in its arguments are those of the communicator as it was when it was called, and so
  * is the layout of its buffers, counts and displacements: in gather(v), allgather(v) and
