@@ -881,14 +881,25 @@ NEXAR_API nexar_err nexar_comm_leave(nexar_comm *world);
  * With "retry=on" (and automatic) a blocking collective returns when all ranks have its
  * result, and one that a failure ends is run again among those who are left, from the
  * inputs as they were: it returns NEXAR_OK, on all ranks, with the contributions of the same
- * ranks on all, and nexar_last_change() says who is gone.  Ranks in its arguments are those of
- * the communicator as it was when it was called.  It costs a copy, in host memory, of inputs
- * that are in place, and the time of about a barrier; threads that call on one communicator
- * take turns.  What cannot be run again ends with NEXAR_EPEER,
- * on all ranks, after |comm| was rebuilt: those whose root has failed; those whose buffers are
- * laid out by ranks (gather, scatter, allgather, alltoall, reduce_scatter and their v forms);
- * allreduce_rs_ag with a function; allreduce_compressed; all with a request, on the ranks
- * where they had not ended.  Messages and remote calls are not repeated.
+ * ranks on all, and nexar_last_change() has the change.
+ *
+ * Ranks in its arguments are those of the communicator as it was when it was called, and so
+ * is the layout of its buffers, counts and displacements: in gather(v), allgather(v) and
+ * alltoall(v) the blocks of those who are left stand where they would have stood, and blocks
+ * from a rank that failed are as they were before the call; what was for it, in scatter(v)
+ * and alltoall(v), is dropped; in reduce_scatter(v) each rank gets the block that would have
+ * been its own, reduced over those who are left.  A compressed allreduce begins again with
+ * |buf| and |residual| as they were; both are so after an error, too, by whichever method.
+ *
+ * It costs a copy, in host memory, of inputs that are in place, of |buf| and |residual|, and
+ * of what stood where blocks are received, and the time of about a barrier; threads that call
+ * on one communicator take turns.
+ *
+ * What cannot be run again ends with NEXAR_EPEER, on all ranks, after |comm| was rebuilt:
+ * those whose root has failed, and allreduce_rs_ag, whose function may have been called on
+ * some rank.  Those with a request are never run again: each ends with NEXAR_EPEER, once, on
+ * the ranks where it had not ended, and |comm| is rebuilt.  Messages and remote calls are not
+ * repeated.
  */
 
 /*

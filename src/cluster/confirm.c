@@ -142,11 +142,6 @@ nexar_err nx_confirm_frame(nx_confirm *c, uint32_t from, const void *frame, size
     return NEXAR_OK;
 }
 
-uint32_t nx_confirm_awaited(const nx_confirm *c)
-{
-    return (uint32_t)((c->self + c->size - (UINT64_C(1) << c->round) % c->size) % c->size);
-}
-
 /* ---- when it is broken off ------------------------------------------------------------------ */
 
 enum { HALF = 32 };

@@ -70,9 +70,13 @@ static inline uint32_t nx_confirm_errs(const nx_confirm *c)
     return c->errs[c->entered & 1];
 }
 
-/* The rank whose word this rank waits for, while it has not returned.  If that one leaves in
- * order, and all that it has sent is here, it never comes. */
-uint32_t nx_confirm_awaited(const nx_confirm *c);
+/* The rank without whose word this one does not go on; while it has not returned.  (What
+ * that one has sent it sent before it returned itself: if it has left, and its word is not
+ * there, it never returned.) */
+static inline uint32_t nx_confirm_awaits(const nx_confirm *c)
+{
+    return (c->self + c->size - (UINT32_C(1) << c->round)) % c->size;
+}
 
 /* Freezes, and says what this rank brings: flags, which are and-ed, and a number of which the
  * highest counts. */

@@ -223,7 +223,7 @@ void nx_aftermath_left(nx_failure *f, uint32_t rank)
 {
     nx_accord_left(f->world);
     with_comms(f->world, rank, check_alone);
-    with_comms(f->world, rank, nx_recover_wake); /* who waits for its word waits in vain */
+    with_comms(f->world, rank, nx_recover_wake); /* who waits for its word looks again */
 }
 
 void nx_aftermath_stop(nx_failure *f)

@@ -183,19 +183,26 @@ static nexar_err run_once(const nx_coll_args *a, void *shard_arg, bool rebuild, 
     return err;
 }
 
-nexar_err nx_coll_once(const nx_coll_args *a, void *shard_arg, bool *begun)
+static nexar_err run_for_retry(const nx_coll_args *a, void *shard_arg, bool *begun)
 {
     return run_once(a, shard_arg, false, begun);
 }
 
 nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
 {
+    nx_coll_checked checked;
+    nexar_err err;
     bool begun;
 
-    if ((a->comm != NULL) && a->comm->recovery.retries) {
-        return nx_retry_wait(a, shard_arg);
+    if ((a->comm == NULL) || !a->comm->recovery.retries) {
+        return run_once(a, shard_arg, true, &begun);
     }
-    return run_once(a, shard_arg, true, &begun);
+    err = nx_coll_args_check(a, &checked);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_coll_args_done(&checked);
+    return nx_retry_run(a, run_for_retry, shard_arg);
 }
 
 /* ---- with a request -------------------------------------------------------------------- */

@@ -7,9 +7,6 @@
 
 /* Checks |a|, runs it and waits for its end. */
 nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg);
-/* The same once, whatever fails: its communicator is not rebuilt.  |*begun|: the other ranks
- * know of it. */
-nexar_err nx_coll_once(const nx_coll_args *a, void *shard_arg, bool *begun);
 /* The same, with a request. */
 nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **req);
 

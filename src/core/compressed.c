@@ -22,6 +22,7 @@
 #include "core/device.h"
 #include "core/recover.h"
 #include "core/request.h"
+#include "core/retry.h"
 
 typedef struct compressed {
     nexar_request base; /* used by the form with a request */
@@ -277,6 +278,61 @@ static nexar_err check(const char *name, nexar_comm *comm, const nx_compress_cal
 
 /* ---- with a thread that waits ------------------------------------------------------- */
 
+/* Runs |c| with the lock, which is released meanwhile, and waits. */
+static void run_waiting(compressed *c)
+{
+    nx_world *world = c->comm->world;
+
+    while (!c->done) {
+        nx_loop_unlock(world->loop);
+        compute(c);
+        nx_loop_lock(world->loop);
+        go_on(c);
+        while (c->running) {
+            c->event.set = false;
+            world->log.waiting++;
+            (void)nx_loop_wait(world->loop, &c->event, UINT64_MAX);
+            world->log.waiting--;
+        }
+    }
+    nx_loop_kick(world->loop);
+}
+
+/* |asked| once.  With |rebuild| the communicator is rebuilt if that is to be; |*begun|: others
+ * know of it. */
+static nexar_err run_once(nexar_comm *comm, const nx_compress_call *asked, bool rebuild,
+                          bool *begun)
+{
+    nx_loop *loop = comm->world->loop;
+    compressed c = {.comm = comm, .waited = true};
+    nx_compress_call call = *asked;
+    nexar_err err = open_memory(&c, &call);
+    unsigned epoch;
+
+    *begun = false;
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(loop);
+    epoch = comm->recovery.epoch;
+    err = begin(&c, &call);
+    if (err == NEXAR_OK) {
+        *begun = true;
+        run_waiting(&c);
+        err = outcome(&c);
+    }
+    if (rebuild) {
+        err = nx_recover_after(comm, epoch, err);
+    }
+    nx_loop_unlock(loop);
+    return err;
+}
+
+static nexar_err run_for_retry(const nx_coll_args *a, void *arg, bool *begun)
+{
+    return run_once(a->comm, arg, false, begun);
+}
+
 // NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
 nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, nexar_dtype dtype,
                                      nexar_op op, nexar_compression how, double ratio,
@@ -289,37 +345,25 @@ nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, 
                              .op = op,
                              .how = how,
                              .ratio = ratio};
-    compressed c = {.comm = comm, .waited = true};
+    const nexar_tensor changed[] = {{buf, count}, {residual, (residual == NULL) ? 0 : count}};
     nexar_err err = check("allreduce_compressed", comm, &call);
-    unsigned epoch;
-    nx_loop *loop;
+    bool begun;
 
-    if (err == NEXAR_OK) {
-        err = open_memory(&c, &call);
-    }
     if (err != NEXAR_OK) {
         return err;
     }
-    loop = comm->world->loop;
-    nx_loop_lock(loop);
-    epoch = comm->recovery.epoch;
-    err = begin(&c, &call);
-    while ((err == NEXAR_OK) && !c.done) {
-        nx_loop_unlock(loop);
-        compute(&c);
-        nx_loop_lock(loop);
-        go_on(&c);
-        while (c.running) {
-            c.event.set = false;
-            comm->world->log.waiting++;
-            (void)nx_loop_wait(loop, &c.event, UINT64_MAX);
-            comm->world->log.waiting--;
-        }
+    if (!comm->recovery.retries) {
+        return run_once(comm, &call, true, &begun);
     }
-    nx_loop_kick(loop);
-    err = nx_recover_after(comm, epoch, (err == NEXAR_OK) ? outcome(&c) : err);
-    nx_loop_unlock(loop);
-    return err;
+    return nx_retry_run(&(nx_coll_args){.name = "allreduce_compressed",
+                                        .comm = comm,
+                                        .kind = NX_ALLREDUCE,
+                                        .guise = NX_GUISE_COMPRESSED,
+                                        .tensors = changed,
+                                        .ntensors = 2,
+                                        .dtype = dtype,
+                                        .op = op},
+                        run_for_retry, &call);
 }
 
 /* ---- with a request ----------------------------------------------------------------- */

@@ -16,12 +16,13 @@
 #define ABORT_NS UINT64_C(10000000)
 
 /* In the flags of a rescue: the rank was in the agreement of an update; it has not given up
- * an operation, for want of time or for its device.  The others are of errors (confirm.h),
- * none of which has these bits. */
+ * an operation, for want of time, for its device or for want of memory.  The others are of
+ * errors (confirm.h), none of which has these bits. */
 #define FLAG_UPDATING    UINT64_C(1)
 #define FLAG_IN_TIME     (UINT64_C(1) << 31)
 #define FLAG_DEVICE_WELL (UINT64_C(1) << 30)
-#define FLAGS_OWN        (FLAG_UPDATING | FLAG_IN_TIME | FLAG_DEVICE_WELL)
+#define FLAG_HAS_MEMORY  (UINT64_C(1) << 29)
+#define FLAGS_OWN        (FLAG_UPDATING | FLAG_IN_TIME | FLAG_DEVICE_WELL | FLAG_HAS_MEMORY)
 
 /* A thread that waits until a communicator can be rebuilt. */
 typedef struct mender {
@@ -75,6 +76,21 @@ void nx_recover_want(nexar_comm *comm)
     }
 }
 
+/* The flag that says that no operation was given up with |err|. */
+static uint64_t flag_against(nexar_err err)
+{
+    switch ((int)err) {
+    case NEXAR_OK:
+        return 0;
+    case NEXAR_ETIMEDOUT:
+        return FLAG_IN_TIME;
+    case NEXAR_ENOMEM:
+        return FLAG_HAS_MEMORY;
+    default:
+        return FLAG_DEVICE_WELL;
+    }
+}
+
 /* What this rank brings: that of its confirmations, and what is said here. */
 static void take_input(nx_recovery *r, nx_rescue_input *input)
 {
@@ -83,9 +99,7 @@ static void take_input(nx_recovery *r, nx_rescue_input *input)
     if (!r->updating) {
         input->flags &= ~FLAG_UPDATING;
     }
-    if (r->gives_up != NEXAR_OK) {
-        input->flags &= (r->gives_up == NEXAR_ETIMEDOUT) ? ~FLAG_IN_TIME : ~FLAG_DEVICE_WELL;
-    }
+    input->flags &= ~flag_against(r->gives_up);
 }
 
 void nx_recover_begin(nexar_comm *comm, const char *why)
@@ -521,14 +535,17 @@ void nx_recover_give_up(nexar_comm *comm, nexar_err err, const char *why)
 
 nexar_err nx_recover_given_up(const nexar_comm *comm)
 {
+    static const nexar_err errs[] = {NEXAR_EDEVICE, NEXAR_ENOMEM, NEXAR_ETIMEDOUT};
     const nx_outcome *out;
     const char *why;
 
     (void)nx_rescue_outcome(comm, &out, &why);
-    if ((out->flags & FLAG_DEVICE_WELL) == 0) {
-        return NEXAR_EDEVICE;
+    for (size_t i = 0; i < sizeof(errs) / sizeof(errs[0]); i++) {
+        if ((out->flags & flag_against(errs[i])) == 0) {
+            return errs[i];
+        }
     }
-    return ((out->flags & FLAG_IN_TIME) == 0) ? NEXAR_ETIMEDOUT : NEXAR_OK;
+    return NEXAR_OK;
 }
 
 const nx_rankset *nx_recover_failed(const nexar_comm *comm)

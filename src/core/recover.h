@@ -93,7 +93,8 @@ void nx_recover_give_turn(nexar_comm *comm);
 bool nx_recover_wait_change(nexar_comm *comm, uint64_t deadline_ns);
 /*
  * |comm|, of which no rank has failed, is rebuilt so that all ranks end the operation that
- * not all have entered alike: with |err|, NEXAR_ETIMEDOUT or NEXAR_EDEVICE, as |why| says.
+ * not all have entered alike: with |err|, NEXAR_ETIMEDOUT, NEXAR_EDEVICE or NEXAR_ENOMEM, as
+ * |why| says.
  * nx_recover_given_up then says which on each of them; NEXAR_OK: it is run again.
  */
 void nx_recover_give_up(nexar_comm *comm, nexar_err err, const char *why);

@@ -67,6 +67,28 @@ static nexar_err op_large(nexar_comm **w, int64_t *all_done)
     return err;
 }
 
+/* Whoever is gone leaves its block as it is. */
+static nexar_err op_blocks(nexar_comm **w, int64_t *all_done)
+{
+    int64_t all[RANKS] = {1, 1, 1};
+    const nexar_err err = nexar_allgather(*w, all_done, all, 1, NEXAR_I64);
+
+    for (int i = 0; i < RANKS; i++) {
+        *all_done = (all[i] < *all_done) ? all[i] : *all_done;
+    }
+    return err;
+}
+
+static nexar_err op_compressed(nexar_comm **w, int64_t *all_done)
+{
+    float done = (float)*all_done, residual = 0;
+    const nexar_err err = nexar_allreduce_compressed(*w, &done, 1, NEXAR_F32, NEXAR_AVG,
+                                                     NEXAR_COMPRESS_F16, 0, &residual);
+
+    *all_done = (done == 1);
+    return err;
+}
+
 static nexar_err op_request(nexar_comm **w, int64_t *all_done)
 {
     nexar_request *req = NULL;
@@ -178,7 +200,7 @@ static void run_plan(const plan *p)
         run_once(cfg);
         both += (atomic_load(&size_of_other) == RANKS - 1);
     }
-    printf("%-8s retry=%-3s %3ld allocations could fail; %3ld times it went on with both\n",
+    printf("%-10s retry=%-3s %3ld allocations could fail; %3ld times it went on with both\n",
            p->name, p->retry, oom - 1, both);
     assert_true((oom > 10) && (both > 0));
     nexar_config_free(cfg);
@@ -195,6 +217,8 @@ static void test_blocking_with_retry(void **state)
 {
     (void)state;
     run_plan(&(plan){.name = "short", .retry = "on", .op = op_blocking});
+    run_plan(&(plan){.name = "blocks", .retry = "on", .op = op_blocks});
+    run_plan(&(plan){.name = "compressed", .retry = "on", .op = op_compressed});
 }
 
 static void test_requests(void **state)

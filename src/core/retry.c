@@ -5,130 +5,38 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "core/device.h"
 #include "core/failure.h"
 #include "core/recover.h"
-
-/* ---- inputs that are overwritten --------------------------------------------------------- */
-
-typedef struct kept {
-    uint8_t *copy; /* NULL: nothing is overwritten */
-    nx_devmem mem; /* held; none: host memory */
-} kept;
-
-/* The pieces of memory that hold the input and get the result. */
-static size_t pieces(const nx_coll_args *a, nexar_tensor *one, const nexar_tensor **out)
-{
-    const bool in_place = (a->send == NEXAR_IN_PLACE);
-
-    *out = one;
-    if (a->guise == NX_GUISE_BUCKETED) {
-        *out = a->tensors;
-        return a->ntensors;
-    }
-    *one = (nexar_tensor){.ptr = a->recv, .count = a->count};
-    return (in_place && (a->guise == NX_GUISE_PLAIN) && (a->kind != NX_BARRIER)) ? 1 : 0;
-}
-
-/* Copies between |k| and the memory of |a|. */
-static nexar_err copy_all(const kept *k, const nx_coll_args *a, bool back)
-{
-    const size_t size = nexar_dtype_size(a->dtype);
-    const nexar_tensor *p;
-    nexar_tensor one;
-    const size_t n = pieces(a, &one, &p);
-    uint8_t *at = k->copy;
-    nexar_err err = NEXAR_OK;
-
-    for (size_t i = 0; (i < n) && (err == NEXAR_OK); i++) {
-        const size_t bytes = p[i].count * size;
-
-        if (bytes == 0) {
-            continue;
-        }
-        if (k->mem.device != NULL) {
-            err = back ? nx_device_write(k->mem, p[i].ptr, at, bytes)
-                       : nx_device_read(k->mem, at, p[i].ptr, bytes);
-        } else {
-            memcpy(back ? p[i].ptr : at, back ? at : p[i].ptr, bytes);
-        }
-        at += bytes;
-    }
-    return err;
-}
-
-static void drop(kept *k)
-{
-    nx_free(k->copy);
-    k->copy = NULL;
-    nx_comm_memory_done(&k->mem);
-}
-
-static bool is_repeatable(const nx_coll_args *a);
-
-/* Keeps the inputs of |a|, which was checked.  NEXAR_ENOMEM, NEXAR_EDEVICE. */
-static nexar_err keep(kept *k, const nx_coll_args *a)
-{
-    const nexar_tensor *p;
-    nexar_tensor one;
-    const size_t n = pieces(a, &one, &p);
-    size_t bytes = 0;
-    nexar_err err = NEXAR_OK;
-
-    *k = (kept){0};
-    for (size_t i = 0; i < n; i++) {
-        bytes += p[i].count * nexar_dtype_size(a->dtype);
-    }
-    if ((bytes == 0) || !is_repeatable(a)) {
-        return NEXAR_OK;
-    }
-    k->copy = nx_alloc_aligned(64, bytes);
-    if (k->copy == NULL) {
-        return nx_fail_nomem("the inputs of a collective (retry=on)");
-    }
-    if (!a->host_memory) {
-        err = nx_comm_memory(a->comm, &k->mem);
-    }
-    if (err == NEXAR_OK) {
-        err = copy_all(k, a, false);
-    }
-    if (err != NEXAR_OK) {
-        drop(k);
-    }
-    return err;
-}
+#include "core/rerun.h"
 
 /* ---- the same call among fewer ------------------------------------------------------------ */
 
-static bool is_repeatable(const nx_coll_args *a)
+/* |r| becomes a call without |failed|; |root_slot|: of its root.  NEXAR_EPEER: that has
+ * failed, as all ranks find. */
+static nexar_err shrink(nx_rerun *r, const nexar_comm *comm, const nx_rankset *failed,
+                        uint32_t root_slot)
 {
-    if ((a->guise == NX_GUISE_SPLIT) || (a->guise == NX_GUISE_DUP)) {
-        return true; /* they make of their memory what they get */
-    }
-    return !nx_coll_in_blocks(a->kind) && (a->guise != NX_GUISE_RS_AG);
-}
-
-nexar_err nx_retry_translate(nx_coll_args *a, const nexar_comm *comm, const nx_rankset *failed)
-{
+    const nx_coll_args *a = &r->now;
     char text[NX_PEER_TEXT];
 
-    if (!is_repeatable(a)) {
-        return nx_fail(NEXAR_EPEER, "it is not run again: %s",
-                       (a->guise == NX_GUISE_RS_AG)
-                           ? "its function may have been called"
-                           : "its buffers are laid out for the ranks that were");
+    if (nx_coll_rooted(a->kind) && nx_rankset_has(failed, (uint32_t)a->root)) {
+        return nx_fail(NEXAR_EPEER, "it is not run again: its root has failed, %s",
+                       nx_world_peer_text(comm->world, root_slot, text));
     }
-    if (!nx_coll_rooted(a->kind)) {
-        return NEXAR_OK;
-    }
-    if (nx_rankset_has(failed, (uint32_t)a->root)) {
-        return nx_fail(
-            NEXAR_EPEER, "it is not run again: its root has failed, %s",
-            nx_world_peer_text(comm->world, nx_comm_peer(comm, (uint32_t)a->root), text));
-    }
-    a->root = (int)nx_rankset_index_out(failed, (uint32_t)a->root);
+    nx_rerun_shrink(r, failed);
     return NEXAR_OK;
+}
+
+/* The same after |r| has been begun.  NEXAR_EPEER: it cannot be run again, on all ranks. */
+static nexar_err translate(nx_rerun *r, const nexar_comm *comm, const nx_rankset *failed)
+{
+    const nx_coll_args *a = &r->now;
+
+    if (a->guise == NX_GUISE_RS_AG) {
+        return nx_fail(NEXAR_EPEER, "it is not run again: its function may have been called");
+    }
+    return shrink(r, comm, failed,
+                  nx_coll_rooted(a->kind) ? nx_comm_peer(comm, (uint32_t)a->root) : 0);
 }
 
 /* ---- confirming ------------------------------------------------------------------------------ */
@@ -191,13 +99,23 @@ static void time_out(nexar_comm *comm, uint64_t limit_ns)
     nx_recover_give_up(comm, NEXAR_ETIMEDOUT, why);
 }
 
-static const char *gone_sentence(const nexar_comm *comm, uint32_t peer, char why[NX_PEER_TEXT + 64])
+/* Whether the rank that is waited for has left: it will not come, and nobody has returned. */
+static bool waits_in_vain(const nexar_comm *comm)
 {
-    char text[NX_PEER_TEXT], at[NX_TIME_TEXT];
+    const uint32_t rank = nx_confirm_awaits(&comm->recovery.confirm);
 
-    (void)snprintf(why, NX_PEER_TEXT + 64, "%s has left without it, at %s",
-                   nx_world_peer_text(comm->world, peer, text), nx_time_text(at));
-    return why;
+    return nx_rankset_has(nx_failure_left(comm->world), nx_comm_peer(comm, rank));
+}
+
+static void wait_no_more(nexar_comm *comm, const attempt *t)
+{
+    const uint32_t rank = nx_confirm_awaits(&comm->recovery.confirm);
+    char why[NX_ERROR_ROOM], text[NX_PEER_TEXT], when[NX_TIME_TEXT];
+
+    (void)snprintf(why, sizeof(why), "%s: %s has left without it, at %s", t->call->name,
+                   nx_world_peer_text(comm->world, nx_comm_peer(comm, rank), text),
+                   nx_time_text(when));
+    nx_recover_begin(comm, why);
 }
 
 /* Waits until all have what this rank has; false: the communicator breaks first, or is
@@ -207,14 +125,11 @@ static bool confirm(nexar_comm *comm, const attempt *t)
     nx_confirm *c = &comm->recovery.confirm;
     const uint64_t limit = nx_config_number(comm->world->config, NX_SET_COLLECTIVE_TIMEOUT);
     const uint64_t by = (limit == 0) ? UINT64_MAX : nx_loop_refresh(comm->world->loop) + limit;
-    char why[NX_PEER_TEXT + 64];
 
     nx_confirm_enter(c, nx_confirm_bits(t->err), send_frame, comm);
     while (is_pending(comm)) {
-        const uint32_t from = nx_comm_peer(comm, nx_confirm_awaited(c));
-
-        if (nx_rankset_has(nx_failure_left(comm->world), from)) {
-            nx_recover_begin(comm, gone_sentence(comm, from, why));
+        if (waits_in_vain(comm)) {
+            wait_no_more(comm, t);
         } else if (!nx_recover_wait_change(comm, by) && is_pending(comm)) {
             time_out(comm, limit);
         }
@@ -225,9 +140,17 @@ static bool confirm(nexar_comm *comm, const attempt *t)
 
 /* ---- until it is done ---------------------------------------------------------------------- */
 
-/* The communicator of |comm| is broken in operation |number|: true: |*err| is what comes of
- * it; false: |now| is to be run on the communicator that |comm| has become. */
-static bool recover(nexar_comm *comm, uint64_t number, nx_coll_args *now, const attempt *t,
+/* A call with what is kept of it, and how it is run. */
+typedef struct call {
+    nx_rerun rerun;
+    bool as_called; /* it was not changed, and its memory neither */
+    nx_retry_once once;
+    void *arg;
+} call;
+
+/* |comm| is broken in operation |number|: true: |*err| is what comes of it; false: |r| is to
+ * be run on the communicator that |comm| has become. */
+static bool recover(nexar_comm *comm, uint64_t number, nx_rerun *r, const attempt *t,
                     nexar_err *err)
 {
     char sentence[NX_ERROR_ROOM], why[NX_ERROR_ROOM];
@@ -246,7 +169,7 @@ static bool recover(nexar_comm *comm, uint64_t number, nx_coll_args *now, const 
         return true;
     }
     given_up = nx_recover_given_up(comm);
-    again = nx_retry_translate(now, comm, nx_recover_failed(comm));
+    again = translate(r, comm, nx_recover_failed(comm));
     (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
     *err = nx_recover_become(comm);
     if ((*err == NEXAR_OK) && (given_up != NEXAR_OK)) {
@@ -257,78 +180,172 @@ static bool recover(nexar_comm *comm, uint64_t number, nx_coll_args *now, const 
     return *err != NEXAR_OK;
 }
 
-/* One attempt, from the inputs |k| if it is not the first.  False: they are not to be had. */
-static bool run_attempt(const nx_coll_args *now, void *shard_arg, const kept *k, attempt *t,
-                        bool *begun)
+/* One attempt, from the memory as it was.  False: it cannot be run here, for which the others,
+ * who run it again, wait.  |*begun|: they may know of it. */
+static bool run_attempt(call *c, attempt *t, bool *begun)
 {
-    nexar_err err = ((k == NULL) || (k->copy == NULL)) ? NEXAR_OK : copy_all(k, now, true);
-    const bool restored = (err == NEXAR_OK);
+    const bool again = !c->as_called;
+    nexar_err err = again ? nx_rerun_restore(&c->rerun) : NEXAR_OK;
+    bool able = (err == NEXAR_OK);
 
-    if (restored) {
-        err = nx_coll_once(now, shard_arg, begun);
+    c->as_called = false;
+    *begun = true;
+    if (able) {
+        err = c->once(&c->rerun.now, c->arg, begun);
+        able = !again || *begun || ((err != NEXAR_ENOMEM) && (err != NEXAR_EDEVICE));
+        *begun = *begun || !able;
+    }
+    if (again && (err == NEXAR_OK)) {
+        err = nx_rerun_deliver(&c->rerun);
     }
     note(t, err);
-    return restored;
+    return able;
 }
 
 /* With the lock, which is released meanwhile. */
-static nexar_err run_until_done(nx_coll_args *now, void *shard_arg, const kept *k, attempt *t)
+static nexar_err run_until_done(call *c, attempt *t)
 {
-    nexar_comm *comm = now->comm;
+    nexar_comm *comm = c->rerun.now.comm;
     nx_recovery *r = &comm->recovery;
     nx_loop *loop = comm->world->loop;
     nexar_err err;
 
-    for (bool first = true;; first = false) {
+    for (;;) {
         const uint64_t number = r->confirm.entered + 1;
-        bool begun = true, restored;
+        bool begun, able;
 
         if (r->state == NX_WHOLE) {
             nx_loop_unlock(loop);
-            restored = run_attempt(now, shard_arg, first ? NULL : k, t, &begun);
+            able = run_attempt(c, t, &begun);
             err = t->err;
             nx_loop_lock(loop);
             if (!begun || (err == NEXAR_EREVOKED) || (err == NEXAR_ECANCELED)) {
                 return err;
             }
-            if (!restored) { /* the others are in it, and wait */
-                nx_recover_give_up(comm, NEXAR_EDEVICE, t->why);
+            if (!able) {
+                nx_recover_give_up(comm, err, t->why);
             } else if (err == NEXAR_EPEER) {
                 nx_recover_begin(comm, t->why);
             } else if ((r->state == NX_WHOLE) && confirm(comm, t)) {
                 return verdict(t, nx_confirm_errs(&r->confirm));
             }
             if (r->state == NX_WHOLE) {
-                return nx_fail(NEXAR_EREVOKED, "%s: the communicator was revoked", now->name);
+                return nx_fail(NEXAR_EREVOKED, "%s: the communicator was revoked", t->call->name);
             }
         }
-        if (recover(comm, number, now, t, &err)) {
+        if (recover(comm, number, &c->rerun, t, &err)) {
             return err;
         }
+        c->as_called = false;
     }
 }
 
-nexar_err nx_retry_wait(const nx_coll_args *a, void *shard_arg)
-{
-    nx_coll_args now = *a;
-    attempt t = {.call = a};
-    nx_coll_checked checked;
-    nexar_err err = nx_coll_args_check(a, &checked);
-    kept k;
+/* ---- from the beginning -------------------------------------------------------------------- */
 
-    if (err != NEXAR_OK) {
+/* The ranks of a communicator when a call on it was made. */
+typedef struct roster {
+    uint32_t size, rank;
+    unsigned epoch;
+    uint32_t *slots; /* owned; NULL: the call need not wait, so they are the same when it runs */
+} roster;
+
+/* With the lock.  NEXAR_ENOMEM */
+static nexar_err take_roster(const nexar_comm *comm, roster *was)
+{
+    *was = (roster){.size = comm->size, .rank = comm->rank, .epoch = comm->recovery.epoch};
+    if (!comm->recovery.busy) {
+        return NEXAR_OK;
+    }
+    was->slots = nx_calloc(was->size, sizeof(*was->slots));
+    if (was->slots == NULL) {
+        return nx_fail_nomem("a collective that waits for its turn (retry=on)");
+    }
+    for (uint32_t i = 0; i < was->size; i++) {
+        was->slots[i] = nx_comm_peer(comm, i);
+    }
+    return NEXAR_OK;
+}
+
+/* |comm| was rebuilt, by another thread, since |r| was called with the ranks of |was|.
+ * NEXAR_EPEER, NEXAR_ENOMEM */
+static nexar_err catch_up(nx_rerun *r, const nexar_comm *comm, const roster *was)
+{
+    const uint32_t root = nx_coll_rooted(r->now.kind) ? (uint32_t)r->now.root : 0;
+    nx_rankset failed;
+    nexar_err err = nx_rankset_init(&failed, was->size);
+
+    for (uint32_t i = 0; (err == NEXAR_OK) && (i < was->size); i++) {
+        if (nx_comm_find_peer(comm, was->slots[i]) < 0) {
+            (void)nx_rankset_add(&failed, i);
+        }
+    }
+    if (err == NEXAR_OK) {
+        err = shrink(r, comm, &failed, was->slots[root]);
+    }
+    nx_rankset_fini(&failed);
+    return err;
+}
+
+/* Runs |c|, which was made for the ranks of |was|; this thread has the turn.  Without the
+ * lock. */
+static nexar_err run_call(call *c, const roster *was, attempt *t)
+{
+    nexar_comm *comm = c->rerun.now.comm;
+    nx_loop *loop = comm->world->loop;
+    nexar_err err = NEXAR_OK;
+
+    nx_loop_lock(loop);
+    if ((was->slots != NULL) && (comm->recovery.epoch != was->epoch)) {
+        err = catch_up(&c->rerun, comm, was);
+        c->as_called = false;
+    }
+    if (err == NEXAR_OK) {
+        err = run_until_done(c, t);
+    }
+    nx_loop_unlock(loop);
+    return err;
+}
+
+/* The memory of a compressed allreduce is as it was after an error, also one of others. */
+static nexar_err undo(call *c, nexar_err err)
+{
+    char sentence[NX_ERROR_ROOM], why[NX_ERROR_ROOM];
+
+    if ((err == NEXAR_OK) || (c->rerun.now.guise != NX_GUISE_COMPRESSED)) {
         return err;
     }
-    nx_coll_args_done(&checked);
-    err = keep(&k, a);
+    (void)snprintf(sentence, sizeof(sentence), "%s", nexar_last_error());
+    if (nx_rerun_restore(&c->rerun) != NEXAR_OK) {
+        (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+        return nx_fail(err, "%s; what it has changed is not put back: %s", sentence, why);
+    }
+    return nx_fail(err, "%s", sentence);
+}
+
+nexar_err nx_retry_run(const nx_coll_args *a, nx_retry_once once, void *arg)
+{
+    nexar_comm *comm = a->comm;
+    call c = {.as_called = true, .once = once, .arg = arg};
+    attempt t = {.call = a};
+    roster was;
+    nexar_err err;
+
+    nx_loop_lock(comm->world->loop);
+    err = take_roster(comm, &was);
     if (err != NEXAR_OK) {
+        nx_loop_unlock(comm->world->loop);
         return err;
     }
-    nx_loop_lock(a->comm->world->loop);
-    nx_recover_take_turn(a->comm);
-    err = run_until_done(&now, shard_arg, &k, &t);
-    nx_recover_give_turn(a->comm);
-    nx_loop_unlock(a->comm->world->loop);
-    drop(&k);
+    nx_recover_take_turn(comm);
+    nx_loop_unlock(comm->world->loop);
+    err = nx_rerun_init(&c.rerun, a, was.size, was.rank);
+    if (err == NEXAR_OK) {
+        err = undo(&c, run_call(&c, &was, &t));
+        nx_rerun_fini(&c.rerun);
+    }
+    nx_loop_lock(comm->world->loop);
+    nx_recover_give_turn(comm);
+    nx_loop_unlock(comm->world->loop);
+    nx_free(was.slots);
     return err;
 }

@@ -13,22 +13,23 @@
 #ifndef NX_RETRY_H
 #define NX_RETRY_H
 
-#include "core/coll_run.h"
+#include "core/coll_args.h"
 
-/* As nx_coll_wait, on a communicator with |recovery.retries|; without the lock. */
-nexar_err nx_retry_wait(const nx_coll_args *a, void *shard_arg);
+/* Runs |a| once, whatever fails: its communicator is not rebuilt.  |*begun|: the other ranks
+ * know of it. */
+typedef nexar_err (*nx_retry_once)(const nx_coll_args *a, void *arg, bool *begun);
+
+/*
+ * Runs |a|, which was checked, by |once| with |arg|, until all who are left have its result.
+ * On a communicator with |recovery.retries|; without the lock.
+ *
+ * With the guise NX_GUISE_COMPRESSED |tensors| say what memory it changes: that is as it was
+ * after an error.
+ */
+nexar_err nx_retry_run(const nx_coll_args *a, nx_retry_once once, void *arg);
 
 /* A frame CONFIRM of |rank|; with the lock.  NEXAR_EPROTO. */
 NX_MUST_CHECK nexar_err nx_retry_frame(nexar_comm *comm, uint32_t rank, const void *data,
                                        size_t len);
-
-/*
- * Makes |a|, a call on |comm| as it was, one on what is left of it without |failed|.
- *
- * NEXAR_EPEER
- *     It cannot be run again: the same on all ranks.
- */
-NX_MUST_CHECK nexar_err nx_retry_translate(nx_coll_args *a, const nexar_comm *comm,
-                                           const nx_rankset *failed);
 
 #endif /* NX_RETRY_H */

@@ -20,7 +20,7 @@
 #include "rand.h"
 #include "unit.h"
 
-enum { MOST = 6, LARGE = 1 << 17, MORE = 40, BARRIERS = 2000 };
+enum { MOST = 6, OPS = 10, LARGE = 1 << 17, MORE = 40, BARRIERS = 2000 };
 
 typedef struct board {
     _Atomic uint64_t died; /* the latest at which one did */
@@ -148,19 +148,39 @@ static nexar_err split(nexar_comm *c)
     return err;
 }
 
-static nexar_err gather(nexar_comm *c)
+/* Blocks of those who are gone are left alone. */
+static nexar_err gather(nexar_comm *c, uint64_t *word)
 {
+    const int size = nexar_size(c);
     int32_t v = own, all[MOST];
+    nexar_err err;
+    int there = 0;
 
-    return nexar_allgather(c, &v, all, 1, NEXAR_I32);
+    memset(all, 0xff, sizeof(all));
+    err = nexar_allgather(c, &v, all, 1, NEXAR_I32);
+    for (int i = 0; (err == NEXAR_OK) && (i < size); i++) {
+        there += (all[i] >= 0);
+        *word = *word * 8 + (uint64_t)(all[i] + 1);
+    }
+    NXT_IS(c, (err != NEXAR_OK) || (there == nexar_size(c)));
+    return err;
+}
+
+static nexar_err in_shards(nexar_comm *c)
+{
+    float v[3] = {1, 1, 1};
+    const nexar_err err = nexar_allreduce_rs_ag(c, v, 3, NEXAR_F32, NEXAR_SUM, NULL, NULL);
+
+    NXT_IS(c, (err != NEXAR_OK) || (v[2] == (float)nexar_size(c)));
+    return err;
 }
 
 static nexar_err run_op(nexar_comm *c, uint64_t op, uint64_t *word)
 {
-    const int root = (int)(op / 9) % nexar_size(c);
+    const int root = (int)(op / OPS) % nexar_size(c);
 
     *word = 0;
-    switch (op % 9) {
+    switch (op % OPS) {
     case 0:
         return or_all(c, false, word);
     case 1:
@@ -177,8 +197,10 @@ static nexar_err run_op(nexar_comm *c, uint64_t op, uint64_t *word)
         return (op % 4 == 0) ? sum_large(c) : nexar_barrier(c);
     case 7:
         return (op % 4 == 0) ? split(c) : nexar_barrier(c);
+    case 8:
+        return gather(c, word);
     default:
-        return gather(c);
+        return in_shards(c);
     }
 }
 
@@ -196,7 +218,7 @@ static void work(nexar_comm *w)
 
         if (err != NEXAR_OK) { /* what cannot be run again */
             NXT_SAYS(w, err, NEXAR_EPEER, "not run again");
-            NXT_IS(w, (op % 9 == 2) || (op % 9 == 3) || (op % 9 == 8));
+            NXT_IS(w, (op % OPS == 2) || (op % OPS == 3) || (op % OPS == 9));
             NXT_IS(w, nexar_size(w) < size);
             word = 7;
             errors++;

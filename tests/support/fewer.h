@@ -1,0 +1,41 @@
+/*
+ * fewer.h - a collective in blocks as one rank calls it, to which in the end only some of
+ * the ranks contribute: what must stand in its buffers then, and what must not be touched.
+ */
+#ifndef NXT_FEWER_H
+#define NXT_FEWER_H
+
+#include "call.h"
+#include "core/coll_args.h"
+
+typedef struct nxt_fewer {
+    nxt_call call; /* of all ranks */
+    uint32_t me;
+    uint64_t seed;
+    uint32_t *send, *recv;   /* NEXAR_U32, sums; as long as |call| says */
+    uint32_t *sent, *before; /* the same as they were */
+} nxt_fewer;
+
+/* The kinds with blocks, one after the other: |i| below NXT_FEWER_KINDS. */
+enum { NXT_FEWER_KINDS = 10 };
+nx_coll_kind nxt_fewer_kind(unsigned i);
+
+/* All but |me| is the same on all ranks; the rest as of nxt_call_init. */
+typedef struct nxt_fewer_plan {
+    nx_coll_kind kind;
+    uint32_t size, root;
+    size_t count;
+    nxt_place place;
+    uint64_t seed;
+} nxt_fewer_plan;
+void nxt_fewer_init(nxt_fewer *f, const nxt_fewer_plan *plan, uint32_t me);
+void nxt_fewer_fini(nxt_fewer *f);
+
+/* The call on |comm| with these buffers, which may be copies of |send| and |recv|. */
+nx_coll_args nxt_fewer_args(const nxt_fewer *f, nexar_comm *comm, const void *send, void *recv);
+
+/* Whether |recv| is what comes of it with the contributions of |who|, as bits, and nothing
+ * else; and |send| is as it was. */
+bool nxt_fewer_is_right(const nxt_fewer *f, uint64_t who);
+
+#endif /* NXT_FEWER_H */
