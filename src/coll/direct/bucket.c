@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/copy.h"
 #include "coll/direct/share.h"
 #include "reduce/reduce.h"
 
@@ -93,7 +94,7 @@ void nx_bucket_get(const nx_share *s, size_t off, size_t len, void *to)
     nx_piece piece;
 
     while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
-        memcpy(at, piece.ptr, piece.len * elem(s));
+        nx_memcpy(at, piece.ptr, piece.len * elem(s));
         at += piece.len * elem(s);
     }
 }
@@ -105,7 +106,7 @@ void nx_bucket_put(const nx_share *s, size_t off, size_t len, const void *from)
     nx_piece piece;
 
     while (nx_cursor_next(&c, SIZE_MAX, &piece)) {
-        memcpy(piece.ptr, at, piece.len * elem(s));
+        nx_memcpy(piece.ptr, at, piece.len * elem(s));
         at += piece.len * elem(s);
     }
 }
@@ -219,7 +220,7 @@ static bool give(nx_share *s, uint32_t rank)
         return nx_share_note(s, rank, nx_far_spread(&s->far[rank], b->its, b->own, b->pieces));
     }
     for (size_t i = 0; i < b->pieces; i++) {
-        memcpy(b->its[i].iov_base, b->own[i].iov_base, b->own[i].iov_len);
+        nx_memcpy(b->its[i].iov_base, b->own[i].iov_base, b->own[i].iov_len);
     }
     return true;
 }
