@@ -1,8 +1,9 @@
 /* stream.c - stores that go past the caches, where the processor has them. */
 #include "base/stream.h"
 
-#include <stdint.h>
-#include <string.h>
+#include "base/copy.h"
+
+enum { LEAST = 4096 }; /* of a piece: the ends of it are copied otherwise */
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -42,10 +43,19 @@ static void copy_long(uint8_t *to, const uint8_t *from, size_t len)
 }
 #endif
 
+void nx_stream_piece(void *to, const void *from, size_t len)
+{
+    if (len < LEAST) {
+        nx_memcpy(to, from, len);
+    } else {
+        copy_long(to, from, len);
+    }
+}
+
 void nx_stream_copy(void *to, const void *from, size_t len)
 {
     if (len < NX_STREAM_MIN) {
-        memcpy(to, from, len);
+        nx_memcpy(to, from, len);
     } else {
         copy_long(to, from, len);
     }

@@ -11,5 +11,7 @@ enum { NX_STREAM_MIN = 1 << 20 };
 /* Like memcpy, of any length; long stretches by stores that go past the caches.  All of
  * it is visible to others, as by memcpy, once something is published by a release. */
 void nx_stream_copy(void *to, const void *from, size_t len);
+/* The same for a piece of something that is long. */
+void nx_stream_piece(void *to, const void *from, size_t len);
 
 #endif /* NX_STREAM_H */

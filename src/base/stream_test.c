@@ -20,6 +20,9 @@ static void copy_skewed(uint8_t *from, uint8_t *to, size_t skew, size_t len)
     memset(to, 0xee, ROOM + 2 * SKEW);
     nx_stream_copy(to + skew, from + SKEW - skew, len);
     assert_memory_equal(to + skew, from + SKEW - skew, len);
+    memset(to + skew, 0xee, len);
+    nx_stream_piece(to + skew, from + SKEW - skew, len);
+    assert_memory_equal(to + skew, from + SKEW - skew, len);
     for (size_t i = 0; i < skew; i++) {
         assert_int_equal(to[i], 0xee);
     }

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "reduce/reduce.h"
 
 /* The region that holds element |off|. */
@@ -81,7 +82,7 @@ static inline void copy_two(char *to, const char *from, size_t len, size_t half)
 static inline void copy_bytes(char *to, const char *from, size_t len)
 {
     if ((len > 32) || (len < 8)) {
-        memcpy(to, from, len);
+        nx_memcpy(to, from, len);
     } else if (len > 16) {
         copy_two(to, from, len, 16);
     } else {

@@ -343,7 +343,6 @@ static p2p_request *open_request(const char *name, nexar_comm *comm, nexar_reque
 /* Its operation has begun. */
 static void give_request(p2p_request *made, nexar_comm *comm, nexar_request **req)
 {
-    nx_loop_flush(comm->world->loop);
     *req = &made->base;
     nx_loop_unlock(comm->world->loop);
 }
@@ -366,6 +365,7 @@ nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
             (void)nx_loop_refresh(comm->world->loop);
             nx_op_send(&made->op, "isend", &made->bytes, 1, dest, tag);
         }
+        nx_loop_flush(comm->world->loop);
         give_request(made, comm, req);
     }
     return err;
@@ -384,6 +384,7 @@ nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uin
     if (made != NULL) {
         made->span = (nx_iov_span){.ptr = buf, .len = bytes};
         nx_op_recv(&made->op, "irecv", &made->span, 1, source, tag);
+        nx_loop_settle(comm->world->loop);
         give_request(made, comm, req);
     }
     return err;

@@ -346,7 +346,7 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                        .unit = "",
                        .choices = ways,
                        .help = "whether ranks of one host work on each other's memory in "
-                               "collectives; short: only on what fits in memory of their own"},
+                               "collectives; short: only in memory that they share for it"},
     [NX_SET_HEARTBEAT_INTERVAL] =
         {.name = "heartbeat_interval",
          .type = NX_SETTING_NUMBER,

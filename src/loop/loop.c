@@ -116,3 +116,10 @@ void nx_loop_flush(nx_loop *loop)
         nx_loop_kick(loop);
     }
 }
+
+void nx_loop_settle(nx_loop *loop)
+{
+    if (!loop->dispatching) {
+        nx_loop_run_tasks(loop);
+    }
+}

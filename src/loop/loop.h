@@ -138,6 +138,11 @@ void nx_loop_kick(nx_loop *loop);
  * then. */
 void nx_loop_flush(nx_loop *loop);
 
+/* The same after something was queued that others need not hear of now, such as a receive:
+ * only deferred work is run.  Nothing is read, so that what comes finds the receives that
+ * the caller is about to post. */
+void nx_loop_settle(nx_loop *loop);
+
 /* Waits, driving the loop if nobody does, until |event| is set or the clock has
  * reached |deadline_ns| (UINT64_MAX: never; past: one turn without sleeping).  The
  * lock is held before and after.  Returns whether it is set.  With a clock that

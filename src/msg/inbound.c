@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/copy.h"
 #include "msg/engine.h"
 
 enum { SPARE_MAX = 1024 }; /* nodes kept for the next ones: 256 KiB */
@@ -63,7 +64,7 @@ nexar_err nx_inbound_keep(nx_inbound *in, const void *data, size_t len)
         in->data = grown;
         in->room = room;
     }
-    memcpy(in->data + in->got, data, len);
+    nx_memcpy(in->data + in->got, data, len);
     in->got = need;
     return NEXAR_OK;
 }

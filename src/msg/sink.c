@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/copy.h"
+
 void nx_delivery_init(nx_delivery *d, const nx_sink *sink)
 {
     d->sink = *sink;
@@ -55,7 +57,7 @@ static void scatter(nx_delivery *d, nx_sink_cursor *c, uint64_t off, const uint8
         uint8_t *to = (uint8_t *)span->ptr + in;
 
         if (to != data) { /* else it was put there */
-            memcpy(to, data, n);
+            nx_memcpy(to, data, n);
         }
         off += n;
         data += n;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/copy.h"
 #include "base/stream.h"
 #include "coll/direct/share.h"
 #include "reduce/reduce.h"
@@ -113,7 +114,7 @@ static void pack(const nx_share *s, head *h, uint8_t *to)
         block.len = (rank == s->turn.rank) ? 0 : block.len;
         h->to[rank] = (nx_part){.off = first ? off : 0, .len = block.len};
         if ((block.len != 0) && first) {
-            memcpy(to + off, from + block.off * elem(s), block.len * elem(s));
+            nx_memcpy(to + off, from + block.off * elem(s), block.len * elem(s));
             off += block.len * elem(s);
         }
     }
@@ -226,7 +227,7 @@ static bool take(nx_share *s, uint32_t rank, size_t len, uint8_t *to)
         return true;
     }
     if (here != NULL) {
-        memcpy(to, here, p.len);
+        nx_memcpy(to, here, p.len);
         return true;
     }
     if (nx_coll_rooted(s->call->coll.kind)) {

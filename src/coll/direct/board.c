@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/place.h"
 
 static const uint64_t MAGIC = UINT64_C(0x6e78626f61726431);
 enum { VERSION = 2 };
@@ -24,6 +25,8 @@ enum { ALONE = 1 };
 /* Where ranks outnumber cores: the core is given away so often before sleeping.  A wake
  * costs two system calls and a switch, a yield one and a switch. */
 enum { YIELDS = 4 };
+/* There, after so many operations, they see how they lie on the cores. */
+enum { SPREAD = 64 };
 
 size_t nx_board_bytes(uint32_t size)
 {
@@ -248,6 +251,39 @@ static nx_turn_end wait_for(const nx_turn *t, const want *w)
     return there ? NX_TURN_ON : end;
 }
 
+/* ---- cores --------------------------------------------------------------------------- */
+
+/* How many ranks were there when they last looked. */
+static unsigned load_of(const void *ctx, uint32_t core)
+{
+    const nx_turn *t = ctx;
+    unsigned n = 0;
+
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        n += (atomic_load_explicit(&t->board->ranks[rank].core, memory_order_relaxed) == core + 1);
+    }
+    return n;
+}
+
+/* Ranks that yield to each other all have work to do, for the scheduler: it leaves three of
+ * four on one core for long.  The highest of them goes where fewer are. */
+static void spread(const nx_turn *t)
+{
+    const uint32_t here = nx_place_here();
+    uint32_t to;
+
+    atomic_store_explicit(&t->board->ranks[t->rank].core, here + 1, memory_order_relaxed);
+    for (uint32_t rank = t->rank + 1; rank < t->size; rank++) {
+        if (atomic_load_explicit(&t->board->ranks[rank].core, memory_order_relaxed) == here + 1) {
+            return;
+        }
+    }
+    to = nx_place_least(here, load_of, t);
+    if ((to != here) && (load_of(t, to) + 1 < load_of(t, here)) && nx_place_go(to)) {
+        atomic_store_explicit(&t->board->ranks[t->rank].core, to + 1, memory_order_relaxed);
+    }
+}
+
 /* ---- turns --------------------------------------------------------------------------- */
 
 void nx_board_begun(nx_board *b, uint32_t rank, uint64_t number)
@@ -269,6 +305,9 @@ void *nx_turn_open(const nx_turn *t)
 {
     nx_board_slot *s = nx_turn_slot(t, t->rank);
 
+    if ((t->spin_ns == 0) && (t->number % SPREAD == 0)) {
+        spread(t);
+    }
     atomic_store_explicit(&s->seq, 0, memory_order_relaxed);
     return s->data;
 }

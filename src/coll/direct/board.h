@@ -82,6 +82,7 @@ typedef struct nx_board_rank {
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t begun, engine;
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t step;
     _Atomic uint64_t left; /* the operation that has failed for it */
+    _Atomic uint32_t core; /* where it was lately, plus 1; 0: unknown */
     _Alignas(NX_BOARD_LINE) _Atomic uint32_t bell, asleep;
 
     /* Who it is: written before |mapped|.  |token| stands at |token_at| in its memory. */

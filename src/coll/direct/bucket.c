@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/copy.h"
 #include "coll/direct/share.h"
 #include "reduce/reduce.h"
 
@@ -192,7 +193,7 @@ static bool give(nx_share *s, uint32_t rank)
         return nx_share_note(s, rank, nx_far_spread(&s->far[rank], b->its, b->own, b->pieces));
     }
     for (size_t i = 0; i < b->pieces; i++) {
-        memcpy(b->its[i].iov_base, b->own[i].iov_base, b->own[i].iov_len);
+        nx_memcpy(b->its[i].iov_base, b->own[i].iov_base, b->own[i].iov_len);
     }
     return true;
 }

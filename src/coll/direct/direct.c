@@ -137,7 +137,7 @@ static bool is_on(nx_direct *d)
     d->reads = reads;
     if (ready) {
         nx_log(NX_LOG_DEBUG, "collectives of communicator %u are direct from #%u on%s",
-               d->group->comm, d->group->next, reads ? "" : ", short ones");
+               d->group->comm, d->group->next, reads ? "" : ", in memory that is shared only");
     }
     return ready;
 }

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/copy.h"
 #include "base/stream.h"
 #include "coll/direct/share.h"
 #include "reduce/reduce.h"
@@ -225,7 +226,7 @@ static bool hand(nx_share *s, uint32_t rank, const void *from, size_t off, size_
                              len * elem(s));
     }
     if (to != from) {
-        memcpy(to, from, len * elem(s));
+        nx_memcpy(to, from, len * elem(s));
     }
     return true;
 }

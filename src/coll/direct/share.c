@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/copy.h"
 #include "coll/direct/share.h"
 
 enum { PART_ALIGN = 64 }; /* elements */
@@ -155,7 +156,7 @@ static bool put_aside(nx_share *s)
     if (s->aside == NULL) {
         return false;
     }
-    memcpy(s->aside, s->call->recv, len);
+    nx_memcpy(s->aside, s->call->recv, len);
     return true;
 }
 

@@ -6,14 +6,17 @@
  *
  *   slots   every rank brings its input on the board, all take from there what they
  *           need and combine it in the order of ranks: the same bits on all.  One wait;
- *           more, a piece each, where vectors are a little longer (NX_SHARE_PIECES):
- *           faster than the kernel's copies as long as it stays in the caches.  A wait is
- *           dear where ranks share cores: pieces are longer then.  In a long allreduce each rank
- * combines a part of the piece, puts it where that part of its input would be, and takes the
- * others. reads   every rank says where its buffers are; each reads what it needs from the others,
- * block by block as fits a cache, or writes to them what they need. What is reduced has one owner,
- * who gives it to all: the same bits again. Work is cut so that all ranks have the same share of
- * it.  Two waits. either  what would fit in slots, but is long enough for reads to pay if there is
+ *           more, a piece each, for what is longer: two copies by the processor while the
+ *           piece is in the caches take less than one by the kernel.  A wait is dear where
+ *           ranks share cores: pieces are longer then.  In a long reduction each rank
+ *           combines a part of the piece, puts it where that part of its input would be,
+ *           and takes the others.
+ *   reads   every rank says where its buffers are; each reads what it needs from the
+ *           others, block by block as fits a cache, or writes to them what they need.
+ *           What is reduced has one owner, who gives it to all: the same bits again.  Work
+ *           is cut so that all ranks have the same share of it.  Two waits.  For buffers in
+ *           arenas, and for kinds that cannot be cut in pieces.
+ *   either  what would fit in slots, but is long enough for reads to pay if there is
  *           nothing to copy: who has its buffers in its arena (nexar_alloc) says where,
  *           the others bring their input.  If all have said where: reads.  If only some
  *           have, these bring theirs now, and all wait once more: slots.
@@ -51,9 +54,11 @@ typedef enum nx_way {
 enum {
     NX_SHARE_BLOCK = 128 << 10, /* read at a time: two of them stay in a cache */
     NX_SHARE_SHORT = 4 << 10,   /* up to here slots are best in any case */
-    NX_SHARE_PARTS = 16 << 10,  /* from here on an allreduce is cut in parts */
-    NX_SHARE_PIECE = 64 << 10,  /* brought at a time, if there is a core for each rank */
-    NX_SHARE_PIECES = 2 << 20   /* all blocks together: up to here slots, in pieces */
+    NX_SHARE_PARTS = 16 << 10,  /* from here on a reduction is cut in parts, ... */
+    NX_SHARE_DEAR = 64 << 10,   /* ... or from here, if a wait is dear */
+    NX_SHARE_PIECE = 128 << 10, /* brought at a time, if there is a core for each rank */
+    NX_SHARE_STREAM = 8 << 20,  /* from here on what is copied goes past the caches */
+    NX_SHARE_SCANS = 4          /* ranks: of more a scan is not brought in pieces */
 };
 
 /* Where a rank has its buffers, on the board.  The arena: see core/arena.h. */

@@ -1,6 +1,6 @@
 /* slots.c - small operations: inputs are brought on the board and taken from there. */
-#include <string.h>
-
+#include "base/copy.h"
+#include "base/stream.h"
 #include "coll/direct/share.h"
 #include "reduce/reduce.h"
 
@@ -31,26 +31,53 @@ bool nx_slots_fit(const nx_coll_call *call, uint32_t size, size_t room)
     return c->count <= (one_for_each(c->kind) ? most / size : most);
 }
 
+/* Whether the kind can be brought piece by piece. */
+static bool comes_in_pieces(const nx_coll *c, uint32_t size)
+{
+    switch ((int)c->kind) {
+    case NX_ALLREDUCE:
+        return !c->hook;
+    case NX_REDUCE:
+    case NX_BROADCAST:
+    case NX_ALLGATHER:
+    case NX_ALLTOALL:
+    case NX_REDUCE_SCATTER:
+        return true;
+    case NX_SCAN:
+    case NX_EXSCAN:
+        return size <= NX_SHARE_SCANS;
+    default:
+        return false;
+    }
+}
+
 size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b)
 {
-    const bool roomy = (b->roomy != 0);
-    const size_t size = nexar_dtype_size(call->dtype);
-    const size_t room = roomy ? NX_SHARE_PIECE : NX_BOARD_ROOM, most = room / size;
+    const size_t room = (b->roomy != 0) ? NX_SHARE_PIECE : NX_BOARD_ROOM;
+    const size_t most = room / nexar_dtype_size(call->dtype);
     const nx_coll *c = &call->coll;
-    const bool blocks =
-        (c->kind == NX_ALLGATHER) || (c->kind == NX_ALLTOALL) || (c->kind == NX_REDUCE_SCATTER);
-    const bool whole = (c->kind == NX_ALLREDUCE) && !c->hook;
+    const size_t piece = one_for_each(c->kind) ? most / (b->size - 1) : most;
 
     if (nx_slots_fit(call, b->size, room)) {
         return (c->count == 0) ? 1 : c->count;
     }
-    if (nx_call_scattered(call, NX_CALL_SHORT)) {
-        return most; /* however long it is: nothing is slower than tensor by tensor */
+    /* Each piece takes two steps. */
+    return (comes_in_pieces(c, b->size) && (c->count / piece < NX_TURN_DONE / 2 - 1)) ? piece : 0;
+}
+
+/* |len| bytes of the result, from |from| on the board or in this rank's input.  Of a long one
+ * they are not wanted soon. */
+static void put(const nx_share *s, void *to, const void *from, size_t len)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t blocks =
+        ((c->kind == NX_ALLGATHER) || (c->kind == NX_ALLTOALL)) ? s->turn.size : 1;
+
+    if (c->count * elem(s) >= NX_SHARE_STREAM / blocks) {
+        nx_stream_piece(to, from, len);
+    } else {
+        nx_memcpy(to, from, len);
     }
-    if ((!blocks && !whole) || (c->count > NX_SHARE_PIECES / size / (blocks ? b->size : 1))) {
-        return 0;
-    }
-    return one_for_each(c->kind) ? most / (b->size - 1) : most;
 }
 
 /* ---- combining -------------------------------------------------------------------------- */
@@ -69,7 +96,7 @@ static void combine(const nx_share *s, void *to, uint32_t n, size_t skip, size_t
         return;
     }
     if (n == 1) {
-        memcpy(to, brought(s, 0) + skip, count * elem(s));
+        nx_memcpy(to, brought(s, 0) + skip, count * elem(s));
         return;
     }
     nx_reduce(to, brought(s, 0) + skip, brought(s, 1) + skip, count, dtype, s->call->op);
@@ -92,7 +119,7 @@ static void take_tensors(const nx_share *s)
         const size_t len = (s->len - off < most) ? s->len - off : most;
 
         combine(s, some, s->turn.size, off * elem(s), len);
-        nx_bucket_put(s, off, len, some);
+        nx_bucket_put(s, s->off + off, len, some);
     }
 }
 
@@ -102,9 +129,10 @@ bool nx_slots_parts(const nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
 
-    const size_t from = (s->turn.board->roomy != 0) ? NX_SHARE_PARTS : NX_SHARE_PIECE;
+    const size_t from = (s->turn.board->roomy != 0) ? NX_SHARE_PARTS : NX_SHARE_DEAR;
 
-    return c->hook || ((c->kind == NX_ALLREDUCE) && (c->count > from / elem(s)));
+    return c->hook ||
+           (((c->kind == NX_ALLREDUCE) || (c->kind == NX_REDUCE)) && (c->count > from / elem(s)));
 }
 
 /* With a hook it is made where the hook is to find it.  The own input of a bucket has been
@@ -135,13 +163,16 @@ bool nx_slots_reduce_part(nx_share *s)
         return false;
     }
     if (p.len != 0) {
-        memcpy(place, to, p.len * elem(s));
+        nx_memcpy(place, to, p.len * elem(s));
     }
     return true;
 }
 
 void nx_slots_take_parts(const nx_share *s)
 {
+    if ((s->call->coll.kind == NX_REDUCE) && (s->turn.rank != s->call->coll.root)) {
+        return;
+    }
     for (uint32_t i = 0; i < s->turn.size; i++) {
         const uint32_t rank = (s->turn.rank + i) % s->turn.size;
         const nx_part p = nx_share_part(s, s->len, rank);
@@ -153,7 +184,7 @@ void nx_slots_take_parts(const nx_share *s)
         if (s->call->tensors != NULL) {
             nx_bucket_put(s, s->off + p.off, p.len, from);
         } else {
-            memcpy((uint8_t *)s->call->recv + (s->off + p.off) * elem(s), from, p.len * elem(s));
+            nx_memcpy((uint8_t *)s->call->recv + (s->off + p.off) * elem(s), from, p.len * elem(s));
         }
     }
 }
@@ -165,8 +196,8 @@ static void bring_parts(const nx_share *s, uint8_t *to)
     const size_t front = p.off * elem(s), behind = (p.off + p.len) * elem(s);
     const uint8_t *from = (const uint8_t *)nx_share_input(s) + s->off * elem(s);
 
-    memcpy(to, from, front);
-    memcpy(to + behind, from + behind, s->len * elem(s) - behind);
+    nx_memcpy(to, from, front);
+    nx_memcpy(to + behind, from + behind, s->len * elem(s) - behind);
 }
 
 /* Where the block for |rank| is in the slot of |owner|, who brings none for itself. */
@@ -183,7 +214,7 @@ static void bring_blocks(const nx_share *s, uint8_t *to)
 
     for (uint32_t rank = 0; rank < s->turn.size; rank++) {
         if (rank != s->turn.rank) {
-            memcpy(to + place(s, s->turn.rank, rank), from + rank * stride, len);
+            nx_memcpy(to + place(s, s->turn.rank, rank), from + rank * stride, len);
         }
     }
 }
@@ -203,7 +234,7 @@ void nx_slots_bring(const nx_share *s, void *to)
     } else if (one_for_each(c->kind)) {
         bring_blocks(s, to);
     } else {
-        memcpy(to, (const uint8_t *)nx_share_input(s) + s->off * elem(s), s->len * elem(s));
+        nx_memcpy(to, (const uint8_t *)nx_share_input(s) + s->off * elem(s), s->len * elem(s));
     }
 }
 
@@ -218,7 +249,7 @@ static void collect(const nx_share *s, bool for_all)
         if (rank != s->turn.rank) {
             const size_t skip = for_all ? 0 : place(s, rank, s->turn.rank);
 
-            memcpy(to + rank * stride, brought(s, rank) + skip, len);
+            put(s, to + rank * stride, brought(s, rank) + skip, len);
         }
     }
 }
@@ -229,8 +260,8 @@ static void keep(const nx_share *s, size_t from, size_t to)
     const size_t at = s->off * elem(s);
 
     if (!s->call->coll.in_place) {
-        memcpy((uint8_t *)s->call->recv + to + at, (const uint8_t *)s->call->send + from + at,
-               s->len * elem(s));
+        put(s, (uint8_t *)s->call->recv + to + at, (const uint8_t *)s->call->send + from + at,
+            s->len * elem(s));
     }
 }
 
@@ -265,7 +296,8 @@ static void take_blocks(const nx_share *s)
         if (rank == c->root) {
             keep(s, block, 0);
         } else {
-            memcpy(s->call->recv, brought(s, c->root) + place(s, c->root, rank), s->len * elem(s));
+            nx_memcpy(s->call->recv, brought(s, c->root) + place(s, c->root, rank),
+                      s->len * elem(s));
         }
         break;
     case NX_REDUCE_SCATTER:
@@ -288,14 +320,18 @@ void nx_slots_take(const nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     const uint32_t rank = s->turn.rank;
+    uint8_t *to = s->call->recv; /* may be NULL where nothing is to be taken */
 
     if ((c->kind == NX_BARRIER) || (s->len == 0)) {
         return;
     }
+    if (s->off != 0) {
+        to += s->off * elem(s);
+    }
     switch ((int)c->kind) {
     case NX_BROADCAST:
         if (rank != c->root) {
-            memcpy(s->call->recv, brought(s, c->root), s->len * elem(s));
+            put(s, to, brought(s, c->root), s->len * elem(s));
         }
         break;
     case NX_ALLREDUCE:
@@ -303,17 +339,17 @@ void nx_slots_take(const nx_share *s)
         if (s->call->tensors != NULL) {
             take_tensors(s);
         } else if ((c->kind == NX_ALLREDUCE) || (rank == c->root)) {
-            combine(s, s->call->recv, s->turn.size, 0, s->len);
+            combine(s, to, s->turn.size, 0, s->len);
         }
         break;
     case NX_SCAN:
-        combine(s, s->call->recv, rank + 1, 0, s->len);
+        combine(s, to, rank + 1, 0, s->len);
         break;
     case NX_EXSCAN:
         if (rank == 0) {
-            nx_reduce_identity(s->call->recv, s->len, s->call->dtype, s->call->op);
+            nx_reduce_identity(to, s->len, s->call->dtype, s->call->op);
         } else {
-            combine(s, s->call->recv, rank, 0, s->len);
+            combine(s, to, rank, 0, s->len);
         }
         break;
     default:

@@ -56,7 +56,7 @@ static void note_core(nx_shm_link *link)
     }
 }
 
-static void publish(nx_shm_link *link)
+void nx_shm_publish(nx_shm_link *link)
 {
     bool any = false;
 
@@ -100,7 +100,7 @@ static void run(nx_task *task)
         nx_shm_link *link = nx_list_entry(at, nx_shm_link, dirty);
 
         if (link->state == NX_SHM_UP) {
-            publish(link);
+            nx_shm_publish(link);
         }
     }
     check_drained(shm);

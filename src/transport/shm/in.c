@@ -12,7 +12,10 @@
 #include "base/alloc.h"
 #include "transport/shm/inner.h"
 
-enum { RECORDS = 64 }; /* of a ring in one turn */
+enum {
+    RECORDS = 64, /* of a ring in one turn */
+    LARGE = 4096  /* bytes: such a record is room that the writer may wait for */
+};
 
 static void bad(nx_shm_link *link, const char *what)
 {
@@ -82,6 +85,7 @@ static void take_data(nx_shm_link *link, const nx_record *rec)
     if (head.off > UINT64_MAX - rec->len) {
         bad(link, "a piece of a message that cannot be");
     } else if (nx_shm_listens(link)) {
+        link->part_ended = (rec->len >= LARGE);
         link->base.up->on_data(link->base.up_ctx, &link->base, head.id, head.off,
                                rec->data + sizeof(head), rec->len - sizeof(head));
     }
@@ -94,6 +98,20 @@ static void take_offer(nx_shm_link *link, const nx_record *rec)
     memcpy(&offer, rec->data, (rec->len < sizeof(offer)) ? rec->len : sizeof(offer));
     if (!nx_shm_reads_add(link, &offer, rec->len)) {
         bad(link, "an offer that cannot be");
+    }
+}
+
+static void take_push(nx_shm_link *link, const nx_record *rec)
+{
+    nx_rec_push head;
+
+    if (rec->len <= sizeof(head)) {
+        bad(link, "a piece of a message that is too short");
+        return;
+    }
+    memcpy(&head, rec->data, sizeof(head));
+    if (!nx_shm_reads_pushed(link, &head, rec->data + sizeof(head), rec->len - sizeof(head))) {
+        bad(link, "a piece of a message that cannot be");
     }
 }
 
@@ -119,6 +137,8 @@ static void take_record(nx_shm_link *link, nx_shm_ring ring, const nx_record *re
         take_frame(link, (ring == NX_SHM_CONTROL) ? NX_LANE_CONTROL : NX_LANE_MESSAGE, rec);
     } else if ((ring == NX_SHM_DATA) && (rec->kind == NX_REC_DATA)) {
         take_data(link, rec);
+    } else if ((ring == NX_SHM_DATA) && (rec->kind == NX_REC_PUSH)) {
+        take_push(link, rec);
     } else if ((ring == NX_SHM_DATA) && (rec->kind == NX_REC_OFFER)) {
         take_offer(link, rec);
     } else if ((ring == NX_SHM_CONTROL) &&
@@ -131,14 +151,24 @@ static void take_record(nx_shm_link *link, nx_shm_ring ring, const nx_record *re
 
 /* ---- polling ---------------------------------------------------------------------- */
 
-static void take_ring(nx_shm_link *link, nx_shm_ring ring, int most)
+/* The writer may write over what was read; it waits for that perhaps. */
+static void release(nx_shm_link *link, nx_shm_ring ring)
+{
+    if (nx_ring_release(&link->in[ring])) {
+        nx_shm_wake(link);
+    }
+}
+
+/* At most |most| records; |all|: also behind the end of a long part. */
+static void take_ring(nx_shm_link *link, nx_shm_ring ring, int most, bool all)
 {
     nx_ring_in *in = &link->in[ring];
     nx_record rec;
 
+    link->part_ended = false;
     while ((link->state == NX_SHM_UP) && (most-- > 0)) {
         if ((ring != NX_SHM_CONTROL) && nx_ring_waiting(&link->in[NX_SHM_CONTROL])) {
-            take_ring(link, NX_SHM_CONTROL, RECORDS);
+            take_ring(link, NX_SHM_CONTROL, RECORDS, all);
             continue;
         }
         if (!nx_ring_peek(in, &rec)) {
@@ -146,21 +176,15 @@ static void take_ring(nx_shm_link *link, nx_shm_ring ring, int most)
         }
         take_record(link, ring, &rec);
         nx_ring_next(in);
+        if (rec.len >= LARGE) {
+            release(link, ring); /* it goes on to write while we read the next */
+        }
+        if (link->part_ended && !all) {
+            break; /* its owner may want the next one elsewhere, and says so now */
+        }
     }
     if (in->broken) {
         bad(link, "positions that cannot be");
-    }
-}
-
-static void release(nx_shm_link *link)
-{
-    bool stuck = false;
-
-    for (int i = 0; i < NX_SHM_RINGS; i++) {
-        stuck = nx_ring_release(&link->in[i]) || stuck;
-    }
-    if (stuck) {
-        nx_shm_wake(link);
     }
 }
 
@@ -168,26 +192,17 @@ void nx_shm_poll(nx_shm_link *link)
 {
     nx_shm_tell_up(link);
     for (int ring = 0; ring < NX_SHM_RINGS; ring++) {
-        take_ring(link, (nx_shm_ring)ring, RECORDS);
+        take_ring(link, (nx_shm_ring)ring, RECORDS, false);
     }
-    release(link);
+    for (int ring = 0; ring < NX_SHM_RINGS; ring++) {
+        release(link, (nx_shm_ring)ring);
+    }
     if (link->state == NX_SHM_UP) {
         nx_shm_reads_run(link);
     }
     if (nx_shm_can_pump(link, false)) {
         nx_shm_pump(link);
     }
-}
-
-/* Whether an offer is still to be read. */
-static bool reading(const nx_shm_link *link)
-{
-    for (int i = 0; (link->nreads > 0) && (i < NX_SHM_OFFERS); i++) {
-        if (link->reads[i].used && !link->reads[i].over) {
-            return true;
-        }
-    }
-    return false;
 }
 
 bool nx_shm_waiting(nx_shm_link *link, bool sleep)
@@ -197,7 +212,7 @@ bool nx_shm_waiting(nx_shm_link *link, bool sleep)
             return true;
         }
     }
-    return reading(link) || nx_shm_can_pump(link, sleep);
+    return nx_shm_reads_ready(link, sleep) || nx_shm_can_pump(link, sleep);
 }
 
 void nx_shm_farewell(nx_shm_link *link, const char *why)
@@ -205,7 +220,7 @@ void nx_shm_farewell(nx_shm_link *link, const char *why)
     /* No more than the rings can hold: whoever goes on writing is not listened to. */
     nx_shm_tell_up(link);
     for (int ring = 0; ring < NX_SHM_RINGS; ring++) {
-        take_ring(link, (nx_shm_ring)ring, (int)(link->in[ring].size / NX_RING_HEAD));
+        take_ring(link, (nx_shm_ring)ring, (int)(link->in[ring].size / NX_RING_HEAD), true);
     }
     link->base.ended = (atomic_load(&nx_shm_way_in(link)->closed) != 0) ? NX_END_LEFT : NX_END_GONE;
     nx_shm_link_down(link, NEXAR_EPEER, "%s",

@@ -26,9 +26,9 @@
 #include "transport/shm/words.h"
 
 enum {
-    NX_SHM_OFFERS = 16,           /* parts of a link that are read at a time */
     NX_SHM_SPANS = 16,            /* stretches of memory that an offer names */
-    NX_SHM_CHUNK = 16 << 10,      /* bytes of a record of the data ring at most */
+    NX_SHM_CHUNK = 16 << 10,      /* bytes of a record of the data ring at most: a unit */
+    NX_SHM_CHUNKS = 16,           /* put into the data ring in one go, before others are heard */
     NX_SHM_BOUNCE = 128 << 10,    /* read at a time where the bytes have no place: fits a cache */
     NX_SHM_SLICE = 512 << 10,     /* read at a time into their place: 50 us or so */
     NX_SHM_OFFER_LEAST = 32 << 10 /* shorter ones are copied: see docs/shm.md */
@@ -39,7 +39,8 @@ enum {
     NX_REC_FRAME = 1, /* control, message: a frame or a piece of one */
     NX_REC_DATA,      /* data: id, off, bytes */
     NX_REC_OFFER,     /* data: a part that lies in the sender's memory */
-    NX_REC_DONE,      /* control: the reader does not need an offer any more */
+    NX_REC_PUSH,      /* data: the next bytes of one that was offered */
+    NX_REC_DONE,      /* control: the reader, who had taken it, needs an offer no more */
     NX_REC_CANCEL     /* control: the writer wants an offer back */
 };
 enum { NX_REC_MORE = 1 }; /* flag: the frame goes on in the next record */
@@ -61,6 +62,10 @@ typedef struct nx_rec_offer {
     nx_rec_span spans[NX_SHM_SPANS];
 } nx_rec_offer;
 
+typedef struct nx_rec_push {
+    uint32_t slot, number;
+} nx_rec_push;
+
 typedef struct nx_rec_done {
     uint64_t read; /* bytes of it */
     uint32_t slot, number, how, zero;
@@ -76,17 +81,20 @@ typedef enum nx_shm_state {
 /* An offer that we have made: the peer may be reading |tx|'s memory. */
 typedef struct nx_shm_lent {
     nx_tx *tx; /* NULL: the slot is free */
-    uint64_t len;
+    uint64_t len, pushed;
+    size_t stretch, in; /* where byte |pushed| is in |tx|: which, and how far in it */
     uint32_t number;
     bool cancelled;
+    bool taken; /* by the peer, which reads the rest */
 } nx_shm_lent;
 
-/* An offer that we have got.  |over|: only the DONE is left. */
+/* An offer that we have got.  |taken|: what is behind the first |pushed| bytes is ours to
+ * read.  |over|, only if it is: nothing but the DONE is left. */
 typedef struct nx_shm_read {
-    bool used, over;
+    bool used, over, taken;
     nx_done how;
     nx_rec_offer offer;
-    uint64_t done;
+    uint64_t done, pushed;
     uint32_t span; /* where byte |done| is: which, and how far in it */
     uint64_t in_span;
 } nx_shm_read;
@@ -139,14 +147,18 @@ typedef struct nx_shm_link {
     nx_list big, small;       /* nx_tx.link: to be offered; to be copied */
     nx_list ended;            /* nx_tx.link: on_sent is due, tx->stream is the error */
     nx_shm_lent lent[NX_SHM_OFFERS];
-    unsigned nlent;
+    unsigned nlent, pushing; /* the slot whose turn it is, ... */
+    unsigned turn;           /* ... for so many chunks yet */
+    bool more;               /* to be pushed, and there may be room */
     uint32_t numbers;
     uint32_t cancels; /* lent slots whose CANCEL found no room */
 
     nx_shm_pieces pieces[NX_LANES];
     nx_shm_read reads[NX_SHM_OFFERS];
     unsigned nreads, next_read;
-    nx_timer timer; /* of draining */
+    bool part_ended;   /* a long one has come to its end, perhaps */
+    uint64_t heard_ns; /* when the last was offered, or something of one came */
+    nx_timer timer;    /* of draining */
     uint64_t bytes_sent, bytes_received;
 } nx_shm_link;
 
@@ -212,6 +224,8 @@ void nx_shm_trouble(nx_shm_link *link);
 void nx_shm_dirty(nx_shm_link *link);
 /* Rings the peer's bell if it sleeps. */
 void nx_shm_wake(nx_shm_link *link);
+/* The peer may see what was written. */
+void nx_shm_publish(nx_shm_link *link);
 
 /* ---- packets.c ----------------------------------------------------------------- */
 
@@ -283,7 +297,8 @@ bool nx_shm_put_frame(nx_shm_link *link, nx_lane lane, const nx_bytes *bytes, si
                       size_t *sent);
 /* Puts into the rings what waits. */
 void nx_shm_pump(nx_shm_link *link);
-/* Whether what waits for room has it now; |sleep|: the peer tells us otherwise. */
+/* Whether what waits for room has it now, or there is more to push; |sleep|: the peer tells us
+ * otherwise. */
 bool nx_shm_can_pump(nx_shm_link *link, bool sleep);
 /* Puts |tx| in the list that it belongs to. */
 void nx_shm_part_queue(nx_shm_link *link, nx_tx *tx);
@@ -311,6 +326,12 @@ bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token);
 NX_MUST_CHECK bool nx_shm_reads_add(nx_shm_link *link, const nx_rec_offer *offer, size_t len);
 /* The writer wants it back. */
 NX_MUST_CHECK bool nx_shm_reads_cancel(nx_shm_link *link, uint32_t slot, uint32_t number);
+/* The next |len| bytes of one, by the ring.  False: impossible. */
+NX_MUST_CHECK bool nx_shm_reads_pushed(nx_shm_link *link, const nx_rec_push *head, const void *data,
+                                       size_t len);
+/* Whether something is to be read.  What its sender does not push is taken: when nothing has
+ * come of it for a while, or we would |sleep|. */
+bool nx_shm_reads_ready(nx_shm_link *link, bool sleep);
 /* Reads a slice. */
 void nx_shm_reads_run(nx_shm_link *link);
 /* Tells what is over; false: no room. */

@@ -4,16 +4,19 @@
  * A record that finds no room leaves its length in |need|; nothing goes into that ring
  * before it does.  The peer's next release tells us (nx_ring_stick).
  *
- * Parts are copied into the data ring, a chunk of each in turn, or offered: then the
- * peer reads them from our memory and says when it has.  nx_tx.stream and nx_tx.acked
- * are the stretch, and the place in it, of byte |queued|.
+ * Parts are copied into the data ring, a chunk of each in turn; long ones are offered
+ * before, so that the peer can read the rest of them from our memory, and say when it has,
+ * if we do not come to copy it (claim.h).  nx_tx.stream and nx_tx.acked are the stretch,
+ * and the place in it, of byte |queued|.
  */
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/copy.h"
 #include "transport/shm/inner.h"
 
 enum { EXPECT_NS = 20000, EXPECT_MOST_NS = 1000000 };
+enum { TURN = 32 }; /* chunks of one offer, then the next has its turn */
 
 void *nx_shm_reserve(nx_shm_link *link, nx_shm_ring ring, uint32_t len)
 {
@@ -42,7 +45,7 @@ static void gather(uint8_t *to, const nx_bytes *bytes, size_t from, size_t len)
             continue;
         }
         n = (bytes->len - from < len) ? bytes->len - from : len;
-        memcpy(to, (const uint8_t *)bytes->ptr + from, n);
+        nx_memcpy(to, (const uint8_t *)bytes->ptr + from, n);
         to += n;
         len -= n;
         from = 0;
@@ -146,29 +149,31 @@ static bool put_chunk(nx_shm_link *link, nx_tx *tx)
         const uint8_t *from = part_at(tx, &left);
         size_t n = (left < len - done) ? left : len - done;
 
-        memcpy(at + sizeof(head) + done, from, n);
+        nx_memcpy(at + sizeof(head) + done, from, n);
         part_advance(tx, n);
         done += n;
     }
     nx_shm_commit(link, NX_SHM_DATA, NX_REC_DATA, 0, (uint32_t)(sizeof(head) + len));
     link->bytes_sent += len;
+    if (len == NX_SHM_CHUNK) {
+        nx_shm_publish(link); /* it is read while the next is copied */
+    }
     return true;
 }
 
+/* A chunk of one of the short ones; false: no room. */
 static bool pump_small(nx_shm_link *link)
 {
-    while (!nx_list_empty(&link->small)) {
-        nx_tx *tx = nx_list_entry(link->small.next, nx_tx, link);
+    nx_tx *tx = nx_list_entry(link->small.next, nx_tx, link);
 
-        if (!put_chunk(link, tx)) {
-            return false;
-        }
-        nx_list_remove(&tx->link);
-        if (tx->queued == tx->len) {
-            nx_shm_part_end(link, tx, NEXAR_OK);
-        } else {
-            nx_list_push_back(&link->small, &tx->link); /* the others have their turn */
-        }
+    if (!put_chunk(link, tx)) {
+        return false;
+    }
+    nx_list_remove(&tx->link);
+    if (tx->queued == tx->len) {
+        nx_shm_part_end(link, tx, NEXAR_OK);
+    } else {
+        nx_list_push_back(&link->small, &tx->link); /* the others have their turn */
     }
     return true;
 }
@@ -209,12 +214,14 @@ static void expect(nx_shm_link *link, uint64_t len)
                    nx_loop_now(loop) + ((span_ns < EXPECT_MOST_NS) ? span_ns : EXPECT_MOST_NS));
 }
 
-static bool pump_big(nx_shm_link *link)
+/* Offers what is long; false: no room. */
+static bool pump_offers(nx_shm_link *link)
 {
     while (!nx_list_empty(&link->big) && (link->nlent < NX_SHM_OFFERS)) {
         nx_tx *tx = nx_list_entry(link->big.next, nx_tx, link);
         nx_shm_lent *lent = free_slot(link);
         void *at = nx_shm_reserve(link, NX_SHM_DATA, sizeof(nx_rec_offer));
+        const size_t stretch = (size_t)tx->stream, in = (size_t)tx->acked;
         nx_rec_offer offer;
         uint32_t len;
 
@@ -230,7 +237,9 @@ static bool pump_big(nx_shm_link *link)
         }
         offer.slot = (uint32_t)(lent - link->lent);
         offer.number = ++link->numbers;
-        *lent = (nx_shm_lent){.tx = tx, .len = offer.len, .number = offer.number};
+        *lent = (nx_shm_lent){
+            .tx = tx, .len = offer.len, .stretch = stretch, .in = in, .number = offer.number};
+        nx_claim_open(&nx_shm_way_out(link)->claims[offer.slot], offer.number);
         link->nlent++;
         tx->owner = lent;
         len = (uint32_t)(offsetof(nx_rec_offer, spans) + offer.nspans * sizeof(nx_rec_span));
@@ -238,6 +247,116 @@ static bool pump_big(nx_shm_link *link)
         nx_shm_commit(link, NX_SHM_DATA, NX_REC_OFFER, 0, len);
         expect(link, offer.len);
     }
+    return true;
+}
+
+/* ---- pushing what was offered ------------------------------------------------------ */
+
+/* The part of |lent| has gone as far as it was offered. */
+static void lent_ends(nx_shm_link *link, nx_shm_lent *lent)
+{
+    nx_tx *tx = lent->tx;
+
+    lent->tx = NULL;
+    link->nlent--;
+    link->cancels &= ~(1U << (lent - link->lent));
+    if (tx->queued == tx->len) {
+        nx_shm_part_end(link, tx, NEXAR_OK);
+    } else {
+        nx_shm_part_queue(link, tx);
+    }
+}
+
+/* Copies the next |len| bytes of |lent|. */
+static void push_bytes(nx_shm_lent *lent, uint8_t *to, size_t len)
+{
+    const nx_bytes *bytes = lent->tx->bytes;
+
+    lent->pushed += len;
+    while (len > 0) {
+        const size_t left = bytes[lent->stretch].len - lent->in;
+        const size_t n = (left < len) ? left : len;
+
+        if (n > 0) {
+            nx_memcpy(to, (const uint8_t *)bytes[lent->stretch].ptr + lent->in, n);
+        }
+        to += n;
+        len -= n;
+        lent->in += n;
+        if (n == left) {
+            lent->stretch++;
+            lent->in = 0;
+        }
+    }
+}
+
+/* Puts a chunk of |lent| into the ring, unless the peer reads it; false: no room. */
+static bool push_chunk(nx_shm_link *link, nx_shm_lent *lent)
+{
+    const nx_rec_push head = {.slot = (uint32_t)(lent - link->lent), .number = lent->number};
+    const uint64_t rest = lent->len - lent->pushed;
+    const size_t len = (rest < NX_SHM_CHUNK) ? (size_t)rest : NX_SHM_CHUNK;
+    uint8_t *at = nx_shm_reserve(link, NX_SHM_DATA, (uint32_t)(sizeof(head) + len));
+
+    if (at == NULL) {
+        return false;
+    }
+    if (!nx_claim_next(&nx_shm_way_out(link)->claims[head.slot])) {
+        lent->taken = true; /* what was reserved is not used */
+        return true;
+    }
+    memcpy(at, &head, sizeof(head));
+    push_bytes(lent, at + sizeof(head), len);
+    nx_shm_commit(link, NX_SHM_DATA, NX_REC_PUSH, 0, (uint32_t)(sizeof(head) + len));
+    link->bytes_sent += len;
+    nx_shm_publish(link); /* it is read while the next is copied */
+    if (lent->pushed == lent->len) {
+        lent_ends(link, lent);
+    }
+    return true;
+}
+
+/* The offer whose turn it is to be pushed; NULL: there is none. */
+static nx_shm_lent *pushed_next(nx_shm_link *link)
+{
+    for (unsigned i = 0; (link->nlent > 0) && (i < NX_SHM_OFFERS); i++) {
+        const unsigned slot = (link->pushing + i) % NX_SHM_OFFERS;
+        nx_shm_lent *lent = &link->lent[slot];
+
+        if ((lent->tx == NULL) || lent->cancelled || lent->taken) {
+            continue;
+        }
+        if ((i > 0) || (link->turn == 0)) {
+            link->turn = TURN;
+        }
+        link->turn--;
+        link->pushing = (link->turn > 0) ? slot : (slot + 1) % NX_SHM_OFFERS;
+        return lent;
+    }
+    return NULL;
+}
+
+/* Fills the data ring; false: it is full.  Not for ever: |more| says whether it is to be
+ * gone on with, when others were heard. */
+static bool pump_data(nx_shm_link *link)
+{
+    nx_shm_lent *lent = NULL;
+
+    link->more = false;
+    link->need[NX_SHM_DATA] = 0; /* what it was for may have been taken, or called back */
+    for (int i = 0; i < NX_SHM_CHUNKS; i++) {
+        if (!pump_offers(link) || (!nx_list_empty(&link->small) && !pump_small(link))) {
+            return false;
+        }
+        lent = pushed_next(link);
+        if ((lent != NULL) && !push_chunk(link, lent)) {
+            return false;
+        }
+        if ((lent == NULL) && nx_list_empty(&link->small)) {
+            return true;
+        }
+    }
+    link->more = true;
     return true;
 }
 
@@ -283,10 +402,10 @@ bool nx_shm_lent_back(nx_shm_link *link, const nx_rec_done *done)
         ((done->how == NX_DONE_READ) && (done->read != was.len))) {
         return false;
     }
+    link->bytes_sent += (done->read > was.pushed) ? done->read - was.pushed : 0;
     lent->tx = NULL;
     link->nlent--;
     link->cancels &= ~(1U << done->slot);
-    link->bytes_sent += done->read;
     if ((done->how == NX_DONE_READ) && (tx->queued == tx->len)) {
         nx_shm_part_end(link, tx, NEXAR_OK);
     } else if (was.cancelled) {
@@ -312,7 +431,7 @@ static bool pump_all(nx_shm_link *link)
         nx_shm_reads_tell(link) && pump_recalls(link) && pump_frames(link, NX_LANE_CONTROL);
     bool message = pump_frames(link, NX_LANE_MESSAGE);
 
-    return (int)control & (int)message & (int)(pump_big(link) && pump_small(link));
+    return (int)control & (int)message & (int)pump_data(link);
 }
 
 void nx_shm_pump(nx_shm_link *link)
@@ -320,7 +439,7 @@ void nx_shm_pump(nx_shm_link *link)
     if (link->state != NX_SHM_UP) {
         return;
     }
-    while (!pump_all(link) && nx_shm_can_pump(link, true)) {
+    while (!pump_all(link) && !link->more && nx_shm_can_pump(link, true)) {
     }
     for (int i = 0; i < NX_SHM_RINGS; i++) {
         if (link->out[i].broken) {
@@ -335,6 +454,9 @@ void nx_shm_pump(nx_shm_link *link)
 
 bool nx_shm_can_pump(nx_shm_link *link, bool sleep)
 {
+    if (link->more) {
+        return true;
+    }
     for (int i = 0; i < NX_SHM_RINGS; i++) {
         if ((link->need[i] != 0) && (sleep ? nx_ring_stick(&link->out[i], link->need[i])
                                            : nx_ring_fits(&link->out[i], link->need[i]))) {

@@ -1,9 +1,11 @@
 /*
- * reads.c - reading the sender's memory.
+ * reads.c - parts that were offered: by the ring, or by reading the sender's memory.
  *
- * An offer names memory of the sender, which it holds still until we say DONE.  It is
- * read a slice at a time, in turns with other offers and with the rings: straight into
- * its place where the owner has one, else into a buffer that stays in the cache.
+ * An offer names memory of the sender.  As long as this copies it into the ring we take it
+ * from there.  When nothing has come for a while, or we would sleep, we take the rest
+ * (claim.h): the sender holds it still until we say DONE.  It is read a slice at a time, in
+ * turns with other offers and with the rings: straight into its place where the owner has
+ * one, else into a buffer that stays in the cache.
  *
  * What was read counts only if the sender had not closed the link meanwhile: it says so
  * in the segment before it gives the memory back to its owner.
@@ -14,6 +16,10 @@
 
 #include "base/alloc.h"
 #include "transport/shm/inner.h"
+
+/* How long a sender may be silent.  It puts 256 KiB into the ring, and takes as much from
+ * another, in less. */
+enum { PATIENCE_NS = 100000 };
 
 static ssize_t read_peer(pid_t pid, const struct iovec *to, const struct iovec *from, size_t n)
 {
@@ -61,10 +67,29 @@ bool nx_shm_reads_add(nx_shm_link *link, const nx_rec_offer *offer, size_t len)
         return false;
     }
     *r = (nx_shm_read){.used = true, .offer = *offer};
+    link->heard_ns = nx_loop_now(link->shm->config.loop);
     link->nreads++;
     return true;
 }
 
+/* Takes what the sender has not claimed.  False: all of it comes by the ring. */
+static bool take_rest(nx_shm_link *link, nx_shm_read *r)
+{
+    nx_claim *claim = &nx_shm_way_in(link)->claims[r - link->reads];
+    const uint64_t units = (r->offer.len + NX_SHM_CHUNK - 1) / NX_SHM_CHUNK;
+    uint32_t claimed;
+
+    if (!r->taken &&
+        nx_claim_take(claim, r->offer.number,
+                      (uint32_t)((units < NX_CLAIM_UNITS) ? units : NX_CLAIM_UNITS), &claimed)) {
+        r->taken = true;
+        r->pushed = (uint64_t)claimed * NX_SHM_CHUNK;
+    }
+    link->heard_ns = nx_loop_now(link->shm->config.loop);
+    return r->taken;
+}
+
+/* Only of what was taken. */
 static void finish(nx_shm_read *r, nx_done how)
 {
     r->over = true;
@@ -78,7 +103,7 @@ bool nx_shm_reads_cancel(nx_shm_link *link, uint32_t slot, uint32_t number)
     if (slot >= NX_SHM_OFFERS) {
         return false;
     }
-    if (r->used && !r->over && (r->offer.number == number)) {
+    if (r->used && !r->over && (r->offer.number == number) && take_rest(link, r)) {
         finish(r, NX_DONE_DROPPED);
     } /* otherwise the DONE is on its way, or the offer is: then it is read */
     return true;
@@ -127,7 +152,7 @@ static size_t locate(const nx_shm_read *r, size_t len, struct iovec *from)
     return n;
 }
 
-static void advance(nx_shm_read *r, size_t n)
+static void advance(nx_shm_read *r, uint64_t n)
 {
     r->done += n;
     while (n > 0) {
@@ -137,10 +162,40 @@ static void advance(nx_shm_read *r, size_t n)
             r->in_span += n;
             return;
         }
-        n -= (size_t)left;
+        n -= left;
         r->span++;
         r->in_span = 0;
     }
+}
+
+bool nx_shm_reads_pushed(nx_shm_link *link, const nx_rec_push *head, const void *data, size_t len)
+{
+    nx_shm_read *r = &link->reads[head->slot % NX_SHM_OFFERS];
+    const nx_link_up *up = link->base.up;
+    const uint64_t id = r->offer.id, at = r->offer.off + r->done;
+    const uint64_t end = r->taken ? r->pushed : r->offer.len;
+
+    if (head->slot >= NX_SHM_OFFERS) {
+        return false;
+    }
+    if (!r->used || r->over || (r->offer.number != head->number)) {
+        return true; /* of one that was called back */
+    }
+    if ((r->done > end) || (len > end - r->done)) {
+        return false;
+    }
+    advance(r, len);
+    link->heard_ns = nx_loop_now(link->shm->config.loop);
+    if (r->done == r->offer.len) { /* the sender knows */
+        r->used = false;
+        link->nreads--;
+        link->part_ended = true;
+    }
+    link->bytes_received += len;
+    if (nx_shm_listens(link)) {
+        up->on_data(link->base.up_ctx, &link->base, id, at, data, len);
+    }
+    return true;
 }
 
 /* Where the next bytes of |r| go; NULL: no memory. */
@@ -216,17 +271,38 @@ static void read_slice(nx_shm_link *link, nx_shm_read *r)
     }
 }
 
+/* Whether it is our turn: what was pushed has come, and the rest is ours. */
+static bool is_ours(const nx_shm_read *r)
+{
+    return r->used && !r->over && r->taken && (r->done >= r->pushed);
+}
+
+bool nx_shm_reads_ready(nx_shm_link *link, bool sleep)
+{
+    bool ready = false;
+
+    for (int i = 0; (link->nreads > 0) && (i < NX_SHM_OFFERS); i++) {
+        nx_shm_read *r = &link->reads[i];
+
+        if (r->used && !r->taken &&
+            (sleep || (nx_loop_now(link->shm->config.loop) - link->heard_ns >= PATIENCE_NS))) {
+            (void)take_rest(link, r);
+        }
+        ready = ready || is_ours(r);
+    }
+    return ready;
+}
+
 void nx_shm_reads_run(nx_shm_link *link)
 {
     for (unsigned i = 0; (link->nreads > 0) && (i < NX_SHM_OFFERS); i++) {
         unsigned slot = (link->next_read + i) % NX_SHM_OFFERS;
         nx_shm_read *r = &link->reads[slot];
 
-        if (!r->used || r->over) {
-            continue;
-        }
-        if (!nx_shm_listens(link)) {
+        if (r->used && !r->over && !nx_shm_listens(link) && take_rest(link, r)) {
             finish(r, NX_DONE_DROPPED);
+        }
+        if (!is_ours(r)) {
             continue;
         }
         read_slice(link, r);

@@ -12,7 +12,7 @@
 #endif
 
 static const uint64_t MAGIC = UINT64_C(0x6e65786172736831);
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 static const uint32_t rooms[NX_SHM_RINGS] = {NX_SHM_CONTROL_ROOM, NX_SHM_MESSAGE_ROOM,
                                              NX_SHM_DATA_ROOM};

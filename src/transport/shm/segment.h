@@ -2,13 +2,15 @@
  * segment.h - the memory that two processes share: its layout, making and mapping it.
  *
  * The dialler is side 0, the acceptor side 1.  Direction d is from side d to the other.
- * Every line has one writer, but for |asleep| and |stuck|, which the other side clears.
+ * Every line has one writer, but for |asleep| and |stuck|, which the other side clears, and
+ * claims.
  *
  *   page 0       what the segment is, then for each direction
  *     wrote      tails of its rings and |stuck|: the writer's
  *     read       heads of its rings: the reader's
  *     sleep      the reader's world is about to sleep, or sleeps
  *     side       what the writer's side says of itself
+ *     claims     who brings the parts that it offers: both write there (claim.h)
  *   from page 1  the rings of direction 0, then those of direction 1
  *
  * Waking.  Before a world sleeps it sets |asleep| in all its segments, then looks at all
@@ -22,6 +24,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "transport/shm/claim.h"
 #include "transport/shm/ring.h"
 
 typedef enum nx_shm_ring { NX_SHM_CONTROL, NX_SHM_MESSAGE, NX_SHM_DATA, NX_SHM_RINGS } nx_shm_ring;
@@ -31,9 +34,10 @@ enum {
     NX_SHM_LINE = 128, /* two lines: processors fetch them in pairs */
     NX_SHM_CONTROL_ROOM = 8 << 10,
     NX_SHM_MESSAGE_ROOM = 32 << 10,
-    NX_SHM_DATA_ROOM = 64 << 10,
+    NX_SHM_DATA_ROOM = 256 << 10,
+    NX_SHM_OFFERS = 16, /* parts of a direction that are offered at a time */
     NX_SHM_ROOM = NX_SHM_CONTROL_ROOM + NX_SHM_MESSAGE_ROOM + NX_SHM_DATA_ROOM,
-    NX_SEGMENT_SIZE = NX_SHM_PAGE + 2 * NX_SHM_ROOM /* 212 KiB, and pages only when used */
+    NX_SEGMENT_SIZE = NX_SHM_PAGE + 2 * NX_SHM_ROOM /* 596 KiB, and pages only when used */
 };
 
 /* Whether the reader of a direction can read the memory of its writer. */
@@ -47,6 +51,7 @@ typedef struct nx_segment_way {
     _Alignas(NX_SHM_LINE) _Atomic uint32_t closed; /* its writer has closed the link */
     _Atomic uint32_t reads;                        /* nx_shm_reads, by its reader */
     _Atomic uint32_t core; /* where its writer was when it last wrote, plus 1; 0: unknown */
+    _Alignas(NX_SHM_LINE) nx_claim claims[NX_SHM_OFFERS];
 } nx_segment_way;
 
 typedef struct nx_segment {

@@ -38,10 +38,11 @@
  *     still pairing there moves to it (nx_shm_move).  It cannot be up: see 1.
  *
  * The segment has three rings in each direction: control, messages, data (segment.h,
- * ring.h).  Long parts are not copied into it: the receiver reads them from the
- * sender's memory (process_vm_readv), straight into their place if the owner names it
- * (on_want), and acknowledges.  Where that is not permitted, found out once per pair,
- * or fails for some memory, they go through the data ring.
+ * ring.h).  Long parts are copied into the data ring while the receiver takes them from it;
+ * what the sender does not come to copy the receiver reads from its memory
+ * (process_vm_readv), straight into its place if the owner names it (on_want), and
+ * acknowledges (claim.h).  Where that is not permitted, found out once per pair, or fails
+ * for some memory, all goes through the data ring.
  *
  * What the other side writes into the segment is never trusted: it is read once,
  * checked, and if it is impossible the link goes down with NEXAR_EPROTO.  The peer's
