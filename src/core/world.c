@@ -30,6 +30,8 @@
  * median of a barrier in us, three runs: asleep at once 261, 268, 281; 200 us of yields
  * 171, 218, 236; 50 us nearly the same, 1 ms no better. */
 #define YIELD_NS UINT64_C(200000)
+/* How often, for each of them, a rank looks where the others are: 10 us each time. */
+#define PART_NS UINT64_C(2000000)
 
 /* ---- what the message engine asks for ------------------------------------- */
 
@@ -107,6 +109,8 @@ void nx_world_set_spin(nx_world *world)
     const bool crowded = !nx_cores_for_all(world);
 
     nx_loop_set_yield(world->loop, crowded);
+    nx_loop_set_crowd(world->loop, crowded ? nx_cores_part : NULL, world,
+                      nx_links_neighbours(world) * PART_NS);
     if (asked != UINT64_MAX) {
         nx_loop_set_spin(world->loop, asked);
     } else {
@@ -290,6 +294,7 @@ static void teardown(nx_world *world)
         if (world->shm != NULL) {
             nx_shm_close(world->shm);
         }
+        nx_loop_set_crowd(world->loop, NULL, NULL, 0); /* it knows the members */
         if (world->join != NULL) {
             nx_join_destroy(world->join);
         }
