@@ -129,6 +129,10 @@ static bool is_there(void *ctx, uint32_t peer)
 /* With the loop's lock held. */
 static nexar_err start_messages(nx_world *world)
 {
+    char buf[NX_NUMBER_ROOM];
+    bool by_link;
+    const size_t inline_max =
+        nx_setting_inline(nx_config_text(world->config, NX_SET_INLINE, buf), &by_link);
     const nx_msg_config mc = {
         .loop = world->loop,
         .peers = world->slots,
@@ -137,7 +141,8 @@ static nexar_err start_messages(nx_world *world)
         .self = world->self,
         .grows = (world->view != NULL),
         .pool = nx_config_size(world->config, NX_SET_UNEXPECTED),
-        .inline_max = nx_config_size(world->config, NX_SET_INLINE),
+        .inline_max = inline_max,
+        .inline_auto = by_link,
         .eager_max = nx_config_size(world->config, NX_SET_EAGER),
         .connect = nx_links_connect,
         .on_peer_down = on_peer_down,
