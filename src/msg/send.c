@@ -159,9 +159,8 @@ static size_t inline_max(const nx_peer *p)
 {
     const nx_msg_config *config = &p->msg->config;
 
-    return (config->inline_auto && (p->link->frame_best > config->inline_max))
-               ? p->link->frame_best
-               : config->inline_max;
+    return (config->inline_auto && (p->link->frame_best > config->inline_max)) ? p->link->frame_best
+                                                                               : config->inline_max;
 }
 
 void nx_send_now(nx_peer *p, nx_req *r)

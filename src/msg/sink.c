@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/ahead.h"
+
 void nx_delivery_init(nx_delivery *d, const nx_sink *sink)
 {
     d->sink = *sink;
@@ -56,6 +58,7 @@ static void scatter(nx_delivery *d, nx_sink_cursor *c, uint64_t off, const uint8
 
         if (to != data) { /* else it was put there */
             memcpy(to, data, n);
+            nx_ahead_wrote(to, n);
         }
         off += n;
         data += n;
