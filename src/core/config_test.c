@@ -32,7 +32,7 @@ static const struct sample {
     [NX_SET_HOST_ID] = {"rack-7", "rack-7", "rack 7"},
     [NX_SET_TRANSPORTS] = {"quic", "quic", "carrier-pigeon"},
     [NX_SET_UNEXPECTED] = {"128m", "128m", "1k"},
-    [NX_SET_INLINE] = {"4k", "auto", "64k"},
+    [NX_SET_INLINE] = {"4k", "4k", "64k"},
     [NX_SET_EAGER] = {"1m", "1m", "1g"},
     [NX_SET_SPIN] = {"20us", "20us", "2s"},
     [NX_SET_RPC_THREADS] = {"16", "16", "0"},
