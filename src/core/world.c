@@ -109,8 +109,7 @@ void nx_world_set_spin(nx_world *world)
     const bool crowded = !nx_cores_for_all(world);
 
     nx_loop_set_yield(world->loop, crowded);
-    nx_loop_set_crowd(world->loop, crowded ? nx_cores_part : NULL, world,
-                      nx_links_neighbours(world) * PART_NS);
+    nx_loop_set_crowd(world->loop, nx_cores_part, world, nx_links_neighbours(world) * PART_NS);
     if (asked != UINT64_MAX) {
         nx_loop_set_spin(world->loop, asked);
     } else {
