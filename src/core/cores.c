@@ -89,9 +89,9 @@ static unsigned ranks_at(const void *ctx, uint32_t core)
     return (core < CPU_SETSIZE) ? ((const crowd *)ctx)->ranks[core] : 0;
 }
 
-void nx_cores_part(void *ctx)
+void nx_cores_part(void *of)
 {
-    const nx_world *world = ctx;
+    const nx_world *world = of;
     const uint32_t here = nx_place_here(), size = (world->view == NULL) ? 0 : world->view->size;
     crowd c = {{0}};
     uint32_t to, core;
