@@ -22,4 +22,8 @@ uint32_t nx_place_least(uint32_t here, unsigned (*load)(const void *ctx, uint32_
  * cores as before.  Whether it has. */
 bool nx_place_go(uint32_t core);
 
+/* The core of the first thread of process |pid|, if it runs or would like to.  False: it
+ * sleeps, it is gone, or cannot be seen from here. */
+bool nx_place_of(long pid, uint32_t *core);
+
 #endif /* NX_PLACE_H */

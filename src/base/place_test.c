@@ -2,6 +2,9 @@
 #include "base/place.h"
 
 #include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "unit.h"
 
@@ -53,12 +56,39 @@ static void test_a_thread_of_one_core_stays(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
 }
 
+static void test_one_that_runs_is_somewhere_and_one_that_sleeps_is_not(void **state)
+{
+    const pid_t child = fork();
+    uint32_t core = UINT32_MAX;
+    cpu_set_t own;
+    int status;
+
+    (void)state;
+    if (child == 0) {
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_true(child > 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+    assert_true(nx_place_of((long)getpid(), &core));
+    assert_true((core < CPU_SETSIZE) && CPU_ISSET(core, &own));
+    while (nx_place_of((long)child, &core)) { /* it goes to sleep, or the test never ends */
+        (void)sched_yield();
+    }
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_false(nx_place_of((long)child, &core));
+    assert_false(nx_place_of(-1, &core));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_goes_to_every_core_that_it_may_use),
         cmocka_unit_test(test_the_least_used_other_core_is_found),
         cmocka_unit_test(test_a_thread_of_one_core_stays),
+        cmocka_unit_test(test_one_that_runs_is_somewhere_and_one_that_sleeps_is_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

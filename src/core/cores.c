@@ -1,7 +1,10 @@
 /* cores.c - ranks and the cores they may use: a matching. */
 #include "core/cores.h"
 
+#include <unistd.h>
+
 #include "base/alloc.h"
+#include "base/place.h"
 #include "core/links.h"
 
 enum { NOBODY = -1 };
@@ -73,4 +76,37 @@ bool nx_cores_for_all(const nx_world *world)
     enough = enough && nx_cores_suffice(sets, n);
     nx_free(sets);
     return enough;
+}
+
+/* ---- parting -------------------------------------------------------------------- */
+
+typedef struct crowd {
+    uint16_t ranks[CPU_SETSIZE]; /* that run there, or would like to */
+} crowd;
+
+static unsigned ranks_at(const void *ctx, uint32_t core)
+{
+    return (core < CPU_SETSIZE) ? ((const crowd *)ctx)->ranks[core] : 0;
+}
+
+void nx_cores_part(void *of)
+{
+    const nx_world *world = of;
+    const uint32_t here = nx_place_here(), size = (world->view == NULL) ? 0 : world->view->size;
+    crowd c = {{0}};
+    uint32_t to, core;
+
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const nx_member *m = &world->view->members[rank];
+
+        /* Of ranks that are threads of one process nothing is known. */
+        if ((m->pid != (uint32_t)getpid()) && nx_links_same_host(world, m) &&
+            nx_place_of((long)m->pid, &core) && (core < CPU_SETSIZE)) {
+            c.ranks[core]++;
+        }
+    }
+    to = nx_place_least(here, ranks_at, &c);
+    if ((to != here) && (ranks_at(&c, here) > ranks_at(&c, to))) { /* and this one besides */
+        (void)nx_place_go(to);
+    }
 }

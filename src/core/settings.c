@@ -7,6 +7,8 @@
 #include "base/nearest.h"
 
 enum { MAX_RANKS = 65536 };
+#define INLINE_AUTO (UINT64_C(8) << 10)
+#define MAX_INLINE  (UINT64_C(32) << 10)
 #define MAX_SPIN_NS UINT64_C(1000000000)
 
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
@@ -79,6 +81,21 @@ static bool is_spin(const char *text)
     uint64_t ns;
 
     return (strcmp(text, "auto") == 0) || (nx_parse_duration(text, &ns) && (ns <= MAX_SPIN_NS));
+}
+
+size_t nx_setting_inline(const char *text, bool *by_link)
+{
+    uint64_t bytes = INLINE_AUTO;
+
+    *by_link = !nx_parse_size(text, &bytes);
+    return (size_t)bytes;
+}
+
+static bool is_inline(const char *text)
+{
+    uint64_t bytes;
+
+    return (strcmp(text, "auto") == 0) || (nx_parse_size(text, &bytes) && (bytes <= MAX_INLINE));
 }
 
 /* The lists of transports that there are, and what they let be used. */
@@ -263,14 +280,16 @@ const nx_setting nx_settings[NX_SETTINGS] = {
      *    1048576        -     974.0    1407.4          0.69    0.77
      *
      * Copied or not makes no difference that shows up to 32 KiB; to be asked costs a round
-     * trip, and saves a copy of what comes too early.  So these are left as they were. */
+     * trip, and saves a copy of what comes too early.  So these are left as they were; but
+     * for QUIC inside a host: what is copied need not be acknowledged at once. */
     [NX_SET_INLINE] = {.name = "inline",
-                       .type = NX_SETTING_NUMBER,
-                       .preset = "8k",
-                       .unit = "bytes",
-                       .number = NX_NUMBER_SIZE,
-                       .max = UINT64_C(32) << 10,
-                       .help = "messages up to this are copied, and sent with their envelope"},
+                       .type = NX_SETTING_TEXT,
+                       .preset = "auto",
+                       .unit = "",
+                       .check = is_inline,
+                       .accepted = "auto, or a size up to 32k, such as 8k",
+                       .help = "messages up to this are copied, and sent with their envelope; "
+                               "auto: 8k, and 32k by QUIC inside a host"},
     [NX_SET_EAGER] = {.name = "eager",
                       .type = NX_SETTING_NUMBER,
                       .preset = "256k",

@@ -108,6 +108,8 @@ const char *nx_setting_accepted(const nx_setting *s, char *buf);
 uint32_t nx_setting_rank(const char *text);
 void nx_setting_port_range(const char *text, uint16_t *first, uint16_t *last);
 uint64_t nx_setting_spin(const char *text);
+/* |*by_link|: it is "auto", and a link may have it higher. */
+size_t nx_setting_inline(const char *text, bool *by_link);
 /* Whether ranks of one host use shared memory, and whether ranks may use QUIC. */
 void nx_setting_transports(const char *text, bool *shm, bool *quic);
 

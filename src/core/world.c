@@ -30,6 +30,8 @@
  * median of a barrier in us, three runs: asleep at once 261, 268, 281; 200 us of yields
  * 171, 218, 236; 50 us nearly the same, 1 ms no better. */
 #define YIELD_NS UINT64_C(200000)
+/* How often, for each of them, a rank looks where the others are: 10 us each time. */
+#define PART_NS UINT64_C(2000000)
 
 /* ---- what the message engine asks for ------------------------------------- */
 
@@ -107,6 +109,7 @@ void nx_world_set_spin(nx_world *world)
     const bool crowded = !nx_cores_for_all(world);
 
     nx_loop_set_yield(world->loop, crowded);
+    nx_loop_set_crowd(world->loop, nx_cores_part, world, nx_links_neighbours(world) * PART_NS);
     if (asked != UINT64_MAX) {
         nx_loop_set_spin(world->loop, asked);
     } else {
@@ -125,6 +128,10 @@ static bool is_there(void *ctx, uint32_t peer)
 /* With the loop's lock held. */
 static nexar_err start_messages(nx_world *world)
 {
+    char buf[NX_NUMBER_ROOM];
+    bool by_link;
+    const size_t inline_max =
+        nx_setting_inline(nx_config_text(world->config, NX_SET_INLINE, buf), &by_link);
     const nx_msg_config mc = {
         .loop = world->loop,
         .peers = world->slots,
@@ -133,7 +140,8 @@ static nexar_err start_messages(nx_world *world)
         .self = world->self,
         .grows = (world->view != NULL),
         .pool = nx_config_size(world->config, NX_SET_UNEXPECTED),
-        .inline_max = nx_config_size(world->config, NX_SET_INLINE),
+        .inline_max = inline_max,
+        .inline_auto = by_link,
         .eager_max = nx_config_size(world->config, NX_SET_EAGER),
         .connect = nx_links_connect,
         .on_peer_down = on_peer_down,
@@ -299,6 +307,7 @@ static void teardown(nx_world *world)
         if (world->shm != NULL) {
             nx_shm_close(world->shm);
         }
+        nx_loop_set_crowd(world->loop, NULL, NULL, 0); /* it knows the members */
         if (world->join != NULL) {
             nx_join_destroy(world->join);
         }

@@ -550,6 +550,40 @@ static void test_yields_are_never_taken_for_a_crowd(void **state)
     end(&f);
 }
 
+static void count_look(void *ctx)
+{
+    (*(unsigned *)ctx)++;
+}
+
+/* Only while it yields, and not more often than was said. */
+static void test_who_yields_looks_for_a_better_place(void **state)
+{
+    nx_event event = {0};
+    unsigned looks = 0;
+    fixture f;
+
+    (void)state;
+    begin(&f, false);
+    nx_loop_set_spin(f.loop, 2 * MS);
+    nx_loop_set_crowd(f.loop, count_look, &looks, UINT64_C(3600) * 1000 * MS);
+    assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
+    assert_true((looks == 0) || (f.loop->crowded_ns > 0)); /* it was put off: others run here */
+    nx_loop_set_yield(f.loop, true);
+    for (int i = 0; i < 3; i++) {
+        assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
+        assert_true(looks <= 1);
+    }
+    nx_loop_set_crowd(f.loop, count_look, &looks, 1);
+    looks = 0;
+    assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
+    assert_true(looks > 0);
+    nx_loop_set_crowd(f.loop, NULL, NULL, 0);
+    looks = 0;
+    assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
+    assert_true(looks == 0);
+    end(&f);
+}
+
 static void test_a_closed_descriptor_cannot_be_watched(void **state)
 {
     nx_fd fd = {.fd = -1, .on_ready = on_tap};
@@ -612,6 +646,7 @@ int main(void)
         cmocka_unit_test(test_memory_that_is_busy_does_not_hide_descriptors),
         cmocka_unit_test(test_a_spin_that_never_finds_anything_becomes_short),
         cmocka_unit_test(test_yields_are_never_taken_for_a_crowd),
+        cmocka_unit_test(test_who_yields_looks_for_a_better_place),
         cmocka_unit_test(test_a_closed_descriptor_cannot_be_watched),
         cmocka_unit_test(test_without_memory_nothing_is_watched_and_nothing_is_lost),
     };

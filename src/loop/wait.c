@@ -163,6 +163,16 @@ static void note_crowd(nx_loop *loop, uint64_t now_ns)
     put_off = -1; /* the yields from now on count too */
 }
 
+/* Lets others have the core; now and then asks whether this is the right one. */
+static void yield_core(nx_loop *loop, uint64_t now_ns)
+{
+    if ((loop->look != NULL) && (now_ns - loop->looked_ns >= loop->look_every_ns)) {
+        loop->looked_ns = now_ns;
+        loop->look(loop->look_ctx);
+    }
+    (void)sched_yield();
+}
+
 /* Reads the loop's clock and returns the real time: mostly the same, and read once. */
 static uint64_t refresh_real(nx_loop *loop)
 {
@@ -209,7 +219,7 @@ static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64
             return true;
         }
         if (yields) {
-            (void)sched_yield();
+            yield_core(loop, polled_ns);
         } else {
             nx_loop_pause();
         }

@@ -96,7 +96,8 @@ typedef struct nx_msg_config {
     uint32_t self;                           /* messages to it go no further than memory */
     bool grows;        /* peers may be added: a part of the pool is kept for them */
     size_t pool;       /* bound of unexpected bytes in this process; 0: NX_POOL_DEFAULT */
-    size_t inline_max; /* messages up to this are copied behind their envelope */
+    size_t inline_max; /* messages up to this are copied behind their envelope, */
+    bool inline_auto;  /* and those up to what their link says (nx_link.frame_best) */
     size_t eager_max;  /* of a longer one at most this is sent before it is asked for */
 
     /* Makes or finds the link to |peer|, with |up| and |up_ctx| as its upcalls.

@@ -86,6 +86,39 @@ static void test_a_short_message_is_done_when_the_call_returns(void **state)
     nxt_net_destroy(net);
 }
 
+/* If it may; never less than is set, and as it knows itself. */
+static void test_a_link_says_up_to_what_size_messages_are_short(void **state)
+{
+    static uint8_t out[EAGER], in[EAGER];
+
+    (void)state;
+    fill(out, EAGER, 5);
+    for (int way = 0; way < 4; way++) {
+        const uint32_t best = (way < 2) ? 4 * INLINE : INLINE / 2;
+        const size_t most = (way == 1) ? best : INLINE;
+        nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = 2,
+                                                        .pool = POOL,
+                                                        .inline_max = INLINE,
+                                                        .inline_auto = (way % 2 == 1),
+                                                        .frame_best = best,
+                                                        .eager_max = EAGER});
+        nx_req s, r;
+
+        assert_non_null(net);
+        assert_int_equal(nx_msg_send_control(nxt_net_msg(net, 0), 1, "\x40", 1), NEXAR_OK);
+        nxt_net_run(net);
+        for (size_t len = most; len <= most + 1; len++) {
+            nxt_send(net, &s, (nxt_way){0, 1}, user, 3, out, len);
+            assert_int_equal(s.done, len == most);
+            nxt_recv(net, &r, (nxt_way){1, 0}, user, 3, in, EAGER);
+            nxt_net_run(net);
+            assert_true(s.done && r.done && (r.bytes == len));
+            assert_memory_equal(in, out, len);
+        }
+        nxt_net_destroy(net);
+    }
+}
+
 /* Of a long message for a posted receive the eager part is on its way before the
  * receiver has said anything. */
 static void test_a_posted_receive_costs_no_round_trip(void **state)
@@ -495,6 +528,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages_of_every_size_arrive_whole_and_in_order),
         cmocka_unit_test(test_a_short_message_is_done_when_the_call_returns),
+        cmocka_unit_test(test_a_link_says_up_to_what_size_messages_are_short),
         cmocka_unit_test(test_a_posted_receive_costs_no_round_trip),
         cmocka_unit_test(test_a_message_with_another_tag_waits_for_its_own_receive),
         cmocka_unit_test(test_messages_of_different_contexts_never_meet),

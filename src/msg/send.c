@@ -155,12 +155,20 @@ void nx_send_pulled(nx_peer *p, nx_req *r)
     send_long(p, r, NX_FRAME_PULLED, 0);
 }
 
+static size_t inline_max(const nx_peer *p)
+{
+    const nx_msg_config *config = &p->msg->config;
+
+    return (config->inline_auto && (p->link->frame_best > config->inline_max)) ? p->link->frame_best
+                                                                               : config->inline_max;
+}
+
 void nx_send_now(nx_peer *p, nx_req *r)
 {
     const nx_msg_config *config = &p->msg->config;
     uint64_t eager = 0;
 
-    if (nx_credit_plan(&p->out[r->context.class], r->bytes, config->inline_max, config->eager_max,
+    if (nx_credit_plan(&p->out[r->context.class], r->bytes, inline_max(p), config->eager_max,
                        &eager) == NX_PLAN_INLINE) {
         send_inline(p, r);
     } else {
@@ -253,8 +261,7 @@ bool nx_msg_send_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t ta
 
     if (m->closing || (peer == m->config.self) || (tag == NX_ANY_TAG) ||
         !is_open(p, context.class) ||
-        (nx_credit_plan(&p->out[context.class], len, m->config.inline_max, 0, &eager) !=
-         NX_PLAN_INLINE)) {
+        (nx_credit_plan(&p->out[context.class], len, inline_max(p), 0, &eager) != NX_PLAN_INLINE)) {
         return false;
     }
     bytes[0].len = nx_frame_encode_short(context, tag, head);

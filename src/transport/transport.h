@@ -159,6 +159,9 @@ struct nx_link {
     const nx_link_up *up;
     void *up_ctx;
     nx_end ended; /* valid in on_down */
+    /* A message of up to so many bytes is better copied into a frame than sent as a part; 0:
+     * that is for the caller to know.  At most NX_FRAME_MAX / 2. */
+    uint32_t frame_best;
 };
 
 static inline NX_MUST_CHECK nexar_err nx_link_send_frame(nx_link *link, nx_lane lane,

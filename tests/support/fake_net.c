@@ -213,6 +213,7 @@ static nexar_err do_connect(void *ctx, uint32_t peer, const nx_link_up *up, void
     e->attached = true;
     e->link.up = up;
     e->link.up_ctx = up_ctx;
+    e->link.frame_best = net->config.frame_best;
     *link = &e->link;
     return NEXAR_OK;
 }
@@ -257,6 +258,7 @@ nxt_net *nxt_net_create(const nxt_net_config *config)
                            .self = i,
                            .pool = config->pool,
                            .inline_max = config->inline_max,
+                           .inline_auto = config->inline_auto,
                            .eager_max = config->eager_max,
                            .connect = do_connect,
                            .on_peer_down = do_peer_down,

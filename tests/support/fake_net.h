@@ -22,6 +22,8 @@ typedef struct nxt_net_config {
     uint32_t first; /* of which each knows these and itself at first; 0: all */
     uint64_t seed;
     size_t pool, inline_max, eager_max; /* of every engine */
+    bool inline_auto;                   /* the same */
+    uint32_t frame_best;                /* what every link says of itself */
     size_t fragment_max;                /* bytes of a fragment; 0: 64 KiB */
     bool plain;                         /* oldest first, whole parts, no copies: for measurements */
     /* Called instead of delivering control frames that are not msg's own. */

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/ahead.h"
 #include "base/error.h"
 
 enum { NX_AEAD_TAG = 16, NX_AEAD_NONCE = 12, NX_AEAD_BLOCK = 16 };
@@ -56,6 +57,9 @@ typedef struct nx_aead_text {
     size_t head_len;
     const uint8_t *in;
     size_t len; /* of |in| */
+    /* What the caller will read after a seal, or write after an open: fetched meanwhile.  A
+     * hint (base/ahead.h). */
+    nx_ahead next;
 } nx_aead_text;
 
 /*

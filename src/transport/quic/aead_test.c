@@ -216,6 +216,31 @@ static void test_every_head_is_as_by_gnutls(void **state)
     pair_close(&p);
 }
 
+/* Nothing is there that could be fetched, and memory that is stays as it is. */
+static void test_a_hint_changes_nothing(void **state)
+{
+    static const uint8_t *const nowhere = (const uint8_t *)(uintptr_t)4096;
+    uint8_t nonce[NX_AEAD_NONCE] = {7}, plainly[4096 + NX_AEAD_TAG], there[4096], same[4096];
+    nx_aead_text text = {nonce, head, 13, plain, 4096, {0}};
+    pair p = {0};
+
+    (void)state;
+    memset(there, 0x5a, sizeof(there));
+    memset(same, 0x5a, sizeof(same));
+    pair_open(&p, 16);
+    assert_true(nx_aead_seal(p.own, &text, plainly));
+    for (size_t len = 0; len <= 8192; len += 64) {
+        text = (nx_aead_text){nonce, head, 13, plain, 4096, {nowhere, len}};
+        assert_true(nx_aead_seal(p.own, &text, sealed));
+        assert_memory_equal(sealed, plainly, sizeof(plainly));
+        text = (nx_aead_text){nonce, head, 13, sealed, 4096 + NX_AEAD_TAG, {there, len % 4097}};
+        assert_true(nx_aead_open(p.own, &text, opened));
+        assert_memory_equal(opened, plain, 4096);
+        assert_memory_equal(there, same, sizeof(there));
+    }
+    pair_close(&p);
+}
+
 /* ---- what is refused ----------------------------------------------------------- */
 
 static void test_a_flipped_bit_anywhere_is_refused(void **state)
@@ -229,7 +254,7 @@ static void test_a_flipped_bit_anywhere_is_refused(void **state)
     pair_open(&p, 16);
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         size_t len = lengths[i], n = len + NX_AEAD_TAG;
-        nx_aead_text text = {nonce, bytes, sizeof(bytes), plain, len};
+        nx_aead_text text = {nonce, bytes, sizeof(bytes), plain, len, {0}};
 
         assert_true(nx_aead_seal(p.own, &text, sealed));
         text.in = sealed;
@@ -261,7 +286,7 @@ static void test_a_flipped_bit_anywhere_is_refused(void **state)
 static void test_a_key_seals_no_more_than_it_may(void **state)
 {
     uint8_t nonce[NX_AEAD_NONCE] = {0};
-    nx_aead_text text = {nonce, head, 13, plain, 61440};
+    nx_aead_text text = {nonce, head, 13, plain, 61440, {0}};
     uint64_t each;
     pair p = {0};
 
@@ -287,7 +312,7 @@ static void test_a_key_seals_no_more_than_it_may(void **state)
 static void test_a_text_that_would_wrap_its_counter_is_refused(void **state)
 {
     uint8_t nonce[NX_AEAD_NONCE] = {0};
-    nx_aead_text text = {nonce, head, 0, plain, NX_AEAD_TEXT_MAX + 1}; /* never read */
+    nx_aead_text text = {nonce, head, 0, plain, NX_AEAD_TEXT_MAX + 1, {0}}; /* never read */
     pair p = {0};
 
     (void)state;
@@ -328,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_every_length_is_as_by_gnutls),
         cmocka_unit_test(test_every_alignment_is_as_by_gnutls),
         cmocka_unit_test(test_every_head_is_as_by_gnutls),
+        cmocka_unit_test(test_a_hint_changes_nothing),
         cmocka_unit_test(test_a_flipped_bit_anywhere_is_refused),
         cmocka_unit_test(test_a_key_seals_no_more_than_it_may),
         cmocka_unit_test(test_a_text_that_would_wrap_its_counter_is_refused),

@@ -17,6 +17,11 @@
  * 0.26 and 0.25 us, by GnuTLS 0.44 and 0.45.  Turns of 8 and of 16 blocks are 5 % slower.
  * AES alone would take 3.4 us, the hash alone 4.6: they share the units.
  *
+ * Meanwhile the memory has nothing to do, and what the caller needs next (the bytes of the
+ * next packet, the place for those of this one) is fetched: see nx_aead_text.next.  16 MiB
+ * on 4 ranks and 2 cores, ms without and with it: broadcast 24.3 and 19.7, alltoall 23.3
+ * and 20.0.
+ *
  * Reference: NIST SP 800-38D.
  */
 #include <cpuid.h>
@@ -34,7 +39,7 @@
 #define FLAT _Pragma("GCC unroll 16")
 #endif
 
-enum { VECTORS = NX_AEAD_TURN / 2, TURN = NX_AEAD_TURN * 16, HALF = TURN / 2 };
+enum { VECTORS = NX_AEAD_TURN / 2, TURN = NX_AEAD_TURN * 16, HALF = TURN / 2, LINE = 64 };
 
 INLINE __m128i load(const uint8_t *p)
 {
@@ -361,17 +366,37 @@ INLINE __m128i tag_of(const nx_aead_key *k, const nx_aead_text *text, __m128i su
     return _mm_xor_si128(turned(hash_lengths(k, text, sum)), mask);
 }
 
+/* Has the lines of one turn fetched; most of what follows a packet is not in the cache, and
+ * the units for AES do not need the memory. */
+INLINE void fetch_turn(nx_ahead *next, bool write)
+{
+    if (next->len < TURN) {
+        return;
+    }
+    for (int i = 0; i < TURN; i += LINE) {
+        if (write) {
+            __builtin_prefetch(next->at + i, 1, 2);
+        } else {
+            __builtin_prefetch(next->at + i, 0, 2);
+        }
+    }
+    next->at += TURN;
+    next->len -= TURN;
+}
+
 INLINE void seal_by(const nx_aead_key *k, int rounds, const nx_aead_text *text, uint8_t *out)
 {
     __m256i counters =
         two_counters(_mm_add_epi32(first_counter(text->nonce), _mm_set_epi32(0, 0, 0, 1)));
     __m128i sum = hash_head(k, text->head, text->head_len);
     const uint8_t *in = text->in, *before = NULL;
+    nx_ahead next = text->next;
     size_t len = text->len;
 
     if (len >= TURN) {
         (void)turn(k, rounds, &counters, in, out, NULL, sum);
         for (before = out; len >= 2 * (size_t)TURN; len -= TURN, before += TURN) {
+            fetch_turn(&next, false);
             in += TURN;
             sum = turn(k, rounds, &counters, in, out += TURN, before, sum);
         }
@@ -394,9 +419,11 @@ INLINE bool open_by(const nx_aead_key *k, int rounds, const nx_aead_text *text, 
         two_counters(_mm_add_epi32(first_counter(text->nonce), _mm_set_epi32(0, 0, 0, 1)));
     __m128i sum = hash_head(k, text->head, text->head_len), wrong;
     const uint8_t *in = text->in;
+    nx_ahead next = text->next;
     size_t len = text->len;
 
     for (; len >= TURN; len -= TURN, in += TURN, out += TURN) {
+        fetch_turn(&next, true);
         sum = turn(k, rounds, &counters, in, out, in, sum);
     }
     if (len > 0) {

@@ -15,11 +15,17 @@ enum {
     LINGER_PTOS = 3,       /* RFC 9000, 10.2 */
     UNREACHABLE_TIMES = 2, /* the network says so again, and */
     SILENT_PATIENCES = 3,  /* or only once, and then nothing is answered for so long */
-    LITTLE = 4096,         /* bytes that are not worth a packet of thanks at once */
+    LITTLE = 4096,         /* bytes that are not worth a packet of thanks at once, */
+    LITTLE_HERE = 65536,   /* inside a host */
 };
 
 static const uint64_t LINGER_MOST_NS = UINT64_C(1000000000);
 static const uint64_t UNREACHABLE_NS = UINT64_C(100000000); /* for so long, with no packet */
+
+static size_t little(const nx_carrier *k)
+{
+    return k->same_host ? LITTLE_HERE : LITTLE;
+}
 
 /* ---- calls up from the connection -------------------------------------------- */
 
@@ -38,7 +44,7 @@ static void on_data(void *ctx, uint64_t id, uint64_t off, const void *data, size
     nx_carrier *k = ctx;
     nx_quic_link *link = k->link;
 
-    k->unanswered += LITTLE; /* its sender waits to have its memory back */
+    k->unanswered += little(k); /* its sender waits to have its memory back */
     if ((link != NULL) && (link->used == k) && nx_quic_link_wants_data(link)) {
         link->base.up->on_data(link->base.up_ctx, &link->base, id, off, data, len);
     }
@@ -130,6 +136,7 @@ static nexar_err make_conn(nx_carrier *k, const nx_tls_target *target, const ngt
     }
     c.same_host = (c.datagram > NX_QUIC_SAME_HOST);
     c.datagram = c.same_host ? NX_QUIC_SAME_HOST : c.datagram;
+    k->same_host = c.same_host;
     c.qlog_fd = open_qlog(q, k->dialled);
     err = nx_conn_create(&k->conn, &c);
     if ((err != NEXAR_OK) && (c.qlog_fd >= 0)) {
@@ -275,7 +282,7 @@ bool nx_carrier_conclude(nx_carrier *k)
  * little. */
 static void answer(nx_carrier *k, bool first, uint64_t now_ns)
 {
-    if ((k->unanswered > LITTLE) || nx_conn_has_data(k->conn) ||
+    if ((k->unanswered > little(k)) || nx_conn_has_data(k->conn) ||
         (first &&
          (nx_loop_timer_set(k->q->config.loop, &k->timer, now_ns + NX_QUIC_ACK_NS) != NEXAR_OK))) {
         nx_carrier_wake(k);

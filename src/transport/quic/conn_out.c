@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "base/ahead.h"
 #include "transport/quic/conn_impl.h"
 
 enum { LANES_RESERVE = 8192 }; /* some hundred control frames */
@@ -112,6 +113,24 @@ static bool takes_all(const nx_conn *c, const offer *o)
     return (left == 0) && nx_list_empty(&c->q->open);
 }
 
+/* What is read after |o|, by the next packet: more of its part, or the next one. */
+static void look_ahead(const nx_conn *c, const offer *o, bool fin)
+{
+    const nx_list *next = o->part->link.next;
+
+    if (!fin && (o->n > 0)) {
+        const ngtcp2_vec *last = &o->vec[o->n - 1];
+
+        nx_ahead_read = (nx_ahead){.at = last->base + last->len, .len = c->limit};
+    } else if (next != &c->q->open) {
+        const nx_tx *tx = nx_list_entry(next, nx_outpart, link)->tx;
+
+        if (tx->nbytes > 0) {
+            nx_ahead_read = (nx_ahead){.at = tx->bytes[0].ptr, .len = c->limit};
+        }
+    }
+}
+
 static void pick(const nx_conn *c, size_t parts_room, offer *o)
 {
     *o = (offer){.stream = -1};
@@ -137,6 +156,7 @@ static void pick(const nx_conn *c, size_t parts_room, offer *o)
         o->n =
             nx_outpart_peek(o->part, o->vec, (parts_room < c->limit) ? parts_room : c->limit, &fin);
         o->flags = NGTCP2_WRITE_STREAM_FLAG_MORE | (fin ? NGTCP2_WRITE_STREAM_FLAG_FIN : 0);
+        look_ahead(c, o, fin);
     }
 }
 

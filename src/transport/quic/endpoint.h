@@ -39,6 +39,11 @@ enum {
      * an 8-byte allreduce on 4 ranks and 2 cores was a lone acknowledgement, and each
      * woke a rank that slept: 3.5 sends for each rank and call, now 2. */
     NX_QUIC_ACK_NS = 1000000,
+    /* Inside a host, where no ACK is needed to clock the network: what goes in frames is
+     * copied anyway, so that nobody waits for its ACK.  Messages up to this go so.  4 ranks
+     * on 2 cores, 64 KiB in us, before and with it: allreduce 393 and 272, allgather 235 and
+     * 167, alltoall 234 and 190. */
+    NX_QUIC_FRAME_BEST = 32768,
 };
 
 typedef struct nx_carrier nx_carrier;
@@ -93,6 +98,7 @@ struct nx_carrier {
     nx_task task;
     nx_udp_path path;
     bool dialled, up, half_open, doomed;
+    bool same_host;        /* no network between */
     size_t unanswered;     /* bytes read since it last wrote */
     uint64_t since_ns;     /* that an accepted one is there */
     uint64_t used_by_ns;   /* or it is closed: an accepted one that is up */

@@ -200,11 +200,14 @@ static int on_encrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,
         return ngtcp2_crypto_encrypt_cb(dest, aead, ctx, plain, len, nonce, nonce_len, head,
                                         head_len);
     }
-    return nx_aead_seal(
-               a,
-               &(nx_aead_text){
-                   .nonce = nonce, .head = head, .head_len = head_len, .in = plain, .len = len},
-               dest)
+    return nx_aead_seal(a,
+                        &(nx_aead_text){.nonce = nonce,
+                                        .head = head,
+                                        .head_len = head_len,
+                                        .in = plain,
+                                        .len = len,
+                                        .next = nx_ahead_take(&nx_ahead_read)},
+                        dest)
                ? 0
                : NGTCP2_ERR_CALLBACK_FAILURE;
 }
@@ -220,11 +223,14 @@ int nx_protect_decrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,
         return ngtcp2_crypto_decrypt_cb(dest, aead, ctx, sealed, len, nonce, nonce_len, head,
                                         head_len);
     }
-    return nx_aead_open(
-               a,
-               &(nx_aead_text){
-                   .nonce = nonce, .head = head, .head_len = head_len, .in = sealed, .len = len},
-               dest)
+    return nx_aead_open(a,
+                        &(nx_aead_text){.nonce = nonce,
+                                        .head = head,
+                                        .head_len = head_len,
+                                        .in = sealed,
+                                        .len = len,
+                                        .next = nx_ahead_take(&nx_ahead_write)},
+                        dest)
                ? 0
                : NGTCP2_ERR_DECRYPT;
 }

@@ -63,6 +63,7 @@ static void use(nx_quic_link *link, nx_carrier *k)
     k->link = link;
     nx_list_remove(&k->in_link);
     link->used = k;
+    link->base.frame_best = k->same_host ? NX_QUIC_FRAME_BEST : 0;
     link->state = NX_LINK_UP;
     nx_conn_attach(k->conn, &link->sendq);
     while ((at = nx_list_pop(&link->carriers)) != NULL) {
