@@ -1,6 +1,7 @@
 /* nearest.c - edit distance, without regard to case. */
 #include "base/nearest.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -12,27 +13,34 @@ static size_t least(size_t a, size_t b)
     return (a < b) ? a : b;
 }
 
-/* Levenshtein's, one row at a time; both are shorter than LONGEST. */
+static bool same(char a, char b)
+{
+    return nx_lower(a) == nx_lower(b);
+}
+
+/* Letters that are changed, left out or put in, and neighbours that are swapped; a row at a
+ * time, and the two before it.  Both are shorter than LONGEST. */
 static size_t distance(const char *a, const char *b)
 {
-    size_t row[LONGEST], na = strlen(a), nb = strlen(b);
+    size_t rows[3][LONGEST], na = strlen(a), nb = strlen(b);
 
     for (size_t j = 0; j <= nb; j++) {
-        row[j] = j;
+        rows[0][j] = j;
     }
     for (size_t i = 1; i <= na; i++) {
-        size_t diagonal = row[0];
+        size_t *row = rows[i % 3];
+        const size_t *above = rows[(i + 2) % 3], *higher = rows[(i + 1) % 3];
 
         row[0] = i;
         for (size_t j = 1; j <= nb; j++) {
-            size_t above = row[j];
-            size_t differs = (nx_lower(a[i - 1]) == nx_lower(b[j - 1])) ? 0 : 1;
-
-            row[j] = least(diagonal + differs, 1 + least(above, row[j - 1]));
-            diagonal = above;
+            row[j] = least(above[j - 1] + (same(a[i - 1], b[j - 1]) ? 0 : 1),
+                           1 + least(above[j], row[j - 1]));
+            if ((i > 1) && (j > 1) && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1])) {
+                row[j] = least(row[j], higher[j - 2] + 1);
+            }
         }
     }
-    return row[nb];
+    return rows[na % 3][nb];
 }
 
 nx_nearest nx_nearest_start(const char *word)

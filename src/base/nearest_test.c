@@ -24,6 +24,7 @@ static void test_a_slip_finds_the_name(void **state)
     assert_string_equal(nearest("algorithm"), "algorithms");
     assert_string_equal(nearest("kernles"), "kernels");
     assert_string_equal(nearest("lg"), "log");
+    assert_string_equal(nearest("olg"), "log");
 }
 
 static void test_another_word_finds_nothing(void **state)
