@@ -59,7 +59,9 @@ typedef struct churn {
     board *board;
     nxt_process seed, at[PROCESSES_MOST];
     int started, living;
-    int fds[PROCESSES_MOST]; /* samples of the one that stays, when all are there */
+    int host[PROCESSES_MOST]; /* who comes takes the place of the one who went: a host has */
+    int vacant;               /* as many ranks at any sample; -1: no place is free */
+    int fds[PROCESSES_MOST];  /* samples of the one that stays, when all are there */
     long rss[PROCESSES_MOST];
     int samples, killed, joined;
     double rebuilt_ms, joined_ms; /* the longest */
@@ -172,10 +174,12 @@ static bool one_host(const churn *c)
 
 static void start_rank(churn *c)
 {
-    const int i = c->started++;
+    const int i = c->started++, next = one_host(c) ? 0 : i % HOSTS;
 
     c->living++;
-    if (nxt_process_start(&c->at[i], &c->hosts, one_host(c) ? 0 : i % HOSTS)) {
+    c->host[i] = (c->vacant >= 0) ? c->vacant : next;
+    c->vacant = -1;
+    if (nxt_process_start(&c->at[i], &c->hosts, c->host[i])) {
         return;
     }
     nxt_set("transports", c->transports);
@@ -245,6 +249,7 @@ static void kill_one(churn *c)
         which -= (c->at[i].pid != 0);
     }
     nxt_process_end(&c->at[i], &(int){0});
+    c->vacant = c->host[i];
     c->living--;
     ms = await_world(c, "killed");
     c->rebuilt_ms = (ms > c->rebuilt_ms) ? ms : c->rebuilt_ms;
@@ -262,7 +267,8 @@ static void add_one(churn *c)
     c->fds[c->samples] = nxt_open_files(c->at[STAYS].pid);
     c->rss[c->samples++] = nxt_resident_kib(c->at[STAYS].pid);
     if (c->verbose) {
-        (void)printf("the one that stays: %ld KiB\n", c->rss[c->samples - 1]);
+        (void)printf("the one that stays: %ld KiB, %d descriptors\n", c->rss[c->samples - 1],
+                     c->fds[c->samples - 1]);
     }
 }
 
@@ -409,7 +415,8 @@ static const char *read_arguments(churn *c, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static churn c = {.transports = "shm", .seconds = 600, .every_ms = 1000, .pause_ms = 2};
+    static churn c = {
+        .transports = "shm", .seconds = 600, .every_ms = 1000, .pause_ms = 2, .vacant = -1};
     const char *wire = read_arguments(&c, argc, argv);
 
     if (wire == NULL) {
