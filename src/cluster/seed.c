@@ -316,6 +316,7 @@ static nexar_err make_state(nx_seed *s)
                            .lasting = (s->state_path != NULL),
                            .formation_timeout_ns = s->config.formation_timeout_ns,
                            .keep = s->config.keep,
+                           .ranked = s->config.ranked,
                            .token = s->join.token,
                            .job = *nx_authority_job(s->authority),
                            .authority = nx_authority_cert(s->authority)};

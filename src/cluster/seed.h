@@ -50,6 +50,9 @@ typedef struct nx_seed_config {
     uint16_t port_first, port_last;
     uint64_t formation_timeout_ns; /* from the first joiner on; 0: never */
     bool keep;                     /* when a world has ended, form the next */
+    /* The world forms of those who ask for a rank, whom the launcher has started: who comes by
+     * the join string and asks for none takes no place of theirs, and waits. */
+    bool ranked;
     /* The file of a seed that lasts (seed_file.h): if it is there, this seed goes on
      * where the last one ended, with its key, token and port.  NULL or "": none. */
     const char *state;

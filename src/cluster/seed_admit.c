@@ -77,6 +77,14 @@ static bool may_wait(const nx_seed_state *s, uint32_t rank, nx_refusal *why,
     return false;
 }
 
+/* What one who asks for |rank| is to be, if there is room. */
+static nx_seed_role role_for(const nx_seed_state *s, uint32_t rank)
+{
+    const bool outside = s->rules.ranked && (rank == NX_RANK_ANY);
+
+    return ((s->phase == NX_SEED_GATHERING) && !outside) ? NX_SEED_FORMING : NX_SEED_WAITER;
+}
+
 /* Whether there is room for what the hello asks for, in |*role|; otherwise |*why|
  * and |text| say why not. */
 static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_seed_role *role,
@@ -89,10 +97,13 @@ static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_seed_rol
         (void)snprintf(text, NX_REASON_MAX, "the job has ended");
         return false;
     }
-    *role = (s->phase == NX_SEED_GATHERING) ? NX_SEED_FORMING : NX_SEED_WAITER;
+    *role = role_for(s, hello->self.rank);
     if (s->phase == NX_SEED_RUNNING) {
         /* A size that was asked for is the one to begin with, and that has been. */
         return may_wait(s, hello->self.rank, why, text);
+    }
+    if ((*role == NX_SEED_WAITER) && (hello->self.rank == NX_RANK_ANY)) {
+        return true; /* the world is about to form, or forms of others */
     }
     if ((hello->world_size != 0) && (hello->world_size != size)) {
         *why = NX_REFUSAL_SETTING;
@@ -100,9 +111,6 @@ static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_seed_rol
                        "it expects a world of %" PRIu32 " ranks; this one has %" PRIu32,
                        hello->world_size, size);
         return false;
-    }
-    if ((*role == NX_SEED_WAITER) && (hello->self.rank == NX_RANK_ANY)) {
-        return true; /* the world is about to form */
     }
     if (nx_roster_check(&s->roster, hello->self.rank, why) != NEXAR_OK) {
         (void)snprintf(text, NX_REASON_MAX, "%s", nexar_last_error());
@@ -259,7 +267,7 @@ static nx_seed_role role_back(const nx_seed_state *s, const nx_return *f, char t
         (void)snprintf(text, NX_REASON_MAX, "the world has gone on without it");
         return NX_SEED_STRANGER;
     }
-    if (s->phase == NX_SEED_GATHERING) {
+    if (role_for(s, f->self.rank) == NX_SEED_FORMING) {
         if (nx_roster_check(&s->roster, f->self.rank, &why) == NEXAR_OK) {
             return NX_SEED_FORMING;
         }

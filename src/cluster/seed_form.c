@@ -195,7 +195,8 @@ void nx_seed_form_fill(nx_seed_state *s, uint64_t now_ns)
     nx_list_for_each (at, &s->clients) {
         nx_seed_client *c = nx_list_entry(at, nx_seed_client, link);
 
-        if ((s->phase != NX_SEED_GATHERING) || (s->roster.joined == s->roster.size)) {
+        if ((s->phase != NX_SEED_GATHERING) || s->rules.ranked ||
+            (s->roster.joined == s->roster.size)) {
             return;
         }
         if ((c->role == NX_SEED_WAITER) &&

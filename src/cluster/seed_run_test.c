@@ -215,6 +215,48 @@ static void test_a_waiter_takes_a_place_that_becomes_free(void **state)
     rig_fini(&r);
 }
 
+/* Where a launcher has started the ranks: who comes by the join string, however early, takes
+ * none of their places, also when one of them has to come twice. */
+static void test_places_of_ranks_that_were_started_are_kept(void **state)
+{
+    nx_join_rules rules;
+    rig r;
+    rig_joiner *a, *b, *lost, *early, *wide;
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    nx_seed_state_destroy(r.seed);
+    r.rules.ranked = true;
+    rig_seed(&r);
+    early = rig_join_as(&r, NX_RANK_ANY, 0);
+    rules = rig_rules(&r, NX_RANK_ANY, 0);
+    rules.hello.world_size = 3; /* to begin with, which it does not */
+    wide = rig_join(&r, &rules);
+    rig_later(&r);
+    assert_int_equal(r.events[NX_SEED_WAITING], 2);
+    lost = rig_join_as(&r, 0, 0);
+    rig_later(&r);
+    rig_cut(&r, early, true);
+    rig_kill(&r, lost);
+    rig_later(&r);
+    assert_int_equal(r.events[NX_SEED_FORMED], 0);
+    a = rig_join_as(&r, 0, 0);
+    rig_later(&r);
+    assert_int_equal(r.events[NX_SEED_FORMED], 0);
+    b = rig_join_as(&r, 1, 0);
+    rig_later(&r);
+    rig_assert_same(a, b);
+    assert_int_equal(rig_view(a)->size, 2);
+    assert_int_equal(rig_phase(wide), NX_JOIN_WAITING);
+    assert_true(rig_waits(a) >= 1);
+    rig_let_in(a);
+    rig_let_in(b);
+    rig_later(&r);
+    assert_int_equal(rig_phase(wide), NX_JOIN_FORMED);
+    rig_assert_same(a, wide);
+    rig_fini(&r);
+}
+
 static void test_waiters_form_the_next_world_or_are_told_of_the_end(void **state)
 {
     rig r;
@@ -543,6 +585,7 @@ int main(void)
         cmocka_unit_test(test_a_rank_cannot_be_asked_for_later_and_a_size_is_not_looked_at),
         cmocka_unit_test(test_a_waiter_that_nobody_lets_in_gives_up),
         cmocka_unit_test(test_a_waiter_takes_a_place_that_becomes_free),
+        cmocka_unit_test(test_places_of_ranks_that_were_started_are_kept),
         cmocka_unit_test(test_waiters_form_the_next_world_or_are_told_of_the_end),
         cmocka_unit_test(test_enough_form_the_world_when_the_time_has_passed),
         cmocka_unit_test(test_who_does_not_confirm_is_left_behind),

@@ -53,7 +53,8 @@ typedef struct nx_seed_rules {
     uint32_t min_world;            /* so many form the world at the time-out; 0: all must */
     uint64_t formation_timeout_ns; /* from the first member on; 0: never */
     bool keep;                     /* form another world when one has ended */
-    bool lasting;                  /* its memory outlives it: see `save` */
+    bool ranked;  /* it forms of those who ask for a rank; others wait until then */
+    bool lasting; /* its memory outlives it: see `save` */
     nx_token token;
     nx_job_id job;
     const nx_der *authority; /* its certificate: borrowed while the state lives */

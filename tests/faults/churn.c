@@ -3,13 +3,15 @@
  * up numbers: the sums are right at every step, and a rank that stays needs no more memory and
  * no more descriptors in the end than in the beginning.
  *
- *     churn [--seconds N] [--every MS] [--pause MS] [--quic | --both] [--verbose] WIRE
+ *     churn [--seconds N] [--every MS] [--pause MS] [--most MS] [--quic | --both] [--verbose]
+ *           WIRE
  *
  * 8 ranks on one host, by shared memory; with --quic two on each of four hosts, by QUIC; with
  * --both these, and by shared memory where two are on one host.  One comes or goes --every MS
  * (1000), and between two steps a rank computes, that is, does nothing, for --pause MS (2): 20
- * need a tenth of the processor.  WIRE is the program of tests/net/wire.c.  Ends with 0 if all
- * was right, 77 if it cannot be tried here.
+ * need a tenth of the processor.  With --most it is wrong if the others take longer to go on
+ * after one was killed, and what all have said is shown.  WIRE is the program of tests/net/wire.c.
+ * Ends with 0 if all was right, 77 if it cannot be tried here.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -55,7 +57,7 @@ typedef struct churn {
     nxt_hosts hosts;
     bool verbose;
     const char *transports; /* "shm": all are on one host */
-    int seconds, every_ms, pause_ms;
+    int seconds, every_ms, pause_ms, most_ms;
     board *board;
     nxt_process seed, at[PROCESSES_MOST];
     int started, living;
@@ -65,6 +67,7 @@ typedef struct churn {
     long rss[PROCESSES_MOST];
     int samples, killed, joined;
     double rebuilt_ms, joined_ms; /* the longest */
+    double stood_ms;              /* that this process itself was kept from running, at most */
     char failure[512];
 } churn;
 
@@ -226,9 +229,16 @@ static bool all_have_size(const churn *c)
 static double await_world(churn *c, const char *what)
 {
     const uint64_t from = nxt_now_ns(), deadline = from + PATIENCE_S * SECOND;
+    uint64_t last = from;
     double ms;
 
+    c->stood_ms = 0;
     while (!all_have_size(c) && all_well(c, deadline)) {
+        const uint64_t now = nxt_now_ns();
+
+        c->stood_ms =
+            ((double)(now - last) / 1e6 > c->stood_ms) ? (double)(now - last) / 1e6 : c->stood_ms;
+        last = now;
         nxt_nap();
     }
     ms = (double)(nxt_now_ns() - from) / 1e6;
@@ -253,6 +263,12 @@ static void kill_one(churn *c)
     c->living--;
     ms = await_world(c, "killed");
     c->rebuilt_ms = (ms > c->rebuilt_ms) ? ms : c->rebuilt_ms;
+    if ((c->most_ms > 0) && (ms > c->most_ms)) {
+        fail(c,
+             "process %d was killed, and the others went on after %.0f ms, of which this "
+             "process was not run for up to %.0f",
+             i, ms, c->stood_ms);
+    }
     c->killed++;
 }
 
@@ -389,7 +405,11 @@ static const char *read_arguments(churn *c, int argc, char **argv)
         const char *name;
         int *value;
     } numbers[] = {
-        {"--seconds", &c->seconds}, {"--every", &c->every_ms}, {"--pause", &c->pause_ms}};
+        {"--seconds", &c->seconds},
+        {"--every", &c->every_ms},
+        {"--pause", &c->pause_ms},
+        {"--most", &c->most_ms},
+    };
     const char *wire = NULL;
 
     for (int i = 1; i < argc; i++) {

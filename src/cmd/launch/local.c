@@ -51,6 +51,7 @@ static nexar_err start_seed(uint64_t n, int *notes, nx_seed **seed, char *join, 
         /* Ranks are here; a fixed port of theirs is not the seed's to take, nor is the
          * state of another seed. */
         sc.state = NULL;
+        sc.ranked = true;
         sc.listen = "127.0.0.1";
         sc.interfaces = "";
         sc.advertise = "";
