@@ -40,11 +40,13 @@ bool nxt_process_start(nxt_process *p, const nxt_hosts *hosts, int host)
 
 void nxt_process_tell(const nxt_process *p)
 {
-    char text[4096];
-    const ssize_t n = (p->said > 0) ? pread(p->said, text, sizeof(text) - 1, 0) : 0;
+    char text[8192];
+    const off_t all = (p->said > 0) ? lseek(p->said, 0, SEEK_END) : 0;
+    const off_t from = (all > (off_t)sizeof(text) - 1) ? all - (off_t)sizeof(text) + 1 : 0;
+    const ssize_t n = (all > 0) ? pread(p->said, text, sizeof(text) - 1, from) : 0;
 
     text[(n > 0) ? n : 0] = '\0';
-    (void)fprintf(stderr, "%s", text);
+    (void)fprintf(stderr, "%s%s", (from > 0) ? "... " : "", text);
 }
 
 void nxt_process_end(nxt_process *p, int *status)

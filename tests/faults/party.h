@@ -35,7 +35,7 @@ typedef struct nxt_process {
 
 /* A process on host |host|, which is killed when this one ends.  false in it. */
 bool nxt_process_start(nxt_process *p, const nxt_hosts *hosts, int host);
-/* Writes to stderr what it has. */
+/* Writes to stderr what it has said, the end of it if that is much. */
 void nxt_process_tell(const nxt_process *p);
 /* Kills it, if it is there, and forgets what it wrote. */
 void nxt_process_end(nxt_process *p, int *status);
