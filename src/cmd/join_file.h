@@ -4,6 +4,10 @@
 
 #include "base/error.h"
 
+/* Makes sure that there can be a join file at |path|, and that none is: whoever waits for
+ * one shall not find that of a job before.  NEXAR_EINVAL, NEXAR_ESYS. */
+NX_MUST_CHECK nexar_err nx_join_file_clear(const char *path);
+
 /* Writes |join| to |path| so that a reader finds all of it or nothing, and nobody else
  * may read it.  NEXAR_EINVAL, NEXAR_ESYS. */
 NX_MUST_CHECK nexar_err nx_join_file_write(const char *path, const char *join);
