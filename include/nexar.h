@@ -277,7 +277,7 @@ NEXAR_API nexar_err nexar_recv(nexar_comm *comm, void *buf, size_t bytes, int so
                                nexar_status *status);
 
 /* Both at once, so that two ranks that exchange cannot block each other.  The
- * buffers must not overlap.  The first error, after both have ended. */
+ * buffers must not overlap (NEXAR_EINVAL).  The first error, after both have ended. */
 NEXAR_API nexar_err nexar_sendrecv(nexar_comm *comm, const void *sendbuf, size_t sendbytes,
                                    int dest, uint64_t sendtag, void *recvbuf, size_t recvbytes,
                                    int source, uint64_t recvtag, nexar_status *status);

@@ -48,6 +48,16 @@ nexar_err nx_p2p_check_memory(const char *name, const void *ptr, size_t bytes)
                : NEXAR_OK;
 }
 
+nexar_err nx_p2p_check_apart(const char *name, const nx_bytes *out, const nx_iov_span *in)
+{
+    const uintptr_t x = (uintptr_t)out->ptr, y = (uintptr_t)in->ptr;
+
+    if ((out->len != 0) && (in->len != 0) && ((x <= y) ? (y - x < out->len) : (x - y < in->len))) {
+        return nx_fail(NEXAR_EINVAL, "%s: sendbuf and recvbuf overlap", name);
+    }
+    return NEXAR_OK;
+}
+
 nexar_err nx_p2p_check_regions(const char *name, const nexar_iov *iov, size_t n)
 {
     size_t sum = 0;
