@@ -9,6 +9,8 @@
  *  - Handles are opaque.  What *_create, _init or an i-call returns is the
  *    caller's, and is given back by the call named beside it.
  *  - Every function may be called from any thread.
+ *  - A world belongs to the process that made it: in a child by fork every call on it
+ *    ends with NEXAR_EINVAL and touches nothing (nexar_finalize() too).
  *  - No call blocks for ever: each one ends, by completion, by its timeout or by
  *    the failure of a rank that it needs.
  *  - Sizes are bytes where the parameter is called bytes, elements where it is

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "core/forked.h"
 #include "reduce/reduce.h"
 
 /* ---- single arguments -------------------------------------------------------------- */
@@ -17,7 +18,7 @@ static nexar_err check_comm(const nx_coll_args *a)
         return nx_fail(NEXAR_EINVAL, "%s: there is no rank %d to be the root; ranks are 0 to %u",
                        a->name, a->root, a->comm->size - 1);
     }
-    return NEXAR_OK;
+    return nx_forked_check(a->name, a->comm->world);
 }
 
 static nexar_err check_type(const nx_coll_args *a)

@@ -15,6 +15,7 @@
 #include "core/diagnosis.h"
 #include "core/direct.h"
 #include "core/failure.h"
+#include "core/forked.h"
 #include "core/links.h"
 #include "core/request.h"
 #include "core/update.h"
@@ -343,6 +344,7 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
         return nx_fail_nomem("a world");
     }
     world->config = config;
+    nx_forked_watch(world);
     world->event_fd = -1;
     world->slots = 1;
     nx_list_init(&world->comms);
