@@ -573,7 +573,7 @@ static void test_a_world_of_one_agrees_with_itself(void **state)
     assert_int_equal(nexar_finalize(w), NEXAR_OK);
 }
 
-static void test_a_time_out_below_the_interval_is_refused(void **state)
+static void test_settings_that_do_not_go_together_are_refused(void **state)
 {
     nexar_config *cfg = NULL;
     nexar_comm *w = NULL;
@@ -583,6 +583,17 @@ static void test_a_time_out_below_the_interval_is_refused(void **state)
     assert_int_equal(nexar_config_set(cfg, "heartbeat_timeout", "100ms"), NEXAR_OK);
     assert_int_equal(nexar_init(cfg, &w), NEXAR_EINVAL);
     assert_non_null(strstr(nexar_last_error(), "heartbeat_timeout"));
+    /* Before any seed is asked. */
+    assert_int_equal(
+        nexar_config_set(cfg, "join",
+                         "nexar://AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA@127.0.0.1:1"
+                         "/?pin=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+        NEXAR_OK);
+    assert_int_equal(nexar_init(cfg, &w), NEXAR_EINVAL);
+    assert_int_equal(nexar_config_set(cfg, "heartbeat_timeout", "5s"), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "retry", "on"), NEXAR_OK);
+    assert_int_equal(nexar_init(cfg, &w), NEXAR_EINVAL);
+    assert_non_null(strstr(nexar_last_error(), "recovery=automatic"));
     nexar_config_free(cfg);
 }
 
@@ -621,7 +632,7 @@ int main(void)
         cmocka_unit_test(test_revoking_ends_what_waits_on_all_ranks),
         cmocka_unit_test(test_a_communicator_of_one_can_be_revoked),
         cmocka_unit_test(test_a_world_of_one_agrees_with_itself),
-        cmocka_unit_test(test_a_time_out_below_the_interval_is_refused),
+        cmocka_unit_test(test_settings_that_do_not_go_together_are_refused),
     };
 
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet
