@@ -18,7 +18,15 @@
 
 #include <nexar.h>
 
-enum { TENSORS = 1000, MOST = 1000, GAP = 16 };
+#include "args.h"
+
+static const char help[] =
+    "usage: nexar run -n 2 bucketed_bench [MEAN_BYTES]...\n"
+    "\n"
+    "An allreduce of 1000 tensors of MEAN_BYTES each, beside one vector of their size and\n"
+    "the tensors copied into one by hand; 16, 64, 1k and 64k without more.\n";
+
+enum { TENSORS = 1000, MOST = 1000, GAP = 16, WORDS = 64 };
 enum { ONE, BY_HAND, BUCKETED, FORMS };
 
 typedef struct bench {
@@ -150,15 +158,19 @@ static void measure(const bench *b, size_t mean)
 int main(int argc, char **argv)
 {
     static const size_t means[] = {16, 64, 1024, 65536};
-    const size_t n = (argc > 1) ? (size_t)argc - 1 : sizeof(means) / sizeof(means[0]);
+    const nxb_args args = nxb_args_take(argc, argv, WORDS, help);
+    const size_t n = (args.n > 0) ? args.n : sizeof(means) / sizeof(means[0]);
+    size_t mean[WORDS];
     static bench b;
+
+    for (size_t i = 0; i < n; i++) {
+        mean[i] = nxb_args_number(&args, i, (args.n > 0) ? 0 : means[i], 8, (size_t)4 << 20);
+    }
 
     must(nexar_init(NULL, &b.world));
     for (size_t i = 0; i < n; i++) {
-        const size_t mean = (argc > 1) ? strtoull(argv[i + 1], NULL, 10) : means[i];
-
-        cut(&b, mean);
-        measure(&b, mean);
+        cut(&b, mean[i]);
+        measure(&b, mean[i]);
         free(b.scattered);
         free(b.one);
     }

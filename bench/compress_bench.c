@@ -11,9 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "args.h"
 #include "base/clock.h"
 #include "coll/compress/compress.h"
 #include "compress_sim.h"
+
+static const char help[] =
+    "usage: compress_bench [accuracy | codes | time [RANKS] [MIB]]\n"
+    "\n"
+    "  accuracy  error, bytes and memory, simulated, 4 ranks (the default)\n"
+    "  codes     GiB/s of the computations of one rank\n"
+    "  time      against a plain allreduce: 2 RANKS as threads, 16 MIB, over QUIC\n";
 
 typedef struct method {
     nexar_compression how;
@@ -292,24 +300,22 @@ static void time_all(int ranks, size_t mib)
 
 int main(int argc, char **argv)
 {
-    const char *what = (argc > 1) ? argv[1] : "accuracy";
+    static const char *const words[] = {"accuracy", "codes", "time"};
+    const nxb_args args = nxb_args_take(argc, argv, 3, help);
+    const size_t what = (args.n > 0) ? nxb_args_word(&args, 0, words, 3) : 0;
+    const uint64_t ranks = nxb_args_number(&args, 1, 2, 1, 64);
+    const uint64_t mib = nxb_args_number(&args, 2, 16, 1, 4096);
 
-    if (strcmp(what, "accuracy") == 0) {
+    switch (what) {
+    case 0:
         accuracy();
-    } else if (strcmp(what, "codes") == 0) {
+        break;
+    case 1:
         codes();
-    } else if (strcmp(what, "time") == 0) {
-        const long ranks = (argc > 2) ? strtol(argv[2], NULL, 10) : 2;
-        const long mib = (argc > 3) ? strtol(argv[3], NULL, 10) : 16;
-
-        if ((ranks < 1) || (ranks > 64) || (mib < 1) || (mib > 4096)) {
-            (void)fprintf(stderr, "compress_bench: 1 to 64 ranks, 1 to 4096 MiB\n");
-            return 2;
-        }
+        break;
+    default:
         time_all((int)ranks, (size_t)mib);
-    } else {
-        (void)fprintf(stderr, "usage: compress_bench accuracy | codes | time [RANKS] [MIB]\n");
-        return 2;
+        break;
     }
     return 0;
 }

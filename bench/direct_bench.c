@@ -1,7 +1,7 @@
 /*
  * direct_bench.c - collectives between ranks of one host.
  *
- *     nexar run -n 2 direct_bench MAX_BYTES [shared] [bind] [NAME]...
+ *     nexar run -n 2 direct_bench [MAX_BYTES [shared] [bind] [NAME]...]
  *
  * shared: the buffers are from nexar_alloc; bind: each rank keeps to a core; NAME: only
  * that operation.  With NEXAR_DIRECT=off the engine runs them.
@@ -23,7 +23,9 @@
 
 #include <nexar.h>
 
-enum { KINDS = 12, MOST = 2000, TENSORS = 1000, RANKS = 64 };
+#include "args.h"
+
+enum { KINDS = 12, WORDS = KINDS + 2, MOST = 2000, TENSORS = 1000, RANKS = 64 };
 
 typedef struct bench {
     nexar_comm *world;
@@ -51,9 +53,23 @@ static void must(nexar_err err)
     }
 }
 
-static const char *const names[KINDS] = {
+static const char help[] =
+    "usage: nexar run -n 2 direct_bench [MAX_BYTES [shared] [bind] [NAME]...]\n"
+    "\n"
+    "Collectives between ranks of one host, of 8 bytes to MAX_BYTES, 64m without more.\n"
+    "\n"
+    "  shared  the buffers are from nexar_alloc\n"
+    "  bind    each rank keeps to a core\n"
+    "  NAME    only that: barrier, allreduce, broadcast, allgather, alltoall,\n"
+    "          reduce_scatter, scan, bucketed, rs_ag, allgatherv, alltoallv or\n"
+    "          reduce_scatterv\n";
+
+/* What may follow MAX_BYTES: the operations, and how. */
+static const char *const names[WORDS] = {
     "barrier", "allreduce", "broadcast", "allgather",  "alltoall",  "reduce_scatter",
-    "scan",    "bucketed",  "rs_ag",     "allgatherv", "alltoallv", "reduce_scatterv"};
+    "scan",    "bucketed",  "rs_ag",     "allgatherv", "alltoallv", "reduce_scatterv",
+    "shared",  "bind"};
+enum { SHARED = KINDS, BIND };
 
 /* Cuts |b->bytes| into tensors of odd sizes, and into blocks. */
 static void cut(bench *b)
@@ -186,14 +202,20 @@ static float *take(const bench *b, bool shared, size_t bytes)
     return at;
 }
 
-static bool asked(int argc, char **argv, const char *word)
+/* Which of |names| are asked for. */
+static void read_words(const nxb_args *args, bool asked[WORDS])
 {
-    for (int i = 2; i < argc; i++) {
-        if (strcmp(argv[i], word) == 0) {
-            return true;
-        }
+    bool all = true;
+
+    for (size_t i = 1; i < args->n; i++) {
+        asked[nxb_args_word(args, i, names, WORDS)] = true;
     }
-    return false;
+    for (int kind = 0; kind < KINDS; kind++) {
+        all = all && !asked[kind];
+    }
+    for (int kind = 0; all && (kind < KINDS); kind++) {
+        asked[kind] = true;
+    }
 }
 
 /* Before the threads of the library are there. */
@@ -219,28 +241,27 @@ static void bind_to_core(void)
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {8, 1024, 65536, 1 << 20, 16 << 20, 64 << 20};
-    const size_t most = (argc > 1) ? strtoull(argv[1], NULL, 10) : (size_t)64 << 20;
+    const nxb_args args = nxb_args_take(argc, argv, 1 + WORDS, help);
+    const size_t most = nxb_args_number(&args, 0, (size_t)64 << 20, 8, (size_t)1 << 32);
+    bool asked[WORDS] = {false};
     static bench b;
-    bool all = true;
 
-    if (asked(argc, argv, "bind")) {
+    read_words(&args, asked);
+    if (asked[BIND]) {
         bind_to_core();
     }
     must(nexar_init(NULL, &b.world));
     b.n = nexar_size(b.world);
     b.rank = nexar_rank(b.world);
     /* The last rank of an alltoallv gets more than it sends. */
-    b.in = take(&b, asked(argc, argv, "shared"), 2 * most + 64);
-    b.out = take(&b, asked(argc, argv, "shared"), 2 * most + 64);
+    b.in = take(&b, asked[SHARED], 2 * most + 64);
+    b.out = take(&b, asked[SHARED], 2 * most + 64);
     memset(b.in, 0, 2 * most);
     memset(b.out, 0, 2 * most);
     for (int kind = 0; kind < KINDS; kind++) {
-        all = all && !asked(argc, argv, names[kind]);
-    }
-    for (int kind = 0; kind < KINDS; kind++) {
         for (size_t i = 0; i < ((kind == 0) ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++) {
             b.bytes = sizes[i];
-            if ((all || asked(argc, argv, names[kind])) && (sizes[i] <= most) &&
+            if (asked[kind] && (sizes[i] <= most) &&
                 ((kind == 0) || (sizes[i] / sizeof(float) >= (size_t)b.n))) {
                 cut(&b);
                 measure(&b, kind);

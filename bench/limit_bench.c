@@ -19,6 +19,14 @@
 
 #include <nexar.h>
 
+#include "args.h"
+
+static const char help[] =
+    "usage: nexar run -n 2 limit_bench [BYTES]\n"
+    "\n"
+    "How far an allreduce of BYTES, 64m without more, is from what the memory allows:\n"
+    "threads that go once through all vectors, add them up and write the sum to all.\n";
+
 enum { ROUNDS = 15, RANKS = 64, WAYS = 3 };
 static const char *const names[WAYS] = {"limit", "allreduce, malloc", "allreduce, nexar_alloc"};
 
@@ -153,7 +161,8 @@ static int by_value(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     static double times[WAYS][ROUNDS];
-    const size_t bytes = (argc > 1) ? strtoull(argv[1], NULL, 10) : (size_t)64 << 20;
+    const nxb_args args = nxb_args_take(argc, argv, 1, help);
+    const size_t bytes = nxb_args_number(&args, 0, (size_t)64 << 20, 1024, (size_t)1 << 32);
     const size_t count = bytes / sizeof(float);
     float *vectors[RANKS], *own = take(bytes);
     void *shared = NULL;

@@ -9,6 +9,10 @@
 # The namespaces carry the shell's process number and end
 # with it.
 set -euo pipefail
+case ${1:-} in
+--help | -h) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" && exit ;;
+-*) echo "overlap.sh: unknown argument: $1; see overlap.sh --help" >&2 && exit 2 ;;
+esac
 
 build=${1:?the folder of the built programs}
 mib=${2:-64}

@@ -22,7 +22,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "quic_side.h"
+
+static const char help[] =
+    "usage: quic_bench [SECONDS [rtt | rate | one | both]]\n"
+    "       quic_bench SECONDS between NETNS ADDRESS NETNS ADDRESS [rtt | rate | one | both]\n"
+    "\n"
+    "What the quic transport reaches between two processes on the loopback, or in two network\n"
+    "namespaces (files), beside raw UDP and encryption in the same run.\n"
+    "\n"
+    "  SECONDS  for each figure; 2 without more\n"
+    "  rtt ...  only that figure, for a profile\n";
 
 enum {
     ROUNDS = 9,
@@ -160,22 +171,15 @@ static void compare(run *r, const row *rows, size_t n)
     }
 }
 
-/* One figure for a whole second or more, for a profile. */
-static void single(run *r, const char *word)
-{
-    static const struct {
-        const char *word;
-        figure what;
-    } words[] = {{"rtt", RTT}, {"rate", RATE}, {"one", ONE}, {"both", BOTH}};
+enum { SINGLES = 4, BETWEEN = SINGLES };
+static const char *const words[] = {"rtt", "rate", "one", "both", "between"};
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcmp(word, words[i].word) == 0) {
-            (void)printf("%-46s %8.2f\n", names[words[i].what], measure(r, words[i].what, 0));
-            return;
-        }
-    }
-    (void)fprintf(stderr, "quic_bench: %s is none of rtt, rate, one, both\n", word);
-    _exit(1);
+/* One figure for a whole second or more, for a profile. */
+static void single(run *r, size_t word)
+{
+    static const figure what[SINGLES] = {RTT, RATE, ONE, BOTH};
+
+    (void)printf("%-46s %8.2f\n", names[what[word]], measure(r, what[word], 0));
 }
 
 static nxb_host host_of(const char *netns, const char *address)
@@ -190,21 +194,42 @@ static nxb_host host_of(const char *netns, const char *address)
     return host;
 }
 
+/* Which figure is asked for, SINGLES: all; and |r->hosts|, whether they are apart. */
+static size_t read_words(const nxb_args *args, run *r, bool *apart)
+{
+    size_t word = (args->n > 1) ? nxb_args_word(args, 1, words, SINGLES + 1) : SINGLES;
+
+    *apart = (args->n > 1) && (word == BETWEEN);
+    if (*apart && (args->n < 6)) {
+        (void)fputs("quic_bench: between takes NETNS ADDRESS NETNS ADDRESS\n", stderr);
+        _exit(2);
+    }
+    r->hosts[0] = *apart ? host_of(args->words[2], args->words[3]) : here[0];
+    r->hosts[1] = *apart ? host_of(args->words[4], args->words[5]) : here[1];
+    if (*apart) {
+        return (args->n > 6) ? nxb_args_word(args, 6, words, SINGLES) : SINGLES;
+    }
+    if (args->n > 2) {
+        (void)fprintf(stderr, "quic_bench: unknown argument: %s\n", args->words[2]);
+        _exit(2);
+    }
+    return word;
+}
+
 int main(int argc, char **argv)
 {
-    bool apart = (argc >= 7) && (strcmp(argv[2], "between") == 0);
-    const char *word = apart ? argv[7] : ((argc > 2) ? argv[2] : NULL);
-    double seconds = (argc > 1) ? strtod(argv[1], NULL) : 2;
+    const nxb_args args = nxb_args_take(argc, argv, 7, help);
+    const double seconds = nxb_args_seconds(&args, 0, 2);
     static run r;
+    bool apart;
+    const size_t word = read_words(&args, &r, &apart);
     pid_t child;
 
-    r.hosts[0] = apart ? host_of(argv[3], argv[4]) : here[0];
-    r.hosts[1] = apart ? host_of(argv[5], argv[6]) : here[1];
-    r.slice = (word != NULL) ? seconds : seconds / ROUNDS;
+    r.slice = (word < SINGLES) ? seconds : seconds / ROUNDS;
     nxb_pin_to(0);
     r.side = nxb_connect(r.hosts, &child);
     (void)nxb_bandwidth(r.side, NXB_MIB, NXB_LARGE, true); /* warm; finds the path's MTU */
-    if (word != NULL) {
+    if (word < SINGLES) {
         single(&r, word);
     } else if (apart) {
         (void)printf("between two network namespaces, datagrams of %zu bytes\n",

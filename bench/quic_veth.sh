@@ -6,6 +6,10 @@
 # BENCH is the built quic_bench.  The namespaces carry the shell's process number and
 # end with it.  Without root or iproute2 there is nothing to measure: it says so.
 set -euo pipefail
+case ${1:-} in
+--help | -h) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" && exit ;;
+-*) echo "quic_veth.sh: unknown argument: $1; see quic_veth.sh --help" >&2 && exit 2 ;;
+esac
 
 bench=${1:?the built quic_bench}
 seconds=${2:-2}

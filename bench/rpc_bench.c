@@ -13,7 +13,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "base/clock.h"
+
+static const char help[] =
+    "usage: rpc_bench\n"
+    "\n"
+    "What a remote call costs beside a message there and back: two ranks of this process\n"
+    "over QUIC on loopback, medians.\n";
 
 enum { ECHO = 1, PING = 1, STOP = 2, ROUNDS = 9, EACH = 1000, FLIGHT = 64, TURNS = 100 };
 
@@ -106,12 +113,13 @@ static double in_flight(void)
     return (double)(nx_now(&nx_clock_system) - began) / 1e3 / FLIGHT / TURNS;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     double message[ROUNDS], idle[ROUNDS], waiting[ROUNDS], flight[ROUNDS];
     pthread_t thread;
     uint64_t word = 0;
 
+    (void)nxb_args_take(argc, argv, 0, help);
     must(nexar_init_local(2, NULL, worlds));
     must(nexar_rpc_register(worlds[1], ECHO, echo, NULL));
     (void)measure(call, EACH / 10);

@@ -2,7 +2,7 @@
  * shm_bench.c - the shm transport alone, between forked processes: round trips of short
  * frames, frames in one direction, parts from 4 KiB to 64 MiB, beside a plain memcpy.
  *
- *   shm_bench [PAIRS] [copy] [SPIN_US]
+ *   shm_bench [PAIRS] [copy|read] [SPIN_US]
  *
  * PAIRS of processes at once (1; with more than cores / 2 they do not spin); `copy`:
  * nobody reads the other's memory; SPIN_US: 100, or 0 with more processes than cores.
@@ -17,8 +17,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "base/clock.h"
 #include "transport/shm/shm.h"
+
+static const char help[] =
+    "usage: shm_bench [PAIRS] [copy|read] [SPIN_US]\n"
+    "\n"
+    "The shm transport alone between PAIRS (1) of processes: round trips, frames one way,\n"
+    "parts from 4 KiB to 64 MiB, beside a plain memcpy.\n"
+    "\n"
+    "  copy     nobody reads the other's memory; read: where it may\n"
+    "  SPIN_US  100, or 0 with more processes than cores\n";
 
 enum { DEEP = 4 }; /* parts under way at most */
 enum { WARM = 2000, TRIPS = 20000, FRAMES = 200000, PAIRS_MAX = 16, FRAME = 8 };
@@ -334,18 +344,16 @@ static int run(int who, int in, int out, bool copy, uint64_t spin_ns)
 
 int main(int argc, char **argv)
 {
-    int pairs = (argc > 1) ? (int)strtol(argv[1], NULL, 10) : 1;
-    bool copy = (argc > 2) && (strcmp(argv[2], "copy") == 0);
+    static const char *const ways[] = {"read", "copy"};
+    const nxb_args args = nxb_args_take(argc, argv, 3, help);
+    const int pairs = (int)nxb_args_number(&args, 0, 1, 1, PAIRS_MAX);
+    const bool copy = (args.n > 1) && (nxb_args_word(&args, 1, ways, 2) == 1);
     cpu_set_t cores;
     uint64_t spin_ns = 100000;
 
     (void)sched_getaffinity(0, sizeof(cores), &cores);
-    if ((pairs < 1) || (pairs > PAIRS_MAX)) {
-        (void)fprintf(stderr, "shm_bench [PAIRS] [copy|read] [SPIN_US]\n");
-        return 2;
-    }
     spin_ns = (2 * pairs > CPU_COUNT(&cores)) ? 0 : spin_ns;
-    spin_ns = (argc > 3) ? strtoull(argv[3], NULL, 10) * 1000 : spin_ns;
+    spin_ns = nxb_args_number(&args, 2, spin_ns / 1000, 0, 1000000) * 1000;
     printf("%d pairs on %d cores, spin %" PRIu64 " us%s\n", pairs, CPU_COUNT(&cores),
            spin_ns / 1000, copy ? ", everything copied twice" : "");
     (void)fflush(stdout);

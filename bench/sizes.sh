@@ -7,6 +7,10 @@
 # BUILD is a build folder.  The three are run in turn; the table has the median of the
 # rounds: half a round trip in us, GB/s one way with receives posted, GB/s received late.
 set -euo pipefail
+case ${1:-} in
+--help | -h) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" && exit ;;
+-*) echo "sizes.sh: unknown argument: $1; see sizes.sh --help" >&2 && exit 2 ;;
+esac
 
 build=${1:?a build folder}
 rounds=${2:-7}

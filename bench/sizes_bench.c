@@ -13,6 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "args.h"
+
+static const char help[] =
+    "usage: nexar run -n 2 --no-prefix sizes_bench\n"
+    "\n"
+    "For each size from 1 KiB to 4 MiB a line: bytes, microseconds of half a round trip,\n"
+    "GB/s one way with receives posted before, and with receives posted late.\n";
+
 enum { TAG_DATA = 1, TAG_WORD, WINDOW = 16, LEAST = 1 << 10, MOST = 4 << 20 };
 
 static unsigned char *block; /* WINDOW messages of MOST bytes */
@@ -118,10 +126,11 @@ static double one_way(nexar_comm *w, size_t bytes, int late)
     return (double)n * WINDOW * (double)bytes / took / 1e9;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     nexar_comm *w;
 
+    (void)nxb_args_take(argc, argv, 0, help);
     check(nexar_init(NULL, &w));
     block = malloc((size_t)WINDOW * MOST);
     if ((block == NULL) || (nexar_size(w) != 2)) {

@@ -10,6 +10,10 @@
 # OPERATIONS and SIZES choose others.  The namespaces carry the shell's process number and
 # end with it.
 set -euo pipefail
+case ${1:-} in
+--help | -h) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" && exit ;;
+-*) echo "twolevel.sh: unknown argument: $1; see twolevel.sh --help" >&2 && exit 2 ;;
+esac
 
 nexar=${1:?the built nexar}
 hosts=${2:-2} per_host=${3:-2} rate=${4:-1gbit} layout=${5:-blocks}

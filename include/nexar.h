@@ -9,6 +9,8 @@
  *  - Handles are opaque.  What *_create, _init or an i-call returns is the
  *    caller's, and is given back by the call named beside it.
  *  - Every function may be called from any thread.
+ *  - A world belongs to the process that made it: in a child by fork every call on it
+ *    ends with NEXAR_EINVAL and touches nothing (nexar_finalize() too).
  *  - No call blocks for ever: each one ends, by completion, by its timeout or by
  *    the failure of a rank that it needs.
  *  - Sizes are bytes where the parameter is called bytes, elements where it is
@@ -277,7 +279,7 @@ NEXAR_API nexar_err nexar_recv(nexar_comm *comm, void *buf, size_t bytes, int so
                                nexar_status *status);
 
 /* Both at once, so that two ranks that exchange cannot block each other.  The
- * buffers must not overlap.  The first error, after both have ended. */
+ * buffers must not overlap (NEXAR_EINVAL).  The first error, after both have ended. */
 NEXAR_API nexar_err nexar_sendrecv(nexar_comm *comm, const void *sendbuf, size_t sendbytes,
                                    int dest, uint64_t sendtag, void *recvbuf, size_t recvbytes,
                                    int source, uint64_t recvtag, nexar_status *status);

@@ -69,6 +69,12 @@ done
 
 run 2 --
 refuses "no command" "--help"
+run 0 -- help help
+prints "usage: nexar COMMAND"
+run 2 -- hlep
+refuses "hlep" "did you mean help?"
+run 2 -- --verson
+refuses "--verson" "did you mean --version?"
 run 2 -- inf
 refuses "inf" "did you mean info?" "accepted: run, seed, info"
 run 2 -- --verbose

@@ -24,13 +24,20 @@ die='[ "$NEXAR_RANK" != 0 ] || export DIE_AT=5; exec "$0" 20'
 [ "$(grep -c 'of 2 at the end' "$work/out")" = 2 ] || fail "not 2 at the end: $(cat "$work/out")"
 has "$work/err" "rank 0" || fail "nobody says that rank 0 was killed"
 
-echo "-- others join by the join file"
-"$nexar" run -n 2 --join-file "$work/join" "$elastic" 20 3 >"$work/out" 2>"$work/err" &
+echo "-- others join by the join file, and take no place of a rank that has not come yet"
+"$nexar" run -n 2 --join-file "$work/join" sh -c 'until [ -e "$0" ]; do sleep 0.02; done
+    exec "$1" 20 3' "$work/go" "$elastic" >"$work/out" 2>"$work/err" &
 job=$!
 until_true test -s "$work/join" || fail "no join file"
 [ "$(stat -c %a "$work/join")" = 600 ] || fail "others may read the join file"
-NEXAR_JOIN=$(cat "$work/join") "$elastic" 20 3 >"$work/third" 2>&1 || fail "$(cat "$work/third")"
+NEXAR_JOIN=$(cat "$work/join") "$elastic" 20 3 >"$work/third" 2>&1 &
+third=$!
+: >"$work/go"
+wait $third || fail "$(cat "$work/third")"
 wait $job || fail "the job: $(cat "$work/err")"
 has "$work/third" "2 of 3 at the end" || fail "the third: $(cat "$work/third")"
 [ "$(grep -c 'of 3 at the end' "$work/out")" = 2 ] || fail "not 3 at the end: $(cat "$work/out")"
+"$nexar" run -n 2 --join-file "$work/none/join" true >"$work/out" 2>"$work/err"
+[ $? = 1 ] || fail "a join file where none can be: code"
+has "$work/err" "cannot write the join file .*none/join" || fail "a join file where none can be"
 finish

@@ -140,6 +140,9 @@ run 2 -n 2
 says 'no program given'
 run 2 true
 says 'how many ranks.*-n N'
+run 0 -n3 true
+run 2 -np 2 true
+says 'unknown option -np, did you mean -n[?] accepted: -n, --ranks'
 run 2 -n 0 true
 run 2 -n 5000 true
 run 0 -n 2 -- sh -c 'test "$1" = --no-prefix' sh --no-prefix

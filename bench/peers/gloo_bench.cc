@@ -260,11 +260,17 @@ int RunRank(Bench *bench, const std::string &dir, const std::vector<size_t> &siz
 } // namespace
 
 int main(int argc, char **argv) {
-    if (argc < 5) {
-        std::fprintf(stderr, "usage: gloo_bench RANKS SECONDS SIZE[,SIZE]... OPERATION...\n");
-        return 2;
+    const bool help = argc > 1 && std::string(argv[1]) == "--help";
+    if (help || argc < 5) {
+        std::fprintf(help ? stdout : stderr,
+                     "usage: gloo_bench RANKS SECONDS SIZE[,SIZE]... OPERATION...\n");
+        return help ? 0 : 2;
     }
     const int ranks = std::atoi(argv[1]);
+    if (ranks < 1 || std::atof(argv[2]) <= 0 || std::strtoul(argv[3], nullptr, 10) == 0) {
+        std::fprintf(stderr, "gloo_bench: no ranks, no seconds or no sizes; see --help\n");
+        return 2;
+    }
     std::vector<size_t> sizes;
     std::istringstream text(argv[3]);
     for (std::string word; std::getline(text, word, ',');) {

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char usage[] = "usage: mpirun -np N mpi_bench SECONDS SIZE[,SIZE]... OPERATION...";
+
 enum { WARM_UP = 3, LEAST = 7, MOST = 3000, WINDOW = 64, SIZES = 32 };
 enum { TAG_PING = 1, TAG_PONG, TAG_STREAM, TAG_DONE };
 
@@ -198,6 +200,21 @@ static void measure_all(bench *b, const operation *op, const size_t *sizes, int 
     }
 }
 
+static int all_known(char **names)
+{
+    for (; *names != NULL; names++) {
+        int k = 0;
+
+        while ((k < OPERATIONS) && (strcmp(*names, operations[k].name) != 0)) {
+            k++;
+        }
+        if (k == OPERATIONS) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 static int parse_sizes(char *text, size_t *sizes)
 {
     int n = 0;
@@ -214,15 +231,24 @@ int main(int argc, char **argv)
     bench b = {0};
     int n;
 
+    if ((argc > 1) && (strcmp(argv[1], "--help") == 0)) {
+        puts(usage);
+        return 0;
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b.ranks);
     if (argc < 4) {
-        fprintf(stderr, "usage: mpi_bench SECONDS SIZE[,SIZE]... OPERATION...\n");
+        fprintf(stderr, "%s\n", usage);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     b.seconds = strtod(argv[1], NULL);
     n = parse_sizes(argv[2], sizes);
+    if (!(b.seconds > 0) || (n == 0) || !all_known(argv + 3)) {
+        fprintf(stderr, "mpi_bench: no seconds, no sizes or an operation that is none\n%s\n",
+                usage);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     room = sizes[n - 1] + sizeof(float) * (size_t)b.ranks;
     b.a = malloc(room);
     b.b = malloc(room);

@@ -45,6 +45,9 @@ static int unknown(const char *name)
         nx_nearest_try(&near, commands[i].name);
         nx_text_addf(&text, "%s, ", commands[i].name);
     }
+    nx_nearest_try(&near, "help");
+    nx_nearest_try(&near, "--help");
+    nx_nearest_try(&near, "--version");
     nx_text_addf(&text, "help, --help, --version");
     code = nx_usage("", "unknown %s %s%s%s%s accepted: %s", (name[0] == '-') ? "option" : "command",
                     name, (near.best == NULL) ? ";" : ", did you mean ",
@@ -78,7 +81,7 @@ static int help(int argc, char **argv)
     char *args[] = {NULL, option, NULL};
     const struct command *command;
 
-    if ((argc < 2) || is_help(argv[1])) {
+    if ((argc < 2) || is_help(argv[1]) || ((argc == 2) && (strcmp(argv[1], "help") == 0))) {
         print_help();
         return NX_EXIT_OK;
     }

@@ -39,36 +39,78 @@ static const nx_option *find(const nx_options *o, const char *arg)
     return NULL;
 }
 
-/* The row that "-l" means. */
+/* The row whose letter "-l" or "-l4" begins with. */
 static const nx_option *find_letter(const nx_options *o, const char *arg)
 {
     for (size_t i = 0; i < o->n; i++) {
-        if ((o->table[i].letter != '\0') && (o->table[i].letter == arg[1]) && (arg[2] == '\0')) {
+        if ((o->table[i].letter != '\0') && (o->table[i].letter == arg[1])) {
             return &o->table[i];
         }
     }
     return NULL;
 }
 
+/* The row that |arg| means, and the value that it has itself, NULL: none. */
+static const nx_option *find_option(const nx_options *o, const char *arg, const char **value)
+{
+    const nx_option *row;
+
+    *value = NULL;
+    if (strncmp(arg, "--", 2) == 0) {
+        const char *equals = strchr(arg, '=');
+
+        *value = (equals == NULL) ? NULL : equals + 1;
+        return find(o, arg + 2);
+    }
+    row = find_letter(o, arg);
+    if ((row == NULL) || (arg[2] == '\0')) {
+        return row;
+    }
+    /* A number may stand right behind its letter; other words are none of ours. */
+    *value = arg + 2;
+    return ((number_of(row) != NULL) && nx_is_digit(arg[2])) ? row : NULL;
+}
+
+/* What is meant by |word|, which is no option: "--ranks", "-n" or NULL; |buf| has
+ * room for it. */
+static const char *guess(const nx_options *o, const char *word, char *buf, size_t size)
+{
+    nx_nearest near = nx_nearest_start(word + strspn(word, "-"));
+
+    for (size_t i = 0; i < o->n; i++) {
+        nx_nearest_try(&near, o->table[i].name);
+    }
+    if (near.best != NULL) {
+        (void)snprintf(buf, size, "--%s", near.best);
+    } else if ((word[1] != '-') && (find_letter(o, word) != NULL)) {
+        (void)snprintf(buf, size, "-%c", word[1]);
+    } else {
+        return NULL;
+    }
+    return buf;
+}
+
 static int unknown(const nx_options *o, const char *arg)
 {
-    nx_nearest near;
     nx_text text = {0};
-    char word[64];
+    char word[64], room[64];
+    const char *meant;
     int code;
 
     (void)snprintf(word, sizeof(word), "%.*s", (int)strcspn(arg, "="), arg);
-    near = nx_nearest_start(word + strspn(word, "-"));
+    meant = guess(o, word, room, sizeof(room));
     for (size_t i = 0; i < o->n; i++) {
-        nx_nearest_try(&near, o->table[i].name);
+        if (o->table[i].letter != '\0') {
+            nx_text_addf(&text, "-%c, ", o->table[i].letter);
+        }
         nx_text_addf(&text, "--%s, ", o->table[i].name);
     }
     nx_text_addf(&text, "--help");
     if (nx_text_str(&text) == NULL) {
         code = nx_usage(o->command, "unknown option %s", word);
-    } else if (near.best != NULL) {
-        code = nx_usage(o->command, "unknown option %s, did you mean --%s? accepted: %s", word,
-                        near.best, nx_text_str(&text));
+    } else if (meant != NULL) {
+        code = nx_usage(o->command, "unknown option %s, did you mean %s? accepted: %s", word, meant,
+                        nx_text_str(&text));
     } else {
         code = nx_usage(o->command, "unknown option %s; accepted: %s", word, nx_text_str(&text));
     }
@@ -115,22 +157,21 @@ static int set(const nx_options *o, const nx_option *row, const char *value)
 static int take(const nx_options *o, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i];
-    const bool spelt = strncmp(arg, "--", 2) == 0;
-    const nx_option *row = spelt ? find(o, arg + 2) : find_letter(o, arg);
-    const char *equals = spelt ? strchr(arg, '=') : NULL;
+    const char *value;
+    const nx_option *row = find_option(o, arg, &value);
 
     if (row == NULL) {
         return unknown(o, arg);
     }
     if (row->kind == NX_OPTION_FLAG) {
-        if (equals != NULL) {
-            return nx_usage(o->command, "--%s takes no value; given: %s", row->name, equals + 1);
+        if (value != NULL) {
+            return nx_usage(o->command, "--%s takes no value; given: %s", row->name, value);
         }
         *(bool *)row->out = true;
         return NX_EXIT_OK;
     }
-    if (equals != NULL) {
-        return set(o, row, equals + 1);
+    if (value != NULL) {
+        return set(o, row, value);
     }
     if (*i + 1 >= argc) {
         return nx_usage(o->command, "--%s needs a value: --%s %s", row->name, row->name,

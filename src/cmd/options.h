@@ -54,7 +54,7 @@ typedef struct nx_options {
 } nx_options;
 
 /*
- * Parses argv[1] on: `--name value`, `--name=value`, `-l value`, `--` before operands that
+ * Parses argv[1] on: `--name value`, `--name=value`, `-l value`, `-l4`, `--` before operands that
  * begin with a dash; operands and options in any order; the last of several
  * equal options counts.  The first operands go to |operands|, which has room
  * for |max_operands| and is filled up with NULL.

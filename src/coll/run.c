@@ -401,7 +401,8 @@ void nx_run_fail(nx_run *run, bool tell, nexar_err err, const char *format, ...)
 {
     va_list args;
 
-    if ((run->err != NEXAR_OK) || (run->left == 0)) {
+    /* Done is done; but one without steps has not been before it has begun. */
+    if ((run->err != NEXAR_OK) || ((run->left == 0) && (run->program->sched.nsteps != 0))) {
         return;
     }
     nx_run_enter(run);

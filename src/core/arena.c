@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "core/comm.h"
+#include "core/forked.h"
 #include "transport/shm/segment.h"
 
 /* Address space, not memory. */
@@ -322,9 +323,14 @@ nexar_err nexar_alloc(nexar_comm *comm, size_t bytes, void **ptr)
 {
     nx_world *world;
     void *at = NULL;
+    nexar_err err;
 
     if ((comm == NULL) || (ptr == NULL)) {
         return nx_fail(NEXAR_EINVAL, "alloc: %s is NULL", (comm == NULL) ? "comm" : "ptr");
+    }
+    err = nx_forked_check("alloc", comm->world);
+    if (err != NEXAR_OK) {
+        return err;
     }
     world = comm->world;
     bytes = (bytes == 0) ? 1 : bytes;
@@ -353,7 +359,7 @@ void nexar_free(nexar_comm *comm, void *ptr)
     nx_world *world;
     bool ours;
 
-    if ((comm == NULL) || (ptr == NULL)) {
+    if ((comm == NULL) || (ptr == NULL) || (nx_forked_check("free", comm->world) != NEXAR_OK)) {
         return;
     }
     world = comm->world;

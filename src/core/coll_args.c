@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "core/forked.h"
 #include "reduce/reduce.h"
 
 /* ---- single arguments -------------------------------------------------------------- */
@@ -17,7 +18,7 @@ static nexar_err check_comm(const nx_coll_args *a)
         return nx_fail(NEXAR_EINVAL, "%s: there is no rank %d to be the root; ranks are 0 to %u",
                        a->name, a->root, a->comm->size - 1);
     }
-    return NEXAR_OK;
+    return nx_forked_check(a->name, a->comm->world);
 }
 
 static nexar_err check_type(const nx_coll_args *a)
@@ -249,8 +250,10 @@ static nexar_err check_buffers(const nx_coll_args *a, const nx_coll_call *call)
                                                                                         : e.recv;
     const size_t recv = times(whole, size, &e.overflow);
 
-    if (e.overflow) {
-        return nx_fail(NEXAR_EINVAL, "%s: the buffers would be more than SIZE_MAX bytes", a->name);
+    /* No object is larger, and ends of smaller ones can be compared. */
+    if (e.overflow || (send > PTRDIFF_MAX) || (recv > PTRDIFF_MAX)) {
+        return nx_fail(NEXAR_EINVAL, "%s: a buffer would be of more than PTRDIFF_MAX bytes",
+                       a->name);
     }
     if ((send != 0) && (a->send == NULL)) {
         return nx_fail(NEXAR_EINVAL, "%s: sendbuf is NULL; %zu bytes are sent from it", a->name,
@@ -298,9 +301,8 @@ static nexar_err check_tensors(const nx_coll_args *a, nx_coll_call *call)
         overflow = __builtin_add_overflow(sum, a->tensors[i].count, &sum) || overflow;
     }
     call->detail = mix_tensors(a->tensors, a->ntensors);
-    (void)times(sum, nexar_dtype_size(a->dtype), &overflow);
-    if (overflow) {
-        return nx_fail(NEXAR_EINVAL, "%s: the tensors are more than SIZE_MAX bytes", a->name);
+    if ((times(sum, nexar_dtype_size(a->dtype), &overflow) > PTRDIFF_MAX) || overflow) {
+        return nx_fail(NEXAR_EINVAL, "%s: the tensors are more than PTRDIFF_MAX bytes", a->name);
     }
     call->coll.count = sum;
     call->coll.in_place = true;

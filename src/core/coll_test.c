@@ -349,7 +349,9 @@ static void bad_arguments(nexar_comm *w, void *arg)
              "recvbuf is NULL");
     NXT_SAYS(w, nexar_allreduce(w, a, a + 4, 8, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL, "overlap");
     NXT_SAYS(w, nexar_allreduce(w, a, b, SIZE_MAX / 2, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL,
-             "SIZE_MAX");
+             "PTRDIFF_MAX");
+    NXT_SAYS(w, nexar_allreduce(w, a, b, SIZE_MAX / 4, NEXAR_F32, NEXAR_SUM), NEXAR_EINVAL,
+             "PTRDIFF_MAX");
     NXT_SAYS(w, nexar_broadcast(w, a, 8, NEXAR_F32, 2), NEXAR_EINVAL, "ranks are 0 to 1");
     NXT_SAYS(w, nexar_scan(w, a, b, 8, NEXAR_F32, NEXAR_AVG), NEXAR_EINVAL, "avg");
     NXT_SAYS(w, nexar_allgatherv(w, a, 4, b, NULL, NULL, NEXAR_F32), NEXAR_EINVAL,

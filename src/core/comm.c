@@ -18,6 +18,7 @@
 #include "core/device.h"
 #include "core/direct.h"
 #include "core/failure.h"
+#include "core/forked.h"
 #include "core/recover.h"
 #include "core/rescue.h"
 
@@ -461,7 +462,7 @@ static nexar_err check(const char *name, const nexar_comm *comm, nexar_comm *con
     if ((comm == NULL) || (out == NULL)) {
         return nx_fail(NEXAR_EINVAL, "%s: %s is NULL", name, (comm == NULL) ? "comm" : "out");
     }
-    return NEXAR_OK;
+    return nx_forked_check(name, comm->world);
 }
 
 nexar_err nexar_comm_split(nexar_comm *comm, int color, int key, nexar_comm **out)
@@ -493,7 +494,8 @@ void nexar_comm_free(nexar_comm *comm)
 {
     nx_loop *loop;
 
-    if ((comm == NULL) || (comm == comm->world->comm)) {
+    if ((comm == NULL) || (comm == comm->world->comm) ||
+        (nx_forked_check("comm_free", comm->world) != NEXAR_OK)) {
         return;
     }
     loop = comm->world->loop;

@@ -20,6 +20,7 @@
 #include "coll/compress/compress.h"
 #include "coll/run.h"
 #include "core/device.h"
+#include "core/forked.h"
 #include "core/recover.h"
 #include "core/request.h"
 #include "core/retry.h"
@@ -267,6 +268,10 @@ static nexar_err check(const char *name, nexar_comm *comm, const nx_compress_cal
 
     if (comm == NULL) {
         return nx_fail(NEXAR_EINVAL, "%s: comm is NULL", name);
+    }
+    err = nx_forked_check(name, comm->world);
+    if (err != NEXAR_OK) {
+        return err;
     }
     err = nx_compress_check(call);
     if (err != NEXAR_OK) {

@@ -1,6 +1,7 @@
 /* device.c - which device a communicator has, and its stream. */
 #include "core/device.h"
 
+#include "core/forked.h"
 #include "device/staging.h"
 
 /* With the lock.  Returns the one before, which ends with the operations that use it. */
@@ -17,12 +18,13 @@ static nx_device *set(nexar_comm *comm, nx_device *device)
 nexar_err nexar_comm_set_device(nexar_comm *comm, const nexar_device *device)
 {
     nx_device *made = NULL;
-    nexar_err err = NEXAR_OK;
+    nexar_err err;
 
     if (comm == NULL) {
         return nx_fail(NEXAR_EINVAL, "comm_set_device: comm is NULL");
     }
-    if (device != NULL) {
+    err = nx_forked_check("comm_set_device", comm->world);
+    if ((err == NEXAR_OK) && (device != NULL)) {
         err = nx_device_create("comm_set_device", device, &made);
     }
     if (err != NEXAR_OK) {
@@ -42,10 +44,14 @@ nexar_err nexar_comm_set_device(nexar_comm *comm, const nexar_device *device)
 
 nexar_err nexar_comm_set_stream(nexar_comm *comm, void *stream)
 {
-    nexar_err err = NEXAR_OK;
+    nexar_err err;
 
     if (comm == NULL) {
         return nx_fail(NEXAR_EINVAL, "comm_set_stream: comm is NULL");
+    }
+    err = nx_forked_check("comm_set_stream", comm->world);
+    if (err != NEXAR_OK) {
+        return err;
     }
     nx_loop_lock(comm->world->loop);
     if (comm->device == NULL) {

@@ -330,16 +330,6 @@ nexar_err nx_failure_start(nx_world *world)
     nx_failure *f;
     nexar_err err;
 
-    if (hc.interval_ns > hc.timeout_ns) {
-        return nx_fail(NEXAR_EINVAL,
-                       "setting heartbeat_timeout: %.3f s; accepted: at least heartbeat_interval, "
-                       "%.3f s",
-                       (double)hc.timeout_ns / 1e9, (double)hc.interval_ns / 1e9);
-    }
-    err = nx_recover_check(world->config);
-    if (err != NEXAR_OK) {
-        return err;
-    }
     /* A path that was cut for nearly as long must have the time to be found again; with the
      * quarters of on_timer it is still within an interval that all is known. */
     hc.timeout_ns += hc.interval_ns / 2;

@@ -1,6 +1,7 @@
 /* failure_api.c - the calls about failures. */
 #include "core/accord.h"
 #include "core/failure.h"
+#include "core/forked.h"
 #include "core/update.h"
 
 static nexar_err check(const char *name, const nexar_comm *comm, const void *out, const char *what)
@@ -8,7 +9,7 @@ static nexar_err check(const char *name, const nexar_comm *comm, const void *out
     if ((comm == NULL) || (out == NULL)) {
         return nx_fail(NEXAR_EINVAL, "%s: %s is NULL", name, (comm == NULL) ? "comm" : what);
     }
-    return NEXAR_OK;
+    return nx_forked_check(name, comm->world);
 }
 
 nexar_err nexar_comm_failed(nexar_comm *comm, int ranks[], size_t *n)

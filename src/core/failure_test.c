@@ -526,6 +526,28 @@ static void test_revoking_ends_what_waits_on_all_ranks(void **state)
     nxt_local_world(3, NULL, revoke_what_waits, NULL);
 }
 
+/* Collectives that have nothing to do, too. */
+static void test_a_communicator_of_one_can_be_revoked(void **state)
+{
+    nexar_comm *w = NULL, *c = NULL;
+    nexar_request *req = NULL;
+    int word = 1;
+
+    (void)state;
+    assert_int_equal(nexar_init(NULL, &w), NEXAR_OK);
+    assert_int_equal(nexar_comm_dup(w, &c), NEXAR_OK);
+    assert_int_equal(nexar_comm_revoke(c), NEXAR_OK);
+    assert_int_equal(nexar_barrier(c), NEXAR_EREVOKED);
+    assert_int_equal(nexar_broadcast(c, &word, 1, NEXAR_I32, 0), NEXAR_EREVOKED);
+    assert_int_equal(nexar_allreduce(c, NEXAR_IN_PLACE, &word, 1, NEXAR_I32, NEXAR_SUM),
+                     NEXAR_EREVOKED);
+    assert_int_equal(nexar_allgather(c, NULL, NULL, 0, NEXAR_I32), NEXAR_EREVOKED);
+    assert_int_equal(nexar_ibarrier(c, &req), NEXAR_OK);
+    assert_int_equal(nexar_wait(&req, NULL), NEXAR_EREVOKED);
+    assert_int_equal(nexar_barrier(w), NEXAR_OK);
+    assert_int_equal(nexar_finalize(w), NEXAR_OK);
+}
+
 static void test_a_world_of_one_agrees_with_itself(void **state)
 {
     nexar_comm *w = NULL, *c = NULL;
@@ -551,7 +573,7 @@ static void test_a_world_of_one_agrees_with_itself(void **state)
     assert_int_equal(nexar_finalize(w), NEXAR_OK);
 }
 
-static void test_a_time_out_below_the_interval_is_refused(void **state)
+static void test_settings_that_do_not_go_together_are_refused(void **state)
 {
     nexar_config *cfg = NULL;
     nexar_comm *w = NULL;
@@ -561,6 +583,17 @@ static void test_a_time_out_below_the_interval_is_refused(void **state)
     assert_int_equal(nexar_config_set(cfg, "heartbeat_timeout", "100ms"), NEXAR_OK);
     assert_int_equal(nexar_init(cfg, &w), NEXAR_EINVAL);
     assert_non_null(strstr(nexar_last_error(), "heartbeat_timeout"));
+    /* Before any seed is asked. */
+    assert_int_equal(
+        nexar_config_set(cfg, "join",
+                         "nexar://AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA@127.0.0.1:1"
+                         "/?pin=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+        NEXAR_OK);
+    assert_int_equal(nexar_init(cfg, &w), NEXAR_EINVAL);
+    assert_int_equal(nexar_config_set(cfg, "heartbeat_timeout", "5s"), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "retry", "on"), NEXAR_OK);
+    assert_int_equal(nexar_init(cfg, &w), NEXAR_EINVAL);
+    assert_non_null(strstr(nexar_last_error(), "recovery=automatic"));
     nexar_config_free(cfg);
 }
 
@@ -597,8 +630,9 @@ int main(void)
         cmocka_unit_test(test_a_receive_from_anybody_waits_for_the_living),
         cmocka_unit_test(test_a_minority_does_not_go_on),
         cmocka_unit_test(test_revoking_ends_what_waits_on_all_ranks),
+        cmocka_unit_test(test_a_communicator_of_one_can_be_revoked),
         cmocka_unit_test(test_a_world_of_one_agrees_with_itself),
-        cmocka_unit_test(test_a_time_out_below_the_interval_is_refused),
+        cmocka_unit_test(test_settings_that_do_not_go_together_are_refused),
     };
 
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet

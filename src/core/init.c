@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "cluster/seed.h"
 #include "core/comm.h"
+#include "core/forked.h"
 
 /* A config of our own: a copy of |cfg|, or one made from the environment. */
 static nexar_err own_config(const nexar_config *cfg, nexar_config **out)
@@ -35,8 +36,14 @@ nexar_err nexar_init(const nexar_config *cfg, nexar_comm **world)
 
 nexar_err nexar_finalize(nexar_comm *world)
 {
+    nexar_err err;
+
     if (world == NULL) {
         return NEXAR_OK;
+    }
+    err = nx_forked_check("finalize", world->world);
+    if (err != NEXAR_OK) {
+        return err;
     }
     if (world != world->world->comm) {
         return nx_fail(NEXAR_EINVAL, "finalize: give the world, not a communicator made from it");

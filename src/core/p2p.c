@@ -220,6 +220,9 @@ nexar_err nexar_sendrecv(nexar_comm *comm, const void *sendbuf, size_t sendbytes
         err = nx_p2p_check_memory("sendrecv", recvbuf, recvbytes);
     }
     if (err == NEXAR_OK) {
+        err = nx_p2p_check_apart("sendrecv", &out, &in);
+    }
+    if (err == NEXAR_OK) {
         err = nx_comm_memory(comm, &mem);
     }
     if (err != NEXAR_OK) {

@@ -3,9 +3,14 @@
 
 #include <inttypes.h>
 
+#include "core/forked.h"
+
 static nexar_err check_comm(const char *name, const nexar_comm *comm)
 {
-    return (comm == NULL) ? nx_fail(NEXAR_EINVAL, "%s: comm is NULL", name) : NEXAR_OK;
+    if (comm == NULL) {
+        return nx_fail(NEXAR_EINVAL, "%s: comm is NULL", name);
+    }
+    return nx_forked_check(name, comm->world);
 }
 
 nexar_err nx_p2p_check_dest(const char *name, const nexar_comm *comm, int dest, uint64_t tag)
@@ -46,6 +51,16 @@ nexar_err nx_p2p_check_memory(const char *name, const void *ptr, size_t bytes)
     return ((ptr == NULL) && (bytes != 0))
                ? nx_fail(NEXAR_EINVAL, "%s: the buffer of %zu bytes is NULL", name, bytes)
                : NEXAR_OK;
+}
+
+nexar_err nx_p2p_check_apart(const char *name, const nx_bytes *out, const nx_iov_span *in)
+{
+    const uintptr_t x = (uintptr_t)out->ptr, y = (uintptr_t)in->ptr;
+
+    if ((out->len != 0) && (in->len != 0) && ((x <= y) ? (y - x < out->len) : (x - y < in->len))) {
+        return nx_fail(NEXAR_EINVAL, "%s: sendbuf and recvbuf overlap", name);
+    }
+    return NEXAR_OK;
 }
 
 nexar_err nx_p2p_check_regions(const char *name, const nexar_iov *iov, size_t n)

@@ -54,7 +54,8 @@ static void test_bad_arguments_are_named(void **state)
 {
     nexar_comm *world = NULL;
     nexar_request *req = NULL;
-    char byte = 0;
+    char byte = 0, four[4] = "";
+    bool found = true;
 
     (void)state;
     assert_int_equal(nexar_init(NULL, NULL), NEXAR_EINVAL);
@@ -69,6 +70,11 @@ static void test_bad_arguments_are_named(void **state)
     assert_int_equal(nexar_recv(world, &byte, 1, 2, 0, NULL), NEXAR_EINVAL);
     assert_int_equal(nexar_isend(world, &byte, 1, 0, 0, NULL), NEXAR_EINVAL);
     assert_int_equal(nexar_sendv(world, NULL, 2, 0, 0), NEXAR_EINVAL);
+    assert_int_equal(nexar_sendrecv(world, four, 3, 0, 0, four + 2, 2, 0, 0, NULL), NEXAR_EINVAL);
+    assert_non_null(strstr(nexar_last_error(), "overlap"));
+    assert_int_equal(nexar_iprobe(world, 0, 0, &found, NULL), NEXAR_OK);
+    assert_false(found); /* nothing of it was sent */
+    assert_int_equal(nexar_sendrecv(world, four, 2, 0, 0, four + 2, 2, 0, 0, NULL), NEXAR_OK);
     assert_int_equal(nexar_wait(NULL, NULL), NEXAR_EINVAL);
     assert_int_equal(nexar_wait(&req, NULL), NEXAR_OK);
     assert_int_equal(nexar_cancel(NULL), NEXAR_EINVAL);

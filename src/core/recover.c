@@ -471,15 +471,6 @@ nexar_err nx_recover_rebuild(nexar_comm *comm, const char *name)
 
 /* ---- for retry.h ------------------------------------------------------------------------ */
 
-nexar_err nx_recover_check(const nexar_config *config)
-{
-    if ((nx_config_choice(config, NX_SET_RETRY) == NX_RETRY_ON) &&
-        (nx_config_choice(config, NX_SET_RECOVERY) != NX_RECOVERY_AUTOMATIC)) {
-        return nx_fail(NEXAR_EINVAL, "setting retry: on; accepted with recovery=automatic alone");
-    }
-    return NEXAR_OK;
-}
-
 void nx_recover_take_turn(nexar_comm *comm)
 {
     nx_recovery *r = &comm->recovery;

@@ -84,8 +84,6 @@ nexar_err nx_recover_rebuild(nexar_comm *comm, const char *name);
 
 /* ---- for retry.h --------------------------------------------------------------------------- */
 
-/* NEXAR_EINVAL: retry=on without recovery=automatic. */
-NX_MUST_CHECK nexar_err nx_recover_check(const nexar_config *config);
 /* Waits for the turn of this thread on |comm|, and enters; leaves, and lets the next one. */
 void nx_recover_take_turn(nexar_comm *comm);
 void nx_recover_give_turn(nexar_comm *comm);

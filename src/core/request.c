@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "base/alloc.h"
+#include "core/forked.h"
 #include "core/recover.h"
 
 /* ---- life ---------------------------------------------------------------------- */
@@ -94,6 +95,10 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
     if (*req == NULL) {
         return NEXAR_OK;
     }
+    err = nx_forked_check("wait", (*req)->comm->world);
+    if (err != NEXAR_OK) {
+        return err;
+    }
     loop = (*req)->comm->world->loop;
     nx_loop_enter(loop);
     if (!(*req)->done) {
@@ -109,7 +114,7 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
 nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status)
 {
     nx_loop *loop;
-    nexar_err err = NEXAR_OK;
+    nexar_err err;
 
     if ((req == NULL) || (done == NULL)) {
         return nx_fail(NEXAR_EINVAL, "test: %s is NULL", (req == NULL) ? "req" : "done");
@@ -117,6 +122,10 @@ nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status)
     if (*req == NULL) {
         *done = true;
         return NEXAR_OK;
+    }
+    err = nx_forked_check("test", (*req)->comm->world);
+    if (err != NEXAR_OK) {
+        return err;
     }
     loop = (*req)->comm->world->loop;
     nx_loop_lock(loop);
@@ -201,6 +210,10 @@ nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_s
         *index = n;
         return nx_fail(NEXAR_EINVAL, "wait_any: none of the %zu requests is active", n);
     }
+    err = nx_forked_check("wait_any", world);
+    if (err != NEXAR_OK) {
+        return err;
+    }
 
     nx_loop_lock(world->loop);
     while (find_done(n, reqs) == n) {
@@ -219,9 +232,14 @@ nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_s
 nexar_err nexar_cancel(nexar_request *req)
 {
     nx_world *world;
+    nexar_err err;
 
     if (req == NULL) {
         return nx_fail(NEXAR_EINVAL, "cancel: req is NULL");
+    }
+    err = nx_forked_check("cancel", req->comm->world);
+    if (err != NEXAR_OK) {
+        return err;
     }
     if (req->ops->cancel == NULL) {
         return nx_fail(NEXAR_ENOTSUP, "cancel: the other ranks are in this operation too; only "
@@ -240,12 +258,16 @@ nexar_err nexar_cancel(nexar_request *req)
 nexar_err nexar_event_fd(nexar_comm *world, int *fd)
 {
     nx_world *w;
-    nexar_err err = NEXAR_OK;
+    nexar_err err;
 
     if ((world == NULL) || (fd == NULL)) {
         return nx_fail(NEXAR_EINVAL, "event_fd: %s is NULL", (fd == NULL) ? "fd" : "world");
     }
     w = world->world;
+    err = nx_forked_check("event_fd", w);
+    if (err != NEXAR_OK) {
+        return err;
+    }
     nx_loop_lock(w->loop);
     if (w->event_fd < 0) {
         w->event_fd = eventfd((w->unclaimed != 0) ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);

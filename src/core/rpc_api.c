@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "core/forked.h"
 #include "core/recover.h"
 #include "core/request.h"
 #include "rpc/rpc.h"
@@ -127,7 +128,7 @@ static nexar_err check(const rpc_op *op, const void *data, size_t bytes)
                        "reply is; it may be NULL only if reply is",
                        op->name);
     }
-    return NEXAR_OK;
+    return nx_forked_check(op->name, op->comm->world);
 }
 
 static void start(rpc_op *op, const void *data, size_t bytes)
@@ -155,6 +156,10 @@ nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_rpc_fn fn, 
 
     if (comm == NULL) {
         return nx_fail(NEXAR_EINVAL, "rpc_register: comm is NULL");
+    }
+    err = nx_forked_check("rpc_register", comm->world);
+    if (err != NEXAR_OK) {
+        return err;
     }
     nx_loop_lock(comm->world->loop);
     nx_comm_hold(comm);

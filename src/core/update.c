@@ -20,6 +20,7 @@
 #include "core/device.h"
 #include "core/diagnosis.h"
 #include "core/failure.h"
+#include "core/forked.h"
 #include "core/recover.h"
 
 /* What a rank says in the fast way. */
@@ -592,6 +593,10 @@ nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
     if ((world == NULL) || (*world == NULL)) {
         return nx_fail(NEXAR_EINVAL, "%s: world is NULL", NAME);
     }
+    err = nx_forked_check(NAME, (*world)->world);
+    if (err != NEXAR_OK) {
+        return err;
+    }
     if (*world != (*world)->world->comm) {
         return not_the_world(NAME);
     }
@@ -605,8 +610,14 @@ nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
 
 nexar_err nexar_comm_leave(nexar_comm *world)
 {
+    nexar_err err;
+
     if (world == NULL) {
         return nx_fail(NEXAR_EINVAL, "comm_leave: world is NULL");
+    }
+    err = nx_forked_check("comm_leave", world->world);
+    if (err != NEXAR_OK) {
+        return err;
     }
     if (world != world->world->comm) {
         return not_the_world("comm_leave");

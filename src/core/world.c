@@ -15,6 +15,7 @@
 #include "core/diagnosis.h"
 #include "core/direct.h"
 #include "core/failure.h"
+#include "core/forked.h"
 #include "core/links.h"
 #include "core/request.h"
 #include "core/update.h"
@@ -332,6 +333,25 @@ static void teardown(nx_world *world)
     nx_free(world);
 }
 
+/* What no setting of a rank can tell by itself; before others know of it. */
+static nexar_err check_settings(const nexar_config *config)
+{
+    const uint64_t interval_ns = nx_config_number(config, NX_SET_HEARTBEAT_INTERVAL);
+    const uint64_t timeout_ns = nx_config_number(config, NX_SET_HEARTBEAT_TIMEOUT);
+
+    if (interval_ns > timeout_ns) {
+        return nx_fail(NEXAR_EINVAL,
+                       "setting heartbeat_timeout: %.3f s; accepted: at least heartbeat_interval, "
+                       "%.3f s",
+                       (double)timeout_ns / 1e9, (double)interval_ns / 1e9);
+    }
+    if ((nx_config_choice(config, NX_SET_RETRY) == NX_RETRY_ON) &&
+        (nx_config_choice(config, NX_SET_RECOVERY) != NX_RECOVERY_AUTOMATIC)) {
+        return nx_fail(NEXAR_EINVAL, "setting retry: on; accepted with recovery=automatic alone");
+    }
+    return NEXAR_OK;
+}
+
 nexar_err nx_world_create(nexar_config *config, nx_world **out)
 {
     nx_world *world = nx_zalloc(sizeof(*world));
@@ -343,6 +363,7 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
         return nx_fail_nomem("a world");
     }
     world->config = config;
+    nx_forked_watch(world);
     world->event_fd = -1;
     world->slots = 1;
     nx_list_init(&world->comms);
@@ -354,6 +375,9 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     nx_oplog_init(&world->log);
 
     err = nx_config_apply(config);
+    if (err == NEXAR_OK) {
+        err = check_settings(config);
+    }
     if (err == NEXAR_OK) {
         err = nx_loop_create(&world->loop, &nx_clock_system);
     }

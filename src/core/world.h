@@ -72,6 +72,7 @@ typedef struct nx_world {
     nx_timer abort;      /* ... then */
     nexar_err send_err;  /* the first that a send ended with while closing */
     nexar_err start_err; /* of messages, when the world had formed */
+    unsigned forks;      /* forked.h: the process that this belongs to */
 
     int event_fd;       /* -1 until it is asked for */
     uint64_t unclaimed; /* requests done, and neither waited for nor tested */
