@@ -4,13 +4,14 @@
 #include <string.h>
 
 static const nx_algorithm table[] = {
-#define X(KIND, NAME, FN, CUT, HOOK, HELP) \
-    {.kind = NX_##KIND,                    \
-     .name = #NAME,                        \
-     .build = nx_##FN,                     \
-     .forecast = nx_##FN##_forecast,       \
-     .cut = (CUT),                         \
-     .hook = (HOOK),                       \
+#define X(KIND, NAME, FN, CUT, HOOK, HEARS, HELP) \
+    {.kind = NX_##KIND,                           \
+     .name = #NAME,                               \
+     .build = nx_##FN,                            \
+     .forecast = nx_##FN##_forecast,              \
+     .cut = (CUT),                                \
+     .hook = (HOOK),                              \
+     .hears = (HEARS),                            \
      .help = (HELP)},
     NX_ALGORITHM_LIST(X)
 #undef X

@@ -11,88 +11,103 @@
 #include "coll/forecast.h"
 
 /* X(collective, name in the `algorithms` setting, prefix of builder and closed
- * form, cut in segments, offers the shard hook, what it is good for) */
+ * form, cut in segments, offers the shard hook, hears of all if it is to, what it is
+ * good for) */
 #define NX_ALGORITHM_LIST(X)                                                                       \
-    X(BARRIER, dissemination, barrier_dissemination, false, false,                                 \
+    X(BARRIER, dissemination, barrier_dissemination, false, false, false,                          \
       "log2 n rounds of empty messages")                                                           \
-    X(BARRIER, twolevel, barrier_twolevel, false, false,                                           \
+    X(BARRIER, twolevel, barrier_twolevel, false, false, false,                                    \
       "hosts of several ranks: one of each between them")                                          \
-    X(BROADCAST, binomial, broadcast_binomial, false, false, "short vectors: log2 n rounds")       \
-    X(BROADCAST, chain, broadcast_chain, true, false,                                              \
+    X(BROADCAST, binomial, broadcast_binomial, false, false, true, "short vectors: log2 n rounds") \
+    X(BROADCAST, chain, broadcast_chain, true, false, false,                                       \
       "long vectors on few ranks: one stream through all")                                         \
-    X(BROADCAST, scatter_allgather, broadcast_scatter_allgather, false, false,                     \
+    X(BROADCAST, scatter_allgather, broadcast_scatter_allgather, false, false, false,              \
       "long vectors on many ranks: twice the bytes, no rank sends more")                           \
-    X(BROADCAST, twolevel, broadcast_twolevel, false, false,                                       \
+    X(BROADCAST, twolevel, broadcast_twolevel, false, false, false,                                \
       "short vectors on hosts of several ranks: two trees")                                        \
-    X(BROADCAST, twolevel_chain, broadcast_twolevel_chain, true, false,                            \
+    X(BROADCAST, twolevel_chain, broadcast_twolevel_chain, true, false, false,                     \
       "long vectors on such hosts: one stream through the hosts")                                  \
-    X(REDUCE, binomial, reduce_binomial, false, false, "short vectors: log2 n rounds")             \
-    X(REDUCE, chain, reduce_chain, true, false,                                                    \
+    X(BROADCAST, star, broadcast_star, false, false, true,                                         \
+      "short vectors on few ranks that share cores: the least messages")                           \
+    X(REDUCE, binomial, reduce_binomial, false, false, true, "short vectors: log2 n rounds")       \
+    X(REDUCE, chain, reduce_chain, true, false, false,                                             \
       "long vectors on few ranks: one stream through all")                                         \
-    X(REDUCE, rs_gather, reduce_rs_gather, false, false,                                           \
+    X(REDUCE, rs_gather, reduce_rs_gather, false, false, false,                                    \
       "long vectors on many ranks: recursive halving, then gather")                                \
-    X(REDUCE, twolevel, reduce_twolevel, false, false,                                             \
+    X(REDUCE, twolevel, reduce_twolevel, false, false, false,                                      \
       "short vectors on hosts of several ranks: added up there")                                   \
-    X(REDUCE, twolevel_chain, reduce_twolevel_chain, true, false,                                  \
+    X(REDUCE, twolevel_chain, reduce_twolevel_chain, true, false, false,                           \
       "long vectors on such hosts: one stream through the hosts")                                  \
-    X(ALLREDUCE, recdbl, allreduce_recdbl, false, false,                                           \
+    X(REDUCE, star, reduce_star, false, false, true,                                               \
+      "short vectors on few ranks that share cores: the least messages")                           \
+    X(ALLREDUCE, recdbl, allreduce_recdbl, false, false, false,                                    \
       "short vectors: log2 n rounds, whole vector")                                                \
-    X(ALLREDUCE, ring, allreduce_ring, false, true, "long vectors: least bytes, 2 (n - 1) rounds") \
-    X(ALLREDUCE, ring_pipelined, allreduce_ring, true, true,                                       \
+    X(ALLREDUCE, ring, allreduce_ring, false, true, false,                                         \
+      "long vectors: least bytes, 2 (n - 1) rounds")                                               \
+    X(ALLREDUCE, ring_pipelined, allreduce_ring, true, true, false,                                \
       "very long vectors: the ring, receiving, reducing and sending at once")                      \
-    X(ALLREDUCE, halving_doubling, allreduce_halving_doubling, false, false,                       \
+    X(ALLREDUCE, halving_doubling, allreduce_halving_doubling, false, false, false,                \
       "middle sizes and many ranks: least bytes, 2 log2 n rounds")                                 \
-    X(ALLREDUCE, rs_ag, allreduce_rs_ag, false, true,                                              \
+    X(ALLREDUCE, rs_ag, allreduce_rs_ag, false, true, false,                                       \
       "shards in few rounds: halving to rank r's shard r, then doubling")                          \
-    X(ALLREDUCE, twolevel, allreduce_twolevel, false, false,                                       \
+    X(ALLREDUCE, twolevel, allreduce_twolevel, false, false, false,                                \
       "short vectors on hosts of several ranks: one leads each")                                   \
-    X(ALLREDUCE, twolevel_halving, allreduce_twolevel_halving, false, false,                       \
+    X(ALLREDUCE, twolevel_halving, allreduce_twolevel_halving, false, false, false,                \
       "middle sizes on many such hosts: all lead, each with a part")                               \
-    X(ALLREDUCE, twolevel_ring, allreduce_twolevel_ring, true, false,                              \
+    X(ALLREDUCE, twolevel_ring, allreduce_twolevel_ring, true, false, false,                       \
       "long vectors on such hosts: all lead, each with a part")                                    \
-    X(ALLGATHER, ring, allgather_ring, true, false, "long blocks: neighbours only")                \
-    X(ALLGATHER, recdbl, allgather_recdbl, false, false,                                           \
+    X(ALLGATHER, ring, allgather_ring, true, false, false, "long blocks: neighbours only")         \
+    X(ALLGATHER, recdbl, allgather_recdbl, false, false, false,                                    \
       "short blocks, no scratch: log2 n rounds")                                                   \
-    X(ALLGATHER, bruck, allgather_bruck, false, false,                                             \
+    X(ALLGATHER, bruck, allgather_bruck, false, false, false,                                      \
       "short blocks: ceil(log2 n) rounds for any n")                                               \
-    X(ALLGATHER, twolevel, allgather_twolevel, false, false,                                       \
+    X(ALLGATHER, twolevel, allgather_twolevel, false, false, false,                                \
       "short blocks on hosts of several ranks: one leads each")                                    \
-    X(ALLGATHER, twolevel_ring, allgather_twolevel_ring, true, false,                              \
+    X(ALLGATHER, twolevel_ring, allgather_twolevel_ring, true, false, false,                       \
       "long blocks on such hosts: a ring of hosts for each leader")                                \
-    X(GATHER, binomial, gather_binomial, false, false, "short blocks: log2 n rounds")              \
-    X(GATHER, direct, gather_direct, false, false, "long blocks: each byte travels once")          \
-    X(GATHER, twolevel, gather_twolevel, false, false,                                             \
+    X(ALLGATHER, star, allgather_star, false, false, false,                                        \
+      "short blocks on few ranks that share cores: the least messages")                            \
+    X(GATHER, binomial, gather_binomial, false, false, false, "short blocks: log2 n rounds")       \
+    X(GATHER, direct, gather_direct, false, false, true, "long blocks: each byte travels once")    \
+    X(GATHER, twolevel, gather_twolevel, false, false, false,                                      \
       "short blocks on hosts of several ranks: a message of each host")                            \
-    X(SCATTER, binomial, scatter_binomial, false, false, "short blocks: log2 n rounds")            \
-    X(SCATTER, direct, scatter_direct, false, false, "long blocks: each byte travels once")        \
-    X(SCATTER, twolevel, scatter_twolevel, false, false,                                           \
+    X(SCATTER, binomial, scatter_binomial, false, false, false, "short blocks: log2 n rounds")     \
+    X(SCATTER, direct, scatter_direct, false, false, true, "long blocks: each byte travels once")  \
+    X(SCATTER, twolevel, scatter_twolevel, false, false, false,                                    \
       "short blocks on hosts of several ranks: a message to each host")                            \
-    X(REDUCE_SCATTER, ring, reduce_scatter_ring, true, false, "long vectors: neighbours only")     \
-    X(REDUCE_SCATTER, halving, reduce_scatter_halving, false, false,                               \
+    X(REDUCE_SCATTER, ring, reduce_scatter_ring, true, false, false,                               \
+      "long vectors: neighbours only")                                                             \
+    X(REDUCE_SCATTER, halving, reduce_scatter_halving, false, false, false,                        \
       "short vectors: log2 n rounds")                                                              \
-    X(REDUCE_SCATTER, twolevel, reduce_scatter_twolevel, false, false,                             \
+    X(REDUCE_SCATTER, twolevel, reduce_scatter_twolevel, false, false, false,                      \
       "short vectors on hosts of several ranks: one leads each")                                   \
-    X(REDUCE_SCATTER, twolevel_ring, reduce_scatter_twolevel_ring, true, false,                    \
+    X(REDUCE_SCATTER, twolevel_ring, reduce_scatter_twolevel_ring, true, false, false,             \
       "long vectors on such hosts: a ring of hosts for each leader")                               \
-    X(ALLTOALL, pairwise, alltoall_pairwise, false, false, "each block travels once, straight")    \
-    X(ALLTOALL, bruck, alltoall_bruck, false, false, "tiny blocks: log2 n rounds")                 \
-    X(ALLTOALL, twolevel, alltoall_twolevel, false, false,                                         \
+    X(ALLTOALL, pairwise, alltoall_pairwise, false, false, false,                                  \
+      "each block travels once, straight")                                                         \
+    X(ALLTOALL, bruck, alltoall_bruck, false, false, false, "tiny blocks: log2 n rounds")          \
+    X(ALLTOALL, twolevel, alltoall_twolevel, false, false, false,                                  \
       "short blocks on hosts of several ranks: packed for each host")                              \
-    X(SCAN, hillis_steele, scan_hillis_steele, false, false, "short vectors: log2 n rounds")       \
-    X(SCAN, chain, scan_chain, true, false, "long vectors: one stream through all ranks")          \
-    X(EXSCAN, hillis_steele, scan_hillis_steele, false, false, "short vectors: log2 n rounds")     \
-    X(EXSCAN, chain, scan_chain, true, false, "long vectors: one stream through all ranks")        \
-    X(ALLGATHERV, ring, allgather_ring, true, false, "long blocks: neighbours only")               \
-    X(ALLGATHERV, bruck, allgather_bruck, false, false,                                            \
-      "short blocks: ceil(log2 n) rounds for any n")                                               \
-    X(GATHERV, direct, gather_direct, false, false, "only the root knows the counts")              \
-    X(SCATTERV, direct, scatter_direct, false, false, "only the root knows the counts")            \
-    X(REDUCE_SCATTERV, ring, reduce_scatter_ring, true, false, "long vectors: neighbours only")    \
-    X(REDUCE_SCATTERV, halving, reduce_scatter_halving, false, false,                              \
+    X(ALLTOALL, star, alltoall_star, false, false, false,                                          \
+      "short blocks on few ranks that share cores: the least messages")                            \
+    X(SCAN, hillis_steele, scan_hillis_steele, false, false, true, "short vectors: log2 n rounds") \
+    X(SCAN, chain, scan_chain, true, false, false, "long vectors: one stream through all ranks")   \
+    X(EXSCAN, hillis_steele, scan_hillis_steele, false, false, false,                              \
       "short vectors: log2 n rounds")                                                              \
-    X(ALLTOALLV, pairwise, alltoall_pairwise, false, false, "each block travels once, straight")
+    X(EXSCAN, chain, scan_chain, true, false, false, "long vectors: one stream through all ranks") \
+    X(ALLGATHERV, ring, allgather_ring, true, false, false, "long blocks: neighbours only")        \
+    X(ALLGATHERV, bruck, allgather_bruck, false, false, false,                                     \
+      "short blocks: ceil(log2 n) rounds for any n")                                               \
+    X(GATHERV, direct, gather_direct, false, false, false, "only the root knows the counts")       \
+    X(SCATTERV, direct, scatter_direct, false, false, false, "only the root knows the counts")     \
+    X(REDUCE_SCATTERV, ring, reduce_scatter_ring, true, false, false,                              \
+      "long vectors: neighbours only")                                                             \
+    X(REDUCE_SCATTERV, halving, reduce_scatter_halving, false, false, false,                       \
+      "short vectors: log2 n rounds")                                                              \
+    X(ALLTOALLV, pairwise, alltoall_pairwise, false, false, false,                                 \
+      "each block travels once, straight")
 
-#define X(KIND, NAME, FN, CUT, HOOK, HELP)            \
+#define X(KIND, NAME, FN, CUT, HOOK, HEARS, HELP)     \
     nexar_err nx_##FN(nx_sched *s, const nx_coll *c); \
     void nx_##FN##_forecast(const nx_coll *c, size_t segment, nx_forecast *f);
 NX_ALGORITHM_LIST(X)
@@ -111,8 +126,9 @@ typedef struct nx_algorithm {
     const char *name;
     nx_builder build;
     nx_forecaster forecast;
-    bool cut;  /* wants segments; the others are built with segment 0 */
-    bool hook; /* between its phases rank r holds shard r: nx_coll.hook is legal */
+    bool cut;   /* wants segments; the others are built with segment 0 */
+    bool hook;  /* between its phases rank r holds shard r: nx_coll.hook is legal */
+    bool hears; /* nx_coll.heard is legal: no messages beside its own are needed for that */
     const char *help;
 } nx_algorithm;
 

@@ -70,6 +70,8 @@ typedef struct nx_coll {
     bool in_place; /* the input is in NX_SPACE_RECV, as NEXAR_IN_PLACE says */
     bool average;  /* the op is NEXAR_AVG: divide once, before the result is spread */
     bool hook;     /* allreduce as rs_ag: call the caller's hook on the shard */
+    bool heard;    /* nobody may be done before it has heard, directly or through others, of
+                      every other rank: for algorithms that can (nx_algorithm.hears) */
 } nx_coll;
 
 /* Where this rank's input begins. */

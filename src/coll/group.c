@@ -16,7 +16,7 @@
 enum { EARLY_MAX = 65536 };
 /* Ids of communicators that are gone: late messages for them are dropped. */
 enum { TOMBS = 1024 };
-enum { ABORT_ROOM = 16 + NX_RUN_WHY };
+enum { ABORT_ROOM = 16 + NX_RUN_WHY, CALLED_ROOM = 32 };
 
 /* What was heard of an operation before it began here. */
 typedef struct early {
@@ -30,9 +30,11 @@ typedef struct early {
 
 struct nx_hub {
     nx_hub_config config;
-    nx_map groups;         /* by id + 1 */
-    nx_map early;          /* by early_key */
-    nx_task task;          /* ends runs of which a fingerprint differs, when msg is at rest */
+    nx_map groups; /* by id + 1 */
+    nx_map early;  /* by early_key */
+    nx_task task;  /* ends runs of which a fingerprint differs, when msg is at rest */
+    nx_timer tick; /* while there are runs */
+    bool ticking;
     uint32_t tombs[TOMBS]; /* ids + 1 */
     size_t ntombs;
     bool stopped; /* msg is gone, or about to go */
@@ -222,11 +224,96 @@ nx_verdict nx_hub_on_mark(nx_hub *hub, uint32_t peer, nx_context context, uint64
     return NX_KEEP;
 }
 
-/* ---- the word that an operation has failed ---------------------------------------- */
+/* ---- words to other ranks ------------------------------------------------------------ */
+
+static void tell_one(const nx_group *g, uint32_t rank, const nx_writer *w)
+{
+    const nx_hub_config *c = &g->hub->config;
+
+    if (c->tell != NULL) {
+        c->tell(c->ctx, nx_group_peer(g, rank), w->data, w->len);
+    } else {
+        /* One that cannot be told is gone, and is found out by the others. */
+        (void)!nx_msg_send_control(c->msg, nx_group_peer(g, rank), w->data, w->len);
+    }
+}
+
+/* Tells |rank| what |run| is. */
+static void tell_call(const nx_group *g, const nx_run *run, uint32_t rank)
+{
+    uint8_t frame[CALLED_ROOM];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    nx_write_u8(&w, NX_CONTROL_CALLED);
+    nx_write_u32(&w, g->comm);
+    nx_write_u32(&w, run->number);
+    nx_write_u64(&w, run->mark.word[0]);
+    nx_write_u64(&w, run->mark.word[1]);
+    tell_one(g, rank, &w);
+}
+
+static void on_called(nx_hub *hub, uint32_t peer, nx_reader *r)
+{
+    const nx_context context = {.comm = nx_read_u32(r), .kind = NX_KIND_COLL};
+    const uint32_t number = nx_read_u32(r);
+    nx_mark mark;
+
+    mark.word[0] = nx_read_u64(r);
+    mark.word[1] = nx_read_u64(r);
+    if (r->failed || !nx_reader_done(r)) {
+        nx_log(NX_LOG_WARN, "peer %u said what it called in a way that makes no sense", peer);
+        return;
+    }
+    (void)nx_hub_on_mark(hub, peer, context, (uint64_t)(number & NX_NUMBER_MASK) << NX_NUMBER_SHIFT,
+                         &mark);
+}
+
+/* A run that has waited for a tick at least and has not told |*rank|, for whom it waits;
+ * |*any|: there are runs. */
+static nx_run *find_untold(const nx_hub *hub, uint64_t now_ns, uint32_t *rank, bool *any)
+{
+    nx_group *g;
+    size_t at = 0;
+
+    while ((g = nx_map_next(&hub->groups, &at)) != NULL) {
+        nx_list_for_each (l, &g->runs) {
+            nx_run *run = nx_list_entry(l, nx_run, link);
+
+            *any = true;
+            if ((now_ns - run->begun_ns >= NX_CALLED_NS) && nx_run_untold(run, rank)) {
+                return run;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* What has waited for a tick says so, at most two ticks after it began. */
+static void on_tick(nx_timer *timer, uint64_t now_ns)
+{
+    nx_hub *hub = nx_list_entry(timer, nx_hub, tick);
+    bool any = false;
+    uint32_t rank;
+    const nx_run *run;
+
+    /* From the beginning each time: a link that fails ends runs. */
+    while ((run = find_untold(hub, now_ns, &rank, &any)) != NULL) {
+        tell_call(run->group, run, rank);
+    }
+    hub->ticking =
+        any && (nx_loop_timer_set(hub->config.loop, timer, now_ns + NX_CALLED_NS) == NEXAR_OK);
+}
+
+static void tick(nx_hub *hub)
+{
+    if (!hub->ticking && !hub->stopped) {
+        hub->ticking = nx_loop_timer_set(hub->config.loop, &hub->tick,
+                                         nx_loop_now(hub->config.loop) + NX_CALLED_NS) == NEXAR_OK;
+    }
+}
 
 void nx_group_tell(nx_group *g, uint32_t number, nexar_err err, const char *why)
 {
-    const nx_hub_config *c = &g->hub->config;
     uint8_t frame[ABORT_ROOM];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
@@ -236,14 +323,8 @@ void nx_group_tell(nx_group *g, uint32_t number, nexar_err err, const char *why)
     nx_write_u8(&w, (uint8_t)-err);
     nx_write_sentence(&w, why, NX_RUN_WHY); /* whoever could not read it would wait on */
     for (uint32_t rank = 0; rank < g->size; rank++) {
-        if (rank == g->rank) {
-            continue;
-        }
-        if (c->tell != NULL) {
-            c->tell(c->ctx, nx_group_peer(g, rank), frame, w.len);
-        } else {
-            /* One that cannot be told is gone, and is found out by the others. */
-            (void)!nx_msg_send_control(c->msg, nx_group_peer(g, rank), frame, w.len);
+        if (rank != g->rank) {
+            tell_one(g, rank, &w);
         }
     }
 }
@@ -270,16 +351,23 @@ bool nx_hub_on_control(nx_hub *hub, uint32_t peer, const void *data, size_t len)
 {
     nx_reader r = nx_reader_make(data, len);
     const uint8_t type = nx_read_u8(&r);
-    const uint32_t comm = nx_read_u32(&r), number = nx_read_u32(&r);
-    const int err = -(int)nx_read_u8(&r);
     char why[NX_RUN_WHY];
+    uint32_t comm, number;
+    int err;
 
     if (type == NX_CONTROL_BOARD) {
+        return true;
+    }
+    if (type == NX_CONTROL_CALLED) {
+        on_called(hub, peer, &r);
         return true;
     }
     if (type != NX_CONTROL_ABORT) {
         return false;
     }
+    comm = nx_read_u32(&r);
+    number = nx_read_u32(&r);
+    err = -(int)nx_read_u8(&r);
     nx_read_text(&r, why, sizeof(why));
     if (r.failed || !nx_reader_done(&r) || (err > NEXAR_EINVAL) || (err < NEXAR_EINTERNAL)) {
         nx_log(NX_LOG_WARN, "peer %u sent an abort that makes no sense", peer);
@@ -347,6 +435,7 @@ nexar_err nx_group_begin(nx_group *g, nx_run *run)
     }
     (void)nx_map_take(&g->reserved, key);
     nx_list_push_back(&g->runs, &run->link);
+    tick(g->hub);
     if (g->hub->config.watch.on_begin != NULL) {
         g->hub->config.watch.on_begin(g->hub->config.watch.ctx, run);
     }
@@ -442,6 +531,7 @@ void nx_hub_stop(nx_hub *hub, nexar_err err, const char *why)
 {
     fail_runs(hub, NULL, err, why);
     hub->stopped = true;
+    nx_loop_timer_cancel(hub->config.loop, &hub->tick);
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -455,6 +545,7 @@ nexar_err nx_hub_create(nx_hub **out, const nx_hub_config *config)
     }
     hub->config = *config;
     nx_task_init(&hub->task, on_trouble);
+    hub->tick.on_expire = on_tick;
     *out = hub;
     return NEXAR_OK;
 }
@@ -476,6 +567,7 @@ static void drop_early(nx_hub *hub, const uint32_t *comm)
 void nx_hub_destroy(nx_hub *hub)
 {
     nx_loop_undefer(&hub->task);
+    nx_loop_timer_cancel(hub->config.loop, &hub->tick);
     drop_early(hub, NULL);
     nx_map_fini(&hub->early);
     nx_map_fini(&hub->groups);

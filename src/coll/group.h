@@ -14,6 +14,14 @@
  * ABORT: communicator, number, error, sentence), which end theirs with the same
  * words, also if they begin it only later.
  *
+ * Ranks that called different operations may each wait for a message that none of them
+ * will send.  So a rank that has waited NX_CALLED_NS says the fingerprint of its operation
+ * to those it waits for (control frame CALLED), once for each message, and they take that
+ * as one of its messages.  Whatever was called: if some ranks called X and none of them can
+ * end, one of these waits for a rank that did not call X, for the schedule of X, on ranks
+ * that all call it, ends; it tells that one, and so the difference is found.  A rank that
+ * is merely late has got a few bytes.
+ *
  * Everything here runs with the loop's lock held.
  */
 #ifndef NX_GROUP_H
@@ -38,6 +46,8 @@ typedef struct nx_watch {
 } nx_watch;
 
 enum { NX_PAST = 64 };
+/* EMISMATCH is to be there within a second.  The longest is twice this, see on_tick. */
+#define NX_CALLED_NS UINT64_C(200000000)
 
 typedef struct nx_group {
     /* Set by the owner. */

@@ -65,6 +65,7 @@ static nexar_err find_followers(nx_program *p)
 nexar_err nx_program_build(nx_program **out, const nx_coll *c, const nx_choice *choice, bool verify)
 {
     nx_program *p = nx_zalloc(sizeof(*p));
+    nx_coll coll = *c;
     nexar_err err;
 
     if (p == NULL) {
@@ -72,11 +73,12 @@ nexar_err nx_program_build(nx_program **out, const nx_coll *c, const nx_choice *
     }
     p->holds = 1;
     nx_sched_init(&p->sched, choice->segment);
-    if (verify && one_sided(c->kind)) {
+    coll.heard = verify && choice->hears;
+    if (verify && one_sided(c->kind) && !coll.heard) {
         nx_disseminate(&p->sched, c, VERIFY_ROUND);
         nx_sched_gate(&p->sched, NX_NO_STEP, NX_NO_STEP);
     }
-    err = choice->algorithm->build(&p->sched, c);
+    err = choice->algorithm->build(&p->sched, &coll);
     if (err == NEXAR_OK) {
         err = find_followers(p);
     }
@@ -122,7 +124,8 @@ nexar_err nx_programs_get(nx_programs *ps, const nx_coll *c, const nx_choice *ch
 
         if ((p != NULL) && same(&ps->kept[i].coll, c) && (ps->kept[i].verify == verify) &&
             (ps->kept[i].choice.algorithm == choice->algorithm) &&
-            (ps->kept[i].choice.segment == choice->segment)) {
+            (ps->kept[i].choice.segment == choice->segment) &&
+            (ps->kept[i].choice.hears == choice->hears)) {
             ps->kept[i].used = ++ps->uses;
             p->holds++;
             *out = p;

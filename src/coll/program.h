@@ -6,7 +6,8 @@
  * from every other one (a broadcast's root, the leaves of a reduce, the first ranks
  * of a scan) get a dissemination of empty messages beside their own: so a rank that
  * called something else is found out before anybody returns.  It runs at the same
- * time as the data and is over before it on all but the shortest calls.
+ * time as the data and is over before it on all but the shortest calls; of these, where
+ * the algorithm can, the data itself goes such ways (nx_choice.hears).
  */
 #ifndef NX_PROGRAM_H
 #define NX_PROGRAM_H

@@ -25,7 +25,7 @@ static nx_flight *flight_take(nx_run *run, nx_step_id step)
     run->group->nflights -= (spare != NULL);
     f->run = run;
     f->step = step;
-    f->cancelled = false;
+    f->cancelled = f->said = false;
     f->many = NULL;
     f->dev = NULL;
     nx_list_push_back(&run->flying, &f->link);
@@ -551,6 +551,22 @@ void nx_run_waiting(const nx_run *run,
                  (uint64_t)step->len * run->binding.elem_size);
         }
     }
+}
+
+bool nx_run_untold(nx_run *run, uint32_t *rank)
+{
+    bool found = false;
+
+    for (const nx_list *at = run->flying.next; at != &run->flying; at = at->next) {
+        nx_flight *f = nx_list_entry(at, nx_flight, link);
+        const nx_step *step = nx_run_step(run, f->step);
+
+        if (!f->said && (step->kind != NX_STEP_SEND) && (!found || (step->peer == *rank))) {
+            f->said = found = true;
+            *rank = step->peer;
+        }
+    }
+    return found;
 }
 
 nx_snag nx_run_snag(const nx_run *run)

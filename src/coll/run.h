@@ -112,6 +112,10 @@ void nx_run_waiting(const nx_run *run,
                     void (*each)(void *ctx, uint32_t rank, bool receiving, uint64_t bytes),
                     void *ctx);
 
+/* Whether there is a |*rank| for whose message |run| waits and that was not told what it
+ * waits in; it is now. */
+bool nx_run_untold(nx_run *run, uint32_t *rank);
+
 /* What a run waits for on its own rank: the longest of what its device does, or its hook. */
 typedef enum nx_snag_kind {
     NX_SNAG_NONE,

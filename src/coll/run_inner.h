@@ -14,6 +14,7 @@ typedef struct nx_flight {
     nx_run *run;
     nx_step_id step;
     bool cancelled;
+    bool said;          /* to the rank it waits for, what we are in */
     nx_bytes *many;     /* owned: the stretches of a send, when there are several */
     nx_dev_flight *dev; /* owned; NULL: host memory */
 } nx_flight;

@@ -112,6 +112,9 @@ static nexar_err find_waits(nx_sched *s, const nx_step *step)
             err = nx_hazards_add(s->hazards, s->gate[i]);
         }
     }
+    for (nx_step_id id = s->gate_from; (err == NEXAR_OK) && (id < s->gate_to); id++) {
+        err = nx_hazards_add(s->hazards, id);
+    }
     return err;
 }
 
@@ -334,6 +337,14 @@ void nx_sched_gate(nx_sched *s, nx_step_id first, nx_step_id second)
 {
     s->gate[0] = first;
     s->gate[1] = second;
+    s->gate_from = s->gate_to = 0;
+}
+
+void nx_sched_gate_since(nx_sched *s, nx_step_id first)
+{
+    nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
+    s->gate_from = first;
+    s->gate_to = s->nsteps;
 }
 
 nexar_err nx_sched_seal(nx_sched *s)

@@ -124,6 +124,7 @@ typedef struct nx_sched {
     nexar_err err; /* the first error, kept until seal */
     uint32_t steps_room, deps_room;
     nx_step_id gate[2];
+    nx_step_id gate_from, gate_to; /* and these */
     const struct nx_sched_frame *frame;
     struct nx_hazards *hazards;
 } nx_sched;
@@ -166,6 +167,8 @@ nx_step_id nx_sched_last(const nx_sched *s);
  * call; NX_NO_STEP is no step.  For limits on what is in flight and for empty
  * messages: hazards are found without it. */
 void nx_sched_gate(nx_sched *s, nx_step_id first, nx_step_id second);
+/* The same with all steps from number |first| on that there are now. */
+void nx_sched_gate_since(nx_sched *s, nx_step_id first);
 
 /* How many elements each segment has, but for the last, when |len| elements are
  * cut in |segment|: |len| when |segment| is 0, more than |segment| when there

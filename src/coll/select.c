@@ -53,13 +53,20 @@ typedef struct row {
  * that the bytes of all ranks together count, not those of the busiest one.  Broadcast,
  * 4 ranks on 2 cores over QUIC, ms at 256 KiB, 1, 4 and 16 MiB, medians of four runs by
  * turns: binomial 0.73, 2.9, 8.1, 35; chain 0.75, 2.8, 8.0, 30; scatter_allgather 1.2,
- * 3.5, 13, 45.
+ * 3.5, 13, 45.  Short vectors go by way of one rank there, 2 (n - 1) messages, by star or by
+ * twolevel, which is one where there is one host: us at 8 B, 4, 16 and 64 KiB, medians of
+ * three runs by turns, recdbl and twolevel: allreduce of 4 ranks 223, 212, 179, 454 and
+ * 132, 92, 123, 492; of 8 ranks 688, 683, 1657, 2536 and 285, 370, 372, 1052.  They have a
+ * limit below that: with a core for each rank, the first one's would be the bottleneck.
  */
 static const row table[] = {
     {NX_BARRIER, MANY, MIXED, ANY, IN_ALL, "twolevel"},
+    {NX_BARRIER, 2, ALL, ANY, IN_ALL, "dissemination"},
+    {NX_BARRIER, 8, ONE, ANY, IN_ALL, "twolevel"},
     {NX_BARRIER, MANY, ALL, ANY, IN_ALL, "dissemination"},
 
     {NX_BROADCAST, 2, ALL, ANY, IN_ALL, "binomial"},
+    {NX_BROADCAST, 8, ONE, KIB(16), IN_ALL, "star"},
     {NX_BROADCAST, 8, ONE, MIB(2), IN_ALL, "binomial"},
     {NX_BROADCAST, 8, ONE, ANY, IN_ALL, "chain"},
     {NX_BROADCAST, MANY, MIXED, KIB(256), IN_ALL, "twolevel"},
@@ -73,6 +80,7 @@ static const row table[] = {
 
     {NX_REDUCE, 2, ALL, KIB(512), IN_ALL, "binomial"},
     {NX_REDUCE, 2, ALL, ANY, IN_ALL, "chain"},
+    {NX_REDUCE, 8, ONE, KIB(16), IN_ALL, "star"},
     {NX_REDUCE, MANY, MIXED, KIB(512), IN_ALL, "twolevel"},
     {NX_REDUCE, MANY, MIXED, KIB(16), PER_RANK, "twolevel"},
     {NX_REDUCE, MANY, MIXED, ANY, IN_ALL, "twolevel_chain"},
@@ -82,6 +90,7 @@ static const row table[] = {
 
     {NX_ALLREDUCE, 2, ALL, MIB(1), IN_ALL, "recdbl"},
     {NX_ALLREDUCE, 2, ALL, ANY, IN_ALL, "ring_pipelined"},
+    {NX_ALLREDUCE, 8, ONE, KIB(16), IN_ALL, "twolevel"},
     {NX_ALLREDUCE, MANY, MIXED, KIB(16), IN_ALL, "twolevel"},
     {NX_ALLREDUCE, MANY, MIXED, KIB(16), PER_RANK, "twolevel_halving"},
     {NX_ALLREDUCE, MANY, MIXED, ANY, IN_ALL, "twolevel_ring"},
@@ -91,6 +100,7 @@ static const row table[] = {
     {NX_ALLREDUCE, MANY, ALL, ANY, IN_ALL, "ring_pipelined"},
 
     {NX_ALLGATHER, 2, ALL, ANY, IN_ALL, "ring"},
+    {NX_ALLGATHER, 8, ONE, KIB(8), IN_ALL, "star"},
     {NX_ALLGATHER, MANY, MIXED, KIB(2), PER_RANK, "twolevel"},
     {NX_ALLGATHER, MANY, MIXED, ANY, IN_ALL, "twolevel_ring"},
     {NX_ALLGATHER, MANY, POWER, KIB(512), PER_RANK, "recdbl"},
@@ -126,6 +136,8 @@ static const row table[] = {
     {NX_REDUCE_SCATTERV, MANY, ALL, KIB(16), PER_RANK, "halving"},
     {NX_REDUCE_SCATTERV, MANY, ALL, ANY, IN_ALL, "ring"},
 
+    {NX_ALLTOALL, 2, ALL, ANY, IN_ALL, "pairwise"},
+    {NX_ALLTOALL, 8, ONE, KIB(8), IN_ALL, "star"},
     {NX_ALLTOALL, MANY, MIXED, B(512), PER_RANK, "twolevel"},
     {NX_ALLTOALL, MANY, MIXED, ANY, IN_ALL, "pairwise"},
     {NX_ALLTOALL, 32, ALL, ANY, IN_ALL, "pairwise"},
@@ -409,7 +421,9 @@ nx_choice nx_select(const nx_rules *rules, const nx_coll *c, size_t elem_size, u
     if (a == NULL) {
         a = by_table(c, hosts, bytes);
     }
-    return (nx_choice){.algorithm = a, .segment = a->cut ? ((segment == 0) ? 1 : segment) : 0};
+    return (nx_choice){.algorithm = a,
+                       .segment = a->cut ? ((segment == 0) ? 1 : segment) : 0,
+                       .hears = a->hears && (c->count <= NX_HEARD_MAX / elem_size)};
 }
 
 /* "allreduce  to 2 ranks  below 64k per rank  mixed hosts  recdbl" */

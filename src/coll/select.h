@@ -33,7 +33,12 @@ void nx_rules_destroy(nx_rules *rules);
 typedef struct nx_choice {
     const nx_algorithm *algorithm;
     size_t segment; /* elements; 0: not cut */
+    bool hears;     /* nx_coll.heard is to be set where ranks must hear of all */
 } nx_choice;
+
+/* Messages of at most so many bytes are held back for that until others have come; longer
+ * ones go at once, and empty ones beside them. */
+enum { NX_HEARD_MAX = 32 << 10 };
 
 /* |rules| may be NULL.  |segment_bytes|: the setting `segment`.  Every kind has
  * an algorithm for every call: this cannot fail. */

@@ -20,6 +20,7 @@ enum {
     NX_CONTROL_BOARD = NX_FRAME_OTHER + 7,   /* says nothing: it makes a link: core/direct.h */
     NX_CONTROL_CONFIRM = NX_FRAME_OTHER + 8, /* cluster/confirm.h */
     NX_CONTROL_VERDICT = NX_FRAME_OTHER + 9, /* cluster/health.h */
+    NX_CONTROL_CALLED = NX_FRAME_OTHER + 10, /* what a rank waits in: coll/group.h */
 };
 
 #endif /* NX_CONTROL_H */

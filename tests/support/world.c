@@ -56,10 +56,11 @@ void nxt_case_text(const nxt_case *c, char *text, size_t room)
                                                      "turns", "uneven",   "shuffled"};
 
     snprintf(text, room,
-             "%s %s: %u ranks (%s), root %u, count %zu, segment %zu, %s%s%s, cut %zu, seed %llu",
+             "%s %s: %u ranks (%s), root %u, count %zu, segment %zu, %s%s%s%s, cut %zu, seed %llu",
              nx_coll_name(c->row->kind), c->row->name, c->size, layouts[nxt_case_layout(c)],
              c->root, c->count, c->segment, places[c->place], c->average ? ", average" : "",
-             c->hook ? ", hook" : "", c->cut, (unsigned long long)c->seed);
+             c->hook ? ", hook" : "", c->heard ? ", heard" : "", c->cut,
+             (unsigned long long)c->seed);
 }
 
 /* What a rank calls its own count. */
@@ -85,7 +86,8 @@ nx_coll nxt_world_coll(const nxt_world *w, uint32_t rank)
                  .count = own_count(call, rank),
                  .in_place = call->in_place[rank],
                  .average = w->what.average,
-                 .hook = w->what.hook};
+                 .hook = w->what.hook,
+                 .heard = w->what.heard};
     size_t row = (size_t)rank * call->size;
 
     if (call->counts != NULL) {

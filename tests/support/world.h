@@ -15,7 +15,7 @@ typedef struct nxt_case {
     uint32_t size, root;
     size_t count, segment;
     nxt_place place;
-    bool average, hook;
+    bool average, hook, heard;
     size_t cut;    /* buffers lie in regions of up to so many elements; 0: in one */
     uint64_t seed; /* of the blocks of v forms, of who is in place, of who is on which host */
 } nxt_case;

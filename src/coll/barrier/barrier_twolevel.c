@@ -15,24 +15,26 @@ nexar_err nx_barrier_twolevel(nx_sched *s, const nx_coll *c)
     const nx_ref nothing = nx_at(NX_SPACE_RECV, 0);
     const nx_coll between = {.kind = NX_BARRIER, .rank = v.host, .size = v.n};
     const nx_sched_frame frame = {.team = &v.across, .send = nothing, .recv = nothing};
+    const nx_step_id first = s->nsteps;
 
     if (!nx_levels_leads(&v)) {
         nx_send(s, nx_levels_leader(&v), 0, nothing, 0);
         nx_recv(s, nx_levels_leader(&v), 0, nothing, 0);
         return nx_sched_seal(s);
     }
-    /* Empty messages share no memory: each waits for the one before. */
     for (uint32_t i = 1; i < v.count; i++) {
         nx_recv(s, nx_levels_rank(&v, nx_levels_up(&v, i)), 0, nothing, 0);
-        nx_sched_gate(s, nx_sched_last(s), NX_NO_STEP);
     }
+    /* Empty messages share no memory: the order is all there is. */
+    nx_sched_gate_since(s, first);
     nx_sched_enter(s, &frame);
     nx_disseminate(s, &between, 0);
     nx_sched_leave(s);
-    nx_sched_gate(s, nx_sched_last(s), NX_NO_STEP);
+    nx_sched_gate_since(s, first);
     for (uint32_t i = 1; i < v.count; i++) {
         nx_send(s, nx_levels_rank(&v, nx_levels_up(&v, i)), 0, nothing, 0);
     }
+    nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
     return nx_sched_seal(s);
 }
 

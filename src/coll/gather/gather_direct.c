@@ -7,23 +7,27 @@
  * where a rank on the way would not know how much comes.
  */
 #include "coll/algorithms.h"
+#include "coll/phase/star.h"
 
 nexar_err nx_gather_direct(nx_sched *s, const nx_coll *c)
 {
     if (c->rank != c->root) {
         nx_send(s, c->root, 0, nx_at(NX_SPACE_SEND, 0), c->count);
+        nx_star_go(s, c, 0, 0);
         return nx_sched_seal(s);
     }
 
     const nx_split blocks = nx_coll_blocks(c);
     const nx_ref out = nx_at(NX_SPACE_RECV, 0);
+    const nx_step_id first = s->nsteps;
 
     for (uint32_t i = 1; i < c->size; i++) {
-        const uint32_t from = (c->root + i) % c->size;
+        const uint32_t from = nx_star_rank(c, i);
         const nx_span at = nx_split_at(&blocks, from);
 
         nx_recv(s, from, 0, nx_ref_plus(out, at.off), at.len);
     }
+    nx_star_go(s, c, 0, first);
     if (!c->in_place) {
         const nx_span own = nx_split_at(&blocks, c->rank);
 

@@ -8,16 +8,19 @@
  *
  * Exscan first shifts the input by one rank; the inclusive scan of ranks 1, 2,
  * ... over that is the exclusive one.  Hillis and Steele, "Data parallel
- * algorithms", 1986.
+ * algorithms", 1986.  With nx_coll.heard the last ranks send on, empty messages, to the
+ * first ones: it rides on a dissemination (ride.h).
  */
 #include "coll/algorithms.h"
 #include "coll/phase/accumulate.h"
+#include "coll/phase/ride.h"
 
 /* Inclusive scan among ranks [first, size), of |in| into |out|. */
 static void scan(nx_sched *s, const nx_coll *c, uint32_t first, nx_ref in, nx_ref out)
 {
     const uint32_t place = c->rank - first;
     uint32_t additions = 0, round = first;
+    nx_ride ride = nx_ride_make(s);
     nx_acc sum;
 
     for (uint64_t far = 1; far <= place; far *= 2) {
@@ -25,12 +28,20 @@ static void scan(nx_sched *s, const nx_coll *c, uint32_t first, nx_ref in, nx_re
     }
     nx_acc_init(&sum, s, in, out, c->count, additions);
     for (uint64_t far = 1; far < c->size - first; far *= 2, round++) {
-        if (c->rank + far < c->size) {
+        const bool up = (c->rank + far < c->size);
+
+        if (c->heard) {
+            nx_ride_send(&ride, (uint32_t)((c->rank + far) % c->size), round, sum.now,
+                         up ? c->count : 0);
+        } else if (up) {
             nx_send(s, (uint32_t)(c->rank + far), round, sum.now, c->count);
         }
         if (far <= place) {
             nx_acc_recv(&sum, s, (uint32_t)(c->rank - far), round);
+        } else if (c->heard) {
+            nx_recv(s, (uint32_t)(c->rank + c->size - far), round, out, 0);
         }
+        nx_ride_received(&ride);
     }
 }
 

@@ -7,11 +7,13 @@
  * where a rank on the way would not know how much comes.
  */
 #include "coll/algorithms.h"
+#include "coll/phase/star.h"
 
 nexar_err nx_scatter_direct(nx_sched *s, const nx_coll *c)
 {
     const nx_ref out = nx_at(NX_SPACE_RECV, 0);
 
+    nx_star_come(s, c, 0);
     if (c->rank != c->root) {
         nx_recv(s, c->root, 0, out, c->count);
         return nx_sched_seal(s);
@@ -22,11 +24,12 @@ nexar_err nx_scatter_direct(nx_sched *s, const nx_coll *c)
     const nx_span own = nx_split_at(&blocks, c->rank);
 
     for (uint32_t i = 1; i < c->size; i++) {
-        const uint32_t to = (c->root + i) % c->size;
+        const uint32_t to = nx_star_rank(c, i);
         const nx_span at = nx_split_at(&blocks, to);
 
         nx_send(s, to, 0, nx_ref_plus(in, at.off), at.len);
     }
+    nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
     nx_copy(s, out, nx_ref_plus(in, own.off), own.len);
     return nx_sched_seal(s);
 }

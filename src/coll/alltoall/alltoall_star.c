@@ -1,0 +1,67 @@
+/*
+ * alltoall_star.c - alltoall for few ranks: the first gets all that the others have, sorts
+ * it, and sends each what is for it.
+ *
+ *     rounds: 2      sent by each rank: its whole vector, by the first one size - 1 such
+ *
+ * Best for short blocks where ranks outnumber cores, so that the messages of all count, and
+ * not how many follow one another: there are 2 (size - 1) of them instead of
+ * size (size - 1).
+ */
+#include "coll/algorithms.h"
+
+/* In the middle: what rank |i| has is at |got| + i vectors, but for our own. */
+static void sort(nx_sched *s, const nx_coll *c, nx_ref got, nx_ref going)
+{
+    const nx_ref in = nx_coll_input(c);
+    const size_t all = c->size * c->count;
+
+    for (uint32_t to = 1; to < c->size; to++) {
+        for (uint32_t from = 0; from < c->size; from++) {
+            const nx_ref vector = (from == 0) ? in : nx_ref_plus(got, from * all);
+
+            nx_copy(s, nx_ref_plus(going, to * all + from * c->count),
+                    nx_ref_plus(vector, to * c->count), c->count);
+        }
+    }
+    nx_copy(s, nx_at(NX_SPACE_RECV, 0), in, c->count);
+    for (uint32_t from = 1; from < c->size; from++) {
+        nx_copy(s, nx_at(NX_SPACE_RECV, from * c->count), nx_ref_plus(got, from * all), c->count);
+    }
+}
+
+nexar_err nx_alltoall_star(nx_sched *s, const nx_coll *c)
+{
+    const size_t all = c->size * c->count;
+
+    if (c->rank != 0) {
+        nx_send(s, 0, 0, nx_coll_input(c), all);
+        nx_recv(s, 0, 0, nx_at(NX_SPACE_RECV, 0), all);
+        return nx_sched_seal(s);
+    }
+
+    const nx_ref got = nx_sched_scratch(s, c->size * all);
+    const nx_ref going = nx_sched_scratch(s, c->size * all);
+
+    for (uint32_t from = 1; from < c->size; from++) {
+        nx_recv(s, from, 0, nx_ref_plus(got, from * all), all);
+    }
+    nx_sched_gate_since(s, 0); /* empty blocks wait for each other, too */
+    sort(s, c, got, going);
+    for (uint32_t to = 1; to < c->size; to++) {
+        nx_send(s, to, 0, nx_ref_plus(going, to * all), all);
+    }
+    nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
+    return nx_sched_seal(s);
+}
+
+void nx_alltoall_star_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    const uint64_t all = (uint64_t)c->size * c->count;
+
+    (void)segment;
+    f->rounds = (c->size > 1) ? 2 : 0;
+    f->messages = c->size - 1;
+    f->sent = f->messages * all;
+    f->time_s = 2 * nx_net_star(f->net, all) + nx_net_reduce(f->net, c->size * all);
+}

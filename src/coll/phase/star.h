@@ -1,0 +1,66 @@
+/*
+ * star.h - one rank in the middle, of which all others hear, and which hears of all.
+ *
+ * Where a schedule has messages one way only, from the middle or to it, these add empty
+ * ones the other way, so that nobody is done before everybody has come (nx_coll.heard): the
+ * others tell the middle before it sends (come), or it tells them when it has all (go).
+ * Two ranks hear of each other by the messages themselves: neither waits for the other's.
+ */
+#ifndef NX_STAR_H
+#define NX_STAR_H
+
+#include "coll/coll.h"
+
+/* The |i|-th of the others as the root counts them, 0 < i < size. */
+static inline uint32_t nx_star_rank(const nx_coll *c, uint32_t i)
+{
+    return (c->root + i) % c->size;
+}
+
+/* What the root sends from now on waits for all steps since number |first|. */
+static inline void nx_star_gate(nx_sched *s, const nx_coll *c, nx_step_id first)
+{
+    if (c->size > 2) {
+        nx_sched_gate_since(s, first);
+    }
+}
+
+/* Before what the root sends: all have come.  Ended with nx_sched_gate. */
+static inline void nx_star_come(nx_sched *s, const nx_coll *c, uint32_t round)
+{
+    const nx_ref nothing = nx_at(NX_SPACE_RECV, 0);
+    const nx_step_id first = s->nsteps;
+
+    if (!c->heard) {
+        return;
+    }
+    if (c->rank != c->root) {
+        nx_send(s, c->root, round, nothing, 0);
+        return;
+    }
+    for (uint32_t i = 1; i < c->size; i++) {
+        nx_recv(s, nx_star_rank(c, i), round, nothing, 0);
+    }
+    nx_star_gate(s, c, first);
+}
+
+/* After what the root has received, the steps since number |first|: all may go. */
+static inline void nx_star_go(nx_sched *s, const nx_coll *c, uint32_t round, nx_step_id first)
+{
+    const nx_ref nothing = nx_at(NX_SPACE_RECV, 0);
+
+    if (!c->heard) {
+        return;
+    }
+    if (c->rank != c->root) {
+        nx_recv(s, c->root, round, nothing, 0);
+        return;
+    }
+    nx_star_gate(s, c, first);
+    for (uint32_t i = 1; i < c->size; i++) {
+        nx_send(s, nx_star_rank(c, i), round, nothing, 0);
+    }
+    nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
+}
+
+#endif /* NX_STAR_H */

@@ -1,0 +1,42 @@
+/*
+ * reduce_star.c - reduce for few ranks: each sends to the root, which adds them up.
+ *
+ *     rounds: 1      sent by each rank but the root: count
+ *
+ * Best where ranks outnumber cores, so that the messages of all count, and not how many
+ * follow one another; with nx_coll.heard there are 2 (size - 1) of them, the least there
+ * can be.
+ */
+#include "coll/algorithms.h"
+#include "coll/phase/star.h"
+
+nexar_err nx_reduce_star(nx_sched *s, const nx_coll *c)
+{
+    const nx_step_id first = s->nsteps;
+    const nx_ref sum = nx_at(NX_SPACE_RECV, 0);
+    nx_ref now = nx_coll_input(c);
+
+    if (c->rank != c->root) {
+        nx_send(s, c->root, 0, now, c->count);
+        nx_star_go(s, c, 0, first);
+        return nx_sched_seal(s);
+    }
+    for (uint32_t i = 1; i < c->size; i++) {
+        nx_recv_reduce(s, nx_star_rank(c, i), 0, sum, now, c->count);
+        now = sum;
+    }
+    nx_star_go(s, c, 0, first);
+    nx_copy(s, sum, now, c->count);
+    if (c->average) {
+        nx_divide(s, sum, c->count);
+    }
+    return nx_sched_seal(s);
+}
+
+void nx_reduce_star_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    (void)segment;
+    f->rounds = f->messages = (c->size > 1);
+    f->sent = f->messages * c->count;
+    f->time_s = nx_net_star(f->net, c->count) + (c->size - 1) * nx_net_reduce(f->net, c->count);
+}

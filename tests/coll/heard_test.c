@@ -1,0 +1,254 @@
+/*
+ * heard_test.c - with verify=on no rank is done before it has heard, directly or through
+ * others, of every other one: whatever the algorithm, and however it sees to that.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/program.h"
+#include "unit.h"
+
+enum { RANKS = 33 };
+
+/* All ranks of one collective, and of whom each step has heard: a bit for each rank. */
+typedef struct world {
+    uint32_t size;
+    nx_hosts *hosts;
+    nx_program *programs[RANKS];
+    uint64_t *heard[RANKS]; /* by step; 0: it has not ended */
+} world;
+
+/* The send that belongs to the receive |step| of |rank|. */
+static nx_step_id find_send(const world *w, uint32_t rank, const nx_step *step)
+{
+    const nx_sched *s = &w->programs[step->peer]->sched;
+
+    for (nx_step_id id = 0; id < s->nsteps; id++) {
+        if ((s->steps[id].kind == NX_STEP_SEND) && (s->steps[id].peer == rank) &&
+            (s->steps[id].round == step->round) && (s->steps[id].segment == step->segment)) {
+            return id;
+        }
+    }
+    fail_msg("rank %u waits for a message that rank %u does not send", rank, step->peer);
+    return NX_NO_STEP;
+}
+
+/* Ends step |id| if what it waits for has come. */
+static bool end_step(world *w, uint32_t rank, nx_step_id id)
+{
+    const nx_sched *s = &w->programs[rank]->sched;
+    const nx_step *step = &s->steps[id];
+    uint64_t heard = UINT64_C(1) << rank;
+
+    for (uint32_t d = 0; d < step->ndeps; d++) {
+        const uint64_t before = w->heard[rank][s->deps[step->deps + d]];
+
+        if (before == 0) {
+            return false;
+        }
+        heard |= before;
+    }
+    if ((step->kind == NX_STEP_RECV) || (step->kind == NX_STEP_RECV_REDUCE)) {
+        const uint64_t sent = w->heard[step->peer][find_send(w, rank, step)];
+
+        if (sent == 0) {
+            return false;
+        }
+        heard |= sent;
+    }
+    w->heard[rank][id] = heard;
+    return true;
+}
+
+static void run(world *w)
+{
+    bool more = true;
+
+    while (more) {
+        more = false;
+        for (uint32_t rank = 0; rank < w->size; rank++) {
+            for (nx_step_id id = 0; id < w->programs[rank]->sched.nsteps; id++) {
+                more = ((w->heard[rank][id] == 0) && end_step(w, rank, id)) || more;
+            }
+        }
+    }
+}
+
+static void check_heard(const world *w, const nx_algorithm *row, uint32_t root, size_t count)
+{
+    for (uint32_t rank = 0; rank < w->size; rank++) {
+        uint64_t all = UINT64_C(1) << rank;
+
+        for (nx_step_id id = 0; id < w->programs[rank]->sched.nsteps; id++) {
+            if (w->heard[rank][id] == 0) {
+                fail_msg("%s %s, %u ranks: step %u of rank %u never ends", nx_coll_name(row->kind),
+                         row->name, w->size, id, rank);
+            }
+            all |= w->heard[rank][id];
+        }
+        if (all != (UINT64_C(1) << w->size) - 1) {
+            fail_msg("%s %s, %u ranks, root %u, count %zu: rank %u has heard of %#llx only",
+                     nx_coll_name(row->kind), row->name, w->size, root, count, rank,
+                     (unsigned long long)all);
+        }
+    }
+}
+
+/* On so many hosts the ranks of the cases lie, dealt out in turn; 0: each on its own. */
+static uint32_t hosts_of_cases;
+
+static nx_hosts *make_hosts(uint32_t size)
+{
+    uint32_t labels[RANKS];
+    nx_hosts *hosts = NULL;
+
+    for (uint32_t rank = 0; (hosts_of_cases > 0) && (rank < size); rank++) {
+        labels[rank] = rank % hosts_of_cases;
+    }
+    if (hosts_of_cases > 0) {
+        assert_int_equal(nx_hosts_create(&hosts, labels, size), NEXAR_OK);
+    }
+    return hosts;
+}
+
+/* The messages of all ranks. */
+static uint64_t check_case(const nx_algorithm *row, uint32_t size, uint32_t root, size_t count,
+                           bool hears)
+{
+    const nx_choice choice = {.algorithm = row, .segment = row->cut ? 2 : 0, .hears = hears};
+    world w = {.size = size, .hosts = make_hosts(size)};
+    uint64_t messages = 0;
+
+    for (uint32_t rank = 0; rank < size; rank++) {
+        nx_coll c = {.kind = row->kind,
+                     .rank = rank,
+                     .size = size,
+                     .hosts = w.hosts,
+                     .root = root,
+                     .count = count};
+
+        c.parts = nx_split_each(count, size);
+        c.send_parts = c.parts;
+        assert_int_equal(nx_program_build(&w.programs[rank], &c, &choice, true), NEXAR_OK);
+        w.heard[rank] = calloc(w.programs[rank]->sched.nsteps + 1, sizeof(*w.heard[rank]));
+        assert_non_null(w.heard[rank]);
+        messages += w.programs[rank]->sched.tally.messages_sent;
+    }
+    run(&w);
+    check_heard(&w, row, root, count);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        nx_program_release(w.programs[rank]);
+        free(w.heard[rank]);
+    }
+    nx_hosts_destroy(w.hosts);
+    return messages;
+}
+
+static bool is_star(const nx_algorithm *row)
+{
+    return strcmp(row->name, "star") == 0;
+}
+
+/* Operations in which a rank could be done by itself, and those that this is new for. */
+static bool is_checked(const nx_algorithm *row)
+{
+    switch ((int)row->kind) {
+    case NX_BROADCAST:
+    case NX_REDUCE:
+    case NX_GATHER:
+    case NX_GATHERV:
+    case NX_SCATTER:
+    case NX_SCATTERV:
+    case NX_SCAN:
+    case NX_EXSCAN:
+    case NX_BARRIER:
+        return true;
+    default:
+        return is_star(row);
+    }
+}
+
+static void check_row(const nx_algorithm *row)
+{
+    for (uint32_t size = 1; size <= RANKS; size++) {
+        for (uint32_t root = 0; root < size; root++) {
+            if ((root > 0) && (!nx_coll_rooted(row->kind) || ((size > 9) && (root != size / 2)))) {
+                continue;
+            }
+            for (size_t count = 0; count <= 5; count += (count == 0) ? 1 : 4) {
+                (void)check_case(row, size, root, count, false);
+                (void)check_case(row, size, root, count, row->hears);
+            }
+        }
+    }
+}
+
+static void test_every_rank_hears_of_all_before_it_is_done(void **state)
+{
+    size_t n;
+    const nx_algorithm *rows = nx_algorithms(&n);
+
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t most = (strncmp(rows[i].name, "twolevel", 8) == 0) ? 3 : 0;
+
+        for (uint32_t hosts = 0; is_checked(&rows[i]) && (hosts <= most); hosts++) {
+            hosts_of_cases = hosts;
+            check_row(&rows[i]);
+        }
+    }
+    hosts_of_cases = 0;
+}
+
+static uint64_t messages_of(nx_coll_kind kind, const char *name, uint32_t size, bool hears)
+{
+    return check_case(nx_algorithm_find(kind, name), size, 0, 2, hears);
+}
+
+static void test_it_takes_no_messages_beside_those_of_the_data(void **state)
+{
+    (void)state;
+    assert_int_equal(messages_of(NX_BROADCAST, "star", 4, true), 6);
+    assert_int_equal(messages_of(NX_BROADCAST, "star", 4, false), 3 + 8);
+    assert_int_equal(messages_of(NX_REDUCE, "star", 8, true), 14);
+    assert_int_equal(messages_of(NX_GATHER, "direct", 5, true), 8);
+    assert_int_equal(messages_of(NX_SCATTER, "direct", 5, true), 8);
+    assert_int_equal(messages_of(NX_ALLTOALL, "star", 4, false), 6);
+    /* Those that ride on a dissemination have its messages, and none more. */
+    assert_int_equal(messages_of(NX_BROADCAST, "binomial", 8, true), 24);
+    assert_int_equal(messages_of(NX_REDUCE, "binomial", 9, true), 36);
+    assert_int_equal(messages_of(NX_SCAN, "hillis_steele", 6, true), 18);
+    assert_int_equal(messages_of(NX_BROADCAST, "binomial", 2, true), 2);
+}
+
+/* The same count may be short in one type and long in another. */
+static void test_a_kept_program_is_not_taken_for_one_that_hears_otherwise(void **state)
+{
+    const nx_coll c = {.kind = NX_SCAN, .size = 4, .count = 4099};
+    nx_choice choice = {.algorithm = nx_algorithm_find(NX_SCAN, "hillis_steele")};
+    nx_programs kept = {0};
+    nx_program *beside, *heard, *again;
+
+    (void)state;
+    assert_int_equal(nx_programs_get(&kept, &c, &choice, true, &beside), NEXAR_OK);
+    choice.hears = true;
+    assert_int_equal(nx_programs_get(&kept, &c, &choice, true, &heard), NEXAR_OK);
+    assert_ptr_not_equal(beside, heard);
+    assert_int_equal(nx_programs_get(&kept, &c, &choice, true, &again), NEXAR_OK);
+    assert_ptr_equal(heard, again);
+    nx_program_release(beside);
+    nx_program_release(heard);
+    nx_program_release(again);
+    nx_programs_fini(&kept);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_rank_hears_of_all_before_it_is_done),
+        cmocka_unit_test(test_it_takes_no_messages_beside_those_of_the_data),
+        cmocka_unit_test(test_a_kept_program_is_not_taken_for_one_that_hears_otherwise),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
