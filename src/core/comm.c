@@ -93,6 +93,7 @@ static void destroy(nexar_comm *comm)
             nx_group_close(&comm->group);
         }
         nx_hosts_destroy(comm->hosts);
+        nx_free(comm->recovery.kept.mem);
         nx_roster_release(comm->recovery.now);
         nx_roster_release(comm->recovery.shown);
         nx_runner_retire(comm->recovery.runner);

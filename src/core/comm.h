@@ -41,6 +41,13 @@ typedef enum nx_mend {
 typedef struct nx_roster nx_roster; /* roster.h */
 typedef struct nx_runner nx_runner; /* queued.h */
 
+/* Memory for copies of what collectives overwrite: as much as the longest has needed, since
+ * pages that are new with each call cost more than the copy. */
+typedef struct nx_kept {
+    uint8_t *mem; /* owned */
+    size_t bytes;
+} nx_kept;
+
 typedef struct nx_recovery {
     nx_mend state;
     atomic_uint epoch; /* how often it was rebuilt */
@@ -60,6 +67,7 @@ typedef struct nx_recovery {
     nx_list turns;      /* ... this order */
     nx_confirm confirm; /* of this communicator */
     nexar_err gives_up; /* this rank breaks it, so that all end an operation alike */
+    nx_kept kept;       /* belongs to the one that is on its way */
     nx_roster *now;     /* its ranks, and ... */
     nx_roster *shown;   /* ... what the application knows of them; NULL: the same */
     nx_runner *runner;  /* runs its requests; NULL: there were none; the world's */

@@ -10,12 +10,6 @@
 
 /* ---- runners --------------------------------------------------------------------------------- */
 
-struct nx_runner {
-    nx_list link;      /* in world->runners */
-    nx_worker *worker; /* of one thread, so that jobs run in their order; NULL: it was joined */
-    bool retired;
-};
-
 /* |comm| has one afterwards.  NEXAR_ENOMEM, NEXAR_ESYS */
 static nexar_err need_runner(nexar_comm *comm)
 {

@@ -27,6 +27,12 @@
 #include "core/request.h"
 #include "core/retry.h"
 
+struct nx_runner {
+    nx_list link;      /* in world->runners */
+    nx_worker *worker; /* of one thread, so that jobs run in their order; NULL: it was joined */
+    bool retired;
+};
+
 /*
  * Starts |a|, which was checked for |was|; |was| is taken over, also on error.  Counts,
  * displacements and tensors are copied; buffers are nexar's until the request is done.

@@ -179,6 +179,26 @@ static nexar_err catch_up(call *c, const nexar_comm *comm, const nx_roster *was)
 
 /* ---- until it is done ---------------------------------------------------------------------- */
 
+/* How often, and how long, a request waits for the memory to rebuild its communicator. */
+enum { BECOME_TRIES = 100 };
+#define BECOME_NS UINT64_C(10000000)
+
+/* |comm| becomes what it is to be.  NEXAR_ENOMEM: it may be called again; but nobody calls a
+ * request again: where there is no memory for long this rank is out of the world. */
+static nexar_err become(nexar_comm *comm, const call *c)
+{
+    nexar_err err = nx_recover_become(comm);
+
+    for (int i = 0; c->queued && (err == NEXAR_ENOMEM) && (i < BECOME_TRIES); i++) {
+        (void)nx_recover_wait_change(comm, nx_loop_refresh(comm->world->loop) + BECOME_NS);
+        err = nx_recover_become(comm);
+    }
+    if (c->queued && (err == NEXAR_ENOMEM)) {
+        nx_failure_quit(comm->world, "this rank has no memory to rebuild a communicator");
+    }
+    return err;
+}
+
 /* |comm| is broken in operation |number|: true: |*err| is what comes of it; false: |c| is to
  * be run on the communicator that |comm| has become. */
 static bool recover(nexar_comm *comm, uint64_t number, call *c, const attempt *t, nexar_err *err)
@@ -201,7 +221,7 @@ static bool recover(nexar_comm *comm, uint64_t number, call *c, const attempt *t
     given_up = nx_recover_given_up(comm);
     again = translate(c, comm, nx_recover_failed(comm));
     (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
-    *err = nx_recover_become(comm);
+    *err = become(comm, c);
     if ((*err == NEXAR_OK) && (given_up != NEXAR_OK)) {
         *err = nx_fail(given_up, "%s: %s", t->call->name, sentence);
     } else if ((*err == NEXAR_OK) && (again != NEXAR_OK)) {
@@ -324,8 +344,9 @@ nexar_err nx_retry_in_turn(const nx_coll_args *a, const nx_roster *was, const nx
               .queued = queued,
               .root_slot = nx_coll_rooted(a->kind) ? was->slots[a->root] : 0,
               .how = how};
+    const nx_seat at = {.size = was->size, .rank = was->rank};
     attempt t = {.call = a};
-    nexar_err err = lack(&c, &t, nx_rerun_init(&c.rerun, a, was->size, was->rank));
+    nexar_err err = lack(&c, &t, nx_rerun_init(&c.rerun, a, at, &comm->recovery.kept));
 
     if (err != NEXAR_OK) {
         return err;
