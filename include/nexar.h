@@ -880,10 +880,23 @@ NEXAR_API nexar_err nexar_comm_leave(nexar_comm *world);
  * nexar_comm_agree() and nexar_comm_shrink() are for manual: with automatic a rank whose
  * communicator was rebuilt does not meet one that is in such a call on the old one.
  *
- * With "retry=on" (and automatic) a blocking collective returns when all ranks have its
- * result, and one that a failure ends is run again among those who are left, from the
- * inputs as they were: it returns NEXAR_OK, on all ranks, with the contributions of the same
- * ranks on all, and nexar_last_change() has the change.
+ * With "retry=on" (and automatic) a collective ends when all ranks have its result, and one
+ * that a failure ends is run again among those who are left, from the inputs as they were: it
+ * returns NEXAR_OK, or its request completes so, on all ranks, with the contributions of the
+ * same ranks on all, and nexar_last_change() has the change.
+ *
+ * Requests of collectives on one communicator are run one after the other, in the order of
+ * their calls, by a thread of nexar's, whatever the application does meanwhile; a blocking
+ * collective, nexar_comm_update(), _agree() and _shrink() come behind those that were called
+ * before.  All ranks call them in the same order, as always.  nexar_comm_free() takes effect
+ * when they have ended, nexar_finalize() waits for them, nexar_comm_revoke() ends them.
+ *
+ * A communicator may be rebuilt for a request at any time.  The application sees it when it
+ * has waited for the request (or tested it true): then nexar_rank(), nexar_size() and
+ * nexar_last_change() are as they were at the end of that request, whatever was begun later;
+ * or when a blocking collective has returned.  Until then they are as they were, messages and
+ * remote calls on |comm| end with NEXAR_EREVOKED, and collectives are called by the ranks that
+ * the application knows.
  *
  * Ranks in its arguments are those of the communicator as it was when it was called, and so
  * is the layout of its buffers, counts and displacements: in gather(v), allgather(v) and
@@ -894,14 +907,15 @@ NEXAR_API nexar_err nexar_comm_leave(nexar_comm *world);
  * |buf| and |residual| as they were; both are so after an error, too, by whichever method.
  *
  * It costs a copy, in host memory, of inputs that are in place, of |buf| and |residual|, and
- * of what stood where blocks are received, and the time of about a barrier; threads that call
- * on one communicator take turns.
+ * of what stood where blocks are received, and the time of about a barrier; collectives on one
+ * communicator, of threads or with requests, take turns.
  *
  * What cannot be run again ends with NEXAR_EPEER, on all ranks, after |comm| was rebuilt:
  * those whose root has failed, and allreduce_rs_ag, whose function may have been called on
- * some rank.  Those with a request are never run again: each ends with NEXAR_EPEER, once, on
- * the ranks where it had not ended, and |comm| is rebuilt.  Messages and remote calls are not
- * repeated.
+ * some rank.  (Requests that were not begun when |comm| was rebuilt are not run again but for
+ * the first time: allreduce_rs_ag too.)  If a rank has no memory for a request, or its device
+ * fails, before it is begun, that ends with NEXAR_ENOMEM or NEXAR_EDEVICE on all ranks.
+ * Messages and remote calls are not repeated.
  */
 
 /*

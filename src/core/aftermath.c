@@ -9,6 +9,7 @@
 #include "core/comm.h"
 #include "core/failure_inner.h"
 #include "core/recover.h"
+#include "core/roster.h"
 
 /* A call of the application's function. */
 typedef struct call {
@@ -60,7 +61,7 @@ static void call_one(nexar_comm *comm, uint32_t rank)
     c->comm = comm;
     c->fn = comm->on_failure;
     c->arg = comm->on_failure_arg;
-    c->rank = (int)rank;
+    c->rank = (int)nx_roster_rank(comm, nx_comm_peer(comm, rank));
     (void)snprintf(c->why, sizeof(c->why), "%s: %s",
                    nx_world_peer_text(comm->world, nx_comm_peer(comm, rank), text),
                    nx_failure_why(comm->world, nx_comm_peer(comm, rank)));

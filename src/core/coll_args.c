@@ -9,14 +9,14 @@
 
 /* ---- single arguments -------------------------------------------------------------- */
 
-static nexar_err check_comm(const nx_coll_args *a)
+static nexar_err check_comm(const nx_coll_args *a, nx_seat at)
 {
     if (a->comm == NULL) {
         return nx_fail(NEXAR_EINVAL, "%s: comm is NULL", a->name);
     }
-    if (nx_coll_rooted(a->kind) && ((a->root < 0) || ((uint32_t)a->root >= a->comm->size))) {
+    if (nx_coll_rooted(a->kind) && ((a->root < 0) || ((uint32_t)a->root >= at.size))) {
         return nx_fail(NEXAR_EINVAL, "%s: there is no rank %d to be the root; ranks are 0 to %u",
-                       a->name, a->root, a->comm->size - 1);
+                       a->name, a->root, at.size - 1);
     }
     return nx_forked_check(a->name, a->comm->world);
 }
@@ -77,10 +77,10 @@ static size_t blocks_end(const nx_split *blocks, bool *overflow)
     return most;
 }
 
-static extent measure(const nx_coll_args *a, const nx_coll *c)
+static extent measure(const nx_coll_args *a, nx_seat at, const nx_coll *c)
 {
-    const uint32_t n = a->comm->size;
-    const bool root = nx_coll_rooted(a->kind) && ((uint32_t)a->root == a->comm->rank);
+    const uint32_t n = at.size;
+    const bool root = nx_coll_rooted(a->kind) && ((uint32_t)a->root == at.rank);
     extent e = {.send = a->count, .recv = a->count};
 
     switch (a->kind) {
@@ -123,7 +123,7 @@ static extent measure(const nx_coll_args *a, const nx_coll *c)
         break;
     case NX_REDUCE_SCATTERV:
         e.send = blocks_end(&c->parts, &e.overflow);
-        e.recv = nx_split_at(&c->parts, a->comm->rank).len;
+        e.recv = nx_split_at(&c->parts, at.rank).len;
         break;
     case NX_ALLTOALLV:
         e.send = c->in_place ? 0 : blocks_end(&c->send_parts, &e.overflow);
@@ -135,9 +135,9 @@ static extent measure(const nx_coll_args *a, const nx_coll *c)
 
 /* ---- v forms ------------------------------------------------------------------------- */
 
-static bool has_blocks(const nx_coll_args *a)
+bool nx_coll_has_blocks(const nx_coll_args *a, nx_seat at)
 {
-    const bool root = nx_coll_rooted(a->kind) && ((uint32_t)a->root == a->comm->rank);
+    const bool root = nx_coll_rooted(a->kind) && ((uint32_t)a->root == at.rank);
 
     switch ((int)a->kind) {
     case NX_ALLGATHERV:
@@ -163,14 +163,14 @@ static void stack_blocks(const size_t *counts, uint32_t n, size_t *displs)
     }
 }
 
-static nexar_err check_blocks(const nx_coll_args *a, nx_coll_checked *out)
+static nexar_err check_blocks(const nx_coll_args *a, nx_seat at, nx_coll_checked *out)
 {
-    const uint32_t n = a->comm->size;
+    const uint32_t n = at.size;
     nx_coll *c = &out->call.coll;
     const bool sends = (a->kind == NX_ALLTOALLV) && !c->in_place;
     const size_t *displs = a->displs, *send_displs = a->send_displs;
 
-    if (!has_blocks(a)) {
+    if (!nx_coll_has_blocks(a, at)) {
         return NEXAR_OK;
     }
     if ((a->counts == NULL) || (sends && (a->send_counts == NULL))) {
@@ -200,22 +200,22 @@ static nexar_err check_blocks(const nx_coll_args *a, nx_coll_checked *out)
 }
 
 /* The count of this rank's own block is given twice where it has all of them. */
-static nexar_err check_own_block(const nx_coll_args *a, const nx_coll *c)
+static nexar_err check_own_block(const nx_coll_args *a, nx_seat at, const nx_coll *c)
 {
     const bool own = ((a->kind == NX_ALLGATHERV) || (a->kind == NX_GATHERV)) && !c->in_place;
 
-    if (has_blocks(a) && (own || (a->kind == NX_SCATTERV)) &&
-        (a->count != a->counts[a->comm->rank])) {
+    if (nx_coll_has_blocks(a, at) && (own || (a->kind == NX_SCATTERV)) &&
+        (a->count != a->counts[at.rank])) {
         return nx_fail(NEXAR_EINVAL, "%s: %s is %zu, but counts[%u], which is this rank's, is %zu",
                        a->name, (a->kind == NX_SCATTERV) ? "recvcount" : "sendcount", a->count,
-                       a->comm->rank, a->counts[a->comm->rank]);
+                       at.rank, a->counts[at.rank]);
     }
     return NEXAR_OK;
 }
 
 /* ---- buffers ------------------------------------------------------------------------- */
 
-static nexar_err check_in_place(const nx_coll_args *a)
+static nexar_err check_in_place(const nx_coll_args *a, nx_seat at)
 {
     const bool root_only =
         (a->kind == NX_REDUCE) || (a->kind == NX_GATHER) || (a->kind == NX_GATHERV);
@@ -225,7 +225,7 @@ static nexar_err check_in_place(const nx_coll_args *a)
         return nx_fail(NEXAR_EINVAL, "%s: NEXAR_IN_PLACE has no meaning here; give the buffer",
                        a->name);
     }
-    if (root_only && ((uint32_t)a->root != a->comm->rank)) {
+    if (root_only && ((uint32_t)a->root != at.rank)) {
         return nx_fail(NEXAR_EINVAL, "%s: only the root, rank %d, may work in place", a->name,
                        a->root);
     }
@@ -239,11 +239,11 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
     return (x < y + b_bytes) && (y < x + a_bytes);
 }
 
-static nexar_err check_buffers(const nx_coll_args *a, const nx_coll_call *call)
+static nexar_err check_buffers(const nx_coll_args *a, nx_seat at, const nx_coll_call *call)
 {
     const size_t size = nexar_dtype_size(a->dtype);
     const bool in_place = call->coll.in_place;
-    extent e = measure(a, &call->coll);
+    extent e = measure(a, at, &call->coll);
     const size_t send = in_place ? 0 : times(e.send, size, &e.overflow);
     const size_t whole =
         ((a->kind == NX_REDUCE_SCATTER) || (a->kind == NX_REDUCE_SCATTERV)) && in_place ? e.send
@@ -314,17 +314,17 @@ static nexar_err check_tensors(const nx_coll_args *a, nx_coll_call *call)
 
 /* ---- all of it -------------------------------------------------------------------------- */
 
-nexar_err nx_coll_args_check(const nx_coll_args *a, nx_coll_checked *out)
+nexar_err nx_coll_args_check(const nx_coll_args *a, nx_seat at, nx_coll_checked *out)
 {
     nx_coll_call *call = &out->call;
     const bool in_place = (a->send == NEXAR_IN_PLACE);
-    nexar_err err = check_comm(a);
+    nexar_err err = check_comm(a, at);
 
     if (err == NEXAR_OK) {
         err = check_type(a);
     }
     if ((err == NEXAR_OK) && (in_place || (a->recv == NEXAR_IN_PLACE))) {
-        err = check_in_place(a);
+        err = check_in_place(a, at);
     }
     if (err != NEXAR_OK) {
         return err;
@@ -335,8 +335,8 @@ nexar_err nx_coll_args_check(const nx_coll_args *a, nx_coll_checked *out)
                                       .send = in_place ? NULL : a->send,
                                       .recv = a->recv}};
     call->coll = (nx_coll){.kind = a->kind,
-                           .rank = a->comm->rank,
-                           .size = a->comm->size,
+                           .rank = at.rank,
+                           .size = at.size,
                            .root = nx_coll_rooted(a->kind) ? (uint32_t)a->root : 0,
                            .count = a->count,
                            .in_place = in_place,
@@ -345,15 +345,15 @@ nexar_err nx_coll_args_check(const nx_coll_args *a, nx_coll_checked *out)
     if (a->guise == NX_GUISE_BUCKETED) {
         return check_tensors(a, call);
     }
-    err = check_blocks(a, out);
+    err = check_blocks(a, at, out);
     if (err == NEXAR_OK) {
-        err = check_own_block(a, &call->coll);
+        err = check_own_block(a, at, &call->coll);
     }
     if (err == NEXAR_OK) {
-        err = check_buffers(a, call);
+        err = check_buffers(a, at, call);
     }
-    if ((err == NEXAR_OK) && has_blocks(a) && (a->kind != NX_ALLTOALLV)) {
-        call->coll.count = a->counts[a->comm->rank];
+    if ((err == NEXAR_OK) && nx_coll_has_blocks(a, at) && (a->kind != NX_ALLTOALLV)) {
+        call->coll.count = a->counts[at.rank];
     }
     if (err != NEXAR_OK) {
         nx_coll_args_done(out);

@@ -31,6 +31,11 @@ typedef struct nx_coll_args {
     bool host_memory;        /* whatever device |comm| has: the library's own calls */
 } nx_coll_args;
 
+/* The ranks for which a call is made: so many, of which this is the caller. */
+typedef struct nx_seat {
+    uint32_t size, rank;
+} nx_seat;
+
 /* A call that was checked.  |made| is memory of its own, freed with
  * nx_coll_args_done() when the run has been made. */
 typedef struct nx_coll_checked {
@@ -43,7 +48,9 @@ typedef struct nx_coll_checked {
  *     The sentence names the argument and what is accepted.
  * NEXAR_ENOMEM
  */
-NX_MUST_CHECK nexar_err nx_coll_args_check(const nx_coll_args *a, nx_coll_checked *out);
+NX_MUST_CHECK nexar_err nx_coll_args_check(const nx_coll_args *a, nx_seat at, nx_coll_checked *out);
 void nx_coll_args_done(nx_coll_checked *c);
+/* Whether |counts|, and in alltoallv |send_counts|, are read of |a|. */
+bool nx_coll_has_blocks(const nx_coll_args *a, nx_seat at);
 
 #endif /* NX_COLL_ARGS_H */

@@ -2,7 +2,8 @@
  * coll_run.c - collectives for the application: one that waits, one with a request.
  *
  * The hook of allreduce_rs_ag runs without the loop's lock: on the thread that
- * waits, or on one of the world's worker for a request.
+ * waits (with retry=on also that of a communicator's requests), or on one of the world's
+ * worker for a request.
  */
 #include "core/coll_run.h"
 
@@ -10,8 +11,8 @@
 #include "coll/run.h"
 #include "core/device.h"
 #include "core/direct.h"
+#include "core/queued.h"
 #include "core/recover.h"
-#include "core/retry.h"
 
 /* The sentence of |run|, which has failed. */
 static nexar_err outcome(const nx_run *run)
@@ -33,7 +34,10 @@ typedef struct shard {
 /* Checks the arguments and finds out where their memory lies. */
 static nexar_err prepare(const nx_coll_args *a, nx_coll_checked *out)
 {
-    nexar_err err = nx_coll_args_check(a, out);
+    const nx_seat none = {0};
+    const nexar_comm *comm = a->comm;
+    nexar_err err = nx_coll_args_check(
+        a, (comm == NULL) ? none : (nx_seat){.size = comm->size, .rank = comm->rank}, out);
 
     if ((err != NEXAR_OK) || a->host_memory) {
         return err;
@@ -188,21 +192,34 @@ static nexar_err run_for_retry(const nx_coll_args *a, void *shard_arg, bool *beg
     return run_once(a, shard_arg, false, begun);
 }
 
-nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
+/* Checks |a| for the ranks that its application knows, |*was|, which are held if it is right. */
+static nexar_err check_known(const nx_coll_args *a, nx_roster **was)
 {
     nx_coll_checked checked;
+    nexar_err err;
+
+    *was = nx_retry_roster(a->comm);
+    err = nx_coll_args_check(a, (nx_seat){.size = (*was)->size, .rank = (*was)->rank}, &checked);
+    if (err == NEXAR_OK) {
+        nx_coll_args_done(&checked);
+    } else {
+        nx_retry_refuse(a->comm, *was);
+    }
+    return err;
+}
+
+nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
+{
+    const nx_retry_how how = {.once = run_for_retry, .arg = shard_arg};
+    nx_roster *was;
     nexar_err err;
     bool begun;
 
     if ((a->comm == NULL) || !a->comm->recovery.retries) {
         return run_once(a, shard_arg, true, &begun);
     }
-    err = nx_coll_args_check(a, &checked);
-    if (err != NEXAR_OK) {
-        return err;
-    }
-    nx_coll_args_done(&checked);
-    return nx_retry_run(a, run_for_retry, shard_arg);
+    err = check_known(a, &was);
+    return (err == NEXAR_OK) ? nx_retry_run(a, was, &how) : err;
 }
 
 /* ---- with a request -------------------------------------------------------------------- */
@@ -275,7 +292,22 @@ static void on_request_shard(nx_run *run, void *ptr, size_t off, size_t count)
     }
 }
 
-nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **req)
+/* With retry=on. */
+static nexar_err start_queued(const nx_coll_args *a, void *shard_arg, nexar_request **req)
+{
+    const nx_retry_how how = {.once = run_for_retry, .arg = shard_arg};
+    nx_roster *was;
+    nexar_err err;
+
+    if (req == NULL) {
+        return nx_fail(NEXAR_EINVAL, "%s: req is NULL", a->name);
+    }
+    err = check_known(a, &was);
+    return (err == NEXAR_OK) ? nx_queued_start(a, was, &how, req) : err;
+}
+
+/* Without. */
+static nexar_err start_once(const nx_coll_args *a, void *shard_arg, nexar_request **req)
 {
     const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->recovery.epoch;
     nx_coll_checked checked;
@@ -318,4 +350,11 @@ nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **
     }
     nx_loop_unlock(loop);
     return err;
+}
+
+nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **req)
+{
+    const bool retries = (a->comm != NULL) && a->comm->recovery.retries;
+
+    return (retries ? start_queued : start_once)(a, shard_arg, req);
 }

@@ -19,8 +19,10 @@
 #include "core/direct.h"
 #include "core/failure.h"
 #include "core/forked.h"
+#include "core/queued.h"
 #include "core/recover.h"
 #include "core/rescue.h"
+#include "core/roster.h"
 
 #define SERIAL_MASK ((UINT32_C(1) << NX_SERIAL_BITS) - 1)
 
@@ -92,6 +94,10 @@ static void destroy(nexar_comm *comm)
             nx_group_close(&comm->group);
         }
         nx_hosts_destroy(comm->hosts);
+        nx_free(comm->recovery.kept.mem);
+        nx_roster_release(comm->recovery.now);
+        nx_roster_release(comm->recovery.shown);
+        nx_runner_retire(comm->recovery.runner);
         nx_free(comm->peers);
         nx_free(comm);
     }
@@ -105,6 +111,8 @@ static nexar_err open_comm(nx_world *world, nexar_comm *comm)
     comm->world = world;
     comm->holds = 1;
     comm->board_fd = -1;
+    comm->known_rank = comm->rank;
+    comm->known_size = comm->size;
     nx_list_init(&comm->link);
     nx_list_init(&comm->staged);
     nx_list_init(&comm->recovery.waiting);
@@ -223,12 +231,12 @@ int nx_comm_find_peer(const nexar_comm *comm, uint32_t peer)
 
 int nexar_rank(const nexar_comm *comm)
 {
-    return (comm == NULL) ? -1 : (int)comm->rank;
+    return (comm == NULL) ? -1 : (int)comm->known_rank;
 }
 
 int nexar_size(const nexar_comm *comm)
 {
-    return (comm == NULL) ? -1 : (int)comm->size;
+    return (comm == NULL) ? -1 : (int)comm->known_size;
 }
 
 /* ---- splitting -------------------------------------------------------------------------- */
@@ -490,18 +498,28 @@ nexar_err nexar_comm_dup(nexar_comm *comm, nexar_comm **out)
     return split(comm, NX_GUISE_DUP, "comm_dup", (entry){.color = 0}, out);
 }
 
+void nx_comm_give_back(nexar_comm *comm)
+{
+    nx_recover_freed(comm);
+    nx_comm_release(comm);
+}
+
 void nexar_comm_free(nexar_comm *comm)
 {
-    nx_loop *loop;
+    nx_world *world;
 
     if ((comm == NULL) || (comm == comm->world->comm) ||
         (nx_forked_check("comm_free", comm->world) != NEXAR_OK)) {
         return;
     }
-    loop = comm->world->loop;
-    nx_loop_lock(loop);
-    nx_rpc_forget(comm->world->rpc, comm->id);
-    nx_recover_freed(comm);
-    nx_comm_release(comm);
-    nx_loop_unlock(loop);
+    world = comm->world;
+    nx_loop_lock(world->loop);
+    nx_rpc_forget(world->rpc, comm->id);
+    if (comm->recovery.queued > 0) { /* they may need the others, who need to find this rank */
+        comm->recovery.free_due = true;
+    } else {
+        nx_comm_give_back(comm);
+    }
+    nx_loop_unlock(world->loop);
+    nx_runners_reap(world);
 }

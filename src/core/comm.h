@@ -38,6 +38,16 @@ typedef enum nx_mend {
     NX_LOST     /* there is no agreement, or there are too few */
 } nx_mend;
 
+typedef struct nx_roster nx_roster; /* roster.h */
+typedef struct nx_runner nx_runner; /* queued.h */
+
+/* Memory for copies of what collectives overwrite: as much as the longest has needed, since
+ * pages that are new with each call cost more than the copy. */
+typedef struct nx_kept {
+    uint8_t *mem; /* owned */
+    size_t bytes;
+} nx_kept;
+
 typedef struct nx_recovery {
     nx_mend state;
     atomic_uint epoch; /* how often it was rebuilt */
@@ -57,12 +67,20 @@ typedef struct nx_recovery {
     nx_list turns;      /* ... this order */
     nx_confirm confirm; /* of this communicator */
     nexar_err gives_up; /* this rank breaks it, so that all end an operation alike */
+    nx_kept kept;       /* belongs to the one that is on its way */
+    nx_roster *now;     /* its ranks, and ... */
+    nx_roster *shown;   /* ... what the application knows of them; NULL: the same */
+    nx_runner *runner;  /* runs its requests; NULL: there were none; the world's */
+    uint32_t queued;    /* requests that have not ended */
+    bool free_due;      /* it is given back when they have */
 } nx_recovery;
 
 struct nexar_comm {
     nx_world *world;
     uint32_t id;              /* in every message; the world's is 0 at first */
     atomic_uint rank, size;   /* changed with the lock, also read without */
+    atomic_uint known_rank;   /* the same as the application knows ... */
+    atomic_uint known_size;   /* ... them: roster.h */
     uint32_t *peers;          /* by rank: the slot; NULL: the same */
     nx_hosts *hosts;          /* on which its ranks are; the same on each of them */
     nx_group group;           /* its collectives */
@@ -96,6 +114,9 @@ void nx_comms_free(nx_world *world);
 void nx_comm_hold(nexar_comm *comm);
 void nx_comm_release(nexar_comm *comm);
 
+/* The application gives |comm| back. */
+void nx_comm_give_back(nexar_comm *comm);
+
 /* |rank| of |comm| as a peer of the message engine. */
 static inline uint32_t nx_comm_peer(const nexar_comm *comm, uint32_t rank)
 {
@@ -113,6 +134,13 @@ uint32_t nx_comm_take_serial(nx_world *world);
  * the number |serial| of the first of them.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_comm_make_rest(nexar_comm *comm, const nx_rankset *failed,
                                           uint32_t serial, nexar_comm **out);
+
+/* Whether messages and remote calls are refused: it is revoked, or was rebuilt and the
+ * application does not know (roster.h). */
+static inline bool nx_comm_refuses(const nexar_comm *comm)
+{
+    return comm->revoked || (comm->recovery.shown != NULL);
+}
 
 /* |comm| is revoked: all that waits on it ends. */
 void nx_comm_revoked(nexar_comm *comm);

@@ -21,9 +21,8 @@
 #include "coll/run.h"
 #include "core/device.h"
 #include "core/forked.h"
+#include "core/queued.h"
 #include "core/recover.h"
-#include "core/request.h"
-#include "core/retry.h"
 
 typedef struct compressed {
     nexar_request base; /* used by the form with a request */
@@ -338,6 +337,24 @@ static nexar_err run_for_retry(const nx_coll_args *a, void *arg, bool *begun)
     return run_once(a->comm, arg, false, begun);
 }
 
+/* |call| for retry.h; |changed| is the memory that it changes. */
+enum { CHANGED = 2 };
+static nx_coll_args retry_args(const char *name, nexar_comm *comm, const nx_compress_call *call,
+                               nexar_tensor changed[CHANGED])
+{
+    changed[0] = (nexar_tensor){.ptr = call->buf, .count = call->count};
+    changed[1] =
+        (nexar_tensor){.ptr = call->residual, .count = (call->residual == NULL) ? 0 : call->count};
+    return (nx_coll_args){.name = name,
+                          .comm = comm,
+                          .kind = NX_ALLREDUCE,
+                          .guise = NX_GUISE_COMPRESSED,
+                          .tensors = changed,
+                          .ntensors = CHANGED,
+                          .dtype = call->dtype,
+                          .op = call->op};
+}
+
 // NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
 nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, nexar_dtype dtype,
                                      nexar_op op, nexar_compression how, double ratio,
@@ -350,8 +367,9 @@ nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, 
                              .op = op,
                              .how = how,
                              .ratio = ratio};
-    const nexar_tensor changed[] = {{buf, count}, {residual, (residual == NULL) ? 0 : count}};
     nexar_err err = check("allreduce_compressed", comm, &call);
+    nexar_tensor changed[CHANGED];
+    nx_coll_args args;
     bool begun;
 
     if (err != NEXAR_OK) {
@@ -360,15 +378,9 @@ nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, 
     if (!comm->recovery.retries) {
         return run_once(comm, &call, true, &begun);
     }
-    return nx_retry_run(&(nx_coll_args){.name = "allreduce_compressed",
-                                        .comm = comm,
-                                        .kind = NX_ALLREDUCE,
-                                        .guise = NX_GUISE_COMPRESSED,
-                                        .tensors = changed,
-                                        .ntensors = 2,
-                                        .dtype = dtype,
-                                        .op = op},
-                        run_for_retry, &call);
+    args = retry_args("allreduce_compressed", comm, &call, changed);
+    return nx_retry_run(&args, nx_retry_roster(comm),
+                        &(nx_retry_how){.once = run_for_retry, .arg = &call});
 }
 
 /* ---- with a request ----------------------------------------------------------------- */
@@ -409,6 +421,45 @@ static void request_destroy(nexar_request *req)
 
 static const nx_request_ops compressed_ops = {.finish = request_finish, .destroy = request_destroy};
 
+/* With retry=on. */
+static nexar_err start_queued(nexar_comm *comm, nx_compress_call *call, nexar_request **req)
+{
+    nexar_tensor changed[CHANGED];
+    const nx_coll_args args = retry_args("iallreduce_compressed", comm, call, changed);
+
+    return nx_queued_start(
+        &args, nx_retry_roster(comm),
+        &(nx_retry_how){.once = run_for_retry, .arg = call, .kept = sizeof(*call)}, req);
+}
+
+/* Without. */
+static nexar_err start_once(nexar_comm *comm, nx_compress_call *call, nexar_request **req)
+{
+    compressed *c = nx_zalloc(sizeof(*c));
+    nexar_err err;
+
+    if (c == NULL) {
+        return nx_fail_nomem("a request");
+    }
+    c->comm = comm;
+    err = open_memory(c, call);
+    if (err != NEXAR_OK) {
+        nx_free(c);
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    err = begin(c, call);
+    if (err == NEXAR_OK) {
+        nx_request_init(&c->base, &compressed_ops, comm);
+        *req = &c->base;
+        start_computing(c);
+    } else {
+        nx_free(c);
+    }
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}
+
 // NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
 nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, size_t count, nexar_dtype dtype,
                                       nexar_op op, nexar_compression how, double ratio,
@@ -422,7 +473,6 @@ nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, size_t count,
                              .how = how,
                              .ratio = ratio};
     nexar_err err = check("iallreduce_compressed", comm, &call);
-    compressed *c;
 
     if (err != NEXAR_OK) {
         return err;
@@ -430,25 +480,5 @@ nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, size_t count,
     if (req == NULL) {
         return nx_fail(NEXAR_EINVAL, "iallreduce_compressed: req is NULL");
     }
-    c = nx_zalloc(sizeof(*c));
-    if (c == NULL) {
-        return nx_fail_nomem("a request");
-    }
-    c->comm = comm;
-    err = open_memory(c, &call);
-    if (err != NEXAR_OK) {
-        nx_free(c);
-        return err;
-    }
-    nx_loop_lock(comm->world->loop);
-    err = begin(c, &call);
-    if (err == NEXAR_OK) {
-        nx_request_init(&c->base, &compressed_ops, comm);
-        *req = &c->base;
-        start_computing(c);
-    } else {
-        nx_free(c);
-    }
-    nx_loop_unlock(comm->world->loop);
-    return err;
+    return (comm->recovery.retries ? start_queued : start_once)(comm, &call, req);
 }

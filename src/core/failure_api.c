@@ -2,6 +2,8 @@
 #include "core/accord.h"
 #include "core/failure.h"
 #include "core/forked.h"
+#include "core/recover.h"
+#include "core/roster.h"
 #include "core/update.h"
 
 static nexar_err check(const char *name, const nexar_comm *comm, const void *out, const char *what)
@@ -24,8 +26,11 @@ nexar_err nexar_comm_failed(nexar_comm *comm, int ranks[], size_t *n)
         return nx_fail(NEXAR_EINVAL, "comm_failed: ranks is NULL, with room for %zu", *n);
     }
     nx_loop_lock(comm->world->loop);
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
-        if (nx_rankset_has(nx_failure_dead(comm->world), nx_comm_peer(comm, rank))) {
+    for (uint32_t rank = 0; rank < comm->known_size; rank++) {
+        const nx_roster *shown = comm->recovery.shown;
+        const uint32_t slot = (shown == NULL) ? nx_comm_peer(comm, rank) : shown->slots[rank];
+
+        if (nx_rankset_has(nx_failure_dead(comm->world), slot)) {
             if (found < *n) {
                 ranks[found] = (int)rank;
             }
@@ -80,6 +85,7 @@ nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags)
         return err;
     }
     nx_loop_lock(comm->world->loop);
+    nx_recover_drain(comm);
     err = nx_accord_agree(comm, "comm_agree", *flags, &out);
     if (err == NEXAR_OK) {
         *flags = out.flags;
@@ -98,6 +104,7 @@ nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
         return err;
     }
     nx_loop_lock(comm->world->loop);
+    nx_recover_drain(comm);
     err = nx_accord_agree(comm, "comm_shrink", UINT64_MAX, &outcome);
     if (err == NEXAR_OK) {
         if (comm == comm->world->comm) {

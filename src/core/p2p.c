@@ -424,7 +424,7 @@ nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
     }
     nx_loop_lock(comm->world->loop);
     nx_loop_kick(comm->world->loop);
-    if (comm->revoked) {
+    if (nx_comm_refuses(comm)) {
         nx_loop_unlock(comm->world->loop);
         return nx_fail(NEXAR_EREVOKED, "iprobe: the communicator was revoked");
     }

@@ -85,7 +85,7 @@ static bool is_refused(nx_op *op)
     const bool gone = (op->peer != NEXAR_ANY_SOURCE) && ((uint32_t)op->peer >= comm->size);
 
     op->to = gone ? NX_ANY_PEER : nx_op_source(comm, op->peer);
-    if (comm->revoked || gone) {
+    if (nx_comm_refuses(comm) || gone) {
         op->req.done = true;
         op->req.err = NEXAR_EREVOKED;
         (void)snprintf(op->req.why, sizeof(op->req.why), "the communicator was revoked");
@@ -122,8 +122,8 @@ void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, in
 
 bool nx_op_send_short(nexar_comm *comm, const nx_bytes *bytes, int dest, uint64_t tag)
 {
-    return !comm->revoked && ((uint32_t)dest < comm->size) && !atomic_load(&comm->has_device) &&
-           nx_list_empty(&comm->staged) &&
+    return !nx_comm_refuses(comm) && ((uint32_t)dest < comm->size) &&
+           !atomic_load(&comm->has_device) && nx_list_empty(&comm->staged) &&
            nx_msg_send_short(comm->world->msg, nx_comm_peer(comm, (uint32_t)dest),
                              nx_comm_user(comm), tag, bytes->ptr, bytes->len);
 }

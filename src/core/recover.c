@@ -11,6 +11,7 @@
 #include "core/failure.h"
 #include "core/pending.h"
 #include "core/rescue.h"
+#include "core/roster.h"
 
 /* So long others have to hear who has failed first before they lose this rank too. */
 #define ABORT_NS UINT64_C(10000000)
@@ -60,12 +61,17 @@ void nx_recover_wake(nexar_comm *comm)
 
 nexar_err nx_recover_open(nexar_comm *comm)
 {
+    nexar_err err = NEXAR_OK;
+
     if (policy(comm->world) != NX_RECOVERY_AUTOMATIC) {
         return NEXAR_OK;
     }
     comm->recovery.retries = (nx_config_choice(comm->world->config, NX_SET_RETRY) == NX_RETRY_ON);
     nx_confirm_init(&comm->recovery.confirm, comm->id, comm->size, comm->rank);
-    return (comm->size == 1) ? NEXAR_OK : nx_rescue_open(comm);
+    if (comm->recovery.retries) {
+        err = nx_roster_create(comm, &comm->recovery.now);
+    }
+    return ((err != NEXAR_OK) || (comm->size == 1)) ? err : nx_rescue_open(comm);
 }
 
 void nx_recover_want(nexar_comm *comm)
@@ -239,7 +245,7 @@ static nexar_change change_of(const nexar_comm *old, const nexar_comm *next)
 }
 
 /* Takes over what the machines of |next| have come to. */
-static void take_recovery(nexar_comm *comm, const nexar_comm *next)
+static void take_recovery(nexar_comm *comm, nexar_comm *next)
 {
     nx_recovery *r = &comm->recovery;
 
@@ -251,6 +257,13 @@ static void take_recovery(nexar_comm *comm, const nexar_comm *next)
     r->confirm = next->recovery.confirm;
     (void)snprintf(r->why, sizeof(r->why), "%s", next->recovery.why);
     r->epoch++;
+    if (r->retries) {
+        nx_roster_replace(comm, next->recovery.now);
+        next->recovery.now = NULL;
+    } else {
+        comm->known_rank = comm->rank;
+        comm->known_size = comm->size;
+    }
 }
 
 /* |comm|, which is ready, becomes its |next|.  NEXAR_ENOMEM: it is as it was. */
@@ -466,21 +479,34 @@ nexar_err nx_recover_rebuild(nexar_comm *comm, const char *name)
                        comm->recovery.why);
     }
     err = nx_recover_become(comm);
-    return (err != NEXAR_OK) ? err : nx_fail(NEXAR_EPEER, "%s: %s", name, sentence);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if (comm->recovery.retries) {
+        nx_roster_show(comm, comm->recovery.now);
+    }
+    return nx_fail(NEXAR_EPEER, "%s: %s", name, sentence);
 }
 
 /* ---- for retry.h ------------------------------------------------------------------------ */
 
-void nx_recover_take_turn(nexar_comm *comm)
+void nx_recover_queue(nexar_comm *comm, nx_place *turn)
 {
     nx_recovery *r = &comm->recovery;
-    mender m = {.event = {0}};
 
     if (r->busy) { /* whoever gives it hands it to the first */
-        nx_list_push_back(&r->turns, &m.link);
-        (void)nx_loop_wait(comm->world->loop, &m.event, UINT64_MAX);
+        nx_list_push_back(&r->turns, &turn->link);
+    } else {
+        r->busy = true;
+        turn->event.set = true;
     }
-    r->busy = true;
+}
+
+void nx_recover_take_turn(nexar_comm *comm, nx_place *turn)
+{
+    if (!turn->event.set) {
+        (void)nx_loop_wait(comm->world->loop, &turn->event, UINT64_MAX);
+    }
     nx_recover_enter(comm);
 }
 
@@ -492,7 +518,18 @@ void nx_recover_give_turn(nexar_comm *comm)
     nx_recover_leave(comm);
     r->busy = (first != NULL);
     if (first != NULL) {
-        nx_event_set(comm->world->loop, &nx_list_entry(first, mender, link)->event);
+        nx_event_set(comm->world->loop, &nx_list_entry(first, nx_place, link)->event);
+    }
+}
+
+void nx_recover_drain(nexar_comm *comm)
+{
+    nx_place turn = {0};
+
+    if (comm->recovery.queued > 0) {
+        nx_recover_queue(comm, &turn);
+        nx_recover_take_turn(comm, &turn);
+        nx_recover_give_turn(comm);
     }
 }
 
@@ -583,19 +620,26 @@ void nx_recover_abort(nx_world *world, const char *sentence)
 /* ---- public
  * -------------------------------------------------------------------------------------- */
 
+/* What |comm|, as the application knows it, is; and how it has become that. */
+static nexar_change last_change(const nexar_comm *comm)
+{
+    const nx_recovery *r = &comm->recovery;
+    const int rank = (int)comm->known_rank, size = (int)comm->known_size;
+
+    if (((r->shown == NULL) ? r->epoch : r->shown->epoch) == 0) {
+        return (nexar_change){
+            .old_rank = rank, .old_size = size, .new_rank = rank, .new_size = size};
+    }
+    return (r->shown == NULL) ? r->last : r->shown->last;
+}
+
 nexar_err nexar_last_change(nexar_comm *comm, nexar_change *change)
 {
     if ((comm == NULL) || (change == NULL)) {
         return nx_fail(NEXAR_EINVAL, "last_change: %s is NULL", (comm == NULL) ? "comm" : "change");
     }
     nx_loop_lock(comm->world->loop);
-    *change = comm->recovery.last;
-    if (comm->recovery.epoch == 0) {
-        *change = (nexar_change){.old_rank = (int)comm->rank,
-                                 .old_size = (int)comm->size,
-                                 .new_rank = (int)comm->rank,
-                                 .new_size = (int)comm->size};
-    }
+    *change = last_change(comm);
     nx_loop_unlock(comm->world->loop);
     return NEXAR_OK;
 }

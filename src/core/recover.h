@@ -84,9 +84,19 @@ nexar_err nx_recover_rebuild(nexar_comm *comm, const char *name);
 
 /* ---- for retry.h --------------------------------------------------------------------------- */
 
-/* Waits for the turn of this thread on |comm|, and enters; leaves, and lets the next one. */
-void nx_recover_take_turn(nexar_comm *comm);
+/* A place in the row of the collectives of a communicator; zero-initialised. */
+typedef struct nx_place {
+    nx_list link;   /* in comm->recovery.turns */
+    nx_event event; /* set: it is its turn */
+} nx_place;
+
+/* The last place for now; waits until it is |turn|'s, and enters; leaves, and lets the next
+ * one.  Places are taken in the order of calls, which is the same on all ranks. */
+void nx_recover_queue(nexar_comm *comm, nx_place *turn);
+void nx_recover_take_turn(nexar_comm *comm, nx_place *turn);
 void nx_recover_give_turn(nexar_comm *comm);
+/* Waits until the requests that there are now have ended. */
+void nx_recover_drain(nexar_comm *comm);
 /* Waits until nx_recover_wake is called; false: not before |deadline_ns|. */
 bool nx_recover_wait_change(nexar_comm *comm, uint64_t deadline_ns);
 /*

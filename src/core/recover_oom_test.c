@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "core/comm.h"
 #include "core/failure.h"
+#include "core/queued.h"
 #include "local_world.h"
 #include "unit.h"
 
@@ -22,6 +23,7 @@ enum { SHORT = 0, OTHER = 1, GOES = 2, RANKS = 3, ERRORS_MOST = 50, LARGE = 2000
 typedef struct plan {
     const char *name, *retry;
     nexar_err (*op)(nexar_comm **w, int64_t *all_done);
+    bool runner; /* it is the wish of the thread that runs requests */
 } plan;
 
 typedef struct member {
@@ -97,6 +99,35 @@ static nexar_err op_request(nexar_comm **w, int64_t *all_done)
     return (err == NEXAR_OK) ? nexar_wait(&req, NULL) : err;
 }
 
+/* Several on their way, in blocks, compressed, and of one piece.  One that cannot be called is
+ * called again: all ranks make the same calls. */
+static nexar_err op_requests(nexar_comm **w, int64_t *all_done)
+{
+    int64_t all[RANKS] = {1, 1, 1};
+    float ones[4] = {1, 1, 1, 1}, residual[4] = {0};
+    nexar_request *reqs[3] = {NULL};
+    nexar_err err = NEXAR_OK;
+
+    for (int tries = 0; (reqs[0] == NULL) && (tries < 2); tries++) {
+        err = nexar_iallgather(*w, all_done, all, 1, NEXAR_I64, &reqs[0]);
+        NXT_IS(*w, (err == NEXAR_OK) || (err == NEXAR_ENOMEM));
+    }
+    for (int tries = 0; (reqs[1] == NULL) && (tries < 2); tries++) {
+        err = nexar_iallreduce_compressed(*w, ones, 4, NEXAR_F32, NEXAR_SUM, NEXAR_COMPRESS_F16, 0,
+                                          residual, &reqs[1]);
+        NXT_IS(*w, (err == NEXAR_OK) || (err == NEXAR_ENOMEM));
+    }
+    for (int tries = 0; (reqs[2] == NULL) && (tries < 2); tries++) {
+        err = nexar_ibarrier(*w, &reqs[2]);
+        NXT_IS(*w, (err == NEXAR_OK) || (err == NEXAR_ENOMEM));
+    }
+    err = nexar_wait_all(3, reqs);
+    for (int i = 0; i < RANKS; i++) {
+        *all_done = (all[i] < *all_done) ? all[i] : *all_done;
+    }
+    return err;
+}
+
 /* Whoever has it has no need of the others. */
 static nexar_err op_update(nexar_comm **w, int64_t *all_done)
 {
@@ -139,6 +170,72 @@ static void work(nexar_comm **w, bool is_short)
     }
 }
 
+/* ---- wishes of the thread that runs requests ------------------------------------------------- */
+
+static void arm(nx_job *job)
+{
+    (void)job;
+    nx_alloc_fail_after(oom);
+}
+
+static void disarm(nx_job *job)
+{
+    (void)job;
+    atomic_store(&refused, nx_alloc_failed());
+    nx_alloc_fail_after(-1);
+}
+
+typedef struct errand {
+    nx_job job;
+    nx_event event;
+    nx_loop *loop;
+} errand;
+
+static void errand_done(nx_job *job)
+{
+    errand *e = nx_list_entry(job, errand, job);
+
+    nx_event_set(e->loop, &e->event);
+}
+
+static void on_runner(nexar_comm *w, void (*what)(nx_job *job))
+{
+    errand e = {.job = {.work = what, .done = errand_done}, .loop = w->world->loop};
+
+    nx_loop_lock(e.loop);
+    NXT_OK(w, nx_worker_submit(w->recovery.runner->worker, &e.job));
+    (void)nx_loop_wait(e.loop, &e.event, UINT64_MAX);
+    nx_loop_unlock(e.loop);
+}
+
+/* The first of all is a request where there is to be a runner. */
+static nexar_err begin(nexar_comm *w)
+{
+    nexar_request *req = NULL;
+
+    if (!current->runner) {
+        return nexar_barrier(w);
+    }
+    NXT_OK(w, nexar_ibarrier(w, &req));
+    return nexar_wait(&req, NULL);
+}
+
+static void run_short(nexar_comm **w)
+{
+    if (current->runner) {
+        on_runner(*w, arm);
+        atomic_store(&armed, 1);
+        work(w, true);
+        on_runner(*w, disarm);
+        return;
+    }
+    nx_alloc_fail_after(oom);
+    atomic_store(&armed, 1);
+    work(w, true);
+    atomic_store(&refused, nx_alloc_failed());
+    nx_alloc_fail_after(-1);
+}
+
 static void *rank_main(void *arg)
 {
     member *r = arg;
@@ -146,7 +243,7 @@ static void *rank_main(void *arg)
     nexar_err err;
 
     NXT_OK(r->w, nexar_on_failure(r->w, on_failure, NULL));
-    err = nexar_barrier(r->w); /* which SHORT may have left, and more */
+    err = begin(r->w); /* which SHORT may have left, and more */
     NXT_IS(r->w, (err == NEXAR_OK) || is_expected(err));
     if (me == GOES) {
         while (atomic_load(&armed) == 0) {
@@ -156,11 +253,7 @@ static void *rank_main(void *arg)
         nx_failure_quit(r->w->world, "it goes, as the test wants");
         nx_loop_unlock(r->w->world->loop);
     } else if (me == SHORT) {
-        nx_alloc_fail_after(oom);
-        atomic_store(&armed, 1);
-        work(&r->w, true);
-        atomic_store(&refused, nx_alloc_failed());
-        nx_alloc_fail_after(-1);
+        run_short(&r->w);
     } else {
         work(&r->w, false);
         atomic_store(&size_of_other, nexar_size(r->w));
@@ -227,6 +320,14 @@ static void test_requests(void **state)
     run_plan(&(plan){.name = "request", .retry = "off", .op = op_request});
 }
 
+static void test_requests_with_retry(void **state)
+{
+    (void)state;
+    run_plan(&(plan){.name = "request", .retry = "on", .op = op_request});
+    run_plan(&(plan){.name = "requests", .retry = "on", .op = op_requests});
+    run_plan(&(plan){.name = "its thread", .retry = "on", .op = op_requests, .runner = true});
+}
+
 static void test_updates(void **state)
 {
     (void)state;
@@ -237,9 +338,8 @@ static void test_updates(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocking),
-        cmocka_unit_test(test_blocking_with_retry),
-        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_blocking), cmocka_unit_test(test_blocking_with_retry),
+        cmocka_unit_test(test_requests), cmocka_unit_test(test_requests_with_retry),
         cmocka_unit_test(test_updates),
     };
 

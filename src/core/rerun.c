@@ -203,8 +203,19 @@ static bool count_kept(const nx_rerun *r, size_t *elems)
     return !overflow;
 }
 
+/* |kept| has room for |bytes| at least; NULL: there is no memory. */
+static uint8_t *make_room(nx_kept *kept, size_t bytes)
+{
+    if (kept->bytes < bytes) {
+        nx_free(kept->mem);
+        kept->mem = nx_alloc_aligned(64, bytes);
+        kept->bytes = (kept->mem == NULL) ? 0 : bytes;
+    }
+    return kept->mem;
+}
+
 /* Takes the memory for the copy, and makes it.  NEXAR_ENOMEM, NEXAR_EDEVICE. */
-static nexar_err keep(nx_rerun *r)
+static nexar_err keep(nx_rerun *r, nx_kept *kept)
 {
     const nx_coll_args *a = &r->now;
     const size_t size = nexar_dtype_size(a->dtype);
@@ -226,7 +237,7 @@ static nexar_err keep(nx_rerun *r)
     }
     fits = fits && !__builtin_add_overflow(elems, own, &bytes) &&
            !__builtin_mul_overflow(bytes, size, &bytes);
-    r->copy = fits ? nx_alloc_aligned(64, bytes) : NULL;
+    r->copy = fits ? make_room(kept, bytes) : NULL;
     if (r->copy == NULL) {
         return nx_fail_nomem("what a collective overwrites (retry=on)");
     }
@@ -234,18 +245,18 @@ static nexar_err keep(nx_rerun *r)
     return copy_pieces(r, false);
 }
 
-nexar_err nx_rerun_init(nx_rerun *r, const nx_coll_args *a, uint32_t size, uint32_t rank)
+nexar_err nx_rerun_init(nx_rerun *r, const nx_coll_args *a, nx_seat at, nx_kept *kept)
 {
     nexar_err err;
 
-    *r = (nx_rerun){.now = *a, .size = size, .rank = rank, .recv = a->recv};
+    *r = (nx_rerun){.now = *a, .size = at.size, .rank = at.rank, .recv = a->recv};
     if (a->guise == NX_GUISE_RS_AG) {
         return NEXAR_OK; /* it is never run again */
     }
     err = find_blocks(r);
     if (err == NEXAR_OK) {
         find_pieces(r);
-        err = keep(r);
+        err = keep(r, kept);
     }
     if (err != NEXAR_OK) {
         nx_rerun_fini(r);
@@ -257,7 +268,6 @@ void nx_rerun_fini(nx_rerun *r)
 {
     nx_free(r->counts);
     nx_free(r->owned);
-    nx_free(r->copy);
     r->counts = NULL;
     r->owned = NULL;
     r->copy = NULL;

@@ -29,7 +29,7 @@ typedef struct nx_rerun {
     size_t npieces;
     nexar_tensor *owned; /* |pieces|, where there may be many */
     nexar_tensor one;
-    uint8_t *copy; /* owned: the pieces; or the input of reduce_scatter, if it is ... */
+    uint8_t *copy; /* in nx_kept: the pieces; or the input of reduce_scatter, if it is ... */
     bool loaded;   /* ... there */
     void *result;  /* behind |copy|: of reduce_scatter, for the memory of a device; or NULL */
     void *recv;    /* that of the call as it was made */
@@ -37,14 +37,13 @@ typedef struct nx_rerun {
 } nx_rerun;
 
 /*
- * Keeps what running |a|, which was checked, again may need; |size| and |rank| are those of
- * its communicator when it was called.  Its arrays and memory are borrowed until
- * nx_rerun_fini.
+ * Keeps what running |a|, which was checked, again may need, which was called for |at|.  Its arrays
+ * and memory are borrowed until nx_rerun_fini, and so is |kept|, where copies are made.
  *
  * NEXAR_ENOMEM, NEXAR_EDEVICE
  */
-NX_MUST_CHECK nexar_err nx_rerun_init(nx_rerun *r, const nx_coll_args *a, uint32_t size,
-                                      uint32_t rank);
+NX_MUST_CHECK nexar_err nx_rerun_init(nx_rerun *r, const nx_coll_args *a, nx_seat at,
+                                      nx_kept *kept);
 void nx_rerun_fini(nx_rerun *r);
 
 /*

@@ -18,6 +18,7 @@ enum { MOST = 9, SEEDS = 400, WORDS = 5 };
 typedef struct member {
     nxt_fewer f;
     nx_rerun r;
+    nx_kept kept;
 } member;
 
 /* ---- a collective as its arguments say ------------------------------------------------------- */
@@ -170,7 +171,7 @@ static void run_case(const nxt_fewer_plan *plan, nxt_rand *rand)
         nxt_fewer_init(&all[i].f, plan, i);
         a = nxt_fewer_args(&all[i].f, NULL, all[i].f.send, all[i].f.recv);
         a.host_memory = true;
-        assert_int_equal(nx_rerun_init(&all[i].r, &a, size, i), NEXAR_OK);
+        assert_int_equal(nx_rerun_init(&all[i].r, &a, (nx_seat){size, i}, &all[i].kept), NEXAR_OK);
     }
     for (; rounds > 0; rounds--) {
         for (uint32_t i = 0; i < n; i++) {
@@ -191,6 +192,7 @@ static void run_case(const nxt_fewer_plan *plan, nxt_rand *rand)
     }
     for (uint32_t i = 0; i < size; i++) {
         nx_rerun_fini(&all[i].r);
+        nx_free(all[i].kept.mem);
         nxt_fewer_fini(&all[i].f);
     }
     free(all);
@@ -232,12 +234,14 @@ static void test_without_memory_nothing_is_kept(void **state)
         a = nxt_fewer_args(&f, NULL, f.send, f.recv);
         a.host_memory = true;
         NXT_FOR_EACH_OOM (n) {
-            const nexar_err err = nx_rerun_init(&r, &a, 4, 0);
+            nx_kept kept = {0};
+            const nexar_err err = nx_rerun_init(&r, &a, (nx_seat){4, 0}, &kept);
 
             assert_int_equal(err, nx_alloc_failed() ? NEXAR_ENOMEM : NEXAR_OK);
             if (err == NEXAR_OK) {
                 nx_rerun_fini(&r);
             }
+            nx_free(kept.mem);
         }
         nxt_fewer_fini(&f);
     }
@@ -251,6 +255,7 @@ static void test_memory_that_is_changed_is_put_back(void **state)
     uint32_t a[WORDS] = {1, 2, 3, 4, 5}, b[2] = {6, 7};
     const nexar_tensor tensors[] = {{a, WORDS}, {NULL, 0}, {b, 2}};
     const nx_guise guises[] = {NX_GUISE_BUCKETED, NX_GUISE_COMPRESSED};
+    nx_kept kept = {0};
 
     (void)state;
     for (int i = 0; i < 3; i++) {
@@ -267,13 +272,14 @@ static void test_memory_that_is_changed_is_put_back(void **state)
             call.tensors = tensors;
             call.ntensors = 3;
         }
-        assert_int_equal(nx_rerun_init(&r, &call, 3, 1), NEXAR_OK);
+        assert_int_equal(nx_rerun_init(&r, &call, (nx_seat){3, 1}, &kept), NEXAR_OK);
         memset(a, 0xee, sizeof(a));
         b[1] = (i < 2) ? 0 : 7;
         assert_int_equal(nx_rerun_restore(&r), NEXAR_OK);
         nx_rerun_fini(&r);
         assert_true((a[0] == 1) && (a[WORDS - 1] == 5) && (b[0] == 6) && (b[1] == 7));
     }
+    nx_free(kept.mem);
 }
 
 int main(void)

@@ -8,36 +8,7 @@
 #include "core/failure.h"
 #include "core/recover.h"
 #include "core/rerun.h"
-
-/* ---- the same call among fewer ------------------------------------------------------------ */
-
-/* |r| becomes a call without |failed|; |root_slot|: of its root.  NEXAR_EPEER: that has
- * failed, as all ranks find. */
-static nexar_err shrink(nx_rerun *r, const nexar_comm *comm, const nx_rankset *failed,
-                        uint32_t root_slot)
-{
-    const nx_coll_args *a = &r->now;
-    char text[NX_PEER_TEXT];
-
-    if (nx_coll_rooted(a->kind) && nx_rankset_has(failed, (uint32_t)a->root)) {
-        return nx_fail(NEXAR_EPEER, "it is not run again: its root has failed, %s",
-                       nx_world_peer_text(comm->world, root_slot, text));
-    }
-    nx_rerun_shrink(r, failed);
-    return NEXAR_OK;
-}
-
-/* The same after |r| has been begun.  NEXAR_EPEER: it cannot be run again, on all ranks. */
-static nexar_err translate(nx_rerun *r, const nexar_comm *comm, const nx_rankset *failed)
-{
-    const nx_coll_args *a = &r->now;
-
-    if (a->guise == NX_GUISE_RS_AG) {
-        return nx_fail(NEXAR_EPEER, "it is not run again: its function may have been called");
-    }
-    return shrink(r, comm, failed,
-                  nx_coll_rooted(a->kind) ? nx_comm_peer(comm, (uint32_t)a->root) : 0);
-}
+#include "core/roster.h"
 
 /* ---- confirming ------------------------------------------------------------------------------ */
 
@@ -138,20 +109,99 @@ static bool confirm(nexar_comm *comm, const attempt *t)
     return !c->pending;
 }
 
-/* ---- until it is done ---------------------------------------------------------------------- */
+/* ---- the same call among fewer ------------------------------------------------------------ */
 
 /* A call with what is kept of it, and how it is run. */
 typedef struct call {
     nx_rerun rerun;
-    bool as_called; /* it was not changed, and its memory neither */
-    nx_retry_once once;
-    void *arg;
+    bool as_called;     /* it was not changed, and its memory neither */
+    bool queued;        /* by a request: the application is told nothing before its end */
+    bool unable;        /* this rank cannot run it; the others are told so when they do */
+    uint32_t root_slot; /* of its root, if it has one */
+    const nx_retry_how *how;
 } call;
 
-/* |comm| is broken in operation |number|: true: |*err| is what comes of it; false: |r| is to
+/* NEXAR_EPEER: the root of |c| is gone, or is in |failed| (may be NULL), as all ranks find. */
+static nexar_err check_root(const call *c, const nexar_comm *comm, const nx_rankset *failed)
+{
+    char text[NX_PEER_TEXT];
+    int root;
+
+    if (!nx_coll_rooted(c->rerun.now.kind)) {
+        return NEXAR_OK;
+    }
+    root = nx_comm_find_peer(comm, c->root_slot);
+    if ((root >= 0) && ((failed == NULL) || !nx_rankset_has(failed, (uint32_t)root))) {
+        return NEXAR_OK;
+    }
+    return nx_fail(NEXAR_EPEER, "it is not run again: its root has failed, %s",
+                   nx_world_peer_text(comm->world, c->root_slot, text));
+}
+
+/* |c|, which may have been begun, becomes a call without |failed|.  NEXAR_EPEER: it cannot be
+ * run again, on all ranks. */
+static nexar_err translate(call *c, const nexar_comm *comm, const nx_rankset *failed)
+{
+    nexar_err err;
+
+    if (c->rerun.now.guise == NX_GUISE_RS_AG) {
+        return nx_fail(NEXAR_EPEER, "it is not run again: its function may have been called");
+    }
+    err = check_root(c, comm, failed);
+    if ((err == NEXAR_OK) && !c->unable) {
+        nx_rerun_shrink(&c->rerun, failed);
+    }
+    return err;
+}
+
+/* |comm| was rebuilt since |c| was called with the ranks of |was|.  NEXAR_EPEER, NEXAR_ENOMEM */
+static nexar_err catch_up(call *c, const nexar_comm *comm, const nx_roster *was)
+{
+    nx_rankset failed;
+    nexar_err err = check_root(c, comm, NULL);
+
+    if ((err != NEXAR_OK) || c->unable) {
+        return err;
+    }
+    err = nx_rankset_init(&failed, was->size);
+    for (uint32_t i = 0; (err == NEXAR_OK) && (i < was->size); i++) {
+        if (nx_comm_find_peer(comm, was->slots[i]) < 0) {
+            (void)nx_rankset_add(&failed, i);
+        }
+    }
+    if (err == NEXAR_OK) {
+        nx_rerun_shrink(&c->rerun, &failed);
+    }
+    nx_rankset_fini(&failed);
+    c->as_called = false;
+    return err;
+}
+
+/* ---- until it is done ---------------------------------------------------------------------- */
+
+/* How often, and how long, a request waits for the memory to rebuild its communicator. */
+enum { BECOME_TRIES = 100 };
+#define BECOME_NS UINT64_C(10000000)
+
+/* |comm| becomes what it is to be.  NEXAR_ENOMEM: it may be called again; but nobody calls a
+ * request again: where there is no memory for long this rank is out of the world. */
+static nexar_err become(nexar_comm *comm, const call *c)
+{
+    nexar_err err = nx_recover_become(comm);
+
+    for (int i = 0; c->queued && (err == NEXAR_ENOMEM) && (i < BECOME_TRIES); i++) {
+        (void)nx_recover_wait_change(comm, nx_loop_refresh(comm->world->loop) + BECOME_NS);
+        err = nx_recover_become(comm);
+    }
+    if (c->queued && (err == NEXAR_ENOMEM)) {
+        nx_failure_quit(comm->world, "this rank has no memory to rebuild a communicator");
+    }
+    return err;
+}
+
+/* |comm| is broken in operation |number|: true: |*err| is what comes of it; false: |c| is to
  * be run on the communicator that |comm| has become. */
-static bool recover(nexar_comm *comm, uint64_t number, nx_rerun *r, const attempt *t,
-                    nexar_err *err)
+static bool recover(nexar_comm *comm, uint64_t number, call *c, const attempt *t, nexar_err *err)
 {
     char sentence[NX_ERROR_ROOM], why[NX_ERROR_ROOM];
     nexar_err again, given_up;
@@ -169,9 +219,9 @@ static bool recover(nexar_comm *comm, uint64_t number, nx_rerun *r, const attemp
         return true;
     }
     given_up = nx_recover_given_up(comm);
-    again = translate(r, comm, nx_recover_failed(comm));
+    again = translate(c, comm, nx_recover_failed(comm));
     (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
-    *err = nx_recover_become(comm);
+    *err = become(comm, c);
     if ((*err == NEXAR_OK) && (given_up != NEXAR_OK)) {
         *err = nx_fail(given_up, "%s: %s", t->call->name, sentence);
     } else if ((*err == NEXAR_OK) && (again != NEXAR_OK)) {
@@ -180,19 +230,35 @@ static bool recover(nexar_comm *comm, uint64_t number, nx_rerun *r, const attemp
     return *err != NEXAR_OK;
 }
 
-/* One attempt, from the memory as it was.  False: it cannot be run here, for which the others,
- * who run it again, wait.  |*begun|: they may know of it. */
+/* Whether |c|, which has ended with |err| and was not begun, cannot be run here although the
+ * others wait for it: since they run it again, or since the application has gone on. */
+static bool falls_short(const call *c, bool again, nexar_err err)
+{
+    if (c->queued) {
+        return (err != NEXAR_OK) && (err != NEXAR_EPEER) && (err != NEXAR_EREVOKED) &&
+               (err != NEXAR_ECANCELED);
+    }
+    return again && ((err == NEXAR_ENOMEM) || (err == NEXAR_EDEVICE));
+}
+
+/* One attempt, from the memory as it was.  False: it cannot be run here, for which the others
+ * wait.  |*begun|: they may know of it. */
 static bool run_attempt(call *c, attempt *t, bool *begun)
 {
     const bool again = !c->as_called;
-    nexar_err err = again ? nx_rerun_restore(&c->rerun) : NEXAR_OK;
-    bool able = (err == NEXAR_OK);
+    nexar_err err;
+    bool able;
 
-    c->as_called = false;
     *begun = true;
+    if (c->unable) {
+        return false; /* |t| says why */
+    }
+    err = again ? nx_rerun_restore(&c->rerun) : NEXAR_OK;
+    able = (err == NEXAR_OK);
+    c->as_called = false;
     if (able) {
-        err = c->once(&c->rerun.now, c->arg, begun);
-        able = !again || *begun || ((err != NEXAR_ENOMEM) && (err != NEXAR_EDEVICE));
+        err = c->how->once(&c->rerun.now, c->how->arg, begun);
+        able = *begun || !falls_short(c, again, err);
         *begun = *begun || !able;
     }
     if (again && (err == NEXAR_OK)) {
@@ -233,7 +299,7 @@ static nexar_err run_until_done(call *c, attempt *t)
                 return nx_fail(NEXAR_EREVOKED, "%s: the communicator was revoked", t->call->name);
             }
         }
-        if (recover(comm, number, &c->rerun, t, &err)) {
+        if (recover(comm, number, c, t, &err)) {
             return err;
         }
         c->as_called = false;
@@ -242,68 +308,16 @@ static nexar_err run_until_done(call *c, attempt *t)
 
 /* ---- from the beginning -------------------------------------------------------------------- */
 
-/* The ranks of a communicator when a call on it was made. */
-typedef struct roster {
-    uint32_t size, rank;
-    unsigned epoch;
-    uint32_t *slots; /* owned; NULL: the call need not wait, so they are the same when it runs */
-} roster;
-
-/* With the lock.  NEXAR_ENOMEM */
-static nexar_err take_roster(const nexar_comm *comm, roster *was)
+/* This rank has no memory for |c|, as |err| says, before it was run.  Whoever called it may call
+ * it again, and the others wait; but a request is in the row, and others behind it. */
+static nexar_err lack(call *c, attempt *t, nexar_err err)
 {
-    *was = (roster){.size = comm->size, .rank = comm->rank, .epoch = comm->recovery.epoch};
-    if (!comm->recovery.busy) {
-        return NEXAR_OK;
+    if (!c->queued || (err == NEXAR_OK) || (err == NEXAR_EPEER)) {
+        return err;
     }
-    was->slots = nx_calloc(was->size, sizeof(*was->slots));
-    if (was->slots == NULL) {
-        return nx_fail_nomem("a collective that waits for its turn (retry=on)");
-    }
-    for (uint32_t i = 0; i < was->size; i++) {
-        was->slots[i] = nx_comm_peer(comm, i);
-    }
+    note(t, err);
+    c->unable = true;
     return NEXAR_OK;
-}
-
-/* |comm| was rebuilt, by another thread, since |r| was called with the ranks of |was|.
- * NEXAR_EPEER, NEXAR_ENOMEM */
-static nexar_err catch_up(nx_rerun *r, const nexar_comm *comm, const roster *was)
-{
-    const uint32_t root = nx_coll_rooted(r->now.kind) ? (uint32_t)r->now.root : 0;
-    nx_rankset failed;
-    nexar_err err = nx_rankset_init(&failed, was->size);
-
-    for (uint32_t i = 0; (err == NEXAR_OK) && (i < was->size); i++) {
-        if (nx_comm_find_peer(comm, was->slots[i]) < 0) {
-            (void)nx_rankset_add(&failed, i);
-        }
-    }
-    if (err == NEXAR_OK) {
-        err = shrink(r, comm, &failed, was->slots[root]);
-    }
-    nx_rankset_fini(&failed);
-    return err;
-}
-
-/* Runs |c|, which was made for the ranks of |was|; this thread has the turn.  Without the
- * lock. */
-static nexar_err run_call(call *c, const roster *was, attempt *t)
-{
-    nexar_comm *comm = c->rerun.now.comm;
-    nx_loop *loop = comm->world->loop;
-    nexar_err err = NEXAR_OK;
-
-    nx_loop_lock(loop);
-    if ((was->slots != NULL) && (comm->recovery.epoch != was->epoch)) {
-        err = catch_up(&c->rerun, comm, was);
-        c->as_called = false;
-    }
-    if (err == NEXAR_OK) {
-        err = run_until_done(c, t);
-    }
-    nx_loop_unlock(loop);
-    return err;
 }
 
 /* The memory of a compressed allreduce is as it was after an error, also one of others. */
@@ -311,7 +325,7 @@ static nexar_err undo(call *c, nexar_err err)
 {
     char sentence[NX_ERROR_ROOM], why[NX_ERROR_ROOM];
 
-    if ((err == NEXAR_OK) || (c->rerun.now.guise != NX_GUISE_COMPRESSED)) {
+    if ((err == NEXAR_OK) || c->unable || (c->rerun.now.guise != NX_GUISE_COMPRESSED)) {
         return err;
     }
     (void)snprintf(sentence, sizeof(sentence), "%s", nexar_last_error());
@@ -322,30 +336,68 @@ static nexar_err undo(call *c, nexar_err err)
     return nx_fail(err, "%s", sentence);
 }
 
-nexar_err nx_retry_run(const nx_coll_args *a, nx_retry_once once, void *arg)
+nexar_err nx_retry_in_turn(const nx_coll_args *a, const nx_roster *was, const nx_retry_how *how,
+                           bool queued)
 {
     nexar_comm *comm = a->comm;
-    call c = {.as_called = true, .once = once, .arg = arg};
+    call c = {.as_called = true,
+              .queued = queued,
+              .root_slot = nx_coll_rooted(a->kind) ? was->slots[a->root] : 0,
+              .how = how};
+    const nx_seat at = {.size = was->size, .rank = was->rank};
     attempt t = {.call = a};
-    roster was;
+    nexar_err err = lack(&c, &t, nx_rerun_init(&c.rerun, a, at, &comm->recovery.kept));
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    if (comm->recovery.epoch != was->epoch) {
+        err = lack(&c, &t, catch_up(&c, comm, was));
+    }
+    if (err == NEXAR_OK) {
+        err = run_until_done(&c, &t);
+    }
+    nx_loop_unlock(comm->world->loop);
+    err = undo(&c, err);
+    nx_rerun_fini(&c.rerun);
+    return err;
+}
+
+nexar_err nx_retry_run(const nx_coll_args *a, nx_roster *was, const nx_retry_how *how)
+{
+    nexar_comm *comm = a->comm;
+    nx_place turn = {0};
     nexar_err err;
 
     nx_loop_lock(comm->world->loop);
-    err = take_roster(comm, &was);
-    if (err != NEXAR_OK) {
-        nx_loop_unlock(comm->world->loop);
-        return err;
-    }
-    nx_recover_take_turn(comm);
+    nx_recover_queue(comm, &turn);
+    nx_recover_take_turn(comm, &turn);
     nx_loop_unlock(comm->world->loop);
-    err = nx_rerun_init(&c.rerun, a, was.size, was.rank);
-    if (err == NEXAR_OK) {
-        err = undo(&c, run_call(&c, &was, &t));
-        nx_rerun_fini(&c.rerun);
-    }
+    err = nx_retry_in_turn(a, was, how, false);
     nx_loop_lock(comm->world->loop);
+    nx_roster_show(comm, comm->recovery.now);
     nx_recover_give_turn(comm);
+    nx_roster_release(was);
     nx_loop_unlock(comm->world->loop);
-    nx_free(was.slots);
     return err;
+}
+
+/* ---- rosters of calls ------------------------------------------------------------------------ */
+
+nx_roster *nx_retry_roster(const nexar_comm *comm)
+{
+    nx_roster *was;
+
+    nx_loop_lock(comm->world->loop);
+    was = nx_roster_known(comm);
+    nx_loop_unlock(comm->world->loop);
+    return was;
+}
+
+void nx_retry_refuse(const nexar_comm *comm, nx_roster *was)
+{
+    nx_loop_lock(comm->world->loop);
+    nx_roster_release(was);
+    nx_loop_unlock(comm->world->loop);
 }

@@ -68,19 +68,225 @@ static void wait_for_requests(nexar_comm *w, void *arg)
     NXT_OK(w, nexar_iallgather(w, &mine, all, 1, NEXAR_I32, &gathers));
     NXT_OK(w, nexar_iallreduce(w, &mine, &sum, 1, NEXAR_I32, NEXAR_SUM, &sums));
     (void)atomic_fetch_add(&ready, 1);
-    NXT_SAYS(w, nexar_wait(&gathers, NULL), NEXAR_EPEER, "allgather");
-    NXT_SAYS(w, nexar_wait(&sums, NULL), NEXAR_EPEER, "allreduce");
+    NXT_OK(w, nexar_wait(&gathers, NULL));
+    check_gathered(w, all);
     NXT_IS(w, nexar_size(w) == RANKS - 1);
+    NXT_OK(w, nexar_wait(&sums, NULL));
+    NXT_IS(w, sum == 10 + 12 + 13);
     NXT_OK(w, nexar_last_change(w, &change));
     NXT_IS(w, (change.old_size == RANKS) && (change.failed == 1));
-    NXT_OK(w, nexar_allreduce(w, &mine, &sum, 1, NEXAR_I32, NEXAR_SUM)); /* once */
-    NXT_IS(w, sum == 10 + 12 + 13);
+    NXT_OK(w, nexar_barrier(w));
 }
 
-static void test_requests_end_with_an_error_once(void **state)
+static void test_requests_are_run_again(void **state)
 {
     (void)state;
     in_world(RANKS, wait_for_requests, NULL);
+}
+
+/* Waits until requests on |w| have made it a communicator of |size| ranks. */
+static void await_rebuilt(nexar_comm *w, uint32_t size)
+{
+    bool there = false;
+
+    while (!there) {
+        nx_loop_lock(w->world->loop);
+        there = (w->size == size) && (w->recovery.queued == 0);
+        nx_loop_unlock(w->world->loop);
+        (void)sched_yield();
+    }
+}
+
+static void on_failure(nexar_comm *comm, int rank, const char *why, void *arg)
+{
+    (void)comm;
+    (void)why;
+    atomic_store((_Atomic int *)arg, rank);
+}
+
+static _Atomic int called[RANKS]; /* outlives calls that come late */
+
+/* The communicator is rebuilt while the application does something else: for it nothing has
+ * changed before it waits for the request. */
+static void look_before_waiting(nexar_comm *w, void *arg)
+{
+    const int me = nexar_rank(w), other = (me == 3) ? 0 : 3;
+    int32_t mine = 10 + me, all[RANKS] = {-1, -1, -1, -1}, again[RANKS] = {-1, -1, -1, -1};
+    nexar_request *first = NULL, *second = NULL;
+    nexar_change change;
+    size_t off, n = RANKS;
+    int failed[RANKS];
+
+    (void)arg;
+    atomic_store(&called[me], -1);
+    NXT_OK(w, nexar_on_failure(w, on_failure, (void *)&called[me]));
+    NXT_OK(w, nexar_barrier(w));
+    if (me == GOES) {
+        nxt_await(&ready, RANKS - 1);
+        go(w);
+        nxt_await(&ready, 2 * (RANKS - 1)); /* or it would have left in peace */
+        return;
+    }
+    NXT_OK(w, nexar_iallgather(w, &mine, all, 1, NEXAR_I32, &first));
+    (void)atomic_fetch_add(&ready, 1);
+    await_rebuilt(w, RANKS - 1);
+    NXT_IS(w, (nexar_rank(w) == me) && (nexar_size(w) == RANKS));
+    NXT_OK(w, nexar_last_change(w, &change));
+    NXT_IS(w, (change.old_size == RANKS) && (change.new_size == RANKS) && (change.failed == 0));
+    NXT_OK(w, nexar_comm_failed(w, failed, &n)); /* it may be held for one that has left */
+    NXT_IS(w, (n == 0) || ((n == 1) && (failed[0] == GOES)));
+    NXT_IS(w, (atomic_load(&called[me]) == GOES) || (atomic_load(&called[me]) == -1));
+    nexar_shard(w, RANKS, RANKS - 1, &off, &n);
+    NXT_IS(w, (off == RANKS - 1) && (n == 1));
+    NXT_IS(w, nexar_send(w, &mine, sizeof(mine), other, 5) == NEXAR_EREVOKED);
+    NXT_IS(w, nexar_send(w, &mine, sizeof(mine), RANKS, 5) == NEXAR_EINVAL);
+    NXT_IS(w, nexar_recv(w, &mine, sizeof(mine), NEXAR_ANY_SOURCE, 5, NULL) == NEXAR_EREVOKED);
+    NXT_IS(w, nexar_rpc_call(w, other, 1, NULL, 0, NULL, NULL) == NEXAR_EREVOKED);
+    /* So a call goes by the ranks that were. */
+    NXT_IS(w, nexar_igather(w, &mine, again, 1, NEXAR_I32, RANKS, &second) == NEXAR_EINVAL);
+    NXT_OK(w, nexar_igather(w, &mine, again, 1, NEXAR_I32, RANKS - 1, &second));
+    NXT_OK(w, nexar_wait(&first, NULL));
+    check_gathered(w, all);
+    NXT_IS(w, nexar_size(w) == RANKS - 1);
+    NXT_IS(w, nexar_rank(w) == ((me > GOES) ? me - 1 : me));
+    NXT_OK(w, nexar_last_change(w, &change));
+    NXT_IS(w, (change.old_rank == me) && (change.new_rank == nexar_rank(w)));
+    NXT_OK(w, nexar_wait(&second, NULL));
+    if (me == RANKS - 1) {
+        check_gathered(w, again);
+    }
+    NXT_OK(w, nexar_barrier(w));
+    NXT_OK(w, nexar_on_failure(w, NULL, NULL));
+    (void)atomic_fetch_add(&ready, 1);
+}
+
+static void test_the_application_is_told_when_it_waits(void **state)
+{
+    (void)state;
+    in_world(RANKS, look_before_waiting, NULL);
+}
+
+/* ---- the end of communicators with requests
+ * ---------------------------------------------------------- */
+
+/* Rank 0 calls later than the others, so that their requests wait. */
+static void leave_requests(nexar_comm *w, void *arg)
+{
+    int32_t one = 1, sums[3] = {0};
+    nexar_request *reqs[3] = {NULL};
+    nexar_comm *c = NULL;
+
+    (void)arg;
+    NXT_OK(w, nexar_comm_dup(w, &c));
+    if (nexar_rank(w) == 0) {
+        nxt_await(&ready, RANKS - 1);
+    }
+    for (int i = 0; i < 3; i++) {
+        NXT_OK(w, nexar_iallreduce(c, &one, &sums[i], 1, NEXAR_I32, NEXAR_SUM, &reqs[i]));
+    }
+    nexar_comm_free(c); /* what is on its way ends first */
+    (void)atomic_fetch_add(&ready, 1);
+    NXT_OK(w, nexar_wait_all(3, reqs));
+    NXT_IS(w, (sums[0] == RANKS) && (sums[2] == RANKS));
+    NXT_OK(w, nexar_comm_dup(w, &c));
+    NXT_OK(w, nexar_iallreduce(c, &one, &sums[0], 1, NEXAR_I32, NEXAR_SUM, &reqs[0]));
+    NXT_OK(w, nexar_comm_agree(c, &(uint64_t){1}));
+    NXT_IS(w, sums[0] == RANKS); /* which has ended before */
+    NXT_OK(w, nexar_wait(&reqs[0], NULL));
+    nexar_comm_free(c);
+}
+
+static void test_a_communicator_is_freed_when_its_requests_have_ended(void **state)
+{
+    (void)state;
+    in_world(RANKS, leave_requests, NULL);
+}
+
+static int32_t kept[RANKS][2];
+
+/* Nobody waits for them: finalize does. */
+static void finalize_with_requests(nexar_comm *w, void *arg)
+{
+    const int me = nexar_rank(w);
+    nexar_request *req;
+
+    (void)arg;
+    kept[me][0] = kept[me][1] = 1;
+    NXT_OK(w, nexar_iallreduce(w, NEXAR_IN_PLACE, &kept[me][0], 1, NEXAR_I32, NEXAR_SUM, &req));
+    NXT_OK(w, nexar_iallreduce(w, NEXAR_IN_PLACE, &kept[me][1], 1, NEXAR_I32, NEXAR_SUM, &req));
+}
+
+static void test_finalize_waits_for_requests(void **state)
+{
+    (void)state;
+    in_world(RANKS, finalize_with_requests, NULL);
+    for (int i = 0; i < RANKS; i++) {
+        assert_int_equal(kept[i][0], RANKS);
+        assert_int_equal(kept[i][1], RANKS);
+    }
+}
+
+static void revoke_with_requests(nexar_comm *w, void *arg)
+{
+    int32_t one = 1, sums[3] = {0};
+    nexar_request *reqs[3] = {NULL};
+    nexar_comm *c = NULL;
+
+    (void)arg;
+    NXT_OK(w, nexar_comm_dup(w, &c));
+    if (nexar_rank(w) == 0) { /* the others wait for it */
+        nxt_await(&ready, RANKS - 1);
+        NXT_OK(w, nexar_comm_revoke(c));
+    } else {
+        for (int i = 0; i < 3; i++) {
+            NXT_OK(w, nexar_iallreduce(c, &one, &sums[i], 1, NEXAR_I32, NEXAR_SUM, &reqs[i]));
+        }
+        (void)atomic_fetch_add(&ready, 1);
+        for (int i = 0; i < 3; i++) {
+            NXT_IS(w, nexar_wait(&reqs[i], NULL) == NEXAR_EREVOKED);
+        }
+    }
+    nexar_comm_free(c);
+    NXT_OK(w, nexar_barrier(w));
+}
+
+static void test_revoking_ends_all_requests(void **state)
+{
+    (void)state;
+    in_world(RANKS, revoke_with_requests, NULL);
+}
+
+/* The update comes behind the requests, which end well; then one leaves. */
+static void update_with_requests(nexar_comm *w, void *arg)
+{
+    const int me = nexar_rank(w);
+    int32_t one = 1, sum = 0;
+    nexar_request *req = NULL;
+    nexar_change change;
+
+    (void)arg;
+    NXT_OK(w, nexar_iallreduce(w, &one, &sum, 1, NEXAR_I32, NEXAR_SUM, &req));
+    NXT_OK(w, nexar_comm_update(&w, &change));
+    NXT_IS(w, (change.new_size == RANKS) && (sum == RANKS));
+    NXT_OK(w, nexar_wait(&req, NULL));
+    NXT_OK(w, nexar_iallreduce(w, &one, &sum, 1, NEXAR_I32, NEXAR_SUM, &req));
+    if (me == GOES) {
+        NXT_OK(w, nexar_wait(&req, NULL)); /* or it is gone with the world */
+        go(w);
+        return;
+    }
+    while (nexar_size(w) == RANKS) {
+        NXT_OK(w, nexar_comm_update(&w, &change));
+    }
+    NXT_IS(w, sum == RANKS);
+    NXT_OK(w, nexar_wait(&req, NULL)); /* of a world that is no more */
+    NXT_OK(w, nexar_barrier(w));
+}
+
+static void test_an_update_waits_for_requests(void **state)
+{
+    (void)state;
+    in_world(RANKS, update_with_requests, NULL);
 }
 
 /* ---- turns
@@ -287,7 +493,12 @@ static void test_a_compressed_allreduce_that_fails_changes_nothing_on_any_rank(v
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests_end_with_an_error_once),
+        cmocka_unit_test(test_requests_are_run_again),
+        cmocka_unit_test(test_the_application_is_told_when_it_waits),
+        cmocka_unit_test(test_a_communicator_is_freed_when_its_requests_have_ended),
+        cmocka_unit_test(test_finalize_waits_for_requests),
+        cmocka_unit_test(test_revoking_ends_all_requests),
+        cmocka_unit_test(test_an_update_waits_for_requests),
         cmocka_unit_test(test_a_call_that_waits_is_for_the_ranks_that_were),
         cmocka_unit_test(test_a_compressed_allreduce_that_fails_changes_nothing_on_any_rank),
     };

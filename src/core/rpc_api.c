@@ -115,9 +115,9 @@ static nexar_err check(const rpc_op *op, const void *data, size_t bytes)
     if (op->comm == NULL) {
         return nx_fail(NEXAR_EINVAL, "%s: comm is NULL", op->name);
     }
-    if ((op->rank < 0) || ((uint32_t)op->rank >= op->comm->size)) {
+    if ((op->rank < 0) || ((uint32_t)op->rank >= op->comm->known_size)) {
         return nx_fail(NEXAR_EINVAL, "%s: there is no rank %d; ranks are 0 to %" PRIu32, op->name,
-                       op->rank, op->comm->size - 1);
+                       op->rank, op->comm->known_size - 1);
     }
     if ((data == NULL) && (bytes != 0)) {
         return nx_fail(NEXAR_EINVAL, "%s: the data of %zu bytes is NULL", op->name, bytes);
@@ -140,7 +140,7 @@ static void start(rpc_op *op, const void *data, size_t bytes)
         .peer = nx_comm_peer(op->comm, gone ? op->comm->rank : (uint32_t)op->rank),
         .comm = op->comm->id,
         .fn = op->fn,
-        .revoked = (op->comm->revoked || gone) ? "the communicator was revoked" : NULL};
+        .revoked = (nx_comm_refuses(op->comm) || gone) ? "the communicator was revoked" : NULL};
 
     op->call.wanted = (op->reply != NULL);
     nx_rpc_start(world->rpc, &op->call, &target, data, bytes,

@@ -404,9 +404,10 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                       .preset = "off",
                       .unit = "",
                       .choices = switches,
-                      .help = "with recovery=automatic: whether a blocking collective that a "
-                              "failure ends is run again among the others; its buffers keep "
-                              "their layout, blocks of those who failed are left alone"},
+                      .help = "with recovery=automatic: whether a collective that a failure ends, "
+                              "blocking or with a request, is run again among the others; its "
+                              "buffers keep their layout, blocks of those who failed are left "
+                              "alone"},
     [NX_SET_MIN_WORLD] = {.name = "min_world",
                           .type = NX_SETTING_NUMBER,
                           .preset = "0",

@@ -21,6 +21,7 @@
 #include "core/diagnosis.h"
 #include "core/failure.h"
 #include "core/forked.h"
+#include "core/queued.h"
 #include "core/recover.h"
 
 /* What a rank says in the fast way. */
@@ -544,7 +545,11 @@ static nexar_err slow_way(nexar_comm **comm, bool whole, nexar_change *change)
         return err;
     }
     *comm = next;
-    return (next == NULL) ? nx_world_destroy(world) : NEXAR_OK;
+    if (next == NULL) {
+        return nx_world_destroy(world);
+    }
+    nx_runners_reap(world);
+    return NEXAR_OK;
 }
 
 static nexar_err not_the_world(const char *name)

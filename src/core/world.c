@@ -17,7 +17,7 @@
 #include "core/failure.h"
 #include "core/forked.h"
 #include "core/links.h"
-#include "core/request.h"
+#include "core/queued.h"
 #include "core/update.h"
 
 /* How long leaving may take for links that do not drain: a peer that is gone is
@@ -292,6 +292,7 @@ static void teardown(nx_world *world)
         if (world->worker != NULL) {
             nx_worker_destroy(world->worker);
         }
+        nx_runners_stop(world);
         nx_loop_lock(world->loop);
         nx_diagnosis_stop(world);
         if (world->hub != NULL) {
@@ -317,6 +318,7 @@ static void teardown(nx_world *world)
         nx_rpc_destroy(world->rpc);
         nx_failure_stop(world);
         nx_comms_free(world);
+        nx_runners_free(world);
         nx_direct_close_passes(world->passes);
         nx_arenas_destroy(world->arenas);
         nx_arena_destroy(world->arena);
@@ -371,6 +373,7 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     nx_list_init(&world->strays);
     nx_list_init(&world->parked);
     nx_list_init(&world->requests);
+    nx_list_init(&world->runners);
     nx_list_init(&world->spare);
     nx_oplog_init(&world->log);
 

@@ -41,6 +41,7 @@ typedef struct nx_world {
     nx_list strays;   /* frames for those that are to be made, */
     size_t nstrays;   /* and how many */
     nx_list requests; /* those that the application has not given back */
+    nx_list runners;  /* with retry=on, threads that run them: queued.h */
     nx_list spare;    /* memory of messages' requests to use again: p2p.c */
     unsigned nspare;
 
