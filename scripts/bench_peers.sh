@@ -1,7 +1,10 @@
 #!/bin/bash
 # bench_peers.sh BUILD [OPTION]... - nexar beside Open MPI, MPICH and Gloo on this
-# machine, by turns: every round runs each contender once, and of all rounds the median
-# counts.  What the machine does besides meets all alike.
+# machine, by turns: every round runs each contender once, every other round in the opposite
+# order.  What the machine does besides meets all alike.  Of the times of all rounds the
+# median counts, and so it does of the ratios, which are formed in each round by itself: the
+# machine may be another one in the next.  How near its cores are to each other is measured
+# before and after each round (bench/word_bench), and printed.
 #
 #   --quick             one short round of fewer sizes
 #   --rounds N          how many; 3
@@ -14,7 +17,8 @@
 #                       keeps freed memory), mpich_shm, mpich_tcp
 #   --shm               shared memory: all that has it, and how far an allreduce is from
 #                       what the memory allows
-#   --keep FILE         where the raw lines go: BUILD/peers/times
+#   --keep FILE         where the raw lines go: BUILD/peers/times; bench/peers/table.py
+#                       says what they have, and makes the tables of them
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -134,16 +138,33 @@ for r in json.load(open(sys.argv[1]))["rows"]:
     esac
 }
 
+# look N ROUND WHEN: how near the cores are.
+look() {
+    echo "word $1 $2 $3 $("$build/bench/word_bench")" >>"$keep"
+}
+
+# in_turn ROUND NAME...: the names, in the order of this round.
+in_turn() {
+    local turn=$1
+    shift
+    if [ $((turn % 2)) = 1 ]; then
+        printf '%s\n' "$@"
+    else
+        printf '%s\n' "$@" | tac
+    fi
+}
+
+read -ra names <<<"nexar_${transports// / nexar_} $usable"
 : >"$keep"
 for n in $ranks; do
     for round in $(seq "$rounds"); do
-        for transport in $transports; do
-            for name in "nexar_$transport" $usable; do
-                echo "bench_peers: $n ranks, round $round of $rounds, $name" >&2
-                contend "$name" "$n" 2>"$out/errors" | sed "s/^/$name $n /" >>"$keep" ||
-                    echo "bench_peers: $name failed: $(head -n 3 "$out/errors")" >&2
-            done
+        look "$n" "$round" begin
+        for name in $(in_turn "$round" "${names[@]}"); do
+            echo "bench_peers: $n ranks, round $round of $rounds, $name" >&2
+            contend "$name" "$n" 2>"$out/errors" | sed "s/^/$name $n /; s/\$/ $round/" >>"$keep" ||
+                echo "bench_peers: $name failed: $(head -n 3 "$out/errors")" >&2
         done
+        look "$n" "$round" end
     done
 done
 python3 "$source/table.py" "$keep"

@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "api_call.h"
+#include "base/ways.h"
 #include "direct_world.h"
 #include "local_world.h"
 #include "unit.h"
@@ -187,6 +188,38 @@ static void test_long_ones_work_in_the_memory_of_others(void **state)
     }
     nxt_local_world(8, NULL, long_ones, NULL);
     nxt_direct_with_setting(4, "spin", "20us", long_ones); /* as if there were a core for each */
+}
+
+/* So often that both ways are taken, whichever is the faster: tune.h. */
+static void many_times(nexar_comm *w, void *arg)
+{
+    buffers b = {.w = w, .count = 9001, .n = nexar_size(w), .me = nexar_rank(w)};
+    const size_t bytes = b.count * (size_t)b.n * sizeof(int64_t);
+    uint64_t before;
+
+    (void)arg;
+    nxt_direct_warm_up(w);
+    before = nxt_direct_count(w);
+    b.in = nxt_direct_take(w, false, bytes);
+    b.out = nxt_direct_take(w, false, bytes);
+    for (int i = 0; i < 3 * NX_WAYS_FIRST; i++) {
+        const bool in_place = (i % 3 == 2) ? (b.me % 2 == 0) : (i % 3 == 1);
+
+        reductions(&b, in_place, (int)(i % b.n));
+        scans(&b, in_place);
+        copies(&b, in_place, (int)(i % b.n));
+    }
+    NXT_IS(w, nxt_direct_count(w) - before == 10 * 3 * NX_WAYS_FIRST);
+    nxt_direct_give_back(w, false, b.in);
+    nxt_direct_give_back(w, false, b.out);
+}
+
+static void test_what_is_brought_may_be_read_as_well(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= 4; n++) {
+        nxt_local_world(n, NULL, many_times, NULL);
+    }
 }
 
 static void short_only(nexar_comm *w, void *arg)
@@ -405,6 +438,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_kinds_give_what_they_must),
         cmocka_unit_test(test_long_ones_work_in_the_memory_of_others),
+        cmocka_unit_test(test_what_is_brought_may_be_read_as_well),
         cmocka_unit_test(test_where_memory_cannot_be_read_what_comes_in_pieces_is_direct),
         cmocka_unit_test(test_it_can_be_turned_off),
         cmocka_unit_test(test_memory_is_given_and_taken_back),

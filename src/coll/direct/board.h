@@ -73,7 +73,8 @@ typedef struct nx_board_slot {
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t seq;
     _Atomic uint64_t mark[2];
     _Atomic uint32_t declines;
-    uint32_t lends; /* what it brings stands elsewhere: share.h */
+    uint32_t lends : 2;    /* nx_lends: what it brings stands elsewhere */
+    uint32_t took_ns : 30; /* what its owner took for an operation before: tune.h; 0: unsaid */
     uint8_t data[NX_BOARD_ROOM];
 } nx_board_slot;
 _Static_assert(offsetof(nx_board_slot, data) == 32, "short input is in the line of its flag");

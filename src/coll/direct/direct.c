@@ -34,6 +34,7 @@ struct nx_direct {
     nexar_err down; /* a rank is gone, ... */
     char why[NX_BOARD_WHY];
     void *bounce;
+    nx_tune tune;
     nx_far far[NX_BOARD_RANKS];
 };
 
@@ -67,6 +68,7 @@ nexar_err nx_direct_create(const nx_direct_config *config)
     d->token = config->token;
     d->plain.algorithm = nx_algorithms(&n);
     d->last = g->next - 1;
+    nx_tune_init(&d->tune);
     own->pid = getpid();
     own->token_at = (uint64_t)(uintptr_t)&d->token;
     own->token = d->token;
@@ -278,6 +280,7 @@ static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
                     .declines = (g->late != NEXAR_OK), /* the engine tells of that */
                     .way = nx_share_way(call, d->board, d->reads),
                     .reads = d->reads,
+                    .tune = &d->tune,
                     .far = d->far,
                     .bounce = d->bounce};
     if ((s->way >= NX_WAY_EITHER) && (d->config.lend != NULL)) {

@@ -191,14 +191,42 @@ static bool can_lend(const nx_share *s)
            (no_in || in_arena(s, nx_share_input(s))) && (no_out || in_arena(s, s->call->recv));
 }
 
+/* Whether this rank lends its buffers since that is faster now, and others can read them.  An
+ * alltoall in place would have to be put aside, and tensors are packed. */
+static bool chooses(const nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t len = c->count * nexar_dtype_size(s->call->dtype), all = len * s->turn.size;
+    const bool no_out = (c->kind == NX_REDUCE) && (s->turn.rank != c->root);
+    const size_t in = ((c->kind == NX_ALLTOALL) || (c->kind == NX_REDUCE_SCATTER)) ? all : len;
+    const size_t out = ((c->kind == NX_ALLTOALL) || (c->kind == NX_ALLGATHER)) ? all : len;
+
+    return (s->choice == NX_TUNE_READS) && (s->call->tensors == NULL) &&
+           !((c->kind == NX_ALLTOALL) && c->in_place) &&
+           nx_tune_readable(s->tune, 0, nx_share_input(s), in) &&
+           (no_out || nx_tune_readable(s->tune, 1, s->call->recv, out));
+}
+
+static nx_lends lends(const nx_share *s)
+{
+    if (s->way == NX_WAY_READS) {
+        return NX_LENDS;
+    }
+    if ((s->way != NX_WAY_EITHER) || s->declines) {
+        return NX_LENDS_NOT;
+    }
+    return can_lend(s) ? NX_LENDS : chooses(s) ? NX_LENDS_BY_CHOICE : NX_LENDS_NOT;
+}
+
 /* Writes what this rank brings. */
 static void bring(nx_share *s)
 {
     uint8_t *to = nx_turn_open(&s->turn);
-    const bool lends =
-        (s->way == NX_WAY_READS) || ((s->way == NX_WAY_EITHER) && !s->declines && can_lend(s));
+    nx_board_slot *slot = nx_turn_slot(&s->turn, s->turn.rank);
+    const nx_lends how = lends(s);
 
-    nx_turn_slot(&s->turn, s->turn.rank)->lends = lends;
+    slot->lends = (uint32_t)how & 3U;
+    slot->took_ns = (s->tune != NULL) ? nx_tune_says(s->tune) & (uint32_t)NX_TUNE_LONGEST : 0;
     if (s->declines) {
         return;
     }
@@ -206,7 +234,7 @@ static void bring(nx_share *s)
         s->declines = !nx_blocks_bring(s, to);
         return;
     }
-    if (!lends) {
+    if (how == NX_LENDS_NOT) {
         nx_slots_bring(s, to);
         return;
     }
@@ -215,20 +243,42 @@ static void bring(nx_share *s)
     memcpy(to, &s->own, sizeof(s->own));
 }
 
+/* All have come: what they have said of the operation before. */
+static void hear(const nx_share *s)
+{
+    uint32_t longest = 0;
+
+    if (s->tune == NULL) {
+        return;
+    }
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        const uint32_t its = nx_turn_slot(&s->turn, rank)->took_ns;
+
+        if (its == 0) {
+            longest = 0;
+            break;
+        }
+        longest = (its > longest) ? its : longest;
+    }
+    nx_tune_hear(s->tune, longest);
+}
+
 /* All have come: which way it is, where that was open. */
 static nx_turn_end settle(nx_share *s)
 {
     const nx_turn *t = &s->turn;
     nx_board_slot *own = nx_turn_slot(t, t->rank);
-    uint32_t lend = 0;
+    uint32_t lend = 0, chosen = 0;
 
     if (s->way != NX_WAY_EITHER) {
         return NX_TURN_ON;
     }
     for (uint32_t rank = 0; rank < t->size; rank++) {
-        lend += (nx_turn_slot(t, rank)->lends != 0);
+        lend += (nx_turn_slot(t, rank)->lends != NX_LENDS_NOT);
+        chosen += (nx_turn_slot(t, rank)->lends == NX_LENDS_BY_CHOICE);
     }
     s->way = (lend == t->size) ? NX_WAY_READS : NX_WAY_SLOTS;
+    s->disturbed = (lend != 0) && ((lend != t->size) || (chosen == 0));
     if ((lend == 0) || (lend == t->size)) {
         return NX_TURN_ON;
     }
@@ -278,21 +328,12 @@ static nx_turn_end slots(nx_share *s)
     return end;
 }
 
+/* All have come. */
 static nx_turn_end run(nx_share *s)
 {
     const nx_turn *t = &s->turn;
-    nx_turn_end end;
+    nx_turn_end end = settle(s);
 
-    nx_turn_arrive(t, s->mark.word, s->declines);
-    end = nx_turn_all_here(t);
-    if (end != NX_TURN_ON) {
-        return end;
-    }
-    s->odd = nx_turn_odd_one(t, s->mark.word, s->its.word);
-    if (s->odd != t->size) {
-        return NX_TURN_ON;
-    }
-    end = settle(s);
     if (end != NX_TURN_ON) {
         return end;
     }
@@ -306,8 +347,59 @@ static nx_turn_end run(nx_share *s)
     return (s->way == NX_WAY_BLOCKS) ? nx_blocks_run(s) : nx_reads_run(s);
 }
 
+/* Whether it is measured which way is the faster. */
+static bool is_measured(const nx_share *s)
+{
+    return (s->tune != NULL) && (s->tune->cell >= 0);
+}
+
+static uint64_t now_ns(const nx_share *s)
+{
+    return is_measured(s) ? nx_now(&nx_clock_system) : 0;
+}
+
+/* Waits for all, then does it. */
+static nx_turn_end arrive(nx_share *s)
+{
+    const nx_turn *t = &s->turn;
+    uint64_t here_ns;
+    nx_turn_end end;
+
+    nx_turn_arrive(t, s->mark.word, s->declines);
+    end = nx_turn_all_here(t);
+    if (end != NX_TURN_ON) {
+        return end;
+    }
+    s->odd = nx_turn_odd_one(t, s->mark.word, s->its.word);
+    if (s->odd != t->size) {
+        return NX_TURN_ON;
+    }
+    hear(s);
+    here_ns = now_ns(s);
+    end = run(s);
+    s->took_ns += now_ns(s) - here_ns;
+    return end;
+}
+
+/* It is over: what it took is said with the next one. */
+static void note(nx_share *s, nx_turn_end end)
+{
+    if (!is_measured(s)) {
+        return;
+    }
+    if ((end != NX_TURN_ON) || (s->odd != s->turn.size)) {
+        nx_tune_undo(s->tune);
+        return;
+    }
+    nx_tune_end(s->tune, (s->way == NX_WAY_READS) ? NX_TUNE_READS : NX_TUNE_SLOTS,
+                s->disturbed ? 0 : s->took_ns);
+}
+
 nx_turn_end nx_share_run(nx_share *s)
 {
+    uint64_t begun_ns;
+    nx_turn_end end;
+
     s->code = 0;
     s->nomem = s->uneven = false;
     s->hook_err = NEXAR_OK;
@@ -317,8 +409,16 @@ nx_turn_end nx_share_run(nx_share *s)
     s->len = nx_slots_piece(s->call, s->turn.board);
     s->len = (s->len < s->call->coll.count) ? s->len : s->call->coll.count;
     s->declines = !open_share(s) || s->declines; /* the engine says what is missing */
+    s->disturbed = false;
+    s->choice = ((s->tune != NULL) && (s->way == NX_WAY_EITHER))
+                    ? nx_tune_begin(s->tune, s->call, s->turn.size)
+                    : NX_TUNE_SLOTS;
+    begun_ns = now_ns(s);
     bring(s);
-    return run(s);
+    s->took_ns = now_ns(s) - begun_ns;
+    end = arrive(s);
+    note(s, end);
+    return end;
 }
 
 void nx_share_done(nx_share *s)

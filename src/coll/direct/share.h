@@ -19,7 +19,8 @@
  *   either  what would fit in slots, but is long enough for reads to pay if there is
  *           nothing to copy: who has its buffers in its arena (nexar_alloc) says where,
  *           the others bring their input.  If all have said where: reads.  If only some
- *           have, these bring theirs now, and all wait once more: slots.
+ *           have, these bring theirs now, and all wait once more: slots.  Where reading is
+ *           faster even by the kernel, at this moment, all say where: tune.h.
  *   blocks  the v forms, whose lengths not all ranks know alike: each rank brings what
  *           others get from it, or says where that is if it is long, with the place and
  *           the length of each block; those who get them hold the lengths against what
@@ -42,6 +43,7 @@
 #include "coll/call.h"
 #include "coll/direct/board.h"
 #include "coll/direct/far.h"
+#include "coll/direct/tune.h"
 
 typedef enum nx_way {
     NX_WAY_ENGINE,
@@ -61,6 +63,10 @@ enum {
     NX_SHARE_SCANS = 4          /* ranks: of more a scan is not brought in pieces */
 };
 
+/* Whether what a rank brings stands elsewhere: it has to; all may see it in its arena; it is
+ * faster now. */
+typedef enum nx_lends { NX_LENDS_NOT, NX_LENDS, NX_LENDS_BY_CHOICE } nx_lends;
+
 /* Where a rank has its buffers, on the board.  The arena: see core/arena.h. */
 typedef struct nx_lent {
     uint64_t in, out;                        /* of a bucket |in| is the list of its tensors */
@@ -77,8 +83,12 @@ typedef struct nx_share {
     bool declines;
     bool reads; /* all can read the memory of all */
     nx_way way;
-    nx_far *far;  /* by rank; set for reads */
-    void *bounce; /* NX_SHARE_BLOCK bytes, for reads */
+    nx_tune *tune; /* NULL: nothing is measured */
+    unsigned choice;
+    uint64_t took_ns; /* without the wait for all to come */
+    bool disturbed;   /* that says nothing of the two ways */
+    nx_far *far;      /* by rank; set for reads */
+    void *bounce;     /* NX_SHARE_BLOCK bytes, for reads */
     /* Sees to it that |far| knows the arena of |rank|.  May be NULL. */
     void (*on_lent)(void *ctx, uint32_t rank, const nx_lent *lent);
     void *ctx;

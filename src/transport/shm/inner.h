@@ -22,17 +22,22 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "base/ways.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/words.h"
 
 enum {
-    NX_SHM_SPANS = 16,            /* stretches of memory that an offer names */
-    NX_SHM_CHUNK = 16 << 10,      /* bytes of a record of the data ring at most: a unit */
-    NX_SHM_CHUNKS = 16,           /* put into the data ring in one go, before others are heard */
-    NX_SHM_BOUNCE = 128 << 10,    /* read at a time where the bytes have no place: fits a cache */
-    NX_SHM_SLICE = 512 << 10,     /* read at a time into their place: 50 us or so */
-    NX_SHM_OFFER_LEAST = 32 << 10 /* shorter ones are copied: see docs/shm.md */
+    NX_SHM_SPANS = 16,             /* stretches of memory that an offer names */
+    NX_SHM_CHUNK = 16 << 10,       /* bytes of a record of the data ring at most: a unit */
+    NX_SHM_CHUNKS = 16,            /* put into the data ring in one go, before others are heard */
+    NX_SHM_BOUNCE = 128 << 10,     /* read at a time where the bytes have no place: fits a cache */
+    NX_SHM_SLICE = 512 << 10,      /* read at a time into their place: 50 us or so */
+    NX_SHM_OFFER_LEAST = 32 << 10, /* shorter ones are copied: see docs/shm.md */
+    NX_SHM_LENGTHS = 3             /* classes of parts by length: which way is the faster */
 };
+
+/* How a long part comes: see claim.h. */
+enum { NX_BY_RING, NX_BY_READING };
 
 /* Records. */
 enum {
@@ -158,6 +163,12 @@ typedef struct nx_shm_link {
     unsigned nreads, next_read;
     bool part_ended;   /* a long one has come to its end, perhaps */
     uint64_t heard_ns; /* when the last was offered, or something of one came */
+
+    /* How a long part is to come, if no other does. */
+    nx_ways ways[NX_SHM_LENGTHS];
+    unsigned way;
+    bool alone;        /* the one that comes does so, undisturbed, ... */
+    uint64_t alone_ns; /* ... since then */
     nx_timer timer;    /* of draining */
     uint64_t bytes_sent, bytes_received;
 } nx_shm_link;

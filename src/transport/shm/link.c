@@ -433,6 +433,9 @@ nexar_err nx_shm_link_create(nx_shm *shm, uint64_t member, nx_shm_link **out)
     link->member = member;
     link->socket.fd = link->process.fd = link->bell = link->segment_fd = -1;
     link->timer.on_expire = on_drain_late;
+    for (int i = 0; i < NX_SHM_LENGTHS; i++) {
+        nx_ways_init(&link->ways[i], NX_BY_RING);
+    }
     nx_list_init(&link->parked);
     nx_list_init(&link->dirty);
     nx_list_init(&link->troubled);

@@ -1,0 +1,60 @@
+#!/bin/bash
+# bench_peers_test.sh TABLE - what the tables of make bench-peers are made of: ratios of each
+# round by itself, the states of the machine, targets.  From lines that were made up.
+# shellcheck disable=SC2154 # lib.sh has what is not assigned here
+set -uo pipefail
+table=$1
+# shellcheck source=tests/lib.sh disable=SC1091
+. "$(cd "$(dirname "$0")" && pwd)/lib.sh"
+
+if ! command -v python3 >/dev/null; then
+    echo "there is no python3: skipped"
+    exit 0
+fi
+
+# round N WORD_BEGIN WORD_END NEXAR OPENMPI MPICH: an allreduce of 1 MiB on 2 ranks.
+round() {
+    echo "word 2 $1 begin word_ns $2 fresh_gb_s 20.0"
+    echo "nexar_shm 2 allreduce 1048576 9 $4 $1"
+    echo "openmpi_shm 2 allreduce 1048576 9 $5 $1"
+    [ "$6" = - ] || echo "mpich_shm 2 allreduce 1048576 9 $6 $1"
+    echo "word 2 $1 end word_ns $3 fresh_gb_s 5.0"
+}
+
+# prints WORDS: the table has them.
+prints() {
+    grep -qF -- "$1" "$work/out" || fail "the table does not have: $1"
+}
+
+# In the slow rounds all take thrice as long.  nexar is twice as fast as the best in three
+# rounds and by a tenth in two, though its median time is above the peers' fastest.
+{
+    round 1 50 60 100 200 250
+    round 2 230 240 300 900 600
+    round 3 240 230 300 330 900
+    round 4 60 55 100 240 200
+    round 5 60 231 200 900 220
+} >"$work/lines"
+python3 "$table" "$work/lines" >"$work/out" 2>"$work/err" || fail "the table is not made"
+[ ! -s "$work/err" ] || fail "it writes to stderr"
+prints "2 ranks, round 1: 50 ns 20.0 GB/s, then 60 ns 5.0 GB/s: near"
+prints "2 ranks, round 2: 230 ns 20.0 GB/s, then 240 ns 5.0 GB/s: far"
+prints "2 ranks, round 5: 60 ns 20.0 GB/s, then 231 ns 5.0 GB/s: changed"
+prints "reached   2.00x     1.10..2.00"
+prints "1 of 1 targets are met"
+prints "in rounds where the cores were far: 1 of 1"
+has "$work/out" '1 MiB +200\.0 +330\.0 +2\.40x +250\.0 +2\.00x +2\.00x +1\.10\.\.2\.00' ||
+    fail "the row is another one"
+
+# A peer that failed in a round is missed in that round alone; no states, no words of them.
+{
+    round 1 50 60 100 104 50
+    round 2 50 60 100 105 -
+    round 3 50 60 100 106 -
+} | grep -v '^word' >"$work/lines"
+python3 "$table" "$work/lines" >"$work/out" 2>"$work/err" || fail "the table is not made"
+prints "reached   1.05x     0.50..1.06   missed"
+prints "0 of 1 targets are met"
+grep -qE 'near|far' "$work/out" && fail "it names states that nobody measured"
+
+finish
