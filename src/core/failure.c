@@ -156,6 +156,10 @@ static void on_link_end(nx_failure *f, uint32_t peer)
         nx_health_link_down(f->health, peer, NX_DOWN_CLOSED, why, now);
         break;
     case NX_END_LOST:
+        if (nx_msg_starved(world->msg, peer)) {
+            nx_failure_starve(world); /* or this rank would accuse one that is well */
+            break;
+        }
         /* Watched from now on, until it is given up: there is no way back to it. */
         if (nx_rankset_add(&f->lost, peer) && (nx_health_watch(f->health, peer, now) != NEXAR_OK)) {
             nx_failure_learn(world, peer, why);

@@ -289,6 +289,13 @@ bool nx_msg_heard(nx_msg *m, uint32_t peer)
     return heard;
 }
 
+bool nx_msg_starved(const nx_msg *m, uint32_t peer)
+{
+    const nx_peer *p = m->peers[peer];
+
+    return (p != NULL) && p->doomed && (p->err == NEXAR_ENOMEM);
+}
+
 nx_end nx_msg_ended(const nx_msg *m, uint32_t peer, const char **why)
 {
     const nx_peer *p = m->peers[peer];

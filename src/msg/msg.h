@@ -168,6 +168,9 @@ void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
 bool nx_msg_heard(nx_msg *m, uint32_t peer);
 /* Of a peer that is down: what the end of its link said, and in words. */
 nx_end nx_msg_ended(const nx_msg *m, uint32_t peer, const char **why);
+/* Whether the link to |peer| was given up for lack of memory here: it is not |peer| that has
+ * failed. */
+bool nx_msg_starved(const nx_msg *m, uint32_t peer);
 
 /* Ends receives and probes of |context| that wait, with |err| and |why|: with |any| those
  * that name no peer alone; without, all, and sends as nx_msg_cancel() would (these end
