@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -195,6 +196,31 @@ static bool waits_for(const nx_doing *d, uint32_t rank)
     return false;
 }
 
+/* One of the two sends what the other receives: long, or slow, but no deadlock. */
+static bool one_message(const nx_stall *s, const nx_doing *d)
+{
+    static const char send[] = "(to rank ", any[] = ", any tag)";
+    char own[NX_WHAT_TEXT];
+    const char *mine = strchr(nx_what_text(&s->op.what, own), ',');
+    const char *theirs = strchr(d->now.text, ',');
+
+    if ((mine == NULL) || (theirs == NULL) ||
+        ((strstr(own, send) != NULL) == (strstr(d->now.text, send) != NULL))) {
+        return false;
+    }
+    return (strcmp(mine, theirs) == 0) || (strcmp(mine, any) == 0) || (strcmp(theirs, any) == 0);
+}
+
+/* What it means that |a| does what it has told. */
+static const char *meaning(const nx_stall *s, const asked *a)
+{
+    if (in_it(s, a) || !waits_for(&a->doing, s->config.self)) {
+        return "";
+    }
+    return one_message(s, &a->doing) ? ": that message is on its way"
+                                     : ": each waits for the other";
+}
+
 static void print_rank(const nx_stall *s, const asked *a)
 {
     char line[LINE], doing[NX_DOING_TEXT];
@@ -207,10 +233,8 @@ static void print_rank(const nx_stall *s, const asked *a)
         (void)snprintf(line, sizeof(line), "rank %" PRIu32 " has left: %s", a->rank, a->why);
         break;
     case TOLD:
-        (void)snprintf(
-            line, sizeof(line), "rank %" PRIu32 " %s%s", a->rank, nx_doing_text(&a->doing, doing),
-            (!in_it(s, a) && waits_for(&a->doing, s->config.self)) ? ": each waits for the other"
-                                                                   : "");
+        (void)snprintf(line, sizeof(line), "rank %" PRIu32 " %s%s", a->rank,
+                       nx_doing_text(&a->doing, doing), meaning(s, a));
         break;
     }
     s->config.print(s->config.ctx, s->voice, line);

@@ -368,6 +368,32 @@ static void test_a_deadlock_of_two_is_named(void **state)
     teardown(&r);
 }
 
+/* The rig is in recv(from rank 1, tag 7). */
+static void test_a_long_message_is_no_deadlock(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } cases[] = {{"send(to rank 0, tag 7)", ": that message is on its way"},
+                 {"send(to rank 0, tag 8)", ": each waits for the other"},
+                 {"recv(from rank 0, any tag)", ": each waits for the other"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        nx_doing d = {.waits = true, .now = {.age_ns = SECOND}, .nfor = 1, .listed = 1, .who = {0}};
+        rig r;
+
+        (void)snprintf(d.now.text, sizeof(d.now.text), "%s", cases[i].text);
+        setup(&r, SECOND);
+        start(&r);
+        pass(&r, SECOND);
+        d.question = r.asked[1].question;
+        nx_stall_on_tell(r.stall, 1, &d);
+        assert_true(said(&r, cases[i].text));
+        assert_true(said(&r, cases[i].says));
+        teardown(&r);
+    }
+}
+
 static void test_what_is_waited_for_on_a_rank_itself_is_said(void **state)
 {
     nx_doing d = {.waits = true,
@@ -420,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_those_in_the_middle_leave_it_to_others),
         cmocka_unit_test(test_rank_0_follows_the_chain_to_its_end),
         cmocka_unit_test(test_a_deadlock_of_two_is_named),
+        cmocka_unit_test(test_a_long_message_is_no_deadlock),
         cmocka_unit_test(test_what_is_waited_for_on_a_rank_itself_is_said),
     };
 
