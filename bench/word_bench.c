@@ -18,6 +18,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "args.h"
+
+static const char help[] =
+    "usage: word_bench\n"
+    "\n"
+    "How near two cores of this machine are: nanoseconds that a word takes from one to the\n"
+    "other, and GB a second at which one copies what the other has just written.\n";
+
 enum { POLLS = 1 << 12 };
 enum { BATCHES = 25, WORDS = 1000, COPIES = 101, BYTES = 128 << 10, LINE = 128 };
 
@@ -93,13 +101,14 @@ static void *other(void *arg)
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     double words[BATCHES], copies[COPIES];
     cpu_set_t all; /* that both threads may use */
     pthread_t thread;
     unsigned i = 0;
 
+    (void)nxb_args_take(argc, argv, 0, help);
     if ((sched_getaffinity(0, sizeof(all), &all) != 0) || (CPU_COUNT(&all) < 2) ||
         !go_to(&all, 0) || (pthread_create(&thread, NULL, other, &all) != 0)) {
         (void)printf("word_ns 0 fresh_gb_s 0\n");
