@@ -56,6 +56,8 @@
       "middle sizes on many such hosts: all lead, each with a part")                               \
     X(ALLREDUCE, twolevel_ring, allreduce_twolevel_ring, true, false, false,                       \
       "long vectors on such hosts: all lead, each with a part")                                    \
+    X(ALLREDUCE, star, allreduce_star, false, false, false,                                        \
+      "short vectors on few ranks that share cores: the least messages")                           \
     X(ALLGATHER, ring, allgather_ring, true, false, false, "long blocks: neighbours only")         \
     X(ALLGATHER, recdbl, allgather_recdbl, false, false, false,                                    \
       "short blocks, no scratch: log2 n rounds")                                                   \

@@ -74,18 +74,26 @@ static void run(world *w)
     }
 }
 
+/* Of whom |rank| has heard when it is done. */
+static uint64_t heard_by(const world *w, const nx_algorithm *row, uint32_t rank)
+{
+    uint64_t all = UINT64_C(1) << rank;
+
+    for (nx_step_id id = 0; id < w->programs[rank]->sched.nsteps; id++) {
+        if (w->heard[rank][id] == 0) {
+            fail_msg("%s %s, %u ranks: step %u of rank %u never ends", nx_coll_name(row->kind),
+                     row->name, w->size, id, rank);
+        }
+        all |= w->heard[rank][id];
+    }
+    return all;
+}
+
 static void check_heard(const world *w, const nx_algorithm *row, uint32_t root, size_t count)
 {
     for (uint32_t rank = 0; rank < w->size; rank++) {
-        uint64_t all = UINT64_C(1) << rank;
+        const uint64_t all = heard_by(w, row, rank);
 
-        for (nx_step_id id = 0; id < w->programs[rank]->sched.nsteps; id++) {
-            if (w->heard[rank][id] == 0) {
-                fail_msg("%s %s, %u ranks: step %u of rank %u never ends", nx_coll_name(row->kind),
-                         row->name, w->size, id, rank);
-            }
-            all |= w->heard[rank][id];
-        }
         if (all != (UINT64_C(1) << w->size) - 1) {
             fail_msg("%s %s, %u ranks, root %u, count %zu: rank %u has heard of %#llx only",
                      nx_coll_name(row->kind), row->name, w->size, root, count, rank,

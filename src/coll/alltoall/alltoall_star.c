@@ -40,14 +40,17 @@ nexar_err nx_alltoall_star(nx_sched *s, const nx_coll *c)
         return nx_sched_seal(s);
     }
 
+    const nx_step_id first = s->nsteps;
     const nx_ref got = nx_sched_scratch(s, c->size * all);
     const nx_ref going = nx_sched_scratch(s, c->size * all);
 
     for (uint32_t from = 1; from < c->size; from++) {
         nx_recv(s, from, 0, nx_ref_plus(got, from * all), all);
     }
-    nx_sched_gate_since(s, 0); /* empty blocks wait for each other, too */
     sort(s, c, got, going);
+    if (c->count == 0) { /* then nothing else makes the sends wait */
+        nx_sched_gate_since(s, first);
+    }
     for (uint32_t to = 1; to < c->size; to++) {
         nx_send(s, to, 0, nx_ref_plus(going, to * all), all);
     }

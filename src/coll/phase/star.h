@@ -63,4 +63,22 @@ static inline void nx_star_go(nx_sched *s, const nx_coll *c, uint32_t round, nx_
     nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
 }
 
+/* At the rank in the middle, which counts as the root: |out| becomes the sum of our |in| and of
+ * what the others send.  They are received side by side, so that all are waited for at once,
+ * and added up in order. */
+static inline void nx_star_sum(nx_sched *s, const nx_coll *c, uint32_t round, nx_ref in, nx_ref out)
+{
+    const nx_ref got = nx_sched_scratch(s, (c->size - 1) * c->count);
+    nx_ref now = in;
+
+    for (uint32_t i = 1; i < c->size; i++) {
+        nx_recv(s, (c->rank + i) % c->size, round, nx_ref_plus(got, (i - 1) * c->count), c->count);
+    }
+    for (uint32_t i = 1; i < c->size; i++) {
+        nx_reduce_local(s, out, now, nx_ref_plus(got, (i - 1) * c->count), c->count);
+        now = out;
+    }
+    nx_copy(s, out, now, c->count);
+}
+
 #endif /* NX_STAR_H */

@@ -13,22 +13,17 @@
 nexar_err nx_reduce_star(nx_sched *s, const nx_coll *c)
 {
     const nx_step_id first = s->nsteps;
-    const nx_ref sum = nx_at(NX_SPACE_RECV, 0);
-    nx_ref now = nx_coll_input(c);
+    const nx_ref in = nx_coll_input(c), out = nx_at(NX_SPACE_RECV, 0);
 
     if (c->rank != c->root) {
-        nx_send(s, c->root, 0, now, c->count);
+        nx_send(s, c->root, 0, in, c->count);
         nx_star_go(s, c, 0, first);
         return nx_sched_seal(s);
     }
-    for (uint32_t i = 1; i < c->size; i++) {
-        nx_recv_reduce(s, nx_star_rank(c, i), 0, sum, now, c->count);
-        now = sum;
-    }
+    nx_star_sum(s, c, 0, in, out);
     nx_star_go(s, c, 0, first);
-    nx_copy(s, sum, now, c->count);
     if (c->average) {
-        nx_divide(s, sum, c->count);
+        nx_divide(s, out, c->count);
     }
     return nx_sched_seal(s);
 }

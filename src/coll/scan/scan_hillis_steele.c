@@ -31,7 +31,7 @@ static void scan(nx_sched *s, const nx_coll *c, uint32_t first, nx_ref in, nx_re
         const bool up = (c->rank + far < c->size);
 
         if (c->heard) {
-            nx_ride_send(&ride, (uint32_t)((c->rank + far) % c->size), round, sum.now,
+            nx_ride_send(&ride, (uint32_t)(c->rank + far - (up ? 0 : c->size)), round, sum.now,
                          up ? c->count : 0);
         } else if (up) {
             nx_send(s, (uint32_t)(c->rank + far), round, sum.now, c->count);

@@ -1,0 +1,42 @@
+/*
+ * allreduce_star.c - allreduce for few ranks: the first gets the vectors of all, adds them up
+ * in the order of ranks, and sends the sum to each.
+ *
+ *     rounds: 2      sent by the first rank: count (size - 1), by the others: count
+ *
+ * Best for short vectors where ranks outnumber cores, so that the messages of all count, and
+ * not how many follow one another: there are 2 (size - 1) of them.
+ */
+#include "coll/algorithms.h"
+#include "coll/phase/star.h"
+
+nexar_err nx_allreduce_star(nx_sched *s, const nx_coll *c)
+{
+    const nx_ref in = nx_coll_input(c), out = nx_at(NX_SPACE_RECV, 0);
+    const nx_step_id first = s->nsteps;
+
+    if (c->rank != 0) {
+        nx_send(s, 0, 0, in, c->count);
+        nx_recv(s, 0, 0, out, c->count);
+        return nx_sched_seal(s);
+    }
+    nx_star_sum(s, c, 0, in, out);
+    if (c->average) {
+        nx_divide(s, out, c->count);
+    }
+    nx_sched_gate_since(s, first); /* empty vectors wait for each other, too */
+    for (uint32_t i = 1; i < c->size; i++) {
+        nx_send(s, i, 0, out, c->count);
+    }
+    nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
+    return nx_sched_seal(s);
+}
+
+void nx_allreduce_star_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
+{
+    (void)segment;
+    f->rounds = (c->size > 1) ? 2 : 0;
+    f->messages = c->size - 1;
+    f->sent = f->messages * c->count;
+    f->time_s = 2 * nx_net_star(f->net, c->count) + c->size * nx_net_reduce(f->net, c->count);
+}
