@@ -79,17 +79,18 @@ static nx_ways *ways_for(nx_shm_link *link, uint64_t len)
 }
 
 /* An offer has come.  With the first of several it is decided which way to go, and of that one
- * it is measured how much came while it did, of others too.  These follow, but not to a try of
- * reading: it ends with the first. */
+ * it is measured how much came while it did, of others too.  Those that come meanwhile go with
+ * it; those behind it as it is done now, without tries. */
 static void choose_way(nx_shm_link *link, nx_shm_read *r)
 {
     nx_ways *w = ways_for(link, r->offer.len);
 
     if (link->nreads > 1) {
-        if ((w->now == NX_BY_READING) && !w->trying) {
+        link->watched = (link->watched == r) ? NULL : link->watched; /* one that had its slot */
+        if ((link->watched != NULL) ? (link->way == NX_BY_READING)
+                                    : ((w->now == NX_BY_READING) && !w->trying)) {
             (void)take_rest(link, r);
         }
-        link->watched = (link->watched == r) ? NULL : link->watched; /* one that had its slot */
         return;
     }
     link->way = nx_ways_next(w);
