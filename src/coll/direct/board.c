@@ -178,13 +178,6 @@ static nx_turn_end look_round(const nx_turn *t, const want *w)
     return end;
 }
 
-static void pause_a_little(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
 /* Polls for |span_ns| at most. */
 static nx_turn_end spin(const nx_turn *t, const want *w, uint64_t span_ns, bool *there)
 {
@@ -199,7 +192,9 @@ static nx_turn_end spin(const nx_turn *t, const want *w, uint64_t span_ns, bool 
                 *there = true;
                 return NX_TURN_ON;
             }
-            pause_a_little();
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
         }
         nx_turn_end end = look_round(t, w);
         if (end != NX_TURN_ON) {
@@ -235,44 +230,6 @@ static nx_turn_end doze(const nx_turn *t, const want *w)
     return NX_TURN_ON;
 }
 
-/* Whether those on this core have come as far as |w| asks for: they wait as well, for others
- * on other cores. */
-static bool mates_wait(const nx_turn *t, const want *w)
-{
-    const nx_board_rank *ranks = t->board->ranks;
-    const uint32_t here = atomic_load_explicit(&ranks[t->rank].core, memory_order_relaxed);
-
-    for (uint32_t rank = 0; rank < t->size; rank++) {
-        const _Atomic uint64_t *word =
-            w->arriving ? &nx_turn_slot(t, rank)->seq : &ranks[rank].step;
-
-        if ((atomic_load_explicit(&ranks[rank].core, memory_order_relaxed) == here) &&
-            (atomic_load_explicit(word, memory_order_acquire) < w->value)) {
-            return false;
-        }
-    }
-    return here != 0;
-}
-
-/* Where ranks outnumber cores.  The core is given to those who can go on; where nobody here
- * can, a switch would be for nothing. */
-static bool give_way(const nx_turn *t, const want *w)
-{
-    for (int i = 0; i < YIELDS; i++) {
-        for (int polls = mates_wait(t, w) ? POLLS : 0; polls > 0; polls--) {
-            if (is_there(w)) {
-                return true;
-            }
-            pause_a_little();
-        }
-        (void)sched_yield();
-        if (is_there(w)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* What is there counts, whatever went wrong later. */
 static nx_turn_end wait_for(const nx_turn *t, const want *w)
 {
@@ -283,8 +240,9 @@ static nx_turn_end wait_for(const nx_turn *t, const want *w)
         end = spin(t, w, t->spin_ns, &there);
         there = there || is_there(w);
     }
-    if (!there && (t->spin_ns == 0)) {
-        there = give_way(t, w);
+    for (int i = 0; !there && (t->spin_ns == 0) && (i < YIELDS); i++) {
+        (void)sched_yield();
+        there = is_there(w);
     }
     while (!there && (end == NX_TURN_ON)) {
         end = doze(t, w);

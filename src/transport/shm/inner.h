@@ -164,12 +164,12 @@ typedef struct nx_shm_link {
     bool part_ended;   /* a long one has come to its end, perhaps */
     uint64_t heard_ns; /* when the last was offered, or something of one came */
 
-    /* How a long part is to come, if no other does. */
+    /* How long parts are to come, by their lengths. */
     nx_ways ways[NX_SHM_LENGTHS];
     unsigned way;
-    bool alone;        /* the one that comes does so, undisturbed, ... */
-    uint64_t alone_ns; /* ... since then */
-    nx_timer timer;    /* of draining */
+    const nx_shm_read *watched;         /* one that comes this way; NULL: none does, undisturbed */
+    uint64_t watched_ns, watched_bytes; /* when it was offered; received by then */
+    nx_timer timer;                     /* of draining */
     uint64_t bytes_sent, bytes_received;
 } nx_shm_link;
 

@@ -78,25 +78,34 @@ static nx_ways *ways_for(nx_shm_link *link, uint64_t len)
     return &link->ways[(len < MIDDLE) ? 0 : (len < LONG) ? 1 : 2];
 }
 
-/* An offer comes.  Where several do, one after the other, both cores are at work by the ring
- * in any case, the one with the next while the other takes the one before. */
+/* An offer has come.  With the first of several it is decided which way to go, and of that one
+ * it is measured how much came while it did, of others too.  Those that come meanwhile go with
+ * it; those behind it as it is done now, without tries. */
 static void choose_way(nx_shm_link *link, nx_shm_read *r)
 {
+    nx_ways *w = ways_for(link, r->offer.len);
+
     if (link->nreads > 1) {
-        link->alone = false;
+        link->watched = (link->watched == r) ? NULL : link->watched; /* one that had its slot */
+        if ((link->watched != NULL) ? (link->way == NX_BY_READING)
+                                    : ((w->now == NX_BY_READING) && !w->trying)) {
+            (void)take_rest(link, r);
+        }
         return;
     }
-    link->way = nx_ways_next(ways_for(link, r->offer.len));
-    link->alone = (link->way == NX_BY_RING) || take_rest(link, r);
-    link->alone_ns = nx_loop_refresh(link->shm->config.loop);
+    link->way = nx_ways_next(w);
+    link->watched = ((link->way == NX_BY_RING) || take_rest(link, r)) ? r : NULL;
+    link->watched_ns = nx_loop_refresh(link->shm->config.loop);
+    link->watched_bytes = link->bytes_received;
 }
 
-/* A part of |len| bytes has come. */
-static void note_end(nx_shm_link *link, uint64_t len)
+/* |r|, of |len| bytes, has come. */
+static void note_end(nx_shm_link *link, const nx_shm_read *r, uint64_t len)
 {
-    if (link->alone) {
-        nx_ways_took(ways_for(link, len), link->way, len,
-                     nx_loop_refresh(link->shm->config.loop) - link->alone_ns);
+    if (link->watched == r) {
+        nx_ways_took(ways_for(link, len), link->way, link->bytes_received - link->watched_bytes,
+                     nx_loop_refresh(link->shm->config.loop) - link->watched_ns);
+        link->watched = NULL;
     }
 }
 
@@ -237,7 +246,7 @@ bool nx_shm_reads_pushed(nx_shm_link *link, const nx_rec_push *head, const void 
         up->on_data(link->base.up_ctx, &link->base, id, at, data, len);
     }
     if (last) {
-        note_end(link, whole);
+        note_end(link, r, whole);
     }
     return true;
 }
@@ -313,7 +322,7 @@ static void read_slice(nx_shm_link *link, nx_shm_read *r)
         link->base.up->on_data(link->base.up_ctx, &link->base, r->offer.id, at, to.iov_base,
                                (size_t)got);
         if (r->over) {
-            note_end(link, r->offer.len);
+            note_end(link, r, r->offer.len);
         }
     }
 }
@@ -333,7 +342,7 @@ bool nx_shm_reads_ready(nx_shm_link *link, bool sleep)
 
         if (r->used && !r->taken &&
             (sleep || (nx_loop_now(link->shm->config.loop) - link->heard_ns >= PATIENCE_NS))) {
-            link->alone = !take_rest(link, r) && link->alone;
+            link->watched = take_rest(link, r) ? NULL : link->watched;
         }
         ready = ready || is_ours(r);
     }

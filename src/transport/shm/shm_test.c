@@ -603,6 +603,60 @@ static void test_a_process_that_is_killed_is_noticed(void **state)
     kill_in_the_middle(true, false);
 }
 
+/* ---- long parts -------------------------------------------------------------------------- */
+
+enum { PARTS = 3, PART = 600 << 10 };
+
+/* So many at a time, until all have come. */
+static void send_parts(both *t, const uint8_t *memory, int n)
+{
+    const nx_bytes bytes = {.ptr = memory, .len = PART};
+    const uint64_t sent = t->a.sent + (uint64_t)n, came = t->b.bytes + (uint64_t)n * PART;
+    nx_tx tx[PARTS];
+
+    for (int i = 0; i < n; i++) {
+        tx[i] = (nx_tx){.id = 1, .len = PART, .bytes = &bytes, .nbytes = 1};
+        assert_int_equal(nx_link_send_part(t->a.link, &tx[i]), NEXAR_OK);
+    }
+    while ((t->a.sent < sent) || (t->b.bytes < came)) {
+        turn(t->loop);
+    }
+    assert_false(t->b.bad);
+    assert_int_equal(t->b.bytes, came);
+}
+
+static void test_a_receiver_reads_at_once_where_that_is_faster(void **state)
+{
+    uint8_t *memory = malloc(PART);
+    nx_shm_link *link;
+    both t;
+
+    (void)state;
+    assert_non_null(memory);
+    for (uint64_t i = 0; i < PART; i++) {
+        memory[i] = at(i);
+    }
+    begin(&t, NULL);
+    dial(&t.a, 2);
+    dial(&t.b, 1);
+    say(&t.a, 1);
+    until(t.loop, &t.b.frames, 1);
+    until(t.loop, &t.a.ups, 1);
+    link = nx_shm_from_base(t.b.link);
+    for (int i = 0; i < NX_SHM_LENGTHS; i++) {
+        nx_ways_init(&link->ways[i], NX_BY_READING);
+    }
+    send_parts(&t, memory, 1);
+    assert_int_equal(link->way, NX_BY_READING);
+    assert_int_equal(link->ways[1].costs[NX_BY_READING], 1);
+    for (int i = 0; i < 3 * NX_WAYS_FIRST; i++) { /* the ring is tried meanwhile */
+        send_parts(&t, memory, 1 + i % PARTS);
+    }
+    assert_int_equal(t.a.downs + t.b.downs, 0);
+    finish(&t);
+    free(memory);
+}
+
 /* ---- a peer that ends while the pair is made --------------------------------------------- */
 
 /* A process that listens at |offer|, and ends when |talks| words have come from a caller, or
@@ -700,6 +754,7 @@ int main(void)
         cmocka_unit_test(test_descriptors_are_passed),
         cmocka_unit_test(test_a_scribbler_ends_its_link_and_nothing_else),
         cmocka_unit_test(test_a_process_that_is_killed_is_noticed),
+        cmocka_unit_test(test_a_receiver_reads_at_once_where_that_is_faster),
         cmocka_unit_test(test_a_peer_that_ends_while_pairing_is_gone),
         cmocka_unit_test(test_a_peer_that_has_ended_is_gone),
     };
