@@ -41,8 +41,8 @@ typedef enum nx_mend {
 typedef struct nx_roster nx_roster; /* roster.h */
 typedef struct nx_runner nx_runner; /* queued.h */
 
-/* Memory for copies of what collectives overwrite: as much as the longest has needed, since
- * pages that are new with each call cost more than the copy. */
+/* Memory for copies of what collectives overwrite: as much as the longest has needed, so that
+ * pages are not new with each call. */
 typedef struct nx_kept {
     uint8_t *mem; /* owned */
     size_t bytes;

@@ -10,29 +10,6 @@
 
 /* ---- runners --------------------------------------------------------------------------------- */
 
-/* |comm| has one afterwards.  NEXAR_ENOMEM, NEXAR_ESYS */
-static nexar_err need_runner(nexar_comm *comm)
-{
-    nx_runner *r;
-    nexar_err err;
-
-    if (comm->recovery.runner != NULL) {
-        return NEXAR_OK;
-    }
-    r = nx_zalloc(sizeof(*r));
-    if (r == NULL) {
-        return nx_fail_nomem("the thread of a communicator (retry=on)");
-    }
-    err = nx_worker_create(&r->worker, comm->world->loop, 1);
-    if (err != NEXAR_OK) {
-        nx_free(r);
-        return err;
-    }
-    nx_list_push_back(&comm->world->runners, &r->link);
-    comm->recovery.runner = r;
-    return NEXAR_OK;
-}
-
 void nx_runner_retire(nx_runner *runner)
 {
     if (runner != NULL) {
@@ -87,31 +64,15 @@ typedef struct queued {
     nx_retry_how how;
     nx_roster *was;   /* held: the ranks that it is for */
     nx_roster *after; /* held: those of the communicator when it had ended */
-    nx_place turn;
-    nx_job job;
+    nx_place place;
+    nx_list link; /* in the runner's row, until it is begun */
     nexar_err err;
     char why[NX_ERROR_ROOM];
     max_align_t own[]; /* what is copied of the call */
 } queued;
 
-/* On the runner. */
-static void run(nx_job *job)
+static void end(queued *q)
 {
-    queued *q = nx_list_entry(job, queued, job);
-    nexar_comm *comm = q->args.comm;
-
-    nx_loop_lock(comm->world->loop); /* from here on the call has returned */
-    nx_recover_take_turn(comm, &q->turn);
-    nx_loop_unlock(comm->world->loop);
-    q->err = nx_retry_in_turn(&q->args, q->was, &q->how, true);
-    if (q->err != NEXAR_OK) {
-        (void)snprintf(q->why, sizeof(q->why), "%s", nexar_last_error());
-    }
-}
-
-static void ended(nx_job *job)
-{
-    queued *q = nx_list_entry(job, queued, job);
     nexar_comm *comm = q->base.comm;
     nx_recovery *r = &comm->recovery;
 
@@ -125,6 +86,104 @@ static void ended(nx_job *job)
     }
     nx_world_end(comm->world, NEXAR_OK);
     nx_request_done(&q->base);
+}
+
+/* ---- running them ------------------------------------------------------------------------------
+ */
+
+/* Runs the first of the row of |r|; with the lock, which is released meanwhile. */
+static void run_first(nx_runner *r)
+{
+    queued *q = nx_list_entry(nx_list_pop(&r->row), queued, link);
+
+    nx_recover_take_turn(q->base.comm, &q->place);
+    nx_loop_unlock(r->loop);
+    q->err = nx_retry_in_turn(&q->args, q->was, &q->how, true);
+    if (q->err != NEXAR_OK) {
+        (void)snprintf(q->why, sizeof(q->why), "%s", nexar_last_error());
+    }
+    nx_loop_lock(r->loop);
+    end(q);
+}
+
+/* The thread of |r| is to see whether there is something to do. */
+static nexar_err wake(nx_runner *r)
+{
+    nexar_err err = NEXAR_OK;
+
+    if (!r->awake) {
+        err = nx_worker_submit(r->worker, &r->job);
+        r->awake = (err == NEXAR_OK);
+    }
+    return err;
+}
+
+/* This thread runs no more of them: another one does, if there are any. */
+static void stop_draining(nx_runner *r)
+{
+    r->draining = false;
+    if (r->wanted != NULL) {
+        nx_event_set(r->loop, r->wanted);
+    } else if (!nx_list_empty(&r->row)) {
+        (void)!wake(r); /* its thread was started by the first of them: this cannot fail */
+    }
+}
+
+/* On the thread of the runner, without the lock. */
+static void drain(nx_job *job)
+{
+    nx_runner *r = nx_list_entry(job, nx_runner, job);
+
+    nx_loop_lock(r->loop);
+    if (!r->draining) {
+        r->draining = true;
+        while (!nx_list_empty(&r->row) && (r->wanted == NULL)) {
+            run_first(r);
+        }
+        stop_draining(r);
+    }
+    nx_loop_unlock(r->loop);
+}
+
+static void drained(nx_job *job)
+{
+    nx_runner *r = nx_list_entry(job, nx_runner, job);
+
+    r->awake = false;
+    if (!r->draining && (r->wanted == NULL) && !nx_list_empty(&r->row)) {
+        (void)!wake(r);
+    }
+}
+
+static bool may_run_first(const nx_runner *r)
+{
+    const nx_list *first = r->row.next;
+
+    return (first != &r->row) && (nx_list_entry(first, queued, link)->args.on_shard == NULL);
+}
+
+/* Whoever waits for one that is in the row runs it, and those before it: that saves a wake for
+ * each step of each of them.  (Not functions of the application: they are called by threads of
+ * nexar's.) */
+static void help(nexar_request *req)
+{
+    const queued *q = (const queued *)req;
+    nx_runner *r = req->comm->recovery.runner;
+    nx_event event = {0};
+
+    if (r->draining && nx_list_linked(&q->link) && (r->wanted == NULL)) {
+        r->wanted = &event; /* when that one is through with what it runs */
+        (void)nx_loop_wait(r->loop, &event, UINT64_MAX);
+        r->wanted = NULL;
+    }
+    if (r->draining) {
+        return;
+    }
+    r->draining = true;
+    while (!req->done && may_run_first(r)) {
+        run_first(r);
+    }
+    stop_draining(r);
 }
 
 static nexar_err finish(nexar_request *req, nexar_status *status)
@@ -145,7 +204,7 @@ static void destroy(nexar_request *req)
     nx_free(q);
 }
 
-static const nx_request_ops queued_ops = {.finish = finish, .destroy = destroy};
+static const nx_request_ops queued_ops = {.finish = finish, .help = help, .destroy = destroy};
 
 /* ---- what is copied
  * ------------------------------------------------------------------------------ */
@@ -219,22 +278,46 @@ static queued *copy_call(const nx_coll_args *a, const nx_roster *was, const nx_r
 /* ---- the call
  * -------------------------------------------------------------------------------------- */
 
+/* |comm| has one afterwards.  NEXAR_ENOMEM, NEXAR_ESYS */
+static nexar_err need_runner(nexar_comm *comm)
+{
+    nx_runner *r;
+    nexar_err err;
+
+    if (comm->recovery.runner != NULL) {
+        return NEXAR_OK;
+    }
+    r = nx_zalloc(sizeof(*r));
+    if (r == NULL) {
+        return nx_fail_nomem("the thread of a communicator (retry=on)");
+    }
+    err = nx_worker_create(&r->worker, comm->world->loop, 1);
+    if (err != NEXAR_OK) {
+        nx_free(r);
+        return err;
+    }
+    r->loop = comm->world->loop;
+    r->job = (nx_job){.work = drain, .done = drained};
+    nx_list_init(&r->row);
+    nx_list_push_back(&comm->world->runners, &r->link);
+    comm->recovery.runner = r;
+    return NEXAR_OK;
+}
+
 /* With the lock.  NEXAR_ENOMEM, NEXAR_ESYS */
 static nexar_err start(queued *q, nexar_comm *comm)
 {
     nexar_err err = need_runner(comm);
 
-    if (err != NEXAR_OK) {
-        return err;
+    if (err == NEXAR_OK) {
+        err = wake(comm->recovery.runner); /* it waits for the lock first */
     }
-    q->job = (nx_job){.work = run, .done = ended};
-    err =
-        nx_worker_submit(comm->recovery.runner->worker, &q->job); /* it waits for the lock first */
     if (err != NEXAR_OK) {
         return err;
     }
     nx_request_init(&q->base, &queued_ops, comm);
-    nx_recover_queue(comm, &q->turn);
+    nx_recover_queue(comm, &q->place);
+    nx_list_push_back(&comm->recovery.runner->row, &q->link);
     nx_world_begin(comm->world);
     comm->recovery.queued++;
     return NEXAR_OK;

@@ -8,10 +8,11 @@
  * one operation after the other, as it must be.
  *
  * Who runs them: a thread of the communicator, the *runner*, by the way of blocking calls
- * (retry.h).  It is started by the first request, owned by the world, retired when the
- * communicator is destroyed, and joined by nx_runners_reap or at the world's end.  It is a
- * thread of its own, for one may wait for ranks that wait for a request of another
- * communicator.
+ * (retry.h); or, in its place, a thread of the application that waits for one of them: at any
+ * time one thread alone runs them.  The runner is started by the first request, owned by the
+ * world, retired when the communicator is destroyed, and joined by nx_runners_reap or at the
+ * world's end.  It is a thread of its own, for one may wait for ranks that wait for a request
+ * of another communicator.
  *
  *  Q1  A request holds its communicator, and counts among the operations that finalize waits
  *      for, from its call until its end: a runner that is retired has nothing to do.
@@ -28,9 +29,15 @@
 #include "core/retry.h"
 
 struct nx_runner {
-    nx_list link;      /* in world->runners */
-    nx_worker *worker; /* of one thread, so that jobs run in their order; NULL: it was joined */
+    nx_list link; /* in world->runners */
+    nx_loop *loop;
+    nx_worker *worker; /* of one thread; NULL: it was joined */
     bool retired;
+    nx_list row;      /* requests that nobody runs yet, in the order of their calls */
+    nx_job job;       /* of its thread: to run them; and whether it is on its ... */
+    bool awake;       /* ... way */
+    bool draining;    /* a thread runs them: its own, or one that waits for a request */
+    nx_event *wanted; /* of one that would, as soon as the other has ended the one it is at */
 };
 
 /*

@@ -101,6 +101,9 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
     }
     loop = (*req)->comm->world->loop;
     nx_loop_enter(loop);
+    if (!(*req)->done && ((*req)->ops->help != NULL)) {
+        (*req)->ops->help(*req);
+    }
     if (!(*req)->done) {
         (void)nx_loop_refresh(loop);
         wait_event((*req)->comm->world, *req, "wait", &(*req)->event);

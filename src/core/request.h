@@ -18,6 +18,9 @@ typedef struct nx_request_ops {
     nexar_err (*finish)(nexar_request *req, nexar_status *status);
     /* What it is, for reports.  NULL: a collective, which reports know of. */
     void (*what)(const nexar_request *req, nx_blocked *out);
+    /* A thread is about to wait for |req|, which is not done: it may do some of its work; the lock
+     * may be released meanwhile.  NULL: there is nothing. */
+    void (*help)(nexar_request *req);
     /* Asks for its end before its time.  NULL: it cannot be taken back. */
     void (*cancel)(nexar_request *req);
     /* Frees it: it is done and in no list. */

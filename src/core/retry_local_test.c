@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "core/comm.h"
 #include "core/failure.h"
+#include "core/request.h"
 #include "local_world.h"
 #include "procs.h"
 #include "sim_device.h"
@@ -164,6 +165,50 @@ static void test_the_application_is_told_when_it_waits(void **state)
 {
     (void)state;
     in_world(RANKS, look_before_waiting, NULL);
+}
+
+/* Waits until |req| has ended, without claiming it. */
+static void await_done(nexar_comm *w, const nexar_request *req)
+{
+    bool done = false;
+
+    while (!done) {
+        nx_loop_lock(w->world->loop);
+        done = req->done;
+        nx_loop_unlock(w->world->loop);
+        (void)sched_yield();
+    }
+}
+
+/* The second request is over, and has rebuilt the communicator, before the first, to which all
+ * have contributed, is waited for: that tells of all. */
+static void wait_late(nexar_comm *w, void *arg)
+{
+    int32_t one = 1, sums[2] = {0};
+    nexar_request *first = NULL, *second = NULL;
+
+    (void)arg;
+    NXT_OK(w, nexar_iallreduce(w, &one, &sums[0], 1, NEXAR_I32, NEXAR_SUM, &first));
+    if (nexar_rank(w) == GOES) {
+        NXT_OK(w, nexar_wait(&first, NULL));
+        nxt_await(&ready, RANKS - 1);
+        go(w);
+        return;
+    }
+    NXT_OK(w, nexar_iallreduce(w, &one, &sums[1], 1, NEXAR_I32, NEXAR_SUM, &second));
+    await_done(w, first); /* all are through with it when one goes */
+    (void)atomic_fetch_add(&ready, 1);
+    await_rebuilt(w, RANKS - 1);
+    NXT_OK(w, nexar_wait(&first, NULL));
+    NXT_IS(w, (nexar_size(w) == RANKS) && (sums[0] == RANKS));
+    NXT_OK(w, nexar_wait(&second, NULL));
+    NXT_IS(w, (nexar_size(w) == RANKS - 1) && (sums[1] == RANKS - 1));
+}
+
+static void test_a_request_tells_of_those_who_have_contributed(void **state)
+{
+    (void)state;
+    in_world(RANKS, wait_late, NULL);
 }
 
 /* ---- the end of communicators with requests
@@ -495,6 +540,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests_are_run_again),
         cmocka_unit_test(test_the_application_is_told_when_it_waits),
+        cmocka_unit_test(test_a_request_tells_of_those_who_have_contributed),
         cmocka_unit_test(test_a_communicator_is_freed_when_its_requests_have_ended),
         cmocka_unit_test(test_finalize_waits_for_requests),
         cmocka_unit_test(test_revoking_ends_all_requests),
