@@ -146,7 +146,7 @@ static void check_near_best(nx_coll_kind kind, uint32_t size, uint32_t hosts, si
         }
     }
     /* Few ranks of one host are measured where they share cores: the model has one for each. */
-    if (predicted(picked, &c, &net) > (((hosts == 1) && (size <= 8)) ? 6 : 2.5) * best) {
+    if (predicted(picked, &c, &net) > (((hosts == 1) && (size <= 4)) ? 5 : 2.5) * best) {
         fail_msg("%s of %zu elements on %u ranks, %u hosts: %s takes %g s, the best %g s",
                  nx_coll_name(kind), count, size, hosts, picked->name, predicted(picked, &c, &net),
                  best);
