@@ -140,8 +140,8 @@ run 2 NEXAR_SEGMENT=1k -- info
 refuses "segment" "NEXAR_SEGMENT" '"1k"' "from 4k to 1g"
 run 2 NEXAR_LOG=loud -- info
 refuses "log" "NEXAR_LOG" '"loud"' "error, warn, info or debug"
-run 2 NEXAR_ALGORITHMS=allreduce:0-:star -- info
-refuses "algorithms" "star"
+run 2 NEXAR_ALGORITHMS=allreduce:0-:comet -- info
+refuses "algorithms" "comet"
 unusable=$("$nexar" info | sed -nE 's/^  (neon|avx512|avx2) +no .*/\1/p' | head -n 1)
 if [ -n "$unusable" ]; then
     run 2 NEXAR_KERNELS="$unusable" -- info

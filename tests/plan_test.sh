@@ -189,9 +189,9 @@ if [ -w /dev/full ]; then
     run 1 allreduce --ranks 2 --sizes 8-32 --plot /dev/full
     refuses "/dev/full" "No space"
 fi
-NEXAR_ALGORITHMS=allreduce:0-:star "$nexar" plan allreduce >"$out" 2>"$err"
+NEXAR_ALGORITHMS=allreduce:0-:comet "$nexar" plan allreduce >"$out" 2>"$err"
 [ $? = 2 ] || fail "a bad setting is not exit code 2"
-what="a bad setting" refuses "star"
+what="a bad setting" refuses "comet"
 
 [ $failed = 0 ] && echo "all as expected"
 exit $failed

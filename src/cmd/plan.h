@@ -15,7 +15,7 @@
 #include "coll/select.h"
 
 enum {
-    NX_PLAN_ROWS = 8,   /* algorithms of a collective, at most */
+    NX_PLAN_ROWS = 10,  /* algorithms of a collective, at most */
     NX_PLAN_POINTS = 32 /* sizes of a sweep, at most */
 };
 

@@ -170,7 +170,8 @@ int nx_svg_legend(FILE *out, double left, double top, double width, const char *
 void nx_svg_style(FILE *out)
 {
     static const char *const colours[NX_SVG_CURVES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                       "#e69f00", "#7d8590", "#56b4e9", "#b8a000"};
+                                                       "#e69f00", "#7d8590", "#56b4e9", "#b8a000",
+                                                       "#882255", "#44aa99"};
 
     (void)fprintf(out,
                   "<style>\n"

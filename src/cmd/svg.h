@@ -13,9 +13,9 @@
 #include <stdio.h>
 
 enum {
-    NX_SVG_CURVES = 8, /* that have a look of their own */
-    NX_SVG_GREY = 5,   /* the one without a colour; its marker is a circle */
-    NX_SVG_LEGEND = 17 /* pixels of a line of a legend */
+    NX_SVG_CURVES = 10, /* that have a look of their own */
+    NX_SVG_GREY = 5,    /* the one without a colour; its marker is a circle */
+    NX_SVG_LEGEND = 17  /* pixels of a line of a legend */
 };
 
 typedef struct nx_svg_panel {

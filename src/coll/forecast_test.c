@@ -205,8 +205,8 @@ static bool is_symmetric(const nx_algorithm *a, uint32_t size)
 {
     const bool power_of_two = (size & (size - 1)) == 0;
 
-    if (knows_hosts(a)) {
-        return false; /* a rank that leads does more */
+    if (knows_hosts(a) || (strcmp(a->name, "star") == 0)) {
+        return false; /* a rank that leads, or is in the middle, does more */
     }
     switch (a->kind) {
     case NX_BARRIER:

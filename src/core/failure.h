@@ -62,6 +62,10 @@ void nx_failure_on_down(nx_world *world, uint32_t peer);
  * not hear when that has been heard (cluster/gate.h). */
 void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len);
 
+/* Sends something to |peer|, for which this rank waits, so that it is found out if it has gone:
+ * where there is no link, one is made. */
+void nx_failure_call_for(nx_world *world, uint32_t peer);
+
 /* |rank|, a slot, has failed, as |why| says; acted upon soon, or when it is known here:
  * others may have gone on to a view that this rank is about to come to. */
 void nx_failure_learn(nx_world *world, uint32_t rank, const char *why);

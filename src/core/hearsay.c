@@ -32,6 +32,15 @@ void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len
     }
 }
 
+void nx_failure_call_for(nx_world *world, uint32_t peer)
+{
+    const nx_failure *f = world->failure;
+
+    if (!f->quiet && !f->expelled) {
+        nx_health_ask(f->health, peer, nx_loop_now(world->loop));
+    }
+}
+
 static void send_news(void *ctx, uint32_t to, const void *frame, size_t len)
 {
     const nx_failure *f = ctx;

@@ -89,6 +89,16 @@ static void wait_no_more(nexar_comm *comm, const attempt *t)
     nx_recover_begin(comm, why);
 }
 
+/* A rank that has not come for so long is called: with one that this rank has no link to,
+ * and that has gone, there is nothing else by which to find that out. */
+static const uint64_t CALL_NS = UINT64_C(200000000);
+
+static void call_for(nexar_comm *comm)
+{
+    nx_failure_call_for(comm->world,
+                        nx_comm_peer(comm, nx_confirm_awaits(&comm->recovery.confirm)));
+}
+
 /* Waits until all have what this rank has; false: the communicator breaks first, or is
  * broken since they do not come in time. */
 static bool confirm(nexar_comm *comm, const attempt *t)
@@ -99,10 +109,17 @@ static bool confirm(nexar_comm *comm, const attempt *t)
 
     nx_confirm_enter(c, nx_confirm_bits(t->err), send_frame, comm);
     while (is_pending(comm)) {
+        const uint64_t call_at = nx_loop_now(comm->world->loop) + CALL_NS;
+
         if (waits_in_vain(comm)) {
             wait_no_more(comm, t);
-        } else if (!nx_recover_wait_change(comm, by) && is_pending(comm)) {
+        } else if (nx_recover_wait_change(comm, (call_at < by) ? call_at : by) ||
+                   !is_pending(comm)) {
+            continue;
+        } else if (nx_loop_now(comm->world->loop) >= by) {
             time_out(comm, limit);
+        } else {
+            call_for(comm);
         }
     }
     nx_loop_kick(comm->world->loop); /* the last round of others waits for it */

@@ -211,6 +211,31 @@ static void test_a_request_tells_of_those_who_have_contributed(void **state)
     in_world(RANKS, wait_late, NULL);
 }
 
+/* One has returned, and is gone before all others have its word that it had the result; it may
+ * never have had a link to one of them. */
+static void go_at_once(nexar_comm *w, void *arg)
+{
+    int32_t one = 1, sums[2] = {0};
+
+    (void)arg;
+    NXT_OK(w, nexar_allreduce(w, &one, &sums[0], 1, NEXAR_I32, NEXAR_SUM));
+    NXT_IS(w, sums[0] == RANKS);
+    if (nexar_rank(w) == GOES) {
+        go(w);
+        return;
+    }
+    NXT_OK(w, nexar_allreduce(w, &one, &sums[1], 1, NEXAR_I32, NEXAR_SUM));
+    NXT_IS(w, (nexar_size(w) == RANKS - 1) && (sums[1] == RANKS - 1));
+}
+
+static void test_one_that_goes_with_its_last_word_unsaid_is_found_out(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        in_world(RANKS, go_at_once, NULL);
+    }
+}
+
 /* ---- the end of communicators with requests
  * ---------------------------------------------------------- */
 
@@ -541,6 +566,7 @@ int main(void)
         cmocka_unit_test(test_requests_are_run_again),
         cmocka_unit_test(test_the_application_is_told_when_it_waits),
         cmocka_unit_test(test_a_request_tells_of_those_who_have_contributed),
+        cmocka_unit_test(test_one_that_goes_with_its_last_word_unsaid_is_found_out),
         cmocka_unit_test(test_a_communicator_is_freed_when_its_requests_have_ended),
         cmocka_unit_test(test_finalize_waits_for_requests),
         cmocka_unit_test(test_revoking_ends_all_requests),
