@@ -115,14 +115,6 @@ static nexar_err step(nexar_comm *w, const board *b, seen *s, bool *end)
     return NEXAR_OK;
 }
 
-/* A link from everybody to everybody: then all worlds of one size need the same. */
-static nexar_err link_all(nexar_comm *w)
-{
-    char out[RANKS] = {0}, in[RANKS];
-
-    return nexar_alltoall(w, out, in, 1, NEXAR_U8);
-}
-
 /* Whatever happens in a step, all meet in the update behind it. */
 static void live(board *b, seen *s, int pause_ms)
 {
@@ -135,7 +127,7 @@ static void live(board *b, seen *s, int pause_ms)
         nexar_change change = {0};
 
         (void)nanosleep(&pause, NULL);
-        err = fresh ? link_all(w) : NEXAR_OK;
+        err = fresh ? nxt_link_all(w) : NEXAR_OK;
         if (err == NEXAR_OK) {
             err = step(w, b, s, &end);
         }

@@ -16,6 +16,8 @@
 
 #include <nexar.h>
 
+enum { LINKED_MOST = 16, LINK_TAG = 1 << 20 };
+
 /* ---- processes ------------------------------------------------------------------------------- */
 
 bool nxt_process_start(nxt_process *p, const nxt_hosts *hosts, int host)
@@ -114,6 +116,30 @@ _Noreturn void nxt_be_seed(nxt_seed_place *place, int ranks)
 
 /* ---- time, and what a process has
  * ----------------------------------------------------------------- */
+
+/* All at once: then nobody waits for one that has met an error and sends no more. */
+nexar_err nxt_link_all(nexar_comm *w)
+{
+    const int n = nexar_size(w), me = nexar_rank(w);
+    static char out, in[LINKED_MOST];
+    nexar_request *requests[2 * LINKED_MOST];
+    size_t begun = 0;
+    nexar_err err = NEXAR_OK, ended;
+
+    for (int rank = 0; (err == NEXAR_OK) && (rank < n) && (rank < LINKED_MOST); rank++) {
+        if (rank == me) {
+            continue;
+        }
+        err = nexar_irecv(w, &in[rank], 1, rank, LINK_TAG, &requests[begun]);
+        begun += (err == NEXAR_OK);
+        if (err == NEXAR_OK) {
+            err = nexar_isend(w, &out, 1, rank, LINK_TAG, &requests[begun]);
+            begun += (err == NEXAR_OK);
+        }
+    }
+    ended = nexar_wait_all(begun, requests);
+    return (err == NEXAR_OK) ? ended : err;
+}
 
 uint64_t nxt_now_ns(void)
 {

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include <nexar.h>
+
 #include "hosts.h"
 
 #if defined(__has_feature)
@@ -46,6 +48,9 @@ void nxt_set(const char *name, const char *value);
 
 /* Is a seed for |ranks|, until it is killed. */
 _Noreturn void nxt_be_seed(nxt_seed_place *place, int ranks);
+
+/* A link from everybody to everybody: then all worlds of one size need the same. */
+nexar_err nxt_link_all(nexar_comm *w);
 
 /* CLOCK_MONOTONIC, and a moment for those who wait for memory that is shared. */
 uint64_t nxt_now_ns(void);
