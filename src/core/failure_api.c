@@ -1,4 +1,7 @@
 /* failure_api.c - the calls about failures. */
+#include <stdio.h>
+
+#include "base/clock.h"
 #include "core/accord.h"
 #include "core/failure.h"
 #include "core/forked.h"
@@ -76,6 +79,19 @@ nexar_err nexar_comm_revoke(nexar_comm *comm)
     return err;
 }
 
+/* Whom an agreement has left out has failed, also where the news of it have not come yet:
+ * what is asked or called for after it shall not say otherwise. */
+static void learn_failed(nexar_comm *comm, const nx_rankset *failed)
+{
+    char why[NX_FAILURE_WHY], at[NX_TIME_TEXT];
+
+    (void)snprintf(why, sizeof(why), "the others have agreed that it has, at %s", nx_time_text(at));
+    for (uint32_t rank = 0; (rank = nx_rankset_next(failed, rank)) < failed->n; rank++) {
+        nx_failure_learn(comm->world, nx_comm_peer(comm, rank), why);
+    }
+    nx_failure_settle(comm->world);
+}
+
 nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags)
 {
     nexar_err err = check("comm_agree", comm, flags, "flags");
@@ -89,6 +105,7 @@ nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags)
     err = nx_accord_agree(comm, "comm_agree", *flags, &out);
     if (err == NEXAR_OK) {
         *flags = out.flags;
+        learn_failed(comm, &out.failed);
         nx_rankset_fini(&out.failed);
     }
     nx_loop_unlock(comm->world->loop);
@@ -107,6 +124,7 @@ nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
     nx_recover_drain(comm);
     err = nx_accord_agree(comm, "comm_shrink", UINT64_MAX, &outcome);
     if (err == NEXAR_OK) {
+        learn_failed(comm, &outcome.failed);
         if (comm == comm->world->comm) {
             err =
                 nx_update_enough("comm_shrink", comm->size - outcome.failed.count,
