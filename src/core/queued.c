@@ -167,7 +167,7 @@ static bool may_run_first(const nx_runner *r)
  * nexar's.) */
 static void help(nexar_request *req)
 {
-    const queued *q = (const queued *)req;
+    const queued *q = nx_list_entry(req, queued, base);
     nx_runner *r = req->comm->recovery.runner;
     nx_event event = {0};
 
@@ -188,7 +188,7 @@ static void help(nexar_request *req)
 
 static nexar_err finish(nexar_request *req, nexar_status *status)
 {
-    const queued *q = (const queued *)req;
+    const queued *q = nx_list_entry(req, queued, base);
 
     (void)status;
     nx_roster_show(req->comm, q->after);
@@ -197,7 +197,7 @@ static nexar_err finish(nexar_request *req, nexar_status *status)
 
 static void destroy(nexar_request *req)
 {
-    queued *q = (queued *)req;
+    queued *q = nx_list_entry(req, queued, base);
 
     nx_roster_release(q->was);
     nx_roster_release(q->after);
