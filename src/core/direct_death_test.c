@@ -3,11 +3,9 @@
  * their board, or are at work in its memory: all of them learn of it, by its name.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "direct_world.h"
 #include "local_world.h"
@@ -32,22 +30,6 @@ typedef struct plan {
 } plan;
 
 /* ---- ranks ------------------------------------------------------------------------------ */
-
-static void die(const plan *p)
-{
-    atomic_store(&p->shared->died_ns, nxt_now_ns());
-    (void)raise(SIGKILL);
-}
-
-static void *die_soon(void *arg)
-{
-    const plan *p = arg;
-    const struct timespec span = {.tv_nsec = (long)(20000000 + nxt_now_ns() % 3000000)};
-
-    (void)nanosleep(&span, NULL); /* at any point of the work: none is the right one */
-    die(p);
-    return NULL;
-}
 
 // NOLINTNEXTLINE(readability-non-const-parameter): it is written to through the tensors
 static nexar_err bucket(nexar_comm *w, float *buf)
@@ -115,10 +97,10 @@ static void run_rank(nexar_comm *w, plan *p)
     NXT_OK(w, nexar_comm_split(w, victim ? 1 : 0, 0, &rest));
     nxt_direct_warm_up(w);
     if (victim && (p->form == WAITING)) {
-        die(p);
+        nxt_die(&p->shared->died_ns);
     }
     if (victim) {
-        NXT_IS(w, pthread_create(&killer, NULL, die_soon, p) == 0);
+        NXT_IS(w, pthread_create(&killer, NULL, nxt_die_soon, &p->shared->died_ns) == 0);
     }
     lose(w, p, buf);
     /* Some may have come one operation further: the killed one had done its part. */

@@ -4,10 +4,8 @@
  * its name, and nobody takes it for a wrong call.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "local_world.h"
 #include "procs.h"
@@ -29,22 +27,6 @@ typedef struct plan {
 } plan;
 
 /* ---- ranks ------------------------------------------------------------------------------ */
-
-static void die(const plan *p)
-{
-    atomic_store(&p->shared->died_ns, nxt_now_ns());
-    (void)raise(SIGKILL);
-}
-
-static void *die_soon(void *arg)
-{
-    const plan *p = arg;
-    const struct timespec span = {.tv_nsec = (long)(10000000 + nxt_now_ns() % 3000000)};
-
-    (void)nanosleep(&span, NULL); /* at any point of the work: none is the right one */
-    die(p);
-    return NULL;
-}
 
 static nexar_err work(nexar_comm *w, const plan *p)
 {
@@ -80,10 +62,10 @@ static void run_rank(nexar_comm *w, plan *p)
     NXT_OK(w, nexar_comm_split(w, victim ? 1 : 0, 0, &rest));
     NXT_OK(w, work(w, p));
     if (victim && p->waiting) {
-        die(p);
+        nxt_die(&p->shared->died_ns);
     }
     if (victim) {
-        NXT_IS(w, pthread_create(&killer, NULL, die_soon, p) == 0);
+        NXT_IS(w, pthread_create(&killer, NULL, nxt_die_soon, &p->shared->died_ns) == 0);
     }
     while (err == NEXAR_OK) {
         err = work(w, p);

@@ -21,6 +21,21 @@ uint64_t nxt_now_ns(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
+void nxt_die(_Atomic uint64_t *died_ns)
+{
+    atomic_store(died_ns, nxt_now_ns());
+    (void)raise(SIGKILL);
+}
+
+void *nxt_die_soon(void *died_ns)
+{
+    const struct timespec span = {.tv_nsec = (long)(10000000 + nxt_now_ns() % 13000000)};
+
+    (void)nanosleep(&span, NULL); /* at any point of the work: none is the right one */
+    nxt_die(died_ns);
+    return NULL;
+}
+
 void nxt_note_latest(_Atomic uint64_t *at)
 {
     uint64_t old = atomic_load(at);

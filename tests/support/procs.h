@@ -26,6 +26,11 @@ uint64_t nxt_now_ns(void);
 /* |*at| becomes the time now, if that is later. */
 void nxt_note_latest(_Atomic uint64_t *at);
 
+/* Kills this process, and notes when in |*died_ns|, which others share. */
+void nxt_die(_Atomic uint64_t *died_ns);
+/* The same, as a thread's function: some 10 ms later, at any point of what the others do. */
+void *nxt_die_soon(void *died_ns);
+
 /* Zeroed memory that processes forked later share; ends the test if there is none. */
 void *nxt_share(size_t bytes);
 void nxt_unshare(void *at, size_t bytes);
