@@ -4,15 +4,18 @@
 #   PREFIX=/usr/local DESTDIR=  where `make install` installs
 #   SETUP=no                    install no packages: all that is needed is here
 #   JOBS=N                      how much is done at once
+#   TEST_JOBS=N                 how many tests are; one more than JOBS, since many wait
 #   FUZZ_SECONDS=20             for each fuzz target, FUZZ_JOBS of them at once
 #   PEERS_OPTIONS=              for make bench-peers; see scripts/bench_peers.sh
 #   CHURN_SECONDS=600           for make churn, by shared memory, by QUIC, and by both
-#   SOAK_TIMES=10               for make soak, SOAK_TESTS=REGEX: only those; scripts/soak.sh
+#   SOAK_TIMES=10               for make soak, SOAK_TESTS=REGEX: only those, LONG=0: long ones
+#                               as often as the others; see scripts/soak.sh
 #   MATRIX_OPTIONS=             for make matrix; see scripts/fault_matrix.sh
 PREFIX ?= /usr/local
 DESTDIR ?=
 SETUP ?= yes
 JOBS ?= $(shell nproc)
+TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 FUZZ_SECONDS ?= 20
 FUZZ_JOBS ?= $(JOBS)
 PEERS_OPTIONS ?=
@@ -28,10 +31,10 @@ MATRIX_OPTIONS ?=
 setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
 # $(1): the preset; $(2): more for cmake.
 build = @cmake --preset $(1) $(2) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
-ctest = @ctest --preset $(1) -j $(JOBS)
+ctest = @scripts/fair.sh ctest --preset $(1) -j $(TEST_JOBS)
 
 help:
-	@echo 'make demo      set up, build, and run four ranks: every collective checked, a report'
+	@echo 'make demo      set up, build, and run four ranks over QUIC and shared memory; a report'
 	@echo 'make test      set up, build, and run all tests'
 	@echo 'make check     format, lint, layers, symbols, headers, scripts, clang'
 	@echo 'make install   PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
@@ -39,7 +42,8 @@ help:
 	@echo 'make tsan      all tests under the thread sanitizer'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make bench     reductions beside plain loops, messages, calls, QUIC beside raw UDP'
-	@echo 'make bench-peers  nexar beside Open MPI, MPICH and Gloo, by turns; PEERS_OPTIONS=--quick'
+	@echo 'make bench-peers  QUIC beside Open MPI and Gloo by TCP, by turns; PEERS_OPTIONS=--quick;'
+	@echo '               PEERS_OPTIONS=--shm: shared memory beside Open MPI and MPICH'
 	@echo 'make matrix    every fault, workload and transport: MATRIX_OPTIONS=--docs notes the times'
 	@echo 'make churn     ranks are killed and join, one a second, for CHURN_SECONDS=$(CHURN_SECONDS)'
 	@echo 'make soak      every test SOAK_TIMES=$(SOAK_TIMES) times on a loaded machine; SOAK_TESTS=REGEX'
@@ -86,30 +90,32 @@ bench:
 	@build/release/bench/msg_bench
 	@build/release/bench/rpc_bench
 	@build/release/bench/quic_bench
+	@NEXAR_TRANSPORTS=quic build/release/bin/nexar run -n 2 --no-prefix build/release/bench/quic_bench 2 ranks
+	@bench/form.sh build/release
 	@bench/quic_veth.sh build/release/bench/quic_bench
 	@bench/overlap.sh build/release
 
 bench-peers:
 	$(call setup,peers)
 	$(call build,release,-DBUILD_TESTING=OFF)
-	@scripts/bench_peers.sh build/release $(PEERS_OPTIONS)
+	@scripts/fair.sh scripts/bench_peers.sh build/release $(PEERS_OPTIONS)
 
 matrix:
 	$(call setup,test)
 	$(call build,dev)
-	@scripts/fault_matrix.sh build/dev $(MATRIX_OPTIONS)
+	@scripts/fair.sh scripts/fault_matrix.sh build/dev $(MATRIX_OPTIONS)
 
 churn:
 	$(call setup,test)
 	$(call build,dev)
-	@build/dev/tests/faults/churn --seconds $(CHURN_SECONDS) build/dev/tests/net/wire
-	@build/dev/tests/faults/churn --seconds $(CHURN_SECONDS) --quic build/dev/tests/net/wire
-	@build/dev/tests/faults/churn --seconds $(CHURN_SECONDS) --both build/dev/tests/net/wire
+	@scripts/fair.sh build/dev/tests/faults/churn --seconds $(CHURN_SECONDS) build/dev/tests/net/wire
+	@scripts/fair.sh build/dev/tests/faults/churn --seconds $(CHURN_SECONDS) --quic build/dev/tests/net/wire
+	@scripts/fair.sh build/dev/tests/faults/churn --seconds $(CHURN_SECONDS) --both build/dev/tests/net/wire
 
 soak:
 	$(call setup,test)
 	$(call build,dev)
-	@scripts/soak.sh build/dev $(SOAK_TIMES) '$(SOAK_TESTS)'
+	@scripts/fair.sh scripts/soak.sh build/dev $(SOAK_TIMES) '$(SOAK_TESTS)'
 
 mutate:
 	$(call setup,test)

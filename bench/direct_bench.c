@@ -90,6 +90,8 @@ static void cut(bench *b)
     b->ntensors = n;
     for (int r = 0; r < b->n; r++) { /* the first has less, and the last has it */
         b->counts[r] = each + ((r == b->n - 1) ? less : 0) - ((r == 0) ? less : 0);
+    }
+    for (int r = 0; r < b->n; r++) {
         b->back[r] = b->counts[b->rank];
     }
 }

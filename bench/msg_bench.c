@@ -83,7 +83,12 @@ static void info(const nx_link *link, nx_link_info *out)
     (void)out;
 }
 
-static const nx_link_ops ops = {"pipe", send_frame, send_part, cancel_part, close_link, info};
+static const nx_link_ops ops = {.name = "pipe",
+                                .send_frame = send_frame,
+                                .send_part = send_part,
+                                .cancel_part = cancel_part,
+                                .close = close_link,
+                                .info = info};
 
 static void deliver(pipe_end *e)
 {

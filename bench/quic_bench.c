@@ -5,9 +5,11 @@
  *
  *     quic_bench [seconds per figure [rtt | rate | one | both]]
  *     quic_bench seconds between NETNS ADDRESS NETNS ADDRESS [figure]
+ *     NEXAR_TRANSPORTS=quic nexar run -n 2 quic_bench seconds ranks
  *
- * Without more, on the loopback; with `between`, in two network namespaces (see
- * quic_veth.sh).  The last word leaves only that figure, for a profile.
+ * Without more, the transport alone on the loopback; with `between`, in two network namespaces
+ * (see quic_veth.sh); with `ranks`, messages between two ranks by the public interface.  The
+ * last word leaves only that figure, for a profile.
  *
  * Figures are taken in turn, many short rounds of each, and compared within a round:
  * the machine is not the same from one second to the next.  A line has the median of
@@ -23,14 +25,17 @@
 #include <unistd.h>
 
 #include "args.h"
+#include "quic_ranks.h"
 #include "quic_side.h"
 
 static const char help[] =
     "usage: quic_bench [SECONDS [rtt | rate | one | both]]\n"
     "       quic_bench SECONDS between NETNS ADDRESS NETNS ADDRESS [rtt | rate | one | both]\n"
+    "       NEXAR_TRANSPORTS=quic nexar run -n 2 quic_bench SECONDS ranks\n"
     "\n"
     "What the quic transport reaches between two processes on the loopback, or in two network\n"
-    "namespaces (files), beside raw UDP and encryption in the same run.\n"
+    "namespaces (files), and what messages between two ranks do, beside raw UDP and encryption\n"
+    "in the same run.\n"
     "\n"
     "  SECONDS  for each figure; 2 without more\n"
     "  rtt ...  only that figure, for a profile\n";
@@ -66,7 +71,7 @@ static const char *const names[FIGURES] = {
     [LARGE] = "one way, parts of 64 MiB",
     [BOTH] = "both ways, each, parts of 1 MiB",
     [RTT] = "round trip, 8 bytes, spinning",
-    [RATE] = "64-byte messages one way, M/s",
+    [RATE] = "64-byte frames or messages one way, M/s",
 };
 
 typedef struct row {
@@ -98,8 +103,9 @@ static const row between_hosts[] = {
 
 typedef struct run {
     nxb_host hosts[2];
-    nxb_side *side;
-    double slice; /* seconds of a figure in a round */
+    nxb_side *side;    /* or */
+    nexar_comm *world; /* by the public interface */
+    double slice;      /* seconds of a figure in a round */
     double got[FIGURES][ROUNDS];
 } run;
 
@@ -111,6 +117,26 @@ static uint64_t bytes_for(const run *r, figure what, int round)
     double speed = (round > 0) ? r->got[what][round - 1] : 0.5;
 
     return (uint64_t)(r->slice * speed * 1e9 / NXB_LARGE + 1) * NXB_LARGE;
+}
+
+static double bandwidth(const run *r, figure what, size_t part, bool both, int round)
+{
+    const uint64_t total = bytes_for(r, what, round);
+
+    return (r->world != NULL) ? nxb_ranks_bandwidth(r->world, part, total, both)
+                              : nxb_bandwidth(r->side, part, total, both);
+}
+
+static double round_trip(const run *r)
+{
+    return (r->world != NULL) ? nxb_ranks_round_trip(r->world, r->slice)
+                              : nxb_round_trip(r->side, r->slice);
+}
+
+static double message_rate(const run *r)
+{
+    return (r->world != NULL) ? nxb_ranks_message_rate(r->world, r->slice)
+                              : nxb_message_rate(r->side, r->slice);
 }
 
 static double measure(const run *r, figure what, int round)
@@ -127,17 +153,17 @@ static double measure(const run *r, figure what, int round)
     case ACROSS:
         return nxb_ceiling(r->hosts, ETHERNET, false, r->slice);
     case ONE:
-        return nxb_bandwidth(r->side, NXB_MIB, bytes_for(r, what, round), false);
+        return bandwidth(r, what, NXB_MIB, false, round);
     case LARGE:
-        return nxb_bandwidth(r->side, NXB_LARGE, bytes_for(r, what, round), false);
+        return bandwidth(r, what, NXB_LARGE, false, round);
     case BOTH:
-        return nxb_bandwidth(r->side, NXB_MIB, bytes_for(r, what, round), true);
+        return bandwidth(r, what, NXB_MIB, true, round);
     case RTT:
-        return nxb_round_trip(r->side, r->slice);
+        return round_trip(r);
     case RATE:
     case FIGURES:
     default:
-        return nxb_message_rate(r->side, r->slice) / 1e6;
+        return message_rate(r) / 1e6;
     }
 }
 
@@ -171,8 +197,8 @@ static void compare(run *r, const row *rows, size_t n)
     }
 }
 
-enum { SINGLES = 4, BETWEEN = SINGLES };
-static const char *const words[] = {"rtt", "rate", "one", "both", "between"};
+enum { SINGLES = 4, BETWEEN = SINGLES, RANKS };
+static const char *const words[] = {"rtt", "rate", "one", "both", "between", "ranks"};
 
 /* One figure for a whole second or more, for a profile. */
 static void single(run *r, size_t word)
@@ -194,10 +220,11 @@ static nxb_host host_of(const char *netns, const char *address)
     return host;
 }
 
-/* Which figure is asked for, SINGLES: all; and |r->hosts|, whether they are apart. */
+/* Which figure is asked for, SINGLES: all; RANKS: all between ranks; and |r->hosts|, whether
+ * they are apart. */
 static size_t read_words(const nxb_args *args, run *r, bool *apart)
 {
-    size_t word = (args->n > 1) ? nxb_args_word(args, 1, words, SINGLES + 1) : SINGLES;
+    size_t word = (args->n > 1) ? nxb_args_word(args, 1, words, RANKS + 1) : SINGLES;
 
     *apart = (args->n > 1) && (word == BETWEEN);
     if (*apart && (args->n < 6)) {
@@ -216,6 +243,36 @@ static size_t read_words(const nxb_args *args, run *r, bool *apart)
     return word;
 }
 
+/* Of the transport, by a process of its own on the other side. */
+static void by_transport(run *r, size_t word, bool apart)
+{
+    pid_t child;
+
+    r->side = nxb_connect(r->hosts, &child);
+    (void)nxb_bandwidth(r->side, NXB_MIB, NXB_LARGE, true); /* warm; finds the path's MTU */
+    if (word < SINGLES) {
+        single(r, word);
+    } else if (apart) {
+        (void)printf("between two network namespaces, datagrams of %zu bytes\n",
+                     nxb_datagram(r->side));
+        compare(r, between_hosts, sizeof(between_hosts) / sizeof(between_hosts[0]));
+    } else {
+        compare(r, on_loopback, sizeof(on_loopback) / sizeof(on_loopback[0]));
+    }
+    (void)kill(child, SIGKILL);
+    (void)waitpid(child, NULL, 0);
+}
+
+static void by_ranks(run *r)
+{
+    r->world = nxb_ranks_join();
+    nxb_pin_to(0);
+    (void)nxb_ranks_bandwidth(r->world, NXB_MIB, NXB_LARGE, true);
+    (void)printf("messages between two ranks\n");
+    compare(r, on_loopback, sizeof(on_loopback) / sizeof(on_loopback[0]));
+    nxb_ranks_end(r->world);
+}
+
 int main(int argc, char **argv)
 {
     const nxb_args args = nxb_args_take(argc, argv, 7, help);
@@ -223,22 +280,13 @@ int main(int argc, char **argv)
     static run r;
     bool apart;
     const size_t word = read_words(&args, &r, &apart);
-    pid_t child;
 
     r.slice = (word < SINGLES) ? seconds : seconds / ROUNDS;
-    nxb_pin_to(0);
-    r.side = nxb_connect(r.hosts, &child);
-    (void)nxb_bandwidth(r.side, NXB_MIB, NXB_LARGE, true); /* warm; finds the path's MTU */
-    if (word < SINGLES) {
-        single(&r, word);
-    } else if (apart) {
-        (void)printf("between two network namespaces, datagrams of %zu bytes\n",
-                     nxb_datagram(r.side));
-        compare(&r, between_hosts, sizeof(between_hosts) / sizeof(between_hosts[0]));
+    if (!apart && (word == RANKS)) {
+        by_ranks(&r);
     } else {
-        compare(&r, on_loopback, sizeof(on_loopback) / sizeof(on_loopback[0]));
+        nxb_pin_to(0);
+        by_transport(&r, word, apart);
     }
-    (void)kill(child, SIGKILL);
-    (void)waitpid(child, NULL, 0);
     return 0;
 }

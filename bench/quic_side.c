@@ -135,14 +135,31 @@ static void on_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, s
     }
 }
 
+static uint8_t *place_of(nxb_side *b, uint64_t id, uint64_t off)
+{
+    return b->from + NXB_LARGE + (id + off) % NXB_LARGE;
+}
+
 static void on_data(void *ctx, nx_link *link, uint64_t id, uint64_t off, const void *data,
                     size_t len)
 {
     nxb_side *b = ctx;
+    uint8_t *place = place_of(b, id, off);
 
     (void)link;
-    memcpy(b->from + NXB_LARGE + (id + off) % NXB_LARGE, data, len);
+    if (place != data) {
+        memcpy(place, data, len);
+    }
     count(b, len);
+}
+
+static void *on_want(void *ctx, nx_link *link, uint64_t id, uint64_t off, size_t *len)
+{
+    const size_t left = NXB_LARGE - (size_t)((id + off) % NXB_LARGE);
+
+    (void)link;
+    *len = (*len < left) ? *len : left;
+    return place_of(ctx, id, off);
 }
 
 static void on_sent(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
@@ -165,6 +182,7 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
 static const nx_link_up UP = {.on_up = on_up,
                               .on_frame = on_frame,
                               .on_data = on_data,
+                              .on_want = on_want,
                               .on_sent = on_sent,
                               .on_down = on_down};
 

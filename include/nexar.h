@@ -49,7 +49,7 @@ extern "C" {
     X(PEER, -4, PEER, "a rank that the operation needs has failed")    \
     X(REVOKED, -5, COMM, "the communicator was revoked")               \
     X(TRUNC, -6, OP, "message is larger than the receive buffer")      \
-    X(MISMATCH, -7, COMM, "ranks called different collectives")        \
+    X(MISMATCH, -7, OP, "ranks called different collectives")          \
     X(AUTH, -8, PEER, "token, certificate or identity refused")        \
     X(PROTO, -9, PEER, "malformed or unexpected data on the wire")     \
     X(CONNECT, -10, PEER, "no route to a peer or to the seed")         \
@@ -57,7 +57,7 @@ extern "C" {
     X(NOTSUP, -12, OP, "not supported")                                \
     X(NOHANDLER, -13, OP, "the function is not registered over there") \
     X(REMOTE, -14, OP, "the handler over there returned an error")     \
-    X(DEVICE, -15, COMM, "the device adapter failed")                  \
+    X(DEVICE, -15, OP, "the device adapter failed")                    \
     X(SYS, -16, OP, "a system call failed")                            \
     X(INTERNAL, -17, LIB, "a bug in nexar")
 
@@ -191,11 +191,12 @@ typedef struct nexar_comm nexar_comm;
  * Joins the cluster that |cfg| names in its setting "join", and returns the
  * world communicator when all ranks are there.  NULL is a config made from the
  * environment alone; |cfg| is only read.  With no cluster named anywhere the
- * world is this process alone.  The caller leaves with nexar_finalize().
+ * world is this process alone.  With no "rank" given, a process that srun or mpirun
+ * has started asks for its number there.  The caller leaves with nexar_finalize().
  *
  * NEXAR_EINVAL
  *     A setting: the join string, a rank that is taken or too high, an interface
- *     that is not there.
+ *     that is not there; a variable of a launcher that is no number.
  * NEXAR_ECONNECT
  *     The seed does not answer; the sentence names the addresses that were tried.
  * NEXAR_EAUTH
@@ -217,8 +218,15 @@ NEXAR_API nexar_err nexar_init(const nexar_config *cfg, nexar_comm **world);
  * with NEXAR_ECANCELED; their requests must have been waited for or are freed here.  No other
  * thread may be in a call on this world.  The world is gone whatever is returned; NULL is allowed.
  *
+ * While it waits for what is on its way it receives and begins nothing more: what others send
+ * to this rank, and collectives that it has not begun, end with NEXAR_EPEER over there.  So
+ * ranks that finalize do not wait for each other.
+ *
  * NEXAR_EPEER
- *     A rank failed before it had taken all that was sent to it.
+ *     A rank failed, left or finalized before it had taken all that was sent to it, or taken
+ *     part in a collective whose request was not waited for; the sentence names it.
+ * NEXAR_EREVOKED and others
+ *     Such a collective, or a message, has ended with that.
  */
 NEXAR_API nexar_err nexar_finalize(nexar_comm *world);
 
@@ -245,8 +253,12 @@ NEXAR_API int nexar_size(const nexar_comm *comm);
  *     A rank that is not in the communicator, a tag of NEXAR_ANY_TAG in a send,
  *     NULL for memory of more than 0 bytes.
  * NEXAR_EPEER, NEXAR_ECONNECT, NEXAR_EPROTO
- *     The other rank has failed or left, cannot be reached, or sent what no
- *     nexar sends.
+ *     The other rank has failed, left or called nexar_finalize(), cannot be reached, or
+ *     sent what no nexar sends.
+ * NEXAR_EREVOKED
+ *     The communicator was revoked; or the other rank has freed it.  What that had sent before
+ *     is still received, in order; only what nothing can match any more ends, and a receive or
+ *     probe from NEXAR_ANY_SOURCE only when all other ranks have freed it.
  * NEXAR_ENOMEM
  *     Out of memory.
  */
@@ -292,7 +304,9 @@ NEXAR_API nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int s
                                 nexar_request **req);
 
 /* Waits for a message that a receive would take, and leaves it; iprobe only
- * looks.  |status| may be NULL, and is set when there is one. */
+ * looks: it ends with NEXAR_EPEER where there is none, and none can come because of a failure;
+ * of ranks that have left in order, or freed the communicator, it finds nothing.  |status| may be
+ * NULL, and is set when there is one. */
 NEXAR_API nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *status);
 NEXAR_API nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
                                  nexar_status *status);
@@ -324,13 +338,15 @@ NEXAR_API nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *st
  * have ended.  Those that are NULL are passed over. */
 NEXAR_API nexar_err nexar_wait_all(size_t n, nexar_request *reqs[]);
 
-/* Waits until one has completed, and gives that one's |*index| and outcome.
- * NEXAR_EINVAL with |*index| = n: all are NULL. */
+/* Waits until one has completed, and gives that one's |*index| and outcome.  All belong to
+ * one world: else NEXAR_EINVAL.  NEXAR_EINVAL with |*index| = n: all are NULL. */
 NEXAR_API nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index,
                                    nexar_status *status);
 
 /* Asks for an end: a request that can still be ended completes with
- * NEXAR_ECANCELED, another runs on.  It must be waited for in either case. */
+ * NEXAR_ECANCELED, another runs on.  It must be waited for in either case.  Nothing is
+ * received of a send that was ended: a receive that had begun to take it ends with
+ * NEXAR_ECANCELED, too. */
 NEXAR_API nexar_err nexar_cancel(nexar_request *req);
 
 /* For event loops: |*fd| is readable (poll, epoll) whenever requests of this
@@ -379,11 +395,17 @@ NEXAR_API void nexar_free(nexar_comm *comm, void *ptr);
  *     Ranks called different operations, or with different counts, types, ops or
  *     roots; on every rank, with both calls in the sentence.
  * NEXAR_EPEER, NEXAR_ECONNECT
- *     A rank has failed, or cannot be reached; on every rank.
+ *     A rank has failed or called nexar_finalize(), or cannot be reached; on every rank.
+ * NEXAR_EREVOKED
+ *     The communicator was revoked, or some rank has freed it.
  * NEXAR_ETIMEDOUT
  *     "collective_timeout" has passed, on some rank; on every rank.
- * NEXAR_ENOMEM
- *     Some rank has no memory; on every rank. */
+ * NEXAR_ENOMEM, NEXAR_EDEVICE, NEXAR_ESYS
+ *     Some rank has no memory, its device has failed, or a system call; on every rank.
+ * NEXAR_EREVOKED
+ *     nexar_comm_revoke() was called on |comm|, by some rank.
+ * NEXAR_EPROTO
+ *     A rank sent what no nexar sends. */
 
 #define NEXAR_IN_PLACE ((const void *)(intptr_t)-1)
 
@@ -430,7 +452,8 @@ NEXAR_API nexar_err nexar_exscan(nexar_comm *comm, const void *sendbuf, void *re
 /* Blocks of different length: counts and displacements in elements, one per rank.
  * displs may be NULL: one block behind the other.  allgatherv and reduce_scatterv
  * want equal counts on all ranks; in the others what a rank sends must be what its
- * receiver expects.  gatherv and scatterv look at counts on the root alone. */
+ * receiver expects, also of its own block (NEXAR_EINVAL).  gatherv and scatterv look at
+ * counts on the root alone. */
 NEXAR_API nexar_err nexar_allgatherv(nexar_comm *comm, const void *sendbuf, size_t sendcount,
                                      void *recvbuf, const size_t counts[], const size_t displs[],
                                      nexar_dtype dtype);
@@ -573,13 +596,18 @@ NEXAR_API nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, siz
  * Collective: those who give the same |color| (>= 0) become a communicator of their
  * own, in the order of |key|, then of their rank.  dup makes one of the same ranks.
  * Messages and collectives of different communicators never meet.  Errors as of a
- * collective.
+ * collective; NEXAR_ENOTSUP: the ranks have made so many that no id is left (67 million for
+ * each of the first 16 ranks, a million up to 1024, 32 000 beyond).
  */
 NEXAR_API nexar_err nexar_comm_split(nexar_comm *comm, int color, int key, nexar_comm **out);
 NEXAR_API nexar_err nexar_comm_dup(nexar_comm *comm, nexar_comm **out);
 
 /* Gives |comm| back, in any order, by each rank for itself; what is still on its way
- * ends first.  NULL and the world are left alone: the world is finalized. */
+ * ends first.  Sends to this rank, receives from it of what it has not sent, and collectives that
+ * others begin on it after its last end with NEXAR_EREVOKED over there; the sentence names this
+ * rank.  (With "recovery=automatic"
+ * they wait: when |comm| is rebuilt, this rank has left it.)  NULL and the world are left
+ * alone: the world is finalized. */
 NEXAR_API void nexar_comm_free(nexar_comm *comm);
 /* ---- device memory ----------------------------------------------------------
  * An adapter lets nexar move memory that the CPU cannot address. */
@@ -588,8 +616,9 @@ NEXAR_API void nexar_comm_free(nexar_comm *comm);
  * The functions of an adapter.  to_host, to_device and synchronize are required; the
  * rest may be NULL, and nexar then does without.
  *
- *  - They are called from threads of nexar, by several at once, never from inside a
- *    signal handler, and make no call to nexar.
+ *  - They are called from threads of nexar and from those of the application that are in a
+ *    call of nexar, by several at once, never from inside a signal handler, and make no call
+ *    to nexar.
  *  - |stream| is what nexar_comm_set_stream was given, NULL otherwise.  Work on one
  *    stream is done in the order of the calls; it may be done after the call has
  *    returned, at the latest when synchronize of that stream returns.  Host memory is
@@ -614,7 +643,8 @@ typedef struct nexar_device {
     nexar_err (*gather)(void *ctx, void *host, const nexar_iov *regions, size_t n, void *stream);
     nexar_err (*scatter)(void *ctx, const nexar_iov *regions, size_t n, const void *host,
                          void *stream);
-    void *(*alloc_host)(void *ctx, size_t bytes); /* pinned staging memory; NULL: none left */
+    void *(*alloc_host)(void *ctx, size_t bytes); /* pinned staging memory; NULL: none
+                                                     left, and nexar does without */
     void (*free_host)(void *ctx, void *host);     /* used only together with alloc_host */
     void *ctx;
 } nexar_device;
@@ -624,7 +654,8 @@ NEXAR_API const nexar_device *nexar_cpu_device(void);
 
 /*
  * From now on every buffer of |comm|, also of the vector forms and the regions of
- * sendv, recvv and buckets, is memory of |device|; NULL: host memory again.  The
+ * sendv, recvv and buckets, is memory of |device|; NULL: host memory again.  Data and
+ * replies of remote calls are host memory always.  The
  * other ranks need not have one.  The table is copied; its ctx is used until
  * |comm| is freed or gets another device, and the operations that began before have
  * ended.  Communicators made from |comm| begin with its device and its stream.
@@ -721,6 +752,8 @@ NEXAR_API nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_r
  *     |rank| has failed or is leaving, cannot be reached, or sent what no nexar sends.
  * NEXAR_ENOMEM
  *     Out of memory, here or there.
+ * NEXAR_ESYS
+ *     |rank| could not start a thread for it, and has none that is free.
  */
 NEXAR_API nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
                                    size_t bytes, void **reply, size_t *reply_bytes);
@@ -782,7 +815,8 @@ NEXAR_API nexar_err nexar_comm_revoke(nexar_comm *comm);
 
 /*
  * All living ranks of |comm| call: |*flags| becomes the bitwise and of theirs, the same on
- * each, whoever fails meanwhile.  One that fails counts or does not, for all the same.
+ * each, whoever fails meanwhile.  One that fails counts or does not, for all the same.  It has
+ * no time-out: one that lives and does not call is waited for.
  *
  * NEXAR_EINVAL
  *     NULL; another thread is in this call or in nexar_comm_shrink() on |comm|.
@@ -797,7 +831,10 @@ NEXAR_API nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags);
  * All living ranks of |comm| call: they agree on who has failed or left, whoever fails
  * meanwhile, and |*out| is a communicator of the others, in their order.  Messages of
  * |comm| never reach it.  |comm| is not freed.  A rank that fails just then may still be in
- * |*out|: a call on it says so, and it is shrunk in turn.  Errors as nexar_comm_agree().
+ * |*out|: a call on it says so, and it is shrunk in turn.  Errors as nexar_comm_agree(); of
+ * the world NEXAR_EPEER, on all, if fewer are left than the highest "min_world" of any; and
+ * NEXAR_ENOTSUP as of nexar_comm_split().  A rank that has no memory for what was agreed on is
+ * out of the world, as its sentence says, and the others find it gone.
  */
 NEXAR_API nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out);
 
@@ -834,8 +871,12 @@ typedef struct nexar_change {
  *     "min_world" would be left.  |*world| is as it was; in the last case it may be called
  *     again, when more wait to join.  With "recovery=automatic" also: a rank has failed, and
  *     |*world| was rebuilt, as by any collective; call it again.  ("retry=on" does that.)
- * NEXAR_EMISMATCH, NEXAR_ETIMEDOUT
- *     Not all ranks have called it.
+ * NEXAR_EMISMATCH
+ *     Ranks have made different calls.
+ * NEXAR_ETIMEDOUT
+ *     "collective_timeout", which is off by default, has passed before all ranks had called
+ *     it.  Without it, and in any case once a rank has failed or the world is revoked, a rank
+ *     that lives and does not call is waited for, however long.
  * NEXAR_ENOMEM
  *     This rank is out of the world: the others find that it has failed.
  *     nexar_finalize() is left.

@@ -1,6 +1,6 @@
 #!/bin/bash
-# bench_peers.sh BUILD [OPTION]... - nexar beside Open MPI, MPICH and Gloo on this
-# machine, by turns: every round runs each contender once, every other round in the opposite
+# bench_peers.sh BUILD [OPTION]... - nexar by QUIC beside Open MPI and Gloo by TCP, or with --shm
+# by shared memory beside Open MPI and MPICH, on this machine, by turns: every round runs each contender once, every other round in the opposite
 # order.  What the machine does besides meets all alike.  Of the times of all rounds the
 # median counts, and so it does of the ratios, which are formed in each round by itself: the
 # machine may be another one in the next.  How near its cores are to each other is measured

@@ -1,7 +1,7 @@
 #!/bin/bash
 # fault_matrix.sh BUILD [--docs] [OPTION]... - every cell of the fault matrix, then the table
-# of measured times; --docs puts it into docs/reliability.md.  Other options are those of
-# tests/faults/matrix.c.
+# of measured times; --docs puts it into docs/reliability.md.  A cell that is later than it may
+# be is run once more.  Other options are those of tests/faults/matrix.c.
 set -uo pipefail
 build=${1:?the folder of the built programs}
 shift
@@ -11,7 +11,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 table=$(mktemp)
 trap 'rm -f "$table"' EXIT
 
-"$build/tests/faults/matrix" --table "$table" "$@" "$build/tests/net/wire"
+"$build/tests/faults/matrix" --tries 2 --table "$table" "$@" "$build/tests/net/wire"
 code=$?
 [ $code = 77 ] && echo "skipped: this needs root, network namespaces and /dev/net/tun" && exit 0
 cat "$table"

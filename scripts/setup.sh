@@ -19,6 +19,7 @@ groups=(
     "build;to build nexar;gcc libc6-dev make cmake ninja-build pkgconf"
     "build;for QUIC, which the network transport is made of;libngtcp2-dev libngtcp2-crypto-gnutls-dev libgnutls28-dev"
     "test;to test it;libcmocka-dev g++ procps"
+    "test;for its tests between hosts: network namespaces, firewalls;iproute2 nftables"
     "test;for nexar-opencl and its tests, on the CPU;ocl-icd-opencl-dev opencl-headers pocl-opencl-icd"
     "check;to check it: compilers, format, lint;clang clang-format-14|clang-format clang-tidy cppcheck shellcheck"
     "check;to check the model of agreement;spin"
@@ -124,7 +125,9 @@ codename() {
     (. /etc/os-release && printf '%s\n' "${VERSION_CODENAME:-}")
 }
 
-has_backports() { apt-cache madison libngtcp2-dev 2>/dev/null | grep -q " $1-backports/"; }
+# What apt-cache prints is read to its end before it is looked at: a reader that stops early
+# ends apt-cache by SIGPIPE, which pipefail takes for a failure.
+has_backports() { [[ $(apt-cache madison libngtcp2-dev 2>/dev/null) == *" $1-backports/"* ]]; }
 
 # Adds the release's backports, from where its main packages come from.
 add_backports() {
@@ -132,7 +135,8 @@ add_backports() {
     local file=/etc/apt/sources.list.d/nexar-$release-backports.sources
 
     uri=$(apt-cache madison base-files |
-        sed -nE "s#^[^|]*\|[^|]*\| *([^ ]+) ($release|stable|oldstable)/main .*#\1#p" | head -n 1)
+        sed -nE "s#^[^|]*\|[^|]*\| *([^ ]+) ($release|stable|oldstable)/main .*#\1#p")
+    uri=${uri%%$'\n'*}
     [ -n "$uri" ] || die "libngtcp2 $min_ngtcp2 or newer is not in this release, and the mirror of" \
         "$release was not found in apt's sources; add the suite $release-backports and run this again"
     say "adding $release-backports ($file), because libngtcp2 in $release is older than $min_ngtcp2"

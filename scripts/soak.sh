@@ -1,11 +1,12 @@
 #!/bin/bash
 # soak.sh BUILD [TIMES [REGEX]] - runs every test of a build (or those whose name matches)
 # TIMES times, 10 if not said, while the machine has other things to do; a line for each test,
-# then the slowest and what failed.  What a test that fails has printed is in BUILD/soak.
+# then the slowest, what failed, and how many tests were run as often as that.  What a test that
+# fails has printed is in BUILD/soak.
 #
 #   JOBS=2     so many different tests at once
 #   LOAD=N     so many processes that only use up time beside them; as many as cores if unset
-#   LONG=40    a test that takes more seconds than this is run only 3 times
+#   LONG=40    a test that takes more seconds than this is run only 3 times; 0: all are run TIMES
 #   BEFORE=    a command to start each run with, such as "nice -n 5"
 set -euo pipefail
 build=$(cd "${1:?the folder of a build}" && pwd)
@@ -27,6 +28,9 @@ trap finish EXIT
 # The seconds that ctest has printed for its one test.
 seconds_of() { sed -n 's/^ *1\/1 Test .* \([0-9.]*\) sec *$/\1/p' "$1"; }
 
+# Whether $1 seconds are too many for another run.
+is_long() { awk -v t="$1" -v l="$LONG" 'BEGIN { exit !(l + 0 > 0 && t + 0 > l + 0) }'; }
+
 # The runs of one test.  ctest writes where it is started: each test has a place of its own,
 # which has the tests of the build.
 soak_one() {
@@ -34,7 +38,7 @@ soak_one() {
     place=$(mktemp -d)
     printf 'subdirs("%s")\n' "$build" >"$place/CTestTestfile.cmake"
     while [ $word != skipped ] && ((run < times)) &&
-        { ((run < 3)) || awk -v t="$most" -v l="$LONG" 'BEGIN { exit t + 0 > l + 0 }'; }; do
+        { ((run < 3)) || ! is_long "$most"; }; do
         run=$((run + 1))
         # shellcheck disable=SC2086 # BEFORE is words
         if ! $BEFORE ctest --test-dir "$place" -R "^$name\$" -V >"$place/log" 2>&1; then
@@ -49,7 +53,7 @@ soak_one() {
     printf '%-8s %-40s %2d of %2d failed, %7.2f s at most\n' $word "$name" $failed $run "$most"
     rm -rf "$place"
 }
-export -f soak_one seconds_of
+export -f soak_one seconds_of is_long
 
 for ((i = 0; i < load; i++)); do
     (while :; do :; done) &
@@ -62,10 +66,14 @@ ctest --test-dir "$build" -N -R "$regex" | sed -n 's/^ *Test *#[0-9]*: //p' |
 echo
 echo "the slowest:"
 sort -k 7 -n -r "$report" | awk 'NR <= 15 { printf "    %7.2f s  %s\n", $7, $2 }'
-awk -v s=$((SECONDS - began)) '
-    { runs += $5; failed += $3; bad += ($1 == "FAILED"); skipped += ($1 == "skipped") }
+awk -v s=$((SECONDS - began)) -v times="$times" '
+    { runs += $5; failed += $3; bad += ($1 == "FAILED") }
+    $1 == "skipped" { skipped++; next }
+    $5 < times { fewer++; few += $5; next }
+    { all++ }
     END {
-        printf "%d tests, %d runs in %d s: %d runs of %d tests failed, %d tests were skipped\n",
-            NR, runs, s, failed, bad, skipped
+        printf "%d tests, %d runs in %d s: %d runs of %d tests failed\n", NR, runs, s, failed, bad
+        printf "%d tests were run all %d times, %d fewer times", all, times, fewer
+        printf "%s, %d were skipped\n", (fewer > 0) ? " (" few " runs in all)" : "", skipped
         exit (failed > 0)
     }' "$report"

@@ -57,4 +57,38 @@ prints "reached   1.05x     0.50..1.06   missed"
 prints "0 of 1 targets are met"
 grep -qE 'near|far' "$work/out" && fail "it names states that nobody measured"
 
+# by_quic RANKS OPERATION SIZE NEXAR OPENMPI GLOO: one round; "-" was not measured.
+by_quic() {
+    echo "nexar_quic $1 $2 $3 9 $4 1"
+    [ "$5" = - ] || echo "openmpi_tcp $1 $2 $3 9 $5 1"
+    [ "$6" = - ] || echo "gloo $1 $2 $3 9 $6 1"
+}
+
+# The targets by QUIC: of some sizes the best peer counts, of the shortest each by itself.
+{
+    by_quic 2 allreduce 8 30 10 310
+    by_quic 2 allreduce 1048576 100 39 90
+    by_quic 2 allreduce 16777216 100 90 80
+    by_quic 2 broadcast 16777216 100 10 10
+    by_quic 4 alltoall 65536 100 101 102
+    by_quic 4 alltoall 1024 100 66 -
+    by_quic 4 broadcast 8 100 70 1
+} >"$work/lines"
+python3 "$table" "$work/lines" >"$work/out" 2>"$work/err" || fail "the table is not made"
+[ ! -s "$work/err" ] || fail "it writes to stderr"
+# target RANKS OPERATION SIZE GOAL REACHED REST: the line is there.
+target() {
+    has "$work/out" "^$1 ranks +$2 +$3 +target +$4x +reached +$5x +[0-9.]+$6\$" ||
+        fail "no such target: $*"
+}
+target 2 allreduce "8 B" 0.33 0.33 "   of openmpi_tcp"
+target 2 allreduce "8 B" 10.00 10.33 "   of gloo"
+target 2 allreduce "1 MiB" 0.40 0.39 "   missed"
+target 2 allreduce "16 MiB" 0.80 0.80 ""
+target 4 alltoall "64 KiB" 1.00 1.01 ""
+target 4 alltoall "1 KiB" 0.67 0.66 "   of openmpi_tcp   missed"
+target 4 broadcast "8 B" 0.67 0.70 "   of openmpi_tcp"
+prints "5 of 7 targets are met"
+grep -q "Targets on one host" "$work/out" && fail "it has targets for what was not measured"
+
 finish

@@ -51,10 +51,15 @@ prints '^# carried by [a-z]+; every size was checked: 0 wrong elements$'
 run 0 run -n 3 --no-prefix "$nexar" bench all --sizes 4,1000,20k --iters 2 --warmup 0 --check \
     --dtype i16 --op max
 for name in allreduce reduce broadcast allgather gather scatter reduce_scatter alltoall scan \
-    exscan barrier bucketed rs_ag p2p p2p_stream; do
+    exscan allgatherv gatherv scatterv reduce_scatterv alltoallv barrier bucketed rs_ag p2p \
+    p2p_stream; do
     prints "^$name\$"
 done
-[ "$(grep -cE ' 0$' "$work/out")" = 39 ] || fail "$what has not 39 rows without error"
+[ "$(grep -cE ' 0$' "$work/out")" = 54 ] || fail "$what has not 54 rows without error"
+run 0 bench compressed -n 3 --sizes 4,1000,20k --iters 2 --check
+[ "$(grep -cE ' 0$' "$work/out")" = 3 ] || fail "$what has not 3 rows without error"
+run 2 bench compressed -n 3 --sizes 8 --op max
+refuses "compressed has no --op max of --dtype f32 on 3 ranks"
 run 0 bench all -n 1 --sizes 8,64 --iters 2 --check
 prints '^rs_ag$'
 prints '^# carried by memory alone; '

@@ -99,7 +99,7 @@ prints "nexar "
 for section in machine kernels settings algorithms selection; do
     grep -qx "$section" "$out" || fail "info has no section $section"
 done
-for row in transports ipv6 udp_segment udp_gro udp_rcvbuf udp_sndbuf; do
+for row in transports ipv6 udp_segment udp_gro recvmmsg udp_rcvbuf udp_sndbuf; do
     grep -qE "^  $row +[^ ]+\$" "$out" || fail "info does not tell of $row"
 done
 for setting in log algorithms segment kernels; do

@@ -30,7 +30,8 @@ echo "-- others join by the join file, and take no place of a rank that has not 
 job=$!
 until_true test -s "$work/join" || fail "no join file"
 [ "$(stat -c %a "$work/join")" = 600 ] || fail "others may read the join file"
-NEXAR_JOIN=$(cat "$work/join") "$elastic" 20 3 >"$work/third" 2>&1 &
+# Also one that another launcher has started, whose number is not one of this world.
+SLURM_PROCID=0 SLURM_NTASKS=1 NEXAR_JOIN=$(cat "$work/join") "$elastic" 20 3 >"$work/third" 2>&1 &
 third=$!
 : >"$work/go"
 wait $third || fail "$(cat "$work/third")"

@@ -1,7 +1,7 @@
 # lib.sh - what script tests share: a folder of their own, failures, waiting.
 # Sourced; the shell needs no options set.
 # shellcheck shell=bash
-for variable in $(compgen -e NEXAR_); do unset "$variable"; done
+for variable in $(compgen -e | grep -E '^(NEXAR|SLURM|PMI|PMIX|OMPI)_'); do unset "$variable"; done
 work=$(mktemp -d)
 failed=0
 trap 'end_all; rm -rf "$work"' EXIT

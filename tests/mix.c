@@ -3,9 +3,10 @@
  *
  *     nexar run -n 5 mix SEED OPERATIONS
  *
- * Communicators are split and freed, several collectives are on their way at once on
- * several of them, waited for in any order, with messages between neighbours beside
- * them.  Prints one line and exits with 0 if all was right.
+ * Communicators are split, also such that were split before, doubled and freed; several
+ * collectives are on their way at once on several of them, waited for in any order, with
+ * allreduces of buckets, with shards and compressed among them, and messages between
+ * neighbours beside them.  Prints one line and exits with 0 if all was right.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "local_world.h"
 #include "rand.h"
 
-enum { COMMS = 4, FLYING = 6, MESSAGE = 20000 };
+enum { COMMS = 4, FLYING = 6, MESSAGE = 20000, MOST = 30000, TENSORS = 50 };
 
 typedef struct mix {
     nexar_comm *world, *comms[COMMS];
@@ -35,21 +36,104 @@ static void end_one(mix *m, unsigned at)
     }
 }
 
-/* A communicator takes the place of another, on which nothing may be on its way. */
+/* One of the communicators that this rank has. */
+static nexar_comm *any_comm(mix *m)
+{
+    nexar_comm *comm = m->comms[nxt_below(&m->rand, COMMS)];
+
+    return (comm == NULL) ? m->world : comm;
+}
+
+/* A part of a communicator, or its double, takes the place of another, on which nothing may
+ * be on its way; also of the one it was made from. */
 static void split_one(mix *m)
 {
     const unsigned at = 1 + nxt_below(&m->rand, COMMS - 1);
     const int colors = 1 + (int)nxt_below(&m->rand, 3);
-    nexar_comm *parent = m->world;
+    const bool doubles = nxt_one_in(&m->rand, 4);
+    nexar_comm *parent = any_comm(m), *made = NULL;
 
     for (unsigned i = 0; i < FLYING; i++) {
         end_one(m, i);
     }
+    NXT_OK(m->world, doubles ? nexar_comm_dup(parent, &made)
+                             : nexar_comm_split(parent, nexar_rank(parent) % colors,
+                                                (int)nxt_below(&m->local, 100), &made));
     nexar_comm_free(m->comms[at]);
-    m->comms[at] = NULL;
-    NXT_OK(m->world, nexar_comm_split(parent, nexar_rank(parent) % colors,
-                                      (int)nxt_below(&m->local, 100), &m->comms[at]));
+    m->comms[at] = made;
 }
+
+/* ---- allreduces in other guises ------------------------------------------------------- */
+
+/* Sums of these are exact. */
+static double element(int rank, uint64_t seed, size_t i)
+{
+    return (double)((i * 7 + (size_t)rank * 31 + seed) % 256);
+}
+
+static nexar_err halve(void *shard, size_t offset, size_t count, void *arg)
+{
+    double *at = shard;
+
+    (void)offset;
+    (void)arg;
+    for (size_t i = 0; i < count; i++) {
+        at[i] /= 2;
+    }
+    return NEXAR_OK;
+}
+
+/* |data|, cut at random into tensors, as a bucket. */
+// NOLINTNEXTLINE(readability-non-const-parameter): the result is written there
+static nexar_err bucketed(mix *m, nexar_comm *comm, double *data, size_t count)
+{
+    nexar_tensor tensors[TENSORS];
+    size_t at = 0;
+
+    for (size_t k = 0; k < TENSORS; k++) {
+        const size_t left = count - at;
+        const size_t len = (k + 1 == TENSORS) ? left : nxt_below(&m->rand, (uint32_t)left / 4 + 1);
+
+        tensors[k] = (nexar_tensor){.ptr = data + at, .count = len};
+        at += len;
+    }
+    return nexar_allreduce_bucketed(comm, tensors, TENSORS, NEXAR_F64, NEXAR_SUM);
+}
+
+static void reduce_in_guise(mix *m)
+{
+    static _Thread_local double data[MOST];
+    const size_t count = 1 + nxt_below(&m->rand, nxt_one_in(&m->rand, 3) ? MOST : 100);
+    const uint32_t guise = nxt_below(&m->rand, 3);
+    const uint64_t seed = nxt_below(&m->rand, 1000);
+    nexar_comm *comm = any_comm(m);
+    const int n = nexar_size(comm);
+    nexar_err err;
+
+    for (size_t i = 0; i < count; i++) {
+        data[i] = element(nexar_rank(comm), seed, i);
+    }
+    if (guise == 0) {
+        err = bucketed(m, comm, data, count);
+    } else if (guise == 1) {
+        err = nexar_allreduce_rs_ag(comm, data, count, NEXAR_F64, NEXAR_SUM, halve, NULL);
+    } else {
+        err = nexar_allreduce_compressed(comm, data, count, NEXAR_F64, NEXAR_SUM,
+                                         NEXAR_COMPRESS_NONE, 0, NULL);
+    }
+    NXT_OK(m->world, err);
+    for (size_t i = 0; i < count; i++) {
+        double sum = 0;
+
+        for (int rank = 0; rank < n; rank++) {
+            sum += element(rank, seed, i);
+        }
+        NXT_IS(m->world, data[i] == ((guise == 1) ? sum / 2 : sum));
+    }
+    m->done++;
+}
+
+/* ---- the mix --------------------------------------------------------------------------- */
 
 static void exchange(mix *m)
 {
@@ -69,10 +153,10 @@ static void operate(mix *m)
     const unsigned at = nxt_below(&m->rand, FLYING);
     const nx_coll_kind kind = (nx_coll_kind)nxt_below(&m->rand, NX_COLL_KINDS);
     const uint64_t seed = nxt_next(&m->rand);
-    nexar_comm *comm = m->comms[nxt_below(&m->rand, COMMS)];
+    nexar_comm *comm = any_comm(m);
 
     end_one(m, at);
-    m->flying[at] = nxt_api_begin((comm == NULL) ? m->world : comm, kind, seed);
+    m->flying[at] = nxt_api_begin(comm, kind, seed);
     if (nxt_one_in(&m->local, 3)) {
         end_one(m, nxt_below(&m->local, FLYING)); /* each rank in its own order */
     }
@@ -95,6 +179,8 @@ int main(int argc, char **argv)
             split_one(&m);
         } else if (nxt_one_in(&m.rand, 5)) {
             exchange(&m);
+        } else if (nxt_one_in(&m.rand, 6)) {
+            reduce_in_guise(&m);
         } else {
             operate(&m);
         }

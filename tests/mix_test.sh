@@ -8,10 +8,10 @@ mix=$2
 . "$(dirname "$0")/lib.sh"
 
 ops=40
-seeds=2
+seeds=3
 if [ -n "${NXT_LONG:-}" ]; then
     ops=400
-    seeds=20
+    seeds=40
 fi
 
 # Even seeds by QUIC, odd ones by shared memory.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # restart_test.sh NEXAR LINGER - a seed that is killed and started again: ranks notice
-# nothing, the old join string holds, joins resume.
+# nothing, the old join string holds, joins resume, and who joins then is let in.
 # Functions are called by name; lib.sh has what is not assigned here.
 # shellcheck disable=SC2317,SC2154
 set -uo pipefail
@@ -17,9 +17,12 @@ seed() {
         >"$work/$name.out" 2>"$work/$name.err" </dev/null 9>&- &
     seed=$!
 }
-# rank NAME: as a rank in the background that stays while the fifo is open, $pid.
+# rank NAME [RANKS]: as a rank in the background that stays while the fifo is open, $pid.
 rank() {
-    NEXAR_JOIN="$join" NEXAR_LOG=info "$linger" >"$work/$1.out" 2>"$work/$1.err" <"$work/stay" 9>&- &
+    local name=$1
+    shift
+    NEXAR_JOIN="$join" NEXAR_LOG=info "$linger" "$@" >"$work/$name.out" 2>"$work/$name.err" \
+        <"$work/stay" 9>&- &
     pid=$!
 }
 # refused WORDS: a seed with that state is.
@@ -73,6 +76,38 @@ wait "$b" || fail "rank b: $(cat "$work/b.err")"
 wait "$c" && fail "one that was not let in ends well"
 has "$work/c.err" 'the job has ended while it waited' || fail "the one that waited: $(cat "$work/c.err")"
 wait "$seed" || fail "the seed: $(cat "$work/again.err")"
+
+echo "-- one that joins at a seed that was started again is let in"
+rm "$work/state"
+exec 9<>"$work/stay"
+seed before --world 2
+until_true has "$work/before.out" . || finish
+join=$(cat "$work/before.out")
+declare -A pids
+for name in d e; do
+    rank $name 3
+    pids[$name]=$pid
+done
+until_true has "$work/d.out" 'rank [01] of 2'
+until_true has "$work/e.out" 'rank [01] of 2'
+kill -KILL "$seed"
+wait "$seed" 2>/dev/null
+until_true has "$work/d.err" 'the seed is gone'
+until_true has "$work/e.err" 'the seed is gone'
+seed after --world 2
+until_true has "$work/after.out" .
+until_true has "$work/d.err" 'the seed is back'
+until_true has "$work/e.err" 'the seed is back'
+rank f 3
+pids[f]=$pid
+until_true has "$work/after.err" 'waits to join the world'
+exec 9>&- # d and e update until there are three
+for name in d e f; do
+    wait "${pids[$name]}" || fail "rank $name: $(cat "$work/$name.err")"
+    has "$work/$name.out" '^the sum over 3 ranks is right' || fail "$name: $(cat "$work/$name.out")"
+done
+has "$work/f.out" '^rank 2 of 3' || fail "the one that joined: $(cat "$work/f.out")"
+wait "$seed" || fail "the seed: $(cat "$work/after.err")"
 
 echo "-- states that are not taken"
 chmod 644 "$work/state"

@@ -4,8 +4,8 @@
  *     nexar run -n 3 scarce FREE [ODD]
  *
  * Each rank, or with ODD each second one, takes all descriptors but FREE before it talks
- * to the others; then messages go between all pairs, and collectives.  Prints one line and
- * exits with 0 if all was right.
+ * to the others; then messages go between all pairs, and collectives on memory of nexar_alloc.
+ * Prints one line and exits with 0 if all was right.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -77,7 +77,8 @@ static void talk(nexar_comm *w)
 
 int main(int argc, char **argv)
 {
-    static int32_t in[COUNT], out[COUNT];
+    void *memory[2] = {NULL, NULL};
+    int32_t *in, *out;
     const int left = (argc > 1) ? (int)strtol(argv[1], NULL, 10) : 0;
     nexar_comm *w;
     int n, me;
@@ -90,6 +91,10 @@ int main(int argc, char **argv)
     }
     listen_to_first(w);
     talk(w);
+    must(nexar_alloc(w, COUNT * sizeof(*in), &memory[0]) == NEXAR_OK, "alloc");
+    must(nexar_alloc(w, COUNT * sizeof(*out), &memory[1]) == NEXAR_OK, "alloc");
+    in = memory[0];
+    out = memory[1];
     for (int round = 0; round < 20; round++) {
         const size_t count = (round % 2 == 0) ? 5 : COUNT;
 
@@ -99,6 +104,8 @@ int main(int argc, char **argv)
         must(nexar_allreduce(w, in, out, count, NEXAR_I32, NEXAR_SUM) == NEXAR_OK, "allreduce");
         must(out[count - 1] == n * (n - 1) / 2 + n * round, "a sum is wrong");
     }
+    nexar_free(w, memory[0]);
+    nexar_free(w, memory[1]);
     if (me == 0) {
         (void)printf("scarce: all was right\n");
     }

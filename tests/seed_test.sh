@@ -89,6 +89,35 @@ for n in 1 2 3; do has "$work/job.err" "^nexar seed: .* has joined: $n of 3$" ||
 has "$work/job.err" $'\033' && fail "control characters in a pipe"
 no_secret "$work"/job.err "$work"/[abc].*
 
+echo "-- a join file that is no file"
+mkfifo "$work/fifo"
+cat "$work/fifo" >"$work/piped" &
+reader=$!
+start fifo --world 2 --join-file "$work/fifo"
+wait "$reader"
+[ -p "$work/fifo" ] || fail "a FIFO was replaced"
+[ "$(cat "$work/piped")" = "$join" ] || fail "the FIFO did not get the join string"
+kill -TERM "$seed"
+seed_ends 143
+mkdir "$work/far"
+echo old >"$work/far/there"
+ln -s far/there "$work/link"
+ln -s link "$work/links"
+ln -s "$work/far/new" "$work/dangling"
+for file in links dangling; do
+    start $file --world 2 --join-file "$work/$file"
+    [ -L "$work/$file" ] || fail "$file: it was replaced"
+    [ -L "$work/link" ] || fail "$file: a link on the way was replaced"
+    [ "$(cat "$work/$file")" = "$join" ] || fail "$file: its target has no join string"
+    [ "$(stat -L -c %a "$work/$file")" = 600 ] || fail "$file: not for its owner alone"
+    kill -TERM "$seed"
+    seed_ends 143
+done
+[ "$(find "$work/far" -type f | wc -l)" = 2 ] || fail "more than the join files is left"
+ln -s round "$work/round"
+run 1 seed --world 2 --listen 127.0.0.1 --join-file "$work/round"
+says "round: Too many levels"
+
 echo "-- ranks that are asked for"
 start asked --world 2
 rank one NEXAR_RANK=1 ping 1 --count 10
@@ -110,6 +139,41 @@ ends 0 "$one" one
 seed_ends 0
 has "$work/zero.out" '^rank 0 - rank 1: round trip of 8 bytes, 10 times: median' || fail "ping: $(cat "$work/zero.out")"
 [ "$(grep -c 'GB/s$' "$work/zero.out")" = 3 ] || fail "ping: $(cat "$work/zero.out")"
+
+echo "-- ranks by the number that a launcher gives"
+info_rank() { grep -E '^ *(rank|world_size) ' "$work/$1.out"; }
+start launched --world 2
+rank one SLURM_PROCID=1 SLURM_NTASKS=2 ping 1 --count 10
+one=$pid
+until_true has "$work/launched.err" 'rank 1 '
+rank again SLURM_PROCID=1 ping 1
+ends 2 "$pid" again
+has "$work/again.err" 'rank 1 is taken by .*its rank is from SLURM_PROCID; with NEXAR_RANK=auto' ||
+    fail "a number twice: $(cat "$work/again.err")"
+rank wide PMI_RANK=0 PMI_SIZE=3 ping 1
+ends 2 "$pid" wide
+has "$work/wide.err" 'a world of 3 .*has 2 .*PMI_RANK' || fail "other size: $(cat "$work/wide.err")"
+rank odd PMI_RANK=zero ping 1
+ends 2 "$pid" odd
+has "$work/odd.err" '^nexar ping: setting rank \(from PMI_RANK\): "zero" is not accepted' ||
+    fail "no number: $(cat "$work/odd.err")"
+rank shown SLURM_PROCID=1 SLURM_NTASKS=2 info
+ends 0 "$pid" shown
+[ "$(info_rank shown | awk '{ print $1, $2, $3 }')" = $'rank 1 SLURM_PROCID\nworld_size 2 SLURM_NTASKS' ] ||
+    fail "info: $(info_rank shown)"
+rank zero SLURM_PROCID=0 SLURM_NTASKS=2 ping 1 --count 10
+ends 0 "$pid" zero
+ends 0 "$one" one
+seed_ends 0
+has "$work/zero.out" '^rank 0 - rank 1: ' || fail "rank 0 is not that of SLURM_PROCID=0: $(cat "$work/zero.out")"
+has "$work/one.out" . && fail "rank 1 is not that of SLURM_PROCID=1: $(cat "$work/one.out")"
+# One that is no rank of a cluster is a world of its own; who starts ranks says which they are.
+SLURM_PROCID=1 SLURM_NTASKS=2 "$nexar" info >"$work/alone.out"
+[ "$(info_rank alone | awk '{ print $2, $3 }' | sort -u)" = $'0 default\nauto default' ] ||
+    fail "alone: $(info_rank alone)"
+SLURM_PROCID=7 SLURM_NTASKS=9 "$nexar" run -n 2 --no-prefix "$nexar" ping 1 --count 10 >"$work/out" 2>"$work/err" ||
+    fail "nexar run below another launcher"
+has "$work/out" '^rank 0 - rank 1: ' || fail "nexar run below another launcher: $(cat "$work/out")"
 
 echo "-- a token that is wrong"
 start token --world 2
@@ -137,7 +201,33 @@ has "$work/alone.err" 'missing: ranks 0, 2' || fail "time-out at the rank: $(cat
 start int --world 3
 kill -INT "$seed"
 seed_ends 130
+# Ctrl-Z stops it, fg lets it go on.
+is_stopped() { [[ $(ps -o stat= -p "$seed") == T* ]]; }
+start stop --world 1
+kill -TSTP "$seed"
+until_true is_stopped
+kill -CONT "$seed"
+rank after ping 1
+ends 2 "$pid" after
+seed_ends 0
 
+echo "-- a reader who has stopped reading"
+mkfifo "$work/unread"
+exec 7<>"$work/unread"
+dd if=/dev/zero of="$work/unread" bs=4096 oflag=nonblock 2>/dev/null
+"$nexar" seed --world 2 --listen 127.0.0.1 >"$work/deaf.out" 2>&7 </dev/null &
+seed=$!
+until_true has "$work/deaf.out" .
+join=$(cat "$work/deaf.out")
+rank d0 info --links
+zero=$pid
+rank d1 info --links
+ends 0 "$pid" d1
+ends 0 "$zero" d0
+wait "$seed" || fail "a seed whose stderr nobody reads: exit code $?"
+exec 7<&-
+
+echo "-- it stays"
 start keep --world 1 --keep
 for i in 1 2; do
     rank k$i ping 1
@@ -145,6 +235,23 @@ for i in 1 2; do
     has "$work/k$i.err" 'no rank 1 .*world of 1' || fail "keep: $(cat "$work/k$i.err")"
 done
 kill -0 "$seed" || fail "--keep does not stay"
+kill -TERM "$seed"
+seed_ends 143
+# The time may be over for two who come together as well, on a busy machine.
+both() {
+    local zero
+    rank b0 NEXAR_RANK=0 ping 1 --count 10
+    zero=$pid
+    rank b1 NEXAR_RANK=1 ping 1 --count 10
+    wait "$pid" && wait "$zero"
+}
+start again NEXAR_FORMATION_TIMEOUT=1s --world 2 --keep
+rank early NEXAR_RANK=1 ping 1
+ends 1 "$pid" early
+has "$work/early.err" 'missing: rank 0' || fail "kept, at the rank: $(cat "$work/early.err")"
+until_true has "$work/again.err" 'missing: rank 0'
+kill -0 "$seed" || fail "--keep does not stay when ranks do not come"
+until_true both
 kill -TERM "$seed"
 seed_ends 143
 
@@ -158,6 +265,8 @@ seed_ends 143
 run 2 seed
 says 'how many ranks\? give --world N'
 run 2 seed --world 0
+NEXAR_MIN_WORLD=9 run 2 seed --world 2 --listen 127.0.0.1
+says 'a world of 2 ranks is less than min_world 9$'
 run 2 seed --world 2 extra
 run 1 seed --world 2 --listen 127.0.0.1 --join-file "$work/none/join"
 says "none/join: No such file"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # shm_limits_test.sh NEXAR MIX DENY SCARCE - ranks of one host that may not share all: other
-# users, memory that cannot be read, no descriptors.  All goes on by what is left.
+# users, other namespaces, memory that cannot be read, no descriptors, no large files.  All goes
+# on by what is left.
 # shellcheck disable=SC2154,SC2016 # lib.sh has what is not assigned here; ranks expand theirs
 set -uo pipefail
 nexar=$1
@@ -21,15 +22,15 @@ run_mix() {
 logged() { cat "$work/out" "$work/err" | grep -qE -- "$1"; }
 
 # The others' memory cannot be read, by any rank or by one: through the segment then.
-"$deny" true
+"$deny" memory true
 if [ $? = 77 ]; then
     echo "left out: no seccomp here"
 else
-    run_mix "no rank reads" 3 "$deny" "$mix" 901 30
+    run_mix "no rank reads" 3 "$deny" memory "$mix" 901 30
     logged "everything is copied twice" || fail "memory is read in spite of the filter"
     ! logged "its memory can be read" || fail "memory is read in spite of the filter"
     run_mix "one rank does not read" 3 sh -c \
-        'if [ "$NEXAR_RANK" = 1 ]; then exec "$0" "$@"; fi; exec "$@"' "$deny" "$mix" 902 30
+        'if [ "$NEXAR_RANK" = 1 ]; then exec "$0" memory "$@"; fi; exec "$@"' "$deny" "$mix" 902 30
     logged "everything is copied twice" || fail "rank 1 reads in spite of the filter"
     logged "its memory can be read" || fail "ranks 0 and 2 do not read"
 fi
@@ -50,6 +51,37 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 else
     echo "left out: ranks of another user, for want of root or setpriv"
 fi
+
+# Ranks in other namespaces, one of them or each in its own: by shared memory, or by QUIC.
+# in_namespaces SEED OPTION...: those of unshare.
+in_namespaces() {
+    local seed=$1 some
+    shift
+    if ! unshare "$@" true 2>/dev/null; then
+        echo "left out: unshare $* is not allowed here"
+        return
+    fi
+    for some in '1' '*'; do
+        run_mix "unshare $*, $some" 3 sh -c \
+            'case $NEXAR_RANK in '"$some"') exec unshare '"$*"' "$@" ;; esac
+            exec "$@"' sh "$mix" "$seed" 30
+        logged "a link to member|but QUIC" || fail "unshare $*, $some: no link is spoken of"
+    done
+}
+in_namespaces 904 -pf --mount-proc
+in_namespaces 905 -Ur
+in_namespaces 906 -m -i
+in_namespaces 907 -Ur -pf --mount-proc -m -i
+
+# Files may not be as long as a segment, for any rank or for one: by QUIC.  Or not as long as
+# what nexar_alloc gives: its memory is not shared then.
+run_mix "no files" 3 sh -c 'ulimit -f 100; exec "$@"' sh "$mix" 908 30
+logged "no shared memory .* file size limit" || fail "nobody has said that files are too short"
+run_mix "no files of one rank" 3 sh -c \
+    'if [ "$NEXAR_RANK" = 1 ]; then ulimit -f 100; fi; exec "$@"' sh "$mix" 909 30
+"$nexar" run -n 2 sh -c 'ulimit -f 4000000; exec "$@"' sh "$scarce" 100 \
+    >"$work/out" 2>"$work/err" || fail "no long files: exit code $?"
+has "$work/out" "scarce: all was right" || fail "no long files: no last word"
 
 # No descriptors when they meet, or too few: by QUIC, or without a board.
 for free in 0 1 2 3 4 5 6 7 8 9; do

@@ -61,6 +61,16 @@ says 'stall seen by rank 0: rank 2 does not answer$'
 kill -CONT "$stopped"
 ends 0
 
+echo "-- an agreement to which one does not come"
+begin 4 agree "$work/go" "$work/come"
+touch "$work/go"
+says 'stall seen by rank 0: rank 0 has waited [0-9.]+ s in comm_agree for rank 2$'
+says 'stall seen by rank 0: rank 2 last finished #2 barrier [0-9.]+ s ago and is in user code$'
+says 'stall seen by rank 1: rank 0 is in comm_agree for [0-9.]+ s, waiting for rank 2$'
+says 'stall seen by rank 1: rank 2 last finished #2 barrier [0-9.]+ s ago and is in user code$'
+touch "$work/come"
+ends 0
+
 echo "-- two that wait for each other"
 begin 2 cross
 says 'stall seen by rank 0: rank 0 has waited [0-9.]+ s in recv\(from rank 1, tag 7\) for rank 1$'
@@ -100,6 +110,15 @@ kill -USR1 "$pid"
 for rank in 0 1 2; do says "report of rank $rank of 3, pid [0-9]+, in user code\$"; done
 touch "$work/go"
 ends 0
+# One that has started something computes, whoever runs that for it.
+for retry in off on; do
+    NEXAR_STALL_REPORT=0 NEXAR_RECOVERY=automatic NEXAR_RETRY=$retry begin 2 request "$work/go"
+    until_true eval 'kill -USR1 "$(pid_of 0)"; sleep 0.1; has "$work/err" "report of rank 0: pending: #1 allreduce"'
+    says 'report of rank 0 of 2, pid [0-9]+, in user code$'
+    ! grep -q 'in a call that waits$' "$work/err" || fail "$what, retry=$retry: who waits?"
+    touch "$work/go"
+    ends 0
+done
 NEXAR_REPORT_SIGNAL=usr2 begin 2 idle "$work/go"
 kill -USR2 "$pid"
 says 'report of rank 1 of 2'

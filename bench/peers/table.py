@@ -6,8 +6,8 @@ Lines of FILE: contender, ranks, operation, size, iterations, microseconds, roun
 
 Ratios are formed in each round, of times that were taken within seconds of each other, and
 of these the median counts: a machine that is another one from some round on does not spoil
-them.  Where shared memory was measured, the targets for it follow, each with what was
-reached.
+them.  Where shared memory or QUIC was measured, the targets for it follow, each with what
+was reached.
 """
 import statistics
 import sys
@@ -91,52 +91,87 @@ for mine in ours:
 
 
 # ---- targets ---------------------------------------------------------------------------
-# Of ranks on one host, by the best peer's time divided by nexar's.
+# By the peers' time divided by nexar's.  A goal is (how much, the peers that count): the best
+# of these in each round.
 KIB, MIB = 1 << 10, 1 << 20
 
 
-def target(ranks, op, size):
-    """What is to be reached, or None."""
+def shm_goals(ranks, op, size):
+    """Of ranks on one host by shared memory."""
+    rivals = [p for p in peers if "shm" in p]
     if ranks == 2:
         if size >= 64 * KIB:
             if op == "allreduce":
-                return 1.1 if size == MIB else 1.5
-            return {"reduce_scatter": 1.5, "scan": 1.5, "broadcast": 1.1, "alltoall": 1.1,
+                return [(1.1 if size == MIB else 1.5, rivals)]
+            goal = {"reduce_scatter": 1.5, "scan": 1.5, "broadcast": 1.1, "alltoall": 1.1,
                     "allgather": 1.1, "p2p_stream": 1.0}.get(op)
-        if size == 8:
-            return {"p2p": 1 / 2, "allreduce": 1 / 1.5}.get(op)
-        return 1 / 1.5 if op == "barrier" else None
+        elif size == 8:
+            goal = {"p2p": 1 / 2, "allreduce": 1 / 1.5}.get(op)
+        else:
+            goal = 1 / 1.5 if op == "barrier" else None
+        return [(goal, rivals)] if goal else []
     if ranks == 4 and op in ("allreduce", "reduce_scatter", "allgather", "alltoall", "scan", "barrier"):
-        return 1.0
-    return None
+        return [(1.0, rivals)]
+    return []
 
 
-def met_in(goals, where):
+def quic_goals(ranks, op, size):
+    """By QUIC, encrypted, beside peers by TCP that are not."""
+    openmpi = [p for p in peers if p == "openmpi_tcp"]
+    gloo = [p for p in peers if p == "gloo"]
+    if ranks == 2 and op == "allreduce":
+        if size == 8:
+            return [(1 / 3, openmpi), (10.0, gloo)]
+        goal = {MIB: 0.4, 16 * MIB: 0.8, 64 * MIB: 0.8}.get(size)
+        return [(goal, openmpi + gloo)] if goal else []
+    if ranks == 4 and op in ("allreduce", "broadcast", "alltoall", "allgather"):
+        if size >= 64 * KIB:
+            return [(1.0, openmpi + gloo)]
+        if size in (8, KIB):
+            return [(1 / 1.5, openmpi)]
+    return []
+
+
+def met_in(goals, mine, where):
     """How many targets are met by the rounds of this state alone, of how many."""
     met = wanted = 0
-    for (ranks, op, size), goal in goals.items():
-        by = ratios(cells[ranks, op, size], "nexar_shm", shm_peers,
+    for (ranks, op, size), goal, rivals in goals:
+        by = ratios(cells[ranks, op, size], mine, rivals,
                     {turn for r, turn in words if r == ranks and state(r, turn) == where})
         wanted += bool(by)
         met += bool(by) and statistics.median(by) >= goal
     return met, wanted
 
 
-shm_peers = [p for p in peers if "shm" in p]
-if "nexar_shm" in ours and shm_peers:
-    goals, met = {}, 0
-    print(f"\nTargets on one host, the best of {', '.join(shm_peers)} by nexar's time")
-    for ranks, op, size in cells:
-        goal = target(ranks, op, size)
-        by = ratios(cells[ranks, op, size], "nexar_shm", shm_peers)
-        if goal is None or not by:
-            continue
-        goals[ranks, op, size] = goal
-        reached = statistics.median(by)
-        met += reached >= goal
-        print(f"{ranks} ranks  {op:<15} {size_text(size):>8}   target {goal:>5.2f}x   "
-              f"reached {reached:>6.2f}x  {spread(by):>13}{'' if reached >= goal else '   missed'}")
+def print_targets(mine, title, goals_of):
+    goals, met, lines = [], 0, []
+    for at in cells:
+        for goal, rivals in goals_of(*at):
+            by = ratios(cells[at], mine, rivals)
+            if not by:
+                continue
+            ranks, op, size = at
+            goals.append((at, goal, rivals))
+            reached = statistics.median(by)
+            met += reached >= goal
+            of = f"   of {rivals[0]}" if len(rivals) == 1 < len(peers) else ""
+            lines.append(f"{ranks} ranks  {op:<15} {size_text(size):>8}   target {goal:>5.2f}x   "
+                         f"reached {reached:>6.2f}x  {spread(by):>13}{of}"
+                         f"{'' if reached >= goal else '   missed'}")
+    if not goals:
+        return
+    print(f"\n{title}")
+    print("\n".join(lines))
     print(f"{met} of {len(goals)} targets are met")
     seen = {state(*at) for at in words}
     for where in sorted(seen) if len(seen) > 1 else ():
-        print("in rounds where the cores were {}: {} of {}".format(where, *met_in(goals, where)))
+        print("in rounds where the cores were {}: {} of {}".format(where, *met_in(goals, mine, where)))
+
+
+if "nexar_shm" in ours:
+    shm_peers = [p for p in peers if "shm" in p]
+    print_targets("nexar_shm", f"Targets on one host, the best of {', '.join(shm_peers)} by nexar's time",
+                  shm_goals)
+if "nexar_quic" in ours:
+    print_targets("nexar_quic", "Targets by QUIC (encrypted), the best of Open MPI by TCP and Gloo "
+                  "(neither is) by nexar's time", quic_goals)

@@ -14,6 +14,9 @@ static void test_every_code_has_a_name_a_text_and_a_scope(void **state)
     assert_string_equal(nexar_err_name(NEXAR_EPEER), "NEXAR_EPEER");
     assert_int_equal(nexar_err_scope(NEXAR_EPEER), NEXAR_SCOPE_PEER);
     assert_int_equal(nexar_err_scope(NEXAR_EREVOKED), NEXAR_SCOPE_COMM);
+    /* The communicator can be used as before: mismatch_test and comm_device_test do. */
+    assert_int_equal(nexar_err_scope(NEXAR_EMISMATCH), NEXAR_SCOPE_OP);
+    assert_int_equal(nexar_err_scope(NEXAR_EDEVICE), NEXAR_SCOPE_OP);
     assert_int_equal(nexar_err_scope(NEXAR_OK), NEXAR_SCOPE_NONE);
     for (int err = -40; err <= 0; err++) {
         const char *name = nexar_err_name((nexar_err)err);
@@ -69,6 +72,13 @@ static void test_a_sentence_that_does_not_fit_is_cut(void **state)
     assert_int_equal(strlen(nexar_last_error()), NX_ERROR_ROOM - 1);
 }
 
+static void test_a_sentence_is_one_line_whatever_it_is_made_of(void **state)
+{
+    (void)state;
+    assert_int_equal(nx_fail(NEXAR_EINVAL, "\"%s\" is no f\xc3\xbcr", "a\n\033[2J"), NEXAR_EINVAL);
+    assert_string_equal(nexar_last_error(), "\"a??[2J\" is no f\xc3\xbcr");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -76,6 +86,7 @@ int main(void)
         cmocka_unit_test(test_the_sentence_belongs_to_its_thread),
         cmocka_unit_test(test_system_errors_name_the_call_and_the_object),
         cmocka_unit_test(test_a_sentence_that_does_not_fit_is_cut),
+        cmocka_unit_test(test_a_sentence_is_one_line_whatever_it_is_made_of),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

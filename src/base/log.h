@@ -5,6 +5,11 @@
  * line is one write(2), so lines of threads and of ranks that share a terminal
  * stay whole.  Every function may be called from any thread; none allocates or
  * changes errno.
+ *
+ * Whoever logs may hold the lock of a world, and a rank that waits for a reader who has
+ * stopped reading (a pager, a terminal that is held) would be taken for dead.  So a line
+ * that is not taken within 0.1 s is dropped, and those after it at once; when lines are
+ * taken again the first says how many are missing.  A file takes every line.
  */
 #ifndef NX_LOG_H
 #define NX_LOG_H
@@ -39,9 +44,13 @@ bool nx_log_on(nx_log_level level);
 typedef size_t (*nx_log_prefix)(char *buf, size_t room);
 void nx_log_set_prefix(nx_log_prefix prefix);
 
-/* Writes a line.  Control characters in it, line ends too, become '?'. */
+/* Writes a line.  Control characters in it, line ends too, become '?': nx_clean_text. */
 void nx_log(nx_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Writes a line at any level, without the name of one: what somebody has asked for. */
 void nx_log_always(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Writes |len| bytes as they are, of which at most NX_LOG_ROOM: for those who make their lines
+ * themselves, and are not to wait for a reader either. */
+void nx_log_put(const char *line, size_t len);
 
 #endif /* NX_LOG_H */

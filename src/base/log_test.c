@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -75,7 +76,7 @@ static void log_long_and_odd(void)
     text[sizeof(text) - 1] = '\0';
     errno = 4711;
     nx_log(NX_LOG_ERROR, "%s", text);
-    nx_log(NX_LOG_ERROR, "a\nb\tc\033[2Jd\177e");
+    nx_log(NX_LOG_ERROR, "a\nb\tc\033[2Jd\177e\xc2\x9b\xc3\xbc");
     assert_int_equal(errno, 4711);
 }
 
@@ -87,7 +88,7 @@ static void test_a_line_is_one_line_and_is_cut_where_it_ends(void **state)
     assert_true(end != NULL);
     assert_true(end - text < NX_LOG_ROOM);
     assert_true(end - text > NX_LOG_ROOM - 8);
-    assert_string_equal(end + 1, "nexar: error: a?b?c?[2Jd?e\n");
+    assert_string_equal(end + 1, "nexar: error: a?b?c?[2Jd?e??\xc3\xbc\n");
 }
 
 static void *log_many(void *arg)
@@ -125,6 +126,46 @@ static void test_lines_of_threads_stay_whole(void **state)
     assert_int_equal(lines, 200);
 }
 
+enum { UNREAD = 2000 }; /* lines: more than a pipe takes */
+
+/* More than the pipe takes; then, when it has been read, one more. */
+static void test_a_reader_who_stops_holds_nobody_up(void **state)
+{
+    static char text[1 << 20];
+    ssize_t n;
+    int ends[2], saved = dup(STDERR_FILENO);
+    long written = 0, missing;
+    char *note;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    for (int i = 0; i < UNREAD; i++) {
+        nx_log(NX_LOG_ERROR, "a line of some length, so that they fill the pipe soon: %d", i);
+    }
+    n = read(ends[0], text, sizeof(text) - 1);
+    nx_log(NX_LOG_ERROR, "the last");
+    nx_log(NX_LOG_ERROR, "the very last");
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    (void)close(saved);
+    (void)close(ends[1]);
+    assert_true(n > 0);
+    for (ssize_t i = 0; i < n; i++) {
+        written += (text[i] == '\n');
+    }
+    n = read(ends[0], text, sizeof(text) - 1);
+    assert_true(n > 0);
+    text[n] = '\0';
+    (void)close(ends[0]);
+    assert_memory_equal(text, "nexar: ", 7);
+    missing = strtol(text + 7, &note, 10);
+    assert_memory_equal(note, " lines are missing here", 23);
+    assert_int_equal(written + missing, UNREAD);
+    note = strchr(text, '\n');
+    assert_non_null(note);
+    assert_string_equal(note + 1, "nexar: error: the last\nnexar: error: the very last\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +173,7 @@ int main(void)
         cmocka_unit_test(test_the_prefix_stands_before_the_level),
         cmocka_unit_test(test_a_line_is_one_line_and_is_cut_where_it_ends),
         cmocka_unit_test(test_lines_of_threads_stay_whole),
+        cmocka_unit_test(test_a_reader_who_stops_holds_nobody_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,12 @@
 /* place.c - moving by the set of cores that a thread may use, for a moment. */
 #include "base/place.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/process.h"
 
 uint32_t nx_place_here(void)
 {
@@ -50,44 +50,22 @@ bool nx_place_go(uint32_t core)
     return true;
 }
 
-/* Fields of /proc/PID/stat; see proc(5).  The second one may hold anything. */
-enum { STATE_FIELD = 3, CORE_FIELD = 39 };
-
-static bool read_stat(char *text, uint32_t *core)
+bool nx_place_of(long pid, uint32_t *core)
 {
-    char *at = strrchr(text, ')');
+    enum { STATE = 3, CORE = 39 }; /* fields */
+    char path[64], text[NX_PROCESS_STAT];
+    const char *state, *at;
 
-    if ((at == NULL) || (strncmp(at, ") R ", 4) != 0)) {
+    (void)snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+    if (!nx_process_stat(path, text, sizeof(text))) {
         return false;
     }
-    at += 2;
-    for (int field = STATE_FIELD; (field < CORE_FIELD) && (at != NULL); field++) {
-        at = strchr(at, ' ');
-        at = (at == NULL) ? NULL : at + 1;
-    }
-    if ((at == NULL) || (*at < '0') || (*at > '9')) {
+    state = nx_process_field(text, STATE);
+    at = nx_process_field(text, CORE);
+    if ((state == NULL) || (strncmp(state, "R ", 2) != 0) || (at == NULL) || (*at < '0') ||
+        (*at > '9')) {
         return false;
     }
     *core = (uint32_t)strtoul(at, NULL, 10);
     return true;
-}
-
-bool nx_place_of(long pid, uint32_t *core)
-{
-    char text[1024];
-    ssize_t n;
-    int fd;
-
-    (void)snprintf(text, sizeof(text), "/proc/%ld/stat", pid);
-    fd = open(text, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    n = read(fd, text, sizeof(text) - 1);
-    (void)close(fd);
-    if (n <= 0) {
-        return false;
-    }
-    text[n] = '\0';
-    return read_stat(text, core);
 }

@@ -1,4 +1,4 @@
-/* text.c - numbers as people write them, and a text that grows. */
+/* text.c - numbers as people write them, words of others, and a text that grows. */
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -240,6 +240,68 @@ const nx_number nx_numbers[NX_NUMBER_KINDS] = {
                             "a duration such as 20us, 5ms or 1.5s"},
     [NX_NUMBER_RATE] = {nx_parse_rate, nx_format_rate, "bits per second such as 100m or 10g"},
 };
+
+/* ---- words of others ----------------------------------------------------------- */
+
+/* How many bytes the character at |p| has, and which it is (RFC 3629); 0: it is none. */
+static size_t read_char(const uint8_t *p, size_t left, uint32_t *out)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const size_t n = (p[0] < 0x80)           ? 1
+                     : ((p[0] >> 5) == 0x06) ? 2
+                     : ((p[0] >> 4) == 0x0e) ? 3
+                     : ((p[0] >> 3) == 0x1e) ? 4
+                                             : 0;
+    uint32_t c = (n == 1) ? p[0] : (p[0] & (0x7fU >> n));
+
+    if ((n == 0) || (n > left)) {
+        return 0;
+    }
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        c = (c << 6) | (p[i] & 0x3f);
+    }
+    if ((c < least[n]) || (c > 0x10ffff) || ((c >= 0xd800) && (c <= 0xdfff))) {
+        return 0;
+    }
+    *out = c;
+    return n;
+}
+
+static bool is_harmless(uint32_t c)
+{
+    return (c >= 0x20) && ((c < 0x7f) || (c > 0x9f)) && ((c < 0x2028) || (c > 0x202e)) &&
+           ((c < 0x2066) || (c > 0x2069));
+}
+
+void nx_clean_text(char *text, size_t len)
+{
+    size_t i = 0;
+
+    while (i < len) {
+        uint32_t c = 0;
+        size_t n = read_char((const uint8_t *)text + i, len - i, &c);
+
+        if ((n == 0) || !is_harmless(c)) {
+            n = (n == 0) ? 1 : n;
+            memset(text + i, '?', n);
+        }
+        i += n;
+    }
+}
+
+void nx_clean_ascii(char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if ((text[i] < 0x20) || (text[i] > 0x7e)) {
+            text[i] = '?';
+        }
+    }
+}
+
+/* ---- a text that grows ----------------------------------------------------------- */
 
 /* Room for |more| bytes behind the text. */
 static bool text_reserve(nx_text *t, size_t more)

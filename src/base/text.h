@@ -1,6 +1,6 @@
 /*
- * text.h - numbers as people write them: sizes, durations, rates; and text
- * built up in a buffer that grows.
+ * text.h - numbers as people write them: sizes, durations, rates; text that
+ * others have written; and text built up in a buffer that grows.
  */
 #ifndef NX_TEXT_H
 #define NX_TEXT_H
@@ -81,6 +81,18 @@ typedef struct nx_number {
 } nx_number;
 
 extern const nx_number nx_numbers[NX_NUMBER_KINDS];
+
+/*
+ * What somebody else has said is to stand in a line of ours, in a log, in an error, on a
+ * terminal: it must not end the line, nor begin another, nor command the terminal.  |len|
+ * bytes at |text| are made fit for that in place, a '?' for each byte that is not.
+ *
+ * nx_clean_text leaves the letters of UTF-8, and takes control characters (C0, DEL, C1),
+ * what breaks or turns a line (U+2028 to U+202E, U+2066 to U+2069), and bytes that are no
+ * UTF-8.  nx_clean_ascii leaves 0x20 to 0x7e: for the words of strangers.
+ */
+void nx_clean_text(char *text, size_t len);
+void nx_clean_ascii(char *text, size_t len);
 
 /* A text that grows.  Zero-initialised is empty; errors stick: after one,
  * nothing is added, and nx_text_str returns NULL. */

@@ -199,6 +199,52 @@ static void test_numbers_are_formatted_in_the_largest_unit_that_divides_them(voi
     assert_string_equal(nx_format_rate(UINT64_C(2500000000), buf), "2500m");
 }
 
+/* Each as its bytes, so that a 0 may be among them. */
+typedef struct said {
+    const char *text, *clean, *ascii;
+    size_t len;
+} said;
+
+#define SAID(TEXT, CLEAN, ASCII)                                                    \
+    {                                                                               \
+        .text = (TEXT), .clean = (CLEAN), .ascii = (ASCII), .len = sizeof(TEXT) - 1 \
+    }
+
+static void test_words_of_others_keep_their_letters_and_no_controls(void **state)
+{
+    static const said cases[] = {
+        SAID("", "", ""),
+        SAID("plain ~ text", "plain ~ text", "plain ~ text"),
+        SAID("a\nnexar seed: forged", "a?nexar seed: forged", "a?nexar seed: forged"),
+        SAID("\r\033[2J\a\b\177", "??[2J???", "??[2J???"),
+        SAID("a\0b", "a?b", "a?b"),
+        SAID("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80",
+             "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "gr???? ??? ????"),
+        SAID("\xc2\x9b"
+             "2J",
+             "??2J", "??2J"), /* CSI as one character of C1 */
+        SAID("\x9b"
+             "2J",
+             "?2J", "?2J"), /* and as one byte */
+        SAID("\xe2\x80\xa8 \xe2\x80\xae \xe2\x81\xa6", "??? ??? ???", "??? ??? ???"),
+        SAID("\xc0\x8a \xe0\x80\x8a \xf0\x80\x80\x8a", "?? ??? ????", "?? ??? ????"),
+        SAID("\xed\xa0\x80 \xf4\x90\x80\x80 \xff", "??? ???? ?", "??? ???? ?"),
+        SAID("\xc3\n \xe2\x82", "?? ??", "?? ??"), /* a character that was cut */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[32] = "";
+
+        memcpy(text, cases[i].text, cases[i].len);
+        nx_clean_text(text, cases[i].len);
+        assert_string_equal(text, cases[i].clean);
+        memcpy(text, cases[i].text, cases[i].len);
+        nx_clean_ascii(text, cases[i].len);
+        assert_string_equal(text, cases[i].ascii);
+    }
+}
+
 static void test_text_grows_as_it_is_added_to(void **state)
 {
     nx_text t = {0};
@@ -243,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_rates_are_powers_of_1000),
         cmocka_unit_test(test_what_is_formatted_is_parsed_back),
         cmocka_unit_test(test_numbers_are_formatted_in_the_largest_unit_that_divides_them),
+        cmocka_unit_test(test_words_of_others_keep_their_letters_and_no_controls),
         cmocka_unit_test(test_text_grows_as_it_is_added_to),
         cmocka_unit_test(test_text_without_memory_stays_failed),
     };

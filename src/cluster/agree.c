@@ -21,8 +21,12 @@
 
 static size_t encode(nx_agree *a, nx_agree_kind kind, uint64_t seq, const nx_agree_value *value)
 {
-    const nx_agree_msg m = {
-        .comm = a->config.comm, .seq = seq, .kind = kind, .dead = &a->dead, .value = value};
+    const nx_agree_msg m = {.comm = a->config.comm,
+                            .seq = seq,
+                            .kind = kind,
+                            .dead = &a->dead,
+                            .left = &a->left,
+                            .value = value};
     nx_writer w = nx_writer_make(a->out, a->out_room);
 
     nx_agree_msg_encode(&w, &m);
@@ -34,14 +38,30 @@ static void tell(nx_agree *a, uint32_t to, nx_agree_kind kind, const nx_agree_sl
     a->ops->send(a->ctx, to, a->out, encode(a, kind, s->seq, &s->acc));
 }
 
-static void tell_children(nx_agree *a, nx_agree_kind kind, const nx_agree_slot *s, uint32_t but)
+static void tell_below(nx_agree *a, const nx_agree_tree *tree, nx_agree_kind kind,
+                       const nx_agree_slot *s, uint32_t but)
 {
     const size_t len = encode(a, kind, s->seq, &s->acc);
 
-    for (uint32_t i = 0; i < a->tree.nchildren; i++) {
-        if (a->tree.children[i] != but) {
-            a->ops->send(a->ctx, a->tree.children[i], a->out, len);
+    for (uint32_t i = 0; i < tree->nchildren; i++) {
+        if (tree->children[i] != but) {
+            a->ops->send(a->ctx, tree->children[i], a->out, len);
         }
+    }
+}
+
+static void tell_children(nx_agree *a, nx_agree_kind kind, const nx_agree_slot *s)
+{
+    tell_below(a, &a->tree, kind, s, NX_AGREE_NOBODY);
+}
+
+/* Tells the neighbours in |tree| but |but|. */
+static void tell_around(nx_agree *a, const nx_agree_tree *tree, nx_agree_kind kind,
+                        const nx_agree_slot *s, uint32_t but)
+{
+    tell_below(a, tree, kind, s, but);
+    if ((tree->parent != NX_AGREE_NOBODY) && (tree->parent != but)) {
+        tell(a, tree->parent, kind, s);
     }
 }
 
@@ -77,21 +97,11 @@ static void decide(nx_agree *a, nx_agree_slot *s)
     a->ops->decided(a->ctx, s->seq, &s->acc);
 }
 
-/* Passes on what |from| said to the other neighbours in the tree: they may wait for
- * us, and not only the children, if |from| is not the parent of this ballot. */
-static void pass_on(nx_agree *a, nx_agree_kind kind, const nx_agree_slot *s, uint32_t from)
+/* Decided by the word of |from|.  The other neighbours may wait for us, and not only the children,
+ * if |from| is not the parent of this ballot. */
+static void decide_told(nx_agree *a, nx_agree_slot *s, uint32_t from)
 {
-    tell_children(a, kind, s, from);
-    if (!nx_agree_is_root(a) && (a->tree.parent != from)) {
-        tell(a, a->tree.parent, kind, s);
-    }
-}
-
-/* Decided by the word of |from|. */
-static void decide_told(nx_agree *a, nx_agree_slot *s, const nx_agree_value *value, uint32_t from)
-{
-    nx_agree_value_copy(&s->acc, value);
-    pass_on(a, NX_AGREE_DECIDE, s, from);
+    tell_around(a, &a->tree, NX_AGREE_DECIDE, s, from);
     decide(a, s);
 }
 
@@ -106,7 +116,7 @@ static void try_ack(nx_agree *a, nx_agree_slot *s)
         tell(a, a->tree.parent, NX_AGREE_ACK, s);
         return;
     }
-    tell_children(a, NX_AGREE_DECIDE, s, NX_AGREE_NOBODY);
+    tell_children(a, NX_AGREE_DECIDE, s);
     decide(a, s);
 }
 
@@ -116,13 +126,66 @@ static void adopt(nx_agree *a, nx_agree_slot *s, const nx_agree_value *value)
     nx_agree_value_copy(&s->acc, value);
     s->acc.ballot = 1 + a->dead.count;
     s->accepted = true;
-    tell_children(a, NX_AGREE_PROPOSE, s, NX_AGREE_NOBODY);
+    tell_children(a, NX_AGREE_PROPOSE, s);
     if (a->config.early) {
         decide(a, s);
     } else {
         try_ack(a, s);
     }
 }
+
+/* Whether nobody can want to know anything of it.  One that was let go may, to the last. */
+static bool is_over(const nx_agree *a)
+{
+    return a->ended || (a->forgotten && !a->let_go);
+}
+
+/* ---- quorum -------------------------------------------------------------------- */
+
+static void end(nx_agree *a)
+{
+    a->ended = true;
+    a->running = false;
+    a->ops->ended(a->ctx, NEXAR_EPEER, a->why);
+}
+
+static void end_as_minority(nx_agree *a)
+{
+    (void)snprintf(a->why, sizeof(a->why), "%" PRIu32 " of %" PRIu32 " ranks are left: no majority",
+                   a->config.size - a->dead.count, a->config.size);
+    end(a);
+}
+
+/* Whether |alive| of |size| are a majority; |first|: rank 0 is one of them. */
+static bool is_majority(uint32_t alive, uint32_t size, bool first)
+{
+    return (alive > size - alive) || ((alive == size - alive) && first);
+}
+
+/* Without it nothing is proposed. */
+static bool has_quorum(const nx_agree *a)
+{
+    return (a->config.quorum == NX_QUORUM_NONE) ||
+           is_majority(a->config.size - a->dead.count, a->config.size,
+                       !nx_rankset_has(&a->dead, 0));
+}
+
+/* Without it this rank need not wait for others any more.  Of those who asked to leave, and have,
+ * most have been told of the decision, and told others: it may be on its way here. */
+static bool may_have_quorum(const nx_agree *a)
+{
+    const nx_agree_value *v = nx_agree_accepted(a);
+    uint32_t size = a->config.size;
+
+    for (uint32_t rank = 0;
+         (v != NULL) && (rank = nx_rankset_next(&v->leavers, rank)) < v->leavers.n; rank++) {
+        size -= nx_rankset_has(&a->dead, rank) && nx_rankset_has(&a->left, rank);
+    }
+    return has_quorum(a) ||
+           ((size < a->config.size) && is_majority(a->config.size - a->dead.count, size, true));
+}
+
+/* ---- bringing and proposing ---------------------------------------------------- */
 
 /* All of the subtree have brought theirs: the parent is told, or the root proposes. */
 static void try_up(nx_agree *a, nx_agree_slot *s)
@@ -135,6 +198,10 @@ static void try_up(nx_agree *a, nx_agree_slot *s)
     nx_agree_value_merge(&s->gather, &s->acc);
     if (!nx_agree_is_root(a)) {
         a->ops->send(a->ctx, a->tree.parent, a->out, encode(a, NX_AGREE_UP, s->seq, &s->gather));
+        return;
+    }
+    if (!has_quorum(a)) {
+        end_as_minority(a);
         return;
     }
     if (s->gather.ballot == 0) {
@@ -209,17 +276,27 @@ static void forget(nx_agree *a)
     }
 }
 
-/* The slot of the last decision, which is what others may still ask for. */
-static nx_agree_slot *last_of(nx_agree *a)
+/* The tree of those who say DONE: whoever was let go does not. */
+static const nx_agree_tree *end_tree(const nx_agree *a)
 {
-    nx_agree_slot *s = &a->slots[(a->next - 1) & 1];
+    return a->let_go ? &a->rest : &a->tree;
+}
 
-    return ((a->next > 0) && s->decided && (s->seq == a->next - 1)) ? s : NULL;
+static bool all_done(const nx_agree *a)
+{
+    const nx_agree_tree *tree = end_tree(a);
+
+    for (uint32_t i = 0; i < tree->nchildren; i++) {
+        if (!nx_rankset_has(&a->done, tree->children[i])) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void try_done(nx_agree *a)
 {
-    const nx_agree_slot *last = last_of(a);
+    const nx_agree_slot *last = nx_agree_last(a);
 
     if (!a->closed || a->forgotten || a->ended) {
         return;
@@ -228,16 +305,29 @@ static void try_done(nx_agree *a)
         forget(a);
         return;
     }
-    if (a->done_sent || (a->done != all_children(a))) {
+    if (a->done_sent || !all_done(a)) {
         return;
     }
     a->done_sent = true;
-    if (!nx_agree_is_root(a)) {
-        tell(a, a->tree.parent, NX_AGREE_DONE, last);
+    if (end_tree(a)->parent != NX_AGREE_NOBODY) {
+        tell(a, end_tree(a)->parent, NX_AGREE_DONE, last);
         return;
     }
-    tell_children(a, NX_AGREE_FORGET, last, NX_AGREE_NOBODY);
+    tell_below(a, end_tree(a), NX_AGREE_FORGET, last, NX_AGREE_NOBODY);
     forget(a);
+}
+
+/* They stay in ballots, and in the tree, until they have gone: one that has not heard of the
+ * decision yet is as any other rank until it has. */
+void nx_agree_let_go(nx_agree *a)
+{
+    if (!a->ended && !a->forgotten && !a->running && !a->closed && (nx_agree_last(a) != NULL)) {
+        a->let_go = true;
+        nx_agree_find_place(a);
+        if (a->left.count > 0) { /* what the leavers did not live to tell */
+            tell_around(a, &a->rest, NX_AGREE_NEWS, nx_agree_last(a), NX_AGREE_NOBODY);
+        }
+    }
 }
 
 void nx_agree_close(nx_agree *a)
@@ -246,22 +336,7 @@ void nx_agree_close(nx_agree *a)
     try_done(a);
 }
 
-static void end(nx_agree *a)
-{
-    a->ended = true;
-    a->running = false;
-    a->ops->ended(a->ctx, NEXAR_EPEER, a->why);
-}
-
 /* ---- deaths -------------------------------------------------------------------- */
-
-static bool has_quorum(const nx_agree *a)
-{
-    const uint32_t size = a->config.size, alive = size - a->dead.count;
-
-    return (a->config.quorum == NX_QUORUM_NONE) || (alive > size - alive) ||
-           ((alive == size - alive) && !nx_rankset_has(&a->dead, 0));
-}
 
 /* Whether everybody is known to have decided |s|: they have begun the next one. */
 static bool superseded(const nx_agree *a, const nx_agree_slot *s)
@@ -278,9 +353,14 @@ static void slot_again(nx_agree *a, nx_agree_slot *s)
     nx_agree_value_reset(&s->gather);
     if (!s->decided) {
         try_up(a, s);
-    } else if (!nx_agree_is_root(a) && !superseded(a, s)) {
+    } else if (!superseded(a, s)) {
         /* The new parent may have nothing, and wait for what we bring. */
-        tell(a, a->tree.parent, NX_AGREE_DECIDE, s);
+        if (!nx_agree_is_root(a)) {
+            tell(a, a->tree.parent, NX_AGREE_DECIDE, s);
+        }
+        if (a->let_go) { /* and those who stay, for one that has gone already */
+            tell_around(a, &a->rest, NX_AGREE_DECIDE, s, a->tree.parent);
+        }
     }
 }
 
@@ -289,22 +369,21 @@ static void begin_ballot(nx_agree *a)
 {
     const uint64_t older = (a->slots[0].seq < a->slots[1].seq) ? 0 : 1;
 
-    if (!has_quorum(a)) {
-        (void)snprintf(a->why, sizeof(a->why),
-                       "%" PRIu32 " of %" PRIu32 " ranks are left: no majority",
-                       a->config.size - a->dead.count, a->config.size);
-        end(a);
+    if (!may_have_quorum(a)) {
+        end_as_minority(a);
         return;
     }
     nx_agree_find_place(a);
-    a->done = 0;
+    nx_rankset_clear(&a->done);
     a->done_sent = false;
     slot_again(a, &a->slots[older]);
-    slot_again(a, &a->slots[1 - older]);
-    if (a->closed && (last_of(a) != NULL)) {
+    if (!a->ended) {
+        slot_again(a, &a->slots[1 - older]);
+    }
+    if (!a->ended && a->closed && !a->forgotten && (nx_agree_last(a) != NULL)) {
         /* A new child may have been told to forget by one who died before it told
          * all: it has nothing to be done with any more, and says so. */
-        tell_children(a, NX_AGREE_ASK, last_of(a), NX_AGREE_NOBODY);
+        tell_below(a, end_tree(a), NX_AGREE_ASK, nx_agree_last(a), NX_AGREE_NOBODY);
     }
     try_done(a);
 }
@@ -321,15 +400,84 @@ static void be_excluded(nx_agree *a, uint32_t by)
     end(a);
 }
 
+/* Of deaths all are told (flood.h); of those who have left only those who hear of it here: so
+ * they tell each other, along the tree.  With each ballot there are other neighbours to tell. */
+static void spread(nx_agree *a)
+{
+    for (uint32_t i = 0; !a->ended && (i < a->tree.nchildren); i++) {
+        tell_news(a, a->tree.children[i]);
+    }
+    if (!a->ended && !nx_agree_is_root(a)) {
+        tell_news(a, a->tree.parent);
+    }
+}
+
+/* One that has left may be a leaver that was let go, has not heard of it, and waits for this rank,
+ * which will not speak to it any more: then it learns it by this (on_gone). */
+static void tell_leaver(nx_agree *a, const nx_agree_slot *s, uint32_t rank)
+{
+    if (nx_rankset_has(&a->dead, rank) && nx_rankset_has(&a->left, rank) &&
+        nx_rankset_has(&s->acc.leavers, rank)) {
+        tell_news(a, rank);
+    }
+}
+
+/* |dead| has grown, and the tree has not been found anew. */
+static void bid_farewell(nx_agree *a)
+{
+    const nx_agree_slot *s = &a->slots[a->next & 1];
+
+    if (!a->running || (s->acc.ballot == 0)) {
+        return;
+    }
+    for (uint32_t i = 0; i < a->tree.nchildren; i++) {
+        tell_leaver(a, s, a->tree.children[i]);
+    }
+    if (!nx_agree_is_root(a)) {
+        tell_leaver(a, s, a->tree.parent);
+    }
+}
+
+/* |dead| has grown. */
+static void on_grown(nx_agree *a)
+{
+    bid_farewell(a);
+    begin_ballot(a);
+    if (a->left.count > 0) {
+        spread(a);
+    }
+}
+
 void nx_agree_failed(nx_agree *a, uint32_t rank)
 {
-    if (a->ended || a->forgotten || (rank >= a->config.size)) {
+    if (is_over(a) || (rank >= a->config.size)) {
         return;
     }
     if (rank == a->config.self) {
         be_excluded(a, NX_AGREE_NOBODY);
     } else if (nx_rankset_add(&a->dead, rank)) {
-        begin_ballot(a);
+        on_grown(a);
+    }
+}
+
+void nx_agree_left(nx_agree *a, uint32_t rank)
+{
+    if (is_over(a) || (rank >= a->config.size) || (rank == a->config.self)) {
+        return;
+    }
+    (void)nx_rankset_add(&a->left, rank);
+    if (nx_rankset_add(&a->dead, rank)) {
+        on_grown(a);
+    }
+}
+
+void nx_agree_remind(nx_agree *a)
+{
+    uint32_t ranks[NX_AGREE_FANOUT_MAX];
+    const uint32_t n = nx_agree_waits_for(a, ranks, NX_AGREE_FANOUT_MAX);
+
+    for (uint32_t i = 0; i < n; i++) {
+        tell_news(a, ranks[i]);
     }
 }
 
@@ -338,6 +486,7 @@ static void learn(nx_agree *a)
 {
     bool grown = false;
 
+    (void)nx_rankset_unite(&a->left, &a->in_left);
     for (uint32_t rank = nx_rankset_next(&a->in_dead, 0); rank < a->in_dead.n;
          rank = nx_rankset_next(&a->in_dead, rank + 1)) {
         if (nx_rankset_add(&a->dead, rank)) {
@@ -346,7 +495,7 @@ static void learn(nx_agree *a)
         }
     }
     if (grown) {
-        begin_ballot(a);
+        on_grown(a);
     }
 }
 
@@ -401,16 +550,16 @@ static void on_open(nx_agree *a, nx_agree_slot *s, uint32_t from, const nx_agree
 
 static void on_done(nx_agree *a, uint32_t from)
 {
-    a->done |= child_bit(a, from);
+    (void)nx_rankset_add(&a->done, from);
     try_done(a);
 }
 
 static void on_forget(nx_agree *a, uint32_t from)
 {
-    const nx_agree_slot *last = last_of(a);
+    const nx_agree_slot *last = nx_agree_last(a);
 
     if (a->closed && (last != NULL) && !a->forgotten) {
-        pass_on(a, NX_AGREE_FORGET, last, from);
+        tell_around(a, end_tree(a), NX_AGREE_FORGET, last, from);
         forget(a);
     }
 }
@@ -430,7 +579,8 @@ static nexar_err on_instance(nx_agree *a, uint32_t from, const nx_agree_msg *m, 
         }
     } else if (m->kind == NX_AGREE_DECIDE) {
         if (s->started) {
-            decide_told(a, s, m->value, from);
+            nx_agree_value_copy(&s->acc, m->value);
+            decide_told(a, s, from);
         }
     } else if (stale) {
         tell_news(a, from);
@@ -448,10 +598,14 @@ static nexar_err on_message(nx_agree *a, uint32_t from, const nx_agree_msg *m)
 
     switch (m->kind) {
     case NX_AGREE_NEWS:
-    case NX_AGREE_ASK: /* DONE will come, in this ballot */
         return NEXAR_OK;
+    case NX_AGREE_ASK: /* DONE will come, in this ballot */
     case NX_AGREE_DONE:
-        if (stale) {
+        if (a->forgotten) {
+            tell(a, from, NX_AGREE_FORGET, nx_agree_last(a));
+        } else if (m->kind == NX_AGREE_ASK) {
+            return NEXAR_OK;
+        } else if (stale) {
             tell_news(a, from);
         } else {
             on_done(a, from);
@@ -470,10 +624,45 @@ static nexar_err on_message(nx_agree *a, uint32_t from, const nx_agree_msg *m)
     return on_instance(a, from, m, stale);
 }
 
+/* Whether |m| says that this rank has left, and it asked to in what it has accepted, or decided. */
+static bool lets_us_go(nx_agree *a, const nx_agree_msg *m)
+{
+    const nx_agree_slot *s = a->running ? &a->slots[a->next & 1] : nx_agree_last(a);
+
+    return (s != NULL) && (s->acc.ballot > 0) && !a->config.early &&
+           nx_rankset_has(m->left, a->config.self) &&
+           nx_rankset_has(&s->acc.leavers, a->config.self);
+}
+
+/* This rank is held for dead by |from|.  Whoever is said to have left, and has not, is one whom
+ * others have let go: that it leaves is decided, and what is decided is what it has accepted. */
+static void on_gone(nx_agree *a, uint32_t from, const nx_agree_msg *m)
+{
+    if (!lets_us_go(a, m)) {
+        be_excluded(a, from);
+    } else if (a->running) {
+        decide_told(a, &a->slots[a->next & 1], from);
+    }
+}
+
+/* |from|, whom we hold for dead.  One that has left may have said what was decided before. */
+static void on_dead(nx_agree *a, uint32_t from, const nx_agree_msg *m)
+{
+    nx_agree_slot *s = &a->slots[a->next & 1];
+
+    if ((m->kind == NX_AGREE_DECIDE) && nx_rankset_has(&a->left, from) && !a->config.early &&
+        a->running && (s->seq == m->seq) && !nx_rankset_has(m->dead, a->config.self)) {
+        nx_agree_value_copy(&s->acc, m->value);
+        decide_told(a, s, from);
+    } else if ((m->kind != NX_AGREE_NEWS) || !nx_rankset_has(m->dead, a->config.self)) {
+        tell_news(a, from); /* not two to each other for ever */
+    }
+}
+
 nexar_err nx_agree_frame(nx_agree *a, uint32_t from, const void *frame, size_t len)
 {
     nx_agree_msg m;
-    nexar_err err = nx_agree_msg_decode(frame, len, &a->in_dead, &a->in_value, &m);
+    nexar_err err = nx_agree_msg_decode(frame, len, &a->in_dead, &a->in_left, &a->in_value, &m);
 
     if (err != NEXAR_OK) {
         return err;
@@ -482,17 +671,15 @@ nexar_err nx_agree_frame(nx_agree *a, uint32_t from, const void *frame, size_t l
         nx_rankset_has(m.dead, from)) {
         return nx_fail(NEXAR_EPROTO, "a frame about an agreement of others");
     }
-    if (a->ended || a->forgotten) {
+    if (is_over(a)) {
         return NEXAR_OK;
     }
     if (nx_rankset_has(&a->dead, from)) {
-        if (m.kind != NX_AGREE_NEWS) {
-            tell_news(a, from);
-        }
+        on_dead(a, from, &m);
         return NEXAR_OK;
     }
     if (nx_rankset_has(m.dead, a->config.self)) {
-        be_excluded(a, from);
+        on_gone(a, from, &m);
         return NEXAR_OK;
     }
     learn(a);

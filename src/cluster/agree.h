@@ -15,7 +15,8 @@
  *  - Termination: once each living rank knows the same dead, all decide.
  *
  * What it assumes: nx_agree_failed is called on every living rank for every rank
- * that anybody holds for dead, sooner or later (health.h and flood.h do that); a
+ * that anybody holds for dead, sooner or later (health.h and flood.h do that; of those who
+ * have left, nx_agree_left, one will do); a
  * message between two living ranks arrives, in any order, perhaps twice.  A rank
  * that is held for dead is out for good: it is not listened to, and is told so.
  *
@@ -65,7 +66,8 @@ typedef struct nx_agree_ops {
      * does not have that everybody is done with it. */
     void (*ended)(void *ctx, nexar_err err, const char *why);
     /* After nx_agree_close: nobody will ask any more; the machine may be
-     * destroyed.  Once. */
+     * destroyed.  Once.  Of those who were let go one may ask that has not heard of the decision:
+     * as long as frames of one may come, the machine is kept, and answers. */
     void (*forgotten)(void *ctx);
 } nx_agree_ops;
 
@@ -95,7 +97,19 @@ NX_MUST_CHECK nexar_err nx_agree_frame(nx_agree *a, uint32_t from, const void *f
 
 /* |rank| is dead, or is held for it by others; it may be this one. */
 void nx_agree_failed(nx_agree *a, uint32_t rank);
+/* The same of one that has left in order: it has gone, or was let go.  Agreements go on without it
+ * as without a dead one, but whoever learns of it from this rank learns that too.  Not of one that
+ * is in an instance, unless it asked to leave in it and that is decided. */
+void nx_agree_left(nx_agree *a, uint32_t rank);
+/* Whether |rank|, which is held for dead, has left, as somebody has said. */
+bool nx_agree_has_left(const nx_agree *a, uint32_t rank);
 
+/* The leavers of the last decision go: this rank, which stays, starts no further instance, and
+ * nx_agree_close does not wait for them.  All who stay do so, after the same instance. */
+void nx_agree_let_go(nx_agree *a);
+/* This rank has waited long: those for whom it waits are reminded.  One that has gone is found out
+ * by it, and one that holds this rank for gone says so. */
+void nx_agree_remind(nx_agree *a);
 /* This rank starts no further instance (none is running); `forgotten` follows,
  * perhaps from inside. */
 void nx_agree_close(nx_agree *a);
@@ -106,7 +120,7 @@ void nx_agree_close(nx_agree *a);
  * communicator is gone here: false, and |*len| bytes of |reply| (NX_AGREE_STRAY_MAX)
  * go back to the sender; 0: none.
  */
-enum { NX_AGREE_STRAY_MAX = NX_AGREE_HEAD_MAX + 2 };
+enum { NX_AGREE_STRAY_MAX = NX_AGREE_HEAD_MAX + 2 * 2 };
 bool nx_agree_stray(const void *frame, size_t len, uint8_t *reply, size_t *reply_len);
 
 /* What this rank has accepted last, or what was decided last if none runs; NULL: nothing.

@@ -15,7 +15,7 @@ typedef struct nx_agree_slot {
     nx_agree_value acc;               /* what was accepted last, then what was decided */
 } nx_agree_slot;
 
-/* Where this rank stands in the tree over the living. */
+/* Where this rank stands in a tree over ranks. */
 typedef struct nx_agree_tree {
     uint32_t parent; /* NX_AGREE_NOBODY: this is the root */
     uint32_t nchildren;
@@ -26,14 +26,17 @@ struct nx_agree {
     nx_agree_config config;
     const nx_agree_ops *ops;
     void *ctx;
-    nx_rankset dead; /* the ballot */
-    nx_agree_tree tree;
+    nx_rankset dead;    /* the ballot */
+    nx_rankset left;    /* those of it who have left, as far as is known: of no concern to it */
+    nx_agree_tree tree; /* over all others */
+    nx_agree_tree rest; /* the same without those who were let go, if |let_go| */
     nx_agree_slot slots[2];
     uint64_t next; /* the instance that runs, or will be the next to start */
-    bool running, closed, ended, forgotten;
-    uint64_t done; /* which children have said DONE, in this ballot */
+    bool running, let_go, closed, ended, forgotten;
+    nx_rankset done; /* who has said DONE, in this ballot */
     bool done_sent;
-    nx_rankset in_dead; /* what is being read */
+    nx_rankset away;             /* |dead|, and those who were let go: for |rest| */
+    nx_rankset in_dead, in_left; /* what is being read */
     nx_agree_value in_value;
     uint8_t *out;
     size_t out_room;
@@ -42,8 +45,16 @@ struct nx_agree {
 
 /* Makes |s| the place of instance |seq|, of which nothing is known yet. */
 void nx_agree_slot_open(nx_agree_slot *s, uint64_t seq);
-/* Finds |a->tree| for |a->dead|. */
+/* Finds |a->tree| and |a->rest|. */
 void nx_agree_find_place(nx_agree *a);
+
+/* The slot of the last decision, which is what others may still ask for; NULL: there is none. */
+static inline nx_agree_slot *nx_agree_last(nx_agree *a)
+{
+    nx_agree_slot *s = &a->slots[(a->next - 1) & 1];
+
+    return ((a->next > 0) && s->decided && (s->seq == a->next - 1)) ? s : NULL;
+}
 
 static inline bool nx_agree_is_root(const nx_agree *a)
 {

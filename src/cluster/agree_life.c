@@ -26,22 +26,31 @@ static nexar_err slot_init(nx_agree_slot *s, const nx_agree_config *c, uint64_t 
     return NEXAR_OK;
 }
 
-/* A tree in which the children of the i-th living rank are the f i + 1 st to the
- * f i + f th. */
-void nx_agree_find_place(nx_agree *a)
+/* A tree over those who are not in |out|, in which the children of the i-th are the
+ * f i + 1 st to the f i + f th. */
+static void find_place(const nx_agree *a, const nx_rankset *out, nx_agree_tree *p)
 {
-    const uint32_t fanout = a->config.fanout, alive = a->config.size - a->dead.count;
-    const uint32_t at = nx_rankset_index_out(&a->dead, a->config.self);
+    const uint32_t fanout = a->config.fanout, alive = a->config.size - out->count;
+    const uint32_t at = nx_rankset_index_out(out, a->config.self);
     const uint64_t first = (uint64_t)at * fanout + 1;
-    nx_agree_tree *p = &a->tree;
     uint32_t child = a->config.size;
 
-    p->parent = (at == 0) ? NX_AGREE_NOBODY : nx_rankset_nth_out(&a->dead, (at - 1) / fanout);
+    p->parent = (at == 0) ? NX_AGREE_NOBODY : nx_rankset_nth_out(out, (at - 1) / fanout);
     p->nchildren = 0;
     for (uint64_t i = first; (i < first + fanout) && (i < alive); i++) {
-        child = (i == first) ? nx_rankset_nth_out(&a->dead, (uint32_t)i)
-                             : nx_rankset_next_out(&a->dead, child + 1);
+        child = (i == first) ? nx_rankset_nth_out(out, (uint32_t)i)
+                             : nx_rankset_next_out(out, child + 1);
         p->children[p->nchildren++] = child;
+    }
+}
+
+void nx_agree_find_place(nx_agree *a)
+{
+    find_place(a, &a->dead, &a->tree);
+    if (a->let_go) {
+        nx_rankset_copy(&a->away, &a->dead);
+        (void)nx_rankset_unite(&a->away, &nx_agree_last(a)->acc.leavers);
+        find_place(a, &a->away, &a->rest);
     }
 }
 
@@ -70,7 +79,11 @@ static nexar_err take_memory(nx_agree *a)
     const nx_agree_config *c = &a->config;
 
     if ((nx_rankset_init(&a->dead, c->size) != NEXAR_OK) ||
+        (nx_rankset_init(&a->left, c->size) != NEXAR_OK) ||
+        (nx_rankset_init(&a->done, c->size) != NEXAR_OK) ||
+        (nx_rankset_init(&a->away, c->size) != NEXAR_OK) ||
         (nx_rankset_init(&a->in_dead, c->size) != NEXAR_OK) ||
+        (nx_rankset_init(&a->in_left, c->size) != NEXAR_OK) ||
         (nx_agree_value_init(&a->in_value, c->size, c->payload_max) != NEXAR_OK) ||
         (slot_init(&a->slots[0], c, 0) != NEXAR_OK) ||
         (slot_init(&a->slots[1], c, 1) != NEXAR_OK)) {
@@ -121,7 +134,11 @@ void nx_agree_destroy(nx_agree *a)
         return;
     }
     nx_rankset_fini(&a->dead);
+    nx_rankset_fini(&a->left);
+    nx_rankset_fini(&a->done);
+    nx_rankset_fini(&a->away);
     nx_rankset_fini(&a->in_dead);
+    nx_rankset_fini(&a->in_left);
     nx_agree_value_fini(&a->in_value);
     slot_fini(&a->slots[0]);
     slot_fini(&a->slots[1]);
@@ -147,6 +164,11 @@ uint64_t nx_agree_seq(const nx_agree *a)
 const nx_rankset *nx_agree_dead(const nx_agree *a)
 {
     return &a->dead;
+}
+
+bool nx_agree_has_left(const nx_agree *a, uint32_t rank)
+{
+    return nx_rankset_has(&a->left, rank);
 }
 
 uint32_t nx_agree_waits_for(const nx_agree *a, uint32_t ranks[], uint32_t room)
@@ -184,8 +206,12 @@ bool nx_agree_stray(const void *frame, size_t len, uint8_t *reply, size_t *reply
     if ((kind == NX_AGREE_DONE) || (kind == NX_AGREE_ASK)) {
         uint64_t none = 0;
         const nx_rankset nobody = {.words = &none, .n = 1};
-        const nx_agree_msg m = {
-            .comm = comm, .seq = seq, .kind = NX_AGREE_FORGET, .dead = &nobody, .value = NULL};
+        const nx_agree_msg m = {.comm = comm,
+                                .seq = seq,
+                                .kind = NX_AGREE_FORGET,
+                                .dead = &nobody,
+                                .left = &nobody,
+                                .value = NULL};
         nx_writer w = nx_writer_make(reply, NX_AGREE_STRAY_MAX);
 
         nx_agree_msg_encode(&w, &m);

@@ -139,6 +139,7 @@ void nx_agree_msg_encode(nx_writer *w, const nx_agree_msg *m)
     nx_write_u8(w, (uint8_t)m->kind);
     nx_write_varint(w, m->seq);
     nx_rankset_encode(w, m->dead);
+    nx_rankset_encode(w, m->left);
     if (nx_agree_has_value(m->kind)) {
         value_encode(w, m->value);
     }
@@ -157,6 +158,15 @@ nexar_err nx_agree_msg_comm(const void *frame, size_t len, uint64_t *comm)
     return NEXAR_OK;
 }
 
+bool nx_agree_msg_is_up(const void *frame, size_t len)
+{
+    nx_reader r = nx_reader_make(frame, len);
+
+    (void)nx_read_u8(&r);
+    (void)nx_read_varint(&r);
+    return (nx_read_u8(&r) == NX_AGREE_UP) && !r.failed;
+}
+
 /* Nobody has accepted a value in a ballot larger than its own; a proposal is of its
  * sender's. */
 static bool ballot_fits(const nx_agree_msg *m)
@@ -166,7 +176,18 @@ static bool ballot_fits(const nx_agree_msg *m)
     return (m->kind == NX_AGREE_PROPOSE) ? (m->value->ballot == own) : (m->value->ballot <= own);
 }
 
-nexar_err nx_agree_msg_decode(const void *frame, size_t len, nx_rankset *dead,
+/* Whoever has left is left out. */
+static bool left_fits(const nx_agree_msg *m)
+{
+    for (uint32_t rank = 0; (rank = nx_rankset_next(m->left, rank)) < m->left->n; rank++) {
+        if (!nx_rankset_has(m->dead, rank)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+nexar_err nx_agree_msg_decode(const void *frame, size_t len, nx_rankset *dead, nx_rankset *left,
                               nx_agree_value *value, nx_agree_msg *m)
 {
     nx_reader r = nx_reader_make(frame, len);
@@ -176,7 +197,9 @@ nexar_err nx_agree_msg_decode(const void *frame, size_t len, nx_rankset *dead,
 
     got.seq = nx_read_varint(&r);
     nx_rankset_decode(&r, dead);
+    nx_rankset_decode(&r, left);
     got.dead = dead;
+    got.left = left;
     if ((type != NX_CONTROL_AGREE) || (kind < NX_AGREE_UP) || (kind >= NX_AGREE_KINDS)) {
         r.failed = true;
     }
@@ -185,7 +208,7 @@ nexar_err nx_agree_msg_decode(const void *frame, size_t len, nx_rankset *dead,
         value_decode(&r, value);
         got.value = value;
     }
-    if (!nx_reader_done(&r) || ((got.value != NULL) && !ballot_fits(&got))) {
+    if (!nx_reader_done(&r) || !left_fits(&got) || ((got.value != NULL) && !ballot_fits(&got))) {
         return nx_fail(NEXAR_EPROTO, "a malformed frame about an agreement");
     }
     *m = got;

@@ -68,6 +68,7 @@ typedef struct nx_agree_msg {
     uint64_t comm, seq;
     nx_agree_kind kind;
     const nx_rankset *dead;      /* whom the sender holds for dead: its ballot */
+    const nx_rankset *left;      /* those of them who, as it knows, have left and not failed */
     const nx_agree_value *value; /* UP, PROPOSE, DECIDE; NULL otherwise */
 } nx_agree_msg;
 
@@ -80,7 +81,7 @@ static inline bool nx_agree_has_value(nx_agree_kind kind)
 enum { NX_AGREE_HEAD_MAX = 1 + 1 + 8 + 8, NX_AGREE_NUMBERS_MAX = 8 + 8 + 8 + 8 + 8 };
 static inline size_t nx_agree_encoded_max(uint32_t size, uint32_t room)
 {
-    return (size_t)NX_AGREE_HEAD_MAX + NX_AGREE_NUMBERS_MAX + 3 * nx_rankset_encoded_max(size) +
+    return (size_t)NX_AGREE_HEAD_MAX + NX_AGREE_NUMBERS_MAX + 4 * nx_rankset_encoded_max(size) +
            room;
 }
 
@@ -88,9 +89,12 @@ void nx_agree_msg_encode(nx_writer *w, const nx_agree_msg *m);
 
 /* The communicator of an encoded message: who is to decode it.  NEXAR_EPROTO. */
 NX_MUST_CHECK nexar_err nx_agree_msg_comm(const void *frame, size_t len, uint64_t *comm);
-/* Decodes into |dead| and |value|, which are of the communicator's size; |*m| points
+/* Whether it is UP, which its sender waits to be answered. */
+bool nx_agree_msg_is_up(const void *frame, size_t len);
+/* Decodes into |dead|, |left| and |value|, which are of the communicator's size; |*m| points
  * to them.  NEXAR_EPROTO: malformed, or a payload larger than |value| takes. */
 NX_MUST_CHECK nexar_err nx_agree_msg_decode(const void *frame, size_t len, nx_rankset *dead,
-                                            nx_agree_value *value, nx_agree_msg *m);
+                                            nx_rankset *left, nx_agree_value *value,
+                                            nx_agree_msg *m);
 
 #endif /* NX_AGREE_MSG_H */

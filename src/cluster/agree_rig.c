@@ -13,7 +13,8 @@
 static const char *const event_names[] = {
     [EV_FRAME] = "frame",  [EV_FLOOD] = "told of",    [EV_DETECT] = "detects",
     [EV_START] = "starts", [EV_CLOSE] = "closes",     [EV_CRASH] = "crashes",
-    [EV_PAUSE] = "stops",  [EV_SUSPECT] = "suspects", [EV_PARTITION] = "partition"};
+    [EV_PAUSE] = "stops",  [EV_SUSPECT] = "suspects", [EV_PARTITION] = "partition",
+    [EV_DEPART] = "goes",  [EV_GONE] = "finds gone",  [EV_REMIND] = "reminds"};
 
 static const char *const kind_names[] = {
     [NX_AGREE_UP] = "UP",         [NX_AGREE_PROPOSE] = "PROPOSE", [NX_AGREE_ACK] = "ACK",
@@ -99,6 +100,26 @@ static void crash(rig *g, uint32_t who)
     }
 }
 
+/* Whoever hears it say goodbye has heard all that it said before; others may be told sooner. */
+static void depart(rig *g, uint32_t who)
+{
+    rank_state *r = &g->ranks[who];
+
+    r->alive = false;
+    g->departed |= 1U << who;
+    g->result->departed++;
+    for (uint32_t i = 0; i < g->plan.size; i++) {
+        const uint64_t at = g->now + detection_delay(g);
+
+        if (i != who) {
+            event *e = post(g, EV_GONE, 0, i, who);
+
+            nx_heap_move(&g->events, &e->item, (at < g->last[who][i]) ? g->last[who][i] : at);
+            e->from = who;
+        }
+    }
+}
+
 /* Whether |from| lives to send one more thing. */
 static bool may_send(rig *g, uint32_t from)
 {
@@ -118,7 +139,7 @@ static event *send_event(rig *g, event_kind kind, uint32_t from, uint32_t to, ui
     if (g->plan.ordered && (at < g->last[from][to])) {
         at = g->last[from][to];
     }
-    g->last[from][to] = at;
+    g->last[from][to] = (at > g->last[from][to]) ? at : g->last[from][to];
     e = post(g, kind, at - g->now, to, rank);
     e->from = from;
     return e;
@@ -140,6 +161,33 @@ static void note_dead(rig *g, uint32_t who, uint32_t rank, bool tell_machine)
     }
     if (tell_machine && r->alive && (r->machine != NULL)) {
         nx_agree_failed(r->machine, rank);
+    }
+}
+
+/* |rank| has left, as |who| has found out, or was told: of no concern to one that waits for
+ * nobody. */
+static void note_gone(rig *g, uint32_t who, uint32_t rank)
+{
+    rank_state *r = &g->ranks[who];
+
+    r->gone |= 1U << rank;
+    if ((r->machine != NULL) && (r->starts > 0) && !r->decisions[r->starts - 1].have) {
+        nx_agree_left(r->machine, rank);
+    }
+}
+
+/* Somebody is told of a leaver that it has gone, by another way than the agreement. */
+static void spread_hearsay(rig *g, uint32_t by, uint32_t leavers)
+{
+    const uint32_t to = nxt_below(&g->rand, g->plan.size), rank = nxt_below(&g->rand, g->plan.size);
+
+    if (((leavers >> rank) & 1) && (to != rank) && (to != by)) {
+        event *e = post(g, EV_GONE, some_delay(g), to, rank);
+
+        e->from = by;
+        for (uint32_t i = 0; i < g->plan.size; i++) {
+            (void)post(g, EV_REMIND, LONG, i, 0);
+        }
     }
 }
 
@@ -177,6 +225,29 @@ static uint32_t bits_of(const nx_rankset *s)
     return bits;
 }
 
+/* What a rank does that has decided |d|. */
+static void go_on(rig *g, rank_state *r, const decision *d)
+{
+    const bool parting = g->plan.departs && (d->leavers != 0);
+    const bool quits = g->plan.quits && nxt_one_in(&g->rand, 6);
+
+    r->over = parting || quits || (r->starts == g->plan.instances);
+    if (parting && ((d->leavers >> r->self) & 1)) {
+        (void)post(g, EV_DEPART, nxt_one_in(&g->rand, 2) ? 0 : some_delay(g), r->self, 0);
+    } else if (parting) {
+        g->leaving |= d->leavers;
+        (void)post(g, EV_CLOSE, nxt_one_in(&g->rand, 2) ? 0 : some_delay(g), r->self, 0);
+        if (g->plan.hearsay) {
+            spread_hearsay(g, r->self, d->leavers);
+        }
+    } else if (quits) {
+        g->quit |= 1U << r->self;
+        (void)post(g, EV_DEPART, some_delay(g), r->self, 0);
+    } else {
+        (void)post(g, r->over ? EV_CLOSE : EV_START, some_delay(g), r->self, 0);
+    }
+}
+
 static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *v)
 {
     rank_state *r = ctx;
@@ -204,14 +275,26 @@ static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *v)
     g->result->decided++;
     say(g, "%u decides %" PRIu64 ": flags %" PRIx64 " failed %x", r->self, seq, d->flags,
         d->failed);
-    (void)post(g, (r->starts < g->plan.instances) ? EV_START : EV_CLOSE, some_delay(g), r->self, 0);
+    go_on(g, r, d);
 }
 
 static void on_learned(void *ctx, uint32_t rank)
 {
     rank_state *r = ctx;
+    rig *g = r->rig;
+    const bool left = nx_agree_has_left(r->machine, rank);
 
-    note_dead(r->rig, r->self, rank, false);
+    if (left && !(((g->departed | g->leaving) >> rank) & 1)) {
+        nxt_agree_wrong(g, "rank %u hears that rank %u has left, which has not", r->self, rank);
+    }
+    if (!left && !((g->accused >> rank) & 1)) {
+        nxt_agree_wrong(g, "rank %u takes rank %u for dead, which has left", r->self, rank);
+    }
+    if (left) {
+        r->gone |= 1U << rank;
+    } else {
+        note_dead(g, r->self, rank, false);
+    }
 }
 
 static void on_ended(void *ctx, nexar_err err, const char *why)
@@ -222,6 +305,14 @@ static void on_ended(void *ctx, nexar_err err, const char *why)
         nxt_agree_wrong(r->rig, "rank %u ended twice or with %d", r->self, (int)err);
     }
     say(r->rig, "%u ends: %s", r->self, why);
+    if (r->alive && (strstr(why, "for dead") != NULL) && !((r->rig->accused >> r->self) & 1)) {
+        nxt_agree_wrong(r->rig, "rank %u is told that it is dead, which nobody held it for",
+                        r->self);
+    }
+    if (r->alive && (r->rig->accused == 0) &&
+        (2 * (uint32_t)__builtin_popcount(r->rig->departed) < r->rig->plan.size)) {
+        nxt_agree_wrong(r->rig, "rank %u ends although nobody has failed: %s", r->self, why);
+    }
     r->ended = true;
     r->rig->result->ended += r->alive;
     (void)post(r->rig, EV_CRASH, some_delay(r->rig), r->self, 0);
@@ -246,9 +337,24 @@ static const nx_agree_ops ops = {.send = on_send,
 
 /* ---- what happens -------------------------------------------------------------- */
 
+/* Whether one that was let go, and has not gone, may still ask |r|. */
+static bool may_be_asked(const rank_state *r)
+{
+    const rig *g = r->rig;
+    const decision *d = &r->decisions[r->starts - 1];
+
+    for (uint32_t i = 0; g->plan.departs && (i < g->plan.size); i++) {
+        if (((d->leavers >> i) & 1) && g->ranks[i].alive && !g->ranks[i].over &&
+            !g->ranks[i].ended && (g->plan.fault != NXT_FAULT_DEAF_TO_LEAVERS)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void bury(rank_state *r)
 {
-    if (r->forgotten) {
+    if (r->forgotten && (r->machine != NULL) && !may_be_asked(r)) {
         nx_agree_destroy(r->machine);
         r->machine = NULL;
     }
@@ -351,12 +457,35 @@ static void start(rig *g, rank_state *r)
     if (nx_agree_start(r->machine, in) != NEXAR_OK) {
         nxt_agree_wrong(g, "rank %u could not start: %s", r->self, nexar_last_error());
     }
+    for (uint32_t i = 0; i < g->plan.size; i++) {
+        if (((r->gone >> i) & 1) && r->alive) {
+            note_gone(g, r->self, i);
+        }
+    }
+}
+
+/* Those who leave by what |r| has decided go. */
+static void let_go(rank_state *r)
+{
+    const rig *g = r->rig;
+    const decision *d = &r->decisions[r->starts - 1];
+
+    if (!g->plan.departs || (d->leavers == 0) || (g->plan.fault == NXT_FAULT_AWAIT_LEAVERS)) {
+        return;
+    }
+    nx_agree_let_go(r->machine);
+    for (uint32_t i = 0; (g->plan.fault == NXT_FAULT_LET_GO_AS_DEAD) && (i < g->plan.size); i++) {
+        if ((d->leavers >> i) & 1) {
+            nx_agree_failed(r->machine, i);
+        }
+    }
 }
 
 static void close_rank(rank_state *r)
 {
     if ((r->machine != NULL) && !r->ended && !r->closed) {
         r->closed = true;
+        let_go(r);
         nx_agree_close(r->machine);
         bury(r);
     }
@@ -410,6 +539,19 @@ static void happen(rig *g, event *e)
         break;
     case EV_PARTITION:
         partition(g);
+        break;
+    case EV_DEPART:
+        depart(g, e->to);
+        break;
+    case EV_REMIND:
+        if ((r->machine != NULL) && !r->ended) {
+            nx_agree_remind(r->machine);
+        }
+        break;
+    case EV_GONE:
+        if (!cut_between(g, e->from, e->to)) {
+            note_gone(g, e->to, e->rank);
+        }
         break;
     }
     bury(r);
@@ -480,6 +622,7 @@ static void rig_init(rig *g)
     const nxt_agree_plan *p = &g->plan;
 
     if ((nx_rankset_init(&g->dead, p->size) != NEXAR_OK) ||
+        (nx_rankset_init(&g->left, p->size) != NEXAR_OK) ||
         (nx_agree_value_init(&g->value, p->size, PAYLOAD) != NEXAR_OK)) {
         abort();
     }
@@ -516,6 +659,7 @@ static void rig_fini(rig *g)
         nx_agree_value_fini(&g->old[i].value);
     }
     nx_rankset_fini(&g->dead);
+    nx_rankset_fini(&g->left);
     nx_agree_value_fini(&g->value);
     nx_free(g);
 }
@@ -562,16 +706,20 @@ nxt_agree_plan nxt_agree_plan_of(uint64_t seed)
     p.suspicions = nxt_one_in(&r, 4) ? 1 + nxt_below(&r, 4) : 0;
     p.partition = nxt_one_in(&r, 5);
     p.uniform = (p.quorum == NX_QUORUM_MAJORITY) || (!p.early && (p.suspicions == 0));
+    p.departs = !p.early && nxt_one_in(&r, 2);
+    p.hearsay = p.departs && p.uniform && nxt_one_in(&r, 4);
+    p.quits = nxt_one_in(&r, 6);
     return p;
 }
 
 void nxt_agree_plan_print(const nxt_agree_plan *p)
 {
     printf("seed %" PRIu64 ": %u ranks, fan-out %u, %u instances, quorum %s%s%s%s, delay %u, "
-           "detection %u, %u crashes, %u pauses, %u suspicions%s, fault %d\n",
+           "detection %u, %u crashes, %u pauses, %u suspicions%s%s%s%s, fault %d\n",
            p->seed, p->size, p->fanout, p->instances,
            (p->quorum == NX_QUORUM_NONE) ? "none" : "majority", p->early ? ", early" : "",
            p->ordered ? ", ordered" : "", p->twice ? ", twice" : "", p->delay, p->detection,
            p->crashes, p->pauses, p->suspicions, p->partition ? ", a partition" : "",
-           (int)p->fault);
+           p->departs ? ", leavers go" : "", p->hearsay ? ", hearsay" : "",
+           p->quits ? ", some go on their own" : "", (int)p->fault);
 }

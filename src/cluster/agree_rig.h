@@ -1,10 +1,14 @@
 /*
  * agree_rig.h - a communicator in virtual time for tests of agreement: ranks that
- * crash, stop and are cut off, frames that are late or overtake each other.
+ * crash, stop, are cut off and leave, frames that are late or overtake each other.
  *
  * A run is a function of its plan.  Ranks agree a few times one after another, then
  * close.  Who dies is found out by each other rank in a time of its own, and whoever
- * knows tells the others.  A rank that is told to end dies.
+ * knows tells the others.  A rank that is told to end dies.  With plan.departs the first
+ * instance in which somebody asks to leave is the last: the leavers go when they have decided it,
+ * some at once, and those who stay let them go.  With plan.quits a rank may go instead of starting
+ * its next instance.  That one has gone every other finds out that has an instance running, or
+ * starts one.
  *
  * What must hold at the end:
  *  - nobody decided differently from another in the same instance (plan.uniform:
@@ -13,7 +17,10 @@
  *    in |failed|, brought to this instance and no other;
  *  - |failed| holds only ranks that somebody held for dead, and all whom everybody
  *    held for dead before it began;
- *  - all who are left have decided everything and have been told to forget.
+ *  - all who are left have decided everything and have been told to forget;
+ *  - nobody is told that others hold it for dead, of whom nobody did: also not one that leaves;
+ *    without failures nobody ends while most are there;
+ *  - whoever hears of one that has gone, and has not failed, hears that it has left.
  */
 #ifndef NXT_AGREE_RIG_H
 #define NXT_AGREE_RIG_H
@@ -38,6 +45,10 @@ typedef enum nxt_agree_fault {
     NXT_FAULT_OTHER_FLAGS,     /* one child is told another value */
     NXT_FAULT_EARLY,           /* decides at PROPOSE although it must not */
     NXT_FAULT_NO_QUORUM,       /* goes on in a minority */
+    NXT_FAULT_LET_GO_AS_DEAD,  /* leavers are held for dead when their leave is decided */
+    NXT_FAULT_UNSAID_LEAVE,    /* a frame does not say who has left */
+    NXT_FAULT_AWAIT_LEAVERS,   /* the end waits for those who were let go */
+    NXT_FAULT_DEAF_TO_LEAVERS, /* those who stay do not answer one that has not heard */
     NXT_FAULTS
 } nxt_agree_fault;
 
@@ -53,6 +64,9 @@ typedef struct nxt_agree_plan {
     uint32_t detection; /* how long a death may go unnoticed */
     uint32_t crashes, pauses, suspicions;
     bool partition;
+    bool departs; /* whoever asks to leave does */
+    bool hearsay; /* some hear that a leaver has gone before it has, or has heard */
+    bool quits;   /* some go on their own */
     nxt_agree_fault fault;
 } nxt_agree_plan;
 
@@ -63,7 +77,7 @@ typedef struct nxt_agree_result {
     bool good;
     char text[NXT_AGREE_TEXT]; /* what did not hold */
     uint32_t frames;           /* of agreement */
-    uint32_t decided, ended, crashed;
+    uint32_t decided, ended, crashed, departed;
 } nxt_agree_result;
 
 /* Runs |plan|; with |trace| it prints every event. */

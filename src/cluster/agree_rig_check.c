@@ -40,9 +40,9 @@ static void check_value(rig *g, const rank_state *by, uint32_t seq)
         nxt_agree_wrong(g, "rank %u: instance %u has another payload than rank %u's", by->self, seq,
                         author);
     }
-    if ((d->failed & ~g->accused) != 0) {
+    if ((d->failed & ~(g->accused | g->departed)) != 0) {
         nxt_agree_wrong(g, "instance %u leaves out ranks %x that nobody held for dead", seq,
-                        d->failed & ~g->accused);
+                        d->failed & ~(g->accused | g->departed));
     }
 }
 
@@ -107,11 +107,11 @@ void nxt_agree_check(rig *g)
         if (!left(r)) {
             continue;
         }
-        if ((r->starts < g->plan.instances) || !r->decisions[g->plan.instances - 1].have) {
+        if (!r->over) {
             nxt_agree_wrong(g, "rank %u hangs in instance %u, waiting for %u ranks", i,
                             r->starts - 1,
                             (r->machine != NULL) ? nx_agree_waits_for(r->machine, waits, MOST) : 0);
-        } else if (!r->forgotten) {
+        } else if (!r->forgotten && (g->quit == 0)) { /* who waits for no decision may not hear */
             nxt_agree_wrong(g, "rank %u is never told to forget", i);
         }
     }

@@ -37,6 +37,10 @@ static nx_agree_kind lost_kind(nxt_agree_fault fault)
     case NXT_FAULT_OTHER_FLAGS:
     case NXT_FAULT_EARLY:
     case NXT_FAULT_NO_QUORUM:
+    case NXT_FAULT_LET_GO_AS_DEAD:
+    case NXT_FAULT_UNSAID_LEAVE:
+    case NXT_FAULT_AWAIT_LEAVERS:
+    case NXT_FAULT_DEAF_TO_LEAVERS:
     case NXT_FAULTS:
         break;
     }
@@ -83,7 +87,7 @@ bool nxt_agree_spoil(rig *g, event *e)
     nx_agree_msg m;
     rank_state *to = &g->ranks[e->to];
 
-    if (nx_agree_msg_decode(e->frame, e->len, &g->dead, &g->value, &m) != NEXAR_OK) {
+    if (nx_agree_msg_decode(e->frame, e->len, &g->dead, &g->left, &g->value, &m) != NEXAR_OK) {
         nxt_agree_wrong(g, "rank %u sent a malformed frame", e->from);
         return false;
     }
@@ -109,6 +113,10 @@ bool nxt_agree_spoil(rig *g, event *e)
         break;
     case NXT_FAULT_OLD_UP:
         old_up(g, e, &m);
+        break;
+    case NXT_FAULT_UNSAID_LEAVE:
+        nx_rankset_clear(&g->left);
+        rewrite(e, &m);
         break;
     case NXT_FAULT_OTHER_FLAGS:
         if ((m.kind == NX_AGREE_DECIDE) && struck(g, 8)) {

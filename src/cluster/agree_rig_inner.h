@@ -19,6 +19,7 @@ enum {
     PAYLOAD = 16,
     FRAME_ROOM = 256,
     EVENTS_MAX = 200000, /* far more than any run that ends */
+    LONG = 5000,         /* after it nothing is on its way, mostly */
     NEVER = 0x7fffffff,
     HELD_MAX = 1024,
 };
@@ -32,7 +33,10 @@ typedef enum event_kind {
     EV_CRASH,
     EV_PAUSE,
     EV_SUSPECT, /* |to| holds |rank| for dead, who may be alive */
-    EV_PARTITION
+    EV_PARTITION,
+    EV_DEPART, /* it goes, in order */
+    EV_GONE,   /* |to| finds that |rank| has left */
+    EV_REMIND  /* |to| has waited long */
 } event_kind;
 
 typedef struct event {
@@ -58,10 +62,12 @@ typedef struct rank_state {
     uint32_t self;
     nx_agree *machine; /* NULL before its first instance and after it was forgotten */
     bool alive, closed, ended, forgotten, was_made;
+    bool over;           /* has decided all that it will */
     bool side;           /* of the partition */
     uint32_t sends_left; /* before it crashes; NEVER */
     uint64_t resumes;    /* until when it is stopped */
     uint32_t known;      /* dead ranks, as bits */
+    uint32_t gone;       /* those who have left */
     uint32_t starts;     /* how many instances it has begun */
     nx_agree_input inputs[INSTANCES];
     uint8_t payloads[INSTANCES][PAYLOAD];
@@ -83,11 +89,14 @@ struct rig {
     bool trace, cut;
     uint64_t now;
     nx_heap events;
-    uint32_t accused; /* ranks that anybody has held for dead, as bits */
+    uint32_t accused;  /* ranks that anybody has held for dead, as bits */
+    uint32_t leaving;  /* whose leave was decided */
+    uint32_t departed; /* who have gone in order */
+    uint32_t quit;     /* those of them who did on their own */
     rank_state ranks[MOST];
     uint64_t last[MOST][MOST]; /* when the last frame of a pair arrives */
     old_value old[MOST];       /* for one of the faults */
-    nx_rankset dead;           /* for reading frames */
+    nx_rankset dead, left;     /* for reading frames */
     nx_agree_value value;
     nxt_agree_result *result;
 };

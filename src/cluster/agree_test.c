@@ -16,8 +16,11 @@ typedef struct stage {
     char log[ROOM];
     nx_agree *agree;
     uint32_t self;
-    nx_rankset dead;
+    nx_rankset dead, left;
     nx_agree_value value;
+    uint32_t left_bits, leaver_bits; /* what frames of others say from now on */
+    uint8_t sent[256];               /* the last frame */
+    size_t sent_len;
 } stage;
 
 static void note(stage *s, const char *what, uint64_t number)
@@ -35,8 +38,11 @@ static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
     stage *s = ctx;
     nx_agree_msg m;
 
-    assert_int_equal(nx_agree_msg_decode(frame, len, &s->dead, &s->value, &m), NEXAR_OK);
+    assert_int_equal(nx_agree_msg_decode(frame, len, &s->dead, &s->left, &s->value, &m), NEXAR_OK);
     note(s, names[m.kind], to);
+    assert_true(len <= sizeof(s->sent));
+    memcpy(s->sent, frame, len);
+    s->sent_len = len;
 }
 
 static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *v)
@@ -79,6 +85,7 @@ static void begin(stage *s, const nx_agree_config *config)
 {
     *s = (stage){.self = config->self};
     assert_int_equal(nx_rankset_init(&s->dead, config->size), NEXAR_OK);
+    assert_int_equal(nx_rankset_init(&s->left, config->size), NEXAR_OK);
     assert_int_equal(nx_agree_value_init(&s->value, config->size, PAYLOAD), NEXAR_OK);
     assert_int_equal(nx_agree_create(&s->agree, config, &ops, s), NEXAR_OK);
 }
@@ -87,6 +94,7 @@ static void end(stage *s)
 {
     nx_agree_destroy(s->agree);
     nx_rankset_fini(&s->dead);
+    nx_rankset_fini(&s->left);
     nx_agree_value_fini(&s->value);
 }
 
@@ -96,11 +104,28 @@ static void expect(stage *s, const char *log)
     s->log[0] = '\0';
 }
 
+static void start_to_leave(stage *s, uint64_t flags)
+{
+    const nx_agree_input input = {.flags = flags, .leave = true};
+
+    assert_int_equal(nx_agree_start(s->agree, &input), NEXAR_OK);
+}
+
 static void start(stage *s, uint64_t flags)
 {
     const nx_agree_input input = {.flags = flags};
 
     assert_int_equal(nx_agree_start(s->agree, &input), NEXAR_OK);
+}
+
+static void fill(nx_rankset *set, uint32_t bits)
+{
+    nx_rankset_clear(set);
+    for (uint32_t i = 0; i < set->n; i++) {
+        if ((bits >> i) & 1) {
+            (void)nx_rankset_add(set, i);
+        }
+    }
 }
 
 /* A frame from |from|, who holds the ranks in |dead|, as bits, for dead. */
@@ -109,16 +134,17 @@ static nexar_err tell(stage *s, uint32_t from, nx_agree_kind kind, uint64_t seq,
 {
     uint8_t frame[256];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
-    const nx_agree_msg m = {
-        .comm = COMM, .seq = seq, .kind = kind, .dead = &s->dead, .value = &s->value};
+    const nx_agree_msg m = {.comm = COMM,
+                            .seq = seq,
+                            .kind = kind,
+                            .dead = &s->dead,
+                            .left = &s->left,
+                            .value = &s->value};
 
-    nx_rankset_clear(&s->dead);
-    for (uint32_t i = 0; i < s->dead.n; i++) {
-        if ((dead >> i) & 1) {
-            (void)nx_rankset_add(&s->dead, i);
-        }
-    }
+    fill(&s->dead, dead);
+    fill(&s->left, dead & s->left_bits);
     nx_agree_value_reset(&s->value);
+    fill(&s->value.leavers, s->leaver_bits);
     s->value.flags = flags;
     if ((kind == NX_AGREE_PROPOSE) || (kind == NX_AGREE_DECIDE)) {
         s->value.ballot = 1 + s->dead.count;
@@ -218,6 +244,27 @@ static void test_an_early_decision_comes_with_the_proposal(void **state)
     end(&s);
 }
 
+static void test_who_is_told_of_one_that_has_left_knows_that_it_has_not_failed(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 0), other_config = config_of(SIZE, 1);
+    stage s, other;
+
+    (void)state;
+    begin(&s, &config);
+    begin(&other, &other_config);
+    start(&s, 7);
+    nx_agree_failed(s.agree, 2);
+    TELL(1, NX_AGREE_UP, 0, 4, 5); /* before it knows: it would not ask again */
+    nx_agree_left(s.agree, 3);
+    expect(&s, "NEWS>1");
+    assert_int_equal(nx_agree_frame(other.agree, 0, s.sent, s.sent_len), NEXAR_OK);
+    expect(&other, "learned:2 learned:3 NEWS>0");
+    assert_false(nx_agree_has_left(other.agree, 2));
+    assert_true(nx_agree_has_left(other.agree, 3));
+    end(&s);
+    end(&other);
+}
+
 static void test_who_speaks_of_an_old_ballot_is_told_the_news(void **state)
 {
     const nx_agree_config config = config_of(SIZE, 0);
@@ -300,6 +347,207 @@ static void test_the_end_waits_for_all(void **state)
     end(&s);
 }
 
+/* Rank 0 of four has decided that those in |leavers| leave. */
+static void decide_to_part(stage *s, uint32_t leavers)
+{
+    const nx_agree_config config = config_of(SIZE, 0);
+
+    begin(s, &config);
+    s->leaver_bits = leavers;
+    start(s, 7);
+    assert_int_equal(tell(s, 1, NX_AGREE_DECIDE, 0, 0, 1), NEXAR_OK);
+    expect(s, "DECIDE>2 decided:1");
+}
+
+/* Rank 3 of four has asked to leave with those in |leavers|, and accepted that. */
+static void accept_to_part(stage *s, uint32_t leavers)
+{
+    const nx_agree_config config = config_of(SIZE, 3);
+
+    begin(s, &config);
+    s->leaver_bits = leavers;
+    start_to_leave(s, 7);
+    assert_int_equal(tell(s, 1, NX_AGREE_PROPOSE, 0, 0, 4), NEXAR_OK);
+    expect(s, "UP>1 ACK>1");
+}
+
+static void test_a_leaver_that_was_let_go_is_told_the_decision(void **state)
+{
+    stage s;
+
+    (void)state;
+    decide_to_part(&s, 6);
+    nx_agree_let_go(s.agree);
+    expect(&s, ""); /* the others come to it by themselves */
+    assert_int_equal(nx_agree_dead(s.agree)->count, 0);
+    TELL(1, NX_AGREE_ACK, 0, 0, 0);
+    TELL(2, NX_AGREE_UP, 0, 0, 5);
+    expect(&s, "DECIDE>1 DECIDE>2");
+    TELL(2, NX_AGREE_UP, 0, 2, 5); /* that 1 has gone it knew first */
+    expect(&s, "learned:1 DECIDE>3 DECIDE>2");
+    end(&s);
+}
+
+static void test_the_end_does_not_wait_for_leavers_and_answers_them_after_it(void **state)
+{
+    stage s;
+
+    (void)state;
+    decide_to_part(&s, 6);
+    nx_agree_let_go(s.agree);
+    nx_agree_close(s.agree);
+    expect(&s, "");
+    TELL(3, NX_AGREE_DONE, 0, 0, 0); /* a child of those who stay, not of all */
+    expect(&s, "FORGET>3 forgotten:1");
+    TELL(1, NX_AGREE_UP, 0, 0, 5);
+    TELL(3, NX_AGREE_DONE, 0, 0, 0); /* it was not told */
+    expect(&s, "DECIDE>1 FORGET>3");
+    nx_agree_failed(s.agree, 1); /* 2 may wait for us */
+    expect(&s, "DECIDE>3");
+    end(&s);
+}
+
+static void test_who_is_told_that_it_has_left_knows_the_decision(void **state)
+{
+    stage s;
+
+    (void)state;
+    accept_to_part(&s, 9);
+    s.left_bits = 15;
+    TELL(2, NX_AGREE_NEWS, 0, 9, 0);
+    expect(&s, "DECIDE>1 decided:4");
+    TELL(2, NX_AGREE_NEWS, 0, 9, 0); /* it is about to go */
+    expect(&s, "");
+    end(&s);
+}
+
+static void test_who_has_not_accepted_that_it_leaves_is_dead_to_others(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 3);
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    s.left_bits = 15;
+    start_to_leave(&s, 7);
+    s.log[0] = '\0';
+    TELL(2, NX_AGREE_NEWS, 0, 8, 0);
+    expect(&s, "rank 2 and others hold this rank for dead");
+    end(&s);
+    accept_to_part(&s, 8);
+    s.log[0] = '\0';
+    TELL(2, NX_AGREE_NEWS, 0, 8, 0); /* not that it has left */
+    expect(&s, "rank 2 and others hold this rank for dead");
+    end(&s);
+}
+
+static void test_a_leaver_that_waits_for_us_is_told_when_it_is_held_for_gone(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 1);
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    s.leaver_bits = 8;
+    start(&s, 7);
+    TELL(3, NX_AGREE_UP, 0, 0, 7);
+    TELL(0, NX_AGREE_PROPOSE, 0, 0, 4);
+    expect(&s, "UP>0 PROPOSE>3");
+    nx_agree_left(s.agree, 3);
+    expect(&s, "NEWS>3 UP>0 NEWS>0");
+    end(&s);
+}
+
+static void test_what_was_decided_is_taken_from_one_that_has_left_since(void **state)
+{
+    stage s;
+
+    (void)state;
+    accept_to_part(&s, 2);
+    nx_agree_left(s.agree, 1);
+    expect(&s, "NEWS>1 UP>0 NEWS>0");
+    TELL(1, NX_AGREE_DECIDE, 0, 0, 4);
+    expect(&s, "DECIDE>0 decided:4");
+    end(&s);
+}
+
+/* The decision may be on its way: it is waited for.  But nothing is proposed. */
+static void test_leavers_who_have_gone_take_no_majority_away(void **state)
+{
+    nx_agree_config config = config_of(5, 4);
+    stage s;
+
+    (void)state;
+    config.quorum = NX_QUORUM_MAJORITY;
+    for (uint32_t told = 0; told <= 1; told++) {
+        begin(&s, &config);
+        s.leaver_bits = 7;
+        start(&s, 7);
+        TELL(1, NX_AGREE_PROPOSE, 0, 0, 4);
+        nx_agree_left(s.agree, 0);
+        nx_agree_left(s.agree, 1);
+        nx_agree_left(s.agree, 2); /* 3 and 4 are left */
+        s.log[0] = '\0';
+        if (told == 0) {
+            nx_agree_failed(s.agree, 3);
+            expect(&s, "1 of 5 ranks are left: no majority");
+        } else {
+            s.left_bits = 7;
+            TELL(3, NX_AGREE_DECIDE, 0, 7, 4);
+            expect(&s, "decided:4");
+        }
+        end(&s);
+    }
+}
+
+static void test_with_each_ballot_new_neighbours_hear_who_has_left(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 2);
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    start(&s, 7);
+    nx_agree_left(s.agree, 1);
+    expect(&s, "UP>0 UP>0 NEWS>0");
+    nx_agree_failed(s.agree, 0); /* 3 does not wait, and was told of a death alone */
+    expect(&s, "NEWS>3");
+    end(&s);
+}
+
+static void test_a_reminder_goes_to_those_who_are_waited_for(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 1);
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    nx_agree_remind(s.agree);
+    expect(&s, "");
+    start(&s, 7);
+    nx_agree_remind(s.agree);
+    expect(&s, "NEWS>3");
+    TELL(3, NX_AGREE_UP, 0, 0, 5);
+    nx_agree_remind(s.agree);
+    expect(&s, "UP>0 NEWS>0");
+    end(&s);
+}
+
+static void test_two_who_hold_each_other_for_dead_fall_silent(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 0);
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    nx_agree_failed(s.agree, 3);
+    TELL(3, NX_AGREE_NEWS, 0, 4, 0); /* it does not know */
+    expect(&s, "NEWS>3");
+    TELL(3, NX_AGREE_NEWS, 0, 1, 0);
+    expect(&s, "");
+    end(&s);
+}
+
 static void test_frames_for_a_communicator_that_is_not_here(void **state)
 {
     static const uint8_t up[] = {NX_CONTROL_AGREE, COMM, NX_AGREE_UP, 0},
@@ -320,7 +568,7 @@ static void test_frames_for_a_communicator_that_is_not_here(void **state)
     assert_int_equal(len, 0);
     assert_false(nx_agree_stray("x", 1, reply, &len));
     assert_false(nx_agree_stray(done, sizeof(done), reply, &len));
-    assert_int_equal(nx_agree_msg_decode(reply, len, &s.dead, &s.value, &m), NEXAR_OK);
+    assert_int_equal(nx_agree_msg_decode(reply, len, &s.dead, &s.left, &s.value, &m), NEXAR_OK);
     assert_int_equal(m.kind, NX_AGREE_FORGET);
     assert_int_equal(nx_agree_msg_comm(reply, len, &comm), NEXAR_OK);
     assert_int_equal(comm, COMM);
@@ -386,10 +634,21 @@ int main(void)
         cmocka_unit_test(test_the_root_gathers_proposes_and_decides),
         cmocka_unit_test(test_a_leaf_goes_to_its_new_parent_with_what_it_accepted),
         cmocka_unit_test(test_an_early_decision_comes_with_the_proposal),
+        cmocka_unit_test(test_who_is_told_of_one_that_has_left_knows_that_it_has_not_failed),
         cmocka_unit_test(test_who_speaks_of_an_old_ballot_is_told_the_news),
         cmocka_unit_test(test_who_is_held_for_dead_ends),
         cmocka_unit_test(test_a_minority_ends_and_half_with_rank_0_does_not),
         cmocka_unit_test(test_the_end_waits_for_all),
+        cmocka_unit_test(test_a_leaver_that_was_let_go_is_told_the_decision),
+        cmocka_unit_test(test_the_end_does_not_wait_for_leavers_and_answers_them_after_it),
+        cmocka_unit_test(test_who_is_told_that_it_has_left_knows_the_decision),
+        cmocka_unit_test(test_who_has_not_accepted_that_it_leaves_is_dead_to_others),
+        cmocka_unit_test(test_a_leaver_that_waits_for_us_is_told_when_it_is_held_for_gone),
+        cmocka_unit_test(test_what_was_decided_is_taken_from_one_that_has_left_since),
+        cmocka_unit_test(test_leavers_who_have_gone_take_no_majority_away),
+        cmocka_unit_test(test_with_each_ballot_new_neighbours_hear_who_has_left),
+        cmocka_unit_test(test_a_reminder_goes_to_those_who_are_waited_for),
+        cmocka_unit_test(test_two_who_hold_each_other_for_dead_fall_silent),
         cmocka_unit_test(test_frames_for_a_communicator_that_is_not_here),
         cmocka_unit_test(test_nonsense_is_refused),
         cmocka_unit_test(test_the_largest_message_is_one_frame),

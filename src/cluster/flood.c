@@ -167,13 +167,12 @@ nexar_err nx_flood_frame_group(const void *frame, size_t len, uint64_t *group)
     return NEXAR_OK;
 }
 
-/* What is kept is bounded: two kinds of news, of as many ranks as a world may have. */
+/* What is kept is bounded: three kinds of news, of as many ranks as a world may have. */
 static bool is_known_key(uint64_t key)
 {
     const uint64_t kind = key >> 32;
 
-    return ((kind == NX_FLOOD_DEAD) || (kind == NX_FLOOD_REVOKED)) &&
-           ((uint32_t)key < NX_WORLD_MAX);
+    return (kind >= NX_FLOOD_DEAD) && (kind <= NX_FLOOD_ENDED) && ((uint32_t)key < NX_WORLD_MAX);
 }
 
 nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t len)
@@ -181,10 +180,10 @@ nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t l
     nx_reader r = nx_reader_make(frame, len);
     const uint8_t type = nx_read_u8(&r);
     const uint64_t group = nx_read_varint(&r), key = nx_read_u64(&r);
-    size_t data_len;
-    const uint8_t *data = nx_read_blob(&r, NX_FLOOD_DATA_MAX, &data_len);
+    char why[NX_FLOOD_DATA_MAX + 1];
     const item *it;
 
+    nx_read_sentence(&r, why, sizeof(why));
     if (!nx_reader_done(&r) || (type != NX_CONTROL_FLOOD) || (group != f->group) ||
         !is_known_key(key)) {
         return nx_fail(NEXAR_EPROTO, "a malformed frame of news");
@@ -193,7 +192,7 @@ nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t l
     if (nx_rankset_has(&f->dead, from) || nx_flood_knows(f, key)) {
         return NEXAR_OK;
     }
-    it = keep(f, key, data, data_len);
+    it = keep(f, key, why, strlen(why));
     if (it == NULL) {
         return NEXAR_ENOMEM;
     }

@@ -34,7 +34,9 @@ enum {
 /* What is told, in the key: its kind, and of whom. */
 typedef enum nx_flood_kind {
     NX_FLOOD_DEAD = 1, /* rank of the world; the data is a sentence: why */
-    NX_FLOOD_REVOKED   /* by that rank of the communicator; no data */
+    NX_FLOOD_REVOKED,  /* by that rank of the communicator; no data */
+    NX_FLOOD_ENDED     /* rank of the world: its process is no more, says one of its host, to
+                          which it has never spoken; it has failed, or left; no data */
 } nx_flood_kind;
 
 static inline uint64_t nx_flood_key(nx_flood_kind kind, uint32_t rank)
@@ -45,7 +47,8 @@ static inline uint64_t nx_flood_key(nx_flood_kind kind, uint32_t rank)
 /* Called from inside the events; none of them may call back. */
 typedef struct nx_flood_ops {
     void (*send)(void *ctx, uint32_t to, const void *frame, size_t len);
-    /* Something was learned from |from|, for the first time; |data| is borrowed. */
+    /* Something was learned from |from|, for the first time; |data| is borrowed, and one line
+     * (nx_clean_text). */
     void (*learned)(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from);
 } nx_flood_ops;
 

@@ -309,11 +309,45 @@ static void test_malformed_news_are_refused(void **state)
     bad[7] = 1; /* rank 65 536 */
     assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
     bad[7] = 0;
-    bad[5] = 3; /* neither a death nor a revocation */
+    bad[5] = NX_FLOOD_ENDED + 1; /* of no kind */
+    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
+    bad[5] = 0;
     assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
     assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, good, len), NEXAR_OK);
     assert_int_equal(w.nodes[0].learned, 1);
     net_fini(&w);
+}
+
+static char learned_text[NX_FLOOD_DATA_MAX + 1];
+
+static void on_hostile(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
+{
+    (void)ctx;
+    (void)key;
+    (void)from;
+    memcpy(learned_text, data, len);
+    learned_text[len] = '\0';
+}
+
+static void on_sent_on(void *ctx, uint32_t to, const void *frame, size_t len)
+{
+    (void)ctx;
+    (void)to;
+    (void)frame;
+    (void)len;
+}
+
+static void test_news_are_one_line_whatever_they_are_made_of(void **state)
+{
+    static const char frame[] = "\x45\x05\0\0\0\x01\0\0\0\x01\x09it\n\033[2J\xc3\xa4";
+    static const nx_flood_ops hostile = {.send = on_sent_on, .learned = on_hostile};
+    nx_flood *f = NULL;
+
+    (void)state;
+    assert_int_equal(nx_flood_create(&f, GROUP, 2, 0, &hostile, NULL), NEXAR_OK);
+    assert_int_equal(nx_flood_frame(f, 1, frame, sizeof(frame) - 1), NEXAR_OK);
+    assert_string_equal(learned_text, "it??[2J\xc3\xa4");
+    nx_flood_destroy(f);
 }
 
 static void test_no_memory_is_said_and_the_frame_may_come_again(void **state)
@@ -355,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_what_the_dead_say_does_not_count),
         cmocka_unit_test(test_news_reach_all_while_the_group_grows),
         cmocka_unit_test(test_malformed_news_are_refused),
+        cmocka_unit_test(test_news_are_one_line_whatever_they_are_made_of),
         cmocka_unit_test(test_no_memory_is_said_and_the_frame_may_come_again),
     };
 

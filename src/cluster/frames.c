@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-enum { STANDING_FORMED = 1, STANDING_LASTING = 2 };
+enum { STANDING_FORMED = 1, STANDING_LASTING = 2, FLAG_HINTED = 1 };
 
 nexar_err nx_refusal_error(nx_refusal why)
 {
@@ -37,6 +37,22 @@ static void write_reason(nx_writer *w, const char *text)
     nx_write_sentence(w, text, NX_REASON_MAX);
 }
 
+static void write_hinted(nx_writer *w, bool hinted)
+{
+    if (hinted) {
+        nx_write_u8(w, FLAG_HINTED);
+    }
+}
+
+static bool read_hinted(nx_reader *r)
+{
+    if (nx_reader_left(r) == 0) {
+        return false;
+    }
+    r->failed = (nx_read_u8(r) != FLAG_HINTED) || r->failed;
+    return !r->failed;
+}
+
 void nx_hello_encode(nx_writer *w, const nx_hello_head *head, const nx_hello *hello)
 {
     nx_write_u8(w, NX_JOIN_HELLO);
@@ -46,6 +62,7 @@ void nx_hello_encode(nx_writer *w, const nx_hello_head *head, const nx_hello *he
     nx_write_text(w, hello->software);
     nx_write_u32(w, hello->world_size);
     nx_member_encode(w, &hello->self);
+    write_hinted(w, hello->hinted);
 }
 
 nexar_err nx_hello_head_decode(nx_reader *r, nx_hello_head *head)
@@ -72,6 +89,7 @@ nexar_err nx_hello_decode(nx_reader *r, nx_hello *hello)
     nx_read_text(r, h.software, sizeof(h.software));
     h.world_size = nx_read_u32(r);
     nx_member_decode(r, &h.self);
+    h.hinted = read_hinted(r);
     if (!nx_reader_done(r) || (h.self.id != 0)) {
         return malformed("HELLO");
     }
@@ -145,7 +163,7 @@ nexar_err nx_refused_decode(nx_reader *r, nx_refused *f)
 {
     nx_refused g = {.why = (nx_refusal)nx_read_u8(r)};
 
-    nx_read_text(r, g.text, sizeof(g.text));
+    nx_read_sentence(r, g.text, sizeof(g.text));
     if (!nx_reader_done(r)) {
         return malformed("REFUSED");
     }
@@ -166,7 +184,7 @@ nexar_err nx_progress_decode(nx_reader *r, nx_progress *f)
     nx_progress g = {.joined = nx_read_u32(r)};
 
     g.world = nx_read_u32(r);
-    nx_read_text(r, g.text, sizeof(g.text));
+    nx_read_sentence(r, g.text, sizeof(g.text));
     if (!nx_reader_done(r) || (g.joined > g.world) || (g.world > NX_WORLD_MAX)) {
         return malformed("PROGRESS");
     }
@@ -230,12 +248,18 @@ void nx_start_encode(nx_writer *w, uint64_t epoch)
     nx_write_u64(w, epoch);
 }
 
+void nx_hurry_encode(nx_writer *w, uint64_t epoch)
+{
+    nx_write_u8(w, NX_JOIN_HURRY);
+    nx_write_u64(w, epoch);
+}
+
 nexar_err nx_epoch_decode(nx_reader *r, uint64_t *epoch)
 {
     const uint64_t e = nx_read_u64(r);
 
     if (!nx_reader_done(r)) {
-        return malformed("HAVE or START");
+        return malformed("HAVE, START or HURRY");
     }
     *epoch = e;
     return NEXAR_OK;
@@ -251,7 +275,7 @@ nexar_err nx_bye_decode(nx_reader *r, nx_bye *f)
 {
     nx_bye g = {0};
 
-    nx_read_text(r, g.text, sizeof(g.text));
+    nx_read_sentence(r, g.text, sizeof(g.text));
     if (!nx_reader_done(r)) {
         return malformed("BYE");
     }
@@ -267,6 +291,7 @@ void nx_return_encode(nx_writer *w, const nx_return *f)
     nx_write_u16(w, f->protocol);
     nx_write_u64(w, f->epoch);
     nx_member_encode(w, &f->self);
+    write_hinted(w, f->hinted);
 }
 
 nexar_err nx_return_decode(nx_reader *r, nx_return *f)
@@ -279,6 +304,7 @@ nexar_err nx_return_decode(nx_reader *r, nx_return *f)
     }
     g.epoch = nx_read_u64(r);
     nx_member_decode(r, &g.self);
+    g.hinted = read_hinted(r);
     if (!nx_reader_done(r) || (g.self.id == 0)) {
         return malformed("RETURN");
     }

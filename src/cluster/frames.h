@@ -3,7 +3,8 @@
  *
  * All go over the control lane, in order.  Every field is bounded, every frame
  * must be used up by its decoder, and a decoder's output is set on success only.
- * docs/joining.md has the conversation.
+ * docs/joining.md has the conversation.  Behind HELLO and RETURN may stand a byte of
+ * flags; without one there are none.
  *
  *     HELLO     joiner   who I am, what I want, and the proof of the token
  *     WELCOME   seed     your member number and certificate
@@ -18,6 +19,8 @@
  *     BACK      seed     welcome again
  *     WAITING   seed     who waits to come into the world, as it changes
  *     ADVANCE   member   the members have agreed on the next view
+ *     HURRY     member   it has waited for START as long as it waits for anybody: those who
+ *                        do not have the view by now need not be waited for
  *     ASK       seed     tell me the view that you have: VIEW and WANT follow, in
  *                        the other direction
  */
@@ -42,11 +45,12 @@ typedef enum nx_join_frame {
     NX_JOIN_BACK,
     NX_JOIN_TELL, /* WAITING, which is a phase of joining as well */
     NX_JOIN_ADVANCE,
-    NX_JOIN_ASK
+    NX_JOIN_ASK,
+    NX_JOIN_HURRY
 } nx_join_frame;
 
 enum {
-    NX_JOIN_PROTOCOL = 2,
+    NX_JOIN_PROTOCOL = 4,
     NX_JOIN_PROOF_SIZE = 32,
     NX_SOFTWARE_MAX = 32, /* "0.1.0" and its 0 */
     NX_REASON_MAX = 448,  /* a sentence and its 0; with a prefix it fits nx_fail */
@@ -83,6 +87,7 @@ typedef struct nx_hello {
     char software[NX_SOFTWARE_MAX]; /* nexar_version() over there */
     uint32_t world_size;            /* expected; 0: whatever the seed says */
     nx_member self;                 /* id 0, rank asked for or NX_RANK_ANY */
+    bool hinted;                    /* the rank is a launcher's: see nx_join_config */
 } nx_hello;
 
 void nx_hello_encode(nx_writer *w, const nx_hello_head *head, const nx_hello *hello);
@@ -111,6 +116,7 @@ typedef struct nx_return {
     uint16_t protocol;
     uint64_t epoch; /* of the view it has; 0: it is not in the world yet */
     nx_member self; /* the id is the one of the certificate */
+    bool hinted;    /* as in HELLO */
 } nx_return;
 
 /* WAITING: first the |gone| are taken away (with |reset| all), then the others come. */
@@ -158,6 +164,7 @@ void nx_view_piece_encode(nx_writer *w, const nx_view_piece *f);
 void nx_want_encode(nx_writer *w, uint64_t epoch, uint32_t off);
 void nx_have_encode(nx_writer *w, uint64_t epoch);
 void nx_start_encode(nx_writer *w, uint64_t epoch);
+void nx_hurry_encode(nx_writer *w, uint64_t epoch);
 void nx_bye_encode(nx_writer *w, const char *text);
 void nx_return_encode(nx_writer *w, const nx_return *f);
 void nx_back_encode(nx_writer *w, const nx_standing *standing);
@@ -174,7 +181,7 @@ NX_MUST_CHECK nexar_err nx_refused_decode(nx_reader *r, nx_refused *f);
 NX_MUST_CHECK nexar_err nx_progress_decode(nx_reader *r, nx_progress *f);
 NX_MUST_CHECK nexar_err nx_view_piece_decode(nx_reader *r, nx_view_piece *f);
 NX_MUST_CHECK nexar_err nx_want_decode(nx_reader *r, uint64_t *epoch, uint32_t *off);
-NX_MUST_CHECK nexar_err nx_epoch_decode(nx_reader *r, uint64_t *epoch); /* HAVE, START */
+NX_MUST_CHECK nexar_err nx_epoch_decode(nx_reader *r, uint64_t *epoch); /* HAVE, START, HURRY */
 NX_MUST_CHECK nexar_err nx_bye_decode(nx_reader *r, nx_bye *f);
 /* With another protocol only that number is set. */
 NX_MUST_CHECK nexar_err nx_return_decode(nx_reader *r, nx_return *f);

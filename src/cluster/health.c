@@ -29,6 +29,7 @@ typedef struct rank_state {
     uint64_t heard_ns;    /* when it was last heard */
     uint64_t answered_ns; /* when it last said that it hears this rank */
     uint64_t accused_ns;  /* since when it holds this rank for dead, and is doubted */
+    bool held;            /* its silence does not count */
 } rank_state;
 
 /* Invariant: there are as many entries, watched and spare, as places on the ring and
@@ -41,8 +42,9 @@ struct nx_health {
     rank_state *ranks;
     nx_list watched, spare;
     uint64_t ticked_ns;
-    uint32_t asked; /* at how many distances to watch; 0: all */
-    bool accused;   /* by some who are doubted; the last one's words: */
+    uint64_t resumed_ns; /* when a gap between ticks last ended; 0: there was none */
+    uint32_t asked;      /* at how many distances to watch; 0: all */
+    bool accused;        /* by some who are doubted; the last one's words: */
     char verdict[NX_HEALTH_VERDICT];
 };
 
@@ -302,6 +304,27 @@ void nx_health_unwatch(nx_health *h, uint32_t peer)
     }
 }
 
+void nx_health_hold(nx_health *h, uint32_t peer)
+{
+    if (peer < h->config.size) {
+        h->ranks[peer].held = true;
+    }
+}
+
+void nx_health_release(nx_health *h, uint32_t peer, uint64_t now_ns)
+{
+    const nx_health_config *c = &h->config;
+    const uint64_t left = (2 * c->interval_ns < c->timeout_ns) ? 2 * c->interval_ns : c->timeout_ns;
+    entry *e = (peer < c->size) ? h->ranks[peer].watch : NULL;
+
+    if (peer < c->size) {
+        h->ranks[peer].held = false;
+    }
+    if ((e != NULL) && (now_ns - e->heard_ns > c->timeout_ns - left)) {
+        e->heard_ns = now_ns - (c->timeout_ns - left);
+    }
+}
+
 /* ---- who hears whom ------------------------------------------------------------- */
 
 static bool is_recent(const nx_health *h, uint64_t at_ns, uint64_t now_ns)
@@ -343,16 +366,23 @@ static void say(nx_health *h, uint32_t to, uint8_t type, uint64_t now_ns)
     h->ops->send(h->ctx, to, frame, sizeof(frame));
 }
 
-void nx_health_tell(nx_health *h, uint32_t peer, const char *why, uint64_t now_ns)
+size_t nx_health_verdict(const nx_health *h, uint32_t peer, const char *why, uint64_t now_ns,
+                         uint8_t frame[NX_HEALTH_FRAME_MAX])
 {
-    uint8_t frame[NX_HEALTH_FRAME_MAX];
-    nx_writer w = nx_writer_make(frame, sizeof(frame));
+    nx_writer w = nx_writer_make(frame, NX_HEALTH_FRAME_MAX);
 
     nx_write_u8(&w, NX_CONTROL_VERDICT);
     nx_write_u8(&w, (nx_health_hears(h, peer, now_ns) ? NX_WORD_HEARS_YOU : 0) |
                         (hears_others(h, peer, now_ns) ? NX_WORD_HEARS_OTHERS : 0));
-    nx_write_blob(&w, why, strnlen(why, NX_HEALTH_VERDICT - 1));
-    h->ops->send(h->ctx, peer, frame, w.len);
+    nx_write_sentence(&w, why, NX_HEALTH_VERDICT);
+    return w.len;
+}
+
+void nx_health_tell(nx_health *h, uint32_t peer, const char *why, uint64_t now_ns)
+{
+    uint8_t frame[NX_HEALTH_FRAME_MAX];
+
+    h->ops->send(h->ctx, peer, frame, nx_health_verdict(h, peer, why, now_ns, frame));
 }
 
 static void ping(nx_health *h, entry *e, uint64_t now_ns)
@@ -433,7 +463,10 @@ static void on_verdict(nx_health *h, uint32_t by, uint8_t word, const char *why,
     h->ranks[by].answered_ns = 0;
     if (((word & NX_WORD_HEARS_YOU) != 0) || !heard_by_another(h, by, now_ns)) {
         h->ops->outcast(h->ctx, by, why);
-    } else if ((word & NX_WORD_HEARS_OTHERS) == 0) {
+        return;
+    }
+    h->ops->accused(h->ctx, by, why);
+    if ((word & NX_WORD_HEARS_OTHERS) == 0) {
         die(h, by, "it hears nothing of what it is sent", now_ns);
     } else if (h->ranks[by].accused_ns == 0) {
         h->ranks[by].accused_ns = now_ns;
@@ -471,17 +504,17 @@ nexar_err nx_health_frame(nx_health *h, uint32_t peer, const void *frame, size_t
     nx_reader r = nx_reader_make(frame, len);
     const uint8_t type = nx_read_u8(&r), word = nx_read_u8(&r);
     const bool verdict = (type == NX_CONTROL_VERDICT);
-    char why[NX_HEALTH_VERDICT];
-    size_t why_len = 0;
-    const uint8_t *words = verdict ? nx_read_blob(&r, sizeof(why) - 1, &why_len) : NULL;
+    char why[NX_HEALTH_VERDICT] = "";
 
+    if (verdict) {
+        nx_read_sentence(&r, why, sizeof(why));
+    }
     if (!nx_reader_done(&r) || (peer >= h->config.size) || (peer == h->config.self) ||
         (!verdict && (type != NX_CONTROL_PING) && (type != NX_CONTROL_PONG)) ||
         (word > (NX_WORD_HEARS_YOU | NX_WORD_HEARS_OTHERS))) {
         return nx_fail(NEXAR_EPROTO, "a malformed heartbeat");
     }
     if (verdict) {
-        (void)snprintf(why, sizeof(why), "%.*s", (int)why_len, (const char *)words);
         on_verdict(h, peer, word, why, now_ns);
     } else if (nx_rankset_has(&h->dead, peer)) {
         h->ops->zombie(h->ctx, peer);
@@ -564,7 +597,8 @@ static void check_entry(nx_health *h, entry *e, uint64_t now_ns)
     if (nx_rankset_has(&h->gone, e->peer)) {
         return;
     }
-    if (quiet >= c->timeout_ns) {
+    if ((quiet >= c->timeout_ns) && (now_ns - h->resumed_ns >= c->interval_ns) &&
+        !h->ranks[e->peer].held) {
         die_of_silence(h, e, now_ns);
     } else if ((quiet >= c->interval_ns) &&
                (!e->pinged || (now_ns - e->pinged_ns >= c->interval_ns))) {
@@ -574,21 +608,32 @@ static void check_entry(nx_health *h, entry *e, uint64_t now_ns)
     }
 }
 
+/* This rank was itself away for |gap_ns|: what came meanwhile it may have lost, so all are
+ * asked again. */
+static void resume(nx_health *h, uint64_t gap_ns, uint64_t now_ns)
+{
+    const bool pause = (gap_ns < h->config.timeout_ns); /* of which an interval counts */
+    const uint64_t away = pause ? gap_ns - h->config.interval_ns : UINT64_MAX;
+
+    h->resumed_ns = now_ns;
+    nx_list_for_each (at, &h->watched) {
+        entry *e = nx_list_entry(at, entry, link);
+
+        e->heard_ns = (now_ns - e->heard_ns < away) ? now_ns : e->heard_ns + away;
+        if (!nx_rankset_has(&h->gone, e->peer)) {
+            ping(h, e, now_ns);
+        }
+    }
+}
+
 void nx_health_tick(nx_health *h, uint64_t now_ns)
 {
-    const bool stopped = (now_ns - h->ticked_ns > 2 * h->config.interval_ns);
+    const uint64_t gap = now_ns - h->ticked_ns;
     nx_list *last;
 
     h->ticked_ns = now_ns;
-    if (stopped) {
-        nx_list_for_each (at, &h->watched) {
-            entry *e = nx_list_entry(at, entry, link);
-
-            e->heard_ns = now_ns;
-            if (!nx_rankset_has(&h->gone, e->peer)) {
-                ping(h, e, now_ns);
-            }
-        }
+    if (gap > 2 * h->config.interval_ns) {
+        resume(h, gap, now_ns);
         return;
     }
     judge_accusers(h, now_ns);

@@ -11,8 +11,11 @@
  * thread does.  So the cost of a rank is that of log2 n peers, 16 in the largest world;
  * what one finds out the others are told by flood.h.
  *
- * A rank that was itself stopped must not take that for the silence of the others:
- * after a gap between its own ticks everybody has the whole time-out again.
+ * A rank that was itself stopped must not take that for the silence of the others: after a gap
+ * of the time-out or more between its own ticks everybody has the whole time-out again.  Of a
+ * shorter one, of more than two intervals, only one interval counts; everybody is asked at its
+ * end, and nobody is dead before an interval after that.  So a rank that is often held up for a
+ * moment still finds out who is silent.
  *
  * Death is for good.  A rank that is held for dead and speaks is to be told so
  * (`zombie`); what it says does not count.
@@ -87,6 +90,8 @@ typedef struct nx_health_ops {
     void (*dead)(void *ctx, uint32_t peer, const char *why);
     /* |peer| is held for dead and does not know. */
     void (*zombie)(void *ctx, uint32_t peer);
+    /* |by| holds this rank for dead, which this one does not believe, or not yet. */
+    void (*accused)(void *ctx, uint32_t by, const char *why);
     /* This rank itself is dead, as |by| has said. */
     void (*outcast)(void *ctx, uint32_t by, const char *why);
 } nx_health_ops;
@@ -107,6 +112,11 @@ NX_MUST_CHECK nexar_err nx_health_grow(nx_health *h, uint32_t size, uint64_t now
 NX_MUST_CHECK nexar_err nx_health_watch(nx_health *h, uint32_t peer, uint64_t now_ns);
 void nx_health_unwatch(nx_health *h, uint32_t peer);
 
+/* |peer| cannot answer yet: it is asked, and its silence does not count.  Released, it has two
+ * intervals, if it has no more left of its time-out. */
+void nx_health_hold(nx_health *h, uint32_t peer);
+void nx_health_release(nx_health *h, uint32_t peer, uint64_t now_ns);
+
 /* Anything came from |peer|.  Cheap. */
 void nx_health_heard(nx_health *h, uint32_t peer, uint64_t now_ns);
 /* A frame PING, PONG or VERDICT.  NEXAR_EPROTO. */
@@ -118,6 +128,9 @@ void nx_health_link_down(nx_health *h, uint32_t peer, nx_down how, const char *d
 /* Others have found out that |peer| is dead; whether that is new.  `dead` is not
  * called.  Not for this rank itself. */
 bool nx_health_told(nx_health *h, uint32_t peer, uint64_t now_ns);
+/* Makes the frame that tells |peer| that it is dead; returns its length. */
+size_t nx_health_verdict(const nx_health *h, uint32_t peer, const char *why, uint64_t now_ns,
+                         uint8_t frame[NX_HEALTH_FRAME_MAX]);
 /* Sends |peer| the verdict that it is dead. */
 void nx_health_tell(nx_health *h, uint32_t peer, const char *why, uint64_t now_ns);
 /* Whether this rank hears |peer| (H1); if not, it can be asked for a PONG at once. */

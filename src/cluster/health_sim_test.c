@@ -159,10 +159,18 @@ static void on_outcast(void *ctx, uint32_t by, const char *why)
     ((node *)ctx)->told_off = true;
 }
 
+static void on_accused(void *ctx, uint32_t by, const char *why)
+{
+    (void)ctx;
+    (void)by;
+    assert_string_equal(why, "why");
+}
+
 static const nx_health_ops health_ops = {.send = on_send,
                                          .suspected = on_suspected,
                                          .dead = on_dead,
                                          .zombie = on_zombie,
+                                         .accused = on_accused,
                                          .outcast = on_outcast};
 
 static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)

@@ -63,10 +63,18 @@ static void on_outcast(void *ctx, uint32_t by, const char *why)
     note(ctx, "outcast", by, why);
 }
 
+static void on_accused(void *ctx, uint32_t by, const char *why)
+{
+    (void)ctx; /* what becomes of it is tested */
+    (void)by;
+    (void)why;
+}
+
 static const nx_health_ops ops = {.send = on_send,
                                   .suspected = on_suspected,
                                   .dead = on_dead,
                                   .zombie = on_zombie,
+                                  .accused = on_accused,
                                   .outcast = on_outcast};
 
 static const nx_health_config config = {
@@ -161,6 +169,29 @@ static void test_silence_for_the_timeout_is_death_and_the_ring_closes(void **sta
     nx_health_destroy(s.health);
 }
 
+static void test_the_silence_of_one_that_cannot_answer_yet_does_not_count(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    nx_health_hold(s.health, 0);
+    for (uint32_t i = 0; i < 3 * TIMEOUT / INTERVAL; i++) {
+        pass(&s, INTERVAL);
+        say(&s, 7, NX_CONTROL_PONG);
+    }
+    assert_null(strstr(s.log, "dead"));
+    assert_non_null(strstr(s.log, "ping 0"));
+    nx_health_release(s.health, 0, s.now);
+    s.log[0] = '\0';
+    pass(&s, INTERVAL);
+    say(&s, 7, NX_CONTROL_PONG);
+    expect(&s, "ping 7; ping 0");
+    pass(&s, INTERVAL); /* it has two */
+    expect(&s, "ping 7; dead 0: no heartbeat for 5.0 s");
+    nx_health_destroy(s.health);
+}
+
 static void test_a_peer_of_an_operation_is_watched_while_it_waits(void **state)
 {
     stage s;
@@ -200,6 +231,30 @@ static void test_a_gap_in_our_own_time_is_nobodys_death(void **state)
     assert_null(strstr(s.log, "dead"));
     pass(&s, 1);
     assert_non_null(strstr(s.log, "dead 7: no heartbeat for 5.0 s"));
+    nx_health_destroy(s.health);
+}
+
+/* Held up for three intervals twice in each time-out. */
+static void test_a_rank_that_is_held_up_now_and_then_finds_who_is_silent(void **state)
+{
+    stage s;
+
+    (void)state;
+    begin(&s);
+    for (uint32_t i = 0; i < 2; i++) {
+        pass(&s, TIMEOUT / 2 - INTERVAL);
+        assert_null(strstr(s.log, "dead"));
+        s.log[0] = '\0';
+        s.now = nx_health_due(s.health) - INTERVAL * MS + 3 * INTERVAL * MS;
+        nx_health_tick(s.health, s.now);
+        expect(&s, "ping 7; ping 0"); /* and nobody is judged by what it was asked before */
+        say(&s, 7, NX_CONTROL_PONG);
+    }
+    pass(&s, INTERVAL - 1); /* they have the time to answer */
+    assert_null(strstr(s.log, "dead"));
+    pass(&s, 1);
+    assert_non_null(strstr(s.log, "dead 0: no heartbeat for "));
+    assert_null(strstr(s.log, "dead 7"));
     nx_health_destroy(s.health);
 }
 
@@ -376,6 +431,19 @@ static void test_one_that_hears_us_or_nobody_that_does_makes_us_outcasts(void **
     nx_health_destroy(s.health);
 }
 
+static void test_a_verdict_is_one_line_whatever_it_is_made_of(void **state)
+{
+    static const uint8_t frame[] = {
+        NX_CONTROL_VERDICT, NX_WORD_HEARS_OTHERS, 8, 'a', '\n', 033, '[', 0xc3, 0xa4, 0, 'b'};
+    stage s;
+
+    (void)state;
+    begin(&s);
+    assert_int_equal(nx_health_frame(s.health, 7, frame, sizeof(frame), s.now), NEXAR_OK);
+    expect(&s, "outcast 7: a??[\xc3\xa4?b");
+    nx_health_destroy(s.health);
+}
+
 static void test_who_hears_nobody_is_deaf_and_dead(void **state)
 {
     stage s;
@@ -499,8 +567,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_neighbours_on_the_circle_are_pinged),
         cmocka_unit_test(test_silence_for_the_timeout_is_death_and_the_ring_closes),
+        cmocka_unit_test(test_the_silence_of_one_that_cannot_answer_yet_does_not_count),
         cmocka_unit_test(test_a_peer_of_an_operation_is_watched_while_it_waits),
         cmocka_unit_test(test_a_gap_in_our_own_time_is_nobodys_death),
+        cmocka_unit_test(test_a_rank_that_is_held_up_now_and_then_finds_who_is_silent),
         cmocka_unit_test(test_late_ticks_are_no_gap),
         cmocka_unit_test(test_what_shows_that_a_process_is_gone_is_death_at_once),
         cmocka_unit_test(test_a_lost_link_is_a_suspicion_that_ends_when_it_is_back),
@@ -510,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_those_who_come_are_watched_too),
         cmocka_unit_test(test_who_was_heard_in_half_the_timeout_is_heard),
         cmocka_unit_test(test_one_that_hears_us_or_nobody_that_does_makes_us_outcasts),
+        cmocka_unit_test(test_a_verdict_is_one_line_whatever_it_is_made_of),
         cmocka_unit_test(test_who_hears_nobody_is_deaf_and_dead),
         cmocka_unit_test(test_who_hears_others_is_doubted_until_they_had_their_say),
         cmocka_unit_test(test_a_doubted_one_was_right_if_nobody_hears_us_any_more),

@@ -126,12 +126,20 @@ static void tell_member(nx_join *j)
     tell_changes(j);
 }
 
+/* Before members are dialled, and before they know of us: each has its share of what can be
+ * received. */
+static void divide(const nx_join *j)
+{
+    nx_quic_set_peers(j->quic, nx_join_state_peers(j->state));
+}
+
 /* Acts on the phase that the last event has led to. */
 static void settle(nx_join *j)
 {
     const uint64_t due = nx_join_state_due(j->state);
     uint32_t rank;
 
+    divide(j);
     if (due == UINT64_MAX) {
         nx_loop_timer_cancel(j->config.loop, &j->timer);
     } else if (nx_loop_timer_set(j->config.loop, &j->timer, due) != NEXAR_OK) {
@@ -310,7 +318,6 @@ static nexar_err open_endpoint(nx_join *j, nx_member *self)
     nx_quic_config config = {.loop = j->config.loop,
                              .random = &nx_random_system,
                              .idle_timeout_ns = j->config.idle_timeout_ns,
-                             .peers = j->config.world_size,
                              .qlog_dir = j->qlog_dir,
                              .on_accept = on_accept,
                              .ctx = j};
@@ -354,6 +361,8 @@ static nexar_err start(nx_join *j)
     (void)snprintf(rules.hello.software, sizeof(rules.hello.software), "%s", nexar_version());
     rules.hello.world_size = j->config.world_size;
     rules.hello.self.rank = j->config.rank;
+    rules.hello.hinted = (j->config.launcher != NULL);
+    rules.launcher = j->config.launcher;
     nx_member_self(&rules.hello.self, j->config.host_id);
     if (j->config.nlocal > 0) {
         memcpy(rules.hello.self.local, j->config.local, j->config.nlocal);
@@ -458,9 +467,16 @@ nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, const nx_member *j
     nexar_err err = nx_join_state_advance(j->state, gone, joined, n, world);
 
     if (err == NEXAR_OK) {
+        divide(j);
         tell_changes(j);
     }
     return err;
+}
+
+void nx_join_hurry(nx_join *j)
+{
+    nx_join_state_hurry(j->state);
+    settle(j);
 }
 
 /* ---- leaving -------------------------------------------------------------------------- */

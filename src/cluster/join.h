@@ -21,8 +21,13 @@ typedef struct nx_join nx_join;
 
 typedef struct nx_join_config {
     nx_loop *loop;
-    const char *join;    /* the join string */
-    uint32_t rank;       /* asked for, or NX_RANK_ANY: in order of arrival */
+    const char *join; /* the join string */
+    uint32_t rank;    /* asked for, or NX_RANK_ANY: in order of arrival */
+    /* The variable from which the rank was taken, if that is the number that a launcher has given
+     * to the process: it is asked for where a world forms of those who come, and not looked at
+     * where one has formed, or forms of others.  NULL: whoever sets it means it.  Borrowed while
+     * the join lives. */
+    const char *launcher;
     uint32_t world_size; /* what this process expects; 0: whatever the seed says */
     const char *listen, *interfaces, *advertise;
     const char *host_id; /* as nx_member_self has it; may be NULL */
@@ -106,6 +111,8 @@ uint32_t nx_join_waiting(const nx_join *j, nx_writer *w, uint32_t max);
  */
 NX_MUST_CHECK nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, const nx_member *joined,
                                         uint32_t n, uint32_t world);
+/* on_started is overdue: the seed shall not wait for those who do not answer (HURRY, frames.h). */
+void nx_join_hurry(nx_join *j);
 
 /* Says good-bye to the seed, so that it can tell a leaver from a loss; |done| is
  * set when that has been delivered or cannot be, within 2 s. */

@@ -109,6 +109,17 @@ bool nx_join_state_member_frame(nx_join_state *s, uint8_t type, nx_reader *r)
     }
 }
 
+void nx_join_state_hurry(nx_join_state *s)
+{
+    uint8_t frame[16];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    if ((s->contact == NX_CONTACT_THERE) && (s->phase == NX_JOIN_FORMED)) {
+        nx_hurry_encode(&w, s->view->epoch);
+        nx_join_state_say(s, &w);
+    }
+}
+
 /* ---- leaving ------------------------------------------------------------------------------ */
 
 void nx_join_state_leave(nx_join_state *s)

@@ -254,7 +254,7 @@ nx_join_rules rig_rules(const rig *r, uint32_t rank, uint64_t timeout_ns)
                            .random = &r->random.random};
 
     rules.hello.self.rank = rank;
-    rules.hello.self.pid = 7;
+    rules.hello.self.process.pid = 7;
     (void)snprintf(rules.hello.self.host, sizeof(rules.hello.self.host), "host");
     rules.hello.self.naddresses = 1;
     assert_int_equal(nx_address_parse("10.0.0.1:5", 0, &rules.hello.self.addresses[0]), NEXAR_OK);

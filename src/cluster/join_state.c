@@ -77,6 +77,17 @@ const nx_view *nx_join_state_view(const nx_join_state *s, uint32_t *rank)
     return s->view;
 }
 
+uint32_t nx_join_state_peers(const nx_join_state *s)
+{
+    if (s->view != NULL) {
+        return s->view->size - 1;
+    }
+    if (s->standing.world_size == 0) {
+        return 0;
+    }
+    return s->standing.formed ? s->standing.world_size : s->standing.world_size - 1;
+}
+
 bool nx_join_state_there(const nx_join_state *s)
 {
     return s->contact == NX_CONTACT_THERE;
@@ -134,7 +145,8 @@ static nexar_err encode_hello(const nx_join_state *s, const uint8_t exporter[32]
 
 static void encode_return(const nx_join_state *s, nx_writer *w)
 {
-    nx_return f = {.protocol = NX_JOIN_PROTOCOL, .self = s->rules.hello.self};
+    nx_return f = {
+        .protocol = NX_JOIN_PROTOCOL, .self = s->rules.hello.self, .hinted = s->rules.hello.hinted};
 
     f.epoch = (s->phase == NX_JOIN_FORMED) ? s->view->epoch : 0;
     f.self.id = s->member;
@@ -288,6 +300,14 @@ static void on_refused(nx_join_state *s, nx_reader *r, uint64_t now_ns)
         nx_join_state_closed(s, nx_refusal_error(refused.why), false, refused.text, now_ns);
         return;
     }
+    if ((refused.why == NX_REFUSAL_SETTING) && (s->rules.launcher != NULL)) {
+        nx_join_state_fail(
+            s, NEXAR_EINVAL,
+            "refused by the seed: %s (its rank is from %s; with NEXAR_RANK=auto that "
+            "does not count)",
+            refused.text, s->rules.launcher);
+        return;
+    }
     nx_join_state_fail(
         s, nx_refusal_error(refused.why), "%s%s",
         (refused.why == NX_REFUSAL_TIMEOUT) ? "" : "refused by the seed: ", refused.text);
@@ -316,7 +336,7 @@ static nexar_err take_view(nx_join_state *s)
     /* Ranks close up when the world forms without some; none is above what was asked. */
     if (!nx_reader_done(&r) || (self == NULL) || (view->epoch != s->partial.epoch) ||
         (memcmp(&view->job, &s->job, sizeof(s->job)) != 0) ||
-        (self->rank > s->rules.hello.self.rank)) {
+        (!s->rules.hello.hinted && (self->rank > s->rules.hello.self.rank))) {
         nx_view_destroy(view);
         return nx_fail(NEXAR_EPROTO, "a view that is not of this world or without this process");
     }

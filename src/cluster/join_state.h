@@ -43,6 +43,7 @@ typedef struct nx_join_rules {
     const char *seed;        /* its addresses, for people: borrowed while the state lives */
     uint64_t timeout_ns;     /* 0: never */
     const nx_random *random; /* borrowed too: so that not all dial again at once */
+    const char *launcher;    /* borrowed too, or NULL: the variable that hello.hinted is from */
 } nx_join_rules;
 
 typedef struct nx_join_ops {
@@ -91,6 +92,10 @@ nexar_err nx_join_state_error(const nx_join_state *s, const char **text);
 /* Who is here; NULL before FORMED.  |*rank| is our own. */
 const nx_view *nx_join_state_view(const nx_join_state *s, uint32_t *rank);
 
+/* How many others are in the world, or will be as far as it can be told: by the view, which is
+ * looked at from OFFERED on, before that by the seed's word; 0: there was none yet. */
+uint32_t nx_join_state_peers(const nx_join_state *s);
+
 /* Who waits at the seed: the state's.  Nobody, while the seed is not there. */
 const nx_waiting *nx_join_state_waiting(const nx_join_state *s);
 /* The last epoch for which the seed has said START. */
@@ -98,5 +103,7 @@ uint64_t nx_join_state_started(const nx_join_state *s);
 /* As nx_join_advance. */
 NX_MUST_CHECK nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset *gone,
                                               const nx_member *joined, uint32_t n, uint32_t world);
+/* This member has waited for START long enough: the seed shall wait for nobody any more. */
+void nx_join_state_hurry(nx_join_state *s);
 
 #endif /* NX_JOIN_STATE_H */

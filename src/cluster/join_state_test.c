@@ -38,6 +38,30 @@ static void test_worlds_of_many_sizes_form(void **state)
     }
 }
 
+/* Before the view by what the seed says, and somebody who dials early finds it so. */
+static void test_how_many_the_others_are_is_known_with_the_welcome(void **state)
+{
+    rig r;
+    rig_joiner *first, *second, *late;
+
+    (void)state;
+    rig_init(&r, 2, 0, 5);
+    first = rig_join_as(&r, NX_RANK_ANY, 0);
+    assert_int_equal(nx_join_state_peers(first->state), 0);
+    rig_run(&r);
+    assert_int_equal(nx_join_state_phase(first->state), NX_JOIN_WAITING);
+    assert_int_equal(nx_join_state_peers(first->state), 1);
+    second = rig_join_as(&r, NX_RANK_ANY, 0);
+    rig_run(&r);
+    assert_int_equal(nx_join_state_phase(second->state), NX_JOIN_FORMED);
+    assert_int_equal(nx_join_state_peers(second->state), 1);
+    late = rig_join_as(&r, NX_RANK_ANY, 0);
+    rig_run(&r);
+    assert_int_equal(nx_join_state_phase(late->state), NX_JOIN_WAITING);
+    assert_int_equal(nx_join_state_peers(late->state), 2); /* it will be the third */
+    rig_fini(&r);
+}
+
 /* With 16 addresses of IPv6 each, 150 members take several pieces. */
 static void test_a_view_in_pieces_arrives(void **state)
 {
@@ -414,6 +438,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_worlds_of_many_sizes_form),
+        cmocka_unit_test(test_how_many_the_others_are_is_known_with_the_welcome),
         cmocka_unit_test(test_a_view_in_pieces_arrives),
         cmocka_unit_test(test_a_wrong_token_is_an_authentication_error_at_once),
         cmocka_unit_test(test_a_seed_that_is_not_there_is_named),

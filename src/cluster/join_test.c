@@ -8,6 +8,7 @@
 
 #include "cluster/addresses.h"
 #include "join_party.h"
+#include "transport/quic/endpoint.h"
 #include "unit.h"
 
 /* A world of |size| over |listen|; how long until the last has it. */
@@ -315,6 +316,58 @@ static void test_who_comes_later_is_let_in(void **state)
     party_end(&p);
 }
 
+/* Whether links of |r| grant what they do if there are |peers|. */
+static bool divides(party_rank *r, size_t peers)
+{
+    nx_quic *q = nx_join_endpoint(r->j);
+    uint64_t window;
+    bool same;
+
+    nx_loop_lock(r->loop);
+    window = q->window;
+    nx_quic_set_peers(q, peers);
+    same = (window == q->window);
+    q->window = window;
+    nx_loop_unlock(r->loop);
+    return same;
+}
+
+/* Of which nobody was told beforehand how large it is. */
+static void test_what_can_be_received_is_divided_among_the_world(void **state)
+{
+    enum { WORLD = 8, LATE = 3 };
+    party p;
+    party_rank *members[WORLD], *late[LATE];
+
+    (void)state;
+    party_begin(&p, WORLD, "127.0.0.1", 0);
+    for (size_t i = 0; i < WORLD; i++) {
+        members[i] = party_add(&p, NX_RANK_ANY);
+        members[i]->drive = true;
+        assert_int_equal(members[i]->config.world_size, 0);
+    }
+    party_form(&p);
+    for (size_t i = 0; i < WORLD; i++) {
+        assert_true(divides(members[i], WORLD - 1));
+    }
+    for (size_t i = 0; i < LATE; i++) {
+        late[i] = party_add(&p, NX_RANK_ANY);
+        party_start(late[i]);
+    }
+    party_wait_waiting(members[0], LATE);
+    party_let_in(members, WORLD);
+    assert_true(divides(members[0], WORLD + LATE - 1));
+    for (size_t i = 0; i < LATE; i++) {
+        party_finish(late[i]);
+        assert_int_equal(late[i]->err, NEXAR_OK);
+        assert_true(divides(late[i], WORLD + LATE - 1));
+    }
+    for (size_t i = 0; i < WORLD + LATE; i++) {
+        party_leave(&p.ranks[i], true);
+    }
+    party_end(&p);
+}
+
 static void test_a_waiter_that_nobody_lets_in_gives_up(void **state)
 {
     party p;
@@ -454,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_settings_that_cannot_be_met_are_refused_in_words),
         cmocka_unit_test(test_one_lost_before_the_start_makes_room),
         cmocka_unit_test(test_who_comes_later_is_let_in),
+        cmocka_unit_test(test_what_can_be_received_is_divided_among_the_world),
         cmocka_unit_test(test_a_waiter_that_nobody_lets_in_gives_up),
         cmocka_unit_test(test_a_seed_that_is_started_again_goes_on),
         cmocka_unit_test(test_a_state_of_another_world_is_refused),

@@ -73,7 +73,8 @@ nexar_err nx_listen_addresses(const nx_quic_config *config, uint16_t port, const
     return NEXAR_OK;
 }
 
-static void read_boot_id(uint8_t out[NX_BOOT_ID_SIZE])
+/* Whether the kernel tells; if not, it is all 0. */
+static bool read_boot_id(uint8_t out[NX_BOOT_ID_SIZE])
 {
     char text[64] = "";
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -93,6 +94,7 @@ static void read_boot_id(uint8_t out[NX_BOOT_ID_SIZE])
             digits++;
         }
     }
+    return digits == 2 * NX_BOOT_ID_SIZE;
 }
 
 /* Changes |id| by |text|, in another way for every text but "". */
@@ -115,12 +117,15 @@ void nx_member_self(nx_member *m, const char *host_id)
 {
     char host[NX_HOST_NAME_MAX] = "", network[64] = "";
 
-    read_boot_id(m->boot_id);
+    nx_process_self(&m->process);
+    if (!read_boot_id(m->boot_id)) {
+        m->process.space = m->process.started =
+            0; /* it means nothing if the kernel may be another */
+    }
     /* "net:[4026531840]"; where it is not told, all are taken to share one. */
     (void)!readlink("/proc/self/ns/net", network, sizeof(network) - 1);
     mix_in(m->boot_id, network);
     mix_in(m->boot_id, (host_id == NULL) ? "" : host_id);
-    m->pid = (uint32_t)getpid();
     /* A name that is too long is cut; it is for people only. */
     (void)gethostname(host, sizeof(host) - 1);
     for (char *at = host; *at != '\0'; at++) {

@@ -25,7 +25,7 @@ NX_MUST_CHECK nexar_err nx_listen_addresses(const nx_quic_config *config, uint16
                                             const char *interfaces, const char *advertise,
                                             struct sockaddr_storage *out, size_t room, size_t *n);
 
-/* What others should know of this process: boot id, host, pid; the rest is left
+/* What others should know of this process: boot id, host, process; the rest is left
  * alone.  The network namespace is mixed into the boot id, since processes of one kernel
  * that share none can reach one another neither by Unix sockets nor by the loopback; and
  * |host_id| (NULL: ""), by which a user tells hosts of one kernel apart. */

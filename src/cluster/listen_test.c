@@ -83,11 +83,14 @@ static void test_a_process_can_describe_itself(void **state)
 {
     static const uint8_t none[NX_BOOT_ID_SIZE];
     nx_member m = {.rank = 7}, again = {0};
+    nx_process process;
 
     (void)state;
     nx_member_self(&m, NULL);
+    nx_process_self(&process);
     nx_member_self(&again, "");
-    assert_int_equal(m.pid, getpid());
+    assert_int_equal(m.process.pid, getpid());
+    assert_true((m.process.space == process.space) && (m.process.started == process.started));
     assert_int_equal(m.rank, 7);
     assert_true(strlen(m.host) > 0);
     assert_memory_equal(m.boot_id, again.boot_id, sizeof(m.boot_id));

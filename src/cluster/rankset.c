@@ -66,6 +66,16 @@ bool nx_rankset_add(nx_rankset *s, uint32_t rank)
     return true;
 }
 
+bool nx_rankset_remove(nx_rankset *s, uint32_t rank)
+{
+    if (!nx_rankset_has(s, rank)) {
+        return false;
+    }
+    s->words[rank / 64] &= ~(UINT64_C(1) << (rank % 64));
+    s->count--;
+    return true;
+}
+
 void nx_rankset_copy(nx_rankset *to, const nx_rankset *from)
 {
     if ((to->count > 0) || (from->count > 0)) {

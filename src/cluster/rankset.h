@@ -31,6 +31,8 @@ void nx_rankset_clear(nx_rankset *s);
 bool nx_rankset_has(const nx_rankset *s, uint32_t rank);
 /* Adds |rank| < n; whether it was not in before. */
 bool nx_rankset_add(nx_rankset *s, uint32_t rank);
+/* Takes |rank| out; whether it was in. */
+bool nx_rankset_remove(nx_rankset *s, uint32_t rank);
 
 /* These take two sets of the same |n|. */
 void nx_rankset_copy(nx_rankset *to, const nx_rankset *from);

@@ -108,6 +108,12 @@ static void test_any_set_is_what_was_put_in(void **state)
         check(&a, in);
         nx_rankset_copy(&a, &b);
         check(&a, other);
+        for (uint32_t i = 0; i < n; i += 2) {
+            assert_int_equal(nx_rankset_remove(&a, i), other[i]);
+            assert_false(nx_rankset_remove(&a, i));
+            other[i] = false;
+        }
+        check(&a, other);
         nx_rankset_clear(&a);
         assert_int_equal(nx_rankset_next(&a, 0), n);
         nx_rankset_fini(&a);

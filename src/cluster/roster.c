@@ -51,10 +51,10 @@ void nx_roster_fini(nx_roster *r)
 const char *nx_member_text(const nx_member *m, char *buf)
 {
     if (m->rank == NX_RANK_ANY) {
-        (void)snprintf(buf, NX_MEMBER_TEXT, "%s pid %" PRIu32, m->host, m->pid);
+        (void)snprintf(buf, NX_MEMBER_TEXT, "%s pid %" PRIu32, m->host, m->process.pid);
     } else {
         (void)snprintf(buf, NX_MEMBER_TEXT, "rank %" PRIu32 " (%s pid %" PRIu32 ")", m->rank,
-                       m->host, m->pid);
+                       m->host, m->process.pid);
     }
     return buf;
 }
@@ -70,7 +70,7 @@ nexar_err nx_roster_check(const nx_roster *r, uint32_t rank, nx_refusal *why)
     }
     if ((rank != NX_RANK_ANY) && (r->asked[rank] != NULL)) {
         return nx_fail(NEXAR_EINVAL, "rank %" PRIu32 " is taken by %s pid %" PRIu32, rank,
-                       r->asked[rank]->host, r->asked[rank]->pid);
+                       r->asked[rank]->host, r->asked[rank]->process.pid);
     }
     if (r->joined == r->size) {
         *why = NX_REFUSAL_FULL;

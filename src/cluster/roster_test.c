@@ -10,7 +10,7 @@
 
 static nx_member make(uint64_t id, uint32_t rank)
 {
-    nx_member m = {.id = id, .rank = rank, .pid = (uint32_t)id + 100, .naddresses = 1};
+    nx_member m = {.id = id, .rank = rank, .process = {.pid = (uint32_t)id + 100}, .naddresses = 1};
 
     (void)snprintf(m.host, sizeof(m.host), "h%u", (unsigned)id);
     assert_int_equal(nx_address_parse("10.0.0.1:5", 0, &m.addresses[0]), NEXAR_OK);

@@ -85,6 +85,13 @@ static nx_seed_role role_for(const nx_seed_state *s, uint32_t rank)
     return ((s->phase == NX_SEED_GATHERING) && !outside) ? NX_SEED_FORMING : NX_SEED_WAITER;
 }
 
+/* What counts of a rank that may be |hinted| at: a launcher's number means nothing to a world
+ * that has formed, or that another launcher has begun. */
+static uint32_t rank_asked(const nx_seed_state *s, uint32_t rank, bool hinted)
+{
+    return (hinted && ((s->phase != NX_SEED_GATHERING) || s->rules.ranked)) ? NX_RANK_ANY : rank;
+}
+
 /* Whether there is room for what the hello asks for, in |*role|; otherwise |*why|
  * and |text| say why not. */
 static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_seed_role *role,
@@ -219,6 +226,7 @@ static void admit_new(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "its hello is malformed", now_ns);
         return;
     }
+    hello.self.rank = rank_asked(s, hello.self.rank, hello.hinted);
     if (!has_place(s, &hello, &role, &why, text)) {
         nx_seed_turn_away(s, c, why, text, now_ns);
         return;
@@ -341,6 +349,7 @@ static void admit_back(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64
         return;
     }
     replace(s, c, now_ns);
+    f.self.rank = rank_asked(s, f.self.rank, f.hinted);
     m = (s->phase == NX_SEED_RUNNING) ? nx_view_member(s->view, f.self.id) : NULL;
     if (m != NULL) {
         seat(s, c, &f, m, now_ns);

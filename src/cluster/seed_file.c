@@ -15,7 +15,7 @@
 
 /* magic, authority, token, port, world size, member limit, epoch, whether a view,
  * view, check sum. */
-static const char MAGIC[] = "nexar seed 1\n";
+static const char MAGIC[] = "nexar seed 2\n";
 enum {
     MAGIC_SIZE = sizeof(MAGIC) - 1,
     SUM_SIZE = 32,

@@ -161,6 +161,7 @@ void nx_seed_run_start(nx_seed_state *s);
 void nx_seed_run_tell_started(nx_seed_state *s, nx_seed_client *c);
 void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 void nx_seed_run_view(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
+void nx_seed_run_hurry(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 /* Asks a member who knows of a later view, if there is one. */
 void nx_seed_run_catch_up(nx_seed_state *s, uint64_t now_ns);
 uint64_t nx_seed_run_due(const nx_seed_state *s);

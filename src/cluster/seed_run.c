@@ -369,6 +369,9 @@ void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint
     uint64_t epoch;
     nx_view *next = NULL;
 
+    if ((c->role == NX_SEED_MEMBER) && (c->epoch == 0) && s->starting && c->ready) {
+        c->epoch = s->view->epoch; /* a peer was faster than START */
+    }
     if (((c->role != NX_SEED_MEMBER) && (c->role != NX_SEED_OUTSIDER)) ||
         ((c->role == NX_SEED_MEMBER) && (c->epoch == 0)) ||
         (nx_advance_epoch(r, &epoch) != NEXAR_OK)) {
@@ -394,6 +397,38 @@ void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint
         nx_seed_run_start(s);
     }
     nx_seed_run_catch_up(s, now_ns);
+}
+
+/* ---- HURRY ----------------------------------------------------------------------------------- */
+
+/* A member has waited for START for as long as it waits for any sign of life.  Whoever joins and
+ * does not have the view yet is not let in; whoever is in already the others find dead. */
+void nx_seed_run_hurry(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns)
+{
+    uint64_t epoch;
+
+    if ((c->role != NX_SEED_MEMBER) || (nx_epoch_decode(r, &epoch) != NEXAR_OK)) {
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a hurry that is not due", now_ns);
+        return;
+    }
+    if (!s->starting || (epoch != s->view->epoch)) {
+        return; /* START is on its way */
+    }
+    for (uint32_t i = 0; s->starting && (i < s->view->size); i++) {
+        nx_seed_client *late = s->seats[i].client;
+
+        if ((late == NULL) || late->ready) {
+            continue;
+        }
+        if (late->epoch == 0) {
+            nx_seed_turn_away(s, late, NX_REFUSAL_TIMEOUT,
+                              "it did not answer when the world took it in", now_ns);
+        } else {
+            late->ready = true;
+            s->unready--;
+        }
+    }
+    nx_seed_run_start(s);
 }
 
 /* ---- what was missed --------------------------------------------------------------------- */

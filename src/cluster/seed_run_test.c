@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cluster/comm_id.h"
 #include "unit.h"
 #include "world_rig.h"
 
@@ -167,6 +168,71 @@ static void test_a_rank_cannot_be_asked_for_later_and_a_size_is_not_looked_at(vo
     rules.hello.world_size = 5;
     c = rig_join(&r, &rules);
     rig_later(&r);
+    assert_int_equal(rig_phase(c), NX_JOIN_WAITING);
+    rig_fini(&r);
+}
+
+static rig_joiner *join_hinted(rig *r, uint32_t rank)
+{
+    nx_join_rules rules = rig_rules(r, rank, 0);
+
+    rules.hello.hinted = true;
+    rules.launcher = "SLURM_PROCID";
+    return rig_join(r, &rules);
+}
+
+/* A launcher numbers what it starts, whatever world that comes to. */
+static void test_a_launchers_number_is_a_rank_only_while_the_world_forms(void **state)
+{
+    rig r;
+    rig_joiner *a, *b, *c;
+
+    (void)state;
+    rig_init_lasting(&r, 2);
+    a = join_hinted(&r, 1);
+    rig_later(&r);
+    c = join_hinted(&r, 1);
+    rig_later(&r);
+    rig_assert_failed(c, NEXAR_EINVAL, "rank 1 is taken by");
+    rig_assert_failed(c, NEXAR_EINVAL,
+                      "(its rank is from SLURM_PROCID; with NEXAR_RANK=auto that does not count)");
+    b = join_hinted(&r, 0);
+    rig_later(&r);
+    rig_assert_same(a, b);
+    assert_int_equal(rig_view(a)->members[1].id, a->member);
+    c = join_hinted(&r, 0);
+    rig_later(&r);
+    assert_int_equal(rig_phase(c), NX_JOIN_WAITING);
+    rig_cut(&r, c, true); /* it comes back with the same number */
+    rig_run_until(&r, r.now + 5 * SECOND);
+    assert_int_equal(r.events[NX_SEED_BACK], 1);
+    assert_int_equal(rig_waits(a), 1);
+    rig_let_in(a);
+    rig_let_in(b);
+    rig_later(&r);
+    assert_int_equal(rig_phase(c), NX_JOIN_FORMED);
+    rig_assert_same(a, c);
+    assert_int_equal(rig_view(c)->size, 3);
+    rig_fini(&r);
+}
+
+static void test_a_launchers_number_takes_no_place_of_another_launcher(void **state)
+{
+    rig r;
+    rig_joiner *a, *b, *c;
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    nx_seed_state_destroy(r.seed);
+    r.rules.ranked = true;
+    rig_seed(&r);
+    c = join_hinted(&r, 0);
+    rig_later(&r);
+    assert_int_equal(r.events[NX_SEED_WAITING], 1);
+    a = rig_join_as(&r, 0, 0);
+    b = rig_join_as(&r, 1, 0);
+    rig_later(&r);
+    rig_assert_same(a, b);
     assert_int_equal(rig_phase(c), NX_JOIN_WAITING);
     rig_fini(&r);
 }
@@ -402,6 +468,44 @@ static void test_who_is_shown_a_view_is_shown_it_once(void **state)
 }
 
 /* A number that is not on disk might be given out twice. */
+/* Two join, of whom one does not answer: when a member hurries the others begin without it. */
+static void test_who_does_not_answer_is_not_waited_for_when_a_member_hurries(void **state)
+{
+    uint8_t hello[NX_HELLO_MAX], frame[16];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+    rig r;
+    rig_joiner *a, *b;
+    rig_conn *c[2];
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    rig_form(&r, &a, &b);
+    for (int i = 0; i < 2; i++) {
+        c[i] = rig_connect(&r);
+        rig_send(c[i], hello, rig_hello(c[i], &r.rules.token, NX_RANK_ANY, hello));
+        rig_run(&r);
+    }
+    rig_later(&r);
+    rig_let_in(a);
+    rig_let_in(b);
+    rig_run(&r);
+    nx_have_encode(&w, 2);
+    rig_send(c[0], frame, w.len);
+    rig_run(&r);
+    assert_null(rig_find(c[0], NX_JOIN_START));
+    nx_join_state_hurry(a->state);
+    rig_run(&r);
+    assert_non_null(rig_find(c[0], NX_JOIN_START));
+    assert_non_null(rig_find(c[1], NX_JOIN_REFUSED));
+    assert_true(rig_is_closed(c[1]) && !rig_is_closed(c[0]));
+    assert_int_equal(nx_join_state_started(a->state), 2);
+    assert_int_equal(nx_join_state_started(b->state), 2);
+    nx_join_state_hurry(b->state); /* too late, which is no harm */
+    rig_run(&r);
+    assert_false(rig_is_closed(c[0]));
+    rig_fini(&r);
+}
+
 static void test_nobody_is_admitted_while_the_seed_cannot_save(void **state)
 {
     rig r;
@@ -522,9 +626,10 @@ static void test_a_world_of_nobody_is_not_gone_on_to(void **state)
     (void)state;
     rig_init(&r, 2, 0, 3);
     rig_form(&r, &a, &b);
-    assert_int_equal(nx_view_next(rig_view(a), NULL, NULL, 0, UINT32_C(2) << 16, &next),
+    assert_int_equal(nx_view_next(rig_view(a), NULL, NULL, 0, nx_comm_id_make(2, 1), &next),
                      NEXAR_EINVAL);
-    assert_int_equal(nx_view_next(rig_view(a), NULL, NULL, 0, UINT32_C(1) << 16, &next), NEXAR_OK);
+    assert_int_equal(nx_view_next(rig_view(a), NULL, NULL, 0, nx_comm_id_make(1, 1), &next),
+                     NEXAR_OK);
     assert_int_equal(nx_rankset_init(&nobody, 2), NEXAR_OK);
     next->world = UINT32_MAX;
     nx_advance_encode(&w, next, &nobody, NULL, 0);
@@ -583,6 +688,8 @@ int main(void)
         cmocka_unit_test(test_a_waiter_that_goes_is_taken_back),
         cmocka_unit_test(test_one_who_is_named_and_gone_is_in_the_view),
         cmocka_unit_test(test_a_rank_cannot_be_asked_for_later_and_a_size_is_not_looked_at),
+        cmocka_unit_test(test_a_launchers_number_is_a_rank_only_while_the_world_forms),
+        cmocka_unit_test(test_a_launchers_number_takes_no_place_of_another_launcher),
         cmocka_unit_test(test_a_waiter_that_nobody_lets_in_gives_up),
         cmocka_unit_test(test_a_waiter_takes_a_place_that_becomes_free),
         cmocka_unit_test(test_places_of_ranks_that_were_started_are_kept),
@@ -590,6 +697,7 @@ int main(void)
         cmocka_unit_test(test_enough_form_the_world_when_the_time_has_passed),
         cmocka_unit_test(test_who_does_not_confirm_is_left_behind),
         cmocka_unit_test(test_who_is_shown_a_view_is_shown_it_once),
+        cmocka_unit_test(test_who_does_not_answer_is_not_waited_for_when_a_member_hurries),
         cmocka_unit_test(test_nobody_is_admitted_while_the_seed_cannot_save),
         cmocka_unit_test(test_bad_frames_of_a_member_disturb_nobody),
         cmocka_unit_test(test_a_world_of_nobody_is_not_gone_on_to),

@@ -69,7 +69,7 @@ static void test_garbage_is_turned_away(void **state)
     refuse_bytes("", 0, NX_REFUSAL_PROTOCOL, "no hello");
     refuse_bytes("GET / HTTP/1.1\r\n", 16, NX_REFUSAL_PROTOCOL, "no hello");
     refuse_bytes("\1", 1, NX_REFUSAL_PROTOCOL, "no hello");
-    refuse_bytes("\1\0\2xxxx", 7, NX_REFUSAL_PROTOCOL, "no hello");
+    refuse_bytes("\1\0\4xxxx", 7, NX_REFUSAL_PROTOCOL, "no hello");
     refuse_bytes("\7\0\0\0\0\0\0\0\0", 9, NX_REFUSAL_PROTOCOL, "no hello");
     refuse_bytes(big, sizeof(big), NX_REFUSAL_PROTOCOL, "no hello");
 }
@@ -79,7 +79,7 @@ static void test_another_version_is_told_both(void **state)
     (void)state;
     refuse_bytes("\1\0\1 and what that version has behind it", 30, NX_REFUSAL_PROTOCOL,
                  "protocol 1");
-    refuse_bytes("\1\0\1", 3, NX_REFUSAL_PROTOCOL, "speaks 2");
+    refuse_bytes("\1\0\2", 3, NX_REFUSAL_PROTOCOL, "speaks 4");
 }
 
 static void test_a_wrong_token_is_turned_away_unread(void **state)

@@ -8,9 +8,7 @@
 
 #include "base/alloc.h"
 #include "cluster/addresses.h"
-
-/* A communicator's id names its first member's slot above this, its serial below. */
-enum { WORLD_SLOT_SHIFT = 16 };
+#include "cluster/comm_id.h"
 
 nx_view *nx_view_create(uint32_t size)
 {
@@ -99,7 +97,9 @@ void nx_member_encode(nx_writer *w, const nx_member *m)
     nx_write_u32(w, m->slot);
     nx_write_bytes(w, m->boot_id, sizeof(m->boot_id));
     nx_write_text(w, m->host);
-    nx_write_u32(w, m->pid);
+    nx_write_u32(w, m->process.pid);
+    nx_write_u64(w, m->process.space);
+    nx_write_u64(w, m->process.started);
     nx_write_u8(w, (uint8_t)m->naddresses);
     for (size_t i = 0; i < m->naddresses; i++) {
         address_encode(w, &m->addresses[i]);
@@ -119,7 +119,9 @@ void nx_member_decode(nx_reader *r, nx_member *m)
         memcpy(m->boot_id, boot_id, sizeof(m->boot_id));
     }
     nx_read_text(r, m->host, sizeof(m->host));
-    m->pid = nx_read_u32(r);
+    m->process.pid = nx_read_u32(r);
+    m->process.space = nx_read_u64(r);
+    m->process.started = nx_read_u64(r);
     m->naddresses = nx_read_u8(r);
     if ((m->naddresses == 0) || (m->naddresses > NX_ADDRESSES_MAX)) {
         r->failed = true;
@@ -218,7 +220,7 @@ nexar_err nx_view_decode(nx_reader *r, nx_view **out)
         (nx_reader_left(r) / NX_MEMBER_ENCODED_MIN < size)) {
         return nx_fail(NEXAR_EPROTO, "a view that is cut short or of an impossible size");
     }
-    if ((world >> WORLD_SLOT_SHIFT) >= slots) {
+    if (nx_comm_id_first(world) >= slots) {
         return nx_fail(NEXAR_EPROTO, "a view of an impossible world");
     }
     view = nx_view_create(size);
@@ -259,9 +261,9 @@ nexar_err nx_view_next(const nx_view *old, const nx_rankset *gone, const nx_memb
     if (stay == 0) {
         return nx_fail(NEXAR_EINVAL, "nobody of the old world is left");
     }
-    if ((world >> WORLD_SLOT_SHIFT) >= old->slots) {
+    if (nx_comm_id_first(world) >= old->slots) {
         return nx_fail(NEXAR_EINVAL, "world %u is of slot %u; those of %u were given out", world,
-                       world >> WORLD_SLOT_SHIFT, old->slots);
+                       nx_comm_id_first(world), old->slots);
     }
     if (n > NX_WORLD_MAX - old->slots) {
         return nx_fail(NEXAR_EINVAL,

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "cluster/rankset.h"
 #include "transport/identity.h"
 #include "wire/wire.h"
@@ -37,7 +38,7 @@ typedef struct nx_member {
     uint32_t slot;
     uint8_t boot_id[NX_BOOT_ID_SIZE]; /* equal: one host, so shared memory may work */
     char host[NX_HOST_NAME_MAX];      /* for people only */
-    uint32_t pid;                     /* for people, and for guesses on the same host */
+    nx_process process;               /* which it is on its host: core/exits.h */
     struct sockaddr_storage addresses[NX_ADDRESSES_MAX]; /* port included, best first */
     size_t naddresses;
     uint8_t local[NX_LOCAL_MAX]; /* for members of the same host, who know what it says: */
@@ -62,8 +63,8 @@ void nx_view_destroy(nx_view *view);
 
 /* What an encoded member takes at least (no host name, one IPv4 address, nothing
  * local) and at most, and an encoded view of |size|. */
-enum { NX_MEMBER_ENCODED_MIN = 8 + 4 + 4 + NX_BOOT_ID_SIZE + 1 + 4 + 1 + 7 + 1 };
-enum { NX_MEMBER_ENCODED_MAX = 39 + NX_HOST_NAME_MAX + NX_ADDRESSES_MAX * 19 + NX_LOCAL_MAX };
+enum { NX_MEMBER_ENCODED_MIN = 8 + 4 + 4 + NX_BOOT_ID_SIZE + 1 + 20 + 1 + 7 + 1 };
+enum { NX_MEMBER_ENCODED_MAX = 55 + NX_HOST_NAME_MAX + NX_ADDRESSES_MAX * 19 + NX_LOCAL_MAX };
 static inline size_t nx_view_encoded_max(uint32_t size)
 {
     return (size_t)NX_JOB_SIZE + 20 + (size_t)size * NX_MEMBER_ENCODED_MAX;

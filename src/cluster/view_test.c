@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "cluster/addresses.h"
+#include "cluster/comm_id.h"
 #include "oom.h"
 #include "unit.h"
 
@@ -15,7 +16,7 @@ static nx_view *make(uint32_t size, size_t naddresses)
 
     assert_non_null(view);
     view->epoch = 9;
-    view->world = UINT32_C(1) << 16;
+    view->world = nx_comm_id_make(1, 1);
     view->slots = (size < NX_WORLD_MAX) ? 2 * size + 1 : size;
     memset(view->job.bytes, 0xab, sizeof(view->job.bytes));
     for (uint32_t i = 0; i < size; i++) {
@@ -24,7 +25,9 @@ static nx_view *make(uint32_t size, size_t naddresses)
         m->id = (uint64_t)(size - i) * 3;
         m->rank = i;
         m->slot = (size < NX_WORLD_MAX) ? 2 * i : i;
-        m->pid = i + 100;
+        m->process.pid = i + 100;
+        m->process.space = UINT64_MAX - i;
+        m->process.started = (UINT64_C(1) << 40) + i;
         m->boot_id[0] = (uint8_t)i;
         m->nlocal = (i % 2 == 0) ? 0 : NX_LOCAL_MAX - i % 3;
         memset(m->local, (int)(i % 256), m->nlocal);
@@ -213,7 +216,7 @@ static void test_ranks_and_members_must_be_there_once(void **state)
             bad->slots = NX_WORLD_MAX + 1;
             break;
         default:
-            bad->world = bad->slots << 16;
+            bad->world = nx_comm_id_make(bad->slots, 1);
             break;
         }
         len = encode(bad, &bytes);

@@ -11,7 +11,8 @@
 
 static nx_member member(uint64_t id)
 {
-    nx_member m = {.id = id, .rank = NX_RANK_ANY, .pid = (uint32_t)id, .naddresses = 1};
+    nx_member m = {
+        .id = id, .rank = NX_RANK_ANY, .process = {.pid = (uint32_t)id}, .naddresses = 1};
 
     (void)snprintf(m.host, sizeof(m.host), "host%u", (unsigned)id);
     assert_int_equal(nx_address_parse("10.0.0.1:5", 0, &m.addresses[0]), NEXAR_OK);
@@ -36,7 +37,7 @@ static void test_they_wait_in_order_and_once(void **state)
     }
     assert_int_equal(waiting.n, 9);
     for (uint64_t id = 1; id <= 9; id++) {
-        assert_int_equal(nx_waiting_find(&waiting, id)->pid, id);
+        assert_int_equal(nx_waiting_find(&waiting, id)->process.pid, id);
     }
     assert_null(nx_waiting_find(&waiting, 10));
     assert_true(nx_waiting_remove(&waiting, 1));

@@ -294,7 +294,8 @@ static int refuse(const request *q)
         if (!nx_bench_fits(b, b->ops[i])) {
             return b->ops[i]->pair
                        ? nx_usage("bench", "%s needs two ranks; give -n 2", b->ops[i]->name)
-                       : nx_usage("bench", "%s has no --op %s", b->ops[i]->name, q->op);
+                       : nx_usage("bench", "%s has no --op %s of --dtype %s on %d ranks",
+                                  b->ops[i]->name, q->op, q->dtype, b->size);
         }
     }
     return NX_EXIT_OK;
@@ -307,7 +308,9 @@ static nexar_err make_room(nx_bench *b)
     b->room = (size_t)b->sizes[b->nsizes - 1] + elem * (size_t)b->size;
     b->a = nx_zalloc(b->room);
     b->b = nx_zalloc(b->room);
-    if ((b->a == NULL) || (b->b == NULL)) {
+    b->counts = nx_calloc((size_t)b->size, sizeof(*b->counts));
+    b->displs = nx_calloc((size_t)b->size, sizeof(*b->displs));
+    if ((b->a == NULL) || (b->b == NULL) || (b->counts == NULL) || (b->displs == NULL)) {
         return nx_fail_nomem("two buffers of the largest size");
     }
     memset(b->a, 0, b->room); /* pages that are there */
@@ -434,6 +437,8 @@ static int measure(request *q)
     nx_free(r.rows);
     nx_free(b->a);
     nx_free(b->b);
+    nx_free(b->counts);
+    nx_free(b->displs);
     return code;
 }
 

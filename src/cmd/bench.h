@@ -22,8 +22,9 @@
 #include "cmd/progress.h"
 
 enum {
-    NX_BENCH_SIZES = 64,    /* of a bench, at most */
-    NX_BENCH_TENSORS = 1000 /* that a bucket is made of */
+    NX_BENCH_SIZES = 64,     /* of a bench, at most */
+    NX_BENCH_TENSORS = 1000, /* that a bucket is made of */
+    NX_BENCH_COMPRESSED = 18 /* ranks at most: their sums must be known to the bit */
 };
 
 typedef struct nx_bench_op nx_bench_op;
@@ -45,8 +46,9 @@ typedef struct nx_bench {
     /* Set when the world is there. */
     nexar_comm *world;
     int rank, size;
-    unsigned char *a, *b; /* what goes in, and what comes out */
-    size_t room;          /* bytes of each */
+    unsigned char *a, *b;    /* what goes in, and what comes out */
+    size_t room;             /* bytes of each */
+    size_t *counts, *displs; /* of v forms, by rank */
     nx_progress *progress;
 } nx_bench;
 
@@ -119,6 +121,11 @@ void nx_bench_expect_root(const nx_bench *b, size_t count, size_t at, size_t n, 
 void nx_bench_expect_part(const nx_bench *b, size_t count, size_t at, size_t n, void *out);
 void nx_bench_expect_gathered(const nx_bench *b, size_t count, size_t at, size_t n, void *out);
 void nx_bench_expect_exchanged(const nx_bench *b, size_t count, size_t at, size_t n, void *out);
+/* Those of v forms, whose block of |rank| lies at nx_bench_place. */
+void nx_bench_expect_part_v(const nx_bench *b, size_t count, size_t at, size_t n, void *out);
+void nx_bench_expect_gathered_v(const nx_bench *b, size_t count, size_t at, size_t n, void *out);
+void nx_bench_expect_exchanged_v(const nx_bench *b, size_t count, size_t at, size_t n, void *out);
+size_t nx_bench_place(const nx_bench *b, size_t rank);
 void nx_bench_expect_other(const nx_bench *b, size_t count, size_t at, size_t n, void *out);
 
 /* ---- bench_run.c ------------------------------------------------------------------ */

@@ -10,6 +10,7 @@
 #include "cmd/bench.h"
 #include "reduce/reduce.h"
 
+_Static_assert(NX_BENCH_COMPRESSED * 113 <= 1 << 11, "sums of so many ranks are exact as f16");
 enum {
     MOST = 113,          /* of the numbers; a prime, and bf16 and i8 hold it */
     CHUNK = 2048,        /* elements that are looked at together */
@@ -172,6 +173,29 @@ void nx_bench_expect_gathered(const nx_bench *b, size_t count, size_t at, size_t
 void nx_bench_expect_exchanged(const nx_bench *b, size_t count, size_t at, size_t n, void *out)
 {
     numbers(b, (int)(at / count), (size_t)b->rank * count + at % count, n, out);
+}
+
+/* The same of blocks that are placed otherwise. */
+
+size_t nx_bench_place(const nx_bench *b, size_t rank)
+{
+    return (size_t)b->size - 1 - rank;
+}
+
+void nx_bench_expect_part_v(const nx_bench *b, size_t count, size_t at, size_t n, void *out)
+{
+    numbers(b, 0, nx_bench_place(b, (size_t)b->rank) * count + at, n, out);
+}
+
+void nx_bench_expect_gathered_v(const nx_bench *b, size_t count, size_t at, size_t n, void *out)
+{
+    numbers(b, (int)nx_bench_place(b, at / count), at % count, n, out);
+}
+
+void nx_bench_expect_exchanged_v(const nx_bench *b, size_t count, size_t at, size_t n, void *out)
+{
+    numbers(b, (int)nx_bench_place(b, at / count),
+            nx_bench_place(b, (size_t)b->rank) * count + at % count, n, out);
 }
 
 void nx_bench_expect_other(const nx_bench *b, size_t count, size_t at, size_t n, void *out)

@@ -60,6 +60,55 @@ static nexar_err run_exscan(const nx_bench *b, size_t count)
     return nexar_exscan(b->world, b->a, b->b, count, b->dtype, b->op);
 }
 
+/* ---- v forms: the block of the first rank lies last ------------------------------------- */
+
+static void place_blocks(const nx_bench *b, size_t count)
+{
+    for (size_t rank = 0; rank < (size_t)b->size; rank++) {
+        b->counts[rank] = count;
+        b->displs[rank] = nx_bench_place(b, rank) * count;
+    }
+}
+
+static nexar_err run_allgatherv(const nx_bench *b, size_t count)
+{
+    place_blocks(b, count);
+    return nexar_allgatherv(b->world, b->a, count, b->b, b->counts, b->displs, b->dtype);
+}
+
+static nexar_err run_gatherv(const nx_bench *b, size_t count)
+{
+    place_blocks(b, count);
+    return nexar_gatherv(b->world, b->a, count, b->b, b->counts, b->displs, b->dtype, ROOT);
+}
+
+static nexar_err run_scatterv(const nx_bench *b, size_t count)
+{
+    place_blocks(b, count);
+    return nexar_scatterv(b->world, b->a, b->counts, b->displs, b->b, count, b->dtype, ROOT);
+}
+
+static nexar_err run_reduce_scatterv(const nx_bench *b, size_t count)
+{
+    place_blocks(b, count);
+    return nexar_reduce_scatterv(b->world, b->a, b->b, b->counts, b->dtype, b->op);
+}
+
+static nexar_err run_alltoallv(const nx_bench *b, size_t count)
+{
+    place_blocks(b, count);
+    return nexar_alltoallv(b->world, b->a, b->counts, b->displs, b->b, b->counts, b->displs,
+                           b->dtype);
+}
+
+/* ---- allreduces in other guises ---------------------------------------------------------- */
+
+static nexar_err run_compressed(const nx_bench *b, size_t count)
+{
+    return nexar_allreduce_compressed(b->world, b->a, count, b->dtype, b->op, NEXAR_COMPRESS_F16, 0,
+                                      NULL);
+}
+
 /* Tensors whose sizes grow evenly from nearly nothing, as those of a network do not
  * have one size either. */
 static nexar_err run_bucketed(const nx_bench *b, size_t count)
@@ -220,6 +269,39 @@ static const nx_bench_op ops[] = {
      .reduces = true,
      .run = run_exscan,
      .expect = nx_bench_expect_exscan},
+    {.name = "allgatherv",
+     .sized = true,
+     .out_blocks = true,
+     .run = run_allgatherv,
+     .expect = nx_bench_expect_gathered_v,
+     .bus = bus_blocks},
+    {.name = "gatherv",
+     .sized = true,
+     .out_blocks = true,
+     .at_root = true,
+     .run = run_gatherv,
+     .expect = nx_bench_expect_gathered_v,
+     .bus = bus_blocks},
+    {.name = "scatterv",
+     .sized = true,
+     .in_blocks = true,
+     .run = run_scatterv,
+     .expect = nx_bench_expect_part_v,
+     .bus = bus_blocks},
+    {.name = "reduce_scatterv",
+     .sized = true,
+     .reduces = true,
+     .in_blocks = true,
+     .run = run_reduce_scatterv,
+     .expect = nx_bench_expect_scattered,
+     .bus = bus_blocks},
+    {.name = "alltoallv",
+     .sized = true,
+     .in_blocks = true,
+     .out_blocks = true,
+     .run = run_alltoallv,
+     .expect = nx_bench_expect_exchanged_v,
+     .bus = bus_blocks},
     {.name = "barrier", .run = run_barrier},
     {.name = "bucketed",
      .sized = true,
@@ -233,6 +315,13 @@ static const nx_bench_op ops[] = {
      .reduces = true,
      .in_place = true,
      .run = run_rs_ag,
+     .expect = nx_bench_expect_reduced,
+     .bus = bus_allreduce},
+    {.name = "compressed",
+     .sized = true,
+     .reduces = true,
+     .in_place = true,
+     .run = run_compressed,
      .expect = nx_bench_expect_reduced,
      .bus = bus_allreduce},
     {.name = "p2p",
@@ -264,5 +353,10 @@ bool nx_bench_fits(const nx_bench *b, const nx_bench_op *op)
     const bool scans =
         (op->expect == nx_bench_expect_scan) || (op->expect == nx_bench_expect_exscan);
 
+    if (op->run == run_compressed) {
+        return (b->op == NEXAR_SUM) && (b->size <= NX_BENCH_COMPRESSED) &&
+               ((b->dtype == NEXAR_F32) || (b->dtype == NEXAR_F64) || (b->dtype == NEXAR_F16) ||
+                (b->dtype == NEXAR_BF16));
+    }
     return (!op->pair || (b->size >= 2)) && !(scans && (b->op == NEXAR_AVG));
 }

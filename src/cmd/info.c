@@ -37,6 +37,8 @@ static void add_quic(nx_table *t)
     nx_table_add(t, "%s", yes(f.gso));
     nx_table_add(t, "udp_gro");
     nx_table_add(t, "%s", yes(f.gro));
+    nx_table_add(t, "recvmmsg");
+    nx_table_add(t, "%s", yes(f.recvmmsg));
     nx_table_add(t, "udp_rcvbuf");
     nx_table_add(t, "%s", nx_format_size(f.rcvbuf, size));
     nx_table_add(t, "udp_sndbuf");
@@ -100,7 +102,7 @@ static void fill_settings(nx_table *t, const nexar_config *cfg, bool json)
 
         nx_table_add(t, "%s", nx_settings[id].name);
         nx_table_add(t, "%s", setting_text(cfg, id, number));
-        nx_table_add(t, "%s", nx_origin_name(nx_config_origin(cfg, id)));
+        nx_table_add(t, "%s", nx_config_origin_name(cfg, id));
         nx_table_add(t, "%s", nx_settings[id].unit);
         nx_table_add(t, "%s", nx_settings[id].help);
         if (json) {
@@ -221,6 +223,9 @@ int nx_cmd_info(int argc, char **argv)
         return nx_links_show(json);
     }
     err = nexar_config_create(&cfg);
+    if (err == NEXAR_OK) {
+        err = nx_config_take_launcher(cfg); /* as one who joins */
+    }
     if (err == NEXAR_OK) {
         err = nx_config_apply(cfg);
     }

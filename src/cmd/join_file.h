@@ -4,8 +4,10 @@
 
 #include "base/error.h"
 
-/* Writes |join| to |path| so that a reader finds all of it or nothing, and nobody else
- * may read it.  NEXAR_EINVAL, NEXAR_ESYS. */
+/* Writes |join| to |path|, or where it leads by symbolic links.  A file, or nothing there, is
+ * replaced so that a reader finds all of it or nothing, and nobody else may read it.  To a
+ * FIFO, which is to have a reader within 10 s, or to a device it is written straight. NEXAR_EINVAL,
+ * NEXAR_ESYS. */
 NX_MUST_CHECK nexar_err nx_join_file_write(const char *path, const char *join);
 
 #endif /* NX_JOIN_FILE_H */

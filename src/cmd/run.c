@@ -10,8 +10,8 @@ int nx_cmd_run(int argc, char **argv)
     int rest = argc, code = NX_EXIT_OK;
     const nx_option table[] = {
         {"ranks", NX_OPTION_UINT, &j.n, "N", "how many ranks to start (required)", 1, 4096, 'n'},
-        {"no-prefix", NX_OPTION_FLAG, &no_prefix, NULL, "pass output on without the rank before it",
-         0, 0, 0},
+        {"no-prefix", NX_OPTION_FLAG, &no_prefix, NULL,
+         "pass output on as it is: no rank before it, lines over 1 MiB not cut", 0, 0, 0},
         {"grace", NX_OPTION_DURATION, &j.grace_ns, "TIME",
          "what ranks get to end in before they are killed", 0, 0, 0},
         {"elastic", NX_OPTION_FLAG, &j.elastic, NULL,

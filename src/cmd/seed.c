@@ -12,6 +12,8 @@
 
 #include <nexar.h>
 
+#include "base/log.h"
+#include "base/text.h"
 #include "cluster/seed.h"
 #include "cmd/cmd.h"
 #include "cmd/join_file.h"
@@ -22,18 +24,13 @@
 
 /* How the seed tells of what happens: a line each, or one that changes. */
 typedef struct report {
+    bool keep; /* it stays when ranks did not come */
     bool live;
     bool dirty; /* a live line stands on the terminal */
     atomic_bool timed_out;
 } report;
 
-static void clear_live(report *r)
-{
-    if (r->dirty) {
-        (void)fprintf(stderr, "\r\033[K");
-        r->dirty = false;
-    }
-}
+static const char take_back[] = "\r\033[K";
 
 /* A line that the terminal would wrap could not be taken back. */
 static int terminal_width(void)
@@ -44,34 +41,40 @@ static int terminal_width(void)
                                                                                  : 79;
 }
 
+/* In the seed's thread, which must not wait for a reader who has stopped reading: joiners wait
+ * for it. */
 static void on_event(void *ctx, const nx_seed_event *event)
 {
     report *r = ctx;
+    const bool live = r->live && (event->kind == NX_SEED_JOINED);
+    char text[NX_LOG_ROOM - 16], line[NX_LOG_ROOM] = "";
 
-    clear_live(r);
-    if (r->live && (event->kind == NX_SEED_JOINED)) {
-        char line[512];
-
-        (void)snprintf(line, sizeof(line), "nexar seed: %u of %u ranks: %s", event->joined,
+    if (live) {
+        (void)snprintf(text, sizeof(text), "nexar seed: %u of %u ranks: %s", event->joined,
                        event->world, event->text);
-        (void)fprintf(stderr, "%.*s", terminal_width(), line);
-        r->dirty = true;
     } else {
-        (void)fprintf(stderr, "nexar seed: %s\n", event->text);
+        (void)snprintf(text, sizeof(text), "nexar seed: %s", event->text);
     }
-    (void)fflush(stderr);
-    if (event->kind == NX_SEED_TIMEOUT) {
+    nx_clean_text(text, strlen(text));
+    (void)snprintf(line, sizeof(line), "%s%.*s%s", r->dirty ? take_back : "",
+                   live ? terminal_width() : (int)sizeof(text), text, live ? "" : "\n");
+    nx_log_put(line, strlen(line));
+    r->dirty = live;
+    if ((event->kind == NX_SEED_TIMEOUT) && !r->keep) {
         atomic_store(&r->timed_out, true);
     }
 }
 
-/* The first signal that asks for the end; 0: none came. */
+/* The first signal that asks for the end; 0: none came.  Ctrl-Z stops the process here. */
 static int wished_end(int signals)
 {
     int number;
 
     do {
         number = nx_signals_next(signals);
+        if (number == SIGTSTP) {
+            (void)raise(SIGSTOP);
+        }
     } while ((number != 0) && !nx_signal_ends(number));
     return number;
 }
@@ -116,7 +119,7 @@ static nexar_err hand_out(const nx_seed *seed, const char *join_file)
 
 static int serve(const nexar_config *cfg, const char *join_file, bool keep)
 {
-    report r = {.live = isatty(STDERR_FILENO) != 0};
+    report r = {.keep = keep, .live = isatty(STDERR_FILENO) != 0};
     nx_seed_config sc;
     nx_seed *seed = NULL;
     int code, signals = -1;
@@ -136,7 +139,9 @@ static int serve(const nexar_config *cfg, const char *join_file, bool keep)
     }
     code = (err == NEXAR_OK) ? stay(seed, signals, &r) : nx_cmd_error("seed", err);
     nx_seed_destroy(seed);
-    clear_live(&r);
+    if (r.dirty) {
+        nx_log_put(take_back, strlen(take_back));
+    }
     if (signals >= 0) {
         (void)close(signals);
     }
@@ -190,7 +195,8 @@ int nx_cmd_seed(int argc, char **argv)
          "write the join string there as well, for the owner alone", 0, 0, 0},
         {"state", NX_OPTION_TEXT, &w.state, "FILE",
          "keep key, token and members there: started again, it goes on", 0, 0, 0},
-        {"keep", NX_OPTION_FLAG, &keep, NULL, "when the job has ended, wait for the next", 0, 0, 0},
+        {"keep", NX_OPTION_FLAG, &keep, NULL,
+         "when the job has ended, or could not begin, wait for the next", 0, 0, 0},
     };
     const nx_options options = {
         .command = "seed",

@@ -100,13 +100,13 @@
     X(ALLGATHERV, ring, allgather_ring, true, false, false, "long blocks: neighbours only")        \
     X(ALLGATHERV, bruck, allgather_bruck, false, false, false,                                     \
       "short blocks: ceil(log2 n) rounds for any n")                                               \
-    X(GATHERV, direct, gather_direct, false, false, false, "only the root knows the counts")       \
-    X(SCATTERV, direct, scatter_direct, false, false, false, "only the root knows the counts")     \
+    X(GATHERV, direct, gather_direct, false, false, true, "only the root knows the counts")        \
+    X(SCATTERV, direct, scatter_direct, false, false, true, "only the root knows the counts")      \
     X(REDUCE_SCATTERV, ring, reduce_scatter_ring, true, false, false,                              \
       "long vectors: neighbours only")                                                             \
     X(REDUCE_SCATTERV, halving, reduce_scatter_halving, false, false, false,                       \
       "short vectors: log2 n rounds")                                                              \
-    X(ALLTOALLV, pairwise, alltoall_pairwise, false, false, false,                                 \
+    X(ALLTOALLV, pairwise, alltoall_pairwise, false, false, true,                                  \
       "each block travels once, straight")
 
 #define X(KIND, NAME, FN, CUT, HOOK, HEARS, HELP)     \
@@ -122,6 +122,11 @@ void nx_disseminate(nx_sched *s, const nx_coll *c, uint32_t round);
  * hooks of all have returned, so that the error of one comes back on every rank.  |call| is
  * this rank's.  None where every rank has a shard: the others wait for what is in it. */
 void nx_await_hooks(nx_sched *s, const nx_coll *c, nx_step_id call, uint32_t round);
+
+/* The last steps of an nx_coll_private schedule that is to hear of all, from round |round|
+ * on: no rank ends before all have received what the schedule has for them, each message
+ * as long as its receiver expects.  None in other schedules. */
+void nx_await_blocks(nx_sched *s, const nx_coll *c, uint32_t round);
 
 typedef struct nx_algorithm {
     nx_coll_kind kind;

@@ -43,17 +43,11 @@ static uint64_t mix_counts(uint64_t hash, const nx_coll *c)
 
 static uint64_t known_count(const nx_coll *c)
 {
-    switch ((int)c->kind) {
-    case NX_ALLGATHERV:
-    case NX_REDUCE_SCATTERV:
-        return nx_split_sum(&c->parts);
-    case NX_GATHERV:
-    case NX_SCATTERV:
-    case NX_ALLTOALLV:
+    if (nx_coll_private(c->kind)) {
         return 0;
-    default:
-        return c->count;
     }
+    return ((c->kind == NX_ALLGATHERV) || (c->kind == NX_REDUCE_SCATTERV)) ? nx_split_sum(&c->parts)
+                                                                           : c->count;
 }
 
 static nx_mark make_mark(const nx_coll_call *call, uint64_t recipe)
@@ -139,8 +133,7 @@ const char *nx_mark_text(const nx_mark *mark, char *buf)
 {
     const fields f = unpack(mark);
     const bool known = (f.kind < NX_COLL_KINDS) && (f.dtype < NX_DTYPES) && (f.op < NX_OPS);
-    const bool counted =
-        (f.kind != NX_GATHERV) && (f.kind != NX_SCATTERV) && (f.kind != NX_ALLTOALLV);
+    const bool counted = known && !nx_coll_private((nx_coll_kind)f.kind);
     char count[48] = "", op[24] = "", root[24] = "";
 
     if (!known || (f.kind == NX_BARRIER) || (f.guise >= NX_GUISE_SPLIT)) {
@@ -175,4 +168,17 @@ void nx_mark_differ(char *buf, size_t size, uint32_t number, uint32_t rank, cons
     }
     (void)snprintf(buf, size, "rank %u called %s as operation #%u where rank %u called %s", rank,
                    nx_mark_text(its, a), number, self, nx_mark_text(own, b));
+}
+
+void nx_mark_uneven(char *buf, size_t size, uint32_t number, const nx_mark *mark,
+                    const nx_uneven *u)
+{
+    const fields f = unpack(mark);
+    char text[NX_CALL_TEXT];
+
+    (void)snprintf(buf, size,
+                   "rank %u called %s as operation #%u and sends %" PRIu64 " x %s to rank %u, "
+                   "which called the same and expects %" PRIu64,
+                   u->from, nx_mark_text(mark, text), number, u->sent,
+                   nexar_dtype_name((nexar_dtype)f.dtype), u->to, u->expected);
 }

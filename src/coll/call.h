@@ -92,4 +92,13 @@ static inline uint64_t nx_mark_mix(uint64_t hash, uint64_t word)
 void nx_mark_differ(char *buf, size_t size, uint32_t number, uint32_t rank, const nx_mark *its,
                     uint32_t self, const nx_mark *own);
 
+/* "rank 0 called alltoallv(f32) as operation #7 and sends 3 x f32 to rank 1, which called the
+ * same and expects 2": of one call |mark|, in elements. */
+typedef struct nx_uneven {
+    uint32_t from, to; /* ranks */
+    uint64_t sent, expected;
+} nx_uneven;
+void nx_mark_uneven(char *buf, size_t size, uint32_t number, const nx_mark *mark,
+                    const nx_uneven *u);
+
 #endif /* NX_CALL_H */

@@ -5,24 +5,24 @@
 
 static const struct {
     const char *name;
-    bool reduces, rooted, in_blocks;
+    bool reduces, rooted, in_blocks, private;
 } kinds[NX_COLL_KINDS] = {
-    [NX_BARRIER] = {"barrier", false, false, false},
-    [NX_BROADCAST] = {"broadcast", false, true, false},
-    [NX_REDUCE] = {"reduce", true, true, false},
-    [NX_ALLREDUCE] = {"allreduce", true, false, false},
-    [NX_ALLGATHER] = {"allgather", false, false, true},
-    [NX_GATHER] = {"gather", false, true, true},
-    [NX_SCATTER] = {"scatter", false, true, true},
-    [NX_REDUCE_SCATTER] = {"reduce_scatter", true, false, true},
-    [NX_ALLTOALL] = {"alltoall", false, false, true},
-    [NX_SCAN] = {"scan", true, false, false},
-    [NX_EXSCAN] = {"exscan", true, false, false},
-    [NX_ALLGATHERV] = {"allgatherv", false, false, true},
-    [NX_GATHERV] = {"gatherv", false, true, true},
-    [NX_SCATTERV] = {"scatterv", false, true, true},
-    [NX_REDUCE_SCATTERV] = {"reduce_scatterv", true, false, true},
-    [NX_ALLTOALLV] = {"alltoallv", false, false, true},
+    [NX_BARRIER] = {"barrier", false, false, false, false},
+    [NX_BROADCAST] = {"broadcast", false, true, false, false},
+    [NX_REDUCE] = {"reduce", true, true, false, false},
+    [NX_ALLREDUCE] = {"allreduce", true, false, false, false},
+    [NX_ALLGATHER] = {"allgather", false, false, true, false},
+    [NX_GATHER] = {"gather", false, true, true, false},
+    [NX_SCATTER] = {"scatter", false, true, true, false},
+    [NX_REDUCE_SCATTER] = {"reduce_scatter", true, false, true, false},
+    [NX_ALLTOALL] = {"alltoall", false, false, true, false},
+    [NX_SCAN] = {"scan", true, false, false, false},
+    [NX_EXSCAN] = {"exscan", true, false, false, false},
+    [NX_ALLGATHERV] = {"allgatherv", false, false, true, false},
+    [NX_GATHERV] = {"gatherv", false, true, true, true},
+    [NX_SCATTERV] = {"scatterv", false, true, true, true},
+    [NX_REDUCE_SCATTERV] = {"reduce_scatterv", true, false, true, false},
+    [NX_ALLTOALLV] = {"alltoallv", false, false, true, true},
 };
 
 const char *nx_coll_name(nx_coll_kind kind)
@@ -53,6 +53,11 @@ bool nx_coll_rooted(nx_coll_kind kind)
 bool nx_coll_in_blocks(nx_coll_kind kind)
 {
     return kinds[kind].in_blocks;
+}
+
+bool nx_coll_private(nx_coll_kind kind)
+{
+    return kinds[kind].private;
 }
 
 nx_split nx_coll_blocks(const nx_coll *c)

@@ -43,6 +43,8 @@ bool nx_coll_reduces(nx_coll_kind kind);
 bool nx_coll_rooted(nx_coll_kind kind);
 /* Whether a buffer of the kind has a block for each rank. */
 bool nx_coll_in_blocks(nx_coll_kind kind);
+/* Whether how long a block is is known only to the two ranks between which it goes. */
+bool nx_coll_private(nx_coll_kind kind);
 
 /*
  * |count| is what the public call of that name says: the vector of broadcast,
@@ -71,7 +73,8 @@ typedef struct nx_coll {
     bool average;  /* the op is NEXAR_AVG: divide once, before the result is spread */
     bool hook;     /* allreduce as rs_ag: call the caller's hook on the shard */
     bool heard;    /* nobody may be done before it has heard, directly or through others, of
-                      every other rank: for algorithms that can (nx_algorithm.hears) */
+                      every other rank: for algorithms that can (nx_algorithm.hears); of a kind
+                      that is nx_coll_private also that each has got what it expects */
 } nx_coll;
 
 /* Where this rank's input begins. */

@@ -87,9 +87,10 @@ nexar_err nx_dev_write(nx_devmem mem, const nx_area *area, size_t size, size_t l
     return transfer(&site, nx_at(NX_SPACE_RECV, 0), len, host, false);
 }
 
-nexar_err nx_dev_step_stage(const nx_dev_site *site, const nx_step *step, void *host)
+nexar_err nx_dev_step_stage(const nx_dev_site *site, const nx_step *step, size_t off, void *host,
+                            size_t len)
 {
-    return transfer(site, step->a, step->len, host, true);
+    return transfer(site, nx_at((nx_space)step->a.space, step->a.off + off), len, host, true);
 }
 
 static nexar_err read_ref(const nx_dev_site *s, nx_ref ref, size_t len, void *host)

@@ -29,8 +29,9 @@ NX_MUST_CHECK nexar_err nx_dev_write(nx_devmem mem, const nx_area *area, size_t 
 /* Whether |step| touches device memory. */
 bool nx_dev_step_touches(const nx_step *step);
 
-/* Brings what the send |step| reads to |host|. */
-NX_MUST_CHECK nexar_err nx_dev_step_stage(const nx_dev_site *site, const nx_step *step, void *host);
+/* Brings |len| elements from |off| on of what the send |step| reads to |host|. */
+NX_MUST_CHECK nexar_err nx_dev_step_stage(const nx_dev_site *site, const nx_step *step, size_t off,
+                                          void *host, size_t len);
 
 /* Runs one local step (copy, reduce, fill, divide). */
 NX_MUST_CHECK nexar_err nx_dev_step_local(const nx_dev_site *site, const nx_step *step);

@@ -2,16 +2,18 @@
  * group.h - a communicator as collectives see it, and the hub of all of a world's.
  *
  * Operations of a group are numbered from 1 in the order in which each rank starts
- * them; the number is in the tag of every message.  Every message carries the
- * fingerprint of its operation, and the hub holds it against its own as soon as the
- * message has come, whether a receive waits for it or not:
+ * them, one number for each call, whatever it was: so ranks that have called different
+ * things are at the same number afterwards.  A call may have several parts, run one after
+ * the other (core/compressed.c).  Number and part are in the tag of every message.  Every
+ * message carries the fingerprint of its operation, and the hub holds it against its own as
+ * soon as the message has come, whether a receive waits for it or not:
  *
  *   operation not begun here   kept, and the fingerprint noted for its beginning
  *   running                    a difference ends it with NEXAR_EMISMATCH
  *   over                       the message is dropped
  *
  * A rank whose operation fails tells all the others of the group (control frame
- * ABORT: communicator, number, error, sentence), which end theirs with the same
+ * ABORT: communicator, number and part, error, sentence), which end theirs with the same
  * words, also if they begin it only later.
  *
  * Ranks that called different operations may each wait for a message that none of them
@@ -21,6 +23,29 @@
  * end, one of these waits for a rank that did not call X, for the schedule of X, on ranks
  * that all call it, ends; it tells that one, and so the difference is found.  A rank that
  * is merely late has got a few bytes.
+ *
+ * An ABORT for an operation that is over here is dropped.  None comes for a difference: with
+ * verify no rank ends well before all are known to have called the same, nor, where lengths
+ * are not in the fingerprint, before all are known to fit (nx_coll.heard).
+ *
+ * A rank that finalizes while something of it is on its way, or that has freed the
+ * communicator, parts from the group: it tells those that it has links to (control frame
+ * PARTED: communicator, the number of the operation that it would have begun next, why), and
+ * others when they say by CALLED that they wait for it.  Then
+ *
+ *   what it has begun goes on, here and there: numbers below that one;
+ *   operations from that number on fail on whoever hears of it, which tells the rest;
+ *   messages of the application to it that it has not asked for fail (on_parted); what it has
+ *   matched is taken, for its word that it wants it came before, on the same lane;
+ *   messages of the application from it are there: it says so a second time behind them
+ *   (nx_hub_on_finished), since the first word may overtake them.  Then receives that wait for
+ *   it fail (on_finished): nothing comes any more that they could match.
+ *
+ * Who waits for a message of a rank asks it once whether it has parted (control frame WAITS:
+ * communicator), which makes a link if there was none: so it hears of it.
+ *
+ * So of ranks that all finalize none waits for ever: whatever one of them still waits for, a
+ * rank that has begun the same, too, or one that has parted, is to bring.
  *
  * Everything here runs with the loop's lock held.
  */
@@ -45,6 +70,17 @@ typedef struct nx_watch {
     void *ctx;
 } nx_watch;
 
+/* Why a rank takes part in nothing more. */
+typedef enum nx_parting {
+    NX_PARTING_NONE,
+    NX_PARTING_FREED,     /* it has freed the communicator: NEXAR_EREVOKED */
+    NX_PARTING_FINALIZED, /* it finalizes: NEXAR_EPEER */
+    NX_PARTINGS
+} nx_parting;
+nexar_err nx_parting_error(nx_parting how);
+/* "has freed the communicator", for sentences. */
+const char *nx_parting_text(nx_parting how);
+
 enum { NX_PAST = 64 };
 /* EMISMATCH is to be there within a second.  The longest is twice this, see on_tick. */
 #define NX_CALLED_NS UINT64_C(200000000)
@@ -60,8 +96,8 @@ typedef struct nx_group {
     /* Its own. */
     uint32_t next;   /* number of the next operation */
     nx_list runs;    /* that have begun, oldest first */
-    nx_map active;   /* by number */
-    nx_map reserved; /* numbers that were given out for later */
+    nx_map active;   /* by number and part */
+    nx_map reserved; /* parts of numbers that were given out, for later */
     nx_list flights; /* to use again */
     uint32_t nflights;
     nx_programs programs;
@@ -72,10 +108,17 @@ typedef struct nx_group {
                           need not be at the same operation any more */
     nexar_err broken;  /* why no operation can run any more: nx_group_break */
     char broken_why[256];
+    nx_parting parting; /* this rank has parted */
+    nx_map gone;        /* other ranks that have, by rank + 1 */
+    nx_map finished;    /* of which all messages have come, by rank + 1 */
+    nx_map inquired;    /* that were asked, by rank + 1 */
+    nexar_err over;     /* why no operation can run ... */
+    uint32_t over_from; /* ... that has this number or a later one */
+    char over_why[256];
     nexar_err late; /* an operation that was over turned out wrong */
     char late_why[256];
     struct {
-        uint32_t number;
+        uint32_t number, part;
         nx_mark mark;
     } past[NX_PAST]; /* operations that are over, by number */
 } nx_group;
@@ -92,6 +135,13 @@ typedef struct nx_hub_config {
     const char *(*peer_text)(void *ctx, uint32_t peer, char *buf);
     /* Sends the word that an operation has failed; NULL: nx_msg_send_control. */
     void (*tell)(void *ctx, uint32_t peer, const void *frame, size_t len);
+    /* |peer| will ask for no message of the application on |comm| any more; may be NULL. */
+    void (*on_parted)(void *ctx, uint32_t comm, uint32_t peer, nx_parting how);
+    /* This rank tells |peer| that it has parted from |comm|: to be said behind its messages, too.
+     * May be NULL. */
+    void (*on_part)(void *ctx, uint32_t comm, uint32_t peer, nx_parting how);
+    /* Nothing of the application comes from |peer| on |comm| any more; may be NULL. */
+    void (*on_finished)(void *ctx, uint32_t comm, uint32_t peer, nx_parting how);
     void *ctx;
 } nx_hub_config;
 enum { NX_HUB_TEXT = 160 }; /* room for peer_text */
@@ -105,8 +155,15 @@ const nx_hub_config *nx_hub_config_of(const nx_hub *hub);
 /* What msg asks (nx_msg_config.on_mark). */
 nx_verdict nx_hub_on_mark(nx_hub *hub, uint32_t peer, nx_context context, uint64_t tag,
                           const nx_mark *mark);
+/* What msg asks (nx_msg_config.on_unexpected): messages of the application on a communicator
+ * that this rank has closed are dropped; on one that it has not made yet they wait for it. */
+nx_verdict nx_hub_on_unexpected(const nx_hub *hub, nx_context context);
+/* Whether |comm| was closed here, lately.  Its id does not come again. */
+bool nx_hub_buried(const nx_hub *hub, uint32_t comm);
 /* A control frame of |peer|.  False: it is not one of the hub's. */
 bool nx_hub_on_control(nx_hub *hub, uint32_t peer, const void *data, size_t len);
+/* |peer| has said behind its messages that it has parted from |comm| (nx_msg_config). */
+void nx_hub_on_finished(nx_hub *hub, uint32_t peer, uint32_t comm, uint8_t how);
 /* |peer| is down: what can only wait for it ends. */
 void nx_hub_on_down(nx_hub *hub, uint32_t peer, nexar_err err, const char *why);
 /* |peer| has failed: what runs on the groups that it is in fails, and what begins there
@@ -125,15 +182,26 @@ void nx_group_close(nx_group *g);
  * caller's. */
 void nx_group_move(nx_group *to, const nx_group *from);
 
+/* This rank begins nothing more on |g|, and tells the others. */
+void nx_group_part(nx_group *g, nx_parting how);
+/* The same to |peer| alone, to which there is a link now. */
+void nx_group_part_from(const nx_group *g, uint32_t peer);
+/* Whether |rank| has parted. */
+nx_parting nx_group_parted(const nx_group *g, uint32_t rank);
+/* Whether it has, and all that it had sent is here. */
+nx_parting nx_group_finished(const nx_group *g, uint32_t rank);
+/* This rank waits for a message of |rank|, and asks whether it has parted; once. */
+void nx_group_inquire(nx_group *g, uint32_t rank);
+
 /*
- * Numbers for |n| operations that will begin later, in this order; each is given to
- * nx_run_make, or given back.
+ * The next number, for an operation of |parts| parts, at most NX_CALL_PARTS, that will begin
+ * later, in this order; each is given to nx_run_make (and nx_run.part), or given back.
  *
  * NEXAR_ENOMEM
  */
-NX_MUST_CHECK nexar_err nx_group_reserve(nx_group *g, uint32_t n, uint32_t *first);
-/* Those of [first, first + n) that have not begun never will. */
-void nx_group_unreserve(nx_group *g, uint32_t first, uint32_t n);
+NX_MUST_CHECK nexar_err nx_group_reserve(nx_group *g, uint32_t parts, uint32_t *number);
+/* Those of the |parts| of |number| that have not begun never will. */
+void nx_group_unreserve(nx_group *g, uint32_t number, uint32_t parts);
 
 static inline uint32_t nx_group_peer(const nx_group *g, uint32_t rank)
 {
@@ -142,9 +210,21 @@ static inline uint32_t nx_group_peer(const nx_group *g, uint32_t rank)
 
 /* ---- for runs --------------------------------------------------------------- */
 
-/* How a number, a round and a segment make a tag. */
-enum { NX_NUMBER_SHIFT = NX_ROUND_BITS + NX_SEGMENT_BITS, NX_NUMBER_BITS = 64 - NX_NUMBER_SHIFT };
+/* How a number, a part, a round and a segment make a tag. */
+enum {
+    NX_PART_BITS = 2,
+    NX_CALL_PARTS = 1 << NX_PART_BITS,
+    NX_PART_SHIFT = NX_ROUND_BITS + NX_SEGMENT_BITS,
+    NX_NUMBER_SHIFT = NX_PART_SHIFT + NX_PART_BITS,
+    NX_NUMBER_BITS = 64 - NX_NUMBER_SHIFT
+};
 #define NX_NUMBER_MASK ((UINT32_C(1) << NX_NUMBER_BITS) - 1)
+
+/* Part |part| of operation |number|, as tags and words to others name it. */
+static inline uint32_t nx_group_place(uint32_t number, uint32_t part)
+{
+    return ((number & NX_NUMBER_MASK) << NX_PART_BITS) | part;
+}
 
 static inline nx_context nx_group_context(const nx_group *g)
 {
@@ -159,7 +239,12 @@ void nx_group_settle(nx_group *g, nx_run *run);
 /* What was heard of operation |number|, which was run otherwise, is forgotten; its
  * messages as well if it has |failed|. */
 void nx_group_forget(nx_group *g, uint32_t number, bool failed);
-/* Tells the others that operation |number| has failed here. */
-void nx_group_tell(nx_group *g, uint32_t number, nexar_err err, const char *why);
+/* The sentence with which another rank has ended operation |number|, which has not begun here
+ * by the engine, and its |*err|; NULL: none has. */
+const char *nx_group_aborted(const nx_group *g, uint32_t number, nexar_err *err);
+/* Operation |number| (0: the next, which is used up) cannot begin here: the others hear of it. */
+void nx_group_give_up(nx_group *g, uint32_t number, nexar_err err, const char *why);
+/* Tells the others that |part| of operation |number| has failed here. */
+void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, const char *why);
 
 #endif /* NX_GROUP_H */

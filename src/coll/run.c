@@ -76,11 +76,14 @@ static void flight_failed(nx_flight *f)
         return;
     }
     if ((f->req.err == NEXAR_ETRUNC) || (f->req.err == NEXAR_EMISMATCH)) {
-        nx_run_fail(run, true, NEXAR_EMISMATCH,
-                    "rank %u sent %llu bytes in operation #%u where rank %u expects %zu: their "
-                    "counts differ",
-                    step->peer, (unsigned long long)f->req.bytes, run->number, run->group->rank,
-                    step->len * run->binding.elem_size);
+        const nx_uneven u = {.from = step->peer,
+                             .to = run->group->rank,
+                             .sent = f->req.bytes / run->binding.elem_size,
+                             .expected = step->len};
+        char why[NX_RUN_WHY];
+
+        nx_mark_uneven(why, sizeof(why), run->number, &run->mark, &u);
+        nx_run_fail(run, true, NEXAR_EMISMATCH, "%s", why);
     } else {
         nx_run_fail(run, true, f->req.err, "%s: %s",
                     hub->peer_text(hub->ctx, nx_group_peer(run->group, step->peer), text),
@@ -117,7 +120,9 @@ static void on_flight(nx_req *req)
         req->err = NEXAR_EMISMATCH; /* shorter than the step */
     }
     nx_group_settle(run->group, run); /* before it can end, well or by a length */
-    if ((f->dev != NULL) && !sent) {
+    if ((f->dev != NULL) && sent) {
+        nx_run_dev_sent(f);
+    } else if (f->dev != NULL) {
         nx_run_dev_received(f);
     } else {
         nx_flight_over(f);
@@ -127,18 +132,24 @@ static void on_flight(nx_req *req)
 
 static uint64_t step_tag(const nx_run *run, const nx_step *step)
 {
-    return ((uint64_t)(run->number & NX_NUMBER_MASK) << NX_NUMBER_SHIFT) |
+    return ((uint64_t)nx_group_place(run->number, run->part) << NX_PART_SHIFT) |
            nx_step_tag(step->round, step->segment);
 }
 
-void nx_flight_send(nx_flight *f, const nx_bytes *bytes, size_t n)
+void nx_flight_send(nx_flight *f, const nx_bytes *bytes, size_t n, uint64_t total)
 {
     const nx_group *g = f->run->group;
     const nx_step *step = nx_run_step(f->run, f->step);
+    const uint32_t peer = nx_group_peer(g, step->peer);
+    nx_msg *msg = nx_hub_config_of(g->hub)->msg;
 
     f->req.mark = f->run->mark;
-    nx_msg_send(nx_hub_config_of(g->hub)->msg, &f->req, nx_group_peer(g, step->peer),
-                nx_group_context(g), step_tag(f->run, step), bytes, n);
+    if (total > bytes[0].len) {
+        nx_msg_send_stream(msg, &f->req, peer, nx_group_context(g), step_tag(f->run, step),
+                           bytes[0], total);
+    } else {
+        nx_msg_send(msg, &f->req, peer, nx_group_context(g), step_tag(f->run, step), bytes, n);
+    }
 }
 
 void nx_flight_receive(nx_flight *f, const nx_sink *sink)
@@ -236,7 +247,7 @@ static void start_send(nx_run *run, nx_flight *f, const nx_step *step)
                     run->group->rank);
         return;
     }
-    nx_flight_send(f, bytes, n);
+    nx_flight_send(f, bytes, n, 0);
 }
 
 static void start_message(nx_run *run, nx_step_id id)
@@ -397,12 +408,17 @@ static void cancel_flights(nx_run *run)
     }
 }
 
+bool nx_run_open(const nx_run *run)
+{
+    /* Done is done; but one without steps has not been before it has begun. */
+    return (run->err == NEXAR_OK) && ((run->left != 0) || (run->program->sched.nsteps == 0));
+}
+
 void nx_run_fail(nx_run *run, bool tell, nexar_err err, const char *format, ...)
 {
     va_list args;
 
-    /* Done is done; but one without steps has not been before it has begun. */
-    if ((run->err != NEXAR_OK) || ((run->left == 0) && (run->program->sched.nsteps != 0))) {
+    if (!nx_run_open(run)) {
         return;
     }
     nx_run_enter(run);
@@ -413,7 +429,7 @@ void nx_run_fail(nx_run *run, bool tell, nexar_err err, const char *format, ...)
     if (run->begun) {
         cancel_flights(run);
         if (tell) {
-            nx_group_tell(run->group, run->number, err, run->why);
+            nx_group_tell(run->group, run->number, run->part, err, run->why);
         }
     }
     nx_run_leave(run);
@@ -576,7 +592,7 @@ nx_snag nx_run_snag(const nx_run *run)
     if (run->calling != 0) {
         return (nx_snag){.kind = NX_SNAG_HOOK, .begun_ns = run->called_ns};
     }
-    if (run->working != 0) {
+    if (!nx_list_empty(&run->at_device)) {
         nx_run_dev_snag(run, &snag);
     }
     return snag;

@@ -39,6 +39,7 @@ struct nx_run {
      * the call or later. */
     void (*on_shard)(nx_run *run, void *shard, size_t off, size_t count);
     void *owner;
+    uint32_t part; /* of the operation, where that was reserved */
 
     /* The outcome, when done. */
     nexar_err err;
@@ -102,6 +103,9 @@ void nx_run_called(nx_run *run, nexar_err err);
  * first error counts. */
 void nx_run_fail(nx_run *run, bool tell, nexar_err err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Whether it can still fail: it has not, and is not done. */
+bool nx_run_open(const nx_run *run);
 
 /* Frees it: it is done, or was never begun. */
 void nx_run_destroy(nx_run *run);

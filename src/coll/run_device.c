@@ -10,6 +10,7 @@
 #include "coll/dev_step.h"
 #include "coll/run_inner.h"
 #include "device/inflow.h"
+#include "device/outflow.h"
 
 struct nx_dev_flight {
     nx_run *run;
@@ -21,9 +22,9 @@ struct nx_dev_flight {
     nx_job job;
     nexar_err err; /* of the job */
     char why[NX_DEVICE_WHY];
-    nx_chunk *chunk; /* of a send: what is staged, in either */
-    void *memory;
-    nx_inflow in; /* of a receive */
+    nx_outflow out; /* of a send, ... */
+    bool with_msg;  /* ... which has its first bytes */
+    nx_inflow in;   /* of a receive */
 };
 
 bool nx_run_on_device(const nx_run *run, const nx_step *step)
@@ -58,13 +59,7 @@ static nx_dev_flight *dev_create(nx_run *run, nx_step_id step, nx_flight *f)
 
 void nx_run_dev_free(nx_run *run, nx_dev_flight *dev)
 {
-    if (dev == NULL) {
-        return;
-    }
-    if (dev->chunk != NULL) {
-        nx_staging_give(run->mem.device, dev->chunk);
-    }
-    nx_free(dev->memory);
+    (void)run;
     nx_free(dev);
 }
 
@@ -110,78 +105,109 @@ static void submit(nx_dev_flight *dev, nx_snag_kind does, void (*work)(nx_job *)
     }
 }
 
-/* ---- sends ---------------------------------------------------------------------------- */
+/* ---- sends ----------------------------------------------------------------------------
+ *
+ * The device has a send until its first bytes are there, and whenever msg waits for the next;
+ * run->working counts it until no thread reads for it any more. */
 
-static void *staged_at(const nx_dev_flight *dev)
+static nexar_err stage(nx_outflow *out, uint64_t off, void *host, size_t len)
 {
-    return (dev->chunk != NULL) ? dev->chunk->ptr : dev->memory;
-}
-
-static void stage_work(nx_job *job)
-{
-    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    const nx_dev_flight *dev = nx_list_entry(out, nx_dev_flight, out);
     const nx_dev_site site = site_of(dev->run);
+    const size_t size = dev->run->binding.elem_size;
 
-    keep(dev, nx_dev_step_stage(&site, nx_run_step(dev->run, dev->step), staged_at(dev)));
+    return nx_dev_step_stage(&site, nx_run_step(dev->run, dev->step), (size_t)off / size, host,
+                             len / size);
 }
 
-static void stage_done(nx_job *job)
+static void on_ready(nx_outflow *out, const void *host, size_t len)
 {
-    nx_dev_flight *dev = nx_list_entry(job, nx_dev_flight, job);
+    nx_dev_flight *dev = nx_list_entry(out, nx_dev_flight, out);
+    nx_msg *msg = nx_hub_config_of(dev->run->group->hub)->msg;
+    nx_run *run = dev->run;
+    nx_flight *f = dev->flight;
+    const nx_bytes one = {.ptr = host, .len = len};
+
+    nx_run_enter(run);
+    nx_list_remove(&dev->link);
+    if ((out->err != NEXAR_OK) && (run->err == NEXAR_OK)) {
+        device_failed(run, out->err, out->why);
+    }
+    if (dev->with_msg && (run->err != NEXAR_OK)) {
+        nx_msg_send_break(msg, &f->req, NEXAR_ECANCELED, "the operation has failed");
+    } else if (dev->with_msg) {
+        nx_msg_send_more(msg, &f->req, one);
+    } else if (run->err != NEXAR_OK) {
+        nx_outflow_end(out); /* which gives the flight back */
+    } else {
+        dev->with_msg = true;
+        nx_list_push_back(&run->flying, &f->link);
+        nx_flight_send(f, &one, 1, out->total);
+    }
+    nx_run_leave(run);
+}
+
+/* msg asks for what follows. */
+static void on_need(nx_req *req, uint64_t off)
+{
+    nx_dev_flight *dev = ((nx_flight *)req)->dev; /* its first member */
+
+    (void)off;
+    dev->begun_ns = nx_loop_now(nx_hub_config_of(dev->run->group->hub)->loop);
+    nx_list_push_back(&dev->run->at_device, &dev->link);
+    nx_outflow_next(&dev->out);
+}
+
+static void on_idle(nx_outflow *out)
+{
+    nx_dev_flight *dev = nx_list_entry(out, nx_dev_flight, out);
     nx_run *run = dev->run;
     nx_flight *f = dev->flight;
 
     nx_run_enter(run);
     device_ends(dev);
-    if ((dev->err != NEXAR_OK) && (run->err == NEXAR_OK)) {
-        device_failed(run, dev->err, dev->why);
-    }
-    if (run->err != NEXAR_OK) {
-        nx_flight_give_back(f);
+    if (dev->with_msg) {
+        nx_list_push_back(&run->flying, &f->link); /* where a flight is when it is over */
+        nx_flight_over(f);
     } else {
-        const nx_bytes one = {.ptr = staged_at(dev),
-                              .len = nx_run_step(run, f->step)->len * run->binding.elem_size};
-
-        nx_list_push_back(&run->flying, &f->link);
-        nx_flight_send(f, &one, 1);
+        nx_flight_give_back(f);
     }
     nx_run_leave(run);
-}
-
-/* Memory for |bytes|: a chunk if there is one that is large enough.  To wait for a
- * chunk would be to wait for a peer, which may wait for us. */
-static nexar_err find_memory(nx_dev_flight *dev, size_t bytes)
-{
-    nexar_err err = NEXAR_OK;
-
-    if (bytes <= NX_CHUNK) {
-        err = nx_staging_try(dev->run->mem.device, NX_STAGE_SEND, &dev->chunk);
-    }
-    if ((err == NEXAR_OK) && (dev->chunk == NULL)) {
-        dev->memory = nx_alloc_aligned(64, bytes);
-        err = (dev->memory == NULL) ? nx_fail_nomem("staging memory") : NEXAR_OK;
-    }
-    return err;
 }
 
 void nx_run_dev_send(nx_flight *f)
 {
     nx_run *run = f->run;
+    nx_dev_flight *dev = dev_create(run, f->step, f);
     nexar_err err;
 
-    f->dev = dev_create(run, f->step, f);
-    if (f->dev == NULL) {
+    f->dev = dev;
+    if (dev == NULL) {
         nx_flight_give_back(f);
         return;
     }
-    err = find_memory(f->dev, nx_run_step(run, f->step)->len * run->binding.elem_size);
+    dev->out =
+        (nx_outflow){.device = run->mem.device,
+                     .worker = run->worker,
+                     .total = (uint64_t)nx_run_step(run, f->step)->len * run->binding.elem_size,
+                     .stage = stage,
+                     .on_ready = on_ready,
+                     .on_idle = on_idle};
+    f->req.on_need = on_need;
+    nx_list_remove(&f->link);
+    device_begins(dev, NX_SNAG_SEND);
+    err = nx_outflow_start(&dev->out);
     if (err != NEXAR_OK) {
+        device_ends(dev);
         nx_flight_give_back(f);
         device_failed(run, err, nexar_last_error());
-        return;
     }
+}
+
+void nx_run_dev_sent(nx_flight *f)
+{
     nx_list_remove(&f->link);
-    submit(f->dev, NX_SNAG_SEND, stage_work, stage_done);
+    nx_outflow_end(&f->dev->out);
 }
 
 /* ---- receives ---------------------------------------------------------------------------- */

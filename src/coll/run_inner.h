@@ -36,16 +36,19 @@ void nx_run_finish_step(nx_run *run, nx_step_id id);
 /* The message |f| has ended, with what its request says. */
 void nx_flight_over(nx_flight *f);
 void nx_flight_give_back(nx_flight *f);
-/* Hands |n| stretches to msg as the message |f|; or posts its receive. */
-void nx_flight_send(nx_flight *f, const nx_bytes *bytes, size_t n);
+/* Hands |n| stretches to msg as the message |f|; or posts its receive.  If |total| is more than
+ * they have, they are one, the first of a stream (nx_msg_send_stream); 0: they are all. */
+void nx_flight_send(nx_flight *f, const nx_bytes *bytes, size_t n, uint64_t total);
 void nx_flight_receive(nx_flight *f, const nx_sink *sink);
 
 /* ---- run_device.c ------------------------------------------------------------- */
 
 /* Whether |step| is one for the device. */
 bool nx_run_on_device(const nx_run *run, const nx_step *step);
-/* Stages the send |f|, then sends it; or receives it. */
+/* Sends |f| as it is staged; or receives it. */
 void nx_run_dev_send(nx_flight *f);
+/* msg is done with the send |f|; nx_flight_over comes when the device is, too. */
+void nx_run_dev_sent(nx_flight *f);
 void nx_run_dev_receive(nx_flight *f);
 /* The message of a receive |f| on the device has ended; nx_flight_over comes when the
  * device has it all. */

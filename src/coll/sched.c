@@ -9,7 +9,8 @@
 
 _Static_assert(NX_MAX_ROUNDS >= 2 * 65536, "a ring of 65 536 ranks has 2 (n - 1) rounds");
 _Static_assert(NX_MAX_SEGMENTS >= 1024 * 1024, "a transfer may be cut in 1 Mi segments");
-_Static_assert(NX_ROUND_BITS + NX_SEGMENT_BITS <= 40, "24 bits of a tag are left for the sequence");
+_Static_assert(NX_ROUND_BITS + NX_SEGMENT_BITS <= 40,
+               "24 bits of a tag are left for number and part");
 
 /* Which of its references a kind reads and writes. */
 static const struct {
@@ -91,6 +92,11 @@ static bool same(nx_ref a, nx_ref b)
     return (a.space == b.space) && (a.off == b.off);
 }
 
+static bool receives(const nx_step *step)
+{
+    return (step->kind == NX_STEP_RECV) || (step->kind == NX_STEP_RECV_REDUCE);
+}
+
 /* Leaves in the tracker's list what |step|, the next one, waits for. */
 static nexar_err find_waits(nx_sched *s, const nx_step *step)
 {
@@ -113,7 +119,9 @@ static nexar_err find_waits(nx_sched *s, const nx_step *step)
         }
     }
     for (nx_step_id id = s->gate_from; (err == NEXAR_OK) && (id < s->gate_to); id++) {
-        err = nx_hazards_add(s->hazards, id);
+        if (!s->gate_received || receives(&s->steps[id])) {
+            err = nx_hazards_add(s->hazards, id);
+        }
     }
     return err;
 }
@@ -338,6 +346,7 @@ void nx_sched_gate(nx_sched *s, nx_step_id first, nx_step_id second)
     s->gate[0] = first;
     s->gate[1] = second;
     s->gate_from = s->gate_to = 0;
+    s->gate_received = false;
 }
 
 void nx_sched_gate_since(nx_sched *s, nx_step_id first)
@@ -345,6 +354,12 @@ void nx_sched_gate_since(nx_sched *s, nx_step_id first)
     nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
     s->gate_from = first;
     s->gate_to = s->nsteps;
+}
+
+void nx_sched_gate_received(nx_sched *s, nx_step_id first)
+{
+    nx_sched_gate_since(s, first);
+    s->gate_received = true;
 }
 
 nexar_err nx_sched_seal(nx_sched *s)

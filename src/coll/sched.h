@@ -124,7 +124,8 @@ typedef struct nx_sched {
     nexar_err err; /* the first error, kept until seal */
     uint32_t steps_room, deps_room;
     nx_step_id gate[2];
-    nx_step_id gate_from, gate_to; /* and these */
+    nx_step_id gate_from, gate_to; /* and these, ... */
+    bool gate_received;            /* ... but for those that receive nothing */
     const struct nx_sched_frame *frame;
     struct nx_hazards *hazards;
 } nx_sched;
@@ -169,6 +170,8 @@ nx_step_id nx_sched_last(const nx_sched *s);
 void nx_sched_gate(nx_sched *s, nx_step_id first, nx_step_id second);
 /* The same with all steps from number |first| on that there are now. */
 void nx_sched_gate_since(nx_sched *s, nx_step_id first);
+/* The same with those of them that receive. */
+void nx_sched_gate_received(nx_sched *s, nx_step_id first);
 
 /* How many elements each segment has, but for the last, when |len| elements are
  * cut in |segment|: |len| when |segment| is 0, more than |segment| when there

@@ -421,9 +421,10 @@ nx_choice nx_select(const nx_rules *rules, const nx_coll *c, size_t elem_size, u
     if (a == NULL) {
         a = by_table(c, hosts, bytes);
     }
-    return (nx_choice){.algorithm = a,
-                       .segment = a->cut ? ((segment == 0) ? 1 : segment) : 0,
-                       .hears = a->hears && (c->count <= NX_HEARD_MAX / elem_size)};
+    return (nx_choice){
+        .algorithm = a,
+        .segment = a->cut ? ((segment == 0) ? 1 : segment) : 0,
+        .hears = a->hears && (nx_coll_private(c->kind) || (c->count <= NX_HEARD_MAX / elem_size))};
 }
 
 /* "allreduce  to 2 ranks  below 64k per rank  mixed hosts  recdbl" */

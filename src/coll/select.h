@@ -37,7 +37,8 @@ typedef struct nx_choice {
 } nx_choice;
 
 /* Messages of at most so many bytes are held back for that until others have come; longer
- * ones go at once, and empty ones beside them. */
+ * ones go at once, and empty ones beside them.  Those of which not all know how long they are
+ * (nx_coll_private) are never held back, and empty ones follow. */
 enum { NX_HEARD_MAX = 32 << 10 };
 
 /* |rules| may be NULL.  |segment_bytes|: the setting `segment`.  Every kind has

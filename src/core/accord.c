@@ -15,14 +15,16 @@
 #include "core/retry.h"
 #include "msg/control.h"
 
-/* Frames for communicators that are still to be made: ranks are ahead of each other by
- * one call or two. */
-enum { STRAYS_MAX = 256 };
-enum { SERIAL_SIZE = 4 };
+/* Frames for communicators that are still to be made: ranks are ahead of each other by one call
+ * or two.  So many are kept, and this many more for each slot; of those that are older than any
+ * communicator takes to be made, others may take the place. */
+enum { STRAYS_MIN = 1024, STRAYS_OF_SLOT = 64 };
+#define STALE_NS UINT64_C(600000000000)
 
 typedef struct stray {
     nx_list link;
     uint64_t id;
+    uint64_t came_ns;
     uint32_t peer;
     size_t len;
     uint8_t data[];
@@ -42,6 +44,42 @@ static uint32_t rank_in(const nx_accord *a, uint32_t peer)
         rank++;
     }
     return rank;
+}
+
+/* ---- all of them ------------------------------------------------------------------------- */
+
+/* Through world->accords, any of which may be freed at any step: what is sent, or what came of
+ * an agreement, may be the end of communicators. */
+typedef struct nx_accord_walk {
+    struct nx_accord_walk *outer;
+    nx_list *next;
+} nx_accord_walk;
+
+static void walk_begin(nx_world *world, nx_accord_walk *walk)
+{
+    *walk = (nx_accord_walk){.outer = world->walks, .next = world->accords.next};
+    world->walks = walk;
+}
+
+/* The next one; NULL: there is none, and the walk is over. */
+static nx_accord *walk_on(nx_world *world, nx_accord_walk *walk)
+{
+    nx_list *at = walk->next;
+
+    if (at == &world->accords) {
+        world->walks = walk->outer;
+        return NULL;
+    }
+    walk->next = at->next;
+    return nx_list_entry(at, nx_accord, link);
+}
+
+/* |a| is about to go. */
+static void walk_past(const nx_accord *a)
+{
+    for (nx_accord_walk *w = a->world->walks; w != NULL; w = w->outer) {
+        w->next = (w->next == &a->link) ? a->link.next : w->next;
+    }
 }
 
 /* ---- what the machines say --------------------------------------------------------------- */
@@ -90,11 +128,12 @@ static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *value)
         nx_agree_value_copy(a->waiter->value, value);
         finish(a, NEXAR_OK, "");
     } else if (out != NULL) {
-        out->flags = value->flags;
-        nx_rankset_copy(&out->failed, &value->failed);
         nx_reader r = nx_reader_make(value->payload, value->payload_len);
 
-        out->serial = nx_read_u32(&r);
+        out->flags = value->flags;
+        out->highest = value->highest;
+        out->id = nx_read_u32(&r); /* 0: nobody has brought one */
+        nx_rankset_copy(&out->failed, &value->failed);
         finish(a, NEXAR_OK, "");
     }
 }
@@ -105,17 +144,33 @@ void nx_accord_learned(void *ctx, uint32_t rank)
     const nx_agree_value *accepted = nx_agree_accepted(a->agree);
     char why[64], at[NX_TIME_TEXT];
 
-    if ((accepted != NULL) && nx_rankset_has(&accepted->leavers, rank)) {
+    if (!a->rescue && (accepted != NULL) && nx_rankset_has(&accepted->leavers, rank)) {
         nx_failure_leaves(a->world, peer_of(a, rank));
+    } else if (nx_agree_has_left(a->agree, rank)) {
+        nx_failure_absent(a->world, peer_of(a, rank));
     } else {
         (void)snprintf(why, sizeof(why), "others hold it for dead, at %s", nx_time_text(at));
         nx_failure_learn(a->world, peer_of(a, rank), why);
     }
 }
 
+/* |why| the agreements of |a| are over, and who is gone. */
+static const char *explain(const nx_accord *a, const char *why, char buf[NX_ACCORD_WHY])
+{
+    char gone[NX_FAILURE_GONE] = "";
+
+    if (a->comm != NULL) {
+        (void)nx_failure_gone(a->comm, gone);
+    }
+    (void)snprintf(buf, NX_ACCORD_WHY, "%s%.200s", why, gone); /* a sentence that long is cut */
+    return buf;
+}
+
 static void on_ended(void *ctx, nexar_err err, const char *why)
 {
-    finish(ctx, err, why);
+    char sentence[NX_ACCORD_WHY];
+
+    finish(ctx, err, explain(ctx, why, sentence));
 }
 
 void nx_accord_forgotten(void *ctx)
@@ -136,6 +191,7 @@ static const nx_agree_ops agree_ops = {.send = nx_accord_send,
 
 void nx_accord_free(nx_accord *a)
 {
+    walk_past(a);
     nx_list_remove(&a->link);
     if ((a->comm != NULL) && a->rescue) {
         a->comm->rescue = NULL;
@@ -149,14 +205,30 @@ void nx_accord_free(nx_accord *a)
     nx_free(a);
 }
 
-void nx_accord_tell_failed(nx_accord *a, const nx_rankset *gone)
+static void tell_dead(nx_accord *a)
 {
-    for (uint32_t peer = 0; (peer = nx_rankset_next(gone, peer)) < gone->n; peer++) {
+    const nx_rankset *dead = nx_failure_dead(a->world);
+
+    for (uint32_t peer = 0; (peer = nx_rankset_next(dead, peer)) < dead->n; peer++) {
         const uint32_t rank = rank_in(a, peer);
 
         if (rank < a->size) {
             nx_flood_failed(a->flood, rank);
             nx_agree_failed(a->agree, rank);
+        }
+    }
+}
+
+void nx_accord_tell_left(nx_accord *a)
+{
+    const nx_rankset *left = nx_failure_left(a->world);
+
+    for (uint32_t peer = 0; (peer = nx_rankset_next(left, peer)) < left->n; peer++) {
+        const uint32_t rank = rank_in(a, peer);
+
+        if (rank < a->size) {
+            nx_flood_failed(a->flood, rank);
+            nx_agree_left(a->agree, rank);
         }
     }
 }
@@ -171,7 +243,7 @@ static nexar_err make_machines(nx_accord *a, const nexar_comm *comm)
                                     .quorum = majority ? NX_QUORUM_MAJORITY : NX_QUORUM_NONE,
                                     .payload_max = (!a->rescue && nx_recover_is_world(comm))
                                                        ? NX_AGREE_PAYLOAD_MAX
-                                                       : SERIAL_SIZE};
+                                                       : NX_ACCORD_ID_SIZE};
     nexar_err err = nx_flood_create(&a->flood, a->id, comm->size, comm->rank,
                                     a->rescue ? &nx_rescue_flood_ops : &flood_ops, a);
 
@@ -207,7 +279,7 @@ nx_accord *nx_accord_make(nexar_comm *comm, bool rescue)
     }
     a->comm = comm;
     nx_list_push_back(&comm->world->accords, &a->link);
-    nx_accord_tell_failed(a, nx_failure_dead(comm->world));
+    tell_dead(a);
     return a;
 }
 
@@ -284,6 +356,43 @@ static nexar_comm *find_comm(const nx_world *world, uint64_t id)
     return ((world->comm != NULL) && (world->comm->id == id)) ? world->comm : NULL;
 }
 
+/* A frame for communicator |id|, which was closed here.  What nobody waits for is dropped.  An UP
+ * for a recovery that was never begun here, and whose machines are no more (NX_RESCUE_ORPHANS), is
+ * waited for, and nobody here can answer it: NEXAR_ENOMEM. */
+static nexar_err refuse_late(const nx_world *world, uint64_t id, uint32_t peer, bool up)
+{
+    if (!up || world->closing ||
+        nx_rescue_done(world, id)) { /* one that leaves is not waited for */
+        return NEXAR_OK;
+    }
+    if ((id & NX_RESCUE_ID) != 0) {
+        return nx_fail(NEXAR_ENOMEM,
+                       "rank %" PRIu32 " rebuilds a communicator of which nothing is kept here",
+                       peer);
+    }
+    nx_log(NX_LOG_WARN, "rank %" PRIu32 " calls for an agreement on a communicator that was freed",
+           peer);
+    return NEXAR_OK;
+}
+
+/* Whether there is room for one more, after the oldest has made it, if it is stale. */
+static bool make_room(nx_world *world, uint64_t now_ns)
+{
+    stray *oldest;
+
+    if (world->nstrays < STRAYS_MIN + (size_t)STRAYS_OF_SLOT * world->slots) {
+        return true;
+    }
+    oldest = nx_list_entry(world->strays.next, stray, link);
+    if (now_ns - oldest->came_ns < STALE_NS) {
+        return false;
+    }
+    nx_list_remove(&oldest->link);
+    nx_free(oldest);
+    world->nstrays--;
+    return true;
+}
+
 /* Keeps a frame for a communicator that is not here, or answers that it is gone. */
 static nexar_err keep(nx_world *world, uint64_t id, uint32_t peer, const void *data, size_t len)
 {
@@ -298,19 +407,20 @@ static nexar_err keep(nx_world *world, uint64_t id, uint32_t peer, const void *d
         }
         return NEXAR_OK;
     }
-    s = nx_zalloc(sizeof(*s) + len);
+    if (nx_hub_buried(world->hub, (uint32_t)id)) {
+        return refuse_late(world, id, peer, agree && nx_agree_msg_is_up(data, len));
+    }
+    s = make_room(world, nx_loop_now(world->loop)) ? nx_zalloc(sizeof(*s) + len) : NULL;
     if (s == NULL) {
         return nx_fail_nomem("a frame for a communicator that is not there yet");
     }
     s->id = id;
+    s->came_ns = nx_loop_now(world->loop);
     s->peer = peer;
     s->len = len;
     memcpy(s->data, data, len);
     nx_list_push_back(&world->strays, &s->link);
-    if (++world->nstrays > STRAYS_MAX) {
-        nx_free(nx_list_entry(nx_list_pop(&world->strays), stray, link));
-        world->nstrays--;
-    }
+    world->nstrays++;
     return NEXAR_OK;
 }
 
@@ -399,19 +509,24 @@ void nx_accord_opened(nexar_comm *comm)
 
 void nx_accord_left(nx_world *world)
 {
-    nx_list_for_each (at, &world->accords) {
-        nx_accord *a = nx_list_entry(at, nx_accord, link);
+    nx_accord_walk walk;
+    nx_accord *a;
 
+    walk_begin(world, &walk);
+    while ((a = walk_on(world, &walk)) != NULL) {
         if ((a->waiter != NULL) || (a->rescue && a->used && !a->over)) {
-            nx_accord_tell_failed(a, nx_failure_left(world));
+            nx_accord_tell_left(a);
         }
     }
 }
 
 void nx_accord_failed(nx_world *world, uint32_t rank)
 {
-    nx_list_for_each (at, &world->accords) {
-        nx_accord *a = nx_list_entry(at, nx_accord, link);
+    nx_accord_walk walk;
+    nx_accord *a;
+
+    walk_begin(world, &walk);
+    while ((a = walk_on(world, &walk)) != NULL) {
         const uint32_t its = rank_in(a, rank);
 
         if (its < a->size) {
@@ -421,11 +536,28 @@ void nx_accord_failed(nx_world *world, uint32_t rank)
     }
 }
 
+/* Whether one that was let go may still ask what was decided: it has not said good-bye. */
+static bool may_be_asked(const nx_accord *a)
+{
+    const nx_agree_value *v = nx_agree_accepted(a->agree);
+
+    for (uint32_t rank = 0;
+         a->let_go && (v != NULL) && (rank = nx_rankset_next(&v->leavers, rank)) < v->leavers.n;
+         rank++) {
+        if (nx_msg_link(a->world->msg, peer_of(a, rank)) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void nx_accord_settle(nx_world *world)
 {
-    nx_list_for_each (at, &world->accords) {
-        nx_accord *a = nx_list_entry(at, nx_accord, link);
+    nx_accord_walk walk;
+    nx_accord *a;
 
+    walk_begin(world, &walk);
+    while ((a = walk_on(world, &walk)) != NULL) {
         if (a->rescue) {
             nx_rescue_settle(a);
             continue;
@@ -434,7 +566,7 @@ void nx_accord_settle(nx_world *world)
             nx_comm_revoked(a->comm);
         }
         a->revoked = false;
-        if (a->forgotten && (a->comm == NULL)) {
+        if (a->forgotten && (a->comm == NULL) && !may_be_asked(a)) {
             nx_accord_free(a);
         }
     }
@@ -458,6 +590,20 @@ nexar_err nx_accord_revoke(nexar_comm *comm)
     return err;
 }
 
+/* Those for whom the agreement waits are called so often: with one that this rank has no link to,
+ * and that has left, there may be nobody else who finds that out. */
+static const uint64_t CALL_NS = UINT64_C(200000000);
+
+static void call_for(const nx_accord *a)
+{
+    uint32_t ranks[NX_AGREE_FANOUT_MAX];
+    const uint32_t n = nx_agree_waits_for(a->agree, ranks, NX_AGREE_FANOUT_MAX);
+
+    for (uint32_t i = 0; i < n; i++) {
+        nx_failure_call_for(a->world, peer_of(a, ranks[i]));
+    }
+}
+
 /* Drives the world until |w|, which |a| has, is over. */
 static void wait_for(nx_accord *a, nx_accord_waiter *w, const char *name)
 {
@@ -467,7 +613,13 @@ static void wait_for(nx_accord *a, nx_accord_waiter *w, const char *name)
             .kind = NX_WHAT_OTHER, .name = name, .comm = (uint32_t)a->id, .peer = NX_ANY_PEER}};
 
     nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
-    (void)nx_loop_wait(world->loop, &w->event, UINT64_MAX);
+    for (uint64_t n = 1;
+         !nx_loop_wait(world->loop, &w->event, nx_loop_refresh(world->loop) + CALL_NS); n++) {
+        call_for(a);
+        if ((n & (n - 1)) == 0) { /* ever more rarely: where |comm| is not there yet, it is kept */
+            nx_agree_remind(a->agree);
+        }
+    }
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), w->err);
 }
 
@@ -490,26 +642,30 @@ static nexar_err run(nexar_comm *comm, const char *name, const nx_agree_input *i
     err = nx_agree_start(a->agree, input);
     if (err != NEXAR_OK) {
         a->waiter = NULL;
-        return err;
+        return nx_fail(err, "%s: %s", name, explain(a, nexar_last_error(), w->why));
     }
-    nx_accord_tell_failed(a, nx_failure_left(comm->world)); /* they will bring nothing */
+    nx_accord_tell_left(a); /* they will bring nothing */
     wait_for(a, w, name);
     return (w->err == NEXAR_OK) ? NEXAR_OK : nx_fail(w->err, "%s: %s", name, w->why);
 }
 
-nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint64_t flags, nx_outcome *out)
+nexar_err nx_accord_agree(nexar_comm *comm, const char *name, const nx_accord_input *input,
+                          nx_outcome *out)
 {
-    uint8_t serial[SERIAL_SIZE];
-    const nx_agree_input input = {.flags = flags, .payload = serial, .payload_len = SERIAL_SIZE};
-    nx_writer writer = nx_writer_make(serial, sizeof(serial));
+    uint8_t payload[NX_ACCORD_ID_SIZE];
+    const nx_agree_input brought = {.flags = input->flags,
+                                    .highest = input->highest,
+                                    .payload = (input->id == 0) ? NULL : payload,
+                                    .payload_len = NX_ACCORD_ID_SIZE};
+    nx_writer writer = nx_writer_make(payload, sizeof(payload));
     nx_accord_waiter w = {.out = out};
     nexar_err err = nx_rankset_init(&out->failed, comm->size);
 
     if (err != NEXAR_OK) {
         return err;
     }
-    nx_write_u32(&writer, nx_comm_take_serial(comm->world));
-    err = run(comm, name, &input, &w);
+    nx_write_u32(&writer, input->id);
+    err = run(comm, name, &brought, &w);
     if (err != NEXAR_OK) {
         nx_rankset_fini(&out->failed);
     }
@@ -533,17 +689,31 @@ void nx_accord_abandon(nexar_comm *comm)
     }
 }
 
+bool nx_accord_has_left(const nexar_comm *comm, uint32_t rank)
+{
+    return (comm->accord != NULL) && nx_agree_has_left(comm->accord->agree, rank);
+}
+
 const nx_agree_value *nx_accord_accepted(const nexar_comm *comm)
 {
     return (comm->accord == NULL) ? NULL : nx_agree_accepted(comm->accord->agree);
 }
 
-void nx_accord_drop(nexar_comm *comm, const nx_rankset *leavers)
+uint32_t nx_accord_waits_for(const nexar_comm *comm, uint32_t ranks[], uint32_t room)
+{
+    const nx_accord *a = comm->accord;
+
+    return ((a == NULL) || (a->waiter == NULL)) ? 0 : nx_agree_waits_for(a->agree, ranks, room);
+}
+
+void nx_accord_let_go(nexar_comm *comm)
 {
     nx_accord *a = comm->accord;
+    const nx_rankset *leavers = &nx_agree_accepted(a->agree)->leavers;
 
     for (uint32_t rank = 0; (rank = nx_rankset_next(leavers, rank)) < leavers->n; rank++) {
         nx_flood_failed(a->flood, rank);
-        nx_agree_failed(a->agree, rank);
     }
+    a->let_go = true;
+    nx_agree_let_go(a->agree);
 }

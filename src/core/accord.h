@@ -3,7 +3,8 @@
  *
  * The machines of a communicator (cluster/flood.h, cluster/agree.h) are made with the
  * first call or frame that needs them.  They outlive the communicator until nobody can ask
- * any more.  Frames for a communicator that is still to be made here are kept, a few.
+ * any more.  Frames for a communicator that is still to be made here are kept; those for one that
+ * was closed here are dropped.  None that is needed is lost: rather this rank leaves the world.
  *
  * Everything here is called with the loop's lock held.
  */
@@ -20,14 +21,21 @@ typedef struct nx_accord nx_accord;
 typedef struct nx_outcome {
     uint64_t flags;
     nx_rankset failed; /* ranks of the communicator: left out */
-    uint32_t serial;   /* that the first of the others has brought */
-    uint64_t highest;  /* of what they have brought, and ... */
-    uint32_t left;     /* ... how many of |failed| leave: of a rescue alone */
+    uint32_t id;       /* of the first of the others that has brought one; 0: none has */
+    uint64_t highest;  /* of what they have brought */
+    uint32_t left;     /* how many of |failed| leave: of a rescue alone */
 } nx_outcome;
 
+/* What a rank brings: flags, and-ed; a number, of which the highest counts; an id for a new
+ * communicator, or 0. */
+typedef struct nx_accord_input {
+    uint64_t flags, highest;
+    uint32_t id;
+} nx_accord_input;
+
 /*
- * All living ranks of |comm| call: the flags of all are and-ed.  Waits.  On NEXAR_OK
- * nx_rankset_fini(&out->failed) is the caller's.
+ * All living ranks of |comm| call.  Waits.  On NEXAR_OK nx_rankset_fini(&out->failed) is the
+ * caller's.
  *
  * NEXAR_EINVAL
  *     Another thread is in such a call on |comm|.
@@ -35,8 +43,8 @@ typedef struct nx_outcome {
  *     This rank is held for dead, or there is no quorum.
  * NEXAR_ENOMEM
  */
-NX_MUST_CHECK nexar_err nx_accord_agree(nexar_comm *comm, const char *name, uint64_t flags,
-                                        nx_outcome *out);
+NX_MUST_CHECK nexar_err nx_accord_agree(nexar_comm *comm, const char *name,
+                                        const nx_accord_input *input, nx_outcome *out);
 
 /* The same with all that an agreement has (agree.h): |out|, made by the caller for
  * comm->size and NX_AGREE_PAYLOAD_MAX.  Payloads are of the world's communicator only. */
@@ -45,10 +53,17 @@ NX_MUST_CHECK nexar_err nx_accord_decide(nexar_comm *comm, const char *name,
 /* nx_accord_decide on |comm|, if a thread is in it, ends with NEXAR_EPEER: it will never be
  * decided. */
 void nx_accord_abandon(nexar_comm *comm);
+/* Whether |rank| of |comm|, whom an agreement on it has left out, has left and not failed, as far
+ * as this rank was told. */
+bool nx_accord_has_left(const nexar_comm *comm, uint32_t rank);
 /* What this rank has accepted last on |comm|; NULL: nothing. */
 const nx_agree_value *nx_accord_accepted(const nexar_comm *comm);
-/* The ranks |leavers| of |comm|, as all have agreed, will say nothing more. */
-void nx_accord_drop(nexar_comm *comm, const nx_rankset *leavers);
+/* For which ranks of |comm| the call of a thread on it waits, up to |room|: those that have not
+ * called, where it can know, or the one that has more to say.  How many; 0: no thread is in one. */
+uint32_t nx_accord_waits_for(const nexar_comm *comm, uint32_t ranks[], uint32_t room);
+/* Those who leave by what was decided last on |comm|, which has been decided here, and on which
+ * nothing is any more, go; this rank stays. */
+void nx_accord_let_go(nexar_comm *comm);
 
 /* Tells all ranks of |comm| that it is revoked, and revokes it here.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_accord_revoke(nexar_comm *comm);

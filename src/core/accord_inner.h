@@ -6,7 +6,7 @@
 #include "cluster/flood.h"
 #include "core/accord.h"
 
-enum { NX_ACCORD_WHY = 256 };
+enum { NX_ACCORD_WHY = 256, NX_ACCORD_ID_SIZE = 4 };
 
 /* A thread that waits for an agreement. */
 typedef struct nx_accord_waiter {
@@ -29,7 +29,8 @@ struct nx_accord {
     nx_accord_waiter *waiter;
     bool used;      /* an agreement was ever begun */
     bool revoked;   /* noted, to be acted upon */
-    bool forgotten; /* nobody will ask any more */
+    bool let_go;    /* those who leave by the last decision have been let go */
+    bool forgotten; /* nobody will ask any more, but those */
 
     /* Of a rescue alone: rescue.c. */
     bool rescue;
@@ -47,8 +48,8 @@ struct nx_accord {
 /* One for |comm|, in its world's list; NULL: no memory. */
 nx_accord *nx_accord_make(nexar_comm *comm, bool rescue);
 void nx_accord_free(nx_accord *a);
-/* Those of |gone|, peers, bring nothing. */
-void nx_accord_tell_failed(nx_accord *a, const nx_rankset *gone);
+/* Those that have left bring nothing. */
+void nx_accord_tell_left(nx_accord *a);
 
 /* ---- rescue.c ------------------------------------------------------------------------ */
 

@@ -10,6 +10,9 @@
 #include "core/failure_inner.h"
 #include "core/recover.h"
 #include "core/roster.h"
+#include "core/update.h"
+
+_Static_assert((int)NX_HEALTH_FRAME_MAX <= (int)NX_LAST_MAX, "a verdict may be the last word");
 
 /* A call of the application's function. */
 typedef struct call {
@@ -43,7 +46,7 @@ static void call_done(nx_job *job)
     nexar_comm *comm = c->comm;
 
     call_free(c);
-    nx_world_end(comm->world, NEXAR_OK);
+    nx_world_end(comm->world);
     nx_comm_release(comm);
 }
 
@@ -100,21 +103,34 @@ void nx_failure_keep_called(const nexar_comm *from, nexar_comm *to)
 
 /* ---- what follows ------------------------------------------------------------------------- */
 
-/* Receives from anybody end where nobody else of |comm| is left. */
-static void check_alone(nexar_comm *comm)
+/* The first rank but this one of which something may still come on |comm|; its size: none. */
+static uint32_t first_there(const nexar_comm *comm)
 {
     const nx_failure *f = comm->world->failure;
-    bool alone = (comm->size > 1);
+    uint32_t rank;
 
-    for (uint32_t rank = 0; alone && !f->expelled && (rank < comm->size); rank++) {
+    for (rank = 0; rank < comm->size; rank++) {
         const uint32_t peer = nx_comm_peer(comm, rank);
 
-        alone = (rank == comm->rank) || nx_rankset_has(&f->dead, peer) ||
-                nx_rankset_has(&f->left, peer);
+        if ((rank != comm->rank) && !nx_rankset_has(&f->dead, peer) &&
+            !nx_rankset_has(&f->left, peer) &&
+            (nx_group_finished(&comm->group, rank) == NX_PARTING_NONE)) {
+            break;
+        }
     }
-    if (alone) {
+    return rank;
+}
+
+/* While one is there, as far as is known, others need not be asked. */
+void nx_failure_check_alone(nexar_comm *comm)
+{
+    const uint32_t there = comm->world->failure->expelled ? comm->size : first_there(comm);
+
+    if ((comm->size > 1) && (there == comm->size)) {
         comm->alone = true;
         nx_comm_fail_any(comm);
+    } else if ((there < comm->size) && comm->inquires) {
+        nx_group_inquire(&comm->group, there);
     }
 }
 
@@ -141,6 +157,55 @@ static void sentence_of(const nx_world *world, uint32_t rank, char *buf, size_t 
                    nx_failure_why(world, rank));
 }
 
+/* The last of |comm| that is known to have failed; NULL: none. */
+static const nx_death *last_death(const nexar_comm *comm)
+{
+    const nx_failure *f = comm->world->failure;
+
+    for (const nx_list *at = f->deaths.prev; at != &f->deaths; at = at->prev) {
+        const nx_death *d = nx_list_entry(at, nx_death, link);
+
+        if (nx_rankset_has(&f->dead, d->rank) && (nx_comm_find_peer(comm, d->rank) >= 0)) {
+            return d;
+        }
+    }
+    return NULL;
+}
+
+const char *nx_failure_gone(const nexar_comm *comm, char buf[NX_FAILURE_GONE])
+{
+    const nx_failure *f = comm->world->failure;
+    const nx_death *last = last_death(comm);
+    uint32_t failed = 0, left = 0;
+    size_t n = 0;
+
+    buf[0] = '\0';
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        const uint32_t peer = nx_comm_peer(comm, rank);
+        const bool dead = nx_rankset_has(&f->dead, peer) || nx_rankset_has(&f->absent, peer);
+
+        failed += dead;
+        left += !dead && nx_rankset_has(&f->left, peer);
+    }
+    if (f->expelled) {
+        return buf;
+    }
+    if (last != NULL) {
+        (void)snprintf(buf, NX_FAILURE_GONE, ": ");
+        sentence_of(comm->world, last->rank, buf + 2, NX_FAILURE_GONE - 2);
+        n = strlen(buf);
+    }
+    if ((last != NULL) && (failed > 1) && (n < NX_FAILURE_GONE)) {
+        n += (size_t)snprintf(buf + n, NX_FAILURE_GONE - n, "; %" PRIu32 " more %s", failed - 1,
+                              (failed == 2) ? "has" : "have");
+    }
+    if ((left > 0) && (n < NX_FAILURE_GONE)) {
+        (void)snprintf(buf + n, NX_FAILURE_GONE - n, "%s%" PRIu32 " %s left",
+                       (n == 0) ? ": " : "; ", left, (left == 1) ? "has" : "have");
+    }
+    return buf;
+}
+
 /* This rank is out: nothing that needs others can go on. */
 static void expel(nx_failure *f, const char *why)
 {
@@ -154,7 +219,7 @@ static void expel(nx_failure *f, const char *why)
     }
     nx_hub_on_death(world->hub, world->self, NEXAR_EPEER, why);
     nx_accord_failed(world, world->self);
-    with_comms(world, world->self, check_alone);
+    with_comms(world, world->self, nx_failure_check_alone);
     nx_recover_abort(world, why);
 }
 
@@ -163,11 +228,12 @@ void nx_aftermath_bury(nx_failure *f, uint32_t rank)
     nx_world *world = f->world;
     char sentence[NX_FAILURE_WHY + NX_PEER_TEXT + 32];
     const char *why = nx_failure_why(world, rank);
+    uint8_t verdict[NX_HEALTH_FRAME_MAX];
+    size_t len;
 
     (void)nx_rankset_add(&f->dead, rank);
     if (rank == world->self) {
-        (void)snprintf(sentence, sizeof(sentence), "the other ranks hold this one for dead: %s",
-                       why);
+        (void)snprintf(sentence, sizeof(sentence), NX_FAILURE_HELD "%s", why);
         expel(f, sentence);
         return;
     }
@@ -176,7 +242,7 @@ void nx_aftermath_bury(nx_failure *f, uint32_t rank)
     nx_recover_abort(world, sentence);
     nx_gate_drop(&f->gate, rank);
     /* If it lives, and reads again, it learns what it is held for. */
-    nx_health_tell(f->health, rank, why, nx_loop_now(world->loop));
+    len = nx_health_verdict(f->health, rank, why, nx_loop_now(world->loop), verdict);
     (void)nx_health_told(f->health, rank, nx_loop_now(world->loop));
     nx_flood_failed(f->flood, rank);
     if (nx_flood_start(f->flood, nx_flood_key(NX_FLOOD_DEAD, rank), why, strlen(why)) != NEXAR_OK) {
@@ -184,11 +250,26 @@ void nx_aftermath_bury(nx_failure *f, uint32_t rank)
                nexar_last_error());
     }
     nx_accord_failed(world, rank);
-    nx_msg_fail_peer(world->msg, rank, NEXAR_EPEER, why);
+    nx_msg_dismiss_peer(world->msg, rank, NEXAR_EPEER, why, verdict, len);
     nx_hub_on_death(world->hub, rank, NEXAR_EPEER, sentence);
-    with_comms(world, rank, check_alone);
+    with_comms(world, rank, nx_failure_check_alone);
     with_comms(world, rank, nx_recover_on_failure);
     with_comms(world, rank, nx_failure_call);
+    nx_update_on_death(world);
+}
+
+bool nx_failure_turn_away(nx_world *world, uint32_t slot, nx_link *link)
+{
+    const nx_failure *f = world->failure;
+    uint8_t verdict[NX_HEALTH_FRAME_MAX];
+
+    if ((f == NULL) || f->quiet || f->expelled || !nx_rankset_has(&f->dead, slot)) {
+        return false;
+    }
+    nx_link_dismiss(link, verdict,
+                    nx_health_verdict(f->health, slot, nx_failure_why(world, slot),
+                                      nx_loop_now(world->loop), verdict));
+    return true;
 }
 
 void nx_failure_quit(nx_world *world, const char *why)
@@ -216,14 +297,14 @@ void nx_failure_opened(nexar_comm *comm)
             nx_recover_want(comm);
         }
     }
-    check_alone(comm);
+    nx_failure_check_alone(comm);
     nx_accord_opened(comm);
 }
 
 void nx_aftermath_left(nx_failure *f, uint32_t rank)
 {
     nx_accord_left(f->world);
-    with_comms(f->world, rank, check_alone);
+    with_comms(f->world, rank, nx_failure_check_alone);
     with_comms(f->world, rank, nx_recover_wake); /* who waits for its word looks again */
 }
 

@@ -204,6 +204,13 @@ static nexar_err check_own_block(const nx_coll_args *a, nx_seat at, const nx_col
 {
     const bool own = ((a->kind == NX_ALLGATHERV) || (a->kind == NX_GATHERV)) && !c->in_place;
 
+    if ((a->kind == NX_ALLTOALLV) && !c->in_place &&
+        (a->send_counts[at.rank] != a->counts[at.rank])) {
+        return nx_fail(NEXAR_EINVAL,
+                       "%s: sendcounts[%u] is %zu, but recvcounts[%u] is %zu; what this rank sends "
+                       "to itself is what it receives",
+                       a->name, at.rank, a->send_counts[at.rank], at.rank, a->counts[at.rank]);
+    }
     if (nx_coll_has_blocks(a, at) && (own || (a->kind == NX_SCATTERV)) &&
         (a->count != a->counts[at.rank])) {
         return nx_fail(NEXAR_EINVAL, "%s: %s is %zu, but counts[%u], which is this rank's, is %zu",

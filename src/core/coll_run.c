@@ -7,6 +7,8 @@
  */
 #include "core/coll_run.h"
 
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "coll/run.h"
 #include "core/device.h"
@@ -61,6 +63,31 @@ static nexar_err make_run(nexar_comm *comm, nx_coll_checked *checked, uint32_t n
     return err;
 }
 
+/* The same; without memory the others hear of it, for they wait. */
+static nexar_err make_run_or_tell(nexar_comm *comm, nx_coll_checked *checked, uint32_t number,
+                                  nx_run **out)
+{
+    nexar_err err = make_run(comm, checked, number, out);
+
+    return (err == NEXAR_OK) ? err : nx_comm_give_up(comm, number, err);
+}
+
+/* |comm|, as it was at |epoch|, cannot even make a call whose arguments are right. */
+static bool tell_short(nexar_comm *comm, unsigned epoch, nexar_err err)
+{
+    nx_loop *loop = comm->world->loop;
+    bool told;
+
+    nx_loop_lock(loop);
+    told = (comm->recovery.epoch == epoch);
+    if (told) {
+        (void)nx_comm_give_up(comm, 0, err);
+        nx_loop_kick(loop);
+    }
+    nx_loop_unlock(loop);
+    return told;
+}
+
 /* ---- with a thread that waits -------------------------------------------------------- */
 
 typedef struct waited {
@@ -101,9 +128,9 @@ static void wait_for(waited *w, nx_run *run)
 
     while (!w->done) {
         if (!w->event.set) {
-            w->world->log.waiting++;
+            nx_oplog_enter(&w->world->log);
             (void)nx_loop_wait(loop, &w->event, UINT64_MAX);
-            w->world->log.waiting--;
+            nx_oplog_leave(&w->world->log);
         }
         w->event.set = false;
         if (w->called) {
@@ -128,18 +155,15 @@ static nexar_err run_waiting(nexar_comm *comm, nx_coll_checked *checked, waited 
     if ((checked->call.mem.device == NULL) && nx_comm_direct(comm, &checked->call, &number, &err)) {
         return err;
     }
-    err = make_run(comm, checked, number, &run);
-    *begun = (err == NEXAR_OK) || (number != 0);
-    if ((err != NEXAR_OK) && (number != 0)) {
-        nx_comm_direct_give_up(comm, number, err);
-    } else if (err == NEXAR_OK) {
+    err = make_run_or_tell(comm, checked, number, &run);
+    if (err == NEXAR_OK) {
         run->owner = w;
         run->on_done = on_waited_done;
         run->on_shard = on_waited_shard;
         nx_world_begin(w->world);
         nx_run_begin(run);
         wait_for(w, run);
-        nx_world_end(w->world, NEXAR_OK);
+        nx_world_end(w->world);
         err = outcome(run);
         nx_run_destroy(run);
     }
@@ -164,6 +188,7 @@ static nexar_err run_once(const nx_coll_args *a, void *shard_arg, bool rebuild, 
 
     *begun = false;
     if (err != NEXAR_OK) {
+        *begun = (err == NEXAR_ENOMEM) && tell_short(a->comm, epoch, err);
         return err;
     }
     waited w = {.world = a->comm->world, .shard = {.fn = a->on_shard, .arg = shard_arg}};
@@ -250,11 +275,25 @@ static void request_destroy(nexar_request *req)
 
 static const nx_request_ops coll_ops = {.finish = request_finish, .destroy = request_destroy};
 
+/* Finalize waits for it, and nobody else can any more. */
+static void tell_lost(nx_world *world, const nx_run *run)
+{
+    char why[NX_ERROR_ROOM];
+
+    (void)snprintf(why, sizeof(why),
+                   "a collective that was still on its way has failed: %s #%u: %s",
+                   nx_mark_name(&run->mark), run->number, run->why);
+    nx_world_lost(world, run->err, why);
+}
+
 static void on_request_done(nx_run *run)
 {
     coll_request *r = run->owner;
 
-    nx_world_end(r->base.comm->world, NEXAR_OK);
+    if ((run->err != NEXAR_OK) && r->base.comm->world->closing) {
+        tell_lost(r->base.comm->world, run);
+    }
+    nx_world_end(r->base.comm->world);
     nx_recover_leave(r->base.comm);
     nx_recover_request_done(&r->base, run->err);
 }
@@ -316,14 +355,19 @@ static nexar_err start_once(const nx_coll_args *a, void *shard_arg, nexar_reques
     nx_loop *loop;
 
     if (err != NEXAR_OK) {
+        (void)((err == NEXAR_ENOMEM) && tell_short(a->comm, epoch, err));
         return err;
     }
     r = (req == NULL) ? NULL : nx_zalloc(sizeof(*r));
     if (r == NULL) {
         nx_comm_memory_done(&checked.call.mem);
         nx_coll_args_done(&checked);
-        return (req == NULL) ? nx_fail(NEXAR_EINVAL, "%s: req is NULL", a->name)
-                             : nx_fail_nomem("a request");
+        if (req == NULL) {
+            return nx_fail(NEXAR_EINVAL, "%s: req is NULL", a->name);
+        }
+        err = nx_fail_nomem("a request");
+        (void)tell_short(a->comm, epoch, err);
+        return err;
     }
     r->shard = (shard){.fn = a->on_shard, .arg = shard_arg};
     loop = a->comm->world->loop;
@@ -333,7 +377,7 @@ static nexar_err start_once(const nx_coll_args *a, void *shard_arg, nexar_reques
         nx_coll_args_done(&checked);
         err = fail_rebuilt(a->name);
     } else {
-        err = make_run(a->comm, &checked, 0, &r->run);
+        err = make_run_or_tell(a->comm, &checked, 0, &r->run);
     }
     if (err == NEXAR_OK) {
         nx_recover_enter(a->comm);

@@ -1,10 +1,8 @@
 /*
  * comm.c - communicators: made, split, freed.
  *
- * An id is (the slot of a member, mostly the first, a number that this member has given
- * out): unique without anybody's help, since no two members share the first half and
- * one member gives no number out twice while it is in use.  Every rank offers a number
- * of its own in the exchange of colours; that of the first member is taken.
+ * An id is that of a member, mostly the first (comm_id.h).  Every rank offers one of its own in
+ * the exchange of colours; that of the first member that has one left is taken.
  */
 #include "core/comm.h"
 
@@ -23,8 +21,6 @@
 #include "core/recover.h"
 #include "core/rescue.h"
 #include "core/roster.h"
-
-#define SERIAL_MASK ((UINT32_C(1) << NX_SERIAL_BITS) - 1)
 
 /* ---- life ---------------------------------------------------------------------------- */
 
@@ -189,6 +185,10 @@ void nx_comm_hold(nexar_comm *comm)
 void nx_comm_release(nexar_comm *comm)
 {
     if (--comm->holds == 0) {
+        if ((comm->group.hub != NULL) && !comm->world->closing && !comm->revoked &&
+            (nx_config_choice(comm->world->config, NX_SET_RECOVERY) != NX_RECOVERY_AUTOMATIC)) {
+            nx_group_part(&comm->group, NX_PARTING_FREED);
+        }
         destroy(comm);
     }
 }
@@ -239,31 +239,29 @@ int nexar_size(const nexar_comm *comm)
     return (comm == NULL) ? -1 : (int)comm->known_size;
 }
 
+nexar_err nx_comm_give_up(nexar_comm *comm, uint32_t number, nexar_err err)
+{
+    char sentence[NX_ERROR_ROOM];
+
+    (void)snprintf(sentence, sizeof(sentence), "rank %u: %s", comm->rank, nexar_last_error());
+    nx_group_give_up(&comm->group, number, err, sentence);
+    return nx_fail(err, "%s", sentence);
+}
+
 /* ---- splitting -------------------------------------------------------------------------- */
 
 /* What each rank says. */
 typedef struct entry {
-    int64_t color, key, serial, rank;
+    int64_t color, key, id, rank;
 } entry;
 enum { ENTRY_WORDS = sizeof(entry) / sizeof(int64_t) };
 
-/* Whether the id that |serial| would make is in use here. */
-static bool in_use(const nx_world *world, uint32_t id)
+uint32_t nx_comm_take_id(nx_world *world)
 {
-    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
-        if (nx_list_entry(at, nexar_comm, link)->id == id) {
-            return true;
-        }
+    if (world->ids == nx_comm_id_last(world->self)) {
+        return 0;
     }
-    return (id == 0) || ((world->comm != NULL) && (world->comm->id == id));
-}
-
-uint32_t nx_comm_take_serial(nx_world *world)
-{
-    do {
-        world->serial = (world->serial + 1) & SERIAL_MASK;
-    } while (in_use(world, (world->self << NX_SERIAL_BITS) | world->serial));
-    return world->serial;
+    return nx_comm_id_make(world->self, ++world->ids);
 }
 
 static int by_key(const void *a, const void *b)
@@ -276,13 +274,34 @@ static int by_key(const void *a, const void *b)
     return (x->rank < y->rank) ? -1 : (x->rank > y->rank);
 }
 
+/* The id of the first of the |n| members |e| that has one left; 0: none has. */
+static uint32_t choose_id(const entry *e, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (e[i].id != 0) {
+            return (uint32_t)e[i].id;
+        }
+    }
+    return 0;
+}
+
 /* Makes the communicator of the |n| members |e|, sorted. */
 static nexar_err make_part(nexar_comm *parent, const entry *e, uint32_t n, nexar_comm **out)
 {
-    nexar_comm *comm = nx_zalloc(sizeof(*comm));
-    uint32_t *peers = nx_calloc(n, sizeof(*peers));
+    const uint32_t id = choose_id(e, n);
+    nexar_comm *comm;
+    uint32_t *peers;
     nexar_err err;
 
+    if (id == 0) {
+        return nx_fail(
+            NEXAR_ENOTSUP,
+            "a communicator: its ranks have given out all ids that they have, %u each at "
+            "most",
+            nx_comm_id_last(0));
+    }
+    comm = nx_zalloc(sizeof(*comm));
+    peers = nx_calloc(n, sizeof(*peers));
     if ((comm == NULL) || (peers == NULL)) {
         nx_free(comm);
         nx_free(peers);
@@ -294,7 +313,7 @@ static nexar_err make_part(nexar_comm *parent, const entry *e, uint32_t n, nexar
     }
     comm->peers = peers;
     comm->size = n;
-    comm->id = (peers[0] << NX_SERIAL_BITS) | (uint32_t)e[0].serial;
+    comm->id = id;
     err = open_comm(parent->world, comm);
     if (err == NEXAR_OK) {
         nx_list_push_back(&parent->world->comms, &comm->link);
@@ -305,7 +324,7 @@ static nexar_err make_part(nexar_comm *parent, const entry *e, uint32_t n, nexar
     return err;
 }
 
-nexar_err nx_comm_make_rest(nexar_comm *comm, const nx_rankset *failed, uint32_t serial,
+nexar_err nx_comm_make_rest(nexar_comm *comm, const nx_rankset *failed, uint32_t id,
                             nexar_comm **out)
 {
     entry *all = nx_calloc(comm->size, sizeof(*all));
@@ -317,7 +336,7 @@ nexar_err nx_comm_make_rest(nexar_comm *comm, const nx_rankset *failed, uint32_t
     }
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         if (!nx_rankset_has(failed, rank)) {
-            all[n++] = (entry){.rank = rank, .serial = serial};
+            all[n++] = (entry){.rank = rank, .id = id};
         }
     }
     err = make_part(comm, all, n, out);
@@ -349,10 +368,43 @@ void nx_comm_revoked(nexar_comm *comm)
     }
 }
 
+/* Whether all others have freed |comm|: nobody of them has failed or left. */
+static bool all_have_freed(const nexar_comm *comm)
+{
+    bool freed = true;
+
+    for (uint32_t rank = 0; freed && (rank < comm->size); rank++) {
+        freed = (rank == comm->rank) || (nx_group_finished(&comm->group, rank) == NX_PARTING_FREED);
+    }
+    return freed;
+}
+
+nexar_err nx_comm_alone_why(const nexar_comm *comm, char text[NX_COMM_ALONE_WHY])
+{
+    char gone[NX_FAILURE_GONE];
+
+    if (all_have_freed(comm)) {
+        (void)snprintf(text, NX_COMM_ALONE_WHY, "all other ranks have freed the communicator");
+        return NEXAR_EREVOKED;
+    }
+    (void)snprintf(text, NX_COMM_ALONE_WHY, "no other rank is left%s", nx_failure_gone(comm, gone));
+    return NEXAR_EPEER;
+}
+
 void nx_comm_fail_any(nexar_comm *comm)
 {
-    nx_msg_fail_context(comm->world->msg, nx_comm_user(comm), true, NEXAR_EPEER,
-                        "no other rank of the communicator is left");
+    char text[NX_COMM_ALONE_WHY];
+    const nexar_err err = nx_comm_alone_why(comm, text);
+
+    nx_msg_fail_context(comm->world->msg, nx_comm_user(comm), true, err, text);
+}
+
+void nx_comm_fail_from(nexar_comm *comm, uint32_t peer, nx_parting how)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "it %s", nx_parting_text(how));
+    nx_msg_fail_from(comm->world->msg, peer, nx_comm_user(comm), nx_parting_error(how), text);
 }
 
 /* Those of |color| among the |n| entries, sorted, to the front; how many. */
@@ -440,10 +492,17 @@ static nexar_err split(nexar_comm *comm, nx_guise guise, const char *name, entry
     nexar_err err;
 
     if (all == NULL) {
-        return nx_fail_nomem("a communicator");
+        err = nx_fail_nomem("a communicator");
+        nx_loop_lock(world->loop);
+        if (!comm->recovery.retries) {
+            err = nx_comm_give_up(comm, 0, err);
+            nx_loop_kick(world->loop);
+        }
+        nx_loop_unlock(world->loop);
+        return err;
     }
     nx_loop_lock(world->loop);
-    mine.serial = nx_comm_take_serial(world);
+    mine.id = nx_comm_take_id(world);
     nx_loop_unlock(world->loop);
     err = exchange(comm, guise, name, &mine, all);
     if (err == NEXAR_OK) {

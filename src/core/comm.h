@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "cluster/comm_id.h"
 #include "cluster/confirm.h"
 #include "cluster/rankset.h"
 #include "coll/group.h"
@@ -18,17 +19,6 @@ enum {
 };
 
 enum { NX_LOST_WHY = 256 };
-
-/* An id is the slot of a member and a number that this one gave out: comm.c. */
-enum { NX_SERIAL_BITS = 16 };
-static inline uint32_t nx_comm_id_first(uint32_t id)
-{
-    return id >> NX_SERIAL_BITS;
-}
-static inline uint32_t nx_comm_id_serial(uint32_t id)
-{
-    return id & ((UINT32_C(1) << NX_SERIAL_BITS) - 1);
-}
 
 /* Whether a communicator can be used: recover.h. */
 typedef enum nx_mend {
@@ -95,8 +85,9 @@ struct nexar_comm {
     struct nx_accord *accord; /* accord.h; NULL: not needed so far */
     struct nx_accord *rescue; /* rescue.h; NULL: it is not rebuilt by itself */
     nx_recovery recovery;
-    bool revoked; /* all calls on it end with NEXAR_EREVOKED */
-    bool alone;   /* of several ranks this one alone is left */
+    bool revoked;  /* all calls on it end with NEXAR_EREVOKED */
+    bool alone;    /* of several ranks this one alone is left, or has not freed it */
+    bool inquires; /* a receive from anybody has waited: whether anybody is left is asked */
     nexar_failure_fn on_failure;
     void *on_failure_arg;
     nx_rankset called; /* for whom |on_failure| was called; zero: it was never set */
@@ -114,6 +105,10 @@ void nx_comms_free(nx_world *world);
 void nx_comm_hold(nexar_comm *comm);
 void nx_comm_release(nexar_comm *comm);
 
+/* This rank cannot begin the collective |number| of |comm| (0: the next), for |err| and its
+ * sentence, which are returned: the others hear of it.  With the lock. */
+nexar_err nx_comm_give_up(nexar_comm *comm, uint32_t number, nexar_err err);
+
 /* The application gives |comm| back. */
 void nx_comm_give_back(nexar_comm *comm);
 
@@ -128,12 +123,12 @@ uint32_t nx_comm_rank_of(const nexar_comm *comm, uint32_t peer);
 /* The same of any peer; -1: it is not a member. */
 int nx_comm_find_peer(const nexar_comm *comm, uint32_t peer);
 
-/* A number for an id that begins with this rank; it is not given out again. */
-uint32_t nx_comm_take_serial(nx_world *world);
+/* An id for a communicator, which is not given out again; 0: this rank has none left. */
+uint32_t nx_comm_take_id(nx_world *world);
 /* The communicator of the ranks of |comm| that are not in |failed|, in their order, with
- * the number |serial| of the first of them.  NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_comm_make_rest(nexar_comm *comm, const nx_rankset *failed,
-                                          uint32_t serial, nexar_comm **out);
+ * |id|.  NEXAR_ENOMEM.  NEXAR_ENOTSUP: |id| is 0, none of them had one left. */
+NX_MUST_CHECK nexar_err nx_comm_make_rest(nexar_comm *comm, const nx_rankset *failed, uint32_t id,
+                                          nexar_comm **out);
 
 /* Whether messages and remote calls are refused: it is revoked, or was rebuilt and the
  * application does not know (roster.h). */
@@ -148,6 +143,11 @@ void nx_comm_revoked(nexar_comm *comm);
 void nx_comm_end_messages(nexar_comm *comm);
 /* Nobody else is left on |comm|: receives from anybody that wait end. */
 void nx_comm_fail_any(nexar_comm *comm);
+/* Why nothing comes from anybody any more on |comm|, which is alone. */
+enum { NX_COMM_ALONE_WHY = 640 };
+nexar_err nx_comm_alone_why(const nexar_comm *comm, char text[NX_COMM_ALONE_WHY]);
+/* Ends what waits for a message of |peer|, which has parted and of which nothing comes any more. */
+void nx_comm_fail_from(nexar_comm *comm, uint32_t peer, nx_parting how);
 
 /* The context of the application's own messages. */
 static inline nx_context nx_comm_user(const nexar_comm *comm)

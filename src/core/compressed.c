@@ -2,9 +2,9 @@
  * compressed.c - the compressed allreduce for the application: computations without the
  * loop's lock, and between them collectives of the engine.
  *
- * The numbers of these collectives are reserved when the call begins, so what the
- * application starts next comes after them on every rank.  All carry the fingerprint of
- * the one public call.
+ * They are parts of one operation, whose number is taken when the call begins, so what the
+ * application starts next comes after it on every rank, also on those that have called
+ * something else.  All carry the fingerprint of the one public call.
  *
  * When one fails here the call is over, but another rank may be past it and wait in the
  * next one for this rank: so the next one is called off too.  None can be further: every
@@ -30,9 +30,9 @@ typedef struct compressed {
     nx_compress *work;
     nx_coll_call whole; /* as the fingerprints have it */
     nx_exchange next;
-    uint32_t first, parts; /* numbers of the collectives */
-    uint32_t at;           /* the one that runs, or comes next */
-    nexar_err err;         /* of the computation, then of the call */
+    uint32_t number, parts;
+    uint32_t at;   /* the part that runs, or comes next */
+    nexar_err err; /* of the computation, then of the call */
     char why[NX_RUN_WHY];
     nx_job job;     /* with a request: the computation */
     nx_event event; /* without: the collective is done */
@@ -43,6 +43,8 @@ typedef struct compressed {
     size_t bytes;
     bool loaded;
 } compressed;
+
+_Static_assert((int)NX_COMPRESS_EXCHANGES <= (int)NX_CALL_PARTS, "each exchange is a part");
 
 /* ---- one call, with the lock held but where it is said ------------------------------ */
 
@@ -89,27 +91,39 @@ static void drop_shadow(compressed *c)
     nx_comm_memory_done(&c->mem);
 }
 
+static nexar_err outcome(const compressed *c)
+{
+    if (c->err == NEXAR_OK) {
+        return NEXAR_OK;
+    }
+    return nx_fail(c->err, "allreduce_compressed #%u: %s", c->number, c->why);
+}
+
 /* The call is over; those of its collectives that have not begun never will. */
 static void finish(compressed *c)
 {
-    nx_group_unreserve(&c->comm->group, c->first, c->parts);
+    nx_group_unreserve(&c->comm->group, c->number, c->parts);
     nx_compress_destroy(c->work);
     c->work = NULL;
     drop_shadow(c);
     c->done = true;
-    nx_world_end(c->comm->world, NEXAR_OK);
+    if ((c->err != NEXAR_OK) && c->comm->world->closing) {
+        (void)outcome(c);
+        nx_world_lost(c->comm->world, c->err, nexar_last_error());
+    }
+    nx_world_end(c->comm->world);
     nx_recover_leave(c->comm);
     if (!c->waited) {
         nx_recover_request_done(&c->base, c->err);
     }
 }
 
-/* The call fails, as |err| and |why| say; collective |at| and what follows will not be run
+/* The call fails, as |err| and |why| say; part |at| and what follows will not be run
  * here. */
 static void give_up(compressed *c, uint32_t at)
 {
     if (at < c->parts) {
-        nx_group_tell(&c->comm->group, c->first + at, c->err, c->why);
+        nx_group_tell(&c->comm->group, c->number, at, c->err, c->why);
     }
     finish(c);
 }
@@ -173,8 +187,9 @@ static void go_on(compressed *c)
         return;
     }
     if (c->err == NEXAR_OK) {
-        c->err = nx_run_make(&run, &c->comm->group, &call, c->first + c->at);
+        c->err = nx_run_make(&run, &c->comm->group, &call, c->number);
         if (c->err == NEXAR_OK) {
+            run->part = c->at;
             run->mark = nx_mark_within(&run->mark, &c->whole);
             run->owner = c;
             run->on_done = on_part_done;
@@ -185,14 +200,6 @@ static void go_on(compressed *c)
         (void)snprintf(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
     }
     give_up(c, c->at);
-}
-
-static nexar_err outcome(const compressed *c)
-{
-    if (c->err == NEXAR_OK) {
-        return NEXAR_OK;
-    }
-    return nx_fail(c->err, "allreduce_compressed #%u: %s", c->first, c->why);
 }
 
 /* ---- the beginning ------------------------------------------------------------------ */
@@ -233,6 +240,15 @@ static nexar_err open_memory(compressed *c, nx_compress_call *call)
     return NEXAR_OK;
 }
 
+/* This rank cannot begin it, and the others wait: they hear of it, and its number is used up.
+ * With the lock held. */
+static nexar_err fall_out(nexar_comm *comm, nexar_err err)
+{
+    err = nx_comm_give_up(comm, 0, err);
+    nx_loop_kick(comm->world->loop);
+    return err;
+}
+
 /* Makes the call ready to compute; with the lock held.  An error has used no number. */
 static nexar_err begin(compressed *c, nx_compress_call *call)
 {
@@ -249,7 +265,7 @@ static nexar_err begin(compressed *c, nx_compress_call *call)
         drop_shadow(c);
         return err;
     }
-    err = nx_group_reserve(group, c->parts, &c->first);
+    err = nx_group_reserve(group, c->parts, &c->number);
     if (err != NEXAR_OK) {
         nx_compress_destroy(c->work);
         drop_shadow(c);
@@ -294,9 +310,9 @@ static void run_waiting(compressed *c)
         go_on(c);
         while (c->running) {
             c->event.set = false;
-            world->log.waiting++;
+            nx_oplog_enter(&world->log);
             (void)nx_loop_wait(world->loop, &c->event, UINT64_MAX);
-            world->log.waiting--;
+            nx_oplog_leave(&world->log);
         }
     }
     nx_loop_kick(world->loop);
@@ -313,17 +329,17 @@ static nexar_err run_once(nexar_comm *comm, const nx_compress_call *asked, bool 
     nexar_err err = open_memory(&c, &call);
     unsigned epoch;
 
-    *begun = false;
-    if (err != NEXAR_OK) {
-        return err;
-    }
+    *begun = true;
     nx_loop_lock(loop);
     epoch = comm->recovery.epoch;
-    err = begin(&c, &call);
     if (err == NEXAR_OK) {
-        *begun = true;
+        err = begin(&c, &call);
+    }
+    if (err == NEXAR_OK) {
         run_waiting(&c);
         err = outcome(&c);
+    } else {
+        err = fall_out(comm, err);
     }
     if (rebuild) {
         err = nx_recover_after(comm, epoch, err);
@@ -439,21 +455,21 @@ static nexar_err start_once(nexar_comm *comm, nx_compress_call *call, nexar_requ
     nexar_err err;
 
     if (c == NULL) {
-        return nx_fail_nomem("a request");
-    }
-    c->comm = comm;
-    err = open_memory(c, call);
-    if (err != NEXAR_OK) {
-        nx_free(c);
-        return err;
+        err = nx_fail_nomem("a request");
+    } else {
+        c->comm = comm;
+        err = open_memory(c, call);
     }
     nx_loop_lock(comm->world->loop);
-    err = begin(c, call);
-    if (err == NEXAR_OK) {
+    if ((c != NULL) && (err == NEXAR_OK)) {
+        err = begin(c, call);
+    }
+    if ((c != NULL) && (err == NEXAR_OK)) {
         nx_request_init(&c->base, &compressed_ops, comm);
         *req = &c->base;
         start_computing(c);
     } else {
+        err = fall_out(comm, err);
         nx_free(c);
     }
     nx_loop_unlock(comm->world->loop);

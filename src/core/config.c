@@ -1,4 +1,4 @@
-/* config.c - settings: defaults, then the environment, then what is set. */
+/* config.c - settings: defaults, then launchers, then the environment, then what is set. */
 #include "core/config.h"
 
 #include <stdatomic.h>
@@ -21,6 +21,7 @@ typedef struct holding {
     uint64_t number; /* or the place among the choices */
     char *text;      /* NULL: "" */
     nx_rules *rules;
+    const char *variable; /* of the launcher that it came from */
 } holding;
 
 struct nexar_config {
@@ -118,11 +119,13 @@ static nexar_err parse_value(const nx_setting *s, const char *text, const char *
                    nx_setting_accepted(s, accepted));
 }
 
-static nexar_err set(nexar_config *cfg, nx_setting_id id, const char *text, nx_origin origin)
+/* |launched|: the variable, for NX_ORIGIN_LAUNCHER. */
+static nexar_err set_by(nexar_config *cfg, nx_setting_id id, const char *text, nx_origin origin,
+                        const char *launched)
 {
     const nx_setting *s = &nx_settings[id];
     char what[2 * NX_VARIABLE_ROOM], variable[NX_VARIABLE_ROOM];
-    holding fresh = {.origin = origin};
+    holding fresh = {.origin = origin, .variable = launched};
     nexar_err err;
 
     if (origin == NX_ORIGIN_ENVIRONMENT) {
@@ -138,6 +141,11 @@ static nexar_err set(nexar_config *cfg, nx_setting_id id, const char *text, nx_o
     holding_fini(&cfg->values[id]);
     cfg->values[id] = fresh;
     return NEXAR_OK;
+}
+
+static nexar_err set(nexar_config *cfg, nx_setting_id id, const char *text, nx_origin origin)
+{
+    return set_by(cfg, id, text, origin, NULL);
 }
 
 /* ---- the environment ---------------------------------------------------- */
@@ -208,6 +216,85 @@ static nexar_err set_from_environment(nexar_config *cfg)
         }
     }
     return NEXAR_OK;
+}
+
+/* ---- launchers ------------------------------------------------------------ */
+
+/*
+ * srun numbers the tasks of a step.  A script of sbatch and a shell of salloc have a SLURM_PROCID
+ * as well, which is 0, and whatever they start inherits it: no step, or one by a number that Slurm
+ * keeps for itself, from that of the shell's on.
+ */
+static bool is_task_of_slurm(void)
+{
+    static const uint64_t first_reserved = UINT64_C(0xfffffffa);
+    const char *step = variable_value("SLURM_STEP_ID");
+    uint64_t number;
+
+    if (step == NULL) {
+        return variable_value("SLURM_JOB_ID") == NULL;
+    }
+    return nx_parse_uint(step, &number) && (number < first_reserved);
+}
+
+static bool is_always(void)
+{
+    return true;
+}
+
+/* Slurm is last: what another launcher starts in its allocation has the variables of both. */
+static const struct launcher {
+    const char *rank, *size; /* NULL: it does not say */
+    bool (*counts)(void);
+} launchers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", is_always},
+    {"PMI_RANK", "PMI_SIZE", is_always},
+    {"PMIX_RANK", NULL, is_always},
+    {"SLURM_PROCID", "SLURM_NTASKS", is_task_of_slurm},
+};
+
+static nexar_err take_number(nexar_config *cfg, nx_setting_id id, const char *variable,
+                             uint64_t min, uint64_t max)
+{
+    const char *text = (variable == NULL) ? NULL : variable_value(variable);
+    const char *name = nx_settings[id].name;
+    char ours[NX_VARIABLE_ROOM];
+    uint64_t number;
+
+    if ((text == NULL) || (cfg->values[id].origin != NX_ORIGIN_DEFAULT)) {
+        return NEXAR_OK;
+    }
+    if (!nx_parse_uint(text, &number) || (number < min) || (number > max)) {
+        return nx_fail(NEXAR_EINVAL,
+                       "setting %s (from %s): \"%.*s\" is not accepted; a launcher sets a whole "
+                       "number from %llu to %llu, and %s goes before it",
+                       name, variable, SHOWN, text, (unsigned long long)min,
+                       (unsigned long long)max, nx_setting_variable(name, ours));
+    }
+    return set_by(cfg, id, text, NX_ORIGIN_LAUNCHER, variable);
+}
+
+nexar_err nx_config_take_launcher(nexar_config *cfg)
+{
+    const uint64_t most = nx_settings[NX_SET_WORLD_SIZE].max;
+    const struct launcher *by = NULL;
+    char buf[NX_NUMBER_ROOM];
+    nexar_err err;
+
+    if ((nx_config_text(cfg, NX_SET_JOIN, buf)[0] == '\0') ||
+        (cfg->values[NX_SET_RANK].origin != NX_ORIGIN_DEFAULT)) {
+        return NEXAR_OK;
+    }
+    for (size_t i = 0; (by == NULL) && (i < sizeof(launchers) / sizeof(launchers[0])); i++) {
+        if ((variable_value(launchers[i].rank) != NULL) && launchers[i].counts()) {
+            by = &launchers[i];
+        }
+    }
+    if (by == NULL) {
+        return NEXAR_OK;
+    }
+    err = take_number(cfg, NX_SET_RANK, by->rank, 0, most - 1);
+    return (err == NEXAR_OK) ? take_number(cfg, NX_SET_WORLD_SIZE, by->size, 1, most) : err;
 }
 
 /* ---- public ------------------------------------------------------------- */
@@ -316,8 +403,8 @@ nexar_err nx_config_copy(const nexar_config *cfg, nexar_config **out)
     for (int id = 0; (id < NX_SETTINGS) && (err == NEXAR_OK); id++) {
         char buf[NX_NUMBER_ROOM];
 
-        err = set(made, (nx_setting_id)id, nx_config_text(cfg, (nx_setting_id)id, buf),
-                  cfg->values[id].origin);
+        err = set_by(made, (nx_setting_id)id, nx_config_text(cfg, (nx_setting_id)id, buf),
+                     cfg->values[id].origin, cfg->values[id].variable);
     }
     if (err != NEXAR_OK) {
         nexar_config_free(made);
@@ -334,11 +421,21 @@ nx_origin nx_config_origin(const nexar_config *cfg, nx_setting_id id)
     return cfg->values[id].origin;
 }
 
-const char *nx_origin_name(nx_origin origin)
+const char *nx_config_origin_name(const nexar_config *cfg, nx_setting_id id)
 {
-    static const char *const names[] = {"default", "environment", "set"};
+    const holding *v = &cfg->values[id];
 
-    return names[origin];
+    switch (v->origin) {
+    case NX_ORIGIN_LAUNCHER:
+        return v->variable;
+    case NX_ORIGIN_ENVIRONMENT:
+        return "environment";
+    case NX_ORIGIN_SET:
+        return "set";
+    case NX_ORIGIN_DEFAULT:
+        break;
+    }
+    return "default";
 }
 
 const char *nx_config_text(const nexar_config *cfg, nx_setting_id id, char *buf)

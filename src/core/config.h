@@ -14,15 +14,30 @@
 #include "coll/select.h"
 #include "core/settings.h"
 
-typedef enum nx_origin { NX_ORIGIN_DEFAULT, NX_ORIGIN_ENVIRONMENT, NX_ORIGIN_SET } nx_origin;
+typedef enum nx_origin {
+    NX_ORIGIN_DEFAULT,
+    NX_ORIGIN_LAUNCHER, /* a variable that is not nexar's own */
+    NX_ORIGIN_ENVIRONMENT,
+    NX_ORIGIN_SET
+} nx_origin;
 
 /* A copy, given back with nexar_config_free().  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_config_copy(const nexar_config *cfg, nexar_config **out);
 
-/* Where the value of |id| came from, and the word for it: "default",
- * "environment", "set". */
+/* Where the value of |id| came from, and the word for it: "default", "environment",
+ * "set", or the launcher's variable. */
 nx_origin nx_config_origin(const nexar_config *cfg, nx_setting_id id);
-const char *nx_origin_name(nx_origin origin);
+const char *nx_config_origin_name(const nexar_config *cfg, nx_setting_id id);
+
+/*
+ * Where `join` names a cluster and nobody has said anything of `rank`, takes the number that a
+ * launcher has given to this process: Open MPI, PMI (MPICH and others), PMIx, srun of Slurm;
+ * `world_size` too, if nobody has said anything of that.  For one who is about to join.
+ *
+ * NEXAR_EINVAL
+ *     A variable of the launcher is no such number: the sentence names it.
+ */
+NX_MUST_CHECK nexar_err nx_config_take_launcher(nexar_config *cfg);
 
 /* The value as text that nexar_config_set() takes.  |buf| has NX_NUMBER_ROOM
  * bytes; the result is in it or in |cfg|, and valid until either changes. */

@@ -53,7 +53,7 @@ static const struct sample {
     [NX_SET_RETRY] = {"on", "on", "twice"},
 };
 
-enum { VARIABLES = 4 };
+enum { VARIABLES = 8 };
 static char variables[VARIABLES][256];
 static char *environment[VARIABLES + 1];
 
@@ -323,6 +323,146 @@ static void test_the_least_world_is_not_above_the_largest(void **state)
     nexar_config_free(cfg);
 }
 
+#define JOIN "NEXAR_JOIN=nexar://a@b:1/?pin=c"
+
+/* What the launcher makes of |lines|, up to NULL: rank, size, and where they are from. */
+typedef struct launch {
+    const char *lines[6];
+    const char *rank, *rank_from, *size, *size_from;
+} launch;
+
+static int count_lines(const launch *l)
+{
+    int n = 0;
+
+    while ((n < 6) && (l->lines[n] != NULL)) {
+        n++;
+    }
+    return n;
+}
+
+static void test_a_launcher_says_rank_and_size_of_one_who_joins(void **state)
+{
+    static const launch cases[] = {
+        {{"SLURM_PROCID=3", "SLURM_NTASKS=4"}, "auto", "default", "0", "default"}, /* alone */
+        {{JOIN}, "auto", "default", "0", "default"},
+        {{JOIN, "SLURM_PROCID=3", "SLURM_NTASKS=4"}, "3", "SLURM_PROCID", "4", "SLURM_NTASKS"},
+        {{JOIN, "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=65536"},
+         "0",
+         "OMPI_COMM_WORLD_RANK",
+         "65536",
+         "OMPI_COMM_WORLD_SIZE"},
+        {{JOIN, "PMI_RANK=65535", "PMI_SIZE=1"}, "65535", "PMI_RANK", "1", "PMI_SIZE"},
+        {{JOIN, "PMIX_RANK=2", "PMIX_SIZE=9"}, "2", "PMIX_RANK", "0", "default"},
+        /* The innermost counts, with its own size. */
+        {{JOIN, "SLURM_PROCID=0", "SLURM_NTASKS=4", "PMIX_RANK=5"},
+         "5",
+         "PMIX_RANK",
+         "0",
+         "default"},
+        {{JOIN, "PMI_RANK=1", "OMPI_COMM_WORLD_RANK=2", "PMI_SIZE=3"},
+         "2",
+         "OMPI_COMM_WORLD_RANK",
+         "0",
+         "default"},
+        /* What is given goes before it; who gives the rank is not told the size either. */
+        {{JOIN, "SLURM_PROCID=3", "SLURM_NTASKS=4", "NEXAR_RANK=1"},
+         "1",
+         "environment",
+         "0",
+         "default"},
+        {{JOIN, "SLURM_PROCID=x", "SLURM_NTASKS=y", "NEXAR_RANK=auto"},
+         "auto",
+         "environment",
+         "0",
+         "default"},
+        {{JOIN, "SLURM_PROCID=3", "SLURM_NTASKS=y", "NEXAR_WORLD_SIZE=8"},
+         "3",
+         "SLURM_PROCID",
+         "8",
+         "environment"},
+        /* Of Slurm only the tasks of steps: not a script, not a shell, and what these start. */
+        {{JOIN, "SLURM_PROCID=3", "SLURM_JOB_ID=77", "SLURM_STEP_ID=0"},
+         "3",
+         "SLURM_PROCID",
+         "0",
+         "default"},
+        {{JOIN, "SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_JOB_ID=77"},
+         "auto",
+         "default",
+         "0",
+         "default"},
+        {{JOIN, "SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_JOB_ID=77", "SLURM_STEP_ID=4294967290"},
+         "auto",
+         "default",
+         "0",
+         "default"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const launch *l = &cases[i];
+        nexar_config *cfg, *copy = NULL;
+
+        set_environment(count_lines(l), l->lines);
+        cfg = fresh();
+        assert_int_equal(nx_config_take_launcher(cfg), NEXAR_OK);
+        assert_int_equal(nx_config_copy(cfg, &copy), NEXAR_OK);
+        expect(copy, NX_SET_RANK, l->rank, nx_config_origin(cfg, NX_SET_RANK));
+        expect(copy, NX_SET_WORLD_SIZE, l->size, nx_config_origin(cfg, NX_SET_WORLD_SIZE));
+        assert_string_equal(nx_config_origin_name(copy, NX_SET_RANK), l->rank_from);
+        assert_string_equal(nx_config_origin_name(copy, NX_SET_WORLD_SIZE), l->size_from);
+        nexar_config_free(copy);
+        nexar_config_free(cfg);
+    }
+}
+
+static void test_what_a_program_sets_goes_before_the_launcher(void **state)
+{
+    static const char *const lines[] = {"PMI_RANK=3", "PMI_SIZE=4"};
+    nexar_config *cfg;
+
+    (void)state;
+    set_environment(2, lines);
+    cfg = fresh();
+    assert_int_equal(nexar_config_set(cfg, "join", samples[NX_SET_JOIN].good), NEXAR_OK);
+    assert_int_equal(nexar_config_set(cfg, "rank", "auto"), NEXAR_OK);
+    assert_int_equal(nx_config_take_launcher(cfg), NEXAR_OK);
+    expect(cfg, NX_SET_RANK, "auto", NX_ORIGIN_SET);
+    expect(cfg, NX_SET_WORLD_SIZE, "0", NX_ORIGIN_DEFAULT);
+    nexar_config_free(cfg);
+    cfg = fresh();
+    assert_int_equal(nexar_config_set(cfg, "join", samples[NX_SET_JOIN].good), NEXAR_OK);
+    assert_int_equal(nx_config_take_launcher(cfg), NEXAR_OK);
+    expect(cfg, NX_SET_RANK, "3", NX_ORIGIN_LAUNCHER);
+    nexar_config_free(cfg);
+}
+
+static void test_a_launchers_variable_that_is_no_number_is_named(void **state)
+{
+    static const char *const bad[][3] = {{"SLURM_PROCID=", "SLURM_NTASKS=4", "SLURM_PROCID"},
+                                         {"SLURM_PROCID=auto", "SLURM_NTASKS=4", "SLURM_PROCID"},
+                                         {"SLURM_PROCID=-1", "SLURM_NTASKS=4", "SLURM_PROCID"},
+                                         {"SLURM_PROCID=1", "SLURM_NTASKS=0", "SLURM_NTASKS"},
+                                         {"PMI_RANK=65536", "PMI_SIZE=2", "PMI_RANK"},
+                                         {"PMI_RANK=0", "PMI_SIZE=2 ", "PMI_SIZE"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const char *const lines[] = {JOIN, bad[i][0], bad[i][1]};
+        nexar_config *cfg;
+
+        set_environment(3, lines);
+        cfg = fresh();
+        assert_int_equal(nx_config_take_launcher(cfg), NEXAR_EINVAL);
+        assert_non_null(strstr(nexar_last_error(), bad[i][2]));
+        nexar_config_free(cfg);
+    }
+    assert_string_equal(nexar_last_error(),
+                        "setting world_size (from PMI_SIZE): \"2 \" is not accepted; a launcher "
+                        "sets a whole number from 1 to 65536, and NEXAR_WORLD_SIZE goes before it");
+}
+
 static void test_an_unknown_variable_is_warned_of_once(void **state)
 {
     static const char *const lines[] = {"NEXAR_SEGMNT=64k", "NEXAR_COLOUR=red", "NEXAR_LOG=error"};
@@ -357,6 +497,12 @@ int main(void)
         cmocka_unit_test_setup(test_without_memory_nothing_changes, clear_environment),
         cmocka_unit_test_setup(test_applying_sets_log_and_kernels, clear_environment),
         cmocka_unit_test_setup(test_the_least_world_is_not_above_the_largest, clear_environment),
+        cmocka_unit_test_setup(test_a_launcher_says_rank_and_size_of_one_who_joins,
+                               clear_environment),
+        cmocka_unit_test_setup(test_what_a_program_sets_goes_before_the_launcher,
+                               clear_environment),
+        cmocka_unit_test_setup(test_a_launchers_variable_that_is_no_number_is_named,
+                               clear_environment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

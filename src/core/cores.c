@@ -68,7 +68,7 @@ bool nx_cores_for_all(const nx_world *world)
         if (nx_links_same_host(world, m)) {
             sets[at] = own;
             if (m->slot != world->self) {
-                (void)sched_getaffinity((pid_t)m->pid, sizeof(sets[at]), &sets[at]);
+                (void)sched_getaffinity((pid_t)m->process.pid, sizeof(sets[at]), &sets[at]);
             }
             at++;
         }
@@ -100,8 +100,8 @@ void nx_cores_part(void *of)
         const nx_member *m = &world->view->members[rank];
 
         /* Of ranks that are threads of one process nothing is known. */
-        if ((m->pid != (uint32_t)getpid()) && nx_links_same_host(world, m) &&
-            nx_place_of((long)m->pid, &core) && (core < CPU_SETSIZE)) {
+        if ((m->process.pid != (uint32_t)getpid()) && nx_links_same_host(world, m) &&
+            nx_place_of((long)m->process.pid, &core) && (core < CPU_SETSIZE)) {
             c.ranks[core]++;
         }
     }

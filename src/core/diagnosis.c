@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "coll/run.h"
 #include "core/comm.h"
+#include "core/failure.h"
 #include "core/pending.h"
 #include "core/report_signal.h"
 #include "msg/control.h"
@@ -29,8 +30,23 @@ struct nx_diagnosis {
 static nexar_err send_frame(void *ctx, uint32_t peer, const void *data, size_t len)
 {
     const nx_world *world = ctx;
+    const uint32_t slot = nx_world_slot(world, peer);
+    nexar_err err = nx_msg_send_control(world->msg, slot, data, len);
 
-    return nx_msg_send_control(world->msg, nx_world_slot(world, peer), data, len);
+    if ((err != NEXAR_OK) && nx_rankset_has(nx_failure_dead(world), slot)) {
+        err = nx_fail(err, "%s", nx_failure_why(world, slot));
+    }
+    return err;
+}
+
+static const char *fate(void *ctx, uint32_t rank)
+{
+    const nx_world *world = ctx;
+    const uint32_t slot = nx_world_slot(world, rank);
+
+    return nx_rankset_has(nx_failure_dead(world), slot)   ? "has failed"
+           : nx_rankset_has(nx_failure_left(world), slot) ? "has left"
+                                                          : "is gone";
 }
 
 static void print(void *ctx, nx_stall_voice voice, const char *line)
@@ -159,6 +175,7 @@ nexar_err nx_diagnosis_start(nx_world *world)
         .oldest = nx_pending_oldest,
         .whom = nx_pending_whom,
         .here = nx_pending_here,
+        .fate = fate,
         .send = send_frame,
         .print = print,
         .ctx = world,

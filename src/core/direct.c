@@ -215,10 +215,10 @@ bool nx_comm_direct(nexar_comm *comm, const nx_coll_call *call, uint32_t *number
         return false;
     }
     nx_world_begin(world);
-    world->log.waiting++;
+    nx_oplog_enter(&world->log);
     done = nx_direct_run(comm->group.direct, call, number, err, &was);
-    world->log.waiting--;
-    nx_world_end(world, NEXAR_OK);
+    nx_oplog_leave(&world->log);
+    nx_world_end(world);
     if (done) {
         comm->group.parted = comm->group.parted || (*err == NEXAR_EPEER);
         what.number = was.number;
@@ -226,13 +226,6 @@ bool nx_comm_direct(nexar_comm *comm, const nx_coll_call *call, uint32_t *number
         nx_oplog_ended(&world->log, &what, was.begun_ns, nx_loop_now(world->loop), *err);
     }
     return done;
-}
-
-void nx_comm_direct_give_up(nexar_comm *comm, uint32_t number, nexar_err err)
-{
-    nx_direct_engine(comm->group.direct, number);
-    nx_group_tell(&comm->group, number, err, nexar_last_error());
-    nx_group_forget(&comm->group, number, true);
 }
 
 void nx_comm_direct_fini(nexar_comm *comm)

@@ -37,8 +37,6 @@ void nx_direct_close_passes(nx_passes *passes);
  * With the loop's lock, which is released meanwhile.
  */
 bool nx_comm_direct(nexar_comm *comm, const nx_coll_call *call, uint32_t *number, nexar_err *err);
-/* The engine cannot run |number| for want of memory: all hear of it. */
-void nx_comm_direct_give_up(nexar_comm *comm, uint32_t number, nexar_err err);
 /* |comm| is about to go. */
 void nx_comm_direct_fini(nexar_comm *comm);
 

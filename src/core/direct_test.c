@@ -3,6 +3,7 @@
 
 #include "api_call.h"
 #include "base/ways.h"
+#include "core/comm.h"
 #include "direct_world.h"
 #include "local_world.h"
 #include "unit.h"
@@ -433,6 +434,41 @@ static void test_one_that_takes_too_long_ends_on_all(void **state)
     nxt_direct_with_setting(3, "collective_timeout", "2s", late);
 }
 
+/* Rank 1 ends an operation that it never begins: rank 0, which waits on the board, hears of it. */
+static void aborted(nexar_comm *w, void *arg)
+{
+    const bool before = (arg != NULL);
+    uint8_t word = 0;
+
+    nxt_direct_warm_up(w);
+    if (nexar_rank(w) == 0) {
+        if (before) { /* what rank 1 says comes behind the word that it has gone */
+            NXT_OK(w, nexar_recv(w, &word, 1, 1, 1, NULL));
+        }
+        NXT_SAYS(w, nexar_barrier(w), NEXAR_ENOMEM, "it never came");
+        NXT_OK(w, nexar_send(w, &word, 1, 1, 2));
+    } else {
+        nx_loop_lock(w->world->loop);
+        nx_group_tell(&w->group, w->group.next++, 0, NEXAR_ENOMEM, "it never came");
+        nx_loop_kick(w->world->loop);
+        nx_loop_unlock(w->world->loop);
+        if (before) {
+            NXT_OK(w, nexar_send(w, &word, 1, 0, 1));
+        }
+        NXT_OK(w, nexar_recv(w, &word, 1, 0, 2, NULL));
+    }
+    NXT_OK(w, nexar_barrier(w));
+}
+
+static void test_who_waits_on_the_board_hears_that_another_will_not_come(void **state)
+{
+    static int before;
+
+    (void)state;
+    nxt_local_world(2, NULL, aborted, NULL);
+    nxt_local_world(2, NULL, aborted, &before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_forms_with_and_without_a_request_meet),
         cmocka_unit_test(test_threads_take_turns),
         cmocka_unit_test(test_one_that_takes_too_long_ends_on_all),
+        cmocka_unit_test(test_who_waits_on_the_board_hears_that_another_will_not_come),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

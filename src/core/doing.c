@@ -63,7 +63,7 @@ size_t nx_doing_encode(const nx_doing *d, uint8_t *buf)
     for (uint32_t i = 0; i < d->listed; i++) {
         nx_write_u32(&w, d->who[i]);
     }
-    nx_write_text(&w, d->here);
+    nx_write_sentence(&w, d->here, NX_DOING_HERE); /* the name of a device, as the user has it */
     return w.len;
 }
 
@@ -90,7 +90,7 @@ bool nx_doing_decode(const void *data, size_t len, nx_doing *out)
     for (uint32_t i = 0; i < out->listed; i++) {
         out->who[i] = nx_read_u32(&r);
     }
-    nx_read_text(&r, out->here, sizeof(out->here));
+    nx_read_sentence(&r, out->here, sizeof(out->here));
     return nx_reader_done(&r);
 }
 

@@ -69,6 +69,17 @@ static void test_what_makes_no_sense_is_refused(void **state)
     assert_false(nx_ask_decode(buf, NX_ASK_SIZE, &(nx_ask){0}));
 }
 
+/* A device has the name that its user gives it. */
+static void test_what_is_waited_for_here_may_have_any_name(void **state)
+{
+    nx_doing d = {.here = "device gr\xc3\xbcn\n\033[2J"}, back;
+    uint8_t buf[NX_DOING_ROOM];
+
+    (void)state;
+    assert_true(nx_doing_decode(buf, nx_doing_encode(&d, buf), &back));
+    assert_string_equal(back.here, "device gr\xc3\xbcn??[2J");
+}
+
 static void test_words(void **state)
 {
     nx_doing d = {.last = {.text = "#6 barrier", .age_ns = UINT64_C(4100000000)}};
@@ -109,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_largest_fits_and_comes_back),
         cmocka_unit_test(test_what_makes_no_sense_is_refused),
+        cmocka_unit_test(test_what_is_waited_for_here_may_have_any_name),
         cmocka_unit_test(test_words),
     };
 

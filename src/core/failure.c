@@ -1,12 +1,16 @@
 /* failure.c - what is known of those who have failed or left, and when it is acted upon. */
 #include "core/failure.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "core/accord.h"
 #include "core/comm.h"
 #include "core/failure_inner.h"
+#include "core/links.h"
 #include "core/recover.h"
 
 const nx_rankset *nx_failure_dead(const nx_world *world)
@@ -93,6 +97,33 @@ void nx_failure_learn(nx_world *world, uint32_t rank, const char *why)
     nx_failure_stir(world);
 }
 
+void nx_failure_absent(nx_world *world, uint32_t slot)
+{
+    nx_failure *f = world->failure;
+
+    if (!nx_rankset_has(&f->died, slot) && !nx_rankset_has(&f->left, slot)) {
+        (void)nx_rankset_add(&f->absent, slot);
+        nx_failure_leaves(world, slot);
+    }
+}
+
+void nx_failure_agreed(nexar_comm *comm, const nx_rankset *failed)
+{
+    char why[NX_FAILURE_WHY], at[NX_TIME_TEXT];
+
+    (void)snprintf(why, sizeof(why), "the others have agreed that it has, at %s", nx_time_text(at));
+    for (uint32_t rank = 0; (rank = nx_rankset_next(failed, rank)) < failed->n; rank++) {
+        const uint32_t slot = nx_comm_peer(comm, rank);
+
+        if (nx_accord_has_left(comm, rank)) {
+            nx_failure_absent(comm->world, slot);
+        } else {
+            nx_failure_learn(comm->world, slot, why);
+        }
+    }
+    nx_failure_settle(comm->world);
+}
+
 void nx_failure_starve(nx_world *world)
 {
     world->failure->starved = true;
@@ -118,6 +149,15 @@ void nx_failure_leaves(nx_world *world, uint32_t slot)
     }
 }
 
+void nx_failure_expect(nx_world *world, uint32_t slot, bool can_answer)
+{
+    if (can_answer) {
+        nx_health_release(world->failure->health, slot, nx_loop_now(world->loop));
+    } else {
+        nx_health_hold(world->failure->health, slot);
+    }
+}
+
 static void on_leaves(nx_failure *f)
 {
     for (uint32_t slot = 0; (slot = nx_rankset_next(&f->leaves, slot)) < f->leaves.n; slot++) {
@@ -126,6 +166,28 @@ static void on_leaves(nx_failure *f)
         nx_aftermath_left(f, slot);
     }
     nx_rankset_clear(&f->leaves);
+}
+
+/* |peer| was found absent.  If it is of this host, and its process is no more, others need not
+ * find out by themselves: its host refuses to tell more than one a second of them. */
+static void tell_ended(nx_failure *f, uint32_t peer)
+{
+    const nx_world *world = f->world;
+    const nx_member *m = (world->view == NULL) ? NULL : nx_view_slot(world->view, peer);
+
+    if ((m != NULL) && nx_links_same_host(world, m) && nx_process_ended(&m->process) &&
+        (nx_flood_start(f->flood, nx_flood_key(NX_FLOOD_ENDED, peer), NULL, 0) != NEXAR_OK)) {
+        nx_log(NX_LOG_INFO, "others are not told that the process of rank %" PRIu32 " is gone: %s",
+               nx_world_rank(world, peer), nexar_last_error());
+    }
+}
+
+bool nx_failure_ended(const nx_world *world, uint32_t peer)
+{
+    const nx_failure *f = world->failure;
+
+    return (f != NULL) && (f->flood != NULL) &&
+           nx_flood_knows(f->flood, nx_flood_key(NX_FLOOD_ENDED, peer));
 }
 
 /* The link to |peer| has ended. */
@@ -142,6 +204,7 @@ static void on_link_end(nx_failure *f, uint32_t peer)
     end = nx_msg_ended(world->msg, peer, &why);
     if (end == NX_END_ABSENT) {
         (void)nx_rankset_add(&f->absent, peer);
+        tell_ended(f, peer);
     }
     switch (end) {
     case NX_END_ABSENT:
@@ -153,6 +216,9 @@ static void on_link_end(nx_failure *f, uint32_t peer)
         }
         break;
     case NX_END_GONE:
+        if (nx_rankset_has(&f->absent, peer)) { /* others did not know which; this rank does */
+            nx_failure_learn(world, peer, why);
+        }
         nx_health_link_down(f->health, peer, NX_DOWN_CLOSED, why, now);
         break;
     case NX_END_LOST:
@@ -179,25 +245,44 @@ static void set_timer(nx_failure *f)
     }
 }
 
+/* One by one: what is sent because of one may be the end of another link, also of a lower
+ * rank, which is noted meanwhile. */
+static void act_on_downs(nx_failure *f)
+{
+    uint32_t rank;
+
+    while (!f->expelled && ((rank = nx_rankset_next(&f->down, 0)) < f->down.n)) {
+        on_link_end(f, rank);
+        (void)nx_rankset_remove(&f->down, rank);
+    }
+    nx_rankset_clear(&f->down);
+}
+
+static void bury_self(nx_failure *f)
+{
+    const uint32_t self = f->world->self;
+
+    if (nx_rankset_has(&f->died, self) && !nx_rankset_has(&f->dead, self)) {
+        nx_aftermath_bury(f, self);
+    }
+}
+
 static void on_task(nx_task *task)
 {
     nx_failure *f = nx_list_entry(task, nx_failure, task);
-    const uint32_t size = f->world->slots, self = f->world->self;
+    const uint32_t size = f->world->slots;
 
     if (f->starved) {
         nx_failure_quit(f->world, "this rank had no memory for what others have said");
     }
     on_leaves(f);
-    for (uint32_t rank = 0; !f->expelled && (rank = nx_rankset_next(&f->down, rank)) < size;
+    /* At first: one that is dead itself accuses nobody, least of all those who have ended their
+     * links to it. */
+    bury_self(f);
+    act_on_downs(f);
+    bury_self(f);
+    for (uint32_t rank = 0; !f->expelled && ((rank = nx_rankset_next(&f->died, rank)) < size);
          rank++) {
-        on_link_end(f, rank);
-    }
-    nx_rankset_clear(&f->down);
-    /* At first: one that is dead itself accuses nobody. */
-    if (nx_rankset_has(&f->died, self) && !nx_rankset_has(&f->dead, self)) {
-        nx_aftermath_bury(f, self);
-    }
-    for (uint32_t rank = 0; (rank = nx_rankset_next(&f->died, rank)) < size; rank++) {
         if (!nx_rankset_has(&f->dead, rank)) {
             nx_aftermath_bury(f, rank);
         }
@@ -213,18 +298,38 @@ void nx_failure_settle(nx_world *world)
     on_task(&world->failure->task);
 }
 
+uint64_t nx_failure_pause(const nx_failure *f)
+{
+    return (f->pause_ns[0] > f->pause_ns[1]) ? f->pause_ns[0] : f->pause_ns[1];
+}
+
+static void note_pause(nx_failure *f, uint64_t now_ns)
+{
+    const uint64_t pause = (f->ticked_ns == 0) ? 0 : now_ns - f->ticked_ns;
+
+    f->ticked_ns = now_ns;
+    if (now_ns - f->span_ns >= f->spans_ns) {
+        f->span_ns = now_ns;
+        f->pause_ns[1] = f->pause_ns[0];
+        f->pause_ns[0] = 0;
+    }
+    f->pause_ns[0] = (pause > f->pause_ns[0]) ? pause : f->pause_ns[0];
+}
+
 /* Four times in an interval: who was heard since the last time is taken to be heard now, and
  * who falls silent is asked after five quarters at the latest. */
 static void on_timer(nx_timer *timer, uint64_t now_ns)
 {
     nx_failure *f = nx_list_entry(timer, nx_failure, timer);
 
+    note_pause(f, now_ns);
     for (uint32_t peer = 0; peer < f->world->slots; peer++) {
         if (nx_msg_heard(f->world->msg, peer)) {
             nx_hearsay_heard(f, peer, now_ns);
         }
     }
     nx_health_tick(f->health, now_ns);
+    nx_world_inquire(f->world);
     set_timer(f);
 }
 
@@ -244,6 +349,7 @@ static void leave_gone(nx_failure *f)
             nx_gate_drop(&f->gate, slot);
             nx_flood_failed(f->flood, slot);
             nx_flood_forget(f->flood, nx_flood_key(NX_FLOOD_DEAD, slot));
+            nx_flood_forget(f->flood, nx_flood_key(NX_FLOOD_ENDED, slot));
         }
     }
 }
@@ -349,6 +455,7 @@ nexar_err nx_failure_start(nx_world *world)
     nx_task_init(&f->task, on_task);
     f->timer.on_expire = on_timer;
     f->early_ns = hc.interval_ns - hc.interval_ns / 4;
+    f->spans_ns = hc.timeout_ns;
     world->failure = f; /* whoever ends the world ends it */
     err = make_machines(f, &hc);
     if (err == NEXAR_OK) {

@@ -44,6 +44,8 @@ NX_MUST_CHECK nexar_err nx_failure_grow(nx_world *world);
 /* |slot| is about to leave, as all have agreed: it has not failed, whatever is said.
  * Acted upon soon. */
 void nx_failure_leaves(nx_world *world, uint32_t slot);
+/* |slot| joins, and cannot answer yet: its silence does not count until it can. */
+void nx_failure_expect(nx_world *world, uint32_t slot, bool can_answer);
 /* Acts upon what was noted, now; not from inside a callback. */
 void nx_failure_settle(nx_world *world);
 /* This rank is out of the world, as |why| says: all that needs others ends, and they find
@@ -58,6 +60,14 @@ void nx_failure_starve(nx_world *world);
 bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len);
 void nx_failure_on_down(nx_world *world, uint32_t peer);
 
+/* Whether the process of |peer| is known, from one of its host, to be no more: a link to it
+ * need not be waited for. */
+bool nx_failure_ended(const nx_world *world, uint32_t peer);
+
+/* |link| is one that |slot| has made.  If that has failed it is told so, as the last word on
+ * |link|, which is closed, and true is returned. */
+bool nx_failure_turn_away(nx_world *world, uint32_t slot, nx_link *link);
+
 /* Sends a control frame that rests upon what this rank knows of deaths: to one that it does
  * not hear when that has been heard (cluster/gate.h). */
 void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len);
@@ -69,8 +79,18 @@ void nx_failure_call_for(nx_world *world, uint32_t peer);
 /* |rank|, a slot, has failed, as |why| says; acted upon soon, or when it is known here:
  * others may have gone on to a view that this rank is about to come to. */
 void nx_failure_learn(nx_world *world, uint32_t rank, const char *why);
+/* |slot| is gone, say others to whom it has said good-bye: it has left, unless news come that it
+ * has failed.  Acted upon soon. */
+void nx_failure_absent(nx_world *world, uint32_t slot);
+/* |failed|, ranks of |comm|, have failed, or left, as an agreement says, also where the news of it
+ * have not come yet: what is asked or called for after it shall not say otherwise.  Acts upon all
+ * that was noted. */
+void nx_failure_agreed(nexar_comm *comm, const nx_rankset *failed);
 /* A communicator has something to do: nx_accord_settle is called soon. */
 void nx_failure_stir(nx_world *world);
+
+/* Receives from anybody end where nobody else of |comm| is left that has not freed it. */
+void nx_failure_check_alone(nexar_comm *comm);
 
 /* A communicator has been made, and is in its world: those that have failed are told. */
 void nx_failure_opened(nexar_comm *comm);
@@ -80,6 +100,12 @@ const nx_rankset *nx_failure_dead(const nx_world *world);
 const nx_rankset *nx_failure_left(const nx_world *world);
 /* Why |rank|, which has failed, has: "its process has ended, at 14:03:22 UTC". */
 const char *nx_failure_why(const nx_world *world, uint32_t rank);
+
+/* Who of |comm| is gone, for a sentence, after ": ": the one that was the last to fail, "rank 1
+ * (node7, 10.0.0.7:4433) has failed: its process has ended, at 14:03:22 UTC", and how many more.
+ * "": nobody, or this rank is itself held for dead. */
+enum { NX_FAILURE_GONE = NX_FAILURE_WHY + NX_PEER_TEXT + 64 };
+const char *nx_failure_gone(const nexar_comm *comm, char buf[NX_FAILURE_GONE]);
 
 /* Calls the function that |comm| has for failures, for each rank that it was not called
  * for. */

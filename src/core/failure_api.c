@@ -1,7 +1,6 @@
 /* failure_api.c - the calls about failures. */
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "core/accord.h"
 #include "core/failure.h"
 #include "core/forked.h"
@@ -79,19 +78,6 @@ nexar_err nexar_comm_revoke(nexar_comm *comm)
     return err;
 }
 
-/* Whom an agreement has left out has failed, also where the news of it have not come yet:
- * what is asked or called for after it shall not say otherwise. */
-static void learn_failed(nexar_comm *comm, const nx_rankset *failed)
-{
-    char why[NX_FAILURE_WHY], at[NX_TIME_TEXT];
-
-    (void)snprintf(why, sizeof(why), "the others have agreed that it has, at %s", nx_time_text(at));
-    for (uint32_t rank = 0; (rank = nx_rankset_next(failed, rank)) < failed->n; rank++) {
-        nx_failure_learn(comm->world, nx_comm_peer(comm, rank), why);
-    }
-    nx_failure_settle(comm->world);
-}
-
 nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags)
 {
     nexar_err err = check("comm_agree", comm, flags, "flags");
@@ -102,19 +88,46 @@ nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags)
     }
     nx_loop_lock(comm->world->loop);
     nx_recover_drain(comm);
-    err = nx_accord_agree(comm, "comm_agree", *flags, &out);
+    err = nx_accord_agree(comm, "comm_agree", &(nx_accord_input){.flags = *flags}, &out);
     if (err == NEXAR_OK) {
         *flags = out.flags;
-        learn_failed(comm, &out.failed);
+        nx_failure_agreed(comm, &out.failed);
         nx_rankset_fini(&out.failed);
     }
     nx_loop_unlock(comm->world->loop);
     return err;
 }
 
+static const char SHRINK[] = "comm_shrink";
+
+/* Without room for what was agreed on this rank must not be waited for: the others have it in
+ * their communicator, and find it gone. */
+static nexar_err give_up(nx_world *world)
+{
+    char why[NX_ERROR_ROOM];
+
+    (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+    nx_failure_quit(world, "this rank could not take part in comm_shrink");
+    return nx_fail(NEXAR_ENOMEM, "%s: this rank is out of the world: %s", SHRINK, why);
+}
+
+/* What all of |comm| have agreed on becomes |*out|. */
+static nexar_err take_rest(nexar_comm *comm, const nx_outcome *outcome, nexar_comm **out)
+{
+    nexar_err err =
+        nx_update_enough(SHRINK, comm->size - outcome->failed.count, (uint32_t)outcome->highest);
+
+    if (err == NEXAR_OK) {
+        err = nx_comm_make_rest(comm, &outcome->failed, outcome->id, out);
+        err = (err == NEXAR_ENOMEM) ? give_up(comm->world) : err;
+    }
+    return err;
+}
+
 nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
 {
-    nexar_err err = check("comm_shrink", comm, (const void *)out, "out");
+    nexar_err err = check(SHRINK, comm, (const void *)out, "out");
+    nx_accord_input input = {.flags = UINT64_MAX};
     nx_outcome outcome = {0};
 
     if (err != NEXAR_OK) {
@@ -122,17 +135,14 @@ nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
     }
     nx_loop_lock(comm->world->loop);
     nx_recover_drain(comm);
-    err = nx_accord_agree(comm, "comm_shrink", UINT64_MAX, &outcome);
+    if (comm == comm->world->comm) { /* ranks may have different settings */
+        input.highest = nx_config_number(comm->world->config, NX_SET_MIN_WORLD);
+    }
+    input.id = nx_comm_take_id(comm->world);
+    err = nx_accord_agree(comm, SHRINK, &input, &outcome);
     if (err == NEXAR_OK) {
-        learn_failed(comm, &outcome.failed);
-        if (comm == comm->world->comm) {
-            err =
-                nx_update_enough("comm_shrink", comm->size - outcome.failed.count,
-                                 (uint32_t)nx_config_number(comm->world->config, NX_SET_MIN_WORLD));
-        }
-        if (err == NEXAR_OK) {
-            err = nx_comm_make_rest(comm, &outcome.failed, outcome.serial, out);
-        }
+        nx_failure_agreed(comm, &outcome.failed);
+        err = take_rest(comm, &outcome, out);
         nx_rankset_fini(&outcome.failed);
     }
     nx_loop_unlock(comm->world->loop);

@@ -13,6 +13,9 @@
 #include "cluster/health.h"
 #include "core/failure.h"
 
+/* What this rank says of itself then, and why follows. */
+#define NX_FAILURE_HELD "the other ranks hold this one for dead: "
+
 /* Who has died, and why. */
 typedef struct nx_death {
     nx_list link;
@@ -34,12 +37,20 @@ struct nx_failure {
     nx_list calls;         /* of the application's functions, on their way */
     nx_list early;         /* deaths in slots that are not known yet */
     nx_timer timer;
-    uint64_t early_ns; /* it expires so long before it is due: see on_timer */
+    uint64_t early_ns;          /* it expires so long before it is due: see on_timer */
+    uint64_t ticked_ns;         /* when it last did */
+    uint64_t pause_ns[2];       /* the longest between two, in this span and the one before */
+    uint64_t span_ns, spans_ns; /* when this one began; how long one is */
     nx_task task;
     bool quiet;
     bool expelled; /* this rank is out: the others hold it for dead, or will */
     bool starved;  /* it has no memory to go on */
 };
+
+/* ---- failure.c ---------------------------------------------------------------------------- */
+
+/* The longest time in the last one or two time-outs that this rank itself did not look. */
+uint64_t nx_failure_pause(const nx_failure *f);
 
 /* ---- hearsay.c ---------------------------------------------------------------------------- */
 

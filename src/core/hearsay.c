@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "core/accord.h"
 #include "core/failure_inner.h"
+#include "core/links.h"
 #include "msg/control.h"
 
 /* The flood of deaths; those of communicators have their ids, of 32 bits. */
@@ -88,7 +89,7 @@ static void on_suspected(void *ctx, uint32_t peer, const char *why)
 static void on_dead(void *ctx, uint32_t peer, const char *why)
 {
     const nx_failure *f = ctx;
-    char sentence[NX_FAILURE_WHY], at[NX_TIME_TEXT];
+    char sentence[NX_FAILURE_WHY], at[NX_TIME_TEXT], text[NX_PEER_TEXT], link[NX_LINKS_TEXT];
     const char *words;
 
     if (nx_rankset_has(&f->down, peer) &&
@@ -97,6 +98,11 @@ static void on_dead(void *ctx, uint32_t peer, const char *why)
         return;
     }
     (void)snprintf(sentence, sizeof(sentence), "%.160s, at %s", why, nx_time_text(at));
+    if (!nx_rankset_has(&f->down, peer)) { /* nobody but this rank says so: on what grounds */
+        nx_log(NX_LOG_WARN, "%s is held for dead: %s; link: %s; longest pause here %.1f s",
+               nx_world_peer_text(f->world, peer, text), why, nx_links_text(f->world, peer, link),
+               (double)nx_failure_pause(f) / 1e9);
+    }
     nx_failure_learn(f->world, peer, sentence);
 }
 
@@ -107,20 +113,38 @@ static void on_zombie(void *ctx, uint32_t peer)
     nx_health_tell(f->health, peer, nx_failure_why(f->world, peer), nx_loop_now(f->world->loop));
 }
 
-static void on_outcast(void *ctx, uint32_t by, const char *why)
+/* It ends its link as well: what waits for it hears why. */
+static void on_accused(void *ctx, uint32_t by, const char *why)
 {
     const nx_failure *f = ctx;
     char sentence[NX_HEALTH_VERDICT + 64];
 
+    (void)snprintf(sentence, sizeof(sentence), "it holds this one for dead: %s", why);
+    nx_msg_fail_peer(f->world->msg, by, NEXAR_EPEER, sentence);
+}
+
+/* Others end their links: nothing that waits shall hear of that instead. */
+static void on_outcast(void *ctx, uint32_t by, const char *why)
+{
+    const nx_failure *f = ctx;
+    nx_world *world = f->world;
+    char sentence[NX_HEALTH_VERDICT + 64], held[sizeof(sentence) + sizeof(NX_FAILURE_HELD)];
+
     (void)snprintf(sentence, sizeof(sentence), "%s, says rank %" PRIu32, why,
-                   nx_world_rank(f->world, by));
-    nx_failure_learn(f->world, f->world->self, sentence);
+                   nx_world_rank(world, by));
+    nx_failure_learn(world, world->self, sentence);
+    (void)snprintf(held, sizeof(held), NX_FAILURE_HELD "%s", sentence);
+    for (uint32_t peer = 0; nx_rankset_has(&f->died, world->self) && (peer < world->slots);
+         peer++) {
+        nx_msg_fail_peer(world->msg, peer, NEXAR_EPEER, held);
+    }
 }
 
 static const nx_health_ops health_ops = {.send = send_frame,
                                          .suspected = on_suspected,
                                          .dead = on_dead,
                                          .zombie = on_zombie,
+                                         .accused = on_accused,
                                          .outcast = on_outcast};
 
 static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
@@ -132,6 +156,8 @@ static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, ui
                    nx_world_rank(f->world, from));
     if ((key >> 32) == NX_FLOOD_DEAD) {
         nx_failure_learn(f->world, (uint32_t)key, why);
+    } else if ((key >> 32) == NX_FLOOD_ENDED) {
+        nx_links_ended(f->world, (uint32_t)key);
     }
 }
 

@@ -25,9 +25,15 @@ nexar_err nexar_init(const nexar_config *cfg, nexar_comm **world)
         return nx_fail(NEXAR_EINVAL, "init: world is NULL");
     }
     err = own_config(cfg, &own);
-    if (err == NEXAR_OK) {
-        err = nx_world_create(own, &made);
+    if (err != NEXAR_OK) {
+        return err;
     }
+    err = nx_config_take_launcher(own);
+    if (err != NEXAR_OK) {
+        nexar_config_free(own);
+        return err;
+    }
+    err = nx_world_create(own, &made);
     if (err == NEXAR_OK) {
         *world = made->comm;
     }

@@ -14,46 +14,36 @@
 
 #include <nexar.h>
 
+#include "cast.h"
 #include "core/accord_inner.h"
 #include "core/coll_run.h"
 #include "core/comm.h"
 #include "local_world.h"
-#include "procs.h"
 #include "unit.h"
 
-enum { FIRST = 1, LATER, NEVER };
 enum { MOST = 20, LARGE = 1 << 16, VAST = 1 << 21, FN = 3, ABORT_CODE = 76, MINUTE_S = 60 };
 
 /* What processes tell each other beside nexar; by the number that each was started
  * with. */
 typedef struct board {
-    char join[1024];
-    _Atomic int go[MOST];        /* it may begin: as one of the first, later, or never */
-    _Atomic int leave[MOST];     /* it is to leave */
-    _Atomic int doom[MOST];      /* it dies so many us, and one less, after an update began */
-    _Atomic int stop;            /* all are to end */
-    _Atomic int left[MOST];      /* it has */
-    _Atomic int few[MOST];       /* it was told that too few are left, so often */
-    _Atomic int errors[MOST];    /* its collectives ended with NEXAR_EPEER, so often */
-    _Atomic int updates[MOST];   /* and its updates */
-    _Atomic int told[MOST];      /* its function was called */
-    _Atomic int revoked[MOST];   /* its requests ended with NEXAR_EREVOKED, so often */
-    _Atomic uint64_t seen[MOST]; /* who was in its last allreduce, as bits */
+    nxt_cast_board cast;
+    _Atomic int leave[MOST];   /* it is to leave */
+    _Atomic int doom[MOST];    /* it dies so many us, and one less, after an update began */
+    _Atomic int stop;          /* all are to end */
+    _Atomic int left[MOST];    /* it has */
+    _Atomic int few[MOST];     /* it was told that too few are left, so often */
+    _Atomic int errors[MOST];  /* its collectives ended with NEXAR_EPEER, so often */
+    _Atomic int updates[MOST]; /* and its updates */
+    _Atomic int told[MOST];    /* its function was called */
+    _Atomic int revoked[MOST]; /* its requests ended with NEXAR_EREVOKED, so often */
 } board;
 
 static board *shared;
-static pid_t pids[MOST];
+static nxt_cast cast;
 static const char *const *settings;
 static bool once;    /* collectives alone: a failure is told by one of them, once */
 static bool pending; /* with requests that wait while the world changes */
 static bool aborts;  /* a process ends a little after it knows of a failure */
-
-static void nap(void)
-{
-    const struct timespec t = {.tv_nsec = 1000000};
-
-    (void)nanosleep(&t, NULL);
-}
 
 /* ---- a rank -------------------------------------------------------------------------- */
 
@@ -116,7 +106,7 @@ static nexar_err step(nexar_comm *w, int me, bool *stop, bool *change)
     const uint64_t print = print_of(w);
     const int size = nexar_size(w);
     uint64_t v[5] = {1, UINT64_C(1) << me, (uint64_t)atomic_load(&shared->stop), print,
-                     !once || (atomic_load(&shared->go[MOST - 1]) != 0)};
+                     !once || (atomic_load(&shared->cast.go[MOST - 1]) != 0)};
     nexar_err err = nexar_allreduce(w, NEXAR_IN_PLACE, v, 5, NEXAR_U64, NEXAR_SUM);
 
     if (err != NEXAR_OK) {
@@ -136,7 +126,7 @@ static nexar_err step(nexar_comm *w, int me, bool *stop, bool *change)
         NXT_IS(w, large[i] == (float)nexar_size(w));
     }
     if (err == NEXAR_OK) {
-        atomic_store(&shared->seen[me], v[1]);
+        atomic_store(&shared->cast.seen[me], v[1]);
     } else {
         *stop = false;
     }
@@ -188,7 +178,7 @@ static void update(nexar_comm **w, int me)
             atomic_fetch_add(&shared->updates[me], 1);
             if (strstr(nexar_last_error(), "min_world") != NULL) {
                 atomic_fetch_add(&shared->few[me], 1);
-                nap();
+                nxt_nap();
             }
         }
     } while (err != NEXAR_OK);
@@ -215,7 +205,7 @@ static nexar_comm *join_world(int me, bool first)
     char number[16];
 
     NXT_OK(NULL, nexar_config_create(&cfg));
-    NXT_OK(NULL, nexar_config_set(cfg, "join", shared->join));
+    NXT_OK(NULL, nexar_config_set(cfg, "join", shared->cast.join));
     NXT_OK(NULL, nexar_config_set(cfg, "heartbeat_timeout", "1m")); /* who is killed is seen */
     for (size_t i = 0; settings[i] != NULL; i += 2) {
         NXT_OK(NULL, nexar_config_set(cfg, settings[i], settings[i + 1]));
@@ -283,98 +273,25 @@ static void rank_main(int me, bool first)
 
 /* ---- the test's side ----------------------------------------------------------------- */
 
-static void start(int me, int how)
-{
-    atomic_store(&shared->go[me], how);
-}
-
-static void make(int me)
-{
-    pids[me] = nxt_fork_until(&shared->go[me]);
-    if (pids[me] != 0) {
-        return;
-    }
-    if (atomic_load(&shared->go[me]) == NEVER) {
-        _exit(0);
-    }
-    rank_main(me, atomic_load(&shared->go[me]) == FIRST);
-}
-
 static nexar_seed *begin(int ranks, const char *const its[])
 {
-    nexar_config *cfg = NULL;
-    nexar_seed *seed = NULL;
-    char size[16];
-
     settings = its;
     shared = nxt_share(sizeof(*shared));
-    (void)fflush(NULL);
-    for (int me = 0; me < MOST; me++) {
-        make(me);
-    }
-    (void)snprintf(size, sizeof(size), "%d", ranks);
-    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, "world_size", size), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, "listen", "127.0.0.1"), NEXAR_OK);
-    assert_int_equal(nexar_seed_start(cfg, &seed), NEXAR_OK);
-    assert_int_equal(nexar_seed_join_string(seed, shared->join, sizeof(shared->join)), NEXAR_OK);
-    nexar_config_free(cfg);
-    for (int me = 0; me < ranks; me++) {
-        start(me, FIRST);
-    }
-    return seed;
+    return nxt_cast_begin(&cast, &shared->cast, MOST, ranks, rank_main);
 }
 
 /* Waits until those in |mask| see each other and nobody else; |since| is when it began. */
 static void await_world(uint64_t mask, const char *what, uint64_t since)
 {
-    const uint64_t end = nxt_now_ns() + UINT64_C(60000000000);
-
-    for (int me = 0; me < MOST; me++) {
-        while (((mask >> me) & 1) && (atomic_load(&shared->seen[me]) != mask)) {
-            int status = 0;
-
-            if ((nxt_now_ns() > end) || (waitpid(pids[me], &status, WNOHANG) == pids[me])) {
-                fprintf(stderr, "%s: rank %d saw %llx, not %llx; status %x\n", what, me,
-                        (unsigned long long)shared->seen[me], (unsigned long long)mask,
-                        (unsigned)status);
-                fail();
-            }
-            nap();
-        }
-    }
+    nxt_cast_await_world(&cast, mask, what);
     if (since != 0) {
         printf("%s: %.1f ms\n", what, (double)(nxt_now_ns() - since) / 1e6);
     }
 }
 
-/* Its end, in good time. */
-static int await_end(int me)
-{
-    const uint64_t end = nxt_now_ns() + UINT64_C(60000000000);
-    int status = 0;
-    pid_t got;
-
-    while ((got = waitpid(pids[me], &status, WNOHANG)) == 0) {
-        assert_true(nxt_now_ns() < end);
-        nap();
-    }
-    assert_int_equal(got, pids[me]);
-    return status;
-}
-
-static uint64_t strike(int me)
-{
-    const uint64_t at = nxt_now_ns();
-
-    assert_int_equal(kill(pids[me], SIGKILL), 0);
-    assert_int_equal(waitpid(pids[me], NULL, 0), pids[me]);
-    return at;
-}
-
 static void await_code(int me, int code)
 {
-    const int status = await_end(me);
+    const int status = nxt_cast_await_end(&cast, me);
 
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), code);
@@ -391,9 +308,8 @@ static void end_all(nexar_seed *seed, uint64_t mask, int code)
     for (int me = 0; me < MOST; me++) {
         if ((mask >> me) & 1) {
             await_code(me, code);
-        } else if (atomic_load(&shared->go[me]) == 0) {
-            start(me, NEVER);
-            (void)await_end(me);
+        } else {
+            nxt_cast_dismiss(&cast, me);
         }
     }
     nexar_seed_stop(seed);
@@ -419,24 +335,24 @@ static void deaths_then_joins(const char *const its[], int errors)
     once = true;
     seed = begin(4, its);
     await_world(0xf, "4", 0);
-    at = strike(1);
+    at = nxt_cast_strike(&cast, 1);
     await_world(0xd, "a death, collectives alone", at);
     for (int me = 0; me < 4; me++) {
         assert_int_equal(shared->errors[me], (me == 1) ? 0 : errors);
     }
-    start(MOST - 1, NEVER); /* from now on they call update too */
-    (void)await_end(MOST - 1);
+    nxt_cast_start(&cast, MOST - 1, NXT_NEVER); /* from now on they call update too */
+    (void)nxt_cast_await_end(&cast, MOST - 1);
     at = nxt_now_ns();
-    start(4, LATER);
+    nxt_cast_start(&cast, 4, NXT_LATER);
     await_world(0x1d, "a join after it", at);
-    at = strike(0);
+    at = nxt_cast_strike(&cast, 0);
     await_world(0x1c, "another death", at);
     at = nxt_now_ns();
-    start(5, LATER);
+    nxt_cast_start(&cast, 5, NXT_LATER);
     await_world(0x3c, "another join", at);
-    start(6, LATER);
+    nxt_cast_start(&cast, 6, NXT_LATER);
     atomic_store(&shared->leave[2], 1);
-    at = strike(3);
+    at = nxt_cast_strike(&cast, 3);
     await_left(2);
     await_world(0x70, "a death, a join and a leaver", at);
     nxt_await(&shared->told[4], 2); /* of 0, 3; of 1 before it joined */
@@ -484,8 +400,8 @@ static void deaths_in_updates(const char *const its[])
         char what[64];
 
         atomic_store(&shared->doom[victim], delays[i] + 1);
-        start(joiner, LATER);
-        (void)await_end(victim);
+        nxt_cast_start(&cast, joiner, NXT_LATER);
+        (void)nxt_cast_await_end(&cast, victim);
         at = nxt_now_ns();
         mask = (mask | (UINT64_C(1) << joiner)) & ~(UINT64_C(1) << victim);
         (void)snprintf(what, sizeof(what), "a death %d us after an update began", delays[i]);
@@ -535,7 +451,7 @@ static void *watch(void *arg)
     bool inside = false;
 
     while (!inside) {
-        nap();
+        nxt_nap();
         nx_loop_lock(w->world->loop);
         inside = (w->accord != NULL) && (w->accord->waiter != NULL);
         nx_loop_unlock(w->world->loop);
@@ -609,12 +525,14 @@ static void test_a_joiner_dies(void **state)
         uint64_t at;
         char what[64];
 
-        start(3 + i, LATER);
+        nxt_cast_start(&cast, 3 + i, NXT_LATER);
         for (int naps = 0; naps < 3 * i; naps++) {
-            nap();
+            nxt_nap();
         }
-        at = strike(3 + i);
-        start(12 + i, (i == 7) ? NEVER : LATER); /* so that something happens in any case */
+        at = nxt_cast_strike(&cast, 3 + i);
+        nxt_cast_start(&cast, 12 + i,
+                       (i == 7) ? NXT_NEVER
+                                : NXT_LATER); /* so that something happens in any case */
         if (i < 7) {
             const uint64_t mask = 0x7 | (((UINT64_C(2) << i) - 1) << 12);
 
@@ -622,7 +540,7 @@ static void test_a_joiner_dies(void **state)
             await_world(mask, what, at);
         }
     }
-    (void)await_end(19);
+    (void)nxt_cast_await_end(&cast, 19);
     finish(seed, 0x7 | (UINT64_C(0x7f) << 12));
 }
 
@@ -641,7 +559,7 @@ static void test_requests_that_wait_while_the_world_changes(void **state)
     for (int me = 3; me < 7; me++) {
         const uint64_t at = nxt_now_ns();
 
-        start(me, LATER);
+        nxt_cast_start(&cast, me, NXT_LATER);
         mask |= UINT64_C(1) << me;
         await_world(mask, "a join while requests wait", at);
     }
@@ -661,13 +579,13 @@ static void too_few(const char *const its[])
     uint64_t at;
 
     await_world(0x7, "3", 0);
-    (void)strike(1);
+    (void)nxt_cast_strike(&cast, 1);
     nxt_await(&shared->few[0], 3); /* no world of two, and nobody hangs */
     nxt_await(&shared->few[2], 3);
-    assert_int_equal(shared->seen[0], 0x7);
-    assert_int_equal(shared->seen[2], 0x7);
+    assert_int_equal(shared->cast.seen[0], 0x7);
+    assert_int_equal(shared->cast.seen[2], 0x7);
     at = nxt_now_ns();
-    start(3, LATER);
+    nxt_cast_start(&cast, 3, NXT_LATER);
     await_world(0xd, "too few, until one joins", at);
     finish(seed, 0xd);
 }
@@ -694,14 +612,14 @@ static void test_who_leaves_aborts_nobody(void **state)
     aborts = true; /* until they have, the others may find what they are in revoked */
     seed = begin(4, its);
     await_world(0xf, "4", 0);
-    start(4, LATER); /* waits: there is no place */
+    nxt_cast_start(&cast, 4, NXT_LATER); /* waits: there is no place */
     atomic_store(&shared->leave[0], 1);
     await_left(0);
     await_world(0xe, "one has left", 0);
     atomic_store(&shared->leave[2], 1);
     await_left(2);
     await_world(0x1a, "one has left, one has come", 0);
-    (void)strike(1);
+    (void)nxt_cast_strike(&cast, 1);
     end_all(seed, 0x18, ABORT_CODE);
     aborts = false;
 }

@@ -3,11 +3,14 @@
 
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "cluster/addresses.h"
 #include "core/direct.h"
+#include "core/exits.h"
+#include "core/failure.h"
 #include "core/update.h"
 
 _Static_assert(sizeof(nx_shm_offer) == NX_LOCAL_MAX, "a member's record has room for it");
@@ -53,14 +56,33 @@ static void order_addresses(const nx_member *m, bool here, struct sockaddr_stora
     }
 }
 
-static nexar_err dial_quic(const nx_world *world, const nx_member *m, const nx_link_up *up,
-                           void *up_ctx, nx_link **link)
+static nexar_err dial_quic(nx_world *world, const nx_member *m, const nx_link_up *up, void *up_ctx,
+                           nx_link **link)
 {
     struct sockaddr_storage addresses[NX_ADDRESSES_MAX];
     const nx_quic_target target = {.member = m->id, .addresses = addresses, .n = m->naddresses};
+    nexar_err err;
 
     order_addresses(m, nx_links_same_host(world, m), addresses);
-    return nx_quic_dial(nx_join_endpoint(world->join), &target, up, up_ctx, link);
+    err = nx_quic_dial(nx_join_endpoint(world->join), &target, up, up_ctx, link);
+    if (err == NEXAR_OK) {
+        nx_exits_watch(world, m);
+    }
+    if ((err == NEXAR_OK) && nx_failure_ended(world, m->slot)) {
+        nx_quic_link_exited(*link);
+    }
+    return err;
+}
+
+/* One that leaves stays until all to whom it has links have heard its good-bye (quic/link.c): where
+ * there is a link, and was none, it has failed. */
+void nx_links_ended(nx_world *world, uint32_t slot)
+{
+    nx_link *link = (slot < world->slots) ? nx_msg_link(world->msg, slot) : NULL;
+
+    if ((link != NULL) && !nx_shm_is(link)) {
+        nx_quic_link_exited(link);
+    }
 }
 
 /* ---- shared memory --------------------------------------------------------------- */
@@ -93,7 +115,7 @@ static bool find_offer(void *ctx, uint64_t member, nx_shm_offer *offer)
 static nexar_err fall_back(void *ctx, uint64_t member, const char *why, const nx_link_up *up,
                            void *up_ctx, nx_link **out)
 {
-    const nx_world *world = ctx;
+    nx_world *world = ctx;
     const nx_member *m = nx_view_member(world->view, member);
     char text[NX_PEER_TEXT];
 
@@ -142,7 +164,7 @@ nexar_err nx_links_start(nx_world *world)
 nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
                            nx_link **link)
 {
-    const nx_world *world = ctx;
+    nx_world *world = ctx;
     const nx_member *m = nx_view_slot(world->view, peer);
     char text[NX_PEER_TEXT];
     bool shm, quic;
@@ -191,6 +213,9 @@ void nx_links_accept(void *ctx, nx_link *link, uint64_t member)
         nx_link_close(link, false);
         return;
     }
+    if (nx_failure_turn_away(world, m->slot, link)) {
+        return;
+    }
     if (!nx_shm_is(link) && (nx_quic_link_know(link, m->addresses, m->naddresses) != NEXAR_OK)) {
         nx_log(NX_LOG_WARN, "member %" PRIu64 " can be reached by one address only: %s", member,
                nexar_last_error());
@@ -202,5 +227,45 @@ void nx_links_accept(void *ctx, nx_link *link, uint64_t member)
         replace(old, link, member);
     } else {
         nx_msg_attach(world->msg, m->slot, link);
+        nx_world_part_from(world, m->slot);
     }
+    if ((nx_msg_link(world->msg, m->slot) == link) && !nx_shm_is(link)) {
+        nx_exits_watch(world, m);
+    }
+}
+
+static double seconds_since(const nx_world *world, uint64_t then_ns)
+{
+    const uint64_t now = nx_loop_now(world->loop);
+
+    return (now > then_ns) ? (double)(now - then_ns) / 1e9 : 0;
+}
+
+const char *nx_links_text(const nx_world *world, uint32_t slot, char out[NX_LINKS_TEXT])
+{
+    const nx_link *link = nx_msg_link(world->msg, slot);
+    char heard[48] = "", waiting[96] = "", lost[48] = "";
+    nx_link_info info = {0};
+
+    if (link == NULL) {
+        (void)snprintf(out, NX_LINKS_TEXT, "none");
+        return out;
+    }
+    link->ops->info(link, &info);
+    if (info.heard_ns != 0) {
+        (void)snprintf(heard, sizeof(heard), ", something came %.1f s ago",
+                       seconds_since(world, info.heard_ns));
+    }
+    if (info.waiting != 0) {
+        (void)snprintf(waiting, sizeof(waiting),
+                       ", %" PRIu64 " bytes on their way, none acknowledged for %.1f s",
+                       info.waiting, seconds_since(world, info.waiting_ns));
+    }
+    if (info.packets_lost != 0) {
+        (void)snprintf(lost, sizeof(lost), ", %" PRIu64 " packets lost", info.packets_lost);
+    }
+    (void)snprintf(out, NX_LINKS_TEXT, "%s to %s, %s%s%s%s", link->ops->name,
+                   (info.remote[0] == '\0') ? "no address yet" : info.remote, info.state, heard,
+                   waiting, lost);
+    return out;
 }

@@ -20,6 +20,13 @@ nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void 
                            nx_link **link);
 void nx_links_accept(void *ctx, nx_link *link, uint64_t member);
 
+/* The process of |slot| is no more, says one of its host: a link to it by QUIC ends. */
+void nx_links_ended(nx_world *world, uint32_t slot);
+
+/* How the link to |slot| is, for a sentence: "quic to 10.0.0.2:4433, up, ...".  Returns |out|. */
+enum { NX_LINKS_TEXT = 320 };
+const char *nx_links_text(const nx_world *world, uint32_t slot, char out[NX_LINKS_TEXT]);
+
 /* Whether |m| is on this host.  There must be a view. */
 bool nx_links_same_host(const nx_world *world, const nx_member *m);
 /* How many ranks of the world are on this host. */

@@ -2,15 +2,18 @@
  * mismatch_test.c - ranks that call different operations: whatever they call and however many
  * call what, every one of them gets NEXAR_EMISMATCH, soon, and all go on.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "direct_world.h"
 #include "local_world.h"
 #include "rand.h"
 #include "sanitized.h"
 #include "unit.h"
 
-enum { ROOM = 16 * 16, CALLS = 20 };
+enum { ROOM = 16 * 16, CALLS = 24 };
 
 /* Ten times what is promised: the machine may be busy. */
 static const double longest_s = 10;
@@ -59,6 +62,18 @@ static nexar_err do_call(nexar_comm *w, int call, float *a, float *b)
         return nexar_exscan(w, a, b, 8, NEXAR_F32, NEXAR_SUM);
     case 18:
         return nexar_reduce_scatter(w, a, b, 8, NEXAR_F32, NEXAR_SUM);
+    case 19:
+        return nexar_allreduce_compressed(w, a, 8, NEXAR_F32, NEXAR_SUM, NEXAR_COMPRESS_RANDOMK,
+                                          0.5, NULL);
+    case 20:
+        return nexar_allreduce_compressed(w, a, 8, NEXAR_F32, NEXAR_SUM, NEXAR_COMPRESS_TOPK, 0.5,
+                                          NULL);
+    case 21:
+        return nexar_allreduce_compressed(w, a, 8, NEXAR_F32, NEXAR_SUM, NEXAR_COMPRESS_TOPK, 0.4,
+                                          NULL);
+    case 22:
+        return nexar_allreduce_compressed(w, a, 8, NEXAR_F32, NEXAR_SUM, NEXAR_COMPRESS_F16, 1,
+                                          NULL);
     default:
         return nexar_barrier(w);
     }
@@ -176,6 +191,164 @@ static void test_the_first_operation_may_be_the_one(void **state)
     nxt_local_world(4, NULL, at_once, NULL);
 }
 
+/* ---- counts ------------------------------------------------------------------------------ */
+
+enum {
+    BLOCKS = 4,
+    LONG = 70000
+}; /* ranks at most; elements that no slot of a board has room for */
+
+/* Where a world runs these: by engine and board, and by either transport. */
+static const struct {
+    const char *transports, *direct;
+} ways[] = {{"quic", "on"}, {"auto", "on"}, {"auto", "off"}};
+enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
+
+/* What ranks say of their blocks: |each| elements everywhere, but |to| expects one less of
+ * |from|, or counts one less for it. */
+typedef struct counted {
+    nexar_comm *w;
+    int from, to;
+    size_t each;
+    float *a, *b;
+} counted;
+
+static nexar_err do_gatherv(const counted *c, size_t *counts)
+{
+    const int me = nexar_rank(c->w);
+
+    counts[c->from] -= (me == c->to);
+    return nexar_gatherv(c->w, c->a, c->each, c->b, counts, NULL, NEXAR_F32, c->to);
+}
+
+static nexar_err do_scatterv(const counted *c, size_t *counts)
+{
+    const int me = nexar_rank(c->w);
+
+    return nexar_scatterv(c->w, c->a, counts, NULL, c->b, c->each - (me == c->to), NEXAR_F32,
+                          c->from);
+}
+
+static nexar_err do_alltoallv(const counted *c, size_t *counts)
+{
+    size_t send[BLOCKS];
+
+    memcpy(send, counts, sizeof(send));
+    counts[c->from] -= (nexar_rank(c->w) == c->to);
+    return nexar_alltoallv(c->w, c->a, send, NULL, c->b, counts, NULL, NEXAR_F32);
+}
+
+static nexar_err do_allgatherv(const counted *c, size_t *counts)
+{
+    counts[c->from] -= (nexar_rank(c->w) == c->to);
+    return nexar_allgatherv(c->w, c->a, c->each, c->b, counts, NULL, NEXAR_F32);
+}
+
+static nexar_err do_reduce_scatterv(const counted *c, size_t *counts)
+{
+    counts[c->from] -= (nexar_rank(c->w) == c->to);
+    return nexar_reduce_scatterv(c->w, c->a, c->b, counts, NEXAR_F32, NEXAR_SUM);
+}
+
+/* Counts that only two ranks know are told with these; others are those of the call. */
+static const struct {
+    nexar_err (*call)(const counted *c, size_t *counts);
+    const char *name;
+    bool between_two;
+} v_forms[] = {
+    {do_gatherv, "called gatherv(", true},
+    {do_scatterv, "called scatterv(", true},
+    {do_alltoallv, "called alltoallv(", true},
+    {do_allgatherv, "called allgatherv(", false},
+    {do_reduce_scatterv, "called reduce_scatterv(", false},
+};
+enum { V_FORMS = sizeof(v_forms) / sizeof(v_forms[0]) };
+
+static void one_count(const counted *c, size_t form)
+{
+    size_t counts[BLOCKS] = {c->each, c->each, c->each, c->each};
+    char pair[64] = "", want[32] = "";
+    nexar_err err;
+    uint64_t begun_ns;
+
+    NXT_OK(c->w, nexar_barrier(c->w));
+    begun_ns = nx_now(&nx_clock_system);
+    err = v_forms[form].call(c, counts);
+    NXT_IS(c->w, (double)(nx_now(&nx_clock_system) - begun_ns) / 1e9 < longest_s);
+    NXT_SAYS(c->w, err, NEXAR_EMISMATCH, v_forms[form].name);
+    if (v_forms[form].between_two) {
+        (void)snprintf(pair, sizeof(pair), "rank %d called ", c->from);
+        (void)snprintf(want, sizeof(want), "sends %zu x f32 to rank %d", c->each, c->to);
+        NXT_SAYS(c->w, err, NEXAR_EMISMATCH, pair);
+        NXT_SAYS(c->w, err, NEXAR_EMISMATCH, want);
+        (void)snprintf(want, sizeof(want), "expects %zu", c->each - 1);
+        NXT_SAYS(c->w, err, NEXAR_EMISMATCH, want);
+    }
+}
+
+static void other_counts(nexar_comm *w, void *arg)
+{
+    static const size_t lengths[] = {3, LONG};
+    const int n = nexar_size(w);
+    counted c = {.w = w, .a = calloc((size_t)n * LONG, 4), .b = calloc((size_t)n * LONG, 4)};
+
+    NXT_IS(w, (c.a != NULL) && (c.b != NULL));
+    if (arg != NULL) {
+        nxt_direct_warm_up(w);
+    }
+    for (size_t i = 0; i < V_FORMS * 2; i++) {
+        c.each = lengths[i % 2];
+        for (c.from = 0; c.from < n; c.from++) {
+            c.to = (c.from + 1 + (int)i % (n - 1)) % n;
+            one_count(&c, i / 2);
+        }
+        check_alive(w);
+    }
+    free(c.a);
+    free(c.b);
+}
+
+static void test_other_counts_are_found_out_on_every_rank(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < WAYS; i++) {
+        nexar_config *cfg;
+
+        assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
+        assert_int_equal(nexar_config_set(cfg, "transports", ways[i].transports), NEXAR_OK);
+        assert_int_equal(nexar_config_set(cfg, "direct", ways[i].direct), NEXAR_OK);
+        for (int n = 2; n <= BLOCKS; n++) {
+            nxt_local_world(n, cfg, other_counts, (i == 1) ? cfg : NULL);
+        }
+        nexar_config_free(cfg);
+    }
+}
+
+/* A call is one operation, however many exchanges it is made of. */
+static void one_number(nexar_comm *w, void *arg)
+{
+    float a[ROOM] = {0}, b[ROOM] = {0};
+    const int rank = nexar_rank(w);
+
+    (void)arg;
+    for (int i = 0; i < 8; i++) {
+        NXT_SAYS(w, do_call(w, (rank == i % 3) ? 19 + i % 4 : 19 + (i + 1) % 4, a, b),
+                 NEXAR_EMISMATCH, " called ");
+        NXT_SAYS(w, do_call(w, (rank == i % 3) ? 20 : CALLS - 1, a, b), NEXAR_EMISMATCH,
+                 " called ");
+        check_alive(w);
+        NXT_OK(w, do_call(w, 20, a, b));
+    }
+    NXT_SAYS(w, do_call(w, rank, a, b), NEXAR_EMISMATCH, "operation #33");
+}
+
+static void test_after_a_compressed_call_that_differs_ranks_are_in_step(void **state)
+{
+    (void)state;
+    nxt_local_world(3, NULL, one_number, NULL);
+    nxt_local_world(4, NULL, one_number, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +356,8 @@ int main(void)
         cmocka_unit_test(test_any_ranks_may_be_the_ones_that_differ),
         cmocka_unit_test(test_ranks_that_all_wait_find_out),
         cmocka_unit_test(test_the_first_operation_may_be_the_one),
+        cmocka_unit_test(test_other_counts_are_found_out_on_every_rank),
+        cmocka_unit_test(test_after_a_compressed_call_that_differs_ranks_are_in_step),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

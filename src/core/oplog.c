@@ -52,7 +52,7 @@ const char *nx_what_text(const nx_what *w, char *buf)
     if (w->comm != 0) {
         len = strlen(buf);
         (void)snprintf(buf + len, NX_WHAT_TEXT - len, " of communicator %" PRIu32 ".%" PRIu32,
-                       nx_comm_id_first(w->comm), nx_comm_id_serial(w->comm));
+                       nx_comm_id_first(w->comm), nx_comm_id_number(w->comm));
     }
     return buf;
 }
@@ -60,6 +60,23 @@ const char *nx_what_text(const nx_what *w, char *buf)
 void nx_oplog_init(nx_oplog *log)
 {
     nx_list_init(&log->blocked);
+}
+
+static _Thread_local bool serves;
+
+void nx_oplog_serve(void)
+{
+    serves = true;
+}
+
+void nx_oplog_enter(nx_oplog *log)
+{
+    log->waiting += serves ? 0 : 1;
+}
+
+void nx_oplog_leave(nx_oplog *log)
+{
+    log->waiting -= serves ? 0 : 1;
 }
 
 void nx_oplog_ended(nx_oplog *log, const nx_what *what, uint64_t begun_ns, uint64_t now_ns,
@@ -77,13 +94,13 @@ void nx_oplog_block(nx_oplog *log, nx_blocked *b, uint64_t now_ns)
 {
     b->begun_ns = now_ns;
     nx_list_push_back(&log->blocked, &b->link);
-    log->waiting++;
+    nx_oplog_enter(log);
 }
 
 void nx_oplog_unblock(nx_oplog *log, nx_blocked *b, uint64_t now_ns, nexar_err err)
 {
     nx_list_remove(&b->link);
-    log->waiting--;
+    nx_oplog_leave(log);
     if (now_ns - b->begun_ns >= NX_OPLOG_WORTH_NS) {
         nx_oplog_ended(log, &b->what, b->begun_ns, now_ns, err);
     }

@@ -55,7 +55,7 @@ typedef struct nx_oplog {
     nx_op_entry ring[NX_OPLOG_ENTRIES];
     uint64_t ended;   /* how many ever were entered */
     nx_list blocked;  /* nx_blocked, oldest first */
-    uint32_t waiting; /* threads inside a call that waits, also for collectives */
+    uint32_t waiting; /* threads of the application inside a call that waits */
 } nx_oplog;
 
 /* A call for messages in which a thread waits; on its stack. */
@@ -67,6 +67,13 @@ typedef struct nx_blocked {
 } nx_blocked;
 
 void nx_oplog_init(nx_oplog *log);
+
+/* The calling thread begins to wait in a call, for whatever it is; it waits no more. */
+void nx_oplog_enter(nx_oplog *log);
+void nx_oplog_leave(nx_oplog *log);
+/* The calling thread runs operations for the application, which goes on meanwhile: its waits
+ * are none of the application's, and do not count. */
+void nx_oplog_serve(void);
 
 /* |what| has ended. */
 void nx_oplog_ended(nx_oplog *log, const nx_what *what, uint64_t begun_ns, uint64_t now_ns,

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cluster/comm_id.h"
 #include "unit.h"
 
 static nx_what barrier(uint32_t comm, uint32_t number)
@@ -63,7 +64,7 @@ static void test_texts(void **state)
 
     (void)state;
     assert_string_equal(nx_what_text(&w, buf), "#6 barrier");
-    w.comm = (3U << 16) | 2;
+    w.comm = nx_comm_id_make(3, 2);
     assert_string_equal(nx_what_text(&w, buf), "#6 barrier of communicator 3.2");
     w = (nx_what){.kind = NX_WHAT_RECV, .name = "recv", .peer = NX_ANY_PEER, .tag = NX_ANY_TAG};
     assert_string_equal(nx_what_text(&w, buf), "recv(from any rank, any tag)");

@@ -1,5 +1,6 @@
 /* p2p.c - point to point: the public calls, blocking and not. */
 #include "base/alloc.h"
+#include "core/failure.h"
 #include "core/p2p_args.h"
 #include "core/p2p_op.h"
 #include "core/request.h"
@@ -117,7 +118,7 @@ static void wait_for(waited *w)
     nx_blocked b;
 
     if (w->op.over) {
-        nx_loop_flush(world->loop);
+        nx_loop_flush(world->loop, 0);
         return;
     }
     b.what = nx_op_what(&w->op);
@@ -139,7 +140,7 @@ static nexar_err send_bytes(nexar_comm *comm, const char *name, const nx_bytes *
     }
     nx_loop_enter(comm->world->loop);
     if ((n == 1) && nx_op_send_short(comm, bytes, dest, tag)) {
-        nx_loop_flush(comm->world->loop);
+        nx_loop_flush(comm->world->loop, bytes->len + 1);
         nx_comm_memory_done(&mem);
         nx_loop_unlock(comm->world->loop);
         return NEXAR_OK;
@@ -368,7 +369,7 @@ nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
             (void)nx_loop_refresh(comm->world->loop);
             nx_op_send(&made->op, "isend", &made->bytes, 1, dest, tag);
         }
-        nx_loop_flush(comm->world->loop);
+        nx_loop_flush(comm->world->loop, bytes + 1);
         give_request(made, comm, req);
     }
     return err;
@@ -410,11 +411,51 @@ nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *
     return err;
 }
 
+/* Whether nothing can come from |source| because of a failure.  That others have left, or freed the
+ * communicator, is none: whoever looks once more at the end finds nothing, however late it is. */
+static bool has_failed(const nexar_comm *comm, int source)
+{
+    const nx_rankset *dead = nx_failure_dead(comm->world);
+    bool failed = false;
+
+    if (nx_rankset_has(dead, comm->world->self) || (source != NEXAR_ANY_SOURCE)) {
+        return nx_rankset_has(dead, comm->world->self) ||
+               nx_rankset_has(dead, nx_comm_peer(comm, (uint32_t)source));
+    }
+    for (uint32_t rank = 0; comm->alone && !failed && (rank < comm->size); rank++) {
+        failed = nx_rankset_has(dead, nx_comm_peer(comm, rank));
+    }
+    return failed;
+}
+
+/* There is nothing from |source|: whoever looks again and again need not if nothing can come. */
+static nexar_err look_no_more(const nexar_comm *comm, int source)
+{
+    char text[NX_COMM_ALONE_WHY], peer[NX_PEER_TEXT];
+    const nx_world *world = comm->world;
+    uint32_t slot;
+
+    if ((comm->size == 1) || (source == (int)comm->rank) || !has_failed(comm, source)) {
+        return NEXAR_OK;
+    }
+    if (source == NEXAR_ANY_SOURCE) {
+        (void)nx_comm_alone_why(comm, text);
+        return nx_fail(NEXAR_EPEER, "iprobe from any rank: %s", text);
+    }
+    slot = nx_rankset_has(nx_failure_dead(world), world->self)
+               ? world->self
+               : nx_comm_peer(comm, (uint32_t)source);
+    return nx_fail(NEXAR_EPEER, "iprobe from %s: %s%s", nx_world_peer_text(world, slot, peer),
+                   (slot == world->self) ? "the other ranks hold this one for dead: " : "",
+                   nx_failure_why(world, slot));
+}
+
 nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
                        nexar_status *status)
 {
     nexar_err err = nx_p2p_check_source("iprobe", comm, source);
     nx_req message = {0};
+    bool there;
 
     if (found == NULL) {
         return nx_fail(NEXAR_EINVAL, "iprobe: found is NULL");
@@ -428,13 +469,19 @@ nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
         nx_loop_unlock(comm->world->loop);
         return nx_fail(NEXAR_EREVOKED, "iprobe: the communicator was revoked");
     }
-    *found = nx_msg_iprobe(comm->world->msg, nx_op_source(comm, source), nx_comm_user(comm), tag,
-                           &message);
-    if (*found && (status != NULL)) {
+    there = nx_msg_iprobe(comm->world->msg, nx_op_source(comm, source), nx_comm_user(comm), tag,
+                          &message);
+    if (there && (status != NULL)) {
         *status = (nexar_status){.source = (int)nx_comm_rank_of(comm, message.peer),
                                  .tag = message.tag,
                                  .bytes = message.bytes};
     }
-    nx_loop_unlock(comm->world->loop);
-    return NEXAR_OK;
+    if (there) {
+        nx_loop_unlock(comm->world->loop);
+    } else {
+        err = look_no_more(comm, source);
+        nx_loop_pass(comm->world->loop, false);
+    }
+    *found = (err == NEXAR_OK) ? there : *found;
+    return err;
 }

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "core/p2p_op.h"
 #include "device/inflow.h"
+#include "device/outflow.h"
 
 enum { REGIONS = 64 }; /* handed to the adapter at once */
 
@@ -16,14 +17,16 @@ typedef struct nx_op_device {
 
     /* A send. */
     nx_list link;  /* in comm->staged */
-    nx_bytes host; /* what goes out, in |chunk| or |memory|; or the caller's own ... */
+    nx_bytes host; /* what goes out at first; or the caller's own ... */
     const nx_bytes *many;
     size_t nmany; /* ... in so many stretches */
-    nx_chunk *chunk;
-    void *memory;
+    nx_outflow out;
+    bool with_msg;      /* which has its first bytes */
+    bool waits;         /* for the device, to have the next */
     nx_context context; /* of its communicator, when it began */
     bool ready, cancelled;
     uint64_t begun_ns; /* when the device was given it; of a receive, all of it */
+    void *memory;      /* of one to ourselves, which is staged as a whole */
     nx_job job;
     nexar_err err;
     char why[NX_DEVICE_WHY];
@@ -42,7 +45,11 @@ static void refuse(nx_op *op, nexar_err err, const char *why)
     op->req.err = err;
     (void)snprintf(op->req.why, sizeof(op->req.why), "%s", why);
     op->req.done = true;
-    nx_op_over(op);
+    if (op->device == NULL) {
+        nx_op_over(op);
+    } else {
+        nx_op_device_sent(op);
+    }
 }
 
 /* Room for |n| regions; false: |op| has ended. */
@@ -73,9 +80,6 @@ void nx_op_device_free(nx_op *op)
     }
     op->device = NULL;
     nx_list_remove(&d->link);
-    if (d->chunk != NULL) {
-        nx_staging_give(op->mem.device, d->chunk);
-    }
     if (d->regions != &d->one) {
         nx_free(d->regions);
     }
@@ -83,126 +87,12 @@ void nx_op_device_free(nx_op *op)
     nx_free(d);
 }
 
-/* ---- sends --------------------------------------------------------------------------- */
-
-/* Hands what is ready to msg, in the order in which it was started. */
-static void send_ready(nexar_comm *comm)
+/* Bytes [off, off + len) of the message between their regions and |host|, by |move|, some
+ * regions at a time. */
+static nexar_err by_regions(const op_device *d, uint64_t off, char *host, size_t len,
+                            nexar_err (*move)(const op_device *d, const nexar_iov *some, size_t n,
+                                              char *host))
 {
-    while (!nx_list_empty(&comm->staged)) {
-        op_device *d = nx_list_entry(comm->staged.next, op_device, link);
-        nx_op *op = d->op;
-
-        if (!d->ready) {
-            return;
-        }
-        nx_list_remove(&d->link);
-        if (d->err != NEXAR_OK) {
-            refuse(op, d->err, d->why);
-        } else if (d->cancelled) {
-            refuse(op, NEXAR_ECANCELED, "canceled");
-        } else if (comm->revoked || (d->context.comm != comm->id)) {
-            refuse(op, NEXAR_EREVOKED, "the communicator was revoked");
-        } else {
-            nx_msg_send(comm->world->msg, &op->req, op->to, d->context, op->tag,
-                        (d->many != NULL) ? d->many : &d->host, (d->many != NULL) ? d->nmany : 1);
-        }
-    }
-}
-
-static void stage_work(nx_job *job)
-{
-    op_device *d = nx_list_entry(job, op_device, job);
-
-    d->err = nx_device_gather(d->op->mem, (void *)d->host.ptr, d->regions, d->n);
-    if (d->err != NEXAR_OK) {
-        (void)snprintf(d->why, sizeof(d->why), "%s", nexar_last_error());
-    }
-}
-
-static void stage_done(nx_job *job)
-{
-    op_device *d = nx_list_entry(job, op_device, job);
-
-    d->ready = true;
-    send_ready(d->op->comm);
-}
-
-/* Memory for all that is sent. */
-static nexar_err find_memory(op_device *d)
-{
-    nexar_err err = NEXAR_OK;
-
-    if (d->bytes <= NX_CHUNK) {
-        err = nx_staging_try(d->op->mem.device, NX_STAGE_SEND, &d->chunk);
-    }
-    if ((err == NEXAR_OK) && (d->chunk == NULL)) {
-        d->memory = nx_alloc_aligned(64, d->bytes);
-        err = (d->memory == NULL) ? nx_fail_nomem("staging memory") : NEXAR_OK;
-    }
-    d->host = (nx_bytes){.ptr = (d->chunk != NULL) ? d->chunk->ptr : d->memory, .len = d->bytes};
-    return err;
-}
-
-static void stage(op_device *d)
-{
-    d->begun_ns = nx_loop_now(d->op->comm->world->loop);
-    d->job = (nx_job){.work = stage_work, .done = stage_done};
-    if (nx_worker_submit(worker_of(d->op), &d->job) != NEXAR_OK) {
-        stage_work(&d->job);
-        stage_done(&d->job);
-    }
-}
-
-void nx_op_device_send(nx_op *op, const nx_bytes *bytes, size_t n)
-{
-    nexar_err err = NEXAR_OK;
-    op_device *d;
-
-    if (!create(op, n)) {
-        return;
-    }
-    d = op->device;
-    d->context = nx_comm_user(op->comm);
-    for (size_t i = 0; i < n; i++) {
-        d->regions[i] = (nexar_iov){.ptr = (void *)bytes[i].ptr, .bytes = bytes[i].len};
-        d->bytes += bytes[i].len;
-    }
-    d->ready = (op->mem.device == NULL) || (d->bytes == 0);
-    if (op->mem.device == NULL) { /* host memory: the turn is all that it waits for */
-        d->many = (n == 1) ? NULL : bytes;
-        d->nmany = n;
-        d->host = (n == 1) ? bytes[0] : (nx_bytes){0};
-    } else if (!d->ready) {
-        err = find_memory(d);
-    }
-    if (err != NEXAR_OK) {
-        refuse(op, err, nexar_last_error());
-        return;
-    }
-    nx_list_push_back(&op->comm->staged, &d->link);
-    if (d->ready) {
-        send_ready(op->comm);
-    } else {
-        stage(d);
-    }
-}
-
-bool nx_op_device_cancel(nx_op *op)
-{
-    if ((op->device == NULL) || !op->sending || !nx_list_linked(&op->device->link)) {
-        return false;
-    }
-    op->device->cancelled = true;
-    return true;
-}
-
-/* ---- receives -------------------------------------------------------------------------- */
-
-/* Bytes [off, off + len) of the message to their regions. */
-static nexar_err apply(nx_inflow *in, uint64_t off, const void *data, size_t len)
-{
-    const op_device *d = nx_list_entry(in, op_device, in);
-    const char *from = data;
     nexar_err err = NEXAR_OK;
     size_t i = 0;
 
@@ -222,10 +112,227 @@ static nexar_err apply(nx_inflow *in, uint64_t off, const void *data, size_t len
             bytes += some[n++].bytes;
             off = 0;
         }
-        err = nx_device_scatter(d->op->mem, some, n, from);
-        from += bytes;
+        err = move(d, some, n, host);
+        host += bytes;
     }
     return err;
+}
+
+/* ---- sends ---------------------------------------------------------------------------
+ *
+ * Messages of a communicator are handed to msg in the order in which they were started, each
+ * when its first chunk is staged; the rest of a long one is read while it goes out.  One to
+ * ourselves goes nowhere, and is staged as a whole. */
+
+/* Hands the first bytes of |d| to msg. */
+static void send_first(op_device *d)
+{
+    nx_op *op = d->op;
+    nexar_comm *comm = op->comm;
+    nx_msg *msg = comm->world->msg;
+
+    d->with_msg = true;
+    if (d->many != NULL) {
+        nx_msg_send(msg, &op->req, op->to, d->context, op->tag, d->many, d->nmany);
+    } else if ((op->mem.device != NULL) && (d->host.len < d->bytes)) {
+        nx_msg_send_stream(msg, &op->req, op->to, d->context, op->tag, d->host, d->bytes);
+    } else {
+        nx_msg_send(msg, &op->req, op->to, d->context, op->tag, &d->host, 1);
+    }
+}
+
+/* Hands what is ready to msg, in the order in which it was started. */
+static void send_ready(nexar_comm *comm)
+{
+    while (!nx_list_empty(&comm->staged)) {
+        op_device *d = nx_list_entry(comm->staged.next, op_device, link);
+        nx_op *op = d->op;
+
+        if (!d->ready) {
+            return;
+        }
+        nx_list_remove(&d->link);
+        if (d->err != NEXAR_OK) {
+            refuse(op, d->err, d->why);
+        } else if (d->cancelled) {
+            refuse(op, NEXAR_ECANCELED, "canceled");
+        } else if (comm->revoked || (d->context.comm != comm->id)) {
+            refuse(op, NEXAR_EREVOKED, "the communicator was revoked");
+        } else {
+            send_first(d);
+        }
+    }
+}
+
+static nexar_err gather_some(const op_device *d, const nexar_iov *some, size_t n, char *host)
+{
+    return nx_device_gather(d->op->mem, host, some, n);
+}
+
+static nexar_err gather(const op_device *d, uint64_t off, void *host, size_t len)
+{
+    return by_regions(d, off, host, len, gather_some);
+}
+
+static nexar_err stage(nx_outflow *out, uint64_t off, void *host, size_t len)
+{
+    return gather(nx_list_entry(out, op_device, out), off, host, len);
+}
+
+static void on_ready(nx_outflow *out, const void *host, size_t len)
+{
+    op_device *d = nx_list_entry(out, op_device, out);
+    nx_msg *msg = d->op->comm->world->msg;
+
+    d->waits = false;
+    if (d->with_msg && (out->err != NEXAR_OK)) {
+        nx_msg_send_break(msg, &d->op->req, out->err, out->why);
+    } else if (d->with_msg) {
+        nx_msg_send_more(msg, &d->op->req, (nx_bytes){.ptr = host, .len = len});
+    } else {
+        d->err = out->err;
+        (void)snprintf(d->why, sizeof(d->why), "%s", out->why);
+        d->host = (nx_bytes){.ptr = host, .len = len};
+        d->ready = true;
+        send_ready(d->op->comm);
+    }
+}
+
+/* msg asks for what follows. */
+static void on_need(nx_req *req, uint64_t off)
+{
+    op_device *d = ((nx_op *)req)->device; /* its first member */
+
+    (void)off;
+    d->waits = true;
+    d->begun_ns = nx_loop_now(d->op->comm->world->loop);
+    nx_outflow_next(&d->out);
+}
+
+/* Its request is done, and no thread reads for it any more. */
+static void on_idle(nx_outflow *out)
+{
+    nx_op_over(nx_list_entry(out, op_device, out)->op);
+}
+
+static void whole_work(nx_job *job)
+{
+    op_device *d = nx_list_entry(job, op_device, job);
+
+    d->err = gather(d, 0, d->memory, d->bytes);
+    if (d->err != NEXAR_OK) {
+        (void)snprintf(d->why, sizeof(d->why), "%s", nexar_last_error());
+    }
+}
+
+static void whole_done(nx_job *job)
+{
+    op_device *d = nx_list_entry(job, op_device, job);
+
+    d->ready = true;
+    send_ready(d->op->comm);
+}
+
+static nexar_err stage_whole(op_device *d)
+{
+    d->memory = nx_alloc_aligned(64, d->bytes);
+    if (d->memory == NULL) {
+        return nx_fail_nomem("staging memory");
+    }
+    d->host = (nx_bytes){.ptr = d->memory, .len = d->bytes};
+    d->job = (nx_job){.work = whole_work, .done = whole_done};
+    if (nx_worker_submit(worker_of(d->op), &d->job) != NEXAR_OK) {
+        whole_work(&d->job);
+        whole_done(&d->job);
+    }
+    return NEXAR_OK;
+}
+
+static nexar_err start_staging(op_device *d)
+{
+    nx_op *op = d->op;
+    nexar_err err;
+
+    d->begun_ns = nx_loop_now(op->comm->world->loop);
+    if (op->to == op->comm->world->self) {
+        return stage_whole(d);
+    }
+    d->out = (nx_outflow){.device = op->mem.device,
+                          .worker = worker_of(op),
+                          .total = d->bytes,
+                          .stage = stage,
+                          .on_ready = on_ready,
+                          .on_idle = on_idle};
+    op->req.on_need = on_need;
+    err = nx_outflow_start(&d->out);
+    if (err != NEXAR_OK) {
+        d->out.stage = NULL; /* nothing to wait for */
+    }
+    return err;
+}
+
+void nx_op_device_send(nx_op *op, const nx_bytes *bytes, size_t n)
+{
+    nexar_err err = NEXAR_OK;
+    op_device *d;
+
+    if (!create(op, n)) {
+        return;
+    }
+    d = op->device;
+    d->context = nx_comm_user(op->comm);
+    for (size_t i = 0; i < n; i++) {
+        d->regions[i] = (nexar_iov){.ptr = (void *)bytes[i].ptr, .bytes = bytes[i].len};
+        d->bytes += bytes[i].len;
+    }
+    nx_list_push_back(&op->comm->staged, &d->link);
+    d->ready = (op->mem.device == NULL) || (d->bytes == 0);
+    if (op->mem.device == NULL) { /* host memory: the turn is all that it waits for */
+        d->many = (n == 1) ? NULL : bytes;
+        d->nmany = n;
+        d->host = (n == 1) ? bytes[0] : (nx_bytes){0};
+    } else if (!d->ready) {
+        err = start_staging(d);
+    }
+    if (err != NEXAR_OK) {
+        nx_list_remove(&d->link);
+        refuse(op, err, nexar_last_error());
+    } else if (op->device == d) {
+        send_ready(op->comm);
+    }
+}
+
+void nx_op_device_sent(nx_op *op)
+{
+    op_device *d = op->device;
+
+    if (d->out.stage != NULL) {
+        nx_outflow_end(&d->out);
+    } else {
+        nx_op_over(op);
+    }
+}
+
+bool nx_op_device_cancel(nx_op *op)
+{
+    if ((op->device == NULL) || !op->sending || !nx_list_linked(&op->device->link)) {
+        return false;
+    }
+    op->device->cancelled = true;
+    return true;
+}
+
+/* ---- receives -------------------------------------------------------------------------- */
+
+static nexar_err scatter_some(const op_device *d, const nexar_iov *some, size_t n, char *host)
+{
+    return nx_device_scatter(d->op->mem, some, n, host);
+}
+
+static nexar_err apply(nx_inflow *in, uint64_t off, const void *data, size_t len)
+{
+    return by_regions(nx_list_entry(in, op_device, in), off, (char *)(uintptr_t)data, len,
+                      scatter_some);
 }
 
 static void take(void *ctx, uint64_t off, const void *data, size_t len)
@@ -246,7 +353,7 @@ static void on_inflow(nx_inflow *in)
         (void)snprintf(op->req.why, sizeof(op->req.why), "%s", in->why);
     }
     nx_op_over(op);
-    nx_world_end(world, NEXAR_OK);
+    nx_world_end(world);
 }
 
 void nx_op_device_recv(nx_op *op, const nx_iov_span *iov, size_t n)
@@ -290,7 +397,7 @@ const nx_op *nx_op_device_snag(const nx_op *op, nx_snag *snag)
     }
     if (op->sending && nx_list_linked(&d->link)) {
         d = nx_list_entry(op->comm->staged.next, op_device, link); /* who holds up the others */
-    } else if (op->sending || !d->in.ended) {
+    } else if (op->sending ? !d->waits : !d->in.ended) {
         return NULL;
     }
     *snag = (nx_snag){.kind = op->sending ? NX_SNAG_SEND : NX_SNAG_RECV,

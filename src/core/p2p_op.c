@@ -8,11 +8,37 @@ static void on_done(nx_req *req)
 {
     nx_op *op = (nx_op *)req; /* its first member */
 
-    if ((op->device != NULL) && !op->sending) {
-        nx_op_device_received(op);
-    } else {
+    if (op->device == NULL) {
         nx_op_over(op);
+    } else if (op->sending) {
+        nx_op_device_sent(op);
+    } else {
+        nx_op_device_received(op);
     }
+}
+
+static void describe(const nx_op *op, char *buf, size_t size)
+{
+    char peer[NX_PEER_TEXT] = "any rank", tag[32] = "any tag";
+
+    if (op->to != NX_ANY_PEER) {
+        (void)nx_world_peer_text(op->comm->world, op->to, peer);
+    }
+    if (op->tag != NEXAR_ANY_TAG) {
+        (void)snprintf(tag, sizeof(tag), "tag %" PRIu64, op->tag);
+    }
+    (void)snprintf(buf, size, "%s %s %s, %s", op->name, op->sending ? "to" : "from", peer, tag);
+}
+
+/* Finalize waits for it, and nobody else can any more. */
+static void tell_lost(const nx_op *op)
+{
+    char what[256], why[NX_ERROR_ROOM];
+
+    describe(op, what, sizeof(what));
+    (void)snprintf(why, sizeof(why), "a message that was still on its way was lost: %s: %s", what,
+                   (op->req.why[0] == '\0') ? nexar_strerror(op->req.err) : op->req.why);
+    nx_world_lost(op->comm->world, op->req.err, why);
 }
 
 void nx_op_over(nx_op *op)
@@ -29,7 +55,10 @@ void nx_op_over(nx_op *op)
     nx_op_device_free(op);
     nx_comm_memory_done(&op->mem);
     if (op->sending) {
-        nx_world_end(op->comm->world, op->req.err);
+        if (op->comm->world->closing && (op->req.err != NEXAR_OK)) {
+            tell_lost(op);
+        }
+        nx_world_end(op->comm->world);
     }
     op->over = true;
     op->on_over(op);
@@ -95,12 +124,38 @@ static bool is_refused(nx_op *op)
     return false;
 }
 
-/* What waits for anybody where nobody is left does not. */
-static void check_alone(const nx_op *op)
+/* What waits for anybody where nobody is left does not, nor for one that has freed the
+ * communicator, if what it had sent before is not it. */
+static void check_sources(const nx_op *op)
 {
-    if (op->comm->alone && (op->peer == NEXAR_ANY_SOURCE)) {
-        nx_comm_fail_any(op->comm);
+    nexar_comm *comm = op->comm;
+    nx_parting how;
+
+    if (op->peer == NEXAR_ANY_SOURCE) {
+        if (comm->alone) {
+            nx_comm_fail_any(comm);
+        }
+        return;
     }
+    how = nx_group_finished(&comm->group, (uint32_t)op->peer);
+    if (how != NX_PARTING_NONE) {
+        nx_comm_fail_from(comm, op->to, how);
+    }
+}
+
+/* True: the peer has parted from the communicator, and it is over. */
+static bool is_parted(nx_op *op)
+{
+    const nx_parting how = nx_group_parted(&op->comm->group, (uint32_t)op->peer);
+
+    if (how == NX_PARTING_NONE) {
+        return false;
+    }
+    op->req.done = true;
+    op->req.err = nx_parting_error(how);
+    (void)snprintf(op->req.why, sizeof(op->req.why), "it %s", nx_parting_text(how));
+    nx_op_over(op);
+    return true;
 }
 
 void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, int dest,
@@ -109,7 +164,7 @@ void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, in
     begin(op, name, dest, tag);
     op->sending = true;
     nx_world_begin(op->comm->world);
-    if (is_refused(op)) {
+    if (is_refused(op) || is_parted(op)) {
         return;
     }
     /* Behind those that are being staged, also where it needs none of that itself. */
@@ -122,7 +177,7 @@ void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, in
 
 bool nx_op_send_short(nexar_comm *comm, const nx_bytes *bytes, int dest, uint64_t tag)
 {
-    return !nx_comm_refuses(comm) && ((uint32_t)dest < comm->size) &&
+    return !nx_comm_refuses(comm) && ((uint32_t)dest < comm->size) && (comm->group.gone.n == 0) &&
            !atomic_load(&comm->has_device) && nx_list_empty(&comm->staged) &&
            nx_msg_send_short(comm->world->msg, nx_comm_peer(comm, (uint32_t)dest),
                              nx_comm_user(comm), tag, bytes->ptr, bytes->len);
@@ -150,14 +205,14 @@ void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, i
     }
     if (op->mem.device != NULL) {
         nx_op_device_recv(op, iov, n);
-        check_alone(op);
+        check_sources(op);
         return;
     }
     for (size_t i = 0; i < n; i++) {
         sink.room += iov[i].len;
     }
     nx_msg_recv(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag, &sink);
-    check_alone(op);
+    check_sources(op);
 }
 
 void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag)
@@ -167,7 +222,7 @@ void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag)
         return;
     }
     nx_msg_probe(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag);
-    check_alone(op);
+    check_sources(op);
 }
 
 void nx_op_cancel(nx_op *op)
@@ -178,19 +233,6 @@ void nx_op_cancel(nx_op *op)
 }
 
 /* ---- outcomes ---------------------------------------------------------------------- */
-
-static void describe(const nx_op *op, char *buf, size_t size)
-{
-    char peer[NX_PEER_TEXT] = "any rank", tag[32] = "any tag";
-
-    if (op->to != NX_ANY_PEER) {
-        (void)nx_world_peer_text(op->comm->world, op->to, peer);
-    }
-    if (op->tag != NEXAR_ANY_TAG) {
-        (void)snprintf(tag, sizeof(tag), "tag %" PRIu64, op->tag);
-    }
-    (void)snprintf(buf, size, "%s %s %s, %s", op->name, op->sending ? "to" : "from", peer, tag);
-}
 
 nexar_err nx_op_finish(nx_op *op, nexar_status *status)
 {

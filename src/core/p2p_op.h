@@ -2,9 +2,10 @@
  * p2p_op.h - one send, receive or probe of the application, from its start to its
  * outcome, on host memory or on a device's.
  *
- * A send from a device is staged as a whole, by a thread of the world, and handed to
- * msg when those before it on its communicator have been: their order is kept.  A
- * receive to a device streams (device/inflow.h).  With the loop's lock held, all of it.
+ * A send from a device is staged chunk by chunk, by a thread of the world, and handed to
+ * msg when those before it on its communicator have been: their order is kept.  The rest
+ * of a long one is read while it goes out (device/outflow.h).  A receive to a device
+ * streams (device/inflow.h).  With the loop's lock held, all of it.
  */
 #ifndef NX_P2P_OP_H
 #define NX_P2P_OP_H
@@ -60,7 +61,8 @@ uint32_t nx_op_source(const nexar_comm *comm, int source);
 void nx_op_over(nx_op *op);
 void nx_op_device_send(nx_op *op, const nx_bytes *bytes, size_t n);
 void nx_op_device_recv(nx_op *op, const nx_iov_span *iov, size_t n);
-/* The message of a receive has ended. */
+/* msg is done with a send that it was given here; or the message of a receive has ended. */
+void nx_op_device_sent(nx_op *op);
 void nx_op_device_received(nx_op *op);
 /* True: it was still on its way to msg, and ends by itself. */
 bool nx_op_device_cancel(nx_op *op);

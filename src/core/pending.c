@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "coll/direct/direct.h"
 #include "coll/run.h"
+#include "core/accord.h"
 #include "core/comm.h"
 #include "core/p2p_op.h"
 
@@ -280,6 +281,16 @@ static uint32_t whom_board(const nexar_comm *comm, uint64_t missing, uint32_t *o
     return n;
 }
 
+static uint32_t whom_accord(const nexar_comm *comm, uint32_t *out, uint32_t room)
+{
+    const uint32_t n = nx_accord_waits_for(comm, out, room);
+
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = nx_world_rank(comm->world, nx_comm_peer(comm, out[i]));
+    }
+    return n;
+}
+
 uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t room)
 {
     const nx_world *world = ctx;
@@ -303,6 +314,10 @@ uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t
     if (p->what.peer != NX_ANY_PEER) {
         out[0] = p->what.peer;
         return 1;
+    }
+    if ((p->what.kind == NX_WHAT_OTHER) && (comm != NULL) &&
+        ((n = whom_accord(comm, out, room)) > 0)) {
+        return n;
     }
     for (uint32_t rank = 0; (comm != NULL) && (rank < comm->size); rank++) {
         if ((rank != comm->rank) && (n++ < room)) {

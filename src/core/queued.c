@@ -84,7 +84,8 @@ static void end(queued *q)
         r->free_due = false;
         nx_comm_give_back(comm); /* the request holds it */
     }
-    nx_world_end(comm->world, NEXAR_OK);
+    nx_world_part(comm);
+    nx_world_end(comm->world);
     nx_request_done(&q->base);
 }
 
@@ -134,6 +135,7 @@ static void drain(nx_job *job)
 {
     nx_runner *r = nx_list_entry(job, nx_runner, job);
 
+    nx_oplog_serve();
     nx_loop_lock(r->loop);
     if (!r->draining) {
         r->draining = true;
@@ -165,7 +167,7 @@ static bool may_run_first(const nx_runner *r)
 /* Whoever waits for one that is in the row runs it, and those before it: that saves a wake for
  * each step of each of them.  (Not functions of the application: they are called by threads of
  * nexar's.) */
-static void help(nexar_request *req)
+static void help(nexar_request *req, const nx_event *until)
 {
     const queued *q = nx_list_entry(req, queued, base);
     nx_runner *r = req->comm->recovery.runner;
@@ -173,14 +175,16 @@ static void help(nexar_request *req)
 
     if (r->draining && nx_list_linked(&q->link) && (r->wanted == NULL)) {
         r->wanted = &event; /* when that one is through with what it runs */
+        nx_oplog_enter(&req->comm->world->log);
         (void)nx_loop_wait(r->loop, &event, UINT64_MAX);
+        nx_oplog_leave(&req->comm->world->log);
         r->wanted = NULL;
     }
     if (r->draining) {
         return;
     }
     r->draining = true;
-    while (!req->done && may_run_first(r)) {
+    while (!until->set && may_run_first(r)) {
         run_first(r);
     }
     stop_draining(r);

@@ -5,7 +5,6 @@
  * at each place; results are held to the bit against the contributions of the same ranks on
  * all, and the ranks that a program is told of against those who have contributed.
  */
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,9 +15,9 @@
 #include <nexar.h>
 
 #include "core/coll_run.h"
+#include "crew.h"
 #include "fewer.h"
 #include "local_world.h"
-#include "procs.h"
 #include "rand.h"
 #include "sim_device.h"
 #include "unit.h"
@@ -59,7 +58,7 @@ typedef struct plan {
 
 /* Those of the communicator, by rank, and how many calls each of them makes in a step. */
 typedef struct crew {
-    int ids[MOST], n;
+    nxt_crew who;
     int calls[MOST];
 } crew;
 
@@ -96,18 +95,24 @@ static bool is_rooted(const op *o)
 /* ---- calls --------------------------------------------------------------------------------------
  */
 
+/* Those who die in this step, as bits of ranks; and those who did not call |i|. */
+static uint64_t victims(const crew *c, int i)
+{
+    uint64_t who = 0;
+
+    for (int r = 0; r < c->who.n; r++) {
+        who |= (c->calls[r] <= i) ? UINT64_C(1) << r : 0;
+    }
+    return who;
+}
+
 /* A crew without those who do not make all calls. */
 static void lose_victims(crew *c)
 {
-    int n = 0;
-
-    for (int r = 0; r < c->n; r++) {
-        if (c->calls[r] == BATCH) {
-            c->ids[n] = c->ids[r];
-            c->calls[n++] = BATCH;
-        }
+    nxt_crew_lose(&c->who, victims(c, BATCH - 1));
+    for (int r = 0; r < MOST; r++) {
+        c->calls[r] = BATCH;
     }
-    c->n = n;
 }
 
 /* Call |i| of |step| for the crew |c|, of which |size| are there: a blocking call may have told
@@ -119,19 +124,19 @@ static void draw(op *o, const crew *c, uint64_t step, int i, int size)
     const uint64_t number = (current->seed * MOST + step) * 7 + (uint64_t)i * 4;
 
     *o = (op){.crew = *c, .what = (what)(number % KINDS), .in_blocks = (number % KINDS) >= BLOCKS};
-    if (size < c->n) {
+    if (size < c->who.n) {
         lose_victims(&o->crew);
         c = &o->crew;
     }
-    while (c->ids[o->me] != own) {
+    while (c->who.ids[o->me] != own) {
         o->me++;
     }
-    o->root = (int)nxt_below(&rand, (uint64_t)c->n);
+    o->root = (int)nxt_below(&rand, (uint64_t)c->who.n);
     o->count = counts[nxt_below(&rand, 4)];
     o->blocking = current->mixed && nxt_one_in(&rand, 3);
     if (o->in_blocks) {
         const nxt_fewer_plan p = {.kind = nxt_fewer_kind((unsigned)o->what - BLOCKS),
-                                  .size = (uint32_t)c->n,
+                                  .size = (uint32_t)c->who.n,
                                   .root = (uint32_t)o->root,
                                   .count = (o->count > 5000) ? 5000 : o->count,
                                   .place = (nxt_place)nxt_below(&rand, NXT_PLACES),
@@ -145,7 +150,7 @@ static void draw(op *o, const crew *c, uint64_t step, int i, int size)
     o->buf = calloc(o->count, sizeof(*o->buf));
     o->residual = calloc(o->count, sizeof(*o->residual));
     for (size_t k = 0; k < o->count; k++) {
-        const bool root = (o->what == BROADCAST) && (c->ids[o->root] == own);
+        const bool root = (o->what == BROADCAST) && (c->who.ids[o->root] == own);
 
         o->send[k] = 1U << own;
         o->recv[k] = root ? 1000 + (uint32_t)own : (o->what == BROADCAST) ? 7 : 1U << own;
@@ -349,6 +354,7 @@ static void wait_any(nexar_comm *w, op *ops)
     }
 }
 
+/* As fast as it can: nexar_test lets others work. */
 static void test_all(nexar_comm *w, op *ops)
 {
     int open = BATCH;
@@ -368,7 +374,6 @@ static void test_all(nexar_comm *w, op *ops)
             }
             open += !done;
         }
-        (void)sched_yield();
     }
 }
 
@@ -438,7 +443,7 @@ static uint32_t ids_of(const crew *c, uint64_t ranks, int most)
     uint32_t ids = 0;
 
     for (int r = 0; r <= most; r++) {
-        ids |= ((ranks >> r & 1) != 0) ? 1U << c->ids[r] : 0;
+        ids |= ((ranks >> r & 1) != 0) ? 1U << c->who.ids[r] : 0;
     }
     return ids;
 }
@@ -446,7 +451,7 @@ static uint32_t ids_of(const crew *c, uint64_t ranks, int most)
 /* Whether |o| of rank |me| is what comes of the contributions of |who|. */
 static bool is_right(const op *o, const crew *c, int me, uint64_t who)
 {
-    const uint32_t ids = ids_of(c, who, c->n - 1);
+    const uint32_t ids = ids_of(c, who, c->who.n - 1);
 
     if (o->in_blocks) {
         return nxt_fewer_is_right(&o->f, who);
@@ -457,7 +462,7 @@ static bool is_right(const op *o, const crew *c, int me, uint64_t who)
     case COMPRESSED:
         return is_squeezed(o, (float)ids);
     case BROADCAST:
-        return all_are(o->recv, o->count, 1000 + (uint32_t)c->ids[o->root]);
+        return all_are(o->recv, o->count, 1000 + (uint32_t)c->who.ids[o->root]);
     case SCAN:
         return all_are(o->recv, o->count, ids_of(c, who, me));
     case REDUCE:
@@ -467,27 +472,16 @@ static bool is_right(const op *o, const crew *c, int me, uint64_t who)
     }
 }
 
-/* Those who die in this step, as bits of ranks; and those who did not call |i|. */
-static uint64_t victims(const crew *c, int i)
-{
-    uint64_t who = 0;
-
-    for (int r = 0; r < c->n; r++) {
-        who |= (c->calls[r] <= i) ? UINT64_C(1) << r : 0;
-    }
-    return who;
-}
-
 /* The contributors, |left| of them unless it is 0: none is missing but victims, and all are who
  * did not call it.  0: it is wrong for all such sets. */
 static uint64_t find_who(const op *o, const crew *c, int me, int i, int left)
 {
-    const uint64_t all = (UINT64_C(1) << c->n) - 1, may = victims(c, BATCH - 1);
+    const uint64_t all = (UINT64_C(1) << c->who.n) - 1, may = victims(c, BATCH - 1);
     const uint64_t must = victims(c, i);
 
     for (uint64_t gone = 0; gone <= may; gone++) {
         if (((gone & ~may) == 0) && ((must & ~gone) == 0) &&
-            ((left == 0) || (__builtin_popcountll(gone) == c->n - left)) &&
+            ((left == 0) || (__builtin_popcountll(gone) == c->who.n - left)) &&
             is_right(o, c, me, all & ~gone)) {
             return all & ~gone;
         }
@@ -539,7 +533,7 @@ static uint64_t judge(nexar_comm *w, const op *o, int i, ending how)
  * many calls they make. */
 static void choose(crew *c, uint64_t step)
 {
-    const int at[] = {0, c->n - 1, c->n / 2};
+    const int at[] = {0, c->who.n - 1, c->who.n / 2};
     const int first = at[(current->seed + step) % 3];
 
     for (int r = 0; r < MOST; r++) {
@@ -547,13 +541,13 @@ static void choose(crew *c, uint64_t step)
     }
     c->calls[first] = (int)((current->seed / 3 + step) % BATCH);
     if (current->victims == 2) {
-        c->calls[(first + 1) % c->n] = (int)(nxt_hash(current->seed, step, 1) % BATCH);
+        c->calls[(first + 1) % c->who.n] = (int)(nxt_hash(current->seed, step, 1) % BATCH);
     }
 }
 
 static bool goes_on(const crew *c)
 {
-    return c->n - current->victims >= 2;
+    return c->who.n - current->victims >= 2;
 }
 
 static void die(uint64_t step)
@@ -572,7 +566,6 @@ static uint64_t take_step(nexar_comm *w, crew *c, uint64_t step)
     static op ops[BATCH];
     const ending how = (ending)((current->seed + step) % ENDINGS);
     const int me = nexar_rank(w);
-    nexar_change change;
     uint64_t outcome = 0;
 
     choose(c, step);
@@ -592,36 +585,30 @@ static uint64_t take_step(nexar_comm *w, crew *c, uint64_t step)
     if (device != NULL) {
         nxt_sim_device_reset(device);
     }
-    while (nexar_size(w) > c->n - current->victims) {
-        NXT_OK(w, nexar_barrier(w));
-    }
-    NXT_OK(w, nexar_last_change(w, &change));
-    NXT_IS(w, (change.new_size == nexar_size(w)) && (change.failed > 0));
+    nxt_crew_await(w, c->who.n - current->victims);
     lose_victims(c);
     return outcome;
 }
 
-static void man(crew *c)
-{
-    *c = (crew){.n = MOST};
-    for (int r = 0; r < MOST; r++) {
-        c->ids[r] = r;
-    }
-}
-
 static void child(int rank, int join_fd, void *arg)
 {
-    const char *const settings[] = {
-        "recovery", "automatic", "retry", "on", "verify", (current->seed % 2 == 0) ? "on" : "off",
-        NULL};
+    const char *const settings[] = {"recovery",
+                                    "automatic",
+                                    "retry",
+                                    "on",
+                                    "verify",
+                                    (current->seed % 2 == 0) ? "on" : "off",
+                                    "heartbeat_timeout",
+                                    "1m",
+                                    NULL};
     const nxt_sim_options options = {.bytes = ROOM, .optional = NXT_SIM_ALL};
     uint64_t history = 0;
     nexar_comm *w;
-    crew c;
+    crew c = {0};
 
     (void)arg;
     own = rank;
-    man(&c);
+    nxt_crew_man(&c.who, MOST);
     w = nxt_procs_join(rank, join_fd, settings);
     if (current->device && (rank % 2 == 0)) {
         device = nxt_sim_device_create(&options);
@@ -640,24 +627,15 @@ static void child(int rank, int join_fd, void *arg)
 
 static void run_plan(const plan *p)
 {
-    unsigned left = 0;
-    nxt_procs procs;
-    crew c;
+    crew c = {0};
 
     current = p;
-    man(&c);
+    nxt_crew_man(&c.who, MOST);
     for (uint64_t step = 0; goes_on(&c); step++) {
         choose(&c, step);
         lose_victims(&c);
     }
-    for (int r = 0; r < c.n; r++) {
-        left |= 1U << c.ids[r];
-    }
-    nxt_procs_start(&procs, MOST, child, NULL);
-    nxt_procs_wait(&procs, ((1U << MOST) - 1) & ~left, 0);
-    for (int r = 0; r < c.n; r++) {
-        assert_int_equal(shared->history[c.ids[r]], shared->history[c.ids[0]]);
-    }
+    nxt_crew_run(MOST, child, &c.who, shared->history);
 }
 
 static void run_plans(const plan *like, uint64_t seeds, bool each)

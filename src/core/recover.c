@@ -173,7 +173,7 @@ static nexar_err make_next(nexar_comm *comm)
         return NEXAR_OK;
     }
     (void)nx_rescue_outcome(comm, &out, &why);
-    err = nx_comm_make_rest(comm, &out->failed, out->serial, &next);
+    err = nx_comm_make_rest(comm, &out->failed, out->id, &next);
     if (err == NEXAR_OK) {
         comm->recovery.next = next;
         nx_rpc_rename(comm->world->rpc, comm->id, next->id);
@@ -214,6 +214,8 @@ void nx_recover_decided(nexar_comm *comm)
         (void)snprintf(few, sizeof(few), "%u ranks are left; min_world is %u",
                        comm->size - out->failed.count, fewest(comm));
         lose(comm, few);
+    } else if (out->id == 0) {
+        lose(comm, "its ranks have no ids for communicators left");
     } else {
         r->state = NX_MENDED;
         if (make_next(comm) != NEXAR_OK) {
@@ -370,9 +372,9 @@ bool nx_recover_wait_change(nexar_comm *comm, uint64_t deadline_ns)
     bool changed;
 
     nx_list_push_back(&comm->recovery.waiting, &m.link);
-    world->log.waiting++;
+    nx_oplog_enter(&world->log);
     changed = nx_loop_wait(world->loop, &m.event, deadline_ns);
-    world->log.waiting--;
+    nx_oplog_leave(&world->log);
     nx_list_remove(&m.link);
     return changed;
 }
@@ -505,7 +507,9 @@ void nx_recover_queue(nexar_comm *comm, nx_place *turn)
 void nx_recover_take_turn(nexar_comm *comm, nx_place *turn)
 {
     if (!turn->event.set) {
+        nx_oplog_enter(&comm->world->log);
         (void)nx_loop_wait(comm->world->loop, &turn->event, UINT64_MAX);
+        nx_oplog_leave(&comm->world->log);
     }
     nx_recover_enter(comm);
 }
@@ -599,20 +603,22 @@ void nx_recover_abort(nx_world *world, const char *sentence)
 {
     char what[NX_WHAT_TEXT] = "no call";
     nx_pending p;
+    bool timed;
 
     if ((policy(world) != NX_RECOVERY_ABORT) || world->closing || world->aborting) {
         return;
     }
     world->aborting = true;
+    world->abort.on_expire = on_abort;
+    timed = nx_loop_timer_set(world->loop, &world->abort,
+                              nx_loop_refresh(world->loop) + ABORT_NS) == NEXAR_OK;
     if (nx_pending_oldest(world, 0, &p)) {
         (void)nx_what_text(&p.what, what);
     }
-    (void)dprintf(STDERR_FILENO,
-                  "nexar: rank %u ends with code %d, since %s; it was in %s (recovery=abort)\n",
+    /* As a line of the log, which waits for no reader: the process must end. */
+    nx_log_always("rank %u ends with code %d, since %s; it was in %s (recovery=abort)",
                   nx_world_rank(world, world->self), NX_ABORT_CODE, sentence, what);
-    world->abort.on_expire = on_abort;
-    if (nx_loop_timer_set(world->loop, &world->abort, nx_loop_refresh(world->loop) + ABORT_NS) !=
-        NEXAR_OK) {
+    if (!timed) {
         _exit(NX_ABORT_CODE);
     }
 }

@@ -2,6 +2,7 @@
  * recover_test.c - ranks as processes with recovery=automatic or abort, some of which are
  * killed: collectives of every kind end once, on a communicator that is whole again.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -9,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <nexar.h>
 
+#include "core/comm.h"
 #include "local_world.h"
 #include "procs.h"
 #include "unit.h"
@@ -314,6 +317,69 @@ static void loop_freed(nexar_comm *w)
     NXT_IS(w, go_on(w, err) == 1);
 }
 
+/* A communicator is given back with a request on it, and so many after it that what is kept of
+ * the oldest goes when that one is over. */
+static void loop_given_back(nexar_comm *w)
+{
+    nexar_comm *same = NULL, *other = NULL;
+    nexar_request *req = NULL;
+    nexar_err err;
+    char byte;
+
+    NXT_OK(w, nexar_comm_dup(w, &same));
+    for (int i = 0; i < 300; i++) {
+        NXT_OK(w, nexar_comm_dup(w, &other));
+        nexar_comm_free(other);
+    }
+    NXT_OK(w, nexar_barrier(w));
+    if (nexar_rank(w) == 2) {
+        atomic_fetch_add(&shared->inside, 1);
+        (void)nexar_recv(w, &byte, 1, 2, TAG, NULL);
+    }
+    NXT_OK(w, nexar_ibarrier(same, &req));
+    nexar_comm_free(same);
+    atomic_fetch_add(&shared->inside, 1);
+    NXT_IS(w, nexar_wait(&req, NULL) == NEXAR_EPEER);
+    nxt_note_latest(&shared->told);
+    while ((err = op_small(w)) == NEXAR_OK) {
+    }
+    NXT_IS(w, go_on(w, err) == 1);
+}
+
+/* What was sent on the communicator and not received is gone with it, and holds nothing. */
+static void loop_left_behind(nexar_comm *w)
+{
+    const char out[SMALL] = "";
+    char byte = 'x';
+    bool found = true;
+    nx_msg_stats s;
+    nexar_err err;
+
+    for (int i = 0; i < 20 * current->ranks; i++) {
+        if (i % current->ranks != nexar_rank(w)) {
+            NXT_OK(w, nexar_send(w, out, sizeof(out), i % current->ranks, TAG));
+        }
+    }
+    atomic_fetch_add(&shared->inside, 1);
+    while ((err = op_small(w)) == NEXAR_OK) {
+    }
+    nxt_note_latest(&shared->told);
+    NXT_IS(w, go_on(w, err) == 1);
+    for (int i = 0; i < nexar_size(w); i++) { /* behind all that they have sent before */
+        NXT_OK(w, nexar_send(w, &byte, 1, i, ECHO));
+    }
+    for (int i = 0; i < nexar_size(w); i++) {
+        NXT_OK(w, nexar_recv(w, &byte, 1, i, ECHO, NULL));
+    }
+    NXT_OK(w, nexar_iprobe(w, NEXAR_ANY_SOURCE, NEXAR_ANY_TAG, &found, NULL));
+    NXT_IS(w, !found);
+    NXT_OK(w, nexar_barrier(w)); /* of which nothing more comes */
+    nx_loop_lock(w->world->loop);
+    nx_msg_stats_get(w->world->msg, &s);
+    nx_loop_unlock(w->world->loop);
+    NXT_IS(w, s.unexpected == 0);
+}
+
 /* Two threads in collectives on one communicator, to which the victim does not come. */
 static void *one_barrier(void *arg)
 {
@@ -484,6 +550,27 @@ static void wait_for_the_end(nexar_comm *w)
     }
 }
 
+/* stderr is a pipe that is full, and that nobody reads. */
+static void stop_reading_stderr(void)
+{
+    static const char page[4096];
+    int ends[2], flags;
+
+    NXT_IS(NULL, pipe(ends) == 0);
+    flags = fcntl(ends[1], F_GETFL);
+    NXT_IS(NULL, fcntl(ends[1], F_SETFL, flags | O_NONBLOCK) == 0);
+    while (write(ends[1], page, sizeof(page)) > 0) {
+    }
+    NXT_IS(NULL, fcntl(ends[1], F_SETFL, flags) == 0);
+    NXT_IS(NULL, dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
+}
+
+static void wait_for_the_end_unread(nexar_comm *w)
+{
+    stop_reading_stderr();
+    wait_for_the_end(w);
+}
+
 /* ---- processes ----------------------------------------------------------------------------- */
 
 static void child(int rank, int join_fd, void *arg)
@@ -524,7 +611,7 @@ static void run_plan(const plan *p)
     nxt_unshare(shared, sizeof(*shared));
 }
 
-#define AUTOMATIC .settings = {"recovery", "automatic", NULL}
+#define AUTOMATIC .settings = {"recovery", "automatic", "heartbeat_timeout", "1m", NULL}
 
 static void test_every_collective_rebuilds_its_communicator(void **state)
 {
@@ -576,6 +663,18 @@ static void test_what_else_is_on_a_communicator(void **state)
          .ranks = RANKS,
          .victims = 4,
          .body = loop_freed,
+         .inside = RANKS,
+         AUTOMATIC},
+        {.name = "given back in use, many after it",
+         .ranks = RANKS,
+         .victims = 4,
+         .body = loop_given_back,
+         .inside = RANKS,
+         AUTOMATIC},
+        {.name = "messages are left behind",
+         .ranks = RANKS,
+         .victims = 4,
+         .body = loop_left_behind,
          .inside = RANKS,
          AUTOMATIC},
         {.name = "two threads",
@@ -650,6 +749,19 @@ static void test_abort_ends_all(void **state)
     run_plan(&p);
 }
 
+static void test_abort_ends_all_though_nobody_reads_what_they_say(void **state)
+{
+    static const plan p = {.name = "abort, stderr is full",
+                           .ranks = RANKS,
+                           .victims = 4,
+                           .body = wait_for_the_end_unread,
+                           .settings = {"recovery", "abort", NULL},
+                           .code = ABORT_CODE};
+
+    (void)state;
+    run_plan(&p);
+}
+
 /* ---- without a death ----------------------------------------------------------------------- */
 
 static void test_last_change_of_what_never_changed(void **state)
@@ -676,6 +788,7 @@ int main(void)
         cmocka_unit_test(test_several_deaths),
         cmocka_unit_test(test_a_minority_gets_an_error_and_no_world),
         cmocka_unit_test(test_abort_ends_all),
+        cmocka_unit_test(test_abort_ends_all_though_nobody_reads_what_they_say),
         cmocka_unit_test(test_last_change_of_what_never_changed),
     };
 

@@ -70,9 +70,9 @@ static void wait_event(nx_world *world, const nexar_request *req, const char *na
     nx_blocked b = {0};
 
     if (req->ops->what == NULL) {
-        world->log.waiting++;
+        nx_oplog_enter(&world->log);
         (void)nx_loop_wait(world->loop, event, UINT64_MAX);
-        world->log.waiting--;
+        nx_oplog_leave(&world->log);
         return;
     }
     req->ops->what(req, &b);
@@ -102,7 +102,7 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
     loop = (*req)->comm->world->loop;
     nx_loop_enter(loop);
     if (!(*req)->done && ((*req)->ops->help != NULL)) {
-        (*req)->ops->help(*req);
+        (*req)->ops->help(*req, &(*req)->event);
     }
     if (!(*req)->done) {
         (void)nx_loop_refresh(loop);
@@ -136,9 +136,11 @@ nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status)
         nx_loop_kick(loop);
     }
     *done = (*req)->done && nx_recover_claim(*req, false);
-    if (*done) {
-        err = claim(req, status);
+    if (!*done) {
+        nx_loop_pass(loop, (*req)->ops->help != NULL);
+        return NEXAR_OK;
     }
+    err = claim(req, status);
     nx_loop_unlock(loop);
     return err;
 }
@@ -194,6 +196,20 @@ static void point_events(size_t n, nexar_request *const reqs[], nx_event *event)
     }
 }
 
+/* A thread that waits for |any| helps if all requests are in the row of one communicator, in
+ * which the first is done first: not where it would be kept from what comes otherwise. */
+static void help_any(size_t n, nexar_request *const reqs[], const nx_event *any)
+{
+    nexar_request *first = reqs[find_active(n, reqs)];
+
+    for (size_t i = 0; i < n; i++) {
+        if ((reqs[i] != NULL) && ((reqs[i]->ops->help == NULL) || (reqs[i]->comm != first->comm))) {
+            return;
+        }
+    }
+    first->ops->help(first, any);
+}
+
 nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_status *status)
 {
     nx_event any = {0};
@@ -222,6 +238,7 @@ nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_s
     while (find_done(n, reqs) == n) {
         any.set = false;
         point_events(n, reqs, &any);
+        help_any(n, reqs, &any);
         wait_event(world, reqs[find_active(n, reqs)], "wait_any", &any);
         point_events(n, reqs, NULL);
     }

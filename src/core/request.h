@@ -18,9 +18,10 @@ typedef struct nx_request_ops {
     nexar_err (*finish)(nexar_request *req, nexar_status *status);
     /* What it is, for reports.  NULL: a collective, which reports know of. */
     void (*what)(const nexar_request *req, nx_blocked *out);
-    /* A thread is about to wait for |req|, which is not done: it may do some of its work; the lock
-     * may be released meanwhile.  NULL: there is nothing. */
-    void (*help)(nexar_request *req);
+    /* A thread is about to wait for |until|, which |req| sets when it is done: it may do some of
+     * the work of |req|, and of those of its communicator that come before it; the lock may be
+     * released meanwhile.  NULL: no thread is needed for it. */
+    void (*help)(nexar_request *req, const nx_event *until);
     /* Asks for its end before its time.  NULL: it cannot be taken back. */
     void (*cancel)(nexar_request *req);
     /* Frees it: it is done and in no list. */

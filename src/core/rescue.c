@@ -36,7 +36,7 @@ static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *value)
     for (uint32_t i = 0; (i = nx_rankset_next(&value->leavers, i)) < value->leavers.n; i++) {
         a->outcome.left -= !nx_rankset_add(&a->outcome.failed, i);
     }
-    a->outcome.serial = nx_read_u32(&r);
+    a->outcome.id = nx_read_u32(&r); /* 0: nobody had one left */
     a->over = true;
     nx_failure_stir(a->world);
 }
@@ -142,8 +142,6 @@ void nx_rescue_move(nexar_comm *to, nexar_comm *from)
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-enum { SERIAL_SIZE = 4 };
-
 static void start(nx_accord *a, const nx_agree_input *input)
 {
     if (a->used || a->over) {
@@ -154,17 +152,18 @@ static void start(nx_accord *a, const nx_agree_input *input)
         on_ended(a, NEXAR_EPEER, nexar_last_error());
         return; /* it is over here: this rank is out, or there is no quorum */
     }
-    nx_accord_tell_failed(a, nx_failure_left(a->world)); /* they will bring nothing */
+    nx_accord_tell_left(a); /* they will bring nothing */
 }
 
 void nx_rescue_begin(nexar_comm *comm, const nx_rescue_input *input, const char *why)
 {
     nx_accord *a = comm->rescue;
-    uint8_t serial[SERIAL_SIZE];
-    nx_writer w = nx_writer_make(serial, sizeof(serial));
+    const uint32_t id = nx_comm_take_id(comm->world);
+    uint8_t payload[NX_ACCORD_ID_SIZE];
+    nx_writer w = nx_writer_make(payload, sizeof(payload));
     size_t len = 0;
 
-    nx_write_u32(&w, nx_comm_take_serial(comm->world));
+    nx_write_u32(&w, id);
     while ((len < NX_FLOOD_DATA_MAX) && (why[len] != '\0')) {
         len++;
     }
@@ -176,14 +175,38 @@ void nx_rescue_begin(nexar_comm *comm, const nx_rescue_input *input, const char 
     }
     start(a, &(nx_agree_input){.flags = input->flags,
                                .highest = input->highest,
-                               .payload = serial,
-                               .payload_len = SERIAL_SIZE});
+                               .payload = (id == 0) ? NULL : payload,
+                               .payload_len = NX_ACCORD_ID_SIZE});
 }
 
 /* The others rebuild what this rank has given back. */
 static void leave(nx_accord *a)
 {
     start(a, &(nx_agree_input){.flags = UINT64_MAX, .leave = true});
+}
+
+static size_t done_room(const nx_world *world)
+{
+    return sizeof(world->rescued) / sizeof(world->rescued[0]);
+}
+
+static void note_done(const nx_accord *a)
+{
+    nx_world *world = a->world;
+
+    world->rescued[world->nrescued++ % done_room(world)] = a->id;
+}
+
+bool nx_rescue_done(const nx_world *world, uint64_t id)
+{
+    const size_t room = done_room(world), n = (world->nrescued < room) ? world->nrescued : room;
+
+    for (size_t i = 0; i < n; i++) {
+        if (world->rescued[i] == id) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void nx_rescue_settle(nx_accord *a)
@@ -203,6 +226,7 @@ void nx_rescue_settle(nx_accord *a)
         let_go(a);
     }
     if (a->closed && a->forgotten) {
+        note_done(a);
         nx_accord_free(a);
     }
 }

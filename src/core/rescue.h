@@ -9,7 +9,9 @@
  * A rank that has given the communicator back takes part too, and says that it leaves; so
  * the machines outlive the communicator.  Of those that were never used the last
  * NX_RESCUE_ORPHANS are kept: a rank that would ask one that is older is as many
- * communicators behind.
+ * communicators behind.  If one does, this rank leaves the world, for it cannot answer.  Of those
+ * that were used, and that all are done with, something may still be on its way that was said in a
+ * ballot which is over: nobody waits for an answer to that.
  *
  * With the loop's lock held.
  */
@@ -31,6 +33,8 @@ NX_MUST_CHECK nexar_err nx_rescue_open(nexar_comm *comm);
 void nx_rescue_undo(nexar_comm *comm);
 /* |comm| goes, or has become another: its machines are on their own. */
 void nx_rescue_close(nexar_comm *comm);
+/* Whether recovery |id| (an accord's) is one that all were done with. */
+bool nx_rescue_done(const nx_world *world, uint64_t id);
 /* Begins here and everywhere; |why| is a sentence for those who do not know yet. */
 void nx_rescue_begin(nexar_comm *comm, const nx_rescue_input *input, const char *why);
 /* The machines of |from| become those of |to|, which has none. */

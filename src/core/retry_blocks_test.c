@@ -15,9 +15,9 @@
 #include <nexar.h>
 
 #include "core/coll_run.h"
+#include "crew.h"
 #include "fewer.h"
 #include "local_world.h"
-#include "procs.h"
 #include "rand.h"
 #include "sim_device.h"
 #include "unit.h"
@@ -47,18 +47,10 @@ typedef struct plan {
 
 /* Those of the communicator, by rank; and those of them who die in a step. */
 typedef struct crew {
-    int ids[MOST], n;
+    nxt_crew who;
     unsigned victims; /* ranks, as bits */
     int chained;      /* the one of them that dies after the other; or -1 */
 } crew;
-
-static void man(crew *c)
-{
-    *c = (crew){.n = MOST};
-    for (int r = 0; r < MOST; r++) {
-        c->ids[r] = r;
-    }
-}
 
 static board *shared;
 static const plan *current;
@@ -205,10 +197,10 @@ static bool is_squeezed_right(const squeezed *z, const crew *c, uint64_t who)
         const float mine = input(z->seed, own, i) + residual(z->seed, own, i);
         float sum = 0;
 
-        for (int r = 0; r < c->n; r++) {
+        for (int r = 0; r < c->who.n; r++) {
             if ((who >> r & 1) != 0) {
-                sum += input(z->seed, c->ids[r], i);
-                sum += (z->how == NONE) ? 0 : residual(z->seed, c->ids[r], i);
+                sum += input(z->seed, c->who.ids[r], i);
+                sum += (z->how == NONE) ? 0 : residual(z->seed, c->who.ids[r], i);
             }
         }
         if ((z->buf[i] == sum) && ((z->left[i] == 0) || (z->how == NONE))) {
@@ -245,8 +237,8 @@ static void draw(work *k, const crew *c, uint64_t step)
     k->what = (int)((current->seed * STEPS + step) % CASES);
     k->z = (squeezed){.how = k->what, .seed = nxt_next(&rand)};
     k->plan = (nxt_fewer_plan){.kind = nxt_fewer_kind((unsigned)k->what % NXT_FEWER_KINDS),
-                               .size = (uint32_t)c->n,
-                               .root = nxt_below(&rand, (uint64_t)c->n),
+                               .size = (uint32_t)c->who.n,
+                               .root = nxt_below(&rand, (uint64_t)c->who.n),
                                .count = counts[nxt_below(&rand, 5)],
                                .place = (nxt_place)nxt_below(&rand, NXT_PLACES),
                                .seed = nxt_next(&rand)};
@@ -264,11 +256,11 @@ static bool is_right(const work *k, const crew *c, uint64_t who)
  * 0: the result is wrong for all such sets. */
 static uint64_t find_who(const work *k, const crew *c, int left)
 {
-    const uint64_t all = (UINT64_C(1) << c->n) - 1;
+    const uint64_t all = (UINT64_C(1) << c->who.n) - 1;
 
     for (uint64_t gone = 0; gone <= c->victims; gone++) {
-        if (((gone & ~(uint64_t)c->victims) == 0) && (__builtin_popcountll(gone) == c->n - left) &&
-            is_right(k, c, all & ~gone)) {
+        if (((gone & ~(uint64_t)c->victims) == 0) &&
+            (__builtin_popcountll(gone) == c->who.n - left) && is_right(k, c, all & ~gone)) {
             return all & ~gone;
         }
     }
@@ -295,13 +287,20 @@ static uint64_t run_step(nexar_comm *w, const crew *c, uint64_t step)
     left = nexar_size(w);
     if (err != NEXAR_OK) {
         NXT_SAYS(w, err, NEXAR_EPEER, "not run again: its root has failed");
-        NXT_IS(w, rooted && ((c->victims >> k.plan.root & 1) != 0) && (left < c->n));
+        NXT_IS(w, rooted && ((c->victims >> k.plan.root & 1) != 0) && (left < c->who.n));
         atomic_fetch_add(&shared->refused, 1);
         who = 1;
     } else {
         who = find_who(&k, c, left);
+        if (who == 0) {
+            (void)fprintf(stderr,
+                          "seed %llu step %llu: case %d, count %zu, place %d; %d of %d left, "
+                          "victims %#x\n",
+                          (unsigned long long)current->seed, (unsigned long long)step, k.what,
+                          k.plan.count, (int)k.plan.place, left, c->who.n, c->victims);
+        }
         NXT_IS(w, who != 0);
-        atomic_fetch_add(&shared->again[k.what], left < c->n);
+        atomic_fetch_add(&shared->again[k.what], left < c->who.n);
         who = rooted ? 2 : who; /* not all ranks can tell */
     }
     if (k.what < F16) {
@@ -316,45 +315,37 @@ static uint64_t run_step(nexar_comm *w, const crew *c, uint64_t step)
 /* The victims of a step: the first, the last, one in the middle; and the next one too. */
 static void choose(crew *c, uint64_t step)
 {
-    const int at[] = {0, c->n - 1, c->n / 2};
+    const int at[] = {0, c->who.n - 1, c->who.n / 2};
     const int first = at[(current->seed + step) % 3];
 
     c->victims = 1U << first;
     c->chained = -1;
     if (current->victims == 2) {
-        c->victims |= 1U << ((first + 1) % c->n);
-        c->chained = current->chained ? (first + 1) % c->n : -1;
+        c->victims |= 1U << ((first + 1) % c->who.n);
+        c->chained = current->chained ? (first + 1) % c->who.n : -1;
     }
 }
 
 static void lose_victims(crew *c)
 {
-    int n = 0;
-
-    for (int r = 0; r < c->n; r++) {
-        if ((c->victims >> r & 1) == 0) {
-            c->ids[n++] = c->ids[r];
-        }
-    }
-    c->n = n;
+    nxt_crew_lose(&c->who, c->victims);
 }
 
 static bool goes_on(const crew *c)
 {
-    return c->n - current->victims >= 2;
+    return c->who.n - current->victims >= 2;
 }
 
 /* One step of this rank, with its outcome. */
 static uint64_t take_step(nexar_comm *w, crew *c, uint64_t step)
 {
     const int me = nexar_rank(w);
-    nexar_change change;
     uint64_t outcome;
 
     choose(c, step);
     NXT_OK(w, nexar_barrier(w));
     if (me == c->chained) {
-        atomic_store(&dies_after, MOST - c->n);
+        atomic_store(&dies_after, MOST - c->who.n);
         die_if_heard(w);
     } else if ((c->victims >> me & 1) != 0) {
         if (is_abrupt(step) && !current->late) {
@@ -368,11 +359,7 @@ static uint64_t take_step(nexar_comm *w, crew *c, uint64_t step)
     if (atomic_load(&dies_late)) {
         (void)raise(SIGKILL);
     }
-    while (nexar_size(w) > c->n - current->victims) {
-        NXT_OK(w, nexar_barrier(w));
-    }
-    NXT_OK(w, nexar_last_change(w, &change));
-    NXT_IS(w, (change.new_size == nexar_size(w)) && (change.failed > 0));
+    nxt_crew_await(w, c->who.n - current->victims);
     lose_victims(c);
     return outcome;
 }
@@ -391,15 +378,15 @@ static void attach(nexar_comm *w)
 
 static void child(int rank, int join_fd, void *arg)
 {
-    const char *const settings[] = {"recovery", "automatic",     "retry", "on",
-                                    "verify",   current->verify, NULL};
+    const char *const settings[] = {"recovery",      "automatic",         "retry", "on", "verify",
+                                    current->verify, "heartbeat_timeout", "1m",    NULL};
     uint64_t history = 0;
     nexar_comm *w;
-    crew c;
+    crew c = {0};
 
     (void)arg;
     own = rank;
-    man(&c);
+    nxt_crew_man(&c.who, MOST);
     w = nxt_procs_join(rank, join_fd, settings);
     NXT_OK(w, nexar_on_failure(w, on_failure, NULL));
     if (current->late || (current->device && (rank % 2 == 0))) {
@@ -417,24 +404,15 @@ static void child(int rank, int join_fd, void *arg)
 
 static void run_plan(const plan *p)
 {
-    unsigned left = 0;
-    nxt_procs procs;
-    crew c;
+    crew c = {0};
 
     current = p;
-    man(&c);
+    nxt_crew_man(&c.who, MOST);
     for (uint64_t step = 0; goes_on(&c); step++) {
         choose(&c, step);
         lose_victims(&c);
     }
-    for (int r = 0; r < c.n; r++) {
-        left |= 1U << c.ids[r];
-    }
-    nxt_procs_start(&procs, MOST, child, NULL);
-    nxt_procs_wait(&procs, ((1U << MOST) - 1) & ~left, 0);
-    for (int r = 0; r < c.n; r++) {
-        assert_int_equal(shared->history[c.ids[r]], shared->history[c.ids[0]]);
-    }
+    nxt_crew_run(MOST, child, &c.who, shared->history);
 }
 
 static void run_plans(const plan *like, uint64_t seeds)

@@ -264,8 +264,8 @@ static void work_twice(nexar_comm *w)
 
 static void child(int rank, int join_fd, void *arg)
 {
-    const char *const settings[] = {"recovery", "automatic",     "retry", "on",
-                                    "verify",   current->verify, NULL};
+    const char *const settings[] = {"recovery",      "automatic",         "retry", "on", "verify",
+                                    current->verify, "heartbeat_timeout", "1m",    NULL};
     nexar_comm *w;
     pthread_t killer;
 

@@ -21,6 +21,10 @@ static nexar_err check_sizes(const nexar_config *cfg)
                        "seed: the setting world_size is 0; a seed must know how many ranks to "
                        "wait for");
     }
+    if ((min > size) && (max == 0)) {
+        return nx_fail(NEXAR_EINVAL, "seed: a world of %llu ranks is less than min_world %llu",
+                       (unsigned long long)size, (unsigned long long)min);
+    }
     if ((min > size) || ((max != 0) && (max < size))) {
         return nx_fail(NEXAR_EINVAL,
                        "seed: a world of %llu ranks is not between min_world %llu and max_world "

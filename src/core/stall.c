@@ -85,7 +85,7 @@ static void ask(nx_stall *s, uint32_t rank, unsigned depth)
     err = s->config.send(s->config.ctx, rank, frame, nx_ask_encode(&question, frame));
     s->sending = false;
     if ((err != NEXAR_OK) && (a->answer == NONE_YET)) {
-        gone(s, a, nexar_strerror(err));
+        gone(s, a, nexar_last_error());
     }
 }
 
@@ -221,6 +221,11 @@ static const char *meaning(const nx_stall *s, const asked *a)
                                      : ": each waits for the other";
 }
 
+static const char *fate(const nx_stall *s, uint32_t rank)
+{
+    return (s->config.fate == NULL) ? "is gone" : s->config.fate(s->config.ctx, rank);
+}
+
 static void print_rank(const nx_stall *s, const asked *a)
 {
     char line[LINE], doing[NX_DOING_TEXT];
@@ -230,7 +235,8 @@ static void print_rank(const nx_stall *s, const asked *a)
         (void)snprintf(line, sizeof(line), "rank %" PRIu32 " does not answer", a->rank);
         break;
     case GONE:
-        (void)snprintf(line, sizeof(line), "rank %" PRIu32 " has left: %s", a->rank, a->why);
+        (void)snprintf(line, sizeof(line), "rank %" PRIu32 " %s: %s", a->rank, fate(s, a->rank),
+                       a->why);
         break;
     case TOLD:
         (void)snprintf(line, sizeof(line), "rank %" PRIu32 " %s%s", a->rank,

@@ -52,7 +52,9 @@ typedef struct nx_stall_config {
     /* What |p| waits for on this rank itself, NX_DOING_HERE bytes; empty: nothing.  May be
      * NULL: never anything. */
     void (*here)(void *ctx, const nx_pending *p, char *out);
-    /* Sends a control frame. */
+    /* What has become of |rank|, which is gone: it "has failed", "has left".  May be NULL. */
+    const char *(*fate)(void *ctx, uint32_t rank);
+    /* Sends a control frame; an error has its sentence. */
     nexar_err (*send)(void *ctx, uint32_t peer, const void *data, size_t len);
     void (*print)(void *ctx, nx_stall_voice voice, const char *line);
     void *ctx;

@@ -53,6 +53,13 @@ static void here(void *ctx, const nx_pending *p, char *out)
     (void)snprintf(out, NX_DOING_HERE, "%s", (r->here == NULL) ? "" : r->here);
 }
 
+static const char *fate(void *ctx, uint32_t rank)
+{
+    const rig *r = ctx;
+
+    return r->down[rank] ? "has failed" : "has left";
+}
+
 static nexar_err carry(void *ctx, uint32_t peer, const void *data, size_t len)
 {
     rig *r = ctx;
@@ -84,6 +91,7 @@ static void setup(rig *r, uint64_t after_ns)
                               .oldest = oldest,
                               .whom = whom,
                               .here = here,
+                              .fate = fate,
                               .send = carry,
                               .print = print,
                               .ctx = r};
@@ -259,7 +267,7 @@ static void test_zero_means_on_demand_only(void **state)
 
 /* ---- what ---------------------------------------------------------------------------- */
 
-static void test_who_is_silent_and_who_has_left_is_said(void **state)
+static void test_who_is_silent_and_who_is_gone_is_said(void **state)
 {
     rig r;
 
@@ -274,7 +282,7 @@ static void test_who_is_silent_and_who_has_left_is_said(void **state)
     pass(&r, SECOND);
     assert_true(said(&r, "for rank 1, rank 2 and rank 3"));
     assert_true(said(&r, "rank 1 does not answer"));
-    assert_true(said(&r, "rank 2 has left: it closed the link"));
+    assert_true(said(&r, "rank 2 has failed: it closed the link"));
     assert_true(said(&r, "rank 3 last finished #4 barrier"));
     tell_user_code(&r, 1); /* too late */
     assert_int_equal(r.nlines, 4);
@@ -441,7 +449,7 @@ int main(void)
         cmocka_unit_test(test_intervals_grow_and_a_new_operation_begins_anew),
         cmocka_unit_test(test_what_ends_meanwhile_is_not_reported),
         cmocka_unit_test(test_zero_means_on_demand_only),
-        cmocka_unit_test(test_who_is_silent_and_who_has_left_is_said),
+        cmocka_unit_test(test_who_is_silent_and_who_is_gone_is_said),
         cmocka_unit_test(test_lists_are_short),
         cmocka_unit_test(test_those_in_the_middle_leave_it_to_others),
         cmocka_unit_test(test_rank_0_follows_the_chain_to_its_end),

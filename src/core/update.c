@@ -34,7 +34,7 @@ enum {
 /* What it brings to the agreement in |flags|: all or none. */
 #define FLAG_WHOLE UINT64_C(1) /* the communicator can go on as it is */
 
-/* How long to wait for the word that those who joined are there. */
+/* How long to wait at most for the word that those who joined are there. */
 #define STARTED_NS UINT64_C(10000000000)
 
 static const char NAME[] = "comm_update";
@@ -53,6 +53,11 @@ void nx_update_on_started(void *ctx, uint64_t epoch)
     nx_world *world = ctx;
 
     world->started = epoch;
+    nx_event_set(world->loop, &world->start);
+}
+
+void nx_update_on_death(nx_world *world)
+{
     nx_event_set(world->loop, &world->start);
 }
 
@@ -223,7 +228,7 @@ static nexar_err agree(update *u)
     if (payload == NULL) {
         return nx_fail_nomem("an update");
     }
-    input.highest = (least << 32) | (world->self << NX_SERIAL_BITS) | nx_comm_take_serial(world);
+    input.highest = (least << 32) | nx_comm_take_id(world);
     nx_write_u32(&w, most_ranks(world));
     if ((world->waiting > 0) && (nx_join_waiting(world->join, &w, UINT32_MAX) > 0)) {
         input.payload = payload;
@@ -254,6 +259,9 @@ static nexar_err interpret(update *u)
     (void)nx_rankset_unite(&u->gone, &v->leavers);
     stay = u->comm->size - u->gone.count;
     u->id = (uint32_t)v->highest;
+    if (u->id == 0) {
+        return nx_fail(NEXAR_ENOTSUP, "%s: the ranks have no ids for communicators left", NAME);
+    }
     u->njoined = 0;
     if ((stay > 0) && (waiting > 0)) {
         u->njoined = min32(waiting, (most > stay) ? most - stay : 0);
@@ -279,8 +287,8 @@ static void let_go(const update *u)
             nx_failure_leaves(world, nx_comm_peer(u->comm, rank));
         }
     }
-    nx_failure_settle(world); /* while the old view can name them */
-    nx_accord_drop(u->comm, &u->value.leavers);
+    nx_failure_agreed(u->comm, &u->value.failed); /* while the old view can name them */
+    nx_accord_let_go(u->comm);
 }
 
 /* Frees what those who are gone held. */
@@ -398,27 +406,59 @@ static nexar_err take_comm(const update *u)
     return NEXAR_OK;
 }
 
-/* Those who joined are about to return from nexar_init: whoever dials them before would
- * find them closed. */
-static void await_joined(nx_world *world)
+/* Whether one of the new world is known to be dead: the seed may wait for its word in vain, and
+ * the next update is due in any case. */
+static bool has_lost(const nx_world *world)
 {
-    const uint64_t end = nx_loop_refresh(world->loop) + STARTED_NS;
-    nx_blocked b = {.what = {.kind = NX_WHAT_OTHER, .name = NAME, .peer = NX_ANY_PEER}};
+    for (uint32_t rank = 0; rank < world->view->size; rank++) {
+        if (nx_rankset_has(nx_failure_dead(world), world->view->members[rank].slot)) {
+            return true;
+        }
+    }
+    return false;
+}
 
-    nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
-    while ((world->started < world->view->epoch) && !world->seed_away) {
+static void expect(nx_world *world, uint32_t first, bool can_answer)
+{
+    for (uint32_t slot = first; slot < world->slots; slot++) {
+        nx_failure_expect(world, slot, can_answer);
+    }
+}
+
+/* Those who joined, in the slots from |first| on, are about to return from nexar_init: whoever
+ * dials them before would find them closed, or silent.  The seed waits until all have the view;
+ * one that is silent, of those who join or of the others, it does not find out sooner than its
+ * own time-out tells, so it is told when this rank has waited for as long as it waits for anybody.
+ * STARTED_NS is for a seed that does not answer that. */
+static void await_joined(nx_world *world, uint32_t first)
+{
+    const uint64_t begun = nx_loop_refresh(world->loop), end = begun + STARTED_NS;
+    const uint64_t patience = nx_config_number(world->config, NX_SET_HEARTBEAT_TIMEOUT);
+    nx_blocked b = {.what = {.kind = NX_WHAT_OTHER, .name = NAME, .peer = NX_ANY_PEER}};
+    uint64_t until = (patience < STARTED_NS) ? begun + patience : end;
+
+    nx_oplog_block(&world->log, &b, begun);
+    expect(world, first, false);
+    while ((world->started < world->view->epoch) && !world->seed_away && !has_lost(world)) {
         world->start.set = false;
-        if (!nx_loop_wait(world->loop, &world->start, end)) {
+        if (nx_loop_wait(world->loop, &world->start, until)) {
+            continue;
+        }
+        if (until == end) {
             nx_log(NX_LOG_WARN, "the seed does not say that those who joined are there");
             break;
         }
+        until = end;
+        nx_join_hurry(world->join);
     }
+    expect(world, first, true);
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
 }
 
 static nexar_err become(const update *u)
 {
     nx_world *world = u->world;
+    const uint32_t slots = world->slots;
     nexar_err err;
 
     let_go(u);
@@ -434,7 +474,7 @@ static nexar_err become(const update *u)
     drop_gone(u);
     nx_parked_settle(world);
     if (u->njoined > 0) {
-        await_joined(world);
+        await_joined(world, slots);
     }
     return NEXAR_OK;
 }

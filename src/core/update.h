@@ -21,6 +21,8 @@ uint32_t nx_update_alias(void *ctx, uint32_t comm);
 /* For nx_join_config; |ctx| is the world. */
 void nx_update_on_waiting(void *ctx, uint32_t n);
 void nx_update_on_started(void *ctx, uint64_t epoch);
+/* A rank has failed: who waits for those who joined looks again. */
+void nx_update_on_death(nx_world *world);
 /* The seed has gone, or is back. */
 void nx_update_on_seed(nx_world *world, bool there);
 

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,49 +15,31 @@
 #include <nexar.h>
 
 #include "base/alloc.h"
+#include "cast.h"
 #include "core/comm.h"
 #include "local_world.h"
-#include "procs.h"
 #include "unit.h"
 
-enum { FIRST = 1, LATER, NEVER };
 enum { MOST = 8, LARGE = 1 << 18, TAG = 5, FN = 3 };
 
 /* What processes tell each other beside nexar; by the number that each was started
  * with. */
 typedef struct board {
-    char join[1024];
-    _Atomic int go[MOST];        /* it may begin: as one of the first, later, or never */
-    _Atomic int leave[MOST];     /* it is to leave */
-    _Atomic int stop;            /* all are to end */
-    _Atomic int left[MOST];      /* it has */
-    _Atomic int ended[MOST];     /* it has ended well */
-    _Atomic uint64_t seen[MOST]; /* who was in its last allreduce, as bits */
+    nxt_cast_board cast;
+    _Atomic int leave[MOST]; /* it is to leave */
+    _Atomic int stop;        /* all are to end */
+    _Atomic int left[MOST];  /* it has */
+    _Atomic int ended[MOST]; /* it has ended well */
     _Atomic uint64_t steps[MOST];
     _Atomic uint64_t links[MOST]; /* that it has ever made */
     _Atomic uint64_t met[MOST];   /* whom it has ever seen */
     _Atomic uint64_t peers[MOST]; /* of which it has a memory */
-    _Atomic uint64_t update_ns[MOST], barrier_ns[MOST];
+    _Atomic int formed, held;     /* ranks that are in the world; that wait outside of nexar */
 } board;
 
 static board *shared;
-static pid_t pids[MOST];
+static nxt_cast cast;
 static const char *min_world = "0", *max_world = "0";
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
-
-static void nap(void)
-{
-    const struct timespec t = {.tv_nsec = 1000000};
-
-    (void)nanosleep(&t, NULL);
-}
 
 /* ---- a rank ------------------------------------------------------------------------------ */
 
@@ -90,7 +71,7 @@ static nexar_err step(nexar_comm *w, int me, bool *stop)
     if (err == NEXAR_OK) {
         NXT_IS(w, v[0] == nexar_size(w));
         NXT_IS(w, __builtin_popcountll((unsigned long long)v[1]) == nexar_size(w));
-        atomic_store(&shared->seen[me], (uint64_t)v[1]);
+        atomic_store(&shared->cast.seen[me], (uint64_t)v[1]);
         atomic_fetch_or(&shared->met[me], (uint64_t)v[1]);
         atomic_fetch_add(&shared->steps[me], 1);
         *stop = (v[2] > 0);
@@ -111,7 +92,7 @@ static void update(nexar_comm **w, int me)
         NXT_IS(*w, err == NEXAR_EPEER);
         NXT_IS(*w, strstr(nexar_last_error(), "min_world") != NULL);
         NXT_IS(*w, *w == before);
-        nap();
+        nxt_nap();
         return;
     }
     NXT_IS(*w, (c.old_rank == old_rank) && (c.old_size == old_size));
@@ -151,7 +132,7 @@ static nexar_comm *join_world(int rank)
     char number[16];
 
     NXT_OK(NULL, nexar_config_create(&cfg));
-    set(cfg, "join", shared->join);
+    set(cfg, "join", shared->cast.join);
     set(cfg, "min_world", min_world);
     set(cfg, "max_world", max_world);
     set(cfg, "heartbeat_timeout", "1m"); /* the machine may be slow; who is killed is seen */
@@ -192,92 +173,25 @@ static void rank_main(int me, bool first)
 
 /* ---- the test's side ---------------------------------------------------------------------- */
 
-static void start(int me, int how)
+static nexar_seed *begin_with(int ranks, void (*body)(int me, bool first))
 {
-    atomic_store(&shared->go[me], how);
-}
-
-/* All processes are made before there are threads. */
-static void make(int me)
-{
-    pids[me] = nxt_fork_until(&shared->go[me]);
-    if (pids[me] != 0) {
-        return;
-    }
-    if (atomic_load(&shared->go[me]) == NEVER) {
-        _exit(0);
-    }
-    rank_main(me, atomic_load(&shared->go[me]) == FIRST);
+    shared = nxt_share(sizeof(*shared));
+    return nxt_cast_begin(&cast, &shared->cast, MOST, ranks, body);
 }
 
 static nexar_seed *begin(int ranks)
 {
-    nexar_config *cfg = NULL;
-    nexar_seed *seed = NULL;
-    char size[16];
-
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(shared != MAP_FAILED);
-    for (int me = 0; me < MOST; me++) {
-        make(me);
-    }
-    (void)snprintf(size, sizeof(size), "%d", ranks);
-    assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, "world_size", size), NEXAR_OK);
-    assert_int_equal(nexar_config_set(cfg, "listen", "127.0.0.1"), NEXAR_OK);
-    assert_int_equal(nexar_seed_start(cfg, &seed), NEXAR_OK);
-    assert_int_equal(nexar_seed_join_string(seed, shared->join, sizeof(shared->join)), NEXAR_OK);
-    nexar_config_free(cfg);
-    for (int me = 0; me < ranks; me++) {
-        start(me, FIRST);
-    }
-    return seed;
+    return begin_with(ranks, rank_main);
 }
 
-/* Waits until those in |mask| see each other and nobody else. */
 static void await_world(uint64_t mask)
 {
-    const uint64_t end = now_ns() + UINT64_C(60000000000);
-
-    for (int me = 0; me < MOST; me++) {
-        while (((mask >> me) & 1) && (atomic_load(&shared->seen[me]) != mask)) {
-            int status = 0;
-
-            if ((now_ns() > end) || (waitpid(pids[me], &status, WNOHANG) == pids[me])) {
-                fprintf(stderr, "rank %d saw %llx, not %llx; status %x\n", me,
-                        (unsigned long long)shared->seen[me], (unsigned long long)mask,
-                        (unsigned)status);
-                fail();
-            }
-            nap();
-        }
-    }
-}
-
-static void strike(int me)
-{
-    assert_int_equal(kill(pids[me], SIGKILL), 0);
-    assert_int_equal(waitpid(pids[me], NULL, 0), pids[me]);
-}
-
-/* Its end, in good time. */
-static int await_end(int me)
-{
-    const uint64_t end = now_ns() + UINT64_C(60000000000);
-    int status = 0;
-    pid_t got;
-
-    while ((got = waitpid(pids[me], &status, WNOHANG)) == 0) {
-        assert_true(now_ns() < end);
-        nap();
-    }
-    assert_int_equal(got, pids[me]);
-    return status;
+    nxt_cast_await_world(&cast, mask, "the world");
 }
 
 static void await_left(int me)
 {
-    const int status = await_end(me);
+    const int status = nxt_cast_await_end(&cast, me);
 
     assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
     assert_int_equal(shared->left[me], 1);
@@ -299,17 +213,16 @@ static void finish(nexar_seed *seed, uint64_t mask)
     atomic_store(&shared->stop, 1);
     for (int me = 0; me < MOST; me++) {
         if ((mask >> me) & 1) {
-            const int status = await_end(me);
+            const int status = nxt_cast_await_end(&cast, me);
 
             assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
             assert_int_equal(shared->ended[me], 1);
-        } else if (atomic_load(&shared->go[me]) == 0) {
-            start(me, NEVER);
-            (void)await_end(me);
+        } else {
+            nxt_cast_dismiss(&cast, me);
         }
     }
     nexar_seed_stop(seed);
-    (void)munmap(shared, sizeof(*shared));
+    nxt_unshare(shared, sizeof(*shared));
 }
 
 /* ---- without anybody who joins ------------------------------------------------------------ */
@@ -320,9 +233,9 @@ static void test_the_dead_are_dropped(void **state)
 
     (void)state;
     await_world(0xf);
-    strike(1);
+    (void)nxt_cast_strike(&cast, 1);
     await_world(0xd);
-    strike(0);
+    (void)nxt_cast_strike(&cast, 0);
     await_world(0xc);
     finish(seed, 0xc);
 }
@@ -351,7 +264,7 @@ static void test_one_leaves_while_another_dies(void **state)
     (void)state;
     await_world(0x1f);
     atomic_store(&shared->leave[2], 1);
-    strike(4);
+    (void)nxt_cast_strike(&cast, 4);
     await_left(2);
     await_world(0xb);
     finish(seed, 0xb);
@@ -366,12 +279,12 @@ static void test_fewer_than_min_world_do_not_go_on(void **state)
     min_world = "3";
     seed = begin(4);
     await_world(0xf);
-    strike(3);
+    (void)nxt_cast_strike(&cast, 3);
     await_world(0x7);
     atomic_store(&shared->leave[1], 1); /* may not, it is needed */
     steps = atomic_load(&shared->steps[0]);
     while (atomic_load(&shared->steps[0]) < steps + 20) {
-        nap();
+        nxt_nap();
     }
     await_world(0x7);
     assert_int_equal(shared->left[1], 0);
@@ -388,10 +301,10 @@ static void test_who_waits_at_the_seed_joins(void **state)
 
     (void)state;
     await_world(0x3);
-    start(2, LATER);
+    nxt_cast_start(&cast, 2, NXT_LATER);
     await_world(0x7);
-    start(3, LATER);
-    start(4, LATER);
+    nxt_cast_start(&cast, 3, NXT_LATER);
+    nxt_cast_start(&cast, 4, NXT_LATER);
     await_world(0x1f);
     finish(seed, 0x1f);
 }
@@ -402,17 +315,83 @@ static void test_some_join_one_leaves_and_one_dies_at_once(void **state)
 
     (void)state;
     await_world(0x7);
-    start(3, LATER);
-    start(4, LATER);
+    nxt_cast_start(&cast, 3, NXT_LATER);
+    nxt_cast_start(&cast, 4, NXT_LATER);
     atomic_store(&shared->leave[0], 1);
-    strike(1);
+    (void)nxt_cast_strike(&cast, 1);
     await_left(0);
     await_world(0x1c);
-    strike(2); /* the last of the first */
+    (void)nxt_cast_strike(&cast, 2); /* the last of the first */
     await_world(0x18);
-    start(5, LATER);
+    nxt_cast_start(&cast, 5, NXT_LATER);
     await_world(0x38);
     finish(seed, 0x38);
+}
+
+/* Outside of nexar until |joiners| wait at the seed and a death is known, on each of |ranks|. */
+static void hold(nexar_comm *w, uint32_t joiners, int ranks)
+{
+    const uint64_t end = nxt_now_ns() + UINT64_C(60000000000);
+    uint32_t waiting = 0;
+    int failed[MOST];
+    size_t n = 0;
+
+    while ((waiting < joiners) || (n == 0)) {
+        nx_loop_lock(w->world->loop);
+        waiting = w->world->waiting;
+        nx_loop_unlock(w->world->loop);
+        n = MOST;
+        NXT_OK(w, nexar_comm_failed(w, failed, &n));
+        NXT_IS(w, nxt_now_ns() < end);
+        nxt_nap();
+    }
+    atomic_fetch_add(&shared->held, 1);
+    nxt_await(&shared->held, ranks);
+}
+
+/* Of four, 0 leaves and 1 dies; 4 and 5 join. */
+static void held_main(int me, bool first)
+{
+    nexar_comm *w = join_world(first ? me : -1);
+    nexar_change c = {0};
+    bool stop = false;
+
+    if (first) {
+        NXT_OK(w, step(w, me, &stop));
+        atomic_fetch_add(&shared->formed, 1);
+        hold(w, 2, 3);
+        if (me == 0) {
+            NXT_OK(w, nexar_comm_leave(w));
+        }
+        NXT_OK(w, nexar_comm_update(&w, &c));
+        NXT_IS(w, (c.joined == 2) && (c.left == 1) && (c.failed == 1));
+        NXT_IS(w, (c.old_rank == me) && (c.old_size == 4) && (c.new_size == 4));
+        NXT_IS(w, c.new_rank == ((me == 0) ? -1 : me - 2));
+        NXT_IS(w, (w == NULL) == (me == 0));
+    }
+    if (w != NULL) {
+        NXT_IS(w, nexar_size(w) == 4);
+        NXT_OK(w, step(w, me, &stop));
+        look(w, me);
+        nxt_await(&shared->stop, 1);
+        NXT_OK(w, nexar_finalize(w));
+    }
+    atomic_store(&shared->left[me], (w == NULL) ? 1 : 0);
+    atomic_store(&shared->ended[me], 1);
+}
+
+static void test_one_update_takes_in_lets_go_and_drops(void **state)
+{
+    nexar_seed *seed = begin_with(4, held_main);
+
+    (void)state;
+    nxt_await(&shared->formed, 4);
+    nxt_cast_start(&cast, 4, NXT_LATER);
+    nxt_cast_start(&cast, 5, NXT_LATER);
+    (void)nxt_cast_strike(&cast, 1);
+    await_left(0);
+    await_world(0x3c);
+    finish(seed, 0x3c);
 }
 
 static void test_a_world_of_one_grows(void **state)
@@ -422,7 +401,7 @@ static void test_a_world_of_one_grows(void **state)
     (void)state;
     await_world(0x1);
     for (int me = 1; me < MOST; me++) {
-        start(me, LATER);
+        nxt_cast_start(&cast, me, NXT_LATER);
     }
     await_world(0xff);
     for (int me = 0; me < 4; me++) {
@@ -444,15 +423,15 @@ static void test_more_than_max_world_wait(void **state)
     max_world = "3";
     seed = begin(2);
     await_world(0x3);
-    start(2, LATER);
+    nxt_cast_start(&cast, 2, NXT_LATER);
     await_world(0x7);
-    start(3, LATER);
+    nxt_cast_start(&cast, 3, NXT_LATER);
     steps = atomic_load(&shared->steps[0]);
     while (atomic_load(&shared->steps[0]) < steps + 50) {
-        nap();
+        nxt_nap();
     }
     await_world(0x7);
-    strike(1);
+    (void)nxt_cast_strike(&cast, 1);
     await_world(0xd);
     finish(seed, 0xd);
     max_world = "0";
@@ -514,12 +493,12 @@ static void compare(nexar_comm **w)
     uint64_t barriers = 0, updates = 0, at;
 
     for (int i = 0; i < 300; i++) {
-        at = now_ns();
+        at = nxt_now_ns();
         NXT_OK(*w, nexar_barrier(*w));
-        barriers += now_ns() - at;
-        at = now_ns();
+        barriers += nxt_now_ns() - at;
+        at = nxt_now_ns();
         NXT_OK(*w, nexar_comm_update(w, NULL));
-        updates += now_ns() - at;
+        updates += nxt_now_ns() - at;
     }
     if (nexar_rank(*w) == 0) {
         printf("barrier %.1f us, update without a change %.1f us\n", (double)barriers / 300e3,
@@ -558,7 +537,7 @@ static void test_without_a_change_all_is_as_it_was(void **state)
 /* What old worlds leave behind is forgotten, when all are done with it. */
 static void await_forgotten(nexar_comm *w)
 {
-    const uint64_t end = now_ns() + UINT64_C(60000000000);
+    const uint64_t end = nxt_now_ns() + UINT64_C(60000000000);
     size_t n;
 
     do {
@@ -568,8 +547,8 @@ static void await_forgotten(nexar_comm *w)
             n++;
         }
         nx_loop_unlock(w->world->loop);
-        NXT_IS(w, now_ns() < end);
-        nap();
+        NXT_IS(w, nxt_now_ns() < end);
+        nxt_nap();
     } while (n > 1);
     NXT_IS(w, nx_list_empty(&w->world->comms));
 }
@@ -736,6 +715,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fewer_than_min_world_do_not_go_on),
         cmocka_unit_test(test_who_waits_at_the_seed_joins),
         cmocka_unit_test(test_some_join_one_leaves_and_one_dies_at_once),
+        cmocka_unit_test(test_one_update_takes_in_lets_go_and_drops),
         cmocka_unit_test(test_a_world_of_one_grows),
         cmocka_unit_test(test_more_than_max_world_wait),
     };

@@ -14,6 +14,7 @@
 #include "core/cores.h"
 #include "core/diagnosis.h"
 #include "core/direct.h"
+#include "core/exits.h"
 #include "core/failure.h"
 #include "core/forked.h"
 #include "core/links.h"
@@ -43,6 +44,7 @@ static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *wh
 
     nx_hub_on_down(world->hub, peer, err, why);
     nx_failure_on_down(world, peer);
+    nx_exits_forget(world, peer);
     nx_diagnosis_on_down(world, peer, why);
     if (!world->closing) {
         nx_log(NX_LOG_INFO, "lost the link to %s: %s (%s)", nx_world_peer_text(world, peer, text),
@@ -70,6 +72,84 @@ static nx_verdict on_mark(void *ctx, uint32_t peer, nx_context context, uint64_t
     const nx_world *world = ctx;
 
     return nx_hub_on_mark(world->hub, peer, context, tag, mark);
+}
+
+static nx_verdict on_unexpected(void *ctx, nx_context context)
+{
+    const nx_world *world = ctx;
+
+    return nx_hub_on_unexpected(world->hub, context);
+}
+
+static void on_parted(void *ctx, uint32_t comm, uint32_t peer, nx_parting how)
+{
+    const nx_world *world = ctx;
+    char why[64];
+
+    (void)snprintf(why, sizeof(why), "it %s", nx_parting_text(how));
+    nx_msg_refuse(world->msg, peer,
+                  (nx_context){.comm = comm, .kind = NX_KIND_USER, .class = NX_CLASS_USER},
+                  nx_parting_error(how), why);
+}
+
+/* What it has sent on a communicator from which it has parted is behind its word. */
+static void on_part(void *ctx, uint32_t comm, uint32_t peer, nx_parting how)
+{
+    const nx_world *world = ctx;
+
+    nx_msg_finish(world->msg, peer,
+                  (nx_context){.comm = comm, .kind = NX_KIND_USER, .class = NX_CLASS_USER},
+                  (uint8_t)how);
+}
+
+static void on_msg_finished(void *ctx, uint32_t peer, nx_context context, uint8_t how)
+{
+    const nx_world *world = ctx;
+
+    if (context.kind == NX_KIND_USER) {
+        nx_hub_on_finished(world->hub, peer, context.comm, how);
+    }
+}
+
+static nexar_comm *find_comm(const nx_world *world, uint32_t id)
+{
+    nx_list_for_each (at, &world->comms) {
+        nexar_comm *comm = nx_list_entry(at, nexar_comm, link);
+
+        if (comm->id == id) {
+            return comm;
+        }
+    }
+    return ((world->comm != NULL) && (world->comm->id == id)) ? world->comm : NULL;
+}
+
+static void on_finished(void *ctx, uint32_t comm, uint32_t peer, nx_parting how)
+{
+    const nx_world *world = ctx;
+    nexar_comm *c = find_comm(world, comm);
+
+    if (c != NULL) { /* otherwise it is being made, and nothing waits on it */
+        nx_comm_fail_from(c, peer, how);
+        nx_failure_check_alone(c);
+    }
+}
+
+static void inquire(void *ctx, uint32_t peer, nx_context context)
+{
+    nexar_comm *comm = (context.kind == NX_KIND_USER) ? find_comm(ctx, context.comm) : NULL;
+    const int rank = ((comm == NULL) || (peer == NX_ANY_PEER)) ? -1 : nx_comm_find_peer(comm, peer);
+
+    if (rank >= 0) {
+        nx_group_inquire(&comm->group, (uint32_t)rank);
+    } else if ((comm != NULL) && (peer == NX_ANY_PEER)) {
+        comm->inquires = true;
+        nx_failure_check_alone(comm);
+    }
+}
+
+void nx_world_inquire(nx_world *world)
+{
+    nx_msg_each_waiting(world->msg, NX_CLASS_USER, inquire, world);
 }
 
 static const char *peer_text(void *ctx, uint32_t peer, char *buf)
@@ -148,6 +228,8 @@ static nexar_err start_messages(nx_world *world)
         .on_peer_down = on_peer_down,
         .on_control = on_control,
         .on_mark = on_mark,
+        .on_unexpected = on_unexpected,
+        .on_finished = on_msg_finished,
         .ctx = world,
     };
     nx_hub_config hc = {
@@ -159,6 +241,9 @@ static nexar_err start_messages(nx_world *world)
         .watch = {.on_end = nx_diagnosis_on_end, .ctx = world},
         .peer_text = peer_text,
         .tell = tell,
+        .on_parted = on_parted,
+        .on_part = on_part,
+        .on_finished = on_finished,
         .ctx = world,
     };
     nexar_err err;
@@ -236,6 +321,9 @@ static nexar_err join(nx_world *world)
         .loop = world->loop,
         .join = nx_config_text(cfg, NX_SET_JOIN, join),
         .rank = nx_setting_rank(nx_config_text(cfg, NX_SET_RANK, rank)),
+        .launcher = (nx_config_origin(cfg, NX_SET_RANK) == NX_ORIGIN_LAUNCHER)
+                        ? nx_config_origin_name(cfg, NX_SET_RANK)
+                        : NULL,
         .world_size = (uint32_t)nx_config_number(cfg, NX_SET_WORLD_SIZE),
         .listen = nx_config_text(cfg, NX_SET_LISTEN, listen),
         .interfaces = nx_config_text(cfg, NX_SET_INTERFACES, faces),
@@ -299,6 +387,7 @@ static void teardown(nx_world *world)
             nx_hub_stop(world->hub, NEXAR_ECANCELED, "the world ends");
         }
         nx_failure_quiet(world);
+        nx_exits_stop(world);
         nx_parked_close(world);
         if (world->rpc != NULL) {
             nx_rpc_end(world->rpc);
@@ -421,6 +510,37 @@ static bool wait_leaving(nx_world *world, nx_event *event)
     return nx_loop_wait(world->loop, event, nx_loop_refresh(world->loop) + LEAVE_NS);
 }
 
+void nx_world_part(nexar_comm *comm)
+{
+    if (comm->world->departing && (comm->recovery.queued == 0) &&
+        (comm->group.parting == NX_PARTING_NONE)) {
+        nx_group_part(&comm->group, NX_PARTING_FINALIZED);
+    }
+}
+
+void nx_world_part_from(nx_world *world, uint32_t peer)
+{
+    if (!world->departing) {
+        return;
+    }
+    nx_group_part_from(&world->comm->group, peer);
+    nx_list_for_each (at, &world->comms) {
+        nx_group_part_from(&nx_list_entry(at, nexar_comm, link)->group, peer);
+    }
+}
+
+/* Something is on its way that others may never take, or take part in, since they end, too:
+ * who waits for what of this rank will not come is told. */
+static void depart(nx_world *world)
+{
+    world->departing = true;
+    nx_msg_stop_receiving(world->msg, NX_CLASS_USER);
+    nx_world_part(world->comm);
+    nx_list_for_each (at, &world->comms) {
+        nx_world_part(nx_list_entry(at, nexar_comm, link));
+    }
+}
+
 /* All that goes on ends; reports know where this rank is meanwhile. */
 static void end_all(nx_world *world)
 {
@@ -434,6 +554,9 @@ static void end_all(nx_world *world)
     nx_rpc_end(world->rpc);
     /* What was sent ends: taken by the peer, or failed with it. */
     if (world->ops != 0) {
+        depart(world);
+    }
+    if (world->ops != 0) {
         world->idle_wanted = true;
         (void)nx_loop_wait(world->loop, &world->idle, UINT64_MAX);
     }
@@ -443,6 +566,7 @@ static void end_all(nx_world *world)
 nexar_err nx_world_destroy(nx_world *world)
 {
     nx_event closed = {0}, emptied = {0}, drained = {0}, left = {0};
+    char why[NX_ERROR_ROOM];
     nexar_err err;
 
     nx_loop_lock(world->loop);
@@ -467,13 +591,11 @@ nexar_err nx_world_destroy(nx_world *world)
     if (!quiet) {
         nx_log(NX_LOG_WARN, "left without the last word of some ranks");
     }
-    err = world->send_err;
+    err = world->lost_err;
+    (void)snprintf(why, sizeof(why), "%s", world->lost_why);
     nx_loop_unlock(world->loop);
     teardown(world);
-    return (err == NEXAR_OK)
-               ? NEXAR_OK
-               : nx_fail(err, "finalize: a message that was still on its way was lost: %s",
-                         nexar_strerror(err));
+    return (err == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "finalize: %s", why);
 }
 
 /* ---- small things -------------------------------------------------------------- */
@@ -513,12 +635,17 @@ void nx_world_begin(nx_world *world)
     world->ops++;
 }
 
-void nx_world_end(nx_world *world, nexar_err err)
+void nx_world_lost(nx_world *world, nexar_err err, const char *why)
+{
+    if (world->closing && (world->lost_err == NEXAR_OK)) {
+        world->lost_err = err;
+        (void)snprintf(world->lost_why, sizeof(world->lost_why), "%s", why);
+    }
+}
+
+void nx_world_end(nx_world *world)
 {
     world->ops--;
-    if (world->closing && (err != NEXAR_OK) && (world->send_err == NEXAR_OK)) {
-        world->send_err = err;
-    }
     if ((world->ops == 0) && world->idle_wanted) {
         nx_event_set(world->loop, &world->idle);
     }

@@ -20,6 +20,7 @@
 #include "transport/shm/shm.h"
 
 typedef struct nx_diagnosis nx_diagnosis; /* diagnosis.h */
+typedef struct nx_exits nx_exits;         /* exits.h */
 typedef struct nx_failure nx_failure;     /* failure.h */
 
 typedef struct nx_world {
@@ -37,9 +38,13 @@ typedef struct nx_world {
     nexar_comm *comm;     /* the world communicator */
     nx_list comms;        /* all others made from it */
     nx_failure *failure;
-    nx_list accords;  /* of communicators: accord.h */
-    nx_list strays;   /* frames for those that are to be made, */
-    size_t nstrays;   /* and how many */
+    nx_exits *exits;              /* NULL until somebody is watched */
+    nx_list accords;              /* of communicators: accord.h */
+    struct nx_accord_walk *walks; /* through them, on their way: accord.c */
+    nx_list strays;               /* frames for those that are to be made, */
+    size_t nstrays;               /* and how many */
+    uint64_t rescued[256];        /* the last recoveries that all are done with: rescue.h */
+    size_t nrescued;
     nx_list requests; /* those that the application has not given back */
     nx_list runners;  /* with retry=on, threads that run them: queued.h */
     nx_list spare;    /* memory of messages' requests to use again: p2p.c */
@@ -51,7 +56,7 @@ typedef struct nx_world {
     struct nx_arenas *arenas; /* those of other ranks */
     uint64_t spin_ns;         /* how long a wait polls; 0 where ranks outnumber cores */
 
-    uint32_t serial; /* of the last id that was given out for a communicator */
+    uint32_t ids; /* that were given out for communicators */
 
     /* update.h */
     uint32_t waiting; /* who would join, at the seed */
@@ -69,9 +74,11 @@ typedef struct nx_world {
     nx_event idle; /* set when |ops| becomes 0 and somebody waits for it */
     bool idle_wanted;
     bool closing;
-    bool aborting;       /* recover.h: the process ends ... */
-    nx_timer abort;      /* ... then */
-    nexar_err send_err;  /* the first that a send ended with while closing */
+    bool departing;     /* and has parted from all communicators: coll/group.h */
+    bool aborting;      /* recover.h: the process ends ... */
+    nx_timer abort;     /* ... then */
+    nexar_err lost_err; /* the first that a send or a collective ended with while closing */
+    char lost_why[NX_ERROR_ROOM];
     nexar_err start_err; /* of messages, when the world had formed */
     unsigned forks;      /* forked.h: the process that this belongs to */
 
@@ -100,10 +107,18 @@ uint32_t nx_world_slot(const nx_world *world, uint32_t rank);
 /* How waits poll, for the ranks that there are now. */
 void nx_world_set_spin(nx_world *world);
 
-/* What finalize waits for (a send, a collective, a callback) has begun, or ended; |err| is a
- * send's. */
+/* What finalize waits for (a send, a collective, a callback) has begun, or ended. */
 void nx_world_begin(nx_world *world);
-void nx_world_end(nx_world *world, nexar_err err);
+void nx_world_end(nx_world *world);
+/* Before the end of one that nobody can wait for any more: it has failed, as |why| says. */
+void nx_world_lost(nx_world *world, nexar_err err, const char *why);
+/* The last operation on |comm| has begun: the others are told, if this rank finalizes. */
+void nx_world_part(nexar_comm *comm);
+/* There is a link to |peer|: the same. */
+void nx_world_part_from(nx_world *world, uint32_t peer);
+/* Ranks from which receives and probes have waited for since the last call are asked whether they
+ * have parted from the communicator; from anybody: one that has not, as far as is known. */
+void nx_world_inquire(nx_world *world);
 
 /* Runs |job| on a thread of the world's, without the lock.  NEXAR_ENOMEM,
  * NEXAR_ESYS: it was not taken. */

@@ -191,6 +191,7 @@ static void test_failure_ends_the_message_it_hit(void **state)
     (void)state;
     for (int64_t n = 0; n < 12; n++) {
         unsigned failed = 0;
+        nxt_sim_counts counts;
         rig r;
 
         rig_open(&r);
@@ -206,7 +207,8 @@ static void test_failure_ends_the_message_it_hit(void **state)
                 failed++;
             }
         }
-        assert_true(failed >= 1);
+        nxt_sim_device_counts(r.sim, &counts);
+        assert_true((failed >= 1) || (counts.host_refusals == 1)); /* other memory does */
         rig_close(&r);
     }
 }

@@ -25,14 +25,14 @@ static nexar_err make(nx_device *d, nx_stage stage, nx_chunk **out)
         return nx_fail_nomem("staging memory");
     }
     chunk->stage = stage;
-    chunk->ptr = has_pinned(d) ? d->table.alloc_host(d->table.ctx, NX_CHUNK)
-                               : nx_alloc_aligned(ALIGN, NX_CHUNK);
+    chunk->ptr = has_pinned(d) ? d->table.alloc_host(d->table.ctx, NX_CHUNK) : NULL;
+    chunk->theirs = (chunk->ptr != NULL);
+    if (chunk->ptr == NULL) { /* pinned memory may be scarce; any other is only slower */
+        chunk->ptr = nx_alloc_aligned(ALIGN, NX_CHUNK);
+    }
     if (chunk->ptr == NULL) {
         nx_free(chunk);
-        return has_pinned(d)
-                   ? nx_fail(NEXAR_EDEVICE, "the device %s failed: its alloc_host gave no %d bytes",
-                             d->name, NX_CHUNK)
-                   : nx_fail_nomem("staging memory");
+        return nx_fail_nomem("staging memory");
     }
     atomic_fetch_add(&d->pinned, NX_CHUNK);
     *out = chunk;
@@ -107,7 +107,7 @@ void nx_staging_fini(nx_device *d)
         while ((at = nx_list_pop(&d->free[s])) != NULL) {
             nx_chunk *chunk = nx_list_entry(at, nx_chunk, link);
 
-            if (has_pinned(d)) {
+            if (chunk->theirs) {
                 d->table.free_host(d->table.ctx, chunk->ptr);
             } else {
                 nx_free(chunk->ptr);

@@ -2,11 +2,11 @@
  * staging.h - host memory through which device memory travels.
  *
  * Chunks of NX_CHUNK bytes, pinned where the adapter offers that (alloc_host and
- * free_host), allocated on first use and kept.  There are three kinds, so that none
- * waits for another: a chunk that holds what is being sent is free when the network
- * is done with it; one that holds what has been received, when a thread has brought it
- * to the device; one to compute in, when that is done.  The last two never wait for
- * a peer, so whoever waits for them gets them.
+ * free_host) and has some left, allocated on first use and kept.  There are three kinds, so that
+ * none waits for another: a chunk that holds what is being sent is free when the network is done
+ * with it; one that holds what has been received, when a thread has brought it to the device; one
+ * to compute in, when that is done.  The last two never wait for a peer, so whoever waits for them
+ * gets them.
  *
  * In all at most NX_CHUNKS_SEND + NX_CHUNKS_RECV + NX_CHUNKS_BOUNCE chunks, 9 MiB, for
  * each device that communicators were given.
@@ -34,6 +34,7 @@ typedef struct nx_chunk {
     nx_list link;
     char *ptr; /* NX_CHUNK bytes, aligned for every element */
     nx_stage stage;
+    bool theirs; /* |ptr| is the adapter's: from alloc_host */
 
     /* The holder's. */
     nx_job job;
@@ -48,8 +49,6 @@ typedef struct nx_chunk {
  * A free chunk; NULL in |*out| when all are taken.
  *
  * NEXAR_ENOMEM
- * NEXAR_EDEVICE
- *     alloc_host returned NULL.
  */
 NX_MUST_CHECK nexar_err nx_staging_try(nx_device *d, nx_stage stage, nx_chunk **out);
 /* The same, but waits until there is one.  Not for NX_STAGE_SEND. */

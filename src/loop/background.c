@@ -123,14 +123,17 @@ static void doze(nx_loop *loop, uint64_t until_ns)
 
 static void drive(nx_loop *loop)
 {
-    uint64_t until_ns = nx_loop_next_due(loop);
+    uint64_t until_ns;
 
-    if (until_ns > loop->now_ns) {
+    /* Also before a sleep that may be none: while packets come without end, the lock is free
+     * for a microsecond between two of them, and who waits for it takes longer to wake. */
+    (void)nx_loop_give_way(loop);
+    until_ns = nx_loop_next_due(loop);
+    /* Who came meanwhile and stops this thread found it awake, and will not wake it. */
+    if (drives(loop) && !stopping(loop) && (until_ns > loop->now_ns)) {
         doze(loop, until_ns);
-    } else {
-        (void)nx_loop_give_way(loop);
     }
-    if (!drives(loop)) {
+    if (!drives(loop) || stopping(loop)) {
         return;
     }
     (void)nx_loop_fds_poll(loop);

@@ -1,7 +1,7 @@
 /*
  * internal.h - the loop from inside: its state and who keeps which part of it.
  *
- *   loop.c        life, clock, the rest of a turn
+ *   loop.c        life, clock, the rest of a turn, streams of short messages
  *   lock.c        the lock, and giving way to those who want it
  *   fds.c         descriptors: epoll, dispatching
  *   timers.c      timers and deferred work
@@ -41,6 +41,14 @@ typedef struct nx_background {
     atomic_bool stop;
 } nx_background;
 
+/* See nx_loop_flush. */
+typedef struct nx_stream {
+    unsigned run;      /* calls in a row, each soon after the one before */
+    uint64_t last_ns;  /* when the last one was */
+    uint64_t since_ns; /* when the first was that is held back, if any is: |bytes| > 0 */
+    size_t bytes;
+} nx_stream;
+
 struct nx_loop {
     const nx_clock *clock;
     uint64_t now_ns;
@@ -65,6 +73,7 @@ struct nx_loop {
     nx_heap timers;
     nx_list tasks;
     bool dispatching; /* callbacks run: what they defer is run by the turn */
+    nx_stream stream; /* short messages that an application thread sends in a row */
 
     /* Driving: see wait.c. */
     nx_waiter *driver;    /* NULL: nobody */
@@ -128,8 +137,15 @@ bool nx_loop_fds_idle(nx_loop *loop, bool sleep);
 void nx_loop_run_timers(nx_loop *loop);
 void nx_loop_run_tasks(nx_loop *loop);
 
+/* ---- loop.c ---------------------------------------------------------------- */
+
+/* What was held back goes now, and the stream may be over. */
+void nx_loop_stream_pause(nx_loop *loop);
+
 /* ---- wait.c ---------------------------------------------------------------- */
 
+/* The background thread drives no longer, if it did: it rests until nobody comes. */
+void nx_loop_relieve_background(nx_loop *loop);
 /* Ends the sleep of the driver, whoever it is; does nothing if it is awake. */
 void nx_loop_wake_driver(nx_loop *loop);
 /* Ends it if something is due earlier than it knows: before the lock is left. */

@@ -6,7 +6,8 @@
  * always has work, would shut everybody out.  So those who fail to get the lock
  * at once are counted in |wanted|; the driver looks at the count between two
  * polls (a load of a line that is in its cache while nobody comes) and, if there
- * is someone, keeps off the lock until the count has fallen or patience ends.
+ * is someone, keeps off the lock until the count has fallen or patience ends.  So does
+ * a thread that comes again and again instead of waiting (nx_loop_pass).
  */
 #include <sched.h>
 
@@ -65,20 +66,40 @@ void nx_loop_unlock(nx_loop *loop)
     nx_loop_release(loop);
 }
 
-bool nx_loop_give_way(nx_loop *loop)
+static bool is_wanted(nx_loop *loop)
+{
+    return atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0;
+}
+
+/* Keeps off the lock, which this thread has not, while somebody wants it; whether it is
+ * wanted still. */
+static bool keep_off(nx_loop *loop)
 {
     int patience = may_spin(loop) ? PATIENCE : 0;
 
-    if (atomic_load_explicit(&loop->wanted, memory_order_relaxed) == 0) {
+    while ((patience-- > 0) && is_wanted(loop)) {
+        nx_loop_pause();
+    }
+    return is_wanted(loop);
+}
+
+bool nx_loop_give_way(nx_loop *loop)
+{
+    if (!is_wanted(loop)) {
         return false;
     }
     nx_loop_release(loop);
-    while ((patience-- > 0) && (atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0)) {
-        nx_loop_pause();
-    }
-    if (atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0) {
+    if (keep_off(loop)) {
         (void)sched_yield();
     }
     nx_loop_lock(loop);
     return true;
+}
+
+void nx_loop_pass(nx_loop *loop, bool theirs)
+{
+    nx_loop_unlock(loop);
+    if (keep_off(loop) || theirs || atomic_load_explicit(&loop->yields, memory_order_relaxed)) {
+        (void)sched_yield();
+    }
 }

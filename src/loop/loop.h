@@ -47,6 +47,10 @@ void nx_loop_destroy(nx_loop *loop);
  * or past work that was deferred, and not run by nx_loop_kick, meanwhile. */
 void nx_loop_lock(nx_loop *loop);
 void nx_loop_unlock(nx_loop *loop);
+/* Unlocks, of a thread that has not found what it came for and comes back soon, perhaps at
+ * once: others are let have the lock, and the core where cores are scarce, or if another
+ * thread has to do it (|theirs|). */
+void nx_loop_pass(nx_loop *loop, bool theirs);
 /* The same as nx_loop_lock, but the clock is as it was last read: for short calls that need
  * no time, or end with nx_loop_flush. */
 void nx_loop_enter(nx_loop *loop);
@@ -108,6 +112,7 @@ void nx_loop_timer_cancel(nx_loop *loop, nx_timer *self);
 typedef struct nx_task {
     nx_list link;
     void (*run)(struct nx_task *self);
+    bool patient; /* gains by waiting for more to do: nx_loop_flush; false at first */
 } nx_task;
 void nx_task_init(nx_task *self, void (*run)(nx_task *self));
 void nx_loop_defer(nx_loop *loop, nx_task *self);
@@ -133,10 +138,16 @@ void nx_event_set(nx_loop *loop, nx_event *event);
  * thread has queued something.  Does nothing inside a callback: its turn does. */
 void nx_loop_kick(nx_loop *loop);
 
-/* The same after something was queued that needs no answer: where messages come by memory,
- * and nothing else has come lately, descriptors and timers have their turn only now and
- * then. */
-void nx_loop_flush(nx_loop *loop);
+/* The same after |bytes| were queued that need no answer, such as a short message (0: what
+ * was queued must not wait): where messages come by memory, and nothing else has come lately,
+ * descriptors and timers have their turn only now and then.
+ *
+ * A run of such calls, one right after the other, is a stream, and the work of one message does
+ * for many: if all that is deferred is patient, it waits for more, until 16 KiB or 20 us have
+ * come together, or for whatever comes first of nx_loop_kick, nx_loop_wait and the background
+ * thread, which takes over within about 2 ms of the last call.  Only while nobody drives, and
+ * with a background thread. */
+void nx_loop_flush(nx_loop *loop, size_t bytes);
 
 /* The same after something was queued that others need not hear of now, such as a receive:
  * only deferred work is run.  Nothing is read, so that what comes finds the receives that

@@ -502,7 +502,7 @@ static void test_memory_that_is_busy_does_not_hide_descriptors(void **state)
             assert_true(nx_loop_wait(f.loop, &event, deadline_ns));
         }
         while (!event.set && (nx_loop_refresh(f.loop) < deadline_ns)) {
-            nx_loop_flush(f.loop);
+            nx_loop_flush(f.loop, 1);
         }
         assert_true(event.set && (nx_loop_now(f.loop) < deadline_ns));
         nx_loop_fd_remove(f.loop, &s.fd);

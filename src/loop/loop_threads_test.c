@@ -4,6 +4,10 @@
  * Every wait has a deadline that only a lost wake-up can reach; most of the tests
  * run once sleeping and once spinning.
  */
+#include <sched.h>
+#include <semaphore.h>
+#include <stdio.h>
+
 #include "base/random.h"
 #include "loop/loop_testing.h"
 
@@ -298,6 +302,88 @@ static void test_a_spinning_thread_lets_others_in(void **state)
     nx_loop_destroy(loop);
 }
 
+/* Work for another thread, asked for over and over by one that tests whether it is done. */
+typedef struct errand {
+    nx_loop *loop;
+    sem_t begin;
+    int done; /* with the lock */
+} errand;
+
+enum { ERRANDS = 200 };
+
+/* Both on one core, where a thread that is woken does not take it from the other. */
+static void share_core(void)
+{
+    const struct sched_param param = {0};
+    cpu_set_t all, one;
+    size_t core = 0;
+
+    must(sched_getaffinity(0, sizeof(all), &all) == 0, "no affinity");
+    while (!CPU_ISSET(core, &all)) {
+        core++;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    must(sched_setaffinity(0, sizeof(one), &one) == 0, "not pinned");
+    must(sched_setscheduler(0, SCHED_BATCH, &param) == 0, "no SCHED_BATCH");
+}
+
+static void *run_errands(void *arg)
+{
+    errand *e = arg;
+
+    share_core();
+    for (int i = 0; i < ERRANDS; i++) {
+        must(sem_wait(&e->begin) == 0, "sem_wait");
+        for (int k = 0; k < 3; k++) { /* it needs the lock more than once */
+            nx_loop_lock(e->loop);
+            e->done += (k == 2);
+            nx_loop_unlock(e->loop);
+        }
+    }
+    return NULL;
+}
+
+/* How often it looked in vain. */
+static void *look_for_errands(void *arg)
+{
+    errand *e = arg;
+    uintptr_t vain = 0;
+
+    share_core();
+    for (int i = 0; i < ERRANDS; i++) {
+        bool done = false;
+
+        must(sem_post(&e->begin) == 0, "sem_post");
+        while (!done) {
+            nx_loop_lock(e->loop);
+            nx_loop_kick(e->loop);
+            done = (e->done > i);
+            nx_loop_pass(e->loop, true);
+            vain += !done;
+        }
+    }
+    return (void *)vain; // NOLINT(performance-no-int-to-ptr)
+}
+
+static void test_a_thread_that_tests_again_and_again_lets_the_other_work(void **state)
+{
+    errand e = {.loop = make(0)};
+    pthread_t doer, tester;
+    void *vain = NULL;
+
+    (void)state;
+    assert_int_equal(sem_init(&e.begin, 0, 0), 0);
+    assert_int_equal(pthread_create(&doer, NULL, run_errands, &e), 0);
+    assert_int_equal(pthread_create(&tester, NULL, look_for_errands, &e), 0);
+    assert_int_equal(pthread_join(tester, &vain), 0);
+    assert_int_equal(pthread_join(doer, NULL), 0);
+    printf("%zu looks in vain at %d errands\n", (size_t)(uintptr_t)vain, (int)ERRANDS);
+    assert_in_range((uintptr_t)vain, 0, 100 * ERRANDS); /* thousands each, if it kept the core */
+    (void)sem_destroy(&e.begin);
+    nx_loop_destroy(e.loop);
+}
+
 /* Neither a timer that is later than the one the driver sleeps for, nor work that
  * the caller runs itself, costs a wake-up. */
 static void test_the_driver_is_woken_only_for_what_it_would_miss(void **state)
@@ -348,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_every_wait_ends_whoever_drives),
         cmocka_unit_test(test_descriptors_come_and_go_while_others_drive),
         cmocka_unit_test(test_a_spinning_thread_lets_others_in),
+        cmocka_unit_test(test_a_thread_that_tests_again_and_again_lets_the_other_work),
         cmocka_unit_test(test_the_driver_is_woken_only_for_what_it_would_miss),
     };
 

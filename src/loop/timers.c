@@ -23,6 +23,7 @@ void nx_task_init(nx_task *self, void (*run)(nx_task *self))
 {
     nx_list_init(&self->link);
     self->run = run;
+    self->patient = false;
 }
 
 void nx_loop_defer(nx_loop *loop, nx_task *self)

@@ -305,7 +305,7 @@ static void drive(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 
 /* ---- waiting ---------------------------------------------------------------- */
 
-static void take_over(nx_loop *loop, nx_waiter *self)
+void nx_loop_relieve_background(nx_loop *loop)
 {
     if (by_background(loop)) {
         nx_loop_wake_driver(loop); /* it finds that it has lost the place */
@@ -313,7 +313,13 @@ static void take_over(nx_loop *loop, nx_waiter *self)
             (void)nx_loop_fds_idle(loop, false);
         }
         loop->sleeping = false;
+        loop->driver = NULL;
     }
+}
+
+static void take_over(nx_loop *loop, nx_waiter *self)
+{
+    nx_loop_relieve_background(loop);
     loop->driver = self;
     atomic_store_explicit(&loop->app_drives, true, memory_order_relaxed);
 }
@@ -354,6 +360,7 @@ bool nx_loop_wait(nx_loop *loop, nx_event *event, uint64_t deadline_ns)
     assert(!loop->dispatching);
     assert(event->waiter == NULL);
     (void)nx_loop_refresh(loop);
+    nx_loop_stream_pause(loop);
     nx_loop_run_tasks(loop);
     if (event->set) {
         return true;

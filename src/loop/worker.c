@@ -18,6 +18,7 @@ struct nx_worker {
     pthread_cond_t work;
     nx_list jobs; /* that wait */
     unsigned waiting, idle, started, most;
+    unsigned working; /* threads in a job's |work|: the others will take what waits */
     bool stop;
     pthread_t threads[]; /* |most| */
 };
@@ -50,8 +51,16 @@ static nx_job *next_job(nx_worker *w)
     }
     w->idle--;
     w->waiting -= (at != NULL);
+    w->working += (at != NULL);
     (void)pthread_mutex_unlock(&w->lock);
     return (at == NULL) ? NULL : nx_list_entry(at, nx_job, link);
+}
+
+static void worked(nx_worker *w)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    w->working--;
+    (void)pthread_mutex_unlock(&w->lock);
 }
 
 static void *run(void *arg)
@@ -61,6 +70,7 @@ static void *run(void *arg)
 
     while ((job = next_job(w)) != NULL) {
         job->work(job);
+        worked(w);
         nx_loop_lock(w->loop);
         job->done(job);
         nx_loop_kick(w->loop);
@@ -83,7 +93,8 @@ static int start_thread(nx_worker *w)
     return failed;
 }
 
-nexar_err nx_worker_submit(nx_worker *w, nx_job *job)
+/* Without a thread of its own the job waits for any, or, |at_once|, for one that is free. */
+static nexar_err submit(nx_worker *w, nx_job *job, bool at_once)
 {
     int failed = 0;
 
@@ -91,14 +102,26 @@ nexar_err nx_worker_submit(nx_worker *w, nx_job *job)
     if ((w->idle <= w->waiting) && (w->started < w->most)) {
         failed = start_thread(w);
     }
-    if (w->started > 0) { /* one thread is enough to go on */
+    if (at_once ? (w->started - w->working > w->waiting) : (w->started > 0)) {
         failed = 0;
+    }
+    if (failed == 0) {
         nx_list_push_back(&w->jobs, &job->link);
         w->waiting++;
         (void)pthread_cond_signal(&w->work);
     }
     (void)pthread_mutex_unlock(&w->lock);
     return (failed == 0) ? NEXAR_OK : nx_fail_sys("pthread_create", "", failed);
+}
+
+nexar_err nx_worker_submit(nx_worker *w, nx_job *job)
+{
+    return submit(w, job, false); /* one thread is enough to go on */
+}
+
+nexar_err nx_worker_submit_free(nx_worker *w, nx_job *job)
+{
+    return submit(w, job, true);
 }
 
 bool nx_worker_cancel(nx_worker *w, nx_job *job)

@@ -5,7 +5,8 @@
  * what follows from them runs with the lock held again.  Threads are started when
  * there is work that no idle thread takes, up to a bound; then work waits.
  *
- * nx_worker_submit and nx_worker_cancel are called with the loop's lock held.
+ * nx_worker_submit, nx_worker_submit_free and nx_worker_cancel are called with the loop's lock
+ * held.
  */
 #ifndef NX_WORKER_H
 #define NX_WORKER_H
@@ -38,6 +39,14 @@ void nx_worker_destroy(nx_worker *w);
  *     The first thread could not be started: the job was not taken.
  */
 NX_MUST_CHECK nexar_err nx_worker_submit(nx_worker *w, nx_job *job);
+/*
+ * The same for a job that others may wait for: it does not wait behind those that are at work,
+ * unless there are as many threads as there may be.
+ *
+ * NEXAR_ESYS
+ *     All threads are at work, and no other could be started: the job was not taken.
+ */
+NX_MUST_CHECK nexar_err nx_worker_submit_free(nx_worker *w, nx_job *job);
 /* Takes back a job that has not begun: true, and nothing of it is called. */
 bool nx_worker_cancel(nx_worker *w, nx_job *job);
 

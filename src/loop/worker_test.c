@@ -116,11 +116,63 @@ static void test_cancel_and_end(void **state)
     (void)pthread_mutex_destroy(&first.lock);
 }
 
+/* From here on threads can be started, or cannot: no address space is that large. */
+static void set_threads(bool can)
+{
+    static size_t usual;
+    pthread_attr_t attr;
+
+    assert_int_equal(pthread_getattr_default_np(&attr), 0);
+    if (usual == 0) {
+        assert_int_equal(pthread_attr_getstacksize(&attr, &usual), 0);
+    }
+    assert_int_equal(pthread_attr_setstacksize(&attr, can ? usual : (size_t)1 << 48), 0);
+    assert_int_equal(pthread_setattr_default_np(&attr), 0);
+    (void)pthread_attr_destroy(&attr);
+}
+
+static void test_what_others_wait_for_is_refused_where_no_thread_is_free(void **state)
+{
+    gate first = {.job = {.work = hold, .done = let_go}};
+    atomic_int running = 0, most = 0;
+    counted later = {.job = {.work = work, .done = done}, .running = &running, .most = &most};
+    counted any = later;
+    nx_loop *loop;
+    nx_worker *w;
+
+    (void)state;
+    assert_int_equal(nx_loop_create(&loop, &nx_clock_system), NEXAR_OK);
+    assert_int_equal(nx_worker_create(&w, loop, THREADS), NEXAR_OK);
+    first.loop = later.loop = any.loop = loop;
+    (void)pthread_mutex_init(&first.lock, NULL);
+    (void)pthread_mutex_lock(&first.lock);
+    nx_loop_lock(loop);
+    set_threads(false);
+    assert_int_equal(nx_worker_submit(w, &first.job), NEXAR_ESYS);
+    assert_int_equal(nx_worker_submit_free(w, &first.job), NEXAR_ESYS);
+    set_threads(true);
+    assert_int_equal(nx_worker_submit_free(w, &first.job), NEXAR_OK);
+    set_threads(false);
+    assert_int_equal(nx_worker_submit_free(w, &later.job), NEXAR_ESYS); /* that thread has work */
+    assert_int_equal(nx_worker_submit(w, &any.job), NEXAR_OK);
+    (void)pthread_mutex_unlock(&first.lock);
+    assert_true(nx_loop_wait(loop, &first.done, UINT64_MAX));
+    assert_true(nx_loop_wait(loop, &any.done, UINT64_MAX));
+    assert_int_equal(nx_worker_submit_free(w, &later.job), NEXAR_OK); /* it is free */
+    assert_true(nx_loop_wait(loop, &later.done, UINT64_MAX));
+    set_threads(true);
+    nx_loop_unlock(loop);
+    nx_worker_destroy(w);
+    nx_loop_destroy(loop);
+    (void)pthread_mutex_destroy(&first.lock);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_run),
         cmocka_unit_test(test_cancel_and_end),
+        cmocka_unit_test(test_what_others_wait_for_is_refused_where_no_thread_is_free),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

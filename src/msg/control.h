@@ -21,6 +21,8 @@ enum {
     NX_CONTROL_CONFIRM = NX_FRAME_OTHER + 8, /* cluster/confirm.h */
     NX_CONTROL_VERDICT = NX_FRAME_OTHER + 9, /* cluster/health.h */
     NX_CONTROL_CALLED = NX_FRAME_OTHER + 10, /* what a rank waits in: coll/group.h */
+    NX_CONTROL_PARTED = NX_FRAME_OTHER + 11, /* a rank begins nothing more: coll/group.h */
+    NX_CONTROL_WAITS = NX_FRAME_OTHER + 12,  /* have you parted?: coll/group.h */
 };
 
 #endif /* NX_CONTROL_H */

@@ -157,6 +157,7 @@ struct nx_msg {
     nx_list doomed, downs; /* peers to be buried; whose on_peer_down is due */
     uint64_t parts_out;    /* held by transports */
     uint64_t posts;        /* receives and probes that ever waited */
+    uint64_t looked[2];    /* of them when nx_msg_each_waiting was last called, and before */
     bool stalls;           /* some peer was ever stalled */
     bool asked_any;        /* and asked for a receive from anybody */
     bool closing, dying;
@@ -252,6 +253,10 @@ void nx_send_on_sent(nx_peer *p, nx_tx *tx, nexar_err err);
 bool nx_send_cancel(nx_msg *m, nx_req *r);
 /* Ends a send with the error of its peer. */
 void nx_send_bury(nx_peer *p, nx_req *r);
+/* |p| will not ask for |r|: it ends, unless it has been asked for. */
+void nx_send_refuse(nx_peer *p, nx_req *r, nexar_err err, const char *why);
+/* Ends one that is broken or refused, with what stands in it; it is not being fetched by name. */
+void nx_send_broken(nx_peer *p, nx_req *r);
 
 /* ---- queue.c -------------------------------------------------------------------- */
 

@@ -49,6 +49,12 @@ size_t nx_frame_encode(const nx_frame *f, uint8_t out[NX_MSG_FRAME_ROOM])
     case NX_FRAME_PUTBACK:
         nx_write_varint(&w, f->id);
         break;
+    case NX_FRAME_FINISHED:
+        nx_write_u8(&w, (uint8_t)f->context.class);
+        nx_write_u8(&w, f->context.kind);
+        nx_write_u32(&w, f->context.comm);
+        nx_write_u8(&w, (uint8_t)f->limit);
+        break;
     case NX_FRAME_HELLO:
         for (int c = 0; c < NX_CLASSES; c++) {
             nx_write_varint(&w, f->window[c]);
@@ -211,6 +217,12 @@ static void read_message(nx_reader *r, nx_frame *f, const char **why)
         break;
     case NX_FRAME_RETRACT:
         read_id(r, f, why);
+        break;
+    case NX_FRAME_FINISHED:
+        read_class(r, f, why);
+        f->context.kind = nx_read_u8(r);
+        f->context.comm = nx_read_u32(r);
+        f->limit = nx_read_u8(r);
         break;
     default:
         *why = "an unknown type of message frame";

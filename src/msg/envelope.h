@@ -2,14 +2,15 @@
  * envelope.h - the frames of msg as bytes, and back.
  *
  * The first byte of a frame is its type, below NX_FRAME_OTHER.  Envelopes go on
- * the message lane, the rest on the control lane, except RETRACT: it must not
- * overtake the envelope it takes back.
+ * the message lane, the rest on the control lane, except RETRACT and FINISHED: they must
+ * not overtake the envelopes that they are about.
  *
  *     INLINE, LONG, PULLED  class u8, kind u8, comm u32, tag u64; of NX_CLASS_COLL
  *                           the mark, u64 u64; then
  *       INLINE              the bytes, up to the end of the frame
  *       LONG, PULLED        id, length, eager: varints
  *     RETRACT               id
+ *     FINISHED              class u8, kind u8, comm u32, how u8
  *     HELLO                 for each class the window: varints
  *     CREDIT                class u8, limit
  *     CLEAR                 id, upto
@@ -41,6 +42,7 @@ typedef enum nx_frame_type {
     NX_FRAME_LONG,       /* a message whose bytes come as parts */
     NX_FRAME_PULLED,     /* the same, without eager bytes, in answer to a WANT */
     NX_FRAME_RETRACT,    /* a LONG one that was not cleared has been cancelled */
+    NX_FRAME_FINISHED,   /* no message of (comm, kind) follows */
     NX_FRAME_HELLO = 16, /* the first frame of each direction */
     NX_FRAME_CREDIT,     /* you may have spent |limit| in all */
     NX_FRAME_CLEAR,      /* send the rest of |id|, up to byte |upto| */
@@ -86,7 +88,7 @@ typedef struct nx_frame {
     nx_mark mark;
     bool any_tag; /* WANT: of whatever tag; |tag| is 0 */
     uint64_t id, length, eager;
-    uint64_t limit; /* and upto, count, bytes */
+    uint64_t limit; /* and upto, count, bytes, how */
     uint64_t window[NX_CLASSES];
     const uint8_t *data; /* INLINE: |length| bytes, borrowed from the input */
 } nx_frame;

@@ -1,6 +1,8 @@
 /* msg.c - the engine as a whole: its life, leaving, cancelling, counting. */
 #include "msg/msg.h"
 
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "base/random.h"
 #include "msg/engine.h"
@@ -140,6 +142,7 @@ nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t
     nx_bytes bytes = {.ptr = data, .len = len};
     nx_peer *p;
     nexar_err err;
+    bool lost;
 
     if ((peer >= m->config.peers) || (peer == m->config.self) || (len == 0) ||
         (len > NX_FRAME_MAX) || (*(const uint8_t *)data < NX_FRAME_OTHER)) {
@@ -155,10 +158,12 @@ nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t
     }
     nx_msg_enter(m);
     err = nx_peer_connect(p);
-    if (err == NEXAR_OK) {
+    lost = (err != NEXAR_OK);
+    if (!lost) {
         err = p->doomed ? p->err : nx_link_send_frame(p->link, NX_LANE_CONTROL, &bytes, 1);
+        lost = (err == NEXAR_ENOMEM); /* of other ends the link itself tells more */
     }
-    if (err == NEXAR_ENOMEM) { /* those who speak by it count on it */
+    if (lost) { /* those who speak by it count on it */
         nx_peer_doom(p, err, "a control frame could not be sent: %s", nexar_strerror(err));
     }
     nx_msg_leave(m);
@@ -251,19 +256,26 @@ static void cancel_waiting(nx_msg *m, nx_list *head)
     }
 }
 
+void nx_msg_stop_receiving(nx_msg *m, nx_class class)
+{
+    nx_msg_enter(m);
+    cancel_waiting(m, &m->any[class]);
+    for (uint32_t i = 0; i < m->config.peers; i++) {
+        if ((m->peers[i] != NULL) && m->peers[i]->ready) {
+            cancel_waiting(m, &m->peers[i]->posted[class]);
+            cancel_waiting(m, &m->peers[i]->asked[class]);
+        }
+    }
+    nx_msg_leave(m);
+}
+
 void nx_msg_close(nx_msg *m, nx_event *done)
 {
     nx_msg_enter(m);
     m->closing = m->stir = true;
     m->closed = done;
     for (int c = 0; c < NX_CLASSES; c++) {
-        cancel_waiting(m, &m->any[c]);
-        for (uint32_t i = 0; i < m->config.peers; i++) {
-            if ((m->peers[i] != NULL) && m->peers[i]->ready) {
-                cancel_waiting(m, &m->peers[i]->posted[c]);
-                cancel_waiting(m, &m->peers[i]->asked[c]);
-            }
-        }
+        nx_msg_stop_receiving(m, (nx_class)c);
     }
     nx_msg_leave(m);
 }
@@ -275,6 +287,23 @@ void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
     }
     nx_msg_enter(m);
     nx_peer_doom_said(nx_peer_get(m, peer), err, why);
+    nx_msg_leave(m);
+}
+
+void nx_msg_dismiss_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why,
+                         const void *frame, size_t len)
+{
+    nx_peer *p = (peer < m->config.peers) ? m->peers[peer] : NULL;
+
+    assert(m->depth == 0);
+    nx_msg_enter(m);
+    if ((p != NULL) && (p->link != NULL)) {
+        nx_peer_doom_said(p, err, why);
+        nx_link_dismiss(p->link, frame, len);
+        p->link = NULL;
+        nx_list_remove(&p->links);
+    }
+    nx_msg_fail_peer(m, peer, err, why);
     nx_msg_leave(m);
 }
 

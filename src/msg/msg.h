@@ -114,6 +114,11 @@ typedef struct nx_msg_config {
      * msg.  NULL: all are kept. */
     nx_verdict (*on_mark)(void *ctx, uint32_t peer, nx_context context, uint64_t tag,
                           const nx_mark *mark);
+    /* A message of another class has come for which no receive waits.  The same. */
+    nx_verdict (*on_unexpected)(void *ctx, nx_context context);
+    /* |peer| sends nothing more of |context|, as it says by |how| (nx_msg_finish); what it has sent
+     * has come before, or its envelopes.  May be NULL. */
+    void (*on_finished)(void *ctx, uint32_t peer, nx_context context, uint8_t how);
     void *ctx;
 } nx_msg_config;
 
@@ -156,13 +161,18 @@ nx_link *nx_msg_link(const nx_msg *m, uint32_t peer); /* NULL: none yet, or no m
 
 /* Sends a frame of the control lane for on_control over there; its first byte is
  * NX_FRAME_OTHER or more.  NEXAR_EINVAL if it is not, or if |peer| is ourselves;
- * the errors of connect and of the link.  NEXAR_ENOMEM: the link is given up, for none of
- * its frames may be missing. */
+ * the errors of connect and of the link.  If there is no way to |peer|, or NEXAR_ENOMEM, it
+ * goes down: none of its frames may be missing. */
 NX_MUST_CHECK nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t len);
 
 /* |peer| is known to be dead (no heartbeat, its process is gone): as if its link
  * had gone down with |err| and |why|, also when there is none. */
 void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
+
+/* The same, and its link, if there is one, ends with |frame| as its last (nx_link_dismiss).  Not
+ * from inside a callback. */
+void nx_msg_dismiss_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why,
+                         const void *frame, size_t len);
 
 /* Whether anything has come from |peer| since this was last asked. */
 bool nx_msg_heard(nx_msg *m, uint32_t peer);
@@ -177,9 +187,25 @@ bool nx_msg_starved(const nx_msg *m, uint32_t peer);
  * with NEXAR_ECANCELED). */
 void nx_msg_fail_context(nx_msg *m, nx_context context, bool any, nexar_err err, const char *why);
 
+/* |peer| will ask for no more messages of |context|: sends that it has not asked for end with
+ * |err| and |why|. */
+void nx_msg_refuse(nx_msg *m, uint32_t peer, nx_context context, nexar_err err, const char *why);
+/* Says to |peer|, behind all that it was sent, that nothing more of |context| follows: on_finished
+ * over there.  If some of it is held back for want of credit nothing is said. */
+void nx_msg_finish(nx_msg *m, uint32_t peer, nx_context context, uint8_t how);
+/* Receives and probes of |context| that name |peer| and wait end with |err| and |why|: what it has
+ * sent has matched others. */
+void nx_msg_fail_from(nx_msg *m, uint32_t peer, nx_context context, nexar_err err, const char *why);
+/* Calls |each| for the receives and probes of |class| that have waited since before the last call
+ * of this, for each of them once.  |each| may send control frames. */
+void nx_msg_each_waiting(nx_msg *m, nx_class class,
+                         void (*each)(void *ctx, uint32_t peer, nx_context context), void *ctx);
+/* Receives and probes of |class| that have not matched end with NEXAR_ECANCELED. */
+void nx_msg_stop_receiving(nx_msg *m, nx_class class);
+
 /* Drops the unexpected messages of communicator |comm|, which nobody will receive any
- * more, so that they hold no credit: their sends end well.  What comes later lies
- * there until it is called again. */
+ * more, so that they hold no credit: their sends end well.  What comes later is for on_mark
+ * and on_unexpected to judge.  Calls and replies belong to no communicator here. */
 void nx_msg_forget(nx_msg *m, uint32_t comm);
 /* The same for those of |context| whose tag, under |mask|, is |tag|. */
 void nx_msg_forget_tags(nx_msg *m, nx_context context, uint64_t tag, uint64_t mask);
@@ -206,8 +232,15 @@ typedef struct nx_req_send {
     const nx_bytes *bytes;
     size_t n;
     nx_bytes one;             /* the stretch, when there is one */
+    bool streamed;            /* |one| is what there is of it now, ... */
+    bool needs;               /* ... and its owner was asked for the next */
+    bool broken;              /* there will be none: it ends with err and why when it can */
+    bool refused;             /* the same, unless the peer asks for it after all */
+    uint64_t from;            /* where |one| begins in the message */
+    uint64_t off, limit;      /* when the peer has asked: what goes next, and the end */
     nx_bytes *cuts;           /* owned: the parts of several stretches */
-    uint32_t parts_out;       /* held by the transport */
+    uint32_t parts_out;       /* held by the transport: how many, ... */
+    uint32_t out;             /* ... and which, as bits */
     uint64_t id, eager;       /* of a long one */
     struct nx_inbound *local; /* to ourselves: the message that waits */
     nx_out_part part[NX_PARTS];
@@ -232,6 +265,9 @@ typedef struct nx_req {
                                             free |req| and start others */
     nx_event *event;                     /* set when done; may be NULL */
     nx_mark mark;                        /* of a send of NX_CLASS_COLL */
+    /* Of nx_msg_send_stream: the bytes from |off| on are next.  All before them may be
+     * reused.  Answered by nx_msg_send_more or nx_msg_send_break, at once or later. */
+    void (*on_need)(struct nx_req *req, uint64_t off);
 
     /* The outcome, valid when done; |why| below.  Of a receive peer, tag and bytes are
      * there before its sink gets the first byte: whoever takes them knows whose and
@@ -268,6 +304,21 @@ typedef struct nx_req {
  */
 void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                  const nx_bytes *bytes, size_t n);
+
+/*
+ * The same for a message of |total| bytes whose owner does not have them all at once: |first|
+ * are its first ones, not all.  on_need asks for the next, when those before have gone out
+ * and were acknowledged, as long as the receiver wants more; not in a call of this.  Not to
+ * ourselves: NEXAR_EINVAL.
+ */
+void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
+                        nx_bytes first, uint64_t total);
+/* The bytes that on_need has asked for, some or all that are left; held until on_need or
+ * on_done.  Ignored when the request is done, or ends. */
+void nx_msg_send_more(nx_msg *m, nx_req *req, nx_bytes next);
+/* There will be no more: the message is taken back, its receive ends with NEXAR_ECANCELED,
+ * |req| with |err| and |why|.  At any time before |req| is done. */
+void nx_msg_send_break(nx_msg *m, nx_req *req, nexar_err err, const char *why);
 
 /* Sends |len| bytes of a class other than NX_CLASS_COLL without a request, if they can go
  * behind their envelope at once: as nx_msg_send, and done.  False: nothing has happened. */

@@ -247,6 +247,24 @@ static void test_a_control_frame_that_cannot_be_kept_ends_the_link(void **state)
     nxt_net_destroy(net);
 }
 
+static void test_a_control_frame_to_one_that_cannot_be_reached_ends_it(void **state)
+{
+    nxt_net *net = make(2, 3, POOL);
+    nx_req r;
+    char in[4];
+
+    (void)state;
+    assert_non_null(net);
+    nxt_recv(net, &r, (nxt_way){1, 0}, user, 1, in, sizeof(in));
+    nxt_net_refuse(net, 1, NEXAR_ENOTSUP);
+    assert_int_equal(nx_msg_send_control(nxt_net_msg(net, 1), 0, "\x40", 1), NEXAR_ENOTSUP);
+    assert_true(r.done && (r.err == NEXAR_ENOTSUP));
+    assert_int_equal(downs, 1);
+    assert_int_equal(nx_msg_send_control(nxt_net_msg(net, 1), 0, "\x40", 1), NEXAR_ENOTSUP);
+    assert_int_equal(downs, 1);
+    nxt_net_destroy(net);
+}
+
 enum { PAIRS = 12 };
 
 typedef struct pairs {
@@ -359,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_what_was_whole_when_the_peer_died_can_still_be_received),
         cmocka_unit_test(test_callbacks_of_a_death_come_after_all_is_settled),
         cmocka_unit_test(test_a_control_frame_that_cannot_be_kept_ends_the_link),
+        cmocka_unit_test(test_a_control_frame_to_one_that_cannot_be_reached_ends_it),
         cmocka_unit_test(test_without_memory_a_request_or_a_link_fails_and_nothing_hangs),
         cmocka_unit_test(test_without_memory_messages_to_oneself_fail_or_wait),
     };

@@ -11,26 +11,11 @@
 
 static const nx_context user = {.comm = 1, .kind = 1, .class = NX_CLASS_USER};
 
-enum { POOL = 1 << 21, INLINE = 1000, EAGER = 8192, BIG = 100000 };
+enum { POOL = 1 << 21, INLINE = NXT_NET_INLINE, EAGER = NXT_NET_EAGER, BIG = 100000 };
 
 static nxt_net *make(uint32_t nodes, uint64_t seed)
 {
-    nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = nodes,
-                                                    .seed = seed,
-                                                    .pool = POOL,
-                                                    .inline_max = INLINE,
-                                                    .eager_max = EAGER,
-                                                    .fragment_max = 5000});
-
-    assert_non_null(net);
-    return net;
-}
-
-static void fill(uint8_t *data, size_t len, unsigned salt)
-{
-    for (size_t i = 0; i < len; i++) {
-        data[i] = (uint8_t)(i * 7 + i / 253 + salt);
-    }
+    return nxt_net_plain(nodes, seed, POOL);
 }
 
 /* ---- callbacks ----------------------------------------------------------------------------------
@@ -145,7 +130,7 @@ static void test_closing_waits_for_what_has_begun(void **state)
         nx_event closed = {0};
         nx_req s[2], r, waiting, late;
 
-        fill(out, BIG, (unsigned)seed);
+        nxt_net_fill(out, BIG, (unsigned)seed);
         memset(in, 0, BIG);
         nxt_recv(net, &waiting, (nxt_way){0, 1}, user, 9, in, 8);
         nxt_send(net, &s[0], (nxt_way){0, 1}, user, 2, "short", 5);
@@ -284,6 +269,70 @@ static void test_messages_of_a_forgotten_communicator_hold_no_credit(void **stat
     }
 }
 
+static bool is_closed; /* the communicator of the next test, at its receivers */
+
+static nx_verdict judge(void *ctx, nx_context context)
+{
+    (void)ctx;
+    return (is_closed && (context.comm == 7)) ? NX_DROP : NX_KEEP;
+}
+
+static void test_messages_that_come_too_late_hold_no_credit(void **state)
+{
+    static uint8_t out[BIG], in[BIG];
+    const nx_context gone = {.comm = 7, .kind = 1, .class = NX_CLASS_USER};
+    static const size_t lengths[] = {0, 8, 500, EAGER, EAGER + 1, BIG};
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = 2,
+                                                        .seed = seed,
+                                                        .pool = 2 * NX_CLASSES * 20000,
+                                                        .inline_max = NXT_NET_INLINE,
+                                                        .eager_max = EAGER,
+                                                        .on_unexpected = judge});
+        nx_msg_stats stats;
+
+        assert_non_null(net);
+        is_closed = false;
+        for (uint64_t i = 0; i < 300; i++) { /* far more than there is credit for */
+            nx_req s, r;
+
+            if (i == 3) {
+                is_closed = true;
+                nx_msg_forget(nxt_net_msg(net, 1), gone.comm);
+            }
+            nxt_send(net, &s, (nxt_way){0, 1}, gone, i, out, lengths[(seed + i) % 6]);
+            nxt_net_run(net);
+            if (i < 3) { /* before it is closed they are held */
+                nxt_recv(net, &r, (nxt_way){1, 0}, gone, i, in, BIG);
+                nxt_net_run(net);
+                assert_true(r.done && (r.err == NEXAR_OK));
+            }
+            assert_true(s.done && (s.err == NEXAR_OK));
+        }
+        nx_msg_stats_get(nxt_net_msg(net, 1), &stats);
+        assert_true((stats.pool_used == 0) && (stats.unexpected == 0));
+        nxt_net_destroy(net);
+    }
+}
+
+static void test_calls_belong_to_no_communicator_that_is_forgotten(void **state)
+{
+    const nx_context call = {.comm = 7, .kind = 64, .class = NX_CLASS_CALL};
+    nxt_net *net = make(2, 1);
+    nx_req s, r;
+    char in[8];
+
+    (void)state;
+    nxt_send(net, &s, (nxt_way){0, 1}, call, 1, "call", 4);
+    nxt_net_run(net);
+    nx_msg_forget(nxt_net_msg(net, 1), call.comm);
+    nxt_recv(net, &r, (nxt_way){1, 0}, call, 1, in, sizeof(in));
+    assert_true(r.done && (r.err == NEXAR_OK) && (r.bytes == 4));
+    nxt_net_destroy(net);
+}
+
 /* ---- the long run ------------------------------------------------------------------- */
 
 /* Tags that never come again, unexpected and expected, cancels: nothing stays. */
@@ -336,6 +385,8 @@ int main(void)
         cmocka_unit_test(test_closing_without_links_is_done_at_once),
         cmocka_unit_test(test_a_destroyed_engine_ends_its_requests),
         cmocka_unit_test(test_messages_of_a_forgotten_communicator_hold_no_credit),
+        cmocka_unit_test(test_messages_that_come_too_late_hold_no_credit),
+        cmocka_unit_test(test_calls_belong_to_no_communicator_that_is_forgotten),
         cmocka_unit_test(test_impossible_requests_end_with_a_word),
         cmocka_unit_test(test_a_config_that_cannot_work_is_refused),
         cmocka_unit_test(test_memory_does_not_grow_with_the_number_of_messages),

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "msg/msg.h"
-#include "transport/sim/sim.h"
+#include "msg_pair.h"
 #include "unit.h"
 
 static const nx_context user = {.comm = 1, .kind = 1, .class = NX_CLASS_USER};
@@ -25,39 +24,15 @@ typedef struct pair {
     nx_link *links[2];
 } pair;
 
-static nexar_err no_connect(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
-                            nx_link **link)
-{
-    (void)ctx;
-    (void)peer;
-    (void)up;
-    (void)up_ctx;
-    (void)link;
-    return NEXAR_ECONNECT; /* the link is there from the beginning */
-}
-
 static void make(pair *p, uint64_t seed, const nx_sim_path *path, size_t pool)
 {
-    nx_sim_end ends[2];
 
     assert_int_equal(nx_sim_create(&p->net, seed, NULL), NEXAR_OK);
     assert_int_equal(nx_loop_create(&p->loop, nx_sim_clock(p->net)), NEXAR_OK);
-    for (uint32_t i = 0; i < 2; i++) {
-        nx_msg_config c = {.loop = p->loop,
-                           .peers = 2,
-                           .self = i,
-                           .pool = pool,
-                           .inline_max = INLINE,
-                           .eager_max = EAGER,
-                           .connect = no_connect};
-
-        assert_int_equal(nx_msg_create(&p->msgs[i], &c), NEXAR_OK);
-        ends[i] = (nx_sim_end){nx_msg_up(p->msgs[i]), nx_msg_up_ctx(p->msgs[i], 1 - i)};
-    }
-    assert_int_equal(nx_sim_pair(p->net, path, ends, p->links), NEXAR_OK);
-    for (uint32_t i = 0; i < 2; i++) {
-        nx_msg_attach(p->msgs[i], 1 - i, p->links[i]);
-    }
+    nxt_msg_pair(
+        p->net, path,
+        &(nx_msg_config){.loop = p->loop, .pool = pool, .inline_max = INLINE, .eager_max = EAGER},
+        p->msgs, p->links);
 }
 
 static void run(const pair *p)

@@ -11,26 +11,11 @@
 static const nx_context user = {.comm = 1, .kind = 1, .class = NX_CLASS_USER};
 static const nx_context coll = {.comm = 1, .kind = 2, .class = NX_CLASS_COLL};
 
-enum { POOL = 1 << 20, INLINE = 1000, EAGER = 8192, BIG = 100000 };
+enum { POOL = 1 << 20, INLINE = NXT_NET_INLINE, EAGER = NXT_NET_EAGER, BIG = 100000 };
 
 static nxt_net *make(uint32_t nodes, uint64_t seed)
 {
-    nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = nodes,
-                                                    .seed = seed,
-                                                    .pool = POOL,
-                                                    .inline_max = INLINE,
-                                                    .eager_max = EAGER,
-                                                    .fragment_max = 5000});
-
-    assert_non_null(net);
-    return net;
-}
-
-static void fill(uint8_t *data, size_t len, unsigned salt)
-{
-    for (size_t i = 0; i < len; i++) {
-        data[i] = (uint8_t)(i * 7 + i / 253 + salt);
-    }
+    return nxt_net_plain(nodes, seed, POOL);
 }
 
 /* ---- the way of a message ------------------------------------------------------------- */
@@ -50,7 +35,7 @@ static void test_messages_of_every_size_arrive_whole_and_in_order(void **state)
         nx_req s[SIZES], r[SIZES];
 
         for (size_t i = 0; i < SIZES; i++) {
-            fill(out[i], sizes[i], (unsigned)i);
+            nxt_net_fill(out[i], sizes[i], (unsigned)i);
             memset(in[i], 0, BIG);
             if (seed % 2 == 0) {
                 nxt_recv(net, &r[i], (nxt_way){1, 0}, user, 5, in[i], BIG);
@@ -92,7 +77,7 @@ static void test_a_link_says_up_to_what_size_messages_are_short(void **state)
     static uint8_t out[EAGER], in[EAGER];
 
     (void)state;
-    fill(out, EAGER, 5);
+    nxt_net_fill(out, EAGER, 5);
     for (int way = 0; way < 4; way++) {
         const uint32_t best = (way < 2) ? 4 * INLINE : INLINE / 2;
         const size_t most = (way == 1) ? best : INLINE;
@@ -186,7 +171,7 @@ static void test_scattered_memory_is_one_message(void **state)
     static uint8_t out[BIG], in[BIG];
 
     (void)state;
-    fill(out, BIG, 3);
+    nxt_net_fill(out, BIG, 3);
     for (uint64_t seed = 0; seed < 30; seed++) {
         nx_random_seeded random;
         nx_bytes bytes[20];
@@ -336,7 +321,7 @@ static void test_a_truncated_message_says_how_long_it_was_and_harms_nobody(void 
     static uint8_t out[BIG], in[BIG];
 
     (void)state;
-    fill(out, BIG, 9);
+    nxt_net_fill(out, BIG, 9);
     for (uint64_t seed = 0; seed < 60; seed++) {
         static const size_t rooms[] = {0, 1, 500, 5000, EAGER, 50000};
         size_t room = rooms[seed % 6], len = sizes[8 + seed % 6];
@@ -379,7 +364,7 @@ static void test_messages_to_oneself_arrive_posted_or_not(void **state)
     static uint8_t out[BIG], in[BIG];
 
     (void)state;
-    fill(out, BIG, 1);
+    nxt_net_fill(out, BIG, 1);
     for (size_t i = 0; i < SIZES; i++) {
         nxt_net *net = make(1, i);
         nx_msg_stats stats;

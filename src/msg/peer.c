@@ -306,6 +306,10 @@ static void on_own_frame(nx_peer *p, nx_lane lane, const void *data, size_t len)
         on_control(p, &f);
     } else if (f.type == NX_FRAME_RETRACT) {
         nx_recv_retract(p, &f);
+    } else if (f.type == NX_FRAME_FINISHED) {
+        if (p->msg->config.on_finished != NULL) {
+            p->msg->config.on_finished(p->msg->config.ctx, p->index, f.context, (uint8_t)f.limit);
+        }
     } else {
         nx_recv_envelope(p, &f);
     }

@@ -102,5 +102,9 @@ void nx_queue_putback(nx_peer *p, const nx_frame *f)
     r->send.cuts = NULL;
     requeue(p, r);
     nx_pull_confirm(p, r->context.class, false);
-    nx_queue_pump(p, r->context.class);
+    if (r->send.broken || r->send.refused) {
+        nx_send_broken(p, r);
+    } else {
+        nx_queue_pump(p, r->context.class);
+    }
 }

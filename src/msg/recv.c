@@ -118,7 +118,8 @@ void nx_msg_forget(nx_msg *m, uint32_t comm)
     nx_list_for_each (at, &m->match.held) {
         nx_inbound *in = nx_list_entry(at, nx_inbound, held.order);
 
-        if ((uint32_t)in->held.key.context == comm) {
+        if (((uint32_t)in->held.key.context == comm) &&
+            ((in->class == NX_CLASS_USER) || (in->class == NX_CLASS_COLL))) {
             drop(m, in);
         }
     }
@@ -165,6 +166,15 @@ static bool judge(nx_peer *p, const nx_frame *f)
            (c->on_mark(c->ctx, p->index, f->context, f->tag, &f->mark) == NX_KEEP);
 }
 
+/* Whether somebody may still receive |f|, for which nobody waits. */
+static bool is_expected(nx_peer *p, const nx_frame *f)
+{
+    const nx_msg_config *c = &p->msg->config;
+
+    return (f->context.class == NX_CLASS_COLL) || (c->on_unexpected == NULL) ||
+           (c->on_unexpected(c->ctx, f->context) == NX_KEEP);
+}
+
 static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
 {
     uint64_t cost = NX_ENVELOPE_COST + f->length;
@@ -187,6 +197,10 @@ static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
         nx_delivery_put(&r->recv.delivery, 0, 0, f->data, (size_t)f->length);
         m->stats.delivered += f->length;
         nx_req_received(m, r);
+        return;
+    }
+    if (!is_expected(p, f)) {
+        nx_peer_release(p, f->context.class, cost);
         return;
     }
     in = nx_inbound_make(p, key, f->context.class);
@@ -266,8 +280,10 @@ static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
     r = take_posted(p->msg, key);
     if (r != NULL) {
         nx_recv_meet(in, r);
-    } else {
+    } else if (is_expected(p, f)) {
         nx_inbound_hold(p->msg, in);
+    } else {
+        discard(in);
     }
 }
 
@@ -431,13 +447,18 @@ void *nx_recv_want(nx_peer *p, uint64_t id, uint64_t off, size_t *len)
 {
     nx_inbound *in = nx_map_get(&p->in_ids, id);
     unsigned part;
+    uint64_t end;
 
     if ((in == NULL) || (in->req == NULL)) {
         return NULL;
     }
     part = (off < in->eager) ? 0 : 1;
-    if (off != ((part == 0) ? in->got : in->rest)) {
+    end = (part == 0) ? in->eager : in->upto;
+    if ((off != ((part == 0) ? in->got : in->rest)) || (off >= end)) {
         return NULL; /* which is no good, as nx_recv_data will say */
+    }
+    if (*len > end - off) {
+        *len = (size_t)(end - off);
     }
     return nx_delivery_place(&in->req->recv.delivery, part, off, len);
 }

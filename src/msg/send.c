@@ -5,6 +5,7 @@
  * transport holds of it comes back by on_sent, and only then is it over.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -77,6 +78,11 @@ static void send_part(nx_peer *p, nx_req *r, unsigned part, uint64_t off, uint64
     if (len == r->bytes) {
         tx->bytes = s->bytes;
         tx->nbytes = s->n;
+    } else if (s->streamed) {
+        s->cut[part] =
+            (nx_bytes){.ptr = (const uint8_t *)s->one.ptr + (off - s->from), .len = (size_t)len};
+        tx->bytes = &s->cut[part];
+        tx->nbytes = 1;
     } else {
         nx_bytes *room = (s->n > 1) ? s->cuts + part * s->n : &s->cut[part];
 
@@ -93,6 +99,7 @@ static void send_part(nx_peer *p, nx_req *r, unsigned part, uint64_t off, uint64
         return;
     }
     s->parts_out++;
+    s->out |= 1U << part;
     p->parts_out++;
     p->msg->parts_out++;
 }
@@ -168,8 +175,15 @@ void nx_send_now(nx_peer *p, nx_req *r)
     const nx_msg_config *config = &p->msg->config;
     uint64_t eager = 0;
 
-    if (nx_credit_plan(&p->out[r->context.class], r->bytes, inline_max(p), config->eager_max,
-                       &eager) == NX_PLAN_INLINE) {
+    const bool whole = nx_credit_plan(&p->out[r->context.class], r->bytes, inline_max(p),
+                                      config->eager_max, &eager) == NX_PLAN_INLINE;
+
+    if (r->send.streamed) {
+        const uint64_t most = whole ? r->bytes : eager, here = r->send.one.len;
+
+        eager = (most < here) ? most : here;
+        send_long(p, r, NX_FRAME_LONG, eager - eager % NX_UNIT_MAX);
+    } else if (whole) {
         send_inline(p, r);
     } else {
         send_long(p, r, NX_FRAME_LONG, eager);
@@ -184,7 +198,9 @@ static bool measure(nx_req *r, const nx_bytes *bytes, size_t n)
     nx_req_send *s = &r->send;
 
     s->cuts = NULL;
-    s->parts_out = 0;
+    s->parts_out = s->out = 0;
+    s->streamed = s->needs = s->broken = s->refused = false;
+    s->from = s->off = s->limit = 0;
     s->n = n;
     s->bytes = bytes;
     if (n == 1) {
@@ -243,6 +259,28 @@ void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint
     nx_msg_leave(m);
 }
 
+void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
+                        nx_bytes first, uint64_t total)
+{
+    const nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
+
+    nx_msg_enter(m);
+    nx_req_begin(req, NX_REQ_SEND, &key, context);
+    if (!measure(req, &first, 1) || (total <= first.len) || (total > NX_WIRE_MAX) ||
+        (peer >= m->config.peers) || (peer == m->config.self) || (tag == NX_ANY_TAG)) {
+        nx_req_fail(m, req, NEXAR_EINVAL, "no such peer, tag or length");
+    } else if (m->closing) {
+        nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the end");
+    } else if (m->peers[peer] == NULL) {
+        nx_req_fail(m, req, NEXAR_EPEER, "it is gone");
+    } else {
+        req->bytes = total;
+        req->send.streamed = true;
+        send_to_peer(m, req);
+    }
+    nx_msg_leave(m);
+}
+
 /* Whether a send to |p| need not wait for anything. */
 static bool is_open(const nx_peer *p, nx_class class)
 {
@@ -285,6 +323,27 @@ static void settle(nx_msg *m, nx_req *r)
     }
 }
 
+/* A message whose bytes come one after the other, and whose peer has asked for them: sends
+ * what there is.  Parts that are on their way beside each other may overtake each other, so
+ * there is one at a time; and what its owner gave is his again when none is left. */
+static void go_on(nx_peer *p, nx_req *r)
+{
+    nx_req_send *s = &r->send;
+    const uint64_t end = s->from + s->one.len, to = (end < s->limit) ? end : s->limit;
+
+    if (s->off == s->limit) {
+        settle(p->msg, r);
+    } else if (s->parts_out > 0) {
+        return;
+    } else if (s->off < to) {
+        send_part(p, r, 1, s->off, to - s->off);
+        s->off = to;
+    } else if (!s->needs) {
+        s->needs = true;
+        r->on_need(r, s->off);
+    }
+}
+
 void nx_send_clear(nx_peer *p, const nx_frame *f)
 {
     nx_req *r;
@@ -307,7 +366,18 @@ void nx_send_clear(nx_peer *p, const nx_frame *f)
         nx_queue_pump(p, r->context.class);
     }
     r->state &= ~(uint32_t)(NX_REQ_UNCLEAR | NX_REQ_PULLED);
-    if (f->limit > r->send.eager) {
+    if (r->send.refused) { /* it was asked for before */
+        r->send.refused = false;
+        r->err = NEXAR_OK;
+        r->why[0] = '\0';
+    }
+    if (r->send.broken) {
+        nx_send_broken(p, r);
+    } else if (r->send.streamed) {
+        r->send.off = r->send.eager;
+        r->send.limit = f->limit;
+        go_on(p, r);
+    } else if (f->limit > r->send.eager) {
         send_part(p, r, 1, r->send.eager, f->limit - r->send.eager);
     } else {
         settle(p->msg, r);
@@ -321,15 +391,37 @@ void nx_send_on_sent(nx_peer *p, nx_tx *tx, nexar_err err)
 
     assert((r->send.parts_out > 0) && (m->parts_out > 0));
     r->send.parts_out--;
+    r->send.out &= (tx == &r->send.part[0].tx) ? ~1U : ~2U;
     p->parts_out--;
     m->parts_out--;
     if (r->state & NX_REQ_ENDING) {
         if (r->send.parts_out == 0) {
             nx_req_end(m, r); /* the outcome is there already */
         }
+    } else if ((err == NEXAR_OK) && r->send.streamed && !(r->state & NX_REQ_UNCLEAR)) {
+        go_on(p, r);
     } else if (err == NEXAR_OK) {
         settle(m, r);
     } /* otherwise the link goes down, and |r| with it */
+}
+
+void nx_msg_send_more(nx_msg *m, nx_req *req, nx_bytes next)
+{
+    nx_req_send *s = &req->send;
+    nx_peer *p;
+
+    if (req->done || (req->state & NX_REQ_ENDING) || !s->needs || (next.len == 0)) {
+        return;
+    }
+    nx_msg_enter(m);
+    p = nx_peer_get(m, req->peer);
+    s->needs = false;
+    s->from = s->off;
+    s->one = next;
+    if (!p->doomed) { /* it is buried with its peer */
+        go_on(p, req);
+    }
+    nx_msg_leave(m);
 }
 
 /* ---- before its time ---------------------------------------------------------------------- */
@@ -362,8 +454,10 @@ static void retract(nx_peer *p, nx_req *r)
 
     (void)nx_map_take(&p->out_ids, r->send.id);
     nx_peer_tell(p, NX_LANE_MESSAGE, &f);
-    if (r->send.parts_out > 0) {
-        nx_link_cancel_part(p->link, &r->send.part[0].tx);
+    for (unsigned i = 0; i < NX_PARTS; i++) {
+        if (r->send.out & (1U << i)) {
+            nx_link_cancel_part(p->link, &r->send.part[i].tx);
+        }
     }
 }
 
@@ -386,4 +480,53 @@ bool nx_send_cancel(nx_msg *m, nx_req *r)
         return (r->state & NX_REQ_ENDING) && (r->err == NEXAR_ECANCELED);
     }
     return true;
+}
+
+void nx_send_broken(nx_peer *p, nx_req *r)
+{
+    char why[sizeof(r->why)];
+
+    memcpy(why, r->why, sizeof(why));
+    if (r->state & NX_REQ_QUEUED) {
+        nx_queue_remove(p, r);
+        nx_queue_pump(p, r->context.class);
+    } else {
+        retract(p, r);
+    }
+    end_later(p->msg, r, r->err, why);
+}
+
+void nx_send_refuse(nx_peer *p, nx_req *r, nexar_err err, const char *why)
+{
+    if ((r->state & NX_REQ_ENDING) || r->send.broken || r->send.refused) {
+        return;
+    }
+    if (r->state & (NX_REQ_QUEUED | NX_REQ_UNCLEAR)) {
+        r->err = err;
+        (void)snprintf(r->why, sizeof(r->why), "%s", why);
+        r->send.refused = true;
+        if (!(r->state & NX_REQ_PULLED)) {
+            nx_send_broken(p, r);
+        }
+    }
+}
+
+void nx_msg_send_break(nx_msg *m, nx_req *req, nexar_err err, const char *why)
+{
+    nx_peer *p;
+
+    if (req->done || (req->state & NX_REQ_ENDING) || req->send.broken) {
+        return;
+    }
+    nx_msg_enter(m);
+    p = nx_peer_get(m, req->peer);
+    req->err = err;
+    (void)snprintf(req->why, sizeof(req->why), "%s", why);
+    req->send.broken = true;
+    req->send.refused = false;
+    /* With its peer it is buried; the answer of one that was fetched by name is waited for. */
+    if (!p->doomed && !(req->state & NX_REQ_PULLED)) {
+        nx_send_broken(p, req);
+    }
+    nx_msg_leave(m);
 }

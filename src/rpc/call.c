@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "rpc/inner.h"
 
 /* ---- ends --------------------------------------------------------------------------- */
@@ -139,6 +140,7 @@ static void keep_text(nx_rpc_call *call, nx_rpc_body *body)
 
     if (text != NULL) {
         text[body->len] = '\0';
+        nx_clean_text(text, (size_t)body->len);
         body->data = NULL;
     }
     call->text = text;

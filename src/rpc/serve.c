@@ -204,6 +204,7 @@ static void run(nexar_rpc *call)
 {
     nx_rpc *rpc = call->rpc;
     nx_rpc_call_head head;
+    char why[NX_ERROR_ROOM];
     nexar_err err;
 
     if (!nx_rpc_call_decode(call->body.head, &head)) {
@@ -222,9 +223,12 @@ static void run(nexar_rpc *call)
         answer(call, NX_RPC_NO_HANDLER, 0);
         return;
     }
-    err = nx_worker_submit(rpc->worker, &call->job);
+    /* It may be one for which those that are at work wait. */
+    err = nx_worker_submit_free(rpc->worker, &call->job);
     if (err != NEXAR_OK) {
-        refuse(call, err, nexar_last_error());
+        (void)snprintf(why, sizeof(why), "no thread could be started for it: %s",
+                       nexar_last_error());
+        refuse(call, err, why);
         return;
     }
     call->entry->running++;

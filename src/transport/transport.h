@@ -29,7 +29,10 @@
 
 typedef struct nx_link nx_link;
 
-enum { NX_FRAME_MAX = 65536 }; /* bytes of a frame */
+enum {
+    NX_FRAME_MAX = 65536, /* bytes of a frame */
+    NX_LAST_MAX = 216,    /* of the last one of a link: nx_link_dismiss */
+};
 
 typedef enum nx_lane {
     NX_LANE_CONTROL, /* heartbeats, credit, abort: small and rare */
@@ -91,8 +94,11 @@ typedef struct nx_link_up {
      * part, are to go: memory that the transport may fill itself.  |*len| may be made
      * less, to what lies in one stretch.  on_data follows at once, before any other call
      * up, with that memory as |data| and at most |*len| bytes: they are in their place
-     * then.  It may not come if the link goes down meanwhile.  NULL: no such place, by
-     * on_data as always. */
+     * then.  It may not come, if the link goes down meanwhile or the question was not the
+     * peer's (whoever forges a packet may have any |id| and |off| asked for): then anything
+     * may have been written there, and the right bytes follow later.  So nothing but that
+     * memory may change by it, and it must be memory that waits for just these bytes.  NULL:
+     * no such place, by on_data as always. */
     void *(*on_want)(void *ctx, nx_link *link, uint64_t id, uint64_t off, size_t *len);
 
     /* Optional.  A link that was not up yet goes on as |to|, by another transport: with
@@ -110,12 +116,17 @@ static inline void nx_link_sent_ignored(void *ctx, nx_link *link, nx_tx *tx, nex
     (void)err;
 }
 
-/* What a link can tell about itself, for `nexar info --links`. */
+/* What a link can tell about itself, for `nexar info --links` and for who asks why nothing
+ * comes. */
 typedef struct nx_link_info {
+    const char *state;          /* "dialling", "up" or "down"; not to be freed */
     char local[64], remote[64]; /* addresses as text */
     uint64_t rtt_ns;            /* smoothed; 0: unknown */
     uint32_t mtu;               /* bytes of payload per datagram; 0: no such thing */
     uint64_t bytes_sent, bytes_received, packets_lost;
+    uint64_t heard_ns;   /* when something last came, on the loop's clock; 0: not known */
+    uint64_t waiting;    /* bytes that were sent and not acknowledged, if that is known, */
+    uint64_t waiting_ns; /* none of them since then */
 } nx_link_info;
 
 /* Operations, implemented once by each transport as a static const table. */
@@ -143,6 +154,12 @@ typedef struct nx_link_ops {
     void (*close)(nx_link *link, bool drain);
 
     void (*info)(const nx_link *link, nx_link_info *info);
+
+    /* Ends the link as close does without drain, and says why: whoever learns of the end over
+     * there, however late, is handed |frame| before it, as one of the control lane, whatever was
+     * queued or is stuck on the way.  |len| is at most NX_LAST_MAX.  A link that never came up
+     * there ends without it.  Optional: where it is NULL the frame is queued as any other. */
+    void (*dismiss)(nx_link *link, const void *frame, size_t len);
 } nx_link_ops;
 
 /* What the end of a link says of the process behind it. */
@@ -183,6 +200,18 @@ static inline void nx_link_cancel_part(nx_link *link, nx_tx *tx)
 static inline void nx_link_close(nx_link *link, bool drain)
 {
     link->ops->close(link, drain);
+}
+
+static inline void nx_link_dismiss(nx_link *link, const void *frame, size_t len)
+{
+    const nx_bytes bytes = {.ptr = frame, .len = len};
+
+    if (link->ops->dismiss != NULL) {
+        link->ops->dismiss(link, frame, len);
+    } else {
+        (void)!link->ops->send_frame(link, NX_LANE_CONTROL, &bytes, 1);
+        link->ops->close(link, false);
+    }
 }
 
 #endif /* NX_TRANSPORT_H */

@@ -4,6 +4,8 @@
 #include <endian.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static const uint64_t VARINT_MAX = (UINT64_C(1) << 62) - 1;
 
 /* ---- reading -------------------------------------------------------------- */
@@ -130,6 +132,18 @@ void nx_read_text(nx_reader *r, char *out, size_t room)
     out[len] = '\0';
 }
 
+void nx_read_sentence(nx_reader *r, char *out, size_t room)
+{
+    size_t len = 0;
+    const uint8_t *text = nx_read_blob(r, room - 1, &len);
+
+    if (len > 0) {
+        memcpy(out, text, len);
+    }
+    out[len] = '\0';
+    nx_clean_text(out, len);
+}
+
 /* ---- writing -------------------------------------------------------------- */
 
 static inline uint8_t *writer_take(nx_writer *w, size_t len)
@@ -228,8 +242,8 @@ void nx_write_sentence(nx_writer *w, const char *text, size_t room)
 {
     const size_t len = strnlen(text, room - 1);
 
-    nx_write_varint(w, len);
-    for (size_t i = 0; i < len; i++) {
-        nx_write_u8(w, is_plain((uint8_t)text[i]) ? (uint8_t)text[i] : '?');
+    nx_write_blob(w, text, len);
+    if (!w->failed) {
+        nx_clean_text((char *)w->data + w->len - len, len);
     }
 }

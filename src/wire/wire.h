@@ -47,6 +47,9 @@ const uint8_t *nx_read_blob(nx_reader *r, size_t most, size_t *len);
 /* A blob as text: copied to |out| with its 0; fails when it does not fit or
  * holds a byte outside 0x20 .. 0x7e. */
 void nx_read_text(nx_reader *r, char *out, size_t room);
+/* The same for a sentence, of which a part may come from a library or a user over there: what
+ * may not stand in a line of ours becomes '?' (nx_clean_text); fails when it does not fit. */
+void nx_read_sentence(nx_reader *r, char *out, size_t room);
 
 typedef struct nx_writer {
     uint8_t *data;
@@ -66,8 +69,8 @@ void nx_write_varint(nx_writer *w, uint64_t v);
 void nx_write_bytes(nx_writer *w, const void *data, size_t len);
 void nx_write_blob(nx_writer *w, const void *data, size_t len);
 void nx_write_text(nx_writer *w, const char *text);
-/* The same for a reader with |room|: what does not fit there is cut off, what it would
- * refuse is a '?'.  For sentences, parts of which may come from a library or a user. */
+/* For nx_read_sentence with |room|: what does not fit there is cut off, and it is clean already
+ * when it goes out. */
 void nx_write_sentence(nx_writer *w, const char *text, size_t room);
 
 /* Bytes that nx_write_varint takes for |v|. */

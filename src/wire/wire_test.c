@@ -177,8 +177,9 @@ static void test_a_blob_longer_than_allowed_fails(void **state)
 /* Whatever a sentence is made of, it comes over. */
 static void test_a_sentence_is_cut_and_cleaned(void **state)
 {
-    static const char *const said[] = {"", "short", "too long for it", "a\nb\x7f\xc3\xa4", "12345"};
-    static const char *const heard[] = {"", "short", "too l", "a?b??", "12345"};
+    static const char *const said[] = {
+        "", "short", "too long for it", "a\nb\x7f\xe4", "\xc3\xa4\033\xc2\x9b", "1234\xc3\xa4"};
+    static const char *const heard[] = {"", "short", "too l", "a?b??", "\xc3\xa4???", "1234?"};
     uint8_t buf[16];
     char text[6];
 
@@ -189,11 +190,32 @@ static void test_a_sentence_is_cut_and_cleaned(void **state)
 
         nx_write_sentence(&w, said[i], sizeof(text));
         assert_false(w.failed);
+        assert_memory_equal(buf + 1, heard[i], w.len - 1);
         r = nx_reader_make(buf, w.len);
-        nx_read_text(&r, text, sizeof(text));
+        nx_read_sentence(&r, text, sizeof(text));
         assert_true(nx_reader_done(&r));
         assert_string_equal(text, heard[i]);
     }
+}
+
+/* A writer need not be ours. */
+static void test_a_foul_sentence_is_cleaned_where_it_is_read(void **state)
+{
+    uint8_t buf[32];
+    char text[16];
+    nx_writer w = nx_writer_make(buf, sizeof(buf));
+    nx_reader r;
+
+    (void)state;
+    nx_write_blob(&w, "a\n\033[2J\0\xc3\xa4", 9);
+    r = nx_reader_make(buf, w.len);
+    nx_read_sentence(&r, text, sizeof(text));
+    assert_true(nx_reader_done(&r));
+    assert_string_equal(text, "a??[2J?\xc3\xa4");
+    r = nx_reader_make(buf, w.len);
+    nx_read_sentence(&r, text, 9);
+    assert_true(r.failed);
+    assert_string_equal(text, "");
 }
 
 static void test_a_text_that_does_not_fit_or_is_foul_is_empty(void **state)
@@ -232,7 +254,7 @@ static void test_garbage_never_leaves_its_bounds(void **state)
         nx_random_fill(&random.random, buf, sizeof(buf));
         r = nx_reader_make(buf + sizeof(buf) - n, n);
         while (!r.failed && (nx_reader_left(&r) > 0)) {
-            switch (nx_random_below(&random.random, 4)) {
+            switch (nx_random_below(&random.random, 5)) {
             case 0:
                 assert_true(nx_read_varint(&r) < (UINT64_C(1) << 62));
                 break;
@@ -242,6 +264,10 @@ static void test_garbage_never_leaves_its_bounds(void **state)
                 break;
             case 2:
                 nx_read_text(&r, text, sizeof(text));
+                assert_true(strlen(text) < sizeof(text));
+                break;
+            case 3:
+                nx_read_sentence(&r, text, sizeof(text));
                 assert_true(strlen(text) < sizeof(text));
                 break;
             default:
@@ -265,6 +291,7 @@ int main(void)
         cmocka_unit_test(test_blobs_and_texts_read_back),
         cmocka_unit_test(test_a_blob_longer_than_allowed_fails),
         cmocka_unit_test(test_a_sentence_is_cut_and_cleaned),
+        cmocka_unit_test(test_a_foul_sentence_is_cleaned_where_it_is_read),
         cmocka_unit_test(test_a_text_that_does_not_fit_or_is_foul_is_empty),
         cmocka_unit_test(test_garbage_never_leaves_its_bounds),
     };

@@ -1,6 +1,7 @@
 /*
  * heard_test.c - with verify=on no rank is done before it has heard, directly or through
- * others, of every other one: whatever the algorithm, and however it sees to that.
+ * others, of every other one: whatever the algorithm, and however it sees to that.  And where
+ * only two ranks know how long a block is, none before each has got what it expects.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@ typedef struct world {
     nx_hosts *hosts;
     nx_program *programs[RANKS];
     uint64_t *heard[RANKS]; /* by step; 0: it has not ended */
+    uint32_t stuck_rank;    /* of this rank ... */
+    nx_step_id stuck;       /* ... this step never ends; NX_NO_STEP: all do */
 } world;
 
 /* The send that belongs to the receive |step| of |rank|. */
@@ -40,6 +43,9 @@ static bool end_step(world *w, uint32_t rank, nx_step_id id)
     const nx_step *step = &s->steps[id];
     uint64_t heard = UINT64_C(1) << rank;
 
+    if ((rank == w->stuck_rank) && (id == w->stuck)) {
+        return false;
+    }
     for (uint32_t d = 0; d < step->ndeps; d++) {
         const uint64_t before = w->heard[rank][s->deps[step->deps + d]];
 
@@ -119,36 +125,51 @@ static nx_hosts *make_hosts(uint32_t size)
     return hosts;
 }
 
-/* The messages of all ranks. */
-static uint64_t check_case(const nx_algorithm *row, uint32_t size, uint32_t root, size_t count,
-                           bool hears)
+static void open_world(world *w, const nx_algorithm *row, uint32_t size, uint32_t root,
+                       size_t count, bool hears)
 {
     const nx_choice choice = {.algorithm = row, .segment = row->cut ? 2 : 0, .hears = hears};
-    world w = {.size = size, .hosts = make_hosts(size)};
-    uint64_t messages = 0;
 
+    *w = (world){.size = size, .hosts = make_hosts(size), .stuck = NX_NO_STEP};
     for (uint32_t rank = 0; rank < size; rank++) {
         nx_coll c = {.kind = row->kind,
                      .rank = rank,
                      .size = size,
-                     .hosts = w.hosts,
+                     .hosts = w->hosts,
                      .root = root,
                      .count = count};
 
         c.parts = nx_split_each(count, size);
         c.send_parts = c.parts;
-        assert_int_equal(nx_program_build(&w.programs[rank], &c, &choice, true), NEXAR_OK);
-        w.heard[rank] = calloc(w.programs[rank]->sched.nsteps + 1, sizeof(*w.heard[rank]));
-        assert_non_null(w.heard[rank]);
-        messages += w.programs[rank]->sched.tally.messages_sent;
+        assert_int_equal(nx_program_build(&w->programs[rank], &c, &choice, true), NEXAR_OK);
+        w->heard[rank] = calloc(w->programs[rank]->sched.nsteps + 1, sizeof(*w->heard[rank]));
+        assert_non_null(w->heard[rank]);
     }
+}
+
+static void close_world(world *w)
+{
+    for (uint32_t rank = 0; rank < w->size; rank++) {
+        nx_program_release(w->programs[rank]);
+        free(w->heard[rank]);
+    }
+    nx_hosts_destroy(w->hosts);
+}
+
+/* The messages of all ranks. */
+static uint64_t check_case(const nx_algorithm *row, uint32_t size, uint32_t root, size_t count,
+                           bool hears)
+{
+    uint64_t messages = 0;
+    world w;
+
+    open_world(&w, row, size, root, count, hears);
     run(&w);
     check_heard(&w, row, root, count);
     for (uint32_t rank = 0; rank < size; rank++) {
-        nx_program_release(w.programs[rank]);
-        free(w.heard[rank]);
+        messages += w.programs[rank]->sched.tally.messages_sent;
     }
-    nx_hosts_destroy(w.hosts);
+    close_world(&w);
     return messages;
 }
 
@@ -170,6 +191,7 @@ static bool is_checked(const nx_algorithm *row)
     case NX_SCAN:
     case NX_EXSCAN:
     case NX_BARRIER:
+    case NX_ALLTOALLV:
         return true;
     default:
         return is_star(row);
@@ -208,6 +230,63 @@ static void test_every_rank_hears_of_all_before_it_is_done(void **state)
     hosts_of_cases = 0;
 }
 
+static bool is_done(const world *w, uint32_t rank)
+{
+    for (nx_step_id id = 0; id < w->programs[rank]->sched.nsteps; id++) {
+        if (w->heard[rank][id] == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One message of the data is not as long as is expected: it never counts as received. */
+static void check_stuck(world *w, const nx_algorithm *row, uint32_t root)
+{
+    for (uint32_t rank = 0; rank < w->size; rank++) {
+        memset(w->heard[rank], 0, w->programs[rank]->sched.nsteps * sizeof(*w->heard[rank]));
+    }
+    run(w);
+    for (uint32_t rank = 0; rank < w->size; rank++) {
+        if (is_done(w, rank)) {
+            fail_msg("%s %s, %u ranks, root %u: rank %u is done, and rank %u has not got its block",
+                     nx_coll_name(row->kind), row->name, w->size, root, rank, w->stuck_rank);
+        }
+    }
+}
+
+static void check_all_stuck(const nx_algorithm *row, uint32_t size, uint32_t root)
+{
+    world w;
+
+    open_world(&w, row, size, root, 2, true);
+    for (w.stuck_rank = 0; w.stuck_rank < size; w.stuck_rank++) {
+        const nx_sched *s = &w.programs[w.stuck_rank]->sched;
+
+        for (w.stuck = 0; w.stuck < s->nsteps; w.stuck++) {
+            if ((s->steps[w.stuck].kind == NX_STEP_RECV) && (s->steps[w.stuck].len != 0)) {
+                check_stuck(&w, row, root);
+            }
+        }
+    }
+    close_world(&w);
+}
+
+static void test_none_is_done_before_each_has_got_what_it_expects(void **state)
+{
+    size_t n;
+    const nx_algorithm *rows = nx_algorithms(&n);
+
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        for (uint32_t size = 2; nx_coll_private(rows[i].kind) && (size <= 9); size++) {
+            for (uint32_t root = 0; root < (nx_coll_rooted(rows[i].kind) ? size : 1); root++) {
+                check_all_stuck(&rows[i], size, root);
+            }
+        }
+    }
+}
+
 static uint64_t messages_of(nx_coll_kind kind, const char *name, uint32_t size, bool hears)
 {
     return check_case(nx_algorithm_find(kind, name), size, 0, 2, hears);
@@ -222,6 +301,7 @@ static void test_it_takes_no_messages_beside_those_of_the_data(void **state)
     assert_int_equal(messages_of(NX_GATHER, "direct", 5, true), 8);
     assert_int_equal(messages_of(NX_SCATTER, "direct", 5, true), 8);
     assert_int_equal(messages_of(NX_ALLTOALL, "star", 4, false), 6);
+    assert_int_equal(messages_of(NX_GATHERV, "direct", 5, true), 8);
     /* Those that ride on a dissemination have its messages, and none more. */
     assert_int_equal(messages_of(NX_BROADCAST, "binomial", 8, true), 24);
     assert_int_equal(messages_of(NX_REDUCE, "binomial", 9, true), 36);
@@ -254,6 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_rank_hears_of_all_before_it_is_done),
+        cmocka_unit_test(test_none_is_done_before_each_has_got_what_it_expects),
         cmocka_unit_test(test_it_takes_no_messages_beside_those_of_the_data),
         cmocka_unit_test(test_a_kept_program_is_not_taken_for_one_that_hears_otherwise),
     };

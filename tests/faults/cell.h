@@ -60,7 +60,8 @@ typedef struct nxt_transport {
     const char *name;
     const char *transports;   /* the setting */
     int host[NXT_CELL_RANKS]; /* of each rank */
-    double aim_ms;            /* a killed rank is known to all after this */
+    double aim_ms;            /* a killed rank is known to all after this, */
+    double rebuild_ms;        /* and so much later all have a right sum without it */
 } nxt_transport;
 
 /* One step of a workload, number |i|, checked.  |*wrong| is set to words if the call says that
@@ -69,7 +70,7 @@ typedef struct nxt_work {
     const char *name;
     nexar_err (*prepare)(nexar_comm *c); /* a communicator, once; may be NULL */
     nexar_err (*step)(nexar_comm *c, uint64_t i, const char **wrong);
-    bool lonely; /* a failure reaches only those who need the failed one: others are revoked */
+    bool lonely; /* a failure reaches only those beside the failed one: others are revoked */
     bool calls;  /* no collective: what recovers by itself revokes them */
     bool again;  /* retry=on runs it again */
     bool makes;  /* communicators: those who fail to revoke what they were to have */
@@ -79,6 +80,8 @@ extern const nxt_work nxt_works[];
 extern const int nxt_works_count;
 /* What all do on a communicator that was made anew: a sum over all, checked. */
 nexar_err nxt_work_sum(nexar_comm *c, uint64_t i, const char **wrong);
+/* The sentence of the step that failed last, which may have called more of nexar since. */
+const char *nxt_work_said(void);
 /* The ranks that |c| may lose in a step that is run again, as bits. */
 void nxt_work_may_lose(unsigned ranks);
 
@@ -89,6 +92,10 @@ typedef struct nxt_cell {
     unsigned victims; /* ranks that the others lose, without |late| */
     int living;       /* ranks that are left at the end */
 } nxt_cell;
+
+/* Whether |rank|, which is not struck, waits in each step for one that is: it must find out by
+ * itself, whatever the others do. */
+bool nxt_cell_needs(const nxt_cell *cell, int rank);
 
 /* ---- the board ------------------------------------------------------------------------------ */
 

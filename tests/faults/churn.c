@@ -3,22 +3,25 @@
  * up numbers: the sums are right at every step, and a rank that stays needs no more memory and
  * no more descriptors in the end than in the beginning.
  *
- *     churn [--seconds N] [--every MS] [--pause MS] [--most MS] [--quic | --both] [--verbose]
- *           WIRE
+ *     churn [--ranks N] [--hosts N] [--seconds N] [--every MS] [--pause MS] [--most MS]
+ *           [--quic | --both] [--verbose] WIRE
  *
  * 8 ranks on one host, by shared memory; with --quic two on each of four hosts, by QUIC; with
- * --both these, and by shared memory where two are on one host.  One comes or goes --every MS
+ * --both these, and by shared memory where two are on one host.  --ranks and --hosts say how many
+ * there are instead.  One comes or goes --every MS
  * (1000), and between two steps a rank computes, that is, does nothing, for --pause MS (2): 20
  * need a tenth of the processor.  With --most it is wrong if the others take longer to go on
  * after one was killed, and what all have said is shown.  WIRE is the program of tests/net/wire.c.
  * Ends with 0 if all was right, 77 if it cannot be tried here.
  */
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,13 +32,14 @@
 #include "party.h"
 
 enum {
-    RANKS = 8,
-    HOSTS = 4,
+    HOSTS = 4, /* where ranks are not on one */
     STAYS = 0, /* the process that is not killed, and is measured */
     PROCESSES_MOST = 2048,
     COUNT = 1024, /* numbers that are added up */
     PATIENCE_S = NXT_SANITIZED ? 120 : 60,
-    GROWTH_KIB = 2048, /* between the first third of the time and the last */
+    GROWTH_KIB = 2048, /* between the first third of the time and the last, */
+    HEAP_KIB = 128,    /* of which the heap, */
+    LOSS_KIB = 10,     /* and with each that was killed between */
     SKIPPED = 77
 };
 static const uint64_t SECOND = 1000000000;
@@ -44,6 +48,7 @@ static const uint64_t SECOND = 1000000000;
 typedef struct seen {
     _Atomic int size; /* of the world in its last right step; 0: none yet */
     _Atomic uint64_t steps;
+    _Atomic long heap; /* of the one that stays, KiB in use */
     char wrong[256];
 } seen;
 
@@ -57,6 +62,7 @@ typedef struct churn {
     nxt_hosts hosts;
     bool verbose;
     const char *transports; /* "shm": all are on one host */
+    int ranks, on_hosts;    /* on_hosts: 0: as the transports say */
     int seconds, every_ms, pause_ms, most_ms;
     board *board;
     nxt_process seed, at[PROCESSES_MOST];
@@ -64,10 +70,10 @@ typedef struct churn {
     int host[PROCESSES_MOST]; /* who comes takes the place of the one who went: a host has */
     int vacant;               /* as many ranks at any sample; -1: no place is free */
     int fds[PROCESSES_MOST];  /* samples of the one that stays, when all are there */
-    long rss[PROCESSES_MOST];
+    long rss[PROCESSES_MOST], heap[PROCESSES_MOST];
     int samples, killed, joined;
-    double rebuilt_ms, joined_ms; /* the longest */
-    double stood_ms;              /* that this process itself was kept from running, at most */
+    double rebuilt_ms[PROCESSES_MOST], joined_ms; /* of each that was killed; the longest */
+    double stood_ms; /* that this process itself was kept from running, at most */
     char failure[512];
 } churn;
 
@@ -110,6 +116,11 @@ static nexar_err step(nexar_comm *w, const board *b, seen *s, bool *end)
         }
     }
     *end = v[COUNT - 1] != 0;
+    if (s == &b->of[STAYS]) {
+        const struct mallinfo2 m = mallinfo2();
+
+        atomic_store(&s->heap, (long)((m.uordblks + m.hblkhd) / 1024));
+    }
     atomic_store(&s->size, (int)n);
     atomic_fetch_add(&s->steps, 1);
     return NEXAR_OK;
@@ -162,14 +173,9 @@ __attribute__((format(printf, 2, 3))) static void fail(churn *c, const char *for
     }
 }
 
-static bool one_host(const churn *c)
-{
-    return strcmp(c->transports, "shm") == 0;
-}
-
 static void start_rank(churn *c)
 {
-    const int i = c->started++, next = one_host(c) ? 0 : i % HOSTS;
+    const int i = c->started++, next = (c->on_hosts > 1) ? i % c->on_hosts : 0;
 
     c->living++;
     c->host[i] = (c->vacant >= 0) ? c->vacant : next;
@@ -180,7 +186,10 @@ static void start_rank(churn *c)
     nxt_set("transports", c->transports);
     nxt_set("join", c->board->seed.join);
     if (i == STAYS) {
-        nxt_set("rank", "7"); /* not the first, who leads */
+        char last[16];
+
+        (void)snprintf(last, sizeof(last), "%d", c->ranks - 1); /* not the first, who leads */
+        nxt_set("rank", last);
     }
     live(c->board, &c->board->of[i], c->pause_ms);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): its threads have ended
@@ -254,14 +263,13 @@ static void kill_one(churn *c)
     c->vacant = c->host[i];
     c->living--;
     ms = await_world(c, "killed");
-    c->rebuilt_ms = (ms > c->rebuilt_ms) ? ms : c->rebuilt_ms;
+    c->rebuilt_ms[c->killed++] = ms;
     if ((c->most_ms > 0) && (ms > c->most_ms)) {
         fail(c,
              "process %d was killed, and the others went on after %.0f ms, of which this "
              "process was not run for up to %.0f",
              i, ms, c->stood_ms);
     }
-    c->killed++;
 }
 
 static void add_one(churn *c)
@@ -273,10 +281,11 @@ static void add_one(churn *c)
     c->joined_ms = (ms > c->joined_ms) ? ms : c->joined_ms;
     c->joined++;
     c->fds[c->samples] = nxt_open_files(c->at[STAYS].pid);
+    c->heap[c->samples] = atomic_load(&c->board->of[STAYS].heap);
     c->rss[c->samples++] = nxt_resident_kib(c->at[STAYS].pid);
     if (c->verbose) {
-        (void)printf("the one that stays: %ld KiB, %d descriptors\n", c->rss[c->samples - 1],
-                     c->fds[c->samples - 1]);
+        (void)printf("the one that stays: %ld KiB, %ld in use, %d descriptors\n",
+                     c->rss[c->samples - 1], c->heap[c->samples - 1], c->fds[c->samples - 1]);
     }
 }
 
@@ -286,6 +295,13 @@ static void add_one(churn *c)
 static int compare(const void *a, const void *b)
 {
     const long x = *(const long *)a, y = *(const long *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
 }
@@ -302,8 +318,8 @@ static long median(const long *at, int n)
 
 static void check_flat(churn *c)
 {
-    const int third = c->samples / 3;
-    long fds[PROCESSES_MOST], rss[2], open[2];
+    const int third = c->samples / 3, last = c->samples - third;
+    long fds[PROCESSES_MOST], rss[2], heap[2], open[2];
 
     if (third == 0) {
         return;
@@ -312,15 +328,21 @@ static void check_flat(churn *c)
         fds[i] = c->fds[i];
     }
     for (int k = 0; k < 2; k++) {
-        const int from = (k == 0) ? 0 : c->samples - third;
+        const int from = (k == 0) ? 0 : last;
 
         rss[k] = median(c->rss + from, third);
+        heap[k] = median(c->heap + from, third);
         open[k] = median(fds + from, third);
     }
-    (void)printf("churn: the one that stays: %ld, then %ld KiB; %ld, then %ld descriptors\n",
-                 rss[0], rss[1], open[0], open[1]);
+    (void)printf(
+        "churn: the one that stays: %ld, then %ld KiB; in use %ld, then %ld KiB; %ld, then "
+        "%ld descriptors\n",
+        rss[0], rss[1], heap[0], heap[1], open[0], open[1]);
     if (!NXT_SANITIZED && (rss[1] > rss[0] + GROWTH_KIB)) {
         fail(c, "the memory of the one that stays grows");
+    }
+    if (!NXT_SANITIZED && (heap[1] > heap[0] + HEAP_KIB + (long)last * LOSS_KIB)) {
+        fail(c, "the heap of the one that stays grows");
     }
     if (open[1] > open[0]) {
         fail(c, "the descriptors of the one that stays grow");
@@ -363,18 +385,18 @@ static void run(churn *c)
     const uint64_t stop = nxt_now_ns() + (uint64_t)c->seconds * SECOND;
 
     if (!nxt_process_start(&c->seed, &c->hosts, 0)) {
-        nxt_be_seed(&c->board->seed, RANKS);
+        nxt_be_seed(&c->board->seed, c->ranks);
     }
     while (!atomic_load(&c->board->seed.ready) && all_well(c, stop)) {
         nxt_nap();
     }
-    for (int i = 0; i < RANKS; i++) {
+    for (int i = 0; i < c->ranks; i++) {
         start_rank(c);
     }
     (void)await_world(c, "formed");
     while ((c->failure[0] == '\0') && (nxt_now_ns() < stop) && (c->started < PROCESSES_MOST)) {
         (void)nanosleep(&pace, NULL); /* the pace of the churn, not a wait */
-        if (c->living == RANKS) {
+        if (c->living == c->ranks) {
             kill_one(c);
         } else {
             add_one(c);
@@ -383,9 +405,11 @@ static void run(churn *c)
     if (c->failure[0] == '\0') {
         end(c);
     }
-    (void)printf("churn, %s: %d killed, the others went on within %.0f ms; %d joined, within %.0f "
-                 "ms; %llu steps\n",
-                 c->transports, c->killed, c->rebuilt_ms, c->joined, c->joined_ms,
+    qsort(c->rebuilt_ms, (size_t)c->killed, sizeof(*c->rebuilt_ms), compare_times);
+    (void)printf("churn, %s: %d killed, the others went on within %.0f ms (median %.0f); "
+                 "%d joined, within %.0f ms; %llu steps\n",
+                 c->transports, c->killed, c->rebuilt_ms[(c->killed > 0) ? c->killed - 1 : 0],
+                 c->rebuilt_ms[c->killed / 2], c->joined, c->joined_ms,
                  (unsigned long long)c->board->of[STAYS].steps);
     check_flat(c);
 }
@@ -397,10 +421,8 @@ static const char *read_arguments(churn *c, int argc, char **argv)
         const char *name;
         int *value;
     } numbers[] = {
-        {"--seconds", &c->seconds},
-        {"--every", &c->every_ms},
-        {"--pause", &c->pause_ms},
-        {"--most", &c->most_ms},
+        {"--ranks", &c->ranks},    {"--hosts", &c->on_hosts}, {"--seconds", &c->seconds},
+        {"--every", &c->every_ms}, {"--pause", &c->pause_ms}, {"--most", &c->most_ms},
     };
     const char *wire = NULL;
 
@@ -422,18 +444,29 @@ static const char *read_arguments(churn *c, int argc, char **argv)
             wire = argv[i];
         }
     }
-    return ((c->seconds > 0) && (c->every_ms >= 0) && (c->pause_ms >= 0)) ? wire : NULL;
+    if (c->on_hosts == 0) {
+        c->on_hosts = (strcmp(c->transports, "shm") == 0) ? 1 : HOSTS;
+    }
+    return ((c->seconds > 0) && (c->every_ms >= 0) && (c->pause_ms >= 0) && (c->ranks > 1) &&
+            (c->on_hosts > 0) && (c->on_hosts <= NXT_HOSTS_MOST))
+               ? wire
+               : NULL;
 }
 
 int main(int argc, char **argv)
 {
-    static churn c = {
-        .transports = "shm", .seconds = 600, .every_ms = 1000, .pause_ms = 2, .vacant = -1};
+    static churn c = {.transports = "shm",
+                      .ranks = 8,
+                      .seconds = 600,
+                      .every_ms = 1000,
+                      .pause_ms = 2,
+                      .vacant = -1};
     const char *wire = read_arguments(&c, argc, argv);
 
     if (wire == NULL) {
-        (void)fprintf(stderr, "churn [--seconds N] [--every MS] [--pause MS] "
-                              "[--quic | --both] [--verbose] WIRE\n");
+        (void)fprintf(stderr,
+                      "churn [--ranks N] [--hosts N] [--seconds N] [--every MS] [--pause MS] "
+                      "[--most MS] [--quic | --both] [--verbose] WIRE\n");
         return 2;
     }
     if (access(wire, X_OK) != 0) {
@@ -442,9 +475,10 @@ int main(int argc, char **argv)
     }
     c.board =
         mmap(NULL, sizeof(*c.board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if ((c.board == MAP_FAILED) || !nxt_hosts_open(&c.hosts, HOSTS, wire)) {
+    if ((c.board == MAP_FAILED) || !nxt_hosts_open(&c.hosts, c.on_hosts, wire)) {
         return SKIPPED;
     }
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* what processes leave behind is found here */
     run(&c);
     if (c.failure[0] != '\0') {
         tell(&c);
@@ -453,6 +487,10 @@ int main(int argc, char **argv)
         nxt_process_end(&c.at[i], &(int){0});
     }
     nxt_process_end(&c.seed, &(int){0});
+    if (!NXT_SANITIZED && (nxt_find_child(c.hosts.wire) != 0)) { /* which has helpers */
+        fail(&c, "a process is left, and lives");
+        (void)fprintf(stderr, "FAILED: %s\n", c.failure);
+    }
     nxt_hosts_close(&c.hosts);
     return (c.failure[0] == '\0') ? 0 : 1;
 }

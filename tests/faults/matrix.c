@@ -2,12 +2,14 @@
  * matrix.c - the fault matrix: everything that can befall ranks, in the middle of everything
  * that they do, over every transport.
  *
- *     matrix [--subset] [--only TEXT] [--jobs N] [--table FILE] WIRE
+ *     matrix [--subset] [--only TEXT] [--jobs N] [--tries N] [--table FILE] WIRE
  *
  * WIRE is the program of tests/net/wire.c.  --subset: every fault with every workload, over
  * transports by turns.  --only: cells whose name "fault, workload, transport" has TEXT in it.
- * --jobs: so many cells at once, each with hosts of its own.  --table: the measured times as
- * Markdown.  Ends with 0 if all was as promised, 77 if that cannot be tried here.
+ * --jobs: so many cells at once, each with hosts of its own.  --tries: a cell that takes longer
+ * than it may is run again, up to so often in all; without it, ten times as long is in time, as a
+ * busy machine needs it.  --table: the measured times as Markdown.  Ends with 0 if all was as
+ * promised, 77 if that cannot be tried here.
  */
 #include <errno.h>
 #include <signal.h>
@@ -87,13 +89,13 @@ static const nxt_fault faults[] = {
      .strike = NXT_TIMED,
      .during = NXT_IN_INIT,
      .late = 2,
-     .settings = "formation_timeout=2s",
-     .aim_ms = 2000},
+     .settings = "formation_timeout=2s", /* and something to begin with */
+     .aim_ms = 2500},
 };
 static const nxt_transport transports[] = {
-    {.name = "quic", .transports = "quic", .host = {0, 1, 2, 3}, .aim_ms = 1000},
-    {.name = "shm", .transports = "shm", .host = {0, 0, 0, 0}, .aim_ms = 200},
-    {.name = "both", .transports = "auto", .host = {0, 0, 1, 1}, .aim_ms = 1000},
+    {.name = "quic", .transports = "quic", .host = {0, 1, 2, 3}, .aim_ms = 1000, .rebuild_ms = 300},
+    {.name = "shm", .transports = "shm", .host = {0, 0, 0, 0}, .aim_ms = 200, .rebuild_ms = 100},
+    {.name = "both", .transports = "auto", .host = {0, 0, 1, 1}, .aim_ms = 1000, .rebuild_ms = 300},
 };
 enum {
     FAULTS = sizeof(faults) / sizeof(faults[0]),
@@ -101,6 +103,7 @@ enum {
     WORKS_MOST = 16,
     LANES_MOST = 8,
     HOSTS = 4,
+    LENIENCE = 10, /* without --tries */
     SKIPPED = 77
 };
 
@@ -114,7 +117,7 @@ typedef struct results {
 static struct {
     bool subset;
     const char *only, *table, *wire;
-    int jobs;
+    int jobs, tries; /* tries: 0: one, with lenience */
 } options = {.jobs = 1};
 static results *all;
 
@@ -177,6 +180,48 @@ static void say(const nxt_cell *cell, const nxt_result *r)
     (void)fflush(stdout);
 }
 
+/* Once; false: it cannot be. */
+static bool run_cell(const nxt_cell *cell, nxt_board *board, nxt_result *result)
+{
+    nxt_hosts hosts; /* new ones: a host that sent many refusals is sparing with more */
+
+    if (!nxt_hosts_open(&hosts, HOSTS, options.wire)) {
+        atomic_fetch_add(&all->skipped, 1);
+        return false;
+    }
+    atomic_fetch_add(&all->ran, 1);
+    nxt_cell_run(cell, &hosts, board, (options.tries == 0) ? LENIENCE : 1, result);
+    nxt_hosts_close(&hosts);
+    return true;
+}
+
+/* The same until it is in time. */
+static bool try_cell(const nxt_cell *cell, nxt_board *board, nxt_result *result)
+{
+    char late[512] = "", name[128];
+
+    for (int i = 0; (i == 0) || (i < options.tries); i++) {
+        const size_t at = strlen(late);
+
+        if (!run_cell(cell, board, result)) {
+            return false;
+        }
+        if ((result->failure[0] != '\0') || !result->late) {
+            break;
+        }
+        (void)snprintf(late + at, sizeof(late) - at, "%sknown %.1f ms, works %.1f ms",
+                       (i == 0) ? "late: " : "; again: ", result->known_ms, result->rebuilt_ms);
+    }
+    if (result->late && (result->failure[0] == '\0')) {
+        (void)snprintf(result->failure, sizeof(result->failure), "%s; may be %.0f and %.0f", late,
+                       nxt_cell_known_ms(cell), nxt_cell_rebuilt_ms(cell));
+    } else if (late[0] != '\0') {
+        name_cell(cell, name, sizeof(name));
+        (void)printf("once   %s: %s\n", name, late);
+    }
+    return true;
+}
+
 static int be_lane(void)
 {
     nxt_board *board =
@@ -191,15 +236,10 @@ static int be_lane(void)
     while ((i = atomic_fetch_add(&all->next, 1)) < FAULTS * nxt_works_count * TRANSPORTS) {
         if (is_wanted(i)) {
             const nxt_cell cell = cell_at(i);
-            nxt_hosts hosts; /* new ones: a host that sent many refusals is sparing with more */
 
-            if (!nxt_hosts_open(&hosts, HOSTS, options.wire)) {
-                atomic_fetch_add(&all->skipped, 1);
+            if (!try_cell(&cell, board, &all->at[i])) {
                 return SKIPPED;
             }
-            atomic_fetch_add(&all->ran, 1);
-            nxt_cell_run(&cell, &hosts, board, &all->at[i]);
-            nxt_hosts_close(&hosts);
             say(&cell, &all->at[i]);
         }
     }
@@ -298,6 +338,8 @@ static bool parse(int argc, char **argv)
             options.table = argv[++i];
         } else if (more && (strcmp(argv[i], "--jobs") == 0)) {
             options.jobs = (int)strtol(argv[++i], NULL, 10);
+        } else if (more && (strcmp(argv[i], "--tries") == 0)) {
+            options.tries = (int)strtol(argv[++i], NULL, 10);
         } else {
             options.wire = argv[i];
         }
@@ -307,7 +349,7 @@ static bool parse(int argc, char **argv)
         return false;
     }
     return (options.wire != NULL) && (options.jobs > 0) && (options.jobs <= LANES_MOST) &&
-           (nxt_works_count <= WORKS_MOST);
+           (options.tries >= 0) && (nxt_works_count <= WORKS_MOST);
 }
 
 int main(int argc, char **argv)
@@ -315,7 +357,9 @@ int main(int argc, char **argv)
     bool ok;
 
     if (!parse(argc, argv)) {
-        (void)fprintf(stderr, "matrix [--subset] [--only TEXT] [--jobs 1-8] [--table FILE] WIRE\n");
+        (void)fprintf(stderr,
+                      "matrix [--subset] [--only TEXT] [--jobs 1-8] [--tries N] [--table FILE] "
+                      "WIRE\n");
         return 2;
     }
     all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

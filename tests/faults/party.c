@@ -63,6 +63,45 @@ void nxt_process_end(nxt_process *p, int *status)
     *p = (nxt_process){0};
 }
 
+/* The parent of |pid|; 0: it has ended. */
+static pid_t parent_of(const char *pid)
+{
+    char path[300], line[512] = "";
+    const char *at;
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+    f = fopen(path, "re");
+    if (f != NULL) {
+        (void)!fgets(line, sizeof(line), f);
+        (void)fclose(f);
+    }
+    at = strrchr(line, ')'); /* "12 (name) S 1 ..."; a name may have anything in it */
+    return ((at == NULL) || (at[1] == '\0') || (at[2] == 'Z') || (at[2] == 'X'))
+               ? 0
+               : (pid_t)strtol(at + 3, NULL, 10);
+}
+
+pid_t nxt_find_child(pid_t but)
+{
+    DIR *d = opendir("/proc");
+    struct dirent *entry;
+    pid_t found = 0;
+
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread has this one
+    while ((found == 0) && (d != NULL) && ((entry = readdir(d)) != NULL)) {
+        const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+        if ((pid > 0) && (pid != but) && (parent_of(entry->d_name) == getpid())) {
+            found = pid;
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d);
+    }
+    return found;
+}
+
 /* ---- settings ----------------------------------------------------------------------------------
  */
 

@@ -42,6 +42,9 @@ void nxt_process_tell(const nxt_process *p);
 /* Kills it, if it is there, and forgets what it wrote. */
 void nxt_process_end(nxt_process *p, int *status);
 
+/* A child of this process that has not ended, other than |but|; 0: there is none. */
+pid_t nxt_find_child(pid_t but);
+
 /* For this process: "name=value name=value", and one alone. */
 void nxt_set_all(const char *settings);
 void nxt_set(const char *name, const char *value);

@@ -187,7 +187,7 @@ static void note_error(life *l, nexar_err err)
 {
     l->seen->known = nxt_now_ns();
     l->seen->err = err;
-    (void)snprintf(l->seen->sentence, sizeof(l->seen->sentence), "%s", nexar_last_error());
+    (void)snprintf(l->seen->sentence, sizeof(l->seen->sentence), "%s", nxt_work_said());
     atomic_store(&l->seen->stage, NXT_KNOWS);
 }
 
@@ -197,18 +197,15 @@ static bool by_itself(const life *l)
     return l->cell->fault->recovery >= NXT_AUTOMATIC;
 }
 
-/* Waits until all survivors have their error, so that none of them gets it from the others'
- * giving up; where that is what ends it, not. */
+/* Waits until all survivors that will have an error by themselves have it, so that none of them
+ * gets it from the others' giving up. */
 static void await_verdicts(life *l)
 {
     const uint64_t end = nxt_now_ns() + PATIENCE_S * UINT64_C(1000000000);
 
-    for (int rank = 0; (rank < NXT_CELL_RANKS) && !l->cell->work->lonely && !by_itself(l); rank++) {
-        const bool dead =
-            ((l->cell->victims >> rank) & 1) ||
-            ((l->cell->fault->during == NXT_IN_INIT) && (rank == l->cell->fault->late));
-
-        while (!dead && (atomic_load(&l->board->seen[rank].stage) < NXT_KNOWS)) {
+    for (int rank = 0; (rank < NXT_CELL_RANKS) && !by_itself(l); rank++) {
+        while (nxt_cell_needs(l->cell, rank) &&
+               (atomic_load(&l->board->seen[rank].stage) < NXT_KNOWS)) {
             if (nxt_now_ns() > end) {
                 wrong(l, "rank %d does not know after %d s", rank, PATIENCE_S);
             }

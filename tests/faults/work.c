@@ -1,4 +1,5 @@
 /* work.c - what ranks do while something befalls them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,17 +95,57 @@ static nexar_err step_bucketed(nexar_comm *c, uint64_t i, const char **wrong)
 /* ---- others ------------------------------------------------------------------------------------
  */
 
+static char said[320];
+
+const char *nxt_work_said(void)
+{
+    return (said[0] == '\0') ? nexar_last_error() : said;
+}
+
+/* Ends what has not ended of |n| requests; |err| is of the first that did, and not well. */
+static nexar_err give_up(nexar_err err, size_t n, nexar_request *requests[])
+{
+    (void)snprintf(said, sizeof(said), "%s", nexar_last_error());
+    for (size_t k = 0; k < n; k++) {
+        if (requests[k] != NULL) {
+            (void)nexar_cancel(requests[k]);
+        }
+    }
+    (void)nexar_wait_all(n, requests);
+    return err;
+}
+
+/* With both neighbours at once: who is beside one that dies waits for it, whatever becomes of the
+ * one on the other side. */
 static nexar_err step_ring(nexar_comm *c, uint64_t i, const char **wrong)
 {
-    const int n = nexar_size(c), me = nexar_rank(c), left = (me + n - 1) % n;
-    uint64_t gives[MESSAGE] = {i * 100 + (uint64_t)me}, gets[MESSAGE] = {0};
-    nexar_err err = nexar_sendrecv(c, gives, sizeof(gives), (me + 1) % n, TAG, gets, sizeof(gets),
-                                   left, TAG, NULL);
+    const int n = nexar_size(c), me = nexar_rank(c);
+    const int beside[2] = {(me + n - 1) % n, (me + 1) % n};
+    uint64_t gives[MESSAGE] = {i * 100 + (uint64_t)me}, gets[2][MESSAGE] = {{0}};
+    nexar_request *requests[4] = {NULL};
+    nexar_err err = NEXAR_OK;
+    size_t at;
 
-    if ((err == NEXAR_OK) && (gets[0] != i * 100 + (uint64_t)left)) {
-        *wrong = "a message is not the one that was sent for this step";
+    said[0] = '\0';
+    for (size_t k = 0; (err == NEXAR_OK) && (k < 2);
+         k++) { /* tags: from the right, from the left */
+        err = nexar_irecv(c, gets[k], sizeof(gets[k]), beside[k], TAG + 1 - k, &requests[k]);
+        if (err == NEXAR_OK) {
+            err = nexar_isend(c, gives, sizeof(gives), beside[k], TAG + k, &requests[2 + k]);
+        }
     }
-    return err;
+    for (size_t k = 0; (err == NEXAR_OK) && (k < 4); k++) {
+        err = nexar_wait_any(4, requests, &at, NULL);
+    }
+    if (err != NEXAR_OK) {
+        return give_up(err, 4, requests);
+    }
+    for (size_t k = 0; k < 2; k++) {
+        if (gets[k][0] != i * 100 + (uint64_t)beside[k]) {
+            *wrong = "a message is not the one that was sent for this step";
+        }
+    }
+    return NEXAR_OK;
 }
 
 static int32_t pair_value(uint64_t i, int from, int to)

@@ -25,7 +25,7 @@ enum { SIZE = 4, COMM = 7, PAYLOAD = 32 };
 typedef struct stage {
     uint32_t self;
     unsigned decided, ended, forgotten;
-    nx_rankset dead;
+    nx_rankset dead, left;
     nx_agree_value value;
 } stage;
 
@@ -35,7 +35,7 @@ static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
     nx_agree_msg m;
 
     nxt_must((to < SIZE) && (to != s->self));
-    nxt_must(nx_agree_msg_decode(frame, len, &s->dead, &s->value, &m) == NEXAR_OK);
+    nxt_must(nx_agree_msg_decode(frame, len, &s->dead, &s->left, &s->value, &m) == NEXAR_OK);
     nxt_must((m.comm == COMM) && !nx_rankset_has(&s->dead, s->self) && (s->ended == 0));
 }
 
@@ -72,22 +72,23 @@ static const nx_agree_ops ops = {.send = on_send,
 /* What is taken is written and read back the same. */
 static void check_codec(const uint8_t *data, size_t size, stage *s)
 {
-    nx_rankset dead;
+    nx_rankset dead, left;
     nx_agree_value value;
     nx_agree_msg m, back;
     uint8_t bytes[512];
     nx_writer w = nx_writer_make(bytes, sizeof(bytes));
 
-    if (nx_agree_msg_decode(data, size, &s->dead, &s->value, &m) != NEXAR_OK) {
+    if (nx_agree_msg_decode(data, size, &s->dead, &s->left, &s->value, &m) != NEXAR_OK) {
         return;
     }
     nxt_must((nx_rankset_init(&dead, SIZE) == NEXAR_OK) &&
+             (nx_rankset_init(&left, SIZE) == NEXAR_OK) &&
              (nx_agree_value_init(&value, SIZE, PAYLOAD) == NEXAR_OK));
     nx_agree_msg_encode(&w, &m);
     nxt_must(!w.failed && (w.len <= nx_agree_encoded_max(SIZE, PAYLOAD)));
-    nxt_must(nx_agree_msg_decode(bytes, w.len, &dead, &value, &back) == NEXAR_OK);
+    nxt_must(nx_agree_msg_decode(bytes, w.len, &dead, &left, &value, &back) == NEXAR_OK);
     nxt_must((m.comm == back.comm) && (m.seq == back.seq) && (m.kind == back.kind));
-    nxt_must(nx_rankset_equal(&s->dead, &dead));
+    nxt_must(nx_rankset_equal(&s->dead, &dead) && nx_rankset_equal(&s->left, &left));
     if (m.value != NULL) {
         nxt_must((value.flags == s->value.flags) && (value.highest == s->value.highest) &&
                  (value.ballot == s->value.ballot) && (value.author == s->value.author) &&
@@ -96,6 +97,7 @@ static void check_codec(const uint8_t *data, size_t size, stage *s)
                  nx_rankset_equal(&value.leavers, &s->value.leavers));
     }
     nx_rankset_fini(&dead);
+    nx_rankset_fini(&left);
     nx_agree_value_fini(&value);
 }
 
@@ -134,6 +136,7 @@ static void check_others(uint32_t self, const uint8_t *frame, size_t len)
                                              .suspected = ignore_why,
                                              .dead = ignore_why,
                                              .zombie = ignore_peer,
+                                             .accused = ignore_why,
                                              .outcast = ignore_why};
     const nx_health_config config = {.size = SIZE, .self = self, .interval_ns = 1, .timeout_ns = 2};
     const uint32_t from = (self + 1) % SIZE;
@@ -189,6 +192,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     nx_agree *a;
 
     nxt_must((nx_rankset_init(&s.dead, SIZE) == NEXAR_OK) &&
+             (nx_rankset_init(&s.left, SIZE) == NEXAR_OK) &&
              (nx_agree_value_init(&s.value, SIZE, PAYLOAD) == NEXAR_OK));
     nxt_must(nx_agree_create(&a, &config, &ops, &s) == NEXAR_OK);
     if ((how & 4) != 0) {
@@ -200,6 +204,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     nxt_must((s.decided <= 1) && (s.ended <= 1) && (s.forgotten <= 1));
     nx_agree_destroy(a);
     nx_rankset_fini(&s.dead);
+    nx_rankset_fini(&s.left);
     nx_agree_value_fini(&s.value);
     return 0;
 }

@@ -44,12 +44,12 @@ static bool feed(const uint8_t *data, size_t size, size_t piece, bool is_part, t
     nx_inbox in;
 
     nx_inbox_init(&in, &UP, t);
-    part = nx_inbox_open(&in);
+    part = nx_inbox_open(&in, 0);
     nxt_must(part != NULL);
     for (size_t at = 0; (at < size) && (err == NEXAR_OK); at += piece) {
         size_t n = (size - at < piece) ? size - at : piece;
 
-        err = is_part ? nx_inbox_part(&in, part, data + at, n, at + n == size)
+        err = is_part ? nx_inbox_part(&in, part, (nx_inbytes){data + at, n, at + n == size, NULL})
                       : nx_inbox_lane(&in, NX_LANE_MESSAGE, data + at, n);
     }
     nx_inbox_fini(&in);

@@ -10,69 +10,12 @@
 #include "base/log.h"
 #include "fuzz.h"
 #include "msg/envelope.h"
+#include "nowhere.h"
 
 enum { POOL = 2 * NX_CLASSES * 4000, REQS = 16, ROOM = 64 };
 
-/* A link to nowhere. */
-typedef struct nowhere {
-    nx_link link; /* first */
-    bool closed;
-    nx_tx *held[2 * REQS];
-    size_t nheld;
-} nowhere;
-
-static nexar_err send_frame(nx_link *link, nx_lane lane, const nx_bytes *bytes, size_t n)
-{
-    (void)link;
-    (void)lane;
-    (void)bytes;
-    (void)n;
-    return NEXAR_OK;
-}
-
-static nexar_err send_part(nx_link *link, nx_tx *tx)
-{
-    nowhere *w = (nowhere *)(void *)link;
-
-    nxt_must(w->nheld < 2 * REQS);
-    w->held[w->nheld++] = tx;
-    return NEXAR_OK;
-}
-
-static void cancel_part(nx_link *link, nx_tx *tx)
-{
-    (void)link;
-    (void)tx; /* on_sent comes with the others */
-}
-
-static void close_link(nx_link *link, bool drain)
-{
-    (void)drain;
-    ((nowhere *)(void *)link)->closed = true;
-}
-
-static void info(const nx_link *link, nx_link_info *out)
-{
-    (void)link;
-    (void)out;
-}
-
-static const nx_link_ops ops = {"nowhere", send_frame, send_part, cancel_part, close_link, info};
-
-static nexar_err connect(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
-                         nx_link **link)
-{
-    nowhere *w = ctx;
-
-    (void)peer;
-    w->link.up = up;
-    w->link.up_ctx = up_ctx;
-    *link = &w->link;
-    return NEXAR_OK;
-}
-
 typedef struct target {
-    nowhere link;
+    nxt_nowhere link;
     nx_msg *msg;
     nx_req reqs[REQS];
     size_t nreqs;
@@ -104,15 +47,6 @@ static void start(target *t, const uint8_t *data, size_t len)
     }
 }
 
-static void give_back(target *t, nexar_err err)
-{
-    while (t->link.nheld > 0) {
-        nx_tx *tx = t->link.held[--t->link.nheld];
-
-        t->link.link.up->on_sent(t->link.link.up_ctx, &t->link.link, tx, err);
-    }
-}
-
 /* Bytes of a part, whose id is the first of them; into their place where there is one. */
 static void arrive(target *t, uint64_t off, const uint8_t *data, size_t len)
 {
@@ -135,7 +69,7 @@ static void end_link(target *t)
     nx_link *link = &t->link.link;
 
     if (!t->link.closed) {
-        give_back(t, NEXAR_EPEER);
+        nxt_nowhere_give_back(&t->link, NEXAR_EPEER);
         link->ended = NX_END_GONE;
         link->up->on_down(link->up_ctx, link, NEXAR_EPEER, "it has gone");
         nxt_must(t->link.closed);
@@ -164,7 +98,7 @@ static void act(target *t, uint8_t op, const uint8_t *data, size_t len)
     nx_req found;
 
     if (len == 0) {
-        give_back(t, NEXAR_OK);
+        nxt_nowhere_give_back(&t->link, NEXAR_OK);
     } else if (op % 8 < 3) {
         up->on_frame(ctx, &t->link.link, (nx_lane)(op & 1), data, len);
     } else if (op % 8 == 3) {
@@ -207,7 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             .pool = POOL,
                             .inline_max = 32,
                             .eager_max = 48,
-                            .connect = connect,
+                            .connect = nxt_nowhere_connect,
                             .ctx = &t.link};
     nx_msg_stats stats;
     size_t at = 0;
@@ -215,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_codec(data, size);
     nx_log_set_level(NX_LOG_ERROR);
     memset(&t, 0, sizeof(t));
-    t.link.link.ops = &ops;
+    nxt_nowhere_init(&t.link);
     t.span = (nx_iov_span){.ptr = t.memory, .len = ROOM};
     if (nx_msg_create(&t.msg, &config) != NEXAR_OK) {
         return 0;
@@ -231,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         nxt_must((stats.pool_used <= POOL) && (stats.pool_peak <= POOL));
     }
     nx_msg_destroy(t.msg);
-    give_back(&t, NEXAR_EPEER);
+    nxt_nowhere_give_back(&t.link, NEXAR_EPEER);
     for (size_t i = 0; i < t.nreqs; i++) {
         nxt_must(t.reqs[i].done);
     }

@@ -49,6 +49,26 @@ static void check_text(nx_reader *r)
     }
 }
 
+/* What is read is clean, and stays as it is when it is said again. */
+static void check_sentence(nx_reader *r)
+{
+    char text[16], again[16];
+    uint8_t buf[32];
+    nx_writer w = nx_writer_make(buf, sizeof(buf));
+    nx_reader back;
+
+    memset(text, 'x', sizeof(text));
+    nx_read_sentence(r, text, sizeof(text));
+    must(memchr(text, 0, sizeof(text)) != NULL);
+    for (const char *c = text; *c != '\0'; c++) {
+        must(((unsigned char)*c >= 0x20) && (*c != 0x7f));
+    }
+    nx_write_sentence(&w, text, sizeof(text));
+    back = nx_reader_make(buf, w.len);
+    nx_read_sentence(&back, again, sizeof(again));
+    must(nx_reader_done(&back) && (strcmp(text, again) == 0));
+}
+
 /* The input is a program: a byte says what is read next. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -57,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (!r.failed && (nx_reader_left(&r) > 0)) {
         uint8_t what = nx_read_u8(&r);
 
-        switch (what % 7) {
+        switch (what % 8) {
         case 0:
             (void)nx_read_u16(&r);
             break;
@@ -75,6 +95,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         case 5:
             check_text(&r);
+            break;
+        case 6:
+            check_sentence(&r);
             break;
         default:
             (void)nx_read_bytes(&r, what);

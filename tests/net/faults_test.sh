@@ -4,6 +4,9 @@
 # shellcheck source=tests/net/lib.sh disable=SC1091
 source "$(dirname "$0")/lib.sh"
 
+# Nobody dies here; on a busy machine a rank may not come to answer for longer than the 5 s.
+export NEXAR_HEARTBEAT_TIMEOUT=60s
+
 # 3 ranks exchange on a wire with the options $3..., $1 rounds of up to $2 bytes.
 exchange_over() {
     local rounds=$1 largest=$2

@@ -227,6 +227,22 @@ more_rounds() { until_true rounds_are "$1" $(($(rounds "$1") + $2)); }
 rounds() { grep -c '^round' "$work/$job.rank$1.out" || true; }
 rounds_are() { [ "$(rounds "$1")" -ge "$2" ]; }
 
+# Of 3 that exchange, 0 and 1 have told of the loss of rank 2, and go on between them.  A call
+# that waits for it ends with the time-out of the case, of 2 or 3 s; a busy machine gets more.
+survivors_go_on() {
+    local r
+    for r in 0 1; do
+        await "$work/job.rank$r.out" '^lost rank 2 after'
+        awk '/^lost/ && ($3 != 2 || $5 > 20 || !/NEXAR_E(PEER|CONNECT)/ || !/ (to|from) rank 2/) {
+            exit 1 }' "$work/job.rank$r.out" || fail "rank $r does not say what was lost"
+        grep -h '^lost' "$work/job.rank$r.out"
+    done
+    more_rounds 0 13
+    touch "$work/job.stop"
+    wait "${ranks[0]}" || fail "rank 0 ended with code $?"
+    wait "${ranks[1]}" || fail "rank 1 ended with code $?"
+}
+
 # The table of links between $1 hosts is in $work/links: a line per pair and way,
 # "rank to transport local remote rtt_us mtu lost", without the heads.
 links_on() {

@@ -3,9 +3,12 @@
  *
  *     misuse late GO COME   two barriers, then an allreduce: all when the file GO is
  *                           there, the last but one only when COME is there too
+ *     misuse agree GO COME  the same with an agreement instead of the allreduce
  *     misuse cross          ranks 0 and 1 each wait for the other's message
  *     misuse idle GO        waits in user code for the file GO
- *     misuse local N GO     the same, as N ranks in one process
+ *     misuse request GO     an iallreduce of rank 0, which computes until the file GO is there;
+ *                           the others call it only then
+ *     misuse local N GO     as idle, N ranks in one process
  *     misuse differ WHAT    operation #7 is another one on rank 1: kind, count, dtype, op
  *                           or root
  *
@@ -56,18 +59,47 @@ static void await_file(const char *path)
     }
 }
 
-static void late(const char *go, const char *come)
+static void begin_late(const char *go, const char *come)
 {
-    float data[COUNT] = {0};
-
     must(nexar_barrier(world), "barrier");
     must(nexar_barrier(world), "barrier");
     await_file(go);
     if (nexar_rank(world) == nexar_size(world) - 2) {
         await_file(come);
     }
+}
+
+static void agree(const char *go, const char *come)
+{
+    uint64_t flags = 1;
+
+    begin_late(go, come);
+    must(nexar_comm_agree(world, &flags), "comm_agree");
+    (void)printf("agree ok\n");
+}
+
+static void late(const char *go, const char *come)
+{
+    float data[COUNT] = {0};
+
+    begin_late(go, come);
     must(nexar_allreduce(world, NEXAR_IN_PLACE, data, COUNT, NEXAR_F32, NEXAR_SUM), "allreduce");
     (void)printf("late ok\n");
+}
+
+static void request(const char *go)
+{
+    float data[COUNT] = {0};
+    nexar_request *req;
+
+    if (nexar_rank(world) != 0) {
+        await_file(go);
+    }
+    must(nexar_iallreduce(world, NEXAR_IN_PLACE, data, COUNT, NEXAR_F32, NEXAR_SUM, &req),
+         "iallreduce");
+    await_file(go);
+    must(nexar_wait(&req, NULL), "wait");
+    (void)printf("request ok\n");
 }
 
 static void cross(void)
@@ -151,10 +183,14 @@ int main(int argc, char **argv)
     (void)fflush(stdout);
     if ((argc == 4) && (strcmp(mode, "late") == 0)) {
         late(argv[2], argv[3]);
+    } else if ((argc == 4) && (strcmp(mode, "agree") == 0)) {
+        agree(argv[2], argv[3]);
     } else if ((argc == 2) && (strcmp(mode, "cross") == 0)) {
         cross();
     } else if ((argc == 3) && (strcmp(mode, "idle") == 0)) {
         await_file(argv[2]);
+    } else if ((argc == 3) && (strcmp(mode, "request") == 0)) {
+        request(argv[2]);
     } else if ((argc == 3) && (strcmp(mode, "differ") == 0)) {
         differ(argv[2]);
     } else {

@@ -119,7 +119,7 @@ garbage() {
     flood=$!
     exec 8>"$work/flooding"
     await "$work/flood.out" '^ready'
-    more_rounds 1 $((50 + 500 * long))
+    more_rounds 1 $((20 + 530 * long))
     exec 8>&-
     wait "$flood"
     cat "$work/flood.out"

@@ -75,6 +75,13 @@ uneven() {
     mixes 30
 }
 
+fours() {
+    bridge_hosts 2 1500
+    placed="1 1 1 1 2 2 2 2"
+    links_are_of_two_kinds
+    mixes 50
+}
+
 many() {
     bridge_hosts 4 1500
     placed="1 1 2 2 3 3 4 4"
@@ -82,7 +89,7 @@ many() {
 }
 
 case $case in
-blocks | turns | uneven | many) $case ;;
+blocks | turns | uneven | fours | many) $case ;;
 *) fail "no such case: $case" ;;
 esac
 echo "ok: $case"

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "msg_pair.h"
 #include "rpc/head.h"
 #include "rpc/rpc.h"
-#include "transport/sim/sim.h"
 #include "unit.h"
 
 #define MS UINT64_C(1000000)
@@ -27,17 +27,6 @@ typedef struct rig {
     nx_link *links[2];
     nx_rpc *rpc;
 } rig;
-
-static nexar_err no_connect(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
-                            nx_link **link)
-{
-    (void)ctx;
-    (void)peer;
-    (void)up;
-    (void)up_ctx;
-    (void)link;
-    return NEXAR_ECONNECT;
-}
 
 static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *why)
 {
@@ -61,7 +50,6 @@ static void release(void *owner)
 
 static void make(rig *r, uint64_t seed, const nx_sim_path *path)
 {
-    nx_sim_end ends[2];
     nx_rpc_config rc = {.threads = 2,
                         .call_kind = CALL_KIND,
                         .reply_kind = REPLY_KIND,
@@ -72,24 +60,14 @@ static void make(rig *r, uint64_t seed, const nx_sim_path *path)
     assert_int_equal(nx_sim_create(&r->net, seed, NULL), NEXAR_OK);
     assert_int_equal(nx_loop_create(&r->loop, nx_sim_clock(r->net)), NEXAR_OK);
     assert_int_equal(nx_sim_attach(r->net, r->loop), NEXAR_OK);
-    for (uint32_t i = 0; i < 2; i++) {
-        nx_msg_config c = {.loop = r->loop,
-                           .peers = 2,
-                           .self = i,
-                           .pool = 1 << 20,
-                           .inline_max = 1000,
-                           .eager_max = 16384,
-                           .connect = no_connect,
-                           .on_peer_down = (i == 0) ? on_peer_down : NULL,
-                           .ctx = r};
-
-        assert_int_equal(nx_msg_create(&r->msgs[i], &c), NEXAR_OK);
-        ends[i] = (nx_sim_end){nx_msg_up(r->msgs[i]), nx_msg_up_ctx(r->msgs[i], 1 - i)};
-    }
-    assert_int_equal(nx_sim_pair(r->net, path, ends, r->links), NEXAR_OK);
-    for (uint32_t i = 0; i < 2; i++) {
-        nx_msg_attach(r->msgs[i], 1 - i, r->links[i]);
-    }
+    nxt_msg_pair(r->net, path,
+                 &(nx_msg_config){.loop = r->loop,
+                                  .pool = 1 << 20,
+                                  .inline_max = 1000,
+                                  .eager_max = 16384,
+                                  .on_peer_down = on_peer_down,
+                                  .ctx = r},
+                 r->msgs, r->links);
     rc.loop = r->loop;
     rc.msg = r->msgs[0];
     assert_int_equal(nx_rpc_create(&r->rpc, &rc), NEXAR_OK);
@@ -229,6 +207,7 @@ static void test_strange_replies_end_the_call_or_are_dropped(void **state)
         {"\x01\0\0\0\xff\xff\xff\xffoh", 10, NEXAR_EREMOTE, "oh"},
         {"\x01\0\0\0\0\0\0\x05oh", 10, NEXAR_EREMOTE, "oh"},
         {"\x03\0\0\0\xff\xff\xff\xfeno", 10, NEXAR_ENOMEM, "no"},
+        {"\x01\0\0\0\0\0\0\x05oh\n\033[2J\xc3\xa4\x9b", 18, NEXAR_EREMOTE, "oh??[2J\xc3\xa4?"},
         {"\x03\0\0\0\x7f\xff\xff\xff", 8, NEXAR_EREMOTE, ""},
     };
     static uint8_t got[ROOM];

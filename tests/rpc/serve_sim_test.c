@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "msg_pair.h"
 #include "rpc/head.h"
 #include "rpc/rpc.h"
-#include "transport/sim/sim.h"
 #include "unit.h"
 
 #define MS UINT64_C(1000000)
@@ -29,17 +29,6 @@ typedef struct rig {
     nx_rpc *rpc;
     int released;
 } rig;
-
-static nexar_err no_connect(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
-                            nx_link **link)
-{
-    (void)ctx;
-    (void)peer;
-    (void)up;
-    (void)up_ctx;
-    (void)link;
-    return NEXAR_ECONNECT;
-}
 
 static int rank_of(void *owner, uint32_t peer)
 {
@@ -74,7 +63,6 @@ static nexar_err echo(nexar_rpc *call, const void *data, size_t bytes, void *arg
 static void make(rig *r, uint64_t seed, bool member)
 {
     static const nx_sim_path path = {.rate = 100000000, .delay_ns = MS, .jitter_ns = MS};
-    nx_sim_end ends[2];
     nx_rpc_config rc = {.threads = 2,
                         .call_kind = CALL_KIND,
                         .reply_kind = REPLY_KIND,
@@ -86,22 +74,10 @@ static void make(rig *r, uint64_t seed, bool member)
     assert_int_equal(nx_loop_create(&r->loop, nx_sim_clock(r->net)), NEXAR_OK);
     nx_loop_lock(r->loop);
     assert_int_equal(nx_sim_attach(r->net, r->loop), NEXAR_OK);
-    for (uint32_t i = 0; i < 2; i++) {
-        nx_msg_config c = {.loop = r->loop,
-                           .peers = 2,
-                           .self = i,
-                           .pool = 1 << 17,
-                           .inline_max = 1000,
-                           .eager_max = 8192,
-                           .connect = no_connect};
-
-        assert_int_equal(nx_msg_create(&r->msgs[i], &c), NEXAR_OK);
-        ends[i] = (nx_sim_end){nx_msg_up(r->msgs[i]), nx_msg_up_ctx(r->msgs[i], 1 - i)};
-    }
-    assert_int_equal(nx_sim_pair(r->net, &path, ends, r->links), NEXAR_OK);
-    for (uint32_t i = 0; i < 2; i++) {
-        nx_msg_attach(r->msgs[i], 1 - i, r->links[i]);
-    }
+    nxt_msg_pair(
+        r->net, &path,
+        &(nx_msg_config){.loop = r->loop, .pool = 1 << 17, .inline_max = 1000, .eager_max = 8192},
+        r->msgs, r->links);
     rc.loop = r->loop;
     rc.msg = r->msgs[1];
     assert_int_equal(nx_rpc_create(&r->rpc, &rc), NEXAR_OK);

@@ -3,6 +3,7 @@
 
 #include "conformance_ends.h"
 #include "conformance_kit.h"
+#include "conformance_press.h"
 #include "unit.h"
 
 #define KIB (UINT64_C(1) << 10)
@@ -310,9 +311,11 @@ int nxt_transport_conformance(const nxt_transport_harness *harness)
         cmocka_unit_test(test_many_links_do_not_meet),
         cmocka_unit_test(test_calls_up_may_send),
         cmocka_unit_test(test_a_link_tells_about_itself),
+        cmocka_unit_test(nxt_test_a_receiver_that_stands_still_holds_the_sender_back),
         cmocka_unit_test(nxt_test_cancelled_parts_are_told_of_and_leave_the_others_alone),
         cmocka_unit_test(nxt_test_close_with_drain_delivers_everything),
         cmocka_unit_test(nxt_test_close_without_drain_gives_every_part_back),
+        cmocka_unit_test(nxt_test_a_dismissed_end_gets_the_last_frame_whatever_was_queued),
         cmocka_unit_test(nxt_test_both_ends_can_close_at_once),
         cmocka_unit_test(nxt_test_a_link_can_be_closed_before_it_is_up),
         cmocka_unit_test(nxt_test_a_link_can_be_closed_inside_a_call_up),

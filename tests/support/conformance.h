@@ -46,6 +46,10 @@ typedef struct nxt_transport_harness {
      * other end must find out within the patience of |progress|. */
     void (*kill)(void *world, nx_link *link);
 
+    /* The process of the end |link| stands still while |held|: it takes nothing, so that there
+     * is no call to that end, and the other one goes on by itself. */
+    void (*hold)(void *world, nx_link *link, bool held);
+
     size_t links;  /* how many links at once are no trouble; 0: 20 */
     bool huge;     /* a part of 1 GiB too */
     long oom_most; /* allocations that are made to fail in turn; 0: all of them */

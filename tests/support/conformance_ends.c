@@ -106,6 +106,28 @@ void nxt_test_close_without_drain_gives_every_part_back(void **state)
     }
 }
 
+void nxt_test_a_dismissed_end_gets_the_last_frame_whatever_was_queued(void **state)
+{
+    for (int begun = 0; begun < 3; begun++) {
+        nxt_rig rig;
+
+        nxt_rig_begin(&rig, *state, 1, false);
+        if (begun > 0) {
+            load(&rig, &rig.ends[0]);
+            load(&rig, &rig.ends[1]);
+            nxt_send_frames(&rig.ends[0], NX_LANE_CONTROL, 2000); /* more than a ring holds */
+        }
+        if (begun > 1) {
+            nxt_rig_until(&rig, some_data_has_come);
+        }
+        nxt_dismiss(&rig.ends[0]);
+        nxt_rig_until(&rig, both_are_down);
+        assert_int_equal(rig.ends[1].lasts, 1);
+        assert_int_equal(rig.ends[1].downs, 1);
+        nxt_rig_end(&rig);
+    }
+}
+
 void nxt_test_both_ends_can_close_at_once(void **state)
 {
     for (int drain = 0; drain < 4; drain++) {

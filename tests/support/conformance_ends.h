@@ -6,6 +6,7 @@
 void nxt_test_cancelled_parts_are_told_of_and_leave_the_others_alone(void **state);
 void nxt_test_close_with_drain_delivers_everything(void **state);
 void nxt_test_close_without_drain_gives_every_part_back(void **state);
+void nxt_test_a_dismissed_end_gets_the_last_frame_whatever_was_queued(void **state);
 void nxt_test_both_ends_can_close_at_once(void **state);
 void nxt_test_a_link_can_be_closed_before_it_is_up(void **state);
 void nxt_test_a_link_can_be_closed_inside_a_call_up(void **state);

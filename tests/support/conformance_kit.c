@@ -256,6 +256,12 @@ static void on_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, s
     uint32_t seq = end->frames_got[lane];
 
     assert_int_equal(end->ups, 1);
+    if ((end->peer->last[0] != '\0') && (lane == NX_LANE_CONTROL) &&
+        (len == sizeof(end->peer->last)) && (memcmp(data, end->peer->last, len) == 0)) {
+        end->lasts++;
+        return;
+    }
+    assert_int_equal(end->lasts, 0);
     assert_true(seq < end->peer->frames_sent[lane]);
     assert_int_equal(len, frame_len(end->peer, lane, seq));
     assert_true(is_pattern(data, len, seq, lane));
@@ -393,6 +399,18 @@ void nxt_rig_until(nxt_rig *rig, bool (*done)(nxt_rig *rig))
     assert_true(rig->harness->progress(rig->world, ask, &q));
 }
 
+static bool is_over(void *arg)
+{
+    unsigned *turns = arg;
+
+    return (*turns)-- == 0;
+}
+
+void nxt_rig_let(nxt_rig *rig, unsigned turns)
+{
+    (void)rig->harness->progress(rig->world, is_over, &turns);
+}
+
 /* ---- life ----------------------------------------------------------------------- */
 
 void nxt_close(nxt_end *end, bool drain)
@@ -403,6 +421,18 @@ void nxt_close(nxt_end *end, bool drain)
     end->link = NULL;
     end->rig->in_operation++;
     nx_link_close(link, drain);
+    end->rig->in_operation--;
+}
+
+void nxt_dismiss(nxt_end *end)
+{
+    nx_link *link = end->link;
+
+    memset(end->last, 'L', sizeof(end->last));
+    end->closed = true;
+    end->link = NULL;
+    end->rig->in_operation++;
+    nx_link_dismiss(link, end->last, sizeof(end->last));
     end->rig->in_operation--;
 }
 

@@ -32,7 +32,8 @@ struct nxt_end {
     nxt_rig *rig;
     nxt_end *peer;
     nx_link *link; /* NULL: not known yet, closed or dead */
-    int ups, downs;
+    int ups, downs, lasts;
+    char last[NX_LAST_MAX]; /* with which this end has dismissed the other */
     nexar_err down_err;
     bool closed, dead;
 
@@ -72,6 +73,9 @@ void nxt_rig_end(nxt_rig *rig);
 /* Fails the test if |done| does not come true. */
 void nxt_rig_until(nxt_rig *rig, bool (*done)(nxt_rig *rig));
 
+/* Makes progress for so many turns, or until nothing happens any more. */
+void nxt_rig_let(nxt_rig *rig, unsigned turns);
+
 /* Conditions for it. */
 bool nxt_all_up(nxt_rig *rig);
 bool nxt_all_arrived(nxt_rig *rig); /* frames, and parts that were not cancelled */
@@ -93,6 +97,7 @@ nxt_parcel *nxt_send_part(nxt_end *end, uint64_t id, uint64_t off, uint64_t len,
 nxt_parcel *nxt_send(nxt_end *end, uint64_t len);
 void nxt_cancel(nxt_parcel *parcel);
 void nxt_close(nxt_end *end, bool drain);
+void nxt_dismiss(nxt_end *end);
 void nxt_kill(nxt_end *end);
 
 /* [0, limit) */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "unit.h"
 
 /* Frames on their way, each with its length before it, in one piece of memory. */
 typedef struct lane_queue {
@@ -175,8 +176,12 @@ static void op_info(const nx_link *link, nx_link_info *info)
     *info = (nx_link_info){.rtt_ns = 0};
 }
 
-static const nx_link_ops ops = {"fake",         op_send_frame, op_send_part,
-                                op_cancel_part, op_close,      op_info};
+static const nx_link_ops ops = {.name = "fake",
+                                .send_frame = op_send_frame,
+                                .send_part = op_send_part,
+                                .cancel_part = op_cancel_part,
+                                .close = op_close,
+                                .info = op_info};
 
 /* ---- making -------------------------------------------------------------------------- */
 
@@ -261,6 +266,7 @@ nxt_net *nxt_net_create(const nxt_net_config *config)
                            .inline_auto = config->inline_auto,
                            .eager_max = config->eager_max,
                            .connect = do_connect,
+                           .on_unexpected = config->on_unexpected,
                            .on_peer_down = do_peer_down,
                            .on_control = do_control,
                            .ctx = &net->nodes[i]};
@@ -293,6 +299,26 @@ static void end_free(end *e)
     give_back(e);
     for (int lane = 0; lane < NX_LANES; lane++) {
         nx_free(e->lanes[lane].data);
+    }
+}
+
+nxt_net *nxt_net_plain(uint32_t nodes, uint64_t seed, size_t pool)
+{
+    nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = nodes,
+                                                    .seed = seed,
+                                                    .pool = pool,
+                                                    .inline_max = NXT_NET_INLINE,
+                                                    .eager_max = NXT_NET_EAGER,
+                                                    .fragment_max = 5000});
+
+    assert_non_null(net);
+    return net;
+}
+
+void nxt_net_fill(uint8_t *data, size_t len, unsigned salt)
+{
+    for (size_t i = 0; i < len; i++) {
+        data[i] = (uint8_t)(i * 7 + i / 253 + salt);
     }
 }
 

@@ -30,11 +30,18 @@ typedef struct nxt_net_config {
     void (*on_control)(nxt_net *net, uint32_t node, uint32_t peer, const void *data, size_t len);
     void (*on_peer_down)(nxt_net *net, uint32_t node, uint32_t peer, nexar_err err,
                          const char *why);
+    /* As that of msg, of every engine. */
+    nx_verdict (*on_unexpected)(void *ctx, nx_context context);
     void *ctx;
 } nxt_net_config;
 
 /* NULL: an allocation failed. */
 nxt_net *nxt_net_create(const nxt_net_config *config);
+/* The same with thresholds that short messages pass; ends the test if there is no memory. */
+enum { NXT_NET_INLINE = 1000, NXT_NET_EAGER = 8192 };
+nxt_net *nxt_net_plain(uint32_t nodes, uint64_t seed, size_t pool);
+/* Bytes that are others for each |salt|, and each place. */
+void nxt_net_fill(uint8_t *data, size_t len, unsigned salt);
 /* Engines that are left are destroyed, then everything is. */
 void nxt_net_destroy(nxt_net *net);
 

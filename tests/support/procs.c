@@ -36,6 +36,13 @@ void *nxt_die_soon(void *died_ns)
     return NULL;
 }
 
+void nxt_nap(void)
+{
+    const struct timespec t = {.tv_nsec = 1000000};
+
+    (void)nanosleep(&t, NULL);
+}
+
 void nxt_note_latest(_Atomic uint64_t *at)
 {
     uint64_t old = atomic_load(at);
@@ -63,10 +70,8 @@ void nxt_await(_Atomic int *count, int n)
     const uint64_t end = nxt_now_ns() + UINT64_C(60000000000);
 
     while (atomic_load(count) < n) {
-        const struct timespec nap = {.tv_nsec = 1000000};
-
         assert_true(nxt_now_ns() < end);
-        (void)nanosleep(&nap, NULL);
+        nxt_nap();
     }
 }
 
@@ -170,7 +175,6 @@ void nxt_procs_wait(nxt_procs *p, unsigned killed, int code)
 
 pid_t nxt_fork_until(_Atomic int *go)
 {
-    const struct timespec nap = {.tv_nsec = 1000000};
     const pid_t pid = fork();
 
     assert_true(pid >= 0);
@@ -180,7 +184,7 @@ pid_t nxt_fork_until(_Atomic int *go)
             (void)signal(sig, SIG_DFL);
         }
         while (atomic_load(go) == 0) {
-            (void)nanosleep(&nap, NULL);
+            nxt_nap();
         }
     }
     return pid;

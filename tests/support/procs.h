@@ -23,6 +23,8 @@ typedef struct nxt_procs {
 
 /* CLOCK_MONOTONIC: the same in all processes. */
 uint64_t nxt_now_ns(void);
+/* A millisecond, for those who look again and again. */
+void nxt_nap(void);
 /* |*at| becomes the time now, if that is later. */
 void nxt_note_latest(_Atomic uint64_t *at);
 

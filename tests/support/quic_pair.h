@@ -21,6 +21,7 @@ typedef struct nxt_peer {
     uint64_t member; /* of an accepted one */
     bool up, down;
     nexar_err err;
+    nx_end ended;
     char why[512];
     size_t frames, sent, sent_failed;
     uint64_t bytes, frame_bytes;
@@ -123,6 +124,7 @@ static inline void nxt_on_down(void *ctx, nx_link *link, nexar_err err, const ch
     assert_false(p->down);
     p->down = true;
     p->err = err;
+    p->ended = link->ended;
     (void)strncpy(p->why, why, sizeof(p->why) - 1);
     nx_link_close(link, false);
     p->link = NULL;

@@ -45,9 +45,38 @@ static uint64_t sum_of(uint64_t id, uint64_t off, const uint8_t *data, size_t le
 static void on_data(void *ctx, uint64_t id, uint64_t off, const void *data, size_t len)
 {
     nxt_side *side = ctx;
+    nxt_places *p = side->places;
 
     side->bytes += len;
     side->sum += sum_of(id, off, data, len);
+    if (p != NULL) {
+        uint8_t *place = p->memory + id * p->stride + off;
+
+        assert_true((id < p->n) && (off == p->got[id]));
+        if (place == data) {
+            p->straight += len;
+        } else if (len > 0) {
+            memcpy(place, data, len);
+        }
+        p->got[id] += len;
+    }
+}
+
+/* As msg does: only for the bytes that are the next ones. */
+static void *on_want(void *ctx, uint64_t id, uint64_t off, size_t *len)
+{
+    nxt_places *p = ((nxt_side *)ctx)->places;
+
+    if ((p == NULL) || (id >= p->n) || (off != p->got[id])) {
+        return NULL;
+    }
+    p->asked++;
+    *len = (*len < p->stride - off) ? *len : (size_t)(p->stride - off);
+    if ((p->fickle != 0) && (p->asked % p->fickle == 0)) {
+        memset(p->memory + id * p->stride + off, 0xee, *len); /* for something else meanwhile */
+        return NULL;
+    }
+    return p->memory + id * p->stride + off;
 }
 
 uint64_t nxt_sim_part_sum(const nx_tx *tx)
@@ -85,10 +114,11 @@ static void on_bye(void *ctx)
     (void)ctx;
 }
 
-static const nx_conn_up UP = {.inbox = {.on_frame = on_frame, .on_data = on_data, .on_bye = on_bye},
-                              .on_used = on_used,
-                              .on_cid = on_cid,
-                              .on_cid_gone = on_cid_gone};
+static const nx_conn_up UP = {
+    .inbox = {.on_frame = on_frame, .on_data = on_data, .on_bye = on_bye, .on_want = on_want},
+    .on_used = on_used,
+    .on_cid = on_cid,
+    .on_cid_gone = on_cid_gone};
 
 /* ---- making the ends ------------------------------------------------------------ */
 
@@ -207,6 +237,18 @@ static void put_on_wire(nxt_sim *s, int from, const uint8_t *data, size_t len)
     assert_int_equal(nx_heap_push(&s->wire, &p->item, at), NEXAR_OK);
 }
 
+/* Somebody who reads along has changed it, mostly where it says what it is. */
+static void put_flipped(nxt_sim *s, int from, const uint8_t *data, size_t len)
+{
+    static uint8_t copy[WRITE_ROOM];
+    const size_t most = (len < 64) || chance(s, 300000) ? len : 64;
+
+    memcpy(copy, data, len);
+    copy[nx_random_below(&s->random.random, most)] ^=
+        (uint8_t)(1U << nx_random_below(&s->random.random, 8));
+    put_on_wire(s, from, copy, len);
+}
+
 static void transmit(nxt_sim *s, int from, const uint8_t *data, size_t len)
 {
     s->side[from].datagrams++;
@@ -217,6 +259,9 @@ static void transmit(nxt_sim *s, int from, const uint8_t *data, size_t len)
         chance(s, s->net.loss_ppm)) {
         s->drops++;
         return;
+    }
+    if (chance(s, s->net.flip_ppm)) {
+        put_flipped(s, from, data, len);
     }
     put_on_wire(s, from, data, len);
     if (chance(s, s->net.dup_ppm)) {

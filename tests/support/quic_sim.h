@@ -12,16 +12,27 @@
 typedef struct nxt_net {
     uint64_t delay_ns, jitter_ns; /* jitter puts them out of order */
     uint32_t loss_ppm, dup_ppm;
-    size_t mtu;       /* longer ones vanish; 0: none */
-    uint64_t rate;    /* bytes per second; 0: no limit */
-    bool cut;         /* all vanish */
-    bool mute[2];     /* those of this side do */
-    size_t interface; /* what the ends believe: bytes of a datagram */
+    uint32_t flip_ppm; /* also arrive once before, with a bit changed */
+    size_t mtu;        /* longer ones vanish; 0: none */
+    uint64_t rate;     /* bytes per second; 0: no limit */
+    bool cut;          /* all vanish */
+    bool mute[2];      /* those of this side do */
+    size_t interface;  /* what the ends believe: bytes of a datagram */
     bool same_host;
     uint64_t window; /* 0: 1 MiB */
 } nxt_net;
 
 typedef struct nxt_sim nxt_sim;
+
+/* Memory for parts with the ids 0 .. n - 1 and the offset 0: what on_want names. */
+typedef struct nxt_places {
+    uint8_t *memory;
+    size_t stride, n;    /* bytes of a part at most, parts */
+    uint64_t *got;       /* bytes of each */
+    uint64_t straight;   /* bytes that came in their place */
+    unsigned int fickle; /* not 0: each so many-eth question is refused */
+    unsigned int asked;
+} nxt_places;
 
 typedef struct nxt_side {
     nxt_sim *sim;
@@ -30,6 +41,7 @@ typedef struct nxt_side {
     bool used;
     size_t frames[NX_LANES], disordered;
     uint64_t bytes, sum;
+    nxt_places *places;  /* NULL: there are none */
     size_t sent, failed; /* parts given back */
     size_t datagrams, longest, calls;
     uint64_t busy_until_ns; /* of the wire that leaves here */

@@ -169,6 +169,7 @@ static void *alloc_host(void *ctx, size_t bytes)
     void *host = (enter(d) == NEXAR_OK) ? malloc(bytes) : NULL;
 
     d->counts.host_allocs += (host != NULL);
+    d->counts.host_refusals += (host == NULL);
     (void)leave(d, NEXAR_OK);
     return host;
 }
@@ -214,6 +215,7 @@ static void count(nxt_sim_device *d, const work *w)
 {
     d->counts.to_host += (w->kind == TO_HOST) ? w->bytes : 0;
     d->counts.to_device += (w->kind == TO_HOST) ? 0 : w->bytes;
+    d->counts.longest = (w->bytes > d->counts.longest) ? w->bytes : d->counts.longest;
     d->counts.reduced += (w->kind == REDUCE) ? w->bytes / nexar_dtype_size(w->dtype) : 0;
 }
 

@@ -41,10 +41,12 @@ typedef struct nxt_sim_options {
 typedef struct nxt_sim_counts {
     uint64_t calls;              /* of functions that can fail, alloc_host too */
     uint64_t to_host, to_device; /* bytes copied */
+    uint64_t longest;            /* bytes of one copy, at most */
     uint64_t reduced;            /* elements */
     uint64_t host_allocs, host_frees;
-    uint64_t wrong; /* pointers that were not what they should be */
-    uint64_t syncs; /* synchronizes that had something to do */
+    uint64_t host_refusals; /* alloc_host gave NULL */
+    uint64_t wrong;         /* pointers that were not what they should be */
+    uint64_t syncs;         /* synchronizes that had something to do */
 } nxt_sim_counts;
 
 typedef struct nxt_sim_device nxt_sim_device;

@@ -18,7 +18,8 @@
 #include "core/config.h"
 #include "core/seed_config.h"
 
-/* In the seed's thread: the line goes to the one that prints. */
+/* In the seed's thread: the line goes to the one that prints.  Nobody waits: what a full pipe does
+ * not take is dropped. */
 static void on_event(void *ctx, const nx_seed_event *event)
 {
     const int *notes = ctx;

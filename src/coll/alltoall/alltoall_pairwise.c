@@ -13,6 +13,9 @@
  * No rank waits for a round to be over but for a limit on what is in flight.
  * Since both ranks of a pair meet in the same round, the waits point to earlier
  * rounds only, on both: they cannot form a cycle.
+ *
+ * With nx_coll.heard a dissemination follows, for alltoallv: nobody is done before all
+ * have got theirs.
  */
 #include "coll/algorithms.h"
 
@@ -110,6 +113,7 @@ nexar_err nx_alltoall_pairwise(nx_sched *s, const nx_coll *c)
     } else {
         out_of_place(s, c, &to, &from);
     }
+    nx_await_blocks(s, c, c->size);
     return nx_sched_seal(s);
 }
 

@@ -35,6 +35,14 @@ void nx_await_hooks(nx_sched *s, const nx_coll *c, nx_step_id call, uint32_t rou
     }
 }
 
+void nx_await_blocks(nx_sched *s, const nx_coll *c, uint32_t round)
+{
+    if (c->heard && nx_coll_private(c->kind)) {
+        nx_sched_gate_received(s, 0);
+        nx_disseminate(s, c, round);
+    }
+}
+
 nexar_err nx_barrier_dissemination(nx_sched *s, const nx_coll *c)
 {
     nx_disseminate(s, c, 0);

@@ -56,6 +56,19 @@ static inline bool nx_compress_feeds_back(const nx_compress *c)
     return c->call.residual != NULL;
 }
 
+/* What is in |sent| goes to those whose shards it is of, and theirs of mine to |received|. */
+static inline nx_exchange nx_compress_spread(const nx_compress *c)
+{
+    return (nx_exchange){.kind = NX_ALLTOALLV,
+                         .dtype = NEXAR_U8,
+                         .send = c->sent.at,
+                         .recv = c->received.at,
+                         .send_counts = c->sent_counts,
+                         .send_displs = c->sent_displs,
+                         .recv_counts = c->recv_counts,
+                         .recv_displs = c->recv_displs};
+}
+
 /* x = buf + residual of the whole tensor. */
 static inline nx_cut_tensor nx_compress_input(const nx_compress *c)
 {

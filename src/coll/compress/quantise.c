@@ -71,14 +71,7 @@ nexar_err nx_quantise_begin(nx_compress *c, nx_exchange *e)
             encode_shard(c, nx_split_at(&c->shards, r), (char *)c->sent.at + c->sent_displs[r]);
         }
     }
-    *e = (nx_exchange){.kind = NX_ALLTOALLV,
-                       .dtype = NEXAR_U8,
-                       .send = c->sent.at,
-                       .recv = c->received.at,
-                       .send_counts = c->sent_counts,
-                       .send_displs = c->sent_displs,
-                       .recv_counts = c->recv_counts,
-                       .recv_displs = c->recv_displs};
+    *e = nx_compress_spread(c);
     return NEXAR_OK;
 }
 

@@ -139,14 +139,7 @@ nexar_err nx_topk_send(nx_compress *c, nx_exchange *e)
         return err;
     }
     c->sent_counts[c->call.rank] = 0;
-    *e = (nx_exchange){.kind = NX_ALLTOALLV,
-                       .dtype = NEXAR_U8,
-                       .send = c->sent.at,
-                       .recv = c->received.at,
-                       .send_counts = c->sent_counts,
-                       .send_displs = c->sent_displs,
-                       .recv_counts = c->recv_counts,
-                       .recv_displs = c->recv_displs};
+    *e = nx_compress_spread(c);
     return NEXAR_OK;
 }
 

@@ -5,6 +5,13 @@
  * Behind it are the blocks, one behind the other, if they fit; otherwise they are in the
  * memory of the rank.  Who gets a block takes it from there.  Between the root and another
  * rank the root copies an n-th of a long block, and the other rank the rest.
+ *
+ * Lengths.  The head also has how long the block of each rank is to be, and one word for all
+ * of these numbers: what the rank sends, each length times a weight of its pair of ranks, less
+ * what it expects.  The sum of these words is zero if all lengths fit.  Weights are odd: one
+ * length that does not fit is always seen, several that make up for each other once in 2^64.
+ * All ranks add up the same words, and so find out alike, before any of them has done
+ * anything; only then the pair is looked for.  It takes no wait, and n words instead of n^2.
  */
 #include <string.h>
 
@@ -14,11 +21,18 @@
 #include "coll/direct/share.h"
 #include "reduce/reduce.h"
 
+/* The blocks between the owner of a head and another rank. */
+typedef struct pair {
+    size_t off;  /* of what the other gets: bytes from the first block on; in a gatherv at the
+                    root: of the place where it gets the other's */
+    size_t len;  /* elements of it */
+    size_t want; /* elements that are expected of the other */
+} pair;
+
 typedef struct head {
     nx_lent lent;
-    /* |off| in bytes from the first block on, |len| in elements.  The root of a gatherv has
-     * here where it gets a block; who gets one from the root of a scatterv, how long it is. */
-    nx_part to[NX_BOARD_RANKS];
+    uint64_t balance;
+    pair with[NX_BOARD_RANKS];
 } head;
 
 enum { ROOM = NX_BOARD_ROOM - sizeof(head) };
@@ -101,6 +115,23 @@ static size_t packed(const nx_share *s)
     return sum;
 }
 
+/* What this rank expects of |rank|, in elements. */
+static size_t wanted_of(const nx_share *s, uint32_t rank)
+{
+    const nx_coll *c = &s->call->coll;
+
+    switch ((int)c->kind) {
+    case NX_GATHERV:
+        return is_root(s) ? nx_split_at(&c->parts, rank).len : 0;
+    case NX_SCATTERV:
+        return ((rank == c->root) && !is_root(s)) ? c->count : 0;
+    case NX_REDUCE_SCATTERV:
+        return c->count;
+    default:
+        return nx_split_at(&c->parts, rank).len;
+    }
+}
+
 /* Puts the blocks for others one behind the other to |to|, and into the head. */
 static void pack(const nx_share *s, head *h, uint8_t *to)
 {
@@ -112,7 +143,7 @@ static void pack(const nx_share *s, head *h, uint8_t *to)
         nx_span block = block_for(s, rank);
 
         block.len = (rank == s->turn.rank) ? 0 : block.len;
-        h->to[rank] = (nx_part){.off = first ? off : 0, .len = block.len};
+        h->with[rank] = (pair){.off = first ? off : 0, .len = block.len};
         if ((block.len != 0) && first) {
             nx_memcpy(to + off, from + block.off * elem(s), block.len * elem(s));
             off += block.len * elem(s);
@@ -126,7 +157,7 @@ static void point(const nx_share *s, head *h)
     for (uint32_t rank = 0; rank < s->turn.size; rank++) {
         const nx_span block = block_for(s, rank);
 
-        h->to[rank] = (nx_part){.off = block.off * elem(s), .len = block.len};
+        h->with[rank] = (pair){.off = block.off * elem(s), .len = block.len};
     }
 }
 
@@ -153,13 +184,31 @@ static bool lend(nx_share *s, head *h, size_t bytes)
     return true;
 }
 
-/* gatherv: where the root has the blocks of the others. */
+/* gatherv, the root: where it has the blocks of the others. */
 static void show_places(const nx_share *s, head *h)
 {
-    for (uint32_t rank = 0; is_root(s) && (rank < s->turn.size); rank++) {
-        const nx_span block = nx_split_at(&s->call->coll.parts, rank);
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        h->with[rank].off = nx_split_at(&s->call->coll.parts, rank).off * elem(s);
+    }
+}
 
-        h->to[rank] = (nx_part){.off = block.off * elem(s), .len = block.len};
+static uint64_t weight(uint32_t from, uint32_t to)
+{
+    return nx_mark_mix(UINT64_C(0x9ddfea08eb382d69), (uint64_t)from * NX_BOARD_RANKS + to) | 1;
+}
+
+/* What this rank expects, and the word for all lengths. */
+static void show_lengths(const nx_share *s, head *h)
+{
+    const uint32_t self = s->turn.rank;
+
+    h->balance = 0;
+    for (uint32_t rank = 0; rank < s->turn.size; rank++) {
+        if (rank != self) {
+            h->with[rank].want = wanted_of(s, rank);
+            h->balance += weight(self, rank) * h->with[rank].len;
+            h->balance -= weight(rank, self) * h->with[rank].want;
+        }
     }
 }
 
@@ -176,11 +225,10 @@ bool nx_blocks_bring(nx_share *s, uint8_t *to)
     } else {
         ok = lend(s, h, bytes);
     }
-    if (c->kind == NX_GATHERV) {
+    if ((c->kind == NX_GATHERV) && is_root(s)) {
         show_places(s, h);
-    } else if ((c->kind == NX_SCATTERV) && !is_root(s)) {
-        h->to[c->root].len = c->count;
     }
+    show_lengths(s, h);
     s->own.out = (uint64_t)(uintptr_t)s->call->recv;
     h->lent = s->own;
     return ok;
@@ -188,23 +236,37 @@ bool nx_blocks_bring(nx_share *s, uint8_t *to)
 
 /* ---- taking -------------------------------------------------------------------------------- */
 
-/* What |rank| has for this one is |ours| elements long.  False: it is not. */
-static bool expect(nx_share *s, uint32_t rank, size_t theirs, size_t ours)
+/* Whether what |from| has for |to| is not what that expects; |*out| says so then. */
+static bool differ(const nx_share *s, uint32_t from, uint32_t to, nx_uneven *out)
 {
-    if (theirs != ours) {
-        s->uneven = true;
-        s->who = rank;
-        s->theirs = theirs;
-        s->ours = ours;
+    const size_t sent = head_of(s, from)->with[to].len, expected = head_of(s, to)->with[from].want;
+
+    if ((from == to) || (sent == expected)) {
+        return false;
     }
-    return theirs == ours;
+    *out = (nx_uneven){.from = from, .to = to, .sent = sent, .expected = expected};
+    return true;
+}
+
+bool nx_blocks_fit(nx_share *s)
+{
+    const uint32_t size = s->turn.size;
+    uint64_t sum = 0;
+
+    for (uint32_t rank = 0; rank < size; rank++) {
+        sum += head_of(s, rank)->balance;
+    }
+    for (uint32_t i = 0; (sum != 0) && !s->apart && (i < size * size); i++) {
+        s->apart = differ(s, i / size, i % size, &s->lengths);
+    }
+    return !s->apart;
 }
 
 /* The block of |len| bytes that |rank| has brought; NULL: it is not on the board. */
 static const uint8_t *on_board(const nx_share *s, uint32_t rank, size_t len)
 {
     const head *h = head_of(s, rank);
-    const size_t off = h->to[s->turn.rank].off;
+    const size_t off = h->with[s->turn.rank].off;
 
     if (lends(s, rank) || (off > ROOM) || (len > ROOM - off)) {
         return NULL;
@@ -220,9 +282,6 @@ static bool take(nx_share *s, uint32_t rank, size_t len, uint8_t *to)
     nx_part p = {.len = len * elem(s)};
     const uint8_t *here = on_board(s, rank, p.len);
 
-    if (!expect(s, rank, h->to[s->turn.rank].len, len)) {
-        return false;
-    }
     if (len == 0) {
         return true;
     }
@@ -233,7 +292,8 @@ static bool take(nx_share *s, uint32_t rank, size_t len, uint8_t *to)
     if (nx_coll_rooted(s->call->coll.kind)) {
         p = nx_share_stretch(s, p.len);
     }
-    return nx_share_pull(s, rank, h->lent.in + h->to[s->turn.rank].off + p.off, to + p.off, p.len);
+    return nx_share_pull(s, rank, h->lent.in + h->with[s->turn.rank].off + p.off, to + p.off,
+                         p.len);
 }
 
 /* This rank's own block from |from| to |to|. */
@@ -251,10 +311,6 @@ static bool collect(nx_share *s)
     const uint32_t size = s->turn.size, self = s->turn.rank;
     const nx_span own = (c->kind == NX_ALLTOALLV) ? block_for(s, self) : (nx_span){.len = c->count};
 
-    if ((c->kind == NX_ALLTOALLV) && !c->in_place &&
-        !expect(s, self, own.len, nx_split_at(&c->parts, self).len)) {
-        return false;
-    }
     keep(s, (uint8_t *)s->call->recv + nx_split_at(&c->parts, self).off * elem(s), own);
     for (uint32_t i = 1; i < size; i++) {
         const uint32_t other = (self + i) % size;
@@ -272,13 +328,11 @@ static bool hand_over(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     const head *h = head_of(s, c->root);
-    const nx_part place = h->to[s->turn.rank], p = nx_share_stretch(s, c->count * elem(s));
+    const nx_part p = nx_share_stretch(s, c->count * elem(s));
 
-    if (!expect(s, c->root, place.len, c->count)) {
-        return false;
-    }
     return !lends(s, s->turn.rank) ||
-           nx_share_push(s, c->root, h->lent.out + place.off + p.off, input(s) + p.off, p.len);
+           nx_share_push(s, c->root, h->lent.out + h->with[s->turn.rank].off + p.off,
+                         input(s) + p.off, p.len);
 }
 
 /* scatterv, the root: its own block, and its share of what it lends. */
@@ -294,8 +348,7 @@ static bool deal(nx_share *s)
         const nx_span block = nx_split_at(&c->parts, other);
         const nx_part p = nx_share_stretch(s, block.len * elem(s));
 
-        ok = expect(s, other, head_of(s, other)->to[c->root].len, block.len) &&
-             nx_share_push(s, other, head_of(s, other)->lent.out + p.off,
+        ok = nx_share_push(s, other, head_of(s, other)->lent.out + p.off,
                            input(s) + block.off * elem(s) + p.off, p.len);
     }
     return ok;
@@ -321,7 +374,7 @@ static const void *its_piece(nx_share *s, uint32_t rank, size_t at, size_t len)
     if (here != NULL) {
         return here + at * elem(s);
     }
-    return nx_share_see(s, rank, h->lent.in + h->to[s->turn.rank].off + at * elem(s),
+    return nx_share_see(s, rank, h->lent.in + h->with[s->turn.rank].off + at * elem(s),
                         len * elem(s));
 }
 
@@ -349,10 +402,6 @@ static bool reduce_own(nx_share *s)
     const size_t block = NX_SHARE_BLOCK / elem(s), count = s->call->coll.count;
     bool ok = true;
 
-    for (uint32_t rank = 0; ok && (rank < s->turn.size); rank++) {
-        ok = (rank == s->turn.rank) ||
-             expect(s, rank, head_of(s, rank)->to[s->turn.rank].len, count);
-    }
     for (size_t at = 0; ok && (at < count); at += block) {
         const size_t len = (count - at < block) ? count - at : block;
 

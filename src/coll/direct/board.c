@@ -13,9 +13,10 @@
 
 #include "base/clock.h"
 #include "base/place.h"
+#include "base/text.h"
 
 static const uint64_t MAGIC = UINT64_C(0x6e78626f61726431);
-enum { VERSION = 3 };
+enum { VERSION = 4 };
 
 /* Polls between two looks at the clock and at what is rare, about 2 us. */
 enum { POLLS = 64 };
@@ -93,7 +94,7 @@ void nx_board_break(nx_board *b, uint32_t rank, uint64_t number, nexar_err err, 
     r->err = (int32_t)err;
     (void)snprintf(r->why, sizeof(r->why), "%s", why);
     atomic_fetch_or(&b->broken, bit);
-    for (uint32_t i = 0; i < b->size; i++) {
+    for (uint32_t i = 0; i < NX_BOARD_RANKS; i++) { /* whatever others made of |size| */
         ring(&b->ranks[i]);
     }
 }
@@ -141,6 +142,7 @@ nexar_err nx_turn_trouble(const nx_turn *t, char why[NX_BOARD_WHY])
 
     memcpy(why, r->why, NX_BOARD_WHY);
     why[NX_BOARD_WHY - 1] = '\0';
+    nx_clean_text(why, strlen(why));
     return ((err < NEXAR_OK) && (err >= NEXAR_EINTERNAL)) ? err : NEXAR_EPROTO;
 }
 

@@ -49,7 +49,8 @@
  * had published was there before too.  Nobody makes a system call while nobody sleeps.
  * A process that is killed before it wakes the others is found dead by its links.
  *
- * What others write is never trusted: no length or index is taken from the board.
+ * What others write is never trusted: no length or index is taken from the board, nor its
+ * size once it was seen to be one (nx_board_is).
  */
 #ifndef NX_BOARD_H
 #define NX_BOARD_H

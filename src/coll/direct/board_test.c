@@ -222,6 +222,22 @@ static void test_trouble_wakes_all_and_says_why(void **state)
     }
 }
 
+/* The memory is shared: any of the others may have written anything. */
+static void test_trouble_is_said_in_one_line(void **state)
+{
+    char why[NX_BOARD_WHY];
+    crowd c;
+
+    (void)state;
+    open_crowd(&c, 0);
+    nx_board_break(c.board, 1, 1, NEXAR_EPEER, "it hurts\n\033[2J\xc3\xa4");
+    c.m[0].t.number = 1;
+    assert_int_equal(nx_turn_check(&c.m[0].t), NX_TURN_BROKEN);
+    assert_int_equal(nx_turn_trouble(&c.m[0].t, why), NEXAR_EPEER);
+    assert_string_equal(why, "it hurts??[2J\xc3\xa4");
+    assert_int_equal(close_crowd(&c), NEXAR_OK);
+}
+
 static void test_a_wait_ends_with_its_deadline(void **state)
 {
     crowd c;
@@ -260,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_each_sees_what_all_bring),
         cmocka_unit_test(test_an_operation_that_one_runs_elsewhere_all_run_elsewhere),
         cmocka_unit_test(test_trouble_wakes_all_and_says_why),
+        cmocka_unit_test(test_trouble_is_said_in_one_line),
         cmocka_unit_test(test_a_wait_ends_with_its_deadline),
         cmocka_unit_test(test_what_is_there_counts_more_than_trouble),
     };

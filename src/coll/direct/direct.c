@@ -146,7 +146,11 @@ static bool is_on(nx_direct *d)
 
 bool nx_direct_takes(nx_direct *d, const nx_coll_call *call)
 {
-    return (d->on || is_on(d)) && (nx_share_way(call, d->board, d->reads) != NX_WAY_ENGINE);
+    nexar_err err;
+
+    /* What is over elsewhere the engine ends at its beginning; the board stays. */
+    return (d->on || is_on(d)) && (nx_group_aborted(d->group, d->group->next, &err) == NULL) &&
+           (nx_share_way(call, d->board, d->group->size, d->reads) != NX_WAY_ENGINE);
 }
 
 /* ---- errors ------------------------------------------------------------------------------- */
@@ -155,7 +159,7 @@ bool nx_direct_takes(nx_direct *d, const nx_coll_call *call)
 static void fail(nx_direct *d, nexar_err err, const char *why)
 {
     nx_board_break(d->board, d->group->rank, d->now.number, err, why);
-    nx_group_tell(d->group, (uint32_t)d->now.number, err, why);
+    nx_group_tell(d->group, (uint32_t)d->now.number, 0, err, why);
 }
 
 void nx_direct_on_down(nx_direct *d, uint32_t rank, nexar_err err, const char *why)
@@ -168,6 +172,11 @@ void nx_direct_on_down(nx_direct *d, uint32_t rank, nexar_err err, const char *w
     if (d->now.number != 0) {
         fail(d, err, why);
     }
+}
+
+void nx_direct_on_abort(nx_direct *d, nexar_err err, const char *why)
+{
+    nx_board_break(d->board, d->group->rank, d->now.number, err, why);
 }
 
 /* What went wrong on this rank itself; NEXAR_OK: nothing. */
@@ -193,9 +202,8 @@ static nexar_err own_trouble(const nx_direct *d, const nx_share *s, nx_turn_end 
     }
     if (s->uneven) {
         (void)snprintf(why, NX_BOARD_WHY,
-                       "rank %u has a block of %zu elements for rank %u, which expects %zu: their "
-                       "counts differ",
-                       s->who, s->theirs, d->group->rank, s->ours);
+                       "rank %u has a tensor of %zu elements where that of rank %u has %zu", s->who,
+                       s->theirs, d->group->rank, s->ours);
         return NEXAR_EMISMATCH;
     }
     /* Another may have left for the trouble there is, and given its memory back. */
@@ -278,7 +286,7 @@ static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
                     .turns = 1,
                     .mark = d->mark,
                     .declines = (g->late != NEXAR_OK), /* the engine tells of that */
-                    .way = nx_share_way(call, d->board, d->reads),
+                    .way = nx_share_way(call, d->board, d->group->size, d->reads),
                     .reads = d->reads,
                     .tune = &d->tune,
                     .far = d->far,
@@ -304,6 +312,9 @@ static nexar_err outcome(nx_direct *d, const nx_share *s, nx_turn_end end)
     } else if (s->odd != t->size) {
         err = NEXAR_EMISMATCH;
         nx_mark_differ(why, sizeof(why), (uint32_t)t->number, s->odd, &s->its, t->rank, &s->mark);
+    } else if (s->apart) {
+        err = NEXAR_EMISMATCH;
+        nx_mark_uneven(why, sizeof(why), (uint32_t)t->number, &s->mark, &s->lengths);
     }
     if (err == NEXAR_OK) {
         return NEXAR_OK;
@@ -346,11 +357,16 @@ bool nx_direct_run(nx_direct *d, const nx_coll_call *call, uint32_t *number, nex
                    nx_direct_now *was)
 {
     nx_loop *loop = nx_hub_config_of(d->group->hub)->loop;
+    const char *aborted;
     nx_turn_end end;
     nx_share s;
 
     wait_turn(d);
     begin(d, call, &s);
+    aborted = nx_group_aborted(d->group, (uint32_t)d->now.number, err);
+    if (aborted != NULL) { /* while it waited for its turn */
+        nx_direct_on_abort(d, *err, aborted);
+    }
     if ((d->down != NEXAR_OK) && (nx_turn_check(&s.turn) == NX_TURN_ON)) {
         fail(d, d->down, d->why);
     }
@@ -396,6 +412,11 @@ void nx_direct_look(const nx_direct *d, nx_direct_now *out)
 bool nx_direct_has(const nx_direct *d, uint32_t number)
 {
     return (d->now.number != 0) && ((((uint32_t)d->now.number ^ number) & NX_NUMBER_MASK) == 0);
+}
+
+void nx_direct_part(nx_direct *d)
+{
+    nx_board_engine(d->board, d->group->rank, UINT64_MAX);
 }
 
 void nx_direct_engine(nx_direct *d, uint32_t number)

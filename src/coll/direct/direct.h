@@ -66,6 +66,11 @@ void nx_direct_look(const nx_direct *d, nx_direct_now *out);
 bool nx_direct_has(const nx_direct *d, uint32_t number);
 /* Operation |number| begins by the engine. */
 void nx_direct_engine(nx_direct *d, uint32_t number);
+/* The operation on the board was ended by a rank that may never come to it. */
+void nx_direct_on_abort(nx_direct *d, nexar_err err, const char *why);
+/* This rank begins nothing more: others, who would wait for it on the board, go to the
+ * engine. */
+void nx_direct_part(nx_direct *d);
 /* |rank| is down. */
 void nx_direct_on_down(nx_direct *d, uint32_t rank, nexar_err err, const char *why);
 

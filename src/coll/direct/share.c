@@ -32,7 +32,7 @@ nx_part nx_share_part(const nx_share *s, size_t count, uint32_t rank)
     return nx_part_of(count, s->turn.size, rank);
 }
 
-nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, bool reads)
+nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, uint32_t size, bool reads)
 {
     const nx_coll *c = &call->coll;
 
@@ -42,8 +42,8 @@ nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, bool reads)
     if (c->kind >= NX_ALLGATHERV) {
         return NX_WAY_BLOCKS;
     }
-    if (nx_slots_piece(call, b) != 0) {
-        return (!reads || nx_slots_fit(call, b->size, NX_SHARE_SHORT) ||
+    if (nx_slots_piece(call, b, size) != 0) {
+        return (!reads || nx_slots_fit(call, size, NX_SHARE_SHORT) ||
                 nx_call_scattered(call, NX_CALL_SHORT))
                    ? NX_WAY_SLOTS
                    : NX_WAY_EITHER;
@@ -371,7 +371,7 @@ static nx_turn_end arrive(nx_share *s)
         return end;
     }
     s->odd = nx_turn_odd_one(t, s->mark.word, s->its.word);
-    if (s->odd != t->size) {
+    if ((s->odd != t->size) || ((s->way == NX_WAY_BLOCKS) && !nx_blocks_fit(s))) {
         return NX_TURN_ON;
     }
     hear(s);
@@ -401,12 +401,12 @@ nx_turn_end nx_share_run(nx_share *s)
     nx_turn_end end;
 
     s->code = 0;
-    s->nomem = s->uneven = false;
+    s->nomem = s->uneven = s->apart = false;
     s->hook_err = NEXAR_OK;
     s->odd = s->turn.size;
     s->turns = 1;
     s->off = 0;
-    s->len = nx_slots_piece(s->call, s->turn.board);
+    s->len = nx_slots_piece(s->call, s->turn.board, s->turn.size);
     s->len = (s->len < s->call->coll.count) ? s->len : s->call->coll.count;
     s->declines = !open_share(s) || s->declines; /* the engine says what is missing */
     s->disturbed = false;

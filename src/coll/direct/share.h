@@ -23,8 +23,8 @@
  *           faster even by the kernel, at this moment, all say where: tune.h.
  *   blocks  the v forms, whose lengths not all ranks know alike: each rank brings what
  *           others get from it, or says where that is if it is long, with the place and
- *           the length of each block; those who get them hold the lengths against what
- *           they expect.  One wait; two if any rank has said where.
+ *           the length of each block, and what it expects of others: all hold these
+ *           lengths against each other.  One wait; two if any rank has said where.
  *
  * A bucket is one vector that lies in many tensors.  For reads, a rank says where the list
  * of its tensors is; each reads the lines of it that it needs.
@@ -108,13 +108,15 @@ typedef struct nx_share {
     uint32_t who; /* copying from or to |who| has failed with ... */
     int code;     /* ... this errno; 0: none has */
     bool nomem;   /* this rank has none */
-    bool uneven;  /* |who| has a block of |theirs| elements where |ours| are expected */
+    bool uneven;  /* |who| has a tensor of |theirs| elements where |ours| are expected */
     size_t theirs, ours;
+    bool apart;         /* blocks: one is not as long as is expected: ... */
+    nx_uneven lengths;  /* ... this; on all ranks, and nothing was done */
     nexar_err hook_err; /* what the hook has returned */
 } nx_share;
 
-/* How |call| is run by the ranks of |b|, who may read each other's memory or not. */
-nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, bool reads);
+/* How |call| is run by the |size| ranks of |b|, who may read each other's memory or not. */
+nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, uint32_t size, bool reads);
 
 /* Elements that |rank| owns of |count|. */
 typedef struct nx_part {
@@ -126,7 +128,7 @@ nx_part nx_share_part(const nx_share *s, size_t count, uint32_t rank);
 
 /*
  * Does it.  NX_TURN_ON: done, and this turn counts, unless one of those below is set; if
- * |odd| is a rank nothing was done, on all ranks.  With |code|, |nomem|, |uneven| or
+ * |odd| is a rank, or |apart|, nothing was done, on all ranks.  With |code|, |nomem|, |uneven| or
  * |hook_err| the caller must break the board.
  */
 nx_turn_end nx_share_run(nx_share *s);
@@ -165,7 +167,7 @@ nx_part nx_share_stretch(const nx_share *s, size_t len);
 /* Whether no rank brings more than |room| bytes. */
 bool nx_slots_fit(const nx_coll_call *call, uint32_t size, size_t room);
 /* Elements of each block that are brought at a time; 0: it is not for slots. */
-size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b);
+size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b, uint32_t size);
 /* The piece from |off| on: this rank's, and what it needs of all. */
 void nx_slots_bring(const nx_share *s, void *to);
 void nx_slots_take(const nx_share *s);
@@ -194,6 +196,8 @@ bool nx_bucket_part(nx_share *s);
 
 /* Before arriving.  False: this rank cannot take part; the engine is to run it. */
 bool nx_blocks_bring(nx_share *s, uint8_t *to);
+/* All have come: whether each is to get what it expects.  False: see |apart|. */
+bool nx_blocks_fit(nx_share *s);
 /* All have come: whether any of them has said where, instead of bringing it. */
 bool nx_blocks_lent(const nx_share *s);
 nx_turn_end nx_blocks_run(nx_share *s);

@@ -51,18 +51,18 @@ static bool comes_in_pieces(const nx_coll *c, uint32_t size)
     }
 }
 
-size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b)
+size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b, uint32_t size)
 {
     const size_t room = (b->roomy != 0) ? NX_SHARE_PIECE : NX_BOARD_ROOM;
     const size_t most = room / nexar_dtype_size(call->dtype);
     const nx_coll *c = &call->coll;
-    const size_t piece = one_for_each(c->kind) ? most / (b->size - 1) : most;
+    const size_t piece = one_for_each(c->kind) ? most / (size - 1) : most;
 
-    if (nx_slots_fit(call, b->size, room)) {
+    if (nx_slots_fit(call, size, room)) {
         return (c->count == 0) ? 1 : c->count;
     }
     /* Each piece takes two steps. */
-    return (comes_in_pieces(c, b->size) && (c->count / piece < NX_TURN_DONE / 2 - 1)) ? piece : 0;
+    return (comes_in_pieces(c, size) && (c->count / piece < NX_TURN_DONE / 2 - 1)) ? piece : 0;
 }
 
 /* |len| bytes of the result, from |from| on the board or in this rank's input.  Of a long one

@@ -4,7 +4,8 @@
  *     rounds: 1      sent by each rank but the root: its block
  *
  * Best for long blocks, since each byte travels once; the only way for gatherv,
- * where a rank on the way would not know how much comes.
+ * where a rank on the way would not know how much comes.  With nx_coll.heard the root lets
+ * the others go when it has all; in a gatherv all are as long as it expects then.
  */
 #include "coll/algorithms.h"
 #include "coll/phase/star.h"

@@ -4,7 +4,8 @@
  * Where a schedule has messages one way only, from the middle or to it, these add empty
  * ones the other way, so that nobody is done before everybody has come (nx_coll.heard): the
  * others tell the middle before it sends (come), or it tells them when it has all (go).
- * Two ranks hear of each other by the messages themselves: neither waits for the other's.
+ * Two ranks hear of each other by the messages themselves: neither waits for the other's,
+ * unless the one is to know that the other has got what it expects (nx_coll_private).
  */
 #ifndef NX_STAR_H
 #define NX_STAR_H
@@ -20,7 +21,7 @@ static inline uint32_t nx_star_rank(const nx_coll *c, uint32_t i)
 /* What the root sends from now on waits for all steps since number |first|. */
 static inline void nx_star_gate(nx_sched *s, const nx_coll *c, nx_step_id first)
 {
-    if (c->size > 2) {
+    if ((c->size > 2) || nx_coll_private(c->kind)) {
         nx_sched_gate_since(s, first);
     }
 }

@@ -4,7 +4,8 @@
  *     rounds: 1      sent by the root: all blocks but its own
  *
  * Best for long blocks, since each byte travels once; the only way for scatterv,
- * where a rank on the way would not know how much comes.
+ * where a rank on the way would not know how much comes.  With nx_coll.heard nobody is
+ * done before all have come, or in a scatterv before all have got theirs.
  */
 #include "coll/algorithms.h"
 #include "coll/phase/star.h"
@@ -13,9 +14,12 @@ nexar_err nx_scatter_direct(nx_sched *s, const nx_coll *c)
 {
     const nx_ref out = nx_at(NX_SPACE_RECV, 0);
 
-    nx_star_come(s, c, 0);
+    if (c->kind == NX_SCATTER) {
+        nx_star_come(s, c, 0);
+    }
     if (c->rank != c->root) {
         nx_recv(s, c->root, 0, out, c->count);
+        nx_await_blocks(s, c, 1);
         return nx_sched_seal(s);
     }
 
@@ -31,6 +35,7 @@ nexar_err nx_scatter_direct(nx_sched *s, const nx_coll *c)
     }
     nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
     nx_copy(s, out, nx_ref_plus(in, own.off), own.len);
+    nx_await_blocks(s, c, 1);
     return nx_sched_seal(s);
 }
 

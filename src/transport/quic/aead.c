@@ -101,13 +101,24 @@ bool nx_aead_open(nx_aead *a, const nx_aead_text *text, uint8_t *out)
         return false;
     }
     sealed.len -= NX_AEAD_TAG;
+    assert((text->place.at == NULL) ||
+           ((text->place.from <= text->place.to) && (text->place.to <= sealed.len)));
     if (a->by->open(&a->key, &sealed, text->in + sealed.len, out)) {
         return true;
     }
     if (sealed.len > 0) {
         memset(out, 0, sealed.len); /* nobody may use what was not sent */
     }
+    if (text->place.at != NULL) {
+        memset(text->place.at, 0, text->place.to - text->place.from);
+    }
     return false;
+}
+
+void nx_aead_peek(const nx_aead *a, const nx_aead_text *text, size_t from, size_t to, uint8_t *out)
+{
+    assert((from <= to) && (to <= text->len - NX_AEAD_TAG));
+    a->by->peek(&a->key, text, from, to, out);
 }
 
 void nx_aead_block(const nx_aead *a, const uint8_t in[NX_AEAD_BLOCK], uint8_t out[NX_AEAD_BLOCK])

@@ -51,6 +51,13 @@ typedef struct nx_aead nx_aead;
 nx_aead *nx_aead_create(const uint8_t *key, size_t len);
 void nx_aead_destroy(nx_aead *a); /* wipes it; NULL is allowed */
 
+/* Where some bytes of an opened text go instead of |out|: [from, to) of it to |at|, which
+ * overlaps neither |in| nor |out|.  |at| is NULL: none. */
+typedef struct nx_aead_place {
+    uint8_t *at;
+    size_t from, to;
+} nx_aead_place;
+
 typedef struct nx_aead_text {
     const uint8_t *nonce; /* NX_AEAD_NONCE bytes; never twice with one key for seal */
     const uint8_t *head;  /* goes in the clear and is protected too */
@@ -60,6 +67,7 @@ typedef struct nx_aead_text {
     /* What the caller will read after a seal, or write after an open: fetched meanwhile.  A
      * hint (base/ahead.h). */
     nx_ahead next;
+    nx_aead_place place; /* of an open */
 } nx_aead_text;
 
 /*
@@ -72,9 +80,16 @@ NX_MUST_CHECK bool nx_aead_seal(nx_aead *a, const nx_aead_text *text, uint8_t *o
 /*
  * The reverse: the tag is the last NX_AEAD_TAG bytes of |in|; writes text->len -
  * NX_AEAD_TAG bytes to |out|, as above.  False: these are not the bytes that were
- * sealed; |out| is zero then (untouched if there is no room for a tag).
+ * sealed; |out| is zero then, and so is text->place (untouched if there is no room for a
+ * tag).  The bytes of |out| that belong to the place are nothing to rely on.
  */
 NX_MUST_CHECK bool nx_aead_open(nx_aead *a, const nx_aead_text *text, uint8_t *out);
+
+/*
+ * Bytes [from, to) of a sealed text, its tag apart, as they would be opened, whoever has
+ * made them: not to be believed, unless the text was opened before.
+ */
+void nx_aead_peek(const nx_aead *a, const nx_aead_text *text, size_t from, size_t to, uint8_t *out);
 
 /* One block by AES alone: the mask of a packet's header (RFC 9001, 5.4.3). */
 void nx_aead_block(const nx_aead *a, const uint8_t in[NX_AEAD_BLOCK], uint8_t out[NX_AEAD_BLOCK]);

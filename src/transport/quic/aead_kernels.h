@@ -28,6 +28,9 @@ typedef struct nx_aead_kernels {
     void (*seal)(const nx_aead_key *k, const nx_aead_text *text, uint8_t *out);
     /* Of text->len bytes, without the tag; returns whether |tag| is theirs. */
     bool (*open)(const nx_aead_key *k, const nx_aead_text *text, const uint8_t *tag, uint8_t *out);
+    /* Bytes [from, to) of it alone, by nobody's tag. */
+    void (*peek)(const nx_aead_key *k, const nx_aead_text *text, size_t from, size_t to,
+                 uint8_t *out);
 } nx_aead_kernels;
 
 extern const nx_aead_kernels nx_aead_vaes; /* only in builds for x86-64 */

@@ -221,7 +221,7 @@ static void test_a_hint_changes_nothing(void **state)
 {
     static const uint8_t *const nowhere = (const uint8_t *)(uintptr_t)4096;
     uint8_t nonce[NX_AEAD_NONCE] = {7}, plainly[4096 + NX_AEAD_TAG], there[4096], same[4096];
-    nx_aead_text text = {nonce, head, 13, plain, 4096, {0}};
+    nx_aead_text text = {nonce, head, 13, plain, 4096, {0}, {0}};
     pair p = {0};
 
     (void)state;
@@ -230,15 +230,124 @@ static void test_a_hint_changes_nothing(void **state)
     pair_open(&p, 16);
     assert_true(nx_aead_seal(p.own, &text, plainly));
     for (size_t len = 0; len <= 8192; len += 64) {
-        text = (nx_aead_text){nonce, head, 13, plain, 4096, {nowhere, len}};
+        text = (nx_aead_text){nonce, head, 13, plain, 4096, {nowhere, len}, {0}};
         assert_true(nx_aead_seal(p.own, &text, sealed));
         assert_memory_equal(sealed, plainly, sizeof(plainly));
-        text = (nx_aead_text){nonce, head, 13, sealed, 4096 + NX_AEAD_TAG, {there, len % 4097}};
+        text =
+            (nx_aead_text){nonce, head, 13, sealed, 4096 + NX_AEAD_TAG, {there, len % 4097}, {0}};
         assert_true(nx_aead_open(p.own, &text, opened));
         assert_memory_equal(opened, plain, 4096);
         assert_memory_equal(there, same, sizeof(there));
     }
     pair_close(&p);
+}
+
+/* ---- places --------------------------------------------------------------------- */
+
+enum { AROUND = 64 };
+static uint8_t place[ROOM + 2 * AROUND];
+
+/* Opens what is sealed with bytes [from, to) of its |len| going elsewhere. */
+static void open_to_place(const pair *p, nx_aead_text *text, size_t from, size_t to)
+{
+    const size_t len = text->len - NX_AEAD_TAG;
+
+    memset(place, 0x5a, to - from + 2 * (size_t)AROUND);
+    memset(opened, 0xa5, len + 1);
+    text->place = (nx_aead_place){place + AROUND, from, to};
+    assert_true(nx_aead_open(p->own, text, opened));
+    assert_memory_equal(opened, plain, from);
+    assert_memory_equal(opened + to, plain + to, len - to);
+    assert_int_equal(opened[len], 0xa5);
+    assert_memory_equal(place + AROUND, plain + from, to - from);
+    for (size_t i = 0; i < AROUND; i++) {
+        assert_int_equal(place[i], 0x5a);
+        assert_int_equal(place[AROUND + to - from + i], 0x5a);
+    }
+}
+
+/* All places whose ends are some steps from those of the text. */
+static void open_to_places(const pair *p, nx_aead_text *text)
+{
+    static const size_t steps[] = {0, 1, 7, 64, 190, 191, 192, 193, 300, 384, 385, 576, 998};
+    enum { STEPS = sizeof(steps) / sizeof(steps[0]) };
+    const size_t len = text->len - NX_AEAD_TAG;
+
+    for (size_t f = 0; f < STEPS; f++) {
+        for (size_t t = 0; t < STEPS; t++) {
+            if (steps[f] + steps[t] <= len) {
+                open_to_place(p, text, steps[f], len - steps[t]);
+                open_to_place(p, text, steps[f], steps[f] + steps[t]);
+            }
+        }
+    }
+}
+
+static void test_bytes_go_to_their_place(void **state)
+{
+    static const size_t lengths[] = {1, 191, 192, 193, 384, 400, 577, 1000, 5000};
+    uint8_t nonce[NX_AEAD_NONCE] = {9};
+    pair p = {0};
+
+    (void)state;
+    pair_open(&p, 16);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        nx_aead_text text = {nonce, head, 13, plain, lengths[i], {0}, {0}};
+
+        assert_true(nx_aead_seal(p.own, &text, sealed));
+        text.in = sealed;
+        text.len = lengths[i] + NX_AEAD_TAG;
+        open_to_places(&p, &text);
+    }
+    pair_close(&p);
+}
+
+static void test_a_place_of_what_is_false_is_zero(void **state)
+{
+    uint8_t nonce[NX_AEAD_NONCE] = {9}, zero[4000] = {0};
+    nx_aead_text text = {nonce, head, 13, plain, 4000, {0}, {0}};
+    pair p = {0};
+
+    (void)state;
+    pair_open(&p, 16);
+    assert_true(nx_aead_seal(p.own, &text, sealed));
+    sealed[3000] ^= 1;
+    text.in = sealed;
+    text.len = 4000 + NX_AEAD_TAG;
+    text.place = (nx_aead_place){place, 100, 3999};
+    memset(place, 0x5a, 4000);
+    assert_false(nx_aead_open(p.own, &text, opened));
+    assert_memory_equal(place, zero, 3899);
+    assert_int_equal(place[3899], 0x5a);
+    assert_memory_equal(opened, zero, 4000);
+    pair_close(&p);
+}
+
+static void test_a_peek_shows_any_part_of_a_text(void **state)
+{
+    uint8_t nonce[NX_AEAD_NONCE] = {9};
+    nx_aead_text text = {nonce, head, 13, plain, 1000, {0}, {0}};
+
+    (void)state;
+    for (size_t key_len = 16; key_len <= 32; key_len += 16) {
+        pair p = {0};
+
+        pair_open(&p, key_len);
+        text.in = plain;
+        text.len = 1000;
+        assert_true(nx_aead_seal(p.own, &text, sealed));
+        text.in = sealed;
+        text.len = 1000 + NX_AEAD_TAG;
+        for (size_t from = 0; from <= 1000; from += (from % 5) + 1) {
+            for (size_t to = from; to <= 1000; to += (to % 11) + 1) {
+                opened[to - from] = 0x5a;
+                nx_aead_peek(p.own, &text, from, to, opened);
+                assert_memory_equal(opened, plain + from, to - from);
+                assert_int_equal(opened[to - from], 0x5a);
+            }
+        }
+        pair_close(&p);
+    }
 }
 
 /* ---- what is refused ----------------------------------------------------------- */
@@ -254,7 +363,7 @@ static void test_a_flipped_bit_anywhere_is_refused(void **state)
     pair_open(&p, 16);
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         size_t len = lengths[i], n = len + NX_AEAD_TAG;
-        nx_aead_text text = {nonce, bytes, sizeof(bytes), plain, len, {0}};
+        nx_aead_text text = {nonce, bytes, sizeof(bytes), plain, len, {0}, {0}};
 
         assert_true(nx_aead_seal(p.own, &text, sealed));
         text.in = sealed;
@@ -286,7 +395,7 @@ static void test_a_flipped_bit_anywhere_is_refused(void **state)
 static void test_a_key_seals_no_more_than_it_may(void **state)
 {
     uint8_t nonce[NX_AEAD_NONCE] = {0};
-    nx_aead_text text = {nonce, head, 13, plain, 61440, {0}};
+    nx_aead_text text = {nonce, head, 13, plain, 61440, {0}, {0}};
     uint64_t each;
     pair p = {0};
 
@@ -312,7 +421,7 @@ static void test_a_key_seals_no_more_than_it_may(void **state)
 static void test_a_text_that_would_wrap_its_counter_is_refused(void **state)
 {
     uint8_t nonce[NX_AEAD_NONCE] = {0};
-    nx_aead_text text = {nonce, head, 0, plain, NX_AEAD_TEXT_MAX + 1, {0}}; /* never read */
+    nx_aead_text text = {nonce, head, 0, plain, NX_AEAD_TEXT_MAX + 1, {0}, {0}}; /* never read */
     pair p = {0};
 
     (void)state;
@@ -354,6 +463,9 @@ int main(void)
         cmocka_unit_test(test_every_alignment_is_as_by_gnutls),
         cmocka_unit_test(test_every_head_is_as_by_gnutls),
         cmocka_unit_test(test_a_hint_changes_nothing),
+        cmocka_unit_test(test_bytes_go_to_their_place),
+        cmocka_unit_test(test_a_place_of_what_is_false_is_zero),
+        cmocka_unit_test(test_a_peek_shows_any_part_of_a_text),
         cmocka_unit_test(test_a_flipped_bit_anywhere_is_refused),
         cmocka_unit_test(test_a_key_seals_no_more_than_it_may),
         cmocka_unit_test(test_a_text_that_would_wrap_its_counter_is_refused),

@@ -412,26 +412,53 @@ INLINE void seal_by(const nx_aead_key *k, int rounds, const nx_aead_text *text, 
     store(out + len, tag_of(k, text, sum));
 }
 
+/* Where the turn at |pos| goes. */
+INLINE uint8_t *turn_to(const nx_aead_place *place, size_t pos, uint8_t *out)
+{
+    return ((place->at != NULL) && (pos >= place->from) && (pos + TURN <= place->to))
+               ? place->at + (pos - place->from)
+               : out + pos;
+}
+
+/* The bytes of the place that are in no turn of its own: its edges. */
+static void fill_edges(const nx_aead_place *place, const uint8_t *out)
+{
+    size_t from = place->from, to = place->to;
+    size_t first = (from + TURN - 1) / TURN * TURN, last = to / TURN * TURN;
+
+    first = (first < to) ? first : to;
+    last = (last > first) ? last : first;
+    memcpy(place->at, out + from, first - from);
+    memcpy(place->at + (last - from), out + last, to - last);
+}
+
 INLINE bool open_by(const nx_aead_key *k, int rounds, const nx_aead_text *text, const uint8_t *tag,
                     uint8_t *out)
 {
     __m256i counters =
         two_counters(_mm_add_epi32(first_counter(text->nonce), _mm_set_epi32(0, 0, 0, 1)));
     __m128i sum = hash_head(k, text->head, text->head_len), wrong;
+    const nx_aead_place place = text->place;
     const uint8_t *in = text->in;
     nx_ahead next = text->next;
-    size_t len = text->len;
+    size_t at = 0;
 
-    for (; len >= TURN; len -= TURN, in += TURN, out += TURN) {
+    for (; text->len - at >= TURN; at += TURN) {
         fetch_turn(&next, true);
-        sum = turn(k, rounds, &counters, in, out, in, sum);
+        sum = turn(k, rounds, &counters, in + at, turn_to(&place, at, out), in + at, sum);
     }
-    if (len > 0) {
-        sum = hash_some(k, in, len, sum);
-        crypt_some(k, rounds, &counters, in, len, out);
+    if (at < text->len) {
+        sum = hash_some(k, in + at, text->len - at, sum);
+        crypt_some(k, rounds, &counters, in + at, text->len - at, out + at);
     }
     wrong = _mm_xor_si128(tag_of(k, text, sum), load(tag));
-    return _mm_testz_si128(wrong, wrong) != 0;
+    if (_mm_testz_si128(wrong, wrong) == 0) {
+        return false;
+    }
+    if (place.at != NULL) {
+        fill_edges(&place, out);
+    }
+    return true;
 }
 
 /* Two copies, in which the compiler knows how many rounds there are. */
@@ -448,6 +475,30 @@ static bool open_sealed(const nx_aead_key *k, const nx_aead_text *text, const ui
                         uint8_t *out)
 {
     return (k->n == 10) ? open_by(k, 10, text, tag, out) : open_by(k, 14, text, tag, out);
+}
+
+static void peek(const nx_aead_key *k, const nx_aead_text *text, size_t from, size_t to,
+                 uint8_t *out)
+{
+    const size_t blocks = from / 16, cut = from % 16; /* |cut| bytes of the first are not wanted */
+    __m128i counter = _mm_add_epi32(first_counter(text->nonce), _mm_set_epi32(0, 0, 0, 1));
+    __m256i counters;
+
+    counter = _mm_add_epi32(counter, _mm_set_epi32(0, 0, 0, (int)(uint32_t)blocks));
+    if ((cut > 0) && (from < to)) {
+        uint8_t whole[16];
+        size_t n = (to - from < 16 - cut) ? to - from : 16 - cut;
+
+        store(whole, encrypt_block(k, turned(counter)));
+        for (size_t i = 0; i < n; i++) {
+            out[i] = text->in[from + i] ^ whole[cut + i];
+        }
+        counter = _mm_add_epi32(counter, _mm_set_epi32(0, 0, 0, 1));
+        from += n;
+        out += n;
+    }
+    counters = two_counters(counter);
+    crypt_some(k, k->n, &counters, text->in + from, to - from, out);
 }
 
 /* ---- the CPU ------------------------------------------------------------------- */
@@ -467,5 +518,10 @@ static bool runs(void)
            ((ecx & (vaes | vpclmul)) == (vaes | vpclmul));
 }
 
-const nx_aead_kernels nx_aead_vaes = {
-    .name = "vaes", .runs = runs, .init = init, .block = block, .seal = seal, .open = open_sealed};
+const nx_aead_kernels nx_aead_vaes = {.name = "vaes",
+                                      .runs = runs,
+                                      .init = init,
+                                      .block = block,
+                                      .seal = seal,
+                                      .open = open_sealed,
+                                      .peek = peek};

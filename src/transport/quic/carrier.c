@@ -22,6 +22,9 @@ enum {
 static const uint64_t LINGER_MOST_NS = UINT64_C(1000000000);
 static const uint64_t UNREACHABLE_NS = UINT64_C(100000000); /* for so long, with no packet */
 
+/* This process itself was away for so long: what came meanwhile counts before any time-out. */
+static const uint64_t AWAY_NS = UINT64_C(100000000);
+
 static size_t little(const nx_carrier *k)
 {
     return k->same_host ? LITTLE_HERE : LITTLE;
@@ -50,6 +53,18 @@ static void on_data(void *ctx, uint64_t id, uint64_t off, const void *data, size
     }
 }
 
+static void *on_want(void *ctx, uint64_t id, uint64_t off, size_t *len)
+{
+    const nx_carrier *k = ctx;
+    nx_quic_link *link = k->link;
+
+    if ((link == NULL) || (link->used != k) || !nx_quic_link_wants_data(link) ||
+        (link->base.up->on_want == NULL)) {
+        return NULL;
+    }
+    return link->base.up->on_want(link->base.up_ctx, &link->base, id, off, len);
+}
+
 static void on_bye(void *ctx)
 {
     const nx_carrier *k = ctx;
@@ -76,7 +91,7 @@ static void on_cid_gone(void *ctx, uint64_t cid)
 }
 
 static const nx_conn_up UP = {
-    .inbox = {.on_frame = on_frame, .on_data = on_data, .on_bye = on_bye},
+    .inbox = {.on_frame = on_frame, .on_data = on_data, .on_bye = on_bye, .on_want = on_want},
     .on_used = on_used,
     .on_cid = on_cid,
     .on_cid_gone = on_cid_gone,
@@ -119,7 +134,7 @@ static nexar_err make_conn(nx_carrier *k, const nx_tls_target *target, const ngt
         .secret = q->secret,
         .local = q->local,
         .remote = k->path.remote,
-        .window = q->window,
+        .window = ((target != NULL) && (target->member == 0)) ? NX_QUIC_WINDOW_LEAST : q->window,
         .idle_ns = q->config.idle_timeout_ns,
         .handshake_ns = q->config.handshake_timeout_ns,
         .datagram = nx_udp_datagram_max(&k->path.remote),
@@ -160,6 +175,7 @@ nexar_err nx_carrier_create(nx_carrier **out, nx_quic *q, const nx_udp_path *pat
     k->dialled = (target != NULL);
     k->timer.on_expire = on_timer;
     nx_task_init(&k->task, nx_carrier_flush);
+    k->task.patient = true; /* a packet has room for many messages */
     nx_list_init(&k->in_all);
     nx_list_init(&k->in_link);
     nx_list_init(&k->in_stalled);
@@ -227,7 +243,9 @@ static void entomb(nx_carrier *k, const uint8_t *word, size_t len)
         }
     }
     linger = (linger < LINGER_MOST_NS) ? linger : LINGER_MOST_NS;
-    if (!k->up && !k->dialled && (len == 0)) {
+    if (k->outlasts) {
+        linger = q->config.idle_timeout_ns; /* it may come to hear it so late */
+    } else if (!k->up && !k->dialled && (len == 0)) {
         linger = 0; /* noise that looked like a stranger: of that there may be a lot */
     }
     /* Without memory for the timer it stays until the endpoint closes. */
@@ -407,6 +425,12 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
     if (k->conn == NULL) {
         nx_carrier_destroy(k);
         return;
+    }
+    if (now_ns - self->item.key >= AWAY_NS) {
+        nx_quic_read_all(k->q);
+        if (k->conn == NULL) {
+            return;
+        }
     }
     nx_conn_expire(k->conn, now_ns);
     if (k->up && (k->link == NULL) && (now_ns >= k->used_by_ns)) {

@@ -75,8 +75,9 @@ static void learn(nx_carrier *k, int code)
 }
 
 /* Puts the packet of |n| bytes behind the batch into it, or sends the batch and
- * begins another with it.  False: the socket is full; the packet is lost then,
- * which is rare and repaired like any loss. */
+ * begins another with it.  False: the socket is full.  Then, or if the batch has failed
+ * with |*code|, the packet is lost, which is rare and repaired like any loss: nothing of a
+ * turn that is over may stay in the batch, which is for the next connection, too. */
 static bool add_packet(nx_carrier *k, size_t n, int *code)
 {
     nx_quic_out *out = &k->q->out;
@@ -86,6 +87,9 @@ static bool add_packet(nx_carrier *k, size_t n, int *code)
 
         if (!send_batch(k, code)) {
             return false;
+        }
+        if (*code != 0) {
+            return true;
         }
         if (packet != out->buf) {
             memmove(out->buf, packet, n);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "transport/quic/conn_impl.h"
 
 enum { STUCK_PTOS = 5 }; /* two rounds of probes have gone unanswered by then */
@@ -33,6 +34,7 @@ nexar_err nx_conn_create(nx_conn **out, const nx_conn_config *config)
     c->up = config->up;
     c->ctx = config->ctx;
     c->server = (config->target == NULL);
+    c->to_member = (config->target != NULL) && (config->target->member != 0);
     c->same_host = config->same_host;
     c->local = config->local;
     c->remote = config->remote;
@@ -92,7 +94,22 @@ static void die(nx_conn *c, bool silent)
     c->silent = silent || (c->server && !c->has_keys);
 }
 
-/* The peer has closed: its reason, as far as it gives one, is ours. */
+/* Whether the reason of |e| is a frame.  (An application's error comes with the keys that the
+ * handshake has made: it is the peer's, whose certificate was seen.) */
+static bool take_last(nx_conn *c, const ngtcp2_ccerr *e)
+{
+    c->last_len = 0;
+    if ((e->type != NGTCP2_CCERR_TYPE_APPLICATION) || (e->error_code != NX_CLOSE_LAST)) {
+        return false;
+    }
+    if (e->reasonlen <= sizeof(c->last)) {
+        memcpy(c->last, e->reason, e->reasonlen);
+        c->last_len = e->reasonlen;
+    }
+    return true;
+}
+
+/* The peer has closed: its reason, as far as it gives one, is ours.  It may be anybody. */
 static void read_close(nx_conn *c)
 {
     const ngtcp2_ccerr *e = ngtcp2_conn_get_ccerr(c->ng);
@@ -102,9 +119,13 @@ static void read_close(nx_conn *c)
 
     c->peer_closed = true;
     c->peer_code = UINT64_MAX;
+    if (take_last(c, e)) {
+        len = 0; /* these are not words */
+    }
     if (len > 0) {
         memcpy(words, e->reason, len);
         words[len] = '\0';
+        nx_clean_ascii(words, len);
     }
     if (e->type == NGTCP2_CCERR_TYPE_APPLICATION) {
         c->peer_code = e->error_code;
@@ -215,7 +236,10 @@ size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *b
     bool silent = c->silent || (c->server && !c->has_keys);
 
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
-    if (c->state != NX_CONN_DEAD) {
+    if ((c->state != NX_CONN_DEAD) && (c->last_len > 0)) {
+        ngtcp2_ccerr_set_application_error(&c->ccerr, NX_CLOSE_LAST, c->last, c->last_len);
+        nx_conn_fail(c, NEXAR_ECANCELED, why);
+    } else if (c->state != NX_CONN_DEAD) {
         (void)snprintf(c->tell, sizeof(c->tell), "%s", why);
         ngtcp2_ccerr_set_application_error(&c->ccerr, code, (const uint8_t *)c->tell,
                                            strlen(c->tell));
@@ -229,6 +253,20 @@ size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *b
     room = (room < NX_DATAGRAM_MIN) ? room : NX_DATAGRAM_MIN;
     n = ngtcp2_conn_write_connection_close(c->ng, &ps.path, NULL, buf, room, &c->ccerr, c->now_ns);
     return (n > 0) ? (size_t)n : 0;
+}
+
+void nx_conn_keep_last(nx_conn *c, const void *frame, size_t len)
+{
+    if ((c->state != NX_CONN_DEAD) && (len <= sizeof(c->last))) {
+        memcpy(c->last, frame, len);
+        c->last_len = len;
+    }
+}
+
+const void *nx_conn_last(const nx_conn *c, size_t *len)
+{
+    *len = c->last_len;
+    return (c->peer_closed && (c->last_len > 0)) ? c->last : NULL;
 }
 
 /* ---- packets and time -------------------------------------------------------- */
@@ -268,16 +306,18 @@ void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t
     if (c->state == NX_CONN_DEAD) {
         return;
     }
-    nx_conn_opening = false;
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
     c->bytes_received += len;
+    nx_conn_reading = c;
     rv = ngtcp2_conn_read_pkt(c->ng, &path, NULL, data, len, c->now_ns);
+    nx_conn_reading = NULL;
+    c->straight.place.at = NULL; /* of a packet that proved to be a second one, say */
     if (rv != 0) {
+        c->opened = false;
         nx_conn_died(c, rv);
         return;
     }
     step_state(c);
-    c->opened = nx_conn_opening;
     c->spare_due = c->opened && (c->spare_len > 0);
     flight = nx_conn_in_flight(c);
     if (flight < c->flight) {
@@ -373,7 +413,7 @@ nexar_err nx_conn_error(const nx_conn *c, const char **why)
 
 bool nx_conn_closed_by_peer(const nx_conn *c, nx_close_code *code)
 {
-    if (!c->peer_closed || (c->peer_code > NX_CLOSE_FAILED)) {
+    if (!c->peer_closed || (c->peer_code > NX_CLOSE_LAST)) {
         return false;
     }
     *code = (nx_close_code)c->peer_code;
@@ -408,6 +448,11 @@ uint64_t nx_conn_pto(nx_conn *c)
     return ngtcp2_conn_get_pto(c->ng);
 }
 
+void nx_conn_keep_alive(nx_conn *c, uint64_t ns)
+{
+    ngtcp2_conn_set_keep_alive_timeout(c->ng, ns);
+}
+
 void nx_conn_info(nx_conn *c, nx_link_info *info)
 {
     size_t mtu = ngtcp2_conn_get_path_max_tx_udp_payload_size(c->ng);
@@ -419,6 +464,8 @@ void nx_conn_info(nx_conn *c, nx_link_info *info)
     info->bytes_sent = c->bytes_sent;
     info->bytes_received = c->bytes_received;
     info->packets_lost = c->packets_lost;
+    info->waiting = c->flight;
+    info->waiting_ns = c->progress_ns;
     for (int i = 0; (c->q != NULL) && (i < NX_LANES); i++) {
         info->packets_lost += ngtcp2_conn_get_stream_loss_count(c->ng, c->q->lanes[i].stream);
     }

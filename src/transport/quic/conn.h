@@ -40,7 +40,8 @@ typedef enum nx_close_code {
     NX_CLOSE_OTHER = 1,   /* another connection to the same member is used */
     NX_CLOSE_REFUSED = 2, /* the certificate */
     NX_CLOSE_PROTO = 3,   /* bytes that are not ours */
-    NX_CLOSE_FAILED = 4   /* out of memory and the like */
+    NX_CLOSE_FAILED = 4,  /* out of memory and the like */
+    NX_CLOSE_LAST = 5     /* the same as DONE; the reason is a frame of the control lane */
 } nx_close_code;
 
 typedef struct nx_conn nx_conn;
@@ -137,6 +138,11 @@ bool nx_conn_sent(nx_conn *c, const uint8_t *data, size_t len);
  */
 size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *buf, size_t room,
                      uint64_t now_ns);
+/* What nx_conn_close will say, if the connection lives then: |frame|, of at most NX_LAST_MAX
+ * bytes. */
+void nx_conn_keep_last(nx_conn *c, const void *frame, size_t len);
+/* Of a dead one: the frame with which the peer has closed it; NULL: none. */
+const void *nx_conn_last(const nx_conn *c, size_t *len);
 /* Declares it dead by what the kernel or the owner knows; |silent|: nobody is there
  * to be told. */
 void nx_conn_kill(nx_conn *c, nexar_err err, const char *why, bool silent);
@@ -149,6 +155,8 @@ bool nx_conn_gone(const nx_conn *c);
 uint64_t nx_conn_member(const nx_conn *c);   /* from the certificate; when up */
 uint64_t nx_conn_last_ack(const nx_conn *c); /* when the peer last acknowledged something */
 uint64_t nx_conn_pto(nx_conn *c);
+/* The peer is asked for a sign of life when nothing else was said for |ns|. */
+void nx_conn_keep_alive(nx_conn *c, uint64_t ns);
 void nx_conn_info(nx_conn *c, nx_link_info *info); /* all but the addresses */
 NX_MUST_CHECK nexar_err nx_conn_export(const nx_conn *c, const char *label,
                                        uint8_t out[NX_TLS_SECRET]);

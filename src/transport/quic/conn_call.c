@@ -6,7 +6,8 @@
  * be silent for 4 s more.  So the last datagram that asks for an acknowledgement is kept
  * and, while none comes, said again every NX_CALL_NS, on all paths that there may be.
  * QUIC does not mind: a copy of a packet that was lost is as good as the packet, and
- * one of a packet that came is dropped.
+ * one of a packet that came is dropped.  So is a member called that is dialled: one that has
+ * died is known by what its host says to that.  (Not a seed, which may have many at its door.)
  *
  * Where the peer has heard us and we have not heard it, our copies tell it nothing new;
  * but its own do the same for it.  When one of them arrives something new must be said
@@ -36,6 +37,11 @@ static bool waits_for_answer(const nx_conn *c)
     return (c->state == NX_CONN_UP) && (c->flight > 0);
 }
 
+static bool waits_for_member(const nx_conn *c)
+{
+    return (c->state == NX_CONN_HANDSHAKE) && c->to_member && (c->flight > 0);
+}
+
 bool nx_conn_is_stuck(const nx_conn *c, uint64_t now_ns)
 {
     return waits_for_answer(c) && (now_ns > c->progress_ns) &&
@@ -57,7 +63,7 @@ uint64_t nx_conn_call_due(const nx_conn *c)
 
     /* The way to a process of the same host does not break; it may just be busy, and the
      * more so the more it is called. */
-    if (!waits_for_answer(c) || (c->call_len == 0) || c->same_host) {
+    if ((!waits_for_answer(c) && !waits_for_member(c)) || (c->call_len == 0) || c->same_host) {
         return UINT64_MAX;
     }
     return (first > next) ? first : next;

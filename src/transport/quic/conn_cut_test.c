@@ -187,10 +187,27 @@ static void test_a_cut_at_any_moment_loses_nothing(void **state)
     }
 }
 
+/* A member that does not answer is called ten times a second while it is dialled, so that its
+ * host can say that it is no more; ngtcp2 would ask after 150, 450 and 1050 ms. */
+static void test_a_member_that_is_dialled_is_called(void **state)
+{
+    nxt_net net = {.interface = 1472, .delay_ns = MS, .cut = true};
+    nxt_sim s;
+
+    (void)state;
+    nxt_sim_open(&s, &net, 3);
+    for (size_t tenths = 2; tenths <= 30; tenths++) {
+        (void)nxt_sim_run(&s, never, ((tenths == 2) ? 200 : 100) * MS);
+        assert_in_range(s.side[0].calls, tenths - 1, tenths);
+    }
+    nxt_sim_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_cut_at_any_moment_loses_nothing),
+        cmocka_unit_test(test_a_member_that_is_dialled_is_called),
     };
     nx_random_seeded r;
 

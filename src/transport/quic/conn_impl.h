@@ -4,6 +4,7 @@
  *   conn.c        life: create, read, expire, close
  *   conn_setup.c  settings, transport parameters and the table of callbacks
  *   conn_in.c     callbacks for what arrives
+ *   conn_straight.c  packets that are opened straight into the memory they are for
  *   conn_out.c    writing packets; callbacks for what was acknowledged
  *   conn_call.c   calling a peer that does not answer
  */
@@ -11,8 +12,19 @@
 #define NX_QUIC_CONN_IMPL_H
 
 #include "transport/quic/conn.h"
+#include "transport/quic/peek.h"
+#include "transport/quic/protect.h"
 
 enum { NX_CALL_MOST = 1500 }; /* bytes of a datagram that is kept: as most networks have them */
+
+/* Bytes of the packet that is being read that were put in their place: conn_straight.c. */
+typedef struct nx_straight {
+    nx_peek frame;       /* the stream that they are of, and all of its bytes in the packet */
+    nx_aead_place place; /* |at| is NULL: there are none */
+    nx_protect_packet packet;
+    ngtcp2_crypto_aead_ctx key; /* its */
+    uint8_t nonce[NX_AEAD_NONCE];
+} nx_straight;
 
 struct nx_conn {
     ngtcp2_conn *ng;
@@ -22,11 +34,13 @@ struct nx_conn {
     void *ctx;
     uint8_t secret[NX_SECRET_SIZE];
     struct sockaddr_storage local, remote; /* what ngtcp2 knows: see nx_conn_read */
+    bool to_member;                        /* it is dialled, and no seed */
     bool server, same_host, has_keys, used, confirmed, completed, reset_by_peer;
     bool expired; /* a timer, and not everything written since */
     bool dry;     /* see nx_conn_is_dry */
     bool opened;  /* see nx_conn_opened */
 
+    nx_straight straight;
     nx_inbox inbox;
     nx_sendq *q; /* NULL: not chosen, or closed */
 
@@ -49,8 +63,10 @@ struct nx_conn {
     nx_conn_state state;
     nexar_err err;
     char why[NX_CONN_WHY];
-    char tell[NX_CONN_WHY]; /* the same, as the peer should read it */
-    bool silent;            /* there is no CONNECTION_CLOSE to send */
+    char tell[NX_CONN_WHY];    /* the same, as the peer should read it */
+    uint8_t last[NX_LAST_MAX]; /* the last frame: ours to say, then the one that the peer said */
+    size_t last_len;
+    bool silent; /* there is no CONNECTION_CLOSE to send */
     bool peer_closed;
     uint64_t peer_code; /* application code; UINT64_MAX: another kind of close */
     ngtcp2_ccerr ccerr; /* what to send when dead and not silent */
@@ -63,9 +79,9 @@ void nx_conn_died(nx_conn *c, int rv); /* of ngtcp2's |rv| */
 uint64_t nx_conn_in_flight(nx_conn *c);
 
 /* conn_setup.c */
-/* Set when a packet was opened with its key: ngtcp2 does not tell, and gives its decrypt
- * callback no pointer of ours.  Valid around one ngtcp2_conn_read_pkt. */
-extern _Thread_local bool nx_conn_opening;
+/* The one that reads: ngtcp2 gives its decrypt callback no pointer of ours.  Set around one
+ * ngtcp2_conn_read_pkt. */
+extern _Thread_local nx_conn *nx_conn_reading;
 NX_MUST_CHECK nexar_err nx_conn_setup(nx_conn *c, const nx_conn_config *config);
 
 /* conn_call.c */
@@ -81,7 +97,21 @@ size_t nx_conn_keep_back(nx_conn *c, uint8_t *data, size_t len);
 /* What was kept back, if it is due: its length, else 0. */
 size_t nx_conn_take_spare(nx_conn *c, uint8_t *buf, size_t room);
 
+/* conn_straight.c: ngtcp2's callback */
+int nx_conn_on_decrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,
+                       const ngtcp2_crypto_aead_ctx *ctx, const uint8_t *sealed, size_t len,
+                       const uint8_t *nonce, size_t nonce_len, const uint8_t *head,
+                       size_t head_len);
+/* Where the bytes at |off| of |stream| were put, that ngtcp2 hands on as |data| of the packet
+ * just opened, without those of the part's head; NULL: they are at |data|. */
+const uint8_t *nx_conn_straight(nx_conn *c, int64_t stream, uint64_t off, const uint8_t *data);
+
 /* conn_in.c: ngtcp2's callbacks */
+/* The number of a stream among those of its kind and direction. */
+static inline uint64_t nx_stream_number(int64_t stream)
+{
+    return (uint64_t)stream >> 2;
+}
 int nx_conn_on_stream_open(ngtcp2_conn *ng, int64_t stream, void *user);
 int nx_conn_on_stream_data(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint64_t offset,
                            const uint8_t *data, size_t len, void *user, void *stream_user);

@@ -1,12 +1,6 @@
 /* conn_in.c - streams that the peer has opened. */
 #include "transport/quic/conn_impl.h"
 
-/* The number of a stream among those of its kind and direction. */
-static uint64_t number_of(int64_t stream)
-{
-    return (uint64_t)stream >> 2;
-}
-
 static int fail(nx_conn *c, nexar_err err)
 {
     nx_conn_fail(c, err, nexar_last_error());
@@ -18,10 +12,10 @@ int nx_conn_on_stream_open(ngtcp2_conn *ng, int64_t stream, void *user)
     nx_conn *c = user;
     nx_inpart *part;
 
-    if (number_of(stream) < NX_LANES) {
+    if (nx_stream_number(stream) < NX_LANES) {
         return 0;
     }
-    part = nx_inbox_open(&c->inbox);
+    part = nx_inbox_open(&c->inbox, stream);
     if (part == NULL) {
         return fail(c, nx_fail_nomem("a part"));
     }
@@ -33,11 +27,10 @@ int nx_conn_on_stream_data(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint
                            const uint8_t *data, size_t len, void *user, void *stream_user)
 {
     bool fin = (flags & NGTCP2_STREAM_DATA_FLAG_FIN) != 0;
-    uint64_t number = number_of(stream);
+    uint64_t number = nx_stream_number(stream);
     nx_conn *c = user;
     nexar_err err;
 
-    (void)offset;
     if (!c->used) {
         c->used = true;
         c->up->on_used(c->ctx);
@@ -46,7 +39,11 @@ int nx_conn_on_stream_data(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint
         err = fin ? nx_fail(NEXAR_EPROTO, "a lane has ended")
                   : nx_inbox_lane(&c->inbox, (nx_lane)number, data, len);
     } else {
-        err = nx_inbox_part(&c->inbox, stream_user, data, len, fin);
+        err = nx_inbox_part(&c->inbox, stream_user,
+                            (nx_inbytes){.data = data,
+                                         .len = len,
+                                         .fin = fin,
+                                         .in_place = nx_conn_straight(c, stream, offset, data)});
     }
     if (err != NEXAR_OK) {
         return fail(c, err);
@@ -69,7 +66,7 @@ int nx_conn_on_stream_reset(ngtcp2_conn *ng, int64_t stream, uint64_t final_size
     (void)final_size;
     (void)code;
     (void)stream_user;
-    if (number_of(stream) < NX_LANES) {
+    if (nx_stream_number(stream) < NX_LANES) {
         return fail(c, nx_fail(NEXAR_EPROTO, "a lane was reset"));
     }
     return 0;

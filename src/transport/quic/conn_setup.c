@@ -54,19 +54,6 @@ static void on_rand(uint8_t *dest, size_t len, const ngtcp2_rand_ctx *ctx)
     nx_random_fill(((const nx_conn *)ctx->native_handle)->random, dest, len);
 }
 
-_Thread_local bool nx_conn_opening;
-
-/* NOLINTNEXTLINE(readability-function-size): ngtcp2 has made the list */
-static int on_decrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,
-                      const ngtcp2_crypto_aead_ctx *ctx, const uint8_t *ciphertext, size_t len,
-                      const uint8_t *nonce, size_t nonce_len, const uint8_t *aad, size_t aad_len)
-{
-    int rv = nx_protect_decrypt(dest, aead, ctx, ciphertext, len, nonce, nonce_len, aad, aad_len);
-
-    nx_conn_opening = nx_conn_opening || (rv == 0);
-    return rv;
-}
-
 static int on_client_initial(ngtcp2_conn *ng, const ngtcp2_cid *dcid, void *user)
 {
     int rv = ngtcp2_crypto_recv_client_initial_cb(ng, dcid, NULL);
@@ -168,7 +155,7 @@ static ngtcp2_callbacks callbacks(bool server)
     };
 
     nx_protect_callbacks(&cb);
-    cb.decrypt = on_decrypt;
+    cb.decrypt = nx_conn_on_decrypt;
     if (server) {
         cb.recv_client_initial = on_client_initial;
     } else {

@@ -282,6 +282,37 @@ static void test_cancelled_parts_come_back_and_the_window_too(void **state)
     nxt_sim_close(&s);
 }
 
+/* A peer need not be of our making, nor a member: it may say what it likes. */
+static void test_the_reason_of_a_peer_is_one_line_of_plain_text(void **state)
+{
+    static const char reason[] =
+        "so\nnexar seed: all 2 ranks have joined\r\033]0;x\a\xc3\xa4\x9b"
+        "2J\177 and more of it, up to where there is no room for it: "
+        "0123456789012345678901234567890123456789012345678901234567890123456789"
+        "0123456789012345678901234567890123456789012345678901234567890123456789";
+    nxt_net net = {.interface = 1472, .delay_ns = MS / 10};
+    uint8_t buf[NX_DATAGRAM_MIN];
+    const char *why;
+    nxt_sim s;
+    size_t len;
+
+    (void)state;
+    nxt_sim_open(&s, &net, 12);
+    nxt_sim_connect(&s);
+    len = nx_conn_close(s.side[0].conn, NX_CLOSE_REFUSED, reason, buf, sizeof(buf), s.now_ns);
+    assert_true(len > 0);
+    nx_conn_read(s.side[1].conn, &(struct sockaddr_storage){0}, buf, len, s.now_ns);
+    assert_int_equal(nx_conn_get_state(s.side[1].conn), NX_CONN_DEAD);
+    assert_int_equal(nx_conn_error(s.side[1].conn, &why), NEXAR_EAUTH);
+    assert_memory_equal(
+        why, "refused by the peer: so?nexar seed: all 2 ranks have joined??]0;x????2J? ", 72);
+    assert_true(strlen(why) < NX_CONN_WHY);
+    for (const char *c = why; *c != '\0'; c++) {
+        assert_in_range(*c, 0x20, 0x7e);
+    }
+    nxt_sim_close(&s);
+}
+
 static bool five_gib_have_come(const nxt_sim *s)
 {
     return (s->side[1].bytes == total[1]) && nx_sendq_empty(&s->side[0].q);
@@ -326,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_a_cut_is_noticed_after_the_idle_time),
         cmocka_unit_test(test_a_short_cut_is_survived),
         cmocka_unit_test(test_cancelled_parts_come_back_and_the_window_too),
+        cmocka_unit_test(test_the_reason_of_a_peer_is_one_line_of_plain_text),
         cmocka_unit_test(test_a_part_of_more_than_four_gib_arrives),
     };
     nx_random_seeded r;

@@ -10,9 +10,8 @@
 #include "transport/quic/endpoint.h"
 
 enum {
-    READS_PER_TURN = 4,      /* then others have their turn */
-    WINDOW_MOST = 4 << 20,   /* larger ones gain nothing (measured on loopback) */
-    WINDOW_LEAST = 128 << 10 /* two datagrams of the same host */
+    READS_PER_TURN = 4, /* then others have their turn */
+    DATAGRAM_ROOM = 512 /* what the kernel counts, at least, for one in its buffer */
 };
 
 static const uint64_t IDLE_NS = UINT64_C(30000000000);
@@ -120,6 +119,22 @@ static void on_unreachable(void *ctx, const nx_udp_refusal *r)
 
 static const nx_udp_up UDP_UP = {.on_datagram = on_datagram, .on_unreachable = on_unreachable};
 
+/* Tries the batch again that the socket did not take; whether it could be sent. */
+static bool resume(nx_quic *q)
+{
+    nx_list *at;
+
+    if (!nx_quic_unblock(q)) {
+        return false;
+    }
+    while ((at = nx_list_pop(&q->stalled)) != NULL) {
+        nx_carrier_wake(nx_list_entry(at, nx_carrier, in_stalled));
+    }
+    return true;
+}
+
+/* A socket that was full is tried as well: while the loop spins, epoll, which would tell, is
+ * asked now and then only. */
 static bool on_spin(nx_fd *self)
 {
     nx_quic *q = nx_list_entry(self, nx_quic, fd);
@@ -129,21 +144,31 @@ static bool on_spin(nx_fd *self)
         (void)nx_loop_refresh(q->config.loop);
         any = nx_udp_receive(q->udp) || any;
     }
-    return any;
+    return (q->blocked && resume(q)) || any;
 }
 
 static void on_ready(nx_fd *self, uint32_t events)
 {
     nx_quic *q = nx_list_entry(self, nx_quic, fd);
 
+    (void)events;
     (void)nx_loop_refresh(q->config.loop);
     (void)on_spin(self);
-    if (((events & EPOLLOUT) != 0) && nx_quic_unblock(q)) {
-        nx_list *at;
+}
 
-        while ((at = nx_list_pop(&q->stalled)) != NULL) {
-            nx_carrier_wake(nx_list_entry(at, nx_carrier, in_stalled));
-        }
+/* Whoever sends on and on is not read for ever: no more than the buffer can hold.  (Nothing is
+ * written meanwhile, so that windows end it before.) */
+void nx_quic_read_all(nx_quic *q)
+{
+    nx_udp_features f;
+    size_t most;
+    int none = 0;
+
+    nx_udp_get_features(q->udp, &f);
+    /* An error that has been waiting may be all that a call tells: it is asked twice. */
+    for (most = f.rcvbuf / DATAGRAM_ROOM; (most > 0) && (none < 2); most--) {
+        (void)nx_loop_refresh(q->config.loop);
+        none = nx_udp_receive(q->udp) ? 0 : none + 1;
     }
 }
 
@@ -176,23 +201,29 @@ static uint64_t window_for(size_t rcvbuf, size_t peers)
 {
     uint64_t share = rcvbuf / ((peers == 0) ? 1 : peers);
 
-    if (share > WINDOW_MOST) {
-        return WINDOW_MOST;
+    if (share > NX_QUIC_WINDOW_MOST) {
+        return NX_QUIC_WINDOW_MOST;
     }
-    return (share < WINDOW_LEAST) ? WINDOW_LEAST : share;
+    return (share < NX_QUIC_WINDOW_LEAST) ? NX_QUIC_WINDOW_LEAST : share;
+}
+
+void nx_quic_set_peers(nx_quic *q, size_t peers)
+{
+    nx_udp_features f;
+
+    nx_udp_get_features(q->udp, &f);
+    q->window = window_for(f.rcvbuf, peers);
 }
 
 static nexar_err open_socket(nx_quic *q)
 {
-    nx_udp_features f;
     nexar_err err = nx_udp_open(&q->udp, &q->config.listen, q->config.port_first,
                                 q->config.port_last, &UDP_UP, q);
 
     if (err != NEXAR_OK) {
         return err;
     }
-    nx_udp_get_features(q->udp, &f);
-    q->window = window_for(f.rcvbuf, q->config.peers);
+    nx_quic_set_peers(q, q->config.peers);
     q->local.ss_family = (sa_family_t)nx_udp_family(q->udp);
     nx_address_set_port(&q->local, nx_udp_port(q->udp));
     q->fd = (nx_fd){.fd = nx_udp_fd(q->udp), .on_ready = on_ready, .on_spin = on_spin};
@@ -284,6 +315,10 @@ void nx_quic_features_probe(nx_quic_features *out)
         nx_udp_get_features(udp, &f);
         nx_udp_close(udp);
     }
-    *out = (nx_quic_features){
-        .gso = f.gso, .gro = f.gro, .ipv6 = f.ipv6, .rcvbuf = f.rcvbuf, .sndbuf = f.sndbuf};
+    *out = (nx_quic_features){.gso = f.gso,
+                              .gro = f.gro,
+                              .recvmmsg = f.recvmmsg,
+                              .ipv6 = f.ipv6,
+                              .rcvbuf = f.rcvbuf,
+                              .sndbuf = f.sndbuf};
 }

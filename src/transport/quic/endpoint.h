@@ -31,6 +31,8 @@ enum {
     NX_QUIC_TURN = 1 << 20,    /* bytes that a connection writes per turn */
     NX_QUIC_OUT = 2 * 65536,   /* a batch, and the packet that ends it */
     NX_QUIC_WHY = 512,
+    NX_QUIC_WINDOW_MOST = 4 << 20,    /* larger ones gain nothing (measured on loopback) */
+    NX_QUIC_WINDOW_LEAST = 128 << 10, /* two datagrams of the same host */
     /* The pacer's timer, and what else is due so soon, waits this long for something to
      * send: some 5 us of 25 in a ping-pong (bench/quic_bench.c). */
     NX_QUIC_RIDE_NS = 20000,
@@ -64,7 +66,7 @@ struct nx_quic {
     nx_udp *udp;
     nx_fd fd;
     struct sockaddr_storage local; /* what connections are told: the family's any */
-    uint64_t window;
+    uint64_t window;               /* that the next connection grants, unless it is to a seed */
     uint8_t secret[NX_SECRET_SIZE];
 
     nx_map by_cid;    /* nx_carrier: connection ids that we made, and the hashes of
@@ -116,6 +118,7 @@ struct nx_carrier {
     uint8_t *last_word; /* the packet that closed it; NULL: the peer closed */
     size_t last_word_len;
     unsigned int heard; /* packets since */
+    bool outlasts;      /* its last word is kept for as long as the peer may take to ask */
 };
 
 typedef enum nx_quic_link_state { NX_LINK_SETTLING, NX_LINK_UP, NX_LINK_DOWN } nx_quic_link_state;
@@ -127,10 +130,14 @@ struct nx_quic_link {
     nx_tls_target target;
     nx_sendq sendq;
     nx_quic_link_state state;
-    nx_carrier *used;  /* in NX_LINK_UP */
-    nx_carrier *rival; /* came up while |used| was thought to be alive, */
-    uint64_t rival_ns; /* then */
-    nx_list carriers;  /* attempts, ours and the peer's, while settling */
+    nx_carrier *used;          /* in NX_LINK_UP */
+    nx_carrier *rival;         /* came up while |used| was thought to be alive, */
+    uint64_t rival_ns;         /* then */
+    uint64_t asked_ns;         /* when the peer was last asked on both */
+    bool asked_again;          /* and before that it has answered on the rival alone */
+    nx_list carriers;          /* attempts, ours and the peer's, while settling */
+    uint8_t last[NX_LAST_MAX]; /* what its connections say when it is closed */
+    size_t last_len;
 
     struct sockaddr_storage *addresses; /* of the peer: to dial, and to call it at */
     size_t n, next;
@@ -139,6 +146,7 @@ struct nx_quic_link {
 
     bool told_up, told_down, closing, drain;
     bool said_bye, peer_bye; /* see link.c */
+    bool exited;             /* its process has ended; what it sent is read, and then it is down */
     uint64_t word_ns;        /* when the next word is due, once we said good-bye */
     uint64_t give_up_ns;     /* when a drain has lasted long enough */
     nexar_err err;
@@ -151,6 +159,8 @@ bool nx_quic_add_cid(nx_carrier *k, uint64_t cid);
 void nx_quic_remove_cid(nx_carrier *k, uint64_t cid);
 /* The key for an id that a stranger has chosen. */
 uint64_t nx_quic_hash_cid(const nx_quic *q, const uint8_t *cid, size_t len);
+/* Reads all that is in the socket when it is called.  From a task. */
+void nx_quic_read_all(nx_quic *q);
 
 /* ---- accept.c ---------------------------------------------------------------- */
 

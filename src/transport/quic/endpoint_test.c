@@ -7,6 +7,7 @@
 
 #include "oom.h"
 #include "quic_pair.h"
+#include "transport/quic/address.h"
 #include "transport/quic/endpoint.h"
 
 static void send_text(nx_link *link, const char *text)
@@ -199,6 +200,48 @@ static void test_a_peer_that_has_forgotten_says_so(void **state)
     nxt_cluster_close(&c);
 }
 
+/* A connection of |from|, to |to|, beside the one that is used: an attempt that was late. */
+static void dial_beside(nxt_endpoint *from, nxt_endpoint *to, uint64_t member)
+{
+    const struct sockaddr_storage a = nxt_loopback(nx_quic_port(to->quic));
+    const nx_tls_target target = {.member = member};
+    nx_udp_path path = {0};
+    nx_carrier *k;
+
+    assert_true(nx_address_for(&a, nx_udp_family(from->quic->udp), &path.remote));
+    assert_int_equal(nx_carrier_create(&k, from->quic, &path, &target, NULL, NULL), NEXAR_OK);
+}
+
+/* Whether the time that the rival had has passed at least once. */
+static bool was_asked_again(const nx_quic_link *link)
+{
+    return link->asked_ns > link->rival_ns;
+}
+
+static void test_a_peer_that_is_busy_has_not_made_a_new_connection(void **state)
+{
+    nxt_cluster c;
+    nxt_peer p;
+    nx_quic_link *link;
+
+    (void)state;
+    nxt_cluster_open(&c, 2);
+    nxt_dial(&c, 0, 1, &p); /* 0, the lower member, decides */
+    send_text(p.link, "hello");
+    nxt_until(c.loop, (c.at[1].naccepted == 1) && (c.at[1].accepted[0].frames == 1));
+    link = nx_list_entry(p.link, nx_quic_link, base);
+    dial_beside(&c.at[1], &c.at[0], 1);
+    nxt_until(c.loop, link->rival != NULL);
+    nx_loop_fd_remove(c.loop, &c.at[1].quic->fd); /* it does not come to read */
+    nxt_until(c.loop, p.down || was_asked_again(link));
+    assert_false(p.down);
+    assert_int_equal(nx_loop_fd_add(c.loop, &c.at[1].quic->fd, EPOLLIN), NEXAR_OK);
+    send_text(p.link, "again");
+    nxt_until(c.loop, p.down || (c.at[1].accepted[0].frames == 2));
+    assert_false(p.down);
+    nxt_cluster_close(&c);
+}
+
 /* Whoever has lost the connection may dial again at once, whoever decides. */
 static void test_a_peer_that_dials_again_replaces_its_link(void **state)
 {
@@ -382,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_a_dial_that_reaches_nobody_names_every_address),
         cmocka_unit_test(test_ipv6_works_where_there_is_any),
         cmocka_unit_test(test_a_peer_that_has_forgotten_says_so),
+        cmocka_unit_test(test_a_peer_that_is_busy_has_not_made_a_new_connection),
         cmocka_unit_test(test_a_peer_that_dials_again_replaces_its_link),
         cmocka_unit_test(test_a_refused_link_goes_down_at_the_dialler),
         cmocka_unit_test(test_qlog_files_are_written_on_request),

@@ -132,7 +132,7 @@ nexar_err nx_inbox_lane(nx_inbox *in, nx_lane which, const uint8_t *data, size_t
 
 /* ---- parts ------------------------------------------------------------------- */
 
-nx_inpart *nx_inbox_open(nx_inbox *in)
+nx_inpart *nx_inbox_open(nx_inbox *in, int64_t stream)
 {
     nx_list *at = nx_list_pop(&in->spare);
     nx_inpart *part;
@@ -141,9 +141,10 @@ nx_inpart *nx_inbox_open(nx_inbox *in)
     if (part == NULL) {
         return NULL;
     }
-    *part = (nx_inpart){0};
+    *part = (nx_inpart){.stream = stream};
     nx_list_init(&part->link);
     nx_list_push_back(&in->parts, &part->link);
+    in->nparts++;
     return part;
 }
 
@@ -151,6 +152,7 @@ void nx_inbox_close(nx_inbox *in, nx_inpart *part)
 {
     nx_list_remove(&part->link);
     nx_list_push_back(&in->spare, &part->link);
+    in->nparts--;
 }
 
 /* How many bytes the head has, as far as those that are there can tell. */
@@ -167,7 +169,8 @@ static size_t head_want(const nx_inpart *part)
     return at;
 }
 
-static nexar_err part_head(nx_inpart *part, const uint8_t **data, size_t *len)
+/* Takes bytes of the head; whether it is whole now. */
+static bool part_head(nx_inpart *part, const uint8_t **data, size_t *len)
 {
     nx_reader r;
 
@@ -178,37 +181,82 @@ static nexar_err part_head(nx_inpart *part, const uint8_t **data, size_t *len)
         *len -= n;
     }
     if (part->head_len < head_want(part)) {
-        return NEXAR_OK;
+        return false;
     }
     r = nx_reader_make(part->head, part->head_len);
     part->id = nx_read_varint(&r);
     part->off = nx_read_varint(&r);
     part->len = nx_read_varint(&r);
-    if (part->off > UINT64_MAX / 4 - part->len) {
+    part->in_body = true;
+    return true;
+}
+
+/* Whether a part of 62-bit numbers ends within 62 bits. */
+static bool ends(const nx_inpart *part)
+{
+    return part->off <= UINT64_MAX / 4 - part->len;
+}
+
+nexar_err nx_inbox_part(nx_inbox *in, nx_inpart *part, nx_inbytes bytes)
+{
+    if (!part->in_body && part_head(part, &bytes.data, &bytes.len) && !ends(part)) {
         return nx_fail(NEXAR_EPROTO, "a part that ends beyond 62 bits");
     }
-    part->in_body = true;
+    if ((bytes.len > part->len - part->got) ||
+        (bytes.fin && (!part->in_body || (part->got + bytes.len != part->len)))) {
+        return nx_fail(NEXAR_EPROTO, "a part whose length is not what its head says");
+    }
+    if ((bytes.len > 0) || (bytes.fin && (part->len == 0))) {
+        uint64_t off = part->off + part->got;
+
+        part->got += bytes.len;
+        in->up->on_data(in->ctx, part->id, off,
+                        (bytes.in_place != NULL) ? bytes.in_place : bytes.data, bytes.len);
+    }
     return NEXAR_OK;
 }
 
-nexar_err nx_inbox_part(nx_inbox *in, nx_inpart *part, const uint8_t *data, size_t len, bool fin)
+static const nx_inpart *find(const nx_inbox *in, int64_t stream)
 {
-    if (!part->in_body) {
-        nexar_err err = part_head(part, &data, &len);
+    nx_list_for_each (at, &in->parts) {
+        const nx_inpart *part = nx_list_entry(at, nx_inpart, link);
 
-        if (err != NEXAR_OK) {
-            return err;
+        if (part->stream == stream) {
+            return part;
         }
     }
-    if ((len > part->len - part->got) ||
-        (fin && (!part->in_body || (part->got + len != part->len)))) {
-        return nx_fail(NEXAR_EPROTO, "a part whose length is not what its head says");
-    }
-    if ((len > 0) || (fin && (part->len == 0))) {
-        uint64_t off = part->off + part->got;
+    return NULL;
+}
 
-        part->got += len;
-        in->up->on_data(in->ctx, part->id, off, data, len);
+uint8_t *nx_inbox_place(nx_inbox *in, const nx_inpiece *piece, size_t *skip)
+{
+    enum { FEW = 64 }; /* parts to look through */
+    size_t left = piece->nknown, len;
+    const nx_inpart *part;
+    nx_inpart fresh = {0};
+    void *place;
+
+    if ((in->up->on_want == NULL) || (in->nparts > FEW)) {
+        return NULL;
     }
-    return NEXAR_OK;
+    part = find(in, piece->stream);
+    if ((part == NULL) || (part->head_len == 0)) {
+        const uint8_t *data = piece->known;
+
+        if ((piece->off != 0) || !part_head(&fresh, &data, &left) || !ends(&fresh)) {
+            return NULL;
+        }
+        part = &fresh;
+        *skip = part->head_len;
+    } else if (!part->in_body || (piece->off != part->head_len + part->got)) {
+        return NULL;
+    } else {
+        *skip = 0;
+    }
+    if ((piece->len <= *skip) || (piece->len - *skip > part->len - part->got)) {
+        return NULL;
+    }
+    len = piece->len - *skip;
+    place = in->up->on_want(in->ctx, part->id, part->off + part->got, &len);
+    return (len == piece->len - *skip) ? place : NULL;
 }

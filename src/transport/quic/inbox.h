@@ -17,6 +17,8 @@ typedef struct nx_inbox_up {
     void (*on_frame)(void *ctx, nx_lane lane, const void *data, size_t len);
     void (*on_data)(void *ctx, uint64_t id, uint64_t off, const void *data, size_t len);
     void (*on_bye)(void *ctx); /* the peer wants to leave: see NX_FRAME_BYE */
+    /* Optional: as nx_link_up.on_want. */
+    void *(*on_want)(void *ctx, uint64_t id, uint64_t off, size_t *len);
 } nx_inbox_up;
 
 typedef struct nx_inlane {
@@ -31,6 +33,7 @@ typedef struct nx_inlane {
 /* A part that is arriving, the user data of its stream. */
 typedef struct nx_inpart {
     nx_list link;
+    int64_t stream;
     uint64_t id, off, len; /* valid when in_body */
     uint64_t got;
     bool in_body;
@@ -43,6 +46,7 @@ typedef struct nx_inbox {
     void *ctx;
     nx_inlane lanes[NX_LANES];
     nx_list parts, spare; /* nx_inpart */
+    size_t nparts;
 } nx_inbox;
 
 void nx_inbox_init(nx_inbox *in, const nx_inbox_up *up, void *ctx);
@@ -51,12 +55,36 @@ void nx_inbox_fini(nx_inbox *in);
 /* Bytes of a lane.  NEXAR_EPROTO: a frame that is too long.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_inbox_lane(nx_inbox *in, nx_lane lane, const uint8_t *data, size_t len);
 
-/* A stream of a part has been opened; NULL: no memory. */
-nx_inpart *nx_inbox_open(nx_inbox *in);
-/* Bytes of it; |fin|: the last ones.  NEXAR_EPROTO: they are not what the head
- * says. */
-NX_MUST_CHECK nexar_err nx_inbox_part(nx_inbox *in, nx_inpart *part, const uint8_t *data,
-                                      size_t len, bool fin);
+/* The |stream| of a part has been opened; NULL: no memory. */
+nx_inpart *nx_inbox_open(nx_inbox *in, int64_t stream);
+
+typedef struct nx_inbytes {
+    const uint8_t *data;
+    size_t len;
+    bool fin;                /* the last ones */
+    const uint8_t *in_place; /* where those behind the part's head are, if not at |data| */
+} nx_inbytes;
+
+/* Bytes of it.  NEXAR_EPROTO: they are not what the head says. */
+NX_MUST_CHECK nexar_err nx_inbox_part(nx_inbox *in, nx_inpart *part, nx_inbytes bytes);
+
+/* Bytes [off, off + len) of |stream|, of which the first |nknown| are known. */
+typedef struct nx_inpiece {
+    int64_t stream;
+    uint64_t off;
+    size_t len, nknown;
+    const uint8_t *known;
+} nx_inpiece;
+
+/*
+ * Where |piece| is to go, if it is what it seems: the next bytes of a part, all in one
+ * stretch.  The first |*skip| of them are the part's head, the others may be put there; if
+ * they prove to be the peer's, nx_inbox_part is to be told (in_place).  NULL: not known.
+ *
+ * It changes nothing.  Whoever has made up a piece gets something written to a place that
+ * waits for bytes and has not got them, and gets them later.
+ */
+uint8_t *nx_inbox_place(nx_inbox *in, const nx_inpiece *piece, size_t *skip);
 void nx_inbox_close(nx_inbox *in, nx_inpart *part);
 
 #endif /* NX_QUIC_INBOX_H */

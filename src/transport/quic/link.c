@@ -88,6 +88,16 @@ static void leave_map(nx_quic_link *link)
     }
 }
 
+static void close_carrier(const nx_quic_link *link, nx_carrier *k, nx_close_code code,
+                          const char *why)
+{
+    if ((link->last_len > 0) && (k->conn != NULL)) {
+        nx_conn_keep_last(k->conn, link->last, link->last_len);
+        k->outlasts = true;
+    }
+    nx_carrier_close(k, code, why);
+}
+
 static void close_carriers(nx_quic_link *link, nx_close_code code, const char *why)
 {
     nx_carrier *used = link->used;
@@ -95,10 +105,10 @@ static void close_carriers(nx_quic_link *link, nx_close_code code, const char *w
 
     link->used = NULL;
     if (used != NULL) {
-        nx_carrier_close(used, code, why);
+        close_carrier(link, used, code, why);
     }
     while ((at = nx_list_pop(&link->carriers)) != NULL) {
-        nx_carrier_close(nx_list_entry(at, nx_carrier, in_link), code, why);
+        close_carrier(link, nx_list_entry(at, nx_carrier, in_link), code, why);
     }
 }
 
@@ -204,10 +214,35 @@ static void take_leave(nx_quic_link *link)
     }
 }
 
+/* The peer's process has ended: what it said last may still be in the socket. */
+static void hear_last(nx_quic_link *link)
+{
+    char why[NX_QUIC_WHY];
+
+    nx_quic_read_all(link->q);
+    if (link->state == NX_LINK_DOWN) {
+        return;
+    }
+    link->base.ended = link->peer_bye ? NX_END_LEFT : NX_END_GONE;
+    if (link->used == NULL) {
+        (void)snprintf(why, sizeof(why), "the process of the peer has ended");
+    } else {
+        char text[NX_ADDRESS_TEXT];
+
+        (void)snprintf(why, sizeof(why), "%s: the %s",
+                       nx_address_text(&link->used->path.remote, text),
+                       link->peer_bye ? "peer has left" : "process of the peer has ended");
+    }
+    nx_quic_link_down(link, NEXAR_EPEER, why);
+}
+
 static void on_task(nx_task *self)
 {
     nx_quic_link *link = nx_list_entry(self, nx_quic_link, task);
 
+    if (link->exited && (link->state != NX_LINK_DOWN)) {
+        hear_last(link);
+    }
     nx_quic_link_deliver(link);
     if (link->closing) {
         take_leave(link);
@@ -335,15 +370,32 @@ static void close_link(nx_link *base, bool drain)
     nx_loop_defer(loop, &link->task);
 }
 
+static void dismiss(nx_link *base, const void *frame, size_t len)
+{
+    nx_quic_link *link = of(base);
+
+    if (!link->closing && (len <= sizeof(link->last))) {
+        memcpy(link->last, frame, len);
+        link->last_len = len;
+    }
+    close_link(base, false);
+}
+
 static void link_info(const nx_link *base, nx_link_info *info)
 {
     const nx_quic_link *link = of((nx_link *)base);
+    static const char *const states[] = {
+        [NX_LINK_SETTLING] = "dialling", [NX_LINK_UP] = "up", [NX_LINK_DOWN] = "down"};
     const nx_carrier *k = link->used;
 
-    *info = (nx_link_info){0};
-    if (k == NULL) {
+    *info = (nx_link_info){.state = states[link->state]};
+    if ((k == NULL) && !nx_list_empty(&link->carriers)) {
+        k = nx_list_entry(link->carriers.next, nx_carrier, in_link);
+    }
+    if ((k == NULL) || (k->conn == NULL)) {
         return;
     }
+    info->heard_ns = k->heard_ns;
     (void)nx_address_text(&k->path.remote, info->remote);
     if (k->path.has_source) {
         struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = k->path.source};
@@ -363,7 +415,16 @@ static const nx_link_ops OPS = {
     .cancel_part = cancel_part,
     .close = close_link,
     .info = link_info,
+    .dismiss = dismiss,
 };
+
+void nx_quic_link_exited(nx_link *link)
+{
+    nx_quic_link *self = of(link);
+
+    self->exited = true;
+    nx_loop_defer(self->q->config.loop, &self->task);
+}
 
 nexar_err nx_quic_link_know(nx_link *link, const struct sockaddr_storage *addresses, size_t n)
 {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/list.h"
-#include "transport/quic/aead.h"
 
 /* ---- whose a key is ------------------------------------------------------------ */
 
@@ -212,27 +211,47 @@ static int on_encrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,
                : NGTCP2_ERR_CALLBACK_FAILURE;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): ngtcp2 has made the list */
-int nx_protect_decrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,
-                       const ngtcp2_crypto_aead_ctx *ctx, const uint8_t *sealed, size_t len,
-                       const uint8_t *nonce, size_t nonce_len, const uint8_t *head, size_t head_len)
+static nx_aead_text text_of(const nx_protect_packet *p)
 {
-    nx_aead *a = ours(ctx->native_handle);
+    return (nx_aead_text){.nonce = p->nonce,
+                          .head = p->head,
+                          .head_len = p->head_len,
+                          .in = p->sealed,
+                          .len = p->len};
+}
+
+int nx_protect_open(const nx_protect_packet *p, uint8_t *dest, const nx_aead_place *place)
+{
+    /* How far ahead of the bytes that are put straight into their place it is fetched. */
+    enum { AHEAD = 1536 };
+    nx_ahead next = nx_ahead_take(&nx_ahead_write);
+    nx_aead *a = ours(p->ctx->native_handle);
+    nx_aead_text text = text_of(p);
 
     if (a == NULL) {
-        return ngtcp2_crypto_decrypt_cb(dest, aead, ctx, sealed, len, nonce, nonce_len, head,
-                                        head_len);
+        return ngtcp2_crypto_decrypt_cb(dest, p->aead, p->ctx, p->sealed, p->len, p->nonce,
+                                        p->nonce_len, p->head, p->head_len);
     }
-    return nx_aead_open(a,
-                        &(nx_aead_text){.nonce = nonce,
-                                        .head = head,
-                                        .head_len = head_len,
-                                        .in = sealed,
-                                        .len = len,
-                                        .next = nx_ahead_take(&nx_ahead_write)},
-                        dest)
-               ? 0
-               : NGTCP2_ERR_DECRYPT;
+    text.next = next;
+    if (place->at != NULL) {
+        const size_t len = place->to - place->from;
+
+        text.place = *place;
+        text.next = (len > AHEAD) ? (nx_ahead){place->at + AHEAD, len - AHEAD} : (nx_ahead){0};
+    }
+    return nx_aead_open(a, &text, dest) ? 0 : NGTCP2_ERR_DECRYPT;
+}
+
+bool nx_protect_is_ours(const nx_protect_packet *p)
+{
+    return ours(p->ctx->native_handle) != NULL;
+}
+
+void nx_protect_peek(const nx_protect_packet *p, size_t from, size_t to, uint8_t *out)
+{
+    const nx_aead_text text = text_of(p);
+
+    nx_aead_peek(ours(p->ctx->native_handle), &text, from, to, out);
 }
 
 static int on_mask(uint8_t *dest, const ngtcp2_crypto_cipher *hp,
@@ -252,7 +271,6 @@ static int on_mask(uint8_t *dest, const ngtcp2_crypto_cipher *hp,
 void nx_protect_callbacks(ngtcp2_callbacks *cb)
 {
     cb->encrypt = on_encrypt;
-    cb->decrypt = nx_protect_decrypt;
     cb->hp_mask = on_mask;
     cb->update_key = on_update;
     cb->delete_crypto_aead_ctx = on_delete_aead;

@@ -14,18 +14,29 @@
 #ifndef NX_QUIC_PROTECT_H
 #define NX_QUIC_PROTECT_H
 
+#include "transport/quic/aead.h"
 #include "transport/quic/tls.h"
 
 /* After ngtcp2's own configuration of |session|. */
 void nx_protect_session(gnutls_session_t session);
 
 /* Sets the callbacks for keys and packets; the session is a nx_tls_session's. */
-void nx_protect_callbacks(ngtcp2_callbacks *cb);
-/* The one for opening a packet, for who wants to know that it did. */
-int nx_protect_decrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,
-                       const ngtcp2_crypto_aead_ctx *ctx, const uint8_t *sealed, size_t len,
-                       const uint8_t *nonce, size_t nonce_len, const uint8_t *head,
-                       size_t head_len);
+void nx_protect_callbacks(ngtcp2_callbacks *cb); /* that for opening is the caller's */
+
+/* A packet to open, as ngtcp2 hands it to its callback. */
+typedef struct nx_protect_packet {
+    const ngtcp2_crypto_aead *aead;
+    const ngtcp2_crypto_aead_ctx *ctx;
+    const uint8_t *sealed, *nonce, *head;
+    size_t len, nonce_len, head_len;
+} nx_protect_packet;
+
+/* What the callback for opening a packet returns; some of its bytes go to |place|, if there is
+ * one, which must not be unless the key is ours. */
+int nx_protect_open(const nx_protect_packet *p, uint8_t *dest, const nx_aead_place *place);
+bool nx_protect_is_ours(const nx_protect_packet *p);
+/* Bytes [from, to) of it, by who knows whose word: see nx_aead_peek.  If the key is ours. */
+void nx_protect_peek(const nx_protect_packet *p, size_t from, size_t to, uint8_t *out);
 
 enum { NX_PROTECT_KEY_MAX = 32, NX_PROTECT_IV = 12 };
 

@@ -43,7 +43,7 @@ typedef struct nx_quic_config {
     uint16_t port_first, port_last; /* 0: any */
     uint64_t idle_timeout_ns;       /* a silent connection is down after this; 0: 30 s */
     uint64_t handshake_timeout_ns;  /* 0: 10 s */
-    size_t peers;                   /* how many links are expected: windows are sized by it */
+    size_t peers;                   /* links that are expected: see nx_quic_set_peers */
     const char *qlog_dir;           /* NULL or "": none */
 
     /* A seed has |authority|, a member |identity| (borrowed both).  A joiner has
@@ -79,6 +79,21 @@ void nx_quic_drain(nx_quic *q, nx_event *done);
 /* The port that was bound. */
 uint16_t nx_quic_port(const nx_quic *q);
 
+/*
+ * |peers| links are expected (0 counts as 1): connections made from now on, dialled or accepted,
+ * grant their peer a window of that share of the socket's buffer, which holds back the senders of
+ * one host, as nothing else does.  A seed that is dialled sends next to nothing and gets the least.
+ *
+ * A window that was granted is never taken back, and connections that are up keep theirs.  So the
+ * windows of links made for one number fit into the buffer together (up to 128 links of 16 MiB:
+ * no window is below 128 KiB), also after the number has fallen.  When it rises from n to m, those
+ * that are up hold up to all of it and the new ones (m - n) / m of it on top; when it rises one by
+ * one, ln(m / n) of it: 0.7 buffers too much for a world that doubles, 2.1 for one of eight times
+ * the size.  Only if all of them send at once is something dropped then, and sent again, as on any
+ * network; a link that is made anew has its share.
+ */
+void nx_quic_set_peers(nx_quic *q, size_t peers);
+
 /* A joiner has got its certificate: from now on it is a member. */
 NX_MUST_CHECK nexar_err nx_quic_set_identity(nx_quic *q, const nx_identity *identity,
                                              const nx_job_id *job);
@@ -102,14 +117,21 @@ NX_MUST_CHECK nexar_err nx_quic_dial(nx_quic *q, const nx_quic_target *target, c
 NX_MUST_CHECK nexar_err nx_quic_link_know(nx_link *link, const struct sockaddr_storage *addresses,
                                           size_t n);
 
+/* The process behind |link| has ended, as the caller is sure, who has it from the kernel of its
+ * host.  Soon the link goes down: with NX_END_GONE, or NX_END_LEFT if it had said good-bye.  All
+ * that it has sent is delivered before: between processes of one host it is in the socket when
+ * the sender's call returns. */
+void nx_quic_link_exited(nx_link *link);
+
 /* The address a link talks to, and 32 bytes of keying material bound to its TLS
  * session (RFC 5705 exporter, label |label|).  NEXAR_EINVAL before on_up. */
 NX_MUST_CHECK nexar_err nx_quic_link_export(nx_link *link, const char *label, uint8_t out[32]);
 void nx_quic_link_address(const nx_link *link, struct sockaddr_storage *out);
 
-/* What the kernel offers, probed once: for `nexar info`. */
+/* What the kernel offers, probed when a socket is opened, which does without the rest: for
+ * `nexar info`. */
 typedef struct nx_quic_features {
-    bool gso, gro, ipv6;
+    bool gso, gro, recvmmsg, ipv6;
     size_t rcvbuf, sndbuf; /* granted */
 } nx_quic_features;
 void nx_quic_features_probe(nx_quic_features *out);

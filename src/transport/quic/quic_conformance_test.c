@@ -1,8 +1,14 @@
 /*
  * quic_conformance_test.c - the suite of all transports, over real sockets on the
  * loopback: each end has an endpoint of its own, all on one loop.
+ *
+ *     quic_conformance_test [far]
+ *
+ * far: with datagrams as between hosts, short ones and many in a call; without what takes long.
  */
 #include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -24,6 +30,8 @@ typedef struct world {
     end **ends;
     size_t n, room;
 } world;
+
+static bool far; /* as nx_quic.far */
 
 static const nx_job_id JOB = {{4, 2}};
 
@@ -104,6 +112,7 @@ static nexar_err make_end(world *w, uint64_t member, const nx_link_up *up, void 
         destroy_end(e);
         return err;
     }
+    e->quic->far = far;
     w->ends[w->n++] = e;
     return NEXAR_OK;
 }
@@ -168,7 +177,19 @@ static void kill_end(void *arg, nx_link *link)
     }
 }
 
-int main(void)
+static void hold(void *arg, nx_link *link, bool held)
+{
+    nx_quic *quic = nx_list_entry(link, nx_quic_link, base)->q;
+    const world *w = arg;
+
+    if (held) {
+        nx_loop_fd_remove(w->loop, &quic->fd);
+    } else {
+        assert_int_equal(nx_loop_fd_add(w->loop, &quic->fd, EPOLLIN), NEXAR_OK);
+    }
+}
+
+int main(int argc, char **argv)
 {
     nxt_transport_harness harness = {
         .name = "quic",
@@ -177,10 +198,17 @@ int main(void)
         .dial = dial,
         .progress = progress,
         .kill = kill_end,
+        .hold = hold,
         .links = 20,
         .huge = true,
         .oom_most = 0,
     };
 
+    if ((argc > 1) && (strcmp(argv[1], "far") == 0)) {
+        far = true;
+        harness.name = "quic, as between hosts";
+        harness.huge = false;
+        harness.oom_most = 1;
+    }
     return nxt_transport_conformance(&harness);
 }

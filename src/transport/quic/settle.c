@@ -10,8 +10,9 @@
  * Either it is an attempt that the peer has not given up yet, or the peer has lost
  * the old connection and dials anew.  So it waits as a rival while something is
  * sent on the old one: if that is answered, the peer will close the rival; if not,
- * though the peer is there as the rival shows, the link goes down and the rival
- * becomes the next.
+ * though the peer is there and answers on the rival, the link goes down and the rival
+ * becomes the next.  A peer that answers on neither is busy, or stopped: that is for
+ * heartbeats to judge.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,8 +28,9 @@ enum {
 
 static const uint64_t SECOND_NS = UINT64_C(1000000000);
 
-/* A busy machine may keep a process that lives from answering for so long. */
+/* One that lives and reads both may be so late with one of them, which was lost perhaps. */
 static const uint64_t RIVAL_LEAST_NS = UINT64_C(2000000000);
+static const uint64_t RIVAL_ASK_NS = UINT64_C(250000000); /* how often a rival is asked */
 
 static bool we_decide(const nx_carrier *k)
 {
@@ -66,6 +68,7 @@ static void use(nx_quic_link *link, nx_carrier *k)
     link->base.frame_best = k->same_host ? NX_QUIC_FRAME_BEST : 0;
     link->state = NX_LINK_UP;
     nx_conn_attach(k->conn, &link->sendq);
+    nx_conn_keep_alive(k->conn, link->q->config.idle_timeout_ns / 3);
     while ((at = nx_list_pop(&link->carriers)) != NULL) {
         nx_carrier_close(nx_list_entry(at, nx_carrier, in_link), NX_CLOSE_OTHER,
                          "another connection is used");
@@ -97,11 +100,27 @@ static void accept_link(nx_carrier *k)
     use(link, k);
 }
 
-static void become_rival(nx_quic_link *link, nx_carrier *k)
+/* Asks the peer on both connections, and looks again when it should have answered. */
+static void ask_both(nx_quic_link *link)
 {
     nx_loop *loop = link->q->config.loop;
-    uint64_t now = nx_loop_now(loop), wait = RIVAL_PTOS * nx_conn_pto(link->used->conn);
+    const uint64_t wait = RIVAL_PTOS * nx_conn_pto(link->used->conn);
 
+    link->asked_ns = nx_loop_now(loop);
+    nx_conn_keep_alive(link->rival->conn, RIVAL_ASK_NS);
+    nx_carrier_wake(link->rival);
+    if (nx_sendq_word(&link->sendq) == NEXAR_OK) {
+        nx_carrier_wake(link->used);
+    }
+    if (!link->closing) {
+        /* Without memory for the timer the idle time-out decides. */
+        (void)!nx_loop_timer_set(
+            loop, &link->timer, link->asked_ns + ((wait < RIVAL_LEAST_NS) ? RIVAL_LEAST_NS : wait));
+    }
+}
+
+static void become_rival(nx_quic_link *link, nx_carrier *k)
+{
     if (link->rival != NULL) {
         nx_carrier *old = link->rival;
 
@@ -109,24 +128,34 @@ static void become_rival(nx_quic_link *link, nx_carrier *k)
         nx_carrier_close(old, NX_CLOSE_OTHER, "a newer connection has come");
     }
     link->rival = k;
-    link->rival_ns = now;
+    link->rival_ns = nx_loop_now(link->q->config.loop);
+    link->asked_again = false;
     k->link = link;
-    if (nx_sendq_word(&link->sendq) == NEXAR_OK) {
-        nx_carrier_wake(link->used);
-    }
-    if (!link->closing) {
-        /* Without memory for the timer the idle time-out decides. */
-        (void)!nx_loop_timer_set(loop, &link->timer,
-                                 now + ((wait < RIVAL_LEAST_NS) ? RIVAL_LEAST_NS : wait));
-    }
+    ask_both(link);
 }
 
+static bool is_rivalled(const nx_quic_link *link)
+{
+    return (link->rival != NULL) && (link->state == NX_LINK_UP) &&
+           (nx_conn_last_ack(link->used->conn) < link->rival_ns);
+}
+
+/* The rival has had its time.  What is in the socket counts: it is this process that may have been
+ * away. */
 void nx_settle_rival(nx_quic_link *link)
 {
-    if ((link->rival != NULL) && (link->state == NX_LINK_UP) &&
-        (nx_conn_last_ack(link->used->conn) < link->rival_ns)) {
-        nx_quic_link_down(link, NEXAR_EPEER, "the peer has made a new connection");
+    if (is_rivalled(link)) {
+        nx_quic_read_all(link->q);
     }
+    if (!is_rivalled(link)) {
+        return;
+    }
+    if (link->asked_again && (link->rival->heard_ns > link->asked_ns)) {
+        nx_quic_link_down(link, NEXAR_EPEER, "the peer has made a new connection");
+        return;
+    }
+    link->asked_again = (link->rival->heard_ns > link->asked_ns);
+    ask_both(link);
 }
 
 void nx_settle_up(nx_carrier *k)
@@ -197,6 +226,24 @@ static nx_end end_of(const nx_carrier *k, nexar_err err)
                                                                            : NX_END_LOST;
 }
 
+/* The last frame of the peer, which has ended |k|, if it is for |link|; whether there was one. */
+static bool hand_last(const nx_carrier *k, nx_quic_link *link)
+{
+    size_t len;
+    const void *frame = nx_conn_last(k->conn, &len);
+
+    if ((frame == NULL) || (link == NULL) || (link->rival == k) || link->closing ||
+        (link->state == NX_LINK_DOWN)) {
+        return false;
+    }
+    if (!link->told_up) { /* the peer has let us in, and said no */
+        link->told_up = true;
+        link->base.up->on_up(link->base.up_ctx, &link->base);
+    }
+    link->base.up->on_frame(link->base.up_ctx, &link->base, NX_LANE_CONTROL, frame, len);
+    return true;
+}
+
 void nx_settle_dead(nx_carrier *k)
 {
     nx_quic_link *link = k->link;
@@ -207,6 +254,7 @@ void nx_settle_dead(nx_carrier *k)
     char text[NX_ADDRESS_TEXT], why[NX_QUIC_WHY];
     const char *words;
     nexar_err err = nx_conn_error(k->conn, &words);
+    const bool last = hand_last(k, link);
 
     (void)snprintf(why, sizeof(why), "%s: %s", nx_address_text(&remote, text), words);
     log_refusal(k, err, words);
@@ -221,7 +269,7 @@ void nx_settle_dead(nx_carrier *k)
         link = NULL;
     }
     nx_carrier_close(k, NX_CLOSE_FAILED, "");
-    if (was_used) {
+    if (was_used || last) {
         nx_quic_link_down(link, err, why);
     } else if ((link != NULL) && dialled) {
         nx_dial_failed(link, not_chosen ? NULL : &remote, err, why);

@@ -139,29 +139,37 @@ nexar_err nx_tls_session_check(nx_tls_session *s)
 
 /* ---- protocol versions ------------------------------------------------------- */
 
-/* gnutls_ext_raw_process_func: the first name in the list of the ALPN extension. */
-static int on_extension(void *ctx, unsigned int id, const unsigned char *data, unsigned int size)
+void nx_tls_first_protocol(const uint8_t *data, size_t size, char *out, size_t room)
 {
-    nx_tls_session *s = ctx;
-    size_t len, i;
+    size_t len;
 
-    if ((id != EXT_ALPN) || (size < 3)) {
-        return 0;
+    if (size < 3) {
+        return;
     }
     len = data[2];
     if ((len == 0) || (len > size - 3)) {
-        return 0;
+        return;
     }
-    len = (len < sizeof(s->offered)) ? len : sizeof(s->offered) - 1;
-    for (i = 0; i < len; i++) {
-        char c = (char)data[3 + i];
+    len = (len < room) ? len : room - 1;
+    for (size_t i = 0; i < len; i++) {
+        const char c = (char)data[3 + i];
 
-        s->offered[i] = c;
+        out[i] = c;
         if ((c <= ' ') || (c > '~')) {
-            s->offered[i] = '?';
+            out[i] = '?';
         }
     }
-    s->offered[len] = '\0';
+    out[len] = '\0';
+}
+
+/* gnutls_ext_raw_process_func */
+static int on_extension(void *ctx, unsigned int id, const unsigned char *data, unsigned int size)
+{
+    nx_tls_session *s = ctx;
+
+    if (id == EXT_ALPN) {
+        nx_tls_first_protocol(data, size, s->offered, sizeof(s->offered));
+    }
     return 0;
 }
 

@@ -21,4 +21,8 @@ int nx_tls_on_certificate(gnutls_session_t session);
 int nx_tls_on_client_hello(gnutls_session_t session, unsigned int type, unsigned int when,
                            unsigned int incoming, const gnutls_datum_t *msg);
 
+/* The first name in the body of an ALPN extension, as text of less than |room| bytes, with '?' for
+ * all that cannot be printed; |out| is as it was if there is none. */
+void nx_tls_first_protocol(const uint8_t *data, size_t size, char *out, size_t room);
+
 #endif /* NX_QUIC_TLS_VERIFY_H */

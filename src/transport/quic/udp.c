@@ -29,6 +29,7 @@ struct nx_udp {
     uint8_t *buffers;   /* BATCH * BUFFER */
     unsigned int batch; /* how many the next call asks for */
     bool more;          /* the last one got several, as many as it asked for */
+    bool erred;         /* it has found an error behind what it got */
     struct mmsghdr msgs[BATCH];
     struct iovec iov[BATCH];
     control_buf control[BATCH];
@@ -197,11 +198,29 @@ static bool read_errors(nx_udp *u)
     }
 }
 
+/* What recvmmsg does, by a call for each. */
+static int receive_apart(nx_udp *u)
+{
+    unsigned int n = 0;
+
+    while (n < u->batch) {
+        ssize_t len = recvmsg(u->s.fd, &u->msgs[n].msg_hdr, MSG_DONTWAIT);
+
+        if (len < 0) {
+            u->erred = (n > 0) && (errno != EAGAIN) && (errno != EINTR);
+            return (n > 0) ? (int)n : -1;
+        }
+        u->msgs[n++].msg_len = (unsigned int)len;
+    }
+    return (int)n;
+}
+
 /* Asks for as many as came last time and, if all came, for twice that: a lone
  * datagram does not pay for the question whether there is another. */
 bool nx_udp_receive(nx_udp *u)
 {
-    int n = recvmmsg(u->s.fd, u->msgs, u->batch, MSG_DONTWAIT, NULL);
+    int n = u->s.features.recvmmsg ? recvmmsg(u->s.fd, u->msgs, u->batch, MSG_DONTWAIT, NULL)
+                                   : receive_apart(u);
 
     u->more = (n > 1) && ((unsigned int)n == u->batch);
     if ((n > 0) && ((unsigned int)n == u->batch)) {
@@ -218,6 +237,10 @@ bool nx_udp_receive(nx_udp *u)
     }
     for (size_t i = 0; i < (size_t)n; i++) {
         reset_msg(u, i);
+    }
+    if (u->erred) { /* the call has told it, and the kernel will not tell it again */
+        u->erred = false;
+        (void)read_errors(u);
     }
     return n > 0;
 }

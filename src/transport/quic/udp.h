@@ -63,7 +63,7 @@ int nx_udp_family(const nx_udp *u);
 uint16_t nx_udp_port(const nx_udp *u);
 
 typedef struct nx_udp_features {
-    bool gso, gro, ipv6;
+    bool gso, gro, recvmmsg, ipv6;
     size_t rcvbuf, sndbuf; /* granted */
 } nx_udp_features;
 void nx_udp_get_features(const nx_udp *u, nx_udp_features *out);

@@ -38,6 +38,8 @@ static void set_options(nx_udp_socket *s)
      * its own. */
     s->features.gso =
         set(s->fd, IPPROTO_UDP, UDP_SEGMENT, 1200) && set(s->fd, IPPROTO_UDP, UDP_SEGMENT, 0);
+    /* No message is asked for, so that none is lost: refused, if at all, by a sandbox. */
+    s->features.recvmmsg = (recvmmsg(s->fd, NULL, 0, MSG_DONTWAIT, NULL) == 0);
     s->features.ipv6 = (s->family == AF_INET6);
     /* IPv4 through an IPv6 socket has the options of both. */
     (void)set(s->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);

@@ -1,4 +1,6 @@
-/* udp_test.c - the socket: what an error means, and what it does not. */
+/* udp_test.c - the socket: what is sent arrives, by whatever calls the kernel has (all of this is
+ * also run where it refuses some: tests/udp_limits_test.sh); what an error means, and what it does
+ * not. */
 #include "transport/quic/udp.h"
 
 #include <string.h>
@@ -6,14 +8,21 @@
 #include "quic_pair.h"
 #include "transport/quic/address.h"
 
+enum { SEGMENT = 1000, SEGMENTS = 60, LAST = 7 };
+
 static size_t came;
+static bool numbered; /* each begins with its number, and the last of SEGMENTS is short */
 
 static void on_datagram(void *ctx, const nx_udp_path *path, const uint8_t *data, size_t len)
 {
     (void)ctx;
     (void)path;
-    (void)data;
-    assert_int_equal(len, 1000);
+    if (numbered) {
+        assert_int_equal(data[0], came % SEGMENTS);
+        assert_int_equal(len, (came % SEGMENTS == SEGMENTS - 1) ? LAST : SEGMENT);
+    } else {
+        assert_int_equal(len, SEGMENT);
+    }
     came++;
 }
 
@@ -66,6 +75,36 @@ static void test_datagrams_of_one_send_arrive_apart(void **state)
     nx_udp_close(u);
 }
 
+/* In large sends and small ones, which come in large reads and small ones. */
+static void test_datagrams_arrive_whole_and_in_order(void **state)
+{
+    static uint8_t data[(SEGMENTS - 1) * SEGMENT + LAST];
+    struct sockaddr_storage listen = nxt_loopback(0);
+    nx_udp_path path;
+    nx_udp *u = open_at(&listen, &path);
+
+    (void)state;
+    numbered = true;
+    for (size_t i = 0; i < SEGMENTS; i++) {
+        data[i * SEGMENT] = (uint8_t)i;
+    }
+    for (size_t sends = 1; sends <= 20; sends++) {
+        for (size_t i = 0; i < sends; i++) {
+            size_t cut = (i % 3) * (SEGMENTS / 3) * SEGMENT;
+
+            if (cut > 0) {
+                assert_int_equal(nx_udp_send(u, &path, data, cut, SEGMENT), 0);
+            }
+            assert_int_equal(nx_udp_send(u, &path, data + cut, sizeof(data) - cut, SEGMENT), 0);
+        }
+        receive(u, sends * SEGMENTS);
+        assert_int_equal(came, sends * SEGMENTS);
+        assert_false(nx_udp_receive(u));
+    }
+    numbered = false;
+    nx_udp_close(u);
+}
+
 /* An interface that is gone takes its address with it: no reason to send large batches
  * in single datagrams for ever. */
 static void test_a_source_that_is_gone_leaves_batches_on(void **state)
@@ -96,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_datagrams_of_one_send_arrive_apart),
+        cmocka_unit_test(test_datagrams_arrive_whole_and_in_order),
         cmocka_unit_test(test_a_source_that_is_gone_leaves_batches_on),
     };
 

@@ -215,14 +215,34 @@ bool nx_shm_waiting(nx_shm_link *link, bool sleep)
     return nx_shm_reads_ready(link, sleep) || nx_shm_can_pump(link, sleep);
 }
 
+/* What the peer says for the last time; it cannot be relied on to leave it as it is. */
+static void take_last(nx_shm_link *link)
+{
+    const nx_segment_way *way = nx_shm_way_in(link);
+    const uint32_t len = *(const volatile uint32_t *)&way->last_len;
+
+    if ((len > 0) && (len <= NX_LAST_MAX) && (link->state == NX_SHM_UP)) {
+        memcpy(link->shm->frame, way->last, len);
+        frame_up(link, NX_LANE_CONTROL, link->shm->frame, len);
+    }
+}
+
 void nx_shm_farewell(nx_shm_link *link, const char *why)
 {
+    uint32_t closed;
+
     /* No more than the rings can hold: whoever goes on writing is not listened to. */
     nx_shm_tell_up(link);
     for (int ring = 0; ring < NX_SHM_RINGS; ring++) {
         take_ring(link, (nx_shm_ring)ring, (int)(link->in[ring].size / NX_RING_HEAD), true);
     }
-    link->base.ended = (atomic_load(&nx_shm_way_in(link)->closed) != 0) ? NX_END_LEFT : NX_END_GONE;
+    closed = atomic_load(&nx_shm_way_in(link)->closed);
+    if (closed == NX_SHM_DISMISSED) {
+        take_last(link);
+    }
+    link->base.ended = (closed == NX_SHM_LEFT) ? NX_END_LEFT : NX_END_GONE;
     nx_shm_link_down(link, NEXAR_EPEER, "%s",
-                     (link->base.ended == NX_END_LEFT) ? "the peer closed the link" : why);
+                     (closed == NX_SHM_OPEN)   ? why
+                     : (closed == NX_SHM_LEFT) ? "the peer closed the link"
+                                               : "the peer closed the link without a good-bye");
 }

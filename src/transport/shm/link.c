@@ -46,7 +46,9 @@ void nx_shm_link_give_up(nx_shm_link *link, nexar_err err)
 {
     if (link->segment != NULL) {
         /* Before the parts go back: what the peer reads from now on does not count. */
-        atomic_store(&nx_shm_way_out(link)->closed, 1);
+        if (atomic_load(&nx_shm_way_out(link)->closed) != NX_SHM_DISMISSED) {
+            atomic_store(&nx_shm_way_out(link)->closed, NX_SHM_GIVEN_UP);
+        }
     }
     drop_frames(link);
     end_list(link, &link->big, err);
@@ -107,7 +109,9 @@ void nx_shm_link_free(nx_shm_link *link)
 {
     nx_shm_pair_abandon(link);
     if (link->segment != NULL) {
-        atomic_store(&nx_shm_way_out(link)->closed, 1);
+        if (link->draining && (link->state == NX_SHM_UP)) {
+            atomic_store(&nx_shm_way_out(link)->closed, NX_SHM_LEFT);
+        }
         for (int i = 0; i < NX_SHM_RINGS; i++) {
             (void)nx_ring_publish(&link->out[i]); /* a drained link: the peer takes it */
         }
@@ -385,11 +389,30 @@ static void close_link(nx_link *base, bool drain)
     nx_shm_trouble(link);
 }
 
+/* In a place of its own: rings may be full, and are for who reads. */
+static void dismiss(nx_link *base, const void *frame, size_t len)
+{
+    nx_shm_link *link = nx_shm_from_base(base);
+
+    if ((link->state == NX_SHM_UP) && (len <= NX_LAST_MAX)) {
+        nx_segment_way *way = nx_shm_way_out(link);
+
+        memcpy(way->last, frame, len);
+        way->last_len = (uint32_t)len;
+        atomic_store(&way->closed, NX_SHM_DISMISSED);
+    }
+    close_link(base, false);
+}
+
 static void info(const nx_link *base, nx_link_info *out)
 {
     const nx_shm_link *link = (const nx_shm_link *)(const void *)base;
 
-    *out = (nx_link_info){.bytes_sent = link->bytes_sent, .bytes_received = link->bytes_received};
+    *out = (nx_link_info){.state = (link->state == NX_SHM_UP)     ? "up"
+                                   : (link->state == NX_SHM_DOWN) ? "down"
+                                                                  : "dialling",
+                          .bytes_sent = link->bytes_sent,
+                          .bytes_received = link->bytes_received};
     (void)snprintf(out->local, sizeof(out->local), "pid %ld", (long)getpid());
     (void)snprintf(out->remote, sizeof(out->remote), "pid %ld", (long)link->pid);
 }
@@ -401,6 +424,7 @@ const nx_link_ops nx_shm_ops = {
     .cancel_part = cancel_part,
     .close = close_link,
     .info = info,
+    .dismiss = dismiss,
 };
 
 bool nx_shm_is(const nx_link *link)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,19 +13,38 @@
 #endif
 
 static const uint64_t MAGIC = UINT64_C(0x6e65786172736831);
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 
 static const uint32_t rooms[NX_SHM_RINGS] = {NX_SHM_CONTROL_ROOM, NX_SHM_MESSAGE_ROOM,
                                              NX_SHM_DATA_ROOM};
 
 /* ---- sealed memory -------------------------------------------------------------- */
 
+/* Beyond the limit ftruncate would end the process, by SIGXFSZ. */
+static nexar_err check_file_limit(size_t size)
+{
+    struct rlimit limit;
+
+    if ((getrlimit(RLIMIT_FSIZE, &limit) == 0) && (limit.rlim_cur != RLIM_INFINITY) &&
+        (size > limit.rlim_cur)) {
+        return nx_fail(NEXAR_ESYS,
+                       "shared memory of %zu bytes is more than the file size limit of this "
+                       "process (ulimit -f), %llu bytes",
+                       size, (unsigned long long)limit.rlim_cur);
+    }
+    return NEXAR_OK;
+}
+
 nexar_err nx_memfd_create(size_t size, int *fd)
 {
     const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    int made = memfd_create("nexar", flags | MFD_NOEXEC_SEAL);
-    int code;
+    nexar_err err = check_file_limit(size);
+    int made, code;
 
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    made = memfd_create("nexar", flags | MFD_NOEXEC_SEAL);
     if ((made < 0) && (errno == EINVAL)) {
         made = memfd_create("nexar", flags); /* an older kernel */
     }

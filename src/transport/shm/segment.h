@@ -11,6 +11,7 @@
  *     sleep      the reader's world is about to sleep, or sleeps
  *     side       what the writer's side says of itself
  *     claims     who brings the parts that it offers: both write there (claim.h)
+ *     last       the last frame, of a writer that has given up the link and says why
  *   from page 1  the rings of direction 0, then those of direction 1
  *
  * Waking.  Before a world sleeps it sets |asleep| in all its segments, then looks at all
@@ -26,6 +27,7 @@
 #include "base/error.h"
 #include "transport/shm/claim.h"
 #include "transport/shm/ring.h"
+#include "transport/transport.h"
 
 typedef enum nx_shm_ring { NX_SHM_CONTROL, NX_SHM_MESSAGE, NX_SHM_DATA, NX_SHM_RINGS } nx_shm_ring;
 
@@ -43,15 +45,25 @@ enum {
 /* Whether the reader of a direction can read the memory of its writer. */
 typedef enum nx_shm_reads { NX_READS_UNKNOWN, NX_READS_YES, NX_READS_NO } nx_shm_reads;
 
+/* How the writer of a direction has closed the link. */
+typedef enum nx_shm_closed {
+    NX_SHM_OPEN,
+    NX_SHM_LEFT,     /* in order: all that was queued is there */
+    NX_SHM_GIVEN_UP, /* without a good-bye */
+    NX_SHM_DISMISSED /* the same, and |last| says why */
+} nx_shm_closed;
+
 typedef struct nx_segment_way {
     _Alignas(NX_SHM_LINE) _Atomic uint32_t tail[NX_SHM_RINGS];
     _Atomic uint32_t stuck;
     _Alignas(NX_SHM_LINE) _Atomic uint32_t head[NX_SHM_RINGS];
     _Alignas(NX_SHM_LINE) _Atomic uint32_t asleep;
-    _Alignas(NX_SHM_LINE) _Atomic uint32_t closed; /* its writer has closed the link */
+    _Alignas(NX_SHM_LINE) _Atomic uint32_t closed; /* nx_shm_closed */
     _Atomic uint32_t reads;                        /* nx_shm_reads, by its reader */
     _Atomic uint32_t core; /* where its writer was when it last wrote, plus 1; 0: unknown */
     _Alignas(NX_SHM_LINE) nx_claim claims[NX_SHM_OFFERS];
+    uint32_t last_len; /* written once, before |closed| says NX_SHM_DISMISSED */
+    uint8_t last[NX_LAST_MAX];
 } nx_segment_way;
 
 typedef struct nx_segment {
@@ -61,7 +73,8 @@ typedef struct nx_segment {
 } nx_segment;
 _Static_assert(sizeof(nx_segment) <= NX_SHM_PAGE, "the first page has it all");
 
-/* A memfd of |size| zero bytes that can neither shrink nor grow.  NEXAR_ESYS. */
+/* A memfd of |size| zero bytes that can neither shrink nor grow.  NEXAR_ESYS, also where the
+ * process may have no file of that size. */
 NX_MUST_CHECK nexar_err nx_memfd_create(size_t size, int *fd);
 /* Maps it, after checking that it is |size| long and sealed: then no access to it can
  * fault.  NEXAR_EPROTO: it is not; NEXAR_ESYS. */

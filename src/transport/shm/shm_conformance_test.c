@@ -4,6 +4,7 @@
  * without.
  */
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -165,6 +166,18 @@ static void kill_end(void *arg, nx_link *link)
     }
 }
 
+static void hold(void *arg, nx_link *link, bool held)
+{
+    nx_shm *shm = nx_shm_from_base(link)->shm;
+    const world *w = arg;
+
+    if (held) {
+        nx_loop_fd_remove(w->loop, &shm->bell);
+    } else {
+        assert_int_equal(nx_loop_fd_add(w->loop, &shm->bell, EPOLLIN), NEXAR_OK);
+    }
+}
+
 int main(void)
 {
     nxt_transport_harness harness = {
@@ -174,6 +187,7 @@ int main(void)
         .dial = dial,
         .progress = progress,
         .kill = kill_end,
+        .hold = hold,
         .links = 20,
         .huge = true,
         .oom_most = 0,

@@ -742,6 +742,29 @@ static void test_a_peer_that_has_ended_is_gone(void **state)
     nx_loop_destroy(t.loop);
 }
 
+/* One that gives its links up, since it is held for dead or has no memory, has not left. */
+static void test_who_closes_without_draining_has_not_left(void **state)
+{
+    both t;
+
+    (void)state;
+    for (int drain = 0; drain < 2; drain++) {
+        begin(&t, NULL);
+        dial(&t.a, 2);
+        say(&t.a, 1);
+        until(t.loop, &t.b.frames, 1);
+        until(t.loop, &t.a.ups, 1);
+        say(&t.a, 1);
+        nx_link_close(t.a.link, drain != 0);
+        t.a.link = NULL;
+        until(t.loop, &t.b.downs, 1);
+        assert_int_equal(t.b.err, NEXAR_EPEER);
+        assert_int_equal(t.b.ended, (drain != 0) ? NX_END_LEFT : NX_END_GONE);
+        assert_true((drain == 0) || (t.b.frames == 2));
+        finish(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -757,6 +780,7 @@ int main(void)
         cmocka_unit_test(test_a_receiver_reads_at_once_where_that_is_faster),
         cmocka_unit_test(test_a_peer_that_ends_while_pairing_is_gone),
         cmocka_unit_test(test_a_peer_that_has_ended_is_gone),
+        cmocka_unit_test(test_who_closes_without_draining_has_not_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

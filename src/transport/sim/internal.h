@@ -74,6 +74,8 @@ struct nx_sim_link {
     nexar_err down_err; /* when |down| */
     nexar_err fin_err;  /* what |fin| will say */
     const char *fin_why;
+    uint8_t last[NX_LAST_MAX]; /* the peer's last frame, before it goes down */
+    size_t last_len;
     nx_sim_event up_event, fin, drain;
 
     nx_list frames[NX_LANES]; /* not sent yet */

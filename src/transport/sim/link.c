@@ -121,6 +121,10 @@ static void come_up(nx_sim_link *link)
 
 static void go_down(nx_sim_link *link)
 {
+    if ((link->last_len > 0) && link->up && !link->closed) {
+        link->base.up->on_frame(link->base.up_ctx, &link->base, NX_LANE_CONTROL, link->last,
+                                link->last_len);
+    }
     link->down = true;
     link->down_err = link->fin_err;
     nx_sim_unschedule(link->net, &link->up_event); /* it may never have come up */
@@ -296,11 +300,23 @@ static void close_link(nx_link *base, bool drain)
     nx_sim_work(link);
 }
 
+static void dismiss(nx_link *base, const void *frame, size_t len)
+{
+    const nx_sim_link *link = from_base(base);
+
+    if ((link->peer != NULL) && (len <= sizeof(link->peer->last))) {
+        memcpy(link->peer->last, frame, len);
+        link->peer->last_len = len;
+    }
+    close_link(base, false);
+}
+
 static void info(const nx_link *base, nx_link_info *out)
 {
     const nx_sim_link *link = (const nx_sim_link *)(const void *)base;
 
     *out = (nx_link_info){
+        .state = link->down ? "down" : "up",
         .rtt_ns = 2 * link->path.delay_ns,
         .bytes_sent = link->bytes_sent,
         .bytes_received = link->bytes_received,
@@ -317,6 +333,7 @@ static const nx_link_ops ops = {
     .cancel_part = cancel_part,
     .close = close_link,
     .info = info,
+    .dismiss = dismiss,
 };
 
 /* ---- life, and fate ------------------------------------------------------------------ */

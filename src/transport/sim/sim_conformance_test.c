@@ -103,6 +103,12 @@ static void kill_end(void *arg, nx_link *link)
     nx_sim_kill(link);
 }
 
+static void hold(void *arg, nx_link *link, bool held)
+{
+    (void)arg;
+    nx_sim_block(link, held);
+}
+
 int main(void)
 {
     static kind kinds[] = {
@@ -138,6 +144,7 @@ int main(void)
             .dial = dial,
             .progress = progress,
             .kill = kill_end,
+            .hold = hold,
             .links = 100,
             .huge = (i == 0),
         };

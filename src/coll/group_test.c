@@ -1,0 +1,265 @@
+/*
+ * group_test.c - runs of a group that end while others of it fail, and numbers that are
+ * reserved.  The other rank is a link that takes everything and never answers.
+ */
+#include "coll/group.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "coll/run.h"
+#include "unit.h"
+
+enum { SIZE = 2, COMM = 5, RUNS = 4, COUNT = 30000, ROOM = 64 };
+
+typedef struct rig {
+    nx_clock_manual clock;
+    nx_loop *loop;
+    nx_msg *msg;
+    nx_hub *hub;
+    nx_group group;
+    nx_link link;
+    bool broken; /* the link has no memory for what is sent */
+    nx_tx *held[ROOM];
+    size_t nheld;
+    unsigned ended;
+    nexar_err errs[RUNS]; /* in the order of their ends */
+    float send[COUNT * SIZE], recv[COUNT * SIZE];
+} rig;
+
+/* ---- the link ------------------------------------------------------------------------ */
+
+static rig *rig_of(nx_link *link)
+{
+    return (rig *)(void *)((char *)link - offsetof(rig, link));
+}
+
+static nexar_err send_frame(nx_link *link, nx_lane lane, const nx_bytes *bytes, size_t n)
+{
+    (void)lane;
+    (void)bytes;
+    (void)n;
+    return rig_of(link)->broken ? NEXAR_ENOMEM : NEXAR_OK;
+}
+
+static nexar_err send_part(nx_link *link, nx_tx *tx)
+{
+    rig *r = rig_of(link);
+
+    assert_true(r->nheld < ROOM);
+    r->held[r->nheld++] = tx;
+    return NEXAR_OK;
+}
+
+static void cancel_part(nx_link *link, nx_tx *tx)
+{
+    (void)link;
+    (void)tx; /* on_sent comes with the others */
+}
+
+static void close_link(nx_link *link, bool drain)
+{
+    (void)link;
+    (void)drain;
+}
+
+static void info(const nx_link *link, nx_link_info *out)
+{
+    (void)link;
+    (void)out;
+}
+
+static const nx_link_ops ops = {.name = "silent",
+                                .send_frame = send_frame,
+                                .send_part = send_part,
+                                .cancel_part = cancel_part,
+                                .close = close_link,
+                                .info = info};
+
+static nexar_err connect_peer(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
+                              nx_link **link)
+{
+    rig *r = ctx;
+
+    (void)peer;
+    r->link = (nx_link){.ops = &ops, .up = up, .up_ctx = up_ctx};
+    *link = &r->link;
+    return NEXAR_OK;
+}
+
+static void give_back(rig *r)
+{
+    while (r->nheld > 0) {
+        r->link.up->on_sent(r->link.up_ctx, &r->link, r->held[--r->nheld], NEXAR_EPEER);
+    }
+}
+
+/* ---- the group ------------------------------------------------------------------------ */
+
+static nx_verdict on_mark(void *ctx, uint32_t peer, nx_context context, uint64_t tag,
+                          const nx_mark *mark)
+{
+    return nx_hub_on_mark(((rig *)ctx)->hub, peer, context, tag, mark);
+}
+
+static const char *peer_text(void *ctx, uint32_t peer, char *buf)
+{
+    (void)ctx;
+    (void)peer;
+    (void)snprintf(buf, NX_HUB_TEXT, "rank 1");
+    return buf;
+}
+
+static void make(rig *r)
+{
+    nx_msg_config mc = {.peers = SIZE,
+                        .inline_max = 32,
+                        .eager_max = 48,
+                        .connect = connect_peer,
+                        .on_mark = on_mark,
+                        .ctx = r};
+    nx_hub_config hc = {.verify = true, .peer_text = peer_text, .ctx = r};
+
+    memset(r, 0, sizeof(*r));
+    nx_log_set_level(NX_LOG_ERROR);
+    nx_clock_manual_init(&r->clock, 1);
+    assert_int_equal(nx_loop_create(&r->loop, &r->clock.clock), NEXAR_OK);
+    nx_loop_lock(r->loop);
+    mc.loop = hc.loop = r->loop;
+    assert_int_equal(nx_msg_create(&r->msg, &mc), NEXAR_OK);
+    hc.msg = r->msg;
+    assert_int_equal(nx_hub_create(&r->hub, &hc), NEXAR_OK);
+    r->group = (nx_group){.hub = r->hub, .comm = COMM, .size = SIZE};
+    assert_int_equal(nx_group_open(&r->group), NEXAR_OK);
+}
+
+static void unmake(rig *r)
+{
+    nx_hub_stop(r->hub, NEXAR_ECANCELED, "the end");
+    nx_msg_destroy(r->msg);
+    give_back(r);
+    nx_loop_kick(r->loop);
+    nx_group_close(&r->group);
+    nx_hub_destroy(r->hub);
+    nx_loop_unlock(r->loop);
+    nx_loop_destroy(r->loop);
+}
+
+static void on_done(nx_run *run)
+{
+    rig *r = run->owner;
+
+    r->errs[r->ended++] = run->err;
+    nx_run_destroy(run);
+}
+
+/* The next operation: each waits for the other rank, and has sent it something long. */
+static void begin(rig *r)
+{
+    const nx_coll_call call = {.coll = {.kind = NX_ALLTOALL, .count = COUNT},
+                               .dtype = NEXAR_F32,
+                               .op = NEXAR_SUM,
+                               .send = r->send,
+                               .recv = r->recv};
+    nx_run *run = NULL;
+
+    assert_int_equal(nx_run_make(&run, &r->group, &call, 0), NEXAR_OK);
+    run->on_done = on_done;
+    run->owner = r;
+    nx_run_begin(run);
+}
+
+static void begin_all(rig *r)
+{
+    make(r);
+    for (int i = 0; i < RUNS; i++) {
+        begin(r);
+    }
+    assert_int_equal(r->ended, 0);
+}
+
+/* A message of operation |number| that is of something else. */
+static void hear_other(rig *r, uint32_t number)
+{
+    const nx_context context = {.comm = COMM, .kind = NX_KIND_COLL, .class = NX_CLASS_COLL};
+    const nx_mark other = {.word = {1, 2}};
+
+    assert_int_equal(
+        nx_hub_on_mark(r->hub, 1, context, (uint64_t)number << NX_NUMBER_SHIFT, &other), NX_KEEP);
+}
+
+/* ---- tests ------------------------------------------------------------------------------ */
+
+static rig r;
+
+/* The word that the first has failed cannot be sent: the other rank is given up, and with it
+ * all the others. */
+static void test_a_difference_may_end_all_others_at_once(void **state)
+{
+    (void)state;
+    begin_all(&r);
+    hear_other(&r, 1);
+    r.broken = true;
+    nx_loop_kick(r.loop);
+    give_back(&r);
+    assert_int_equal(r.ended, RUNS);
+    unmake(&r);
+}
+
+static void test_one_that_is_taken_back_may_end_all_others_at_once(void **state)
+{
+    (void)state;
+    begin_all(&r);
+    r.broken = true;
+    nx_group_break(&r.group, NEXAR_EREVOKED, "it was revoked");
+    give_back(&r);
+    assert_int_equal(r.ended, RUNS);
+    unmake(&r);
+
+    begin_all(&r);
+    r.broken = true;
+    nx_hub_stop(r.hub, NEXAR_ECANCELED, "the end");
+    give_back(&r);
+    assert_int_equal(r.ended, RUNS);
+    unmake(&r);
+}
+
+/* What was heard before of numbers that could not be reserved is kept for those who get them. */
+static void test_numbers_that_cannot_be_reserved_keep_what_was_heard(void **state)
+{
+    uint32_t first = 0;
+    nexar_err err = NEXAR_ENOMEM;
+
+    (void)state;
+    for (long n = 0; err != NEXAR_OK; n++) {
+        make(&r);
+        hear_other(&r, 1);
+        nx_alloc_fail_after(n);
+        err = nx_group_reserve(&r.group, 1000, &first);
+        nx_alloc_fail_after(-1);
+        if (err == NEXAR_OK) {
+            nx_group_unreserve(&r.group, first, 1000);
+        } else {
+            assert_int_equal(err, NEXAR_ENOMEM);
+            begin(&r);
+            nx_loop_kick(r.loop);
+            give_back(&r);
+            assert_int_equal(r.ended, 1);
+            assert_int_equal(r.errs[0], NEXAR_EMISMATCH);
+        }
+        unmake(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_difference_may_end_all_others_at_once),
+        cmocka_unit_test(test_one_that_is_taken_back_may_end_all_others_at_once),
+        cmocka_unit_test(test_numbers_that_cannot_be_reserved_keep_what_was_heard),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/*
+ * told_test.c - whom nexar_comm_update drops as failed the function of nexar_on_failure is told
+ * of, once, on all who are left, whoever has noticed first.
+ */
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include <nexar.h>
+
+#include "local_world.h"
+#include "procs.h"
+#include "unit.h"
+
+enum { RANKS = 5, ROUNDS = 6, SMALL = 16 };
+static const unsigned VICTIMS = 1U << 1 | 1U << 3;
+
+typedef struct board {
+    _Atomic int ready, done, go;
+    _Atomic int told[RANKS][RANKS]; /* calls: by whom, of whom */
+} board;
+
+static board *shared;
+static const char *transports;
+
+static void note_call(nexar_comm *comm, int rank, const char *why, void *arg)
+{
+    const int self = *(const int *)arg;
+
+    NXT_IS(comm, strstr(why, "rank ") != NULL);
+    atomic_fetch_add(&shared->told[self][rank], 1);
+}
+
+/* Links to all: of one that was never spoken to, and is gone, a rank may not know whether it has
+ * failed or left. */
+static void speak_to_all(nexar_comm *w)
+{
+    char mine = 'x', its;
+
+    for (int by = 1; by < nexar_size(w); by++) {
+        const int to = (nexar_rank(w) + by) % nexar_size(w);
+        const int from = (nexar_rank(w) + nexar_size(w) - by) % nexar_size(w);
+
+        NXT_OK(w, nexar_sendrecv(w, &mine, 1, to, 1, &its, 1, from, 1, NULL));
+    }
+}
+
+/* Does not look whether anybody has failed, but calls the update. */
+static void live(int rank, int join_fd, void *arg)
+{
+    const char *const settings[] = {"transports", transports, NULL};
+    nexar_comm *w = nxt_procs_join(rank, join_fd, settings);
+    nexar_change change = {0};
+    int self = rank, failed = 0;
+
+    (void)arg;
+    NXT_OK(w, nexar_on_failure(w, note_call, &self));
+    NXT_OK(w, nxt_sum_all(w, SMALL));
+    speak_to_all(w);
+    atomic_fetch_add(&shared->ready, 1);
+    while (atomic_load(&shared->go) == 0) {
+    }
+    while (failed < __builtin_popcount(VICTIMS)) {
+        NXT_OK(w, nexar_comm_update(&w, &change));
+        failed += change.failed;
+        NXT_OK(w, nexar_on_failure(w, note_call, &self));
+    }
+    NXT_OK(w, nxt_sum_all(w, SMALL));
+    NXT_OK(w, nexar_finalize(w)); /* which waits until all was told */
+    atomic_fetch_add(&shared->done, 1);
+}
+
+static void lose_some(const char *by)
+{
+    transports = by;
+    for (int round = 0; round < ROUNDS; round++) {
+        nxt_procs procs;
+
+        shared = nxt_share(sizeof(*shared));
+        nxt_procs_start(&procs, RANKS, live, NULL);
+        nxt_await(&shared->ready, RANKS);
+        nxt_procs_signal(&procs, VICTIMS, SIGKILL);
+        atomic_store(&shared->go, 1);
+        nxt_await(&shared->done, RANKS - __builtin_popcount(VICTIMS));
+        nxt_procs_wait(&procs, VICTIMS, 0);
+        for (int rank = 0; rank < RANKS; rank++) {
+            int calls = 0;
+
+            for (int of = 0; of < RANKS; of++) { /* by their numbers then */
+                calls += atomic_load(&shared->told[rank][of]);
+            }
+            assert_int_equal(calls, ((VICTIMS >> rank) & 1) ? 0 : __builtin_popcount(VICTIMS));
+        }
+        nxt_unshare(shared, sizeof(*shared));
+    }
+}
+
+static void test_all_are_told_by_shared_memory(void **state)
+{
+    (void)state;
+    lose_some("auto");
+}
+
+static void test_all_are_told_by_quic(void **state)
+{
+    (void)state;
+    lose_some("quic");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_are_told_by_shared_memory),
+        cmocka_unit_test(test_all_are_told_by_quic),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

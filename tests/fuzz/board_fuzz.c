@@ -1,0 +1,82 @@
+/*
+ * board_fuzz.c - a board that another process has written all over: whoever is in a turn comes to
+ * an end, and takes nothing from it that it may not.
+ *
+ * Input: a byte for the size and the rank, one for the number of the operation, one for the
+ * turn; then writes, each of an offset of two bytes (times 8, behind the head of the board
+ * or, with the highest bit, in its slots) and 8 bytes.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "coll/direct/board.h"
+#include "fuzz.h"
+#include "wire/wire.h"
+
+enum { MOST = 4 };
+
+static void garble(nx_board *b, nx_reader *r)
+{
+    while (nx_reader_left(r) >= 10) {
+        const uint16_t off = nx_read_u16(r);
+        const size_t at = (size_t)(off & 0x7fff) * 8;
+        const uint8_t *bytes = nx_read_bytes(r, 8);
+
+        if (off < 0x8000) { /* all of the ranks, and the size of the board */
+            memcpy((uint8_t *)b + at % offsetof(nx_board, slots), bytes, 8);
+        } else {
+            memcpy((uint8_t *)&b->slots[at / 32 % (2 * (size_t)MOST)] + at % 32, bytes, 8);
+        }
+    }
+}
+
+static void take_turn(const nx_turn *t)
+{
+    const uint64_t mark[2] = {1, 2};
+    char why[NX_BOARD_WHY];
+    uint64_t its[2];
+
+    (void)nx_turn_check(t);
+    nx_board_begun(t->board, t->rank, t->number);
+    nxt_must(nx_turn_open(t) != NULL);
+    nx_turn_arrive(t, mark, false);
+    if (nx_turn_all_here(t) == NX_TURN_ON) {
+        nxt_must(nx_turn_odd_one(t, mark, its) <= t->size);
+        (void)nx_turn_all_at(t, 1);
+        (void)nx_turn_all_at(t, NX_TURN_DONE);
+    }
+    nxt_must((nx_turn_missing(t) >> t->size) == 0);
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        (void)nx_turn_is_out(t, rank);
+    }
+    nx_board_break(t->board, t->rank, t->number, NEXAR_EPEER, "it ends");
+    nxt_must((int)nx_turn_trouble(t, why) < 0);
+    nxt_must(memchr(why, '\0', sizeof(why)) != NULL);
+    nx_turn_leave(t);
+    nx_board_engine(t->board, t->rank, t->number);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static nx_board *board; /* as large as what others map, and not a byte more */
+    nx_reader r = nx_reader_make(data, size);
+    const uint8_t how = nx_read_u8(&r);
+    const uint32_t n = 2 + how % (MOST - 1);
+    nx_turn t = {.size = n, .rank = (uint32_t)(how >> 4) % n, .spin_ns = 1, .deadline_ns = 1};
+
+    t.number = (uint64_t)nx_read_u8(&r) + 1;
+    t.turn = nx_read_u8(&r);
+    if (board == NULL) {
+        board = nx_alloc_aligned(NX_BOARD_LINE, nx_board_bytes(MOST));
+        nxt_must(board != NULL);
+    }
+    memset(board, 0, offsetof(nx_board, slots));
+    for (size_t i = 0; i < 2 * (size_t)MOST; i++) {
+        memset(&board->slots[i], 0, 32);
+    }
+    nx_board_init(board, n, false);
+    garble(board, &r);
+    t.board = board;
+    take_turn(&t);
+    return 0;
+}
