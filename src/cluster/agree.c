@@ -25,7 +25,7 @@ static size_t encode(nx_agree *a, nx_agree_kind kind, uint64_t seq, const nx_agr
                             .seq = seq,
                             .kind = kind,
                             .dead = &a->dead,
-                            .left = &a->left,
+                            .left = &a->gone,
                             .value = value};
     nx_writer w = nx_writer_make(a->out, a->out_room);
 
@@ -438,6 +438,22 @@ static void bid_farewell(nx_agree *a)
     }
 }
 
+/* |rank| has left, as is said; or, which counts more, has failed: of one that cannot be found some
+ * may only guess that it has left. */
+static void note_left(nx_agree *a, uint32_t rank)
+{
+    (void)nx_rankset_add(&a->left, rank);
+    if (!nx_rankset_has(&a->fell, rank)) {
+        (void)nx_rankset_add(&a->gone, rank);
+    }
+}
+
+static void note_fell(nx_agree *a, uint32_t rank)
+{
+    (void)nx_rankset_add(&a->fell, rank);
+    (void)nx_rankset_remove(&a->gone, rank);
+}
+
 /* |dead| has grown. */
 static void on_grown(nx_agree *a)
 {
@@ -455,7 +471,10 @@ void nx_agree_failed(nx_agree *a, uint32_t rank)
     }
     if (rank == a->config.self) {
         be_excluded(a, NX_AGREE_NOBODY);
-    } else if (nx_rankset_add(&a->dead, rank)) {
+        return;
+    }
+    note_fell(a, rank);
+    if (nx_rankset_add(&a->dead, rank)) {
         on_grown(a);
     }
 }
@@ -465,7 +484,7 @@ void nx_agree_left(nx_agree *a, uint32_t rank)
     if (is_over(a) || (rank >= a->config.size) || (rank == a->config.self)) {
         return;
     }
-    (void)nx_rankset_add(&a->left, rank);
+    note_left(a, rank);
     if (nx_rankset_add(&a->dead, rank)) {
         on_grown(a);
     }
@@ -486,9 +505,13 @@ static void learn(nx_agree *a)
 {
     bool grown = false;
 
-    (void)nx_rankset_unite(&a->left, &a->in_left);
     for (uint32_t rank = nx_rankset_next(&a->in_dead, 0); rank < a->in_dead.n;
          rank = nx_rankset_next(&a->in_dead, rank + 1)) {
+        if (nx_rankset_has(&a->in_left, rank)) {
+            note_left(a, rank);
+        } else {
+            note_fell(a, rank);
+        }
         if (nx_rankset_add(&a->dead, rank)) {
             grown = true;
             a->ops->learned(a->ctx, rank);

@@ -101,7 +101,8 @@ void nx_agree_failed(nx_agree *a, uint32_t rank);
  * as without a dead one, but whoever learns of it from this rank learns that too.  Not of one that
  * is in an instance, unless it asked to leave in it and that is decided. */
 void nx_agree_left(nx_agree *a, uint32_t rank);
-/* Whether |rank|, which is held for dead, has left, as somebody has said. */
+/* Whether |rank|, which is held for dead, has left: somebody has said so, and nobody that it has
+ * failed.  Whoever knows how one has gone says so with what it brings; so at the end all know. */
 bool nx_agree_has_left(const nx_agree *a, uint32_t rank);
 
 /* The leavers of the last decision go: this rank, which stays, starts no further instance, and

@@ -27,7 +27,9 @@ struct nx_agree {
     const nx_agree_ops *ops;
     void *ctx;
     nx_rankset dead;    /* the ballot */
-    nx_rankset left;    /* those of it who have left, as far as is known: of no concern to it */
+    nx_rankset left;    /* those of it who have left, as somebody says: of no concern to it */
+    nx_rankset fell;    /* those who have failed, as somebody says, which counts more */
+    nx_rankset gone;    /* |left| without |fell|: what others are told */
     nx_agree_tree tree; /* over all others */
     nx_agree_tree rest; /* the same without those who were let go, if |let_go| */
     nx_agree_slot slots[2];

@@ -80,6 +80,8 @@ static nexar_err take_memory(nx_agree *a)
 
     if ((nx_rankset_init(&a->dead, c->size) != NEXAR_OK) ||
         (nx_rankset_init(&a->left, c->size) != NEXAR_OK) ||
+        (nx_rankset_init(&a->fell, c->size) != NEXAR_OK) ||
+        (nx_rankset_init(&a->gone, c->size) != NEXAR_OK) ||
         (nx_rankset_init(&a->done, c->size) != NEXAR_OK) ||
         (nx_rankset_init(&a->away, c->size) != NEXAR_OK) ||
         (nx_rankset_init(&a->in_dead, c->size) != NEXAR_OK) ||
@@ -135,6 +137,8 @@ void nx_agree_destroy(nx_agree *a)
     }
     nx_rankset_fini(&a->dead);
     nx_rankset_fini(&a->left);
+    nx_rankset_fini(&a->fell);
+    nx_rankset_fini(&a->gone);
     nx_rankset_fini(&a->done);
     nx_rankset_fini(&a->away);
     nx_rankset_fini(&a->in_dead);
@@ -168,7 +172,7 @@ const nx_rankset *nx_agree_dead(const nx_agree *a)
 
 bool nx_agree_has_left(const nx_agree *a, uint32_t rank)
 {
-    return nx_rankset_has(&a->left, rank);
+    return nx_rankset_has(&a->gone, rank);
 }
 
 uint32_t nx_agree_waits_for(const nx_agree *a, uint32_t ranks[], uint32_t room)

@@ -265,6 +265,35 @@ static void test_who_is_told_of_one_that_has_left_knows_that_it_has_not_failed(v
     end(&other);
 }
 
+/* Of one that it never had a link to, and does not find, a rank may think that it has left. */
+static void test_that_one_has_failed_counts_more_than_that_it_has_left(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 0);
+    stage s;
+
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        begin(&s, &config);
+        start(&s, 7);
+        s.left_bits = (first == 0) ? 0 : 8;
+        TELL(1, NX_AGREE_UP, 0, 8, 7);
+        s.left_bits = 8 - s.left_bits;
+        TELL(2, NX_AGREE_UP, 0, 8, 7);
+        assert_false(nx_agree_has_left(s.agree, 3));
+        assert_non_null(strstr(s.log, "PROPOSE>1 PROPOSE>2"));
+        assert_false(nx_rankset_has(&s.left, 3)); /* says the proposal */
+        nx_agree_left(s.agree, 3);
+        assert_false(nx_agree_has_left(s.agree, 3));
+        end(&s);
+    }
+    begin(&s, &config);
+    nx_agree_left(s.agree, 3);
+    assert_true(nx_agree_has_left(s.agree, 3));
+    nx_agree_failed(s.agree, 3);
+    assert_false(nx_agree_has_left(s.agree, 3));
+    end(&s);
+}
+
 static void test_who_speaks_of_an_old_ballot_is_told_the_news(void **state)
 {
     const nx_agree_config config = config_of(SIZE, 0);
@@ -635,6 +664,7 @@ int main(void)
         cmocka_unit_test(test_a_leaf_goes_to_its_new_parent_with_what_it_accepted),
         cmocka_unit_test(test_an_early_decision_comes_with_the_proposal),
         cmocka_unit_test(test_who_is_told_of_one_that_has_left_knows_that_it_has_not_failed),
+        cmocka_unit_test(test_that_one_has_failed_counts_more_than_that_it_has_left),
         cmocka_unit_test(test_who_speaks_of_an_old_ballot_is_told_the_news),
         cmocka_unit_test(test_who_is_held_for_dead_ends),
         cmocka_unit_test(test_a_minority_ends_and_half_with_rank_0_does_not),

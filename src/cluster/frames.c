@@ -265,6 +265,43 @@ nexar_err nx_epoch_decode(nx_reader *r, uint64_t *epoch)
     return NEXAR_OK;
 }
 
+void nx_missed_encode(nx_writer *w, uint64_t member)
+{
+    nx_write_u8(w, NX_JOIN_MISSED);
+    nx_write_u64(w, member);
+}
+
+nexar_err nx_missed_decode(nx_reader *r, uint64_t *member)
+{
+    const uint64_t m = nx_read_u64(r);
+
+    if (!nx_reader_done(r)) {
+        return malformed("MISSED");
+    }
+    *member = m;
+    return NEXAR_OK;
+}
+
+void nx_farewell_encode(nx_writer *w, uint64_t member, nx_farewell how)
+{
+    nx_write_u8(w, NX_JOIN_FAREWELL);
+    nx_write_u64(w, member);
+    nx_write_u8(w, (uint8_t)how);
+}
+
+nexar_err nx_farewell_decode(nx_reader *r, uint64_t *member, nx_farewell *how)
+{
+    const uint64_t m = nx_read_u64(r);
+    const uint8_t h = nx_read_u8(r);
+
+    if (!nx_reader_done(r) || (h >= NX_FAREWELLS)) {
+        return malformed("FAREWELL");
+    }
+    *member = m;
+    *how = (nx_farewell)h;
+    return NEXAR_OK;
+}
+
 void nx_bye_encode(nx_writer *w, const char *text)
 {
     nx_write_u8(w, NX_JOIN_BYE);

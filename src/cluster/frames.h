@@ -21,6 +21,8 @@
  *     ADVANCE   member   the members have agreed on the next view
  *     HURRY     member   it has waited for START as long as it waits for anybody: those who
  *                        do not have the view by now need not be waited for
+ *     MISSED    member   I find nothing where this one should be: has it said good-bye?
+ *     FAREWELL  seed     whether it has
  *     ASK       seed     tell me the view that you have: VIEW and WANT follow, in
  *                        the other direction
  */
@@ -46,7 +48,9 @@ typedef enum nx_join_frame {
     NX_JOIN_TELL, /* WAITING, which is a phase of joining as well */
     NX_JOIN_ADVANCE,
     NX_JOIN_ASK,
-    NX_JOIN_HURRY
+    NX_JOIN_HURRY,
+    NX_JOIN_MISSED,
+    NX_JOIN_FAREWELL
 } nx_join_frame;
 
 enum {
@@ -153,6 +157,14 @@ typedef struct nx_view_piece {
     size_t len;          /* at most NX_VIEW_PIECE */
 } nx_view_piece;
 
+/* How a member has gone, as far as the seed knows. */
+typedef enum nx_farewell {
+    NX_FAREWELL_UNKNOWN, /* perhaps it has not, or was not heard */
+    NX_FAREWELL_SAID,    /* by BYE */
+    NX_FAREWELL_NONE,    /* without; of one that cannot be found it is asked, too */
+    NX_FAREWELLS
+} nx_farewell;
+
 typedef struct nx_bye {
     char text[NX_REASON_MAX]; /* "" or why, if it is not the end of the job */
 } nx_bye;
@@ -165,6 +177,8 @@ void nx_want_encode(nx_writer *w, uint64_t epoch, uint32_t off);
 void nx_have_encode(nx_writer *w, uint64_t epoch);
 void nx_start_encode(nx_writer *w, uint64_t epoch);
 void nx_hurry_encode(nx_writer *w, uint64_t epoch);
+void nx_missed_encode(nx_writer *w, uint64_t member);
+void nx_farewell_encode(nx_writer *w, uint64_t member, nx_farewell how);
 void nx_bye_encode(nx_writer *w, const char *text);
 void nx_return_encode(nx_writer *w, const nx_return *f);
 void nx_back_encode(nx_writer *w, const nx_standing *standing);
@@ -182,6 +196,8 @@ NX_MUST_CHECK nexar_err nx_progress_decode(nx_reader *r, nx_progress *f);
 NX_MUST_CHECK nexar_err nx_view_piece_decode(nx_reader *r, nx_view_piece *f);
 NX_MUST_CHECK nexar_err nx_want_decode(nx_reader *r, uint64_t *epoch, uint32_t *off);
 NX_MUST_CHECK nexar_err nx_epoch_decode(nx_reader *r, uint64_t *epoch); /* HAVE, START, HURRY */
+NX_MUST_CHECK nexar_err nx_missed_decode(nx_reader *r, uint64_t *member);
+NX_MUST_CHECK nexar_err nx_farewell_decode(nx_reader *r, uint64_t *member, nx_farewell *how);
 NX_MUST_CHECK nexar_err nx_bye_decode(nx_reader *r, nx_bye *f);
 /* With another protocol only that number is set. */
 NX_MUST_CHECK nexar_err nx_return_decode(nx_reader *r, nx_return *f);

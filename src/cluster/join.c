@@ -299,7 +299,17 @@ static nexar_err act_adopt(void *ctx, const nx_welcome *welcome)
     return nx_quic_set_identity(j->quic, j->identity, &job);
 }
 
-static const nx_join_ops ops = {.dial = act_dial, .send = act_send, .adopt = act_adopt};
+static void act_farewell(void *ctx, uint64_t member, nx_farewell how)
+{
+    const nx_join *j = ctx;
+
+    if (j->config.on_farewell != NULL) {
+        j->config.on_farewell(j->config.ctx, member, how);
+    }
+}
+
+static const nx_join_ops ops = {
+    .dial = act_dial, .send = act_send, .adopt = act_adopt, .farewell = act_farewell};
 
 /* ---- joining ------------------------------------------------------------------------- */
 
@@ -477,6 +487,11 @@ void nx_join_hurry(nx_join *j)
 {
     nx_join_state_hurry(j->state);
     settle(j);
+}
+
+bool nx_join_missed(nx_join *j, uint64_t member)
+{
+    return nx_join_state_missed(j->state, member);
 }
 
 /* ---- leaving -------------------------------------------------------------------------- */

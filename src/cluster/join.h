@@ -11,6 +11,7 @@
 #ifndef NX_JOIN_H
 #define NX_JOIN_H
 
+#include "cluster/frames.h"
 #include "cluster/join_string.h"
 #include "cluster/view.h"
 #include "cluster/waiting.h"
@@ -60,6 +61,8 @@ typedef struct nx_join_config {
      * A later epoch stands for those before it.  Does not come while the seed is
      * away.  From inside the loop.  May be NULL. */
     void (*on_started)(void *ctx, uint64_t epoch);
+    /* The seed's answer to nx_join_missed.  From inside the loop.  May be NULL. */
+    void (*on_farewell)(void *ctx, uint64_t member, nx_farewell how);
     void *ctx;
 } nx_join_config;
 
@@ -113,6 +116,9 @@ NX_MUST_CHECK nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, cons
                                         uint32_t n, uint32_t world);
 /* on_started is overdue: the seed shall not wait for those who do not answer (HURRY, frames.h). */
 void nx_join_hurry(nx_join *j);
+/* Asks the seed how |member| has gone, where nothing is found any more: on_farewell follows,
+ * unless the seed goes first (on_seed).  False: the seed is not there. */
+NX_MUST_CHECK bool nx_join_missed(nx_join *j, uint64_t member);
 
 /* Says good-bye to the seed, so that it can tell a leaver from a loss; |done| is
  * set when that has been delivered or cannot be, within 2 s. */

@@ -89,6 +89,19 @@ static void on_want(nx_join_state *s, nx_reader *r)
     tell_piece(s);
 }
 
+static void on_farewell(nx_join_state *s, nx_reader *r)
+{
+    nx_farewell how;
+    uint64_t member;
+
+    if (nx_farewell_decode(r, &member, &how) != NEXAR_OK) {
+        nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s sent %s", s->rules.seed,
+                           nexar_last_error());
+    } else {
+        s->ops->farewell(s->ctx, member, how);
+    }
+}
+
 bool nx_join_state_member_frame(nx_join_state *s, uint8_t type, nx_reader *r)
 {
     if ((s->phase != NX_JOIN_FORMED) && (s->phase != NX_JOIN_LEAVING)) {
@@ -104,9 +117,25 @@ bool nx_join_state_member_frame(nx_join_state *s, uint8_t type, nx_reader *r)
     case NX_JOIN_WANT:
         on_want(s, r);
         return true;
+    case NX_JOIN_FAREWELL:
+        on_farewell(s, r);
+        return true;
     default:
         return false;
     }
+}
+
+bool nx_join_state_missed(nx_join_state *s, uint64_t member)
+{
+    uint8_t frame[16];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+    const bool asks = (s->contact == NX_CONTACT_THERE) && (s->phase == NX_JOIN_FORMED);
+
+    if (asks) {
+        nx_missed_encode(&w, member);
+        nx_join_state_say(s, &w);
+    }
+    return asks;
 }
 
 void nx_join_state_hurry(nx_join_state *s)

@@ -168,8 +168,16 @@ static nexar_err joiner_adopt(void *ctx, const nx_welcome *welcome)
     return NEXAR_OK;
 }
 
+static void joiner_farewell(void *ctx, uint64_t member, nx_farewell how)
+{
+    rig_joiner *j = ctx;
+
+    j->missed = member;
+    j->went = how;
+}
+
 static const nx_join_ops joiner_ops = {
-    .dial = joiner_dial, .send = joiner_send, .adopt = joiner_adopt};
+    .dial = joiner_dial, .send = joiner_send, .adopt = joiner_adopt, .farewell = joiner_farewell};
 
 /* ---- the world -------------------------------------------------------------------- */
 

@@ -40,7 +40,9 @@ struct rig_joiner {
     rig *owner;
     nx_join_state *state;
     rig_conn *conn;
-    uint64_t member; /* adopted; 0: not yet */
+    uint64_t member;  /* adopted; 0: not yet */
+    uint64_t missed;  /* of whom the seed has answered last; 0: of nobody */
+    nx_farewell went; /* what */
     bool dead;
 };
 

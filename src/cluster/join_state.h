@@ -54,6 +54,8 @@ typedef struct nx_join_ops {
     /* This process is the member that |welcome| says: takes the certificate, after
      * checking it.  NEXAR_EAUTH and others: the join fails with that. */
     nexar_err (*adopt)(void *ctx, const nx_welcome *welcome);
+    /* The answer to nx_join_state_missed. */
+    void (*farewell)(void *ctx, uint64_t member, nx_farewell how);
 } nx_join_ops;
 
 typedef struct nx_join_state nx_join_state;
@@ -105,5 +107,7 @@ NX_MUST_CHECK nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset
                                               const nx_member *joined, uint32_t n, uint32_t world);
 /* This member has waited for START long enough: the seed shall wait for nobody any more. */
 void nx_join_state_hurry(nx_join_state *s);
+/* As nx_join_missed. */
+bool nx_join_state_missed(nx_join_state *s, uint64_t member);
 
 #endif /* NX_JOIN_STATE_H */

@@ -305,6 +305,9 @@ void nx_seed_member_frame(nx_seed_state *s, nx_seed_client *c, const void *data,
     case NX_JOIN_HURRY:
         nx_seed_run_hurry(s, c, &r, now_ns);
         break;
+    case NX_JOIN_MISSED:
+        nx_seed_run_missed(s, c, &r, now_ns);
+        break;
     case NX_JOIN_HELLO:
     case NX_JOIN_RETURN:
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a second hello", now_ns);

@@ -49,7 +49,7 @@ struct nx_seed_client {
 /* A rank of the world that has formed. */
 typedef struct nx_seed_seat {
     nx_seed_client *client; /* NULL: not here now */
-    bool left;              /* and for good */
+    nx_farewell went;       /* then: how; but for NX_FAREWELL_UNKNOWN it has left for good */
 } nx_seed_seat;
 
 /* A view that a member tells us, piece by piece. */
@@ -150,7 +150,7 @@ void nx_seed_member_frame(nx_seed_state *s, nx_seed_client *c, const void *data,
 void nx_seed_run_begin(nx_seed_state *s);
 /* |c| belongs to rank |rank|; it takes the place of another connection. */
 void nx_seed_run_seat(nx_seed_state *s, nx_seed_client *c, uint32_t rank, uint64_t now_ns);
-void nx_seed_run_gone(nx_seed_state *s, nx_seed_client *c, bool ended, uint64_t now_ns);
+void nx_seed_run_gone(nx_seed_state *s, nx_seed_client *c, nx_farewell how, uint64_t now_ns);
 /* Nothing is expected of |c| any more. */
 void nx_seed_run_unask(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns);
 /* Whether anybody is here, or may come back. */
@@ -162,6 +162,7 @@ void nx_seed_run_tell_started(nx_seed_state *s, nx_seed_client *c);
 void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 void nx_seed_run_view(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 void nx_seed_run_hurry(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
+void nx_seed_run_missed(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 /* Asks a member who knows of a later view, if there is one. */
 void nx_seed_run_catch_up(nx_seed_state *s, uint64_t now_ns);
 uint64_t nx_seed_run_due(const nx_seed_state *s);

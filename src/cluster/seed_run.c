@@ -128,6 +128,12 @@ void nx_seed_run_tell_started(nx_seed_state *s, nx_seed_client *c)
 
 /* ---- seats --------------------------------------------------------------------------- */
 
+/* For good: it will not come back. */
+static bool has_left(const nx_seed_seat *seat)
+{
+    return (seat->client == NULL) && (seat->went != NX_FAREWELL_UNKNOWN);
+}
+
 void nx_seed_run_begin(nx_seed_state *s)
 {
     nx_list_for_each (at, &s->clients) {
@@ -161,10 +167,10 @@ void nx_seed_run_seat(nx_seed_state *s, nx_seed_client *c, uint32_t rank, uint64
     if (seat->client != NULL) {
         nx_seed_client *old = seat->client;
 
-        nx_seed_run_gone(s, old, false, now_ns);
+        nx_seed_run_gone(s, old, NX_FAREWELL_UNKNOWN, now_ns);
         nx_seed_close(s, old);
     }
-    s->left -= seat->left ? 1 : 0;
+    s->left -= has_left(seat) ? 1 : 0;
     *seat = (nx_seed_seat){.client = c};
     c->role = NX_SEED_MEMBER;
     c->rank = rank;
@@ -201,13 +207,12 @@ void nx_seed_run_check_end(nx_seed_state *s, uint64_t now_ns)
     }
 }
 
-void nx_seed_run_gone(nx_seed_state *s, nx_seed_client *c, bool ended, uint64_t now_ns)
+void nx_seed_run_gone(nx_seed_state *s, nx_seed_client *c, nx_farewell how, uint64_t now_ns)
 {
     nx_seed_seat *seat = &s->seats[c->rank];
 
-    seat->client = NULL;
-    seat->left = ended;
-    s->left += ended ? 1 : 0;
+    *seat = (nx_seed_seat){.went = how};
+    s->left += has_left(seat) ? 1 : 0;
     s->here--;
     s->unready -= (s->starting && !c->ready) ? 1 : 0;
     c->role = NX_SEED_OUTSIDER;
@@ -256,14 +261,14 @@ static const nx_member *find_in(const nx_seed_state *s, const nx_view *next,
     return ((m != NULL) && (m->id == c->id)) ? m : NULL;
 }
 
-/* Those who have left for good are remembered. */
-static void carry_left(const nx_seed_state *s, const nx_view *next, nx_seed_seat *seats)
+/* How those went who are not here is remembered. */
+static void carry_went(const nx_seed_state *s, const nx_view *next, nx_seed_seat *seats)
 {
     for (uint32_t i = 0; i < s->view->size; i++) {
         const nx_member *m = nx_view_slot(next, s->view->members[i].slot);
 
-        if ((m != NULL) && s->seats[i].left) {
-            seats[m->rank].left = true;
+        if ((m != NULL) && (s->seats[i].client == NULL)) {
+            seats[m->rank].went = s->seats[i].went;
         }
     }
 }
@@ -290,7 +295,7 @@ static void reseat(nx_seed_state *s, const nx_view *next, nx_seed_seat *seats, u
         }
     }
     for (uint32_t i = 0; i < next->size; i++) {
-        s->left += seats[i].left ? 1 : 0;
+        s->left += has_left(&seats[i]) ? 1 : 0;
     }
 }
 
@@ -303,7 +308,7 @@ static nexar_err adopt(nx_seed_state *s, nx_view *next, uint64_t now_ns)
     if (seats == NULL) {
         return nx_fail_nomem("a view");
     }
-    carry_left(s, next, seats);
+    carry_went(s, next, seats);
     reseat(s, next, seats, now_ns);
     nx_seed_offer_withdraw(s);
     s->seats = seats;
@@ -429,6 +434,33 @@ void nx_seed_run_hurry(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64
         }
     }
     nx_seed_run_start(s);
+}
+
+/* ---- MISSED ---------------------------------------------------------------------------------- */
+
+/* A member has found that nothing listens where another should be, with which it never had a link:
+ * whether that has left or failed only those know to whom it has, or should have, said good-bye. */
+void nx_seed_run_missed(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns)
+{
+    uint8_t frame[16];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+    nx_farewell how = NX_FAREWELL_UNKNOWN;
+    const nx_member *m;
+    uint64_t id;
+
+    if ((nx_missed_decode(r, &id) != NEXAR_OK) ||
+        ((c->role != NX_SEED_MEMBER) && (c->role != NX_SEED_OUTSIDER))) {
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a question that no member asks", now_ns);
+        return;
+    }
+    m = (s->phase == NX_SEED_RUNNING) ? nx_view_member(s->view, id) : NULL;
+    if (m != NULL) {
+        const nx_seed_seat *seat = &s->seats[m->rank];
+
+        how = (seat->client != NULL) ? NX_FAREWELL_NONE : seat->went;
+    }
+    nx_farewell_encode(&w, id, how);
+    nx_seed_send(s, c, &w);
 }
 
 /* ---- what was missed --------------------------------------------------------------------- */

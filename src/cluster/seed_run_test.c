@@ -467,7 +467,107 @@ static void test_who_is_shown_a_view_is_shown_it_once(void **state)
     rig_fini(&r);
 }
 
-/* A number that is not on disk might be given out twice. */
+/* What |j| is told when it asks how |member| has gone. */
+static nx_farewell ask_about(rig *r, rig_joiner *j, uint64_t member)
+{
+    j->missed = 0;
+    assert_true(nx_join_state_missed(j->state, member));
+    rig_run(r);
+    assert_int_equal(j->missed, member);
+    return j->went;
+}
+
+static void test_the_seed_knows_who_has_said_good_bye(void **state)
+{
+    rig r;
+    rig_joiner *a, *b, *c, *d;
+
+    (void)state;
+    rig_init(&r, 4, 0, 1);
+    a = rig_join_as(&r, 0, 0);
+    b = rig_join_as(&r, 1, 0);
+    c = rig_join_as(&r, 2, 0);
+    d = rig_join_as(&r, 3, 0);
+    rig_run(&r);
+    assert_int_equal(ask_about(&r, a, d->member), NX_FAREWELL_NONE); /* not yet */
+    nx_join_state_leave(d->state);
+    rig_run(&r);
+    assert_int_equal(ask_about(&r, a, d->member), NX_FAREWELL_SAID);
+    rig_cut(&r, c, true); /* which may come back, and say it where the seed does not hear it */
+    rig_run(&r);
+    assert_int_equal(ask_about(&r, a, c->member), NX_FAREWELL_UNKNOWN);
+    rig_kill(&r, b);
+    rig_run(&r);
+    assert_int_equal(ask_about(&r, a, b->member), NX_FAREWELL_NONE);
+    assert_int_equal(ask_about(&r, a, 4711), NX_FAREWELL_UNKNOWN);
+    rig_fini(&r);
+}
+
+static void test_who_has_said_good_bye_is_known_after_a_change(void **state)
+{
+    rig r;
+    rig_joiner *a, *b, *late;
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    rig_form(&r, &a, &b);
+    nx_join_state_leave(b->state);
+    rig_run(&r);
+    late = rig_join_as(&r, NX_RANK_ANY, 0);
+    rig_run(&r);
+    rig_later(&r);
+    rig_let_in(a);
+    rig_run(&r);
+    assert_int_equal(rig_phase(late), NX_JOIN_FORMED);
+    assert_int_equal(ask_about(&r, late, b->member), NX_FAREWELL_SAID);
+    rig_fini(&r);
+}
+
+/* What was said to the seed before is not on its disk. */
+static void test_a_seed_that_is_back_does_not_say_what_it_has_forgotten(void **state)
+{
+    rig r;
+    rig_joiner *a, *b;
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    nx_seed_state_destroy(r.seed);
+    r.rules.lasting = true;
+    rig_seed(&r);
+    rig_form(&r, &a, &b);
+    nx_join_state_leave(b->state);
+    rig_run(&r);
+    rig_seed_dies(&r);
+    rig_run(&r);
+    assert_false(nx_join_state_missed(a->state, b->member)); /* nobody is there to ask */
+    rig_seed_again(&r);
+    rig_run_until(&r, r.now + UINT64_C(20000000000));
+    assert_int_equal(ask_about(&r, a, b->member), NX_FAREWELL_UNKNOWN);
+    rig_fini(&r);
+}
+
+static void test_who_waits_does_not_ask_how_others_went(void **state)
+{
+    uint8_t hello[NX_HELLO_MAX], frame[16];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+    rig r;
+    rig_joiner *a, *b;
+    rig_conn *c;
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    rig_form(&r, &a, &b);
+    c = rig_connect(&r);
+    rig_send(c, hello, rig_hello(c, &r.rules.token, NX_RANK_ANY, hello));
+    rig_run(&r);
+    nx_missed_encode(&w, b->member);
+    rig_send(c, frame, w.len);
+    rig_run(&r);
+    assert_non_null(rig_find(c, NX_JOIN_REFUSED));
+    assert_null(rig_find(c, NX_JOIN_FAREWELL));
+    rig_fini(&r);
+}
+
 /* Two join, of whom one does not answer: when a member hurries the others begin without it. */
 static void test_who_does_not_answer_is_not_waited_for_when_a_member_hurries(void **state)
 {
@@ -506,6 +606,7 @@ static void test_who_does_not_answer_is_not_waited_for_when_a_member_hurries(voi
     rig_fini(&r);
 }
 
+/* A number that is not on disk might be given out twice. */
 static void test_nobody_is_admitted_while_the_seed_cannot_save(void **state)
 {
     rig r;
@@ -697,6 +798,10 @@ int main(void)
         cmocka_unit_test(test_enough_form_the_world_when_the_time_has_passed),
         cmocka_unit_test(test_who_does_not_confirm_is_left_behind),
         cmocka_unit_test(test_who_is_shown_a_view_is_shown_it_once),
+        cmocka_unit_test(test_the_seed_knows_who_has_said_good_bye),
+        cmocka_unit_test(test_who_has_said_good_bye_is_known_after_a_change),
+        cmocka_unit_test(test_a_seed_that_is_back_does_not_say_what_it_has_forgotten),
+        cmocka_unit_test(test_who_waits_does_not_ask_how_others_went),
         cmocka_unit_test(test_who_does_not_answer_is_not_waited_for_when_a_member_hurries),
         cmocka_unit_test(test_nobody_is_admitted_while_the_seed_cannot_save),
         cmocka_unit_test(test_bad_frames_of_a_member_disturb_nobody),

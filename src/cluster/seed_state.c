@@ -185,6 +185,7 @@ void nx_seed_gone(nx_seed_state *s, nx_seed_client *c, nx_seed_event_kind kind, 
                   const char *why, uint64_t now_ns)
 {
     const nx_member *record = nx_seed_record(s, c);
+    nx_farewell how = ended ? NX_FAREWELL_NONE : NX_FAREWELL_UNKNOWN;
     nx_member m = {0};
 
     if (record != NULL) {
@@ -202,7 +203,8 @@ void nx_seed_gone(nx_seed_state *s, nx_seed_client *c, nx_seed_event_kind kind, 
         tell_gone(s, &m, kind, " while it waited", why);
         break;
     case NX_SEED_MEMBER:
-        nx_seed_run_gone(s, c, ended || (kind == NX_SEED_LEFT), now_ns);
+        how = (kind == NX_SEED_LEFT) ? NX_FAREWELL_SAID : how;
+        nx_seed_run_gone(s, c, how, now_ns);
         tell_gone(s, &m, kind, "", why);
         nx_seed_run_check_end(s, now_ns);
         break;

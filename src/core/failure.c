@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -203,8 +204,11 @@ static void on_link_end(nx_failure *f, uint32_t peer)
     }
     end = nx_msg_ended(world->msg, peer, &why);
     if (end == NX_END_ABSENT) {
-        (void)nx_rankset_add(&f->absent, peer);
         tell_ended(f, peer);
+        if (nx_missed_ask(f, peer)) {
+            return;
+        }
+        (void)nx_rankset_add(&f->absent, peer);
     }
     switch (end) {
     case NX_END_ABSENT:
@@ -329,11 +333,22 @@ static void on_timer(nx_timer *timer, uint64_t now_ns)
         }
     }
     nx_health_tick(f->health, now_ns);
+    nx_missed_tick(f, now_ns);
     nx_world_inquire(f->world);
     set_timer(f);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
+
+/* All that |f| has of them. */
+enum { NSETS = 8 };
+static void find_sets(nx_failure *f, nx_rankset *sets[NSETS])
+{
+    nx_rankset *const all[NSETS] = {&f->dead,  &f->left,   &f->died, &f->down,
+                                    &f->asked, &f->absent, &f->lost, &f->leaves};
+
+    memcpy(sets, all, sizeof(all));
+}
 
 /* Those in slots that the view does not have any more are nobody's concern: what was
  * told of them all know, and it is not passed on. */
@@ -345,6 +360,7 @@ static void leave_gone(nx_failure *f)
     for (uint32_t slot = 0; (world->view != NULL) && (slot < world->slots); slot++) {
         if (nx_view_slot(world->view, slot) == NULL) {
             (void)nx_rankset_add(&f->left, slot);
+            (void)nx_rankset_remove(&f->asked, slot);
             nx_health_left(f->health, slot, now);
             nx_gate_drop(&f->gate, slot);
             nx_flood_failed(f->flood, slot);
@@ -377,13 +393,13 @@ static bool in_use(const nx_world *world, uint32_t slot)
 nexar_err nx_failure_grow(nx_world *world)
 {
     nx_failure *f = world->failure;
-    nx_rankset *const sets[] = {&f->left, &f->died,   &f->down, &f->absent,
-                                &f->lost, &f->leaves, &f->dead};
+    nx_rankset *sets[NSETS];
     const uint64_t now = nx_loop_refresh(world->loop);
     nexar_err err = nx_health_grow(f->health, world->slots, now);
     nx_list early;
 
-    for (size_t i = 0; (i < sizeof(sets) / sizeof(sets[0])) && (err == NEXAR_OK); i++) {
+    find_sets(f, sets);
+    for (size_t i = 0; (i < NSETS) && (err == NEXAR_OK); i++) {
         err = nx_rankset_grow(sets[i], world->slots);
     }
     err = (err == NEXAR_OK) ? nx_flood_grow(f->flood, world->slots) : err;
@@ -413,11 +429,11 @@ nexar_err nx_failure_grow(nx_world *world)
 
 static nexar_err make_machines(nx_failure *f, const nx_health_config *hc)
 {
-    nx_rankset *const sets[] = {&f->dead,   &f->left, &f->died,  &f->down,
-                                &f->absent, &f->lost, &f->leaves};
+    nx_rankset *sets[NSETS];
     nexar_err err = NEXAR_OK;
 
-    for (size_t i = 0; (i < sizeof(sets) / sizeof(sets[0])) && (err == NEXAR_OK); i++) {
+    find_sets(f, sets);
+    for (size_t i = 0; (i < NSETS) && (err == NEXAR_OK); i++) {
         err = nx_rankset_init(sets[i], hc->size);
     }
     if (err == NEXAR_OK) {
@@ -480,6 +496,7 @@ void nx_failure_quiet(nx_world *world)
 void nx_failure_stop(nx_world *world)
 {
     nx_failure *f = world->failure;
+    nx_rankset *sets[NSETS];
 
     if (f == NULL) {
         return;
@@ -490,13 +507,10 @@ void nx_failure_stop(nx_world *world)
     free_deaths(&f->early);
     nx_aftermath_stop(f);
     nx_hearsay_stop(f);
-    nx_rankset_fini(&f->dead);
-    nx_rankset_fini(&f->left);
-    nx_rankset_fini(&f->died);
-    nx_rankset_fini(&f->down);
-    nx_rankset_fini(&f->absent);
-    nx_rankset_fini(&f->lost);
-    nx_rankset_fini(&f->leaves);
+    find_sets(f, sets);
+    for (size_t i = 0; i < NSETS; i++) {
+        nx_rankset_fini(sets[i]);
+    }
     nx_free(f);
     world->failure = NULL;
 }

@@ -6,11 +6,11 @@
  * and acted upon by a task, since none of them may be called from inside its own calls.
  *
  * A rank has failed when its link ends without a goodbye, when its host says that nothing
- * listens at its address, when it does not answer for heartbeat_timeout, or when others
- * say so; for good.  Then all that needs it ends with NEXAR_EPEER: messages and remote
- * calls (msg), collectives that run or begin later on a communicator that it is in (coll),
- * receives from anybody where nobody else is left.  A rank that finalizes has left: what
- * needs it ends too, but it has not failed.
+ * listens at its address (and, if there never was a link, the seed has not had a goodbye either),
+ * when it does not answer for heartbeat_timeout, or when others say so; for good.  Then all that
+ * needs it ends with NEXAR_EPEER: messages and remote calls (msg), collectives that run or begin
+ * later on a communicator that it is in (coll), receives from anybody where nobody else is left.  A
+ * rank that finalizes has left: what needs it ends too, but it has not failed.
  *
  * Everything here is called with the loop's lock held.
  */
@@ -63,6 +63,11 @@ void nx_failure_on_down(nx_world *world, uint32_t peer);
 /* Whether the process of |peer| is known, from one of its host, to be no more: a link to it
  * need not be waited for. */
 bool nx_failure_ended(const nx_world *world, uint32_t peer);
+
+/* From joining: how a member has gone that nothing was found of; that the seed, which was asked for
+ * it, is away.  Acted upon soon. */
+void nx_failure_on_farewell(void *world, uint64_t member, nx_farewell how);
+void nx_failure_unanswered(nx_world *world);
 
 /* |link| is one that |slot| has made.  If that has failed it is told so, as the last word on
  * |link|, which is closed, and true is returned. */

@@ -3,6 +3,7 @@
  *
  *   failure.c    what is known: deaths and ends of links that were noted; life
  *   hearsay.c    the machines: what they say to others, and are told by them
+ *   missed.c     those of whom nothing was found: the seed is asked how they went
  *   aftermath.c  what ends because somebody has failed, and who is told here
  */
 #ifndef NX_FAILURE_INNER_H
@@ -30,6 +31,7 @@ struct nx_failure {
     nx_gate gate;          /* for what rests upon deaths */
     nx_rankset dead, left; /* acted upon */
     nx_rankset died, down; /* noted: ranks that have failed; whose link has ended */
+    nx_rankset asked;      /* nothing listens there: the seed was asked how they went */
     nx_rankset absent;     /* of those that have left: it may be that they have failed */
     nx_rankset lost;       /* watched since their link is lost */
     nx_rankset leaves;     /* noted: who will leave, as was agreed; of |left| */
@@ -42,6 +44,7 @@ struct nx_failure {
     uint64_t pause_ns[2];       /* the longest between two, in this span and the one before */
     uint64_t span_ns, spans_ns; /* when this one began; how long one is */
     nx_task task;
+    uint64_t answer_by_ns; /* for those in |asked| */
     bool quiet;
     bool expelled; /* this rank is out: the others hold it for dead, or will */
     bool starved;  /* it has no memory to go on */
@@ -61,6 +64,14 @@ NX_MUST_CHECK nexar_err nx_hearsay_start(nx_failure *f, const nx_health_config *
 void nx_hearsay_stop(nx_failure *f);
 /* Something came from |peer|. */
 void nx_hearsay_heard(nx_failure *f, uint32_t peer, uint64_t now_ns);
+
+/* ---- missed.c ----------------------------------------------------------------------------- */
+
+/* Nothing listens where |peer| should be, to which there never was a link: whether the seed could
+ * be asked how it went.  The answer is acted upon when it comes. */
+NX_MUST_CHECK bool nx_missed_ask(nx_failure *f, uint32_t peer);
+/* Answers that are overdue are not waited for. */
+void nx_missed_tick(nx_failure *f, uint64_t now_ns);
 
 /* ---- aftermath.c -------------------------------------------------------------------------- */
 

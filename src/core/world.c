@@ -175,6 +175,9 @@ static void on_seed(void *ctx, bool there, const char *why)
     nx_world *world = ctx;
 
     nx_update_on_seed(world, there);
+    if (!there) {
+        nx_failure_unanswered(world);
+    }
     if (!world->closing) {
         nx_log(NX_LOG_INFO, "%s: %s", there ? "the seed is back" : "the seed is gone", why);
     }
@@ -338,6 +341,7 @@ static nexar_err join(nx_world *world)
         .on_seed = on_seed,
         .on_waiting = nx_update_on_waiting,
         .on_started = nx_update_on_started,
+        .on_farewell = nx_failure_on_farewell,
         .ctx = world,
     };
     nexar_err err = nx_links_open(world);

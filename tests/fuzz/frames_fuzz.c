@@ -29,7 +29,15 @@ static nexar_err on_adopt(void *ctx, const nx_welcome *welcome)
     return NEXAR_OK;
 }
 
-static const nx_join_ops ops = {.dial = on_dial, .send = on_send, .adopt = on_adopt};
+static void on_farewell(void *ctx, uint64_t member, nx_farewell how)
+{
+    (void)ctx;
+    (void)member;
+    nxt_must(how < NX_FAREWELLS);
+}
+
+static const nx_join_ops ops = {
+    .dial = on_dial, .send = on_send, .adopt = on_adopt, .farewell = on_farewell};
 
 static void say(nx_join_state *s, const nx_writer *w)
 {
