@@ -1,4 +1,10 @@
-/* accord_inner.h - what accord.c and rescue.c share. */
+/*
+ * accord_inner.h - what the files of agreements share, and who does what.
+ *
+ *   accord.c         the machines of communicators, and who waits for them
+ *   accord_frames.c  the frames that come for them
+ *   rescue.c         those by which a communicator is rebuilt
+ */
 #ifndef NX_ACCORD_INNER_H
 #define NX_ACCORD_INNER_H
 
@@ -48,8 +54,17 @@ struct nx_accord {
 /* One for |comm|, in its world's list; NULL: no memory. */
 nx_accord *nx_accord_make(nexar_comm *comm, bool rescue);
 void nx_accord_free(nx_accord *a);
+/* That of |comm|, made if there is none; NULL: no memory. */
+nx_accord *nx_accord_get(nexar_comm *comm);
+/* The rank of |peer|; the size if it is none. */
+uint32_t nx_accord_rank_in(const nx_accord *a, uint32_t peer);
 /* Those that have left bring nothing. */
 void nx_accord_tell_left(nx_accord *a);
+
+/* ---- accord_frames.c ------------------------------------------------------------------ */
+
+/* Frames that were kept for communicators that will not be made. */
+void nx_accord_drop_strays(nx_world *world);
 
 /* ---- rescue.c ------------------------------------------------------------------------ */
 

@@ -157,7 +157,8 @@ static void sentence_of(const nx_world *world, uint32_t rank, char *buf, size_t 
                    nx_failure_why(world, rank));
 }
 
-/* The last of |comm| that is known to have failed; NULL: none. */
+/* The last of |comm| that is known to have failed, also if that was not acted upon yet; NULL:
+ * none. */
 static const nx_death *last_death(const nexar_comm *comm)
 {
     const nx_failure *f = comm->world->failure;
@@ -165,7 +166,7 @@ static const nx_death *last_death(const nexar_comm *comm)
     for (const nx_list *at = f->deaths.prev; at != &f->deaths; at = at->prev) {
         const nx_death *d = nx_list_entry(at, nx_death, link);
 
-        if (nx_rankset_has(&f->dead, d->rank) && (nx_comm_find_peer(comm, d->rank) >= 0)) {
+        if (nx_rankset_has(&f->died, d->rank) && (nx_comm_find_peer(comm, d->rank) >= 0)) {
             return d;
         }
     }
@@ -182,7 +183,7 @@ const char *nx_failure_gone(const nexar_comm *comm, char buf[NX_FAILURE_GONE])
     buf[0] = '\0';
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         const uint32_t peer = nx_comm_peer(comm, rank);
-        const bool dead = nx_rankset_has(&f->dead, peer) || nx_rankset_has(&f->absent, peer);
+        const bool dead = nx_rankset_has(&f->died, peer) || nx_rankset_has(&f->absent, peer);
 
         failed += dead;
         left += !dead && nx_rankset_has(&f->left, peer);
