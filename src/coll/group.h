@@ -82,7 +82,7 @@ nexar_err nx_parting_error(nx_parting how);
 const char *nx_parting_text(nx_parting how);
 
 enum { NX_PAST = 64 };
-/* EMISMATCH is to be there within a second.  The longest is twice this, see on_tick. */
+/* EMISMATCH is to be there within a second.  The longest is twice this, see nx_group_on_tick. */
 #define NX_CALLED_NS UINT64_C(200000000)
 
 typedef struct nx_group {

@@ -1,0 +1,141 @@
+/* failures.c - operations that fail: here, elsewhere, and because a rank or the world is lost. */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "coll/direct/direct.h"
+#include "coll/group/inner.h"
+#include "msg/control.h"
+
+enum { ABORT_ROOM = 16 + NX_RUN_WHY };
+
+/* ---- the word that one has failed --------------------------------------------------------- */
+
+void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, const char *why)
+{
+    uint8_t frame[ABORT_ROOM];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    nx_write_u8(&w, NX_CONTROL_ABORT);
+    nx_write_u32(&w, g->comm);
+    nx_write_u32(&w, nx_group_place(number, part));
+    nx_write_u8(&w, (uint8_t)-err);
+    nx_write_sentence(&w, why, NX_RUN_WHY); /* whoever could not read it would wait on */
+    for (uint32_t rank = 0; rank < g->size; rank++) {
+        if (rank != g->rank) {
+            nx_group_tell_one(g, rank, &w);
+        }
+    }
+}
+
+/* |place| of |comm| has failed elsewhere. */
+static void take_abort(nx_hub *hub, uint32_t comm, uint32_t place, nexar_err err, const char *why)
+{
+    nx_group *g = nx_group_find(hub, comm);
+    nx_run *run = (g == NULL) ? NULL : nx_group_find_run(g, place);
+
+    if (run != NULL) {
+        nx_run_fail(run, false, err, "%s", why);
+    } else if ((g == NULL) ? !nx_hub_buried(hub, comm) : nx_group_to_come(g, place)) {
+        nx_group_note_abort(hub, comm, place, err, why);
+        if ((g != NULL) && (g->direct != NULL) && nx_direct_has(g->direct, place >> NX_PART_BITS)) {
+            nx_direct_on_abort(g->direct, err, why); /* who has sent it need not come */
+        }
+    }
+}
+
+void nx_group_on_abort(nx_hub *hub, uint32_t peer, nx_reader *r)
+{
+    const uint32_t comm = nx_read_u32(r);
+    const uint32_t place = nx_read_u32(r);
+    const int err = -(int)nx_read_u8(r);
+    char why[NX_RUN_WHY];
+
+    nx_read_sentence(r, why, sizeof(why));
+    if (r->failed || !nx_reader_done(r) || (err > NEXAR_EINVAL) || (err < NEXAR_EINTERNAL) ||
+        ((uint64_t)place >> NX_PLACE_BITS != 0)) {
+        nx_log(NX_LOG_WARN, "peer %u sent an abort that makes no sense", peer);
+        return;
+    }
+    take_abort(hub, comm, place, (nexar_err)err, why);
+}
+
+/* ---- what ends all at once ---------------------------------------------------------------- */
+
+/* A run of |g| that can still fail; if |rank| is not NULL, one that waits for it alone. */
+static nx_run *find_open(const nx_group *g, const uint32_t *rank)
+{
+    nx_list_for_each (l, &g->runs) {
+        nx_run *run = nx_list_entry(l, nx_run, link);
+
+        if (nx_run_open(run) && ((rank == NULL) || nx_run_orphaned(run, *rank))) {
+            return run;
+        }
+    }
+    return NULL;
+}
+
+/* Fails the runs of |g|: those that wait for |rank| alone, or all. */
+static void fail_runs(nx_group *g, const uint32_t *rank, nexar_err err, const char *why)
+{
+    nx_run *run;
+
+    /* From the beginning each time: what it takes back and says may find another link broken,
+     * and that ends other runs. */
+    while ((run = find_open(g, rank)) != NULL) {
+        nx_run_fail(run, rank != NULL, err, "%s", why);
+    }
+}
+
+void nx_hub_on_down(nx_hub *hub, uint32_t peer, nexar_err err, const char *why)
+{
+    char text[NX_HUB_TEXT], sentence[NX_RUN_WHY];
+    nx_group *g;
+    size_t at = 0;
+
+    (void)snprintf(sentence, sizeof(sentence), "%s: %s",
+                   hub->config.peer_text(hub->config.ctx, peer, text), why);
+    while ((g = nx_map_next(&hub->groups, &at)) != NULL) {
+        const uint32_t rank = nx_group_rank_of(g, peer);
+
+        if (g->direct != NULL) {
+            nx_direct_on_down(g->direct, rank, err, sentence);
+        }
+        fail_runs(g, &rank, err, sentence);
+    }
+}
+
+void nx_group_break(nx_group *g, nexar_err err, const char *why)
+{
+    if (g->broken == NEXAR_OK) {
+        g->broken = err;
+        (void)snprintf(g->broken_why, sizeof(g->broken_why), "%s", why);
+    }
+    if (g->direct != NULL) {
+        nx_direct_on_down(g->direct, g->rank, err, why);
+    }
+    fail_runs(g, NULL, err, why);
+}
+
+void nx_hub_on_death(nx_hub *hub, uint32_t peer, nexar_err err, const char *why)
+{
+    nx_group *g;
+    size_t at = 0;
+
+    while ((g = nx_map_next(&hub->groups, &at)) != NULL) {
+        if (nx_group_rank_of(g, peer) < g->size) {
+            nx_group_break(g, err, why);
+        }
+    }
+}
+
+void nx_hub_stop(nx_hub *hub, nexar_err err, const char *why)
+{
+    nx_group *g;
+    size_t at = 0;
+
+    while ((g = nx_map_next(&hub->groups, &at)) != NULL) {
+        fail_runs(g, NULL, err, why);
+    }
+    hub->stopped = true;
+    nx_loop_timer_cancel(hub->config.loop, &hub->tick);
+}

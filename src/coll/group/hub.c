@@ -1,0 +1,155 @@
+/* hub.c - the groups of a world: their life, who is in them, and whose frame is whose. */
+#include "base/alloc.h"
+#include "coll/direct/direct.h"
+#include "coll/group/inner.h"
+#include "msg/control.h"
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+nexar_err nx_hub_create(nx_hub **out, const nx_hub_config *config)
+{
+    nx_hub *hub = nx_zalloc(sizeof(*hub));
+
+    if (hub == NULL) {
+        return nx_fail_nomem("collectives");
+    }
+    hub->config = *config;
+    nx_task_init(&hub->task, nx_group_on_trouble);
+    hub->tick.on_expire = nx_group_on_tick;
+    *out = hub;
+    return NEXAR_OK;
+}
+
+void nx_hub_destroy(nx_hub *hub)
+{
+    nx_loop_undefer(&hub->task);
+    nx_loop_timer_cancel(hub->config.loop, &hub->tick);
+    nx_group_drop_early(hub, NULL);
+    nx_map_fini(&hub->early);
+    nx_map_fini(&hub->groups);
+    nx_free(hub);
+}
+
+const nx_hub_config *nx_hub_config_of(const nx_hub *hub)
+{
+    return &hub->config;
+}
+
+nexar_err nx_group_open(nx_group *g)
+{
+    nexar_err err;
+
+    g->next = 1;
+    nx_list_init(&g->runs);
+    nx_list_init(&g->flights);
+    err = nx_map_put(&g->hub->groups, (uint64_t)g->comm + 1, g);
+    if (err == NEXAR_OK) {
+        err = nx_group_use_words(g);
+        if (err != NEXAR_OK) {
+            (void)nx_map_take(&g->hub->groups, (uint64_t)g->comm + 1);
+            nx_group_drop_gone(g);
+        }
+    }
+    return err;
+}
+
+void nx_group_move(nx_group *to, const nx_group *from)
+{
+    *to = *from;
+    nx_list_init(&to->runs);
+    nx_list_init(&to->flights);
+    /* Never without memory: it is there already. */
+    (void)!nx_map_put(&to->hub->groups, (uint64_t)to->comm + 1, to);
+}
+
+void nx_group_close(nx_group *g)
+{
+    nx_hub *hub = g->hub;
+
+    (void)nx_map_take(&hub->groups, (uint64_t)g->comm + 1);
+    hub->parted_at[hub->ntombs % NX_GROUP_TOMBS] =
+        (g->parting == NX_PARTING_FREED) ? (g->next & NX_NUMBER_MASK) : 0;
+    hub->tombs[hub->ntombs++ % NX_GROUP_TOMBS] = g->comm + 1;
+    nx_group_drop_early(hub, &g->comm);
+    if (!hub->stopped) {
+        nx_msg_forget(hub->config.msg, g->comm);
+    }
+    nx_programs_fini(&g->programs);
+    nx_map_fini(&g->active);
+    nx_map_fini(&g->reserved);
+    nx_group_drop_gone(g);
+    nx_run_free_flights(&g->flights);
+    nx_direct_destroy(g->direct);
+    nx_free(g->scratch);
+}
+
+/* ---- who is there ------------------------------------------------------------------------- */
+
+bool nx_hub_buried(const nx_hub *hub, uint32_t comm)
+{
+    for (size_t i = 0; i < NX_GROUP_TOMBS; i++) {
+        if (hub->tombs[i] == comm + 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t nx_group_rank_of(const nx_group *g, uint32_t peer)
+{
+    uint32_t rank = 0;
+
+    if (g->peers == NULL) {
+        return (peer < g->size) ? peer : g->size;
+    }
+    while ((rank < g->size) && (g->peers[rank] != peer)) {
+        rank++;
+    }
+    return rank;
+}
+
+/* ---- what goes and comes ------------------------------------------------------------------ */
+
+void nx_group_tell_one(const nx_group *g, uint32_t rank, const nx_writer *w)
+{
+    const nx_hub_config *c = &g->hub->config;
+
+    if (c->tell != NULL) {
+        c->tell(c->ctx, nx_group_peer(g, rank), w->data, w->len);
+    } else {
+        /* One that cannot be told is gone, and is found out by the others. */
+        (void)!nx_msg_send_control(c->msg, nx_group_peer(g, rank), w->data, w->len);
+    }
+}
+
+nx_verdict nx_hub_on_unexpected(const nx_hub *hub, nx_context context)
+{
+    return ((context.class != NX_CLASS_USER) || (nx_group_find(hub, context.comm) != NULL) ||
+            !nx_hub_buried(hub, context.comm))
+               ? NX_KEEP
+               : NX_DROP;
+}
+
+bool nx_hub_on_control(nx_hub *hub, uint32_t peer, const void *data, size_t len)
+{
+    nx_reader r = nx_reader_make(data, len);
+
+    switch (nx_read_u8(&r)) {
+    case NX_CONTROL_BOARD:
+        return true;
+    case NX_CONTROL_CALLED:
+        nx_group_on_called(hub, peer, &r);
+        return true;
+    case NX_CONTROL_PARTED:
+        nx_group_on_parted(hub, peer, &r);
+        return true;
+    case NX_CONTROL_WAITS:
+        nx_group_on_waits(hub, peer, &r);
+        return true;
+    case NX_CONTROL_ABORT:
+        nx_group_on_abort(hub, peer, &r);
+        return true;
+    default:
+        return false;
+    }
+}

@@ -1,0 +1,133 @@
+/*
+ * inner.h - what the files of coll/group.h share, and who does what.
+ *
+ *   hub.c         the hub and its groups: life, who is in them, whose frame is whose
+ *   operations.c  numbers of operations; how they begin, end and are forgotten
+ *   early.c       what is heard of operations before they begin here
+ *   marks.c       fingerprints, and what happens when they differ
+ *   called.c      CALLED: those that are waited for hear what was called
+ *   failures.c    ABORT: operations that fail; and what ends with a rank or with all
+ *   parting.c     PARTED, WAITS: ranks that begin nothing more, and who asks them
+ */
+#ifndef NX_GROUP_INNER_H
+#define NX_GROUP_INNER_H
+
+#include "coll/group.h"
+#include "coll/run.h"
+#include "wire/wire.h"
+
+/* Ids of communicators that are gone: late messages for them are dropped. */
+enum { NX_GROUP_TOMBS = 1024 };
+/* Ranks that have parted from communicators which this rank has not made yet. */
+enum { NX_GROUP_WORDS = 256 };
+/* Of nx_group_place. */
+enum { NX_PLACE_BITS = NX_NUMBER_BITS + NX_PART_BITS };
+
+/* What a rank has said that has parted. */
+typedef struct nx_group_word {
+    uint32_t comm, peer, next;
+    nx_parting how; /* NX_PARTING_NONE: nothing */
+    bool finished;  /* the second word, behind its messages; without |next| */
+} nx_group_word;
+
+struct nx_hub {
+    nx_hub_config config;
+    nx_map groups; /* by id + 1 */
+    nx_map early;  /* by early_key: early.c */
+    nx_task task;  /* ends runs of which a fingerprint differs, when msg is at rest */
+    nx_timer tick; /* while there are runs */
+    bool ticking;
+    uint32_t tombs[NX_GROUP_TOMBS]; /* ids + 1 */
+    size_t ntombs;
+    uint32_t
+        parted_at[NX_GROUP_TOMBS]; /* of those that this rank has freed: the next number; or 0 */
+    nx_group_word words[NX_GROUP_WORDS];
+    size_t nwords;
+    bool stopped; /* msg is gone, or about to go */
+};
+
+/* What |active| and |reserved| have it by. */
+static inline uint64_t nx_group_place_key(uint32_t place)
+{
+    return place + UINT64_C(1);
+}
+
+/* The group of |comm|; NULL: it is not here. */
+static inline nx_group *nx_group_find(const nx_hub *hub, uint32_t comm)
+{
+    return nx_map_get(&hub->groups, (uint64_t)comm + 1);
+}
+
+/* What runs at |place|; NULL: nothing does. */
+static inline nx_run *nx_group_find_run(const nx_group *g, uint32_t place)
+{
+    return nx_map_get(&g->active, nx_group_place_key(place));
+}
+
+/* Whether |number| is |from| or comes after it. */
+static inline bool nx_group_is_from(uint32_t number, uint32_t from)
+{
+    return ((number - from) & NX_NUMBER_MASK) <= NX_NUMBER_MASK / 2;
+}
+
+/* ---- hub.c -------------------------------------------------------------------------------- */
+
+/* The rank of |peer| in |g|; the size if it is not in it. */
+uint32_t nx_group_rank_of(const nx_group *g, uint32_t peer);
+/* Sends |rank| the frame that |w| has. */
+void nx_group_tell_one(const nx_group *g, uint32_t rank, const nx_writer *w);
+
+/* ---- operations.c ------------------------------------------------------------------------- */
+
+/* Whether |place|, which does not run, is still to begin. */
+bool nx_group_to_come(const nx_group *g, uint32_t place);
+
+/* ---- early.c ------------------------------------------------------------------------------ */
+
+/* A message of |place| has come from |peer|, with |mark|. */
+void nx_group_note_mark(nx_hub *hub, uint32_t comm, uint32_t place, uint32_t peer,
+                        const nx_mark *mark);
+/* It was ended by another rank already; the first that says so counts. */
+void nx_group_note_abort(nx_hub *hub, uint32_t comm, uint32_t place, nexar_err err,
+                         const char *why);
+/* What was heard of |run| before its time: it may fail by it. */
+void nx_group_use_early(nx_group *g, nx_run *run);
+/* What was heard of one part of operation |number| is forgotten. */
+void nx_group_forget_early(nx_group *g, uint32_t number, uint32_t part);
+/* Drops what was noted for |comm|; NULL: for all. */
+void nx_group_drop_early(nx_hub *hub, const uint32_t *comm);
+
+/* ---- marks.c ------------------------------------------------------------------------------ */
+
+/* |run| fails: |peer| has called something else. */
+void nx_group_mismatch(nx_group *g, nx_run *run, uint32_t peer, const nx_mark *its);
+/* nx_hub.task */
+void nx_group_on_trouble(nx_task *task);
+
+/* ---- called.c ----------------------------------------------------------------------------- */
+
+/* There is a run: the timer is set, if it was not. */
+void nx_group_tick(nx_hub *hub);
+/* nx_hub.tick */
+void nx_group_on_tick(nx_timer *timer, uint64_t now_ns);
+/* The rest of a frame CALLED. */
+void nx_group_on_called(nx_hub *hub, uint32_t peer, nx_reader *r);
+
+/* ---- failures.c --------------------------------------------------------------------------- */
+
+/* The rest of a frame ABORT. */
+void nx_group_on_abort(nx_hub *hub, uint32_t peer, nx_reader *r);
+
+/* ---- parting.c ---------------------------------------------------------------------------- */
+
+/* |peer| waits for this rank at |place|: if this rank will not begin that, it says so. */
+void nx_group_answer_called(nx_hub *hub, uint32_t peer, uint32_t comm, uint32_t place);
+/* The rest of a frame WAITS; or PARTED. */
+void nx_group_on_waits(nx_hub *hub, uint32_t peer, nx_reader *r);
+void nx_group_on_parted(nx_hub *hub, uint32_t peer, nx_reader *r);
+/* |g| is new: ranks may have parted from it already.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_group_use_words(nx_group *g);
+/* Frees what is known of ranks that have. */
+void nx_group_drop_gone(nx_group *g);
+
+#endif /* NX_GROUP_INNER_H */

@@ -1,0 +1,273 @@
+/* parting.c - ranks that begin nothing more: what they say, are asked, and what ends by it. */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "coll/direct/direct.h"
+#include "coll/group/inner.h"
+#include "msg/control.h"
+
+enum { PARTED_ROOM = 16 };
+
+static const struct {
+    nexar_err err;
+    const char *text;
+} partings[NX_PARTINGS] = {
+    [NX_PARTING_NONE] = {NEXAR_OK, "is there"},
+    [NX_PARTING_FREED] = {NEXAR_EREVOKED, "has freed the communicator"},
+    [NX_PARTING_FINALIZED] = {NEXAR_EPEER, "has called finalize and takes part in nothing more"},
+};
+
+nexar_err nx_parting_error(nx_parting how)
+{
+    return partings[how].err;
+}
+
+const char *nx_parting_text(nx_parting how)
+{
+    return partings[how].text;
+}
+
+/* ---- this rank parts ---------------------------------------------------------------------- */
+
+static void tell_parted(const nx_hub *hub, uint32_t peer, const nx_group_word *word)
+{
+    uint8_t frame[PARTED_ROOM];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    nx_write_u8(&w, NX_CONTROL_PARTED);
+    nx_write_u32(&w, word->comm);
+    nx_write_u32(&w, word->next & NX_NUMBER_MASK);
+    nx_write_u8(&w, (uint8_t)word->how);
+    /* One that cannot be told is gone. */
+    (void)!nx_msg_send_control(hub->config.msg, peer, w.data, w.len);
+    if (hub->config.on_part != NULL) {
+        hub->config.on_part(hub->config.ctx, word->comm, peer, word->how);
+    }
+}
+
+void nx_group_part_from(const nx_group *g, uint32_t peer)
+{
+    if ((g->parting != NX_PARTING_NONE) && (nx_group_rank_of(g, peer) < g->size)) {
+        tell_parted(g->hub, peer,
+                    &(nx_group_word){.comm = g->comm, .next = g->next, .how = g->parting});
+    }
+}
+
+void nx_group_part(nx_group *g, nx_parting how)
+{
+    g->parting = how;
+    if (g->direct != NULL) {
+        nx_direct_part(g->direct);
+    }
+    for (uint32_t rank = 0; rank < g->size; rank++) {
+        const uint32_t peer = nx_group_peer(g, rank);
+
+        if ((rank != g->rank) && (nx_msg_link(g->hub->config.msg, peer) != NULL)) {
+            nx_group_part_from(g, peer);
+        }
+    }
+}
+
+/* |peer| is told that this rank has freed |comm|; |place|: unless it took part in that. */
+static void tell_freed(const nx_hub *hub, uint32_t peer, uint32_t comm, const uint32_t *place)
+{
+    for (size_t i = 0; i < NX_GROUP_TOMBS; i++) {
+        if ((hub->tombs[i] == comm + 1) && (hub->parted_at[i] != 0) &&
+            ((place == NULL) || nx_group_is_from(*place >> NX_PART_BITS, hub->parted_at[i]))) {
+            tell_parted(
+                hub, peer,
+                &(nx_group_word){.comm = comm, .next = hub->parted_at[i], .how = NX_PARTING_FREED});
+            return;
+        }
+    }
+}
+
+void nx_group_answer_called(nx_hub *hub, uint32_t peer, uint32_t comm, uint32_t place)
+{
+    const nx_group *g = nx_group_find(hub, comm);
+
+    if (g == NULL) {
+        tell_freed(hub, peer, comm, &place);
+    } else if ((g->parting != NX_PARTING_NONE) && (nx_group_find_run(g, place) == NULL) &&
+               nx_group_to_come(g, place)) {
+        nx_group_part_from(g, peer);
+    }
+}
+
+void nx_group_on_waits(nx_hub *hub, uint32_t peer, nx_reader *r)
+{
+    const uint32_t comm = nx_read_u32(r);
+    const nx_group *g = nx_group_find(hub, comm);
+
+    if (!nx_reader_done(r)) {
+        nx_log(NX_LOG_WARN, "peer %u waits in a way that makes no sense", peer);
+    } else if (g == NULL) {
+        tell_freed(hub, peer, comm, NULL);
+    } else {
+        nx_group_part_from(g, peer);
+    }
+}
+
+/* ---- others have -------------------------------------------------------------------------- */
+
+nx_parting nx_group_parted(const nx_group *g, uint32_t rank)
+{
+    const nx_group_word *word = (g->gone.n == 0) ? NULL : nx_map_get(&g->gone, (uint64_t)rank + 1);
+
+    return (word == NULL) ? NX_PARTING_NONE : word->how;
+}
+
+nx_parting nx_group_finished(const nx_group *g, uint32_t rank)
+{
+    const nx_parting *how =
+        (g->finished.n == 0) ? NULL : nx_map_get(&g->finished, (uint64_t)rank + 1);
+
+    return (how == NULL) ? NX_PARTING_NONE : *how;
+}
+
+void nx_group_inquire(nx_group *g, uint32_t rank)
+{
+    uint8_t frame[PARTED_ROOM];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    if ((rank == g->rank) || (nx_group_finished(g, rank) != NX_PARTING_NONE) ||
+        (nx_map_get(&g->inquired, (uint64_t)rank + 1) != NULL) ||
+        (nx_map_put(&g->inquired, (uint64_t)rank + 1, g) != NEXAR_OK)) {
+        return;
+    }
+    nx_write_u8(&w, NX_CONTROL_WAITS);
+    nx_write_u32(&w, g->comm);
+    /* One that cannot be asked is gone. */
+    (void)!nx_msg_send_control(g->hub->config.msg, nx_group_peer(g, rank), w.data, w.len);
+}
+
+/* No operation from |next| on can run on |g|. */
+static void end_from(nx_group *g, uint32_t next, nexar_err err, const char *why)
+{
+    if ((g->over == NEXAR_OK) || !nx_group_is_from(next, g->over_from)) {
+        g->over = err;
+        g->over_from = next;
+        (void)snprintf(g->over_why, sizeof(g->over_why), "%s", why);
+    }
+    nx_list_for_each (l, &g->runs) {
+        nx_run *run = nx_list_entry(l, nx_run, link);
+
+        if (nx_group_is_from(run->number, next)) {
+            nx_run_fail(run, true, err, "%s", why);
+        }
+    }
+}
+
+/* What |said| says of a group that is there.  NEXAR_ENOMEM: it is as if nothing was said. */
+static nexar_err use_word(nx_group *g, const nx_group_word *said)
+{
+    const nx_hub_config *c = &g->hub->config;
+    const uint32_t rank = nx_group_rank_of(g, said->peer);
+    char text[NX_HUB_TEXT], why[NX_HUB_TEXT + 64];
+    nx_group_word *word;
+
+    if ((rank == g->size) || (nx_group_parted(g, rank) != NX_PARTING_NONE)) {
+        return NEXAR_OK;
+    }
+    word = nx_zalloc(sizeof(*word));
+    if ((word == NULL) || (nx_map_put(&g->gone, (uint64_t)rank + 1, word) != NEXAR_OK)) {
+        nx_free(word);
+        return NEXAR_ENOMEM;
+    }
+    *word = *said;
+    (void)snprintf(why, sizeof(why), "%s %s", c->peer_text(c->ctx, said->peer, text),
+                   nx_parting_text(said->how));
+    end_from(g, said->next, nx_parting_error(said->how), why);
+    if (c->on_parted != NULL) {
+        c->on_parted(c->ctx, said->comm, said->peer, said->how);
+    }
+    return NEXAR_OK;
+}
+
+/* The second word of |said->peer|. */
+static nexar_err use_finished(nx_group *g, const nx_group_word *said)
+{
+    static nx_parting hows[NX_PARTINGS] = {NX_PARTING_NONE, NX_PARTING_FREED, NX_PARTING_FINALIZED};
+    const nx_hub_config *c = &g->hub->config;
+    const uint32_t rank = nx_group_rank_of(g, said->peer);
+    nexar_err err;
+
+    if ((rank == g->size) || (nx_group_finished(g, rank) != NX_PARTING_NONE)) {
+        return NEXAR_OK;
+    }
+    err = nx_map_put(&g->finished, (uint64_t)rank + 1, &hows[said->how]);
+    if ((err == NEXAR_OK) && (c->on_finished != NULL)) {
+        c->on_finished(c->ctx, said->comm, said->peer, said->how);
+    }
+    return err;
+}
+
+/* A word of |said->peer|, the first or the second. */
+static void take_word(nx_hub *hub, const nx_group_word *said)
+{
+    nx_group *g = nx_group_find(hub, said->comm);
+    nexar_err err = NEXAR_OK;
+
+    if (g != NULL) {
+        err = said->finished ? use_finished(g, said) : use_word(g, said);
+    } else if (!nx_hub_buried(hub, said->comm)) {
+        hub->words[hub->nwords++ % NX_GROUP_WORDS] = *said;
+    }
+    if (err != NEXAR_OK) { /* whoever does not know of it would wait for ever */
+        nx_msg_fail_peer(hub->config.msg, said->peer, NEXAR_ENOMEM, "no memory for what it said");
+    }
+}
+
+void nx_hub_on_finished(nx_hub *hub, uint32_t peer, uint32_t comm, uint8_t how)
+{
+    if ((how == NX_PARTING_NONE) || (how >= NX_PARTINGS)) {
+        nx_log(NX_LOG_WARN, "peer %u has finished in a way that makes no sense", peer);
+        return;
+    }
+    take_word(hub, &(nx_group_word){
+                       .peer = peer, .comm = comm, .how = (nx_parting)how, .finished = true});
+}
+
+void nx_group_on_parted(nx_hub *hub, uint32_t peer, nx_reader *r)
+{
+    nx_group_word word = {.peer = peer, .comm = nx_read_u32(r)};
+    uint8_t how;
+
+    word.next = nx_read_u32(r);
+    how = nx_read_u8(r);
+    if (r->failed || !nx_reader_done(r) || (how == NX_PARTING_NONE) || (how >= NX_PARTINGS)) {
+        nx_log(NX_LOG_WARN, "peer %u parted in a way that makes no sense", peer);
+        return;
+    }
+    word.how = (nx_parting)how;
+    take_word(hub, &word);
+}
+
+nexar_err nx_group_use_words(nx_group *g)
+{
+    nexar_err err = NEXAR_OK;
+
+    for (size_t i = 0; (i < NX_GROUP_WORDS) && (err == NEXAR_OK); i++) {
+        nx_group_word *word = &g->hub->words[i];
+
+        if ((word->how != NX_PARTING_NONE) && (word->comm == g->comm)) {
+            err = word->finished ? use_finished(g, word) : use_word(g, word);
+            word->how = NX_PARTING_NONE;
+        }
+    }
+    return err;
+}
+
+void nx_group_drop_gone(nx_group *g)
+{
+    nx_group_word *word;
+    size_t at = 0;
+
+    while ((word = nx_map_next(&g->gone, &at)) != NULL) {
+        nx_free(word);
+    }
+    nx_map_fini(&g->gone);
+    nx_map_fini(&g->finished);
+    nx_map_fini(&g->inquired);
+}
