@@ -1,4 +1,11 @@
-/* run_inner.h - what the files of a run share. */
+/*
+ * run_inner.h - what the files of a run share, and who does what.
+ *
+ *   run.c         steps, as their time comes; life and end
+ *   run_flight.c  the messages: made, handed to msg, ended, taken back; who is waited for
+ *   run_device.c  steps on device memory
+ *   bind.c        the memory: where the spaces of the program lie
+ */
 #ifndef NX_RUN_INNER_H
 #define NX_RUN_INNER_H
 
@@ -33,6 +40,14 @@ static inline const nx_step *nx_run_step(const nx_run *run, nx_step_id id)
 void nx_run_start_all(nx_run *run);
 /* Step |id| is done. */
 void nx_run_finish_step(nx_run *run, nx_step_id id);
+
+/* ---- run_flight.c ------------------------------------------------------------- */
+
+/* The message of step |id|: sends it, or posts its receive; where there is no memory for it, the
+ * run fails. */
+void nx_flight_start(nx_run *run, nx_step_id id);
+/* Asks msg for everything back. */
+void nx_flight_cancel_all(nx_run *run);
 /* The message |f| has ended, with what its request says. */
 void nx_flight_over(nx_flight *f);
 void nx_flight_give_back(nx_flight *f);
