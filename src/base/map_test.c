@@ -64,6 +64,31 @@ static void test_every_value_is_walked_once(void **state)
     nx_map_fini(&map);
 }
 
+static void test_what_is_walked_can_be_taken_out(void **state)
+{
+    static uint64_t values[1000];
+    nx_map m = {0};
+    const uint64_t *value;
+    size_t at = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 1000; i++) {
+        values[i] = i * 37 + 1;
+        assert_int_equal(nx_map_put(&m, values[i], &values[i]), NEXAR_OK);
+    }
+    while ((value = nx_map_next(&m, &at)) != NULL) {
+        if (*value % 2 == 0) {
+            assert_ptr_equal(nx_map_take(&m, *value), value);
+            at--;
+        }
+    }
+    assert_int_equal(m.n, 500);
+    for (uint64_t i = 0; i < 1000; i++) {
+        assert_ptr_equal(nx_map_get(&m, values[i]), (values[i] % 2 == 0) ? NULL : &values[i]);
+    }
+    nx_map_fini(&m);
+}
+
 static void test_an_empty_map_has_nothing(void **state)
 {
     nx_map map = {0};
@@ -118,6 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_map_holds_what_was_put_and_not_taken),
         cmocka_unit_test(test_every_value_is_walked_once),
+        cmocka_unit_test(test_what_is_walked_can_be_taken_out),
         cmocka_unit_test(test_an_empty_map_has_nothing),
         cmocka_unit_test(test_putting_again_replaces_and_needs_no_memory),
         cmocka_unit_test(test_without_memory_the_map_is_as_it_was),

@@ -118,10 +118,20 @@ typedef struct nx_group {
     nexar_err late; /* an operation that was over turned out wrong */
     char late_why[256];
     struct {
+        bool went_well; /* or there is none: of those that have not the others know */
         uint32_t number, part;
         nx_mark mark;
     } past[NX_PAST]; /* operations that are over, by number */
 } nx_group;
+
+/* The number of an operation that is about to begin on |g|.  They go round; 0 is none. */
+static inline uint32_t nx_group_take_number(nx_group *g)
+{
+    const uint32_t number = g->next++;
+
+    g->next += (g->next == 0) ? 1 : 0;
+    return number;
+}
 
 typedef struct nx_hub_config {
     nx_loop *loop;
@@ -133,7 +143,8 @@ typedef struct nx_hub_config {
     nx_watch watch;
     /* "rank 3 (node7, 10.0.0.7:4433)" of |peer|, for sentences. */
     const char *(*peer_text)(void *ctx, uint32_t peer, char *buf);
-    /* Sends the word that an operation has failed; NULL: nx_msg_send_control. */
+    /* Sends the word that an operation has failed, and what was called (ABORT, CALLED), which may
+     * rest upon a death; NULL: nx_msg_send_control, by which PARTED and WAITS go in any case. */
     void (*tell)(void *ctx, uint32_t peer, const void *frame, size_t len);
     /* |peer| will ask for no message of the application on |comm| any more; may be NULL. */
     void (*on_parted)(void *ctx, uint32_t comm, uint32_t peer, nx_parting how);

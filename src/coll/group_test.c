@@ -10,7 +10,9 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "coll/run.h"
+#include "msg/control.h"
 #include "unit.h"
+#include "wire/wire.h"
 
 enum { SIZE = 2, COMM = 5, RUNS = 4, COUNT = 30000, ROOM = 64 };
 
@@ -253,12 +255,65 @@ static void test_numbers_that_cannot_be_reserved_keep_what_was_heard(void **stat
     }
 }
 
+/* A rank has parted before the first, and the word that it has failed cannot be sent. */
+static void test_one_that_needs_a_rank_that_parts_may_end_all_others_at_once(void **state)
+{
+    uint8_t frame[16];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    (void)state;
+    begin_all(&r);
+    nx_write_u8(&w, NX_CONTROL_PARTED);
+    nx_write_u32(&w, COMM);
+    nx_write_u32(&w, 1);
+    nx_write_u8(&w, NX_PARTING_FREED);
+    r.broken = true;
+    assert_true(nx_hub_on_control(r.hub, 1, frame, w.len));
+    give_back(&r);
+    assert_int_equal(r.ended, RUNS);
+    unmake(&r);
+}
+
+/* Numbers go round, and places of messages much sooner: the place of the first operation has been
+ * that of none when nothing has run. */
+static void test_a_place_where_nothing_has_run_is_not_one_that_is_over(void **state)
+{
+    const nx_context context = {.comm = COMM, .kind = NX_KIND_COLL, .class = NX_CLASS_COLL};
+    const nx_mark other = {.word = {1, 2}};
+
+    (void)state;
+    make(&r);
+    r.group.next = 2;
+    assert_int_equal(nx_hub_on_mark(r.hub, 1, context, 0, &other), NX_DROP); /* it is past */
+    assert_int_equal(r.group.late, NEXAR_OK);
+    unmake(&r);
+}
+
+static void test_no_operation_has_the_number_of_none(void **state)
+{
+    uint32_t number = 0;
+
+    (void)state;
+    make(&r);
+    r.group.next = UINT32_MAX;
+    assert_int_equal(nx_group_reserve(&r.group, 1, &number), NEXAR_OK);
+    assert_int_equal(number, UINT32_MAX);
+    nx_group_unreserve(&r.group, number, 1);
+    assert_int_equal(nx_group_reserve(&r.group, 1, &number), NEXAR_OK);
+    assert_int_equal(number, 1);
+    nx_group_unreserve(&r.group, number, 1);
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_difference_may_end_all_others_at_once),
         cmocka_unit_test(test_one_that_is_taken_back_may_end_all_others_at_once),
         cmocka_unit_test(test_numbers_that_cannot_be_reserved_keep_what_was_heard),
+        cmocka_unit_test(test_one_that_needs_a_rank_that_parts_may_end_all_others_at_once),
+        cmocka_unit_test(test_a_place_where_nothing_has_run_is_not_one_that_is_over),
+        cmocka_unit_test(test_no_operation_has_the_number_of_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

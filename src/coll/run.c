@@ -225,7 +225,7 @@ nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, u
         nx_run_destroy(run);
         return err;
     }
-    run->number = (number != 0) ? number : group->next++;
+    run->number = (number != 0) ? number : nx_group_take_number(group);
     *out = run;
     return NEXAR_OK;
 }

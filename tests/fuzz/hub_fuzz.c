@@ -1,7 +1,7 @@
 /*
- * hub_fuzz.c - words about collectives from other ranks (ABORT, CALLED, PARTED) and fingerprints of
- * their messages, of the fuzzer's making, to a rank that runs some itself: what fails has an error
- * and a sentence, what differs is found, and every run ends.
+ * hub_fuzz.c - words about collectives from other ranks (ABORT, CALLED, PARTED, WAITS) and
+ * fingerprints of their messages, of the fuzzer's making, to a rank that runs some itself: what
+ * fails has an error and a sentence, what differs is found, and every run ends.
  *
  * Input: records of an operation byte, a length byte, and so many bytes.  Operations, by the
  * lowest two bits: a control frame; a fingerprint; one more run; time passes, or with

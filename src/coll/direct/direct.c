@@ -271,7 +271,7 @@ static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
     const nx_hub_config *hub = nx_hub_config_of(d->group->hub);
     nx_group *g = d->group;
 
-    d->last += (uint32_t)(g->next++ - (uint32_t)d->last);
+    d->last += (uint32_t)(nx_group_take_number(g) - (uint32_t)d->last);
     d->begun_ns = nx_loop_now(hub->loop);
     d->mark = nx_call_mark(call, &d->plain, true);
     d->now = (nx_turn){.board = d->board,

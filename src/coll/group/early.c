@@ -97,7 +97,7 @@ void nx_group_drop_early(nx_hub *hub, const uint32_t *comm)
     while ((e = nx_map_next(&hub->early, &at)) != NULL) {
         if ((comm == NULL) || ((e->key - 1) >> NX_PLACE_BITS == *comm)) {
             nx_free(nx_map_take(&hub->early, e->key));
-            at = 0; /* what is behind may have moved up */
+            at--;
         }
     }
 }

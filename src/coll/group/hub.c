@@ -67,8 +67,10 @@ void nx_group_close(nx_group *g)
     nx_hub *hub = g->hub;
 
     (void)nx_map_take(&hub->groups, (uint64_t)g->comm + 1);
-    hub->parted_at[hub->ntombs % NX_GROUP_TOMBS] =
-        (g->parting == NX_PARTING_FREED) ? (g->next & NX_NUMBER_MASK) : 0;
+    hub->freed[hub->ntombs % NX_GROUP_TOMBS] = (nx_group_word){
+        .comm = g->comm,
+        .next = g->next,
+        .how = (g->parting == NX_PARTING_FREED) ? NX_PARTING_FREED : NX_PARTING_NONE};
     hub->tombs[hub->ntombs++ % NX_GROUP_TOMBS] = g->comm + 1;
     nx_group_drop_early(hub, &g->comm);
     if (!hub->stopped) {

@@ -39,8 +39,7 @@ struct nx_hub {
     bool ticking;
     uint32_t tombs[NX_GROUP_TOMBS]; /* ids + 1 */
     size_t ntombs;
-    uint32_t
-        parted_at[NX_GROUP_TOMBS]; /* of those that this rank has freed: the next number; or 0 */
+    nx_group_word freed[NX_GROUP_TOMBS]; /* what is said of those that this rank has freed */
     nx_group_word words[NX_GROUP_WORDS];
     size_t nwords;
     bool stopped; /* msg is gone, or about to go */

@@ -50,7 +50,8 @@ static void check_past(nx_group *g, uint32_t place, uint32_t peer, const nx_mark
 {
     const size_t at = (place >> NX_PART_BITS) % NX_PAST;
 
-    if ((nx_group_place(g->past[at].number, g->past[at].part) == place) && (g->late == NEXAR_OK) &&
+    if (g->past[at].went_well && (g->late == NEXAR_OK) &&
+        (nx_group_place(g->past[at].number, g->past[at].part) == place) &&
         !nx_mark_equal(&g->past[at].mark, mark)) {
         g->late = NEXAR_EMISMATCH;
         nx_mark_differ(g->late_why, sizeof(g->late_why), g->past[at].number,

@@ -15,9 +15,11 @@ bool nx_group_to_come(const nx_group *g, uint32_t place)
 /* Of one part of operation |number|. */
 static void forget_messages(nx_group *g, uint32_t number, uint32_t part)
 {
-    nx_msg_forget_tags(g->hub->config.msg, nx_group_context(g),
-                       (uint64_t)nx_group_place(number, part) << NX_PART_SHIFT,
-                       UINT64_MAX << NX_PART_SHIFT);
+    if (!g->hub->stopped) {
+        nx_msg_forget_tags(g->hub->config.msg, nx_group_context(g),
+                           (uint64_t)nx_group_place(number, part) << NX_PART_SHIFT,
+                           UINT64_MAX << NX_PART_SHIFT);
+    }
 }
 
 /* What was heard of parts of |number| that this rank, having called something else, will not
@@ -36,7 +38,7 @@ void nx_group_forget(nx_group *g, uint32_t number, bool failed)
 {
     nx_group_forget_early(g, number, 0);
     forget_rest(g, number);
-    if (failed && !g->hub->stopped) {
+    if (failed) {
         forget_messages(g, number, 0);
     }
 }
@@ -59,7 +61,7 @@ nexar_err nx_group_reserve(nx_group *g, uint32_t parts, uint32_t *number)
             return err;
         }
     }
-    *number = g->next++;
+    *number = nx_group_take_number(g);
     return NEXAR_OK;
 }
 
@@ -77,7 +79,7 @@ void nx_group_unreserve(nx_group *g, uint32_t number, uint32_t parts)
 void nx_group_give_up(nx_group *g, uint32_t number, nexar_err err, const char *why)
 {
     if (number == 0) {
-        number = g->next++;
+        number = nx_group_take_number(g);
     }
     if (g->direct != NULL) {
         nx_direct_engine(g->direct, number);
@@ -126,12 +128,13 @@ void nx_group_end(nx_group *g, nx_run *run)
 
     (void)nx_map_take(&g->active, nx_group_place_key(nx_group_place(run->number, run->part)));
     nx_list_remove(&run->link);
-    g->past[at].number = (run->err == NEXAR_OK) ? run->number : 0; /* the others know */
+    g->past[at].went_well = (run->err == NEXAR_OK);
+    g->past[at].number = run->number;
     g->past[at].part = run->part;
     g->past[at].mark = run->mark;
     g->parted = g->parted || (run->err == NEXAR_EPEER) || (run->err == NEXAR_ECONNECT) ||
                 (run->err == NEXAR_EPROTO);
-    if ((run->err != NEXAR_OK) && !g->hub->stopped) {
+    if (run->err != NEXAR_OK) {
         forget_messages(g, run->number, run->part);
     }
     forget_rest(g, run->number);

@@ -73,11 +73,11 @@ void nx_group_part(nx_group *g, nx_parting how)
 static void tell_freed(const nx_hub *hub, uint32_t peer, uint32_t comm, const uint32_t *place)
 {
     for (size_t i = 0; i < NX_GROUP_TOMBS; i++) {
-        if ((hub->tombs[i] == comm + 1) && (hub->parted_at[i] != 0) &&
-            ((place == NULL) || nx_group_is_from(*place >> NX_PART_BITS, hub->parted_at[i]))) {
-            tell_parted(
-                hub, peer,
-                &(nx_group_word){.comm = comm, .next = hub->parted_at[i], .how = NX_PARTING_FREED});
+        const nx_group_word *word = &hub->freed[i];
+
+        if ((hub->tombs[i] == comm + 1) && (word->how != NX_PARTING_NONE) &&
+            ((place == NULL) || nx_group_is_from(*place >> NX_PART_BITS, word->next))) {
+            tell_parted(hub, peer, word);
             return;
         }
     }
@@ -142,20 +142,32 @@ void nx_group_inquire(nx_group *g, uint32_t rank)
     (void)!nx_msg_send_control(g->hub->config.msg, nx_group_peer(g, rank), w.data, w.len);
 }
 
+/* A run of |g| that can still fail, of operation |next| or a later one. */
+static nx_run *find_from(const nx_group *g, uint32_t next)
+{
+    nx_list_for_each (l, &g->runs) {
+        nx_run *run = nx_list_entry(l, nx_run, link);
+
+        if (nx_run_open(run) && nx_group_is_from(run->number, next)) {
+            return run;
+        }
+    }
+    return NULL;
+}
+
 /* No operation from |next| on can run on |g|. */
 static void end_from(nx_group *g, uint32_t next, nexar_err err, const char *why)
 {
+    nx_run *run;
+
     if ((g->over == NEXAR_OK) || !nx_group_is_from(next, g->over_from)) {
         g->over = err;
         g->over_from = next;
         (void)snprintf(g->over_why, sizeof(g->over_why), "%s", why);
     }
-    nx_list_for_each (l, &g->runs) {
-        nx_run *run = nx_list_entry(l, nx_run, link);
-
-        if (nx_group_is_from(run->number, next)) {
-            nx_run_fail(run, true, err, "%s", why);
-        }
+    /* From the beginning each time: one that fails may end others. */
+    while ((run = find_from(g, next)) != NULL) {
+        nx_run_fail(run, true, err, "%s", why);
     }
 }
 
