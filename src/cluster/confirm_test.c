@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/agree.h"
+#include "cluster/agree/agree.h"
 #include "rand.h"
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /*
  * accord.h - what the ranks of one communicator agree on: revocation and agreement.
  *
- * The machines of a communicator (cluster/flood.h, cluster/agree.h) are made with the
+ * The machines of a communicator (cluster/flood.h, cluster/agree/agree.h) are made with the
  * first call or frame that needs them.  They outlive the communicator until nobody can ask
  * any more.  Frames for a communicator that is still to be made here are kept; those for one that
  * was closed here are dropped.  None that is needed is lost: rather this rank leaves the world.
@@ -11,7 +11,7 @@
 #ifndef NX_ACCORD_H
 #define NX_ACCORD_H
 
-#include "cluster/agree.h"
+#include "cluster/agree/agree.h"
 #include "cluster/rankset.h"
 #include "core/comm.h"
 

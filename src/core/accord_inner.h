@@ -8,7 +8,7 @@
 #ifndef NX_ACCORD_INNER_H
 #define NX_ACCORD_INNER_H
 
-#include "cluster/agree.h"
+#include "cluster/agree/agree.h"
 #include "cluster/flood.h"
 #include "core/accord.h"
 

@@ -16,7 +16,7 @@ enum {
     NX_CONTROL_PING = NX_FRAME_OTHER + 3, /* cluster/health.h */
     NX_CONTROL_PONG = NX_FRAME_OTHER + 4,
     NX_CONTROL_FLOOD = NX_FRAME_OTHER + 5,   /* cluster/flood.h */
-    NX_CONTROL_AGREE = NX_FRAME_OTHER + 6,   /* cluster/agree_msg.h */
+    NX_CONTROL_AGREE = NX_FRAME_OTHER + 6,   /* cluster/agree/agree_msg.h */
     NX_CONTROL_BOARD = NX_FRAME_OTHER + 7,   /* says nothing: it makes a link: core/direct.h */
     NX_CONTROL_CONFIRM = NX_FRAME_OTHER + 8, /* cluster/confirm.h */
     NX_CONTROL_VERDICT = NX_FRAME_OTHER + 9, /* cluster/health.h */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cluster/agree.h"
+#include "cluster/agree/agree.h"
 #include "cluster/flood.h"
 #include "cluster/health.h"
 #include "fuzz.h"

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "cluster/agree_inner.h"
+#include "cluster/agree/agree_inner.h"
 #include "msg/control.h"
 
 void nx_agree_slot_open(nx_agree_slot *s, uint64_t seq)

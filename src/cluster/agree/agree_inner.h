@@ -2,7 +2,7 @@
 #ifndef NX_AGREE_INNER_H
 #define NX_AGREE_INNER_H
 
-#include "cluster/agree.h"
+#include "cluster/agree/agree.h"
 
 /* One instance. */
 typedef struct nx_agree_slot {

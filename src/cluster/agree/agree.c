@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cluster/agree_inner.h"
+#include "cluster/agree/agree_inner.h"
 
 /* ---- sending ------------------------------------------------------------------- */
 

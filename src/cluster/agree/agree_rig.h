@@ -25,7 +25,7 @@
 #ifndef NXT_AGREE_RIG_H
 #define NXT_AGREE_RIG_H
 
-#include "cluster/agree.h"
+#include "cluster/agree/agree.h"
 
 enum { NXT_AGREE_RANKS = 17, NXT_AGREE_INSTANCES = 4, NXT_AGREE_TEXT = 256 };
 

@@ -1,5 +1,5 @@
 /* agree_msg.c - values, how they are put together, and the frames that carry them. */
-#include "cluster/agree_msg.h"
+#include "cluster/agree/agree_msg.h"
 #include "msg/control.h"
 
 #include <string.h>

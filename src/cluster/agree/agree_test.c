@@ -1,5 +1,5 @@
 /* agree_test.c - single steps of agreement; agree_sim_test.c has the rest. */
-#include "cluster/agree.h"
+#include "cluster/agree/agree.h"
 #include "msg/control.h"
 
 #include <inttypes.h>

@@ -32,7 +32,7 @@
 #ifndef NX_AGREE_H
 #define NX_AGREE_H
 
-#include "cluster/agree_msg.h"
+#include "cluster/agree/agree_msg.h"
 
 typedef enum nx_quorum {
     NX_QUORUM_NONE,    /* survivors go on, however few */
