@@ -17,57 +17,11 @@
 
 #include "cluster/agree/agree_inner.h"
 
-/* ---- sending ------------------------------------------------------------------- */
-
-static size_t encode(nx_agree *a, nx_agree_kind kind, uint64_t seq, const nx_agree_value *value)
-{
-    const nx_agree_msg m = {.comm = a->config.comm,
-                            .seq = seq,
-                            .kind = kind,
-                            .dead = &a->dead,
-                            .left = &a->gone,
-                            .value = value};
-    nx_writer w = nx_writer_make(a->out, a->out_room);
-
-    nx_agree_msg_encode(&w, &m);
-    return w.len;
-}
-
-static void tell(nx_agree *a, uint32_t to, nx_agree_kind kind, const nx_agree_slot *s)
-{
-    a->ops->send(a->ctx, to, a->out, encode(a, kind, s->seq, &s->acc));
-}
-
-static void tell_below(nx_agree *a, const nx_agree_tree *tree, nx_agree_kind kind,
-                       const nx_agree_slot *s, uint32_t but)
-{
-    const size_t len = encode(a, kind, s->seq, &s->acc);
-
-    for (uint32_t i = 0; i < tree->nchildren; i++) {
-        if (tree->children[i] != but) {
-            a->ops->send(a->ctx, tree->children[i], a->out, len);
-        }
-    }
-}
+/* ---- one instance -------------------------------------------------------------- */
 
 static void tell_children(nx_agree *a, nx_agree_kind kind, const nx_agree_slot *s)
 {
-    tell_below(a, &a->tree, kind, s, NX_AGREE_NOBODY);
-}
-
-/* Tells the neighbours in |tree| but |but|. */
-static void tell_around(nx_agree *a, const nx_agree_tree *tree, nx_agree_kind kind,
-                        const nx_agree_slot *s, uint32_t but)
-{
-    tell_below(a, tree, kind, s, but);
-    if ((tree->parent != NX_AGREE_NOBODY) && (tree->parent != but)) {
-        tell(a, tree->parent, kind, s);
-    }
-}
-
-static void tell_news(nx_agree *a, uint32_t to)
-{
-    a->ops->send(a->ctx, to, a->out, encode(a, NX_AGREE_NEWS, a->next, NULL));
+    nx_agree_tell_below(a, &a->tree, kind, s, NX_AGREE_NOBODY);
 }
 
 static uint64_t all_children(const nx_agree *a)
@@ -86,8 +40,6 @@ static uint64_t child_bit(const nx_agree *a, uint32_t rank)
     return 0;
 }
 
-/* ---- one instance -------------------------------------------------------------- */
-
 /* What |acc| holds is decided. */
 static void decide(nx_agree *a, nx_agree_slot *s)
 {
@@ -101,7 +53,7 @@ static void decide(nx_agree *a, nx_agree_slot *s)
  * if |from| is not the parent of this ballot. */
 static void decide_told(nx_agree *a, nx_agree_slot *s, uint32_t from)
 {
-    tell_around(a, &a->tree, NX_AGREE_DECIDE, s, from);
+    nx_agree_tell_around(a, &a->tree, NX_AGREE_DECIDE, s, from);
     decide(a, s);
 }
 
@@ -113,7 +65,7 @@ static void try_ack(nx_agree *a, nx_agree_slot *s)
     }
     s->ack_sent = true;
     if (!nx_agree_is_root(a)) {
-        tell(a, a->tree.parent, NX_AGREE_ACK, s);
+        nx_agree_tell(a, a->tree.parent, NX_AGREE_ACK, s);
         return;
     }
     tell_children(a, NX_AGREE_DECIDE, s);
@@ -197,7 +149,7 @@ static void try_up(nx_agree *a, nx_agree_slot *s)
     nx_agree_value_merge(&s->gather, &s->own);
     nx_agree_value_merge(&s->gather, &s->acc);
     if (!nx_agree_is_root(a)) {
-        a->ops->send(a->ctx, a->tree.parent, a->out, encode(a, NX_AGREE_UP, s->seq, &s->gather));
+        nx_agree_tell_up(a, s);
         return;
     }
     if (!has_quorum(a)) {
@@ -310,10 +262,10 @@ static void try_done(nx_agree *a)
     }
     a->done_sent = true;
     if (end_tree(a)->parent != NX_AGREE_NOBODY) {
-        tell(a, end_tree(a)->parent, NX_AGREE_DONE, last);
+        nx_agree_tell(a, end_tree(a)->parent, NX_AGREE_DONE, last);
         return;
     }
-    tell_below(a, end_tree(a), NX_AGREE_FORGET, last, NX_AGREE_NOBODY);
+    nx_agree_tell_below(a, end_tree(a), NX_AGREE_FORGET, last, NX_AGREE_NOBODY);
     forget(a);
 }
 
@@ -325,7 +277,7 @@ void nx_agree_let_go(nx_agree *a)
         a->let_go = true;
         nx_agree_find_place(a);
         if (a->left.count > 0) { /* what the leavers did not live to tell */
-            tell_around(a, &a->rest, NX_AGREE_NEWS, nx_agree_last(a), NX_AGREE_NOBODY);
+            nx_agree_tell_around(a, &a->rest, NX_AGREE_NEWS, nx_agree_last(a), NX_AGREE_NOBODY);
         }
     }
 }
@@ -356,10 +308,10 @@ static void slot_again(nx_agree *a, nx_agree_slot *s)
     } else if (!superseded(a, s)) {
         /* The new parent may have nothing, and wait for what we bring. */
         if (!nx_agree_is_root(a)) {
-            tell(a, a->tree.parent, NX_AGREE_DECIDE, s);
+            nx_agree_tell(a, a->tree.parent, NX_AGREE_DECIDE, s);
         }
         if (a->let_go) { /* and those who stay, for one that has gone already */
-            tell_around(a, &a->rest, NX_AGREE_DECIDE, s, a->tree.parent);
+            nx_agree_tell_around(a, &a->rest, NX_AGREE_DECIDE, s, a->tree.parent);
         }
     }
 }
@@ -383,7 +335,7 @@ static void begin_ballot(nx_agree *a)
     if (!a->ended && a->closed && !a->forgotten && (nx_agree_last(a) != NULL)) {
         /* A new child may have been told to forget by one who died before it told
          * all: it has nothing to be done with any more, and says so. */
-        tell_below(a, end_tree(a), NX_AGREE_ASK, nx_agree_last(a), NX_AGREE_NOBODY);
+        nx_agree_tell_below(a, end_tree(a), NX_AGREE_ASK, nx_agree_last(a), NX_AGREE_NOBODY);
     }
     try_done(a);
 }
@@ -405,10 +357,10 @@ static void be_excluded(nx_agree *a, uint32_t by)
 static void spread(nx_agree *a)
 {
     for (uint32_t i = 0; !a->ended && (i < a->tree.nchildren); i++) {
-        tell_news(a, a->tree.children[i]);
+        nx_agree_tell_news(a, a->tree.children[i]);
     }
     if (!a->ended && !nx_agree_is_root(a)) {
-        tell_news(a, a->tree.parent);
+        nx_agree_tell_news(a, a->tree.parent);
     }
 }
 
@@ -418,7 +370,7 @@ static void tell_leaver(nx_agree *a, const nx_agree_slot *s, uint32_t rank)
 {
     if (nx_rankset_has(&a->dead, rank) && nx_rankset_has(&a->left, rank) &&
         nx_rankset_has(&s->acc.leavers, rank)) {
-        tell_news(a, rank);
+        nx_agree_tell_news(a, rank);
     }
 }
 
@@ -496,7 +448,7 @@ void nx_agree_remind(nx_agree *a)
     const uint32_t n = nx_agree_waits_for(a, ranks, NX_AGREE_FANOUT_MAX);
 
     for (uint32_t i = 0; i < n; i++) {
-        tell_news(a, ranks[i]);
+        nx_agree_tell_news(a, ranks[i]);
     }
 }
 
@@ -582,7 +534,7 @@ static void on_forget(nx_agree *a, uint32_t from)
     const nx_agree_slot *last = nx_agree_last(a);
 
     if (a->closed && (last != NULL) && !a->forgotten) {
-        tell_around(a, end_tree(a), NX_AGREE_FORGET, last, from);
+        nx_agree_tell_around(a, end_tree(a), NX_AGREE_FORGET, last, from);
         forget(a);
     }
 }
@@ -598,7 +550,7 @@ static nexar_err on_instance(nx_agree *a, uint32_t from, const nx_agree_msg *m, 
     }
     if (s->decided) {
         if (m->kind != NX_AGREE_DECIDE) {
-            tell(a, from, NX_AGREE_DECIDE, s);
+            nx_agree_tell(a, from, NX_AGREE_DECIDE, s);
         }
     } else if (m->kind == NX_AGREE_DECIDE) {
         if (s->started) {
@@ -606,7 +558,7 @@ static nexar_err on_instance(nx_agree *a, uint32_t from, const nx_agree_msg *m, 
             decide_told(a, s, from);
         }
     } else if (stale) {
-        tell_news(a, from);
+        nx_agree_tell_news(a, from);
     } else {
         on_open(a, s, from, m);
     }
@@ -625,11 +577,11 @@ static nexar_err on_message(nx_agree *a, uint32_t from, const nx_agree_msg *m)
     case NX_AGREE_ASK: /* DONE will come, in this ballot */
     case NX_AGREE_DONE:
         if (a->forgotten) {
-            tell(a, from, NX_AGREE_FORGET, nx_agree_last(a));
+            nx_agree_tell(a, from, NX_AGREE_FORGET, nx_agree_last(a));
         } else if (m->kind == NX_AGREE_ASK) {
             return NEXAR_OK;
         } else if (stale) {
-            tell_news(a, from);
+            nx_agree_tell_news(a, from);
         } else {
             on_done(a, from);
         }
@@ -678,7 +630,7 @@ static void on_dead(nx_agree *a, uint32_t from, const nx_agree_msg *m)
         nx_agree_value_copy(&s->acc, m->value);
         decide_told(a, s, from);
     } else if ((m->kind != NX_AGREE_NEWS) || !nx_rankset_has(m->dead, a->config.self)) {
-        tell_news(a, from); /* not two to each other for ever */
+        nx_agree_tell_news(a, from); /* not two to each other for ever */
     }
 }
 

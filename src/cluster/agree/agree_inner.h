@@ -1,4 +1,11 @@
-/* agree_inner.h - the insides of an agreement, shared by its files. */
+/*
+ * agree_inner.h - the insides of an agreement, shared by its files, and who does what.
+ *
+ *   agree.c       one instance: bringing, proposing, accepting, deciding; frames that come in
+ *   agree_tree.c  the tree over those who live, and the frames that go out along it
+ *   agree_life.c  making and ending the machine, and what it can tell
+ *   agree_msg.c   values and frames as bytes
+ */
 #ifndef NX_AGREE_INNER_H
 #define NX_AGREE_INNER_H
 
@@ -45,11 +52,6 @@ struct nx_agree {
     char why[128];
 };
 
-/* Makes |s| the place of instance |seq|, of which nothing is known yet. */
-void nx_agree_slot_open(nx_agree_slot *s, uint64_t seq);
-/* Finds |a->tree| and |a->rest|. */
-void nx_agree_find_place(nx_agree *a);
-
 /* The slot of the last decision, which is what others may still ask for; NULL: there is none. */
 static inline nx_agree_slot *nx_agree_last(nx_agree *a)
 {
@@ -62,5 +64,26 @@ static inline bool nx_agree_is_root(const nx_agree *a)
 {
     return a->tree.parent == NX_AGREE_NOBODY;
 }
+
+/* ---- agree_tree.c ------------------------------------------------------------------------- */
+
+/* Finds |a->tree| and |a->rest|. */
+void nx_agree_find_place(nx_agree *a);
+/* Says |kind| about |s|, with what was accepted or decided in it, if |kind| carries a value: to
+ * |to|; to the children in |tree| but |but|; to all neighbours in |tree| but |but|. */
+void nx_agree_tell(nx_agree *a, uint32_t to, nx_agree_kind kind, const nx_agree_slot *s);
+void nx_agree_tell_below(nx_agree *a, const nx_agree_tree *tree, nx_agree_kind kind,
+                         const nx_agree_slot *s, uint32_t but);
+void nx_agree_tell_around(nx_agree *a, const nx_agree_tree *tree, nx_agree_kind kind,
+                          const nx_agree_slot *s, uint32_t but);
+/* UP to the parent, with what was gathered. */
+void nx_agree_tell_up(nx_agree *a, const nx_agree_slot *s);
+/* Whom this rank holds for dead. */
+void nx_agree_tell_news(nx_agree *a, uint32_t to);
+
+/* ---- agree_life.c ------------------------------------------------------------------------- */
+
+/* Makes |s| the place of instance |seq|, of which nothing is known yet. */
+void nx_agree_slot_open(nx_agree_slot *s, uint64_t seq);
 
 #endif /* NX_AGREE_INNER_H */

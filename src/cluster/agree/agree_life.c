@@ -1,4 +1,4 @@
-/* agree_life.c - making and ending an agreement, its tree, and what it can tell. */
+/* agree_life.c - making and ending an agreement, and what it can tell. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -24,34 +24,6 @@ static nexar_err slot_init(nx_agree_slot *s, const nx_agree_config *c, uint64_t 
     }
     nx_agree_slot_open(s, seq);
     return NEXAR_OK;
-}
-
-/* A tree over those who are not in |out|, in which the children of the i-th are the
- * f i + 1 st to the f i + f th. */
-static void find_place(const nx_agree *a, const nx_rankset *out, nx_agree_tree *p)
-{
-    const uint32_t fanout = a->config.fanout, alive = a->config.size - out->count;
-    const uint32_t at = nx_rankset_index_out(out, a->config.self);
-    const uint64_t first = (uint64_t)at * fanout + 1;
-    uint32_t child = a->config.size;
-
-    p->parent = (at == 0) ? NX_AGREE_NOBODY : nx_rankset_nth_out(out, (at - 1) / fanout);
-    p->nchildren = 0;
-    for (uint64_t i = first; (i < first + fanout) && (i < alive); i++) {
-        child = (i == first) ? nx_rankset_nth_out(out, (uint32_t)i)
-                             : nx_rankset_next_out(out, child + 1);
-        p->children[p->nchildren++] = child;
-    }
-}
-
-void nx_agree_find_place(nx_agree *a)
-{
-    find_place(a, &a->dead, &a->tree);
-    if (a->let_go) {
-        nx_rankset_copy(&a->away, &a->dead);
-        (void)nx_rankset_unite(&a->away, &nx_agree_last(a)->acc.leavers);
-        find_place(a, &a->away, &a->rest);
-    }
 }
 
 static nexar_err check_config(const nx_agree_config *c)
