@@ -218,76 +218,6 @@ nexar_err nx_agree_start(nx_agree *a, const nx_agree_input *input)
     return NEXAR_OK;
 }
 
-/* ---- the end ------------------------------------------------------------------- */
-
-static void forget(nx_agree *a)
-{
-    if (!a->forgotten) {
-        a->forgotten = true;
-        a->ops->forgotten(a->ctx);
-    }
-}
-
-/* The tree of those who say DONE: whoever was let go does not. */
-static const nx_agree_tree *end_tree(const nx_agree *a)
-{
-    return a->let_go ? &a->rest : &a->tree;
-}
-
-static bool all_done(const nx_agree *a)
-{
-    const nx_agree_tree *tree = end_tree(a);
-
-    for (uint32_t i = 0; i < tree->nchildren; i++) {
-        if (!nx_rankset_has(&a->done, tree->children[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void try_done(nx_agree *a)
-{
-    const nx_agree_slot *last = nx_agree_last(a);
-
-    if (!a->closed || a->forgotten || a->ended) {
-        return;
-    }
-    if (last == NULL) {
-        forget(a);
-        return;
-    }
-    if (a->done_sent || !all_done(a)) {
-        return;
-    }
-    a->done_sent = true;
-    if (end_tree(a)->parent != NX_AGREE_NOBODY) {
-        nx_agree_tell(a, end_tree(a)->parent, NX_AGREE_DONE, last);
-        return;
-    }
-    nx_agree_tell_below(a, end_tree(a), NX_AGREE_FORGET, last, NX_AGREE_NOBODY);
-    forget(a);
-}
-
-/* They stay in ballots, and in the tree, until they have gone: one that has not heard of the
- * decision yet is as any other rank until it has. */
-void nx_agree_let_go(nx_agree *a)
-{
-    if (!a->ended && !a->forgotten && !a->running && !a->closed && (nx_agree_last(a) != NULL)) {
-        a->let_go = true;
-        nx_agree_find_place(a);
-        if (a->left.count > 0) { /* what the leavers did not live to tell */
-            nx_agree_tell_around(a, &a->rest, NX_AGREE_NEWS, nx_agree_last(a), NX_AGREE_NOBODY);
-        }
-    }
-}
-
-void nx_agree_close(nx_agree *a)
-{
-    a->closed = true;
-    try_done(a);
-}
-
 /* ---- deaths -------------------------------------------------------------------- */
 
 /* Whether everybody is known to have decided |s|: they have begun the next one. */
@@ -326,18 +256,11 @@ static void begin_ballot(nx_agree *a)
         return;
     }
     nx_agree_find_place(a);
-    nx_rankset_clear(&a->done);
-    a->done_sent = false;
     slot_again(a, &a->slots[older]);
     if (!a->ended) {
         slot_again(a, &a->slots[1 - older]);
     }
-    if (!a->ended && a->closed && !a->forgotten && (nx_agree_last(a) != NULL)) {
-        /* A new child may have been told to forget by one who died before it told
-         * all: it has nothing to be done with any more, and says so. */
-        nx_agree_tell_below(a, end_tree(a), NX_AGREE_ASK, nx_agree_last(a), NX_AGREE_NOBODY);
-    }
-    try_done(a);
+    nx_agree_end_again(a);
 }
 
 /* This rank is held for dead: by |by|, or by nobody in particular. */
@@ -523,22 +446,6 @@ static void on_open(nx_agree *a, nx_agree_slot *s, uint32_t from, const nx_agree
     }
 }
 
-static void on_done(nx_agree *a, uint32_t from)
-{
-    (void)nx_rankset_add(&a->done, from);
-    try_done(a);
-}
-
-static void on_forget(nx_agree *a, uint32_t from)
-{
-    const nx_agree_slot *last = nx_agree_last(a);
-
-    if (a->closed && (last != NULL) && !a->forgotten) {
-        nx_agree_tell_around(a, end_tree(a), NX_AGREE_FORGET, last, from);
-        forget(a);
-    }
-}
-
 /* UP, PROPOSE, ACK, DECIDE. */
 static nexar_err on_instance(nx_agree *a, uint32_t from, const nx_agree_msg *m, bool stale)
 {
@@ -574,20 +481,10 @@ static nexar_err on_message(nx_agree *a, uint32_t from, const nx_agree_msg *m)
     switch (m->kind) {
     case NX_AGREE_NEWS:
         return NEXAR_OK;
-    case NX_AGREE_ASK: /* DONE will come, in this ballot */
     case NX_AGREE_DONE:
-        if (a->forgotten) {
-            nx_agree_tell(a, from, NX_AGREE_FORGET, nx_agree_last(a));
-        } else if (m->kind == NX_AGREE_ASK) {
-            return NEXAR_OK;
-        } else if (stale) {
-            nx_agree_tell_news(a, from);
-        } else {
-            on_done(a, from);
-        }
-        return NEXAR_OK;
+    case NX_AGREE_ASK:
     case NX_AGREE_FORGET:
-        on_forget(a, from);
+        nx_agree_on_end(a, from, m->kind, stale);
         return NEXAR_OK;
     case NX_AGREE_UP:
     case NX_AGREE_PROPOSE:

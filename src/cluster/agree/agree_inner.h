@@ -2,6 +2,7 @@
  * agree_inner.h - the insides of an agreement, shared by its files, and who does what.
  *
  *   agree.c       one instance: bringing, proposing, accepting, deciding; frames that come in
+ *   agree_end.c   the end: DONE, ASK and FORGET, and those who were let go
  *   agree_tree.c  the tree over those who live, and the frames that go out along it
  *   agree_life.c  making and ending the machine, and what it can tell
  *   agree_msg.c   values and frames as bytes
@@ -64,6 +65,13 @@ static inline bool nx_agree_is_root(const nx_agree *a)
 {
     return a->tree.parent == NX_AGREE_NOBODY;
 }
+
+/* ---- agree_end.c -------------------------------------------------------------------------- */
+
+/* In a new ballot all say again that they are done. */
+void nx_agree_end_again(nx_agree *a);
+/* DONE, ASK or FORGET of |from|; |stale|: said in a ballot that is over. */
+void nx_agree_on_end(nx_agree *a, uint32_t from, nx_agree_kind kind, bool stale);
 
 /* ---- agree_tree.c ------------------------------------------------------------------------- */
 

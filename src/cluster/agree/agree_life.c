@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "cluster/agree/agree_inner.h"
-#include "msg/control.h"
 
 void nx_agree_slot_open(nx_agree_slot *s, uint64_t seq)
 {
@@ -165,33 +164,4 @@ uint32_t nx_agree_waits_for(const nx_agree *a, uint32_t ranks[], uint32_t room)
         ranks[n++] = a->tree.parent;
     }
     return n;
-}
-
-bool nx_agree_stray(const void *frame, size_t len, uint8_t *reply, size_t *reply_len)
-{
-    nx_reader r = nx_reader_make(frame, len);
-    const uint8_t type = nx_read_u8(&r);
-    const uint64_t comm = nx_read_varint(&r);
-    const uint8_t kind = nx_read_u8(&r);
-    const uint64_t seq = nx_read_varint(&r);
-
-    *reply_len = 0;
-    if (r.failed || (type != NX_CONTROL_AGREE)) {
-        return false;
-    }
-    if ((kind == NX_AGREE_DONE) || (kind == NX_AGREE_ASK)) {
-        uint64_t none = 0;
-        const nx_rankset nobody = {.words = &none, .n = 1};
-        const nx_agree_msg m = {.comm = comm,
-                                .seq = seq,
-                                .kind = NX_AGREE_FORGET,
-                                .dead = &nobody,
-                                .left = &nobody,
-                                .value = NULL};
-        nx_writer w = nx_writer_make(reply, NX_AGREE_STRAY_MAX);
-
-        nx_agree_msg_encode(&w, &m);
-        *reply_len = w.len;
-    }
-    return (kind == NX_AGREE_UP) || (kind == NX_AGREE_NEWS);
 }
