@@ -2,6 +2,7 @@
  * agree_inner.h - the insides of an agreement, shared by its files, and who does what.
  *
  *   agree.c       one instance: bringing, proposing, accepting, deciding; frames that come in
+ *   agree_gone.c  who has gone: ballots, the quorum, leavers, news
  *   agree_end.c   the end: DONE, ASK and FORGET, and those who were let go
  *   agree_tree.c  the tree over those who live, and the frames that go out along it
  *   agree_life.c  making and ending the machine, and what it can tell
@@ -65,6 +66,32 @@ static inline bool nx_agree_is_root(const nx_agree *a)
 {
     return a->tree.parent == NX_AGREE_NOBODY;
 }
+
+/* Whether nobody can want to know anything of it.  One that was let go may, to the last. */
+static inline bool nx_agree_is_over(const nx_agree *a)
+{
+    return a->ended || (a->forgotten && !a->let_go);
+}
+
+/* ---- agree.c ------------------------------------------------------------------------------ */
+
+/* What |acc| holds is decided, by the word of |from|. */
+void nx_agree_decide_told(nx_agree *a, nx_agree_slot *s, uint32_t from);
+/* Begins again, in a new ballot. */
+void nx_agree_slot_again(nx_agree *a, nx_agree_slot *s);
+
+/* ---- agree_gone.c ------------------------------------------------------------------------- */
+
+/* Without it nothing is proposed. */
+bool nx_agree_has_quorum(const nx_agree *a);
+/* It is over for this rank, which has none. */
+void nx_agree_end_as_minority(nx_agree *a);
+/* Takes over what the sender of the frame that is being read holds for dead. */
+void nx_agree_learn(nx_agree *a);
+/* |m| is of |from|, who holds this rank for dead. */
+void nx_agree_on_gone(nx_agree *a, uint32_t from, const nx_agree_msg *m);
+/* |m| is of |from|, whom this rank holds for dead. */
+void nx_agree_on_dead(nx_agree *a, uint32_t from, const nx_agree_msg *m);
 
 /* ---- agree_end.c -------------------------------------------------------------------------- */
 
