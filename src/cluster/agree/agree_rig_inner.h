@@ -1,7 +1,10 @@
 /*
- * agree_rig_inner.h - what the files of the rig share.
+ * agree_rig_inner.h - what the files of the rig share, and who does what.
  *
- *   agree_rig.c         events in virtual time, and the machines among them
+ *   agree_rig.c         a run, from the first event to the last
+ *   agree_rig_plan.c    what a seed stands for
+ *   agree_rig_events.c  what is to happen, and when
+ *   agree_rig_rank.c    a rank and its machine
  *   agree_rig_faults.c  what is broken on purpose
  *   agree_rig_check.c   what must hold at the end
  */
@@ -101,11 +104,58 @@ struct rig {
     nxt_agree_result *result;
 };
 
+/* ---- agree_rig.c -------------------------------------------------------------------------- */
+
+/* A line of the trace, if there is one. */
+void nxt_agree_say(const rig *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Something does not hold; the first counts. */
 void nxt_agree_wrong(rig *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* ---- agree_rig_plan.c --------------------------------------------------------------------- */
+
+/* Posts what the plan has in store. */
+void nxt_agree_plan_troubles(rig *g);
+
+/* ---- agree_rig_events.c ------------------------------------------------------------------- */
+
+/* |kind| happens to |to|, so long after now.  The event is the rig's. */
+event *nxt_agree_post(rig *g, event_kind kind, uint64_t after, uint32_t to, uint32_t rank);
+/* A delay: mostly short, sometimes ten times as long. */
+uint64_t nxt_agree_some_delay(rig *g);
+/* Whether the partition is between |a| and |b|. */
+bool nxt_agree_cut_between(const rig *g, uint32_t a, uint32_t b);
+/* |who| dies, or goes in order; the others find out. */
+void nxt_agree_crash(rig *g, uint32_t who);
+void nxt_agree_depart(rig *g, uint32_t who);
+void nxt_agree_partition(rig *g);
+/* Whether |from| lives to send one more thing. */
+bool nxt_agree_may_send(rig *g, uint32_t from);
+/* |kind| is on its way from |from| to |to|. */
+event *nxt_agree_send_event(rig *g, event_kind kind, uint32_t from, uint32_t to, uint32_t rank);
+/* |who| holds |rank| for dead from now on, and tells all; |tell_machine|: its machine as well. */
+void nxt_agree_note_dead(rig *g, uint32_t who, uint32_t rank, bool tell_machine);
+/* |rank| has left, as |who| has found out, or was told. */
+void nxt_agree_note_gone(rig *g, uint32_t who, uint32_t rank);
+/* Somebody is told of a leaver that it has gone, by another way than the agreement. */
+void nxt_agree_spread_hearsay(rig *g, uint32_t by, uint32_t leavers);
+
+/* ---- agree_rig_rank.c --------------------------------------------------------------------- */
+
+/* The frame of |e| arrives. */
+void nxt_agree_rank_deliver(rig *g, event *e);
+/* Begins its next instance. */
+void nxt_agree_rank_start(rig *g, rank_state *r);
+/* Begins no more; those go who leave by what it has decided. */
+void nxt_agree_rank_close(rank_state *r);
+/* The machine goes once it was forgotten and nobody may ask it. */
+void nxt_agree_rank_bury(rank_state *r);
+
+/* ---- agree_rig_faults.c ------------------------------------------------------------------- */
+
 /* Does its worst to the frame of |e|; whether there is still one to deliver. */
 bool nxt_agree_spoil(rig *g, event *e);
+
+/* ---- agree_rig_check.c -------------------------------------------------------------------- */
 
 /* Of a run that is over. */
 void nxt_agree_check(rig *g);
