@@ -134,18 +134,11 @@ void nx_agree_slot_again(nx_agree *a, nx_agree_slot *s)
     }
 }
 
-/* The slot of instance |seq|; NULL: of the past.  |*err|: of an impossible future. */
-static nx_agree_slot *slot_of(nx_agree *a, uint64_t seq, nexar_err *err)
+/* The slot of instance |seq|, which may have begun; NULL: it is of the past. */
+static nx_agree_slot *slot_of(nx_agree *a, uint64_t seq)
 {
     nx_agree_slot *s = &a->slots[seq & 1];
 
-    if (seq > a->next + (a->running ? 1 : 0)) {
-        *err = nx_fail(NEXAR_EPROTO,
-                       "a frame about agreement %" PRIu64 ", which cannot have begun before "
-                       "agreement %" PRIu64,
-                       seq, a->next);
-        return NULL;
-    }
     if (s->seq < seq) {
         nx_agree_slot_open(s, seq);
     }
@@ -154,13 +147,12 @@ static nx_agree_slot *slot_of(nx_agree *a, uint64_t seq, nexar_err *err)
 
 nexar_err nx_agree_start(nx_agree *a, const nx_agree_input *input)
 {
-    nexar_err err = NEXAR_OK;
     nx_agree_slot *s;
 
     if (a->ended) {
         return nx_fail(NEXAR_EPEER, "%s", a->why);
     }
-    if (a->running || a->closed) {
+    if (a->running || a->closed || a->let_go) {
         return nx_fail(NEXAR_EINVAL, "an agreement on a communicator %s",
                        a->running ? "where one is running" : "that is closed");
     }
@@ -168,7 +160,7 @@ nexar_err nx_agree_start(nx_agree *a, const nx_agree_input *input)
         return nx_fail(NEXAR_EINVAL, "a payload of %" PRIu32 " bytes; at most %" PRIu32 " fit",
                        input->payload_len, a->config.payload_max);
     }
-    s = slot_of(a, a->next, &err);
+    s = slot_of(a, a->next);
     if (s == NULL) {
         return nx_fail(NEXAR_EINTERNAL, "agreement %" PRIu64 " has no place", a->next);
     }
@@ -240,13 +232,12 @@ static void on_open(nx_agree *a, nx_agree_slot *s, uint32_t from, const nx_agree
 }
 
 /* UP, PROPOSE, ACK, DECIDE. */
-static nexar_err on_instance(nx_agree *a, uint32_t from, const nx_agree_msg *m, bool stale)
+static void on_instance(nx_agree *a, uint32_t from, const nx_agree_msg *m, bool stale)
 {
-    nexar_err err = NEXAR_OK;
-    nx_agree_slot *s = slot_of(a, m->seq, &err);
+    nx_agree_slot *s = slot_of(a, m->seq);
 
     if (s == NULL) {
-        return err;
+        return;
     }
     if (s->decided) {
         if (m->kind != NX_AGREE_DECIDE) {
@@ -262,31 +253,37 @@ static nexar_err on_instance(nx_agree *a, uint32_t from, const nx_agree_msg *m, 
     } else {
         on_open(a, s, from, m);
     }
-    return NEXAR_OK;
 }
 
-static nexar_err on_message(nx_agree *a, uint32_t from, const nx_agree_msg *m)
+static void on_message(nx_agree *a, uint32_t from, const nx_agree_msg *m)
 {
     /* All that |from| knows we know now; if it does not know as much, it speaks in
      * a ballot that is over. */
     const bool stale = (m->dead->count != a->dead.count);
 
     switch (m->kind) {
-    case NX_AGREE_NEWS:
-        return NEXAR_OK;
     case NX_AGREE_DONE:
     case NX_AGREE_ASK:
     case NX_AGREE_FORGET:
         nx_agree_on_end(a, from, m->kind, stale);
-        return NEXAR_OK;
+        break;
     case NX_AGREE_UP:
     case NX_AGREE_PROPOSE:
     case NX_AGREE_ACK:
     case NX_AGREE_DECIDE:
+        on_instance(a, from, m, stale);
+        break;
+    case NX_AGREE_NEWS:
     case NX_AGREE_KINDS:
         break;
     }
-    return on_instance(a, from, m, stale);
+}
+
+/* Whether |m| is about an instance that cannot have begun anywhere. */
+static bool is_too_early(const nx_agree *a, const nx_agree_msg *m)
+{
+    return (nx_agree_has_value(m->kind) || (m->kind == NX_AGREE_ACK)) &&
+           (m->seq > a->next + (a->running ? 1 : 0));
 }
 
 nexar_err nx_agree_frame(nx_agree *a, uint32_t from, const void *frame, size_t len)
@@ -304,6 +301,12 @@ nexar_err nx_agree_frame(nx_agree *a, uint32_t from, const void *frame, size_t l
     if (nx_agree_is_over(a)) {
         return NEXAR_OK;
     }
+    if (is_too_early(a, &m)) {
+        return nx_fail(NEXAR_EPROTO,
+                       "a frame about agreement %" PRIu64 ", which cannot have begun before "
+                       "agreement %" PRIu64,
+                       m.seq, a->next);
+    }
     if (nx_rankset_has(&a->dead, from)) {
         nx_agree_on_dead(a, from, &m);
         return NEXAR_OK;
@@ -313,5 +316,8 @@ nexar_err nx_agree_frame(nx_agree *a, uint32_t from, const void *frame, size_t l
         return NEXAR_OK;
     }
     nx_agree_learn(a);
-    return a->ended ? NEXAR_OK : on_message(a, from, &m);
+    if (!a->ended) {
+        on_message(a, from, &m);
+    }
+    return NEXAR_OK;
 }

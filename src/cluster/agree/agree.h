@@ -87,8 +87,8 @@ NX_MUST_CHECK nexar_err nx_agree_create(nx_agree **out, const nx_agree_config *c
 void nx_agree_destroy(nx_agree *a);
 
 /* Begins the next instance; `decided` or `ended` follows, perhaps from inside.
- * NEXAR_EINVAL: the payload is too long; one is running; closed.  NEXAR_EPEER: it
- * is over for this rank. */
+ * NEXAR_EINVAL: the payload is too long; one is running; closed; leavers were let go.  NEXAR_EPEER:
+ * it is over for this rank. */
 NX_MUST_CHECK nexar_err nx_agree_start(nx_agree *a, const nx_agree_input *input);
 
 /* A frame from |from|, a rank of the communicator; nx_agree_msg_comm says of which.

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-_Static_assert(NX_AGREE_HEAD_MAX + NX_AGREE_NUMBERS_MAX + 3 * (1 + NX_WORLD_MAX / 8) +
+_Static_assert(NX_AGREE_HEAD_MAX + NX_AGREE_NUMBERS_MAX + 4 * (1 + NX_WORLD_MAX / 8) +
                        NX_AGREE_PAYLOAD_MAX <=
                    NX_FRAME_MAX,
                "the largest message of the largest world is one frame");
@@ -168,11 +168,14 @@ bool nx_agree_msg_is_up(const void *frame, size_t len)
 }
 
 /* Nobody has accepted a value in a ballot larger than its own; a proposal is of its
- * sender's. */
+ * sender's; nothing is decided that was not proposed. */
 static bool ballot_fits(const nx_agree_msg *m)
 {
     const uint32_t own = 1 + m->dead->count;
 
+    if ((m->kind == NX_AGREE_DECIDE) && (m->value->ballot == 0)) {
+        return false;
+    }
     return (m->kind == NX_AGREE_PROPOSE) ? (m->value->ballot == own) : (m->value->ballot <= own);
 }
 

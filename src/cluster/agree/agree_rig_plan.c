@@ -59,8 +59,9 @@ void nxt_agree_plan_troubles(rig *g)
         }
     }
     for (uint32_t i = 0; i < p->pauses; i++) {
-        (void)nxt_agree_post(g, EV_PAUSE, nxt_below(&g->rand, span), nxt_below(&g->rand, p->size),
-                             0);
+        const uint64_t after = nxt_below(&g->rand, span);
+
+        (void)nxt_agree_post(g, EV_PAUSE, after, nxt_below(&g->rand, p->size), 0);
     }
     for (uint32_t i = 0; i < p->suspicions; i++) {
         /* Without a quorum two that hold each other for dead may both go on. */

@@ -266,9 +266,10 @@ void nxt_agree_rank_start(rig *g, rank_state *r)
     if (r->ended || !r->alive) {
         return;
     }
-    *in = (nx_agree_input){.flags = ~(UINT64_C(1) << nxt_below(&g->rand, 64)),
-                           .highest = (uint64_t)seq * 1000 + nxt_below(&g->rand, 900),
-                           .leave = nxt_one_in(&g->rand, 4)};
+    *in = (nx_agree_input){0}; /* what is drawn in one expression has no order */
+    in->flags = ~(UINT64_C(1) << nxt_below(&g->rand, 64));
+    in->highest = (uint64_t)seq * 1000 + nxt_below(&g->rand, 900);
+    in->leave = nxt_one_in(&g->rand, 4);
     if (nxt_one_in(&g->rand, 2)) {
         in->payload = r->payloads[seq];
         in->payload_len = nxt_below(&g->rand, PAYLOAD + 1);

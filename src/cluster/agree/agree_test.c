@@ -631,8 +631,48 @@ static void test_nonsense_is_refused(void **state)
     assert_int_equal(tell(&s, 0, NX_AGREE_UP, 0, 0, 0), NEXAR_EPROTO); /* from ourselves */
     assert_int_equal(tell(&s, SIZE, NX_AGREE_UP, 0, 0, 0), NEXAR_EPROTO);
     assert_int_equal(tell(&s, 1, NX_AGREE_UP, 0, 2, 0), NEXAR_EPROTO); /* dead by its own word */
+    assert_int_equal(tell(&s, 1, NX_AGREE_ACK, 9, 8, 0), NEXAR_EPROTO);
+    assert_int_equal(nx_agree_dead(s.agree)->count, 0); /* nor is what else it says believed */
     start(&s, 0);
     assert_int_equal(nx_agree_start(s.agree, &large), NEXAR_EINVAL);
+    end(&s);
+}
+
+static void test_what_was_not_proposed_is_not_decided(void **state)
+{
+    const nx_agree_config config = config_of(SIZE, 3);
+    uint8_t frame[256];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    start(&s, 7);
+    expect(&s, "UP>1");
+    nx_agree_value_reset(&s.value);
+    fill(&s.dead, 0);
+    nx_agree_msg_encode(&w, &(nx_agree_msg){.comm = COMM,
+                                            .kind = NX_AGREE_DECIDE,
+                                            .dead = &s.dead,
+                                            .left = &s.left,
+                                            .value = &s.value});
+    assert_int_equal(nx_agree_frame(s.agree, 1, frame, w.len), NEXAR_EPROTO);
+    expect(&s, "");
+    end(&s);
+}
+
+static void test_who_has_let_others_go_agrees_no_more(void **state)
+{
+    const nx_agree_input input = {.flags = 1};
+    const nx_agree_config config = config_of(1, 0);
+    stage s;
+
+    (void)state;
+    begin(&s, &config);
+    start(&s, 5);
+    expect(&s, "decided:5");
+    nx_agree_let_go(s.agree);
+    assert_int_equal(nx_agree_start(s.agree, &input), NEXAR_EINVAL);
     end(&s);
 }
 
@@ -681,6 +721,8 @@ int main(void)
         cmocka_unit_test(test_two_who_hold_each_other_for_dead_fall_silent),
         cmocka_unit_test(test_frames_for_a_communicator_that_is_not_here),
         cmocka_unit_test(test_nonsense_is_refused),
+        cmocka_unit_test(test_what_was_not_proposed_is_not_decided),
+        cmocka_unit_test(test_who_has_let_others_go_agrees_no_more),
         cmocka_unit_test(test_the_largest_message_is_one_frame),
         cmocka_unit_test(test_no_memory_is_said),
     };
