@@ -265,20 +265,23 @@ nexar_err nx_epoch_decode(nx_reader *r, uint64_t *epoch)
     return NEXAR_OK;
 }
 
-void nx_missed_encode(nx_writer *w, uint64_t member)
+void nx_missed_encode(nx_writer *w, uint64_t member, bool ended)
 {
     nx_write_u8(w, NX_JOIN_MISSED);
     nx_write_u64(w, member);
+    nx_write_u8(w, ended ? 1 : 0);
 }
 
-nexar_err nx_missed_decode(nx_reader *r, uint64_t *member)
+nexar_err nx_missed_decode(nx_reader *r, uint64_t *member, bool *ended)
 {
     const uint64_t m = nx_read_u64(r);
+    const uint8_t e = nx_read_u8(r);
 
-    if (!nx_reader_done(r)) {
+    if (!nx_reader_done(r) || (e > 1)) {
         return malformed("MISSED");
     }
     *member = m;
+    *ended = (e == 1);
     return NEXAR_OK;
 }
 

@@ -21,7 +21,8 @@
  *     ADVANCE   member   the members have agreed on the next view
  *     HURRY     member   it has waited for START as long as it waits for anybody: those who
  *                        do not have the view by now need not be waited for
- *     MISSED    member   I find nothing where this one should be: has it said good-bye?
+ *     MISSED    member   I find nothing where this one should be: has it said good-bye?  And
+ *                        whether its process has ended, as I know
  *     FAREWELL  seed     whether it has
  *     ASK       seed     tell me the view that you have: VIEW and WANT follow, in
  *                        the other direction
@@ -161,7 +162,8 @@ typedef struct nx_view_piece {
 typedef enum nx_farewell {
     NX_FAREWELL_UNKNOWN, /* perhaps it has not, or was not heard */
     NX_FAREWELL_SAID,    /* by BYE */
-    NX_FAREWELL_NONE,    /* without; of one that cannot be found it is asked, too */
+    NX_FAREWELL_NONE,    /* without it: its process has ended */
+    NX_FAREWELL_HERE,    /* it has not, as it seems: it is looked for, and may be asked for again */
     NX_FAREWELLS
 } nx_farewell;
 
@@ -177,7 +179,7 @@ void nx_want_encode(nx_writer *w, uint64_t epoch, uint32_t off);
 void nx_have_encode(nx_writer *w, uint64_t epoch);
 void nx_start_encode(nx_writer *w, uint64_t epoch);
 void nx_hurry_encode(nx_writer *w, uint64_t epoch);
-void nx_missed_encode(nx_writer *w, uint64_t member);
+void nx_missed_encode(nx_writer *w, uint64_t member, bool ended);
 void nx_farewell_encode(nx_writer *w, uint64_t member, nx_farewell how);
 void nx_bye_encode(nx_writer *w, const char *text);
 void nx_return_encode(nx_writer *w, const nx_return *f);
@@ -196,7 +198,7 @@ NX_MUST_CHECK nexar_err nx_progress_decode(nx_reader *r, nx_progress *f);
 NX_MUST_CHECK nexar_err nx_view_piece_decode(nx_reader *r, nx_view_piece *f);
 NX_MUST_CHECK nexar_err nx_want_decode(nx_reader *r, uint64_t *epoch, uint32_t *off);
 NX_MUST_CHECK nexar_err nx_epoch_decode(nx_reader *r, uint64_t *epoch); /* HAVE, START, HURRY */
-NX_MUST_CHECK nexar_err nx_missed_decode(nx_reader *r, uint64_t *member);
+NX_MUST_CHECK nexar_err nx_missed_decode(nx_reader *r, uint64_t *member, bool *ended);
 NX_MUST_CHECK nexar_err nx_farewell_decode(nx_reader *r, uint64_t *member, nx_farewell *how);
 NX_MUST_CHECK nexar_err nx_bye_decode(nx_reader *r, nx_bye *f);
 /* With another protocol only that number is set. */

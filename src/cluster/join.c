@@ -489,9 +489,9 @@ void nx_join_hurry(nx_join *j)
     settle(j);
 }
 
-bool nx_join_missed(nx_join *j, uint64_t member)
+bool nx_join_missed(nx_join *j, uint64_t member, bool ended)
 {
-    return nx_join_state_missed(j->state, member);
+    return nx_join_state_missed(j->state, member, ended);
 }
 
 /* ---- leaving -------------------------------------------------------------------------- */

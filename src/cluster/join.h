@@ -116,9 +116,10 @@ NX_MUST_CHECK nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, cons
                                         uint32_t n, uint32_t world);
 /* on_started is overdue: the seed shall not wait for those who do not answer (HURRY, frames.h). */
 void nx_join_hurry(nx_join *j);
-/* Asks the seed how |member| has gone, where nothing is found any more: on_farewell follows,
- * unless the seed goes first (on_seed).  False: the seed is not there. */
-NX_MUST_CHECK bool nx_join_missed(nx_join *j, uint64_t member);
+/* Asks the seed how |member| has gone, where nothing is found any more; |ended|: its process has
+ * ended, as is known.  on_farewell follows, unless the seed goes first (on_seed).  False: the seed
+ * is not there. */
+NX_MUST_CHECK bool nx_join_missed(nx_join *j, uint64_t member, bool ended);
 
 /* Says good-bye to the seed, so that it can tell a leaver from a loss; |done| is
  * set when that has been delivered or cannot be, within 2 s. */

@@ -125,14 +125,14 @@ bool nx_join_state_member_frame(nx_join_state *s, uint8_t type, nx_reader *r)
     }
 }
 
-bool nx_join_state_missed(nx_join_state *s, uint64_t member)
+bool nx_join_state_missed(nx_join_state *s, uint64_t member, bool ended)
 {
     uint8_t frame[16];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
     const bool asks = (s->contact == NX_CONTACT_THERE) && (s->phase == NX_JOIN_FORMED);
 
     if (asks) {
-        nx_missed_encode(&w, member);
+        nx_missed_encode(&w, member, ended);
         nx_join_state_say(s, &w);
     }
     return asks;

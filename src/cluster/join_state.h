@@ -108,6 +108,6 @@ NX_MUST_CHECK nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset
 /* This member has waited for START long enough: the seed shall wait for nobody any more. */
 void nx_join_state_hurry(nx_join_state *s);
 /* As nx_join_missed. */
-bool nx_join_state_missed(nx_join_state *s, uint64_t member);
+bool nx_join_state_missed(nx_join_state *s, uint64_t member, bool ended);
 
 #endif /* NX_JOIN_STATE_H */

@@ -174,6 +174,8 @@ NX_MUST_CHECK nexar_err nx_seed_wait_add(nx_seed_state *s, const nx_member *m, u
 void nx_seed_wait_remove(nx_seed_state *s, uint64_t id, uint64_t now_ns);
 /* All that members were told, for one that knows nothing. */
 void nx_seed_wait_tell(nx_seed_state *s, nx_seed_client *c);
+/* Says nothing new to |c|: if its process has ended, its host answers. */
+void nx_seed_wait_poke(nx_seed_state *s, nx_seed_client *c);
 /* The job has ended: they form the next world, or are told. */
 void nx_seed_wait_end(nx_seed_state *s, uint64_t now_ns);
 /* How things stand, to all who wait. */

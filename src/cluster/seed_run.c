@@ -439,27 +439,43 @@ void nx_seed_run_hurry(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64
 /* ---- MISSED ---------------------------------------------------------------------------------- */
 
 /* A member has found that nothing listens where another should be, with which it never had a link:
- * whether that has left or failed only those know to whom it has, or should have, said good-bye. */
+ * whether that has left or failed only those know to whom it has, or should have, said good-bye.
+ * One that is about to may have closed its doors already; and one that is cut off from the asker
+ * may be well.  So unless its process is known to have ended, it is spoken to: if it has, its host
+ * says so. */
+static nx_farewell look_for(nx_seed_state *s, uint64_t id, bool ended)
+{
+    const nx_member *m = (s->phase == NX_SEED_RUNNING) ? nx_view_member(s->view, id) : NULL;
+    const nx_seed_seat *seat = (m == NULL) ? NULL : &s->seats[m->rank];
+
+    if (seat == NULL) {
+        return NX_FAREWELL_UNKNOWN;
+    }
+    if (seat->client == NULL) {
+        return seat->went;
+    }
+    if (ended) {
+        return NX_FAREWELL_NONE;
+    }
+    if (seat->client->epoch != 0) {
+        nx_seed_wait_poke(s, seat->client);
+    }
+    return NX_FAREWELL_HERE;
+}
+
 void nx_seed_run_missed(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns)
 {
     uint8_t frame[16];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
-    nx_farewell how = NX_FAREWELL_UNKNOWN;
-    const nx_member *m;
+    bool ended;
     uint64_t id;
 
-    if ((nx_missed_decode(r, &id) != NEXAR_OK) ||
+    if ((nx_missed_decode(r, &id, &ended) != NEXAR_OK) ||
         ((c->role != NX_SEED_MEMBER) && (c->role != NX_SEED_OUTSIDER))) {
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a question that no member asks", now_ns);
         return;
     }
-    m = (s->phase == NX_SEED_RUNNING) ? nx_view_member(s->view, id) : NULL;
-    if (m != NULL) {
-        const nx_seed_seat *seat = &s->seats[m->rank];
-
-        how = (seat->client != NULL) ? NX_FAREWELL_NONE : seat->went;
-    }
-    nx_farewell_encode(&w, id, how);
+    nx_farewell_encode(&w, id, look_for(s, id, ended));
     nx_seed_send(s, c, &w);
 }
 

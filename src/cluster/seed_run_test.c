@@ -471,9 +471,17 @@ static void test_who_is_shown_a_view_is_shown_it_once(void **state)
 static nx_farewell ask_about(rig *r, rig_joiner *j, uint64_t member)
 {
     j->missed = 0;
-    assert_true(nx_join_state_missed(j->state, member));
+    assert_true(nx_join_state_missed(j->state, member, false));
     rig_run(r);
     assert_int_equal(j->missed, member);
+    return j->went;
+}
+
+/* The same, of one whose process is known to have ended. */
+static nx_farewell ask_about_ended(rig *r, rig_joiner *j, uint64_t member)
+{
+    assert_true(nx_join_state_missed(j->state, member, true));
+    rig_run(r);
     return j->went;
 }
 
@@ -489,10 +497,13 @@ static void test_the_seed_knows_who_has_said_good_bye(void **state)
     c = rig_join_as(&r, 2, 0);
     d = rig_join_as(&r, 3, 0);
     rig_run(&r);
-    assert_int_equal(ask_about(&r, a, d->member), NX_FAREWELL_NONE); /* not yet */
+    assert_int_equal(ask_about(&r, a, d->member), NX_FAREWELL_HERE); /* not yet */
+    assert_int_equal(ask_about_ended(&r, a, d->member), NX_FAREWELL_NONE);
+    assert_int_equal(rig_phase(d), NX_JOIN_FORMED); /* which does no harm to it */
     nx_join_state_leave(d->state);
     rig_run(&r);
     assert_int_equal(ask_about(&r, a, d->member), NX_FAREWELL_SAID);
+    assert_int_equal(ask_about_ended(&r, a, d->member), NX_FAREWELL_SAID);
     rig_cut(&r, c, true); /* which may come back, and say it where the seed does not hear it */
     rig_run(&r);
     assert_int_equal(ask_about(&r, a, c->member), NX_FAREWELL_UNKNOWN);
@@ -539,7 +550,7 @@ static void test_a_seed_that_is_back_does_not_say_what_it_has_forgotten(void **s
     rig_run(&r);
     rig_seed_dies(&r);
     rig_run(&r);
-    assert_false(nx_join_state_missed(a->state, b->member)); /* nobody is there to ask */
+    assert_false(nx_join_state_missed(a->state, b->member, true)); /* nobody is there to ask */
     rig_seed_again(&r);
     rig_run_until(&r, r.now + UINT64_C(20000000000));
     assert_int_equal(ask_about(&r, a, b->member), NX_FAREWELL_UNKNOWN);
@@ -560,7 +571,7 @@ static void test_who_waits_does_not_ask_how_others_went(void **state)
     c = rig_connect(&r);
     rig_send(c, hello, rig_hello(c, &r.rules.token, NX_RANK_ANY, hello));
     rig_run(&r);
-    nx_missed_encode(&w, b->member);
+    nx_missed_encode(&w, b->member, false);
     rig_send(c, frame, w.len);
     rig_run(&r);
     assert_non_null(rig_find(c, NX_JOIN_REFUSED));

@@ -98,6 +98,16 @@ static void send_told(nx_seed_state *s, nx_seed_client *only, bool reset, const 
     nx_free(frame);
 }
 
+void nx_seed_wait_poke(nx_seed_state *s, nx_seed_client *c)
+{
+    static const nx_waiting nobody;
+    uint8_t frame[32];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    (void)nx_tell_encode(&w, false, NULL, 0, &nobody);
+    nx_seed_send(s, c, &w);
+}
+
 void nx_seed_wait_tell(nx_seed_state *s, nx_seed_client *c)
 {
     if (s->waiting.n > 0) {

@@ -124,7 +124,7 @@ void nx_msg_attach(nx_msg *m, uint32_t peer, nx_link *link)
     nx_peer *p = nx_peer_get(m, peer);
 
     if (p->doomed || m->closing) {
-        nx_link_close(link, false);
+        nx_link_close(link, !p->doomed); /* who comes to one that leaves hears that it has left */
         return;
     }
     nx_msg_enter(m);

@@ -113,7 +113,7 @@ static void ignore_learned(void *ctx, uint64_t key, const void *data, size_t len
     (void)ctx;
     (void)data;
     /* It may be about a rank that is not there yet. */
-    nxt_must(((uint32_t)key < NX_WORLD_MAX) && ((key >> 32) <= NX_FLOOD_REVOKED));
+    nxt_must(((uint32_t)key < NX_WORLD_MAX) && ((key >> 32) <= NX_FLOOD_ENDED));
     nxt_must((len <= NX_FLOOD_DATA_MAX) && (from < SIZE));
 }
 

@@ -1,10 +1,10 @@
 /*
  * hello_fuzz.c - frames of a stranger, and of one who holds the token, to a seed.
  *
- * The first byte says which: with the lowest bit the proof is made good, so that
- * what is behind it is reached; with the next one the world is of one, so that it
- * forms; with the third the connection has the certificate of member 1, and the seed
- * is one that was started again.  Then come frames, each with a length of two bytes.
+ * The first byte says which: with the lowest bit proof and version are made good, so that
+ * what is behind them is reached, also when the version has changed since; with the next one the
+ * world is of one, so that it forms; with the third the connection has the certificate of member 1,
+ * and the seed is one that was started again.  Then come frames, each with a length of two bytes.
  * The seed must live, and admit only who has shown the proof or the certificate.
  */
 #include <string.h>
@@ -59,6 +59,15 @@ static nexar_err on_save(void *ctx)
 
 static const nx_seed_ops ops = {
     .send = on_send, .close = on_close, .sign = on_sign, .notify = on_notify, .save = on_save};
+
+/* Puts this version into a hello or a return. */
+static void make_ours(uint8_t *frame, size_t len)
+{
+    if ((len >= PROOF_AT) && ((frame[0] == NX_JOIN_HELLO) || (frame[0] == NX_JOIN_RETURN))) {
+        frame[1] = NX_JOIN_PROTOCOL >> 8;
+        frame[2] = NX_JOIN_PROTOCOL & 0xff;
+    }
+}
 
 /* Puts the right proof for what stands behind it into a hello. */
 static void make_good(uint8_t *frame, size_t len, const nx_token *token, const uint8_t *exporter)
@@ -118,6 +127,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         if (len > 0) {
             memcpy(frame, nx_read_bytes(&r, len), len);
+        }
+        if (holds_token || certified) {
+            make_ours(frame, len);
         }
         if (holds_token && (len > 0) && (frame[0] == NX_JOIN_HELLO)) {
             make_good(frame, len, &rules.token, caller.exporter);

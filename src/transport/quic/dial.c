@@ -126,6 +126,8 @@ static void adopt(nx_quic_link *link)
 
 static nexar_err check(nx_quic *q, const nx_quic_target *target)
 {
+    nx_quic_link *link;
+
     if (target->n == 0) {
         return nx_fail(NEXAR_EINVAL, "no address to dial");
     }
@@ -135,8 +137,12 @@ static nexar_err check(nx_quic *q, const nx_quic_target *target)
     if (nx_tls_member(q->tls) == 0) {
         return nx_fail(NEXAR_EINVAL, "only a member can dial member %" PRIu64, target->member);
     }
-    if ((nx_tls_member(q->tls) == target->member) ||
-        (nx_map_get(&q->by_member, target->member) != NULL)) {
+    link = nx_map_get(&q->by_member, target->member);
+    if ((link != NULL) && link->closing) {
+        nx_quic_link_leave_map(link); /* it is not waited for */
+        link = NULL;
+    }
+    if ((nx_tls_member(q->tls) == target->member) || (link != NULL)) {
         return nx_fail(NEXAR_EINVAL, "there is a link to member %" PRIu64 " already",
                        target->member);
     }

@@ -228,6 +228,8 @@ void nx_quic_link_down(nx_quic_link *link, nexar_err err, const char *why);
 void nx_quic_link_deliver(nx_quic_link *link);
 /* Ends it at once: for nx_quic_close. */
 void nx_quic_link_end(nx_quic_link *link);
+/* |link| is not the one of its member any more: another may be made. */
+void nx_quic_link_leave_map(nx_quic_link *link);
 bool nx_quic_link_wants_data(const nx_quic_link *link);
 
 #endif /* NX_QUIC_ENDPOINT_H */

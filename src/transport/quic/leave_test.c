@@ -186,6 +186,48 @@ static void test_what_was_sent_before_a_link_is_up_finds_the_other_address(void 
     (void)close(hole);
 }
 
+/* at[leaver] dials the other, sends it a word and leaves; the other, which does not know yet that
+ * it was dialled, dials as well, |steps| later.  Whether it could: later there is a link. */
+static bool leave_while_dialled(size_t leaver, int steps)
+{
+    const size_t other = 1 - leaver;
+    nx_bytes text = {"last words", 10};
+    nxt_peer p, q;
+    nxt_timed t;
+    bool dials;
+
+    nxt_timed_open(&t, 2);
+    nxt_dial(&t.c, leaver, other, &p);
+    assert_int_equal(nx_link_send_frame(p.link, NX_LANE_MESSAGE, &text, 1), NEXAR_OK);
+    nx_link_close(p.link, true);
+    for (int i = 0; i < steps; i++) {
+        nxt_timed_step(&t);
+    }
+    dials = (t.c.at[other].naccepted == 0);
+    if (dials) {
+        nxt_dial(&t.c, other, leaver, &q);
+        nxt_timed_until(&t, q.down && (closing(&t, leaver) == 0), 7 * NXT_SECOND_NS);
+        assert_int_equal(q.frames, 1);
+        assert_non_null(strstr(q.why, "the peer has left"));
+        assert_int_equal(t.c.at[0].naccepted + t.c.at[1].naccepted, 0);
+    }
+    nxt_cluster_close(&t.c);
+    return dials;
+}
+
+static void test_a_leaver_that_is_dialled_loses_nothing_that_it_has_sent(void **state)
+{
+    (void)state;
+    for (size_t leaver = 0; leaver < 2; leaver++) {
+        int steps = 0;
+
+        while (leave_while_dialled(leaver, steps)) {
+            steps++;
+        }
+        assert_true(steps > 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_what_is_under_way_to_a_leaver_is_acknowledged),
         cmocka_unit_test(test_a_lost_farewell_is_made_up_for),
         cmocka_unit_test(test_what_was_sent_before_a_link_is_up_finds_the_other_address),
+        cmocka_unit_test(test_a_leaver_that_is_dialled_loses_nothing_that_it_has_sent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

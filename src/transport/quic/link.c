@@ -79,7 +79,7 @@ void nx_quic_link_deliver(nx_quic_link *link)
 
 /* ---- the end ----------------------------------------------------------------- */
 
-static void leave_map(nx_quic_link *link)
+void nx_quic_link_leave_map(nx_quic_link *link)
 {
     nx_quic *q = link->q;
 
@@ -136,7 +136,7 @@ void nx_quic_link_down(nx_quic_link *link, nexar_err err, const char *why)
     if (why != NULL) {
         (void)snprintf(link->why, sizeof(link->why), "%s", why);
     }
-    leave_map(link);
+    nx_quic_link_leave_map(link);
     nx_loop_timer_cancel(link->q->config.loop, &link->timer);
     (void)snprintf(tell, sizeof(tell), "the link is down: %.400s", link->why);
     close_carriers(link, NX_CLOSE_DONE, tell);
@@ -166,7 +166,7 @@ void nx_quic_link_end(nx_quic_link *link)
 {
     nx_carrier *rival = link->rival;
 
-    leave_map(link);
+    nx_quic_link_leave_map(link);
     link->rival = NULL;
     if (rival != NULL) {
         rival->link = NULL;
@@ -247,7 +247,7 @@ static void on_task(nx_task *self)
     if (link->closing) {
         take_leave(link);
         if (is_spent(link)) {
-            leave_map(link);
+            nx_quic_link_leave_map(link);
             close_carriers(link, NX_CLOSE_DONE, "the link was closed");
             release_rival(link);
             nx_quic_link_end(link);
@@ -362,7 +362,9 @@ static void close_link(nx_link *base, bool drain)
     link->drain = drain;
     link->give_up_ns = nx_loop_now(loop) + DRAIN_NS;
     link->q->closing++;
-    leave_map(link);
+    if (!drain) { /* otherwise the peer, which may be dialling as well, shall find this one */
+        nx_quic_link_leave_map(link);
+    }
     if (drain && !is_dialling(link)) { /* if it is, the timer is for the next address */
         /* Without memory for the timer the link goes when the peer does. */
         (void)!nx_loop_timer_set(loop, &link->timer, link->give_up_ns);
