@@ -14,7 +14,7 @@
 #include "cmd/links.h"
 #include "cmd/machine.h"
 #include "cmd/options.h"
-#include "core/config.h"
+#include "core/config/config.h"
 #include "reduce/reduce.h"
 
 enum { OPERANDS = 16 };

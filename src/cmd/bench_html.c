@@ -11,7 +11,7 @@
 #include "cmd/figures.h"
 #include "cmd/machine.h"
 #include "cmd/svg.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 /* Of a picture, in pixels. */
 enum { WIDTH = 560, HEIGHT = 360, LEFT = 84, RIGHT = 24, TOP = 56, BOTTOM = 54 };

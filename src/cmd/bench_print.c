@@ -5,7 +5,7 @@
 #include "cmd/bench.h"
 #include "cmd/machine.h"
 #include "cmd/table.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 static const char *op_name(const nx_bench *b, const nx_bench_op *op)
 {

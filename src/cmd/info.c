@@ -12,7 +12,7 @@
 #include "cmd/table.h"
 #include "coll/algorithms.h"
 #include "coll/select.h"
-#include "core/config.h"
+#include "core/config/config.h"
 #include "reduce/reduce.h"
 #include "transport/quic/aead.h"
 #include "transport/quic/quic.h"

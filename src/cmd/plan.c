@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/options.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 /* What the options say.  The defaults and where they come from:
  * docs/cost-model.md. */

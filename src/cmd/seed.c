@@ -19,7 +19,7 @@
 #include "cmd/join_file.h"
 #include "cmd/launch/signals.h"
 #include "cmd/options.h"
-#include "core/config.h"
+#include "core/config/config.h"
 #include "core/seed_config.h"
 
 /* How the seed tells of what happens: a line each, or one that changes. */

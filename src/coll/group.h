@@ -4,7 +4,7 @@
  * Operations of a group are numbered from 1 in the order in which each rank starts
  * them, one number for each call, whatever it was: so ranks that have called different
  * things are at the same number afterwards.  A call may have several parts, run one after
- * the other (core/compressed.c).  Number and part are in the tag of every message.  Every
+ * the other (core/coll/compressed.c).  Number and part are in the tag of every message.  Every
  * message carries the fingerprint of its operation, and the hub holds it against its own as
  * soon as the message has come, whether a receive waits for it or not:
  *

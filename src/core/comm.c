@@ -11,16 +11,16 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "core/accord.h"
-#include "core/coll_run.h"
+#include "core/accord/accord.h"
+#include "core/accord/rescue.h"
+#include "core/coll/coll_run.h"
+#include "core/coll/direct.h"
 #include "core/device.h"
-#include "core/direct.h"
-#include "core/failure.h"
+#include "core/failure/failure.h"
 #include "core/forked.h"
-#include "core/queued.h"
-#include "core/recover.h"
-#include "core/rescue.h"
-#include "core/roster.h"
+#include "core/recover/queued.h"
+#include "core/recover/recover.h"
+#include "core/recover/roster.h"
 
 /* ---- life ---------------------------------------------------------------------------- */
 

@@ -8,9 +8,9 @@
 
 #include "base/log.h"
 #include "cluster/addresses.h"
-#include "core/direct.h"
-#include "core/exits.h"
-#include "core/failure.h"
+#include "core/coll/direct.h"
+#include "core/failure/exits.h"
+#include "core/failure/failure.h"
 #include "core/update.h"
 
 _Static_assert(sizeof(nx_shm_offer) == NX_LOCAL_MAX, "a member's record has room for it");

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "core/forked.h"
-#include "core/recover.h"
+#include "core/recover/recover.h"
 
 /* ---- life ---------------------------------------------------------------------- */
 

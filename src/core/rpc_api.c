@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "core/forked.h"
-#include "core/recover.h"
+#include "core/recover/recover.h"
 #include "core/request.h"
 #include "rpc/rpc.h"
 

@@ -1,7 +1,7 @@
 /* seed_api.c - the seed for programs that embed it. */
 #include "base/alloc.h"
 #include "cluster/seed.h"
-#include "core/config.h"
+#include "core/config/config.h"
 #include "core/seed_config.h"
 
 struct nexar_seed {

@@ -3,7 +3,7 @@
 #define NX_SEED_CONFIG_H
 
 #include "cluster/seed.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 /* Texts in |*out| are borrowed from |cfg|.  NEXAR_EINVAL: no world size,
  * or one that is not between min_world and max_world. */

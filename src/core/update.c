@@ -14,15 +14,15 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "cluster/waiting.h"
-#include "core/accord.h"
+#include "core/accord/accord.h"
 #include "core/arena.h"
-#include "core/coll_run.h"
+#include "core/coll/coll_run.h"
 #include "core/device.h"
-#include "core/diagnosis.h"
-#include "core/failure.h"
+#include "core/failure/failure.h"
 #include "core/forked.h"
-#include "core/queued.h"
-#include "core/recover.h"
+#include "core/recover/queued.h"
+#include "core/recover/recover.h"
+#include "core/report/diagnosis.h"
 
 /* What a rank says in the fast way. */
 enum {

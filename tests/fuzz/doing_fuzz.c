@@ -2,7 +2,7 @@
  * words, and is written and read back. */
 #include <string.h>
 
-#include "core/doing.h"
+#include "core/report/doing.h"
 #include "fuzz.h"
 
 static void check(const nx_doing *d)

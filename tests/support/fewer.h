@@ -6,7 +6,7 @@
 #define NXT_FEWER_H
 
 #include "call.h"
-#include "core/coll_args.h"
+#include "core/coll/coll_args.h"
 
 typedef struct nxt_fewer {
     nxt_call call; /* of all ranks */

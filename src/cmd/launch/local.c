@@ -15,7 +15,7 @@
 #include "cmd/join_file.h"
 #include "cmd/launch/front.h"
 #include "cmd/launch/ranks.h"
-#include "core/config.h"
+#include "core/config/config.h"
 #include "core/seed_config.h"
 
 /* In the seed's thread: the line goes to the one that prints.  Nobody waits: what a full pipe does

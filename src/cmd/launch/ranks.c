@@ -17,7 +17,7 @@
 #include "cmd/launch/output.h"
 #include "cmd/launch/signals.h"
 #include "cmd/launch/spawn.h"
-#include "core/settings.h"
+#include "core/config/settings.h"
 
 /* A signal that reaches us by two ways (timeout(1) sends it to us and to our
  * group) is no second wish; nobody presses Ctrl-C twice as fast. */

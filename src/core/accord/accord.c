@@ -1,0 +1,516 @@
+/* accord.c - the machines of communicators, and who waits for them. */
+#include "core/accord/accord.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "core/accord/accord_inner.h"
+#include "core/failure/failure.h"
+#include "core/recover/recover.h"
+
+static uint32_t peer_of(const nx_accord *a, uint32_t rank)
+{
+    return (a->peers == NULL) ? rank : a->peers[rank];
+}
+
+uint32_t nx_accord_rank_in(const nx_accord *a, uint32_t peer)
+{
+    uint32_t rank = 0;
+
+    while ((rank < a->size) && (peer_of(a, rank) != peer)) {
+        rank++;
+    }
+    return rank;
+}
+
+/* ---- all of them ------------------------------------------------------------------------- */
+
+/* Through world->accords, any of which may be freed at any step: what is sent, or what came of
+ * an agreement, may be the end of communicators. */
+typedef struct nx_accord_walk {
+    struct nx_accord_walk *outer;
+    nx_list *next;
+} nx_accord_walk;
+
+static void walk_begin(nx_world *world, nx_accord_walk *walk)
+{
+    *walk = (nx_accord_walk){.outer = world->walks, .next = world->accords.next};
+    world->walks = walk;
+}
+
+/* The next one; NULL: there is none, and the walk is over. */
+static nx_accord *walk_on(nx_world *world, nx_accord_walk *walk)
+{
+    nx_list *at = walk->next;
+
+    if (at == &world->accords) {
+        world->walks = walk->outer;
+        return NULL;
+    }
+    walk->next = at->next;
+    return nx_list_entry(at, nx_accord, link);
+}
+
+/* |a| is about to go. */
+static void walk_past(const nx_accord *a)
+{
+    for (nx_accord_walk *w = a->world->walks; w != NULL; w = w->outer) {
+        w->next = (w->next == &a->link) ? a->link.next : w->next;
+    }
+}
+
+/* ---- what the machines say --------------------------------------------------------------- */
+
+void nx_accord_send(void *ctx, uint32_t to, const void *frame, size_t len)
+{
+    const nx_accord *a = ctx;
+
+    nx_failure_send(a->world, peer_of(a, to), frame, len);
+}
+
+static void on_revoked(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
+{
+    nx_accord *a = ctx;
+
+    (void)data;
+    (void)len;
+    (void)from;
+    if ((key >> 32) == NX_FLOOD_REVOKED) {
+        a->revoked = true;
+        nx_failure_stir(a->world);
+    }
+}
+
+static const nx_flood_ops flood_ops = {.send = nx_accord_send, .learned = on_revoked};
+
+static void finish(nx_accord *a, nexar_err err, const char *why)
+{
+    nx_accord_waiter *w = a->waiter;
+
+    a->waiter = NULL;
+    if (w != NULL) {
+        w->err = err;
+        (void)snprintf(w->why, sizeof(w->why), "%s", why);
+        nx_event_set(a->world->loop, &w->event);
+    }
+}
+
+static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *value)
+{
+    nx_accord *a = ctx;
+    nx_outcome *out = (a->waiter == NULL) ? NULL : a->waiter->out;
+
+    (void)seq;
+    if ((a->waiter != NULL) && (a->waiter->value != NULL)) {
+        nx_agree_value_copy(a->waiter->value, value);
+        finish(a, NEXAR_OK, "");
+    } else if (out != NULL) {
+        nx_reader r = nx_reader_make(value->payload, value->payload_len);
+
+        out->flags = value->flags;
+        out->highest = value->highest;
+        out->id = nx_read_u32(&r); /* 0: nobody has brought one */
+        nx_rankset_copy(&out->failed, &value->failed);
+        finish(a, NEXAR_OK, "");
+    }
+}
+
+void nx_accord_learned(void *ctx, uint32_t rank)
+{
+    const nx_accord *a = ctx;
+    const nx_agree_value *accepted = nx_agree_accepted(a->agree);
+    char why[64], at[NX_TIME_TEXT];
+
+    if (!a->rescue && (accepted != NULL) && nx_rankset_has(&accepted->leavers, rank)) {
+        nx_failure_leaves(a->world, peer_of(a, rank));
+    } else if (nx_agree_has_left(a->agree, rank)) {
+        nx_failure_absent(a->world, peer_of(a, rank));
+    } else {
+        (void)snprintf(why, sizeof(why), "others hold it for dead, at %s", nx_time_text(at));
+        nx_failure_learn(a->world, peer_of(a, rank), why);
+    }
+}
+
+/* |why| the agreements of |a| are over, and who is gone. */
+static const char *explain(const nx_accord *a, const char *why, char buf[NX_ACCORD_WHY])
+{
+    char gone[NX_FAILURE_GONE] = "";
+
+    if (a->comm != NULL) {
+        (void)nx_failure_gone(a->comm, gone);
+    }
+    (void)snprintf(buf, NX_ACCORD_WHY, "%s%.200s", why, gone); /* a sentence that long is cut */
+    return buf;
+}
+
+static void on_ended(void *ctx, nexar_err err, const char *why)
+{
+    char sentence[NX_ACCORD_WHY];
+
+    finish(ctx, err, explain(ctx, why, sentence));
+}
+
+void nx_accord_forgotten(void *ctx)
+{
+    nx_accord *a = ctx;
+
+    a->forgotten = true;
+    nx_failure_stir(a->world);
+}
+
+static const nx_agree_ops agree_ops = {.send = nx_accord_send,
+                                       .decided = on_decided,
+                                       .learned = nx_accord_learned,
+                                       .ended = on_ended,
+                                       .forgotten = nx_accord_forgotten};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+void nx_accord_free(nx_accord *a)
+{
+    walk_past(a);
+    nx_list_remove(&a->link);
+    if ((a->comm != NULL) && a->rescue) {
+        a->comm->rescue = NULL;
+    } else if (a->comm != NULL) {
+        a->comm->accord = NULL;
+    }
+    nx_rankset_fini(&a->outcome.failed);
+    nx_flood_destroy(a->flood);
+    nx_agree_destroy(a->agree);
+    nx_free(a->peers);
+    nx_free(a);
+}
+
+static void tell_dead(nx_accord *a)
+{
+    const nx_rankset *dead = nx_failure_dead(a->world);
+
+    for (uint32_t peer = 0; (peer = nx_rankset_next(dead, peer)) < dead->n; peer++) {
+        const uint32_t rank = nx_accord_rank_in(a, peer);
+
+        if (rank < a->size) {
+            nx_flood_failed(a->flood, rank);
+            nx_agree_failed(a->agree, rank);
+        }
+    }
+}
+
+void nx_accord_tell_left(nx_accord *a)
+{
+    const nx_rankset *left = nx_failure_left(a->world);
+
+    for (uint32_t peer = 0; (peer = nx_rankset_next(left, peer)) < left->n; peer++) {
+        const uint32_t rank = nx_accord_rank_in(a, peer);
+
+        if (rank < a->size) {
+            nx_flood_failed(a->flood, rank);
+            nx_agree_left(a->agree, rank);
+        }
+    }
+}
+
+static nexar_err make_machines(nx_accord *a, const nexar_comm *comm)
+{
+    const bool majority =
+        nx_config_choice(a->world->config, NX_SET_QUORUM) == NX_SETTING_QUORUM_MAJORITY;
+    const nx_agree_config config = {.comm = a->id,
+                                    .size = comm->size,
+                                    .self = comm->rank,
+                                    .quorum = majority ? NX_QUORUM_MAJORITY : NX_QUORUM_NONE,
+                                    .payload_max = (!a->rescue && nx_recover_is_world(comm))
+                                                       ? NX_AGREE_PAYLOAD_MAX
+                                                       : NX_ACCORD_ID_SIZE};
+    nexar_err err = nx_flood_create(&a->flood, a->id, comm->size, comm->rank,
+                                    a->rescue ? &nx_rescue_flood_ops : &flood_ops, a);
+
+    if (err == NEXAR_OK) {
+        err = nx_agree_create(&a->agree, &config, a->rescue ? &nx_rescue_agree_ops : &agree_ops, a);
+    }
+    if ((err == NEXAR_OK) && (comm->peers != NULL)) {
+        a->peers = nx_calloc(comm->size, sizeof(*a->peers));
+        if (a->peers == NULL) {
+            return nx_fail_nomem("an agreement");
+        }
+        memcpy(a->peers, comm->peers, comm->size * sizeof(*a->peers));
+    }
+    return err;
+}
+
+nx_accord *nx_accord_make(nexar_comm *comm, bool rescue)
+{
+    nx_accord *a = nx_zalloc(sizeof(*a));
+
+    if (a == NULL) {
+        (void)nx_fail_nomem("an agreement");
+        return NULL;
+    }
+    nx_list_init(&a->link);
+    a->world = comm->world;
+    a->id = comm->id | (rescue ? NX_RESCUE_ID : 0);
+    a->size = comm->size;
+    a->rescue = rescue;
+    if (make_machines(a, comm) != NEXAR_OK) {
+        nx_accord_free(a);
+        return NULL;
+    }
+    a->comm = comm;
+    nx_list_push_back(&comm->world->accords, &a->link);
+    tell_dead(a);
+    return a;
+}
+
+nx_accord *nx_accord_get(nexar_comm *comm)
+{
+    if (comm->accord == NULL) {
+        comm->accord = nx_accord_make(comm, false);
+    }
+    return comm->accord;
+}
+
+void nx_accord_move(nexar_comm *to, nexar_comm *from)
+{
+    to->accord = from->accord;
+    from->accord = NULL;
+    if (to->accord != NULL) {
+        to->accord->comm = to;
+    }
+}
+
+void nx_accord_closed(nexar_comm *comm)
+{
+    nx_accord *a = comm->accord;
+
+    if (a == NULL) {
+        return;
+    }
+    a->comm = NULL;
+    comm->accord = NULL;
+    if (a->used) {
+        nx_agree_close(a->agree); /* the others may still ask what came of it */
+    } else {
+        nx_accord_free(a);
+    }
+}
+
+void nx_accords_free(nx_world *world)
+{
+    while (!nx_list_empty(&world->accords)) {
+        nx_accord_free(nx_list_entry(world->accords.next, nx_accord, link));
+    }
+    nx_accord_drop_strays(world);
+}
+
+/* ---- those who are gone ---------------------------------------------------------------- */
+
+void nx_accord_left(nx_world *world)
+{
+    nx_accord_walk walk;
+    nx_accord *a;
+
+    walk_begin(world, &walk);
+    while ((a = walk_on(world, &walk)) != NULL) {
+        if ((a->waiter != NULL) || (a->rescue && a->used && !a->over)) {
+            nx_accord_tell_left(a);
+        }
+    }
+}
+
+void nx_accord_failed(nx_world *world, uint32_t rank)
+{
+    nx_accord_walk walk;
+    nx_accord *a;
+
+    walk_begin(world, &walk);
+    while ((a = walk_on(world, &walk)) != NULL) {
+        const uint32_t its = nx_accord_rank_in(a, rank);
+
+        if (its < a->size) {
+            nx_flood_failed(a->flood, its);
+            nx_agree_failed(a->agree, its);
+        }
+    }
+}
+
+/* Whether one that was let go may still ask what was decided: it has not said good-bye. */
+static bool may_be_asked(const nx_accord *a)
+{
+    const nx_agree_value *v = nx_agree_accepted(a->agree);
+
+    for (uint32_t rank = 0;
+         a->let_go && (v != NULL) && (rank = nx_rankset_next(&v->leavers, rank)) < v->leavers.n;
+         rank++) {
+        if (nx_msg_link(a->world->msg, peer_of(a, rank)) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void nx_accord_settle(nx_world *world)
+{
+    nx_accord_walk walk;
+    nx_accord *a;
+
+    walk_begin(world, &walk);
+    while ((a = walk_on(world, &walk)) != NULL) {
+        if (a->rescue) {
+            nx_rescue_settle(a);
+            continue;
+        }
+        if (a->revoked && (a->comm != NULL)) {
+            nx_comm_revoked(a->comm);
+        }
+        a->revoked = false;
+        if (a->forgotten && (a->comm == NULL) && !may_be_asked(a)) {
+            nx_accord_free(a);
+        }
+    }
+}
+
+/* ---- calls --------------------------------------------------------------------------- */
+
+nexar_err nx_accord_revoke(nexar_comm *comm)
+{
+    nx_accord *a = nx_accord_get(comm);
+    nexar_err err;
+
+    if (a == NULL) {
+        return NEXAR_ENOMEM;
+    }
+    err = nx_flood_start(a->flood, nx_flood_key(NX_FLOOD_REVOKED, comm->rank), NULL, 0);
+    if (err == NEXAR_OK) {
+        nx_comm_revoked(comm);
+    }
+    return err;
+}
+
+/* Those for whom the agreement waits are called so often: with one that this rank has no link to,
+ * and that has left, there may be nobody else who finds that out. */
+static const uint64_t CALL_NS = UINT64_C(200000000);
+
+static void call_for(const nx_accord *a)
+{
+    uint32_t ranks[NX_AGREE_FANOUT_MAX];
+    const uint32_t n = nx_agree_waits_for(a->agree, ranks, NX_AGREE_FANOUT_MAX);
+
+    for (uint32_t i = 0; i < n; i++) {
+        nx_failure_call_for(a->world, peer_of(a, ranks[i]));
+    }
+}
+
+/* Drives the world until |w|, which |a| has, is over. */
+static void wait_for(nx_accord *a, nx_accord_waiter *w, const char *name)
+{
+    nx_world *world = a->world;
+    nx_blocked b = {
+        .what = {
+            .kind = NX_WHAT_OTHER, .name = name, .comm = (uint32_t)a->id, .peer = NX_ANY_PEER}};
+
+    nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
+    for (uint64_t n = 1;
+         !nx_loop_wait(world->loop, &w->event, nx_loop_refresh(world->loop) + CALL_NS); n++) {
+        call_for(a);
+        if ((n & (n - 1)) == 0) { /* ever more rarely: where |comm| is not there yet, it is kept */
+            nx_agree_remind(a->agree);
+        }
+    }
+    nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), w->err);
+}
+
+/* One agreement, from the beginning to its end. */
+static nexar_err run(nexar_comm *comm, const char *name, const nx_agree_input *input,
+                     nx_accord_waiter *w)
+{
+    nx_accord *a = nx_accord_get(comm);
+    nexar_err err;
+
+    if (a == NULL) {
+        return NEXAR_ENOMEM;
+    }
+    if (a->waiter != NULL) {
+        return nx_fail(NEXAR_EINVAL, "%s: another thread is in such a call on this communicator",
+                       name);
+    }
+    a->used = true;
+    a->waiter = w;
+    err = nx_agree_start(a->agree, input);
+    if (err != NEXAR_OK) {
+        a->waiter = NULL;
+        return nx_fail(err, "%s: %s", name, explain(a, nexar_last_error(), w->why));
+    }
+    nx_accord_tell_left(a); /* they will bring nothing */
+    wait_for(a, w, name);
+    return (w->err == NEXAR_OK) ? NEXAR_OK : nx_fail(w->err, "%s: %s", name, w->why);
+}
+
+nexar_err nx_accord_agree(nexar_comm *comm, const char *name, const nx_accord_input *input,
+                          nx_outcome *out)
+{
+    uint8_t payload[NX_ACCORD_ID_SIZE];
+    const nx_agree_input brought = {.flags = input->flags,
+                                    .highest = input->highest,
+                                    .payload = (input->id == 0) ? NULL : payload,
+                                    .payload_len = NX_ACCORD_ID_SIZE};
+    nx_writer writer = nx_writer_make(payload, sizeof(payload));
+    nx_accord_waiter w = {.out = out};
+    nexar_err err = nx_rankset_init(&out->failed, comm->size);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_write_u32(&writer, input->id);
+    err = run(comm, name, &brought, &w);
+    if (err != NEXAR_OK) {
+        nx_rankset_fini(&out->failed);
+    }
+    return err;
+}
+
+nexar_err nx_accord_decide(nexar_comm *comm, const char *name, const nx_agree_input *input,
+                           nx_agree_value *out)
+{
+    nx_accord_waiter w = {.value = out};
+
+    return run(comm, name, input, &w);
+}
+
+void nx_accord_abandon(nexar_comm *comm)
+{
+    nx_accord *a = comm->accord;
+
+    if ((a != NULL) && (a->waiter != NULL) && (a->waiter->value != NULL)) {
+        finish(a, NEXAR_EPEER, comm->group.broken_why);
+    }
+}
+
+bool nx_accord_has_left(const nexar_comm *comm, uint32_t rank)
+{
+    return (comm->accord != NULL) && nx_agree_has_left(comm->accord->agree, rank);
+}
+
+const nx_agree_value *nx_accord_accepted(const nexar_comm *comm)
+{
+    return (comm->accord == NULL) ? NULL : nx_agree_accepted(comm->accord->agree);
+}
+
+uint32_t nx_accord_waits_for(const nexar_comm *comm, uint32_t ranks[], uint32_t room)
+{
+    const nx_accord *a = comm->accord;
+
+    return ((a == NULL) || (a->waiter == NULL)) ? 0 : nx_agree_waits_for(a->agree, ranks, room);
+}
+
+void nx_accord_let_go(nexar_comm *comm)
+{
+    nx_accord *a = comm->accord;
+    const nx_rankset *leavers = &nx_agree_accepted(a->agree)->leavers;
+
+    for (uint32_t rank = 0; (rank = nx_rankset_next(leavers, rank)) < leavers->n; rank++) {
+        nx_flood_failed(a->flood, rank);
+    }
+    a->let_go = true;
+    nx_agree_let_go(a->agree);
+}

@@ -1,0 +1,239 @@
+/* rescue.c - agreements that nobody calls for. */
+#include "core/accord/rescue.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "core/accord/accord_inner.h"
+#include "core/failure/failure.h"
+#include "core/recover/recover.h"
+
+/* ---- what the machines say --------------------------------------------------------------- */
+
+static void on_told(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
+{
+    nx_accord *a = ctx;
+
+    (void)from;
+    if (((key >> 32) == NX_FLOOD_REVOKED) && !a->told) {
+        a->told = true;
+        (void)snprintf(a->why, sizeof(a->why), "%.*s", (int)len, (const char *)data);
+        nx_failure_stir(a->world);
+    }
+}
+
+static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *value)
+{
+    nx_accord *a = ctx;
+    nx_reader r = nx_reader_make(value->payload, value->payload_len);
+
+    (void)seq;
+    a->outcome.flags = value->flags;
+    a->outcome.highest = value->highest;
+    nx_rankset_copy(&a->outcome.failed, &value->failed);
+    a->outcome.left = value->leavers.count;
+    for (uint32_t i = 0; (i = nx_rankset_next(&value->leavers, i)) < value->leavers.n; i++) {
+        a->outcome.left -= !nx_rankset_add(&a->outcome.failed, i);
+    }
+    a->outcome.id = nx_read_u32(&r); /* 0: nobody had one left */
+    a->over = true;
+    nx_failure_stir(a->world);
+}
+
+static void on_ended(void *ctx, nexar_err err, const char *why)
+{
+    nx_accord *a = ctx;
+
+    if (!a->over) {
+        a->over = true;
+        a->err = err;
+        (void)snprintf(a->why, sizeof(a->why), "%s", why);
+        nx_failure_stir(a->world);
+    }
+}
+
+const nx_flood_ops nx_rescue_flood_ops = {.send = nx_accord_send, .learned = on_told};
+const nx_agree_ops nx_rescue_agree_ops = {.send = nx_accord_send,
+                                          .decided = on_decided,
+                                          .learned = nx_accord_learned,
+                                          .ended = on_ended,
+                                          .forgotten = nx_accord_forgotten};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+nexar_err nx_rescue_open(nexar_comm *comm)
+{
+    nx_accord *a = nx_accord_make(comm, true);
+
+    if (a == NULL) {
+        return NEXAR_ENOMEM;
+    }
+    comm->rescue = a;
+    if (nx_rankset_init(&a->outcome.failed, comm->size) != NEXAR_OK) {
+        comm->rescue = NULL;
+        nx_accord_free(a);
+        return NEXAR_ENOMEM;
+    }
+    return NEXAR_OK;
+}
+
+void nx_rescue_undo(nexar_comm *comm)
+{
+    if (comm->rescue != NULL) {
+        nx_accord_free(comm->rescue);
+    }
+}
+
+/* Frees the oldest of those that nobody began, if there are too many. */
+static void trim(nx_world *world)
+{
+    nx_accord *oldest = NULL;
+    uint32_t n = 0;
+
+    for (const nx_list *at = world->accords.next; at != &world->accords; at = at->next) {
+        nx_accord *a = nx_list_entry(at, nx_accord, link);
+
+        if (a->rescue && (a->comm == NULL) && !a->used) {
+            oldest = (oldest == NULL) ? a : oldest;
+            n++;
+        }
+    }
+    if (n > NX_RESCUE_ORPHANS) {
+        nx_accord_free(oldest);
+    }
+}
+
+/* It is over, and nobody here needs it: it goes when nobody asks any more. */
+static void let_go(nx_accord *a)
+{
+    if ((a->comm == NULL) && a->over && (a->err == NEXAR_OK) && !a->closed) {
+        a->closed = true;
+        nx_agree_close(a->agree);
+        nx_failure_stir(a->world);
+    }
+}
+
+void nx_rescue_close(nexar_comm *comm)
+{
+    nx_accord *a = comm->rescue;
+
+    if (a == NULL) {
+        return;
+    }
+    comm->rescue = NULL;
+    a->comm = NULL;
+    if (comm->world->closing && !a->used) {
+        nx_accord_free(a);
+        return;
+    }
+    let_go(a);
+    trim(comm->world);
+}
+
+void nx_rescue_move(nexar_comm *to, nexar_comm *from)
+{
+    to->rescue = from->rescue;
+    from->rescue = NULL;
+    if (to->rescue != NULL) {
+        to->rescue->comm = to;
+    }
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+static void start(nx_accord *a, const nx_agree_input *input)
+{
+    if (a->used || a->over) {
+        return;
+    }
+    a->used = true;
+    if (nx_agree_start(a->agree, input) != NEXAR_OK) {
+        on_ended(a, NEXAR_EPEER, nexar_last_error());
+        return; /* it is over here: this rank is out, or there is no quorum */
+    }
+    nx_accord_tell_left(a); /* they will bring nothing */
+}
+
+void nx_rescue_begin(nexar_comm *comm, const nx_rescue_input *input, const char *why)
+{
+    nx_accord *a = comm->rescue;
+    const uint32_t id = nx_comm_take_id(comm->world);
+    uint8_t payload[NX_ACCORD_ID_SIZE];
+    nx_writer w = nx_writer_make(payload, sizeof(payload));
+    size_t len = 0;
+
+    nx_write_u32(&w, id);
+    while ((len < NX_FLOOD_DATA_MAX) && (why[len] != '\0')) {
+        len++;
+    }
+    /* One key, whoever begins: one word is enough for all. */
+    if (nx_flood_start(a->flood, nx_flood_key(NX_FLOOD_REVOKED, 0), why, len) != NEXAR_OK) {
+        nx_log(NX_LOG_WARN, "others are not told that the communicator is rebuilt: %s",
+               nexar_last_error());
+        nx_failure_starve(comm->world); /* they are told by its end */
+    }
+    start(a, &(nx_agree_input){.flags = input->flags,
+                               .highest = input->highest,
+                               .payload = (id == 0) ? NULL : payload,
+                               .payload_len = NX_ACCORD_ID_SIZE});
+}
+
+/* The others rebuild what this rank has given back. */
+static void leave(nx_accord *a)
+{
+    start(a, &(nx_agree_input){.flags = UINT64_MAX, .leave = true});
+}
+
+static size_t done_room(const nx_world *world)
+{
+    return sizeof(world->rescued) / sizeof(world->rescued[0]);
+}
+
+static void note_done(const nx_accord *a)
+{
+    nx_world *world = a->world;
+
+    world->rescued[world->nrescued++ % done_room(world)] = a->id;
+}
+
+bool nx_rescue_done(const nx_world *world, uint64_t id)
+{
+    const size_t room = done_room(world), n = (world->nrescued < room) ? world->nrescued : room;
+
+    for (size_t i = 0; i < n; i++) {
+        if (world->rescued[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void nx_rescue_settle(nx_accord *a)
+{
+    if (a->told && !a->used && !a->over) {
+        if (a->comm != NULL) {
+            nx_recover_begin(a->comm, a->why);
+        } else {
+            leave(a);
+        }
+    }
+    if (a->over && !a->acted) {
+        a->acted = true;
+        if (a->comm != NULL) {
+            nx_recover_decided(a->comm);
+        }
+        let_go(a);
+    }
+    if (a->closed && a->forgotten) {
+        note_done(a);
+        nx_accord_free(a);
+    }
+}
+
+nexar_err nx_rescue_outcome(const nexar_comm *comm, const nx_outcome **out, const char **why)
+{
+    *out = &comm->rescue->outcome;
+    *why = comm->rescue->why;
+    return comm->rescue->err;
+}

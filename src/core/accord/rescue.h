@@ -1,0 +1,47 @@
+/*
+ * rescue.h - the agreement by which a communicator is rebuilt without the application.
+ *
+ * Each rank of a communicator has machines for one agreement more (accord.h has those of
+ * the application's calls), made with it.  It is begun by whoever finds the communicator
+ * broken; that floods, so that all begin, whatever their applications do: nothing here
+ * waits for a call.  The outcome is told to recover.h.
+ *
+ * A rank that has given the communicator back takes part too, and says that it leaves; so
+ * the machines outlive the communicator.  Of those that were never used the last
+ * NX_RESCUE_ORPHANS are kept: a rank that would ask one that is older is as many
+ * communicators behind.  If one does, this rank leaves the world, for it cannot answer.  Of those
+ * that were used, and that all are done with, something may still be on its way that was said in a
+ * ballot which is over: nobody waits for an answer to that.
+ *
+ * With the loop's lock held.
+ */
+#ifndef NX_RESCUE_H
+#define NX_RESCUE_H
+
+#include "core/accord/accord.h"
+
+enum { NX_RESCUE_ORPHANS = 256 };
+
+/* What a rank brings: and-ed, and the highest. */
+typedef struct nx_rescue_input {
+    uint64_t flags, highest;
+} nx_rescue_input;
+
+/* Makes the machines of |comm|, which has several ranks.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_rescue_open(nexar_comm *comm);
+/* The same undone, of one that nobody has heard of. */
+void nx_rescue_undo(nexar_comm *comm);
+/* |comm| goes, or has become another: its machines are on their own. */
+void nx_rescue_close(nexar_comm *comm);
+/* Whether recovery |id| (an accord's) is one that all were done with. */
+bool nx_rescue_done(const nx_world *world, uint64_t id);
+/* Begins here and everywhere; |why| is a sentence for those who do not know yet. */
+void nx_rescue_begin(nexar_comm *comm, const nx_rescue_input *input, const char *why);
+/* The machines of |from| become those of |to|, which has none. */
+void nx_rescue_move(nexar_comm *to, nexar_comm *from);
+
+/* Of one that is over: NEXAR_OK, and |*out| is its outcome, whose |failed| has those that
+ * leave too; or why not. */
+nexar_err nx_rescue_outcome(const nexar_comm *comm, const nx_outcome **out, const char **why);
+
+#endif /* NX_RESCUE_H */

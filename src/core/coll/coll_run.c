@@ -1,0 +1,404 @@
+/*
+ * coll_run.c - collectives for the application: one that waits, one with a request.
+ *
+ * The hook of allreduce_rs_ag runs without the loop's lock: on the thread that
+ * waits (with retry=on also that of a communicator's requests), or on one of the world's
+ * worker for a request.
+ */
+#include "core/coll/coll_run.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "coll/run.h"
+#include "core/coll/direct.h"
+#include "core/device.h"
+#include "core/recover/queued.h"
+#include "core/recover/recover.h"
+
+/* The sentence of |run|, which has failed. */
+static nexar_err outcome(const nx_run *run)
+{
+    if (run->err == NEXAR_OK) {
+        return NEXAR_OK;
+    }
+    return nx_fail(run->err, "%s #%u: %s", nx_mark_name(&run->mark), run->number, run->why);
+}
+
+/* The shard that the hook is to have. */
+typedef struct shard {
+    nexar_shard_fn fn;
+    void *arg;
+    void *ptr;
+    size_t off, count;
+} shard;
+
+/* Checks the arguments and finds out where their memory lies. */
+static nexar_err prepare(const nx_coll_args *a, nx_coll_checked *out)
+{
+    const nx_seat none = {0};
+    const nexar_comm *comm = a->comm;
+    nexar_err err = nx_coll_args_check(
+        a, (comm == NULL) ? none : (nx_seat){.size = comm->size, .rank = comm->rank}, out);
+
+    if ((err != NEXAR_OK) || a->host_memory) {
+        return err;
+    }
+    err = nx_comm_memory(a->comm, &out->call.mem);
+    if (err != NEXAR_OK) {
+        nx_coll_args_done(out);
+    }
+    return err;
+}
+
+/* A run of |checked|, which is given back; with the lock. */
+static nexar_err make_run(nexar_comm *comm, nx_coll_checked *checked, uint32_t number, nx_run **out)
+{
+    nexar_err err;
+
+    checked->call.worker = comm->world->device_worker;
+    err = nx_run_make(out, &comm->group, &checked->call, number);
+    nx_comm_memory_done(&checked->call.mem);
+    nx_coll_args_done(checked);
+    return err;
+}
+
+/* The same; without memory the others hear of it, for they wait. */
+static nexar_err make_run_or_tell(nexar_comm *comm, nx_coll_checked *checked, uint32_t number,
+                                  nx_run **out)
+{
+    nexar_err err = make_run(comm, checked, number, out);
+
+    return (err == NEXAR_OK) ? err : nx_comm_give_up(comm, number, err);
+}
+
+/* |comm|, as it was at |epoch|, cannot even make a call whose arguments are right. */
+static bool tell_short(nexar_comm *comm, unsigned epoch, nexar_err err)
+{
+    nx_loop *loop = comm->world->loop;
+    bool told;
+
+    nx_loop_lock(loop);
+    told = (comm->recovery.epoch == epoch);
+    if (told) {
+        (void)nx_comm_give_up(comm, 0, err);
+        nx_loop_kick(loop);
+    }
+    nx_loop_unlock(loop);
+    return told;
+}
+
+/* ---- with a thread that waits -------------------------------------------------------- */
+
+typedef struct waited {
+    nx_event event;
+    bool done, called; /* the run is done; the hook is due */
+    shard shard;
+    nx_world *world;
+} waited;
+
+static void on_waited_done(nx_run *run)
+{
+    waited *w = run->owner;
+
+    w->done = true;
+    nx_event_set(w->world->loop, &w->event);
+}
+
+static void on_waited_shard(nx_run *run, void *ptr, size_t off, size_t count)
+{
+    waited *w = run->owner;
+
+    if (w->shard.fn == NULL) {
+        nx_run_called(run, NEXAR_OK);
+        return;
+    }
+    w->shard.ptr = ptr;
+    w->shard.off = off;
+    w->shard.count = count;
+    w->called = true;
+    nx_event_set(w->world->loop, &w->event);
+}
+
+/* With the lock held. */
+static void wait_for(waited *w, nx_run *run)
+{
+    nx_loop *loop = w->world->loop;
+    nexar_err err;
+
+    while (!w->done) {
+        if (!w->event.set) {
+            nx_oplog_enter(&w->world->log);
+            (void)nx_loop_wait(loop, &w->event, UINT64_MAX);
+            nx_oplog_leave(&w->world->log);
+        }
+        w->event.set = false;
+        if (w->called) {
+            w->called = false;
+            nx_loop_unlock(loop);
+            err = w->shard.fn(w->shard.ptr, w->shard.off, w->shard.count, w->shard.arg);
+            nx_loop_lock(loop);
+            nx_run_called(run, err);
+        }
+    }
+    nx_loop_kick(loop);
+}
+
+/* Runs it with the lock, and waits.  |*begun|: others know of it. */
+static nexar_err run_waiting(nexar_comm *comm, nx_coll_checked *checked, waited *w, bool *begun)
+{
+    nexar_err err = NEXAR_OK;
+    uint32_t number = 0;
+    nx_run *run;
+
+    *begun = true;
+    if ((checked->call.mem.device == NULL) && nx_comm_direct(comm, &checked->call, &number, &err)) {
+        return err;
+    }
+    err = make_run_or_tell(comm, checked, number, &run);
+    if (err == NEXAR_OK) {
+        run->owner = w;
+        run->on_done = on_waited_done;
+        run->on_shard = on_waited_shard;
+        nx_world_begin(w->world);
+        nx_run_begin(run);
+        wait_for(w, run);
+        nx_world_end(w->world);
+        err = outcome(run);
+        nx_run_destroy(run);
+    }
+    return err;
+}
+
+/* The communicator was rebuilt after |name| had been called and checked. */
+static nexar_err fail_rebuilt(const char *name)
+{
+    return nx_fail(NEXAR_EPEER,
+                   "%s: a rank has failed, and the communicator was rebuilt, by a "
+                   "collective of another thread",
+                   name);
+}
+
+/* With |rebuild| the communicator is rebuilt if that is to be. */
+static nexar_err run_once(const nx_coll_args *a, void *shard_arg, bool rebuild, bool *begun)
+{
+    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->recovery.epoch;
+    nx_coll_checked checked;
+    nexar_err err = prepare(a, &checked);
+
+    *begun = false;
+    if (err != NEXAR_OK) {
+        *begun = (err == NEXAR_ENOMEM) && tell_short(a->comm, epoch, err);
+        return err;
+    }
+    waited w = {.world = a->comm->world, .shard = {.fn = a->on_shard, .arg = shard_arg}};
+
+    checked.call.on_shard = a->on_shard;
+    checked.call.shard_arg = shard_arg;
+    nx_loop_lock(w.world->loop);
+    if (a->comm->recovery.epoch != epoch) {
+        nx_comm_memory_done(&checked.call.mem);
+        err = fail_rebuilt(a->name);
+    } else {
+        nx_recover_enter(a->comm);
+        err = run_waiting(a->comm, &checked, &w, begun);
+        nx_recover_leave(a->comm);
+        if (rebuild) {
+            err = nx_recover_after(a->comm, epoch, err);
+        }
+    }
+    nx_loop_unlock(w.world->loop);
+    nx_coll_args_done(&checked);
+    return err;
+}
+
+static nexar_err run_for_retry(const nx_coll_args *a, void *shard_arg, bool *begun)
+{
+    return run_once(a, shard_arg, false, begun);
+}
+
+/* Checks |a| for the ranks that its application knows, |*was|, which are held if it is right. */
+static nexar_err check_known(const nx_coll_args *a, nx_roster **was)
+{
+    nx_coll_checked checked;
+    nexar_err err;
+
+    *was = nx_retry_roster(a->comm);
+    err = nx_coll_args_check(a, (nx_seat){.size = (*was)->size, .rank = (*was)->rank}, &checked);
+    if (err == NEXAR_OK) {
+        nx_coll_args_done(&checked);
+    } else {
+        nx_retry_refuse(a->comm, *was);
+    }
+    return err;
+}
+
+nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
+{
+    const nx_retry_how how = {.once = run_for_retry, .arg = shard_arg};
+    nx_roster *was;
+    nexar_err err;
+    bool begun;
+
+    if ((a->comm == NULL) || !a->comm->recovery.retries) {
+        return run_once(a, shard_arg, true, &begun);
+    }
+    err = check_known(a, &was);
+    return (err == NEXAR_OK) ? nx_retry_run(a, was, &how) : err;
+}
+
+/* ---- with a request -------------------------------------------------------------------- */
+
+typedef struct coll_request {
+    nexar_request base;
+    nx_run *run;
+    shard shard;
+    nx_job job;
+    nexar_err hook_err;
+} coll_request;
+
+static nexar_err request_finish(nexar_request *req, nexar_status *status)
+{
+    (void)status;
+    return outcome(((coll_request *)req)->run);
+}
+
+static void request_destroy(nexar_request *req)
+{
+    coll_request *r = (coll_request *)req;
+
+    if (r->run != NULL) {
+        nx_run_destroy(r->run);
+    }
+    nx_free(r);
+}
+
+static const nx_request_ops coll_ops = {.finish = request_finish, .destroy = request_destroy};
+
+/* Finalize waits for it, and nobody else can any more. */
+static void tell_lost(nx_world *world, const nx_run *run)
+{
+    char why[NX_ERROR_ROOM];
+
+    (void)snprintf(why, sizeof(why),
+                   "a collective that was still on its way has failed: %s #%u: %s",
+                   nx_mark_name(&run->mark), run->number, run->why);
+    nx_world_lost(world, run->err, why);
+}
+
+static void on_request_done(nx_run *run)
+{
+    coll_request *r = run->owner;
+
+    if ((run->err != NEXAR_OK) && r->base.comm->world->closing) {
+        tell_lost(r->base.comm->world, run);
+    }
+    nx_world_end(r->base.comm->world);
+    nx_recover_leave(r->base.comm);
+    nx_recover_request_done(&r->base, run->err);
+}
+
+static void hook_work(nx_job *job)
+{
+    coll_request *r = nx_list_entry(job, coll_request, job);
+
+    r->hook_err = r->shard.fn(r->shard.ptr, r->shard.off, r->shard.count, r->shard.arg);
+}
+
+static void hook_done(nx_job *job)
+{
+    coll_request *r = nx_list_entry(job, coll_request, job);
+
+    nx_run_called(r->run, r->hook_err);
+}
+
+static void on_request_shard(nx_run *run, void *ptr, size_t off, size_t count)
+{
+    coll_request *r = run->owner;
+    nexar_err err = NEXAR_OK;
+
+    r->shard.ptr = ptr;
+    r->shard.off = off;
+    r->shard.count = count;
+    if (r->shard.fn == NULL) {
+        nx_run_called(run, NEXAR_OK);
+        return;
+    }
+    r->job = (nx_job){.work = hook_work, .done = hook_done};
+    err = nx_world_work(r->base.comm->world, &r->job);
+    if (err != NEXAR_OK) {
+        nx_run_called(run, err);
+    }
+}
+
+/* With retry=on. */
+static nexar_err start_queued(const nx_coll_args *a, void *shard_arg, nexar_request **req)
+{
+    const nx_retry_how how = {.once = run_for_retry, .arg = shard_arg};
+    nx_roster *was;
+    nexar_err err;
+
+    if (req == NULL) {
+        return nx_fail(NEXAR_EINVAL, "%s: req is NULL", a->name);
+    }
+    err = check_known(a, &was);
+    return (err == NEXAR_OK) ? nx_queued_start(a, was, &how, req) : err;
+}
+
+/* Without. */
+static nexar_err start_once(const nx_coll_args *a, void *shard_arg, nexar_request **req)
+{
+    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->recovery.epoch;
+    nx_coll_checked checked;
+    nexar_err err = prepare(a, &checked);
+    coll_request *r;
+    nx_loop *loop;
+
+    if (err != NEXAR_OK) {
+        (void)((err == NEXAR_ENOMEM) && tell_short(a->comm, epoch, err));
+        return err;
+    }
+    r = (req == NULL) ? NULL : nx_zalloc(sizeof(*r));
+    if (r == NULL) {
+        nx_comm_memory_done(&checked.call.mem);
+        nx_coll_args_done(&checked);
+        if (req == NULL) {
+            return nx_fail(NEXAR_EINVAL, "%s: req is NULL", a->name);
+        }
+        err = nx_fail_nomem("a request");
+        (void)tell_short(a->comm, epoch, err);
+        return err;
+    }
+    r->shard = (shard){.fn = a->on_shard, .arg = shard_arg};
+    loop = a->comm->world->loop;
+    nx_loop_lock(loop);
+    if (a->comm->recovery.epoch != epoch) {
+        nx_comm_memory_done(&checked.call.mem);
+        nx_coll_args_done(&checked);
+        err = fail_rebuilt(a->name);
+    } else {
+        err = make_run_or_tell(a->comm, &checked, 0, &r->run);
+    }
+    if (err == NEXAR_OK) {
+        nx_recover_enter(a->comm);
+        nx_request_init(&r->base, &coll_ops, a->comm);
+        r->run->owner = r;
+        r->run->on_done = on_request_done;
+        r->run->on_shard = on_request_shard;
+        *req = &r->base;
+        nx_world_begin(a->comm->world);
+        nx_run_begin(r->run);
+        nx_loop_kick(loop);
+    } else {
+        nx_free(r);
+    }
+    nx_loop_unlock(loop);
+    return err;
+}
+
+nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **req)
+{
+    const bool retries = (a->comm != NULL) && a->comm->recovery.retries;
+
+    return (retries ? start_queued : start_once)(a, shard_arg, req);
+}

@@ -1,0 +1,64 @@
+/*
+ * config.h - the values of the settings; nexar_config_* in nexar.h is its
+ * public face.
+ *
+ * A config is a plain object: it changes nothing in the process until it is
+ * applied.  One thread at a time per config; several may read at once.
+ */
+#ifndef NX_CONFIG_H
+#define NX_CONFIG_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "coll/select.h"
+#include "core/config/settings.h"
+
+typedef enum nx_origin {
+    NX_ORIGIN_DEFAULT,
+    NX_ORIGIN_LAUNCHER, /* a variable that is not nexar's own */
+    NX_ORIGIN_ENVIRONMENT,
+    NX_ORIGIN_SET
+} nx_origin;
+
+/* A copy, given back with nexar_config_free().  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_config_copy(const nexar_config *cfg, nexar_config **out);
+
+/* Where the value of |id| came from, and the word for it: "default", "environment",
+ * "set", or the launcher's variable. */
+nx_origin nx_config_origin(const nexar_config *cfg, nx_setting_id id);
+const char *nx_config_origin_name(const nexar_config *cfg, nx_setting_id id);
+
+/*
+ * Where `join` names a cluster and nobody has said anything of `rank`, takes the number that a
+ * launcher has given to this process: Open MPI, PMI (MPICH and others), PMIx, srun of Slurm;
+ * `world_size` too, if nobody has said anything of that.  For one who is about to join.
+ *
+ * NEXAR_EINVAL
+ *     A variable of the launcher is no such number: the sentence names it.
+ */
+NX_MUST_CHECK nexar_err nx_config_take_launcher(nexar_config *cfg);
+
+/* The value as text that nexar_config_set() takes.  |buf| has NX_NUMBER_ROOM
+ * bytes; the result is in it or in |cfg|, and valid until either changes. */
+const char *nx_config_text(const nexar_config *cfg, nx_setting_id id, char *buf);
+
+/* The value of a setting of that type. */
+uint64_t nx_config_number(const nexar_config *cfg, nx_setting_id id);
+size_t nx_config_size(const nexar_config *cfg, nx_setting_id id);
+/* Its place in the row's choices. */
+size_t nx_config_choice(const nexar_config *cfg, nx_setting_id id);
+/* `algorithms`, for nx_select; borrowed until it is set anew.  NULL: no rules. */
+const nx_rules *nx_config_rules(const nexar_config *cfg);
+
+/*
+ * Checks what settings must be together, and makes those that are the process's
+ * own take effect: `log`, `kernels`, `aead`.  Not while another thread reduces.
+ *
+ * NEXAR_EINVAL
+ *     min_world is above max_world; this machine cannot run the kernels asked for:
+ *     the sentence says which it can.  Nothing has changed then.
+ */
+NX_MUST_CHECK nexar_err nx_config_apply(const nexar_config *cfg);
+
+#endif /* NX_CONFIG_H */

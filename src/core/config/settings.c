@@ -1,0 +1,524 @@
+/* settings.c - every setting that there is. */
+#include "core/config/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/nearest.h"
+
+enum { MAX_RANKS = 65536 };
+#define INLINE_AUTO (UINT64_C(8) << 10)
+#define MAX_INLINE  (UINT64_C(32) << 10)
+#define MAX_SPIN_NS UINT64_C(1000000000)
+
+static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
+static const char *const switches[] = {"off", "on", NULL};
+static const char *const signal_names[] = {"none", "usr1", "usr2", NULL};
+static const char *const ways[] = {"off", "on", "short", NULL};
+static const char *const quorums[] = {"none", "majority", NULL};
+static const char *const recoveries[] = {"manual", "automatic", "abort", NULL};
+static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
+static const char *const aeads[] = {"auto", "gnutls", NULL}; /* nx_aead_choice */
+
+/* ---- texts with a form of their own --------------------------------------- */
+
+uint32_t nx_setting_rank(const char *text)
+{
+    uint64_t rank = 0;
+
+    return nx_parse_uint(text, &rank) ? (uint32_t)rank : UINT32_MAX;
+}
+
+static bool is_rank(const char *text)
+{
+    uint64_t rank;
+
+    return (strcmp(text, "auto") == 0) || (nx_parse_uint(text, &rank) && (rank < MAX_RANKS));
+}
+
+static bool parse_ports(const char *text, uint64_t *first, uint64_t *last)
+{
+    char copy[16];
+    char *dash;
+
+    if (strlen(text) >= sizeof(copy)) {
+        return false;
+    }
+    (void)snprintf(copy, sizeof(copy), "%s", text);
+    dash = strchr(copy, '-');
+    if (dash != NULL) {
+        *dash++ = '\0';
+    }
+    return nx_parse_uint(copy, first) && nx_parse_uint((dash == NULL) ? copy : dash, last) &&
+           (*first <= *last) && (*last <= UINT16_MAX) && ((*first != 0) || (*last == 0));
+}
+
+void nx_setting_port_range(const char *text, uint16_t *first, uint16_t *last)
+{
+    uint64_t lo = 0, hi = 0;
+
+    (void)parse_ports(text, &lo, &hi);
+    *first = (uint16_t)lo;
+    *last = (uint16_t)hi;
+}
+
+static bool is_port_range(const char *text)
+{
+    uint64_t first, last;
+
+    return parse_ports(text, &first, &last);
+}
+
+uint64_t nx_setting_spin(const char *text)
+{
+    uint64_t ns = 0;
+
+    return nx_parse_duration(text, &ns) ? ns : UINT64_MAX;
+}
+
+static bool is_spin(const char *text)
+{
+    uint64_t ns;
+
+    return (strcmp(text, "auto") == 0) || (nx_parse_duration(text, &ns) && (ns <= MAX_SPIN_NS));
+}
+
+size_t nx_setting_inline(const char *text, bool *by_link)
+{
+    uint64_t bytes = INLINE_AUTO;
+
+    *by_link = !nx_parse_size(text, &bytes);
+    return (size_t)bytes;
+}
+
+static bool is_inline(const char *text)
+{
+    uint64_t bytes;
+
+    return (strcmp(text, "auto") == 0) || (nx_parse_size(text, &bytes) && (bytes <= MAX_INLINE));
+}
+
+/* The lists of transports that there are, and what they let be used. */
+static const struct {
+    const char *text;
+    bool shm, quic;
+} transports[] = {
+    {"auto", true, true},     {"shm", true, false},      {"quic", false, true},
+    {"shm,quic", true, true}, {"quic,shm", false, true}, /* quic goes everywhere */
+};
+enum { TRANSPORTS = sizeof(transports) / sizeof(transports[0]) };
+
+void nx_setting_transports(const char *text, bool *shm, bool *quic)
+{
+    *shm = *quic = false;
+    for (int i = 0; i < TRANSPORTS; i++) {
+        if (strcmp(text, transports[i].text) == 0) {
+            *shm = transports[i].shm;
+            *quic = transports[i].quic;
+        }
+    }
+}
+
+static bool is_transports(const char *text)
+{
+    bool shm, quic;
+
+    nx_setting_transports(text, &shm, &quic);
+    return shm || quic;
+}
+
+/* More is said of it when it is used. */
+static bool is_join(const char *text)
+{
+    return (text[0] == '\0') || (strncmp(text, "nexar://", 8) == 0);
+}
+
+/* Addresses, names, networks: whoever uses them knows more. */
+static bool is_word(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if ((*text <= ' ') || (*text > '~')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the table -------------------------------------------------------------- */
+
+const nx_setting nx_settings[NX_SETTINGS] = {
+    [NX_SET_LOG] = {.name = "log",
+                    .type = NX_SETTING_CHOICE,
+                    .preset = "warn",
+                    .unit = "",
+                    .choices = log_levels,
+                    .help = "the least important lines that are written to stderr"},
+    [NX_SET_ALGORITHMS] = {.name = "algorithms",
+                           .type = NX_SETTING_RULES,
+                           .preset = "",
+                           .unit = "",
+                           .help =
+                               "rules that go before the table below: allreduce:0-16k:recdbl,..."},
+    [NX_SET_SEGMENT] = {.name = "segment",
+                        .type = NX_SETTING_NUMBER,
+                        .preset = "256k",
+                        .unit = "bytes",
+                        .number = NX_NUMBER_SIZE,
+                        .min = UINT64_C(4) << 10,
+                        .max = UINT64_C(1) << 30,
+                        .help = "the length in which long transfers are cut"},
+    [NX_SET_KERNELS] = {.name = "kernels",
+                        .type = NX_SETTING_CHOICE,
+                        .preset = "auto",
+                        .unit = "",
+                        .choices = kernel_paths,
+                        .help = "which reduction kernels run; auto takes the best of this machine"},
+    [NX_SET_AEAD] = {.name = "aead",
+                     .type = NX_SETTING_CHOICE,
+                     .preset = "auto",
+                     .unit = "",
+                     .choices = aeads,
+                     .help = "who protects packets; auto takes our own where the machine can, "
+                             "else gnutls"},
+    [NX_SET_JOIN] = {.name = "join",
+                     .type = NX_SETTING_TEXT,
+                     .preset = "",
+                     .unit = "",
+                     .check = is_join,
+                     .accepted = "what `nexar seed` prints: nexar://TOKEN@host:port/?pin=KEY",
+                     .secret = true,
+                     .help = "the cluster to join; empty: this process is a world of its own"},
+    [NX_SET_RANK] =
+        {.name = "rank",
+         .type = NX_SETTING_TEXT,
+         .preset = "auto",
+         .unit = "",
+         .check = is_rank,
+         .accepted = "auto, or a whole number from 0 to 65535",
+         .help = "the rank to ask for; auto: in order of arrival; if it is not given, that of the "
+                 "launcher (srun, mpirun), if there is one"},
+    [NX_SET_WORLD_SIZE] =
+        {.name = "world_size",
+         .type = NX_SETTING_NUMBER,
+         .preset = "0",
+         .unit = "ranks",
+         .number = NX_NUMBER_UINT,
+         .max = MAX_RANKS,
+         .help = "how many ranks the world has; 0: what the seed says; if it and rank are not "
+                 "given, what the launcher says"},
+    [NX_SET_FORMATION_TIMEOUT] = {.name = "formation_timeout",
+                                  .type = NX_SETTING_NUMBER,
+                                  .preset = "1m",
+                                  .unit = "",
+                                  .number = NX_NUMBER_DURATION,
+                                  .min = UINT64_C(100000000),
+                                  .max = UINT64_C(24) * 3600 * 1000000000,
+                                  .help = "how long to wait for all ranks to come"},
+    [NX_SET_IDLE_TIMEOUT] = {.name = "idle_timeout",
+                             .type = NX_SETTING_NUMBER,
+                             .preset = "30s",
+                             .unit = "",
+                             .number = NX_NUMBER_DURATION,
+                             .min = UINT64_C(1000000000),
+                             .max = UINT64_C(3600) * 1000000000,
+                             .help = "a connection over which nothing comes for so long is closed"},
+    [NX_SET_LISTEN] = {.name = "listen",
+                       .type = NX_SETTING_TEXT,
+                       .preset = "",
+                       .unit = "",
+                       .check = is_word,
+                       .accepted = "an address with or without port, such as 10.0.0.7 or [::]:4433",
+                       .help = "the address to bind; empty: all, IPv6 and IPv4"},
+    [NX_SET_PORT_RANGE] = {.name = "port_range",
+                           .type = NX_SETTING_TEXT,
+                           .preset = "0",
+                           .unit = "",
+                           .check = is_port_range,
+                           .accepted = "0, a port, or first-last, such as 4400-4500",
+                           .help = "the UDP ports to try; 0: any"},
+    [NX_SET_INTERFACES] = {.name = "interfaces",
+                           .type = NX_SETTING_TEXT,
+                           .preset = "",
+                           .unit = "",
+                           .check = is_word,
+                           .accepted = "names and networks, such as eth0,10.0.0.0/8",
+                           .help = "the interfaces whose addresses are told to others; empty: all"},
+    [NX_SET_ADVERTISE] = {.name = "advertise",
+                          .type = NX_SETTING_TEXT,
+                          .preset = "",
+                          .unit = "",
+                          .check = is_word,
+                          .accepted = "addresses, such as 198.51.100.7 or 198.51.100.7:4433",
+                          .help = "addresses to tell others instead of those of the interfaces"},
+    [NX_SET_HOST_ID] = {.name = "host_id",
+                        .type = NX_SETTING_TEXT,
+                        .preset = "",
+                        .unit = "",
+                        .check = is_word,
+                        .accepted = "a word",
+                        .help = "ranks of one machine with other words count as on other hosts: "
+                                "no shared memory between them"},
+    [NX_SET_TRANSPORTS] = {.name = "transports",
+                           .type = NX_SETTING_TEXT,
+                           .preset = "auto",
+                           .unit = "",
+                           .check = is_transports,
+                           .accepted = "auto, or a list of shm and quic, such as shm,quic",
+                           .help = "what may carry messages, in order of preference"},
+    [NX_SET_UNEXPECTED] = {.name = "unexpected",
+                           .type = NX_SETTING_NUMBER,
+                           .preset = "64m",
+                           .unit = "bytes",
+                           .number = NX_NUMBER_SIZE,
+                           .min = UINT64_C(1) << 20,
+                           .max = UINT64_C(1) << 40,
+                           .help = "how much that nobody has asked for is held; then senders wait"},
+    /* bench/sizes.sh, two ranks on the loopback of a busy machine (load 4 on two cores),
+     * median of 5 rounds; us of half a round trip, GB/s received late:
+     *
+     *      bytes   inline     eager     asked    late: eager  asked
+     *       4096     93.1      92.4     201.2          0.15    0.06
+     *      32768    109.0     111.6     231.6          0.43    0.38
+     *     131072        -     242.1     476.1          0.50    0.67
+     *     262144        -     327.1     501.7          0.50    0.78
+     *    1048576        -     974.0    1407.4          0.69    0.77
+     *
+     * Copied or not makes no difference that shows up to 32 KiB; to be asked costs a round
+     * trip, and saves a copy of what comes too early.  So these are left as they were; but
+     * for QUIC inside a host: what is copied need not be acknowledged at once. */
+    [NX_SET_INLINE] = {.name = "inline",
+                       .type = NX_SETTING_TEXT,
+                       .preset = "auto",
+                       .unit = "",
+                       .check = is_inline,
+                       .accepted = "auto, or a size up to 32k, such as 8k",
+                       .help = "messages up to this are copied, and sent with their envelope; "
+                               "auto: 8k, and 32k by QUIC inside a host"},
+    [NX_SET_EAGER] = {.name = "eager",
+                      .type = NX_SETTING_NUMBER,
+                      .preset = "256k",
+                      .unit = "bytes",
+                      .number = NX_NUMBER_SIZE,
+                      .max = UINT64_C(64) << 20,
+                      .help = "how much of a message is sent before its receiver asks for it"},
+    [NX_SET_SPIN] = {.name = "spin",
+                     .type = NX_SETTING_TEXT,
+                     .preset = "auto",
+                     .unit = "",
+                     .check = is_spin,
+                     .accepted = "auto, 0, or a duration up to 1s, such as 50us",
+                     .help = "how long a wait polls before it sleeps; where ranks outnumber "
+                             "cores it yields between polls"},
+    [NX_SET_RPC_THREADS] = {.name = "rpc_threads",
+                            .type = NX_SETTING_NUMBER,
+                            .preset = "4",
+                            .unit = "threads",
+                            .number = NX_NUMBER_UINT,
+                            .min = 1,
+                            .max = 1024,
+                            .help = "how many handlers of remote calls run at once, at each "
+                                    "level of calls from handlers"},
+    [NX_SET_RPC_TIMEOUT] = {.name = "rpc_timeout",
+                            .type = NX_SETTING_NUMBER,
+                            .preset = "10m",
+                            .unit = "",
+                            .number = NX_NUMBER_DURATION,
+                            .max = UINT64_C(24) * 3600 * 1000000000,
+                            .help = "how long a remote call waits for its reply; 0: for ever"},
+    [NX_SET_QLOG_DIR] = {.name = "qlog_dir",
+                         .type = NX_SETTING_TEXT,
+                         .preset = "",
+                         .unit = "",
+                         .check = is_word,
+                         .accepted = "a folder",
+                         .help = "where to write a qlog file for each connection; empty: none"},
+    [NX_SET_VERIFY] = {.name = "verify",
+                       .type = NX_SETTING_CHOICE,
+                       .preset = "on",
+                       .unit = "",
+                       .choices = switches,
+                       .help =
+                           "whether one-sided collectives, such as broadcast, wait to know that "
+                           "all ranks called the same, v forms that all counts fit"},
+    [NX_SET_COLLECTIVE_TIMEOUT] =
+        {.name = "collective_timeout",
+         .type = NX_SETTING_NUMBER,
+         .preset = "0",
+         .unit = "",
+         .number = NX_NUMBER_DURATION,
+         .max = UINT64_C(24) * 3600 * 1000000000,
+         .help = "a collective that takes longer fails on all ranks; 0: it waits for slow ranks"},
+    [NX_SET_STALL_REPORT] =
+        {.name = "stall_report",
+         .type = NX_SETTING_NUMBER,
+         .preset = "10s",
+         .unit = "",
+         .number = NX_NUMBER_DURATION,
+         .max = UINT64_C(24) * 3600 * 1000000000,
+         .help = "what waits longer is told of on stderr, with what others do; 0: nothing is"},
+    [NX_SET_REPORT_SIGNAL] = {.name = "report_signal",
+                              .type = NX_SETTING_CHOICE,
+                              .preset = "usr1",
+                              .unit = "",
+                              .choices = signal_names,
+                              .help = "the signal that makes a rank report what it does and "
+                                      "waits for"},
+    [NX_SET_DIRECT] = {.name = "direct",
+                       .type = NX_SETTING_CHOICE,
+                       .preset = "on",
+                       .unit = "",
+                       .choices = ways,
+                       .help = "whether ranks of one host work on each other's memory in "
+                               "collectives; short: only in memory that they share for it"},
+    [NX_SET_HEARTBEAT_INTERVAL] =
+        {.name = "heartbeat_interval",
+         .type = NX_SETTING_NUMBER,
+         .preset = "500ms",
+         .unit = "",
+         .number = NX_NUMBER_DURATION,
+         .min = UINT64_C(10000000),
+         .max = UINT64_C(3600) * 1000000000,
+         .help = "a neighbour that was silent for so long is asked whether it lives"},
+    [NX_SET_HEARTBEAT_TIMEOUT] =
+        {.name = "heartbeat_timeout",
+         .type = NX_SETTING_NUMBER,
+         .preset = "5s",
+         .unit = "",
+         .number = NX_NUMBER_DURATION,
+         .min = UINT64_C(10000000),
+         .max = UINT64_C(3600) * 1000000000,
+         .help = "one that does not answer for so long has failed, for all ranks"},
+    [NX_SET_QUORUM] = {.name = "quorum",
+                       .type = NX_SETTING_CHOICE,
+                       .preset = "none",
+                       .unit = "",
+                       .choices = quorums,
+                       .help = "how many ranks of a communicator must survive for agree and "
+                               "shrink to succeed"},
+    [NX_SET_RECOVERY] = {.name = "recovery",
+                         .type = NX_SETTING_CHOICE,
+                         .preset = "manual",
+                         .unit = "",
+                         .choices = recoveries,
+                         .help = "when a rank has failed: manual: calls end with an error; "
+                                 "automatic: a collective rebuilds its communicator before it "
+                                 "does; abort: the process exits with code 76"},
+    [NX_SET_RETRY] = {.name = "retry",
+                      .type = NX_SETTING_CHOICE,
+                      .preset = "off",
+                      .unit = "",
+                      .choices = switches,
+                      .help = "with recovery=automatic: whether a collective that a failure ends, "
+                              "blocking or with a request, is run again among the others; its "
+                              "buffers keep their layout, blocks of those who failed are left "
+                              "alone"},
+    [NX_SET_MIN_WORLD] = {.name = "min_world",
+                          .type = NX_SETTING_NUMBER,
+                          .preset = "0",
+                          .unit = "ranks",
+                          .number = NX_NUMBER_UINT,
+                          .max = MAX_RANKS,
+                          .help = "so many ranks may form the world when others do not come, and "
+                                  "so many must be left later; 0: all at first, any later"},
+    [NX_SET_MAX_WORLD] = {.name = "max_world",
+                          .type = NX_SETTING_NUMBER,
+                          .preset = "0",
+                          .unit = "ranks",
+                          .number = NX_NUMBER_UINT,
+                          .max = MAX_RANKS,
+                          .help = "to how many ranks the world may grow; further ones wait at "
+                                  "the seed; 0: no limit"},
+    [NX_SET_SEED_STATE] = {.name = "seed_state",
+                           .type = NX_SETTING_TEXT,
+                           .preset = "",
+                           .unit = "",
+                           .check = is_word,
+                           .accepted = "a file",
+                           .help = "where a seed keeps what it needs to go on when it is started "
+                                   "again; empty: nowhere"},
+};
+
+nx_setting_id nx_setting_find(const char *name)
+{
+    int id = 0;
+
+    while ((id < NX_SETTINGS) && (strcmp(nx_settings[id].name, name) != 0)) {
+        id++;
+    }
+    return (nx_setting_id)id;
+}
+
+const char *nx_setting_near(const char *name)
+{
+    nx_nearest near = nx_nearest_start(name);
+
+    for (int id = 0; id < NX_SETTINGS; id++) {
+        nx_nearest_try(&near, nx_settings[id].name);
+    }
+    return near.best;
+}
+
+static void list_choices(const char *const *choices, char *buf)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; choices[i] != NULL; i++) {
+        const char *between = (i == 0) ? "" : (choices[i + 1] == NULL) ? " or " : ", ";
+
+        len += (size_t)snprintf(buf + len, NX_ACCEPTED_ROOM - len, "%s%s", between, choices[i]);
+        if (len >= NX_ACCEPTED_ROOM) {
+            return;
+        }
+    }
+}
+
+const char *nx_setting_accepted(const nx_setting *s, char *buf)
+{
+    char min[NX_NUMBER_ROOM], max[NX_NUMBER_ROOM];
+
+    switch (s->type) {
+    case NX_SETTING_CHOICE:
+        list_choices(s->choices, buf);
+        break;
+    case NX_SETTING_NUMBER:
+        (void)snprintf(buf, NX_ACCEPTED_ROOM, "%s, from %s to %s", nx_numbers[s->number].accepted,
+                       nx_numbers[s->number].format(s->min, min),
+                       nx_numbers[s->number].format(s->max, max));
+        break;
+    case NX_SETTING_RULES:
+        (void)snprintf(buf, NX_ACCEPTED_ROOM,
+                       "rules such as allreduce:0-16k:recdbl,allreduce:16k-:ring");
+        break;
+    case NX_SETTING_TEXT:
+        (void)snprintf(buf, NX_ACCEPTED_ROOM, "%s", s->accepted);
+        break;
+    }
+    return buf;
+}
+
+static const char prefix[] = "NEXAR_";
+enum { PREFIX = sizeof(prefix) - 1 };
+
+const char *nx_setting_variable(const char *name, char *buf)
+{
+    size_t i;
+
+    memcpy(buf, prefix, sizeof(prefix));
+    for (i = 0; (name[i] != '\0') && (PREFIX + i + 1 < NX_VARIABLE_ROOM); i++) {
+        buf[PREFIX + i] = nx_upper(name[i]);
+    }
+    buf[PREFIX + i] = '\0';
+    return buf;
+}
+
+const char *nx_setting_from_variable(const char *variable, char *buf)
+{
+    const char *name = variable + PREFIX;
+    size_t i;
+
+    for (i = 0; (name[i] != '\0') && (i + 1 < NX_VARIABLE_ROOM); i++) {
+        buf[i] = nx_lower(name[i]);
+    }
+    buf[i] = '\0';
+    return buf;
+}

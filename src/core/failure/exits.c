@@ -1,0 +1,183 @@
+/*
+ * exits.c - descriptors of processes, in one epoll that the loop watches.
+ *
+ * One descriptor for the loop, which has a hook: with descriptors that have none it would ask
+ * the kernel once more for every packet.
+ */
+#include "core/failure/exits.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "core/links.h"
+
+/* How often the hook asks, while the loop is too busy to sleep. */
+#define ASK_NS UINT64_C(1000000)
+
+enum { BATCH = 8 };
+
+typedef struct watch {
+    uint32_t slot;
+    int fd;
+} watch;
+
+struct nx_exits {
+    nx_world *world;
+    nx_fd all; /* an epoll of those below, each with its slot */
+    uint64_t asked_ns;
+    uint32_t n;
+    watch at[NX_EXITS_MOST];
+};
+
+static void drop(nx_exits *e, uint32_t i)
+{
+    /* That it is closed does not take it out: a child by fork may have it. */
+    (void)epoll_ctl(e->all.fd, EPOLL_CTL_DEL, e->at[i].fd, NULL);
+    (void)close(e->at[i].fd);
+    e->at[i] = e->at[--e->n];
+}
+
+void nx_exits_forget(nx_world *world, uint32_t slot)
+{
+    nx_exits *e = world->exits;
+
+    for (uint32_t i = 0; (e != NULL) && (i < e->n); i++) {
+        if (e->at[i].slot == slot) {
+            drop(e, i);
+            return;
+        }
+    }
+}
+
+static void on_end(nx_exits *e, uint32_t slot)
+{
+    nx_world *world = e->world;
+    nx_link *link = nx_msg_link(world->msg, slot);
+    char text[NX_PEER_TEXT];
+
+    nx_exits_forget(world, slot);
+    /* By shared memory it knows, and has more to read than what is in the socket. */
+    if ((link != NULL) && !nx_shm_is(link)) {
+        nx_log(NX_LOG_DEBUG, "the process of %s has ended", nx_world_peer_text(world, slot, text));
+        nx_quic_link_exited(link);
+    }
+}
+
+static bool ask(nx_exits *e)
+{
+    struct epoll_event ready[BATCH];
+    const int n = epoll_wait(e->all.fd, ready, BATCH, 0);
+
+    e->asked_ns = nx_loop_now(e->world->loop);
+    for (int i = 0; i < n; i++) {
+        on_end(e, ready[i].data.u32);
+    }
+    return n > 0;
+}
+
+static void on_ready(nx_fd *fd, uint32_t events)
+{
+    (void)events;
+    (void)ask(nx_list_entry(fd, nx_exits, all));
+}
+
+static bool on_spin(nx_fd *fd)
+{
+    nx_exits *e = nx_list_entry(fd, nx_exits, all);
+
+    return (nx_loop_now(e->world->loop) - e->asked_ns >= ASK_NS) && ask(e);
+}
+
+/* NULL: there is no memory, or no descriptor, for it. */
+static nx_exits *make(nx_world *world)
+{
+    nx_exits *e = nx_zalloc(sizeof(*e));
+
+    if (e == NULL) {
+        return NULL;
+    }
+    e->world = world;
+    e->all = (nx_fd){.fd = epoll_create1(EPOLL_CLOEXEC), .on_ready = on_ready, .on_spin = on_spin};
+    if (e->all.fd < 0) {
+        nx_free(e);
+        return NULL;
+    }
+    if (nx_loop_fd_add(world->loop, &e->all, EPOLLIN) != NEXAR_OK) {
+        (void)close(e->all.fd);
+        nx_free(e);
+        return NULL;
+    }
+    return e;
+}
+
+/* How far |slot| is after this rank, on the circle of slots. */
+static uint32_t distance(const nx_world *world, uint32_t slot)
+{
+    return (slot > world->self) ? slot - world->self : slot + (world->slots - world->self);
+}
+
+/* Whether there is room for |slot|, if need be instead of the one that is farthest. */
+static bool make_room(nx_exits *e, uint32_t slot)
+{
+    uint32_t last = 0;
+
+    for (uint32_t i = 0; i < e->n; i++) {
+        if (e->at[i].slot == slot) {
+            return false; /* it is watched */
+        }
+        last =
+            (distance(e->world, e->at[i].slot) > distance(e->world, e->at[last].slot)) ? i : last;
+    }
+    if (e->n < NX_EXITS_MOST) {
+        return true;
+    }
+    if (distance(e->world, e->at[last].slot) < distance(e->world, slot)) {
+        return false;
+    }
+    drop(e, last);
+    return true;
+}
+
+void nx_exits_watch(nx_world *world, const nx_member *m)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u32 = m->slot}};
+    const int fd = nx_links_same_host(world, m) ? nx_process_open(&m->process) : -1;
+    nx_exits *e;
+
+    if (fd < 0) {
+        return;
+    }
+    if (world->exits == NULL) {
+        world->exits = make(world);
+    }
+    e = world->exits;
+    if ((e == NULL) || !make_room(e, m->slot) ||
+        (epoll_ctl(e->all.fd, EPOLL_CTL_ADD, fd, &event) != 0)) {
+        (void)close(fd);
+        return;
+    }
+    e->at[e->n++] = (watch){.slot = m->slot, .fd = fd};
+}
+
+void nx_exits_stop(nx_world *world)
+{
+    nx_exits *e = world->exits;
+
+    if (e == NULL) {
+        return;
+    }
+    while (e->n > 0) {
+        drop(e, e->n - 1);
+    }
+    nx_loop_fd_remove(world->loop, &e->all);
+    (void)close(e->all.fd);
+    nx_free(e);
+    world->exits = NULL;
+}
+
+uint32_t nx_exits_watched(const nx_world *world)
+{
+    return (world->exits == NULL) ? 0 : world->exits->n;
+}

@@ -1,0 +1,516 @@
+/* failure.c - what is known of those who have failed or left, and when it is acted upon. */
+#include "core/failure/failure.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/accord/accord.h"
+#include "core/comm.h"
+#include "core/failure/failure_inner.h"
+#include "core/links.h"
+#include "core/recover/recover.h"
+
+const nx_rankset *nx_failure_dead(const nx_world *world)
+{
+    return &world->failure->dead;
+}
+
+const nx_rankset *nx_failure_left(const nx_world *world)
+{
+    return &world->failure->left;
+}
+
+static const nx_death *find_death(const nx_failure *f, uint32_t rank)
+{
+    for (const nx_list *at = f->deaths.next; at != &f->deaths; at = at->next) {
+        const nx_death *d = nx_list_entry(at, nx_death, link);
+
+        if (d->rank == rank) {
+            return d;
+        }
+    }
+    return NULL;
+}
+
+const char *nx_failure_why(const nx_world *world, uint32_t rank)
+{
+    const nx_death *d = find_death(world->failure, rank);
+
+    return (d == NULL) ? "there was no memory to keep why" : d->why;
+}
+
+void nx_failure_stir(nx_world *world)
+{
+    if (!world->failure->quiet) {
+        nx_loop_defer(world->loop, &world->failure->task);
+    }
+}
+
+static void make_death(nx_list *list, uint32_t rank, const char *why)
+{
+    nx_death *d = nx_zalloc(sizeof(*d));
+
+    if (d != NULL) {
+        d->rank = rank;
+        (void)snprintf(d->why, sizeof(d->why), "%s", why);
+        nx_list_push_back(list, &d->link);
+    }
+}
+
+/* Without memory it is found out by its silence. */
+static void learn_early(nx_failure *f, uint32_t rank, const char *why)
+{
+    if (!f->quiet) {
+        make_death(&f->early, rank, why);
+    }
+}
+
+/* Its link says that it has left in order: |f| is about to hear that. */
+static bool has_taken_leave(const nx_failure *f, uint32_t rank)
+{
+    const char *why;
+
+    return nx_rankset_has(&f->down, rank) &&
+           (nx_msg_ended(f->world->msg, rank, &why) == NX_END_LEFT);
+}
+
+void nx_failure_learn(nx_world *world, uint32_t rank, const char *why)
+{
+    nx_failure *f = world->failure;
+
+    if (rank >= f->dead.n) {
+        learn_early(f, rank, why);
+        return;
+    }
+    if (has_taken_leave(f, rank)) {
+        return;
+    }
+    if (f->quiet || nx_rankset_has(&f->dead, rank) ||
+        (nx_rankset_has(&f->left, rank) && !nx_rankset_has(&f->absent, rank)) ||
+        !nx_rankset_add(&f->died, rank)) {
+        return;
+    }
+    make_death(&f->deaths, rank, why);
+    nx_failure_stir(world);
+}
+
+void nx_failure_absent(nx_world *world, uint32_t slot)
+{
+    nx_failure *f = world->failure;
+
+    if (!nx_rankset_has(&f->died, slot) && !nx_rankset_has(&f->left, slot)) {
+        (void)nx_rankset_add(&f->absent, slot);
+        nx_failure_leaves(world, slot);
+    }
+}
+
+void nx_failure_agreed(nexar_comm *comm, const nx_rankset *failed)
+{
+    char why[NX_FAILURE_WHY], at[NX_TIME_TEXT];
+
+    (void)snprintf(why, sizeof(why), "the others have agreed that it has, at %s", nx_time_text(at));
+    for (uint32_t rank = 0; (rank = nx_rankset_next(failed, rank)) < failed->n; rank++) {
+        const uint32_t slot = nx_comm_peer(comm, rank);
+
+        if (nx_accord_has_left(comm, rank)) {
+            nx_failure_absent(comm->world, slot);
+        } else {
+            nx_failure_learn(comm->world, slot, why);
+        }
+    }
+    nx_failure_settle(comm->world);
+}
+
+void nx_failure_starve(nx_world *world)
+{
+    world->failure->starved = true;
+    nx_failure_stir(world);
+}
+
+void nx_failure_on_down(nx_world *world, uint32_t peer)
+{
+    nx_failure *f = world->failure;
+
+    if ((f != NULL) && !f->quiet && nx_rankset_add(&f->down, peer)) {
+        nx_failure_stir(world);
+    }
+}
+
+void nx_failure_leaves(nx_world *world, uint32_t slot)
+{
+    nx_failure *f = world->failure;
+
+    if (!f->quiet && !nx_rankset_has(&f->dead, slot) && nx_rankset_add(&f->left, slot)) {
+        (void)nx_rankset_add(&f->leaves, slot);
+        nx_failure_stir(world);
+    }
+}
+
+void nx_failure_expect(nx_world *world, uint32_t slot, bool can_answer)
+{
+    if (can_answer) {
+        nx_health_release(world->failure->health, slot, nx_loop_now(world->loop));
+    } else {
+        nx_health_hold(world->failure->health, slot);
+    }
+}
+
+static void on_leaves(nx_failure *f)
+{
+    for (uint32_t slot = 0; (slot = nx_rankset_next(&f->leaves, slot)) < f->leaves.n; slot++) {
+        nx_health_left(f->health, slot, nx_loop_now(f->world->loop));
+        nx_gate_drop(&f->gate, slot);
+        nx_aftermath_left(f, slot);
+    }
+    nx_rankset_clear(&f->leaves);
+}
+
+/* |peer| was found absent.  If it is of this host, and its process is no more, others need not
+ * find out by themselves: its host refuses to tell more than one a second of them. */
+static void tell_ended(nx_failure *f, uint32_t peer)
+{
+    const nx_world *world = f->world;
+    const nx_member *m = (world->view == NULL) ? NULL : nx_view_slot(world->view, peer);
+
+    if ((m != NULL) && nx_links_same_host(world, m) && nx_process_ended(&m->process) &&
+        (nx_flood_start(f->flood, nx_flood_key(NX_FLOOD_ENDED, peer), NULL, 0) != NEXAR_OK)) {
+        nx_log(NX_LOG_INFO, "others are not told that the process of rank %" PRIu32 " is gone: %s",
+               nx_world_rank(world, peer), nexar_last_error());
+    }
+}
+
+bool nx_failure_ended(const nx_world *world, uint32_t peer)
+{
+    const nx_failure *f = world->failure;
+
+    return (f != NULL) && (f->flood != NULL) &&
+           nx_flood_knows(f->flood, nx_flood_key(NX_FLOOD_ENDED, peer));
+}
+
+/* The link to |peer| has ended. */
+static void on_link_end(nx_failure *f, uint32_t peer)
+{
+    nx_world *world = f->world;
+    const uint64_t now = nx_loop_now(world->loop);
+    const char *why;
+    nx_end end;
+
+    if (nx_rankset_has(&f->dead, peer)) {
+        return;
+    }
+    end = nx_msg_ended(world->msg, peer, &why);
+    if (end == NX_END_ABSENT) {
+        tell_ended(f, peer);
+        if (nx_missed_ask(f, peer)) {
+            return;
+        }
+        (void)nx_rankset_add(&f->absent, peer);
+    }
+    switch (end) {
+    case NX_END_ABSENT:
+    case NX_END_LEFT:
+        nx_health_left(f->health, peer, now);
+        nx_gate_drop(&f->gate, peer);
+        if (nx_rankset_add(&f->left, peer)) {
+            nx_aftermath_left(f, peer);
+        }
+        break;
+    case NX_END_GONE:
+        if (nx_rankset_has(&f->absent, peer)) { /* others did not know which; this rank does */
+            nx_failure_learn(world, peer, why);
+        }
+        nx_health_link_down(f->health, peer, NX_DOWN_CLOSED, why, now);
+        break;
+    case NX_END_LOST:
+        if (nx_msg_starved(world->msg, peer)) {
+            nx_failure_starve(world); /* or this rank would accuse one that is well */
+            break;
+        }
+        /* Watched from now on, until it is given up: there is no way back to it. */
+        if (nx_rankset_add(&f->lost, peer) && (nx_health_watch(f->health, peer, now) != NEXAR_OK)) {
+            nx_failure_learn(world, peer, why);
+        }
+        nx_health_link_down(f->health, peer, NX_DOWN_LOST, why, now);
+        break;
+    }
+}
+
+/* Without memory for the timer only ends of links tell of failures. */
+static void set_timer(nx_failure *f)
+{
+    const uint64_t due = nx_health_due(f->health);
+
+    if ((due != UINT64_MAX) && !f->quiet && !f->expelled) {
+        (void)!nx_loop_timer_set(f->world->loop, &f->timer, due - f->early_ns);
+    }
+}
+
+/* One by one: what is sent because of one may be the end of another link, also of a lower
+ * rank, which is noted meanwhile. */
+static void act_on_downs(nx_failure *f)
+{
+    uint32_t rank;
+
+    while (!f->expelled && ((rank = nx_rankset_next(&f->down, 0)) < f->down.n)) {
+        on_link_end(f, rank);
+        (void)nx_rankset_remove(&f->down, rank);
+    }
+    nx_rankset_clear(&f->down);
+}
+
+static void bury_self(nx_failure *f)
+{
+    const uint32_t self = f->world->self;
+
+    if (nx_rankset_has(&f->died, self) && !nx_rankset_has(&f->dead, self)) {
+        nx_aftermath_bury(f, self);
+    }
+}
+
+static void on_task(nx_task *task)
+{
+    nx_failure *f = nx_list_entry(task, nx_failure, task);
+    const uint32_t size = f->world->slots;
+
+    if (f->starved) {
+        nx_failure_quit(f->world, "this rank had no memory for what others have said");
+    }
+    on_leaves(f);
+    /* At first: one that is dead itself accuses nobody, least of all those who have ended their
+     * links to it. */
+    bury_self(f);
+    act_on_downs(f);
+    bury_self(f);
+    for (uint32_t rank = 0; !f->expelled && ((rank = nx_rankset_next(&f->died, rank)) < size);
+         rank++) {
+        if (!nx_rankset_has(&f->dead, rank)) {
+            nx_aftermath_bury(f, rank);
+        }
+    }
+    nx_recover_settle(f->world);
+    nx_accord_settle(f->world);
+    set_timer(f);
+}
+
+void nx_failure_settle(nx_world *world)
+{
+    nx_loop_undefer(&world->failure->task);
+    on_task(&world->failure->task);
+}
+
+uint64_t nx_failure_pause(const nx_failure *f)
+{
+    return (f->pause_ns[0] > f->pause_ns[1]) ? f->pause_ns[0] : f->pause_ns[1];
+}
+
+static void note_pause(nx_failure *f, uint64_t now_ns)
+{
+    const uint64_t pause = (f->ticked_ns == 0) ? 0 : now_ns - f->ticked_ns;
+
+    f->ticked_ns = now_ns;
+    if (now_ns - f->span_ns >= f->spans_ns) {
+        f->span_ns = now_ns;
+        f->pause_ns[1] = f->pause_ns[0];
+        f->pause_ns[0] = 0;
+    }
+    f->pause_ns[0] = (pause > f->pause_ns[0]) ? pause : f->pause_ns[0];
+}
+
+/* Four times in an interval: who was heard since the last time is taken to be heard now, and
+ * who falls silent is asked after five quarters at the latest. */
+static void on_timer(nx_timer *timer, uint64_t now_ns)
+{
+    nx_failure *f = nx_list_entry(timer, nx_failure, timer);
+
+    note_pause(f, now_ns);
+    for (uint32_t peer = 0; peer < f->world->slots; peer++) {
+        if (nx_msg_heard(f->world->msg, peer)) {
+            nx_hearsay_heard(f, peer, now_ns);
+        }
+    }
+    nx_health_tick(f->health, now_ns);
+    nx_missed_tick(f, now_ns);
+    nx_world_inquire(f->world);
+    set_timer(f);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+/* All that |f| has of them. */
+enum { NSETS = 8 };
+static void find_sets(nx_failure *f, nx_rankset *sets[NSETS])
+{
+    nx_rankset *const all[NSETS] = {&f->dead,  &f->left,   &f->died, &f->down,
+                                    &f->asked, &f->absent, &f->lost, &f->leaves};
+
+    memcpy(sets, all, sizeof(all));
+}
+
+/* Those in slots that the view does not have any more are nobody's concern: what was
+ * told of them all know, and it is not passed on. */
+static void leave_gone(nx_failure *f)
+{
+    const nx_world *world = f->world;
+    const uint64_t now = nx_loop_refresh(world->loop);
+
+    for (uint32_t slot = 0; (world->view != NULL) && (slot < world->slots); slot++) {
+        if (nx_view_slot(world->view, slot) == NULL) {
+            (void)nx_rankset_add(&f->left, slot);
+            (void)nx_rankset_remove(&f->asked, slot);
+            nx_health_left(f->health, slot, now);
+            nx_gate_drop(&f->gate, slot);
+            nx_flood_failed(f->flood, slot);
+            nx_flood_forget(f->flood, nx_flood_key(NX_FLOOD_DEAD, slot));
+            nx_flood_forget(f->flood, nx_flood_key(NX_FLOOD_ENDED, slot));
+        }
+    }
+}
+
+static void free_deaths(nx_list *list)
+{
+    nx_list *at;
+
+    while ((at = nx_list_pop(list)) != NULL) {
+        nx_free(nx_list_entry(at, nx_death, link));
+    }
+}
+
+/* Whether a communicator is still here that |slot| is in. */
+static bool in_use(const nx_world *world, uint32_t slot)
+{
+    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
+        if (nx_comm_find_peer(nx_list_entry(at, nexar_comm, link), slot) >= 0) {
+            return true;
+        }
+    }
+    return nx_view_slot(world->view, slot) != NULL;
+}
+
+nexar_err nx_failure_grow(nx_world *world)
+{
+    nx_failure *f = world->failure;
+    nx_rankset *sets[NSETS];
+    const uint64_t now = nx_loop_refresh(world->loop);
+    nexar_err err = nx_health_grow(f->health, world->slots, now);
+    nx_list early;
+
+    find_sets(f, sets);
+    for (size_t i = 0; (i < NSETS) && (err == NEXAR_OK); i++) {
+        err = nx_rankset_grow(sets[i], world->slots);
+    }
+    err = (err == NEXAR_OK) ? nx_flood_grow(f->flood, world->slots) : err;
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    leave_gone(f);
+    nx_list_for_each (at, &f->deaths) {
+        if (!in_use(world, nx_list_entry(at, nx_death, link)->rank)) {
+            nx_list_remove(at);
+            nx_free(nx_list_entry(at, nx_death, link));
+        }
+    }
+    nx_list_init(&early);
+    nx_list_for_each (at, &f->early) {
+        nx_list_remove(at);
+        nx_list_push_back(&early, at);
+    }
+    nx_list_for_each (at, &early) {
+        nx_failure_learn(world, nx_list_entry(at, nx_death, link)->rank,
+                         nx_list_entry(at, nx_death, link)->why);
+    }
+    free_deaths(&early);
+    set_timer(f);
+    return NEXAR_OK;
+}
+
+static nexar_err make_machines(nx_failure *f, const nx_health_config *hc)
+{
+    nx_rankset *sets[NSETS];
+    nexar_err err = NEXAR_OK;
+
+    find_sets(f, sets);
+    for (size_t i = 0; (i < NSETS) && (err == NEXAR_OK); i++) {
+        err = nx_rankset_init(sets[i], hc->size);
+    }
+    if (err == NEXAR_OK) {
+        err = nx_hearsay_start(f, hc);
+    }
+    if (err == NEXAR_OK) {
+        leave_gone(f);
+    }
+    return err;
+}
+
+nexar_err nx_failure_start(nx_world *world)
+{
+    nx_health_config hc = {
+        .size = world->slots,
+        .self = world->self,
+        .interval_ns = nx_config_number(world->config, NX_SET_HEARTBEAT_INTERVAL),
+        .timeout_ns = nx_config_number(world->config, NX_SET_HEARTBEAT_TIMEOUT),
+    };
+    nx_failure *f;
+    nexar_err err;
+
+    /* A path that was cut for nearly as long must have the time to be found again; with the
+     * quarters of on_timer it is still within an interval that all is known. */
+    hc.timeout_ns += hc.interval_ns / 2;
+    f = nx_zalloc(sizeof(*f));
+    if (f == NULL) {
+        return nx_fail_nomem("the detection of failures");
+    }
+    f->world = world;
+    nx_list_init(&f->deaths);
+    nx_list_init(&f->calls);
+    nx_list_init(&f->early);
+    nx_hearsay_init(f);
+    nx_task_init(&f->task, on_task);
+    f->timer.on_expire = on_timer;
+    f->early_ns = hc.interval_ns - hc.interval_ns / 4;
+    f->spans_ns = hc.timeout_ns;
+    world->failure = f; /* whoever ends the world ends it */
+    err = make_machines(f, &hc);
+    if (err == NEXAR_OK) {
+        set_timer(f);
+    } else {
+        f->quiet = true; /* members may connect before the world is given up */
+    }
+    return err;
+}
+
+void nx_failure_quiet(nx_world *world)
+{
+    nx_failure *f = world->failure;
+
+    if (f != NULL) {
+        f->quiet = true;
+        nx_loop_timer_cancel(world->loop, &f->timer);
+        nx_loop_undefer(&f->task);
+    }
+}
+
+void nx_failure_stop(nx_world *world)
+{
+    nx_failure *f = world->failure;
+    nx_rankset *sets[NSETS];
+
+    if (f == NULL) {
+        return;
+    }
+    nx_failure_quiet(world);
+    nx_accords_free(world);
+    free_deaths(&f->deaths);
+    free_deaths(&f->early);
+    nx_aftermath_stop(f);
+    nx_hearsay_stop(f);
+    find_sets(f, sets);
+    for (size_t i = 0; i < NSETS; i++) {
+        nx_rankset_fini(sets[i]);
+    }
+    nx_free(f);
+    world->failure = NULL;
+}

@@ -1,0 +1,150 @@
+/* failure_api.c - the calls about failures. */
+#include <stdio.h>
+
+#include "core/accord/accord.h"
+#include "core/failure/failure.h"
+#include "core/forked.h"
+#include "core/recover/recover.h"
+#include "core/recover/roster.h"
+#include "core/update.h"
+
+static nexar_err check(const char *name, const nexar_comm *comm, const void *out, const char *what)
+{
+    if ((comm == NULL) || (out == NULL)) {
+        return nx_fail(NEXAR_EINVAL, "%s: %s is NULL", name, (comm == NULL) ? "comm" : what);
+    }
+    return nx_forked_check(name, comm->world);
+}
+
+nexar_err nexar_comm_failed(nexar_comm *comm, int ranks[], size_t *n)
+{
+    nexar_err err = check("comm_failed", comm, n, "n");
+    size_t found = 0;
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if ((ranks == NULL) && (*n > 0)) {
+        return nx_fail(NEXAR_EINVAL, "comm_failed: ranks is NULL, with room for %zu", *n);
+    }
+    nx_loop_lock(comm->world->loop);
+    for (uint32_t rank = 0; rank < comm->known_size; rank++) {
+        const nx_roster *shown = comm->recovery.shown;
+        const uint32_t slot = (shown == NULL) ? nx_comm_peer(comm, rank) : shown->slots[rank];
+
+        if (nx_rankset_has(nx_failure_dead(comm->world), slot)) {
+            if (found < *n) {
+                ranks[found] = (int)rank;
+            }
+            found++;
+        }
+    }
+    nx_loop_unlock(comm->world->loop);
+    *n = found;
+    return NEXAR_OK;
+}
+
+nexar_err nexar_on_failure(nexar_comm *comm, nexar_failure_fn fn, void *arg)
+{
+    nexar_err err = check("on_failure", comm, comm, "comm");
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    if (comm->called.words == NULL) {
+        err = nx_rankset_init(&comm->called, comm->size);
+    }
+    if (err == NEXAR_OK) {
+        comm->on_failure = fn;
+        comm->on_failure_arg = arg;
+        nx_rankset_clear(&comm->called);
+        nx_failure_call(comm);
+    }
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}
+
+nexar_err nexar_comm_revoke(nexar_comm *comm)
+{
+    nexar_err err = check("comm_revoke", comm, comm, "comm");
+
+    if (err == NEXAR_OK) {
+        nx_loop_lock(comm->world->loop);
+        err = nx_accord_revoke(comm);
+        nx_loop_kick(comm->world->loop);
+        nx_loop_unlock(comm->world->loop);
+    }
+    return err;
+}
+
+nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags)
+{
+    nexar_err err = check("comm_agree", comm, flags, "flags");
+    nx_outcome out = {0};
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    nx_recover_drain(comm);
+    err = nx_accord_agree(comm, "comm_agree", &(nx_accord_input){.flags = *flags}, &out);
+    if (err == NEXAR_OK) {
+        *flags = out.flags;
+        nx_failure_agreed(comm, &out.failed);
+        nx_rankset_fini(&out.failed);
+    }
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}
+
+static const char SHRINK[] = "comm_shrink";
+
+/* Without room for what was agreed on this rank must not be waited for: the others have it in
+ * their communicator, and find it gone. */
+static nexar_err give_up(nx_world *world)
+{
+    char why[NX_ERROR_ROOM];
+
+    (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+    nx_failure_quit(world, "this rank could not take part in comm_shrink");
+    return nx_fail(NEXAR_ENOMEM, "%s: this rank is out of the world: %s", SHRINK, why);
+}
+
+/* What all of |comm| have agreed on becomes |*out|. */
+static nexar_err take_rest(nexar_comm *comm, const nx_outcome *outcome, nexar_comm **out)
+{
+    nexar_err err =
+        nx_update_enough(SHRINK, comm->size - outcome->failed.count, (uint32_t)outcome->highest);
+
+    if (err == NEXAR_OK) {
+        err = nx_comm_make_rest(comm, &outcome->failed, outcome->id, out);
+        err = (err == NEXAR_ENOMEM) ? give_up(comm->world) : err;
+    }
+    return err;
+}
+
+nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
+{
+    nexar_err err = check(SHRINK, comm, (const void *)out, "out");
+    nx_accord_input input = {.flags = UINT64_MAX};
+    nx_outcome outcome = {0};
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    nx_recover_drain(comm);
+    if (comm == comm->world->comm) { /* ranks may have different settings */
+        input.highest = nx_config_number(comm->world->config, NX_SET_MIN_WORLD);
+    }
+    input.id = nx_comm_take_id(comm->world);
+    err = nx_accord_agree(comm, SHRINK, &input, &outcome);
+    if (err == NEXAR_OK) {
+        nx_failure_agreed(comm, &outcome.failed);
+        err = take_rest(comm, &outcome, out);
+        nx_rankset_fini(&outcome.failed);
+    }
+    nx_loop_unlock(comm->world->loop);
+    return err;
+}

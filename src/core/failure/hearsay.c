@@ -1,0 +1,227 @@
+/* hearsay.c - the machines that find out who has failed: what they say, and are told. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/accord/accord.h"
+#include "core/failure/failure_inner.h"
+#include "core/links.h"
+#include "msg/control.h"
+
+/* The flood of deaths; those of communicators have their ids, of 32 bits. */
+#define DEATHS (UINT64_C(1) << 32)
+
+static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
+{
+    const nx_failure *f = ctx;
+
+    /* Whoever cannot be told is gone, or will be found out. */
+    (void)!nx_msg_send_control(f->world->msg, to, frame, len);
+}
+
+void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len)
+{
+    nx_failure *f = world->failure;
+
+    /* Whoever is gone is not waited for. */
+    if ((f == NULL) || f->quiet || f->expelled || nx_rankset_has(&f->dead, to) ||
+        nx_rankset_has(&f->left, to)) {
+        (void)!nx_msg_send_control(world->msg, to, frame, len);
+    } else {
+        nx_gate_send(&f->gate, to, frame, len);
+    }
+}
+
+void nx_failure_call_for(nx_world *world, uint32_t peer)
+{
+    const nx_failure *f = world->failure;
+
+    if (!f->quiet && !f->expelled) {
+        nx_health_ask(f->health, peer, nx_loop_now(world->loop));
+    }
+}
+
+static void send_news(void *ctx, uint32_t to, const void *frame, size_t len)
+{
+    const nx_failure *f = ctx;
+
+    nx_failure_send(f->world, to, frame, len);
+}
+
+static bool hears(void *ctx, uint32_t peer)
+{
+    const nx_failure *f = ctx;
+
+    return nx_health_hears(f->health, peer, nx_loop_now(f->world->loop));
+}
+
+/* Watched until it is heard: it answers, or is dead. */
+static void begin_asking(void *ctx, uint32_t peer)
+{
+    const nx_failure *f = ctx;
+    const uint64_t now = nx_loop_now(f->world->loop);
+
+    if (nx_health_watch(f->health, peer, now) != NEXAR_OK) {
+        nx_failure_starve(f->world);
+    }
+    nx_health_ask(f->health, peer, now);
+}
+
+static void end_asking(void *ctx, uint32_t peer)
+{
+    const nx_failure *f = ctx;
+
+    nx_health_unwatch(f->health, peer);
+}
+
+static const nx_gate_ops gate_ops = {
+    .send = send_frame, .hears = hears, .begin = begin_asking, .end = end_asking};
+
+static void on_suspected(void *ctx, uint32_t peer, const char *why)
+{
+    const nx_failure *f = ctx;
+    char text[NX_PEER_TEXT];
+
+    nx_log(NX_LOG_INFO, "%s may have failed: %s", nx_world_peer_text(f->world, peer, text), why);
+}
+
+static void on_dead(void *ctx, uint32_t peer, const char *why)
+{
+    const nx_failure *f = ctx;
+    char sentence[NX_FAILURE_WHY], at[NX_TIME_TEXT], text[NX_PEER_TEXT], link[NX_LINKS_TEXT];
+    const char *words;
+
+    if (nx_rankset_has(&f->down, peer) &&
+        (nx_msg_ended(f->world->msg, peer, &words) == NX_END_GONE)) {
+        nx_failure_learn(f->world, peer, words); /* which say when */
+        return;
+    }
+    (void)snprintf(sentence, sizeof(sentence), "%.160s, at %s", why, nx_time_text(at));
+    if (!nx_rankset_has(&f->down, peer)) { /* nobody but this rank says so: on what grounds */
+        nx_log(NX_LOG_WARN, "%s is held for dead: %s; link: %s; longest pause here %.1f s",
+               nx_world_peer_text(f->world, peer, text), why, nx_links_text(f->world, peer, link),
+               (double)nx_failure_pause(f) / 1e9);
+    }
+    nx_failure_learn(f->world, peer, sentence);
+}
+
+static void on_zombie(void *ctx, uint32_t peer)
+{
+    const nx_failure *f = ctx;
+
+    nx_health_tell(f->health, peer, nx_failure_why(f->world, peer), nx_loop_now(f->world->loop));
+}
+
+/* It ends its link as well: what waits for it hears why. */
+static void on_accused(void *ctx, uint32_t by, const char *why)
+{
+    const nx_failure *f = ctx;
+    char sentence[NX_HEALTH_VERDICT + 64];
+
+    (void)snprintf(sentence, sizeof(sentence), "it holds this one for dead: %s", why);
+    nx_msg_fail_peer(f->world->msg, by, NEXAR_EPEER, sentence);
+}
+
+/* Others end their links: nothing that waits shall hear of that instead. */
+static void on_outcast(void *ctx, uint32_t by, const char *why)
+{
+    const nx_failure *f = ctx;
+    nx_world *world = f->world;
+    char sentence[NX_HEALTH_VERDICT + 64], held[sizeof(sentence) + sizeof(NX_FAILURE_HELD)];
+
+    (void)snprintf(sentence, sizeof(sentence), "%s, says rank %" PRIu32, why,
+                   nx_world_rank(world, by));
+    nx_failure_learn(world, world->self, sentence);
+    (void)snprintf(held, sizeof(held), NX_FAILURE_HELD "%s", sentence);
+    for (uint32_t peer = 0; nx_rankset_has(&f->died, world->self) && (peer < world->slots);
+         peer++) {
+        nx_msg_fail_peer(world->msg, peer, NEXAR_EPEER, held);
+    }
+}
+
+static const nx_health_ops health_ops = {.send = send_frame,
+                                         .suspected = on_suspected,
+                                         .dead = on_dead,
+                                         .zombie = on_zombie,
+                                         .accused = on_accused,
+                                         .outcast = on_outcast};
+
+static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
+{
+    const nx_failure *f = ctx;
+    char why[NX_FLOOD_DATA_MAX + 64];
+
+    (void)snprintf(why, sizeof(why), "%.*s, says rank %" PRIu32, (int)len, (const char *)data,
+                   nx_world_rank(f->world, from));
+    if ((key >> 32) == NX_FLOOD_DEAD) {
+        nx_failure_learn(f->world, (uint32_t)key, why);
+    } else if ((key >> 32) == NX_FLOOD_ENDED) {
+        nx_links_ended(f->world, (uint32_t)key);
+    }
+}
+
+static const nx_flood_ops flood_ops = {.send = send_news, .learned = on_learned};
+
+void nx_hearsay_heard(nx_failure *f, uint32_t peer, uint64_t now_ns)
+{
+    if (!nx_rankset_has(&f->dead, peer)) {
+        nx_health_heard(f->health, peer, now_ns);
+        nx_gate_heard(&f->gate, peer);
+    }
+}
+
+bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len)
+{
+    const uint8_t kind = *(const uint8_t *)data;
+    nx_failure *f = world->failure;
+    nexar_err err = NEXAR_OK;
+    uint64_t group = 0;
+
+    if (((kind < NX_CONTROL_PING) || (kind > NX_CONTROL_AGREE)) && (kind != NX_CONTROL_CONFIRM) &&
+        (kind != NX_CONTROL_VERDICT)) {
+        return false;
+    }
+    if ((f == NULL) || f->quiet || f->expelled) {
+        return true;
+    }
+    nx_hearsay_heard(f, peer, nx_loop_now(world->loop));
+    if ((kind <= NX_CONTROL_PONG) || (kind == NX_CONTROL_VERDICT)) {
+        err = nx_health_frame(f->health, peer, data, len, nx_loop_now(world->loop));
+    } else if ((kind == NX_CONTROL_FLOOD) &&
+               (nx_flood_frame_group(data, len, &group) == NEXAR_OK) && (group == DEATHS)) {
+        err = nx_flood_frame(f->flood, peer, data, len);
+    } else {
+        err = nx_accord_frame(world, peer, data, len);
+    }
+    if (err != NEXAR_OK) {
+        nx_log(NX_LOG_WARN, "peer %" PRIu32 " sent what was not taken: %s", peer,
+               nexar_last_error());
+    }
+    if (err == NEXAR_ENOMEM) {
+        nx_failure_starve(world);
+    }
+    return true;
+}
+
+void nx_hearsay_init(nx_failure *f)
+{
+    nx_gate_init(&f->gate, &gate_ops, f);
+}
+
+nexar_err nx_hearsay_start(nx_failure *f, const nx_health_config *config)
+{
+    const nexar_err err =
+        nx_health_create(&f->health, config, &health_ops, f, nx_loop_refresh(f->world->loop));
+
+    return (err == NEXAR_OK)
+               ? nx_flood_create(&f->flood, DEATHS, config->size, config->self, &flood_ops, f)
+               : err;
+}
+
+void nx_hearsay_stop(nx_failure *f)
+{
+    nx_gate_fini(&f->gate);
+    nx_health_destroy(f->health);
+    nx_flood_destroy(f->flood);
+}

@@ -1,0 +1,407 @@
+/* p2p_device.c - sends from a device and receives to one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/p2p/p2p_op.h"
+#include "device/inflow.h"
+#include "device/outflow.h"
+
+enum { REGIONS = 64 }; /* handed to the adapter at once */
+
+typedef struct nx_op_device {
+    nx_op *op;
+    nexar_iov one, *regions; /* of the device; owned where there are several */
+    size_t n;
+    size_t bytes; /* of all */
+
+    /* A send. */
+    nx_list link;  /* in comm->staged */
+    nx_bytes host; /* what goes out at first; or the caller's own ... */
+    const nx_bytes *many;
+    size_t nmany; /* ... in so many stretches */
+    nx_outflow out;
+    bool with_msg;      /* which has its first bytes */
+    bool waits;         /* for the device, to have the next */
+    nx_context context; /* of its communicator, when it began */
+    bool ready, cancelled;
+    uint64_t begun_ns; /* when the device was given it; of a receive, all of it */
+    void *memory;      /* of one to ourselves, which is staged as a whole */
+    nx_job job;
+    nexar_err err;
+    char why[NX_DEVICE_WHY];
+
+    nx_inflow in; /* a receive */
+} op_device;
+
+static nx_worker *worker_of(const nx_op *op)
+{
+    return op->comm->world->device_worker;
+}
+
+/* Ends |op| before msg has had it. */
+static void refuse(nx_op *op, nexar_err err, const char *why)
+{
+    op->req.err = err;
+    (void)snprintf(op->req.why, sizeof(op->req.why), "%s", why);
+    op->req.done = true;
+    if (op->device == NULL) {
+        nx_op_over(op);
+    } else {
+        nx_op_device_sent(op);
+    }
+}
+
+/* Room for |n| regions; false: |op| has ended. */
+static bool create(nx_op *op, size_t n)
+{
+    op_device *d = nx_zalloc(sizeof(*d));
+
+    if (d != NULL) {
+        d->op = op;
+        d->n = n;
+        nx_list_init(&d->link);
+        d->regions = (n <= 1) ? &d->one : nx_calloc(n, sizeof(*d->regions));
+    }
+    op->device = d;
+    if ((d == NULL) || (d->regions == NULL)) {
+        refuse(op, NEXAR_ENOMEM, "no memory for a message of a device");
+        return false;
+    }
+    return true;
+}
+
+void nx_op_device_free(nx_op *op)
+{
+    op_device *d = op->device;
+
+    if (d == NULL) {
+        return;
+    }
+    op->device = NULL;
+    nx_list_remove(&d->link);
+    if (d->regions != &d->one) {
+        nx_free(d->regions);
+    }
+    nx_free(d->memory);
+    nx_free(d);
+}
+
+/* Bytes [off, off + len) of the message between their regions and |host|, by |move|, some
+ * regions at a time. */
+static nexar_err by_regions(const op_device *d, uint64_t off, char *host, size_t len,
+                            nexar_err (*move)(const op_device *d, const nexar_iov *some, size_t n,
+                                              char *host))
+{
+    nexar_err err = NEXAR_OK;
+    size_t i = 0;
+
+    while ((i < d->n) && (off >= d->regions[i].bytes)) {
+        off -= d->regions[i++].bytes;
+    }
+    while ((err == NEXAR_OK) && (len != 0) && (i < d->n)) {
+        nexar_iov some[REGIONS];
+        size_t n = 0, bytes = 0;
+
+        for (; (n < REGIONS) && (len != 0) && (i < d->n); i++) {
+            const size_t left = d->regions[i].bytes - (size_t)off;
+
+            some[n].ptr = (char *)d->regions[i].ptr + off;
+            some[n].bytes = (len < left) ? len : left;
+            len -= some[n].bytes;
+            bytes += some[n++].bytes;
+            off = 0;
+        }
+        err = move(d, some, n, host);
+        host += bytes;
+    }
+    return err;
+}
+
+/* ---- sends ---------------------------------------------------------------------------
+ *
+ * Messages of a communicator are handed to msg in the order in which they were started, each
+ * when its first chunk is staged; the rest of a long one is read while it goes out.  One to
+ * ourselves goes nowhere, and is staged as a whole. */
+
+/* Hands the first bytes of |d| to msg. */
+static void send_first(op_device *d)
+{
+    nx_op *op = d->op;
+    nexar_comm *comm = op->comm;
+    nx_msg *msg = comm->world->msg;
+
+    d->with_msg = true;
+    if (d->many != NULL) {
+        nx_msg_send(msg, &op->req, op->to, d->context, op->tag, d->many, d->nmany);
+    } else if ((op->mem.device != NULL) && (d->host.len < d->bytes)) {
+        nx_msg_send_stream(msg, &op->req, op->to, d->context, op->tag, d->host, d->bytes);
+    } else {
+        nx_msg_send(msg, &op->req, op->to, d->context, op->tag, &d->host, 1);
+    }
+}
+
+/* Hands what is ready to msg, in the order in which it was started. */
+static void send_ready(nexar_comm *comm)
+{
+    while (!nx_list_empty(&comm->staged)) {
+        op_device *d = nx_list_entry(comm->staged.next, op_device, link);
+        nx_op *op = d->op;
+
+        if (!d->ready) {
+            return;
+        }
+        nx_list_remove(&d->link);
+        if (d->err != NEXAR_OK) {
+            refuse(op, d->err, d->why);
+        } else if (d->cancelled) {
+            refuse(op, NEXAR_ECANCELED, "canceled");
+        } else if (comm->revoked || (d->context.comm != comm->id)) {
+            refuse(op, NEXAR_EREVOKED, "the communicator was revoked");
+        } else {
+            send_first(d);
+        }
+    }
+}
+
+static nexar_err gather_some(const op_device *d, const nexar_iov *some, size_t n, char *host)
+{
+    return nx_device_gather(d->op->mem, host, some, n);
+}
+
+static nexar_err gather(const op_device *d, uint64_t off, void *host, size_t len)
+{
+    return by_regions(d, off, host, len, gather_some);
+}
+
+static nexar_err stage(nx_outflow *out, uint64_t off, void *host, size_t len)
+{
+    return gather(nx_list_entry(out, op_device, out), off, host, len);
+}
+
+static void on_ready(nx_outflow *out, const void *host, size_t len)
+{
+    op_device *d = nx_list_entry(out, op_device, out);
+    nx_msg *msg = d->op->comm->world->msg;
+
+    d->waits = false;
+    if (d->with_msg && (out->err != NEXAR_OK)) {
+        nx_msg_send_break(msg, &d->op->req, out->err, out->why);
+    } else if (d->with_msg) {
+        nx_msg_send_more(msg, &d->op->req, (nx_bytes){.ptr = host, .len = len});
+    } else {
+        d->err = out->err;
+        (void)snprintf(d->why, sizeof(d->why), "%s", out->why);
+        d->host = (nx_bytes){.ptr = host, .len = len};
+        d->ready = true;
+        send_ready(d->op->comm);
+    }
+}
+
+/* msg asks for what follows. */
+static void on_need(nx_req *req, uint64_t off)
+{
+    op_device *d = ((nx_op *)req)->device; /* its first member */
+
+    (void)off;
+    d->waits = true;
+    d->begun_ns = nx_loop_now(d->op->comm->world->loop);
+    nx_outflow_next(&d->out);
+}
+
+/* Its request is done, and no thread reads for it any more. */
+static void on_idle(nx_outflow *out)
+{
+    nx_op_over(nx_list_entry(out, op_device, out)->op);
+}
+
+static void whole_work(nx_job *job)
+{
+    op_device *d = nx_list_entry(job, op_device, job);
+
+    d->err = gather(d, 0, d->memory, d->bytes);
+    if (d->err != NEXAR_OK) {
+        (void)snprintf(d->why, sizeof(d->why), "%s", nexar_last_error());
+    }
+}
+
+static void whole_done(nx_job *job)
+{
+    op_device *d = nx_list_entry(job, op_device, job);
+
+    d->ready = true;
+    send_ready(d->op->comm);
+}
+
+static nexar_err stage_whole(op_device *d)
+{
+    d->memory = nx_alloc_aligned(64, d->bytes);
+    if (d->memory == NULL) {
+        return nx_fail_nomem("staging memory");
+    }
+    d->host = (nx_bytes){.ptr = d->memory, .len = d->bytes};
+    d->job = (nx_job){.work = whole_work, .done = whole_done};
+    if (nx_worker_submit(worker_of(d->op), &d->job) != NEXAR_OK) {
+        whole_work(&d->job);
+        whole_done(&d->job);
+    }
+    return NEXAR_OK;
+}
+
+static nexar_err start_staging(op_device *d)
+{
+    nx_op *op = d->op;
+    nexar_err err;
+
+    d->begun_ns = nx_loop_now(op->comm->world->loop);
+    if (op->to == op->comm->world->self) {
+        return stage_whole(d);
+    }
+    d->out = (nx_outflow){.device = op->mem.device,
+                          .worker = worker_of(op),
+                          .total = d->bytes,
+                          .stage = stage,
+                          .on_ready = on_ready,
+                          .on_idle = on_idle};
+    op->req.on_need = on_need;
+    err = nx_outflow_start(&d->out);
+    if (err != NEXAR_OK) {
+        d->out.stage = NULL; /* nothing to wait for */
+    }
+    return err;
+}
+
+void nx_op_device_send(nx_op *op, const nx_bytes *bytes, size_t n)
+{
+    nexar_err err = NEXAR_OK;
+    op_device *d;
+
+    if (!create(op, n)) {
+        return;
+    }
+    d = op->device;
+    d->context = nx_comm_user(op->comm);
+    for (size_t i = 0; i < n; i++) {
+        d->regions[i] = (nexar_iov){.ptr = (void *)bytes[i].ptr, .bytes = bytes[i].len};
+        d->bytes += bytes[i].len;
+    }
+    nx_list_push_back(&op->comm->staged, &d->link);
+    d->ready = (op->mem.device == NULL) || (d->bytes == 0);
+    if (op->mem.device == NULL) { /* host memory: the turn is all that it waits for */
+        d->many = (n == 1) ? NULL : bytes;
+        d->nmany = n;
+        d->host = (n == 1) ? bytes[0] : (nx_bytes){0};
+    } else if (!d->ready) {
+        err = start_staging(d);
+    }
+    if (err != NEXAR_OK) {
+        nx_list_remove(&d->link);
+        refuse(op, err, nexar_last_error());
+    } else if (op->device == d) {
+        send_ready(op->comm);
+    }
+}
+
+void nx_op_device_sent(nx_op *op)
+{
+    op_device *d = op->device;
+
+    if (d->out.stage != NULL) {
+        nx_outflow_end(&d->out);
+    } else {
+        nx_op_over(op);
+    }
+}
+
+bool nx_op_device_cancel(nx_op *op)
+{
+    if ((op->device == NULL) || !op->sending || !nx_list_linked(&op->device->link)) {
+        return false;
+    }
+    op->device->cancelled = true;
+    return true;
+}
+
+/* ---- receives -------------------------------------------------------------------------- */
+
+static nexar_err scatter_some(const op_device *d, const nexar_iov *some, size_t n, char *host)
+{
+    return nx_device_scatter(d->op->mem, some, n, host);
+}
+
+static nexar_err apply(nx_inflow *in, uint64_t off, const void *data, size_t len)
+{
+    return by_regions(nx_list_entry(in, op_device, in), off, (char *)(uintptr_t)data, len,
+                      scatter_some);
+}
+
+static void take(void *ctx, uint64_t off, const void *data, size_t len)
+{
+    op_device *d = ctx;
+
+    nx_inflow_put(&d->in, off, data, len);
+}
+
+static void on_inflow(nx_inflow *in)
+{
+    op_device *d = nx_list_entry(in, op_device, in);
+    nx_op *op = d->op;
+    nx_world *world = op->comm->world;
+
+    if ((in->err != NEXAR_OK) && ((op->req.err == NEXAR_OK) || (op->req.err == NEXAR_ETRUNC))) {
+        op->req.err = in->err;
+        (void)snprintf(op->req.why, sizeof(op->req.why), "%s", in->why);
+    }
+    nx_op_over(op);
+    nx_world_end(world);
+}
+
+void nx_op_device_recv(nx_op *op, const nx_iov_span *iov, size_t n)
+{
+    nx_sink sink = {.take = take, .unit = 1};
+    op_device *d;
+
+    if (!create(op, n)) {
+        return;
+    }
+    d = op->device;
+    for (size_t i = 0; i < n; i++) {
+        d->regions[i] = (nexar_iov){.ptr = iov[i].ptr, .bytes = iov[i].len};
+        d->bytes += iov[i].len;
+    }
+    d->in.device = op->mem.device;
+    d->in.worker = worker_of(op);
+    d->in.apply = apply;
+    d->in.on_done = on_inflow;
+    sink.room = d->bytes;
+    sink.ctx = d;
+    nx_msg_recv(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), op->tag, &sink);
+}
+
+/* The world waits for what the device still has to do. */
+void nx_op_device_received(nx_op *op)
+{
+    nx_world_begin(op->comm->world);
+    op->device->begun_ns = nx_loop_now(op->comm->world->loop);
+    nx_inflow_end(&op->device->in);
+}
+
+/* ---- for reports ------------------------------------------------------------------------- */
+
+const nx_op *nx_op_device_snag(const nx_op *op, nx_snag *snag)
+{
+    const op_device *d = op->device;
+
+    if (d == NULL) {
+        return NULL;
+    }
+    if (op->sending && nx_list_linked(&d->link)) {
+        d = nx_list_entry(op->comm->staged.next, op_device, link); /* who holds up the others */
+    } else if (op->sending ? !d->waits : !d->in.ended) {
+        return NULL;
+    }
+    *snag = (nx_snag){.kind = op->sending ? NX_SNAG_SEND : NX_SNAG_RECV,
+                      .bytes = d->bytes,
+                      .begun_ns = d->begun_ns};
+    return d->op;
+}

@@ -1,0 +1,252 @@
+/* p2p_op.c - sends, receives and probes on their way. */
+#include "core/p2p/p2p_op.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void on_done(nx_req *req)
+{
+    nx_op *op = (nx_op *)req; /* its first member */
+
+    if (op->device == NULL) {
+        nx_op_over(op);
+    } else if (op->sending) {
+        nx_op_device_sent(op);
+    } else {
+        nx_op_device_received(op);
+    }
+}
+
+static void describe(const nx_op *op, char *buf, size_t size)
+{
+    char peer[NX_PEER_TEXT] = "any rank", tag[32] = "any tag";
+
+    if (op->to != NX_ANY_PEER) {
+        (void)nx_world_peer_text(op->comm->world, op->to, peer);
+    }
+    if (op->tag != NEXAR_ANY_TAG) {
+        (void)snprintf(tag, sizeof(tag), "tag %" PRIu64, op->tag);
+    }
+    (void)snprintf(buf, size, "%s %s %s, %s", op->name, op->sending ? "to" : "from", peer, tag);
+}
+
+/* Finalize waits for it, and nobody else can any more. */
+static void tell_lost(const nx_op *op)
+{
+    char what[256], why[NX_ERROR_ROOM];
+
+    describe(op, what, sizeof(what));
+    (void)snprintf(why, sizeof(why), "a message that was still on its way was lost: %s: %s", what,
+                   (op->req.why[0] == '\0') ? nexar_strerror(op->req.err) : op->req.why);
+    nx_world_lost(op->comm->world, op->req.err, why);
+}
+
+void nx_op_over(nx_op *op)
+{
+    if (!op->sending && ((op->req.err == NEXAR_OK) || (op->req.err == NEXAR_ETRUNC))) {
+        op->source = ((op->peer == NEXAR_ANY_SOURCE) || (op->id != op->comm->id))
+                         ? nx_comm_find_peer(op->comm, op->req.peer)
+                         : op->peer;
+    }
+    if ((op->req.err == NEXAR_ECANCELED) && (op->comm->revoked || (op->id != op->comm->id))) {
+        op->req.err = NEXAR_EREVOKED;
+        (void)snprintf(op->req.why, sizeof(op->req.why), "the communicator was revoked");
+    }
+    nx_op_device_free(op);
+    nx_comm_memory_done(&op->mem);
+    if (op->sending) {
+        if (op->comm->world->closing && (op->req.err != NEXAR_OK)) {
+            tell_lost(op);
+        }
+        nx_world_end(op->comm->world);
+    }
+    op->over = true;
+    op->on_over(op);
+}
+
+void nx_op_init(nx_op *op, nexar_comm *comm, nx_devmem mem, void (*on_over)(nx_op *op))
+{
+    /* The request, which is long, is set up where it starts. */
+    op->req.on_done = on_done;
+    op->req.event = NULL;
+    op->req.done = false;
+    op->req.state = 0;
+    op->req.err = NEXAR_OK;
+    op->req.why[0] = '\0';
+    op->comm = comm;
+    op->source = -1;
+    op->sending = op->over = false;
+    op->on_over = on_over;
+    op->mem = mem;
+    op->device = NULL;
+    if (mem.device != NULL) {
+        nx_device_hold(mem.device);
+    }
+}
+
+uint32_t nx_op_source(const nexar_comm *comm, int source)
+{
+    return (source == NEXAR_ANY_SOURCE) ? NX_ANY_PEER : nx_comm_peer(comm, (uint32_t)source);
+}
+
+nx_what nx_op_what(const nx_op *op)
+{
+    return (nx_what){.kind = op->sending ? NX_WHAT_SEND : NX_WHAT_RECV,
+                     .name = op->name,
+                     .comm = op->comm->id,
+                     .peer = op->to,
+                     .tag = op->tag};
+}
+
+static void begin(nx_op *op, const char *name, int peer, uint64_t tag)
+{
+    op->name = name;
+    op->peer = peer;
+    op->id = op->comm->id;
+    op->tag = tag;
+}
+
+/* True: nothing is begun any more on its communicator, and it is over.  So it is where the
+ * communicator was rebuilt without the peer after the call had been checked. */
+static bool is_refused(nx_op *op)
+{
+    const nexar_comm *comm = op->comm;
+    const bool gone = (op->peer != NEXAR_ANY_SOURCE) && ((uint32_t)op->peer >= comm->size);
+
+    op->to = gone ? NX_ANY_PEER : nx_op_source(comm, op->peer);
+    if (nx_comm_refuses(comm) || gone) {
+        op->req.done = true;
+        op->req.err = NEXAR_EREVOKED;
+        (void)snprintf(op->req.why, sizeof(op->req.why), "the communicator was revoked");
+        nx_op_over(op);
+        return true;
+    }
+    return false;
+}
+
+/* What waits for anybody where nobody is left does not, nor for one that has freed the
+ * communicator, if what it had sent before is not it. */
+static void check_sources(const nx_op *op)
+{
+    nexar_comm *comm = op->comm;
+    nx_parting how;
+
+    if (op->peer == NEXAR_ANY_SOURCE) {
+        if (comm->alone) {
+            nx_comm_fail_any(comm);
+        }
+        return;
+    }
+    how = nx_group_finished(&comm->group, (uint32_t)op->peer);
+    if (how != NX_PARTING_NONE) {
+        nx_comm_fail_from(comm, op->to, how);
+    }
+}
+
+/* True: the peer has parted from the communicator, and it is over. */
+static bool is_parted(nx_op *op)
+{
+    const nx_parting how = nx_group_parted(&op->comm->group, (uint32_t)op->peer);
+
+    if (how == NX_PARTING_NONE) {
+        return false;
+    }
+    op->req.done = true;
+    op->req.err = nx_parting_error(how);
+    (void)snprintf(op->req.why, sizeof(op->req.why), "it %s", nx_parting_text(how));
+    nx_op_over(op);
+    return true;
+}
+
+void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, int dest,
+                uint64_t tag)
+{
+    begin(op, name, dest, tag);
+    op->sending = true;
+    nx_world_begin(op->comm->world);
+    if (is_refused(op) || is_parted(op)) {
+        return;
+    }
+    /* Behind those that are being staged, also where it needs none of that itself. */
+    if ((op->mem.device != NULL) || !nx_list_empty(&op->comm->staged)) {
+        nx_op_device_send(op, bytes, n);
+    } else {
+        nx_msg_send(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag, bytes, n);
+    }
+}
+
+bool nx_op_send_short(nexar_comm *comm, const nx_bytes *bytes, int dest, uint64_t tag)
+{
+    return !nx_comm_refuses(comm) && ((uint32_t)dest < comm->size) && (comm->group.gone.n == 0) &&
+           !atomic_load(&comm->has_device) && nx_list_empty(&comm->staged) &&
+           nx_msg_send_short(comm->world->msg, nx_comm_peer(comm, (uint32_t)dest),
+                             nx_comm_user(comm), tag, bytes->ptr, bytes->len);
+}
+
+void nx_op_sent(nx_op *op, const char *name, int dest, uint64_t tag)
+{
+    begin(op, name, dest, tag);
+    op->to = nx_op_source(op->comm, dest);
+    op->sending = true;
+    op->req.done = true;
+    nx_comm_memory_done(&op->mem);
+    op->over = true;
+    op->on_over(op);
+}
+
+void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, int source,
+                uint64_t tag)
+{
+    nx_sink sink = {.iov = iov, .niov = n, .unit = 1};
+
+    begin(op, name, source, tag);
+    if (is_refused(op)) {
+        return;
+    }
+    if (op->mem.device != NULL) {
+        nx_op_device_recv(op, iov, n);
+        check_sources(op);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        sink.room += iov[i].len;
+    }
+    nx_msg_recv(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag, &sink);
+    check_sources(op);
+}
+
+void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag)
+{
+    begin(op, name, source, tag);
+    if (is_refused(op)) {
+        return;
+    }
+    nx_msg_probe(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag);
+    check_sources(op);
+}
+
+void nx_op_cancel(nx_op *op)
+{
+    if (!nx_op_device_cancel(op) && !op->req.done) {
+        (void)nx_msg_cancel(op->comm->world->msg, &op->req);
+    }
+}
+
+/* ---- outcomes ---------------------------------------------------------------------- */
+
+nexar_err nx_op_finish(nx_op *op, nexar_status *status)
+{
+    const nx_req *r = &op->req;
+
+    if ((status != NULL) && !op->sending && ((r->err == NEXAR_OK) || (r->err == NEXAR_ETRUNC))) {
+        *status = (nexar_status){.source = op->source, .tag = r->tag, .bytes = r->bytes};
+    }
+    if (r->err != NEXAR_OK) {
+        char what[256];
+
+        describe(op, what, sizeof(what));
+        return nx_fail(r->err, "%s: %s", what,
+                       (r->why[0] == '\0') ? nexar_strerror(r->err) : r->why);
+    }
+    return NEXAR_OK;
+}

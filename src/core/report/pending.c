@@ -1,0 +1,375 @@
+/* pending.c - collectives that run and threads that wait, as operations of reports. */
+#include "core/report/pending.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "coll/direct/direct.h"
+#include "coll/run.h"
+#include "core/accord/accord.h"
+#include "core/comm.h"
+#include "core/p2p/p2p_op.h"
+
+/* ---- one by one ------------------------------------------------------------------------ */
+
+static nx_pending of_run(const nx_run *run)
+{
+    return (nx_pending){
+        .what = {.comm = run->group->comm, .number = run->number, .mark = run->mark},
+        .begun_ns = run->begun_ns,
+        .first = (run->group->rank == 0)};
+}
+
+/* The collective of |comm| that is on its board (direct.h); false: none. */
+static bool of_board(const nexar_comm *comm, nx_pending *out, uint64_t *missing)
+{
+    nx_direct_now now = {0};
+
+    if (comm->group.direct != NULL) {
+        nx_direct_look(comm->group.direct, &now);
+    }
+    *out = (nx_pending){.what = {.comm = comm->id, .number = now.number, .mark = now.mark},
+                        .begun_ns = now.begun_ns,
+                        .first = (comm->rank == 0)};
+    *missing = now.missing;
+    return now.number != 0;
+}
+
+/* |what| with the rank of its peer, which it knows by its slot. */
+static nx_what with_rank(const nx_world *world, const nx_what *what)
+{
+    nx_what w = *what;
+
+    w.peer = (w.peer == NX_ANY_PEER) ? NX_ANY_PEER : nx_world_rank(world, w.peer);
+    return w;
+}
+
+static nx_pending of_blocked(const nx_world *world, const nx_blocked *b)
+{
+    return (nx_pending){.what = with_rank(world, &b->what), .begun_ns = b->begun_ns, .first = true};
+}
+
+static const nexar_comm *find_comm(const nx_world *world, uint32_t id)
+{
+    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
+        const nexar_comm *comm = nx_list_entry(at, nexar_comm, link);
+
+        if (comm->id == id) {
+            return comm;
+        }
+    }
+    return ((world->comm != NULL) && (world->comm->id == id)) ? world->comm : NULL;
+}
+
+static const nx_run *find_run(const nx_world *world, uint32_t comm_id, uint32_t number)
+{
+    const nexar_comm *comm = find_comm(world, comm_id);
+
+    if (comm != NULL) {
+        for (const nx_list *at = comm->group.runs.next; at != &comm->group.runs; at = at->next) {
+            const nx_run *run = nx_list_entry(at, nx_run, link);
+
+            if (run->number == number) {
+                return run;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- all of them ------------------------------------------------------------------------- */
+
+static void each_of(const nexar_comm *comm, bool all, void (*each)(void *ctx, const nx_pending *p),
+                    void *ctx)
+{
+    nx_pending board;
+    uint64_t missing;
+
+    if (of_board(comm, &board, &missing)) {
+        each(ctx, &board);
+    }
+    for (const nx_list *at = comm->group.runs.next; at != &comm->group.runs; at = at->next) {
+        const nx_pending p = of_run(nx_list_entry(at, nx_run, link));
+
+        each(ctx, &p);
+        if (!all) {
+            return;
+        }
+    }
+}
+
+/* With |all|, or of a communicator's collectives only the oldest. */
+static void walk(const nx_world *world, bool all, void (*each)(void *ctx, const nx_pending *p),
+                 void *ctx)
+{
+    if (world->comm != NULL) {
+        each_of(world->comm, all, each, ctx);
+    }
+    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
+        each_of(nx_list_entry(at, nexar_comm, link), all, each, ctx);
+    }
+    for (const nx_list *at = world->log.blocked.next; at != &world->log.blocked; at = at->next) {
+        const nx_pending p = of_blocked(world, nx_list_entry(at, nx_blocked, link));
+
+        each(ctx, &p);
+    }
+}
+
+void nx_pending_each(const nx_world *world, void (*each)(void *ctx, const nx_pending *p), void *ctx)
+{
+    walk(world, true, each, ctx);
+}
+
+typedef struct search {
+    uint64_t since_ns;
+    nx_pending *out;
+    bool found;
+} search;
+
+static void consider(void *ctx, const nx_pending *p)
+{
+    search *s = ctx;
+
+    if ((p->begun_ns > s->since_ns) && (!s->found || (p->begun_ns < s->out->begun_ns))) {
+        *s->out = *p;
+        s->found = true;
+    }
+}
+
+bool nx_pending_oldest(void *ctx, uint64_t since_ns, nx_pending *out)
+{
+    search s = {.since_ns = since_ns, .out = out};
+
+    walk(ctx, false, consider, &s);
+    return s.found;
+}
+
+/* ---- what they wait for on this rank -------------------------------------------------------- */
+
+/* What holds up an operation here; for whom, and on which device. */
+typedef struct obstacle {
+    nx_snag snag;
+    uint32_t rank; /* of the world */
+    const nx_device *device;
+} obstacle;
+
+static const nx_blocked *find_blocked(const nx_world *world, const nx_pending *p)
+{
+    for (const nx_list *at = world->log.blocked.next; at != &world->log.blocked; at = at->next) {
+        const nx_blocked *b = nx_list_entry(at, nx_blocked, link);
+
+        if ((b->begun_ns == p->begun_ns) && (b->what.kind == p->what.kind) &&
+            (b->what.comm == p->what.comm) && (b->what.tag == p->what.tag)) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+static obstacle of_message(const nx_world *world, const nx_pending *p)
+{
+    const nx_blocked *b = find_blocked(world, p);
+    obstacle o = {0};
+    const nx_op *op;
+
+    if ((b == NULL) || (b->op == NULL) || ((op = nx_op_device_snag(b->op, &o.snag)) == NULL)) {
+        return o;
+    }
+    o.device = op->mem.device;
+    /* A receive from any knows who sent it when the message has come. */
+    o.rank = nx_world_rank(world, (op->to == NX_ANY_PEER) ? op->req.peer : op->to);
+    return o;
+}
+
+static obstacle of_collective(const nx_world *world, const nx_pending *p)
+{
+    const nx_run *run = find_run(world, p->what.comm, p->what.number);
+    obstacle o = {0};
+
+    if (run != NULL) {
+        o.snag = nx_run_snag(run);
+        o.device = run->mem.device;
+        o.rank = nx_world_rank(world, nx_group_peer(run->group, o.snag.rank));
+    }
+    return o;
+}
+
+/* What has lasted long enough to be told of; NX_SNAG_NONE: nothing has. */
+static obstacle find_obstacle(const nx_world *world, const nx_pending *p)
+{
+    const obstacle o =
+        (p->what.kind == NX_WHAT_COLL) ? of_collective(world, p) : of_message(world, p);
+
+    return (o.snag.begun_ns + NX_OPLOG_WORTH_NS <= nx_loop_now(world->loop)) ? o : (obstacle){0};
+}
+
+void nx_pending_here(void *ctx, const nx_pending *p, char *out)
+{
+    static const char *const does[] = {
+        [NX_SNAG_SEND] = "copy",
+        [NX_SNAG_RECV] = "take",
+        [NX_SNAG_LOCAL] = "work on",
+        [NX_SNAG_GATHER] = "gather tensors of",
+        [NX_SNAG_SCATTER] = "spread tensors of",
+    };
+    const nx_world *world = ctx;
+    const obstacle o = find_obstacle(world, p);
+    const uint64_t tenths = (nx_loop_now(world->loop) - o.snag.begun_ns) / 100000000;
+    const bool named = (o.snag.kind == NX_SNAG_SEND) || (o.snag.kind == NX_SNAG_RECV);
+    char age[32], rank[32] = "", more[32] = "";
+
+    out[0] = '\0';
+    if (o.snag.kind == NX_SNAG_NONE) {
+        return;
+    }
+    (void)snprintf(age, sizeof(age), "%" PRIu64 ".%u s", tenths / 10, (unsigned)(tenths % 10));
+    if (o.snag.kind == NX_SNAG_HOOK) {
+        (void)snprintf(out, NX_DOING_HERE, "its on_shard (%s)", age);
+        return;
+    }
+    if (named) {
+        (void)snprintf(rank, sizeof(rank), " %s rank %" PRIu32,
+                       (o.snag.kind == NX_SNAG_SEND) ? "for" : "from", o.rank);
+    }
+    if (o.snag.more != 0) {
+        (void)snprintf(more, sizeof(more), ", and %" PRIu32 " more", o.snag.more);
+    }
+    (void)snprintf(out, NX_DOING_HERE, "device %.40s to %s %" PRIu64 " bytes%s (%s%s)",
+                   nx_device_name(o.device), does[o.snag.kind], o.snag.bytes, rank, age, more);
+}
+
+/* ---- whom they wait for --------------------------------------------------------------------- */
+
+static void mark_rank(void *ctx, uint32_t rank, bool receiving, uint64_t bytes)
+{
+    bool *wanted = ctx;
+
+    (void)receiving;
+    (void)bytes;
+    wanted[rank] = true;
+}
+
+static uint32_t whom_run(const nx_world *world, const nx_run *run, uint32_t *out, uint32_t room)
+{
+    const nx_group *g = run->group;
+    bool *wanted = nx_calloc(g->size, sizeof(*wanted));
+    uint32_t n = 0;
+
+    if (wanted == NULL) {
+        return 0;
+    }
+    nx_run_waiting(run, mark_rank, wanted);
+    for (uint32_t rank = 0; rank < g->size; rank++) {
+        if (wanted[rank] && (n++ < room)) {
+            out[n - 1] = nx_world_rank(world, nx_group_peer(g, rank));
+        }
+    }
+    nx_free(wanted);
+    return n;
+}
+
+static uint32_t whom_board(const nexar_comm *comm, uint64_t missing, uint32_t *out, uint32_t room)
+{
+    uint32_t n = 0;
+
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        if (((missing >> rank & 1) != 0) && (n++ < room)) {
+            out[n - 1] = nx_world_rank(comm->world, nx_comm_peer(comm, rank));
+        }
+    }
+    return n;
+}
+
+static uint32_t whom_accord(const nexar_comm *comm, uint32_t *out, uint32_t room)
+{
+    const uint32_t n = nx_accord_waits_for(comm, out, room);
+
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = nx_world_rank(comm->world, nx_comm_peer(comm, out[i]));
+    }
+    return n;
+}
+
+uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t room)
+{
+    const nx_world *world = ctx;
+    const nexar_comm *comm = find_comm(world, p->what.comm);
+    const nx_run *run;
+    nx_pending board;
+    uint64_t missing;
+    uint32_t n = 0;
+
+    if ((p->what.kind == NX_WHAT_COLL) && (comm != NULL) && of_board(comm, &board, &missing) &&
+        (board.what.number == p->what.number)) {
+        return whom_board(comm, missing, out, room);
+    }
+    if (p->what.kind == NX_WHAT_COLL) {
+        run = find_run(world, p->what.comm, p->what.number);
+        return (run == NULL) ? 0 : whom_run(world, run, out, room);
+    }
+    if (find_obstacle(world, p).snag.kind != NX_SNAG_NONE) {
+        return 0; /* the other side has nothing to do with it */
+    }
+    if (p->what.peer != NX_ANY_PEER) {
+        out[0] = p->what.peer;
+        return 1;
+    }
+    if ((p->what.kind == NX_WHAT_OTHER) && (comm != NULL) &&
+        ((n = whom_accord(comm, out, room)) > 0)) {
+        return n;
+    }
+    for (uint32_t rank = 0; (comm != NULL) && (rank < comm->size); rank++) {
+        if ((rank != comm->rank) && (n++ < room)) {
+            out[n - 1] = nx_world_rank(comm->world, nx_comm_peer(comm, rank));
+        }
+    }
+    return n;
+}
+
+/* ---- the answer --------------------------------------------------------------------------------
+ */
+
+const char *nx_pending_text(const nx_world *world, const nx_what *what, char *buf)
+{
+    const nx_what w = with_rank(world, what);
+
+    return nx_what_text(&w, buf);
+}
+
+static void tell_op(nx_doing_op *op, const nx_what *what, uint64_t age_ns)
+{
+    (void)nx_what_text(what, op->text);
+    op->comm = what->comm;
+    op->number = what->number;
+    op->age_ns = age_ns;
+}
+
+void nx_pending_tell(nx_world *world, const nx_ask *ask, nx_doing *out)
+{
+    const uint64_t now = nx_loop_now(world->loop);
+    const nx_run *run = find_run(world, ask->comm, ask->number);
+    const nx_op_entry *last = nx_oplog_last(&world->log, ask->comm);
+    const nexar_comm *comm = find_comm(world, ask->comm);
+    nx_pending p;
+    uint64_t missing;
+    bool asked = (comm != NULL) && of_board(comm, &p, &missing) && (p.what.number == ask->number);
+
+    *out = (nx_doing){
+        .question = ask->question, .waits = (world->log.waiting != 0), .closing = world->closing};
+    if (run != NULL) {
+        p = of_run(run);
+        asked = true;
+    }
+    if (asked || nx_pending_oldest(world, 0, &p)) {
+        tell_op(&out->now, &p.what, now - p.begun_ns);
+        out->nfor = nx_pending_whom(world, &p, out->who, NX_DOING_LISTED);
+        out->listed = (out->nfor < NX_DOING_LISTED) ? out->nfor : NX_DOING_LISTED;
+        nx_pending_here(world, &p, out->here);
+    }
+    if (last != NULL) {
+        const nx_what what = with_rank(world, &last->what);
+
+        tell_op(&out->last, &what, now - last->ended_ns);
+    }
+}
