@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "cluster/seed.h"
+#include "cluster/seed/seed.h"
 #include "cmd/cmd.h"
 #include "cmd/join_file.h"
 #include "cmd/launch/signals.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cluster/seed.h"
+#include "cluster/seed/seed.h"
 #include "core/comm.h"
 #include "core/forked.h"
 

@@ -1,6 +1,6 @@
 /* seed_api.c - the seed for programs that embed it. */
 #include "base/alloc.h"
-#include "cluster/seed.h"
+#include "cluster/seed/seed.h"
 #include "core/config/config.h"
 #include "core/seed_config.h"
 

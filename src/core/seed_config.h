@@ -2,7 +2,7 @@
 #ifndef NX_SEED_CONFIG_H
 #define NX_SEED_CONFIG_H
 
-#include "cluster/seed.h"
+#include "cluster/seed/seed.h"
 #include "core/config/config.h"
 
 /* Texts in |*out| are borrowed from |cfg|.  NEXAR_EINVAL: no world size,

@@ -9,7 +9,7 @@
 #define NX_WORLD_H
 
 #include "base/list.h"
-#include "cluster/join.h"
+#include "cluster/join/join.h"
 #include "coll/group.h"
 #include "core/config/config.h"
 #include "core/report/oplog.h"

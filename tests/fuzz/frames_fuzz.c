@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cluster/addresses.h"
-#include "cluster/join_state.h"
+#include "cluster/join/join_state.h"
 #include "fuzz.h"
 
 static void on_dial(void *ctx)

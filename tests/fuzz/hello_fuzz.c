@@ -9,8 +9,8 @@
  */
 #include <string.h>
 
-#include "cluster/frames.h"
-#include "cluster/seed_state.h"
+#include "cluster/join/frames.h"
+#include "cluster/seed/seed_state.h"
 #include "fuzz.h"
 
 enum { PROOF_AT = 3, PROOF_END = PROOF_AT + NX_JOIN_PROOF_SIZE };

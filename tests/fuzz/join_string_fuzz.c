@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "cluster/join_string.h"
+#include "cluster/join/join_string.h"
 #include "fuzz.h"
 
 /* Host names would ask a name server: only what has none gets that far. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cluster/seed_file.h"
+#include "cluster/seed/seed_file.h"
 #include "fuzz.h"
 
 static const char MAGIC[] = "nexar seed 1\n";

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "cluster/join_string.h"
+#include "cluster/join/join_string.h"
 #include "loop/loop.h"
 #include "transport/quic/quic.h"
 

@@ -10,7 +10,7 @@
 
 #include <nexar.h>
 
-#include "cluster/seed.h"
+#include "cluster/seed/seed.h"
 #include "cmd/cmd.h"
 #include "cmd/join_file.h"
 #include "cmd/launch/front.h"

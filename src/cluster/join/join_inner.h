@@ -1,0 +1,56 @@
+/*
+ * join_inner.h - the joiner's state as its files see it: join_state.c until it is in a
+ * world, and the connection; join_member.c what a member hears and says.
+ */
+#ifndef NX_JOIN_INNER_H
+#define NX_JOIN_INNER_H
+
+#include "cluster/join/join_state.h"
+#include "cluster/join/pieces.h"
+
+/* The connection to the seed. */
+typedef enum nx_contact {
+    NX_CONTACT_NONE, /* an attempt is under way or will be */
+    NX_CONTACT_SAID, /* connected; HELLO or RETURN was sent */
+    NX_CONTACT_THERE /* the seed has answered */
+} nx_contact;
+
+/*
+ * Invariants: |member| is set from WAITING on; |view| is a whole one from OFFERED on;
+ * |partial| is there while pieces of one are; |telling| while the seed asks for ours;
+ * nobody is |waiting| unless the contact is NX_CONTACT_THERE.
+ */
+struct nx_join_state {
+    nx_join_rules rules;
+    const nx_join_ops *ops;
+    void *ctx;
+    nx_join_phase phase;
+    nx_contact contact;
+    uint64_t deadline_ns, redial_ns, redial_after_ns;
+    char last_failure[128]; /* of the last attempt */
+
+    uint64_t member;
+    nx_job_id job;
+    nx_standing standing;
+    nx_progress progress;
+
+    nx_pieces partial;
+    nx_view *view;
+    uint32_t rank;
+    nx_waiting waiting;
+    uint64_t started;
+    nx_pieces telling; /* |len| of it has gone */
+
+    nexar_err err;
+    char text[NX_ERROR_ROOM];
+};
+
+/* It is over: FAILED, or GONE for a member. */
+void nx_join_state_fail(nx_join_state *s, nexar_err err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void nx_join_state_say(nx_join_state *s, const nx_writer *w);
+
+/* join_member.c: a frame that only a member gets; false: it is none, or this is no member. */
+bool nx_join_state_member_frame(nx_join_state *s, uint8_t type, nx_reader *r);
+
+#endif /* NX_JOIN_INNER_H */

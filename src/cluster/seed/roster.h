@@ -1,0 +1,63 @@
+/*
+ * roster.h - who has joined a world that is forming: places, ranks, the missing.
+ *
+ * A member asks for a rank or for any.  Asked-for ranks are its own at once; the
+ * others are given out when the world is complete, to those who asked for none,
+ * in order of arrival: so no early comer takes a rank that somebody is going to
+ * ask for.
+ */
+#ifndef NX_ROSTER_H
+#define NX_ROSTER_H
+
+#include "base/list.h"
+#include "cluster/join/frames.h"
+#include "cluster/view.h"
+
+enum { NX_GONE_MAX = 8, NX_MEMBER_TEXT = 128 };
+
+/* One who was here and is not any more. */
+typedef struct nx_gone {
+    uint32_t rank; /* asked for */
+    char text[NX_MEMBER_TEXT + 96];
+} nx_gone;
+
+/* Invariant: asked[r] is the one member whose rank is r; |joined| members are in
+ * the list, in order of arrival, at most |size|. */
+typedef struct nx_roster {
+    uint32_t size, joined;
+    nx_list places;
+    nx_member **asked;
+    nx_gone gone[NX_GONE_MAX]; /* the last ones whose place is still empty */
+    size_t ngone;
+} nx_roster;
+
+/* NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_roster_init(nx_roster *r, uint32_t size);
+void nx_roster_fini(nx_roster *r);
+/* Everybody out, and forgotten. */
+void nx_roster_clear(nx_roster *r);
+
+/* Whether there is a place for one who asks for |rank|: NEXAR_OK, or
+ * NEXAR_EINVAL with the sentence, and |*why| set. */
+NX_MUST_CHECK nexar_err nx_roster_check(const nx_roster *r, uint32_t rank, nx_refusal *why);
+
+/* Takes a copy of |m|, for whom nx_roster_check found a place; |*out| is the
+ * roster's, until removed.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_roster_add(nx_roster *r, const nx_member *m, nx_member **out);
+/* Frees the place of |m|; |why| is remembered for nx_roster_text. */
+void nx_roster_remove(nx_roster *r, nx_member *m, const char *why);
+
+/* A view of those who are here, with the ranks given out; where some are missing,
+ * the ranks close up.  The caller's.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_roster_view(const nx_roster *r, const nx_job_id *job, uint64_t epoch,
+                                       nx_view **out);
+
+/* "2 of 4 ranks have joined; missing: ranks 1, 3; gone: ...; here: ..." in |size|
+ * bytes, cut where it does not fit; returns |buf|. */
+const char *nx_roster_text(const nx_roster *r, char *buf, size_t size);
+
+/* "rank 3 (host7 pid 12)" or "host7 pid 12" if it asked for none; |buf| has
+ * NX_MEMBER_TEXT bytes; returns |buf|. */
+const char *nx_member_text(const nx_member *m, char *buf);
+
+#endif /* NX_ROSTER_H */

@@ -1,0 +1,343 @@
+/* seed_file.c - what a seed keeps on disk. */
+#include "cluster/seed/seed_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+/* magic, authority, token, port, world size, member limit, epoch, whether a view,
+ * view, check sum. */
+static const char MAGIC[] = "nexar seed 2\n";
+enum {
+    MAGIC_SIZE = sizeof(MAGIC) - 1,
+    SUM_SIZE = 32,
+    FIXED_SIZE = MAGIC_SIZE + NX_AUTHORITY_TEXT + 64 + SUM_SIZE,
+};
+
+void nx_seed_file_fini(nx_seed_file *f)
+{
+    nx_authority_destroy(f->authority);
+    nx_view_destroy((nx_view *)(uintptr_t)f->memory.view); /* what was read is ours */
+    explicit_bzero(f, sizeof(*f));
+}
+
+/* ---- bytes ---------------------------------------------------------------------------- */
+
+static nexar_err sum_of(const uint8_t *bytes, size_t len, uint8_t sum[SUM_SIZE])
+{
+    const int code = gnutls_hash_fast(GNUTLS_DIG_SHA256, bytes, len, sum);
+
+    return (code < 0) ? nx_fail(NEXAR_EINTERNAL, "gnutls_hash_fast: %s", gnutls_strerror(code))
+                      : NEXAR_OK;
+}
+
+static void write_body(nx_writer *w, const nx_seed_file *f, const char *authority, size_t len)
+{
+    nx_write_bytes(w, MAGIC, MAGIC_SIZE);
+    nx_write_blob(w, authority, len);
+    nx_write_bytes(w, f->token.bytes, sizeof(f->token.bytes));
+    nx_write_u16(w, f->port);
+    nx_write_u32(w, f->world_size);
+    nx_write_u64(w, f->memory.member_limit);
+    nx_write_u64(w, f->memory.epoch);
+    nx_write_u8(w, (f->memory.view == NULL) ? 0 : 1);
+    if (f->memory.view != NULL) {
+        nx_view_encode(w, f->memory.view);
+    }
+}
+
+nexar_err nx_seed_file_encode(const nx_seed_file *f, uint8_t **bytes, size_t *len)
+{
+    const uint32_t size = (f->memory.view == NULL) ? 0 : f->memory.view->size;
+    const size_t room = FIXED_SIZE + nx_view_encoded_max(size);
+    char authority[NX_AUTHORITY_TEXT];
+    size_t authority_len = 0;
+    uint8_t *made = nx_zalloc(room), sum[SUM_SIZE];
+    nx_writer w = nx_writer_make(made, room);
+    nexar_err err;
+
+    if (made == NULL) {
+        return nx_fail_nomem("the seed's state");
+    }
+    err = nx_authority_export(f->authority, authority, &authority_len);
+    if (err == NEXAR_OK) {
+        write_body(&w, f, authority, authority_len);
+        err = sum_of(made, w.len, sum);
+    }
+    explicit_bzero(authority, sizeof(authority));
+    if (err != NEXAR_OK) {
+        explicit_bzero(made, room);
+        nx_free(made);
+        return err;
+    }
+    nx_write_bytes(&w, sum, sizeof(sum));
+    *bytes = made;
+    *len = w.len;
+    return NEXAR_OK;
+}
+
+static nexar_err read_view(nx_reader *r, nx_seed_file *f)
+{
+    nx_view *view = NULL;
+    nexar_err err = nx_view_decode(r, &view);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    f->memory.view = view;
+    if (memcmp(&view->job, nx_authority_job(f->authority), sizeof(view->job)) != 0) {
+        return nx_fail(NEXAR_EPROTO, "its world is of another job");
+    }
+    for (uint32_t i = 0; i < view->size; i++) {
+        if (view->members[i].id >= f->memory.member_limit) {
+            return nx_fail(NEXAR_EPROTO, "its world has members that were never admitted");
+        }
+    }
+    return (view->epoch == f->memory.epoch) ? NEXAR_OK : nx_fail(NEXAR_EPROTO, "its epochs differ");
+}
+
+static nexar_err read_body(nx_reader *r, nx_seed_file *f)
+{
+    size_t len = 0;
+    const uint8_t *authority = nx_read_blob(r, NX_AUTHORITY_TEXT, &len);
+    const uint8_t *token = nx_read_bytes(r, sizeof(f->token.bytes));
+    uint8_t has_view;
+    nexar_err err;
+
+    f->port = nx_read_u16(r);
+    f->world_size = nx_read_u32(r);
+    f->memory.member_limit = nx_read_u64(r);
+    f->memory.epoch = nx_read_u64(r);
+    has_view = nx_read_u8(r);
+    if (r->failed || (has_view > 1) || (f->world_size == 0) || (f->world_size > NX_WORLD_MAX) ||
+        (f->port == 0)) {
+        return nx_fail(NEXAR_EPROTO, "it is cut short or out of bounds");
+    }
+    memcpy(f->token.bytes, token, sizeof(f->token.bytes));
+    err = nx_authority_import(&f->authority, (const char *)authority, len);
+    if ((err == NEXAR_OK) && (has_view == 1)) {
+        err = read_view(r, f);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    return nx_reader_done(r) ? NEXAR_OK : nx_fail(NEXAR_EPROTO, "something stands behind its end");
+}
+
+nexar_err nx_seed_file_decode(const uint8_t *bytes, size_t len, nx_seed_file *f)
+{
+    nx_seed_file made = {0};
+    uint8_t sum[SUM_SIZE];
+    nx_reader r;
+    nexar_err err;
+
+    if ((len < MAGIC_SIZE) || (memcmp(bytes, MAGIC, MAGIC_SIZE) != 0)) {
+        return nx_fail(NEXAR_EPROTO, "it is not the state of a nexar seed, or of another version");
+    }
+    if (len < MAGIC_SIZE + SUM_SIZE) {
+        return nx_fail(NEXAR_EPROTO, "it is cut short");
+    }
+    err = sum_of(bytes, len - SUM_SIZE, sum);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if (memcmp(bytes + len - SUM_SIZE, sum, SUM_SIZE) != 0) {
+        return nx_fail(NEXAR_EPROTO, "it is damaged: its check sum is wrong");
+    }
+    r = nx_reader_make(bytes + MAGIC_SIZE, len - MAGIC_SIZE - SUM_SIZE);
+    err = read_body(&r, &made);
+    if (err != NEXAR_OK) {
+        nx_seed_file_fini(&made);
+        return err;
+    }
+    *f = made;
+    return NEXAR_OK;
+}
+
+/* ---- writing --------------------------------------------------------------------------- */
+
+static nexar_err write_all(int fd, const char *path, const uint8_t *bytes, size_t len)
+{
+    size_t done = 0;
+
+    while (done < len) {
+        const ssize_t n = write(fd, bytes + done, len - done);
+
+        if ((n < 0) && (errno != EINTR)) {
+            return nx_fail_sys("write", path, errno);
+        }
+        done += (n > 0) ? (size_t)n : 0;
+    }
+    return (fsync(fd) == 0) ? NEXAR_OK : nx_fail_sys("fsync", path, errno);
+}
+
+/* The new name is safe when the folder is. */
+static nexar_err sync_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = nx_strdup((slash == NULL) ? "." : path);
+    nexar_err err = NEXAR_OK;
+    int fd;
+
+    if (folder == NULL) {
+        return nx_fail_nomem("a path");
+    }
+    if (slash != NULL) {
+        folder[slash - path + 1] = '\0';
+    }
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    nx_free(folder);
+    if (fd < 0) {
+        return nx_fail_sys("open the folder of", path, errno);
+    }
+    /* Some file systems have no such thing, and are none the worse for it. */
+    if ((fsync(fd) != 0) && (errno != EINVAL) && (errno != EROFS)) {
+        err = nx_fail_sys("fsync the folder of", path, errno);
+    }
+    (void)close(fd);
+    return err;
+}
+
+/* |made| is room for the path of a file beside, as mkostemp wants it. */
+static nexar_err replace(const char *path, char *made, const uint8_t *bytes, size_t len)
+{
+    nexar_err err;
+    int fd = mkostemp(made, O_CLOEXEC); /* 0600, whatever the umask */
+
+    if (fd < 0) {
+        return nx_fail_sys("create", made, errno);
+    }
+    err = write_all(fd, made, bytes, len);
+    if ((close(fd) != 0) && (err == NEXAR_OK)) {
+        err = nx_fail_sys("close", made, errno);
+    }
+    if ((err == NEXAR_OK) && (rename(made, path) != 0)) {
+        err = nx_fail_sys("rename", path, errno);
+    }
+    if (err != NEXAR_OK) {
+        (void)unlink(made);
+        return err;
+    }
+    return sync_folder(path);
+}
+
+nexar_err nx_seed_file_write(const char *path, const nx_seed_file *f)
+{
+    static const char SUFFIX[] = ".XXXXXX";
+    const size_t room = strlen(path) + sizeof(SUFFIX);
+    char *made = nx_zalloc(room);
+    uint8_t *bytes = NULL;
+    size_t len = 0;
+    nexar_err err;
+
+    if (made == NULL) {
+        return nx_fail_nomem("a path");
+    }
+    (void)snprintf(made, room, "%s%s", path, SUFFIX);
+    err = nx_seed_file_encode(f, &bytes, &len);
+    if ((err == NEXAR_OK) && (bytes != NULL)) {
+        err = replace(path, made, bytes, len);
+        explicit_bzero(bytes, len);
+        nx_free(bytes);
+    }
+    nx_free(made);
+    return err;
+}
+
+/* ---- reading --------------------------------------------------------------------------- */
+
+static nexar_err check_owner(int fd, const char *path, size_t *size)
+{
+    const size_t most = FIXED_SIZE + nx_view_encoded_max(NX_WORLD_MAX);
+    struct stat st;
+
+    if (fstat(fd, &st) != 0) {
+        return nx_fail_sys("stat", path, errno);
+    }
+    if (!S_ISREG(st.st_mode) || (st.st_size < 0) || ((uint64_t)st.st_size > most)) {
+        return nx_fail(NEXAR_EPROTO, "%s is not the state of a nexar seed: give another name",
+                       path);
+    }
+    if (st.st_uid != geteuid()) {
+        return nx_fail(NEXAR_EAUTH, "%s holds the key of a seed and belongs to another user", path);
+    }
+    if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        return nx_fail(NEXAR_EAUTH,
+                       "%s holds the key of a seed and others may use it: if nobody has, chmod "
+                       "600 it; otherwise remove it",
+                       path);
+    }
+    *size = (size_t)st.st_size;
+    return NEXAR_OK;
+}
+
+/* |*len| bytes at most; less if the file has become shorter. */
+static nexar_err read_all(int fd, const char *path, uint8_t *bytes, size_t *len)
+{
+    size_t done = 0;
+    ssize_t n = 1;
+
+    while ((n != 0) && (done < *len)) {
+        n = read(fd, bytes + done, *len - done);
+        if ((n < 0) && (errno != EINTR)) {
+            return nx_fail_sys("read", path, errno);
+        }
+        done += (n > 0) ? (size_t)n : 0;
+    }
+    *len = done;
+    return NEXAR_OK;
+}
+
+static nexar_err read_open(int fd, const char *path, nx_seed_file *f)
+{
+    char why[NX_ERROR_ROOM];
+    uint8_t *bytes;
+    size_t size = 0, len;
+    nexar_err err = check_owner(fd, path, &size);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    bytes = nx_zalloc(size + 1);
+    if (bytes == NULL) {
+        return nx_fail_nomem("the seed's state");
+    }
+    len = size;
+    err = read_all(fd, path, bytes, &len);
+    if (err == NEXAR_OK) {
+        err = nx_seed_file_decode(bytes, len, f);
+        if (err == NEXAR_EPROTO) {
+            (void)snprintf(why, sizeof(why), "%.200s", nexar_last_error());
+            err = nx_fail(NEXAR_EPROTO,
+                          "%s: %s; put back a copy, or remove it: then the seed begins anew, with "
+                          "another join string",
+                          path, why);
+        }
+    }
+    explicit_bzero(bytes, size);
+    nx_free(bytes);
+    return err;
+}
+
+nexar_err nx_seed_file_read(const char *path, nx_seed_file *f, bool *there)
+{
+    nexar_err err;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    *there = false;
+    if (fd < 0) {
+        return (errno == ENOENT) ? NEXAR_OK : nx_fail_sys("open", path, errno);
+    }
+    err = read_open(fd, path, f);
+    (void)close(fd);
+    *there = (err == NEXAR_OK);
+    return err;
+}

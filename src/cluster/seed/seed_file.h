@@ -1,0 +1,49 @@
+/*
+ * seed_file.h - what a seed keeps on disk, so that one that is started again is the
+ * same: its key and token, its port, and how far the world has come.
+ *
+ * The file is for its owner alone (mode 0600) and always whole: it is written beside
+ * and put in its place.  A check sum tells a damaged one.  Whoever can read it can
+ * do all that the seed can: docs/joining.md.
+ */
+#ifndef NX_SEED_FILE_H
+#define NX_SEED_FILE_H
+
+#include "cluster/join/join_string.h"
+#include "cluster/seed/seed_state.h"
+#include "transport/identity.h"
+
+typedef struct nx_seed_file {
+    nx_authority *authority;
+    nx_token token;
+    uint16_t port;
+    uint32_t world_size;
+    nx_seed_memory memory;
+} nx_seed_file;
+
+/* The bytes of a file: |*bytes| is the caller's, to be wiped and freed.
+ * NEXAR_EINTERNAL, NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_seed_file_encode(const nx_seed_file *f, uint8_t **bytes, size_t *len);
+/* |*f| is given back with nx_seed_file_fini.  NEXAR_EPROTO: no such file, or damaged,
+ * as the sentence says; NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_seed_file_decode(const uint8_t *bytes, size_t len, nx_seed_file *f);
+
+/* Puts |f| in the place of what is at |path|; safe on disk when it returns.
+ * NEXAR_ESYS: what is there is as it was; NEXAR_EINTERNAL, NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_seed_file_write(const char *path, const nx_seed_file *f);
+
+/*
+ * Reads it; |*there| false: there is none, which is no error.
+ *
+ * NEXAR_EAUTH
+ *     It belongs to somebody else, or others may read or write it.
+ * NEXAR_EPROTO
+ *     It is not the state of a seed, or damaged; the sentence says what to do.
+ * NEXAR_ESYS, NEXAR_ENOMEM
+ */
+NX_MUST_CHECK nexar_err nx_seed_file_read(const char *path, nx_seed_file *f, bool *there);
+
+/* Frees what was read; also of a zeroed one. */
+void nx_seed_file_fini(nx_seed_file *f);
+
+#endif /* NX_SEED_FILE_H */
