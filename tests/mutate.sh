@@ -47,9 +47,9 @@ sched.c|s/!(touches\[step->kind\].writes_dst \&\& same(step->a, step->dst))/step
 sched.c|s/step.a = nx_ref_plus(whole.a, off);/step.a = whole.a;/|later segments read the first
 sched.c|s/step.segment++;/step.segment += 0;/|segments share one tag
 sched.c|s/s->gate\[0\] = first;/s->gate[0] = NX_NO_STEP;/|gates are open: a barrier without order
-binding.c|s/c.off = ref.off - c.region->off;/c.off = 0;/|an element in the middle of a region
-binding.c|s/nx_cursor_start(binding, nx_ref_plus(step->a, off)/nx_cursor_start(binding, step->a/|later fragments reduce with the first elements
-binding.c|s/from += n \* binding->elem_size;/from += 0;/|pieces of a fragment reduce with its first bytes
+run/binding.c|s/c.off = ref.off - c.region->off;/c.off = 0;/|an element in the middle of a region
+run/binding.c|s/nx_cursor_start(binding, nx_ref_plus(step->a, off)/nx_cursor_start(binding, step->a/|later fragments reduce with the first elements
+run/binding.c|s/from += n \* binding->elem_size;/from += 0;/|pieces of a fragment reduce with its first bytes
 barrier/barrier_dissemination.c|s/far \*= 2, round++/far *= 4, round++/|a barrier that skips ranks
 allreduce/allreduce_ring.c|s/nx_call(s, shard, own.len)/nx_call(s, out, own.len)/|the hook on another shard
 allreduce/allreduce_recdbl.c|s/if (c->average)/if (c->average \&\& !host)/|hosts do not divide

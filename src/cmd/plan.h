@@ -11,7 +11,7 @@
 
 #include "cmd/figures.h"
 #include "cmd/progress.h"
-#include "coll/cost.h"
+#include "coll/cost/cost.h"
 #include "coll/select.h"
 
 enum {

@@ -8,7 +8,7 @@
 #define NX_ALGORITHMS_H
 
 #include "coll/coll.h"
-#include "coll/forecast.h"
+#include "coll/cost/forecast.h"
 
 /* X(collective, name in the `algorithms` setting, prefix of builder and closed
  * form, cut in segments, offers the shard hook, hears of all if it is to, what it is

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "coll/net.h"
+#include "coll/cost/net.h"
 #include "unit.h"
 
 enum { SEGMENT = 256 << 10, F32 = 4 };

@@ -7,7 +7,7 @@
 #include "cluster/comm_id.h"
 #include "cluster/confirm.h"
 #include "cluster/rankset.h"
-#include "coll/group.h"
+#include "coll/group/group.h"
 #include "core/world.h"
 #include "device/device.h"
 

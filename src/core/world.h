@@ -10,7 +10,7 @@
 
 #include "base/list.h"
 #include "cluster/join/join.h"
-#include "coll/group.h"
+#include "coll/group/group.h"
 #include "core/config/config.h"
 #include "core/report/oplog.h"
 #include "loop/loop.h"
@@ -74,7 +74,7 @@ typedef struct nx_world {
     nx_event idle; /* set when |ops| becomes 0 and somebody waits for it */
     bool idle_wanted;
     bool closing;
-    bool departing;     /* and has parted from all communicators: coll/group.h */
+    bool departing;     /* and has parted from all communicators: coll/group/group.h */
     bool aborting;      /* recover.h: the process ends ... */
     nx_timer abort;     /* ... then */
     nexar_err lost_err; /* the first that a send or a collective ended with while closing */

@@ -10,7 +10,7 @@
 #include "msg/msg.h"
 
 enum {
-    NX_CONTROL_ABORT = NX_FRAME_OTHER,    /* a collective has failed: coll/group.h */
+    NX_CONTROL_ABORT = NX_FRAME_OTHER,    /* a collective has failed: coll/group/group.h */
     NX_CONTROL_ASK = NX_FRAME_OTHER + 1,  /* what are you doing?: core/report/doing.h */
     NX_CONTROL_TELL = NX_FRAME_OTHER + 2, /* the answer */
     NX_CONTROL_PING = NX_FRAME_OTHER + 3, /* cluster/health.h */
@@ -20,9 +20,9 @@ enum {
     NX_CONTROL_BOARD = NX_FRAME_OTHER + 7,   /* says nothing: it makes a link: core/coll/direct.h */
     NX_CONTROL_CONFIRM = NX_FRAME_OTHER + 8, /* cluster/confirm.h */
     NX_CONTROL_VERDICT = NX_FRAME_OTHER + 9, /* cluster/health.h */
-    NX_CONTROL_CALLED = NX_FRAME_OTHER + 10, /* what a rank waits in: coll/group.h */
-    NX_CONTROL_PARTED = NX_FRAME_OTHER + 11, /* a rank begins nothing more: coll/group.h */
-    NX_CONTROL_WAITS = NX_FRAME_OTHER + 12,  /* have you parted?: coll/group.h */
+    NX_CONTROL_CALLED = NX_FRAME_OTHER + 10, /* what a rank waits in: coll/group/group.h */
+    NX_CONTROL_PARTED = NX_FRAME_OTHER + 11, /* a rank begins nothing more: coll/group/group.h */
+    NX_CONTROL_WAITS = NX_FRAME_OTHER + 12,  /* have you parted?: coll/group/group.h */
 };
 
 #endif /* NX_CONTROL_H */

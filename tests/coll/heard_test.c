@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll/program.h"
+#include "coll/run/program.h"
 #include "unit.h"
 
 enum { RANKS = 33 };

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "coll/group.h"
-#include "coll/run.h"
+#include "coll/group/group.h"
+#include "coll/run/run.h"
 #include "msg/control.h"
 #include "nowhere.h"
 #include "wire/wire.h"

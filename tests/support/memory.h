@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "coll/binding.h"
+#include "coll/run/binding.h"
 #include "rand.h"
 
 typedef struct nxt_memory {

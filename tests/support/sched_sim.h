@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "coll/binding.h"
+#include "coll/run/binding.h"
 #include "coll/sched.h"
 
 typedef enum nxt_finding {

@@ -16,7 +16,7 @@
 #define NX_DIRECT_H
 
 #include "coll/direct/share.h"
-#include "coll/group.h"
+#include "coll/group/group.h"
 
 typedef struct nx_direct nx_direct;
 

@@ -39,11 +39,11 @@
 #ifndef NX_SHARE_H
 #define NX_SHARE_H
 
-#include "coll/binding.h"
 #include "coll/call.h"
 #include "coll/direct/board.h"
 #include "coll/direct/far.h"
 #include "coll/direct/tune.h"
+#include "coll/run/binding.h"
 
 typedef enum nx_way {
     NX_WAY_ENGINE,

@@ -1,5 +1,5 @@
 /*
- * inner.h - what the files of coll/group.h share, and who does what.
+ * inner.h - what the files of coll/group/group.h share, and who does what.
  *
  *   hub.c         the hub and its groups: life, who is in them, whose frame is whose
  *   operations.c  numbers of operations; how they begin, end and are forgotten
@@ -12,8 +12,8 @@
 #ifndef NX_GROUP_INNER_H
 #define NX_GROUP_INNER_H
 
-#include "coll/group.h"
-#include "coll/run.h"
+#include "coll/group/group.h"
+#include "coll/run/run.h"
 #include "wire/wire.h"
 
 /* Ids of communicators that are gone: late messages for them are dropped. */

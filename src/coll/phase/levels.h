@@ -9,7 +9,7 @@
 #define NX_LEVELS_H
 
 #include "coll/coll.h"
-#include "coll/pace.h"
+#include "coll/cost/pace.h"
 
 typedef struct nx_levels {
     const nx_hosts *hosts;

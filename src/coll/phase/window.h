@@ -9,7 +9,7 @@
 #ifndef NX_WINDOW_H
 #define NX_WINDOW_H
 
-#include "coll/forecast.h"
+#include "coll/cost/forecast.h"
 #include "coll/sched.h"
 
 /* Segments per window: with two windows, twice as many are on their way.  The

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "coll/run.h"
+#include "coll/run/run.h"
 #include "core/coll/direct.h"
 #include "core/device.h"
 #include "core/recover/queued.h"

@@ -18,7 +18,7 @@
 
 #include "base/alloc.h"
 #include "coll/compress/compress.h"
-#include "coll/run.h"
+#include "coll/run/run.h"
 #include "core/device.h"
 #include "core/forked.h"
 #include "core/recover/queued.h"

@@ -10,7 +10,7 @@
 #ifndef NX_P2P_OP_H
 #define NX_P2P_OP_H
 
-#include "coll/run.h"
+#include "coll/run/run.h"
 #include "core/comm.h"
 #include "core/device.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "coll/run.h"
+#include "coll/run/run.h"
 #include "core/comm.h"
 #include "core/failure/failure.h"
 #include "core/report/pending.h"

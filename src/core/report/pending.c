@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "coll/direct/direct.h"
-#include "coll/run.h"
+#include "coll/run/run.h"
 #include "core/accord/accord.h"
 #include "core/comm.h"
 #include "core/p2p/p2p_op.h"

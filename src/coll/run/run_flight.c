@@ -1,6 +1,6 @@
 /* run_flight.c - the messages of a run: made, handed to msg, ended, taken back. */
 #include "base/alloc.h"
-#include "coll/run_inner.h"
+#include "coll/run/run_inner.h"
 
 enum { SPARE_FLIGHTS = 512 };
 

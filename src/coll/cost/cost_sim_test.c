@@ -1,5 +1,5 @@
 /* The simulation of costs: small cases worked out by hand. */
-#include "coll/cost_sim.h"
+#include "coll/cost/cost_sim.h"
 
 #include "oom.h"
 #include "unit.h"

@@ -1,5 +1,5 @@
 /* program.c - schedules with their followers, and the cache of them. */
-#include "coll/program.h"
+#include "coll/run/program.h"
 
 #include "base/alloc.h"
 

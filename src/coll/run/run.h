@@ -25,9 +25,9 @@
 #ifndef NX_RUN_H
 #define NX_RUN_H
 
-#include "coll/binding.h"
-#include "coll/group.h"
-#include "coll/program.h"
+#include "coll/group/group.h"
+#include "coll/run/binding.h"
+#include "coll/run/program.h"
 
 enum { NX_RUN_WHY = 320, NX_RUN_PACKED = 16 << 20 };
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "coll/dev_step.h"
-#include "coll/run_inner.h"
+#include "coll/run/dev_step.h"
+#include "coll/run/run_inner.h"
 #include "device/inflow.h"
 #include "device/outflow.h"
 

@@ -1,5 +1,5 @@
 /* forecast.c - what several closed forms count with. */
-#include "coll/forecast.h"
+#include "coll/cost/forecast.h"
 
 uint64_t nx_segments(size_t len, size_t segment)
 {

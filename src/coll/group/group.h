@@ -54,7 +54,7 @@
 
 #include "base/map.h"
 #include "coll/call.h"
-#include "coll/program.h"
+#include "coll/run/program.h"
 
 typedef struct nx_run nx_run;
 typedef struct nx_hub nx_hub;

@@ -1,5 +1,5 @@
 /* cost_events.c - a heap of events. */
-#include "coll/cost_events.h"
+#include "coll/cost/cost_events.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #ifndef NX_RUN_INNER_H
 #define NX_RUN_INNER_H
 
-#include "coll/run.h"
+#include "coll/run/run.h"
 
 /* What a step on device memory needs; run_device.c. */
 typedef struct nx_dev_flight nx_dev_flight;

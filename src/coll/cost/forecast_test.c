@@ -1,9 +1,9 @@
 /* The closed forms against the schedules that they are about. */
-#include "coll/forecast.h"
+#include "coll/cost/forecast.h"
 
 #include <string.h>
 
-#include "coll/cost.h"
+#include "coll/cost/cost.h"
 #include "unit.h"
 
 static nx_net make_net(uint32_t ranks, uint32_t hosts)

@@ -25,7 +25,7 @@
 #ifndef NX_COST_SIM_H
 #define NX_COST_SIM_H
 
-#include "coll/forecast.h"
+#include "coll/cost/forecast.h"
 
 /* Builds the schedule of |rank| into |s|, which is initialised and is given back
  * by the caller. */

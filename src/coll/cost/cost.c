@@ -1,5 +1,5 @@
 /* cost.c - counts, simulates, or asks the closed form. */
-#include "coll/cost.h"
+#include "coll/cost/cost.h"
 
 typedef struct call {
     const nx_algorithm *algorithm;

@@ -1,5 +1,5 @@
 /* binding.c - finds the memory behind references, and runs local steps on it. */
-#include "coll/binding.h"
+#include "coll/run/binding.h"
 
 #include <assert.h>
 #include <string.h>

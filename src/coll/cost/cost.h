@@ -10,7 +10,7 @@
 #define NX_COST_H
 
 #include "coll/algorithms.h"
-#include "coll/cost_sim.h"
+#include "coll/cost/cost_sim.h"
 
 enum { NX_COST_MAX_RANKS = 4096 };
 

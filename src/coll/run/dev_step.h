@@ -8,7 +8,7 @@
 #ifndef NX_DEV_STEP_H
 #define NX_DEV_STEP_H
 
-#include "coll/binding.h"
+#include "coll/run/binding.h"
 #include "device/device.h"
 
 /* What a step runs on. */

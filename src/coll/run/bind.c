@@ -1,6 +1,6 @@
 /* bind.c - the memory of a run. */
 #include "base/alloc.h"
-#include "coll/run.h"
+#include "coll/run/run.h"
 
 enum { SCRATCH_ALIGN = 64 };
 /* Fresh pages cost more than the reduction that fills them: a few MiB are kept. */

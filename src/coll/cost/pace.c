@@ -1,5 +1,5 @@
 /* pace.c - how long rounds, trees and streams of messages take. */
-#include "coll/pace.h"
+#include "coll/cost/pace.h"
 
 enum { LEVELS = 32 }; /* of a tree of uint32_t places */
 

@@ -1,11 +1,11 @@
 /* run.c - starts steps when their time has come, and ends. */
-#include "coll/run.h"
+#include "coll/run/run.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "coll/run_inner.h"
+#include "coll/run/run_inner.h"
 
 /* Local steps run at most so many bytes before the network has its turn. */
 enum { TURN_BYTES = 4 << 20 };

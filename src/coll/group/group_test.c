@@ -2,14 +2,14 @@
  * group_test.c - runs of a group that end while others of it fail, and numbers that are
  * reserved.  The other rank is a link that takes everything and never answers.
  */
-#include "coll/group.h"
+#include "coll/group/group.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "coll/run.h"
+#include "coll/run/run.h"
 #include "msg/control.h"
 #include "unit.h"
 #include "wire/wire.h"

@@ -8,7 +8,7 @@
 #ifndef NX_PACE_H
 #define NX_PACE_H
 
-#include "coll/net.h"
+#include "coll/cost/net.h"
 
 /* Combining or copying |len| elements. */
 double nx_net_reduce(const nx_net *net, uint64_t len);

@@ -1,5 +1,5 @@
 /* cost_graph.c - the schedules of all ranks as one graph. */
-#include "coll/cost_graph.h"
+#include "coll/cost/cost_graph.h"
 
 #include <stdlib.h>
 

@@ -5,11 +5,11 @@
  * it, so that first come is first served.  What only one rank uses needs no
  * event of its own: its requests come in order.
  */
-#include "coll/cost_sim.h"
+#include "coll/cost/cost_sim.h"
 
 #include "base/alloc.h"
-#include "coll/cost_events.h"
-#include "coll/cost_graph.h"
+#include "coll/cost/cost_events.h"
+#include "coll/cost/cost_graph.h"
 
 /* When each is free again. */
 typedef struct port {

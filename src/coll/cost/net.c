@@ -1,5 +1,5 @@
 /* net.c - ranks on hosts, and the load of a round. */
-#include "coll/net.h"
+#include "coll/cost/net.h"
 
 #include "base/alloc.h"
 

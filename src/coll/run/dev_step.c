@@ -4,7 +4,7 @@
  * Pieces that lie in one space each are walked in step; what is between two device
  * places, or is computed from two of them, goes through host memory.
  */
-#include "coll/dev_step.h"
+#include "coll/run/dev_step.h"
 
 #include <assert.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #define NX_FORECAST_H
 
 #include "coll/coll.h"
-#include "coll/pace.h"
+#include "coll/cost/pace.h"
 
 typedef struct nx_forecast {
     const nx_net *net; /* as many ranks as the call has */
