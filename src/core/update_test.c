@@ -71,9 +71,9 @@ static nexar_err step(nexar_comm *w, int me, bool *stop)
     if (err == NEXAR_OK) {
         NXT_IS(w, v[0] == nexar_size(w));
         NXT_IS(w, __builtin_popcountll((unsigned long long)v[1]) == nexar_size(w));
-        atomic_store(&shared->cast.seen[me], (uint64_t)v[1]);
         atomic_fetch_or(&shared->met[me], (uint64_t)v[1]);
         atomic_fetch_add(&shared->steps[me], 1);
+        atomic_store(&shared->cast.seen[me], (uint64_t)v[1]); /* at last: it is waited for */
         *stop = (v[2] > 0);
     }
     return err;
