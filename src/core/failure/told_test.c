@@ -1,10 +1,11 @@
 /*
  * told_test.c - whom nexar_comm_update drops as failed the function of nexar_on_failure is told
- * of, once, on all who are left, whoever has noticed first.
+ * of, once, on all who are left, whoever has noticed first; and not of those who have left.
  */
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include <nexar.h>
 
@@ -104,12 +105,70 @@ static void test_all_are_told_by_quic(void **state)
     lose_some("quic", true);
 }
 
+/* The victims of the other tests leave at once, and nobody ever had a link to them. */
+static void leave_unseen(int rank, int join_fd, void *arg)
+{
+    const char *const settings[] = {"transports", transports, NULL};
+    nexar_comm *w = nxt_procs_join(rank, join_fd, settings);
+    nexar_err err = NEXAR_OK;
+    nexar_comm *c = NULL;
+    int self = rank;
+    size_t n = 0;
+
+    (void)arg;
+    NXT_OK(w, nexar_on_failure(w, note_call, &self));
+    if ((VICTIMS >> rank) & 1) {
+        NXT_OK(w, nexar_finalize(w));
+        return;
+    }
+    nxt_await(&shared->go, 1); /* their processes have ended */
+    while (err == NEXAR_OK) {
+        err = nxt_sum_all(w, SMALL);
+    }
+    NXT_IS(w, (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED));
+    NXT_OK(w, nexar_comm_revoke(w)); /* not all need have found it out by themselves */
+    NXT_OK(w, nexar_comm_shrink(w, &c));
+    NXT_IS(w, nexar_size(c) == RANKS - __builtin_popcount(VICTIMS));
+    NXT_OK(w, nxt_sum_all(c, SMALL));
+    NXT_OK(w, nexar_comm_failed(w, NULL, &n));
+    NXT_IS(w, n == 0);
+    nexar_comm_free(c);
+    NXT_OK(w, nexar_finalize(w));
+}
+
+static void test_who_leaves_before_anybody_knew_it_has_not_failed(void **state)
+{
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        nxt_procs procs;
+
+        transports = (round % 2 == 0) ? "auto" : "quic";
+        shared = nxt_share(sizeof(*shared));
+        nxt_procs_start(&procs, RANKS, leave_unseen, NULL);
+        for (int rank = 0; rank < RANKS; rank++) {
+            siginfo_t info;
+
+            if ((VICTIMS >> rank) & 1) {
+                assert_int_equal(waitid(P_PID, (id_t)procs.pids[rank], &info, WEXITED | WNOWAIT),
+                                 0);
+            }
+        }
+        atomic_store(&shared->go, 1);
+        nxt_procs_wait(&procs, 0, 0);
+        for (int i = 0; i < RANKS * RANKS; i++) {
+            assert_int_equal(atomic_load(&shared->told[i / RANKS][i % RANKS]), 0);
+        }
+        nxt_unshare(shared, sizeof(*shared));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_are_told_by_shared_memory),
         cmocka_unit_test(test_all_are_told_by_quic),
         cmocka_unit_test(test_all_are_told_of_those_that_nobody_knew),
+        cmocka_unit_test(test_who_leaves_before_anybody_knew_it_has_not_failed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
