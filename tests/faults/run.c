@@ -82,16 +82,37 @@ nxt_cell nxt_cell_make(const nxt_fault *f, const nxt_work *w, const nxt_transpor
     return cell;
 }
 
-bool nxt_cell_needs(const nxt_cell *cell, int rank)
+static bool is_beside(unsigned victims, int rank)
 {
     const unsigned left = 1U << ((rank + NXT_CELL_RANKS - 1) % NXT_CELL_RANKS);
     const unsigned right = 1U << ((rank + 1) % NXT_CELL_RANKS);
+
+    return (victims & (left | right)) != 0;
+}
+
+/* Whether a rank that lives beside |rank| may give up before it, for a victim of its own: then
+ * |rank|, which may have had its last message of its own victim, waits for one that lives. */
+static bool may_be_let_down(unsigned victims, int rank)
+{
+    for (int by = 1; by < NXT_CELL_RANKS; by += NXT_CELL_RANKS - 2) {
+        const int beside = (rank + by) % NXT_CELL_RANKS;
+
+        if (!((victims >> beside) & 1) && is_beside(victims, beside)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool nxt_cell_needs(const nxt_cell *cell, int rank)
+{
     const bool in_init = cell->fault->during == NXT_IN_INIT;
 
     if (((cell->victims >> rank) & 1) || (in_init && (cell->fault->late == rank))) {
         return false;
     }
-    return !cell->work->lonely || ((cell->victims & (left | right)) != 0);
+    return !cell->work->lonely ||
+           (is_beside(cell->victims, rank) && !may_be_let_down(cell->victims, rank));
 }
 
 static bool is_victim(const run *r, int rank)
