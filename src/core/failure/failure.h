@@ -66,7 +66,7 @@ bool nx_failure_ended(const nx_world *world, uint32_t peer);
 
 /* From joining: how a member has gone that nothing was found of; that the seed, which was asked for
  * it, is away.  Acted upon soon. */
-void nx_failure_on_farewell(void *world, uint64_t member, nx_farewell how);
+void nx_failure_on_farewell(void *ctx, uint64_t member, nx_farewell how);
 void nx_failure_unanswered(nx_world *world);
 
 /* |link| is one that |slot| has made.  If that has failed it is told so, as the last word on
