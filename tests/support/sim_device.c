@@ -24,7 +24,8 @@ typedef struct work {
     size_t bytes;
     nexar_dtype dtype;
     nexar_op op;
-    bool owned; /* |host| is freed with it */
+    bool owned;   /* |host| is freed with it */
+    pthread_t by; /* who has put it there */
 } work;
 
 struct nxt_sim_device {
@@ -76,6 +77,7 @@ static nexar_err push(nxt_sim_device *d, const work *what, const void *dev)
     }
     *w = *what;
     w->real = real;
+    w->by = pthread_self();
     if (w->kind == TO_HOST) {
         memset(w->host, POISON, w->bytes);
     }
@@ -186,13 +188,13 @@ static void free_host(void *ctx, void *host)
 
 /* ---- doing the work -------------------------------------------------------------- */
 
-/* The oldest work of |stream|, taken out; NULL: there is none. */
-static work *next_of(nxt_sim_device *d, const void *stream)
+/* The oldest work of |stream|, taken out; |mine|: of this thread.  NULL: there is none. */
+static work *next_of(nxt_sim_device *d, const void *stream, bool mine)
 {
     nx_list_for_each (at, &d->works) {
         work *w = nx_list_entry(at, work, link);
 
-        if (w->stream == stream) {
+        if ((w->stream == stream) && (!mine || (pthread_equal(w->by, pthread_self()) != 0))) {
             nx_list_remove(at);
             return w;
         }
@@ -255,7 +257,7 @@ static nexar_err synchronize(void *ctx, void *stream)
     bool busy = false;
     work *w;
 
-    while ((w = next_of(d, stream)) != NULL) {
+    while ((w = next_of(d, stream, err != NEXAR_OK)) != NULL) {
         busy = true;
         if (err == NEXAR_OK) {
             run(d, w);

@@ -7,7 +7,7 @@
  * holds then; meanwhile the target of a to_host or gather holds 0xdb.  So a
  * synchronize that is missing gives wrong bytes, and so does staging memory that is
  * used again too early.  Streams do not know of each other.  A synchronize that fails
- * loses what was on its stream.
+ * loses what its thread had put on the stream; others, who hear nothing of it, lose nothing.
  *
  * Any of the optional functions may be left out, and any call may be made to fail.
  */
