@@ -14,11 +14,11 @@ fi
 
 # round N WORD_BEGIN WORD_END NEXAR OPENMPI MPICH: an allreduce of 1 MiB on 2 ranks.
 round() {
-    echo "word 2 $1 begin word_ns $2 fresh_gb_s 20.0"
+    echo "word 2 $1 allreduce word_ns $2 fresh_gb_s 20.0"
     echo "nexar_shm 2 allreduce 1048576 9 $4 $1"
     echo "openmpi_shm 2 allreduce 1048576 9 $5 $1"
     [ "$6" = - ] || echo "mpich_shm 2 allreduce 1048576 9 $6 $1"
-    echo "word 2 $1 end word_ns $3 fresh_gb_s 5.0"
+    echo "word 2 $1 allreduce word_ns $3 fresh_gb_s 5.0"
 }
 
 # prints WORDS: the table has them.
@@ -37,12 +37,13 @@ prints() {
 } >"$work/lines"
 python3 "$table" "$work/lines" >"$work/out" 2>"$work/err" || fail "the table is not made"
 [ ! -s "$work/err" ] || fail "it writes to stderr"
-prints "2 ranks, round 1: 50 ns 20.0 GB/s, then 60 ns 5.0 GB/s: near"
-prints "2 ranks, round 2: 230 ns 20.0 GB/s, then 240 ns 5.0 GB/s: far"
-prints "2 ranks, round 5: 60 ns 20.0 GB/s, then 231 ns 5.0 GB/s: changed"
+prints "2 ranks, near: 5 of 10 times, 60 ns 20.0 GB/s"
+prints "2 ranks, far: 5 of 10 times, 231 ns 5.0 GB/s"
 prints "reached   2.00x     1.10..2.00"
 prints "1 of 1 targets are met"
-prints "in rounds where the cores were far: 1 of 1"
+prints "by what ran while the cores were far: 1 of 1"
+prints "by what ran while the cores were changed: 1 of 1"
+[ -z "$(python3 "$table" --missed "$work/lines")" ] || fail "a target that is met is among the missed ones"
 has "$work/out" '1 MiB +200\.0 +330\.0 +2\.40x +250\.0 +2\.00x +2\.00x +1\.10\.\.2\.00' ||
     fail "the row is another one"
 
@@ -55,6 +56,8 @@ has "$work/out" '1 MiB +200\.0 +330\.0 +2\.40x +250\.0 +2\.00x +2\.00x +1\.10\.\
 python3 "$table" "$work/lines" >"$work/out" 2>"$work/err" || fail "the table is not made"
 prints "reached   1.05x     0.50..1.06   missed"
 prints "0 of 1 targets are met"
+[ "$(python3 "$table" --missed "$work/lines")" = "2 allreduce 1048576 nexar_shm mpich_shm" ] ||
+    fail "the missed target and its fastest peer are not named"
 grep -qE 'near|far' "$work/out" && fail "it names states that nobody measured"
 
 # by_quic RANKS OPERATION SIZE NEXAR OPENMPI GLOO: one round; "-" was not measured.
@@ -90,5 +93,20 @@ target 4 alltoall "1 KiB" 0.67 0.66 "   of openmpi_tcp   missed"
 target 4 broadcast "8 B" 0.67 0.70 "   of openmpi_tcp"
 prints "5 of 7 targets are met"
 grep -q "Targets on one host" "$work/out" && fail "it has targets for what was not measured"
+
+# Of what perf prints: kinds of work, and the names that had the most.
+cat >"$work/perf" <<'END'
+# Overhead  Shared Object         Symbol
+    40.00%  libc.so.6             [.] __memmove_avx_unaligned_erms
+    25.00%  [kernel.kallsyms]     [k] _copy_to_iter
+    15.00%  [kernel.kallsyms]     [k] follow_page_pte
+    10.00%  nexar                 [.] nx_loop_fds_spin
+     5.00%  [kernel.kallsyms]     [k] finish_task_switch.isra.0
+     5.00%  libmpich.so.12.2.2    [.] 0x00000000002934ff
+END
+python3 "$(dirname "$table")/profile.py" <"$work/perf" >"$work/out" || fail "the profile is not made"
+prints "40 % copies in user space, 25 % the kernel's copy, 15 % finding and pinning pages, 10 % nexar: waiting"
+prints "5 % giving up the core, 5 % the peer's own"
+prints "most: __memmove_avx_unaligned_erms 40 %, _copy_to_iter 25 %"
 
 finish

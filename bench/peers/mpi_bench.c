@@ -15,7 +15,7 @@
 
 static const char usage[] = "usage: mpirun -np N mpi_bench SECONDS SIZE[,SIZE]... OPERATION...";
 
-enum { WARM_UP = 3, LEAST = 7, MOST = 3000, WINDOW = 64, SIZES = 32 };
+enum { WARM_UP = 3, LEAST = 7, MOST = 100000, WINDOW = 64, SIZES = 32 };
 enum { TAG_PING = 1, TAG_PONG, TAG_STREAM, TAG_DONE };
 
 typedef struct bench {

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""table.py FILE - what bench_peers.sh measured, as a table of medians and ratios.
+"""table.py [--missed] FILE - what bench_peers.sh measured, as a table of medians and ratios.
 
 Lines of FILE: contender, ranks, operation, size, iterations, microseconds, round; and
-"word", ranks, round, "begin" or "end", then what word_bench printed there.
+"word", ranks, round, operation, then what word_bench printed there.
+With --missed it prints nothing but a line for each target that is missed: ranks, operation, size,
+which nexar, the peer that was the fastest.
 
 Ratios are formed in each round, of times that were taken within seconds of each other, and
 of these the median counts: a machine that is another one from some round on does not spoil
@@ -14,11 +16,13 @@ import sys
 
 FAR_NS = 150  # a word takes longer: the cores are far from each other
 
+only_missed = sys.argv[1:2] == ["--missed"]
 cells, contenders, words = {}, [], {}
-for line in open(sys.argv[1]):
+for line in open(sys.argv[-1]):
     fields = line.split()
     if len(fields) == 8 and fields[0] == "word":
-        words.setdefault((int(fields[1]), int(fields[2])), []).append((float(fields[5]), float(fields[7])))
+        at = (int(fields[1]), fields[3], int(fields[2]))
+        words.setdefault(at, []).append((float(fields[5]), float(fields[7])))
     elif len(fields) == 7:
         name, ranks, op, size, _, us, turn = fields
         cells.setdefault((int(ranks), op, int(size)), {}).setdefault(name, {})[int(turn)] = float(us)
@@ -46,9 +50,9 @@ def ratios(row, mine, rivals, turns=None):
     return found
 
 
-def state(ranks, turn):
-    """Where the two cores were in a round."""
-    ns = [w[0] for w in words.get((ranks, turn), []) if w[0] > 0]
+def state(ranks, op, turn):
+    """Where the two cores were while the contenders ran this operation in a round."""
+    ns = [w[0] for w in words.get((ranks, op, turn), []) if w[0] > 0]
     if not ns:
         return "unknown"
     if min(ns) <= FAR_NS < max(ns):
@@ -60,17 +64,19 @@ def spread(values):
     return f"{min(values):.2f}..{max(values):.2f}"
 
 
-if words:
-    print(f"The machine at the beginning and end of each round: ns of a word from core to core ({FAR_NS} and")
-    print("less: near, otherwise far), GB/s at which a core copies what the other has written.")
-    for (ranks, turn), at in words.items():
-        text = ", then ".join(f"{ns:.0f} ns {rate:.1f} GB/s" for ns, rate in at)
-        print(f"{ranks} ranks, round {turn}: {text}: {state(ranks, turn)}")
+def print_states():
+    print(f"Where the cores were, before and behind each contender: ns of a word from one to the other ({FAR_NS}")
+    print("and less: near, otherwise far), GB/s at which one copies what the other has written.")
+    for ranks in sorted({at[0] for at in words}):
+        seen = [w for at, all_of in words.items() if at[0] == ranks for w in all_of]
+        for name, some in (("near", [w for w in seen if w[0] <= FAR_NS]), ("far", [w for w in seen if w[0] > FAR_NS])):
+            if some:
+                print(f"{ranks} ranks, {name}: {len(some)} of {len(seen)} times, {statistics.median(w[0] for w in some):.0f} ns "
+                      f"{statistics.median(w[1] for w in some):.1f} GB/s")
     print()
-print("Medians of all rounds in us; behind each peer: its time by nexar's (above 1: nexar is faster),")
-print("the median of the ratios of each round; best: the same of the fastest peer of each round, and from")
-print("where to where it went.")
-for mine in ours:
+
+
+def print_times(mine):
     before = None
     for ranks, op, size in cells:
         row = cells[ranks, op, size]
@@ -133,31 +139,35 @@ def quic_goals(ranks, op, size):
 
 
 def met_in(goals, mine, where):
-    """How many targets are met by the rounds of this state alone, of how many."""
+    """How many targets are met by what ran in this state alone, of how many."""
     met = wanted = 0
     for (ranks, op, size), goal, rivals in goals:
         by = ratios(cells[ranks, op, size], mine, rivals,
-                    {turn for r, turn in words if r == ranks and state(r, turn) == where})
+                    {at[2] for at in words if at[:2] == (ranks, op) and state(*at) == where})
         wanted += bool(by)
         met += bool(by) and statistics.median(by) >= goal
     return met, wanted
 
 
-def print_targets(mine, title, goals_of):
-    goals, met, lines = [], 0, []
+def targets(mine, goals_of):
+    """All that were measured: where, how much, the peers that count, the ratios."""
     for at in cells:
         for goal, rivals in goals_of(*at):
             by = ratios(cells[at], mine, rivals)
-            if not by:
-                continue
-            ranks, op, size = at
-            goals.append((at, goal, rivals))
-            reached = statistics.median(by)
-            met += reached >= goal
-            of = f"   of {rivals[0]}" if len(rivals) == 1 < len(peers) else ""
-            lines.append(f"{ranks} ranks  {op:<15} {size_text(size):>8}   target {goal:>5.2f}x   "
-                         f"reached {reached:>6.2f}x  {spread(by):>13}{of}"
-                         f"{'' if reached >= goal else '   missed'}")
+            if by:
+                yield at, goal, rivals, by
+
+
+def print_targets(mine, title, goals_of):
+    goals, met, lines = [], 0, []
+    for (ranks, op, size), goal, rivals, by in targets(mine, goals_of):
+        goals.append(((ranks, op, size), goal, rivals))
+        reached = statistics.median(by)
+        met += reached >= goal
+        of = f"   of {rivals[0]}" if len(rivals) == 1 < len(peers) else ""
+        lines.append(f"{ranks} ranks  {op:<15} {size_text(size):>8}   target {goal:>5.2f}x   "
+                     f"reached {reached:>6.2f}x  {spread(by):>13}{of}"
+                     f"{'' if reached >= goal else '   missed'}")
     if not goals:
         return
     print(f"\n{title}")
@@ -165,13 +175,31 @@ def print_targets(mine, title, goals_of):
     print(f"{met} of {len(goals)} targets are met")
     seen = {state(*at) for at in words}
     for where in sorted(seen) if len(seen) > 1 else ():
-        print("in rounds where the cores were {}: {} of {}".format(where, *met_in(goals, mine, where)))
+        print("by what ran while the cores were {}: {} of {}".format(where, *met_in(goals, mine, where)))
 
 
-if "nexar_shm" in ours:
-    shm_peers = [p for p in peers if "shm" in p]
-    print_targets("nexar_shm", f"Targets on one host, the best of {', '.join(shm_peers)} by nexar's time",
-                  shm_goals)
-if "nexar_quic" in ours:
-    print_targets("nexar_quic", "Targets by QUIC (encrypted), the best of Open MPI by TCP and Gloo "
-                  "(neither is) by nexar's time", quic_goals)
+def print_missed(mine, goals_of):
+    for at, goal, rivals, by in targets(mine, goals_of):
+        if statistics.median(by) < goal:
+            row = cells[at]
+            best = min((r for r in rivals if r in row), key=lambda r: statistics.median(row[r].values()))
+            print(*at, mine, best)
+
+
+ALL = {"nexar_shm": ("Targets on one host, the best of {} by nexar's time", shm_goals),
+       "nexar_quic": ("Targets by QUIC (encrypted), the best of {} (which are not) by nexar's time", quic_goals)}
+if only_missed:
+    for mine in ours:
+        if mine in ALL:
+            print_missed(mine, ALL[mine][1])
+    sys.exit(0)
+if words:
+    print_states()
+print("Medians of all rounds in us; behind each peer: its time by nexar's (above 1: nexar is faster),")
+print("the median of the ratios of each round; best: the same of the fastest peer of each round, and from")
+print("where to where it went.")
+for mine in ours:
+    print_times(mine)
+for mine in ours:
+    if mine in ALL:
+        print_targets(mine, ALL[mine][0].format(", ".join(peers)), ALL[mine][1])

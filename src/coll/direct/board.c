@@ -23,9 +23,12 @@ enum { POLLS = 64 };
 /* After so many of these the core is offered to others between them: somebody may be on
  * it who should not be, perhaps the very rank that is waited for. */
 enum { ALONE = 1 };
-/* Where ranks outnumber cores: the core is given away so often before sleeping.  A wake
- * costs two system calls and a switch, a yield one and a switch. */
+/* Where ranks outnumber cores: the core is given away so often, and for so long, before
+ * sleeping.  A wake costs two system calls and a switch, a yield one and a switch; and a core
+ * that has gone idle takes 40 us and more to come back, in which others would go to sleep as
+ * well, and so on from one operation to the next. */
 enum { YIELDS = 4 };
+#define YIELD_NS UINT64_C(100000)
 /* There, after so many operations, they see how they lie on the cores. */
 enum { SPREAD = 64 };
 
@@ -210,6 +213,28 @@ static nx_turn_end spin(const nx_turn *t, const want *w, uint64_t span_ns, bool 
     }
 }
 
+/* Lets others have the core for a while. */
+static bool give_way(const want *w)
+{
+    uint64_t end_ns = 0;
+
+    for (int i = 0;; i++) {
+        (void)sched_yield();
+        if (is_there(w)) {
+            return true;
+        }
+        if (i < YIELDS) {
+            continue;
+        }
+        const uint64_t now_ns = nx_now(&nx_clock_system);
+
+        end_ns = (end_ns == 0) ? now_ns + YIELD_NS : end_ns;
+        if (now_ns >= end_ns) {
+            return false;
+        }
+    }
+}
+
 /* Sleeps until |rank| has published something, or the board breaks. */
 static nx_turn_end doze(const nx_turn *t, const want *w)
 {
@@ -242,9 +267,8 @@ static nx_turn_end wait_for(const nx_turn *t, const want *w)
         end = spin(t, w, t->spin_ns, &there);
         there = there || is_there(w);
     }
-    for (int i = 0; !there && (t->spin_ns == 0) && (i < YIELDS); i++) {
-        (void)sched_yield();
-        there = is_there(w);
+    if (!there && (t->spin_ns == 0)) {
+        there = give_way(w);
     }
     while (!there && (end == NX_TURN_ON)) {
         end = doze(t, w);
