@@ -141,7 +141,7 @@ static nexar_err init_local(int n, const nexar_config *cfg, nexar_comm *worlds[]
         return nx_fail_nomem("local ranks");
     }
     err = nx_seed_create(&seed, &sc);
-    if (err == NEXAR_OK) {
+    if ((err == NEXAR_OK) && (seed != NULL)) {
         err = nx_seed_join_text(seed, join, sizeof(join));
     }
     if (err == NEXAR_OK) {
