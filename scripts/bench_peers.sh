@@ -191,7 +191,7 @@ fi
 # profile_one NAME N OPERATION SIZE: one row, for two seconds, under perf.
 profile_one() {
     local name=$1 n=$2 op=$3 before
-    list=$4 seconds=2
+    list=$(($4 > 0 ? $4 : 8)) seconds=2 # a barrier has no size
     under=(perf record -q -e cpu-clock -F 2000 -o "$out/perf.data" --)
     before=$("$build/bench/word_bench")
     contend "$name" "$n" "$op" 2>"$out/errors" >"$out/profiled" || {
