@@ -48,12 +48,18 @@ static void need(char **buffer, size_t *len, size_t bytes)
     }
 }
 
+/* Of the trips of the last order, on rank 0: the last ones of them, seconds. */
+static double trips[1 << 16];
+enum { TRIPS = sizeof(trips) / sizeof(trips[0]) };
+
 static void do_trips(nexar_comm *world, const order *o)
 {
     const int me = nexar_rank(world);
     char word[TRIP] = {0};
 
     for (uint64_t i = 0; i < o->n; i++) {
+        const double begin = nxb_now_s();
+
         if (me == 0) {
             must(nexar_send(world, word, TRIP, 1, TAG_DATA));
         }
@@ -61,6 +67,7 @@ static void do_trips(nexar_comm *world, const order *o)
         if (me == 1) {
             must(nexar_send(world, word, TRIP, 0, TAG_DATA));
         }
+        trips[i % TRIPS] = nxb_now_s() - begin;
     }
 }
 
@@ -150,27 +157,32 @@ double nxb_ranks_bandwidth(nexar_comm *world, size_t part, uint64_t total, bool 
     return (double)(o.n * part) / perform(world, &o) / 1e9;
 }
 
-/* |o| again and again, twice as long each time, until it takes |seconds|: how long each of
- * its messages took then. */
-static double for_seconds(nexar_comm *world, order o, double seconds)
+/* |o| again and again, twice as long each time, until it takes |seconds|: how long that took. */
+static double for_seconds(nexar_comm *world, order *o, double seconds)
 {
     for (;;) {
-        const double took = perform(world, &o);
+        const double took = perform(world, o);
 
         if (took > seconds / 2) {
-            return took / (double)o.n;
+            return took;
         }
-        o.n *= 2;
+        o->n *= 2;
     }
 }
 
+/* The median, as of raw UDP. */
 double nxb_ranks_round_trip(nexar_comm *world, double seconds)
 {
-    return 1e6 * for_seconds(world, (order){.n = 1024, .trips = true}, seconds);
+    order o = {.n = 1024, .trips = true};
+
+    (void)for_seconds(world, &o, seconds);
+    return nxb_median(trips, (o.n < TRIPS) ? (size_t)o.n : TRIPS) * 1e6;
 }
 
 double nxb_ranks_message_rate(nexar_comm *world, double seconds)
 {
-    return 1 /
-           for_seconds(world, (order){.part = SHORT, .n = 16 * WINDOW, .window = WINDOW}, seconds);
+    order o = {.part = SHORT, .n = 16 * WINDOW, .window = WINDOW};
+    const double took = for_seconds(world, &o, seconds);
+
+    return (double)o.n / took;
 }

@@ -89,7 +89,7 @@ static unsigned ranks_at(const void *ctx, uint32_t core)
     return (core < CPU_SETSIZE) ? ((const crowd *)ctx)->ranks[core] : 0;
 }
 
-void nx_cores_part(void *of)
+bool nx_cores_part(void *of)
 {
     const nx_world *world = of;
     const uint32_t here = nx_place_here(), size = (world->view == NULL) ? 0 : world->view->size;
@@ -106,7 +106,6 @@ void nx_cores_part(void *of)
         }
     }
     to = nx_place_least(here, ranks_at, &c);
-    if ((to != here) && (ranks_at(&c, here) > ranks_at(&c, to))) { /* and this one besides */
-        (void)nx_place_go(to);
-    }
+    /* And this one besides. */
+    return (to != here) && (ranks_at(&c, here) > ranks_at(&c, to)) && nx_place_go(to);
 }

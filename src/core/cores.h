@@ -24,7 +24,7 @@ bool nx_cores_for_all(const nx_world *world);
  * ever sleeps, and the scheduler leaves three of four on one of two cores for 100 ms and
  * more: all of them are as slow as those three (8-byte allreduce over QUIC 120 to 210 us,
  * two on each 90).  So a rank that finds two more of them on its core than on another goes
- * there.  |of| is an nx_world; for nx_loop_set_crowd. */
-void nx_cores_part(void *of);
+ * there; whether it has.  |of| is an nx_world; for nx_loop_set_crowd. */
+bool nx_cores_part(void *of);
 
 #endif /* NX_CORES_H */

@@ -86,7 +86,7 @@ struct nx_loop {
     unsigned spins;
     uint64_t expected_ns;                  /* until when a spin goes on, whatever its budget */
     uint64_t crowded_until_ns, crowded_ns; /* no spins, and for how long; real time */
-    void (*look)(void *ctx);               /* nx_loop_set_crowd; may be NULL */
+    bool (*look)(void *ctx);               /* nx_loop_set_crowd; may be NULL */
     void *look_ctx;
     uint64_t look_every_ns, looked_ns; /* real time */
 

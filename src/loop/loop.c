@@ -87,7 +87,7 @@ void nx_loop_set_yield(nx_loop *loop, bool yields)
     atomic_store_explicit(&loop->yields, yields, memory_order_relaxed);
 }
 
-void nx_loop_set_crowd(nx_loop *loop, void (*look)(void *ctx), void *ctx, uint64_t every_ns)
+void nx_loop_set_crowd(nx_loop *loop, bool (*look)(void *ctx), void *ctx, uint64_t every_ns)
 {
     loop->look = look;
     loop->look_ctx = ctx;

@@ -172,10 +172,10 @@ void nx_loop_set_spin(nx_loop *loop, uint64_t spin_ns);
  * For where ranks outnumber cores: the one that is waited for may need this very one,
  * and a yield that comes back at once is cheaper than a sleep and a wake. */
 void nx_loop_set_yield(nx_loop *loop, bool yields);
-/* While it does so, or has found that others need its core, |look| is called every |every_ns|
- * or less often: the thread may be better off elsewhere.  NULL: never.  It makes no calls
- * here. */
-void nx_loop_set_crowd(nx_loop *loop, void (*look)(void *ctx), void *ctx, uint64_t every_ns);
+/* While it does so, or has found that others need its core, or would sleep since a spin found
+ * nothing, |look| is called every |every_ns| or less often: the thread may be better off
+ * elsewhere; whether it has gone there.  NULL: never.  It makes no calls here. */
+void nx_loop_set_crowd(nx_loop *loop, bool (*look)(void *ctx), void *ctx, uint64_t every_ns);
 
 /* The background thread: drives when no thread has waited for about 1 ms.  Stop
  * ends and joins it; not with the lock held.  Signals are blocked in it. */

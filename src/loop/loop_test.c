@@ -550,12 +550,13 @@ static void test_yields_are_never_taken_for_a_crowd(void **state)
     end(&f);
 }
 
-static void count_look(void *ctx)
+static bool count_look(void *ctx)
 {
     (*(unsigned *)ctx)++;
+    return false;
 }
 
-/* Only while it yields, and not more often than was said. */
+/* While it yields, and not more often than was said. */
 static void test_who_yields_looks_for_a_better_place(void **state)
 {
     nx_event event = {0};
@@ -581,6 +582,40 @@ static void test_who_yields_looks_for_a_better_place(void **state)
     looks = 0;
     assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
     assert_true(looks == 0);
+    end(&f);
+}
+
+/* Two that share a core: who has spun for nothing sees whether it should be elsewhere, and if it
+ * is there now, spins again before it sleeps. */
+static bool count_move(void *ctx)
+{
+    (*(unsigned *)ctx)++;
+    return true;
+}
+
+static void test_who_has_spun_for_nothing_looks_for_another_place(void **state)
+{
+    nx_event event = {0};
+    unsigned looks = 0;
+    fixture f;
+
+    (void)state;
+    begin(&f, false);
+    nx_loop_set_spin(f.loop, MS / 10);
+    nx_loop_set_crowd(f.loop, count_look, &looks, 1);
+    for (int i = 0; (i < 100) && (looks == 0); i++) { /* a spin may end by being put off */
+        assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + 5 * MS));
+    }
+    assert_true(looks > 0);
+    assert_true(f.loop->misses > 0);
+    looks = 0;
+    f.loop->misses = 30;
+    nx_loop_set_crowd(f.loop, count_move, &looks, 1);
+    for (int i = 0; (i < 100) && (looks == 0); i++) {
+        assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + 5 * MS));
+    }
+    assert_true(looks > 0);
+    assert_true(f.loop->misses < 30); /* what it had learned where it was is forgotten */
     end(&f);
 }
 
@@ -647,6 +682,7 @@ int main(void)
         cmocka_unit_test(test_a_spin_that_never_finds_anything_becomes_short),
         cmocka_unit_test(test_yields_are_never_taken_for_a_crowd),
         cmocka_unit_test(test_who_yields_looks_for_a_better_place),
+        cmocka_unit_test(test_who_has_spun_for_nothing_looks_for_another_place),
         cmocka_unit_test(test_a_closed_descriptor_cannot_be_watched),
         cmocka_unit_test(test_without_memory_nothing_is_watched_and_nothing_is_lost),
     };
