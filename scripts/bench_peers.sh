@@ -23,12 +23,9 @@
 #   --keep FILE         where the raw lines go: BUILD/peers/times; bench/peers/table.py
 #                       says what they have, and makes the tables of them
 set -euo pipefail
+# shellcheck source=scripts/help.sh disable=SC1091
+. "$(dirname "$0")/help.sh"
 top=$(cd "$(dirname "$0")/.." && pwd)
-
-if [ "${1:-}" = --help ] || [ "${1:-}" = -h ]; then
-    sed -n "2,/^set /s/^# \{0,1\}//p" "$0"
-    exit 0
-fi
 
 die() {
     echo "bench_peers: $*" >&2

@@ -5,6 +5,8 @@
 #   scripts/check.sh [NAME]...   all of them, or those named
 # shellcheck disable=SC2317 # the checks are called by name
 set -uo pipefail
+# shellcheck source=scripts/help.sh disable=SC1091
+. "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.." || exit 1
 
 jobs=${JOBS:-$(nproc)}

@@ -3,6 +3,8 @@
 # behind its colon, and nothing else.  coll and cluster never meet: what one
 # must know of the other, core tells it.
 set -euo pipefail
+# shellcheck source=scripts/help.sh disable=SC1091
+. "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/../src"
 
 bad=0

@@ -2,6 +2,8 @@
 # check_symbols.sh LIBRARY - what the shared library exports is what
 # scripts/symbols.txt lists, and what include/nexar.h declares.
 set -euo pipefail
+# shellcheck source=scripts/help.sh disable=SC1091
+. "$(dirname "$0")/help.sh"
 library=$1
 cd "$(dirname "$0")/.."
 

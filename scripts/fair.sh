@@ -7,6 +7,8 @@
 # went on: "BUG: workqueue lockup" in its log, and ranks held for dead that had done nothing.  Off,
 # under the same load: 32 ms.  No test of a time bound means anything there.
 set -uo pipefail
+# shellcheck source=scripts/help.sh disable=SC1091
+. "$(dirname "$0")/help.sh"
 switch=${FAIR_SWITCH:-/proc/sys/kernel/sched_autogroup_enabled}
 lock=${FAIR_LOCK:-/run/lock/nexar-fair}
 

@@ -3,6 +3,8 @@
 # of measured times; --docs puts it into docs/reliability.md.  A cell that is later than it may
 # be is run once more.  Other options are those of tests/faults/matrix.c.
 set -uo pipefail
+# shellcheck source=scripts/help.sh disable=SC1091
+. "$(dirname "$0")/help.sh"
 build=${1:?the folder of the built programs}
 shift
 docs=no

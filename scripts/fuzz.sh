@@ -2,6 +2,8 @@
 # fuzz.sh BUILD SECONDS [JOBS] - runs every fuzz target of a build for so long, JOBS at
 # a time, from its corpus in tests/fuzz; what it finds goes to BUILD/found.
 set -euo pipefail
+# shellcheck source=scripts/help.sh disable=SC1091
+. "$(dirname "$0")/help.sh"
 build=$1
 seconds=$2
 jobs=${3:-$(nproc)}

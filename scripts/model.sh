@@ -5,6 +5,8 @@
 #   scripts/model.sh          everything: some minutes, most of them for the compiler
 #   scripts/model.sh quick    three ranks only: what the tests run, where there is spin
 set -euo pipefail
+# shellcheck source=scripts/help.sh disable=SC1091
+. "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
 quick=${1:-}

@@ -9,6 +9,8 @@
 # Says what it installs and why; says nothing, and needs no network, when all is
 # there.  Two of it may run at once.
 set -euo pipefail
+# shellcheck source=scripts/help.sh disable=SC1091
+. "$(dirname "$0")/help.sh"
 
 level=${1:-check}
 min_ngtcp2=1.4

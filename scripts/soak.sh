@@ -9,6 +9,8 @@
 #   LONG=40    a test that takes more seconds than this is run only 3 times; 0: all are run TIMES
 #   BEFORE=    a command to start each run with, such as "nice -n 5"
 set -euo pipefail
+# shellcheck source=scripts/help.sh disable=SC1091
+. "$(dirname "$0")/help.sh"
 build=$(cd "${1:?the folder of a build}" && pwd)
 times=${2:-10}
 regex=${3:-.}
