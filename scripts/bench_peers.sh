@@ -47,7 +47,7 @@ while [ $# -gt 0 ]; do
     --rounds | --time | --ranks | --sizes | --ops | --transports | --peers | --keep)
         [ $# -ge 2 ] || die "$1 needs a value"
         ;;
-    *) die "unknown option $1; the head of $0 lists them" ;;
+    *) die "unknown option $1; $0 --help lists them" ;;
     esac
     case $1 in
     --rounds) rounds=$2 ;;
