@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "rand.h"
@@ -20,6 +21,7 @@ typedef struct crowd crowd;
 typedef struct member {
     crowd *crowd;
     nx_turn t;
+    nx_board_self self;
     uint64_t engine; /* operations run elsewhere */
     uint64_t wrong;
     nx_turn_end end;
@@ -43,7 +45,8 @@ static void open_crowd(crowd *c, uint64_t spin_ns)
     assert_false(nx_board_is(c->board, RANKS + 1));
     for (uint32_t i = 0; i < RANKS; i++) {
         c->m[i].crowd = c;
-        c->m[i].t = (nx_turn){.board = c->board, .rank = i, .size = RANKS, .spin_ns = spin_ns};
+        c->m[i].t = (nx_turn){
+            .board = c->board, .rank = i, .size = RANKS, .spin_ns = spin_ns, .self = &c->m[i].self};
     }
 }
 
@@ -270,6 +273,51 @@ static void test_what_is_there_counts_more_than_trouble(void **state)
     assert_int_equal(close_crowd(&c), NEXAR_OK);
 }
 
+/* Longer than what a sleep took, so that the next wait of that length ends without one; never
+ * less than the spin at first, nor more than so many times as much. */
+static void test_who_slept_for_a_short_time_spins_longer(void **state)
+{
+    const uint64_t spin_ns = 50000, most_ns = NX_BOARD_PATIENCE * spin_ns;
+
+    (void)state;
+    assert_int_equal(nx_board_patience(spin_ns, 0), spin_ns);
+    for (uint64_t waited_ns = spin_ns; waited_ns < most_ns; waited_ns += 777) {
+        const uint64_t now_ns = nx_board_patience(spin_ns, waited_ns);
+
+        assert_true((now_ns > waited_ns) && (now_ns >= spin_ns) && (now_ns <= most_ns));
+    }
+    assert_int_equal(nx_board_patience(spin_ns, most_ns), spin_ns);
+    assert_int_equal(nx_board_patience(spin_ns, UINT64_MAX), spin_ns);
+}
+
+/* A rank that comes late, again and again, and one that waits for it. */
+static void *come_late(void *arg)
+{
+    member *m = arg;
+    const struct timespec span = {.tv_nsec = 100000};
+
+    for (uint64_t number = 1; number <= AHEAD; number++) {
+        if (m->t.rank == 0) {
+            (void)nanosleep(&span, NULL);
+        }
+        m->wrong += (one_turn(m, number, false) != NX_TURN_ON);
+        m->wrong +=
+            (m->self.spin_ns != 0) && ((m->self.spin_ns < m->t.spin_ns) ||
+                                       (m->self.spin_ns > NX_BOARD_PATIENCE * m->t.spin_ns));
+    }
+    return NULL;
+}
+
+static void test_patience_keeps_its_bounds(void **state)
+{
+    crowd c;
+
+    (void)state;
+    open_crowd(&c, 20000);
+    run_crowd(&c, come_late);
+    assert_int_equal(close_crowd(&c), NEXAR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +327,8 @@ int main(void)
         cmocka_unit_test(test_trouble_is_said_in_one_line),
         cmocka_unit_test(test_a_wait_ends_with_its_deadline),
         cmocka_unit_test(test_what_is_there_counts_more_than_trouble),
+        cmocka_unit_test(test_who_slept_for_a_short_time_spins_longer),
+        cmocka_unit_test(test_patience_keeps_its_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

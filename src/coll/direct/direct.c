@@ -35,6 +35,7 @@ struct nx_direct {
     char why[NX_BOARD_WHY];
     void *bounce;
     nx_tune tune;
+    nx_board_self self; /* of who has the board */
     nx_far far[NX_BOARD_RANKS];
 };
 
@@ -280,6 +281,7 @@ static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
                        .number = d->last,
                        .turn = d->turns,
                        .spin_ns = d->config.spin_ns,
+                       .self = &d->self,
                        .deadline_ns = (hub->timeout_ns == 0) ? 0 : d->begun_ns + hub->timeout_ns};
     *s = (nx_share){.turn = d->now,
                     .call = call,
