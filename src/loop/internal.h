@@ -82,6 +82,7 @@ struct nx_loop {
     bool woken;           /* wake_fd has been written and not yet read */
     uint64_t sleep_until; /* at the latest, while |sleeping| */
     unsigned misses;      /* spins in a row that found nothing */
+    uint64_t awake_ns;    /* how long the next spin may be, where the last sleep was short; 0 */
     unsigned finds;       /* spins that ended a wait */
     unsigned spins;
     uint64_t expected_ns;                  /* until when a spin goes on, whatever its budget */

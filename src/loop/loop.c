@@ -72,6 +72,7 @@ void nx_loop_set_spin(nx_loop *loop, uint64_t spin_ns)
 {
     atomic_store_explicit(&loop->spin_ns, spin_ns, memory_order_relaxed);
     loop->misses = 0;
+    loop->awake_ns = 0;
     loop->crowded_until_ns = 0;
 }
 

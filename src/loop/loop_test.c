@@ -533,6 +533,24 @@ static void test_a_spin_that_never_finds_anything_becomes_short(void **state)
     }
 }
 
+static void test_a_short_sleep_makes_the_next_spin_longer(void **state)
+{
+    nx_event event = {0};
+    fixture f;
+
+    (void)state;
+    begin(&f, false);
+    nx_loop_set_spin(f.loop, 4 * MS);
+    for (int i = 0; (i < 100) && (f.loop->awake_ns == 0); i++) { /* a sleep may become long */
+        assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + 6 * MS));
+    }
+    assert_true(f.loop->awake_ns > 4 * MS);
+    assert_int_equal(f.loop->misses, 0);
+    assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + 40 * MS));
+    assert_int_equal(f.loop->awake_ns, 0);
+    end(&f);
+}
+
 /* Being put off is what a yield is for: it says nothing about the machine. */
 static void test_yields_are_never_taken_for_a_crowd(void **state)
 {
@@ -680,6 +698,7 @@ int main(void)
         cmocka_unit_test(test_a_ready_descriptor_ends_a_wait),
         cmocka_unit_test(test_memory_that_is_busy_does_not_hide_descriptors),
         cmocka_unit_test(test_a_spin_that_never_finds_anything_becomes_short),
+        cmocka_unit_test(test_a_short_sleep_makes_the_next_spin_longer),
         cmocka_unit_test(test_yields_are_never_taken_for_a_crowd),
         cmocka_unit_test(test_who_yields_looks_for_a_better_place),
         cmocka_unit_test(test_who_has_spun_for_nothing_looks_for_another_place),

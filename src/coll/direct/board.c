@@ -282,24 +282,25 @@ static nx_turn_end spin(const nx_turn *t, const want *w, uint64_t span_ns, bool 
     }
 }
 
-/* Lets others have the core for a while. */
-static bool give_way(const want *w)
+/* Where ranks outnumber cores: lets others have the core for |span_ns| at most. */
+static nx_turn_end give_way(const want *w, uint64_t span_ns, bool *there)
 {
     uint64_t end_ns = 0;
 
     for (unsigned i = 1;; i++) {
         (void)sched_yield();
         if (is_there(w)) {
-            return true;
+            *there = true;
+            return NX_TURN_ON;
         }
         if (i % YIELDS != 0) {
             continue;
         }
         const uint64_t now_ns = nx_now(&nx_clock_system);
 
-        end_ns = (end_ns == 0) ? now_ns + YIELD_NS : end_ns;
+        end_ns = (end_ns == 0) ? now_ns + span_ns : end_ns;
         if (now_ns >= end_ns) {
-            return false;
+            return NX_TURN_ON;
         }
     }
 }
@@ -326,14 +327,14 @@ static nx_turn_end doze(const nx_turn *t, const want *w)
     return NX_TURN_ON;
 }
 
-uint64_t nx_board_patience(uint64_t spin_ns, uint64_t waited_ns)
+uint64_t nx_board_patience(uint64_t first_ns, uint64_t waited_ns)
 {
-    const uint64_t most_ns = NX_BOARD_PATIENCE * spin_ns;
+    const uint64_t most_ns = NX_BOARD_PATIENCE * first_ns;
 
     if (waited_ns >= most_ns) {
-        return spin_ns;
+        return first_ns;
     }
-    return (2 * waited_ns < spin_ns)   ? spin_ns
+    return (2 * waited_ns < first_ns)  ? first_ns
            : (2 * waited_ns > most_ns) ? most_ns
                                        : 2 * waited_ns;
 }
@@ -349,13 +350,15 @@ static nx_turn_end sleep_for(const nx_turn *t, const want *w)
     return end;
 }
 
-/* With a core for each rank: spins, then sleeps, and learns from what came of it. */
-static nx_turn_end spin_or_sleep(const nx_turn *t, const want *w)
+/* Stays awake for a while, then sleeps, and learns from what came of it. */
+static nx_turn_end stay_or_sleep(const nx_turn *t, const want *w)
 {
+    const uint64_t first_ns = (t->spin_ns != 0) ? t->spin_ns : YIELD_NS;
     const uint64_t span_ns =
-        ((t->self != NULL) && (t->self->spin_ns != 0)) ? t->self->spin_ns : t->spin_ns;
+        ((t->self != NULL) && (t->self->awake_ns != 0)) ? t->self->awake_ns : first_ns;
     bool there = false;
-    nx_turn_end end = spin(t, w, span_ns, &there);
+    nx_turn_end end =
+        (t->spin_ns != 0) ? spin(t, w, span_ns, &there) : give_way(w, span_ns, &there);
 
     if (there || (end != NX_TURN_ON)) {
         return end;
@@ -364,8 +367,8 @@ static nx_turn_end spin_or_sleep(const nx_turn *t, const want *w)
 
     end = sleep_for(t, w);
     if (t->self != NULL) {
-        t->self->spin_ns =
-            nx_board_patience(t->spin_ns, span_ns + (nx_now(&nx_clock_system) - asleep_ns));
+        t->self->awake_ns =
+            nx_board_patience(first_ns, span_ns + (nx_now(&nx_clock_system) - asleep_ns));
     }
     return end;
 }
@@ -375,13 +378,8 @@ static nx_turn_end wait_for(const nx_turn *t, const want *w)
 {
     nx_turn_end end = NX_TURN_ON;
 
-    if (is_there(w)) {
-        return NX_TURN_ON;
-    }
-    if (t->spin_ns != 0) {
-        end = spin_or_sleep(t, w);
-    } else if (!give_way(w)) {
-        end = sleep_for(t, w);
+    if (!is_there(w)) {
+        end = stay_or_sleep(t, w);
     }
     return is_there(w) ? NX_TURN_ON : end;
 }

@@ -302,8 +302,8 @@ static void *come_late(void *arg)
         }
         m->wrong += (one_turn(m, number, false) != NX_TURN_ON);
         m->wrong +=
-            (m->self.spin_ns != 0) && ((m->self.spin_ns < m->t.spin_ns) ||
-                                       (m->self.spin_ns > NX_BOARD_PATIENCE * m->t.spin_ns));
+            (m->self.awake_ns != 0) && ((m->self.awake_ns < m->t.spin_ns) ||
+                                        (m->self.awake_ns > NX_BOARD_PATIENCE * m->t.spin_ns));
     }
     return NULL;
 }
