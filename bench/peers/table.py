@@ -16,9 +16,16 @@ import sys
 
 FAR_NS = 150  # a word takes longer: the cores are far from each other
 
-only_missed = sys.argv[1:2] == ["--missed"]
+if len(sys.argv) < 2 or sys.argv[1] == "--help":
+    print(__doc__.strip())
+    sys.exit(0 if sys.argv[1:] else 2)
+only_missed = sys.argv[1] == "--missed"
 cells, contenders, words = {}, [], {}
-for line in open(sys.argv[-1]):
+try:
+    lines = open(sys.argv[-1]).readlines()
+except OSError as error:
+    sys.exit(f"table.py: {sys.argv[-1]}: {error.strerror}; give the file that bench_peers.sh wrote")
+for line in lines:
     fields = line.split()
     if len(fields) == 8 and fields[0] == "word":
         at = (int(fields[1]), fields[3], int(fields[2]))

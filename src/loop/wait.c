@@ -110,14 +110,14 @@ enum { MISSES_PER_HALVING = 4, HALVINGS = 6, WHOLE_EVERY = 64 };
  * sleeps meanwhile, and has to be woken itself, from one message to the next.  (200 round trips
  * by shared memory after a pause, four ranks on two cores, two at work, on a virtual machine that
  * was short of cores: mean 3.2 ms before, 1.9 so; nine tenths within 7.9 and 3.8.) */
-enum { PATIENCE = 4 };
+enum { PATIENCE = 4, PATIENCE_NS = 1000000 }; /* and no longer than that */
 
 static uint64_t spin_budget(nx_loop *loop)
 {
     uint64_t whole = atomic_load_explicit(&loop->spin_ns, memory_order_relaxed);
 
     if (loop->awake_ns > whole) {
-        return (loop->awake_ns < PATIENCE * whole) ? loop->awake_ns : PATIENCE * whole;
+        return loop->awake_ns;
     }
     if (loop->misses % WHOLE_EVERY == WHOLE_EVERY - 1) {
         return whole;
@@ -300,9 +300,11 @@ static void sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
 /* A wait of |waited_ns| ended in a sleep. */
 static void learn(nx_loop *loop, uint64_t whole, uint64_t waited_ns)
 {
-    if (waited_ns < PATIENCE * whole) {
+    const uint64_t most_ns = (PATIENCE * whole < PATIENCE_NS) ? PATIENCE * whole : PATIENCE_NS;
+
+    if ((waited_ns < most_ns) || (waited_ns < 2 * whole)) {
         loop->misses = 0;
-        loop->awake_ns = 2 * waited_ns;
+        loop->awake_ns = (2 * waited_ns < most_ns) ? 2 * waited_ns : most_ns;
     } else {
         loop->misses++;
         loop->awake_ns = 0;

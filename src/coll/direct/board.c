@@ -329,14 +329,13 @@ static nx_turn_end doze(const nx_turn *t, const want *w)
 
 uint64_t nx_board_patience(uint64_t first_ns, uint64_t waited_ns)
 {
-    const uint64_t most_ns = NX_BOARD_PATIENCE * first_ns;
+    uint64_t most_ns = NX_BOARD_PATIENCE * first_ns;
 
-    if (waited_ns >= most_ns) {
+    most_ns = (most_ns < NX_BOARD_PATIENCE_NS) ? most_ns : NX_BOARD_PATIENCE_NS;
+    if ((waited_ns >= most_ns) || (2 * waited_ns < first_ns)) {
         return first_ns;
     }
-    return (2 * waited_ns < first_ns)  ? first_ns
-           : (2 * waited_ns > most_ns) ? most_ns
-                                       : 2 * waited_ns;
+    return (2 * waited_ns < most_ns) ? 2 * waited_ns : most_ns;
 }
 
 /* Sleeps until it is there. */

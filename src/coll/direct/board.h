@@ -143,7 +143,7 @@ typedef struct nx_board_self {
  * as that the next time, which breaks the chain at once; who waited long, for one that computes,
  * begins anew.
  */
-enum { NX_BOARD_PATIENCE = 20 }; /* times |first_ns|, at most */
+enum { NX_BOARD_PATIENCE = 20, NX_BOARD_PATIENCE_NS = 2000000 }; /* times |first_ns|, and at most */
 uint64_t nx_board_patience(uint64_t first_ns, uint64_t waited_ns);
 /* One rank in one operation. */
 typedef struct nx_turn {

@@ -288,6 +288,11 @@ static void test_who_slept_for_a_short_time_spins_longer(void **state)
     }
     assert_int_equal(nx_board_patience(spin_ns, most_ns), spin_ns);
     assert_int_equal(nx_board_patience(spin_ns, UINT64_MAX), spin_ns);
+    for (uint64_t long_ns = NX_BOARD_PATIENCE_NS; long_ns < UINT64_C(2000000000); long_ns *= 3) {
+        assert_int_equal(nx_board_patience(long_ns, long_ns + 1), long_ns); /* it was asked for */
+    }
+    assert_true(nx_board_patience(NX_BOARD_PATIENCE_NS / 2, NX_BOARD_PATIENCE_NS - 1) ==
+                NX_BOARD_PATIENCE_NS);
 }
 
 /* A rank that comes late, again and again, and one that waits for it. */

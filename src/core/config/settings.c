@@ -307,8 +307,8 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                      .unit = "",
                      .check = is_spin,
                      .accepted = "auto, 0, or a duration up to 1s, such as 50us",
-                     .help = "how long a wait polls before it sleeps; where ranks outnumber "
-                             "cores it yields between polls"},
+                     .help = "how long a wait polls before it sleeps, after a short sleep up to "
+                             "2 ms; where ranks outnumber cores it yields between polls"},
     [NX_SET_RPC_THREADS] = {.name = "rpc_threads",
                             .type = NX_SETTING_NUMBER,
                             .preset = "4",
