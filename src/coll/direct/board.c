@@ -237,11 +237,30 @@ static nx_turn_end look_round(const nx_turn *t, const want *w)
     return end;
 }
 
+/* Whether another would like to run on this core.  What it has said of itself may be old: it may
+ * sleep, or compute elsewhere by now.  To find out takes 10 us. */
+static bool is_shared(const nx_turn *t, uint32_t here)
+{
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        const nx_board_rank *r = &t->board->ranks[rank];
+        uint32_t core;
+
+        if ((rank != t->rank) &&
+            (atomic_load_explicit(&r->core, memory_order_relaxed) == here + 1) &&
+            nx_place_of((long)r->pid, &core) && (core == here)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether the ranks on this core come apart now. */
 static bool part(const nx_turn *t, uint64_t now_ns)
 {
-    if ((t->self == NULL) || (load_of(t, note_core(t)) < 2) ||
-        (now_ns - t->self->parted_ns < PART_EVERY_NS)) {
+    const uint32_t here = note_core(t);
+
+    if ((t->self == NULL) || (load_of(t, here) < 2) ||
+        (now_ns - t->self->parted_ns < PART_EVERY_NS) || !is_shared(t, here)) {
         return false;
     }
     t->self->parted_ns = now_ns;
