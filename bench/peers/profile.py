@@ -15,7 +15,7 @@ KINDS = [
     ("giving up the core", r"sched|futex|switch|try_to_wake|pick_next|update_curr|enqueue|dequeue|update_rq|rq_clock|avg|vruntime|yield"),
     ("the kernel besides", r"\[k\]"),
     ("the clock", r"vdso"),
-    ("nexar: waiting", r"nexar.*(spin|wait|ask_hooks|reads_ready|poll|idle|look|nx_now|nx_clock)"),
+    ("nexar: waiting", r"nexar.*(spin|wait|stay_or_sleep|ask_hooks|reads_ready|poll|idle|look|nx_now|nx_clock)"),
     ("nexar besides", r"nexar"),
     ("the peer's own", r"."),
 ]
