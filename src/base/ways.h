@@ -19,8 +19,8 @@
 enum {
     NX_WAYS_TRY = 2,
     NX_WAYS_KEPT = 4,
-    NX_WAYS_FIRST = 16, /* uses until the first try, and after a change */
-    NX_WAYS_MOST = 512
+    NX_WAYS_FIRST = 4, /* uses until the first try, and after a change */
+    NX_WAYS_MOST = 128
 };
 
 typedef struct nx_ways {

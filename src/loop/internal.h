@@ -85,7 +85,8 @@ struct nx_loop {
     uint64_t awake_ns;    /* how long the next spin may be, where the last sleep was short; 0 */
     unsigned finds;       /* spins that ended a wait */
     unsigned spins;
-    uint64_t expected_ns;                  /* until when a spin goes on, whatever its budget */
+    unsigned looks;       /* calls of nx_loop_looks that have found nothing against it */
+    uint64_t expected_ns; /* until when a spin goes on, whatever its budget */
     uint64_t crowded_until_ns, crowded_ns; /* no spins, and for how long; real time */
     bool (*look)(void *ctx);               /* nx_loop_set_crowd; may be NULL */
     void *look_ctx;

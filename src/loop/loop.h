@@ -154,6 +154,17 @@ void nx_loop_flush(nx_loop *loop, size_t bytes);
  * the caller is about to post. */
 void nx_loop_settle(nx_loop *loop);
 
+/*
+ * For a thread that has the lock, is in no callback, and knows the place in memory where what it
+ * waits for will be seen first: how often it may look there before it waits as others do.  In
+ * between it asks whether it may look once more, which takes a pause.
+ *
+ * 0: it must wait at once: others drive, or something else is due, or has not had its turn for
+ * some time.
+ */
+unsigned nx_loop_looks(nx_loop *loop);
+bool nx_loop_look_again(nx_loop *loop, unsigned *looks);
+
 /* Waits, driving the loop if nobody does, until |event| is set or the clock has
  * reached |deadline_ns| (UINT64_MAX: never; past: one turn without sleeping).  The
  * lock is held before and after.  Returns whether it is set.  With a clock that

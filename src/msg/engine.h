@@ -9,6 +9,7 @@
  *
  *   peer.c    a link's life: hello, control frames, going down
  *   send.c    from a request to envelopes and parts
+ *   short.c   short messages without a request
  *   queue.c   sends held back for want of credit
  *   recv.c    from envelopes and parts to a receive
  *   post.c    receives and probes that wait
@@ -244,6 +245,14 @@ void nx_share_return(nx_peer *p, const nx_frame *f);
 
 /* ---- send.c --------------------------------------------------------------------- */
 
+/* The most bytes that go behind their envelope to |p|, which has a link. */
+static inline size_t nx_send_inline_max(const nx_peer *p)
+{
+    const nx_msg_config *config = &p->msg->config;
+
+    return (config->inline_auto && (p->link->frame_best > config->inline_max)) ? p->link->frame_best
+                                                                               : config->inline_max;
+}
 /* Sends |r|, which is in no queue; there is credit for its envelope. */
 void nx_send_now(nx_peer *p, nx_req *r);
 /* The same without bytes and credit, for a WANT. */

@@ -367,11 +367,11 @@ static void test_memory_does_not_grow_with_the_number_of_messages(void **state)
         one_round(net, i);
     }
     before = mallinfo2().uordblks;
-    for (uint64_t i = 500; i < 3000; i++) {
+    for (uint64_t i = 500; i < 20500; i++) {
         one_round(net, i);
     }
     after = mallinfo2().uordblks;
-    assert_true(after <= before + 2500); /* not a byte for each round */
+    assert_true(after <= before + 20000); /* not a byte for each round; the heap keeps some */
     nxt_net_destroy(net);
 }
 

@@ -162,20 +162,12 @@ void nx_send_pulled(nx_peer *p, nx_req *r)
     send_long(p, r, NX_FRAME_PULLED, 0);
 }
 
-static size_t inline_max(const nx_peer *p)
-{
-    const nx_msg_config *config = &p->msg->config;
-
-    return (config->inline_auto && (p->link->frame_best > config->inline_max)) ? p->link->frame_best
-                                                                               : config->inline_max;
-}
-
 void nx_send_now(nx_peer *p, nx_req *r)
 {
     const nx_msg_config *config = &p->msg->config;
     uint64_t eager = 0;
 
-    const bool whole = nx_credit_plan(&p->out[r->context.class], r->bytes, inline_max(p),
+    const bool whole = nx_credit_plan(&p->out[r->context.class], r->bytes, nx_send_inline_max(p),
                                       config->eager_max, &eager) == NX_PLAN_INLINE;
 
     if (r->send.streamed) {
@@ -279,38 +271,6 @@ void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context contex
         send_to_peer(m, req);
     }
     nx_msg_leave(m);
-}
-
-/* Whether a send to |p| need not wait for anything. */
-static bool is_open(const nx_peer *p, nx_class class)
-{
-    return (p != NULL) && p->ready && (p->link != NULL) && !p->doomed &&
-           !nx_queue_blocked(p, class);
-}
-
-bool nx_msg_send_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag, const void *data,
-                       size_t len)
-{
-    nx_peer *p = (peer < m->config.peers) ? m->peers[peer] : NULL;
-    uint8_t head[NX_MSG_FRAME_ROOM];
-    nx_bytes bytes[2] = {{.ptr = head}, {.ptr = data, .len = len}};
-    uint64_t eager;
-    bool sent;
-
-    if (m->closing || (peer == m->config.self) || (tag == NX_ANY_TAG) ||
-        !is_open(p, context.class) ||
-        (nx_credit_plan(&p->out[context.class], len, inline_max(p), 0, &eager) != NX_PLAN_INLINE)) {
-        return false;
-    }
-    bytes[0].len = nx_frame_encode_short(context, tag, head);
-    nx_msg_enter(m);
-    sent = (nx_link_send_frame(p->link, NX_LANE_MESSAGE, bytes, 2) == NEXAR_OK);
-    if (sent) {
-        nx_credit_spend(&p->out[context.class], len);
-        m->stats.messages_sent++;
-    }
-    nx_msg_leave(m);
-    return sent;
 }
 
 /* ---- what the other side says ------------------------------------------------------------ */

@@ -160,6 +160,14 @@ typedef struct nx_link_ops {
      * queued or is stuck on the way.  |len| is at most NX_LAST_MAX.  A link that never came up
      * there ends without it.  Optional: where it is NULL the frame is queued as any other. */
     void (*dismiss)(nx_link *link, const void *frame, size_t len);
+
+    /* Optional, for transports where a frame lies in memory before it is handed up.  The frame of
+     * the message lane, whole, for which on_frame would be the next call up of this link; false:
+     * something else is next, or nothing.  Borrowed until drop_frame or the next turn of the loop;
+     * the peer may write to it meanwhile.  Not in a callback. */
+    bool (*peek_frame)(nx_link *link, nx_bytes *frame);
+    /* The owner has taken what peek_frame has just shown: there will be no on_frame for it. */
+    void (*drop_frame)(nx_link *link);
 } nx_link_ops;
 
 /* What the end of a link says of the process behind it. */
@@ -200,6 +208,16 @@ static inline void nx_link_cancel_part(nx_link *link, nx_tx *tx)
 static inline void nx_link_close(nx_link *link, bool drain)
 {
     link->ops->close(link, drain);
+}
+
+static inline bool nx_link_peek_frame(nx_link *link, nx_bytes *frame)
+{
+    return (link->ops->peek_frame != NULL) && link->ops->peek_frame(link, frame);
+}
+
+static inline void nx_link_drop_frame(nx_link *link)
+{
+    link->ops->drop_frame(link);
 }
 
 static inline void nx_link_dismiss(nx_link *link, const void *frame, size_t len)

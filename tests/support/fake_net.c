@@ -170,6 +170,29 @@ static void op_close(nx_link *link, bool drain)
     }
 }
 
+/* What may come next: here any lane and part may, so the next message is as good as others. */
+static bool op_peek_frame(nx_link *link, nx_bytes *frame)
+{
+    const end *e = (const end *)(const void *)link;
+    const lane_queue *q = &other(e)->lanes[NX_LANE_MESSAGE];
+
+    if (e->closed || (q->head == q->tail)) {
+        return false;
+    }
+    memcpy(&frame->len, q->data + q->head, sizeof(frame->len));
+    frame->ptr = q->data + q->head + sizeof(frame->len);
+    return true;
+}
+
+static void op_drop_frame(nx_link *link)
+{
+    lane_queue *q = &other((const end *)(const void *)link)->lanes[NX_LANE_MESSAGE];
+    size_t len;
+
+    memcpy(&len, q->data + q->head, sizeof(len));
+    q->head += sizeof(len) + len;
+}
+
 static void op_info(const nx_link *link, nx_link_info *info)
 {
     (void)link;
@@ -181,7 +204,9 @@ static const nx_link_ops ops = {.name = "fake",
                                 .send_part = op_send_part,
                                 .cancel_part = op_cancel_part,
                                 .close = op_close,
-                                .info = op_info};
+                                .info = op_info,
+                                .peek_frame = op_peek_frame,
+                                .drop_frame = op_drop_frame};
 
 /* ---- making -------------------------------------------------------------------------- */
 

@@ -165,7 +165,14 @@ static nexar_err recv_spans(nexar_comm *comm, const char *name, const nx_iov_spa
     if (err != NEXAR_OK) {
         return err;
     }
-    nx_loop_lock(comm->world->loop);
+    nx_loop_enter(comm->world->loop);
+    if ((n == 1) && nx_op_recv_short(comm, iov, source, tag, status)) {
+        nx_loop_settle(comm->world->loop);
+        nx_comm_memory_done(&mem);
+        nx_loop_unlock(comm->world->loop);
+        return NEXAR_OK;
+    }
+    (void)nx_loop_refresh(comm->world->loop);
     wait_init(&w, comm, mem);
     nx_op_recv(&w.op, name, iov, n, source, tag);
     wait_for(&w);

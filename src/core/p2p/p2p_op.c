@@ -215,6 +215,24 @@ void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, i
     check_sources(op);
 }
 
+bool nx_op_recv_short(nexar_comm *comm, const nx_iov_span *span, int source, uint64_t tag,
+                      nexar_status *status)
+{
+    size_t got;
+
+    if (nx_comm_refuses(comm) || (source == NEXAR_ANY_SOURCE) || (tag == NEXAR_ANY_TAG) ||
+        ((uint32_t)source >= comm->size) || atomic_load(&comm->has_device) ||
+        !nx_msg_recv_short(comm->world->msg, nx_comm_peer(comm, (uint32_t)source),
+                           nx_comm_user(comm), tag, nx_loop_looks(comm->world->loop), *span,
+                           &got)) {
+        return false;
+    }
+    if (status != NULL) {
+        *status = (nexar_status){.source = source, .tag = tag, .bytes = got};
+    }
+    return true;
+}
+
 void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag)
 {
     begin(op, name, source, tag);

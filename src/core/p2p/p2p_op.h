@@ -43,6 +43,10 @@ NX_MUST_CHECK bool nx_op_send_short(nexar_comm *comm, const nx_bytes *bytes, int
 void nx_op_sent(nx_op *op, const char *name, int dest, uint64_t tag);
 void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, int source,
                 uint64_t tag);
+/* Receives what is short and next to come from |source|, if it comes within a moment.  False:
+ * nothing has happened. */
+NX_MUST_CHECK bool nx_op_recv_short(nexar_comm *comm, const nx_iov_span *span, int source,
+                                    uint64_t tag, nexar_status *status);
 void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag);
 /* Asks for its end; it is not over. */
 void nx_op_cancel(nx_op *op);

@@ -205,6 +205,30 @@ void nx_shm_poll(nx_shm_link *link)
     }
 }
 
+bool nx_shm_peek_frame(nx_link *base, nx_bytes *frame)
+{
+    nx_shm_link *link = nx_shm_from_base(base);
+    nx_record rec;
+
+    if (!nx_shm_listens(link) || !link->told_up || nx_ring_waiting(&link->in[NX_SHM_CONTROL]) ||
+        !nx_ring_peek(&link->in[NX_SHM_MESSAGE], &rec) || (rec.kind != NX_REC_FRAME) ||
+        (rec.flags != 0) || (link->pieces[NX_LANE_MESSAGE].len > 0) || (rec.len > NX_FRAME_MAX)) {
+        return false;
+    }
+    *frame = (nx_bytes){.ptr = rec.data, .len = rec.len};
+    return true;
+}
+
+void nx_shm_drop_frame(nx_link *base)
+{
+    nx_shm_link *link = nx_shm_from_base(base);
+    nx_ring_in *in = &link->in[NX_SHM_MESSAGE];
+
+    link->bytes_received += in->next - in->head - NX_RING_HEAD; /* rounded up to a unit */
+    nx_ring_next(in);
+    release(link, NX_SHM_MESSAGE);
+}
+
 bool nx_shm_waiting(nx_shm_link *link, bool sleep)
 {
     for (int i = 0; i < NX_SHM_RINGS; i++) {

@@ -324,6 +324,9 @@ bool nx_shm_all_sent(const nx_shm_link *link);
 
 /* Takes what has come, as much as is good for one turn. */
 void nx_shm_poll(nx_shm_link *link);
+/* nx_link_ops.peek_frame and drop_frame. */
+bool nx_shm_peek_frame(nx_link *base, nx_bytes *frame);
+void nx_shm_drop_frame(nx_link *base);
 /* Whether there is something, without taking it. */
 bool nx_shm_waiting(nx_shm_link *link, bool sleep);
 /* The peer has hung up: takes what it has left, then the link goes down. */

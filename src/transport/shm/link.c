@@ -425,6 +425,8 @@ const nx_link_ops nx_shm_ops = {
     .close = close_link,
     .info = info,
     .dismiss = dismiss,
+    .peek_frame = nx_shm_peek_frame,
+    .drop_frame = nx_shm_drop_frame,
 };
 
 bool nx_shm_is(const nx_link *link)
