@@ -38,6 +38,7 @@ bool nx_msg_send_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t ta
     sent = (nx_link_send_frame(p->link, NX_LANE_MESSAGE, bytes, 2) == NEXAR_OK);
     if (sent) {
         nx_credit_spend(&p->out[context.class], len);
+        nx_link_push(p->link);
         m->stats.messages_sent++;
     }
     nx_msg_leave(m);

@@ -161,6 +161,10 @@ typedef struct nx_link_ops {
      * there ends without it.  Optional: where it is NULL the frame is queued as any other. */
     void (*dismiss)(nx_link *link, const void *frame, size_t len);
 
+    /* Optional.  Frames that were queued go out now, not at the end of the turn: for one that
+     * somebody waits for. */
+    void (*push)(nx_link *link);
+
     /* Optional, for transports where a frame lies in memory before it is handed up.  The frame of
      * the message lane, whole, for which on_frame would be the next call up of this link; false:
      * something else is next, or nothing.  Borrowed until drop_frame or the next turn of the loop;
@@ -208,6 +212,13 @@ static inline void nx_link_cancel_part(nx_link *link, nx_tx *tx)
 static inline void nx_link_close(nx_link *link, bool drain)
 {
     link->ops->close(link, drain);
+}
+
+static inline void nx_link_push(nx_link *link)
+{
+    if (link->ops->push != NULL) {
+        link->ops->push(link);
+    }
 }
 
 static inline bool nx_link_peek_frame(nx_link *link, nx_bytes *frame)

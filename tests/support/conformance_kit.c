@@ -73,6 +73,9 @@ nexar_err nxt_send_frame(nxt_end *end, nx_lane lane)
     bytes[1] = (nx_bytes){copy + cut, len - cut};
     end->rig->in_operation++;
     err = nx_link_send_frame(end->link, lane, bytes, 2);
+    if ((err == NEXAR_OK) && (nxt_chance(end->rig, 3) == 0)) {
+        nx_link_push(end->link);
+    }
     end->rig->in_operation--;
     memset(copy, 0xee, len); /* frames are copied when they are sent */
     nx_free(copy);

@@ -33,6 +33,16 @@ void nx_shm_dirty(nx_shm_link *link)
     }
 }
 
+void nx_shm_clean(nx_shm_link *link)
+{
+    nx_shm *shm = link->shm;
+
+    nx_list_remove(&link->dirty);
+    if (nx_list_empty(&shm->dirty) && nx_list_empty(&shm->troubled) && (shm->drained == NULL)) {
+        nx_loop_undefer(&shm->task);
+    }
+}
+
 void nx_shm_wake(nx_shm_link *link)
 {
     _Atomic uint32_t *asleep = &nx_shm_way_out(link)->asleep;

@@ -233,6 +233,8 @@ static inline nx_segment_way *nx_shm_way_in(const nx_shm_link *link)
 void nx_shm_trouble(nx_shm_link *link);
 /* Something was written for |link|: the task publishes it. */
 void nx_shm_dirty(nx_shm_link *link);
+/* It was published: the task need not. */
+void nx_shm_clean(nx_shm_link *link);
 /* Rings the peer's bell if it sleeps. */
 void nx_shm_wake(nx_shm_link *link);
 /* The peer may see what was written. */

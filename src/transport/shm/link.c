@@ -330,6 +330,16 @@ static nexar_err send_frame(nx_link *base, nx_lane lane, const nx_bytes *bytes, 
     return err;
 }
 
+static void push(nx_link *base)
+{
+    nx_shm_link *link = nx_shm_from_base(base);
+
+    if ((link->state == NX_SHM_UP) && nx_list_linked(&link->dirty)) {
+        nx_shm_publish(link);
+        nx_shm_clean(link);
+    }
+}
+
 static nexar_err send_part(nx_link *base, nx_tx *tx)
 {
     nx_shm_link *link = nx_shm_from_base(base);
@@ -425,6 +435,7 @@ const nx_link_ops nx_shm_ops = {
     .close = close_link,
     .info = info,
     .dismiss = dismiss,
+    .push = push,
     .peek_frame = nx_shm_peek_frame,
     .drop_frame = nx_shm_drop_frame,
 };
