@@ -86,6 +86,8 @@ struct nx_loop {
     unsigned finds;       /* spins that ended a wait */
     unsigned spins;
     unsigned looks;       /* calls of nx_loop_looks that have found nothing against it */
+    unsigned luck;        /* of waits that yield: how often the next ones look more than once */
+    bool looking;         /* the last one did, and has found something */
     uint64_t expected_ns; /* until when a spin goes on, whatever its budget */
     uint64_t crowded_until_ns, crowded_ns; /* no spins, and for how long; real time */
     bool (*look)(void *ctx);               /* nx_loop_set_crowd; may be NULL */

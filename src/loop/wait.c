@@ -357,6 +357,22 @@ static void drive(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 /* A look takes some 25 ns: the answer to a short message comes within 2 us where the cores are far
  * from each other.  The clock, which takes as long, is read now and then only. */
 enum { LOOKS = 100, LOOK_CLOCK_EVERY = 4 };
+/* Where waits give their core away some looks take less than that, if the answer comes from
+ * another core: as long as they find it, and now and then.  (Two of four ranks on two cores, half
+ * of a round trip of 8 B while the others sleep: 1.3 us, 0.8 so; while all four do that 4.6, as
+ * before, and 5.6 if they looked each time.) */
+enum { LOOKS_YIELDING = 10, LOOK_AGAIN_EVERY = 32, LUCK = 8 };
+
+/* For a wait that gives its core away.  Who has found something looks again the next times; now and
+ * then both sides have to try it at the same time to see whether it helps. */
+static unsigned looks_yielding(nx_loop *loop)
+{
+    if (loop->looking || (loop->looks % LOOK_AGAIN_EVERY == 0)) {
+        loop->luck = LUCK;
+    }
+    loop->looking = (loop->luck > 0);
+    return loop->looking ? LOOKS_YIELDING : 1;
+}
 
 unsigned nx_loop_looks(nx_loop *loop)
 {
@@ -371,16 +387,20 @@ unsigned nx_loop_looks(nx_loop *loop)
     if (++loop->looks % LOOK_CLOCK_EVERY == 0) {
         (void)nx_loop_refresh(loop);
     }
+    if (atomic_load_explicit(&loop->spin_ns, memory_order_relaxed) == 0) {
+        return 1;
+    }
     return (atomic_load_explicit(&loop->yields, memory_order_relaxed) ||
-            (atomic_load_explicit(&loop->spin_ns, memory_order_relaxed) == 0) ||
             (loop->now_ns < loop->crowded_until_ns))
-               ? 1
+               ? looks_yielding(loop)
                : LOOKS;
 }
 
 bool nx_loop_look_again(nx_loop *loop, unsigned *looks)
 {
     if ((*looks <= 1) || (atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0)) {
+        loop->luck -= (loop->luck > 0) ? 1 : 0;
+        loop->looking = false;
         return false;
     }
     (*looks)--;

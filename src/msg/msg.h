@@ -327,10 +327,10 @@ NX_MUST_CHECK bool nx_msg_send_short(nx_msg *m, uint32_t peer, nx_context contex
 
 /* Receives from |peer| what has |tag|, both given, of a class other than NX_CLASS_COLL, without a
  * request, if it is the next that this peer's link has, nobody else may want it, and it fits into
- * |room| bytes at |data|: as nx_msg_recv, and done, |*got| bytes.  Looks |looks| times (see
- * nx_loop_looks).  False: nothing has happened. */
+ * |room|: as nx_msg_recv, and done, |*got| bytes.  |waits|: looks for it for a moment, of a thread
+ * that is in no callback (nx_loop_looks), not only once.  False: nothing has happened. */
 NX_MUST_CHECK bool nx_msg_recv_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag,
-                                     unsigned looks, nx_iov_span room, size_t *got);
+                                     bool waits, nx_iov_span room, size_t *got);
 
 /*
  * Starts receiving from |peer| (or NX_ANY_PEER) what has |tag| (or NX_ANY_TAG).

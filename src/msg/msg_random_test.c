@@ -128,7 +128,7 @@ static bool take_short(world *w, receive *r, nx_iov_span span)
 
     if ((r->from == NX_ANY_PEER) || (r->tag == NX_ANY_TAG) || (r->context.class == NX_CLASS_COLL) ||
         (below(w, 2) == 0) ||
-        !nx_msg_recv_short(nxt_net_msg(w->net, r->at), r->from, r->context, r->tag, 1, span,
+        !nx_msg_recv_short(nxt_net_msg(w->net, r->at), r->from, r->context, r->tag, false, span,
                            &got)) {
         return false;
     }

@@ -83,17 +83,22 @@ static bool take(nx_peer *p, nx_class class, nx_bytes data, void *to)
     return true;
 }
 
-bool nx_msg_recv_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag, unsigned looks,
+bool nx_msg_recv_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag, bool waits,
                        nx_iov_span room, size_t *got)
 {
     const nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
     nx_peer *p = (peer < m->config.peers) ? m->peers[peer] : NULL;
     uint8_t head[NX_MSG_FRAME_ROOM];
+    unsigned looks;
     nx_bytes frame;
     size_t len;
     bool taken;
 
-    if ((looks == 0) || m->closing || !is_near(p) || !is_first(m, &key)) {
+    if (m->closing || !is_near(p) || !is_first(m, &key)) {
+        return false;
+    }
+    looks = waits ? nx_loop_looks(m->config.loop) : 1;
+    if (looks == 0) {
         return false;
     }
     len = nx_frame_encode_short(context, tag, head);

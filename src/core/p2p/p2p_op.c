@@ -223,8 +223,7 @@ bool nx_op_recv_short(nexar_comm *comm, const nx_iov_span *span, int source, uin
     if (nx_comm_refuses(comm) || (source == NEXAR_ANY_SOURCE) || (tag == NEXAR_ANY_TAG) ||
         ((uint32_t)source >= comm->size) || atomic_load(&comm->has_device) ||
         !nx_msg_recv_short(comm->world->msg, nx_comm_peer(comm, (uint32_t)source),
-                           nx_comm_user(comm), tag, nx_loop_looks(comm->world->loop), *span,
-                           &got)) {
+                           nx_comm_user(comm), tag, true, *span, &got)) {
         return false;
     }
     if (status != NULL) {
