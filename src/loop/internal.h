@@ -82,7 +82,7 @@ struct nx_loop {
     bool woken;           /* wake_fd has been written and not yet read */
     uint64_t sleep_until; /* at the latest, while |sleeping| */
     unsigned misses;      /* spins in a row that found nothing */
-    uint64_t awake_ns;    /* how long the next spin may be, where the last sleep was short; 0 */
+    uint64_t awake_ns;    /* how long the next spin may be, where the last sleep was short */
     unsigned finds;       /* spins that ended a wait */
     unsigned spins;
     unsigned looks;       /* calls of nx_loop_looks that have found nothing against it */

@@ -32,6 +32,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/patience.h"
 #include "loop/internal.h"
 
 static bool by_background(const nx_loop *loop)
@@ -105,12 +106,10 @@ void nx_event_set(nx_loop *loop, nx_event *event)
  * miss in a row it is halved, down to a 64th; a hit makes it whole again, and so
  * does a short sleep.  Every 64th is whole in any case. */
 enum { MISSES_PER_HALVING = 4, HALVINGS = 6, WHOLE_EVERY = 64 };
-/* Who slept for less than so many whole spins spins twice as long the next time, and so many at
- * most: a wake may take longer than a spin, and then who is woken comes so late that the other
- * sleeps meanwhile, and has to be woken itself, from one message to the next.  (200 round trips
- * by shared memory after a pause, four ranks on two cores, two at work, on a virtual machine that
- * was short of cores: mean 3.2 ms before, 1.9 so; nine tenths within 7.9 and 3.8.) */
-enum { PATIENCE = 4, PATIENCE_NS = 1000000 }; /* and no longer than that */
+/* Who slept for a short time only spins longer the next time.  (200 round trips by shared memory
+ * after a pause, four ranks on two cores, two at work, on a virtual machine that was short of
+ * cores: mean 3.2 ms before, 1.9 so; nine tenths within 7.9 and 3.8.) */
+static const nx_patience AWAKE = {.times = 4, .most_ns = 1000000};
 
 static uint64_t spin_budget(nx_loop *loop)
 {
@@ -300,15 +299,10 @@ static void sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
 /* A wait of |waited_ns| ended in a sleep. */
 static void learn(nx_loop *loop, uint64_t whole, uint64_t waited_ns)
 {
-    const uint64_t most_ns = (PATIENCE * whole < PATIENCE_NS) ? PATIENCE * whole : PATIENCE_NS;
+    const bool brief = (waited_ns < nx_patience_most(AWAKE, whole)) || (waited_ns < 2 * whole);
 
-    if ((waited_ns < most_ns) || (waited_ns < 2 * whole)) {
-        loop->misses = 0;
-        loop->awake_ns = (2 * waited_ns < most_ns) ? 2 * waited_ns : most_ns;
-    } else {
-        loop->misses++;
-        loop->awake_ns = 0;
-    }
+    loop->misses = brief ? 0 : loop->misses + 1;
+    loop->awake_ns = nx_patience_after(AWAKE, whole, waited_ns);
 }
 
 /* Spins, then sleeps, and learns from what came of it. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/patience.h"
 #include "base/place.h"
 #include "base/text.h"
 
@@ -346,16 +347,7 @@ static nx_turn_end doze(const nx_turn *t, const want *w)
     return NX_TURN_ON;
 }
 
-uint64_t nx_board_patience(uint64_t first_ns, uint64_t waited_ns)
-{
-    uint64_t most_ns = NX_BOARD_PATIENCE * first_ns;
-
-    most_ns = (most_ns < NX_BOARD_PATIENCE_NS) ? most_ns : NX_BOARD_PATIENCE_NS;
-    if ((waited_ns >= most_ns) || (2 * waited_ns < first_ns)) {
-        return first_ns;
-    }
-    return (2 * waited_ns < most_ns) ? 2 * waited_ns : most_ns;
-}
+static const nx_patience PATIENCE = {.times = NX_BOARD_PATIENCE, .most_ns = 2000000};
 
 /* Sleeps until it is there. */
 static nx_turn_end sleep_for(const nx_turn *t, const want *w)
@@ -386,7 +378,7 @@ static nx_turn_end stay_or_sleep(const nx_turn *t, const want *w)
     end = sleep_for(t, w);
     if (t->self != NULL) {
         t->self->awake_ns =
-            nx_board_patience(first_ns, span_ns + (nx_now(&nx_clock_system) - asleep_ns));
+            nx_patience_after(PATIENCE, first_ns, span_ns + (nx_now(&nx_clock_system) - asleep_ns));
     }
     return end;
 }

@@ -126,25 +126,15 @@ static inline nx_board_slot *nx_board_slot_of(nx_board *b, uint32_t rank, uint64
     return &b->slots[2 * (size_t)rank + (turn & 1)];
 }
 
+/* How many times as long as at first it stays awake at most (patience.h). */
+enum { NX_BOARD_PATIENCE = 20 };
+
 /* What a rank has learned by waiting; its own, zero at first. */
 typedef struct nx_board_self {
     uint64_t awake_ns;  /* how long it spins or yields now before it sleeps; 0: as at first */
     uint64_t parted_ns; /* when it last left a core, or was left on one */
 } nx_board_self;
 
-/*
- * How long a rank stays awake after a wait of |waited_ns| in which it slept, where |first_ns| is
- * what it does at first.
- *
- * A wake may take longer than that: then the one that is woken comes so late that the other
- * sleeps meanwhile, has to be woken itself, and so on from one operation to the next, for good.
- * (8 bytes: 200 to 280 us each for 600 of them by two ranks, where they take 0.6; 440 for as
- * many by four, where they take 7.)  So who slept for a short time only stays awake twice as long
- * as that the next time, which breaks the chain at once; who waited long, for one that computes,
- * begins anew.
- */
-enum { NX_BOARD_PATIENCE = 20, NX_BOARD_PATIENCE_NS = 2000000 }; /* times |first_ns|, and at most */
-uint64_t nx_board_patience(uint64_t first_ns, uint64_t waited_ns);
 /* One rank in one operation. */
 typedef struct nx_turn {
     nx_board *board;

@@ -273,28 +273,6 @@ static void test_what_is_there_counts_more_than_trouble(void **state)
     assert_int_equal(close_crowd(&c), NEXAR_OK);
 }
 
-/* Longer than what a sleep took, so that the next wait of that length ends without one; never
- * less than the spin at first, nor more than so many times as much. */
-static void test_who_slept_for_a_short_time_spins_longer(void **state)
-{
-    const uint64_t spin_ns = 50000, most_ns = NX_BOARD_PATIENCE * spin_ns;
-
-    (void)state;
-    assert_int_equal(nx_board_patience(spin_ns, 0), spin_ns);
-    for (uint64_t waited_ns = spin_ns; waited_ns < most_ns; waited_ns += 777) {
-        const uint64_t now_ns = nx_board_patience(spin_ns, waited_ns);
-
-        assert_true((now_ns > waited_ns) && (now_ns >= spin_ns) && (now_ns <= most_ns));
-    }
-    assert_int_equal(nx_board_patience(spin_ns, most_ns), spin_ns);
-    assert_int_equal(nx_board_patience(spin_ns, UINT64_MAX), spin_ns);
-    for (uint64_t long_ns = NX_BOARD_PATIENCE_NS; long_ns < UINT64_C(2000000000); long_ns *= 3) {
-        assert_int_equal(nx_board_patience(long_ns, long_ns + 1), long_ns); /* it was asked for */
-    }
-    assert_true(nx_board_patience(NX_BOARD_PATIENCE_NS / 2, NX_BOARD_PATIENCE_NS - 1) ==
-                NX_BOARD_PATIENCE_NS);
-}
-
 /* A rank that comes late, again and again, and one that waits for it. */
 static void *come_late(void *arg)
 {
@@ -332,7 +310,6 @@ int main(void)
         cmocka_unit_test(test_trouble_is_said_in_one_line),
         cmocka_unit_test(test_a_wait_ends_with_its_deadline),
         cmocka_unit_test(test_what_is_there_counts_more_than_trouble),
-        cmocka_unit_test(test_who_slept_for_a_short_time_spins_longer),
         cmocka_unit_test(test_patience_keeps_its_bounds),
     };
 
