@@ -33,7 +33,7 @@ static void decide(nx_ways *w)
     w->trying = false;
     if ((ours > 0) && (its > 0) && (its < ours * BETTER)) {
         w->now = (uint8_t)other;
-        w->pause = NX_WAYS_FIRST;
+        w->pause = NX_WAYS_AGAIN;
     } else {
         w->pause = (w->pause < NX_WAYS_MOST / 2) ? 2 * w->pause : NX_WAYS_MOST;
     }
@@ -67,7 +67,7 @@ void nx_ways_took(nx_ways *w, unsigned way, uint64_t bytes, uint64_t ns)
     if ((way == w->now) && !w->trying && (w->costs[way] >= NX_WAYS_KEPT) && (w->settled > 0) &&
         (cost > w->settled * DEARER)) {
         w->settled = cost;
-        w->pause = NX_WAYS_FIRST;
+        w->pause = NX_WAYS_AGAIN;
         w->left = (w->left < NX_WAYS_KEPT) ? w->left : NX_WAYS_KEPT;
     }
 }

@@ -19,7 +19,8 @@
 enum {
     NX_WAYS_TRY = 2,
     NX_WAYS_KEPT = 4,
-    NX_WAYS_FIRST = 4, /* uses until the first try, and after a change */
+    NX_WAYS_FIRST = 4,  /* uses until the first try */
+    NX_WAYS_AGAIN = 16, /* until the next after a change, of the way or of what it costs */
     NX_WAYS_MOST = 128
 };
 

@@ -56,7 +56,7 @@ static void test_a_faster_way_comes_into_use_and_goes_out_of_it(void **state)
     /* It has become dear, which is seen at once, not at the next try. */
     (void)use(&w, 2 * NX_WAYS_KEPT + NX_WAYS_TRY + 1, far);
     assert_int_equal(w.now, 1);
-    assert_int_equal(use(&w, NX_WAYS_FIRST / 2, far), NX_WAYS_FIRST / 2);
+    assert_int_equal(use(&w, NX_WAYS_AGAIN / 2, far), NX_WAYS_AGAIN / 2);
     (void)use(&w, 10 * NX_WAYS_MOST, far);
     /* The way in use did not become dearer: the next try finds it. */
     (void)use(&w, NX_WAYS_MOST + NX_WAYS_TRY + 1, near);

@@ -159,8 +159,8 @@ void nx_loop_settle(nx_loop *loop);
  * waits for will be seen first: how often it may look there before it waits as others do.  In
  * between it asks whether it may look once more, which takes a pause.
  *
- * 0: it must wait at once: others drive, or something else is due, or has not had its turn for
- * some time.
+ * 0: it must wait at once: others drive or want the lock, or something else is due, or has not had
+ * its turn for some time.
  */
 unsigned nx_loop_looks(nx_loop *loop);
 bool nx_loop_look_again(nx_loop *loop, unsigned *looks);

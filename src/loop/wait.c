@@ -370,7 +370,8 @@ static unsigned looks_yielding(nx_loop *loop)
 
 unsigned nx_loop_looks(nx_loop *loop)
 {
-    if (loop->dispatching || !nx_loop_fds_quiet(loop) || (nx_loop_next_due(loop) <= loop->now_ns)) {
+    if (loop->dispatching || !nx_loop_fds_quiet(loop) || (nx_loop_next_due(loop) <= loop->now_ns) ||
+        (atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0)) {
         return 0;
     }
     nx_loop_relieve_background(loop);

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/stream.h"
 #include "transport/shm/inner.h"
 
 /* How long a sender may be silent.  It puts 256 KiB into the ring, and takes as much from
@@ -27,6 +28,10 @@
 enum { PATIENCE_NS = 100000 };
 /* Bytes: classes of parts. */
 enum { MIDDLE = 256 << 10, LONG = 4 << 20 };
+/* From here on what is pushed is put in its place past the caches, which would not keep it: a line
+ * that is written there is read first.  (16 MiB there and back, half: 2.4 ms, 1.7 so, and 2.2
+ * and 1.4 in the better tenth; 8 MiB are as fast by either.) */
+enum { PAST = 10 << 20 };
 
 static ssize_t read_peer(pid_t pid, const struct iovec *to, const struct iovec *from, size_t n)
 {
@@ -216,6 +221,28 @@ static void advance(nx_shm_read *r, uint64_t n)
     }
 }
 
+/* Hands up bytes of a very long part, put into their place past the caches where they have one. */
+static void put_past(nx_shm_link *link, uint64_t id, uint64_t at, const uint8_t *data, size_t len)
+{
+    const nx_link_up *up = link->base.up;
+
+    while ((len > 0) && nx_shm_listens(link)) {
+        size_t n = len;
+        void *to =
+            (up->on_want == NULL) ? NULL : up->on_want(link->base.up_ctx, &link->base, id, at, &n);
+
+        if (to == NULL) {
+            n = len;
+        } else {
+            nx_stream_piece(to, data, n);
+        }
+        up->on_data(link->base.up_ctx, &link->base, id, at, (to == NULL) ? data : to, n);
+        at += n;
+        data += n;
+        len -= n;
+    }
+}
+
 bool nx_shm_reads_pushed(nx_shm_link *link, const nx_rec_push *head, const void *data, size_t len)
 {
     nx_shm_read *r = &link->reads[head->slot % NX_SHM_OFFERS];
@@ -242,7 +269,9 @@ bool nx_shm_reads_pushed(nx_shm_link *link, const nx_rec_push *head, const void 
         link->nreads--;
         link->part_ended = true;
     }
-    if (nx_shm_listens(link)) {
+    if (whole >= PAST) {
+        put_past(link, id, at, data, len);
+    } else if (nx_shm_listens(link)) {
         up->on_data(link->base.up_ctx, &link->base, id, at, data, len);
     }
     if (last) {
