@@ -34,7 +34,7 @@
 
 namespace {
 
-constexpr int kWarmUp = 3, kLeast = 7, kMost = 100000;
+constexpr int kWarmUp = 3, kProbes = 2, kLeast = 7, kMost = 100000;
 
 double Now() {
     using namespace std::chrono;
@@ -193,6 +193,23 @@ class Bench {
         return Now() - start;
     }
 
+    // How many more there are to be, of |done| that took |spent| seconds: as nexar bench does.
+    int Choose(int done, double spent) {
+        int more = 0;
+        if (done < kMost && (done < kLeast || spent < seconds_ * 0.9)) {
+            const double left = (seconds_ - spent) / (spent / done + 1e-9);
+            const double fit = done <= kProbes ? left / 4 : left;
+            more = fit < kLeast ? kLeast : static_cast<int>(std::min(fit, static_cast<double>(kMost)));
+            more = std::min(more, kMost - done);
+        }
+        gloo::BroadcastOptions o(context_);
+        o.setRoot(0);
+        o.setOutput(&more, 1);
+        o.setTag(tag_++);
+        gloo::broadcast(o);
+        return more;
+    }
+
     // Every rank leaves its times where rank 0 finds them.
     void Measure(const std::string &name, bool pair, double parts, const std::function<void()> &run) {
         const bool takes_part = !pair || rank_ < 2;
@@ -201,19 +218,12 @@ class Bench {
             Once(pair, run);
         }
         const double start = Now();
-        for (int i = 0; takes_part && i < 2; i++) {
-            Once(pair, run);
-        }
-        const double fit = seconds_ * 2 / (Now() - start + 1e-9);
-        int n = fit < kLeast ? kLeast : fit > kMost ? kMost : static_cast<int>(fit);
-        gloo::BroadcastOptions o(context_);
-        o.setRoot(0);
-        o.setOutput(&n, 1);
-        o.setTag(tag_++);
-        gloo::broadcast(o);
-        for (int i = 0; i < n; i++) {
-            const double t = takes_part ? Once(pair, run) : 0;
-            mine[i] = pair && rank_ != 0 ? 0 : t;
+        int n = 0;
+        for (int more = kProbes; more > 0; more = Choose(n, Now() - start)) {
+            for (; more > 0; more--, n++) {
+                const double t = takes_part ? Once(pair, run) : 0;
+                mine[n] = pair && rank_ != 0 ? 0 : t;
+            }
         }
         Barrier();
         if (rank_ == 0) {

@@ -15,7 +15,7 @@
 
 static const char usage[] = "usage: mpirun -np N mpi_bench SECONDS SIZE[,SIZE]... OPERATION...";
 
-enum { WARM_UP = 3, LEAST = 7, MOST = 100000, WINDOW = 64, SIZES = 32 };
+enum { WARM_UP = 3, PROBES = 2, LEAST = 7, MOST = 100000, WINDOW = 64, SIZES = 32 };
 enum { TAG_PING = 1, TAG_PONG, TAG_STREAM, TAG_DONE };
 
 typedef struct bench {
@@ -157,26 +157,38 @@ static double parts(const bench *b, const operation *op)
     return (op->run == do_stream) ? window(b->size) : 1;
 }
 
+/* How many more there are to be, of |done| that took |spent| seconds: as nexar bench does. */
+static int choose(const bench *b, int done, double spent)
+{
+    int more = 0;
+
+    if ((done < MOST) && ((done < LEAST) || (spent < b->seconds * 0.9))) {
+        const double left = (b->seconds - spent) / (spent / done + 1e-9);
+        const double fit = (done <= PROBES) ? left / 4 : left;
+
+        more = (fit < LEAST) ? LEAST : (int)((fit < MOST) ? fit : MOST);
+        more = (more < MOST - done) ? more : MOST - done;
+    }
+    MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return more;
+}
+
 static void measure(const bench *b, const operation *op)
 {
     const int part = !op->pair || (b->rank < 2);
-    double *times = calloc(MOST, sizeof(*times)), *all = calloc(MOST, sizeof(*all)), start, fit;
-    int n;
+    double *times = calloc(MOST, sizeof(*times)), *all = calloc(MOST, sizeof(*all)), start;
+    int n = 0;
 
     for (int i = 0; (i < WARM_UP) && part; i++) {
         (void)once(b, op);
     }
     start = MPI_Wtime();
-    for (int i = 0; (i < 2) && part; i++) {
-        (void)once(b, op);
-    }
-    fit = b->seconds * 2 / (MPI_Wtime() - start + 1e-9);
-    n = (fit < LEAST) ? LEAST : (fit > MOST) ? MOST : (int)fit;
-    MPI_Bcast(&n, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    for (int i = 0; (i < n) && part; i++) {
-        const double t = once(b, op);
+    for (int more = PROBES; more > 0; more = choose(b, n, MPI_Wtime() - start)) {
+        for (; more > 0; more--, n++) {
+            const double t = part ? once(b, op) : 0;
 
-        times[i] = (op->pair && (b->rank != 0)) ? 0 : t;
+            times[n] = (op->pair && (b->rank != 0)) ? 0 : t;
+        }
     }
     MPI_Reduce(times, all, n, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (b->rank == 0) {

@@ -5,7 +5,9 @@
 #include "base/clock.h"
 #include "cmd/bench.h"
 
-enum { LEAST = 7, MOST = 100000 }; /* iterations, when they are chosen here */
+/* Iterations, when they are chosen here. */
+enum { PROBES = 2, LEAST = 7, MOST = 100000 };
+static const double NEARLY = 0.9; /* of the time: it is used up */
 
 static double now_s(void)
 {
@@ -27,18 +29,23 @@ static nexar_err once(const nx_bench *b, const nx_bench_op *op, size_t count, do
     return err;
 }
 
-/* Rank 0 decides how many, by how long the warm-up took. */
-static nexar_err choose(const nx_bench *b, double each, uint64_t *iters)
+/* How many more there are to be, of |done| that took |spent| seconds: a first quarter by what the
+ * warm-up took, which may have been disturbed, then as many as fit.  Rank 0 decides. */
+static nexar_err choose(const nx_bench *b, uint64_t done, double spent, uint64_t *more)
 {
-    uint64_t n = b->iters;
+    const double all = (double)b->time_ns / 1e9, each = spent / (double)done;
 
-    if (n == 0) {
-        const double fit = (double)b->time_ns / 1e9 / ((each > 1e-9) ? each : 1e-9);
+    *more = 0;
+    if ((b->iters != 0) && (done < b->iters)) {
+        *more = b->iters - done;
+    } else if ((b->iters == 0) && (done < MOST) && ((done < LEAST) || (spent < all * NEARLY))) {
+        const double left = (all - spent) / ((each > 1e-9) ? each : 1e-9);
+        const double fit = (done <= PROBES) ? left / 4 : left;
 
-        n = (fit < LEAST) ? LEAST : (fit > MOST) ? MOST : (uint64_t)fit;
+        *more = (fit < LEAST) ? LEAST : (uint64_t)((fit < MOST) ? fit : MOST);
+        *more = (*more < MOST - done) ? *more : MOST - done;
     }
-    *iters = n;
-    return nexar_broadcast(b->world, iters, 1, NEXAR_U64, 0);
+    return nexar_broadcast(b->world, more, 1, NEXAR_U64, 0);
 }
 
 static int by_value(const void *a, const void *b)
@@ -63,35 +70,47 @@ static void sum_up(const nx_bench *b, double times[], nx_bench_row *row)
     row->busbw = row->algbw * ((op->bus == NULL) ? 1 : op->bus(b->size));
 }
 
+/* Runs until there are enough, which row->iters says then. */
+static nexar_err repeat(const nx_bench *b, nx_bench_row *row, bool takes_part, double times[])
+{
+    const double start = now_s();
+    nexar_err err = NEXAR_OK;
+    uint64_t more = (b->iters == 0) ? PROBES : b->iters;
+
+    row->iters = 0;
+    while ((err == NEXAR_OK) && (more > 0)) {
+        for (; (more > 0) && (err == NEXAR_OK); more--, row->iters++) {
+            if (takes_part) {
+                err = once(b, row->op, row->count, &times[row->iters]);
+            }
+            if (row->op->pair && (b->rank != 0)) {
+                times[row->iters] = 0;
+            }
+        }
+        if (err == NEXAR_OK) {
+            err = choose(b, row->iters, now_s() - start, &more);
+        }
+    }
+    return err;
+}
+
 static nexar_err iterate(const nx_bench *b, nx_bench_row *row)
 {
     const bool takes_part = !row->op->pair || (b->rank < 2);
-    double *times, start, last = 0;
+    double *times, last = 0;
     nexar_err err = NEXAR_OK;
 
     for (uint64_t i = 0; (i < b->warmup) && (err == NEXAR_OK) && takes_part; i++) {
         err = once(b, row->op, row->count, &last);
     }
-    start = now_s();
-    for (int i = 0; (i < 2) && (err == NEXAR_OK) && takes_part; i++) {
-        err = once(b, row->op, row->count, &last);
-    }
-    if (err == NEXAR_OK) {
-        err = choose(b, (now_s() - start) / 2, &row->iters);
-    }
     if (err != NEXAR_OK) {
         return err;
     }
-    times = nx_calloc(row->iters, sizeof(*times));
+    times = nx_calloc((b->iters == 0) ? MOST : b->iters, sizeof(*times));
     if (times == NULL) {
         return nx_fail_nomem("the times");
     }
-    for (uint64_t i = 0; (i < row->iters) && (err == NEXAR_OK) && takes_part; i++) {
-        err = once(b, row->op, row->count, &times[i]);
-        if (row->op->pair && (b->rank != 0)) {
-            times[i] = 0;
-        }
-    }
+    err = repeat(b, row, takes_part, times);
     if (err == NEXAR_OK) {
         err = nexar_allreduce(b->world, NEXAR_IN_PLACE, times, row->iters, NEXAR_F64, NEXAR_MAX);
     }
