@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/copy.h"
 #include "msg/engine.h"
 
 /* ---- sending -------------------------------------------------------------------------- */
@@ -73,9 +74,7 @@ static bool take(nx_peer *p, nx_class class, nx_bytes data, void *to)
     if (!nx_peer_charge(p, class, cost)) {
         return false;
     }
-    if (data.len > 0) {
-        memcpy(to, data.ptr, data.len);
-    }
+    nx_memcpy(to, data.ptr, data.len);
     nx_link_drop_frame(p->link);
     nx_peer_release(p, class, cost);
     p->msg->stats.delivered += data.len;

@@ -167,8 +167,9 @@ typedef struct nx_link_ops {
 
     /* Optional, for transports where a frame lies in memory before it is handed up.  The frame of
      * the message lane, whole, for which on_frame would be the next call up of this link; false:
-     * something else is next, or nothing.  Borrowed until drop_frame or the next turn of the loop;
-     * the peer may write to it meanwhile.  Not in a callback. */
+     * there is none, or something else is under way that needs the loop.  Borrowed until
+     * drop_frame or the next turn of the loop; the peer may write to it meanwhile.  Not in a
+     * callback. */
     bool (*peek_frame)(nx_link *link, nx_bytes *frame);
     /* The owner has taken what peek_frame has just shown: there will be no on_frame for it. */
     void (*drop_frame)(nx_link *link);

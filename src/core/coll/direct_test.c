@@ -191,6 +191,41 @@ static void test_long_ones_work_in_the_memory_of_others(void **state)
     nxt_direct_with_setting(4, "spin", "20us", long_ones); /* as if there were a core for each */
 }
 
+/* So long that results go past the caches; of a reduce_scatter each block is. */
+static void very_long_ones(nexar_comm *w, void *arg)
+{
+    buffers b = {.w = w, .count = 1100003, .n = nexar_size(w), .me = nexar_rank(w)};
+    buffers r = {.w = w, .count = 4200007, .n = b.n, .me = b.me};
+    const size_t bytes = r.count * (size_t)r.n * sizeof(int64_t);
+
+    (void)arg;
+    nxt_direct_warm_up(w);
+    b.in = r.in = nxt_direct_take(w, false, bytes);
+    b.out = r.out = nxt_direct_take(w, false, bytes);
+    for (int i = 0; i < 2; i++) {
+        reductions(&b, i == 1, 1);
+        scans(&b, i == 1);
+        copies(&b, i == 1, 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        const void *in = fill(&r, i == 1, 0, r.count * (size_t)r.n);
+
+        NXT_OK(w, nexar_reduce_scatter(w, in, r.out, r.count, NEXAR_I64, NEXAR_AVG));
+        for (size_t k = 0; k < r.count; k++) {
+            NXT_IS(w, r.out[k] == sum(r.n - 1, (size_t)r.me * r.count + k) / r.n);
+        }
+    }
+    nxt_direct_give_back(w, false, b.in);
+    nxt_direct_give_back(w, false, b.out);
+}
+
+static void test_very_long_ones_are_right_too(void **state)
+{
+    (void)state;
+    nxt_local_world(2, NULL, very_long_ones, NULL);
+    nxt_local_world(3, NULL, very_long_ones, NULL);
+}
+
 /* So often that both ways are taken, whichever is the faster: tune.h. */
 static void many_times(nexar_comm *w, void *arg)
 {
@@ -474,6 +509,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_kinds_give_what_they_must),
         cmocka_unit_test(test_long_ones_work_in_the_memory_of_others),
+        cmocka_unit_test(test_very_long_ones_are_right_too),
         cmocka_unit_test(test_what_is_brought_may_be_read_as_well),
         cmocka_unit_test(test_where_memory_cannot_be_read_what_comes_in_pieces_is_direct),
         cmocka_unit_test(test_it_can_be_turned_off),

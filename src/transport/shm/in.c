@@ -205,16 +205,27 @@ void nx_shm_poll(nx_shm_link *link)
     }
 }
 
+/* Whether nothing but frames of the message lane may be under way, in or out: what else there is
+ * goes on only in polls. */
+static bool is_plain(const nx_shm_link *link)
+{
+    return nx_shm_listens(link) && link->told_up && (link->nreads == 0) && !link->more &&
+           ((link->need[NX_SHM_CONTROL] | link->need[NX_SHM_MESSAGE] | link->need[NX_SHM_DATA]) ==
+            0) &&
+           !nx_ring_waiting(&link->in[NX_SHM_CONTROL]) && !nx_ring_waiting(&link->in[NX_SHM_DATA]);
+}
+
 bool nx_shm_peek_frame(nx_link *base, nx_bytes *frame)
 {
     nx_shm_link *link = nx_shm_from_base(base);
     nx_record rec;
 
-    if (!nx_shm_listens(link) || !link->told_up || nx_ring_waiting(&link->in[NX_SHM_CONTROL]) ||
-        !nx_ring_peek(&link->in[NX_SHM_MESSAGE], &rec) || (rec.kind != NX_REC_FRAME) ||
-        (rec.flags != 0) || (link->pieces[NX_LANE_MESSAGE].len > 0) || (rec.len > NX_FRAME_MAX)) {
+    if (!is_plain(link) || !nx_ring_peek(&link->in[NX_SHM_MESSAGE], &rec) ||
+        (rec.kind != NX_REC_FRAME) || (rec.flags != 0) || (link->pieces[NX_LANE_MESSAGE].len > 0) ||
+        (rec.len > NX_FRAME_MAX)) {
         return false;
     }
+    link->peeked = rec.len;
     *frame = (nx_bytes){.ptr = rec.data, .len = rec.len};
     return true;
 }
@@ -222,10 +233,9 @@ bool nx_shm_peek_frame(nx_link *base, nx_bytes *frame)
 void nx_shm_drop_frame(nx_link *base)
 {
     nx_shm_link *link = nx_shm_from_base(base);
-    nx_ring_in *in = &link->in[NX_SHM_MESSAGE];
 
-    link->bytes_received += in->next - in->head - NX_RING_HEAD; /* rounded up to a unit */
-    nx_ring_next(in);
+    link->bytes_received += link->peeked;
+    nx_ring_next(&link->in[NX_SHM_MESSAGE]);
     release(link, NX_SHM_MESSAGE);
 }
 

@@ -161,6 +161,7 @@ typedef struct nx_shm_link {
     nx_shm_pieces pieces[NX_LANES];
     nx_shm_read reads[NX_SHM_OFFERS];
     unsigned nreads, next_read;
+    uint32_t peeked;   /* bytes of the frame that was last shown */
     bool part_ended;   /* a long one has come to its end, perhaps */
     uint64_t heard_ns; /* when the last was offered, or something of one came */
 
