@@ -6,7 +6,7 @@ import sys
 
 # The first one that matches counts.
 KINDS = [
-    ("copies in user space", r"libc\S* .*(memmove|memcpy|memset)|nx_copy|copy_near|copy_past"),
+    ("copies in user space", r"libc\S* .*(memmove|memcpy|memset)|nx_copy|copy_near|copy_past|nx_(stream|lines)_|nexar.*\bput\b"),
     ("reducing", r"nx_reduce|reduce_|ompi_op|mca_op|MPIR_(SUM|Sum)|_sum_"),
     ("the kernel's copy", r"\[k\] _?_?(raw_)?copy_(to|from|user|mc|page)|\[k\] _copy_|rep_movs|memcpy_orig"),
     ("finding and pinning pages", r"user_pages|follow_page|_pte|pte_|gup|pin_user|process_vm|vm_normal|node_page_state|"
