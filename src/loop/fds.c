@@ -282,7 +282,7 @@ static bool look(nx_loop *loop, int times)
     bool hooks;
 
     while (!ask_hooks(loop, false, &hooks)) {
-        if ((--times <= 0) || (atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0)) {
+        if ((--times <= 0) || nx_loop_is_wanted(loop)) {
             return false;
         }
         nx_loop_pause();

@@ -107,6 +107,12 @@ void nx_loop_release(nx_loop *loop);
  * clock is fresh then. */
 bool nx_loop_give_way(nx_loop *loop);
 
+/* Whether others wait for the lock. */
+static inline bool nx_loop_is_wanted(const nx_loop *loop)
+{
+    return atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0;
+}
+
 static inline void nx_loop_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -66,26 +66,21 @@ void nx_loop_unlock(nx_loop *loop)
     nx_loop_release(loop);
 }
 
-static bool is_wanted(nx_loop *loop)
-{
-    return atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0;
-}
-
 /* Keeps off the lock, which this thread has not, while somebody wants it; whether it is
  * wanted still. */
 static bool keep_off(nx_loop *loop)
 {
     int patience = may_spin(loop) ? PATIENCE : 0;
 
-    while ((patience-- > 0) && is_wanted(loop)) {
+    while ((patience-- > 0) && nx_loop_is_wanted(loop)) {
         nx_loop_pause();
     }
-    return is_wanted(loop);
+    return nx_loop_is_wanted(loop);
 }
 
 bool nx_loop_give_way(nx_loop *loop)
 {
-    if (!is_wanted(loop)) {
+    if (!nx_loop_is_wanted(loop)) {
         return false;
     }
     nx_loop_release(loop);

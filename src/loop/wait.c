@@ -371,7 +371,7 @@ static unsigned looks_yielding(nx_loop *loop)
 unsigned nx_loop_looks(nx_loop *loop)
 {
     if (loop->dispatching || !nx_loop_fds_quiet(loop) || (nx_loop_next_due(loop) <= loop->now_ns) ||
-        (atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0)) {
+        nx_loop_is_wanted(loop)) {
         return 0;
     }
     nx_loop_relieve_background(loop);
@@ -393,7 +393,7 @@ unsigned nx_loop_looks(nx_loop *loop)
 
 bool nx_loop_look_again(nx_loop *loop, unsigned *looks)
 {
-    if ((*looks <= 1) || (atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0)) {
+    if ((*looks <= 1) || nx_loop_is_wanted(loop)) {
         loop->luck -= (loop->luck > 0) ? 1 : 0;
         loop->looking = false;
         return false;
