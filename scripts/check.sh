@@ -89,6 +89,24 @@ check_alloc() {
         grep -vE '^src/base/alloc\.c:|^[^:]*_test\.c:|:[0-9]+: *(/?\*|//)'
 }
 
+# System calls that can be interrupted, cut short or create a descriptor go through
+# base/sys.h, which has one policy for each.  fopen and its kind: for commands only.
+check_syscalls() {
+    local call='read|write|p?readv?2?|p?writev?2?|recv|recvfrom|recvm?msg|send|sendto|sendm?msg'
+    call+='|p?poll|p?select|epoll_p?wait2?|epoll_create1?|accept4?|connect|open|openat|creat'
+    call+='|wait|wait[34]|waitp?id|u?sleep|(clock_)?nanosleep|f(data)?sync|syscall|getrandom'
+    call+='|process_vm_(read|write)v|close|dup[23]?|f?truncate|(posix_)?fallocate|socket(pair)?'
+    call+='|eventfd|timerfd_create|signalfd|memfd_create|pidfd_open|pipe2?|inotify_init1?'
+    call+='|mko?stemp|shm_open|sem_(timed)?wait|pause|sigwait(info)?|v?dprintf|splice|sendfile'
+    call+='|flock|lockf'
+    local stdio='fopen|fdopen|freopen|tmpfile|popen|opendir'
+    ! {
+        grep -rnE "(^|[^a-zA-Z0-9_\">.])($call) *\(|F_DUPFD" src adapters --include='*.[ch]'
+        grep -rnE "(^|[^a-zA-Z0-9_\">.])($stdio) *\(" src adapters --include='*.[ch]' \
+            --exclude-dir=cmd
+    } | grep -vE '^src/base/sys\.[ch]:|^[^:]*_(test|testing)\.[ch]:|:[0-9]+: *(/?\*|//)'
+}
+
 check_shell() { scripts | xargs shellcheck; }
 
 run() {
@@ -119,6 +137,7 @@ done <<'CHECKS'
 format   clang-format 14
 layers   who may include whom
 alloc    memory comes from base/alloc.c only
+syscalls calls that can be interrupted are in base/sys.c only
 header   nexar.h compiles alone as C11 and C++17
 shell    shellcheck of the scripts
 clang    a build by clang, warnings are errors

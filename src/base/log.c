@@ -2,16 +2,21 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "base/text.h"
 
-enum { PATIENCE_MS = 100 };
+enum { PATIENCE_NS = 100000000 };
 
 static _Atomic int level_now = NX_LOG_WARN;
 static _Atomic unsigned missing; /* lines that were not taken */
@@ -49,46 +54,73 @@ static size_t filled(int wanted, size_t room)
     return ((size_t)wanted < room) ? (size_t)wanted : room - 1;
 }
 
-/* Whether stderr takes a line without making this thread wait.  Not certain if others write
- * to the same pipe; each rank of `nexar run` has its own. */
-static bool is_taken(void)
+/* Whether stderr takes a line now.  An error, as of a pipe that nobody reads any more, is none. */
+static bool is_taken(bool missed)
 {
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
 
-    return poll(&p, 1, (atomic_load(&missing) == 0) ? PATIENCE_MS : 0) != 0;
+    return (nx_sys_poll(&p, 1, missed ? 0 : PATIENCE_NS) == 1) && (p.revents == POLLOUT);
 }
 
-static void write_once(const char *line, size_t len)
+/* Another process may fill the pipe after it was asked, and this write would block.  Whether a
+ * write may block belongs to the open file, which is shared with others: so a pipe is opened once
+ * more.  -1: that is not to be done, or cannot be. */
+static int reopen_pipe(void)
 {
-    /* Twice: a signal may interrupt the first before a byte is out.  Nobody is
-     * left to be told that stderr is gone. */
-    if ((write(STDERR_FILENO, line, len) < 0) && (errno == EINTR)) {
-        ssize_t n = write(STDERR_FILENO, line, len);
+    struct stat st;
 
-        (void)n;
+    return ((fstat(STDERR_FILENO, &st) == 0) && S_ISFIFO(st.st_mode))
+               ? nx_sys_open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK, 0)
+               : -1;
+}
+
+/* Without SIGPIPE: a rank does not end because nobody reads its log. */
+static bool write_unsignalled(int fd, const char *line, size_t len)
+{
+    const struct timespec now = {0};
+    sigset_t pipe_only, before, pending;
+    bool written;
+
+    (void)sigemptyset(&pipe_only);
+    (void)sigaddset(&pipe_only, SIGPIPE);
+    (void)sigpending(&pending);
+    (void)pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+    written = (nx_sys_write_all(fd, line, len) == 0);
+    if (!written && (errno == EPIPE) && (sigismember(&pending, SIGPIPE) == 0)) {
+        (void)sigtimedwait(&pipe_only, NULL, &now);
     }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return written;
+}
+
+static bool write_once(const char *line, size_t len)
+{
+    const int fd = reopen_pipe();
+    const bool written = write_unsignalled((fd < 0) ? STDERR_FILENO : fd, line, len);
+
+    if (fd >= 0) {
+        (void)nx_sys_close(fd);
+    }
+    return written;
 }
 
 static void write_line(const char *line, size_t len)
 {
     char both[NX_LOG_ROOM + 96];
-    unsigned n;
+    const unsigned n = atomic_exchange(&missing, 0);
     size_t note;
 
-    if (!is_taken()) {
-        atomic_fetch_add(&missing, 1);
-        return;
+    if (n > 0) {
+        note = filled(snprintf(both, sizeof(both) - len,
+                               "nexar: %u lines are missing here: nobody took them\n", n),
+                      sizeof(both) - len);
+        memcpy(both + note, line, len);
+        line = both;
+        len += note;
     }
-    n = atomic_exchange(&missing, 0);
-    if (n == 0) {
-        write_once(line, len);
-        return;
+    if (!is_taken(n > 0) || !write_once(line, len)) {
+        atomic_fetch_add(&missing, n + 1);
     }
-    note = filled(snprintf(both, sizeof(both) - len,
-                           "nexar: %u lines are missing here: nobody took them\n", n),
-                  sizeof(both) - len);
-    memcpy(both + note, line, len);
-    write_once(both, note + len);
 }
 
 void nx_log_put(const char *line, size_t len)

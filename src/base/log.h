@@ -9,7 +9,8 @@
  * Whoever logs may hold the lock of a world, and a rank that waits for a reader who has
  * stopped reading (a pager, a terminal that is held) would be taken for dead.  So a line
  * that is not taken within 0.1 s is dropped, and those after it at once; when lines are
- * taken again the first says how many are missing.  A file takes every line.
+ * taken again the first says how many are missing.  A file takes every line.  A line to a pipe
+ * that nobody reads any more is dropped too: no SIGPIPE.
  */
 #ifndef NX_LOG_H
 #define NX_LOG_H

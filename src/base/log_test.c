@@ -2,10 +2,15 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -166,6 +171,88 @@ static void test_a_reader_who_stops_holds_nobody_up(void **state)
     assert_string_equal(note + 1, "nexar: error: the last\nnexar: error: the very last\n");
 }
 
+/* ---- a pipe that cannot be written to ------------------------------------------------------ */
+
+static bool lies; /* ppoll says that all is writable */
+
+/* Instead of libc's. */
+int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+    struct timespec ts = {0};
+
+    if (lies) {
+        for (nfds_t i = 0; i < n; i++) {
+            fds[i].revents = POLLOUT;
+        }
+        return (int)n;
+    }
+    if (timeout != NULL) {
+        ts = *timeout; /* the kernel writes the rest there */
+    }
+    return (int)syscall(SYS_ppoll, fds, n, (timeout == NULL) ? NULL : &ts, mask, 8);
+}
+
+/* stderr is the writing end of |ends|; returns what it was. */
+static int divert(int ends[2])
+{
+    const int saved = dup(STDERR_FILENO);
+
+    assert_true(saved >= 0);
+    assert_int_equal(pipe(ends), 0);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    (void)close(ends[1]);
+    return saved;
+}
+
+static void restore(int saved)
+{
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    (void)close(saved);
+}
+
+/* It was writable when it was asked; then another process has filled it. */
+static void test_a_pipe_that_another_fills_holds_nobody_up(void **state)
+{
+    static char text[1 << 20];
+    static const char line[] = "nexar: 3 lines are missing here: nobody took them\n"
+                               "nexar: error: after\n";
+    int ends[2];
+    const int saved = divert(ends), flags = fcntl(STDERR_FILENO, F_GETFL);
+    ssize_t n;
+
+    (void)state;
+    assert_int_equal(fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK), 0);
+    while (write(STDERR_FILENO, text, 4096) > 0) {
+    }
+    assert_int_equal(fcntl(STDERR_FILENO, F_SETFL, flags), 0);
+    lies = true;
+    for (int i = 0; i < 3; i++) {
+        nx_log(NX_LOG_ERROR, "lost");
+    }
+    lies = false;
+    assert_true(read(ends[0], text, sizeof(text)) > 0);
+    nx_log(NX_LOG_ERROR, "after");
+    restore(saved);
+    n = read(ends[0], text, sizeof(text) - 1);
+    assert_int_equal(n, sizeof(line) - 1);
+    assert_memory_equal(text, line, sizeof(line) - 1);
+    (void)close(ends[0]);
+}
+
+static void test_a_reader_who_is_gone_ends_nobody(void **state)
+{
+    int ends[2];
+    const int saved = divert(ends);
+
+    (void)state;
+    (void)close(ends[0]);
+    nx_log(NX_LOG_ERROR, "to nobody");
+    lies = true; /* and one who goes after it was asked */
+    nx_log(NX_LOG_ERROR, "to nobody");
+    lies = false;
+    restore(saved);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +261,8 @@ int main(void)
         cmocka_unit_test(test_a_line_is_one_line_and_is_cut_where_it_ends),
         cmocka_unit_test(test_lines_of_threads_stay_whole),
         cmocka_unit_test(test_a_reader_who_stops_holds_nobody_up),
+        cmocka_unit_test(test_a_pipe_that_another_fills_holds_nobody_up),
+        cmocka_unit_test(test_a_reader_who_is_gone_ends_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

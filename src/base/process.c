@@ -3,14 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "base/text.h"
 
 enum { STATE_FIELD = 3, START_FIELD = 22 };
@@ -31,14 +30,14 @@ static bool read_number(const char *text, uint64_t *out)
 
 bool nx_process_stat(const char *path, char *text, size_t room)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = nx_sys_open(path, O_RDONLY, 0);
     ssize_t n;
 
     if (fd < 0) {
         return false;
     }
-    n = read(fd, text, room - 1);
-    (void)close(fd);
+    n = nx_sys_read_all(fd, text, room - 1);
+    (void)nx_sys_close(fd);
     if (n <= 0) {
         return false;
     }
@@ -117,12 +116,7 @@ static int open_number(const nx_process *p)
         errno = EINVAL;
         return -1;
     }
-#ifdef SYS_pidfd_open
-    return (int)syscall(SYS_pidfd_open, (pid_t)p->pid, 0);
-#else
-    errno = ENOSYS;
-    return -1;
-#endif
+    return nx_sys_pidfd_open((pid_t)p->pid);
 }
 
 int nx_process_open(const nx_process *p)
@@ -133,7 +127,7 @@ int nx_process_open(const nx_process *p)
     /* It is one that had the number when it was opened; if |p| has the number now, and was
      * started before, it is |p|. */
     if ((fd >= 0) && (!read_namesake(p, &now) || (now.started != p->started))) {
-        (void)close(fd);
+        (void)nx_sys_close(fd);
         fd = -1;
     }
     return fd;
@@ -149,7 +143,8 @@ bool nx_process_ended(const nx_process *p)
         return errno == ESRCH;
     }
     /* Who had the number has ended, and that was |p|, or one that came after it. */
-    ended = (poll(&poller, 1, 0) == 1) || (read_namesake(p, &now) && (now.started != p->started));
-    (void)close(poller.fd);
+    ended = (nx_sys_poll(&poller, 1, 0) == 1) ||
+            (read_namesake(p, &now) && (now.started != p->started));
+    (void)nx_sys_close(poller.fd);
     return ended;
 }

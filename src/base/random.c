@@ -1,24 +1,15 @@
 /* random.c - the kernel's random bytes, and xoshiro256** for simulations. */
 #include "base/random.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
+
+#include "base/sys.h"
 
 static void system_fill(void *ctx, void *out, size_t bytes)
 {
-    char *at = out;
-
     (void)ctx;
-    while (bytes > 0) {
-        ssize_t n = getrandom(at, bytes, 0);
-
-        if (n > 0) {
-            at += n;
-            bytes -= (size_t)n;
-        } else if (errno != EINTR) {
-            abort(); /* a key made of anything else would be worse */
-        }
+    if (nx_sys_random(out, bytes) != 0) {
+        abort(); /* a key made of anything else would be worse */
     }
 }
 

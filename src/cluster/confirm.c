@@ -69,7 +69,7 @@ static bool is_round(const nx_confirm *c, uint32_t round)
     return (round < 32) && ((UINT64_C(1) << round) < c->size);
 }
 
-static void send_round(const nx_confirm *c, nx_confirm_send send, void *ctx)
+static void send_round(const nx_confirm *c, nx_confirm_send say, void *ctx)
 {
     uint8_t frame[NX_CONFIRM_FRAME_MAX];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
@@ -79,16 +79,16 @@ static void send_round(const nx_confirm *c, nx_confirm_send send, void *ctx)
     nx_write_varint(&w, c->entered);
     nx_write_u8(&w, (uint8_t)c->round);
     nx_write_u32(&w, c->errs[c->entered & 1]);
-    send(ctx, (uint32_t)((c->self + (UINT64_C(1) << c->round)) % c->size), frame, w.len);
+    say(ctx, (uint32_t)((c->self + (UINT64_C(1) << c->round)) % c->size), frame, w.len);
 }
 
 /* Goes on as far as what was heard allows. */
-static void advance(nx_confirm *c, nx_confirm_send send, void *ctx)
+static void advance(nx_confirm *c, nx_confirm_send say, void *ctx)
 {
     while (c->pending && ((c->got[c->entered & 1] >> c->round) & 1)) {
         c->round++;
         if (is_round(c, c->round)) {
-            send_round(c, send, ctx);
+            send_round(c, say, ctx);
         } else {
             c->pending = false;
         }
@@ -102,7 +102,7 @@ void nx_confirm_init(nx_confirm *c, uint64_t comm, uint32_t size, uint32_t self)
     *c = (nx_confirm){.comm = comm, .size = size, .self = self};
 }
 
-void nx_confirm_enter(nx_confirm *c, uint32_t errs, nx_confirm_send send, void *ctx)
+void nx_confirm_enter(nx_confirm *c, uint32_t errs, nx_confirm_send say, void *ctx)
 {
     const unsigned was = c->entered & 1;
 
@@ -114,13 +114,13 @@ void nx_confirm_enter(nx_confirm *c, uint32_t errs, nx_confirm_send send, void *
     c->round = 0;
     c->pending = (c->size > 1);
     if (c->pending) {
-        send_round(c, send, ctx);
-        advance(c, send, ctx);
+        send_round(c, say, ctx);
+        advance(c, say, ctx);
     }
 }
 
 nexar_err nx_confirm_frame(nx_confirm *c, uint32_t from, const void *frame, size_t len,
-                           nx_confirm_send send, void *ctx)
+                           nx_confirm_send say, void *ctx)
 {
     word w;
     const nexar_err err = decode(frame, len, &w);
@@ -137,7 +137,7 @@ nexar_err nx_confirm_frame(nx_confirm *c, uint32_t from, const void *frame, size
     if (!c->frozen && ((w.seq == c->entered + 1) || ((w.seq == c->entered) && c->pending))) {
         c->got[w.seq & 1] |= UINT32_C(1) << w.round;
         c->errs[w.seq & 1] |= w.errs;
-        advance(c, send, ctx);
+        advance(c, say, ctx);
     }
     return NEXAR_OK;
 }

@@ -53,10 +53,10 @@ uint32_t nx_confirm_bits(nexar_err err);
 nexar_err nx_confirm_error(uint32_t bits);
 
 /* This rank has the result of the next operation, or an error; not frozen, none pending. */
-void nx_confirm_enter(nx_confirm *c, uint32_t errs, nx_confirm_send send, void *ctx);
+void nx_confirm_enter(nx_confirm *c, uint32_t errs, nx_confirm_send say, void *ctx);
 /* A frame from |from|, a rank of the communicator.  NEXAR_EPROTO: malformed or impossible. */
 NX_MUST_CHECK nexar_err nx_confirm_frame(nx_confirm *c, uint32_t from, const void *frame,
-                                         size_t len, nx_confirm_send send, void *ctx);
+                                         size_t len, nx_confirm_send say, void *ctx);
 /* Of an encoded frame.  NEXAR_EPROTO. */
 NX_MUST_CHECK nexar_err nx_confirm_frame_comm(const void *frame, size_t len, uint64_t *comm);
 

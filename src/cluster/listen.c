@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "base/text.h"
 #include "cluster/addresses.h"
 
@@ -77,12 +78,12 @@ nexar_err nx_listen_addresses(const nx_quic_config *config, uint16_t port, const
 static bool read_boot_id(uint8_t out[NX_BOOT_ID_SIZE])
 {
     char text[64] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t len = (fd < 0) ? 0 : read(fd, text, sizeof(text) - 1);
+    int fd = nx_sys_open("/proc/sys/kernel/random/boot_id", O_RDONLY, 0);
+    ssize_t len = (fd < 0) ? 0 : nx_sys_read_all(fd, text, sizeof(text) - 1);
     size_t digits = 0;
 
     if (fd >= 0) {
-        (void)close(fd);
+        (void)nx_sys_close(fd);
     }
     memset(out, 0, NX_BOOT_ID_SIZE);
     for (ssize_t i = 0; (i < len) && (digits < 2 * NX_BOOT_ID_SIZE); i++) {

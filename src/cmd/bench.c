@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/nearest.h"
+#include "base/sys.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/launch/local.h"
@@ -249,7 +250,7 @@ static int cannot_write(const char *path, int why)
 /* Found out before anything is measured. */
 static int check_file(const char *path)
 {
-    int fd = (path == NULL) ? -1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    int fd = (path == NULL) ? -1 : nx_sys_open(path, O_WRONLY | O_CREAT, 0666);
 
     if (path == NULL) {
         return NX_EXIT_OK;
@@ -257,7 +258,7 @@ static int check_file(const char *path)
     if (fd < 0) {
         return cannot_write(path, errno);
     }
-    (void)close(fd);
+    (void)nx_sys_close(fd);
     return NX_EXIT_OK;
 }
 
@@ -376,7 +377,7 @@ static nexar_err measure_all(const nx_bench *b, nx_bench_result *r)
 }
 
 static int write_file(const char *path, const nx_bench *b, const nx_bench_result *r,
-                      void (*write)(FILE *, const nx_bench *, const nx_bench_result *))
+                      void (*put)(FILE *, const nx_bench *, const nx_bench_result *))
 {
     FILE *out = fopen(path, "we");
     bool failed;
@@ -385,7 +386,7 @@ static int write_file(const char *path, const nx_bench *b, const nx_bench_result
     if (out == NULL) {
         return cannot_write(path, why);
     }
-    write(out, b, r);
+    put(out, b, r);
     failed = ferror(out) != 0;
     why = errno;
     if ((fclose(out) != 0) && !failed) {

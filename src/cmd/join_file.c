@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 enum { PATH_ROOM = 4096, LINKS = 40 };
 enum { PAUSE_MS = 20, PATIENCE_MS = 10000 }; /* of FIFOs that nobody reads yet */
 
@@ -43,6 +45,11 @@ static nexar_err follow(const char *path, char out[PATH_ROOM])
     return nx_fail_sys("cannot write the join file", path, ELOOP);
 }
 
+static bool put_line(int fd, const char *join)
+{
+    return (nx_sys_write_all(fd, join, strlen(join)) == 0) && (nx_sys_write_all(fd, "\n", 1) == 0);
+}
+
 /* A file that replaces the one at |path|, if there is one. */
 static nexar_err replace(const char *path, const char *join)
 {
@@ -54,12 +61,12 @@ static nexar_err replace(const char *path, const char *join)
     if ((len < 0) || ((size_t)len >= sizeof(temporary))) {
         return nx_fail(NEXAR_EINVAL, "the path of the join file is too long");
     }
-    fd = mkostemp(temporary, O_CLOEXEC);
+    fd = nx_sys_mkostemp(temporary);
     if (fd < 0) {
         return nx_fail_sys("cannot write the join file", path, errno);
     }
-    good = (fchmod(fd, 0600) == 0) && (dprintf(fd, "%s\n", join) > 0) && (fsync(fd) == 0);
-    if ((close(fd) != 0) || !good || (rename(temporary, path) != 0)) {
+    good = (fchmod(fd, 0600) == 0) && put_line(fd, join) && (nx_sys_fsync(fd) == 0);
+    if ((nx_sys_close(fd) != 0) || !good || (rename(temporary, path) != 0)) {
         int code = errno;
 
         (void)unlink(temporary);
@@ -72,15 +79,14 @@ static nexar_err replace(const char *path, const char *join)
  * is first, and signals are not heard meanwhile. */
 static int open_straight(const char *path)
 {
-    const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
     int fd = -1;
 
     for (int waited = 0; waited <= PATIENCE_MS; waited += PAUSE_MS) {
-        fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+        fd = nx_sys_open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY, 0);
         if ((fd >= 0) || (errno != ENXIO)) {
             return fd;
         }
-        (void)nanosleep(&pause, NULL);
+        nx_sys_nap(PAUSE_MS * UINT64_C(1000000));
     }
     errno = ENXIO;
     return fd;
@@ -90,11 +96,11 @@ static int open_straight(const char *path)
 static nexar_err put(const char *path, const char *join)
 {
     const int fd = open_straight(path);
-    const bool good = (fd >= 0) && (dprintf(fd, "%s\n", join) > 0);
+    const bool good = (fd >= 0) && put_line(fd, join);
     const int code = errno;
 
     if (fd >= 0) {
-        (void)close(fd);
+        (void)nx_sys_close(fd);
     }
     if (!good && (code == ENXIO)) {
         return nx_fail(NEXAR_ESYS, "cannot write the join file: %s: nobody reads it", path);

@@ -8,6 +8,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 const char *nx_machine_compiler(char *buf)
 {
 #if defined(__clang__)
@@ -71,11 +73,11 @@ void nx_machine_cores(int *allowed, int *online)
 
 bool nx_machine_has_memfd(void)
 {
-    int fd = memfd_create("nexar-probe", MFD_CLOEXEC);
+    int fd = nx_sys_memfd_create("nexar-probe", 0);
 
     if (fd < 0) {
         return false;
     }
-    (void)close(fd);
+    (void)nx_sys_close(fd);
     return true;
 }

@@ -6,6 +6,7 @@
 #include <nexar.h>
 
 #include "base/nearest.h"
+#include "base/sys.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
 
@@ -123,7 +124,10 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    int code = run(argc - 1, argv + 1);
+    int code;
+
+    nx_sys_hold_standard();
+    code = run(argc - 1, argv + 1);
 
     /* A result that did not reach its reader is no success. */
     if ((fflush(stdout) != 0) || (ferror(stdout) != 0)) {

@@ -13,6 +13,7 @@
 #include <nexar.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "base/text.h"
 #include "cluster/seed/seed.h"
 #include "cmd/cmd.h"
@@ -112,7 +113,8 @@ static nexar_err hand_out(const nx_seed *seed, const char *join_file)
         return err;
     }
     /* Past stdio, which would speak of the failure again at the end. */
-    return (dprintf(STDOUT_FILENO, "%s\n", join) > 0)
+    return ((nx_sys_write_all(STDOUT_FILENO, join, strlen(join)) == 0) &&
+            (nx_sys_write_all(STDOUT_FILENO, "\n", 1) == 0))
                ? NEXAR_OK
                : nx_fail_sys("cannot write the join string", "", errno);
 }
@@ -143,7 +145,7 @@ static int serve(const nexar_config *cfg, const char *join_file, bool keep)
         nx_log_put(take_back, strlen(take_back));
     }
     if (signals >= 0) {
-        (void)close(signals);
+        (void)nx_sys_close(signals);
     }
     return code;
 }

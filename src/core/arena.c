@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "core/comm.h"
 #include "core/forked.h"
 #include "transport/shm/segment.h"
@@ -38,7 +39,8 @@ struct nx_arena {
 
 static void punch(const nx_arena *a, size_t off, size_t len)
 {
-    if (fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len) != 0) {
+    if (nx_sys_fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off,
+                         (off_t)len) != 0) {
         nx_log(NX_LOG_DEBUG, "freed memory stays with the process: errno %d", errno);
     }
 }
@@ -151,7 +153,7 @@ nexar_err nx_arena_create(nx_arena **out)
     return NEXAR_OK;
 
 fail_close:
-    (void)close(a->fd);
+    (void)nx_sys_close(a->fd);
 fail_free:
     nx_free(a);
     nx_free(all);
@@ -167,7 +169,7 @@ void nx_arena_destroy(nx_arena *a)
     }
     punch(a, 0, ARENA_SIZE);
     (void)munmap(a->base, ARENA_SIZE);
-    (void)close(a->fd);
+    (void)nx_sys_close(a->fd);
     while ((at = nx_list_pop(&a->stretches)) != NULL) {
         nx_free(nx_list_entry(at, stretch, link));
     }
@@ -267,7 +269,7 @@ static void *map_arena(const nx_lent *lent, int64_t pid)
 
     (void)snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)pid,
                    (long long)lent->arena_fd);
-    fd = open(path, O_RDWR | O_CLOEXEC);
+    fd = nx_sys_open(path, O_RDWR, 0);
     if (fd < 0) {
         return NULL;
     }
@@ -278,7 +280,7 @@ static void *map_arena(const nx_lent *lent, int64_t pid)
     if (at != NULL) {
         (void)madvise(at, ARENA_SIZE, MADV_DONTDUMP);
     }
-    (void)close(fd);
+    (void)nx_sys_close(fd);
     return at;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "base/alloc.h"
+#include "base/sys.h"
 #include "core/forked.h"
 #include "core/recover/recover.h"
 
@@ -290,7 +291,7 @@ nexar_err nexar_event_fd(nexar_comm *world, int *fd)
     }
     nx_loop_lock(w->loop);
     if (w->event_fd < 0) {
-        w->event_fd = eventfd((w->unclaimed != 0) ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
+        w->event_fd = nx_sys_eventfd((w->unclaimed != 0) ? 1 : 0);
         if (w->event_fd < 0) {
             err = nx_fail_sys("eventfd", "", errno);
         }

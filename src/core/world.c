@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "cluster/addresses.h"
 #include "core/arena.h"
 #include "core/coll/direct.h"
@@ -422,7 +423,7 @@ static void teardown(nx_world *world)
         nx_loop_destroy(world->loop);
     }
     if (world->event_fd >= 0) {
-        (void)close(world->event_fd);
+        (void)nx_sys_close(world->event_fd);
     }
     nexar_config_free(world->config);
     nx_free(world);
@@ -658,16 +659,15 @@ void nx_world_end(nx_world *world)
 void nx_world_unclaimed(nx_world *world, int change)
 {
     const uint64_t before = world->unclaimed;
-    uint64_t count = 1;
 
     world->unclaimed = before + (uint64_t)(int64_t)change;
     if (world->event_fd < 0) {
         return;
     }
     if ((before == 0) && (world->unclaimed != 0)) {
-        (void)!write(world->event_fd, &count, sizeof(count));
+        nx_sys_event_set(world->event_fd);
     } else if ((before != 0) && (world->unclaimed == 0)) {
-        (void)!read(world->event_fd, &count, sizeof(count));
+        (void)nx_sys_event_clear(world->event_fd);
     }
 }
 

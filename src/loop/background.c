@@ -23,6 +23,8 @@
 
 #include "loop/internal.h"
 
+#include "base/sys.h"
+
 enum { TICK_NS = 1000000 };
 enum { TICKS_TO_DEEP = 10 };
 /* So many visits in a tick, in so many ticks in a row, make the next ones longer.  Who posts some
@@ -107,9 +109,7 @@ static void doze(nx_loop *loop, uint64_t until_ns)
     nx_background *bg = &loop->background;
     struct pollfd fds[2] = {{.fd = loop->epoll_fd, .events = POLLIN},
                             {.fd = bg->fd, .events = POLLIN}};
-    uint64_t timeout_ns = nx_loop_span(loop->now_ns, until_ns), count;
-    struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000),
-                          .tv_nsec = (long)(timeout_ns % 1000000000)};
+    const uint64_t timeout_ns = nx_loop_span(loop->now_ns, until_ns);
 
     if (nx_loop_fds_idle(loop, true)) {
         (void)nx_loop_fds_idle(loop, false);
@@ -118,7 +118,7 @@ static void doze(nx_loop *loop, uint64_t until_ns)
     loop->sleeping = true;
     loop->sleep_until = until_ns;
     nx_loop_release(loop);
-    (void)ppoll(fds, 2, (timeout_ns == UINT64_MAX) ? NULL : &ts, NULL);
+    (void)nx_sys_poll(fds, 2, timeout_ns);
     nx_loop_lock(loop);
     if (drives(loop)) {
         loop->sleeping = false; /* else it is another's */
@@ -126,7 +126,7 @@ static void doze(nx_loop *loop, uint64_t until_ns)
     }
     if (bg->woken) {
         bg->woken = false;
-        (void)!read(bg->fd, &count, sizeof(count));
+        (void)nx_sys_event_clear(bg->fd);
     }
 }
 
@@ -179,7 +179,7 @@ nexar_err nx_loop_background_start(nx_loop *loop)
     int code;
 
     assert(!bg->running);
-    bg->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    bg->fd = nx_sys_eventfd(0);
     if (bg->fd < 0) {
         return nx_fail_sys("eventfd", "", errno);
     }
@@ -189,7 +189,7 @@ nexar_err nx_loop_background_start(nx_loop *loop)
     code = pthread_create(&bg->thread, NULL, run, loop);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code != 0) {
-        (void)close(bg->fd);
+        (void)nx_sys_close(bg->fd);
         return nx_fail_sys("pthread_create", "", code);
     }
     bg->running = true;
@@ -211,7 +211,7 @@ void nx_loop_background_stop(nx_loop *loop)
     nx_park_signal(&bg->rest);
     nx_loop_unlock(loop);
     (void)pthread_join(bg->thread, NULL);
-    (void)close(bg->fd);
+    (void)nx_sys_close(bg->fd);
     bg->running = false;
     bg->deep = false;
     bg->woken = false;

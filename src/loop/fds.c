@@ -6,10 +6,11 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "loop/internal.h"
+
+#include "base/sys.h"
 
 /* In a spin that has hooks to ask, epoll is asked every so many polls for those
  * descriptors that have none. */
@@ -34,11 +35,11 @@ nexar_err nx_loop_fds_init(nx_loop *loop)
 {
     nexar_err err;
 
-    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    loop->epoll_fd = nx_sys_epoll_create();
     if (loop->epoll_fd < 0) {
         return nx_fail_sys("epoll_create1", "", errno);
     }
-    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->wake_fd = nx_sys_eventfd(0);
     if (loop->wake_fd < 0) {
         err = nx_fail_sys("eventfd", "", errno);
         goto fail_epoll;
@@ -50,16 +51,16 @@ nexar_err nx_loop_fds_init(nx_loop *loop)
     return NEXAR_OK;
 
 fail_wake:
-    (void)close(loop->wake_fd);
+    (void)nx_sys_close(loop->wake_fd);
 fail_epoll:
-    (void)close(loop->epoll_fd);
+    (void)nx_sys_close(loop->epoll_fd);
     return err;
 }
 
 void nx_loop_fds_fini(nx_loop *loop)
 {
-    (void)close(loop->wake_fd);
-    (void)close(loop->epoll_fd);
+    (void)nx_sys_close(loop->wake_fd);
+    (void)nx_sys_close(loop->epoll_fd);
     nx_map_fini(&loop->fd_by_id);
 }
 
@@ -141,26 +142,23 @@ static int ask_coarsely(nx_loop *loop, struct epoll_event *ready, uint64_t timeo
 
         ms = (up > 60000) ? 60000 : (int)up;
     }
-    return epoll_wait(loop->epoll_fd, ready, NX_LOOP_BATCH, ms);
+    return nx_sys_epoll_wait(loop->epoll_fd, ready, NX_LOOP_BATCH, ms);
 }
 
 int nx_loop_fds_ask(nx_loop *loop, struct epoll_event *ready, uint64_t timeout_ns)
 {
-    struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000),
-                          .tv_nsec = (long)(timeout_ns % 1000000000)};
     int n;
 
     if ((timeout_ns == 0) || loop->coarse) { /* only the driver may sleep and touch |coarse| */
         n = ask_coarsely(loop, ready, timeout_ns);
     } else {
-        n = epoll_pwait2(loop->epoll_fd, ready, NX_LOOP_BATCH,
-                         (timeout_ns == UINT64_MAX) ? NULL : &ts, NULL);
+        n = nx_sys_epoll_pwait2(loop->epoll_fd, ready, NX_LOOP_BATCH, timeout_ns);
         if ((n < 0) && ((errno == ENOSYS) || (errno == EPERM))) {
             loop->coarse = true; /* before Linux 5.11, or not let through */
             n = ask_coarsely(loop, ready, timeout_ns);
         }
     }
-    return (n < 0) ? 0 : n; /* a signal: the caller asks again */
+    return (n < 0) ? 0 : n;
 }
 
 void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n)

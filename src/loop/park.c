@@ -3,25 +3,23 @@
 #include "loop/park.h"
 
 #include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "base/sys.h"
 
 void nx_park_sleep(nx_park *park, uint64_t timeout_ns)
 {
-    struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000),
-                          .tv_nsec = (long)(timeout_ns % 1000000000)};
+    const struct timespec ts = nx_sys_timespec(timeout_ns);
 
     if (atomic_load_explicit(&park->signalled, memory_order_acquire) == 0) {
-        /* Every way back is a reason to look again: the result says nothing. */
-        (void)syscall(SYS_futex, &park->signalled, FUTEX_WAIT_PRIVATE, 0,
-                      (timeout_ns == UINT64_MAX) ? NULL : &ts, NULL, 0);
+        /* Every way back is a reason to look again. */
+        nx_sys_futex(&park->signalled, FUTEX_WAIT_PRIVATE, 0,
+                     (timeout_ns == UINT64_MAX) ? NULL : &ts);
     }
 }
 
 void nx_park_signal(nx_park *park)
 {
     if (atomic_exchange_explicit(&park->signalled, 1, memory_order_release) == 0) {
-        (void)syscall(SYS_futex, &park->signalled, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+        nx_sys_futex(&park->signalled, FUTEX_WAKE_PRIVATE, 1, NULL);
     }
 }

@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "base/patience.h"
+#include "base/sys.h"
 #include "loop/internal.h"
 
 static bool by_background(const nx_loop *loop)
@@ -44,22 +45,17 @@ static bool by_background(const nx_loop *loop)
 
 static void write_once(int fd, bool *written)
 {
-    uint64_t one = 1;
-
     if (!*written) {
         *written = true;
-        /* A counter of 64 bits that is read on every wake does not run full. */
-        (void)!write(fd, &one, sizeof(one));
+        nx_sys_event_set(fd);
     }
 }
 
 static void read_if_written(int fd, bool *written)
 {
-    uint64_t count;
-
     if (*written) {
         *written = false;
-        (void)!read(fd, &count, sizeof(count));
+        (void)nx_sys_event_clear(fd);
     }
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sys.h"
 
 /* magic, authority, token, port, world size, member limit, epoch, whether a view,
  * view, check sum. */
@@ -166,17 +167,10 @@ nexar_err nx_seed_file_decode(const uint8_t *bytes, size_t len, nx_seed_file *f)
 
 static nexar_err write_all(int fd, const char *path, const uint8_t *bytes, size_t len)
 {
-    size_t done = 0;
-
-    while (done < len) {
-        const ssize_t n = write(fd, bytes + done, len - done);
-
-        if ((n < 0) && (errno != EINTR)) {
-            return nx_fail_sys("write", path, errno);
-        }
-        done += (n > 0) ? (size_t)n : 0;
+    if (nx_sys_write_all(fd, bytes, len) != 0) {
+        return nx_fail_sys("write", path, errno);
     }
-    return (fsync(fd) == 0) ? NEXAR_OK : nx_fail_sys("fsync", path, errno);
+    return (nx_sys_fsync(fd) == 0) ? NEXAR_OK : nx_fail_sys("fsync", path, errno);
 }
 
 /* The new name is safe when the folder is. */
@@ -193,16 +187,16 @@ static nexar_err sync_folder(const char *path)
     if (slash != NULL) {
         folder[slash - path + 1] = '\0';
     }
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = nx_sys_open(folder, O_RDONLY | O_DIRECTORY, 0);
     nx_free(folder);
     if (fd < 0) {
         return nx_fail_sys("open the folder of", path, errno);
     }
     /* Some file systems have no such thing, and are none the worse for it. */
-    if ((fsync(fd) != 0) && (errno != EINVAL) && (errno != EROFS)) {
+    if ((nx_sys_fsync(fd) != 0) && (errno != EINVAL) && (errno != EROFS)) {
         err = nx_fail_sys("fsync the folder of", path, errno);
     }
-    (void)close(fd);
+    (void)nx_sys_close(fd);
     return err;
 }
 
@@ -210,13 +204,13 @@ static nexar_err sync_folder(const char *path)
 static nexar_err replace(const char *path, char *made, const uint8_t *bytes, size_t len)
 {
     nexar_err err;
-    int fd = mkostemp(made, O_CLOEXEC); /* 0600, whatever the umask */
+    int fd = nx_sys_mkostemp(made); /* 0600, whatever the umask */
 
     if (fd < 0) {
         return nx_fail_sys("create", made, errno);
     }
     err = write_all(fd, made, bytes, len);
-    if ((close(fd) != 0) && (err == NEXAR_OK)) {
+    if ((nx_sys_close(fd) != 0) && (err == NEXAR_OK)) {
         err = nx_fail_sys("close", made, errno);
     }
     if ((err == NEXAR_OK) && (rename(made, path) != 0)) {
@@ -279,28 +273,12 @@ static nexar_err check_owner(int fd, const char *path, size_t *size)
     return NEXAR_OK;
 }
 
-/* |*len| bytes at most; less if the file has become shorter. */
-static nexar_err read_all(int fd, const char *path, uint8_t *bytes, size_t *len)
-{
-    size_t done = 0;
-    ssize_t n = 1;
-
-    while ((n != 0) && (done < *len)) {
-        n = read(fd, bytes + done, *len - done);
-        if ((n < 0) && (errno != EINTR)) {
-            return nx_fail_sys("read", path, errno);
-        }
-        done += (n > 0) ? (size_t)n : 0;
-    }
-    *len = done;
-    return NEXAR_OK;
-}
-
 static nexar_err read_open(int fd, const char *path, nx_seed_file *f)
 {
     char why[NX_ERROR_ROOM];
     uint8_t *bytes;
-    size_t size = 0, len;
+    size_t size = 0;
+    ssize_t len;
     nexar_err err = check_owner(fd, path, &size);
 
     if (err != NEXAR_OK) {
@@ -310,10 +288,11 @@ static nexar_err read_open(int fd, const char *path, nx_seed_file *f)
     if (bytes == NULL) {
         return nx_fail_nomem("the seed's state");
     }
-    len = size;
-    err = read_all(fd, path, bytes, &len);
-    if (err == NEXAR_OK) {
-        err = nx_seed_file_decode(bytes, len, f);
+    len = nx_sys_read_all(fd, bytes, size); /* fewer: the file has become shorter */
+    if (len < 0) {
+        err = nx_fail_sys("read", path, errno);
+    } else {
+        err = nx_seed_file_decode(bytes, (size_t)len, f);
         if (err == NEXAR_EPROTO) {
             (void)snprintf(why, sizeof(why), "%.200s", nexar_last_error());
             err = nx_fail(NEXAR_EPROTO,
@@ -330,14 +309,14 @@ static nexar_err read_open(int fd, const char *path, nx_seed_file *f)
 nexar_err nx_seed_file_read(const char *path, nx_seed_file *f, bool *there)
 {
     nexar_err err;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = nx_sys_open(path, O_RDONLY | O_NONBLOCK, 0);
 
     *there = false;
     if (fd < 0) {
         return (errno == ENOENT) ? NEXAR_OK : nx_fail_sys("open", path, errno);
     }
     err = read_open(fd, path, f);
-    (void)close(fd);
+    (void)nx_sys_close(fd);
     *there = (err == NEXAR_OK);
     return err;
 }

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "cmd/cmd.h"
 #include "cmd/launch/orphans.h"
 #include "cmd/launch/signals.h"
@@ -29,31 +30,31 @@ typedef struct front {
 static void stop_feeding(front *f)
 {
     if (f->typed >= 0) {
-        (void)close(f->typed);
+        (void)nx_sys_close(f->typed);
         f->typed = -1;
     }
 }
 
 static void read_terminal(front *f)
 {
-    ssize_t got = read(STDIN_FILENO, f->fed, sizeof(f->fed));
+    ssize_t got = nx_sys_read(STDIN_FILENO, f->fed, sizeof(f->fed));
 
     if (got > 0) {
         f->fed_len = (size_t)got;
         f->fed_at = 0;
-    } else if ((got == 0) || ((errno != EINTR) && (errno != EAGAIN))) {
+    } else if ((got == 0) || (errno != EAGAIN)) {
         stop_feeding(f);
     }
 }
 
 static void feed(front *f)
 {
-    ssize_t put = write(f->typed, f->fed + f->fed_at, f->fed_len - f->fed_at);
+    ssize_t put = nx_sys_write(f->typed, f->fed + f->fed_at, f->fed_len - f->fed_at);
 
     if (put > 0) {
         f->fed_at += (size_t)put;
         f->fed_len = (f->fed_at == f->fed_len) ? 0 : f->fed_len;
-    } else if ((put < 0) && (errno != EINTR) && (errno != EAGAIN)) {
+    } else if ((put < 0) && (errno != EAGAIN)) {
         stop_feeding(f);
     }
 }
@@ -82,7 +83,7 @@ static void pass_on(const front *f)
 
 static void turn(front *f)
 {
-    const int look_again_ms = 250;
+    const uint64_t look_again_ns = 250000000;
     const bool full = f->fed_len != 0, ours = (f->typed >= 0) && !full && has_terminal();
     struct pollfd polls[] = {
         {.fd = f->signals, .events = POLLIN},
@@ -90,7 +91,8 @@ static void turn(front *f)
         {.fd = full ? f->typed : -1, .events = POLLOUT},
     };
 
-    if (poll(polls, 3, ((f->typed >= 0) && !full && !ours) ? look_again_ms : -1) < 0) {
+    if (nx_sys_poll(polls, 3, ((f->typed >= 0) && !full && !ours) ? look_again_ns : UINT64_MAX) <
+        0) {
         return;
     }
     if (polls[1].revents != 0) {
@@ -107,7 +109,7 @@ static int await_keeper(front *f)
     int status;
     pid_t got;
 
-    while ((got = waitpid(f->keeper, &status, WNOHANG)) == 0) {
+    while ((got = nx_sys_waitpid(f->keeper, &status, WNOHANG)) == 0) {
         turn(f);
     }
     /* Nothing is here if all went well. */
@@ -121,27 +123,13 @@ static int await_keeper(front *f)
 
 /* ---- beginning -------------------------------------------------------------------------- */
 
-/* A descriptor below 3 that is closed would be given to a pipe of ours; reading
- * finds its end then, and writing fails. */
-static void hold_standard(void)
-{
-    int fd;
-
-    do {
-        fd = open("/dev/null", O_RDONLY);
-    } while ((fd >= 0) && (fd <= STDERR_FILENO));
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-}
-
 static void forget_input(void)
 {
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int nothing = nx_sys_open("/dev/null", O_RDONLY, 0);
 
     if (nothing >= 0) {
-        (void)dup2(nothing, STDIN_FILENO);
-        (void)close(nothing);
+        (void)nx_sys_dup2(nothing, STDIN_FILENO);
+        (void)nx_sys_close(nothing);
     }
 }
 
@@ -152,10 +140,10 @@ static nexar_err open_input(front *f, nx_front_ends *ends)
 
     f->typed = -1;
     if (isatty(STDIN_FILENO) == 0) {
-        ends->input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        ends->input = nx_sys_dup(STDIN_FILENO);
         return (ends->input < 0) ? nx_fail_sys("dup", "", errno) : NEXAR_OK;
     }
-    if (pipe2(fds, O_CLOEXEC) != 0) {
+    if (nx_sys_pipe(fds, 0) != 0) {
         return nx_fail_sys("pipe2", "", errno);
     }
     (void)fcntl(fds[1], F_SETFL, O_NONBLOCK);
@@ -171,8 +159,8 @@ static _Noreturn void be_keeper(front *f, const nx_front_ends *ends,
 
     (void)setsid();
     nx_orphans_adopt();
-    (void)close(f->signals);
-    (void)close(f->life);
+    (void)nx_sys_close(f->signals);
+    (void)nx_sys_close(f->life);
     stop_feeding(f);
     forget_input();
     code = keep(ctx, ends);
@@ -187,9 +175,8 @@ int nx_front_run(int (*keep)(void *ctx, const nx_front_ends *ends), void *ctx)
     int life[2];
     nexar_err err;
 
-    hold_standard();
     err = nx_signals_open(&f.signals);
-    if ((err == NEXAR_OK) && (pipe2(life, O_CLOEXEC) != 0)) {
+    if ((err == NEXAR_OK) && (nx_sys_pipe(life, 0) != 0)) {
         err = nx_fail_sys("pipe2", "", errno);
     }
     if (err == NEXAR_OK) {
@@ -209,8 +196,8 @@ int nx_front_run(int (*keep)(void *ctx, const nx_front_ends *ends), void *ctx)
     if (f.keeper < 0) {
         return nx_cmd_error("run", nx_fail_sys("fork", "", errno));
     }
-    (void)close(ends.input);
-    (void)close(ends.life);
+    (void)nx_sys_close(ends.input);
+    (void)nx_sys_close(ends.life);
     if (f.typed < 0) {
         forget_input(); /* whoever writes it is to see when rank 0 reads no more */
     }

@@ -10,6 +10,8 @@
 
 #include <nexar.h>
 
+#include "base/log.h"
+#include "base/sys.h"
 #include "cluster/seed/seed.h"
 #include "cmd/cmd.h"
 #include "cmd/join_file.h"
@@ -23,9 +25,12 @@
 static void on_event(void *ctx, const nx_seed_event *event)
 {
     const int *notes = ctx;
+    char line[NX_LOG_ROOM];
 
     if ((event->kind == NX_SEED_REFUSED) || (event->kind == NX_SEED_TIMEOUT)) {
-        (void)dprintf(*notes, "%s\n", event->text);
+        const int len = snprintf(line, sizeof(line), "%.*s\n", NX_LOG_ROOM - 2, event->text);
+
+        (void)nx_sys_write(*notes, line, (size_t)len);
     }
 }
 
@@ -96,7 +101,7 @@ static int keep(void *ctx, const nx_front_ends *ends)
     char join[NX_JOIN_STRING_MAX];
     int notes[2] = {-1, -1};
     nx_seed *seed = NULL;
-    nexar_err err = (pipe2(notes, O_CLOEXEC | O_NONBLOCK) == 0)
+    nexar_err err = (nx_sys_pipe(notes, O_NONBLOCK) == 0)
                         ? start_seed(j->n, &notes[1], &seed, join, sizeof(join))
                         : nx_fail_sys("pipe2", "", errno);
     const nx_ranks_config config = {
@@ -124,8 +129,8 @@ static int keep(void *ctx, const nx_front_ends *ends)
     }
     code = (err == NEXAR_OK) ? finish(j, &result) : nx_cmd_error(j->command, err);
     nx_seed_destroy(seed);
-    (void)close(notes[0]);
-    (void)close(notes[1]);
+    (void)nx_sys_close(notes[0]);
+    (void)nx_sys_close(notes[1]);
     return code;
 }
 

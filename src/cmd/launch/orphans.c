@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 #include "base/text.h"
 
 /* A killed process is gone in milliseconds, also on a loaded machine; one that is
@@ -72,11 +73,11 @@ void nx_orphans_end(void)
     pid_t got;
 
     while (nx_now(&nx_clock_system) < give_up) {
-        got = waitpid(-1, NULL, WNOHANG);
+        got = nx_sys_waitpid(-1, NULL, WNOHANG);
         if (got == 0) {
             kill_children();
-            (void)poll(NULL, 0, 1);
-        } else if ((got < 0) && (errno != EINTR)) {
+            nx_sys_nap(1000000);
+        } else if (got < 0) {
             return; /* ECHILD: none is left */
         }
     }

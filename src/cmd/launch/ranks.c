@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/sys.h"
 #include "cmd/launch/orphans.h"
 #include "cmd/launch/output.h"
 #include "cmd/launch/signals.h"
@@ -178,7 +179,8 @@ static void reap(ranks *r)
 {
     siginfo_t info = {0};
 
-    while ((waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) && (info.si_pid != 0)) {
+    while ((nx_sys_waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) &&
+           (info.si_pid != 0)) {
         const uint32_t rank = rank_of(r, info.si_pid);
 
         if (rank < r->config->n) {
@@ -186,7 +188,7 @@ static void reap(ranks *r)
              * somebody else's as long as we have not taken its code. */
             (void)kill(-info.si_pid, SIGKILL);
         }
-        (void)waitpid(info.si_pid, NULL, 0);
+        (void)nx_sys_waitpid(info.si_pid, NULL, 0);
         if (rank < r->config->n) {
             on_end(r, rank, &info);
         }
@@ -214,7 +216,8 @@ static void note_stops(ranks *r)
 {
     siginfo_t info = {0};
 
-    while ((waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0) && (info.si_pid != 0)) {
+    while ((nx_sys_waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0) &&
+           (info.si_pid != 0)) {
         const uint32_t rank = rank_of(r, info.si_pid);
 
         if ((rank < r->config->n) && (info.si_code == CLD_STOPPED)) {
@@ -295,7 +298,8 @@ static void on_signals(ranks *r)
 
 /* ---- the loop -------------------------------------------------------------------------- */
 
-static int poll_timeout(const ranks *r)
+/* Nanoseconds. */
+static uint64_t poll_timeout(const ranks *r)
 {
     const uint64_t now = nx_now(&nx_clock_system);
     const bool blames = (r->follower >= 0) && !r->ending;
@@ -305,9 +309,9 @@ static int poll_timeout(const ranks *r)
         at = r->stuck_at;
     }
     if (at == 0) {
-        return -1;
+        return UINT64_MAX;
     }
-    return (now >= at) ? 0 : (int)((at - now) / 1000000 + 1);
+    return (now >= at) ? 0 : at - now;
 }
 
 static struct pollfd poll_sink(const nx_sink *s)
@@ -365,8 +369,8 @@ static void turn(ranks *r)
 
     fill_polls(r);
     /* Not more than there are descriptors: poll takes no more than the limit. */
-    if (poll(r->polls, AT_RANKS + 2 * (nfds_t)r->started, poll_timeout(r)) < 0) {
-        return; /* only EINTR can be */
+    if (nx_sys_poll(r->polls, AT_RANKS + 2 * (nfds_t)r->started, poll_timeout(r)) < 0) {
+        return;
     }
     flush(&p[AT_OUT], &r->sinks[0]);
     flush(&p[AT_ERR], &r->sinks[1]);
@@ -455,7 +459,7 @@ static nexar_err start_all(ranks *r)
     for (uint32_t i = 0; (i < r->config->n) && (err == NEXAR_OK); i++) {
         err = start_rank(r, i, digits);
     }
-    (void)close(r->input); /* rank 0 has it */
+    (void)nx_sys_close(r->input); /* rank 0 has it */
     r->input = -1;
     return err;
 }
@@ -514,10 +518,10 @@ static void fini(ranks *r)
     nx_sink_fini(&r->sinks[0]);
     nx_sink_fini(&r->sinks[1]);
     if (r->input >= 0) {
-        (void)close(r->input);
+        (void)nx_sys_close(r->input);
     }
     if (r->signals >= 0) {
-        (void)close(r->signals);
+        (void)nx_sys_close(r->signals);
     }
     nx_free(r->processes);
     nx_free(r->polls);

@@ -7,6 +7,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 /* A blocked signal would be read although it is to be ignored. */
 static bool ignored(int number)
 {
@@ -31,7 +33,7 @@ nexar_err nx_signals_open(int *fd)
     (void)sigaddset(&set, SIGCHLD);
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
-    *fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    *fd = nx_sys_signalfd(&set);
     return (*fd < 0) ? nx_fail_sys("signalfd", "", errno) : NEXAR_OK;
 }
 
@@ -39,7 +41,8 @@ int nx_signals_next(int fd)
 {
     struct signalfd_siginfo info;
 
-    return (read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) ? (int)info.ssi_signo : 0;
+    return (nx_sys_read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) ? (int)info.ssi_signo
+                                                                           : 0;
 }
 
 bool nx_signal_ends(int number)

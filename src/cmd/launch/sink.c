@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sys.h"
 #include "base/vec.h"
 
 enum { FULL = 1 << 20 };
@@ -89,11 +90,11 @@ void nx_sink_flush(nx_sink *s)
         return;
     }
     /* A pipe that poll calls writable takes PIPE_BUF bytes without blocking. */
-    wrote = write(s->to, s->data + s->at, next_piece(s));
+    wrote = nx_sys_write(s->to, s->data + s->at, next_piece(s));
     if (wrote > 0) {
         s->len -= (size_t)wrote;
         s->at = (s->len == 0) ? 0 : s->at + (size_t)wrote;
-    } else if ((wrote < 0) && (errno != EINTR) && (errno != EAGAIN)) {
+    } else if ((wrote < 0) && (errno != EAGAIN)) {
         nx_sink_break(s, errno);
     }
 }

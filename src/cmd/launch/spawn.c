@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 /* The ends of one pipe: |child| goes over, |ours| stays. */
 typedef struct ends {
     int child, ours;
@@ -24,7 +26,7 @@ static nexar_err make_pipe(bool wanted, ends *e)
     if (!wanted) {
         return NEXAR_OK;
     }
-    if (pipe2(fds, O_CLOEXEC) != 0) {
+    if (nx_sys_pipe(fds, 0) != 0) {
         return nx_fail_sys("pipe2", "", errno);
     }
     *e = (ends){.child = fds[1], .ours = fds[0]};
@@ -34,7 +36,7 @@ static nexar_err make_pipe(bool wanted, ends *e)
 static void close_end(int fd)
 {
     if (fd >= 0) {
-        (void)close(fd);
+        (void)nx_sys_close(fd);
     }
 }
 
@@ -45,7 +47,7 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
 {
     char number[16];
     sigset_t none;
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int nothing = nx_sys_open("/dev/null", O_RDONLY, 0);
     int code;
 
     (void)setpgid(0, 0);
@@ -57,10 +59,10 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
     (void)sigemptyset(&none);
     (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
     (void)signal(SIGPIPE, SIG_DFL);
-    (void)dup2((s->input >= 0) ? s->input : nothing, STDIN_FILENO);
+    (void)nx_sys_dup2((s->input >= 0) ? s->input : nothing, STDIN_FILENO);
     if (out->child >= 0) {
-        (void)dup2(out->child, STDOUT_FILENO);
-        (void)dup2(err->child, STDERR_FILENO);
+        (void)nx_sys_dup2(out->child, STDOUT_FILENO);
+        (void)nx_sys_dup2(err->child, STDERR_FILENO);
     }
     /* A single thread after fork: setenv is safe here. */
     (void)setenv("NEXAR_JOIN", s->join, 1); // NOLINT(concurrency-mt-unsafe)
@@ -70,7 +72,7 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
     (void)setenv("NEXAR_WORLD_SIZE", number, 1); // NOLINT(concurrency-mt-unsafe)
     (void)execvp(s->argv[0], s->argv);
     code = errno;
-    (void)!write(report, &code, sizeof(code));
+    (void)nx_sys_write_all(report, &code, sizeof(code));
     _exit(127);
 }
 
@@ -78,12 +80,8 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
 static int await_exec(int report)
 {
     int code = 0;
-    ssize_t got;
 
-    do {
-        got = read(report, &code, sizeof(code));
-    } while ((got < 0) && (errno == EINTR));
-    return (got == sizeof(code)) ? code : 0;
+    return (nx_sys_read_all(report, &code, sizeof(code)) == (ssize_t)sizeof(code)) ? code : 0;
 }
 
 static nexar_err start(nx_spawn *s, const ends *out, const ends *err)
@@ -101,18 +99,18 @@ static nexar_err start(nx_spawn *s, const ends *out, const ends *err)
         become(s, parent, out, err, report.child);
     }
     code = (s->pid < 0) ? errno : 0;
-    (void)close(report.child);
+    (void)nx_sys_close(report.child);
     if (s->pid < 0) {
-        (void)close(report.ours);
+        (void)nx_sys_close(report.ours);
         return nx_fail_sys("fork", "", code);
     }
     (void)setpgid(s->pid, s->pid); /* both do it, so that neither comes too late */
     code = await_exec(report.ours);
-    (void)close(report.ours);
+    (void)nx_sys_close(report.ours);
     if (code != 0) {
         char text[128];
 
-        (void)waitpid(s->pid, NULL, 0);
+        (void)nx_sys_waitpid(s->pid, NULL, 0);
         return nx_fail(NEXAR_EINVAL, "cannot run %s: %s", s->argv[0],
                        strerror_r(code, text, sizeof(text)));
     }

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/patience.h"
 #include "base/place.h"
+#include "base/sys.h"
 #include "base/text.h"
 
 static const uint64_t MAGIC = UINT64_C(0x6e78626f61726431);
@@ -63,18 +64,16 @@ bool nx_board_is(const nx_board *b, uint32_t size)
 
 static void futex_wake(_Atomic uint32_t *word)
 {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    nx_sys_futex(word, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 /* Sleeps while |word| is |value|, until |deadline_ns| at most. */
 static void futex_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t deadline_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000),
-                             .tv_nsec = (long)(deadline_ns % 1000000000)};
+    const struct timespec until = nx_sys_timespec(deadline_ns);
 
     /* FUTEX_WAIT_BITSET takes a time of CLOCK_MONOTONIC, not a span. */
-    (void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, (deadline_ns == 0) ? NULL : &until,
-                  NULL, FUTEX_BITSET_MATCH_ANY);
+    nx_sys_futex(word, FUTEX_WAIT_BITSET, value, (deadline_ns == 0) ? NULL : &until);
 }
 
 static void ring(nx_board_rank *r)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/stream.h"
+#include "base/sys.h"
 
 typedef ssize_t (*mover)(pid_t pid, const struct iovec *here, unsigned long n,
                          const struct iovec *there, unsigned long m, unsigned long flags);
@@ -78,20 +79,11 @@ static int whole(ssize_t got, size_t want)
 int nx_far_gather(const nx_far *f, const struct iovec *theirs, size_t n, void *to)
 {
     const struct iovec own = {.iov_base = to, .iov_len = total(theirs, n)};
-    ssize_t got;
 
-    do {
-        got = process_vm_readv((pid_t)f->pid, &own, 1, theirs, n, 0);
-    } while ((got < 0) && (errno == EINTR));
-    return whole(got, own.iov_len);
+    return whole(nx_sys_process_vm_readv((pid_t)f->pid, &own, 1, theirs, n), own.iov_len);
 }
 
 int nx_far_spread(const nx_far *f, const struct iovec *theirs, const struct iovec *own, size_t n)
 {
-    ssize_t got;
-
-    do {
-        got = process_vm_writev((pid_t)f->pid, own, n, theirs, n, 0);
-    } while ((got < 0) && (errno == EINTR));
-    return whole(got, total(theirs, n));
+    return whole(nx_sys_process_vm_writev((pid_t)f->pid, own, n, theirs, n), total(theirs, n));
 }

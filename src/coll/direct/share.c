@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/copy.h"
+#include "base/sys.h"
 #include "coll/direct/share.h"
 
 enum { PART_ALIGN = 64 }; /* elements */
@@ -441,14 +442,13 @@ static bool is_gone(const nx_share *s, uint32_t rank)
 uint32_t nx_share_await_others(const nx_share *s)
 {
     const uint64_t until_ns = nx_now(&nx_clock_system) + NX_SHARE_PATIENCE_NS;
-    const struct timespec span = {.tv_nsec = 50000};
 
     for (uint32_t rank = 0; rank < s->turn.size; rank++) {
         while ((rank != s->turn.rank) && !nx_turn_is_out(&s->turn, rank) && !is_gone(s, rank)) {
             if (nx_now(&nx_clock_system) >= until_ns) {
                 return rank;
             }
-            (void)nanosleep(&span, NULL);
+            nx_sys_nap(50000);
         }
     }
     return s->turn.size;

@@ -4,6 +4,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 /* Bytes of a call: from here on it has a choice; classes. */
 static const size_t classes[NX_TUNE_LENGTHS] = {32 << 10, 128 << 10, 1 << 20, 8 << 20};
 
@@ -107,7 +109,7 @@ static bool can_read(const uint8_t *at)
     const struct iovec to = {.iov_base = &byte, .iov_len = 1};
     const struct iovec from = {.iov_base = (void *)(uintptr_t)at, .iov_len = 1};
 
-    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1;
+    return nx_sys_process_vm_readv(getpid(), &to, 1, &from, 1) == 1;
 }
 
 bool nx_tune_readable(nx_tune *t, int which, const void *at, size_t len)

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "coll/direct/direct.h"
 #include "core/arena.h"
 #include "msg/control.h"
@@ -26,12 +27,12 @@ void nx_direct_on_pass(void *ctx, uint64_t member, uint64_t name, int fd)
         }
     }
     if ((world->passes == NULL) || (m == NULL)) {
-        (void)close(fd);
+        (void)nx_sys_close(fd);
         return;
     }
     p = &world->passes->at[world->passes->next++ % NX_PASSED];
     if (p->fd >= 0) {
-        (void)close(p->fd);
+        (void)nx_sys_close(p->fd);
     }
     *p = (nx_passed){.name = name, .from = m->slot, .fd = fd};
 }
@@ -40,7 +41,7 @@ void nx_direct_close_passes(nx_passes *passes)
 {
     for (size_t i = 0; (passes != NULL) && (i < NX_PASSED); i++) {
         if (passes->at[i].fd >= 0) {
-            (void)close(passes->at[i].fd);
+            (void)nx_sys_close(passes->at[i].fd);
         }
     }
     nx_free(passes);
@@ -156,7 +157,7 @@ static nexar_err pass_board(nexar_comm *comm)
         }
     }
     if (comm->board_due == 0) {
-        (void)close(comm->board_fd);
+        (void)nx_sys_close(comm->board_fd);
         comm->board_fd = -1;
     }
     return NEXAR_OK;
@@ -173,7 +174,7 @@ static void prepare(nexar_comm *comm)
             err = make_board(comm);
         } else if ((fd = claim(comm)) >= 0) {
             err = use_board(comm, fd, false);
-            (void)close(fd);
+            (void)nx_sys_close(fd);
         }
     }
     if ((err == NEXAR_OK) && (comm->board_due != 0)) {
@@ -233,10 +234,10 @@ void nx_comm_direct_fini(nexar_comm *comm)
     const int fd = claim(comm);
 
     if (fd >= 0) {
-        (void)close(fd);
+        (void)nx_sys_close(fd);
     }
     if (comm->board_fd >= 0) {
-        (void)close(comm->board_fd);
+        (void)nx_sys_close(comm->board_fd);
         comm->board_fd = -1;
     }
 }

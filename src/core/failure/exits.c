@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "core/links.h"
 
 /* How often the hook asks, while the loop is too busy to sleep. */
@@ -35,7 +36,7 @@ static void drop(nx_exits *e, uint32_t i)
 {
     /* That it is closed does not take it out: a child by fork may have it. */
     (void)epoll_ctl(e->all.fd, EPOLL_CTL_DEL, e->at[i].fd, NULL);
-    (void)close(e->at[i].fd);
+    (void)nx_sys_close(e->at[i].fd);
     e->at[i] = e->at[--e->n];
 }
 
@@ -68,7 +69,7 @@ static void on_end(nx_exits *e, uint32_t slot)
 static bool ask(nx_exits *e)
 {
     struct epoll_event ready[BATCH];
-    const int n = epoll_wait(e->all.fd, ready, BATCH, 0);
+    const int n = nx_sys_epoll_wait(e->all.fd, ready, BATCH, 0);
 
     e->asked_ns = nx_loop_now(e->world->loop);
     for (int i = 0; i < n; i++) {
@@ -99,13 +100,13 @@ static nx_exits *make(nx_world *world)
         return NULL;
     }
     e->world = world;
-    e->all = (nx_fd){.fd = epoll_create1(EPOLL_CLOEXEC), .on_ready = on_ready, .on_spin = on_spin};
+    e->all = (nx_fd){.fd = nx_sys_epoll_create(), .on_ready = on_ready, .on_spin = on_spin};
     if (e->all.fd < 0) {
         nx_free(e);
         return NULL;
     }
     if (nx_loop_fd_add(world->loop, &e->all, EPOLLIN) != NEXAR_OK) {
-        (void)close(e->all.fd);
+        (void)nx_sys_close(e->all.fd);
         nx_free(e);
         return NULL;
     }
@@ -155,7 +156,7 @@ void nx_exits_watch(nx_world *world, const nx_member *m)
     e = world->exits;
     if ((e == NULL) || !make_room(e, m->slot) ||
         (epoll_ctl(e->all.fd, EPOLL_CTL_ADD, fd, &event) != 0)) {
-        (void)close(fd);
+        (void)nx_sys_close(fd);
         return;
     }
     e->at[e->n++] = (watch){.slot = m->slot, .fd = fd};
@@ -172,7 +173,7 @@ void nx_exits_stop(nx_world *world)
         drop(e, e->n - 1);
     }
     nx_loop_fd_remove(world->loop, &e->all);
-    (void)close(e->all.fd);
+    (void)nx_sys_close(e->all.fd);
     nx_free(e);
     world->exits = NULL;
 }

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "coll/run/run.h"
 #include "core/comm.h"
 #include "core/failure/failure.h"
@@ -117,9 +118,8 @@ void nx_diagnosis_on_down(nx_world *world, uint32_t peer, const char *why)
 static bool take_wish(nx_diagnosis *d)
 {
     const unsigned seen = nx_report_signal_count(d->signal);
-    uint64_t count;
 
-    if (read(d->wish.fd, &count, sizeof(count)) != (ssize_t)sizeof(count)) {
+    if (!nx_sys_event_clear(d->wish.fd)) {
         return false;
     }
     d->seen = seen;
@@ -154,7 +154,7 @@ static nexar_err open_wish(nx_diagnosis *d)
     }
     d->signal = (choice == NX_REPORT_USR1) ? SIGUSR1 : SIGUSR2;
     d->seen = nx_report_signal_count(d->signal);
-    d->wish.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    d->wish.fd = nx_sys_eventfd(0);
     if (d->wish.fd < 0) {
         return nx_fail_sys("eventfd", "", errno);
     }
@@ -215,7 +215,7 @@ void nx_diagnosis_stop(nx_world *world)
     if (d->wish.fd >= 0) {
         nx_report_signal_remove(d->wish.fd);
         nx_loop_fd_remove(world->loop, &d->wish);
-        (void)close(d->wish.fd);
+        (void)nx_sys_close(d->wish.fd);
     }
     nx_stall_destroy(d->stall);
     nx_free(d);

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 enum { SLOTS = 1024 };
 
 /* A slot is fd + 1 in its lower half and the signal above it; 0: free.  The handler
@@ -27,7 +29,6 @@ static const int numbers[2] = {SIGUSR1, SIGUSR2};
 static void on_signal(int number)
 {
     const int saved = errno;
-    const uint64_t one = 1;
 
     atomic_fetch_add(&running, 1);
     atomic_fetch_add(&counts[number == SIGUSR2], 1);
@@ -35,7 +36,7 @@ static void on_signal(int number)
         const uint64_t slot = atomic_load(&slots[i]);
 
         if ((slot != 0) && ((int)(slot >> 32) == number)) {
-            (void)!write((int)(uint32_t)slot - 1, &one, sizeof(one));
+            nx_sys_event_set((int)(uint32_t)slot - 1);
         }
     }
     atomic_fetch_sub(&running, 1);

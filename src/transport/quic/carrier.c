@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "transport/quic/address.h"
 #include "transport/quic/endpoint.h"
 
@@ -114,7 +115,7 @@ static int open_qlog(nx_quic *q, bool dialled)
     if ((n < 0) || ((size_t)n >= sizeof(path))) {
         return -1;
     }
-    n = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    n = nx_sys_open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (n < 0) {
         nx_log(NX_LOG_WARN, "quic: cannot write %s: errno %d", path, errno);
     }
@@ -155,7 +156,7 @@ static nexar_err make_conn(nx_carrier *k, const nx_tls_target *target, const ngt
     c.qlog_fd = open_qlog(q, k->dialled);
     err = nx_conn_create(&k->conn, &c);
     if ((err != NEXAR_OK) && (c.qlog_fd >= 0)) {
-        (void)close(c.qlog_fd);
+        (void)nx_sys_close(c.qlog_fd);
     }
     return err;
 }

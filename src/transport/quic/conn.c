@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sys.h"
 #include "base/text.h"
 #include "transport/quic/conn_impl.h"
 
@@ -66,7 +67,7 @@ void nx_conn_destroy(nx_conn *c)
     nx_tls_session_fini(&c->tls);
     nx_inbox_fini(&c->inbox);
     if (c->qlog_fd >= 0) {
-        (void)close(c->qlog_fd);
+        (void)nx_sys_close(c->qlog_fd);
     }
     nx_free(c);
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sys.h"
 #include "transport/quic/conn_impl.h"
 #include "transport/quic/protect.h"
 
@@ -130,7 +131,7 @@ static void on_qlog(void *user, uint32_t flags, const void *data, size_t len)
 
     (void)flags;
     if (c->qlog_fd >= 0) {
-        (void)!write(c->qlog_fd, data, len); /* a full disk costs the log, no more */
+        (void)nx_sys_write_all(c->qlog_fd, data, len); /* a full disk costs the log, no more */
     }
 }
 

@@ -87,7 +87,7 @@ bool nx_peek_stream(const uint8_t *head, size_t n, size_t len, nx_peek *out)
     return !r.failed && (said <= left);
 }
 
-bool nx_peek_longest(const void *packet, nx_peek_read *read, size_t len, nx_peek *out)
+bool nx_peek_longest(const void *packet, nx_peek_read *look, size_t len, nx_peek *out)
 {
     enum { FRAMES = 8 }; /* looked at: the end of a part, some frames of the lanes */
     uint8_t window[NX_PEEK_WINDOW];
@@ -98,7 +98,7 @@ bool nx_peek_longest(const void *packet, nx_peek_read *read, size_t len, nx_peek
     for (int i = 0; (i < FRAMES) && (len - at > out->len); i++) {
         size_t n = (len - at < sizeof(window)) ? len - at : sizeof(window);
 
-        read(packet, at, at + n, window);
+        look(packet, at, at + n, window);
         if (!nx_peek_stream(window, n, len - at, &frame)) {
             break;
         }

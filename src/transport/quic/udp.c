@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sys.h"
 #include "transport/quic/address.h"
 #include "transport/quic/udp_socket.h"
 
@@ -82,7 +83,7 @@ void nx_udp_close(nx_udp *u)
     if (u == NULL) {
         return;
     }
-    (void)close(u->s.fd);
+    (void)nx_sys_close(u->s.fd);
     nx_free(u->buffers);
     nx_free(u);
 }
@@ -177,7 +178,7 @@ static bool read_errors(nx_udp *u)
                              .msg_iovlen = 1,
                              .msg_control = &control,
                              .msg_controllen = sizeof(control)};
-        ssize_t n = recvmsg(u->s.fd, &hdr, MSG_ERRQUEUE | MSG_DONTWAIT);
+        ssize_t n = nx_sys_recvmsg(u->s.fd, &hdr, MSG_ERRQUEUE | MSG_DONTWAIT);
 
         if (n < 0) {
             return any;
@@ -204,10 +205,10 @@ static int receive_apart(nx_udp *u)
     unsigned int n = 0;
 
     while (n < u->batch) {
-        ssize_t len = recvmsg(u->s.fd, &u->msgs[n].msg_hdr, MSG_DONTWAIT);
+        ssize_t len = nx_sys_recvmsg(u->s.fd, &u->msgs[n].msg_hdr, MSG_DONTWAIT);
 
         if (len < 0) {
-            u->erred = (n > 0) && (errno != EAGAIN) && (errno != EINTR);
+            u->erred = (n > 0) && (errno != EAGAIN);
             return (n > 0) ? (int)n : -1;
         }
         u->msgs[n++].msg_len = (unsigned int)len;
@@ -219,7 +220,7 @@ static int receive_apart(nx_udp *u)
  * datagram does not pay for the question whether there is another. */
 bool nx_udp_receive(nx_udp *u)
 {
-    int n = u->s.features.recvmmsg ? recvmmsg(u->s.fd, u->msgs, u->batch, MSG_DONTWAIT, NULL)
+    int n = u->s.features.recvmmsg ? nx_sys_recvmmsg(u->s.fd, u->msgs, u->batch, MSG_DONTWAIT)
                                    : receive_apart(u);
 
     u->more = (n > 1) && ((unsigned int)n == u->batch);
@@ -230,7 +231,7 @@ bool nx_udp_receive(nx_udp *u)
     }
     if (n < 0) {
         /* An error that is waiting makes every call fail until it was read. */
-        return ((errno != EAGAIN) && (errno != EINTR)) ? read_errors(u) : false;
+        return (errno != EAGAIN) ? read_errors(u) : false;
     }
     for (size_t i = 0; i < (size_t)n; i++) {
         deliver(u, i);
@@ -317,7 +318,7 @@ static int send_once(nx_udp *u, const nx_udp_path *path, const uint8_t *data, si
     if (hdr.msg_controllen == 0) {
         hdr.msg_control = NULL;
     }
-    return (sendmsg(u->s.fd, &hdr, MSG_DONTWAIT) < 0) ? errno : 0;
+    return (nx_sys_sendmsg(u->s.fd, &hdr, MSG_DONTWAIT) < 0) ? errno : 0;
 }
 
 /* Errors about earlier datagrams come out of the next call, which has done nothing
@@ -332,7 +333,7 @@ static int send_checked(nx_udp *u, const nx_udp_path *path, const uint8_t *data,
         if ((code == 0) || (code == EAGAIN) || (code == EMSGSIZE)) {
             return code;
         }
-        if ((code != EINTR) && !read_errors(u)) {
+        if (!read_errors(u)) {
             return code;
         }
     }
@@ -385,15 +386,15 @@ size_t nx_udp_datagram_max(const struct sockaddr_storage *remote)
     head = (to.ss_family == AF_INET6) ? 40 + 8 : 20 + 8;
     level = (to.ss_family == AF_INET6) ? IPPROTO_IPV6 : IPPROTO_IP;
     option = (to.ss_family == AF_INET6) ? IPV6_MTU : IP_MTU;
-    fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    fd = nx_sys_socket(to.ss_family, SOCK_DGRAM, 0);
     if (fd < 0) {
         return DATAGRAM_LEAST;
     }
-    if ((connect(fd, (const struct sockaddr *)&to, nx_address_len(&to)) != 0) ||
+    if ((nx_sys_connect(fd, &to, nx_address_len(&to)) != 0) ||
         (getsockopt(fd, level, option, &mtu, &len) != 0) || (mtu < 0)) {
         mtu = 0;
     }
-    (void)close(fd);
+    (void)nx_sys_close(fd);
     if ((size_t)mtu < DATAGRAM_LEAST + head) {
         return DATAGRAM_LEAST;
     }

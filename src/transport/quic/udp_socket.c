@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "transport/quic/address.h"
 
 static bool set(int fd, int level, int option, int value)
@@ -39,7 +40,7 @@ static void set_options(nx_udp_socket *s)
     s->features.gso =
         set(s->fd, IPPROTO_UDP, UDP_SEGMENT, 1200) && set(s->fd, IPPROTO_UDP, UDP_SEGMENT, 0);
     /* No message is asked for, so that none is lost: refused, if at all, by a sandbox. */
-    s->features.recvmmsg = (recvmmsg(s->fd, NULL, 0, MSG_DONTWAIT, NULL) == 0);
+    s->features.recvmmsg = (nx_sys_recvmmsg(s->fd, NULL, 0, MSG_DONTWAIT) == 0);
     s->features.ipv6 = (s->family == AF_INET6);
     /* IPv4 through an IPv6 socket has the options of both. */
     (void)set(s->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
@@ -55,11 +56,11 @@ static void set_options(nx_udp_socket *s)
 
 static int make(const struct sockaddr_storage *address, bool both)
 {
-    int fd = socket(address->ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = nx_sys_socket(address->ss_family, SOCK_DGRAM | SOCK_NONBLOCK, 0);
 
     if ((fd >= 0) && (address->ss_family == AF_INET6) &&
         !set(fd, IPPROTO_IPV6, IPV6_V6ONLY, both ? 0 : 1)) {
-        (void)close(fd);
+        (void)nx_sys_close(fd);
         return -1;
     }
     return fd;
@@ -116,7 +117,7 @@ static nexar_err open_at(nx_udp_socket *s, const struct sockaddr_storage *addres
         code = errno;
     }
     if (code != 0) {
-        (void)close(s->fd);
+        (void)nx_sys_close(s->fd);
         return fail_bind(address, first, last, code);
     }
     s->port = nx_address_port(&bound);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/place.h"
+#include "base/sys.h"
 #include "transport/shm/inner.h"
 
 enum { ACCEPTS = 16 };                             /* in one turn */
@@ -46,10 +47,9 @@ void nx_shm_clean(nx_shm_link *link)
 void nx_shm_wake(nx_shm_link *link)
 {
     _Atomic uint32_t *asleep = &nx_shm_way_out(link)->asleep;
-    const uint64_t one = 1;
 
     if ((atomic_load(asleep) != 0) && (atomic_exchange(asleep, 0) != 0)) {
-        (void)!write(link->bell, &one, sizeof(one)); /* full: it is awake soon enough */
+        nx_sys_event_set(link->bell);
     }
 }
 
@@ -147,11 +147,10 @@ static bool on_bell_spin(nx_fd *fd)
 static void on_bell_ready(nx_fd *fd, uint32_t events)
 {
     nx_shm *shm = nx_list_entry(fd, nx_shm, bell);
-    uint64_t count;
 
     (void)events;
     if (!shm->asleep) {
-        (void)!read(fd->fd, &count, sizeof(count));
+        (void)nx_sys_event_clear(fd->fd);
     }
     (void)poll_links(shm, false);
 }
@@ -227,12 +226,12 @@ static bool turn_away(nx_shm *shm)
     if (shm->spare < 0) {
         return false;
     }
-    (void)close(shm->spare);
-    got = accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    (void)nx_sys_close(shm->spare);
+    got = nx_sys_accept(shm->listener.fd);
     if (got >= 0) {
-        (void)close(got);
+        (void)nx_sys_close(got);
     }
-    shm->spare = fcntl(shm->listener.fd, F_DUPFD_CLOEXEC, 0);
+    shm->spare = nx_sys_dup(shm->listener.fd);
     return got >= 0;
 }
 
@@ -243,7 +242,7 @@ static void on_listener_ready(nx_fd *fd, uint32_t events)
 
     (void)events;
     for (int i = 0; i < ACCEPTS; i++) {
-        int got = accept4(fd->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int got = nx_sys_accept(fd->fd);
 
         if (got >= 0) {
             nx_shm_guest_add(shm, got);
@@ -281,14 +280,14 @@ static nexar_err listen_at(nx_shm *shm)
     struct sockaddr_storage address;
     socklen_t len = nx_shm_address(shm->offer.name, &address);
 
-    shm->listener.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    shm->listener.fd = nx_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
     if ((shm->listener.fd < 0) ||
         (bind(shm->listener.fd, (const struct sockaddr *)&address, len) != 0) ||
         (listen(shm->listener.fd, SOMAXCONN) != 0)) {
         return nx_fail_sys("socket", "a local one", errno);
     }
-    shm->spare = fcntl(shm->listener.fd, F_DUPFD_CLOEXEC, 0);
-    shm->bell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    shm->spare = nx_sys_dup(shm->listener.fd);
+    shm->bell.fd = nx_sys_eventfd(0);
     return nx_fail_sys("eventfd", "", (shm->bell.fd < 0) ? errno : 0);
 }
 

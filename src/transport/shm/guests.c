@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "transport/shm/inner.h"
 
 enum { GUESTS_MAX = 1024 }; /* then the oldest has to go */
@@ -210,7 +211,7 @@ void nx_shm_guest_add(nx_shm *shm, int fd)
 
     if (nx_shm_peer(fd, &pid) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "shm: refused a caller: %s", nexar_last_error());
-        (void)close(fd);
+        (void)nx_sys_close(fd);
         return;
     }
     if ((shm->nguests >= GUESTS_MAX) && !nx_list_empty(&shm->guests)) {
@@ -218,7 +219,7 @@ void nx_shm_guest_add(nx_shm *shm, int fd)
     }
     g = nx_zalloc(sizeof(*g));
     if (g == NULL) {
-        (void)close(fd); /* it sees that, and goes another way */
+        (void)nx_sys_close(fd); /* it sees that, and goes another way */
         return;
     }
     g->shm = shm;

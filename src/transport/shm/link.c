@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sys.h"
 #include "transport/shm/inner.h"
 
 enum { TELLS = 256 }; /* on_sent in one turn */
@@ -69,7 +70,7 @@ static void close_fd(nx_shm *shm, nx_fd *fd)
 {
     nx_loop_fd_remove(shm->config.loop, fd);
     if (fd->fd >= 0) {
-        (void)close(fd->fd);
+        (void)nx_sys_close(fd->fd);
         fd->fd = -1;
     }
 }
@@ -119,7 +120,7 @@ void nx_shm_link_free(nx_shm_link *link)
     }
     hang_up(link);
     if (link->bell >= 0) {
-        (void)close(link->bell);
+        (void)nx_sys_close(link->bell);
     }
     drop_frames(link);
     forget(link);

@@ -8,6 +8,8 @@
 
 #include "transport/shm/inner.h"
 
+#include "base/sys.h"
+
 socklen_t nx_shm_address(const uint8_t name[NX_SHM_NAME_SIZE], struct sockaddr_storage *out)
 {
     struct sockaddr_un *un = (struct sockaddr_un *)(void *)out;
@@ -58,7 +60,7 @@ nexar_err nx_shm_send(int fd, const nx_shm_word *w, const int *fds, size_t n)
         c->cmsg_len = CMSG_LEN(n * sizeof(int));
         memcpy(CMSG_DATA(c), fds, n * sizeof(int));
     }
-    sent = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    sent = nx_sys_sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
     return nx_fail_sys("sendmsg", "", (sent < 0) ? errno : 0);
 }
 
@@ -66,7 +68,7 @@ void nx_shm_close_fds(const int *fds, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (fds[i] >= 0) {
-            (void)close(fds[i]);
+            (void)nx_sys_close(fds[i]);
         }
     }
 }
@@ -87,11 +89,14 @@ static bool take_fds(struct msghdr *msg, int fds[NX_SHM_FDS], size_t most)
             int fd;
 
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-            if (n < most) {
+            fd = nx_sys_lift(fd);
+            if ((fd >= 0) && (n < most)) {
                 fds[n++] = fd;
             } else {
-                (void)close(fd);
                 good = false;
+                if (fd >= 0) {
+                    (void)nx_sys_close(fd);
+                }
             }
         }
     }
@@ -122,13 +127,13 @@ int nx_shm_receive(int fd, nx_shm_word *w, int fds[NX_SHM_FDS], size_t most)
     for (int i = 0; i < NX_SHM_FDS; i++) {
         fds[i] = -1;
     }
-    got = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if ((got < 0) && ((errno == EAGAIN) || (errno == EINTR))) {
+    got = nx_sys_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if ((got < 0) && (errno == EAGAIN)) {
         return 0;
     }
     if ((got < 0) && (errno == ECONNRESET)) {
         /* It has closed with words of ours unread.  Its own may be there yet. */
-        got = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        got = nx_sys_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     }
     if (got <= 0) {
         (void)nx_fail(NEXAR_EPEER, "it has hung up");

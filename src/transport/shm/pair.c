@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "transport/shm/inner.h"
 
 enum { TRIES = 3 };
@@ -154,12 +155,12 @@ static nexar_err start(nx_shm_link *link)
     if (!shm->config.find(shm->config.ctx, link->member, &link->offer)) {
         return nx_fail(NEXAR_ECONNECT, "it offers none");
     }
-    link->socket.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    link->socket.fd = nx_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
     if (link->socket.fd < 0) {
         return nx_fail_sys("socket", "", errno);
     }
     len = nx_shm_address(link->offer.name, &address);
-    if (connect(link->socket.fd, (const struct sockaddr *)&address, len) != 0) {
+    if (nx_sys_connect(link->socket.fd, &address, len) != 0) {
         link->nobody = (errno == ECONNREFUSED);
         return nx_fail_sys("connect", "", errno);
     }
@@ -243,20 +244,15 @@ static void on_process_ready(nx_fd *fd, uint32_t events)
 /* A process that was forked may hold the peer's socket: its death is seen all the same. */
 static void watch_process(nx_shm_link *link)
 {
-#ifdef SYS_pidfd_open
     if ((link->pid > 0) && (link->pid != getpid())) {
-        link->process.fd = (int)syscall(SYS_pidfd_open, link->pid, 0);
+        link->process.fd = nx_sys_pidfd_open(link->pid);
     }
     link->process.on_ready = on_process_ready;
     if ((link->process.fd >= 0) &&
         (nx_loop_fd_add(link->shm->config.loop, &link->process, EPOLLIN) != NEXAR_OK)) {
-        (void)close(link->process.fd); /* the socket must do */
+        (void)nx_sys_close(link->process.fd); /* the socket must do */
         link->process.fd = -1;
     }
-#else
-    (void)link;
-    (void)on_process_ready;
-#endif
 }
 
 /* What was queued before is sorted anew: now it is known whether the peer can read. */

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/stream.h"
+#include "base/sys.h"
 #include "transport/shm/inner.h"
 
 /* How long a sender may be silent.  It puts 256 KiB into the ring, and takes as much from
@@ -36,16 +37,6 @@ enum { MIDDLE = 256 << 10, LONG = 4 << 20 };
  * and 1.4 in the better tenth; 8 MiB are as fast by either.) */
 enum { PAST = 10 << 20 };
 
-static ssize_t read_peer(pid_t pid, const struct iovec *to, const struct iovec *from, size_t n)
-{
-    ssize_t got;
-
-    do {
-        got = process_vm_readv(pid, to, 1, from, n, 0);
-    } while ((got < 0) && (errno == EINTR));
-    return got;
-}
-
 bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
 {
     uint64_t got = 0;
@@ -57,7 +48,8 @@ bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
     from.iov_len = sizeof(got);
 
     return !link->shm->config.no_reading && (link->pid > 0) &&
-           (read_peer(link->pid, &to, &from, 1) == (ssize_t)sizeof(got)) && (got == token);
+           (nx_sys_process_vm_readv(link->pid, &to, 1, &from, 1) == (ssize_t)sizeof(got)) &&
+           (got == token);
 }
 
 /* ---- offers come and go ----------------------------------------------------------- */
@@ -326,17 +318,23 @@ static void give_back(nx_shm_link *link, nx_shm_read *r, int code)
     finish(r, NX_DONE_UNREADABLE);
 }
 
-/* Whether what was read is the peer's: it has not closed the link and, before the end of
- * a part is believed, is not dead, its number perhaps another's. */
-static bool still_there(const nx_shm_link *link, const nx_shm_read *r, ssize_t got)
+/* Whether the bytes read are the peer's: the peer has not closed the link and, before the end of
+ * a part counts, has not ended, its pid perhaps another's.  1: they are.  0: the hangup is in
+ * flight.  -1, with errno: the kernel does not say. */
+static int still_there(const nx_shm_link *link, const nx_shm_read *r, ssize_t got)
 {
     /* Not POLLIN: descriptors come this way too (nx_shm_pass). */
     struct pollfd socket = {.fd = link->socket.fd, .events = POLLRDHUP};
+    int hung_up;
 
     if (atomic_load(&nx_shm_way_in(link)->closed) != 0) {
-        return false;
+        return 0;
     }
-    return (got <= 0) || ((uint64_t)got < r->offer.len - r->done) || (poll(&socket, 1, 0) == 0);
+    if ((got <= 0) || ((uint64_t)got < r->offer.len - r->done)) {
+        return 1;
+    }
+    hung_up = nx_sys_poll(&socket, 1, 0);
+    return (hung_up < 0) ? -1 : (hung_up == 0);
 }
 
 static void read_slice(nx_shm_link *link, nx_shm_read *r)
@@ -345,6 +343,7 @@ static void read_slice(nx_shm_link *link, nx_shm_read *r)
     uint64_t at = r->offer.off + r->done;
     size_t len, n;
     ssize_t got;
+    int code, there;
 
     to.iov_base = place(link, r, &len);
     if (to.iov_base == NULL) {
@@ -353,11 +352,16 @@ static void read_slice(nx_shm_link *link, nx_shm_read *r)
     }
     to.iov_len = len;
     n = locate(r, len, from);
-    got = read_peer(link->pid, &to, from, n);
-    if (!still_there(link, r, got)) {
-        finish(r, NX_DONE_DROPPED); /* the hangup is on its way */
+    got = nx_sys_process_vm_readv(link->pid, &to, 1, from, n);
+    code = (got < 0) ? errno : EFAULT;
+    there = still_there(link, r, got);
+    if (there < 0) {
+        (void)nx_fail_sys("poll", "the socket of a pair", errno);
+        nx_shm_link_down(link, NEXAR_ESYS, "%s", nexar_last_error());
+    } else if (there == 0) {
+        finish(r, NX_DONE_DROPPED);
     } else if (got <= 0) {
-        give_back(link, r, (got < 0) ? errno : EFAULT);
+        give_back(link, r, code);
     } else {
         advance(r, (size_t)got);
         link->bytes_received += (size_t)got;

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
 #endif
@@ -37,24 +39,23 @@ static nexar_err check_file_limit(size_t size)
 
 nexar_err nx_memfd_create(size_t size, int *fd)
 {
-    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     nexar_err err = check_file_limit(size);
     int made, code;
 
     if (err != NEXAR_OK) {
         return err;
     }
-    made = memfd_create("nexar", flags | MFD_NOEXEC_SEAL);
+    made = nx_sys_memfd_create("nexar", MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
     if ((made < 0) && (errno == EINVAL)) {
-        made = memfd_create("nexar", flags); /* an older kernel */
+        made = nx_sys_memfd_create("nexar", MFD_ALLOW_SEALING); /* an older kernel */
     }
     if (made < 0) {
         return nx_fail_sys("memfd_create", "", errno);
     }
-    if ((ftruncate(made, (off_t)size) != 0) ||
+    if ((nx_sys_ftruncate(made, (off_t)size) != 0) ||
         (fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
         code = errno;
-        (void)close(made);
+        (void)nx_sys_close(made);
         return nx_fail_sys("memfd_create", "", code);
     }
     *fd = made;
@@ -92,7 +93,7 @@ nexar_err nx_segment_create(nx_segment **out, int *fd)
     }
     err = nx_memfd_map(*fd, NX_SEGMENT_SIZE, &at);
     if ((err != NEXAR_OK) || (at == NULL)) {
-        (void)close(*fd);
+        (void)nx_sys_close(*fd);
         return err;
     }
     *out = at;

@@ -4,9 +4,12 @@
  */
 #include "transport/shm/shm.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -612,6 +615,7 @@ static void send_parts(both *t, const uint8_t *memory, int n)
 {
     const nx_bytes bytes = {.ptr = memory, .len = PART};
     const uint64_t sent = t->a.sent + (uint64_t)n, came = t->b.bytes + (uint64_t)n * PART;
+    const uint64_t end_ns = nx_loop_refresh(t->loop) + UINT64_C(60000000000);
     nx_tx tx[PARTS];
 
     for (int i = 0; i < n; i++) {
@@ -619,39 +623,87 @@ static void send_parts(both *t, const uint8_t *memory, int n)
         assert_int_equal(nx_link_send_part(t->a.link, &tx[i]), NEXAR_OK);
     }
     while ((t->a.sent < sent) || (t->b.bytes < came)) {
+        assert_true(nx_loop_refresh(t->loop) < end_ns);
         turn(t->loop);
     }
     assert_false(t->b.bad);
     assert_int_equal(t->b.bytes, came);
 }
 
-static void test_a_receiver_reads_at_once_where_that_is_faster(void **state)
+/* A pair of which the second reads what the first sends; the memory to send. */
+static uint8_t *begin_reading(both *t)
 {
     uint8_t *memory = malloc(PART);
     nx_shm_link *link;
-    both t;
 
-    (void)state;
     assert_non_null(memory);
     for (uint64_t i = 0; i < PART; i++) {
         memory[i] = at(i);
     }
-    begin(&t, NULL);
-    dial(&t.a, 2);
-    dial(&t.b, 1);
-    say(&t.a, 1);
-    until(t.loop, &t.b.frames, 1);
-    until(t.loop, &t.a.ups, 1);
-    link = nx_shm_from_base(t.b.link);
+    begin(t, NULL);
+    dial(&t->a, 2);
+    dial(&t->b, 1);
+    say(&t->a, 1);
+    until(t->loop, &t->b.frames, 1);
+    until(t->loop, &t->a.ups, 1);
+    link = nx_shm_from_base(t->b.link);
     for (int i = 0; i < NX_SHM_LENGTHS; i++) {
         nx_ways_init(&link->ways[i], NX_BY_READING);
     }
+    return memory;
+}
+
+static void test_a_receiver_reads_at_once_where_that_is_faster(void **state)
+{
+    const nx_shm_link *link;
+    uint8_t *memory;
+    both t;
+
+    (void)state;
+    memory = begin_reading(&t);
+    link = nx_shm_from_base(t.b.link);
     send_parts(&t, memory, 1);
     assert_int_equal(link->way, NX_BY_READING);
     assert_int_equal(link->ways[1].costs[NX_BY_READING], 1);
     for (int i = 0; i < 3 * NX_WAYS_FIRST; i++) { /* the ring is tried meanwhile */
         send_parts(&t, memory, 1 + i % PARTS);
     }
+    assert_int_equal(t.a.downs + t.b.downs, 0);
+    finish(&t);
+    free(memory);
+}
+
+static bool interrupts; /* every other call of ppoll */
+static int interrupted;
+
+/* Instead of libc's. */
+int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+    static int calls;
+    struct timespec ts = {0};
+
+    if (interrupts && (calls++ % 2 == 0)) {
+        interrupted++;
+        errno = EINTR;
+        return -1;
+    }
+    if (timeout != NULL) {
+        ts = *timeout; /* the kernel writes the rest there */
+    }
+    return (int)syscall(SYS_ppoll, fds, n, (timeout == NULL) ? NULL : &ts, mask, 8);
+}
+
+static void test_a_signal_loses_nothing_of_what_is_read(void **state)
+{
+    uint8_t *memory;
+    both t;
+
+    (void)state;
+    memory = begin_reading(&t);
+    interrupts = true;
+    send_parts(&t, memory, PARTS);
+    interrupts = false;
+    assert_true(interrupted > 0);
     assert_int_equal(t.a.downs + t.b.downs, 0);
     finish(&t);
     free(memory);
@@ -778,6 +830,7 @@ int main(void)
         cmocka_unit_test(test_a_scribbler_ends_its_link_and_nothing_else),
         cmocka_unit_test(test_a_process_that_is_killed_is_noticed),
         cmocka_unit_test(test_a_receiver_reads_at_once_where_that_is_faster),
+        cmocka_unit_test(test_a_signal_loses_nothing_of_what_is_read),
         cmocka_unit_test(test_a_peer_that_ends_while_pairing_is_gone),
         cmocka_unit_test(test_a_peer_that_has_ended_is_gone),
         cmocka_unit_test(test_who_closes_without_draining_has_not_left),
