@@ -6,6 +6,8 @@
 #   scripts/setup.sh check    the same, and what `make check` and `make fuzz` need
 #   scripts/setup.sh peers    what `build` installs, and those that `make bench-peers` measures
 #
+# A group that is optional is skipped, and the reason said, where it cannot be installed.
+#
 # Says what it installs and why; says nothing, and needs no network, when all is
 # there.  Two of it may run at once.
 set -euo pipefail
@@ -16,13 +18,14 @@ level=${1:-check}
 min_ngtcp2=1.4
 
 # Groups: the level that needs it, why, and the packages.  a|b: the first of
-# them that this release has.
+# them that this release has.  A level with ? behind it: an optional group.
 groups=(
     "build;to build nexar;gcc libc6-dev make cmake ninja-build pkgconf"
     "build;for QUIC, which the network transport is made of;libngtcp2-dev libngtcp2-crypto-gnutls-dev libgnutls28-dev"
     "test;to test it;libcmocka-dev g++ procps"
     "test;for its tests between hosts: network namespaces, firewalls;iproute2 nftables"
     "test;for nexar-opencl and its tests, on the CPU;ocl-icd-opencl-dev opencl-headers pocl-opencl-icd"
+    "test?;for its tests with other launchers: Slurm, Open MPI, MPICH, PMIx;slurm-wlm munge openmpi-bin mpich libpmix2"
     "check;to check it: compilers, format, lint;clang clang-format-14|clang-format clang-tidy cppcheck shellcheck"
     "check;to check the model of agreement;spin"
     "check;to fuzz it;libclang-rt-14-dev|libclang-rt-dev"
@@ -43,6 +46,7 @@ check) levels="build test check" ;;
 peers) levels="build peers" ;;
 *) die "unknown level $level; accepted: build, test, check, peers" ;;
 esac
+wished="$levels ${levels// /? }?"
 
 version_of() { dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null | sed -n 's/^installed //p'; }
 
@@ -73,11 +77,12 @@ missing_of() {
     done
 }
 
+# The packages that are missing for the levels $1.
 missing_all() {
     local group need packages
     for group in "${groups[@]}"; do
         IFS=';' read -r need _ packages <<<"$group"
-        case " $levels " in *" $need "*) missing_of "$packages" ;; esac
+        case " $1 " in *" $need "*) missing_of "$packages" ;; esac
     done
 }
 
@@ -171,7 +176,7 @@ find_ngtcp2() {
 install_group() {
     local why=$1 missing=$2 want output names=()
 
-    for want in $missing; do names+=("$(choose "$want")"); done
+    for want in $missing; do names+=("$(choose "$want")") || exit 1; done
     say "installing ${names[*]} ($why)"
     quic_options=()
     case " ${names[*]} " in *" libngtcp2-"*) find_ngtcp2 ;; esac
@@ -179,28 +184,45 @@ install_group() {
         die "apt-get could not install ${names[*]}: $output"
 }
 
+# One package at a time: what cannot be installed hinders no other.
+install_optional() {
+    local want
+    for want in $2; do
+        (install_group "$1" "$want") || say "without $want: the tests that need it are skipped"
+    done
+}
+
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     die "this is no Debian; install by hand what these packages of Debian hold, then use" \
         "make SETUP=no: $(everything)"
 fi
-[ -n "$(missing_all)" ] || exit 0
+[ -n "$(missing_all "$wished")" ] || exit 0
 
 # One at a time on this machine; the other may have done it all meanwhile.
 exec 9</etc/os-release
 flock 9
-[ -n "$(missing_all)" ] || exit 0
+[ -n "$(missing_all "$wished")" ] || exit 0
 
 if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || die "missing: $(missing_all); run this as root, or install sudo"
+    if ! command -v sudo >/dev/null; then
+        left=$(missing_all "$levels")
+        [ -z "$left" ] || die "missing: $left; run this as root, or install sudo"
+        say "without $(missing_all "$wished"): the tests that need it are skipped; run this as root"
+        exit 0
+    fi
     say "not root: using sudo for apt-get"
 fi
 update
 for group in "${groups[@]}"; do
     IFS=';' read -r need why packages <<<"$group"
-    case " $levels " in *" $need "*) ;; *) continue ;; esac
+    case " $wished " in *" $need "*) ;; *) continue ;; esac
     missing=$(missing_of "$packages")
-    [ -z "$missing" ] || install_group "$why" "$missing"
+    case ${missing:+$need} in
+    "") ;;
+    *[?]) install_optional "$why" "$missing" ;;
+    *) install_group "$why" "$missing" ;;
+    esac
 done
-left=$(missing_all)
+left=$(missing_all "$levels")
 [ -z "$left" ] || die "still missing after installing: $left"
 say "done"

@@ -22,6 +22,7 @@ cat >"$bin/apt-cache" <<'FAKE'
 #!/bin/bash
 case "$1 $2" in
 "policy libngtcp2"*) echo "  Candidate: 0.12.1" ;;
+"policy $ABSENT") ;;
 policy*) echo "  Candidate: 1.0" ;;
 madison*)
     [ "$2" = base-files ] || [ -z "$BACKPORTS" ] ||
@@ -38,6 +39,7 @@ echo "$*" >>"$HAVE.log"
 version=1.0
 case "$*" in *$SUITE-backports*) version=1.11.0 ;; esac
 case "$*" in
+*install*" $BROKEN"*) exit 100 ;;
 *install*)
     for name; do
         case $name in -* | "$SUITE-backports" | install | *=*) ;; *) echo $version >"$HAVE/$name" ;; esac
@@ -51,7 +53,7 @@ chmod +x "$bin"/*
 
 # set_up LEVEL [NAME=VALUE]...: sets $status.
 set_up() {
-    env HAVE="$work/have" PATH="$bin:$PATH" "${@:2}" "$setup" "$1" >"$work/out" 2>"$work/err"
+    env HAVE="$work/have" BROKEN=none ABSENT=none PATH="$bin:$PATH" "${@:2}" "$setup" "$1" >"$work/out" 2>"$work/err"
     status=$?
 }
 
@@ -64,6 +66,18 @@ set_up build BACKPORTS=yes
 [ $status = 0 ] || fail "a machine that has all is refused"
 [ ! -e "$work/have.log" ] || fail "apt-get is called where nothing is missing"
 [ ! -s "$work/out" ] || fail "something is said where nothing is missing"
+
+set_up test BROKEN=munge ABSENT=mpich BACKPORTS=yes
+[ $status = 0 ] || fail "an optional package that cannot be installed is an error"
+has "$work/out" 'without munge: the tests that need it are skipped' || fail "what is skipped is not named"
+has "$work/out" 'without mpich: the tests that need it are skipped' || fail "what there is not is not named"
+has "$work/err" 'this release has no package mpich' || fail "the reason is not said"
+[ -e "$work/have/openmpi-bin" ] || fail "an optional package hinders another"
+set_up test BROKEN=libcmocka-dev
+[ $status = 0 ] || fail "a machine that has what is needed is refused"
+rm "$work/have/libcmocka-dev"
+set_up test BROKEN=libcmocka-dev
+[ $status != 0 ] || fail "a package that is needed and cannot be installed is skipped"
 
 rm "$work/have/libngtcp2-dev"
 set_up build BACKPORTS=
