@@ -25,10 +25,10 @@ rank() {
         <"$work/stay" 9>&- &
     pid=$!
 }
-# refused WORDS: a seed with that state is.
+# refused WORDS [CODE]: a seed with that state is.
 refused() {
     "$nexar" seed --listen 127.0.0.1 --state "$work/state" --world 2 >"$work/out" 2>"$work/err"
-    [ $? = 1 ] || fail "a bad state: code"
+    [ $? = "${2:-1}" ] || fail "a bad state: code"
     has "$work/err" "$1" || fail "a bad state: stderr lacks: $1"
 }
 
@@ -117,5 +117,11 @@ printf '\001' | dd of="$work/state" bs=1 seek=200 conv=notrunc 2>/dev/null
 refused 'damaged.*remove it'
 echo "something else" >"$work/state"
 refused 'not the state of a nexar seed'
-[ "$(find "$work" -name 'state*' | wc -l)" = 1 ] || fail "more than the state is left"
+mv "$work/state" "$work/elsewhere"
+ln -s elsewhere "$work/state"
+refused 'is a symbolic link' 2
+rm "$work/state"
+mkfifo "$work/state"
+refused 'is a FIFO' 2
+[ "$(find "$work" -name 'state*' -o -name '.nexar*' | wc -l)" = 1 ] || fail "more than the state is left"
 finish

@@ -71,7 +71,7 @@ start job --world 3 --join-file "$work/join"
 [[ $join =~ ^nexar://[^@]+@127\.0\.0\.1:[0-9]+/\?pin=[^\ ]+$ ]] || fail "join string: $join"
 [ "$(cat "$work/join")" = "$join" ] || fail "the join file differs"
 [ "$(stat -c %a "$work/join")" = 600 ] || fail "the join file is not for its owner alone"
-[ "$(find "$work" -name 'join*' | wc -l)" = 1 ] || fail "more than the join file is left"
+[ "$(find "$work" -name 'join*' -o -name '.nexar*' | wc -l)" = 1 ] || fail "more than the join file is left"
 pids=()
 for i in a b c; do
     rank $i NEXAR_TRANSPORTS=quic info --links
@@ -89,34 +89,71 @@ for n in 1 2 3; do has "$work/job.err" "^nexar seed: .* has joined: $n of 3$" ||
 has "$work/job.err" $'\033' && fail "control characters in a pipe"
 no_secret "$work"/job.err "$work"/[abc].*
 
-echo "-- a join file that is no file"
+echo "-- a join file that is a descriptor"
 mkfifo "$work/fifo"
 cat "$work/fifo" >"$work/piped" &
 reader=$!
-start fifo --world 2 --join-file "$work/fifo"
-wait "$reader"
-[ -p "$work/fifo" ] || fail "a FIFO was replaced"
-[ "$(cat "$work/piped")" = "$join" ] || fail "the FIFO did not get the join string"
+start piped --world 2 --join-file /dev/fd/8 8>"$work/fifo"
+wait "$reader" # the seed has closed its end
+[ "$(cat "$work/piped")" = "$join" ] || fail "the pipe did not get the join string"
 kill -TERM "$seed"
 seed_ends 143
+start dash --world 2 --join-file -
+[ "$(wc -l <"$work/dash.out")" = 1 ] || fail "standard output has the join string twice"
+kill -TERM "$seed"
+seed_ends 143
+for n in 3 4 5 6 7 99; do # the first of them are descriptors of the seed's own
+    run 2 seed --world 2 --listen 127.0.0.1 --join-file /dev/fd/$n
+    says "descriptor $n is not open"
+done
+
+echo "-- a join file that is no file"
+# refused_at PATH WORDS
+refused_at() {
+    run 2 seed --world 2 --listen 127.0.0.1 --join-file "$1"
+    says "cannot write the join file: $1 $2"
+    [ ! -s "$work/out" ] || fail "$what: somebody gets the join string"
+}
+refused_at "$work/fifo" 'is a FIFO; give the name of a regular file, or /dev/fd/N for a pipe'
+refused_at /dev/null 'is a device'
+refused_at "$work" 'is a directory'
 mkdir "$work/far"
-echo old >"$work/far/there"
+: >"$work/far/there"
 ln -s far/there "$work/link"
-ln -s link "$work/links"
 ln -s "$work/far/new" "$work/dangling"
-for file in links dangling; do
-    start $file --world 2 --join-file "$work/$file"
-    [ -L "$work/$file" ] || fail "$file: it was replaced"
-    [ -L "$work/link" ] || fail "$file: a link on the way was replaced"
-    [ "$(cat "$work/$file")" = "$join" ] || fail "$file: its target has no join string"
-    [ "$(stat -L -c %a "$work/$file")" = 600 ] || fail "$file: not for its owner alone"
+refused_at "$work/link" 'is a symbolic link'
+refused_at "$work/dangling" 'is a symbolic link'
+[ -z "$(find "$work/far" -type f -size +0)" ] || fail "a symbolic link was followed"
+run 2 run -n 1 --join-file "$work/link" true
+says 'is a symbolic link'
+
+echo "-- a join file that another user has planted"
+as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+if [ "$(id -u)" != 0 ] || ! "${as_nobody[@]}" true; then
+    echo "skipped: needs root, and setpriv"
+else
+    chmod 711 "$work"
+    mkdir -m 1777 "$work/plant" # as /tmp is
+    "${as_nobody[@]}" mkfifo -m 666 "$work/plant/fifo"
+    "${as_nobody[@]}" cat "$work/plant/fifo" >"$work/stolen" &
+    thief=$!
+    "${as_nobody[@]}" touch "$work/plant/mine"
+    "${as_nobody[@]}" chmod 666 "$work/plant/mine"
+    "${as_nobody[@]}" ln -s mine "$work/plant/link"
+    refused_at "$work/plant/fifo" 'is a FIFO'
+    refused_at "$work/plant/link" 'is a symbolic link'
+    run 1 seed --world 2 --listen 127.0.0.1 --join-file "$work/plant/mine"
+    says 'belongs to another user \(65534; .*remove it, or give another name'
+    [ ! -s "$work/plant/mine" ] || fail "a file of another user was written"
+    kill "$thief"
+    wait "$thief"
+    [ ! -s "$work/stolen" ] || fail "a FIFO of another user got $(cat "$work/stolen")"
+    chmod 777 "$work/plant"
+    start exposed --world 2 --join-file "$work/plant/join"
+    has "$work/exposed.err" 'every user can replace the join file .*sticky' || fail "no warning"
     kill -TERM "$seed"
     seed_ends 143
-done
-[ "$(find "$work/far" -type f | wc -l)" = 2 ] || fail "more than the join files is left"
-ln -s round "$work/round"
-run 1 seed --world 2 --listen 127.0.0.1 --join-file "$work/round"
-says "round: Too many levels"
+fi
 
 echo "-- ranks that are asked for"
 start asked --world 2

@@ -35,14 +35,19 @@ int nx_sys_lift(int fd)
     return lifted;
 }
 
-int nx_sys_open(const char *path, int flags, mode_t mode)
+int nx_sys_openat(int dir, const char *path, int flags, mode_t mode)
 {
     int fd;
 
     do {
-        fd = open(path, flags | O_CLOEXEC, mode);
+        fd = openat(dir, path, flags | O_CLOEXEC, mode);
     } while ((fd < 0) && (errno == EINTR));
     return nx_sys_lift(fd);
+}
+
+int nx_sys_open(const char *path, int flags, mode_t mode)
+{
+    return nx_sys_openat(AT_FDCWD, path, flags, mode);
 }
 
 int nx_sys_mkostemp(char *path)

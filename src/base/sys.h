@@ -53,6 +53,7 @@ int nx_sys_lift(int fd);
 
 /* |mode| counts with O_CREAT only. */
 int nx_sys_open(const char *path, int flags, mode_t mode);
+int nx_sys_openat(int dir, const char *path, int flags, mode_t mode);
 /* A new file, 0600; |path| as for mkostemp(3). */
 int nx_sys_mkostemp(char *path);
 int nx_sys_socket(int family, int type, int protocol);

@@ -7,117 +7,103 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/log.h"
+#include "base/private_file.h"
 #include "base/sys.h"
+#include "cluster/join/join_string.h"
 
-enum { PATH_ROOM = 4096, LINKS = 40 };
-enum { PAUSE_MS = 20, PATIENCE_MS = 10000 }; /* of FIFOs that nobody reads yet */
+enum { TEXT_ROOM = 256 }; /* of a path, so that two of them fit a sentence */
 
-/* Where |path| leads, by symbolic links, also to what is not there yet.  NEXAR_EINVAL. */
-static nexar_err follow(const char *path, char out[PATH_ROOM])
+/* ---- a descriptor ---------------------------------------------------------------------- */
+
+static bool parse_number(const char *text, int *fd)
 {
-    char target[PATH_ROOM];
+    char *end;
+    long value;
 
-    if (strlen(path) >= PATH_ROOM) {
-        return nx_fail(NEXAR_EINVAL, "the path of the join file is too long");
+    if ((text[0] < '0') || (text[0] > '9')) {
+        return false;
     }
-    memcpy(out, path, strlen(path) + 1);
-    for (int i = 0; i < LINKS; i++) {
-        const ssize_t len = readlink(out, target, sizeof(target) - 1);
-        const char *name = strrchr(out, '/');
-        size_t dir = 0;
-
-        if (len < 0) {
-            return NEXAR_OK; /* no link */
-        }
-        target[len] = '\0';
-        if ((name != NULL) && (target[0] != '/')) {
-            dir = (size_t)(name + 1 - out); /* it begins in the directory of the link */
-        }
-        if (dir + (size_t)len >= PATH_ROOM) {
-            return nx_fail(NEXAR_EINVAL, "the path of the join file is too long");
-        }
-        memcpy(out + dir, target, (size_t)len + 1);
-    }
-    return nx_fail_sys("cannot write the join file", path, ELOOP);
+    errno = 0;
+    value = strtol(text, &end, 10);
+    *fd = (int)value;
+    return (*end == '\0') && (errno == 0) && (value == *fd);
 }
 
-static bool put_line(int fd, const char *join)
+static bool names_descriptor(const char *path, int *fd)
 {
-    return (nx_sys_write_all(fd, join, strlen(join)) == 0) && (nx_sys_write_all(fd, "\n", 1) == 0);
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+
+    if ((strcmp(path, "-") == 0) || (strcmp(path, "/dev/stdout") == 0)) {
+        *fd = STDOUT_FILENO;
+        return true;
+    }
+    if (strcmp(path, "/dev/stderr") == 0) {
+        *fd = STDERR_FILENO;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        const size_t len = strlen(folders[i]);
+
+        if (strncmp(path, folders[i], len) == 0) {
+            return parse_number(path + len, fd);
+        }
+    }
+    return false;
 }
 
-/* A file that replaces the one at |path|, if there is one. */
-static nexar_err replace(const char *path, const char *join)
+/* All descriptors of our own are close-on-exec; what exec(2) has left open is not. */
+static nexar_err put(int fd, const char *path, const char *line, size_t len)
 {
-    char temporary[PATH_ROOM];
-    int len = snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
-    int fd;
-    bool good;
+    const int flags = fcntl(fd, F_GETFD);
 
-    if ((len < 0) || ((size_t)len >= sizeof(temporary))) {
-        return nx_fail(NEXAR_EINVAL, "the path of the join file is too long");
+    if ((flags < 0) || ((flags & FD_CLOEXEC) != 0)) {
+        return nx_fail(NEXAR_EINVAL,
+                       "cannot write the join file: %.*s: descriptor %d is not open; open it where "
+                       "the command starts, as in %d>pipe",
+                       (int)TEXT_ROOM, path, fd, fd);
     }
-    fd = nx_sys_mkostemp(temporary);
-    if (fd < 0) {
+    if (nx_sys_write_all(fd, line, len) != 0) {
         return nx_fail_sys("cannot write the join file", path, errno);
     }
-    good = (fchmod(fd, 0600) == 0) && put_line(fd, join) && (nx_sys_fsync(fd) == 0);
-    if ((nx_sys_close(fd) != 0) || !good || (rename(temporary, path) != 0)) {
-        int code = errno;
-
-        (void)unlink(temporary);
-        return nx_fail_sys("cannot write the join file", path, code);
-    }
-    return NEXAR_OK;
+    return ((fd > STDERR_FILENO) && (nx_sys_close(fd) != 0))
+               ? nx_fail_sys("cannot write the join file", path, errno)
+               : NEXAR_OK;
 }
 
-/* Opens a FIFO when somebody reads it, within PATIENCE: whoever starts both cannot know which
- * is first, and signals are not heard meanwhile. */
-static int open_straight(const char *path)
+/* ---- a file ---------------------------------------------------------------------------- */
+
+static nexar_err put_file(const char *path, const char *line, size_t len)
 {
-    int fd = -1;
+    char why[NX_ERROR_ROOM - 64];
+    nexar_err err = nx_private_file_write("the join file", path, line, len);
 
-    for (int waited = 0; waited <= PATIENCE_MS; waited += PAUSE_MS) {
-        fd = nx_sys_open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY, 0);
-        if ((fd >= 0) || (errno != ENXIO)) {
-            return fd;
-        }
-        nx_sys_nap(PAUSE_MS * UINT64_C(1000000));
+    if (err == NEXAR_EINVAL) {
+        (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+        return nx_fail(err, "%s, or /dev/fd/N for a pipe", why);
     }
-    errno = ENXIO;
-    return fd;
-}
-
-/* Straight to a pipe or a device. */
-static nexar_err put(const char *path, const char *join)
-{
-    const int fd = open_straight(path);
-    const bool good = (fd >= 0) && put_line(fd, join);
-    const int code = errno;
-
-    if (fd >= 0) {
-        (void)nx_sys_close(fd);
+    if ((err == NEXAR_OK) && nx_private_file_exposed(path)) {
+        nx_log(NX_LOG_WARN,
+               "every user can replace the join file %.*s, and so make ranks join another cluster: "
+               "its directory is writable for all and has no sticky bit",
+               (int)TEXT_ROOM, path);
     }
-    if (!good && (code == ENXIO)) {
-        return nx_fail(NEXAR_ESYS, "cannot write the join file: %s: nobody reads it", path);
-    }
-    return good ? NEXAR_OK : nx_fail_sys("cannot write the join file", path, code);
+    return err;
 }
 
 nexar_err nx_join_file_write(const char *path, const char *join)
 {
-    char place[PATH_ROOM];
-    struct stat st;
-    nexar_err err = follow(path, place);
+    char line[NX_JOIN_STRING_MAX + 1];
+    const int len = snprintf(line, sizeof(line), "%s\n", join);
+    nexar_err err;
+    int fd;
 
-    if (err != NEXAR_OK) {
-        return err;
+    if ((len < 0) || ((size_t)len >= sizeof(line))) {
+        return nx_fail(NEXAR_EINTERNAL, "the join string is too long");
     }
-    /* What is no file must not become one: others have it open, or need it. */
-    return ((stat(place, &st) == 0) && !S_ISREG(st.st_mode)) ? put(place, join)
-                                                             : replace(place, join);
+    err = names_descriptor(path, &fd) ? put(fd, path, line, (size_t)len)
+                                      : put_file(path, line, (size_t)len);
+    explicit_bzero(line, sizeof(line));
+    return err;
 }

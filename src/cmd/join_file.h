@@ -4,10 +4,13 @@
 
 #include "base/error.h"
 
-/* Writes |join| to |path|, or where it leads by symbolic links.  A file, or nothing there, is
- * replaced so that a reader finds all of it or nothing, and nobody else may read it.  To a
- * FIFO, which is to have a reader within 10 s, or to a device it is written straight. NEXAR_EINVAL,
- * NEXAR_ESYS. */
+/*
+ * Writes |join| and a line feed to |path|, as nx_private_file_write and with its errors.
+ *
+ * "-", /dev/stdout, /dev/stderr, /dev/fd/N and /proc/self/fd/N name a descriptor that this process
+ * was started with: a pipe, say.  The line is written to that; one above 2 is then closed, so that
+ * its reader finds the end.  NEXAR_EINVAL: there is none.
+ */
 NX_MUST_CHECK nexar_err nx_join_file_write(const char *path, const char *join);
 
 #endif /* NX_JOIN_FILE_H */

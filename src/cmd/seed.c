@@ -100,13 +100,13 @@ static int stay(nx_seed *seed, int signals, report *r)
     return ended ? NX_EXIT_OK : NX_EXIT_FAILURE;
 }
 
-/* Without the string nobody could join. */
+/* Without the string nobody could join.  "-" is standard output, which gets it anyway. */
 static nexar_err hand_out(const nx_seed *seed, const char *join_file)
 {
     char join[NX_JOIN_STRING_MAX];
     nexar_err err = nx_seed_join_text(seed, join, sizeof(join));
 
-    if ((err == NEXAR_OK) && (join_file != NULL)) {
+    if ((err == NEXAR_OK) && (join_file != NULL) && (strcmp(join_file, "-") != 0)) {
         err = nx_join_file_write(join_file, join);
     }
     if (err != NEXAR_OK) {
@@ -194,7 +194,7 @@ int nx_cmd_seed(int argc, char **argv)
         {"listen", NX_OPTION_TEXT, &w.listen, "ADDRESS", "bind this address, with or without port",
          0, 0, 0},
         {"join-file", NX_OPTION_TEXT, &join_file, "FILE",
-         "write the join string there as well, for the owner alone", 0, 0, 0},
+         "write the join string there as well, for the owner alone; /dev/fd/N: a pipe", 0, 0, 0},
         {"state", NX_OPTION_TEXT, &w.state, "FILE",
          "keep key, token and members there: started again, it goes on", 0, 0, 0},
         {"keep", NX_OPTION_FLAG, &keep, NULL,

@@ -1,18 +1,13 @@
 /* seed_file.c - what a seed keeps on disk. */
 #include "cluster/seed/seed_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/sys.h"
+#include "base/private_file.h"
 
 /* magic, authority, token, port, world size, member limit, epoch, whether a view,
  * view, check sum. */
@@ -163,160 +158,45 @@ nexar_err nx_seed_file_decode(const uint8_t *bytes, size_t len, nx_seed_file *f)
     return NEXAR_OK;
 }
 
-/* ---- writing --------------------------------------------------------------------------- */
+/* ---- on disk --------------------------------------------------------------------------- */
 
-static nexar_err write_all(int fd, const char *path, const uint8_t *bytes, size_t len)
-{
-    if (nx_sys_write_all(fd, bytes, len) != 0) {
-        return nx_fail_sys("write", path, errno);
-    }
-    return (nx_sys_fsync(fd) == 0) ? NEXAR_OK : nx_fail_sys("fsync", path, errno);
-}
-
-/* The new name is safe when the folder is. */
-static nexar_err sync_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = nx_strdup((slash == NULL) ? "." : path);
-    nexar_err err = NEXAR_OK;
-    int fd;
-
-    if (folder == NULL) {
-        return nx_fail_nomem("a path");
-    }
-    if (slash != NULL) {
-        folder[slash - path + 1] = '\0';
-    }
-    fd = nx_sys_open(folder, O_RDONLY | O_DIRECTORY, 0);
-    nx_free(folder);
-    if (fd < 0) {
-        return nx_fail_sys("open the folder of", path, errno);
-    }
-    /* Some file systems have no such thing, and are none the worse for it. */
-    if ((nx_sys_fsync(fd) != 0) && (errno != EINVAL) && (errno != EROFS)) {
-        err = nx_fail_sys("fsync the folder of", path, errno);
-    }
-    (void)nx_sys_close(fd);
-    return err;
-}
-
-/* |made| is room for the path of a file beside, as mkostemp wants it. */
-static nexar_err replace(const char *path, char *made, const uint8_t *bytes, size_t len)
-{
-    nexar_err err;
-    int fd = nx_sys_mkostemp(made); /* 0600, whatever the umask */
-
-    if (fd < 0) {
-        return nx_fail_sys("create", made, errno);
-    }
-    err = write_all(fd, made, bytes, len);
-    if ((nx_sys_close(fd) != 0) && (err == NEXAR_OK)) {
-        err = nx_fail_sys("close", made, errno);
-    }
-    if ((err == NEXAR_OK) && (rename(made, path) != 0)) {
-        err = nx_fail_sys("rename", path, errno);
-    }
-    if (err != NEXAR_OK) {
-        (void)unlink(made);
-        return err;
-    }
-    return sync_folder(path);
-}
+static const char WHAT[] = "the state of the seed";
 
 nexar_err nx_seed_file_write(const char *path, const nx_seed_file *f)
 {
-    static const char SUFFIX[] = ".XXXXXX";
-    const size_t room = strlen(path) + sizeof(SUFFIX);
-    char *made = nx_zalloc(room);
     uint8_t *bytes = NULL;
     size_t len = 0;
-    nexar_err err;
+    nexar_err err = nx_seed_file_encode(f, &bytes, &len);
 
-    if (made == NULL) {
-        return nx_fail_nomem("a path");
-    }
-    (void)snprintf(made, room, "%s%s", path, SUFFIX);
-    err = nx_seed_file_encode(f, &bytes, &len);
     if ((err == NEXAR_OK) && (bytes != NULL)) {
-        err = replace(path, made, bytes, len);
+        err = nx_private_file_write(WHAT, path, bytes, len);
         explicit_bzero(bytes, len);
         nx_free(bytes);
     }
-    nx_free(made);
-    return err;
-}
-
-/* ---- reading --------------------------------------------------------------------------- */
-
-static nexar_err check_owner(int fd, const char *path, size_t *size)
-{
-    const size_t most = FIXED_SIZE + nx_view_encoded_max(NX_WORLD_MAX);
-    struct stat st;
-
-    if (fstat(fd, &st) != 0) {
-        return nx_fail_sys("stat", path, errno);
-    }
-    if (!S_ISREG(st.st_mode) || (st.st_size < 0) || ((uint64_t)st.st_size > most)) {
-        return nx_fail(NEXAR_EPROTO, "%s is not the state of a nexar seed: give another name",
-                       path);
-    }
-    if (st.st_uid != geteuid()) {
-        return nx_fail(NEXAR_EAUTH, "%s holds the key of a seed and belongs to another user", path);
-    }
-    if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        return nx_fail(NEXAR_EAUTH,
-                       "%s holds the key of a seed and others may use it: if nobody has, chmod "
-                       "600 it; otherwise remove it",
-                       path);
-    }
-    *size = (size_t)st.st_size;
-    return NEXAR_OK;
-}
-
-static nexar_err read_open(int fd, const char *path, nx_seed_file *f)
-{
-    char why[NX_ERROR_ROOM];
-    uint8_t *bytes;
-    size_t size = 0;
-    ssize_t len;
-    nexar_err err = check_owner(fd, path, &size);
-
-    if (err != NEXAR_OK) {
-        return err;
-    }
-    bytes = nx_zalloc(size + 1);
-    if (bytes == NULL) {
-        return nx_fail_nomem("the seed's state");
-    }
-    len = nx_sys_read_all(fd, bytes, size); /* fewer: the file has become shorter */
-    if (len < 0) {
-        err = nx_fail_sys("read", path, errno);
-    } else {
-        err = nx_seed_file_decode(bytes, (size_t)len, f);
-        if (err == NEXAR_EPROTO) {
-            (void)snprintf(why, sizeof(why), "%.200s", nexar_last_error());
-            err = nx_fail(NEXAR_EPROTO,
-                          "%s: %s; put back a copy, or remove it: then the seed begins anew, with "
-                          "another join string",
-                          path, why);
-        }
-    }
-    explicit_bzero(bytes, size);
-    nx_free(bytes);
     return err;
 }
 
 nexar_err nx_seed_file_read(const char *path, nx_seed_file *f, bool *there)
 {
-    nexar_err err;
-    const int fd = nx_sys_open(path, O_RDONLY | O_NONBLOCK, 0);
+    const size_t most = FIXED_SIZE + nx_view_encoded_max(NX_WORLD_MAX);
+    char why[NX_ERROR_ROOM];
+    uint8_t *bytes = NULL;
+    size_t len = 0;
+    nexar_err err = nx_private_file_read(WHAT, path, most, &bytes, &len, there);
 
-    *there = false;
-    if (fd < 0) {
-        return (errno == ENOENT) ? NEXAR_OK : nx_fail_sys("open", path, errno);
+    if ((err != NEXAR_OK) || !*there) {
+        return err;
     }
-    err = read_open(fd, path, f);
-    (void)nx_sys_close(fd);
+    err = nx_seed_file_decode(bytes, len, f);
+    if (err == NEXAR_EPROTO) {
+        (void)snprintf(why, sizeof(why), "%.200s", nexar_last_error());
+        err = nx_fail(NEXAR_EPROTO,
+                      "%s: %s; put back a copy, or remove it: then the seed begins anew, with "
+                      "another join string",
+                      path, why);
+    }
+    explicit_bzero(bytes, len);
+    nx_free(bytes);
     *there = (err == NEXAR_OK);
     return err;
 }

@@ -2,9 +2,8 @@
  * seed_file.h - what a seed keeps on disk, so that one that is started again is the
  * same: its key and token, its port, and how far the world has come.
  *
- * The file is for its owner alone (mode 0600) and always whole: it is written beside
- * and put in its place.  A check sum tells a damaged one.  Whoever can read it can
- * do all that the seed can: docs/joining.md.
+ * The file is private (base/private_file.h) and always complete.  A check sum tells a damaged one.
+ * A reader of it can do all that the seed can: docs/joining.md.
  */
 #ifndef NX_SEED_FILE_H
 #define NX_SEED_FILE_H
@@ -28,19 +27,11 @@ NX_MUST_CHECK nexar_err nx_seed_file_encode(const nx_seed_file *f, uint8_t **byt
  * as the sentence says; NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_seed_file_decode(const uint8_t *bytes, size_t len, nx_seed_file *f);
 
-/* Puts |f| in the place of what is at |path|; safe on disk when it returns.
- * NEXAR_ESYS: what is there is as it was; NEXAR_EINTERNAL, NEXAR_ENOMEM. */
+/* Replaces what is at |path|.  NEXAR_EINTERNAL, and as nx_private_file_write. */
 NX_MUST_CHECK nexar_err nx_seed_file_write(const char *path, const nx_seed_file *f);
 
-/*
- * Reads it; |*there| false: there is none, which is no error.
- *
- * NEXAR_EAUTH
- *     It belongs to somebody else, or others may read or write it.
- * NEXAR_EPROTO
- *     It is not the state of a seed, or damaged; the sentence says what to do.
- * NEXAR_ESYS, NEXAR_ENOMEM
- */
+/* |*there| false: there is none, which is no error.  As nx_private_file_read; and NEXAR_EPROTO: it
+ * is not the state of a seed, or damaged; the sentence says what to do. */
 NX_MUST_CHECK nexar_err nx_seed_file_read(const char *path, nx_seed_file *f, bool *there);
 
 /* Frees what was read; also of a zeroed one. */

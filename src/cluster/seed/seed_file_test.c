@@ -147,10 +147,10 @@ static void test_what_is_no_file_or_not_ours_is_refused(void **state)
 
     (void)state;
     assert_int_equal(mkdir(s.path, 0700), 0);
-    assert_refused(s.path, NEXAR_EPROTO, "not the state of a nexar seed");
+    assert_refused(s.path, NEXAR_EINVAL, "is a directory");
     assert_int_equal(rmdir(s.path), 0);
     assert_int_equal(mkfifo(s.path, 0600), 0); /* which is not waited for */
-    assert_refused(s.path, NEXAR_EPROTO, "not the state of a nexar seed");
+    assert_refused(s.path, NEXAR_EINVAL, "is a FIFO");
     assert_int_equal(unlink(s.path), 0);
     fd = open(s.path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, "#!/bin/sh\nexit 0\n", 17), 17);
