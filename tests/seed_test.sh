@@ -103,7 +103,7 @@ start dash --world 2 --join-file -
 kill -TERM "$seed"
 seed_ends 143
 for n in 3 4 5 6 7 99; do # the first of them are descriptors of the seed's own
-    run 2 seed --world 2 --listen 127.0.0.1 --join-file /dev/fd/$n
+    run 2 seed --world 2 --listen 127.0.0.1 --join-file /dev/fd/$n 3>&- 4>&- 5>&- 6>&- 7>&-
     says "descriptor $n is not open"
 done
 
