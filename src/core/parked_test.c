@@ -159,6 +159,45 @@ static void test_who_is_not_in_the_view_is_closed(void **state)
     assert_int_equal(c.closed, 1);
 }
 
+/* A certificate says who comes, for ever; the view says whether it may. */
+static void test_a_certificate_opens_nothing_to_one_who_is_not_in_the_view(void **state)
+{
+    nx_world world;
+    fake f = {.base.ops = &fake_ops}, self = f;
+
+    (void)state;
+    make(&world, AHEAD);
+    nx_links_accept(&world, &f.base, AHEAD + 1); /* one that has left, or was never let in */
+    assert_true((f.closed == 1) && !nx_parked_has(&world, AHEAD + 1));
+    nx_links_accept(&world, &self.base, 1);
+    assert_true((self.closed == 1) && !nx_parked_has(&world, 1));
+    assert_int_equal(f.frames + self.frames, 0);
+    end(&world);
+}
+
+/* At the addresses of the rank is another process: an error of the network for those who call. */
+static void test_a_peer_that_is_not_believed_cannot_be_reached(void **state)
+{
+    const nx_context c = {.comm = 5, .kind = 1, .class = NX_CLASS_USER};
+    char data[4];
+    nx_iov_span span = {.ptr = data, .len = sizeof(data)};
+    nx_world world;
+    nx_req r = {0};
+    fake f = {.base.ops = &fake_ops};
+
+    (void)state;
+    make(&world, AHEAD);
+    nx_msg_attach(world.msg, 1, &f.base);
+    f.base.up = nx_msg_up(world.msg);
+    f.base.up_ctx = nx_msg_up_ctx(world.msg, 1);
+    nx_msg_recv(world.msg, &r, 1, c, 9, &(nx_sink){.iov = &span, .niov = 1, .room = sizeof(data)});
+    assert_false(r.done);
+    f.base.up->on_down(f.base.up_ctx, &f.base, NEXAR_EAUTH, "the certificate is of another job");
+    assert_true(r.done && (r.err == NEXAR_ECONNECT));
+    assert_non_null(strstr(r.why, "of another job"));
+    end(&world);
+}
+
 /* Nobody may make this rank keep much: it has no credit. */
 static void test_one_that_says_too_much_is_closed(void **state)
 {
@@ -235,6 +274,8 @@ int main(void)
         cmocka_unit_test(test_what_was_said_before_is_heard_when_the_view_is_there),
         cmocka_unit_test(test_who_comes_before_there_is_a_world_is_let_in_later),
         cmocka_unit_test(test_who_is_not_in_the_view_is_closed),
+        cmocka_unit_test(test_a_certificate_opens_nothing_to_one_who_is_not_in_the_view),
+        cmocka_unit_test(test_a_peer_that_is_not_believed_cannot_be_reached),
         cmocka_unit_test(test_one_that_says_too_much_is_closed),
         cmocka_unit_test(test_one_that_says_nothing_too_often_is_closed),
         cmocka_unit_test(test_one_that_says_nonsense_is_heard_no_further),

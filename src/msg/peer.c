@@ -378,6 +378,8 @@ static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     p->ended = link->ended;
     if ((err == NEXAR_OK) || (p->ended == NX_END_GONE)) {
         err = NEXAR_EPEER;
+    } else if (err == NEXAR_EAUTH) {
+        err = NEXAR_ECONNECT; /* another process answers in its place: it is not reached */
     }
     if ((p->ended == NX_END_GONE) && !p->greeted) {
         p->ended = NX_END_ABSENT; /* it has died, or left, before */
