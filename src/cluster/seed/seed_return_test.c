@@ -475,6 +475,28 @@ static void test_no_number_is_given_out_again(void **state)
     rig_fini(&r);
 }
 
+/* Of a member whom the seed's state, an old copy, does not know. */
+static void test_a_number_that_a_certificate_names_is_not_given_out_again(void **state)
+{
+    rig r;
+    rig_joiner *a, *b;
+    const rig_joiner *c;
+
+    (void)state;
+    rig_init_lasting(&r, 2);
+    rig_form(&r, &a, &b);
+    (void)rig_connect_as(&r, 5000);
+    c = rig_join_as(&r, NX_RANK_ANY, 0);
+    rig_run(&r);
+    assert_int_equal(c->member, 5001);
+    rig_seed_dies(&r); /* and it is kept */
+    rig_seed_again(&r);
+    c = rig_join_as(&r, NX_RANK_ANY, 0);
+    rig_run(&r);
+    assert_true(c->member > 5001);
+    rig_fini(&r);
+}
+
 static void test_a_lasting_seed_that_stays_away_is_named(void **state)
 {
     rig r;
@@ -509,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_what_happened_while_the_seed_was_away_is_told),
         cmocka_unit_test(test_a_world_forms_although_the_seed_dies_at_any_moment),
         cmocka_unit_test(test_no_number_is_given_out_again),
+        cmocka_unit_test(test_a_number_that_a_certificate_names_is_not_given_out_again),
         cmocka_unit_test(test_a_lasting_seed_that_stays_away_is_named),
     };
 

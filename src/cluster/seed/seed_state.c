@@ -269,6 +269,10 @@ nexar_err nx_seed_state_connected(nx_seed_state *s, const nx_seed_caller *caller
     }
     c->conn = caller->conn;
     c->certified = caller->certified;
+    /* What the authority has signed was given out, even if an old copy of the state says not. */
+    if (c->certified > s->last_member) {
+        s->last_member = c->certified;
+    }
     (void)snprintf(c->address, sizeof(c->address), "%s", caller->address);
     memcpy(c->exporter, caller->exporter, sizeof(c->exporter));
     c->hello_by_ns = now_ns + NX_SEED_HELLO_TIMEOUT_NS;
