@@ -291,7 +291,7 @@ static nx_identity *make_identity(nx_authority *a, uint64_t member)
     nx_der csr, cert;
 
     if ((nx_identity_create(&id) != NEXAR_OK) || (nx_identity_request(id, &csr) != NEXAR_OK) ||
-        (nx_authority_sign(a, &csr, member, 3600, &cert) != NEXAR_OK) ||
+        (nx_authority_sign(a, &csr, member, &cert) != NEXAR_OK) ||
         (nx_identity_adopt(id, &cert, nx_authority_cert(a)) != NEXAR_OK)) {
         die("identity");
     }

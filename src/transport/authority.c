@@ -6,10 +6,6 @@
 #include "base/alloc.h"
 #include "transport/cert.h"
 
-enum {
-    AUTHORITY_S = 10 * 365 * 24 * 3600, /* longer than any job */
-};
-
 struct nx_authority {
     gnutls_x509_privkey_t key;
     gnutls_x509_crt_t crt;
@@ -41,7 +37,7 @@ static nexar_err sign_self(nx_authority *a)
     if (rc < 0) {
         return nx_fail_tls("the authority", rc);
     }
-    err = nx_crt_begin(a->crt, &a->job, 0, AUTHORITY_S);
+    err = nx_crt_begin(a->crt, &a->job, 0);
     if (err != NEXAR_OK) {
         return err;
     }
@@ -161,8 +157,7 @@ static nexar_err sign(const nx_authority *a, gnutls_x509_crq_t crq, gnutls_x509_
     return (rc < 0) ? nx_fail_tls("a certificate", rc) : NEXAR_OK;
 }
 
-nexar_err nx_authority_sign(const nx_authority *a, const nx_der *csr, uint64_t member,
-                            uint64_t valid_s, nx_der *cert)
+nexar_err nx_authority_sign(const nx_authority *a, const nx_der *csr, uint64_t member, nx_der *cert)
 {
     gnutls_x509_crq_t crq = NULL;
     gnutls_x509_crt_t crt;
@@ -181,7 +176,7 @@ nexar_err nx_authority_sign(const nx_authority *a, const nx_der *csr, uint64_t m
         gnutls_x509_crq_deinit(crq);
         return nx_fail_tls("a certificate", rc);
     }
-    err = nx_crt_begin(crt, &a->job, member, valid_s);
+    err = nx_crt_begin(crt, &a->job, member);
     if (err == NEXAR_OK) {
         err = sign(a, crq, crt);
     }
@@ -228,15 +223,13 @@ nexar_err nx_authority_export(const nx_authority *a, char text[NX_AUTHORITY_TEXT
 static nexar_err parse(nx_authority *a, const gnutls_datum_t *text)
 {
     uint64_t member = 0;
-    unsigned int status = 0;
 
     if ((gnutls_x509_privkey_init(&a->key) < 0) || (gnutls_x509_crt_init(&a->crt) < 0)) {
         return nx_fail_nomem("an authority");
     }
     if ((gnutls_x509_privkey_import(a->key, text, GNUTLS_X509_FMT_PEM) < 0) ||
         (gnutls_x509_crt_import(a->crt, text, GNUTLS_X509_FMT_PEM) < 0) ||
-        !nx_crt_is_for(a->crt, a->key) ||
-        (gnutls_x509_crt_verify(a->crt, &a->crt, 1, 0, &status) < 0) ||
+        !nx_crt_is_for(a->crt, a->key) || (nx_crt_check(a->crt, a->crt) != NEXAR_OK) ||
         (nx_crt_names(a->crt, &a->job, &member) != NEXAR_OK) || (member != 0)) {
         return nx_fail(NEXAR_EPROTO, "not the key of a nexar authority");
     }

@@ -5,12 +5,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum {
-    CLOCK_SLACK_S = 3600, /* by how much the clocks of two hosts may differ */
-    NAME_ROOM = 80,       /* "nexar://" + 32 + "/" + 20 + 0 and some */
-    SERIAL_SIZE = 16,     /* random, so no two certificates share one */
+    NAME_ROOM = 80,   /* "nexar://" + 32 + "/" + 20 + 0 and some */
+    SERIAL_SIZE = 16, /* random, so no two certificates share one */
     JOB_DIGITS = 2 * NX_JOB_SIZE,
 };
 
@@ -208,20 +206,20 @@ static int set_serial(gnutls_x509_crt_t crt)
     return (rc < 0) ? rc : gnutls_x509_crt_set_serial(crt, serial, sizeof(serial));
 }
 
-/* Times that GnuTLS cannot write would make a certificate that never ends. */
-static time_t end_of(time_t now, uint64_t valid_s)
+/* From 1970 without an end (RFC 5280, 4.1.2.5): for readers that look at dates. */
+static int set_dates(gnutls_x509_crt_t crt)
 {
-    const uint64_t longest = UINT64_C(100) * 365 * 24 * 3600;
+    const int rc = gnutls_x509_crt_set_activation_time(crt, 0);
 
-    return now + (time_t)((valid_s < longest) ? valid_s : longest);
+    return (rc < 0)
+               ? rc
+               : gnutls_x509_crt_set_expiration_time(crt, GNUTLS_X509_NO_WELL_DEFINED_EXPIRATION);
 }
 
-nexar_err nx_crt_begin(gnutls_x509_crt_t crt, const nx_job_id *job, uint64_t member,
-                       uint64_t valid_s)
+nexar_err nx_crt_begin(gnutls_x509_crt_t crt, const nx_job_id *job, uint64_t member)
 {
     char name[NAME_ROOM];
     size_t size = write_name(name, sizeof(name), job, member);
-    time_t now = time(NULL);
     int rc = gnutls_x509_crt_set_version(crt, 3);
 
     rc = (rc < 0) ? rc : set_serial(crt);
@@ -229,8 +227,7 @@ nexar_err nx_crt_begin(gnutls_x509_crt_t crt, const nx_job_id *job, uint64_t mem
     rc = (rc < 0) ? rc
                   : gnutls_x509_crt_set_subject_alt_name(crt, GNUTLS_SAN_URI, name,
                                                          (unsigned int)size, GNUTLS_FSAN_SET);
-    rc = (rc < 0) ? rc : gnutls_x509_crt_set_activation_time(crt, now - CLOCK_SLACK_S);
-    rc = (rc < 0) ? rc : gnutls_x509_crt_set_expiration_time(crt, end_of(now, valid_s));
+    rc = (rc < 0) ? rc : set_dates(crt);
     return (rc < 0) ? nx_fail_tls("a certificate", rc) : NEXAR_OK;
 }
 
@@ -242,4 +239,36 @@ bool nx_crt_is_for(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key)
     return (gnutls_x509_crt_get_key_id(crt, GNUTLS_KEYID_USE_SHA256, of_crt, &crt_size) == 0) &&
            (gnutls_x509_privkey_get_key_id(key, GNUTLS_KEYID_USE_SHA256, of_key, &key_size) == 0) &&
            (crt_size == key_size) && (memcmp(of_crt, of_key, crt_size) == 0);
+}
+
+/* ---- verifying ----------------------------------------------------------------- */
+
+/* In GnuTLS's words what is wrong by |status|, bits of gnutls_certificate_status_t. */
+static nexar_err refuse(unsigned int status)
+{
+    gnutls_datum_t words = {0};
+    nexar_err err;
+
+    if ((status & (GNUTLS_CERT_SIGNER_NOT_FOUND | GNUTLS_CERT_SIGNATURE_FAILURE)) != 0) {
+        return nx_fail(NEXAR_EAUTH, "the certificate was not signed by this cluster's authority");
+    }
+    if (gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &words, 0) < 0) {
+        return nx_fail(NEXAR_EAUTH, "the certificate is refused (status 0x%x)", status);
+    }
+    err = nx_fail(NEXAR_EAUTH, "the certificate is refused: %s", (const char *)words.data);
+    gnutls_free(words.data);
+    return err;
+}
+
+nexar_err nx_crt_check(gnutls_x509_crt_t crt, gnutls_x509_crt_t by)
+{
+    const unsigned int flags =
+        GNUTLS_VERIFY_DISABLE_TIME_CHECKS | GNUTLS_VERIFY_DISABLE_TRUSTED_TIME_CHECKS;
+    unsigned int status = 0;
+    const int rc = gnutls_x509_crt_verify(crt, &by, 1, flags, &status);
+
+    if (rc < 0) {
+        return nx_fail(NEXAR_EAUTH, "the certificate cannot be verified: %s", gnutls_strerror(rc));
+    }
+    return (status == 0) ? NEXAR_OK : refuse(status);
 }

@@ -26,11 +26,13 @@ NX_MUST_CHECK nexar_err nx_cert_encode(gnutls_x509_crt_t crt, nx_der *out);
 NX_MUST_CHECK nexar_err nx_crt_names(gnutls_x509_crt_t crt, nx_job_id *job, uint64_t *member);
 NX_MUST_CHECK nexar_err nx_crt_pin(gnutls_x509_crt_t crt, nx_pin *pin);
 
-/* Starts a certificate for |member| of |job|: version, a random serial number,
- * names, from an hour ago until |valid_s| from now.  The caller sets key and use
- * and signs. */
-NX_MUST_CHECK nexar_err nx_crt_begin(gnutls_x509_crt_t crt, const nx_job_id *job, uint64_t member,
-                                     uint64_t valid_s);
+/* Starts a certificate for |member| of |job|: version, a random serial number, names, no limits in
+ * time.  The caller sets key and use and signs. */
+NX_MUST_CHECK nexar_err nx_crt_begin(gnutls_x509_crt_t crt, const nx_job_id *job, uint64_t member);
+
+/* Whether the authority |by| has signed |crt|; the only place where certificates are verified.  The
+ * dates in it are not read: see identity.h.  NEXAR_EAUTH: the sentence says why not. */
+NX_MUST_CHECK nexar_err nx_crt_check(gnutls_x509_crt_t crt, gnutls_x509_crt_t by);
 
 /* Whether |crt| is for |key|. */
 bool nx_crt_is_for(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key);

@@ -64,7 +64,6 @@ nexar_err nx_identity_request(const nx_identity *id, nx_der *csr)
 static nexar_err check_pair(gnutls_x509_privkey_t key, gnutls_x509_crt_t crt, gnutls_x509_crt_t by,
                             uint64_t *member)
 {
-    unsigned int status = 0;
     uint64_t who = 0, issuer = 0;
     nx_job_id job, of_issuer;
     nexar_err err;
@@ -72,10 +71,10 @@ static nexar_err check_pair(gnutls_x509_privkey_t key, gnutls_x509_crt_t crt, gn
     if (!nx_crt_is_for(crt, key)) {
         return nx_fail(NEXAR_EAUTH, "the certificate is for another key");
     }
-    if ((gnutls_x509_crt_verify(crt, &by, 1, 0, &status) < 0) || (status != 0)) {
-        return nx_fail(NEXAR_EAUTH, "the certificate was not signed by the authority it came with");
+    err = nx_crt_check(crt, by);
+    if (err == NEXAR_OK) {
+        err = nx_crt_names(crt, &job, &who);
     }
-    err = nx_crt_names(crt, &job, &who);
     if (err == NEXAR_OK) {
         err = nx_crt_names(by, &of_issuer, &issuer);
     }

@@ -7,6 +7,11 @@
  * other when the authority has signed and the job is theirs; a dialler also
  * checks that it reached the member it wanted.
  *
+ * A certificate has no limits in time.  It states which key a member's number stands for, and that
+ * remains true, since no number is given twice.  Whether the member may take part is a question to
+ * the view of its peers, not to a clock: docs/joining.md has the argument.  So clocks that differ
+ * between hosts, or are set, change nothing.
+ *
  * Keys are ECDSA P-256 (GnuTLS).  Nothing here blocks but for random numbers.
  */
 #ifndef NX_IDENTITY_H
@@ -61,11 +66,10 @@ const nx_job_id *nx_authority_job(const nx_authority *a);
 const nx_der *nx_authority_cert(const nx_authority *a);
 void nx_authority_pin(const nx_authority *a, nx_pin *pin);
 
-/* Signs a request for |member| (not 0), valid from an hour ago (clocks differ)
- * until |valid_s| seconds from now.  NEXAR_EPROTO: the request is malformed or its own
- * signature is wrong. */
+/* Signs a request for |member| (not 0; a number is signed for one key only).  NEXAR_EPROTO: the
+ * request is malformed or its own signature is wrong. */
 NX_MUST_CHECK nexar_err nx_authority_sign(const nx_authority *a, const nx_der *csr, uint64_t member,
-                                          uint64_t valid_s, nx_der *cert);
+                                          nx_der *cert);
 
 /* The authority's key and certificate as text (PEM), for a seed that comes back: a
  * secret.  At most NX_AUTHORITY_TEXT bytes, without a 0.  NEXAR_EINTERNAL. */

@@ -10,8 +10,6 @@
 #include "transport/cert.h"
 #include "unit.h"
 
-enum { YEAR_S = 365 * 24 * 3600 };
-
 static const nx_job_id JOB = {{1, 2, 3, 0xfe}};
 static const nx_job_id OTHER_JOB = {{9}};
 
@@ -43,7 +41,7 @@ static void test_a_signed_request_makes_a_member(void **state)
 
     (void)state;
     assert_int_equal(nx_identity_member(id), 0);
-    assert_int_equal(nx_authority_sign(a, &csr, UINT64_MAX, YEAR_S, &cert), NEXAR_OK);
+    assert_int_equal(nx_authority_sign(a, &csr, UINT64_MAX, &cert), NEXAR_OK);
     assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_OK);
     assert_true(nx_identity_member(id) == UINT64_MAX);
     assert_int_equal(nx_cert_names(&cert, &job, &member), NEXAR_OK);
@@ -62,7 +60,7 @@ static void test_member_zero_is_never_signed(void **state)
     nx_identity *id = applicant(&csr);
 
     (void)state;
-    assert_int_equal(nx_authority_sign(a, &csr, 0, YEAR_S, &cert), NEXAR_EINVAL);
+    assert_int_equal(nx_authority_sign(a, &csr, 0, &cert), NEXAR_EINVAL);
     nx_identity_destroy(id);
     nx_authority_destroy(a);
 }
@@ -74,8 +72,8 @@ static void test_a_certificate_is_adopted_only_with_its_key_and_authority(void *
     nx_identity *id = applicant(&csr), *thief = applicant(&thief_csr);
 
     (void)state;
-    assert_int_equal(nx_authority_sign(a, &csr, 3, YEAR_S, &cert), NEXAR_OK);
-    assert_int_equal(nx_authority_sign(other, &csr, 3, YEAR_S, &foreign), NEXAR_OK);
+    assert_int_equal(nx_authority_sign(a, &csr, 3, &cert), NEXAR_OK);
+    assert_int_equal(nx_authority_sign(other, &csr, 3, &foreign), NEXAR_OK);
     assert_int_equal(nx_identity_adopt(thief, &cert, nx_authority_cert(a)), NEXAR_EAUTH);
     assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(other)), NEXAR_EAUTH);
     assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(same_job)), NEXAR_EAUTH);
@@ -90,28 +88,98 @@ static void test_a_certificate_is_adopted_only_with_its_key_and_authority(void *
     nx_authority_destroy(other);
 }
 
-static time_t in_two_years(time_t *t)
-{
-    time_t then = time(NULL) + (time_t)2 * YEAR_S;
+static time_t told; /* as the time of day */
 
+static time_t tell(time_t *t)
+{
     if (t != NULL) {
-        *t = then;
+        *t = told;
     }
-    return then;
+    return told;
 }
 
-static void test_an_expired_certificate_is_not_adopted(void **state)
+static const time_t TIMES[] = {0, 1, 1000000000, 0x7fffffff, 0xffffffff, 99999999999};
+
+static void test_no_time_of_day_makes_a_certificate_wrong(void **state)
 {
-    nx_authority *a = authority(&JOB);
+    nx_authority *a;
     nx_der csr, cert;
     nx_identity *id = applicant(&csr);
 
     (void)state;
-    assert_int_equal(nx_authority_sign(a, &csr, 3, YEAR_S, &cert), NEXAR_OK);
-    gnutls_global_set_time_function(in_two_years);
-    assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_EAUTH);
+    for (size_t made = 0; made < sizeof(TIMES) / sizeof(TIMES[0]); made++) {
+        told = TIMES[made];
+        gnutls_global_set_time_function(tell);
+        a = authority(&JOB);
+        assert_int_equal(nx_authority_sign(a, &csr, 3, &cert), NEXAR_OK);
+        for (size_t i = 0; i < sizeof(TIMES) / sizeof(TIMES[0]); i++) {
+            told = TIMES[i];
+            assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_OK);
+        }
+        gnutls_global_set_time_function(time);
+        nx_authority_destroy(a);
+    }
+    nx_identity_destroy(id);
+}
+
+/* As a seed of a release before signs the key of |id|: for a month, which is over. */
+static void sign_with_dates(const nx_authority *a, const nx_identity *id, nx_der *dated)
+{
+    static const char name[] = "nexar://010203fe000000000000000000000000/3";
+    gnutls_x509_crt_t crt, by;
+
+    assert_int_equal(nx_cert_parse(nx_authority_cert(a), &by), NEXAR_OK);
+    assert_int_equal(gnutls_x509_crt_init(&crt), 0);
+    assert_int_equal(gnutls_x509_crt_set_version(crt, 3), 0);
+    assert_int_equal(gnutls_x509_crt_set_serial(crt, "\1", 1), 0);
+    assert_int_equal(gnutls_x509_crt_set_subject_alt_name(crt, GNUTLS_SAN_URI, name,
+                                                          sizeof(name) - 1, GNUTLS_FSAN_SET),
+                     0);
+    assert_int_equal(gnutls_x509_crt_set_activation_time(crt, 1000000000), 0);
+    assert_int_equal(gnutls_x509_crt_set_expiration_time(crt, 1002592000), 0);
+    assert_int_equal(gnutls_x509_crt_set_key(crt, nx_identity_key(id)), 0);
+    assert_int_equal(gnutls_x509_crt_sign2(crt, by, nx_authority_key(a), GNUTLS_DIG_SHA256, 0), 0);
+    assert_int_equal(nx_cert_encode(crt, dated), NEXAR_OK);
+    gnutls_x509_crt_deinit(crt);
+    gnutls_x509_crt_deinit(by);
+}
+
+static void test_dates_in_a_certificate_are_not_read(void **state)
+{
+    nx_authority *a = authority(&JOB);
+    nx_der csr, dated;
+    nx_identity *id = applicant(&csr);
+
+    (void)state;
+    sign_with_dates(a, id, &dated);
+    assert_int_equal(nx_identity_adopt(id, &dated, nx_authority_cert(a)), NEXAR_OK);
+    nx_identity_destroy(id);
+    nx_authority_destroy(a);
+}
+
+/* For tools that do look at dates, and releases before: valid from 1970, without an end. */
+static void test_certificates_are_valid_for_readers_of_dates(void **state)
+{
+    nx_authority *a = authority(&JOB);
+    nx_der csr, cert;
+    nx_identity *id = applicant(&csr);
+    gnutls_x509_crt_t crt, by;
+
+    (void)state;
+    assert_int_equal(nx_authority_sign(a, &csr, 3, &cert), NEXAR_OK);
+    assert_int_equal(nx_cert_parse(&cert, &crt), NEXAR_OK);
+    assert_int_equal(nx_cert_parse(nx_authority_cert(a), &by), NEXAR_OK);
+    gnutls_global_set_time_function(tell);
+    for (told = 0; told < 0x7f000000; told += 0x01000000) {
+        unsigned int status = 1;
+
+        assert_int_equal(gnutls_x509_crt_verify(crt, &by, 1, 0, &status), 0);
+        assert_int_equal(status, 0);
+    }
     gnutls_global_set_time_function(time);
-    assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_OK);
+    assert_true(gnutls_x509_crt_get_expiration_time(crt) == GNUTLS_X509_NO_WELL_DEFINED_EXPIRATION);
+    gnutls_x509_crt_deinit(crt);
+    gnutls_x509_crt_deinit(by);
     nx_identity_destroy(id);
     nx_authority_destroy(a);
 }
@@ -125,14 +193,14 @@ static void test_malformed_requests_and_certificates_are_refused(void **state)
     nx_identity *id = applicant(&csr);
 
     (void)state;
-    assert_int_equal(nx_authority_sign(a, &csr, 3, YEAR_S, &cert), NEXAR_OK);
+    assert_int_equal(nx_authority_sign(a, &csr, 3, &cert), NEXAR_OK);
     for (size_t i = 0; i < csr.len; i++) {
         nx_der bad = csr, cut = csr;
 
         bad.data[i] ^= 0x41;
         cut.len = i;
-        assert_int_equal(nx_authority_sign(a, &bad, 3, YEAR_S, &out), NEXAR_EPROTO);
-        assert_int_equal(nx_authority_sign(a, &cut, 3, YEAR_S, &out), NEXAR_EPROTO);
+        assert_int_equal(nx_authority_sign(a, &bad, 3, &out), NEXAR_EPROTO);
+        assert_int_equal(nx_authority_sign(a, &cut, 3, &out), NEXAR_EPROTO);
     }
     for (size_t i = 0; i < cert.len; i++) {
         nx_der bad = cert, cut = cert;
@@ -143,7 +211,7 @@ static void test_malformed_requests_and_certificates_are_refused(void **state)
         assert_int_equal(nx_identity_adopt(id, &cut, nx_authority_cert(a)), NEXAR_EAUTH);
     }
     csr.len = sizeof(csr.data) + 1;
-    assert_int_equal(nx_authority_sign(a, &csr, 3, YEAR_S, &out), NEXAR_EPROTO);
+    assert_int_equal(nx_authority_sign(a, &csr, 3, &out), NEXAR_EPROTO);
     nx_identity_destroy(id);
     nx_authority_destroy(a);
 }
@@ -156,7 +224,7 @@ static void named(const char *name, nx_der *out)
 
     assert_int_equal(nx_key_generate(&key), NEXAR_OK);
     assert_int_equal(gnutls_x509_crt_init(&crt), 0);
-    assert_int_equal(nx_crt_begin(crt, &JOB, 1, YEAR_S), NEXAR_OK);
+    assert_int_equal(nx_crt_begin(crt, &JOB, 1), NEXAR_OK);
     assert_int_equal(gnutls_x509_crt_set_subject_alt_name(
                          crt, GNUTLS_SAN_URI, name, (unsigned int)strlen(name), GNUTLS_FSAN_SET),
                      0);
@@ -216,7 +284,7 @@ static void test_an_exported_authority_comes_back_the_same(void **state)
     assert_int_equal(nx_cert_pin(nx_authority_cert(back), &of_cert), NEXAR_OK);
     assert_memory_equal(&before, &of_cert, sizeof(before));
     assert_memory_equal(nx_authority_job(back), &JOB, sizeof(JOB));
-    assert_int_equal(nx_authority_sign(back, &csr, 4, YEAR_S, &cert), NEXAR_OK);
+    assert_int_equal(nx_authority_sign(back, &csr, 4, &cert), NEXAR_OK);
     assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_OK);
     nx_identity_destroy(id);
     nx_authority_destroy(a);
@@ -268,7 +336,9 @@ int main(void)
         cmocka_unit_test(test_a_signed_request_makes_a_member),
         cmocka_unit_test(test_member_zero_is_never_signed),
         cmocka_unit_test(test_a_certificate_is_adopted_only_with_its_key_and_authority),
-        cmocka_unit_test(test_an_expired_certificate_is_not_adopted),
+        cmocka_unit_test(test_no_time_of_day_makes_a_certificate_wrong),
+        cmocka_unit_test(test_dates_in_a_certificate_are_not_read),
+        cmocka_unit_test(test_certificates_are_valid_for_readers_of_dates),
         cmocka_unit_test(test_malformed_requests_and_certificates_are_refused),
         cmocka_unit_test(test_names_have_exactly_one_form),
         cmocka_unit_test(test_an_exported_authority_comes_back_the_same),

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     nxt_must((err == NEXAR_OK) || ((err == NEXAR_EAUTH) && (member == 5)));
     err = nx_cert_pin(&der, &pin);
     nxt_must((err == NEXAR_OK) || (err == NEXAR_EAUTH));
-    err = nx_authority_sign(authority, &der, 7, 60, &out);
+    err = nx_authority_sign(authority, &der, 7, &out);
     nxt_must((err == NEXAR_OK) || (err == NEXAR_EPROTO));
     if (err == NEXAR_OK) {
         nxt_must((nx_cert_names(&out, &found, &member) == NEXAR_OK) && (member == 7) &&

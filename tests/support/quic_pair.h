@@ -13,7 +13,7 @@
 #include "transport/quic/quic.h"
 #include "unit.h"
 
-enum { NXT_MEMBERS = 4, NXT_ACCEPTED = 400, NXT_YEAR_S = 365 * 24 * 3600 };
+enum { NXT_MEMBERS = 4, NXT_ACCEPTED = 400 };
 
 /* What a link has been told. */
 typedef struct nxt_peer {
@@ -151,14 +151,14 @@ static inline void nxt_on_accept(void *ctx, nx_link *link, uint64_t member)
     link->up_ctx = p;
 }
 
-static inline nx_identity *nxt_identity(nx_authority *a, uint64_t member, uint64_t valid_s)
+static inline nx_identity *nxt_identity(nx_authority *a, uint64_t member)
 {
     nx_identity *id = NULL;
     nx_der csr, cert;
 
     assert_int_equal(nx_identity_create(&id), NEXAR_OK);
     assert_int_equal(nx_identity_request(id, &csr), NEXAR_OK);
-    assert_int_equal(nx_authority_sign(a, &csr, member, valid_s, &cert), NEXAR_OK);
+    assert_int_equal(nx_authority_sign(a, &csr, member, &cert), NEXAR_OK);
     assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_OK);
     return id;
 }
@@ -185,7 +185,7 @@ static inline void nxt_cluster_open_at(nxt_cluster *c, size_t n, const nx_clock 
         nx_quic_config config;
 
         c->at[i].loop = c->loop;
-        c->at[i].identity = nxt_identity(c->authority, i + 1, NXT_YEAR_S);
+        c->at[i].identity = nxt_identity(c->authority, i + 1);
         config = nxt_config(c, &c->at[i]);
         assert_int_equal(nx_quic_open(&c->at[i].quic, &config), NEXAR_OK);
     }

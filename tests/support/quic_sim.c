@@ -7,7 +7,7 @@
 #include "transport/quic/quic.h"
 #include "unit.h"
 
-enum { YEAR_S = 365 * 24 * 3600, WRITE_ROOM = 65536 };
+enum { WRITE_ROOM = 65536 };
 
 typedef struct packet {
     nx_heap_item item;
@@ -131,7 +131,7 @@ static nx_tls *member_tls(nx_authority *a, uint64_t member)
 
     assert_int_equal(nx_identity_create(&id), NEXAR_OK);
     assert_int_equal(nx_identity_request(id, &csr), NEXAR_OK);
-    assert_int_equal(nx_authority_sign(a, &csr, member, YEAR_S, &cert), NEXAR_OK);
+    assert_int_equal(nx_authority_sign(a, &csr, member, &cert), NEXAR_OK);
     assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(a)), NEXAR_OK);
     c.identity = id;
     assert_int_equal(nx_tls_create(&tls, &c), NEXAR_OK);

@@ -19,7 +19,6 @@
 /* A killed member shows by its silence; it answers a ping every third of this. */
 static const uint64_t IDLE_NS = UINT64_C(10000000000);
 /* Members must be able to trust each other as long as a job runs. */
-enum { CERT_VALID_S = 30 * 24 * 3600 };
 
 /* All but |ended|, with its lock, is the loop's. */
 struct nx_seed {
@@ -82,7 +81,7 @@ static nexar_err act_sign(void *ctx, const nx_der *csr, uint64_t member, nx_der 
 {
     const nx_seed *s = ctx;
 
-    return nx_authority_sign(s->authority, csr, member, CERT_VALID_S, cert);
+    return nx_authority_sign(s->authority, csr, member, cert);
 }
 
 static void act_notify(void *ctx, const nx_seed_event *event)

@@ -101,8 +101,7 @@ static nexar_err make_end(world *w, uint64_t member, const nx_link_up *up, void 
     err = nx_identity_create(&e->identity);
     if (err == NEXAR_OK) {
         assert_int_equal(nx_identity_request(e->identity, &csr), NEXAR_OK);
-        assert_int_equal(nx_authority_sign(w->authority, &csr, member, NXT_YEAR_S, &cert),
-                         NEXAR_OK);
+        assert_int_equal(nx_authority_sign(w->authority, &csr, member, &cert), NEXAR_OK);
         assert_int_equal(nx_identity_adopt(e->identity, &cert, nx_authority_cert(w->authority)),
                          NEXAR_OK);
         config.identity = e->identity;

@@ -32,20 +32,6 @@ static nexar_err set_key(nx_tls *tls, const nx_der *der, gnutls_x509_privkey_t k
     return (rc < 0) ? nx_fail_tls("credentials", rc) : NEXAR_OK;
 }
 
-static nexar_err set_trust(nx_tls *tls, const nx_der *der)
-{
-    gnutls_x509_crt_t crt = NULL;
-    nexar_err err = nx_cert_parse(der, &crt);
-    int rc;
-
-    if (err != NEXAR_OK) {
-        return err;
-    }
-    rc = gnutls_certificate_set_x509_trust(tls->credentials, &crt, 1);
-    gnutls_x509_crt_deinit(crt);
-    return (rc < 0) ? nx_fail_tls("credentials", rc) : NEXAR_OK;
-}
-
 static nexar_err fill(nx_tls *tls, const nx_tls_config *config)
 {
     nexar_err err;
@@ -55,13 +41,17 @@ static nexar_err fill(nx_tls *tls, const nx_tls_config *config)
         tls->job = *nx_authority_job(config->authority);
         err =
             set_key(tls, nx_authority_cert(config->authority), nx_authority_key(config->authority));
-        return (err != NEXAR_OK) ? err : set_trust(tls, nx_authority_cert(config->authority));
+        return (err != NEXAR_OK)
+                   ? err
+                   : nx_cert_parse(nx_authority_cert(config->authority), &tls->authority);
     }
     if ((config->identity != NULL) && (nx_identity_member(config->identity) != 0)) {
         tls->member = nx_identity_member(config->identity);
         tls->job = config->job;
         err = set_key(tls, nx_identity_cert(config->identity), nx_identity_key(config->identity));
-        return (err != NEXAR_OK) ? err : set_trust(tls, nx_identity_authority(config->identity));
+        return (err != NEXAR_OK)
+                   ? err
+                   : nx_cert_parse(nx_identity_authority(config->identity), &tls->authority);
     }
     return NEXAR_OK;
 }
@@ -103,6 +93,9 @@ void nx_tls_release(nx_tls *tls)
         return;
     }
     gnutls_certificate_free_credentials(tls->credentials);
+    if (tls->authority != NULL) {
+        gnutls_x509_crt_deinit(tls->authority);
+    }
     nx_free(tls);
 }
 

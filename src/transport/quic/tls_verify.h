@@ -5,7 +5,8 @@
 #include "transport/quic/tls.h"
 
 struct nx_tls {
-    gnutls_certificate_credentials_t credentials;
+    gnutls_certificate_credentials_t credentials; /* what we show */
+    gnutls_x509_crt_t authority;                  /* whom we believe; NULL: a joiner, nobody yet */
     const char *alpn;
     nx_job_id job;
     uint64_t member; /* ours; 0: not a member */
