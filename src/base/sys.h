@@ -206,15 +206,4 @@ static inline ssize_t nx_sys_process_vm_readv(pid_t pid, const struct iovec *to,
     return n;
 }
 
-static inline ssize_t nx_sys_process_vm_writev(pid_t pid, const struct iovec *from, size_t nfrom,
-                                               const struct iovec *to, size_t nto)
-{
-    ssize_t n;
-
-    do {
-        n = process_vm_writev(pid, from, nfrom, to, nto, 0);
-    } while ((n < 0) && (errno == EINTR));
-    return n;
-}
-
 #endif /* NX_SYS_H */

@@ -193,6 +193,7 @@ struct nx_arenas {
     pthread_mutex_t lock;
     uint32_t ranks;
     struct seen {
+        nx_pidfd *process; /* NULL: not known yet */
         bool tried;
         uint64_t base;
         uint8_t *here; /* NULL: not mapped */
@@ -221,6 +222,7 @@ void nx_arenas_destroy(nx_arenas *as)
         return;
     }
     for (uint32_t i = 0; i < as->ranks; i++) {
+        nx_pidfd_unref(as->of[i].process);
         if (as->of[i].here != NULL) {
             (void)munmap(as->of[i].here, ARENA_SIZE);
         }
@@ -247,12 +249,31 @@ nexar_err nx_arenas_grow(nx_arenas *as, uint32_t ranks)
     return (of == NULL) ? nx_fail_nomem("arenas") : NEXAR_OK;
 }
 
+nx_pidfd *nx_arenas_process(nx_arenas *as, uint32_t peer, int64_t pid, nx_pidfd *known)
+{
+    nx_pidfd *p = NULL;
+    struct seen *s;
+
+    (void)pthread_mutex_lock(&as->lock);
+    s = (peer < as->ranks) ? &as->of[peer] : NULL;
+    if ((s != NULL) && (s->process == NULL)) {
+        s->process = (known != NULL) ? nx_pidfd_ref(known) : nx_pidfd_open((pid_t)pid);
+    }
+    p = (s != NULL) ? nx_pidfd_ref(s->process) : NULL;
+    (void)pthread_mutex_unlock(&as->lock);
+    return p;
+}
+
 void nx_arenas_drop(nx_arenas *as, uint32_t peer)
 {
     struct seen *s;
 
     (void)pthread_mutex_lock(&as->lock);
     s = (peer < as->ranks) ? &as->of[peer] : NULL;
+    if (s != NULL) {
+        nx_pidfd_unref(s->process);
+        s->process = NULL;
+    }
     if ((s != NULL) && (s->here != NULL)) {
         (void)munmap(s->here, ARENA_SIZE);
         s->here = NULL;
@@ -260,16 +281,31 @@ void nx_arenas_drop(nx_arenas *as, uint32_t peer)
     (void)pthread_mutex_unlock(&as->lock);
 }
 
-static void *map_arena(const nx_lent *lent, int64_t pid)
+/* Descriptor |number| of |process|, opened here; -1: it cannot be. */
+static int open_of(const nx_pidfd *process, int64_t number)
 {
     char path[64];
+    int dir, fd = -1;
+
+    (void)snprintf(path, sizeof(path), "/proc/%lld", (long long)nx_pidfd_pid(process));
+    dir = nx_sys_open(path, O_PATH | O_DIRECTORY, 0);
+    if (dir < 0) {
+        return -1;
+    }
+    if (!nx_pidfd_exited(process)) { /* so the directory is this process's, and stays so */
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d/fd/%lld", dir, (long long)number);
+        fd = nx_sys_open(path, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
+    }
+    (void)nx_sys_close(dir);
+    return fd;
+}
+
+static void *map_arena(const nx_lent *lent, const nx_pidfd *process)
+{
     struct stat st;
     void *at = NULL;
-    int fd;
+    const int fd = (process == NULL) ? -1 : open_of(process, lent->arena_fd);
 
-    (void)snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)pid,
-                   (long long)lent->arena_fd);
-    fd = nx_sys_open(path, O_RDWR, 0);
     if (fd < 0) {
         return NULL;
     }
@@ -296,7 +332,7 @@ void nx_arenas_see(nx_arenas *as, uint32_t peer, const nx_lent *lent, nx_far *fa
     if (!s->tried) {
         s->tried = true;
         s->base = lent->arena;
-        s->here = map_arena(lent, far->pid);
+        s->here = map_arena(lent, far->process);
         nx_log(NX_LOG_DEBUG, "the arena of rank %u %s", peer,
                (s->here != NULL) ? "is mapped" : "cannot be mapped: it is copied from and to");
     }

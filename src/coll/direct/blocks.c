@@ -4,7 +4,8 @@
  * What a rank brings begins with a head: where the block for each rank is, and how long.
  * Behind it are the blocks, one behind the other, if they fit; otherwise they are in the
  * memory of the rank.  Who gets a block takes it from there.  Between the root and another
- * rank the root copies an n-th of a long block, and the other rank the rest.
+ * rank the root copies an n-th of a long block, and the other rank the rest, where the sender
+ * pushes (share.h).
  *
  * Lengths.  The head also has how long the block of each rank is to be, and one word for all
  * of these numbers: what the rank sends, each length times a weight of its pair of ranks, less
@@ -274,8 +275,16 @@ static const uint8_t *on_board(const nx_share *s, uint32_t rank, size_t len)
     return (const uint8_t *)h + sizeof(*h) + off;
 }
 
-/* The block of |rank|, |len| elements, to |to|; of a long one between it and the root only
- * what is this rank's to copy. */
+/* What this rank copies of the |len| bytes that it gets from |rank| at |to|. */
+static nx_part to_take(const nx_share *s, uint32_t rank, size_t len, const uint8_t *to)
+{
+    return (nx_coll_rooted(s->call->coll.kind) &&
+            nx_share_pushes(s, rank, s->turn.rank, (uint64_t)(uintptr_t)to, len))
+               ? nx_share_stretch(s, len)
+               : (nx_part){.len = len};
+}
+
+/* The block of |rank|, |len| elements, to |to|. */
 static bool take(nx_share *s, uint32_t rank, size_t len, uint8_t *to)
 {
     const head *h = head_of(s, rank);
@@ -289,9 +298,7 @@ static bool take(nx_share *s, uint32_t rank, size_t len, uint8_t *to)
         nx_memcpy(to, here, p.len);
         return true;
     }
-    if (nx_coll_rooted(s->call->coll.kind)) {
-        p = nx_share_stretch(s, p.len);
-    }
+    p = to_take(s, rank, p.len, to);
     return nx_share_pull(s, rank, h->lent.in + h->with[s->turn.rank].off + p.off, to + p.off,
                          p.len);
 }
@@ -328,11 +335,12 @@ static bool hand_over(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     const head *h = head_of(s, c->root);
-    const nx_part p = nx_share_stretch(s, c->count * elem(s));
+    const size_t len = c->count * elem(s);
+    const nx_part p = nx_share_stretch(s, len);
+    const uint64_t to = h->lent.out + h->with[s->turn.rank].off;
 
-    return !lends(s, s->turn.rank) ||
-           nx_share_push(s, c->root, h->lent.out + h->with[s->turn.rank].off + p.off,
-                         input(s) + p.off, p.len);
+    return !lends(s, s->turn.rank) || !nx_share_pushes(s, s->turn.rank, c->root, to, len) ||
+           nx_share_push(s, c->root, to + p.off, input(s) + p.off, p.len);
 }
 
 /* scatterv, the root: its own block, and its share of what it lends. */
@@ -346,10 +354,12 @@ static bool deal(nx_share *s)
     for (uint32_t i = 1; ok && long_ones && (i < s->turn.size); i++) {
         const uint32_t other = (c->root + i) % s->turn.size;
         const nx_span block = nx_split_at(&c->parts, other);
-        const nx_part p = nx_share_stretch(s, block.len * elem(s));
+        const size_t len = block.len * elem(s);
+        const nx_part p = nx_share_stretch(s, len);
+        const uint64_t to = head_of(s, other)->lent.out;
 
-        ok = nx_share_push(s, other, head_of(s, other)->lent.out + p.off,
-                           input(s) + block.off * elem(s) + p.off, p.len);
+        ok = !nx_share_pushes(s, c->root, other, to, len) ||
+             nx_share_push(s, other, to + p.off, input(s) + block.off * elem(s) + p.off, p.len);
     }
     return ok;
 }

@@ -3,8 +3,8 @@
  *
  * Each rank owns a part of the vector, as in any allreduce.  It reads the lines of the
  * others' lists that are about its part, and holds their counts against its own: nothing
- * is written where a tensor of that length is not.  It works in blocks of several pieces,
- * each of which is in one tensor.
+ * is written where a tensor of that length is not.  The same of the owner's lines where it reads
+ * the part of another.  It works in blocks of several pieces, each of which is in one tensor.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,7 +21,8 @@ struct nx_bucket {
     size_t piece[NX_FAR_PIECES]; /* the tensor, from |first| on, and ... */
     size_t skip[NX_FAR_PIECES];  /* ... how many bytes of it are before the piece */
     size_t pieces;
-    nexar_tensor *lines; /* of rank r: from r n on */
+    nexar_tensor *lines;  /* about the own part, of rank r: from r n on */
+    nexar_tensor *theirs; /* about the part of another, of its owner */
     nx_region regions[];
 };
 
@@ -35,20 +36,20 @@ static nx_cursor walk(const nx_share *s, size_t off, size_t len)
     return nx_cursor_start(&s->bucket->vector, nx_at(NX_SPACE_RECV, off), len);
 }
 
-/* The tensors that hold a part of |p|. */
-static void find_part(nx_bucket *b, size_t ntensors, nx_part p)
+/* The tensors that hold a part of |p|, from |*first| on; returns how many. */
+static size_t find_part(const nx_bucket *b, size_t ntensors, nx_part p, size_t *first)
 {
-    size_t last;
+    size_t at = 0, last;
 
-    while ((b->first < ntensors) &&
-           (b->regions[b->first].off + b->regions[b->first].len <= p.off)) {
-        b->first++;
+    while ((at < ntensors) && (b->regions[at].off + b->regions[at].len <= p.off)) {
+        at++;
     }
-    last = b->first;
+    last = at;
     while ((last < ntensors) && (b->regions[last].off < p.off + p.len)) {
         last++;
     }
-    b->n = last - b->first;
+    *first = at;
+    return last - at;
 }
 
 bool nx_bucket_open(nx_share *s)
@@ -72,8 +73,10 @@ bool nx_bucket_open(nx_share *s)
     if (s->way == NX_WAY_SLOTS) {
         return true;
     }
-    find_part(b, call->ntensors, nx_share_part(s, call->coll.count, s->turn.rank));
-    b->lines = nx_calloc(b->n * s->turn.size + 1, sizeof(*b->lines));
+    b->n =
+        find_part(b, call->ntensors, nx_share_part(s, call->coll.count, s->turn.rank), &b->first);
+    b->lines = nx_calloc(b->n * s->turn.size + call->ntensors + 1, sizeof(*b->lines));
+    b->theirs = (b->lines == NULL) ? NULL : b->lines + b->n * s->turn.size;
     return b->lines != NULL;
 }
 
@@ -100,33 +103,62 @@ void nx_bucket_put(const nx_share *s, size_t off, size_t len, const void *from)
 
 /* ---- in the memory of others ----------------------------------------------------------------- */
 
+/* The |n| lines of |rank| from |first| on, which are about tensors as long as the own ones. */
+static bool read_lines_of(nx_share *s, uint32_t rank, size_t first, size_t n, nexar_tensor *lines)
+{
+    const nx_bucket *b = s->bucket;
+    const uint64_t at = nx_share_lent(s, rank).in + first * sizeof(*lines);
+
+    if (!nx_share_pull(s, rank, at, lines, n * sizeof(*lines))) {
+        return false;
+    }
+    for (size_t k = 0; k < n; k++) {
+        if (lines[k].count != b->regions[first + k].len) {
+            s->uneven = true;
+            s->who = rank;
+            s->theirs = lines[k].count;
+            s->ours = b->regions[first + k].len;
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool read_lines(nx_share *s)
 {
     nx_bucket *b = s->bucket;
 
     for (uint32_t i = 1; (b->n != 0) && (i < s->turn.size); i++) {
         const uint32_t rank = (s->turn.rank + i) % s->turn.size;
-        const uint64_t at = nx_share_lent(s, rank).in + b->first * sizeof(*b->lines);
-        nexar_tensor *lines = b->lines + rank * b->n;
 
-        if (!nx_share_pull(s, rank, at, lines, b->n * sizeof(*lines))) {
+        if (!read_lines_of(s, rank, b->first, b->n, b->lines + rank * b->n)) {
             return false;
-        }
-        for (size_t k = 0; k < b->n; k++) {
-            if (lines[k].count != b->regions[b->first + k].len) {
-                s->uneven = true;
-                s->who = rank;
-                s->theirs = lines[k].count;
-                s->ours = b->regions[b->first + k].len;
-                return false;
-            }
         }
     }
     return true;
 }
 
-/* The next pieces of the own part, a block at most; their elements. */
-static size_t next_block(const nx_share *s, nx_cursor *c)
+bool nx_bucket_pushes(nx_share *s, uint32_t from, uint32_t to)
+{
+    const nx_bucket *b = s->bucket;
+    const nexar_tensor *lines = b->lines + to * b->n;
+    size_t first = b->first, n = b->n;
+    bool all = true;
+
+    if (to == s->turn.rank) {
+        n = find_part(b, s->call->ntensors, nx_share_part(s, s->call->coll.count, from), &first);
+        lines = s->call->tensors + first;
+    }
+    for (size_t k = 0; all && (k < n); k++) {
+        all =
+            (lines[k].count == 0) || nx_share_pushes(s, from, to, (uint64_t)(uintptr_t)lines[k].ptr,
+                                                     lines[k].count * elem(s));
+    }
+    return all;
+}
+
+/* The next pieces of a part, a block at most; their elements.  |first| is its first tensor. */
+static size_t next_block(const nx_share *s, nx_cursor *c, size_t first)
 {
     nx_bucket *b = s->bucket;
     size_t room = NX_SHARE_BLOCK / elem(s), len = 0;
@@ -137,18 +169,18 @@ static size_t next_block(const nx_share *s, nx_cursor *c)
             break;
         }
         b->own[b->pieces] = (struct iovec){.iov_base = piece.ptr, .iov_len = piece.len * elem(s)};
-        b->piece[b->pieces] = (size_t)(c->region - b->regions) - b->first;
+        b->piece[b->pieces] = (size_t)(c->region - b->regions) - first;
         b->skip[b->pieces] = (size_t)(piece.ptr - c->region->ptr);
         len += piece.len;
     }
     return len;
 }
 
-/* Where |rank| has the pieces.  Whether all of them are seen here: then |its| are so. */
-static bool locate(nx_share *s, uint32_t rank)
+/* Where |rank|, whose |lines| these are, has the pieces.  Whether all of them are seen here: then
+ * |its| are so. */
+static bool locate(nx_share *s, uint32_t rank, const nexar_tensor *lines)
 {
     nx_bucket *b = s->bucket;
-    const nexar_tensor *lines = b->lines + rank * b->n;
     bool seen = true;
 
     for (size_t i = 0; i < b->pieces; i++) {
@@ -166,15 +198,25 @@ static bool locate(nx_share *s, uint32_t rank)
     return seen;
 }
 
+static size_t bytes_of(const nx_bucket *b)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < b->pieces; i++) {
+        sum += b->own[i].iov_len;
+    }
+    return sum;
+}
+
 /* Combines the pieces of |rank| into the own ones. */
 static bool add(nx_share *s, uint32_t rank)
 {
     nx_bucket *b = s->bucket;
-    const bool seen = locate(s, rank);
+    const bool seen = locate(s, rank, b->lines + rank * b->n);
+    const struct iovec to = {.iov_base = s->bounce, .iov_len = bytes_of(b)};
     const uint8_t *from = s->bounce;
 
-    if (!seen &&
-        !nx_share_note(s, rank, nx_far_gather(&s->far[rank], b->its, b->pieces, s->bounce))) {
+    if (!seen && !nx_share_note(s, rank, nx_far_gather(&s->far[rank], b->its, b->pieces, &to, 1))) {
         return false;
     }
     for (size_t i = 0; i < b->pieces; i++) {
@@ -185,12 +227,13 @@ static bool add(nx_share *s, uint32_t rank)
     return true;
 }
 
+/* Pushes the pieces to |rank|. */
 static bool give(nx_share *s, uint32_t rank)
 {
     nx_bucket *b = s->bucket;
 
-    if (!locate(s, rank)) {
-        return nx_share_note(s, rank, nx_far_spread(&s->far[rank], b->its, b->own, b->pieces));
+    if (!nx_share_note(s, rank, locate(s, rank, b->lines + rank * b->n) ? 0 : EFAULT)) {
+        return false;
     }
     for (size_t i = 0; i < b->pieces; i++) {
         nx_memcpy(b->its[i].iov_base, b->own[i].iov_base, b->own[i].iov_len);
@@ -198,8 +241,8 @@ static bool give(nx_share *s, uint32_t rank)
     return true;
 }
 
-/* All ranks' share of the pieces at hand. */
-static bool reduce_pieces(nx_share *s)
+/* All ranks' share of the pieces at hand, which the ranks |pushed| get. */
+static bool reduce_pieces(nx_share *s, uint64_t pushed)
 {
     const nx_bucket *b = s->bucket;
     const uint32_t size = s->turn.size;
@@ -213,7 +256,9 @@ static bool reduce_pieces(nx_share *s)
         nx_reduce_divide(b->own[i].iov_base, b->own[i].iov_len / elem(s), s->call->dtype, size);
     }
     for (uint32_t i = 1; i < size; i++) {
-        if (!give(s, (s->turn.rank + i) % size)) {
+        const uint32_t rank = (s->turn.rank + i) % size;
+
+        if (((pushed >> rank & 1) != 0) && !give(s, rank)) {
             return false;
         }
     }
@@ -224,12 +269,52 @@ bool nx_bucket_part(nx_share *s)
 {
     const nx_part p = nx_share_part(s, s->call->coll.count, s->turn.rank);
     nx_cursor c = walk(s, p.off, p.len);
+    uint64_t pushed = 0;
 
     if (!read_lines(s)) {
         return false;
     }
-    while (next_block(s, &c) != 0) {
-        if (!reduce_pieces(s)) {
+    for (uint32_t i = 1; i < s->turn.size; i++) {
+        const uint32_t rank = (s->turn.rank + i) % s->turn.size;
+
+        pushed |= (uint64_t)nx_bucket_pushes(s, s->turn.rank, rank) << rank;
+    }
+    while (next_block(s, &c, s->bucket->first) != 0) {
+        if (!reduce_pieces(s, pushed)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Reads the pieces at hand from |owner|, into the own ones. */
+static bool take(nx_share *s, uint32_t owner)
+{
+    nx_bucket *b = s->bucket;
+
+    if (!locate(s, owner, b->theirs)) {
+        return nx_share_note(s, owner,
+                             nx_far_gather(&s->far[owner], b->its, b->pieces, b->own, b->pieces));
+    }
+    for (size_t i = 0; i < b->pieces; i++) {
+        nx_memcpy(b->own[i].iov_base, b->its[i].iov_base, b->own[i].iov_len);
+    }
+    return nx_share_note(s, owner, 0);
+}
+
+bool nx_bucket_pull(nx_share *s, uint32_t owner)
+{
+    const nx_part p = nx_share_part(s, s->call->coll.count, owner);
+    nx_cursor c = walk(s, p.off, p.len);
+    nx_bucket *b = s->bucket;
+    size_t first;
+    const size_t n = find_part(b, s->call->ntensors, p, &first);
+
+    if (!read_lines_of(s, owner, first, n, b->theirs)) {
+        return false;
+    }
+    while (next_block(s, &c, first) != 0) {
+        if (!take(s, owner)) {
             return false;
         }
     }

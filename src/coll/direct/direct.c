@@ -88,6 +88,9 @@ void nx_direct_destroy(nx_direct *d)
     (void)munmap(d->board, nx_board_bytes(d->group->size));
     (void)pthread_cond_destroy(&d->freed);
     (void)pthread_mutex_destroy(&d->lock);
+    for (uint32_t rank = 0; rank < NX_BOARD_RANKS; rank++) {
+        nx_pidfd_unref(d->far[rank].process);
+    }
     nx_free(d->bounce);
     nx_free(d);
 }
@@ -97,10 +100,11 @@ void nx_direct_destroy(nx_direct *d)
 static bool can_read(nx_direct *d, uint32_t rank)
 {
     const nx_board_rank *r = &d->board->ranks[rank];
+    nx_far *far = &d->far[rank];
     uint64_t token = 0;
 
-    d->far[rank] = (nx_far){.pid = r->pid};
-    return (r->pid > 0) && (nx_far_read(&d->far[rank], r->token_at, &token, sizeof(token)) == 0) &&
+    far->process = d->config.process(d->config.ctx, rank, r->pid);
+    return (far->process != NULL) && (nx_far_read(far, r->token_at, &token, sizeof(token)) == 0) &&
            (token == r->token);
 }
 

@@ -26,6 +26,9 @@ typedef struct nx_direct_config {
     uint64_t token;  /* random */
     uint64_t spin_ns;
     bool no_reading; /* as if the memory of others could not be read */
+    /* The process of |rank|, which says that its id is |pid|: one reference.  NULL: it cannot be
+     * pinned, and its memory is not read.  With the lock. */
+    nx_pidfd *(*process)(void *ctx, uint32_t rank, int64_t pid);
     /* The arena of this rank, with the lock; and those of others, without it: |far| is
      * to know the one that |lent| names.  Both may be NULL. */
     void (*lend)(void *ctx, nx_lent *own);

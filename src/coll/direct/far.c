@@ -1,35 +1,33 @@
-/* far.c - copying between processes. */
+/* far.c - reading the memory of other processes. */
 #include "coll/direct/far.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/stream.h"
 #include "base/sys.h"
 
-typedef ssize_t (*mover)(pid_t pid, const struct iovec *here, unsigned long n,
-                         const struct iovec *there, unsigned long m, unsigned long flags);
-
-static int move(mover by, pid_t pid, void *here, uint64_t at, size_t len)
+/* What a read that ended with |code| comes to: nothing, if it may have been another's memory. */
+static int believe(const nx_far *f, int code)
 {
-    struct iovec near, there;
+    return nx_pidfd_exited(f->process) ? ESRCH : code;
+}
 
-    while (len > 0) {
-        near.iov_base = here;
+static int read_all(pid_t pid, uint64_t at, void *to, size_t len)
+{
+    struct iovec near = {.iov_base = to, .iov_len = len}, there;
+
+    while (near.iov_len > 0) {
         /* An address over there: nothing here points to it. */
         there.iov_base = (void *)(uintptr_t)at; // NOLINT(performance-no-int-to-ptr)
-        near.iov_len = there.iov_len = len;
+        there.iov_len = near.iov_len;
 
-        const ssize_t got = by(pid, &near, 1, &there, 1, 0);
-        if ((got < 0) && (errno == EINTR)) {
-            continue;
-        }
+        const ssize_t got = nx_sys_process_vm_readv(pid, &near, 1, &there, 1);
         if (got <= 0) {
             return (got < 0) ? errno : EFAULT;
         }
-        here = (uint8_t *)here + got;
+        near.iov_base = (uint8_t *)near.iov_base + got;
+        near.iov_len -= (size_t)got;
         at += (uint64_t)got;
-        len -= (size_t)got;
     }
     return 0;
 }
@@ -42,19 +40,8 @@ int nx_far_read(const nx_far *f, uint64_t at, void *to, size_t len)
         nx_stream_copy(to, seen, len);
         return 0;
     }
-    return move(process_vm_readv, (pid_t)f->pid, to, at, len);
-}
-
-int nx_far_write(const nx_far *f, uint64_t at, const void *from, size_t len)
-{
-    void *seen = nx_far_see(f, at, len);
-    void *here = (void *)(uintptr_t)from; // NOLINT(performance-no-int-to-ptr): only read
-
-    if (seen != NULL) {
-        nx_stream_copy(seen, from, len);
-        return 0;
-    }
-    return move(process_vm_writev, (pid_t)f->pid, here, at, len);
+    return (f->process == NULL) ? EPERM
+                                : believe(f, read_all(nx_pidfd_pid(f->process), at, to, len));
 }
 
 static size_t total(const struct iovec *pieces, size_t n)
@@ -67,23 +54,16 @@ static size_t total(const struct iovec *pieces, size_t n)
     return sum;
 }
 
-/* So few bytes go at once, or some of them are not there. */
-static int whole(ssize_t got, size_t want)
+int nx_far_gather(const nx_far *f, const struct iovec *theirs, size_t n, const struct iovec *own,
+                  size_t m)
 {
-    if (got < 0) {
-        return errno;
+    ssize_t got;
+    int code;
+
+    if (f->process == NULL) {
+        return EPERM;
     }
-    return ((size_t)got == want) ? 0 : EFAULT;
-}
-
-int nx_far_gather(const nx_far *f, const struct iovec *theirs, size_t n, void *to)
-{
-    const struct iovec own = {.iov_base = to, .iov_len = total(theirs, n)};
-
-    return whole(nx_sys_process_vm_readv((pid_t)f->pid, &own, 1, theirs, n), own.iov_len);
-}
-
-int nx_far_spread(const nx_far *f, const struct iovec *theirs, const struct iovec *own, size_t n)
-{
-    return whole(nx_sys_process_vm_writev((pid_t)f->pid, own, n, theirs, n), total(theirs, n));
+    got = nx_sys_process_vm_readv(nx_pidfd_pid(f->process), own, m, theirs, n);
+    code = (got < 0) ? errno : ((size_t)got == total(theirs, n)) ? 0 : EFAULT;
+    return believe(f, code);
 }

@@ -1,8 +1,13 @@
 /*
  * far.h - memory of another rank of this host.
  *
- * It is read and written by the kernel (process_vm_readv, process_vm_writev), or seen
- * here as well, if it is in the arena of its owner (nexar_alloc) and that is mapped.
+ * The memory of others is only ever read by the kernel (process_vm_readv), never written.  It is
+ * written only where it is in the arena of its owner (nexar_alloc) and that arena is mapped here:
+ * such a mapping stays the owner's memory, whatever becomes of its process.
+ *
+ * A read names a process by its id.  After each read the pidfd of the rank's process is asked;
+ * if that process has exited, its id may have been another's meanwhile, and what was read does
+ * not count (pidfd.h).
  */
 #ifndef NX_FAR_H
 #define NX_FAR_H
@@ -11,11 +16,13 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/pidfd.h"
+
 typedef struct nx_far {
-    int64_t pid;   /* as this process sees it */
-    uint64_t base; /* its arena, over there; ... */
-    size_t size;   /* 0: none that is mapped here */
-    uint8_t *here; /* ... and here */
+    nx_pidfd *process; /* one reference; NULL: the kernel is not to read its memory */
+    uint64_t base;     /* its arena, over there; ... */
+    size_t size;       /* 0: none that is mapped here */
+    uint8_t *here;     /* ... and here */
 } nx_far;
 
 /* [at, at + len) of |f|, where it is mapped; NULL: it is not. */
@@ -26,15 +33,14 @@ static inline void *nx_far_see(const nx_far *f, uint64_t at, size_t len)
     return ((off < f->size) && (len <= f->size - off)) ? f->here + off : NULL;
 }
 
-/* Copy |len| bytes from or to |at| over there.  0, or an errno: ESRCH, the process is
- * gone; EFAULT, there is no such memory; EPERM. */
+/* Copies |len| bytes from |at| over there.  0, or an errno, and |to| has anything: ESRCH, the
+ * process has exited; EFAULT, there is no such memory; EPERM. */
 int nx_far_read(const nx_far *f, uint64_t at, void *to, size_t len);
-int nx_far_write(const nx_far *f, uint64_t at, const void *from, size_t len);
 
-/* The same by the kernel, for the |n| pieces |theirs|, NX_FAR_PIECES at most: to one stretch,
- * or from pieces of the same lengths. */
+/* The same by the kernel, from the |n| pieces |theirs| to the |m| pieces |own|, which are as long
+ * together; NX_FAR_PIECES of each at most. */
 enum { NX_FAR_PIECES = 256 };
-int nx_far_gather(const nx_far *f, const struct iovec *theirs, size_t n, void *to);
-int nx_far_spread(const nx_far *f, const struct iovec *theirs, const struct iovec *own, size_t n);
+int nx_far_gather(const nx_far *f, const struct iovec *theirs, size_t n, const struct iovec *own,
+                  size_t m);
 
 #endif /* NX_FAR_H */

@@ -1,21 +1,21 @@
 /*
  * reads.c - large operations, in the memory of the other ranks.
  *
- * allreduce, reduce   each rank owns a part of the vector: it reads that part of all,
- *                     reduces it and writes it to all, or to the root.
+ * allreduce, reduce   each rank owns a part of the vector: it reads that part of all, reduces
+ *                     it, and says so (step 1); then all, or the root, read it.  Where the
+ *                     owner pushes (share.h) it writes each block to them while that is in
+ *                     the cache, before step 1.  A rank that has seen step 1 of all has its
+ *                     result, but for what it reads; it then waits for the last step of
+ *                     those that read from it.
  *                     With a hook: the whole part first, then the hook.  Of a bucket:
  *                     bucket.c.
  * reduce_scatter      the part is its own block, and nobody else's.
  * allgather, alltoall each reads its blocks from all, beginning behind itself.
  * broadcast, scatter, gather
- *                     between the root and each other rank a stretch is copied, of which
- *                     the root does one n-th and the other rank the rest: with two
- *                     ranks both cores copy.
- * scan, exscan        each rank owns a part: it goes through that part of all inputs in
- *                     the order of ranks, and writes to each what it has got so far.
- * scan of three and more
- *                     each reads the result of the rank before it, stretch by stretch as
- *                     that is done, and adds its input: half as many bytes are copied.
+ *                     the receiver reads.  Where the sender pushes, the root copies an n-th
+ *                     and the other rank the rest: with two ranks both cores copy.
+ * scan, exscan        each reads what the rank before it has got, stretch by stretch as that
+ *                     is done, and adds its input; for an exscan the input of that rank.
  */
 #include <string.h>
 
@@ -55,15 +55,29 @@ static bool reduce_block(nx_share *s, void *to, size_t off, size_t len)
     return true;
 }
 
-/* Gives |len| elements from |off| on, which stand at |from|, to all or to the root. */
-static bool give(nx_share *s, const void *from, size_t off, size_t len)
+/* Whether |from| copies its part |p| to |to| itself. */
+static bool pushes_part(nx_share *s, uint32_t from, uint32_t to, nx_part p)
 {
-    const nx_coll *c = &s->call->coll;
+    if (s->bucket != NULL) {
+        return nx_bucket_pushes(s, from, to);
+    }
+    return nx_share_pushes(s, from, to, nx_share_lent(s, to).out + p.off * elem(s),
+                           p.len * elem(s));
+}
 
+/* Whether |rank| gets the parts of all. */
+static bool gets_parts(const nx_share *s, uint32_t rank)
+{
+    return (s->call->coll.kind == NX_ALLREDUCE) || (rank == s->call->coll.root);
+}
+
+/* Pushes |len| elements from |off| on of the part |p|, which stand at |from|. */
+static bool give(nx_share *s, nx_part p, const void *from, size_t off, size_t len)
+{
     for (uint32_t i = 1; i < s->turn.size; i++) {
         const uint32_t other = (s->turn.rank + i) % s->turn.size;
 
-        if (((c->kind == NX_ALLREDUCE) || (other == c->root)) &&
+        if (gets_parts(s, other) && pushes_part(s, s->turn.rank, other, p) &&
             !nx_share_push(s, other, nx_share_lent(s, other).out + off * elem(s), from,
                            len * elem(s))) {
             return false;
@@ -72,32 +86,96 @@ static bool give(nx_share *s, const void *from, size_t off, size_t len)
     return true;
 }
 
+/* Where this rank reduces what is |at| elements into its part |p|. */
+static uint8_t *sum_at(nx_share *s, nx_part p, size_t at)
+{
+    const uint32_t root = s->call->coll.root;
+
+    if (gets_parts(s, s->turn.rank)) {
+        return (uint8_t *)s->call->recv + (p.off + at) * elem(s);
+    }
+    /* Pushed, it is not kept: the same block each time. */
+    return (uint8_t *)s->aside + (pushes_part(s, s->turn.rank, root, p) ? 0 : at * elem(s));
+}
+
 static bool reduce_part(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
     const size_t block = NX_SHARE_BLOCK / elem(s);
     const nx_part p = nx_share_part(s, c->count, s->turn.rank);
-    const bool keeps = (c->kind == NX_ALLREDUCE) || (c->root == s->turn.rank);
-    uint8_t *sum = keeps ? NULL : nx_alloc_aligned(NX_BOARD_LINE, NX_SHARE_BLOCK);
     bool ok = true;
 
-    if (!keeps && (sum == NULL)) {
-        s->nomem = true;
-        return false;
-    }
     for (size_t at = 0; ok && (at < p.len); at += block) {
         const size_t len = (p.len - at < block) ? p.len - at : block;
-        const size_t off = p.off + at;
-        void *to = keeps ? (uint8_t *)s->call->recv + off * elem(s) : sum;
+        void *to = sum_at(s, p, at);
 
-        ok = reduce_block(s, to, off, len) && (c->hook || give(s, to, off, len));
+        ok = reduce_block(s, to, p.off + at, len) && (c->hook || give(s, p, to, p.off + at, len));
     }
-    nx_free(sum);
     if (ok && c->hook) {
         ok = nx_share_hook(s) &&
-             give(s, (const uint8_t *)s->call->recv + p.off * elem(s), p.off, p.len);
+             give(s, p, (const uint8_t *)s->call->recv + p.off * elem(s), p.off, p.len);
     }
     return ok;
+}
+
+/* Reads the part of |owner|, which has reduced it. */
+static bool pull_part(nx_share *s, uint32_t owner)
+{
+    const nx_part p = nx_share_part(s, s->call->coll.count, owner);
+    const size_t skip = p.off * elem(s);
+
+    if (s->bucket != NULL) {
+        return nx_bucket_pull(s, owner);
+    }
+    return nx_share_pull(s, owner, nx_share_lent(s, owner).out + skip,
+                         (uint8_t *)s->call->recv + skip, p.len * elem(s));
+}
+
+/* The parts of the others: waits until each has reduced its own, which also says that it reads
+ * no input any more, and reads those that are not pushed. */
+static bool get_parts(nx_share *s, nx_turn_end *end)
+{
+    const nx_turn *t = &s->turn;
+
+    for (uint32_t i = 1; i < t->size; i++) {
+        const uint32_t owner = (t->rank + i) % t->size;
+        const nx_part p = nx_share_part(s, s->call->coll.count, owner);
+
+        *end = nx_turn_wait_for(t, owner, 1);
+        if (*end != NX_TURN_ON) {
+            return false;
+        }
+        if (gets_parts(s, t->rank) && (p.len != 0) && !pushes_part(s, owner, t->rank, p) &&
+            !pull_part(s, owner)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All of an allreduce or reduce. */
+static nx_turn_end reduce_all(nx_share *s)
+{
+    const nx_turn *t = &s->turn;
+    const nx_part own = nx_share_part(s, s->call->coll.count, t->rank);
+    nx_turn_end end = NX_TURN_ON;
+
+    if (!((s->bucket != NULL) ? nx_bucket_part(s) : reduce_part(s))) {
+        return NX_TURN_ON;
+    }
+    nx_turn_say(t, 1);
+    if (!get_parts(s, &end)) {
+        return end;
+    }
+    nx_turn_say(t, NX_TURN_DONE);
+    for (uint32_t i = 1; (own.len != 0) && (end == NX_TURN_ON) && (i < t->size); i++) {
+        const uint32_t other = (t->rank + i) % t->size;
+
+        if (gets_parts(s, other) && !pushes_part(s, t->rank, other, own)) {
+            end = nx_turn_wait_for(t, other, NX_TURN_DONE);
+        }
+    }
+    return end;
 }
 
 /* In place the result is made where its input is, and moved when nobody reads. */
@@ -124,23 +202,33 @@ static bool reduce_own_block(nx_share *s)
 
 /* ---- copying blocks ------------------------------------------------------------------------ */
 
+/* What the other rank copies of |len| bytes that it gets, or that the root gets from it: all that
+ * |from| does not push to |at| of |to|. */
+static nx_part to_copy(const nx_share *s, uint32_t from, uint32_t to, uint64_t at, size_t len)
+{
+    return nx_share_pushes(s, from, to, at, len) ? nx_share_stretch(s, len) : (nx_part){.len = len};
+}
+
 static bool from_root(nx_share *s, bool blocks)
 {
     const nx_coll *c = &s->call->coll;
     const size_t len = c->count * elem(s);
-    const nx_part p = nx_share_stretch(s, len);
+    const nx_part roots = nx_share_stretch(s, len);
     const uint8_t *own = nx_share_input(s);
 
     if (s->turn.rank != c->root) {
         const uint64_t at = nx_share_lent(s, c->root).in + (blocks ? s->turn.rank * len : 0);
+        const nx_part p = to_copy(s, c->root, s->turn.rank, s->own.out, len);
 
         return nx_share_pull(s, c->root, at + p.off, (uint8_t *)s->call->recv + p.off, p.len);
     }
     for (uint32_t i = 1; i < s->turn.size; i++) {
         const uint32_t other = (c->root + i) % s->turn.size;
+        const uint64_t to = nx_share_lent(s, other).out;
 
-        if (!nx_share_push(s, other, nx_share_lent(s, other).out + p.off,
-                           own + (blocks ? other * len : 0) + p.off, p.len)) {
+        if (nx_share_pushes(s, c->root, other, to, len) &&
+            !nx_share_push(s, other, to + roots.off, own + (blocks ? other * len : 0) + roots.off,
+                           roots.len)) {
             return false;
         }
     }
@@ -153,19 +241,23 @@ static bool from_root(nx_share *s, bool blocks)
 static bool to_root(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
-    const size_t len = c->count * elem(s);
-    const nx_part p = nx_share_stretch(s, len);
+    const size_t len = c->count * elem(s), mine = s->turn.rank * len;
+    const uint64_t out = nx_share_lent(s, c->root).out;
     uint8_t *to = s->call->recv;
 
     if (s->turn.rank != c->root) {
-        return nx_share_push(s, c->root, nx_share_lent(s, c->root).out + s->turn.rank * len + p.off,
+        const nx_part p = nx_share_stretch(s, len);
+
+        return !nx_share_pushes(s, s->turn.rank, c->root, out + mine, len) ||
+               nx_share_push(s, c->root, out + mine + p.off,
                              (const uint8_t *)nx_share_input(s) + p.off, p.len);
     }
     if (!c->in_place) {
-        nx_stream_copy(to + c->root * len, s->call->send, len);
+        nx_stream_copy(to + mine, s->call->send, len);
     }
     for (uint32_t i = 1; i < s->turn.size; i++) {
         const uint32_t other = (c->root + i) % s->turn.size;
+        const nx_part p = to_copy(s, other, c->root, out + other * len, len);
 
         if (!nx_share_pull(s, other, nx_share_lent(s, other).in + p.off, to + other * len + p.off,
                            p.len)) {
@@ -214,90 +306,6 @@ static bool alltoall(nx_share *s)
     return collect(s, mine);
 }
 
-/* ---- scan ---------------------------------------------------------------------------------- */
-
-/* |len| elements from |off| on for |rank|, which stand at |from|. */
-static bool hand(nx_share *s, uint32_t rank, const void *from, size_t off, size_t len)
-{
-    uint8_t *to = (uint8_t *)s->call->recv + off * elem(s);
-
-    if (rank != s->turn.rank) {
-        return nx_share_push(s, rank, nx_share_lent(s, rank).out + off * elem(s), from,
-                             len * elem(s));
-    }
-    if (to != from) {
-        nx_memcpy(to, from, len * elem(s));
-    }
-    return true;
-}
-
-/* The input of |rank|; not where it may be written over. */
-static const void *scan_input(nx_share *s, uint32_t rank, size_t off, size_t len)
-{
-    const bool own = (rank == s->turn.rank);
-    const uint64_t at = nx_share_lent(s, rank).in + off * elem(s);
-    const void *its = own ? (const uint8_t *)nx_share_input(s) + off * elem(s) : NULL;
-
-    if (s->call->coll.kind == NX_SCAN) {
-        return own ? its : nx_share_see(s, rank, at, len * elem(s));
-    }
-    if (own) {
-        return memcpy(s->bounce, its, len * elem(s));
-    }
-    return nx_share_pull(s, rank, at, s->bounce, len * elem(s)) ? s->bounce : NULL;
-}
-
-/* A block, in the order of ranks; |sum| is for what those before have. */
-static bool scan_block(nx_share *s, void *sum, size_t off, size_t len)
-{
-    const bool before = (s->call->coll.kind == NX_EXSCAN);
-    const void *have = NULL;
-    bool ok = true;
-
-    for (uint32_t rank = 0; ok && (rank < s->turn.size); rank++) {
-        const void *its = scan_input(s, rank, off, len);
-
-        if (its == NULL) {
-            return false;
-        }
-        if (before) {
-            if (rank == 0) {
-                nx_reduce_identity(sum, len, s->call->dtype, s->call->op);
-            }
-            ok = hand(s, rank, sum, off, len);
-        }
-        if (have != NULL) {
-            nx_reduce(sum, have, its, len, s->call->dtype, s->call->op);
-            have = sum;
-        } else {
-            have = (its == s->bounce) ? memcpy(sum, its, len * elem(s)) : its;
-        }
-        ok = ok && (before || hand(s, rank, have, off, len));
-    }
-    return ok;
-}
-
-static bool scan(nx_share *s)
-{
-    const nx_coll *c = &s->call->coll;
-    const size_t block = NX_SHARE_BLOCK / elem(s);
-    const nx_part p = nx_part_of(c->count, s->turn.size, s->turn.rank);
-    uint8_t *sum = nx_alloc_aligned(NX_BOARD_LINE, NX_SHARE_BLOCK);
-    bool ok = true;
-
-    if (sum == NULL) {
-        s->nomem = true;
-        return false;
-    }
-    for (size_t at = 0; ok && (at < p.len); at += block) {
-        const size_t len = (p.len - at < block) ? p.len - at : block;
-
-        ok = scan_block(s, sum, p.off + at, len);
-    }
-    nx_free(sum);
-    return ok;
-}
-
 /* ---- scan, one behind the other ------------------------------------------------------------- */
 
 enum { STRETCHES = 16 }; /* of a vector: how often a rank says how far it is */
@@ -311,26 +319,70 @@ static size_t stretch_len(const nx_share *s)
     return (blocks + STRETCHES - 1) / STRETCHES * block;
 }
 
-/* |len| elements from |off| on: what the rank before has got, and the own input. */
-static bool chain_stretch(nx_share *s, size_t off, size_t len)
+/* A block: what the rank before has got, and the own input.  The first has got its input. */
+static bool add_own(nx_share *s, size_t off, size_t len)
 {
     const uint32_t before = s->turn.rank - 1;
     const nx_lent lent = nx_share_lent(s, before);
-    const uint64_t from = (before == 0) ? lent.in : lent.out; /* the first has its result at once */
-    const size_t block = NX_SHARE_BLOCK / elem(s), end = off + len;
-    const uint8_t *in = nx_share_input(s);
-    uint8_t *out = s->call->recv;
+    const size_t skip = off * elem(s);
+    const void *its =
+        nx_share_see(s, before, ((before == 0) ? lent.in : lent.out) + skip, len * elem(s));
 
-    for (size_t at = off; at < end; at += block) {
-        const size_t n = (end - at < block) ? end - at : block, skip = at * elem(s);
-        const void *its = nx_share_see(s, before, from + skip, n * elem(s));
-
-        if (its == NULL) {
-            return false;
-        }
-        nx_reduce(out + skip, its, in + skip, n, s->call->dtype, s->call->op);
+    if (its == NULL) {
+        return false;
     }
+    nx_reduce((uint8_t *)s->call->recv + skip, its, (const uint8_t *)nx_share_input(s) + skip, len,
+              s->call->dtype, s->call->op);
     return true;
+}
+
+/* The same of an exscan: what the rank before has got, and its input.  The first has nothing. */
+static bool add_before(nx_share *s, size_t off, size_t len)
+{
+    const uint32_t before = s->turn.rank - 1;
+    const nx_lent lent = nx_share_lent(s, before);
+    const size_t skip = off * elem(s), bytes = len * elem(s);
+    uint8_t *out = (uint8_t *)s->call->recv + skip;
+    const void *its;
+
+    if (before == 0) {
+        return nx_share_pull(s, before, lent.in + skip, out, bytes);
+    }
+    if (!nx_share_pull(s, before, lent.out + skip, out, bytes)) {
+        return false;
+    }
+    its = nx_share_see(s, before, lent.in + skip, bytes);
+    if (its == NULL) {
+        return false;
+    }
+    nx_reduce(out, out, its, len, s->call->dtype, s->call->op);
+    return true;
+}
+
+/* |len| elements from |off| on. */
+static bool chain_stretch(nx_share *s, size_t off, size_t len)
+{
+    const size_t block = NX_SHARE_BLOCK / elem(s), end = off + len;
+    bool ok = true;
+
+    for (size_t at = off; ok && (at < end); at += block) {
+        const size_t n = (end - at < block) ? end - at : block;
+
+        ok = (s->call->coll.kind == NX_SCAN) ? add_own(s, at, n) : add_before(s, at, n);
+    }
+    return ok;
+}
+
+/* The first rank, for which nobody waits. */
+static void begin_chain(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+
+    if (c->kind == NX_EXSCAN) {
+        nx_reduce_identity(s->call->recv, c->count, s->call->dtype, s->call->op);
+    } else if (!c->in_place) {
+        nx_stream_copy(s->call->recv, s->call->send, c->count * elem(s));
+    }
 }
 
 /* |*end| is not NX_TURN_ON: the rank before does not come. */
@@ -341,9 +393,7 @@ static bool chain(nx_share *s, nx_turn_end *end)
     uint32_t step = 1;
 
     if (s->turn.rank == 0) {
-        if (!c->in_place) {
-            nx_stream_copy(s->call->recv, s->call->send, c->count * elem(s));
-        }
+        begin_chain(s);
         return true;
     }
     for (size_t off = 0; off < c->count; off += each, step++) {
@@ -360,12 +410,9 @@ static bool chain(nx_share *s, nx_turn_end *end)
 
 /* ---- all kinds ------------------------------------------------------------------------------ */
 
-static bool do_work(nx_share *s)
+static bool do_work(nx_share *s, nx_turn_end *end)
 {
     switch ((int)s->call->coll.kind) {
-    case NX_ALLREDUCE:
-    case NX_REDUCE:
-        return (s->bucket != NULL) ? nx_bucket_part(s) : reduce_part(s);
     case NX_REDUCE_SCATTER:
         return reduce_own_block(s);
     case NX_BROADCAST:
@@ -376,7 +423,7 @@ static bool do_work(nx_share *s)
         return to_root(s);
     case NX_SCAN:
     case NX_EXSCAN:
-        return scan(s);
+        return chain(s, end);
     case NX_ALLGATHER:
         return allgather(s);
     default:
@@ -387,11 +434,13 @@ static bool do_work(nx_share *s)
 nx_turn_end nx_reads_run(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
-    const bool in_chain = (c->kind == NX_SCAN) && (s->turn.size > 2);
     nx_turn_end end = NX_TURN_ON;
 
     nx_share_arenas(s);
-    if (in_chain ? !chain(s, &end) : !do_work(s)) {
+    if ((c->kind == NX_ALLREDUCE) || (c->kind == NX_REDUCE)) {
+        return reduce_all(s);
+    }
+    if (!do_work(s, &end)) {
         return end;
     }
     end = nx_turn_all_at(&s->turn, NX_TURN_DONE);

@@ -1,10 +1,12 @@
 /* share.c - which way a call goes, and its turn. */
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/copy.h"
+#include "base/stream.h"
 #include "base/sys.h"
 #include "coll/direct/share.h"
 
@@ -94,6 +96,7 @@ void nx_share_arenas(nx_share *s)
 
 bool nx_share_note(nx_share *s, uint32_t rank, int code)
 {
+    code = ((code == 0) && (nx_turn_check(&s->turn) == NX_TURN_BROKEN)) ? ECANCELED : code;
     if (code != 0) {
         s->who = rank;
         s->code = code;
@@ -108,7 +111,21 @@ bool nx_share_pull(nx_share *s, uint32_t rank, uint64_t at, void *to, size_t len
 
 bool nx_share_push(nx_share *s, uint32_t rank, uint64_t at, const void *from, size_t len)
 {
-    return nx_share_note(s, rank, nx_far_write(&s->far[rank], at, from, len));
+    void *to = nx_far_see(&s->far[rank], at, len);
+
+    if (to != NULL) {
+        nx_stream_copy(to, from, len);
+    }
+    return nx_share_note(s, rank, (to == NULL) ? EFAULT : 0);
+}
+
+bool nx_share_pushes(const nx_share *s, uint32_t from, uint32_t to, uint64_t at, size_t len)
+{
+    const nx_lent its = nx_share_lent(s, to);
+    const uint64_t off = at - its.arena;
+
+    return ((nx_share_lent(s, from).sees >> to & 1) != 0) && (off < its.arena_size) &&
+           (len <= its.arena_size - off);
 }
 
 const void *nx_share_see(nx_share *s, uint32_t rank, uint64_t at, size_t len)
@@ -143,14 +160,20 @@ bool nx_share_hook(nx_share *s)
 
 /* ---- the turn ------------------------------------------------------------------------------ */
 
-/* An alltoall in place would write over what others have not read yet: its input is put
- * aside.  False: no memory. */
+/* Kinds of which the result, in place, would be written over input that others read yet. */
+static bool overwrites(const nx_coll *c)
+{
+    return c->in_place && ((c->kind == NX_ALLTOALL) || (c->kind == NX_EXSCAN));
+}
+
+/* That input is put aside.  False: no memory. */
 static bool put_aside(nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
-    const size_t len = c->count * nexar_dtype_size(s->call->dtype) * s->turn.size;
+    const size_t len =
+        c->count * nexar_dtype_size(s->call->dtype) * ((c->kind == NX_ALLTOALL) ? s->turn.size : 1);
 
-    if ((s->way != NX_WAY_READS) || (c->kind != NX_ALLTOALL) || !c->in_place) {
+    if ((s->way != NX_WAY_READS) || !overwrites(c)) {
         return true;
     }
     s->aside = nx_alloc_aligned(NX_BOARD_LINE, len);
@@ -159,6 +182,23 @@ static bool put_aside(nx_share *s)
     }
     nx_memcpy(s->aside, s->call->recv, len);
     return true;
+}
+
+/* A rank that is not the root of a reduce has no result of its own: its part is made here.  Only
+ * what is used of it becomes memory.  False: there is none. */
+static bool open_part(nx_share *s)
+{
+    const nx_coll *c = &s->call->coll;
+    const size_t size = nexar_dtype_size(s->call->dtype);
+    const nx_part p = nx_share_part(s, c->count, s->turn.rank);
+
+    if ((c->kind != NX_REDUCE) || (c->root == s->turn.rank)) {
+        s->own.out = (uint64_t)(uintptr_t)s->call->recv;
+        return true;
+    }
+    s->aside = nx_alloc_aligned(NX_BOARD_LINE, (p.len + 1) * size);
+    s->own.out = (uint64_t)(uintptr_t)s->aside - p.off * size;
+    return s->aside != NULL;
 }
 
 /* What this rank needs memory for before it arrives.  False: there is none. */
@@ -188,8 +228,8 @@ static bool can_lend(const nx_share *s)
     const bool root = (s->turn.rank == c->root), no_in = (c->kind == NX_SCATTER) && !root,
                no_out = ((c->kind == NX_REDUCE) || (c->kind == NX_GATHER)) && !root;
 
-    return !((c->kind == NX_ALLTOALL) && c->in_place) &&
-           (no_in || in_arena(s, nx_share_input(s))) && (no_out || in_arena(s, s->call->recv));
+    return !overwrites(c) && (no_in || in_arena(s, nx_share_input(s))) &&
+           (no_out || in_arena(s, s->call->recv));
 }
 
 /* Whether this rank lends its buffers since that is faster now, and others can read them.  An
@@ -202,8 +242,7 @@ static bool chooses(const nx_share *s)
     const size_t in = ((c->kind == NX_ALLTOALL) || (c->kind == NX_REDUCE_SCATTER)) ? all : len;
     const size_t out = ((c->kind == NX_ALLTOALL) || (c->kind == NX_ALLGATHER)) ? all : len;
 
-    return (s->choice == NX_TUNE_READS) && (s->call->tensors == NULL) &&
-           !((c->kind == NX_ALLTOALL) && c->in_place) &&
+    return (s->choice == NX_TUNE_READS) && (s->call->tensors == NULL) && !overwrites(c) &&
            nx_tune_readable(s->tune, 0, nx_share_input(s), in) &&
            (no_out || nx_tune_readable(s->tune, 1, s->call->recv, out));
 }
@@ -219,6 +258,17 @@ static nx_lends lends(const nx_share *s)
     return can_lend(s) ? NX_LENDS : chooses(s) ? NX_LENDS_BY_CHOICE : NX_LENDS_NOT;
 }
 
+/* The arenas that are mapped here, as bits of ranks. */
+static uint64_t seen_arenas(const nx_share *s)
+{
+    uint64_t seen = 0;
+
+    for (uint32_t rank = 0; (s->far != NULL) && (rank < s->turn.size); rank++) {
+        seen |= (uint64_t)(s->far[rank].size != 0) << rank;
+    }
+    return seen;
+}
+
 /* Writes what this rank brings. */
 static void bring(nx_share *s)
 {
@@ -231,6 +281,7 @@ static void bring(nx_share *s)
     if (s->declines) {
         return;
     }
+    s->own.sees = seen_arenas(s);
     if (s->way == NX_WAY_BLOCKS) {
         s->declines = !nx_blocks_bring(s, to);
         return;
@@ -240,7 +291,7 @@ static void bring(nx_share *s)
         return;
     }
     s->own.in = (uint64_t)(uintptr_t)((s->aside != NULL) ? s->aside : nx_share_input(s));
-    s->own.out = (uint64_t)(uintptr_t)s->call->recv;
+    s->declines = !open_part(s);
     memcpy(to, &s->own, sizeof(s->own));
 }
 
@@ -429,22 +480,13 @@ void nx_share_done(nx_share *s)
     s->aside = NULL;
 }
 
-/* Whether the process of |rank| has ended: its memory is no more. */
-static bool is_gone(const nx_share *s, uint32_t rank)
-{
-    const nx_board_rank *r = &s->turn.board->ranks[rank];
-    const nx_far plain = {.pid = s->far[rank].pid};
-    uint64_t token;
-
-    return nx_far_read(&plain, r->token_at, &token, sizeof(token)) != 0;
-}
-
 uint32_t nx_share_await_others(const nx_share *s)
 {
     const uint64_t until_ns = nx_now(&nx_clock_system) + NX_SHARE_PATIENCE_NS;
 
     for (uint32_t rank = 0; rank < s->turn.size; rank++) {
-        while ((rank != s->turn.rank) && !nx_turn_is_out(&s->turn, rank) && !is_gone(s, rank)) {
+        while ((rank != s->turn.rank) && !nx_turn_is_out(&s->turn, rank) &&
+               !nx_pidfd_exited(s->far[rank].process)) {
             if (nx_now(&nx_clock_system) >= until_ns) {
                 return rank;
             }

@@ -12,10 +12,10 @@
  *           combines a part of the piece, puts it where that part of its input would be,
  *           and takes the others.
  *   reads   every rank says where its buffers are; each reads what it needs from the
- *           others, block by block as fits a cache, or writes to them what they need.
- *           What is reduced has one owner, who gives it to all: the same bits again.  Work
- *           is cut so that all ranks have the same share of it.  Two waits.  For buffers in
- *           arenas, and for kinds that cannot be cut in pieces.
+ *           others, block by block as fits a cache.  What is reduced has one owner: the same
+ *           bits on all ranks again.  Work is cut so that all ranks have the same share of it.
+ *           Two waits; one more where a part that another rank has reduced is read.  For
+ *           buffers in arenas, and for kinds that cannot be cut in pieces.
  *   either  what would fit in slots, but is long enough for reads to pay if there is
  *           nothing to copy: who has its buffers in its arena (nexar_alloc) says where,
  *           the others bring their input.  If all have said where: reads.  If only some
@@ -30,7 +30,14 @@
  * of its tensors is; each reads the lines of it that it needs.
  *
  * A hook, allreduce_rs_ag: the parts are the shards of that call.  A rank reduces its own
- * in place, calls the hook, and then gives it to the others.
+ * in place, calls the hook, and then the others get it.
+ *
+ * Pull and push.  The memory of another rank is read by the kernel, and written only where it
+ * is mapped here: in the arena of its owner (far.h).  Each rank says with its buffers which
+ * arenas it has mapped (|sees|).  So the rank that has a result and the rank that needs it know
+ * alike, without a wait, whether the first puts it in place (nx_share_pushes) or the second
+ * reads it, when the first says that it is there.  After each read a rank looks whether the
+ * process has exited or the board is broken: what was read does not count then.
  *
  * In place.  A part of a buffer that is reduced is read by its owner alone, who then
  * writes it: input and result may be the same memory.  Where a result would be written
@@ -72,6 +79,7 @@ typedef struct nx_lent {
     uint64_t in, out;                        /* of a bucket |in| is the list of its tensors */
     uint64_t arena, arena_size, arena_inode; /* 0: none */
     int64_t arena_fd;
+    uint64_t sees; /* ranks whose arenas it has mapped, as bits */
 } nx_lent;
 
 typedef struct nx_bucket nx_bucket;
@@ -94,7 +102,8 @@ typedef struct nx_share {
     void *ctx;
     nx_lent own; /* the arena is set by the owner, the rest here */
 
-    void *aside;       /* input that is out of the way of the result; NULL: none */
+    void
+        *aside; /* input that is out of the way of the result, or a part for the root; NULL: none */
     nx_bucket *bucket; /* the tensors, where they are walked; NULL: they are not */
 
     bool working; /* others may be at work in this rank's memory */
@@ -152,9 +161,14 @@ bool nx_share_hook(nx_share *s);
 /* Learns of the arenas of those who lend. */
 void nx_share_arenas(nx_share *s);
 nx_lent nx_share_lent(const nx_share *s, uint32_t rank);
-/* Copy |len| bytes from or to |at| of |rank|.  False: see |code|. */
+/* Whether |from|, not |to|, copies what |to| gets from it to the |len| bytes at |at| of |to|; by
+ * what both have said, so that both know. */
+bool nx_share_pushes(const nx_share *s, uint32_t from, uint32_t to, uint64_t at, size_t len);
+/* Copies |len| bytes from |at| of |rank|; or to it, which is mapped.  False: see |code|. */
 bool nx_share_pull(nx_share *s, uint32_t rank, uint64_t at, void *to, size_t len);
 bool nx_share_push(nx_share *s, uint32_t rank, uint64_t at, const void *from, size_t len);
+/* Notes the outcome |code| of a copy, 0 or an errno, from or to |rank|.  ECANCELED: the board is
+ * broken, and buffers may have gone back to their owners. */
 bool nx_share_note(nx_share *s, uint32_t rank, int code);
 /* |len| bytes at |at| of |rank|, a block at most: where they are, or in the bounce buffer.
  * NULL: see |code|. */
@@ -189,8 +203,13 @@ void nx_bucket_close(nx_share *s);
 /* |len| elements from |off| on, to or from one stretch of memory. */
 void nx_bucket_get(const nx_share *s, size_t off, size_t len, void *to);
 void nx_bucket_put(const nx_share *s, size_t off, size_t len, const void *from);
-/* Reads: reduces this rank's part of all and gives it to all.  False: see |code|. */
+/* Reads: reduces this rank's part of all, and puts it in place where it pushes.  False: see
+ * |code|, |uneven|. */
 bool nx_bucket_part(nx_share *s);
+/* Whether |from| puts its part into all tensors of |to|; one of them is this rank. */
+bool nx_bucket_pushes(nx_share *s, uint32_t from, uint32_t to);
+/* Reads the part of |owner|, which has reduced it.  False: as above. */
+bool nx_bucket_pull(nx_share *s, uint32_t owner);
 
 /* ---- blocks.c: v forms ---------------------------------------------------------------------- */
 

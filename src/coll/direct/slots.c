@@ -42,6 +42,8 @@ static bool comes_in_pieces(const nx_coll *c, uint32_t size)
         return !c->hook;
     case NX_REDUCE:
     case NX_BROADCAST:
+    case NX_SCATTER:
+    case NX_GATHER:
     case NX_ALLGATHER:
     case NX_ALLTOALL:
     case NX_REDUCE_SCATTER:
@@ -343,8 +345,8 @@ static void take_blocks(const nx_share *s)
         if (rank == c->root) {
             keep(s, block, 0);
         } else {
-            nx_memcpy(s->call->recv, brought(s, c->root) + place(s, c->root, rank),
-                      s->len * elem(s));
+            put(s, (uint8_t *)s->call->recv + s->off * elem(s),
+                brought(s, c->root) + place(s, c->root, rank), s->len * elem(s));
         }
         break;
     case NX_REDUCE_SCATTER:

@@ -81,6 +81,16 @@ static void on_lent(void *ctx, uint32_t rank, const nx_lent *lent, nx_far *far)
     nx_arenas_see(comm->world->arenas, nx_comm_peer(comm, rank), lent, far);
 }
 
+static nx_pidfd *process(void *ctx, uint32_t rank, int64_t pid)
+{
+    const nexar_comm *comm = ctx;
+    const uint32_t peer = nx_comm_peer(comm, rank);
+    nx_link *link = nx_msg_link(comm->world->msg, peer);
+
+    return nx_arenas_process(comm->world->arenas, peer, pid,
+                             ((link != NULL) && nx_shm_is(link)) ? nx_shm_process(link) : NULL);
+}
+
 /* Maps |fd| and makes |comm| use it; |fresh|: it is empty. */
 static nexar_err use_board(nexar_comm *comm, int fd, bool fresh)
 {
@@ -88,6 +98,7 @@ static nexar_err use_board(nexar_comm *comm, int fd, bool fresh)
     nx_direct_config config = {
         .group = &comm->group,
         .spin_ns = comm->world->spin_ns,
+        .process = process,
         .lend = lend,
         .on_lent = on_lent,
         .ctx = comm,

@@ -3,12 +3,17 @@
  * their board, or are at work in its memory: all of them learn of it, by its name.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "direct_world.h"
 #include "local_world.h"
+#include "pid_space.h"
 #include "procs.h"
 #include "unit.h"
 
@@ -167,11 +172,104 @@ static void test_who_works_with_a_killed_rank_learns_of_it(void **state)
     }
 }
 
+/* ---- the id of a killed rank --------------------------------------------------------------- */
+
+enum { VECTOR = 4 << 20, PATTERN = 0x5a };
+
+/* A rank is killed while the other is in on_shard, and a process that has nothing to do with them
+ * gets its id.  It has memory where the killed rank had its vector. */
+typedef struct reborn {
+    shared s; /* shared by all from here on */
+    _Atomic int in_hook, reborn, done;
+    uint8_t *vector; /* the memory of each process, at the same place */
+} reborn;
+
+static nexar_err wait_in_hook(void *shard, size_t offset, size_t count, void *arg)
+{
+    reborn *r = arg;
+
+    (void)shard;
+    (void)offset;
+    (void)count;
+    atomic_fetch_add(&r->in_hook, 1);
+    nxt_await(&r->reborn, 1);
+    return NEXAR_OK;
+}
+
+static void reborn_rank(int rank, int join_fd, void *arg)
+{
+    reborn *r = arg;
+    nexar_comm *w = nxt_procs_join(rank, join_fd, NULL);
+    nexar_err err;
+
+    nxt_direct_warm_up(w);
+    err = nexar_allreduce_rs_ag(w, r->vector, VECTOR / sizeof(float), NEXAR_F32, NEXAR_SUM,
+                                wait_in_hook, r);
+    NXT_IS(w, err == NEXAR_EPEER);
+    NXT_IS(w, strstr(nexar_last_error(), "rank 1") != NULL);
+    atomic_store(&r->done, 1);
+    NXT_OK(w, nexar_finalize(w));
+}
+
+/* Ends by SIGKILL if nobody has written to its memory. */
+_Noreturn static void be_a_stranger(reborn *r)
+{
+    memset(r->vector, PATTERN, VECTOR);
+    atomic_store(&r->reborn, 1);
+    nxt_await(&r->done, 1);
+    for (size_t i = 0; i < VECTOR; i++) {
+        if (r->vector[i] != PATTERN) {
+            _exit(1);
+        }
+    }
+    nxt_die(&r->s.died_ns);
+    _exit(1);
+}
+
+static int reuse_id(void *arg)
+{
+    reborn *r = arg;
+    nxt_procs procs;
+    pid_t stranger;
+
+    nxt_procs_start(&procs, 2, reborn_rank, r);
+    nxt_await(&r->in_hook, 2);
+    nxt_procs_signal(&procs, 2, SIGKILL);
+    if (waitpid(procs.pids[1], NULL, 0) != procs.pids[1]) {
+        return 1;
+    }
+    stranger = nxt_pid_space_fork(procs.pids[1]);
+    if (stranger == 0) {
+        be_a_stranger(r);
+    }
+    nxt_procs_wait(&procs, 1U << 1, 0); /* of the second, that is the stranger */
+    return (stranger == procs.pids[1]) ? 0 : 1;
+}
+
+static void test_a_process_that_gets_the_id_of_a_killed_rank_is_left_alone(void **state)
+{
+    reborn *r = nxt_share(sizeof(*r));
+    int code;
+
+    (void)state;
+    r->vector = mmap(NULL, VECTOR, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(r->vector, MAP_FAILED);
+    code = nxt_pid_space_run(reuse_id, r);
+    if (code < 0) {
+        print_message("process ids cannot be chosen here: nothing was tested\n");
+    } else {
+        assert_int_equal(code, 0);
+    }
+    nxt_unshare(r->vector, VECTOR);
+    nxt_unshare(r, sizeof(*r));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_waits_for_a_killed_rank_learns_of_it),
         cmocka_unit_test(test_who_works_with_a_killed_rank_learns_of_it),
+        cmocka_unit_test(test_a_process_that_gets_the_id_of_a_killed_rank_is_left_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

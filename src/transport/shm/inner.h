@@ -132,7 +132,8 @@ typedef struct nx_shm_link {
     nexar_err err;
     char why[160];
 
-    nx_fd socket, process; /* the second is a pidfd; fd is -1: none */
+    nx_fd socket, process; /* the second is that of |peer|; fd is -1: it is not watched */
+    nx_pidfd *peer;        /* its process; NULL: it cannot be pinned, nor its memory read */
     int bell;              /* the peer's; -1 before it is up */
     pid_t pid;             /* as this process sees it; 0: not at all */
     nx_segment *segment;

@@ -79,7 +79,10 @@ static void close_fd(nx_shm *shm, nx_fd *fd)
 static void hang_up(nx_shm_link *link)
 {
     close_fd(link->shm, &link->socket);
-    close_fd(link->shm, &link->process);
+    nx_loop_fd_remove(link->shm->config.loop, &link->process);
+    link->process.fd = -1;
+    nx_pidfd_unref(link->peer);
+    link->peer = NULL;
 }
 
 void nx_shm_link_down(nx_shm_link *link, nexar_err err, const char *format, ...)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -235,6 +234,13 @@ nexar_err nx_shm_pass(nx_link *base, uint64_t name, int fd)
     return nx_shm_send(link->socket.fd, &w, &fd, 1);
 }
 
+nx_pidfd *nx_shm_process(nx_link *base)
+{
+    const nx_shm_link *link = nx_shm_from_base(base);
+
+    return (link->state == NX_SHM_UP) ? link->peer : NULL;
+}
+
 static void on_process_ready(nx_fd *fd, uint32_t events)
 {
     (void)events;
@@ -244,14 +250,11 @@ static void on_process_ready(nx_fd *fd, uint32_t events)
 /* A process that was forked may hold the peer's socket: its death is seen all the same. */
 static void watch_process(nx_shm_link *link)
 {
-    if ((link->pid > 0) && (link->pid != getpid())) {
-        link->process.fd = nx_sys_pidfd_open(link->pid);
-    }
+    link->process.fd = (link->peer == NULL) ? -1 : nx_pidfd_fd(link->peer);
     link->process.on_ready = on_process_ready;
     if ((link->process.fd >= 0) &&
         (nx_loop_fd_add(link->shm->config.loop, &link->process, EPOLLIN) != NEXAR_OK)) {
-        (void)nx_sys_close(link->process.fd); /* the socket must do */
-        link->process.fd = -1;
+        link->process.fd = -1; /* the socket must do */
     }
 }
 
@@ -276,6 +279,7 @@ void nx_shm_pair_done(nx_shm_link *link, const nx_shm_word *w, int fd, pid_t pid
     link->state = NX_SHM_UP;
     link->bell = bell;
     link->pid = pid;
+    link->peer = nx_pidfd_open(pid);
     link->socket.fd = fd;
     link->socket.on_ready = on_socket_ready;
     nx_shm_close_fds(&link->segment_fd, 1);

@@ -47,9 +47,9 @@ bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
     from.iov_base = (void *)(uintptr_t)at; // NOLINT(performance-no-int-to-ptr)
     from.iov_len = sizeof(got);
 
-    return !link->shm->config.no_reading && (link->pid > 0) &&
+    return !link->shm->config.no_reading && (link->peer != NULL) &&
            (nx_sys_process_vm_readv(link->pid, &to, 1, &from, 1) == (ssize_t)sizeof(got)) &&
-           (got == token);
+           !nx_pidfd_exited(link->peer) && (got == token);
 }
 
 /* ---- offers come and go ----------------------------------------------------------- */
@@ -318,23 +318,21 @@ static void give_back(nx_shm_link *link, nx_shm_read *r, int code)
     finish(r, NX_DONE_UNREADABLE);
 }
 
-/* Whether the bytes read are the peer's: the peer has not closed the link and, before the end of
- * a part counts, has not ended, its pid perhaps another's.  1: they are.  0: the hangup is in
- * flight.  -1, with errno: the kernel does not say. */
-static int still_there(const nx_shm_link *link, const nx_shm_read *r, ssize_t got)
+/* Whether the bytes read are the peer's: the peer has not closed the link, nor has its process
+ * exited, its pid perhaps another's.  A process that has executed another program has hung up.
+ * 1: they are.  0: the hangup is in flight.  -1, with errno: the kernel does not say. */
+static int still_there(const nx_shm_link *link)
 {
-    /* Not POLLIN: descriptors come this way too (nx_shm_pass). */
-    struct pollfd socket = {.fd = link->socket.fd, .events = POLLRDHUP};
-    int hung_up;
+    /* Not POLLIN of the socket: descriptors come this way too (nx_shm_pass). */
+    struct pollfd ends[] = {{.fd = link->socket.fd, .events = POLLRDHUP},
+                            {.fd = nx_pidfd_fd(link->peer), .events = POLLIN}};
+    int ended;
 
     if (atomic_load(&nx_shm_way_in(link)->closed) != 0) {
         return 0;
     }
-    if ((got <= 0) || ((uint64_t)got < r->offer.len - r->done)) {
-        return 1;
-    }
-    hung_up = nx_sys_poll(&socket, 1, 0);
-    return (hung_up < 0) ? -1 : (hung_up == 0);
+    ended = nx_sys_poll(ends, sizeof(ends) / sizeof(ends[0]), 0);
+    return (ended < 0) ? -1 : (ended == 0);
 }
 
 static void read_slice(nx_shm_link *link, nx_shm_read *r)
@@ -354,7 +352,7 @@ static void read_slice(nx_shm_link *link, nx_shm_read *r)
     n = locate(r, len, from);
     got = nx_sys_process_vm_readv(link->pid, &to, 1, from, n);
     code = (got < 0) ? errno : EFAULT;
-    there = still_there(link, r, got);
+    there = still_there(link);
     if (there < 0) {
         (void)nx_fail_sys("poll", "the socket of a pair", errno);
         nx_shm_link_down(link, NEXAR_ESYS, "%s", nexar_last_error());

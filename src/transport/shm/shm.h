@@ -42,7 +42,9 @@
  * what the sender does not come to copy the receiver reads from its memory
  * (process_vm_readv), straight into its place if the owner names it (on_want), and
  * acknowledges (claim.h).  Where that is not permitted, found out once per pair, or fails
- * for some memory, all goes through the data ring.
+ * for some memory, or the peer's process cannot be pinned by a pidfd, all goes through the data
+ * ring.  After each read the receiver asks whether the peer has closed the link or its process
+ * has exited (its id may be another's then); what was read is not used in that case.
  *
  * What the other side writes into the segment is never trusted: it is read once,
  * checked, and if it is impossible the link goes down with NEXAR_EPROTO.  The peer's
@@ -55,6 +57,7 @@
 
 #include <stdbool.h>
 
+#include "base/pidfd.h"
 #include "base/random.h"
 #include "loop/loop.h"
 #include "transport/transport.h"
@@ -116,6 +119,9 @@ bool nx_shm_pairing(const nx_link *link);
 /* Passes a copy of |fd| to the other side of |link|, which is up, for its on_pass.
  * NEXAR_ESYS: not now, or not at all. */
 NX_MUST_CHECK nexar_err nx_shm_pass(nx_link *link, uint64_t name, int fd);
+/* The process behind |link|, borrowed until the next return to the loop.  NULL: the link is not
+ * up, or the process cannot be pinned. */
+nx_pidfd *nx_shm_process(nx_link *link);
 /* What |link|, which is pairing, has queued goes to |to|, whose calls up are set; then
  * on_moved.  Not from an up-call of |link|.  An error: |to| is as it was, and the link
  * goes down. */
