@@ -37,7 +37,8 @@ static void take_turn(const nx_turn *t)
     uint64_t its[2];
 
     (void)nx_turn_check(t);
-    nx_board_begun(t->board, t->rank, t->number);
+    (void)nx_board_check(t->board, t->self, t->rank, true);
+    nx_board_begun(t->board, t->self, t->rank, t->number);
     nxt_must(nx_turn_open(t) != NULL);
     nx_turn_arrive(t, mark, false);
     if (nx_turn_all_here(t) == NX_TURN_ON) {
@@ -49,11 +50,11 @@ static void take_turn(const nx_turn *t)
     for (uint32_t rank = 0; rank < t->size; rank++) {
         (void)nx_turn_is_out(t, rank);
     }
-    nx_board_break(t->board, t->rank, t->number, NEXAR_EPEER, "it ends");
+    nx_board_break(t->board, t->self, t->rank, t->number, NEXAR_EPEER, "it ends");
     nxt_must((int)nx_turn_trouble(t, why) < 0);
     nxt_must(memchr(why, '\0', sizeof(why)) != NULL);
     nx_turn_leave(t);
-    nx_board_engine(t->board, t->rank, t->number);
+    nx_board_engine(t->board, t->self, t->rank, t->number);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -62,7 +63,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     nx_reader r = nx_reader_make(data, size);
     const uint8_t how = nx_read_u8(&r);
     const uint32_t n = 2 + how % (MOST - 1);
-    nx_turn t = {.size = n, .rank = (uint32_t)(how >> 4) % n, .spin_ns = 1, .deadline_ns = 1};
+    nx_board_self self = {0};
+    nx_turn t = {.size = n,
+                 .rank = (uint32_t)(how >> 4) % n,
+                 .spin_ns = 1,
+                 .deadline_ns = 1,
+                 .check_ns = 1,
+                 .self = &self};
 
     t.number = (uint64_t)nx_read_u8(&r) + 1;
     t.turn = nx_read_u8(&r);

@@ -16,6 +16,7 @@
 #include "base/place.h"
 #include "base/sys.h"
 #include "base/text.h"
+#include "coll/direct/damage.h"
 
 static const uint64_t MAGIC = UINT64_C(0x6e78626f61726431);
 enum { VERSION = 4 };
@@ -93,18 +94,21 @@ static void wake(nx_board_rank *r)
 
 /* ---- trouble ------------------------------------------------------------------------- */
 
-void nx_board_break(nx_board *b, uint32_t rank, uint64_t number, nexar_err err, const char *why)
+void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number, nexar_err err,
+                    const char *why)
 {
-    const uint64_t bit = UINT64_C(1) << rank;
     nx_board_rank *r = &b->ranks[rank];
 
-    if ((atomic_load(&b->broken) & bit) != 0) {
+    if (self->copy.broke) {
         return;
     }
+    self->copy.broke = true;
+    self->copy.number = number;
+    self->copy.err = (int32_t)err;
     r->number = number;
     r->err = (int32_t)err;
     (void)snprintf(r->why, sizeof(r->why), "%s", why);
-    atomic_fetch_or(&b->broken, bit);
+    atomic_fetch_or(&b->broken, UINT64_C(1) << rank);
     for (uint32_t i = 0; i < NX_BOARD_RANKS; i++) { /* whatever others made of |size| */
         ring(&b->ranks[i]);
     }
@@ -125,7 +129,10 @@ static uint32_t breaker(const nx_turn *t, uint64_t broken)
 static bool broken_before(const nx_turn *t, uint64_t broken)
 {
     for (uint32_t rank = 0; rank < t->size; rank++) {
-        if (((broken >> rank & 1) != 0) && (t->board->ranks[rank].number < t->number)) {
+        const uint64_t number = t->board->ranks[rank].number;
+
+        /* 0: it has said nothing, and its bit is damage. */
+        if (((broken >> rank & 1) != 0) && (number != 0) && (number < t->number)) {
             return true;
         }
     }
@@ -231,8 +238,16 @@ static nx_turn_end look_round(const nx_turn *t, const want *w)
             (atomic_load(&r->begun) < t->number)) {
             return NX_TURN_ENGINE;
         }
-    } else if (end == NX_TURN_ENGINE) {
+        return end;
+    }
+    if (end == NX_TURN_ENGINE) {
         end = NX_TURN_ON; /* all have arrived: it is completed here */
+    }
+    /* A rank leaves for a reason that it has given before, or that all find alike. */
+    if ((end == NX_TURN_ON) && (atomic_load(&r->left) >= t->number) && !is_there(w)) {
+        end = nx_turn_check(t);
+        (void)nx_cell_differs(t->self, end != NX_TURN_BROKEN, "left");
+        end = (end == NX_TURN_BROKEN) ? end : NX_TURN_DAMAGED;
     }
     return end;
 }
@@ -259,8 +274,8 @@ static bool part(const nx_turn *t, uint64_t now_ns)
 {
     const uint32_t here = note_core(t);
 
-    if ((t->self == NULL) || (load_of(t, here) < 2) ||
-        (now_ns - t->self->parted_ns < PART_EVERY_NS) || !is_shared(t, here)) {
+    if ((load_of(t, here) < 2) || (now_ns - t->self->parted_ns < PART_EVERY_NS) ||
+        !is_shared(t, here)) {
         return false;
     }
     t->self->parted_ns = now_ns;
@@ -339,10 +354,19 @@ static nx_turn_end doze(const nx_turn *t, const want *w)
     if (end != NX_TURN_ON) {
         return end;
     }
-    if ((t->deadline_ns != 0) && (nx_now(&nx_clock_system) >= t->deadline_ns)) {
+    const uint64_t now_ns = nx_now(&nx_clock_system);
+    uint64_t until_ns = t->deadline_ns;
+
+    if ((until_ns != 0) && (now_ns >= until_ns)) {
         return NX_TURN_LATE;
     }
-    futex_sleep(&r->bell, bell, t->deadline_ns);
+    if (!nx_steps_are_well(t->board, t->self, t->rank)) {
+        return NX_TURN_DAMAGED;
+    }
+    if ((t->check_ns != 0) && ((until_ns == 0) || (until_ns - now_ns > t->check_ns))) {
+        until_ns = now_ns + t->check_ns; /* |asleep| may have been written over */
+    }
+    futex_sleep(&r->bell, bell, until_ns);
     return NX_TURN_ON;
 }
 
@@ -363,8 +387,7 @@ static nx_turn_end sleep_for(const nx_turn *t, const want *w)
 static nx_turn_end stay_or_sleep(const nx_turn *t, const want *w)
 {
     const uint64_t first_ns = (t->spin_ns != 0) ? t->spin_ns : YIELD_NS;
-    const uint64_t span_ns =
-        ((t->self != NULL) && (t->self->awake_ns != 0)) ? t->self->awake_ns : first_ns;
+    const uint64_t span_ns = (t->self->awake_ns != 0) ? t->self->awake_ns : first_ns;
     bool there = false;
     nx_turn_end end =
         (t->spin_ns != 0) ? spin(t, w, span_ns, &there) : give_way(w, span_ns, &there);
@@ -375,10 +398,8 @@ static nx_turn_end stay_or_sleep(const nx_turn *t, const want *w)
     const uint64_t asleep_ns = nx_now(&nx_clock_system);
 
     end = sleep_for(t, w);
-    if (t->self != NULL) {
-        t->self->awake_ns =
-            nx_patience_after(PATIENCE, first_ns, span_ns + (nx_now(&nx_clock_system) - asleep_ns));
-    }
+    t->self->awake_ns =
+        nx_patience_after(PATIENCE, first_ns, span_ns + (nx_now(&nx_clock_system) - asleep_ns));
     return end;
 }
 
@@ -395,17 +416,22 @@ static nx_turn_end wait_for(const nx_turn *t, const want *w)
 
 /* ---- turns --------------------------------------------------------------------------- */
 
-void nx_board_begun(nx_board *b, uint32_t rank, uint64_t number)
+void nx_board_begun(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number)
 {
-    atomic_store_explicit(&b->ranks[rank].begun, number, memory_order_release);
+    const uint64_t was = self->copy.begun;
+
+    self->copy.begun = number;
+    (void)nx_cell_differs(self, atomic_exchange(&b->ranks[rank].begun, number) != was, "begun");
 }
 
-void nx_board_engine(nx_board *b, uint32_t rank, uint64_t number)
+void nx_board_engine(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number)
 {
     nx_board_rank *r = &b->ranks[rank];
+    const uint64_t was = self->copy.engine;
 
-    if (atomic_load_explicit(&r->engine, memory_order_relaxed) < number) {
-        atomic_store(&r->engine, number);
+    if (was < number) {
+        self->copy.engine = number;
+        (void)nx_cell_differs(self, atomic_exchange(&r->engine, number) != was, "engine");
         wake(r);
     }
 }
@@ -419,6 +445,8 @@ void *nx_turn_open(const nx_turn *t)
     } else if (t->number % SPREAD == 0) {
         spread(t);
     }
+    (void)nx_slot_is_well(t->board, t->self, t->rank, (int)(t->turn & 1));
+    t->self->copy.slots[t->turn & 1].seq = 0;
     atomic_store_explicit(&s->seq, 0, memory_order_relaxed);
     return s->data;
 }
@@ -427,11 +455,19 @@ void *nx_turn_open(const nx_turn *t)
 void nx_turn_arrive(const nx_turn *t, const uint64_t mark[2], bool declines)
 {
     nx_board_slot *s = nx_turn_slot(t, t->rank);
+    nx_board_copy *copy = &t->self->copy;
+    const int k = (int)(t->turn & 1);
 
+    copy->slots[k].declines = declines;
+    copy->slots[k].mark[0] = mark[0];
+    copy->slots[k].mark[1] = mark[1];
+    copy->slots[k].lends = s->lends;
+    copy->slots[k].took_ns = s->took_ns;
+    copy->slots[k].seq = t->number;
     atomic_store_explicit(&s->declines, declines, memory_order_release);
     atomic_store_explicit(&s->mark[0], mark[0], memory_order_release);
     atomic_store_explicit(&s->mark[1], mark[1], memory_order_release);
-    atomic_store(&s->seq, t->number);
+    (void)nx_cell_differs(t->self, atomic_exchange(&s->seq, t->number) != 0, "seq");
     wake(&t->board->ranks[t->rank]);
 }
 
@@ -450,7 +486,14 @@ nx_turn_end nx_turn_all_here(const nx_turn *t)
             return end;
         }
         declined = declined || (atomic_load_explicit(&s->declines, memory_order_acquire) != 0);
-        passed = passed || (atomic_load_explicit(&s->seq, memory_order_relaxed) != t->number);
+        if (atomic_load_explicit(&s->seq, memory_order_relaxed) != t->number) {
+            passed = true;
+            /* It is ahead of this operation, which it has run by the engine then. */
+            if (nx_cell_differs(t->self, atomic_load(&t->board->ranks[rank].engine) < t->number,
+                                "seq")) {
+                return NX_TURN_DAMAGED;
+            }
+        }
     }
     return (declined || passed) ? NX_TURN_ENGINE : NX_TURN_ON;
 }
@@ -478,20 +521,31 @@ void nx_turn_say(const nx_turn *t, uint32_t step)
 {
     nx_board_rank *own = &t->board->ranks[t->rank];
 
-    atomic_store(&own->step, step_value(t, step));
+    const uint64_t was = t->self->copy.step;
+
+    t->self->copy.step = step_value(t, step);
+    (void)nx_cell_differs(t->self, atomic_exchange(&own->step, t->self->copy.step) != was, "step");
     wake(own);
 }
 
 nx_turn_end nx_turn_wait_for(const nx_turn *t, uint32_t rank, uint32_t step)
 {
-    const want w = {
-        .rank = rank, .word = &t->board->ranks[rank].step, .value = step_value(t, step)};
+    const nx_board_rank *r = &t->board->ranks[rank];
+    const want w = {.rank = rank, .word = &r->step, .value = step_value(t, step)};
+    const nx_turn_end end = wait_for(t, &w);
+    const uint64_t now = atomic_load(&r->step) >> NX_TURN_STEP_BITS;
 
-    return wait_for(t, &w);
+    /* It is ahead of this operation, and has begun that one. */
+    if ((end == NX_TURN_ON) && (now != t->number) &&
+        nx_cell_differs(t->self, atomic_load(&r->begun) < now, "step")) {
+        return NX_TURN_DAMAGED;
+    }
+    return end;
 }
 
 void nx_turn_leave(const nx_turn *t)
 {
+    t->self->copy.left = t->number;
     atomic_store(&t->board->ranks[t->rank].left, t->number);
 }
 

@@ -51,6 +51,24 @@
  *
  * What others write is never trusted: no length or index is taken from the board, nor its
  * size once it was seen to be one (nx_board_is).
+ *
+ * Damage.  Somebody may have written over the board.  Every cell above has one writer, its owner,
+ * which keeps a copy (nx_board_copy); of |broken| each rank owns its bit, of the head the first
+ * rank all.  The owner compares the cell with the copy whenever it writes the cell, before each
+ * sleep, and, while no operation of it is on the board, every |check_ns| (nx_board_check).  A rank
+ * that waits looks again after |check_ns|, whether it was woken or not.  A rank that reads holds
+ * cells against each other: a |seq| or |step| of a later operation needs an |engine| or |begun|
+ * that admits it, a rank that has left needs a reason that all see.  Who finds a difference ends
+ * with NX_TURN_DAMAGED and breaks the board; the ABORT of its last two operations here reaches
+ * ranks that were misled into waiting elsewhere (direct.h): a rank that was misled in operation n
+ * has not arrived in a later one, so nobody has completed the next on the board.
+ *
+ * So a change of a cell that lasts until its owner looks ends in an error, or the operations go
+ * on by the engine, and no rank waits for longer than |check_ns|.  What a hostile process that
+ * can write to the board can still do: change inputs and results on it, and the places in arenas
+ * that are named there; change a cell and change it back before the owner looks, and so let a
+ * rank wait for messages that do not come, until the collective time-out; say nothing, as any
+ * rank can.
  */
 #ifndef NX_BOARD_H
 #define NX_BOARD_H
@@ -129,10 +147,25 @@ static inline nx_board_slot *nx_board_slot_of(nx_board *b, uint32_t rank, uint64
 /* How many times as long as at first it stays awake at most (patience.h). */
 enum { NX_BOARD_PATIENCE = 20 };
 
-/* What a rank has learned by waiting; its own, zero at first. */
+/* What a rank has written into its cells. */
+typedef struct nx_board_copy {
+    uint64_t begun, engine, step, left;
+    uint32_t mapped, ready;
+    struct {
+        uint64_t seq, mark[2];
+        uint32_t declines, lends, took_ns;
+    } slots[2];
+    bool broke; /* its bit in |broken| is set; then */
+    uint64_t number;
+    int32_t err;
+} nx_board_copy;
+
+/* What a rank knows of itself; its own, zero at first. */
 typedef struct nx_board_self {
     uint64_t awake_ns;  /* how long it spins or yields now before it sleeps; 0: as at first */
     uint64_t parted_ns; /* when it last left a core, or was left on one */
+    nx_board_copy copy;
+    _Atomic(const char *) damaged; /* a cell that was found changed; NULL: none */
 } nx_board_self;
 
 /* One rank in one operation. */
@@ -144,19 +177,30 @@ typedef struct nx_turn {
     uint64_t spin_ns;
     nx_board_self *self;
     uint64_t deadline_ns; /* on nx_clock_system; 0: none */
+    uint64_t check_ns;    /* see "Damage"; 0: never */
 } nx_turn;
 
 typedef enum nx_turn_end {
     NX_TURN_ON,     /* what was waited for is there */
     NX_TURN_ENGINE, /* nobody completes it here */
     NX_TURN_BROKEN, /* nx_turn_trouble says why */
-    NX_TURN_LATE    /* the deadline has passed */
+    NX_TURN_LATE,   /* the deadline has passed */
+    NX_TURN_DAMAGED /* |self->damaged| says what */
 } nx_turn_end;
 
 /* With the rank's other operations in order of their numbers: it begins |number| here,
  * or by the engine. */
-void nx_board_begun(nx_board *b, uint32_t rank, uint64_t number);
-void nx_board_engine(nx_board *b, uint32_t rank, uint64_t number);
+void nx_board_begun(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number);
+void nx_board_engine(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number);
+
+/* |rank| has the board; whether it can read the memory of all others. */
+void nx_board_mapped(nx_board *b, nx_board_self *self, uint32_t rank);
+void nx_board_ready_as(nx_board *b, nx_board_self *self, uint32_t rank, nx_board_ready how);
+
+/* Whether the cells of |rank| are what it has written: those that change with the caller's lock,
+ * and if none of its operations is on the board, |idle|, the others too.  False: |self->damaged|
+ * names one.  Once it has broken the board it only says so again, and all are well. */
+bool nx_board_check(nx_board *b, nx_board_self *self, uint32_t rank, bool idle);
 
 /* Before arriving: whether the board has broken, and in this operation or before. */
 nx_turn_end nx_turn_check(const nx_turn *t);
@@ -167,7 +211,8 @@ static inline nx_board_slot *nx_turn_slot(const nx_turn *t, uint32_t rank)
 /* Where to put what this rank brings, NX_BOARD_ROOM bytes; then arrive. */
 void *nx_turn_open(const nx_turn *t);
 void nx_turn_arrive(const nx_turn *t, const uint64_t mark[2], bool declines);
-/* Waits for all.  NX_TURN_ENGINE also if one has declined. */
+/* Waits for all.  NX_TURN_ENGINE also if one has declined; it is to be said by nx_board_engine
+ * before this rank begins another operation here. */
 nx_turn_end nx_turn_all_here(const nx_turn *t);
 /* After it: the first rank whose mark is not |mark|; the size: all are equal. */
 uint32_t nx_turn_odd_one(const nx_turn *t, const uint64_t mark[2], uint64_t its[2]);
@@ -186,7 +231,8 @@ bool nx_turn_is_out(const nx_turn *t, uint32_t rank);
 
 /* The operation |number| has failed on |rank|, which may be in it or about to begin
  * it: all others end.  Once for a rank: the first counts. */
-void nx_board_break(nx_board *b, uint32_t rank, uint64_t number, nexar_err err, const char *why);
+void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number, nexar_err err,
+                    const char *why);
 /* Why the operation is broken. */
 nexar_err nx_turn_trouble(const nx_turn *t, char why[NX_BOARD_WHY]);
 /* Ranks that have not arrived in it, as bits. */

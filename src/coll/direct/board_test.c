@@ -2,6 +2,7 @@
 #include "coll/direct/board.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static nx_turn_end one_turn(member *m, uint64_t number, bool declines)
     nx_turn_end end;
 
     m->t.number = number;
-    nx_board_begun(m->t.board, m->t.rank, number);
+    nx_board_begun(m->t.board, &m->self, m->t.rank, number);
     value = brings(m->t.rank, number);
     memcpy(nx_turn_open(&m->t), &value, sizeof(value));
     nx_turn_arrive(&m->t, mark, declines);
@@ -155,14 +156,17 @@ static void *with_absences(void *arg)
         const uint64_t dice = nxt_next(&all) % 16, who = nxt_next(&all) % RANKS;
 
         if ((dice == 0) && (who == m->t.rank)) {
-            nx_board_engine(m->t.board, m->t.rank, number);
+            nx_board_engine(m->t.board, &m->self, m->t.rank, number);
             m->engine++;
         } else {
             const bool declines = (dice == 1) && (who == m->t.rank);
             const nx_turn_end end = one_turn(m, number, declines);
 
             m->wrong += (end != ((dice <= 1) ? NX_TURN_ENGINE : NX_TURN_ON));
-            m->engine += (end == NX_TURN_ENGINE);
+            if (end == NX_TURN_ENGINE) {
+                nx_board_engine(m->t.board, &m->self, m->t.rank, number);
+                m->engine++;
+            }
         }
     }
     return NULL;
@@ -198,7 +202,7 @@ static void *broken_in_the_end(void *arg)
         m->wrong += (one_turn(m, number, false) != NX_TURN_ON);
     }
     if (m->t.rank == RANKS - 1) {
-        nx_board_break(m->t.board, m->t.rank, 100, NEXAR_EPEER, "it hurts");
+        nx_board_break(m->t.board, &m->self, m->t.rank, 100, NEXAR_EPEER, "it hurts");
         m->t.number = 100;
         m->end = nx_turn_check(&m->t);
     } else {
@@ -233,7 +237,7 @@ static void test_trouble_is_said_in_one_line(void **state)
 
     (void)state;
     open_crowd(&c, 0);
-    nx_board_break(c.board, 1, 1, NEXAR_EPEER, "it hurts\n\033[2J\xc3\xa4");
+    nx_board_break(c.board, &c.m[1].self, 1, 1, NEXAR_EPEER, "it hurts\n\033[2J\xc3\xa4");
     c.m[0].t.number = 1;
     assert_int_equal(nx_turn_check(&c.m[0].t), NX_TURN_BROKEN);
     assert_int_equal(nx_turn_trouble(&c.m[0].t, why), NEXAR_EPEER);
@@ -268,7 +272,7 @@ static void test_what_is_there_counts_more_than_trouble(void **state)
         memcpy(nx_turn_open(&c.m[i].t), &value, sizeof(value));
         nx_turn_arrive(&c.m[i].t, mark, false);
     }
-    nx_board_break(c.board, 1, 1, NEXAR_EPEER, "too late");
+    nx_board_break(c.board, &c.m[1].self, 1, 1, NEXAR_EPEER, "too late");
     assert_int_equal(one_turn(&c.m[0], 1, false), NX_TURN_ON);
     assert_int_equal(close_crowd(&c), NEXAR_OK);
 }
@@ -301,6 +305,113 @@ static void test_patience_keeps_its_bounds(void **state)
     assert_int_equal(close_crowd(&c), NEXAR_OK);
 }
 
+/* ---- damage ----------------------------------------------------------------------------- */
+
+/* Each cell of a rank, and a bit of the board that is its own. */
+static void test_a_rank_notices_what_another_has_written_into_its_cells(void **state)
+{
+    crowd c;
+
+    (void)state;
+    open_crowd(&c, 0);
+    nx_board_rank *r = &c.board->ranks[1];
+    nx_board_slot *s = &c.board->slots[2]; /* of rank 1 */
+    nx_board_self *self = &c.m[1].self;
+    _Atomic uint64_t *wide[] = {&r->begun, &r->engine, &r->step,      &r->left,
+                                &s[0].seq, &s[1].seq,  &s[0].mark[0], &s[1].mark[1]};
+    _Atomic uint32_t *narrow[] = {&r->mapped, &r->ready, &s[0].declines, &s[1].declines};
+
+    assert_true(nx_board_check(c.board, self, 1, true));
+    for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]); i++) {
+        atomic_fetch_add(wide[i], 256);
+        assert_false(nx_board_check(c.board, self, 1, true));
+        assert_non_null(self->damaged);
+        atomic_fetch_sub(wide[i], 256);
+        assert_true(nx_board_check(c.board, self, 1, true));
+    }
+    for (size_t i = 0; i < sizeof(narrow) / sizeof(narrow[0]); i++) {
+        atomic_fetch_add(narrow[i], 1);
+        assert_false(nx_board_check(c.board, self, 1, true));
+        atomic_fetch_sub(narrow[i], 1);
+    }
+    atomic_store(&c.board->broken, 4); /* the third has said nothing: nobody believes it */
+    assert_true(nx_board_check(c.board, self, 1, true));
+    c.m[1].t.number = 5;
+    assert_int_equal(nx_turn_check(&c.m[1].t), NX_TURN_ON);
+    assert_false(nx_board_check(c.board, &c.m[2].self, 2, true));
+    nx_board_break(c.board, self, 1, 5, NEXAR_EPROTO, "damaged");
+    atomic_store(&c.board->broken, 0);
+    assert_true(nx_board_check(c.board, self, 1, true)); /* it says so again */
+    assert_int_equal(nx_turn_check(&c.m[1].t), NX_TURN_BROKEN);
+    assert_int_equal(close_crowd(&c), NEXAR_OK);
+}
+
+/* The last rank comes when the others sleep, but does not see that they do. */
+static void *lose_a_wake(void *arg)
+{
+    member *m = arg;
+
+    if (m->t.rank != RANKS - 1) {
+        m->t.check_ns = 1000000;
+        m->wrong += (one_turn(m, 1, false) != NX_TURN_ON);
+        return NULL;
+    }
+    while (atomic_load(&m->t.board->ranks[m->t.rank].asleep) == 0) {
+        (void)sched_yield();
+    }
+    m->t.number = 1;
+    (void)nx_turn_open(&m->t);
+    atomic_store(&m->t.board->ranks[m->t.rank].asleep, 0);
+    nx_turn_arrive(&m->t, (const uint64_t[2]){1, 5}, false);
+    return NULL;
+}
+
+static void test_a_flag_that_was_written_over_loses_no_wake(void **state)
+{
+    crowd c;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        open_crowd(&c, 0);
+        for (uint32_t k = 0; k < RANKS; k++) {
+            const uint64_t value = brings(k, 1);
+
+            memcpy(c.board->slots[2 * (size_t)k].data, &value, sizeof(value));
+        }
+        run_crowd(&c, lose_a_wake);
+        assert_int_equal(close_crowd(&c), NEXAR_OK);
+    }
+}
+
+/* What a reader finds impossible: a rank that is ahead, but has not done what it takes. */
+static void test_a_reader_does_not_believe_what_cannot_be(void **state)
+{
+    crowd c;
+    nx_turn *t = &c.m[0].t;
+
+    (void)state;
+    open_crowd(&c, 0);
+    t->number = 7;
+    for (uint32_t i = 0; i < RANKS; i++) {
+        atomic_store(&c.board->slots[2 * (size_t)i].seq, 7);
+    }
+    assert_int_equal(nx_turn_all_here(t), NX_TURN_ON);
+    atomic_store(&c.board->slots[4].seq, 9);
+    assert_int_equal(nx_turn_all_here(t), NX_TURN_DAMAGED);
+    atomic_store(&c.board->ranks[2].engine, 7); /* it was elsewhere meanwhile */
+    assert_int_equal(nx_turn_all_here(t), NX_TURN_ENGINE);
+
+    atomic_store(&c.board->ranks[1].step, UINT64_C(9) << NX_TURN_STEP_BITS | 1);
+    assert_int_equal(nx_turn_wait_for(t, 1, 1), NX_TURN_DAMAGED);
+    atomic_store(&c.board->ranks[1].begun, 9);
+    assert_int_equal(nx_turn_wait_for(t, 1, 1), NX_TURN_ON);
+
+    atomic_store(&c.board->ranks[3].left, 7); /* for no reason */
+    t->check_ns = 1000000;
+    assert_int_equal(nx_turn_wait_for(t, 3, 1), NX_TURN_DAMAGED);
+    assert_int_equal(close_crowd(&c), NEXAR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +422,9 @@ int main(void)
         cmocka_unit_test(test_a_wait_ends_with_its_deadline),
         cmocka_unit_test(test_what_is_there_counts_more_than_trouble),
         cmocka_unit_test(test_patience_keeps_its_bounds),
+        cmocka_unit_test(test_a_rank_notices_what_another_has_written_into_its_cells),
+        cmocka_unit_test(test_a_flag_that_was_written_over_loses_no_wake),
+        cmocka_unit_test(test_a_reader_does_not_believe_what_cannot_be),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

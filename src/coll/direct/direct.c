@@ -16,10 +16,13 @@ struct nx_direct {
     nx_direct_config config;
     nx_group *group;
     nx_board *board;
-    uint64_t last;  /* the number of the last operation that began, in 64 bits */
-    uint64_t turns; /* completed on the board */
-    uint64_t count; /* of operations */
-    bool on, reads; /* all are ready; all can read each other's memory */
+    uint64_t last;     /* the number of the last operation that began, in 64 bits */
+    uint64_t turns;    /* completed on the board */
+    uint64_t count;    /* of operations */
+    bool on, reads;    /* all are ready; all can read each other's memory */
+    bool roomy;        /* as the board said at first */
+    uint64_t begun[2]; /* the last operations on the board, this one or the last first; 0: none */
+    nx_timer check;
     uint64_t token; /* others read it here */
     nx_turn now;    /* of the operation on the board; number 0: none */
     nx_mark mark;
@@ -38,6 +41,43 @@ struct nx_direct {
     nx_board_self self; /* of who has the board */
     nx_far far[NX_BOARD_RANKS];
 };
+
+/* ---- damage ----------------------------------------------------------------------------- */
+
+/* A cell of the board is not what this rank has written: ends what may hang by it. */
+static void report_damage(nx_direct *d, char why[NX_BOARD_WHY])
+{
+    nx_group *g = d->group;
+    const uint64_t number = (d->begun[0] != 0) ? d->begun[0] : 1;
+
+    (void)snprintf(why, NX_BOARD_WHY,
+                   "the board of communicator %u is damaged: rank %u found that \"%s\" was written "
+                   "by another; look for stray writes to shared memory, or set direct=off",
+                   g->comm, g->rank, d->self.damaged);
+    nx_log(NX_LOG_ERROR, "%s", why);
+    d->self.damaged = NULL;
+    nx_board_break(d->board, &d->self, g->rank, number, NEXAR_EPROTO, why);
+    for (int i = 0; i < 2; i++) {
+        if (d->begun[i] != 0) {
+            nx_group_abort(g, (uint32_t)d->begun[i], NEXAR_EPROTO, why);
+        }
+    }
+}
+
+static void on_check(nx_timer *timer, uint64_t now_ns)
+{
+    nx_direct *d = nx_list_entry(timer, nx_direct, check);
+    char why[NX_BOARD_WHY];
+
+    if (!nx_board_check(d->board, &d->self, d->group->rank, d->now.number == 0)) {
+        report_damage(d, why);
+    }
+    if (nx_loop_timer_set(nx_hub_config_of(d->group->hub)->loop, timer,
+                          now_ns + d->config.check_ns) != NEXAR_OK) {
+        nx_log(NX_LOG_WARN, "the board of communicator %u is not looked over for damage: no memory",
+               d->group->comm);
+    }
+}
 
 /* ---- life ------------------------------------------------------------------------------ */
 
@@ -67,6 +107,8 @@ nexar_err nx_direct_create(const nx_direct_config *config)
     d->group = g;
     d->board = config->board;
     d->token = config->token;
+    d->roomy = (config->board->roomy != 0);
+    d->check.on_expire = on_check;
     d->plain.algorithm = nx_algorithms(&n);
     d->last = g->next - 1;
     nx_tune_init(&d->tune);
@@ -74,8 +116,8 @@ nexar_err nx_direct_create(const nx_direct_config *config)
     own->token_at = (uint64_t)(uintptr_t)&d->token;
     own->token = d->token;
     /* What has begun before is run by the engine. */
-    nx_board_engine(d->board, g->rank, d->last);
-    atomic_store(&own->mapped, 1);
+    nx_board_engine(d->board, &d->self, g->rank, d->last);
+    nx_board_mapped(d->board, &d->self, g->rank);
     g->direct = d;
     return NEXAR_OK;
 }
@@ -85,6 +127,7 @@ void nx_direct_destroy(nx_direct *d)
     if (d == NULL) {
         return;
     }
+    nx_loop_timer_cancel(nx_hub_config_of(d->group->hub)->loop, &d->check);
     (void)munmap(d->board, nx_board_bytes(d->group->size));
     (void)pthread_cond_destroy(&d->freed);
     (void)pthread_mutex_destroy(&d->lock);
@@ -120,7 +163,7 @@ static void get_ready(nx_direct *d)
         d->bounce = nx_alloc_aligned(NX_BOARD_LINE, NX_SHARE_BLOCK);
         reads = (d->bounce != NULL);
     }
-    atomic_store(&d->board->ranks[d->group->rank].ready, reads ? NX_BOARD_READS : NX_BOARD_SLOTS);
+    nx_board_ready_as(d->board, &d->self, d->group->rank, reads ? NX_BOARD_READS : NX_BOARD_SLOTS);
 }
 
 static bool is_on(nx_direct *d)
@@ -143,6 +186,9 @@ static bool is_on(nx_direct *d)
     d->on = ready;
     d->reads = reads;
     if (ready) {
+        if (d->config.check_ns != 0) {
+            on_check(&d->check, nx_loop_now(nx_hub_config_of(d->group->hub)->loop));
+        }
         nx_log(NX_LOG_DEBUG, "collectives of communicator %u are direct from #%u on%s",
                d->group->comm, d->group->next, reads ? "" : ", in memory that is shared only");
     }
@@ -155,7 +201,7 @@ bool nx_direct_takes(nx_direct *d, const nx_coll_call *call)
 
     /* What is over elsewhere the engine ends at its beginning; the board stays. */
     return (d->on || is_on(d)) && (nx_group_aborted(d->group, d->group->next, &err) == NULL) &&
-           (nx_share_way(call, d->board, d->group->size, d->reads) != NX_WAY_ENGINE);
+           (nx_share_way(call, d->roomy, d->group->size, d->reads) != NX_WAY_ENGINE);
 }
 
 /* ---- errors ------------------------------------------------------------------------------- */
@@ -163,7 +209,7 @@ bool nx_direct_takes(nx_direct *d, const nx_coll_call *call)
 /* The operation on the board has failed here: all others hear of it. */
 static void fail(nx_direct *d, nexar_err err, const char *why)
 {
-    nx_board_break(d->board, d->group->rank, d->now.number, err, why);
+    nx_board_break(d->board, &d->self, d->group->rank, d->now.number, err, why);
     nx_group_tell(d->group, (uint32_t)d->now.number, 0, err, why);
 }
 
@@ -181,7 +227,7 @@ void nx_direct_on_down(nx_direct *d, uint32_t rank, nexar_err err, const char *w
 
 void nx_direct_on_abort(nx_direct *d, nexar_err err, const char *why)
 {
-    nx_board_break(d->board, d->group->rank, d->now.number, err, why);
+    nx_board_break(d->board, &d->self, d->group->rank, d->now.number, err, why);
 }
 
 /* What went wrong on this rank itself; NEXAR_OK: nothing. */
@@ -286,14 +332,16 @@ static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
                        .turn = d->turns,
                        .spin_ns = d->config.spin_ns,
                        .self = &d->self,
+                       .check_ns = d->config.check_ns,
                        .deadline_ns = (hub->timeout_ns == 0) ? 0 : d->begun_ns + hub->timeout_ns};
     *s = (nx_share){.turn = d->now,
                     .call = call,
                     .turns = 1,
                     .mark = d->mark,
                     .declines = (g->late != NEXAR_OK), /* the engine tells of that */
-                    .way = nx_share_way(call, d->board, d->group->size, d->reads),
+                    .way = nx_share_way(call, d->roomy, d->group->size, d->reads),
                     .reads = d->reads,
+                    .roomy = d->roomy,
                     .tune = &d->tune,
                     .far = d->far,
                     .bounce = d->bounce};
@@ -302,16 +350,21 @@ static void begin(nx_direct *d, const nx_coll_call *call, nx_share *s)
         s->on_lent = on_lent;
         s->ctx = d;
     }
-    nx_board_begun(d->board, g->rank, d->last);
+    nx_board_begun(d->board, &d->self, g->rank, d->last);
+    d->begun[1] = d->begun[0];
+    d->begun[0] = d->last;
 }
 
 static nexar_err outcome(nx_direct *d, const nx_share *s, nx_turn_end end)
 {
     const nx_turn *t = &s->turn;
+    const bool damaged = (d->self.damaged != NULL);
     char why[NX_BOARD_WHY] = "";
-    nexar_err err = own_trouble(d, s, end, why);
+    nexar_err err = damaged ? NEXAR_EPROTO : own_trouble(d, s, end, why);
 
-    if (err != NEXAR_OK) {
+    if (damaged) {
+        report_damage(d, why);
+    } else if (err != NEXAR_OK) {
         fail(d, err, why);
     } else if ((end == NX_TURN_BROKEN) || (s->code != 0)) {
         err = nx_turn_trouble(t, why);
@@ -379,7 +432,10 @@ bool nx_direct_run(nx_direct *d, const nx_coll_call *call, uint32_t *number, nex
     nx_loop_unlock(loop);
     end = work(&s);
     nx_loop_lock(loop);
-    if (end == NX_TURN_ENGINE) {
+    if ((end == NX_TURN_ENGINE) && d->self.copy.broke && (d->self.copy.number == d->now.number)) {
+        end = NX_TURN_BROKEN; /* meanwhile, and the others have been told: nobody runs it */
+    }
+    if ((end == NX_TURN_ENGINE) && (d->self.damaged == NULL)) {
         nx_share_done(&s);
         *number = (uint32_t)d->now.number; /* the engine takes it from the board */
         return false;
@@ -422,7 +478,7 @@ bool nx_direct_has(const nx_direct *d, uint32_t number)
 
 void nx_direct_part(nx_direct *d)
 {
-    nx_board_engine(d->board, d->group->rank, UINT64_MAX);
+    nx_board_engine(d->board, &d->self, d->group->rank, UINT64_MAX);
 }
 
 void nx_direct_engine(nx_direct *d, uint32_t number)
@@ -433,5 +489,5 @@ void nx_direct_engine(nx_direct *d, uint32_t number)
         leave(d);
     }
     d->last = (wide > d->last) ? wide : d->last;
-    nx_board_engine(d->board, d->group->rank, wide);
+    nx_board_engine(d->board, &d->self, d->group->rank, wide);
 }

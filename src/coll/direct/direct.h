@@ -10,6 +10,10 @@
  * One operation of a communicator is on the board at a time: another thread waits.  It
  * takes the group's next number, like all others.
  *
+ * Damage (board.h) ends the operation on the board with NEXAR_EPROTO; the others of the group
+ * are told that it, and the one before it on the board, have failed.  Those that have completed
+ * them drop that.  Later operations are run by the engine.
+ *
  * Called with the loop's lock held, but for what is said otherwise.
  */
 #ifndef NX_DIRECT_H
@@ -25,7 +29,8 @@ typedef struct nx_direct_config {
     nx_board *board; /* of nx_board_bytes(size) bytes, from mmap; owned from here on */
     uint64_t token;  /* random */
     uint64_t spin_ns;
-    bool no_reading; /* as if the memory of others could not be read */
+    uint64_t check_ns; /* how often the board is looked over for damage: board.h */
+    bool no_reading;   /* as if the memory of others could not be read */
     /* The process of |rank|, which says that its id is |pid|: one reference.  NULL: it cannot be
      * pinned, and its memory is not read.  With the lock. */
     nx_pidfd *(*process)(void *ctx, uint32_t rank, int64_t pid);

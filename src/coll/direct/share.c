@@ -35,7 +35,7 @@ nx_part nx_share_part(const nx_share *s, size_t count, uint32_t rank)
     return nx_part_of(count, s->turn.size, rank);
 }
 
-nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, uint32_t size, bool reads)
+nx_way nx_share_way(const nx_coll_call *call, bool roomy, uint32_t size, bool reads)
 {
     const nx_coll *c = &call->coll;
 
@@ -45,7 +45,7 @@ nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, uint32_t size, 
     if (c->kind >= NX_ALLGATHERV) {
         return NX_WAY_BLOCKS;
     }
-    if (nx_slots_piece(call, b, size) != 0) {
+    if (nx_slots_piece(call, roomy, size) != 0) {
         return (!reads || nx_slots_fit(call, size, NX_SHARE_SHORT) ||
                 nx_call_scattered(call, NX_CALL_SHORT))
                    ? NX_WAY_SLOTS
@@ -458,7 +458,7 @@ nx_turn_end nx_share_run(nx_share *s)
     s->odd = s->turn.size;
     s->turns = 1;
     s->off = 0;
-    s->len = nx_slots_piece(s->call, s->turn.board, s->turn.size);
+    s->len = nx_slots_piece(s->call, s->roomy, s->turn.size);
     s->len = (s->len < s->call->coll.count) ? s->len : s->call->coll.count;
     s->declines = !open_share(s) || s->declines; /* the engine says what is missing */
     s->disturbed = false;

@@ -90,6 +90,7 @@ typedef struct nx_share {
     nx_mark mark;
     bool declines;
     bool reads; /* all can read the memory of all */
+    bool roomy; /* as the board said at first */
     nx_way way;
     nx_tune *tune; /* NULL: nothing is measured */
     unsigned choice;
@@ -124,8 +125,9 @@ typedef struct nx_share {
     nexar_err hook_err; /* what the hook has returned */
 } nx_share;
 
-/* How |call| is run by the |size| ranks of |b|, who may read each other's memory or not. */
-nx_way nx_share_way(const nx_coll_call *call, const nx_board *b, uint32_t size, bool reads);
+/* How |call| is run by |size| ranks, for which there is a core each or not, and which can read each
+ * other's memory or not. */
+nx_way nx_share_way(const nx_coll_call *call, bool roomy, uint32_t size, bool reads);
 
 /* Elements that |rank| owns of |count|. */
 typedef struct nx_part {
@@ -181,7 +183,7 @@ nx_part nx_share_stretch(const nx_share *s, size_t len);
 /* Whether no rank brings more than |room| bytes. */
 bool nx_slots_fit(const nx_coll_call *call, uint32_t size, size_t room);
 /* Elements of each block that are brought at a time; 0: it is not for slots. */
-size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b, uint32_t size);
+size_t nx_slots_piece(const nx_coll_call *call, bool roomy, uint32_t size);
 /* The piece from |off| on: this rank's, and what it needs of all. */
 void nx_slots_bring(const nx_share *s, void *to);
 void nx_slots_take(const nx_share *s);

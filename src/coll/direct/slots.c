@@ -56,9 +56,9 @@ static bool comes_in_pieces(const nx_coll *c, uint32_t size)
     }
 }
 
-size_t nx_slots_piece(const nx_coll_call *call, const nx_board *b, uint32_t size)
+size_t nx_slots_piece(const nx_coll_call *call, bool roomy, uint32_t size)
 {
-    const size_t room = (b->roomy != 0) ? NX_SHARE_PIECE : NX_BOARD_ROOM;
+    const size_t room = roomy ? NX_SHARE_PIECE : NX_BOARD_ROOM;
     const size_t most = room / nexar_dtype_size(call->dtype);
     const nx_coll *c = &call->coll;
     const size_t piece = one_for_each(c->kind) ? most / (size - 1) : most;
@@ -167,7 +167,7 @@ bool nx_slots_parts(const nx_share *s)
 {
     const nx_coll *c = &s->call->coll;
 
-    const size_t from = (s->turn.board->roomy != 0) ? NX_SHARE_PARTS : NX_SHARE_DEAR;
+    const size_t from = s->roomy ? NX_SHARE_PARTS : NX_SHARE_DEAR;
 
     return c->hook ||
            (((c->kind == NX_ALLREDUCE) || (c->kind == NX_REDUCE)) && (c->count > from / elem(s)));

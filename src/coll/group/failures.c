@@ -27,6 +27,16 @@ void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, c
     }
 }
 
+void nx_group_abort(nx_group *g, uint32_t number, nexar_err err, const char *why)
+{
+    nx_run *run = nx_group_find_run(g, nx_group_place(number, 0));
+
+    nx_group_tell(g, number, 0, err, why);
+    if (run != NULL) {
+        nx_run_fail(run, false, err, "%s", why);
+    }
+}
+
 /* |place| of |comm| has failed elsewhere. */
 static void take_abort(nx_hub *hub, uint32_t comm, uint32_t place, nexar_err err, const char *why)
 {

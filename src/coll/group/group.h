@@ -255,6 +255,8 @@ void nx_group_forget(nx_group *g, uint32_t number, bool failed);
 const char *nx_group_aborted(const nx_group *g, uint32_t number, nexar_err *err);
 /* Operation |number| (0: the next, which is used up) cannot begin here: the others hear of it. */
 void nx_group_give_up(nx_group *g, uint32_t number, nexar_err err, const char *why);
+/* Operation |number|, of one part, fails here if the engine runs it, and the others are told. */
+void nx_group_abort(nx_group *g, uint32_t number, nexar_err err, const char *why);
 /* Tells the others that |part| of operation |number| has failed here. */
 void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, const char *why);
 

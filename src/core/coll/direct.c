@@ -98,6 +98,7 @@ static nexar_err use_board(nexar_comm *comm, int fd, bool fresh)
     nx_direct_config config = {
         .group = &comm->group,
         .spin_ns = comm->world->spin_ns,
+        .check_ns = nx_config_number(comm->world->config, NX_SET_HEARTBEAT_INTERVAL),
         .process = process,
         .lend = lend,
         .on_lent = on_lent,
