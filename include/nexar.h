@@ -405,7 +405,8 @@ NEXAR_API void nexar_free(nexar_comm *comm, void *ptr);
  * NEXAR_EREVOKED
  *     nexar_comm_revoke() was called on |comm|, by some rank.
  * NEXAR_EPROTO
- *     A rank sent what no nexar sends. */
+ *     A rank sent what no nexar sends; or something has written over the memory that the ranks of a
+ *     host share for collectives: the other ranks may have completed the call. */
 
 #define NEXAR_IN_PLACE ((const void *)(intptr_t)-1)
 

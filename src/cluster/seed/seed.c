@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/log_limit.h"
 #include "cluster/addresses.h"
 #include "cluster/listen.h"
 #include "cluster/seed/seed_file.h"
@@ -30,9 +30,10 @@ struct nx_seed {
     nx_seed_state *state;
     nx_timer timer;
     nx_list conns;
-    char *qlog_dir;   /* ours: the endpoint borrows it */
-    char *state_path; /* NULL: this seed does not last */
-    bool saved_badly; /* the last time */
+    char *qlog_dir;        /* ours: the endpoint borrows it */
+    char *state_path;      /* NULL: this seed does not last */
+    bool saved_badly;      /* the last time */
+    nx_log_limit troubles; /* with callers */
     nx_event stop;
     pthread_t thread;
     bool running;
@@ -175,7 +176,8 @@ static void on_up(void *ctx, nx_link *link)
     }
     explicit_bzero(&caller, sizeof(caller));
     if (err != NEXAR_OK) {
-        nx_log(NX_LOG_WARN, "seed: %s cannot be served: %s", text, nexar_last_error());
+        nx_log_limited(&s->troubles, nx_loop_now(s->loop), NX_LOG_WARN,
+                       "seed: %s cannot be served: %s", text, nexar_last_error());
         nx_link_close(link, false);
         forget(c);
         return;
@@ -240,7 +242,8 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
     conn *c = nx_zalloc(sizeof(*c));
 
     if (c == NULL) {
-        nx_log(NX_LOG_WARN, "seed: no memory for a connection");
+        nx_log_limited(&s->troubles, nx_loop_now(s->loop), NX_LOG_WARN,
+                       "seed: no memory for a connection");
         nx_link_close(link, false);
         return;
     }

@@ -7,6 +7,7 @@
 #define NX_SEED_INNER_H
 
 #include "base/list.h"
+#include "base/log_limit.h"
 #include "cluster/join/pieces.h"
 #include "cluster/seed/roster.h"
 #include "cluster/seed/seed_state.h"
@@ -97,8 +98,7 @@ struct nx_seed_state {
     uint64_t formation_by_ns; /* UINT64_MAX: not running */
     uint64_t progress_by_ns;  /* UINT64_MAX: nothing new */
 
-    uint64_t lines_until_ns; /* the second in which |lines| were written */
-    unsigned lines, held_back;
+    nx_log_limit refusals;
 };
 
 /* A joiner's sentence and the end of its connection; |c| is gone afterwards. */

@@ -7,8 +7,6 @@
 #include "base/alloc.h"
 #include "cluster/seed/seed_inner.h"
 
-#define SECOND_NS UINT64_C(1000000000)
-
 nexar_err nx_seed_state_create(nx_seed_state **out, const nx_seed_rules *rules,
                                const nx_seed_ops *ops, void *ctx)
 {
@@ -91,13 +89,13 @@ void nx_seed_notify(nx_seed_state *s, nx_seed_event_kind kind, const nx_member *
     s->ops->notify(s->ctx, &event);
 }
 
-static void tell_held_back(nx_seed_state *s)
+static void tell_held_back(nx_seed_state *s, uint64_t now_ns)
 {
+    const unsigned n = nx_log_limit_missing(&s->refusals, now_ns);
     char line[64];
 
-    if (s->held_back > 0) {
-        (void)snprintf(line, sizeof(line), "%u more were turned away in that second", s->held_back);
-        s->held_back = 0;
+    if (n > 0) {
+        (void)snprintf(line, sizeof(line), "%u more were turned away in that second", n);
         nx_seed_notify(s, NX_SEED_REFUSED, NULL, line);
     }
 }
@@ -108,16 +106,10 @@ static void tell_refusal(nx_seed_state *s, const char *address, const char *text
 {
     char line[NX_REASON_MAX + 96];
 
-    if (now_ns >= s->lines_until_ns) {
-        tell_held_back(s);
-        s->lines_until_ns = now_ns + SECOND_NS;
-        s->lines = 0;
-    }
-    if (s->lines == NX_SEED_LINES_MAX) {
-        s->held_back++;
+    tell_held_back(s, now_ns);
+    if (!nx_log_limit_allows(&s->refusals, now_ns)) {
         return;
     }
-    s->lines++;
     (void)snprintf(line, sizeof(line), "%s was turned away: %s", address, text);
     nx_seed_notify(s, NX_SEED_REFUSED, NULL, line);
 }
@@ -325,10 +317,7 @@ uint64_t nx_seed_state_due(const nx_seed_state *s)
 
         due = (oldest->hello_by_ns < due) ? oldest->hello_by_ns : due;
     }
-    if ((s->held_back > 0) && (s->lines_until_ns < due)) {
-        due = s->lines_until_ns;
-    }
-    return due;
+    return (nx_log_limit_due(&s->refusals) < due) ? nx_log_limit_due(&s->refusals) : due;
 }
 
 void nx_seed_state_tick(nx_seed_state *s, uint64_t now_ns)
@@ -344,8 +333,6 @@ void nx_seed_state_tick(nx_seed_state *s, uint64_t now_ns)
     nx_seed_form_tick(s, now_ns);
     nx_seed_run_tick(s, now_ns);
     nx_seed_wait_tick(s, now_ns);
-    if (now_ns >= s->lines_until_ns) {
-        tell_held_back(s);
-    }
+    tell_held_back(s, now_ns);
     sweep(s, now_ns);
 }

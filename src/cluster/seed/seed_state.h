@@ -34,9 +34,7 @@
 enum {
     /* Connections without a hello: above this the oldest is turned away, since
      * who is honest says hello at once. */
-    NX_SEED_PENDING_MAX = 4096,
-    /* Lines of refusals in a second; the rest is counted. */
-    NX_SEED_LINES_MAX = 8,
+    NX_SEED_PENDING_MAX = 4096
 };
 #define NX_SEED_HELLO_TIMEOUT_NS UINT64_C(10000000000)
 /* A member that was asked for its view has so long for each piece. */

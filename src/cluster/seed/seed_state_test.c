@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log_limit.h"
 #include "cluster/join/join_rig.h"
 #include "unit.h"
 
@@ -258,9 +259,9 @@ static void test_a_thousand_at_once_write_few_lines(void **state)
         rig_send(rig_connect(&r), "x", 1);
     }
     rig_run(&r);
-    assert_int_equal(r.events[NX_SEED_REFUSED], NX_SEED_LINES_MAX);
+    assert_int_equal(r.events[NX_SEED_REFUSED], NX_LOG_LIMIT_LINES);
     rig_run_until(&r, r.now + 2 * SECOND);
-    assert_int_equal(r.events[NX_SEED_REFUSED], NX_SEED_LINES_MAX + 1);
+    assert_int_equal(r.events[NX_SEED_REFUSED], NX_LOG_LIMIT_LINES + 1);
     assert_string_equal(r.last_text[NX_SEED_REFUSED], "992 more were turned away in that second");
     assert_still_serves(&r);
     rig_fini(&r);

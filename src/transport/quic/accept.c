@@ -202,7 +202,8 @@ static void accept_initial(nx_quic *q, const nx_udp_path *path, const uint8_t *d
         return;
     }
     if (nx_carrier_create(&k, q, path, NULL, &hd, shown ? &odcid : NULL) != NEXAR_OK) {
-        nx_log(NX_LOG_WARN, "quic: a connection was not accepted: %s", nexar_last_error());
+        nx_log_limited(&q->refusals, nx_loop_now(q->config.loop), NX_LOG_WARN,
+                       "quic: a connection was not accepted: %s", nexar_last_error());
         return;
     }
     if (!nx_quic_add_cid(k, nx_quic_hash_cid(q, hd.dcid.data, hd.dcid.datalen))) {

@@ -283,6 +283,7 @@ void nx_quic_close(nx_quic *q)
         nx_carrier_close(k, NX_CLOSE_DONE, "the process ends");
         nx_carrier_destroy(k);
     }
+    nx_log_limit_end(&q->refusals, NX_LOG_WARN);
     nx_loop_fd_remove(q->config.loop, &q->fd);
     nx_udp_close(q->udp);
     nx_map_fini(&q->by_cid);

@@ -20,6 +20,7 @@
 #ifndef NX_QUIC_ENDPOINT_H
 #define NX_QUIC_ENDPOINT_H
 
+#include "base/log_limit.h"
 #include "base/map.h"
 #include "transport/quic/conn.h"
 #include "transport/quic/quic.h"
@@ -85,9 +86,8 @@ struct nx_quic {
     uint64_t strays_ns;
     size_t noise; /* first packets that were none, since ... */
     uint64_t noise_ns;
-    size_t refusals; /* of strangers, since ... */
-    uint64_t refusals_ns;
-    size_t closing; /* links that were closed and still exist */
+    nx_log_limit refusals; /* of strangers */
+    size_t closing;        /* links that were closed and still exist */
     nx_event *drained;
 };
 

@@ -22,11 +22,8 @@
 #include "transport/quic/endpoint.h"
 
 enum {
-    RIVAL_PTOS = 6,    /* two probes may be lost */
-    REFUSALS_PER_S = 8 /* that are told above the level debug */
+    RIVAL_PTOS = 6 /* two probes may be lost */
 };
-
-static const uint64_t SECOND_NS = UINT64_C(1000000000);
 
 /* One that lives and reads both may be so late with one of them, which was lost perhaps. */
 static const uint64_t RIVAL_LEAST_NS = UINT64_C(2000000000);
@@ -202,18 +199,13 @@ static void log_refusal(const nx_carrier *k, nexar_err err, const char *why)
 {
     const nx_log_level level =
         ((err == NEXAR_EAUTH) || (err == NEXAR_EPROTO)) ? NX_LOG_WARN : NX_LOG_INFO;
-    const uint64_t now = nx_loop_now(k->q->config.loop);
     char text[NX_ADDRESS_TEXT];
 
     if (k->dialled || k->up) {
         return;
     }
-    if (now - k->q->refusals_ns >= SECOND_NS) {
-        k->q->refusals_ns = now;
-        k->q->refusals = 0;
-    }
-    nx_log((k->q->refusals++ < REFUSALS_PER_S) ? level : NX_LOG_DEBUG,
-           "quic: no connection from %s: %s", nx_address_text(&k->path.remote, text), why);
+    nx_log_limited(&k->q->refusals, nx_loop_now(k->q->config.loop), level,
+                   "quic: no connection from %s: %s", nx_address_text(&k->path.remote, text), why);
 }
 
 /* What the end of |k| says of the peer. */

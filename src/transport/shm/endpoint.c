@@ -250,7 +250,8 @@ static void on_listener_ready(nx_fd *fd, uint32_t events)
         }
         if ((errno == EMFILE) || (errno == ENFILE) || (errno == ENOMEM) || (errno == ENOBUFS)) {
             (void)nx_fail_sys("accept4", "", errno);
-            nx_log(NX_LOG_INFO, "shm: no caller is let in for now: %s", nexar_last_error());
+            nx_log_limited(&shm->refusals, nx_loop_now(loop), NX_LOG_INFO,
+                           "shm: no caller is let in for now: %s", nexar_last_error());
             if (turn_away(shm)) {
                 continue;
             }
@@ -362,6 +363,7 @@ void nx_shm_close(nx_shm *shm)
     while (!nx_list_empty(&shm->guests)) {
         nx_shm_guest_free(nx_list_entry(shm->guests.next, nx_shm_guest, link));
     }
+    nx_log_limit_end(&shm->refusals, NX_LOG_WARN);
     nx_loop_timer_cancel(loop, &shm->again);
     nx_loop_undefer(&shm->task);
     nx_loop_fd_remove(loop, &shm->listener);

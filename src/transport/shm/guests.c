@@ -157,8 +157,9 @@ static void on_proof(nx_shm_guest *g, const nx_shm_word *proof, const int *fds)
 
     if ((prove(g, NX_SHM_PROOF, mac) != NEXAR_OK) || !nx_shm_mac_equal(mac, proof->mac)) {
         nx_shm_close_fds(fds, NX_SHM_FDS);
-        nx_log(NX_LOG_WARN, "shm: refused pid %ld, which could not prove to be member %" PRIu64,
-               (long)g->pid, g->from);
+        nx_log_limited(&shm->refusals, nx_loop_now(shm->config.loop), NX_LOG_WARN,
+                       "shm: refused pid %ld, which could not prove to be member %" PRIu64,
+                       (long)g->pid, g->from);
         refuse(g, NX_SHM_STRANGER);
         return;
     }
@@ -210,7 +211,8 @@ void nx_shm_guest_add(nx_shm *shm, int fd)
     pid_t pid;
 
     if (nx_shm_peer(fd, &pid) != NEXAR_OK) {
-        nx_log(NX_LOG_WARN, "shm: refused a caller: %s", nexar_last_error());
+        nx_log_limited(&shm->refusals, nx_loop_now(loop), NX_LOG_WARN, "shm: refused a caller: %s",
+                       nexar_last_error());
         (void)nx_sys_close(fd);
         return;
     }

@@ -21,6 +21,7 @@
 #include <sys/uio.h>
 
 #include "base/list.h"
+#include "base/log_limit.h"
 #include "base/map.h"
 #include "base/ways.h"
 #include "transport/shm/segment.h"
@@ -200,6 +201,7 @@ struct nx_shm {
     nx_map by_member; /* links that are pairing or up, not closed */
     nx_list guests;
     size_t nguests;
+    nx_log_limit refusals; /* of callers */
     nx_list troubled, dirty;
     nx_task task;
     nx_event *drained;

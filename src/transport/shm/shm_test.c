@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "transport/shm/inner.h"
 #include "unit.h"
 
@@ -306,6 +308,84 @@ static void test_strangers_are_turned_away(void **state)
     be_rude(&t, &w, 0); /* without having said hello */
     w.type = NX_SHM_WELCOME;
     be_rude(&t, &w, 0);
+    assert_int_equal(t.b.accepts, 0);
+    dial(&t.a, 2); /* and the others do not mind */
+    say(&t.a, 1);
+    until(t.loop, &t.b.frames, 1);
+    finish(&t);
+}
+
+/* A caller of another user; only root can be one. */
+static void call_as_another(both *t, const struct sockaddr_storage *address, socklen_t len)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(seteuid(65534), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)address, len), 0);
+    assert_int_equal(seteuid(0), 0);
+    turn(t->loop);
+    (void)close(fd);
+}
+
+/* A caller that cannot prove who it is. */
+static void call_without_key(both *t, const struct sockaddr_storage *address, socklen_t len)
+{
+    const nx_shm_word hello = {.type = NX_SHM_HELLO, .from = 1, .to = 2},
+                      proof = {.type = NX_SHM_PROOF};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)address, len), 0);
+    assert_int_equal(nx_shm_send(fd, &hello, NULL, 0), NEXAR_OK);
+    assert_int_equal(nx_shm_send(fd, &proof, (const int[]){fd, fd}, 2), NEXAR_OK);
+    turn(t->loop);
+    turn(t->loop);
+    (void)close(fd);
+}
+
+/* How many lines |calls| calls write to stderr. */
+static unsigned lines_of(both *t, int calls,
+                         void (*call)(both *t, const struct sockaddr_storage *address,
+                                      socklen_t len))
+{
+    struct sockaddr_storage address;
+    socklen_t len = nx_shm_address(t->b.offers[1].name, &address);
+    const int saved = dup(STDERR_FILENO);
+    FILE *lines = tmpfile();
+    unsigned n = 0;
+    char line[512];
+
+    assert_true((saved >= 0) && (lines != NULL));
+    assert_true(dup2(fileno(lines), STDERR_FILENO) >= 0);
+    for (int i = 0; i < calls; i++) {
+        call(t, &address, len);
+    }
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    (void)close(saved);
+    rewind(lines);
+    while (fgets(line, sizeof(line), lines) != NULL) {
+        n++;
+    }
+    (void)fclose(lines);
+    return n;
+}
+
+static void test_a_flood_of_callers_writes_few_lines(void **state)
+{
+    enum { CALLS = 3000 };
+    const uint64_t began_ns = nx_now(&nx_clock_system);
+    unsigned lines, seconds;
+    both t;
+
+    (void)state;
+    begin(&t, NULL);
+    lines = lines_of(&t, CALLS, call_without_key);
+    if (geteuid() == 0) {
+        lines += lines_of(&t, CALLS, call_as_another);
+    }
+    seconds = (unsigned)((nx_now(&nx_clock_system) - began_ns) / UINT64_C(1000000000));
+    assert_true((lines > 0) && (lines <= (seconds + 1) * (NX_LOG_LIMIT_LINES + 1)));
     assert_int_equal(t.b.accepts, 0);
     dial(&t.a, 2); /* and the others do not mind */
     say(&t.a, 1);
@@ -823,6 +903,7 @@ int main(void)
         cmocka_unit_test(test_crossing_dials_settle_on_one_link),
         cmocka_unit_test(test_who_holds_no_key_gets_nowhere),
         cmocka_unit_test(test_strangers_are_turned_away),
+        cmocka_unit_test(test_a_flood_of_callers_writes_few_lines),
         cmocka_unit_test(test_a_link_that_cannot_pair_moves_with_all_it_has),
         cmocka_unit_test(test_a_link_that_is_pairing_can_be_moved),
         cmocka_unit_test(test_a_closed_link_moves_what_it_owes),
