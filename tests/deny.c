@@ -6,6 +6,7 @@
  *
  * WHAT is
  *     memory       reading and writing the memory of other processes: EPERM
+ *     pidfd        descriptors of processes: EPERM
  *     udp_segment  the socket option of that name, as before Linux 4.18
  *     udp_gro      the same, as before Linux 5.0
  *     recvmmsg     the call: EPERM
@@ -76,6 +77,8 @@ static bool deny(const char *what)
     if (strcmp(what, "memory") == 0) {
         deny_call(SYS_process_vm_readv);
         deny_call(SYS_process_vm_writev);
+    } else if (strcmp(what, "pidfd") == 0) {
+        deny_call(SYS_pidfd_open);
     } else if (strcmp(what, "udp_segment") == 0) {
         deny_option(IPPROTO_UDP, UDP_SEGMENT);
     } else if (strcmp(what, "udp_gro") == 0) {
@@ -107,7 +110,7 @@ int main(int argc, char **argv)
 
     if ((argc < 3) || !deny_all(argv[1])) {
         (void)fprintf(stderr, "usage: deny WHAT[,WHAT]... PROGRAM [ARGUMENT]...\n"
-                              "WHAT: memory, udp_segment, udp_gro, recvmmsg\n");
+                              "WHAT: memory, pidfd, udp_segment, udp_gro, recvmmsg\n");
         return 2;
     }
     filter.len = len;

@@ -33,6 +33,11 @@ else
         'if [ "$NEXAR_RANK" = 1 ]; then exec "$0" memory "$@"; fi; exec "$@"' "$deny" "$mix" 902 30
     logged "everything is copied twice" || fail "rank 1 reads in spite of the filter"
     logged "its memory can be read" || fail "ranks 0 and 2 do not read"
+    # A process that cannot be pinned may have given its id to another.
+    run_mix "no rank is pinned" 3 "$deny" pidfd "$mix" 912 30
+    logged "everything is copied twice" || fail "memory of a process that is not pinned is read"
+    ! logged "its memory can be read" || fail "memory of a process that is not pinned is read"
+    logged "are direct from .* in memory that is shared only" || fail "collectives read it"
 fi
 
 # A rank of another user: by QUIC.

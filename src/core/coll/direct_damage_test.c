@@ -19,7 +19,7 @@
 #include "rand.h"
 #include "unit.h"
 
-enum { CALLS = 60, SHORT = 3, MIDDLE = 5000, LONG = 60000, PATIENCE_S = 30 };
+enum { CALLS = 60, SHORT = 3, MIDDLE = 5000, LONG = 60000, PATIENCE_S = 120 };
 
 static uint64_t the_seed;
 static unsigned the_trials = 100;
