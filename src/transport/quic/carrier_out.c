@@ -21,6 +21,7 @@ static bool send_batch(nx_carrier *k, int *code)
     }
     *code = nx_udp_send(q->udp, &out->path, out->buf, out->len, out->segment);
     if (*code == EAGAIN) {
+        *code = 0; /* it says nothing about the path */
         q->blocked = true;
         (void)!nx_loop_fd_change(q->config.loop, &q->fd, EPOLLIN | EPOLLOUT);
         return false;

@@ -5,9 +5,9 @@
  */
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sys.h"
 #include "base/vec.h"
 #include "conformance.h"
 #include "transport/shm/inner.h"
@@ -150,12 +150,12 @@ static void kill_end(void *arg, nx_link *link)
 {
     static const nx_link_up silent = {.on_sent = nx_link_sent_ignored};
     nx_shm *shm = nx_shm_from_base(link)->shm;
-    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null_fd = nx_sys_open("/dev/null", O_RDWR, 0);
     world *w = arg;
 
     assert_true(null_fd >= 0);
-    assert_true(dup2(null_fd, nx_shm_from_base(link)->socket.fd) >= 0);
-    (void)close(null_fd);
+    assert_true(nx_sys_dup2(null_fd, nx_shm_from_base(link)->socket.fd) >= 0);
+    (void)nx_sys_close(null_fd);
     link->up = &silent;
     for (size_t i = 0; i < w->n; i++) {
         if (w->ends[i]->shm == shm) {
