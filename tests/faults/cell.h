@@ -21,14 +21,16 @@ enum { NXT_CELL_RANKS = 4, NXT_JOINER = NXT_CELL_RANKS, NXT_CELL_PROCESSES };
 typedef enum nxt_strike {
     NXT_KILL,
     NXT_STOP,
-    NXT_EXIT,  /* exit() between two operations, without nexar_finalize */
-    NXT_CRASH, /* a segmentation fault there */
-    NXT_MUTE,  /* nothing that the victims' host sends arrives */
-    NXT_DEAF,  /* nothing that it is sent arrives */
-    NXT_CUT,   /* both */
-    NXT_BRIEF, /* both, for a third of heartbeat_timeout */
-    NXT_SEED,  /* the seed is killed */
-    NXT_TIMED  /* the victim kills itself in the middle of the call named by |during| */
+    NXT_EXIT,   /* exit() between two operations, without nexar_finalize */
+    NXT_CRASH,  /* a segmentation fault there */
+    NXT_MUTE,   /* nothing that the victims' host sends arrives */
+    NXT_DEAF,   /* nothing that it is sent arrives */
+    NXT_CUT,    /* both */
+    NXT_BRIEF,  /* both, for a third of heartbeat_timeout */
+    NXT_SEED,   /* the seed is killed */
+    NXT_ALARM,  /* all ranks have 1,000 signals a second, from before init to the end */
+    NXT_FAULTY, /* all have calls that are interrupted and cut short: support/interrupt.h */
+    NXT_TIMED   /* the victim kills itself in the middle of the call named by |during| */
 } nxt_strike;
 
 /* The call in which one more rank (nxt_fault.late) kills itself. */

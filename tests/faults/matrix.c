@@ -52,6 +52,8 @@ static const nxt_fault faults[] = {
      .victims = NXT_HOST_OF_2,
      .settings = "heartbeat_interval=200ms heartbeat_timeout=3s"},
     {.name = "seed killed", .strike = NXT_SEED},
+    {.name = "signals at 1 kHz", .strike = NXT_ALARM},
+    {.name = "EINTR and short counts", .strike = NXT_FAULTY},
     {.name = "two killed at once", .strike = NXT_KILL, .victims = 2 | 4},
     {.name = "SIGKILL, then rank 0 in shrink",
      .strike = NXT_KILL,

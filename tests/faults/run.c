@@ -12,9 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "interrupt.h"
+
 enum {
     SLOWER = NXT_SANITIZED ? 4 : 1,
     STEPS = 10,            /* of each rank before the strike */
+    ALARMS = 1000,         /* signals per second */
+    ONE_IN = 8,            /* calls: one is disturbed */
+    BOARDS_MOST = 64,      /* NX_PASSED */
     PATIENCE_S = 60,       /* for all that a cell waits for */
     HELPER_S = 5,          /* what a search for leaks may outlive its process */
     GROWTH_KIB = 24 << 10, /* of a survivor, over the strike and the recovery: what losses_test
@@ -56,7 +61,7 @@ static bool of_the_network(nxt_strike s)
 
 static bool harmless(nxt_strike s)
 {
-    return (s == NXT_BRIEF) || (s == NXT_SEED);
+    return (s == NXT_BRIEF) || (s == NXT_SEED) || (s == NXT_ALARM) || (s == NXT_FAULTY);
 }
 
 const char *nxt_cell_na(const nxt_cell *cell)
@@ -152,6 +157,20 @@ static bool start(run *r, int i, int host)
     return false;
 }
 
+/* From here on, this process. */
+static void disturb(const nxt_cell *cell, int rank)
+{
+    if (cell->fault->strike == NXT_ALARM) {
+        nxt_interrupt_signals(ALARMS);
+    } else if (cell->fault->strike == NXT_FAULTY) {
+        const uint64_t seed = nxt_now_ns() + (uint64_t)rank;
+
+        (void)fprintf(stderr, "rank %d: NXT_CALLS=%d NXT_CALLS_SEED=%llu\n", rank, ONE_IN,
+                      (unsigned long long)seed);
+        nxt_interrupt_calls(ONE_IN, seed);
+    }
+}
+
 static void start_rank(run *r, int rank)
 {
     char number[16];
@@ -162,6 +181,7 @@ static void start_rank(run *r, int rank)
     (void)snprintf(number, sizeof(number), "%d", rank);
     nxt_set("rank", (rank == NXT_JOINER) ? "auto" : number);
     nxt_set("join", r->board->seed.join);
+    disturb(r->cell, rank);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): its threads have ended
     exit(nxt_rank_live(r->cell, r->board, rank)); /* not _exit: leaks are looked for there */
 }
@@ -322,11 +342,13 @@ static void strike_in_vain(run *r)
         (void)kill(r->at[SEED_PLACE].pid, SIGKILL);
         (void)waitpid(r->at[SEED_PLACE].pid, NULL, 0);
         r->at[SEED_PLACE].pid = 0;
-    } else {
+    } else if (r->cell->fault->strike == NXT_BRIEF) {
         nxt_hosts_order(r->hosts, "cut", host);
         (void)nanosleep(&brief, NULL); /* this is the fault, not a wait */
         nxt_hosts_order(r->hosts, "heal", host);
         now_it_happens(r);
+    } else {
+        now_it_happens(r); /* all the time */
     }
     if (await_steps(r, 1)) {
         r->result->rebuilt_ms = (double)(nxt_now_ns() - r->board->at) / 1e6;
@@ -361,6 +383,8 @@ static void strike(run *r)
         break;
     case NXT_BRIEF:
     case NXT_SEED:
+    case NXT_ALARM:
+    case NXT_FAULTY:
         strike_in_vain(r);
         break;
     case NXT_TIMED:
@@ -439,11 +463,21 @@ static void check_unformed(run *r)
     }
 }
 
+/* A board that comes when its communicator has gone is kept, until NX_PASSED (core/coll/direct.h)
+ * others have come: where calls that receive it are interrupted, some do. */
+static int late_boards(const run *r)
+{
+    const bool late =
+        (r->cell->fault->strike == NXT_ALARM) || (r->cell->fault->strike == NXT_FAULTY);
+
+    return (late && r->cell->work->makes) ? BOARDS_MOST : 0;
+}
+
 static void check_cost(run *r, int rank)
 {
     const nxt_seen *seen = &r->board->seen[rank];
 
-    if ((seen->fds_running > 0) && (seen->fds_rebuilt > seen->fds_running)) {
+    if ((seen->fds_running > 0) && (seen->fds_rebuilt > seen->fds_running + late_boards(r))) {
         fail(r, "rank %d has %d descriptors, before it were %d:%s", rank, seen->fds_rebuilt,
              seen->fds_running, seen->files);
     }

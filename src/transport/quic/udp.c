@@ -321,8 +321,9 @@ static int send_once(nx_udp *u, const nx_udp_path *path, const uint8_t *data, si
     return (nx_sys_sendmsg(u->s.fd, &hdr, MSG_DONTWAIT) < 0) ? errno : 0;
 }
 
-/* Errors about earlier datagrams come out of the next call, which has done nothing
- * then: it is made again. */
+/* Errors about earlier datagrams, to any address, come out of the next call, which has done
+ * nothing then: it is made again.  What they are about is in the error queue, unless the receive
+ * buffer was full.  "Refused" is such an error always, and is never taken for this path's. */
 static int send_checked(nx_udp *u, const nx_udp_path *path, const uint8_t *data, size_t len,
                         size_t segment)
 {
@@ -333,11 +334,9 @@ static int send_checked(nx_udp *u, const nx_udp_path *path, const uint8_t *data,
         if ((code == 0) || (code == EAGAIN) || (code == EMSGSIZE)) {
             return code;
         }
-        if (!read_errors(u)) {
-            return code;
-        }
+        (void)read_errors(u);
     }
-    return code;
+    return (code == ECONNREFUSED) ? ENOBUFS : code;
 }
 
 static int send_apart(nx_udp *u, const nx_udp_path *path, const uint8_t *data, size_t len,
