@@ -10,6 +10,8 @@
  *     udp_segment  the socket option of that name, as before Linux 4.18
  *     udp_gro      the same, as before Linux 5.0
  *     recvmmsg     the call: EPERM
+ *     getrandom    the call: EPERM
+ *     accept4      the call: EPERM
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -85,6 +87,10 @@ static bool deny(const char *what)
         deny_option(IPPROTO_UDP, UDP_GRO);
     } else if (strcmp(what, "recvmmsg") == 0) {
         deny_call(SYS_recvmmsg);
+    } else if (strcmp(what, "getrandom") == 0) {
+        deny_call(SYS_getrandom);
+    } else if (strcmp(what, "accept4") == 0) {
+        deny_call(SYS_accept4);
     } else {
         return false;
     }
@@ -110,7 +116,8 @@ int main(int argc, char **argv)
 
     if ((argc < 3) || !deny_all(argv[1])) {
         (void)fprintf(stderr, "usage: deny WHAT[,WHAT]... PROGRAM [ARGUMENT]...\n"
-                              "WHAT: memory, pidfd, udp_segment, udp_gro, recvmmsg\n");
+                              "WHAT: memory, pidfd, udp_segment, udp_gro, recvmmsg, getrandom, accept4
+");
         return 2;
     }
     filter.len = len;

@@ -5,10 +5,13 @@
  *
  * With interrupt.c linked in: NXT_SIGNALS and NXT_CALLS of support/interrupt.h say what comes.
  * report: a thread also sends this process SIGUSR1 without end, for which the library prints where
- * it stands.  All content is checked.  Prints one line and exits with 0 if all was right.
+ * it stands.  All content is checked, and that descriptors 0 to 2 stay closed if they are.  Prints
+ * one line and exits with 0 if all was right.
  */
 #include <nexar.h>
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -42,6 +45,17 @@ static void must_be(bool right, const char *what, int round)
         (void)fprintf(stderr, "storm: round %d: %s is wrong\n", round, what);
         exit(1); // NOLINT(concurrency-mt-unsafe)
     }
+}
+
+/* Whether descriptors 0 to 2 are closed. */
+static bool is_bare(void)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        if ((fcntl(fd, F_GETFD) >= 0) || (errno != EBADF)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void *report(void *arg)
@@ -111,6 +125,7 @@ static void call(nexar_comm *w, int round)
 int main(int argc, char **argv)
 {
     const int rounds = (argc < 2) ? 100 : (int)strtol(argv[1], NULL, 10);
+    const bool bare = is_bare();
     const bool reports = (argc > 2) && (strcmp(argv[2], "report") == 0);
     pthread_t reporter;
     nexar_comm *w;
@@ -133,7 +148,8 @@ int main(int argc, char **argv)
         atomic_store(&over, true);
         (void)pthread_join(reporter, NULL);
     }
-    if (nexar_rank(w) == 0) {
+    must_be(is_bare() == bare, "a descriptor of the program", rounds);
+    if ((nexar_rank(w) == 0) && !bare) {
         (void)printf("storm: %d rounds, %lu signals and faults\n", rounds, nxt_interrupt_count());
     }
     must(nexar_finalize(w), "finalize");

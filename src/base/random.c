@@ -1,16 +1,30 @@
 /* random.c - the kernel's random bytes, and xoshiro256** for simulations. */
 #include "base/random.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "base/sys.h"
 
 static void system_fill(void *ctx, void *out, size_t bytes)
 {
     (void)ctx;
     if (nx_sys_random(out, bytes) != 0) {
+        nx_log(NX_LOG_ERROR, "getrandom: %s: the process cannot go on without it",
+               strerrordesc_np(errno));
         abort(); /* a key made of anything else would be worse */
     }
+}
+
+nexar_err nx_random_check(void)
+{
+    unsigned char byte;
+
+    return (nx_sys_random(&byte, sizeof(byte)) == 0)
+               ? NEXAR_OK
+               : nx_fail_sys("getrandom", "random bytes for keys (a sandbox must allow it)", errno);
 }
 
 const nx_random nx_random_system = {.fill = system_fill, .ctx = NULL};

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
+
 typedef struct nx_random {
     void (*fill)(void *ctx, void *out, size_t bytes);
     void *ctx;
@@ -21,8 +23,13 @@ static inline void nx_random_fill(const nx_random *r, void *out, size_t bytes)
 /* A number in [0, limit), limit > 0, each equally likely. */
 uint64_t nx_random_below(const nx_random *r, uint64_t limit);
 
-/* getrandom(2): fit for keys.  Aborts if the kernel has none to give. */
+/* getrandom(2): fit for keys.  A sandbox may refuse it: see nx_random_check.  If it is refused only
+ * later, the process says so and aborts. */
 extern const nx_random nx_random_system;
+
+/* Whether nx_random_system works here: NEXAR_ESYS with a sentence if not.  For every way into the
+ * library, before anything else. */
+NX_MUST_CHECK nexar_err nx_random_check(void);
 
 /* xoshiro256**, seeded by splitmix64: the same numbers for the same seed on
  * every machine.  Not for keys. */

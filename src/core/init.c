@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/random.h"
 #include "cluster/seed/seed.h"
 #include "core/comm.h"
 #include "core/forked.h"
@@ -23,6 +24,10 @@ nexar_err nexar_init(const nexar_config *cfg, nexar_comm **world)
 
     if (world == NULL) {
         return nx_fail(NEXAR_EINVAL, "init: world is NULL");
+    }
+    err = nx_random_check();
+    if (err != NEXAR_OK) {
+        return err;
     }
     err = own_config(cfg, &own);
     if (err != NEXAR_OK) {
@@ -172,6 +177,10 @@ nexar_err nexar_init_local(int n, const nexar_config *cfg, nexar_comm *worlds[])
     }
     if (worlds == NULL) {
         return nx_fail(NEXAR_EINVAL, "init_local: worlds is NULL");
+    }
+    err = nx_random_check();
+    if (err != NEXAR_OK) {
+        return err;
     }
     err = own_config(cfg, &own);
     if (err != NEXAR_OK) {

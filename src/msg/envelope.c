@@ -92,7 +92,7 @@ static void read_class(nx_reader *r, nx_frame *f, const char **why)
     uint8_t class = nx_read_u8(r);
 
     if (class >= NX_CLASSES) {
-        *why = "no such class";
+        *why = "the class is unknown";
         class = 0;
     }
     f->context.class = (nx_class) class;

@@ -299,8 +299,9 @@ typedef struct nx_req {
  * credit; inside an on_done the request's own on_done comes after that.  A single
  * stretch is copied: |bytes| itself is only borrowed then.
  *
- * Errors are the request's: NEXAR_EINVAL (no such peer, tag NX_ANY_TAG, more bytes
- * than 2^62 - 1), NEXAR_ENOMEM, those of connect, of the peer that is down.
+ * Errors are the request's: NEXAR_EINVAL (a peer that is not there, tag NX_ANY_TAG,
+ * more bytes than 2^62 - 1: the sentence says which), NEXAR_ENOMEM, those of connect, of the peer
+ * that is down.
  */
 void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                  const nx_bytes *bytes, size_t n);

@@ -64,7 +64,8 @@ static void begin(nx_msg *m, nx_req *r, nx_req_kind kind, const nx_key *key, nx_
     nx_req_begin(r, kind, key, context);
     r->recv.posted.key = *key;
     if ((key->peer != NX_ANY_PEER) && (key->peer >= m->config.peers)) {
-        nx_req_fail(m, r, NEXAR_EINVAL, "no such peer: %u", key->peer);
+        nx_req_fail(m, r, NEXAR_EINVAL, "there is no peer %u; peers are 0 to %u", key->peer,
+                    m->config.peers - 1);
     } else if ((key->peer != NX_ANY_PEER) && (m->peers[key->peer] == NULL)) {
         nx_req_fail(m, r, NEXAR_EPEER, "it is gone");
     } else if (m->closing) {

@@ -230,6 +230,26 @@ static void send_to_peer(nx_msg *m, nx_req *r)
     }
 }
 
+/* Whether |req| goes to no peer there is, or has a tag for receiving only; it has failed then. */
+static bool refuse(nx_msg *m, nx_req *req, uint32_t peer, uint64_t tag)
+{
+    if (peer >= m->config.peers) {
+        nx_req_fail(m, req, NEXAR_EINVAL, "there is no peer %u; peers are 0 to %u", peer,
+                    m->config.peers - 1);
+        return true;
+    }
+    if (tag == NX_ANY_TAG) {
+        nx_req_fail(m, req, NEXAR_EINVAL, "the tag is the wildcard, which is for receiving");
+        return true;
+    }
+    return false;
+}
+
+static void refuse_length(nx_msg *m, nx_req *req)
+{
+    nx_req_fail(m, req, NEXAR_EINVAL, "the message is longer than 2^62 - 1 bytes");
+}
+
 void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                  const nx_bytes *bytes, size_t n)
 {
@@ -237,8 +257,10 @@ void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint
 
     nx_msg_enter(m);
     nx_req_begin(req, NX_REQ_SEND, &key, context);
-    if (!measure(req, bytes, n) || (peer >= m->config.peers) || (tag == NX_ANY_TAG)) {
-        nx_req_fail(m, req, NEXAR_EINVAL, "no such peer, tag or length");
+    if (!measure(req, bytes, n)) {
+        refuse_length(m, req);
+    } else if (refuse(m, req, peer, tag)) {
+        /* it has failed */
     } else if (m->closing) {
         nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the end");
     } else if (peer == m->config.self) {
@@ -258,9 +280,14 @@ void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context contex
 
     nx_msg_enter(m);
     nx_req_begin(req, NX_REQ_SEND, &key, context);
-    if (!measure(req, &first, 1) || (total <= first.len) || (total > NX_WIRE_MAX) ||
-        (peer >= m->config.peers) || (peer == m->config.self) || (tag == NX_ANY_TAG)) {
-        nx_req_fail(m, req, NEXAR_EINVAL, "no such peer, tag or length");
+    if (!measure(req, &first, 1) || (total > NX_WIRE_MAX)) {
+        refuse_length(m, req);
+    } else if (refuse(m, req, peer, tag)) {
+        /* it has failed */
+    } else if (total <= first.len) {
+        nx_req_fail(m, req, NEXAR_EINVAL, "the first part is the whole message: it is no stream");
+    } else if (peer == m->config.self) {
+        nx_req_fail(m, req, NEXAR_EINVAL, "a stream to oneself is not possible");
     } else if (m->closing) {
         nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the end");
     } else if (m->peers[peer] == NULL) {

@@ -428,7 +428,10 @@ nexar_err nx_seed_create(nx_seed **out, const nx_seed_config *config)
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&s->changed, &attr);
     (void)pthread_condattr_destroy(&attr);
-    err = start(s);
+    err = nx_random_check();
+    if (err == NEXAR_OK) {
+        err = start(s);
+    }
     if (err != NEXAR_OK) {
         nx_seed_destroy(s);
         return err;

@@ -65,6 +65,8 @@ static void test_bad_arguments_are_named(void **state)
     assert_int_equal(nexar_send(world, &byte, 1, -1, 0), NEXAR_EINVAL);
     assert_int_equal(nexar_send(world, &byte, 1, 0, NEXAR_ANY_TAG), NEXAR_EINVAL);
     assert_non_null(strstr(nexar_last_error(), "NEXAR_ANY_TAG"));
+    assert_int_equal(nexar_send(world, &byte, SIZE_MAX, 0, 0), NEXAR_EINVAL);
+    assert_non_null(strstr(nexar_last_error(), "the message is longer than 2^62 - 1 bytes"));
     assert_int_equal(nexar_send(world, NULL, 1, 0, 0), NEXAR_EINVAL);
     assert_int_equal(nexar_send(NULL, &byte, 1, 0, 0), NEXAR_EINVAL);
     assert_int_equal(nexar_recv(world, &byte, 1, 2, 0, NULL), NEXAR_EINVAL);

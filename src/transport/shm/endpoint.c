@@ -248,7 +248,7 @@ static void on_listener_ready(nx_fd *fd, uint32_t events)
             nx_shm_guest_add(shm, got);
             continue;
         }
-        if ((errno == EMFILE) || (errno == ENFILE) || (errno == ENOMEM) || (errno == ENOBUFS)) {
+        if (errno != EAGAIN) { /* EMFILE and the like, most of all */
             (void)nx_fail_sys("accept4", "", errno);
             nx_log_limited(&shm->refusals, nx_loop_now(loop), NX_LOG_INFO,
                            "shm: no caller is let in for now: %s", nexar_last_error());
@@ -280,12 +280,20 @@ static nexar_err listen_at(nx_shm *shm)
 {
     struct sockaddr_storage address;
     socklen_t len = nx_shm_address(shm->offer.name, &address);
+    int got;
 
     shm->listener.fd = nx_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
     if ((shm->listener.fd < 0) ||
         (bind(shm->listener.fd, (const struct sockaddr *)&address, len) != 0) ||
         (listen(shm->listener.fd, SOMAXCONN) != 0)) {
         return nx_fail_sys("socket", "a local one", errno);
+    }
+    /* Nobody calls yet.  Where a sandbox refuses it, those who called would wait in vain. */
+    got = nx_sys_accept(shm->listener.fd);
+    if (got >= 0) {
+        (void)nx_sys_close(got);
+    } else if (errno != EAGAIN) {
+        return nx_fail_sys("accept4", "a local socket", errno);
     }
     shm->spare = nx_sys_dup(shm->listener.fd);
     shm->bell.fd = nx_sys_eventfd(0);
