@@ -176,6 +176,7 @@ static void test_a_reader_who_stops_holds_nobody_up(void **state)
 static bool lies; /* ppoll says that all is writable */
 
 /* Instead of libc's. */
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): it has reserved ones
 int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
     struct timespec ts = {0};

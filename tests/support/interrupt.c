@@ -132,6 +132,8 @@ static bool is_divisible(int fd)
            (S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode));
 }
 
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc has reserved ones
+
 /* ---- the calls ---------------------------------------------------------------------------- */
 
 PUBLIC ssize_t read(int fd, void *to, size_t len)
@@ -307,9 +309,11 @@ PUBLIC long syscall(long number, ...)
     return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
+
 /* ---- signals ------------------------------------------------------------------------------ */
 
-static unsigned per_second;
+static unsigned frequency;
 
 static void on_alarm(int number)
 {
@@ -326,7 +330,7 @@ static void start_timer(void)
 {
     const struct sigaction action = {.sa_handler = on_alarm};
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
-    const long span_ns = 1000000000L / (long)per_second;
+    const long span_ns = 1000000000L / (long)frequency;
     const struct itimerspec every = {.it_interval = {.tv_nsec = span_ns},
                                      .it_value = {.tv_nsec = span_ns}};
     timer_t timer;
@@ -339,16 +343,16 @@ static void start_timer(void)
     }
 }
 
-void nxt_interrupt_signals(unsigned n)
+void nxt_interrupt_signals(unsigned per_second)
 {
-    per_second = n;
+    frequency = per_second;
     start_timer();
     (void)pthread_atfork(NULL, NULL, start_timer); /* a child has no timers */
 }
 
-void nxt_interrupt_calls(unsigned n, uint64_t s)
+void nxt_interrupt_calls(unsigned n, uint64_t first)
 {
-    seed = s;
+    seed = first;
     one_in = n;
 }
 
@@ -357,6 +361,7 @@ unsigned long nxt_interrupt_count(void)
     return atomic_load(&disturbed);
 }
 
+// NOLINTBEGIN(concurrency-mt-unsafe): no thread is there before main
 __attribute__((constructor)) static void start(void)
 {
     const char *calls = getenv("NXT_CALLS"), *which = getenv("NXT_CALLS_SEED");
@@ -378,3 +383,4 @@ __attribute__((constructor)) static void start(void)
         nxt_interrupt_signals((unsigned)strtoul(signals, NULL, 10));
     }
 }
+// NOLINTEND(concurrency-mt-unsafe)

@@ -1,8 +1,7 @@
 /*
  * interrupt.h - disturbs the system calls of its process: signals, EINTR, EAGAIN, short counts.
  *
- * A program has it by linking interrupt.c, or by LD_PRELOAD of libinterrupt.so.  Then these
- * variables of the environment switch it on, for a program that is started from it too:
+ * A program has it by linking interrupt.c.  Then these variables of the environment switch it on:
  *
  *     NXT_SIGNALS=N       N times SIGALRM per second.  The handler alternates between SA_RESTART
  *                         and none.
@@ -18,9 +17,9 @@
 
 #include <stdint.h>
 
-/* The same for a process that decides it itself. */
+/* The same for a process that decides it itself; |n| as NXT_CALLS, |first| the seed. */
 void nxt_interrupt_signals(unsigned per_second);
-void nxt_interrupt_calls(unsigned one_in, uint64_t seed);
+void nxt_interrupt_calls(unsigned n, uint64_t first);
 
 /* How many signals came, and how many calls were disturbed, in this process. */
 unsigned long nxt_interrupt_count(void);

@@ -757,6 +757,7 @@ static bool interrupts; /* every other call of ppoll */
 static int interrupted;
 
 /* Instead of libc's. */
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): it has reserved ones
 int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
     static int calls;
