@@ -82,16 +82,23 @@ void nx_flood_destroy(nx_flood *f)
     nx_free(f);
 }
 
+size_t nx_flood_encode(uint64_t group, uint64_t key, const void *data, size_t len,
+                       uint8_t frame[NX_FLOOD_FRAME_MAX])
+{
+    nx_writer w = nx_writer_make(frame, NX_FLOOD_FRAME_MAX);
+
+    nx_write_u8(&w, NX_CONTROL_FLOOD);
+    nx_write_varint(&w, group);
+    nx_write_u64(&w, key);
+    nx_write_blob(&w, data, len);
+    return w.len;
+}
+
 static void tell(nx_flood *f, const item *it, uint32_t to)
 {
     uint8_t frame[NX_FLOOD_FRAME_MAX];
-    nx_writer w = nx_writer_make(frame, sizeof(frame));
 
-    nx_write_u8(&w, NX_CONTROL_FLOOD);
-    nx_write_varint(&w, f->group);
-    nx_write_u64(&w, it->key);
-    nx_write_blob(&w, it->data, it->len);
-    f->ops->send(f->ctx, to, frame, w.len);
+    f->ops->send(f->ctx, to, frame, nx_flood_encode(f->group, it->key, it->data, it->len, frame));
 }
 
 /* Whether the |j|-th target is one that is to be told: not self, not one that an

@@ -75,6 +75,10 @@ void nx_flood_forget(nx_flood *f, uint64_t key);
  * NEXAR_EINVAL: too much data.  NEXAR_ENOMEM: nobody was told. */
 NX_MUST_CHECK nexar_err nx_flood_start(nx_flood *f, uint64_t key, const void *data, size_t len);
 
+/* The frame that tells of |key| in |group|, in |frame|; returns its length.  |len| is at most
+ * NX_FLOOD_DATA_MAX. */
+size_t nx_flood_encode(uint64_t group, uint64_t key, const void *data, size_t len,
+                       uint8_t frame[NX_FLOOD_FRAME_MAX]);
 /* The group of a frame.  NEXAR_EPROTO. */
 NX_MUST_CHECK nexar_err nx_flood_frame_group(const void *frame, size_t len, uint64_t *group);
 /* A frame from |from|.  NEXAR_EPROTO: malformed.  NEXAR_ENOMEM: it was not taken in,

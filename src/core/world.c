@@ -38,6 +38,11 @@
 
 /* ---- what the message engine asks for ------------------------------------- */
 
+static bool on_peer_end(void *ctx, uint32_t peer, nx_end end, nexar_err err)
+{
+    return nx_failure_on_end(ctx, peer, end, err);
+}
+
 static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *why)
 {
     nx_world *world = ctx;
@@ -158,13 +163,33 @@ static const char *peer_text(void *ctx, uint32_t peer, char *buf)
     return nx_world_peer_text(ctx, peer, buf);
 }
 
+static bool has_failed(void *ctx, uint32_t peer)
+{
+    const nx_world *world = ctx;
+
+    return (world->failure != NULL) && nx_rankset_has(nx_failure_dead(world), peer);
+}
+
+/* |why|: "rank 3 (node7, 10.0.0.7:4433): its process has ended". */
+static void on_failed(void *ctx, uint32_t peer, const char *why)
+{
+    nx_world *world = ctx;
+    char text[NX_PEER_TEXT];
+    const size_t len = strlen(nx_world_peer_text(world, peer, text));
+    const bool named = (strncmp(why, text, len) == 0) && (strncmp(why + len, ": ", 2) == 0);
+
+    if (world->failure != NULL) {
+        nx_failure_learn(world, peer, named ? why + len + 2 : why);
+    }
+}
+
 /* That an operation has failed: because somebody is dead, if anybody is. */
 static void tell(void *ctx, uint32_t peer, const void *frame, size_t len)
 {
     nx_world *world = ctx;
 
     if ((world->failure != NULL) && (nx_failure_dead(world)->count > 0)) {
-        nx_failure_send(world, peer, frame, len);
+        nx_failure_vouch(world, peer, frame, len);
     } else {
         /* One that cannot be told is gone, and is found out by the others. */
         (void)!nx_msg_send_control(world->msg, peer, frame, len);
@@ -229,6 +254,7 @@ static nexar_err start_messages(nx_world *world)
         .inline_auto = by_link,
         .eager_max = nx_config_size(world->config, NX_SET_EAGER),
         .connect = nx_links_connect,
+        .on_peer_end = on_peer_end,
         .on_peer_down = on_peer_down,
         .on_control = on_control,
         .on_mark = on_mark,
@@ -244,6 +270,8 @@ static nexar_err start_messages(nx_world *world)
         .timeout_ns = nx_config_number(world->config, NX_SET_COLLECTIVE_TIMEOUT),
         .watch = {.on_end = nx_diagnosis_on_end, .ctx = world},
         .peer_text = peer_text,
+        .has_failed = has_failed,
+        .on_failed = on_failed,
         .tell = tell,
         .on_parted = on_parted,
         .on_part = on_part,
@@ -575,6 +603,7 @@ nexar_err nx_world_destroy(nx_world *world)
     nexar_err err;
 
     nx_loop_lock(world->loop);
+    nx_failure_settle(world); /* the application is told of all failures that it can know */
     world->closing = true;
     end_all(world);
     nx_diagnosis_stop(world);

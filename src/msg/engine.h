@@ -104,6 +104,7 @@ struct nx_peer {
     bool ready;    /* what follows is initialised */
     bool greeted;  /* its HELLO has come */
     bool doomed;   /* its link is to be given up, by the outermost leave */
+    bool held;     /* doomed, and what needs it waits for the owner's word; there is no link */
     bool down;     /* for good */
     bool single;   /* its memory is its own, not a part of the first ones' */
     bool retired;  /* nobody will speak to it again: nx_msg.retired */
@@ -215,6 +216,10 @@ void nx_peer_doom(nx_peer *p, nexar_err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same with a sentence as it is. */
 void nx_peer_doom_said(nx_peer *p, nexar_err err, const char *why);
+/* |p| is doomed, and what needs it waits, now and later, until one of the two below. */
+void nx_peer_hold_said(nx_peer *p, nexar_err err, const char *why);
+/* It waits no longer: the outermost leave ends it, for the reason of before. */
+void nx_peer_let_go(nx_peer *p);
 /* Ends all that waits for a doomed peer. */
 void nx_peer_bury(nx_peer *p);
 /* Whether nothing needs the link. */

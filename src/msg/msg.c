@@ -290,6 +290,22 @@ void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
     nx_msg_leave(m);
 }
 
+void nx_msg_hold_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
+{
+    nx_msg_enter(m);
+    nx_peer_hold_said(nx_peer_get(m, peer), err, why);
+    nx_msg_leave(m);
+}
+
+void nx_msg_let_go(nx_msg *m, uint32_t peer)
+{
+    if ((peer < m->config.peers) && (m->peers[peer] != NULL)) {
+        nx_msg_enter(m);
+        nx_peer_let_go(m->peers[peer]);
+        nx_msg_leave(m);
+    }
+}
+
 void nx_msg_dismiss_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why,
                          const void *frame, size_t len)
 {

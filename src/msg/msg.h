@@ -104,6 +104,11 @@ typedef struct nx_msg_config {
      * Called on first use; an error fails the operation. */
     nexar_err (*connect)(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
                          nx_link **link);
+    /* The link to |peer| has ended as |end| and |err| say (nx_msg_ended has the sentence), and
+     * nothing has been failed yet.  True: what |peer| is is not known yet; what needs it waits,
+     * until nx_msg_fail_peer, nx_msg_let_go or nx_msg_retire.  Makes no call to msg for |peer| but
+     * nx_msg_ended.  NULL: false. */
+    bool (*on_peer_end)(void *ctx, uint32_t peer, nx_end end, nexar_err err);
     /* A peer has gone down, for good: its pending requests have been failed.  May
      * be NULL. */
     void (*on_peer_down)(void *ctx, uint32_t peer, nexar_err err, const char *why);
@@ -169,8 +174,13 @@ NX_MUST_CHECK nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void
  * had gone down with |err| and |why|, also when there is none. */
 void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
 
-/* The same, and its link, if there is one, ends with |frame| as its last (nx_link_dismiss).  Not
- * from inside a callback. */
+/* |peer| may be dead: its link ends, and what needs it waits, as where on_peer_end was true. */
+void nx_msg_hold_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
+/* What waits so fails, with what was said of the end of the link. */
+void nx_msg_let_go(nx_msg *m, uint32_t peer);
+
+/* As nx_msg_fail_peer, and its link, if there is one, ends with |frame| as its last
+ * (nx_link_dismiss).  Not from inside a callback. */
 void nx_msg_dismiss_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why,
                          const void *frame, size_t len);
 

@@ -126,26 +126,83 @@ void nx_peer_release(nx_peer *p, nx_class class, uint64_t cost)
 
 /* ---- going down -------------------------------------------------------------------- */
 
+static void bury_soon(nx_peer *p)
+{
+    p->held = false;
+    nx_list_push_back(&p->msg->doomed, &p->troubled);
+}
+
+static void note_end(nx_peer *p, nexar_err err, const char *why)
+{
+    p->doomed = true;
+    p->err = err;
+    (void)snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
 void nx_peer_doom_said(nx_peer *p, nexar_err err, const char *why)
 {
-    if (!p->doomed) {
-        p->doomed = true;
-        p->err = err;
-        (void)snprintf(p->why, sizeof(p->why), "%s", why);
-        nx_list_push_back(&p->msg->doomed, &p->troubled);
+    if (!p->doomed || p->held) {
+        note_end(p, err, why);
+        bury_soon(p);
     }
+}
+
+enum { WHY = sizeof(((nx_peer *)NULL)->why) };
+
+/* |cause|, and when it was. */
+static const char *date(char why[WHY], const char *cause)
+{
+    char at[NX_TIME_TEXT];
+
+    (void)snprintf(why, WHY, "%.*s, at %s", (int)(WHY - NX_TIME_TEXT - sizeof(", at ")), cause,
+                   nx_time_text(at));
+    return why;
 }
 
 void nx_peer_doom(nx_peer *p, nexar_err err, const char *format, ...)
 {
-    char why[sizeof(p->why)], cause[sizeof(why) - NX_TIME_TEXT - sizeof(", at ")], at[NX_TIME_TEXT];
+    char why[WHY], cause[WHY];
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(cause, sizeof(cause), format, args);
     va_end(args);
-    (void)snprintf(why, sizeof(why), "%s, at %s", cause, nx_time_text(at));
-    nx_peer_doom_said(p, err, why);
+    nx_peer_doom_said(p, err, date(why, cause));
+}
+
+static void drop_link(nx_peer *p)
+{
+    if (p->link != NULL) {
+        nx_link_close(p->link, false);
+        p->link = NULL;
+        nx_list_remove(&p->links);
+    }
+}
+
+/* What needs |p|, which is doomed, waits for the owner's word. */
+static void hold(nx_peer *p)
+{
+    p->held = true;
+    drop_link(p);
+    for (int c = 0; c < NX_CLASSES; c++) {
+        nx_pull_end(p, (nx_class)c); /* it asks for nothing any more */
+    }
+    p->msg->stir = p->msg->closing;
+}
+
+void nx_peer_hold_said(nx_peer *p, nexar_err err, const char *why)
+{
+    if (!p->doomed) {
+        note_end(p, err, why);
+        hold(p);
+    }
+}
+
+void nx_peer_let_go(nx_peer *p)
+{
+    if (p->held) {
+        bury_soon(p);
+    }
 }
 
 static void fail_waiting(nx_peer *p, nx_list *head)
@@ -167,9 +224,7 @@ void nx_peer_bury(nx_peer *p)
         if ((p->err == NEXAR_EPROTO) || (p->err == NEXAR_ENOMEM)) {
             nx_log(NX_LOG_WARN, "the link to peer %u is given up: %s", p->index, p->why);
         }
-        nx_link_close(p->link, false);
-        p->link = NULL;
-        nx_list_remove(&p->links);
+        drop_link(p);
     }
     for (int c = 0; c < NX_CLASSES; c++) {
         nx_pull_end(p, (nx_class)c);
@@ -385,7 +440,17 @@ static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
         p->ended = NX_END_ABSENT; /* it has died, or left, before */
     }
     nx_msg_enter(m);
-    nx_peer_doom(p, err, "%s", why);
+    if (!p->doomed) {
+        char said[WHY];
+
+        note_end(p, err, date(said, why));
+        if ((m->config.on_peer_end != NULL) &&
+            m->config.on_peer_end(m->config.ctx, p->index, p->ended, err)) {
+            hold(p);
+        } else {
+            bury_soon(p);
+        }
+    }
     nx_msg_leave(m);
 }
 

@@ -51,7 +51,7 @@ static void start(nx_msg *m, nx_req *r)
             nx_match_drop(&m->match, held);
             nx_recv_meet(in, r);
         }
-    } else if ((p != NULL) && p->doomed) {
+    } else if ((p != NULL) && p->doomed && !p->held) {
         nx_req_fail(m, r, p->err, "%s", p->why);
     } else {
         post(m, r);

@@ -214,6 +214,10 @@ static void send_to_peer(nx_msg *m, nx_req *r)
     nx_class class = r->context.class;
     nexar_err err;
 
+    if (p->held) {
+        nx_queue_add(p, r);
+        return;
+    }
     if (p->doomed) {
         nx_req_fail(m, r, p->err, "%s", p->why);
         return;

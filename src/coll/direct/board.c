@@ -19,7 +19,7 @@
 #include "coll/direct/damage.h"
 
 static const uint64_t MAGIC = UINT64_C(0x6e78626f61726431);
-enum { VERSION = 4 };
+enum { VERSION = 5 };
 
 /* Polls between two looks at the clock and at what is rare, about 2 us. */
 enum { POLLS = 64 };
@@ -112,6 +112,26 @@ void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t nu
     for (uint32_t i = 0; i < NX_BOARD_RANKS; i++) { /* whatever others made of |size| */
         ring(&b->ranks[i]);
     }
+}
+
+void nx_board_note_failed(nx_board *b, uint32_t rank, uint64_t failed)
+{
+    const uint64_t all = atomic_fetch_or(&b->ranks[rank].failed, failed) | failed;
+
+    atomic_store(&b->ranks[rank].not_failed, ~all);
+}
+
+uint64_t nx_turn_failed(const nx_turn *t)
+{
+    uint64_t failed = 0;
+
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        const nx_board_rank *r = &t->board->ranks[rank];
+        const uint64_t its = atomic_load(&r->failed);
+
+        failed |= (its == ~atomic_load(&r->not_failed)) ? its : 0;
+    }
+    return failed;
 }
 
 /* The rank that has broken this operation; the size: none. */

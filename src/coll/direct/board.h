@@ -111,6 +111,9 @@ typedef struct nx_board_rank {
     int64_t pid;
     uint64_t token_at, token;
 
+    _Atomic uint64_t failed;     /* ranks that have failed, as far as it knows, as bits */
+    _Atomic uint64_t not_failed; /* all other bits: both agree, or neither counts */
+
     /* Trouble: written before its bit in |broken|. */
     uint64_t number;
     int32_t err;
@@ -233,6 +236,11 @@ bool nx_turn_is_out(const nx_turn *t, uint32_t rank);
  * it: all others end.  Once for a rank: the first counts. */
 void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number, nexar_err err,
                     const char *why);
+/* Says on behalf of |rank| that the ranks |failed|, as bits, have failed; before nx_board_break
+ * with an error that names one of them.  nx_turn_failed: the ranks of which any rank says so.  A
+ * word that somebody has written over counts for nothing. */
+void nx_board_note_failed(nx_board *b, uint32_t rank, uint64_t failed);
+uint64_t nx_turn_failed(const nx_turn *t);
 /* Why the operation is broken. */
 nexar_err nx_turn_trouble(const nx_turn *t, char why[NX_BOARD_WHY]);
 /* Ranks that have not arrived in it, as bits. */

@@ -206,10 +206,37 @@ bool nx_direct_takes(nx_direct *d, const nx_coll_call *call)
 
 /* ---- errors ------------------------------------------------------------------------------- */
 
-/* The operation on the board has failed here: all others hear of it. */
+/* The operation on the board has failed here.  Of whom |why| speaks stands there before. */
+static void break_board(nx_direct *d, nexar_err err, const char *why)
+{
+    const nx_hub_config *hub = nx_hub_config_of(d->group->hub);
+    uint64_t failed = 0;
+
+    for (uint32_t rank = 0; (hub->has_failed != NULL) && (rank < d->group->size); rank++) {
+        failed |= (uint64_t)hub->has_failed(hub->ctx, nx_group_peer(d->group, rank)) << rank;
+    }
+    nx_board_note_failed(d->board, d->group->rank, failed);
+    nx_board_break(d->board, &d->self, d->group->rank, d->now.number, err, why);
+}
+
+/* Those who have failed, as others have said on the board, are known here before this rank says
+ * what has failed because of them. */
+static void learn_failed(const nx_direct *d, const nx_turn *t, const char *why)
+{
+    const nx_hub_config *hub = nx_hub_config_of(d->group->hub);
+    const uint64_t failed = nx_turn_failed(t);
+
+    for (uint32_t rank = 0; (hub->on_failed != NULL) && (rank < d->group->size); rank++) {
+        if (((failed >> rank & 1) != 0) && (rank != d->group->rank)) {
+            hub->on_failed(hub->ctx, nx_group_peer(d->group, rank), why);
+        }
+    }
+}
+
+/* The same, and all others hear of it. */
 static void fail(nx_direct *d, nexar_err err, const char *why)
 {
-    nx_board_break(d->board, &d->self, d->group->rank, d->now.number, err, why);
+    break_board(d, err, why);
     nx_group_tell(d->group, (uint32_t)d->now.number, 0, err, why);
 }
 
@@ -227,7 +254,7 @@ void nx_direct_on_down(nx_direct *d, uint32_t rank, nexar_err err, const char *w
 
 void nx_direct_on_abort(nx_direct *d, nexar_err err, const char *why)
 {
-    nx_board_break(d->board, &d->self, d->group->rank, d->now.number, err, why);
+    break_board(d, err, why);
 }
 
 /* What went wrong on this rank itself; NEXAR_OK: nothing. */
@@ -265,6 +292,9 @@ static nexar_err own_trouble(const nx_direct *d, const nx_share *s, nx_turn_end 
     if (s->code == ESRCH) {
         (void)snprintf(why, NX_BOARD_WHY, "%s: its process has ended, at %s", text,
                        nx_time_text(at));
+        if (hub->on_failed != NULL) {
+            hub->on_failed(hub->ctx, nx_group_peer(d->group, s->who), why);
+        }
         return NEXAR_EPEER;
     }
     (void)snprintf(why, NX_BOARD_WHY,
@@ -368,6 +398,7 @@ static nexar_err outcome(nx_direct *d, const nx_share *s, nx_turn_end end)
         fail(d, err, why);
     } else if ((end == NX_TURN_BROKEN) || (s->code != 0)) {
         err = nx_turn_trouble(t, why);
+        learn_failed(d, t, why);
     } else if (s->odd != t->size) {
         err = NEXAR_EMISMATCH;
         nx_mark_differ(why, sizeof(why), (uint32_t)t->number, s->odd, &s->its, t->rank, &s->mark);

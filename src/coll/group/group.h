@@ -143,6 +143,10 @@ typedef struct nx_hub_config {
     nx_watch watch;
     /* "rank 3 (node7, 10.0.0.7:4433)" of |peer|, for sentences. */
     const char *(*peer_text)(void *ctx, uint32_t peer, char *buf);
+    /* Whether |peer| is known to have failed; it has, as others say: |why| is their sentence on
+     * what failed because of it.  Both NULL: nobody asks. */
+    bool (*has_failed)(void *ctx, uint32_t peer);
+    void (*on_failed)(void *ctx, uint32_t peer, const char *why);
     /* Sends the word that an operation has failed, and what was called (ABORT, CALLED), which may
      * rest upon a death; NULL: nx_msg_send_control, by which PARTED and WAITS go in any case. */
     void (*tell)(void *ctx, uint32_t peer, const void *frame, size_t len);

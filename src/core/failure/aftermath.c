@@ -166,7 +166,7 @@ static const nx_death *last_death(const nexar_comm *comm)
     for (const nx_list *at = f->deaths.prev; at != &f->deaths; at = at->prev) {
         const nx_death *d = nx_list_entry(at, nx_death, link);
 
-        if (nx_rankset_has(&f->died, d->rank) && (nx_comm_find_peer(comm, d->rank) >= 0)) {
+        if (nx_rankset_has(&f->dead, d->rank) && (nx_comm_find_peer(comm, d->rank) >= 0)) {
             return d;
         }
     }
@@ -183,7 +183,7 @@ const char *nx_failure_gone(const nexar_comm *comm, char buf[NX_FAILURE_GONE])
     buf[0] = '\0';
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         const uint32_t peer = nx_comm_peer(comm, rank);
-        const bool dead = nx_rankset_has(&f->died, peer) || nx_rankset_has(&f->absent, peer);
+        const bool dead = nx_rankset_has(&f->dead, peer) || nx_rankset_has(&f->absent, peer);
 
         failed += dead;
         left += !dead && nx_rankset_has(&f->left, peer);
@@ -232,7 +232,6 @@ void nx_aftermath_bury(nx_failure *f, uint32_t rank)
     uint8_t verdict[NX_HEALTH_FRAME_MAX];
     size_t len;
 
-    (void)nx_rankset_add(&f->dead, rank);
     if (rank == world->self) {
         (void)snprintf(sentence, sizeof(sentence), NX_FAILURE_HELD "%s", why);
         expel(f, sentence);

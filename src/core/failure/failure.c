@@ -50,12 +50,16 @@ void nx_failure_stir(nx_world *world)
     }
 }
 
-static void make_death(nx_list *list, uint32_t rank, const char *why)
+/* Without memory for |told| whoever is told may be told again. */
+static void make_death(nx_failure *f, nx_list *list, uint32_t rank, const char *why)
 {
     nx_death *d = nx_zalloc(sizeof(*d));
 
     if (d != NULL) {
         d->rank = rank;
+        if (nx_rankset_init(&d->told, f->world->slots) != NEXAR_OK) {
+            d->told = (nx_rankset){0};
+        }
         (void)snprintf(d->why, sizeof(d->why), "%s", why);
         nx_list_push_back(list, &d->link);
     }
@@ -65,17 +69,15 @@ static void make_death(nx_list *list, uint32_t rank, const char *why)
 static void learn_early(nx_failure *f, uint32_t rank, const char *why)
 {
     if (!f->quiet) {
-        make_death(&f->early, rank, why);
+        make_death(f, &f->early, rank, why);
     }
 }
 
-/* Its link says that it has left in order: |f| is about to hear that. */
-static bool has_taken_leave(const nx_failure *f, uint32_t rank)
+/* Nothing more is found out of |rank|, or by this one. */
+static bool is_settled(const nx_failure *f, uint32_t rank)
 {
-    const char *why;
-
-    return nx_rankset_has(&f->down, rank) &&
-           (nx_msg_ended(f->world->msg, rank, &why) == NX_END_LEFT);
+    return f->quiet || nx_rankset_has(&f->dead, f->world->self) || nx_rankset_has(&f->dead, rank) ||
+           (nx_rankset_has(&f->left, rank) && !nx_rankset_has(&f->absent, rank));
 }
 
 void nx_failure_learn(nx_world *world, uint32_t rank, const char *why)
@@ -86,15 +88,12 @@ void nx_failure_learn(nx_world *world, uint32_t rank, const char *why)
         learn_early(f, rank, why);
         return;
     }
-    if (has_taken_leave(f, rank)) {
+    if (is_settled(f, rank)) {
         return;
     }
-    if (f->quiet || nx_rankset_has(&f->dead, rank) ||
-        (nx_rankset_has(&f->left, rank) && !nx_rankset_has(&f->absent, rank)) ||
-        !nx_rankset_add(&f->died, rank)) {
-        return;
-    }
-    make_death(&f->deaths, rank, why);
+    (void)nx_rankset_add(&f->dead, rank);
+    (void)nx_rankset_add(&f->burials, rank);
+    make_death(f, &f->deaths, rank, why);
     nx_failure_stir(world);
 }
 
@@ -102,7 +101,7 @@ void nx_failure_absent(nx_world *world, uint32_t slot)
 {
     nx_failure *f = world->failure;
 
-    if (!nx_rankset_has(&f->died, slot) && !nx_rankset_has(&f->left, slot)) {
+    if (!nx_rankset_has(&f->dead, slot) && !nx_rankset_has(&f->left, slot)) {
         (void)nx_rankset_add(&f->absent, slot);
         nx_failure_leaves(world, slot);
     }
@@ -131,15 +130,6 @@ void nx_failure_starve(nx_world *world)
     nx_failure_stir(world);
 }
 
-void nx_failure_on_down(nx_world *world, uint32_t peer)
-{
-    nx_failure *f = world->failure;
-
-    if ((f != NULL) && !f->quiet && nx_rankset_add(&f->down, peer)) {
-        nx_failure_stir(world);
-    }
-}
-
 void nx_failure_leaves(nx_world *world, uint32_t slot)
 {
     nx_failure *f = world->failure;
@@ -164,6 +154,7 @@ static void on_leaves(nx_failure *f)
     for (uint32_t slot = 0; (slot = nx_rankset_next(&f->leaves, slot)) < f->leaves.n; slot++) {
         nx_health_left(f->health, slot, nx_loop_now(f->world->loop));
         nx_gate_drop(&f->gate, slot);
+        nx_msg_let_go(f->world->msg, slot);
         nx_aftermath_left(f, slot);
     }
     nx_rankset_clear(&f->leaves);
@@ -191,52 +182,90 @@ bool nx_failure_ended(const nx_world *world, uint32_t peer)
            nx_flood_knows(f->flood, nx_flood_key(NX_FLOOD_ENDED, peer));
 }
 
-/* The link to |peer| has ended. */
-static void on_link_end(nx_failure *f, uint32_t peer)
+/* Nothing listens where |peer| should be: whether the seed tells how it went. */
+static bool on_absent(nx_failure *f, uint32_t peer)
+{
+    tell_ended(f, peer);
+    if (nx_missed_ask(f, peer)) {
+        return true;
+    }
+    nx_failure_absent(f->world, peer);
+    return false;
+}
+
+/* It has ended; where one accuses this rank, that is not said yet (health.h, H5). */
+static bool on_gone(nx_failure *f, uint32_t peer)
+{
+    const char *why;
+
+    (void)nx_msg_ended(f->world->msg, peer, &why);
+    if (nx_rankset_has(&f->absent, peer)) { /* others did not know which; this rank does */
+        nx_failure_learn(f->world, peer, why);
+    }
+    nx_health_link_down(f->health, peer, NX_DOWN_CLOSED, why, nx_loop_now(f->world->loop));
+    return !is_settled(f, peer);
+}
+
+static void note_lost(nx_failure *f, uint32_t peer)
+{
+    if (nx_rankset_add(&f->down, peer)) {
+        nx_failure_stir(f->world);
+    }
+}
+
+bool nx_failure_on_end(nx_world *world, uint32_t peer, nx_end end, nexar_err err)
+{
+    nx_failure *f = world->failure;
+
+    if ((f == NULL) || is_settled(f, peer)) {
+        return false;
+    }
+    switch (end) {
+    case NX_END_ABSENT:
+        return on_absent(f, peer);
+    case NX_END_LEFT:
+        nx_failure_leaves(world, peer);
+        return false;
+    case NX_END_GONE:
+        return on_gone(f, peer);
+    case NX_END_LOST:
+        break;
+    }
+    if (err != NEXAR_EPEER) { /* the error is of the link */
+        return false;
+    }
+    note_lost(f, peer);
+    return true;
+}
+
+void nx_failure_on_down(nx_world *world, uint32_t peer)
+{
+    nx_failure *f = world->failure;
+    const char *why;
+
+    if ((f != NULL) && !is_settled(f, peer) &&
+        (nx_msg_ended(world->msg, peer, &why) == NX_END_LOST)) {
+        note_lost(f, peer);
+    }
+}
+
+/* The link to |peer| has ended, and that says nothing of it.  It is watched from now on, until it
+ * is given up: there is no way back to it. */
+static void on_lost(nx_failure *f, uint32_t peer)
 {
     nx_world *world = f->world;
     const uint64_t now = nx_loop_now(world->loop);
     const char *why;
-    nx_end end;
 
-    if (nx_rankset_has(&f->dead, peer)) {
+    (void)nx_msg_ended(world->msg, peer, &why);
+    if (nx_msg_starved(world->msg, peer)) {
+        nx_failure_starve(world); /* or this rank would accuse one that is well */
         return;
     }
-    end = nx_msg_ended(world->msg, peer, &why);
-    if (end == NX_END_ABSENT) {
-        tell_ended(f, peer);
-        if (nx_missed_ask(f, peer)) {
-            return;
-        }
-        (void)nx_rankset_add(&f->absent, peer);
+    if (nx_rankset_add(&f->lost, peer) && (nx_health_watch(f->health, peer, now) != NEXAR_OK)) {
+        nx_failure_learn(world, peer, why);
     }
-    switch (end) {
-    case NX_END_ABSENT:
-    case NX_END_LEFT:
-        nx_health_left(f->health, peer, now);
-        nx_gate_drop(&f->gate, peer);
-        if (nx_rankset_add(&f->left, peer)) {
-            nx_aftermath_left(f, peer);
-        }
-        break;
-    case NX_END_GONE:
-        if (nx_rankset_has(&f->absent, peer)) { /* others did not know which; this rank does */
-            nx_failure_learn(world, peer, why);
-        }
-        nx_health_link_down(f->health, peer, NX_DOWN_CLOSED, why, now);
-        break;
-    case NX_END_LOST:
-        if (nx_msg_starved(world->msg, peer)) {
-            nx_failure_starve(world); /* or this rank would accuse one that is well */
-            break;
-        }
-        /* Watched from now on, until it is given up: there is no way back to it. */
-        if (nx_rankset_add(&f->lost, peer) && (nx_health_watch(f->health, peer, now) != NEXAR_OK)) {
-            nx_failure_learn(world, peer, why);
-        }
-        nx_health_link_down(f->health, peer, NX_DOWN_LOST, why, now);
-        break;
-    }
+    nx_health_link_down(f->health, peer, NX_DOWN_LOST, why, now);
 }
 
 /* Without memory for the timer only ends of links tell of failures. */
@@ -256,25 +285,25 @@ static void act_on_downs(nx_failure *f)
     uint32_t rank;
 
     while (!f->expelled && ((rank = nx_rankset_next(&f->down, 0)) < f->down.n)) {
-        on_link_end(f, rank);
+        if (!is_settled(f, rank)) {
+            on_lost(f, rank);
+        }
         (void)nx_rankset_remove(&f->down, rank);
     }
     nx_rankset_clear(&f->down);
 }
 
-static void bury_self(nx_failure *f)
+static void bury(nx_failure *f, uint32_t rank)
 {
-    const uint32_t self = f->world->self;
-
-    if (nx_rankset_has(&f->died, self) && !nx_rankset_has(&f->dead, self)) {
-        nx_aftermath_bury(f, self);
+    if (nx_rankset_remove(&f->burials, rank) && !f->expelled) {
+        nx_aftermath_bury(f, rank);
     }
 }
 
 static void on_task(nx_task *task)
 {
     nx_failure *f = nx_list_entry(task, nx_failure, task);
-    const uint32_t size = f->world->slots;
+    uint32_t rank;
 
     if (f->starved) {
         nx_failure_quit(f->world, "this rank had no memory for what others have said");
@@ -282,14 +311,11 @@ static void on_task(nx_task *task)
     on_leaves(f);
     /* At first: one that is dead itself accuses nobody, least of all those who have ended their
      * links to it. */
-    bury_self(f);
+    bury(f, f->world->self);
     act_on_downs(f);
-    bury_self(f);
-    for (uint32_t rank = 0; !f->expelled && ((rank = nx_rankset_next(&f->died, rank)) < size);
-         rank++) {
-        if (!nx_rankset_has(&f->dead, rank)) {
-            nx_aftermath_bury(f, rank);
-        }
+    bury(f, f->world->self);
+    while ((rank = nx_rankset_next(&f->burials, 0)) < f->burials.n) {
+        bury(f, rank);
     }
     nx_recover_settle(f->world);
     nx_accord_settle(f->world);
@@ -344,8 +370,8 @@ static void on_timer(nx_timer *timer, uint64_t now_ns)
 enum { NSETS = 8 };
 static void find_sets(nx_failure *f, nx_rankset *sets[NSETS])
 {
-    nx_rankset *const all[NSETS] = {&f->dead,  &f->left,   &f->died, &f->down,
-                                    &f->asked, &f->absent, &f->lost, &f->leaves};
+    nx_rankset *const all[NSETS] = {&f->dead,  &f->left,   &f->burials, &f->down,
+                                    &f->asked, &f->absent, &f->lost,    &f->leaves};
 
     memcpy(sets, all, sizeof(all));
 }
@@ -370,12 +396,18 @@ static void leave_gone(nx_failure *f)
     }
 }
 
+static void free_death(nx_death *d)
+{
+    nx_rankset_fini(&d->told);
+    nx_free(d);
+}
+
 static void free_deaths(nx_list *list)
 {
     nx_list *at;
 
     while ((at = nx_list_pop(list)) != NULL) {
-        nx_free(nx_list_entry(at, nx_death, link));
+        free_death(nx_list_entry(at, nx_death, link));
     }
 }
 
@@ -410,7 +442,7 @@ nexar_err nx_failure_grow(nx_world *world)
     nx_list_for_each (at, &f->deaths) {
         if (!in_use(world, nx_list_entry(at, nx_death, link)->rank)) {
             nx_list_remove(at);
-            nx_free(nx_list_entry(at, nx_death, link));
+            free_death(nx_list_entry(at, nx_death, link));
         }
     }
     nx_list_init(&early);

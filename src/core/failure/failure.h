@@ -2,8 +2,30 @@
  * failure.h - who of the world has failed, and what follows from it.
  *
  * Owns the machines of cluster/: health (heartbeats), the flood of deaths in the world,
- * and, through accord.h, those of each communicator.  What they and msg report is noted
- * and acted upon by a task, since none of them may be called from inside its own calls.
+ * and, through accord.h, those of each communicator.  What they and msg report is recorded
+ * at once.  What follows from it is done by a task, since none of them may be called from inside
+ * its own calls.
+ *
+ * The record is nx_failure_dead() and nx_failure_left(); nexar_comm_failed() reads it.
+ *
+ *  F1  No call returns an error that names a failed rank before nexar_comm_failed() on that thread
+ *      includes the rank.  Every detector records the failure before anything fails because of it:
+ *      the end of a link in on_peer_end of msg, before the requests of that peer end; a heartbeat
+ *      verdict, a flood item and an agreement in their callbacks; another rank's word on a
+ *      collective board before the collective returns.
+ *  F2  A rank that makes an operation fail on others tells them of the failure first, on the same
+ *      lane (nx_failure_vouch) or on the same board.
+ *  F3  While a rank is suspect, what needs it waits.  The end of a link may not tell failed from
+ *      left (nothing listens there: the seed is asked) or failed from unreachable (nothing came for
+ *      idle_timeout: the heartbeat decides); and a rank that accuses this one is not judged yet
+ *      (health.h, H5).  msg holds the requests of such a peer until the verdict: failed, left, or
+ *      no answer, which is bounded by the time for an answer or by heartbeat_timeout.
+ *  F4  NEXAR_EPEER does not always mean failed: the rank may have left, or called finalize.  Such
+ *      a rank is in nx_failure_left() alone.  Other errors of a link (NEXAR_EPROTO, NEXAR_ECONNECT,
+ *      NEXAR_EAUTH) say nothing of the rank: they end its requests at once, and the rank
+ *      is watched.
+ *  F5  The record only grows, and a rank is recorded once, with one reason.  A rank that is itself
+ *      declared failed records no other.
  *
  * A rank has failed when its link ends without a goodbye, when its host says that nothing
  * listens at its address (and, if there never was a link, the seed has not had a goodbye either),
@@ -58,6 +80,9 @@ void nx_failure_starve(nx_world *world);
 
 /* From msg, also where it could not be started.  False: the frame is not of this. */
 bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len);
+/* The link to |peer| has ended, as msg says in on_peer_end.  True: what that says of |peer| is
+ * found out first. */
+bool nx_failure_on_end(nx_world *world, uint32_t peer, nx_end end, nexar_err err);
 void nx_failure_on_down(nx_world *world, uint32_t peer);
 
 /* Whether the process of |peer| is known, from one of its host, to be no more: a link to it
@@ -77,15 +102,19 @@ bool nx_failure_turn_away(nx_world *world, uint32_t slot, nx_link *link);
  * not hear when that has been heard (cluster/gate.h). */
 void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len);
 
+/* The same with a frame that says that an operation has failed: before it |to| is told of all
+ * deaths that are known here, so that it knows of whom the frame speaks. */
+void nx_failure_vouch(nx_world *world, uint32_t to, const void *frame, size_t len);
+
 /* Sends something to |peer|, for which this rank waits, so that it is found out if it has gone:
  * where there is no link, one is made. */
 void nx_failure_call_for(nx_world *world, uint32_t peer);
 
-/* |rank|, a slot, has failed, as |why| says; acted upon soon, or when it is known here:
+/* |rank|, a slot, has failed, as |why| says.  Recorded at once, or when the slot is known here:
  * others may have gone on to a view that this rank is about to come to. */
 void nx_failure_learn(nx_world *world, uint32_t rank, const char *why);
 /* |slot| is gone, say others to whom it has said good-bye: it has left, unless news come that it
- * has failed.  Acted upon soon. */
+ * has failed. */
 void nx_failure_absent(nx_world *world, uint32_t slot);
 /* |failed|, ranks of |comm|, have failed, or left, as an agreement says, also where the news of it
  * have not come yet: what is asked or called for after it shall not say otherwise.  Acts upon all
@@ -100,7 +129,7 @@ void nx_failure_check_alone(nexar_comm *comm);
 /* A communicator has been made, and is in its world: those that have failed are told. */
 void nx_failure_opened(nexar_comm *comm);
 
-/* The slots of those that have failed; of those that have left. */
+/* The record: the slots of those that have failed; of those that have left. */
 const nx_rankset *nx_failure_dead(const nx_world *world);
 const nx_rankset *nx_failure_left(const nx_world *world);
 /* Why |rank|, which has failed, has: "its process has ended, at 14:03:22 UTC". */

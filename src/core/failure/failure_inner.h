@@ -1,7 +1,7 @@
 /*
  * failure_inner.h - what the files of the detection of failures share, and who does what.
  *
- *   failure.c    what is known: deaths and ends of links that were noted; life
+ *   failure.c    the record: deaths and ends of links; life
  *   hearsay.c    the machines: what they say to others, and are told by them
  *   missed.c     those of whom nothing was found: the seed is asked how they went
  *   aftermath.c  what ends because somebody has failed, and who is told here
@@ -21,6 +21,7 @@
 typedef struct nx_death {
     nx_list link;
     uint32_t rank;
+    nx_rankset told; /* by nx_failure_vouch */
     char why[NX_FAILURE_WHY];
 } nx_death;
 
@@ -29,12 +30,13 @@ struct nx_failure {
     nx_health *health;
     nx_flood *flood;
     nx_gate gate;          /* for what rests upon deaths */
-    nx_rankset dead, left; /* acted upon */
-    nx_rankset died, down; /* noted: ranks that have failed; whose link has ended */
+    nx_rankset dead, left; /* the record: who has failed; who has left */
+    nx_rankset burials;    /* of |dead|: what follows is due */
+    nx_rankset down;       /* whose link has ended, which says nothing of them: the same */
     nx_rankset asked;      /* nothing listens there: the seed was asked how they went */
     nx_rankset absent;     /* of those that have left: it may be that they have failed */
     nx_rankset lost;       /* watched since their link is lost */
-    nx_rankset leaves;     /* noted: who will leave, as was agreed; of |left| */
+    nx_rankset leaves;     /* of |left|: what follows is due */
     nx_list deaths;        /* nx_death.link */
     nx_list calls;         /* of the application's functions, on their way */
     nx_list early;         /* deaths in slots that are not known yet */

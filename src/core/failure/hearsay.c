@@ -1,6 +1,7 @@
 /* hearsay.c - the machines that find out who has failed: what they say, and are told. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -31,6 +32,23 @@ void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len
     } else {
         nx_gate_send(&f->gate, to, frame, len);
     }
+}
+
+void nx_failure_vouch(nx_world *world, uint32_t to, const void *frame, size_t len)
+{
+    uint8_t death[NX_FLOOD_FRAME_MAX];
+
+    nx_list_for_each (at, &world->failure->deaths) {
+        nx_death *d = nx_list_entry(at, nx_death, link);
+
+        if ((d->rank != to) && !nx_rankset_has(&d->told, to)) {
+            (void)((to < d->told.n) && nx_rankset_add(&d->told, to));
+            nx_failure_send(world, to, death,
+                            nx_flood_encode(DEATHS, nx_flood_key(NX_FLOOD_DEAD, d->rank), d->why,
+                                            strlen(d->why), death));
+        }
+    }
+    nx_failure_send(world, to, frame, len);
 }
 
 void nx_failure_call_for(nx_world *world, uint32_t peer)
@@ -92,8 +110,7 @@ static void on_dead(void *ctx, uint32_t peer, const char *why)
     char sentence[NX_FAILURE_WHY], at[NX_TIME_TEXT], text[NX_PEER_TEXT], link[NX_LINKS_TEXT];
     const char *words;
 
-    if (nx_rankset_has(&f->down, peer) &&
-        (nx_msg_ended(f->world->msg, peer, &words) == NX_END_GONE)) {
+    if (nx_msg_ended(f->world->msg, peer, &words) == NX_END_GONE) {
         nx_failure_learn(f->world, peer, words); /* which say when */
         return;
     }
@@ -113,14 +130,14 @@ static void on_zombie(void *ctx, uint32_t peer)
     nx_health_tell(f->health, peer, nx_failure_why(f->world, peer), nx_loop_now(f->world->loop));
 }
 
-/* It ends its link as well: what waits for it hears why. */
+/* It ends its link as well: what waits for it waits for the verdict. */
 static void on_accused(void *ctx, uint32_t by, const char *why)
 {
     const nx_failure *f = ctx;
     char sentence[NX_HEALTH_VERDICT + 64];
 
     (void)snprintf(sentence, sizeof(sentence), "it holds this one for dead: %s", why);
-    nx_msg_fail_peer(f->world->msg, by, NEXAR_EPEER, sentence);
+    nx_msg_hold_peer(f->world->msg, by, NEXAR_EPEER, sentence);
 }
 
 /* Others end their links: nothing that waits shall hear of that instead. */
@@ -134,7 +151,7 @@ static void on_outcast(void *ctx, uint32_t by, const char *why)
                    nx_world_rank(world, by));
     nx_failure_learn(world, world->self, sentence);
     (void)snprintf(held, sizeof(held), NX_FAILURE_HELD "%s", sentence);
-    for (uint32_t peer = 0; nx_rankset_has(&f->died, world->self) && (peer < world->slots);
+    for (uint32_t peer = 0; nx_rankset_has(&f->dead, world->self) && (peer < world->slots);
          peer++) {
         nx_msg_fail_peer(world->msg, peer, NEXAR_EPEER, held);
     }
