@@ -13,6 +13,11 @@
  *    ends with NEXAR_EINVAL and touches nothing (nexar_finalize() too).
  *  - No call blocks for ever: each one ends, by completion, by its timeout or by
  *    the failure of a rank that it needs.
+ *  - pthread_cancel() does not interrupt a call: a thread is not cancelled inside it, but at
+ *    its next cancellation point after it.  Functions of the application that nexar calls
+ *    (handlers, on_failure, on_shard, device adapters) run with cancellation disabled and
+ *    must not enable it; threads of nexar are never cancelled.  A thread whose cancellation
+ *    is asynchronous (PTHREAD_CANCEL_ASYNCHRONOUS) must not call nexar.
  *  - Sizes are bytes where the parameter is called bytes, elements where it is
  *    called count.
  */
@@ -786,6 +791,10 @@ NEXAR_API nexar_err nexar_rpc_icall(nexar_comm *comm, int rank, uint16_t fn_id, 
  * The ranks of |comm| that are known to have failed, ascending.  |*n| is the room in
  * |ranks| and becomes their number, also where that is more; NULL with room for 0.  Those
  * that have finalized are not among them.  Other ranks may know more, or less.
+ *
+ * A call that ends with NEXAR_EPEER because a rank has failed returns after that rank is known
+ * here, to all threads.  (A rank that "recovery=automatic" has dropped is not in the rebuilt
+ * |comm| any more: nexar_last_change().)
  *
  * NEXAR_EINVAL
  */

@@ -107,6 +107,27 @@ check_syscalls() {
     } | grep -vE '^src/base/sys\.[ch]:|^[^:]*_(test|testing)\.[ch]:|:[0-9]+: *(/?\*|//)'
 }
 
+# No thread is cancelled in a public call: each says so, or is one that makes no system call, or hands
+# on to one that says so.
+check_cancel() {
+    local free='nexar_(rank|size|shard|rpc_caller|config_(set|get|free))'
+    # shellcheck disable=SC2016 # they are awk's
+    find src/core -name '*.c' ! -name '*_test.c' -print0 | xargs -0 awk -v free="^$free$" '
+        FNR == 1 { name = "" }
+        /^(nexar_err|void|int) nexar_[a-z_0-9]+\(/ {
+            name = $2; sub(/\(.*/, "", name); said = 0
+        }
+        /NX_NOT_CANCELLED|return (nx_coll_wait|nx_coll_start)\(|[?=] (send_bytes|recv_spans)\(/ { said = 1 }
+        /^}/ {
+            if (name != "" && name !~ free && !said) {
+                print FILENAME ": " name " does not say NX_NOT_CANCELLED (base/cancellation.h)"
+                bad = 1
+            }
+            name = ""
+        }
+        END { exit bad }'
+}
+
 check_shell() { scripts | xargs shellcheck; }
 
 run() {
@@ -138,6 +159,7 @@ format   clang-format 14
 layers   who may include whom
 alloc    memory comes from base/alloc.c only
 syscalls calls that can be interrupted are in base/sys.c only
+cancel   no public call can be cancelled
 header   nexar.h compiles alone as C11 and C++17
 shell    shellcheck of the scripts
 clang    a build by clang, warnings are errors

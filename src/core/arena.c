@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -359,6 +360,7 @@ static void *take(nx_world *world, size_t bytes)
 
 nexar_err nexar_alloc(nexar_comm *comm, size_t bytes, void **ptr)
 {
+    NX_NOT_CANCELLED;
     nx_world *world;
     void *at = NULL;
     nexar_err err;
@@ -394,6 +396,7 @@ static bool in_arena(const nx_arena *a, const void *ptr)
 
 void nexar_free(nexar_comm *comm, void *ptr)
 {
+    NX_NOT_CANCELLED;
     nx_world *world;
     bool ours;
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "core/accord/accord.h"
 #include "core/accord/rescue.h"
 #include "core/coll/coll_run.h"
@@ -534,6 +535,7 @@ static nexar_err check(const char *name, const nexar_comm *comm, nexar_comm *con
 
 nexar_err nexar_comm_split(nexar_comm *comm, int color, int key, nexar_comm **out)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = check("comm_split", comm, out);
 
     if (err != NEXAR_OK) {
@@ -549,6 +551,7 @@ nexar_err nexar_comm_split(nexar_comm *comm, int color, int key, nexar_comm **ou
 
 nexar_err nexar_comm_dup(nexar_comm *comm, nexar_comm **out)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = check("comm_dup", comm, out);
 
     if (err != NEXAR_OK) {
@@ -565,6 +568,7 @@ void nx_comm_give_back(nexar_comm *comm)
 
 void nexar_comm_free(nexar_comm *comm)
 {
+    NX_NOT_CANCELLED;
     nx_world *world;
 
     if ((comm == NULL) || (comm == comm->world->comm) ||

@@ -1,6 +1,7 @@
 /* device.c - which device a communicator has, and its stream. */
 #include "core/device.h"
 
+#include "base/cancellation.h"
 #include "core/forked.h"
 #include "device/staging.h"
 
@@ -17,6 +18,7 @@ static nx_device *set(nexar_comm *comm, nx_device *device)
 
 nexar_err nexar_comm_set_device(nexar_comm *comm, const nexar_device *device)
 {
+    NX_NOT_CANCELLED;
     nx_device *made = NULL;
     nexar_err err;
 
@@ -44,6 +46,7 @@ nexar_err nexar_comm_set_device(nexar_comm *comm, const nexar_device *device)
 
 nexar_err nexar_comm_set_stream(nexar_comm *comm, void *stream)
 {
+    NX_NOT_CANCELLED;
     nexar_err err;
 
     if (comm == NULL) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "base/random.h"
 #include "cluster/seed/seed.h"
 #include "core/comm.h"
@@ -18,6 +19,7 @@ static nexar_err own_config(const nexar_config *cfg, nexar_config **out)
 
 nexar_err nexar_init(const nexar_config *cfg, nexar_comm **world)
 {
+    NX_NOT_CANCELLED;
     nexar_config *own;
     nx_world *made;
     nexar_err err;
@@ -47,6 +49,7 @@ nexar_err nexar_init(const nexar_config *cfg, nexar_comm **world)
 
 nexar_err nexar_finalize(nexar_comm *world)
 {
+    NX_NOT_CANCELLED;
     nexar_err err;
 
     if (world == NULL) {
@@ -168,6 +171,7 @@ static nexar_err init_local(int n, const nexar_config *cfg, nexar_comm *worlds[]
 
 nexar_err nexar_init_local(int n, const nexar_config *cfg, nexar_comm *worlds[])
 {
+    NX_NOT_CANCELLED;
     char sentence[NX_ERROR_ROOM];
     nexar_config *own;
     nexar_err err;

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "base/sys.h"
 #include "core/forked.h"
 #include "core/recover/recover.h"
@@ -87,6 +88,7 @@ static void wait_event(nx_world *world, const nexar_request *req, const char *na
 
 nexar_err nexar_wait(nexar_request **req, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nx_loop *loop;
     nexar_err err;
 
@@ -117,6 +119,7 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
 
 nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nx_loop *loop;
     nexar_err err;
 
@@ -148,6 +151,7 @@ nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status)
 
 nexar_err nexar_wait_all(size_t n, nexar_request *reqs[])
 {
+    NX_NOT_CANCELLED;
     nexar_err first = NEXAR_OK;
     char sentence[NX_ERROR_ROOM] = "";
 
@@ -213,6 +217,7 @@ static void help_any(size_t n, nexar_request *const reqs[], const nx_event *any)
 
 nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nx_event any = {0};
     nx_world *world = NULL;
     nexar_err err;
@@ -252,6 +257,7 @@ nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_s
 
 nexar_err nexar_cancel(nexar_request *req)
 {
+    NX_NOT_CANCELLED;
     nx_world *world;
     nexar_err err;
 
@@ -278,6 +284,7 @@ nexar_err nexar_cancel(nexar_request *req)
 
 nexar_err nexar_event_fd(nexar_comm *world, int *fd)
 {
+    NX_NOT_CANCELLED;
     nx_world *w;
     nexar_err err;
 

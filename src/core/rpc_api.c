@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "core/forked.h"
 #include "core/recover/recover.h"
 #include "core/request.h"
@@ -151,6 +152,7 @@ static void start(rpc_op *op, const void *data, size_t bytes)
 
 nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_rpc_fn fn, void *arg)
 {
+    NX_NOT_CANCELLED;
     const nx_rpc_handler handler = {.fn = fn, .arg = arg, .owner = comm};
     nexar_err err;
 
@@ -172,6 +174,7 @@ nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_rpc_fn fn, 
 nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void *data, size_t bytes,
                          void **reply, size_t *reply_bytes)
 {
+    NX_NOT_CANCELLED;
     // NOLINTEND(readability-non-const-parameter)
     nx_event event = {0};
     nx_blocked b = {0};
@@ -202,6 +205,7 @@ nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void 
 nexar_err nexar_rpc_icall(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
                           size_t bytes, void **reply, size_t *reply_bytes, nexar_request **req)
 {
+    NX_NOT_CANCELLED;
     // NOLINTEND(readability-function-size,readability-non-const-parameter)
     const rpc_op op = {.comm = comm,
                        .name = "rpc_icall",
@@ -240,6 +244,7 @@ int nexar_rpc_caller(const nexar_rpc *call)
 
 nexar_err nexar_rpc_reply(nexar_rpc *call, const void *data, size_t bytes)
 {
+    NX_NOT_CANCELLED;
     nexar_err err;
 
     if (call == NULL) {

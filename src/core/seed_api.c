@@ -1,5 +1,6 @@
 /* seed_api.c - the seed for programs that embed it. */
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "cluster/seed/seed.h"
 #include "core/config/config.h"
 #include "core/seed_config.h"
@@ -55,6 +56,7 @@ nexar_err nx_seed_config_from(const nexar_config *cfg, nx_seed_config *out)
 
 nexar_err nexar_seed_start(const nexar_config *cfg, nexar_seed **seed)
 {
+    NX_NOT_CANCELLED;
     nexar_seed *made;
     nx_seed_config sc;
     nexar_err err;
@@ -87,6 +89,7 @@ nexar_err nexar_seed_start(const nexar_config *cfg, nexar_seed **seed)
 
 nexar_err nexar_seed_join_string(const nexar_seed *seed, char *buf, size_t size)
 {
+    NX_NOT_CANCELLED;
     if ((seed == NULL) || (buf == NULL)) {
         return nx_fail(NEXAR_EINVAL, "seed_join_string: %s is NULL",
                        (seed == NULL) ? "seed" : "buf");
@@ -96,6 +99,7 @@ nexar_err nexar_seed_join_string(const nexar_seed *seed, char *buf, size_t size)
 
 void nexar_seed_stop(nexar_seed *seed)
 {
+    NX_NOT_CANCELLED;
     if (seed == NULL) {
         return;
     }

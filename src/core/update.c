@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "base/log.h"
 #include "cluster/waiting.h"
 #include "core/accord/accord.h"
@@ -632,6 +633,7 @@ static nexar_err update_once(nexar_comm **world, nexar_change *change)
 
 nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
 {
+    NX_NOT_CANCELLED;
     unsigned epoch;
     nexar_err err;
 
@@ -655,6 +657,7 @@ nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
 
 nexar_err nexar_comm_leave(nexar_comm *world)
 {
+    NX_NOT_CANCELLED;
     nexar_err err;
 
     if (world == NULL) {

@@ -21,6 +21,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cancellation.h"
 #include "loop/internal.h"
 
 #include "base/sys.h"
@@ -155,6 +156,7 @@ static void *run(void *arg)
 {
     nx_loop *loop = arg;
 
+    (void)nx_cancellation_disable();
     while (!stopping(loop)) {
         rest(loop);
         nx_loop_lock(loop);

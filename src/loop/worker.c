@@ -11,6 +11,7 @@
 #include <signal.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 
 struct nx_worker {
     nx_loop *loop;
@@ -68,6 +69,7 @@ static void *run(void *arg)
     nx_worker *w = arg;
     nx_job *job;
 
+    (void)nx_cancellation_disable();
     while ((job = next_job(w)) != NULL) {
         job->work(job);
         worked(w);

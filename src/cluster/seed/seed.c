@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "base/log_limit.h"
 #include "cluster/addresses.h"
 #include "cluster/listen.h"
@@ -261,6 +262,7 @@ static void *run(void *ctx)
 {
     nx_seed *s = ctx;
 
+    (void)nx_cancellation_disable();
     nx_loop_lock(s->loop);
     (void)nx_loop_wait(s->loop, &s->stop, UINT64_MAX);
     nx_loop_unlock(s->loop);

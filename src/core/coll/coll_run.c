@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "coll/run/run.h"
 #include "core/coll/direct.h"
 #include "core/device.h"
@@ -235,6 +236,7 @@ static nexar_err check_known(const nx_coll_args *a, nx_roster **was)
 
 nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
 {
+    NX_NOT_CANCELLED;
     const nx_retry_how how = {.once = run_for_retry, .arg = shard_arg};
     nx_roster *was;
     nexar_err err;
@@ -398,6 +400,7 @@ static nexar_err start_once(const nx_coll_args *a, void *shard_arg, nexar_reques
 
 nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **req)
 {
+    NX_NOT_CANCELLED;
     const bool retries = (a->comm != NULL) && a->comm->recovery.retries;
 
     return (retries ? start_queued : start_once)(a, shard_arg, req);

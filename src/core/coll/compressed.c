@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "coll/compress/compress.h"
 #include "coll/run/run.h"
 #include "core/device.h"
@@ -376,6 +377,7 @@ nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, 
                                      nexar_op op, nexar_compression how, double ratio,
                                      void *residual)
 {
+    NX_NOT_CANCELLED;
     nx_compress_call call = {.buf = buf,
                              .residual = residual,
                              .count = count,
@@ -481,6 +483,7 @@ nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, size_t count,
                                       nexar_op op, nexar_compression how, double ratio,
                                       void *residual, nexar_request **req)
 {
+    NX_NOT_CANCELLED;
     nx_compress_call call = {.buf = buf,
                              .residual = residual,
                              .count = count,

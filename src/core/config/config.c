@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "base/log.h"
 #include "reduce/reduce.h"
 #include "transport/quic/aead.h"
@@ -301,6 +302,7 @@ nexar_err nx_config_take_launcher(nexar_config *cfg)
 
 nexar_err nexar_config_create(nexar_config **cfg)
 {
+    NX_NOT_CANCELLED;
     nexar_config *made;
     nexar_err err = NEXAR_OK;
 

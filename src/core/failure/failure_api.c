@@ -1,6 +1,7 @@
 /* failure_api.c - the calls about failures. */
 #include <stdio.h>
 
+#include "base/cancellation.h"
 #include "core/accord/accord.h"
 #include "core/failure/failure.h"
 #include "core/forked.h"
@@ -18,6 +19,7 @@ static nexar_err check(const char *name, const nexar_comm *comm, const void *out
 
 nexar_err nexar_comm_failed(nexar_comm *comm, int ranks[], size_t *n)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = check("comm_failed", comm, n, "n");
     size_t found = 0;
 
@@ -46,6 +48,7 @@ nexar_err nexar_comm_failed(nexar_comm *comm, int ranks[], size_t *n)
 
 nexar_err nexar_on_failure(nexar_comm *comm, nexar_failure_fn fn, void *arg)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = check("on_failure", comm, comm, "comm");
 
     if (err != NEXAR_OK) {
@@ -67,6 +70,7 @@ nexar_err nexar_on_failure(nexar_comm *comm, nexar_failure_fn fn, void *arg)
 
 nexar_err nexar_comm_revoke(nexar_comm *comm)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = check("comm_revoke", comm, comm, "comm");
 
     if (err == NEXAR_OK) {
@@ -80,6 +84,7 @@ nexar_err nexar_comm_revoke(nexar_comm *comm)
 
 nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = check("comm_agree", comm, flags, "flags");
     nx_outcome out = {0};
 
@@ -126,6 +131,7 @@ static nexar_err take_rest(nexar_comm *comm, const nx_outcome *outcome, nexar_co
 
 nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = check(SHRINK, comm, (const void *)out, "out");
     nx_accord_input input = {.flags = UINT64_MAX};
     nx_outcome outcome = {0};

@@ -1,5 +1,6 @@
 /* p2p.c - point to point: the public calls, blocking and not. */
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "core/failure/failure.h"
 #include "core/p2p/p2p_args.h"
 #include "core/p2p/p2p_op.h"
@@ -131,6 +132,7 @@ static void wait_for(waited *w)
 static nexar_err send_bytes(nexar_comm *comm, const char *name, const nx_bytes *bytes, size_t n,
                             int dest, uint64_t tag)
 {
+    NX_NOT_CANCELLED;
     nx_devmem mem;
     nexar_err err = nx_comm_memory(comm, &mem);
     waited w;
@@ -158,6 +160,7 @@ static nexar_err send_bytes(nexar_comm *comm, const char *name, const nx_bytes *
 static nexar_err recv_spans(nexar_comm *comm, const char *name, const nx_iov_span *iov, size_t n,
                             int source, uint64_t tag, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nx_devmem mem;
     nexar_err err = nx_comm_memory(comm, &mem);
     waited w;
@@ -212,6 +215,7 @@ nexar_err nexar_sendrecv(nexar_comm *comm, const void *sendbuf, size_t sendbytes
                          uint64_t sendtag, void *recvbuf, size_t recvbytes, int source,
                          uint64_t recvtag, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     const nx_bytes out = {.ptr = sendbuf, .len = sendbytes};
     const nx_iov_span in = {.ptr = recvbuf, .len = recvbytes};
     nexar_err err = nx_p2p_check_dest("sendrecv", comm, dest, sendtag);
@@ -361,6 +365,7 @@ static void give_request(p2p_request *made, nexar_comm *comm, nexar_request **re
 nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest, uint64_t tag,
                       nexar_request **req)
 {
+    NX_NOT_CANCELLED;
     p2p_request *made;
     nexar_err err = nx_p2p_check_dest("isend", comm, dest, tag);
 
@@ -385,6 +390,7 @@ nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
 nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uint64_t tag,
                       nexar_request **req)
 {
+    NX_NOT_CANCELLED;
     p2p_request *made;
     nexar_err err = nx_p2p_check_source("irecv", comm, source);
 
@@ -403,6 +409,7 @@ nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uin
 
 nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = nx_p2p_check_source("probe", comm, source);
     waited w;
 
@@ -460,6 +467,7 @@ static nexar_err look_no_more(const nexar_comm *comm, int source)
 nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
                        nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = nx_p2p_check_source("iprobe", comm, source);
     nx_req message = {0};
     bool there;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "base/log.h"
 #include "core/accord/accord.h"
 #include "core/accord/rescue.h"
@@ -641,6 +642,7 @@ static nexar_change last_change(const nexar_comm *comm)
 
 nexar_err nexar_last_change(nexar_comm *comm, nexar_change *change)
 {
+    NX_NOT_CANCELLED;
     if ((comm == NULL) || (change == NULL)) {
         return nx_fail(NEXAR_EINVAL, "last_change: %s is NULL", (comm == NULL) ? "comm" : "change");
     }
