@@ -27,6 +27,8 @@ static void on_peer_down(nxt_net *net, uint32_t node, uint32_t peer, nexar_err e
     down_err = err;
 }
 
+static bool holds; /* what needs a peer whose link has ended waits for the test's word */
+
 static nxt_net *make(uint32_t nodes, uint64_t seed, size_t pool)
 {
     downs = 0;
@@ -36,6 +38,7 @@ static nxt_net *make(uint32_t nodes, uint64_t seed, size_t pool)
                                             .inline_max = INLINE,
                                             .eager_max = EAGER,
                                             .fragment_max = 5000,
+                                            .holds = holds,
                                             .on_peer_down = on_peer_down});
 }
 
@@ -158,6 +161,79 @@ static void test_a_cut_link_ends_the_requests_of_both_ends(void **state)
         }
         end_world(w);
     }
+}
+
+/* What begins now at nodes 0 and 1 between them: a message, its receive, and a probe. */
+static void need_each_other(world *w, nx_req later[6])
+{
+    static uint8_t in[2][8];
+
+    for (uint32_t i = 0; i < 2; i++) {
+        later[3 * i] = later[3 * i + 1] = later[3 * i + 2] = (nx_req){0};
+        nxt_send(w->net, &later[3 * i], (nxt_way){i, 1 - i}, user, 77, "later", 5);
+        nxt_recv(w->net, &later[3 * i + 1], (nxt_way){i, 1 - i}, user, 78, in[i], 8);
+        nx_msg_probe(nxt_net_msg(w->net, i), &later[3 * i + 2], 1 - i, user, 79);
+    }
+}
+
+static void test_what_needs_a_peer_that_is_held_waits_for_the_verdict(void **state)
+{
+    (void)state;
+    holds = true;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        world *w = test_calloc(1, sizeof(*w));
+        nx_req later[6];
+
+        assert_non_null(w);
+        start_world(w, seed);
+        nxt_net_cut(w->net, 0, 1);
+        nxt_net_run(w->net);
+        assert_int_equal(downs, 0);
+        need_each_other(w, later);
+        nxt_net_run(w->net);
+        for (int i = 0; i < 6; i++) {
+            assert_false(later[i].done);
+        }
+        assert_true(nx_msg_cancel(nxt_net_msg(w->net, 0), &later[0]));
+        assert_true(nx_msg_cancel(nxt_net_msg(w->net, 0), &later[1]));
+        nx_msg_let_go(nxt_net_msg(w->net, 0), 1);
+        nx_msg_fail_peer(nxt_net_msg(w->net, 1), 0, NEXAR_EPEER, "no heartbeat");
+        nx_msg_fail_peer(nxt_net_msg(w->net, 1), 0, NEXAR_ECONNECT, "again");
+        assert_int_equal(downs, 2);
+        assert_true(later[2].done && (later[2].err != NEXAR_OK));
+        for (int i = 3; i < 6; i++) {
+            assert_true(later[i].done && (later[i].err == NEXAR_EPEER));
+            assert_string_equal(later[i].why, "no heartbeat");
+        }
+        for (int i = 0; i < REQS; i++) {
+            assert_true((w->from[i] + w->to[i] != 1) || w->sends[i].done);
+            assert_true((w->of[i] > 1) || (w->at[i] != 1 - w->of[i]) || w->recvs[i].done);
+        }
+        end_world(w);
+    }
+    holds = false;
+}
+
+/* Those that are held when the engine ends end with it. */
+static void test_what_waits_for_a_verdict_ends_with_the_engine(void **state)
+{
+    (void)state;
+    holds = true;
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        world *w = test_calloc(1, sizeof(*w));
+        nx_req later[6];
+
+        assert_non_null(w);
+        start_world(w, seed);
+        nxt_net_cut(w->net, 0, 1);
+        nxt_net_run(w->net);
+        need_each_other(w, later);
+        end_world(w);
+        for (int i = 0; i < 6; i++) {
+            assert_true(later[i].done && (later[i].err == NEXAR_ECANCELED));
+        }
+    }
+    holds = false;
 }
 
 static void test_what_was_whole_when_the_peer_died_can_still_be_received(void **state)
@@ -374,6 +450,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_death_ends_what_needs_the_dead_and_nothing_else),
         cmocka_unit_test(test_a_cut_link_ends_the_requests_of_both_ends),
+        cmocka_unit_test(test_what_needs_a_peer_that_is_held_waits_for_the_verdict),
+        cmocka_unit_test(test_what_waits_for_a_verdict_ends_with_the_engine),
         cmocka_unit_test(test_what_was_whole_when_the_peer_died_can_still_be_received),
         cmocka_unit_test(test_callbacks_of_a_death_come_after_all_is_settled),
         cmocka_unit_test(test_a_control_frame_that_cannot_be_kept_ends_the_link),

@@ -257,6 +257,16 @@ static void do_control(void *ctx, uint32_t peer, const void *data, size_t len)
     }
 }
 
+static bool do_peer_end(void *ctx, uint32_t peer, nx_end how, nexar_err err)
+{
+    const struct node *node = ctx;
+
+    (void)peer;
+    (void)how;
+    (void)err;
+    return node->net->config.holds;
+}
+
 static void do_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *why)
 {
     struct node *node = ctx;
@@ -292,6 +302,7 @@ nxt_net *nxt_net_create(const nxt_net_config *config)
                            .eager_max = config->eager_max,
                            .connect = do_connect,
                            .on_unexpected = config->on_unexpected,
+                           .on_peer_end = do_peer_end,
                            .on_peer_down = do_peer_down,
                            .on_control = do_control,
                            .ctx = &net->nodes[i]};

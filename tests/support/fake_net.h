@@ -30,6 +30,8 @@ typedef struct nxt_net_config {
     void (*on_control)(nxt_net *net, uint32_t node, uint32_t peer, const void *data, size_t len);
     void (*on_peer_down)(nxt_net *net, uint32_t node, uint32_t peer, nexar_err err,
                          const char *why);
+    /* What on_peer_end of every engine returns. */
+    bool holds;
     /* As that of msg, of every engine. */
     nx_verdict (*on_unexpected)(void *ctx, nx_context context);
     void *ctx;
