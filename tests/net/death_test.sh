@@ -1,6 +1,6 @@
 #!/bin/bash
 # death_test.sh - a rank dies or is cut off in mid-transfer: the others learn of it within
-# heartbeat_timeout, or idle_timeout where that is shorter, by its name, and go on without it.
+# heartbeat_timeout, by its name, and go on without it.
 # shellcheck source=tests/net/lib.sh disable=SC1091
 source "$(dirname "$0")/lib.sh"
 

@@ -248,6 +248,13 @@ typedef struct plan {
 
 static board *shared;
 
+static _Noreturn void wait_for_the_end(void)
+{
+    for (;;) {
+        (void)pause();
+    }
+}
+
 static void count_call(nexar_comm *comm, int rank, const char *why, void *arg)
 {
     (void)comm;
@@ -261,10 +268,7 @@ static nexar_err hang(nexar_rpc *call, const void *data, size_t bytes, void *arg
     (void)data;
     (void)bytes;
     (void)arg;
-    for (;;) {
-        (void)pause();
-    }
-    return NEXAR_OK;
+    wait_for_the_end();
 }
 
 static bool is_in(const row *r, int rank, int victim)
@@ -328,9 +332,7 @@ static void be_victim(const plan *p, int row_at, nexar_comm *comm)
     while (r->who == TOGETHER) {
         (void)!r->call(comm, nexar_size(comm) - 1);
     }
-    for (;;) {
-        (void)pause();
-    }
+    wait_for_the_end();
 }
 
 /* One after the other where victims die; at once where their silence must be waited for. */
@@ -494,8 +496,8 @@ static void meet_late(int rank, int join_fd, void *arg)
 
     atomic_fetch_add(&shared->ready, 1);
     if (rank >= SURVIVORS) {
-        while (p->sig == SIGKILL) {
-            (void)pause();
+        if (p->sig == SIGKILL) {
+            wait_for_the_end();
         }
         NXT_OK(w, nexar_finalize(w));
         return;
@@ -586,8 +588,8 @@ static void decide(int rank, int join_fd, void *arg)
 
     NXT_OK(w, nxt_sum_all(w, COUNT));
     atomic_fetch_add(&shared->ready, 1);
-    while (rank < PARTY / 2) {
-        (void)pause();
+    if (rank < PARTY / 2) {
+        wait_for_the_end();
     }
     while (err == NEXAR_OK) {
         err = d->call(&w);
