@@ -28,7 +28,12 @@ function(nexar_add_library)
   find_package(Threads REQUIRED)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(NEXAR_QUIC REQUIRED IMPORTED_TARGET
-    libngtcp2>=1.4 libngtcp2_crypto_gnutls gnutls>=3.7)
+    libngtcp2>=0.12.1 libngtcp2_crypto_gnutls gnutls>=3.7)
+  if(NEXAR_QUIC_libngtcp2_VERSION VERSION_GREATER_EQUAL 0.13 AND
+     NEXAR_QUIC_libngtcp2_VERSION VERSION_LESS 1.4)
+    message(FATAL_ERROR "libngtcp2 ${NEXAR_QUIC_libngtcp2_VERSION} is not supported;"
+      " install 0.12.1, or 1.4 or newer")
+  endif()
   # Not only where pkg-config says so: the headers of others may have warnings.
   set_target_properties(PkgConfig::NEXAR_QUIC PROPERTIES
     INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${NEXAR_QUIC_INCLUDE_DIRS}")

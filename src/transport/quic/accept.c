@@ -8,7 +8,6 @@
  * long.  All answers are shorter than what they answer: nobody can use us to flood a
  * third.
  */
-#include <ngtcp2/ngtcp2_crypto.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -131,7 +130,9 @@ static void send_retry(nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_hd 
 
 static bool claims_token(const ngtcp2_pkt_hd *hd)
 {
-    return (hd->tokenlen > 0) && (hd->token[0] == NGTCP2_CRYPTO_TOKEN_MAGIC_RETRY2);
+    const ngtcp2_vec token = nx_ng_token(hd);
+
+    return (token.len > 0) && (token.base[0] == NGTCP2_CRYPTO_TOKEN_MAGIC_RETRY2);
 }
 
 /* Its token has expired: it can neither be let in (it expects to hear of its retry) nor
@@ -152,9 +153,11 @@ static void refuse_token(nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_h
 static bool has_token(const nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_hd *hd,
                       ngtcp2_cid *odcid)
 {
+    const ngtcp2_vec token = nx_ng_token(hd);
+
     return claims_token(hd) &&
            (ngtcp2_crypto_verify_retry_token2(
-                odcid, hd->token, hd->tokenlen, q->secret, sizeof(q->secret), hd->version,
+                odcid, token.base, token.len, q->secret, sizeof(q->secret), hd->version,
                 (const ngtcp2_sockaddr *)&path->remote, nx_address_len(&path->remote), &hd->dcid,
                 TOKEN_NS, nx_loop_now(q->config.loop)) == 0);
 }

@@ -113,7 +113,7 @@ static bool take_last(nx_conn *c, const ngtcp2_ccerr *e)
 /* The peer has closed: its reason, as far as it gives one, is ours.  It may be anybody. */
 static void read_close(nx_conn *c)
 {
-    const ngtcp2_ccerr *e = ngtcp2_conn_get_ccerr(c->ng);
+    const ngtcp2_ccerr reason = nx_ng_close_reason(c->ng), *e = &reason;
     char words[NX_TLS_WHY] = "", why[NX_CONN_WHY];
     nexar_err err = NEXAR_EPEER;
     size_t len = (e->reasonlen < sizeof(words)) ? e->reasonlen : sizeof(words) - 1;

@@ -18,11 +18,11 @@
 #define NX_QUIC_CONN_H
 
 #include <netinet/in.h>
-#include <ngtcp2/ngtcp2.h>
 #include <sys/socket.h>
 
 #include "base/random.h"
 #include "transport/quic/inbox.h"
+#include "transport/quic/ngtcp2_compat.h"
 #include "transport/quic/sendq.h"
 #include "transport/quic/tls.h"
 

@@ -112,6 +112,11 @@ static inline uint64_t nx_stream_number(int64_t stream)
 {
     return (uint64_t)stream >> 2;
 }
+/* Lanes are the first unidirectional streams; every other stream is a part. */
+static inline bool nx_stream_is_lane(int64_t stream)
+{
+    return (((uint64_t)stream & 2) != 0) && (nx_stream_number(stream) < NX_LANES);
+}
 int nx_conn_on_stream_open(ngtcp2_conn *ng, int64_t stream, void *user);
 int nx_conn_on_stream_data(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint64_t offset,
                            const uint8_t *data, size_t len, void *user, void *stream_user);

@@ -12,8 +12,11 @@ int nx_conn_on_stream_open(ngtcp2_conn *ng, int64_t stream, void *user)
     nx_conn *c = user;
     nx_inpart *part;
 
-    if (nx_stream_number(stream) < NX_LANES) {
+    if (nx_stream_is_lane(stream)) {
         return 0;
+    }
+    if (NX_NG_BIDI_PARTS && (nx_ng_reset_stream(ng, stream, NX_CLOSE_DONE) != 0)) {
+        return fail(c, nx_fail_nomem("a part"));
     }
     part = nx_inbox_open(&c->inbox, stream);
     if (part == NULL) {
@@ -27,7 +30,6 @@ int nx_conn_on_stream_data(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint
                            const uint8_t *data, size_t len, void *user, void *stream_user)
 {
     bool fin = (flags & NGTCP2_STREAM_DATA_FLAG_FIN) != 0;
-    uint64_t number = nx_stream_number(stream);
     nx_conn *c = user;
     nexar_err err;
 
@@ -35,9 +37,11 @@ int nx_conn_on_stream_data(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint
         c->used = true;
         c->up->on_used(c->ctx);
     }
-    if (number < NX_LANES) {
+    if (ngtcp2_conn_is_local_stream(ng, stream) != 0) {
+        err = nx_fail(NEXAR_EPROTO, "an answer to a part");
+    } else if (nx_stream_is_lane(stream)) {
         err = fin ? nx_fail(NEXAR_EPROTO, "a lane has ended")
-                  : nx_inbox_lane(&c->inbox, (nx_lane)number, data, len);
+                  : nx_inbox_lane(&c->inbox, (nx_lane)nx_stream_number(stream), data, len);
     } else {
         err = nx_inbox_part(&c->inbox, stream_user,
                             (nx_inbytes){.data = data,
@@ -56,7 +60,8 @@ int nx_conn_on_stream_data(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint
     return 0;
 }
 
-/* A part was cancelled; ngtcp2 opens the window for what did not come of it. */
+/* A part was cancelled, and ngtcp2 opens the window for what did not come of it; or the direction
+ * of a part of ours in which nothing comes was closed. */
 int nx_conn_on_stream_reset(ngtcp2_conn *ng, int64_t stream, uint64_t final_size, uint64_t code,
                             void *user, void *stream_user)
 {
@@ -66,7 +71,7 @@ int nx_conn_on_stream_reset(ngtcp2_conn *ng, int64_t stream, uint64_t final_size
     (void)final_size;
     (void)code;
     (void)stream_user;
-    if (nx_stream_number(stream) < NX_LANES) {
+    if (nx_stream_is_lane(stream)) {
         return fail(c, nx_fail(NEXAR_EPROTO, "a lane was reset"));
     }
     return 0;
@@ -87,6 +92,10 @@ int nx_conn_on_stream_close(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uin
     if (stream_user != NULL) {
         nx_inbox_close(&c->inbox, stream_user);
     }
-    ngtcp2_conn_extend_max_streams_uni(ng, 1);
+    if (ngtcp2_is_bidi_stream(stream) != 0) {
+        ngtcp2_conn_extend_max_streams_bidi(ng, 1);
+    } else {
+        ngtcp2_conn_extend_max_streams_uni(ng, 1);
+    }
     return 0;
 }

@@ -43,11 +43,18 @@ static int open_lanes(nx_conn *c)
     return 0;
 }
 
+/* The kind of stream that the peer allows for parts: see ngtcp2_compat.h. */
+static bool are_parts_bidi(nx_conn *c)
+{
+    return ngtcp2_conn_get_remote_transport_params(c->ng)->initial_max_streams_bidi > 0;
+}
+
 static int open_parts(nx_conn *c)
 {
     while (!nx_list_empty(&c->q->waiting)) {
         nx_outpart *part = nx_list_entry(c->q->waiting.next, nx_outpart, link);
-        int rv = ngtcp2_conn_open_uni_stream(c->ng, &part->stream, part);
+        int rv = are_parts_bidi(c) ? ngtcp2_conn_open_bidi_stream(c->ng, &part->stream, part)
+                                   : ngtcp2_conn_open_uni_stream(c->ng, &part->stream, part);
 
         if (rv != 0) {
             part->stream = -1;
@@ -69,7 +76,7 @@ static void reset_cancelled(nx_conn *c)
         nx_outpart *part = nx_list_entry(at, nx_outpart, link);
 
         nx_list_push_back(&c->q->held, at);
-        (void)ngtcp2_conn_shutdown_stream_write(c->ng, 0, part->stream, NX_CLOSE_DONE);
+        (void)nx_ng_cancel_stream(c->ng, part->stream, NX_CLOSE_DONE);
     }
 }
 

@@ -1,5 +1,4 @@
 /* conn_setup.c - how ngtcp2 is set up: settings, parameters, callbacks. */
-#include <ngtcp2/ngtcp2_crypto.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,8 +8,9 @@
 #include "transport/quic/protect.h"
 
 enum {
-    STREAMS = 4096 + NX_LANES, /* parts under way at once, each way */
-    DCID_SIZE = 18,            /* of the id that a dialler makes for the other side */
+    PARTS = 4096, /* under way at once, each way */
+    STREAMS = PARTS + NX_LANES,
+    DCID_SIZE = 18, /* of the id that a dialler makes for the other side */
     PROBES = 8,
 };
 
@@ -197,20 +197,16 @@ static void set_settings(nx_conn *c, const nx_conn_config *config, uint16_t list
     s->ack_thresh = 1; /* with 2 an ACK never rides on the answer (measured on loopback) */
     s->max_tx_udp_payload_size = config->datagram;
     if (config->qlog_fd >= 0) {
-        s->qlog_write = on_qlog;
+        nx_ng_set_qlog(s, on_qlog);
     }
     if (config->same_host) {
         s->no_pmtud = 1;
         s->no_tx_udp_payload_size_shaping = 1;
     } else {
-        s->pmtud_probes = list;
-        s->pmtud_probeslen = probes(config->datagram, list);
-        s->no_pmtud = (s->pmtud_probeslen == 0);
+        nx_ng_set_probes(s, list, probes(config->datagram, list));
     }
     if (config->retried != NULL) {
-        s->token = config->hd->token;
-        s->tokenlen = config->hd->tokenlen;
-        s->token_type = NGTCP2_TOKEN_TYPE_RETRY;
+        nx_ng_set_token(s, config->hd);
     }
 }
 
@@ -219,12 +215,15 @@ static void set_params(const nx_conn_config *config, ngtcp2_transport_params *p)
     ngtcp2_transport_params_default(p);
     p->initial_max_stream_data_uni = config->window;
     p->initial_max_data = config->window;
-    p->initial_max_streams_uni = STREAMS;
+    p->initial_max_streams_uni = NX_NG_BIDI_PARTS ? NX_LANES : STREAMS;
+    if (NX_NG_BIDI_PARTS) {
+        p->initial_max_streams_bidi = PARTS;
+        p->initial_max_stream_data_bidi_remote = config->window;
+    }
     p->max_idle_timeout = config->idle_ns;
     p->max_udp_payload_size = 65527; /* our receive buffers take any */
     if (config->target == NULL) {
-        p->original_dcid = (config->retried != NULL) ? *config->retried : config->hd->dcid;
-        p->original_dcid_present = 1;
+        nx_ng_set_original_dcid(p, (config->retried != NULL) ? config->retried : &config->hd->dcid);
         if (config->retried != NULL) {
             p->retry_scid = config->hd->dcid;
             p->retry_scid_present = 1;

@@ -48,7 +48,7 @@ static void look_into(nx_conn *c, const nx_protect_packet *p)
     size_t skip;
 
     if (!c->used || !nx_protect_is_ours(p) || !nx_peek_longest(p, read_packet, len, &s->frame) ||
-        (s->frame.len < WORTH_IT) || (nx_stream_number(s->frame.stream) < NX_LANES)) {
+        (s->frame.len < WORTH_IT) || nx_stream_is_lane(s->frame.stream)) {
         return;
     }
     nx_protect_peek(p, s->frame.at, s->frame.at + sizeof(head), head);

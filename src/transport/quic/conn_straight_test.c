@@ -94,7 +94,7 @@ static void test_large_parts_go_straight(void **state)
     }
     assert_true(exchange(&host, 1, false, 0) > 0.8);
     assert_true(exchange(&host, 2, true, 0) > 0.5); /* two in a packet: only one of them */
-    assert_true(exchange(&jumbo, 3, false, 0) > 0.5);
+    assert_true(NX_NG_IS_0_12 || (exchange(&jumbo, 3, false, 0) > 0.5));
 }
 
 static void test_by_gnutls_none_does(void **state)

@@ -1,6 +1,5 @@
 /* endpoint.c - one socket for all peers: whose packet is this? */
 #include <gnutls/crypto.h>
-#include <ngtcp2/ngtcp2_crypto.h>
 #include <string.h>
 #include <sys/epoll.h>
 

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "quic_pair.h"
+#include "transport/quic/ngtcp2_compat.h"
 
 enum { BYTES = 16 << 20 };
 
@@ -43,8 +44,12 @@ static void test_datagrams_are_as_long_as_the_interface_allows(void **state)
 {
     static const struct {
         int mtu;
-        size_t datagram;
-    } cases[] = {{1280, 1252}, {1499, 1471}, {1500, 1472}, {9000, 8972}, {65536, 61440}};
+        size_t datagram, by_0_12;
+    } cases[] = {{1280, 1252, 1232},
+                 {1499, 1471, 1444},
+                 {1500, 1472, 1444},
+                 {9000, 8972, 1444},
+                 {65536, 61440, 61440}};
 
     if (*state == NULL) {
         skip();
@@ -64,7 +69,7 @@ static void test_datagrams_are_as_long_as_the_interface_allows(void **state)
         nxt_until(c.loop, (p.sent == 1) && (c.at[1].accepted[0].bytes == BYTES));
         assert_true(c.at[1].accepted[0].sum == 2 * nxt_sum(0, memory, BYTES));
         p.link->ops->info(p.link, &info);
-        assert_int_equal(info.mtu, cases[i].datagram);
+        assert_int_equal(info.mtu, NX_NG_IS_0_12 ? cases[i].by_0_12 : cases[i].datagram);
         nxt_cluster_close(&c);
     }
 }

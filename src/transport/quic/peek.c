@@ -8,15 +8,18 @@ enum {
     PING = 0x01,
     ACK = 0x02,
     ACK_ECN = 0x03,
+    RESET_STREAM = 0x04,
     STREAM = 0x08, /* to 0x0f, by the bits below */
     STREAM_LEN = 0x02,
     STREAM_OFF = 0x04,
     STREAM_LAST = 0x0f,
     MAX_DATA = 0x10,
     MAX_STREAM_DATA = 0x11,
+    MAX_STREAMS_BIDI = 0x12,
     MAX_STREAMS_UNI = 0x13,
     DATA_BLOCKED = 0x14,
     STREAM_DATA_BLOCKED = 0x15,
+    STREAMS_BLOCKED_BIDI = 0x16,
     STREAMS_BLOCKED_UNI = 0x17,
 };
 
@@ -52,14 +55,19 @@ static bool skip_frame(nx_reader *r, uint64_t type)
         skip_ack(r, type);
         return true;
     case MAX_DATA:
+    case MAX_STREAMS_BIDI:
     case MAX_STREAMS_UNI:
     case DATA_BLOCKED:
+    case STREAMS_BLOCKED_BIDI:
     case STREAMS_BLOCKED_UNI:
         skip(r, 1);
         return true;
     case MAX_STREAM_DATA:
     case STREAM_DATA_BLOCKED:
         skip(r, 2);
+        return true;
+    case RESET_STREAM: /* of a direction in which nothing comes; or the place is asked for again */
+        skip(r, 3);
         return true;
     default:
         return false;

@@ -48,10 +48,12 @@ static const example examples[] = {
      "1703"
      "0807",
      60000, 7, 0, 18, 59982},
-    /* Not these: the peer's reset, a new id, a close, an unknown one. */
     {"04070000"
+     "1205"
+     "1603"
      "0807",
-     60000, -1, 0, 0, 0},
+     60000, 7, 0, 10, 59990}, /* the reset of a stream, bidirectional streams */
+    /* Not these: a new id, a close, an unknown one. */
     {"18"
      "0807",
      60000, -1, 0, 0, 0},

@@ -1,7 +1,6 @@
 /* protect.c - keys and packets: ours, or on to ngtcp2's helpers for GnuTLS. */
 #include "transport/quic/protect.h"
 
-#include <ngtcp2/ngtcp2_crypto_gnutls.h>
 #include <string.h>
 
 #include "base/list.h"

@@ -21,8 +21,7 @@
 #ifndef NX_QUIC_SENDQ_H
 #define NX_QUIC_SENDQ_H
 
-#include <ngtcp2/ngtcp2.h>
-
+#include "transport/quic/ngtcp2_compat.h"
 #include "transport/transport.h"
 
 enum {

@@ -1,7 +1,6 @@
 /* tls.c - credentials and sessions of GnuTLS, made for ngtcp2. */
 #include "transport/quic/tls.h"
 
-#include <ngtcp2/ngtcp2_crypto_gnutls.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -13,9 +13,9 @@
 #define NX_QUIC_TLS_H
 
 #include <gnutls/gnutls.h>
-#include <ngtcp2/ngtcp2_crypto.h>
 
 #include "transport/identity.h"
+#include "transport/quic/ngtcp2_compat.h"
 
 enum { NX_TLS_WHY = 160, NX_TLS_SECRET = 32 };
 

@@ -1,5 +1,4 @@
 /* window_test.c - what a peer may have under way to us: its share of the socket's buffer. */
-#include <ngtcp2/ngtcp2.h>
 
 #include "quic_pair.h"
 #include "transport/quic/conn_impl.h"
