@@ -10,12 +10,17 @@
 #
 # Says what it installs and why; says nothing, and needs no network, when all is
 # there.  Two of it may run at once.
+#
+# ngtcp2 is 0.12.1, as Debian 12 and Ubuntu 24.04 have it, or 1.4 or newer, which is preferred:
+# it is taken from the release's backports if apt knows that suite.  NEXAR_BACKPORTS=yes adds the
+# suite to apt's sources (docs/networks.md says what the newer one does better).
 set -euo pipefail
 # shellcheck source=scripts/help.sh disable=SC1091
 . "$(dirname "$0")/help.sh"
 
 level=${1:-check}
-min_ngtcp2=1.4
+new_ngtcp2=1.4
+backports=${NEXAR_BACKPORTS:-no}
 
 # Groups: the level that needs it, why, and the packages.  a|b: the first of
 # them that this release has.  A level with ? behind it: an optional group.
@@ -56,8 +61,17 @@ present() {
     version=$(version_of "$1")
     [ -n "$version" ] || return 1
     case $1 in
-    libngtcp2-*) dpkg --compare-versions "$version" ge "$min_ngtcp2" ;;
+    libngtcp2-*) is_good_ngtcp2 "$version" ;;
     esac
+}
+
+is_new_ngtcp2() { dpkg --compare-versions "$1" ge "$new_ngtcp2"; }
+
+# Between 0.12 and 1.4 the interface changed with every version.
+is_good_ngtcp2() {
+    is_new_ngtcp2 "$1" && return 0
+    [ "$backports" != yes ] && dpkg --compare-versions "$1" ge 0.12.1 &&
+        dpkg --compare-versions "$1" lt 0.13
 }
 
 # Whether one of a|b|c is here.
@@ -84,11 +98,6 @@ missing_all() {
         IFS=';' read -r need _ packages <<<"$group"
         case " $1 " in *" $need "*) missing_of "$packages" ;; esac
     done
-}
-
-everything() {
-    local group
-    for group in "${groups[@]}"; do printf '%s ' "${group##*;}"; done
 }
 
 as_root() {
@@ -144,9 +153,9 @@ add_backports() {
     uri=$(apt-cache madison base-files |
         sed -nE "s#^[^|]*\|[^|]*\| *([^ ]+) ($release|stable|oldstable)/main .*#\1#p")
     uri=${uri%%$'\n'*}
-    [ -n "$uri" ] || die "libngtcp2 $min_ngtcp2 or newer is not in this release, and the mirror of" \
-        "$release was not found in apt's sources; add the suite $release-backports and run this again"
-    say "adding $release-backports ($file), because libngtcp2 in $release is older than $min_ngtcp2"
+    [ -n "$uri" ] || die "the mirror of $release was not found in apt's sources;" \
+        "add the suite $release-backports and run this again"
+    say "adding $release-backports ($file), because NEXAR_BACKPORTS=yes"
     {
         printf 'Types: deb\nURIs: %s\nSuites: %s-backports\nComponents: main\n' "$uri" "$release"
         if [ -e "$keyring" ]; then printf 'Signed-By: %s\n' "$keyring"; fi
@@ -154,22 +163,26 @@ add_backports() {
     update
 }
 
-# Sets |quic_options| to what apt-get install needs to get a libngtcp2 that is
-# new enough.
+# Sets |quic_options| to what apt-get install needs to get the best libngtcp2 that there is.
 find_ngtcp2() {
     local version release
 
     quic_options=()
     version=$(candidate libngtcp2-dev)
-    if [ -n "$version" ] && dpkg --compare-versions "$version" ge "$min_ngtcp2"; then
+    if [ -n "$version" ] && is_new_ngtcp2 "$version"; then
         return 0
     fi
     release=$(codename)
-    [ -n "$release" ] || die "libngtcp2 $min_ngtcp2 or newer is needed and this release has none"
-    has_backports "$release" || add_backports "$release"
-    has_backports "$release" || die "libngtcp2 $min_ngtcp2 or newer is neither in $release nor in" \
-        "$release-backports as far as apt can see; is the network reachable?"
-    quic_options=(-t "$release-backports")
+    if [ -n "$release" ] && [ "$backports" = yes ] && ! has_backports "$release"; then
+        add_backports "$release"
+    fi
+    if [ -n "$release" ] && has_backports "$release"; then
+        quic_options=(-t "$release-backports")
+    elif [ -z "$version" ] || ! is_good_ngtcp2 "$version"; then
+        die "apt offers libngtcp2-dev ${version:-in no version}; nexar needs 0.12.1, or" \
+            "$new_ngtcp2 or newer: is the network reachable?" \
+            "NEXAR_BACKPORTS=yes adds the suite ${release:-RELEASE}-backports"
+    fi
 }
 
 # Says why, then installs the missing packages of one group.
@@ -192,9 +205,34 @@ install_optional() {
     done
 }
 
+# Where there is no apt: what is needed, and what other distributions call it.
+explain() {
+    local group need why packages
+
+    cat >&2 <<'EOT'
+setup: this script installs packages by apt-get, which is not here.  To build, nexar needs Linux and
+  a C compiler, make, CMake 3.25 or newer, Ninja, pkg-config,
+  ngtcp2 (0.12.1, or 1.4 or newer) with its GnuTLS helper, and GnuTLS 3.7 or newer.
+Install them, then run make with SETUP=no, such as: make demo SETUP=no
+  Debian, Ubuntu  gcc libc6-dev make cmake ninja-build pkgconf libngtcp2-dev libngtcp2-crypto-gnutls-dev libgnutls28-dev
+  Fedora, RHEL    dnf install gcc make cmake ninja-build pkgconf-pkg-config ngtcp2-devel gnutls-devel   (RHEL: with EPEL)
+  Arch            pacman -S gcc make cmake ninja pkgconf libngtcp2 gnutls
+  openSUSE        zypper install gcc make cmake ninja pkgconf-pkg-config ngtcp2-devel libgnutls-devel
+  Alpine          apk add build-base linux-headers cmake samurai pkgconf ngtcp2-dev gnutls-dev
+EOT
+    for group in "${groups[@]}"; do
+        IFS=';' read -r need why packages <<<"$group"
+        [ "$need" != build ] || continue
+        case " $levels " in
+        *" ${need%\?} "*) printf '  Also, %s (packages of Debian): %s\n' "$why" "$packages" >&2 ;;
+        esac
+    done
+}
+
+[ "$(uname -s)" = Linux ] || die "nexar needs Linux; this is $(uname -s)"
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    die "this is no Debian; install by hand what these packages of Debian hold, then use" \
-        "make SETUP=no: $(everything)"
+    explain
+    exit 1
 fi
 [ -n "$(missing_all "$wished")" ] || exit 0
 

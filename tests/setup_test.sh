@@ -1,6 +1,6 @@
 #!/bin/bash
 # setup_test.sh SETUP - scripts/setup.sh against an apt that only pretends: a machine that has
-# nothing, one that has all, one whose release has no libngtcp2 that is new enough.
+# nothing, one that has all, releases with every kind of libngtcp2, no apt, no Linux.
 setup=$1
 # shellcheck source=tests/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -21,7 +21,7 @@ FAKE
 cat >"$bin/apt-cache" <<'FAKE'
 #!/bin/bash
 case "$1 $2" in
-"policy libngtcp2"*) echo "  Candidate: 0.12.1" ;;
+"policy libngtcp2"*) echo "  Candidate: ${NGTCP2:-0.12.1}" ;;
 "policy $ABSENT") ;;
 policy*) echo "  Candidate: 1.0" ;;
 madison*)
@@ -36,7 +36,7 @@ FAKE
 cat >"$bin/apt-get" <<'FAKE'
 #!/bin/bash
 echo "$*" >>"$HAVE.log"
-version=1.0
+version=${NGTCP2:-0.12.1}
 case "$*" in *$SUITE-backports*) version=1.11.0 ;; esac
 case "$*" in
 *install*" $BROKEN"*) exit 100 ;;
@@ -79,10 +79,51 @@ rm "$work/have/libcmocka-dev"
 set_up test BROKEN=libcmocka-dev
 [ $status != 0 ] || fail "a package that is needed and cannot be installed is skipped"
 
-rm "$work/have/libngtcp2-dev"
+fresh() { rm -rf "$work/have" "$work/have.log" && mkdir "$work/have"; }
+
+echo "-- without backports: the release's own"
+fresh
 set_up build BACKPORTS=
-[ $status != 0 ] || fail "a release without libngtcp2 is set up"
-has "$work/err" "libngtcp2 1[.]4 or newer is neither in $SUITE nor" || fail "what is missing is not named"
+[ $status = 0 ] || fail "a release with libngtcp2 0.12.1 is not set up"
+! has "$work/have.log" backports || fail "a suite that apt does not know is used"
+set_up build BACKPORTS=
+[ $status = 0 ] || fail "libngtcp2 0.12.1 is not enough"
+[ ! -s "$work/out" ] || fail "libngtcp2 0.12.1 is replaced"
+
+echo "-- backports on request"
+set_up build BACKPORTS=yes NEXAR_BACKPORTS=yes
+[ $status = 0 ] || fail "NEXAR_BACKPORTS=yes"
+has "$work/have.log" "-t $SUITE-backports libngtcp2-dev" || fail "libngtcp2 0.12.1 is left where backports are asked for"
+fresh
+set_up build BACKPORTS= NEXAR_BACKPORTS=yes
+[ $status != 0 ] || fail "a machine whose backports have no libngtcp2 is set up"
+has "$work/out" "adding $SUITE-backports" || fail "the suite that was asked for is not added"
+
+echo "-- what is neither 0.12 nor 1.4"
+fresh
+set_up build BACKPORTS= NGTCP2=0.19.1
+[ $status != 0 ] || fail "libngtcp2 0.19.1 is accepted"
+has "$work/err" 'offers libngtcp2-dev 0.19.1; nexar needs 0.12.1, or 1.4 or newer' || fail "what is offered is not named"
+
+echo "-- no apt, no Linux"
+none=$work/none
+mkdir "$none"
+for tool in bash env cat dirname grep printf sed uname id; do ln -s "$(command -v $tool)" "$none/$tool"; done
+env PATH="$none" "$setup" build >"$work/out" 2>"$work/err"
+[ $? = 1 ] || fail "no apt: exit code"
+for word in 'needs Linux' 'a C compiler' 'GnuTLS' 'SETUP=no' Fedora Arch openSUSE Alpine 'ngtcp2-devel'; do
+    has "$work/err" "$word" || fail "no apt: nothing says $word"
+done
+! has "$work/err" 'cppcheck|spin|mpich' || fail "no apt: building needs no more than it needs"
+env PATH="$none" "$setup" test >"$work/out" 2>"$work/err"
+has "$work/err" 'libcmocka-dev' || fail "no apt: what the tests need is not named"
+! has "$work/err" 'cppcheck|spin' || fail "no apt: tests need no more than they need"
+rm "$none/uname"
+printf '#!/bin/bash\necho Darwin\n' >"$none/uname"
+chmod +x "$none/uname"
+env PATH="$none" "$setup" build >"$work/out" 2>"$work/err"
+[ $? = 1 ] || fail "no Linux: exit code"
+has "$work/err" 'needs Linux; this is Darwin' || fail "no Linux: it is not said"
 
 set_up nonsense
 [ $status != 0 ] || fail "an unknown level is accepted"
