@@ -9,9 +9,9 @@ nexar=$1
 . "$(dirname "$0")/lib.sh"
 
 # start NAME [VARIABLE=VALUE]... OPTION...: a seed in the background: $seed is its
-# pid, $join what it printed.
+# pid, $join what it printed, or wrote to the join file, which it named.
 start() {
-    local variables=()
+    local variables=() at
     name=$1
     shift
     while [[ $1 == *=* ]]; do
@@ -23,6 +23,8 @@ start() {
     seed=$!
     until_true has "$work/$name.out" . || return
     join=$(cat "$work/$name.out")
+    at=$(sed -n 's/^the join string is in //p' "$work/$name.out")
+    if [ -f "$at" ]; then join=$(cat "$at"); fi
 }
 # seed_ends CODE
 seed_ends() {
@@ -69,7 +71,8 @@ no_secret() {
 echo "-- a job by hand"
 start job --world 3 --join-file "$work/join"
 [[ $join =~ ^nexar://[^@]+@127\.0\.0\.1:[0-9]+/\?pin=[^\ ]+$ ]] || fail "join string: $join"
-[ "$(cat "$work/join")" = "$join" ] || fail "the join file differs"
+[ "$(cat "$work/job.out")" = "the join string is in $work/join" ] || fail "with a join file: $(cat "$work/job.out")"
+! has "$work/job.err" '--join-file' || fail "a hint at what was done"
 [ "$(stat -c %a "$work/join")" = 600 ] || fail "the join file is not for its owner alone"
 [ "$(find "$work" -name 'join*' -o -name '.nexar*' | wc -l)" = 1 ] || fail "more than the join file is left"
 pids=()
@@ -95,7 +98,8 @@ cat "$work/fifo" >"$work/piped" &
 reader=$!
 start piped --world 2 --join-file /dev/fd/8 8>"$work/fifo"
 wait "$reader" # the seed has closed its end
-[ "$(cat "$work/piped")" = "$join" ] || fail "the pipe did not get the join string"
+has "$work/piped" '^nexar://' || fail "the pipe did not get the join string"
+! has "$work/piped.out" 'nexar://' || fail "the join string is printed as well"
 kill -TERM "$seed"
 seed_ends 143
 start dash --world 2 --join-file -
@@ -336,6 +340,48 @@ for form in "" --json; do
     NEXAR_JOIN="nexar://SECRETSECRET@127.0.0.1:1/?pin=x" "$nexar" info $form >"$work/out" 2>"$work/err"
     grep -q SECRETSECRET "$work/out" "$work/err" && fail "info shows the join string"
 done
+start printed --world 2
+has "$work/printed.err" 'is a secret; --join-file FILE' || fail "nothing says that a log has the join string"
+kill -TERM "$seed"
+seed_ends 143
+# A job that logs all it can, and everything done wrong with its join string.
+mkdir "$work/secret" "$work/secret/qlog"
+start secret --world 2 --join-file "$work/secret.join"
+token=${join#nexar://}
+token=${token%%@*}
+pids=()
+for r in 0 1; do
+    NEXAR_JOIN=$join NEXAR_LOG=debug NEXAR_TRANSPORTS=quic NEXAR_QLOG_DIR="$work/secret/qlog" \
+        "$nexar" ping 1 --count 1000000 >"$work/secret/rank$r" 2>&1 </dev/null &
+    pids[r]=$!
+done
+until_true has "$work/secret.err" 'has formed'
+grep -laF -- "$token" /proc/[0-9]*/cmdline >"$work/secret/argv" 2>/dev/null && fail "the token is in a command line"
+kill -USR1 "${pids[@]}"
+until_true has "$work/secret/rank0" 'nexar: .*report'
+n=0
+wrong() {
+    n=$((n + 1))
+    env "$@" >"$work/secret/wrong$n" 2>&1 </dev/null && fail "accepted: ${*/$token/TOKEN}"
+}
+wrong NEXAR_LISTEN="$join" "$nexar" info --links
+wrong NEXAR_ADVERTISE="$join" NEXAR_JOIN="$join" "$nexar" ping 1
+wrong NEXAR_RANK="$join" "$nexar" info
+wrong NEXAR_JOIN="x$join" "$nexar" ping 1
+wrong NEXAR_JOIN="${join/@/}" "$nexar" ping 1
+wrong NEXAR_JOIN="${join/\?pin=/?pin=x}" "$nexar" ping 1
+wrong NEXAR_JOIN="nexar://$token@$token:1/?pin=$token" "$nexar" ping 1
+wrong "$nexar" ping "$join"
+wrong "$nexar" "$join"
+wrong "$nexar" run -n "$join" true
+wrong "$nexar" seed --world "$join"
+wrong "$nexar" info "--json=$join"
+kill -TERM "${pids[@]}"
+wait "${pids[@]}"
+kill -TERM "$seed"
+seed_ends 143
+grep -rlF -- "$token" "$work/secret" "$work/secret.out" "$work/secret.err" && fail "the token is in these"
+! rm "$work/secret.join" && fail "the join file is gone"
 
 echo "-- a live line on a terminal"
 if command -v script >/dev/null; then

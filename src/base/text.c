@@ -276,6 +276,32 @@ static bool is_harmless(uint32_t c)
            ((c < 0x2066) || (c > 0x2069));
 }
 
+static bool ends_token(char c)
+{
+    return (c <= 0x20) || (c == '@') || (c == '"') || (c == '\'') || (c == ',') || (c == 0x7f);
+}
+
+static void hide_tokens(char *text, size_t len)
+{
+    static const char scheme[] = "nexar://";
+    enum { SCHEME = sizeof(scheme) - 1, TOKEN_LEAST = 16 };
+    char *at = text;
+
+    while ((at = memmem(at, len - (size_t)(at - text), scheme, SCHEME)) != NULL) {
+        size_t n = 0, left;
+
+        at += SCHEME;
+        left = len - (size_t)(at - text);
+        while ((n < left) && !ends_token(at[n])) {
+            n++;
+        }
+        if (n >= TOKEN_LEAST) {
+            memset(at, '*', n);
+        }
+        at += n;
+    }
+}
+
 void nx_clean_text(char *text, size_t len)
 {
     size_t i = 0;
@@ -290,6 +316,7 @@ void nx_clean_text(char *text, size_t len)
         }
         i += n;
     }
+    hide_tokens(text, len);
 }
 
 void nx_clean_ascii(char *text, size_t len)
@@ -299,6 +326,7 @@ void nx_clean_ascii(char *text, size_t len)
             text[i] = '?';
         }
     }
+    hide_tokens(text, len);
 }
 
 /* ---- a text that grows ----------------------------------------------------------- */

@@ -90,6 +90,10 @@ extern const nx_number nx_numbers[NX_NUMBER_KINDS];
  * nx_clean_text leaves the letters of UTF-8, and takes control characters (C0, DEL, C1),
  * what breaks or turns a line (U+2028 to U+202E, U+2066 to U+2069), and bytes that are no
  * UTF-8.  nx_clean_ascii leaves 0x20 to 0x7e: for the words of strangers.
+ *
+ * A join string may have been given where something else belongs, and be repeated in an error:
+ * both put a '*' for each byte of what looks like its token, 16 bytes or more from "nexar://" up
+ * to '@' or a byte that no token has.
  */
 void nx_clean_text(char *text, size_t len);
 void nx_clean_ascii(char *text, size_t len);

@@ -226,6 +226,12 @@ static void test_words_of_others_keep_their_letters_and_no_controls(void **state
         SAID("\x9b"
              "2J",
              "?2J", "?2J"), /* and as one byte */
+        SAID("to nexar://0123456789-_abcd@host:1/?pin=x, \"nexar://0123456789abcdef",
+             "to nexar://****************@host:1/?pin=x, \"nexar://****************",
+             "to nexar://****************@host:1/?pin=x, \"nexar://****************"),
+        SAID("such as nexar://TOKEN@host:port", "such as nexar://TOKEN@host:port",
+             "such as nexar://TOKEN@host:port"),
+        SAID("nexar:// nexar://", "nexar:// nexar://", "nexar:// nexar://"),
         SAID("\xe2\x80\xa8 \xe2\x80\xae \xe2\x81\xa6", "??? ??? ???", "??? ??? ???"),
         SAID("\xc0\x8a \xe0\x80\x8a \xf0\x80\x80\x8a", "?? ??? ????", "?? ??? ????"),
         SAID("\xed\xa0\x80 \xf4\x90\x80\x80 \xff", "??? ???? ?", "??? ???? ?"),
@@ -234,7 +240,7 @@ static void test_words_of_others_keep_their_letters_and_no_controls(void **state
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char text[32] = "";
+        char text[96] = "";
 
         memcpy(text, cases[i].text, cases[i].len);
         nx_clean_text(text, cases[i].len);

@@ -1,11 +1,13 @@
 /* cmd.c - how a subcommand says that it was asked wrongly. */
 #include "cmd/cmd.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <nexar.h>
+
+#include "base/text.h"
 
 int nx_usage(const char *command, const char *format, ...)
 {
@@ -15,12 +17,7 @@ int nx_usage(const char *command, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    /* What was typed may hold anything; the answer is one line all the same. */
-    for (char *p = line; *p != '\0'; p++) {
-        if (iscntrl((unsigned char)*p) != 0) {
-            *p = '?';
-        }
-    }
+    nx_clean_text(line, strlen(line)); /* what was typed may hold anything, a secret too */
     (void)fprintf(stderr, "nexar%s%s: %s\n", (command[0] == '\0') ? "" : " ", command, line);
     return NX_EXIT_USAGE;
 }

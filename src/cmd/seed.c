@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -100,23 +101,41 @@ static int stay(nx_seed *seed, int signals, report *r)
     return ended ? NX_EXIT_OK : NX_EXIT_FAILURE;
 }
 
-/* Without the string nobody could join.  "-" is standard output, which gets it anyway. */
+static nexar_err print_line(const char *before, const char *text)
+{
+    /* Past stdio, which would speak of the failure again at the end. */
+    return ((nx_sys_write_all(STDOUT_FILENO, before, strlen(before)) == 0) &&
+            (nx_sys_write_all(STDOUT_FILENO, text, strlen(text)) == 0) &&
+            (nx_sys_write_all(STDOUT_FILENO, "\n", 1) == 0))
+               ? NEXAR_OK
+               : nx_fail_sys("cannot write the join string", "", errno);
+}
+
+static nexar_err write_join(const char *join_file, const char *join)
+{
+    nexar_err err = nx_join_file_write(join_file, join);
+
+    return (err == NEXAR_OK) ? print_line("the join string is in ", join_file) : err;
+}
+
+/* Without the string nobody could join.  "-" is standard output, as without a file. */
 static nexar_err hand_out(const nx_seed *seed, const char *join_file)
 {
+    static const char hint[] = "nexar seed: the join string on standard output is a secret; "
+                               "--join-file FILE keeps it out of logs\n";
     char join[NX_JOIN_STRING_MAX];
     nexar_err err = nx_seed_join_text(seed, join, sizeof(join));
 
     if ((err == NEXAR_OK) && (join_file != NULL) && (strcmp(join_file, "-") != 0)) {
-        err = nx_join_file_write(join_file, join);
+        err = write_join(join_file, join);
+    } else if (err == NEXAR_OK) {
+        err = print_line("", join);
+        if ((join_file == NULL) && (isatty(STDOUT_FILENO) == 0)) {
+            nx_log_put(hint, strlen(hint));
+        }
     }
-    if (err != NEXAR_OK) {
-        return err;
-    }
-    /* Past stdio, which would speak of the failure again at the end. */
-    return ((nx_sys_write_all(STDOUT_FILENO, join, strlen(join)) == 0) &&
-            (nx_sys_write_all(STDOUT_FILENO, "\n", 1) == 0))
-               ? NEXAR_OK
-               : nx_fail_sys("cannot write the join string", "", errno);
+    explicit_bzero(join, sizeof(join));
+    return err;
 }
 
 static int serve(const nexar_config *cfg, const char *join_file, bool keep)
@@ -127,6 +146,9 @@ static int serve(const nexar_config *cfg, const char *join_file, bool keep)
     int code, signals = -1;
     nexar_err err = nx_seed_config_from(cfg, &sc);
 
+    /* The token and the key that signs certificates: no core dump may hold them, nor may other
+     * processes of this user read them. */
+    (void)prctl(PR_SET_DUMPABLE, 0);
     if (err == NEXAR_OK) {
         err = nx_signals_open(&signals); /* before there are threads that could take one */
     }
@@ -194,7 +216,8 @@ int nx_cmd_seed(int argc, char **argv)
         {"listen", NX_OPTION_TEXT, &w.listen, "ADDRESS", "bind this address, with or without port",
          0, 0, 0},
         {"join-file", NX_OPTION_TEXT, &join_file, "FILE",
-         "write the join string there as well, for the owner alone; /dev/fd/N: a pipe", 0, 0, 0},
+         "write the join string there, for its owner alone, and do not print it; /dev/fd/N: a pipe",
+         0, 0, 0},
         {"state", NX_OPTION_TEXT, &w.state, "FILE",
          "keep key, token and members there: started again, it goes on", 0, 0, 0},
         {"keep", NX_OPTION_FLAG, &keep, NULL,
@@ -202,9 +225,10 @@ int nx_cmd_seed(int argc, char **argv)
     };
     const nx_options options = {
         .command = "seed",
-        .help = "Runs the seed of a cluster: it prints the join string, admits those who hold it,\n"
-                "signs their certificates and hands out ranks.  No data passes through it.  It\n"
-                "ends when the job has ended.",
+        .help =
+            "Runs the seed of a cluster: prints the join string or writes it to a file, admits\n"
+            "the ranks that hold it, signs their certificates and hands out ranks.  No data\n"
+            "passes through it.  It ends when the job has ended.",
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
         .notes = "The join string is a secret, and so is the state.  On each host:\n"

@@ -155,6 +155,7 @@ static nexar_err init_local(int n, const nexar_config *cfg, nexar_comm *worlds[]
     if (err == NEXAR_OK) {
         err = run_locals(locals, cfg, join, n);
     }
+    explicit_bzero(join, sizeof(join));
     for (int i = 0; i < n; i++) {
         if (err == NEXAR_OK) {
             worlds[i] = locals[i].world;

@@ -385,6 +385,7 @@ static nexar_err join(nx_world *world)
     nx_setting_port_range(nx_config_text(cfg, NX_SET_PORT_RANGE, ports), &jc.port_first,
                           &jc.port_last);
     err = nx_join_run(&world->join, &jc);
+    nx_config_forget_secrets(world->config); /* the join string is not needed again */
     return (err == NEXAR_OK) ? world->start_err : err;
 }
 

@@ -32,6 +32,9 @@ struct nexar_config {
 static void holding_fini(holding *v)
 {
     nx_rules_destroy(v->rules);
+    if (v->text != NULL) {
+        explicit_bzero(v->text, strlen(v->text)); /* it may be a secret */
+    }
     nx_free(v->text);
 }
 
@@ -417,6 +420,15 @@ nexar_err nx_config_copy(const nexar_config *cfg, nexar_config **out)
 }
 
 /* ---- for the rest of nexar ---------------------------------------------- */
+
+void nx_config_forget_secrets(nexar_config *cfg)
+{
+    for (int id = 0; id < NX_SETTINGS; id++) {
+        if (nx_settings[id].secret && (cfg->values[id].text != NULL)) {
+            explicit_bzero(cfg->values[id].text, strlen(cfg->values[id].text));
+        }
+    }
+}
 
 nx_origin nx_config_origin(const nexar_config *cfg, nx_setting_id id)
 {

@@ -24,6 +24,9 @@ typedef enum nx_origin {
 /* A copy, given back with nexar_config_free().  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_config_copy(const nexar_config *cfg, nexar_config **out);
 
+/* Wipes the values of settings that are secrets; they are "" from then on. */
+void nx_config_forget_secrets(nexar_config *cfg);
+
 /* Where the value of |id| came from, and the word for it: "default", "environment",
  * "set", or the launcher's variable. */
 nx_origin nx_config_origin(const nexar_config *cfg, nx_setting_id id);
