@@ -43,6 +43,8 @@ static void add_quic(nx_table *t)
     nx_table_add(t, "%s", nx_format_size(f.rcvbuf, size));
     nx_table_add(t, "udp_sndbuf");
     nx_table_add(t, "%s", nx_format_size(f.sndbuf, size));
+    nx_table_add(t, "ngtcp2");
+    nx_table_add(t, "%s", f.ngtcp2);
     nx_table_add(t, "aead");
     nx_table_add(t, "%s", nx_aead_name());
 }

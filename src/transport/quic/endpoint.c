@@ -320,5 +320,6 @@ void nx_quic_features_probe(nx_quic_features *out)
                               .recvmmsg = f.recvmmsg,
                               .ipv6 = f.ipv6,
                               .rcvbuf = f.rcvbuf,
-                              .sndbuf = f.sndbuf};
+                              .sndbuf = f.sndbuf,
+                              .ngtcp2 = ngtcp2_version(0)->version_str};
 }

@@ -133,6 +133,7 @@ void nx_quic_link_address(const nx_link *link, struct sockaddr_storage *out);
 typedef struct nx_quic_features {
     bool gso, gro, recvmmsg, ipv6;
     size_t rcvbuf, sndbuf; /* granted */
+    const char *ngtcp2;    /* the version of the library that runs; static */
 } nx_quic_features;
 void nx_quic_features_probe(nx_quic_features *out);
 
