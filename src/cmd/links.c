@@ -55,6 +55,17 @@ static row look(nexar_comm *world, int peer)
     return r;
 }
 
+/* What a transport does not know is "-". */
+static void add_known(nx_table *t, bool known, int digits, double value)
+{
+    char text[32] = "-";
+
+    if (known) {
+        (void)snprintf(text, sizeof(text), "%.*f", digits, value);
+    }
+    nx_table_add(t, "%s", text);
+}
+
 static void add(nx_table *t, const row *r)
 {
     nx_table_add(t, "%" PRIu32, r->from);
@@ -62,8 +73,8 @@ static void add(nx_table *t, const row *r)
     nx_table_add(t, "%s", r->transport);
     nx_table_add(t, "%s", r->local);
     nx_table_add(t, "%s", r->remote);
-    nx_table_add(t, "%.1f", (double)r->rtt_ns / 1e3);
-    nx_table_add(t, "%" PRIu32, r->mtu);
+    add_known(t, r->rtt_ns != 0, 1, (double)r->rtt_ns / 1e3);
+    add_known(t, r->mtu != 0, 0, (double)r->mtu);
     nx_table_add(t, "%" PRIu64, r->lost);
 }
 
