@@ -33,6 +33,16 @@ refuses() {
     done
 }
 
+# ---- help: every operation that there is ---------------------------------------------
+
+run 2 bench nonsense
+sed 's/.*accepted: //' "$work/err" | tr -d ' ' | tr ',' '\n' >"$work/operations"
+[ "$(wc -l <"$work/operations")" -gt 15 ] || fail "the operations are not listed"
+run 0 bench --help
+while read -r operation; do
+    prints "(^|[ ,])$operation(,|\$| )"
+done <"$work/operations"
+
 # ---- tables ------------------------------------------------------------------------
 
 us='[0-9]+\.[0-9]{2}'

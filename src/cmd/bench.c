@@ -30,14 +30,33 @@ typedef struct request {
 
 /* ---- options -------------------------------------------------------------------------- */
 
-static const char help[] =
+static const char about[] =
     "Measures operations between ranks and prints, for each size, the time of the\n"
     "slowest rank (median, least, 99 % below) and the bandwidth.  Without a cluster it\n"
     "starts ranks of its own on this machine; in one (nexar run, NEXAR_JOIN) every\n"
     "rank runs it and rank 0 prints.\n\n"
-    "OPERATION is allreduce (taken if none is named), reduce, broadcast, allgather,\n"
-    "gather, scatter, reduce_scatter, alltoall, scan, exscan, barrier, bucketed,\n"
-    "rs_ag, p2p (a message there and back, and a stream of them), or all.";
+    "OPERATION is all, or some of these; without one it is allreduce:\n";
+
+/* What the command does, with every operation that there is. */
+static void write_help(nx_text *text)
+{
+    enum { WIDTH = 78 };
+    size_t n, column = 0;
+    const nx_bench_op *ops = nx_bench_ops(&n);
+
+    nx_text_addf(text, "%s", about);
+    for (size_t i = 0; i < n; i++) {
+        const size_t len = strlen(ops[i].name) + 2;
+
+        if (column + len > WIDTH) {
+            nx_text_addf(text, "\n");
+            column = 0;
+        }
+        nx_text_addf(text, "%s%s%s", (column == 0) ? "  " : " ", ops[i].name,
+                     (i + 1 < n) ? "," : "");
+        column += len;
+    }
+}
 
 static bool parse(request *q, int argc, char **argv, int *code)
 {
@@ -59,11 +78,11 @@ static bool parse(request *q, int argc, char **argv, int *code)
         {"json", NX_OPTION_TEXT, &q->json, "FILE", "write all as JSON", 0, 0, 0},
         {"html", NX_OPTION_TEXT, &q->html, "FILE", "write a report with pictures", 0, 0, 0},
     };
-    const nx_options options = {
+    nx_text help = {0};
+    nx_options options = {
         .command = "bench",
         .operands = "[OPERATION]...",
         .max_operands = OPERANDS,
-        .help = help,
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
         .notes = "examples:\n"
@@ -72,7 +91,16 @@ static bool parse(request *q, int argc, char **argv, int *code)
                  "  nexar run -n 2 nexar bench p2p --sizes 8,64k,16m",
     };
 
-    return nx_options_parse(&options, argc, argv, q->operands, code);
+    bool go;
+
+    write_help(&help);
+    options.help = nx_text_str(&help);
+    if (options.help == NULL) {
+        options.help = about;
+    }
+    go = nx_options_parse(&options, argc, argv, q->operands, code);
+    nx_text_fini(&help);
+    return go;
 }
 
 static int unknown_op(const char *name)
