@@ -190,12 +190,31 @@ static void warn_unknown(const char *entry)
     }
 }
 
+/*
+ * Whether another process of the job warns: `nexar run`, which sets NEXAR_LOCAL_RANK for its
+ * ranks, or rank 0, where the ranks were numbered before they started.
+ */
+static bool is_warned_elsewhere(void)
+{
+    static const char *const numbers[] = {"NEXAR_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                          "PMI_RANK", "SLURM_PROCID"};
+    bool elsewhere = variable_value("NEXAR_LOCAL_RANK") != NULL;
+
+    for (size_t i = 0; !elsewhere && (i < sizeof(numbers) / sizeof(numbers[0])); i++) {
+        const char *number = variable_value(numbers[i]);
+
+        elsewhere = (number != NULL) && (strcmp(number, "0") != 0);
+    }
+    return elsewhere;
+}
+
 static void warn_of_unknown_variables(const nexar_config *cfg)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
 
     /* The config is not applied yet, but already says how much may be said. */
-    if ((nx_config_choice(cfg, NX_SET_LOG) < NX_LOG_WARN) || atomic_flag_test_and_set(&done)) {
+    if ((nx_config_choice(cfg, NX_SET_LOG) < NX_LOG_WARN) || is_warned_elsewhere() ||
+        atomic_flag_test_and_set(&done)) {
         return;
     }
     for (char **at = environ; (at != NULL) && (*at != NULL); at++) {

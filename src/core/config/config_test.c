@@ -466,9 +466,20 @@ static void test_a_launchers_variable_that_is_no_number_is_named(void **state)
 static void test_an_unknown_variable_is_warned_of_once(void **state)
 {
     static const char *const lines[] = {"NEXAR_SEGMNT=64k", "NEXAR_COLOUR=red", "NEXAR_LOG=error"};
+    static const char *const others[] = {"NEXAR_RANK=1", "SLURM_PROCID=3", "PMIX_RANK=1",
+                                         "NEXAR_LOCAL_RANK=0"};
     char text[1024];
 
     (void)state;
+    /* Others of the job do: rank 0, or `nexar run`. */
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const char *const there[] = {"NEXAR_SEGMNT=64k", others[i]};
+
+        set_environment(2, there);
+        capture_create(text, sizeof(text));
+        assert_string_equal(text, "");
+    }
+
     set_environment(3, lines);
     capture_create(text, sizeof(text));
     assert_string_equal(text, "");
