@@ -25,7 +25,7 @@ SOAK_TESTS ?= .
 MATRIX_OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check install asan tsan fuzz bench bench-peers matrix churn soak mutate \
+.PHONY: help demo test check install uninstall asan tsan fuzz bench bench-peers matrix churn soak mutate \
 	model clean
 
 setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
@@ -38,6 +38,7 @@ help:
 	@echo 'make test      set up, build, and run all tests'
 	@echo 'make check     format, lint, layers, symbols, headers, scripts, clang'
 	@echo 'make install   PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make uninstall remove what make install has installed; the same DESTDIR'
 	@echo 'make asan      all tests under the address and undefined-behaviour sanitizers'
 	@echo 'make tsan      all tests under the thread sanitizer'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
@@ -71,6 +72,10 @@ install:
 	$(call setup,build)
 	$(call build,release,-DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX))
 	@DESTDIR=$(DESTDIR) cmake --install build/release
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+uninstall:
+	@DESTDIR=$(DESTDIR) scripts/uninstall.sh build/release/install_manifest.txt
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 asan tsan:

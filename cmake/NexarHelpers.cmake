@@ -4,6 +4,14 @@ option(NEXAR_WERROR "Warnings are errors" OFF)
 option(NEXAR_LTO "The installed library and command are optimised across files" OFF)
 option(NEXAR_FUZZ "Build the fuzz targets (clang only)" OFF)
 
+# Programs that were linked with one soname run with every library of it.  Before 1.0 a minor
+# version may change the interface, so it is part of the soname.
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(NEXAR_SOVERSION 0.${PROJECT_VERSION_MINOR})
+else()
+  set(NEXAR_SOVERSION ${PROJECT_VERSION_MAJOR})
+endif()
+
 add_library(nexar_flags INTERFACE)
 target_compile_options(nexar_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow
   -Wconversion -Wsign-conversion -Wstrict-prototypes -Wmissing-prototypes
@@ -44,8 +52,7 @@ function(nexar_add_library)
   target_include_directories(nexar_objs PUBLIC ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(nexar_objs PRIVATE nexar_flags PkgConfig::NEXAR_QUIC)
   add_library(nexar SHARED $<TARGET_OBJECTS:nexar_objs>)
-  set_target_properties(nexar PROPERTIES VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR})
+  set_target_properties(nexar PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${NEXAR_SOVERSION})
   target_include_directories(nexar INTERFACE
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)

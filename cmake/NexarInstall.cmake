@@ -1,5 +1,5 @@
 # What `make install` puts where: library, header, CMake package, pkg-config
-# file, command, man pages and examples.
+# file, command, man pages, license, documents and examples.
 install(TARGETS nexar EXPORT nexar-targets)
 install(TARGETS nexar_cmd)
 install(FILES include/nexar.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -7,6 +7,8 @@ install(FILES man/nexar.1 man/nexar-bench.1 man/nexar-info.1 man/nexar-ping.1 ma
               man/nexar-run.1 man/nexar-seed.1
         DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES man/nexar.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
         FILES_MATCHING PATTERN "*.[ch]")
 install(EXPORT nexar-targets NAMESPACE nexar::

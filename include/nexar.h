@@ -413,7 +413,11 @@ NEXAR_API void nexar_free(nexar_comm *comm, void *ptr);
  *     A rank sent what no nexar sends; or something has written over the memory that the ranks of a
  *     host share for collectives: the other ranks may have completed the call. */
 
-#define NEXAR_IN_PLACE ((const void *)(intptr_t)-1)
+#ifdef __cplusplus
+#define NEXAR_IN_PLACE (reinterpret_cast<const void *>(UINTPTR_MAX))
+#else
+#define NEXAR_IN_PLACE ((const void *)UINTPTR_MAX)
+#endif
 
 /* Returns when every rank has called. */
 NEXAR_API nexar_err nexar_barrier(nexar_comm *comm);

@@ -1,6 +1,6 @@
 #!/bin/bash
-# install_test.sh CMAKE BUILD CC - installs a build into a temporary prefix, and
-# builds and runs a program against it by pkg-config and by find_package.
+# install_test.sh CMAKE BUILD CC - installs a build into a temporary prefix, builds and runs
+# programs against it by pkg-config and by find_package, in C and C++, and uninstalls it.
 set -euo pipefail
 cmake=$1
 build=$2
@@ -38,6 +38,10 @@ echo "-- files"
 ./$lib/$so
 ./$lib/libnexar.so.$version
 ./$lib/pkgconfig/nexar.pc
+./share/doc/nexar/LICENSE
+./share/doc/nexar/README.md
+./share/doc/nexar/CHANGELOG.md
+$(cd "$top" && find docs -type f -printf './share/doc/nexar/%p\n')
 $(cd "$top/examples" && printf './share/doc/nexar/examples/%s\n' *.[ch])
 ./share/man/man1/nexar-bench.1
 ./share/man/man1/nexar-info.1
@@ -97,6 +101,33 @@ PROJECT
 "$cmake" --build "$prefix/project/build" >/dev/null
 hello "$prefix/project/build/first"
 
+echo "-- the soname changes with a minor version before 1.0"
+[ "$so" = "libnexar.so.$(cut -d . -f 1-2 <<<"$version")" ] || [ "${version%%.*}" != 0 ]
+
+echo "-- C++ with the strictest casts"
+cat >"$prefix/casts.cc" <<'CASTS'
+#include <nexar.h>
+int main()
+{
+    float x = 1;
+    nexar_comm *world = nullptr;
+    if (nexar_init(nullptr, &world) != NEXAR_OK) return 1;
+    nexar_err err = nexar_allreduce(world, NEXAR_IN_PLACE, &x, 1, NEXAR_F32, NEXAR_SUM);
+    bool found;
+    if (err == NEXAR_OK) err = nexar_iprobe(world, NEXAR_ANY_SOURCE, NEXAR_ANY_TAG, &found, nullptr);
+    nexar_finalize(world);
+    return (err == NEXAR_OK && x == 1) ? 0 : 1;
+}
+CASTS
+for cxx in g++ clang++; do
+    command -v $cxx >/dev/null || continue
+    # shellcheck disable=SC2046 # the flags are words
+    $cxx -std=c++17 -Wall -Wextra -Wpedantic -Wold-style-cast -Wuseless-cast \
+        -Wzero-as-null-pointer-constant -Wno-unknown-warning-option -Werror "$prefix/casts.cc" \
+        $(pkg-config --cflags --libs nexar) -o "$prefix/casts"
+    "$prefix/casts"
+done
+
 echo "-- man pages"
 for page in "$prefix"/share/man/man*/*; do
     if command -v man >/dev/null && command -v groff >/dev/null; then
@@ -110,4 +141,15 @@ for page in "$prefix"/share/man/man*/*; do
         mandoc -T lint -W warning "$page"
     fi
 done
+echo "-- uninstall"
+mkdir "$prefix/stage"
+DESTDIR=$prefix/stage "$cmake" --install "$build" --prefix /usr >/dev/null
+(cd "$prefix/stage" && find . \( -type f -o -type l \) -printf '/%P\n') >"$prefix/manifest"
+touch "$prefix/stage/usr/include/other.h"
+DESTDIR=$prefix/stage "$top/scripts/uninstall.sh" "$prefix/manifest"
+[ "$(cd "$prefix/stage" && find . ! -type d)" = ./usr/include/other.h ]
+[ -z "$(find "$prefix/stage" -name nexar)" ]
+[ -d "$prefix/stage/usr/lib" ] && [ -e "$prefix/bin/nexar" ]
+DESTDIR=$prefix/stage "$top/scripts/uninstall.sh" "$prefix/manifest" # again: nothing to do
+! "$top/scripts/uninstall.sh" "$prefix/nowhere" 2>/dev/null
 echo "all as expected"
