@@ -109,6 +109,13 @@ assert abs(rows[1]["busbw"] - rows[1]["algbw"]) < 1
 page = xml.dom.minidom.parse(sys.argv[2])
 assert len(page.getElementsByTagName("svg")) == 6
 assert len(page.getElementsByTagName("polyline")) == 15
+# what is asked first comes first; a value for each point; a head for each number of a narrow screen
+body = open(sys.argv[2]).read()
+assert 0 < body.index("peak bus bandwidth") < body.index("least latency") < body.index("processor of rank 0")
+titles = [t.firstChild.data for t in page.getElementsByTagName("title") if t.parentNode.tagName == "g"]
+assert len(titles) == 3 * 2 * (3 + 2) and any(t.startswith("4 KiB: p99 ") for t in titles), titles
+cells = [t for t in page.getElementsByTagName("td") if t.getAttribute("data-head")]
+assert len(cells) == 7 * 9 and {"min us", "p99 us"} <= {t.getAttribute("data-head") for t in cells}
 PYTHON
 fi
 for text in 'prefers-color-scheme' '<h2 id="allreduce">' 'cores that it may use' '<th>segment</th>'; do

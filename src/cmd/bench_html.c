@@ -53,7 +53,7 @@ static double algbw_of(const nx_bench_row *row)
 }
 
 static const picture pictures[] = {
-    {"time", {"median", "least", "99 % below"}, {median_of, min_of, p99_of}, 3, nx_figure_time},
+    {"time", {"median", "min", "p99"}, {median_of, min_of, p99_of}, 3, nx_figure_time},
     {"bandwidth", {"bus", "algorithm"}, {busbw_of, algbw_of}, 2, nx_figure_flow},
 };
 
@@ -78,6 +78,19 @@ static void set_range(nx_svg_panel *p, const picture *pic, const nx_bench_row ro
     nx_svg_range(p, (double)rows[0].bytes, (double)rows[n - 1].bytes, least, most);
 }
 
+/* A marker whose value is shown when the pointer is on it, or near. */
+static void put_point(const nx_svg_panel *p, const picture *pic, size_t curve, uint64_t bytes,
+                      double value)
+{
+    const double x = nx_svg_x(p, (double)bytes), y = nx_svg_y(p, value);
+    char size[NX_FIGURE_ROOM], text[NX_FIGURE_ROOM];
+
+    (void)fprintf(p->out, "<g><title>%s: %s %s</title>", nx_figure_bytes(bytes, size),
+                  pic->names[curve], pic->label(value, text));
+    nx_svg_marker(p->out, curve, x, y, (curve == 0) ? 3.6 : 2.6, curve == 0);
+    (void)fprintf(p->out, "<circle class=\"near\" cx=\"%.1f\" cy=\"%.1f\" r=\"8\"/></g>\n", x, y);
+}
+
 static void put_curves(const nx_svg_panel *p, const picture *pic, const nx_bench_row rows[],
                        size_t n)
 {
@@ -90,8 +103,7 @@ static void put_curves(const nx_svg_panel *p, const picture *pic, const nx_bench
         }
         nx_svg_line(p, c, bytes, values, n);
         for (size_t i = 0; i < n; i++) {
-            nx_svg_marker(p->out, c, nx_svg_x(p, bytes[i]), nx_svg_y(p, values[i]),
-                          (c == 0) ? 3.6 : 2.6, c == 0);
+            put_point(p, pic, c, rows[i].bytes, values[i]);
         }
     }
 }
@@ -115,25 +127,51 @@ static void put_picture(FILE *out, const picture *pic, const nx_bench_row rows[]
 
 /* ---- numbers -------------------------------------------------------------------------- */
 
+enum { SIZE, COUNT, ITERATIONS, MEDIAN, LEAST, P99, ALGORITHM, BUS, WRONG, COLUMNS };
+
+/* Heads of the columns; on a narrow screen each stands beside its number. */
+static const char *const heads[COLUMNS] = {"size",           "count",    "iterations",
+                                           "median us",      "min us",   "p99 us",
+                                           "algorithm GB/s", "bus GB/s", "wrong"};
+
+static void put_cell(FILE *out, int column, const char *text, bool bad)
+{
+    (void)fprintf(out, "<td data-head=\"%s\"%s>%s</td>", heads[column], bad ? " class=\"bad\"" : "",
+                  text);
+}
+
+static void put_number(FILE *out, int column, double value, int digits)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "%.*f", digits, value);
+    put_cell(out, column, text, (column == WRONG) && (value > 0));
+}
+
 static void put_row(FILE *out, const nx_bench_row *row)
 {
     char text[NX_FIGURE_ROOM];
 
-    (void)fprintf(out, "<tr><td>%s</td><td>%zu</td>", nx_figure_bytes(row->bytes, text),
-                  row->count);
-    (void)fprintf(out, "<td>%" PRIu64 "</td><td><b>%.2f</b></td><td>%.2f</td><td>%.2f</td>",
-                  row->iters, row->median * 1e6, row->min * 1e6, row->p99 * 1e6);
+    (void)fprintf(out, "<tr>");
+    put_cell(out, SIZE, nx_figure_bytes(row->bytes, text), false);
+    put_number(out, COUNT, (double)row->count, 0);
+    put_number(out, ITERATIONS, (double)row->iters, 0);
+    put_number(out, MEDIAN, row->median * 1e6, 2);
+    put_number(out, LEAST, row->min * 1e6, 2);
+    put_number(out, P99, row->p99 * 1e6, 2);
     if (row->op->sized) {
-        (void)fprintf(out, "<td>%.3f</td><td>%.3f</td>", row->algbw / 1e9, row->busbw / 1e9);
+        put_number(out, ALGORITHM, row->algbw / 1e9, 3);
+        put_number(out, BUS, row->busbw / 1e9, 3);
     } else {
-        (void)fprintf(out, "<td>-</td><td>-</td>");
+        put_cell(out, ALGORITHM, "-", false);
+        put_cell(out, BUS, "-", false);
     }
     if (row->wrong < 0) {
-        (void)fprintf(out, "<td>-</td></tr>\n");
+        put_cell(out, WRONG, "-", false);
     } else {
-        (void)fprintf(out, "<td%s>%" PRId64 "</td></tr>\n",
-                      (row->wrong > 0) ? " class=\"bad\"" : "", row->wrong);
+        put_number(out, WRONG, (double)row->wrong, 0);
     }
+    (void)fprintf(out, "</tr>\n");
 }
 
 static void put_op(FILE *out, const nx_bench *b, const nx_bench_row rows[], size_t n)
@@ -152,13 +190,38 @@ static void put_op(FILE *out, const nx_bench *b, const nx_bench_row rows[], size
         }
         (void)fprintf(out, "</div>\n");
     }
-    (void)fprintf(out, "<div class=\"wide\"><table><tr><th>size</th><th>count</th><th>iterations"
-                       "</th><th>time us</th><th>least us</th><th>99 %% us</th><th>algorithm GB/s"
-                       "</th><th>bus GB/s</th><th>wrong</th></tr>\n");
+    (void)fprintf(out, "<table class=\"rows\"><thead><tr>");
+    for (int i = 0; i < COLUMNS; i++) {
+        (void)fprintf(out, "<th>%s</th>", heads[i]);
+    }
+    (void)fprintf(out, "</tr></thead><tbody>\n");
     for (size_t i = 0; i < n; i++) {
         put_row(out, &rows[i]);
     }
-    (void)fprintf(out, "</table></div>\n");
+    (void)fprintf(out, "</tbody></table>\n");
+}
+
+/* ---- what is asked first ---------------------------------------------------------------- */
+
+/* The peak bandwidth and the least time of one operation. */
+static void put_best(FILE *out, const nx_bench_row rows[], size_t n)
+{
+    const nx_bench_row *fast = &rows[0], *wide = &rows[0];
+    char text[NX_FIGURE_ROOM], size[NX_FIGURE_ROOM];
+
+    for (size_t i = 1; i < n; i++) {
+        fast = (rows[i].median < fast->median) ? &rows[i] : fast;
+        wide = (rows[i].busbw > wide->busbw) ? &rows[i] : wide;
+    }
+    (void)fprintf(out, "<a class=\"best\" href=\"#%s\"><h3>%s</h3>", rows[0].op->name,
+                  rows[0].op->name);
+    if (rows[0].op->sized) {
+        (void)fprintf(out, "<p><b>%s</b> peak bus bandwidth, at %s</p>",
+                      nx_figure_flow(wide->busbw, text), nx_figure_bytes(wide->bytes, size));
+    }
+    (void)fprintf(out, "<p><b>%s</b> least latency%s%s</p></a>\n",
+                  nx_figure_time(fast->median, text), rows[0].op->sized ? ", at " : "",
+                  rows[0].op->sized ? nx_figure_bytes(fast->bytes, size) : "");
 }
 
 /* ---- the page --------------------------------------------------------------------------- */
@@ -220,23 +283,40 @@ static void put_head(FILE *out)
              "<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>nexar bench</title>\n");
     nx_svg_style(out);
     (void)fprintf(
-        out, "<style>\n"
-             "body{font:15px/1.5 system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;"
-             "max-width:1180px;margin:0 auto;padding:1.5rem;color:#1f2328;background:#ffffff}\n"
-             "h2{margin:2.2rem 0 .6rem}h2 small{color:#57606a;font-weight:400}\n"
-             "nav a{margin-right:.8rem}a{color:#0969da}\n"
-             ".pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%%,26rem),"
-             "1fr));gap:1rem}\n.pictures svg{width:100%%;height:auto;border:1px solid #d8dee4;"
-             "border-radius:8px}\n.wide{overflow-x:auto}\n"
-             "table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums}\n"
-             "th,td{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #d8dee4;"
-             "white-space:nowrap}\nth{font-weight:600}\n"
-             ".facts th,.facts td{text-align:left;white-space:normal}\n.bad{color:#cf222e;"
-             "font-weight:700}\n"
-             "@media (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}"
-             "h2 small{color:#9198a1}a{color:#4493f8}th,td{border-color:#2d333b}"
-             ".pictures svg{border-color:#2d333b}.bad{color:#f85149}}\n"
-             "</style>\n</head>\n<body>\n<h1>nexar bench</h1>\n");
+        out,
+        "<style>\n"
+        "body{font:15px/1.5 system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;"
+        "max-width:1180px;margin:0 auto;padding:1.5rem;color:#1f2328;background:#ffffff}\n"
+        "h2{margin:2.2rem 0 .6rem}h2 small{color:#57606a;font-weight:400}\n"
+        "a{color:#0969da}\n"
+        ".bests{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%%,17rem),1fr));"
+        "gap:.8rem;margin:1rem 0}.best{display:block;border:1px solid #d8dee4;border-radius:8px;"
+        "padding:.6rem 1rem;color:inherit;text-decoration:none}.best:hover{border-color:#0969da}"
+        ".best h3{margin:0 0 .3rem;font-size:1rem}.best p{margin:.1rem 0;color:#57606a}"
+        ".best b{font-size:1.35rem;color:#1f2328;margin-right:.3rem}\n"
+        ".near{fill:transparent;stroke:none}\n"
+        ".pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%%,26rem),"
+        "1fr));gap:1rem}\n.pictures svg{width:100%%;height:auto;border:1px solid #d8dee4;"
+        "border-radius:8px}\n"
+        "table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums}\n"
+        "th,td{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #d8dee4;"
+        "white-space:nowrap}\nth{font-weight:600}.rows td:nth-child(4){font-weight:700}\n"
+        ".facts th,.facts td{text-align:left;white-space:normal;vertical-align:top;"
+        "overflow-wrap:anywhere}.facts th{overflow-wrap:normal}\n.bad{color:#cf222e;"
+        "font-weight:700}\n"
+        "@media (max-width:52rem){body{padding:1rem}.rows,.rows tbody{display:block}"
+        ".rows thead{display:none}.rows tr{display:grid;grid-template-columns:1fr 1fr;"
+        "column-gap:1.2rem;padding:.5rem 0;border-bottom:1px solid #d8dee4}"
+        ".rows td{display:flex;justify-content:space-between;border:0;padding:.1rem 0}"
+        ".rows td::before{content:attr(data-head);color:#57606a;font-weight:400}"
+        ".rows td:first-child{grid-column:1/-1;font-weight:700}"
+        ".rows td:first-child::before{content:none}}\n"
+        "@media (prefers-color-scheme:dark){.best{border-color:#2d333b}.best p{color:#9198a1}"
+        ".best b{color:#e6edf3}.rows tr{border-color:#2d333b}.rows td::before{color:#9198a1}"
+        "body{color:#e6edf3;background:#0d1117}"
+        "h2 small{color:#9198a1}a{color:#4493f8}th,td{border-color:#2d333b}"
+        ".pictures svg{border-color:#2d333b}.bad{color:#f85149}}\n"
+        "</style>\n</head>\n<body>\n<h1>nexar bench</h1>\n");
 }
 
 /* Rows from |from| on that are of one operation. */
@@ -253,16 +333,17 @@ static size_t of_one_op(const nx_bench_result *r, size_t from)
 void nx_bench_write_html(FILE *out, const nx_bench *b, const nx_bench_result *r)
 {
     put_head(out);
+    (void)fprintf(out, "<div class=\"bests\">\n");
+    for (size_t i = 0; i < r->n; i += of_one_op(r, i)) {
+        put_best(out, &r->rows[i], of_one_op(r, i));
+    }
+    (void)fprintf(out, "</div>\n");
     put_facts(out, b, r);
     (void)fprintf(out,
                   "<p>A time is that of the slowest rank, the median of all iterations; before "
                   "each of them is a barrier that is not measured. Algorithm bandwidth is size "
                   "by time; bus bandwidth is what the busiest link must have carried. GB are "
-                  "10<sup>9</sup> bytes.</p>\n<nav>");
-    for (size_t i = 0; i < r->n; i += of_one_op(r, i)) {
-        (void)fprintf(out, "<a href=\"#%s\">%s</a>", r->rows[i].op->name, r->rows[i].op->name);
-    }
-    (void)fprintf(out, "</nav>\n");
+                  "10<sup>9</sup> bytes.</p>\n");
     for (size_t i = 0; i < r->n; i += of_one_op(r, i)) {
         put_op(out, b, &r->rows[i], of_one_op(r, i));
     }
