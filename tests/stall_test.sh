@@ -79,6 +79,27 @@ says 'stall seen by rank 1: rank 0 is in recv\(from rank 1, tag 7\) for [0-9.]+ 
 kill -TERM "$pid"
 ends 143
 
+echo "-- a tag that nobody sends"
+begin 2 tags
+says 'stall seen by rank 0: rank 0 has waited [0-9.]+ s in recv\(from rank 1, tag 7\) for rank 1: a message from rank 1 with tag 8 is here and matches no receive$'
+says 'stall seen by rank 1: rank 0 is in recv\(from rank 1, tag 7\) \(a message from rank 1 with tag 8 is here and matches no receive\) for '
+! has "$work/err" 'each waits for the other' || fail "$what: it is the tags"
+kill -TERM "$pid"
+ends 143
+
+echo "-- a ring of senders"
+begin 3 ring
+says 'warn: stall seen by rank 0: deadlock: 0 -> 1 -> 2 -> 0$'
+kill -TERM "$pid"
+ends 143
+
+echo "-- a rank that serves in a barrier"
+NEXAR_LOG=info begin 3 serve "$work/go"
+says 'info: stall seen by rank 0: rank 0 has waited [0-9.]+ s in #2 barrier for rank .*; rank 0 serves RPCs$'
+touch "$work/go"
+ends 0
+! has "$work/err" 'each waits for the other' || fail "$what: a call is served in a barrier"
+
 echo "-- switched off, or in time"
 NEXAR_STALL_REPORT=0 begin 2 late "$work/go" "$work/come"
 touch "$work/go"

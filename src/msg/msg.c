@@ -399,6 +399,21 @@ bool nx_msg_cancel(nx_msg *m, nx_req *req)
     return cancelled;
 }
 
+bool nx_msg_unmatched(const nx_msg *m, nx_context context, uint32_t peer, uint64_t *tag)
+{
+    const uint64_t word = nx_context_word(context);
+
+    for (const nx_list *at = m->match.held.next; at != &m->match.held; at = at->next) {
+        const nx_key *key = &nx_list_entry(at, nx_held, order)->key;
+
+        if ((key->context == word) && (key->peer == peer)) {
+            *tag = key->tag;
+            return true;
+        }
+    }
+    return false;
+}
+
 void nx_msg_stats_get(const nx_msg *m, nx_msg_stats *out)
 {
     *out = m->stats;

@@ -367,6 +367,10 @@ bool nx_msg_iprobe(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag, n
  */
 bool nx_msg_cancel(nx_msg *m, nx_req *req);
 
+/* The tag of the oldest message of |context| from |peer| that waits for a receive; false: there
+ * is none.  Looks at every message that waits: for reports. */
+bool nx_msg_unmatched(const nx_msg *m, nx_context context, uint32_t peer, uint64_t *tag);
+
 /* What there is, for tests, info and the stall report. */
 typedef struct nx_msg_stats {
     uint64_t pool_used, pool_peak; /* bytes, unexpected, with the cost of envelopes */

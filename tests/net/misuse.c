@@ -5,6 +5,9 @@
  *                           there, the last but one only when COME is there too
  *     misuse agree GO COME  the same with an agreement instead of the allreduce
  *     misuse cross          ranks 0 and 1 each wait for the other's message
+ *     misuse tags           rank 0 waits for tag 7 of rank 1, which has sent tag 8
+ *     misuse ring           every rank sends a long message to the next, and none receives
+ *     misuse serve GO       rank 0 waits in a barrier and serves calls until the file GO is there
  *     misuse idle GO        waits in user code for the file GO
  *     misuse request GO     an iallreduce of rank 0, which computes until the file GO is there;
  *                           the others call it only then
@@ -85,6 +88,54 @@ static void late(const char *go, const char *come)
     begin_late(go, come);
     must(nexar_allreduce(world, NEXAR_IN_PLACE, data, COUNT, NEXAR_F32, NEXAR_SUM), "allreduce");
     (void)printf("late ok\n");
+}
+
+static void tags(void)
+{
+    char byte = 0;
+
+    if (nexar_rank(world) == 1) {
+        must(nexar_send(world, &byte, 1, 0, 8), "send");
+        must(nexar_recv(world, &byte, 1, 0, 9, NULL), "recv");
+    } else {
+        must(nexar_recv(world, &byte, 1, 1, 7, NULL), "recv");
+    }
+}
+
+static void ring(void)
+{
+    enum { LONG = 1 << 26 };
+    char *data = calloc(LONG, 1);
+
+    if (data == NULL) {
+        die("no memory");
+    }
+    must(nexar_send(world, data, LONG, (nexar_rank(world) + 1) % nexar_size(world), 7), "send");
+}
+
+static nexar_err on_call(nexar_rpc *call, const void *data, size_t bytes, void *arg)
+{
+    (void)arg;
+    return nexar_rpc_reply(call, data, bytes);
+}
+
+static void serve(const char *go)
+{
+    if (nexar_rank(world) == 0) {
+        must(nexar_rpc_register(world, 1, on_call, NULL), "rpc_register");
+    }
+    must(nexar_barrier(world), "barrier");
+    while ((nexar_rank(world) != 0) && (access(go, F_OK) != 0)) {
+        const struct timespec pause = {.tv_nsec = 10000000};
+        void *reply = NULL;
+        size_t bytes;
+
+        must(nexar_rpc_call(world, 0, 1, "x", 1, &reply, &bytes), "rpc_call");
+        free(reply);
+        (void)nanosleep(&pause, NULL);
+    }
+    must(nexar_barrier(world), "barrier");
+    (void)printf("serve ok\n");
 }
 
 static void request(const char *go)
@@ -187,6 +238,12 @@ int main(int argc, char **argv)
         agree(argv[2], argv[3]);
     } else if ((argc == 2) && (strcmp(mode, "cross") == 0)) {
         cross();
+    } else if ((argc == 2) && (strcmp(mode, "tags") == 0)) {
+        tags();
+    } else if ((argc == 2) && (strcmp(mode, "ring") == 0)) {
+        ring();
+    } else if ((argc == 3) && (strcmp(mode, "serve") == 0)) {
+        serve(argv[2]);
     } else if ((argc == 3) && (strcmp(mode, "idle") == 0)) {
         await_file(argv[2]);
     } else if ((argc == 3) && (strcmp(mode, "request") == 0)) {

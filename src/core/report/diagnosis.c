@@ -175,6 +175,8 @@ nexar_err nx_diagnosis_start(nx_world *world)
         .oldest = nx_pending_oldest,
         .whom = nx_pending_whom,
         .here = nx_pending_here,
+        .note = nx_pending_note,
+        .served = nx_pending_served,
         .fate = fate,
         .send = send_frame,
         .print = print,

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "coll/direct/direct.h"
@@ -239,6 +240,34 @@ void nx_pending_here(void *ctx, const nx_pending *p, char *out)
                    nx_device_name(o.device), does[o.snag.kind], o.snag.bytes, rank, age, more);
 }
 
+void nx_pending_note(void *ctx, const nx_pending *p, char *out)
+{
+    const nx_world *world = ctx;
+    const nexar_comm *comm = find_comm(world, p->what.comm);
+    uint64_t tag;
+
+    out[0] = '\0';
+    if ((p->what.kind == NX_WHAT_RECV) && (p->what.peer != NX_ANY_PEER) &&
+        (p->what.tag != NX_ANY_TAG) && (comm != NULL) &&
+        nx_msg_unmatched(world->msg, nx_comm_user(comm), nx_world_slot(world, p->what.peer),
+                         &tag)) {
+        (void)snprintf(out, NX_NOTE_TEXT,
+                       "a message from rank %" PRIu32 " with tag %" PRIu64 NX_UNMATCHED,
+                       p->what.peer, tag);
+    }
+}
+
+uint64_t nx_pending_served(void *ctx)
+{
+    const nx_world *world = ctx;
+    nx_rpc_stats s = {0};
+
+    if (world->rpc != NULL) {
+        nx_rpc_stats_get(world->rpc, &s);
+    }
+    return s.served;
+}
+
 /* ---- whom they wait for --------------------------------------------------------------------- */
 
 static void mark_rank(void *ctx, uint32_t rank, bool receiving, uint64_t bytes)
@@ -345,6 +374,18 @@ static void tell_op(nx_doing_op *op, const nx_what *what, uint64_t age_ns)
     op->age_ns = age_ns;
 }
 
+/* What the others should know of the operation stands behind its name. */
+static void tell_note(nx_world *world, const nx_pending *p, nx_doing_op *op)
+{
+    const size_t len = strlen(op->text);
+    char note[NX_NOTE_TEXT];
+
+    nx_pending_note(world, p, note);
+    if ((note[0] != '\0') && (len + strlen(note) + 4 <= sizeof(op->text))) {
+        (void)snprintf(op->text + len, sizeof(op->text) - len, " (%s)", note);
+    }
+}
+
 void nx_pending_tell(nx_world *world, const nx_ask *ask, nx_doing *out)
 {
     const uint64_t now = nx_loop_now(world->loop);
@@ -366,6 +407,7 @@ void nx_pending_tell(nx_world *world, const nx_ask *ask, nx_doing *out)
         out->nfor = nx_pending_whom(world, &p, out->who, NX_DOING_LISTED);
         out->listed = (out->nfor < NX_DOING_LISTED) ? out->nfor : NX_DOING_LISTED;
         nx_pending_here(world, &p, out->here);
+        tell_note(world, &p, &out->now);
     }
     if (last != NULL) {
         const nx_what what = with_rank(world, &last->what);

@@ -10,6 +10,8 @@ bool nx_pending_oldest(void *ctx, uint64_t since_ns, nx_pending *out);
 uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t room);
 
 void nx_pending_here(void *ctx, const nx_pending *p, char *out);
+void nx_pending_note(void *ctx, const nx_pending *p, char *out);
+uint64_t nx_pending_served(void *ctx);
 
 /* Calls |each| with every operation that waits. */
 void nx_pending_each(const nx_world *world, void (*each)(void *ctx, const nx_pending *p),

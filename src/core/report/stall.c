@@ -6,12 +6,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 #define ANSWER_NS UINT64_C(1000000000) /* a loop answers in milliseconds, if it runs */
 enum { ASKED_MAX = 64 };               /* in one round */
 enum { DEPTH_MAX = 4 };                /* how far chains are followed */
 enum { LINES = 8 };                    /* of ranks in a report */
 enum { GROWTH_MAX = 64 };              /* intervals grow to so many times the first */
+
+static const uint32_t NOBODY = UINT32_MAX;
 
 typedef enum answer { NONE_YET, TOLD, GONE } answer;
 
@@ -30,6 +33,8 @@ struct nx_stall {
     /* What was reported: operations that began up to |reported_ns|. */
     uint64_t reported_ns;
     uint64_t interval_ns, again_ns; /* until it is reported again, and when */
+    uint64_t served;                /* remote calls, when it last looked */
+    bool serves;                    /* there were some between the last two looks */
 
     /* The round of questions; |asking| is false outside of one. */
     bool asking;
@@ -41,7 +46,8 @@ struct nx_stall {
     uint32_t nfor;                  /* for how many ranks |op| waits */
     uint32_t whom[NX_DOING_LISTED]; /* the first of them */
     char here[NX_DOING_HERE];       /* what else it waits for */
-    uint32_t nasked, nopen;         /* questions; those without an answer */
+    char note[NX_NOTE_TEXT];
+    uint32_t nasked, nopen; /* questions; those without an answer */
     asked asked[ASKED_MAX];
 };
 
@@ -113,6 +119,10 @@ static void begin(nx_stall *s, const nx_pending *op, nx_stall_voice voice)
     if (s->config.here != NULL) {
         s->config.here(s->config.ctx, op, s->here);
     }
+    s->note[0] = '\0';
+    if (s->config.note != NULL) {
+        s->config.note(s->config.ctx, op, s->note);
+    }
     for (uint32_t i = 0; (i < s->nfor) && (i < ASKED_MAX); i++) {
         if (i < NX_DOING_LISTED) {
             s->whom[i] = whom[i];
@@ -152,7 +162,7 @@ void nx_stall_on_tell(nx_stall *s, uint32_t peer, const nx_doing *d)
     a->doing = *d;
     a->answer = TOLD;
     s->nopen--;
-    if (follows(s) && (a->depth < DEPTH_MAX)) {
+    if (follows(s) && ((a->depth < DEPTH_MAX) || (d->nfor == 1))) {
         for (uint32_t i = 0; i < d->listed; i++) {
             ask(s, d->who[i], a->depth + 1);
         }
@@ -178,11 +188,17 @@ enum { LINE = NX_DOING_TEXT + 128 };
 
 static void print_head(const nx_stall *s, uint64_t now_ns)
 {
-    char line[NX_WHAT_TEXT + NX_WAITS_TEXT + 64], what[NX_WHAT_TEXT], waits[NX_WAITS_TEXT];
+    char line[NX_WHAT_TEXT + NX_WAITS_TEXT + NX_NOTE_TEXT + 128], what[NX_WHAT_TEXT],
+        waits[NX_WAITS_TEXT], serves[48] = "";
 
-    (void)snprintf(line, sizeof(line), "rank %" PRIu32 " has waited %.1f s in %s%s", s->config.self,
-                   (double)(now_ns - s->op.begun_ns) / 1e9, nx_what_text(&s->op.what, what),
-                   nx_waits_text(" for ", s->whom, s->nfor, s->here, waits));
+    if (s->serves) {
+        (void)snprintf(serves, sizeof(serves), "; rank %" PRIu32 " serves RPCs", s->config.self);
+    }
+    (void)snprintf(line, sizeof(line), "rank %" PRIu32 " has waited %.1f s in %s%s%s%s%s",
+                   s->config.self, (double)(now_ns - s->op.begun_ns) / 1e9,
+                   nx_what_text(&s->op.what, what),
+                   nx_waits_text(" for ", s->whom, s->nfor, s->here, waits),
+                   (s->note[0] == '\0') ? "" : ": ", s->note, serves);
     s->config.print(s->config.ctx, s->voice, line);
 }
 
@@ -211,10 +227,18 @@ static bool one_message(const nx_stall *s, const nx_doing *d)
     return (strcmp(mine, theirs) == 0) || (strcmp(mine, any) == 0) || (strcmp(theirs, any) == 0);
 }
 
-/* What it means that |a| does what it has told. */
+/* A call is served whatever the rank that is called waits for. */
+static bool is_call(const char *what)
+{
+    return strstr(what, ", function ") != NULL;
+}
+
+/* What it means that |a| does what it has told.  A message that nobody receives says more. */
 static const char *meaning(const nx_stall *s, const asked *a)
 {
-    if (in_it(s, a) || !waits_for(&a->doing, s->config.self)) {
+    if (in_it(s, a) || !waits_for(&a->doing, s->config.self) || (s->note[0] != '\0') ||
+        (s->op.what.kind == NX_WHAT_RPC) || is_call(a->doing.now.text) ||
+        (strstr(a->doing.now.text, NX_UNMATCHED) != NULL)) {
         return "";
     }
     return one_message(s, &a->doing) ? ": that message is on its way"
@@ -303,14 +327,63 @@ static bool others_say_it(const nx_stall *s)
     return true;
 }
 
+/* The one rank that |rank| waits for, and for nothing else; NONE: there is no such. */
+static uint32_t waits_for_one(nx_stall *s, uint32_t rank)
+{
+    const asked *a;
+
+    if (rank == s->config.self) {
+        return ((s->nfor == 1) && (s->here[0] == '\0') && (s->op.what.kind != NX_WHAT_RPC))
+                   ? s->whom[0]
+                   : NOBODY;
+    }
+    a = find(s, rank);
+    /* One that has begun lately may not stay in it. */
+    return ((a != NULL) && (a->answer == TOLD) && (a->doing.now.text[0] != '\0') &&
+            (a->doing.nfor == 1) && (a->doing.listed == 1) && (a->doing.here[0] == '\0') &&
+            !is_call(a->doing.now.text) && (a->doing.now.age_ns >= s->config.after_ns / 2))
+               ? a->doing.who[0]
+               : NOBODY;
+}
+
+/* "deadlock: 0 -> 1 -> 2 -> 0", if those that are waited for end in a circle of three or more. */
+static void print_circle(nx_stall *s)
+{
+    uint32_t path[ASKED_MAX + 2], n = 0, from = 0, at = s->config.self;
+    nx_text text = {0};
+
+    while ((at != NOBODY) && (n < ASKED_MAX + 1)) {
+        path[n++] = at;
+        at = waits_for_one(s, at);
+        for (from = 0; (from < n) && (path[from] != at); from++) {
+        }
+        if (from < n) {
+            break;
+        }
+    }
+    if ((at == NOBODY) || (n - from < 3)) {
+        return;
+    }
+    nx_text_addf(&text, "deadlock: ");
+    for (uint32_t i = from; i < n; i++) {
+        nx_text_addf(&text, "%" PRIu32 " -> ", path[i]);
+    }
+    nx_text_addf(&text, "%" PRIu32, path[from]);
+    if (nx_text_str(&text) != NULL) {
+        s->config.print(s->config.ctx, s->voice, nx_text_str(&text));
+    }
+    nx_text_fini(&text);
+}
+
 static void print_report(nx_stall *s, uint64_t now_ns)
 {
-    if ((s->voice == NX_STALL_WARN) && others_say_it(s)) {
+    if ((s->voice == NX_STALL_WARN) && (others_say_it(s) || s->serves)) {
         s->voice = NX_STALL_INFO;
         print_head(s, now_ns);
         return;
     }
     print_head(s, now_ns);
+    print_circle(s);
     if (print_ranks(s, false) != 0) {
         print_others(s);
     } else {
@@ -356,11 +429,14 @@ static void on_answers(nx_timer *timer, uint64_t now_ns)
 static uint64_t look(nx_stall *s, uint64_t now_ns)
 {
     const uint64_t after = s->config.after_ns;
+    const uint64_t served = (s->config.served == NULL) ? 0 : s->config.served(s->config.ctx);
     nx_pending p;
 
     if (s->asking) {
         return now_ns + ANSWER_NS;
     }
+    s->serves = (served != s->served);
+    s->served = served;
     if (s->config.oldest(s->config.ctx, s->reported_ns, &p) && (p.begun_ns + after <= now_ns)) {
         s->reported_ns = p.begun_ns;
         s->interval_ns = 2 * after;

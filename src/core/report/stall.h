@@ -12,6 +12,11 @@
  * it, or is silent or gone, or for something of its own, as a device; and rank 0 of the
  * communicator does in any case, and follows the chain to those at its end.  The others say one
  * line, at the level info.  A message concerns two ranks: whoever waits for one prints.
+ * A rank that serves remote calls may wait in a collective for as long as the others compute: if
+ * it has served one since it last looked, it says so in one line, at the level info.
+ *
+ * Deadlocks.  Ranks that each wait for exactly one other, in a circle, are named in a line of
+ * their own.
  *
  * Knows nothing of worlds: the owner tells what waits, and carries frames.  Runs with
  * the loop's lock held.
@@ -24,6 +29,10 @@
 #include "loop/loop.h"
 
 typedef struct nx_stall nx_stall;
+
+/* Of a note; what ends one on a message that is here and that nobody receives. */
+enum { NX_NOTE_TEXT = 112 };
+#define NX_UNMATCHED " is here and matches no receive"
 
 /* An operation that has begun and not ended. */
 typedef struct nx_pending {
@@ -52,6 +61,11 @@ typedef struct nx_stall_config {
     /* What |p| waits for on this rank itself, NX_DOING_HERE bytes; empty: nothing.  May be
      * NULL: never anything. */
     void (*here)(void *ctx, const nx_pending *p, char *out);
+    /* A sentence on |p|, NX_NOTE_TEXT bytes, which explains why it waits; empty: none.  May be
+     * NULL. */
+    void (*note)(void *ctx, const nx_pending *p, char *out);
+    /* How many remote calls this rank has served so far.  May be NULL: none. */
+    uint64_t (*served)(void *ctx);
     /* What has become of |rank|, which is gone: it "has failed", "has left".  May be NULL. */
     const char *(*fate)(void *ctx, uint32_t rank);
     /* Sends a control frame; an error has its sentence. */

@@ -17,7 +17,8 @@ typedef struct rig {
     nx_pending op;
     bool pending;
     uint32_t whom[SIZE], nfor;
-    const char *here;
+    const char *here, *note;
+    uint64_t served;
     nx_ask asked[SIZE]; /* the last question to each; number 0: none */
     bool down[SIZE];
     uint32_t questions;
@@ -51,6 +52,19 @@ static void here(void *ctx, const nx_pending *p, char *out)
 
     (void)p;
     (void)snprintf(out, NX_DOING_HERE, "%s", (r->here == NULL) ? "" : r->here);
+}
+
+static void note(void *ctx, const nx_pending *p, char *out)
+{
+    const rig *r = ctx;
+
+    (void)p;
+    (void)snprintf(out, NX_NOTE_TEXT, "%s", (r->note == NULL) ? "" : r->note);
+}
+
+static uint64_t served(void *ctx)
+{
+    return ((const rig *)ctx)->served;
 }
 
 static const char *fate(void *ctx, uint32_t rank)
@@ -91,6 +105,8 @@ static void setup(rig *r, uint64_t after_ns)
                               .oldest = oldest,
                               .whom = whom,
                               .here = here,
+                              .note = note,
+                              .served = served,
                               .fate = fate,
                               .send = carry,
                               .print = print,
@@ -442,6 +458,105 @@ static void test_what_is_waited_for_on_a_rank_itself_is_said(void **state)
     teardown(&r);
 }
 
+/* |peer| has been in |text| for a while, and waits for |other| alone. */
+static void tell_message(rig *r, uint32_t peer, const char *text, uint32_t other)
+{
+    nx_doing d = {.question = r->asked[peer].question,
+                  .waits = true,
+                  .now = {.age_ns = 8 * SECOND},
+                  .nfor = 1,
+                  .listed = 1,
+                  .who = {other}};
+
+    (void)snprintf(d.now.text, sizeof(d.now.text), "%s", text);
+    nx_stall_on_tell(r->stall, peer, &d);
+}
+
+/* However long the circle is, and wherever this rank stands. */
+static void test_a_circle_of_ranks_is_a_deadlock(void **state)
+{
+    rig r;
+
+    (void)state;
+    setup(&r, 10 * SECOND);
+    r.op.what = (nx_what){.kind = NX_WHAT_SEND, .name = "send", .peer = 1, .tag = 7};
+    start(&r);
+    pass(&r, 10 * SECOND);
+    tell_message(&r, 1, "send(to rank 2, tag 7)", 2);
+    tell_message(&r, 2, "send(to rank 0, tag 7)", 0);
+    assert_string_equal(r.lines[1], "deadlock: 0 -> 1 -> 2 -> 0");
+    assert_int_equal(r.voices[1], NX_STALL_WARN);
+    r.nlines = 0;
+    pass(&r, 20 * SECOND); /* and again; now it leads from this rank to a circle of nine */
+    for (uint32_t i = 1; i < 9; i++) {
+        tell_message(&r, i, "send(to rank 2, tag 7)", i + 1);
+    }
+    tell_message(&r, 9, "send(to rank 1, tag 7)", 1);
+    assert_string_equal(r.lines[1], "deadlock: 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> 8 -> 9 -> 1");
+    teardown(&r);
+}
+
+static void test_what_is_no_circle_is_no_deadlock(void **state)
+{
+    rig r;
+
+    (void)state;
+    setup(&r, 10 * SECOND);
+    start(&r);
+    pass(&r, 10 * SECOND);
+    tell_message(&r, 1, "recv(from rank 2, tag 7)", 2);
+    tell_user_code(&r, 2);
+    assert_int_equal(r.nlines, 3);
+    assert_false(said(&r, "deadlock"));
+    teardown(&r);
+}
+
+static void test_a_message_that_nobody_receives_explains_the_wait(void **state)
+{
+    rig r;
+
+    (void)state;
+    setup(&r, 10 * SECOND);
+    r.note = "a message from rank 1 with tag 8" NX_UNMATCHED;
+    start(&r);
+    pass(&r, 10 * SECOND);
+    tell_message(&r, 1, "recv(from rank 0, tag 9)", 0);
+    assert_string_equal(r.lines[0], "rank 0 has waited 10.0 s in recv(from rank 1, tag 7) for rank "
+                                    "1: a message from rank 1 with tag 8 is here and matches no "
+                                    "receive");
+    assert_false(said(&r, "each waits for the other"));
+    r.note = NULL; /* the other one knows */
+    r.nlines = 0;
+    pass(&r, 20 * SECOND);
+    tell_message(&r, 1,
+                 "recv(from rank 0, tag 9) (a message from rank 0 with tag 7" NX_UNMATCHED ")", 0);
+    assert_int_equal(r.nlines, 2);
+    assert_false(said(&r, "each waits for the other"));
+    teardown(&r);
+}
+
+/* And warns when it serves no more. */
+static void test_a_server_in_a_barrier_does_not_warn(void **state)
+{
+    rig r;
+
+    (void)state;
+    setup(&r, 10 * SECOND);
+    start_collective(&r, 1, true);
+    r.served++;
+    pass(&r, 10 * SECOND);
+    tell_user_code(&r, 1);
+    assert_int_equal(r.nlines, 1);
+    assert_int_equal(r.voices[0], NX_STALL_INFO);
+    assert_true(said(&r, "for rank 1; rank 0 serves RPCs"));
+    r.nlines = 0;
+    pass(&r, 20 * SECOND);
+    tell_user_code(&r, 1);
+    assert_int_equal(r.voices[0], NX_STALL_WARN);
+    assert_false(said(&r, "serves"));
+    teardown(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +571,10 @@ int main(void)
         cmocka_unit_test(test_a_deadlock_of_two_is_named),
         cmocka_unit_test(test_a_long_message_is_no_deadlock),
         cmocka_unit_test(test_what_is_waited_for_on_a_rank_itself_is_said),
+        cmocka_unit_test(test_a_circle_of_ranks_is_a_deadlock),
+        cmocka_unit_test(test_what_is_no_circle_is_no_deadlock),
+        cmocka_unit_test(test_a_message_that_nobody_receives_explains_the_wait),
+        cmocka_unit_test(test_a_server_in_a_barrier_does_not_warn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
