@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sentence.h"
 #include "base/text.h"
 
 static _Thread_local char last_error[NX_ERROR_ROOM];
@@ -67,7 +68,7 @@ nexar_err nx_fail(nexar_err err, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(last_error, sizeof(last_error), format, args);
+    (void)nx_sentence_v(last_error, sizeof(last_error), format, args);
     va_end(args);
     nx_clean_text(last_error, strlen(last_error));
     return err;

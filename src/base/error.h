@@ -12,7 +12,7 @@ enum { NX_ERROR_ROOM = 512 }; /* bytes of the sentence, its 0 included */
 /* Makes the sentence that nexar_last_error() of this thread returns, and
  * returns |err|: `return nx_fail(NEXAR_EINVAL, "rank %d ...", rank);`.  Called
  * where the error is decided; callers pass the code on in silence.  What does
- * not fit is cut; it is one line, whatever it is made of (nx_clean_text). */
+ * not fit is cut behind a word; it is one line, whatever it is made of (nx_clean_text). */
 nexar_err nx_fail(nexar_err err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same for the errno value |code| of |call| on |what| ("" for none):

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sentence.h"
 #include "base/sys.h"
 #include "base/text.h"
 
@@ -144,7 +145,7 @@ static void write_log(const char *name, const char *format, va_list args)
     }
     len += filled(snprintf(line + len, room - len, "%s%s", name, (name[0] == '\0') ? "" : ": "),
                   room - len);
-    len += filled(vsnprintf(line + len, room - len, format, args), room - len);
+    len += nx_sentence_v(line + len, room - len, format, args);
     nx_clean_text(line, len);
     line[len++] = '\n';
     write_line(line, len);

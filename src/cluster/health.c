@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "base/sentence.h"
 #include "cluster/view.h"
 #include "msg/control.h"
 #include "wire/wire.h"
@@ -540,8 +541,8 @@ static void suspect(nx_health *h, uint32_t peer, const char *detail, uint64_t no
     (void)snprintf(e->detail, sizeof(e->detail), "%s", detail);
     if (!e->suspected) {
         e->suspected = true;
-        (void)snprintf(why, sizeof(why), "its link is lost%s%s", (*detail == '\0') ? "" : ": ",
-                       detail);
+        (void)nx_sentence(why, sizeof(why), "its link is lost%s%s", (*detail == '\0') ? "" : ": ",
+                          detail);
         h->ops->suspected(h->ctx, peer, why);
         ping(h, e, now_ns);
     }
@@ -583,8 +584,9 @@ static void die_of_silence(nx_health *h, const entry *e, uint64_t now_ns)
     const uint64_t tenths = (now_ns - e->heard_ns) / UINT64_C(100000000);
     char why[NX_HEALTH_WHY];
 
-    (void)snprintf(why, sizeof(why), "no heartbeat for %" PRIu64 ".%" PRIu64 " s%s%s", tenths / 10,
-                   tenths % 10, (e->detail[0] == '\0') ? "" : ", link lost: ", e->detail);
+    (void)nx_sentence(why, sizeof(why), "no heartbeat for %" PRIu64 ".%" PRIu64 " s%s%s",
+                      tenths / 10, tenths % 10,
+                      (e->detail[0] == '\0') ? "" : ", link lost: ", e->detail);
     die(h, e->peer, why, now_ns);
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/cancellation.h"
+#include "base/sentence.h"
 #include "core/accord/accord.h"
 #include "core/accord/rescue.h"
 #include "core/coll/coll_run.h"
@@ -244,7 +245,7 @@ nexar_err nx_comm_give_up(nexar_comm *comm, uint32_t number, nexar_err err)
 {
     char sentence[NX_ERROR_ROOM];
 
-    (void)snprintf(sentence, sizeof(sentence), "rank %u: %s", comm->rank, nexar_last_error());
+    (void)nx_sentence(sentence, sizeof(sentence), "rank %u: %s", comm->rank, nexar_last_error());
     nx_group_give_up(&comm->group, number, err, sentence);
     return nx_fail(err, "%s", sentence);
 }
@@ -474,7 +475,7 @@ static void drop_part(nexar_comm *part)
     nexar_err err = NEXAR_OK;
 
     if (part != NULL) {
-        (void)snprintf(sentence, sizeof(sentence), "%s", nexar_last_error());
+        (void)nx_sentence(sentence, sizeof(sentence), "%s", nexar_last_error());
         nx_loop_lock(part->world->loop);
         err = nx_accord_revoke(part);
         nx_loop_kick(part->world->loop);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/cancellation.h"
 #include "base/random.h"
+#include "base/sentence.h"
 #include "cluster/seed/seed.h"
 #include "core/comm.h"
 #include "core/forked.h"
@@ -83,7 +84,7 @@ static void *local_main(void *arg)
 
     l->err = nexar_init(l->config, &l->world);
     if (l->err != NEXAR_OK) {
-        (void)snprintf(l->why, sizeof(l->why), "%s", nexar_last_error());
+        (void)nx_sentence(l->why, sizeof(l->why), "%s", nexar_last_error());
     }
     return NULL;
 }
@@ -192,7 +193,7 @@ nexar_err nexar_init_local(int n, const nexar_config *cfg, nexar_comm *worlds[])
         return err;
     }
     err = init_local(n, own, worlds);
-    (void)snprintf(sentence, sizeof(sentence), "%s", nexar_last_error());
+    (void)nx_sentence(sentence, sizeof(sentence), "%s", nexar_last_error());
     nexar_config_free(own);
     return (err == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "%s", sentence);
 }

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/cancellation.h"
+#include "base/sentence.h"
 #include "base/sys.h"
 #include "core/forked.h"
 #include "core/recover/recover.h"
@@ -163,7 +164,7 @@ nexar_err nexar_wait_all(size_t n, nexar_request *reqs[])
 
         if ((err != NEXAR_OK) && (first == NEXAR_OK)) {
             first = err;
-            (void)snprintf(sentence, sizeof(sentence), "%s", nexar_last_error());
+            (void)nx_sentence(sentence, sizeof(sentence), "%s", nexar_last_error());
         }
     }
     return (first == NEXAR_OK) ? NEXAR_OK : nx_fail(first, "%s", sentence);

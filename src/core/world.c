@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sentence.h"
 #include "base/sys.h"
 #include "cluster/addresses.h"
 #include "core/arena.h"
@@ -92,7 +93,7 @@ static void on_parted(void *ctx, uint32_t comm, uint32_t peer, nx_parting how)
     const nx_world *world = ctx;
     char why[64];
 
-    (void)snprintf(why, sizeof(why), "it %s", nx_parting_text(how));
+    (void)nx_sentence(why, sizeof(why), "it %s", nx_parting_text(how));
     nx_msg_refuse(world->msg, peer,
                   (nx_context){.comm = comm, .kind = NX_KIND_USER, .class = NX_CLASS_USER},
                   nx_parting_error(how), why);
@@ -627,7 +628,7 @@ nexar_err nx_world_destroy(nx_world *world)
         nx_log(NX_LOG_WARN, "left without the last word of some ranks");
     }
     err = world->lost_err;
-    (void)snprintf(why, sizeof(why), "%s", world->lost_why);
+    (void)nx_sentence(why, sizeof(why), "%s", world->lost_why);
     nx_loop_unlock(world->loop);
     teardown(world);
     return (err == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "finalize: %s", why);

@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sentence.h"
 #include "device/inner.h"
 
 static void keep_error(nx_inflow *in, nexar_err err, const char *why)
 {
     if ((err != NEXAR_OK) && (in->err == NEXAR_OK)) {
         in->err = err;
-        (void)snprintf(in->why, sizeof(in->why), "%s", why);
+        (void)nx_sentence(in->why, sizeof(in->why), "%s", why);
     }
 }
 
@@ -29,7 +30,7 @@ static void chunk_work(nx_job *job)
 
     chunk->err = in->apply(in, chunk->off, chunk->ptr, chunk->used);
     if (chunk->err != NEXAR_OK) {
-        (void)snprintf(chunk->why, sizeof(chunk->why), "%s", nexar_last_error());
+        (void)nx_sentence(chunk->why, sizeof(chunk->why), "%s", nexar_last_error());
     }
 }
 

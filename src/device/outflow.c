@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "device/inner.h"
 
 static void *host_of(const nx_outflow_slot *slot)
@@ -53,7 +54,7 @@ static void read_work(nx_job *job)
 
     slot->err = slot->out->stage(slot->out, slot->off, host_of(slot), slot->len);
     if (slot->err != NEXAR_OK) {
-        (void)snprintf(slot->why, sizeof(slot->why), "%s", nexar_last_error());
+        (void)nx_sentence(slot->why, sizeof(slot->why), "%s", nexar_last_error());
     }
 }
 
@@ -103,7 +104,7 @@ static void hand_over(nx_outflow *out)
     slot->state = NX_SLOT_GIVEN;
     if (slot->err != NEXAR_OK) {
         out->err = slot->err;
-        (void)snprintf(out->why, sizeof(out->why), "%s", slot->why);
+        (void)nx_sentence(out->why, sizeof(out->why), "%s", slot->why);
     } else if ((other->state == NX_SLOT_EMPTY) && (out->read < out->total) &&
                (find_memory(other) == NEXAR_OK)) { /* if not, one has to do */
         begin_read(other);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sentence.h"
 #include "msg/engine.h"
 
 /* ---- making ------------------------------------------------------------------------ */
@@ -136,7 +137,7 @@ static void note_end(nx_peer *p, nexar_err err, const char *why)
 {
     p->doomed = true;
     p->err = err;
-    (void)snprintf(p->why, sizeof(p->why), "%s", why);
+    (void)nx_sentence(p->why, sizeof(p->why), "%s", why);
 }
 
 void nx_peer_doom_said(nx_peer *p, nexar_err err, const char *why)
@@ -152,10 +153,11 @@ enum { WHY = sizeof(((nx_peer *)NULL)->why) };
 /* |cause|, and when it was. */
 static const char *date(char why[WHY], const char *cause)
 {
+    const size_t fits = nx_sentence_fit(cause, WHY - NX_TIME_TEXT - sizeof(", at "));
     char at[NX_TIME_TEXT];
 
-    (void)snprintf(why, WHY, "%.*s, at %s", (int)(WHY - NX_TIME_TEXT - sizeof(", at ")), cause,
-                   nx_time_text(at));
+    (void)nx_sentence(why, WHY, "%.*s%s, at %s", (int)fits, cause,
+                      (cause[fits] == '\0') ? "" : "...", nx_time_text(at));
     return why;
 }
 
@@ -165,7 +167,7 @@ void nx_peer_doom(nx_peer *p, nexar_err err, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(cause, sizeof(cause), format, args);
+    (void)nx_sentence_v(cause, sizeof(cause), format, args);
     va_end(args);
     nx_peer_doom_said(p, err, date(why, cause));
 }

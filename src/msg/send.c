@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "msg/engine.h"
 
 enum { STRETCHES = 7 }; /* a frame of more is gathered first */
@@ -494,7 +495,7 @@ void nx_send_refuse(nx_peer *p, nx_req *r, nexar_err err, const char *why)
     }
     if (r->state & (NX_REQ_QUEUED | NX_REQ_UNCLEAR)) {
         r->err = err;
-        (void)snprintf(r->why, sizeof(r->why), "%s", why);
+        (void)nx_sentence(r->why, sizeof(r->why), "%s", why);
         r->send.refused = true;
         if (!(r->state & NX_REQ_PULLED)) {
             nx_send_broken(p, r);
@@ -512,7 +513,7 @@ void nx_msg_send_break(nx_msg *m, nx_req *req, nexar_err err, const char *why)
     nx_msg_enter(m);
     p = nx_peer_get(m, req->peer);
     req->err = err;
-    (void)snprintf(req->why, sizeof(req->why), "%s", why);
+    (void)nx_sentence(req->why, sizeof(req->why), "%s", why);
     req->send.broken = true;
     req->send.refused = false;
     /* With its peer it is buried; the answer of one that was fetched by name is waited for. */

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sentence.h"
 #include "rpc/inner.h"
 
 struct nexar_rpc {
@@ -128,7 +129,7 @@ static void answer(nexar_rpc *call, nx_rpc_outcome outcome, int32_t code)
 static void refuse(nexar_rpc *call, nexar_err err, const char *why)
 {
     call->rpc->stats.refused++;
-    (void)snprintf(call->why, sizeof(call->why), "%s", why);
+    (void)nx_sentence(call->why, sizeof(call->why), "%s", why);
     answer(call, NX_RPC_REFUSED, (int32_t)err);
 }
 
@@ -173,7 +174,7 @@ static void work(nx_job *job)
     (void)nx_fail(NEXAR_OK, "%s", ""); /* what failed before on this thread is not its */
     call->result = handler->fn(call, call->body.data, (size_t)call->body.len, handler->arg);
     current = NULL;
-    (void)snprintf(call->why, sizeof(call->why), "%s", nexar_last_error());
+    (void)nx_sentence(call->why, sizeof(call->why), "%s", nexar_last_error());
 }
 
 static void done(nx_job *job)
@@ -226,8 +227,8 @@ static void run(nexar_rpc *call)
     /* It may be one for which those that are at work wait. */
     err = nx_worker_submit_free(rpc->worker, &call->job);
     if (err != NEXAR_OK) {
-        (void)snprintf(why, sizeof(why), "no thread could be started for it: %s",
-                       nexar_last_error());
+        (void)nx_sentence(why, sizeof(why), "no thread could be started for it: %s",
+                          nexar_last_error());
         refuse(call, err, why);
         return;
     }
@@ -288,8 +289,8 @@ static void received(nexar_rpc *call)
     if (call->body.headless) {
         refuse(call, NEXAR_EPROTO, "what came is no call");
     } else if (call->body.nomem) {
-        (void)snprintf(why, sizeof(why), "out of memory for a call of %" PRIu64 " bytes",
-                       call->body.len);
+        (void)nx_sentence(why, sizeof(why), "out of memory for a call of %" PRIu64 " bytes",
+                          call->body.len);
         refuse(call, NEXAR_ENOMEM, why);
     } else if (rpc->closing) {
         refuse(call, NEXAR_EPEER, "it is leaving");

@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "base/sentence.h"
 #include "base/text.h"
 
 static const uint64_t VARINT_MAX = (UINT64_C(1) << 62) - 1;
@@ -240,9 +241,13 @@ void nx_write_text(nx_writer *w, const char *text)
 
 void nx_write_sentence(nx_writer *w, const char *text, size_t room)
 {
-    const size_t len = strnlen(text, room - 1);
+    static const char dots[] = "...";
+    const size_t whole = nx_sentence_fit(text, room);
+    const size_t len = whole + ((text[whole] == '\0') ? 0 : sizeof(dots) - 1);
 
-    nx_write_blob(w, text, len);
+    nx_write_varint(w, len);
+    nx_write_bytes(w, text, whole);
+    nx_write_bytes(w, dots, len - whole);
     if (!w->failed) {
         nx_clean_text((char *)w->data + w->len - len, len);
     }

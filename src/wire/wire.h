@@ -69,8 +69,8 @@ void nx_write_varint(nx_writer *w, uint64_t v);
 void nx_write_bytes(nx_writer *w, const void *data, size_t len);
 void nx_write_blob(nx_writer *w, const void *data, size_t len);
 void nx_write_text(nx_writer *w, const char *text);
-/* For nx_read_sentence with |room|: what does not fit there is cut off, and it is clean already
- * when it goes out. */
+/* For nx_read_sentence with |room|: what does not fit there is cut, and it is clean already
+ * when it goes out (sentence.h). */
 void nx_write_sentence(nx_writer *w, const char *text, size_t room);
 
 /* Bytes that nx_write_varint takes for |v|. */

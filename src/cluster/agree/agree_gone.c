@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/sentence.h"
 #include "cluster/agree/agree_inner.h"
 
 /* ---- it is over for this rank -------------------------------------------------- */
@@ -17,18 +18,19 @@ static void end(nx_agree *a)
 static void be_excluded(nx_agree *a, uint32_t by)
 {
     if (by == NX_AGREE_NOBODY) {
-        (void)snprintf(a->why, sizeof(a->why), "the others hold this rank for dead");
+        (void)nx_sentence(a->why, sizeof(a->why), "the others hold this rank for dead");
     } else {
-        (void)snprintf(a->why, sizeof(a->why),
-                       "rank %" PRIu32 " and others hold this rank for dead", by);
+        (void)nx_sentence(a->why, sizeof(a->why),
+                          "rank %" PRIu32 " and others hold this rank for dead", by);
     }
     end(a);
 }
 
 void nx_agree_end_as_minority(nx_agree *a)
 {
-    (void)snprintf(a->why, sizeof(a->why), "%" PRIu32 " of %" PRIu32 " ranks are left: no majority",
-                   a->config.size - a->dead.count, a->config.size);
+    (void)nx_sentence(a->why, sizeof(a->why),
+                      "%" PRIu32 " of %" PRIu32 " ranks are left: no majority",
+                      a->config.size - a->dead.count, a->config.size);
     end(a);
 }
 

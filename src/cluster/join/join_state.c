@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "base/text.h"
 #include "cluster/join/join_inner.h"
 
@@ -497,7 +498,7 @@ static void give_up_waiting(nx_join_state *s, const char *limit)
     nx_writer w = nx_writer_make(frame, sizeof(frame));
     char why[64];
 
-    (void)snprintf(why, sizeof(why), "it gave up waiting after %s", limit);
+    (void)nx_sentence(why, sizeof(why), "it gave up waiting after %s", limit);
     nx_bye_encode(&w, why);
     if (s->contact == NX_CONTACT_THERE) {
         nx_join_state_say(s, &w);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "coll/group/inner.h"
 
 /* What peers may make us remember of operations that have not begun here.  A rank
@@ -59,7 +60,7 @@ void nx_group_note_abort(nx_hub *hub, uint32_t comm, uint32_t place, nexar_err e
 
     if ((e != NULL) && (e->err == NEXAR_OK)) {
         e->err = err;
-        (void)snprintf(e->why, sizeof(e->why), "%s", why);
+        (void)nx_sentence(e->why, sizeof(e->why), "%s", why);
     }
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "base/sentence.h"
 #include "coll/direct/direct.h"
 #include "coll/group/inner.h"
 #include "msg/control.h"
@@ -102,8 +103,8 @@ void nx_hub_on_down(nx_hub *hub, uint32_t peer, nexar_err err, const char *why)
     nx_group *g;
     size_t at = 0;
 
-    (void)snprintf(sentence, sizeof(sentence), "%s: %s",
-                   hub->config.peer_text(hub->config.ctx, peer, text), why);
+    (void)nx_sentence(sentence, sizeof(sentence), "%s: %s",
+                      hub->config.peer_text(hub->config.ctx, peer, text), why);
     while ((g = nx_map_next(&hub->groups, &at)) != NULL) {
         const uint32_t rank = nx_group_rank_of(g, peer);
 

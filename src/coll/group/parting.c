@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sentence.h"
 #include "coll/direct/direct.h"
 #include "coll/group/inner.h"
 #include "msg/control.h"
@@ -188,8 +189,8 @@ static nexar_err use_word(nx_group *g, const nx_group_word *said)
         return NEXAR_ENOMEM;
     }
     *word = *said;
-    (void)snprintf(why, sizeof(why), "%s %s", c->peer_text(c->ctx, said->peer, text),
-                   nx_parting_text(said->how));
+    (void)nx_sentence(why, sizeof(why), "%s %s", c->peer_text(c->ctx, said->peer, text),
+                      nx_parting_text(said->how));
     end_from(g, said->next, nx_parting_error(said->how), why);
     if (c->on_parted != NULL) {
         c->on_parted(c->ctx, said->comm, said->peer, said->how);

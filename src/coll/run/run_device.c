@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "coll/run/dev_step.h"
 #include "coll/run/run_inner.h"
 #include "device/inflow.h"
@@ -72,7 +73,7 @@ static void keep(nx_dev_flight *dev, nexar_err err)
 {
     dev->err = err;
     if (err != NEXAR_OK) {
-        (void)snprintf(dev->why, sizeof(dev->why), "%s", nexar_last_error());
+        (void)nx_sentence(dev->why, sizeof(dev->why), "%s", nexar_last_error());
     }
 }
 
@@ -243,7 +244,7 @@ static void on_inflow(nx_inflow *in)
         const nexar_err err = in->err;
         char why[NX_DEVICE_WHY];
 
-        (void)snprintf(why, sizeof(why), "%s", in->why);
+        (void)nx_sentence(why, sizeof(why), "%s", in->why);
         nx_flight_give_back(f);
         device_failed(run, err, why);
     } else {

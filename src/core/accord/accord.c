@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/sentence.h"
 #include "core/accord/accord_inner.h"
 #include "core/failure/failure.h"
 #include "core/recover/recover.h"
@@ -92,7 +93,7 @@ static void finish(nx_accord *a, nexar_err err, const char *why)
     a->waiter = NULL;
     if (w != NULL) {
         w->err = err;
-        (void)snprintf(w->why, sizeof(w->why), "%s", why);
+        (void)nx_sentence(w->why, sizeof(w->why), "%s", why);
         nx_event_set(a->world->loop, &w->event);
     }
 }
@@ -128,7 +129,7 @@ void nx_accord_learned(void *ctx, uint32_t rank)
     } else if (nx_agree_has_left(a->agree, rank)) {
         nx_failure_absent(a->world, peer_of(a, rank));
     } else {
-        (void)snprintf(why, sizeof(why), "others hold it for dead, at %s", nx_time_text(at));
+        (void)nx_sentence(why, sizeof(why), "others hold it for dead, at %s", nx_time_text(at));
         nx_failure_learn(a->world, peer_of(a, rank), why);
     }
 }

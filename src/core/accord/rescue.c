@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sentence.h"
 #include "core/accord/accord_inner.h"
 #include "core/failure/failure.h"
 #include "core/recover/recover.h"
@@ -18,7 +19,7 @@ static void on_told(void *ctx, uint64_t key, const void *data, size_t len, uint3
     (void)from;
     if (((key >> 32) == NX_FLOOD_REVOKED) && !a->told) {
         a->told = true;
-        (void)snprintf(a->why, sizeof(a->why), "%.*s", (int)len, (const char *)data);
+        (void)nx_sentence(a->why, sizeof(a->why), "%.*s", (int)len, (const char *)data);
         nx_failure_stir(a->world);
     }
 }
@@ -48,7 +49,7 @@ static void on_ended(void *ctx, nexar_err err, const char *why)
     if (!a->over) {
         a->over = true;
         a->err = err;
-        (void)snprintf(a->why, sizeof(a->why), "%s", why);
+        (void)nx_sentence(a->why, sizeof(a->why), "%s", why);
         nx_failure_stir(a->world);
     }
 }

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/cancellation.h"
+#include "base/sentence.h"
 #include "coll/run/run.h"
 #include "core/coll/direct.h"
 #include "core/device.h"
@@ -282,9 +283,9 @@ static void tell_lost(nx_world *world, const nx_run *run)
 {
     char why[NX_ERROR_ROOM];
 
-    (void)snprintf(why, sizeof(why),
-                   "a collective that was still on its way has failed: %s #%u: %s",
-                   nx_mark_name(&run->mark), run->number, run->why);
+    (void)nx_sentence(why, sizeof(why),
+                      "a collective that was still on its way has failed: %s #%u: %s",
+                      nx_mark_name(&run->mark), run->number, run->why);
     nx_world_lost(world, run->err, why);
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/cancellation.h"
+#include "base/sentence.h"
 #include "coll/compress/compress.h"
 #include "coll/run/run.h"
 #include "core/device.h"
@@ -81,7 +82,7 @@ static void compute(compressed *c)
         c->err = store(c);
     }
     if (c->err != NEXAR_OK) {
-        (void)snprintf(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
+        (void)nx_sentence(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
     }
 }
 
@@ -138,7 +139,7 @@ static void on_part_done(nx_run *run)
     c->running = false;
     c->err = run->err;
     if (run->err != NEXAR_OK) {
-        (void)snprintf(c->why, sizeof(c->why), "%s", run->why);
+        (void)nx_sentence(c->why, sizeof(c->why), "%s", run->why);
     }
     nx_run_destroy(run);
     c->at++;
@@ -198,7 +199,7 @@ static void go_on(compressed *c)
             nx_run_begin(run);
             return;
         }
-        (void)snprintf(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
+        (void)nx_sentence(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
     }
     give_up(c, c->at);
 }
@@ -291,7 +292,7 @@ static nexar_err check(const char *name, nexar_comm *comm, const nx_compress_cal
     }
     err = nx_compress_check(call);
     if (err != NEXAR_OK) {
-        (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+        (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
         return nx_fail(err, "%s: %s", name, why);
     }
     return NEXAR_OK;
@@ -421,7 +422,7 @@ static void start_computing(compressed *c)
     err = nx_world_work(c->comm->world, &c->job); /* it may run by now: |c| is its own */
     if (err != NEXAR_OK) {
         c->err = err;
-        (void)snprintf(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
+        (void)nx_sentence(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
         give_up(c, c->at);
     }
 }

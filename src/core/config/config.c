@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/cancellation.h"
 #include "base/log.h"
+#include "base/sentence.h"
 #include "reduce/reduce.h"
 #include "transport/quic/aead.h"
 
@@ -61,7 +62,7 @@ static nexar_err fail_inside(nexar_err err, const char *what)
 {
     char why[NX_ERROR_ROOM];
 
-    (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+    (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
     return nx_fail(err, "%s: %s", what, why);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sentence.h"
 #include "core/accord/accord.h"
 #include "core/failure/failure_inner.h"
 #include "core/links.h"
@@ -108,13 +109,15 @@ static void on_dead(void *ctx, uint32_t peer, const char *why)
 {
     const nx_failure *f = ctx;
     char sentence[NX_FAILURE_WHY], at[NX_TIME_TEXT], text[NX_PEER_TEXT], link[NX_LINKS_TEXT];
+    const size_t fit = nx_sentence_fit(why, sizeof(sentence) - sizeof(at) - sizeof(", at "));
     const char *words;
 
     if (nx_msg_ended(f->world->msg, peer, &words) == NX_END_GONE) {
         nx_failure_learn(f->world, peer, words); /* which say when */
         return;
     }
-    (void)snprintf(sentence, sizeof(sentence), "%.160s, at %s", why, nx_time_text(at));
+    (void)snprintf(sentence, sizeof(sentence), "%.*s%s, at %s", (int)fit, why,
+                   (why[fit] == '\0') ? "" : "...", nx_time_text(at));
     if (!nx_rankset_has(&f->down, peer)) { /* nobody but this rank says so: on what grounds */
         nx_log(NX_LOG_WARN, "%s is held for dead: %s; link: %s; longest pause here %.1f s",
                nx_world_peer_text(f->world, peer, text), why, nx_links_text(f->world, peer, link),

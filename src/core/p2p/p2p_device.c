@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "core/p2p/p2p_op.h"
 #include "device/inflow.h"
 #include "device/outflow.h"
@@ -43,7 +44,7 @@ static nx_worker *worker_of(const nx_op *op)
 static void refuse(nx_op *op, nexar_err err, const char *why)
 {
     op->req.err = err;
-    (void)snprintf(op->req.why, sizeof(op->req.why), "%s", why);
+    (void)nx_sentence(op->req.why, sizeof(op->req.why), "%s", why);
     op->req.done = true;
     if (op->device == NULL) {
         nx_op_over(op);
@@ -191,7 +192,7 @@ static void on_ready(nx_outflow *out, const void *host, size_t len)
         nx_msg_send_more(msg, &d->op->req, (nx_bytes){.ptr = host, .len = len});
     } else {
         d->err = out->err;
-        (void)snprintf(d->why, sizeof(d->why), "%s", out->why);
+        (void)nx_sentence(d->why, sizeof(d->why), "%s", out->why);
         d->host = (nx_bytes){.ptr = host, .len = len};
         d->ready = true;
         send_ready(d->op->comm);
@@ -221,7 +222,7 @@ static void whole_work(nx_job *job)
 
     d->err = gather(d, 0, d->memory, d->bytes);
     if (d->err != NEXAR_OK) {
-        (void)snprintf(d->why, sizeof(d->why), "%s", nexar_last_error());
+        (void)nx_sentence(d->why, sizeof(d->why), "%s", nexar_last_error());
     }
 }
 
@@ -350,7 +351,7 @@ static void on_inflow(nx_inflow *in)
 
     if ((in->err != NEXAR_OK) && ((op->req.err == NEXAR_OK) || (op->req.err == NEXAR_ETRUNC))) {
         op->req.err = in->err;
-        (void)snprintf(op->req.why, sizeof(op->req.why), "%s", in->why);
+        (void)nx_sentence(op->req.why, sizeof(op->req.why), "%s", in->why);
     }
     nx_op_over(op);
     nx_world_end(world);

@@ -1,5 +1,6 @@
 /* p2p_op.c - sends, receives and probes on their way. */
 #include "core/p2p/p2p_op.h"
+#include "base/sentence.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,8 +37,8 @@ static void tell_lost(const nx_op *op)
     char what[256], why[NX_ERROR_ROOM];
 
     describe(op, what, sizeof(what));
-    (void)snprintf(why, sizeof(why), "a message that was still on its way was lost: %s: %s", what,
-                   (op->req.why[0] == '\0') ? nexar_strerror(op->req.err) : op->req.why);
+    (void)nx_sentence(why, sizeof(why), "a message that was still on its way was lost: %s: %s",
+                      what, (op->req.why[0] == '\0') ? nexar_strerror(op->req.err) : op->req.why);
     nx_world_lost(op->comm->world, op->req.err, why);
 }
 
@@ -50,7 +51,7 @@ void nx_op_over(nx_op *op)
     }
     if ((op->req.err == NEXAR_ECANCELED) && (op->comm->revoked || (op->id != op->comm->id))) {
         op->req.err = NEXAR_EREVOKED;
-        (void)snprintf(op->req.why, sizeof(op->req.why), "the communicator was revoked");
+        (void)nx_sentence(op->req.why, sizeof(op->req.why), "the communicator was revoked");
     }
     nx_op_device_free(op);
     nx_comm_memory_done(&op->mem);
@@ -117,7 +118,7 @@ static bool is_refused(nx_op *op)
     if (nx_comm_refuses(comm) || gone) {
         op->req.done = true;
         op->req.err = NEXAR_EREVOKED;
-        (void)snprintf(op->req.why, sizeof(op->req.why), "the communicator was revoked");
+        (void)nx_sentence(op->req.why, sizeof(op->req.why), "the communicator was revoked");
         nx_op_over(op);
         return true;
     }
@@ -153,7 +154,7 @@ static bool is_parted(nx_op *op)
     }
     op->req.done = true;
     op->req.err = nx_parting_error(how);
-    (void)snprintf(op->req.why, sizeof(op->req.why), "it %s", nx_parting_text(how));
+    (void)nx_sentence(op->req.why, sizeof(op->req.why), "it %s", nx_parting_text(how));
     nx_op_over(op);
     return true;
 }

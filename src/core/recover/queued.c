@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "core/recover/recover.h"
 
 /* ---- runners --------------------------------------------------------------------------------- */
@@ -101,7 +102,7 @@ static void run_first(nx_runner *r)
     nx_loop_unlock(r->loop);
     q->err = nx_retry_in_turn(&q->args, q->was, &q->how, true);
     if (q->err != NEXAR_OK) {
-        (void)snprintf(q->why, sizeof(q->why), "%s", nexar_last_error());
+        (void)nx_sentence(q->why, sizeof(q->why), "%s", nexar_last_error());
     }
     nx_loop_lock(r->loop);
     end(q);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/cancellation.h"
 #include "base/log.h"
+#include "base/sentence.h"
 #include "core/accord/accord.h"
 #include "core/accord/rescue.h"
 #include "core/coll/direct.h"
@@ -158,7 +159,7 @@ void nx_recover_settle(nx_world *world)
 static void lose(nexar_comm *comm, const char *why)
 {
     comm->recovery.state = NX_LOST;
-    (void)snprintf(comm->recovery.why, sizeof(comm->recovery.why), "%s", why);
+    (void)nx_sentence(comm->recovery.why, sizeof(comm->recovery.why), "%s", why);
     nx_log(NX_LOG_WARN, "a communicator is not rebuilt: %s", why);
 }
 
@@ -258,7 +259,7 @@ static void take_recovery(nexar_comm *comm, nexar_comm *next)
     r->gives_up = NEXAR_OK;
     r->next = next->recovery.next;
     r->confirm = next->recovery.confirm;
-    (void)snprintf(r->why, sizeof(r->why), "%s", next->recovery.why);
+    (void)nx_sentence(r->why, sizeof(r->why), "%s", next->recovery.why);
     r->epoch++;
     if (r->retries) {
         nx_roster_replace(comm, next->recovery.now);
@@ -395,7 +396,7 @@ nexar_err nx_recover_after(nexar_comm *comm, unsigned epoch, nexar_err err)
     if ((err != NEXAR_EPEER) || (comm->rescue == NULL) || (comm->recovery.epoch != epoch)) {
         return err;
     }
-    (void)snprintf(sentence, sizeof(sentence), "%s", nexar_last_error());
+    (void)nx_sentence(sentence, sizeof(sentence), "%s", nexar_last_error());
     nx_recover_begin(comm, sentence);
     wait_ready(comm, epoch);
     if (comm->recovery.epoch == epoch) {
@@ -475,7 +476,7 @@ nexar_err nx_recover_rebuild(nexar_comm *comm, const char *name)
     char sentence[NX_ERROR_ROOM];
     nexar_err err;
 
-    (void)snprintf(sentence, sizeof(sentence), "%s", comm->group.broken_why);
+    (void)nx_sentence(sentence, sizeof(sentence), "%s", comm->group.broken_why);
     wait_ready(comm, comm->recovery.epoch);
     if (comm->recovery.state == NX_LOST) {
         return nx_fail(NEXAR_EPEER, "%s: %s; it is not rebuilt: %s", name, sentence,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "core/failure/failure.h"
 #include "core/recover/recover.h"
 #include "core/recover/rerun.h"
@@ -41,7 +42,7 @@ typedef struct attempt {
 static void note(attempt *t, nexar_err err)
 {
     t->err = err;
-    (void)snprintf(t->why, sizeof(t->why), "%s", (err == NEXAR_OK) ? "" : nexar_last_error());
+    (void)nx_sentence(t->why, sizeof(t->why), "%s", (err == NEXAR_OK) ? "" : nexar_last_error());
 }
 
 /* All have come to |errs|. */
@@ -65,8 +66,8 @@ static void time_out(nexar_comm *comm, uint64_t limit_ns)
 {
     char why[NX_ERROR_ROOM];
 
-    (void)snprintf(why, sizeof(why), "rank %u: not confirmed by all after %.1f s (%s)",
-                   (unsigned)comm->rank, (double)limit_ns / 1e9, "collective_timeout");
+    (void)nx_sentence(why, sizeof(why), "rank %u: not confirmed by all after %.1f s (%s)",
+                      (unsigned)comm->rank, (double)limit_ns / 1e9, "collective_timeout");
     nx_recover_give_up(comm, NEXAR_ETIMEDOUT, why);
 }
 
@@ -83,9 +84,9 @@ static void wait_no_more(nexar_comm *comm, const attempt *t)
     const uint32_t rank = nx_confirm_awaits(&comm->recovery.confirm);
     char why[NX_ERROR_ROOM], text[NX_PEER_TEXT], when[NX_TIME_TEXT];
 
-    (void)snprintf(why, sizeof(why), "%s: %s has left without it, at %s", t->call->name,
-                   nx_world_peer_text(comm->world, nx_comm_peer(comm, rank), text),
-                   nx_time_text(when));
+    (void)nx_sentence(why, sizeof(why), "%s: %s has left without it, at %s", t->call->name,
+                      nx_world_peer_text(comm->world, nx_comm_peer(comm, rank), text),
+                      nx_time_text(when));
     nx_recover_begin(comm, why);
 }
 
@@ -225,7 +226,7 @@ static bool recover(nexar_comm *comm, uint64_t number, call *c, const attempt *t
     uint64_t keep;
     uint32_t errs;
 
-    (void)snprintf(sentence, sizeof(sentence), "%s", comm->group.broken_why);
+    (void)nx_sentence(sentence, sizeof(sentence), "%s", comm->group.broken_why);
     *err = nx_recover_wait_mended(comm);
     if (*err != NEXAR_OK) {
         return true;
@@ -237,7 +238,7 @@ static bool recover(nexar_comm *comm, uint64_t number, call *c, const attempt *t
     }
     given_up = nx_recover_given_up(comm);
     again = translate(c, comm, nx_recover_failed(comm));
-    (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+    (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
     *err = become(comm, c);
     if ((*err == NEXAR_OK) && (given_up != NEXAR_OK)) {
         *err = nx_fail(given_up, "%s: %s", t->call->name, sentence);
@@ -345,9 +346,9 @@ static nexar_err undo(call *c, nexar_err err)
     if ((err == NEXAR_OK) || c->unable || (c->rerun.now.guise != NX_GUISE_COMPRESSED)) {
         return err;
     }
-    (void)snprintf(sentence, sizeof(sentence), "%s", nexar_last_error());
+    (void)nx_sentence(sentence, sizeof(sentence), "%s", nexar_last_error());
     if (nx_rerun_restore(&c->rerun) != NEXAR_OK) {
-        (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+        (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
         return nx_fail(err, "%s; what it has changed is not put back: %s", sentence, why);
     }
     return nx_fail(err, "%s", sentence);

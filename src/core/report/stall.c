@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "base/text.h"
 
 #define ANSWER_NS UINT64_C(1000000000) /* a loop answers in milliseconds, if it runs */
@@ -68,7 +69,7 @@ static asked *find(nx_stall *s, uint32_t rank)
 static void gone(nx_stall *s, asked *a, const char *why)
 {
     a->answer = GONE;
-    (void)snprintf(a->why, sizeof(a->why), "%s", why);
+    (void)nx_sentence(a->why, sizeof(a->why), "%s", why);
     s->nopen--;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sentence.h"
 #include "base/sys.h"
 #include "transport/quic/address.h"
 #include "transport/quic/endpoint.h"
@@ -383,9 +384,9 @@ static void end(nx_carrier *k, int code)
 {
     char text[64] = "", why[128];
 
-    (void)snprintf(why, sizeof(why), "%s",
-                   (code == ECONNREFUSED) ? "no process listens there"
-                                          : strerror_r(code, text, sizeof(text)));
+    (void)nx_sentence(why, sizeof(why), "%s",
+                      (code == ECONNREFUSED) ? "no process listens there"
+                                             : strerror_r(code, text, sizeof(text)));
     k->refused = (code == ECONNREFUSED);
     nx_conn_kill(k->conn, k->up ? NEXAR_EPEER : NEXAR_ECONNECT, why, true);
     nx_carrier_wake(k); /* its task draws the consequences: we may be in the middle of a send */

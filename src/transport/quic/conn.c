@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "transport/quic/conn_impl.h"
@@ -83,7 +84,7 @@ void nx_conn_fail(nx_conn *c, nexar_err err, const char *why)
 {
     if (c->err == NEXAR_OK) {
         c->err = err;
-        (void)snprintf(c->why, sizeof(c->why), "%s", why);
+        (void)nx_sentence(c->why, sizeof(c->why), "%s", why);
     }
 }
 
@@ -148,9 +149,9 @@ static void read_close(nx_conn *c)
     } else if ((e->error_code != NGTCP2_NO_ERROR) && (e->error_code != NGTCP2_APPLICATION_ERROR)) {
         err = NEXAR_EPROTO; /* an application error is what a close in the handshake looks like */
     }
-    (void)snprintf(why, sizeof(why), "%s%s%s",
-                   (err == NEXAR_EAUTH) ? "refused by the peer" : "closed by the peer",
-                   (words[0] == '\0') ? "" : ": ", words);
+    (void)nx_sentence(why, sizeof(why), "%s%s%s",
+                      (err == NEXAR_EAUTH) ? "refused by the peer" : "closed by the peer",
+                      (words[0] == '\0') ? "" : ": ", words);
     nx_conn_fail(c, err, why);
 }
 
@@ -160,9 +161,9 @@ static void fail_tls(nx_conn *c)
     char why[NX_CONN_WHY];
 
     nx_tls_session_failed(&c->tls, alert);
-    (void)snprintf(why, sizeof(why), "the peer was refused: %s", c->tls.why);
+    (void)nx_sentence(why, sizeof(why), "the peer was refused: %s", c->tls.why);
     nx_conn_fail(c, c->tls.err, why);
-    (void)snprintf(c->tell, sizeof(c->tell), "%s", c->tls.why);
+    (void)nx_sentence(c->tell, sizeof(c->tell), "%s", c->tls.why);
     ngtcp2_ccerr_set_tls_alert(&c->ccerr, alert, (const uint8_t *)c->tell, strlen(c->tell));
 }
 
@@ -174,7 +175,7 @@ static void fail_callback(nx_conn *c)
                                                     : NX_CLOSE_FAILED;
 
     nx_conn_fail(c, NEXAR_EINTERNAL, "a callback failed");
-    (void)snprintf(c->tell, sizeof(c->tell), "%s", c->why);
+    (void)nx_sentence(c->tell, sizeof(c->tell), "%s", c->why);
     ngtcp2_ccerr_set_application_error(&c->ccerr, code, (const uint8_t *)c->tell, strlen(c->tell));
 }
 
@@ -241,7 +242,7 @@ size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *b
         ngtcp2_ccerr_set_application_error(&c->ccerr, NX_CLOSE_LAST, c->last, c->last_len);
         nx_conn_fail(c, NEXAR_ECANCELED, why);
     } else if (c->state != NX_CONN_DEAD) {
-        (void)snprintf(c->tell, sizeof(c->tell), "%s", why);
+        (void)nx_sentence(c->tell, sizeof(c->tell), "%s", why);
         ngtcp2_ccerr_set_application_error(&c->ccerr, code, (const uint8_t *)c->tell,
                                            strlen(c->tell));
         nx_conn_fail(c, NEXAR_ECANCELED, why);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "transport/quic/address.h"
 #include "transport/quic/endpoint.h"
 
@@ -26,7 +27,10 @@ static void note(nx_quic_link *link, nexar_err err, const char *why)
         ((link->err == NEXAR_ECONNECT) && (err != NEXAR_ECONNECT) && (err != NEXAR_ENOMEM))) {
         link->err = err;
     }
-    (void)snprintf(link->why + len, sizeof(link->why) - len, "%s%s", (len > 0) ? "; " : "", why);
+    if (sizeof(link->why) - len >= 8) { /* or it was cut already */
+        (void)nx_sentence(link->why + len, sizeof(link->why) - len, "%s%s", (len > 0) ? "; " : "",
+                          why);
+    }
 }
 
 /* Whether an attempt to the next address could be made. */
@@ -40,8 +44,8 @@ static bool attempt(nx_quic_link *link)
     nexar_err err;
 
     if (!nx_address_for(address, nx_udp_family(q->udp), &path.remote)) {
-        (void)snprintf(why, sizeof(why), "%s: this host has no way to it",
-                       nx_address_text(address, text));
+        (void)nx_sentence(why, sizeof(why), "%s: this host has no way to it",
+                          nx_address_text(address, text));
         note(link, NEXAR_ECONNECT, why);
         return false;
     }

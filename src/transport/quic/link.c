@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "transport/quic/address.h"
 #include "transport/quic/endpoint.h"
 
@@ -134,11 +135,11 @@ void nx_quic_link_down(nx_quic_link *link, nexar_err err, const char *why)
     link->state = NX_LINK_DOWN;
     link->err = err;
     if (why != NULL) {
-        (void)snprintf(link->why, sizeof(link->why), "%s", why);
+        (void)nx_sentence(link->why, sizeof(link->why), "%s", why);
     }
     nx_quic_link_leave_map(link);
     nx_loop_timer_cancel(link->q->config.loop, &link->timer);
-    (void)snprintf(tell, sizeof(tell), "the link is down: %.400s", link->why);
+    (void)nx_sentence(tell, sizeof(tell), "the link is down: %.400s", link->why);
     close_carriers(link, NX_CLOSE_DONE, tell);
     nx_sendq_fail(&link->sendq, err);
     nx_loop_defer(link->q->config.loop, &link->task);
@@ -225,13 +226,13 @@ static void hear_last(nx_quic_link *link)
     }
     link->base.ended = link->peer_bye ? NX_END_LEFT : NX_END_GONE;
     if (link->used == NULL) {
-        (void)snprintf(why, sizeof(why), "the process of the peer has ended");
+        (void)nx_sentence(why, sizeof(why), "the process of the peer has ended");
     } else {
         char text[NX_ADDRESS_TEXT];
 
-        (void)snprintf(why, sizeof(why), "%s: the %s",
-                       nx_address_text(&link->used->path.remote, text),
-                       link->peer_bye ? "peer has left" : "process of the peer has ended");
+        (void)nx_sentence(why, sizeof(why), "%s: the %s",
+                          nx_address_text(&link->used->path.remote, text),
+                          link->peer_bye ? "peer has left" : "process of the peer has ended");
     }
     nx_quic_link_down(link, NEXAR_EPEER, why);
 }
@@ -259,8 +260,8 @@ static void on_task(nx_task *self)
     } else if (link->peer_bye && (link->state == NX_LINK_UP) && nx_sendq_empty(&link->sendq)) {
         char text[NX_ADDRESS_TEXT], why[NX_QUIC_WHY];
 
-        (void)snprintf(why, sizeof(why), "%s: the peer has left",
-                       nx_address_text(&link->used->path.remote, text));
+        (void)nx_sentence(why, sizeof(why), "%s: the peer has left",
+                          nx_address_text(&link->used->path.remote, text));
         link->base.ended = NX_END_LEFT;
         nx_quic_link_down(link, NEXAR_EPEER, why);
     }

@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "base/sentence.h"
 #include "transport/quic/address.h"
 #include "transport/quic/endpoint.h"
 
@@ -248,7 +249,7 @@ void nx_settle_dead(nx_carrier *k)
     nexar_err err = nx_conn_error(k->conn, &words);
     const bool last = hand_last(k, link);
 
-    (void)snprintf(why, sizeof(why), "%s: %s", nx_address_text(&remote, text), words);
+    (void)nx_sentence(why, sizeof(why), "%s: %s", nx_address_text(&remote, text), words);
     log_refusal(k, err, words);
     if ((link != NULL) && (was_used || (dialled && (link->state == NX_LINK_SETTLING)))) {
         const nx_end end = end_of(k, err);
