@@ -151,5 +151,8 @@ DESTDIR=$prefix/stage "$top/scripts/uninstall.sh" "$prefix/manifest"
 [ -z "$(find "$prefix/stage" -name nexar)" ]
 [ -d "$prefix/stage/usr/lib" ] && [ -e "$prefix/bin/nexar" ]
 DESTDIR=$prefix/stage "$top/scripts/uninstall.sh" "$prefix/manifest" # again: nothing to do
-! "$top/scripts/uninstall.sh" "$prefix/nowhere" 2>/dev/null
+if "$top/scripts/uninstall.sh" "$prefix/nowhere" 2>/dev/null; then
+    echo "an installation that is not there is uninstalled"
+    exit 1
+fi
 echo "all as expected"
