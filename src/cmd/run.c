@@ -6,12 +6,14 @@
 int nx_cmd_run(int argc, char **argv)
 {
     nx_local j = {.command = "run", .grace_ns = UINT64_C(5000000000)};
-    bool no_prefix = false;
+    bool no_prefix = false, no_pty = false;
     int rest = argc, code = NX_EXIT_OK;
     const nx_option table[] = {
         {"ranks", NX_OPTION_UINT, &j.n, "N", "how many ranks to start (required)", 1, 4096, 'n'},
         {"no-prefix", NX_OPTION_FLAG, &no_prefix, NULL,
          "pass output on as it is: no rank before it, lines over 1 MiB not cut", 0, 0, 0},
+        {"no-pty", NX_OPTION_FLAG, &no_pty, NULL,
+         "give ranks a pipe as stdout: programs print when 4 KiB have come together", 0, 0, 0},
         {"grace", NX_OPTION_DURATION, &j.grace_ns, "TIME",
          "what ranks get to end in before they are killed", 0, 0, 0},
         {"elastic", NX_OPTION_FLAG, &j.elastic, NULL,
@@ -43,6 +45,7 @@ int nx_cmd_run(int argc, char **argv)
         return nx_usage("run", "no program given, such as: nexar run -n 4 ./hello");
     }
     j.prefix = !no_prefix;
+    j.pty = !no_pty;
     j.argv = argv + rest;
     return nx_local_run(&j);
 }

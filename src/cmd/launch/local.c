@@ -10,13 +10,12 @@
 
 #include <nexar.h>
 
-#include "base/log.h"
-#include "base/sys.h"
 #include "cluster/seed/seed.h"
 #include "cmd/cmd.h"
 #include "cmd/join_file.h"
 #include "cmd/launch/front.h"
 #include "cmd/launch/ranks.h"
+#include "cmd/terminal.h"
 #include "core/config/config.h"
 #include "core/seed_config.h"
 
@@ -25,12 +24,9 @@
 static void on_event(void *ctx, const nx_seed_event *event)
 {
     const int *notes = ctx;
-    char line[NX_LOG_ROOM];
 
     if ((event->kind == NX_SEED_REFUSED) || (event->kind == NX_SEED_TIMEOUT)) {
-        const int len = snprintf(line, sizeof(line), "%.*s\n", NX_LOG_ROOM - 2, event->text);
-
-        (void)nx_sys_write(*notes, line, (size_t)len);
+        (void)dprintf(*notes, "%s\n", event->text);
     }
 }
 
@@ -74,7 +70,7 @@ static nexar_err start_seed(uint64_t n, int *notes, nx_seed **seed, char *join, 
     return err;
 }
 
-static int finish(const nx_local *job, const nx_ranks_result *result)
+static int finish(const nx_local *local, const nx_ranks_result *result)
 {
     char text[128];
 
@@ -89,52 +85,102 @@ static int finish(const nx_local *job, const nx_ranks_result *result)
     }
     if (result->output_lost != 0) {
         (void)fprintf(stderr, "nexar %s: cannot write the output: %s; ended the ranks\n",
-                      job->command, strerror_r(result->output_lost, text, sizeof(text)));
+                      local->command, strerror_r(result->output_lost, text, sizeof(text)));
         return NX_EXIT_FAILURE;
     }
     return NX_EXIT_OK;
 }
 
+/* ---- the ranks --------------------------------------------------------------------- */
+
+enum { ENV_ROOM = 64, VARIABLES = 8 };
+
+/* The job, and what the rank that is about to be started gets. */
+typedef struct job {
+    const nx_local *local;
+    char join[NX_JOIN_STRING_MAX + ENV_ROOM];
+    char numbers[VARIABLES + 3][ENV_ROOM];
+    const char *env[VARIABLES + 3];
+    size_t nenv;
+    bool plain; /* stdout of the ranks is a terminal, and ours shows no colour */
+} job;
+
+static void set_number(job *j, const char *name, uint64_t value)
+{
+    char *entry = j->numbers[j->nenv]; /* as many as |env|, at most */
+
+    (void)snprintf(entry, ENV_ROOM, "%s=%llu", name, (unsigned long long)value);
+    j->env[j->nenv++] = entry;
+}
+
+static void describe(void *ctx, uint32_t rank, nx_spawn *s)
+{
+    job *j = ctx;
+
+    j->nenv = 0;
+    if (j->plain) {
+        j->env[j->nenv++] = "NO_COLOR=1"; /* what a program would conclude from a pipe */
+    }
+    set_number(j, "NEXAR_RANK", rank);
+    set_number(j, "NEXAR_WORLD_SIZE", j->local->n);
+    set_number(j, "NEXAR_LOCAL_RANK", rank);
+    set_number(j, "NEXAR_LOCAL_SIZE", j->local->n);
+    j->env[j->nenv++] = j->join;
+    j->env[j->nenv] = NULL;
+    s->argv = j->local->argv;
+    s->env = j->env;
+}
+
+static const nx_ranks_ops ops = {.describe = describe};
+
 static int keep(void *ctx, const nx_front_ends *ends)
 {
-    const nx_local *j = ctx;
-    char join[NX_JOIN_STRING_MAX];
+    const nx_local *l = ctx;
+    static const char variable[] = "NEXAR_JOIN=";
+    job j = {.local = l};
+    char *join = j.join + sizeof(variable) - 1;
     int notes[2] = {-1, -1};
     nx_seed *seed = NULL;
-    nexar_err err = (nx_sys_pipe(notes, O_NONBLOCK) == 0)
-                        ? start_seed(j->n, &notes[1], &seed, join, sizeof(join))
+    nexar_err err = (pipe2(notes, O_CLOEXEC | O_NONBLOCK) == 0)
+                        ? start_seed(l->n, &notes[1], &seed, join, NX_JOIN_STRING_MAX)
                         : nx_fail_sys("pipe2", "", errno);
     const nx_ranks_config config = {
-        .command = j->command,
-        .n = (uint32_t)j->n,
-        .argv = j->argv,
-        .join = join,
-        .prefix = j->prefix,
-        .colour_out = isatty(STDOUT_FILENO) != 0,
-        .colour_err = isatty(STDERR_FILENO) != 0,
-        .grace_ns = j->grace_ns,
-        .elastic = j->elastic,
+        .command = l->command,
+        .noun = "rank",
+        .n = (uint32_t)l->n,
+        .output = !l->prefix ? NX_SPAWN_INHERIT
+                  : l->pty   ? NX_SPAWN_PTY
+                             : NX_SPAWN_PIPES,
+        .colour_out = nx_terminal_colour(STDOUT_FILENO),
+        .colour_err = nx_terminal_colour(STDERR_FILENO),
+        .grace_ns = l->grace_ns,
+        .elastic = l->elastic,
         .input = ends->input,
         .life = ends->life,
         .notes = notes[0],
+        .news = -1,
+        .ops = &ops,
+        .ctx = &j,
     };
     nx_ranks_result result;
     int code;
 
-    if ((err == NEXAR_OK) && (j->join_file != NULL)) {
-        err = nx_join_file_write(j->join_file, join);
+    j.plain = (config.output == NX_SPAWN_PTY) && !config.colour_out;
+    memcpy(j.join, variable, sizeof(variable) - 1);
+    if ((err == NEXAR_OK) && (l->join_file != NULL)) {
+        err = nx_join_file_write(l->join_file, join);
     }
     if (err == NEXAR_OK) {
         err = nx_ranks_run(&config, &result);
     }
-    code = (err == NEXAR_OK) ? finish(j, &result) : nx_cmd_error(j->command, err);
+    code = (err == NEXAR_OK) ? finish(l, &result) : nx_cmd_error(l->command, err);
     nx_seed_destroy(seed);
-    (void)nx_sys_close(notes[0]);
-    (void)nx_sys_close(notes[1]);
+    (void)close(notes[0]);
+    (void)close(notes[1]);
     return code;
 }
 
-int nx_local_run(nx_local *job)
+int nx_local_run(nx_local *local)
 {
-    return nx_front_run(keep, job);
+    return nx_front_run(keep, local);
 }

@@ -10,6 +10,7 @@ typedef struct nx_local {
     uint64_t n;
     uint64_t grace_ns;     /* between asking ranks to end and killing them */
     bool prefix;           /* their output by line, with the rank before it; else as it is */
+    bool pty;              /* and through a pty, so that programs flush each line */
     bool elastic;          /* one that fails does not end the others */
     char **argv;           /* ends with NULL */
     const char *join_file; /* where to write the join string; NULL: nowhere */

@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/sys.h"
 #include "base/vec.h"
 
 enum { READ_SIZE = 16384 };
+/* More than a pipe or a pty holds: what comes after it was written since. */
+enum { DRAIN_MAX = 1 << 21 };
 
 void nx_output_prefix(char prefix[32], uint32_t rank, int digits, bool colour)
 {
@@ -33,7 +34,7 @@ void nx_output_init(nx_output *o, int from, nx_sink *to, const char *prefix)
 static void close_from(nx_output *o)
 {
     if (o->from >= 0) {
-        (void)nx_sys_close(o->from);
+        (void)close(o->from);
         o->from = -1;
     }
 }
@@ -72,31 +73,55 @@ static void pass_lines(nx_output *o, size_t seen)
     }
 }
 
-bool nx_output_pump(nx_output *o)
+/* Room for the next read; false: there is none at all. */
+static bool make_room(nx_output *o)
 {
     char *grown = nx_vec_grow(o->line, &o->room, o->len + READ_SIZE, 1);
-    ssize_t got;
 
     if (grown != NULL) {
         o->line = grown;
     } else {
         pass_rest(o); /* no memory for a longer line */
     }
-    if (o->room == 0) {
+    return o->room != 0;
+}
+
+/* What one read gets: how many bytes, 0 if there are none now, -1 if |from| has ended. */
+static ssize_t take(nx_output *o)
+{
+    ssize_t got;
+
+    if (!make_room(o)) {
         nx_sink_break(o->to, ENOMEM);
         close_from(o);
-        return false;
+        return -1;
     }
-    got = nx_sys_read(o->from, o->line + o->len, o->room - o->len);
-    if ((got < 0) && (errno == EAGAIN)) {
-        return true;
+    got = read(o->from, o->line + o->len, o->room - o->len);
+    if ((got < 0) && ((errno == EINTR) || (errno == EAGAIN))) {
+        return 0;
     }
     if (got > 0) {
         o->len += (size_t)got;
         pass_lines(o, o->len - (size_t)got);
-        return true;
+        return got;
     }
     pass_rest(o);
     close_from(o);
-    return false;
+    return -1;
+}
+
+bool nx_output_pump(nx_output *o)
+{
+    return take(o) >= 0;
+}
+
+void nx_output_drain(nx_output *o)
+{
+    size_t taken = 0;
+    ssize_t got = 1;
+
+    while ((o->from >= 0) && (got > 0) && (taken < DRAIN_MAX)) {
+        got = take(o);
+        taken += (got > 0) ? (size_t)got : 0;
+    }
 }

@@ -2,7 +2,7 @@
  * output.h - what a rank prints, line by line, each with its rank before it.
  *
  * A line that comes in pieces is passed on when it is whole; one without an end
- * when it is longer than NX_LINE_MAX or its rank has closed the pipe.  So lines
+ * when it is longer than NX_LINE_MAX or its rank has closed the pipe or pty.  So lines
  * of different ranks never mix.
  */
 #ifndef NX_OUTPUT_H
@@ -33,5 +33,9 @@ void nx_output_prefix(char prefix[32], uint32_t rank, int digits, bool colour);
 /* Reads what there is and passes whole lines on.  False: |from| has ended and is
  * closed. */
 bool nx_output_pump(nx_output *o);
+
+/* Reads all that was written before the call and passes whole lines on, however full the
+ * sink is.  |from| must not block. */
+void nx_output_drain(nx_output *o);
 
 #endif /* NX_OUTPUT_H */

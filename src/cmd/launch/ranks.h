@@ -1,5 +1,5 @@
 /*
- * ranks.h - local processes as ranks: starting, their output, signals, their end.
+ * ranks.h - local processes as ranks: start, output, signals, end.
  *
  * Each rank is a process group of its own.  Rank 0 gets the input, the others
  * have none.  All runs in one thread, around poll.
@@ -8,22 +8,46 @@
 #define NX_RANKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
+#include "cmd/launch/spawn.h"
+
+/* What the seed knows of the process that was started as a rank. */
+typedef enum nx_presence {
+    NX_PRESENCE_NONE,      /* it has not joined, or there is no seed to ask */
+    NX_PRESENCE_JOINED,    /* it is a member */
+    NX_PRESENCE_FINALIZED, /* it has called nexar_finalize */
+    NX_PRESENCE_LOST       /* its connection has gone without that */
+} nx_presence;
+
+/* How ranks.c asks the owner of the job; from its own thread, none of these blocks for long. */
+typedef struct nx_ranks_ops {
+    /* Fills in what to start as |rank|: argv, env, cpus, cwd.  What it points to stays valid
+     * until the next call. */
+    void (*describe)(void *ctx, uint32_t rank, nx_spawn *s);
+    /* NULL: never anything but NX_PRESENCE_NONE. */
+    nx_presence (*presence)(void *ctx, uint32_t rank);
+    /* Writes who has joined and who is missing, one line, and returns true, if the world has not
+     * formed.  NULL: it is not known. */
+    bool (*situation)(void *ctx, char *text, size_t size);
+} nx_ranks_ops;
 
 typedef struct nx_ranks_config {
-    const char *command; /* "run": who says that a rank has failed */
+    const char *command; /* "run": the command that speaks, in messages */
+    const char *noun;    /* "rank", in messages */
     uint32_t n;
-    char **argv;      /* ends with NULL */
-    const char *join; /* for NEXAR_JOIN */
-    bool prefix;
+    nx_spawn_output output; /* not NX_SPAWN_INHERIT: by line, with the rank before each */
     bool colour_out, colour_err;
     uint64_t grace_ns; /* between asking ranks to end and killing them */
     bool elastic;      /* one that fails does not end the others */
     int input;         /* for rank 0; ours to close */
     int life;          /* when it ends, all is to end at once; borrowed */
-    int notes;         /* lines of others to print among those of the ranks; borrowed */
+    int notes;         /* lines of others to print among those of the ranks; borrowed; -1: none */
+    int news;          /* an eventfd that says that a presence has changed; borrowed; -1: none */
+    const nx_ranks_ops *ops;
+    void *ctx;
 } nx_ranks_config;
 
 /* What became of it. */
@@ -37,8 +61,10 @@ typedef struct nx_ranks_result {
 /*
  * Starts the ranks and stays until they have ended, and all that they started.
  * The first one that fails, or a signal to us, ends the others: they get SIGTERM
- * (or the signal), and SIGKILL after the grace time or a second signal.  A rank
- * that fails is named in a line on stderr.  With |elastic| those that fail end nobody.
+ * (or the signal), and SIGKILL after the grace time or a second signal.  What a rank has
+ * printed is passed on before the line on stderr that names its failure, and all of it before
+ * the return; only a third signal, or the end of |life|, drops what nobody reads.  With
+ * |elastic| a rank that fails ends no other.
  *
  * NEXAR_ESYS, NEXAR_ENOMEM
  *     It could not be started; nothing runs.

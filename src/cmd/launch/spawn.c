@@ -1,4 +1,4 @@
-/* spawn.c - starts one rank. */
+/* spawn.c - starts one process. */
 #include "cmd/launch/spawn.h"
 
 #include <errno.h>
@@ -11,32 +11,51 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/sys.h"
+#include "cmd/launch/pty.h"
 
 /* The ends of one pipe: |child| goes over, |ours| stays. */
 typedef struct ends {
     int child, ours;
 } ends;
 
-static nexar_err make_pipe(bool wanted, ends *e)
+static nexar_err make_pipe(ends *e)
 {
     int fds[2];
 
-    *e = (ends){.child = -1, .ours = -1};
-    if (!wanted) {
-        return NEXAR_OK;
-    }
-    if (nx_sys_pipe(fds, 0) != 0) {
+    if (pipe2(fds, O_CLOEXEC) != 0) {
         return nx_fail_sys("pipe2", "", errno);
     }
     *e = (ends){.child = fds[1], .ours = fds[0]};
     return NEXAR_OK;
 }
 
+/* A machine has room for some thousand ptys, and some have no devpts. */
+static nexar_err make_stdout(nx_spawn *s, ends *e)
+{
+    nexar_err err = NEXAR_OK;
+
+    s->no_pty = 0;
+    if (s->output == NX_SPAWN_PTY) {
+        err = nx_pty_open(s->window, &e->ours, &e->child, &s->no_pty);
+        if ((err == NEXAR_OK) || (s->no_pty == EMFILE) || (s->no_pty == ENFILE)) {
+            return err;
+        }
+    }
+    return make_pipe(e);
+}
+
 static void close_end(int fd)
 {
     if (fd >= 0) {
-        (void)nx_sys_close(fd);
+        (void)close(fd);
+    }
+}
+
+/* A single thread after fork: putenv is safe here. */
+static void set_environment(const char *const *env)
+{
+    for (; (env != NULL) && (*env != NULL); env++) {
+        (void)putenv((char *)(uintptr_t)*env); // NOLINT(concurrency-mt-unsafe)
     }
 }
 
@@ -45,9 +64,8 @@ static void close_end(int fd)
 static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, const ends *err,
                              int report)
 {
-    char number[16];
     sigset_t none;
-    int nothing = nx_sys_open("/dev/null", O_RDONLY, 0);
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int code;
 
     (void)setpgid(0, 0);
@@ -59,20 +77,20 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
     (void)sigemptyset(&none);
     (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
     (void)signal(SIGPIPE, SIG_DFL);
-    (void)nx_sys_dup2((s->input >= 0) ? s->input : nothing, STDIN_FILENO);
+    (void)dup2((s->input >= 0) ? s->input : nothing, STDIN_FILENO);
     if (out->child >= 0) {
-        (void)nx_sys_dup2(out->child, STDOUT_FILENO);
-        (void)nx_sys_dup2(err->child, STDERR_FILENO);
+        (void)dup2(out->child, STDOUT_FILENO);
+        (void)dup2(err->child, STDERR_FILENO);
     }
-    /* A single thread after fork: setenv is safe here. */
-    (void)setenv("NEXAR_JOIN", s->join, 1); // NOLINT(concurrency-mt-unsafe)
-    (void)snprintf(number, sizeof(number), "%u", s->rank);
-    (void)setenv("NEXAR_RANK", number, 1); // NOLINT(concurrency-mt-unsafe)
-    (void)snprintf(number, sizeof(number), "%u", s->size);
-    (void)setenv("NEXAR_WORLD_SIZE", number, 1); // NOLINT(concurrency-mt-unsafe)
-    (void)execvp(s->argv[0], s->argv);
+    if (s->cpus != NULL) {
+        (void)sched_setaffinity(0, sizeof(*s->cpus), s->cpus);
+    }
+    set_environment(s->env);
+    if ((s->cwd < 0) || (fchdir(s->cwd) == 0)) {
+        (void)execvp(s->argv[0], s->argv);
+    }
     code = errno;
-    (void)nx_sys_write_all(report, &code, sizeof(code));
+    (void)!write(report, &code, sizeof(code));
     _exit(127);
 }
 
@@ -80,15 +98,19 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
 static int await_exec(int report)
 {
     int code = 0;
+    ssize_t got;
 
-    return (nx_sys_read_all(report, &code, sizeof(code)) == (ssize_t)sizeof(code)) ? code : 0;
+    do {
+        got = read(report, &code, sizeof(code));
+    } while ((got < 0) && (errno == EINTR));
+    return (got == sizeof(code)) ? code : 0;
 }
 
 static nexar_err start(nx_spawn *s, const ends *out, const ends *err)
 {
     const pid_t parent = getpid();
-    ends report;
-    nexar_err result = make_pipe(true, &report);
+    ends report = {-1, -1};
+    nexar_err result = make_pipe(&report);
     int code;
 
     if (result != NEXAR_OK) {
@@ -99,41 +121,44 @@ static nexar_err start(nx_spawn *s, const ends *out, const ends *err)
         become(s, parent, out, err, report.child);
     }
     code = (s->pid < 0) ? errno : 0;
-    (void)nx_sys_close(report.child);
+    (void)close(report.child);
     if (s->pid < 0) {
-        (void)nx_sys_close(report.ours);
+        (void)close(report.ours);
         return nx_fail_sys("fork", "", code);
     }
     (void)setpgid(s->pid, s->pid); /* both do it, so that neither comes too late */
     code = await_exec(report.ours);
-    (void)nx_sys_close(report.ours);
+    (void)close(report.ours);
     if (code != 0) {
         char text[128];
 
-        (void)nx_sys_waitpid(s->pid, NULL, 0);
+        (void)waitpid(s->pid, NULL, 0);
         return nx_fail(NEXAR_EINVAL, "cannot run %s: %s", s->argv[0],
                        strerror_r(code, text, sizeof(text)));
     }
     return NEXAR_OK;
 }
 
-nexar_err nx_spawn_rank(nx_spawn *s)
+nexar_err nx_spawn_start(nx_spawn *s)
 {
-    ends out, err = {-1, -1};
-    nexar_err result = make_pipe(s->pipes, &out);
+    ends out = {-1, -1}, err = {-1, -1};
+    nexar_err result = NEXAR_OK;
 
-    if (result == NEXAR_OK) {
-        result = make_pipe(s->pipes, &err);
+    if (s->output != NX_SPAWN_INHERIT) {
+        result = make_stdout(s, &out);
+        result = (result == NEXAR_OK) ? make_pipe(&err) : result;
     }
-    if (result == NEXAR_OK) {
-        result = start(s, &out, &err);
-    }
+    result = (result == NEXAR_OK) ? start(s, &out, &err) : result;
     close_end(out.child);
     close_end(err.child);
     if (result != NEXAR_OK) {
         close_end(out.ours);
         close_end(err.ours);
         return result;
+    }
+    if (s->output != NX_SPAWN_INHERIT) {
+        (void)fcntl(out.ours, F_SETFL, O_NONBLOCK);
+        (void)fcntl(err.ours, F_SETFL, O_NONBLOCK);
     }
     s->out = out.ours;
     s->err = err.ours;

@@ -1,27 +1,39 @@
-/* spawn.h - starts one rank: a process with its environment, pipes and group. */
+/* spawn.h - starts one process: its environment, directory, cores, output and group. */
 #ifndef NX_SPAWN_H
 #define NX_SPAWN_H
 
+#include <sched.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/error.h"
 
-typedef struct nx_spawn {
-    char **argv;
-    const char *join;
-    uint32_t rank, size;
-    bool pipes;                 /* give it pipes for its output */
-    int input;                  /* what it reads; -1: nothing */
-    const struct rlimit *files; /* the limit of descriptors it is to have */
+typedef enum nx_spawn_output {
+    NX_SPAWN_INHERIT, /* it writes to our stdout and stderr */
+    NX_SPAWN_PIPES,   /* a pipe each */
+    NX_SPAWN_PTY      /* stdout is a pty; stderr, which no C library buffers, a pipe */
+} nx_spawn_output;
 
-    /* What came of it; descriptors are ours, close-on-exec, -1: none. */
+typedef struct nx_spawn {
+    char **argv;            /* ends with NULL */
+    const char *const *env; /* "NAME=VALUE", ends with NULL: added to our environment */
+    const cpu_set_t *cpus;  /* which it may run on; NULL: those that we may */
+    int cwd;                /* a directory to start in; -1: ours */
+    int input;              /* what it reads; -1: nothing */
+    nx_spawn_output output;
+    const struct winsize *window; /* of its pty; NULL: no size */
+    const struct rlimit *files;   /* the limit of descriptors it is to have */
+
+    /* The result.  Descriptors are the caller's, close-on-exec and do not block; -1: none. */
     pid_t pid;
     int out, err;
+    int no_pty; /* errno of why stdout is a pipe although a pty was wanted; 0: it is not */
 } nx_spawn;
 
-/* NEXAR_EINVAL: argv[0] cannot be run; NEXAR_ESYS. */
-NX_MUST_CHECK nexar_err nx_spawn_rank(nx_spawn *s);
+/* Starts it as a process group of its own.  |s| is borrowed until the call returns.
+ * NEXAR_EINVAL: argv[0] cannot be run; NEXAR_ESYS. */
+NX_MUST_CHECK nexar_err nx_spawn_start(nx_spawn *s);
 
 #endif /* NX_SPAWN_H */

@@ -169,6 +169,13 @@ static const char *variable_value(const char *variable)
     return NULL;
 }
 
+/* What `nexar run` tells the program, and is no setting. */
+static bool is_for_programs(const char *variable)
+{
+    return (strcmp(variable, "NEXAR_LOCAL_RANK") == 0) ||
+           (strcmp(variable, "NEXAR_LOCAL_SIZE") == 0);
+}
+
 static void warn_unknown(const char *entry)
 {
     char variable[NX_VARIABLE_ROOM], name[NX_VARIABLE_ROOM];
@@ -176,7 +183,7 @@ static void warn_unknown(const char *entry)
 
     (void)snprintf(variable, sizeof(variable), "%.*s", (int)strcspn(entry, "="), entry);
     (void)nx_setting_from_variable(variable, name);
-    if (nx_setting_find(name) != NX_SETTINGS) {
+    if ((nx_setting_find(name) != NX_SETTINGS) || is_for_programs(variable)) {
         return;
     }
     near = nx_setting_near(name);

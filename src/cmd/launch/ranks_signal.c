@@ -1,0 +1,153 @@
+/* ranks_signal.c - what the user sends to the launcher, and ranks that are stopped. */
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "cmd/launch/ranks_inner.h"
+#include "cmd/launch/signals.h"
+
+/* A signal that reaches us by two ways (timeout(1) sends it to us and to our
+ * group) is no second wish; nobody presses Ctrl-C twice as fast. */
+#define ECHO_NS UINT64_C(250000000)
+/* How long ranks may be stopped when all the others have ended. */
+#define STUCK_NS UINT64_C(3000000000)
+
+/* ---- the end that the user wants -------------------------------------------------- */
+
+static void tell_first_wish(nx_ranks *r, int number)
+{
+    if (r->running == 0) {
+        return;
+    }
+    if (number == SIGINT) {
+        nx_ranks_tell(r, "ending the ranks; press Ctrl-C again to kill them");
+    } else {
+        nx_ranks_tell(r, "ending the ranks on signal %d (%s); a second one kills them", number,
+                      strsignal(number)); // NOLINT(concurrency-mt-unsafe)
+    }
+}
+
+/* The first asks, as gently as it says; the second kills; the third waits for no reader of the
+ * output either. */
+static void on_wish(nx_ranks *r, int number)
+{
+    const uint64_t now = nx_now(&nx_clock_system);
+
+    if ((r->wishes > 0) && (now - r->asked_at < ECHO_NS)) {
+        return;
+    }
+    r->wishes++;
+    r->asked_at = now;
+    if (r->wishes == 1) {
+        r->result->ended_by = number;
+        tell_first_wish(r, number);
+        nx_ranks_end(r, number);
+        return;
+    }
+    if ((r->wishes == 2) && (r->running > 0)) {
+        nx_ranks_tell(r, "killing the ranks");
+    }
+    r->hurried = (r->wishes > 2);
+    nx_ranks_kill(r);
+}
+
+/* ---- other signals ------------------------------------------------------------------- */
+
+/* No terminal of the ranks is a controlling one, so the kernel signals nobody: the caller does. */
+static void resize(nx_ranks *r)
+{
+    const bool sized = nx_ranks_measure(r);
+
+    for (uint32_t i = 0; sized && (i < r->started); i++) {
+        if (r->processes[i].out.from >= 0) {
+            (void)ioctl(r->processes[i].out.from, TIOCSWINSZ, &r->window);
+        }
+    }
+}
+
+void nx_ranks_signals(nx_ranks *r)
+{
+    int number;
+
+    while ((number = nx_signals_next(r->signals)) != 0) {
+        if (nx_signal_ends(number)) {
+            on_wish(r, number);
+        } else if (number != SIGCHLD) { /* the loop reaps in every turn */
+            if (number == SIGWINCH) {
+                resize(r);
+            }
+            r->paused = (number == SIGTSTP) || (r->paused && (number != SIGCONT));
+            nx_ranks_signal(r, number);
+        }
+    }
+}
+
+/* ---- ranks that are stopped ------------------------------------------------------------ */
+
+static void on_stop(nx_ranks *r, uint32_t rank, int number)
+{
+    const long pid = (long)r->processes[rank].pid;
+
+    r->processes[rank].stopped = number;
+    if (!r->ending && !r->paused) {
+        nx_ranks_tell(r, "%s %u (pid %ld) was stopped by signal %d; kill -CONT %ld resumes it",
+                      r->config->noun, (unsigned)rank, pid, number, pid);
+    }
+}
+
+static void note_stops(nx_ranks *r)
+{
+    siginfo_t info = {0};
+
+    while ((waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0) && (info.si_pid != 0)) {
+        const uint32_t rank = nx_ranks_of(r, info.si_pid);
+
+        if ((rank < r->config->n) && (info.si_code == CLD_STOPPED)) {
+            on_stop(r, rank, info.si_status);
+        } else if (rank < r->config->n) {
+            r->processes[rank].stopped = 0;
+        }
+        info.si_pid = 0;
+    }
+}
+
+static void end_stuck(nx_ranks *r)
+{
+    for (uint32_t i = 0; i < r->config->n; i++) {
+        const nx_process *p = &r->processes[i];
+
+        if (p->pid != 0) {
+            nx_ranks_tell(r, "%s %u (pid %ld) is stopped, and the others have ended; ending it",
+                          r->config->noun, (unsigned)i, (long)p->pid);
+            r->result->code = (r->result->rank < 0) ? 128 + p->stopped : r->result->code;
+            r->result->rank = (r->result->rank < 0) ? i : r->result->rank;
+        }
+    }
+    nx_ranks_end(r, SIGTERM);
+}
+
+/* Ranks that are stopped while no other runs any more would be waited for without end. */
+static void check_stuck(nx_ranks *r)
+{
+    bool stuck = !r->ending && !r->paused && (r->running > 0) && (r->running < r->started);
+
+    for (uint32_t i = 0; stuck && (i < r->config->n); i++) {
+        stuck = (r->processes[i].pid == 0) || (r->processes[i].stopped != 0);
+    }
+    if (!stuck) {
+        r->stuck_at = 0;
+    } else if (r->stuck_at == 0) {
+        r->stuck_at = nx_now(&nx_clock_system) + STUCK_NS;
+    } else if (nx_now(&nx_clock_system) >= r->stuck_at) {
+        r->stuck_at = 0;
+        end_stuck(r);
+    }
+}
+
+void nx_ranks_check_stops(nx_ranks *r)
+{
+    note_stops(r);
+    check_stuck(r);
+}
