@@ -47,6 +47,7 @@ nexar_err nx_seed_config_from(const nexar_config *cfg, nx_seed_config *out)
         .interfaces = nx_config_text(cfg, NX_SET_INTERFACES, number),
         .advertise = nx_config_text(cfg, NX_SET_ADVERTISE, number),
         .formation_timeout_ns = nx_config_number(cfg, NX_SET_FORMATION_TIMEOUT),
+        .stall_report_ns = nx_config_number(cfg, NX_SET_STALL_REPORT),
         .qlog_dir = nx_config_text(cfg, NX_SET_QLOG_DIR, number),
     };
     nx_setting_port_range(nx_config_text(cfg, NX_SET_PORT_RANGE, number), &out->port_first,

@@ -308,8 +308,17 @@ static void act_farewell(void *ctx, uint64_t member, nx_farewell how)
     }
 }
 
-static const nx_join_ops ops = {
-    .dial = act_dial, .send = act_send, .adopt = act_adopt, .farewell = act_farewell};
+static void act_report(void *ctx, const char *text)
+{
+    (void)ctx;
+    nx_log(NX_LOG_WARN, "%s", text);
+}
+
+static const nx_join_ops ops = {.dial = act_dial,
+                                .send = act_send,
+                                .adopt = act_adopt,
+                                .report = act_report,
+                                .farewell = act_farewell};
 
 /* ---- joining ------------------------------------------------------------------------- */
 
@@ -361,6 +370,7 @@ static nexar_err start(nx_join *j)
 {
     nx_join_rules rules = {.seed = j->seed_text,
                            .timeout_ns = j->config.formation_timeout_ns,
+                           .report_ns = j->config.stall_report_ns,
                            .random = &nx_random_system};
     nexar_err err = nx_join_string_parse(j->config.join, &j->seed);
 

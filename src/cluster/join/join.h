@@ -34,6 +34,7 @@ typedef struct nx_join_config {
     const char *host_id; /* as nx_member_self has it; may be NULL */
     uint16_t port_first, port_last;
     uint64_t formation_timeout_ns; /* for all of it; 0: never */
+    uint64_t stall_report_ns;      /* so long: what this process waits for is logged; 0: never */
     uint64_t idle_timeout_ns;      /* of the endpoint: see nx_quic_config */
     const char *qlog_dir;
     const void *local; /* told to all members as nx_member.local: borrowed for the call */

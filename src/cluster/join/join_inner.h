@@ -27,6 +27,7 @@ struct nx_join_state {
     nx_join_phase phase;
     nx_contact contact;
     uint64_t deadline_ns, redial_ns, redial_after_ns;
+    uint64_t begun_ns, report_by_ns;
     char last_failure[128]; /* of the last attempt */
 
     uint64_t member;

@@ -176,8 +176,19 @@ static void joiner_farewell(void *ctx, uint64_t member, nx_farewell how)
     j->went = how;
 }
 
-static const nx_join_ops joiner_ops = {
-    .dial = joiner_dial, .send = joiner_send, .adopt = joiner_adopt, .farewell = joiner_farewell};
+static void joiner_report(void *ctx, const char *text)
+{
+    rig_joiner *j = ctx;
+
+    j->reports++;
+    (void)snprintf(j->last_report, sizeof(j->last_report), "%s", text);
+}
+
+static const nx_join_ops joiner_ops = {.report = joiner_report,
+                                       .dial = joiner_dial,
+                                       .send = joiner_send,
+                                       .adopt = joiner_adopt,
+                                       .farewell = joiner_farewell};
 
 /* ---- the world -------------------------------------------------------------------- */
 

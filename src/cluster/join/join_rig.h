@@ -41,6 +41,8 @@ struct rig_joiner {
     nx_join_state *state;
     rig_conn *conn;
     uint64_t member;  /* adopted; 0: not yet */
+    unsigned reports; /* of what it waits for; the last one */
+    char last_report[NX_ERROR_ROOM];
     uint64_t missed;  /* of whom the seed has answered last; 0: of nobody */
     nx_farewell went; /* what */
     bool dead;

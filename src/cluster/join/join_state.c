@@ -37,6 +37,8 @@ nexar_err nx_join_state_create(nx_join_state **out, const nx_join_rules *rules,
     s->ops = ops;
     s->ctx = ctx;
     s->deadline_ns = (rules->timeout_ns == 0) ? UINT64_MAX : now_ns + rules->timeout_ns;
+    s->begun_ns = now_ns;
+    s->report_by_ns = (rules->report_ns == 0) ? UINT64_MAX : now_ns + rules->report_ns;
     s->redial_ns = UINT64_MAX;
     s->redial_after_ns = REDIAL_FIRST_NS;
     *out = s;
@@ -475,12 +477,15 @@ bool nx_join_state_peer(nx_join_state *s, uint64_t id)
 
 uint64_t nx_join_state_due(const nx_join_state *s)
 {
+    uint64_t due;
+
     switch (s->phase) {
     case NX_JOIN_DIALLING:
     case NX_JOIN_GREETED:
     case NX_JOIN_WAITING:
     case NX_JOIN_OFFERED:
-        return (s->redial_ns < s->deadline_ns) ? s->redial_ns : s->deadline_ns;
+        due = (s->redial_ns < s->deadline_ns) ? s->redial_ns : s->deadline_ns;
+        return (s->report_by_ns < due) ? s->report_by_ns : due;
     case NX_JOIN_FORMED:
         return s->redial_ns;
     case NX_JOIN_LEAVING:
@@ -538,6 +543,29 @@ static void time_out(nx_join_state *s)
     }
 }
 
+static void report(nx_join_state *s, uint64_t now_ns)
+{
+    const uint64_t waited = now_ns - s->begun_ns;
+    const double seconds = (double)waited / 1e9;
+    char text[NX_ERROR_ROOM];
+
+    if (s->contact != NX_CONTACT_THERE) {
+        (void)snprintf(text, sizeof(text), "the seed at %s has not answered for %.1f s%s%s",
+                       s->rules.seed, seconds, (s->last_failure[0] == '\0') ? "" : ": ",
+                       s->last_failure);
+    } else if (s->standing.formed) {
+        (void)snprintf(text, sizeof(text),
+                       "this process has waited for %.1f s to be let in: the world has formed and "
+                       "its ranks have not called nexar_comm_update since",
+                       seconds);
+    } else {
+        (void)snprintf(text, sizeof(text), "the world has not formed after %.1f s%s%s", seconds,
+                       (s->progress.text[0] == '\0') ? "" : ": ", s->progress.text);
+    }
+    s->report_by_ns = now_ns + waited;
+    s->ops->report(s->ctx, text);
+}
+
 void nx_join_state_tick(nx_join_state *s, uint64_t now_ns)
 {
     if (now_ns < nx_join_state_due(s)) {
@@ -547,6 +575,11 @@ void nx_join_state_tick(nx_join_state *s, uint64_t now_ns)
         time_out(s);
         return;
     }
-    s->redial_ns = UINT64_MAX;
-    s->ops->dial(s->ctx);
+    if ((now_ns >= s->report_by_ns) && (s->phase != NX_JOIN_FORMED)) {
+        report(s, now_ns);
+    }
+    if (now_ns >= s->redial_ns) {
+        s->redial_ns = UINT64_MAX;
+        s->ops->dial(s->ctx);
+    }
 }

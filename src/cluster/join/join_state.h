@@ -42,6 +42,8 @@ typedef struct nx_join_rules {
     nx_der csr;
     const char *seed;        /* its addresses, for people: borrowed while the state lives */
     uint64_t timeout_ns;     /* 0: never */
+    uint64_t report_ns;      /* so long not in a world: |report|, after twice that again, and so on;
+                                0: never */
     const nx_random *random; /* borrowed too: so that not all dial again at once */
     const char *launcher;    /* borrowed too, or NULL: the variable that hello.hinted is from */
 } nx_join_rules;
@@ -54,6 +56,8 @@ typedef struct nx_join_ops {
     /* This process is the member that |welcome| says: takes the certificate, after
      * checking it.  NEXAR_EAUTH and others: the join fails with that. */
     nexar_err (*adopt)(void *ctx, const nx_welcome *welcome);
+    /* What this process still waits for, one line.  Only called if the rules have |report_ns|. */
+    void (*report)(void *ctx, const char *text);
     /* The answer to nx_join_state_missed. */
     void (*farewell)(void *ctx, uint64_t member, nx_farewell how);
 } nx_join_ops;

@@ -190,6 +190,66 @@ static void test_the_missing_are_named_on_every_rank(void **state)
     }
 }
 
+/* After 2 s, 4 s and 8 s; then the world forms, and nobody waits any more. */
+static void test_who_is_missing_is_reported_more_and_more_rarely(void **state)
+{
+    rig r;
+    nx_join_rules rules;
+    rig_joiner *j;
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    nx_seed_state_destroy(r.seed);
+    r.rules.stall_report_ns = 2 * SECOND;
+    rig_seed(&r);
+    r.seed_lives = false;
+    rules = rig_rules(&r, 0, 0);
+    rules.report_ns = 2 * SECOND;
+    j = rig_join(&r, &rules);
+    rig_run_until(&r, r.now + 3 * SECOND);
+    assert_int_equal(j->reports, 1);
+    assert_non_null(strstr(j->last_report, "the seed at seed:1 has not answered for 2.0 s"));
+    assert_int_equal(r.events[NX_SEED_STALLED], 0);
+    r.seed_lives = true;
+    rig_run_until(&r, r.now + 2 * SECOND);
+    assert_int_equal(j->reports, 2);
+    assert_non_null(strstr(j->last_report,
+                           "the world has not formed after 4.0 s: 1 of 2 ranks have joined; "
+                           "missing: rank 1"));
+    while (r.events[NX_SEED_STALLED] == 0) {
+        rig_run_until(&r, r.now + SECOND / 4);
+        r.now += SECOND / 4;
+    }
+    assert_non_null(strstr(r.last_text[NX_SEED_STALLED], " s: 1 of 2 ranks have joined; "
+                                                         "missing: rank 1"));
+    (void)rig_join_as(&r, 1, 0);
+    rig_run(&r);
+    assert_int_equal(nx_join_state_phase(j->state), NX_JOIN_FORMED);
+    rig_run_until(&r, r.now + 60 * SECOND);
+    assert_int_equal(j->reports, 2);
+    assert_int_equal(r.events[NX_SEED_STALLED], 1);
+    rig_fini(&r);
+}
+
+static void test_what_there_is_to_report_can_be_asked_for(void **state)
+{
+    char text[700] = "";
+    rig r;
+
+    (void)state;
+    rig_init(&r, 2, 0, 1);
+    assert_true(nx_seed_state_situation(r.seed, text, sizeof(text)));
+    assert_string_equal(text, "0 of 2 ranks have joined; missing: ranks 0-1");
+    (void)rig_join_as(&r, 1, 0);
+    rig_run(&r);
+    assert_true(nx_seed_state_situation(r.seed, text, sizeof(text)));
+    assert_non_null(strstr(text, "1 of 2 ranks have joined; missing: rank 0; here: rank 1 ("));
+    (void)rig_join_as(&r, 0, 0);
+    rig_run(&r);
+    assert_false(nx_seed_state_situation(r.seed, text, sizeof(text)));
+    rig_fini(&r);
+}
+
 static void test_the_clock_starts_anew_when_all_have_gone(void **state)
 {
     rig r;
@@ -445,6 +505,8 @@ int main(void)
         cmocka_unit_test(test_a_seed_that_comes_late_is_found),
         cmocka_unit_test(test_a_wrong_pin_is_not_tried_again),
         cmocka_unit_test(test_the_missing_are_named_on_every_rank),
+        cmocka_unit_test(test_who_is_missing_is_reported_more_and_more_rarely),
+        cmocka_unit_test(test_what_there_is_to_report_can_be_asked_for),
         cmocka_unit_test(test_the_clock_starts_anew_when_all_have_gone),
         cmocka_unit_test(test_the_next_world_forms_after_a_time_out),
         cmocka_unit_test(test_one_that_does_not_confirm_is_named),

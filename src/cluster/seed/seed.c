@@ -92,8 +92,9 @@ static void act_notify(void *ctx, const nx_seed_event *event)
         [NX_SEED_JOINED] = NX_LOG_INFO,  [NX_SEED_FORMED] = NX_LOG_INFO,
         [NX_SEED_LEFT] = NX_LOG_INFO,    [NX_SEED_LOST] = NX_LOG_WARN,
         [NX_SEED_REFUSED] = NX_LOG_WARN, [NX_SEED_TIMEOUT] = NX_LOG_WARN,
-        [NX_SEED_WAITING] = NX_LOG_INFO, [NX_SEED_CHANGED] = NX_LOG_INFO,
-        [NX_SEED_BACK] = NX_LOG_INFO,    [NX_SEED_ENDED] = NX_LOG_INFO};
+        [NX_SEED_STALLED] = NX_LOG_WARN, [NX_SEED_WAITING] = NX_LOG_INFO,
+        [NX_SEED_CHANGED] = NX_LOG_INFO, [NX_SEED_BACK] = NX_LOG_INFO,
+        [NX_SEED_ENDED] = NX_LOG_INFO};
     nx_seed *s = ctx;
 
     if (s->config.on_event != NULL) {
@@ -319,6 +320,7 @@ static nexar_err make_state(nx_seed *s)
                            .min_world = s->config.min_world,
                            .lasting = (s->state_path != NULL),
                            .formation_timeout_ns = s->config.formation_timeout_ns,
+                           .stall_report_ns = s->config.stall_report_ns,
                            .keep = s->config.keep,
                            .ranked = s->config.ranked,
                            .token = s->join.token,
@@ -473,6 +475,16 @@ void nx_seed_destroy(nx_seed *s)
     (void)pthread_mutex_destroy(&s->lock);
     explicit_bzero(&s->join, sizeof(s->join));
     nx_free(s);
+}
+
+bool nx_seed_situation(nx_seed *s, char *text, size_t size)
+{
+    bool forming;
+
+    nx_loop_lock(s->loop);
+    forming = nx_seed_state_situation(s->state, text, size);
+    nx_loop_unlock(s->loop);
+    return forming;
 }
 
 nexar_err nx_seed_join_text(const nx_seed *s, char *buf, size_t size)

@@ -14,6 +14,7 @@
 #define NX_SEED_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "cluster/join/join_string.h"
@@ -28,6 +29,7 @@ typedef enum nx_seed_event_kind {
     NX_SEED_LOST,    /* its connection is gone without */
     NX_SEED_REFUSED, /* somebody was turned away: |text| says who and why */
     NX_SEED_TIMEOUT, /* formation: |text| names the missing */
+    NX_SEED_STALLED, /* the same before the time-out, after |stall_report_ns| */
     NX_SEED_WAITING, /* |member| was admitted, and waits for the world to let it in */
     NX_SEED_CHANGED, /* the world's members have agreed on a new view */
     NX_SEED_BACK,    /* |member|, whose connection was lost, is here again */
@@ -49,6 +51,7 @@ typedef struct nx_seed_config {
     const char *advertise;
     uint16_t port_first, port_last;
     uint64_t formation_timeout_ns; /* from the first joiner on; 0: never */
+    uint64_t stall_report_ns;      /* the setting; 0: no NX_SEED_STALLED */
     bool keep;                     /* when a world has ended, form the next */
     /* The world forms of those who ask for a rank, whom the launcher has started: who comes by
      * the join string and asks for none takes no place of theirs, and waits. */
@@ -69,6 +72,10 @@ typedef struct nx_seed_config {
 NX_MUST_CHECK nexar_err nx_seed_create(nx_seed **out, const nx_seed_config *config);
 /* Ends at once: members run on without it, and come back to one that lasts. */
 void nx_seed_destroy(nx_seed *seed);
+
+/* Writes who has joined and who is missing, one line, and returns true, if the world has not
+ * formed.  Any thread but the seed's own. */
+bool nx_seed_situation(nx_seed *seed, char *text, size_t size);
 
 NX_MUST_CHECK nexar_err nx_seed_join_text(const nx_seed *seed, char *buf, size_t size);
 

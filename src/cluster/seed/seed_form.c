@@ -56,6 +56,17 @@ static const char *situation(const nx_seed_state *s, char text[NX_REASON_MAX])
     return text;
 }
 
+bool nx_seed_state_situation(const nx_seed_state *s, char *text, size_t size)
+{
+    char now[NX_REASON_MAX];
+
+    if ((s->phase != NX_SEED_GATHERING) && (s->phase != NX_SEED_OFFERED)) {
+        return false;
+    }
+    (void)snprintf(text, size, "%s", situation(s, now));
+    return true;
+}
+
 static void encode_progress(const nx_seed_state *s, nx_writer *w)
 {
     char text[NX_REASON_MAX];
@@ -142,6 +153,7 @@ void nx_seed_form_ready(nx_seed_state *s)
     char text[96];
     const uint32_t size = s->view->size;
 
+    s->stall_by_ns = UINT64_MAX;
     nx_seed_run_begin(s);
     if (size < s->roster.size) {
         (void)snprintf(text, sizeof(text),
@@ -165,6 +177,10 @@ void nx_seed_form_joined(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns)
     if ((s->formation_by_ns == UINT64_MAX) && (s->rules.formation_timeout_ns > 0)) {
         s->formation_by_ns = now_ns + s->rules.formation_timeout_ns;
     }
+    if ((s->stall_by_ns == UINT64_MAX) && (s->rules.stall_report_ns > 0)) {
+        s->first_ns = now_ns;
+        s->stall_by_ns = now_ns + s->rules.stall_report_ns;
+    }
     (void)snprintf(text, sizeof(text), "%s at %s has joined: %" PRIu32 " of %" PRIu32,
                    nx_member_text(c->place, who), c->address, s->roster.joined, s->roster.size);
     nx_seed_notify(s, NX_SEED_JOINED, c->place, text);
@@ -187,7 +203,9 @@ void nx_seed_form_gone(nx_seed_state *s, nx_seed_client *c, const char *why, uin
         s->phase = NX_SEED_GATHERING;
     }
     progress_later(s, now_ns);
-    s->formation_by_ns = (s->roster.joined == 0) ? UINT64_MAX : s->formation_by_ns;
+    if (s->roster.joined == 0) {
+        s->formation_by_ns = s->stall_by_ns = UINT64_MAX;
+    }
 }
 
 void nx_seed_form_fill(nx_seed_state *s, uint64_t now_ns)
@@ -275,9 +293,10 @@ static void on_bye(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t n
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a malformed frame", now_ns);
         return;
     }
+    /* Told before the answer: after it the process may end at once. */
+    nx_seed_gone(s, c, NX_SEED_LEFT, true, bye.text, now_ns);
     nx_bye_encode(&w, "");
     nx_seed_send(s, c, &w);
-    nx_seed_gone(s, c, NX_SEED_LEFT, true, bye.text, now_ns);
     nx_seed_close(s, c);
 }
 
@@ -340,7 +359,7 @@ static void time_out(nx_seed_state *s, uint64_t now_ns)
     }
     nx_seed_offer_withdraw(s);
     s->phase = NX_SEED_GATHERING;
-    s->formation_by_ns = s->progress_by_ns = UINT64_MAX;
+    s->formation_by_ns = s->progress_by_ns = s->stall_by_ns = UINT64_MAX;
     nx_seed_notify(s, NX_SEED_TIMEOUT, NULL, text);
     nx_roster_clear(&s->roster);
     nx_seed_form_fill(s, now_ns);
@@ -383,10 +402,25 @@ static void begin_or_time_out(nx_seed_state *s, uint64_t now_ns)
     }
 }
 
+/* After twice the time again, as a stall report of ranks. */
+static void tell_stalled(nx_seed_state *s, uint64_t now_ns)
+{
+    const uint64_t waited = now_ns - s->first_ns;
+    char now[NX_REASON_MAX], text[NX_REASON_MAX + 64];
+
+    (void)snprintf(text, sizeof(text), "the world has not formed after %.1f s: %s",
+                   (double)waited / 1e9, situation(s, now));
+    s->stall_by_ns = now_ns + waited;
+    nx_seed_notify(s, NX_SEED_STALLED, NULL, text);
+}
+
 void nx_seed_form_tick(nx_seed_state *s, uint64_t now_ns)
 {
     if (now_ns >= s->formation_by_ns) {
         begin_or_time_out(s, now_ns);
+    }
+    if (now_ns >= s->stall_by_ns) {
+        tell_stalled(s, now_ns);
     }
     if (now_ns >= s->progress_by_ns) {
         uint8_t frame[NX_REASON_MAX + 32];

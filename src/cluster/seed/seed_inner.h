@@ -97,6 +97,8 @@ struct nx_seed_state {
 
     uint64_t formation_by_ns; /* UINT64_MAX: not running */
     uint64_t progress_by_ns;  /* UINT64_MAX: nothing new */
+    uint64_t first_ns;        /* when the first member of a world that forms came */
+    uint64_t stall_by_ns;     /* UINT64_MAX: nobody waits, or it is not to be told */
 
     nx_log_limit refusals;
 };

@@ -33,7 +33,7 @@ nexar_err nx_seed_state_create(nx_seed_state **out, const nx_seed_rules *rules,
     s->rules = *rules;
     s->ops = ops;
     s->ctx = ctx;
-    s->formation_by_ns = s->progress_by_ns = s->tell_by_ns = UINT64_MAX;
+    s->formation_by_ns = s->progress_by_ns = s->tell_by_ns = s->stall_by_ns = UINT64_MAX;
     s->end_by_ns = s->retry_by_ns = s->sync.by_ns = UINT64_MAX;
     nx_list_init(&s->pending);
     nx_list_init(&s->clients);
@@ -312,6 +312,7 @@ uint64_t nx_seed_state_due(const nx_seed_state *s)
 
     due = (s->formation_by_ns < due) ? s->formation_by_ns : due;
     due = (s->progress_by_ns < due) ? s->progress_by_ns : due;
+    due = (s->stall_by_ns < due) ? s->stall_by_ns : due;
     if (!nx_list_empty(&s->pending)) {
         const nx_seed_client *oldest = nx_list_entry(s->pending.next, nx_seed_client, link);
 

@@ -50,7 +50,10 @@ typedef struct nx_seed_rules {
     uint32_t world_size;           /* 1 .. NX_WORLD_MAX */
     uint32_t min_world;            /* so many form the world at the time-out; 0: all must */
     uint64_t formation_timeout_ns; /* from the first member on; 0: never */
-    bool keep;                     /* form another world when one has ended */
+    /* From the first member on: then NX_SEED_STALLED is told, after twice that again, and so on;
+     * 0: never. */
+    uint64_t stall_report_ns;
+    bool keep;    /* form another world when one has ended */
     bool ranked;  /* it forms of those who ask for a rank; others wait until then */
     bool lasting; /* its memory outlives it: see `save` */
     nx_token token;
@@ -118,6 +121,9 @@ void nx_seed_state_closed(nx_seed_state *s, nx_seed_client *c, bool ended, const
 /* When nx_seed_state_tick is wanted; UINT64_MAX: not before another event. */
 uint64_t nx_seed_state_due(const nx_seed_state *s);
 void nx_seed_state_tick(nx_seed_state *s, uint64_t now_ns);
+
+/* Writes who has joined and who is missing, and returns true, if the world is forming. */
+bool nx_seed_state_situation(const nx_seed_state *s, char *text, size_t size);
 
 /* Whether the world has formed; whether it has ended for good. */
 bool nx_seed_state_formed(const nx_seed_state *s);

@@ -232,6 +232,13 @@ static void warn_of_unknown_variables(const nexar_config *cfg)
     }
 }
 
+bool nx_config_first_here(void)
+{
+    const char *local = variable_value("NEXAR_LOCAL_RANK");
+
+    return (local == NULL) || (strcmp(local, "0") == 0);
+}
+
 static nexar_err set_from_environment(nexar_config *cfg)
 {
     for (int id = 0; id < NX_SETTINGS; id++) {

@@ -64,4 +64,8 @@ const nx_rules *nx_config_rules(const nexar_config *cfg);
  */
 NX_MUST_CHECK nexar_err nx_config_apply(const nexar_config *cfg);
 
+/* Whether this process is the one of a host that reports what all wait for: the first that its
+ * launcher has started here (NEXAR_LOCAL_RANK), or one without a launcher that says so. */
+bool nx_config_first_here(void);
+
 #endif /* NX_CONFIG_H */
