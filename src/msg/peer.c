@@ -443,9 +443,14 @@ static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     }
     nx_msg_enter(m);
     if (!p->doomed) {
-        char said[WHY];
+        char said[WHY], cause[WHY];
 
-        note_end(p, err, date(said, why));
+        (void)nx_sentence(cause, sizeof(cause), "%s%s",
+                          (p->ended == NX_END_LEFT)     ? "called nexar_finalize"
+                          : (p->ended == NX_END_ABSENT) ? "called nexar_finalize or has ended: "
+                                                        : "",
+                          (p->ended == NX_END_LEFT) ? "" : why);
+        note_end(p, err, date(said, cause));
         if ((m->config.on_peer_end != NULL) &&
             m->config.on_peer_end(m->config.ctx, p->index, p->ended, err)) {
             hold(p);

@@ -84,9 +84,9 @@ static void wait_no_more(nexar_comm *comm, const attempt *t)
     const uint32_t rank = nx_confirm_awaits(&comm->recovery.confirm);
     char why[NX_ERROR_ROOM], text[NX_PEER_TEXT], when[NX_TIME_TEXT];
 
-    (void)nx_sentence(why, sizeof(why), "%s: %s has left without it, at %s", t->call->name,
-                      nx_world_peer_text(comm->world, nx_comm_peer(comm, rank), text),
-                      nx_time_text(when));
+    (void)nx_sentence(
+        why, sizeof(why), "%s: %s called nexar_finalize instead, at %s", t->call->name,
+        nx_world_peer_text(comm->world, nx_comm_peer(comm, rank), text), nx_time_text(when));
     nx_recover_begin(comm, why);
 }
 

@@ -46,7 +46,7 @@ static const char *fate(void *ctx, uint32_t rank)
     const uint32_t slot = nx_world_slot(world, rank);
 
     return nx_rankset_has(nx_failure_dead(world), slot)   ? "has failed"
-           : nx_rankset_has(nx_failure_left(world), slot) ? "has left"
+           : nx_rankset_has(nx_failure_left(world), slot) ? "called nexar_finalize"
                                                           : "is gone";
 }
 
