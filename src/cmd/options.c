@@ -21,6 +21,7 @@ static const nx_number *number_of(const nx_option *row)
         return &nx_numbers[NX_NUMBER_RATE];
     case NX_OPTION_FLAG:
     case NX_OPTION_TEXT:
+    case NX_OPTION_WORDS:
         break;
     }
     return NULL;
@@ -143,13 +144,25 @@ static int set_number(const nx_options *o, const nx_option *row, const char *val
                     number->accepted);
 }
 
+static int add_word(const nx_options *o, const nx_option *row, const char *value)
+{
+    nx_words *words = row->out;
+
+    if (words->n == NX_WORDS_MAX) {
+        return nx_usage(o->command, "--%s is given more than %d times", row->name,
+                        (int)NX_WORDS_MAX);
+    }
+    words->at[words->n++] = value;
+    return NX_EXIT_OK;
+}
+
 static int set(const nx_options *o, const nx_option *row, const char *value)
 {
     if (row->kind == NX_OPTION_TEXT) {
         *(const char **)row->out = value;
         return NX_EXIT_OK;
     }
-    return set_number(o, row, value);
+    return (row->kind == NX_OPTION_WORDS) ? add_word(o, row, value) : set_number(o, row, value);
 }
 
 /* Takes the option at argv[*i]; moves |*i| on to its value if that is a word of
@@ -193,12 +206,26 @@ static int take_operand(const nx_options *o, const char *arg, const char **opera
     return nx_usage(o->command, "unexpected argument %s; accepted: %s", arg, o->operands);
 }
 
+static void (*shown_to)(void *ctx, const nx_options *options);
+static void *shown_ctx;
+
+void nx_options_show(void (*show)(void *ctx, const nx_options *options), void *ctx)
+{
+    shown_to = show;
+    shown_ctx = ctx;
+}
+
 bool nx_options_parse(const nx_options *options, int argc, char **argv, const char **operands,
                       int *code)
 {
     bool only_operands = false;
     size_t n = 0;
 
+    if (shown_to != NULL) {
+        shown_to(shown_ctx, options);
+        *code = NX_EXIT_OK;
+        return false;
+    }
     if (options->rest != NULL) {
         *options->rest = argc;
     }
@@ -238,7 +265,7 @@ static void print_default(const nx_option *row)
 {
     char number[NX_NUMBER_ROOM];
 
-    if (row->kind == NX_OPTION_FLAG) {
+    if ((row->kind == NX_OPTION_FLAG) || (row->kind == NX_OPTION_WORDS)) {
         return;
     }
     if (row->kind == NX_OPTION_TEXT) {

@@ -25,11 +25,19 @@
 typedef enum nx_option_kind {
     NX_OPTION_FLAG,     /* bool; takes no value, becomes true */
     NX_OPTION_TEXT,     /* const char *, borrowed from argv */
+    NX_OPTION_WORDS,    /* nx_words: each time that it is given adds one */
     NX_OPTION_UINT,     /* uint64_t, as are those below (text.h has their forms) */
     NX_OPTION_SIZE,     /* bytes: "64m" */
     NX_OPTION_DURATION, /* nanoseconds: "20us" */
     NX_OPTION_RATE      /* bits per second: "10g" */
 } nx_option_kind;
+
+enum { NX_WORDS_MAX = 128 };
+
+typedef struct nx_words {
+    const char *at[NX_WORDS_MAX]; /* borrowed from argv */
+    size_t n;
+} nx_words;
 
 typedef struct nx_option {
     const char *name; /* without the dashes */
@@ -56,8 +64,8 @@ typedef struct nx_options {
 /*
  * Parses argv[1] on: `--name value`, `--name=value`, `-l value`, `-l4`, `--` before operands that
  * begin with a dash; operands and options in any order; the last of several
- * equal options counts.  The first operands go to |operands|, which has room
- * for |max_operands| and is filled up with NULL.
+ * equal options counts (of NX_OPTION_WORDS all).  The first operands go to |operands|, which has
+ * room for |max_operands| and is filled up with NULL.
  *
  * Returns true when the command is to go on.  Otherwise |*code| is what it
  * returns: NX_EXIT_OK after --help, which was printed; NX_EXIT_USAGE after an
@@ -65,6 +73,10 @@ typedef struct nx_options {
  */
 bool nx_options_parse(const nx_options *options, int argc, char **argv, const char **operands,
                       int *code);
+
+/* From now on nx_options_parse calls |show| with its options and parses nothing: it returns false
+ * and NX_EXIT_OK.  NULL: no more.  For one thread. */
+void nx_options_show(void (*show)(void *ctx, const nx_options *options), void *ctx);
 
 /* What --help prints, to stdout. */
 void nx_options_help(const nx_options *options);

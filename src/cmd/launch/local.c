@@ -1,4 +1,4 @@
-/* local.c - a world on this machine: a seed of its own, and local processes as ranks. */
+/* local.c - local processes as ranks: their seed, and what each of them gets. */
 #include "cmd/launch/local.h"
 
 #include <errno.h>
@@ -13,60 +13,169 @@
 #include "cluster/seed/seed.h"
 #include "cmd/cmd.h"
 #include "cmd/join_file.h"
+#include "cmd/launch/bind.h"
+#include "cmd/launch/formation.h"
 #include "cmd/launch/front.h"
 #include "cmd/launch/ranks.h"
 #include "cmd/terminal.h"
 #include "core/config/config.h"
 #include "core/seed_config.h"
 
-/* In the seed's thread: the line goes to the one that prints.  Nobody waits: what a full pipe does
- * not take is dropped. */
-static void on_event(void *ctx, const nx_seed_event *event)
-{
-    const int *notes = ctx;
+enum { NUMBER_ROOM = 64, NUMBERS = 4, PLAIN = 2 };
 
-    if ((event->kind == NX_SEED_REFUSED) || (event->kind == NX_SEED_TIMEOUT)) {
-        (void)dprintf(*notes, "%s\n", event->text);
+/* The job in the keeper, and what the rank that is about to be started gets. */
+typedef struct local_job {
+    const nx_local *local;
+    nx_formation formation; /* if there is a seed */
+    nx_seed *seed;          /* NULL: they join another */
+    nx_bind cores;          /* if they are bound */
+    int cwd;                /* -1: this one */
+    bool plain;             /* stdout of the ranks is a terminal, and ours shows no colour */
+    char join[sizeof("NEXAR_JOIN=") + NX_JOIN_STRING_MAX];
+    char numbers[NUMBERS][NUMBER_ROOM];
+    const char *env[NX_WORDS_MAX + NUMBERS + PLAIN + 2];
+} local_job;
+
+/* ---- the seed ------------------------------------------------------------------------------ */
+
+/* Only where others are to join it is it more than the ranks of this host can reach. */
+static void open_to_others(const nx_local *local, nx_seed_config *sc)
+{
+    if (local->join_file == NULL) {
+        sc->listen = "127.0.0.1";
+        sc->interfaces = "";
+        sc->advertise = "";
     }
+    /* A fixed port is not the seed's to take from the ranks, nor is the state of another seed. */
+    sc->port_first = 0;
+    sc->port_last = 0;
+    sc->state = NULL;
 }
 
-/* A seed on loopback for |n| ranks; what they join with in |join|.  What is to be
- * said goes to |*notes|. */
-static nexar_err start_seed(uint64_t n, int *notes, nx_seed **seed, char *join, size_t size)
+static nexar_err create_seed(local_job *j, const nexar_config *cfg)
+{
+    nx_seed_config sc;
+    nexar_err err = nx_seed_config_from(cfg, &sc);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    open_to_others(j->local, &sc);
+    sc.ranked = true;
+    sc.on_event = nx_formation_on_event;
+    sc.ctx = &j->formation;
+    return nx_seed_create(&j->seed, &sc);
+}
+
+/* A seed for the ranks; |j->join| gets what they join with. */
+static nexar_err start_seed(local_job *j)
 {
     nexar_config *cfg = NULL;
-    nx_seed_config sc;
     char number[32];
+    const size_t before = (size_t)snprintf(j->join, sizeof(j->join), "NEXAR_JOIN=");
     nexar_err err = nexar_config_create(&cfg);
 
-    (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)n);
+    (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)j->local->n);
+    err = (err == NEXAR_OK) ? nexar_config_set(cfg, "world_size", number) : err;
+    err = (err == NEXAR_OK) ? nx_config_apply(cfg) : err;
+    err = (err == NEXAR_OK) ? create_seed(j, cfg) : err;
     if (err == NEXAR_OK) {
-        err = nexar_config_set(cfg, "world_size", number);
+        err = nx_seed_join_text(j->seed, j->join + before, sizeof(j->join) - before);
     }
-    if (err == NEXAR_OK) {
-        err = nx_config_apply(cfg);
-    }
-    if (err == NEXAR_OK) {
-        err = nx_seed_config_from(cfg, &sc);
-    }
-    if (err == NEXAR_OK) {
-        /* Ranks are here; a fixed port of theirs is not the seed's to take, nor is the
-         * state of another seed. */
-        sc.state = NULL;
-        sc.ranked = true;
-        sc.listen = "127.0.0.1";
-        sc.interfaces = "";
-        sc.advertise = "";
-        sc.port_first = 0;
-        sc.port_last = 0;
-        sc.on_event = on_event;
-        sc.ctx = notes;
-        err = nx_seed_create(seed, &sc);
-    }
-    if (err == NEXAR_OK) {
-        err = nx_seed_join_text(*seed, join, size);
+    if ((err == NEXAR_OK) && (j->local->join_file != NULL)) {
+        err = nx_join_file_write(j->local->join_file, j->join + before);
     }
     nexar_config_free(cfg);
+    return err;
+}
+
+/* ---- the ranks ----------------------------------------------------------------------------- */
+
+static const char *number(local_job *j, size_t i, const char *name, uint64_t value)
+{
+    (void)snprintf(j->numbers[i], NUMBER_ROOM, "%s=%llu", name, (unsigned long long)value);
+    return j->numbers[i];
+}
+
+/* What the user gives goes before what we conclude, and not before what makes it a rank. */
+static void fill_env(local_job *j, uint32_t rank)
+{
+    const nx_local *l = j->local;
+    size_t n = 0;
+
+    if (j->plain) {
+        j->env[n++] = "NO_COLOR=1"; /* what a program would conclude from a pipe */
+    }
+    for (size_t i = 0; i < l->env->n; i++) {
+        j->env[n++] = l->env->at[i];
+    }
+    j->env[n++] = number(j, 0, "NEXAR_LOCAL_RANK", rank);
+    j->env[n++] = number(j, 1, "NEXAR_LOCAL_SIZE", l->n);
+    if (l->joins) {
+        j->env[n++] = "NEXAR_RANK=auto"; /* a launcher's number would be that of all */
+    } else {
+        j->env[n++] = number(j, 2, "NEXAR_RANK", rank);
+        j->env[n++] = number(j, 3, "NEXAR_WORLD_SIZE", l->n);
+        j->env[n++] = j->join;
+    }
+    j->env[n] = NULL;
+}
+
+static void describe(void *ctx, uint32_t rank, nx_spawn *s)
+{
+    local_job *j = ctx;
+
+    fill_env(j, rank);
+    s->argv = j->local->argv;
+    s->env = j->env;
+    s->cwd = j->cwd;
+    s->cpus = j->local->bind ? nx_bind_core(&j->cores, rank) : NULL;
+}
+
+static nx_presence presence(void *ctx, uint32_t rank)
+{
+    local_job *j = ctx;
+
+    return nx_formation_presence(&j->formation, rank);
+}
+
+static bool situation(void *ctx, char *text, size_t size)
+{
+    const local_job *j = ctx;
+
+    return nx_seed_situation(j->seed, text, size);
+}
+
+static const nx_ranks_ops own_ops = {
+    .describe = describe, .presence = presence, .situation = situation};
+static const nx_ranks_ops joining_ops = {.describe = describe};
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+static nexar_err open_cwd(local_job *j)
+{
+    if (j->local->cwd == NULL) {
+        return NEXAR_OK;
+    }
+    j->cwd = open(j->local->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (j->cwd < 0) {
+        char text[128];
+
+        return nx_fail(NEXAR_EINVAL, "--cwd %s: %s", j->local->cwd,
+                       strerror_r(errno, text, sizeof(text)));
+    }
+    return NEXAR_OK;
+}
+
+static nexar_err bind_ranks(local_job *j)
+{
+    nexar_err err = j->local->bind ? nx_bind_init(&j->cores) : NEXAR_OK;
+
+    if ((err == NEXAR_OK) && j->local->bind && (j->cores.n < j->local->n)) {
+        (void)fprintf(stderr, "nexar %s: --bind core: %llu ranks share %u %s\n", j->local->command,
+                      (unsigned long long)j->local->n, j->cores.n,
+                      (j->cores.n == 1) ? "core" : "cores");
+    }
     return err;
 }
 
@@ -91,62 +200,12 @@ static int finish(const nx_local *local, const nx_ranks_result *result)
     return NX_EXIT_OK;
 }
 
-/* ---- the ranks --------------------------------------------------------------------- */
-
-enum { ENV_ROOM = 64, VARIABLES = 8 };
-
-/* The job, and what the rank that is about to be started gets. */
-typedef struct job {
-    const nx_local *local;
-    char join[NX_JOIN_STRING_MAX + ENV_ROOM];
-    char numbers[VARIABLES + 3][ENV_ROOM];
-    const char *env[VARIABLES + 3];
-    size_t nenv;
-    bool plain; /* stdout of the ranks is a terminal, and ours shows no colour */
-} job;
-
-static void set_number(job *j, const char *name, uint64_t value)
+static nexar_err run_ranks(local_job *j, const nx_front_ends *ends, nx_ranks_result *result)
 {
-    char *entry = j->numbers[j->nenv]; /* as many as |env|, at most */
-
-    (void)snprintf(entry, ENV_ROOM, "%s=%llu", name, (unsigned long long)value);
-    j->env[j->nenv++] = entry;
-}
-
-static void describe(void *ctx, uint32_t rank, nx_spawn *s)
-{
-    job *j = ctx;
-
-    j->nenv = 0;
-    if (j->plain) {
-        j->env[j->nenv++] = "NO_COLOR=1"; /* what a program would conclude from a pipe */
-    }
-    set_number(j, "NEXAR_RANK", rank);
-    set_number(j, "NEXAR_WORLD_SIZE", j->local->n);
-    set_number(j, "NEXAR_LOCAL_RANK", rank);
-    set_number(j, "NEXAR_LOCAL_SIZE", j->local->n);
-    j->env[j->nenv++] = j->join;
-    j->env[j->nenv] = NULL;
-    s->argv = j->local->argv;
-    s->env = j->env;
-}
-
-static const nx_ranks_ops ops = {.describe = describe};
-
-static int keep(void *ctx, const nx_front_ends *ends)
-{
-    const nx_local *l = ctx;
-    static const char variable[] = "NEXAR_JOIN=";
-    job j = {.local = l};
-    char *join = j.join + sizeof(variable) - 1;
-    int notes[2] = {-1, -1};
-    nx_seed *seed = NULL;
-    nexar_err err = (pipe2(notes, O_CLOEXEC | O_NONBLOCK) == 0)
-                        ? start_seed(l->n, &notes[1], &seed, join, NX_JOIN_STRING_MAX)
-                        : nx_fail_sys("pipe2", "", errno);
+    const nx_local *l = j->local;
     const nx_ranks_config config = {
         .command = l->command,
-        .noun = "rank",
+        .noun = l->joins ? "process" : "rank", /* the seed numbers the ranks */
         .n = (uint32_t)l->n,
         .output = !l->prefix ? NX_SPAWN_INHERIT
                   : l->pty   ? NX_SPAWN_PTY
@@ -157,26 +216,40 @@ static int keep(void *ctx, const nx_front_ends *ends)
         .elastic = l->elastic,
         .input = ends->input,
         .life = ends->life,
-        .notes = notes[0],
-        .news = -1,
-        .ops = &ops,
-        .ctx = &j,
+        .notes = j->formation.notes[0],
+        .news = j->formation.news,
+        .ops = l->joins ? &joining_ops : &own_ops,
+        .ctx = j,
     };
+
+    j->plain = (config.output == NX_SPAWN_PTY) && !config.colour_out;
+    return nx_ranks_run(&config, result);
+}
+
+static int keep(void *ctx, const nx_front_ends *ends)
+{
+    const nx_local *l = ctx;
+    local_job j = {.local = l, .cwd = -1, .formation = {.notes = {-1, -1}, .news = -1}};
     nx_ranks_result result;
+    nexar_err err = open_cwd(&j);
     int code;
 
-    j.plain = (config.output == NX_SPAWN_PTY) && !config.colour_out;
-    memcpy(j.join, variable, sizeof(variable) - 1);
-    if ((err == NEXAR_OK) && (l->join_file != NULL)) {
-        err = nx_join_file_write(l->join_file, join);
+    err = (err == NEXAR_OK) ? bind_ranks(&j) : err;
+    if ((err == NEXAR_OK) && !l->joins) {
+        err = nx_formation_init(&j.formation, (uint32_t)l->n);
+        err = (err == NEXAR_OK) ? start_seed(&j) : err;
     }
-    if (err == NEXAR_OK) {
-        err = nx_ranks_run(&config, &result);
-    }
+    err = (err == NEXAR_OK) ? run_ranks(&j, ends, &result) : err;
     code = (err == NEXAR_OK) ? finish(l, &result) : nx_cmd_error(l->command, err);
-    nx_seed_destroy(seed);
-    (void)close(notes[0]);
-    (void)close(notes[1]);
+    nx_seed_destroy(j.seed);
+    if (j.formation.seats != NULL) {
+        nx_formation_fini(&j.formation);
+    }
+    nx_bind_fini(&j.cores);
+    if (j.cwd >= 0) {
+        (void)close(j.cwd);
+    }
+    explicit_bzero(j.join, sizeof(j.join));
     return code;
 }
 

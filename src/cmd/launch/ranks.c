@@ -20,7 +20,7 @@ enum { AT_SIGNALS, AT_LIFE, AT_NOTES, AT_NEWS, AT_OUT, AT_ERR, AT_RANKS };
 
 void nx_ranks_tell(nx_ranks *r, const char *format, ...)
 {
-    char line[512], who[32];
+    char line[1280], who[32];
     va_list args;
     int len;
 

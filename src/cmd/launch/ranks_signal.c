@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "cmd/launch/catchers.h"
 #include "cmd/launch/ranks_inner.h"
 #include "cmd/launch/signals.h"
 
@@ -13,6 +14,8 @@
 #define ECHO_NS UINT64_C(250000000)
 /* How long ranks may be stopped when all the others have ended. */
 #define STUCK_NS UINT64_C(3000000000)
+
+enum { ABSENT_MAX = 8 };
 
 /* ---- the end that the user wants -------------------------------------------------- */
 
@@ -67,6 +70,42 @@ static void resize(nx_ranks *r)
     }
 }
 
+static bool is_rank(void *ctx, pid_t group)
+{
+    const nx_ranks *r = ctx;
+
+    return (group > 0) && (nx_ranks_of(r, group) < r->config->n);
+}
+
+/* Processes that have ended and never joined: nobody need wait for them. */
+static void tell_absent(nx_ranks *r)
+{
+    const nx_ranks_ops *ops = r->config->ops;
+    unsigned told = 0;
+
+    for (uint32_t i = 0; (ops->presence != NULL) && (i < r->started) && (told < ABSENT_MAX); i++) {
+        if ((r->processes[i].pid == 0) && (ops->presence(r->config->ctx, i) == NX_PRESENCE_NONE)) {
+            nx_ranks_tell(r, "%s %u (pid %ld) has ended without joining", r->config->noun,
+                          (unsigned)i, (long)r->processes[i].was);
+            told++;
+        }
+    }
+}
+
+/* Ranks that run report by these signals what they wait for.  While the world forms they cannot,
+ * and the seed knows more than they do. */
+static void report(nx_ranks *r, int number)
+{
+    const nx_ranks_ops *ops = r->config->ops;
+    char text[1024];
+
+    if ((ops->situation != NULL) && ops->situation(r->config->ctx, text, sizeof(text))) {
+        nx_ranks_tell(r, "the world has not formed: %s", text);
+        tell_absent(r);
+    }
+    nx_catchers_signal(number, is_rank, r);
+}
+
 void nx_ranks_signals(nx_ranks *r)
 {
     int number;
@@ -74,6 +113,8 @@ void nx_ranks_signals(nx_ranks *r)
     while ((number = nx_signals_next(r->signals)) != 0) {
         if (nx_signal_ends(number)) {
             on_wish(r, number);
+        } else if ((number == SIGUSR1) || (number == SIGUSR2)) {
+            report(r, number);
         } else if (number != SIGCHLD) { /* the loop reaps in every turn */
             if (number == SIGWINCH) {
                 resize(r);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,6 +107,26 @@ static int await_exec(int report)
     return (got == sizeof(code)) ? code : 0;
 }
 
+/* Without a slash only PATH is searched, and "." is rarely in it. */
+static bool is_beside(const nx_spawn *s)
+{
+    const int at = (s->cwd >= 0) ? s->cwd : AT_FDCWD;
+    struct stat st;
+
+    return (strchr(s->argv[0], '/') == NULL) && (fstatat(at, s->argv[0], &st, 0) == 0) &&
+           S_ISREG(st.st_mode) && (faccessat(at, s->argv[0], X_OK, 0) == 0);
+}
+
+static nexar_err cannot_run(const nx_spawn *s, int code)
+{
+    char text[128];
+    const bool beside = (code == ENOENT) && is_beside(s);
+
+    return nx_fail(NEXAR_EINVAL, "cannot run %s: %s%s%s%s", s->argv[0],
+                   strerror_r(code, text, sizeof(text)), beside ? "; did you mean ./" : "",
+                   beside ? s->argv[0] : "", beside ? "?" : "");
+}
+
 static nexar_err start(nx_spawn *s, const ends *out, const ends *err)
 {
     const pid_t parent = getpid();
@@ -130,11 +151,8 @@ static nexar_err start(nx_spawn *s, const ends *out, const ends *err)
     code = await_exec(report.ours);
     (void)close(report.ours);
     if (code != 0) {
-        char text[128];
-
         (void)waitpid(s->pid, NULL, 0);
-        return nx_fail(NEXAR_EINVAL, "cannot run %s: %s", s->argv[0],
-                       strerror_r(code, text, sizeof(text)));
+        return cannot_run(s, code);
     }
     return NEXAR_OK;
 }
