@@ -3,7 +3,7 @@
 install(TARGETS nexar EXPORT nexar-targets)
 install(TARGETS nexar_cmd)
 install(FILES include/nexar.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES man/nexar.1 man/nexar-bench.1 man/nexar-info.1 man/nexar-ping.1 man/nexar-plan.1
+install(FILES man/nexar.1 man/nexar-bench.1 man/nexar-completion.1 man/nexar-info.1 man/nexar-ping.1 man/nexar-plan.1
               man/nexar-run.1 man/nexar-seed.1
         DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES man/nexar.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)

@@ -44,6 +44,7 @@ echo "-- files"
 $(cd "$top" && find docs -type f -printf './share/doc/nexar/%p\n')
 $(cd "$top/examples" && printf './share/doc/nexar/examples/%s\n' *.[ch])
 ./share/man/man1/nexar-bench.1
+./share/man/man1/nexar-completion.1
 ./share/man/man1/nexar-info.1
 ./share/man/man1/nexar-ping.1
 ./share/man/man1/nexar-plan.1
@@ -51,6 +52,9 @@ $(cd "$top/examples" && printf './share/doc/nexar/examples/%s\n' *.[ch])
 ./share/man/man1/nexar-seed.1
 ./share/man/man1/nexar.1
 ./share/man/man7/nexar.7
+./share/bash-completion/completions/nexar
+./share/fish/vendor_completions.d/nexar.fish
+./share/zsh/site-functions/_nexar
 EXPECTED
 } | sort >"$prefix/expected"
 # CMake names the file with the locations after the build's configuration.

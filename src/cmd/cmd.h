@@ -9,13 +9,25 @@
 #ifndef NX_CMD_H
 #define NX_CMD_H
 
+#include <stddef.h>
+
 enum {
     NX_EXIT_OK = 0,
     NX_EXIT_FAILURE = 1, /* it was asked for rightly and did not work */
     NX_EXIT_USAGE = 2    /* a bad command, option or setting */
 };
 
+typedef struct nx_command {
+    const char *name;
+    const char *help; /* one line */
+    int (*run)(int argc, char **argv);
+} nx_command;
+
+extern const nx_command nx_commands[]; /* main.c */
+extern const size_t nx_ncommands;
+
 int nx_cmd_bench(int argc, char **argv);
+int nx_cmd_completion(int argc, char **argv);
 int nx_cmd_info(int argc, char **argv);
 int nx_cmd_ping(int argc, char **argv);
 int nx_cmd_plan(int argc, char **argv);

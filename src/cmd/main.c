@@ -11,26 +11,24 @@
 #include "cmd/cmd.h"
 
 /* A new subcommand is its file and one row here. */
-static const struct command {
-    const char *name;
-    const char *help;
-    int (*run)(int argc, char **argv);
-} commands[] = {
+const nx_command nx_commands[] = {
     {"run", "start a program as the ranks of a world on this machine", nx_cmd_run},
     {"seed", "run the seed that ranks on many machines join", nx_cmd_seed},
     {"info", "what this build and this machine offer, and every setting", nx_cmd_info},
     {"ping", "measure latency and bandwidth between two ranks", nx_cmd_ping},
     {"bench", "measure collectives and messages: a table, JSON, a report", nx_cmd_bench},
     {"plan", "what each algorithm would cost on a network, and which is taken", nx_cmd_plan},
+    {"completion", "print a script that completes commands and options in a shell",
+     nx_cmd_completion},
 };
 
-enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+const size_t nx_ncommands = sizeof(nx_commands) / sizeof(nx_commands[0]);
 
-static const struct command *find(const char *name)
+static const nx_command *find(const char *name)
 {
-    for (size_t i = 0; i < COMMANDS; i++) {
-        if (strcmp(commands[i].name, name) == 0) {
-            return &commands[i];
+    for (size_t i = 0; i < nx_ncommands; i++) {
+        if (strcmp(nx_commands[i].name, name) == 0) {
+            return &nx_commands[i];
         }
     }
     return NULL;
@@ -42,9 +40,9 @@ static int unknown(const char *name)
     nx_text text = {0};
     int code;
 
-    for (size_t i = 0; i < COMMANDS; i++) {
-        nx_nearest_try(&near, commands[i].name);
-        nx_text_addf(&text, "%s, ", commands[i].name);
+    for (size_t i = 0; i < nx_ncommands; i++) {
+        nx_nearest_try(&near, nx_commands[i].name);
+        nx_text_addf(&text, "%s, ", nx_commands[i].name);
     }
     nx_nearest_try(&near, "help");
     nx_nearest_try(&near, "--help");
@@ -64,10 +62,10 @@ static void print_help(void)
                  "       nexar help COMMAND\n"
                  "       nexar --help | --version\n\n"
                  "A distributed runtime: messages, collectives and remote calls.\n\ncommands:\n");
-    for (size_t i = 0; i < COMMANDS; i++) {
-        (void)printf("  %-8s %s\n", commands[i].name, commands[i].help);
+    for (size_t i = 0; i < nx_ncommands; i++) {
+        (void)printf("  %-10s %s\n", nx_commands[i].name, nx_commands[i].help);
     }
-    (void)printf("  %-8s %s\n\n", "help", "what a command does and which options it takes");
+    (void)printf("  %-10s %s\n\n", "help", "what a command does and which options it takes");
     (void)printf("Exit status: 0 done, 1 it did not work, 2 a bad command, option or setting.\n");
 }
 
@@ -80,7 +78,7 @@ static int help(int argc, char **argv)
 {
     char option[] = "--help";
     char *args[] = {NULL, option, NULL};
-    const struct command *command;
+    const nx_command *command;
 
     if ((argc < 2) || is_help(argv[1]) || ((argc == 2) && (strcmp(argv[1], "help") == 0))) {
         print_help();
@@ -99,7 +97,7 @@ static int help(int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    const struct command *command;
+    const nx_command *command;
 
     if (argc < 1) {
         return nx_usage("", "no command given; nexar --help lists them");
