@@ -383,6 +383,20 @@ seed_ends 143
 grep -rlF -- "$token" "$work/secret" "$work/secret.out" "$work/secret.err" && fail "the token is in these"
 ! rm "$work/secret.join" && fail "the join file is gone"
 
+echo "-- who is missing, when asked"
+NEXAR_STALL_REPORT=200ms "$nexar" seed --world 2 --listen 127.0.0.1 --join-file "$work/ask.join" \
+    >"$work/ask.out" 2>"$work/ask.err" &
+asked=$!
+until_true test -s "$work/ask.join"
+kill -USR1 "$asked"
+until_true has "$work/ask.err" '^nexar seed: the world has not formed: 0 of 2 ranks have joined; missing: ranks 0-1$'
+join=$(cat "$work/ask.join")
+rank k0 info --links
+until_true has "$work/ask.err" '^nexar seed: the world has not formed after [0-9.]+ s: 1 of 2 ranks have joined; missing: rank 1;'
+rank k1 info --links
+wait "$asked" || fail "the seed that was asked: $(cat "$work/ask.err")"
+wait
+
 echo "-- a live line on a terminal"
 if command -v script >/dev/null; then
     script -qefc "stty cols 60; '$nexar' seed --world 2 --listen 127.0.0.1 --join-file $work/live.join" /dev/null \

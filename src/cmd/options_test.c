@@ -99,6 +99,60 @@ static void test_the_last_of_equal_options_counts(void **state)
     assert_string_equal(p.operands[0], "");
 }
 
+static void test_words_are_gathered(void **state)
+{
+    nx_words words = {0};
+    const nx_option table[] = {{"env", NX_OPTION_WORDS, &words, "NAME", "a variable", 0, 0, 0}};
+    const nx_options options = {.command = "run", .help = "Runs.", .table = table, .n = 1};
+    char name[] = "run", env[] = "--env", a[] = "A=1", b[] = "--env=B=x=y";
+    char *argv[] = {name, env, a, b, NULL};
+    int code = -1;
+
+    (void)state;
+    assert_true(nx_options_parse(&options, 4, argv, NULL, &code));
+    assert_int_equal(words.n, 2);
+    assert_string_equal(words.at[0], "A=1");
+    assert_string_equal(words.at[1], "B=x=y");
+}
+
+static void test_more_words_than_there_is_room_for_are_refused(void **state)
+{
+    nx_words words = {.n = NX_WORDS_MAX};
+    const nx_option table[] = {{"env", NX_OPTION_WORDS, &words, "NAME", "a variable", 0, 0, 0}};
+    const nx_options options = {.command = "run", .help = "Runs.", .table = table, .n = 1};
+    char name[] = "run", b[] = "--env=B";
+    char *argv[] = {name, b, NULL};
+    int code = -1;
+
+    (void)state;
+    assert_false(nx_options_parse(&options, 2, argv, NULL, &code));
+    assert_int_equal(code, NX_EXIT_USAGE);
+    assert_int_equal(words.n, NX_WORDS_MAX);
+}
+
+static void count_shown(void *ctx, const nx_options *options)
+{
+    size_t *rows = ctx;
+
+    *rows = options->n;
+}
+
+static void test_options_are_shown_instead_of_parsed(void **state)
+{
+    size_t rows = 0;
+    parsed p;
+
+    (void)state;
+    nx_options_show(count_shown, &rows);
+    p = run("--no-such-option", STDERR_FILENO);
+    nx_options_show(NULL, NULL);
+    assert_false(p.go_on);
+    assert_int_equal(p.code, NX_EXIT_OK);
+    assert_string_equal(p.said, "");
+    assert_int_equal(rows, 6);
+    assert_true(run("--json", STDERR_FILENO).go_on);
+}
+
 static void test_behind_two_dashes_everything_is_an_operand(void **state)
 {
     parsed p = run("-- --ranks", STDERR_FILENO);
@@ -165,6 +219,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_stand_behind_a_blank_or_an_equals_sign),
         cmocka_unit_test(test_the_last_of_equal_options_counts),
+        cmocka_unit_test(test_words_are_gathered),
+        cmocka_unit_test(test_more_words_than_there_is_room_for_are_refused),
+        cmocka_unit_test(test_options_are_shown_instead_of_parsed),
         cmocka_unit_test(test_behind_two_dashes_everything_is_an_operand),
         cmocka_unit_test(test_what_is_wrong_is_named_with_what_is_accepted),
         cmocka_unit_test(test_help_prints_the_table_with_its_defaults),

@@ -67,13 +67,27 @@ static void on_event(void *ctx, const nx_seed_event *event)
     }
 }
 
+/* Who is missing, as somebody has asked by a signal. */
+static void tell_situation(nx_seed *seed)
+{
+    char text[NX_LOG_ROOM - 64], line[NX_LOG_ROOM];
+
+    if (nx_seed_situation(seed, text, sizeof(text))) {
+        (void)snprintf(line, sizeof(line), "nexar seed: the world has not formed: %s\n", text);
+        nx_log_put(line, strlen(line));
+    }
+}
+
 /* The first signal that asks for the end; 0: none came.  Ctrl-Z stops the process here. */
-static int wished_end(int signals)
+static int wished_end(int signals, nx_seed *seed)
 {
     int number;
 
     do {
         number = nx_signals_next(signals);
+        if (number == SIGUSR1) {
+            tell_situation(seed);
+        }
         if (number == SIGTSTP) {
             (void)raise(SIGSTOP);
         }
@@ -89,7 +103,7 @@ static int stay(nx_seed *seed, int signals, report *r)
 
     while (!ended && !atomic_load(&r->timed_out)) {
         nexar_err err = nx_seed_wait(seed, turn_ns, &ended);
-        int number = wished_end(signals);
+        int number = wished_end(signals, seed);
 
         if (err != NEXAR_OK) {
             return nx_cmd_error("seed", err);
