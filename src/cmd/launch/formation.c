@@ -4,10 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
+#include "base/sys.h"
 
 nexar_err nx_formation_init(nx_formation *f, uint32_t n)
 {
@@ -18,8 +19,8 @@ nexar_err nx_formation_init(nx_formation *f, uint32_t n)
         nx_formation_fini(f);
         return nx_fail_nomem("the ranks");
     }
-    f->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if ((f->news < 0) || (pipe2(f->notes, O_CLOEXEC | O_NONBLOCK) != 0)) {
+    f->news = nx_sys_eventfd(0);
+    if ((f->news < 0) || (nx_sys_pipe(f->notes, O_NONBLOCK) != 0)) {
         const int code = errno;
 
         nx_formation_fini(f);
@@ -31,7 +32,7 @@ nexar_err nx_formation_init(nx_formation *f, uint32_t n)
 static void close_fd(int *fd)
 {
     if (*fd >= 0) {
-        (void)close(*fd);
+        (void)nx_sys_close(*fd);
         *fd = -1;
     }
 }
@@ -63,7 +64,6 @@ static nx_formation_seat *seat_of(nx_formation *f, const nx_member *m, bool join
 
 static void set_presence(nx_formation *f, const nx_member *m, nx_presence presence, bool joins)
 {
-    const uint64_t one = 1;
     nx_formation_seat *seat;
 
     (void)pthread_mutex_lock(&f->lock);
@@ -72,13 +72,21 @@ static void set_presence(nx_formation *f, const nx_member *m, nx_presence presen
         *seat = (nx_formation_seat){.member = m->id, .presence = presence};
     }
     (void)pthread_mutex_unlock(&f->lock);
-    (void)!write(f->news, &one, sizeof(one));
+    nx_sys_event_set(f->news);
 }
 
 /* The first rank here reports the same itself once it is connected. */
 static bool is_said_by_rank_0(nx_formation *f)
 {
     return nx_formation_presence(f, 0) == NX_PRESENCE_JOINED;
+}
+
+static void print(const nx_formation *f, const char *text)
+{
+    char line[NX_LOG_ROOM];
+    const int len = snprintf(line, sizeof(line), "%.*s\n", NX_LOG_ROOM - 2, text);
+
+    (void)nx_sys_write(f->notes[1], line, (size_t)len);
 }
 
 void nx_formation_on_event(void *ctx, const nx_seed_event *event)
@@ -113,7 +121,7 @@ void nx_formation_on_event(void *ctx, const nx_seed_event *event)
         break;
     }
     if (is_said) {
-        (void)dprintf(f->notes[1], "%s\n", event->text);
+        print(f, event->text);
     }
 }
 

@@ -10,6 +10,7 @@
 
 #include <nexar.h>
 
+#include "base/sys.h"
 #include "cluster/seed/seed.h"
 #include "cmd/cmd.h"
 #include "cmd/join_file.h"
@@ -157,7 +158,7 @@ static nexar_err open_cwd(local_job *j)
     if (j->local->cwd == NULL) {
         return NEXAR_OK;
     }
-    j->cwd = open(j->local->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    j->cwd = nx_sys_open(j->local->cwd, O_PATH | O_DIRECTORY, 0);
     if (j->cwd < 0) {
         char text[128];
 
@@ -247,7 +248,7 @@ static int keep(void *ctx, const nx_front_ends *ends)
     }
     nx_bind_fini(&j.cores);
     if (j.cwd >= 0) {
-        (void)close(j.cwd);
+        (void)nx_sys_close(j.cwd);
     }
     explicit_bzero(j.join, sizeof(j.join));
     return code;

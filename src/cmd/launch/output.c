@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sys.h"
 #include "base/vec.h"
 
 enum { READ_SIZE = 16384 };
@@ -34,7 +35,7 @@ void nx_output_init(nx_output *o, int from, nx_sink *to, const char *prefix)
 static void close_from(nx_output *o)
 {
     if (o->from >= 0) {
-        (void)close(o->from);
+        (void)nx_sys_close(o->from);
         o->from = -1;
     }
 }
@@ -96,8 +97,8 @@ static ssize_t take(nx_output *o)
         close_from(o);
         return -1;
     }
-    got = read(o->from, o->line + o->len, o->room - o->len);
-    if ((got < 0) && ((errno == EINTR) || (errno == EAGAIN))) {
+    got = nx_sys_read(o->from, o->line + o->len, o->room - o->len);
+    if ((got < 0) && (errno == EAGAIN)) {
         return 0;
     }
     if (got > 0) {

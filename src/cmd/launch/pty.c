@@ -7,6 +7,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 /* The other end of |master|, in raw mode; -1 with errno. */
 static int open_slave(int master, const struct winsize *window)
 {
@@ -22,7 +24,7 @@ static int open_slave(int master, const struct winsize *window)
         return -1;
     }
     /* The session leader that opens a terminal would get it as its controlling one. */
-    fd = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    fd = nx_sys_open(name, O_RDWR | O_NOCTTY, 0);
     if ((fd < 0) || (tcgetattr(fd, &mode) != 0)) {
         return fd;
     }
@@ -36,13 +38,13 @@ static int open_slave(int master, const struct winsize *window)
 
 nexar_err nx_pty_open(const struct winsize *window, int *ours, int *theirs, int *code)
 {
-    const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    const int master = nx_sys_lift(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
     const int slave = (master < 0) ? -1 : open_slave(master, window);
 
     if (slave < 0) {
         *code = errno;
         if (master >= 0) {
-            (void)close(master);
+            (void)nx_sys_close(master);
         }
         return nx_fail_sys("posix_openpt", "", *code);
     }

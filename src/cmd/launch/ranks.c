@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/sys.h"
 #include "cmd/launch/orphans.h"
 #include "cmd/launch/pty.h"
 #include "cmd/launch/ranks_inner.h"
@@ -34,7 +35,8 @@ void nx_ranks_tell(nx_ranks *r, const char *format, ...)
 
 /* ---- the loop -------------------------------------------------------------------------- */
 
-static int poll_timeout(const nx_ranks *r)
+/* Nanoseconds. */
+static uint64_t poll_timeout(const nx_ranks *r)
 {
     const uint64_t now = nx_now(&nx_clock_system);
     uint64_t at = nx_ranks_end_due(r);
@@ -44,9 +46,9 @@ static int poll_timeout(const nx_ranks *r)
         return 0;
     }
     if (at == UINT64_MAX) {
-        return -1;
+        return UINT64_MAX;
     }
-    return (now >= at) ? 0 : (int)((at - now) / 1000000 + 1);
+    return (now >= at) ? 0 : at - now;
 }
 
 static struct pollfd poll_sink(const nx_sink *s)
@@ -91,10 +93,8 @@ static void flush(const struct pollfd *p, nx_sink *s)
 /* Only wakes the loop. */
 static void swallow(const struct pollfd *p)
 {
-    uint64_t count;
-
     if ((p->fd >= 0) && (p->revents != 0)) {
-        (void)!read(p->fd, &count, sizeof(count));
+        (void)nx_sys_event_clear(p->fd);
     }
 }
 
@@ -127,9 +127,9 @@ static void turn(nx_ranks *r)
 
     fill_polls(r);
     /* Not more than there are descriptors: poll takes no more than the limit. */
-    ready = poll(r->polls, AT_RANKS + 2 * (nfds_t)r->started, poll_timeout(r));
+    ready = nx_sys_poll(r->polls, AT_RANKS + 2 * (nfds_t)r->started, poll_timeout(r));
     if (ready < 0) {
-        return; /* only EINTR can be */
+        return;
     }
     flush(&p[AT_OUT], &r->sinks[0]);
     flush(&p[AT_ERR], &r->sinks[1]);
@@ -245,7 +245,7 @@ static nexar_err start_all(nx_ranks *r)
     for (uint32_t i = 0; (i < r->config->n) && (err == NEXAR_OK); i++) {
         err = start_rank(r, i);
     }
-    (void)close(r->input); /* rank 0 has it */
+    (void)nx_sys_close(r->input); /* rank 0 has it */
     r->input = -1;
     return err;
 }
@@ -304,10 +304,10 @@ static void fini(nx_ranks *r)
     nx_sink_fini(&r->sinks[0]);
     nx_sink_fini(&r->sinks[1]);
     if (r->input >= 0) {
-        (void)close(r->input);
+        (void)nx_sys_close(r->input);
     }
     if (r->signals >= 0) {
-        (void)close(r->signals);
+        (void)nx_sys_close(r->signals);
     }
     nx_free(r->processes);
     nx_free(r->polls);

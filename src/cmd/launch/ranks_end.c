@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 #include "base/text.h"
 #include "cmd/launch/ranks_inner.h"
 #include "core/config/settings.h"
@@ -195,7 +196,8 @@ void nx_ranks_reap(nx_ranks *r)
 {
     siginfo_t info = {0};
 
-    while ((waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) && (info.si_pid != 0)) {
+    while ((nx_sys_waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) &&
+           (info.si_pid != 0)) {
         const uint32_t rank = nx_ranks_of(r, info.si_pid);
 
         if (rank < r->config->n) {
@@ -203,7 +205,7 @@ void nx_ranks_reap(nx_ranks *r)
              * somebody else's as long as we have not taken its code. */
             (void)kill(-info.si_pid, SIGKILL);
         }
-        (void)waitpid(info.si_pid, NULL, 0);
+        (void)nx_sys_waitpid(info.si_pid, NULL, 0);
         if (rank < r->config->n) {
             on_end(r, rank, &info);
         }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 #include "cmd/launch/catchers.h"
 #include "cmd/launch/ranks_inner.h"
 #include "cmd/launch/signals.h"
@@ -142,7 +143,8 @@ static void note_stops(nx_ranks *r)
 {
     siginfo_t info = {0};
 
-    while ((waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0) && (info.si_pid != 0)) {
+    while ((nx_sys_waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0) &&
+           (info.si_pid != 0)) {
         const uint32_t rank = nx_ranks_of(r, info.si_pid);
 
         if ((rank < r->config->n) && (info.si_code == CLD_STOPPED)) {

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "cmd/launch/pty.h"
 
 /* The ends of one pipe: |child| goes over, |ours| stays. */
@@ -23,7 +24,7 @@ static nexar_err make_pipe(ends *e)
 {
     int fds[2];
 
-    if (pipe2(fds, O_CLOEXEC) != 0) {
+    if (nx_sys_pipe(fds, 0) != 0) {
         return nx_fail_sys("pipe2", "", errno);
     }
     *e = (ends){.child = fds[1], .ours = fds[0]};
@@ -48,7 +49,7 @@ static nexar_err make_stdout(nx_spawn *s, ends *e)
 static void close_end(int fd)
 {
     if (fd >= 0) {
-        (void)close(fd);
+        (void)nx_sys_close(fd);
     }
 }
 
@@ -66,7 +67,7 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
                              int report)
 {
     sigset_t none;
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int nothing = nx_sys_open("/dev/null", O_RDONLY, 0);
     int code;
 
     (void)setpgid(0, 0);
@@ -78,10 +79,10 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
     (void)sigemptyset(&none);
     (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
     (void)signal(SIGPIPE, SIG_DFL);
-    (void)dup2((s->input >= 0) ? s->input : nothing, STDIN_FILENO);
+    (void)nx_sys_dup2((s->input >= 0) ? s->input : nothing, STDIN_FILENO);
     if (out->child >= 0) {
-        (void)dup2(out->child, STDOUT_FILENO);
-        (void)dup2(err->child, STDERR_FILENO);
+        (void)nx_sys_dup2(out->child, STDOUT_FILENO);
+        (void)nx_sys_dup2(err->child, STDERR_FILENO);
     }
     if (s->cpus != NULL) {
         (void)sched_setaffinity(0, sizeof(*s->cpus), s->cpus);
@@ -91,7 +92,7 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
         (void)execvp(s->argv[0], s->argv);
     }
     code = errno;
-    (void)!write(report, &code, sizeof(code));
+    (void)!nx_sys_write(report, &code, sizeof(code));
     _exit(127);
 }
 
@@ -101,9 +102,7 @@ static int await_exec(int report)
     int code = 0;
     ssize_t got;
 
-    do {
-        got = read(report, &code, sizeof(code));
-    } while ((got < 0) && (errno == EINTR));
+    got = nx_sys_read(report, &code, sizeof(code));
     return (got == sizeof(code)) ? code : 0;
 }
 
@@ -142,16 +141,16 @@ static nexar_err start(nx_spawn *s, const ends *out, const ends *err)
         become(s, parent, out, err, report.child);
     }
     code = (s->pid < 0) ? errno : 0;
-    (void)close(report.child);
+    (void)nx_sys_close(report.child);
     if (s->pid < 0) {
-        (void)close(report.ours);
+        (void)nx_sys_close(report.ours);
         return nx_fail_sys("fork", "", code);
     }
     (void)setpgid(s->pid, s->pid); /* both do it, so that neither comes too late */
     code = await_exec(report.ours);
-    (void)close(report.ours);
+    (void)nx_sys_close(report.ours);
     if (code != 0) {
-        (void)waitpid(s->pid, NULL, 0);
+        (void)nx_sys_waitpid(s->pid, NULL, 0);
         return cannot_run(s, code);
     }
     return NEXAR_OK;
