@@ -107,7 +107,7 @@ static void fill_env(local_job *j, uint32_t rank)
     if (j->plain) {
         j->env[n++] = "NO_COLOR=1"; /* what a program would conclude from a pipe */
     }
-    for (size_t i = 0; i < l->env->n; i++) {
+    for (size_t i = 0; (l->env != NULL) && (i < l->env->n); i++) {
         j->env[n++] = l->env->at[i];
     }
     j->env[n++] = number(j, 0, "NEXAR_LOCAL_RANK", rank);

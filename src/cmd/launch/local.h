@@ -16,7 +16,7 @@ typedef struct nx_local {
     bool elastic;          /* one that fails does not end the others */
     bool joins;            /* they join the cluster that NEXAR_JOIN names: no seed of their own */
     bool bind;             /* each on a core of its own */
-    const nx_words *env;   /* "NAME=VALUE", for their environment */
+    const nx_words *env;   /* "NAME=VALUE", for their environment; may be NULL */
     const char *cwd;       /* the directory to start in; NULL: this one */
     char **argv;           /* ends with NULL */
     const char *join_file; /* where to write the join string; NULL: nowhere */
