@@ -42,6 +42,59 @@ kill -TERM "$pid"
 ends 143
 ! has "$work/err" "stopped" || fail "$what: tells of what the user has stopped"
 
+echo "-- output of killed ranks"
+# A rank that hears nothing has printed 20000 lines that nobody has read yet.
+cat >"$work/print" <<'PRINT'
+#!/bin/bash
+trap : INT
+for ((i = 0; i < 20000; i++)); do echo "line $i of a rank that is killed"; done
+: >"$1"
+while :; do sleep 0.1; done
+PRINT
+chmod +x "$work/print"
+# unread FILE: `nexar run` of it, into a FIFO that is open as descriptor 3.
+unread() {
+    what="$1 lines that nobody reads"
+    rm -f "$work/unread"
+    mkfifo "$work/unread"
+    env --default-signal=INT "$nexar" run -n 1 --grace 10m "$work/print" "$work/$1" \
+        >"$work/unread" 2>"$work/err" </dev/null &
+    pid=$!
+    exec 3<"$work/unread"
+    until_true test -e "$work/$1"
+}
+unread kept
+kill -INT "$pid"
+until_true has "$work/err" '^nexar run: ending the ranks; press Ctrl-C again to kill them$'
+sleep 0.3 # one that comes sooner is the same signal by another way
+kill -INT "$pid"
+until_true has "$work/err" '^nexar run: killing the ranks$'
+cat <&3 >"$work/out"
+exec 3<&-
+ends 130
+[ "$(grep -c '^\[0\] line [0-9]* of a rank that is killed$' "$work/out")" = 20000 ] || fail "$what: not all are there"
+# Only a third signal does not wait for a reader.
+unread dropped
+kill -INT "$pid"
+until_true eval 'kill -INT "$pid" 2>/dev/null; gone "$pid"'
+exec 3<&-
+ends 130
+# SIGTERM says what it does, too.
+begin -n 2 "$work/listen" TERM "$long"
+until_true eval '[ "$(grep -c ready "$work/out")" = 2 ]'
+kill -TERM "$pid"
+ends 143
+says '^nexar run: ending the ranks on signal 15 \(Terminated\); a second one kills them$'
+# A signal that a rank does not catch does not kill it.
+begin -n 2 sh -c "echo ready; exec sleep $long"
+until_true eval '[ "$(grep -c ready "$work/out")" = 2 ]'
+kill -USR1 "$pid"
+kill -USR2 "$pid"
+until_true eval '[ "$(grep -c "0 of 2 ranks have joined" "$work/err")" = 2 ]'
+are_left 2 || fail "$what: SIGUSR1 kills a rank"
+kill -TERM "$pid"
+ends 143
+
 echo "-- killed"
 # Grandchildren in groups and sessions of their own, too.
 nest="sleep $long & setsid sleep $long & exec sleep $long"
