@@ -152,7 +152,7 @@ typedef struct nexar_config nexar_config;
  * caller gives it back with nexar_config_free().
  *
  * NEXAR_EINVAL
- *     The environment variable of a setting holds a value that the setting
+ *     The environment variable of a setting is empty, or holds a value that the setting
  *     does not accept.  (A variable that begins with NEXAR_ and belongs to no
  *     setting is only warned of in the log.)
  * NEXAR_ENOMEM
@@ -193,23 +193,35 @@ NEXAR_API void nexar_config_free(nexar_config *cfg);
 typedef struct nexar_comm nexar_comm;
 
 /*
- * Joins the cluster that |cfg| names in its setting "join", and returns the
- * world communicator when all ranks are there.  NULL is a config made from the
- * environment alone; |cfg| is only read.  With no cluster named anywhere the
- * world is this process alone.  With no "rank" given, a process that srun or mpirun
- * has started asks for its number there.  The caller leaves with nexar_finalize().
+ * Joins a cluster, and returns the world communicator when all ranks are there.  NULL is a config
+ * made from the environment alone; |cfg| is only read.  Which cluster:
+ *
+ * - that of the setting "join": a join string; "file:PATH" (also "join_file"), a file that holds
+ *   one and is waited for; or "none", a world of one.
+ * - Where "join" is not set and mpirun or srun --mpi=pmix started the process: that of its job.
+ *   Rank 0 has the seed, which ends in its nexar_finalize(); ranks may finalize in any order.
+ *   Several worlds may exist at a time; after the last has ended, another nexar_init() of the
+ *   process fails unless "join" is set.
+ * - Without launcher the world is this process alone.
+ *
+ * With no "rank" given, the process asks for the number that its launcher gave to it.  The caller
+ * leaves with nexar_finalize().
  *
  * NEXAR_EINVAL
  *     A setting: the join string, a rank that is taken or too high, an interface
- *     that is not there; a variable of a launcher that is no number.
+ *     that is not there; a variable of a launcher that is no number.  A launcher or a setting says
+ *     that this process is one of several, and there is no cluster to join: the sentence names the
+ *     variable and the ways to name one.
  * NEXAR_ECONNECT
  *     The seed does not answer; the sentence names the addresses that were tried.
  * NEXAR_EAUTH
- *     The seed has another key than the join string says, or refused the token.
+ *     The seed has another key than the join string says, or refused the token.  A join file or
+ *     token file belongs to another user, or others may read or write it.
  * NEXAR_EPROTO
- *     The seed speaks another version.
+ *     The seed speaks another version.  The launcher answers an error.
  * NEXAR_ETIMEDOUT
- *     Not all ranks came within "formation_timeout"; names those missing.
+ *     Not all ranks came within "formation_timeout"; names those missing.  The join file did not
+ *     come, or not all processes of the launcher called nexar_init().
  * NEXAR_ENOMEM, NEXAR_ESYS
  *     No memory, no descriptors, no socket.
  */

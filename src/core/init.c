@@ -11,6 +11,7 @@
 #include "cluster/seed/seed.h"
 #include "core/comm.h"
 #include "core/forked.h"
+#include "core/launcher/rendezvous.h"
 
 /* A config of our own: a copy of |cfg|, or one made from the environment. */
 static nexar_err own_config(const nexar_config *cfg, nexar_config **out)
@@ -18,9 +19,24 @@ static nexar_err own_config(const nexar_config *cfg, nexar_config **out)
     return (cfg == NULL) ? nexar_config_create(out) : nx_config_copy(cfg, out);
 }
 
+/* The world has not formed: the sentence names the launcher, if that brought the ranks together. */
+static nexar_err abandon(nx_rendezvous *rendezvous, nexar_err err)
+{
+    char why[NX_ERROR_ROOM];
+
+    if (rendezvous == NULL) {
+        return err;
+    }
+    (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+    err = nx_fail(err, "started by %s: %s", nx_rendezvous_name(rendezvous), why);
+    nx_rendezvous_end(rendezvous);
+    return err;
+}
+
 nexar_err nexar_init(const nexar_config *cfg, nexar_comm **world)
 {
     NX_NOT_CANCELLED;
+    nx_rendezvous *rendezvous = NULL;
     nexar_config *own;
     nx_world *made;
     nexar_err err;
@@ -36,16 +52,18 @@ nexar_err nexar_init(const nexar_config *cfg, nexar_comm **world)
     if (err != NEXAR_OK) {
         return err;
     }
-    err = nx_config_take_launcher(own);
+    err = nx_rendezvous_start(own, &rendezvous);
     if (err != NEXAR_OK) {
         nexar_config_free(own);
         return err;
     }
     err = nx_world_create(own, &made);
-    if (err == NEXAR_OK) {
-        *world = made->comm;
+    if (err != NEXAR_OK) {
+        return abandon(rendezvous, err);
     }
-    return err;
+    made->rendezvous = rendezvous;
+    *world = made->comm;
+    return NEXAR_OK;
 }
 
 nexar_err nexar_finalize(nexar_comm *world)
@@ -96,6 +114,12 @@ static nexar_err local_start(local *l, const nexar_config *cfg, const char *join
 
     if (err == NEXAR_OK) {
         err = nexar_config_set(l->config, "join", join);
+    }
+    if (err == NEXAR_OK) {
+        err = nexar_config_set(l->config, "join_file", "");
+    }
+    if (err == NEXAR_OK) {
+        err = nexar_config_set(l->config, "token_file", "");
     }
     (void)snprintf(number, sizeof(number), "%d", rank);
     if (err == NEXAR_OK) {

@@ -1,8 +1,11 @@
 /* seed_api.c - the seed for programs that embed it. */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/cancellation.h"
 #include "cluster/seed/seed.h"
 #include "core/config/config.h"
+#include "core/launcher/join_source.h"
 #include "core/seed_config.h"
 
 struct nexar_seed {
@@ -38,6 +41,7 @@ static nexar_err check_sizes(const nexar_config *cfg)
 nexar_err nx_seed_config_from(const nexar_config *cfg, nx_seed_config *out)
 {
     char number[NX_NUMBER_ROOM];
+    nexar_err err;
 
     *out = (nx_seed_config){
         .world_size = (uint32_t)nx_config_number(cfg, NX_SET_WORLD_SIZE),
@@ -52,7 +56,8 @@ nexar_err nx_seed_config_from(const nexar_config *cfg, nx_seed_config *out)
     };
     nx_setting_port_range(nx_config_text(cfg, NX_SET_PORT_RANGE, number), &out->port_first,
                           &out->port_last);
-    return check_sizes(cfg);
+    err = check_sizes(cfg);
+    return (err == NEXAR_OK) ? nx_join_source_token(cfg, &out->token, &out->has_token) : err;
 }
 
 nexar_err nexar_seed_start(const nexar_config *cfg, nexar_seed **seed)
@@ -78,6 +83,7 @@ nexar_err nexar_seed_start(const nexar_config *cfg, nexar_seed **seed)
     }
     if (err == NEXAR_OK) {
         err = nx_seed_create(&made->seed, &sc);
+        explicit_bzero(&sc.token, sizeof(sc.token));
     }
     if (err != NEXAR_OK) {
         nexar_config_free(made->config);

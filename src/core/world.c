@@ -18,6 +18,7 @@
 #include "core/failure/exits.h"
 #include "core/failure/failure.h"
 #include "core/forked.h"
+#include "core/launcher/rendezvous.h"
 #include "core/links.h"
 #include "core/recover/queued.h"
 #include "core/report/diagnosis.h"
@@ -602,6 +603,7 @@ static void end_all(nx_world *world)
 nexar_err nx_world_destroy(nx_world *world)
 {
     nx_event closed = {0}, emptied = {0}, drained = {0}, left = {0};
+    nx_rendezvous *rendezvous = world->rendezvous;
     char why[NX_ERROR_ROOM];
     nexar_err err;
 
@@ -632,6 +634,7 @@ nexar_err nx_world_destroy(nx_world *world)
     (void)nx_sentence(why, sizeof(why), "%s", world->lost_why);
     nx_loop_unlock(world->loop);
     teardown(world);
+    nx_rendezvous_end(rendezvous); /* last: this rank has said good-bye to the seed in it */
     return (err == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "finalize: %s", why);
 }
 

@@ -19,9 +19,10 @@
 #include "rpc/rpc.h"
 #include "transport/shm/shm.h"
 
-typedef struct nx_diagnosis nx_diagnosis; /* diagnosis.h */
-typedef struct nx_exits nx_exits;         /* exits.h */
-typedef struct nx_failure nx_failure;     /* failure.h */
+typedef struct nx_diagnosis nx_diagnosis;   /* diagnosis.h */
+typedef struct nx_exits nx_exits;           /* exits.h */
+typedef struct nx_failure nx_failure;       /* failure.h */
+typedef struct nx_rendezvous nx_rendezvous; /* rendezvous.h */
 
 typedef struct nx_world {
     nexar_config *config;
@@ -66,6 +67,8 @@ typedef struct nx_world {
     nx_event start;   /* set when that changes, or the seed goes */
     uint32_t before;  /* the id of the world's communicator before this one */
     nx_list parked;   /* links of members that are ahead of this rank */
+
+    nx_rendezvous *rendezvous; /* NULL: nothing of the launcher's is in use */
 
     nx_oplog log;            /* for reports */
     nx_diagnosis *diagnosis; /* NULL until the world is there */

@@ -127,7 +127,7 @@ static nexar_err parse_parts(char *text, nx_join_string *out)
      * be shown. */
     hosts = strrchr(token, '@');
     if (hosts == NULL) {
-        return wrong("there is no @ behind the token");
+        return wrong("it has no token (TOKEN@), and token_file (NEXAR_TOKEN_FILE) names none");
     }
     if (!decode_secret(token, (size_t)(hosts - token), out->token.bytes)) {
         return wrong("the token is not 43 characters of A-Z a-z 0-9 - _");
@@ -173,6 +173,11 @@ nexar_err nx_join_string_parse(const char *text, nx_join_string *out)
     return err;
 }
 
+bool nx_token_parse(const char *text, nx_token *out)
+{
+    return decode_secret(text, strlen(text), out->bytes);
+}
+
 /* A text that is built in the caller's memory. */
 typedef struct builder {
     char *buf;
@@ -199,10 +204,10 @@ nexar_err nx_join_string_format(const nx_join_string *j, char *buf, size_t size)
 
     encode_secret(j->token.bytes, secret);
     add(&b, SCHEME);
-    add(&b, secret);
+    add(&b, j->bare ? "" : secret);
     explicit_bzero(secret, sizeof(secret));
     for (size_t i = 0; i < j->naddresses; i++) {
-        add(&b, (i == 0) ? "@" : ",");
+        add(&b, (i > 0) ? "," : j->bare ? "" : "@");
         add(&b, nx_address_text(&j->addresses[i], address));
     }
     encode_secret(j->pin.bytes, secret);

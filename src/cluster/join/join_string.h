@@ -27,6 +27,7 @@ typedef struct nx_token {
 typedef struct nx_join_string {
     nx_token token;
     nx_pin pin;
+    bool bare; /* nx_join_string_format leaves the token out: it reaches joiners otherwise */
     struct sockaddr_storage addresses[NX_SEED_ADDRESSES_MAX];
     size_t naddresses;
 } nx_join_string;
@@ -35,6 +36,8 @@ typedef struct nx_join_string {
  * token is not in it.  Host names are resolved (which may block); an address
  * that does not resolve is NEXAR_ECONNECT, unless another one does. */
 NX_MUST_CHECK nexar_err nx_join_string_parse(const char *text, nx_join_string *out);
+/* Reads a token alone, of 43 characters; false: |text| is none. */
+NX_MUST_CHECK bool nx_token_parse(const char *text, nx_token *out);
 /* NEXAR_ETRUNC when |size| is too small. */
 NX_MUST_CHECK nexar_err nx_join_string_format(const nx_join_string *j, char *buf, size_t size);
 

@@ -2,6 +2,7 @@
 #include "cluster/seed/seed.h"
 
 #include <errno.h>
+#include <gnutls/gnutls.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -290,7 +291,11 @@ static nexar_err make_authority(nx_seed *s)
     nexar_err err;
 
     nx_random_fill(&nx_random_system, &job, sizeof(job));
-    nx_random_fill(&nx_random_system, &s->join.token, sizeof(s->join.token));
+    if (s->config.has_token) {
+        s->join.token = s->config.token;
+    } else {
+        nx_random_fill(&nx_random_system, &s->join.token, sizeof(s->join.token));
+    }
     err = nx_authority_create(&s->authority, &job);
     if (err == NEXAR_OK) {
         nx_authority_pin(s->authority, &s->join.pin);
@@ -306,6 +311,13 @@ static nexar_err take_over(nx_seed *s, nx_seed_file *f)
                        "%s is of a seed for a world of %u ranks, not of %u: give the same size, or "
                        "another file",
                        s->state_path, (unsigned)f->world_size, (unsigned)s->config.world_size);
+    }
+    if (s->config.has_token &&
+        (gnutls_memcmp(&f->token, &s->config.token, sizeof(f->token)) != 0)) {
+        return nx_fail(NEXAR_EINVAL,
+                       "%s is of a seed with another token than that of token_file: give the same "
+                       "token, or another file",
+                       s->state_path);
     }
     s->authority = f->authority;
     f->authority = NULL;
@@ -425,6 +437,7 @@ nexar_err nx_seed_create(nx_seed **out, const nx_seed_config *config)
         return nx_fail_nomem("the seed");
     }
     s->config = *config;
+    s->join.bare = config->has_token;
     s->timer.on_expire = on_expire;
     nx_list_init(&s->conns);
     (void)pthread_mutex_init(&s->lock, NULL);

@@ -59,6 +59,10 @@ typedef struct nx_seed_config {
     /* The file of a seed that lasts (seed_file.h): if it is there, this seed goes on
      * where the last one ended, with its key, token and port.  NULL or "": none. */
     const char *state;
+    /* |token| is what joiners must hold: they have it from elsewhere, and the join string lacks
+     * it.  Otherwise there is a new one, in the join string. */
+    bool has_token;
+    nx_token token;
     const char *qlog_dir;
     /* From the seed's thread, one at a time; not to destroy the seed from.  May be
      * NULL. */
@@ -68,7 +72,8 @@ typedef struct nx_seed_config {
 
 /* The strings of |config| are borrowed until the call returns.
  * NEXAR_EINVAL, NEXAR_ESYS (address in use: names it), NEXAR_ENOMEM; for the state as
- * nx_seed_file_read, and NEXAR_EINVAL if it is of another world size. */
+ * nx_seed_file_read, and NEXAR_EINVAL if it is of another world size or
+ * token. */
 NX_MUST_CHECK nexar_err nx_seed_create(nx_seed **out, const nx_seed_config *config);
 /* Ends at once: members run on without it, and come back to one that lasts. */
 void nx_seed_destroy(nx_seed *seed);

@@ -11,6 +11,8 @@
 #include "base/cancellation.h"
 #include "base/log.h"
 #include "base/sentence.h"
+#include "core/config/environment.h"
+#include "core/launcher/launcher.h"
 #include "reduce/reduce.h"
 #include "transport/quic/aead.h"
 
@@ -155,20 +157,6 @@ static nexar_err set(nexar_config *cfg, nx_setting_id id, const char *text, nx_o
 
 /* ---- the environment ---------------------------------------------------- */
 
-/* Not getenv: its result may change under another thread's hands no less than
- * environ itself, and the unknown ones need the walk anyway. */
-static const char *variable_value(const char *variable)
-{
-    size_t len = strlen(variable);
-
-    for (char **at = environ; (at != NULL) && (*at != NULL); at++) {
-        if ((strncmp(*at, variable, len) == 0) && ((*at)[len] == '=')) {
-            return *at + len + 1;
-        }
-    }
-    return NULL;
-}
-
 /* What `nexar run` tells the program, and is no setting. */
 static bool is_for_programs(const char *variable)
 {
@@ -204,16 +192,11 @@ static void warn_unknown(const char *entry)
  */
 static bool is_warned_elsewhere(void)
 {
-    static const char *const numbers[] = {"NEXAR_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
-                                          "PMI_RANK", "SLURM_PROCID"};
-    bool elsewhere = variable_value("NEXAR_LOCAL_RANK") != NULL;
+    const nx_launcher *by = nx_launcher_find();
+    const char *number = nx_environment((by == NULL) ? "NEXAR_RANK" : by->rank);
 
-    for (size_t i = 0; !elsewhere && (i < sizeof(numbers) / sizeof(numbers[0])); i++) {
-        const char *number = variable_value(numbers[i]);
-
-        elsewhere = (number != NULL) && (strcmp(number, "0") != 0);
-    }
-    return elsewhere;
+    return (nx_environment("NEXAR_LOCAL_RANK") != NULL) ||
+           ((number != NULL) && (strcmp(number, "0") != 0));
 }
 
 static void warn_of_unknown_variables(const nexar_config *cfg)
@@ -234,7 +217,7 @@ static void warn_of_unknown_variables(const nexar_config *cfg)
 
 bool nx_config_first_here(void)
 {
-    const char *local = variable_value("NEXAR_LOCAL_RANK");
+    const char *local = nx_environment("NEXAR_LOCAL_RANK");
 
     return (local == NULL) || (strcmp(local, "0") == 0);
 }
@@ -243,10 +226,15 @@ static nexar_err set_from_environment(nexar_config *cfg)
 {
     for (int id = 0; id < NX_SETTINGS; id++) {
         char variable[NX_VARIABLE_ROOM];
-        const char *text = variable_value(nx_setting_variable(nx_settings[id].name, variable));
+        const char *text = nx_environment(nx_setting_variable(nx_settings[id].name, variable));
         nexar_err err = NEXAR_OK;
 
-        if (text != NULL) {
+        if ((text != NULL) && (text[0] == '\0')) {
+            err = nx_fail(NEXAR_EINVAL,
+                          "setting %s (from %s): the variable is set but empty; unset "
+                          "it, or give it a value",
+                          nx_settings[id].name, variable);
+        } else if (text != NULL) {
             err = set(cfg, (nx_setting_id)id, text, NX_ORIGIN_ENVIRONMENT);
         }
         if (err != NEXAR_OK) {
@@ -258,43 +246,10 @@ static nexar_err set_from_environment(nexar_config *cfg)
 
 /* ---- launchers ------------------------------------------------------------ */
 
-/*
- * srun numbers the tasks of a step.  A script of sbatch and a shell of salloc have a SLURM_PROCID
- * as well, which is 0, and whatever they start inherits it: no step, or one by a number that Slurm
- * keeps for itself, from that of the shell's on.
- */
-static bool is_task_of_slurm(void)
-{
-    static const uint64_t first_reserved = UINT64_C(0xfffffffa);
-    const char *step = variable_value("SLURM_STEP_ID");
-    uint64_t number;
-
-    if (step == NULL) {
-        return variable_value("SLURM_JOB_ID") == NULL;
-    }
-    return nx_parse_uint(step, &number) && (number < first_reserved);
-}
-
-static bool is_always(void)
-{
-    return true;
-}
-
-/* Slurm is last: what another launcher starts in its allocation has the variables of both. */
-static const struct launcher {
-    const char *rank, *size; /* NULL: it does not say */
-    bool (*counts)(void);
-} launchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", is_always},
-    {"PMI_RANK", "PMI_SIZE", is_always},
-    {"PMIX_RANK", NULL, is_always},
-    {"SLURM_PROCID", "SLURM_NTASKS", is_task_of_slurm},
-};
-
 static nexar_err take_number(nexar_config *cfg, nx_setting_id id, const char *variable,
                              uint64_t min, uint64_t max)
 {
-    const char *text = (variable == NULL) ? NULL : variable_value(variable);
+    const char *text = (variable == NULL) ? NULL : nx_environment(variable);
     const char *name = nx_settings[id].name;
     char ours[NX_VARIABLE_ROOM];
     uint64_t number;
@@ -312,27 +267,32 @@ static nexar_err take_number(nexar_config *cfg, nx_setting_id id, const char *va
     return set_by(cfg, id, text, NX_ORIGIN_LAUNCHER, variable);
 }
 
-nexar_err nx_config_take_launcher(nexar_config *cfg)
+nexar_err nx_config_take_numbers(nexar_config *cfg, const nx_launcher *by)
 {
     const uint64_t most = nx_settings[NX_SET_WORLD_SIZE].max;
-    const struct launcher *by = NULL;
-    char buf[NX_NUMBER_ROOM];
     nexar_err err;
 
-    if ((nx_config_text(cfg, NX_SET_JOIN, buf)[0] == '\0') ||
-        (cfg->values[NX_SET_RANK].origin != NX_ORIGIN_DEFAULT)) {
-        return NEXAR_OK;
-    }
-    for (size_t i = 0; (by == NULL) && (i < sizeof(launchers) / sizeof(launchers[0])); i++) {
-        if ((variable_value(launchers[i].rank) != NULL) && launchers[i].counts()) {
-            by = &launchers[i];
-        }
-    }
-    if (by == NULL) {
+    if (cfg->values[NX_SET_RANK].origin != NX_ORIGIN_DEFAULT) {
         return NEXAR_OK;
     }
     err = take_number(cfg, NX_SET_RANK, by->rank, 0, most - 1);
     return (err == NEXAR_OK) ? take_number(cfg, NX_SET_WORLD_SIZE, by->size, 1, most) : err;
+}
+
+nexar_err nx_config_take_launcher(nexar_config *cfg)
+{
+    const nx_launcher *by = nx_launcher_find();
+    char buf[NX_NUMBER_ROOM];
+
+    return ((by != NULL) && (nx_config_text(cfg, NX_SET_JOIN, buf)[0] != '\0'))
+               ? nx_config_take_numbers(cfg, by)
+               : NEXAR_OK;
+}
+
+nexar_err nx_config_set_launched(nexar_config *cfg, nx_setting_id id, const char *text,
+                                 const char *variable)
+{
+    return set_by(cfg, id, text, NX_ORIGIN_LAUNCHER, variable);
 }
 
 /* ---- public ------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "coll/select.h"
 #include "core/config/settings.h"
+#include "core/launcher/launcher.h"
 
 typedef enum nx_origin {
     NX_ORIGIN_DEFAULT,
@@ -33,14 +34,21 @@ nx_origin nx_config_origin(const nexar_config *cfg, nx_setting_id id);
 const char *nx_config_origin_name(const nexar_config *cfg, nx_setting_id id);
 
 /*
- * Where `join` names a cluster and nobody has said anything of `rank`, takes the number that a
- * launcher has given to this process: Open MPI, PMI (MPICH and others), PMIx, srun of Slurm;
- * `world_size` too, if nobody has said anything of that.  For one who is about to join.
+ * Takes `rank` from the variable of the launcher |by|, unless the program or a variable of nexar
+ * gives it; then also `world_size`, under the same condition.
  *
  * NEXAR_EINVAL
  *     A variable of the launcher is no such number: the sentence names it.
  */
+NX_MUST_CHECK nexar_err nx_config_take_numbers(nexar_config *cfg, const nx_launcher *by);
+
+/* The same with the launcher of this process, where there is one and `join` names a cluster. */
 NX_MUST_CHECK nexar_err nx_config_take_launcher(nexar_config *cfg);
+
+/* Sets |id| to |text| with the origin NX_ORIGIN_LAUNCHER; |variable| is not copied.  NEXAR_EINVAL
+ * and NEXAR_ENOMEM as nexar_config_set(). */
+NX_MUST_CHECK nexar_err nx_config_set_launched(nexar_config *cfg, nx_setting_id id,
+                                               const char *text, const char *variable);
 
 /* The value as text that nexar_config_set() takes.  |buf| has NX_NUMBER_ROOM
  * bytes; the result is in it or in |cfg|, and valid until either changes. */

@@ -21,6 +21,8 @@ static const struct sample {
     [NX_SET_KERNELS] = {"portable", "portable", "sse"},
     [NX_SET_AEAD] = {"gnutls", "gnutls", "none"},
     [NX_SET_JOIN] = {"nexar://a@b:1/?pin=c", "nexar://a@b:1/?pin=c", "http://a"},
+    [NX_SET_JOIN_FILE] = {"job.join", "job.join", "my file"},
+    [NX_SET_TOKEN_FILE] = {"job.token", "job.token", "my token"},
     [NX_SET_RANK] = {"7", "7", "65536"},
     [NX_SET_WORLD_SIZE] = {"4", "4", "65537"},
     [NX_SET_FORMATION_TIMEOUT] = {"5s", "5s", "99ms"},

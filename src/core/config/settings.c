@@ -130,7 +130,9 @@ static bool is_transports(const char *text)
 /* More is said of it when it is used. */
 static bool is_join(const char *text)
 {
-    return (text[0] == '\0') || (strncmp(text, "nexar://", 8) == 0);
+    return (text[0] == '\0') || (strcmp(text, "none") == 0) ||
+           (strncmp(text, "nexar://", 8) == 0) ||
+           ((strncmp(text, "file:", 5) == 0) && (text[5] != '\0'));
 }
 
 /* Addresses, names, networks: whoever uses them knows more. */
@@ -185,9 +187,27 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                      .preset = "",
                      .unit = "",
                      .check = is_join,
-                     .accepted = "what `nexar seed` prints: nexar://TOKEN@host:port/?pin=KEY",
+                     .accepted = "what `nexar seed` prints (nexar://TOKEN@host:port/?pin=KEY), "
+                                 "file:PATH, or none",
                      .secret = true,
-                     .help = "the cluster to join; empty: this process is a world of its own"},
+                     .help = "the cluster to join; file:PATH: what that file says, when it is "
+                             "there; none: a world of one; empty: the cluster of the launcher "
+                             "(mpirun, srun), a world of one where there is no launcher"},
+    [NX_SET_JOIN_FILE] = {.name = "join_file",
+                          .type = NX_SETTING_TEXT,
+                          .preset = "",
+                          .unit = "",
+                          .check = is_word,
+                          .accepted = "a file",
+                          .help = "the same as join=file:PATH; empty: none"},
+    [NX_SET_TOKEN_FILE] = {.name = "token_file",
+                           .type = NX_SETTING_TEXT,
+                           .preset = "",
+                           .unit = "",
+                           .check = is_word,
+                           .accepted = "a file",
+                           .help = "holds the token for a join string without one, and that of a "
+                                   "seed; empty: the join string holds it"},
     [NX_SET_RANK] =
         {.name = "rank",
          .type = NX_SETTING_TEXT,

@@ -21,6 +21,8 @@ typedef enum nx_setting_id {
     NX_SET_KERNELS,
     NX_SET_AEAD,
     NX_SET_JOIN,
+    NX_SET_JOIN_FILE,
+    NX_SET_TOKEN_FILE,
     NX_SET_RANK,
     NX_SET_WORLD_SIZE,
     NX_SET_FORMATION_TIMEOUT,

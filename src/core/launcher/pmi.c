@@ -1,0 +1,288 @@
+/*
+ * pmi.c - PMI-1, the wire protocol of MPICH's process manager, on the descriptor PMI_FD.
+ *
+ * Lines "cmd=NAME key=value ...": the process asks, the launcher answers.  Hydra, `srun
+ * --mpi=pmi2` and Flux speak it.  A process that has said init and ends without finalize is an
+ * error to the launcher, so finalize is said by the last close; after it the descriptor is dead.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "core/config/environment.h"
+#include "core/launcher/channel.h"
+
+enum { LINE_MAX_SIZE = 2048, NAME_MAX_SIZE = 257 };
+
+static struct {
+    unsigned users;
+    bool closed; /* finalize was said, or the conversation has broken off */
+    int fd;
+    uint32_t size;
+    char space[NAME_MAX_SIZE]; /* the name of the key-value space */
+} pmi;
+
+/* ---- lines -------------------------------------------------------------------------------- */
+
+static nexar_err broken(nexar_err err)
+{
+    pmi.closed = true;
+    return err;
+}
+
+static nexar_err await(short events, uint64_t deadline_ns)
+{
+    struct pollfd at = {.fd = pmi.fd, .events = events};
+
+    for (;;) {
+        const uint64_t now = nx_now(&nx_clock_system);
+        const uint64_t left_ms = (deadline_ns <= now) ? 0 : (deadline_ns - now) / 1000000 + 1;
+        const int n = poll(&at, 1, (left_ms > 60000) ? 60000 : (int)left_ms);
+
+        if (n > 0) {
+            return NEXAR_OK;
+        }
+        if ((n < 0) && (errno != EINTR)) {
+            return broken(nx_fail_sys("poll", "PMI_FD", errno));
+        }
+        if (left_ms == 0) {
+            return broken(nx_fail(NEXAR_ETIMEDOUT, "no answer to PMI on PMI_FD"));
+        }
+    }
+}
+
+static nexar_err say(const char *line, size_t len, uint64_t deadline_ns)
+{
+    size_t done = 0;
+
+    while (done < len) {
+        nexar_err err = await(POLLOUT, deadline_ns);
+        ssize_t n;
+
+        if (err != NEXAR_OK) {
+            return err;
+        }
+        n = send(pmi.fd, line + done, len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if ((n < 0) && (errno != EINTR) && (errno != EAGAIN)) {
+            return broken(nx_fail_sys("send", "PMI_FD", errno));
+        }
+        done += (n > 0) ? (size_t)n : 0;
+    }
+    return NEXAR_OK;
+}
+
+/* Byte by byte: nothing behind the line is taken, which may be another reader's. */
+static nexar_err hear(char line[LINE_MAX_SIZE], uint64_t deadline_ns)
+{
+    size_t len = 0;
+
+    while (len + 1 < LINE_MAX_SIZE) {
+        nexar_err err = await(POLLIN, deadline_ns);
+        ssize_t n;
+
+        if (err != NEXAR_OK) {
+            return err;
+        }
+        n = recv(pmi.fd, line + len, 1, MSG_DONTWAIT);
+        if (n == 0) {
+            return broken(nx_fail(NEXAR_EPROTO, "the launcher has closed PMI_FD"));
+        }
+        if ((n < 0) && (errno != EINTR) && (errno != EAGAIN)) {
+            return broken(nx_fail_sys("recv", "PMI_FD", errno));
+        }
+        if ((n > 0) && (line[len++] == '\n')) {
+            line[len - 1] = '\0';
+            return NEXAR_OK;
+        }
+    }
+    return broken(nx_fail(NEXAR_EPROTO, "PMI: a line of the launcher has no end"));
+}
+
+/* The value of |key| in |line|, up to the next space; false: it is not there or does not fit. */
+static bool value_of(const char *line, const char *key, char *value, size_t size)
+{
+    const size_t len = strlen(key);
+
+    while (*line != '\0') {
+        const size_t word = strcspn(line, " ");
+
+        if ((word > len) && (line[len] == '=') && (strncmp(line, key, len) == 0)) {
+            const size_t n = word - len - 1;
+
+            if (n >= size) {
+                return false;
+            }
+            memcpy(value, line + len + 1, n);
+            value[n] = '\0';
+            return true;
+        }
+        line += word;
+        line += strspn(line, " ");
+    }
+    return false;
+}
+
+/* Says |asked|, a line, and takes the answer |name|, which is left in |line|. */
+static nexar_err ask(char line[LINE_MAX_SIZE], int asked, const char *name, uint64_t deadline_ns)
+{
+    char got[64] = "", rc[16] = "0";
+    nexar_err err;
+
+    if ((asked < 0) || (asked >= LINE_MAX_SIZE)) {
+        return nx_fail(NEXAR_EINTERNAL, "PMI: a line is longer than %d bytes", LINE_MAX_SIZE - 1);
+    }
+    err = say(line, (size_t)asked, deadline_ns);
+    if (err == NEXAR_OK) {
+        err = hear(line, deadline_ns);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    if (!value_of(line, "cmd", got, sizeof(got)) || (strcmp(got, name) != 0)) {
+        return broken(nx_fail(NEXAR_EPROTO,
+                              "PMI: the launcher answers \"%.60s\" where \"%s\" is expected; does "
+                              "another part of this process use PMI_FD?",
+                              got, name));
+    }
+    if (value_of(line, "rc", rc, sizeof(rc)) && (strcmp(rc, "0") != 0)) {
+        char why[128] = "no reason given";
+
+        (void)value_of(line, "msg", why, sizeof(why));
+        return nx_fail(NEXAR_EPROTO, "PMI: the launcher refuses: %s: rc=%s, %s", name, rc, why);
+    }
+    return NEXAR_OK;
+}
+
+/* ---- the channel -------------------------------------------------------------------------- */
+
+static nexar_err find_descriptor(void)
+{
+    const char *text = nx_environment("PMI_FD"), *ranks = nx_environment("PMI_SIZE");
+    uint64_t fd = 0, size = 0;
+    struct stat st;
+
+    if (pmi.closed) {
+        return nx_fail(NEXAR_ENOTSUP, NX_CHANNEL_CLOSED, "PMI");
+    }
+    /* MPI_Init talks on the same descriptor, and neither would understand the other's answers. */
+    if (dlsym(RTLD_DEFAULT, "MPI_Initialized") != NULL) {
+        return nx_fail(NEXAR_ENOTSUP,
+                       "this program uses MPI, which owns PMI_FD: broadcast the join string of a "
+                       "seed by MPI, or give NEXAR_JOIN=file:PATH");
+    }
+    if ((ranks == NULL) || !nx_parse_uint(ranks, &size) || (size < 1) || (size > INT32_MAX)) {
+        return nx_fail(NEXAR_ENOTSUP, "PMI_SIZE is missing or no number of processes");
+    }
+    if ((text == NULL) || !nx_parse_uint(text, &fd) || (fd > INT32_MAX) ||
+        (fstat((int)fd, &st) != 0) || !S_ISSOCK(st.st_mode)) {
+        return nx_fail(NEXAR_ENOTSUP, "PMI_FD is no socket of this process: only processes that "
+                                      "the launcher starts itself have it");
+    }
+    pmi.fd = (int)fd;
+    pmi.size = (uint32_t)size;
+    /* Children of this process have the variable, and must not speak in its name. */
+    (void)fcntl(pmi.fd, F_SETFD, FD_CLOEXEC);
+    return NEXAR_OK;
+}
+
+static nexar_err greet(uint64_t deadline_ns)
+{
+    char line[LINE_MAX_SIZE];
+    nexar_err err =
+        ask(line, snprintf(line, sizeof(line), "cmd=init pmi_version=1 pmi_subversion=1\n"),
+            "response_to_init", deadline_ns);
+
+    if (err == NEXAR_OK) {
+        err = ask(line, snprintf(line, sizeof(line), "cmd=get_my_kvsname\n"), "my_kvsname",
+                  deadline_ns);
+    }
+    if ((err == NEXAR_OK) && !value_of(line, "kvsname", pmi.space, sizeof(pmi.space))) {
+        err = nx_fail(NEXAR_EPROTO, "PMI: the launcher names no key-value space");
+    }
+    return err;
+}
+
+static nexar_err pmi_open(uint64_t deadline_ns, uint32_t *size)
+{
+    nexar_err err = NEXAR_OK;
+
+    if (pmi.users == 0) {
+        err = find_descriptor();
+        if (err == NEXAR_OK) {
+            err = greet(deadline_ns);
+        }
+    }
+    if (err == NEXAR_OK) {
+        pmi.users++;
+        *size = pmi.size;
+    }
+    return err;
+}
+
+static nexar_err pmi_put(const char *key, const char *value, uint64_t deadline_ns)
+{
+    char line[LINE_MAX_SIZE];
+    nexar_err err = ask(
+        line,
+        snprintf(line, sizeof(line), "cmd=put kvsname=%s key=%s value=%s\n", pmi.space, key, value),
+        "put_result", deadline_ns);
+
+    explicit_bzero(line, sizeof(line));
+    return err;
+}
+
+static nexar_err pmi_fence(uint64_t deadline_ns)
+{
+    char line[LINE_MAX_SIZE];
+
+    return ask(line, snprintf(line, sizeof(line), "cmd=barrier_in\n"), "barrier_out", deadline_ns);
+}
+
+static nexar_err pmi_get(const char *key, char value[NX_CHANNEL_VALUE_MAX], uint64_t deadline_ns)
+{
+    char line[LINE_MAX_SIZE];
+    nexar_err err =
+        ask(line, snprintf(line, sizeof(line), "cmd=get kvsname=%s key=%s\n", pmi.space, key),
+            "get_result", deadline_ns);
+
+    if ((err == NEXAR_OK) && !value_of(line, "value", value, NX_CHANNEL_VALUE_MAX)) {
+        err = nx_fail(NEXAR_EPROTO, "PMI: the launcher gives no value for %s", key);
+    }
+    explicit_bzero(line, sizeof(line));
+    return err;
+}
+
+/* It answers at once; this only bounds a launcher that hangs. */
+#define FINALIZE_NS UINT64_C(10000000000)
+
+static void pmi_close(void)
+{
+    char line[LINE_MAX_SIZE];
+
+    pmi.users--;
+    if (pmi.users != 0) {
+        return;
+    }
+    if (!pmi.closed) {
+        (void)!ask(line, snprintf(line, sizeof(line), "cmd=finalize\n"), "finalize_ack",
+                   nx_now(&nx_clock_system) + FINALIZE_NS);
+    }
+    pmi.closed = true;
+    (void)close(pmi.fd);
+}
+
+const nx_channel nx_channel_pmi = {.name = "PMI",
+                                   .open = pmi_open,
+                                   .put = pmi_put,
+                                   .fence = pmi_fence,
+                                   .get = pmi_get,
+                                   .close = pmi_close};

@@ -1,0 +1,40 @@
+/*
+ * rendezvous.h - from the settings and the launcher's variables to the cluster that a process
+ * joins, or to the certainty that it was meant to be alone.
+ *
+ * Where the launcher has a channel (channel.h) and nobody has named a cluster, rank 0 runs the
+ * seed inside its process and publishes the join string; the others take it from there.
+ */
+#ifndef NX_RENDEZVOUS_H
+#define NX_RENDEZVOUS_H
+
+#include "core/config/config.h"
+
+typedef struct nx_rendezvous nx_rendezvous;
+
+/*
+ * On success `join`, `rank` and `world_size` of |cfg| are complete: `join` names the cluster by
+ * a join string, or is empty for a world of one.  |*out| is what must live until the world has
+ * ended, NULL if nothing; it is given back with nx_rendezvous_end().  Blocks, up to
+ * formation_timeout for a join file and as long for the others' calls of it.
+ *
+ * NEXAR_EINVAL
+ *     A launcher or a setting says that this process is one of several, and there is no cluster to
+ *     join: the sentence names the variable and the ways to name one.  Settings that contradict
+ *     each other.
+ * NEXAR_EAUTH
+ *     A join file or token file belongs to another user, or others may use it.
+ * NEXAR_ETIMEDOUT
+ *     The join file did not come, or not all processes of the launcher.
+ * NEXAR_EPROTO, NEXAR_ESYS, NEXAR_ENOMEM and those of nx_seed_create()
+ */
+NX_MUST_CHECK nexar_err nx_rendezvous_start(nexar_config *cfg, nx_rendezvous **out);
+
+/* The launcher that brought the processes together, "mpirun of Open MPI (OMPI_COMM_WORLD_RANK=2,
+ * PMIx)". */
+const char *nx_rendezvous_name(const nx_rendezvous *r);
+
+/* Ends the seed, if it is here, and the channel.  NULL is allowed. */
+void nx_rendezvous_end(nx_rendezvous *r);
+
+#endif /* NX_RENDEZVOUS_H */

@@ -1,0 +1,126 @@
+/* secret_file.c - a file of one line that only its owner may read. */
+#include "core/launcher/secret_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+
+/* A file on a network file system announces no change, so it is looked at, ever more rarely. */
+enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 200 };
+#define SAY_AFTER_NS UINT64_C(2000000000)
+
+static nexar_err check_file(int fd, const char *path, const char *what)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0) {
+        return nx_fail_sys("stat", path, errno);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return nx_fail(NEXAR_EINVAL, "%s %s: it is no regular file", what, path);
+    }
+    if ((st.st_uid != geteuid()) && (st.st_uid != 0)) {
+        return nx_fail(NEXAR_EAUTH,
+                       "%s %s: it belongs to user %u, neither to this one (%u) nor to "
+                       "root; use a file of your own",
+                       what, path, (unsigned)st.st_uid, (unsigned)geteuid());
+    }
+    if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        return nx_fail(NEXAR_EAUTH,
+                       "%s %s: it holds a secret and its mode is %03o, so others may use it; chmod "
+                       "600 it",
+                       what, path, (unsigned)st.st_mode & 0777);
+    }
+    return NEXAR_OK;
+}
+
+/* |*whole|: the line has its end. */
+static nexar_err read_line(int fd, const char *path, const char *what, char *line, size_t size,
+                           bool *whole)
+{
+    size_t len = 0;
+    ssize_t n = 1;
+    char *end;
+
+    while ((n != 0) && (len < size)) {
+        n = read(fd, line + len, size - len);
+        if ((n < 0) && (errno != EINTR)) {
+            return nx_fail_sys("read", path, errno);
+        }
+        len += (n > 0) ? (size_t)n : 0;
+    }
+    end = memchr(line, '\n', len);
+    *whole = (end != NULL);
+    if (!*whole && (len == size)) {
+        return nx_fail(NEXAR_EINVAL, "%s %s: its first line is longer than %zu characters", what,
+                       path, size - 1);
+    }
+    if (end != NULL) {
+        *end = '\0';
+    }
+    return (end == line) ? nx_fail(NEXAR_EINVAL, "%s %s: its first line is empty", what, path)
+                         : NEXAR_OK;
+}
+
+/* |*found| and |*whole| say how far it is. */
+static nexar_err look(const char *path, const char *what, char *line, size_t size, bool *found,
+                      bool *whole)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    nexar_err err;
+
+    *found = (fd >= 0);
+    *whole = false;
+    if (fd < 0) {
+        return (errno == ENOENT) ? NEXAR_OK : nx_fail_sys(what, path, errno);
+    }
+    err = check_file(fd, path, what);
+    if (err == NEXAR_OK) {
+        err = read_line(fd, path, what, line, size, whole);
+    }
+    (void)close(fd);
+    return err;
+}
+
+nexar_err nx_secret_file_read(const char *path, const char *what, uint64_t wait_ns, char *line,
+                              size_t size)
+{
+    const uint64_t start_ns = nx_now(&nx_clock_system);
+    long pause_ms = FIRST_PAUSE_MS;
+    bool found = false, whole = false, said = false;
+    char number[NX_NUMBER_ROOM];
+
+    for (;;) {
+        struct timespec pause;
+        uint64_t past_ns;
+        nexar_err err = look(path, what, line, size, &found, &whole);
+
+        if ((err != NEXAR_OK) || whole) {
+            return err;
+        }
+        past_ns = nx_now(&nx_clock_system) - start_ns;
+        if (past_ns >= wait_ns) {
+            return nx_fail(NEXAR_ETIMEDOUT, "%s %s: %s%s%s", what, path,
+                           found ? "its first line has no end" : "there is no such file",
+                           (wait_ns == 0) ? "" : " after ",
+                           (wait_ns == 0) ? "" : nx_format_duration(wait_ns, number));
+        }
+        if (!said && (past_ns >= SAY_AFTER_NS)) {
+            said = true;
+            nx_log(NX_LOG_WARN, "waiting for the %s %s, up to %s: %s", what, path,
+                   nx_format_duration(wait_ns, number),
+                   found ? "its first line has no end yet" : "there is no such file yet");
+        }
+        pause = (struct timespec){.tv_sec = 0, .tv_nsec = pause_ms * 1000000L};
+        (void)nanosleep(&pause, NULL);
+        pause_ms = (2 * pause_ms > LAST_PAUSE_MS) ? LAST_PAUSE_MS : 2 * pause_ms;
+    }
+}
