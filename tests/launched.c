@@ -1,13 +1,15 @@
 /*
  * launched.c - a rank that a launcher has started: says which it is, and ends first or last.
  *
- *     launched [first|last|again|never]
+ *     launched [first|last|again|never|mpi LIBRARY|under LIBRARY]
  *
  * first: rank 0, which has the seed, finalizes and exits while the others work on.  last: the
  * others do.  again: there is a second world after the first.  never: rank 1 does not join.
+ * mpi: the program calls MPI_Init while it has a world; under: it has a world inside of MPI.
  */
 #include <nexar.h>
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +24,7 @@ enum { TAG_PIDS = 1, MOST = 64 };
 static void fail(const char *what)
 {
     (void)fprintf(stderr, "launched: %s: %s\n", what, nexar_last_error());
-    exit(1);
+    _exit(1);
 }
 
 static void check(nexar_err err, const char *what)
@@ -104,25 +106,58 @@ static nexar_comm *join(void)
     return world;
 }
 
+/* Calls the function |name| of MPI, whose library is in the process: nothing is built with it. */
+static void call_mpi(const char *library, const char *name)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL), *found = NULL;
+    int (*function)(void *, void *);
+
+    if (handle != NULL) {
+        found = dlsym(handle, name);
+    }
+    if (found == NULL) {
+        (void)fprintf(stderr, "launched: %s: there is no %s\n", library, name);
+        _exit(3);
+    }
+    memcpy(&function, &found, sizeof(function));
+    (void)function(NULL, NULL);
+}
+
+/* As the launcher says: there is no world yet. */
+static bool is_rank_1(void)
+{
+    const char *rank = getenv("PMI_RANK"); // NOLINT(concurrency-mt-unsafe)
+
+    if (rank == NULL) {
+        rank = getenv("PMIX_RANK"); // NOLINT(concurrency-mt-unsafe)
+    }
+    return (rank != NULL) && (strcmp(rank, "1") == 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *how = (argc > 1) ? argv[1] : "";
-    const char *rank = getenv("PMI_RANK"), *rank_x = getenv("PMIX_RANK");
     nexar_comm *world;
 
-    if ((strcmp(how, "never") == 0) && (strcmp((rank != NULL)     ? rank
-                                               : (rank_x != NULL) ? rank_x
-                                                                  : "",
-                                               "1") == 0)) {
+    if ((strcmp(how, "never") == 0) && is_rank_1()) {
         return pause(); /* until the launcher ends it */
     }
+    if (strcmp(how, "under") == 0) {
+        call_mpi(argv[2], "MPI_Init");
+    }
     world = join();
+    if (strcmp(how, "mpi") == 0) {
+        call_mpi(argv[2], "MPI_Init");
+    }
     if (strcmp(how, "first") == 0) {
         end_by_turns(world, nexar_rank(world) == 0);
     } else if (strcmp(how, "last") == 0) {
         end_by_turns(world, nexar_rank(world) != 0);
     }
     check(nexar_finalize(world), "finalize");
+    if ((strcmp(how, "mpi") == 0) || (strcmp(how, "under") == 0)) {
+        call_mpi(argv[2], "MPI_Finalize");
+    }
     if (strcmp(how, "again") == 0) {
         check(nexar_finalize(join()), "finalize again");
     }

@@ -217,6 +217,13 @@ openmpi() {
     common 3 "$mpirun" --oversubscribe -np 3
     run 0 "$mpirun" -np 1 "$launched"
     ranks 1
+    run some "$mpirun" -np 1 env NEXAR_RANK=1 "$launched"
+    says 'NEXAR_RANK=1 says'
+    # PMIx counts its users: MPI in the same process, before it or after it.
+    for how in mpi under; do
+        run 0 "$mpirun" --oversubscribe -np 2 "$launched" $how libmpi.so.40
+        ranks 2
+    done
 }
 
 mpich() {
@@ -225,6 +232,9 @@ mpich() {
     common 3 "$mpirun" -np 3
     run 0 "$mpirun" -np 1 "$launched"
     ranks 1
+    # PMI has one speaker: where that is MPI, nexar is silent and says so.
+    run some "$mpirun" -np 2 "$launched" under libmpich.so.12
+    says 'this program uses MPI, which owns PMI_FD'
     # A child has the variables, but not the descriptor.
     run some "$mpirun" -np 2 sh -c "exec $launched 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-"
     says 'PMI_FD is no socket of this process'

@@ -167,6 +167,22 @@ static void test_every_setting_is_taken_from_its_variable(void **state)
     }
 }
 
+static void test_a_variable_that_is_set_but_empty_is_refused(void **state)
+{
+    char variable[NX_VARIABLE_ROOM];
+
+    (void)state;
+    for (int i = 0; i < NX_SETTINGS; i++) {
+        nexar_config *cfg = NULL;
+
+        (void)nx_setting_variable(nx_settings[i].name, variable);
+        set_variable(variable, "");
+        assert_int_equal(nexar_config_create(&cfg), NEXAR_EINVAL);
+        assert_non_null(strstr(nexar_last_error(), variable));
+        assert_non_null(strstr(nexar_last_error(), "set but empty"));
+    }
+}
+
 static void test_errors_say_what_would_be_accepted(void **state)
 {
     nexar_config *cfg = fresh();
@@ -394,6 +410,25 @@ static void test_a_launcher_says_rank_and_size_of_one_who_joins(void **state)
          "default",
          "0",
          "default"},
+        /* torchrun is inside of srun; RANK alone says nothing; Kubernetes gives no size. */
+        {{JOIN, "RANK=2", "WORLD_SIZE=4", "TORCHELASTIC_RUN_ID=x", "SLURM_PROCID=0"},
+         "2",
+         "RANK",
+         "4",
+         "WORLD_SIZE"},
+        {{JOIN, "RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "PMI_RANK=1", "PMI_SIZE=8"},
+         "1",
+         "PMI_RANK",
+         "8",
+         "PMI_SIZE"},
+        {{JOIN, "RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "SLURM_PROCID=0"},
+         "2",
+         "RANK",
+         "4",
+         "WORLD_SIZE"},
+        {{JOIN, "RANK=2", "WORLD_SIZE=4"}, "auto", "default", "0", "default"},
+        {{JOIN, "RANK=2", "MASTER_ADDR=node1"}, "auto", "default", "0", "default"},
+        {{JOIN, "JOB_COMPLETION_INDEX=5"}, "5", "JOB_COMPLETION_INDEX", "0", "default"},
         {{JOIN, "SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_JOB_ID=77", "SLURM_STEP_ID=4294967290"},
          "auto",
          "default",
@@ -503,6 +538,7 @@ int main(void)
         cmocka_unit_test_setup(test_every_setting_takes_a_good_value_and_keeps_it_after_a_bad_one,
                                clear_environment),
         cmocka_unit_test_setup(test_every_setting_is_taken_from_its_variable, clear_environment),
+        cmocka_unit_test_setup(test_a_variable_that_is_set_but_empty_is_refused, clear_environment),
         cmocka_unit_test_setup(test_errors_say_what_would_be_accepted, clear_environment),
         cmocka_unit_test_setup(test_null_arguments_are_refused_by_name, clear_environment),
         cmocka_unit_test_setup(test_a_small_buffer_is_left_alone, clear_environment),

@@ -176,8 +176,8 @@ static nexar_err find_descriptor(void)
     /* MPI_Init talks on the same descriptor, and neither would understand the other's answers. */
     if (dlsym(RTLD_DEFAULT, "MPI_Initialized") != NULL) {
         return nx_fail(NEXAR_ENOTSUP,
-                       "this program uses MPI, which owns PMI_FD: broadcast the join string of a "
-                       "seed by MPI, or give NEXAR_JOIN=file:PATH");
+                       "this program uses MPI, which owns PMI_FD: start a seed in one rank, and "
+                       "broadcast its join string by MPI");
     }
     if ((ranks == NULL) || !nx_parse_uint(ranks, &size) || (size < 1) || (size > INT32_MAX)) {
         return nx_fail(NEXAR_ENOTSUP, "PMI_SIZE is missing or no number of processes");

@@ -61,22 +61,23 @@ static const char ways[] =
     "give NEXAR_JOIN or NEXAR_JOIN=file:PATH (from `nexar seed`), or NEXAR_JOIN=none for a world "
     "of one";
 
-static nexar_err refuse(const nexar_config *cfg, const nx_launcher *by)
+static nexar_err refuse_claim(const char *claim)
 {
-    char claim[CLAIM_ROOM];
-    const char *variable;
+    return nx_fail(NEXAR_EINVAL,
+                   "%s says that this process is one of several ranks, but no cluster to join is "
+                   "named: start it by `nexar run -n N`, or %s",
+                   claim, ways);
+}
 
-    if (claim_of_settings(cfg, claim) != NULL) {
-        return nx_fail(NEXAR_EINVAL,
-                       "%s says that this process is one of several ranks, but no cluster to join "
-                       "is named: start it by `nexar run -n N`, or %s",
-                       claim, ways);
-    }
-    variable = ((by->size != NULL) && (nx_environment(by->size) != NULL)) ? by->size : by->rank;
+static nexar_err refuse_launched(const nx_launcher *by)
+{
+    const char *size = (by->size == NULL) ? NULL : nx_environment(by->size);
+
     return nx_fail(NEXAR_EINVAL,
                    "%s=%.*s: %s says that this process is one of several ranks, but no cluster to "
                    "join is named: %s; or %s",
-                   variable, SHOWN, nx_environment(variable), by->name, by->remedy, ways);
+                   (size == NULL) ? by->rank : by->size, SHOWN,
+                   (size == NULL) ? nx_environment(by->rank) : size, by->name, by->remedy, ways);
 }
 
 /* ---- over the launcher's channel ------------------------------------------------------------ */
@@ -97,7 +98,9 @@ static nexar_err start_seed(nx_rendezvous *r, const nexar_config *cfg, char *tex
     if (err != NEXAR_OK) {
         (void)snprintf(text, NX_CHANNEL_VALUE_MAX, "!%s", nexar_last_error());
         for (char *at = text; *at != '\0'; at++) {
-            *at = ((*at <= ' ') || (*at > '~') || (*at == ';')) ? '_' : *at;
+            if ((*at <= ' ') || (*at > '~') || (*at == ';')) {
+                *at = '_';
+            }
         }
     }
     return err;
@@ -126,7 +129,9 @@ static nexar_err exchange(nx_rendezvous *r, nexar_config *cfg, const nx_launcher
         err = nx_fail(seeded, "%s", why);
     } else if ((err == NEXAR_OK) && (text[0] == '!')) {
         for (char *at = text; *at != '\0'; at++) {
-            *at = (*at == '_') ? ' ' : *at;
+            if (*at == '_') {
+                *at = ' ';
+            }
         }
         err = nx_fail(NEXAR_ECONNECT, "rank 0 could not start the seed: %s", text + 1);
     } else if (err == NEXAR_OK) {
@@ -176,6 +181,7 @@ static nexar_err meet_in(nx_rendezvous *r, nexar_config *cfg, const nx_launcher 
 {
     const uint64_t deadline_ns =
         nx_now(&nx_clock_system) + nx_config_number(cfg, NX_SET_FORMATION_TIMEOUT);
+    char claim[CLAIM_ROOM];
     uint32_t size = 0;
     nexar_err err = r->channel->open(deadline_ns, &size);
 
@@ -187,7 +193,7 @@ static nexar_err meet_in(nx_rendezvous *r, nexar_config *cfg, const nx_launcher 
     if ((err == NEXAR_OK) && (size == 1)) {
         *alone = true;
         r->channel->close();
-        return NEXAR_OK;
+        return (claim_of_settings(cfg, claim) == NULL) ? NEXAR_OK : refuse_claim(claim);
     }
     if (err == NEXAR_OK) {
         err = nx_config_take_numbers(cfg, by);
@@ -238,12 +244,19 @@ static nexar_err meet(nexar_config *cfg, const nx_launcher *by, nx_channel_kind 
 
 /* ---- public ---------------------------------------------------------------------------------- */
 
+/* Whether |by| says that there is more than one process, or does not say. */
+static bool is_several(const nx_launcher *by)
+{
+    const char *size = (by->size == NULL) ? NULL : nx_environment(by->size);
+
+    return (size == NULL) || (strcmp(size, "1") != 0);
+}
+
 nexar_err nx_rendezvous_start(nexar_config *cfg, nx_rendezvous **out)
 {
     const nx_launcher *by = nx_launcher_find();
     char buf[NX_NUMBER_ROOM], claim[CLAIM_ROOM];
-    nx_channel_kind kind;
-    const char *size;
+    const bool several = (by != NULL) && is_several(by);
     bool alone = false;
     nexar_err err = nx_join_source_resolve(cfg, &alone);
 
@@ -254,15 +267,13 @@ nexar_err nx_rendezvous_start(nexar_config *cfg, nx_rendezvous **out)
     if (nx_config_text(cfg, NX_SET_JOIN, buf)[0] != '\0') {
         return nx_config_take_launcher(cfg);
     }
-    if (by == NULL) {
-        return (claim_of_settings(cfg, claim) == NULL) ? NEXAR_OK : refuse(cfg, NULL);
+    if (several && (nx_launcher_channel(by) != NX_CHANNEL_NONE)) {
+        return meet(cfg, by, nx_launcher_channel(by), out);
     }
-    size = (by->size == NULL) ? NULL : nx_environment(by->size);
-    kind = nx_launcher_channel(by);
-    if ((size != NULL) && (strcmp(size, "1") == 0)) {
-        return (claim_of_settings(cfg, claim) == NULL) ? NEXAR_OK : refuse(cfg, by);
+    if (claim_of_settings(cfg, claim) != NULL) {
+        return refuse_claim(claim);
     }
-    return (kind == NX_CHANNEL_NONE) ? refuse(cfg, by) : meet(cfg, by, kind, out);
+    return several ? refuse_launched(by) : NEXAR_OK;
 }
 
 const char *nx_rendezvous_name(const nx_rendezvous *r)
