@@ -70,7 +70,7 @@ static struct {
                pmix_value **value);
     const char *(*error_text)(int status);
     int (*initialized)(void);
-    void (*value_free)(pmix_value *value, size_t n); /* from 4.2 on; may be NULL */
+    void (*value_free)(pmix_value *value, size_t n); /* from version 5 on; may be NULL */
     pmix_proc self;
     bool used;
 } pmix;
@@ -121,7 +121,7 @@ static nexar_err check(int status, const char *call)
                : nx_fail(NEXAR_EPROTO, "%s: %s (%d)", call, pmix.error_text(status), status);
 }
 
-/* Before 4.2 there is no function for it, and a few bytes are lost at each start. */
+/* Before version 5 there is no function for it, and some 50 bytes are lost at each start. */
 static void give_back(pmix_value *value)
 {
     if (pmix.value_free != NULL) {
