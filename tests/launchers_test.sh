@@ -200,8 +200,11 @@ common() {
     (umask 77 && head -c 32 /dev/urandom | basenc --base64url | tr -d = >"$work/shared_token")
     run 0 "$@" env NEXAR_TOKEN_FILE="$work/shared_token" "$launched"
     ranks "$n"
-    run some "$@" env NEXAR_LISTEN=192.0.2.99 "$launched"
-    says "rank 0 could not start the seed: .*192.0.2.99"
+    # All know why; a launcher that sees one fail would end the others before they say so.
+    run 0 "$@" env NEXAR_LISTEN=192.0.2.99 sh -c '"$0" || true' "$launched"
+    [ "$(grep -c "rank 0 could not start the seed: .*192.0.2.99" "$work/err")" = $((n - 1)) ] ||
+        fail "$what: not all know why there is no seed"
+    [ "$(grep -c '192.0.2.99' "$work/err")" = "$n" ] || fail "$what: rank 0 does not say why"
     run some "$@" env NEXAR_FORMATION_TIMEOUT=1s "$launched" never
     says "started by .*the $n processes did not all call nexar_init within 1s"
     run some "$@" "$launched" again

@@ -269,13 +269,13 @@ static void pmi_close(void)
     char line[LINE_MAX_SIZE];
 
     pmi.users--;
-    if (pmi.users != 0) {
+    /* Where the conversation has broken off, the descriptor ends with the process: the launcher
+     * kills the job when it is closed, and the program has an error to print before. */
+    if ((pmi.users != 0) || pmi.closed) {
         return;
     }
-    if (!pmi.closed) {
-        (void)!ask(line, snprintf(line, sizeof(line), "cmd=finalize\n"), "finalize_ack",
-                   nx_now(&nx_clock_system) + FINALIZE_NS);
-    }
+    (void)!ask(line, snprintf(line, sizeof(line), "cmd=finalize\n"), "finalize_ack",
+               nx_now(&nx_clock_system) + FINALIZE_NS);
     pmi.closed = true;
     (void)close(pmi.fd);
 }
