@@ -116,8 +116,8 @@ int main(int argc, char **argv)
 
     if ((argc < 3) || !deny_all(argv[1])) {
         (void)fprintf(stderr, "usage: deny WHAT[,WHAT]... PROGRAM [ARGUMENT]...\n"
-                              "WHAT: memory, pidfd, udp_segment, udp_gro, recvmmsg, getrandom, accept4
-");
+                              "WHAT: memory, pidfd, udp_segment, udp_gro, recvmmsg, getrandom, "
+                              "accept4\n");
         return 2;
     }
     filter.len = len;
