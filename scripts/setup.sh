@@ -30,6 +30,7 @@ groups=(
     "test;to test it;libcmocka-dev g++ procps"
     "test;for its tests between hosts: network namespaces, firewalls;iproute2 nftables"
     "test;for its tests on a terminal;tmux"
+    "test?;for its tests by ssh;openssh-server openssh-client"
     "test;for nexar-opencl and its tests, on the CPU;ocl-icd-opencl-dev opencl-headers pocl-opencl-icd"
     "test?;for its tests with other launchers: Slurm, Open MPI, MPICH, PMIx;slurm-wlm munge openmpi-bin mpich libpmix2"
     "check;to check it: compilers, format, lint;clang clang-format-14|clang-format clang-tidy cppcheck shellcheck"

@@ -5,13 +5,18 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/launch/agent.h"
 #include "cmd/launch/local.h"
+#include "cmd/launch/run_hosts.h"
 #include "cmd/options.h"
+
+enum { LOCAL_RANKS = 4096 };
 
 /* What the command line says, before it is checked. */
 typedef struct request {
     nx_local local;
     nx_words env;
+    nx_run_hosts hosts;
     const char *bind;
     bool no_prefix, no_pty;
 } request;
@@ -112,14 +117,19 @@ static int check_join(request *r)
 static int start(request *r, int argc, char **argv, int rest)
 {
     nx_local *j = &r->local;
+    const bool far = nx_run_hosts_wanted(&r->hosts);
     int code;
 
     if (rest >= argc) {
-        return (j->n == 0) ? nx_usage("run", "how many ranks? give -n N, %s", example)
-                           : nx_usage("run", "no program given, %s", example);
+        return ((j->n == 0) && !far) ? nx_usage("run", "how many ranks? give -n N, %s", example)
+                                     : nx_usage("run", "no program given, %s", example);
     }
-    if (j->n == 0) {
+    if ((j->n == 0) && !far) {
         return refuse_no_ranks(argv + rest);
+    }
+    if ((j->n > LOCAL_RANKS) && !far) {
+        return nx_usage("run", "-n %llu: one machine gets at most %d ranks",
+                        (unsigned long long)j->n, LOCAL_RANKS);
     }
     code = check_env(&r->env);
     code = (code == NX_EXIT_OK) ? check_bind(r) : code;
@@ -131,16 +141,29 @@ static int start(request *r, int argc, char **argv, int rest)
     j->pty = !r->no_pty;
     j->env = &r->env;
     j->argv = argv + rest;
-    return nx_local_run(j);
+    return far ? nx_run_hosts_run(&r->hosts, j) : nx_local_run(j);
 }
 
 int nx_cmd_run(int argc, char **argv)
 {
-    request r = {.local = {.command = "run", .grace_ns = UINT64_C(5000000000)}};
+    request r = {.local = {.command = "run", .grace_ns = UINT64_C(5000000000)},
+                 .hosts = {.timeout_ns = NX_HOST_TIMEOUT}};
+    nx_run_hosts *h = &r.hosts;
     nx_local *j = &r.local;
     int rest = argc, code = NX_EXIT_OK;
     const nx_option table[] = {
-        {"ranks", NX_OPTION_UINT, &j->n, "N", "how many ranks to start (required)", 1, 4096, 'n'},
+        {"ranks", NX_OPTION_UINT, &j->n, "N", "how many ranks to start", 1, NX_HOST_RANKS_MAX, 'n'},
+        {"hosts", NX_OPTION_TEXT, &h->list, "LIST",
+         "start them on these hosts, by ssh: node1:4,node2:4", 0, 0, 0},
+        {"hostfile", NX_OPTION_TEXT, &h->file, "FILE", "the same, from the lines of a file", 0, 0,
+         0},
+        {"ssh", NX_OPTION_TEXT, &h->ssh, "COMMAND",
+         "the command that reaches a host (default: ssh)", 0, 0, 0},
+        {"remote-nexar", NX_OPTION_TEXT, &h->nexar, "PATH",
+         "nexar on the hosts (default: the path here, or what PATH has)", 0, 0, 0},
+        {"host-timeout", NX_OPTION_DURATION, &h->timeout_ns, "TIME",
+         "a host that is silent for this time is lost", NX_HOST_TIMEOUT_MIN, NX_HOST_TIMEOUT_MAX,
+         0},
         {"env", NX_OPTION_WORDS, &r.env, "NAME[=VALUE]",
          "set a variable for the ranks; may be given again", 0, 0, 0},
         {"cwd", NX_OPTION_TEXT, &j->cwd, "DIR", "the directory in which the ranks start", 0, 0, 0},
@@ -160,18 +183,25 @@ int nx_cmd_run(int argc, char **argv)
     const nx_options options = {
         .command = "run",
         .operands = "PROGRAM [ARGUMENT]...",
-        .help = "Starts N processes on this machine as the ranks of one world, with a seed of\n"
-                "their own; with NEXAR_JOIN set they join that cluster instead.  Prints their\n"
-                "output line by line with the rank before it, gives standard input to rank 0,\n"
-                "passes signals on.  When a rank fails the others are ended, and its code is\n"
+        .help = "Starts N processes, on this machine or on --hosts, as the ranks of one world,\n"
+                "with a seed of their own; with NEXAR_JOIN set they join that cluster instead.\n"
+                "Prints their output line by line with the rank before it, gives standard input\n"
+                "to rank 0, passes signals on.  When a rank fails the others are ended, and its "
+                "code is\n"
                 "returned (128 + the signal that killed it); with --elastic that of the first\n"
                 "that failed if none has ended well.",
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
-        .notes = "example:\n  nexar run -n 4 ./hello",
+        .notes = "Inside an allocation of Slurm hosts and number come from it, and srun starts the "
+                 "ranks.\n\n"
+                 "examples:\n  nexar run -n 4 ./hello\n"
+                 "  nexar run --hosts node1:4,node2:4 ./hello",
         .rest = &rest,
     };
 
+    if ((argc == 2) && (strcmp(argv[1], "--agent") == 0)) {
+        return nx_agent_run(); /* by another nexar run, not by users */
+    }
     if (!nx_options_parse(&options, argc, argv, NULL, &code)) {
         return code;
     }

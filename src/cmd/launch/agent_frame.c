@@ -106,10 +106,11 @@ static void put_written(nx_sink *to, nx_agent_kind kind, const nx_writer *w)
 void nx_agent_put_setup(nx_sink *to, const nx_agent_setup *setup)
 {
     const size_t room =
-        string_size(setup->directory) + list_size(setup->argv) + list_size(setup->env);
+        4 + string_size(setup->directory) + list_size(setup->argv) + list_size(setup->env);
     nx_writer w = nx_writer_make(nx_zalloc(room), room);
 
     if (w.data != NULL) {
+        nx_write_u32(&w, setup->timeout_ms);
         write_string(&w, setup->directory);
         write_list(&w, setup->argv);
         write_list(&w, setup->env);
@@ -120,8 +121,8 @@ void nx_agent_put_setup(nx_sink *to, const nx_agent_setup *setup)
 
 void nx_agent_put_start(nx_sink *to, const nx_agent_start *start)
 {
-    const uint32_t numbers[] = {start->size,    start->first, start->ranks,     start->output,
-                                start->columns, start->rows,  start->timeout_ms};
+    const uint32_t numbers[] = {start->size, start->first, start->ranks,   start->output,
+                                start->bind, start->joins, start->columns, start->rows};
     const size_t room = string_size(start->join) + sizeof(numbers);
     nx_writer w = nx_writer_make(nx_zalloc(room), room);
 
@@ -196,7 +197,7 @@ int nx_agent_input_next(nx_agent_input *in, nx_agent_frame *frame)
         return 0;
     }
     r = nx_reader_make(in->data + in->at, HEAD);
-    frame->kind = (nx_agent_kind)nx_read_u8(&r);
+    frame->kind = nx_read_u8(&r);
     len = nx_read_u32(&r);
     if (len > NX_AGENT_PAYLOAD_MAX) {
         return -1;
@@ -266,9 +267,10 @@ bool nx_agent_read_start(const nx_agent_frame *frame, nx_agent_start *start)
     start->first = nx_read_u32(&r);
     start->ranks = nx_read_u32(&r);
     start->output = nx_read_u32(&r);
+    start->bind = nx_read_u32(&r);
+    start->joins = nx_read_u32(&r);
     start->columns = nx_read_u32(&r);
     start->rows = nx_read_u32(&r);
-    start->timeout_ms = nx_read_u32(&r);
     return nx_reader_done(&r) && (start->size > 0) && (start->ranks > 0) &&
            (start->first < start->size) && (start->ranks <= start->size - start->first);
 }
@@ -294,13 +296,14 @@ static const char **read_list(nx_reader *r)
 nexar_err nx_agent_read_setup(const nx_agent_frame *frame, nx_agent_setup *setup)
 {
     nx_reader r = nx_reader_make(frame->data, frame->len);
+    const uint32_t timeout_ms = nx_read_u32(&r);
     const char *directory = read_string(&r);
     const char **argv = read_list(&r);
     const char **env = read_list(&r);
     const bool good = nx_reader_done(&r) && (argv != NULL) && (argv[0] != NULL) && (env != NULL);
 
     if (good) {
-        *setup = (nx_agent_setup){.directory = directory, .argv = argv, .env = env};
+        *setup = (nx_agent_setup){timeout_ms, directory, argv, env};
         return NEXAR_OK;
     }
     nx_free(argv);

@@ -45,7 +45,7 @@ enum {
 typedef enum nx_agent_kind {
     NX_AGENT_SETUP = 1, /* nx_agent_setup */
     NX_AGENT_START,     /* nx_agent_start */
-    NX_AGENT_SIGNAL,    /* rank (NX_AGENT_ALL: all), number */
+    NX_AGENT_SIGNAL,    /* a number: for all ranks */
     NX_AGENT_INPUT,     /* bytes for rank 0 */
     NX_AGENT_INPUT_END,
     NX_AGENT_PING,
@@ -61,11 +61,11 @@ typedef enum nx_agent_kind {
     NX_AGENT_DONE
 } nx_agent_kind;
 
-#define NX_AGENT_ALL UINT32_MAX
 enum { NX_AGENT_KILLED = 256 };
 
 /* What is to be run: texts and arrays that end with NULL. */
 typedef struct nx_agent_setup {
+    uint32_t timeout_ms; /* silence of the launcher that ends the agent; 0: none does */
     const char *directory;
     const char **argv;
     const char **env; /* "NAME=VALUE", added to the environment of the agent */
@@ -73,11 +73,12 @@ typedef struct nx_agent_setup {
 
 typedef struct nx_agent_start {
     const char *join;
-    uint32_t size;         /* ranks of the world */
-    uint32_t first, ranks; /* those of this host */
-    uint32_t output;       /* nx_spawn_output */
-    uint32_t columns, rows;
-    uint32_t timeout_ms; /* silence of the launcher that ends the agent */
+    uint32_t size;          /* ranks of the world */
+    uint32_t first, ranks;  /* those of this host */
+    uint32_t output;        /* nx_spawn_output */
+    uint32_t bind;          /* each rank on a core of its own */
+    uint32_t joins;         /* the cluster of the join string numbers the ranks */
+    uint32_t columns, rows; /* of the ptys; 0: no size */
 } nx_agent_start;
 
 /* ---- writing: a failure breaks the sink ---------------------------------------------- */
@@ -94,7 +95,7 @@ void nx_agent_put_output(nx_sink *to, uint32_t rank, uint8_t stream, uint8_t *pa
 /* ---- reading ------------------------------------------------------------------------------ */
 
 typedef struct nx_agent_frame {
-    nx_agent_kind kind;
+    unsigned kind;       /* nx_agent_kind, or any other byte */
     const uint8_t *data; /* borrowed from the input until the next nx_agent_input_fill */
     size_t len;
 } nx_agent_frame;

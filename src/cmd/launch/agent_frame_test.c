@@ -64,11 +64,11 @@ static void frames_come_as_they_were_sent(void **state)
 
     (void)state;
     rig_init(&r);
-    nx_agent_put_numbers(&r.sink, NX_AGENT_SIGNAL, NX_AGENT_ALL, 15);
+    nx_agent_put_numbers(&r.sink, NX_AGENT_SIGNAL, 15, 7);
     f = next(&r, NX_AGENT_SIGNAL);
     assert_true(nx_agent_numbers(&f, &a, &b));
-    assert_int_equal(a, NX_AGENT_ALL);
-    assert_int_equal(b, 15);
+    assert_int_equal(a, 15);
+    assert_int_equal(b, 7);
     memcpy(payload + NX_AGENT_OUTPUT_HEAD, "x\n\0", 3);
     nx_agent_put_output(&r.sink, 7, 2, payload, 3);
     f = next(&r, NX_AGENT_OUTPUT);
@@ -91,9 +91,10 @@ static void frames_come_as_they_were_sent(void **state)
 static void setup_and_start_are_whole(void **state)
 {
     const char *argv[] = {"./prog", "", "a b\n", NULL}, *env[] = {"NEXAR_LOG=debug", NULL};
-    const nx_agent_setup sent = {.directory = "/tmp/x y", .argv = argv, .env = env};
+    const nx_agent_setup sent = {
+        .timeout_ms = 9, .directory = "/tmp/x y", .argv = argv, .env = env};
     const nx_agent_start started = {
-        .join = "nexar://x", .size = 9, .first = 4, .ranks = 5, .output = 2, .timeout_ms = 7};
+        .join = "nexar://x", .size = 9, .first = 4, .ranks = 5, .output = 2, .rows = 7};
     nx_agent_setup setup = {0};
     nx_agent_start start = {0};
     nx_agent_frame f;
@@ -104,6 +105,7 @@ static void setup_and_start_are_whole(void **state)
     nx_agent_put_setup(&r.sink, &sent);
     f = next(&r, NX_AGENT_SETUP);
     assert_int_equal(nx_agent_read_setup(&f, &setup), NEXAR_OK);
+    assert_int_equal(setup.timeout_ms, 9);
     assert_string_equal(setup.directory, "/tmp/x y");
     for (int i = 0; i < 3; i++) {
         assert_string_equal(setup.argv[i], argv[i]);
@@ -118,7 +120,7 @@ static void setup_and_start_are_whole(void **state)
     assert_true(nx_agent_read_start(&f, &start));
     assert_string_equal(start.join, "nexar://x");
     assert_int_equal(start.first, 4);
-    assert_int_equal(start.timeout_ms, 7);
+    assert_int_equal(start.rows, 7);
     rig_fini(&r);
 }
 

@@ -180,7 +180,7 @@ static nexar_err bind_ranks(local_job *j)
     return err;
 }
 
-static int finish(const nx_local *local, const nx_ranks_result *result)
+int nx_local_code(const char *command, const nx_ranks_result *result)
 {
     char text[128];
 
@@ -194,8 +194,8 @@ static int finish(const nx_local *local, const nx_ranks_result *result)
         return 128 + SIGPIPE; /* as any program that writes to nobody */
     }
     if (result->output_lost != 0) {
-        (void)fprintf(stderr, "nexar %s: cannot write the output: %s; ended the ranks\n",
-                      local->command, strerror_r(result->output_lost, text, sizeof(text)));
+        (void)fprintf(stderr, "nexar %s: cannot write the output: %s; ended the ranks\n", command,
+                      strerror_r(result->output_lost, text, sizeof(text)));
         return NX_EXIT_FAILURE;
     }
     return NX_EXIT_OK;
@@ -241,7 +241,7 @@ static int keep(void *ctx, const nx_front_ends *ends)
         err = (err == NEXAR_OK) ? start_seed(&j) : err;
     }
     err = (err == NEXAR_OK) ? run_ranks(&j, ends, &result) : err;
-    code = (err == NEXAR_OK) ? finish(l, &result) : nx_cmd_error(l->command, err);
+    code = (err == NEXAR_OK) ? nx_local_code(l->command, &result) : nx_cmd_error(l->command, err);
     nx_seed_destroy(j.seed);
     if (j.formation.seats != NULL) {
         nx_formation_fini(&j.formation);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cmd/launch/ranks.h"
 #include "cmd/options.h"
 
 typedef struct nx_local {
@@ -25,5 +26,8 @@ typedef struct nx_local {
 /* Starts them and stays until all have ended.  Returns an exit code: 0, that of
  * the first rank that failed (128 + signal), or of what went wrong here. */
 int nx_local_run(nx_local *local);
+
+/* The exit code that tells of |result|; says on stderr that output was lost. */
+int nx_local_code(const char *command, const nx_ranks_result *result);
 
 #endif /* NX_LOCAL_H */

@@ -14,15 +14,18 @@ enum { READ_SIZE = 16384 };
 /* More than a pipe or a pty holds: what comes after it was written since. */
 enum { DRAIN_MAX = 1 << 21 };
 
-void nx_output_prefix(char prefix[32], uint32_t rank, int digits, bool colour)
+void nx_output_prefix(char prefix[NX_PREFIX_ROOM], const char *host, uint32_t rank, int digits,
+                      bool colour)
 {
     /* Those of the basic colours that can be read on black and on white. */
     static const int colours[] = {36, 35, 32, 33, 34, 31, 96, 95};
+    const char *behind = (host[0] == '\0') ? "" : ":";
 
     if (colour) {
-        (void)snprintf(prefix, 32, "\033[%dm[%*u]\033[0m ", colours[rank % 8], digits, rank);
+        (void)snprintf(prefix, NX_PREFIX_ROOM, "\033[%dm[%s%s%*u]\033[0m ", colours[rank % 8], host,
+                       behind, digits, rank);
     } else {
-        (void)snprintf(prefix, 32, "[%*u] ", digits, rank);
+        (void)snprintf(prefix, NX_PREFIX_ROOM, "[%s%s%*u] ", host, behind, digits, rank);
     }
 }
 
@@ -125,4 +128,31 @@ void nx_output_drain(nx_output *o)
         got = take(o);
         taken += (got > 0) ? (size_t)got : 0;
     }
+}
+
+void nx_output_push(nx_output *o, const char *bytes, size_t len)
+{
+    if (o->plain) {
+        nx_sink_bytes(o->to, bytes, len);
+        return;
+    }
+    while (len > 0) {
+        size_t part;
+
+        if (!make_room(o)) {
+            nx_sink_break(o->to, ENOMEM);
+            return;
+        }
+        part = (len < o->room - o->len) ? len : o->room - o->len;
+        memcpy(o->line + o->len, bytes, part);
+        o->len += part;
+        pass_lines(o, o->len - part);
+        bytes += part;
+        len -= part;
+    }
+}
+
+void nx_output_end(nx_output *o)
+{
+    pass_rest(o);
 }

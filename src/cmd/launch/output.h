@@ -14,12 +14,13 @@
 
 #include "cmd/launch/sink.h"
 
-enum { NX_LINE_MAX = 1 << 20 };
+enum { NX_LINE_MAX = 1 << 20, NX_PREFIX_ROOM = 320 };
 
 typedef struct nx_output {
     int from; /* owned; -1: closed */
     nx_sink *to;
-    char prefix[32];
+    char prefix[NX_PREFIX_ROOM];
+    bool plain; /* bytes that are pushed go out as they come */
     char *line;
     size_t len, room;
 } nx_output;
@@ -27,8 +28,9 @@ typedef struct nx_output {
 void nx_output_init(nx_output *o, int from, nx_sink *to, const char *prefix);
 void nx_output_fini(nx_output *o);
 
-/* "[ 7] ", |digits| wide, with the colour of the rank if |colour|. */
-void nx_output_prefix(char prefix[32], uint32_t rank, int digits, bool colour);
+/* "[ 7] ", |digits| wide, with the colour of the rank if |colour|; "[node1: 7] " with |host|. */
+void nx_output_prefix(char prefix[NX_PREFIX_ROOM], const char *host, uint32_t rank, int digits,
+                      bool colour);
 
 /* Reads what there is and passes whole lines on.  False: |from| has ended and is
  * closed. */
@@ -37,5 +39,10 @@ bool nx_output_pump(nx_output *o);
 /* Reads all that was written before the call and passes whole lines on, however full the
  * sink is.  |from| must not block. */
 void nx_output_drain(nx_output *o);
+
+/* For what comes by other ways than |from|: passes the |len| bytes of |bytes| on, line by line, or
+ * as they are if |plain|; and, when no more are to come, what has no end. */
+void nx_output_push(nx_output *o, const char *bytes, size_t len);
+void nx_output_end(nx_output *o);
 
 #endif /* NX_OUTPUT_H */

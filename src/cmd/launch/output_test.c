@@ -198,14 +198,14 @@ static void test_without_memory_the_sink_breaks_and_says_so(void **state)
 
 static void test_prefixes_are_aligned_and_coloured_by_rank(void **state)
 {
-    char prefix[32];
+    char prefix[NX_PREFIX_ROOM];
 
     (void)state;
-    nx_output_prefix(prefix, 3, 2, false);
+    nx_output_prefix(prefix, "", 3, 2, false);
     assert_string_equal(prefix, "[ 3] ");
-    nx_output_prefix(prefix, 1, 1, true);
+    nx_output_prefix(prefix, "", 1, 1, true);
     assert_string_equal(prefix, "\033[35m[1]\033[0m ");
-    nx_output_prefix(prefix, 4294967295U, 10, true);
+    nx_output_prefix(prefix, "", 4294967295U, 10, true);
     assert_string_equal(prefix + strlen(prefix) - 5, "\033[0m ");
 }
 

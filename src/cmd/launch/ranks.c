@@ -33,6 +33,16 @@ void nx_ranks_tell(nx_ranks *r, const char *format, ...)
     nx_sink_line(r->err, who, line, (len < 0) ? 0 : (size_t)len);
 }
 
+const char *nx_ranks_where(const nx_ranks *r, uint32_t rank, char buf[NX_WHERE_ROOM])
+{
+    const nx_ranks_far *far = r->config->far;
+    const char *host = (far == NULL) ? "" : far->host(r->config->ctx, rank);
+
+    (void)snprintf(buf, NX_WHERE_ROOM, "%s%spid %ld", host, (far == NULL) ? "" : " ",
+                   (long)r->processes[rank].was);
+    return buf;
+}
+
 /* ---- the loop -------------------------------------------------------------------------- */
 
 /* Nanoseconds. */
@@ -42,6 +52,11 @@ static uint64_t poll_timeout(const nx_ranks *r)
     uint64_t at = nx_ranks_end_due(r);
 
     at = ((r->stuck_at != 0) && (r->stuck_at < at)) ? r->stuck_at : at;
+    if (r->config->far != NULL) {
+        const uint64_t far = r->config->far->due(r->config->ctx);
+
+        at = (far < at) ? far : at;
+    }
     if (r->hurried && (r->running == 0)) {
         return 0;
     }
@@ -73,6 +88,10 @@ static void fill_polls(nx_ranks *r)
     for (uint32_t i = 0; i < r->started; i++) {
         r->polls[AT_RANKS + 2 * i] = poll_output(&r->processes[i].out);
         r->polls[AT_RANKS + 2 * i + 1] = poll_output(&r->processes[i].err);
+    }
+    if (r->config->far != NULL) {
+        r->config->far->fill(r->config->ctx, r->polls + AT_RANKS + 2 * r->started,
+                             nx_sink_full(r->out) || nx_sink_full(r->err));
     }
 }
 
@@ -127,7 +146,8 @@ static void turn(nx_ranks *r)
 
     fill_polls(r);
     /* Not more than there are descriptors: poll takes no more than the limit. */
-    ready = nx_sys_poll(r->polls, AT_RANKS + 2 * (nfds_t)r->started, poll_timeout(r));
+    ready = nx_sys_poll(r->polls, AT_RANKS + 2 * (nfds_t)r->started + r->config->far_polls,
+                        poll_timeout(r));
     if (ready < 0) {
         return;
     }
@@ -138,6 +158,9 @@ static void turn(nx_ranks *r)
     for (uint32_t i = 0; i < r->started; i++) {
         pump(&p[AT_RANKS + 2 * i], &r->processes[i].out);
         pump(&p[AT_RANKS + 2 * i + 1], &r->processes[i].err);
+    }
+    if (r->config->far != NULL) {
+        r->config->far->turn(r->config->ctx, r, p + AT_RANKS + 2 * r->started);
     }
     check_output(r);
     nx_ranks_signals(r);
@@ -168,7 +191,9 @@ static bool output_left(const nx_ranks *r)
 /* Until all have ended; then those that they left, which may hold pipes open. */
 static void stay(nx_ranks *r)
 {
-    while (r->running > 0) {
+    const nx_ranks_far *far = r->config->far;
+
+    while ((r->running > 0) || ((far != NULL) && far->busy(r->config->ctx))) {
         turn(r);
     }
     nx_orphans_end();
@@ -196,7 +221,7 @@ static void tell_no_pty(nx_ranks *r, uint32_t rank, int why)
 
 bool nx_ranks_measure(nx_ranks *r)
 {
-    const unsigned before = (unsigned)r->digits + 3; /* "[7] " */
+    const unsigned before = (unsigned)(r->digits + (int)r->host_width) + 3; /* "[7] " */
 
     if (!nx_pty_window(STDOUT_FILENO, &r->window)) {
         return false;
@@ -207,11 +232,42 @@ bool nx_ranks_measure(nx_ranks *r)
     return true;
 }
 
+/* What the |rank| prints comes from |out| and |err|. */
+static void init_outputs(nx_ranks *r, uint32_t rank, int out, int err)
+{
+    const nx_ranks_config *c = r->config;
+    const char *host = (c->far == NULL) ? "" : c->far->host(c->ctx, rank);
+    nx_process *p = &r->processes[rank];
+    char prefix[NX_PREFIX_ROOM];
+
+    nx_output_prefix(prefix, host, rank, r->digits, c->colour_out);
+    nx_output_init(&p->out, out, r->out, prefix);
+    nx_output_prefix(prefix, host, rank, r->digits, c->colour_err);
+    nx_output_init(&p->err, err, r->err, prefix);
+    p->out.plain = p->err.plain = (c->output == NX_SPAWN_INHERIT);
+}
+
+/* All at once: what becomes of each is reported later. */
+static void start_far(nx_ranks *r)
+{
+    const nx_ranks_far *far = r->config->far;
+
+    for (uint32_t i = 0; i < r->config->n; i++) {
+        const size_t width = strlen(far->host(r->config->ctx, i)) + 1;
+
+        r->host_width = (width > r->host_width) ? width : r->host_width;
+        init_outputs(r, i, -1, -1);
+        r->processes[i].pid = -1;
+    }
+    r->started = r->running = r->config->n;
+    r->sized = nx_ranks_measure(r);
+    far->start(r->config->ctx, r);
+}
+
 static nexar_err start_rank(nx_ranks *r, uint32_t rank)
 {
     const nx_ranks_config *c = r->config;
     nx_process *p = &r->processes[rank];
-    char prefix[32];
     nx_spawn s = {.cwd = -1,
                   .output = c->output,
                   .window = r->sized ? &r->window : NULL,
@@ -228,10 +284,7 @@ static nexar_err start_rank(nx_ranks *r, uint32_t rank)
     p->pid = p->was = s.pid;
     r->started++;
     r->running++;
-    nx_output_prefix(prefix, rank, r->digits, c->colour_out);
-    nx_output_init(&p->out, s.out, r->out, prefix);
-    nx_output_prefix(prefix, rank, r->digits, c->colour_err);
-    nx_output_init(&p->err, s.err, r->err, prefix);
+    init_outputs(r, rank, s.out, s.err);
     return NEXAR_OK;
 }
 
@@ -241,6 +294,10 @@ static nexar_err start_all(nx_ranks *r)
     nexar_err err = NEXAR_OK;
 
     r->digits = snprintf(widest, sizeof(widest), "%u", r->config->n - 1);
+    if (r->config->far != NULL) {
+        start_far(r);
+        return NEXAR_OK;
+    }
     r->sized = nx_ranks_measure(r);
     for (uint32_t i = 0; (i < r->config->n) && (err == NEXAR_OK); i++) {
         err = start_rank(r, i);
@@ -275,7 +332,7 @@ static nexar_err prepare(nx_ranks *r)
     char who[32];
 
     r->processes = nx_calloc(n, sizeof(*r->processes));
-    r->polls = nx_calloc(AT_RANKS + 2 * n, sizeof(*r->polls));
+    r->polls = nx_calloc(AT_RANKS + 2 * n + r->config->far_polls, sizeof(*r->polls));
     if ((r->processes == NULL) || (r->polls == NULL)) {
         return nx_fail_nomem("the ranks");
     }

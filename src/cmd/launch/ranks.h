@@ -34,6 +34,8 @@ typedef struct nx_ranks_ops {
     bool (*situation)(void *ctx, char *text, size_t size);
 } nx_ranks_ops;
 
+struct nx_ranks_far;
+
 typedef struct nx_ranks_config {
     const char *command; /* "run": the command that speaks, in messages */
     const char *noun;    /* "rank", in messages */
@@ -47,6 +49,8 @@ typedef struct nx_ranks_config {
     int notes;         /* lines of others to print among those of the ranks; borrowed; -1: none */
     int news;          /* an eventfd that says that a presence has changed; borrowed; -1: none */
     const nx_ranks_ops *ops;
+    const struct nx_ranks_far *far; /* NULL: ranks are children of this process */
+    size_t far_polls;
     void *ctx;
 } nx_ranks_config;
 

@@ -15,6 +15,10 @@
 
 void nx_ranks_signal(const nx_ranks *r, int number)
 {
+    if (r->config->far != NULL) {
+        r->config->far->signal(r->config->ctx, number);
+        return;
+    }
     for (uint32_t i = 0; i < r->config->n; i++) {
         if (r->processes[i].pid != 0) {
             (void)kill(-r->processes[i].pid, number);
@@ -42,29 +46,31 @@ void nx_ranks_kill(nx_ranks *r)
 
 /* ---- one that has failed --------------------------------------------------------------- */
 
-static void tell_failure(nx_ranks *r, uint32_t rank, pid_t pid, const siginfo_t *info)
+static void tell_failure(nx_ranks *r, uint32_t rank, const siginfo_t *info)
 {
+    char room[NX_WHERE_ROOM];
+    const char *where = nx_ranks_where(r, rank, room);
     const char *others = ((r->running > 0) && !r->config->elastic) ? "; ending the others" : "";
 
     if (info->si_code == CLD_EXITED) {
-        nx_ranks_tell(r, "%s %u (pid %ld) exited with code %d%s", r->config->noun, (unsigned)rank,
-                      (long)pid, info->si_status, others);
+        nx_ranks_tell(r, "%s %u (%s) exited with code %d%s", r->config->noun, (unsigned)rank, where,
+                      info->si_status, others);
     } else {
-        nx_ranks_tell(r, "%s %u (pid %ld) was killed by signal %d (%s)%s", r->config->noun,
-                      (unsigned)rank, (long)pid, info->si_status,
+        nx_ranks_tell(r, "%s %u (%s) was killed by signal %d (%s)%s", r->config->noun,
+                      (unsigned)rank, where, info->si_status,
                       strsignal(info->si_status), // NOLINT(concurrency-mt-unsafe)
                       others);
     }
 }
 
 /* |rank| has failed, and the others end with it, unless they may continue without it. */
-static void blame(nx_ranks *r, uint32_t rank, pid_t pid, const siginfo_t *info)
+static void blame(nx_ranks *r, uint32_t rank, const siginfo_t *info)
 {
     if (r->result->rank < 0) {
         r->result->code = (info->si_code == CLD_EXITED) ? info->si_status : 128 + info->si_status;
         r->result->rank = rank;
     }
-    tell_failure(r, rank, pid, info);
+    tell_failure(r, rank, info);
     if (!r->config->elastic) {
         nx_ranks_end(r, SIGTERM);
     }
@@ -77,7 +83,7 @@ static void blame_follower(nx_ranks *r)
 
     if ((r->follower >= 0) && !r->ending &&
         ((r->running == 0) || (nx_now(&nx_clock_system) >= r->blame_at))) {
-        blame(r, (uint32_t)r->follower, r->follower_pid, &info);
+        blame(r, (uint32_t)r->follower, &info);
         r->follower = -1;
     }
 }
@@ -132,6 +138,7 @@ static void tell_unsaid_all(nx_ranks *r)
  */
 static void check_unsaid(nx_ranks *r)
 {
+    char where[NX_WHERE_ROOM];
     const bool late = (r->running == 0) || (r->follower >= 0) || r->ending;
 
     for (uint32_t i = 0; (r->unsaid > 0) && (i < r->started); i++) {
@@ -148,8 +155,8 @@ static void check_unsaid(nx_ranks *r)
             tell_unsaid_all(r);
         } else if (late || (now == NX_PRESENCE_LOST) ||
                    (nx_now(&nx_clock_system) >= p->unsaid_at)) {
-            nx_ranks_tell(r, "%s %u (pid %ld) exited with code 0 without nexar_finalize",
-                          r->config->noun, (unsigned)i, (long)p->was);
+            nx_ranks_tell(r, "%s %u (%s) exited with code 0 without nexar_finalize",
+                          r->config->noun, (unsigned)i, nx_ranks_where(r, i, where));
             forget_unsaid(r, p);
         }
     }
@@ -157,7 +164,7 @@ static void check_unsaid(nx_ranks *r)
 
 /* ---- one that has ended ---------------------------------------------------------------- */
 
-static void on_end(nx_ranks *r, uint32_t rank, const siginfo_t *info)
+void nx_ranks_on_end(nx_ranks *r, uint32_t rank, const siginfo_t *info)
 {
     const int code = (info->si_code == CLD_EXITED) ? info->si_status : 128 + info->si_status;
     nx_process *p = &r->processes[rank];
@@ -174,17 +181,16 @@ static void on_end(nx_ranks *r, uint32_t rank, const siginfo_t *info)
         note_silent_exit(r, rank);
     } else if (code != NX_ABORT_CODE) {
         check_unsaid(r);
-        blame(r, rank, p->was, info);
+        blame(r, rank, info);
     } else if (r->follower < 0) {
         r->follower = rank;
-        r->follower_pid = p->was;
         r->blame_at = nx_now(&nx_clock_system) + BLAME_NS;
     }
 }
 
 uint32_t nx_ranks_of(const nx_ranks *r, pid_t pid)
 {
-    uint32_t rank = 0;
+    uint32_t rank = (r->config->far == NULL) ? 0 : r->config->n;
 
     while ((rank < r->config->n) && (r->processes[rank].pid != pid)) {
         rank++;
@@ -206,8 +212,10 @@ void nx_ranks_reap(nx_ranks *r)
             (void)kill(-info.si_pid, SIGKILL);
         }
         (void)nx_sys_waitpid(info.si_pid, NULL, 0);
-        if (rank < r->config->n) {
-            on_end(r, rank, &info);
+        if (r->config->far != NULL) {
+            r->config->far->child(r->config->ctx, r, &info);
+        } else if (rank < r->config->n) {
+            nx_ranks_on_end(r, rank, &info);
         }
         info.si_pid = 0;
     }

@@ -35,7 +35,7 @@ static void tell_first_wish(nx_ranks *r, int number)
 
 /* The first asks, as gently as it says; the second kills; the third waits for no reader of the
  * output either. */
-static void on_wish(nx_ranks *r, int number)
+void nx_ranks_wish(nx_ranks *r, int number)
 {
     const uint64_t now = nx_now(&nx_clock_system);
 
@@ -82,12 +82,13 @@ static bool is_rank(void *ctx, pid_t group)
 static void tell_absent(nx_ranks *r)
 {
     const nx_ranks_ops *ops = r->config->ops;
+    char where[NX_WHERE_ROOM];
     unsigned told = 0;
 
     for (uint32_t i = 0; (ops->presence != NULL) && (i < r->started) && (told < ABSENT_MAX); i++) {
         if ((r->processes[i].pid == 0) && (ops->presence(r->config->ctx, i) == NX_PRESENCE_NONE)) {
-            nx_ranks_tell(r, "%s %u (pid %ld) has ended without joining", r->config->noun,
-                          (unsigned)i, (long)r->processes[i].was);
+            nx_ranks_tell(r, "%s %u (%s) has ended without joining", r->config->noun, (unsigned)i,
+                          nx_ranks_where(r, i, where));
             told++;
         }
     }
@@ -104,7 +105,11 @@ static void report(nx_ranks *r, int number)
         nx_ranks_tell(r, "the world has not formed: %s", text);
         tell_absent(r);
     }
-    nx_catchers_signal(number, is_rank, r);
+    if (r->config->far != NULL) {
+        nx_ranks_signal(r, number); /* the agents look who catches it */
+    } else {
+        nx_catchers_signal(number, is_rank, r);
+    }
 }
 
 void nx_ranks_signals(nx_ranks *r)
@@ -113,7 +118,7 @@ void nx_ranks_signals(nx_ranks *r)
 
     while ((number = nx_signals_next(r->signals)) != 0) {
         if (nx_signal_ends(number)) {
-            on_wish(r, number);
+            nx_ranks_wish(r, number);
         } else if ((number == SIGUSR1) || (number == SIGUSR2)) {
             report(r, number);
         } else if (number != SIGCHLD) { /* the loop reaps in every turn */
@@ -128,14 +133,15 @@ void nx_ranks_signals(nx_ranks *r)
 
 /* ---- ranks that are stopped ------------------------------------------------------------ */
 
-static void on_stop(nx_ranks *r, uint32_t rank, int number)
+void nx_ranks_on_stop(nx_ranks *r, uint32_t rank, int number)
 {
     const long pid = (long)r->processes[rank].pid;
+    char where[NX_WHERE_ROOM];
 
     r->processes[rank].stopped = number;
     if (!r->ending && !r->paused) {
-        nx_ranks_tell(r, "%s %u (pid %ld) was stopped by signal %d; kill -CONT %ld resumes it",
-                      r->config->noun, (unsigned)rank, pid, number, pid);
+        nx_ranks_tell(r, "%s %u (%s) was stopped by signal %d; kill -CONT %ld resumes it",
+                      r->config->noun, (unsigned)rank, nx_ranks_where(r, rank, where), number, pid);
     }
 }
 
@@ -148,7 +154,7 @@ static void note_stops(nx_ranks *r)
         const uint32_t rank = nx_ranks_of(r, info.si_pid);
 
         if ((rank < r->config->n) && (info.si_code == CLD_STOPPED)) {
-            on_stop(r, rank, info.si_status);
+            nx_ranks_on_stop(r, rank, info.si_status);
         } else if (rank < r->config->n) {
             r->processes[rank].stopped = 0;
         }
@@ -158,12 +164,14 @@ static void note_stops(nx_ranks *r)
 
 static void end_stuck(nx_ranks *r)
 {
+    char where[NX_WHERE_ROOM];
+
     for (uint32_t i = 0; i < r->config->n; i++) {
         const nx_process *p = &r->processes[i];
 
         if (p->pid != 0) {
-            nx_ranks_tell(r, "%s %u (pid %ld) is stopped, and the others have ended; ending it",
-                          r->config->noun, (unsigned)i, (long)p->pid);
+            nx_ranks_tell(r, "%s %u (%s) is stopped, and the others have ended; ending it",
+                          r->config->noun, (unsigned)i, nx_ranks_where(r, i, where));
             r->result->code = (r->result->rank < 0) ? 128 + p->stopped : r->result->code;
             r->result->rank = (r->result->rank < 0) ? i : r->result->rank;
         }

@@ -47,27 +47,43 @@ static void put(nx_sink *s, const char *bytes, size_t len)
     s->len += len;
 }
 
-void nx_sink_line(nx_sink *s, const char *prefix, const char *line, size_t len)
+/* Room for |len| more; false: the sink is broken. */
+static bool reserve(nx_sink *s, size_t len)
 {
-    const bool whole = (len > 0) && (line[len - 1] == '\n');
     char *grown;
 
     if (s->broken != 0) {
-        return;
+        return false;
     }
     if (s->at > s->len) { /* rarely enough that moving costs less than adding */
         memmove(s->data, s->data + s->at, s->len);
         s->at = 0;
     }
-    grown = nx_vec_grow(s->data, &s->room, s->at + s->len + strlen(prefix) + len + 1, 1);
+    grown = nx_vec_grow(s->data, &s->room, s->at + s->len + len, 1);
     if (grown == NULL) {
         nx_sink_break(s, ENOMEM);
-        return;
+        return false;
     }
     s->data = grown;
-    put(s, prefix, strlen(prefix));
-    put(s, line, len);
-    put(s, "\n", whole ? 0 : 1);
+    return true;
+}
+
+void nx_sink_line(nx_sink *s, const char *prefix, const char *line, size_t len)
+{
+    const bool whole = (len > 0) && (line[len - 1] == '\n');
+
+    if (reserve(s, strlen(prefix) + len + 1)) {
+        put(s, prefix, strlen(prefix));
+        put(s, line, len);
+        put(s, "\n", whole ? 0 : 1);
+    }
+}
+
+void nx_sink_bytes(nx_sink *s, const char *bytes, size_t len)
+{
+    if (reserve(s, len)) {
+        put(s, bytes, len);
+    }
 }
 
 /* As many whole lines as go out in one piece; of a line that is longer, a part. */

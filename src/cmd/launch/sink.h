@@ -24,6 +24,9 @@ void nx_sink_fini(nx_sink *s);
 /* Adds |prefix| and the |len| bytes of |line|, and an end if it has none. */
 void nx_sink_line(nx_sink *s, const char *prefix, const char *line, size_t len);
 
+/* Adds the |len| bytes of |bytes| as they are. */
+void nx_sink_bytes(nx_sink *s, const char *bytes, size_t len);
+
 /* Lines wait to be written; and so many that no more should be made. */
 bool nx_sink_waits(const nx_sink *s);
 bool nx_sink_full(const nx_sink *s);
