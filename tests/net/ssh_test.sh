@@ -118,6 +118,14 @@ hello() {
     NEXAR_LOG=debug run 0 --hosts node2,node3 sh -c 'pwd; echo $NEXAR_LOG; echo err >&2'
     printed "[node2:0] $work" "[node3:1] $work" '[node2:0] debug' '[node3:1] debug'
     [ "$(sort "$work/err" | tr '\n' ' ')" = '[node2:0] err [node3:1] err ' ] || broken "stderr"
+    mkdir "$work/sub"
+    run 0 --cwd sub --env "A=b c" --bind core --hosts node2:2 sh -c 'pwd; echo "$A"; taskset -p $$ >/dev/null'
+    printed "[node2:0] $work/sub" "[node2:1] $work/sub" '[node2:0] b c' '[node2:1] b c'
+    # The join file is for hosts as well; processes that join by NEXAR_JOIN have no number.
+    run 0 --join-file "$work/join" --hosts node2:2 "$bin/examples/hello"
+    grep -q '@10[.]90[.]0[.]1:' "$work/join" || broken "the join file: $(cat "$work/join")"
+    NEXAR_JOIN=nexar://x run 0 --hosts node2:2 sh -c 'echo $NEXAR_JOIN $NEXAR_RANK $NEXAR_LOCAL_RANK'
+    printed '[node2:0] nexar://x auto 0' '[node2:1] nexar://x auto 1'
     run 0 --no-prefix --hosts node2,node3 sh -c '[ $NEXAR_RANK = 0 ] || printf same'
     [ "$(cat "$work/out")" = same ] || broken "--no-prefix"
     seq 100000 >"$work/numbers"
@@ -249,6 +257,12 @@ signals() {
         ends "${signal#*:}"
         [ "$(grep -c heard "$work/out")" = 2 ] || broken "not heard by all"
     done
+    # While the world forms: who is missing; nobody dies of it.
+    begin --hosts node2,node3 sh -c "[ \$NEXAR_RANK = 1 ] || exec $nexar info --links; echo ready; sleep $long & wait"
+    until_true ready 1
+    until_true eval 'kill -USR1 "$pid"; grep -q "1 of 2 ranks have joined" "$work/err"'
+    kill -TERM "$pid"
+    ends 143
     # A second one kills.
     begin --grace 10m --hosts node2,node3 bash -c "trap 'echo heard' INT; echo ready; while :; do sleep $long & wait \$!; done"
     until_true ready 2
