@@ -234,6 +234,7 @@ static void read_frames(nx_agent_link *link, nx_agent_on_frame *on_frame, void *
             break;
         case NX_AGENT_READY:
             link->state = NX_AGENT_IS_READY;
+            link->words[0] = '\0'; /* a banner or a warning, not the reason of a later end */
             break;
         case NX_AGENT_REFUSED:
             on_refused(link, &f);
