@@ -61,17 +61,15 @@ void nx_agent_link_lose(nx_agent_link *link, const char *format, ...)
 
 /* ---- starting ------------------------------------------------------------------------ */
 
-static nexar_err start(nx_agent_link *link, char **argv)
+static nexar_err start(nx_agent_link *link, char **argv, const struct rlimit *files)
 {
     /* Taken away: the join string is nobody's to see, and ssh may be told to send variables. */
     static const char *const env[] = {"NEXAR_JOIN", "NEXAR_JOIN_FILE", "NEXAR_TOKEN",
                                       "NEXAR_TOKEN_FILE", NULL};
-    struct rlimit files;
-    nx_spawn s = {.argv = argv, .env = env, .cwd = -1, .output = NX_SPAWN_PIPES, .files = &files};
+    nx_spawn s = {.argv = argv, .env = env, .cwd = -1, .output = NX_SPAWN_PIPES, .files = files};
     nexar_err err;
     int fds[2];
 
-    (void)getrlimit(RLIMIT_NOFILE, &files);
     if (pipe2(fds, O_CLOEXEC) != 0) {
         return nx_fail_sys("pipe2", "", errno);
     }
@@ -91,7 +89,8 @@ static nexar_err start(nx_agent_link *link, char **argv)
 }
 
 nexar_err nx_agent_link_open(nx_agent_link *link, const nx_shell *shell, const nx_host *host,
-                             const nx_agent_setup *setup, uint64_t timeout_ns)
+                             const nx_agent_setup *setup, uint64_t timeout_ns,
+                             const struct rlimit *files)
 {
     nx_command_line words = {0};
     nexar_err err;
@@ -111,7 +110,7 @@ nexar_err nx_agent_link_open(nx_agent_link *link, const nx_shell *shell, const n
     }
     err = nx_shell_words(shell, host, &words);
     if (err == NEXAR_OK) {
-        err = start(link, words.argv);
+        err = start(link, words.argv, files);
     }
     nx_sink_init(&link->to, link->in);
     nx_command_line_fini(&words);
@@ -193,6 +192,9 @@ static void read_greeting(nx_agent_link *link)
     static const char greeting[] = NX_AGENT_GREETING;
     char line[sizeof(link->noise)];
 
+    if ((link->state == NX_AGENT_SILENT) && (link->from.len > NX_AGENT_PAYLOAD_MAX)) {
+        nx_agent_link_lose(link, "what came over %s is not of an agent of nexar", link->tool);
+    }
     while ((link->state == NX_AGENT_SILENT) &&
            nx_agent_input_line(&link->from, line, sizeof(line))) {
         const char *version = line + sizeof(greeting) - 1;

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "cmd/launch/agent_frame.h"
@@ -48,11 +49,11 @@ typedef struct nx_agent_link {
 
 typedef void nx_agent_on_frame(void *ctx, nx_agent_link *link, const nx_agent_frame *frame);
 
-/* Starts the process.  |host| and |setup| are borrowed. NEXAR_EINVAL: ssh cannot be run;
- * NEXAR_ESYS, NEXAR_ENOMEM. */
+/* Starts the process, with |files| as its limit of descriptors.  |host| and |setup| are borrowed.
+ * NEXAR_EINVAL: ssh cannot be run; NEXAR_ESYS, NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_agent_link_open(nx_agent_link *link, const nx_shell *shell,
                                            const nx_host *host, const nx_agent_setup *setup,
-                                           uint64_t timeout_ns);
+                                           uint64_t timeout_ns, const struct rlimit *files);
 /* Closes the pipes, by which the agent ends its ranks; the process is sent SIGTERM. */
 void nx_agent_link_close(nx_agent_link *link);
 void nx_agent_link_fini(nx_agent_link *link);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +41,7 @@ typedef struct remote {
     size_t nenv, env_room;
     nx_agent_link *links;
     size_t n;
+    struct rlimit files; /* as it was given to us */
     struct pollfd *polls;
     nx_formation formation; /* if there is a seed */
     nx_seed *seed;          /* NULL: they join another */
@@ -134,6 +136,17 @@ static nexar_err find_directory(remote *r)
                : nx_fail(NEXAR_EINVAL, "--cwd %s: the path is too long", cwd);
 }
 
+/* Three descriptors for each host are more than many a limit allows at first. */
+static void raise_limit(remote *r)
+{
+    struct rlimit more;
+
+    (void)getrlimit(RLIMIT_NOFILE, &r->files);
+    more = r->files;
+    more.rlim_cur = more.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &more);
+}
+
 static nexar_err prepare(remote *r)
 {
     nexar_err err = find_directory(r);
@@ -141,6 +154,7 @@ static nexar_err prepare(remote *r)
     if (err == NEXAR_OK) {
         err = collect_environment(r);
     }
+    raise_limit(r);
     r->n = r->job->hosts->n;
     r->links = nx_calloc(r->n, sizeof(*r->links));
     r->polls = nx_calloc(2 + NX_AGENT_POLLS * r->n, sizeof(*r->polls));
@@ -164,7 +178,7 @@ static void open_links(remote *r)
         nx_agent_link *link = &r->links[i];
 
         if (nx_agent_link_open(link, &r->job->shell, r->job->hosts->hosts[i], &r->setup,
-                               r->job->host_timeout_ns) != NEXAR_OK) {
+                               r->job->host_timeout_ns, &r->files) != NEXAR_OK) {
             nx_agent_link_lose(link, "%s", nexar_last_error());
         }
     }

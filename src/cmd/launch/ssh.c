@@ -112,12 +112,14 @@ static const char *base_name(const char *path)
     return (slash == NULL) ? path : slash + 1;
 }
 
-/* BatchMode: without a terminal of its own ssh could only wait for a password.  Other programs
+/* BatchMode: without a terminal of its own ssh could only wait for a password.  ControlMaster: a
+ * connection that others may share must not end with the job.  Other programs
  * than ssh may not know its options. */
 static nexar_err ssh_words(const nx_shell *shell, const nx_host *host, const char *const *paths,
                            nx_command_line *w)
 {
-    static const char *const options[] = {"-T", "-x", "-o", "BatchMode=yes", NULL};
+    static const char *const options[] = {
+        "-T", "-x", "-o", "BatchMode=yes", "-o", "ControlMaster=no", NULL};
     nexar_err err = add_split(w, (shell->ssh == NULL) ? "ssh" : shell->ssh);
 
     if ((err == NEXAR_OK) && (w->n == 0)) {
