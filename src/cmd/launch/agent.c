@@ -1,5 +1,6 @@
 /* agent.c - the ranks of one host, around one poll. */
 #include "cmd/launch/agent.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +63,7 @@ enum { AT_LAUNCHER, AT_LIFE, AT_SIGNALS, AT_OUT, AT_FEED, AT_RANKS };
 static void close_feed(agent *a)
 {
     if (a->feed >= 0) {
-        (void)close(a->feed);
+        (void)nx_sys_close(a->feed);
         a->feed = -1;
         nx_agent_put_numbers(&a->to, NX_AGENT_TAKEN, UINT32_MAX, 0);
     }
@@ -71,14 +72,14 @@ static void close_feed(agent *a)
 
 static void feed(agent *a)
 {
-    const ssize_t put = (a->fed > 0) ? write(a->feed, a->food, a->fed) : 0;
+    const ssize_t put = (a->fed > 0) ? nx_sys_write(a->feed, a->food, a->fed) : 0;
 
     if (put > 0) {
         a->fed -= (size_t)put;
         memmove(a->food, a->food + put, a->fed);
         nx_agent_put_numbers(&a->to, NX_AGENT_TAKEN, (uint32_t)put, 0);
     }
-    if (((put < 0) && (errno != EAGAIN) && (errno != EINTR)) || ((a->fed == 0) && a->fed_all)) {
+    if (((put < 0) && (errno != EAGAIN)) || ((a->fed == 0) && a->fed_all)) {
         close_feed(a);
     }
 }
@@ -152,7 +153,7 @@ static nexar_err open_feed(agent *a, int *theirs)
     if (a->start.first != 0) {
         return NEXAR_OK;
     }
-    if (pipe2(fds, O_CLOEXEC) != 0) {
+    if (nx_sys_pipe(fds, 0) != 0) {
         return nx_fail_sys("pipe2", "", errno);
     }
     (void)fcntl(fds[1], F_SETFL, O_NONBLOCK);
@@ -220,7 +221,7 @@ static nexar_err start_ranks(agent *a)
         err = start_rank(a, i, (i == 0) ? input : -1);
     }
     if (input >= 0) {
-        (void)close(input);
+        (void)nx_sys_close(input);
     }
     return err;
 }
@@ -337,13 +338,14 @@ static bool pump(agent *a, uint32_t local, int stream)
 {
     uint8_t payload[NX_AGENT_OUTPUT_HEAD + NX_AGENT_CHUNK];
     int *fd = &a->ranks[local].streams[stream];
-    const ssize_t got = (*fd < 0) ? 0 : read(*fd, payload + NX_AGENT_OUTPUT_HEAD, NX_AGENT_CHUNK);
+    const ssize_t got =
+        (*fd < 0) ? 0 : nx_sys_read(*fd, payload + NX_AGENT_OUTPUT_HEAD, NX_AGENT_CHUNK);
 
     if (got > 0) {
         nx_agent_put_output(&a->to, a->start.first + local, (uint8_t)(stream + 1), payload,
                             (size_t)got);
-    } else if ((*fd >= 0) && ((got == 0) || ((errno != EAGAIN) && (errno != EINTR)))) {
-        (void)close(*fd); /* a pty ends with EIO */
+    } else if ((*fd >= 0) && ((got == 0) || (errno != EAGAIN))) {
+        (void)nx_sys_close(*fd); /* a pty ends with EIO */
         *fd = -1;
     }
     return got > 0;
@@ -362,14 +364,15 @@ static void reap(agent *a)
 {
     siginfo_t info = {0};
 
-    while ((waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) && (info.si_pid != 0)) {
+    while ((nx_sys_waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) &&
+           (info.si_pid != 0)) {
         const uint32_t local = local_of(a, info.si_pid);
         const bool exited = info.si_code == CLD_EXITED;
 
         if (local < a->started) {
             (void)kill(-info.si_pid, SIGKILL); /* what it has left in its group */
         }
-        (void)waitpid(info.si_pid, NULL, 0);
+        (void)nx_sys_waitpid(info.si_pid, NULL, 0);
         if (local < a->started) {
             a->ranks[local].pid = 0;
             a->running--;
@@ -385,7 +388,8 @@ static void note_stops(agent *a)
 {
     siginfo_t info = {0};
 
-    while ((waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0) && (info.si_pid != 0)) {
+    while ((nx_sys_waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0) &&
+           (info.si_pid != 0)) {
         const uint32_t local = local_of(a, info.si_pid);
 
         if (local < a->started) {
@@ -415,14 +419,14 @@ static void fill_polls(const agent *a)
     }
 }
 
-static int poll_timeout(const agent *a)
+static uint64_t poll_timeout(const agent *a)
 {
     const uint64_t silent = nx_now(&nx_clock_system) - a->heard_at;
 
     if (a->timeout_ns == 0) {
-        return -1;
+        return UINT64_MAX;
     }
-    return (silent >= a->timeout_ns) ? 0 : (int)((a->timeout_ns - silent) / 1000000 + 1);
+    return (silent >= a->timeout_ns) ? 0 : a->timeout_ns - silent;
 }
 
 static void turn(agent *a)
@@ -430,7 +434,7 @@ static void turn(agent *a)
     const struct pollfd *p = a->polls;
 
     fill_polls(a);
-    if (poll(a->polls, AT_RANKS + 2 * (nfds_t)a->started, poll_timeout(a)) < 0) {
+    if (nx_sys_poll(a->polls, AT_RANKS + 2 * (nfds_t)a->started, poll_timeout(a)) < 0) {
         return;
     }
     if (p[AT_OUT].revents != 0) {
@@ -499,15 +503,15 @@ static void fini(agent *a)
     for (uint32_t i = 0; i < a->started; i++) {
         for (int stream = 0; stream < 2; stream++) {
             if (a->ranks[i].streams[stream] >= 0) {
-                (void)close(a->ranks[i].streams[stream]);
+                (void)nx_sys_close(a->ranks[i].streams[stream]);
             }
         }
     }
     if (a->feed >= 0) {
-        (void)close(a->feed);
+        (void)nx_sys_close(a->feed);
     }
     if (a->signals >= 0) {
-        (void)close(a->signals);
+        (void)nx_sys_close(a->signals);
     }
     nx_bind_fini(&a->cores);
     nx_agent_input_fini(&a->in);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sys.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "wire/wire.h"
@@ -164,12 +165,12 @@ long nx_agent_input_fill(nx_agent_input *in, int fd)
         return -1;
     }
     in->data = grown;
-    got = read(fd, in->data + in->len, FILL);
+    got = nx_sys_read(fd, in->data + in->len, FILL);
     if (got > 0) {
         in->len += (size_t)got;
         return (long)got;
     }
-    return ((got < 0) && ((errno == EINTR) || (errno == EAGAIN))) ? 0 : -1;
+    return ((got < 0) && (errno == EAGAIN)) ? 0 : -1;
 }
 
 bool nx_agent_input_line(nx_agent_input *in, char *line, size_t size)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 #include "base/text.h"
 #include "cmd/launch/spawn.h"
 
@@ -20,7 +21,7 @@ enum { PINGS = 4 };
 static void close_fd(int *fd)
 {
     if (*fd >= 0) {
-        (void)close(*fd);
+        (void)nx_sys_close(*fd);
         *fd = -1;
     }
 }
@@ -70,14 +71,14 @@ static nexar_err start(nx_agent_link *link, char **argv, const struct rlimit *fi
     nexar_err err;
     int fds[2];
 
-    if (pipe2(fds, O_CLOEXEC) != 0) {
+    if (nx_sys_pipe(fds, 0) != 0) {
         return nx_fail_sys("pipe2", "", errno);
     }
     s.input = fds[0];
     err = nx_spawn_start(&s);
-    (void)close(fds[0]);
+    (void)nx_sys_close(fds[0]);
     if (err != NEXAR_OK) {
-        (void)close(fds[1]);
+        (void)nx_sys_close(fds[1]);
         return err;
     }
     (void)fcntl(fds[1], F_SETFL, O_NONBLOCK);
@@ -123,12 +124,12 @@ nexar_err nx_agent_link_open(nx_agent_link *link, const nx_shell *shell, const n
 static void read_words(nx_agent_link *link)
 {
     char bytes[NX_AGENT_TAIL / 2];
-    const ssize_t got = (link->err < 0) ? -1 : read(link->err, bytes, sizeof(bytes));
+    const ssize_t got = (link->err < 0) ? -1 : nx_sys_read(link->err, bytes, sizeof(bytes));
     const size_t have = strlen(link->words), add = (got > 0) ? (size_t)got : 0;
     const size_t over =
         (have + add < sizeof(link->words)) ? 0 : have + add + 1 - sizeof(link->words);
 
-    if ((got == 0) || ((got < 0) && (errno != EAGAIN) && (errno != EINTR))) {
+    if ((got == 0) || ((got < 0) && (errno != EAGAIN))) {
         close_fd(&link->err);
         return;
     }

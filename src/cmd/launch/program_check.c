@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "base/text.h"
 
 enum { PATH_ROOM = 4096 };
@@ -69,36 +70,36 @@ static int find(const char *name, char path[PATH_ROOM])
 
 /* ---- libraries --------------------------------------------------------------------- */
 
-static bool read_at(int fd, off_t at, void *out, size_t len)
+static bool read_at(FILE *file, size_t at, void *out, size_t len)
 {
-    return pread(fd, out, len, at) == (ssize_t)len;
+    return (fseek(file, (long)at, SEEK_SET) == 0) && (fread(out, 1, len, file) == len);
 }
 
-/* The loader that the ELF program |fd| names; false: it is none of this machine, or static. */
-static bool find_loader(int fd, char loader[PATH_ROOM])
+/* The loader that the ELF program |file| names; false: it is none of this machine, or static. */
+static bool find_loader(FILE *file, char loader[PATH_ROOM])
 {
     ElfW(Ehdr) head;
     ElfW(Phdr) part = {0};
     bool found = false;
 
-    if (!read_at(fd, 0, &head, sizeof(head)) || (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) ||
+    if (!read_at(file, 0, &head, sizeof(head)) || (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) ||
         (head.e_ident[EI_CLASS] != ((sizeof(void *) == 8) ? ELFCLASS64 : ELFCLASS32)) ||
         (head.e_phentsize != sizeof(part))) {
         return false;
     }
     for (unsigned i = 0; !found && (i < head.e_phnum); i++) {
-        found = read_at(fd, (off_t)(head.e_phoff + i * sizeof(part)), &part, sizeof(part)) &&
+        found = read_at(file, head.e_phoff + i * sizeof(part), &part, sizeof(part)) &&
                 (part.p_type == PT_INTERP);
     }
     return found && (part.p_filesz > 1) && (part.p_filesz <= PATH_ROOM) &&
-           read_at(fd, (off_t)part.p_offset, loader, part.p_filesz) &&
+           read_at(file, part.p_offset, loader, part.p_filesz) &&
            (loader[part.p_filesz - 1] == '\0');
 }
 
 static _Noreturn void become_loader(const char *loader, const char *path, int to)
 {
-    (void)dup2(to, STDOUT_FILENO);
-    (void)dup2(to, STDERR_FILENO);
+    (void)nx_sys_dup2(to, STDOUT_FILENO);
+    (void)nx_sys_dup2(to, STDERR_FILENO);
     (void)execl(loader, loader, "--list", path, (char *)NULL);
     _exit(0); /* the kernel will say why, when the program is run */
 }
@@ -138,36 +139,35 @@ static nexar_err list_missing(const char *loader, const char *path, nx_text *mis
     FILE *list;
     pid_t pid;
 
-    if (pipe2(fds, O_CLOEXEC) != 0) {
+    if (nx_sys_pipe(fds, 0) != 0) {
         return nx_fail_sys("pipe2", "", errno);
     }
     pid = fork();
     if (pid == 0) {
         become_loader(loader, path, fds[1]);
     }
-    (void)close(fds[1]);
+    (void)nx_sys_close(fds[1]);
     list = (pid < 0) ? NULL : fdopen(fds[0], "r");
     if (list == NULL) {
-        (void)close(fds[0]);
+        (void)nx_sys_close(fds[0]);
         return nx_fail_sys("cannot look for the libraries of", path, errno);
     }
     read_missing(list, missing);
     (void)fclose(list);
-    while ((waitpid(pid, NULL, 0) < 0) && (errno == EINTR)) {
-    }
+    (void)nx_sys_waitpid(pid, NULL, 0);
     return NEXAR_OK;
 }
 
 static nexar_err check_libraries(const char *name, const char *path)
 {
     char loader[PATH_ROOM];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const bool dynamic = (fd >= 0) && find_loader(fd, loader);
+    FILE *file = fopen(path, "re");
+    const bool dynamic = (file != NULL) && find_loader(file, loader);
     nx_text missing = {0};
     nexar_err err = NEXAR_OK;
 
-    if (fd >= 0) {
-        (void)close(fd);
+    if (file != NULL) {
+        (void)fclose(file);
     }
     if (dynamic) {
         err = list_missing(loader, path, &missing);

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/sys.h"
 #include "base/vec.h"
 #include "cluster/seed/seed.h"
 #include "cmd/cmd.h"
@@ -225,21 +226,21 @@ static uint64_t next_due(const remote *r)
     return due;
 }
 
-static int timeout_until(uint64_t due)
+static uint64_t timeout_until(uint64_t due)
 {
     const uint64_t now = nx_now(&nx_clock_system);
 
     if (due == UINT64_MAX) {
-        return -1;
+        return UINT64_MAX;
     }
-    return (due <= now) ? 0 : (int)((due - now) / 1000000 + 1);
+    return (due <= now) ? 0 : due - now;
 }
 
 static void reap_links(remote *r)
 {
     siginfo_t info = {0};
 
-    while ((waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0) && (info.si_pid != 0)) {
+    while ((nx_sys_waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0) && (info.si_pid != 0)) {
         nx_agent_link *link = link_of(r, info.si_pid);
 
         if (link != NULL) {
@@ -273,7 +274,7 @@ static int await_checks(remote *r, int signals, int life)
         for (size_t i = 0; i < r->n; i++) {
             nx_agent_link_fill(&r->links[i], r->polls + 2 + NX_AGENT_POLLS * i, false);
         }
-        if (poll(r->polls, 2 + NX_AGENT_POLLS * r->n, timeout_until(next_due(r))) < 0) {
+        if (nx_sys_poll(r->polls, 2 + NX_AGENT_POLLS * r->n, timeout_until(next_due(r))) < 0) {
             continue;
         }
         for (size_t i = 0; i < r->n; i++) {
@@ -319,7 +320,7 @@ static int check_hosts(remote *r, int life)
     }
     open_links(r);
     code = await_checks(r, signals, life);
-    (void)close(signals);
+    (void)nx_sys_close(signals);
     return (code == 0) ? report_checks(r) : code;
 }
 
@@ -417,7 +418,7 @@ static void on_taken(remote *r, const nx_agent_link *link, uint32_t bytes)
         return;
     }
     if ((bytes > r->unread) && (r->input >= 0)) { /* rank 0 reads no more */
-        (void)close(r->input);
+        (void)nx_sys_close(r->input);
         r->input = -1;
     }
     r->unread = (bytes > r->unread) ? 0 : r->unread - bytes;
@@ -536,14 +537,14 @@ static void read_input(remote *r)
 {
     char bytes[NX_AGENT_CHUNK];
     const size_t left = NX_AGENT_WINDOW - r->unread;
-    const ssize_t got = read(r->input, bytes, (left < sizeof(bytes)) ? left : sizeof(bytes));
+    const ssize_t got = nx_sys_read(r->input, bytes, (left < sizeof(bytes)) ? left : sizeof(bytes));
 
     if (got > 0) {
         r->unread += (uint32_t)got;
         nx_agent_put(&r->links[0].to, NX_AGENT_INPUT, bytes, (size_t)got);
-    } else if ((got == 0) || ((errno != EAGAIN) && (errno != EINTR))) {
+    } else if ((got == 0) || (errno != EAGAIN)) {
         nx_agent_put(&r->links[0].to, NX_AGENT_INPUT_END, NULL, 0);
-        (void)close(r->input);
+        (void)nx_sys_close(r->input);
         r->input = -1;
     }
 }
@@ -694,7 +695,7 @@ static void fini(remote *r)
         nx_agent_link_fini(&r->links[i]);
     }
     if (r->input >= 0) {
-        (void)close(r->input);
+        (void)nx_sys_close(r->input);
     }
     nx_orphans_end();
     nx_seed_destroy(r->seed);

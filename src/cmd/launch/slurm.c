@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sys.h"
 #include "base/text.h"
 
 static const char *variable(const char *name)
@@ -112,7 +113,7 @@ static nexar_err add_lines(nx_host_list *list, FILE *names)
 
 static _Noreturn void become_scontrol(const char *nodes, int to)
 {
-    (void)dup2(to, STDOUT_FILENO);
+    (void)nx_sys_dup2(to, STDOUT_FILENO);
     (void)execlp("scontrol", "scontrol", "show", "hostnames", nodes, (char *)NULL);
     (void)fprintf(stderr, "nexar run: cannot run scontrol: %s\n",
                   strerror(errno)); // NOLINT(concurrency-mt-unsafe): one thread, after fork
@@ -127,23 +128,22 @@ static nexar_err add_names(nx_host_list *list, const char *nodes)
     FILE *names;
     pid_t pid;
 
-    if (pipe2(fds, O_CLOEXEC) != 0) {
+    if (nx_sys_pipe(fds, 0) != 0) {
         return nx_fail_sys("pipe2", "", errno);
     }
     pid = fork();
     if (pid == 0) {
         become_scontrol(nodes, fds[1]);
     }
-    (void)close(fds[1]);
+    (void)nx_sys_close(fds[1]);
     names = (pid < 0) ? NULL : fdopen(fds[0], "r");
     if (names == NULL) {
-        (void)close(fds[0]);
+        (void)nx_sys_close(fds[0]);
         return nx_fail_sys("scontrol", "", errno);
     }
     err = add_lines(list, names);
     (void)fclose(names);
-    while ((waitpid(pid, &status, 0) < 0) && (errno == EINTR)) {
-    }
+    (void)nx_sys_waitpid(pid, &status, 0);
     if ((err == NEXAR_OK) && ((status != 0) || (list->n == 0))) {
         err =
             nx_fail(NEXAR_EINVAL, "scontrol show hostnames %s failed; give --hosts instead", nodes);
