@@ -262,12 +262,14 @@ slurm() {
         fail "sbatch: $(cat "$work/batch")"
 }
 
-# The recipe of README.md for several hosts, pasted as it is.  The other host is a folder here.
+# The recipe of README.md with a seed, for several hosts, pasted as it is.  The other host is a folder here.
 readme() {
     local bin=$work/bin
     mkdir -p "$bin" "$work/node1" "$work/node2"
-    awk '/^## / { here = ($0 == "## On several hosts") } here && /^    / { print substr($0, 5); found = 1 }
-        here && found && !/^    / { exit }' "$source_folder/README.md" >"$work/recipe"
+    awk '/^## / { here = ($0 == "## On several hosts") }
+        here && /^    / { block = block substr($0, 5) "\n"; next }
+        block ~ /nexar seed/ { printf "%s", block; exit }
+        { block = "" }' "$source_folder/README.md" >"$work/recipe"
     grep -q 'nexar seed' "$work/recipe" || fail "there is no recipe in README.md"
     ln -s "$nexar" "$bin/nexar"
     cp "$hello" "$work/node1/hello"
