@@ -400,8 +400,7 @@ static void note_stops(agent *a)
     }
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------
- */
+/* ---- the loop ------------------------------------------------------------------------------ */
 
 static void fill_polls(const agent *a)
 {
@@ -537,7 +536,7 @@ static int keep(void *ctx, const nx_front_ends *ends)
     (void)fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK); /* sshd may give a socket */
     a->polls = nx_calloc(AT_RANKS, sizeof(*a->polls));
     err = (a->polls == NULL) ? nx_fail_nomem("the agent") : nx_signals_open(&a->signals);
-    if (err == NEXAR_OK) {
+    if ((err == NEXAR_OK) && (a->polls != NULL)) {
         stay(a);
     }
     fini(a);

@@ -134,7 +134,9 @@ static void read_words(nx_agent_link *link)
         return;
     }
     for (size_t i = 0; i < add; i++) { /* it is a text from here on */
-        bytes[i] = (bytes[i] == '\0') ? '?' : bytes[i];
+        if (bytes[i] == '\0') {
+            bytes[i] = '?';
+        }
     }
     memmove(link->words, link->words + over, have - over);
     memcpy(link->words + have - over, bytes, add);

@@ -61,6 +61,7 @@ static bool well_formed(const char *target)
 
 static nexar_err append(nx_host_list *list, const char *target)
 {
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): the elements are pointers */
     nx_host **grown = nx_vec_grow(list->hosts, &list->room, list->n + 1, sizeof(*list->hosts));
     nx_host *host;
     const char *at;

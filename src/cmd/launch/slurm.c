@@ -151,8 +151,7 @@ static nexar_err add_names(nx_host_list *list, const char *nodes)
     return err;
 }
 
-/* ---- slots ------------------------------------------------------------------------------------
- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 /* Gives the hosts the slots that the variable |name| has. */
 static nexar_err set_slots(nx_host_list *list, const char *name)

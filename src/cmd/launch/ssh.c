@@ -29,6 +29,7 @@ void nx_command_line_fini(nx_command_line *w)
 
 static nexar_err add(nx_command_line *w, const char *word)
 {
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): the elements are pointers */
     char **grown = nx_vec_grow(w->argv, &w->room, w->n + 2, sizeof(*w->argv));
 
     if (grown == NULL) {
