@@ -77,7 +77,7 @@ static void frames_come_as_they_were_sent(void **state)
     assert_int_equal(stream, 2);
     assert_int_equal(len, 3);
     assert_memory_equal(bytes, "x\n\0", 3);
-    nx_agent_put(&r.sink, NX_AGENT_REFUSED, "no\033 such file or", 18);
+    nx_agent_put(&r.sink, NX_AGENT_REFUSED, "no\033 such file or", strlen("no\033 such file or"));
     f = next(&r, NX_AGENT_REFUSED);
     assert_true(nx_agent_sentence(&f, text, sizeof(text)));
     assert_string_equal(text, "no? such file o");
