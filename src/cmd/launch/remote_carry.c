@@ -167,7 +167,7 @@ static void drop_hosts(nx_remote_job *r)
 {
     r->dropped = true;
     for (size_t i = 0; i < r->n; i++) {
-        nx_agent_link_lose(&r->links[i], "given up");
+        nx_agent_link_lose(&r->links[i], "given up; its agent ends the ranks there");
     }
 }
 
