@@ -98,11 +98,10 @@ static int check_join(request *r)
         return nx_usage("run", "NEXAR_JOIN is set and empty; unset it, or give a join string");
     }
     if ((rank != NULL) && (strcmp(rank, "auto") != 0)) {
-        return nx_usage(
-            "run",
-            "NEXAR_RANK is %s, but %llu processes join the cluster of NEXAR_JOIN; unset "
-            "NEXAR_RANK",
-            rank, (unsigned long long)r->local.n);
+        return nx_usage("run",
+                        "NEXAR_RANK is %s, but the processes join the cluster of NEXAR_JOIN, which "
+                        "gives them their ranks; unset NEXAR_RANK",
+                        rank);
     }
     if (r->local.join_file != NULL) {
         return nx_usage("run",

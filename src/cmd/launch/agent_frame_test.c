@@ -53,7 +53,8 @@ static nx_agent_frame next(rig *r, nx_agent_kind kind)
 
 static void frames_come_as_they_were_sent(void **state)
 {
-    uint8_t payload[NX_AGENT_OUTPUT_HEAD + 3] = {0};
+    static const uint8_t output[] = {'x', '\n', 0};
+    uint8_t payload[NX_AGENT_OUTPUT_HEAD + sizeof(output)] = {0};
     const char *bytes = NULL;
     uint32_t a = 0, b = 0;
     uint8_t stream = 0;
@@ -69,14 +70,14 @@ static void frames_come_as_they_were_sent(void **state)
     assert_true(nx_agent_numbers(&f, &a, &b));
     assert_int_equal(a, 15);
     assert_int_equal(b, 7);
-    memcpy(payload + NX_AGENT_OUTPUT_HEAD, "x\n\0", 3);
+    memcpy(payload + NX_AGENT_OUTPUT_HEAD, output, sizeof(output));
     nx_agent_put_output(&r.sink, 7, 2, payload, 3);
     f = next(&r, NX_AGENT_OUTPUT);
     assert_true(nx_agent_output(&f, &a, &stream, &bytes, &len));
     assert_int_equal(a, 7);
     assert_int_equal(stream, 2);
     assert_int_equal(len, 3);
-    assert_memory_equal(bytes, "x\n\0", 3);
+    assert_memory_equal(bytes, output, sizeof(output));
     nx_agent_put(&r.sink, NX_AGENT_REFUSED, "no\033 such file or", strlen("no\033 such file or"));
     f = next(&r, NX_AGENT_REFUSED);
     assert_true(nx_agent_sentence(&f, text, sizeof(text)));

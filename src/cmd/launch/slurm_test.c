@@ -41,25 +41,35 @@ static void other_texts_are_refused(void **state)
     }
 }
 
+/* NULL: not set.  One thread. */
+static void set(const char *name, const char *value)
+{
+    if (value == NULL) {
+        (void)unsetenv(name); // NOLINT(concurrency-mt-unsafe)
+    } else {
+        (void)setenv(name, value, 1); // NOLINT(concurrency-mt-unsafe)
+    }
+}
+
 static void steps_are_no_allocations(void **state)
 {
     (void)state;
-    (void)unsetenv("SLURM_JOB_ID");
-    (void)unsetenv("SLURM_STEP_ID");
-    (void)unsetenv("SLURMD_NODENAME");
+    set("SLURM_JOB_ID", NULL);
+    set("SLURM_STEP_ID", NULL);
+    set("SLURMD_NODENAME", NULL);
     assert_false(nx_slurm_allocated());
-    (void)setenv("SLURM_JOB_ID", "7", 1);
-    (void)setenv("SLURM_JOB_NODELIST", "n[1-2]", 1);
+    set("SLURM_JOB_ID", "7");
+    set("SLURM_JOB_NODELIST", "n[1-2]");
     assert_true(nx_slurm_allocated());
-    (void)setenv("SLURM_STEP_ID", "0", 1);
+    set("SLURM_STEP_ID", "0");
     assert_false(nx_slurm_allocated());
-    (void)setenv("SLURM_STEP_ID", "4294967290", 1); /* an interactive shell of salloc */
+    set("SLURM_STEP_ID", "4294967290"); /* an interactive shell of salloc */
     assert_true(nx_slurm_allocated());
-    (void)setenv("SLURM_JOB_NODELIST", "localhost", 1);
+    set("SLURM_JOB_NODELIST", "localhost");
     assert_false(nx_slurm_allocated());
-    (void)setenv("SLURM_JOB_NODELIST", "n1", 1);
+    set("SLURM_JOB_NODELIST", "n1");
     assert_true(nx_slurm_allocated());
-    (void)setenv("SLURMD_NODENAME", "n1", 1);
+    set("SLURMD_NODENAME", "n1");
     assert_false(nx_slurm_allocated());
 }
 
