@@ -360,6 +360,40 @@ NEXAR_API nexar_err nexar_wait_all(size_t n, nexar_request *reqs[]);
 NEXAR_API nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index,
                                    nexar_status *status);
 
+/*
+ * nexar_wait, nexar_wait_any and nexar_wait_all with a time-out of |timeout_ns|; 0 polls once,
+ * UINT64_MAX waits without a time-out.
+ *
+ * NEXAR_ETIMEDOUT
+ *     Nothing had completed; for nexar_wait_all_for: not everything had.  Every request stays
+ *     valid and pending, the outputs are untouched.  An operation that itself ended with
+ *     NEXAR_ETIMEDOUT has completed: then |*req|, or reqs[*index], is NULL.
+ */
+NEXAR_API nexar_err nexar_wait_for(nexar_request **req, uint64_t timeout_ns, nexar_status *status);
+NEXAR_API nexar_err nexar_wait_any_for(size_t n, nexar_request *reqs[], uint64_t timeout_ns,
+                                       size_t *index, nexar_status *status);
+NEXAR_API nexar_err nexar_wait_all_for(size_t n, nexar_request *reqs[], uint64_t timeout_ns);
+
+/*
+ * Waits until at least one request has completed, then claims every one that has: |*done| is their
+ * number, indices[k] and errs[k] are the index and the outcome of the k-th.  |indices| and |errs|
+ * have room for |n|; |errs| may be NULL.  All requests belong to one world.
+ *
+ * Returns NEXAR_OK or the first error among the outcomes, with all outputs set.
+ *
+ * NEXAR_EINVAL
+ *     Every request is NULL (|*done| is 0); requests of two worlds; NULL for an output.
+ */
+NEXAR_API nexar_err nexar_wait_some(size_t n, nexar_request *reqs[], size_t indices[],
+                                    nexar_err errs[], size_t *done);
+
+/* nexar_wait_any and nexar_wait_all without waiting.  |*done| says whether one request
+ * (nexar_test_any) or every request (nexar_test_all) had completed; NEXAR_OK with |*done| false
+ * leaves all requests as they are. */
+NEXAR_API nexar_err nexar_test_any(size_t n, nexar_request *reqs[], bool *done, size_t *index,
+                                   nexar_status *status);
+NEXAR_API nexar_err nexar_test_all(size_t n, nexar_request *reqs[], bool *done);
+
 /* Asks for an end: a request that can still be ended completes with
  * NEXAR_ECANCELED, another runs on.  It must be waited for in either case.  Nothing is
  * received of a send that was ended: a receive that had begun to take it ends with

@@ -381,12 +381,22 @@ bool nx_recover_wait_change(nexar_comm *comm, uint64_t deadline_ns)
     return changed;
 }
 
-/* Waits until |comm|, of |epoch|, is ready or was rebuilt by another thread. */
-static void wait_ready(nexar_comm *comm, unsigned epoch)
+/* Waits until |comm|, of |epoch|, is ready or was rebuilt by another thread; false: it was not
+ * before |deadline_ns|. */
+static bool wait_ready_until(nexar_comm *comm, unsigned epoch, uint64_t deadline_ns)
 {
     while ((comm->recovery.epoch == epoch) && !is_ready(comm)) {
-        (void)nx_recover_wait_change(comm, UINT64_MAX);
+        if (nx_loop_now(comm->world->loop) >= deadline_ns) {
+            return false;
+        }
+        (void)nx_recover_wait_change(comm, deadline_ns);
     }
+    return true;
+}
+
+static void wait_ready(nexar_comm *comm, unsigned epoch)
+{
+    (void)wait_ready_until(comm, epoch, UINT64_MAX);
 }
 
 nexar_err nx_recover_after(nexar_comm *comm, unsigned epoch, nexar_err err)
@@ -423,22 +433,21 @@ void nx_recover_request_done(nexar_request *req, nexar_err err)
     nx_request_done(req);
 }
 
-bool nx_recover_claim(nexar_request *req, bool wait)
+bool nx_recover_await(const nexar_request *req, uint64_t deadline_ns)
+{
+    return !req->mends || wait_ready_until(req->comm, req->epoch, deadline_ns);
+}
+
+void nx_recover_claim(nexar_request *req)
 {
     nexar_comm *comm = req->comm;
 
-    if (!req->mends) {
-        return true;
-    }
-    if ((comm->recovery.epoch == req->epoch) && !is_ready(comm) && !wait) {
-        return false;
-    }
-    wait_ready(comm, req->epoch);
-    if ((comm->recovery.epoch == req->epoch) && (comm->recovery.state == NX_MENDED) &&
-        !comm->recovery.freed && (nx_recover_become(comm) != NEXAR_OK)) {
+    (void)nx_recover_await(req, UINT64_MAX);
+    if (req->mends && (comm->recovery.epoch == req->epoch) &&
+        (comm->recovery.state == NX_MENDED) && !comm->recovery.freed &&
+        (nx_recover_become(comm) != NEXAR_OK)) {
         nx_log(NX_LOG_WARN, "a communicator is rebuilt later: %s", nexar_last_error());
     }
-    return true;
 }
 
 /* ---- for update.h ------------------------------------------------------------------------ */

@@ -64,9 +64,12 @@ void nx_recover_wake(nexar_comm *comm);
 /* The collective of |req| has ended with |err|: nx_request_done, now or when its
  * communicator can be rebuilt. */
 void nx_recover_request_done(nexar_request *req, nexar_err err);
-/* Whether |req|, which is done, may be claimed: its communicator is rebuilt then.  With |wait|
- * it waits until it may. */
-bool nx_recover_claim(nexar_request *req, bool wait);
+/* Whether the outcome of |req|, which is done, may be given out: waits until |deadline_ns| at most
+ * (0: does not wait) for its communicator to be ready. */
+bool nx_recover_await(const nexar_request *req, uint64_t deadline_ns);
+/* The outcome of |req| is given out: its communicator becomes what it is to be.  Waits until that
+ * is ready. */
+void nx_recover_claim(nexar_request *req);
 
 /* ---- for update.h: docs/reliability.md, Both at once ---------------------------------------- */
 
