@@ -658,6 +658,28 @@ NEXAR_API nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, siz
 NEXAR_API nexar_err nexar_comm_split(nexar_comm *comm, int color, int key, nexar_comm **out);
 NEXAR_API nexar_err nexar_comm_dup(nexar_comm *comm, nexar_comm **out);
 
+/* Collective: the ranks of |comm| that share this host, in their order, become a communicator.
+ * Errors as of nexar_comm_split(). */
+NEXAR_API nexar_err nexar_comm_split_host(nexar_comm *comm, nexar_comm **host);
+
+/*
+ * Where |rank| of |comm| runs.  A host is a machine and network namespace with one "host_id",
+ * whatever "transports" says: its ranks can share memory.  Hosts are numbered 0, 1, ... in the
+ * order of their lowest ranks, the ranks of a host 0, 1, ... in their order.  Local: no messages.
+ *
+ * NEXAR_EINVAL
+ *     NULL; |rank| is not in |comm|.
+ * NEXAR_EREVOKED
+ *     |comm| was rebuilt for a request ("retry=on") that the caller has not waited for yet.
+ */
+typedef struct nexar_host {
+    int host, hosts;            /* number of the host; how many hosts the communicator has */
+    int local_rank, local_size; /* position among the ranks of that host; how many there are */
+    int leader;                 /* lowest rank of |comm| on that host */
+    char name[64];              /* host name as its rank reported it; "" if the rank has left */
+} nexar_host;
+NEXAR_API nexar_err nexar_comm_host(nexar_comm *comm, int rank, nexar_host *where);
+
 /* Gives |comm| back, in any order, by each rank for itself; what is still on its way
  * ends first.  Sends to this rank, receives from it of what it has not sent, and collectives that
  * others begin on it after its last end with NEXAR_EREVOKED over there; the sentence names this

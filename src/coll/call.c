@@ -113,6 +113,7 @@ static const char *name_of(const fields *f)
         [NX_GUISE_COMPRESSED] = "allreduce_compressed",
         [NX_GUISE_SPLIT] = "comm_split",
         [NX_GUISE_DUP] = "comm_dup",
+        [NX_GUISE_SPLIT_HOST] = "comm_split_host",
         [NX_GUISE_UPDATE] = "comm_update",
     };
 

@@ -20,6 +20,7 @@ typedef enum nx_guise {
     NX_GUISE_COMPRESSED,
     NX_GUISE_SPLIT,
     NX_GUISE_DUP,
+    NX_GUISE_SPLIT_HOST,
     NX_GUISE_UPDATE,
     NX_GUISES
 } nx_guise;

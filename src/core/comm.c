@@ -529,7 +529,7 @@ static nexar_err split(nexar_comm *comm, nx_guise guise, const char *name, entry
 static nexar_err check(const char *name, const nexar_comm *comm, nexar_comm *const *out)
 {
     if ((comm == NULL) || (out == NULL)) {
-        return nx_fail(NEXAR_EINVAL, "%s: %s is NULL", name, (comm == NULL) ? "comm" : "out");
+        return nx_fail(NEXAR_EINVAL, "%s: %s is NULL", name, (comm == NULL) ? "comm" : "the output");
     }
     return nx_forked_check(name, comm->world);
 }
@@ -559,6 +559,20 @@ nexar_err nexar_comm_dup(nexar_comm *comm, nexar_comm **out)
         return err;
     }
     return split(comm, NX_GUISE_DUP, "comm_dup", (entry){.color = 0}, out);
+}
+
+nexar_err nexar_comm_split_host(nexar_comm *comm, nexar_comm **host)
+{
+    nexar_err err = check("comm_split_host", comm, host);
+    nexar_host where;
+
+    if (err == NEXAR_OK) {
+        err = nexar_comm_host(comm, nexar_rank(comm), &where);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    return split(comm, NX_GUISE_SPLIT_HOST, "comm_split_host", (entry){.color = where.host}, host);
 }
 
 void nx_comm_give_back(nexar_comm *comm)
