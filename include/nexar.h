@@ -328,6 +328,38 @@ NEXAR_API nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexa
 NEXAR_API nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
                                  nexar_status *status);
 
+/*
+ * Matched probe: as nexar_probe and nexar_iprobe, but the message found is taken out of matching
+ * and belongs to |*msg|: no other call, of this thread or another, can receive or find it.
+ * Without a message |*msg| is untouched.  |status| may be NULL.
+ *
+ * The message counts in "unexpected" until it is received.  A message that its sender holds back
+ * for want of memory here is fetched whole.  One that is never received is dropped by
+ * nexar_finalize().
+ */
+typedef struct nexar_message nexar_message;
+NEXAR_API nexar_err nexar_mprobe(nexar_comm *comm, int source, uint64_t tag, nexar_message **msg,
+                                 nexar_status *status);
+NEXAR_API nexar_err nexar_improbe(nexar_comm *comm, int source, uint64_t tag, bool *found,
+                                  nexar_message **msg, nexar_status *status);
+
+/*
+ * Receives |*msg|.  After NEXAR_OK and NEXAR_ETRUNC |*msg| is NULL; after any other error it is
+ * kept, and a later call says why it is lost.
+ *
+ * NEXAR_EINVAL
+ *     NULL, also for memory of more than 0 bytes; the communicator was freed.
+ * NEXAR_ETRUNC
+ *     As of nexar_recv().
+ * NEXAR_EREVOKED
+ *     The communicator was revoked or rebuilt since the message was found.
+ * NEXAR_ECANCELED
+ *     The sender took the message back (nexar_cancel).
+ * NEXAR_EPEER, NEXAR_ECONNECT, NEXAR_EPROTO
+ *     The sender failed before all of the message had come.
+ */
+NEXAR_API nexar_err nexar_mrecv(nexar_message **msg, void *buf, size_t bytes, nexar_status *status);
+
 /* Scattered memory: the |n| regions are one message, gathered and scattered
  * without a copy in between.  Either side may be scattered and the other not. */
 typedef struct nexar_iov {
@@ -338,6 +370,12 @@ NEXAR_API nexar_err nexar_sendv(nexar_comm *comm, const nexar_iov *iov, size_t n
                                 uint64_t tag);
 NEXAR_API nexar_err nexar_recvv(nexar_comm *comm, const nexar_iov *iov, size_t n, int source,
                                 uint64_t tag, nexar_status *status);
+
+/* The same with a request.  The array |iov| is read before the call returns. */
+NEXAR_API nexar_err nexar_isendv(nexar_comm *comm, const nexar_iov *iov, size_t n, int dest,
+                                 uint64_t tag, nexar_request **req);
+NEXAR_API nexar_err nexar_irecvv(nexar_comm *comm, const nexar_iov *iov, size_t n, int source,
+                                 uint64_t tag, nexar_request **req);
 
 /*
  * Waits until |*req| has completed, gives its outcome, frees it and sets |*req|

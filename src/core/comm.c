@@ -20,6 +20,7 @@
 #include "core/device.h"
 #include "core/failure/failure.h"
 #include "core/forked.h"
+#include "core/p2p/message.h"
 #include "core/recover/queued.h"
 #include "core/recover/recover.h"
 #include "core/recover/roster.h"
@@ -83,6 +84,7 @@ static void destroy(nexar_comm *comm)
 {
     if (comm != NULL) {
         nx_list_remove(&comm->link);
+        nx_messages_lose(comm);
         nx_accord_closed(comm);
         nx_rescue_close(comm);
         nx_rankset_fini(&comm->called);
@@ -529,7 +531,8 @@ static nexar_err split(nexar_comm *comm, nx_guise guise, const char *name, entry
 static nexar_err check(const char *name, const nexar_comm *comm, nexar_comm *const *out)
 {
     if ((comm == NULL) || (out == NULL)) {
-        return nx_fail(NEXAR_EINVAL, "%s: %s is NULL", name, (comm == NULL) ? "comm" : "the output");
+        return nx_fail(NEXAR_EINVAL, "%s: %s is NULL", name,
+                       (comm == NULL) ? "comm" : "the output");
     }
     return nx_forked_check(name, comm->world);
 }

@@ -431,8 +431,8 @@ static nexar_err wait_any(const char *name, size_t n, nexar_request *reqs[], uin
     }
     nx_loop_lock(world->loop);
     i = await_any(name, n, reqs, deadline_after(world->loop, timeout_ns));
-    err = (i < n) ? claim(&reqs[i], status)
-                  : timed_out(name, find_active(n, reqs), n, n, timeout_ns);
+    err =
+        (i < n) ? claim(&reqs[i], status) : timed_out(name, find_active(n, reqs), n, n, timeout_ns);
     nx_loop_unlock(world->loop);
     *index = (i < n) ? i : *index;
     return err;

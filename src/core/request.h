@@ -49,7 +49,7 @@ void nx_request_destroy(nexar_request *req);
 
 /* Frees those that the application has left behind; all are done. */
 void nx_requests_free(nx_world *world);
-/* And the memory that is kept for messages: p2p.c. */
+/* And the memory that is kept for messages: p2p_request.c. */
 void nx_p2p_free_spare(nx_world *world);
 
 #endif /* NX_REQUEST_H */

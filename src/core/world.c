@@ -20,6 +20,7 @@
 #include "core/forked.h"
 #include "core/launcher/rendezvous.h"
 #include "core/links.h"
+#include "core/p2p/message.h"
 #include "core/recover/queued.h"
 #include "core/report/diagnosis.h"
 #include "core/update.h"
@@ -444,6 +445,7 @@ static void teardown(nx_world *world)
         nx_rpc_destroy(world->rpc);
         nx_failure_stop(world);
         nx_comms_free(world);
+        nx_messages_free(world);
         nx_runners_free(world);
         nx_direct_close_passes(world->passes);
         nx_arenas_destroy(world->arenas);
@@ -501,6 +503,7 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     nx_list_init(&world->requests);
     nx_list_init(&world->runners);
     nx_list_init(&world->spare);
+    nx_list_init(&world->messages);
     nx_oplog_init(&world->log);
 
     err = nx_config_apply(config);

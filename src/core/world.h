@@ -48,7 +48,8 @@ typedef struct nx_world {
     size_t nrescued;
     nx_list requests; /* those that the application has not given back */
     nx_list runners;  /* with retry=on, threads that run them: queued.h */
-    nx_list spare;    /* memory of messages' requests to use again: p2p.c */
+    nx_list messages; /* that matched probes have taken: p2p/message.h */
+    nx_list spare;    /* memory of messages' requests to use again: p2p_request.c */
     unsigned nspare;
 
     struct nx_passes *passes; /* direct.h; NULL until there are some */

@@ -13,6 +13,7 @@
  *   queue.c   sends held back for want of credit
  *   recv.c    from envelopes and parts to a receive
  *   post.c    receives and probes that wait
+ *   matched.c messages taken out of matching before they are received
  *   inbound.c messages that wait: their memory, and what it costs
  *   local.c   messages to oneself
  *   ask.c     fetching by name what is held back for want of credit
@@ -51,6 +52,7 @@ enum {
     NX_IN_BROKEN = 4, /* its peer went down before it was whole */
     NX_IN_FREE = 8,   /* it cost nothing: to ourselves, by reference */
     NX_IN_TINY = 16,  /* its bytes are in |tiny| */
+    NX_IN_ASKED = 32, /* fetched by name for a match: all its bytes were asked for */
 };
 
 /*
@@ -159,6 +161,7 @@ struct nx_msg {
     nx_list doomed, downs; /* peers to be buried; whose on_peer_down is due */
     uint64_t parts_out;    /* held by transports */
     uint64_t posts;        /* receives and probes that ever waited */
+    uint64_t matched;      /* messages that matches ever took */
     uint64_t looked[2];    /* of them when nx_msg_each_waiting was last called, and before */
     bool stalls;           /* some peer was ever stalled */
     bool asked_any;        /* and asked for a receive from anybody */
@@ -316,6 +319,14 @@ void nx_recv_bury(nx_peer *p);
 void nx_post_remove(nx_msg *m, nx_req *r);
 /* A message |key| is there: ends the probes that wait for it. */
 void nx_post_tell_probes(nx_msg *m, const nx_key *key, uint64_t length);
+
+/* Starts |r|, set up by nx_req_begin but for that, of |kind|. */
+void nx_post_begin(nx_msg *m, nx_req *r, nx_req_kind kind, const nx_key *key, nx_context context);
+
+/* ---- matched.c ------------------------------------------------------------------ */
+
+/* The match |r| takes |in|; both are in no set. */
+void nx_matched_keep(nx_inbound *in, nx_req *r);
 
 /* ---- local.c --------------------------------------------------------------------- */
 

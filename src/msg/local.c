@@ -45,13 +45,12 @@ void nx_local_send(nx_msg *m, nx_req *r)
 {
     nx_key key = {.context = nx_context_word(r->context), .tag = r->tag, .peer = r->peer};
     nx_posted *posted = nx_match_arrive(&m->match, &key);
+    nx_req *recv = (posted == NULL) ? NULL : nx_list_entry(posted, nx_req, recv.posted);
     nx_peer *self = nx_peer_get(m, r->peer);
     nx_inbound *in;
 
     m->stats.messages_sent++;
-    if (posted != NULL) {
-        nx_req *recv = nx_list_entry(posted, nx_req, recv.posted);
-
+    if ((recv != NULL) && (recv->kind == NX_REQ_RECV)) {
         nx_post_remove(m, recv);
         copy(m, r, recv);
         return;
@@ -71,7 +70,12 @@ void nx_local_send(nx_msg *m, nx_req *r)
         r->state = NX_REQ_LOCAL;
         nx_list_push_back(&self->busy, &r->peer_link);
     }
-    nx_inbound_hold(m, in);
+    if (recv != NULL) {
+        nx_post_remove(m, recv);
+        nx_matched_keep(in, recv);
+    } else {
+        nx_inbound_hold(m, in);
+    }
 }
 
 void nx_local_take(nx_msg *m, nx_inbound *in, nx_req *r)

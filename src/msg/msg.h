@@ -229,7 +229,7 @@ void nx_msg_close(nx_msg *m, nx_event *done);
 
 /* ---- requests -------------------------------------------------------------- */
 
-typedef enum nx_req_kind { NX_REQ_SEND, NX_REQ_RECV, NX_REQ_PROBE } nx_req_kind;
+typedef enum nx_req_kind { NX_REQ_SEND, NX_REQ_RECV, NX_REQ_PROBE, NX_REQ_MATCH } nx_req_kind;
 
 /* One part of a send, while the transport may hold it. */
 typedef struct nx_out_part {
@@ -259,14 +259,15 @@ typedef struct nx_req_send {
     nx_held held;           /* and when it is asked for by name */
 } nx_req_send;
 
-/* What a receive, or a probe, is made of. */
+/* What a receive, a probe or a match is made of. */
 typedef struct nx_req_recv {
     nx_posted posted;
-    uint64_t when; /* how many were posted before, receives and probes */
+    uint64_t when;   /* how many were posted before, receives and probes */
+    uint64_t number; /* of a match, when done: what nx_msg_take names it by */
     nx_delivery delivery;
 } nx_req_recv;
 
-/* A send, a receive or a probe: the caller's memory, held until it is done.  It
+/* A send, a receive, a probe or a match: the caller's memory, held until it is done.  It
  * need not be cleared before it is set up. */
 typedef struct nx_req {
     /* Set by the caller before it starts. */
@@ -357,6 +358,19 @@ void nx_msg_recv(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint
 void nx_msg_probe(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag);
 /* The same without waiting: whether there is one, and if so peer, tag, bytes. */
 bool nx_msg_iprobe(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag, nx_req *found);
+
+/*
+ * A matched probe: takes the message that a receive posted now would take out of matching, when it
+ * has come; |req| is done then, and its outcome is the message's.  No other receive or probe finds
+ * the message; nx_msg_take receives it by req->recv.number.  It costs credit until then, unless
+ * it was fetched by name; nx_msg_forget and nx_msg_destroy drop it.
+ */
+void nx_msg_match(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag);
+/* Receives the message |number| of |peer| and |context|, which a match has taken: as nx_msg_recv,
+ * but the outcome's tag is not set.  Ends with NEXAR_ECANCELED where it is no longer there: the
+ * sender took it back, it was forgotten, or taken before. */
+void nx_msg_take(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t number,
+                 const nx_sink *sink);
 
 /*
  * Ends a request that is not done with NEXAR_ECANCELED, if it can still be ended:

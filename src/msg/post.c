@@ -58,7 +58,7 @@ static void start(nx_msg *m, nx_req *r)
     }
 }
 
-static void begin(nx_msg *m, nx_req *r, nx_req_kind kind, const nx_key *key, nx_context context)
+void nx_post_begin(nx_msg *m, nx_req *r, nx_req_kind kind, const nx_key *key, nx_context context)
 {
     nx_msg_enter(m);
     nx_req_begin(r, kind, key, context);
@@ -82,14 +82,14 @@ void nx_msg_recv(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint
     nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
 
     nx_delivery_init(&req->recv.delivery, sink);
-    begin(m, req, NX_REQ_RECV, &key, context);
+    nx_post_begin(m, req, NX_REQ_RECV, &key, context);
 }
 
 void nx_msg_probe(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag)
 {
     nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
 
-    begin(m, req, NX_REQ_PROBE, &key, context);
+    nx_post_begin(m, req, NX_REQ_PROBE, &key, context);
 }
 
 /* Whether a peer that holds messages back has one that fits. */

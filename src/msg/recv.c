@@ -44,7 +44,7 @@ static void stream(nx_inbound *in, nx_req *r)
     in->from->matched++;
     in->upto = in->rest = in->eager;
     r->state = NX_REQ_MATCHED;
-    if ((in->eager < in->length) || (in->state & NX_IN_PULLED)) {
+    if ((in->eager < in->length) || ((in->state & (NX_IN_PULLED | NX_IN_ASKED)) == NX_IN_PULLED)) {
         /* What there is no room for need not be sent at all. */
         in->upto = (room < in->eager) ? in->eager : (room < in->length) ? room : in->length;
         clear.limit = in->upto;
@@ -59,6 +59,10 @@ void nx_recv_meet(nx_inbound *in, nx_req *r)
     nx_peer *p = in->from;
     nx_msg *m = p->msg;
 
+    if (r->kind == NX_REQ_MATCH) {
+        nx_matched_keep(in, r);
+        return;
+    }
     nx_req_outcome(r, &in->held.key, in->length);
     if (in->state & NX_IN_FREE) {
         nx_local_take(m, in, r);
@@ -191,7 +195,7 @@ static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
         return;
     }
     r = take_posted(m, key);
-    if (r != NULL) {
+    if ((r != NULL) && (r->kind == NX_REQ_RECV)) {
         nx_peer_release(p, f->context.class, cost);
         nx_req_outcome(r, key, f->length);
         nx_delivery_put(&r->recv.delivery, 0, 0, f->data, (size_t)f->length);
@@ -199,7 +203,7 @@ static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
         nx_req_received(m, r);
         return;
     }
-    if (!is_expected(p, f)) {
+    if ((r == NULL) && !is_expected(p, f)) {
         nx_peer_release(p, f->context.class, cost);
         return;
     }
@@ -210,9 +214,16 @@ static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
         if (in != NULL) {
             nx_inbound_free(m, in);
         }
+        if (r != NULL) {
+            nx_req_fail(m, r, p->err, "%s", p->why);
+        }
         return;
     }
-    nx_inbound_hold(m, in);
+    if (r != NULL) {
+        nx_matched_keep(in, r);
+    } else {
+        nx_inbound_hold(m, in);
+    }
 }
 
 /* A message of parts is first heard of, by its envelope or by bytes that overtook
@@ -287,6 +298,21 @@ static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
     }
 }
 
+/* |r|, a match, takes |in|, which was fetched by name.  The sender sends nothing else until it is
+ * asked for the rest: so all of it is asked for now, and kept here. */
+static void fetch(nx_inbound *in, nx_req *r)
+{
+    const nx_frame clear = {.type = NX_FRAME_CLEAR, .id = in->id, .limit = in->length};
+
+    in->eager = in->length;
+    in->state |= NX_IN_ASKED;
+    nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
+    if (in->length == 0) {
+        forget(in);
+    }
+    nx_matched_keep(in, r);
+}
+
 /* A message that was fetched by name finds its receive, or goes back. */
 static void recv_pulled(nx_peer *p, const nx_frame *f, const nx_key *key)
 {
@@ -317,7 +343,11 @@ static void recv_pulled(nx_peer *p, const nx_frame *f, const nx_key *key)
         return;
     }
     set_envelope(in, f, key);
-    stream(in, r);
+    if (r->kind == NX_REQ_MATCH) {
+        fetch(in, r);
+    } else {
+        stream(in, r);
+    }
     nx_ask(p, f->context.class);
 }
 

@@ -376,7 +376,7 @@ void nx_op_device_recv(nx_op *op, const nx_iov_span *iov, size_t n)
     d->in.on_done = on_inflow;
     sink.room = d->bytes;
     sink.ctx = d;
-    nx_msg_recv(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), op->tag, &sink);
+    nx_op_post(op, &sink);
 }
 
 /* The world waits for what the device still has to do. */

@@ -104,6 +104,7 @@ static void begin(nx_op *op, const char *name, int peer, uint64_t tag)
     op->name = name;
     op->peer = peer;
     op->id = op->comm->id;
+    op->number = 0;
     op->tag = tag;
 }
 
@@ -195,15 +196,21 @@ void nx_op_sent(nx_op *op, const char *name, int dest, uint64_t tag)
     op->on_over(op);
 }
 
-void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, int source,
-                uint64_t tag)
+void nx_op_post(nx_op *op, const nx_sink *sink)
+{
+    nx_msg *msg = op->comm->world->msg;
+
+    if (op->number != 0) {
+        nx_msg_take(msg, &op->req, op->to, nx_comm_user(op->comm), op->number, sink);
+    } else {
+        nx_msg_recv(msg, &op->req, op->to, nx_comm_user(op->comm), op->tag, sink);
+    }
+}
+
+static void receive(nx_op *op, const nx_iov_span *iov, size_t n)
 {
     nx_sink sink = {.iov = iov, .niov = n, .unit = 1};
 
-    begin(op, name, source, tag);
-    if (is_refused(op)) {
-        return;
-    }
     if (op->mem.device != NULL) {
         nx_op_device_recv(op, iov, n);
         check_sources(op);
@@ -212,8 +219,27 @@ void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, i
     for (size_t i = 0; i < n; i++) {
         sink.room += iov[i].len;
     }
-    nx_msg_recv(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag, &sink);
+    nx_op_post(op, &sink);
     check_sources(op);
+}
+
+void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, int source,
+                uint64_t tag)
+{
+    begin(op, name, source, tag);
+    if (!is_refused(op)) {
+        receive(op, iov, n);
+    }
+}
+
+void nx_op_take(nx_op *op, const char *name, const nx_iov_span *span, int source, uint64_t tag,
+                uint64_t number)
+{
+    begin(op, name, source, tag);
+    op->number = number;
+    if (!is_refused(op)) {
+        receive(op, span, 1);
+    }
 }
 
 bool nx_op_recv_short(nexar_comm *comm, const nx_iov_span *span, int source, uint64_t tag,
@@ -243,6 +269,16 @@ void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag)
     check_sources(op);
 }
 
+void nx_op_match(nx_op *op, const char *name, int source, uint64_t tag)
+{
+    begin(op, name, source, tag);
+    if (is_refused(op)) {
+        return;
+    }
+    nx_msg_match(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag);
+    check_sources(op);
+}
+
 void nx_op_cancel(nx_op *op)
 {
     if (!nx_op_device_cancel(op) && !op->req.done) {
@@ -257,7 +293,8 @@ nexar_err nx_op_finish(nx_op *op, nexar_status *status)
     const nx_req *r = &op->req;
 
     if ((status != NULL) && !op->sending && ((r->err == NEXAR_OK) || (r->err == NEXAR_ETRUNC))) {
-        *status = (nexar_status){.source = op->source, .tag = r->tag, .bytes = r->bytes};
+        *status = (nexar_status){
+            .source = op->source, .tag = (op->number == 0) ? r->tag : op->tag, .bytes = r->bytes};
     }
     if (r->err != NEXAR_OK) {
         char what[256];

@@ -21,6 +21,7 @@ typedef struct nx_op {
     int peer;         /* rank as the caller gave it; NEXAR_ANY_SOURCE too */
     uint32_t to;      /* the same as msg names it */
     uint32_t id;      /* of |comm| when it began */
+    uint64_t number;  /* the message that a matched probe has taken; 0: none */
     int source;       /* rank that a message came from; as it was then */
     uint64_t tag;
     bool sending;
@@ -47,7 +48,14 @@ void nx_op_recv(nx_op *op, const char *name, const nx_iov_span *iov, size_t n, i
  * nothing has happened. */
 NX_MUST_CHECK bool nx_op_recv_short(nexar_comm *comm, const nx_iov_span *span, int source,
                                     uint64_t tag, nexar_status *status);
+/* Receives the message |number|, which a matched probe took from |source|, a rank of |comm|. */
+void nx_op_take(nx_op *op, const char *name, const nx_iov_span *span, int source, uint64_t tag,
+                uint64_t number);
 void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag);
+/* A matched probe: op->req.recv.number names the message when it is over. */
+void nx_op_match(nx_op *op, const char *name, int source, uint64_t tag);
+/* The receive of |op| begins in msg. */
+void nx_op_post(nx_op *op, const nx_sink *sink);
 /* Asks for its end; it is not over. */
 void nx_op_cancel(nx_op *op);
 /* The outcome, and its sentence. */

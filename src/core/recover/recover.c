@@ -443,9 +443,8 @@ void nx_recover_claim(nexar_request *req)
     nexar_comm *comm = req->comm;
 
     (void)nx_recover_await(req, UINT64_MAX);
-    if (req->mends && (comm->recovery.epoch == req->epoch) &&
-        (comm->recovery.state == NX_MENDED) && !comm->recovery.freed &&
-        (nx_recover_become(comm) != NEXAR_OK)) {
+    if (req->mends && (comm->recovery.epoch == req->epoch) && (comm->recovery.state == NX_MENDED) &&
+        !comm->recovery.freed && (nx_recover_become(comm) != NEXAR_OK)) {
         nx_log(NX_LOG_WARN, "a communicator is rebuilt later: %s", nexar_last_error());
     }
 }
