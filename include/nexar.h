@@ -94,6 +94,32 @@ NEXAR_API const char *nexar_last_error(void);
 /* "MAJOR.MINOR.PATCH" of the library that is running. */
 NEXAR_API const char *nexar_version(void);
 
+/* The version of this header. */
+#define NEXAR_VERSION_MAJOR 0
+#define NEXAR_VERSION_MINOR 1
+#define NEXAR_VERSION_PATCH 0
+#define NEXAR_VERSION_NUMBER \
+    (NEXAR_VERSION_MAJOR * 10000 + NEXAR_VERSION_MINOR * 100 + NEXAR_VERSION_PATCH)
+
+/* ---- logs ---------------------------------------------------------------- */
+
+typedef enum nexar_log_level {
+    NEXAR_LOG_ERROR,
+    NEXAR_LOG_WARN,
+    NEXAR_LOG_INFO,
+    NEXAR_LOG_DEBUG
+} nexar_log_level;
+
+/* |line| is one line without line end, valid during the call.  Called from any thread, one call at
+ * a time, perhaps with locks of nexar held: it makes no call to nexar, and does not wait for
+ * another thread that does. */
+typedef void (*nexar_log_fn)(nexar_log_level level, const char *line, void *arg);
+
+/* From now on log lines up to the level of the setting "log", and the lines of reports, go to |fn|
+ * instead of stderr; NULL restores stderr.  For the whole process.  When it returns, the previous
+ * function no longer runs. */
+NEXAR_API void nexar_set_log(nexar_log_fn fn, void *arg);
+
 /* ---- element types and reductions -------------------------------------- */
 
 typedef enum nexar_dtype {
@@ -873,6 +899,11 @@ NEXAR_API nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_r
  */
 NEXAR_API nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
                                    size_t bytes, void **reply, size_t *reply_bytes);
+
+/* nexar_rpc_call with a time-out of its own, |timeout_ns| instead of "rpc_timeout"; 0: none. */
+NEXAR_API nexar_err nexar_rpc_call_for(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
+                                       size_t bytes, uint64_t timeout_ns, void **reply,
+                                       size_t *reply_bytes);
 
 /* The same without waiting: |data| is nexar's until the request has been waited for or
  * tested true, and |*reply| and |*reply_bytes| are set then.  nexar_cancel() ends it

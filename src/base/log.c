@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <nexar.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,9 +20,22 @@
 
 enum { PATIENCE_NS = 100000000 };
 
+_Static_assert(((int)NX_LOG_ERROR == (int)NEXAR_LOG_ERROR) &&
+                   ((int)NX_LOG_WARN == (int)NEXAR_LOG_WARN) &&
+                   ((int)NX_LOG_INFO == (int)NEXAR_LOG_INFO) &&
+                   ((int)NX_LOG_DEBUG == (int)NEXAR_LOG_DEBUG),
+               "levels are the public ones");
+
 static _Atomic int level_now = NX_LOG_WARN;
 static _Atomic unsigned missing; /* lines that were not taken */
 static _Atomic(nx_log_prefix) prefix_now;
+
+/* Where lines go instead of stderr: read and called with the lock; |diverted| is the same for a
+ * first look without it. */
+static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
+static nexar_log_fn sink;
+static void *sink_arg;
+static atomic_bool diverted;
 
 const char *nx_log_level_name(nx_log_level level)
 {
@@ -124,6 +138,35 @@ static void write_line(const char *line, size_t len)
     }
 }
 
+void nexar_set_log(nexar_log_fn fn, void *arg)
+{
+    (void)pthread_mutex_lock(&sink_lock);
+    sink = fn;
+    sink_arg = arg;
+    atomic_store(&diverted, fn != NULL);
+    (void)pthread_mutex_unlock(&sink_lock);
+}
+
+/* Gives |line|, which ends with '\n' and is changed, to the program's function.  False: it has
+ * none. */
+static bool divert(nx_log_level level, char *line, size_t len)
+{
+    bool taken;
+
+    if (!atomic_load(&diverted)) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&sink_lock);
+    taken = (sink != NULL);
+    if (taken) {
+        line[len - 1] = '\0';
+        sink((nexar_log_level)level, line, sink_arg);
+        line[len - 1] = '\n';
+    }
+    (void)pthread_mutex_unlock(&sink_lock);
+    return taken;
+}
+
 void nx_log_put(const char *line, size_t len)
 {
     int saved = errno;
@@ -133,7 +176,7 @@ void nx_log_put(const char *line, size_t len)
 }
 
 /* |name| of the level with ": " behind it, or nothing. */
-static void write_log(const char *name, const char *format, va_list args)
+static void write_log(nx_log_level level, const char *name, const char *format, va_list args)
 {
     nx_log_prefix prefix = atomic_load(&prefix_now);
     char line[NX_LOG_ROOM] = "nexar: ";
@@ -148,7 +191,9 @@ static void write_log(const char *name, const char *format, va_list args)
     len += nx_sentence_v(line + len, room - len, format, args);
     nx_clean_text(line, len);
     line[len++] = '\n';
-    write_line(line, len);
+    if (!divert(level, line, len)) {
+        write_line(line, len);
+    }
     errno = saved;
 }
 
@@ -158,7 +203,7 @@ void nx_log(nx_log_level level, const char *format, ...)
 
     if (nx_log_on(level)) {
         va_start(args, format);
-        write_log(nx_log_level_name(level), format, args);
+        write_log(level, nx_log_level_name(level), format, args);
         va_end(args);
     }
 }
@@ -168,6 +213,6 @@ void nx_log_always(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    write_log("", format, args);
+    write_log(NX_LOG_INFO, "", format, args);
     va_end(args);
 }

@@ -11,6 +11,8 @@
  * that is not taken within 0.1 s is dropped, and those after it at once; when lines are
  * taken again the first says how many are missing.  A file takes every line.  A line to a pipe
  * that nobody reads any more is dropped too: no SIGPIPE.
+ *
+ * nexar_set_log sends the lines of nx_log and nx_log_always to a function of the program.
  */
 #ifndef NX_LOG_H
 #define NX_LOG_H

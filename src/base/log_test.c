@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <nexar.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,9 +256,99 @@ static void test_a_reader_who_is_gone_ends_nobody(void **state)
     restore(saved);
 }
 
+/* ---- the program's own function ---------------------------------------------------------- */
+
+typedef struct heard {
+    char lines[4][64];
+    nexar_log_level levels[4];
+    int n;
+} heard;
+
+static void hear(nexar_log_level level, const char *line, void *arg)
+{
+    heard *h = arg;
+
+    assert_true(h->n < 4);
+    h->levels[h->n] = level;
+    (void)snprintf(h->lines[h->n++], sizeof(h->lines[0]), "%s", line);
+}
+
+static void test_lines_go_to_the_function_of_the_program(void **state)
+{
+    heard h = {.n = 0};
+
+    (void)state;
+    nexar_set_log(hear, &h);
+    assert_string_equal(captured(log_all_levels), "");
+    nx_log_always("asked for");
+    nexar_set_log(NULL, NULL);
+    assert_string_equal(captured(log_all_levels), "nexar: error: one 1\nnexar: warn: two\n");
+    assert_int_equal(h.n, 3);
+    assert_string_equal(h.lines[0], "nexar: error: one 1");
+    assert_int_equal(h.levels[0], NEXAR_LOG_ERROR);
+    assert_string_equal(h.lines[1], "nexar: warn: two");
+    assert_int_equal(h.levels[1], NEXAR_LOG_WARN);
+    assert_string_equal(h.lines[2], "nexar: asked for");
+}
+
+typedef struct changing {
+    atomic_bool stop, inside, valid;
+} changing;
+
+static void watch(nexar_log_level level, const char *line, void *arg)
+{
+    changing *c = arg;
+
+    (void)level;
+    (void)line;
+    assert_true(atomic_load(&c->valid));
+    assert_false(atomic_exchange(&c->inside, true)); /* one call at a time */
+    atomic_store(&c->inside, false);
+}
+
+static void *log_on(void *arg)
+{
+    while (!atomic_load(&((changing *)arg)->stop)) {
+        nx_log(NX_LOG_WARN, "x");
+    }
+    return NULL;
+}
+
+static void change_function(void)
+{
+    changing c = {false, false, false};
+    pthread_t threads[2];
+
+    nx_log_set_level(NX_LOG_WARN);
+    atomic_store(&c.valid, true);
+    nexar_set_log(watch, &c);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, log_on, &c), 0);
+    }
+    for (int i = 0; i < 200; i++) {
+        nexar_set_log(watch, &c);
+    }
+    nx_log_set_level(NX_LOG_ERROR); /* not to flood stderr */
+    nexar_set_log(NULL, NULL);
+    atomic_store(&c.valid, false); /* as if |c| were freed */
+    atomic_store(&c.stop, true);
+    for (int i = 0; i < 2; i++) {
+        (void)pthread_join(threads[i], NULL);
+    }
+    nx_log_set_level(NX_LOG_WARN);
+}
+
+static void test_the_function_does_not_run_after_it_was_replaced(void **state)
+{
+    (void)state;
+    (void)captured(change_function);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines_go_to_the_function_of_the_program),
+        cmocka_unit_test(test_the_function_does_not_run_after_it_was_replaced),
         cmocka_unit_test(test_lines_up_to_the_level_are_written),
         cmocka_unit_test(test_the_prefix_stands_before_the_level),
         cmocka_unit_test(test_a_line_is_one_line_and_is_cut_where_it_ends),

@@ -271,6 +271,32 @@ static void call_times_out(nexar_comm *w, void *arg)
     NXT_OK(w, nexar_barrier(w));
 }
 
+/* A call with a time-out of its own. */
+static void call_for(nexar_comm *w, void *arg)
+{
+    (void)arg;
+    if (nexar_rank(w) == 1) {
+        NXT_OK(w, nexar_rpc_register(w, 1, slow, w));
+    }
+    NXT_OK(w, nexar_barrier(w));
+    if (nexar_rank(w) == 0) {
+        NXT_SAYS(w, nexar_rpc_call_for(w, 1, 1, NULL, 0, SHORT_NS, NULL, NULL), NEXAR_ETIMEDOUT,
+                 "rpc_call_for of function 1");
+        go(w);
+        go(w);
+        NXT_OK(w, nexar_rpc_call_for(w, 1, 1, NULL, 0, LONG_NS, NULL, NULL));
+        go(w);
+        NXT_OK(w, nexar_rpc_call_for(w, 1, 1, NULL, 0, 0, NULL, NULL));
+    }
+    NXT_OK(w, nexar_barrier(w));
+}
+
+static void test_a_call_has_a_time_out_of_its_own(void **state)
+{
+    (void)state;
+    nxt_local_world(2, NULL, call_for, NULL);
+}
+
 static void test_an_operation_that_times_out_itself_has_completed(void **state)
 {
     nexar_config *cfg;
@@ -320,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_time_outs_lose_no_message),
         cmocka_unit_test(test_a_collective_is_waited_for_with_a_time_out),
         cmocka_unit_test(test_an_operation_that_times_out_itself_has_completed),
+        cmocka_unit_test(test_a_call_has_a_time_out_of_its_own),
         cmocka_unit_test(test_misuse_is_refused_in_words),
     };
 

@@ -132,7 +132,7 @@ static nexar_err check(const rpc_op *op, const void *data, size_t bytes)
     return nx_forked_check(op->name, op->comm->world);
 }
 
-static void start(rpc_op *op, const void *data, size_t bytes)
+static void start(rpc_op *op, const void *data, size_t bytes, uint64_t timeout_ns)
 {
     nx_world *world = op->comm->world;
     /* It may have been rebuilt without the peer after the call was checked. */
@@ -144,8 +144,32 @@ static void start(rpc_op *op, const void *data, size_t bytes)
         .revoked = (nx_comm_refuses(op->comm) || gone) ? "the communicator was revoked" : NULL};
 
     op->call.wanted = (op->reply != NULL);
-    nx_rpc_start(world->rpc, &op->call, &target, data, bytes,
-                 nx_config_number(world->config, NX_SET_RPC_TIMEOUT));
+    nx_rpc_start(world->rpc, &op->call, &target, data, bytes, timeout_ns);
+}
+
+static uint64_t default_timeout(const nexar_comm *comm)
+{
+    return nx_config_number(comm->world->config, NX_SET_RPC_TIMEOUT);
+}
+
+/* Calls and waits; the arguments are good. */
+static nexar_err call(rpc_op *op, const void *data, size_t bytes, uint64_t timeout_ns)
+{
+    nx_world *world = op->comm->world;
+    nx_event event = {0};
+    nx_blocked b = {0};
+    nexar_err err;
+
+    op->call.event = &event;
+    nx_loop_lock(world->loop);
+    start(op, data, bytes, timeout_ns);
+    b.what = op_what(op);
+    nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
+    (void)nx_loop_wait(world->loop, &event, UINT64_MAX);
+    nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), op->call.err);
+    err = op_finish(op);
+    nx_loop_unlock(world->loop);
+    return err;
 }
 
 /* ---- public --------------------------------------------------------------------------------- */
@@ -176,29 +200,31 @@ nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void 
 {
     NX_NOT_CANCELLED;
     // NOLINTEND(readability-non-const-parameter)
-    nx_event event = {0};
-    nx_blocked b = {0};
     rpc_op op = {.comm = comm,
                  .name = "rpc_call",
                  .rank = rank,
                  .fn = fn_id,
                  .reply = reply,
                  .reply_bytes = reply_bytes};
-    nexar_err err = check(&op, data, bytes);
+    const nexar_err err = check(&op, data, bytes);
 
-    if (err != NEXAR_OK) {
-        return err;
-    }
-    op.call.event = &event;
-    nx_loop_lock(comm->world->loop);
-    start(&op, data, bytes);
-    b.what = op_what(&op);
-    nx_oplog_block(&comm->world->log, &b, nx_loop_now(comm->world->loop));
-    (void)nx_loop_wait(comm->world->loop, &event, UINT64_MAX);
-    nx_oplog_unblock(&comm->world->log, &b, nx_loop_now(comm->world->loop), op.call.err);
-    err = op_finish(&op);
-    nx_loop_unlock(comm->world->loop);
-    return err;
+    return (err == NEXAR_OK) ? call(&op, data, bytes, default_timeout(comm)) : err;
+}
+
+// NOLINTBEGIN(readability-function-size,readability-non-const-parameter): the contract's
+nexar_err nexar_rpc_call_for(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
+                             size_t bytes, uint64_t timeout_ns, void **reply, size_t *reply_bytes)
+{
+    // NOLINTEND(readability-function-size,readability-non-const-parameter)
+    rpc_op op = {.comm = comm,
+                 .name = "rpc_call_for",
+                 .rank = rank,
+                 .fn = fn_id,
+                 .reply = reply,
+                 .reply_bytes = reply_bytes};
+    const nexar_err err = check(&op, data, bytes);
+
+    return (err == NEXAR_OK) ? call(&op, data, bytes, timeout_ns) : err;
 }
 
 // NOLINTBEGIN(readability-function-size,readability-non-const-parameter): the contract's
@@ -231,7 +257,7 @@ nexar_err nexar_rpc_icall(nexar_comm *comm, int rank, uint16_t fn_id, const void
     nx_loop_lock(comm->world->loop);
     nx_request_init(&made->base, &rpc_ops, comm);
     *req = &made->base; /* before it may be done */
-    start(&made->op, data, bytes);
+    start(&made->op, data, bytes, default_timeout(comm));
     nx_loop_kick(comm->world->loop);
     nx_loop_unlock(comm->world->loop);
     return NEXAR_OK;
