@@ -744,6 +744,13 @@ typedef struct nexar_host {
 } nexar_host;
 NEXAR_API nexar_err nexar_comm_host(nexar_comm *comm, int rank, nexar_host *where);
 
+/* A name for errors, reports and metrics, of at most 63 bytes; |name| is copied.  At first it says
+ * how the communicator was made: "world", "world.split.1".  Local to this rank; kept when |comm| is
+ * updated or rebuilt.  NEXAR_EINVAL: NULL, or longer. */
+NEXAR_API nexar_err nexar_comm_set_name(nexar_comm *comm, const char *name);
+/* Valid until |comm| is renamed or freed; "" for NULL. */
+NEXAR_API const char *nexar_comm_name(const nexar_comm *comm);
+
 /* Gives |comm| back, in any order, by each rank for itself; what is still on its way
  * ends first.  Sends to this rank, receives from it of what it has not sent, and collectives that
  * others begin on it after its last end with NEXAR_EREVOKED over there; the sentence names this

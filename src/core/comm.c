@@ -176,6 +176,7 @@ nexar_err nx_comm_create_world(nx_world *world, uint32_t id, nexar_comm **out)
     err = open_comm(world, comm);
     if (err == NEXAR_OK) {
         world->comm = *out = comm;
+        (void)snprintf(comm->name, sizeof(comm->name), "world");
         nx_failure_opened(comm);
     }
     return err;
@@ -290,7 +291,8 @@ static uint32_t choose_id(const entry *e, uint32_t n)
 }
 
 /* Makes the communicator of the |n| members |e|, sorted. */
-static nexar_err make_part(nexar_comm *parent, const entry *e, uint32_t n, nexar_comm **out)
+static nexar_err make_part(nexar_comm *parent, const char *how, const entry *e, uint32_t n,
+                           nexar_comm **out)
 {
     const uint32_t id = choose_id(e, n);
     nexar_comm *comm;
@@ -322,6 +324,7 @@ static nexar_err make_part(nexar_comm *parent, const entry *e, uint32_t n, nexar
     if (err == NEXAR_OK) {
         nx_list_push_back(&parent->world->comms, &comm->link);
         nx_comm_inherit_device(comm, parent);
+        nx_comm_name_child(comm, parent, how);
         nx_failure_opened(comm);
         *out = comm;
     }
@@ -343,7 +346,7 @@ nexar_err nx_comm_make_rest(nexar_comm *comm, const nx_rankset *failed, uint32_t
             all[n++] = (entry){.rank = rank, .id = id};
         }
     }
-    err = make_part(comm, all, n, out);
+    err = make_part(comm, "shrink", all, n, out);
     nx_free(all);
     return err;
 }
@@ -487,6 +490,11 @@ static void drop_part(nexar_comm *part)
     }
 }
 
+static const char *how_of(nx_guise guise)
+{
+    return (guise == NX_GUISE_DUP) ? "dup" : (guise == NX_GUISE_SPLIT) ? "split" : "host";
+}
+
 static nexar_err split(nexar_comm *comm, nx_guise guise, const char *name, entry mine,
                        nexar_comm **out)
 {
@@ -514,7 +522,7 @@ static nexar_err split(nexar_comm *comm, nx_guise guise, const char *name, entry
             uint32_t n = choose(all, comm->size, mine.color);
 
             nx_loop_lock(world->loop);
-            err = make_part(comm, all, n, &part);
+            err = make_part(comm, how_of(guise), all, n, &part);
             nx_loop_unlock(world->loop);
         }
         err = conclude(comm, guise, name, err);

@@ -65,8 +65,12 @@ typedef struct nx_recovery {
     bool free_due;      /* it is given back when they have */
 } nx_recovery;
 
+enum { NX_COMM_NAME = 64 };
+
 struct nexar_comm {
     nx_world *world;
+    char name[NX_COMM_NAME];  /* for people */
+    unsigned children;        /* how many communicators were made from it here */
     uint32_t id;              /* in every message; the world's is 0 at first */
     atomic_uint rank, size;   /* changed with the lock, also read without */
     atomic_uint known_rank;   /* the same as the application knows ... */
@@ -97,6 +101,12 @@ struct nexar_comm {
 /* The communicator of all ranks of the view, with its |id|; with the loop's lock.  It is
  * the world's from now on.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_comm_create_world(nx_world *world, uint32_t id, nexar_comm **out);
+/* Names |child|, made from |parent| by |how|: "world.split.1". */
+void nx_comm_name_child(nexar_comm *child, nexar_comm *parent, const char *how);
+/* " on NAME", for sentences about an operation; "" for the communicator of the world.  |buf| has
+ * NX_COMM_ON bytes. */
+enum { NX_COMM_ON = NX_COMM_NAME + 8 };
+const char *nx_comm_on(const nexar_comm *comm, char *buf);
 /* Frees all communicators of |world|. */
 void nx_comms_free(nx_world *world);
 

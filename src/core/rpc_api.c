@@ -31,11 +31,11 @@ static nexar_err op_error(const rpc_op *op)
 {
     const nx_rpc_call *call = &op->call;
     const bool text = (call->text != NULL) && (call->text[0] != '\0');
-    char peer[NX_PEER_TEXT];
+    char peer[NX_PEER_TEXT], on[NX_COMM_ON];
 
     (void)nx_world_peer_text(op->comm->world, call->peer, peer);
-    return nx_fail(call->err, "%s of function %u at %s: %s%s%s", op->name, op->fn, peer, call->why,
-                   text ? ": " : "", text ? call->text : "");
+    return nx_fail(call->err, "%s of function %u at %s%s: %s%s%s", op->name, op->fn, peer,
+                   nx_comm_on(op->comm, on), call->why, text ? ": " : "", text ? call->text : "");
 }
 
 /* Hands out the reply, or makes the sentence; the call holds nothing afterwards. */

@@ -1,4 +1,4 @@
-/* topology_test.c - which ranks share a host. */
+/* topology_test.c - which ranks share a host; names of communicators. */
 #include <nexar.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +73,47 @@ static void test_another_call_elsewhere_is_a_mismatch(void **state)
     nxt_local_world(2, NULL, mismatch, NULL);
 }
 
+/* Names say how a communicator was made, and stand in errors. */
+static void names(nexar_comm *w, void *arg)
+{
+    nexar_comm *half = NULL, *dup = NULL, *host = NULL;
+    char longest[64], buf[4];
+
+    (void)arg;
+    memset(longest, 'n', sizeof(longest));
+    NXT_OK(w, nexar_comm_split(w, 0, 0, &half));
+    NXT_OK(w, nexar_comm_dup(half, &dup));
+    NXT_OK(w, nexar_comm_split_host(w, &host));
+    NXT_IS(w, strcmp(nexar_comm_name(w), "world") == 0);
+    NXT_IS(w, strcmp(nexar_comm_name(half), "world.split.1") == 0);
+    NXT_IS(w, strcmp(nexar_comm_name(dup), "world.split.1.dup.1") == 0);
+    NXT_IS(w, strcmp(nexar_comm_name(host), "world.host.2") == 0);
+    NXT_IS(w, strcmp(nexar_comm_name(NULL), "") == 0);
+    NXT_OK(w, nexar_comm_set_name(dup, "gradients"));
+    if (nexar_rank(w) == 0) {
+        NXT_OK(w, nexar_send(dup, "12345", 5, 1, 1));
+    } else {
+        NXT_SAYS(w, nexar_recv(dup, buf, 4, 0, 1, NULL), NEXAR_ETRUNC, "tag 1 on gradients: ");
+    }
+    NXT_SAYS(w, nexar_comm_set_name(dup, NULL), NEXAR_EINVAL, "name is NULL");
+    longest[63] = '\0';
+    NXT_OK(w, nexar_comm_set_name(dup, longest));
+    NXT_IS(w, strcmp(nexar_comm_name(dup), longest) == 0);
+    NXT_SAYS(w,
+             nexar_comm_set_name(dup, "0123456789012345678901234567890123456789012345678901234567"
+                                      "890123"),
+             NEXAR_EINVAL, "64 bytes; at most 63");
+    nexar_comm_free(dup);
+    nexar_comm_free(half);
+    nexar_comm_free(host);
+}
+
+static void test_communicators_have_names(void **state)
+{
+    (void)state;
+    nxt_local_world(2, NULL, names, NULL);
+}
+
 static void misuse(nexar_comm *w, void *arg)
 {
     nexar_comm *part = NULL;
@@ -99,6 +140,7 @@ int main(void)
         cmocka_unit_test(test_ranks_of_one_process_share_a_host),
         cmocka_unit_test(test_ranks_are_those_of_the_communicator),
         cmocka_unit_test(test_another_call_elsewhere_is_a_mismatch),
+        cmocka_unit_test(test_communicators_have_names),
         cmocka_unit_test(test_misuse_is_refused_in_words),
     };
 

@@ -375,6 +375,8 @@ static void carry_over(nexar_comm *old, nexar_comm *comm, const nx_rankset *call
         comm->on_failure_arg = old->on_failure_arg;
     }
     nx_comm_inherit_device(comm, old);
+    memcpy(comm->name, old->name, sizeof(comm->name));
+    comm->children = old->children;
     nx_rpc_rename(rpc, nx_recover_last_id(old), comm->id);
     nx_rpc_own(rpc, comm->id, comm, hold_comm);
 }

@@ -19,12 +19,15 @@
 #include "core/recover/recover.h"
 
 /* The sentence of |run|, which has failed. */
-static nexar_err outcome(const nx_run *run)
+static nexar_err outcome(const nexar_comm *comm, const nx_run *run)
 {
+    char on[NX_COMM_ON];
+
     if (run->err == NEXAR_OK) {
         return NEXAR_OK;
     }
-    return nx_fail(run->err, "%s #%u: %s", nx_mark_name(&run->mark), run->number, run->why);
+    return nx_fail(run->err, "%s #%u%s: %s", nx_mark_name(&run->mark), run->number,
+                   nx_comm_on(comm, on), run->why);
 }
 
 /* The shard that the hook is to have. */
@@ -166,7 +169,7 @@ static nexar_err run_waiting(nexar_comm *comm, nx_coll_checked *checked, waited 
         nx_run_begin(run);
         wait_for(w, run);
         nx_world_end(w->world);
-        err = outcome(run);
+        err = outcome(comm, run);
         nx_run_destroy(run);
     }
     return err;
@@ -263,7 +266,7 @@ typedef struct coll_request {
 static nexar_err request_finish(nexar_request *req, nexar_status *status)
 {
     (void)status;
-    return outcome(((coll_request *)req)->run);
+    return outcome(req->comm, ((coll_request *)req)->run);
 }
 
 static void request_destroy(nexar_request *req)

@@ -20,7 +20,7 @@ static void on_done(nx_req *req)
 
 static void describe(const nx_op *op, char *buf, size_t size)
 {
-    char peer[NX_PEER_TEXT] = "any rank", tag[32] = "any tag";
+    char peer[NX_PEER_TEXT] = "any rank", tag[32] = "any tag", on[NX_COMM_ON];
 
     if (op->to != NX_ANY_PEER) {
         (void)nx_world_peer_text(op->comm->world, op->to, peer);
@@ -28,7 +28,8 @@ static void describe(const nx_op *op, char *buf, size_t size)
     if (op->tag != NEXAR_ANY_TAG) {
         (void)snprintf(tag, sizeof(tag), "tag %" PRIu64, op->tag);
     }
-    (void)snprintf(buf, size, "%s %s %s, %s", op->name, op->sending ? "to" : "from", peer, tag);
+    (void)snprintf(buf, size, "%s %s %s, %s%s", op->name, op->sending ? "to" : "from", peer, tag,
+                   nx_comm_on(op->comm, on));
 }
 
 /* Finalize waits for it, and nobody else can any more. */
