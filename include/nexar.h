@@ -158,10 +158,31 @@ typedef enum nexar_op {
     NEXAR_BXOR
 } nexar_op;
 
+/* An opaque element of |bytes| bytes (1 to NEXAR_STRUCT_MAX) for every call that takes a dtype: it
+ * is moved as it is, and reduced only by an operation of nexar_op_create(). */
+#define NEXAR_STRUCT(bytes) ((nexar_dtype)(0x10000 + (bytes)))
+#define NEXAR_STRUCT_MAX    65535
+
+/* inout[i] = op(inout[i], in[i]) for |count| elements, which do not overlap.  It must be
+ * associative and commutative, makes no call to nexar, and may run on any thread, by several at
+ * once, perhaps with locks of nexar held. */
+typedef void (*nexar_reduce_fn)(void *inout, const void *in, size_t count, nexar_dtype dtype,
+                                void *arg);
+
+/*
+ * Registers |fn| with |arg| under |id| (0 to 1023) in this process, until it ends; the same |id|
+ * must mean the same on all ranks.  |*op| may be given to every call that reduces host memory, but
+ * to nexar_allreduce_compressed().  nexar_exscan() leaves the result of rank 0 untouched with it.
+ *
+ * NEXAR_EINVAL
+ *     NULL; an |id| that is taken or above 1023.
+ */
+NEXAR_API nexar_err nexar_op_create(uint16_t id, nexar_reduce_fn fn, void *arg, nexar_op *op);
+
 /* Bytes of one element; 0 for a value that is no dtype. */
 NEXAR_API size_t nexar_dtype_size(nexar_dtype dtype);
 
-/* "f32", "bf16", ...; "sum", "bxor", ...; "?" for a value that is none. */
+/* "f32", "bf16", ..., "struct"; "sum", "bxor", ..., "user op"; "?" for a value that is none. */
 NEXAR_API const char *nexar_dtype_name(nexar_dtype dtype);
 NEXAR_API const char *nexar_op_name(nexar_op op);
 

@@ -26,8 +26,11 @@ _Static_assert(KIND_BITS + GUISE_BITS + DTYPE_BITS + OP_BITS + ROOT_BITS + RECIP
                "a fingerprint fills its word");
 _Static_assert(NX_COLL_KINDS <= 1 << KIND_BITS, "kinds fit");
 _Static_assert(NX_GUISES <= 1 << GUISE_BITS, "guises fit");
-_Static_assert(NX_DTYPES <= 1 << DTYPE_BITS, "dtypes fit");
-_Static_assert(NX_OPS <= 1 << OP_BITS, "ops fit");
+/* Element types and operations of the application have one code; which they are is in the recipe.
+ */
+enum { STRUCT_CODE = (1 << DTYPE_BITS) - 1, USER_CODE = (1 << OP_BITS) - 1 };
+_Static_assert(NX_DTYPES <= (int)STRUCT_CODE, "dtypes fit");
+_Static_assert(NX_OPS <= (int)USER_CODE, "ops fit");
 
 /* Counts that every rank knows alike; the others are held against the lengths of
  * messages. */
@@ -50,16 +53,35 @@ static uint64_t known_count(const nx_coll *c)
                                                                            : c->count;
 }
 
+static uint64_t dtype_code(nexar_dtype dtype)
+{
+    return nx_dtype_is_struct(dtype) ? STRUCT_CODE : (uint64_t)dtype;
+}
+
+static uint64_t op_code(nexar_op op)
+{
+    return nx_op_is_user(op) ? USER_CODE : (uint64_t)op;
+}
+
+/* Which element type and operation of the application, if they are such. */
+static uint64_t mix_own(uint64_t hash, const nx_coll_call *call)
+{
+    if (nx_dtype_is_struct(call->dtype)) {
+        hash = nx_mark_mix(hash, (uint64_t)call->dtype);
+    }
+    return nx_op_is_user(call->op) ? nx_mark_mix(hash, (uint64_t)call->op) : hash;
+}
+
 static nx_mark make_mark(const nx_coll_call *call, uint64_t recipe)
 {
     const nx_coll *c = &call->coll;
     uint64_t word = (uint64_t)c->kind;
 
-    recipe = nx_mark_mix(recipe, call->detail);
+    recipe = mix_own(nx_mark_mix(recipe, call->detail), call);
     recipe = mix_counts(recipe, c) >> (64 - RECIPE_BITS);
     word = (word << GUISE_BITS) | (uint64_t)call->guise;
-    word = (word << DTYPE_BITS) | (uint64_t)call->dtype;
-    word = (word << OP_BITS) | (nx_coll_reduces(c->kind) ? (uint64_t)call->op : 0);
+    word = (word << DTYPE_BITS) | dtype_code(call->dtype);
+    word = (word << OP_BITS) | (nx_coll_reduces(c->kind) ? op_code(call->op) : 0);
     word = (word << ROOT_BITS) | (nx_coll_rooted(c->kind) ? c->root : 0);
     word = (word << RECIPE_BITS) | recipe;
     return (nx_mark){.word = {word, known_count(c)}};
@@ -130,10 +152,23 @@ const char *nx_mark_name(const nx_mark *mark)
     return name_of(&f);
 }
 
+/* The names of codes. */
+static const char *dtype_text(unsigned code)
+{
+    return nexar_dtype_name((code == STRUCT_CODE) ? NEXAR_STRUCT(1) : (nexar_dtype)code);
+}
+
+static const char *op_text(unsigned code)
+{
+    return nexar_op_name((code == USER_CODE) ? (nexar_op)NX_OP_USER : (nexar_op)code);
+}
+
 const char *nx_mark_text(const nx_mark *mark, char *buf)
 {
     const fields f = unpack(mark);
-    const bool known = (f.kind < NX_COLL_KINDS) && (f.dtype < NX_DTYPES) && (f.op < NX_OPS);
+    const bool known = (f.kind < NX_COLL_KINDS) &&
+                       ((f.dtype < NX_DTYPES) || (f.dtype == STRUCT_CODE)) &&
+                       ((f.op < NX_OPS) || (f.op == USER_CODE));
     const bool counted = known && !nx_coll_private((nx_coll_kind)f.kind);
     char count[48] = "", op[24] = "", root[24] = "";
 
@@ -145,13 +180,13 @@ const char *nx_mark_text(const nx_mark *mark, char *buf)
         (void)snprintf(count, sizeof(count), "%" PRIu64 " x ", mark->word[1]);
     }
     if (nx_coll_reduces((nx_coll_kind)f.kind)) {
-        (void)snprintf(op, sizeof(op), ", %s", nexar_op_name((nexar_op)f.op));
+        (void)snprintf(op, sizeof(op), ", %s", op_text(f.op));
     }
     if (nx_coll_rooted((nx_coll_kind)f.kind)) {
         (void)snprintf(root, sizeof(root), ", root %u", f.root);
     }
-    (void)snprintf(buf, NX_CALL_TEXT, "%s(%s%s%s%s)", name_of(&f), count,
-                   nexar_dtype_name((nexar_dtype)f.dtype), op, root);
+    (void)snprintf(buf, NX_CALL_TEXT, "%s(%s%s%s%s)", name_of(&f), count, dtype_text(f.dtype), op,
+                   root);
     return buf;
 }
 
@@ -180,6 +215,6 @@ void nx_mark_uneven(char *buf, size_t size, uint32_t number, const nx_mark *mark
     (void)snprintf(buf, size,
                    "rank %u called %s as operation #%u and sends %" PRIu64 " x %s to rank %u, "
                    "which called the same and expects %" PRIu64,
-                   u->from, nx_mark_text(mark, text), number, u->sent,
-                   nexar_dtype_name((nexar_dtype)f.dtype), u->to, u->expected);
+                   u->from, nx_mark_text(mark, text), number, u->sent, dtype_text(f.dtype), u->to,
+                   u->expected);
 }

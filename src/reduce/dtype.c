@@ -1,7 +1,7 @@
 /* dtype.c - the names and sizes of element types and operations. */
 #include <nexar.h>
 
-#include "reduce/reduce.h"
+#include "reduce/user_op.h"
 
 typedef struct dtype_info {
     const char *name;
@@ -24,32 +24,54 @@ static const char *const op_names[NX_OPS] = {
 };
 
 /* An enum may hold any int, and the caller of a public function may pass one. */
-static bool is_dtype(nexar_dtype dtype)
+static bool is_number(nexar_dtype dtype)
 {
     return (unsigned)dtype < NX_DTYPES;
 }
 
-static bool is_op(nexar_op op)
+static bool is_built_in(nexar_op op)
 {
     return (unsigned)op < NX_OPS;
 }
 
+bool nx_dtype_is_known(nexar_dtype dtype)
+{
+    return is_number(dtype) || nx_dtype_is_struct(dtype);
+}
+
+bool nx_op_is_known(nexar_op op)
+{
+    return is_built_in(op) || nx_user_op_is(op);
+}
+
 size_t nexar_dtype_size(nexar_dtype dtype)
 {
-    return is_dtype(dtype) ? dtypes[dtype].size : 0;
+    if (nx_dtype_is_struct(dtype)) {
+        return (size_t)dtype - (size_t)NEXAR_STRUCT(0);
+    }
+    return is_number(dtype) ? dtypes[dtype].size : 0;
 }
 
 const char *nexar_dtype_name(nexar_dtype dtype)
 {
-    return is_dtype(dtype) ? dtypes[dtype].name : "?";
+    if (nx_dtype_is_struct(dtype)) {
+        return "struct";
+    }
+    return is_number(dtype) ? dtypes[dtype].name : "?";
 }
 
 const char *nexar_op_name(nexar_op op)
 {
-    return is_op(op) ? op_names[op] : "?";
+    if (nx_op_is_user(op)) {
+        return "user op";
+    }
+    return is_built_in(op) ? op_names[op] : "?";
 }
 
 bool nx_reduce_legal(nexar_dtype dtype, nexar_op op)
 {
-    return is_dtype(dtype) && is_op(op) && (op < NEXAR_BAND || !dtypes[dtype].is_float);
+    if (nx_user_op_is(op)) {
+        return nx_dtype_is_known(dtype);
+    }
+    return is_number(dtype) && is_built_in(op) && (op < NEXAR_BAND || !dtypes[dtype].is_float);
 }

@@ -4,7 +4,7 @@
 
 #include "reduce/fpenv.h"
 #include "reduce/kernels.h"
-#include "reduce/reduce.h"
+#include "reduce/user_op.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -110,6 +110,10 @@ void nx_reduce(void *out, const void *a, const void *b, size_t count, nexar_dtyp
 {
     assert(nx_reduce_legal(dtype, op));
     if (count == 0) {
+        return;
+    }
+    if (nx_op_is_user(op)) {
+        nx_user_op_apply(out, a, b, count, dtype, op);
         return;
     }
     nx_combine_kernel *combine = paths[nx_reduce_path_now()].kernels->combine[dtype][op];

@@ -8,9 +8,11 @@
  * (portable, AVX2, AVX-512, NEON) give the same bits for the same input: ranks
  * on different machines agree.
  *
- * Pointers need no alignment.  Nothing here allocates, blocks or fails, and
- * everything may be called from any thread.  The thread's rounding mode, flush
- * to zero and traps have no influence, and are as before when a call returns.
+ * Operations of the application (nexar_op_create) are as good as their function.
+ *
+ * Pointers need no alignment, but for the application's functions.  Nothing here allocates, blocks
+ * or fails, and everything may be called from any thread.  The thread's rounding mode, flush to
+ * zero and traps have no influence, and are as before when a call returns.
  */
 #ifndef NX_REDUCE_H
 #define NX_REDUCE_H
@@ -24,8 +26,25 @@
 /* How many there are: the values are 0 .. N - 1. */
 enum { NX_DTYPES = NEXAR_U16 + 1, NX_OPS = NEXAR_BXOR + 1 };
 
-/* Whether |dtype| and |op| are values of their enum and may be combined:
- * bitwise ops want integers. */
+/* NEXAR_STRUCT(n): an element that is moved and otherwise left alone. */
+static inline bool nx_dtype_is_struct(nexar_dtype dtype)
+{
+    return ((unsigned)dtype - (unsigned)NEXAR_STRUCT(1)) < (unsigned)(NEXAR_STRUCT_MAX);
+}
+/* Whether |dtype| is an element type of any kind. */
+bool nx_dtype_is_known(nexar_dtype dtype);
+
+/* Operations of the application (user_op.c) have the numbers from here on. */
+enum { NX_OP_USER = 0x100, NX_OPS_USER = 1024 };
+static inline bool nx_op_is_user(nexar_op op)
+{
+    return ((unsigned)op - NX_OP_USER) < NX_OPS_USER;
+}
+/* Whether |op| is built in, or was registered. */
+bool nx_op_is_known(nexar_op op);
+
+/* Whether |dtype| and |op| are known and may be combined: bitwise ops want integers, a struct
+ * wants an operation of the application. */
 bool nx_reduce_legal(nexar_dtype dtype, nexar_op op);
 
 /*
@@ -36,10 +55,10 @@ bool nx_reduce_legal(nexar_dtype dtype, nexar_op op);
 void nx_reduce(void *out, const void *a, const void *b, size_t count, nexar_dtype dtype,
                nexar_op op);
 
-/* out[i] = the value e with op(e, x) == x: SUM, AVG, BOR, BXOR 0; PROD 1; BAND
- * all bits; MIN the largest value (+infinity), MAX the smallest (-infinity).
- * To the bit for every x but NaN, and but -0 in a sum, where +0 + -0 is +0:
- * people expect the zero of an exscan to be the one that prints as 0. */
+/* Nothing for an operation of the application.  Otherwise out[i] = the value e with op(e, x) == x:
+ * SUM, AVG, BOR, BXOR 0; PROD 1; BAND all bits; MIN the largest value (+infinity), MAX the smallest
+ * (-infinity). To the bit for every x but NaN, and but -0 in a sum, where +0 + -0 is +0: people
+ * expect the zero of an exscan to be the one that prints as 0. */
 void nx_reduce_identity(void *out, size_t count, nexar_dtype dtype, nexar_op op);
 
 /* buf[i] = buf[i] / divisor, divisor > 0: C division on integers (towards

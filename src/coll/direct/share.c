@@ -9,6 +9,7 @@
 #include "base/stream.h"
 #include "base/sys.h"
 #include "coll/direct/share.h"
+#include "reduce/reduce.h"
 
 enum { PART_ALIGN = 64 }; /* elements */
 
@@ -39,7 +40,8 @@ nx_way nx_share_way(const nx_coll_call *call, bool roomy, uint32_t size, bool re
 {
     const nx_coll *c = &call->coll;
 
-    if (call->guise == NX_GUISE_COMPRESSED) {
+    if ((call->guise == NX_GUISE_COMPRESSED) || nx_dtype_is_struct(call->dtype) ||
+        nx_op_is_user(call->op)) {
         return NX_WAY_ENGINE;
     }
     if (c->kind >= NX_ALLGATHERV) {

@@ -1,6 +1,7 @@
 /* run_flight.c - the messages of a run: made, handed to msg, ended, taken back. */
 #include "base/alloc.h"
 #include "coll/run/run_inner.h"
+#include "reduce/reduce.h"
 
 enum { SPARE_FLIGHTS = 512 };
 
@@ -19,6 +20,7 @@ static nx_flight *flight_take(nx_run *run, nx_step_id step)
     f->step = step;
     f->cancelled = f->said = false;
     f->many = NULL;
+    f->landing = NULL;
     f->dev = NULL;
     nx_list_push_back(&run->flying, &f->link);
     return f;
@@ -30,6 +32,7 @@ void nx_flight_give_back(nx_flight *f)
 
     nx_list_remove(&f->link);
     nx_free(f->many);
+    nx_free(f->landing);
     nx_run_dev_free(f->run, f->dev);
     if (g->nflights < SPARE_FLIGHTS) {
         nx_list_push_front(&g->flights, &f->link);
@@ -88,6 +91,11 @@ void nx_flight_over(nx_flight *f)
     if (f->req.err == NEXAR_OK) {
         nx_step_id id = f->step;
 
+        if (f->landing != NULL) {
+            const nx_step *step = nx_run_step(run, id);
+
+            nx_step_deliver(step, &run->binding, run->dtype, run->op, 0, f->landing, step->len);
+        }
         nx_flight_give_back(f);
         nx_run_finish_step(run, id);
     } else if (f->cancelled || (run->err != NEXAR_OK)) {
@@ -226,6 +234,19 @@ static void take(void *ctx, uint64_t off, const void *data, size_t len)
                     (size_t)off / size, data, len / size);
 }
 
+static void fail_nomem(nx_run *run, nx_flight *f)
+{
+    nx_flight_give_back(f);
+    nx_run_fail(run, true, NEXAR_ENOMEM, "rank %u has no memory for a message", run->group->rank);
+}
+
+/* Whether elements are taken as they come: sinks cut at units that are powers of two, and the
+ * application's operations want aligned elements. */
+static bool is_taken_on_arrival(const nx_run *run)
+{
+    return !nx_dtype_is_struct(run->dtype) && !nx_op_is_user(run->op);
+}
+
 static void start_receive(nx_run *run, nx_flight *f, const nx_step *step)
 {
     const size_t size = run->binding.elem_size;
@@ -240,9 +261,18 @@ static void start_receive(nx_run *run, nx_flight *f, const nx_step *step)
         }
         sink.iov = &span;
         sink.niov = 1;
-    } else {
+    } else if (is_taken_on_arrival(run)) {
         sink.take = take;
         sink.ctx = f;
+    } else {
+        f->landing = nx_calloc(step->len + 1, size);
+        if (f->landing == NULL) {
+            fail_nomem(run, f);
+            return;
+        }
+        span = (nx_iov_span){.ptr = f->landing, .len = step->len * size};
+        sink.iov = &span;
+        sink.niov = 1;
     }
     nx_flight_receive(f, &sink);
 }
@@ -254,9 +284,7 @@ static void start_send(nx_run *run, nx_flight *f, const nx_step *step)
     size_t n = gather(f, step, &one, &bytes);
 
     if (n == 0) {
-        nx_flight_give_back(f);
-        nx_run_fail(run, true, NEXAR_ENOMEM, "rank %u has no memory for a message",
-                    run->group->rank);
+        fail_nomem(run, f);
         return;
     }
     nx_flight_send(f, bytes, n, 0);

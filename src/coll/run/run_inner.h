@@ -23,6 +23,7 @@ typedef struct nx_flight {
     bool cancelled;
     bool said;          /* to the rank it waits for, what we are in */
     nx_bytes *many;     /* owned: the stretches of a send, when there are several */
+    void *landing;      /* owned: the bytes of a receive that are taken when all are there */
     nx_dev_flight *dev; /* owned; NULL: host memory */
 } nx_flight;
 

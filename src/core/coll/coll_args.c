@@ -23,16 +23,26 @@ static nexar_err check_comm(const nx_coll_args *a, nx_seat at)
 
 static nexar_err check_type(const nx_coll_args *a)
 {
-    if ((unsigned)a->dtype >= NX_DTYPES) {
-        return nx_fail(NEXAR_EINVAL, "%s: there is no dtype %d; 0 (f32) to %d (u16) are there",
-                       a->name, (int)a->dtype, NX_DTYPES - 1);
+    if (!nx_dtype_is_known(a->dtype)) {
+        return nx_fail(NEXAR_EINVAL,
+                       "%s: there is no dtype %d; 0 (f32) to %d (u16) and NEXAR_STRUCT(1 to %d) "
+                       "are accepted",
+                       a->name, (int)a->dtype, NX_DTYPES - 1, NEXAR_STRUCT_MAX);
     }
     if (!nx_coll_reduces(a->kind)) {
         return NEXAR_OK;
     }
-    if ((unsigned)a->op >= NX_OPS) {
-        return nx_fail(NEXAR_EINVAL, "%s: there is no op %d; 0 (sum) to %d (bxor) are there",
+    if (!nx_op_is_known(a->op)) {
+        return nx_fail(NEXAR_EINVAL,
+                       "%s: there is no op %d; 0 (sum) to %d (bxor), and those of "
+                       "nexar_op_create, are accepted",
                        a->name, (int)a->op, NX_OPS - 1);
+    }
+    if (nx_dtype_is_struct(a->dtype) && !nx_op_is_user(a->op)) {
+        return nx_fail(NEXAR_EINVAL,
+                       "%s: a struct is reduced only by an operation of "
+                       "nexar_op_create, not by %s",
+                       a->name, nexar_op_name(a->op));
     }
     if (!nx_reduce_legal(a->dtype, a->op)) {
         return nx_fail(NEXAR_EINVAL, "%s: %s wants an integer type, not %s", a->name,

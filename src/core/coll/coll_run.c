@@ -17,6 +17,7 @@
 #include "core/device.h"
 #include "core/recover/queued.h"
 #include "core/recover/recover.h"
+#include "reduce/reduce.h"
 
 /* The sentence of |run|, which has failed. */
 static nexar_err outcome(const nexar_comm *comm, const nx_run *run)
@@ -38,6 +39,21 @@ typedef struct shard {
     size_t off, count;
 } shard;
 
+/* Adapters move and reduce numbers only. */
+static nexar_err check_device(const nx_coll_args *a, const nx_coll_call *call)
+{
+    const bool own = nx_dtype_is_struct(call->dtype) ||
+                     (nx_coll_reduces(call->coll.kind) && nx_op_is_user(call->op));
+
+    if (!own || (call->mem.device == NULL)) {
+        return NEXAR_OK;
+    }
+    return nx_fail(NEXAR_ENOTSUP,
+                   "%s: NEXAR_STRUCT and operations of nexar_op_create are for host memory; the "
+                   "communicator has the device %s",
+                   a->name, nx_device_name(call->mem.device));
+}
+
 /* Checks the arguments and finds out where their memory lies. */
 static nexar_err prepare(const nx_coll_args *a, nx_coll_checked *out)
 {
@@ -50,6 +66,12 @@ static nexar_err prepare(const nx_coll_args *a, nx_coll_checked *out)
         return err;
     }
     err = nx_comm_memory(a->comm, &out->call.mem);
+    if (err == NEXAR_OK) {
+        err = check_device(a, &out->call);
+        if (err != NEXAR_OK) {
+            nx_comm_memory_done(&out->call.mem);
+        }
+    }
     if (err != NEXAR_OK) {
         nx_coll_args_done(out);
     }
