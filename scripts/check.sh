@@ -110,7 +110,7 @@ check_syscalls() {
 # No thread is cancelled in a public call: each says so, or is one that makes no system call, or hands
 # on to one that says so.
 check_cancel() {
-    local free='nexar_(rank|size|shard|rpc_caller|config_(set|get|free))'
+    local free='nexar_(rank|size|shard|rpc_caller|comm_name|config_(set|get|free))'
     # shellcheck disable=SC2016 # they are awk's
     find src/core -name '*.c' ! -name '*_test.c' -print0 | xargs -0 awk -v free="^$free$" '
         FNR == 1 { name = "" }

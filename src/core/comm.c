@@ -574,6 +574,7 @@ nexar_err nexar_comm_dup(nexar_comm *comm, nexar_comm **out)
 
 nexar_err nexar_comm_split_host(nexar_comm *comm, nexar_comm **host)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = check("comm_split_host", comm, host);
     nexar_host where;
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cancellation.h"
 #include "core/comm.h"
 #include "core/forked.h"
 
@@ -24,6 +25,7 @@ const char *nx_comm_on(const nexar_comm *comm, char *buf)
 
 nexar_err nexar_comm_set_name(nexar_comm *comm, const char *name)
 {
+    NX_NOT_CANCELLED;
     nexar_err err;
 
     if ((comm == NULL) || (name == NULL)) {

@@ -4,8 +4,8 @@
  * A request is complete when it is done and its outcome may be given out (nx_recover_await).
  * Only then it is claimed: the caller gets its outcome and the request is freed.
  */
-#include <stdio.h>
-
+#include "base/cancellation.h"
+#include "base/sentence.h"
 #include "base/text.h"
 #include "core/forked.h"
 #include "core/recover/recover.h"
@@ -112,6 +112,7 @@ static nexar_err timed_out(const char *name, const nexar_request *first, size_t 
 
 nexar_err nexar_wait(nexar_request **req, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nx_loop *loop;
     nexar_err err;
 
@@ -135,6 +136,7 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
 
 nexar_err nexar_wait_for(nexar_request **req, uint64_t timeout_ns, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nx_loop *loop;
     nexar_err err;
 
@@ -159,6 +161,7 @@ nexar_err nexar_wait_for(nexar_request **req, uint64_t timeout_ns, nexar_status 
 
 nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nx_loop *loop;
     nexar_err err;
 
@@ -200,7 +203,7 @@ static void note(first_error *first, nexar_err err)
 {
     if ((err != NEXAR_OK) && (first->err == NEXAR_OK)) {
         first->err = err;
-        (void)snprintf(first->sentence, sizeof(first->sentence), "%s", nexar_last_error());
+        (void)nx_sentence(first->sentence, sizeof(first->sentence), "%s", nexar_last_error());
     }
 }
 
@@ -236,6 +239,7 @@ static nexar_err check_all(const char *name, size_t n, nexar_request *const reqs
 
 nexar_err nexar_wait_all(size_t n, nexar_request *reqs[])
 {
+    NX_NOT_CANCELLED;
     const nexar_err err = check_all("wait_all", n, reqs);
 
     return (err == NEXAR_OK) ? claim_all(n, reqs) : err;
@@ -270,6 +274,7 @@ static nexar_err not_all(nexar_request *first, size_t missing, size_t n, uint64_
 
 nexar_err nexar_wait_all_for(size_t n, nexar_request *reqs[], uint64_t timeout_ns)
 {
+    NX_NOT_CANCELLED;
     const nexar_err err = check_all("wait_all_for", n, reqs);
     nexar_request *first = NULL;
     uint64_t left_ns = timeout_ns;
@@ -307,6 +312,7 @@ static bool poll_one(nexar_request *req)
 
 nexar_err nexar_test_all(size_t n, nexar_request *reqs[], bool *done)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = check_all("test_all", n, reqs);
     bool all = true;
 
@@ -440,18 +446,21 @@ static nexar_err wait_any(const char *name, size_t n, nexar_request *reqs[], uin
 
 nexar_err nexar_wait_any(size_t n, nexar_request *reqs[], size_t *index, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     return wait_any("wait_any", n, reqs, UINT64_MAX, index, status);
 }
 
 nexar_err nexar_wait_any_for(size_t n, nexar_request *reqs[], uint64_t timeout_ns, size_t *index,
                              nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     return wait_any("wait_any_for", n, reqs, timeout_ns, index, status);
 }
 
 nexar_err nexar_test_any(size_t n, nexar_request *reqs[], bool *done, size_t *index,
                          nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nx_world *world = NULL;
     nexar_err err;
     size_t i = 0;
@@ -483,6 +492,7 @@ nexar_err nexar_test_any(size_t n, nexar_request *reqs[], bool *done, size_t *in
 nexar_err nexar_wait_some(size_t n, nexar_request *reqs[], size_t indices[], nexar_err errs[],
                           size_t *done)
 {
+    NX_NOT_CANCELLED;
     first_error first = {.err = NEXAR_OK};
     nx_world *world = NULL;
     nexar_err err;

@@ -215,6 +215,7 @@ nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void 
 nexar_err nexar_rpc_call_for(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
                              size_t bytes, uint64_t timeout_ns, void **reply, size_t *reply_bytes)
 {
+    NX_NOT_CANCELLED;
     // NOLINTEND(readability-function-size,readability-non-const-parameter)
     rpc_op op = {.comm = comm,
                  .name = "rpc_call_for",

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cancellation.h"
 #include "core/comm.h"
 #include "core/forked.h"
 
@@ -36,6 +37,7 @@ static void locate(const nexar_comm *comm, uint32_t rank, nexar_host *where)
 
 nexar_err nexar_comm_host(nexar_comm *comm, int rank, nexar_host *where)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = NEXAR_OK;
 
     if ((comm == NULL) || (where == NULL)) {

@@ -1,9 +1,9 @@
 /* message.c - receiving what a matched probe has taken. */
 #include "core/p2p/message.h"
 
-#include <stdio.h>
-
 #include "base/alloc.h"
+#include "base/cancellation.h"
+#include "base/sentence.h"
 #include "core/forked.h"
 #include "core/p2p/p2p_args.h"
 #include "core/p2p/p2p_wait.h"
@@ -68,13 +68,14 @@ static nexar_err take(nexar_message *msg, const nx_iov_span *span, nx_devmem mem
     err = nx_op_finish(&w.op, status);
     if ((err != NEXAR_OK) && (err != NEXAR_ETRUNC)) {
         msg->lost = err;
-        (void)snprintf(msg->why, sizeof(msg->why), "%s", w.op.req.why);
+        (void)nx_sentence(msg->why, sizeof(msg->why), "%s", w.op.req.why);
     }
     return err;
 }
 
 nexar_err nexar_mrecv(nexar_message **msg, void *buf, size_t bytes, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     const nx_iov_span span = {.ptr = buf, .len = bytes};
     nexar_err err = nx_p2p_check_memory("mrecv", buf, bytes);
     nexar_comm *comm;

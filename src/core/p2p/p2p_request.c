@@ -1,5 +1,6 @@
 /* p2p_request.c - sends and receives with a request. */
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "core/p2p/p2p_args.h"
 #include "core/p2p/p2p_wait.h"
 #include "core/request.h"
@@ -130,6 +131,7 @@ static void give_request(p2p_request *made, nexar_comm *comm, nexar_request **re
 nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest, uint64_t tag,
                       nexar_request **req)
 {
+    NX_NOT_CANCELLED;
     p2p_request *made;
     nexar_err err = nx_p2p_check_dest("isend", comm, dest, tag);
 
@@ -154,6 +156,7 @@ nexar_err nexar_isend(nexar_comm *comm, const void *buf, size_t bytes, int dest,
 nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uint64_t tag,
                       nexar_request **req)
 {
+    NX_NOT_CANCELLED;
     p2p_request *made;
     nexar_err err = nx_p2p_check_source("irecv", comm, source);
 
@@ -188,6 +191,7 @@ static nexar_err no_regions(p2p_request *made, nexar_comm *comm)
 nexar_err nexar_isendv(nexar_comm *comm, const nexar_iov *iov, size_t n, int dest, uint64_t tag,
                        nexar_request **req)
 {
+    NX_NOT_CANCELLED;
     p2p_request *made;
     nexar_err err = nx_p2p_check_dest("isendv", comm, dest, tag);
 
@@ -211,6 +215,7 @@ nexar_err nexar_isendv(nexar_comm *comm, const nexar_iov *iov, size_t n, int des
 nexar_err nexar_irecvv(nexar_comm *comm, const nexar_iov *iov, size_t n, int source, uint64_t tag,
                        nexar_request **req)
 {
+    NX_NOT_CANCELLED;
     p2p_request *made;
     nexar_err err = nx_p2p_check_source("irecvv", comm, source);
 

@@ -1,5 +1,6 @@
 /* probe.c - looking for messages without receiving them. */
 #include "base/alloc.h"
+#include "base/cancellation.h"
 #include "core/failure/failure.h"
 #include "core/p2p/message.h"
 #include "core/p2p/p2p_args.h"
@@ -7,6 +8,7 @@
 
 nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = nx_p2p_check_source("probe", comm, source);
     nx_waited w;
 
@@ -98,6 +100,7 @@ static void unlock(const nexar_comm *comm, bool found)
 nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
                        nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = nx_p2p_check_source("iprobe", comm, source);
     nx_req message = {0};
     bool there = false;
@@ -151,6 +154,7 @@ static nexar_err conclude(nx_waited *w, nexar_message *made, nexar_message **msg
 nexar_err nexar_mprobe(nexar_comm *comm, int source, uint64_t tag, nexar_message **msg,
                        nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = check_matched("mprobe", comm, source, msg);
     nexar_message *made;
     nx_waited w;
@@ -193,6 +197,7 @@ static bool fetch(nexar_comm *comm, const nx_req *found, nx_waited *w)
 nexar_err nexar_improbe(nexar_comm *comm, int source, uint64_t tag, bool *found,
                         nexar_message **msg, nexar_status *status)
 {
+    NX_NOT_CANCELLED;
     nexar_err err = check_matched("improbe", comm, source, msg);
     nx_req message = {0};
     nexar_message *made;
