@@ -160,7 +160,7 @@ static const char *dtype_text(unsigned code)
 
 static const char *op_text(unsigned code)
 {
-    return nexar_op_name((code == USER_CODE) ? (nexar_op)NX_OP_USER : (nexar_op)code);
+    return (code == USER_CODE) ? "user op" : nexar_op_name((nexar_op)code);
 }
 
 const char *nx_mark_text(const nx_mark *mark, char *buf)

@@ -62,7 +62,7 @@ const char *nexar_dtype_name(nexar_dtype dtype)
 
 const char *nexar_op_name(nexar_op op)
 {
-    if (nx_op_is_user(op)) {
+    if (nx_user_op_is(op)) {
         return "user op";
     }
     return is_built_in(op) ? op_names[op] : "?";

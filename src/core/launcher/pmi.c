@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 #include "base/text.h"
 #include "core/config/environment.h"
 #include "core/launcher/channel.h"
@@ -42,37 +43,31 @@ static nexar_err broken(nexar_err err)
 static nexar_err await(short events, uint64_t deadline_ns)
 {
     struct pollfd at = {.fd = pmi.fd, .events = events};
+    const uint64_t now = nx_now(&nx_clock_system);
+    const int n = nx_sys_poll(&at, 1, (deadline_ns <= now) ? 0 : deadline_ns - now);
 
-    for (;;) {
-        const uint64_t now = nx_now(&nx_clock_system);
-        const uint64_t left_ms = (deadline_ns <= now) ? 0 : (deadline_ns - now) / 1000000 + 1;
-        const int n = poll(&at, 1, (left_ms > 60000) ? 60000 : (int)left_ms);
-
-        if (n > 0) {
-            return NEXAR_OK;
-        }
-        if ((n < 0) && (errno != EINTR)) {
-            return broken(nx_fail_sys("poll", "PMI_FD", errno));
-        }
-        if (left_ms == 0) {
-            return broken(nx_fail(NEXAR_ETIMEDOUT, "no answer to PMI on PMI_FD"));
-        }
+    if (n > 0) {
+        return NEXAR_OK;
     }
+    return broken((n < 0) ? nx_fail_sys("poll", "PMI_FD", errno)
+                          : nx_fail(NEXAR_ETIMEDOUT, "no answer to PMI on PMI_FD"));
 }
 
-static nexar_err say(const char *line, size_t len, uint64_t deadline_ns)
+static nexar_err say(char *line, size_t len, uint64_t deadline_ns)
 {
     size_t done = 0;
 
     while (done < len) {
+        struct iovec rest = {.iov_base = line + done, .iov_len = len - done};
+        const struct msghdr msg = {.msg_iov = &rest, .msg_iovlen = 1};
         nexar_err err = await(POLLOUT, deadline_ns);
         ssize_t n;
 
         if (err != NEXAR_OK) {
             return err;
         }
-        n = send(pmi.fd, line + done, len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if ((n < 0) && (errno != EINTR) && (errno != EAGAIN)) {
+        n = nx_sys_sendmsg(pmi.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if ((n < 0) && (errno != EAGAIN)) {
             return broken(nx_fail_sys("send", "PMI_FD", errno));
         }
         done += (n > 0) ? (size_t)n : 0;
@@ -86,17 +81,19 @@ static nexar_err hear(char line[LINE_MAX_SIZE], uint64_t deadline_ns)
     size_t len = 0;
 
     while (len + 1 < LINE_MAX_SIZE) {
+        struct iovec next = {.iov_base = line + len, .iov_len = 1};
+        struct msghdr msg = {.msg_iov = &next, .msg_iovlen = 1};
         nexar_err err = await(POLLIN, deadline_ns);
         ssize_t n;
 
         if (err != NEXAR_OK) {
             return err;
         }
-        n = recv(pmi.fd, line + len, 1, MSG_DONTWAIT);
+        n = nx_sys_recvmsg(pmi.fd, &msg, MSG_DONTWAIT);
         if (n == 0) {
             return broken(nx_fail(NEXAR_EPROTO, "the launcher has closed PMI_FD"));
         }
-        if ((n < 0) && (errno != EINTR) && (errno != EAGAIN)) {
+        if ((n < 0) && (errno != EAGAIN)) {
             return broken(nx_fail_sys("recv", "PMI_FD", errno));
         }
         if ((n > 0) && (line[len++] == '\n')) {
@@ -277,7 +274,7 @@ static void pmi_close(void)
     (void)!ask(line, snprintf(line, sizeof(line), "cmd=finalize\n"), "finalize_ack",
                nx_now(&nx_clock_system) + FINALIZE_NS);
     pmi.closed = true;
-    (void)close(pmi.fd);
+    (void)nx_sys_close(pmi.fd);
 }
 
 const nx_channel nx_channel_pmi = {.name = "PMI",

@@ -6,15 +6,15 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "base/text.h"
 
 /* A file on a network file system announces no change, so it is looked at, ever more rarely. */
-enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 200 };
+enum { FIRST_PAUSE_NS = 5000000, LAST_PAUSE_NS = 200000000 };
 #define SAY_AFTER_NS UINT64_C(2000000000)
 
 static nexar_err check_file(int fd, const char *path, const char *what)
@@ -46,20 +46,15 @@ static nexar_err check_file(int fd, const char *path, const char *what)
 static nexar_err read_line(int fd, const char *path, const char *what, char *line, size_t size,
                            bool *whole)
 {
-    size_t len = 0;
-    ssize_t n = 1;
+    const ssize_t len = nx_sys_read_all(fd, line, size);
     char *end;
 
-    while ((n != 0) && (len < size)) {
-        n = read(fd, line + len, size - len);
-        if ((n < 0) && (errno != EINTR)) {
-            return nx_fail_sys("read", path, errno);
-        }
-        len += (n > 0) ? (size_t)n : 0;
+    if (len < 0) {
+        return nx_fail_sys("read", path, errno);
     }
-    end = memchr(line, '\n', len);
+    end = memchr(line, '\n', (size_t)len);
     *whole = (end != NULL);
-    if (!*whole && (len == size)) {
+    if (!*whole && ((size_t)len == size)) {
         return nx_fail(NEXAR_EINVAL, "%s %s: its first line is longer than %zu characters", what,
                        path, size - 1);
     }
@@ -74,7 +69,7 @@ static nexar_err read_line(int fd, const char *path, const char *what, char *lin
 static nexar_err look(const char *path, const char *what, char *line, size_t size, bool *found,
                       bool *whole)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    const int fd = nx_sys_open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
     nexar_err err;
 
     *found = (fd >= 0);
@@ -86,7 +81,7 @@ static nexar_err look(const char *path, const char *what, char *line, size_t siz
     if (err == NEXAR_OK) {
         err = read_line(fd, path, what, line, size, whole);
     }
-    (void)close(fd);
+    (void)nx_sys_close(fd);
     return err;
 }
 
@@ -94,12 +89,11 @@ nexar_err nx_secret_file_read(const char *path, const char *what, uint64_t wait_
                               size_t size)
 {
     const uint64_t start_ns = nx_now(&nx_clock_system);
-    long pause_ms = FIRST_PAUSE_MS;
+    uint64_t pause_ns = FIRST_PAUSE_NS;
     bool found = false, whole = false, said = false;
     char number[NX_NUMBER_ROOM];
 
     for (;;) {
-        struct timespec pause;
         uint64_t past_ns;
         nexar_err err = look(path, what, line, size, &found, &whole);
 
@@ -119,8 +113,7 @@ nexar_err nx_secret_file_read(const char *path, const char *what, uint64_t wait_
                    nx_format_duration(wait_ns, number),
                    found ? "its first line has no end yet" : "there is no such file yet");
         }
-        pause = (struct timespec){.tv_sec = 0, .tv_nsec = pause_ms * 1000000L};
-        (void)nanosleep(&pause, NULL);
-        pause_ms = (2 * pause_ms > LAST_PAUSE_MS) ? LAST_PAUSE_MS : 2 * pause_ms;
+        nx_sys_nap(pause_ns);
+        pause_ns = (2 * pause_ns > LAST_PAUSE_NS) ? LAST_PAUSE_NS : 2 * pause_ns;
     }
 }
