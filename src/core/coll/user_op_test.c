@@ -191,7 +191,7 @@ static void test_every_reduction_takes_them(void **state)
 static void test_so_does_every_algorithm(void **state)
 {
     static const char *const rules[] = {
-        "allreduce:0-:recdbl,reduce:0-:binomial,reduce_scatter:0-:ring,scan:0-:hillis_steele,"
+        "allreduce:0-:recdbl,reduce:0-:binomial,reduce_scatter:0-:ring,scan:0-:hillis_steele",
         "exscan:0-:hillis_steele",
         "allreduce:0-:ring,reduce:0-:chain,reduce_scatter:0-:halving,scan:0-:chain,exscan:0-:chain",
         "allreduce:0-:halving_doubling,reduce:0-:rs_gather,reduce_scatter:0-:twolevel",

@@ -22,13 +22,20 @@ static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
     (void)!nx_msg_send_control(f->world->msg, to, frame, len);
 }
 
+/* Whether |rank| has failed or left, and all that follows from it has been done.  Before, it may be
+ * one of several that a deaf rank declares failed at once: what this rank says is still withheld
+ * until it hears |rank|. */
+static bool is_gone(const nx_failure *f, uint32_t rank)
+{
+    return (nx_rankset_has(&f->dead, rank) && !nx_rankset_has(&f->burials, rank)) ||
+           (nx_rankset_has(&f->left, rank) && !nx_rankset_has(&f->leaves, rank));
+}
+
 void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len)
 {
     nx_failure *f = world->failure;
 
-    /* Whoever is gone is not waited for. */
-    if ((f == NULL) || f->quiet || f->expelled || nx_rankset_has(&f->dead, to) ||
-        nx_rankset_has(&f->left, to)) {
+    if ((f == NULL) || f->quiet || f->expelled || is_gone(f, to)) {
         (void)!nx_msg_send_control(world->msg, to, frame, len);
     } else {
         nx_gate_send(&f->gate, to, frame, len);
