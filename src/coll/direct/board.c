@@ -569,12 +569,14 @@ void nx_turn_leave(const nx_turn *t)
     atomic_store(&t->board->ranks[t->rank].left, t->number);
 }
 
+bool nx_turn_is_done(const nx_turn *t, uint32_t rank)
+{
+    return atomic_load(&t->board->ranks[rank].step) >= step_value(t, NX_TURN_DONE);
+}
+
 bool nx_turn_is_out(const nx_turn *t, uint32_t rank)
 {
-    const nx_board_rank *r = &t->board->ranks[rank];
-
-    return (atomic_load(&r->left) >= t->number) ||
-           (atomic_load(&r->step) >= step_value(t, NX_TURN_DONE));
+    return (atomic_load(&t->board->ranks[rank].left) >= t->number) || nx_turn_is_done(t, rank);
 }
 
 nx_turn_end nx_turn_all_at(const nx_turn *t, uint32_t step)

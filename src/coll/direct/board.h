@@ -231,6 +231,8 @@ nx_turn_end nx_turn_wait_for(const nx_turn *t, uint32_t rank, uint32_t step);
 void nx_turn_leave(const nx_turn *t);
 /* Whether that is so of |rank|, or it has come to the last step. */
 bool nx_turn_is_out(const nx_turn *t, uint32_t rank);
+/* Whether |rank| has come to NX_TURN_DONE. */
+bool nx_turn_is_done(const nx_turn *t, uint32_t rank);
 
 /* The operation |number| has failed on |rank|, which may be in it or about to begin
  * it: all others end.  Once for a rank: the first counts. */

@@ -247,7 +247,9 @@ void nx_direct_on_down(nx_direct *d, uint32_t rank, nexar_err err, const char *w
     }
     d->down = err;
     (void)snprintf(d->why, sizeof(d->why), "%s", why);
-    if (d->now.number != 0) {
+    /* A rank that has done its part owes nothing.  One that has left in order has been read by all
+     * that read it; reading one that was killed says so. */
+    if ((d->now.number != 0) && !nx_turn_is_done(&d->now, rank)) {
         fail(d, err, why);
     }
 }
