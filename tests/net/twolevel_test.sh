@@ -37,7 +37,9 @@ mixes() {
     n=$(wc -w <<<"$placed")
     for rules in "" "$long_forms" "$short_forms"; do
         number=$((number + 1))
-        NEXAR_ALGORITHMS=$rules NEXAR_SEGMENT=4k run_placed "$mix" "$number" "$ops"
+        unset NEXAR_ALGORITHMS # one that is set but empty is an error
+        [ -z "$rules" ] || export NEXAR_ALGORITHMS=$rules
+        NEXAR_SEGMENT=4k run_placed "$mix" "$number" "$ops"
         grep -q "mix: .* collectives on $n ranks" "$work/$job.rank0.out" || fail "no last word"
         cat "$work/$job.rank0.out"
     done
