@@ -235,6 +235,10 @@ mpich() {
     common 3 "$mpirun" -np 3
     run 0 "$mpirun" -np 1 "$launched"
     ranks 1
+    # The command's own ranks are those of the launcher, too.
+    run 0 "$mpirun" -np 2 "$nexar" bench barrier --time 10ms
+    grep -q '2 ranks' "$work/out" || fail "bench did not run on the ranks of mpirun"
+    [ "$(grep -c '2 ranks' "$work/out")" = 1 ] || fail "bench started a job in every process"
     # PMI has one speaker: where that is MPI, nexar is silent and says so.
     run some "$mpirun" -np 2 "$launched" under libmpich.so.12
     says 'this program uses MPI, which owns PMI_FD'

@@ -16,6 +16,7 @@
 #include "cmd/machine.h"
 #include "cmd/options.h"
 #include "core/config/config.h"
+#include "core/launcher/rendezvous.h"
 #include "reduce/reduce.h"
 
 enum { OPERANDS = 16 };
@@ -33,7 +34,7 @@ typedef struct request {
 static const char about[] =
     "Measures operations between ranks and prints, for each size, the time of the\n"
     "slowest rank (median, least, 99 % below) and the bandwidth.  Without a cluster it\n"
-    "starts ranks of its own on this machine; in one (nexar run, NEXAR_JOIN) every\n"
+    "starts ranks of its own on this machine; in one (nexar run, NEXAR_JOIN, mpirun) every\n"
     "rank runs it and rank 0 prints.\n\n"
     "OPERATION is all, or some of these; without one it is allreduce:\n";
 
@@ -541,7 +542,6 @@ int nx_cmd_bench(int argc, char **argv)
                  .factor = 4,
                  .bench = {.warmup = 3, .time_ns = UINT64_C(250000000)}};
     nexar_config *cfg = NULL;
-    char number[NX_NUMBER_ROOM];
     int code = NX_EXIT_OK;
 
     if (!parse(&q, argc, argv, &code)) {
@@ -556,7 +556,7 @@ int nx_cmd_bench(int argc, char **argv)
         return nx_cmd_error("bench", err);
     }
     q.bench.cfg = cfg;
-    if (nx_config_text(cfg, NX_SET_JOIN, number)[0] != '\0') {
+    if (nx_rendezvous_is_due(cfg)) {
         code = run_rank(&q);
     } else {
         q.bench.size = (int)ranks_of(&q);

@@ -252,6 +252,19 @@ static bool is_several(const nx_launcher *by)
     return (size == NULL) || (strcmp(size, "1") != 0);
 }
 
+bool nx_rendezvous_is_due(const nexar_config *cfg)
+{
+    char buf[NX_NUMBER_ROOM];
+    const nx_launcher *by = nx_launcher_find();
+    const char *join = nx_config_text(cfg, NX_SET_JOIN, buf);
+
+    if (join[0] != '\0') {
+        return strcmp(join, "none") != 0;
+    }
+    return (nx_config_text(cfg, NX_SET_JOIN_FILE, buf)[0] != '\0') ||
+           ((by != NULL) && is_several(by));
+}
+
 nexar_err nx_rendezvous_start(nexar_config *cfg, nx_rendezvous **out)
 {
     const nx_launcher *by = nx_launcher_find();

@@ -8,6 +8,8 @@
 #ifndef NX_RENDEZVOUS_H
 #define NX_RENDEZVOUS_H
 
+#include <stdbool.h>
+
 #include "core/config/config.h"
 
 typedef struct nx_rendezvous nx_rendezvous;
@@ -29,6 +31,10 @@ typedef struct nx_rendezvous nx_rendezvous;
  * NEXAR_EPROTO, NEXAR_ESYS, NEXAR_ENOMEM and those of nx_seed_create()
  */
 NX_MUST_CHECK nexar_err nx_rendezvous_start(nexar_config *cfg, nx_rendezvous **out);
+
+/* Whether nx_rendezvous_start would look for others: a cluster is named, or the launcher says that
+ * this process is one of several. */
+bool nx_rendezvous_is_due(const nexar_config *cfg);
 
 /* The launcher that brought the processes together, "mpirun of Open MPI (OMPI_COMM_WORLD_RANK=2,
  * PMIx)". */
