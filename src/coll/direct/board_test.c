@@ -387,10 +387,11 @@ static void test_a_flag_that_was_written_over_loses_no_wake(void **state)
 static void test_a_reader_does_not_believe_what_cannot_be(void **state)
 {
     crowd c;
-    nx_turn *t = &c.m[0].t;
+    nx_turn *t;
 
     (void)state;
     open_crowd(&c, 0);
+    t = &c.m[0].t;
     t->number = 7;
     for (uint32_t i = 0; i < RANKS; i++) {
         atomic_store(&c.board->slots[2 * (size_t)i].seq, 7);

@@ -359,6 +359,15 @@ static void be_survivor(const plan *p, nexar_comm *comms[], int rank)
     }
 }
 
+static void survive(const plan *p, nexar_comm *w, nexar_comm *comms[], int rank)
+{
+    NXT_OK(w, nexar_on_failure(w, count_call, shared->told[rank][MOST_ROWS]));
+    be_survivor(p, comms, rank);
+    atomic_fetch_add(&shared->done, 1);
+    nxt_await(&shared->done, SURVIVORS);
+    (void)nexar_finalize(w); /* which waits until all was told */
+}
+
 static void live(int rank, int join_fd, void *arg)
 {
     const plan *p = arg;
@@ -379,12 +388,9 @@ static void live(int rank, int join_fd, void *arg)
     NXT_OK(w, nexar_barrier(w));
     if (rank >= SURVIVORS) {
         be_victim(p, rank - SURVIVORS, comms[rank - SURVIVORS]);
+    } else {
+        survive(p, w, comms, rank);
     }
-    NXT_OK(w, nexar_on_failure(w, count_call, shared->told[rank][MOST_ROWS]));
-    be_survivor(p, comms, rank);
-    atomic_fetch_add(&shared->done, 1);
-    nxt_await(&shared->done, SURVIVORS);
-    (void)nexar_finalize(w); /* which waits until all was told */
 }
 
 static void lose_all(const plan *p)
