@@ -199,12 +199,29 @@ install_group() {
         die "apt-get could not install ${names[*]}: $output"
 }
 
+# Debian starts the services of the packages that it installs, unless this file says no.  The tests
+# start their own, and a developer's machine is to have no new sshd.
+policy=/usr/sbin/policy-rc.d
+held=no
+hold_services() {
+    [ ! -e "$policy" ] || return 0
+    as_root sh -c "printf '#!/bin/sh\\nexit 101\\n' >$policy && chmod 755 $policy" && held=yes
+}
+release_services() {
+    [ "$held" = no ] || as_root rm -f "$policy"
+    held=no
+}
+trap release_services EXIT
+
 # One package at a time: what cannot be installed hinders no other.
 install_optional() {
     local want
+    hold_services
     for want in $2; do
-        (install_group "$1" "$want") || say "without $want: the tests that need it are skipped"
+        (trap - EXIT && install_group "$1" "$want") ||
+            say "without $want: the tests that need it are skipped"
     done
+    release_services
 }
 
 # Where there is no apt: what is needed, and what other distributions call it.
