@@ -368,14 +368,20 @@ static void point_events(size_t n, nexar_request *const reqs[], nx_event *event)
 static void help_any(size_t n, nexar_request *const reqs[], const nx_event *any,
                      uint64_t deadline_ns)
 {
-    nexar_request *first = find_active(n, reqs);
+    nexar_request *first = NULL;
 
     for (size_t i = 0; i < n; i++) {
-        if ((reqs[i] != NULL) && ((reqs[i]->ops->help == NULL) || (reqs[i]->comm != first->comm))) {
+        if (reqs[i] == NULL) {
+            continue;
+        }
+        first = (first == NULL) ? reqs[i] : first;
+        if ((reqs[i]->ops->help == NULL) || (reqs[i]->comm != first->comm)) {
             return;
         }
     }
-    help(first, any, deadline_ns);
+    if (first != NULL) {
+        help(first, any, deadline_ns);
+    }
 }
 
 /* |*world| is that of all requests.  NEXAR_EINVAL: there are two, or every request is NULL. */
@@ -502,7 +508,7 @@ nexar_err nexar_wait_some(size_t n, nexar_request *reqs[], size_t indices[], nex
     }
     err = check_any("wait_some", n, reqs, &world);
     *done = ((err == NEXAR_OK) || (world == NULL)) ? 0 : *done;
-    if (err != NEXAR_OK) {
+    if ((err != NEXAR_OK) || (world == NULL)) {
         return err;
     }
     nx_loop_lock(world->loop);

@@ -111,6 +111,7 @@ static void ring(void)
         die("no memory");
     }
     must(nexar_send(world, data, LONG, (nexar_rank(world) + 1) % nexar_size(world), 7), "send");
+    free(data);
 }
 
 static nexar_err on_call(nexar_rpc *call, const void *data, size_t bytes, void *arg)

@@ -162,15 +162,24 @@ static void numbers(nexar_comm *w)
     NXT_IS(w, value == 6U * 35U);
 }
 
+static loc *room(size_t n)
+{
+    loc *at = calloc(n + 1, sizeof(*at));
+
+    if (at == NULL) {
+        abort();
+    }
+    return at;
+}
+
 static void every_call(nexar_comm *w, void *arg)
 {
     static const size_t counts[] = {0, 1, 7, 1000, 70001};
 
     (void)arg;
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        loc *in = calloc(counts[i] + 1, sizeof(*in)), *out = calloc(counts[i] + 1, sizeof(*out));
+        loc *in = room(counts[i]), *out = room(counts[i]);
 
-        NXT_IS(w, (in != NULL) && (out != NULL));
         fill(w, in, counts[i]);
         reduce_all(w, in, out, counts[i]);
         reduce_blocks(w, in, out, counts[i]);

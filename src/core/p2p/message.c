@@ -85,8 +85,8 @@ nexar_err nexar_mrecv(nexar_message **msg, void *buf, size_t bytes, nexar_status
         return nx_fail(NEXAR_EINVAL, "mrecv: %s is NULL", (msg == NULL) ? "msg" : "*msg");
     }
     comm = (*msg)->comm;
-    if ((err == NEXAR_OK) && (comm == NULL)) {
-        err = nx_fail(NEXAR_EINVAL, "mrecv: the communicator of the message was freed");
+    if (comm == NULL) {
+        return nx_fail(NEXAR_EINVAL, "mrecv: the communicator of the message was freed");
     }
     if (err == NEXAR_OK) {
         err = nx_forked_check("mrecv", comm->world);

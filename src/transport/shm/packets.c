@@ -73,6 +73,15 @@ void nx_shm_close_fds(const int *fds, size_t n)
     }
 }
 
+/* Descriptor |i| of |c|, above 2; -1: no number is left. */
+static int take_fd(struct cmsghdr *c, size_t i)
+{
+    int fd;
+
+    memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+    return nx_sys_lift(fd);
+}
+
 /* Takes up to |most| descriptors; closes what is too much.  False: something was lost. */
 static bool take_fds(struct msghdr *msg, int fds[NX_SHM_FDS], size_t most)
 {
@@ -86,17 +95,13 @@ static bool take_fds(struct msghdr *msg, int fds[NX_SHM_FDS], size_t most)
             continue;
         }
         for (size_t i = 0; i < count; i++) {
-            int fd;
+            int fd = take_fd(c, i);
 
-            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-            fd = nx_sys_lift(fd);
             if ((fd >= 0) && (n < most)) {
                 fds[n++] = fd;
             } else {
                 good = false;
-                if (fd >= 0) {
-                    (void)nx_sys_close(fd);
-                }
+                nx_shm_close_fds(&fd, 1);
             }
         }
     }

@@ -119,9 +119,9 @@ bool nx_shm_pairing(const nx_link *link);
 /* Passes a copy of |fd| to the other side of |link|, which is up, for its on_pass.
  * NEXAR_ESYS: not now, or not at all. */
 NX_MUST_CHECK nexar_err nx_shm_pass(nx_link *link, uint64_t name, int fd);
-/* The process behind |link|, borrowed until the next return to the loop.  NULL: the link is not
+/* The process behind |base|, borrowed until the next return to the loop.  NULL: the link is not
  * up, or the process cannot be pinned. */
-nx_pidfd *nx_shm_process(nx_link *link);
+nx_pidfd *nx_shm_process(nx_link *base);
 /* What |link|, which is pairing, has queued goes to |to|, whose calls up are set; then
  * on_moved.  Not from an up-call of |link|.  An error: |to| is as it was, and the link
  * goes down. */
