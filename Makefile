@@ -10,6 +10,7 @@
 #   CHURN_SECONDS=600           for make churn, by shared memory, by QUIC, and by both
 #   SOAK_TIMES=10               for make soak, SOAK_TESTS=REGEX: only those, LONG=0: long ones
 #                               as often as the others; see scripts/soak.sh
+#   PYTHON=python3              for make python: it has pip; WHEELS=build/wheels: where they go
 #   MATRIX_OPTIONS=             for make matrix; see scripts/fault_matrix.sh
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -23,10 +24,12 @@ CHURN_SECONDS ?= 600
 SOAK_TIMES ?= 10
 SOAK_TESTS ?= .
 MATRIX_OPTIONS ?=
+PYTHON ?= python3
+WHEELS ?= build/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check install uninstall asan tsan fuzz bench bench-peers matrix churn soak mutate \
-	model clean
+.PHONY: help demo test check install uninstall python asan tsan fuzz bench bench-peers matrix churn \
+	soak mutate model clean
 
 setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
 # $(1): the preset; $(2): more for cmake.
@@ -39,6 +42,7 @@ help:
 	@echo 'make check     format, lint, layers, symbols, headers, scripts, clang'
 	@echo 'make install   PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall remove what make install has installed; the same DESTDIR'
+	@echo 'make python    the wheel of the Python package, in WHEELS=$(WHEELS); PYTHON=$(PYTHON)'
 	@echo 'make asan      all tests under the address and undefined-behaviour sanitizers'
 	@echo 'make tsan      all tests under the thread sanitizer'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
@@ -77,6 +81,10 @@ install:
 uninstall:
 	@DESTDIR=$(DESTDIR) scripts/uninstall.sh build/release/install_manifest.txt
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+python:
+	$(call setup,build)
+	@scripts/wheel.sh '$(PYTHON)' '$(WHEELS)'
 
 asan tsan:
 	$(call setup,test)

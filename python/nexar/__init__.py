@@ -1,0 +1,107 @@
+"""nexar: a distributed runtime.  Ranks, messages, collectives, remote calls, elastic worlds.
+
+>>> import nexar
+>>> with nexar.init() as comm:
+...     comm.allreduce(bytearray(8), op="bxor")
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import weakref
+from typing import Any
+
+from . import _arrays, _errors, _nexar
+from ._comm import ANY_SOURCE, ANY_TAG, Change, Comm, Host, settings_of
+from ._errors import (
+    AuthError,
+    CanceledError,
+    Code,
+    ConnectError,
+    DeviceError,
+    Error,
+    InternalError,
+    InvalidError,
+    MismatchError,
+    NoHandlerError,
+    NotSupportedError,
+    OsError,
+    OutOfMemoryError,
+    PeerError,
+    ProtocolError,
+    RemoteError,
+    RevokedError,
+    TimeoutError,
+    TruncatedError,
+)
+from ._request import Request, Status, wait_all, wait_any
+
+__all__ = [
+    "ANY_SOURCE", "ANY_TAG", "AuthError", "CanceledError", "Change", "Code", "Comm", "ConnectError",
+    "DeviceError", "Error", "Host", "InternalError", "InvalidError", "MismatchError",
+    "NoHandlerError", "NotSupportedError", "OsError", "OutOfMemoryError", "PeerError",
+    "ProtocolError", "RemoteError", "Request", "RevokedError", "Seed", "Status", "TimeoutError",
+    "TruncatedError", "info", "init", "snapshot", "wait_all", "wait_any",
+]  # fmt: skip
+
+__version__: str = _nexar.version()
+
+_nexar.register({
+    "Comm": Comm,
+    "Request": Request,
+    "Status": Status,
+    "errors": _errors.CLASSES,
+    "InvalidError": InvalidError,
+    "InvalidTypeError": _errors.InvalidTypeError,
+    "describe": _arrays.describe,
+    "new_array": _arrays.new_array,
+})  # fmt: skip
+
+_worlds: weakref.WeakSet[Comm] = weakref.WeakSet()
+
+
+def init(**settings: Any) -> Comm:
+    """Joins the cluster that the setting ``join`` or the environment names, and returns the world.
+    With no cluster named, the world is this process alone.  `nexar info` lists the settings."""
+    world: Comm = _nexar.init(settings_of(settings))
+    _worlds.add(world)
+    return world
+
+
+class Seed(_nexar.Seed):
+    """What `nexar seed` runs: admits ranks, and hands out their numbers."""
+
+    def __new__(cls, **settings: Any) -> Seed:
+        return super().__new__(cls, settings_of(settings))
+
+    def __enter__(self) -> Seed:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def info() -> dict[str, Any]:
+    """The version, and the settings as the environment has them."""
+    return {"version": __version__, "settings": _nexar.settings()}
+
+
+def snapshot() -> dict[str, Any]:
+    """Metrics of this process."""
+    raise _errors.not_yet("snapshot")
+
+
+def _at_exit() -> None:
+    """A program that ends without close() leaves in order; one that ends by an exception has
+    failed, and the other ranks learn it when the process is gone."""
+    if getattr(sys, "last_type", None) is None:
+        for world in list(_worlds):
+            try:
+                world.close()
+            except Error as err:
+                print(f"nexar: {err}", file=sys.stderr)
+    _nexar.stop_callbacks()
+
+
+atexit.register(_at_exit)

@@ -1,0 +1,301 @@
+"""Comm: what the extension has, and what is made of it in Python."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypeVar
+
+from . import _arrays, _nexar, _objects
+from ._errors import Error, InvalidError, InvalidTypeError, RemoteError, not_yet
+from ._request import Request, Status
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+ANY_SOURCE = -1
+ANY_TAG: int = _nexar.ANY_TAG
+
+Handler = Callable[[int, memoryview], Any]
+F = TypeVar("F", bound=Handler)
+
+
+class Host(NamedTuple):
+    """Where a rank runs.  Hosts are numbered from 0 in the order of their lowest ranks."""
+
+    host: int
+    hosts: int
+    local_rank: int
+    local_size: int
+    leader: int
+    name: str
+
+
+class Change(NamedTuple):
+    """How a communicator has changed; ``new_rank`` is -1 on a rank that has left."""
+
+    old_rank: int
+    old_size: int
+    new_rank: int
+    new_size: int
+    joined: int
+    left: int
+    failed: int
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.joined or self.left or self.failed)
+
+
+def _setting(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(v) for v in value)
+    if isinstance(value, float):  # a duration in seconds, or a number
+        return f"{round(value * 1e9)}ns"
+    if isinstance(value, (str, int)):
+        return str(value)
+    raise InvalidTypeError(
+        f"init: {name} is {value!r}; str, int, bool, seconds as float, or a list of str are accepted"
+    )
+
+
+def settings_of(settings: dict[str, object]) -> dict[str, str]:
+    return {name: _setting(name, value) for name, value in settings.items() if value is not None}
+
+
+class Comm(_nexar.Comm):
+    """A communicator.  `nexar.init()`, `split()`, `dup()` and others make one.
+
+    Buffers are any contiguous objects with the buffer protocol, ``__dlpack__`` (CPU) or
+    ``__array_interface__``.  Every blocking call can be ended by Ctrl-C, and releases the GIL
+    while it waits.
+    """
+
+    def __enter__(self) -> Comm:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 trace: TracebackType | None) -> None:  # fmt: skip
+        try:
+            self.close()
+        except Error:
+            if kind is None:
+                raise
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<nexar.Comm closed>"
+        return f"<nexar.Comm {self.name}: rank {self.rank} of {self.size}>"
+
+    @property
+    def host(self) -> Host:
+        """Where this rank runs."""
+        return Host(*self._host(self.rank))
+
+    def host_of(self, rank: int) -> Host:
+        return Host(*self._host(rank))
+
+    # ---- buffers ------------------------------------------------------------------------
+
+    def sendrecv(self, sendbuf: Any, dest: int, recvbuf: Any, source: int = ANY_SOURCE,
+                 sendtag: int = 0, recvtag: int = ANY_TAG) -> Status:  # fmt: skip
+        """Sends and receives at once."""
+        got = _named("recvbuf", lambda: self.irecv(recvbuf, source, recvtag))
+        try:
+            sent = _named("sendbuf", lambda: self.isend(sendbuf, dest, sendtag))
+        except BaseException:
+            got.cancel()
+            raise
+        try:
+            sent.wait()
+            return got.wait()
+        except BaseException:
+            got.cancel()
+            raise
+
+    def scatter(self, buf: Any, out: Any = None, root: int = 0) -> Any:
+        """Block i of the root's ``buf`` to rank i.  Either all ranks give ``out`` or none does."""
+        if out is None:
+            out = self._room_for_block(buf, None, root)
+        return super().scatter(buf, out, root)
+
+    def scatterv(self, buf: Any, counts: Any, out: Any = None, root: int = 0) -> Any:
+        """As ``scatter``, with ``counts[i]`` elements for rank i; only the root needs counts."""
+        if out is None:
+            out = self._room_for_block(buf, counts, root, True)
+        return super().scatterv(buf, counts, out, root)
+
+    def _room_for_block(self, buf: Any, counts: Any, root: int, vector: bool = False) -> Any:
+        """An array for this rank's block, which the root describes."""
+        about = None
+        if self.rank == root and buf is not None:
+            about = (_arrays.spec_of(buf), None if counts is None else list(counts))
+        spec = self.bcast_obj(about, root)
+        if spec is None:
+            raise InvalidTypeError("scatter: buf is None on the root; an array is accepted")
+        like, numbers = spec
+        if vector:
+            if numbers is None or len(numbers) != self.size:
+                raise InvalidError(
+                    f"scatterv: counts: one number for each of the {self.size} ranks is accepted"
+                )
+            return _arrays.like_spec(like, "flat", numbers[self.rank], self.size)
+        total = 1
+        for n in like[2]:
+            total *= n
+        if total % self.size:
+            raise InvalidError(
+                f"scatter: buf has {total} elements; a multiple of the {self.size} ranks is accepted"
+            )
+        return _arrays.like_spec(like, "block", total // self.size, self.size)
+
+    def allreduce_bucketed(self, bufs: Any, op: str = "avg") -> list[Any]:
+        """Many arrays of one element type as one allreduce, in place."""
+        return self._allreduce_bucketed(True, bufs, op)
+
+    def iallreduce_bucketed(self, bufs: Any, op: str = "avg") -> Request:
+        return self._allreduce_bucketed(False, bufs, op)
+
+    def allreduce_compressed(self, buf: Any, how: str = "int8", residual: Any = None,
+                             op: str = "avg", ratio: float = 0.01) -> Any:  # fmt: skip
+        """An allreduce in place that sends less; ``residual`` keeps what was not sent."""
+        return self._allreduce_compressed(True, buf, how, residual, op, ratio)
+
+    def iallreduce_compressed(self, buf: Any, how: str = "int8", residual: Any = None,
+                              op: str = "avg", ratio: float = 0.01) -> Request:  # fmt: skip
+        return self._allreduce_compressed(False, buf, how, residual, op, ratio)
+
+    def allreduce_rs_ag(self, buf: Any, on_shard: Callable[[Any, int], Any] | None = None,
+                        op: str = "avg") -> Any:  # fmt: skip
+        """Reduce-scatter, ``on_shard(shard, offset)`` with this rank's part in place, allgather."""
+        call = _shard_call(buf, on_shard)
+        try:
+            return self._allreduce_rs_ag(True, buf, call, op)
+        except RemoteError:
+            if call is not None and call[1]:
+                raise call[1][0]  # what on_shard raised here
+            raise
+
+    def iallreduce_rs_ag(self, buf: Any, on_shard: Callable[[Any, int], Any] | None = None,
+                         op: str = "avg") -> Request:  # fmt: skip
+        return self._allreduce_rs_ag(False, buf, _shard_call(buf, on_shard), op)
+
+    # ---- objects ------------------------------------------------------------------------
+    # Unpickling runs code that the sender chose.  Only authenticated members can send.
+
+    def send_obj(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Sends any object that pickle takes; large buffers in it are not copied."""
+        self._sendv(_objects.pieces(*_objects.encode(obj)), dest, tag)
+
+    def isend_obj(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        return self._isendv(_objects.pieces(*_objects.encode(obj)), dest, tag)
+
+    def recv_obj(self, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Any:
+        """Receives what ``send_obj`` sent.  Unpickling executes code of the sender."""
+        return _objects.take(self, source, tag)[0]
+
+    def recv_obj_status(self, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> tuple[Any, Status]:
+        """``recv_obj``, with where it came from."""
+        return _objects.take(self, source, tag)
+
+    def bcast_obj(self, obj: Any = None, root: int = 0) -> Any:
+        return _objects.bcast(self, obj, self._root("bcast_obj", root))
+
+    def gather_obj(self, obj: Any, root: int = 0) -> list[Any] | None:
+        return _objects.gather(self, obj, self._root("gather_obj", root))
+
+    def allgather_obj(self, obj: Any) -> list[Any]:
+        return _objects.allgather(self, obj)
+
+    def scatter_obj(self, objs: Any = None, root: int = 0) -> Any:
+        return _objects.scatter(self, objs, self._root("scatter_obj", root))
+
+    def alltoall_obj(self, objs: Any) -> list[Any]:
+        return _objects.alltoall(self, objs)
+
+    def allreduce_obj(self, obj: Any, op: Callable[[Any, Any], Any] = operator.add) -> Any:
+        """``op`` over the objects of all ranks, in the order of the ranks, on each rank."""
+        if not callable(op):
+            raise InvalidTypeError(f"allreduce_obj: op is {op!r}; a function of two objects is accepted")
+        return _objects.allreduce(self, obj, op)
+
+    def _root(self, call: str, root: int) -> int:
+        if not 0 <= root < self.size:
+            raise InvalidError(f"{call}: root is {root!r}; 0 to {self.size - 1} is accepted")
+        return root
+
+    # ---- remote calls, failures -------------------------------------------------------------
+
+    def rpc(self, fn_id: int) -> Callable[[F], F]:
+        """``@comm.rpc(7)``: the function serves calls of 7 at this rank.  It runs on a thread of
+        the runtime; ``data`` is valid until it returns."""
+
+        def register(fn: F) -> F:
+            self._register(fn_id, fn)
+            _keep(self, fn_id, fn)
+            return fn
+
+        return register
+
+    def on_failure(self, fn: Callable[[int, str], Any] | None) -> None:
+        """``fn(rank, why)`` is called once for each rank that has failed or will, on a thread of
+        the runtime; None: nothing is."""
+        self._on_failure(fn)
+        _keep(self, "on_failure", fn)
+
+    def update(self) -> Change:
+        """At a step boundary, by every rank: ranks join, leave, and failed ones are dropped.  A
+        rank that asked to leave has left when it returns, and the communicator is closed."""
+        return Change(*self._update())
+
+    def last_change(self) -> Change:
+        """The last change that the setting ``recovery`` made."""
+        return Change(*self._last_change())
+
+    # ---- what the C library lacks ----------------------------------------------------------
+
+    def create(self, ranks: list[int]) -> Comm:
+        raise not_yet("create")
+
+    def exclude(self, ranks: list[int]) -> Comm:
+        raise not_yet("exclude")
+
+    def on_change(self, fn: Callable[[Change], Any] | None) -> None:
+        raise not_yet("on_change")
+
+    def last_change_ranks(self) -> Any:
+        raise not_yet("last_change_ranks")
+
+    def sync_state(self, state: dict[str, Any], revision: int) -> Any:
+        raise not_yet("sync_state")
+
+    def set_timeout(self, seconds: float | None) -> None:
+        raise not_yet("set_timeout")
+
+    def abort(self, code: int = 1) -> None:
+        raise not_yet("abort")
+
+
+def _keep(comm: Comm, key: object, fn: object) -> None:
+    """The runtime has a pointer to |fn| only."""
+    kept: dict[object, object] = comm.__dict__.setdefault("_kept", {})
+    kept[key] = fn
+
+
+def _named(name: str, call: Callable[[], Any]) -> Any:
+    """Errors name the argument of sendrecv, not the one of the call below it."""
+    try:
+        return call()
+    except InvalidError as err:
+        text = err.message.replace(": buf ", f": {name} ", 1)
+        raise type(err)("sendrecv" + text[text.index(":") :]) from None
+
+
+def _shard_call(buf: Any, on_shard: Callable[[Any, int], Any] | None) -> Any:
+    if on_shard is None:
+        return None
+    if not callable(on_shard):
+        raise InvalidTypeError(f"allreduce_rs_ag: on_shard is {on_shard!r}; a function is accepted")
+    flat = _arrays.flat(buf)
+    return (lambda at, n: on_shard(flat[at : at + n], at)), []

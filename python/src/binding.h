@@ -1,0 +1,208 @@
+/*
+ * binding.h - what the files of the extension `_nexar` share.
+ *
+ * Every call that starts an operation makes an nxp_op: the request and all that must live as long
+ * as it.  A blocking call has its nxp_op on the stack and waits in slices, so that signals are
+ * seen; a call that is interrupted moves it to the heap and leaves it to its world.
+ *
+ * All functions need the GIL, unless they say otherwise.
+ */
+#ifndef NXP_BINDING_H
+#define NXP_BINDING_H
+
+#include "stable.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <nexar.h>
+
+#define NXP_SLICE_NS 40000000u /* of a wait: Ctrl-C ends a call within 100 ms */
+
+/* ---- worlds ------------------------------------------------------------------- */
+
+typedef struct nxp_op nxp_op;
+
+/* A world; its communicators and operations each hold one reference. */
+typedef struct nxp_world {
+    nexar_comm *root; /* NULL: closed */
+    unsigned refs;
+    unsigned forks; /* nxp_forks when it was made */
+    nxp_op *ops;    /* all that have not completed */
+    unsigned started;
+} nxp_world;
+
+extern unsigned nxp_forks; /* grows in a forked child */
+
+typedef struct nxp_comm {
+    PyObject_HEAD nexar_comm *comm; /* NULL: closed */
+    nxp_world *world;
+} nxp_comm;
+
+nxp_world *nxp_world_create(nexar_comm *root); /* NULL: MemoryError is set */
+void nxp_world_release(nxp_world *world);
+/* Ends every operation of |world|, which was finalized, with NEXAR_ECANCELED. */
+void nxp_world_closed(nxp_world *world);
+
+/* Completes every operation of |world| that has ended, and tells whom it must. */
+void nxp_world_poll(nxp_world *world);
+
+/* False, with InvalidError set: closed, or in a forked child. */
+bool nxp_comm_ready(const nxp_comm *self, const char *call);
+
+/* A new Python object of the class registered as "Comm" for |comm|, which it takes over. */
+PyObject *nxp_comm_wrap(nexar_comm *comm, nxp_world *world);
+
+/* ---- errors ---------------------------------------------------------------------- */
+
+enum { NXP_SENTENCE = 1024 }; /* room for what nexar_last_error() says */
+
+/* Raise; always NULL.  |comm| may be NULL, and gives PeerError its list. */
+PyObject *nxp_raise(nexar_err err, const char *sentence, nexar_comm *comm);
+PyObject *nxp_raise_last(nexar_err err, nexar_comm *comm); /* nexar_last_error() */
+PyObject *nxp_invalid(const char *format, ...);            /* InvalidError */
+PyObject *nxp_bad_type(const char *format, ...); /* InvalidError that is a TypeError too */
+
+/* Objects of the Python layer that C calls: "Comm", "Request", "Status", "errors", ... */
+PyObject *nxp_hook(const char *name); /* borrowed; NULL with an exception */
+
+/* ---- arguments -------------------------------------------------------------------- */
+
+enum { NXP_PARAMS = 6 };
+
+/* Positional and keyword arguments into out[], by |names| (NULL at the end); those not given stay
+ * as they are.  The first |required| must be given.  False: TypeError is set. */
+bool nxp_parse(const char *call, const char *const names[], int required, PyObject *const *args,
+               Py_ssize_t n, PyObject *kwnames, PyObject *out[]);
+bool nxp_int(const char *call, const char *name, PyObject *obj, long low, long high, int *out);
+bool nxp_tag(const char *call, const char *name, PyObject *obj, uint64_t *out);
+bool nxp_op_arg(const char *call, PyObject *obj, nexar_op *out);
+/* Seconds into nanoseconds; None: UINT64_MAX. */
+bool nxp_timeout(const char *call, PyObject *obj, uint64_t *out_ns);
+
+/* ---- memory ------------------------------------------------------------------------- */
+
+/* The memory of an argument. */
+typedef struct nxp_memory {
+    void *ptr;
+    size_t bytes, items;
+    nexar_dtype dtype;
+    bool is_bool; /* bytes that are 0 or 1 */
+    Py_buffer view;
+    bool has_view;
+    PyObject *keep; /* what holds the memory where there is no view */
+} nxp_memory;
+
+enum { NXP_READ, NXP_WRITE };
+
+/* False: an exception that names |call| and |name| is set. */
+bool nxp_memory_get(nxp_memory *m, const char *call, const char *name, PyObject *obj, int access);
+void nxp_memory_release(nxp_memory *m);
+/* (pointer, bytes, itemsize, code, readonly, is_bool) of an object with __dlpack__ and its capsule.
+ */
+PyObject *nxp_dlpack_view(PyObject *module, PyObject *capsule);
+
+/* ---- operations ----------------------------------------------------------------------- */
+
+typedef enum nxp_gives { NXP_NOTHING, NXP_OBJECT, NXP_STATUS, NXP_REPLY } nxp_gives;
+
+struct nxp_op {
+    nxp_op *next, **link; /* in world->ops */
+    nxp_world *world;
+    nexar_request *req;
+    const char *blocking; /* the name of a blocking call; NULL: a call with a request */
+    PyObject *comm;       /* strong: a communicator is not freed under its operations */
+    nxp_gives gives;
+    PyObject *result; /* of NXP_OBJECT */
+    PyObject *notify; /* called once when it has completed */
+    PyObject *keep;
+    nxp_memory mem[2];
+    void *blocks; /* arrays that are freed with it */
+    nexar_status status;
+    void *reply;
+    size_t reply_bytes;
+    nexar_err err;
+    char *sentence; /* of err */
+    bool done, waiting, cancelable, receives, claimed;
+};
+
+void nxp_op_init(nxp_op *op, nxp_comm *comm, nxp_gives gives);
+void nxp_op_fini(nxp_op *op);
+nxp_op *nxp_op_create(nxp_comm *comm, nxp_gives gives); /* NULL: MemoryError is set */
+
+/* |err| is what the i-call returned.  Waits and returns the result; |op| is the caller's memory,
+ * its contents are given back. */
+PyObject *nxp_op_block(nxp_op *op, nexar_err err);
+/* The same for an operation of nxp_op_create(). */
+PyObject *nxp_op_block_heap(nxp_op *op, nexar_err err, uint64_t timeout_ns);
+/* A Request, which takes over the contents of |op|. */
+PyObject *nxp_op_request(nxp_op *op, nexar_err err);
+PyObject *nxp_op_request_heap(nxp_op *op, nexar_err err);
+
+PyObject *nxp_wait_any(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
+
+/* ---- calls without a request -------------------------------------------------------------- */
+
+/* Runs job->run on a thread of its own while this one waits and sees signals. */
+typedef struct nxp_job {
+    nexar_err (*run)(struct nxp_job *job); /* without the GIL */
+    void (*drop)(struct nxp_job *job);     /* without the GIL: the caller was interrupted */
+    nexar_comm *comm;
+    nexar_comm *out;
+    nexar_config *cfg;
+    nexar_change change;
+    uint64_t flags, timeout_ns;
+    int color, key, rank, fn_id;
+    const void *data;
+    size_t bytes;
+    void *reply;
+    size_t reply_bytes;
+    PyObject *keep; /* given back when the job has ended */
+    /* the job's own */
+    struct nxp_job *next;
+    int state;
+    nexar_err err;
+    char *sentence;
+} nxp_job;
+
+/* NULL: MemoryError is set. */
+nxp_job *nxp_job_create(nexar_err (*run)(nxp_job *job), nexar_comm *comm);
+/* False: interrupted, with an exception set; |job| is gone.  True: job->err and sentence. */
+bool nxp_job_run(nxp_job *job);
+void nxp_job_free(nxp_job *job);
+/* The exception of job->err; always NULL, frees the job. */
+PyObject *nxp_job_raise(nxp_job *job, nexar_comm *comm);
+
+/* ---- callbacks ------------------------------------------------------------------------------- */
+
+/* Takes the GIL in a thread of the runtime; false: Python is ending. */
+bool nxp_enter_python(PyGILState_STATE *state);
+void nxp_leave_python(PyGILState_STATE state);
+/* No callback enters Python any more. */
+PyObject *nxp_stop_callbacks(PyObject *module, PyObject *unused);
+/* The sentence of the pending exception, as an error of nexar; clears it. */
+nexar_err nxp_callback_failed(const char *what);
+
+/* ---- types ---------------------------------------------------------------------------------- */
+
+typedef PyObject *(*nxp_fast)(PyObject *self, PyObject *const *args, Py_ssize_t n,
+                              PyObject *kwnames);
+#define NXP_FAST(NAME, FUNCTION)                                                           \
+    {                                                                                      \
+        NAME, (PyCFunction)(void (*)(void))(FUNCTION), METH_FASTCALL | METH_KEYWORDS, NULL \
+    }
+
+extern PyType_Spec nxp_comm_spec, nxp_request_spec, nxp_seed_spec;
+extern PyTypeObject *nxp_request_type; /* the base class, for checks */
+extern PyTypeObject *nxp_comm_type;
+
+/* errors.c; module.c */
+PyObject *nxp_register(PyObject *module, PyObject *dict);
+/* The tables of methods, which nxp_comm_methods() of comm.c joins into one type. */
+void nxp_comm_methods(void);
+extern PyMethodDef nxp_p2p_methods[], nxp_coll_methods[], nxp_life_methods[], nxp_rpc_methods[];
+/* life.c */
+PyObject *nxp_init(PyObject *module, PyObject *settings);
+PyObject *nxp_setting(PyObject *module, PyObject *unused);
+
+#endif

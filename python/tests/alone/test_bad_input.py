@@ -1,0 +1,86 @@
+"""Every wrong argument is an exception that names it, and the communicator can still be used."""
+
+import numpy as np
+import pytest
+
+import nexar
+
+A = np.zeros(4)
+CASES = [
+    ("send", (5, 0), "buf is int"),
+    ("send", (None, 0), "buf is NoneType"),
+    ("send", (A, -1), "dest is -1"),
+    ("send", (A, 1), "dest is 1; 0 to 0"),
+    ("send", (A, "0"), "dest is '0'"),
+    ("send", (A, 10**30), "dest is 1000"),
+    ("send", (A, 0, -1), "tag is -1"),
+    ("send", (A, 0, 2**64 - 1), "tag"),
+    ("send", (A[::2], 0), "buf is not contiguous"),
+    ("send", (np.array([None]), 0), "buf"),
+    ("recv", (b"xx",), "buf is read-only"),
+    ("recv", (A, -2), "source is -2"),
+    ("allreduce", (A[::2],), "buf is not contiguous"),
+    ("allreduce", (np.array(["a"]),), "buf has elements"),
+    ("allreduce", (np.zeros(2, bool),), "buf has elements of bool"),
+    ("allreduce", (A, None, "plus"), "op is 'plus'"),
+    ("allreduce", (A, None, 3), "op is 3"),
+    ("allreduce", (A, np.zeros(3)), "out has 3 elements"),
+    ("allreduce", (A, np.zeros(4, "f4")), "out has elements of f32"),
+    ("allreduce", (None,), "buf is None"),
+    ("broadcast", (A, 1), "root is 1"),
+    ("allgatherv", (A, [3]), "counts"),
+    ("allgatherv", (A, [1, 2]), "counts has 2"),
+    ("allgatherv", (A, None), "counts is None"),
+    ("alltoallv", (A, [4], [-1]), r"recvcounts\[0\]"),
+    ("allreduce_compressed", (A, "zip"), "how is 'zip'"),
+    ("allreduce_compressed", (A, "int8", np.zeros(3)), "residual has 3"),
+    ("allreduce_bucketed", ([A, np.zeros(1, "f4")],), r"bufs\[1\]"),
+    ("allreduce_rs_ag", (A, 7), "on_shard is 7"),
+    ("sendrecv", (5, 0, A, 0), "sendrecv: sendbuf is int"),
+    ("sendrecv", (A, 0, b"1", 0), "sendrecv: recvbuf is read-only"),
+    ("call", (0, 70000, b""), "fn_id is 70000"),
+    ("call", (0, 7, 5), "data is int"),
+    ("call", (0, 7, b"", -1.0), "timeout is -1.0"),
+    ("recv_obj", (4,), "source is 4"),
+    ("bcast_obj", (1, 4), "root is 4"),
+    ("scatter_obj", ([1, 2],), "objs has 2"),
+]
+
+
+@pytest.mark.parametrize("call, args, says", CASES, ids=[f"{c}-{i}" for i, (c, _, _) in enumerate(CASES)])
+def test_refused(world, call, args, says):
+    with pytest.raises(nexar.InvalidError, match=says) as info:
+        getattr(world, call)(*args)
+    assert info.value.message.startswith(call) and info.value.scope == "op"
+    if "is int" in says:
+        assert isinstance(info.value, TypeError)
+
+
+@pytest.fixture(scope="module")
+def world():
+    with nexar.init() as comm:
+        yield comm
+        assert comm.allreduce(np.ones(2)).tolist() == [1, 1]
+
+
+def test_arguments_by_name(world):
+    with pytest.raises(TypeError, match="allreduce: unexpected keyword argument 'opp'"):
+        world.allreduce(A, opp="sum")
+    with pytest.raises(TypeError, match="send: dest is missing"):
+        world.send(A)
+    with pytest.raises(TypeError, match="buf is given twice"):
+        world.send(A, 0, buf=A)
+    with pytest.raises(TypeError, match="at most 3"):
+        world.send(A, 0, 0, 0)
+
+
+def test_closed():
+    comm = nexar.init()
+    sub = comm.dup()
+    comm.close()
+    comm.close()
+    for dead in (comm, sub):
+        assert dead.closed
+        for call in (lambda: dead.rank, lambda: dead.send(A, 0), dead.barrier, dead.failed, dead.dup):
+            with pytest.raises(nexar.InvalidError, match="the communicator is closed"):
+                call()

@@ -1,0 +1,96 @@
+import subprocess
+import sys
+
+import pytest
+
+import nexar
+
+
+def python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+
+
+def test_imports_no_numpy():
+    done = python("import nexar, sys; print([m for m in ('numpy', 'torch', 'asyncio') if m in sys.modules])")
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_calls_without_numpy():
+    done = python(
+        "import nexar, sys, array\n"
+        "with nexar.init() as c:\n"
+        "    a = array.array('d', [1, 2])\n"
+        "    assert c.allreduce(a) is a\n"
+        "    assert c.allgather(a) == a\n"
+        "    assert c.bcast_obj({'a': 1}) == {'a': 1}\n"
+        "print('numpy' in sys.modules)\n"
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_one_class_for_each_code():
+    from nexar import _errors, _nexar
+
+    rows = _nexar.error_table()
+    assert {code for _, code, _, _ in rows} == set(_errors.CLASSES) == set(nexar.Code)
+    for name, code, scope, _ in rows:
+        cls = _errors.CLASSES[code]
+        assert (cls.code, cls.scope, nexar.Code[name]) == (code, scope.lower(), code)
+        assert cls("why").message == str(cls("why")) == "why"
+
+
+def test_errors_are_what_python_has():
+    assert issubclass(nexar.TimeoutError, TimeoutError)
+    assert issubclass(nexar.InvalidError, ValueError)
+    assert issubclass(nexar.OutOfMemoryError, MemoryError)
+    assert issubclass(nexar.OsError, OSError)
+
+
+def test_subinterpreter_is_refused():
+    interpreters = pytest.importorskip("_xxsubinterpreters")
+    one = interpreters.create()
+    try:
+        with pytest.raises(interpreters.RunFailedError, match="main interpreter"):
+            interpreters.run_string(one, "import nexar")
+    finally:
+        interpreters.destroy(one)
+
+
+def test_info():
+    about = nexar.info()
+    assert about["version"] == nexar.__version__
+    assert about["settings"]["heartbeat_timeout"] == "5s"
+    assert "join" not in about["settings"], "it is a secret"
+
+
+def test_missing_calls_are_named(comm):
+    with pytest.raises(nexar.NotSupportedError, match="sync_state"):
+        comm.sync_state({}, 1)
+    with pytest.raises(nexar.NotSupportedError, match="snapshot"):
+        nexar.snapshot()
+
+
+def test_settings_are_checked():
+    with pytest.raises(nexar.InvalidError, match="no_such"):
+        nexar.init(no_such=1)
+    with pytest.raises(nexar.InvalidError, match="spin"):
+        nexar.init(spin=object())
+    with nexar.init(collective_timeout=2.5, verify=False):
+        pass
+
+
+def test_types_are_not_made_by_hand():
+    for cls in (nexar.Comm, nexar.Request):
+        with pytest.raises(nexar.InvalidError, match="not by itself"):
+            cls()
+
+
+def test_seed():
+    with nexar.Seed(world_size=1) as seed:
+        assert seed.join_string
+        with nexar.init(join=seed.join_string) as comm:
+            assert comm.size == 1
+    with pytest.raises(nexar.InvalidError, match="closed"):
+        seed.join_string
+    with pytest.raises(nexar.InvalidError, match="world_size"):
+        nexar.Seed()
