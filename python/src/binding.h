@@ -30,6 +30,7 @@ typedef struct nxp_world {
     unsigned forks; /* nxp_forks when it was made */
     nxp_op *ops;    /* all that have not completed */
     unsigned started;
+    unsigned jobs; /* calls without a request that run on though their callers are gone */
 } nxp_world;
 
 extern unsigned nxp_forks; /* grows in a forked child */
@@ -123,7 +124,7 @@ struct nxp_op {
     size_t reply_bytes;
     nexar_err err;
     char *sentence; /* of err */
-    bool done, waiting, cancelable, receives, claimed;
+    bool done, waiting, cancelable, receives, claimed, left;
 };
 
 void nxp_op_init(nxp_op *op, nxp_comm *comm, nxp_gives gives);
@@ -147,6 +148,7 @@ PyObject *nxp_wait_any(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
 typedef struct nxp_job {
     nexar_err (*run)(struct nxp_job *job); /* without the GIL */
     void (*drop)(struct nxp_job *job);     /* without the GIL: the caller was interrupted */
+    nxp_world *world;                      /* NULL: none yet, or it is being closed */
     nexar_comm *comm;
     nexar_comm *out;
     nexar_config *cfg;
@@ -164,6 +166,11 @@ typedef struct nxp_job {
     nexar_err err;
     char *sentence;
 } nxp_job;
+
+/* Ends what interrupted callers have left of |world|, so that it can be finalized: revokes the
+ * communicators of their collectives.  False: something still runs. */
+bool nxp_world_settle(nxp_world *world);
+bool nxp_jobs_settle(nxp_world *world);
 
 /* NULL: MemoryError is set. */
 nxp_job *nxp_job_create(nexar_err (*run)(nxp_job *job), nexar_comm *comm);

@@ -14,7 +14,8 @@ enum { RUNS, ENDED, LEFT };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
-static nxp_job *finished; /* jobs whose callers were interrupted: their objects are given back */
+static nxp_job *left_jobs; /* that run on though their callers were interrupted */
+static nxp_job *finished;  /* jobs whose callers were interrupted: their objects are given back */
 
 nxp_job *nxp_job_create(nexar_err (*run)(nxp_job *job), nexar_comm *comm)
 {
@@ -52,6 +53,20 @@ static void reap(void)
     }
 }
 
+/* With the lock. */
+static void unlink_left(nxp_job *job)
+{
+    nxp_job **at = &left_jobs;
+
+    while (*at != job) {
+        at = &(*at)->next;
+    }
+    *at = job->next;
+    if (job->world != NULL) {
+        job->world->jobs--;
+    }
+}
+
 static void *run_job(void *arg)
 {
     nxp_job *job = arg;
@@ -66,13 +81,15 @@ static void *run_job(void *arg)
     job->state = left ? LEFT : ENDED;
     (void)pthread_cond_broadcast(&ended);
     (void)pthread_mutex_unlock(&lock);
-    if (left) {
+    if (left) { /* jobs of a world are counted until they have given back what they made */
         if ((job->drop != NULL) && (err == NEXAR_OK)) {
             job->drop(job);
         }
         (void)pthread_mutex_lock(&lock);
+        unlink_left(job);
         job->next = finished;
         finished = job;
+        (void)pthread_cond_broadcast(&ended);
         (void)pthread_mutex_unlock(&lock);
     }
     return NULL;
@@ -97,16 +114,21 @@ static bool start(nxp_job *job)
     return true;
 }
 
+static void set_deadline(struct timespec *until)
+{
+    (void)clock_gettime(CLOCK_REALTIME, until);
+    until->tv_nsec += (long)NXP_SLICE_NS;
+    until->tv_sec += until->tv_nsec / 1000000000;
+    until->tv_nsec %= 1000000000;
+}
+
 /* Waits one slice for |job|. */
 static bool wait_slice(nxp_job *job)
 {
     struct timespec until;
     bool is;
 
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (long)NXP_SLICE_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    set_deadline(&until);
     (void)pthread_mutex_lock(&lock);
     if (job->state == RUNS) {
         (void)pthread_cond_timedwait(&ended, &lock, &until);
@@ -123,9 +145,52 @@ static bool leave(nxp_job *job)
 
     (void)pthread_mutex_lock(&lock);
     left = (job->state == RUNS);
-    job->state = left ? LEFT : job->state;
+    if (left) {
+        job->state = LEFT;
+        job->next = left_jobs;
+        left_jobs = job;
+        if (job->world != NULL) {
+            job->world->jobs++;
+        }
+    }
     (void)pthread_mutex_unlock(&lock);
     return left;
+}
+
+enum { SETTLE_SLICES = 25 }; /* a second: only an agreement cannot be ended */
+
+static bool wait_settled(nxp_world *world)
+{
+    struct timespec until;
+    bool is;
+
+    set_deadline(&until);
+    (void)pthread_mutex_lock(&lock);
+    if (world->jobs != 0) {
+        (void)pthread_cond_timedwait(&ended, &lock, &until);
+    }
+    is = (world->jobs == 0);
+    (void)pthread_mutex_unlock(&lock);
+    return is;
+}
+
+bool nxp_jobs_settle(nxp_world *world)
+{
+    bool is;
+
+    (void)pthread_mutex_lock(&lock);
+    is = (world->jobs == 0);
+    for (const nxp_job *job = left_jobs; job != NULL; job = job->next) {
+        if ((job->world == world) && (job->comm != NULL)) {
+            (void)nexar_comm_revoke(job->comm);
+        }
+    }
+    (void)pthread_mutex_unlock(&lock);
+    for (int i = 0; !is && (i < SETTLE_SLICES); i++) {
+        Py_BEGIN_ALLOW_THREADS is = wait_settled(world);
+        Py_END_ALLOW_THREADS
+    }
+    return is;
 }
 
 bool nxp_job_run(nxp_job *job)

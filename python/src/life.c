@@ -118,13 +118,17 @@ static PyObject *close_world(nxp_comm *self)
 {
     nxp_world *world = self->world;
     nxp_job *job = nxp_job_create(run_finalize, self->comm);
+    const bool settled = (job != NULL) && nxp_world_settle(world);
 
     if (job == NULL) {
         return NULL;
     }
-    nxp_world_poll(world);
     world->root = NULL; /* whatever comes of it, the world is gone */
     self->comm = NULL;
+    if (!settled) { /* a thread is in a call on it: it ends with the process */
+        nxp_job_free(job);
+        Py_RETURN_NONE;
+    }
     if (!nxp_job_run(job)) {
         return NULL;
     }
@@ -191,6 +195,7 @@ static PyObject *make_comm(nxp_comm *self, nxp_job *job)
 
     Py_INCREF((PyObject *)self);
     job->keep = (PyObject *)self;
+    job->world = self->world;
     job->drop = drop_comm;
     if (!nxp_job_run(job)) {
         return NULL;
@@ -315,6 +320,7 @@ static PyObject *comm_agree(PyObject *obj, PyObject *arg)
     job->flags = flags;
     Py_INCREF(obj);
     job->keep = obj;
+    job->world = self->world;
     if (!nxp_job_run(job)) {
         return NULL;
     }
@@ -336,6 +342,7 @@ static PyObject *run_simply(PyObject *obj, const char *call, nexar_err (*run)(nx
     }
     Py_INCREF(obj);
     job->keep = obj;
+    job->world = self->world;
     if (!nxp_job_run(job)) {
         return NULL;
     }
@@ -377,6 +384,7 @@ static PyObject *comm_update(PyObject *obj, PyObject *unused)
     }
     Py_INCREF(obj);
     job->keep = obj;
+    job->world = self->world;
     if (!nxp_job_run(job)) { /* the thread may replace the world at any time: it is lost */
         self->world->root = NULL;
         self->comm = NULL;

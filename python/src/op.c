@@ -275,6 +275,8 @@ static void leave_behind(nxp_op *op)
         return;
     }
     *heap = *op;
+    heap->claimed = true;
+    heap->left = true;
     enlist(heap);
 }
 
@@ -689,6 +691,17 @@ PyObject *nxp_wait_any(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
 
 /* ---- the end of a world
  * -------------------------------------------------------------------------------------- */
+
+bool nxp_world_settle(nxp_world *world)
+{
+    nxp_world_poll(world);
+    for (nxp_op *op = world->ops; op != NULL; op = op->next) {
+        if (op->left && (op->comm != NULL) && (((nxp_comm *)op->comm)->comm != NULL)) {
+            (void)nexar_comm_revoke(((nxp_comm *)op->comm)->comm);
+        }
+    }
+    return nxp_jobs_settle(world);
+}
 
 void nxp_world_closed(nxp_world *world) /* the requests are gone: none is looked at */
 {

@@ -168,6 +168,7 @@ static PyObject *call_for(nxp_comm *self, int rank, int id, PyObject *data, uint
         nxp_job_free(job);
         return NULL;
     }
+    job->world = self->world;
     job->rank = rank;
     job->fn_id = id;
     job->data = bytes;

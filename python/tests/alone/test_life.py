@@ -168,6 +168,25 @@ def test_exit_by_an_exception_is_a_failure():
     assert "failed [0]" in done.stdout and "ZeroDivisionError" in done.stderr
 
 
+@pytest.mark.parametrize("call", ["c.barrier()", "c.dup()", "c.call(1, 3, b'', timeout=600)"])
+def test_close_after_an_interrupt(call):
+    """What the interrupted call has left does not keep close() waiting: rank 1 waits for rank 0."""
+    done = run(2, "import nexar, os, signal, threading\nc = nexar.init()\nstop = threading.Event()\n"
+                  "if c.rank == 0:\n"
+                  "    c.recv(bytearray(0), 1)\n"
+                  "    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+                  "    try:\n"
+                  "        with c: " + call + "\n"
+                  "    except KeyboardInterrupt: print('interrupted', c.closed)\n"
+                  "else:\n"
+                  "    c.rpc(3)(lambda r, d: stop.wait(600))\n"
+                  "    c.send(b'', 0)\n"
+                  "    try: c.recv(bytearray(1), 0)\n"
+                  "    except (nexar.RevokedError, nexar.PeerError): print('told')\n"
+                  "    stop.set()\n")  # fmt: skip
+    assert "interrupted True" in done.stdout and "told" in done.stdout, done
+
+
 def test_run_finds_python(tmp_path):
     script = tmp_path / "hello.py"
     script.write_text("import nexar, sys\nwith nexar.init() as c: print('rank', c.rank, sys.argv[1])\n")

@@ -136,6 +136,7 @@ def test_messages(comm):
     comm.sendrecv(b"", other, bytearray(0), other, 3, 3)
     comm.send(np.ones(1), other, 2)
     assert nexar.wait_any(reqs) == 1
+    comm.sendrecv(b"", other, bytearray(0), other, 3, 3)
     comm.send(np.ones(1), other, 1)
     assert nexar.wait_any(reqs) == 0
     with pytest.raises(nexar.InvalidError, match="all have been waited for"):
