@@ -13,8 +13,8 @@ jobs=${JOBS:-$(nproc)}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-sources() { find include src adapters tests bench examples -name '*.[ch]' | sort; }
-scripts() { find scripts tests .ci -type f \( -name '*.sh' -o -path '.ci/*' \) | sort; }
+sources() { find include src adapters python tests bench examples -name '*.[ch]' | sort; }
+scripts() { find scripts tests python .ci -type f \( -name '*.sh' -o -path '.ci/*' \) | sort; }
 
 # clang-format 14 by whatever name; other versions lay out some lines otherwise.
 clang_format() {

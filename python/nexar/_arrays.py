@@ -110,7 +110,7 @@ def spec_of(buf: Any) -> tuple[str, Any, tuple[int, ...]]:
     if getattr(buf, "typecode", None) is not None:
         return "array", buf.typecode, (len(buf),)
     if isinstance(buf, memoryview):
-        return "view", buf.format, buf.shape
+        return "view", buf.format, tuple(buf.shape or ())
     return "numpy", buf.dtype, tuple(buf.shape)
 
 
@@ -129,7 +129,7 @@ def like_spec(spec: tuple[str, Any, tuple[int, ...]], how: str, items: int, size
         return memoryview(bytearray(items * struct.calcsize(dtype))).cast(dtype)
     new = _shape(shape, how, items, size)
     if type(dtype).__module__.startswith("torch"):
-        import torch
+        import torch  # type: ignore[import-not-found, unused-ignore]
 
         return torch.empty(new, dtype=dtype)
     import numpy

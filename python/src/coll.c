@@ -509,14 +509,25 @@ static PyObject *collective(PyObject *obj, kind k, bool blocking, PyObject *cons
     return blocking ? nxp_op_block(&op, err) : nxp_op_request(&op, err);
 }
 
-#define COLLECTIVES(X)                                                                          \
-    X(barrier, BARRIER)                                                                         \
-    X(broadcast, BROADCAST)                                                                     \
-    X(allreduce, ALLREDUCE)                                                                     \
-    X(reduce, REDUCE) X(scan, SCAN) X(exscan, EXSCAN) X(allgather, ALLGATHER) X(gather, GATHER) \
-        X(scatter, SCATTER) X(reduce_scatter, REDUCE_SCATTER) X(alltoall, ALLTOALL)             \
-            X(allgatherv, ALLGATHERV) X(gatherv, GATHERV) X(scatterv, SCATTERV)                 \
-                X(reduce_scatterv, REDUCE_SCATTERV) X(alltoallv, ALLTOALLV)
+/* clang-format off */
+#define COLLECTIVES(X) \
+    X(barrier, BARRIER) \
+    X(broadcast, BROADCAST) \
+    X(allreduce, ALLREDUCE) \
+    X(reduce, REDUCE) \
+    X(scan, SCAN) \
+    X(exscan, EXSCAN) \
+    X(allgather, ALLGATHER) \
+    X(gather, GATHER) \
+    X(scatter, SCATTER) \
+    X(reduce_scatter, REDUCE_SCATTER) \
+    X(alltoall, ALLTOALL) \
+    X(allgatherv, ALLGATHERV) \
+    X(gatherv, GATHERV) \
+    X(scatterv, SCATTERV) \
+    X(reduce_scatterv, REDUCE_SCATTERV) \
+    X(alltoallv, ALLTOALLV)
+/* clang-format on */
 
 #define DEFINE(NAME, KIND)                                                             \
     static PyObject *comm_##NAME(PyObject *self, PyObject *const *args, Py_ssize_t n,  \
