@@ -51,12 +51,12 @@ def _setting(name: str, value: object) -> str:
         return "on" if value else "off"
     if isinstance(value, (list, tuple)):
         return ",".join(str(v) for v in value)
-    if isinstance(value, float):  # a duration in seconds, or a number
-        return f"{round(value * 1e9)}ns"
-    if isinstance(value, (str, int)):
+    if isinstance(value, (int, float)) and name in _nexar.durations():  # seconds
+        return f"{round(value * 1e9)}ns" if value else "0"
+    if isinstance(value, (str, int, float)):
         return str(value)
     raise InvalidTypeError(
-        f"init: {name} is {value!r}; str, int, bool, seconds as float, or a list of str are accepted"
+        f"init: {name} is {value!r}; str, a number, bool, or a list of str are accepted"
     )
 
 

@@ -211,5 +211,6 @@ extern PyMethodDef nxp_p2p_methods[], nxp_coll_methods[], nxp_life_methods[], nx
 /* life.c */
 PyObject *nxp_init(PyObject *module, PyObject *settings);
 PyObject *nxp_setting(PyObject *module, PyObject *unused);
+PyObject *nxp_durations(PyObject *module, PyObject *unused);
 
 #endif

@@ -67,6 +67,26 @@ PyObject *nxp_setting(PyObject *module, PyObject *unused)
     return dict;
 }
 
+/* durations() -> the names of the settings that are durations. */
+PyObject *nxp_durations(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+
+    (void)module;
+    (void)unused;
+    for (int i = 0; (list != NULL) && (i < NX_SETTINGS); i++) {
+        const nx_setting *s = &nx_settings[i];
+        const bool is = (s->type == NX_SETTING_NUMBER) && (s->number == NX_NUMBER_DURATION);
+        PyObject *name = is ? PyUnicode_FromString(s->name) : NULL;
+
+        if (is && ((name == NULL) || (PyList_Append(list, name) != 0))) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(name);
+    }
+    return list;
+}
+
 /* ---- init and close ------------------------------------------------------------------------- */
 
 static nexar_err run_init(nxp_job *job)

@@ -48,6 +48,7 @@ static PyMethodDef functions[] = {
     {"error_table", error_table, METH_NOARGS, NULL},
     {"init", nxp_init, METH_O, NULL},
     {"settings", nxp_setting, METH_NOARGS, NULL},
+    {"durations", nxp_durations, METH_NOARGS, NULL},
     {"stop_callbacks", nxp_stop_callbacks, METH_NOARGS, NULL},
     {"dlpack_view", nxp_dlpack_view, METH_O, NULL},
     NXP_FAST("wait_any", nxp_wait_any),

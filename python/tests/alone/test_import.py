@@ -75,8 +75,10 @@ def test_settings_are_checked():
         nexar.init(no_such=1)
     with pytest.raises(nexar.InvalidError, match="spin"):
         nexar.init(spin=object())
-    with nexar.init(collective_timeout=2.5, verify=False):
-        pass
+    with pytest.raises(nexar.InvalidError, match="collective_timeout"):
+        nexar.init(collective_timeout=-1)
+    for seconds in (0, 2, 2.5, "2s"):
+        nexar.init(collective_timeout=seconds, verify=False, segment="64k", world_size=1).close()
 
 
 def test_types_are_not_made_by_hand():

@@ -25,8 +25,8 @@ def interrupted(call):
         os.kill(os.getpid(), signal.SIGINT)
 
     timer = threading.Timer(0.05, send)
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
+        timer.start()
         call()
     took = time.monotonic() - sent[0]
     timer.join()
@@ -175,9 +175,9 @@ def test_close_after_an_interrupt(call):
     done = run(2, "import nexar, os, signal, threading\nc = nexar.init()\nstop = threading.Event()\n"
                   "if c.rank == 0:\n"
                   "    c.recv(bytearray(0), 1)\n"
-                  "    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+                  "    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))\n"
                   "    try:\n"
-                  "        with c: " + call + "\n"
+                  "        with c: timer.start(); " + call + "\n"
                   "    except KeyboardInterrupt: print('interrupted', c.closed)\n"
                   "else:\n"
                   "    c.rpc(3)(lambda r, d: stop.wait(600))\n"

@@ -70,8 +70,9 @@ def test_interrupt_of_collectives(comm, call):
         "dup": own.dup,
     }
     if comm.rank == 0:
-        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
+            timer.start()
             calls[call]()
         for rank in range(1, comm.size):
             comm.send(b"", rank, 77)
