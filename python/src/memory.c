@@ -225,6 +225,19 @@ typedef struct dl_tensor {
 
 enum { DL_INT, DL_UINT, DL_FLOAT, DL_BFLOAT = 4, DL_BOOL = 6 };
 
+/* As the struct module has it. */
+static char float_letter(size_t itemsize)
+{
+    switch (itemsize) {
+    case 2:
+        return 'e';
+    case 4:
+        return 'f';
+    default:
+        return 'd';
+    }
+}
+
 static int dl_dtype(const dl_tensor *t, size_t itemsize)
 {
     nexar_dtype dtype = NEXAR_BF16;
@@ -235,10 +248,7 @@ static int dl_dtype(const dl_tensor *t, size_t itemsize)
     } else if (((t->code == DL_UINT) || (t->code == DL_BOOL)) && unsigned_of(itemsize, &dtype)) {
         known = true;
     } else if ((t->code == DL_FLOAT) && (itemsize <= 8)) {
-        known = dtype_of_letter((itemsize == 2)   ? 'e'
-                                : (itemsize == 4) ? 'f'
-                                                  : 'd',
-                                itemsize, &dtype);
+        known = dtype_of_letter(float_letter(itemsize), itemsize, &dtype);
     }
     return known ? (int)dtype : -1;
 }
@@ -260,6 +270,7 @@ PyObject *nxp_dlpack_view(PyObject *module, PyObject *capsule)
 {
     const dl_tensor *t = PyCapsule_GetPointer(capsule, "dltensor");
     Py_ssize_t items = 1, itemsize;
+    unsigned long long at;
 
     (void)module;
     if (t == NULL) {
@@ -269,10 +280,10 @@ PyObject *nxp_dlpack_view(PyObject *module, PyObject *capsule)
         items *= (Py_ssize_t)t->shape[i];
     }
     itemsize = (Py_ssize_t)t->bits * t->lanes / 8;
+    at = (uintptr_t)t->data;
     if (!dl_contiguous(t)) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue("KnniiiO", (unsigned long long)((uintptr_t)t->data + t->offset),
-                         items * itemsize, itemsize, dl_dtype(t, (size_t)itemsize), 0,
-                         t->code == DL_BOOL, capsule);
+    return Py_BuildValue("KnniiiO", at + t->offset, items * itemsize, itemsize,
+                         dl_dtype(t, (size_t)itemsize), 0, t->code == DL_BOOL, capsule);
 }

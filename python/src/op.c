@@ -676,7 +676,7 @@ PyObject *nxp_wait_any(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
         return NULL;
     }
     count = PyList_Size(list);
-    ops = PyMem_Calloc((size_t)count + 1, sizeof(*ops));
+    ops = PyMem_Calloc((size_t)count + 1, sizeof(nxp_op *));
     reqs = PyMem_Calloc((size_t)count + 1, sizeof(nexar_request *));
     if ((ops == NULL) || (reqs == NULL)) {
         PyErr_NoMemory();
