@@ -27,7 +27,7 @@ static nexar_err abandon(nx_rendezvous *rendezvous, nexar_err err)
     if (rendezvous == NULL) {
         return err;
     }
-    (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+    (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
     err = nx_fail(err, "started by %s: %s", nx_rendezvous_name(rendezvous), why);
     nx_rendezvous_end(rendezvous);
     return err;

@@ -6,10 +6,10 @@
  * the callback may free it and start others.
  */
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "msg/engine.h"
 
 void nx_req_begin(nx_req *r, nx_req_kind kind, const nx_key *key, nx_context context)
@@ -57,7 +57,7 @@ void nx_req_fail(nx_msg *m, nx_req *r, nexar_err err, const char *format, ...)
 
     r->err = err;
     va_start(args, format);
-    (void)vsnprintf(r->why, sizeof(r->why), format, args);
+    (void)nx_sentence_v(r->why, sizeof(r->why), format, args);
     va_end(args);
     finish(m, r);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "base/text.h"
 #include "cluster/seed/seed_inner.h"
 
@@ -48,10 +49,11 @@ static const char *situation(const nx_seed_state *s, char text[NX_REASON_MAX])
         }
     }
     names = nx_text_str(&silent);
-    (void)snprintf(text, NX_REASON_MAX,
-                   "all %" PRIu32 " ranks have joined, but %u of them did not confirm the view: "
-                   "%s%s",
-                   s->view->size, n, (names == NULL) ? "" : names, (n > SILENT_MAX) ? ", ..." : "");
+    (void)nx_sentence(text, NX_REASON_MAX,
+                      "all %" PRIu32 " ranks have joined, but %u of them did not confirm the view: "
+                      "%s%s",
+                      s->view->size, n, (names == NULL) ? "" : names,
+                      (n > SILENT_MAX) ? ", ..." : "");
     nx_text_fini(&silent);
     return text;
 }
@@ -63,7 +65,7 @@ bool nx_seed_state_situation(const nx_seed_state *s, char *text, size_t size)
     if ((s->phase != NX_SEED_GATHERING) && (s->phase != NX_SEED_OFFERED)) {
         return false;
     }
-    (void)snprintf(text, size, "%s", situation(s, now));
+    (void)nx_sentence(text, size, "%s", situation(s, now));
     return true;
 }
 
@@ -346,8 +348,8 @@ static void time_out(nx_seed_state *s, uint64_t now_ns)
     nx_writer w = nx_writer_make(frame, sizeof(frame));
     char now[NX_REASON_MAX], text[NX_REASON_MAX + 96], limit[NX_NUMBER_ROOM];
 
-    (void)snprintf(text, sizeof(text), "the world did not form within %s: %s",
-                   nx_format_duration(s->rules.formation_timeout_ns, limit), situation(s, now));
+    (void)nx_sentence(text, sizeof(text), "the world did not form within %s: %s",
+                      nx_format_duration(s->rules.formation_timeout_ns, limit), situation(s, now));
     nx_refused_encode(&w, NX_REFUSAL_TIMEOUT, text);
     send_to_all(s, &w);
     nx_list_for_each (at, &s->clients) {
@@ -408,8 +410,8 @@ static void tell_stalled(nx_seed_state *s, uint64_t now_ns)
     const uint64_t waited = now_ns - s->first_ns;
     char now[NX_REASON_MAX], text[NX_REASON_MAX + 64];
 
-    (void)snprintf(text, sizeof(text), "the world has not formed after %.1f s: %s",
-                   (double)waited / 1e9, situation(s, now));
+    (void)nx_sentence(text, sizeof(text), "the world has not formed after %.1f s: %s",
+                      (double)waited / 1e9, situation(s, now));
     s->stall_by_ns = now_ns + waited;
     nx_seed_notify(s, NX_SEED_STALLED, NULL, text);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sentence.h"
 #include "cluster/seed/seed_inner.h"
 
 nexar_err nx_seed_state_create(nx_seed_state **out, const nx_seed_rules *rules,
@@ -167,9 +168,9 @@ static void tell_gone(nx_seed_state *s, const nx_member *m, nx_seed_event_kind k
 {
     char who[NX_MEMBER_TEXT], text[NX_MEMBER_TEXT + NX_REASON_MAX + 64];
 
-    (void)snprintf(text, sizeof(text), "%s %s%s%s%s", nx_member_text(m, who),
-                   (kind == NX_SEED_LEFT) ? "has left" : "was lost", when,
-                   (why[0] == '\0') ? "" : ": ", why);
+    (void)nx_sentence(text, sizeof(text), "%s %s%s%s%s", nx_member_text(m, who),
+                      (kind == NX_SEED_LEFT) ? "has left" : "was lost", when,
+                      (why[0] == '\0') ? "" : ": ", why);
     nx_seed_notify(s, kind, m, text);
 }
 
@@ -298,7 +299,7 @@ void nx_seed_state_closed(nx_seed_state *s, nx_seed_client *c, bool ended, const
     if (c->role == NX_SEED_STRANGER) {
         char text[NX_REASON_MAX];
 
-        (void)snprintf(text, sizeof(text), "it hung up before its hello: %s", why);
+        (void)nx_sentence(text, sizeof(text), "it hung up before its hello: %s", why);
         tell_refusal(s, c->address, text, now_ns);
     }
     nx_seed_gone(s, c, NX_SEED_LOST, ended, why, now_ns);

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "base/patience.h"
 #include "base/place.h"
+#include "base/sentence.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "coll/direct/damage.h"
@@ -107,7 +107,7 @@ void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t nu
     self->copy.err = (int32_t)err;
     r->number = number;
     r->err = (int32_t)err;
-    (void)snprintf(r->why, sizeof(r->why), "%s", why);
+    (void)nx_sentence(r->why, sizeof(r->why), "%s", why);
     atomic_fetch_or(&b->broken, UINT64_C(1) << rank);
     for (uint32_t i = 0; i < NX_BOARD_RANKS; i++) { /* whatever others made of |size| */
         ring(&b->ranks[i]);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sentence.h"
 
 struct nx_direct {
     nx_direct_config config;
@@ -50,10 +50,11 @@ static void report_damage(nx_direct *d, char why[NX_BOARD_WHY])
     nx_group *g = d->group;
     const uint64_t number = (d->begun[0] != 0) ? d->begun[0] : 1;
 
-    (void)snprintf(why, NX_BOARD_WHY,
-                   "the board of communicator %u is damaged: rank %u found that \"%s\" was written "
-                   "by another; look for stray writes to shared memory, or set direct=off",
-                   g->comm, g->rank, d->self.damaged);
+    (void)nx_sentence(
+        why, NX_BOARD_WHY,
+        "the board of communicator %u is damaged: rank %u found that \"%s\" was written "
+        "by another; look for stray writes to shared memory, or set direct=off",
+        g->comm, g->rank, d->self.damaged);
     nx_log(NX_LOG_ERROR, "%s", why);
     d->self.damaged = NULL;
     nx_board_break(d->board, &d->self, g->rank, number, NEXAR_EPROTO, why);
@@ -246,7 +247,7 @@ void nx_direct_on_down(nx_direct *d, uint32_t rank, nexar_err err, const char *w
         return;
     }
     d->down = err;
-    (void)snprintf(d->why, sizeof(d->why), "%s", why);
+    (void)nx_sentence(d->why, sizeof(d->why), "%s", why);
     /* A rank that has done its part owes nothing.  One that has left in order has been read by all
      * that read it; reading one that was killed says so. */
     if ((d->now.number != 0) && !nx_turn_is_done(&d->now, rank)) {
@@ -267,23 +268,23 @@ static nexar_err own_trouble(const nx_direct *d, const nx_share *s, nx_turn_end 
     char text[NX_HUB_TEXT], reason[64], at[NX_TIME_TEXT];
 
     if (end == NX_TURN_LATE) {
-        (void)snprintf(why, NX_BOARD_WHY, "rank %u: not done after %.1f s (collective_timeout)",
-                       d->group->rank, (double)hub->timeout_ns / 1e9);
+        (void)nx_sentence(why, NX_BOARD_WHY, "rank %u: not done after %.1f s (collective_timeout)",
+                          d->group->rank, (double)hub->timeout_ns / 1e9);
         return NEXAR_ETIMEDOUT;
     }
     if (s->nomem) {
-        (void)snprintf(why, NX_BOARD_WHY, "rank %u has no memory for a block", d->group->rank);
+        (void)nx_sentence(why, NX_BOARD_WHY, "rank %u has no memory for a block", d->group->rank);
         return NEXAR_ENOMEM;
     }
     if (s->hook_err != NEXAR_OK) {
-        (void)snprintf(why, NX_BOARD_WHY, "on_shard of rank %u returned %d (%s)", d->group->rank,
-                       (int)s->hook_err, nexar_strerror(s->hook_err));
+        (void)nx_sentence(why, NX_BOARD_WHY, "on_shard of rank %u returned %d (%s)", d->group->rank,
+                          (int)s->hook_err, nexar_strerror(s->hook_err));
         return nx_shard_error(s->hook_err);
     }
     if (s->uneven) {
-        (void)snprintf(why, NX_BOARD_WHY,
-                       "rank %u has a tensor of %zu elements where that of rank %u has %zu", s->who,
-                       s->theirs, d->group->rank, s->ours);
+        (void)nx_sentence(why, NX_BOARD_WHY,
+                          "rank %u has a tensor of %zu elements where that of rank %u has %zu",
+                          s->who, s->theirs, d->group->rank, s->ours);
         return NEXAR_EMISMATCH;
     }
     /* Another may have left for the trouble there is, and given its memory back. */
@@ -292,17 +293,17 @@ static nexar_err own_trouble(const nx_direct *d, const nx_share *s, nx_turn_end 
     }
     (void)hub->peer_text(hub->ctx, nx_group_peer(d->group, s->who), text);
     if (s->code == ESRCH) {
-        (void)snprintf(why, NX_BOARD_WHY, "%s: its process has ended, at %s", text,
-                       nx_time_text(at));
+        (void)nx_sentence(why, NX_BOARD_WHY, "%s: its process has ended, at %s", text,
+                          nx_time_text(at));
         if (hub->on_failed != NULL) {
             hub->on_failed(hub->ctx, nx_group_peer(d->group, s->who), why);
         }
         return NEXAR_EPEER;
     }
-    (void)snprintf(why, NX_BOARD_WHY,
-                   "rank %u cannot copy from or to a buffer of %s: %s (errno %d); the setting "
-                   "direct=off does without",
-                   d->group->rank, text, strerror_r(s->code, reason, sizeof(reason)), s->code);
+    (void)nx_sentence(why, NX_BOARD_WHY,
+                      "rank %u cannot copy from or to a buffer of %s: %s (errno %d); the setting "
+                      "direct=off does without",
+                      d->group->rank, text, strerror_r(s->code, reason, sizeof(reason)), s->code);
     return NEXAR_ESYS;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/sentence.h"
 #include "core/accord/accord.h"
 #include "core/comm.h"
 #include "core/failure/failure_inner.h"
@@ -153,8 +154,8 @@ static void sentence_of(const nx_world *world, uint32_t rank, char *buf, size_t 
 {
     char text[NX_PEER_TEXT];
 
-    (void)snprintf(buf, size, "%s has failed: %s", nx_world_peer_text(world, rank, text),
-                   nx_failure_why(world, rank));
+    (void)nx_sentence(buf, size, "%s has failed: %s", nx_world_peer_text(world, rank, text),
+                      nx_failure_why(world, rank));
 }
 
 /* The last of |comm| that is known to have failed, also if that was not acted upon yet; NULL:
@@ -233,7 +234,7 @@ void nx_aftermath_bury(nx_failure *f, uint32_t rank)
     size_t len;
 
     if (rank == world->self) {
-        (void)snprintf(sentence, sizeof(sentence), NX_FAILURE_HELD "%s", why);
+        (void)nx_sentence(sentence, sizeof(sentence), NX_FAILURE_HELD "%s", why);
         expel(f, sentence);
         return;
     }

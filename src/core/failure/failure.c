@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sentence.h"
 #include "core/accord/accord.h"
 #include "core/comm.h"
 #include "core/failure/failure_inner.h"
@@ -60,7 +61,7 @@ static void make_death(nx_failure *f, nx_list *list, uint32_t rank, const char *
         if (nx_rankset_init(&d->told, f->world->slots) != NEXAR_OK) {
             d->told = (nx_rankset){0};
         }
-        (void)snprintf(d->why, sizeof(d->why), "%s", why);
+        (void)nx_sentence(d->why, sizeof(d->why), "%s", why);
         nx_list_push_back(list, &d->link);
     }
 }

@@ -1,7 +1,7 @@
 /* failure_api.c - the calls about failures. */
-#include <stdio.h>
 
 #include "base/cancellation.h"
+#include "base/sentence.h"
 #include "core/accord/accord.h"
 #include "core/failure/failure.h"
 #include "core/forked.h"
@@ -111,7 +111,7 @@ static nexar_err give_up(nx_world *world)
 {
     char why[NX_ERROR_ROOM];
 
-    (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+    (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
     nx_failure_quit(world, "this rank could not take part in comm_shrink");
     return nx_fail(NEXAR_ENOMEM, "%s: this rank is out of the world: %s", SHRINK, why);
 }

@@ -146,7 +146,7 @@ static void on_accused(void *ctx, uint32_t by, const char *why)
     const nx_failure *f = ctx;
     char sentence[NX_HEALTH_VERDICT + 64];
 
-    (void)snprintf(sentence, sizeof(sentence), "it holds this one for dead: %s", why);
+    (void)nx_sentence(sentence, sizeof(sentence), "it holds this one for dead: %s", why);
     nx_msg_hold_peer(f->world->msg, by, NEXAR_EPEER, sentence);
 }
 
@@ -157,10 +157,10 @@ static void on_outcast(void *ctx, uint32_t by, const char *why)
     nx_world *world = f->world;
     char sentence[NX_HEALTH_VERDICT + 64], held[sizeof(sentence) + sizeof(NX_FAILURE_HELD)];
 
-    (void)snprintf(sentence, sizeof(sentence), "%s, says rank %" PRIu32, why,
-                   nx_world_rank(world, by));
+    (void)nx_sentence(sentence, sizeof(sentence), "%s, says rank %" PRIu32, why,
+                      nx_world_rank(world, by));
     nx_failure_learn(world, world->self, sentence);
-    (void)snprintf(held, sizeof(held), NX_FAILURE_HELD "%s", sentence);
+    (void)nx_sentence(held, sizeof(held), NX_FAILURE_HELD "%s", sentence);
     for (uint32_t peer = 0; nx_rankset_has(&f->dead, world->self) && (peer < world->slots);
          peer++) {
         nx_msg_fail_peer(world->msg, peer, NEXAR_EPEER, held);
@@ -179,8 +179,8 @@ static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, ui
     const nx_failure *f = ctx;
     char why[NX_FLOOD_DATA_MAX + 64];
 
-    (void)snprintf(why, sizeof(why), "%.*s, says rank %" PRIu32, (int)len, (const char *)data,
-                   nx_world_rank(f->world, from));
+    (void)nx_sentence(why, sizeof(why), "%.*s, says rank %" PRIu32, (int)len, (const char *)data,
+                      nx_world_rank(f->world, from));
     if ((key >> 32) == NX_FLOOD_DEAD) {
         nx_failure_learn(f->world, (uint32_t)key, why);
     } else if ((key >> 32) == NX_FLOOD_ENDED) {

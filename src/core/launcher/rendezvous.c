@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/sentence.h"
 #include "cluster/join/join_string.h"
 #include "core/config/environment.h"
 #include "core/launcher/channel.h"
@@ -116,7 +117,7 @@ static nexar_err exchange(nx_rendezvous *r, nexar_config *cfg, const nx_launcher
     (void)snprintf(key, sizeof(key), "nexar.join.%u", worlds++);
     if (first) {
         seeded = start_seed(r, cfg, text);
-        (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+        (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
         err = r->channel->put(key, text, deadline_ns);
     }
     if (err == NEXAR_OK) {
@@ -229,7 +230,7 @@ static nexar_err meet(nexar_config *cfg, const nx_launcher *by, nx_channel_kind 
     err = meet_in(r, cfg, by, &alone);
     (void)pthread_mutex_unlock(&lock);
     if (err != NEXAR_OK) {
-        (void)snprintf(why, sizeof(why), "%s", nexar_last_error());
+        (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
         err =
             nx_fail((err == NEXAR_ENOTSUP) ? NEXAR_EINVAL : err, "started by %s: %s%s%s", r->name,
                     why, (err == NEXAR_ENOTSUP) ? "; or " : "", (err == NEXAR_ENOTSUP) ? ways : "");

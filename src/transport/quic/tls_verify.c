@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/sentence.h"
 #include "transport/cert.h"
 
 enum { EXT_ALPN = 16 }; /* RFC 7301 */
@@ -22,7 +23,7 @@ static void refuse(nx_tls_session *s, nexar_err err, const char *why)
 {
     if (s->err == NEXAR_OK) {
         s->err = err;
-        (void)snprintf(s->why, sizeof(s->why), "%s", why);
+        (void)nx_sentence(s->why, sizeof(s->why), "%s", why);
     }
 }
 
