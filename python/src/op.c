@@ -1,10 +1,10 @@
 /*
  * op.c - operations on their way, and Request.
  *
- * An operation is in the list of its world from its start until it has completed.  Whoever learns
- * that it has (a wait, a test, the poll of an event loop) writes the outcome into it and takes it
- * out of the list.  The GIL orders all of that; |waiting| marks the one that a thread waits for
- * without the GIL, which nobody else may touch.
+ * An operation is in the list of its world from its start until it has completed.  The wait, test
+ * or poll that finds it complete writes the outcome into it and takes it out of the list.  The GIL
+ * orders all of that; |waiting| marks an operation that a thread waits for without the GIL, and
+ * that no other thread may touch.
  */
 #include "binding.h"
 

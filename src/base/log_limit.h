@@ -22,7 +22,7 @@ typedef struct nx_log_limit {
     unsigned lines, held_back;
 } nx_log_limit;
 
-/* How many lines were held back in a second that is over at |now_ns|; they are told of then, once.
+/* How many lines were held back in a second that is over at |now_ns|; each is counted once.
  * 0: none, or it is not over. */
 unsigned nx_log_limit_missing(nx_log_limit *l, uint64_t now_ns);
 /* When there is something to tell of; UINT64_MAX: nothing is held back. */

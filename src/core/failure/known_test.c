@@ -93,6 +93,62 @@ static nexar_err wait_both(nexar_comm *c, int to, bool any)
 CALL(do_wait_any, wait_both(c, to, true))
 CALL(do_wait_all, wait_both(c, to, false))
 
+/* A receive that is waited for with a time-out, or among others. */
+typedef enum manner { FOR, ALL_FOR, ANY_FOR, SOME, TEST_ANY, TEST_ALL } manner;
+
+static nexar_err complete(nexar_comm *c, int to, manner how)
+{
+    const uint64_t long_ns = UINT64_C(300000000000);
+    nexar_request *r = NULL;
+    bool done = false;
+    size_t index, n;
+    char byte;
+    nexar_err err = nexar_irecv(c, &byte, 1, to, TAG, &r);
+
+    while ((err == NEXAR_OK) && (r != NULL)) {
+        err = (how == FOR)        ? nexar_wait_for(&r, long_ns, NULL)
+              : (how == ALL_FOR)  ? nexar_wait_all_for(1, &r, long_ns)
+              : (how == ANY_FOR)  ? nexar_wait_any_for(1, &r, long_ns, &index, NULL)
+              : (how == SOME)     ? nexar_wait_some(1, &r, &index, NULL, &n)
+              : (how == TEST_ANY) ? nexar_test_any(1, &r, &done, &index, NULL)
+                                  : nexar_test_all(1, &r, &done);
+    }
+    return err;
+}
+
+CALL(do_wait_for, complete(c, to, FOR))
+CALL(do_wait_all_for, complete(c, to, ALL_FOR))
+CALL(do_wait_any_for, complete(c, to, ANY_FOR))
+CALL(do_wait_some, complete(c, to, SOME))
+CALL(do_test_any, complete(c, to, TEST_ANY))
+CALL(do_test_all, complete(c, to, TEST_ALL))
+CALL(do_isendv, waited(nexar_isendv(c, (nexar_iov[]){{in, sizeof(in)}}, 1, to, TAG, &r), &r))
+CALL(do_irecvv, waited(nexar_irecvv(c, (nexar_iov[]){{theirs, 4}}, 1, to, TAG, &r), &r))
+CALL(do_rpc_for, nexar_rpc_call_for(c, to, FN, mine, sizeof(mine), 0, NULL, NULL))
+
+static nexar_err match_at_once(nexar_comm *c, int source)
+{
+    nexar_message *msg = NULL;
+    nexar_err err = NEXAR_OK;
+    bool found = false;
+
+    while ((err == NEXAR_OK) && !found) {
+        err = nexar_improbe(c, source, TAG, &found, &msg, NULL);
+    }
+    return err;
+}
+
+static nexar_err match(nexar_comm *c, int source)
+{
+    nexar_message *msg = NULL;
+
+    return nexar_mprobe(c, source, TAG, &msg, NULL);
+}
+
+CALL(do_mprobe, match(c, to))
+CALL(do_mprobe_any, match(c, NEXAR_ANY_SOURCE))
+CALL(do_improbe, match_at_once(c, to))
+
 static nexar_err look_for(nexar_comm *c, int source)
 {
     nexar_err err = NEXAR_OK;
@@ -186,6 +242,18 @@ static const row all[] = {
     {"recvv", do_recvv, WITH_EACH},
     {"rpc_call", do_rpc, WITH_EACH},
     {"rpc_icall", do_irpc, WITH_EACH},
+    {"wait_for", do_wait_for, WITH_EACH},
+    {"wait_all_for", do_wait_all_for, WITH_EACH},
+    {"wait_any_for", do_wait_any_for, WITH_EACH},
+    {"wait_some", do_wait_some, WITH_EACH},
+    {"test_any", do_test_any, WITH_EACH},
+    {"test_all", do_test_all, WITH_EACH},
+    {"isendv", do_isendv, WITH_EACH},
+    {"irecvv", do_irecvv, WITH_EACH},
+    {"rpc_call_for", do_rpc_for, WITH_EACH},
+    {"mprobe", do_mprobe, WITH_EACH},
+    {"mprobe of any", do_mprobe_any, WITH_ONE},
+    {"improbe", do_improbe, WITH_EACH},
     {"ibarrier, test", do_ibarrier_test, TOGETHER},
     TWO_ROWS(barrier),
     TWO_ROWS(broadcast),
