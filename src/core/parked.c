@@ -3,8 +3,8 @@
  *
  * Ranks come to a new view one after the other, and who joined with it may connect to one
  * that is still about to; or they connect to the one who joins, before it has heard of that
- * from the seed.  The link is taken, and what comes by it is played again when
- * that rank is there too: a greeting, a few frames, and no more bytes than a sender may
+ * from the seed.  The link is taken, and what it brings is kept (msg/early_frames.h) and played
+ * again when that rank is there too: a greeting, a few frames, and no more bytes than a sender may
  * send before the first word of the receiver (NX_CREDIT_START).
  */
 #include <inttypes.h>
@@ -15,34 +15,24 @@
 #include "core/links.h"
 #include "core/update.h"
 
-enum { KEPT_MAX = 64 << 10 }; /* bytes of one link: far more than there can be */
-
-/* A frame, or bytes of a message. */
-typedef struct kept {
-    nx_list link;
+/* What stands before the bytes of a frame, or of a message, that are kept. */
+typedef struct head {
     bool frame;
     nx_lane lane;
     uint64_t id, off;
-    size_t len;
-    uint8_t data[];
-} kept;
+} head;
 
 typedef struct parked {
     nx_list at; /* in world->parked */
+    nx_world *world;
     nx_link *link;
     uint64_t member;
-    nx_list kept;
-    size_t bytes;
 } parked;
 
 static void free_parked(parked *p)
 {
-    nx_list *at;
-
     nx_list_remove(&p->at);
-    while ((at = nx_list_pop(&p->kept)) != NULL) {
-        nx_free(nx_list_entry(at, kept, link));
-    }
+    nx_early_drop(p->world->early, NX_EARLY_LINK, p->member);
     nx_free(p);
 }
 
@@ -55,23 +45,14 @@ static void give_up(parked *p, nx_log_level level, const char *why)
 
 /* ---- calls up ------------------------------------------------------------------------- */
 
-static void keep(parked *p, const kept *head, const void *data, size_t len)
+static void keep(parked *p, const head *h, const void *data, size_t len)
 {
-    const size_t room = sizeof(kept) + len; /* there may be many that are empty */
-    kept *k = (p->bytes + room > KEPT_MAX) ? NULL : nx_zalloc(room);
+    const nx_early_key key = {.kind = NX_EARLY_LINK, .id = p->member, .from = p->member};
+    const nx_bytes parts[] = {{.ptr = h, .len = sizeof(*h)}, {.ptr = data, .len = len}};
 
-    if (k == NULL) {
-        give_up(p, NX_LOG_WARN, "what it says cannot be kept");
-        return;
+    if (nx_early_keep(p->world->early, &key, parts, 2, nx_loop_now(p->world->loop)) != NEXAR_OK) {
+        give_up(p, NX_LOG_WARN, nexar_last_error());
     }
-    *k = *head;
-    k->len = len;
-    if (len > 0) {
-        memcpy(k->data, data, len);
-    }
-    nx_list_init(&k->link);
-    nx_list_push_back(&p->kept, &k->link);
-    p->bytes += room;
 }
 
 static void on_up(void *ctx, nx_link *link)
@@ -83,14 +64,14 @@ static void on_up(void *ctx, nx_link *link)
 static void on_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, size_t len)
 {
     (void)link;
-    keep(ctx, &(kept){.frame = true, .lane = lane}, data, len);
+    keep(ctx, &(head){.frame = true, .lane = lane}, data, len);
 }
 
 static void on_data(void *ctx, nx_link *link, uint64_t id, uint64_t off, const void *data,
                     size_t len)
 {
     (void)link;
-    keep(ctx, &(kept){.id = id, .off = off}, data, len);
+    keep(ctx, &(head){.id = id, .off = off}, data, len);
 }
 
 static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
@@ -117,7 +98,7 @@ void nx_parked_take(nx_world *world, nx_link *link, uint64_t member)
         return;
     }
     nx_list_init(&p->at);
-    nx_list_init(&p->kept);
+    p->world = world;
     p->link = link;
     p->member = member;
     link->up = &parked_up;
@@ -138,21 +119,28 @@ bool nx_parked_has(const nx_world *world, uint64_t member)
 
 /* Gives what was kept to whom the link has now, while it has it: one that is not taken, or
  * closed for what it says, is gone. */
-static void play(const parked *p, const nx_msg *msg, uint32_t slot)
+typedef struct player {
+    nx_link *link;
+    const nx_msg *msg;
+    uint32_t slot;
+} player;
+
+static void play(void *ctx, const nx_early_frame *f)
 {
+    const player *p = ctx;
     nx_link *link = p->link;
+    const uint8_t *data = f->data + sizeof(head);
+    const size_t len = f->len - sizeof(head);
+    head h;
 
-    for (const nx_list *at = p->kept.next; at != &p->kept; at = at->next) {
-        const kept *k = nx_list_entry(at, kept, link);
-
-        if (nx_msg_link(msg, slot) != link) {
-            return;
-        }
-        if (k->frame) {
-            link->up->on_frame(link->up_ctx, link, k->lane, k->data, k->len);
-        } else {
-            link->up->on_data(link->up_ctx, link, k->id, k->off, k->data, k->len);
-        }
+    if (nx_msg_link(p->msg, p->slot) != link) {
+        return;
+    }
+    memcpy(&h, f->data, sizeof(h));
+    if (h.frame) {
+        link->up->on_frame(link->up_ctx, link, h.lane, data, len);
+    } else {
+        link->up->on_data(link->up_ctx, link, h.id, h.off, data, len);
     }
 }
 
@@ -167,7 +155,8 @@ void nx_parked_settle(nx_world *world)
             continue;
         }
         nx_links_accept(world, p->link, p->member);
-        play(p, world->msg, m->slot);
+        nx_early_deliver(world->early, NX_EARLY_LINK, p->member, play,
+                         &(player){.link = p->link, .msg = world->msg, .slot = m->slot});
         free_parked(p);
     }
 }

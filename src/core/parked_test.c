@@ -55,6 +55,7 @@ static void make(nx_world *world, uint64_t second)
     assert_non_null(view);
     *world = (nx_world){.slots = 2};
     nx_list_init(&world->parked);
+    assert_int_equal(nx_early_create(&world->early), NEXAR_OK);
     assert_int_equal(nx_loop_create(&world->loop, &nx_clock_system), NEXAR_OK);
     mc.loop = world->loop;
     assert_int_equal(nx_msg_create(&world->msg, &mc), NEXAR_OK);
@@ -69,6 +70,7 @@ static void end(nx_world *world)
     nx_parked_close(world);
     nx_msg_destroy(world->msg);
     nx_loop_destroy(world->loop);
+    nx_early_destroy(world->early);
     nx_view_destroy((nx_view *)(uintptr_t)world->view);
 }
 

@@ -267,6 +267,7 @@ static nexar_err start_messages(nx_world *world)
     };
     nx_hub_config hc = {
         .loop = world->loop,
+        .early = world->early,
         .rules = nx_config_rules(world->config),
         .segment = nx_config_size(world->config, NX_SET_SEGMENT),
         .verify = nx_config_choice(world->config, NX_SET_VERIFY) == NX_VERIFY_ON,
@@ -459,6 +460,7 @@ static void teardown(nx_world *world)
     if (world->event_fd >= 0) {
         (void)nx_sys_close(world->event_fd);
     }
+    nx_early_destroy(world->early);
     nexar_config_free(world->config);
     nx_free(world);
 }
@@ -498,7 +500,6 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     world->slots = 1;
     nx_list_init(&world->comms);
     nx_list_init(&world->accords);
-    nx_list_init(&world->strays);
     nx_list_init(&world->parked);
     nx_list_init(&world->requests);
     nx_list_init(&world->runners);
@@ -509,6 +510,9 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     err = nx_config_apply(config);
     if (err == NEXAR_OK) {
         err = check_settings(config);
+    }
+    if (err == NEXAR_OK) {
+        err = nx_early_create(&world->early);
     }
     if (err == NEXAR_OK) {
         err = nx_loop_create(&world->loop, &nx_clock_system);

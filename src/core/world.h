@@ -42,14 +42,11 @@ typedef struct nx_world {
     nx_exits *exits;              /* NULL until somebody is watched */
     nx_list accords;              /* of communicators: accord.h */
     struct nx_accord_walk *walks; /* through them, on their way: accord.c */
-    nx_list strays;               /* frames for those that are to be made, */
-    size_t nstrays;               /* and how many */
-    uint64_t rescued[256];        /* the last recoveries that all are done with: rescue.h */
-    size_t nrescued;
-    nx_list requests; /* those that the application has not given back */
-    nx_list runners;  /* with retry=on, threads that run them: queued.h */
-    nx_list messages; /* that matched probes have taken: p2p/message.h */
-    nx_list spare;    /* memory of messages' requests to use again: p2p_request.c */
+    nx_early *early;              /* frames for what does not exist here yet */
+    nx_list requests;             /* those that the application has not given back */
+    nx_list runners;              /* with retry=on, threads that run them: queued.h */
+    nx_list messages;             /* that matched probes have taken: p2p/message.h */
+    nx_list spare;                /* memory of messages' requests to use again: p2p_request.c */
     unsigned nspare;
 
     struct nx_passes *passes; /* direct.h; NULL until there are some */

@@ -4,8 +4,9 @@
  * fails has an error and a sentence, what differs is found, and every run ends.
  *
  * Input: records of an operation byte, a length byte, and so many bytes.  Operations, by the
- * lowest two bits: a control frame; a fingerprint; one more run; time passes, or with
- * the next bit a peer is down.  The next two bits say of whom.
+ * lowest two bits: a control frame; a fingerprint; one more run, or without bytes a group is
+ * opened, for which frames may have come before, or closed; time passes, or with the next bit a
+ * peer is down.  The next two bits say of whom.
  */
 #include <string.h>
 
@@ -20,14 +21,16 @@ _Static_assert((NX_CONTROL_ABORT == 0x40) && (NX_CONTROL_CALLED == 0x4a) &&
                    (NX_CONTROL_PARTED == 0x4b),
                "corpus/hub has frames by their numbers: where these move, it must follow");
 
-enum { SIZE = 3, COMM = 5, RUNS = 8, COUNT = 4 };
+enum { SIZE = 3, COMM = 5, LATE = 2 /* groups that come later */, RUNS = 8, COUNT = 4 };
 
 typedef struct stage {
     nx_clock_manual clock;
     nx_loop *loop;
     nx_msg *msg;
+    nx_early *early;
     nx_hub *hub;
-    nx_group group;
+    nx_group group, late;
+    uint32_t opened; /* how often |late| was, or closed */
     nxt_nowhere links[SIZE];
     unsigned begun, ended;
     float send[COUNT * SIZE], recv[COUNT * SIZE];
@@ -106,6 +109,36 @@ static void take_mark(stage *s, uint32_t peer, const uint8_t *data, size_t len)
     (void)nx_hub_on_mark(s->hub, peer, context, number << NX_NUMBER_SHIFT, &mark);
 }
 
+static void replay(void *ctx, const nx_early_frame *f)
+{
+    const stage *s = ctx;
+    const uint8_t *data = f->data;
+
+    nxt_must((f->key.from < SIZE) && (f->key.from != 0));
+    if (f->key.kind == NX_EARLY_FINISHED) {
+        nx_hub_on_finished(s->hub, (uint32_t)f->key.from, (uint32_t)f->key.id, data[0]);
+    } else {
+        nxt_must(nx_hub_on_control(s->hub, (uint32_t)f->key.from, data, f->len));
+    }
+}
+
+/* Opens the next group that is not there yet, or closes it. */
+static void open_or_close(stage *s)
+{
+    if (s->opened >= 2 * LATE) {
+        return;
+    }
+    if (s->opened++ % 2 != 0) {
+        nx_group_close(&s->late);
+        return;
+    }
+    s->late = (nx_group){.hub = s->hub, .comm = COMM + (s->opened + 1) / 2, .size = SIZE};
+    nxt_must(nx_group_open(&s->late) == NEXAR_OK);
+    nx_early_deliver(s->early, NX_EARLY_CONTROL, s->late.comm, replay, s);
+    nx_early_deliver(s->early, NX_EARLY_FINISHED, s->late.comm, replay, s);
+    nxt_must(s->late.parting == NX_PARTING_NONE);
+}
+
 static void act(stage *s, uint8_t op, const uint8_t *data, size_t len)
 {
     const uint32_t peer = 1 + (op >> 3 & 1U);
@@ -114,8 +147,12 @@ static void act(stage *s, uint8_t op, const uint8_t *data, size_t len)
         (void)nx_hub_on_control(s->hub, peer, data, len);
     } else if ((op & 3) == 1) {
         take_mark(s, peer, data, len);
-    } else if (((op & 3) == 2) && (len > 0)) {
-        begin_run(s, data);
+    } else if ((op & 3) == 2) {
+        if (len > 0) {
+            begin_run(s, data);
+        } else {
+            open_or_close(s);
+        }
     } else if ((op & 4) != 0) {
         nx_hub_on_down(s->hub, peer, NEXAR_EPEER, "it has gone");
     } else {
@@ -149,7 +186,9 @@ static void begin(stage *s)
     with.loop = s->loop;
     nxt_must(nx_msg_create(&s->msg, &with) == NEXAR_OK);
     hc.loop = s->loop;
+    nxt_must(nx_early_create(&s->early) == NEXAR_OK);
     hc.msg = s->msg;
+    hc.early = s->early;
     nxt_must(nx_hub_create(&s->hub, &hc) == NEXAR_OK);
     s->group = (nx_group){.hub = s->hub, .comm = COMM, .size = SIZE};
     nxt_must(nx_group_open(&s->group) == NEXAR_OK);
@@ -164,8 +203,12 @@ static void end(stage *s)
     }
     nx_loop_kick(s->loop);
     nxt_must(s->ended == s->begun);
+    if (s->opened % 2 != 0) {
+        nx_group_close(&s->late);
+    }
     nx_group_close(&s->group);
     nx_hub_destroy(s->hub);
+    nx_early_destroy(s->early);
     nx_loop_kick(s->loop);
     nx_loop_unlock(s->loop);
     nx_loop_destroy(s->loop);

@@ -46,9 +46,9 @@ static void take_abort(nx_hub *hub, uint32_t comm, uint32_t place, nexar_err err
 
     if (run != NULL) {
         nx_run_fail(run, false, err, "%s", why);
-    } else if ((g == NULL) ? !nx_hub_buried(hub, comm) : nx_group_to_come(g, place)) {
+    } else if ((g != NULL) && nx_group_to_come(g, place)) {
         nx_group_note_abort(hub, comm, place, err, why);
-        if ((g != NULL) && (g->direct != NULL) && nx_direct_has(g->direct, place >> NX_PART_BITS)) {
+        if ((g->direct != NULL) && nx_direct_has(g->direct, place >> NX_PART_BITS)) {
             nx_direct_on_abort(g->direct, err, why); /* who has sent it need not come */
         }
     }

@@ -55,6 +55,7 @@
 #include "base/map.h"
 #include "coll/call.h"
 #include "coll/run/program.h"
+#include "msg/early_frames.h"
 
 typedef struct nx_run nx_run;
 typedef struct nx_hub nx_hub;
@@ -136,6 +137,7 @@ static inline uint32_t nx_group_take_number(nx_group *g)
 typedef struct nx_hub_config {
     nx_loop *loop;
     nx_msg *msg;
+    nx_early *early;       /* keeps frames for groups that are not open yet, and knows the closed */
     const nx_rules *rules; /* the setting algorithms; borrowed, may be NULL */
     size_t segment;
     bool verify;         /* one-sided operations are checked too */
@@ -173,11 +175,11 @@ nx_verdict nx_hub_on_mark(nx_hub *hub, uint32_t peer, nx_context context, uint64
 /* What msg asks (nx_msg_config.on_unexpected): messages of the application on a communicator
  * that this rank has closed are dropped; on one that it has not made yet they wait for it. */
 nx_verdict nx_hub_on_unexpected(const nx_hub *hub, nx_context context);
-/* Whether |comm| was closed here, lately.  Its id does not come again. */
-bool nx_hub_buried(const nx_hub *hub, uint32_t comm);
-/* A control frame of |peer|.  False: it is not one of the hub's. */
+/* A control frame of |peer|.  One for a group that is not open yet is kept in |early|, and given
+ * again when the group is there.  False: it is not one of the hub's. */
 bool nx_hub_on_control(nx_hub *hub, uint32_t peer, const void *data, size_t len);
-/* |peer| has said behind its messages that it has parted from |comm| (nx_msg_config). */
+/* |peer| has said behind its messages that it has parted from |comm| (nx_msg_config).  Kept in the
+ * same way. */
 void nx_hub_on_finished(nx_hub *hub, uint32_t peer, uint32_t comm, uint8_t how);
 /* |peer| is down: what can only wait for it ends. */
 void nx_hub_on_down(nx_hub *hub, uint32_t peer, nexar_err err, const char *why);

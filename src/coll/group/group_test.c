@@ -20,6 +20,7 @@ typedef struct rig {
     nx_clock_manual clock;
     nx_loop *loop;
     nx_msg *msg;
+    nx_early *early;
     nx_hub *hub;
     nx_group group;
     nx_link link;
@@ -131,7 +132,9 @@ static void make(rig *r)
     nx_loop_lock(r->loop);
     mc.loop = hc.loop = r->loop;
     assert_int_equal(nx_msg_create(&r->msg, &mc), NEXAR_OK);
+    assert_int_equal(nx_early_create(&r->early), NEXAR_OK);
     hc.msg = r->msg;
+    hc.early = r->early;
     assert_int_equal(nx_hub_create(&r->hub, &hc), NEXAR_OK);
     r->group = (nx_group){.hub = r->hub, .comm = COMM, .size = SIZE};
     assert_int_equal(nx_group_open(&r->group), NEXAR_OK);
@@ -145,6 +148,7 @@ static void unmake(rig *r)
     nx_loop_kick(r->loop);
     nx_group_close(&r->group);
     nx_hub_destroy(r->hub);
+    nx_early_destroy(r->early);
     nx_loop_unlock(r->loop);
     nx_loop_destroy(r->loop);
 }
@@ -190,6 +194,19 @@ static void hear_other(rig *r, uint32_t number)
 
     assert_int_equal(
         nx_hub_on_mark(r->hub, 1, context, (uint64_t)number << NX_NUMBER_SHIFT, &other), NX_KEEP);
+}
+
+/* Rank 1 begins nothing on |comm|. */
+static void hear_parted(rig *at, uint32_t comm)
+{
+    uint8_t frame[16];
+    nx_writer w = nx_writer_make(frame, sizeof(frame));
+
+    nx_write_u8(&w, NX_CONTROL_PARTED);
+    nx_write_u32(&w, comm);
+    nx_write_u32(&w, 1);
+    nx_write_u8(&w, NX_PARTING_FREED);
+    assert_true(nx_hub_on_control(at->hub, 1, frame, w.len));
 }
 
 /* ---- tests ------------------------------------------------------------------------------ */
@@ -258,17 +275,10 @@ static void test_numbers_that_cannot_be_reserved_keep_what_was_heard(void **stat
 /* A rank has parted before the first, and the word that it has failed cannot be sent. */
 static void test_one_that_needs_a_rank_that_parts_may_end_all_others_at_once(void **state)
 {
-    uint8_t frame[16];
-    nx_writer w = nx_writer_make(frame, sizeof(frame));
-
     (void)state;
     begin_all(&r);
-    nx_write_u8(&w, NX_CONTROL_PARTED);
-    nx_write_u32(&w, COMM);
-    nx_write_u32(&w, 1);
-    nx_write_u8(&w, NX_PARTING_FREED);
     r.broken = true;
-    assert_true(nx_hub_on_control(r.hub, 1, frame, w.len));
+    hear_parted(&r, COMM);
     give_back(&r);
     assert_int_equal(r.ended, RUNS);
     unmake(&r);
@@ -305,6 +315,61 @@ static void test_no_operation_has_the_number_of_none(void **state)
     unmake(&r);
 }
 
+/* ---- frames for a group that is not open yet ------------------------------------------------- */
+
+enum { LATE = COMM + 1 };
+
+static void replay(void *ctx, const nx_early_frame *f)
+{
+    const rig *at = ctx;
+
+    assert_int_equal(f->key.from, 1);
+    if (f->key.kind == NX_EARLY_FINISHED) {
+        nx_hub_on_finished(at->hub, 1, (uint32_t)f->key.id, f->data[0]);
+    } else {
+        assert_true(nx_hub_on_control(at->hub, 1, f->data, f->len));
+    }
+}
+
+static void test_frames_for_a_group_that_is_not_open_wait_for_it(void **state)
+{
+    nx_group late = {.comm = LATE, .size = SIZE};
+
+    (void)state;
+    make(&r);
+    hear_parted(&r, LATE);
+    nx_hub_on_finished(r.hub, 1, LATE, NX_PARTING_FREED);
+    assert_true(nx_early_bytes(r.early, NX_EARLY_CONTROL) > 0);
+    late.hub = r.hub;
+    assert_int_equal(nx_group_open(&late), NEXAR_OK);
+    assert_int_equal(nx_group_parted(&late, 1), NX_PARTING_NONE);
+    nx_early_deliver(r.early, NX_EARLY_CONTROL, LATE, replay, &r);
+    nx_early_deliver(r.early, NX_EARLY_FINISHED, LATE, replay, &r);
+    assert_int_equal(nx_group_parted(&late, 1), NX_PARTING_FREED);
+    assert_int_equal(nx_group_finished(&late, 1), NX_PARTING_FREED);
+    assert_int_equal(late.over, NEXAR_EREVOKED);
+    nx_group_close(&late);
+    hear_parted(&r, LATE); /* closed: nothing is kept */
+    nx_hub_on_finished(r.hub, 1, LATE, NX_PARTING_FREED);
+    assert_int_equal(nx_early_bytes(r.early, NX_EARLY_CONTROL), 0);
+    assert_int_equal(nx_early_bytes(r.early, NX_EARLY_FINISHED), 0);
+    unmake(&r);
+}
+
+/* Nobody waits for what a rank has said in vain: it is not spoken to any more. */
+static void test_a_frame_that_cannot_be_kept_ends_the_link(void **state)
+{
+    (void)state;
+    begin_all(&r); /* they wait for that rank */
+    nx_alloc_fail_after(0);
+    hear_parted(&r, LATE);
+    nx_alloc_fail_after(-1);
+    nx_loop_kick(r.loop);
+    assert_true(nx_msg_starved(r.msg, 1));
+    give_back(&r);
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +379,8 @@ int main(void)
         cmocka_unit_test(test_one_that_needs_a_rank_that_parts_may_end_all_others_at_once),
         cmocka_unit_test(test_a_place_where_nothing_has_run_is_not_one_that_is_over),
         cmocka_unit_test(test_no_operation_has_the_number_of_none),
+        cmocka_unit_test(test_frames_for_a_group_that_is_not_open_wait_for_it),
+        cmocka_unit_test(test_a_frame_that_cannot_be_kept_ends_the_link),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,20 +37,10 @@ const nx_hub_config *nx_hub_config_of(const nx_hub *hub)
 
 nexar_err nx_group_open(nx_group *g)
 {
-    nexar_err err;
-
     g->next = 1;
     nx_list_init(&g->runs);
     nx_list_init(&g->flights);
-    err = nx_map_put(&g->hub->groups, (uint64_t)g->comm + 1, g);
-    if (err == NEXAR_OK) {
-        err = nx_group_use_words(g);
-        if (err != NEXAR_OK) {
-            (void)nx_map_take(&g->hub->groups, (uint64_t)g->comm + 1);
-            nx_group_drop_gone(g);
-        }
-    }
-    return err;
+    return nx_map_put(&g->hub->groups, (uint64_t)g->comm + 1, g);
 }
 
 void nx_group_move(nx_group *to, const nx_group *from)
@@ -67,11 +57,11 @@ void nx_group_close(nx_group *g)
     nx_hub *hub = g->hub;
 
     (void)nx_map_take(&hub->groups, (uint64_t)g->comm + 1);
-    hub->freed[hub->ntombs % NX_GROUP_TOMBS] = (nx_group_word){
-        .comm = g->comm,
-        .next = g->next,
-        .how = (g->parting == NX_PARTING_FREED) ? NX_PARTING_FREED : NX_PARTING_NONE};
-    hub->tombs[hub->ntombs++ % NX_GROUP_TOMBS] = g->comm + 1;
+    if (g->parting == NX_PARTING_FREED) {
+        hub->freed[hub->nfreed++ % NX_GROUP_FREED] =
+            (nx_group_word){.comm = g->comm, .next = g->next, .how = NX_PARTING_FREED};
+    }
+    nx_early_close(hub->config.early, g->comm);
     nx_group_drop_early(hub, &g->comm);
     if (!hub->stopped) {
         nx_msg_forget(hub->config.msg, g->comm);
@@ -86,16 +76,6 @@ void nx_group_close(nx_group *g)
 }
 
 /* ---- who is there ------------------------------------------------------------------------- */
-
-bool nx_hub_buried(const nx_hub *hub, uint32_t comm)
-{
-    for (size_t i = 0; i < NX_GROUP_TOMBS; i++) {
-        if (hub->tombs[i] == comm + 1) {
-            return true;
-        }
-    }
-    return false;
-}
 
 uint32_t nx_group_rank_of(const nx_group *g, uint32_t peer)
 {
@@ -127,31 +107,67 @@ void nx_group_tell_one(const nx_group *g, uint32_t rank, const nx_writer *w)
 nx_verdict nx_hub_on_unexpected(const nx_hub *hub, nx_context context)
 {
     return ((context.class != NX_CLASS_USER) || (nx_group_find(hub, context.comm) != NULL) ||
-            !nx_hub_buried(hub, context.comm))
+            !nx_early_is_closed(hub->config.early, context.comm))
                ? NX_KEEP
                : NX_DROP;
 }
 
+bool nx_group_is_early(const nx_hub *hub, uint32_t comm)
+{
+    return (nx_group_find(hub, comm) == NULL) && !nx_early_is_closed(hub->config.early, comm);
+}
+
+void nx_group_keep_early(nx_hub *hub, const nx_early_key *key, const void *data, size_t len)
+{
+    if (nx_early_keep(hub->config.early, key, &(nx_bytes){.ptr = data, .len = len}, 1,
+                      nx_loop_now(hub->config.loop)) != NEXAR_OK) {
+        nx_group_starve(hub, (uint32_t)key->from, nexar_last_error());
+    }
+}
+
+/* Whoever does not know of it would wait for ever. */
+void nx_group_starve(nx_hub *hub, uint32_t peer, const char *why)
+{
+    nx_msg_fail_peer(hub->config.msg, peer, NEXAR_ENOMEM, why);
+}
+
+typedef void (*on_frame)(nx_hub *hub, uint32_t peer, nx_reader *r);
+
+/* What takes the rest of a frame of |kind|, which is the id of a communicator and more; NULL: it is
+ * not of the hub. */
+static on_frame handler_of(uint8_t kind)
+{
+    switch (kind) {
+    case NX_CONTROL_CALLED:
+        return nx_group_on_called;
+    case NX_CONTROL_PARTED:
+        return nx_group_on_parted;
+    case NX_CONTROL_WAITS:
+        return nx_group_on_waits;
+    case NX_CONTROL_ABORT:
+        return nx_group_on_abort;
+    default:
+        return NULL;
+    }
+}
+
 bool nx_hub_on_control(nx_hub *hub, uint32_t peer, const void *data, size_t len)
 {
-    nx_reader r = nx_reader_make(data, len);
+    nx_reader r = nx_reader_make(data, len), head;
+    const uint8_t kind = nx_read_u8(&r);
+    const on_frame handle = handler_of(kind);
+    uint32_t comm;
 
-    switch (nx_read_u8(&r)) {
-    case NX_CONTROL_BOARD:
-        return true;
-    case NX_CONTROL_CALLED:
-        nx_group_on_called(hub, peer, &r);
-        return true;
-    case NX_CONTROL_PARTED:
-        nx_group_on_parted(hub, peer, &r);
-        return true;
-    case NX_CONTROL_WAITS:
-        nx_group_on_waits(hub, peer, &r);
-        return true;
-    case NX_CONTROL_ABORT:
-        nx_group_on_abort(hub, peer, &r);
-        return true;
-    default:
-        return false;
+    if (handle == NULL) {
+        return kind == NX_CONTROL_BOARD;
     }
+    head = r;
+    comm = nx_read_u32(&head);
+    if (!head.failed && nx_group_is_early(hub, comm)) {
+        nx_group_keep_early(
+            hub, &(nx_early_key){.kind = NX_EARLY_CONTROL, .id = comm, .from = peer}, data, len);
+    } else {
+        handle(hub, peer, &r);
+    }
+    return true;
 }

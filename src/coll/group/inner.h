@@ -8,6 +8,9 @@
  *   called.c      CALLED: those that are waited for hear what was called
  *   failures.c    ABORT: operations that fail; and what ends with a rank or with all
  *   parting.c     PARTED, WAITS: ranks that begin nothing more, and who asks them
+ *
+ * Frames for a group that is not open yet do not reach the handlers below (hub.c): where one finds
+ * no group, it is closed.
  */
 #ifndef NX_GROUP_INNER_H
 #define NX_GROUP_INNER_H
@@ -16,10 +19,8 @@
 #include "coll/run/run.h"
 #include "wire/wire.h"
 
-/* Ids of communicators that are gone: late messages for them are dropped. */
-enum { NX_GROUP_TOMBS = 1024 };
-/* Ranks that have parted from communicators which this rank has not made yet. */
-enum { NX_GROUP_WORDS = 256 };
+/* Communicators that this rank has freed, of which it tells those who wait for it there. */
+enum { NX_GROUP_FREED = 1024 };
 /* Of nx_group_place. */
 enum { NX_PLACE_BITS = NX_NUMBER_BITS + NX_PART_BITS };
 
@@ -27,7 +28,6 @@ enum { NX_PLACE_BITS = NX_NUMBER_BITS + NX_PART_BITS };
 typedef struct nx_group_word {
     uint32_t comm, peer, next;
     nx_parting how; /* NX_PARTING_NONE: nothing */
-    bool finished;  /* the second word, behind its messages; without |next| */
 } nx_group_word;
 
 struct nx_hub {
@@ -37,11 +37,8 @@ struct nx_hub {
     nx_task task;  /* ends runs of which a fingerprint differs, when msg is at rest */
     nx_timer tick; /* while there are runs */
     bool ticking;
-    uint32_t tombs[NX_GROUP_TOMBS]; /* ids + 1 */
-    size_t ntombs;
-    nx_group_word freed[NX_GROUP_TOMBS]; /* what is said of those that this rank has freed */
-    nx_group_word words[NX_GROUP_WORDS];
-    size_t nwords;
+    nx_group_word freed[NX_GROUP_FREED]; /* the last that this rank has freed */
+    size_t nfreed;
     bool stopped; /* msg is gone, or about to go */
 };
 
@@ -73,6 +70,13 @@ static inline bool nx_group_is_from(uint32_t number, uint32_t from)
 
 /* The rank of |peer| in |g|; the size if it is not in it. */
 uint32_t nx_group_rank_of(const nx_group *g, uint32_t peer);
+/* Whether |comm| is still to be opened here, as far as is known. */
+bool nx_group_is_early(const nx_hub *hub, uint32_t comm);
+/* Keeps what has come for a group that is early; the link to the sender ends if it cannot be
+ * kept. */
+void nx_group_keep_early(nx_hub *hub, const nx_early_key *key, const void *data, size_t len);
+/* What |peer| has said could not be taken in, as |why| says: the link to it ends. */
+void nx_group_starve(nx_hub *hub, uint32_t peer, const char *why);
 /* Sends |rank| the frame that |w| has. */
 void nx_group_tell_one(const nx_group *g, uint32_t rank, const nx_writer *w);
 
@@ -124,8 +128,6 @@ void nx_group_answer_called(nx_hub *hub, uint32_t peer, uint32_t comm, uint32_t 
 /* The rest of a frame WAITS; or PARTED. */
 void nx_group_on_waits(nx_hub *hub, uint32_t peer, nx_reader *r);
 void nx_group_on_parted(nx_hub *hub, uint32_t peer, nx_reader *r);
-/* |g| is new: ranks may have parted from it already.  NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_group_use_words(nx_group *g);
 /* Frees what is known of ranks that have. */
 void nx_group_drop_gone(nx_group *g);
 

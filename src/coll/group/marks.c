@@ -70,7 +70,7 @@ nx_verdict nx_hub_on_mark(nx_hub *hub, uint32_t peer, nx_context context, uint64
         return NX_KEEP;
     }
     if (g == NULL) {
-        if (nx_hub_buried(hub, context.comm)) {
+        if (nx_early_is_closed(hub->config.early, context.comm)) {
             return NX_DROP;
         }
         nx_group_note_mark(hub, context.comm, place, peer, mark);

@@ -73,10 +73,10 @@ void nx_group_part(nx_group *g, nx_parting how)
 /* |peer| is told that this rank has freed |comm|; |place|: unless it took part in that. */
 static void tell_freed(const nx_hub *hub, uint32_t peer, uint32_t comm, const uint32_t *place)
 {
-    for (size_t i = 0; i < NX_GROUP_TOMBS; i++) {
+    for (size_t i = 0; i < NX_GROUP_FREED; i++) {
         const nx_group_word *word = &hub->freed[i];
 
-        if ((hub->tombs[i] == comm + 1) && (word->how != NX_PARTING_NONE) &&
+        if ((word->comm == comm) && (word->how != NX_PARTING_NONE) &&
             ((place == NULL) || nx_group_is_from(*place >> NX_PART_BITS, word->next))) {
             tell_parted(hub, peer, word);
             return;
@@ -198,53 +198,42 @@ static nexar_err use_word(nx_group *g, const nx_group_word *said)
     return NEXAR_OK;
 }
 
-/* The second word of |said->peer|. */
-static nexar_err use_finished(nx_group *g, const nx_group_word *said)
+/* The second word of |peer|. */
+static nexar_err use_finished(nx_group *g, uint32_t peer, nx_parting how)
 {
     static nx_parting hows[NX_PARTINGS] = {NX_PARTING_NONE, NX_PARTING_FREED, NX_PARTING_FINALIZED};
     const nx_hub_config *c = &g->hub->config;
-    const uint32_t rank = nx_group_rank_of(g, said->peer);
+    const uint32_t rank = nx_group_rank_of(g, peer);
     nexar_err err;
 
     if ((rank == g->size) || (nx_group_finished(g, rank) != NX_PARTING_NONE)) {
         return NEXAR_OK;
     }
-    err = nx_map_put(&g->finished, (uint64_t)rank + 1, &hows[said->how]);
+    err = nx_map_put(&g->finished, (uint64_t)rank + 1, &hows[how]);
     if ((err == NEXAR_OK) && (c->on_finished != NULL)) {
-        c->on_finished(c->ctx, said->comm, said->peer, said->how);
+        c->on_finished(c->ctx, g->comm, peer, how);
     }
     return err;
 }
 
-/* A word of |said->peer|, the first or the second. */
-static void take_word(nx_hub *hub, const nx_group_word *said)
-{
-    nx_group *g = nx_group_find(hub, said->comm);
-    nexar_err err = NEXAR_OK;
-
-    if (g != NULL) {
-        err = said->finished ? use_finished(g, said) : use_word(g, said);
-    } else if (!nx_hub_buried(hub, said->comm)) {
-        hub->words[hub->nwords++ % NX_GROUP_WORDS] = *said;
-    }
-    if (err != NEXAR_OK) { /* whoever does not know of it would wait for ever */
-        nx_msg_fail_peer(hub->config.msg, said->peer, NEXAR_ENOMEM, "no memory for what it said");
-    }
-}
-
 void nx_hub_on_finished(nx_hub *hub, uint32_t peer, uint32_t comm, uint8_t how)
 {
+    nx_group *g = nx_group_find(hub, comm);
+
     if ((how == NX_PARTING_NONE) || (how >= NX_PARTINGS)) {
         nx_log(NX_LOG_WARN, "peer %u has finished in a way that makes no sense", peer);
-        return;
+    } else if (nx_group_is_early(hub, comm)) {
+        nx_group_keep_early(
+            hub, &(nx_early_key){.kind = NX_EARLY_FINISHED, .id = comm, .from = peer}, &how, 1);
+    } else if ((g != NULL) && (use_finished(g, peer, (nx_parting)how) != NEXAR_OK)) {
+        nx_group_starve(hub, peer, "no memory for what it said");
     }
-    take_word(hub, &(nx_group_word){
-                       .peer = peer, .comm = comm, .how = (nx_parting)how, .finished = true});
 }
 
 void nx_group_on_parted(nx_hub *hub, uint32_t peer, nx_reader *r)
 {
     nx_group_word word = {.peer = peer, .comm = nx_read_u32(r)};
+    nx_group *g = nx_group_find(hub, word.comm);
     uint8_t how;
 
     word.next = nx_read_u32(r);
@@ -254,22 +243,9 @@ void nx_group_on_parted(nx_hub *hub, uint32_t peer, nx_reader *r)
         return;
     }
     word.how = (nx_parting)how;
-    take_word(hub, &word);
-}
-
-nexar_err nx_group_use_words(nx_group *g)
-{
-    nexar_err err = NEXAR_OK;
-
-    for (size_t i = 0; (i < NX_GROUP_WORDS) && (err == NEXAR_OK); i++) {
-        nx_group_word *word = &g->hub->words[i];
-
-        if ((word->how != NX_PARTING_NONE) && (word->comm == g->comm)) {
-            err = word->finished ? use_finished(g, word) : use_word(g, word);
-            word->how = NX_PARTING_NONE;
-        }
+    if ((g != NULL) && (use_word(g, &word) != NEXAR_OK)) {
+        nx_group_starve(hub, peer, "no memory for what it said");
     }
-    return err;
 }
 
 void nx_group_drop_gone(nx_group *g)

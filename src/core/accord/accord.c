@@ -301,7 +301,6 @@ void nx_accords_free(nx_world *world)
     while (!nx_list_empty(&world->accords)) {
         nx_accord_free(nx_list_entry(world->accords.next, nx_accord, link));
     }
-    nx_accord_drop_strays(world);
 }
 
 /* ---- those who are gone ---------------------------------------------------------------- */

@@ -68,9 +68,12 @@ void nx_accord_let_go(nexar_comm *comm);
 /* Tells all ranks of |comm| that it is revoked, and revokes it here.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_accord_revoke(nexar_comm *comm);
 
-/* A frame FLOOD, AGREE or CONFIRM of a communicator.  NEXAR_EPROTO, NEXAR_ENOMEM. */
+/* A frame FLOOD, AGREE or CONFIRM of a communicator; kept if that is still to be made here.
+ * NEXAR_EPROTO, NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data,
                                         size_t len);
+/* The same.  An error is logged; without memory this rank leaves the world. */
+void nx_accord_take(nx_world *world, uint32_t peer, const void *data, size_t len);
 /* |rank| of the world has failed. */
 void nx_accord_failed(nx_world *world, uint32_t rank);
 /* One more rank has left.  Agreements that run go on without it; others need not know, and
@@ -79,8 +82,7 @@ void nx_accord_left(nx_world *world);
 /* Does what was noted meanwhile. */
 void nx_accord_settle(nx_world *world);
 
-/* |comm| is there: takes the frames that were kept for it.  It is about to go. */
-void nx_accord_opened(nexar_comm *comm);
+/* |comm| is about to go. */
 void nx_accord_closed(nexar_comm *comm);
 /* The machines of |from| become those of |to|, which has none. */
 void nx_accord_move(nexar_comm *to, nexar_comm *from);

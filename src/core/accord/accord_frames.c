@@ -3,30 +3,13 @@
  * be made, or be gone.
  */
 #include <inttypes.h>
-#include <string.h>
 
-#include "base/alloc.h"
 #include "base/log.h"
 #include "core/accord/accord_inner.h"
 #include "core/accord/rescue.h"
 #include "core/failure/failure.h"
 #include "core/recover/retry.h"
 #include "msg/control.h"
-
-/* Frames for communicators that are still to be made: ranks are ahead of each other by one call
- * or two.  So many are kept, and this many more for each slot; of those that are older than any
- * communicator takes to be made, others may take the place. */
-enum { STRAYS_MIN = 1024, STRAYS_OF_SLOT = 64 };
-#define STALE_NS UINT64_C(600000000000)
-
-typedef struct stray {
-    nx_list link;
-    uint64_t id;
-    uint64_t came_ns;
-    uint32_t peer;
-    size_t len;
-    uint8_t data[];
-} stray;
 
 static nx_accord *find_accord(const nx_world *world, uint64_t id)
 {
@@ -58,7 +41,7 @@ static nexar_comm *find_comm(const nx_world *world, uint64_t id)
 static nexar_err refuse_late(const nx_world *world, uint64_t id, uint32_t peer, bool up)
 {
     if (!up || world->closing ||
-        nx_rescue_done(world, id)) { /* one that leaves is not waited for */
+        nx_early_is_closed(world->early, id)) { /* one that leaves is not waited for */
         return NEXAR_OK;
     }
     if ((id & NX_RESCUE_ID) != 0) {
@@ -71,31 +54,13 @@ static nexar_err refuse_late(const nx_world *world, uint64_t id, uint32_t peer, 
     return NEXAR_OK;
 }
 
-/* Whether there is room for one more, after the oldest has made it, if it is stale. */
-static bool make_room(nx_world *world, uint64_t now_ns)
-{
-    stray *oldest;
-
-    if (world->nstrays < STRAYS_MIN + (size_t)STRAYS_OF_SLOT * world->slots) {
-        return true;
-    }
-    oldest = nx_list_entry(world->strays.next, stray, link);
-    if (now_ns - oldest->came_ns < STALE_NS) {
-        return false;
-    }
-    nx_list_remove(&oldest->link);
-    nx_free(oldest);
-    world->nstrays--;
-    return true;
-}
-
-/* Keeps a frame for a communicator that is not here, or answers that it is gone. */
+/* A frame for a communicator that is not here: keeps it, or answers that it is gone. */
 static nexar_err keep(nx_world *world, uint64_t id, uint32_t peer, const void *data, size_t len)
 {
+    const nx_early_key key = {.kind = NX_EARLY_CONTROL, .id = (uint32_t)id, .from = peer};
     const bool agree = (*(const uint8_t *)data == NX_CONTROL_AGREE);
     uint8_t reply[NX_AGREE_STRAY_MAX];
     size_t nreply = 0;
-    stray *s;
 
     if (agree && !nx_agree_stray(data, len, reply, &nreply)) {
         if (nreply > 0) {
@@ -103,21 +68,14 @@ static nexar_err keep(nx_world *world, uint64_t id, uint32_t peer, const void *d
         }
         return NEXAR_OK;
     }
-    if (nx_hub_buried(world->hub, (uint32_t)id)) {
+    if (nx_early_is_closed(world->early, (uint32_t)id)) {
         return refuse_late(world, id, peer, agree && nx_agree_msg_is_up(data, len));
     }
-    s = make_room(world, nx_loop_now(world->loop)) ? nx_zalloc(sizeof(*s) + len) : NULL;
-    if (s == NULL) {
-        return nx_fail_nomem("a frame for a communicator that is not there yet");
+    if (find_comm(world, (uint32_t)id) != NULL) {
+        return nx_fail(NEXAR_EPROTO, "rank %" PRIu32 " rebuilds what is not rebuilt here", peer);
     }
-    s->id = id;
-    s->came_ns = nx_loop_now(world->loop);
-    s->peer = peer;
-    s->len = len;
-    memcpy(s->data, data, len);
-    nx_list_push_back(&world->strays, &s->link);
-    world->nstrays++;
-    return NEXAR_OK;
+    return nx_early_keep(world->early, &key, &(nx_bytes){.ptr = data, .len = len}, 1,
+                         nx_loop_now(world->loop));
 }
 
 /* A frame CONFIRM. */
@@ -178,37 +136,15 @@ nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data, size
                  : nx_flood_frame(a->flood, rank, data, len);
 }
 
-void nx_accord_opened(nexar_comm *comm)
+void nx_accord_take(nx_world *world, uint32_t peer, const void *data, size_t len)
 {
-    nx_world *world = comm->world;
+    const nexar_err err = nx_accord_frame(world, peer, data, len);
 
-    nx_list_for_each (at, &world->strays) {
-        stray *s = nx_list_entry(at, stray, link);
-
-        if ((s->id == comm->id) ||
-            ((comm->rescue != NULL) && (s->id == (comm->id | NX_RESCUE_ID)))) {
-            nx_list_remove(&s->link);
-            world->nstrays--;
-            const nexar_err err = nx_accord_frame(world, s->peer, s->data, s->len);
-
-            if (err != NEXAR_OK) {
-                nx_log(NX_LOG_WARN, "peer %" PRIu32 " sent what was not taken: %s", s->peer,
-                       nexar_last_error());
-            }
-            if (err == NEXAR_ENOMEM) {
-                nx_failure_starve(world);
-            }
-            nx_free(s);
-        }
+    if (err != NEXAR_OK) {
+        nx_log(NX_LOG_WARN, "peer %" PRIu32 " sent what was not taken: %s", peer,
+               nexar_last_error());
     }
-}
-
-void nx_accord_drop_strays(nx_world *world)
-{
-    nx_list *at;
-
-    while ((at = nx_list_pop(&world->strays)) != NULL) {
-        nx_free(nx_list_entry(at, stray, link));
+    if (err == NEXAR_ENOMEM) {
+        nx_failure_starve(world);
     }
-    world->nstrays = 0;
 }

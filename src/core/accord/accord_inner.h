@@ -61,11 +61,6 @@ uint32_t nx_accord_rank_in(const nx_accord *a, uint32_t peer);
 /* Those that have left bring nothing. */
 void nx_accord_tell_left(nx_accord *a);
 
-/* ---- accord_frames.c ------------------------------------------------------------------ */
-
-/* Frames that were kept for communicators that will not be made. */
-void nx_accord_drop_strays(nx_world *world);
-
 /* ---- rescue.c ------------------------------------------------------------------------ */
 
 extern const nx_flood_ops nx_rescue_flood_ops;

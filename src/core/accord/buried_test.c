@@ -14,6 +14,7 @@
 #include "core/comm.h"
 #include "core/recover/recover.h"
 #include "local_world.h"
+#include "msg/control.h"
 #include "unit.h"
 
 enum { RANKS = 3, ROUNDS = 40, TAG = 5, LAST = 6, SHORT = 8, LONG = 100000 };
@@ -130,6 +131,76 @@ static void test_early_messages_are_kept(void **state)
 {
     (void)state;
     nxt_local_world(RANKS, NULL, early, NULL);
+}
+
+/* Rank 1 hears of the next communicator before it makes it, that ... */
+static void inject(nexar_comm *w, uint32_t id, bool revoked)
+{
+    nx_world *world = w->world;
+    uint8_t frame[NX_FLOOD_FRAME_MAX];
+    nx_writer writer = nx_writer_make(frame, sizeof(frame));
+    size_t len;
+
+    nx_loop_lock(world->loop);
+    if (revoked) { /* ... rank 2 has revoked it */
+        len = nx_flood_encode(id, nx_flood_key(NX_FLOOD_REVOKED, 2), NULL, 0, frame);
+        NXT_OK(w, nx_accord_frame(world, 2, frame, len));
+    } else { /* ... rank 2 has freed it */
+        nx_write_u8(&writer, NX_CONTROL_PARTED);
+        nx_write_u32(&writer, id);
+        nx_write_u32(&writer, 1);
+        nx_write_u8(&writer, NX_PARTING_FREED);
+        NXT_IS(w, nx_hub_on_control(world->hub, 2, frame, writer.len));
+        nx_hub_on_finished(world->hub, 2, id, NX_PARTING_FREED);
+    }
+    NXT_IS(w, nx_early_bytes(world->early, NX_EARLY_CONTROL) > 0);
+    nx_loop_unlock(world->loop);
+}
+
+static uint32_t next_id(nexar_comm *w)
+{
+    uint32_t id = 0;
+
+    if (nexar_rank(w) == 0) {
+        nx_loop_lock(w->world->loop);
+        id = nx_comm_id_make(w->world->self, w->world->ids + 1);
+        nx_loop_unlock(w->world->loop);
+    }
+    NXT_OK(w, nexar_broadcast(w, &id, 1, NEXAR_U32, 0));
+    return id;
+}
+
+static void forewarned(nexar_comm *w, void *arg)
+{
+    const bool revoked = *(const bool *)arg;
+    const uint32_t id = next_id(w);
+    nexar_comm *c = NULL;
+    char in;
+
+    if (nexar_rank(w) == 1) {
+        inject(w, id, revoked);
+    }
+    NXT_OK(w, nexar_comm_dup(w, &c));
+    NXT_IS(w, c->id == id);
+    if (nexar_rank(w) == 1) {
+        NXT_IS(w, nexar_recv(c, &in, 1, 2, TAG, NULL) == NEXAR_EREVOKED);
+        nx_loop_lock(w->world->loop);
+        NXT_IS(w, (nx_early_bytes(w->world->early, NX_EARLY_CONTROL) == 0) &&
+                      (nx_early_bytes(w->world->early, NX_EARLY_FINISHED) == 0));
+        nx_loop_unlock(w->world->loop);
+    }
+    NXT_IS(w, nexar_barrier(c) == NEXAR_EREVOKED); /* rank 1 tells the others */
+    NXT_OK(w, nexar_barrier(w));
+    nexar_comm_free(c);
+}
+
+static void test_what_came_before_a_communicator_is_heard_when_it_is_made(void **state)
+{
+    bool revoked[] = {false, true};
+
+    (void)state;
+    nxt_local_world(RANKS, NULL, forewarned, &revoked[0]);
+    nxt_local_world(RANKS, NULL, forewarned, &revoked[1]);
 }
 
 /* ---- ids ---------------------------------------------------------------------------------- */
@@ -302,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_late_messages_on_a_communicator_that_was_freed_hold_nothing),
         cmocka_unit_test(test_late_messages_on_a_communicator_that_was_shrunk_hold_nothing),
         cmocka_unit_test(test_early_messages_are_kept),
+        cmocka_unit_test(test_what_came_before_a_communicator_is_heard_when_it_is_made),
         cmocka_unit_test(test_ids_are_not_given_out_twice),
         cmocka_unit_test(test_what_was_said_in_a_recovery_that_is_over_is_dropped),
         cmocka_unit_test(test_a_rank_without_memory_in_a_shrink_is_out_and_nobody_waits_for_it),

@@ -186,30 +186,6 @@ static void leave(nx_accord *a)
     start(a, &(nx_agree_input){.flags = UINT64_MAX, .leave = true});
 }
 
-static size_t done_room(const nx_world *world)
-{
-    return sizeof(world->rescued) / sizeof(world->rescued[0]);
-}
-
-static void note_done(const nx_accord *a)
-{
-    nx_world *world = a->world;
-
-    world->rescued[world->nrescued++ % done_room(world)] = a->id;
-}
-
-bool nx_rescue_done(const nx_world *world, uint64_t id)
-{
-    const size_t room = done_room(world), n = (world->nrescued < room) ? world->nrescued : room;
-
-    for (size_t i = 0; i < n; i++) {
-        if (world->rescued[i] == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void nx_rescue_settle(nx_accord *a)
 {
     if (a->told && !a->used && !a->over) {
@@ -227,7 +203,7 @@ void nx_rescue_settle(nx_accord *a)
         let_go(a);
     }
     if (a->closed && a->forgotten) {
-        note_done(a);
+        nx_early_close(a->world->early, a->id); /* what still comes for it is late */
         nx_accord_free(a);
     }
 }

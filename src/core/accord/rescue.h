@@ -33,8 +33,6 @@ NX_MUST_CHECK nexar_err nx_rescue_open(nexar_comm *comm);
 void nx_rescue_undo(nexar_comm *comm);
 /* |comm| goes, or has become another: its machines are on their own. */
 void nx_rescue_close(nexar_comm *comm);
-/* Whether recovery |id| (an accord's) is one that all were done with. */
-bool nx_rescue_done(const nx_world *world, uint64_t id);
 /* Begins here and everywhere; |why| is a sentence for those who do not know yet. */
 void nx_rescue_begin(nexar_comm *comm, const nx_rescue_input *input, const char *why);
 /* The machines of |from| become those of |to|, which has none. */

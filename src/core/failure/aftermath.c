@@ -8,6 +8,7 @@
 #include "base/sentence.h"
 #include "core/accord/accord.h"
 #include "core/comm.h"
+#include "core/early_replay.h"
 #include "core/failure/failure_inner.h"
 #include "core/recover/recover.h"
 #include "core/recover/roster.h"
@@ -299,7 +300,7 @@ void nx_failure_opened(nexar_comm *comm)
         }
     }
     nx_failure_check_alone(comm);
-    nx_accord_opened(comm);
+    nx_early_opened(world, comm->id);
 }
 
 void nx_aftermath_left(nx_failure *f, uint32_t rank)

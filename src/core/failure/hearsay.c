@@ -219,7 +219,7 @@ bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, siz
                (nx_flood_frame_group(data, len, &group) == NEXAR_OK) && (group == DEATHS)) {
         err = nx_flood_frame(f->flood, peer, data, len);
     } else {
-        err = nx_accord_frame(world, peer, data, len);
+        nx_accord_take(world, peer, data, len);
     }
     if (err != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "peer %" PRIu32 " sent what was not taken: %s", peer,
