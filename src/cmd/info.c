@@ -40,7 +40,8 @@ static void add_quic(nx_table *t)
     nx_table_add(t, "recvmmsg");
     nx_table_add(t, "%s", yes(f.recvmmsg));
     nx_table_add(t, "udp_rcvbuf");
-    nx_table_add(t, "%s", nx_format_size(f.rcvbuf, size));
+    nx_table_add(t, "%s%s", nx_format_size(f.rcvbuf, size),
+                 f.small ? " (small: raise sysctl net.core.rmem_max)" : "");
     nx_table_add(t, "udp_sndbuf");
     nx_table_add(t, "%s", nx_format_size(f.sndbuf, size));
     nx_table_add(t, "ngtcp2");

@@ -11,9 +11,10 @@
  * then obeys lines on its standard input, says "done" after each, and ends when
  * that ends:
  *
- *     loss PERCENT | delay MS | jitter MS | double PERCENT | mtu BYTES (larger
- *     packets vanish: a black hole) | cut NAMESPACE | mute NAMESPACE (what it
- *     sends is lost) | deaf NAMESPACE (what it is sent is lost) | heal NAMESPACE
+ *     rate MBIT (a bottleneck on the way to each host; 0: none) | queue KIB (before the
+ *     bottleneck; more is dropped) | loss PERCENT | delay MS | jitter MS | double PERCENT | mtu
+ * BYTES (larger packets vanish: a black hole) | cut NAMESPACE | mute NAMESPACE (what it sends is
+ * lost) | deaf NAMESPACE (what it is sent is lost) | heal NAMESPACE
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,6 +42,7 @@ typedef struct host {
         uint8_t bytes[16];
     } addresses[MOST_ADDRESSES];
     bool mute, deaf;
+    uint64_t free_ns; /* when the bottleneck on the way to it is free again */
 } host;
 
 typedef struct packet {
@@ -55,7 +57,7 @@ static int nhosts;
 static packet *queue[MOST_QUEUED]; /* a binary heap by time, then order */
 static size_t queued;
 static uint64_t order, state = 1;
-static double loss, doubling, delay_ms, jitter_ms;
+static double loss, doubling, delay_ms, jitter_ms, rate_mbit, queue_kib = 1024;
 static size_t mtu = MOST_BYTES;
 
 static _Noreturn void die(const char *what)
@@ -116,12 +118,34 @@ static packet *pop(void)
     return top;
 }
 
-static void send_later(int tun, const uint8_t *data, size_t len)
+/* When a packet of |len| bytes has passed the bottleneck to |h|; 0: its queue is full. */
+static uint64_t pass(host *h, size_t len)
+{
+    const uint64_t now = now_ns();
+    uint64_t begin;
+
+    if (rate_mbit <= 0) {
+        return now;
+    }
+    begin = (h->free_ns > now) ? h->free_ns : now;
+    if ((double)(begin - now) * rate_mbit / 8e3 > queue_kib * 1024) {
+        return 0;
+    }
+    h->free_ns = begin + (uint64_t)((double)len * 8e3 / rate_mbit);
+    return h->free_ns;
+}
+
+static void send_later(host *to, const uint8_t *data, size_t len)
 {
     packet *p;
+    uint64_t at_ns;
 
     if (queued == MOST_QUEUED) {
         return; /* a full queue drops, as a router does */
+    }
+    at_ns = pass(to, len);
+    if (at_ns == 0) {
+        return;
     }
     p = malloc(sizeof(*p));
     if ((p == NULL) || ((p->data = malloc(len)) == NULL)) {
@@ -129,9 +153,9 @@ static void send_later(int tun, const uint8_t *data, size_t len)
     }
     memcpy(p->data, data, len);
     p->len = len;
-    p->tun = tun;
+    p->tun = to->tun;
     p->order = order++;
-    p->at_ns = now_ns() + (uint64_t)((delay_ms + jitter_ms * chance()) * 1e6);
+    p->at_ns = at_ns + (uint64_t)((delay_ms + jitter_ms * chance()) * 1e6);
     push(p);
 }
 
@@ -166,14 +190,14 @@ static host *find_target(const uint8_t *data, size_t len)
 
 static void carry_one(const host *from, const uint8_t *data, size_t len)
 {
-    const host *to = find_target(data, len);
+    host *to = find_target(data, len);
 
     if ((to == NULL) || from->mute || to->deaf || (len > mtu) || (chance() < loss / 100)) {
         return;
     }
-    send_later(to->tun, data, len);
+    send_later(to, data, len);
     if (chance() < doubling / 100) {
-        send_later(to->tun, data, len);
+        send_later(to, data, len);
     }
 }
 
@@ -247,6 +271,8 @@ static void obey(char *line)
         }
     }
     loss = (strcmp(word, "loss") == 0) ? atof(value) : loss;
+    rate_mbit = (strcmp(word, "rate") == 0) ? atof(value) : rate_mbit;
+    queue_kib = (strcmp(word, "queue") == 0) ? atof(value) : queue_kib;
     delay_ms = (strcmp(word, "delay") == 0) ? atof(value) : delay_ms;
     jitter_ms = (strcmp(word, "jitter") == 0) ? atof(value) : jitter_ms;
     doubling = (strcmp(word, "double") == 0) ? atof(value) : doubling;

@@ -337,6 +337,7 @@ static nexar_err open_endpoint(nx_join *j, nx_member *self)
     nx_quic_config config = {.loop = j->config.loop,
                              .random = &nx_random_system,
                              .idle_timeout_ns = j->config.idle_timeout_ns,
+                             .congestion = j->config.congestion,
                              .qlog_dir = j->qlog_dir,
                              .on_accept = on_accept,
                              .ctx = j};

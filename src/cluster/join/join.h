@@ -36,6 +36,7 @@ typedef struct nx_join_config {
     uint64_t formation_timeout_ns; /* for all of it; 0: never */
     uint64_t stall_report_ns;      /* so long: what this process waits for is logged; 0: never */
     uint64_t idle_timeout_ns;      /* of the endpoint: see nx_quic_config */
+    nx_congestion congestion;      /* the same */
     const char *qlog_dir;
     const void *local; /* told to all members as nx_member.local: borrowed for the call */
     size_t nlocal;     /* at most NX_LOCAL_MAX */

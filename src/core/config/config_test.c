@@ -20,6 +20,7 @@ static const struct sample {
     [NX_SET_SEGMENT] = {"65536", "64k", "4095"},
     [NX_SET_KERNELS] = {"portable", "portable", "sse"},
     [NX_SET_AEAD] = {"gnutls", "gnutls", "none"},
+    [NX_SET_CONGESTION] = {"cubic", "cubic", "reno"},
     [NX_SET_JOIN] = {"nexar://a@b:1/?pin=c", "nexar://a@b:1/?pin=c", "http://a"},
     [NX_SET_JOIN_FILE] = {"job.join", "job.join", "my file"},
     [NX_SET_TOKEN_FILE] = {"job.token", "job.token", "my token"},

@@ -18,7 +18,8 @@ static const char *const ways[] = {"off", "on", "short", NULL};
 static const char *const quorums[] = {"none", "majority", NULL};
 static const char *const recoveries[] = {"manual", "automatic", "abort", NULL};
 static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
-static const char *const aeads[] = {"auto", "gnutls", NULL}; /* nx_aead_choice */
+static const char *const congestions[] = {"auto", "bbr", "cubic", NULL}; /* nx_congestion */
+static const char *const aeads[] = {"auto", "gnutls", NULL};             /* nx_aead_choice */
 
 /* ---- texts with a form of their own --------------------------------------- */
 
@@ -345,6 +346,13 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                             .number = NX_NUMBER_DURATION,
                             .max = UINT64_C(24) * 3600 * 1000000000,
                             .help = "how long a remote call waits for its reply; 0: for ever"},
+    [NX_SET_CONGESTION] = {.name = "congestion",
+                           .type = NX_SETTING_CHOICE,
+                           .preset = "auto",
+                           .unit = "",
+                           .choices = congestions,
+                           .help = "congestion control between hosts; auto is bbr, which keeps its "
+                                   "rate when packets are lost without congestion"},
     [NX_SET_QLOG_DIR] = {.name = "qlog_dir",
                          .type = NX_SETTING_TEXT,
                          .preset = "",

@@ -39,6 +39,7 @@ typedef enum nx_setting_id {
     NX_SET_SPIN,
     NX_SET_RPC_THREADS,
     NX_SET_RPC_TIMEOUT,
+    NX_SET_CONGESTION,
     NX_SET_QLOG_DIR,
     NX_SET_VERIFY,
     NX_SET_COLLECTIVE_TIMEOUT,

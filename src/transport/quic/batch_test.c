@@ -180,6 +180,73 @@ static void test_a_device_that_cannot_cut_is_given_single_datagrams(void **state
     nx_udp_close(u);
 }
 
+/* A time that was read before the datagrams came would make round trips too short. */
+typedef struct order {
+    size_t batches, datagrams;
+} order;
+
+static void begin_batch(void *ctx)
+{
+    ((order *)ctx)->batches++;
+}
+
+static void note_datagram(void *ctx, const nx_udp_path *path, const uint8_t *data, size_t len)
+{
+    order *o = ctx;
+
+    (void)path;
+    (void)data;
+    (void)len;
+    assert_true(o->batches > 0);
+    o->datagrams++;
+}
+
+static void test_the_owner_can_read_the_clock_before_a_batch_and_only_then(void **state)
+{
+    static const nx_udp_up up = {.on_batch = begin_batch, .on_datagram = note_datagram};
+    struct sockaddr_storage listen = nxt_loopback(0);
+    nx_udp_path path = {.remote = listen};
+    order o = {0};
+    nx_udp *u;
+
+    (void)state;
+    assert_int_equal(nx_udp_open(&u, &listen, 0, 0, &up, &o), NEXAR_OK);
+    assert_false(nx_udp_receive(u));
+    assert_int_equal(o.batches, 0);
+    nx_address_set_port(&path.remote, nx_udp_port(u));
+    for (size_t n = 1; n <= 3; n++) {
+        assert_int_equal(nx_udp_send(u, &path, (const uint8_t *)"x", 1, 1), 0);
+        while (!nx_udp_receive(u)) {
+        }
+        assert_int_equal(o.batches, n);
+        assert_int_equal(o.datagrams, n);
+    }
+    assert_int_equal(nx_udp_drops(u), 0);
+    nx_udp_close(u);
+}
+
+static void test_dropped_datagrams_are_counted(void **state)
+{
+    enum { MANY = 20000 };
+    static const uint8_t data[1000];
+    static const nx_udp_up up = {.on_datagram = count_datagram};
+    struct sockaddr_storage listen = nxt_loopback(0);
+    nx_udp_path path = {.remote = listen};
+    const int small = 4096;
+    size_t came = 0;
+    nx_udp *u;
+
+    (void)state;
+    assert_int_equal(nx_udp_open(&u, &listen, 0, 0, &up, &came), NEXAR_OK);
+    (void)setsockopt(nx_udp_fd(u), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+    nx_address_set_port(&path.remote, nx_udp_port(u));
+    for (int i = 0; (i < MANY) && (nx_udp_drops(u) == 0); i++) {
+        (void)nx_udp_send(u, &path, data, sizeof(data), sizeof(data));
+    }
+    assert_true(nx_udp_drops(u) > 0);
+    nx_udp_close(u);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +254,8 @@ int main(void)
         cmocka_unit_test_teardown(test_a_full_socket_is_tried_again_by_who_spins, teardown),
         cmocka_unit_test_teardown(test_a_device_that_cannot_cut_is_given_single_datagrams,
                                   teardown),
+        cmocka_unit_test(test_the_owner_can_read_the_clock_before_a_batch_and_only_then),
+        cmocka_unit_test(test_dropped_datagrams_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

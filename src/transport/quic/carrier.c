@@ -125,6 +125,16 @@ static int open_qlog(nx_quic *q, bool dialled)
 
 static void on_timer(nx_timer *self, uint64_t now_ns);
 
+/* Inside a host nothing but the window keeps the peer from filling the socket's buffer; between
+ * hosts congestion control does.  A seed that is dialled sends next to nothing. */
+static uint64_t window_of(const nx_quic *q, const nx_tls_target *target, bool same_host)
+{
+    if ((target != NULL) && (target->member == 0)) {
+        return NX_QUIC_WINDOW_LEAST;
+    }
+    return same_host ? q->window : NX_CONN_WINDOW_FIRST;
+}
+
 static nexar_err make_conn(nx_carrier *k, const nx_tls_target *target, const ngtcp2_pkt_hd *hd,
                            const ngtcp2_cid *retried)
 {
@@ -136,7 +146,6 @@ static nexar_err make_conn(nx_carrier *k, const nx_tls_target *target, const ngt
         .secret = q->secret,
         .local = q->local,
         .remote = k->path.remote,
-        .window = ((target != NULL) && (target->member == 0)) ? NX_QUIC_WINDOW_LEAST : q->window,
         .idle_ns = q->config.idle_timeout_ns,
         .handshake_ns = q->config.handshake_timeout_ns,
         .datagram = nx_udp_datagram_max(&k->path.remote),
@@ -154,6 +163,8 @@ static nexar_err make_conn(nx_carrier *k, const nx_tls_target *target, const ngt
     c.same_host = (c.datagram > NX_QUIC_SAME_HOST);
     c.datagram = c.same_host ? NX_QUIC_SAME_HOST : c.datagram;
     k->same_host = c.same_host;
+    c.window = window_of(q, target, c.same_host);
+    c.bbr = !c.same_host && (q->config.congestion != NX_CONGESTION_CUBIC);
     c.qlog_fd = open_qlog(q, k->dialled);
     err = nx_conn_create(&k->conn, &c);
     if ((err != NEXAR_OK) && (c.qlog_fd >= 0)) {

@@ -106,6 +106,8 @@ static bool add_packet(nx_carrier *k, size_t n, int *code)
 static void write_turn(nx_carrier *k, uint64_t now_ns, bool *more)
 {
     nx_quic_out *out = &k->q->out;
+    const size_t burst = nx_conn_burst(k->conn);
+    const size_t most = (burst < NX_QUIC_TURN) ? burst : NX_QUIC_TURN;
     size_t total = 0, n;
     bool room = true;
     int code = 0;
@@ -114,7 +116,7 @@ static void write_turn(nx_carrier *k, uint64_t now_ns, bool *more)
         n = nx_conn_write(k->conn, out->buf + out->len, NX_UDP_MAX, now_ns);
         total += n;
         room = (n == 0) || add_packet(k, n, &code);
-    } while (room && !nx_conn_is_dry(k->conn) && (total < NX_QUIC_TURN) && (code == 0));
+    } while (room && !nx_conn_is_dry(k->conn) && (total < most) && (code == 0));
     if (room && (code == 0)) {
         (void)send_batch(k, &code);
     }

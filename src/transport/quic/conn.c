@@ -370,6 +370,11 @@ static void watch_path(nx_conn *c)
     }
 }
 
+size_t nx_conn_burst(nx_conn *c)
+{
+    return c->same_host ? SIZE_MAX : ngtcp2_conn_get_send_quantum(c->ng);
+}
+
 uint64_t nx_conn_expiry(nx_conn *c)
 {
     uint64_t at, call;

@@ -32,6 +32,10 @@ enum {
     NX_SECRET_SIZE = 32,    /* from which stateless reset tokens are made */
     NX_DATAGRAM_MIN = 1200, /* QUIC needs a path that carries this */
     NX_CALL_NS = 100000000, /* how often a peer that does not answer is called */
+    /* The window to another host, where ngtcp2 doubles it while the peer fills it within two round
+     * trips: at first, and at most (10 Gbit/s at 50 ms). */
+    NX_CONN_WINDOW_FIRST = 1 << 20,
+    NX_CONN_WINDOW_MOST = 64 << 20
 };
 
 /* Application error codes in CONNECTION_CLOSE; the reason goes along in words. */
@@ -62,7 +66,8 @@ typedef struct nx_conn_config {
     nx_tls *tls;
     const uint8_t *secret; /* NX_SECRET_SIZE bytes */
     struct sockaddr_storage local, remote;
-    uint64_t window; /* bytes that the peer may have under way */
+    uint64_t window; /* bytes that the peer may have in flight */
+    bool bbr;        /* congestion control: BBR, else CUBIC */
     uint64_t idle_ns, handshake_ns;
     size_t datagram; /* the largest that the interface carries */
     bool same_host;  /* no network between: no search for its limits */
@@ -102,6 +107,9 @@ bool nx_conn_opened(const nx_conn *c);
  */
 size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns);
 void nx_conn_wrote(nx_conn *c, uint64_t now_ns);
+/* How many bytes may be written before nx_conn_wrote, so that the bursts that leave this host fit
+ * into the queues on the path. */
+size_t nx_conn_burst(nx_conn *c);
 /* Whether the last nx_conn_write has left nothing to say: another would return 0. */
 bool nx_conn_is_dry(const nx_conn *c);
 

@@ -196,6 +196,7 @@ static void set_settings(nx_conn *c, const nx_conn_config *config, uint16_t list
     s->initial_rtt = config->same_host ? RTT_SAME_HOST_NS : RTT_ELSEWHERE_NS;
     s->ack_thresh = 1; /* with 2 an ACK never rides on the answer (measured on loopback) */
     s->max_tx_udp_payload_size = config->datagram;
+    s->cc_algo = config->bbr ? NGTCP2_CC_ALGO_BBR : NGTCP2_CC_ALGO_CUBIC;
     if (config->qlog_fd >= 0) {
         nx_ng_set_qlog(s, on_qlog);
     }
@@ -203,6 +204,7 @@ static void set_settings(nx_conn *c, const nx_conn_config *config, uint16_t list
         s->no_pmtud = 1;
         s->no_tx_udp_payload_size_shaping = 1;
     } else {
+        s->max_window = NX_CONN_WINDOW_MOST;
         nx_ng_set_probes(s, list, probes(config->datagram, list));
     }
     if (config->retried != NULL) {
@@ -212,13 +214,16 @@ static void set_settings(nx_conn *c, const nx_conn_config *config, uint16_t list
 
 static void set_params(const nx_conn_config *config, ngtcp2_transport_params *p)
 {
+    /* The connection's window limits; one stream may use all of it. */
+    const uint64_t stream = config->same_host ? config->window : NX_CONN_WINDOW_MOST;
+
     ngtcp2_transport_params_default(p);
-    p->initial_max_stream_data_uni = config->window;
+    p->initial_max_stream_data_uni = stream;
     p->initial_max_data = config->window;
     p->initial_max_streams_uni = NX_NG_BIDI_PARTS ? NX_LANES : STREAMS;
     if (NX_NG_BIDI_PARTS) {
         p->initial_max_streams_bidi = PARTS;
-        p->initial_max_stream_data_bidi_remote = config->window;
+        p->initial_max_stream_data_bidi_remote = stream;
     }
     p->max_idle_timeout = config->idle_ns;
     p->max_udp_payload_size = 65527; /* our receive buffers take any */

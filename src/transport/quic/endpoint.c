@@ -1,9 +1,12 @@
 /* endpoint.c - one socket for all peers: whose packet is this? */
 #include <gnutls/crypto.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "base/vec.h"
 #include "transport/quic/address.h"
 #include "transport/quic/endpoint.h"
@@ -15,6 +18,7 @@ enum {
 
 static const uint64_t IDLE_NS = UINT64_C(30000000000);
 static const uint64_t HANDSHAKE_NS = UINT64_C(10000000000);
+static const uint64_t DROPS_EVERY_NS = UINT64_C(1000000000);
 
 /* ---- connection ids ---------------------------------------------------------- */
 
@@ -116,7 +120,15 @@ static void on_unreachable(void *ctx, const nx_udp_refusal *r)
     }
 }
 
-static const nx_udp_up UDP_UP = {.on_datagram = on_datagram, .on_unreachable = on_unreachable};
+static void on_batch(void *ctx)
+{
+    const nx_quic *q = ctx;
+
+    (void)nx_loop_refresh(q->config.loop);
+}
+
+static const nx_udp_up UDP_UP = {
+    .on_batch = on_batch, .on_datagram = on_datagram, .on_unreachable = on_unreachable};
 
 /* Tries the batch again that the socket did not take; whether it could be sent. */
 static bool resume(nx_quic *q)
@@ -132,6 +144,30 @@ static bool resume(nx_quic *q)
     return true;
 }
 
+/* A burst has come: whether the kernel had to drop some of it is looked up, and said once. */
+static void look_for_drops(nx_quic *q)
+{
+    const uint64_t now_ns = nx_loop_now(q->config.loop);
+    nx_udp_features f;
+    char size[NX_NUMBER_ROOM];
+    uint32_t drops;
+
+    nx_udp_get_features(q->udp, &f);
+    if (q->drops_told || (f.rcvbuf >= NX_UDP_BUFFERS) || (now_ns - q->drops_ns < DROPS_EVERY_NS)) {
+        return;
+    }
+    q->drops_ns = now_ns;
+    drops = nx_udp_drops(q->udp);
+    if (drops > 0) {
+        q->drops_told = true;
+        nx_log(NX_LOG_WARN,
+               "quic: the kernel dropped %" PRIu32
+               " datagrams: the receive buffer of %s was full: allow a larger one: sysctl -w "
+               "net.core.rmem_max=%d",
+               drops, nx_format_size(f.rcvbuf, size), NX_UDP_BUFFERS);
+    }
+}
+
 /* A socket that was full is tried as well: while the loop spins, epoll, which would tell, is
  * asked now and then only. */
 static bool on_spin(nx_fd *self)
@@ -140,18 +176,15 @@ static bool on_spin(nx_fd *self)
     bool any = nx_udp_receive(q->udp);
 
     for (int i = 1; (i < READS_PER_TURN) && nx_udp_has_more(q->udp); i++) {
-        (void)nx_loop_refresh(q->config.loop);
         any = nx_udp_receive(q->udp) || any;
+        look_for_drops(q);
     }
     return (q->blocked && resume(q)) || any;
 }
 
 static void on_ready(nx_fd *self, uint32_t events)
 {
-    nx_quic *q = nx_list_entry(self, nx_quic, fd);
-
     (void)events;
-    (void)nx_loop_refresh(q->config.loop);
     (void)on_spin(self);
 }
 
@@ -166,7 +199,6 @@ void nx_quic_read_all(nx_quic *q)
     nx_udp_get_features(q->udp, &f);
     /* An error that has been waiting may be all that a call tells: it is asked twice. */
     for (most = f.rcvbuf / DATAGRAM_ROOM; (most > 0) && (none < 2); most--) {
-        (void)nx_loop_refresh(q->config.loop);
         none = nx_udp_receive(q->udp) ? 0 : none + 1;
     }
 }
@@ -321,5 +353,6 @@ void nx_quic_features_probe(nx_quic_features *out)
                               .ipv6 = f.ipv6,
                               .rcvbuf = f.rcvbuf,
                               .sndbuf = f.sndbuf,
+                              .small = (f.rcvbuf < NX_UDP_BUFFERS),
                               .ngtcp2 = ngtcp2_version(0)->version_str};
 }

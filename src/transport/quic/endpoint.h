@@ -87,6 +87,8 @@ struct nx_quic {
     size_t noise; /* first packets that were none, since ... */
     uint64_t noise_ns;
     nx_log_limit refusals; /* of strangers */
+    uint64_t drops_ns;     /* when the kernel was last asked for dropped datagrams ... */
+    bool drops_told;       /* ... and whether the log has them */
     size_t closing;        /* links that were closed and still exist */
     nx_event *drained;
 };

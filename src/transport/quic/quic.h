@@ -36,6 +36,14 @@
 
 typedef struct nx_quic nx_quic;
 
+/* Congestion control of links to other hosts.  Links inside a host always use CUBIC: their limit
+ * is the receiver's socket buffer, which the flow-control window protects. */
+typedef enum nx_congestion {
+    NX_CONGESTION_AUTO,
+    NX_CONGESTION_BBR,
+    NX_CONGESTION_CUBIC
+} nx_congestion;
+
 typedef struct nx_quic_config {
     nx_loop *loop;
     const nx_random *random;
@@ -45,6 +53,7 @@ typedef struct nx_quic_config {
     uint64_t handshake_timeout_ns;  /* 0: 10 s */
     size_t peers;                   /* links that are expected: see nx_quic_set_peers */
     const char *qlog_dir;           /* NULL or "": none */
+    nx_congestion congestion;
 
     /* A seed has |authority|, a member |identity| (borrowed both).  A joiner has
      * neither: it can only dial a pinned seed. */
@@ -133,6 +142,7 @@ void nx_quic_link_address(const nx_link *link, struct sockaddr_storage *out);
 typedef struct nx_quic_features {
     bool gso, gro, recvmmsg, ipv6;
     size_t rcvbuf, sndbuf; /* granted */
+    bool small;            /* the kernel granted less than was asked for */
     const char *ngtcp2;    /* the version of the library that runs; static */
 } nx_quic_features;
 void nx_quic_features_probe(nx_quic_features *out);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/errqueue.h>
+#include <linux/sock_diag.h>
 #include <netinet/udp.h>
 #include <string.h>
 #include <unistd.h>
@@ -233,6 +234,9 @@ bool nx_udp_receive(nx_udp *u)
         /* An error that is waiting makes every call fail until it was read. */
         return (errno != EAGAIN) ? read_errors(u) : false;
     }
+    if ((n > 0) && (u->up->on_batch != NULL)) {
+        u->up->on_batch(u->ctx);
+    }
     for (size_t i = 0; i < (size_t)n; i++) {
         deliver(u, i);
     }
@@ -249,6 +253,15 @@ bool nx_udp_receive(nx_udp *u)
 bool nx_udp_has_more(const nx_udp *u)
 {
     return u->more;
+}
+
+uint32_t nx_udp_drops(const nx_udp *u)
+{
+    uint32_t info[SK_MEMINFO_VARS] = {0};
+    socklen_t len = sizeof(info);
+
+    return (getsockopt(u->s.fd, SOL_SOCKET, SO_MEMINFO, info, &len) == 0) ? info[SK_MEMINFO_DROPS]
+                                                                          : 0;
 }
 
 /* ---- sending ----------------------------------------------------------------- */

@@ -43,6 +43,10 @@ typedef struct nx_udp_refusal {
 typedef struct nx_udp nx_udp;
 
 typedef struct nx_udp_up {
+    /* The kernel has returned datagrams, which follow.  A round trip that ends with one of them is
+     * measured with a time that is read here or later: with an earlier time it would come out too
+     * short wherever this thread was preempted between.  NULL: no interest. */
+    void (*on_batch)(void *ctx);
     /* A datagram, borrowed. */
     void (*on_datagram)(void *ctx, const nx_udp_path *path, const uint8_t *data, size_t len);
     void (*on_unreachable)(void *ctx, const nx_udp_refusal *r);
@@ -73,6 +77,10 @@ void nx_udp_get_features(const nx_udp *u, nx_udp_features *out);
 bool nx_udp_receive(nx_udp *u);
 /* Whether the last read left off with a full hand: there is probably more. */
 bool nx_udp_has_more(const nx_udp *u);
+
+/* How many datagrams the kernel has dropped so far because the receive buffer was full; 0 where it
+ * does not say. */
+uint32_t nx_udp_drops(const nx_udp *u);
 
 /*
  * Sends |len| bytes as datagrams of |segment| bytes (the last may be shorter).

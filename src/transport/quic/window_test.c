@@ -61,6 +61,25 @@ static void test_a_link_grants_the_share_of_when_it_was_made(void **state)
     nxt_cluster_close(&c);
 }
 
+/* Between hosts congestion control holds senders back, and the window follows what they use. */
+static void test_the_window_to_another_host_does_not_depend_on_the_buffer(void **state)
+{
+    nxt_cluster c;
+    nxt_peer p;
+
+    (void)state;
+    nxt_cluster_open(&c, 2);
+    c.at[0].quic->far = c.at[1].quic->far = true;
+    nx_quic_set_peers(c.at[1].quic, 1000);
+    nxt_dial(&c, 0, 1, &p);
+    nxt_until(c.loop, p.up && (c.at[1].naccepted == 1) && c.at[1].accepted[0].up);
+    assert_int_equal(granted(p.link), NX_CONN_WINDOW_FIRST);
+    assert_int_equal(granted(c.at[1].accepted[0].link), NX_CONN_WINDOW_FIRST);
+    assert_true(nx_conn_burst(nx_list_entry(p.link, nx_quic_link, base)->used->conn) <=
+                NX_QUIC_TURN);
+    nxt_cluster_close(&c);
+}
+
 /* It is no member of the world, among whom the buffer is divided. */
 static void test_a_seed_that_is_dialled_gets_the_least(void **state)
 {
@@ -92,6 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_windows_are_equal_shares_of_the_buffer),
         cmocka_unit_test(test_a_link_grants_the_share_of_when_it_was_made),
+        cmocka_unit_test(test_the_window_to_another_host_does_not_depend_on_the_buffer),
         cmocka_unit_test(test_a_seed_that_is_dialled_gets_the_least),
     };
 
