@@ -16,10 +16,10 @@ void nx_request_init(nexar_request *req, const nx_request_ops *ops, nexar_comm *
 {
     req->ops = ops;
     req->comm = comm;
+    req->inc = nx_incarnation_hold(comm->inc);
     nx_comm_hold(comm);
     nx_list_push_back(&comm->world->requests, &req->link);
     nx_list_init(&req->due);
-    req->epoch = comm->recovery.epoch;
 }
 
 void nx_request_done(nexar_request *req)
@@ -36,11 +36,13 @@ void nx_request_done(nexar_request *req)
 
 void nx_request_destroy(nexar_request *req)
 {
+    nx_incarnation *inc = req->inc;
     nexar_comm *comm = req->comm;
 
     nx_list_remove(&req->link);
     nx_list_remove(&req->due);
     req->ops->destroy(req);
+    nx_incarnation_release(inc);
     nx_comm_release(comm);
 }
 

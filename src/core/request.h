@@ -30,14 +30,14 @@ typedef struct nx_request_ops {
 
 struct nexar_request {
     const nx_request_ops *ops;
-    nexar_comm *comm; /* held by it */
-    nx_list link;     /* in world->requests */
+    nexar_comm *comm;    /* held by it */
+    nx_incarnation *inc; /* the same: on which it was started */
+    nx_list link;        /* in world->requests */
     bool done;
     nx_event event; /* set when done */
     nx_event *any;  /* of a thread that waits for the first of many; NULL: none does */
-    unsigned epoch; /* of |comm| when it began: recover.h */
-    bool mends;     /* its outcome is given out when |comm| is rebuilt */
-    nx_list due;    /* until then it is not done; in comm->recovery.due */
+    bool mends;     /* its outcome is given out when |comm| is rebuilt: recover.h */
+    nx_list due;    /* until then it is not done; in inc->recovery.due */
 };
 
 /* Begins |req|, zeroed, on |comm|: it is in its world's list from now on. */

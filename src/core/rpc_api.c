@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/cancellation.h"
 #include "core/forked.h"
-#include "core/recover/recover.h"
 #include "core/request.h"
 #include "rpc/rpc.h"
 
@@ -13,6 +12,7 @@
 typedef struct rpc_op {
     nx_rpc_call call;
     nexar_comm *comm;
+    uint32_t id;      /* of its incarnation when it was started */
     const char *name; /* "rpc_call", "rpc_icall" */
     int rank;
     uint16_t fn;
@@ -89,7 +89,7 @@ static nx_what op_what(const rpc_op *op)
 {
     return (nx_what){.kind = NX_WHAT_RPC,
                      .name = op->name,
-                     .comm = op->comm->id,
+                     .comm = op->id,
                      .peer = op->call.peer,
                      .tag = op->fn};
 }
@@ -116,9 +116,9 @@ static nexar_err check(const rpc_op *op, const void *data, size_t bytes)
     if (op->comm == NULL) {
         return nx_fail(NEXAR_EINVAL, "%s: comm is NULL", op->name);
     }
-    if ((op->rank < 0) || ((uint32_t)op->rank >= op->comm->known_size)) {
-        return nx_fail(NEXAR_EINVAL, "%s: there is no rank %d; ranks are 0 to %" PRIu32, op->name,
-                       op->rank, op->comm->known_size - 1);
+    if ((op->rank < 0) || (op->rank >= nexar_size(op->comm))) {
+        return nx_fail(NEXAR_EINVAL, "%s: there is no rank %d; ranks are 0 to %d", op->name,
+                       op->rank, nexar_size(op->comm) - 1);
     }
     if ((data == NULL) && (bytes != 0)) {
         return nx_fail(NEXAR_EINVAL, "%s: the data of %zu bytes is NULL", op->name, bytes);
@@ -135,14 +135,16 @@ static nexar_err check(const rpc_op *op, const void *data, size_t bytes)
 static void start(rpc_op *op, const void *data, size_t bytes, uint64_t timeout_ns)
 {
     nx_world *world = op->comm->world;
+    const nx_incarnation *inc = op->comm->inc;
     /* It may have been rebuilt without the peer after the call was checked. */
-    const bool gone = ((uint32_t)op->rank >= op->comm->size);
+    const bool gone = ((uint32_t)op->rank >= inc->size);
     const nx_rpc_target target = {
-        .peer = nx_comm_peer(op->comm, gone ? op->comm->rank : (uint32_t)op->rank),
-        .comm = op->comm->id,
+        .peer = nx_incarnation_peer(inc, gone ? inc->rank : (uint32_t)op->rank),
+        .comm = inc->id,
         .fn = op->fn,
-        .revoked = (nx_comm_refuses(op->comm) || gone) ? "the communicator was revoked" : NULL};
+        .revoked = (inc->revoked || gone) ? "the communicator was revoked" : NULL};
 
+    op->id = inc->id;
     op->call.wanted = (op->reply != NULL);
     nx_rpc_start(world->rpc, &op->call, &target, data, bytes, timeout_ns);
 }
@@ -189,7 +191,7 @@ nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_rpc_fn fn, 
     }
     nx_loop_lock(comm->world->loop);
     nx_comm_hold(comm);
-    err = nx_rpc_register(comm->world->rpc, nx_recover_last_id(comm), fn_id, &handler);
+    err = nx_rpc_register(comm->world->rpc, nx_comm_newest(comm)->id, fn_id, &handler);
     nx_loop_unlock(comm->world->loop);
     return err;
 }

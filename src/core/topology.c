@@ -8,10 +8,10 @@
 #include "core/forked.h"
 
 /* The name of the host of |rank|; a world without a view is this process alone. */
-static void name_host(const nexar_comm *comm, uint32_t rank, char name[NX_HOST_NAME_MAX])
+static void name_host(const nx_incarnation *inc, uint32_t rank, char name[NX_HOST_NAME_MAX])
 {
-    const nx_view *view = comm->world->view;
-    const nx_member *m = (view == NULL) ? NULL : nx_view_slot(view, nx_comm_peer(comm, rank));
+    const nx_view *view = inc->world->view;
+    const nx_member *m = (view == NULL) ? NULL : nx_view_slot(view, nx_incarnation_peer(inc, rank));
 
     memset(name, 0, NX_HOST_NAME_MAX);
     if (view == NULL) {
@@ -21,18 +21,18 @@ static void name_host(const nexar_comm *comm, uint32_t rank, char name[NX_HOST_N
     }
 }
 
-static void locate(const nexar_comm *comm, uint32_t rank, nexar_host *where)
+static void locate(const nx_incarnation *inc, uint32_t rank, nexar_host *where)
 {
-    const nx_hosts *hosts = comm->hosts;
+    const nx_hosts *hosts = inc->hosts;
     const uint32_t host = nx_hosts_of(hosts, rank);
 
     _Static_assert(sizeof(where->name) == NX_HOST_NAME_MAX, "names fit");
     *where = (nexar_host){.host = (int)host,
-                          .hosts = (int)nx_hosts_n(hosts, comm->size),
+                          .hosts = (int)nx_hosts_n(hosts, inc->size),
                           .local_rank = (int)nx_hosts_place(hosts, rank),
                           .local_size = (int)nx_hosts_count(hosts, host),
                           .leader = (int)nx_hosts_rank(hosts, host, 0)};
-    name_host(comm, rank, where->name);
+    name_host(inc, rank, where->name);
 }
 
 nexar_err nexar_comm_host(nexar_comm *comm, int rank, nexar_host *where)
@@ -52,11 +52,11 @@ nexar_err nexar_comm_host(nexar_comm *comm, int rank, nexar_host *where)
                        nexar_size(comm) - 1);
     }
     nx_loop_lock(comm->world->loop);
-    if (comm->recovery.shown != NULL) {
+    if (comm->inc != comm->active) {
         err = nx_fail(NEXAR_EREVOKED, "comm_host: the communicator was rebuilt for a request; wait "
                                       "for its requests first");
     } else {
-        locate(comm, (uint32_t)rank, where);
+        locate(comm->inc, (uint32_t)rank, where);
     }
     nx_loop_unlock(comm->world->loop);
     return err;

@@ -87,7 +87,8 @@ static nexar_err read_payload(const nx_agree_value *v, uint32_t *most, nx_member
 
 bool nx_update_expects(const nx_world *world, uint64_t member, nx_member *out)
 {
-    const nx_agree_value *v = (world->comm == NULL) ? NULL : nx_accord_accepted(world->comm);
+    const nx_agree_value *v =
+        (world->comm == NULL) ? NULL : nx_accord_accepted(world->comm->active);
     nx_member *joined = NULL;
     uint32_t n = 0, most;
     bool found = false;
@@ -108,13 +109,14 @@ bool nx_update_expects(const nx_world *world, uint64_t member, nx_member *out)
 uint32_t nx_update_alias(void *ctx, uint32_t comm)
 {
     const nx_world *world = ctx;
-    const nx_agree_value *v = (world->comm == NULL) ? NULL : nx_accord_accepted(world->comm);
+    const nx_agree_value *v =
+        (world->comm == NULL) ? NULL : nx_accord_accepted(world->comm->active);
 
     if (world->comm == NULL) {
         return comm;
     }
     return ((comm == world->before) || ((v != NULL) && (comm == (uint32_t)v->highest)))
-               ? world->comm->id
+               ? world->comm->inc->id
                : comm;
 }
 
@@ -139,16 +141,16 @@ static uint32_t most_ranks(const nx_world *world)
 }
 
 /* With the lock. */
-static uint64_t what_to_say(const nexar_comm *comm)
+static uint64_t what_to_say(const nx_incarnation *inc)
 {
-    const nx_world *world = comm->world;
+    const nx_world *world = inc->world;
     uint64_t says = world->leaving ? SAYS_LEAVE : 0;
 
-    if ((world->waiting > 0) && (comm->size < most_ranks(world)) && (world->slots < NX_WORLD_MAX)) {
+    if ((world->waiting > 0) && (inc->size < most_ranks(world)) && (world->slots < NX_WORLD_MAX)) {
         says |= SAYS_WAIT;
     }
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
-        const uint32_t slot = nx_comm_peer(comm, rank);
+    for (uint32_t rank = 0; rank < inc->size; rank++) {
+        const uint32_t slot = nx_incarnation_peer(inc, rank);
 
         if (nx_rankset_has(nx_failure_dead(world), slot) ||
             nx_rankset_has(nx_failure_left(world), slot)) {
@@ -161,15 +163,16 @@ static uint64_t what_to_say(const nexar_comm *comm)
 /* Whether anybody says anything; an error: that could not be found out. */
 static nexar_err ask_all(nexar_comm *comm, uint64_t *said)
 {
+    const nx_incarnation *inc;
     uint64_t says;
     bool parted;
 
     nx_loop_lock(comm->world->loop);
-    says = what_to_say(comm);
-    parted = comm->group.parted || (comm->group.broken != NEXAR_OK);
+    inc = comm->active;
+    says = what_to_say(inc);
+    parted = (inc->group.parted || (inc->group.broken != NEXAR_OK)) && (inc->rescue == NULL);
     nx_loop_unlock(comm->world->loop);
-    if (parted && (comm->rescue == NULL)) { /* others may be in an operation that this rank has
-                                               not come to */
+    if (parted) { /* others may be in an operation that this rank has not come to */
         return NEXAR_EPEER;
     }
     return nx_coll_wait(&(nx_coll_args){.name = NAME,
@@ -199,8 +202,8 @@ static bool goes_on(nexar_err err)
 /* An update that goes on to the agreement. */
 typedef struct update {
     nx_world *world;
-    nexar_comm *comm; /* the old one */
-    bool whole;       /* the fast way has not failed here */
+    nx_incarnation *inc; /* the old one, held */
+    bool whole;          /* the fast way has not failed here */
     nx_agree_value value;
     nx_rankset gone;   /* ranks of |comm|: the failed and the leavers */
     nx_member *joined; /* the first |njoined| of them */
@@ -235,8 +238,8 @@ static nexar_err agree(update *u)
         input.payload = payload;
         input.payload_len = (uint32_t)w.len;
     }
-    nx_recover_updating(u->comm, true);
-    err = nx_accord_decide(u->comm, NAME, &input, &u->value);
+    nx_recover_updating(u->inc, true);
+    err = nx_accord_decide(u->inc, NAME, &input, &u->value);
     nx_free(payload);
     return err;
 }
@@ -258,7 +261,7 @@ static nexar_err interpret(update *u)
     }
     nx_rankset_copy(&u->gone, &v->failed);
     (void)nx_rankset_unite(&u->gone, &v->leavers);
-    stay = u->comm->size - u->gone.count;
+    stay = u->inc->size - u->gone.count;
     u->id = (uint32_t)v->highest;
     if (u->id == 0) {
         return nx_fail(NEXAR_ENOTSUP, "%s: the ranks have no ids for communicators left", NAME);
@@ -275,7 +278,7 @@ static nexar_err interpret(update *u)
 
 static bool leaves(const update *u)
 {
-    return nx_rankset_has(&u->value.leavers, u->comm->rank);
+    return nx_rankset_has(&u->value.leavers, u->inc->rank);
 }
 
 /* Those who go have nothing more to say, here and below. */
@@ -285,11 +288,11 @@ static void let_go(const update *u)
 
     for (uint32_t rank = 0; (rank = nx_rankset_next(&u->value.leavers, rank)) < u->gone.n; rank++) {
         if (!nx_rankset_has(&u->value.failed, rank)) {
-            nx_failure_leaves(world, nx_comm_peer(u->comm, rank));
+            nx_failure_leaves(world, nx_incarnation_peer(u->inc, rank));
         }
     }
-    nx_failure_agreed(u->comm, &u->value.failed); /* while the old view can name them */
-    nx_accord_let_go(u->comm);
+    nx_failure_agreed(u->inc, &u->value.failed); /* while the old view can name them */
+    nx_accord_let_go(u->inc);
 }
 
 /* Frees what those who are gone held. */
@@ -298,7 +301,7 @@ static void drop_gone(const update *u)
     nx_world *world = u->world;
 
     for (uint32_t rank = 0; (rank = nx_rankset_next(&u->gone, rank)) < u->gone.n; rank++) {
-        nx_msg_retire(world->msg, nx_comm_peer(u->comm, rank), NEXAR_EPEER,
+        nx_msg_retire(world->msg, nx_incarnation_peer(u->inc, rank), NEXAR_EPEER,
                       nx_rankset_has(&u->value.leavers, rank) ? "it has left the world"
                                                               : "it has failed");
     }
@@ -320,7 +323,7 @@ static void gone_from_view(const update *u, nx_rankset *gone)
     const nx_view *view = u->world->view;
 
     for (uint32_t rank = 0; rank < view->size; rank++) {
-        const int now = nx_comm_find_peer(u->comm, view->members[rank].slot);
+        const int now = nx_incarnation_rank_of(u->inc, view->members[rank].slot);
 
         if ((now < 0) || nx_rankset_has(&u->gone, (uint32_t)now)) {
             (void)nx_rankset_add(gone, rank);
@@ -358,53 +361,32 @@ static nexar_err take_view(const update *u)
     return err;
 }
 
-static void hold_comm(void *owner)
-{
-    nx_comm_hold(owner);
-}
-
-/* What the old communicator has been told belongs to the new one; |called| is taken over. */
-static void carry_over(nexar_comm *old, nexar_comm *comm, const nx_rankset *called)
-{
-    nx_rpc *rpc = comm->world->rpc;
-
-    if (old->called.words != NULL) {
-        comm->called = *called;
-        nx_failure_keep_called(old, comm);
-        comm->on_failure = old->on_failure;
-        comm->on_failure_arg = old->on_failure_arg;
-    }
-    nx_comm_inherit_device(comm, old);
-    memcpy(comm->name, old->name, sizeof(comm->name));
-    comm->children = old->children;
-    nx_rpc_rename(rpc, nx_recover_last_id(old), comm->id);
-    nx_rpc_own(rpc, comm->id, comm, hold_comm);
-}
-
-/* All of it or nothing: the application has the old one until the new one is there. */
+/* The world's communicator points to the new incarnation; or, without memory, to the old one. */
 static nexar_err take_comm(const update *u)
 {
     nx_world *world = u->world;
-    nexar_comm *old = u->comm, *comm;
-    nx_rankset called = {0};
+    nexar_comm *comm = world->comm;
+    nx_incarnation *next;
+    nx_members who;
     nexar_err err = NEXAR_OK;
 
-    if (old->called.words != NULL) {
-        err = nx_rankset_init(&called, (world->view == NULL) ? 1 : world->view->size);
+    if (comm->called.words != NULL) {
+        err = nx_rankset_grow(&comm->called, world->slots);
     }
     if (err == NEXAR_OK) {
-        err = nx_comm_create_world(world, u->id, &comm);
+        err = nx_comm_world_members(world, u->id, &who);
+    }
+    if (err == NEXAR_OK) {
+        err = nx_incarnation_open(comm, &who, &next);
     }
     if (err != NEXAR_OK) {
-        nx_rankset_fini(&called);
         return err;
     }
-    world->before = old->id;
-    nx_comm_revoked(old);
-    nx_list_push_back(&world->comms, &old->link);
-    carry_over(old, comm, &called);
-    nx_recover_freed(old);
-    nx_comm_release(old);
+    world->before = u->inc->id;
+    nx_incarnation_revoke(u->inc);
+    nx_rpc_rename(world->rpc, nx_comm_newest(comm)->id, next->id);
+    nx_comm_replace(comm, next);
+    nx_failure_opened(next);
     nx_failure_call(comm);
     return NEXAR_OK;
 }
@@ -485,15 +467,15 @@ static nexar_err become(const update *u)
 /* ---- all of it ----------------------------------------------------------------------------------
  */
 
-static void fill(nexar_change *change, const update *u, const nexar_comm *now)
+static void fill(nexar_change *change, const update *u, const nx_incarnation *now)
 {
     if (change == NULL) {
         return;
     }
-    *change = (nexar_change){.old_rank = (int)u->comm->rank,
-                             .old_size = (int)u->comm->size,
+    *change = (nexar_change){.old_rank = (int)u->inc->rank,
+                             .old_size = (int)u->inc->size,
                              .new_rank = (now == NULL) ? -1 : (int)now->rank,
-                             .new_size = (int)(u->comm->size - u->gone.count + u->njoined),
+                             .new_size = (int)(u->inc->size - u->gone.count + u->njoined),
                              .joined = (int)u->njoined,
                              .left = (int)(u->gone.count - u->value.failed.count),
                              .failed = (int)u->value.failed.count};
@@ -516,25 +498,25 @@ static nexar_err find_out(update *u)
 {
     nexar_err err;
 
-    if (!nx_recover_may_update(u->comm)) {
-        return nx_recover_rebuild(u->comm, NAME);
+    if (!nx_recover_may_update(u->inc)) {
+        return nx_recover_rebuild(u->inc, NAME);
     }
     if (!u->whole) { /* nobody waits in the fast way any more */
-        err = nx_accord_revoke(u->comm);
+        err = nx_accord_revoke(u->inc);
         if (err != NEXAR_OK) {
             return err;
         }
     }
     err = agree(u);
     if (((err == NEXAR_OK) || (err == NEXAR_EPEER)) &&
-        !nx_recover_update_counts(u->comm, (err == NEXAR_OK) && (u->value.failed.count > 0))) {
-        return nx_recover_rebuild(u->comm, NAME);
+        !nx_recover_update_counts(u->inc, (err == NEXAR_OK) && (u->value.failed.count > 0))) {
+        return nx_recover_rebuild(u->inc, NAME);
     }
     return (err == NEXAR_OK) ? interpret(u) : err;
 }
 
-/* |*out|: the world from now on; NULL: this rank leaves.  With the lock. */
-static nexar_err change_world(update *u, nexar_change *change, nexar_comm **out)
+/* |*stays|: this rank is in the world from now on.  With the lock. */
+static nexar_err change_world(update *u, nexar_change *change, bool *stays)
 {
     nx_world *world = u->world;
     nexar_err err = find_out(u);
@@ -543,56 +525,49 @@ static nexar_err change_world(update *u, nexar_change *change, nexar_comm **out)
     if (err != NEXAR_OK) {
         return (err == NEXAR_ENOMEM) ? give_up(world, err) : err;
     }
-    *out = u->comm;
     same = (u->gone.count == 0) && (u->njoined == 0) && ((u->value.flags & FLAG_WHOLE) != 0);
-    if (u->gone.count < u->comm->size) { /* or all leave */
-        err = nx_update_enough(NAME, u->comm->size - u->gone.count + u->njoined,
+    if (u->gone.count < u->inc->size) { /* or all leave */
+        err = nx_update_enough(NAME, u->inc->size - u->gone.count + u->njoined,
                                (uint32_t)(u->value.highest >> 32));
     }
     if (err != NEXAR_OK) {
         return err;
     }
-    if (leaves(u)) {
-        *out = NULL;
-    } else if (!same) {
+    *stays = !leaves(u);
+    if (*stays && !same) {
         err = become(u);
         if (err != NEXAR_OK) {
             return give_up(world, err);
         }
-        *out = world->comm;
     }
-    fill(change, u, *out);
+    fill(change, u, *stays ? world->comm->inc : NULL);
     return NEXAR_OK;
 }
 
 static nexar_err slow_way(nexar_comm **comm, bool whole, nexar_change *change)
 {
-    update u = {.world = (*comm)->world, .comm = *comm, .whole = whole};
-    nx_world *world = u.world;
-    nexar_comm *next = *comm;
+    nx_world *world = (*comm)->world;
+    update u = {.world = world, .whole = whole};
+    bool stays = true;
     nexar_err err;
 
     nx_loop_lock(world->loop);
-    if ((nx_agree_value_init(&u.value, u.comm->size, NX_AGREE_PAYLOAD_MAX) != NEXAR_OK) ||
-        (nx_rankset_init(&u.gone, u.comm->size) != NEXAR_OK)) {
+    u.inc = nx_incarnation_hold((*comm)->active);
+    if ((nx_agree_value_init(&u.value, u.inc->size, NX_AGREE_PAYLOAD_MAX) != NEXAR_OK) ||
+        (nx_rankset_init(&u.gone, u.inc->size) != NEXAR_OK)) {
         err = give_up(world, NEXAR_ENOMEM);
     } else {
-        nx_comm_hold(u.comm); /* what is said of the change is about it */
-        err = change_world(&u, change, &next);
-        nx_recover_updating(u.comm, false);
-        nx_comm_release(u.comm);
+        err = change_world(&u, change, &stays);
+        nx_recover_updating(u.inc, false);
     }
+    nx_incarnation_release(u.inc);
     nx_loop_unlock(world->loop);
     update_fini(&u);
-    if (err != NEXAR_OK) {
+    if ((err != NEXAR_OK) || stays) {
         return err;
     }
-    *comm = next;
-    if (next == NULL) {
-        return nx_world_destroy(world);
-    }
-    nx_runners_reap(world);
-    return NEXAR_OK;
+    *comm = NULL;
+    return nx_world_destroy(world);
 }
 
 static nexar_err not_the_world(const char *name)
@@ -607,14 +582,14 @@ static bool was_mended(nexar_comm *comm)
     bool lost;
 
     nx_loop_lock(comm->world->loop);
-    lost = nx_recover_is_lost(comm);
+    lost = nx_recover_is_lost(comm->active);
     nx_loop_unlock(comm->world->loop);
     return !lost;
 }
 
 static nexar_err update_once(nexar_comm **world, nexar_change *change)
 {
-    const bool mends = (*world)->rescue != NULL;
+    const bool mends = nx_recover_is_automatic((*world)->world) && (nexar_size(*world) > 1);
     uint64_t said = 0;
     nexar_err err = ask_all(*world, &said);
 
@@ -625,7 +600,7 @@ static nexar_err update_once(nexar_comm **world, nexar_change *change)
         return slow_way(world, err == NEXAR_OK, change);
     }
     if (change != NULL) {
-        const int rank = (int)(*world)->rank, size = (int)(*world)->size;
+        const int rank = nexar_rank(*world), size = nexar_size(*world);
 
         *change =
             (nexar_change){.old_rank = rank, .old_size = size, .new_rank = rank, .new_size = size};
@@ -650,10 +625,10 @@ nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
         return not_the_world(NAME);
     }
     do { /* with retry=on all ranks are in it, and run it again on what was rebuilt */
-        epoch = (*world)->recovery.epoch;
+        epoch = (*world)->epoch;
         err = update_once(world, change);
-    } while ((err == NEXAR_EPEER) && (*world != NULL) && (*world)->recovery.retries &&
-             ((*world)->recovery.epoch != epoch));
+    } while ((err == NEXAR_EPEER) && (*world != NULL) && (*world)->retry.on &&
+             ((*world)->epoch != epoch));
     return err;
 }
 

@@ -550,7 +550,7 @@ static void await_forgotten(nexar_comm *w)
         NXT_IS(w, nxt_now_ns() < end);
         nxt_nap();
     } while (n > 1);
-    NXT_IS(w, nx_list_empty(&w->world->comms));
+    NXT_IS(w, w->world->incarnations.next == w->world->incarnations.prev);
 }
 
 /* Rank 1 leaves; what the others have set on the world, and their other communicators,

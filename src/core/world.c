@@ -120,39 +120,29 @@ static void on_msg_finished(void *ctx, uint32_t peer, nx_context context, uint8_
     }
 }
 
-static nexar_comm *find_comm(const nx_world *world, uint32_t id)
-{
-    nx_list_for_each (at, &world->comms) {
-        nexar_comm *comm = nx_list_entry(at, nexar_comm, link);
-
-        if (comm->id == id) {
-            return comm;
-        }
-    }
-    return ((world->comm != NULL) && (world->comm->id == id)) ? world->comm : NULL;
-}
-
 static void on_finished(void *ctx, uint32_t comm, uint32_t peer, nx_parting how)
 {
     const nx_world *world = ctx;
-    nexar_comm *c = find_comm(world, comm);
+    nx_incarnation *inc = nx_incarnation_find(world, comm);
 
-    if (c != NULL) { /* otherwise it is being made, and nothing waits on it */
-        nx_comm_fail_from(c, peer, how);
-        nx_failure_check_alone(c);
+    if (inc != NULL) { /* otherwise it is being made, and nothing waits on it */
+        nx_incarnation_fail_from(inc, peer, how);
+        nx_failure_check_alone(inc);
     }
 }
 
 static void inquire(void *ctx, uint32_t peer, nx_context context)
 {
-    nexar_comm *comm = (context.kind == NX_KIND_USER) ? find_comm(ctx, context.comm) : NULL;
-    const int rank = ((comm == NULL) || (peer == NX_ANY_PEER)) ? -1 : nx_comm_find_peer(comm, peer);
+    nx_incarnation *inc =
+        (context.kind == NX_KIND_USER) ? nx_incarnation_find(ctx, context.comm) : NULL;
+    const int rank =
+        ((inc == NULL) || (peer == NX_ANY_PEER)) ? -1 : nx_incarnation_rank_of(inc, peer);
 
     if (rank >= 0) {
-        nx_group_inquire(&comm->group, (uint32_t)rank);
-    } else if ((comm != NULL) && (peer == NX_ANY_PEER)) {
-        comm->inquires = true;
-        nx_failure_check_alone(comm);
+        nx_group_inquire(&inc->group, (uint32_t)rank);
+    } else if ((inc != NULL) && (peer == NX_ANY_PEER)) {
+        inc->inquires = true;
+        nx_failure_check_alone(inc);
     }
 }
 
@@ -296,7 +286,7 @@ static nexar_err start_messages(nx_world *world)
 
 static int rank_of(void *owner, uint32_t peer)
 {
-    return nx_comm_find_peer(owner, peer);
+    return nx_incarnation_rank_of(((const nexar_comm *)owner)->inc, peer);
 }
 
 static void release_comm(void *owner)
@@ -499,7 +489,7 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     nx_forked_watch(world);
     world->event_fd = -1;
     world->slots = 1;
-    nx_list_init(&world->comms);
+    nx_list_init(&world->incarnations);
     nx_list_init(&world->accords);
     nx_list_init(&world->parked);
     nx_list_init(&world->requests);
@@ -529,8 +519,7 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     }
     if (err == NEXAR_OK) {
         nx_loop_lock(world->loop);
-        err = nx_comm_create_world(world, (world->view == NULL) ? 0 : world->view->world,
-                                   &world->comm);
+        err = nx_comm_create_world(world, (world->view == NULL) ? 0 : world->view->world);
         if (err == NEXAR_OK) {
             err = nx_diagnosis_start(world);
         }
@@ -555,11 +544,11 @@ static bool wait_leaving(nx_world *world, nx_event *event)
     return nx_loop_wait(world->loop, event, nx_loop_refresh(world->loop) + LEAVE_NS);
 }
 
-void nx_world_part(nexar_comm *comm)
+void nx_world_part(nx_incarnation *inc)
 {
-    if (comm->world->departing && (comm->recovery.queued == 0) &&
-        (comm->group.parting == NX_PARTING_NONE)) {
-        nx_group_part(&comm->group, NX_PARTING_FINALIZED);
+    if (inc->world->departing && (inc->comm->retry.queued == 0) &&
+        (inc->group.parting == NX_PARTING_NONE)) {
+        nx_group_part(&inc->group, NX_PARTING_FINALIZED);
     }
 }
 
@@ -568,9 +557,8 @@ void nx_world_part_from(nx_world *world, uint32_t peer)
     if (!world->departing) {
         return;
     }
-    nx_group_part_from(&world->comm->group, peer);
-    nx_list_for_each (at, &world->comms) {
-        nx_group_part_from(&nx_list_entry(at, nexar_comm, link)->group, peer);
+    nx_list_for_each (at, &world->incarnations) {
+        nx_group_part_from(&nx_list_entry(at, nx_incarnation, link)->group, peer);
     }
 }
 
@@ -580,9 +568,8 @@ static void depart(nx_world *world)
 {
     world->departing = true;
     nx_msg_stop_receiving(world->msg, NX_CLASS_USER);
-    nx_world_part(world->comm);
-    nx_list_for_each (at, &world->comms) {
-        nx_world_part(nx_list_entry(at, nexar_comm, link));
+    nx_list_for_each (at, &world->incarnations) {
+        nx_world_part(nx_list_entry(at, nx_incarnation, link));
     }
 }
 

@@ -19,10 +19,11 @@
 #include "rpc/rpc.h"
 #include "transport/shm/shm.h"
 
-typedef struct nx_diagnosis nx_diagnosis;   /* diagnosis.h */
-typedef struct nx_exits nx_exits;           /* exits.h */
-typedef struct nx_failure nx_failure;       /* failure.h */
-typedef struct nx_rendezvous nx_rendezvous; /* rendezvous.h */
+typedef struct nx_diagnosis nx_diagnosis;     /* diagnosis.h */
+typedef struct nx_exits nx_exits;             /* exits.h */
+typedef struct nx_failure nx_failure;         /* failure.h */
+typedef struct nx_incarnation nx_incarnation; /* incarnation.h */
+typedef struct nx_rendezvous nx_rendezvous;   /* rendezvous.h */
 
 typedef struct nx_world {
     nexar_config *config;
@@ -37,7 +38,7 @@ typedef struct nx_world {
     const nx_view *view;  /* of |join|; NULL in a world of one */
     uint32_t self, slots; /* its slot (below), and how many were ever given out */
     nexar_comm *comm;     /* the world communicator */
-    nx_list comms;        /* all others made from it */
+    nx_list incarnations; /* of all communicators: incarnation.h */
     nx_failure *failure;
     nx_exits *exits;              /* NULL until somebody is watched */
     nx_list accords;              /* of communicators: accord.h */
@@ -113,8 +114,8 @@ void nx_world_begin(nx_world *world);
 void nx_world_end(nx_world *world);
 /* Before the end of one that nobody can wait for any more: it has failed, as |why| says. */
 void nx_world_lost(nx_world *world, nexar_err err, const char *why);
-/* The last operation on |comm| has begun: the others are told, if this rank finalizes. */
-void nx_world_part(nexar_comm *comm);
+/* The last operation on |inc| has begun: the others are told, if this rank finalizes. */
+void nx_world_part(nx_incarnation *inc);
 /* There is a link to |peer|: the same. */
 void nx_world_part_from(nx_world *world, uint32_t peer);
 /* Ranks from which receives and probes have waited for since the last call are asked whether they

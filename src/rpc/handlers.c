@@ -107,21 +107,6 @@ void nx_rpc_rename(nx_rpc *rpc, uint32_t comm, uint32_t to)
     }
 }
 
-void nx_rpc_own(nx_rpc *rpc, uint32_t comm, void *owner, void (*hold)(void *owner))
-{
-    for (size_t i = 0; i < rpc->entries.room; i++) {
-        const nx_map_slot *slot = &rpc->entries.slots[i];
-
-        if ((slot->value != NULL) && ((slot->key >> 16) == comm)) {
-            nx_rpc_handler *handler = &((nx_rpc_entry *)slot->value)->handler;
-
-            hold(owner);
-            rpc->config.release(handler->owner);
-            handler->owner = owner;
-        }
-    }
-}
-
 void nx_rpc_entries_free(nx_rpc *rpc)
 {
     nx_rpc_entry *entry;

@@ -94,9 +94,6 @@ NX_MUST_CHECK nexar_err nx_rpc_register(nx_rpc *rpc, uint32_t comm, uint16_t fn_
 void nx_rpc_forget(nx_rpc *rpc, uint32_t comm);
 /* The handlers of |comm| serve |to|, which has none, from now on, and |comm| no more. */
 void nx_rpc_rename(nx_rpc *rpc, uint32_t comm, uint32_t to);
-/* The handlers of |comm| are |owner|'s from now on, held once for each by |hold|; that of
- * the owner before is released. */
-void nx_rpc_own(nx_rpc *rpc, uint32_t comm, void *owner, void (*hold)(void *owner));
 
 /* The rank of the caller, as config.rank_of gave it; without the lock. */
 int nx_rpc_caller(const nexar_rpc *call);

@@ -10,8 +10,9 @@
 
 uint64_t nxt_direct_count(const nexar_comm *comm)
 {
-    return ((comm == NULL) || (comm->group.direct == NULL)) ? 0
-                                                            : nx_direct_count(comm->group.direct);
+    return ((comm == NULL) || (comm->inc->group.direct == NULL))
+               ? 0
+               : nx_direct_count(comm->inc->group.direct);
 }
 
 void nxt_direct_warm_up(nexar_comm *w)

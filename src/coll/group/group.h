@@ -193,11 +193,9 @@ void nx_hub_stop(nx_hub *hub, nexar_err err, const char *why);
 
 /* Enters |g|, whose first fields are set, the rest zero.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_group_open(nx_group *g);
-/* Takes it out; nothing runs.  Messages for it are dropped from now on. */
+/* Takes it out; nothing runs.  Messages for it are dropped from now on.  |g->hub| is NULL; its
+ * memory is still there for runs that have ended and are not destroyed. */
 void nx_group_close(nx_group *g);
-/* |to| becomes what |from|, on which nothing has ever run, was; the memory of |from| is the
- * caller's. */
-void nx_group_move(nx_group *to, const nx_group *from);
 
 /* This rank begins nothing more on |g|, and tells the others. */
 void nx_group_part(nx_group *g, nx_parting how);

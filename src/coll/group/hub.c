@@ -43,15 +43,6 @@ nexar_err nx_group_open(nx_group *g)
     return nx_map_put(&g->hub->groups, (uint64_t)g->comm + 1, g);
 }
 
-void nx_group_move(nx_group *to, const nx_group *from)
-{
-    *to = *from;
-    nx_list_init(&to->runs);
-    nx_list_init(&to->flights);
-    /* Never without memory: it is there already. */
-    (void)!nx_map_put(&to->hub->groups, (uint64_t)to->comm + 1, to);
-}
-
 void nx_group_close(nx_group *g)
 {
     nx_hub *hub = g->hub;
@@ -73,6 +64,7 @@ void nx_group_close(nx_group *g)
     nx_run_free_flights(&g->flights);
     nx_direct_destroy(g->direct);
     nx_free(g->scratch);
+    *g = (nx_group){.comm = g->comm, .rank = g->rank, .size = g->size, .peers = g->peers};
 }
 
 /* ---- who is there ------------------------------------------------------------------------- */

@@ -105,7 +105,7 @@ void nx_run_unbind(nx_run *run)
 {
     nx_group *g = run->group;
 
-    if ((run->scratch != NULL) && (run->scratch_size <= SCRATCH_KEPT) &&
+    if ((g->hub != NULL) && (run->scratch != NULL) && (run->scratch_size <= SCRATCH_KEPT) &&
         ((g->scratch == NULL) || (g->scratch_size < run->scratch_size))) {
         nx_free(g->scratch);
         g->scratch = run->scratch;

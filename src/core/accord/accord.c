@@ -8,22 +8,12 @@
 #include "base/clock.h"
 #include "base/sentence.h"
 #include "core/accord/accord_inner.h"
+#include "core/comm.h"
 #include "core/failure/failure.h"
-#include "core/recover/recover.h"
 
 static uint32_t peer_of(const nx_accord *a, uint32_t rank)
 {
-    return (a->peers == NULL) ? rank : a->peers[rank];
-}
-
-uint32_t nx_accord_rank_in(const nx_accord *a, uint32_t peer)
-{
-    uint32_t rank = 0;
-
-    while ((rank < a->size) && (peer_of(a, rank) != peer)) {
-        rank++;
-    }
-    return rank;
+    return nx_incarnation_peer(a->inc, rank);
 }
 
 /* ---- all of them ------------------------------------------------------------------------- */
@@ -139,8 +129,8 @@ static const char *explain(const nx_accord *a, const char *why, char buf[NX_ACCO
 {
     char gone[NX_FAILURE_GONE] = "";
 
-    if (a->comm != NULL) {
-        (void)nx_failure_gone(a->comm, gone);
+    if (!a->detached) {
+        (void)nx_failure_gone(a->inc, gone);
     }
     (void)snprintf(buf, NX_ACCORD_WHY, "%s%.200s", why, gone); /* a sentence that long is cut */
     return buf;
@@ -173,16 +163,22 @@ void nx_accord_free(nx_accord *a)
 {
     walk_past(a);
     nx_list_remove(&a->link);
-    if ((a->comm != NULL) && a->rescue) {
-        a->comm->rescue = NULL;
-    } else if (a->comm != NULL) {
-        a->comm->accord = NULL;
+    if (a->detached) {
+        nx_incarnation_release(a->inc);
+    } else {
+        *(a->rescue ? &a->inc->rescue : &a->inc->accord) = NULL;
     }
     nx_rankset_fini(&a->outcome.failed);
     nx_flood_destroy(a->flood);
     nx_agree_destroy(a->agree);
-    nx_free(a->peers);
     nx_free(a);
+}
+
+void nx_accord_detach(nx_accord *a)
+{
+    *(a->rescue ? &a->inc->rescue : &a->inc->accord) = NULL;
+    a->detached = true;
+    (void)nx_incarnation_hold(a->inc);
 }
 
 static void tell_dead(nx_accord *a)
@@ -190,11 +186,11 @@ static void tell_dead(nx_accord *a)
     const nx_rankset *dead = nx_failure_dead(a->world);
 
     for (uint32_t peer = 0; (peer = nx_rankset_next(dead, peer)) < dead->n; peer++) {
-        const uint32_t rank = nx_accord_rank_in(a, peer);
+        const int rank = nx_incarnation_rank_of(a->inc, peer);
 
-        if (rank < a->size) {
-            nx_flood_failed(a->flood, rank);
-            nx_agree_failed(a->agree, rank);
+        if (rank >= 0) {
+            nx_flood_failed(a->flood, (uint32_t)rank);
+            nx_agree_failed(a->agree, (uint32_t)rank);
         }
     }
 }
@@ -204,43 +200,37 @@ void nx_accord_tell_left(nx_accord *a)
     const nx_rankset *left = nx_failure_left(a->world);
 
     for (uint32_t peer = 0; (peer = nx_rankset_next(left, peer)) < left->n; peer++) {
-        const uint32_t rank = nx_accord_rank_in(a, peer);
+        const int rank = nx_incarnation_rank_of(a->inc, peer);
 
-        if (rank < a->size) {
-            nx_flood_failed(a->flood, rank);
-            nx_agree_left(a->agree, rank);
+        if (rank >= 0) {
+            nx_flood_failed(a->flood, (uint32_t)rank);
+            nx_agree_left(a->agree, (uint32_t)rank);
         }
     }
 }
 
-static nexar_err make_machines(nx_accord *a, const nexar_comm *comm)
+static nexar_err make_machines(nx_accord *a)
 {
+    const nx_incarnation *inc = a->inc;
     const bool majority =
         nx_config_choice(a->world->config, NX_SET_QUORUM) == NX_SETTING_QUORUM_MAJORITY;
     const nx_agree_config config = {.comm = a->id,
-                                    .size = comm->size,
-                                    .self = comm->rank,
+                                    .size = inc->size,
+                                    .self = inc->rank,
                                     .quorum = majority ? NX_QUORUM_MAJORITY : NX_QUORUM_NONE,
-                                    .payload_max = (!a->rescue && nx_recover_is_world(comm))
+                                    .payload_max = (!a->rescue && (inc->comm == a->world->comm))
                                                        ? NX_AGREE_PAYLOAD_MAX
                                                        : NX_ACCORD_ID_SIZE};
-    nexar_err err = nx_flood_create(&a->flood, a->id, comm->size, comm->rank,
+    nexar_err err = nx_flood_create(&a->flood, a->id, inc->size, inc->rank,
                                     a->rescue ? &nx_rescue_flood_ops : &flood_ops, a);
 
     if (err == NEXAR_OK) {
         err = nx_agree_create(&a->agree, &config, a->rescue ? &nx_rescue_agree_ops : &agree_ops, a);
     }
-    if ((err == NEXAR_OK) && (comm->peers != NULL)) {
-        a->peers = nx_calloc(comm->size, sizeof(*a->peers));
-        if (a->peers == NULL) {
-            return nx_fail_nomem("an agreement");
-        }
-        memcpy(a->peers, comm->peers, comm->size * sizeof(*a->peers));
-    }
     return err;
 }
 
-nx_accord *nx_accord_make(nexar_comm *comm, bool rescue)
+nx_accord *nx_accord_make(nx_incarnation *inc, bool rescue)
 {
     nx_accord *a = nx_zalloc(sizeof(*a));
 
@@ -249,47 +239,36 @@ nx_accord *nx_accord_make(nexar_comm *comm, bool rescue)
         return NULL;
     }
     nx_list_init(&a->link);
-    a->world = comm->world;
-    a->id = comm->id | (rescue ? NX_RESCUE_ID : 0);
-    a->size = comm->size;
+    a->world = inc->world;
+    a->inc = inc;
+    a->id = inc->id | (rescue ? NX_RESCUE_ID : 0);
     a->rescue = rescue;
-    if (make_machines(a, comm) != NEXAR_OK) {
+    if (make_machines(a) != NEXAR_OK) {
         nx_accord_free(a);
         return NULL;
     }
-    a->comm = comm;
-    nx_list_push_back(&comm->world->accords, &a->link);
+    nx_list_push_back(&inc->world->accords, &a->link);
     tell_dead(a);
     return a;
 }
 
-nx_accord *nx_accord_get(nexar_comm *comm)
+nx_accord *nx_accord_get(nx_incarnation *inc)
 {
-    if (comm->accord == NULL) {
-        comm->accord = nx_accord_make(comm, false);
+    if (inc->accord == NULL) {
+        inc->accord = nx_accord_make(inc, false);
     }
-    return comm->accord;
+    return inc->accord;
 }
 
-void nx_accord_move(nexar_comm *to, nexar_comm *from)
+void nx_accord_closed(nx_incarnation *inc)
 {
-    to->accord = from->accord;
-    from->accord = NULL;
-    if (to->accord != NULL) {
-        to->accord->comm = to;
-    }
-}
-
-void nx_accord_closed(nexar_comm *comm)
-{
-    nx_accord *a = comm->accord;
+    nx_accord *a = inc->accord;
 
     if (a == NULL) {
         return;
     }
-    a->comm = NULL;
-    comm->accord = NULL;
     if (a->used) {
+        nx_accord_detach(a);
         nx_agree_close(a->agree); /* the others may still ask what came of it */
     } else {
         nx_accord_free(a);
@@ -325,11 +304,11 @@ void nx_accord_failed(nx_world *world, uint32_t rank)
 
     walk_begin(world, &walk);
     while ((a = walk_on(world, &walk)) != NULL) {
-        const uint32_t its = nx_accord_rank_in(a, rank);
+        const int its = nx_incarnation_rank_of(a->inc, rank);
 
-        if (its < a->size) {
-            nx_flood_failed(a->flood, its);
-            nx_agree_failed(a->agree, its);
+        if (its >= 0) {
+            nx_flood_failed(a->flood, (uint32_t)its);
+            nx_agree_failed(a->agree, (uint32_t)its);
         }
     }
 }
@@ -360,11 +339,11 @@ void nx_accord_settle(nx_world *world)
             nx_rescue_settle(a);
             continue;
         }
-        if (a->revoked && (a->comm != NULL)) {
-            nx_comm_revoked(a->comm);
+        if (a->revoked && !a->detached) {
+            nx_incarnation_revoke(a->inc);
         }
         a->revoked = false;
-        if (a->forgotten && (a->comm == NULL) && !may_be_asked(a)) {
+        if (a->forgotten && a->detached && !may_be_asked(a)) {
             nx_accord_free(a);
         }
     }
@@ -372,17 +351,17 @@ void nx_accord_settle(nx_world *world)
 
 /* ---- calls --------------------------------------------------------------------------- */
 
-nexar_err nx_accord_revoke(nexar_comm *comm)
+nexar_err nx_accord_revoke(nx_incarnation *inc)
 {
-    nx_accord *a = nx_accord_get(comm);
+    nx_accord *a = nx_accord_get(inc);
     nexar_err err;
 
     if (a == NULL) {
         return NEXAR_ENOMEM;
     }
-    err = nx_flood_start(a->flood, nx_flood_key(NX_FLOOD_REVOKED, comm->rank), NULL, 0);
+    err = nx_flood_start(a->flood, nx_flood_key(NX_FLOOD_REVOKED, inc->rank), NULL, 0);
     if (err == NEXAR_OK) {
-        nx_comm_revoked(comm);
+        nx_incarnation_revoke(inc);
     }
     return err;
 }
@@ -421,10 +400,10 @@ static void wait_for(nx_accord *a, nx_accord_waiter *w, const char *name)
 }
 
 /* One agreement, from the beginning to its end. */
-static nexar_err run(nexar_comm *comm, const char *name, const nx_agree_input *input,
+static nexar_err run(nx_incarnation *inc, const char *name, const nx_agree_input *input,
                      nx_accord_waiter *w)
 {
-    nx_accord *a = nx_accord_get(comm);
+    nx_accord *a = nx_accord_get(inc);
     nexar_err err;
 
     if (a == NULL) {
@@ -446,7 +425,7 @@ static nexar_err run(nexar_comm *comm, const char *name, const nx_agree_input *i
     return (w->err == NEXAR_OK) ? NEXAR_OK : nx_fail(w->err, "%s: %s", name, w->why);
 }
 
-nexar_err nx_accord_agree(nexar_comm *comm, const char *name, const nx_accord_input *input,
+nexar_err nx_accord_agree(nx_incarnation *inc, const char *name, const nx_accord_input *input,
                           nx_outcome *out)
 {
     uint8_t payload[NX_ACCORD_ID_SIZE];
@@ -456,56 +435,56 @@ nexar_err nx_accord_agree(nexar_comm *comm, const char *name, const nx_accord_in
                                     .payload_len = NX_ACCORD_ID_SIZE};
     nx_writer writer = nx_writer_make(payload, sizeof(payload));
     nx_accord_waiter w = {.out = out};
-    nexar_err err = nx_rankset_init(&out->failed, comm->size);
+    nexar_err err = nx_rankset_init(&out->failed, inc->size);
 
     if (err != NEXAR_OK) {
         return err;
     }
     nx_write_u32(&writer, input->id);
-    err = run(comm, name, &brought, &w);
+    err = run(inc, name, &brought, &w);
     if (err != NEXAR_OK) {
         nx_rankset_fini(&out->failed);
     }
     return err;
 }
 
-nexar_err nx_accord_decide(nexar_comm *comm, const char *name, const nx_agree_input *input,
+nexar_err nx_accord_decide(nx_incarnation *inc, const char *name, const nx_agree_input *input,
                            nx_agree_value *out)
 {
     nx_accord_waiter w = {.value = out};
 
-    return run(comm, name, input, &w);
+    return run(inc, name, input, &w);
 }
 
-void nx_accord_abandon(nexar_comm *comm)
+void nx_accord_abandon(nx_incarnation *inc)
 {
-    nx_accord *a = comm->accord;
+    nx_accord *a = inc->accord;
 
     if ((a != NULL) && (a->waiter != NULL) && (a->waiter->value != NULL)) {
-        finish(a, NEXAR_EPEER, comm->group.broken_why);
+        finish(a, NEXAR_EPEER, inc->group.broken_why);
     }
 }
 
-bool nx_accord_has_left(const nexar_comm *comm, uint32_t rank)
+bool nx_accord_has_left(const nx_incarnation *inc, uint32_t rank)
 {
-    return (comm->accord != NULL) && nx_agree_has_left(comm->accord->agree, rank);
+    return (inc->accord != NULL) && nx_agree_has_left(inc->accord->agree, rank);
 }
 
-const nx_agree_value *nx_accord_accepted(const nexar_comm *comm)
+const nx_agree_value *nx_accord_accepted(const nx_incarnation *inc)
 {
-    return (comm->accord == NULL) ? NULL : nx_agree_accepted(comm->accord->agree);
+    return (inc->accord == NULL) ? NULL : nx_agree_accepted(inc->accord->agree);
 }
 
-uint32_t nx_accord_waits_for(const nexar_comm *comm, uint32_t ranks[], uint32_t room)
+uint32_t nx_accord_waits_for(const nx_incarnation *inc, uint32_t ranks[], uint32_t room)
 {
-    const nx_accord *a = comm->accord;
+    const nx_accord *a = inc->accord;
 
     return ((a == NULL) || (a->waiter == NULL)) ? 0 : nx_agree_waits_for(a->agree, ranks, room);
 }
 
-void nx_accord_let_go(nexar_comm *comm)
+void nx_accord_let_go(nx_incarnation *inc)
 {
-    nx_accord *a = comm->accord;
+    nx_accord *a = inc->accord;
     const nx_rankset *leavers = &nx_agree_accepted(a->agree)->leavers;
 
     for (uint32_t rank = 0; (rank = nx_rankset_next(leavers, rank)) < leavers->n; rank++) {

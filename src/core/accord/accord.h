@@ -13,7 +13,7 @@
 
 #include "cluster/agree/agree.h"
 #include "cluster/rankset.h"
-#include "core/comm.h"
+#include "core/incarnation.h"
 
 typedef struct nx_accord nx_accord;
 
@@ -34,39 +34,39 @@ typedef struct nx_accord_input {
 } nx_accord_input;
 
 /*
- * All living ranks of |comm| call.  Waits.  On NEXAR_OK nx_rankset_fini(&out->failed) is the
+ * All living ranks of |inc| call.  Waits.  On NEXAR_OK nx_rankset_fini(&out->failed) is the
  * caller's.
  *
  * NEXAR_EINVAL
- *     Another thread is in such a call on |comm|.
+ *     Another thread is in such a call on |inc|.
  * NEXAR_EPEER
  *     This rank is held for dead, or there is no quorum.
  * NEXAR_ENOMEM
  */
-NX_MUST_CHECK nexar_err nx_accord_agree(nexar_comm *comm, const char *name,
+NX_MUST_CHECK nexar_err nx_accord_agree(nx_incarnation *inc, const char *name,
                                         const nx_accord_input *input, nx_outcome *out);
 
 /* The same with all that an agreement has (agree.h): |out|, made by the caller for
- * comm->size and NX_AGREE_PAYLOAD_MAX.  Payloads are of the world's communicator only. */
-NX_MUST_CHECK nexar_err nx_accord_decide(nexar_comm *comm, const char *name,
+ * inc->size and NX_AGREE_PAYLOAD_MAX.  Payloads are of the world's communicator only. */
+NX_MUST_CHECK nexar_err nx_accord_decide(nx_incarnation *inc, const char *name,
                                          const nx_agree_input *input, nx_agree_value *out);
-/* nx_accord_decide on |comm|, if a thread is in it, ends with NEXAR_EPEER: it will never be
+/* nx_accord_decide on |inc|, if a thread is in it, ends with NEXAR_EPEER: it will never be
  * decided. */
-void nx_accord_abandon(nexar_comm *comm);
-/* Whether |rank| of |comm|, whom an agreement on it has left out, has left and not failed, as far
+void nx_accord_abandon(nx_incarnation *inc);
+/* Whether |rank| of |inc|, whom an agreement on it has left out, has left and not failed, as far
  * as this rank was told. */
-bool nx_accord_has_left(const nexar_comm *comm, uint32_t rank);
-/* What this rank has accepted last on |comm|; NULL: nothing. */
-const nx_agree_value *nx_accord_accepted(const nexar_comm *comm);
-/* For which ranks of |comm| the call of a thread on it waits, up to |room|: those that have not
+bool nx_accord_has_left(const nx_incarnation *inc, uint32_t rank);
+/* What this rank has accepted last on |inc|; NULL: nothing. */
+const nx_agree_value *nx_accord_accepted(const nx_incarnation *inc);
+/* For which ranks of |inc| the call of a thread on it waits, up to |room|: those that have not
  * called, where it can know, or the one that has more to say.  How many; 0: no thread is in one. */
-uint32_t nx_accord_waits_for(const nexar_comm *comm, uint32_t ranks[], uint32_t room);
-/* Those who leave by what was decided last on |comm|, which has been decided here, and on which
+uint32_t nx_accord_waits_for(const nx_incarnation *inc, uint32_t ranks[], uint32_t room);
+/* Those who leave by what was decided last on |inc|, which has been decided here, and on which
  * nothing is any more, go; this rank stays. */
-void nx_accord_let_go(nexar_comm *comm);
+void nx_accord_let_go(nx_incarnation *inc);
 
-/* Tells all ranks of |comm| that it is revoked, and revokes it here.  NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_accord_revoke(nexar_comm *comm);
+/* Tells all ranks of |inc| that it is revoked, and revokes it here.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_accord_revoke(nx_incarnation *inc);
 
 /* A frame FLOOD, AGREE or CONFIRM of a communicator; kept if that is still to be made here.
  * NEXAR_EPROTO, NEXAR_ENOMEM. */
@@ -82,10 +82,8 @@ void nx_accord_left(nx_world *world);
 /* Does what was noted meanwhile. */
 void nx_accord_settle(nx_world *world);
 
-/* |comm| is about to go. */
-void nx_accord_closed(nexar_comm *comm);
-/* The machines of |from| become those of |to|, which has none. */
-void nx_accord_move(nexar_comm *to, nexar_comm *from);
+/* |inc| is about to be closed. */
+void nx_accord_closed(nx_incarnation *inc);
 /* Frees those of all communicators. */
 void nx_accords_free(nx_world *world);
 

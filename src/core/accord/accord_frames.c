@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "core/accord/accord_inner.h"
 #include "core/accord/rescue.h"
+#include "core/comm.h"
 #include "core/failure/failure.h"
 #include "core/recover/retry.h"
 #include "msg/control.h"
@@ -21,18 +22,6 @@ static nx_accord *find_accord(const nx_world *world, uint64_t id)
         }
     }
     return NULL;
-}
-
-static nexar_comm *find_comm(const nx_world *world, uint64_t id)
-{
-    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
-        nexar_comm *comm = nx_list_entry(at, nexar_comm, link);
-
-        if (comm->id == id) {
-            return comm;
-        }
-    }
-    return ((world->comm != NULL) && (world->comm->id == id)) ? world->comm : NULL;
 }
 
 /* A frame for communicator |id|, which was closed here.  What nobody waits for is dropped.  An UP
@@ -71,7 +60,7 @@ static nexar_err keep(nx_world *world, uint64_t id, uint32_t peer, const void *d
     if (nx_early_is_closed(world->early, (uint32_t)id)) {
         return refuse_late(world, id, peer, agree && nx_agree_msg_is_up(data, len));
     }
-    if (find_comm(world, (uint32_t)id) != NULL) {
+    if (nx_incarnation_find(world, (uint32_t)id) != NULL) {
         return nx_fail(NEXAR_EPROTO, "rank %" PRIu32 " rebuilds what is not rebuilt here", peer);
     }
     return nx_early_keep(world->early, &key, &(nx_bytes){.ptr = data, .len = len}, 1,
@@ -81,7 +70,7 @@ static nexar_err keep(nx_world *world, uint64_t id, uint32_t peer, const void *d
 /* A frame CONFIRM. */
 static nexar_err confirm_frame(nx_world *world, uint32_t peer, const void *data, size_t len)
 {
-    nexar_comm *comm;
+    nx_incarnation *inc;
     uint64_t id;
     nexar_err err = nx_confirm_frame_comm(data, len, &id);
     int rank;
@@ -89,25 +78,25 @@ static nexar_err confirm_frame(nx_world *world, uint32_t peer, const void *data,
     if (err != NEXAR_OK) {
         return err;
     }
-    comm = find_comm(world, id);
-    if (comm == NULL) {
+    inc = nx_incarnation_find(world, id);
+    if (inc == NULL) {
         return keep(world, id, peer, data, len);
     }
-    rank = nx_comm_find_peer(comm, peer);
-    if ((rank < 0) || !comm->recovery.retries) {
+    rank = nx_incarnation_rank_of(inc, peer);
+    if ((rank < 0) || !inc->comm->retry.on) {
         return nx_fail(NEXAR_EPROTO, "rank %" PRIu32 " confirms what is not confirmed here", peer);
     }
-    return nx_retry_frame(comm, (uint32_t)rank, data, len);
+    return nx_retry_frame(inc, (uint32_t)rank, data, len);
 }
 
 nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data, size_t len)
 {
     const bool agree = (*(const uint8_t *)data == NX_CONTROL_AGREE);
-    nexar_comm *comm;
+    nx_incarnation *inc;
     nx_accord *a;
     uint64_t id;
-    uint32_t rank;
     nexar_err err;
+    int rank;
 
     if (*(const uint8_t *)data == NX_CONTROL_CONFIRM) {
         return confirm_frame(world, peer, data, len);
@@ -118,22 +107,22 @@ nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data, size
     }
     a = find_accord(world, id);
     if (a == NULL) {
-        comm = find_comm(world, id);
-        if (comm == NULL) {
+        inc = nx_incarnation_find(world, id);
+        if (inc == NULL) {
             return keep(world, id, peer, data, len);
         }
-        a = nx_accord_get(comm);
+        a = nx_accord_get(inc);
         if (a == NULL) {
             return NEXAR_ENOMEM;
         }
     }
-    rank = nx_accord_rank_in(a, peer);
-    if (rank == a->size) {
+    rank = nx_incarnation_rank_of(a->inc, peer);
+    if (rank < 0) {
         return nx_fail(NEXAR_EPROTO, "rank %" PRIu32 " is not in the communicator of its frame",
                        peer);
     }
-    return agree ? nx_agree_frame(a->agree, rank, data, len)
-                 : nx_flood_frame(a->flood, rank, data, len);
+    return agree ? nx_agree_frame(a->agree, (uint32_t)rank, data, len)
+                 : nx_flood_frame(a->flood, (uint32_t)rank, data, len);
 }
 
 void nx_accord_take(nx_world *world, uint32_t peer, const void *data, size_t len)

@@ -26,10 +26,9 @@ typedef struct nx_accord_waiter {
 struct nx_accord {
     nx_list link; /* in world->accords */
     nx_world *world;
-    nexar_comm *comm; /* NULL: it is gone */
-    uint64_t id;      /* of frames: that of the communicator, and NX_RESCUE_ID */
-    uint32_t size;
-    uint32_t *peers; /* NULL: as in the world */
+    nx_incarnation *inc; /* its own, or, ... */
+    bool detached;       /* ... when that is closed: held */
+    uint64_t id;         /* of frames: that of |inc|, and NX_RESCUE_ID */
     nx_flood *flood;
     nx_agree *agree;
     nx_accord_waiter *waiter;
@@ -51,13 +50,13 @@ struct nx_accord {
 /* Frames of rescues have ids beyond those of communicators and of the world's deaths. */
 #define NX_RESCUE_ID (UINT64_C(1) << 33)
 
-/* One for |comm|, in its world's list; NULL: no memory. */
-nx_accord *nx_accord_make(nexar_comm *comm, bool rescue);
+/* One for |inc|, in its world's list; NULL: no memory. */
+nx_accord *nx_accord_make(nx_incarnation *inc, bool rescue);
 void nx_accord_free(nx_accord *a);
-/* That of |comm|, made if there is none; NULL: no memory. */
-nx_accord *nx_accord_get(nexar_comm *comm);
-/* The rank of |peer|; the size if it is none. */
-uint32_t nx_accord_rank_in(const nx_accord *a, uint32_t peer);
+/* a->inc is closed, and |a| is still to answer others. */
+void nx_accord_detach(nx_accord *a);
+/* That of |inc|, made if there is none; NULL: no memory. */
+nx_accord *nx_accord_get(nx_incarnation *inc);
 /* Those that have left bring nothing. */
 void nx_accord_tell_left(nx_accord *a);
 

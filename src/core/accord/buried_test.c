@@ -181,7 +181,7 @@ static void forewarned(nexar_comm *w, void *arg)
         inject(w, id, revoked);
     }
     NXT_OK(w, nexar_comm_dup(w, &c));
-    NXT_IS(w, c->id == id);
+    NXT_IS(w, c->inc->id == id);
     if (nexar_rank(w) == 1) {
         NXT_IS(w, nexar_recv(c, &in, 1, 2, TAG, NULL) == NEXAR_EREVOKED);
         nx_loop_lock(w->world->loop);
@@ -287,10 +287,10 @@ static void recover_and_free(nexar_comm *w, void *arg)
 
     (void)arg;
     NXT_OK(w, nexar_comm_dup(w, &c));
-    id = c->id | NX_RESCUE_ID;
+    id = c->inc->id | NX_RESCUE_ID;
     if (nexar_rank(w) == 0) {
         nx_loop_lock(w->world->loop);
-        nx_recover_begin(c, "a test wants it");
+        nx_recover_begin(c->inc, "a test wants it");
         nx_loop_unlock(w->world->loop);
     }
     while (has_machines(w->world, id)) { /* until it is rebuilt, and all are done with that */

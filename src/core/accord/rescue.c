@@ -63,26 +63,26 @@ const nx_agree_ops nx_rescue_agree_ops = {.send = nx_accord_send,
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-nexar_err nx_rescue_open(nexar_comm *comm)
+nexar_err nx_rescue_open(nx_incarnation *inc)
 {
-    nx_accord *a = nx_accord_make(comm, true);
+    nx_accord *a = nx_accord_make(inc, true);
 
     if (a == NULL) {
         return NEXAR_ENOMEM;
     }
-    comm->rescue = a;
-    if (nx_rankset_init(&a->outcome.failed, comm->size) != NEXAR_OK) {
-        comm->rescue = NULL;
+    inc->rescue = a;
+    if (nx_rankset_init(&a->outcome.failed, inc->size) != NEXAR_OK) {
+        inc->rescue = NULL;
         nx_accord_free(a);
         return NEXAR_ENOMEM;
     }
     return NEXAR_OK;
 }
 
-void nx_rescue_undo(nexar_comm *comm)
+void nx_rescue_undo(nx_incarnation *inc)
 {
-    if (comm->rescue != NULL) {
-        nx_accord_free(comm->rescue);
+    if (inc->rescue != NULL) {
+        nx_accord_free(inc->rescue);
     }
 }
 
@@ -95,7 +95,7 @@ static void trim(nx_world *world)
     for (const nx_list *at = world->accords.next; at != &world->accords; at = at->next) {
         nx_accord *a = nx_list_entry(at, nx_accord, link);
 
-        if (a->rescue && (a->comm == NULL) && !a->used) {
+        if (a->rescue && a->detached && !a->used) {
             oldest = (oldest == NULL) ? a : oldest;
             n++;
         }
@@ -108,37 +108,28 @@ static void trim(nx_world *world)
 /* It is over, and nobody here needs it: it goes when nobody asks any more. */
 static void let_go(nx_accord *a)
 {
-    if ((a->comm == NULL) && a->over && (a->err == NEXAR_OK) && !a->closed) {
+    if (a->detached && a->over && (a->err == NEXAR_OK) && !a->closed) {
         a->closed = true;
         nx_agree_close(a->agree);
         nx_failure_stir(a->world);
     }
 }
 
-void nx_rescue_close(nexar_comm *comm)
+void nx_rescue_close(nx_incarnation *inc)
 {
-    nx_accord *a = comm->rescue;
+    nx_world *world = inc->world;
+    nx_accord *a = inc->rescue;
 
     if (a == NULL) {
         return;
     }
-    comm->rescue = NULL;
-    a->comm = NULL;
-    if (comm->world->closing && !a->used) {
+    if (world->closing && !a->used) {
         nx_accord_free(a);
         return;
     }
+    nx_accord_detach(a);
     let_go(a);
-    trim(comm->world);
-}
-
-void nx_rescue_move(nexar_comm *to, nexar_comm *from)
-{
-    to->rescue = from->rescue;
-    from->rescue = NULL;
-    if (to->rescue != NULL) {
-        to->rescue->comm = to;
-    }
+    trim(world);
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
@@ -156,10 +147,10 @@ static void start(nx_accord *a, const nx_agree_input *input)
     nx_accord_tell_left(a); /* they will bring nothing */
 }
 
-void nx_rescue_begin(nexar_comm *comm, const nx_rescue_input *input, const char *why)
+void nx_rescue_begin(nx_incarnation *inc, const nx_rescue_input *input, const char *why)
 {
-    nx_accord *a = comm->rescue;
-    const uint32_t id = nx_comm_take_id(comm->world);
+    nx_accord *a = inc->rescue;
+    const uint32_t id = nx_comm_take_id(inc->world);
     uint8_t payload[NX_ACCORD_ID_SIZE];
     nx_writer w = nx_writer_make(payload, sizeof(payload));
     size_t len = 0;
@@ -172,7 +163,7 @@ void nx_rescue_begin(nexar_comm *comm, const nx_rescue_input *input, const char 
     if (nx_flood_start(a->flood, nx_flood_key(NX_FLOOD_REVOKED, 0), why, len) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "others are not told that the communicator is rebuilt: %s",
                nexar_last_error());
-        nx_failure_starve(comm->world); /* they are told by its end */
+        nx_failure_starve(inc->world); /* they are told by its end */
     }
     start(a, &(nx_agree_input){.flags = input->flags,
                                .highest = input->highest,
@@ -189,16 +180,16 @@ static void leave(nx_accord *a)
 void nx_rescue_settle(nx_accord *a)
 {
     if (a->told && !a->used && !a->over) {
-        if (a->comm != NULL) {
-            nx_recover_begin(a->comm, a->why);
+        if (!a->detached) {
+            nx_recover_begin(a->inc, a->why);
         } else {
             leave(a);
         }
     }
     if (a->over && !a->acted) {
         a->acted = true;
-        if (a->comm != NULL) {
-            nx_recover_decided(a->comm);
+        if (!a->detached) {
+            nx_recover_decided(a->inc);
         }
         let_go(a);
     }
@@ -208,9 +199,9 @@ void nx_rescue_settle(nx_accord *a)
     }
 }
 
-nexar_err nx_rescue_outcome(const nexar_comm *comm, const nx_outcome **out, const char **why)
+nexar_err nx_rescue_outcome(const nx_incarnation *inc, const nx_outcome **out, const char **why)
 {
-    *out = &comm->rescue->outcome;
-    *why = comm->rescue->why;
-    return comm->rescue->err;
+    *out = &inc->rescue->outcome;
+    *why = inc->rescue->why;
+    return inc->rescue->err;
 }

@@ -27,19 +27,17 @@ typedef struct nx_rescue_input {
     uint64_t flags, highest;
 } nx_rescue_input;
 
-/* Makes the machines of |comm|, which has several ranks.  NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_rescue_open(nexar_comm *comm);
+/* Makes the machines of |inc|, which has several ranks.  NEXAR_ENOMEM. */
+NX_MUST_CHECK nexar_err nx_rescue_open(nx_incarnation *inc);
 /* The same undone, of one that nobody has heard of. */
-void nx_rescue_undo(nexar_comm *comm);
-/* |comm| goes, or has become another: its machines are on their own. */
-void nx_rescue_close(nexar_comm *comm);
+void nx_rescue_undo(nx_incarnation *inc);
+/* |inc| is about to be closed: its machines are on their own. */
+void nx_rescue_close(nx_incarnation *inc);
 /* Begins here and everywhere; |why| is a sentence for those who do not know yet. */
-void nx_rescue_begin(nexar_comm *comm, const nx_rescue_input *input, const char *why);
-/* The machines of |from| become those of |to|, which has none. */
-void nx_rescue_move(nexar_comm *to, nexar_comm *from);
+void nx_rescue_begin(nx_incarnation *inc, const nx_rescue_input *input, const char *why);
 
 /* Of one that is over: NEXAR_OK, and |*out| is its outcome, whose |failed| has those that
  * leave too; or why not. */
-nexar_err nx_rescue_outcome(const nexar_comm *comm, const nx_outcome **out, const char **why);
+nexar_err nx_rescue_outcome(const nx_incarnation *inc, const nx_outcome **out, const char **why);
 
 #endif /* NX_RESCUE_H */

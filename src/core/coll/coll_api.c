@@ -325,8 +325,8 @@ nexar_err nexar_iallreduce_rs_ag(nexar_comm *comm, void *buf, size_t count, nexa
 
 void nexar_shard(const nexar_comm *comm, size_t count, int rank, size_t *offset, size_t *n)
 {
-    const bool known = (comm != NULL) && (rank >= 0) && ((uint32_t)rank < comm->known_size);
-    const nx_split split = nx_split_even(count, known ? comm->known_size : 1);
+    const bool known = (comm != NULL) && (rank >= 0) && (rank < nexar_size(comm));
+    const nx_split split = nx_split_even(count, known ? (uint32_t)nexar_size(comm) : 1);
     const nx_span span = known ? nx_split_at(&split, (uint32_t)rank) : (nx_span){0};
 
     if (offset != NULL) {

@@ -15,6 +15,7 @@
 typedef struct nx_coll_args {
     const char *name; /* "iallreduce", for sentences */
     nexar_comm *comm;
+    nx_incarnation *inc; /* with retry=on: on which it is run; NULL: comm->inc */
     nx_coll_kind kind;
     nx_guise guise;
     const void *send;
@@ -30,11 +31,6 @@ typedef struct nx_coll_args {
     nexar_shard_fn on_shard; /* rs_ag */
     bool host_memory;        /* whatever device |comm| has: the library's own calls */
 } nx_coll_args;
-
-/* The ranks for which a call is made: so many, of which this is the caller. */
-typedef struct nx_seat {
-    uint32_t size, rank;
-} nx_seat;
 
 /* A call that was checked.  |made| is memory of its own, freed with
  * nx_coll_args_done() when the run has been made. */

@@ -54,13 +54,19 @@ static nexar_err check_device(const nx_coll_args *a, const nx_coll_call *call)
                    a->name, nx_device_name(call->mem.device));
 }
 
+/* The ranks that |a| is called for; without the lock. */
+static nx_seat seat_of(const nx_coll_args *a)
+{
+    if (a->inc != NULL) {
+        return nx_incarnation_seat(a->inc);
+    }
+    return (a->comm == NULL) ? (nx_seat){0} : nx_comm_seat(a->comm);
+}
+
 /* Checks the arguments and finds out where their memory lies. */
 static nexar_err prepare(const nx_coll_args *a, nx_coll_checked *out)
 {
-    const nx_seat none = {0};
-    const nexar_comm *comm = a->comm;
-    nexar_err err = nx_coll_args_check(
-        a, (comm == NULL) ? none : (nx_seat){.size = comm->size, .rank = comm->rank}, out);
+    nexar_err err = nx_coll_args_check(a, seat_of(a), out);
 
     if ((err != NEXAR_OK) || a->host_memory) {
         return err;
@@ -79,40 +85,50 @@ static nexar_err prepare(const nx_coll_args *a, nx_coll_checked *out)
 }
 
 /* A run of |checked|, which is given back; with the lock. */
-static nexar_err make_run(nexar_comm *comm, nx_coll_checked *checked, uint32_t number, nx_run **out)
+static nexar_err make_run(nx_incarnation *inc, nx_coll_checked *checked, uint32_t number,
+                          nx_run **out)
 {
     nexar_err err;
 
-    checked->call.worker = comm->world->device_worker;
-    err = nx_run_make(out, &comm->group, &checked->call, number);
+    checked->call.worker = inc->world->device_worker;
+    err = nx_run_make(out, &inc->group, &checked->call, number);
     nx_comm_memory_done(&checked->call.mem);
     nx_coll_args_done(checked);
     return err;
 }
 
 /* The same; without memory the others hear of it, for they wait. */
-static nexar_err make_run_or_tell(nexar_comm *comm, nx_coll_checked *checked, uint32_t number,
+static nexar_err make_run_or_tell(nx_incarnation *inc, nx_coll_checked *checked, uint32_t number,
                                   nx_run **out)
 {
-    nexar_err err = make_run(comm, checked, number, out);
+    nexar_err err = make_run(inc, checked, number, out);
 
-    return (err == NEXAR_OK) ? err : nx_comm_give_up(comm, number, err);
+    return (err == NEXAR_OK) ? err : nx_comm_give_up(inc, number, err);
 }
 
-/* |comm|, as it was at |epoch|, cannot even make a call whose arguments are right. */
-static bool tell_short(nexar_comm *comm, unsigned epoch, nexar_err err)
+/* Where |a|, which was checked in |epoch|, is run; NULL: its communicator was rebuilt since. */
+static nx_incarnation *where(const nx_coll_args *a, unsigned epoch)
 {
-    nx_loop *loop = comm->world->loop;
-    bool told;
+    if (a->inc != NULL) {
+        return a->inc;
+    }
+    return (a->comm->epoch == epoch) ? a->comm->inc : NULL;
+}
+
+/* This rank cannot even make |a|, whose arguments are right. */
+static bool tell_short(const nx_coll_args *a, unsigned epoch, nexar_err err)
+{
+    nx_loop *loop = a->comm->world->loop;
+    nx_incarnation *inc;
 
     nx_loop_lock(loop);
-    told = (comm->recovery.epoch == epoch);
-    if (told) {
-        (void)nx_comm_give_up(comm, 0, err);
+    inc = where(a, epoch);
+    if (inc != NULL) {
+        (void)nx_comm_give_up(inc, 0, err);
         nx_loop_kick(loop);
     }
     nx_loop_unlock(loop);
-    return told;
+    return inc != NULL;
 }
 
 /* ---- with a thread that waits -------------------------------------------------------- */
@@ -172,17 +188,19 @@ static void wait_for(waited *w, nx_run *run)
 }
 
 /* Runs it with the lock, and waits.  |*begun|: others know of it. */
-static nexar_err run_waiting(nexar_comm *comm, nx_coll_checked *checked, waited *w, bool *begun)
+static nexar_err run_waiting(nx_incarnation *inc, nx_coll_checked *checked, waited *w, bool *begun)
 {
+    nexar_comm *comm = inc->comm;
     nexar_err err = NEXAR_OK;
     uint32_t number = 0;
     nx_run *run;
 
     *begun = true;
-    if ((checked->call.mem.device == NULL) && nx_comm_direct(comm, &checked->call, &number, &err)) {
+    if ((checked->call.mem.device == NULL) &&
+        nx_incarnation_direct(inc, &checked->call, &number, &err)) {
         return err;
     }
-    err = make_run_or_tell(comm, checked, number, &run);
+    err = make_run_or_tell(inc, checked, number, &run);
     if (err == NEXAR_OK) {
         run->owner = w;
         run->on_done = on_waited_done;
@@ -209,13 +227,14 @@ static nexar_err fail_rebuilt(const char *name)
 /* With |rebuild| the communicator is rebuilt if that is to be. */
 static nexar_err run_once(const nx_coll_args *a, void *shard_arg, bool rebuild, bool *begun)
 {
-    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->recovery.epoch;
+    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->epoch; /* before it is checked */
     nx_coll_checked checked;
     nexar_err err = prepare(a, &checked);
+    nx_incarnation *inc;
 
     *begun = false;
     if (err != NEXAR_OK) {
-        *begun = (err == NEXAR_ENOMEM) && tell_short(a->comm, epoch, err);
+        *begun = (err == NEXAR_ENOMEM) && tell_short(a, epoch, err);
         return err;
     }
     waited w = {.world = a->comm->world, .shard = {.fn = a->on_shard, .arg = shard_arg}};
@@ -223,16 +242,19 @@ static nexar_err run_once(const nx_coll_args *a, void *shard_arg, bool rebuild, 
     checked.call.on_shard = a->on_shard;
     checked.call.shard_arg = shard_arg;
     nx_loop_lock(w.world->loop);
-    if (a->comm->recovery.epoch != epoch) {
+    inc = where(a, epoch);
+    if (inc == NULL) {
         nx_comm_memory_done(&checked.call.mem);
         err = fail_rebuilt(a->name);
     } else {
-        nx_recover_enter(a->comm);
-        err = run_waiting(a->comm, &checked, &w, begun);
-        nx_recover_leave(a->comm);
+        (void)nx_incarnation_hold(inc);
+        nx_recover_enter(inc);
+        err = run_waiting(inc, &checked, &w, begun);
+        nx_recover_leave(inc);
         if (rebuild) {
-            err = nx_recover_after(a->comm, epoch, err);
+            err = nx_recover_after(inc, err);
         }
+        nx_incarnation_release(inc);
     }
     nx_loop_unlock(w.world->loop);
     nx_coll_args_done(&checked);
@@ -245,13 +267,13 @@ static nexar_err run_for_retry(const nx_coll_args *a, void *shard_arg, bool *beg
 }
 
 /* Checks |a| for the ranks that its application knows, |*was|, which are held if it is right. */
-static nexar_err check_known(const nx_coll_args *a, nx_roster **was)
+static nexar_err check_known(const nx_coll_args *a, nx_incarnation **was)
 {
     nx_coll_checked checked;
     nexar_err err;
 
-    *was = nx_retry_roster(a->comm);
-    err = nx_coll_args_check(a, (nx_seat){.size = (*was)->size, .rank = (*was)->rank}, &checked);
+    *was = nx_retry_known(a->comm);
+    err = nx_coll_args_check(a, nx_incarnation_seat(*was), &checked);
     if (err == NEXAR_OK) {
         nx_coll_args_done(&checked);
     } else {
@@ -264,11 +286,11 @@ nexar_err nx_coll_wait(const nx_coll_args *a, void *shard_arg)
 {
     NX_NOT_CANCELLED;
     const nx_retry_how how = {.once = run_for_retry, .arg = shard_arg};
-    nx_roster *was;
+    nx_incarnation *was;
     nexar_err err;
     bool begun;
 
-    if ((a->comm == NULL) || !a->comm->recovery.retries) {
+    if ((a->comm == NULL) || !a->comm->retry.on) {
         return run_once(a, shard_arg, true, &begun);
     }
     err = check_known(a, &was);
@@ -322,7 +344,7 @@ static void on_request_done(nx_run *run)
         tell_lost(r->base.comm->world, run);
     }
     nx_world_end(r->base.comm->world);
-    nx_recover_leave(r->base.comm);
+    nx_recover_leave(r->base.inc);
     nx_recover_request_done(&r->base, run->err);
 }
 
@@ -363,7 +385,7 @@ static void on_request_shard(nx_run *run, void *ptr, size_t off, size_t count)
 static nexar_err start_queued(const nx_coll_args *a, void *shard_arg, nexar_request **req)
 {
     const nx_retry_how how = {.once = run_for_retry, .arg = shard_arg};
-    nx_roster *was;
+    nx_incarnation *was;
     nexar_err err;
 
     if (req == NULL) {
@@ -376,14 +398,15 @@ static nexar_err start_queued(const nx_coll_args *a, void *shard_arg, nexar_requ
 /* Without. */
 static nexar_err start_once(const nx_coll_args *a, void *shard_arg, nexar_request **req)
 {
-    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->recovery.epoch;
+    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->epoch; /* before it is checked */
     nx_coll_checked checked;
     nexar_err err = prepare(a, &checked);
+    nx_incarnation *inc;
     coll_request *r;
     nx_loop *loop;
 
     if (err != NEXAR_OK) {
-        (void)((err == NEXAR_ENOMEM) && tell_short(a->comm, epoch, err));
+        (void)((err == NEXAR_ENOMEM) && tell_short(a, epoch, err));
         return err;
     }
     r = (req == NULL) ? NULL : nx_zalloc(sizeof(*r));
@@ -394,21 +417,22 @@ static nexar_err start_once(const nx_coll_args *a, void *shard_arg, nexar_reques
             return nx_fail(NEXAR_EINVAL, "%s: req is NULL", a->name);
         }
         err = nx_fail_nomem("a request");
-        (void)tell_short(a->comm, epoch, err);
+        (void)tell_short(a, epoch, err);
         return err;
     }
     r->shard = (shard){.fn = a->on_shard, .arg = shard_arg};
     loop = a->comm->world->loop;
     nx_loop_lock(loop);
-    if (a->comm->recovery.epoch != epoch) {
+    inc = where(a, epoch);
+    if (inc == NULL) {
         nx_comm_memory_done(&checked.call.mem);
         nx_coll_args_done(&checked);
         err = fail_rebuilt(a->name);
     } else {
-        err = make_run_or_tell(a->comm, &checked, 0, &r->run);
+        err = make_run_or_tell(inc, &checked, 0, &r->run);
     }
     if (err == NEXAR_OK) {
-        nx_recover_enter(a->comm);
+        nx_recover_enter(inc);
         nx_request_init(&r->base, &coll_ops, a->comm);
         r->run->owner = r;
         r->run->on_done = on_request_done;
@@ -427,7 +451,7 @@ static nexar_err start_once(const nx_coll_args *a, void *shard_arg, nexar_reques
 nexar_err nx_coll_start(const nx_coll_args *a, void *shard_arg, nexar_request **req)
 {
     NX_NOT_CANCELLED;
-    const bool retries = (a->comm != NULL) && a->comm->recovery.retries;
+    const bool retries = (a->comm != NULL) && a->comm->retry.on;
 
     return (retries ? start_queued : start_once)(a, shard_arg, req);
 }

@@ -29,6 +29,7 @@
 typedef struct compressed {
     nexar_request base; /* used by the form with a request */
     nexar_comm *comm;
+    nx_incarnation *inc; /* held: on which it runs */
     nx_compress *work;
     nx_coll_call whole; /* as the fingerprints have it */
     nx_exchange next;
@@ -82,7 +83,7 @@ static void compute(compressed *c)
         c->err = store(c);
     }
     if (c->err != NEXAR_OK) {
-        (void)nx_sentence(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
+        (void)nx_sentence(c->why, sizeof(c->why), "rank %u: %s", c->inc->rank, nexar_last_error());
     }
 }
 
@@ -104,7 +105,7 @@ static nexar_err outcome(const compressed *c)
 /* The call is over; those of its collectives that have not begun never will. */
 static void finish(compressed *c)
 {
-    nx_group_unreserve(&c->comm->group, c->number, c->parts);
+    nx_group_unreserve(&c->inc->group, c->number, c->parts);
     nx_compress_destroy(c->work);
     c->work = NULL;
     drop_shadow(c);
@@ -114,7 +115,7 @@ static void finish(compressed *c)
         nx_world_lost(c->comm->world, c->err, nexar_last_error());
     }
     nx_world_end(c->comm->world);
-    nx_recover_leave(c->comm);
+    nx_recover_leave(c->inc);
     if (!c->waited) {
         nx_recover_request_done(&c->base, c->err);
     }
@@ -125,7 +126,7 @@ static void finish(compressed *c)
 static void give_up(compressed *c, uint32_t at)
 {
     if (at < c->parts) {
-        nx_group_tell(&c->comm->group, c->number, at, c->err, c->why);
+        nx_group_tell(&c->inc->group, c->number, at, c->err, c->why);
     }
     finish(c);
 }
@@ -156,7 +157,7 @@ static void on_part_done(nx_run *run)
 static nx_coll_call part_call(const compressed *c)
 {
     const nx_exchange *e = &c->next;
-    const uint32_t n = c->comm->size;
+    const uint32_t n = c->inc->size;
     nx_coll_call call = {.guise = NX_GUISE_COMPRESSED,
                          .dtype = e->dtype,
                          .op = e->op,
@@ -164,7 +165,7 @@ static nx_coll_call part_call(const compressed *c)
                          .recv = e->recv};
 
     call.coll = (nx_coll){.kind = e->kind,
-                          .rank = c->comm->rank,
+                          .rank = c->inc->rank,
                           .size = n,
                           .count = e->count,
                           .in_place = (e->kind == NX_ALLREDUCE),
@@ -189,7 +190,7 @@ static void go_on(compressed *c)
         return;
     }
     if (c->err == NEXAR_OK) {
-        c->err = nx_run_make(&run, &c->comm->group, &call, c->number);
+        c->err = nx_run_make(&run, &c->inc->group, &call, c->number);
         if (c->err == NEXAR_OK) {
             run->part = c->at;
             run->mark = nx_mark_within(&run->mark, &c->whole);
@@ -199,7 +200,7 @@ static void go_on(compressed *c)
             nx_run_begin(run);
             return;
         }
-        (void)nx_sentence(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
+        (void)nx_sentence(c->why, sizeof(c->why), "rank %u: %s", c->inc->rank, nexar_last_error());
     }
     give_up(c, c->at);
 }
@@ -244,24 +245,24 @@ static nexar_err open_memory(compressed *c, nx_compress_call *call)
 
 /* This rank cannot begin it, and the others wait: they hear of it, and its number is used up.
  * With the lock held. */
-static nexar_err fall_out(nexar_comm *comm, nexar_err err)
+static nexar_err fall_out(nx_incarnation *inc, nexar_err err)
 {
-    err = nx_comm_give_up(comm, 0, err);
-    nx_loop_kick(comm->world->loop);
+    err = nx_comm_give_up(inc, 0, err);
+    nx_loop_kick(inc->world->loop);
     return err;
 }
 
 /* Makes the call ready to compute; with the lock held.  An error has used no number. */
 static nexar_err begin(compressed *c, nx_compress_call *call)
 {
-    nx_group *group = &c->comm->group;
+    nx_group *group = &c->inc->group;
     nexar_err err;
 
     c->parts = nx_compress_exchanges(call->how);
     c->whole = whole_call(call);
-    call->rank = c->comm->rank;
-    call->size = c->comm->size;
-    call->seed = nx_mark_mix(nx_mark_mix(c->comm->id, c->comm->size), group->next);
+    call->rank = c->inc->rank;
+    call->size = c->inc->size;
+    call->seed = nx_mark_mix(nx_mark_mix(c->inc->id, c->inc->size), group->next);
     err = nx_compress_create(&c->work, call);
     if (err != NEXAR_OK) {
         drop_shadow(c);
@@ -274,7 +275,7 @@ static nexar_err begin(compressed *c, nx_compress_call *call)
         return err;
     }
     nx_world_begin(c->comm->world);
-    nx_recover_enter(c->comm);
+    nx_recover_enter(c->inc);
     return NEXAR_OK;
 }
 
@@ -320,20 +321,19 @@ static void run_waiting(compressed *c)
     nx_loop_kick(world->loop);
 }
 
-/* |asked| once.  With |rebuild| the communicator is rebuilt if that is to be; |*begun|: others
- * know of it. */
-static nexar_err run_once(nexar_comm *comm, const nx_compress_call *asked, bool rebuild,
+/* |asked| once, on |inc|; NULL: on comm->inc, and the communicator is rebuilt if that is to be.
+ * |*begun|: others know of it. */
+static nexar_err run_once(nexar_comm *comm, nx_incarnation *inc, const nx_compress_call *asked,
                           bool *begun)
 {
     nx_loop *loop = comm->world->loop;
     compressed c = {.comm = comm, .waited = true};
     nx_compress_call call = *asked;
     nexar_err err = open_memory(&c, &call);
-    unsigned epoch;
 
     *begun = true;
     nx_loop_lock(loop);
-    epoch = comm->recovery.epoch;
+    c.inc = nx_incarnation_hold((inc == NULL) ? comm->inc : inc);
     if (err == NEXAR_OK) {
         err = begin(&c, &call);
     }
@@ -341,18 +341,19 @@ static nexar_err run_once(nexar_comm *comm, const nx_compress_call *asked, bool 
         run_waiting(&c);
         err = outcome(&c);
     } else {
-        err = fall_out(comm, err);
+        err = fall_out(c.inc, err);
     }
-    if (rebuild) {
-        err = nx_recover_after(comm, epoch, err);
+    if (inc == NULL) {
+        err = nx_recover_after(c.inc, err);
     }
+    nx_incarnation_release(c.inc);
     nx_loop_unlock(loop);
     return err;
 }
 
 static nexar_err run_for_retry(const nx_coll_args *a, void *arg, bool *begun)
 {
-    return run_once(a->comm, arg, false, begun);
+    return run_once(a->comm, a->inc, arg, begun);
 }
 
 /* |call| for retry.h; |changed| is the memory that it changes. */
@@ -394,11 +395,11 @@ nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, 
     if (err != NEXAR_OK) {
         return err;
     }
-    if (!comm->recovery.retries) {
-        return run_once(comm, &call, true, &begun);
+    if (!comm->retry.on) {
+        return run_once(comm, NULL, &call, &begun);
     }
     args = retry_args("allreduce_compressed", comm, &call, changed);
-    return nx_retry_run(&args, nx_retry_roster(comm),
+    return nx_retry_run(&args, nx_retry_known(comm),
                         &(nx_retry_how){.once = run_for_retry, .arg = &call});
 }
 
@@ -422,7 +423,7 @@ static void start_computing(compressed *c)
     err = nx_world_work(c->comm->world, &c->job); /* it may run by now: |c| is its own */
     if (err != NEXAR_OK) {
         c->err = err;
-        (void)nx_sentence(c->why, sizeof(c->why), "rank %u: %s", c->comm->rank, nexar_last_error());
+        (void)nx_sentence(c->why, sizeof(c->why), "rank %u: %s", c->inc->rank, nexar_last_error());
         give_up(c, c->at);
     }
 }
@@ -447,7 +448,7 @@ static nexar_err start_queued(nexar_comm *comm, nx_compress_call *call, nexar_re
     const nx_coll_args args = retry_args("iallreduce_compressed", comm, call, changed);
 
     return nx_queued_start(
-        &args, nx_retry_roster(comm),
+        &args, nx_retry_known(comm),
         &(nx_retry_how){.once = run_for_retry, .arg = call, .kept = sizeof(*call)}, req);
 }
 
@@ -465,6 +466,7 @@ static nexar_err start_once(nexar_comm *comm, nx_compress_call *call, nexar_requ
     }
     nx_loop_lock(comm->world->loop);
     if ((c != NULL) && (err == NEXAR_OK)) {
+        c->inc = comm->inc; /* which the request holds */
         err = begin(c, call);
     }
     if ((c != NULL) && (err == NEXAR_OK)) {
@@ -472,7 +474,7 @@ static nexar_err start_once(nexar_comm *comm, nx_compress_call *call, nexar_requ
         *req = &c->base;
         start_computing(c);
     } else {
-        err = fall_out(comm, err);
+        err = fall_out(comm->inc, err);
         nx_free(c);
     }
     nx_loop_unlock(comm->world->loop);
@@ -500,5 +502,5 @@ nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, size_t count,
     if (req == NULL) {
         return nx_fail(NEXAR_EINVAL, "iallreduce_compressed: req is NULL");
     }
-    return (comm->recovery.retries ? start_queued : start_once)(comm, &call, req);
+    return (comm->retry.on ? start_queued : start_once)(comm, &call, req);
 }

@@ -10,7 +10,7 @@
 #define NX_CORE_DIRECT_H
 
 #include "coll/call.h"
-#include "core/comm.h"
+#include "core/incarnation.h"
 
 /* A descriptor that was passed to this rank and is not claimed yet. */
 typedef struct nx_passed {
@@ -32,12 +32,13 @@ void nx_direct_on_pass(void *ctx, uint64_t member, uint64_t name, int fd);
 void nx_direct_close_passes(nx_passes *passes);
 
 /*
- * Runs |call| on the board of |comm|, and waits; |*err| is its outcome.  False: the
+ * Runs |call| on the board of |inc|, and waits; |*err| is its outcome.  False: the
  * engine runs it, with |*number| (0: the next one), before the lock is released.
  * With the loop's lock, which is released meanwhile.
  */
-bool nx_comm_direct(nexar_comm *comm, const nx_coll_call *call, uint32_t *number, nexar_err *err);
-/* |comm| is about to go. */
-void nx_comm_direct_fini(nexar_comm *comm);
+bool nx_incarnation_direct(nx_incarnation *inc, const nx_coll_call *call, uint32_t *number,
+                           nexar_err *err);
+/* |inc| is about to be closed. */
+void nx_incarnation_direct_fini(nx_incarnation *inc);
 
 #endif /* NX_CORE_DIRECT_H */

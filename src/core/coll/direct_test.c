@@ -476,7 +476,7 @@ static void aborted(nexar_comm *w, void *arg)
         NXT_OK(w, nexar_send(w, &word, 1, 1, 2));
     } else {
         nx_loop_lock(w->world->loop);
-        nx_group_tell(&w->group, w->group.next++, 0, NEXAR_ENOMEM, "it never came");
+        nx_group_tell(&w->inc->group, w->inc->group.next++, 0, NEXAR_ENOMEM, "it never came");
         nx_loop_kick(w->world->loop);
         nx_loop_unlock(w->world->loop);
         if (before) {

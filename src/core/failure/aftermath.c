@@ -11,7 +11,6 @@
 #include "core/early_replay.h"
 #include "core/failure/failure_inner.h"
 #include "core/recover/recover.h"
-#include "core/recover/roster.h"
 #include "core/update.h"
 
 _Static_assert((int)NX_HEALTH_FRAME_MAX <= (int)NX_LAST_MAX, "a verdict may be the last word");
@@ -52,7 +51,7 @@ static void call_done(nx_job *job)
     nx_comm_release(comm);
 }
 
-static void call_one(nexar_comm *comm, uint32_t rank)
+static void call_one(nexar_comm *comm, uint32_t rank, uint32_t slot)
 {
     nx_failure *f = comm->world->failure;
     call *c = nx_zalloc(sizeof(*c));
@@ -66,10 +65,9 @@ static void call_one(nexar_comm *comm, uint32_t rank)
     c->comm = comm;
     c->fn = comm->on_failure;
     c->arg = comm->on_failure_arg;
-    c->rank = (int)nx_roster_rank(comm, nx_comm_peer(comm, rank));
-    (void)snprintf(c->why, sizeof(c->why), "%s: %s",
-                   nx_world_peer_text(comm->world, nx_comm_peer(comm, rank), text),
-                   nx_failure_why(comm->world, nx_comm_peer(comm, rank)));
+    c->rank = (int)rank;
+    (void)snprintf(c->why, sizeof(c->why), "%s: %s", nx_world_peer_text(comm->world, slot, text),
+                   nx_failure_why(comm->world, slot));
     nx_list_push_back(&f->calls, &c->link);
     nx_comm_hold(comm);
     nx_world_begin(comm->world); /* finalize waits: whoever asked to be told is told */
@@ -83,22 +81,14 @@ static void call_one(nexar_comm *comm, uint32_t rank)
 void nx_failure_call(nexar_comm *comm)
 {
     const nx_failure *f = comm->world->failure;
+    const nx_incarnation *inc = comm->inc;
 
-    for (uint32_t rank = 0; (comm->on_failure != NULL) && (rank < comm->size); rank++) {
-        if (nx_rankset_has(&f->dead, nx_comm_peer(comm, rank)) && !comm->world->closing &&
-            nx_rankset_add(&comm->called, rank)) {
-            call_one(comm, rank);
-        }
-    }
-}
+    for (uint32_t rank = 0; (comm->on_failure != NULL) && (rank < inc->size); rank++) {
+        const uint32_t slot = nx_incarnation_peer(inc, rank);
 
-void nx_failure_keep_called(const nexar_comm *from, nexar_comm *to)
-{
-    for (uint32_t rank = 0; rank < to->size; rank++) {
-        const int was = nx_comm_find_peer(from, nx_comm_peer(to, rank));
-
-        if ((was >= 0) && nx_rankset_has(&from->called, (uint32_t)was)) {
-            (void)nx_rankset_add(&to->called, rank);
+        if (nx_rankset_has(&f->dead, slot) && !comm->world->closing &&
+            nx_rankset_add(&comm->called, slot)) {
+            call_one(comm, rank, slot);
         }
     }
 }
@@ -106,17 +96,17 @@ void nx_failure_keep_called(const nexar_comm *from, nexar_comm *to)
 /* ---- what follows ------------------------------------------------------------------------- */
 
 /* The first rank but this one of which something may still come on |comm|; its size: none. */
-static uint32_t first_there(const nexar_comm *comm)
+static uint32_t first_there(const nx_incarnation *inc)
 {
-    const nx_failure *f = comm->world->failure;
+    const nx_failure *f = inc->world->failure;
     uint32_t rank;
 
-    for (rank = 0; rank < comm->size; rank++) {
-        const uint32_t peer = nx_comm_peer(comm, rank);
+    for (rank = 0; rank < inc->size; rank++) {
+        const uint32_t peer = nx_incarnation_peer(inc, rank);
 
-        if ((rank != comm->rank) && !nx_rankset_has(&f->dead, peer) &&
+        if ((rank != inc->rank) && !nx_rankset_has(&f->dead, peer) &&
             !nx_rankset_has(&f->left, peer) &&
-            (nx_group_finished(&comm->group, rank) == NX_PARTING_NONE)) {
+            (nx_group_finished(&inc->group, rank) == NX_PARTING_NONE)) {
             break;
         }
     }
@@ -124,31 +114,33 @@ static uint32_t first_there(const nexar_comm *comm)
 }
 
 /* While one is there, as far as is known, others need not be asked. */
-void nx_failure_check_alone(nexar_comm *comm)
+void nx_failure_check_alone(nx_incarnation *inc)
 {
-    const uint32_t there = comm->world->failure->expelled ? comm->size : first_there(comm);
+    const uint32_t there = inc->world->failure->expelled ? inc->size : first_there(inc);
 
-    if ((comm->size > 1) && (there == comm->size)) {
-        comm->alone = true;
-        nx_comm_fail_any(comm);
-    } else if ((there < comm->size) && comm->inquires) {
-        nx_group_inquire(&comm->group, there);
+    if ((inc->size > 1) && (there == inc->size)) {
+        inc->alone = true;
+        nx_incarnation_fail_any(inc);
+    } else if ((there < inc->size) && inc->inquires) {
+        nx_group_inquire(&inc->group, there);
     }
 }
 
-/* Calls |each| for all communicators that |rank| is in. */
-static void with_comms(nx_world *world, uint32_t rank, void (*each)(nexar_comm *comm))
+/* Calls |each| for all incarnations that |rank| is in. */
+static void with_members(nx_world *world, uint32_t rank, void (*each)(nx_incarnation *inc))
 {
-    if ((world->comm != NULL) && (nx_comm_find_peer(world->comm, rank) >= 0)) {
-        each(world->comm);
-    }
-    nx_list_for_each (at, &world->comms) {
-        nexar_comm *comm = nx_list_entry(at, nexar_comm, link);
+    nx_list_for_each (at, &world->incarnations) {
+        nx_incarnation *inc = nx_list_entry(at, nx_incarnation, link);
 
-        if (nx_comm_find_peer(comm, rank) >= 0) {
-            each(comm);
+        if (nx_incarnation_rank_of(inc, rank) >= 0) {
+            each(inc);
         }
     }
+}
+
+static void call_for_comm(nx_incarnation *inc)
+{
+    nx_failure_call(inc->comm);
 }
 
 static void sentence_of(const nx_world *world, uint32_t rank, char *buf, size_t size)
@@ -161,30 +153,30 @@ static void sentence_of(const nx_world *world, uint32_t rank, char *buf, size_t 
 
 /* The last of |comm| that is known to have failed, also if that was not acted upon yet; NULL:
  * none. */
-static const nx_death *last_death(const nexar_comm *comm)
+static const nx_death *last_death(const nx_incarnation *inc)
 {
-    const nx_failure *f = comm->world->failure;
+    const nx_failure *f = inc->world->failure;
 
     for (const nx_list *at = f->deaths.prev; at != &f->deaths; at = at->prev) {
         const nx_death *d = nx_list_entry(at, nx_death, link);
 
-        if (nx_rankset_has(&f->dead, d->rank) && (nx_comm_find_peer(comm, d->rank) >= 0)) {
+        if (nx_rankset_has(&f->dead, d->rank) && (nx_incarnation_rank_of(inc, d->rank) >= 0)) {
             return d;
         }
     }
     return NULL;
 }
 
-const char *nx_failure_gone(const nexar_comm *comm, char buf[NX_FAILURE_GONE])
+const char *nx_failure_gone(const nx_incarnation *inc, char buf[NX_FAILURE_GONE])
 {
-    const nx_failure *f = comm->world->failure;
-    const nx_death *last = last_death(comm);
+    const nx_failure *f = inc->world->failure;
+    const nx_death *last = last_death(inc);
     uint32_t failed = 0, left = 0;
     size_t n = 0;
 
     buf[0] = '\0';
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
-        const uint32_t peer = nx_comm_peer(comm, rank);
+    for (uint32_t rank = 0; rank < inc->size; rank++) {
+        const uint32_t peer = nx_incarnation_peer(inc, rank);
         const bool dead = nx_rankset_has(&f->dead, peer) || nx_rankset_has(&f->absent, peer);
 
         failed += dead;
@@ -195,7 +187,7 @@ const char *nx_failure_gone(const nexar_comm *comm, char buf[NX_FAILURE_GONE])
     }
     if (last != NULL) {
         (void)snprintf(buf, NX_FAILURE_GONE, ": ");
-        sentence_of(comm->world, last->rank, buf + 2, NX_FAILURE_GONE - 2);
+        sentence_of(inc->world, last->rank, buf + 2, NX_FAILURE_GONE - 2);
         n = strlen(buf);
     }
     if ((last != NULL) && (failed > 1) && (n < NX_FAILURE_GONE)) {
@@ -222,7 +214,7 @@ static void expel(nx_failure *f, const char *why)
     }
     nx_hub_on_death(world->hub, world->self, NEXAR_EPEER, why);
     nx_accord_failed(world, world->self);
-    with_comms(world, world->self, nx_failure_check_alone);
+    with_members(world, world->self, nx_failure_check_alone);
     nx_recover_abort(world, why);
 }
 
@@ -254,9 +246,9 @@ void nx_aftermath_bury(nx_failure *f, uint32_t rank)
     nx_accord_failed(world, rank);
     nx_msg_dismiss_peer(world->msg, rank, NEXAR_EPEER, why, verdict, len);
     nx_hub_on_death(world->hub, rank, NEXAR_EPEER, sentence);
-    with_comms(world, rank, nx_failure_check_alone);
-    with_comms(world, rank, nx_recover_on_failure);
-    with_comms(world, rank, nx_failure_call);
+    with_members(world, rank, nx_failure_check_alone);
+    with_members(world, rank, nx_recover_on_failure);
+    with_members(world, rank, call_for_comm);
     nx_update_on_death(world);
 }
 
@@ -284,30 +276,30 @@ void nx_failure_quit(nx_world *world, const char *why)
     }
 }
 
-void nx_failure_opened(nexar_comm *comm)
+void nx_failure_opened(nx_incarnation *inc)
 {
-    nx_world *world = comm->world;
+    nx_world *world = inc->world;
     const nx_failure *f = world->failure;
     char sentence[NX_FAILURE_WHY + NX_PEER_TEXT + 32];
 
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
-        const uint32_t peer = nx_comm_peer(comm, rank);
+    for (uint32_t rank = 0; rank < inc->size; rank++) {
+        const uint32_t peer = nx_incarnation_peer(inc, rank);
 
         if (nx_rankset_has(&f->dead, peer)) {
             sentence_of(world, peer, sentence, sizeof(sentence));
-            nx_group_break(&comm->group, NEXAR_EPEER, sentence);
-            nx_recover_want(comm);
+            nx_group_break(&inc->group, NEXAR_EPEER, sentence);
+            nx_recover_want(inc);
         }
     }
-    nx_failure_check_alone(comm);
-    nx_early_opened(world, comm->id);
+    nx_failure_check_alone(inc);
+    nx_early_opened(world, inc->id);
 }
 
 void nx_aftermath_left(nx_failure *f, uint32_t rank)
 {
     nx_accord_left(f->world);
-    with_comms(f->world, rank, nx_failure_check_alone);
-    with_comms(f->world, rank, nx_recover_wake); /* who waits for its word looks again */
+    with_members(f->world, rank, nx_failure_check_alone);
+    with_members(f->world, rank, nx_recover_wake); /* who waits for its word looks again */
 }
 
 void nx_aftermath_stop(nx_failure *f)

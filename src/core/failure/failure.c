@@ -108,21 +108,21 @@ void nx_failure_absent(nx_world *world, uint32_t slot)
     }
 }
 
-void nx_failure_agreed(nexar_comm *comm, const nx_rankset *failed)
+void nx_failure_agreed(const nx_incarnation *inc, const nx_rankset *failed)
 {
     char why[NX_FAILURE_WHY], at[NX_TIME_TEXT];
 
     (void)snprintf(why, sizeof(why), "the others have agreed that it has, at %s", nx_time_text(at));
     for (uint32_t rank = 0; (rank = nx_rankset_next(failed, rank)) < failed->n; rank++) {
-        const uint32_t slot = nx_comm_peer(comm, rank);
+        const uint32_t slot = nx_incarnation_peer(inc, rank);
 
-        if (nx_accord_has_left(comm, rank)) {
-            nx_failure_absent(comm->world, slot);
+        if (nx_accord_has_left(inc, rank)) {
+            nx_failure_absent(inc->world, slot);
         } else {
-            nx_failure_learn(comm->world, slot, why);
+            nx_failure_learn(inc->world, slot, why);
         }
     }
-    nx_failure_settle(comm->world);
+    nx_failure_settle(inc->world);
 }
 
 void nx_failure_starve(nx_world *world)
@@ -412,11 +412,11 @@ static void free_deaths(nx_list *list)
     }
 }
 
-/* Whether a communicator is still here that |slot| is in. */
+/* Whether an incarnation is still here that |slot| is in. */
 static bool in_use(const nx_world *world, uint32_t slot)
 {
-    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
-        if (nx_comm_find_peer(nx_list_entry(at, nexar_comm, link), slot) >= 0) {
+    for (const nx_list *at = world->incarnations.next; at != &world->incarnations; at = at->next) {
+        if (nx_incarnation_rank_of(nx_list_entry(at, nx_incarnation, link), slot) >= 0) {
             return true;
         }
     }

@@ -40,7 +40,7 @@
 #define NX_FAILURE_H
 
 #include "cluster/rankset.h"
-#include "core/world.h"
+#include "core/incarnation.h"
 
 enum { NX_FAILURE_WHY = 200 };
 
@@ -116,18 +116,18 @@ void nx_failure_learn(nx_world *world, uint32_t rank, const char *why);
 /* |slot| is gone, say others to whom it has said good-bye: it has left, unless news come that it
  * has failed. */
 void nx_failure_absent(nx_world *world, uint32_t slot);
-/* |failed|, ranks of |comm|, have failed, or left, as an agreement says, also where the news of it
+/* |failed|, ranks of |inc|, have failed, or left, as an agreement says, also where the news of it
  * have not come yet: what is asked or called for after it shall not say otherwise.  Acts upon all
  * that was noted. */
-void nx_failure_agreed(nexar_comm *comm, const nx_rankset *failed);
+void nx_failure_agreed(const nx_incarnation *inc, const nx_rankset *failed);
 /* A communicator has something to do: nx_accord_settle is called soon. */
 void nx_failure_stir(nx_world *world);
 
-/* Receives from anybody end where nobody else of |comm| is left that has not freed it. */
-void nx_failure_check_alone(nexar_comm *comm);
+/* Receives from anybody end where nobody else of |inc| is left that has not freed it. */
+void nx_failure_check_alone(nx_incarnation *inc);
 
-/* A communicator has been made, and is in its world: those that have failed are told. */
-void nx_failure_opened(nexar_comm *comm);
+/* |inc| has been made, and is its communicator's: those that have failed are told. */
+void nx_failure_opened(nx_incarnation *inc);
 
 /* The record: the slots of those that have failed; of those that have left. */
 const nx_rankset *nx_failure_dead(const nx_world *world);
@@ -135,16 +135,14 @@ const nx_rankset *nx_failure_left(const nx_world *world);
 /* Why |rank|, which has failed, has: "its process has ended, at 14:03:22 UTC". */
 const char *nx_failure_why(const nx_world *world, uint32_t rank);
 
-/* Who of |comm| is gone, for a sentence, after ": ": the one that was the last to fail, "rank 1
+/* Who of |inc| is gone, for a sentence, after ": ": the one that was the last to fail, "rank 1
  * (node7, 10.0.0.7:4433) has failed: its process has ended, at 14:03:22 UTC", and how many more.
  * "": nobody, or this rank is itself held for dead. */
 enum { NX_FAILURE_GONE = NX_FAILURE_WHY + NX_PEER_TEXT + 64 };
-const char *nx_failure_gone(const nexar_comm *comm, char buf[NX_FAILURE_GONE]);
+const char *nx_failure_gone(const nx_incarnation *inc, char buf[NX_FAILURE_GONE]);
 
 /* Calls the function that |comm| has for failures, for each rank that it was not called
  * for. */
 void nx_failure_call(nexar_comm *comm);
-/* For whom it was called on |from| it is not called again on |to|, whose |called| is made. */
-void nx_failure_keep_called(const nexar_comm *from, nexar_comm *to);
 
 #endif /* NX_FAILURE_H */

@@ -5,8 +5,7 @@
 #include "core/accord/accord.h"
 #include "core/failure/failure.h"
 #include "core/forked.h"
-#include "core/recover/recover.h"
-#include "core/recover/roster.h"
+#include "core/recover/turns.h"
 #include "core/update.h"
 
 static nexar_err check(const char *name, const nexar_comm *comm, const void *out, const char *what)
@@ -30,11 +29,8 @@ nexar_err nexar_comm_failed(nexar_comm *comm, int ranks[], size_t *n)
         return nx_fail(NEXAR_EINVAL, "comm_failed: ranks is NULL, with room for %zu", *n);
     }
     nx_loop_lock(comm->world->loop);
-    for (uint32_t rank = 0; rank < comm->known_size; rank++) {
-        const nx_roster *shown = comm->recovery.shown;
-        const uint32_t slot = (shown == NULL) ? nx_comm_peer(comm, rank) : shown->slots[rank];
-
-        if (nx_rankset_has(nx_failure_dead(comm->world), slot)) {
+    for (uint32_t rank = 0; rank < comm->inc->size; rank++) {
+        if (nx_rankset_has(nx_failure_dead(comm->world), nx_incarnation_peer(comm->inc, rank))) {
             if (found < *n) {
                 ranks[found] = (int)rank;
             }
@@ -56,7 +52,7 @@ nexar_err nexar_on_failure(nexar_comm *comm, nexar_failure_fn fn, void *arg)
     }
     nx_loop_lock(comm->world->loop);
     if (comm->called.words == NULL) {
-        err = nx_rankset_init(&comm->called, comm->size);
+        err = nx_rankset_init(&comm->called, comm->world->slots);
     }
     if (err == NEXAR_OK) {
         comm->on_failure = fn;
@@ -75,7 +71,7 @@ nexar_err nexar_comm_revoke(nexar_comm *comm)
 
     if (err == NEXAR_OK) {
         nx_loop_lock(comm->world->loop);
-        err = nx_accord_revoke(comm);
+        err = nx_accord_revoke(comm->active);
         nx_loop_kick(comm->world->loop);
         nx_loop_unlock(comm->world->loop);
     }
@@ -87,18 +83,21 @@ nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags)
     NX_NOT_CANCELLED;
     nexar_err err = check("comm_agree", comm, flags, "flags");
     nx_outcome out = {0};
+    nx_incarnation *inc;
 
     if (err != NEXAR_OK) {
         return err;
     }
     nx_loop_lock(comm->world->loop);
-    nx_recover_drain(comm);
-    err = nx_accord_agree(comm, "comm_agree", &(nx_accord_input){.flags = *flags}, &out);
+    nx_turns_drain(comm);
+    inc = nx_incarnation_hold(comm->active);
+    err = nx_accord_agree(inc, "comm_agree", &(nx_accord_input){.flags = *flags}, &out);
     if (err == NEXAR_OK) {
         *flags = out.flags;
-        nx_failure_agreed(comm, &out.failed);
+        nx_failure_agreed(inc, &out.failed);
         nx_rankset_fini(&out.failed);
     }
+    nx_incarnation_release(inc);
     nx_loop_unlock(comm->world->loop);
     return err;
 }
@@ -116,17 +115,22 @@ static nexar_err give_up(nx_world *world)
     return nx_fail(NEXAR_ENOMEM, "%s: this rank is out of the world: %s", SHRINK, why);
 }
 
-/* What all of |comm| have agreed on becomes |*out|. */
-static nexar_err take_rest(nexar_comm *comm, const nx_outcome *outcome, nexar_comm **out)
+/* What all of |inc|, one of |comm|, have agreed on becomes |*out|. */
+static nexar_err take_rest(nexar_comm *comm, const nx_incarnation *inc, const nx_outcome *outcome,
+                           nexar_comm **out)
 {
+    nx_members who;
     nexar_err err =
-        nx_update_enough(SHRINK, comm->size - outcome->failed.count, (uint32_t)outcome->highest);
+        nx_update_enough(SHRINK, inc->size - outcome->failed.count, (uint32_t)outcome->highest);
 
-    if (err == NEXAR_OK) {
-        err = nx_comm_make_rest(comm, &outcome->failed, outcome->id, out);
-        err = (err == NEXAR_ENOMEM) ? give_up(comm->world) : err;
+    if (err != NEXAR_OK) {
+        return err;
     }
-    return err;
+    err = nx_incarnation_rest(inc, &outcome->failed, outcome->id, &who);
+    if (err == NEXAR_OK) {
+        err = nx_comm_create(comm, "shrink", &who, out);
+    }
+    return (err == NEXAR_ENOMEM) ? give_up(comm->world) : err;
 }
 
 nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
@@ -135,22 +139,25 @@ nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
     nexar_err err = check(SHRINK, comm, (const void *)out, "out");
     nx_accord_input input = {.flags = UINT64_MAX};
     nx_outcome outcome = {0};
+    nx_incarnation *inc;
 
     if (err != NEXAR_OK) {
         return err;
     }
     nx_loop_lock(comm->world->loop);
-    nx_recover_drain(comm);
+    nx_turns_drain(comm);
+    inc = nx_incarnation_hold(comm->active);
     if (comm == comm->world->comm) { /* ranks may have different settings */
         input.highest = nx_config_number(comm->world->config, NX_SET_MIN_WORLD);
     }
     input.id = nx_comm_take_id(comm->world);
-    err = nx_accord_agree(comm, SHRINK, &input, &outcome);
+    err = nx_accord_agree(inc, SHRINK, &input, &outcome);
     if (err == NEXAR_OK) {
-        nx_failure_agreed(comm, &outcome.failed);
-        err = take_rest(comm, &outcome, out);
+        nx_failure_agreed(inc, &outcome.failed);
+        err = take_rest(comm, inc, &outcome, out);
         nx_rankset_fini(&outcome.failed);
     }
+    nx_incarnation_release(inc);
     nx_loop_unlock(comm->world->loop);
     return err;
 }

@@ -46,7 +46,7 @@ static nexar_err usable(const nexar_message *msg)
     if (msg->lost != NEXAR_OK) {
         return nx_fail(msg->lost, "mrecv: the message was lost before: %s", msg->why);
     }
-    if (nx_comm_refuses(msg->comm) || (msg->id != msg->comm->id)) {
+    if (msg->comm->inc->revoked || (msg->id != msg->comm->inc->id)) {
         return nx_fail(NEXAR_EREVOKED, "mrecv: the communicator was revoked");
     }
     return NEXAR_OK;

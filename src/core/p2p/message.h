@@ -12,7 +12,7 @@
 struct nexar_message {
     nx_list link;     /* in world->messages */
     nexar_comm *comm; /* NULL: it was freed */
-    uint32_t id;      /* of |comm| when the message was taken */
+    uint32_t id;      /* of comm->inc when the message was taken */
     int source;       /* rank in |comm| then */
     uint64_t tag, number;
     nexar_err lost; /* it cannot be received any more, ... */

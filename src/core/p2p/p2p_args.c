@@ -20,9 +20,9 @@ nexar_err nx_p2p_check_dest(const char *name, const nexar_comm *comm, int dest, 
     if (err != NEXAR_OK) {
         return err;
     }
-    if ((dest < 0) || ((uint32_t)dest >= comm->known_size)) {
+    if ((dest < 0) || (dest >= nexar_size(comm))) {
         return nx_fail(NEXAR_EINVAL, "%s: there is no rank %d; ranks are 0 to %" PRIu32, name, dest,
-                       comm->known_size - 1);
+                       nexar_size(comm) - 1);
     }
     if (tag == NEXAR_ANY_TAG) {
         return nx_fail(NEXAR_EINVAL, "%s: NEXAR_ANY_TAG is for receiving; give a tag below it",
@@ -38,10 +38,10 @@ nexar_err nx_p2p_check_source(const char *name, const nexar_comm *comm, int sour
     if (err != NEXAR_OK) {
         return err;
     }
-    if ((source != NEXAR_ANY_SOURCE) && ((source < 0) || ((uint32_t)source >= comm->known_size))) {
+    if ((source != NEXAR_ANY_SOURCE) && ((source < 0) || (source >= nexar_size(comm)))) {
         return nx_fail(NEXAR_EINVAL,
                        "%s: there is no rank %d; ranks are 0 to %" PRIu32 ", or NEXAR_ANY_SOURCE",
-                       name, source, comm->known_size - 1);
+                       name, source, nexar_size(comm) - 1);
     }
     return NEXAR_OK;
 }

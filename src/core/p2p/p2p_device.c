@@ -17,14 +17,13 @@ typedef struct nx_op_device {
     size_t bytes; /* of all */
 
     /* A send. */
-    nx_list link;  /* in comm->staged */
+    nx_list link;  /* in inc->staged */
     nx_bytes host; /* what goes out at first; or the caller's own ... */
     const nx_bytes *many;
     size_t nmany; /* ... in so many stretches */
     nx_outflow out;
-    bool with_msg;      /* which has its first bytes */
-    bool waits;         /* for the device, to have the next */
-    nx_context context; /* of its communicator, when it began */
+    bool with_msg; /* which has its first bytes */
+    bool waits;    /* for the device, to have the next */
     bool ready, cancelled;
     uint64_t begun_ns; /* when the device was given it; of a receive, all of it */
     void *memory;      /* of one to ourselves, which is staged as a whole */
@@ -129,40 +128,42 @@ static nexar_err by_regions(const op_device *d, uint64_t off, char *host, size_t
 static void send_first(op_device *d)
 {
     nx_op *op = d->op;
-    nexar_comm *comm = op->comm;
-    nx_msg *msg = comm->world->msg;
+    const nx_context context = nx_incarnation_user(op->inc);
+    nx_msg *msg = op->comm->world->msg;
 
     d->with_msg = true;
     if (d->many != NULL) {
-        nx_msg_send(msg, &op->req, op->to, d->context, op->tag, d->many, d->nmany);
+        nx_msg_send(msg, &op->req, op->to, context, op->tag, d->many, d->nmany);
     } else if ((op->mem.device != NULL) && (d->host.len < d->bytes)) {
-        nx_msg_send_stream(msg, &op->req, op->to, d->context, op->tag, d->host, d->bytes);
+        nx_msg_send_stream(msg, &op->req, op->to, context, op->tag, d->host, d->bytes);
     } else {
-        nx_msg_send(msg, &op->req, op->to, d->context, op->tag, &d->host, 1);
+        nx_msg_send(msg, &op->req, op->to, context, op->tag, &d->host, 1);
     }
 }
 
 /* Hands what is ready to msg, in the order in which it was started. */
-static void send_ready(nexar_comm *comm)
+static void send_ready(nx_incarnation *inc)
 {
-    while (!nx_list_empty(&comm->staged)) {
-        op_device *d = nx_list_entry(comm->staged.next, op_device, link);
+    (void)nx_incarnation_hold(inc); /* one that is refused is over */
+    while (!nx_list_empty(&inc->staged)) {
+        op_device *d = nx_list_entry(inc->staged.next, op_device, link);
         nx_op *op = d->op;
 
         if (!d->ready) {
-            return;
+            break;
         }
         nx_list_remove(&d->link);
         if (d->err != NEXAR_OK) {
             refuse(op, d->err, d->why);
         } else if (d->cancelled) {
             refuse(op, NEXAR_ECANCELED, "canceled");
-        } else if (comm->revoked || (d->context.comm != comm->id)) {
+        } else if (inc->revoked) {
             refuse(op, NEXAR_EREVOKED, "the communicator was revoked");
         } else {
             send_first(d);
         }
     }
+    nx_incarnation_release(inc);
 }
 
 static nexar_err gather_some(const op_device *d, const nexar_iov *some, size_t n, char *host)
@@ -195,7 +196,7 @@ static void on_ready(nx_outflow *out, const void *host, size_t len)
         (void)nx_sentence(d->why, sizeof(d->why), "%s", out->why);
         d->host = (nx_bytes){.ptr = host, .len = len};
         d->ready = true;
-        send_ready(d->op->comm);
+        send_ready(d->op->inc);
     }
 }
 
@@ -231,7 +232,7 @@ static void whole_done(nx_job *job)
     op_device *d = nx_list_entry(job, op_device, job);
 
     d->ready = true;
-    send_ready(d->op->comm);
+    send_ready(d->op->inc);
 }
 
 static nexar_err stage_whole(op_device *d)
@@ -281,12 +282,11 @@ void nx_op_device_send(nx_op *op, const nx_bytes *bytes, size_t n)
         return;
     }
     d = op->device;
-    d->context = nx_comm_user(op->comm);
     for (size_t i = 0; i < n; i++) {
         d->regions[i] = (nexar_iov){.ptr = (void *)bytes[i].ptr, .bytes = bytes[i].len};
         d->bytes += bytes[i].len;
     }
-    nx_list_push_back(&op->comm->staged, &d->link);
+    nx_list_push_back(&op->inc->staged, &d->link);
     d->ready = (op->mem.device == NULL) || (d->bytes == 0);
     if (op->mem.device == NULL) { /* host memory: the turn is all that it waits for */
         d->many = (n == 1) ? NULL : bytes;
@@ -299,7 +299,7 @@ void nx_op_device_send(nx_op *op, const nx_bytes *bytes, size_t n)
         nx_list_remove(&d->link);
         refuse(op, err, nexar_last_error());
     } else if (op->device == d) {
-        send_ready(op->comm);
+        send_ready(op->inc);
     }
 }
 
@@ -397,7 +397,7 @@ const nx_op *nx_op_device_snag(const nx_op *op, nx_snag *snag)
         return NULL;
     }
     if (op->sending && nx_list_linked(&d->link)) {
-        d = nx_list_entry(op->comm->staged.next, op_device, link); /* who holds up the others */
+        d = nx_list_entry(op->inc->staged.next, op_device, link); /* who holds up the others */
     } else if (op->sending ? !d->waits : !d->in.ended) {
         return NULL;
     }

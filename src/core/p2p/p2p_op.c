@@ -43,14 +43,21 @@ static void tell_lost(const nx_op *op)
     nx_world_lost(op->comm->world, op->req.err, why);
 }
 
+static void end(nx_op *op)
+{
+    nx_incarnation_release(op->inc);
+    op->inc = NULL;
+    op->over = true;
+    op->on_over(op);
+}
+
 void nx_op_over(nx_op *op)
 {
     if (!op->sending && ((op->req.err == NEXAR_OK) || (op->req.err == NEXAR_ETRUNC))) {
-        op->source = ((op->peer == NEXAR_ANY_SOURCE) || (op->id != op->comm->id))
-                         ? nx_comm_find_peer(op->comm, op->req.peer)
-                         : op->peer;
+        op->source = (op->peer == NEXAR_ANY_SOURCE) ? nx_incarnation_rank_of(op->inc, op->req.peer)
+                                                    : op->peer;
     }
-    if ((op->req.err == NEXAR_ECANCELED) && (op->comm->revoked || (op->id != op->comm->id))) {
+    if ((op->req.err == NEXAR_ECANCELED) && op->inc->revoked) {
         op->req.err = NEXAR_EREVOKED;
         (void)nx_sentence(op->req.why, sizeof(op->req.why), "the communicator was revoked");
     }
@@ -62,8 +69,7 @@ void nx_op_over(nx_op *op)
         }
         nx_world_end(op->comm->world);
     }
-    op->over = true;
-    op->on_over(op);
+    end(op);
 }
 
 void nx_op_init(nx_op *op, nexar_comm *comm, nx_devmem mem, void (*on_over)(nx_op *op))
@@ -76,6 +82,7 @@ void nx_op_init(nx_op *op, nexar_comm *comm, nx_devmem mem, void (*on_over)(nx_o
     op->req.err = NEXAR_OK;
     op->req.why[0] = '\0';
     op->comm = comm;
+    op->inc = NULL;
     op->source = -1;
     op->sending = op->over = false;
     op->on_over = on_over;
@@ -86,16 +93,16 @@ void nx_op_init(nx_op *op, nexar_comm *comm, nx_devmem mem, void (*on_over)(nx_o
     }
 }
 
-uint32_t nx_op_source(const nexar_comm *comm, int source)
+uint32_t nx_op_source(const nx_incarnation *inc, int source)
 {
-    return (source == NEXAR_ANY_SOURCE) ? NX_ANY_PEER : nx_comm_peer(comm, (uint32_t)source);
+    return (source == NEXAR_ANY_SOURCE) ? NX_ANY_PEER : nx_incarnation_peer(inc, (uint32_t)source);
 }
 
 nx_what nx_op_what(const nx_op *op)
 {
     return (nx_what){.kind = op->sending ? NX_WHAT_SEND : NX_WHAT_RECV,
                      .name = op->name,
-                     .comm = op->comm->id,
+                     .comm = op->id,
                      .peer = op->to,
                      .tag = op->tag};
 }
@@ -104,7 +111,8 @@ static void begin(nx_op *op, const char *name, int peer, uint64_t tag)
 {
     op->name = name;
     op->peer = peer;
-    op->id = op->comm->id;
+    op->inc = nx_incarnation_hold(op->comm->inc);
+    op->id = op->inc->id;
     op->number = 0;
     op->tag = tag;
 }
@@ -113,11 +121,11 @@ static void begin(nx_op *op, const char *name, int peer, uint64_t tag)
  * communicator was rebuilt without the peer after the call had been checked. */
 static bool is_refused(nx_op *op)
 {
-    const nexar_comm *comm = op->comm;
-    const bool gone = (op->peer != NEXAR_ANY_SOURCE) && ((uint32_t)op->peer >= comm->size);
+    const nx_incarnation *inc = op->inc;
+    const bool gone = (op->peer != NEXAR_ANY_SOURCE) && ((uint32_t)op->peer >= inc->size);
 
-    op->to = gone ? NX_ANY_PEER : nx_op_source(comm, op->peer);
-    if (nx_comm_refuses(comm) || gone) {
+    op->to = gone ? NX_ANY_PEER : nx_op_source(inc, op->peer);
+    if (inc->revoked || gone) {
         op->req.done = true;
         op->req.err = NEXAR_EREVOKED;
         (void)nx_sentence(op->req.why, sizeof(op->req.why), "the communicator was revoked");
@@ -131,25 +139,28 @@ static bool is_refused(nx_op *op)
  * communicator, if what it had sent before is not it. */
 static void check_sources(const nx_op *op)
 {
-    nexar_comm *comm = op->comm;
+    const nx_incarnation *inc = op->inc;
     nx_parting how;
 
+    if (inc == NULL) { /* it is over already */
+        return;
+    }
     if (op->peer == NEXAR_ANY_SOURCE) {
-        if (comm->alone) {
-            nx_comm_fail_any(comm);
+        if (inc->alone) {
+            nx_incarnation_fail_any(inc);
         }
         return;
     }
-    how = nx_group_finished(&comm->group, (uint32_t)op->peer);
+    how = nx_group_finished(&inc->group, (uint32_t)op->peer);
     if (how != NX_PARTING_NONE) {
-        nx_comm_fail_from(comm, op->to, how);
+        nx_incarnation_fail_from(inc, op->to, how);
     }
 }
 
 /* True: the peer has parted from the communicator, and it is over. */
 static bool is_parted(nx_op *op)
 {
-    const nx_parting how = nx_group_parted(&op->comm->group, (uint32_t)op->peer);
+    const nx_parting how = nx_group_parted(&op->inc->group, (uint32_t)op->peer);
 
     if (how == NX_PARTING_NONE) {
         return false;
@@ -171,30 +182,32 @@ void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, in
         return;
     }
     /* Behind those that are being staged, also where it needs none of that itself. */
-    if ((op->mem.device != NULL) || !nx_list_empty(&op->comm->staged)) {
+    if ((op->mem.device != NULL) || !nx_list_empty(&op->inc->staged)) {
         nx_op_device_send(op, bytes, n);
     } else {
-        nx_msg_send(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag, bytes, n);
+        nx_msg_send(op->comm->world->msg, &op->req, op->to, nx_incarnation_user(op->inc), tag,
+                    bytes, n);
     }
 }
 
 bool nx_op_send_short(nexar_comm *comm, const nx_bytes *bytes, int dest, uint64_t tag)
 {
-    return !nx_comm_refuses(comm) && ((uint32_t)dest < comm->size) && (comm->group.gone.n == 0) &&
-           !atomic_load(&comm->has_device) && nx_list_empty(&comm->staged) &&
-           nx_msg_send_short(comm->world->msg, nx_comm_peer(comm, (uint32_t)dest),
-                             nx_comm_user(comm), tag, bytes->ptr, bytes->len);
+    const nx_incarnation *inc = comm->inc;
+
+    return !inc->revoked && ((uint32_t)dest < inc->size) && (inc->group.gone.n == 0) &&
+           !atomic_load(&comm->has_device) && nx_list_empty(&inc->staged) &&
+           nx_msg_send_short(inc->world->msg, nx_incarnation_peer(inc, (uint32_t)dest),
+                             nx_incarnation_user(inc), tag, bytes->ptr, bytes->len);
 }
 
 void nx_op_sent(nx_op *op, const char *name, int dest, uint64_t tag)
 {
     begin(op, name, dest, tag);
-    op->to = nx_op_source(op->comm, dest);
+    op->to = nx_op_source(op->inc, dest);
     op->sending = true;
     op->req.done = true;
     nx_comm_memory_done(&op->mem);
-    op->over = true;
-    op->on_over(op);
+    end(op);
 }
 
 void nx_op_post(nx_op *op, const nx_sink *sink)
@@ -202,9 +215,9 @@ void nx_op_post(nx_op *op, const nx_sink *sink)
     nx_msg *msg = op->comm->world->msg;
 
     if (op->number != 0) {
-        nx_msg_take(msg, &op->req, op->to, nx_comm_user(op->comm), op->number, sink);
+        nx_msg_take(msg, &op->req, op->to, nx_incarnation_user(op->inc), op->number, sink);
     } else {
-        nx_msg_recv(msg, &op->req, op->to, nx_comm_user(op->comm), op->tag, sink);
+        nx_msg_recv(msg, &op->req, op->to, nx_incarnation_user(op->inc), op->tag, sink);
     }
 }
 
@@ -246,12 +259,13 @@ void nx_op_take(nx_op *op, const char *name, const nx_iov_span *span, int source
 bool nx_op_recv_short(nexar_comm *comm, const nx_iov_span *span, int source, uint64_t tag,
                       nexar_status *status)
 {
+    const nx_incarnation *inc = comm->inc;
     size_t got;
 
-    if (nx_comm_refuses(comm) || (source == NEXAR_ANY_SOURCE) || (tag == NEXAR_ANY_TAG) ||
-        ((uint32_t)source >= comm->size) || atomic_load(&comm->has_device) ||
-        !nx_msg_recv_short(comm->world->msg, nx_comm_peer(comm, (uint32_t)source),
-                           nx_comm_user(comm), tag, true, *span, &got)) {
+    if (inc->revoked || (source == NEXAR_ANY_SOURCE) || (tag == NEXAR_ANY_TAG) ||
+        ((uint32_t)source >= inc->size) || atomic_load(&comm->has_device) ||
+        !nx_msg_recv_short(inc->world->msg, nx_incarnation_peer(inc, (uint32_t)source),
+                           nx_incarnation_user(inc), tag, true, *span, &got)) {
         return false;
     }
     if (status != NULL) {
@@ -266,7 +280,7 @@ void nx_op_probe(nx_op *op, const char *name, int source, uint64_t tag)
     if (is_refused(op)) {
         return;
     }
-    nx_msg_probe(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag);
+    nx_msg_probe(op->comm->world->msg, &op->req, op->to, nx_incarnation_user(op->inc), tag);
     check_sources(op);
 }
 
@@ -276,7 +290,7 @@ void nx_op_match(nx_op *op, const char *name, int source, uint64_t tag)
     if (is_refused(op)) {
         return;
     }
-    nx_msg_match(op->comm->world->msg, &op->req, op->to, nx_comm_user(op->comm), tag);
+    nx_msg_match(op->comm->world->msg, &op->req, op->to, nx_incarnation_user(op->inc), tag);
     check_sources(op);
 }
 

@@ -17,12 +17,13 @@
 typedef struct nx_op {
     nx_req req;
     nexar_comm *comm;
-    const char *name; /* "send", "recv", ... */
-    int peer;         /* rank as the caller gave it; NEXAR_ANY_SOURCE too */
-    uint32_t to;      /* the same as msg names it */
-    uint32_t id;      /* of |comm| when it began */
-    uint64_t number;  /* the message that a matched probe has taken; 0: none */
-    int source;       /* rank that a message came from; as it was then */
+    nx_incarnation *inc; /* on which it was started; held until it is over */
+    const char *name;    /* "send", "recv", ... */
+    int peer;            /* rank as the caller gave it; NEXAR_ANY_SOURCE too */
+    uint32_t to;         /* the same as msg names it */
+    uint32_t id;         /* of |inc| */
+    uint64_t number;     /* the message that a matched probe has taken; 0: none */
+    int source;          /* rank in |inc| that a message came from */
     uint64_t tag;
     bool sending;
     bool over;                         /* the outcome is in |req| */
@@ -65,7 +66,7 @@ nexar_err nx_op_finish(nx_op *op, nexar_status *status);
 nx_what nx_op_what(const nx_op *op);
 
 /* A rank, or any, as msg names it. */
-uint32_t nx_op_source(const nexar_comm *comm, int source);
+uint32_t nx_op_source(const nx_incarnation *inc, int source);
 
 /* ---- p2p_device.c --------------------------------------------------------------- */
 

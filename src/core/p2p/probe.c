@@ -26,38 +26,38 @@ nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *
 
 /* Whether nothing can come from |source| because of a failure.  That others have left, or freed the
  * communicator, is none: whoever looks once more at the end finds nothing, however late it is. */
-static bool has_failed(const nexar_comm *comm, int source)
+static bool has_failed(const nx_incarnation *inc, int source)
 {
-    const nx_rankset *dead = nx_failure_dead(comm->world);
+    const nx_rankset *dead = nx_failure_dead(inc->world);
     bool failed = false;
 
-    if (nx_rankset_has(dead, comm->world->self) || (source != NEXAR_ANY_SOURCE)) {
-        return nx_rankset_has(dead, comm->world->self) ||
-               nx_rankset_has(dead, nx_comm_peer(comm, (uint32_t)source));
+    if (nx_rankset_has(dead, inc->world->self) || (source != NEXAR_ANY_SOURCE)) {
+        return nx_rankset_has(dead, inc->world->self) ||
+               nx_rankset_has(dead, nx_incarnation_peer(inc, (uint32_t)source));
     }
-    for (uint32_t rank = 0; comm->alone && !failed && (rank < comm->size); rank++) {
-        failed = nx_rankset_has(dead, nx_comm_peer(comm, rank));
+    for (uint32_t rank = 0; inc->alone && !failed && (rank < inc->size); rank++) {
+        failed = nx_rankset_has(dead, nx_incarnation_peer(inc, rank));
     }
     return failed;
 }
 
 /* There is nothing from |source|: whoever looks again and again need not if nothing can come. */
-static nexar_err look_no_more(const char *name, const nexar_comm *comm, int source)
+static nexar_err look_no_more(const char *name, const nx_incarnation *inc, int source)
 {
-    char text[NX_COMM_ALONE_WHY], peer[NX_PEER_TEXT];
-    const nx_world *world = comm->world;
+    char text[NX_ALONE_WHY], peer[NX_PEER_TEXT];
+    const nx_world *world = inc->world;
     uint32_t slot;
 
-    if ((comm->size == 1) || (source == (int)comm->rank) || !has_failed(comm, source)) {
+    if ((inc->size == 1) || (source == (int)inc->rank) || !has_failed(inc, source)) {
         return NEXAR_OK;
     }
     if (source == NEXAR_ANY_SOURCE) {
-        (void)nx_comm_alone_why(comm, text);
+        (void)nx_incarnation_alone_why(inc, text);
         return nx_fail(NEXAR_EPEER, "%s from any rank: %s", name, text);
     }
     slot = nx_rankset_has(nx_failure_dead(world), world->self)
                ? world->self
-               : nx_comm_peer(comm, (uint32_t)source);
+               : nx_incarnation_peer(inc, (uint32_t)source);
     return nx_fail(NEXAR_EPEER, "%s from %s: %s%s", name, nx_world_peer_text(world, slot, peer),
                    (slot == world->self) ? "the other ranks hold this one for dead: " : "",
                    nx_failure_why(world, slot));
@@ -71,13 +71,13 @@ static nexar_err look(const char *name, nexar_comm *comm, int source, uint64_t t
     bool there;
 
     nx_loop_kick(comm->world->loop);
-    if (nx_comm_refuses(comm)) {
+    if (comm->inc->revoked) {
         return nx_fail(NEXAR_EREVOKED, "%s: the communicator was revoked", name);
     }
-    there = nx_msg_iprobe(comm->world->msg, nx_op_source(comm, source), nx_comm_user(comm), tag,
-                          message);
+    there = nx_msg_iprobe(comm->world->msg, nx_op_source(comm->inc, source),
+                          nx_incarnation_user(comm->inc), tag, message);
     if (!there) {
-        const nexar_err err = look_no_more(name, comm, source);
+        const nexar_err err = look_no_more(name, comm->inc, source);
 
         if (err != NEXAR_OK) {
             return err;
@@ -114,7 +114,7 @@ nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
     nx_loop_lock(comm->world->loop);
     err = look("iprobe", comm, source, tag, &message, &there);
     if (there && (status != NULL)) {
-        *status = (nexar_status){.source = (int)nx_comm_rank_of(comm, message.peer),
+        *status = (nexar_status){.source = nx_incarnation_rank_of(comm->inc, message.peer),
                                  .tag = message.tag,
                                  .bytes = message.bytes};
     }
@@ -186,7 +186,7 @@ static bool fetch(nexar_comm *comm, const nx_req *found, nx_waited *w)
     const uint64_t most_ns = nx_config_number(comm->world->config, NX_SET_HEARTBEAT_TIMEOUT);
 
     nx_waited_init(w, comm, (nx_devmem){0});
-    nx_op_match(&w->op, "improbe", (int)nx_comm_rank_of(comm, found->peer), found->tag);
+    nx_op_match(&w->op, "improbe", nx_incarnation_rank_of(comm->inc, found->peer), found->tag);
     if (!nx_waited_until(w, nx_loop_now(loop) + most_ns)) {
         nx_op_cancel(&w->op);
         nx_waited_finish(w);

@@ -69,15 +69,15 @@ static void on_failure(nexar_comm *comm, int rank, const char *why, void *arg)
 /* The view and the communicator, as one number: the same on all. */
 static uint64_t print_of(nexar_comm *w)
 {
-    uint64_t sum = w->id;
+    uint64_t sum = w->inc->id;
 
     nx_loop_lock(w->world->loop);
     sum = sum * 31 + w->world->view->epoch;
     for (uint32_t i = 0; i < w->world->view->size; i++) {
         sum = (sum * 31 + w->world->view->members[i].slot) * 31 + w->world->view->members[i].id;
     }
-    for (uint32_t i = 0; i < w->size; i++) {
-        sum = sum * 31 + nx_comm_peer(w, i);
+    for (uint32_t i = 0; i < w->inc->size; i++) {
+        sum = sum * 31 + nx_incarnation_peer(w->inc, i);
     }
     nx_loop_unlock(w->world->loop);
     return sum;
@@ -193,7 +193,7 @@ static void update(nexar_comm **w, int me)
     NXT_IS(*w, (c.new_rank == nexar_rank(*w)) && (c.new_size == nexar_size(*w)));
     if (c.joined + c.left + c.failed > 0) { /* whoever was dead is gone from the view */
         nx_loop_lock((*w)->world->loop);
-        NXT_IS(*w, (*w)->world->view->size == (*w)->size);
+        NXT_IS(*w, (*w)->world->view->size == (*w)->inc->size);
         nx_loop_unlock((*w)->world->loop);
     }
 }
@@ -453,7 +453,7 @@ static void *watch(void *arg)
     while (!inside) {
         nxt_nap();
         nx_loop_lock(w->world->loop);
-        inside = (w->accord != NULL) && (w->accord->waiter != NULL);
+        inside = (w->active->accord != NULL) && (w->active->accord->waiter != NULL);
         nx_loop_unlock(w->world->loop);
     }
     atomic_fetch_add(&shared->updates[0], 1);

@@ -63,9 +63,9 @@ typedef struct queued {
     nexar_request base;
     nx_coll_args args;
     nx_retry_how how;
-    nx_roster *was;   /* held: the ranks that it is for */
-    nx_roster *after; /* held: those of the communicator when it had ended */
-    nx_place place;
+    nx_incarnation *was;   /* held: what it is for */
+    nx_incarnation *after; /* held: what its communicator was when it had ended */
+    nx_retry_turn turn;
     nx_list link; /* in the runner's row, until it is begun */
     nexar_err err;
     char why[NX_ERROR_ROOM];
@@ -75,17 +75,18 @@ typedef struct queued {
 static void end(queued *q)
 {
     nexar_comm *comm = q->base.comm;
-    nx_recovery *r = &comm->recovery;
+    nx_retry *r = &comm->retry;
 
-    q->after = r->now;
-    nx_roster_hold(q->after);
-    nx_recover_give_turn(comm);
+    q->after = nx_incarnation_hold(comm->active);
+    nx_turn_give(comm);
     r->queued--;
     if (r->free_due && (r->queued == 0)) {
         r->free_due = false;
         nx_comm_give_back(comm); /* the request holds it */
     }
-    nx_world_part(comm);
+    for (nx_incarnation *inc = comm->active; inc != NULL; inc = inc->next) {
+        nx_world_part(inc);
+    }
     nx_world_end(comm->world);
     nx_request_done(&q->base);
 }
@@ -98,7 +99,7 @@ static void run_first(nx_runner *r)
 {
     queued *q = nx_list_entry(nx_list_pop(&r->row), queued, link);
 
-    nx_recover_take_turn(q->base.comm, &q->place);
+    nx_turn_take(q->base.comm, &q->turn);
     nx_loop_unlock(r->loop);
     q->err = nx_retry_in_turn(&q->args, q->was, &q->how, true);
     if (q->err != NEXAR_OK) {
@@ -171,7 +172,7 @@ static bool may_run_first(const nx_runner *r)
 static void help(nexar_request *req, const nx_event *until)
 {
     const queued *q = nx_list_entry(req, queued, base);
-    nx_runner *r = req->comm->recovery.runner;
+    nx_runner *r = req->comm->retry.runner;
     nx_event event = {0};
 
     if (r->draining && nx_list_linked(&q->link) && (r->wanted == NULL)) {
@@ -196,7 +197,7 @@ static nexar_err finish(nexar_request *req, nexar_status *status)
     const queued *q = nx_list_entry(req, queued, base);
 
     (void)status;
-    nx_roster_show(req->comm, q->after);
+    nx_comm_show(req->comm, q->after);
     return (q->err == NEXAR_OK) ? NEXAR_OK : nx_fail(q->err, "%s", q->why);
 }
 
@@ -204,8 +205,8 @@ static void destroy(nexar_request *req)
 {
     queued *q = nx_list_entry(req, queued, base);
 
-    nx_roster_release(q->was);
-    nx_roster_release(q->after);
+    nx_incarnation_release(q->was);
+    nx_incarnation_release(q->after);
     nx_free(q);
 }
 
@@ -221,10 +222,10 @@ static size_t room(size_t n, size_t each)
 }
 
 /* Arrays that are not read need not be there. */
-static void drop_unread(nx_coll_args *a, const nx_roster *was)
+static void drop_unread(nx_coll_args *a, const nx_incarnation *was)
 {
-    const nx_seat at = {.size = was->size, .rank = was->rank};
-    const bool blocks = (a->guise == NX_GUISE_PLAIN) && nx_coll_has_blocks(a, at);
+    const bool blocks =
+        (a->guise == NX_GUISE_PLAIN) && nx_coll_has_blocks(a, nx_incarnation_seat(was));
 
     if (!blocks) {
         a->counts = NULL;
@@ -250,7 +251,7 @@ static const size_t *copy_numbers(char **to, const size_t *from, uint32_t n)
 
 /* A request with copies of all that |a| and |how| have by pointers, but for buffers; NULL: no
  * memory. */
-static queued *copy_call(const nx_coll_args *a, const nx_roster *was, const nx_retry_how *how)
+static queued *copy_call(const nx_coll_args *a, const nx_incarnation *was, const nx_retry_how *how)
 {
     const size_t numbers = room(was->size, sizeof(size_t));
     const size_t tensors = room(a->ntensors, sizeof(*a->tensors));
@@ -289,7 +290,7 @@ static nexar_err need_runner(nexar_comm *comm)
     nx_runner *r;
     nexar_err err;
 
-    if (comm->recovery.runner != NULL) {
+    if (comm->retry.runner != NULL) {
         return NEXAR_OK;
     }
     r = nx_zalloc(sizeof(*r));
@@ -305,7 +306,7 @@ static nexar_err need_runner(nexar_comm *comm)
     r->job = (nx_job){.work = drain, .done = drained};
     nx_list_init(&r->row);
     nx_list_push_back(&comm->world->runners, &r->link);
-    comm->recovery.runner = r;
+    comm->retry.runner = r;
     return NEXAR_OK;
 }
 
@@ -315,20 +316,20 @@ static nexar_err start(queued *q, nexar_comm *comm)
     nexar_err err = need_runner(comm);
 
     if (err == NEXAR_OK) {
-        err = wake(comm->recovery.runner); /* it waits for the lock first */
+        err = wake(comm->retry.runner); /* it waits for the lock first */
     }
     if (err != NEXAR_OK) {
         return err;
     }
     nx_request_init(&q->base, &queued_ops, comm);
-    nx_recover_queue(comm, &q->place);
-    nx_list_push_back(&comm->recovery.runner->row, &q->link);
+    nx_turn_queue(comm, &q->turn);
+    nx_list_push_back(&comm->retry.runner->row, &q->link);
     nx_world_begin(comm->world);
-    comm->recovery.queued++;
+    comm->retry.queued++;
     return NEXAR_OK;
 }
 
-nexar_err nx_queued_start(const nx_coll_args *a, nx_roster *was, const nx_retry_how *how,
+nexar_err nx_queued_start(const nx_coll_args *a, nx_incarnation *was, const nx_retry_how *how,
                           nexar_request **req)
 {
     nexar_comm *comm = a->comm;
@@ -345,7 +346,7 @@ nexar_err nx_queued_start(const nx_coll_args *a, nx_roster *was, const nx_retry_
         q->was = was;
         *req = &q->base;
     } else {
-        nx_roster_release(was);
+        nx_incarnation_release(was);
     }
     nx_loop_unlock(comm->world->loop);
     if (err != NEXAR_OK) {

@@ -2,7 +2,7 @@
  * queued.h - requests of collectives with retry=on: run one after the other, each until all
  * who are left have its result, while the application goes on.
  *
- * A request takes its place in the row of its communicator (recover.h, nx_place) when it is
+ * A request takes its place in the row of its communicator (turns.h) when it is
  * called; a blocking collective that is called later comes behind it.  So the row has the
  * order of the calls, on all ranks the same, and the confirmation (cluster/confirm.h) is of
  * one operation after the other, as it must be.
@@ -19,13 +19,14 @@
  *  Q2  Arguments are checked, and all memory that the request itself needs is taken, in the
  *      call.  What fails later, before it has begun, fails on all ranks (nx_retry_in_turn).
  *  Q3  It is for the ranks that the application knew in the call.  Claimed, it tells the
- *      application what the communicator was at its end (roster.h).
+ *      application where it ended (retry.h, R2).
  *  Q4  nexar_comm_free gives the communicator back when the last has ended.
  */
 #ifndef NX_QUEUED_H
 #define NX_QUEUED_H
 
 #include "core/recover/retry.h"
+#include "core/recover/turns.h"
 #include "core/request.h"
 
 struct nx_runner {
@@ -46,7 +47,7 @@ struct nx_runner {
  *
  * NEXAR_ENOMEM, NEXAR_ESYS
  */
-NX_MUST_CHECK nexar_err nx_queued_start(const nx_coll_args *a, nx_roster *was,
+NX_MUST_CHECK nexar_err nx_queued_start(const nx_coll_args *a, nx_incarnation *was,
                                         const nx_retry_how *how, nexar_request **req);
 
 /* The communicator of |runner| (may be NULL) is destroyed; with the lock. */

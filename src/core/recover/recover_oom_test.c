@@ -221,7 +221,7 @@ static void on_runner(nexar_comm *w, void (*what)(nx_job *job))
     errand e = {.job = {.work = what, .done = errand_done}, .loop = w->world->loop};
 
     nx_loop_lock(e.loop);
-    NXT_OK(w, nx_worker_submit(w->recovery.runner->worker, &e.job));
+    NXT_OK(w, nx_worker_submit(w->retry.runner->worker, &e.job));
     (void)nx_loop_wait(e.loop, &e.event, UINT64_MAX);
     nx_loop_unlock(e.loop);
 }

@@ -9,25 +9,25 @@
 #include "core/failure/failure.h"
 #include "core/recover/recover.h"
 #include "core/recover/rerun.h"
-#include "core/recover/roster.h"
+#include "core/recover/turns.h"
 
 /* ---- confirming ------------------------------------------------------------------------------ */
 
 static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
 {
-    const nexar_comm *comm = ctx;
+    const nx_incarnation *inc = ctx;
 
-    /* Whoever cannot be told is gone, or will be found out. */
-    (void)!nx_msg_send_control(comm->world->msg, nx_comm_peer(comm, to), frame, len);
+    /* A rank that cannot be told is gone, or will be found out. */
+    (void)!nx_msg_send_control(inc->world->msg, nx_incarnation_peer(inc, to), frame, len);
 }
 
-nexar_err nx_retry_frame(nexar_comm *comm, uint32_t rank, const void *data, size_t len)
+nexar_err nx_retry_frame(nx_incarnation *inc, uint32_t rank, const void *data, size_t len)
 {
-    nx_confirm *c = &comm->recovery.confirm;
-    const nexar_err err = nx_confirm_frame(c, rank, data, len, send_frame, comm);
+    nx_confirm *c = &inc->recovery.confirm;
+    const nexar_err err = nx_confirm_frame(c, rank, data, len, send_frame, inc);
 
     if (!c->pending) {
-        nx_recover_wake(comm);
+        nx_recover_wake(inc);
     }
     return err;
 }
@@ -56,74 +56,75 @@ static nexar_err verdict(const attempt *t, uint32_t errs)
     return nx_fail(err, "%s: on another rank: %s", t->call->name, nexar_strerror(err));
 }
 
-static bool is_pending(const nexar_comm *comm)
+static bool is_pending(const nx_incarnation *inc)
 {
-    return comm->recovery.confirm.pending && (comm->recovery.state == NX_WHOLE) && !comm->revoked;
+    return inc->recovery.confirm.pending && (inc->recovery.state == NX_WHOLE) && !inc->revoked;
 }
 
 /* Not all have come within |limit_ns|. */
-static void time_out(nexar_comm *comm, uint64_t limit_ns)
+static void time_out(nx_incarnation *inc, uint64_t limit_ns)
 {
     char why[NX_ERROR_ROOM];
 
     (void)nx_sentence(why, sizeof(why), "rank %u: not confirmed by all after %.1f s (%s)",
-                      (unsigned)comm->rank, (double)limit_ns / 1e9, "collective_timeout");
-    nx_recover_give_up(comm, NEXAR_ETIMEDOUT, why);
+                      (unsigned)inc->rank, (double)limit_ns / 1e9, "collective_timeout");
+    nx_recover_give_up(inc, NEXAR_ETIMEDOUT, why);
 }
 
 /* Whether the rank that is waited for has left: it will not come, and nobody has returned. */
-static bool waits_in_vain(const nexar_comm *comm)
+static bool waits_in_vain(const nx_incarnation *inc)
 {
-    const uint32_t rank = nx_confirm_awaits(&comm->recovery.confirm);
+    const uint32_t rank = nx_confirm_awaits(&inc->recovery.confirm);
 
-    return nx_rankset_has(nx_failure_left(comm->world), nx_comm_peer(comm, rank));
+    return nx_rankset_has(nx_failure_left(inc->world), nx_incarnation_peer(inc, rank));
 }
 
-static void wait_no_more(nexar_comm *comm, const attempt *t)
+static void wait_no_more(nx_incarnation *inc, const attempt *t)
 {
-    const uint32_t rank = nx_confirm_awaits(&comm->recovery.confirm);
+    const uint32_t peer = nx_incarnation_peer(inc, nx_confirm_awaits(&inc->recovery.confirm));
     char why[NX_ERROR_ROOM], text[NX_PEER_TEXT], when[NX_TIME_TEXT];
 
-    (void)nx_sentence(
-        why, sizeof(why), "%s: %s called nexar_finalize instead, at %s", t->call->name,
-        nx_world_peer_text(comm->world, nx_comm_peer(comm, rank), text), nx_time_text(when));
-    nx_recover_begin(comm, why);
+    (void)nx_sentence(why, sizeof(why), "%s: %s called nexar_finalize instead, at %s",
+                      t->call->name, nx_world_peer_text(inc->world, peer, text),
+                      nx_time_text(when));
+    nx_recover_begin(inc, why);
 }
 
 /* A rank that has not come for so long is called: with one that this rank has no link to,
  * and that has gone, there is nothing else by which to find that out. */
 static const uint64_t CALL_NS = UINT64_C(200000000);
 
-static void call_for(nexar_comm *comm)
+static void call_for(const nx_incarnation *inc)
 {
-    nx_failure_call_for(comm->world,
-                        nx_comm_peer(comm, nx_confirm_awaits(&comm->recovery.confirm)));
+    nx_failure_call_for(inc->world,
+                        nx_incarnation_peer(inc, nx_confirm_awaits(&inc->recovery.confirm)));
 }
 
 /* Waits until all have what this rank has; false: the communicator breaks first, or is
  * broken since they do not come in time. */
-static bool confirm(nexar_comm *comm, const attempt *t)
+static bool confirm(nx_incarnation *inc, const attempt *t)
 {
-    nx_confirm *c = &comm->recovery.confirm;
-    const uint64_t limit = nx_config_number(comm->world->config, NX_SET_COLLECTIVE_TIMEOUT);
-    const uint64_t by = (limit == 0) ? UINT64_MAX : nx_loop_refresh(comm->world->loop) + limit;
+    nx_loop *loop = inc->world->loop;
+    nx_confirm *c = &inc->recovery.confirm;
+    const uint64_t limit = nx_config_number(inc->world->config, NX_SET_COLLECTIVE_TIMEOUT);
+    const uint64_t by = (limit == 0) ? UINT64_MAX : nx_loop_refresh(loop) + limit;
 
-    nx_confirm_enter(c, nx_confirm_bits(t->err), send_frame, comm);
-    while (is_pending(comm)) {
-        const uint64_t call_at = nx_loop_now(comm->world->loop) + CALL_NS;
+    nx_confirm_enter(c, nx_confirm_bits(t->err), send_frame, inc);
+    while (is_pending(inc)) {
+        const uint64_t call_at = nx_loop_now(loop) + CALL_NS;
 
-        if (waits_in_vain(comm)) {
-            wait_no_more(comm, t);
-        } else if (nx_recover_wait_change(comm, (call_at < by) ? call_at : by) ||
-                   !is_pending(comm)) {
+        if (waits_in_vain(inc)) {
+            wait_no_more(inc, t);
+        } else if (nx_recover_wait_change(inc->comm, (call_at < by) ? call_at : by) ||
+                   !is_pending(inc)) {
             continue;
-        } else if (nx_loop_now(comm->world->loop) >= by) {
-            time_out(comm, limit);
+        } else if (nx_loop_now(loop) >= by) {
+            time_out(inc, limit);
         } else {
-            call_for(comm);
+            call_for(inc);
         }
     }
-    nx_loop_kick(comm->world->loop); /* the last round of others waits for it */
+    nx_loop_kick(loop); /* the last round of others waits for it */
     return !c->pending;
 }
 
@@ -140,7 +141,7 @@ typedef struct call {
 } call;
 
 /* NEXAR_EPEER: the root of |c| is gone, or is in |failed| (may be NULL), as all ranks find. */
-static nexar_err check_root(const call *c, const nexar_comm *comm, const nx_rankset *failed)
+static nexar_err check_root(const call *c, const nx_incarnation *inc, const nx_rankset *failed)
 {
     char text[NX_PEER_TEXT];
     int root;
@@ -148,42 +149,42 @@ static nexar_err check_root(const call *c, const nexar_comm *comm, const nx_rank
     if (!nx_coll_rooted(c->rerun.now.kind)) {
         return NEXAR_OK;
     }
-    root = nx_comm_find_peer(comm, c->root_slot);
+    root = nx_incarnation_rank_of(inc, c->root_slot);
     if ((root >= 0) && ((failed == NULL) || !nx_rankset_has(failed, (uint32_t)root))) {
         return NEXAR_OK;
     }
     return nx_fail(NEXAR_EPEER, "it is not run again: its root has failed, %s",
-                   nx_world_peer_text(comm->world, c->root_slot, text));
+                   nx_world_peer_text(inc->world, c->root_slot, text));
 }
 
 /* |c|, which may have been begun, becomes a call without |failed|.  NEXAR_EPEER: it cannot be
  * run again, on all ranks. */
-static nexar_err translate(call *c, const nexar_comm *comm, const nx_rankset *failed)
+static nexar_err translate(call *c, const nx_incarnation *inc, const nx_rankset *failed)
 {
     nexar_err err;
 
     if (c->rerun.now.guise == NX_GUISE_RS_AG) {
         return nx_fail(NEXAR_EPEER, "it is not run again: its function may have been called");
     }
-    err = check_root(c, comm, failed);
+    err = check_root(c, inc, failed);
     if ((err == NEXAR_OK) && !c->unable) {
         nx_rerun_shrink(&c->rerun, failed);
     }
     return err;
 }
 
-/* |comm| was rebuilt since |c| was called with the ranks of |was|.  NEXAR_EPEER, NEXAR_ENOMEM */
-static nexar_err catch_up(call *c, const nexar_comm *comm, const nx_roster *was)
+/* |c|, which was called for |was|, is to be run on |inc|.  NEXAR_EPEER, NEXAR_ENOMEM */
+static nexar_err catch_up(call *c, const nx_incarnation *inc, const nx_incarnation *was)
 {
     nx_rankset failed;
-    nexar_err err = check_root(c, comm, NULL);
+    nexar_err err = check_root(c, inc, NULL);
 
     if ((err != NEXAR_OK) || c->unable) {
         return err;
     }
     err = nx_rankset_init(&failed, was->size);
     for (uint32_t i = 0; (err == NEXAR_OK) && (i < was->size); i++) {
-        if (nx_comm_find_peer(comm, was->slots[i]) < 0) {
+        if (nx_incarnation_rank_of(inc, nx_incarnation_peer(was, i)) < 0) {
             (void)nx_rankset_add(&failed, i);
         }
     }
@@ -201,15 +202,15 @@ static nexar_err catch_up(call *c, const nexar_comm *comm, const nx_roster *was)
 enum { BECOME_TRIES = 100 };
 #define BECOME_NS UINT64_C(10000000)
 
-/* |comm| becomes what it is to be.  NEXAR_ENOMEM: it may be called again; but nobody calls a
- * request again: where there is no memory for long this rank is out of the world. */
-static nexar_err become(nexar_comm *comm, const call *c)
+/* Advances |comm|.  NEXAR_ENOMEM: a blocking call may be made again; but nobody makes a request
+ * again: where there is no memory for long this rank is out of the world. */
+static nexar_err advance(nexar_comm *comm, const call *c)
 {
-    nexar_err err = nx_recover_become(comm);
+    nexar_err err = nx_recover_advance(comm);
 
     for (int i = 0; c->queued && (err == NEXAR_ENOMEM) && (i < BECOME_TRIES); i++) {
         (void)nx_recover_wait_change(comm, nx_loop_refresh(comm->world->loop) + BECOME_NS);
-        err = nx_recover_become(comm);
+        err = nx_recover_advance(comm);
     }
     if (c->queued && (err == NEXAR_ENOMEM)) {
         nx_failure_quit(comm->world, "this rank has no memory to rebuild a communicator");
@@ -217,29 +218,29 @@ static nexar_err become(nexar_comm *comm, const call *c)
     return err;
 }
 
-/* |comm| is broken in operation |number|: true: |*err| is what comes of it; false: |c| is to
- * be run on the communicator that |comm| has become. */
-static bool recover(nexar_comm *comm, uint64_t number, call *c, const attempt *t, nexar_err *err)
+/* |inc| is broken in operation |number|: true: |*err| is what comes of it; false: |c| is to
+ * be run on the successor. */
+static bool recover(nx_incarnation *inc, uint64_t number, call *c, const attempt *t, nexar_err *err)
 {
     char sentence[NX_ERROR_ROOM], why[NX_ERROR_ROOM];
     nexar_err again, given_up;
     uint64_t keep;
     uint32_t errs;
 
-    (void)nx_sentence(sentence, sizeof(sentence), "%s", comm->group.broken_why);
-    *err = nx_recover_wait_mended(comm);
+    (void)nx_sentence(sentence, sizeof(sentence), "%s", inc->group.broken_why);
+    *err = nx_recover_wait_mended(inc);
     if (*err != NEXAR_OK) {
         return true;
     }
-    nx_recover_verdict(comm, &keep, &errs);
+    nx_recover_verdict(inc, &keep, &errs);
     if (number <= keep) {
         *err = verdict(t, errs);
         return true;
     }
-    given_up = nx_recover_given_up(comm);
-    again = translate(c, comm, nx_recover_failed(comm));
+    given_up = nx_recover_given_up(inc);
+    again = translate(c, inc, nx_recover_failed(inc));
     (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
-    *err = become(comm, c);
+    *err = advance(inc->comm, c);
     if ((*err == NEXAR_OK) && (given_up != NEXAR_OK)) {
         *err = nx_fail(given_up, "%s: %s", t->call->name, sentence);
     } else if ((*err == NEXAR_OK) && (again != NEXAR_OK)) {
@@ -290,13 +291,16 @@ static bool run_attempt(call *c, attempt *t, bool *begun)
 static nexar_err run_until_done(call *c, attempt *t)
 {
     nexar_comm *comm = c->rerun.now.comm;
-    nx_recovery *r = &comm->recovery;
     nx_loop *loop = comm->world->loop;
     nexar_err err;
 
     for (;;) {
+        nx_incarnation *inc = comm->active; /* only the thread that has the turn advances it */
+        const nx_recovery *r = &inc->recovery;
         const uint64_t number = r->confirm.entered + 1;
         bool begun, able;
+
+        c->rerun.now.inc = inc;
 
         if (r->state == NX_WHOLE) {
             nx_loop_unlock(loop);
@@ -307,17 +311,17 @@ static nexar_err run_until_done(call *c, attempt *t)
                 return err;
             }
             if (!able) {
-                nx_recover_give_up(comm, err, t->why);
+                nx_recover_give_up(inc, err, t->why);
             } else if (err == NEXAR_EPEER) {
-                nx_recover_begin(comm, t->why);
-            } else if ((r->state == NX_WHOLE) && confirm(comm, t)) {
+                nx_recover_begin(inc, t->why);
+            } else if ((r->state == NX_WHOLE) && confirm(inc, t)) {
                 return verdict(t, nx_confirm_errs(&r->confirm));
             }
             if (r->state == NX_WHOLE) {
                 return nx_fail(NEXAR_EREVOKED, "%s: the communicator was revoked", t->call->name);
             }
         }
-        if (recover(comm, number, c, t, &err)) {
+        if (recover(inc, number, c, t, &err)) {
             return err;
         }
         c->as_called = false;
@@ -354,24 +358,25 @@ static nexar_err undo(call *c, nexar_err err)
     return nx_fail(err, "%s", sentence);
 }
 
-nexar_err nx_retry_in_turn(const nx_coll_args *a, const nx_roster *was, const nx_retry_how *how,
-                           bool queued)
+nexar_err nx_retry_in_turn(const nx_coll_args *a, const nx_incarnation *was,
+                           const nx_retry_how *how, bool queued)
 {
     nexar_comm *comm = a->comm;
     call c = {.as_called = true,
               .queued = queued,
-              .root_slot = nx_coll_rooted(a->kind) ? was->slots[a->root] : 0,
+              .root_slot =
+                  nx_coll_rooted(a->kind) ? nx_incarnation_peer(was, (uint32_t)a->root) : 0,
               .how = how};
-    const nx_seat at = {.size = was->size, .rank = was->rank};
     attempt t = {.call = a};
-    nexar_err err = lack(&c, &t, nx_rerun_init(&c.rerun, a, at, &comm->recovery.kept));
+    nexar_err err =
+        lack(&c, &t, nx_rerun_init(&c.rerun, a, nx_incarnation_seat(was), &comm->retry.kept));
 
     if (err != NEXAR_OK) {
         return err;
     }
     nx_loop_lock(comm->world->loop);
-    if (comm->recovery.epoch != was->epoch) {
-        err = lack(&c, &t, catch_up(&c, comm, was));
+    if (comm->active != was) {
+        err = lack(&c, &t, catch_up(&c, comm->active, was));
     }
     if (err == NEXAR_OK) {
         err = run_until_done(&c, &t);
@@ -382,40 +387,40 @@ nexar_err nx_retry_in_turn(const nx_coll_args *a, const nx_roster *was, const nx
     return err;
 }
 
-nexar_err nx_retry_run(const nx_coll_args *a, nx_roster *was, const nx_retry_how *how)
+nexar_err nx_retry_run(const nx_coll_args *a, nx_incarnation *was, const nx_retry_how *how)
 {
     nexar_comm *comm = a->comm;
-    nx_place turn = {0};
+    nx_retry_turn turn = {0};
     nexar_err err;
 
     nx_loop_lock(comm->world->loop);
-    nx_recover_queue(comm, &turn);
-    nx_recover_take_turn(comm, &turn);
+    nx_turn_queue(comm, &turn);
+    nx_turn_take(comm, &turn);
     nx_loop_unlock(comm->world->loop);
     err = nx_retry_in_turn(a, was, how, false);
     nx_loop_lock(comm->world->loop);
-    nx_roster_show(comm, comm->recovery.now);
-    nx_recover_give_turn(comm);
-    nx_roster_release(was);
+    nx_comm_show(comm, comm->active);
+    nx_turn_give(comm);
+    nx_incarnation_release(was);
     nx_loop_unlock(comm->world->loop);
     return err;
 }
 
-/* ---- rosters of calls ------------------------------------------------------------------------ */
+/* ---- what calls are for ---------------------------------------------------------------------- */
 
-nx_roster *nx_retry_roster(const nexar_comm *comm)
+nx_incarnation *nx_retry_known(const nexar_comm *comm)
 {
-    nx_roster *was;
+    nx_incarnation *was;
 
     nx_loop_lock(comm->world->loop);
-    was = nx_roster_known(comm);
+    was = nx_incarnation_hold(comm->inc);
     nx_loop_unlock(comm->world->loop);
     return was;
 }
 
-void nx_retry_refuse(const nexar_comm *comm, nx_roster *was)
+void nx_retry_refuse(const nexar_comm *comm, nx_incarnation *was)
 {
     nx_loop_lock(comm->world->loop);
-    nx_roster_release(was);
+    nx_incarnation_release(was);
     nx_loop_unlock(comm->world->loop);
 }

@@ -9,8 +9,17 @@
  * again on the rebuilt one, by all, from inputs that were kept.
  *
  * One such collective of a communicator is on its way at a time, in the order of the calls:
- * others, of this thread (queued.h) or another, wait for their turn.  A call is for the ranks
- * that its application knew when it made it (roster.h), whatever becomes of them until then.
+ * others, of this thread (queued.h) or another, wait for their turn (turns.h).
+ *
+ *  R1  Calls are made, checked and laid out by comm->inc, and run on comm->active
+ *      (incarnation.h).  A call holds the incarnation that it was made for.
+ *  R2  comm->inc advances only when a request of a collective is claimed, or in a blocking
+ *      collective, and only to where that operation ended: the application sees the ranks that
+ *      have contributed, not the ranks that are left after the next request, and all ranks see
+ *      the same after the same call.
+ *  R3  While the two differ comm->inc is revoked: messages and remote calls end with
+ *      NEXAR_EREVOKED.  They would go by ranks that are not true any more.
+ *  R4  Recovery makes an incarnation before it is needed, so telling the application cannot fail.
  *
  * Without the lock, but where it is said.
  */
@@ -18,7 +27,6 @@
 #define NX_RETRY_H
 
 #include "core/coll/coll_args.h"
-#include "core/recover/roster.h"
 
 /* Runs |a| once, whatever fails: its communicator is not rebuilt.  |*begun|: the other ranks
  * know of it. */
@@ -30,10 +38,10 @@ typedef struct nx_retry_how {
     size_t kept; /* ... a copy of so many bytes at |arg|; 0: |arg| itself */
 } nx_retry_how;
 
-/* The ranks that a call on |comm|, with |recovery.retries|, is for, held; it is checked for
- * them, and then run, or refused. */
-nx_roster *nx_retry_roster(const nexar_comm *comm);
-void nx_retry_refuse(const nexar_comm *comm, nx_roster *was);
+/* What the application knows of |comm|, held; a call is checked for it, and then run, or refused,
+ * which gives it back. */
+nx_incarnation *nx_retry_known(const nexar_comm *comm);
+void nx_retry_refuse(const nexar_comm *comm, nx_incarnation *was);
 
 /*
  * Runs |a|, which was checked for |was|, until all who are left have its result: in its turn.
@@ -42,18 +50,18 @@ void nx_retry_refuse(const nexar_comm *comm, nx_roster *was);
  * With the guise NX_GUISE_COMPRESSED |tensors| say what memory it changes: that is as it was
  * after an error.
  */
-nexar_err nx_retry_run(const nx_coll_args *a, nx_roster *was, const nx_retry_how *how);
+nexar_err nx_retry_run(const nx_coll_args *a, nx_incarnation *was, const nx_retry_how *how);
 
 /*
  * The same in a turn that the caller has; |was| is the caller's.  |queued|: it is a request's.
  * Then a rank that has no memory for it, before it was begun, does not end alone, with the
  * others waiting for a call that it makes next: all end with NEXAR_ENOMEM or NEXAR_EDEVICE.
  */
-nexar_err nx_retry_in_turn(const nx_coll_args *a, const nx_roster *was, const nx_retry_how *how,
-                           bool queued);
+nexar_err nx_retry_in_turn(const nx_coll_args *a, const nx_incarnation *was,
+                           const nx_retry_how *how, bool queued);
 
 /* A frame CONFIRM of |rank|; with the lock.  NEXAR_EPROTO. */
-NX_MUST_CHECK nexar_err nx_retry_frame(nexar_comm *comm, uint32_t rank, const void *data,
+NX_MUST_CHECK nexar_err nx_retry_frame(nx_incarnation *inc, uint32_t rank, const void *data,
                                        size_t len);
 
 #endif /* NX_RETRY_H */

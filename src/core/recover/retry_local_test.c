@@ -92,7 +92,7 @@ static void await_rebuilt(nexar_comm *w, uint32_t size)
 
     while (!there) {
         nx_loop_lock(w->world->loop);
-        there = (w->size == size) && (w->recovery.queued == 0);
+        there = (w->active->size == size) && (w->retry.queued == 0);
         nx_loop_unlock(w->world->loop);
         (void)sched_yield();
     }
@@ -413,7 +413,7 @@ static void await_turns(nexar_comm *w, bool queued)
 
     while (!there) {
         nx_loop_lock(w->world->loop);
-        there = w->recovery.busy && (!queued || !nx_list_empty(&w->recovery.turns));
+        there = w->retry.busy && (!queued || !nx_list_empty(&w->retry.turns));
         nx_loop_unlock(w->world->loop);
         (void)sched_yield();
     }

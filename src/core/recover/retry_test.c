@@ -492,7 +492,7 @@ static int waiting_to_confirm(void)
 
         if (w != NULL) {
             nx_loop_lock(w->world->loop);
-            n += w->recovery.confirm.pending;
+            n += w->active->recovery.confirm.pending;
             nx_loop_unlock(w->world->loop);
         }
     }

@@ -169,8 +169,8 @@ nexar_err nx_diagnosis_start(nx_world *world)
 {
     const nx_stall_config config = {
         .loop = world->loop,
-        .self = world->comm->rank,
-        .size = world->comm->size,
+        .self = world->comm->inc->rank,
+        .size = world->comm->inc->size,
         .after_ns = nx_config_number(world->config, NX_SET_STALL_REPORT),
         .oldest = nx_pending_oldest,
         .whom = nx_pending_whom,
@@ -202,7 +202,7 @@ nexar_err nx_diagnosis_start(nx_world *world)
 void nx_diagnosis_resize(nx_world *world)
 {
     if (world->diagnosis != NULL) {
-        nx_stall_resize(world->diagnosis->stall, world->comm->rank, world->comm->size);
+        nx_stall_resize(world->diagnosis->stall, world->comm->inc->rank, world->comm->inc->size);
     }
 }
 

@@ -22,17 +22,17 @@ static nx_pending of_run(const nx_run *run)
         .first = (run->group->rank == 0)};
 }
 
-/* The collective of |comm| that is on its board (direct.h); false: none. */
-static bool of_board(const nexar_comm *comm, nx_pending *out, uint64_t *missing)
+/* The collective of |inc| that is on its board (direct.h); false: none. */
+static bool of_board(const nx_incarnation *inc, nx_pending *out, uint64_t *missing)
 {
     nx_direct_now now = {0};
 
-    if (comm->group.direct != NULL) {
-        nx_direct_look(comm->group.direct, &now);
+    if (inc->group.direct != NULL) {
+        nx_direct_look(inc->group.direct, &now);
     }
-    *out = (nx_pending){.what = {.comm = comm->id, .number = now.number, .mark = now.mark},
+    *out = (nx_pending){.what = {.comm = inc->id, .number = now.number, .mark = now.mark},
                         .begun_ns = now.begun_ns,
-                        .first = (comm->rank == 0)};
+                        .first = (inc->rank == 0)};
     *missing = now.missing;
     return now.number != 0;
 }
@@ -51,24 +51,12 @@ static nx_pending of_blocked(const nx_world *world, const nx_blocked *b)
     return (nx_pending){.what = with_rank(world, &b->what), .begun_ns = b->begun_ns, .first = true};
 }
 
-static const nexar_comm *find_comm(const nx_world *world, uint32_t id)
-{
-    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
-        const nexar_comm *comm = nx_list_entry(at, nexar_comm, link);
-
-        if (comm->id == id) {
-            return comm;
-        }
-    }
-    return ((world->comm != NULL) && (world->comm->id == id)) ? world->comm : NULL;
-}
-
 static const nx_run *find_run(const nx_world *world, uint32_t comm_id, uint32_t number)
 {
-    const nexar_comm *comm = find_comm(world, comm_id);
+    const nx_incarnation *inc = nx_incarnation_find(world, comm_id);
 
-    if (comm != NULL) {
-        for (const nx_list *at = comm->group.runs.next; at != &comm->group.runs; at = at->next) {
+    if (inc != NULL) {
+        for (const nx_list *at = inc->group.runs.next; at != &inc->group.runs; at = at->next) {
             const nx_run *run = nx_list_entry(at, nx_run, link);
 
             if (run->number == number) {
@@ -81,16 +69,16 @@ static const nx_run *find_run(const nx_world *world, uint32_t comm_id, uint32_t 
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
-static void each_of(const nexar_comm *comm, bool all, void (*each)(void *ctx, const nx_pending *p),
-                    void *ctx)
+static void each_of(const nx_incarnation *inc, bool all,
+                    void (*each)(void *ctx, const nx_pending *p), void *ctx)
 {
     nx_pending board;
     uint64_t missing;
 
-    if (of_board(comm, &board, &missing)) {
+    if (of_board(inc, &board, &missing)) {
         each(ctx, &board);
     }
-    for (const nx_list *at = comm->group.runs.next; at != &comm->group.runs; at = at->next) {
+    for (const nx_list *at = inc->group.runs.next; at != &inc->group.runs; at = at->next) {
         const nx_pending p = of_run(nx_list_entry(at, nx_run, link));
 
         each(ctx, &p);
@@ -104,11 +92,8 @@ static void each_of(const nexar_comm *comm, bool all, void (*each)(void *ctx, co
 static void walk(const nx_world *world, bool all, void (*each)(void *ctx, const nx_pending *p),
                  void *ctx)
 {
-    if (world->comm != NULL) {
-        each_of(world->comm, all, each, ctx);
-    }
-    for (const nx_list *at = world->comms.next; at != &world->comms; at = at->next) {
-        each_of(nx_list_entry(at, nexar_comm, link), all, each, ctx);
+    for (const nx_list *at = world->incarnations.next; at != &world->incarnations; at = at->next) {
+        each_of(nx_list_entry(at, nx_incarnation, link), all, each, ctx);
     }
     for (const nx_list *at = world->log.blocked.next; at != &world->log.blocked; at = at->next) {
         const nx_pending p = of_blocked(world, nx_list_entry(at, nx_blocked, link));
@@ -243,13 +228,13 @@ void nx_pending_here(void *ctx, const nx_pending *p, char *out)
 void nx_pending_note(void *ctx, const nx_pending *p, char *out)
 {
     const nx_world *world = ctx;
-    const nexar_comm *comm = find_comm(world, p->what.comm);
+    const nx_incarnation *inc = nx_incarnation_find(world, p->what.comm);
     uint64_t tag;
 
     out[0] = '\0';
     if ((p->what.kind == NX_WHAT_RECV) && (p->what.peer != NX_ANY_PEER) &&
-        (p->what.tag != NX_ANY_TAG) && (comm != NULL) &&
-        nx_msg_unmatched(world->msg, nx_comm_user(comm), nx_world_slot(world, p->what.peer),
+        (p->what.tag != NX_ANY_TAG) && (inc != NULL) &&
+        nx_msg_unmatched(world->msg, nx_incarnation_user(inc), nx_world_slot(world, p->what.peer),
                          &tag)) {
         (void)snprintf(out, NX_NOTE_TEXT,
                        "a message from rank %" PRIu32 " with tag %" PRIu64 NX_UNMATCHED,
@@ -298,24 +283,25 @@ static uint32_t whom_run(const nx_world *world, const nx_run *run, uint32_t *out
     return n;
 }
 
-static uint32_t whom_board(const nexar_comm *comm, uint64_t missing, uint32_t *out, uint32_t room)
+static uint32_t whom_board(const nx_incarnation *inc, uint64_t missing, uint32_t *out,
+                           uint32_t room)
 {
     uint32_t n = 0;
 
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
+    for (uint32_t rank = 0; rank < inc->size; rank++) {
         if (((missing >> rank & 1) != 0) && (n++ < room)) {
-            out[n - 1] = nx_world_rank(comm->world, nx_comm_peer(comm, rank));
+            out[n - 1] = nx_world_rank(inc->world, nx_incarnation_peer(inc, rank));
         }
     }
     return n;
 }
 
-static uint32_t whom_accord(const nexar_comm *comm, uint32_t *out, uint32_t room)
+static uint32_t whom_accord(const nx_incarnation *inc, uint32_t *out, uint32_t room)
 {
-    const uint32_t n = nx_accord_waits_for(comm, out, room);
+    const uint32_t n = nx_accord_waits_for(inc, out, room);
 
     for (uint32_t i = 0; i < n; i++) {
-        out[i] = nx_world_rank(comm->world, nx_comm_peer(comm, out[i]));
+        out[i] = nx_world_rank(inc->world, nx_incarnation_peer(inc, out[i]));
     }
     return n;
 }
@@ -323,15 +309,15 @@ static uint32_t whom_accord(const nexar_comm *comm, uint32_t *out, uint32_t room
 uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t room)
 {
     const nx_world *world = ctx;
-    const nexar_comm *comm = find_comm(world, p->what.comm);
+    const nx_incarnation *inc = nx_incarnation_find(world, p->what.comm);
     const nx_run *run;
     nx_pending board;
     uint64_t missing;
     uint32_t n = 0;
 
-    if ((p->what.kind == NX_WHAT_COLL) && (comm != NULL) && of_board(comm, &board, &missing) &&
+    if ((p->what.kind == NX_WHAT_COLL) && (inc != NULL) && of_board(inc, &board, &missing) &&
         (board.what.number == p->what.number)) {
-        return whom_board(comm, missing, out, room);
+        return whom_board(inc, missing, out, room);
     }
     if (p->what.kind == NX_WHAT_COLL) {
         run = find_run(world, p->what.comm, p->what.number);
@@ -344,13 +330,13 @@ uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t
         out[0] = p->what.peer;
         return 1;
     }
-    if ((p->what.kind == NX_WHAT_OTHER) && (comm != NULL) &&
-        ((n = whom_accord(comm, out, room)) > 0)) {
+    if ((p->what.kind == NX_WHAT_OTHER) && (inc != NULL) &&
+        ((n = whom_accord(inc, out, room)) > 0)) {
         return n;
     }
-    for (uint32_t rank = 0; (comm != NULL) && (rank < comm->size); rank++) {
-        if ((rank != comm->rank) && (n++ < room)) {
-            out[n - 1] = nx_world_rank(comm->world, nx_comm_peer(comm, rank));
+    for (uint32_t rank = 0; (inc != NULL) && (rank < inc->size); rank++) {
+        if ((rank != inc->rank) && (n++ < room)) {
+            out[n - 1] = nx_world_rank(inc->world, nx_incarnation_peer(inc, rank));
         }
     }
     return n;
@@ -391,10 +377,10 @@ void nx_pending_tell(nx_world *world, const nx_ask *ask, nx_doing *out)
     const uint64_t now = nx_loop_now(world->loop);
     const nx_run *run = find_run(world, ask->comm, ask->number);
     const nx_op_entry *last = nx_oplog_last(&world->log, ask->comm);
-    const nexar_comm *comm = find_comm(world, ask->comm);
+    const nx_incarnation *inc = nx_incarnation_find(world, ask->comm);
     nx_pending p;
     uint64_t missing;
-    bool asked = (comm != NULL) && of_board(comm, &p, &missing) && (p.what.number == ask->number);
+    bool asked = (inc != NULL) && of_board(inc, &p, &missing) && (p.what.number == ask->number);
 
     *out = (nx_doing){
         .question = ask->question, .waits = (world->log.waiting != 0), .closing = world->closing};

@@ -40,7 +40,7 @@ static void print_pending(void *ctx, const nx_pending *p)
     }
     n = nx_pending_whom(l->world, p, ranks, NX_DOING_LISTED);
     nx_pending_here(l->world, p, here);
-    nx_log_always("report of rank %" PRIu32 ": pending: %s for %.1f s%s", l->world->comm->rank,
+    nx_log_always("report of rank %" PRIu32 ": pending: %s for %.1f s%s", l->world->comm->inc->rank,
                   nx_what_text(&p->what, what), seconds(nx_loop_now(l->world->loop) - p->begun_ns),
                   nx_waits_text(", waiting for ", ranks, n, here, waits));
 }
@@ -52,7 +52,7 @@ static void print_past(const nx_world *world)
 
     for (size_t back = 0; (back < PAST) && ((e = nx_oplog_at(&world->log, back)) != NULL); back++) {
         nx_log_always("report of rank %" PRIu32 ": ended %.1f s ago: %s, took %.3f ms%s%s",
-                      world->comm->rank, seconds(nx_loop_now(world->loop) - e->ended_ns),
+                      world->comm->inc->rank, seconds(nx_loop_now(world->loop) - e->ended_ns),
                       nx_pending_text(world, &e->what, what), ms(e->ended_ns - e->begun_ns),
                       (e->err == NEXAR_OK) ? "" : ": ",
                       (e->err == NEXAR_OK) ? "" : nexar_strerror(e->err));
@@ -79,12 +79,12 @@ static void print_links(const nx_world *world)
         }
         nx_log_always("report of rank %" PRIu32 ": link to rank %" PRIu32 ": %s %s%s, sent %" PRIu64
                       " and received %" PRIu64 " bytes, lost %" PRIu64 " packets",
-                      world->comm->rank, nx_world_rank(world, peer), link->ops->name, info.remote,
-                      rtt, info.bytes_sent, info.bytes_received, info.packets_lost);
+                      world->comm->inc->rank, nx_world_rank(world, peer), link->ops->name,
+                      info.remote, rtt, info.bytes_sent, info.bytes_received, info.packets_lost);
     }
     if (n > LINKS) {
-        nx_log_always("report of rank %" PRIu32 ": and %" PRIu32 " more links", world->comm->rank,
-                      n - LINKS);
+        nx_log_always("report of rank %" PRIu32 ": and %" PRIu32 " more links",
+                      world->comm->inc->rank, n - LINKS);
     }
 }
 
@@ -96,7 +96,7 @@ static void print_pool(const nx_world *world)
     nx_log_always("report of rank %" PRIu32 ": nobody has asked yet for %" PRIu64
                   " messages, %" PRIu64 " of at most %zu bytes (most so far %" PRIu64 "); %" PRIu64
                   " receives and %" PRIu64 " sends wait",
-                  world->comm->rank, s.unexpected, s.pool_used,
+                  world->comm->inc->rank, s.unexpected, s.pool_used,
                   nx_config_size(world->config, NX_SET_UNEXPECTED), s.pool_peak, s.posted,
                   s.waiting);
 }
@@ -105,15 +105,15 @@ void nx_report_print(nx_world *world)
 {
     listing l = {.world = world};
 
-    nx_log_always("report of rank %" PRIu32 " of %" PRIu32 ", pid %ld, %s", world->comm->rank,
-                  world->comm->size, (long)getpid(),
+    nx_log_always("report of rank %" PRIu32 " of %" PRIu32 ", pid %ld, %s", world->comm->inc->rank,
+                  world->comm->inc->size, (long)getpid(),
                   world->closing              ? "in finalize"
                   : (world->log.waiting != 0) ? "in a call that waits"
                                               : "in user code");
     nx_pending_each(world, print_pending, &l);
     if (l.n > PENDING) {
-        nx_log_always("report of rank %" PRIu32 ": and %" PRIu32 " more pending", world->comm->rank,
-                      l.n - PENDING);
+        nx_log_always("report of rank %" PRIu32 ": and %" PRIu32 " more pending",
+                      world->comm->inc->rank, l.n - PENDING);
     }
     print_past(world);
     print_links(world);

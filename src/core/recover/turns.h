@@ -1,0 +1,23 @@
+/*
+ * turns.h - with retry=on: one collective of a communicator at a time, in the order of the calls,
+ * which is the same on all ranks.  With the loop's lock held.
+ */
+#ifndef NX_TURNS_H
+#define NX_TURNS_H
+
+#include "core/comm.h"
+
+/* A place in the row of the collectives of a communicator; zero-initialised. */
+typedef struct nx_retry_turn {
+    nx_list link;   /* in comm->retry.turns */
+    nx_event event; /* set: it is this one's turn */
+} nx_retry_turn;
+
+/* Takes the last place for now; waits for its turn; gives the turn to the next. */
+void nx_turn_queue(nexar_comm *comm, nx_retry_turn *turn);
+void nx_turn_take(nexar_comm *comm, nx_retry_turn *turn);
+void nx_turn_give(nexar_comm *comm);
+/* Waits until the requests that there are now have ended. */
+void nx_turns_drain(nexar_comm *comm);
+
+#endif /* NX_TURNS_H */
