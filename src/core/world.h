@@ -94,8 +94,10 @@ typedef struct nx_world {
  */
 NX_MUST_CHECK nexar_err nx_world_create(nexar_config *config, nx_world **out);
 
-/* Leaves and frees all.  Errors as nexar_finalize(). */
+/* finalize.c: leaves and frees all.  Errors as nexar_finalize(). */
 nexar_err nx_world_destroy(nx_world *world);
+/* Undoes what was made, in reverse order; all links are closed. */
+void nx_world_teardown(nx_world *world);
 
 /* "rank 3 (node7, 10.0.0.7:4433)", for sentences; |buf| has 160 bytes. */
 enum { NX_PEER_TEXT = 160 };
