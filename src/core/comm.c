@@ -82,16 +82,6 @@ void nx_comm_replace(nexar_comm *comm, nx_incarnation *next)
     release_chain(old);
 }
 
-nx_incarnation *nx_comm_newest(const nexar_comm *comm)
-{
-    nx_incarnation *inc = comm->active;
-
-    while (inc->next != NULL) {
-        inc = inc->next;
-    }
-    return inc;
-}
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* A handle with its first incarnation, which nobody has been told of.  |who->peers| is taken over,
@@ -117,6 +107,7 @@ static nexar_err make(nx_world *world, const nx_members *who, nexar_comm **out)
         return err;
     }
     comm->active = comm->inc;
+    comm->handlers = who->id;
     publish(comm);
     *out = comm;
     return NEXAR_OK;
@@ -223,7 +214,6 @@ void nx_comms_free(nx_world *world)
 void nx_comm_give_back(nexar_comm *comm)
 {
     comm->freed = true;
-    nx_rpc_forget(comm->world->rpc, nx_comm_newest(comm)->id); /* what recovery has renamed since */
     nx_comm_drop_unused(comm);
     nx_comm_release(comm);
 }
@@ -271,7 +261,7 @@ void nexar_comm_free(nexar_comm *comm)
     }
     world = comm->world;
     nx_loop_lock(world->loop);
-    nx_rpc_forget(world->rpc, nx_comm_newest(comm)->id);
+    nx_rpc_forget(world->rpc, comm->handlers);
     if (comm->retry.queued > 0) { /* they may need the others, who need to find this rank */
         comm->retry.free_due = true;
     } else {

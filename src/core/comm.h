@@ -43,6 +43,7 @@ struct nexar_comm {
     nx_incarnation *active; /* where the next collective runs: incarnation.h */
     _Atomic uint64_t seat;  /* rank and size of |inc|, for threads without the lock; */
     atomic_uint epoch;      /* its epoch, for the same: stored after |seat| */
+    uint32_t handlers;      /* of remote calls have this number: the id of the first incarnation */
     uint32_t holds;         /* requests and the application: it is freed with the last */
     bool freed;             /* the application has given it back */
     nx_list waiting;        /* threads that wait for a change: recover.h */
@@ -96,8 +97,6 @@ void nx_comm_show(nexar_comm *comm, const nx_incarnation *inc);
 void nx_comm_replace(nexar_comm *comm, nx_incarnation *next);
 /* Incarnations that were agreed on and that nobody uses are closed. */
 void nx_comm_drop_unused(nexar_comm *comm);
-/* The last of the chain. */
-nx_incarnation *nx_comm_newest(const nexar_comm *comm);
 
 /* Rank and size as the application knows them; without the lock. */
 static inline nx_seat nx_comm_seat(const nexar_comm *comm)

@@ -191,7 +191,7 @@ nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_rpc_fn fn, 
     }
     nx_loop_lock(comm->world->loop);
     nx_comm_hold(comm);
-    err = nx_rpc_register(comm->world->rpc, nx_comm_newest(comm)->id, fn_id, &handler);
+    err = nx_rpc_register(comm->world->rpc, comm->handlers, fn_id, &handler);
     nx_loop_unlock(comm->world->loop);
     return err;
 }

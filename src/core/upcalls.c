@@ -246,7 +246,7 @@ nexar_err nx_upcalls_start_rpc(nx_world *world)
         .call_kind = NX_KIND_RPC_CALL,
         .reply_kind = NX_KIND_RPC_REPLY,
         .rank_of = rank_of,
-        .alias = nx_update_alias,
+        .handlers_of = nx_update_handlers_of,
         .ctx = world,
         .release = release_comm,
     };

@@ -15,8 +15,9 @@
  */
 bool nx_update_expects(const nx_world *world, uint64_t member, nx_member *out);
 
-/* For nx_rpc_config: ids of the world's communicator before and after this one. */
-uint32_t nx_update_alias(void *ctx, uint32_t comm);
+/* For nx_rpc_config: the communicator of incarnation |id|.  Ranks advance one after the other, so
+ * |id| may also be that of the world's incarnation before this one, or of the next. */
+uint32_t nx_update_handlers_of(void *ctx, uint32_t id);
 
 /* For nx_join_config; |ctx| is the world. */
 void nx_update_on_waiting(void *ctx, uint32_t n);

@@ -90,23 +90,6 @@ void nx_rpc_forget(nx_rpc *rpc, uint32_t comm)
     }
 }
 
-void nx_rpc_rename(nx_rpc *rpc, uint32_t comm, uint32_t to)
-{
-    size_t i = 0;
-
-    while (i < rpc->entries.room) {
-        const nx_map_slot slot = rpc->entries.slots[i++];
-
-        if ((slot.value != NULL) && ((slot.key >> 16) == comm)) {
-            nx_rpc_entry *entry = nx_map_take(&rpc->entries, slot.key);
-
-            /* In the room that it had. */
-            (void)!nx_map_put(&rpc->entries, key_of(to, (uint16_t)slot.key), entry);
-            i = 0; /* what is behind may have moved up */
-        }
-    }
-}
-
 void nx_rpc_entries_free(nx_rpc *rpc)
 {
     nx_rpc_entry *entry;

@@ -45,9 +45,8 @@ typedef struct nx_rpc_config {
     /* The rank that |peer| has for the handlers of |owner|; negative: it has none, and
      * its calls find no handler. */
     int (*rank_of)(void *owner, uint32_t peer);
-    /* Under which id the handlers of |comm| are registered, where there are none under its
-     * own: ranks come to know of a change one after the other.  May be NULL. */
-    uint32_t (*alias)(void *ctx, uint32_t comm);
+    /* Under which number the handlers for calls on |comm| are registered.  NULL: its own. */
+    uint32_t (*handlers_of)(void *ctx, uint32_t comm);
     void *ctx;
     /* A registration of |owner| is over: no call of it runs any more. */
     void (*release)(void *owner);
@@ -92,8 +91,6 @@ NX_MUST_CHECK nexar_err nx_rpc_register(nx_rpc *rpc, uint32_t comm, uint16_t fn_
                                         const nx_rpc_handler *handler);
 /* Takes out all handlers of |comm|, in the same way. */
 void nx_rpc_forget(nx_rpc *rpc, uint32_t comm);
-/* The handlers of |comm| serve |to|, which has none, from now on, and |comm| no more. */
-void nx_rpc_rename(nx_rpc *rpc, uint32_t comm, uint32_t to);
 
 /* The rank of the caller, as config.rank_of gave it; without the lock. */
 int nx_rpc_caller(const nexar_rpc *call);

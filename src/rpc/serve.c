@@ -213,10 +213,10 @@ static void run(nexar_rpc *call)
         return;
     }
     call->fn = head.fn;
-    call->entry = nx_rpc_entry_get(rpc, head.comm, head.fn);
-    if ((call->entry == NULL) && (rpc->config.alias != NULL)) {
-        call->entry = nx_rpc_entry_get(rpc, rpc->config.alias(rpc->config.ctx, head.comm), head.fn);
+    if (rpc->config.handlers_of != NULL) {
+        head.comm = rpc->config.handlers_of(rpc->config.ctx, head.comm);
     }
+    call->entry = nx_rpc_entry_get(rpc, head.comm, head.fn);
     call->rank =
         (call->entry == NULL) ? -1 : rpc->config.rank_of(call->entry->handler.owner, call->peer);
     if (call->rank < 0) {

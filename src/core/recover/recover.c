@@ -20,36 +20,9 @@
 #define FLAG_HAS_MEMORY  (UINT64_C(1) << 29)
 #define FLAGS_OWN        (FLAG_UPDATING | FLAG_IN_TIME | FLAG_DEVICE_WELL | FLAG_HAS_MEMORY)
 
-/* A thread that waits until a communicator can be rebuilt. */
-typedef struct mender {
-    nx_list link; /* in comm->waiting */
-    nx_event event;
-} mender;
-
 bool nx_recover_is_automatic(const nx_world *world)
 {
     return nx_config_choice(world->config, NX_SET_RECOVERY) == NX_RECOVERY_AUTOMATIC;
-}
-
-/* Whether the application can be told. */
-static bool is_ready(const nx_incarnation *inc)
-{
-    const nx_recovery *r = &inc->recovery;
-
-    return (r->state == NX_LOST) || ((r->state == NX_MENDED) && (r->inside == 0));
-}
-
-void nx_recover_wake(nx_incarnation *inc)
-{
-    nx_recovery *r = &inc->recovery;
-    nx_list *at;
-
-    nx_list_for_each (w, &inc->comm->waiting) {
-        nx_event_set(inc->world->loop, &nx_list_entry(w, mender, link)->event);
-    }
-    while (is_ready(inc) && ((at = nx_list_pop(&r->due)) != NULL)) {
-        nx_request_done(nx_list_entry(at, nexar_request, due));
-    }
 }
 
 /* ---- beginning ------------------------------------------------------------------------------ */
@@ -175,7 +148,6 @@ static nexar_err make_next(nx_incarnation *inc)
                                   .left = (int)out->left,
                                   .failed = (int)(out->failed.count - out->left)};
     inc->next = next;
-    nx_rpc_rename(inc->world->rpc, inc->id, next->id);
     nx_failure_opened(next);
     return NEXAR_OK;
 }
@@ -247,119 +219,7 @@ nexar_err nx_recover_advance(nexar_comm *comm)
     return NEXAR_OK;
 }
 
-/* ---- for collectives ----------------------------------------------------------------------- */
-
-void nx_recover_enter(nx_incarnation *inc)
-{
-    inc->recovery.inside++;
-}
-
-void nx_recover_leave(nx_incarnation *inc)
-{
-    inc->recovery.inside--;
-    nx_recover_wake(inc);
-}
-
-bool nx_recover_wait_change(nexar_comm *comm, uint64_t deadline_ns)
-{
-    nx_world *world = comm->world;
-    mender m = {.event = {0}};
-    bool changed;
-
-    nx_list_push_back(&comm->waiting, &m.link);
-    nx_oplog_enter(&world->log);
-    changed = nx_loop_wait(world->loop, &m.event, deadline_ns);
-    nx_oplog_leave(&world->log);
-    nx_list_remove(&m.link);
-    return changed;
-}
-
-static bool is_active(const nx_incarnation *inc)
-{
-    return (inc->comm != NULL) && (inc->comm->active == inc);
-}
-
-/* Waits until |inc| is ready or was replaced by another thread; false: it was not before
- * |deadline_ns|. */
-static bool wait_ready(const nx_incarnation *inc, uint64_t deadline_ns)
-{
-    while (is_active(inc) && !is_ready(inc)) {
-        if (nx_loop_now(inc->world->loop) >= deadline_ns) {
-            return false;
-        }
-        (void)nx_recover_wait_change(inc->comm, deadline_ns);
-    }
-    return true;
-}
-
-nexar_err nx_recover_after(nx_incarnation *inc, nexar_err err)
-{
-    char sentence[NX_ERROR_ROOM];
-
-    if ((err != NEXAR_EPEER) || (inc->rescue == NULL) || !is_active(inc)) {
-        return err;
-    }
-    (void)nx_sentence(sentence, sizeof(sentence), "%s", nexar_last_error());
-    nx_recover_begin(inc, sentence);
-    (void)wait_ready(inc, UINT64_MAX);
-    if (is_active(inc)) {
-        if (inc->recovery.state == NX_LOST) {
-            return nx_fail(NEXAR_EPEER, "%s; it is not rebuilt: %s", sentence, inc->recovery.why);
-        }
-        err = nx_recover_advance(inc->comm);
-    }
-    return (err == NEXAR_ENOMEM) ? err : nx_fail(NEXAR_EPEER, "%s", sentence);
-}
-
-void nx_recover_request_done(nexar_request *req, nexar_err err)
-{
-    nx_incarnation *inc = req->inc;
-
-    if ((err == NEXAR_EPEER) && (inc->rescue != NULL) && is_active(inc)) {
-        nx_recover_want(inc);
-        req->mends = true;
-        if (!is_ready(inc)) {
-            nx_list_push_back(&inc->recovery.due, &req->due);
-            return;
-        }
-    }
-    nx_request_done(req);
-}
-
-bool nx_recover_await(const nexar_request *req, uint64_t deadline_ns)
-{
-    return !req->mends || wait_ready(req->inc, deadline_ns);
-}
-
-void nx_recover_claim(nexar_request *req)
-{
-    const nx_incarnation *inc = req->inc;
-
-    (void)nx_recover_await(req, UINT64_MAX);
-    if (req->mends && is_active(inc) && (inc->recovery.state == NX_MENDED) && !inc->comm->freed &&
-        (nx_recover_advance(inc->comm) != NEXAR_OK)) {
-        nx_log(NX_LOG_WARN, "a communicator is rebuilt later: %s", nexar_last_error());
-    }
-}
-
 /* ---- for update.h ------------------------------------------------------------------------ */
-
-bool nx_recover_may_update(const nx_incarnation *inc)
-{
-    const nx_mend state = inc->recovery.state;
-
-    return (state == NX_WHOLE) || (state == NX_LOST);
-}
-
-bool nx_recover_is_lost(const nx_incarnation *inc)
-{
-    return inc->recovery.state == NX_LOST;
-}
-
-void nx_recover_updating(nx_incarnation *inc, bool is)
-{
-    inc->recovery.updating = is;
-}
 
 bool nx_recover_update_counts(nx_incarnation *inc, bool failed)
 {
@@ -372,40 +232,7 @@ bool nx_recover_update_counts(nx_incarnation *inc, bool failed)
     return !voids_update(inc);
 }
 
-nexar_err nx_recover_rebuild(nx_incarnation *inc, const char *name)
-{
-    nexar_comm *comm = inc->comm;
-    char sentence[NX_ERROR_ROOM];
-    nexar_err err;
-
-    (void)nx_sentence(sentence, sizeof(sentence), "%s", inc->group.broken_why);
-    (void)wait_ready(inc, UINT64_MAX);
-    if (inc->recovery.state == NX_LOST) {
-        return nx_fail(NEXAR_EPEER, "%s: %s; it is not rebuilt: %s", name, sentence,
-                       inc->recovery.why);
-    }
-    err = nx_recover_advance(comm);
-    if (err != NEXAR_OK) {
-        return err;
-    }
-    nx_comm_show(comm, comm->active);
-    return nx_fail(NEXAR_EPEER, "%s: %s", name, sentence);
-}
-
 /* ---- for retry.h ------------------------------------------------------------------------ */
-
-nexar_err nx_recover_wait_mended(const nx_incarnation *inc)
-{
-    const nx_recovery *r = &inc->recovery;
-
-    while (!is_ready(inc)) {
-        (void)nx_recover_wait_change(inc->comm, UINT64_MAX);
-    }
-    if (r->state == NX_LOST) {
-        return nx_fail(NEXAR_EPEER, "%s; it is not rebuilt: %s", inc->group.broken_why, r->why);
-    }
-    return NEXAR_OK;
-}
 
 void nx_recover_verdict(const nx_incarnation *inc, uint64_t *keep, uint32_t *errs)
 {

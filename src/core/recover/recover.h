@@ -68,14 +68,8 @@ void nx_recover_claim(nexar_request *req);
 
 /* ---- for update.h: docs/reliability.md, Both at once ---------------------------------------- */
 
-/* Whether an update may begin its agreement on |inc|: that is not about to be rebuilt. */
-bool nx_recover_may_update(const nx_incarnation *inc);
-/* Whether |inc| stays broken, and only an update makes it whole. */
-bool nx_recover_is_lost(const nx_incarnation *inc);
-/* Whether this rank is in the agreement of an update of |inc|. */
-void nx_recover_updating(nx_incarnation *inc, bool is);
-/* That has ended, and says that some have |failed|: does it count?  If not |inc| is to be
- * rebuilt, on all ranks.  Waits until that is known. */
+/* The agreement of an update of |inc| has ended, and says that some have |failed|: does it count?
+ * If not |inc| is to be replaced, on all ranks.  Waits until that is known. */
 bool nx_recover_update_counts(nx_incarnation *inc, bool failed);
 /* Waits until |inc| can be rebuilt, and rebuilds it: NEXAR_EPEER, or NEXAR_ENOMEM. */
 nexar_err nx_recover_rebuild(nx_incarnation *inc, const char *name);
