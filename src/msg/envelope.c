@@ -123,8 +123,6 @@ static void read_long(nx_reader *r, nx_frame *f, const char **why)
     f->eager = nx_read_varint(r);
     if (nx_id_class(f->id) != f->context.class) {
         *why = "an id of another class";
-    } else if ((f->length == 0) && (f->type == NX_FRAME_LONG)) {
-        *why = "a long message without bytes";
     } else if (f->eager > f->length) {
         *why = "more eager bytes than there are";
     } else if ((f->eager < f->length) && (f->eager % NX_UNIT_MAX != 0)) {

@@ -31,7 +31,8 @@ static bool keep_copy(nx_peer *self, nx_req *r, nx_inbound *in)
     nx_credit_in *c = &self->in[r->context.class];
     uint64_t cost = NX_ENVELOPE_COST + r->bytes;
 
-    if ((r->bytes > m->config.inline_max) || (nx_credit_used(c) + cost > c->window)) {
+    if (r->send.synchronous || (r->bytes > m->config.inline_max) ||
+        (nx_credit_used(c) + cost > c->window)) {
         return false;
     }
     if (nx_inbound_keep_whole(in, r->send.bytes, r->send.n, r->bytes) != NEXAR_OK) {

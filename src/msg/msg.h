@@ -242,6 +242,7 @@ typedef struct nx_req_send {
     const nx_bytes *bytes;
     size_t n;
     nx_bytes one;             /* the stretch, when there is one */
+    bool synchronous;         /* done no sooner than its receive has begun */
     bool streamed;            /* |one| is what there is of it now, ... */
     bool needs;               /* ... and its owner was asked for the next */
     bool broken;              /* there will be none: it ends with err and why when it can */
@@ -316,6 +317,10 @@ typedef struct nx_req {
  */
 void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                  const nx_bytes *bytes, size_t n);
+/* The same, and the request is done only when a receive has taken the message, or it was dropped:
+ * as MPI's synchronous mode.  All its bytes wait for the receiver's CLEAR. */
+void nx_msg_send_synchronous(nx_msg *m, nx_req *req, uint32_t peer, nx_context context,
+                             uint64_t tag, const nx_bytes *bytes, size_t n);
 
 /*
  * The same for a message of |total| bytes whose owner does not have them all at once: |first|

@@ -34,6 +34,20 @@ static void settle(nx_inbound *in)
     }
 }
 
+/* The sender of |in| waits for a CLEAR, though no byte is left to be asked for: without bytes only
+ * a synchronous message has an envelope of its own (docs/messages.md). */
+static bool awaits_receive(const nx_inbound *in)
+{
+    return (in->length == 0) && (in->id != 0) && !(in->state & (NX_IN_BROKEN | NX_IN_PULLED));
+}
+
+static void tell_taken(const nx_inbound *in)
+{
+    const nx_frame clear = {.type = NX_FRAME_CLEAR, .id = in->id, .limit = in->eager};
+
+    nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
+}
+
 /* |r| takes |in|, and what is still to come of it. */
 static void stream(nx_inbound *in, nx_req *r)
 {
@@ -77,6 +91,9 @@ void nx_recv_meet(nx_inbound *in, nx_req *r)
     nx_delivery_put(&r->recv.delivery, 0, 0, in->data, (size_t)in->got);
     m->stats.copied += in->got;
     if (in->got == in->length) {
+        if (awaits_receive(in)) {
+            tell_taken(in);
+        }
         forget(in);
         nx_inbound_free(m, in);
         nx_req_received(m, r);
@@ -93,12 +110,12 @@ void nx_recv_meet(nx_inbound *in, nx_req *r)
  * is dropped, as of one that was retracted. */
 static void discard(nx_inbound *in)
 {
-    nx_frame clear = {.type = NX_FRAME_CLEAR, .id = in->id, .limit = in->eager};
+    const bool waits = ((in->eager < in->length) && !(in->state & NX_IN_BROKEN));
 
     nx_inbound_release(in);
     forget(in);
-    if ((in->eager < in->length) && !(in->state & NX_IN_BROKEN)) {
-        nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
+    if (waits || awaits_receive(in)) {
+        tell_taken(in);
     }
     nx_inbound_free(in->from->msg, in);
 }
@@ -281,7 +298,7 @@ static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
         return;
     }
     set_envelope(in, f, key);
-    if (in->got == in->length) {
+    if ((in->got == in->length) && !awaits_receive(in)) {
         forget(in);
     }
     if (!judge(p, f)) {

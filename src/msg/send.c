@@ -133,7 +133,7 @@ static void send_long(nx_peer *p, nx_req *r, nx_frame_type type, uint64_t eager)
     f.id = r->send.id = nx_id_make(p->out_number + 1, r->context.class);
     f.eager = r->send.eager = eager;
     bytes.len = nx_frame_encode(&f, head);
-    if ((eager < r->bytes) || (type == NX_FRAME_PULLED)) {
+    if ((eager < r->bytes) || r->send.synchronous || (type == NX_FRAME_PULLED)) {
         err = expect_clear(p, r);
     }
     if (err == NEXAR_OK) {
@@ -171,7 +171,9 @@ void nx_send_now(nx_peer *p, nx_req *r)
     const bool whole = nx_credit_plan(&p->out[r->context.class], r->bytes, nx_send_inline_max(p),
                                       config->eager_max, &eager) == NX_PLAN_INLINE;
 
-    if (r->send.streamed) {
+    if (r->send.synchronous) {
+        send_long(p, r, NX_FRAME_LONG, 0);
+    } else if (r->send.streamed) {
         const uint64_t most = whole ? r->bytes : eager, here = r->send.one.len;
 
         eager = (most < here) ? most : here;
@@ -192,6 +194,7 @@ static bool measure(nx_req *r, const nx_bytes *bytes, size_t n)
 
     s->cuts = NULL;
     s->parts_out = s->out = 0;
+    s->synchronous = false;
     s->streamed = s->needs = s->broken = s->refused = false;
     s->from = s->off = s->limit = 0;
     s->n = n;
@@ -255,8 +258,8 @@ static void refuse_length(nx_msg *m, nx_req *req)
     nx_req_fail(m, req, NEXAR_EINVAL, "the message is longer than 2^62 - 1 bytes");
 }
 
-void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
-                 const nx_bytes *bytes, size_t n)
+static void send_whole(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
+                       const nx_bytes *bytes, size_t n, bool synchronous)
 {
     nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
 
@@ -269,13 +272,27 @@ void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint
     } else if (m->closing) {
         nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the end");
     } else if (peer == m->config.self) {
+        req->send.synchronous = synchronous;
         nx_local_send(m, req);
     } else if (m->peers[peer] == NULL) {
         nx_req_fail(m, req, NEXAR_EPEER, "it is gone");
     } else {
+        req->send.synchronous = synchronous;
         send_to_peer(m, req);
     }
     nx_msg_leave(m);
+}
+
+void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
+                 const nx_bytes *bytes, size_t n)
+{
+    send_whole(m, req, peer, context, tag, bytes, n, false);
+}
+
+void nx_msg_send_synchronous(nx_msg *m, nx_req *req, uint32_t peer, nx_context context,
+                             uint64_t tag, const nx_bytes *bytes, size_t n)
+{
+    send_whole(m, req, peer, context, tag, bytes, n, true);
 }
 
 void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,

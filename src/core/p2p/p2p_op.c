@@ -190,6 +190,18 @@ void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, in
     }
 }
 
+void nx_op_send_synchronous(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, int dest,
+                            uint64_t tag)
+{
+    begin(op, name, dest, tag);
+    op->sending = true;
+    nx_world_begin(op->comm->world);
+    if (!is_refused(op) && !is_parted(op)) {
+        nx_msg_send_synchronous(op->comm->world->msg, &op->req, op->to,
+                                nx_incarnation_user(op->inc), tag, bytes, n);
+    }
+}
+
 bool nx_op_send_short(nexar_comm *comm, const nx_bytes *bytes, int dest, uint64_t tag)
 {
     const nx_incarnation *inc = comm->inc;

@@ -38,6 +38,9 @@ void nx_op_init(nx_op *op, nexar_comm *comm, nx_devmem mem, void (*on_over)(nx_o
 /* |bytes| and |iov| are held until it is over, when there are several. */
 void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, int dest,
                 uint64_t tag);
+/* The same; it is over when a receive has taken the message.  Host memory only. */
+void nx_op_send_synchronous(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, int dest,
+                            uint64_t tag);
 /* Sends at once what needs no waiting, and so no nx_op.  False: nothing has happened. */
 NX_MUST_CHECK bool nx_op_send_short(nexar_comm *comm, const nx_bytes *bytes, int dest,
                                     uint64_t tag);

@@ -1,6 +1,8 @@
 /* p2p_request.c - sends and receives with a request. */
+#include "core/p2p/p2p_request.h"
 #include "base/alloc.h"
 #include "base/cancellation.h"
+#include "core/p2p/message.h"
 #include "core/p2p/p2p_args.h"
 #include "core/p2p/p2p_wait.h"
 #include "core/request.h"
@@ -14,14 +16,24 @@ typedef struct p2p_request {
         nx_iov_span span;
         nx_bytes bytes;
     };
-    void *regions; /* ... or several: owned; NULL: one */
+    void *regions;                  /* ... or several: owned; NULL: one */
+    nexar_message *made, **message; /* of a matched probe: what it gives, and to whom */
+    nx_p2p_room *room;              /* of a receive that finds its memory when it has matched */
 } p2p_request;
 
 /* ---- requests ------------------------------------------------------------------ */
 
 static nexar_err request_finish(nexar_request *req, nexar_status *status)
 {
-    return nx_op_finish(&((p2p_request *)req)->op, status);
+    p2p_request *r = (p2p_request *)req;
+    const nexar_err err = nx_op_finish(&r->op, status);
+
+    if ((err == NEXAR_OK) && (r->made != NULL)) {
+        nx_message_init(r->made, &r->op);
+        *r->message = r->made;
+        r->made = NULL;
+    }
+    return err;
 }
 
 static void request_what(const nexar_request *req, nx_blocked *out)
@@ -40,6 +52,7 @@ static void request_destroy(nexar_request *req)
     nx_world *world = req->comm->world;
 
     nx_free(((p2p_request *)req)->regions);
+    nx_free(((p2p_request *)req)->made);
     if (world->nspare >= SPARE) {
         nx_free(req);
         return;
@@ -86,6 +99,7 @@ static p2p_request *request_create(nexar_comm *comm, nx_devmem mem)
     if (r != NULL) {
         nx_request_init(&r->base, &p2p_ops, comm);
         r->regions = NULL;
+        r->made = NULL;
         nx_op_init(&r->op, comm, mem, on_request_over);
     }
     return r;
@@ -233,4 +247,107 @@ nexar_err nexar_irecvv(nexar_comm *comm, const nexar_iov *iov, size_t n, int sou
     nx_loop_settle(comm->world->loop);
     give_request(made, comm, req);
     return NEXAR_OK;
+}
+
+/* ---- for bindings: p2p_request.h ------------------------------------------------------- */
+
+nexar_err nx_p2p_issendv(nexar_comm *comm, const nexar_iov *iov, size_t n, int dest, uint64_t tag,
+                         nexar_request **req)
+{
+    NX_NOT_CANCELLED;
+    p2p_request *made;
+    nexar_err err = nx_p2p_check_dest("issend", comm, dest, tag);
+
+    if (err == NEXAR_OK) {
+        err = nx_p2p_check_regions("issend", iov, n);
+    }
+    made = open_request("issend", comm, req, &err);
+    if (made == NULL) {
+        return err;
+    }
+    if (own(made, n, sizeof(nx_bytes)) == NULL) {
+        return no_regions(made, comm);
+    }
+    (void)nx_loop_refresh(comm->world->loop);
+    nx_op_send_synchronous(&made->op, "issend", nx_p2p_bytes(iov, n, made->regions), n, dest, tag);
+    nx_loop_flush(comm->world->loop, 0);
+    give_request(made, comm, req);
+    return NEXAR_OK;
+}
+
+nexar_err nx_p2p_imatch(nexar_comm *comm, int source, uint64_t tag, nexar_message **msg,
+                        nexar_request **req)
+{
+    NX_NOT_CANCELLED;
+    p2p_request *made;
+    nexar_err err = nx_p2p_check_source("mprobe", comm, source);
+
+    made = open_request("mprobe", comm, req, &err);
+    if (made == NULL) {
+        return err;
+    }
+    made->made = nx_zalloc(sizeof(*made->made));
+    if (made->made == NULL) {
+        return no_regions(made, comm);
+    }
+    made->message = msg;
+    nx_op_match(&made->op, "mprobe", source, tag);
+    nx_loop_settle(comm->world->loop);
+    give_request(made, comm, req);
+    return NEXAR_OK;
+}
+
+/* The message of |op| is known: it is received into memory of its length. */
+static void on_matched(nx_op *op)
+{
+    p2p_request *r = nx_list_entry(op, p2p_request, op);
+    nx_p2p_room *room = r->room;
+    const int source = op->source;
+    const uint64_t tag = op->req.tag, number = op->req.recv.number;
+
+    if (op->req.err == NEXAR_OK) {
+        room->ptr = room->alloc((size_t)op->req.bytes, room->arg);
+        room->bytes = (size_t)op->req.bytes;
+        if (room->ptr == NULL) { /* the message is lost, as one that is too long */
+            op->req.err = NEXAR_ENOMEM;
+        }
+    }
+    if (op->req.err != NEXAR_OK) {
+        nx_request_done(&r->base);
+        return;
+    }
+    r->span = (nx_iov_span){.ptr = room->ptr, .len = room->bytes};
+    nx_op_init(op, op->comm, (nx_devmem){0}, on_request_over);
+    nx_op_take(op, "irecv", &r->span, source, tag, number);
+}
+
+nexar_err nx_p2p_irecv_any(nexar_comm *comm, int source, uint64_t tag, nx_p2p_room *room,
+                           nexar_request **req)
+{
+    NX_NOT_CANCELLED;
+    nexar_err err = nx_p2p_check_source("irecv", comm, source);
+    p2p_request *made = open_request("irecv", comm, req, &err);
+
+    if (made != NULL) {
+        made->room = room;
+        made->op.on_over = on_matched;
+        nx_op_match(&made->op, "irecv", source, tag);
+        nx_loop_settle(comm->world->loop);
+        give_request(made, comm, req);
+    }
+    return err;
+}
+
+nexar_err nx_p2p_iprobe(nexar_comm *comm, int source, uint64_t tag, nexar_request **req)
+{
+    NX_NOT_CANCELLED;
+    nexar_err err = nx_p2p_check_source("probe", comm, source);
+    p2p_request *made = open_request("probe", comm, req, &err);
+
+    if (made != NULL) {
+        nx_op_probe(&made->op, "probe", source, tag);
+        nx_loop_settle(comm->world->loop);
+        give_request(made, comm, req);
+    }
+    return err;
 }
