@@ -29,12 +29,10 @@ def _with_python(args: list[str]) -> list[str]:
         return args
     for i, arg in enumerate(args[1:], 1):
         if arg.endswith(".py") and os.path.isfile(arg):
-            return [*args[:i], sys.executable, *args[i:]] if not _is_program(args[i - 1]) else args
+            return [*args[:i], sys.executable, *args[i:]]
+        if not arg.startswith("-") and shutil.which(arg) is not None:
+            return args  # a program, and what follows is its own
     return args
-
-
-def _is_program(arg: str) -> bool:
-    return os.path.basename(arg).startswith("python")
 
 
 if __name__ == "__main__":

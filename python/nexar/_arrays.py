@@ -21,14 +21,25 @@ def describe(call: str, name: str, obj: Any) -> tuple[int, int, int, int, bool, 
         return _of_interface(call, name, obj)
     if hasattr(obj, "__dlpack__"):
         return _of_dlpack(call, name, obj)
+    if hasattr(obj, "__cuda_array_interface__"):
+        return _of_cuda(call, name, obj)
     raise InvalidTypeError(
         f"{call}: {name} is {type(obj).__name__}; an object with the buffer protocol, __dlpack__ "
         "(CPU) or __array_interface__ is accepted"
     )
 
 
-def _of_interface(call: str, name: str, obj: Any) -> Any:
-    about = obj.__array_interface__
+def _of_cuda(call: str, name: str, obj: Any) -> Any:
+    """Managed and pinned memory; what only a device can read is refused."""
+    about = obj.__cuda_array_interface__
+    view = _of_interface(call, name, obj, about)
+    if not _nexar.readable(view[0], view[1]):
+        raise InvalidError(f"{call}: {name} is memory of a device; memory that the CPU can read is accepted")
+    return view
+
+
+def _of_interface(call: str, name: str, obj: Any, about: Any = None) -> Any:
+    about = obj.__array_interface__ if about is None else about
     kind = about["typestr"]
     itemsize = int(kind[2:])
     if kind[0] == ">" and itemsize > 1:

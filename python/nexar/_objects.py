@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import pickle
 import struct
-import time
 from array import array
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Callable
@@ -38,10 +37,14 @@ def encode(obj: Any) -> tuple[bytes, list[memoryview]]:
         return False
 
     data = pickle.dumps(obj, protocol=5, buffer_callback=keep)
-    head = struct.pack(f"<IIQ{len(buffers)}Q", len(buffers), 0, len(data),
-                       *(b.nbytes for b in buffers))  # fmt: skip
-    meta = head + data
-    return (meta + _PAD[: -len(meta) % ALIGN] if buffers else meta), buffers
+    return header(data, buffers), buffers
+
+
+def header(data: bytes, buffers: list[memoryview]) -> bytes:
+    """What comes before the buffers: the header and the pickle |data|."""
+    meta = struct.pack(f"<IIQ{len(buffers)}Q", len(buffers), 0, len(data),
+                       *(b.nbytes for b in buffers)) + data  # fmt: skip
+    return meta + _PAD[: -len(meta) % ALIGN] if buffers else meta
 
 
 def pieces(meta: bytes, buffers: list[memoryview]) -> list[bytes | memoryview]:
@@ -81,18 +84,9 @@ def decode(frame: Any) -> Any:
 
 
 def take(comm: Comm, source: int, tag: int) -> tuple[Any, Status]:
-    """Waits for a message and unpickles it.  Probes have no request to wait for, so this looks
-    again and again, without pause at first."""
-    busy_until = time.perf_counter() + 100e-6
-    pause = 20e-6
-    while True:
-        found = comm._try_take(source, tag)
-        if found is not None:
-            memory, source, tag = found
-            return decode(memory), Status(source, tag, len(memory))
-        if time.perf_counter() > busy_until:
-            time.sleep(pause)
-            pause = min(pause * 1.5, 1e-3)
+    """Waits for a message and unpickles it."""
+    data, source, tag = comm._recv_any(source, tag)
+    return decode(data), Status(source, tag, len(data))
 
 
 # ---- collectives ---------------------------------------------------------------------------

@@ -17,6 +17,8 @@
 
 #include <nexar.h>
 
+#include "core/p2p/p2p_request.h"
+
 #define NXP_SLICE_NS 40000000u /* of a wait: Ctrl-C ends a call within 100 ms */
 
 /* ---- worlds ------------------------------------------------------------------- */
@@ -53,6 +55,28 @@ bool nxp_comm_ready(const nxp_comm *self, const char *call);
 
 /* A new Python object of the class registered as "Comm" for |comm|, which it takes over. */
 PyObject *nxp_comm_wrap(nexar_comm *comm, nxp_world *world);
+
+/* ---- messages ---------------------------------------------------------------------- */
+
+typedef enum nxp_gives {
+    NXP_NOTHING,
+    NXP_OBJECT,
+    NXP_STATUS,
+    NXP_REPLY,
+    NXP_MESSAGE,
+    NXP_BYTES
+} nxp_gives;
+
+/* Parses the arguments of |call| and starts it: |*err|.  False: an exception is set. */
+typedef bool (*nxp_set_up)(nxp_op *op, const char *call, PyObject *const *args, Py_ssize_t n,
+                           PyObject *kwnames, nexar_err *err);
+/* A call for a message: |end| is nxp_op_block or nxp_op_request. */
+PyObject *nxp_message_call(PyObject *obj, const char *call, nxp_set_up set_up, nxp_gives gives,
+                           PyObject *(*end)(nxp_op *, nexar_err), PyObject *const *args,
+                           Py_ssize_t n, PyObject *kwnames);
+/* A rank of |self|, or more from |low| on. */
+bool nxp_rank_arg(const nxp_comm *self, const char *call, const char *name, PyObject *obj, long low,
+                  int *out);
 
 /* ---- errors ---------------------------------------------------------------------- */
 
@@ -103,9 +127,18 @@ void nxp_memory_release(nxp_memory *m);
  */
 PyObject *nxp_dlpack_view(PyObject *module, PyObject *capsule);
 
-/* ---- operations ----------------------------------------------------------------------- */
+/* New memory, a View of |bytes| bytes at |*at|; NULL: MemoryError is set. */
+PyObject *nxp_memory_new(size_t bytes, void **at);
+/* The memory of a View; without the GIL, too. */
+void *nxp_block_take(size_t bytes, void *unused);
+void nxp_block_give(void *at);
+/* A View of |at|, of nxp_block_take(), which it takes over. */
+PyObject *nxp_memory_wrap(void *at, size_t bytes);
+PyObject *nxp_view(PyObject *module, PyObject *args);
+/* readable(address, bytes) -> whether this process can read that memory. */
+PyObject *nxp_readable(PyObject *module, PyObject *args);
 
-typedef enum nxp_gives { NXP_NOTHING, NXP_OBJECT, NXP_STATUS, NXP_REPLY } nxp_gives;
+/* ---- operations ----------------------------------------------------------------------- */
 
 struct nxp_op {
     nxp_op *next, **link; /* in world->ops */
@@ -122,6 +155,8 @@ struct nxp_op {
     nexar_status status;
     void *reply;
     size_t reply_bytes;
+    nexar_message *message; /* of NXP_MESSAGE */
+    nx_p2p_room room;       /* of NXP_BYTES */
     nexar_err err;
     char *sentence; /* of err */
     bool done, waiting, cancelable, receives, claimed, left;
@@ -139,6 +174,33 @@ PyObject *nxp_op_block_heap(nxp_op *op, nexar_err err, uint64_t timeout_ns);
 /* A Request, which takes over the contents of |op|. */
 PyObject *nxp_op_request(nxp_op *op, nexar_err err);
 PyObject *nxp_op_request_heap(nxp_op *op, nexar_err err);
+
+/* Parts of the above that requests and worlds use. */
+void nxp_op_enlist(nxp_op *op); /* in world->ops, until it has completed */
+void nxp_op_completed(nxp_op *op, nexar_err err, const char *sentence);
+void nxp_op_free(nxp_op *op);
+/* Looks once whether |op| has completed. */
+void nxp_op_look(nxp_op *op);
+/* Waits until |op| has completed or |timeout_ns| has passed.  False: an exception is set. */
+bool nxp_op_await(nxp_op *op, uint64_t timeout_ns);
+/* The result of |op|, which has completed; or its exception.  May be asked for again. */
+PyObject *nxp_op_outcome(nxp_op *op);
+/* |op| could not be started: raises |err|, gives its contents back. */
+PyObject *nxp_op_failed(nxp_op *op, nexar_err err);
+/* Nobody has a Request for |op|, which is on the heap. */
+void nxp_op_abandon(nxp_op *op);
+
+typedef struct nxp_request {
+    PyObject_HEAD nxp_op *op;
+} nxp_request;
+
+/* False, with InvalidError set: of a forked process, or another thread waits for it. */
+bool nxp_request_check(const nxp_request *self, const char *call);
+
+/* Messages that a matched probe has taken: the object takes over |msg|. */
+PyObject *nxp_message_wrap(nxp_comm *comm, nexar_message *msg, const nexar_status *status);
+/* The message that nobody receives is dropped. */
+void nxp_message_drop(nexar_message *msg);
 
 PyObject *nxp_wait_any(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 
@@ -199,15 +261,19 @@ typedef PyObject *(*nxp_fast)(PyObject *self, PyObject *const *args, Py_ssize_t 
         NAME, (PyCFunction)(void (*)(void))(FUNCTION), METH_FASTCALL | METH_KEYWORDS, NULL \
     }
 
-extern PyType_Spec nxp_comm_spec, nxp_request_spec, nxp_seed_spec;
+extern PyType_Spec nxp_comm_spec, nxp_request_spec, nxp_seed_spec, nxp_message_spec, nxp_view_spec;
 extern PyTypeObject *nxp_request_type; /* the base class, for checks */
-extern PyTypeObject *nxp_comm_type;
+extern PyTypeObject *nxp_comm_type, *nxp_message_type, *nxp_view_type;
 
+/* kernels.c */
+PyObject *nxp_op_of(PyObject *module, PyObject *args);
+PyObject *nxp_reduce_local(PyObject *module, PyObject *args);
 /* errors.c; module.c */
 PyObject *nxp_register(PyObject *module, PyObject *dict);
 /* The tables of methods, which nxp_comm_methods() of comm.c joins into one type. */
 void nxp_comm_methods(void);
-extern PyMethodDef nxp_p2p_methods[], nxp_coll_methods[], nxp_life_methods[], nxp_rpc_methods[];
+extern PyMethodDef nxp_p2p_methods[], nxp_object_methods[], nxp_coll_methods[], nxp_life_methods[],
+    nxp_rpc_methods[];
 /* life.c */
 PyObject *nxp_init(PyObject *module, PyObject *settings);
 PyObject *nxp_setting(PyObject *module, PyObject *unused);

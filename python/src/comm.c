@@ -5,29 +5,6 @@
 
 PyTypeObject *nxp_comm_type;
 
-/* ---- worlds -------------------------------------------------------------------------- */
-
-nxp_world *nxp_world_create(nexar_comm *root)
-{
-    nxp_world *world = PyMem_Calloc(1, sizeof(*world));
-
-    if (world == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    world->root = root;
-    world->forks = nxp_forks;
-    return world;
-}
-
-void nxp_world_release(nxp_world *world)
-{
-    world->refs--;
-    if (world->refs == 0) {
-        PyMem_Free(world);
-    }
-}
-
 bool nxp_comm_ready(const nxp_comm *self, const char *call)
 {
     if ((self->world == NULL) || (self->world->forks != nxp_forks)) {
@@ -93,8 +70,8 @@ static PyObject *comm_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
-static bool rank_arg(const nxp_comm *self, const char *call, const char *name, PyObject *obj,
-                     long low, int *out)
+bool nxp_rank_arg(const nxp_comm *self, const char *call, const char *name, PyObject *obj, long low,
+                  int *out)
 {
     return nxp_int(call, name, obj, low, (long)nexar_size(self->comm) - 1, out);
 }
@@ -109,7 +86,8 @@ static bool set_up_send(nxp_op *op, const char *call, PyObject *const *args, Py_
     int dest = 0;
 
     if (!nxp_parse(call, names, 2, args, n, kwnames, arg) ||
-        !rank_arg(self, call, "dest", arg[1], 0, &dest) || !nxp_tag(call, "tag", arg[2], &tag) ||
+        !nxp_rank_arg(self, call, "dest", arg[1], 0, &dest) ||
+        !nxp_tag(call, "tag", arg[2], &tag) ||
         !nxp_memory_get(&op->mem[0], call, "buf", arg[0], NXP_READ)) {
         return false;
     }
@@ -128,7 +106,7 @@ static bool set_up_recv(nxp_op *op, const char *call, PyObject *const *args, Py_
     int source = NEXAR_ANY_SOURCE;
 
     if (!nxp_parse(call, names, 1, args, n, kwnames, arg) ||
-        !rank_arg(self, call, "source", arg[1], NEXAR_ANY_SOURCE, &source) ||
+        !nxp_rank_arg(self, call, "source", arg[1], NEXAR_ANY_SOURCE, &source) ||
         !nxp_tag(call, "tag", arg[2], &tag) ||
         !nxp_memory_get(&op->mem[0], call, "buf", arg[0], NXP_WRITE)) {
         return false;
@@ -139,12 +117,9 @@ static bool set_up_recv(nxp_op *op, const char *call, PyObject *const *args, Py_
     return true;
 }
 
-typedef bool (*set_up_fn)(nxp_op *op, const char *call, PyObject *const *args, Py_ssize_t n,
-                          PyObject *kwnames, nexar_err *err);
-
-static PyObject *message(PyObject *obj, const char *call, set_up_fn set_up, nxp_gives gives,
-                         PyObject *(*end)(nxp_op *, nexar_err), PyObject *const *args, Py_ssize_t n,
-                         PyObject *kwnames)
+PyObject *nxp_message_call(PyObject *obj, const char *call, nxp_set_up set_up, nxp_gives gives,
+                           PyObject *(*end)(nxp_op *, nexar_err), PyObject *const *args,
+                           Py_ssize_t n, PyObject *kwnames)
 {
     nexar_err err = NEXAR_OK;
     nxp_op op;
@@ -163,142 +138,29 @@ static PyObject *message(PyObject *obj, const char *call, set_up_fn set_up, nxp_
 
 static PyObject *comm_send(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    return message(self, "send", set_up_send, NXP_NOTHING, nxp_op_block, args, n, kwnames);
+    return nxp_message_call(self, "send", set_up_send, NXP_NOTHING, nxp_op_block, args, n, kwnames);
 }
 
 static PyObject *comm_isend(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    return message(self, "isend", set_up_send, NXP_NOTHING, nxp_op_request, args, n, kwnames);
+    return nxp_message_call(self, "isend", set_up_send, NXP_NOTHING, nxp_op_request, args, n,
+                            kwnames);
 }
 
 static PyObject *comm_recv(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    return message(self, "recv", set_up_recv, NXP_STATUS, nxp_op_block, args, n, kwnames);
+    return nxp_message_call(self, "recv", set_up_recv, NXP_STATUS, nxp_op_block, args, n, kwnames);
 }
 
 static PyObject *comm_irecv(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    return message(self, "irecv", set_up_recv, NXP_STATUS, nxp_op_request, args, n, kwnames);
-}
-
-/* ---- scattered messages, for objects ----------------------------------------------------------
- */
-
-/* The regions of |list|, which are kept in op->blocks as buffers. */
-static nexar_iov *regions_of(nxp_op *op, const char *call, PyObject *list, Py_ssize_t n)
-{
-    nexar_iov *iov = PyMem_Calloc((size_t)n + 1, sizeof(*iov));
-
-    if (iov == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    op->blocks = iov;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        nxp_memory m;
-
-        if (!nxp_memory_get(&m, call, "buffers", PyList_GetItem(list, i), NXP_READ)) {
-            return NULL;
-        }
-        iov[i] = (nexar_iov){m.ptr, m.bytes};
-        nxp_memory_release(&m); /* |list| holds PickleBuffers and bytes, which do not move */
-    }
-    return iov;
-}
-
-/* _isendv(buffers, dest, tag): buffers is a list of memory that stays where it is. */
-static bool set_up_sendv(nxp_op *op, const char *call, PyObject *const *args, Py_ssize_t n,
-                         PyObject *kwnames, nexar_err *err)
-{
-    static const char *const names[] = {"buffers", "dest", "tag", NULL};
-    nxp_comm *self = (nxp_comm *)op->comm;
-    PyObject *arg[3] = {NULL, NULL, NULL};
-    const nexar_iov *iov;
-    uint64_t tag = 0;
-    int dest = 0;
-
-    if (!nxp_parse(call, names, 3, args, n, kwnames, arg) ||
-        !rank_arg(self, call, "dest", arg[1], 0, &dest) || !nxp_tag(call, "tag", arg[2], &tag)) {
-        return false;
-    }
-    op->keep = PySequence_List(arg[0]);
-    iov = (op->keep != NULL) ? regions_of(op, call, op->keep, PyList_Size(op->keep)) : NULL;
-    if (iov == NULL) {
-        return false;
-    }
-    op->cancelable = true;
-    *err = nexar_isendv(self->comm, iov, (size_t)PyList_Size(op->keep), dest, tag, &op->req);
-    return true;
-}
-
-static PyObject *comm_sendv(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
-{
-    return message(self, "send_obj", set_up_sendv, NXP_NOTHING, nxp_op_block, args, n, kwnames);
-}
-
-static PyObject *comm_isendv(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
-{
-    return message(self, "isend_obj", set_up_sendv, NXP_NOTHING, nxp_op_request, args, n, kwnames);
-}
-
-/* Receives |*msg| of |bytes| bytes into a new bytearray. */
-static PyObject *receive_matched(nxp_comm *self, nexar_message **msg, const nexar_status *status)
-{
-    PyObject *memory = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)status->bytes), *result;
-    char *at = (memory != NULL) ? PyByteArray_AsString(memory) : NULL;
-    nexar_err err;
-
-    if (at == NULL) {
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS err = nexar_mrecv(msg, at, status->bytes, NULL);
-    Py_END_ALLOW_THREADS if (err != NEXAR_OK)
-    {
-        Py_DECREF(memory);
-        return nxp_raise_last(err, self->comm);
-    }
-    result = Py_BuildValue("OiK", memory, status->source, (unsigned long long)status->tag);
-    Py_DECREF(memory);
-    return result;
-}
-
-/* _try_take(source, tag) -> (bytearray, source, tag) of the oldest message that matches, or None.
- */
-static PyObject *comm_try_take(PyObject *obj, PyObject *const *args, Py_ssize_t n,
-                               PyObject *kwnames)
-{
-    static const char *const names[] = {"source", "tag", NULL};
-    nxp_comm *self = (nxp_comm *)obj;
-    PyObject *arg[2] = {NULL, NULL};
-    nexar_message *msg = NULL;
-    nexar_status status = {0};
-    uint64_t tag = NEXAR_ANY_TAG;
-    int source = NEXAR_ANY_SOURCE;
-    bool found = false;
-    nexar_err err;
-
-    if (!nxp_comm_ready(self, "recv_obj") ||
-        !nxp_parse("recv_obj", names, 0, args, n, kwnames, arg) ||
-        !rank_arg(self, "recv_obj", "source", arg[0], NEXAR_ANY_SOURCE, &source) ||
-        !nxp_tag("recv_obj", "tag", arg[1], &tag)) {
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS err = nexar_improbe(self->comm, source, tag, &found, &msg, &status);
-    Py_END_ALLOW_THREADS if (err != NEXAR_OK)
-    {
-        return nxp_raise_last(err, self->comm);
-    }
-    if (!found) {
-        Py_RETURN_NONE;
-    }
-    return receive_matched(self, &msg, &status);
+    return nxp_message_call(self, "irecv", set_up_recv, NXP_STATUS, nxp_op_request, args, n,
+                            kwnames);
 }
 
 PyMethodDef nxp_p2p_methods[] = {
-    NXP_FAST("send", comm_send),          NXP_FAST("isend", comm_isend),
-    NXP_FAST("recv", comm_recv),          NXP_FAST("irecv", comm_irecv),
-    NXP_FAST("_sendv", comm_sendv),       NXP_FAST("_isendv", comm_isendv),
-    NXP_FAST("_try_take", comm_try_take), {NULL, NULL, 0, NULL},
+    NXP_FAST("send", comm_send),   NXP_FAST("isend", comm_isend), NXP_FAST("recv", comm_recv),
+    NXP_FAST("irecv", comm_irecv), {NULL, NULL, 0, NULL},
 };
 
 /* ---- the type
@@ -365,7 +227,7 @@ static PyGetSetDef getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMethodDef methods[96]; /* the tables of all files; nxp_comm_methods() fills it */
+static PyMethodDef methods[128]; /* the tables of all files; nxp_comm_methods() fills it */
 
 static void add_methods(size_t *at, const PyMethodDef *table)
 {
@@ -381,6 +243,7 @@ void nxp_comm_methods(void)
     size_t at = 0;
 
     add_methods(&at, nxp_p2p_methods);
+    add_methods(&at, nxp_object_methods);
     add_methods(&at, nxp_coll_methods);
     add_methods(&at, nxp_life_methods);
     add_methods(&at, nxp_rpc_methods);

@@ -51,6 +51,10 @@ static PyMethodDef functions[] = {
     {"durations", nxp_durations, METH_NOARGS, NULL},
     {"stop_callbacks", nxp_stop_callbacks, METH_NOARGS, NULL},
     {"dlpack_view", nxp_dlpack_view, METH_O, NULL},
+    {"view", nxp_view, METH_VARARGS, NULL},
+    {"readable", nxp_readable, METH_VARARGS, NULL},
+    {"op_of", nxp_op_of, METH_VARARGS, NULL},
+    {"reduce_local", nxp_reduce_local, METH_VARARGS, NULL},
     NXP_FAST("wait_any", nxp_wait_any),
     {NULL, NULL, 0, NULL},
 };
@@ -85,8 +89,10 @@ static int exec(PyObject *module)
     nxp_comm_methods();
     nxp_comm_type = add_type(module, "Comm", &nxp_comm_spec);
     nxp_request_type = add_type(module, "Request", &nxp_request_spec);
-    if ((nxp_comm_type == NULL) || (nxp_request_type == NULL) ||
-        (add_type(module, "Seed", &nxp_seed_spec) == NULL)) {
+    nxp_message_type = add_type(module, "Message", &nxp_message_spec);
+    nxp_view_type = add_type(module, "View", &nxp_view_spec);
+    if ((nxp_comm_type == NULL) || (nxp_request_type == NULL) || (nxp_message_type == NULL) ||
+        (nxp_view_type == NULL) || (add_type(module, "Seed", &nxp_seed_spec) == NULL)) {
         return -1;
     }
     return PyModule_AddObject(module, "ANY_TAG", PyLong_FromUnsignedLongLong(NEXAR_ANY_TAG));

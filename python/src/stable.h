@@ -40,8 +40,11 @@ typedef struct {
 PyAPI_FUNC(int) PyObject_GetBuffer(PyObject *obj, Py_buffer *view, int flags);
 PyAPI_FUNC(int) PyBuffer_IsContiguous(const Py_buffer *view, char fort);
 PyAPI_FUNC(void) PyBuffer_Release(Py_buffer *view);
-#define PyBUF_READ    0x100
-#define PyBUF_FULL_RO 0x011c /* PyBUF_INDIRECT | PyBUF_FORMAT */
+PyAPI_FUNC(int) PyBuffer_FillInfo(Py_buffer *view, PyObject *obj, void *buf, Py_ssize_t len,
+                                  int readonly, int flags);
+#define Py_bf_getbuffer 1 /* PyType_FromSpec takes it since 3.9 */
+#define PyBUF_READ      0x100
+#define PyBUF_FULL_RO   0x011c /* PyBUF_INDIRECT | PyBUF_FORMAT */
 #endif
 
 #endif

@@ -1,0 +1,97 @@
+/*
+ * block.c - memory for messages whose length is not known before.
+ *
+ * Large blocks are kept when they are given back: the next object of that size needs no new pages
+ * of the kernel, which cost as much as the transfer.  A program that receives into one object while
+ * it holds the one before has two blocks in turn.
+ */
+#include "binding.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    KEPT = 4,        /* blocks, ... */
+    LARGE = 1 << 20, /* ... of this size at least: smaller ones are malloc's */
+    HUGE_PAGE = 2 << 20,
+    HEAD = 64 /* in front of each block: its size; the block is aligned as a cache line */
+};
+
+typedef struct block {
+    size_t size; /* with the head; 0: malloc's */
+} block;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static block *kept[KEPT]; /* the youngest first */
+
+static block *map_block(size_t bytes)
+{
+    const size_t page = (bytes >= HUGE_PAGE) ? HUGE_PAGE : (size_t)getpagesize();
+    const size_t size = (bytes + page - 1) / page * page;
+    block *b = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (b == MAP_FAILED) {
+        return NULL;
+    }
+    (void)madvise(b, size, MADV_HUGEPAGE); /* fewer faults; without it, more */
+    b->size = size;
+    return b;
+}
+
+/* A kept block for |bytes|, at most an eighth and a huge page too large; NULL: there is none. */
+static block *find_kept(size_t bytes)
+{
+    block *found = NULL;
+
+    (void)pthread_mutex_lock(&lock);
+    for (size_t i = 0; (found == NULL) && (i < KEPT) && (kept[i] != NULL); i++) {
+        if ((kept[i]->size >= bytes) && (kept[i]->size - bytes <= bytes / 8 + HUGE_PAGE)) {
+            found = kept[i];
+            memmove(&kept[i], &kept[i + 1], (KEPT - 1 - i) * sizeof(kept[0]));
+            kept[KEPT - 1] = NULL;
+        }
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void *nxp_block_take(size_t bytes, void *unused)
+{
+    block *b;
+
+    (void)unused;
+    if (bytes > (size_t)PY_SSIZE_T_MAX - HUGE_PAGE - HEAD) {
+        return NULL;
+    }
+    if (bytes < LARGE) {
+        b = malloc(HEAD + bytes);
+        if (b != NULL) {
+            b->size = 0;
+        }
+    } else {
+        b = find_kept(HEAD + bytes);
+        b = (b != NULL) ? b : map_block(HEAD + bytes);
+    }
+    return (b != NULL) ? (char *)b + HEAD : NULL;
+}
+
+void nxp_block_give(void *at)
+{
+    block *b = (block *)(void *)((char *)at - HEAD), *oldest;
+
+    if (b->size == 0) {
+        free(b);
+        return;
+    }
+    (void)pthread_mutex_lock(&lock);
+    oldest = kept[KEPT - 1];
+    memmove(&kept[1], &kept[0], (KEPT - 1) * sizeof(kept[0]));
+    kept[0] = b;
+    (void)pthread_mutex_unlock(&lock);
+    if (oldest != NULL) {
+        (void)munmap(oldest, oldest->size);
+    }
+}
