@@ -194,3 +194,6 @@ def test_run_finds_python(tmp_path):
     done = subprocess.run([sys.executable, "-m", "nexar", "run", "-n", "2", str(script), "hey"],
                           capture_output=True, text=True, timeout=600)  # fmt: skip
     assert done.returncode == 0 and "rank 1 hey" in done.stdout, done
+    done = subprocess.run([sys.executable, "-m", "nexar", "run", "-n", "1", "echo", str(script)],
+                          capture_output=True, text=True, timeout=600)  # fmt: skip
+    assert done.stdout.split() == [str(script)] or done.stdout.split()[1:] == [str(script)], done

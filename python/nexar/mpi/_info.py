@@ -1,0 +1,125 @@
+"""MPI.Info and MPI.Errhandler: kept, and given back."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from ._errors import fail
+from ._handle import Handle, Thing
+
+
+class _Values(Thing):
+    __slots__ = ("values",)
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self.values = values
+
+
+class Info(Handle):
+    """A dict of str to str."""
+
+    __slots__ = ()
+
+    def _values(self) -> dict[str, str]:
+        if self._h is None:
+            raise fail("ERR_INFO", "the info is INFO_NULL")
+        return self._h.values
+
+    @classmethod
+    def Create(cls, items: Any = None) -> Info:
+        return cls._of(_Values(dict(items or {})))
+
+    def Dup(self) -> Info:
+        return Info._of(_Values(dict(self._values())))
+
+    def Free(self) -> None:
+        self._values()
+        self._h = None
+
+    def Get(self, key: str) -> str | None:
+        return self._values().get(key)
+
+    def Set(self, key: str, value: str) -> None:
+        self._values()[key] = value
+
+    def Delete(self, key: str) -> None:
+        if key not in self._values():
+            raise fail("ERR_INFO_NOKEY", f"no key {key!r}")
+        del self._values()[key]
+
+    def Get_nkeys(self) -> int:
+        return len(self._values())
+
+    def Get_nthkey(self, n: int) -> str:
+        return list(self._values())[n]
+
+    def __len__(self) -> int:
+        return 0 if self._h is None else len(self._h.values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, key: str) -> bool:
+        return self._h is not None and key in self._h.values
+
+    def __getitem__(self, key: str) -> str:
+        if key not in self:
+            raise KeyError(key)
+        return self._values()[key]
+
+    def __setitem__(self, key: str, value: str) -> None:
+        if self._h is None:
+            raise KeyError(key)
+        self._values()[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        del self._values()[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key] if key in self else default
+
+    def keys(self) -> list[str]:
+        return list(self._values()) if self._h is not None else []
+
+    def values(self) -> list[str]:
+        return list(self._values().values()) if self._h is not None else []
+
+    def items(self) -> list[tuple[str, str]]:
+        return list(self._values().items()) if self._h is not None else []
+
+    def update(self, items: Any = (), **more: str) -> None:
+        self._values().update(items, **more)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        return self._values().pop(key, *default)
+
+    def popitem(self) -> tuple[str, str]:
+        return self._values().popitem()
+
+    def clear(self) -> None:
+        self._values().clear()
+
+    def copy(self) -> Info:
+        return self.Dup() if self._h is not None else Info()
+
+    def __bool__(self) -> bool:
+        return self._h is not None
+
+
+INFO_NULL = Info()
+INFO_ENV = Info.Create()
+
+
+class Errhandler(Handle):
+    """What an error does: in Python it is always an exception."""
+
+    __slots__ = ()
+
+    def Free(self) -> None:
+        self._h = None
+
+
+ERRHANDLER_NULL = Errhandler()
+ERRORS_RETURN, ERRORS_ABORT, ERRORS_ARE_FATAL = (Errhandler._of(_Values({})) for _ in range(3))
