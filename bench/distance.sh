@@ -12,6 +12,7 @@
 set -euo pipefail
 case ${1:-} in
 --help | -h | "") sed -n '2,/^set/s/^# \{0,1\}//p' "$0" && exit ;;
+-*) echo "distance.sh: unknown argument: $1; see distance.sh --help" >&2 && exit 2 ;;
 esac
 build=$1
 shift

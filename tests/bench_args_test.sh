@@ -18,7 +18,7 @@ refuses() {
 }
 
 tried=0
-for program in "$folder"/*_bench "$source"/*.sh; do
+for program in "$folder"/*_bench "$folder/sealed_ceiling" "$source"/*.sh; do
     "$program" --help >"$work/out" 2>"$work/err" </dev/null || fail "$program --help: code"
     has "$work/out" "$(basename "$program")" || fail "$program --help: no usage"
     [ ! -s "$work/err" ] || fail "$program --help: writes to stderr"
@@ -38,4 +38,25 @@ refuses "$folder/quic_bench" 1 rtt more
 refuses "$folder/shm_bench" 1 copy x
 refuses "$folder/direct_bench" 64 allreduced
 refuses "$folder/compress_bench" time 65
+refuses "$folder/sealed_ceiling" sctp
+refuses "$folder/sealed_ceiling" udp gossip
+refuses "$folder/sealed_ceiling" udp stream 3
+
+# figure WAY KIND RANKS BYTES: it moves that many bytes, checks them, and prints a time.
+figure() {
+    "$folder/sealed_ceiling" "$1" "$2" "$3" "$4" 0.001 >"$work/out" 2>"$work/err" || {
+        cat "$work/err" >&2
+        fail "sealed_ceiling $*"
+    }
+    has "$work/out" "^$2 $1: $3 ranks, $4 bytes, median of [0-9]+: [0-9.]+ us\$" ||
+        fail "sealed_ceiling $*: another line"
+}
+figure tcp exchange 3 300000
+figure tcp_plain pingpong 2 2
+figure tcp stream 2 100000
+if [ "$(id -u)" = 0 ]; then # without, its buffers do not hold what is in flight
+    figure udp exchange 4 400000
+    figure udp pingpong 2 65536
+    figure udp_plain stream 2 70000
+fi
 finish

@@ -1,0 +1,95 @@
+/*
+ * sealed.h - sealed_ceiling from inside: ranks that move bytes between each other, and nothing
+ * else.
+ *
+ *   sealed_ceiling.c  arguments, processes, rounds, figures
+ *   sealed_key.c      AES-128-GCM, by what nexar takes on this CPU
+ *   sealed_udp.c      datagrams; how many are in flight all ranks see in shared memory
+ *   sealed_tcp.c      records of 16 KiB, a connection for each pair
+ */
+#ifndef NXB_SEALED_H
+#define NXB_SEALED_H
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    NXB_RANKS_MOST = 16,
+    NXB_ROUNDS_MOST = 4096,
+    NXB_TAG = 16,
+    NXB_BATCH = 65536, /* bytes of a system call, and room for any datagram */
+};
+
+/* Who seals.  NULL stands for a key that only copies. */
+typedef struct nxb_key nxb_key;
+nxb_key *nxb_key_create(void);
+/* |out| gets |len| bytes, and the tag if there is a key.  |nonce| is never used twice for a pair.
+ */
+void nxb_seal(nxb_key *key, uint64_t pair, uint64_t nonce, const uint8_t *head, size_t head_len,
+              const uint8_t *in, size_t len, uint8_t *out);
+/* The reverse; |len| is that of the plain bytes. */
+void nxb_open(nxb_key *key, uint64_t pair, uint64_t nonce, const uint8_t *head, size_t head_len,
+              const uint8_t *in, size_t len, uint8_t *out);
+
+/* One direction between two ranks in one round: |len| bytes at |at|, |times| times. */
+typedef struct nxb_flow {
+    uint8_t *at;
+    size_t len, times;
+    size_t done;           /* bytes that were sealed or opened */
+    size_t unsent;         /* of those sealed, what the socket has not taken yet, tags and heads */
+    uint64_t number, base; /* of datagrams or records: ever, and before this round */
+} nxb_flow;
+
+/* What all processes see.  |got| [a][b]: datagrams of a that b has taken, ever. */
+typedef struct nxb_common {
+    atomic_uint arrived, round;
+    atomic_bool over;
+    _Alignas(64) atomic_ulong got[NXB_RANKS_MOST][NXB_RANKS_MOST];
+    double us[NXB_RANKS_MOST][NXB_ROUNDS_MOST];
+    struct sockaddr_in at[NXB_RANKS_MOST];
+} nxb_common;
+
+typedef struct nxb_rank {
+    nxb_common *all;
+    nxb_key *key;
+    size_t me, n;
+    size_t part; /* plain bytes of a datagram */
+    nxb_flow out[NXB_RANKS_MOST], in[NXB_RANKS_MOST];
+    int fd;                   /* of UDP */
+    int fds[NXB_RANKS_MOST];  /* of TCP, by peer */
+    uint8_t *packet, *buffer; /* what goes out; what has come in */
+    struct nxb_pipe *pipes;   /* of TCP, by peer */
+    size_t last;              /* whom the last datagram went to */
+} nxb_rank;
+
+_Noreturn void nxb_give_up(const char *what);
+void *nxb_memory(size_t bytes);
+
+static inline size_t nxb_flow_left(const nxb_flow *f)
+{
+    return f->len * f->times - f->done;
+}
+
+/* The next piece of |f|: at most |most| bytes, none of them of two messages. */
+static inline size_t nxb_flow_piece(const nxb_flow *f, size_t most)
+{
+    const size_t left = f->len - f->done % f->len;
+
+    return (left < most) ? left : most;
+}
+
+/* How bytes travel.  push and pull move what they can without waiting: whether they did. */
+typedef struct nxb_over {
+    const char *name;
+    void (*prepare)(nxb_rank *ranks, size_t n); /* sockets of all ranks; before the forks */
+    void (*start)(nxb_rank *r);                 /* in its process */
+    bool (*push)(nxb_rank *r);
+    bool (*pull)(nxb_rank *r);
+} nxb_over;
+
+extern const nxb_over nxb_over_udp, nxb_over_tcp;
+
+#endif /* NXB_SEALED_H */
