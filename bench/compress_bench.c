@@ -1,5 +1,5 @@
 /*
- * compress_bench.c - what compression costs and what it brings: for docs/compression.md.
+ * compress_bench.c - what compression costs and what it brings: for docs/guide/compression.md.
  *
  *     compress_bench accuracy          error, bytes and memory, simulated, 4 ranks
  *     compress_bench codes             GiB/s of the computations of one rank

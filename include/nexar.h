@@ -665,7 +665,7 @@ NEXAR_API void nexar_shard(const nexar_comm *comm, size_t count, int rank, size_
  * does not send is kept in |residual| for the next call.  Each rank compresses
  * x = buf + residual.  |buf| becomes the sum or the average of the compressed x, bit-identical on
  * all ranks, and |residual| becomes the remainder.  Over many calls nothing is lost.
- * docs/compression.md has the formulas.
+ * docs/guide/compression.md has the formulas.
  */
 typedef enum nexar_compression {
     NEXAR_COMPRESS_NONE,    /* x unchanged */

@@ -1,5 +1,5 @@
 #!/bin/bash
-# model.sh - checks docs/model/agree.pml with spin: all that can happen, in small
+# model.sh - checks docs/internals/model/agree.pml with spin: all that can happen, in small
 # groups, and that spin finds what is broken on purpose.
 #
 #   scripts/model.sh          everything: some minutes, most of them for the compiler
@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 quick=${1:-}
-model=$PWD/docs/model/agree.pml
+model=$PWD/docs/internals/model/agree.pml
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 command -v spin >/dev/null || {

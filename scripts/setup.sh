@@ -13,7 +13,7 @@
 #
 # ngtcp2 is 0.12.1, as Debian 12 and Ubuntu 24.04 have it, or 1.4 or newer, which is preferred:
 # it is taken from the release's backports if apt knows that suite.  NEXAR_BACKPORTS=yes adds the
-# suite to apt's sources (docs/networks.md says what the newer one does better).
+# suite to apt's sources (docs/guide/networks.md says what the newer one does better).
 set -euo pipefail
 # shellcheck source=scripts/help.sh disable=SC1091
 . "$(dirname "$0")/help.sh"

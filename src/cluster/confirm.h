@@ -16,7 +16,7 @@
  *  I2  A rank returns from s when all ranks have entered s.
  *  I3  What it brings is fixed when it freezes.
  *
- * docs/reliability.md says why that is enough.
+ * docs/internals/failures.md says why that is enough.
  */
 #ifndef NX_CONFIRM_H
 #define NX_CONFIRM_H

@@ -12,7 +12,7 @@
 #include "core/config/config.h"
 
 /* What the options say.  The defaults and where they come from:
- * docs/cost-model.md. */
+ * docs/internals/cost-model.md. */
 typedef struct request {
     const char *name; /* collective; NULL with --all */
     uint64_t ranks, hosts, root, segment;

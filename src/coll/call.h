@@ -50,7 +50,7 @@ typedef struct nx_coll_call {
  * Whether |call| is on tensors that have fewer than |least| bytes on average: to pack them
  * into one stretch of memory and to spread it again then costs less than to work on each.
  * NX_CALL_SHORT is that for host memory, NX_CALL_DEVICE_SHORT for that of a device, where
- * each takes a call.  Measured with bench/bucketed_bench, see docs/performance.md.
+ * each takes a call.  Measured with bench/bucketed_bench, see docs/measurements/performance.md.
  */
 enum { NX_CALL_SHORT = 1 << 10, NX_CALL_DEVICE_SHORT = 32 << 10 };
 static inline bool nx_call_scattered(const nx_coll_call *call, size_t least)

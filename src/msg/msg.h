@@ -32,7 +32,7 @@
  *
  * Fragments go straight into the posted buffer or reducer.  Everything runs with
  * the loop's lock held.  Callbacks (on_done, on_peer_down, on_control) run when
- * nothing here is in motion: they may call everything here.  docs/messages.md has
+ * nothing here is in motion: they may call everything here.  docs/internals/messages.md has
  * the protocol and why it cannot deadlock.
  */
 #ifndef NX_MSG_H
@@ -142,7 +142,7 @@ void nx_msg_destroy(nx_msg *m);
 /*
  * There are |peers| of them from now on, as many as now or more.  The new ones get their
  * share of the pool, what is free of it at first; those that have more than is fair
- * then are asked to give it back (docs/messages.md).
+ * then are asked to give it back (docs/internals/messages.md).
  *
  * NEXAR_EINVAL
  *     The pool is too small to give each the credit that every sender starts with.

@@ -35,7 +35,7 @@ static void settle(nx_inbound *in)
 }
 
 /* The sender of |in| waits for a CLEAR, though no byte is left to be asked for: without bytes only
- * a synchronous message has an envelope of its own (docs/messages.md). */
+ * a synchronous message has an envelope of its own (docs/internals/messages.md). */
 static bool awaits_receive(const nx_inbound *in)
 {
     return (in->length == 0) && (in->id != 0) && !(in->state & (NX_IN_BROKEN | NX_IN_PULLED));

@@ -9,8 +9,8 @@
  *
  * A certificate has no limits in time.  It states which key a member's number stands for, and that
  * remains true, since no number is given twice.  Whether the member may take part is a question to
- * the view of its peers, not to a clock: docs/joining.md has the argument.  So clocks that differ
- * between hosts, or are set, change nothing.
+ * the view of its peers, not to a clock: docs/internals/joining.md has the argument.  So clocks
+ * that differ between hosts, or are set, change nothing.
  *
  * Keys are ECDSA P-256 (GnuTLS).  Nothing here blocks but for random numbers.
  */

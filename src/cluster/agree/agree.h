@@ -23,7 +23,7 @@
  * The ranks form a tree over those who live, the lowest as its root.  A message
  * says whom its sender holds for dead, the ballot; it counts only where the same
  * is held.  Whoever learns of a death begins again with the new tree, and brings
- * what it has accepted before.  docs/agreement.md says why that is right.
+ * what it has accepted before.  docs/internals/consensus.md says why that is right.
  *
  * A decision is kept until everybody has it: until all have begun the instance
  * after the next, or, after nx_agree_close, have said that they are done.  No

@@ -1,7 +1,7 @@
 /*
  * agree_msg.h - what is agreed on, and the frames by which ranks agree.
  *
- * docs/agreement.md has the conversation; agree.h is the machine.
+ * docs/internals/consensus.md has the conversation; agree.h is the machine.
  *
  *     UP       to the parent    what my subtree brings, all of it in this ballot
  *     PROPOSE  to the children  this shall be it

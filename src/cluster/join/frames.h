@@ -3,7 +3,7 @@
  *
  * All go over the control lane, in order.  Every field is bounded, every frame
  * must be used up by its decoder, and a decoder's output is set on success only.
- * docs/joining.md has the conversation.  Behind HELLO and RETURN may stand a byte of
+ * docs/internals/joining.md has the conversation.  Behind HELLO and RETURN may stand a byte of
  * flags; without one there are none.
  *
  *     HELLO     joiner   who I am, what I want, and the proof of the token

@@ -3,7 +3,7 @@
  * same: its key and token, its port, and how far the world has come.
  *
  * The file is private (base/private_file.h) and always complete.  A check sum tells a damaged one.
- * A reader of it can do all that the seed can: docs/joining.md.
+ * A reader of it can do all that the seed can: docs/internals/joining.md.
  */
 #ifndef NX_SEED_FILE_H
 #define NX_SEED_FILE_H

@@ -12,7 +12,7 @@
  * With x = buf + residual on each rank (x = buf without a residual), the sum of what
  * all ranks end with in their residuals and of the result (times the ranks, for an
  * average) is the sum of the x, but for rounding in the type that is computed in.
- * docs/compression.md has the formulas of each method, its bytes and its memory.
+ * docs/guide/compression.md has the formulas of each method, its bytes and its memory.
  *
  *   NONE, RANDOMK      allreduce of all elements, or of k that all ranks pick alike
  *   F16, BF16, INT8    encode; alltoallv of shards; sum, encode; allgatherv

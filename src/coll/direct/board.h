@@ -82,8 +82,9 @@
 
 enum {
     NX_BOARD_RANKS = 64,
-    NX_BOARD_LINE = 128,       /* two lines: processors fetch them in pairs */
-    NX_BOARD_ROOM = 256 << 10, /* bytes that a rank can bring; see docs/shm.md */
+    NX_BOARD_LINE = 128, /* two lines: processors fetch them in pairs */
+    NX_BOARD_ROOM =
+        256 << 10, /* bytes that a rank can bring; see docs/internals/shared-memory.md */
     NX_BOARD_WHY = 320
 };
 

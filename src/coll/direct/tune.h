@@ -2,8 +2,8 @@
  * tune.h - whether long calls are brought on the board or read, by what both took.
  *
  * Where two cores share a cache the board is the faster way for most; where they do not, what
- * one has just written comes to the other slowly, and reading is (docs/shm.md).  A
- * hypervisor may move its cores every few seconds, so both ways are measured all along
+ * one has just written comes to the other slowly, and reading is (docs/internals/shared-memory.md).
+ * A hypervisor may move its cores every few seconds, so both ways are measured all along
  * (base/ways.h), for each kind of call and length.
  *
  * All ranks must choose alike.  Each says on the board, with its next operation, how long the

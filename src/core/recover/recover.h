@@ -66,7 +66,8 @@ bool nx_recover_await(const nexar_request *req, uint64_t deadline_ns);
  * is ready. */
 void nx_recover_claim(nexar_request *req);
 
-/* ---- for update.h: docs/reliability.md, Both at once ---------------------------------------- */
+/* ---- for update.h: docs/internals/failures.md, Both at once
+ * ---------------------------------------- */
 
 /* The agreement of an update of |inc| has ended, and says that some have |failed|: does it count?
  * If not |inc| is to be replaced, on all ranks.  Waits until that is known. */

@@ -28,13 +28,14 @@
 #include "transport/shm/words.h"
 
 enum {
-    NX_SHM_SPANS = 16,             /* stretches of memory that an offer names */
-    NX_SHM_CHUNK = 16 << 10,       /* bytes of a record of the data ring at most: a unit */
-    NX_SHM_CHUNKS = 16,            /* put into the data ring in one go, before others are heard */
-    NX_SHM_BOUNCE = 128 << 10,     /* read at a time where the bytes have no place: fits a cache */
-    NX_SHM_SLICE = 512 << 10,      /* read at a time into their place: 50 us or so */
-    NX_SHM_OFFER_LEAST = 32 << 10, /* shorter ones are copied: see docs/shm.md */
-    NX_SHM_LENGTHS = 3             /* classes of parts by length: which way is the faster */
+    NX_SHM_SPANS = 16,         /* stretches of memory that an offer names */
+    NX_SHM_CHUNK = 16 << 10,   /* bytes of a record of the data ring at most: a unit */
+    NX_SHM_CHUNKS = 16,        /* put into the data ring in one go, before others are heard */
+    NX_SHM_BOUNCE = 128 << 10, /* read at a time where the bytes have no place: fits a cache */
+    NX_SHM_SLICE = 512 << 10,  /* read at a time into their place: 50 us or so */
+    NX_SHM_OFFER_LEAST =
+        32 << 10,      /* shorter ones are copied: see docs/internals/shared-memory.md */
+    NX_SHM_LENGTHS = 3 /* classes of parts by length: which way is the faster */
 };
 
 /* How a long part comes: see claim.h. */
