@@ -15,7 +15,7 @@ mkdir -p "$found"
 most() {
     case $1 in
     # frames and packets of 64 KiB, and one more; views in pieces of 32 KiB, and a second
-    frames | hello | inbox | peek | view) echo 70000 ;;
+    frames | hello | inbox | peek | tcp_stream | view) echo 70000 ;;
     # what the target has room for
     waiting) echo 65536 ;;
     door | seed_file) echo 16384 ;;

@@ -15,7 +15,8 @@
  *   accept                                 repeated on EINTR and ECONNABORTED; EAGAIN is the
  *                                          caller's
  *   connect                                repeated on EINTR.  For local and datagram sockets,
- *                                          which connect at once or not at all
+ *                                          which connect at once or not at all, and for
+ *                                          non-blocking ones: EINPROGRESS is the caller's
  *   close                                  never repeated: Linux frees the number first, and
  *                                          another thread may have it.  EINTR counts as closed
  *

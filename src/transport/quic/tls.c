@@ -123,7 +123,14 @@ static int configure_server(nx_tls_session *s)
                                           s->tls->seed ? GNUTLS_CERT_REQUEST : GNUTLS_CERT_REQUIRE);
     /* Clients have one certificate at most: no list of authorities for them. */
     gnutls_certificate_send_x509_rdn_sequence(s->session, 1);
-    return ngtcp2_crypto_gnutls_configure_server_session(s->session);
+    return (s->ref.get_conn == NULL) ? 0
+                                     : ngtcp2_crypto_gnutls_configure_server_session(s->session);
+}
+
+static int configure_client(nx_tls_session *s)
+{
+    return (s->ref.get_conn == NULL) ? 0
+                                     : ngtcp2_crypto_gnutls_configure_client_session(s->session);
 }
 
 static int configure(nx_tls_session *s)
@@ -143,19 +150,20 @@ static int configure(nx_tls_session *s)
     if (rc < 0) {
         return rc;
     }
-    rc =
-        s->server ? configure_server(s) : ngtcp2_crypto_gnutls_configure_client_session(s->session);
-    if (rc != 0) {
+    if ((s->server ? configure_server(s) : configure_client(s)) != 0) {
         return GNUTLS_E_INTERNAL_ERROR;
     }
-    nx_protect_session(s->session);
+    if (s->ref.get_conn != NULL) {
+        nx_protect_session(s->session);
+    }
     return 0;
 }
 
 nexar_err nx_tls_session_init(nx_tls_session *s, nx_tls *tls, const nx_tls_target *target,
                               ngtcp2_crypto_get_conn get_conn, void *conn)
 {
-    unsigned int flags = GNUTLS_NO_TICKETS | GNUTLS_NO_AUTO_SEND_TICKET;
+    const unsigned int flags =
+        GNUTLS_NO_TICKETS | GNUTLS_NO_AUTO_SEND_TICKET | ((get_conn == NULL) ? GNUTLS_NONBLOCK : 0);
     int rc;
 
     *s = (nx_tls_session){.tls = tls, .server = (target == NULL), .own_aead = nx_aead_in_use()};

@@ -1,5 +1,5 @@
 /*
- * tls.h - TLS 1.3 for QUIC: who we are, and whom we accept.
+ * tls.h - TLS 1.3 for QUIC and TCP: who we are, and whom we accept.
  *
  * nx_tls is the credentials of an endpoint: of a seed (the authority: clients
  * without a certificate may come), of a member (everybody must show one of the
@@ -59,8 +59,9 @@ typedef struct nx_tls_session {
 } nx_tls_session;
 
 /*
- * |get_conn| and |conn| lead GnuTLS to the ngtcp2_conn.  |target| is NULL for a
- * server.  |s| must stay where it is.
+ * |get_conn| and |conn| lead GnuTLS to the ngtcp2_conn.  |get_conn| NULL: the session is
+ * standard TLS over a byte stream, whose transport functions the caller sets.  |target|
+ * is NULL for a server.  |s| must stay where it is.
  *
  * NEXAR_ENOMEM, NEXAR_EINTERNAL
  */

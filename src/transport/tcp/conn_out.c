@@ -1,0 +1,186 @@
+/* conn_out.c - what a connection writes: units, sealed into records, in few calls. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/alloc.h"
+#include "base/sys.h"
+#include "transport/tcp/inner.h"
+
+enum { RECORD_ROOM = NX_TCP_RECORD + 256 }; /* a record with its head and tag */
+
+/* Memory for sealed records, which connections take in turn; false: none. */
+static bool hold_out(nx_tcp_conn *c)
+{
+    if (c->out == NULL) {
+        c->out = (c->t->spare != NULL) ? c->t->spare : nx_zalloc(NX_TCP_OUT);
+        c->t->spare = NULL;
+        c->out_at = c->out_len = 0;
+    }
+    return c->out != NULL;
+}
+
+static void release_out(nx_tcp_conn *c)
+{
+    if (c->t->spare == NULL) {
+        c->t->spare = c->out;
+    } else {
+        nx_free(c->out);
+    }
+    c->out = NULL;
+    c->out_at = c->out_len = 0;
+}
+
+ssize_t nx_tcp_conn_push(gnutls_transport_ptr_t ptr, const giovec_t *iov, int n)
+{
+    nx_tcp_conn *c = ptr;
+    size_t len = 0;
+
+    for (int i = 0; i < n; i++) {
+        len += iov[i].iov_len;
+    }
+    if (!hold_out(c) || (len > NX_TCP_OUT - c->out_len)) {
+        gnutls_transport_set_errno(c->tls.session, ENOMEM);
+        return -1;
+    }
+    for (int i = 0; i < n; i++) {
+        memcpy(c->out + c->out_len, iov[i].iov_base, iov[i].iov_len);
+        c->out_len += iov[i].iov_len;
+    }
+    return (ssize_t)len;
+}
+
+void nx_tcp_conn_wake(nx_tcp_conn *c)
+{
+    nx_loop_defer(c->t->config.loop, &c->task);
+}
+
+bool nx_tcp_conn_put(nx_tcp_conn *c, const void *data, size_t len)
+{
+    const ssize_t n = gnutls_record_send(c->tls.session, data, len);
+
+    if (n == (ssize_t)len) {
+        return true;
+    }
+    nx_tcp_conn_fail(c, (n == GNUTLS_E_PUSH_ERROR) ? NEXAR_ENOMEM : NEXAR_EINTERNAL,
+                     gnutls_strerror((int)n));
+    return false;
+}
+
+/* Watches for room in the socket, or ceases to. */
+static void ask_writable(nx_tcp_conn *c, bool ask)
+{
+    if (c->writable_asked != ask) {
+        c->writable_asked = ask;
+        if (nx_loop_fd_change(c->t->config.loop, &c->fd, ask ? EPOLLIN | EPOLLOUT : EPOLLIN) !=
+            NEXAR_OK) {
+            c->doomed = true;
+        }
+    }
+}
+
+/* Nothing can be written any more.  What the peer has said before is read yet; at its end the
+ * connection dies (conn_in.c). */
+static void fail_write(nx_tcp_conn *c, int code)
+{
+    c->shut = true;
+    c->write_code = code;
+    c->out_at = c->out_len;
+}
+
+bool nx_tcp_conn_write(nx_tcp_conn *c)
+{
+    if (c->shut) {
+        c->out_at = c->out_len;
+    }
+    while (c->out_at < c->out_len) {
+        struct iovec iov = {.iov_base = c->out + c->out_at, .iov_len = c->out_len - c->out_at};
+        const struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+        const ssize_t n = nx_sys_sendmsg(c->fd.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if ((n < 0) && (errno == EAGAIN)) {
+            return false;
+        }
+        if (n < 0) {
+            fail_write(c, errno);
+            break;
+        }
+        c->out_at += (size_t)n;
+        c->bytes_sent += (size_t)n;
+        c->progress_ns = nx_loop_now(c->t->config.loop);
+    }
+    if (c->out != NULL) {
+        release_out(c);
+    }
+    return true;
+}
+
+/* Seals units of the link's queue, up to NX_TCP_FILL bytes; false: there are none. */
+static bool fill(nx_tcp_conn *c, nx_tcp_queue *q)
+{
+    uint8_t record[NX_TCP_RECORD];
+    size_t n = 0;
+
+    while (!c->shut && (c->out_len + RECORD_ROOM <= NX_TCP_FILL) &&
+           ((n = nx_tcp_queue_take(q, record, sizeof(record))) > 0)) {
+        if (!nx_tcp_conn_put(c, record, n)) {
+            return false;
+        }
+    }
+    return (c->out_len > c->out_at) && !c->shut;
+}
+
+/* What is left of a connection that has sealed its last unit. */
+static void flush_ending(nx_tcp_conn *c)
+{
+    if (!nx_tcp_conn_write(c)) {
+        ask_writable(c, true);
+        return;
+    }
+    ask_writable(c, false);
+    if (!c->shut) {
+        c->shut = true;
+        (void)shutdown(c->fd.fd, SHUT_WR);
+    }
+    nx_tcp_conn_written(c);
+}
+
+/* Whether |c| has written all that it may in this turn. */
+static bool flush_some(nx_tcp_conn *c, nx_tcp_queue *q)
+{
+    for (uint64_t end = c->bytes_sent + NX_TCP_TURN; c->bytes_sent < end;) {
+        if (!nx_tcp_conn_write(c)) {
+            ask_writable(c, true);
+            return true;
+        }
+        if ((q == NULL) || !fill(c, q)) {
+            ask_writable(c, false);
+            return true;
+        }
+    }
+    return false;
+}
+
+void nx_tcp_conn_flush(nx_tcp_conn *c)
+{
+    nx_tcp_queue *q = ((c->link != NULL) && (c->link->used == c)) ? &c->link->queue : NULL;
+
+    if (c->state == NX_TCP_CONNECTING) {
+        return;
+    }
+    if (c->state == NX_TCP_ENDING) {
+        flush_ending(c);
+        return;
+    }
+    if (!flush_some(c, q)) {
+        nx_tcp_conn_wake(c);
+    }
+    if (c->doomed) {
+        nx_tcp_conn_fail(c, NEXAR_ENOMEM, "out of memory");
+    }
+    if (c->err != NEXAR_OK) {
+        nx_tcp_conn_die(c);
+    } else if (q != NULL) {
+        nx_tcp_link_deliver(c->link);
+    }
+}

@@ -1,0 +1,102 @@
+/*
+ * tcp.h - the tcp transport: an endpoint that listens on one TCP port, and links to members
+ * over TLS 1.3 with mutual certificates.
+ *
+ * Wire format: standard TLS 1.3 (RFC 8446) by GnuTLS, ALPN NX_ALPN, no resumption.  Identity
+ * checks are those of QUIC (quic/tls.h).  What the TLS stream carries is in stream_parser.h.
+ *
+ * A link is to a *member*, not to an address.  All addresses are raced, and the peer may dial
+ * at the same time.  The member with the lower number decides which connection the link uses:
+ * the first that comes up.  It says so with the unit USE; the peer waits for that.  What was
+ * queued before is sent then.  To a seed, the dialler decides.
+ *
+ * A part counts as sent when its last byte was sealed: the transport needs its memory no more.
+ * A link that is closed with drain stays until the peer has confirmed that all has arrived.
+ *
+ * Memory per connection is bounded: NX_TCP_OUT bytes of sealed records that the socket has not
+ * taken, and one frame that has come in pieces.  The kernel holds back no more than
+ * NX_TCP_UNSENT bytes that it has not sent, so that the control lane overtakes what is queued.
+ */
+#ifndef NX_TCP_H
+#define NX_TCP_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/random.h"
+#include "loop/loop.h"
+#include "transport/identity.h"
+#include "transport/transport.h"
+
+typedef struct nx_tcp nx_tcp;
+
+typedef struct nx_tcp_config {
+    nx_loop *loop;
+    struct sockaddr_storage listen; /* family 0: every address, IPv6 and IPv4 */
+    uint16_t port;                  /* 0: any */
+    uint64_t idle_timeout_ns;       /* a peer that acknowledges nothing is down; 0: 30 s */
+    uint64_t handshake_timeout_ns;  /* 0: 10 s */
+
+    /* A seed has |authority|, a member |identity| (borrowed both).  A joiner has
+     * neither: it can only dial a pinned seed. */
+    const nx_authority *authority;
+    const nx_identity *identity;
+    nx_job_id job; /* of the identity */
+
+    /* A connection that this endpoint did not ask for has come up.  |member| is what its
+     * certificate names; 0: it showed none, which only a seed allows.  The callee sets
+     * link->up and link->up_ctx, or closes the link. */
+    void (*on_accept)(void *ctx, nx_link *link, uint64_t member);
+    void *ctx;
+} nx_tcp_config;
+
+/*
+ * Opens the listening socket.
+ *
+ * NEXAR_ESYS
+ *     The address or the port cannot be bound, no descriptor is left.
+ * NEXAR_ENOMEM, NEXAR_EINTERNAL
+ */
+NX_MUST_CHECK nexar_err nx_tcp_open(nx_tcp **out, const nx_tcp_config *config);
+/* Closes all links at once (without drain) and frees the endpoint.  on_sent is called for
+ * what was still held.  Not from an up-call.  NULL is ignored. */
+void nx_tcp_close(nx_tcp *t);
+
+/* Sets |done| when no link that was closed is still sending: before nx_tcp_close, after links
+ * were closed with drain.  NULL: no longer. */
+void nx_tcp_drain(nx_tcp *t, nx_event *done);
+
+/* The port that was bound. */
+uint16_t nx_tcp_port(const nx_tcp *t);
+
+/* A joiner has got its certificate: from now on it is a member. */
+NX_MUST_CHECK nexar_err nx_tcp_set_identity(nx_tcp *t, const nx_identity *identity,
+                                            const nx_job_id *job);
+
+typedef struct nx_tcp_target {
+    uint64_t member; /* whom the certificate must name; 0: a seed, by |pin| */
+    nx_pin pin;
+    const struct sockaddr_storage *addresses; /* raced, the first ones first */
+    size_t n;
+} nx_tcp_target;
+
+/*
+ * A link to |target|.  It may be used at once; on_up or on_down follows.  There is at most
+ * one link to a member: NEXAR_EINVAL if there is one already.
+ */
+NX_MUST_CHECK nexar_err nx_tcp_dial(nx_tcp *t, const nx_tcp_target *target, const nx_link_up *up,
+                                    void *up_ctx, nx_link **out);
+
+/* Whether a link of |t| to |member| is up, or may come up. */
+bool nx_tcp_has(const nx_tcp *t, uint64_t member);
+
+/* The process behind |link| has ended.  The link goes down when all that the process has sent
+ * was delivered. */
+void nx_tcp_link_exited(nx_link *link);
+
+/* The address a link talks to, and 32 bytes of keying material bound to its TLS session (RFC
+ * 5705 exporter, label |label|).  NEXAR_EINVAL before on_up. */
+NX_MUST_CHECK nexar_err nx_tcp_link_export(nx_link *link, const char *label, uint8_t out[32]);
+void nx_tcp_link_address(const nx_link *link, struct sockaddr_storage *out);
+
+#endif /* NX_TCP_H */
