@@ -32,6 +32,26 @@ if(NEXAR_FUZZ)
   target_compile_options(nexar_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# The public functions that return nexar_err, made from nexar.h: src/core/job_end/on_error.h.
+function(nexar_public_calls)
+  set(HEADER ${PROJECT_SOURCE_DIR}/include/nexar.h)
+  set(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/public_calls.awk)
+  set(NAMES ${CMAKE_BINARY_DIR}/generated/public_call_names.h)
+  set(CALLS ${CMAKE_BINARY_DIR}/generated/public_calls.c)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${SCRIPT})
+  find_program(AWK NAMES awk REQUIRED)
+  foreach(WHAT names calls)
+    execute_process(COMMAND ${AWK} -v what=${WHAT} -f ${SCRIPT} ${HEADER}
+      OUTPUT_VARIABLE TEXT COMMAND_ERROR_IS_FATAL ANY)
+    string(TOUPPER ${WHAT} FILE)
+    file(CONFIGURE OUTPUT ${${FILE}} CONTENT "${TEXT}" @ONLY) # keeps the time of what is as it was
+  endforeach()
+  target_compile_options(nexar_objs PRIVATE -include ${NAMES})
+  target_sources(nexar_objs PRIVATE ${CALLS})
+  set_source_files_properties(${CALLS} TARGET_DIRECTORY nexar_objs
+    PROPERTIES COMPILE_DEFINITIONS NX_PUBLIC_CALLS)
+endfunction()
+
 function(nexar_add_library)
   find_package(Threads REQUIRED)
   find_package(PkgConfig REQUIRED)
@@ -51,13 +71,16 @@ function(nexar_add_library)
     NEXAR_VERSION="${PROJECT_VERSION}")
   target_include_directories(nexar_objs PUBLIC ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(nexar_objs PRIVATE nexar_flags PkgConfig::NEXAR_QUIC)
+  nexar_public_calls()
   add_library(nexar SHARED $<TARGET_OBJECTS:nexar_objs>)
   set_target_properties(nexar PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${NEXAR_SOVERSION})
   target_include_directories(nexar INTERFACE
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   target_link_libraries(nexar PRIVATE PkgConfig::NEXAR_QUIC Threads::Threads m)
-  target_link_options(nexar PRIVATE -Wl,-z,defs -Wl,-z,now)
+  target_link_options(nexar PRIVATE -Wl,-z,defs -Wl,-z,now
+    -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+  set_property(TARGET nexar APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
   if(NEXAR_SANITIZE)
     target_link_options(nexar PRIVATE -fsanitize=${NEXAR_SANITIZE} -Wl,-z,undefs)
   endif()

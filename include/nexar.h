@@ -312,6 +312,28 @@ NEXAR_API nexar_err nexar_finalize(nexar_comm *world);
  */
 NEXAR_API nexar_err nexar_init_local(int n, const nexar_config *cfg, nexar_comm *worlds[]);
 
+/*
+ * Ends the whole job: prints |why| (may be NULL) with this rank, and tells every rank of the
+ * world, which prints one line that names this rank and exits with |code|, 1 to 125 (another
+ * |code| becomes 1), within a second.  Does not return, waits for no other rank, and may be called
+ * with locks of the application held, from a handler, and from other functions of the application
+ * that may call nexar.  |world| may be any communicator; NULL, and one of the parent in a child by
+ * fork, end the calling process alone.
+ *
+ * Nothing is flushed, and functions of atexit() do not run.  On the other ranks no call returns an
+ * error that this causes.  Ranks of the caller's host that are stopped are continued.  A rank that
+ * has finalized is not in the world any more: its launcher ends it.
+ *
+ * With the setting "on_error" at "abort" every call that would return NEXAR_EINVAL, or an error of
+ * the scope NEXAR_SCOPE_COMM or NEXAR_SCOPE_LIB, prints its sentence and ends the job in this way,
+ * with code 1.  The setting is the process's, and that of its last nexar_init().
+ */
+NEXAR_API void nexar_abort(nexar_comm *world, int code, const char *why)
+#if defined(__GNUC__)
+    __attribute__((noreturn))
+#endif
+    ;
+
 /* Return the rank of this process in |comm|, and the number of ranks; -1 for NULL. */
 NEXAR_API int nexar_rank(const nexar_comm *comm);
 NEXAR_API int nexar_size(const nexar_comm *comm);

@@ -116,6 +116,18 @@ int nx_sys_pidfd_open(pid_t pid)
 #endif
 }
 
+int nx_sys_pidfd_send_signal(int fd, int number)
+{
+#ifdef SYS_pidfd_send_signal
+    return (int)syscall(SYS_pidfd_send_signal, fd, number, NULL, 0);
+#else
+    (void)fd;
+    (void)number;
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
 int nx_sys_signalfd(const sigset_t *set)
 {
     return nx_sys_lift(signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK));

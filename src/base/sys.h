@@ -67,6 +67,8 @@ int nx_sys_epoll_create(void);
 int nx_sys_memfd_create(const char *name, unsigned flags);
 /* -1 with ENOSYS where there is no such call. */
 int nx_sys_pidfd_open(pid_t pid);
+/* 0, or -1, as kill(2). */
+int nx_sys_pidfd_send_signal(int fd, int number);
 int nx_sys_signalfd(const sigset_t *set);
 int nx_sys_dup(int fd);
 /* Both or none.  |flags| besides O_CLOEXEC. */

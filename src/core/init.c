@@ -11,6 +11,7 @@
 #include "cluster/seed/seed.h"
 #include "core/comm.h"
 #include "core/forked.h"
+#include "core/job_end/on_error.h"
 #include "core/launcher/rendezvous.h"
 
 /* A config of our own: a copy of |cfg|, or one made from the environment. */
@@ -62,6 +63,7 @@ nexar_err nexar_init(const nexar_config *cfg, nexar_comm **world)
         return abandon(rendezvous, err);
     }
     made->rendezvous = rendezvous;
+    nx_on_error_open(made->comm);
     *world = made->comm;
     return NEXAR_OK;
 }
@@ -81,6 +83,7 @@ nexar_err nexar_finalize(nexar_comm *world)
     if (world != world->world->comm) {
         return nx_fail(NEXAR_EINVAL, "finalize: give the world, not a communicator made from it");
     }
+    nx_on_error_close(world);
     return nx_world_destroy(world->world);
 }
 

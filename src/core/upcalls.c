@@ -9,6 +9,7 @@
 #include "core/comm.h"
 #include "core/failure/exits.h"
 #include "core/failure/failure.h"
+#include "core/job_end/job_abort.h"
 #include "core/links.h"
 #include "core/report/diagnosis.h"
 #include "core/update.h"
@@ -42,7 +43,8 @@ static void on_control(void *ctx, uint32_t peer, const void *data, size_t len)
 {
     nx_world *world = ctx;
 
-    if (!nx_hub_on_control(world->hub, peer, data, len) &&
+    if (!nx_job_abort_on_control(world, peer, data, len) &&
+        !nx_hub_on_control(world->hub, peer, data, len) &&
         !nx_diagnosis_on_control(world, peer, data, len) &&
         !nx_failure_on_control(world, peer, data, len)) {
         nx_log(NX_LOG_DEBUG, "peer %" PRIu32 " sent a control frame of a kind unknown here", peer);

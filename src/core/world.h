@@ -25,6 +25,12 @@ typedef struct nx_failure nx_failure;         /* failure.h */
 typedef struct nx_incarnation nx_incarnation; /* incarnation.h */
 typedef struct nx_rendezvous nx_rendezvous;   /* rendezvous.h */
 
+/* This process is about to exit: core/job_end/job_abort.h. */
+typedef struct nx_ending {
+    int code; /* 0: it is not */
+    nx_timer timer;
+} nx_ending;
+
 typedef struct nx_world {
     nexar_config *config;
     nx_loop *loop;
@@ -76,9 +82,8 @@ typedef struct nx_world {
     nx_event idle; /* set when |ops| becomes 0 and somebody waits for it */
     bool idle_wanted;
     bool closing;
-    bool departing;     /* and has parted from all communicators: coll/group/group.h */
-    bool aborting;      /* recover.h: the process ends ... */
-    nx_timer abort;     /* ... then */
+    bool departing; /* and has parted from all communicators: coll/group/group.h */
+    nx_ending ending;
     nexar_err lost_err; /* the first that a send or a collective ended with while closing */
     char lost_why[NX_ERROR_ROOM];
     nexar_err start_err; /* of messages, when the world had formed */

@@ -10,6 +10,7 @@
  * a thread that comes again and again instead of waiting (nx_loop_pass).
  */
 #include <sched.h>
+#include <time.h>
 
 #include "loop/internal.h"
 
@@ -53,6 +54,24 @@ void nx_loop_lock(nx_loop *loop)
 {
     nx_loop_enter(loop);
     (void)nx_loop_refresh(loop);
+}
+
+bool nx_loop_lock_within(nx_loop *loop, uint64_t span_ns)
+{
+    struct timespec until;
+    bool got;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until); /* the clock of pthread_mutex_timedlock */
+    span_ns += (uint64_t)until.tv_nsec;
+    until.tv_sec += (time_t)(span_ns / UINT64_C(1000000000));
+    until.tv_nsec = (long)(span_ns % UINT64_C(1000000000));
+    atomic_fetch_add_explicit(&loop->wanted, 1, memory_order_relaxed);
+    got = (pthread_mutex_timedlock(&loop->mutex, &until) == 0);
+    atomic_fetch_sub_explicit(&loop->wanted, 1, memory_order_relaxed);
+    if (got) {
+        (void)nx_loop_refresh(loop);
+    }
+    return got;
 }
 
 void nx_loop_release(nx_loop *loop)

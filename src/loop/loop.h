@@ -46,6 +46,9 @@ void nx_loop_destroy(nx_loop *loop);
 /* Not recursive.  Unlock wakes a driver that would sleep past a timer that was set
  * or past work that was deferred, and not run by nx_loop_kick, meanwhile. */
 void nx_loop_lock(nx_loop *loop);
+/* nx_loop_lock that gives up after about |span_ns|: false, and the lock is not held.  A thread
+ * that holds it already waits in vain. */
+NX_MUST_CHECK bool nx_loop_lock_within(nx_loop *loop, uint64_t span_ns);
 void nx_loop_unlock(nx_loop *loop);
 /* Unlocks, of a thread that has not found what it came for and comes back soon, perhaps at
  * once: others are let have the lock, and the core where cores are scarce, or if another

@@ -23,6 +23,7 @@ enum {
     NX_CONTROL_CALLED = NX_FRAME_OTHER + 10, /* what a rank waits in: coll/group/group.h */
     NX_CONTROL_PARTED = NX_FRAME_OTHER + 11, /* a rank begins nothing more: coll/group/group.h */
     NX_CONTROL_WAITS = NX_FRAME_OTHER + 12,  /* have you parted?: coll/group/group.h */
+    NX_CONTROL_END_JOB = NX_FRAME_OTHER + 13, /* core/job_end/job_abort_frame.h */
 };
 
 #endif /* NX_CONTROL_H */

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/sentence.h"
 #include "core/config/environment.h"
+#include "core/job_end/on_error.h"
 #include "core/launcher/launcher.h"
 #include "reduce/reduce.h"
 #include "transport/quic/aead.h"
@@ -530,6 +531,7 @@ nexar_err nx_config_apply(const nexar_config *cfg)
     }
     nx_reduce_path_set(path);
     nx_aead_choose((nx_aead_choice)nx_config_choice(cfg, NX_SET_AEAD));
+    nx_on_error_set(nx_config_choice(cfg, NX_SET_ON_ERROR) == NX_ON_ERROR_ABORT);
     nx_log_set_level((nx_log_level)nx_config_choice(cfg, NX_SET_LOG));
     return NEXAR_OK;
 }

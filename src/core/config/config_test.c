@@ -54,6 +54,7 @@ static const struct sample {
     [NX_SET_SEED_STATE] = {"seed.state", "seed.state", "my state"},
     [NX_SET_RECOVERY] = {"automatic", "automatic", "none"},
     [NX_SET_RETRY] = {"on", "on", "twice"},
+    [NX_SET_ON_ERROR] = {"abort", "abort", "exit"},
 };
 
 enum { VARIABLES = 8 };

@@ -17,6 +17,7 @@ static const char *const signal_names[] = {"none", "usr1", "usr2", NULL};
 static const char *const ways[] = {"off", "on", "short", NULL};
 static const char *const quorums[] = {"none", "majority", NULL};
 static const char *const recoveries[] = {"manual", "automatic", "abort", NULL};
+static const char *const error_results[] = {"return", "abort", NULL};
 static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
 static const char *const congestions[] = {"auto", "bbr", "cubic", NULL}; /* nx_congestion */
 static const char *const aeads[] = {"auto", "gnutls", NULL};             /* nx_aead_choice */
@@ -440,6 +441,14 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                               "blocking or with a request, is run again among the others; its "
                               "buffers keep their layout, blocks of those who failed are left "
                               "alone"},
+    [NX_SET_ON_ERROR] = {.name = "on_error",
+                         .type = NX_SETTING_CHOICE,
+                         .preset = "return",
+                         .unit = "",
+                         .choices = error_results,
+                         .help = "abort: a call that would return NEXAR_EINVAL, or an error that "
+                                 "breaks the communicator or the library, ends the whole job "
+                                 "with code 1, as by nexar_abort"},
     [NX_SET_MIN_WORLD] = {.name = "min_world",
                           .type = NX_SETTING_NUMBER,
                           .preset = "0",

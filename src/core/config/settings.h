@@ -51,6 +51,7 @@ typedef enum nx_setting_id {
     NX_SET_QUORUM,
     NX_SET_RECOVERY,
     NX_SET_RETRY,
+    NX_SET_ON_ERROR,
     NX_SET_MIN_WORLD,
     NX_SET_MAX_WORLD,
     NX_SET_SEED_STATE,
@@ -67,6 +68,8 @@ enum { NX_RECOVERY_MANUAL, NX_RECOVERY_AUTOMATIC, NX_RECOVERY_ABORT };
 enum { NX_ABORT_CODE = 76 };
 /* Choices of `retry`. */
 enum { NX_RETRY_OFF, NX_RETRY_ON };
+/* Choices of `on_error`. */
+enum { NX_ON_ERROR_RETURN, NX_ON_ERROR_ABORT };
 /* Choices of `report_signal`. */
 enum { NX_REPORT_NONE, NX_REPORT_USR1, NX_REPORT_USR2 };
 /* Choices of `direct`. */

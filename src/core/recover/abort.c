@@ -1,41 +1,26 @@
 /* abort.c - recovery=abort: the end of the process when a rank has failed. */
-#include <unistd.h>
-
 #include "base/log.h"
+#include "core/job_end/job_abort.h"
 #include "core/recover/recover.h"
 #include "core/report/pending.h"
 
 /* So long others have to hear which rank has failed first before they lose this rank too. */
 #define ABORT_NS UINT64_C(10000000)
 
-static void on_abort(nx_timer *timer, uint64_t now_ns)
-{
-    (void)timer;
-    (void)now_ns;
-    _exit(NX_ABORT_CODE);
-}
-
 void nx_recover_abort(nx_world *world, const char *sentence)
 {
     char what[NX_WHAT_TEXT] = "no call";
     nx_pending p;
-    bool timed;
 
     if ((nx_config_choice(world->config, NX_SET_RECOVERY) != NX_RECOVERY_ABORT) || world->closing ||
-        world->aborting) {
+        (world->ending.code != 0)) {
         return;
     }
-    world->aborting = true;
-    world->abort.on_expire = on_abort;
-    timed = nx_loop_timer_set(world->loop, &world->abort,
-                              nx_loop_refresh(world->loop) + ABORT_NS) == NEXAR_OK;
+    nx_ending_begin(world, NX_ABORT_CODE, ABORT_NS);
     if (nx_pending_oldest(world, 0, &p)) {
         (void)nx_what_text(&p.what, what);
     }
     /* As a line of the log, which waits for no reader: the process must end. */
     nx_log_always("rank %u ends with code %d, since %s; it was in %s (recovery=abort)",
                   nx_world_rank(world, world->self), NX_ABORT_CODE, sentence, what);
-    if (!timed) {
-        _exit(NX_ABORT_CODE);
-    }
 }
