@@ -44,6 +44,7 @@ def line_of(text, offset):
 
 
 def banned_phrases(path, text):
+    text = re.sub(r"`[^`\n]*`", lambda m: " " * len(m.group(0)), text)  # names, not prose
     for phrase, better in PHRASES.items():
         pattern = re.compile(phrase.replace(" ", r"[\s*]+"), re.I)
         for found in pattern.finditer(text):
@@ -60,7 +61,7 @@ def paragraphs(text):
 
 
 def sentences(paragraph):
-    plain = re.sub(r"`[^`]*`|\[([^]]*)\]\([^)]*\)", lambda m: m.group(1) or "x", paragraph)
+    plain = re.sub(r"`[^`]*`|\[([^]]*)\]\([^)]*\)", lambda m: m.group(1) or "x", paragraph).replace("**", "")
     return [s for s in re.split(r"(?<=[.:;!?])\s+", plain) if len(s.split()) > 1]
 
 
