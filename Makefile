@@ -28,7 +28,7 @@ PYTHON ?= python3
 WHEELS ?= build/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check install uninstall python asan tsan fuzz bench bench-peers matrix churn \
+.PHONY: help demo test check docs install uninstall python asan tsan fuzz bench bench-peers matrix churn \
 	soak mutate model clean
 
 setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
@@ -42,6 +42,7 @@ help:
 	@echo 'make check     format, lint, layers, symbols, headers, scripts, clang'
 	@echo 'make install   PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall remove what make install has installed; the same DESTDIR'
+	@echo 'make docs      pages of docs/reference and pictures, from nexar.h, the command and the sources'
 	@echo 'make python    the wheel of the Python package, in WHEELS=$(WHEELS); PYTHON=$(PYTHON)'
 	@echo 'make asan      all tests under the address and undefined-behaviour sanitizers'
 	@echo 'make tsan      all tests under the thread sanitizer'
@@ -81,6 +82,11 @@ install:
 uninstall:
 	@DESTDIR=$(DESTDIR) scripts/uninstall.sh build/release/install_manifest.txt
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+docs:
+	$(call setup,build)
+	$(call build,dev)
+	@scripts/pages.sh build/dev/bin/nexar
 
 python:
 	$(call setup,build)

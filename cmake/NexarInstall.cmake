@@ -7,6 +7,17 @@ install(FILES man/nexar.1 man/nexar-bench.1 man/nexar-completion.1 man/nexar-inf
               man/nexar-run.1 man/nexar-seed.1
         DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES man/nexar.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
+# A man 3 page per public call is made from nexar.h; without Python they are left out.
+find_package(Python3 QUIET COMPONENTS Interpreter)
+if(Python3_Interpreter_FOUND)
+  set(NEXAR_MAN3 ${CMAKE_CURRENT_BINARY_DIR}/man3)
+  file(MAKE_DIRECTORY ${NEXAR_MAN3})
+  add_custom_command(OUTPUT ${NEXAR_MAN3}/nexar_init.3
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/api_pages.py man ${NEXAR_MAN3}
+    DEPENDS ${PROJECT_SOURCE_DIR}/scripts/api_pages.py ${PROJECT_SOURCE_DIR}/include/nexar.h)
+  add_custom_target(nexar_man3 ALL DEPENDS ${NEXAR_MAN3}/nexar_init.3)
+  install(DIRECTORY ${NEXAR_MAN3} DESTINATION ${CMAKE_INSTALL_MANDIR})
+endif()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples

@@ -51,6 +51,7 @@ $(cd "$top/examples" && printf './share/doc/nexar/examples/%s\n' *.[ch])
 ./share/man/man1/nexar-run.1
 ./share/man/man1/nexar-seed.1
 ./share/man/man1/nexar.1
+$(cd "$build" && find man3 -type f -printf './share/man/%p\n' 2>/dev/null)
 ./share/man/man7/nexar.7
 ./share/bash-completion/completions/nexar
 ./share/fish/vendor_completions.d/nexar.fish
