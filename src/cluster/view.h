@@ -38,7 +38,7 @@ typedef struct nx_member {
     uint32_t slot;
     uint8_t boot_id[NX_BOOT_ID_SIZE]; /* equal: one host, so shared memory may work */
     char host[NX_HOST_NAME_MAX];      /* for people only */
-    nx_process process;               /* which it is on its host: core/failure/exits.h */
+    nx_process process;               /* which it is on its host: core/failure/process_exit.h */
     struct sockaddr_storage addresses[NX_ADDRESSES_MAX]; /* port included, best first */
     size_t naddresses;
     uint8_t local[NX_LOCAL_MAX]; /* for members of the same host, who know what it says: */

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "cluster/addresses.h"
 #include "core/coll/direct.h"
-#include "core/failure/exits.h"
 #include "core/failure/failure.h"
+#include "core/failure/process_exit.h"
 #include "core/update.h"
 
 _Static_assert(sizeof(nx_shm_offer) == NX_LOCAL_MAX, "a member's record has room for it");
@@ -66,7 +66,7 @@ static nexar_err dial_quic(nx_world *world, const nx_member *m, const nx_link_up
     order_addresses(m, nx_links_same_host(world, m), addresses);
     err = nx_quic_dial(nx_join_endpoint(world->join), &target, up, up_ctx, link);
     if (err == NEXAR_OK) {
-        nx_exits_watch(world, m);
+        nx_process_exit_watch(world, m);
     }
     if ((err == NEXAR_OK) && nx_failure_ended(world, m->slot)) {
         nx_quic_link_exited(*link);
@@ -230,7 +230,7 @@ void nx_links_accept(void *ctx, nx_link *link, uint64_t member)
         nx_world_part_from(world, m->slot);
     }
     if ((nx_msg_link(world->msg, m->slot) == link) && !nx_shm_is(link)) {
-        nx_exits_watch(world, m);
+        nx_process_exit_watch(world, m);
     }
 }
 

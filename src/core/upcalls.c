@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "base/sentence.h"
 #include "core/comm.h"
-#include "core/failure/exits.h"
 #include "core/failure/failure.h"
+#include "core/failure/process_exit.h"
 #include "core/job_end/job_abort.h"
 #include "core/links.h"
 #include "core/report/diagnosis.h"
@@ -28,7 +28,7 @@ static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *wh
 
     nx_hub_on_down(world->hub, peer, err, why);
     nx_failure_on_down(world, peer);
-    nx_exits_forget(world, peer);
+    nx_process_exit_forget(world, peer);
     nx_diagnosis_on_down(world, peer, why);
     if (!world->closing) {
         nx_log(NX_LOG_INFO, "lost the link to %s: %s (%s)", nx_world_peer_text(world, peer, text),

@@ -15,8 +15,8 @@
 #include "core/coll/direct.h"
 #include "core/comm.h"
 #include "core/cores.h"
-#include "core/failure/exits.h"
 #include "core/failure/failure.h"
+#include "core/failure/process_exit.h"
 #include "core/forked.h"
 #include "core/launcher/rendezvous.h"
 #include "core/links.h"
@@ -172,7 +172,7 @@ void nx_world_teardown(nx_world *world)
             nx_hub_stop(world->hub, NEXAR_ECANCELED, "the world ends");
         }
         nx_failure_quiet(world);
-        nx_exits_stop(world);
+        nx_process_exit_stop(world);
         nx_parked_close(world);
         if (world->rpc != NULL) {
             nx_rpc_end(world->rpc);

@@ -19,11 +19,11 @@
 #include "rpc/rpc.h"
 #include "transport/shm/shm.h"
 
-typedef struct nx_diagnosis nx_diagnosis;     /* diagnosis.h */
-typedef struct nx_exits nx_exits;             /* exits.h */
-typedef struct nx_failure nx_failure;         /* failure.h */
-typedef struct nx_incarnation nx_incarnation; /* incarnation.h */
-typedef struct nx_rendezvous nx_rendezvous;   /* rendezvous.h */
+typedef struct nx_diagnosis nx_diagnosis;         /* diagnosis.h */
+typedef struct nx_process_exits nx_process_exits; /* process_exit.h */
+typedef struct nx_failure nx_failure;             /* failure.h */
+typedef struct nx_incarnation nx_incarnation;     /* incarnation.h */
+typedef struct nx_rendezvous nx_rendezvous;       /* rendezvous.h */
 
 /* This process is about to exit: core/job_end/job_abort.h. */
 typedef struct nx_ending {
@@ -46,14 +46,14 @@ typedef struct nx_world {
     nexar_comm *comm;     /* the world communicator */
     nx_list incarnations; /* of all communicators: incarnation.h */
     nx_failure *failure;
-    nx_exits *exits;              /* NULL until somebody is watched */
-    nx_list accords;              /* of communicators: accord.h */
-    struct nx_accord_walk *walks; /* through them, on their way: accord.c */
-    nx_early *early;              /* frames for what does not exist here yet */
-    nx_list requests;             /* those that the application has not given back */
-    nx_list runners;              /* with retry=on, threads that run them: queued.h */
-    nx_list messages;             /* that matched probes have taken: p2p/message.h */
-    nx_list spare;                /* memory of messages' requests to use again: p2p_request.c */
+    nx_process_exits *process_exits; /* NULL until somebody is watched */
+    nx_list accords;                 /* of communicators: accord.h */
+    struct nx_accord_walk *walks;    /* through them, on their way: accord.c */
+    nx_early *early;                 /* frames for what does not exist here yet */
+    nx_list requests;                /* those that the application has not given back */
+    nx_list runners;                 /* with retry=on, threads that run them: queued.h */
+    nx_list messages;                /* that matched probes have taken: p2p/message.h */
+    nx_list spare;                   /* memory of messages' requests to use again: p2p_request.c */
     unsigned nspare;
 
     struct nx_passes *passes; /* direct.h; NULL until there are some */

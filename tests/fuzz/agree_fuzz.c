@@ -11,8 +11,8 @@
 
 #include "base/alloc.h"
 #include "cluster/agree/agree.h"
-#include "cluster/flood.h"
-#include "cluster/health.h"
+#include "cluster/failure_detector.h"
+#include "cluster/reliable_broadcast.h"
 #include "fuzz.h"
 #include "msg/control.h"
 
@@ -113,8 +113,8 @@ static void ignore_learned(void *ctx, uint64_t key, const void *data, size_t len
     (void)ctx;
     (void)data;
     /* It may be about a rank that is not there yet. */
-    nxt_must(((uint32_t)key < NX_WORLD_MAX) && ((key >> 32) <= NX_FLOOD_ENDED));
-    nxt_must((len <= NX_FLOOD_DATA_MAX) && (from < SIZE));
+    nxt_must(((uint32_t)key < NX_WORLD_MAX) && ((key >> 32) <= NX_RBCAST_ENDED));
+    nxt_must((len <= NX_RBCAST_DATA_MAX) && (from < SIZE));
 }
 
 static void ignore_peer(void *ctx, uint32_t peer)
@@ -131,31 +131,32 @@ static void ignore_why(void *ctx, uint32_t peer, const char *why)
 
 static void check_others(uint32_t self, const uint8_t *frame, size_t len)
 {
-    static const nx_flood_ops flood_ops = {.send = ignore_send, .learned = ignore_learned};
-    static const nx_health_ops health_ops = {.send = ignore_send,
-                                             .suspected = ignore_why,
-                                             .dead = ignore_why,
-                                             .zombie = ignore_peer,
-                                             .accused = ignore_why,
-                                             .outcast = ignore_why};
-    const nx_health_config config = {.size = SIZE, .self = self, .interval_ns = 1, .timeout_ns = 2};
+    static const nx_rbcast_ops rbcast_ops = {.send = ignore_send, .learned = ignore_learned};
+    static const nx_detector_ops detector_ops = {.send = ignore_send,
+                                                 .suspected = ignore_why,
+                                                 .dead = ignore_why,
+                                                 .zombie = ignore_peer,
+                                                 .accused = ignore_why,
+                                                 .outcast = ignore_why};
+    const nx_detector_config config = {
+        .size = SIZE, .self = self, .interval_ns = 1, .timeout_ns = 2};
     const uint32_t from = (self + 1) % SIZE;
     uint8_t reply[NX_AGREE_STRAY_MAX];
     size_t reply_len;
-    nx_flood *flood;
-    nx_health *health;
+    nx_rbcast *rbcast;
+    nx_detector *detector;
 
-    nxt_must(nx_flood_create(&flood, COMM, SIZE, self, &flood_ops, NULL) == NEXAR_OK);
-    nxt_must(nx_health_create(&health, &config, &health_ops, NULL, 0) == NEXAR_OK);
-    (void)!nx_flood_frame(flood, from, frame, len);
-    (void)!nx_health_frame(health, from, frame, len, 1);
-    (void)!nx_health_frame(health, (from + 1) % SIZE, "\x44\x01", 2, 1); /* one that hears us */
-    (void)!nx_health_frame(health, from, frame, len, 1);
-    nx_health_tick(health, 2);
+    nxt_must(nx_rbcast_create(&rbcast, COMM, SIZE, self, &rbcast_ops, NULL) == NEXAR_OK);
+    nxt_must(nx_detector_create(&detector, &config, &detector_ops, NULL, 0) == NEXAR_OK);
+    (void)!nx_rbcast_frame(rbcast, from, frame, len);
+    (void)!nx_detector_frame(detector, from, frame, len, 1);
+    (void)!nx_detector_frame(detector, (from + 1) % SIZE, "\x44\x01", 2, 1); /* one that hears us */
+    (void)!nx_detector_frame(detector, from, frame, len, 1);
+    nx_detector_tick(detector, 2);
     (void)nx_agree_stray(frame, len, reply, &reply_len);
     nxt_must(reply_len <= sizeof(reply));
-    nx_flood_destroy(flood);
-    nx_health_destroy(health);
+    nx_rbcast_destroy(rbcast);
+    nx_detector_destroy(detector);
 }
 
 static void run_frames(nx_agree *a, nx_reader *r, stage *s)

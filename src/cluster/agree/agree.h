@@ -15,10 +15,10 @@
  *  - Termination: once each living rank knows the same dead, all decide.
  *
  * What it assumes: nx_agree_failed is called on every living rank for every rank
- * that anybody holds for dead, sooner or later (health.h and flood.h do that; of those who
- * have left, nx_agree_left, one will do); a
- * message between two living ranks arrives, in any order, perhaps twice.  A rank
- * that is held for dead is out for good: it is not listened to, and is told so.
+ * that anybody holds for dead, sooner or later (failure_detector.h and reliable_broadcast.h do
+ * that; of those who have left, nx_agree_left, one will do); a message between two living ranks
+ * arrives, in any order, perhaps twice.  A rank that is held for dead is out for good: it is not
+ * listened to, and is told so.
  *
  * The ranks form a tree over those who live, the lowest as its root.  A message
  * says whom its sender holds for dead, the ballot; it counts only where the same

@@ -83,8 +83,9 @@ static void begin_ballot(nx_agree *a)
     nx_agree_end_again(a);
 }
 
-/* Of deaths all are told (flood.h); of those who have left only those who hear of it here: so
- * they tell each other, along the tree.  With each ballot there are other neighbours to tell. */
+/* Of deaths all are told (reliable_broadcast.h); of those who have left only those who hear of it
+ * here: so they tell each other, along the tree.  With each ballot there are other neighbours to
+ * tell. */
 static void spread(nx_agree *a)
 {
     for (uint32_t i = 0; !a->ended && (i < a->tree.nchildren); i++) {

@@ -68,13 +68,13 @@ static void on_revoked(void *ctx, uint64_t key, const void *data, size_t len, ui
     (void)data;
     (void)len;
     (void)from;
-    if ((key >> 32) == NX_FLOOD_REVOKED) {
+    if ((key >> 32) == NX_RBCAST_REVOKED) {
         a->revoked = true;
         nx_failure_stir(a->world);
     }
 }
 
-static const nx_flood_ops flood_ops = {.send = nx_accord_send, .learned = on_revoked};
+static const nx_rbcast_ops rbcast_ops = {.send = nx_accord_send, .learned = on_revoked};
 
 static void finish(nx_accord *a, nexar_err err, const char *why)
 {
@@ -169,7 +169,7 @@ void nx_accord_free(nx_accord *a)
         *(a->rescue ? &a->inc->rescue : &a->inc->accord) = NULL;
     }
     nx_rankset_fini(&a->outcome.failed);
-    nx_flood_destroy(a->flood);
+    nx_rbcast_destroy(a->rbcast);
     nx_agree_destroy(a->agree);
     nx_free(a);
 }
@@ -189,7 +189,7 @@ static void tell_dead(nx_accord *a)
         const int rank = nx_incarnation_rank_of(a->inc, peer);
 
         if (rank >= 0) {
-            nx_flood_failed(a->flood, (uint32_t)rank);
+            nx_rbcast_failed(a->rbcast, (uint32_t)rank);
             nx_agree_failed(a->agree, (uint32_t)rank);
         }
     }
@@ -203,7 +203,7 @@ void nx_accord_tell_left(nx_accord *a)
         const int rank = nx_incarnation_rank_of(a->inc, peer);
 
         if (rank >= 0) {
-            nx_flood_failed(a->flood, (uint32_t)rank);
+            nx_rbcast_failed(a->rbcast, (uint32_t)rank);
             nx_agree_left(a->agree, (uint32_t)rank);
         }
     }
@@ -221,8 +221,8 @@ static nexar_err make_machines(nx_accord *a)
                                     .payload_max = (!a->rescue && (inc->comm == a->world->comm))
                                                        ? NX_AGREE_PAYLOAD_MAX
                                                        : NX_ACCORD_ID_SIZE};
-    nexar_err err = nx_flood_create(&a->flood, a->id, inc->size, inc->rank,
-                                    a->rescue ? &nx_rescue_flood_ops : &flood_ops, a);
+    nexar_err err = nx_rbcast_create(&a->rbcast, a->id, inc->size, inc->rank,
+                                     a->rescue ? &nx_rescue_rbcast_ops : &rbcast_ops, a);
 
     if (err == NEXAR_OK) {
         err = nx_agree_create(&a->agree, &config, a->rescue ? &nx_rescue_agree_ops : &agree_ops, a);
@@ -307,7 +307,7 @@ void nx_accord_failed(nx_world *world, uint32_t rank)
         const int its = nx_incarnation_rank_of(a->inc, rank);
 
         if (its >= 0) {
-            nx_flood_failed(a->flood, (uint32_t)its);
+            nx_rbcast_failed(a->rbcast, (uint32_t)its);
             nx_agree_failed(a->agree, (uint32_t)its);
         }
     }
@@ -359,7 +359,7 @@ nexar_err nx_accord_revoke(nx_incarnation *inc)
     if (a == NULL) {
         return NEXAR_ENOMEM;
     }
-    err = nx_flood_start(a->flood, nx_flood_key(NX_FLOOD_REVOKED, inc->rank), NULL, 0);
+    err = nx_rbcast_start(a->rbcast, nx_rbcast_key(NX_RBCAST_REVOKED, inc->rank), NULL, 0);
     if (err == NEXAR_OK) {
         nx_incarnation_revoke(inc);
     }
@@ -488,7 +488,7 @@ void nx_accord_let_go(nx_incarnation *inc)
     const nx_rankset *leavers = &nx_agree_accepted(a->agree)->leavers;
 
     for (uint32_t rank = 0; (rank = nx_rankset_next(leavers, rank)) < leavers->n; rank++) {
-        nx_flood_failed(a->flood, rank);
+        nx_rbcast_failed(a->rbcast, rank);
     }
     a->let_go = true;
     nx_agree_let_go(a->agree);

@@ -1,8 +1,8 @@
 /*
  * accord.h - what the ranks of one communicator agree on: revocation and agreement.
  *
- * The machines of a communicator (cluster/flood.h, cluster/agree/agree.h) are made with the
- * first call or frame that needs them.  They outlive the communicator until nobody can ask
+ * The machines of a communicator (cluster/reliable_broadcast.h, cluster/agree/agree.h) are made
+ * with the first call or frame that needs them.  They outlive the communicator until nobody can ask
  * any more.  Frames for a communicator that is still to be made here are kept; those for one that
  * was closed here are dropped.  None that is needed is lost: rather this rank leaves the world.
  *
@@ -68,7 +68,7 @@ void nx_accord_let_go(nx_incarnation *inc);
 /* Tells all ranks of |inc| that it is revoked, and revokes it here.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_accord_revoke(nx_incarnation *inc);
 
-/* A frame FLOOD, AGREE or CONFIRM of a communicator; kept if that is still to be made here.
+/* A frame RBCAST, AGREE or CONFIRM of a communicator; kept if that is still to be made here.
  * NEXAR_EPROTO, NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data,
                                         size_t len);

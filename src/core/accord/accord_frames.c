@@ -101,7 +101,7 @@ nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data, size
     if (*(const uint8_t *)data == NX_CONTROL_CONFIRM) {
         return confirm_frame(world, peer, data, len);
     }
-    err = agree ? nx_agree_msg_comm(data, len, &id) : nx_flood_frame_group(data, len, &id);
+    err = agree ? nx_agree_msg_comm(data, len, &id) : nx_rbcast_frame_group(data, len, &id);
     if (err != NEXAR_OK) {
         return err;
     }
@@ -122,7 +122,7 @@ nexar_err nx_accord_frame(nx_world *world, uint32_t peer, const void *data, size
                        peer);
     }
     return agree ? nx_agree_frame(a->agree, (uint32_t)rank, data, len)
-                 : nx_flood_frame(a->flood, (uint32_t)rank, data, len);
+                 : nx_rbcast_frame(a->rbcast, (uint32_t)rank, data, len);
 }
 
 void nx_accord_take(nx_world *world, uint32_t peer, const void *data, size_t len)

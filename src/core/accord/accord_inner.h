@@ -9,7 +9,7 @@
 #define NX_ACCORD_INNER_H
 
 #include "cluster/agree/agree.h"
-#include "cluster/flood.h"
+#include "cluster/reliable_broadcast.h"
 #include "core/accord/accord.h"
 
 enum { NX_ACCORD_WHY = 256, NX_ACCORD_ID_SIZE = 4 };
@@ -29,7 +29,7 @@ struct nx_accord {
     nx_incarnation *inc; /* its own, or, ... */
     bool detached;       /* ... when that is closed: held */
     uint64_t id;         /* of frames: that of |inc|, and NX_RESCUE_ID */
-    nx_flood *flood;
+    nx_rbcast *rbcast;
     nx_agree *agree;
     nx_accord_waiter *waiter;
     bool used;      /* an agreement was ever begun */
@@ -62,7 +62,7 @@ void nx_accord_tell_left(nx_accord *a);
 
 /* ---- rescue.c ------------------------------------------------------------------------ */
 
-extern const nx_flood_ops nx_rescue_flood_ops;
+extern const nx_rbcast_ops nx_rescue_rbcast_ops;
 extern const nx_agree_ops nx_rescue_agree_ops;
 /* Does what was noted of |a|, which may be freed. */
 void nx_rescue_settle(nx_accord *a);

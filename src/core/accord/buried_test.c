@@ -137,13 +137,13 @@ static void test_early_messages_are_kept(void **state)
 static void inject(nexar_comm *w, uint32_t id, bool revoked)
 {
     nx_world *world = w->world;
-    uint8_t frame[NX_FLOOD_FRAME_MAX];
+    uint8_t frame[NX_RBCAST_FRAME_MAX];
     nx_writer writer = nx_writer_make(frame, sizeof(frame));
     size_t len;
 
     nx_loop_lock(world->loop);
     if (revoked) { /* ... rank 2 has revoked it */
-        len = nx_flood_encode(id, nx_flood_key(NX_FLOOD_REVOKED, 2), NULL, 0, frame);
+        len = nx_rbcast_encode(id, nx_rbcast_key(NX_RBCAST_REVOKED, 2), NULL, 0, frame);
         NXT_OK(w, nx_accord_frame(world, 2, frame, len));
     } else { /* ... rank 2 has freed it */
         nx_write_u8(&writer, NX_CONTROL_PARTED);

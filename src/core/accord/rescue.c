@@ -17,7 +17,7 @@ static void on_told(void *ctx, uint64_t key, const void *data, size_t len, uint3
     nx_accord *a = ctx;
 
     (void)from;
-    if (((key >> 32) == NX_FLOOD_REVOKED) && !a->told) {
+    if (((key >> 32) == NX_RBCAST_REVOKED) && !a->told) {
         a->told = true;
         (void)nx_sentence(a->why, sizeof(a->why), "%.*s", (int)len, (const char *)data);
         nx_failure_stir(a->world);
@@ -54,7 +54,7 @@ static void on_ended(void *ctx, nexar_err err, const char *why)
     }
 }
 
-const nx_flood_ops nx_rescue_flood_ops = {.send = nx_accord_send, .learned = on_told};
+const nx_rbcast_ops nx_rescue_rbcast_ops = {.send = nx_accord_send, .learned = on_told};
 const nx_agree_ops nx_rescue_agree_ops = {.send = nx_accord_send,
                                           .decided = on_decided,
                                           .learned = nx_accord_learned,
@@ -156,11 +156,11 @@ void nx_rescue_begin(nx_incarnation *inc, const nx_rescue_input *input, const ch
     size_t len = 0;
 
     nx_write_u32(&w, id);
-    while ((len < NX_FLOOD_DATA_MAX) && (why[len] != '\0')) {
+    while ((len < NX_RBCAST_DATA_MAX) && (why[len] != '\0')) {
         len++;
     }
     /* One key, whoever begins: one word is enough for all. */
-    if (nx_flood_start(a->flood, nx_flood_key(NX_FLOOD_REVOKED, 0), why, len) != NEXAR_OK) {
+    if (nx_rbcast_start(a->rbcast, nx_rbcast_key(NX_RBCAST_REVOKED, 0), why, len) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "others are not told that the communicator is rebuilt: %s",
                nexar_last_error());
         nx_failure_starve(inc->world); /* they are told by its end */

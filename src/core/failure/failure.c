@@ -144,19 +144,19 @@ void nx_failure_leaves(nx_world *world, uint32_t slot)
 void nx_failure_expect(nx_world *world, uint32_t slot, bool can_answer)
 {
     if (can_answer) {
-        nx_health_release(world->failure->health, slot, nx_loop_now(world->loop));
+        nx_detector_release(world->failure->detector, slot, nx_loop_now(world->loop));
     } else {
-        nx_health_hold(world->failure->health, slot);
+        nx_detector_hold(world->failure->detector, slot);
     }
 }
 
 static void on_leaves(nx_failure *f)
 {
     for (uint32_t slot = 0; (slot = nx_rankset_next(&f->leaves, slot)) < f->leaves.n; slot++) {
-        nx_health_left(f->health, slot, nx_loop_now(f->world->loop));
-        nx_gate_drop(&f->gate, slot);
+        nx_detector_left(f->detector, slot, nx_loop_now(f->world->loop));
+        nx_heard_gate_drop(&f->heard_gate, slot);
         nx_msg_let_go(f->world->msg, slot);
-        nx_aftermath_left(f, slot);
+        nx_fail_pending_left(f, slot);
     }
     nx_rankset_clear(&f->leaves);
 }
@@ -169,7 +169,7 @@ static void tell_ended(nx_failure *f, uint32_t peer)
     const nx_member *m = (world->view == NULL) ? NULL : nx_view_slot(world->view, peer);
 
     if ((m != NULL) && nx_links_same_host(world, m) && nx_process_ended(&m->process) &&
-        (nx_flood_start(f->flood, nx_flood_key(NX_FLOOD_ENDED, peer), NULL, 0) != NEXAR_OK)) {
+        (nx_rbcast_start(f->rbcast, nx_rbcast_key(NX_RBCAST_ENDED, peer), NULL, 0) != NEXAR_OK)) {
         nx_log(NX_LOG_INFO, "others are not told that the process of rank %" PRIu32 " is gone: %s",
                nx_world_rank(world, peer), nexar_last_error());
     }
@@ -179,22 +179,22 @@ bool nx_failure_ended(const nx_world *world, uint32_t peer)
 {
     const nx_failure *f = world->failure;
 
-    return (f != NULL) && (f->flood != NULL) &&
-           nx_flood_knows(f->flood, nx_flood_key(NX_FLOOD_ENDED, peer));
+    return (f != NULL) && (f->rbcast != NULL) &&
+           nx_rbcast_knows(f->rbcast, nx_rbcast_key(NX_RBCAST_ENDED, peer));
 }
 
 /* Nothing listens where |peer| should be: whether the seed tells how it went. */
 static bool on_absent(nx_failure *f, uint32_t peer)
 {
     tell_ended(f, peer);
-    if (nx_missed_ask(f, peer)) {
+    if (nx_unreachable_ask(f, peer)) {
         return true;
     }
     nx_failure_absent(f->world, peer);
     return false;
 }
 
-/* It has ended; where one accuses this rank, that is not said yet (health.h, H5). */
+/* It has ended; where one accuses this rank, that is not said yet (failure_detector.h, H5). */
 static bool on_gone(nx_failure *f, uint32_t peer)
 {
     const char *why;
@@ -203,7 +203,7 @@ static bool on_gone(nx_failure *f, uint32_t peer)
     if (nx_rankset_has(&f->absent, peer)) { /* others did not know which; this rank does */
         nx_failure_learn(f->world, peer, why);
     }
-    nx_health_link_down(f->health, peer, NX_DOWN_CLOSED, why, nx_loop_now(f->world->loop));
+    nx_detector_link_down(f->detector, peer, NX_DOWN_CLOSED, why, nx_loop_now(f->world->loop));
     return !is_settled(f, peer);
 }
 
@@ -263,16 +263,16 @@ static void on_lost(nx_failure *f, uint32_t peer)
         nx_failure_starve(world); /* or this rank would accuse one that is well */
         return;
     }
-    if (nx_rankset_add(&f->lost, peer) && (nx_health_watch(f->health, peer, now) != NEXAR_OK)) {
+    if (nx_rankset_add(&f->lost, peer) && (nx_detector_watch(f->detector, peer, now) != NEXAR_OK)) {
         nx_failure_learn(world, peer, why);
     }
-    nx_health_link_down(f->health, peer, NX_DOWN_LOST, why, now);
+    nx_detector_link_down(f->detector, peer, NX_DOWN_LOST, why, now);
 }
 
 /* Without memory for the timer only ends of links tell of failures. */
 static void set_timer(nx_failure *f)
 {
-    const uint64_t due = nx_health_due(f->health);
+    const uint64_t due = nx_detector_due(f->detector);
 
     if ((due != UINT64_MAX) && !f->quiet && !f->expelled) {
         (void)!nx_loop_timer_set(f->world->loop, &f->timer, due - f->early_ns);
@@ -297,7 +297,7 @@ static void act_on_downs(nx_failure *f)
 static void bury(nx_failure *f, uint32_t rank)
 {
     if (nx_rankset_remove(&f->burials, rank) && !f->expelled) {
-        nx_aftermath_bury(f, rank);
+        nx_fail_pending_failed(f, rank);
     }
 }
 
@@ -356,11 +356,11 @@ static void on_timer(nx_timer *timer, uint64_t now_ns)
     note_pause(f, now_ns);
     for (uint32_t peer = 0; peer < f->world->slots; peer++) {
         if (nx_msg_heard(f->world->msg, peer)) {
-            nx_hearsay_heard(f, peer, now_ns);
+            nx_detector_events_heard(f, peer, now_ns);
         }
     }
-    nx_health_tick(f->health, now_ns);
-    nx_missed_tick(f, now_ns);
+    nx_detector_tick(f->detector, now_ns);
+    nx_unreachable_tick(f, now_ns);
     nx_world_inquire(f->world);
     set_timer(f);
 }
@@ -388,11 +388,11 @@ static void leave_gone(nx_failure *f)
         if (nx_view_slot(world->view, slot) == NULL) {
             (void)nx_rankset_add(&f->left, slot);
             (void)nx_rankset_remove(&f->asked, slot);
-            nx_health_left(f->health, slot, now);
-            nx_gate_drop(&f->gate, slot);
-            nx_flood_failed(f->flood, slot);
-            nx_flood_forget(f->flood, nx_flood_key(NX_FLOOD_DEAD, slot));
-            nx_flood_forget(f->flood, nx_flood_key(NX_FLOOD_ENDED, slot));
+            nx_detector_left(f->detector, slot, now);
+            nx_heard_gate_drop(&f->heard_gate, slot);
+            nx_rbcast_failed(f->rbcast, slot);
+            nx_rbcast_forget(f->rbcast, nx_rbcast_key(NX_RBCAST_DEAD, slot));
+            nx_rbcast_forget(f->rbcast, nx_rbcast_key(NX_RBCAST_ENDED, slot));
         }
     }
 }
@@ -428,14 +428,14 @@ nexar_err nx_failure_grow(nx_world *world)
     nx_failure *f = world->failure;
     nx_rankset *sets[NSETS];
     const uint64_t now = nx_loop_refresh(world->loop);
-    nexar_err err = nx_health_grow(f->health, world->slots, now);
+    nexar_err err = nx_detector_grow(f->detector, world->slots, now);
     nx_list early;
 
     find_sets(f, sets);
     for (size_t i = 0; (i < NSETS) && (err == NEXAR_OK); i++) {
         err = nx_rankset_grow(sets[i], world->slots);
     }
-    err = (err == NEXAR_OK) ? nx_flood_grow(f->flood, world->slots) : err;
+    err = (err == NEXAR_OK) ? nx_rbcast_grow(f->rbcast, world->slots) : err;
     if (err != NEXAR_OK) {
         return err;
     }
@@ -460,7 +460,7 @@ nexar_err nx_failure_grow(nx_world *world)
     return NEXAR_OK;
 }
 
-static nexar_err make_machines(nx_failure *f, const nx_health_config *hc)
+static nexar_err make_machines(nx_failure *f, const nx_detector_config *hc)
 {
     nx_rankset *sets[NSETS];
     nexar_err err = NEXAR_OK;
@@ -470,7 +470,7 @@ static nexar_err make_machines(nx_failure *f, const nx_health_config *hc)
         err = nx_rankset_init(sets[i], hc->size);
     }
     if (err == NEXAR_OK) {
-        err = nx_hearsay_start(f, hc);
+        err = nx_detector_events_start(f, hc);
     }
     if (err == NEXAR_OK) {
         leave_gone(f);
@@ -480,7 +480,7 @@ static nexar_err make_machines(nx_failure *f, const nx_health_config *hc)
 
 nexar_err nx_failure_start(nx_world *world)
 {
-    nx_health_config hc = {
+    nx_detector_config hc = {
         .size = world->slots,
         .self = world->self,
         .interval_ns = nx_config_number(world->config, NX_SET_HEARTBEAT_INTERVAL),
@@ -500,7 +500,7 @@ nexar_err nx_failure_start(nx_world *world)
     nx_list_init(&f->deaths);
     nx_list_init(&f->calls);
     nx_list_init(&f->early);
-    nx_hearsay_init(f);
+    nx_detector_events_init(f);
     nx_task_init(&f->task, on_task);
     f->timer.on_expire = on_timer;
     f->early_ns = hc.interval_ns - hc.interval_ns / 4;
@@ -538,8 +538,8 @@ void nx_failure_stop(nx_world *world)
     nx_accords_free(world);
     free_deaths(&f->deaths);
     free_deaths(&f->early);
-    nx_aftermath_stop(f);
-    nx_hearsay_stop(f);
+    nx_fail_pending_stop(f);
+    nx_detector_events_stop(f);
     find_sets(f, sets);
     for (size_t i = 0; i < NSETS; i++) {
         nx_rankset_fini(sets[i]);

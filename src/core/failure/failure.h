@@ -1,27 +1,27 @@
 /*
  * failure.h - who of the world has failed, and what follows from it.
  *
- * Owns the machines of cluster/: health (heartbeats), the flood of deaths in the world,
- * and, through accord.h, those of each communicator.  What they and msg report is recorded
- * at once.  What follows from it is done by a task, since none of them may be called from inside
- * its own calls.
+ * Owns the machines of cluster/: the failure detector (heartbeats), the broadcast of failures in
+ * the world, and, through accord.h, those of each communicator.  What they and msg report is
+ * recorded at once.  What follows from it is done by a task, since none of them may be called from
+ * inside its own calls.
  *
  * The record is nx_failure_dead() and nx_failure_left(); nexar_comm_failed() reads it.
  *
  *  F1  No call returns an error that names a failed rank before nexar_comm_failed() on that thread
  *      includes the rank.  Every detector records the failure before anything fails because of it:
  *      the end of a link in on_peer_end of msg, before the requests of that peer end; a heartbeat
- *      verdict, a flood item and an agreement in their callbacks; another rank's word on a
+ *      verdict, a broadcast item and an agreement in their callbacks; another rank's word on a
  *      collective board before the collective returns.
  *  F2  A rank that makes an operation fail on others tells them of the failure first, on the same
  *      lane (nx_failure_vouch) or on the same board.
  *  F3  While a rank is suspect, what needs it waits.  The end of a link may not tell failed from
  *      left (nothing listens there: the seed is asked) or failed from unreachable (nothing came for
  *      idle_timeout: the heartbeat decides); and a rank that accuses this one is not judged yet
- *      (health.h, H5).  msg holds the requests of such a peer until the verdict: failed, left, or
- *      no answer, which is bounded by the time for an answer or by heartbeat_timeout.
- *  F4  NEXAR_EPEER does not always mean failed: the rank may have left, or called finalize.  Such
- *      a rank is in nx_failure_left() alone.  Other errors of a link (NEXAR_EPROTO, NEXAR_ECONNECT,
+ *      (failure_detector.h, H5).  msg holds the requests of such a peer until the verdict: failed,
+ * left, or no answer, which is bounded by the time for an answer or by heartbeat_timeout. F4
+ * NEXAR_EPEER does not always mean failed: the rank may have left, or called finalize.  Such a rank
+ * is in nx_failure_left() alone.  Other errors of a link (NEXAR_EPROTO, NEXAR_ECONNECT,
  *      NEXAR_EAUTH) say nothing of the rank: they end its requests at once, and the rank
  *      is watched.
  *  F5  The record only grows, and a rank is recorded once, with one reason.  A rank that is itself
@@ -99,7 +99,7 @@ void nx_failure_unanswered(nx_world *world);
 bool nx_failure_turn_away(nx_world *world, uint32_t slot, nx_link *link);
 
 /* Sends a control frame that rests upon what this rank knows of deaths: to one that it does
- * not hear when that has been heard (cluster/gate.h). */
+ * not hear when that has been heard (cluster/heard_gate.h). */
 void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len);
 
 /* The same with a frame that says that an operation has failed: before it |to| is told of all

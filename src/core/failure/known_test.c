@@ -281,7 +281,7 @@ static const row all[] = {
 };
 enum { ROWS = sizeof(all) / sizeof(all[0]) };
 
-/* One of each family; with as many victims each is watched by a survivor (health.h). */
+/* One of each family; with as many victims each is watched by a survivor (failure_detector.h). */
 static const row silent[] = {
     {"recv", do_recv, WITH_EACH},
     {"iprobe of any", do_iprobe_any, WITH_ONE},

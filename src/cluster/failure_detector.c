@@ -1,5 +1,5 @@
-/* health.c - heartbeats, and what follows from their absence. */
-#include "cluster/health.h"
+/* failure_detector.c - heartbeats, and what follows from their absence. */
+#include "cluster/failure_detector.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ typedef struct entry {
     bool suspected;
     bool pinged;
     uint64_t heard_ns, pinged_ns;
-    char detail[NX_HEALTH_WHY - 64];
+    char detail[NX_DETECTOR_WHY - 64];
 } entry;
 
 /* What is known of any rank; the times are 0 where there was nothing yet. */
@@ -35,9 +35,9 @@ typedef struct rank_state {
 
 /* Invariant: there are as many entries, watched and spare, as places on the ring and
  * peers with watches; so a new neighbour always finds one. */
-struct nx_health {
-    nx_health_config config;
-    const nx_health_ops *ops;
+struct nx_detector {
+    nx_detector_config config;
+    const nx_detector_ops *ops;
     void *ctx;
     nx_rankset dead, gone; /* gone: dead, or left; and this rank itself */
     rank_state *ranks;
@@ -46,13 +46,13 @@ struct nx_health {
     uint64_t resumed_ns; /* when a gap between ticks last ended; 0: there was none */
     uint32_t asked;      /* at how many distances to watch; 0: all */
     bool accused;        /* by some who are doubted; the last one's words: */
-    char verdict[NX_HEALTH_VERDICT];
+    char verdict[NX_DETECTOR_VERDICT];
 };
 
-static nexar_err check_config(const nx_health_config *c)
+static nexar_err check_config(const nx_detector_config *c)
 {
     if ((c->size == 0) || (c->size > NX_WORLD_MAX) || (c->self >= c->size)) {
-        return nx_fail(NEXAR_EINVAL, "the health of rank %" PRIu32 " of %" PRIu32, c->self,
+        return nx_fail(NEXAR_EINVAL, "a failure detector of rank %" PRIu32 " of %" PRIu32, c->self,
                        c->size);
     }
     if ((c->interval_ns == 0) || (c->interval_ns > c->timeout_ns)) {
@@ -61,14 +61,14 @@ static nexar_err check_config(const nx_health_config *c)
                        " ns; accepted: an interval above 0, at most the time-out",
                        c->interval_ns, c->timeout_ns);
     }
-    if (c->ring > NX_HEALTH_RING_MAX) {
+    if (c->ring > NX_DETECTOR_RING_MAX) {
         return nx_fail(NEXAR_EINVAL, "%" PRIu32 " neighbours to watch; accepted: up to %d", c->ring,
-                       NX_HEALTH_RING_MAX);
+                       NX_DETECTOR_RING_MAX);
     }
     return NEXAR_OK;
 }
 
-static nexar_err add_spare(nx_health *h)
+static nexar_err add_spare(nx_detector *h)
 {
     entry *e = nx_zalloc(sizeof(*e));
 
@@ -79,7 +79,7 @@ static nexar_err add_spare(nx_health *h)
     return NEXAR_OK;
 }
 
-static entry *take_entry(nx_health *h, uint32_t peer, uint64_t now_ns)
+static entry *take_entry(nx_detector *h, uint32_t peer, uint64_t now_ns)
 {
     entry *e = nx_list_entry(nx_list_pop(&h->spare), entry, link);
 
@@ -94,7 +94,7 @@ static entry *take_entry(nx_health *h, uint32_t peer, uint64_t now_ns)
 }
 
 /* Back to the spare ones, if neither the ring nor an operation needs it. */
-static void drop_entry(nx_health *h, entry *e)
+static void drop_entry(nx_detector *h, entry *e)
 {
     if (!e->ring && (e->watches == 0)) {
         h->ranks[e->peer].watch = NULL;
@@ -104,7 +104,7 @@ static void drop_entry(nx_health *h, entry *e)
 }
 
 /* Its neighbours: the first at distance 1, 2, 4 ... that are there. */
-static void close_ring(nx_health *h, uint64_t now_ns)
+static void close_ring(nx_detector *h, uint64_t now_ns)
 {
     for (uint32_t j = 0; j < h->config.ring; j++) {
         const uint32_t at = nx_rankset_after_out(&h->gone, h->config.self, UINT32_C(1) << j);
@@ -137,11 +137,11 @@ static uint32_t ring_of(uint32_t asked, uint32_t size)
     return ((asked == 0) || (asked > most)) ? most : asked;
 }
 
-nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
-                           const nx_health_ops *ops, void *ctx, uint64_t now_ns)
+nexar_err nx_detector_create(nx_detector **out, const nx_detector_config *config,
+                             const nx_detector_ops *ops, void *ctx, uint64_t now_ns)
 {
     nexar_err err = check_config(config);
-    nx_health *h;
+    nx_detector *h;
 
     if (err != NEXAR_OK) {
         return err;
@@ -162,12 +162,12 @@ nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
     err = (h->ranks == NULL) ? nx_fail_nomem("heartbeats") : NEXAR_OK;
     if ((err != NEXAR_OK) || (nx_rankset_init(&h->dead, config->size) != NEXAR_OK) ||
         (nx_rankset_init(&h->gone, config->size) != NEXAR_OK)) {
-        nx_health_destroy(h);
+        nx_detector_destroy(h);
         return NEXAR_ENOMEM;
     }
     for (uint32_t i = 0; i < h->config.ring; i++) {
         if (add_spare(h) != NEXAR_OK) {
-            nx_health_destroy(h);
+            nx_detector_destroy(h);
             return NEXAR_ENOMEM;
         }
     }
@@ -178,7 +178,7 @@ nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
 }
 
 /* |more| spare entries. */
-static nexar_err add_spares(nx_health *h, uint32_t more)
+static nexar_err add_spares(nx_detector *h, uint32_t more)
 {
     for (uint32_t i = 0; i < more; i++) {
         if (add_spare(h) != NEXAR_OK) {
@@ -192,7 +192,7 @@ static nexar_err add_spares(nx_health *h, uint32_t more)
 }
 
 /* The ring of the size that there is now; whoever stays in it stays as it is. */
-static void new_ring(nx_health *h, uint64_t now_ns)
+static void new_ring(nx_detector *h, uint64_t now_ns)
 {
     nx_list_for_each (at, &h->watched) {
         nx_list_entry(at, entry, link)->ring = false;
@@ -210,7 +210,7 @@ static void new_ring(nx_health *h, uint64_t now_ns)
     close_ring(h, now_ns);
 }
 
-nexar_err nx_health_grow(nx_health *h, uint32_t size, uint64_t now_ns)
+nexar_err nx_detector_grow(nx_detector *h, uint32_t size, uint64_t now_ns)
 {
     const uint32_t ring = ring_of(h->asked, size);
     rank_state *ranks = nx_grow(h->ranks, size, sizeof(*ranks));
@@ -243,7 +243,7 @@ static void free_entries(nx_list *list)
     }
 }
 
-void nx_health_destroy(nx_health *h)
+void nx_detector_destroy(nx_detector *h)
 {
     if (h == NULL) {
         return;
@@ -256,12 +256,12 @@ void nx_health_destroy(nx_health *h)
     nx_free(h);
 }
 
-const nx_rankset *nx_health_dead(const nx_health *h)
+const nx_rankset *nx_detector_dead(const nx_detector *h)
 {
     return &h->dead;
 }
 
-bool nx_health_watches(const nx_health *h, uint32_t peer)
+bool nx_detector_watches(const nx_detector *h, uint32_t peer)
 {
     return (peer < h->config.size) && (h->ranks[peer].watch != NULL) &&
            !nx_rankset_has(&h->gone, peer);
@@ -269,7 +269,7 @@ bool nx_health_watches(const nx_health *h, uint32_t peer)
 
 /* ---- watching ------------------------------------------------------------------ */
 
-nexar_err nx_health_watch(nx_health *h, uint32_t peer, uint64_t now_ns)
+nexar_err nx_detector_watch(nx_detector *h, uint32_t peer, uint64_t now_ns)
 {
     entry *e;
 
@@ -291,7 +291,7 @@ nexar_err nx_health_watch(nx_health *h, uint32_t peer, uint64_t now_ns)
     return NEXAR_OK;
 }
 
-void nx_health_unwatch(nx_health *h, uint32_t peer)
+void nx_detector_unwatch(nx_detector *h, uint32_t peer)
 {
     entry *e = (peer < h->config.size) ? h->ranks[peer].watch : NULL;
 
@@ -305,16 +305,16 @@ void nx_health_unwatch(nx_health *h, uint32_t peer)
     }
 }
 
-void nx_health_hold(nx_health *h, uint32_t peer)
+void nx_detector_hold(nx_detector *h, uint32_t peer)
 {
     if (peer < h->config.size) {
         h->ranks[peer].held = true;
     }
 }
 
-void nx_health_release(nx_health *h, uint32_t peer, uint64_t now_ns)
+void nx_detector_release(nx_detector *h, uint32_t peer, uint64_t now_ns)
 {
-    const nx_health_config *c = &h->config;
+    const nx_detector_config *c = &h->config;
     const uint64_t left = (2 * c->interval_ns < c->timeout_ns) ? 2 * c->interval_ns : c->timeout_ns;
     entry *e = (peer < c->size) ? h->ranks[peer].watch : NULL;
 
@@ -328,20 +328,21 @@ void nx_health_release(nx_health *h, uint32_t peer, uint64_t now_ns)
 
 /* ---- who hears whom ------------------------------------------------------------- */
 
-static bool is_recent(const nx_health *h, uint64_t at_ns, uint64_t now_ns)
+static bool is_recent(const nx_detector *h, uint64_t at_ns, uint64_t now_ns)
 {
     return (at_ns != 0) && (now_ns - at_ns < h->config.timeout_ns / 2);
 }
 
-bool nx_health_hears(const nx_health *h, uint32_t peer, uint64_t now_ns)
+bool nx_detector_hears(const nx_detector *h, uint32_t peer, uint64_t now_ns)
 {
     return (peer < h->config.size) && is_recent(h, h->ranks[peer].heard_ns, now_ns);
 }
 
-static bool hears_others(const nx_health *h, uint32_t but, uint64_t now_ns)
+static bool hears_others(const nx_detector *h, uint32_t but, uint64_t now_ns)
 {
     for (uint32_t rank = 0; rank < h->config.size; rank++) {
-        if ((rank != but) && !nx_rankset_has(&h->gone, rank) && nx_health_hears(h, rank, now_ns)) {
+        if ((rank != but) && !nx_rankset_has(&h->gone, rank) &&
+            nx_detector_hears(h, rank, now_ns)) {
             return true;
         }
     }
@@ -349,7 +350,7 @@ static bool hears_others(const nx_health *h, uint32_t but, uint64_t now_ns)
 }
 
 /* Whether another than |but| hears this rank. */
-static bool heard_by_another(const nx_health *h, uint32_t but, uint64_t now_ns)
+static bool heard_by_another(const nx_detector *h, uint32_t but, uint64_t now_ns)
 {
     for (uint32_t rank = 0; rank < h->config.size; rank++) {
         if ((rank != but) && !nx_rankset_has(&h->gone, rank) &&
@@ -360,47 +361,47 @@ static bool heard_by_another(const nx_health *h, uint32_t but, uint64_t now_ns)
     return false;
 }
 
-static void say(nx_health *h, uint32_t to, uint8_t type, uint64_t now_ns)
+static void say(nx_detector *h, uint32_t to, uint8_t type, uint64_t now_ns)
 {
-    const uint8_t frame[] = {type, nx_health_hears(h, to, now_ns) ? NX_WORD_HEARS_YOU : 0};
+    const uint8_t frame[] = {type, nx_detector_hears(h, to, now_ns) ? NX_WORD_HEARS_YOU : 0};
 
     h->ops->send(h->ctx, to, frame, sizeof(frame));
 }
 
-size_t nx_health_verdict(const nx_health *h, uint32_t peer, const char *why, uint64_t now_ns,
-                         uint8_t frame[NX_HEALTH_FRAME_MAX])
+size_t nx_detector_verdict(const nx_detector *h, uint32_t peer, const char *why, uint64_t now_ns,
+                           uint8_t frame[NX_DETECTOR_FRAME_MAX])
 {
-    nx_writer w = nx_writer_make(frame, NX_HEALTH_FRAME_MAX);
+    nx_writer w = nx_writer_make(frame, NX_DETECTOR_FRAME_MAX);
 
     nx_write_u8(&w, NX_CONTROL_VERDICT);
-    nx_write_u8(&w, (nx_health_hears(h, peer, now_ns) ? NX_WORD_HEARS_YOU : 0) |
+    nx_write_u8(&w, (nx_detector_hears(h, peer, now_ns) ? NX_WORD_HEARS_YOU : 0) |
                         (hears_others(h, peer, now_ns) ? NX_WORD_HEARS_OTHERS : 0));
-    nx_write_sentence(&w, why, NX_HEALTH_VERDICT);
+    nx_write_sentence(&w, why, NX_DETECTOR_VERDICT);
     return w.len;
 }
 
-void nx_health_tell(nx_health *h, uint32_t peer, const char *why, uint64_t now_ns)
+void nx_detector_tell(nx_detector *h, uint32_t peer, const char *why, uint64_t now_ns)
 {
-    uint8_t frame[NX_HEALTH_FRAME_MAX];
+    uint8_t frame[NX_DETECTOR_FRAME_MAX];
 
-    h->ops->send(h->ctx, peer, frame, nx_health_verdict(h, peer, why, now_ns, frame));
+    h->ops->send(h->ctx, peer, frame, nx_detector_verdict(h, peer, why, now_ns, frame));
 }
 
-static void ping(nx_health *h, entry *e, uint64_t now_ns)
+static void ping(nx_detector *h, entry *e, uint64_t now_ns)
 {
     e->pinged = true;
     e->pinged_ns = now_ns;
     say(h, e->peer, NX_CONTROL_PING, now_ns);
 }
 
-void nx_health_ask(nx_health *h, uint32_t peer, uint64_t now_ns)
+void nx_detector_ask(nx_detector *h, uint32_t peer, uint64_t now_ns)
 {
     if ((peer < h->config.size) && !nx_rankset_has(&h->gone, peer)) {
         say(h, peer, NX_CONTROL_PING, now_ns);
     }
 }
 
-void nx_health_heard(nx_health *h, uint32_t peer, uint64_t now_ns)
+void nx_detector_heard(nx_detector *h, uint32_t peer, uint64_t now_ns)
 {
     entry *e;
 
@@ -420,7 +421,7 @@ void nx_health_heard(nx_health *h, uint32_t peer, uint64_t now_ns)
 /* ---- life and death ------------------------------------------------------------ */
 
 /* |peer| is no longer there; the ring closes over it. */
-static void remove_peer(nx_health *h, uint32_t peer, uint64_t now_ns)
+static void remove_peer(nx_detector *h, uint32_t peer, uint64_t now_ns)
 {
     entry *e = h->ranks[peer].watch;
 
@@ -432,7 +433,7 @@ static void remove_peer(nx_health *h, uint32_t peer, uint64_t now_ns)
     }
 }
 
-bool nx_health_told(nx_health *h, uint32_t peer, uint64_t now_ns)
+bool nx_detector_told(nx_detector *h, uint32_t peer, uint64_t now_ns)
 {
     if ((peer >= h->config.size) || (peer == h->config.self) || !nx_rankset_add(&h->dead, peer)) {
         return false;
@@ -441,22 +442,22 @@ bool nx_health_told(nx_health *h, uint32_t peer, uint64_t now_ns)
     return true;
 }
 
-void nx_health_left(nx_health *h, uint32_t peer, uint64_t now_ns)
+void nx_detector_left(nx_detector *h, uint32_t peer, uint64_t now_ns)
 {
     if ((peer < h->config.size) && !nx_rankset_has(&h->gone, peer)) {
         remove_peer(h, peer, now_ns);
     }
 }
 
-static void die(nx_health *h, uint32_t peer, const char *why, uint64_t now_ns)
+static void die(nx_detector *h, uint32_t peer, const char *why, uint64_t now_ns)
 {
-    if (!nx_rankset_has(&h->gone, peer) && nx_health_told(h, peer, now_ns)) {
+    if (!nx_rankset_has(&h->gone, peer) && nx_detector_told(h, peer, now_ns)) {
         h->ops->dead(h->ctx, peer, why);
     }
 }
 
 /* |by| holds this rank for dead (H5). */
-static void on_verdict(nx_health *h, uint32_t by, uint8_t word, const char *why, uint64_t now_ns)
+static void on_verdict(nx_detector *h, uint32_t by, uint8_t word, const char *why, uint64_t now_ns)
 {
     if (nx_rankset_has(&h->gone, by)) {
         return;
@@ -477,7 +478,7 @@ static void on_verdict(nx_health *h, uint32_t by, uint8_t word, const char *why,
 }
 
 /* Has nobody who hears this rank said what those said who do not? */
-static void judge_accusers(nx_health *h, uint64_t now_ns)
+static void judge_accusers(nx_detector *h, uint64_t now_ns)
 {
     bool more = false;
 
@@ -499,13 +500,13 @@ static void judge_accusers(nx_health *h, uint64_t now_ns)
     h->accused = more;
 }
 
-nexar_err nx_health_frame(nx_health *h, uint32_t peer, const void *frame, size_t len,
-                          uint64_t now_ns)
+nexar_err nx_detector_frame(nx_detector *h, uint32_t peer, const void *frame, size_t len,
+                            uint64_t now_ns)
 {
     nx_reader r = nx_reader_make(frame, len);
     const uint8_t type = nx_read_u8(&r), word = nx_read_u8(&r);
     const bool verdict = (type == NX_CONTROL_VERDICT);
-    char why[NX_HEALTH_VERDICT] = "";
+    char why[NX_DETECTOR_VERDICT] = "";
 
     if (verdict) {
         nx_read_sentence(&r, why, sizeof(why));
@@ -520,7 +521,7 @@ nexar_err nx_health_frame(nx_health *h, uint32_t peer, const void *frame, size_t
     } else if (nx_rankset_has(&h->dead, peer)) {
         h->ops->zombie(h->ctx, peer);
     } else {
-        nx_health_heard(h, peer, now_ns);
+        nx_detector_heard(h, peer, now_ns);
         h->ranks[peer].answered_ns = ((word & NX_WORD_HEARS_YOU) != 0) ? now_ns : 0;
         if (type == NX_CONTROL_PING) {
             say(h, peer, NX_CONTROL_PONG, now_ns);
@@ -530,10 +531,10 @@ nexar_err nx_health_frame(nx_health *h, uint32_t peer, const void *frame, size_t
 }
 
 /* Not to be reached: it is pinged at once, and has until its time-out. */
-static void suspect(nx_health *h, uint32_t peer, const char *detail, uint64_t now_ns)
+static void suspect(nx_detector *h, uint32_t peer, const char *detail, uint64_t now_ns)
 {
     entry *e = h->ranks[peer].watch;
-    char why[NX_HEALTH_WHY];
+    char why[NX_DETECTOR_WHY];
 
     if ((e == NULL) || nx_rankset_has(&h->gone, peer)) {
         return;
@@ -548,8 +549,8 @@ static void suspect(nx_health *h, uint32_t peer, const char *detail, uint64_t no
     }
 }
 
-void nx_health_link_down(nx_health *h, uint32_t peer, nx_down how, const char *detail,
-                         uint64_t now_ns)
+void nx_detector_link_down(nx_detector *h, uint32_t peer, nx_down how, const char *detail,
+                           uint64_t now_ns)
 {
     if ((peer >= h->config.size) || nx_rankset_has(&h->gone, peer)) {
         return;
@@ -574,15 +575,15 @@ void nx_health_link_down(nx_health *h, uint32_t peer, nx_down how, const char *d
 
 /* ---- time ---------------------------------------------------------------------- */
 
-uint64_t nx_health_due(const nx_health *h)
+uint64_t nx_detector_due(const nx_detector *h)
 {
     return nx_list_empty(&h->watched) ? UINT64_MAX : h->ticked_ns + h->config.interval_ns;
 }
 
-static void die_of_silence(nx_health *h, const entry *e, uint64_t now_ns)
+static void die_of_silence(nx_detector *h, const entry *e, uint64_t now_ns)
 {
     const uint64_t tenths = (now_ns - e->heard_ns) / UINT64_C(100000000);
-    char why[NX_HEALTH_WHY];
+    char why[NX_DETECTOR_WHY];
 
     (void)nx_sentence(why, sizeof(why), "no heartbeat for %" PRIu64 ".%" PRIu64 " s%s%s",
                       tenths / 10, tenths % 10,
@@ -590,9 +591,9 @@ static void die_of_silence(nx_health *h, const entry *e, uint64_t now_ns)
     die(h, e->peer, why, now_ns);
 }
 
-static void check_entry(nx_health *h, entry *e, uint64_t now_ns)
+static void check_entry(nx_detector *h, entry *e, uint64_t now_ns)
 {
-    const nx_health_config *c = &h->config;
+    const nx_detector_config *c = &h->config;
     const uint64_t quiet = now_ns - e->heard_ns;
     const uint64_t unanswered = now_ns - h->ranks[e->peer].answered_ns;
 
@@ -612,7 +613,7 @@ static void check_entry(nx_health *h, entry *e, uint64_t now_ns)
 
 /* This rank was itself away for |gap_ns|: what came meanwhile it may have lost, so all are
  * asked again. */
-static void resume(nx_health *h, uint64_t gap_ns, uint64_t now_ns)
+static void resume(nx_detector *h, uint64_t gap_ns, uint64_t now_ns)
 {
     const bool pause = (gap_ns < h->config.timeout_ns); /* of which an interval counts */
     const uint64_t away = pause ? gap_ns - h->config.interval_ns : UINT64_MAX;
@@ -628,7 +629,7 @@ static void resume(nx_health *h, uint64_t gap_ns, uint64_t now_ns)
     }
 }
 
-void nx_health_tick(nx_health *h, uint64_t now_ns)
+void nx_detector_tick(nx_detector *h, uint64_t now_ns)
 {
     const uint64_t gap = now_ns - h->ticked_ns;
     nx_list *last;

@@ -1,5 +1,5 @@
 /*
- * health.h - who is alive: (state, event, now) -> actions; no sockets, no clock, no
+ * failure_detector.h - who is alive: (state, event, now) -> actions; no sockets, no clock, no
  * threads.
  *
  * A rank watches the first living ranks at distance 1, 2, 4 ... after it on the
@@ -9,7 +9,7 @@
  * heard for the time-out is dead.  Everything that comes from a process shows that it lives, and a
  * process that is stopped says nothing; one that is busy answers, since the progress
  * thread does.  So the cost of a rank is that of log2 n peers, 16 in the largest world;
- * what one finds out the others are told by flood.h.
+ * what one finds out the others are told by reliable_broadcast.h.
  *
  * A rank that was itself stopped must not take that for the silence of the others: after a gap
  * of the time-out or more between its own ticks everybody has the whole time-out again.  Of a
@@ -30,7 +30,7 @@
  *  H2. A PONG, and a PING that says so, show that the other one hears this rank; so whom it
  *      watches it pings each quarter of the time-out even if they talk.
  *  H3. News of deaths, and what rests upon them, go to those alone whom this rank hears
- *      (gate.h).  A rank that hears nobody tells nobody; the ranks of a host that hears
+ *      (heard_gate.h).  A rank that hears nobody tells nobody; the ranks of a host that hears
  *      nothing tell each other.  So news come from one that hears whom it tells.
  *  H4. Only the one that it is about is told of its death in any case, with a VERDICT: by
  *      one that hears it, or does not; that hears others, or does not.
@@ -45,8 +45,8 @@
  * its ranks are, as in a partition, which they cannot tell from this (agree.h has quorums);
  * where one pair is cut in one direction, the one that is not heard, and not the other.
  */
-#ifndef NX_HEALTH_H
-#define NX_HEALTH_H
+#ifndef NX_FAILURE_DETECTOR_H
+#define NX_FAILURE_DETECTOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,20 +56,20 @@
 #include "cluster/rankset.h"
 
 enum {
-    NX_HEALTH_RING_MAX = 16,
-    NX_HEALTH_WHY = 160,
-    NX_HEALTH_VERDICT = 200,                         /* the most of a verdict's sentence */
-    NX_HEALTH_FRAME_MAX = 2 + 2 + NX_HEALTH_VERDICT, /* PING and PONG: 2 */
+    NX_DETECTOR_RING_MAX = 16,
+    NX_DETECTOR_WHY = 160,
+    NX_DETECTOR_VERDICT = 200,                           /* the most of a verdict's sentence */
+    NX_DETECTOR_FRAME_MAX = 2 + 2 + NX_DETECTOR_VERDICT, /* PING and PONG: 2 */
 };
 
 /* What a frame says of what its sender hears: its second byte. */
 enum { NX_WORD_HEARS_YOU = 1, NX_WORD_HEARS_OTHERS = 2 /* of a VERDICT alone */ };
 
-typedef struct nx_health_config {
+typedef struct nx_detector_config {
     uint32_t size, self;
     uint64_t interval_ns, timeout_ns; /* 0 < interval <= timeout */
     uint32_t ring;                    /* at how many distances to watch; 0: all, log2 of the size */
-} nx_health_config;
+} nx_detector_config;
 
 /* How a link, or what is known of the process behind it, came to an end. */
 typedef enum nx_down {
@@ -81,7 +81,7 @@ typedef enum nx_down {
 
 /* Called from inside the events; none of them may call back.  |why| is a sentence
  * without a subject, "no heartbeat for 5.0 s", borrowed. */
-typedef struct nx_health_ops {
+typedef struct nx_detector_ops {
     /* Sends a frame on the control lane, dialling if there is no link. */
     void (*send)(void *ctx, uint32_t to, const void *frame, size_t len);
     /* |peer| does not answer at the moment; it may be dead, or be back. */
@@ -94,57 +94,57 @@ typedef struct nx_health_ops {
     void (*accused)(void *ctx, uint32_t by, const char *why);
     /* This rank itself is dead, as |by| has said. */
     void (*outcast)(void *ctx, uint32_t by, const char *why);
-} nx_health_ops;
+} nx_detector_ops;
 
-typedef struct nx_health nx_health;
+typedef struct nx_detector nx_detector;
 
 /* |ops| and |ctx| are borrowed while it lives.  NEXAR_EINVAL, NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_health_create(nx_health **out, const nx_health_config *config,
-                                         const nx_health_ops *ops, void *ctx, uint64_t now_ns);
-void nx_health_destroy(nx_health *h);
+NX_MUST_CHECK nexar_err nx_detector_create(nx_detector **out, const nx_detector_config *config,
+                                           const nx_detector_ops *ops, void *ctx, uint64_t now_ns);
+void nx_detector_destroy(nx_detector *h);
 
 /* There are |size| ranks from now on, as many as now or more; the ring closes again.
  * NEXAR_ENOMEM: nothing has changed. */
-NX_MUST_CHECK nexar_err nx_health_grow(nx_health *h, uint32_t size, uint64_t now_ns);
+NX_MUST_CHECK nexar_err nx_detector_grow(nx_detector *h, uint32_t size, uint64_t now_ns);
 
 /* An operation begins, or has ceased, to wait for |peer|: every watch has its
  * unwatch.  A dead peer may be watched; nothing comes of it.  NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_health_watch(nx_health *h, uint32_t peer, uint64_t now_ns);
-void nx_health_unwatch(nx_health *h, uint32_t peer);
+NX_MUST_CHECK nexar_err nx_detector_watch(nx_detector *h, uint32_t peer, uint64_t now_ns);
+void nx_detector_unwatch(nx_detector *h, uint32_t peer);
 
 /* |peer| cannot answer yet: it is asked, and its silence does not count.  Released, it has two
  * intervals, if it has no more left of its time-out. */
-void nx_health_hold(nx_health *h, uint32_t peer);
-void nx_health_release(nx_health *h, uint32_t peer, uint64_t now_ns);
+void nx_detector_hold(nx_detector *h, uint32_t peer);
+void nx_detector_release(nx_detector *h, uint32_t peer, uint64_t now_ns);
 
 /* Anything came from |peer|.  Cheap. */
-void nx_health_heard(nx_health *h, uint32_t peer, uint64_t now_ns);
+void nx_detector_heard(nx_detector *h, uint32_t peer, uint64_t now_ns);
 /* A frame PING, PONG or VERDICT.  NEXAR_EPROTO. */
-NX_MUST_CHECK nexar_err nx_health_frame(nx_health *h, uint32_t peer, const void *frame, size_t len,
-                                        uint64_t now_ns);
+NX_MUST_CHECK nexar_err nx_detector_frame(nx_detector *h, uint32_t peer, const void *frame,
+                                          size_t len, uint64_t now_ns);
 /* |detail|: what the transport says, or NULL. */
-void nx_health_link_down(nx_health *h, uint32_t peer, nx_down how, const char *detail,
-                         uint64_t now_ns);
+void nx_detector_link_down(nx_detector *h, uint32_t peer, nx_down how, const char *detail,
+                           uint64_t now_ns);
 /* Others have found out that |peer| is dead; whether that is new.  `dead` is not
  * called.  Not for this rank itself. */
-bool nx_health_told(nx_health *h, uint32_t peer, uint64_t now_ns);
+bool nx_detector_told(nx_detector *h, uint32_t peer, uint64_t now_ns);
 /* Makes the frame that tells |peer| that it is dead; returns its length. */
-size_t nx_health_verdict(const nx_health *h, uint32_t peer, const char *why, uint64_t now_ns,
-                         uint8_t frame[NX_HEALTH_FRAME_MAX]);
+size_t nx_detector_verdict(const nx_detector *h, uint32_t peer, const char *why, uint64_t now_ns,
+                           uint8_t frame[NX_DETECTOR_FRAME_MAX]);
 /* Sends |peer| the verdict that it is dead. */
-void nx_health_tell(nx_health *h, uint32_t peer, const char *why, uint64_t now_ns);
+void nx_detector_tell(nx_detector *h, uint32_t peer, const char *why, uint64_t now_ns);
 /* Whether this rank hears |peer| (H1); if not, it can be asked for a PONG at once. */
-bool nx_health_hears(const nx_health *h, uint32_t peer, uint64_t now_ns);
-void nx_health_ask(nx_health *h, uint32_t peer, uint64_t now_ns);
+bool nx_detector_hears(const nx_detector *h, uint32_t peer, uint64_t now_ns);
+void nx_detector_ask(nx_detector *h, uint32_t peer, uint64_t now_ns);
 /* |peer| said goodbye: it is not watched any more, and is not dead. */
-void nx_health_left(nx_health *h, uint32_t peer, uint64_t now_ns);
+void nx_detector_left(nx_detector *h, uint32_t peer, uint64_t now_ns);
 
-/* When nx_health_tick is wanted; UINT64_MAX: not before another event. */
-uint64_t nx_health_due(const nx_health *h);
-void nx_health_tick(nx_health *h, uint64_t now_ns);
+/* When nx_detector_tick is wanted; UINT64_MAX: not before another event. */
+uint64_t nx_detector_due(const nx_detector *h);
+void nx_detector_tick(nx_detector *h, uint64_t now_ns);
 
-const nx_rankset *nx_health_dead(const nx_health *h);
+const nx_rankset *nx_detector_dead(const nx_detector *h);
 /* Whether |peer| is watched at present, as neighbour or for an operation. */
-bool nx_health_watches(const nx_health *h, uint32_t peer);
+bool nx_detector_watches(const nx_detector *h, uint32_t peer);
 
-#endif /* NX_HEALTH_H */
+#endif /* NX_FAILURE_DETECTOR_H */

@@ -1,5 +1,5 @@
 /*
- * exits.h - the end of a process of this host is known at once, whatever the transport.
+ * process_exit.h - the end of a process of this host is known at once, whatever the transport.
  *
  * By shared memory a link sees by itself that the process behind it has ended.  By QUIC it has
  * to learn that from the network: something must be sent, refused, and refused again, which
@@ -16,30 +16,30 @@
  *      process is not its death, but the end of its links, each of which takes in what is still
  *      in the socket before it goes down (nx_quic_link_exited), the good-bye too.  A process to
  *      which there is no link is not watched: it may have left without a word to this rank.
- *  X3  At most NX_EXITS_MOST descriptors, and one for all of them.  If there are more links of
- *      that kind, those to the ranks that come next after this one are watched, so that every
- *      rank is watched by those before it, who tell the others.
- *  X4  They are closed when the link has ended, and with the world.
+ *  X3  At most NX_PROCESS_EXIT_MOST descriptors, and one for all of them.  If there are more links
+ * of that kind, those to the ranks that come next after this one are watched, so that every rank is
+ * watched by those before it, who tell the others. X4  They are closed when the link has ended, and
+ * with the world.
  *
  * Ranks that are threads of one process are not watched: they end together.
  *
  * Everything here is called with the loop's lock held.
  */
-#ifndef NX_EXITS_H
-#define NX_EXITS_H
+#ifndef NX_PROCESS_EXIT_H
+#define NX_PROCESS_EXIT_H
 
 #include "core/world.h"
 
-enum { NX_EXITS_MOST = 32 };
+enum { NX_PROCESS_EXIT_MOST = 32 };
 
 /* A link by QUIC to |m|, who may be anywhere, has begun. */
-void nx_exits_watch(nx_world *world, const nx_member *m);
+void nx_process_exit_watch(nx_world *world, const nx_member *m);
 /* The link to |slot|, of any kind, has ended. */
-void nx_exits_forget(nx_world *world, uint32_t slot);
+void nx_process_exit_forget(nx_world *world, uint32_t slot);
 /* Messages are closed, or never were. */
-void nx_exits_stop(nx_world *world);
+void nx_process_exit_stop(nx_world *world);
 
 /* How many are watched; for tests. */
-uint32_t nx_exits_watched(const nx_world *world);
+uint32_t nx_process_exit_watched(const nx_world *world);
 
-#endif /* NX_EXITS_H */
+#endif /* NX_PROCESS_EXIT_H */

@@ -1,4 +1,4 @@
-/* hearsay.c - the machines that find out who has failed: what they say, and are told. */
+/* detector_events.c - the machines that find out who has failed: what they say, and are told. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "core/links.h"
 #include "msg/control.h"
 
-/* The flood of deaths; those of communicators have their ids, of 32 bits. */
+/* The broadcast of failures; those of communicators have their ids, of 32 bits. */
 #define DEATHS (UINT64_C(1) << 32)
 
 static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
@@ -38,13 +38,13 @@ void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len
     if ((f == NULL) || f->quiet || f->expelled || is_gone(f, to)) {
         (void)!nx_msg_send_control(world->msg, to, frame, len);
     } else {
-        nx_gate_send(&f->gate, to, frame, len);
+        nx_heard_gate_send(&f->heard_gate, to, frame, len);
     }
 }
 
 void nx_failure_vouch(nx_world *world, uint32_t to, const void *frame, size_t len)
 {
-    uint8_t death[NX_FLOOD_FRAME_MAX];
+    uint8_t death[NX_RBCAST_FRAME_MAX];
 
     nx_list_for_each (at, &world->failure->deaths) {
         nx_death *d = nx_list_entry(at, nx_death, link);
@@ -52,8 +52,8 @@ void nx_failure_vouch(nx_world *world, uint32_t to, const void *frame, size_t le
         if ((d->rank != to) && !nx_rankset_has(&d->told, to)) {
             (void)((to < d->told.n) && nx_rankset_add(&d->told, to));
             nx_failure_send(world, to, death,
-                            nx_flood_encode(DEATHS, nx_flood_key(NX_FLOOD_DEAD, d->rank), d->why,
-                                            strlen(d->why), death));
+                            nx_rbcast_encode(DEATHS, nx_rbcast_key(NX_RBCAST_DEAD, d->rank), d->why,
+                                             strlen(d->why), death));
         }
     }
     nx_failure_send(world, to, frame, len);
@@ -64,7 +64,7 @@ void nx_failure_call_for(nx_world *world, uint32_t peer)
     const nx_failure *f = world->failure;
 
     if (!f->quiet && !f->expelled) {
-        nx_health_ask(f->health, peer, nx_loop_now(world->loop));
+        nx_detector_ask(f->detector, peer, nx_loop_now(world->loop));
     }
 }
 
@@ -79,7 +79,7 @@ static bool hears(void *ctx, uint32_t peer)
 {
     const nx_failure *f = ctx;
 
-    return nx_health_hears(f->health, peer, nx_loop_now(f->world->loop));
+    return nx_detector_hears(f->detector, peer, nx_loop_now(f->world->loop));
 }
 
 /* Watched until it is heard: it answers, or is dead. */
@@ -88,20 +88,20 @@ static void begin_asking(void *ctx, uint32_t peer)
     const nx_failure *f = ctx;
     const uint64_t now = nx_loop_now(f->world->loop);
 
-    if (nx_health_watch(f->health, peer, now) != NEXAR_OK) {
+    if (nx_detector_watch(f->detector, peer, now) != NEXAR_OK) {
         nx_failure_starve(f->world);
     }
-    nx_health_ask(f->health, peer, now);
+    nx_detector_ask(f->detector, peer, now);
 }
 
 static void end_asking(void *ctx, uint32_t peer)
 {
     const nx_failure *f = ctx;
 
-    nx_health_unwatch(f->health, peer);
+    nx_detector_unwatch(f->detector, peer);
 }
 
-static const nx_gate_ops gate_ops = {
+static const nx_heard_gate_ops gate_ops = {
     .send = send_frame, .hears = hears, .begin = begin_asking, .end = end_asking};
 
 static void on_suspected(void *ctx, uint32_t peer, const char *why)
@@ -137,14 +137,15 @@ static void on_zombie(void *ctx, uint32_t peer)
 {
     const nx_failure *f = ctx;
 
-    nx_health_tell(f->health, peer, nx_failure_why(f->world, peer), nx_loop_now(f->world->loop));
+    nx_detector_tell(f->detector, peer, nx_failure_why(f->world, peer),
+                     nx_loop_now(f->world->loop));
 }
 
 /* It ends its link as well: what waits for it waits for the verdict. */
 static void on_accused(void *ctx, uint32_t by, const char *why)
 {
     const nx_failure *f = ctx;
-    char sentence[NX_HEALTH_VERDICT + 64];
+    char sentence[NX_DETECTOR_VERDICT + 64];
 
     (void)nx_sentence(sentence, sizeof(sentence), "it holds this one for dead: %s", why);
     nx_msg_hold_peer(f->world->msg, by, NEXAR_EPEER, sentence);
@@ -155,7 +156,7 @@ static void on_outcast(void *ctx, uint32_t by, const char *why)
 {
     const nx_failure *f = ctx;
     nx_world *world = f->world;
-    char sentence[NX_HEALTH_VERDICT + 64], held[sizeof(sentence) + sizeof(NX_FAILURE_HELD)];
+    char sentence[NX_DETECTOR_VERDICT + 64], held[sizeof(sentence) + sizeof(NX_FAILURE_HELD)];
 
     (void)nx_sentence(sentence, sizeof(sentence), "%s, says rank %" PRIu32, why,
                       nx_world_rank(world, by));
@@ -167,34 +168,34 @@ static void on_outcast(void *ctx, uint32_t by, const char *why)
     }
 }
 
-static const nx_health_ops health_ops = {.send = send_frame,
-                                         .suspected = on_suspected,
-                                         .dead = on_dead,
-                                         .zombie = on_zombie,
-                                         .accused = on_accused,
-                                         .outcast = on_outcast};
+static const nx_detector_ops detector_ops = {.send = send_frame,
+                                             .suspected = on_suspected,
+                                             .dead = on_dead,
+                                             .zombie = on_zombie,
+                                             .accused = on_accused,
+                                             .outcast = on_outcast};
 
 static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
 {
     const nx_failure *f = ctx;
-    char why[NX_FLOOD_DATA_MAX + 64];
+    char why[NX_RBCAST_DATA_MAX + 64];
 
     (void)nx_sentence(why, sizeof(why), "%.*s, says rank %" PRIu32, (int)len, (const char *)data,
                       nx_world_rank(f->world, from));
-    if ((key >> 32) == NX_FLOOD_DEAD) {
+    if ((key >> 32) == NX_RBCAST_DEAD) {
         nx_failure_learn(f->world, (uint32_t)key, why);
-    } else if ((key >> 32) == NX_FLOOD_ENDED) {
+    } else if ((key >> 32) == NX_RBCAST_ENDED) {
         nx_links_ended(f->world, (uint32_t)key);
     }
 }
 
-static const nx_flood_ops flood_ops = {.send = send_news, .learned = on_learned};
+static const nx_rbcast_ops rbcast_ops = {.send = send_news, .learned = on_learned};
 
-void nx_hearsay_heard(nx_failure *f, uint32_t peer, uint64_t now_ns)
+void nx_detector_events_heard(nx_failure *f, uint32_t peer, uint64_t now_ns)
 {
     if (!nx_rankset_has(&f->dead, peer)) {
-        nx_health_heard(f->health, peer, now_ns);
-        nx_gate_heard(&f->gate, peer);
+        nx_detector_heard(f->detector, peer, now_ns);
+        nx_heard_gate_heard(&f->heard_gate, peer);
     }
 }
 
@@ -212,12 +213,12 @@ bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, siz
     if ((f == NULL) || f->quiet || f->expelled) {
         return true;
     }
-    nx_hearsay_heard(f, peer, nx_loop_now(world->loop));
+    nx_detector_events_heard(f, peer, nx_loop_now(world->loop));
     if ((kind <= NX_CONTROL_PONG) || (kind == NX_CONTROL_VERDICT)) {
-        err = nx_health_frame(f->health, peer, data, len, nx_loop_now(world->loop));
-    } else if ((kind == NX_CONTROL_FLOOD) &&
-               (nx_flood_frame_group(data, len, &group) == NEXAR_OK) && (group == DEATHS)) {
-        err = nx_flood_frame(f->flood, peer, data, len);
+        err = nx_detector_frame(f->detector, peer, data, len, nx_loop_now(world->loop));
+    } else if ((kind == NX_CONTROL_RBCAST) &&
+               (nx_rbcast_frame_group(data, len, &group) == NEXAR_OK) && (group == DEATHS)) {
+        err = nx_rbcast_frame(f->rbcast, peer, data, len);
     } else {
         nx_accord_take(world, peer, data, len);
     }
@@ -231,24 +232,24 @@ bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, siz
     return true;
 }
 
-void nx_hearsay_init(nx_failure *f)
+void nx_detector_events_init(nx_failure *f)
 {
-    nx_gate_init(&f->gate, &gate_ops, f);
+    nx_heard_gate_init(&f->heard_gate, &gate_ops, f);
 }
 
-nexar_err nx_hearsay_start(nx_failure *f, const nx_health_config *config)
+nexar_err nx_detector_events_start(nx_failure *f, const nx_detector_config *config)
 {
     const nexar_err err =
-        nx_health_create(&f->health, config, &health_ops, f, nx_loop_refresh(f->world->loop));
+        nx_detector_create(&f->detector, config, &detector_ops, f, nx_loop_refresh(f->world->loop));
 
     return (err == NEXAR_OK)
-               ? nx_flood_create(&f->flood, DEATHS, config->size, config->self, &flood_ops, f)
+               ? nx_rbcast_create(&f->rbcast, DEATHS, config->size, config->self, &rbcast_ops, f)
                : err;
 }
 
-void nx_hearsay_stop(nx_failure *f)
+void nx_detector_events_stop(nx_failure *f)
 {
-    nx_gate_fini(&f->gate);
-    nx_health_destroy(f->health);
-    nx_flood_destroy(f->flood);
+    nx_heard_gate_fini(&f->heard_gate);
+    nx_detector_destroy(f->detector);
+    nx_rbcast_destroy(f->rbcast);
 }

@@ -1,5 +1,5 @@
 /*
- * missed.c - those of whom nothing was found: whether they have left or failed.
+ * unreachable.c - those of whom nothing was found: whether they have left or failed.
  *
  * Where nothing listens, and there never was a link, a process may have left in order, having said
  * good-bye to all that it knew, or have been killed.  Nobody here can tell; the seed can, to which
@@ -27,7 +27,7 @@ static bool ask(const nx_failure *f, uint32_t peer)
                           nx_links_same_host(world, m) && nx_process_ended(&m->process));
 }
 
-bool nx_missed_ask(nx_failure *f, uint32_t peer)
+bool nx_unreachable_ask(nx_failure *f, uint32_t peer)
 {
     if (!ask(f, peer)) {
         return false;
@@ -55,7 +55,7 @@ void nx_failure_on_farewell(void *ctx, uint64_t member, nx_farewell how)
     bool was_asked;
 
     if ((f == NULL) || (m == NULL) || (how == NX_FAREWELL_HERE)) {
-        return; /* it is asked again (nx_missed_tick) */
+        return; /* it is asked again (nx_unreachable_tick) */
     }
     was_asked = nx_rankset_remove(&f->asked, m->slot);
     if (how == NX_FAREWELL_NONE) {
@@ -80,7 +80,7 @@ void nx_failure_unanswered(nx_world *world)
     }
 }
 
-void nx_missed_tick(nx_failure *f, uint64_t now_ns)
+void nx_unreachable_tick(nx_failure *f, uint64_t now_ns)
 {
     if ((f->asked.count > 0) && (now_ns >= f->answer_by_ns)) {
         nx_failure_unanswered(f->world);

@@ -1,5 +1,5 @@
 /*
- * health_sim_test.c - heartbeats and floods together in virtual time, as core joins
+ * failure_detector_sim_test.c - heartbeats and floods together in virtual time, as core joins
  * them: what one rank finds out all come to know, in time, and nobody who lives and
  * was not stopped or cut off is taken for dead.
  *
@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "cluster/flood.h"
-#include "cluster/gate.h"
-#include "cluster/health.h"
+#include "cluster/failure_detector.h"
+#include "cluster/heard_gate.h"
+#include "cluster/reliable_broadcast.h"
 #include "msg/control.h"
 #include "rand.h"
 #include "unit.h"
@@ -35,9 +35,9 @@ typedef struct node {
     uint32_t self;
     bool alive, told_off; /* told_off: learned that it is held for dead */
     uint64_t resumes;     /* stopped until then */
-    nx_health *health;
-    nx_flood *flood;
-    nx_gate gate;
+    nx_detector *detector;
+    nx_rbcast *rbcast;
+    nx_heard_gate gate;
     bool buried[MOST];      /* what core does when one is dead was done */
     bool closed[MOST];      /* there is no link any more */
     uint64_t cut_ns[MOST];  /* what is sent to whom after this is lost; 0: never */
@@ -49,7 +49,7 @@ typedef struct event {
     enum { TICK, FRAME, CHAT, CLOSE } kind; /* chat: what an application sends */
     uint32_t from, to;
     size_t len;
-    uint8_t frame[NX_FLOOD_FRAME_MAX];
+    uint8_t frame[NX_RBCAST_FRAME_MAX];
 } event;
 
 struct world {
@@ -105,30 +105,30 @@ static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
 /* What rests upon deaths. */
 static void on_news(void *ctx, uint32_t to, const void *frame, size_t len)
 {
-    nx_gate_send(&((node *)ctx)->gate, to, frame, len);
+    nx_heard_gate_send(&((node *)ctx)->gate, to, frame, len);
 }
 
 static bool on_hears(void *ctx, uint32_t peer)
 {
     const node *n = ctx;
 
-    return nx_health_hears(n->health, peer, n->world->now);
+    return nx_detector_hears(n->detector, peer, n->world->now);
 }
 
 static void on_begin(void *ctx, uint32_t peer)
 {
     node *n = ctx;
 
-    assert_int_equal(nx_health_watch(n->health, peer, n->world->now), NEXAR_OK);
-    nx_health_ask(n->health, peer, n->world->now);
+    assert_int_equal(nx_detector_watch(n->detector, peer, n->world->now), NEXAR_OK);
+    nx_detector_ask(n->detector, peer, n->world->now);
 }
 
 static void on_end(void *ctx, uint32_t peer)
 {
-    nx_health_unwatch(((node *)ctx)->health, peer);
+    nx_detector_unwatch(((node *)ctx)->detector, peer);
 }
 
-static const nx_gate_ops gate_ops = {
+static const nx_heard_gate_ops gate_ops = {
     .send = on_send, .hears = on_hears, .begin = on_begin, .end = on_end};
 
 static void on_suspected(void *ctx, uint32_t peer, const char *why)
@@ -149,7 +149,7 @@ static void on_zombie(void *ctx, uint32_t peer)
 {
     node *n = ctx;
 
-    nx_health_tell(n->health, peer, "why", n->world->now);
+    nx_detector_tell(n->detector, peer, "why", n->world->now);
 }
 
 static void on_outcast(void *ctx, uint32_t by, const char *why)
@@ -166,12 +166,12 @@ static void on_accused(void *ctx, uint32_t by, const char *why)
     assert_string_equal(why, "why");
 }
 
-static const nx_health_ops health_ops = {.send = on_send,
-                                         .suspected = on_suspected,
-                                         .dead = on_dead,
-                                         .zombie = on_zombie,
-                                         .accused = on_accused,
-                                         .outcast = on_outcast};
+static const nx_detector_ops detector_ops = {.send = on_send,
+                                             .suspected = on_suspected,
+                                             .dead = on_dead,
+                                             .zombie = on_zombie,
+                                             .accused = on_accused,
+                                             .outcast = on_outcast};
 
 static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
 {
@@ -183,11 +183,11 @@ static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, ui
     if (peer == n->self) {
         n->told_off = true;
     } else {
-        (void)nx_health_told(n->health, peer, n->world->now);
+        (void)nx_detector_told(n->detector, peer, n->world->now);
     }
 }
 
-static const nx_flood_ops flood_ops = {.send = on_news, .learned = on_learned};
+static const nx_rbcast_ops rbcast_ops = {.send = on_news, .learned = on_learned};
 
 /* As core does it; with |closes| the link to the dead is closed. */
 static void bury(node *n, uint32_t peer)
@@ -195,10 +195,10 @@ static void bury(node *n, uint32_t peer)
     event *e;
 
     n->buried[peer] = true;
-    nx_gate_drop(&n->gate, peer);
-    nx_health_tell(n->health, peer, "why", n->world->now);
-    nx_flood_failed(n->flood, peer);
-    assert_int_equal(nx_flood_start(n->flood, nx_flood_key(NX_FLOOD_DEAD, peer), "why", 3),
+    nx_heard_gate_drop(&n->gate, peer);
+    nx_detector_tell(n->detector, peer, "why", n->world->now);
+    nx_rbcast_failed(n->rbcast, peer);
+    assert_int_equal(nx_rbcast_start(n->rbcast, nx_rbcast_key(NX_RBCAST_DEAD, peer), "why", 3),
                      NEXAR_OK);
     if (n->world->closes) {
         e = emit(n, peer);
@@ -224,7 +224,7 @@ static void leave(node *n)
 
 static void bury_all(node *n)
 {
-    const nx_rankset *dead = nx_health_dead(n->health);
+    const nx_rankset *dead = nx_detector_dead(n->detector);
 
     for (uint32_t i = 0; (i = nx_rankset_next(dead, i)) < dead->n; i++) {
         if (!n->buried[i]) {
@@ -238,14 +238,15 @@ static void world_init(world *w, uint32_t size, uint64_t seed)
     *w = (world){.size = size, .now = 1, .rand = {nxt_mix(seed)}};
     for (uint32_t i = 0; i < size; i++) {
         node *n = &w->nodes[i];
-        const nx_health_config config = {
+        const nx_detector_config config = {
             .size = size, .self = i, .interval_ns = INTERVAL * MS, .timeout_ns = TIMEOUT * MS};
 
         *n = (node){.world = w, .self = i, .alive = true};
-        assert_int_equal(nx_health_create(&n->health, &config, &health_ops, n, w->now), NEXAR_OK);
-        assert_int_equal(nx_flood_create(&n->flood, 0, size, i, &flood_ops, n), NEXAR_OK);
-        nx_gate_init(&n->gate, &gate_ops, n);
-        post(w, nx_health_due(n->health), i)->kind = TICK;
+        assert_int_equal(nx_detector_create(&n->detector, &config, &detector_ops, n, w->now),
+                         NEXAR_OK);
+        assert_int_equal(nx_rbcast_create(&n->rbcast, 0, size, i, &rbcast_ops, n), NEXAR_OK);
+        nx_heard_gate_init(&n->gate, &gate_ops, n);
+        post(w, nx_detector_due(n->detector), i)->kind = TICK;
     }
 }
 
@@ -259,9 +260,9 @@ static void world_fini(world *w)
     }
     nx_heap_fini(&w->events);
     for (uint32_t i = 0; i < w->size; i++) {
-        nx_health_destroy(w->nodes[i].health);
-        nx_flood_destroy(w->nodes[i].flood);
-        nx_gate_fini(&w->nodes[i].gate);
+        nx_detector_destroy(w->nodes[i].detector);
+        nx_rbcast_destroy(w->nodes[i].rbcast);
+        nx_heard_gate_fini(&w->nodes[i].gate);
     }
 }
 
@@ -270,13 +271,13 @@ static void on_frame(node *n, const event *e)
     const uint64_t now = n->world->now;
 
     if (!n->buried[e->from]) {
-        nx_health_heard(n->health, e->from, now);
-        nx_gate_heard(&n->gate, e->from);
+        nx_detector_heard(n->detector, e->from, now);
+        nx_heard_gate_heard(&n->gate, e->from);
     }
-    if (e->frame[0] == NX_CONTROL_FLOOD) {
-        assert_int_equal(nx_flood_frame(n->flood, e->from, e->frame, e->len), NEXAR_OK);
+    if (e->frame[0] == NX_CONTROL_RBCAST) {
+        assert_int_equal(nx_rbcast_frame(n->rbcast, e->from, e->frame, e->len), NEXAR_OK);
     } else {
-        assert_int_equal(nx_health_frame(n->health, e->from, e->frame, e->len, now), NEXAR_OK);
+        assert_int_equal(nx_detector_frame(n->detector, e->from, e->frame, e->len, now), NEXAR_OK);
     }
 }
 
@@ -304,19 +305,19 @@ static void happen(world *w, const event *e)
         if (w->chatty) {
             chat(n);
         }
-        nx_health_tick(n->health, w->now);
+        nx_detector_tick(n->detector, w->now);
         post(w, w->now + (w->closes ? INTERVAL / 4 : INTERVAL) * MS, e->to)->kind = TICK;
         break;
     case FRAME:
         on_frame(n, e);
         break;
     case CHAT:
-        nx_health_heard(n->health, e->from, w->now);
-        nx_gate_heard(&n->gate, e->from);
+        nx_detector_heard(n->detector, e->from, w->now);
+        nx_heard_gate_heard(&n->gate, e->from);
         break;
     case CLOSE:
         n->closed[e->from] = true;
-        nx_health_link_down(n->health, e->from, NX_DOWN_CLOSED, NULL, w->now);
+        nx_detector_link_down(n->detector, e->from, NX_DOWN_CLOSED, NULL, w->now);
         break;
     }
     if (n->told_off) {
@@ -349,7 +350,7 @@ static void run(world *w, uint64_t ms)
 
 static uint32_t dead_known(const world *w, uint32_t at)
 {
-    return nx_health_dead(w->nodes[at].health)->count;
+    return nx_detector_dead(w->nodes[at].detector)->count;
 }
 
 /* Several neighbours die at once, as when their host does. */
@@ -372,7 +373,7 @@ static void test_all_know_all_deaths_in_time(void **state)
         run(w, TIMEOUT + 2 * INTERVAL + 20 * DELAY);
         for (uint32_t i = 0; i < size; i++) {
             for (uint32_t k = 0; (k < size) && w->nodes[i].alive; k++) {
-                assert_int_equal(nx_rankset_has(nx_health_dead(w->nodes[i].health), k),
+                assert_int_equal(nx_rankset_has(nx_detector_dead(w->nodes[i].detector), k),
                                  !w->nodes[k].alive);
             }
         }
@@ -458,7 +459,7 @@ static bool has_it_right(const node *n, uint32_t lost)
     bool right = !n->told_off;
 
     for (uint32_t k = 0; k < n->world->size; k++) {
-        right = right && (nx_rankset_has(nx_health_dead(n->health), k) == ((lost >> k) & 1));
+        right = right && (nx_rankset_has(nx_detector_dead(n->detector), k) == ((lost >> k) & 1));
     }
     return right;
 }
@@ -554,8 +555,8 @@ static void test_a_cut_of_one_pair_both_ways_loses_nobody_else(void **state)
         while ((other == a) || (other == b)) {
             other++;
         }
-        lost |= nx_rankset_has(nx_health_dead(w->nodes[other].health), a) ? 1U << a : 0;
-        lost |= nx_rankset_has(nx_health_dead(w->nodes[other].health), b) ? 1U << b : 0;
+        lost |= nx_rankset_has(nx_detector_dead(w->nodes[other].detector), a) ? 1U << a : 0;
+        lost |= nx_rankset_has(nx_detector_dead(w->nodes[other].detector), b) ? 1U << b : 0;
         expect_lost(w, lost, seed);
         end_cut(w);
     }

@@ -1,5 +1,5 @@
-/* health_test.c - who is pinged, who is declared dead, and who is not. */
-#include "cluster/health.h"
+/* failure_detector_test.c - who is pinged, who is declared dead, and who is not. */
+#include "cluster/failure_detector.h"
 #include "msg/control.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ enum { SIZE = 8, INTERVAL = 500, TIMEOUT = 5000, LOG = 4096 };
 /* What was done, as words. */
 typedef struct stage {
     char log[LOG];
-    nx_health *health;
+    nx_detector *detector;
     uint64_t now;
 } stage;
 
@@ -34,7 +34,7 @@ static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
     static const char *const hears[] = {"", "hears it", "hears others", "hears it and others"};
 
     if (bytes[0] == NX_CONTROL_VERDICT) {
-        assert_true((len > 3) && (len <= NX_HEALTH_FRAME_MAX) && (bytes[1] < 4));
+        assert_true((len > 3) && (len <= NX_DETECTOR_FRAME_MAX) && (bytes[1] < 4));
         note(ctx, "verdict", to, hears[bytes[1]]);
     } else {
         assert_int_equal(len, 2);
@@ -70,20 +70,20 @@ static void on_accused(void *ctx, uint32_t by, const char *why)
     (void)why;
 }
 
-static const nx_health_ops ops = {.send = on_send,
-                                  .suspected = on_suspected,
-                                  .dead = on_dead,
-                                  .zombie = on_zombie,
-                                  .accused = on_accused,
-                                  .outcast = on_outcast};
+static const nx_detector_ops ops = {.send = on_send,
+                                    .suspected = on_suspected,
+                                    .dead = on_dead,
+                                    .zombie = on_zombie,
+                                    .accused = on_accused,
+                                    .outcast = on_outcast};
 
-static const nx_health_config config = {
+static const nx_detector_config config = {
     .size = SIZE, .self = 6, .interval_ns = INTERVAL * MS, .timeout_ns = TIMEOUT * MS, .ring = 2};
 
 static void begin(stage *s)
 {
     *s = (stage){.now = 1000 * MS};
-    assert_int_equal(nx_health_create(&s->health, &config, &ops, s, s->now), NEXAR_OK);
+    assert_int_equal(nx_detector_create(&s->detector, &config, &ops, s, s->now), NEXAR_OK);
 }
 
 /* What happened since the last time. */
@@ -98,9 +98,9 @@ static void pass(stage *s, uint64_t ms)
 {
     const uint64_t end = s->now + ms * MS;
 
-    while (nx_health_due(s->health) <= end) {
-        s->now = nx_health_due(s->health);
-        nx_health_tick(s->health, s->now);
+    while (nx_detector_due(s->detector) <= end) {
+        s->now = nx_detector_due(s->detector);
+        nx_detector_tick(s->detector, s->now);
     }
     s->now = end;
 }
@@ -109,7 +109,7 @@ static void say(stage *s, uint32_t peer, uint8_t type)
 {
     const uint8_t frame[] = {type, NX_WORD_HEARS_YOU};
 
-    assert_int_equal(nx_health_frame(s->health, peer, frame, sizeof(frame), s->now), NEXAR_OK);
+    assert_int_equal(nx_detector_frame(s->detector, peer, frame, sizeof(frame), s->now), NEXAR_OK);
 }
 
 /* |by| says that we are dead, and |word|. */
@@ -117,7 +117,7 @@ static void condemn(stage *s, uint32_t by, uint8_t word)
 {
     const uint8_t frame[] = {NX_CONTROL_VERDICT, word, 4, 's', 'o', 'r', 'r'};
 
-    assert_int_equal(nx_health_frame(s->health, by, frame, sizeof(frame), s->now), NEXAR_OK);
+    assert_int_equal(nx_detector_frame(s->detector, by, frame, sizeof(frame), s->now), NEXAR_OK);
 }
 
 static void test_the_neighbours_on_the_circle_are_pinged(void **state)
@@ -130,20 +130,20 @@ static void test_the_neighbours_on_the_circle_are_pinged(void **state)
     expect(&s, "");
     pass(&s, 1);
     expect(&s, "ping 7; ping 0");
-    assert_true(nx_health_watches(s.health, 0) && !nx_health_watches(s.health, 1));
+    assert_true(nx_detector_watches(s.detector, 0) && !nx_detector_watches(s.detector, 1));
     say(&s, 7, NX_CONTROL_PONG);
     say(&s, 0, NX_CONTROL_PONG);
     say(&s, 3, NX_CONTROL_PING); /* watched by another */
     expect(&s, "pong 3");
     pass(&s, INTERVAL);
     expect(&s, "ping 7; ping 0");
-    nx_health_heard(s.health, 0, s.now + 400 * MS); /* whoever talks is not asked */
+    nx_detector_heard(s.detector, 0, s.now + 400 * MS); /* whoever talks is not asked */
     pass(&s, INTERVAL);
     expect(&s, "ping 7");
-    nx_health_heard(s.health, 0, s.now + 400 * MS); /* but whether it hears us: now and then */
+    nx_detector_heard(s.detector, 0, s.now + 400 * MS); /* but whether it hears us: now and then */
     pass(&s, INTERVAL);
     expect(&s, "ping 7; ping 0");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_silence_for_the_timeout_is_death_and_the_ring_closes(void **state)
@@ -159,14 +159,14 @@ static void test_silence_for_the_timeout_is_death_and_the_ring_closes(void **sta
     s.log[0] = '\0';
     pass(&s, INTERVAL);
     expect(&s, "ping 7; dead 0: no heartbeat for 5.0 s");
-    assert_true(nx_rankset_has(nx_health_dead(s.health), 0));
-    assert_true(nx_health_watches(s.health, 7) && nx_health_watches(s.health, 1));
+    assert_true(nx_rankset_has(nx_detector_dead(s.detector), 0));
+    assert_true(nx_detector_watches(s.detector, 7) && nx_detector_watches(s.detector, 1));
     pass(&s, INTERVAL);
     expect(&s, "ping 7; ping 1");
-    assert_true(nx_health_told(s.health, 7, s.now)); /* 1 is the next now, at 3 */
+    assert_true(nx_detector_told(s.detector, 7, s.now)); /* 1 is the next now, at 3 */
     pass(&s, INTERVAL);
     expect(&s, "ping 1");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_the_silence_of_one_that_cannot_answer_yet_does_not_count(void **state)
@@ -175,21 +175,21 @@ static void test_the_silence_of_one_that_cannot_answer_yet_does_not_count(void *
 
     (void)state;
     begin(&s);
-    nx_health_hold(s.health, 0);
+    nx_detector_hold(s.detector, 0);
     for (uint32_t i = 0; i < 3 * TIMEOUT / INTERVAL; i++) {
         pass(&s, INTERVAL);
         say(&s, 7, NX_CONTROL_PONG);
     }
     assert_null(strstr(s.log, "dead"));
     assert_non_null(strstr(s.log, "ping 0"));
-    nx_health_release(s.health, 0, s.now);
+    nx_detector_release(s.detector, 0, s.now);
     s.log[0] = '\0';
     pass(&s, INTERVAL);
     say(&s, 7, NX_CONTROL_PONG);
     expect(&s, "ping 7; ping 0");
     pass(&s, INTERVAL); /* it has two */
     expect(&s, "ping 7; dead 0: no heartbeat for 5.0 s");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_a_peer_of_an_operation_is_watched_while_it_waits(void **state)
@@ -198,22 +198,22 @@ static void test_a_peer_of_an_operation_is_watched_while_it_waits(void **state)
 
     (void)state;
     begin(&s);
-    assert_int_equal(nx_health_watch(s.health, 3, s.now), NEXAR_OK);
-    assert_int_equal(nx_health_watch(s.health, 3, s.now), NEXAR_OK);
-    assert_int_equal(nx_health_watch(s.health, 7, s.now), NEXAR_OK);
+    assert_int_equal(nx_detector_watch(s.detector, 3, s.now), NEXAR_OK);
+    assert_int_equal(nx_detector_watch(s.detector, 3, s.now), NEXAR_OK);
+    assert_int_equal(nx_detector_watch(s.detector, 7, s.now), NEXAR_OK);
     pass(&s, INTERVAL);
     expect(&s, "ping 7; ping 0; ping 3");
-    nx_health_unwatch(s.health, 3);
-    nx_health_unwatch(s.health, 7);
+    nx_detector_unwatch(s.detector, 3);
+    nx_detector_unwatch(s.detector, 7);
     pass(&s, INTERVAL);
     expect(&s, "ping 7; ping 0; ping 3");
-    nx_health_unwatch(s.health, 3);
-    nx_health_unwatch(s.health, 3); /* one too many does no harm */
+    nx_detector_unwatch(s.detector, 3);
+    nx_detector_unwatch(s.detector, 3); /* one too many does no harm */
     pass(&s, INTERVAL);
     expect(&s, "ping 7; ping 0");
-    assert_int_equal(nx_health_watch(s.health, 6, s.now), NEXAR_EINVAL);
-    assert_int_equal(nx_health_watch(s.health, SIZE, s.now), NEXAR_EINVAL);
-    nx_health_destroy(s.health);
+    assert_int_equal(nx_detector_watch(s.detector, 6, s.now), NEXAR_EINVAL);
+    assert_int_equal(nx_detector_watch(s.detector, SIZE, s.now), NEXAR_EINVAL);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_a_gap_in_our_own_time_is_nobodys_death(void **state)
@@ -225,13 +225,13 @@ static void test_a_gap_in_our_own_time_is_nobodys_death(void **state)
     pass(&s, TIMEOUT - INTERVAL);
     s.log[0] = '\0';
     s.now += 3600 * 1000 * MS; /* we were stopped for an hour */
-    nx_health_tick(s.health, s.now);
+    nx_detector_tick(s.detector, s.now);
     expect(&s, "ping 7; ping 0");
     pass(&s, TIMEOUT - 1);
     assert_null(strstr(s.log, "dead"));
     pass(&s, 1);
     assert_non_null(strstr(s.log, "dead 7: no heartbeat for 5.0 s"));
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 /* Held up for three intervals twice in each time-out. */
@@ -245,8 +245,8 @@ static void test_a_rank_that_is_held_up_now_and_then_finds_who_is_silent(void **
         pass(&s, TIMEOUT / 2 - INTERVAL);
         assert_null(strstr(s.log, "dead"));
         s.log[0] = '\0';
-        s.now = nx_health_due(s.health) - INTERVAL * MS + 3 * INTERVAL * MS;
-        nx_health_tick(s.health, s.now);
+        s.now = nx_detector_due(s.detector) - INTERVAL * MS + 3 * INTERVAL * MS;
+        nx_detector_tick(s.detector, s.now);
         expect(&s, "ping 7; ping 0"); /* and nobody is judged by what it was asked before */
         say(&s, 7, NX_CONTROL_PONG);
     }
@@ -255,7 +255,7 @@ static void test_a_rank_that_is_held_up_now_and_then_finds_who_is_silent(void **
     pass(&s, 1);
     assert_non_null(strstr(s.log, "dead 0: no heartbeat for "));
     assert_null(strstr(s.log, "dead 7"));
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_late_ticks_are_no_gap(void **state)
@@ -266,10 +266,10 @@ static void test_late_ticks_are_no_gap(void **state)
     begin(&s);
     for (uint32_t i = 0; i < 7; i++) { /* 950 ms instead of 500 */
         s.now += 950 * MS;
-        nx_health_tick(s.health, s.now);
+        nx_detector_tick(s.detector, s.now);
     }
     assert_non_null(strstr(s.log, "dead 7: no heartbeat for 5.7 s"));
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_what_shows_that_a_process_is_gone_is_death_at_once(void **state)
@@ -278,14 +278,14 @@ static void test_what_shows_that_a_process_is_gone_is_death_at_once(void **state
 
     (void)state;
     begin(&s);
-    nx_health_link_down(s.health, 3, NX_DOWN_EXITED, NULL, s.now);
-    nx_health_link_down(s.health, 3, NX_DOWN_CLOSED, NULL, s.now);
-    nx_health_link_down(s.health, 4, NX_DOWN_CLOSED, "reset", s.now);
-    nx_health_link_down(s.health, 7, NX_DOWN_REFUSED, NULL, s.now);
+    nx_detector_link_down(s.detector, 3, NX_DOWN_EXITED, NULL, s.now);
+    nx_detector_link_down(s.detector, 3, NX_DOWN_CLOSED, NULL, s.now);
+    nx_detector_link_down(s.detector, 4, NX_DOWN_CLOSED, "reset", s.now);
+    nx_detector_link_down(s.detector, 7, NX_DOWN_REFUSED, NULL, s.now);
     expect(&s, "dead 3: its process is gone; dead 4: closed its connection without a goodbye; "
                "dead 7: nothing listens at its address any more");
-    assert_true(nx_health_watches(s.health, 0) && !nx_health_watches(s.health, 7));
-    nx_health_destroy(s.health);
+    assert_true(nx_detector_watches(s.detector, 0) && !nx_detector_watches(s.detector, 7));
+    nx_detector_destroy(s.detector);
 }
 
 static void test_a_lost_link_is_a_suspicion_that_ends_when_it_is_back(void **state)
@@ -294,21 +294,21 @@ static void test_a_lost_link_is_a_suspicion_that_ends_when_it_is_back(void **sta
 
     (void)state;
     begin(&s);
-    nx_health_link_down(s.health, 7, NX_DOWN_LOST, "no route", s.now);
-    nx_health_link_down(s.health, 7, NX_DOWN_LOST, "no route", s.now);
-    nx_health_link_down(s.health, 3, NX_DOWN_LOST, "others watch it", s.now);
+    nx_detector_link_down(s.detector, 7, NX_DOWN_LOST, "no route", s.now);
+    nx_detector_link_down(s.detector, 7, NX_DOWN_LOST, "no route", s.now);
+    nx_detector_link_down(s.detector, 3, NX_DOWN_LOST, "others watch it", s.now);
     expect(&s, "suspect 7: its link is lost: no route; ping 7");
     pass(&s, TIMEOUT - INTERVAL);
     say(&s, 7, NX_CONTROL_PONG);
     say(&s, 0, NX_CONTROL_PONG);
     s.log[0] = '\0';
-    nx_health_link_down(s.health, 7, NX_DOWN_LOST, "again", s.now);
+    nx_detector_link_down(s.detector, 7, NX_DOWN_LOST, "again", s.now);
     expect(&s, "suspect 7: its link is lost: again; ping 7");
     pass(&s, TIMEOUT);
     assert_non_null(strstr(s.log, "dead 7: no heartbeat for 5.0 s, link lost: again"));
     assert_non_null(strstr(s.log, "dead 0: no heartbeat for 5.0 s"));
     assert_null(strstr(s.log, "dead 0: no heartbeat for 5.0 s, link"));
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_what_others_found_out_is_not_told_again(void **state)
@@ -317,15 +317,15 @@ static void test_what_others_found_out_is_not_told_again(void **state)
 
     (void)state;
     begin(&s);
-    assert_true(nx_health_told(s.health, 7, s.now));
-    assert_false(nx_health_told(s.health, 7, s.now));
-    assert_false(nx_health_told(s.health, 6, s.now));
-    assert_false(nx_health_told(s.health, SIZE, s.now));
-    nx_health_link_down(s.health, 7, NX_DOWN_EXITED, NULL, s.now);
+    assert_true(nx_detector_told(s.detector, 7, s.now));
+    assert_false(nx_detector_told(s.detector, 7, s.now));
+    assert_false(nx_detector_told(s.detector, 6, s.now));
+    assert_false(nx_detector_told(s.detector, SIZE, s.now));
+    nx_detector_link_down(s.detector, 7, NX_DOWN_EXITED, NULL, s.now);
     expect(&s, "");
     say(&s, 7, NX_CONTROL_PING);
     expect(&s, "zombie 7");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_who_said_goodbye_is_not_dead(void **state)
@@ -334,18 +334,18 @@ static void test_who_said_goodbye_is_not_dead(void **state)
 
     (void)state;
     begin(&s);
-    nx_health_left(s.health, 7, s.now);
-    nx_health_left(s.health, 7, s.now);
-    nx_health_link_down(s.health, 7, NX_DOWN_CLOSED, NULL, s.now);
+    nx_detector_left(s.detector, 7, s.now);
+    nx_detector_left(s.detector, 7, s.now);
+    nx_detector_link_down(s.detector, 7, NX_DOWN_CLOSED, NULL, s.now);
     expect(&s, "");
-    assert_int_equal(nx_health_dead(s.health)->count, 0);
+    assert_int_equal(nx_detector_dead(s.detector)->count, 0);
     pass(&s, INTERVAL);
     expect(&s, "ping 0");
-    assert_int_equal(nx_health_watch(s.health, 7, s.now), NEXAR_OK); /* nothing comes of it */
+    assert_int_equal(nx_detector_watch(s.detector, 7, s.now), NEXAR_OK); /* nothing comes of it */
     pass(&s, INTERVAL);
     expect(&s, "ping 0");
-    nx_health_unwatch(s.health, 7);
-    nx_health_destroy(s.health);
+    nx_detector_unwatch(s.detector, 7);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_the_last_one_watches_nobody(void **state)
@@ -355,12 +355,12 @@ static void test_the_last_one_watches_nobody(void **state)
     (void)state;
     begin(&s);
     for (uint32_t i = 0; i < SIZE; i++) {
-        nx_health_link_down(s.health, i, NX_DOWN_EXITED, NULL, s.now);
-        nx_health_left(s.health, i, s.now);
+        nx_detector_link_down(s.detector, i, NX_DOWN_EXITED, NULL, s.now);
+        nx_detector_left(s.detector, i, s.now);
     }
-    assert_int_equal(nx_health_dead(s.health)->count, SIZE - 1);
-    assert_true(nx_health_due(s.health) == UINT64_MAX);
-    nx_health_destroy(s.health);
+    assert_int_equal(nx_detector_dead(s.detector)->count, SIZE - 1);
+    assert_true(nx_detector_due(s.detector) == UINT64_MAX);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_those_who_come_are_watched_too(void **state)
@@ -369,22 +369,22 @@ static void test_those_who_come_are_watched_too(void **state)
 
     (void)state;
     begin(&s);
-    nx_health_left(s.health, 7, s.now);
+    nx_detector_left(s.detector, 7, s.now);
     pass(&s, INTERVAL / 2);
-    assert_int_equal(nx_health_grow(s.health, SIZE + 2, s.now), NEXAR_OK);
+    assert_int_equal(nx_detector_grow(s.detector, SIZE + 2, s.now), NEXAR_OK);
     pass(&s, INTERVAL + INTERVAL / 2);
     expect(&s, "ping 8"); /* which is the first at distance 1, and at distance 2 */
-    assert_true(nx_health_told(s.health, 8, s.now));
+    assert_true(nx_detector_told(s.detector, 8, s.now));
     pass(&s, INTERVAL);
     expect(&s, "ping 9");
-    assert_int_equal(nx_health_grow(s.health, 200, s.now), NEXAR_OK);
-    assert_true(nx_health_watches(s.health, 9) && !nx_health_watches(s.health, 10));
-    assert_int_equal(nx_health_frame(s.health, 199, "\x43\x00", 2, s.now), NEXAR_OK);
+    assert_int_equal(nx_detector_grow(s.detector, 200, s.now), NEXAR_OK);
+    assert_true(nx_detector_watches(s.detector, 9) && !nx_detector_watches(s.detector, 10));
+    assert_int_equal(nx_detector_frame(s.detector, 199, "\x43\x00", 2, s.now), NEXAR_OK);
     expect(&s, "pong 199");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
-/* ---- who hears whom (H1 to H5 of health.h) --------------------------------------- */
+/* ---- who hears whom (H1 to H5 of failure_detector.h) --------------------------------------- */
 
 static void test_who_was_heard_in_half_the_timeout_is_heard(void **state)
 {
@@ -392,23 +392,23 @@ static void test_who_was_heard_in_half_the_timeout_is_heard(void **state)
 
     (void)state;
     begin(&s);
-    assert_false(nx_health_hears(s.health, 7, s.now)); /* being watched is not being heard */
-    nx_health_heard(s.health, 7, s.now);
-    nx_health_heard(s.health, 3, s.now); /* nor is it needed */
-    assert_true(nx_health_hears(s.health, 3, s.now + TIMEOUT / 2 * MS - 1));
-    assert_false(nx_health_hears(s.health, 3, s.now + TIMEOUT / 2 * MS));
-    nx_health_ask(s.health, 3, s.now);
-    nx_health_tell(s.health, 3, "why", s.now);
+    assert_false(nx_detector_hears(s.detector, 7, s.now)); /* being watched is not being heard */
+    nx_detector_heard(s.detector, 7, s.now);
+    nx_detector_heard(s.detector, 3, s.now); /* nor is it needed */
+    assert_true(nx_detector_hears(s.detector, 3, s.now + TIMEOUT / 2 * MS - 1));
+    assert_false(nx_detector_hears(s.detector, 3, s.now + TIMEOUT / 2 * MS));
+    nx_detector_ask(s.detector, 3, s.now);
+    nx_detector_tell(s.detector, 3, "why", s.now);
     s.now += TIMEOUT / 4 * MS;
-    nx_health_heard(s.health, 7, s.now);
+    nx_detector_heard(s.detector, 7, s.now);
     s.now += TIMEOUT / 4 * MS;
-    nx_health_tell(s.health, 3, "why", s.now);
-    nx_health_tell(s.health, 7, "why", s.now);
+    nx_detector_tell(s.detector, 3, "why", s.now);
+    nx_detector_tell(s.detector, 7, "why", s.now);
     s.now += TIMEOUT / 4 * MS;
-    nx_health_tell(s.health, 7, "why", s.now);
+    nx_detector_tell(s.detector, 7, "why", s.now);
     expect(&s, "ping 3; verdict 3: hears it and others; verdict 3: hears others; "
                "verdict 7: hears it; verdict 7");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_one_that_hears_us_or_nobody_that_does_makes_us_outcasts(void **state)
@@ -428,7 +428,7 @@ static void test_one_that_hears_us_or_nobody_that_does_makes_us_outcasts(void **
     s.now += TIMEOUT / 2 * MS;
     condemn(&s, 7, 0); /* 0 heard us long ago */
     expect(&s, "outcast 7: sorr");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_a_verdict_is_one_line_whatever_it_is_made_of(void **state)
@@ -439,9 +439,9 @@ static void test_a_verdict_is_one_line_whatever_it_is_made_of(void **state)
 
     (void)state;
     begin(&s);
-    assert_int_equal(nx_health_frame(s.health, 7, frame, sizeof(frame), s.now), NEXAR_OK);
+    assert_int_equal(nx_detector_frame(s.detector, 7, frame, sizeof(frame), s.now), NEXAR_OK);
     expect(&s, "outcast 7: a??[\xc3\xa4?b");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_who_hears_nobody_is_deaf_and_dead(void **state)
@@ -455,7 +455,7 @@ static void test_who_hears_nobody_is_deaf_and_dead(void **state)
     expect(&s, "pong 3; dead 7: it hears nothing of what it is sent");
     condemn(&s, 7, NX_WORD_HEARS_YOU); /* the dead are not believed */
     expect(&s, "");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_who_hears_others_is_doubted_until_they_had_their_say(void **state)
@@ -467,14 +467,14 @@ static void test_who_hears_others_is_doubted_until_they_had_their_say(void **sta
     pass(&s, INTERVAL * 3 / 4);
     say(&s, 0, NX_CONTROL_PONG);
     condemn(&s, 7, NX_WORD_HEARS_OTHERS);
-    nx_health_link_down(s.health, 7, NX_DOWN_CLOSED, NULL, s.now);
+    nx_detector_link_down(s.detector, 7, NX_DOWN_CLOSED, NULL, s.now);
     pass(&s, INTERVAL / 4);
     expect(&s, "ping 7"); /* 0 was heard a moment ago */
     pass(&s, INTERVAL);
     expect(&s, "dead 7: it does not hear this rank, which others hear; ping 0");
     pass(&s, INTERVAL);
     expect(&s, "ping 0");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_a_doubted_one_was_right_if_nobody_hears_us_any_more(void **state)
@@ -489,11 +489,11 @@ static void test_a_doubted_one_was_right_if_nobody_hears_us_any_more(void **stat
     expect(&s, "outcast 0: sorr");
     say(&s, 3, NX_CONTROL_PONG);
     /* What 3 said was old: we were stopped, and read it late. */
-    assert_int_equal(nx_health_frame(s.health, 3, "\x43\x00", 2, s.now), NEXAR_OK);
+    assert_int_equal(nx_detector_frame(s.detector, 3, "\x43\x00", 2, s.now), NEXAR_OK);
     s.log[0] = '\0';
     pass(&s, INTERVAL);
     expect(&s, "outcast 7: sorr; ping 7; ping 0");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_a_doubted_one_whose_process_is_gone_is_dead(void **state)
@@ -504,16 +504,16 @@ static void test_a_doubted_one_whose_process_is_gone_is_dead(void **state)
     begin(&s);
     say(&s, 0, NX_CONTROL_PONG);
     condemn(&s, 7, NX_WORD_HEARS_OTHERS);
-    nx_health_link_down(s.health, 7, NX_DOWN_EXITED, NULL, s.now);
+    nx_detector_link_down(s.detector, 7, NX_DOWN_EXITED, NULL, s.now);
     expect(&s, "dead 7: its process is gone");
     pass(&s, INTERVAL);
     expect(&s, "ping 0");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_nonsense_is_refused(void **state)
 {
-    nx_health_config bad[5];
+    nx_detector_config bad[5];
     stage s;
 
     (void)state;
@@ -523,22 +523,22 @@ static void test_nonsense_is_refused(void **state)
     bad[0].self = SIZE;
     bad[1].interval_ns = 0;
     bad[2].interval_ns = bad[2].timeout_ns + 1;
-    bad[3].ring = NX_HEALTH_RING_MAX + 1;
+    bad[3].ring = NX_DETECTOR_RING_MAX + 1;
     bad[4].size = 0;
     for (uint32_t i = 0; i < 5; i++) {
-        assert_int_equal(nx_health_create(&s.health, &bad[i], &ops, &s, 0), NEXAR_EINVAL);
+        assert_int_equal(nx_detector_create(&s.detector, &bad[i], &ops, &s, 0), NEXAR_EINVAL);
     }
     begin(&s);
-    assert_int_equal(nx_health_frame(s.health, 7, "\x43", 1, s.now), NEXAR_EPROTO);
-    assert_int_equal(nx_health_frame(s.health, 7, "\x43\x00\x00", 3, s.now), NEXAR_EPROTO);
-    assert_int_equal(nx_health_frame(s.health, 7, "\x43\x04", 2, s.now), NEXAR_EPROTO);
-    assert_int_equal(nx_health_frame(s.health, 7, "\x42\x00", 2, s.now), NEXAR_EPROTO);
-    assert_int_equal(nx_health_frame(s.health, 7, "\x49\x00", 2, s.now), NEXAR_EPROTO);
-    assert_int_equal(nx_health_frame(s.health, 7, "\x49\x00\x02s", 4, s.now), NEXAR_EPROTO);
-    assert_int_equal(nx_health_frame(s.health, 6, "\x43\x00", 2, s.now), NEXAR_EPROTO);
-    assert_int_equal(nx_health_frame(s.health, SIZE, "\x43\x00", 2, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_detector_frame(s.detector, 7, "\x43", 1, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_detector_frame(s.detector, 7, "\x43\x00\x00", 3, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_detector_frame(s.detector, 7, "\x43\x04", 2, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_detector_frame(s.detector, 7, "\x42\x00", 2, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_detector_frame(s.detector, 7, "\x49\x00", 2, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_detector_frame(s.detector, 7, "\x49\x00\x02s", 4, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_detector_frame(s.detector, 6, "\x43\x00", 2, s.now), NEXAR_EPROTO);
+    assert_int_equal(nx_detector_frame(s.detector, SIZE, "\x43\x00", 2, s.now), NEXAR_EPROTO);
     expect(&s, "");
-    nx_health_destroy(s.health);
+    nx_detector_destroy(s.detector);
 }
 
 static void test_no_memory_is_said(void **state)
@@ -549,16 +549,16 @@ static void test_no_memory_is_said(void **state)
     NXT_FOR_EACH_OOM (n) {
         nexar_err err;
 
-        s.health = NULL;
-        err = nx_health_create(&s.health, &config, &ops, &s, s.now);
+        s.detector = NULL;
+        err = nx_detector_create(&s.detector, &config, &ops, &s, s.now);
         if (err == NEXAR_OK) {
-            err = nx_health_watch(s.health, 3, s.now);
+            err = nx_detector_watch(s.detector, 3, s.now);
         }
         if (err == NEXAR_OK) {
-            err = nx_health_grow(s.health, 100, s.now);
+            err = nx_detector_grow(s.detector, 100, s.now);
         }
         assert_int_equal(err, nx_alloc_failed() ? NEXAR_ENOMEM : NEXAR_OK);
-        nx_health_destroy(s.health);
+        nx_detector_destroy(s.detector);
     }
 }
 

@@ -1,8 +1,8 @@
 /*
- * exits_test.c - processes of one host that end, without shared memory between them: all others
- * know at once, nothing that was sent is lost, and nobody who leaves is taken for dead.
+ * process_exit_test.c - processes of one host that end, without shared memory between them: all
+ * others know at once, nothing that was sent is lost, and nobody who leaves is taken for dead.
  */
-#include "core/failure/exits.h"
+#include "core/failure/process_exit.h"
 
 #include <dirent.h>
 #include <sched.h>
@@ -340,7 +340,7 @@ static void test_the_end_of_a_namesake_in_another_namespace_is_no_death(void **s
 /* ---- the part itself --------------------------------------------------------------------------
  */
 
-enum { MOST = NX_EXITS_MOST + 8, SELF = MOST / 2 };
+enum { MOST = NX_PROCESS_EXIT_MOST + 8, SELF = MOST / 2 };
 
 /* A world with nothing but what is needed, whose ranks are processes that do nothing. */
 typedef struct stage {
@@ -431,7 +431,7 @@ static void stage_close(stage *s)
     for (uint32_t i = 0; i < MOST; i++) {
         end_rank(s, i);
     }
-    nx_exits_stop(&s->world);
+    nx_process_exit_stop(&s->world);
     nx_msg_destroy(s->world.msg);
     nx_loop_unlock(s->world.loop);
     nx_loop_destroy(s->world.loop);
@@ -443,7 +443,7 @@ static void await_watched(stage *s, uint32_t n)
 {
     const uint64_t end = nx_loop_refresh(s->world.loop) + UINT64_C(60000000000);
 
-    while (nx_exits_watched(&s->world) != n) {
+    while (nx_process_exit_watched(&s->world) != n) {
         nx_event never = {0};
         const uint64_t now = nx_loop_refresh(s->world.loop);
 
@@ -478,26 +478,26 @@ static void test_the_next_ones_are_watched_and_no_more(void **state)
     stage_open(&s);
     files = open_files();
     for (uint32_t i = 0; i < MOST; i++) {
-        nx_exits_watch(&s.world, &s.view->members[i]);
-        nx_exits_watch(&s.world, &s.view->members[i]); /* twice is once */
+        nx_process_exit_watch(&s.world, &s.view->members[i]);
+        nx_process_exit_watch(&s.world, &s.view->members[i]); /* twice is once */
     }
-    assert_int_equal(nx_exits_watched(&s.world), NX_EXITS_MOST);
-    assert_int_equal(open_files(), files + NX_EXITS_MOST + 1);
+    assert_int_equal(nx_process_exit_watched(&s.world), NX_PROCESS_EXIT_MOST);
+    assert_int_equal(open_files(), files + NX_PROCESS_EXIT_MOST + 1);
     end_rank(&s, SELF - 1); /* the last of the circle */
     end_rank(&s, SELF + 1);
-    await_watched(&s, NX_EXITS_MOST - 1);
-    end_rank(&s, (SELF + NX_EXITS_MOST) % MOST);
-    await_watched(&s, NX_EXITS_MOST - 2);
-    end_rank(&s, (SELF + NX_EXITS_MOST + 1) % MOST); /* one too far */
+    await_watched(&s, NX_PROCESS_EXIT_MOST - 1);
+    end_rank(&s, (SELF + NX_PROCESS_EXIT_MOST) % MOST);
+    await_watched(&s, NX_PROCESS_EXIT_MOST - 2);
+    end_rank(&s, (SELF + NX_PROCESS_EXIT_MOST + 1) % MOST); /* one too far */
     end_rank(&s, SELF + 2);
-    await_watched(&s, NX_EXITS_MOST - 3);
-    nx_exits_forget(&s.world, SELF + 3);
-    nx_exits_forget(&s.world, SELF + 3);
-    nx_exits_forget(&s.world, SELF);
-    assert_int_equal(nx_exits_watched(&s.world), NX_EXITS_MOST - 4);
-    nx_exits_stop(&s.world);
-    nx_exits_stop(&s.world);
-    assert_int_equal(nx_exits_watched(&s.world), 0);
+    await_watched(&s, NX_PROCESS_EXIT_MOST - 3);
+    nx_process_exit_forget(&s.world, SELF + 3);
+    nx_process_exit_forget(&s.world, SELF + 3);
+    nx_process_exit_forget(&s.world, SELF);
+    assert_int_equal(nx_process_exit_watched(&s.world), NX_PROCESS_EXIT_MOST - 4);
+    nx_process_exit_stop(&s.world);
+    nx_process_exit_stop(&s.world);
+    assert_int_equal(nx_process_exit_watched(&s.world), 0);
     assert_int_equal(open_files(), files);
     stage_close(&s);
 }
@@ -509,12 +509,12 @@ static void test_ranks_of_other_hosts_and_of_this_process_are_not_watched(void *
     (void)state;
     stage_open(&s);
     s.view->members[0].boot_id[3] = 1;
-    nx_exits_watch(&s.world, &s.view->members[0]);
+    nx_process_exit_watch(&s.world, &s.view->members[0]);
     s.view->members[1].process = s.view->members[SELF].process; /* a thread of this one */
-    nx_exits_watch(&s.world, &s.view->members[1]);
+    nx_process_exit_watch(&s.world, &s.view->members[1]);
     end_rank(&s, 2);
-    nx_exits_watch(&s.world, &s.view->members[2]);
-    assert_int_equal(nx_exits_watched(&s.world), 0);
+    nx_process_exit_watch(&s.world, &s.view->members[2]);
+    assert_int_equal(nx_process_exit_watched(&s.world), 0);
     stage_close(&s);
 }
 
@@ -529,15 +529,15 @@ static void test_a_child_that_holds_descriptors_does_no_harm(void **state)
         skip();
     }
     stage_open(&s);
-    nx_exits_watch(&s.world, &s.view->members[0]);
-    nx_exits_watch(&s.world, &s.view->members[1]);
-    assert_int_equal(nx_exits_watched(&s.world), 2);
+    nx_process_exit_watch(&s.world, &s.view->members[0]);
+    nx_process_exit_watch(&s.world, &s.view->members[1]);
+    assert_int_equal(nx_process_exit_watched(&s.world), 2);
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         idle();
     }
-    nx_exits_forget(&s.world, 0);
+    nx_process_exit_forget(&s.world, 0);
     end_rank(&s, 0);
     end_rank(&s, 1);
     await_watched(&s, 0);
@@ -561,9 +561,9 @@ static void test_without_memory_nobody_is_watched_and_nothing_is_lost(void **sta
     (void)state;
     stage_open(&s);
     NXT_FOR_EACH_OOM (n) {
-        nx_exits_watch(&s.world, &s.view->members[0]);
-        assert_true(!nx_alloc_failed() || (nx_exits_watched(&s.world) == 0));
-        nx_exits_stop(&s.world);
+        nx_process_exit_watch(&s.world, &s.view->members[0]);
+        assert_true(!nx_alloc_failed() || (nx_process_exit_watched(&s.world) == 0));
+        nx_process_exit_stop(&s.world);
     }
     nx_alloc_fail_after(-1);
     stage_close(&s);

@@ -1,5 +1,5 @@
-/* gate.c - what waits until somebody is heard. */
-#include "cluster/gate.h"
+/* heard_gate.c - frames that wait until their receiver has been heard from. */
+#include "cluster/heard_gate.h"
 
 #include <string.h>
 
@@ -12,9 +12,9 @@ typedef struct waiting {
     uint8_t frame[];
 } waiting;
 
-void nx_gate_init(nx_gate *g, const nx_gate_ops *ops, void *ctx)
+void nx_heard_gate_init(nx_heard_gate *g, const nx_heard_gate_ops *ops, void *ctx)
 {
-    *g = (nx_gate){.ops = ops, .ctx = ctx};
+    *g = (nx_heard_gate){.ops = ops, .ctx = ctx};
     nx_list_init(&g->frames);
 }
 
@@ -27,13 +27,13 @@ static void free_all(nx_list *list)
     }
 }
 
-void nx_gate_fini(nx_gate *g)
+void nx_heard_gate_fini(nx_heard_gate *g)
 {
     free_all(&g->frames);
 }
 
 /* Moves what waits for |peer| to |out|; whether there was anything. */
-static bool take(nx_gate *g, uint32_t peer, nx_list *out)
+static bool take(nx_heard_gate *g, uint32_t peer, nx_list *out)
 {
     nx_list_init(out);
     nx_list_for_each (at, &g->frames) {
@@ -45,7 +45,7 @@ static bool take(nx_gate *g, uint32_t peer, nx_list *out)
     return !nx_list_empty(out);
 }
 
-static bool waits(const nx_gate *g, uint32_t peer)
+static bool waits(const nx_heard_gate *g, uint32_t peer)
 {
     for (const nx_list *at = g->frames.next; at != &g->frames; at = at->next) {
         if (nx_list_entry(at, waiting, link)->to == peer) {
@@ -55,7 +55,7 @@ static bool waits(const nx_gate *g, uint32_t peer)
     return false;
 }
 
-void nx_gate_heard(nx_gate *g, uint32_t peer)
+void nx_heard_gate_heard(nx_heard_gate *g, uint32_t peer)
 {
     nx_list ready, *at;
 
@@ -71,7 +71,7 @@ void nx_gate_heard(nx_gate *g, uint32_t peer)
     }
 }
 
-void nx_gate_drop(nx_gate *g, uint32_t peer)
+void nx_heard_gate_drop(nx_heard_gate *g, uint32_t peer)
 {
     nx_list dropped;
 
@@ -81,13 +81,13 @@ void nx_gate_drop(nx_gate *g, uint32_t peer)
     }
 }
 
-void nx_gate_send(nx_gate *g, uint32_t to, const void *frame, size_t len)
+void nx_heard_gate_send(nx_heard_gate *g, uint32_t to, const void *frame, size_t len)
 {
     waiting *w = NULL;
     bool first;
 
     if (g->ops->hears(g->ctx, to)) {
-        nx_gate_heard(g, to);
+        nx_heard_gate_heard(g, to);
     } else {
         w = nx_zalloc(sizeof(*w) + len);
     }

@@ -1,10 +1,10 @@
 /*
- * exits.c - descriptors of processes, in one epoll that the loop watches.
+ * process_exit.c - descriptors of processes, in one epoll that the loop watches.
  *
  * One descriptor for the loop, which has a hook: with descriptors that have none it would ask
  * the kernel once more for every packet.
  */
-#include "core/failure/exits.h"
+#include "core/failure/process_exit.h"
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -24,15 +24,15 @@ typedef struct watch {
     int fd;
 } watch;
 
-struct nx_exits {
+struct nx_process_exits {
     nx_world *world;
     nx_fd all; /* an epoll of those below, each with its slot */
     uint64_t asked_ns;
     uint32_t n;
-    watch at[NX_EXITS_MOST];
+    watch at[NX_PROCESS_EXIT_MOST];
 };
 
-static void drop(nx_exits *e, uint32_t i)
+static void drop(nx_process_exits *e, uint32_t i)
 {
     /* That it is closed does not take it out: a child by fork may have it. */
     (void)epoll_ctl(e->all.fd, EPOLL_CTL_DEL, e->at[i].fd, NULL);
@@ -40,9 +40,9 @@ static void drop(nx_exits *e, uint32_t i)
     e->at[i] = e->at[--e->n];
 }
 
-void nx_exits_forget(nx_world *world, uint32_t slot)
+void nx_process_exit_forget(nx_world *world, uint32_t slot)
 {
-    nx_exits *e = world->exits;
+    nx_process_exits *e = world->process_exits;
 
     for (uint32_t i = 0; (e != NULL) && (i < e->n); i++) {
         if (e->at[i].slot == slot) {
@@ -52,13 +52,13 @@ void nx_exits_forget(nx_world *world, uint32_t slot)
     }
 }
 
-static void on_end(nx_exits *e, uint32_t slot)
+static void on_end(nx_process_exits *e, uint32_t slot)
 {
     nx_world *world = e->world;
     nx_link *link = nx_msg_link(world->msg, slot);
     char text[NX_PEER_TEXT];
 
-    nx_exits_forget(world, slot);
+    nx_process_exit_forget(world, slot);
     /* By shared memory it knows, and has more to read than what is in the socket. */
     if ((link != NULL) && !nx_shm_is(link)) {
         nx_log(NX_LOG_DEBUG, "the process of %s has ended", nx_world_peer_text(world, slot, text));
@@ -66,7 +66,7 @@ static void on_end(nx_exits *e, uint32_t slot)
     }
 }
 
-static bool ask(nx_exits *e)
+static bool ask(nx_process_exits *e)
 {
     struct epoll_event ready[BATCH];
     const int n = nx_sys_epoll_wait(e->all.fd, ready, BATCH, 0);
@@ -81,20 +81,20 @@ static bool ask(nx_exits *e)
 static void on_ready(nx_fd *fd, uint32_t events)
 {
     (void)events;
-    (void)ask(nx_list_entry(fd, nx_exits, all));
+    (void)ask(nx_list_entry(fd, nx_process_exits, all));
 }
 
 static bool on_spin(nx_fd *fd)
 {
-    nx_exits *e = nx_list_entry(fd, nx_exits, all);
+    nx_process_exits *e = nx_list_entry(fd, nx_process_exits, all);
 
     return (nx_loop_now(e->world->loop) - e->asked_ns >= ASK_NS) && ask(e);
 }
 
 /* NULL: there is no memory, or no descriptor, for it. */
-static nx_exits *make(nx_world *world)
+static nx_process_exits *make(nx_world *world)
 {
-    nx_exits *e = nx_zalloc(sizeof(*e));
+    nx_process_exits *e = nx_zalloc(sizeof(*e));
 
     if (e == NULL) {
         return NULL;
@@ -120,7 +120,7 @@ static uint32_t distance(const nx_world *world, uint32_t slot)
 }
 
 /* Whether there is room for |slot|, if need be instead of the one that is farthest. */
-static bool make_room(nx_exits *e, uint32_t slot)
+static bool make_room(nx_process_exits *e, uint32_t slot)
 {
     uint32_t last = 0;
 
@@ -131,7 +131,7 @@ static bool make_room(nx_exits *e, uint32_t slot)
         last =
             (distance(e->world, e->at[i].slot) > distance(e->world, e->at[last].slot)) ? i : last;
     }
-    if (e->n < NX_EXITS_MOST) {
+    if (e->n < NX_PROCESS_EXIT_MOST) {
         return true;
     }
     if (distance(e->world, e->at[last].slot) < distance(e->world, slot)) {
@@ -141,19 +141,19 @@ static bool make_room(nx_exits *e, uint32_t slot)
     return true;
 }
 
-void nx_exits_watch(nx_world *world, const nx_member *m)
+void nx_process_exit_watch(nx_world *world, const nx_member *m)
 {
     struct epoll_event event = {.events = EPOLLIN, .data = {.u32 = m->slot}};
     const int fd = nx_links_same_host(world, m) ? nx_process_open(&m->process) : -1;
-    nx_exits *e;
+    nx_process_exits *e;
 
     if (fd < 0) {
         return;
     }
-    if (world->exits == NULL) {
-        world->exits = make(world);
+    if (world->process_exits == NULL) {
+        world->process_exits = make(world);
     }
-    e = world->exits;
+    e = world->process_exits;
     if ((e == NULL) || !make_room(e, m->slot) ||
         (epoll_ctl(e->all.fd, EPOLL_CTL_ADD, fd, &event) != 0)) {
         (void)nx_sys_close(fd);
@@ -162,9 +162,9 @@ void nx_exits_watch(nx_world *world, const nx_member *m)
     e->at[e->n++] = (watch){.slot = m->slot, .fd = fd};
 }
 
-void nx_exits_stop(nx_world *world)
+void nx_process_exit_stop(nx_world *world)
 {
-    nx_exits *e = world->exits;
+    nx_process_exits *e = world->process_exits;
 
     if (e == NULL) {
         return;
@@ -175,10 +175,10 @@ void nx_exits_stop(nx_world *world)
     nx_loop_fd_remove(world->loop, &e->all);
     (void)nx_sys_close(e->all.fd);
     nx_free(e);
-    world->exits = NULL;
+    world->process_exits = NULL;
 }
 
-uint32_t nx_exits_watched(const nx_world *world)
+uint32_t nx_process_exit_watched(const nx_world *world)
 {
-    return (world->exits == NULL) ? 0 : world->exits->n;
+    return (world->process_exits == NULL) ? 0 : world->process_exits->n;
 }

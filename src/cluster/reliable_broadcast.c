@@ -1,5 +1,5 @@
-/* flood.c - news on a circle with chords. */
-#include "cluster/flood.h"
+/* reliable_broadcast.c - reliable broadcast over a circulant graph. */
+#include "cluster/reliable_broadcast.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -22,32 +22,33 @@ typedef struct item {
 
 /* Invariant: targets[j] is the first living rank at distance 2^j or more, self if
  * there is none; each of them has been told every item. */
-struct nx_flood {
+struct nx_rbcast {
     uint64_t group;
     uint32_t size, self;
-    const nx_flood_ops *ops;
+    const nx_rbcast_ops *ops;
     void *ctx;
     nx_rankset dead;
     uint32_t targets[TARGETS_MAX], ntargets;
     nx_map items;
 };
 
-static uint32_t target_at(const nx_flood *f, uint32_t j)
+static uint32_t target_at(const nx_rbcast *f, uint32_t j)
 {
     return nx_rankset_after_out(&f->dead, f->self, UINT32_C(1) << j);
 }
 
-nexar_err nx_flood_create(nx_flood **out, uint64_t group, uint32_t size, uint32_t self,
-                          const nx_flood_ops *ops, void *ctx)
+nexar_err nx_rbcast_create(nx_rbcast **out, uint64_t group, uint32_t size, uint32_t self,
+                           const nx_rbcast_ops *ops, void *ctx)
 {
-    nx_flood *f;
+    nx_rbcast *f;
 
     if ((size == 0) || (size > NX_WORLD_MAX) || (self >= size)) {
-        return nx_fail(NEXAR_EINVAL, "a flood from rank %" PRIu32 " of %" PRIu32, self, size);
+        return nx_fail(NEXAR_EINVAL, "a reliable broadcast by rank %" PRIu32 " of %" PRIu32, self,
+                       size);
     }
     f = nx_zalloc(sizeof(*f));
     if (f == NULL) {
-        return nx_fail_nomem("a flood");
+        return nx_fail_nomem("a reliable broadcast");
     }
     if (nx_rankset_init(&f->dead, size) != NEXAR_OK) {
         nx_free(f);
@@ -66,7 +67,7 @@ nexar_err nx_flood_create(nx_flood **out, uint64_t group, uint32_t size, uint32_
     return NEXAR_OK;
 }
 
-void nx_flood_destroy(nx_flood *f)
+void nx_rbcast_destroy(nx_rbcast *f)
 {
     size_t at = 0;
     void *it;
@@ -82,28 +83,28 @@ void nx_flood_destroy(nx_flood *f)
     nx_free(f);
 }
 
-size_t nx_flood_encode(uint64_t group, uint64_t key, const void *data, size_t len,
-                       uint8_t frame[NX_FLOOD_FRAME_MAX])
+size_t nx_rbcast_encode(uint64_t group, uint64_t key, const void *data, size_t len,
+                        uint8_t frame[NX_RBCAST_FRAME_MAX])
 {
-    nx_writer w = nx_writer_make(frame, NX_FLOOD_FRAME_MAX);
+    nx_writer w = nx_writer_make(frame, NX_RBCAST_FRAME_MAX);
 
-    nx_write_u8(&w, NX_CONTROL_FLOOD);
+    nx_write_u8(&w, NX_CONTROL_RBCAST);
     nx_write_varint(&w, group);
     nx_write_u64(&w, key);
     nx_write_blob(&w, data, len);
     return w.len;
 }
 
-static void tell(nx_flood *f, const item *it, uint32_t to)
+static void tell(nx_rbcast *f, const item *it, uint32_t to)
 {
-    uint8_t frame[NX_FLOOD_FRAME_MAX];
+    uint8_t frame[NX_RBCAST_FRAME_MAX];
 
-    f->ops->send(f->ctx, to, frame, nx_flood_encode(f->group, it->key, it->data, it->len, frame));
+    f->ops->send(f->ctx, to, frame, nx_rbcast_encode(f->group, it->key, it->data, it->len, frame));
 }
 
 /* Whether the |j|-th target is one that is to be told: not self, not one that an
  * earlier one stands for. */
-static bool is_target(const nx_flood *f, uint32_t j)
+static bool is_target(const nx_rbcast *f, uint32_t j)
 {
     for (uint32_t i = 0; i < j; i++) {
         if (f->targets[i] == f->targets[j]) {
@@ -114,7 +115,7 @@ static bool is_target(const nx_flood *f, uint32_t j)
 }
 
 /* NULL: no memory. */
-static item *keep(nx_flood *f, uint64_t key, const void *data, size_t len)
+static item *keep(nx_rbcast *f, uint64_t key, const void *data, size_t len)
 {
     item *it = nx_zalloc(sizeof(*it) + len);
 
@@ -134,7 +135,7 @@ static item *keep(nx_flood *f, uint64_t key, const void *data, size_t len)
     return it;
 }
 
-static void tell_all(nx_flood *f, const item *it, uint32_t but)
+static void tell_all(nx_rbcast *f, const item *it, uint32_t but)
 {
     for (uint32_t j = 0; j < f->ntargets; j++) {
         if (is_target(f, j) && (f->targets[j] != but)) {
@@ -143,14 +144,14 @@ static void tell_all(nx_flood *f, const item *it, uint32_t but)
     }
 }
 
-nexar_err nx_flood_start(nx_flood *f, uint64_t key, const void *data, size_t len)
+nexar_err nx_rbcast_start(nx_rbcast *f, uint64_t key, const void *data, size_t len)
 {
     const item *it;
 
-    if (len > NX_FLOOD_DATA_MAX) {
-        return nx_fail(NEXAR_EINVAL, "news of %zu bytes; at most %d fit", len, NX_FLOOD_DATA_MAX);
+    if (len > NX_RBCAST_DATA_MAX) {
+        return nx_fail(NEXAR_EINVAL, "news of %zu bytes; at most %d fit", len, NX_RBCAST_DATA_MAX);
     }
-    if (nx_flood_knows(f, key)) {
+    if (nx_rbcast_knows(f, key)) {
         return NEXAR_OK;
     }
     it = keep(f, key, data, len);
@@ -161,13 +162,13 @@ nexar_err nx_flood_start(nx_flood *f, uint64_t key, const void *data, size_t len
     return NEXAR_OK;
 }
 
-nexar_err nx_flood_frame_group(const void *frame, size_t len, uint64_t *group)
+nexar_err nx_rbcast_frame_group(const void *frame, size_t len, uint64_t *group)
 {
     nx_reader r = nx_reader_make(frame, len);
     const uint8_t type = nx_read_u8(&r);
     const uint64_t g = nx_read_varint(&r);
 
-    if (r.failed || (type != NX_CONTROL_FLOOD)) {
+    if (r.failed || (type != NX_CONTROL_RBCAST)) {
         return nx_fail(NEXAR_EPROTO, "a malformed frame of news");
     }
     *group = g;
@@ -179,24 +180,24 @@ static bool is_known_key(uint64_t key)
 {
     const uint64_t kind = key >> 32;
 
-    return (kind >= NX_FLOOD_DEAD) && (kind <= NX_FLOOD_ENDED) && ((uint32_t)key < NX_WORLD_MAX);
+    return (kind >= NX_RBCAST_DEAD) && (kind <= NX_RBCAST_ENDED) && ((uint32_t)key < NX_WORLD_MAX);
 }
 
-nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t len)
+nexar_err nx_rbcast_frame(nx_rbcast *f, uint32_t from, const void *frame, size_t len)
 {
     nx_reader r = nx_reader_make(frame, len);
     const uint8_t type = nx_read_u8(&r);
     const uint64_t group = nx_read_varint(&r), key = nx_read_u64(&r);
-    char why[NX_FLOOD_DATA_MAX + 1];
+    char why[NX_RBCAST_DATA_MAX + 1];
     const item *it;
 
     nx_read_sentence(&r, why, sizeof(why));
-    if (!nx_reader_done(&r) || (type != NX_CONTROL_FLOOD) || (group != f->group) ||
+    if (!nx_reader_done(&r) || (type != NX_CONTROL_RBCAST) || (group != f->group) ||
         !is_known_key(key)) {
         return nx_fail(NEXAR_EPROTO, "a malformed frame of news");
     }
     /* What the dead say does not count: they may take others for dead. */
-    if (nx_rankset_has(&f->dead, from) || nx_flood_knows(f, key)) {
+    if (nx_rankset_has(&f->dead, from) || nx_rbcast_knows(f, key)) {
         return NEXAR_OK;
     }
     it = keep(f, key, why, strlen(why));
@@ -209,7 +210,7 @@ nexar_err nx_flood_frame(nx_flood *f, uint32_t from, const void *frame, size_t l
 }
 
 /* The |j|-th target is another one: it is told all, unless it stands elsewhere too. */
-static void retarget(nx_flood *f, uint32_t j)
+static void retarget(nx_rbcast *f, uint32_t j)
 {
     const item *it;
     size_t at = 0;
@@ -224,7 +225,7 @@ static void retarget(nx_flood *f, uint32_t j)
     }
 }
 
-void nx_flood_failed(nx_flood *f, uint32_t rank)
+void nx_rbcast_failed(nx_rbcast *f, uint32_t rank)
 {
     if ((rank >= f->size) || (rank == f->self) || !nx_rankset_add(&f->dead, rank)) {
         return;
@@ -236,7 +237,7 @@ void nx_flood_failed(nx_flood *f, uint32_t rank)
     }
 }
 
-nexar_err nx_flood_grow(nx_flood *f, uint32_t size)
+nexar_err nx_rbcast_grow(nx_rbcast *f, uint32_t size)
 {
     nexar_err err = nx_rankset_grow(&f->dead, size);
 
@@ -256,12 +257,12 @@ nexar_err nx_flood_grow(nx_flood *f, uint32_t size)
     return NEXAR_OK;
 }
 
-void nx_flood_forget(nx_flood *f, uint64_t key)
+void nx_rbcast_forget(nx_rbcast *f, uint64_t key)
 {
     nx_free(nx_map_take(&f->items, key));
 }
 
-bool nx_flood_knows(const nx_flood *f, uint64_t key)
+bool nx_rbcast_knows(const nx_rbcast *f, uint64_t key)
 {
     return nx_map_get(&f->items, key) != NULL;
 }

@@ -1,5 +1,5 @@
-/* flood_test.c - news reach all who live, whoever dies on the way. */
-#include "cluster/flood.h"
+/* reliable_broadcast_test.c - news reach all who live, whoever dies on the way. */
+#include "cluster/reliable_broadcast.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ enum { GROUP = 5, LARGE = 1024 };
 typedef struct packet {
     uint32_t from, to, hops;
     size_t len;
-    uint8_t frame[NX_FLOOD_FRAME_MAX];
+    uint8_t frame[NX_RBCAST_FRAME_MAX];
 } packet;
 
 typedef struct net net;
@@ -22,7 +22,7 @@ typedef struct node {
     net *net;
     uint32_t self, hops, learned, sends_left;
     bool alive;
-    nx_flood *flood;
+    nx_rbcast *rbcast;
 } node;
 
 struct net {
@@ -38,7 +38,7 @@ static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
     node *from = ctx;
     net *w = from->net;
 
-    assert_true((to < w->size) && (to != from->self) && (len <= NX_FLOOD_FRAME_MAX));
+    assert_true((to < w->size) && (to != from->self) && (len <= NX_RBCAST_FRAME_MAX));
     from->alive = from->alive && (from->sends_left-- > 0);
     if (!from->alive) {
         return;
@@ -58,7 +58,7 @@ static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, ui
 {
     node *at = ctx;
 
-    assert_true(key >> 32 == NX_FLOOD_DEAD);
+    assert_true(key >> 32 == NX_RBCAST_DEAD);
     assert_int_equal(len, 3);
     assert_memory_equal(data, "why", 3);
     assert_true(from < at->net->size);
@@ -66,7 +66,7 @@ static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, ui
     at->hops = at->net->hops;
 }
 
-static const nx_flood_ops ops = {.send = on_send, .learned = on_learned};
+static const nx_rbcast_ops ops = {.send = on_send, .learned = on_learned};
 
 static void net_init(net *w, uint32_t size, uint64_t seed)
 {
@@ -75,7 +75,7 @@ static void net_init(net *w, uint32_t size, uint64_t seed)
     assert_non_null(w->nodes);
     for (uint32_t i = 0; i < size; i++) {
         w->nodes[i] = (node){.net = w, .self = i, .alive = true, .sends_left = UINT32_MAX};
-        assert_int_equal(nx_flood_create(&w->nodes[i].flood, GROUP, size, i, &ops, &w->nodes[i]),
+        assert_int_equal(nx_rbcast_create(&w->nodes[i].rbcast, GROUP, size, i, &ops, &w->nodes[i]),
                          NEXAR_OK);
     }
 }
@@ -83,7 +83,7 @@ static void net_init(net *w, uint32_t size, uint64_t seed)
 static void net_fini(net *w)
 {
     for (uint32_t i = 0; i < w->size; i++) {
-        nx_flood_destroy(w->nodes[i].flood);
+        nx_rbcast_destroy(w->nodes[i].rbcast);
     }
     free(w->nodes);
     free(w->queue);
@@ -103,14 +103,14 @@ static void step(net *w, bool any)
     }
     w->hops = p.hops;
     if (w->nodes[p.to].alive) {
-        assert_int_equal(nx_flood_frame(w->nodes[p.to].flood, p.from, p.frame, p.len), NEXAR_OK);
+        assert_int_equal(nx_rbcast_frame(w->nodes[p.to].rbcast, p.from, p.frame, p.len), NEXAR_OK);
     }
 }
 
 static void test_everybody_learns_once_in_few_hops(void **state)
 {
     static const uint32_t sizes[] = {1, 2, 3, 7, 8, 9, 100, LARGE};
-    const uint64_t key = nx_flood_key(NX_FLOOD_DEAD, 0);
+    const uint64_t key = nx_rbcast_key(NX_RBCAST_DEAD, 0);
 
     (void)state;
     for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
@@ -122,8 +122,8 @@ static void test_everybody_learns_once_in_few_hops(void **state)
             log++;
         }
         net_init(&w, size, 1);
-        assert_int_equal(nx_flood_start(w.nodes[start].flood, key, "why", 3), NEXAR_OK);
-        assert_int_equal(nx_flood_start(w.nodes[start].flood, key, "why", 3), NEXAR_OK);
+        assert_int_equal(nx_rbcast_start(w.nodes[start].rbcast, key, "why", 3), NEXAR_OK);
+        assert_int_equal(nx_rbcast_start(w.nodes[start].rbcast, key, "why", 3), NEXAR_OK);
         while (w.n > 0) {
             step(&w, false);
         }
@@ -131,7 +131,7 @@ static void test_everybody_learns_once_in_few_hops(void **state)
         for (uint32_t i = 0; i < size; i++) {
             assert_int_equal(w.nodes[i].learned, i != start);
             assert_true(w.nodes[i].hops <= log);
-            assert_true(nx_flood_knows(w.nodes[i].flood, key));
+            assert_true(nx_rbcast_knows(w.nodes[i].rbcast, key));
         }
         net_fini(&w);
     }
@@ -149,7 +149,7 @@ static uint32_t find_out(net *w, bool *known, nxt_rand *r)
             }
             if (nxt_one_in(r, 8)) {
                 known[i * w->size + k] = true;
-                nx_flood_failed(w->nodes[i].flood, k);
+                nx_rbcast_failed(w->nodes[i].rbcast, k);
             } else {
                 pending++;
             }
@@ -165,7 +165,7 @@ static void check_all_or_none(net *w, uint64_t key)
     for (uint32_t i = 0; i < w->size; i++) {
         assert_true(w->nodes[i].learned <= 1);
         living += w->nodes[i].alive;
-        know += w->nodes[i].alive && nx_flood_knows(w->nodes[i].flood, key);
+        know += w->nodes[i].alive && nx_rbcast_knows(w->nodes[i].rbcast, key);
     }
     assert_true((know == 0) || (know == living));
 }
@@ -175,7 +175,7 @@ static void flood_among_deaths(uint64_t seed)
 {
     nxt_rand r = {nxt_mix(seed)};
     const uint32_t size = 2 + nxt_below(&r, 40), deaths = nxt_below(&r, size);
-    const uint64_t key = nx_flood_key(NX_FLOOD_DEAD, 1);
+    const uint64_t key = nx_rbcast_key(NX_RBCAST_DEAD, 1);
     bool *known = calloc((size_t)size * size, sizeof(bool));
     uint32_t pending;
     net w;
@@ -185,7 +185,7 @@ static void flood_among_deaths(uint64_t seed)
     for (uint32_t i = 0; i < deaths; i++) {
         w.nodes[nxt_below(&r, size)].sends_left = nxt_below(&r, 8);
     }
-    assert_int_equal(nx_flood_start(w.nodes[0].flood, key, "why", 3), NEXAR_OK);
+    assert_int_equal(nx_rbcast_start(w.nodes[0].rbcast, key, "why", 3), NEXAR_OK);
     do {
         if ((w.n > 0) && !nxt_one_in(&r, 4)) {
             step(&w, true);
@@ -207,39 +207,39 @@ static void test_what_one_living_rank_knows_all_come_to_know(void **state)
 
 static void test_a_new_target_is_told_what_is_kept(void **state)
 {
-    const uint64_t key = nx_flood_key(NX_FLOOD_DEAD, 2);
+    const uint64_t key = nx_rbcast_key(NX_RBCAST_DEAD, 2);
     net w;
 
     (void)state;
     net_init(&w, 4, 1);
-    assert_int_equal(nx_flood_start(w.nodes[0].flood, key, "why", 3), NEXAR_OK);
+    assert_int_equal(nx_rbcast_start(w.nodes[0].rbcast, key, "why", 3), NEXAR_OK);
     assert_int_equal(w.sent, 2); /* 1 and 2 */
-    nx_flood_failed(w.nodes[0].flood, 2);
+    nx_rbcast_failed(w.nodes[0].rbcast, 2);
     assert_int_equal(w.sent, 3);
     assert_int_equal(w.queue[2].to, 3);
-    nx_flood_failed(w.nodes[0].flood, 1);
-    nx_flood_failed(w.nodes[0].flood, 3);
-    nx_flood_failed(w.nodes[0].flood, 3);
+    nx_rbcast_failed(w.nodes[0].rbcast, 1);
+    nx_rbcast_failed(w.nodes[0].rbcast, 3);
+    nx_rbcast_failed(w.nodes[0].rbcast, 3);
     assert_int_equal(w.sent, 3);
     net_fini(&w);
 }
 
 static void test_what_the_dead_say_does_not_count(void **state)
 {
-    const uint64_t key = nx_flood_key(NX_FLOOD_DEAD, 2);
+    const uint64_t key = nx_rbcast_key(NX_RBCAST_DEAD, 2);
     net w;
 
     (void)state;
     net_init(&w, 3, 1);
-    assert_int_equal(nx_flood_start(w.nodes[1].flood, key, "why", 3), NEXAR_OK);
-    nx_flood_failed(w.nodes[0].flood, 1);
+    assert_int_equal(nx_rbcast_start(w.nodes[1].rbcast, key, "why", 3), NEXAR_OK);
+    nx_rbcast_failed(w.nodes[0].rbcast, 1);
     while (w.n > 0) {
         if (w.queue[0].to == 2) {
             w.nodes[2].alive = false;
         }
         step(&w, false);
     }
-    assert_false(nx_flood_knows(w.nodes[0].flood, key));
+    assert_false(nx_rbcast_knows(w.nodes[0].rbcast, key));
     net_fini(&w);
 }
 
@@ -250,35 +250,36 @@ static void test_news_reach_all_while_the_group_grows(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        const uint64_t key = nx_flood_key(NX_FLOOD_DEAD, AFTER - 1);
+        const uint64_t key = nx_rbcast_key(NX_RBCAST_DEAD, AFTER - 1);
         uint32_t left = BEFORE, started = AFTER;
         bool grown[BEFORE] = {false};
         net w;
 
         net_init(&w, AFTER, seed);
         for (uint32_t i = 0; i < BEFORE; i++) {
-            nx_flood_destroy(w.nodes[i].flood);
+            nx_rbcast_destroy(w.nodes[i].rbcast);
             assert_int_equal(
-                nx_flood_create(&w.nodes[i].flood, GROUP, BEFORE, i, &ops, &w.nodes[i]), NEXAR_OK);
+                nx_rbcast_create(&w.nodes[i].rbcast, GROUP, BEFORE, i, &ops, &w.nodes[i]),
+                NEXAR_OK);
         }
         while ((left > 0) || (w.n > 0) || (started == AFTER)) {
             const uint32_t i = (uint32_t)nxt_below(&w.rand, BEFORE);
 
             if (!grown[i] && nxt_one_in(&w.rand, 4)) {
-                assert_int_equal(nx_flood_grow(w.nodes[i].flood, AFTER), NEXAR_OK);
+                assert_int_equal(nx_rbcast_grow(w.nodes[i].rbcast, AFTER), NEXAR_OK);
                 grown[i] = true;
                 left--;
             } else if (grown[i] && (started == AFTER)) {
                 started = i;
-                assert_int_equal(nx_flood_start(w.nodes[i].flood, key, "why", 3), NEXAR_OK);
+                assert_int_equal(nx_rbcast_start(w.nodes[i].rbcast, key, "why", 3), NEXAR_OK);
             } else if (w.n > 0) {
                 step(&w, true);
             }
         }
         for (uint32_t i = 0; i < AFTER; i++) {
             assert_int_equal(w.nodes[i].learned, i != started);
-            nx_flood_forget(w.nodes[i].flood, key);
-            assert_false(nx_flood_knows(w.nodes[i].flood, key));
+            nx_rbcast_forget(w.nodes[i].rbcast, key);
+            assert_false(nx_rbcast_knows(w.nodes[i].rbcast, key));
         }
         net_fini(&w);
     }
@@ -294,31 +295,31 @@ static void test_malformed_news_are_refused(void **state)
 
     (void)state;
     net_init(&w, 2, 1);
-    assert_int_equal(nx_flood_frame_group(good, len, &group), NEXAR_OK);
+    assert_int_equal(nx_rbcast_frame_group(good, len, &group), NEXAR_OK);
     assert_int_equal(group, GROUP);
-    assert_int_equal(nx_flood_frame_group("\x46\x05", 2, &group), NEXAR_EPROTO);
-    assert_int_equal(nx_flood_frame_group("\x45", 1, &group), NEXAR_EPROTO);
+    assert_int_equal(nx_rbcast_frame_group("\x46\x05", 2, &group), NEXAR_EPROTO);
+    assert_int_equal(nx_rbcast_frame_group("\x45", 1, &group), NEXAR_EPROTO);
     for (size_t cut = 0; cut < len; cut++) {
-        assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, good, cut), NEXAR_EPROTO);
+        assert_int_equal(nx_rbcast_frame(w.nodes[0].rbcast, 1, good, cut), NEXAR_EPROTO);
     }
-    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, good, len + 1), NEXAR_EPROTO);
+    assert_int_equal(nx_rbcast_frame(w.nodes[0].rbcast, 1, good, len + 1), NEXAR_EPROTO);
     memcpy(bad, good, sizeof(good));
     bad[1] = 6; /* another group */
-    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
+    assert_int_equal(nx_rbcast_frame(w.nodes[0].rbcast, 1, bad, len), NEXAR_EPROTO);
     bad[1] = GROUP;
     bad[7] = 1; /* rank 65 536 */
-    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
+    assert_int_equal(nx_rbcast_frame(w.nodes[0].rbcast, 1, bad, len), NEXAR_EPROTO);
     bad[7] = 0;
-    bad[5] = NX_FLOOD_ENDED + 1; /* of no kind */
-    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
+    bad[5] = NX_RBCAST_ENDED + 1; /* of no kind */
+    assert_int_equal(nx_rbcast_frame(w.nodes[0].rbcast, 1, bad, len), NEXAR_EPROTO);
     bad[5] = 0;
-    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, bad, len), NEXAR_EPROTO);
-    assert_int_equal(nx_flood_frame(w.nodes[0].flood, 1, good, len), NEXAR_OK);
+    assert_int_equal(nx_rbcast_frame(w.nodes[0].rbcast, 1, bad, len), NEXAR_EPROTO);
+    assert_int_equal(nx_rbcast_frame(w.nodes[0].rbcast, 1, good, len), NEXAR_OK);
     assert_int_equal(w.nodes[0].learned, 1);
     net_fini(&w);
 }
 
-static char learned_text[NX_FLOOD_DATA_MAX + 1];
+static char learned_text[NX_RBCAST_DATA_MAX + 1];
 
 static void on_hostile(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
 {
@@ -340,14 +341,14 @@ static void on_sent_on(void *ctx, uint32_t to, const void *frame, size_t len)
 static void test_news_are_one_line_whatever_they_are_made_of(void **state)
 {
     static const char frame[] = "\x45\x05\0\0\0\x01\0\0\0\x01\x09it\n\033[2J\xc3\xa4";
-    static const nx_flood_ops hostile = {.send = on_sent_on, .learned = on_hostile};
-    nx_flood *f = NULL;
+    static const nx_rbcast_ops hostile = {.send = on_sent_on, .learned = on_hostile};
+    nx_rbcast *f = NULL;
 
     (void)state;
-    assert_int_equal(nx_flood_create(&f, GROUP, 2, 0, &hostile, NULL), NEXAR_OK);
-    assert_int_equal(nx_flood_frame(f, 1, frame, sizeof(frame) - 1), NEXAR_OK);
+    assert_int_equal(nx_rbcast_create(&f, GROUP, 2, 0, &hostile, NULL), NEXAR_OK);
+    assert_int_equal(nx_rbcast_frame(f, 1, frame, sizeof(frame) - 1), NEXAR_OK);
     assert_string_equal(learned_text, "it??[2J\xc3\xa4");
-    nx_flood_destroy(f);
+    nx_rbcast_destroy(f);
 }
 
 static void test_no_memory_is_said_and_the_frame_may_come_again(void **state)
@@ -355,28 +356,28 @@ static void test_no_memory_is_said_and_the_frame_may_come_again(void **state)
     static const char frame[] = "\x45\x05\0\0\0\x01\0\0\0\x01\x03why";
     node at = {.alive = true, .sends_left = UINT32_MAX};
     net w = {.size = 2, .nodes = &at};
-    char large[NX_FLOOD_DATA_MAX + 1] = {0};
+    char large[NX_RBCAST_DATA_MAX + 1] = {0};
 
     (void)state;
     at.net = &w;
     NXT_FOR_EACH_OOM (n) {
         nexar_err err;
 
-        at.flood = NULL;
-        err = nx_flood_create(&at.flood, GROUP, 2, 0, &ops, &at);
+        at.rbcast = NULL;
+        err = nx_rbcast_create(&at.rbcast, GROUP, 2, 0, &ops, &at);
         if (err == NEXAR_OK) {
-            err = nx_flood_frame(at.flood, 1, frame, sizeof(frame) - 1);
+            err = nx_rbcast_frame(at.rbcast, 1, frame, sizeof(frame) - 1);
         }
         assert_int_equal(err, nx_alloc_failed() ? NEXAR_ENOMEM : NEXAR_OK);
-        if ((err != NEXAR_OK) && (at.flood != NULL)) {
-            assert_int_equal(nx_flood_frame(at.flood, 1, frame, sizeof(frame) - 1), NEXAR_OK);
+        if ((err != NEXAR_OK) && (at.rbcast != NULL)) {
+            assert_int_equal(nx_rbcast_frame(at.rbcast, 1, frame, sizeof(frame) - 1), NEXAR_OK);
         }
-        nx_flood_destroy(at.flood);
+        nx_rbcast_destroy(at.rbcast);
     }
-    assert_int_equal(nx_flood_create(&at.flood, GROUP, 2, 2, &ops, &at), NEXAR_EINVAL);
-    assert_int_equal(nx_flood_create(&at.flood, GROUP, 2, 0, &ops, &at), NEXAR_OK);
-    assert_int_equal(nx_flood_start(at.flood, 1, large, sizeof(large)), NEXAR_EINVAL);
-    nx_flood_destroy(at.flood);
+    assert_int_equal(nx_rbcast_create(&at.rbcast, GROUP, 2, 2, &ops, &at), NEXAR_EINVAL);
+    assert_int_equal(nx_rbcast_create(&at.rbcast, GROUP, 2, 0, &ops, &at), NEXAR_OK);
+    assert_int_equal(nx_rbcast_start(at.rbcast, 1, large, sizeof(large)), NEXAR_EINVAL);
+    nx_rbcast_destroy(at.rbcast);
     free(w.queue);
 }
 

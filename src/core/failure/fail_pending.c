@@ -1,4 +1,4 @@
-/* aftermath.c - the end of all that needs the dead. */
+/* fail_pending.c - the end of all that needs the dead. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "core/recover/recover.h"
 #include "core/update.h"
 
-_Static_assert((int)NX_HEALTH_FRAME_MAX <= (int)NX_LAST_MAX, "a verdict may be the last word");
+_Static_assert((int)NX_DETECTOR_FRAME_MAX <= (int)NX_LAST_MAX, "a verdict may be the last word");
 
 /* A call of the application's function. */
 typedef struct call {
@@ -218,12 +218,12 @@ static void expel(nx_failure *f, const char *why)
     nx_recover_abort(world, why);
 }
 
-void nx_aftermath_bury(nx_failure *f, uint32_t rank)
+void nx_fail_pending_failed(nx_failure *f, uint32_t rank)
 {
     nx_world *world = f->world;
     char sentence[NX_FAILURE_WHY + NX_PEER_TEXT + 32];
     const char *why = nx_failure_why(world, rank);
-    uint8_t verdict[NX_HEALTH_FRAME_MAX];
+    uint8_t verdict[NX_DETECTOR_FRAME_MAX];
     size_t len;
 
     if (rank == world->self) {
@@ -234,12 +234,13 @@ void nx_aftermath_bury(nx_failure *f, uint32_t rank)
     sentence_of(world, rank, sentence, sizeof(sentence));
     nx_log(NX_LOG_INFO, "%s", sentence);
     nx_recover_abort(world, sentence);
-    nx_gate_drop(&f->gate, rank);
+    nx_heard_gate_drop(&f->heard_gate, rank);
     /* If it lives, and reads again, it learns what it is held for. */
-    len = nx_health_verdict(f->health, rank, why, nx_loop_now(world->loop), verdict);
-    (void)nx_health_told(f->health, rank, nx_loop_now(world->loop));
-    nx_flood_failed(f->flood, rank);
-    if (nx_flood_start(f->flood, nx_flood_key(NX_FLOOD_DEAD, rank), why, strlen(why)) != NEXAR_OK) {
+    len = nx_detector_verdict(f->detector, rank, why, nx_loop_now(world->loop), verdict);
+    (void)nx_detector_told(f->detector, rank, nx_loop_now(world->loop));
+    nx_rbcast_failed(f->rbcast, rank);
+    if (nx_rbcast_start(f->rbcast, nx_rbcast_key(NX_RBCAST_DEAD, rank), why, strlen(why)) !=
+        NEXAR_OK) {
         nx_log(NX_LOG_WARN, "others are not told that rank %" PRIu32 " has failed: %s", rank,
                nexar_last_error());
     }
@@ -255,14 +256,14 @@ void nx_aftermath_bury(nx_failure *f, uint32_t rank)
 bool nx_failure_turn_away(nx_world *world, uint32_t slot, nx_link *link)
 {
     const nx_failure *f = world->failure;
-    uint8_t verdict[NX_HEALTH_FRAME_MAX];
+    uint8_t verdict[NX_DETECTOR_FRAME_MAX];
 
     if ((f == NULL) || f->quiet || f->expelled || !nx_rankset_has(&f->dead, slot)) {
         return false;
     }
     nx_link_dismiss(link, verdict,
-                    nx_health_verdict(f->health, slot, nx_failure_why(world, slot),
-                                      nx_loop_now(world->loop), verdict));
+                    nx_detector_verdict(f->detector, slot, nx_failure_why(world, slot),
+                                        nx_loop_now(world->loop), verdict));
     return true;
 }
 
@@ -295,14 +296,14 @@ void nx_failure_opened(nx_incarnation *inc)
     nx_early_opened(world, inc->id);
 }
 
-void nx_aftermath_left(nx_failure *f, uint32_t rank)
+void nx_fail_pending_left(nx_failure *f, uint32_t rank)
 {
     nx_accord_left(f->world);
     with_members(f->world, rank, nx_failure_check_alone);
     with_members(f->world, rank, nx_recover_wake); /* who waits for its word looks again */
 }
 
-void nx_aftermath_stop(nx_failure *f)
+void nx_fail_pending_stop(nx_failure *f)
 {
     while (!nx_list_empty(&f->calls)) {
         call_free(nx_list_entry(f->calls.next, call, link));

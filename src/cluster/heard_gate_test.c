@@ -1,5 +1,5 @@
-/* gate_test.c - who is not heard is not told; who is heard is told all, in order. */
-#include "cluster/gate.h"
+/* heard_gate_test.c - who is not heard is not told; who is heard is told all, in order. */
+#include "cluster/heard_gate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 enum { PEERS = 4 };
 
 typedef struct stage {
-    nx_gate gate;
+    nx_heard_gate gate;
     bool heard[PEERS];
     char log[256];
 } stage;
@@ -44,13 +44,13 @@ static void on_end(void *ctx, uint32_t peer)
     note(ctx, "end", peer, "", 0);
 }
 
-static const nx_gate_ops ops = {
+static const nx_heard_gate_ops ops = {
     .send = on_send, .hears = on_hears, .begin = on_begin, .end = on_end};
 
 static void begin(stage *s)
 {
     *s = (stage){.heard = {[1] = true}};
-    nx_gate_init(&s->gate, &ops, s);
+    nx_heard_gate_init(&s->gate, &ops, s);
 }
 
 static void expect(stage *s, const char *log)
@@ -65,21 +65,21 @@ static void test_who_is_not_heard_is_told_when_it_is(void **state)
 
     (void)state;
     begin(&s);
-    nx_gate_send(&s.gate, 1, "a", 1);
-    nx_gate_send(&s.gate, 2, "b", 1);
-    nx_gate_send(&s.gate, 3, "c", 1);
-    nx_gate_send(&s.gate, 2, "dd", 2);
+    nx_heard_gate_send(&s.gate, 1, "a", 1);
+    nx_heard_gate_send(&s.gate, 2, "b", 1);
+    nx_heard_gate_send(&s.gate, 3, "c", 1);
+    nx_heard_gate_send(&s.gate, 2, "dd", 2);
     expect(&s, "send 1 a; begin 2; begin 3");
-    nx_gate_heard(&s.gate, 1);
+    nx_heard_gate_heard(&s.gate, 1);
     expect(&s, "");
-    nx_gate_heard(&s.gate, 2);
+    nx_heard_gate_heard(&s.gate, 2);
     expect(&s, "end 2; send 2 b; send 2 dd");
-    nx_gate_heard(&s.gate, 2);
+    nx_heard_gate_heard(&s.gate, 2);
     expect(&s, "");
     s.heard[3] = true; /* before anybody said so */
-    nx_gate_send(&s.gate, 3, "e", 1);
+    nx_heard_gate_send(&s.gate, 3, "e", 1);
     expect(&s, "end 3; send 3 c; send 3 e");
-    nx_gate_fini(&s.gate);
+    nx_heard_gate_fini(&s.gate);
 }
 
 static void test_what_waits_for_the_dead_is_dropped(void **state)
@@ -88,14 +88,14 @@ static void test_what_waits_for_the_dead_is_dropped(void **state)
 
     (void)state;
     begin(&s);
-    nx_gate_send(&s.gate, 2, "b", 1);
-    nx_gate_send(&s.gate, 3, "c", 1);
-    nx_gate_drop(&s.gate, 2);
-    nx_gate_drop(&s.gate, 2);
+    nx_heard_gate_send(&s.gate, 2, "b", 1);
+    nx_heard_gate_send(&s.gate, 3, "c", 1);
+    nx_heard_gate_drop(&s.gate, 2);
+    nx_heard_gate_drop(&s.gate, 2);
     expect(&s, "begin 2; begin 3; end 2");
-    nx_gate_heard(&s.gate, 2);
+    nx_heard_gate_heard(&s.gate, 2);
     expect(&s, "");
-    nx_gate_fini(&s.gate); /* with what waits for 3 */
+    nx_heard_gate_fini(&s.gate); /* with what waits for 3 */
     expect(&s, "");
 }
 
@@ -106,9 +106,9 @@ static void test_without_memory_it_goes_at_once(void **state)
         stage s;
 
         begin(&s);
-        nx_gate_send(&s.gate, 2, "b", 1);
+        nx_heard_gate_send(&s.gate, 2, "b", 1);
         expect(&s, nx_alloc_failed() ? "send 2 b" : "begin 2");
-        nx_gate_fini(&s.gate);
+        nx_heard_gate_fini(&s.gate);
     }
 }
 
