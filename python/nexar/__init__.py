@@ -8,11 +8,23 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
+import time
 import weakref
 from typing import Any
 
-from . import _arrays, _errors, _nexar
+try:
+    from . import _nexar
+except ImportError as _why:
+    if getattr(sys, "_is_gil_enabled", lambda: True)() and "t" not in getattr(sys, "abiflags", ""):
+        raise
+    raise ImportError(
+        "nexar: this Python is free-threaded, and nexar needs one with the GIL; use python3 of the same "
+        "version without the suffix t"
+    ) from _why
+
+from . import _arrays, _errors
 from ._comm import ANY_SOURCE, ANY_TAG, Change, Comm, Host, settings_of
 from ._errors import (
     AuthError,
@@ -35,20 +47,23 @@ from ._errors import (
     TimeoutError,
     TruncatedError,
 )
+from ._message import Message
+from ._op import Op, op_create
 from ._request import Request, Status, wait_all, wait_any
 
 __all__ = [
     "ANY_SOURCE", "ANY_TAG", "AuthError", "CanceledError", "Change", "Code", "Comm", "ConnectError",
-    "DeviceError", "Error", "Host", "InternalError", "InvalidError", "MismatchError",
-    "NoHandlerError", "NotSupportedError", "OsError", "OutOfMemoryError", "PeerError",
+    "DeviceError", "Error", "Host", "InternalError", "InvalidError", "Message", "MismatchError",
+    "NoHandlerError", "NotSupportedError", "Op", "OsError", "OutOfMemoryError", "PeerError",
     "ProtocolError", "RemoteError", "Request", "RevokedError", "Seed", "Status", "TimeoutError",
-    "TruncatedError", "info", "init", "snapshot", "wait_all", "wait_any",
+    "TruncatedError", "info", "init", "op_create", "snapshot", "wait_all", "wait_any",
 ]  # fmt: skip
 
 __version__: str = _nexar.version()
 
 _nexar.register({
     "Comm": Comm,
+    "Op": Op,
     "Request": Request,
     "Status": Status,
     "errors": _errors.CLASSES,
@@ -88,8 +103,22 @@ def info() -> dict[str, Any]:
 
 
 def snapshot() -> dict[str, Any]:
-    """Metrics of this process."""
-    raise _errors.not_yet("snapshot")
+    """What this process knows of its worlds, for logs and JSON: of each open world the name, rank,
+    size, host, the failed ranks, and how many operations were begun and how many are pending."""
+    worlds = [_state_of(world) for world in list(_worlds) if not world.closed]
+    return {"version": __version__, "pid": os.getpid(), "time": time.time(), "worlds": worlds}
+
+
+def _state_of(world: Comm) -> dict[str, Any]:
+    begun, pending = world._counters()
+    return {
+        "name": world.name,
+        "rank": world.rank,
+        "size": world.size,
+        "host": world.host._asdict(),
+        "failed": world.failed(),
+        "operations": {"begun": begun, "pending": pending},
+    }
 
 
 def _at_exit() -> None:

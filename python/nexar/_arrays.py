@@ -73,10 +73,17 @@ def _contiguous(strides: Any, shape: Any, itemsize: int) -> bool:
 
 
 def _of_dlpack(call: str, name: str, obj: Any) -> Any:
-    device = obj.__dlpack_device__()
+    try:
+        device = obj.__dlpack_device__()
+    except Exception as err:
+        raise InvalidTypeError(f"{call}: {name} gives no DLPack device: {err}") from err
     if int(device[0]) not in _CPU_DEVICES:
         raise InvalidError(f"{call}: {name} is on device {tuple(device)}; memory of the CPU is accepted")
-    view = _nexar.dlpack_view(obj.__dlpack__())
+    try:
+        capsule = obj.__dlpack__()
+    except Exception as err:  # a tensor that needs gradients, for one
+        raise InvalidError(f"{call}: {name} gives no memory: {err}") from err
+    view = _nexar.dlpack_view(capsule)
     if view is None:
         raise InvalidError(f"{call}: {name} is not contiguous; give a contiguous tensor")
     return view
@@ -114,8 +121,9 @@ def _shape(shape: tuple[int, ...], how: str, items: int, size: int) -> tuple[int
     return (items,)
 
 
-def spec_of(buf: Any) -> tuple[str, Any, tuple[int, ...]]:
+def spec_of(call: str, buf: Any) -> tuple[str, Any, tuple[int, ...]]:
     """What another rank needs to make an array like |buf|: a kind, its element type, its shape."""
+    _nexar.view(call, "buf", buf, False)  # refuses what is no buffer
     if isinstance(buf, (bytes, bytearray)):
         return "bytes", None, (len(buf),)
     if getattr(buf, "typecode", None) is not None:

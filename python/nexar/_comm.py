@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypeVar
+import sys
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, TypeVar
 
 from . import _arrays, _nexar, _objects
 from ._errors import Error, InvalidError, InvalidTypeError, RemoteError, not_yet
+from ._message import Message
 from ._request import Request, Status
 
 if TYPE_CHECKING:
@@ -117,28 +120,28 @@ class Comm(_nexar.Comm):
     def scatter(self, buf: Any, out: Any = None, root: int = 0) -> Any:
         """Block i of the root's ``buf`` to rank i.  Either all ranks give ``out`` or none does."""
         if out is None:
-            out = self._room_for_block(buf, None, root)
+            out = self._room_for_block("scatter", buf, root)
         return super().scatter(buf, out, root)
 
     def scatterv(self, buf: Any, counts: Any, out: Any = None, root: int = 0) -> Any:
         """As ``scatter``, with ``counts[i]`` elements for rank i; only the root needs counts."""
         if out is None:
-            out = self._room_for_block(buf, counts, root, True)
+            out = self._room_for_block("scatterv", buf, root, counts)
         return super().scatterv(buf, counts, out, root)
 
-    def _room_for_block(self, buf: Any, counts: Any, root: int, vector: bool = False) -> Any:
+    def _room_for_block(self, call: str, buf: Any, root: int, counts: Any = None) -> Any:
         """An array for this rank's block, which the root describes."""
         about = None
-        if self.rank == root and buf is not None:
-            about = (_arrays.spec_of(buf), None if counts is None else list(counts))
+        if self.rank == self._root(call, root) and buf is not None:
+            about = (_arrays.spec_of(call, buf), _numbers(call, counts))
         spec = self.bcast_obj(about, root)
         if spec is None:
-            raise InvalidTypeError("scatter: buf is None on the root; an array is accepted")
+            raise InvalidTypeError(f"{call}: buf is None on the root; an array is accepted")
         like, numbers = spec
-        if vector:
+        if call.endswith("v"):
             if numbers is None or len(numbers) != self.size:
                 raise InvalidError(
-                    f"scatterv: counts: one number for each of the {self.size} ranks is accepted"
+                    f"{call}: counts: one number for each of the {self.size} ranks is accepted"
                 )
             return _arrays.like_spec(like, "flat", numbers[self.rank], self.size)
         total = 1
@@ -146,9 +149,22 @@ class Comm(_nexar.Comm):
             total *= n
         if total % self.size:
             raise InvalidError(
-                f"scatter: buf has {total} elements; a multiple of the {self.size} ranks is accepted"
+                f"{call}: buf has {total} elements; a multiple of the {self.size} ranks is accepted"
             )
         return _arrays.like_spec(like, "block", total // self.size, self.size)
+
+    def iscatter(self, buf: Any, out: Any = None, root: int = 0) -> Request:
+        """``scatter`` with a request.  Without ``out`` the call itself waits for the root, which
+        describes the block."""
+        if out is None:
+            out = self._room_for_block("iscatter", buf, root)
+        return super().iscatter(buf, out, root)
+
+    def iscatterv(self, buf: Any, counts: Any, out: Any = None, root: int = 0) -> Request:
+        """``scatterv`` with a request; without ``out`` as ``iscatter``."""
+        if out is None:
+            out = self._room_for_block("iscatterv", buf, root, counts)
+        return super().iscatterv(buf, counts, out, root)
 
     def allreduce_bucketed(self, bufs: Any, op: str = "avg") -> list[Any]:
         """Many arrays of one element type as one allreduce, in place."""
@@ -180,6 +196,26 @@ class Comm(_nexar.Comm):
     def iallreduce_rs_ag(self, buf: Any, on_shard: Callable[[Any, int], Any] | None = None,
                          op: str = "avg") -> Request:  # fmt: skip
         return self._allreduce_rs_ag(False, buf, _shard_call(buf, on_shard), op)
+
+    # ---- messages that are looked at before they are received ---------------------------
+
+    def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Status:
+        """Waits for a message that ``recv`` would take, and leaves it where it is."""
+        return self._probe(source, tag)
+
+    def iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Status | None:
+        """``probe`` that does not wait; None: no message has come."""
+        found = self._iprobe(source, tag)
+        return None if found is None else Status(*found)
+
+    def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Message:
+        """Waits for a message and takes it out of matching: no other thread can receive it."""
+        return Message(self._match(source, tag))
+
+    def improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Message | None:
+        """``mprobe`` that does not wait; None: no message has come."""
+        found = self._try_match(source, tag)
+        return None if found is None else Message(found)
 
     # ---- objects ------------------------------------------------------------------------
     # Unpickling runs code that the sender chose.  Only authenticated members can send.
@@ -221,6 +257,10 @@ class Comm(_nexar.Comm):
         return _objects.allreduce(self, obj, op)
 
     def _root(self, call: str, root: int) -> int:
+        try:
+            root = operator.index(root)
+        except TypeError:
+            raise InvalidTypeError(f"{call}: root is {root!r}; an int is accepted") from None
         if not 0 <= root < self.size:
             raise InvalidError(f"{call}: root is {root!r}; 0 to {self.size - 1} is accepted")
         return root
@@ -232,6 +272,7 @@ class Comm(_nexar.Comm):
         the runtime; ``data`` is valid until it returns."""
 
         def register(fn: F) -> F:
+            _callable("rpc", fn, "caller and data")
             self._register(fn_id, fn)
             _keep(self, fn_id, fn)
             return fn
@@ -241,8 +282,19 @@ class Comm(_nexar.Comm):
     def on_failure(self, fn: Callable[[int, str], Any] | None) -> None:
         """``fn(rank, why)`` is called once for each rank that has failed or will, on a thread of
         the runtime; None: nothing is."""
+        if fn is not None:
+            _callable("on_failure", fn, "rank and why")
         self._on_failure(fn)
         _keep(self, "on_failure", fn)
+
+    def abort(self, code: int = 1, why: str | None = None) -> NoReturn:
+        """Ends every rank of the job within a second, with exit code ``code`` (1 to 125).  ``why``
+        is printed.  Functions of ``atexit`` do not run; does not return."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        self._abort(code, why)
+        raise AssertionError("nexar_abort returned")
 
     def update(self) -> Change:
         """At a step boundary, by every rank: ranks join, leave, and failed ones are dropped.  A
@@ -273,8 +325,19 @@ class Comm(_nexar.Comm):
     def set_timeout(self, seconds: float | None) -> None:
         raise not_yet("set_timeout")
 
-    def abort(self, code: int = 1) -> None:
-        raise not_yet("abort")
+
+def _numbers(call: str, counts: Any) -> list[int] | None:
+    if counts is None:
+        return None
+    try:
+        return [operator.index(n) for n in counts]
+    except TypeError:
+        raise InvalidTypeError(f"{call}: counts is {counts!r}; a sequence of ints is accepted") from None
+
+
+def _callable(call: str, fn: object, takes: str) -> None:
+    if not callable(fn):
+        raise InvalidTypeError(f"{call}: fn is {fn!r}; a function of {takes} is accepted")
 
 
 def _keep(comm: Comm, key: object, fn: object) -> None:
@@ -289,6 +352,7 @@ def _named(name: str, call: Callable[[], Any]) -> Any:
         return call()
     except InvalidError as err:
         text = err.message.replace(": buf ", f": {name} ", 1)
+        text = text.replace(": tag ", f": {name[:4]}tag ", 1)
         raise type(err)("sendrecv" + text[text.index(":") :]) from None
 
 

@@ -90,7 +90,7 @@ def wait_all(reqs: Iterable[Request], timeout: float | None = None) -> list[Any]
     first: BaseException | None = None
     from ._errors import Error, TimeoutError
 
-    for req in list(reqs):
+    for req in _checked(reqs):
         try:
             left = None if end is None else max(0.0, end - time.monotonic())
             results.append(req.wait(left))
@@ -103,6 +103,19 @@ def wait_all(reqs: Iterable[Request], timeout: float | None = None) -> list[Any]
     if first is not None:
         raise first
     return results
+
+
+def _checked(reqs: Iterable[Request]) -> list[Request]:
+    from ._errors import InvalidTypeError
+
+    try:
+        every = list(reqs)
+    except TypeError:
+        raise InvalidTypeError(f"wait_all: reqs is {reqs!r}; an iterable of requests is accepted") from None
+    for i, req in enumerate(every):
+        if not isinstance(req, _nexar.Request):
+            raise InvalidTypeError(f"wait_all: reqs[{i}] is {req!r}; requests are accepted")
+    return every
 
 
 wait_any = _nexar.wait_any

@@ -45,11 +45,12 @@ PyObject *nxp_bucketed(PyObject *obj, PyObject *const *args, Py_ssize_t n, PyObj
         !nxp_op_arg("allreduce_bucketed", arg[2], &how)) {
         return NULL;
     }
-    list = PySequence_List(arg[1]);
+    list = nxp_list("allreduce_bucketed", "bufs", arg[1], "a sequence of arrays");
     if (list == NULL) {
         return NULL;
     }
     nxp_op_init(&op, self, NXP_NOTHING);
+    op.blocking = (arg[0] == Py_True) ? "allreduce_bucketed" : NULL;
     tensors = PyMem_Calloc((size_t)PyList_Size(list) + 1, sizeof(*tensors));
     op.blocks = tensors;
     ok = (tensors != NULL) && set_up_bucket(&op, list, tensors, &dtype);
@@ -118,9 +119,11 @@ PyObject *nxp_compressed(PyObject *obj, PyObject *const *args, Py_ssize_t n, PyO
     }
     ratio = PyFloat_AsDouble(arg[5]);
     if (PyErr_Occurred() != NULL) {
-        return NULL;
+        PyErr_Clear();
+        return nxp_bad_type("allreduce_compressed: ratio is %R; a float is accepted", arg[5]);
     }
     nxp_op_init(&op, self, NXP_OBJECT);
+    op.blocking = (arg[0] == Py_True) ? "allreduce_compressed" : NULL;
     if (!nxp_memory_get(&op.mem[0], "allreduce_compressed", "buf", arg[1], NXP_WRITE) ||
         !residual_arg(&op, arg[3])) {
         nxp_op_fini(&op);
@@ -179,6 +182,7 @@ PyObject *nxp_rs_ag(PyObject *obj, PyObject *const *args, Py_ssize_t n, PyObject
         return NULL;
     }
     nxp_op_init(&op, self, NXP_OBJECT);
+    op.blocking = (arg[0] == Py_True) ? "allreduce_rs_ag" : NULL;
     if (!nxp_memory_get(&op.mem[0], "allreduce_rs_ag", "buf", arg[1], NXP_WRITE)) {
         nxp_op_fini(&op);
         return NULL;

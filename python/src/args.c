@@ -125,9 +125,27 @@ bool nxp_tag(const char *call, const char *name, PyObject *obj, uint64_t *out)
     return true;
 }
 
+PyObject *nxp_list(const char *call, const char *name, PyObject *obj, const char *accepted)
+{
+    PyObject *list = PySequence_List(obj);
+
+    if ((list == NULL) && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        (void)nxp_bad_type("%s: %s is %R; %s is accepted", call, name, obj, accepted);
+    }
+    return list;
+}
+
 bool nxp_op_arg(const char *call, PyObject *obj, nexar_op *out)
 {
+    PyObject *own;
+
     if (obj == NULL) {
+        return true;
+    }
+    own = PyUnicode_Check(obj) ? NULL : nxp_hook("Op");
+    if ((own != NULL) && (PyObject_IsInstance(obj, own) == 1)) {
+        *out = (nexar_op)PyLong_AsLong(obj);
         return true;
     }
     if (PyUnicode_Check(obj)) {
@@ -140,7 +158,7 @@ bool nxp_op_arg(const char *call, PyObject *obj, nexar_op *out)
     }
     (void)(PyUnicode_Check(obj) ? nxp_invalid : nxp_bad_type)(
         "%s: op is %R; accepted: \"sum\", \"prod\", \"min\", \"max\", \"avg\", \"band\", \"bor\", "
-        "\"bxor\"",
+        "\"bxor\", and what nexar.op_create() returned",
         call, obj);
     return false;
 }

@@ -32,7 +32,8 @@ typedef struct nxp_world {
     unsigned forks; /* nxp_forks when it was made */
     nxp_op *ops;    /* all that have not completed */
     unsigned started;
-    unsigned jobs; /* calls without a request that run on though their callers are gone */
+    uint64_t begun; /* operations, in all */
+    unsigned jobs;  /* calls without a request that run on though their callers are gone */
 } nxp_world;
 
 extern unsigned nxp_forks; /* grows in a forked child */
@@ -100,6 +101,8 @@ enum { NXP_PARAMS = 6 };
 bool nxp_parse(const char *call, const char *const names[], int required, PyObject *const *args,
                Py_ssize_t n, PyObject *kwnames, PyObject *out[]);
 bool nxp_int(const char *call, const char *name, PyObject *obj, long low, long high, int *out);
+/* The list of what |obj| iterates over; NULL: an exception that names the argument. */
+PyObject *nxp_list(const char *call, const char *name, PyObject *obj, const char *accepted);
 bool nxp_tag(const char *call, const char *name, PyObject *obj, uint64_t *out);
 bool nxp_op_arg(const char *call, PyObject *obj, nexar_op *out);
 /* Seconds into nanoseconds; None: UINT64_MAX. */
@@ -268,12 +271,14 @@ extern PyTypeObject *nxp_comm_type, *nxp_message_type, *nxp_view_type;
 /* kernels.c */
 PyObject *nxp_op_of(PyObject *module, PyObject *args);
 PyObject *nxp_reduce_local(PyObject *module, PyObject *args);
+/* process.c */
+PyObject *nxp_op_create_native(PyObject *module, PyObject *args);
 /* errors.c; module.c */
 PyObject *nxp_register(PyObject *module, PyObject *dict);
 /* The tables of methods, which nxp_comm_methods() of comm.c joins into one type. */
 void nxp_comm_methods(void);
 extern PyMethodDef nxp_p2p_methods[], nxp_object_methods[], nxp_coll_methods[], nxp_life_methods[],
-    nxp_rpc_methods[];
+    nxp_rpc_methods[], nxp_process_methods[];
 /* life.c */
 PyObject *nxp_init(PyObject *module, PyObject *settings);
 PyObject *nxp_setting(PyObject *module, PyObject *unused);

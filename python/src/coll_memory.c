@@ -5,12 +5,14 @@
 static bool read_counts(const nxp_call *c, const char *name, PyObject *obj, size_t *counts,
                         size_t *total)
 {
-    PyObject *list = PySequence_List(obj);
+    PyObject *list = nxp_list(c->name, name, obj, "a sequence of ints");
     const Py_ssize_t n = (list != NULL) ? PyList_Size(list) : -1;
 
+    if (list == NULL) {
+        return false;
+    }
     if (n != c->size) {
-        PyErr_Clear();
-        Py_XDECREF(list);
+        Py_DECREF(list);
         (void)nxp_invalid("%s: %s has %zd numbers; one for each of the %d ranks is accepted",
                           c->name, name, (n < 0) ? 0 : n, c->size);
         return false;
@@ -82,6 +84,9 @@ static bool check_reducible(const nxp_call *c)
 {
     const nexar_op op = c->op;
 
+    if ((int)op > (int)NEXAR_BXOR) { /* of the program, which knows its elements */
+        return true;
+    }
     if (c->in->is_bool && ((op == NEXAR_SUM) || (op == NEXAR_AVG))) {
         (void)nxp_invalid("%s: buf has elements of bool, and op is \"%s\"; \"min\", \"max\", "
                           "\"prod\", \"band\", \"bor\" and \"bxor\" are accepted",

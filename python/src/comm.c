@@ -247,6 +247,7 @@ void nxp_comm_methods(void)
     add_methods(&at, nxp_coll_methods);
     add_methods(&at, nxp_life_methods);
     add_methods(&at, nxp_rpc_methods);
+    add_methods(&at, nxp_process_methods);
 }
 
 static PyType_Slot slots[] = {

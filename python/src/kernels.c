@@ -11,6 +11,7 @@
 #include <string.h>
 
 /* Their order is that of _op.py and _datatype.py. */
+enum { LAST_ID = 1023 }; /* programs count from 0 */
 enum { SUM, PROD, MIN, MAX, LAND, LOR, LXOR, BAND, BOR, BXOR, MINLOC, MAXLOC, OPS };
 enum {
     I8,
@@ -225,7 +226,7 @@ PyObject *nxp_op_of(PyObject *module, PyObject *args)
         op = made[operation][kind];
         if ((int)op == 0) {
             const nexar_err err =
-                nexar_op_create((uint16_t)(operation * TYPES + kind), fn, NULL, &op);
+                nexar_op_create((uint16_t)(LAST_ID - operation * TYPES - kind), fn, NULL, &op);
 
             if (err != NEXAR_OK) {
                 return nxp_raise_last(err, NULL);

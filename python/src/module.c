@@ -53,6 +53,7 @@ static PyMethodDef functions[] = {
     {"dlpack_view", nxp_dlpack_view, METH_O, NULL},
     {"view", nxp_view, METH_VARARGS, NULL},
     {"readable", nxp_readable, METH_VARARGS, NULL},
+    {"op_create", nxp_op_create_native, METH_VARARGS, NULL},
     {"op_of", nxp_op_of, METH_VARARGS, NULL},
     {"reduce_local", nxp_reduce_local, METH_VARARGS, NULL},
     NXP_FAST("wait_any", nxp_wait_any),

@@ -111,13 +111,13 @@ static PyObject *receive(PyObject *obj, nxp_gives gives, bool blocking, PyObject
     PyObject *arg[2] = {NULL, NULL};
     uint64_t tag = NEXAR_ANY_TAG;
     int source = NEXAR_ANY_SOURCE;
+    const char *call = (gives == NXP_MESSAGE) ? "mprobe" : "recv_obj";
     nexar_err err;
     nxp_op *op;
 
-    if (!nxp_comm_ready(self, "recv_obj") ||
-        !nxp_parse("recv_obj", names, 0, args, n, kwnames, arg) ||
-        !nxp_rank_arg(self, "recv_obj", "source", arg[0], NEXAR_ANY_SOURCE, &source) ||
-        !nxp_tag("recv_obj", "tag", arg[1], &tag)) {
+    if (!nxp_comm_ready(self, call) || !nxp_parse(call, names, 0, args, n, kwnames, arg) ||
+        !nxp_rank_arg(self, call, "source", arg[0], NEXAR_ANY_SOURCE, &source) ||
+        !nxp_tag(call, "tag", arg[1], &tag)) {
         return NULL;
     }
     op = nxp_op_create(self, gives);
@@ -188,12 +188,13 @@ static PyObject *look_for(PyObject *obj, bool takes, PyObject *const *args, Py_s
     nexar_status status = {0};
     uint64_t tag = NEXAR_ANY_TAG;
     int source = NEXAR_ANY_SOURCE;
+    const char *call = takes ? "improbe" : "iprobe";
     bool found = false;
     nexar_err err;
 
-    if (!nxp_comm_ready(self, "iprobe") || !nxp_parse("iprobe", names, 0, args, n, kwnames, arg) ||
-        !nxp_rank_arg(self, "iprobe", "source", arg[0], NEXAR_ANY_SOURCE, &source) ||
-        !nxp_tag("iprobe", "tag", arg[1], &tag)) {
+    if (!nxp_comm_ready(self, call) || !nxp_parse(call, names, 0, args, n, kwnames, arg) ||
+        !nxp_rank_arg(self, call, "source", arg[0], NEXAR_ANY_SOURCE, &source) ||
+        !nxp_tag(call, "tag", arg[1], &tag)) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS err = takes

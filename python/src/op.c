@@ -18,6 +18,7 @@ void nxp_op_init(nxp_op *op, nxp_comm *comm, nxp_gives gives)
     op->gives = gives;
     op->world = comm->world;
     op->world->refs++;
+    op->world->begun++;
     op->comm = (PyObject *)comm;
     Py_INCREF(op->comm);
 }

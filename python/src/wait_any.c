@@ -105,7 +105,8 @@ PyObject *nxp_wait_any(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
         !nxp_timeout("wait_any", arg[1], &ns)) {
         return NULL;
     }
-    list = PySequence_List(arg[0]); /* holds the requests, whatever happens to the argument */
+    /* holds the requests, whatever happens to the argument */
+    list = nxp_list("wait_any", "reqs", arg[0], "an iterable of requests");
     if (list == NULL) {
         return NULL;
     }

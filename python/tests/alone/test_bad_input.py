@@ -44,6 +44,25 @@ CASES = [
     ("recv_obj", (4,), "source is 4"),
     ("bcast_obj", (1, 4), "root is 4"),
     ("scatter_obj", ([1, 2],), "objs has 2"),
+    ("scatter", (5,), "buf is int"),
+    ("scatter", (None,), "buf is None"),
+    ("iscatter", (A, None, 1), "root is 1"),
+    ("scatterv", (A, 5), "counts is 5"),
+    ("iscatterv", (A, ["a"]), "counts is"),
+    ("gather_obj", (1, "a"), "root is 'a'"),
+    ("allgatherv", (A, 5), "counts is 5"),
+    ("allreduce_bucketed", (3,), "bufs is 3"),
+    ("allreduce_compressed", (np.zeros(1, "f4"), "int8", None, "avg", "a"), "ratio is 'a'"),
+    ("allreduce_compressed", (np.zeros(1, "i4"),), "dtype i32"),
+    ("sendrecv", (A, 0, A, 0, -4), "sendtag is -4"),
+    ("sendrecv", (A, 0, A, 0, 0, -4), "recvtag is -4"),
+    ("on_failure", (3,), "fn is 3"),
+    ("agree", ("a",), "flags is 'a'"),
+    ("split", (-3,), "color is -3"),
+    ("abort", (0,), "code is 0; 1 to 125"),
+    ("abort", (1, 5), "why is 5"),
+    ("probe", (4,), "source is 4"),
+    ("improbe", (0, -1), "tag is -1"),
 ]
 
 
@@ -72,6 +91,33 @@ def test_arguments_by_name(world):
         world.send(A, 0, buf=A)
     with pytest.raises(TypeError, match="at most 3"):
         world.send(A, 0, 0, 0)
+
+
+def test_functions_of_the_module(world):
+    for call, says in (
+        (lambda: nexar.wait_all(3), "reqs is 3"),
+        (lambda: nexar.wait_all([3]), r"reqs\[0\] is 3"),
+        (lambda: nexar.wait_any(3), "reqs is 3"),
+        (lambda: nexar.op_create(5, print), "fn is <built-in"),
+        (lambda: nexar.op_create(0, 0), "fn is 0"),
+        (lambda: nexar.op_create(1024, 1), "id is 1024; 0 to 1023"),
+        (lambda: world.rpc(7)(3), "fn is 3"),
+        (lambda: setattr(world, "name", 3), "name: a str"),
+    ):
+        with pytest.raises(nexar.InvalidError, match=says):
+            call()
+
+
+def test_a_tensor_that_gives_no_memory_is_named(world):
+    class Tensor:
+        def __dlpack_device__(self):
+            return 1, 0
+
+        def __dlpack__(self):
+            raise BufferError("it requires gradients")
+
+    with pytest.raises(nexar.InvalidError, match="buf gives no memory: it requires gradients"):
+        world.allreduce(Tensor())
 
 
 def test_closed():

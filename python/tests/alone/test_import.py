@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -66,8 +67,35 @@ def test_info():
 def test_missing_calls_are_named(comm):
     with pytest.raises(nexar.NotSupportedError, match="sync_state"):
         comm.sync_state({}, 1)
-    with pytest.raises(nexar.NotSupportedError, match="snapshot"):
-        nexar.snapshot()
+
+
+def test_snapshot_is_json(comm):
+    comm.barrier()
+    pending = comm.irecv(bytearray(1))
+    about = json.loads(json.dumps(nexar.snapshot()))
+    (world,) = [w for w in about["worlds"] if w["operations"]["pending"]]
+    assert (world["name"], world["rank"], world["size"], world["failed"]) == ("world", 0, 1, [])
+    assert world["operations"]["begun"] >= 2 and world["host"]["local_size"] == 1
+    pending.cancel()
+    comm.close()
+    assert nexar.snapshot()["worlds"] == []
+
+
+def test_free_threaded_python_is_refused_with_a_reason():
+    code = (
+        "import sys; sys.modules['nexar._nexar'] = None\n"  # free-threaded Pythons do not look for .abi3.so
+        "sys._is_gil_enabled = lambda: False\n"
+        "try: import nexar\n"
+        "except ImportError as err: print(err)\n"
+    )
+    done = python(code)
+    assert "this Python is free-threaded" in done.stdout, done
+
+
+def test_import_is_cheap():
+    code = "import time; t = time.process_time(); import nexar; print(time.process_time() - t)"
+    spent = min(float(python(code).stdout) for _ in range(5))
+    assert spent < 0.05
 
 
 def test_settings_are_checked():

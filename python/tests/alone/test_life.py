@@ -188,6 +188,12 @@ def test_close_after_an_interrupt(call):
     assert "interrupted True" in done.stdout and "told" in done.stdout, done
 
 
+def test_abort_ends_all_ranks():
+    done = run(3, "import nexar\nc = nexar.init()\nprint('hey', c.rank)\n"
+                  "if c.rank == 1: c.abort(7, 'no data')\nc.recv(bytearray(1))")  # fmt: skip
+    assert done.returncode == 7 and "no data" in done.stderr and "hey 1" in done.stdout, done
+
+
 def test_run_finds_python(tmp_path):
     script = tmp_path / "hello.py"
     script.write_text("import nexar, sys\nwith nexar.init() as c: print('rank', c.rank, sys.argv[1])\n")

@@ -1,4 +1,7 @@
 import array
+import ctypes
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -108,6 +111,55 @@ def test_unrooted(comm):
     assert comm.reduce_scatterv(np.ones(sum(counts)), counts).tolist() == [n] * (r + 1)
     got = comm.alltoallv(np.full(n * (r + 1), r), [r + 1] * n, counts)
     assert got.tolist() == [i for i in range(n) for _ in range(i + 1)]
+
+
+def test_iscatter_makes_its_array(comm):
+    n, r = comm.size, comm.rank
+    whole = np.arange(2.0 * n).reshape(n, 2) if r == n - 1 else None
+    assert comm.iscatter(whole, root=n - 1).wait().tolist() == [2 * r, 2 * r + 1]
+    counts = [i + 1 for i in range(n)]
+    flat = np.arange(sum(counts), dtype="i2") if r == 0 else None
+    mine = comm.iscatterv(flat, counts if r == 0 else None).wait()
+    assert mine.dtype == np.int16 and mine.tolist() == list(range(sum(counts[:r]), sum(counts[: r + 1])))
+
+
+def test_reduction_in_native_code(comm, tmp_path):
+    if not shutil.which("cc"):
+        pytest.skip("no compiler")
+    source, library = tmp_path / "op.c", tmp_path / "op.so"
+    source.write_text(
+        "#include <stddef.h>\n#include <stdlib.h>\n"
+        "void largest(void *io, const void *in, size_t n, int t, void *a)\n"
+        "{ int *x = io; const int *y = in; (void)t; (void)a;\n"
+        "  for (size_t i = 0; i < n; i++) if (abs(y[i]) > abs(x[i])) x[i] = y[i]; }\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    fn = ctypes.CDLL(str(library)).largest
+    op = nexar.op_create(3, ctypes.cast(fn, ctypes.c_void_p).value)
+    a = np.array([-10 * (comm.rank + 1), 5], "i4")
+    assert comm.allreduce(a, op=op).tolist() == [-10 * comm.size, 5]
+    with pytest.raises(nexar.InvalidError, match="3"):
+        nexar.op_create(3, op.__class__(1))
+    comm.barrier()
+
+
+def test_probes(comm):
+    r, n = comm.rank, comm.size
+    left, right = (r - 1) % n, (r + 1) % n
+    assert comm.iprobe(left, 31) is None and comm.improbe(left, 31) is None
+    comm.barrier()
+    comm.isend(np.full(3, float(r)), right, 31)
+    comm.isend_obj({"from": r}, right, 32)
+    assert comm.probe(left, 31) == nexar.Status(left, 31, 24)
+    message = comm.mprobe(left, 31)
+    assert (message.source, message.tag, message.bytes) == (left, 31, 24) and "24 bytes" in repr(message)
+    assert comm.iprobe(left, 31) is None
+    buf = np.zeros(3)
+    assert message.recv(buf) == nexar.Status(left, 31, 24) and buf[2] == left
+    with pytest.raises(nexar.InvalidError, match="received before"):
+        message.recv(buf)
+    assert comm.mprobe(left, 32).recv_obj() == {"from": left}
+    comm.barrier()
 
 
 def test_requests(comm):
