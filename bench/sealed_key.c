@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "sealed.h"
-#include "transport/quic/aead.h"
+#include "transport/quic/crypto/aead.h"
 
 struct nxb_key {
     nx_aead *own;

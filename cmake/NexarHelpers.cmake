@@ -109,15 +109,16 @@ function(nexar_sources)
   target_sources(nexar_objs PRIVATE ${ARGN})
 endfunction()
 
-# nexar_test(foo_test): foo_test.c of this directory, against the whole library.
+# nexar_test(foo_test), nexar_test(folder/foo_test): foo_test.c, against the whole library.
 function(nexar_test NAME)
   if(NOT BUILD_TESTING)
     return()
   endif()
   file(RELATIVE_PATH DIR ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
-  add_executable(${NAME} ${NAME}.c ${ARGN})
-  target_link_libraries(${NAME} PRIVATE nexar_all nexar_testing)
-  add_test(NAME ${DIR}/${NAME} COMMAND ${NAME})
+  get_filename_component(TEST ${NAME} NAME)
+  add_executable(${TEST} ${NAME}.c ${ARGN})
+  target_link_libraries(${TEST} PRIVATE nexar_all nexar_testing)
+  add_test(NAME ${DIR}/${NAME} COMMAND ${TEST})
   set_tests_properties(${DIR}/${NAME} PROPERTIES TIMEOUT ${NEXAR_TEST_TIMEOUT})
 endfunction()
 

@@ -90,7 +90,7 @@ check_alloc() {
 }
 
 # System calls that can be interrupted, cut short or create a descriptor go through
-# base/sys.h, which has one policy for each.  fopen and its kind: for commands only.
+# base/os/sys.h, which has one policy for each.  fopen and its kind: for commands only.
 check_syscalls() {
     local call='read|write|p?readv?2?|p?writev?2?|recv|recvfrom|recvm?msg|send|sendto|sendm?msg'
     call+='|p?poll|p?select|epoll_p?wait2?|epoll_create1?|accept4?|connect|open|openat|creat'
@@ -104,7 +104,7 @@ check_syscalls() {
         grep -rnE "(^|[^a-zA-Z0-9_\">.])($call) *\(|F_DUPFD" src adapters --include='*.[ch]'
         grep -rnE "(^|[^a-zA-Z0-9_\">.])($stdio) *\(" src adapters --include='*.[ch]' \
             --exclude-dir=cmd
-    } | grep -vE '^src/base/sys\.[ch]:|^[^:]*_(test|testing)\.[ch]:|:[0-9]+: *(/?\*|//)'
+    } | grep -vE '^src/base/os/sys\.[ch]:|^[^:]*_(test|testing)\.[ch]:|:[0-9]+: *(/?\*|//)'
 }
 
 # No thread is cancelled in a public call: each says so, or is one that makes no system call, or hands
@@ -120,7 +120,7 @@ check_cancel() {
         /NX_NOT_CANCELLED|return (nx_coll_wait|nx_coll_start)\(|[?=] (send_bytes|recv_spans)\(/ { said = 1 }
         /^}/ {
             if (name != "" && name !~ free && !said) {
-                print FILENAME ": " name " does not say NX_NOT_CANCELLED (base/cancellation.h)"
+                print FILENAME ": " name " does not say NX_NOT_CANCELLED (base/os/cancellation.h)"
                 bad = 1
             }
             name = ""
@@ -158,7 +158,7 @@ done <<'CHECKS'
 format   clang-format 14
 layers   who may include whom
 alloc    memory comes from base/alloc.c only
-syscalls calls that can be interrupted are in base/sys.c only
+syscalls calls that can be interrupted are in base/os/sys.c only
 cancel   no public call can be cancelled
 header   nexar.h compiles alone as C11 and C++17
 shell    shellcheck of the scripts

@@ -23,17 +23,17 @@ TEXT
 # file under src/coll | basic regular expression of the whole change | what it breaks
 mutations() {
     cat <<'TABLE'
-phase/ring.c|s/nx_ring_block(ring, k + 2)/nx_ring_block(ring, k + 1)/|ring receives the block that it sends
-phase/ring.c|s/(k == 0) ? in : out, tx.off/in, tx.off/|ring sends its own input instead of the sum
-phase/ring.c|s/(k == 0) ? own : nx_ref_plus(out, tx.off)/nx_ref_plus(out, tx.off)/|allgather ring forgets where its own block is
-phase/halving.c|s/now = work;/now = in;/|halving starts from the input in each round
-phase/halving.c|s/const nx_span give = part(h, peer, mask)/const nx_span give = part(h, h->place, mask)/|halving gives away what it keeps
-phase/fold.h|s/(rank < 2 \* f.rest) ? rank \/ 2 : rank - f.rest/(rank < f.rest) ? rank \/ 2 : rank - f.rest/|places of ranks beyond the hosts
-phase/fold.h|s/return (place < f.rest) ? 2 \* place : place + f.rest/return (place <= f.rest) ? 2 * place : place + f.rest + 1/|ranks of places beyond the hosts
-phase/binomial.h|s/t->place - t->span/t->place - 1/|the parent in a binomial tree
-phase/accumulate.c|s/(additions > i + 1) ||/(additions > i + 2) ||/|too little scratch for partial sums
-phase/accumulate.c|s/acc->now = acc->spare\[0\];/acc->now = in;/|in place, one addition, the input overwritten while it is sent
-phase/window.h|s/(most < count) ? 2 \* most : most/most/|half the scratch of a window
+building_blocks/ring.c|s/nx_ring_block(ring, k + 2)/nx_ring_block(ring, k + 1)/|ring receives the block that it sends
+building_blocks/ring.c|s/(k == 0) ? in : out, tx.off/in, tx.off/|ring sends its own input instead of the sum
+building_blocks/ring.c|s/(k == 0) ? own : nx_ref_plus(out, tx.off)/nx_ref_plus(out, tx.off)/|allgather ring forgets where its own block is
+building_blocks/halving.c|s/now = work;/now = in;/|halving starts from the input in each round
+building_blocks/halving.c|s/const nx_span give = part(h, peer, mask)/const nx_span give = part(h, h->place, mask)/|halving gives away what it keeps
+building_blocks/fold.h|s/(rank < 2 \* f.rest) ? rank \/ 2 : rank - f.rest/(rank < f.rest) ? rank \/ 2 : rank - f.rest/|places of ranks beyond the hosts
+building_blocks/fold.h|s/return (place < f.rest) ? 2 \* place : place + f.rest/return (place <= f.rest) ? 2 * place : place + f.rest + 1/|ranks of places beyond the hosts
+building_blocks/binomial.h|s/t->place - t->span/t->place - 1/|the parent in a binomial tree
+building_blocks/accumulate.c|s/(additions > i + 1) ||/(additions > i + 2) ||/|too little scratch for partial sums
+building_blocks/accumulate.c|s/acc->now = acc->spare\[0\];/acc->now = in;/|in place, one addition, the input overwritten while it is sent
+building_blocks/window.h|s/(most < count) ? 2 \* most : most/most/|half the scratch of a window
 split.c|s/((b < extra) ? b : extra)/b/|offsets of even blocks after the larger ones
 split.c|s/base + (b < extra)/base + (b <= extra)/|one even block too long
 hazard.c|s/for (uint32_t r = e->readers; r != NIL;/for (uint32_t r = NIL; r != NIL;/|a writer does not wait for readers
@@ -72,8 +72,8 @@ hosts.c|s/first\[h + 1\] += first\[h\];/first[h + 1] += 0;/|where the ranks of a
 hosts.h|s/return (i == team->chief_host) ? team->chief : nx_hosts_rank(team->hosts, i, team->which)/return nx_hosts_rank(team->hosts, i, team->which)/|the root does not stand for its host
 sched.c|s/step.round += frame->round;/step.round += 0;/|the chunks of a two-level allreduce share their rounds
 sched.c|s/return nx_ref_plus(frame->recv, ref.off);/return nx_ref_plus(frame->send, ref.off);/|a team receives where it sends from
-phase/levels.c|s/        now = sum;/        now = in;/|a leader forgets all but the last of its host
-phase/levels.c|s/reorder(s, v, to, from, each, true);/nx_copy(s, to, from, nx_hosts_before(v->hosts, v->n) * each);/|blocks stay in the order of hosts
+building_blocks/levels.c|s/        now = sum;/        now = in;/|a leader forgets all but the last of its host
+building_blocks/levels.c|s/reorder(s, v, to, from, each, true);/nx_copy(s, to, from, nx_hosts_before(v->hosts, v->n) * each);/|blocks stay in the order of hosts
 barrier/barrier_twolevel.c|s/nx_disseminate(s, \&between, 0);//|the hosts do not wait for one another
 broadcast/broadcast_twolevel.c|s/if (nx_levels_leads(\&v)) {/if (v.place == 0) {/|the first rank leads the root's host
 reduce/reduce_twolevel.c|s/!(l.inside_last \&\& l.across_last)/!l.inside_last/|a leader whose host is one rank has no scratch

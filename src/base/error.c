@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/sentence.h"
-#include "base/text.h"
+#include "base/text/sentence.h"
+#include "base/text/text.h"
 
 static _Thread_local char last_error[NX_ERROR_ROOM];
 

@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/sentence.h"
-#include "base/sys.h"
-#include "base/text.h"
+#include "base/os/sys.h"
+#include "base/text/sentence.h"
+#include "base/text/text.h"
 
 enum { PATIENCE_NS = 100000000 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/sys.h"
+#include "base/os/sys.h"
 
 static void system_fill(void *ctx, void *out, size_t bytes)
 {

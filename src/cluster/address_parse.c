@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cluster/addresses.h"
 
 static const struct sockaddr_in *as_v4(const struct sockaddr_storage *a)

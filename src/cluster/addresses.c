@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
+#include "base/text/text.h"
 
 /* Kinds of addresses, best first; the last one is not for others. */
 enum { GLOBAL, PRIVATE, UNIQUE_LOCAL, SELF_ASSIGNED, LOOPBACK, USELESS };

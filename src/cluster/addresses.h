@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 
 #include "base/error.h"
-#include "transport/quic/address.h" /* nx_address_text, nx_address_port */
+#include "transport/quic/udp/address.h" /* nx_address_text, nx_address_port */
 
 enum { NX_ADDRESS_NAME_MAX = 256 };
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/list.h"
-#include "base/sentence.h"
+#include "base/containers/list.h"
+#include "base/text/sentence.h"
 #include "cluster/view.h"
 #include "msg/control.h"
 #include "wire/wire.h"

@@ -42,7 +42,7 @@
  *      itself.  Until then the end of the judge's link is not taken for its death.
  *
  * Hence, where one rank is deaf or mute, it is the only one that is lost; where a host is,
- * its ranks are, as in a partition, which they cannot tell from this (agree.h has quorums);
+ * its ranks are, as in a partition, which they cannot tell from this (consensus.h has quorums);
  * where one pair is cut in one direction, the one that is not heard, and not the other.
  */
 #ifndef NX_FAILURE_DETECTOR_H

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/heap.h"
+#include "base/containers/heap.h"
 #include "cluster/failure_detector.h"
 #include "cluster/heard_gate.h"
 #include "cluster/reliable_broadcast.h"
@@ -137,7 +137,7 @@ static void on_suspected(void *ctx, uint32_t peer, const char *why)
     fail_msg("rank %u is suspected: %s", peer, why);
 }
 
-/* What follows a death, found out or told, is done when the event is over: bury_all. */
+/* What follows a death, found out or told, is done when the event is over: fail_all. */
 static void on_dead(void *ctx, uint32_t peer, const char *why)
 {
     (void)ctx;
@@ -222,7 +222,7 @@ static void leave(node *n)
     }
 }
 
-static void bury_all(node *n)
+static void fail_all(node *n)
 {
     const nx_rankset *dead = nx_detector_dead(n->detector);
 
@@ -323,7 +323,7 @@ static void happen(world *w, const event *e)
     if (n->told_off) {
         leave(n);
     } else {
-        bury_all(n);
+        fail_all(n);
     }
 }
 

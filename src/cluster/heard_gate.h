@@ -1,6 +1,6 @@
 /*
- * heard_gate.h - frames that wait until their receiver has been heard from: (state, event) -> actions;
- * no sockets, no clock, no threads.
+ * heard_gate.h - frames that wait until their receiver has been heard from: (state, event) ->
+ * actions; no sockets, no clock, no threads.
  *
  * A rank that hears nothing takes the others for dead.  What it says of that arrives, and
  * must not: see failure_detector.h, H3.  So a frame for one that is not heard is kept, and that one
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/list.h"
+#include "base/containers/list.h"
 
 /* None of them may call back, but `send` may call nx_heard_gate_send. */
 typedef struct nx_heard_gate_ops {

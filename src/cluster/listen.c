@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/sys.h"
-#include "base/text.h"
+#include "base/os/sys.h"
+#include "base/text/text.h"
 #include "cluster/addresses.h"
 
 nexar_err nx_listen_parse(const char *listen, uint16_t port_first, uint16_t port_last,

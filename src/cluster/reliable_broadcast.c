@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
+#include "base/containers/map.h"
 #include "cluster/rankset.h"
 #include "cluster/view.h"
 #include "msg/control.h"

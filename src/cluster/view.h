@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/os/process.h"
 #include "cluster/rankset.h"
 #include "transport/identity.h"
 #include "wire/wire.h"

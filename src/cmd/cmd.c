@@ -7,7 +7,7 @@
 
 #include <nexar.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 int nx_usage(const char *command, const char *format, ...)
 {

@@ -4,17 +4,17 @@
 
 #include <nexar.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cmd/cmd.h"
-#include "cmd/links.h"
 #include "cmd/machine.h"
 #include "cmd/options.h"
-#include "cmd/table.h"
+#include "cmd/print/text_table.h"
 #include "coll/algorithms.h"
 #include "coll/select.h"
 #include "core/config/config.h"
+#include "link_report.h"
 #include "reduce/reduce.h"
-#include "transport/quic/aead.h"
+#include "transport/quic/crypto/aead.h"
 #include "transport/quic/quic.h"
 
 static const char *yes(bool is)

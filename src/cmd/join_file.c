@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/private_file.h"
-#include "base/sys.h"
+#include "base/os/private_file.h"
+#include "base/os/sys.h"
 #include "cluster/join/join_string.h"
 
 enum { TEXT_ROOM = 256 }; /* of a path, so that two of them fit a sentence */

@@ -8,7 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "base/sys.h"
+#include "base/os/sys.h"
 
 const char *nx_machine_compiler(char *buf)
 {

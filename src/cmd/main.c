@@ -5,9 +5,9 @@
 
 #include <nexar.h>
 
-#include "base/nearest.h"
-#include "base/sys.h"
-#include "base/text.h"
+#include "base/os/sys.h"
+#include "base/text/suggest.h"
+#include "base/text/text.h"
 #include "cmd/cmd.h"
 
 /* A new subcommand is its file and one row here. */
@@ -36,17 +36,17 @@ static const nx_command *find(const char *name)
 
 static int unknown(const char *name)
 {
-    nx_nearest near = nx_nearest_start(name);
+    nx_suggest near = nx_suggest_start(name);
     nx_text text = {0};
     int code;
 
     for (size_t i = 0; i < nx_ncommands; i++) {
-        nx_nearest_try(&near, nx_commands[i].name);
+        nx_suggest_try(&near, nx_commands[i].name);
         nx_text_addf(&text, "%s, ", nx_commands[i].name);
     }
-    nx_nearest_try(&near, "help");
-    nx_nearest_try(&near, "--help");
-    nx_nearest_try(&near, "--version");
+    nx_suggest_try(&near, "help");
+    nx_suggest_try(&near, "--help");
+    nx_suggest_try(&near, "--version");
     nx_text_addf(&text, "help, --help, --version");
     code = nx_usage("", "unknown %s %s%s%s%s accepted: %s", (name[0] == '-') ? "option" : "command",
                     name, (near.best == NULL) ? ";" : ", did you mean ",

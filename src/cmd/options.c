@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/nearest.h"
-#include "base/text.h"
+#include "base/text/suggest.h"
+#include "base/text/text.h"
 #include "cmd/cmd.h"
 
 static const nx_number *number_of(const nx_option *row)
@@ -76,10 +76,10 @@ static const nx_option *find_option(const nx_options *o, const char *arg, const 
  * room for it. */
 static const char *guess(const nx_options *o, const char *word, char *buf, size_t size)
 {
-    nx_nearest near = nx_nearest_start(word + strspn(word, "-"));
+    nx_suggest near = nx_suggest_start(word + strspn(word, "-"));
 
     for (size_t i = 0; i < o->n; i++) {
-        nx_nearest_try(&near, o->table[i].name);
+        nx_suggest_try(&near, o->table[i].name);
     }
     if (near.best != NULL) {
         (void)snprintf(buf, size, "--%s", near.best);

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/launch/agent.h"
+#include "cmd/launch/hosts/agent.h"
+#include "cmd/launch/hosts/run_hosts.h"
 #include "cmd/launch/local.h"
-#include "cmd/launch/run_hosts.h"
 #include "cmd/options.h"
 
 enum { LOCAL_RANKS = 4096 };

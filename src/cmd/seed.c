@@ -14,15 +14,15 @@
 #include <nexar.h>
 
 #include "base/log.h"
-#include "base/sys.h"
-#include "base/text.h"
+#include "base/os/sys.h"
+#include "base/text/text.h"
 #include "cluster/seed/seed.h"
 #include "cmd/cmd.h"
 #include "cmd/join_file.h"
-#include "cmd/launch/signals.h"
+#include "cmd/launch/io/signals.h"
 #include "cmd/options.h"
 #include "core/config/config.h"
-#include "core/seed_config.h"
+#include "core/world/seed_config.h"
 
 /* How the seed tells of what happens: a line each, or one that changes. */
 typedef struct report {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 #define B(n)   ((uint64_t)(n))
 #define KIB(n) ((uint64_t)(n) << 10)

@@ -1,16 +1,16 @@
 /*
  * completion.c - wait and test: one request, all, any, some, with and without a time-out.
  *
- * A request is complete when it is done and its outcome may be given out (nx_recover_await).
+ * A request is complete when it is done and its outcome may be given out (nx_recovery_await).
  * Only then it is claimed: the caller gets its outcome and the request is freed.
  */
-#include "base/cancellation.h"
-#include "base/sentence.h"
-#include "base/text.h"
-#include "core/forked.h"
-#include "core/recover/recover.h"
+#include "base/os/cancellation.h"
+#include "base/text/sentence.h"
+#include "base/text/text.h"
+#include "core/recovery/recovery.h"
 #include "core/report/pending.h"
 #include "core/request.h"
+#include "core/world/fork_guard.h"
 
 /* Gives the outcome of |*req|, which is complete, to the application and frees it. */
 static nexar_err claim(nexar_request **req, nexar_status *status)
@@ -18,7 +18,7 @@ static nexar_err claim(nexar_request **req, nexar_status *status)
     nx_world *world = (*req)->comm->world;
     nexar_err err;
 
-    nx_recover_claim(*req);
+    nx_recovery_claim(*req);
     err = (*req)->ops->finish(*req, status);
     nx_world_unclaimed(world, -1);
     nx_request_destroy(*req);
@@ -28,7 +28,7 @@ static nexar_err claim(nexar_request **req, nexar_status *status)
 
 static bool is_complete(const nexar_request *req)
 {
-    return req->done && nx_recover_await(req, 0);
+    return req->done && nx_recovery_await(req, 0);
 }
 
 /* Waits for |event| until |deadline_ns|; reports say that it is for |req|, by |name|. */
@@ -70,7 +70,7 @@ static bool await_one(nexar_request *req, const char *name, uint64_t deadline_ns
         (void)nx_loop_refresh(req->comm->world->loop);
         wait_event(req, name, &req->event, deadline_ns);
     }
-    return req->done && nx_recover_await(req, deadline_ns);
+    return req->done && nx_recovery_await(req, deadline_ns);
 }
 
 /* The time on |loop| after |timeout_ns|; UINT64_MAX: never. */
@@ -122,7 +122,7 @@ nexar_err nexar_wait(nexar_request **req, nexar_status *status)
     if (*req == NULL) {
         return NEXAR_OK;
     }
-    err = nx_forked_check("wait", (*req)->comm->world);
+    err = nx_fork_guard_check("wait", (*req)->comm->world);
     if (err != NEXAR_OK) {
         return err;
     }
@@ -146,7 +146,7 @@ nexar_err nexar_wait_for(nexar_request **req, uint64_t timeout_ns, nexar_status 
     if (*req == NULL) {
         return NEXAR_OK;
     }
-    err = nx_forked_check("wait_for", (*req)->comm->world);
+    err = nx_fork_guard_check("wait_for", (*req)->comm->world);
     if (err != NEXAR_OK) {
         return err;
     }
@@ -172,7 +172,7 @@ nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status)
         *done = true;
         return NEXAR_OK;
     }
-    err = nx_forked_check("test", (*req)->comm->world);
+    err = nx_fork_guard_check("test", (*req)->comm->world);
     if (err != NEXAR_OK) {
         return err;
     }
@@ -232,7 +232,7 @@ static nexar_err check_all(const char *name, size_t n, nexar_request *const reqs
         return nx_fail(NEXAR_EINVAL, "%s: reqs is NULL", name);
     }
     for (size_t i = 0; (err == NEXAR_OK) && (i < n); i++) {
-        err = (reqs[i] == NULL) ? NEXAR_OK : nx_forked_check(name, reqs[i]->comm->world);
+        err = (reqs[i] == NULL) ? NEXAR_OK : nx_fork_guard_check(name, reqs[i]->comm->world);
     }
     return err;
 }
@@ -402,7 +402,7 @@ static nexar_err check_any(const char *name, size_t n, nexar_request *const reqs
     if (of == NULL) {
         return nx_fail(NEXAR_EINVAL, "%s: none of the %zu requests is active", name, n);
     }
-    return nx_forked_check(name, of);
+    return nx_fork_guard_check(name, of);
 }
 
 /* Waits until one of the requests is complete; its index, or n: none is by |deadline_ns|. */
@@ -423,7 +423,7 @@ static size_t await_any(const char *name, size_t n, nexar_request *const reqs[],
             return n;
         }
     }
-    return nx_recover_await(reqs[i], deadline_ns) ? i : n;
+    return nx_recovery_await(reqs[i], deadline_ns) ? i : n;
 }
 
 static nexar_err wait_any(const char *name, size_t n, nexar_request *reqs[], uint64_t timeout_ns,

@@ -5,10 +5,10 @@
 #include <sys/eventfd.h>
 
 #include "base/alloc.h"
-#include "base/cancellation.h"
-#include "base/sys.h"
-#include "core/forked.h"
-#include "core/recover/recover.h"
+#include "base/os/cancellation.h"
+#include "base/os/sys.h"
+#include "core/recovery/recovery.h"
+#include "core/world/fork_guard.h"
 
 /* ---- life ---------------------------------------------------------------------- */
 
@@ -65,7 +65,7 @@ nexar_err nexar_cancel(nexar_request *req)
     if (req == NULL) {
         return nx_fail(NEXAR_EINVAL, "cancel: req is NULL");
     }
-    err = nx_forked_check("cancel", req->comm->world);
+    err = nx_fork_guard_check("cancel", req->comm->world);
     if (err != NEXAR_OK) {
         return err;
     }
@@ -93,7 +93,7 @@ nexar_err nexar_event_fd(nexar_comm *world, int *fd)
         return nx_fail(NEXAR_EINVAL, "event_fd: %s is NULL", (fd == NULL) ? "fd" : "world");
     }
     w = world->world;
-    err = nx_forked_check("event_fd", w);
+    err = nx_fork_guard_check("event_fd", w);
     if (err != NEXAR_OK) {
         return err;
     }

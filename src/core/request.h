@@ -9,7 +9,7 @@
 #ifndef NX_REQUEST_H
 #define NX_REQUEST_H
 
-#include "core/comm.h"
+#include "core/comm/comm.h"
 
 /* What the kinds of requests differ in; called with the loop's lock held. */
 typedef struct nx_request_ops {
@@ -36,7 +36,7 @@ struct nexar_request {
     bool done;
     nx_event event; /* set when done */
     nx_event *any;  /* of a thread that waits for the first of many; NULL: none does */
-    bool mends;     /* its outcome is given out when |comm| is rebuilt: recover.h */
+    bool mends;     /* its outcome is given out when |comm| is rebuilt: recovery.h */
     nx_list due;    /* until then it is not done; in inc->recovery.due */
 };
 

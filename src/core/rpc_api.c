@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/cancellation.h"
-#include "core/forked.h"
+#include "base/os/cancellation.h"
 #include "core/request.h"
+#include "core/world/fork_guard.h"
 #include "rpc/rpc.h"
 
 /* A call with the words for its error and where its reply goes. */
@@ -129,7 +129,7 @@ static nexar_err check(const rpc_op *op, const void *data, size_t bytes)
                        "reply is; it may be NULL only if reply is",
                        op->name);
     }
-    return nx_forked_check(op->name, op->comm->world);
+    return nx_fork_guard_check(op->name, op->comm->world);
 }
 
 static void start(rpc_op *op, const void *data, size_t bytes, uint64_t timeout_ns)
@@ -185,7 +185,7 @@ nexar_err nexar_rpc_register(nexar_comm *comm, uint16_t fn_id, nexar_rpc_fn fn, 
     if (comm == NULL) {
         return nx_fail(NEXAR_EINVAL, "rpc_register: comm is NULL");
     }
-    err = nx_forked_check("rpc_register", comm->world);
+    err = nx_fork_guard_check("rpc_register", comm->world);
     if (err != NEXAR_OK) {
         return err;
     }

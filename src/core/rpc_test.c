@@ -9,7 +9,7 @@
 
 #include <nexar.h>
 
-#include "core/comm.h"
+#include "core/comm/comm.h"
 #include "local_world.h"
 #include "oom.h"
 #include "unit.h"

@@ -2,7 +2,7 @@
 #include "device/device.h"
 
 #include "base/alloc.h"
-#include "device/inner.h"
+#include "device_inner.h"
 
 static nexar_err check(const char *call, const nexar_device *table)
 {

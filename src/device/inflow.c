@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/sentence.h"
-#include "device/inner.h"
+#include "base/text/sentence.h"
+#include "device_inner.h"
 
 static void keep_error(nx_inflow *in, nexar_err err, const char *why)
 {

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "device/inner.h"
+#include "device_inner.h"
 #include "reduce/reduce.h"
 
 /* ---- calls of the adapter ------------------------------------------------------ */

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
-#include "device/inner.h"
+#include "base/text/sentence.h"
+#include "device_inner.h"
 
 static void *host_of(const nx_outflow_slot *slot)
 {

@@ -2,7 +2,7 @@
 #include "device/staging.h"
 
 #include "base/alloc.h"
-#include "device/inner.h"
+#include "device_inner.h"
 
 enum { ALIGN = 64 }; /* a cache line, and every element */
 

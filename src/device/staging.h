@@ -14,7 +14,7 @@
 #ifndef NX_STAGING_H
 #define NX_STAGING_H
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "device/device.h"
 #include "loop/worker.h"
 

@@ -21,10 +21,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/cancellation.h"
-#include "loop/internal.h"
+#include "base/os/cancellation.h"
+#include "loop_inner.h"
 
-#include "base/sys.h"
+#include "base/os/sys.h"
 
 enum { TICK_NS = 1000000 };
 enum { TICKS_TO_DEEP = 10 };

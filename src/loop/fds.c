@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "loop/internal.h"
+#include "loop_inner.h"
 
-#include "base/sys.h"
+#include "base/os/sys.h"
 
 /* In a spin that has hooks to ask, epoll is asked every so many polls for those
  * descriptors that have none. */

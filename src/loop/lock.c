@@ -12,7 +12,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "loop/internal.h"
+#include "loop_inner.h"
 
 /* Tries before a thread goes to sleep for the lock.  A poll of the spinning driver
  * takes about a microsecond, a pause 10 to 40 ns: enough for a few polls, and far

@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "loop/internal.h"
+#include "loop_inner.h"
 
 nexar_err nx_loop_create(nx_loop **out, const nx_clock *clock)
 {

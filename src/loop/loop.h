@@ -26,9 +26,9 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/containers/heap.h"
+#include "base/containers/list.h"
 #include "base/error.h"
-#include "base/heap.h"
-#include "base/list.h"
 
 typedef struct nx_loop nx_loop;
 

@@ -5,7 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "loop/internal.h"
+#include "loop_inner.h"
 #include "oom.h"
 #include "unit.h"
 

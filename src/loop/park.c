@@ -4,7 +4,7 @@
 
 #include <linux/futex.h>
 
-#include "base/sys.h"
+#include "base/os/sys.h"
 
 void nx_park_sleep(nx_park *park, uint64_t timeout_ns)
 {

@@ -1,5 +1,5 @@
 /* timers.c - what the loop does by itself: timers in a heap, deferred work in a list. */
-#include "loop/internal.h"
+#include "loop_inner.h"
 
 nexar_err nx_loop_timer_set(nx_loop *loop, nx_timer *self, uint64_t at_ns)
 {

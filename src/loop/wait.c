@@ -32,9 +32,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/patience.h"
-#include "base/sys.h"
-#include "loop/internal.h"
+#include "base/os/sys.h"
+#include "base/spin_backoff.h"
+#include "loop_inner.h"
 
 static bool by_background(const nx_loop *loop)
 {
@@ -105,7 +105,7 @@ enum { MISSES_PER_HALVING = 4, HALVINGS = 6, WHOLE_EVERY = 64 };
 /* Who slept for a short time only spins longer the next time.  (200 round trips by shared memory
  * after a pause, four ranks on two cores, two at work, on a virtual machine that was short of
  * cores: mean 3.2 ms before, 1.9 so; nine tenths within 7.9 and 3.8.) */
-static const nx_patience AWAKE = {.times = 4, .most_ns = 1000000};
+static const nx_spin_backoff AWAKE = {.times = 4, .most_ns = 1000000};
 
 static uint64_t spin_budget(nx_loop *loop)
 {
@@ -295,10 +295,10 @@ static void sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
 /* A wait of |waited_ns| ended in a sleep. */
 static void learn(nx_loop *loop, uint64_t whole, uint64_t waited_ns)
 {
-    const bool brief = (waited_ns < nx_patience_most(AWAKE, whole)) || (waited_ns < 2 * whole);
+    const bool brief = (waited_ns < nx_spin_backoff_most(AWAKE, whole)) || (waited_ns < 2 * whole);
 
     loop->misses = brief ? 0 : loop->misses + 1;
-    loop->awake_ns = nx_patience_after(AWAKE, whole, waited_ns);
+    loop->awake_ns = nx_spin_backoff_after(AWAKE, whole, waited_ns);
 }
 
 /* Spins, then sleeps, and learns from what came of it. */

@@ -11,7 +11,7 @@
 #include <signal.h>
 
 #include "base/alloc.h"
-#include "base/cancellation.h"
+#include "base/os/cancellation.h"
 
 struct nx_worker {
     nx_loop *loop;

@@ -9,15 +9,15 @@
  *
  *   peer.c    a link's life: hello, control frames, going down
  *   send.c    from a request to envelopes and parts
- *   short.c   short messages without a request
+ *   fast_path.c   short messages without a request
  *   queue.c   sends held back for want of credit
  *   recv.c    from envelopes and parts to a receive
  *   post.c    receives and probes that wait
  *   matched.c messages taken out of matching before they are received
  *   inbound.c messages that wait: their memory, and what it costs
  *   local.c   messages to oneself
- *   ask.c     fetching by name what is held back for want of credit
- *   pull.c    the other end of that
+ *   fetch_receiver.c     fetching by name what is held back for want of credit
+ *   fetch_sender.c    the other end of that
  *   request.c ends of requests
  *   revoke.c  the end of all that waits in one context
  *   share.c   how the pool is divided, and peers that come and go
@@ -26,9 +26,9 @@
 #ifndef NX_ENGINE_H
 #define NX_ENGINE_H
 
-#include "base/map.h"
-#include "msg/credit.h"
-#include "msg/envelope.h"
+#include "base/containers/map.h"
+#include "msg/flow/credit.h"
+#include "msg/matching/envelope.h"
 #include "msg/msg.h"
 
 typedef struct nx_peer nx_peer;
@@ -80,7 +80,7 @@ typedef struct nx_inbound {
 } nx_inbound;
 _Static_assert(sizeof(nx_inbound) <= NX_ENVELOPE_COST, "an envelope costs what it takes");
 
-typedef struct nx_pull nx_pull; /* pull.c */
+typedef struct nx_pull nx_pull; /* fetch_sender.c */
 
 enum { NX_WANTS_MAX = 4096 }; /* of one account at a time */
 
@@ -215,16 +215,16 @@ void nx_peer_attach(nx_peer *p, nx_link *link);
 
 /* The link has to go; the outermost leave does it.  The first reason counts, and says when it
  * was. */
-void nx_peer_doom(nx_peer *p, nexar_err err, const char *format, ...)
+void nx_peer_mark_failed(nx_peer *p, nexar_err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same with a sentence as it is. */
-void nx_peer_doom_said(nx_peer *p, nexar_err err, const char *why);
+void nx_peer_mark_failed_said(nx_peer *p, nexar_err err, const char *why);
 /* |p| is doomed, and what needs it waits, now and later, until one of the two below. */
 void nx_peer_hold_said(nx_peer *p, nexar_err err, const char *why);
 /* It waits no longer: the outermost leave ends it, for the reason of before. */
 void nx_peer_let_go(nx_peer *p);
 /* Ends all that waits for a doomed peer. */
-void nx_peer_bury(nx_peer *p);
+void nx_peer_release_failed(nx_peer *p);
 /* Whether nothing needs the link. */
 bool nx_peer_idle(const nx_peer *p);
 
@@ -240,16 +240,16 @@ void nx_pool_count(nx_msg *m, int64_t bytes);
 /* ---- share.c --------------------------------------------------------------------- */
 
 /* Divides the pool of a new engine among its |fresh| peers. */
-void nx_share_start(nx_msg *m);
+void nx_credit_division_start(nx_msg *m);
 /* Takes the memory of the peers up to |peers|, of those that are there.  NEXAR_ENOMEM:
  * that of none. */
-NX_MUST_CHECK nexar_err nx_share_take(nx_msg *m, uint32_t peers);
+NX_MUST_CHECK nexar_err nx_credit_division_take(nx_msg *m, uint32_t peers);
 /* |p|, which is down, is owed nothing more than what lies here of it. */
-void nx_share_end(nx_peer *p);
+void nx_credit_division_end(nx_peer *p);
 /* Raises the window of an account that has less than its share, if there is room. */
-void nx_share_enrich(nx_peer *p, nx_class class);
-void nx_share_reclaim(nx_peer *p, const nx_frame *f);
-void nx_share_return(nx_peer *p, const nx_frame *f);
+void nx_credit_division_enrich(nx_peer *p, nx_class class);
+void nx_credit_division_reclaim(nx_peer *p, const nx_frame *f);
+void nx_credit_division_return(nx_peer *p, const nx_frame *f);
 
 /* ---- send.c --------------------------------------------------------------------- */
 
@@ -269,7 +269,7 @@ void nx_send_clear(nx_peer *p, const nx_frame *f);
 void nx_send_on_sent(nx_peer *p, nx_tx *tx, nexar_err err);
 bool nx_send_cancel(nx_msg *m, nx_req *r);
 /* Ends a send with the error of its peer. */
-void nx_send_bury(nx_peer *p, nx_req *r);
+void nx_send_fail_all(nx_peer *p, nx_req *r);
 /* |p| will not ask for |r|: it ends, unless it has been asked for. */
 void nx_send_refuse(nx_peer *p, nx_req *r, nexar_err err, const char *why);
 /* Ends one that is broken or refused, with what stands in it; it is not being fetched by name. */
@@ -311,7 +311,7 @@ void *nx_recv_want(nx_peer *p, uint64_t id, uint64_t off, size_t *len);
 /* The message |in| and the receive |r|, both in no set, have met. */
 void nx_recv_meet(nx_inbound *in, nx_req *r);
 /* What is left of |p|'s messages when it goes down. */
-void nx_recv_bury(nx_peer *p);
+void nx_recv_fail_all(nx_peer *p);
 
 /* ---- post.c --------------------------------------------------------------------- */
 
@@ -335,7 +335,7 @@ void nx_local_send(nx_msg *m, nx_req *r);
 void nx_local_take(nx_msg *m, nx_inbound *in, nx_req *r);
 void nx_local_cancel(nx_msg *m, nx_req *r);
 
-/* ---- pull.c, the sender's end -------------------------------------------------------- */
+/* ---- fetch_sender.c, the sender's end -------------------------------------------------------- */
 
 /* |p| wants a message by name. */
 void nx_pull_want(nx_peer *p, const nx_frame *f);
@@ -353,7 +353,8 @@ void nx_pull_check(nx_peer *p, nx_class class);
 void nx_pull_end(nx_peer *p, nx_class class);
 void nx_pull_unask(nx_peer *p, const nx_frame *f);
 
-/* ---- ask.c, the receiver's end -------------------------------------------------------- */
+/* ---- fetch_receiver.c, the receiver's end
+ * -------------------------------------------------------- */
 
 /* Asks a starved peer for what receives wait for. */
 void nx_ask(nx_peer *p, nx_class class);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/copy.h"
+#include "base/memory/copy.h"
 #include "msg/engine.h"
 
 enum { SPARE_MAX = 1024 }; /* nodes kept for the next ones: 256 KiB */

@@ -51,7 +51,7 @@ static nexar_err take_peers(nx_msg *m)
 
     if (m->config.there != NULL) {
         m->config.peers = 0;
-        err = nx_share_take(m, n);
+        err = nx_credit_division_take(m, n);
         m->config.peers = (err == NEXAR_OK) ? n : 0;
         return err;
     }
@@ -91,7 +91,7 @@ nexar_err nx_msg_create(nx_msg **out, const nx_msg_config *config)
         nx_free(m);
         return err;
     }
-    nx_share_start(m);
+    nx_credit_division_start(m);
     nx_random_fill(&nx_random_system, &seed, sizeof(seed));
     nx_match_init(&m->match, seed);
     nx_match_init(&m->probes, seed);
@@ -164,7 +164,7 @@ nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t
         lost = (err == NEXAR_ENOMEM); /* of other ends the link itself tells more */
     }
     if (lost) { /* those who speak by it count on it */
-        nx_peer_doom(p, err, "a control frame could not be sent: %s", nexar_strerror(err));
+        nx_peer_mark_failed(p, err, "a control frame could not be sent: %s", nexar_strerror(err));
     }
     nx_msg_leave(m);
     return err;
@@ -229,7 +229,7 @@ void nx_msg_leave(nx_msg *m)
 
     while ((m->depth == 1) && pending(m)) {
         while ((at = nx_list_pop(&m->doomed)) != NULL) {
-            nx_peer_bury(nx_list_entry(at, nx_peer, troubled));
+            nx_peer_release_failed(nx_list_entry(at, nx_peer, troubled));
             nx_list_push_back(&m->downs, at);
         }
         nx_req_run_finished(m);
@@ -286,7 +286,7 @@ void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
         return;
     }
     nx_msg_enter(m);
-    nx_peer_doom_said(nx_peer_get(m, peer), err, why);
+    nx_peer_mark_failed_said(nx_peer_get(m, peer), err, why);
     nx_msg_leave(m);
 }
 
@@ -314,7 +314,7 @@ void nx_msg_dismiss_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *wh
     assert(m->depth == 0);
     nx_msg_enter(m);
     if ((p != NULL) && (p->link != NULL)) {
-        nx_peer_doom_said(p, err, why);
+        nx_peer_mark_failed_said(p, err, why);
         nx_link_dismiss(p->link, frame, len);
         p->link = NULL;
         nx_list_remove(&p->links);
@@ -361,11 +361,11 @@ void nx_msg_destroy(nx_msg *m)
     m->dying = true;
     for (uint32_t i = 0; i < m->config.peers; i++) {
         if ((m->peers[i] != NULL) && m->peers[i]->ready && !m->peers[i]->down) {
-            nx_peer_doom_said(m->peers[i], NEXAR_ECANCELED, "closed");
+            nx_peer_mark_failed_said(m->peers[i], NEXAR_ECANCELED, "closed");
         }
     }
     while ((at = nx_list_pop(&m->doomed)) != NULL) {
-        nx_peer_bury(nx_list_entry(at, nx_peer, troubled));
+        nx_peer_release_failed(nx_list_entry(at, nx_peer, troubled));
     }
     while (!nx_list_empty(&m->match.held)) {
         nx_inbound *in = nx_list_entry(m->match.held.next, nx_inbound, held.order);

@@ -42,9 +42,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "loop/loop.h"
-#include "msg/match.h"
+#include "msg/matching/match.h"
 #include "msg/sink.h"
 #include "transport/transport.h"
 

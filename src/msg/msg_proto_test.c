@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "fake_net.h"
-#include "msg/envelope.h"
+#include "msg/matching/envelope.h"
 #include "unit.h"
 
 static const nx_context user = {.comm = 1, .kind = 1, .class = NX_CLASS_USER};

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sentence.h"
+#include "base/text/sentence.h"
 #include "msg/engine.h"
 
 /* ---- making ------------------------------------------------------------------------ */
@@ -78,7 +78,7 @@ void nx_peer_tell(nx_peer *p, nx_lane lane, const nx_frame *f)
     }
     err = nx_link_send_frame(p->link, lane, &bytes, 1);
     if (err != NEXAR_OK) {
-        nx_peer_doom(p, err, "a control frame could not be sent: %s", nexar_strerror(err));
+        nx_peer_mark_failed(p, err, "a control frame could not be sent: %s", nexar_strerror(err));
     }
 }
 
@@ -106,12 +106,12 @@ static void tell_credit(nx_peer *p, nx_class class)
 bool nx_peer_charge(nx_peer *p, nx_class class, uint64_t cost)
 {
     if (!nx_credit_charge(&p->in[class], cost)) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it sent more than its credit allows");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent more than its credit allows");
         return false;
     }
     nx_pool_count(p->msg, (int64_t)cost);
     if (p->in[class].window < p->msg->target) {
-        nx_share_enrich(p, class);
+        nx_credit_division_enrich(p, class);
         tell_credit(p, class);
     }
     return true;
@@ -120,14 +120,14 @@ bool nx_peer_charge(nx_peer *p, nx_class class, uint64_t cost)
 void nx_peer_release(nx_peer *p, nx_class class, uint64_t cost)
 {
     p->msg->granted -= nx_credit_release(&p->in[class], cost);
-    nx_share_enrich(p, class);
+    nx_credit_division_enrich(p, class);
     nx_pool_count(p->msg, -(int64_t)cost);
     tell_credit(p, class);
 }
 
 /* ---- going down -------------------------------------------------------------------- */
 
-static void bury_soon(nx_peer *p)
+static void fail_soon(nx_peer *p)
 {
     p->held = false;
     nx_list_push_back(&p->msg->doomed, &p->troubled);
@@ -140,11 +140,11 @@ static void note_end(nx_peer *p, nexar_err err, const char *why)
     (void)nx_sentence(p->why, sizeof(p->why), "%s", why);
 }
 
-void nx_peer_doom_said(nx_peer *p, nexar_err err, const char *why)
+void nx_peer_mark_failed_said(nx_peer *p, nexar_err err, const char *why)
 {
     if (!p->doomed || p->held) {
         note_end(p, err, why);
-        bury_soon(p);
+        fail_soon(p);
     }
 }
 
@@ -161,7 +161,7 @@ static const char *date(char why[WHY], const char *cause)
     return why;
 }
 
-void nx_peer_doom(nx_peer *p, nexar_err err, const char *format, ...)
+void nx_peer_mark_failed(nx_peer *p, nexar_err err, const char *format, ...)
 {
     char why[WHY], cause[WHY];
     va_list args;
@@ -169,7 +169,7 @@ void nx_peer_doom(nx_peer *p, nexar_err err, const char *format, ...)
     va_start(args, format);
     (void)nx_sentence_v(cause, sizeof(cause), format, args);
     va_end(args);
-    nx_peer_doom_said(p, err, date(why, cause));
+    nx_peer_mark_failed_said(p, err, date(why, cause));
 }
 
 static void drop_link(nx_peer *p)
@@ -203,7 +203,7 @@ void nx_peer_hold_said(nx_peer *p, nexar_err err, const char *why)
 void nx_peer_let_go(nx_peer *p)
 {
     if (p->held) {
-        bury_soon(p);
+        fail_soon(p);
     }
 }
 
@@ -217,7 +217,7 @@ static void fail_waiting(nx_peer *p, nx_list *head)
     }
 }
 
-void nx_peer_bury(nx_peer *p)
+void nx_peer_release_failed(nx_peer *p)
 {
     nx_msg *m = p->msg;
 
@@ -241,10 +241,10 @@ void nx_peer_bury(nx_peer *p)
         p->in[c].starved = false;
     }
     nx_list_for_each (at, &p->busy) {
-        nx_send_bury(p, nx_list_entry(at, nx_req, peer_link));
+        nx_send_fail_all(p, nx_list_entry(at, nx_req, peer_link));
     }
-    nx_recv_bury(p);
-    nx_share_end(p);
+    nx_recv_fail_all(p);
+    nx_credit_division_end(p);
     nx_map_fini(&p->out_ids);
     nx_map_fini(&p->in_ids);
     m->stir = m->closing;
@@ -265,13 +265,13 @@ bool nx_peer_idle(const nx_peer *p)
 static void on_hello(nx_peer *p, const nx_frame *f)
 {
     if (p->greeted) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it greeted twice");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it greeted twice");
         return;
     }
     p->greeted = true;
     for (int c = 0; c < NX_CLASSES; c++) {
         if (nx_credit_open(&p->out[c], f->window[c]) != NEXAR_OK) {
-            nx_peer_doom(p, NEXAR_EPROTO, "it opened an impossible window");
+            nx_peer_mark_failed(p, NEXAR_EPROTO, "it opened an impossible window");
             return;
         }
         nx_queue_pump(p, (nx_class)c);
@@ -283,7 +283,7 @@ static void on_credit(nx_peer *p, const nx_frame *f)
     nx_credit_out *out = &p->out[f->context.class];
 
     if (nx_credit_raise(out, f->limit) != NEXAR_OK) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it took credit back");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it took credit back");
         return;
     }
     out->stalled = false;
@@ -295,7 +295,7 @@ static void on_stalled(nx_peer *p, const nx_frame *f)
     nx_credit_in *in = &p->in[f->context.class];
 
     if (f->limit > in->told) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it stalled at a limit that it was not told");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it stalled at a limit that it was not told");
         return;
     }
     if (f->limit < in->told) {
@@ -303,7 +303,7 @@ static void on_stalled(nx_peer *p, const nx_frame *f)
     }
     p->msg->stalls = true;
     in->starved = true;
-    nx_share_enrich(p, f->context.class);
+    nx_credit_division_enrich(p, f->context.class);
     tell_credit(p, f->context.class);
     nx_ask(p, f->context.class);
 }
@@ -311,7 +311,7 @@ static void on_stalled(nx_peer *p, const nx_frame *f)
 static void on_control(nx_peer *p, const nx_frame *f)
 {
     if (!p->greeted && (f->type != NX_FRAME_HELLO)) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it did not greet first");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it did not greet first");
         return;
     }
     switch ((int)f->type) {
@@ -340,10 +340,10 @@ static void on_control(nx_peer *p, const nx_frame *f)
         nx_ask_unasked(p, f);
         break;
     case NX_FRAME_RECLAIM:
-        nx_share_reclaim(p, f);
+        nx_credit_division_reclaim(p, f);
         break;
     case NX_FRAME_RETURN:
-        nx_share_return(p, f);
+        nx_credit_division_return(p, f);
         break;
     default:
         assert(f->type == NX_FRAME_UNWANT);
@@ -358,7 +358,7 @@ static void on_own_frame(nx_peer *p, nx_lane lane, const void *data, size_t len)
     nx_frame f;
 
     if (nx_frame_decode(lane, data, len, &f, &why) != NEXAR_OK) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it sent %s", why);
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent %s", why);
     } else if (lane == NX_LANE_CONTROL) {
         on_control(p, &f);
     } else if (f.type == NX_FRAME_RETRACT) {
@@ -455,7 +455,7 @@ static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
             m->config.on_peer_end(m->config.ctx, p->index, p->ended, err)) {
             hold(p);
         } else {
-            bury_soon(p);
+            fail_soon(p);
         }
     }
     nx_msg_leave(m);

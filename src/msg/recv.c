@@ -226,7 +226,7 @@ static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
     }
     in = nx_inbound_make(p, key, f->context.class);
     if ((in == NULL) || (nx_inbound_keep_whole(in, &bytes, 1, f->length) != NEXAR_OK)) {
-        nx_peer_doom(p, NEXAR_ENOMEM, "no memory for a message that came");
+        nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for a message that came");
         nx_peer_release(p, f->context.class, cost);
         if (in != NULL) {
             nx_inbound_free(m, in);
@@ -252,7 +252,7 @@ static nx_inbound *open_inbound(nx_peer *p, uint64_t id, bool pulled)
     nx_inbound *in = nx_inbound_make(p, &(nx_key){.peer = p->index}, class);
 
     if ((in == NULL) || (nx_map_put(&p->in_ids, id, in) != NEXAR_OK)) {
-        nx_peer_doom(p, NEXAR_ENOMEM, "no memory for a message that came");
+        nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for a message that came");
         goto fail_free;
     }
     in->id = id;
@@ -291,7 +291,7 @@ static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
         return;
     }
     if (in->got > f->eager) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it sent more bytes unasked than it announced");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent more bytes unasked than it announced");
         return;
     }
     if (!nx_peer_charge(p, f->context.class, f->eager - in->got)) {
@@ -341,7 +341,8 @@ static void recv_pulled(nx_peer *p, const nx_frame *f, const nx_key *key)
         return;
     }
     if (nx_map_get(&p->in_ids, f->id) != NULL) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it sent bytes of a message before they were asked for");
+        nx_peer_mark_failed(p, NEXAR_EPROTO,
+                            "it sent bytes of a message before they were asked for");
         return;
     }
     /* A receive waits for it: the verdict can only be to keep it. */
@@ -375,7 +376,7 @@ void nx_recv_envelope(nx_peer *p, const nx_frame *f)
     if (f->type == NX_FRAME_INLINE) {
         recv_inline(p, f, &key);
     } else if (nx_id_number(f->id) != p->in_number + 1) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it numbered its messages badly");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it numbered its messages badly");
     } else {
         p->in_number++;
         if (f->type == NX_FRAME_PULLED) {
@@ -392,7 +393,7 @@ void nx_recv_retract(nx_peer *p, const nx_frame *f)
     nx_req *r;
 
     if (nx_id_number(f->id) > p->in_number) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it took back what it had not sent");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it took back what it had not sent");
         return;
     }
     if (in == NULL) {
@@ -429,14 +430,14 @@ static void keep(nx_inbound *in, uint64_t off, const void *data, size_t len)
     nx_peer *p = in->from;
 
     if ((off != in->got) || (!(in->state & NX_IN_EARLY) && (len > in->eager - in->got))) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it sent bytes that nobody asked for");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent bytes that nobody asked for");
         return;
     }
     if ((in->state & NX_IN_EARLY) && !nx_peer_charge(p, in->class, len)) {
         return;
     }
     if (nx_inbound_keep(in, data, len) != NEXAR_OK) {
-        nx_peer_doom(p, NEXAR_ENOMEM, "no memory for a message that came");
+        nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for a message that came");
         if (in->state & NX_IN_EARLY) {
             nx_peer_release(p, in->class, len);
         }
@@ -454,7 +455,7 @@ static void deliver(nx_inbound *in, uint64_t off, const void *data, size_t len)
     uint64_t end = (part == 0) ? in->eager : in->upto;
 
     if ((off != *next) || (len > end - off)) {
-        nx_peer_doom(in->from, NEXAR_EPROTO, "it sent bytes twice or out of order");
+        nx_peer_mark_failed(in->from, NEXAR_EPROTO, "it sent bytes twice or out of order");
         return;
     }
     *next += len;
@@ -475,7 +476,7 @@ void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_
             return; /* of one that was retracted */
         }
         if (((unsigned)nx_id_class(id) >= NX_CLASSES) || !may_come(p, nx_id_number(id))) {
-            nx_peer_doom(p, NEXAR_EPROTO, "it sent bytes of a message that cannot be");
+            nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent bytes of a message that cannot be");
             return;
         }
         in = open_inbound(p, id, false);
@@ -512,7 +513,7 @@ void *nx_recv_want(nx_peer *p, uint64_t id, uint64_t off, size_t *len)
 
 /* ---- the end of a peer ---------------------------------------------------------------------- */
 
-void nx_recv_bury(nx_peer *p)
+void nx_recv_fail_all(nx_peer *p)
 {
     nx_msg *m = p->msg;
     nx_inbound *in;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
+#include "base/text/sentence.h"
 #include "msg/engine.h"
 
 void nx_req_begin(nx_req *r, nx_req_kind kind, const nx_key *key, nx_context context)

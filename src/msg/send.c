@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
+#include "base/text/sentence.h"
 #include "msg/engine.h"
 
 enum { STRETCHES = 7 }; /* a frame of more is gathered first */
@@ -96,7 +96,7 @@ static void send_part(nx_peer *p, nx_req *r, unsigned part, uint64_t off, uint64
     tx->len = len;
     err = nx_link_send_part(p->link, tx);
     if (err != NEXAR_OK) { /* what was announced must come */
-        nx_peer_doom(p, err, "a message could not be sent: %s", nexar_strerror(err));
+        nx_peer_mark_failed(p, err, "a message could not be sent: %s", nexar_strerror(err));
         return;
     }
     s->parts_out++;
@@ -142,7 +142,8 @@ static void send_long(nx_peer *p, nx_req *r, nx_frame_type type, uint64_t eager)
     if (err != NEXAR_OK) {
         (void)nx_map_take(&p->out_ids, r->send.id);
         if (type == NX_FRAME_PULLED) {
-            nx_peer_doom(p, err, "what it wished could not be sent: %s", nexar_strerror(err));
+            nx_peer_mark_failed(p, err, "what it wished could not be sent: %s",
+                                nexar_strerror(err));
         }
         nx_req_fail(p->msg, r, err, "to peer %u: %s", p->index, nexar_strerror(err));
         return;
@@ -169,7 +170,7 @@ void nx_send_now(nx_peer *p, nx_req *r)
     uint64_t eager = 0;
 
     const bool whole = nx_credit_plan(&p->out[r->context.class], r->bytes, nx_send_inline_max(p),
-                                      config->eager_max, &eager) == NX_PLAN_INLINE;
+                                      config->eager_max, &eager) == NX_SEND_PLAN_INLINE;
 
     if (r->send.synchronous) {
         send_long(p, r, NX_FRAME_LONG, 0);
@@ -358,7 +359,7 @@ void nx_send_clear(nx_peer *p, const nx_frame *f)
     nx_req *r;
 
     if (nx_id_number(f->id) > p->out_number) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it cleared a message that was not sent");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it cleared a message that was not sent");
         return;
     }
     r = nx_map_get(&p->out_ids, f->id);
@@ -366,7 +367,7 @@ void nx_send_clear(nx_peer *p, const nx_frame *f)
         return; /* cancelled meanwhile */
     }
     if ((f->limit < r->send.eager) || (f->limit > r->bytes)) {
-        nx_peer_doom(p, NEXAR_EPROTO, "it cleared bytes that there are not");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it cleared bytes that there are not");
         return;
     }
     (void)nx_map_take(&p->out_ids, f->id);
@@ -449,7 +450,7 @@ static void end_later(nx_msg *m, nx_req *r, nexar_err err, const char *why)
     nx_list_remove(&r->peer_link);
 }
 
-void nx_send_bury(nx_peer *p, nx_req *r)
+void nx_send_fail_all(nx_peer *p, nx_req *r)
 {
     if (r->state & NX_REQ_LOCAL) {
         nx_local_cancel(p->msg, r);

@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/ahead.h"
-#include "base/copy.h"
+#include "base/memory/copy.h"
+#include "base/memory/prefetch_hint.h"
 
 void nx_delivery_init(nx_delivery *d, const nx_sink *sink)
 {
@@ -59,7 +59,7 @@ static void scatter(nx_delivery *d, nx_sink_cursor *c, uint64_t off, const uint8
 
         if (to != data) { /* else it was put there */
             nx_memcpy(to, data, n);
-            nx_ahead_wrote(to, n);
+            nx_prefetch_wrote(to, n);
         }
         off += n;
         data += n;

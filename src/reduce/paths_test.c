@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "reduce/reduce.h"
-#include "reduce_cases.h"
+#include "reduce/reduce_cases.h"
 
 enum {
     SMALL = 130,        /* every length up to here */

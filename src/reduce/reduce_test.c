@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "reduce/reduce.h"
+#include "reduce/reduce_cases.h"
+#include "reduce/reduce_oracle.h"
 #include "reduce/scalar.h"
-#include "reduce_cases.h"
-#include "reduce_oracle.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>

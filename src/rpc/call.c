@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
-#include "rpc/inner.h"
+#include "base/text/text.h"
+#include "rpc_inner.h"
 
 /* ---- ends --------------------------------------------------------------------------- */
 

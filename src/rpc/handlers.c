@@ -1,6 +1,6 @@
 /* handlers.c - who serves what, and the end of a registration. */
 #include "base/alloc.h"
-#include "rpc/inner.h"
+#include "rpc_inner.h"
 
 static uint64_t key_of(uint32_t comm, uint16_t fn)
 {

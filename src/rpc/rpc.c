@@ -2,7 +2,7 @@
 #include "rpc/rpc.h"
 
 #include "base/alloc.h"
-#include "rpc/inner.h"
+#include "rpc_inner.h"
 
 static void refill(nx_task *task)
 {

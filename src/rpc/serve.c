@@ -13,8 +13,8 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/sentence.h"
-#include "rpc/inner.h"
+#include "base/text/sentence.h"
+#include "rpc_inner.h"
 
 struct nexar_rpc {
     nx_job job;

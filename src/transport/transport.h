@@ -24,8 +24,8 @@
 
 #include <nexar.h>
 
+#include "base/containers/list.h"
 #include "base/error.h"
-#include "base/list.h"
 
 typedef struct nx_link nx_link;
 

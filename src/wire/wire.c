@@ -4,8 +4,8 @@
 #include <endian.h>
 #include <string.h>
 
-#include "base/sentence.h"
-#include "base/text.h"
+#include "base/text/sentence.h"
+#include "base/text/text.h"
 
 static const uint64_t VARINT_MAX = (UINT64_C(1) << 62) - 1;
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll/run/program.h"
+#include "coll/run/compiled_schedule.h"
 #include "unit.h"
 
 enum { RANKS = 33 };
@@ -15,7 +15,7 @@ enum { RANKS = 33 };
 typedef struct world {
     uint32_t size;
     nx_hosts *hosts;
-    nx_program *programs[RANKS];
+    nx_compiled *programs[RANKS];
     uint64_t *heard[RANKS]; /* by step; 0: it has not ended */
     uint32_t stuck_rank;    /* of this rank ... */
     nx_step_id stuck;       /* ... this step never ends; NX_NO_STEP: all do */
@@ -141,7 +141,7 @@ static void open_world(world *w, const nx_algorithm *row, uint32_t size, uint32_
 
         c.parts = nx_split_each(count, size);
         c.send_parts = c.parts;
-        assert_int_equal(nx_program_build(&w->programs[rank], &c, &choice, true), NEXAR_OK);
+        assert_int_equal(nx_compiled_build(&w->programs[rank], &c, &choice, true), NEXAR_OK);
         w->heard[rank] = calloc(w->programs[rank]->sched.nsteps + 1, sizeof(*w->heard[rank]));
         assert_non_null(w->heard[rank]);
     }
@@ -150,7 +150,7 @@ static void open_world(world *w, const nx_algorithm *row, uint32_t size, uint32_
 static void close_world(world *w)
 {
     for (uint32_t rank = 0; rank < w->size; rank++) {
-        nx_program_release(w->programs[rank]);
+        nx_compiled_release(w->programs[rank]);
         free(w->heard[rank]);
     }
     nx_hosts_destroy(w->hosts);
@@ -314,20 +314,20 @@ static void test_a_kept_program_is_not_taken_for_one_that_hears_otherwise(void *
 {
     const nx_coll c = {.kind = NX_SCAN, .size = 4, .count = 4099};
     nx_choice choice = {.algorithm = nx_algorithm_find(NX_SCAN, "hillis_steele")};
-    nx_programs kept = {0};
-    nx_program *beside, *heard, *again;
+    nx_compiled_cache kept = {0};
+    nx_compiled *beside, *heard, *again;
 
     (void)state;
-    assert_int_equal(nx_programs_get(&kept, &c, &choice, true, &beside), NEXAR_OK);
+    assert_int_equal(nx_compiled_cache_get(&kept, &c, &choice, true, &beside), NEXAR_OK);
     choice.hears = true;
-    assert_int_equal(nx_programs_get(&kept, &c, &choice, true, &heard), NEXAR_OK);
+    assert_int_equal(nx_compiled_cache_get(&kept, &c, &choice, true, &heard), NEXAR_OK);
     assert_ptr_not_equal(beside, heard);
-    assert_int_equal(nx_programs_get(&kept, &c, &choice, true, &again), NEXAR_OK);
+    assert_int_equal(nx_compiled_cache_get(&kept, &c, &choice, true, &again), NEXAR_OK);
     assert_ptr_equal(heard, again);
-    nx_program_release(beside);
-    nx_program_release(heard);
-    nx_program_release(again);
-    nx_programs_fini(&kept);
+    nx_compiled_release(beside);
+    nx_compiled_release(heard);
+    nx_compiled_release(again);
+    nx_compiled_cache_fini(&kept);
 }
 
 int main(void)

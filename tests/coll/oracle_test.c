@@ -10,7 +10,7 @@
 #include "inputs.h"
 #include "rand.h"
 #include "reduce/reduce.h"
-#include "scalar.h"
+#include "scalar_values.h"
 #include "unit.h"
 
 enum { RANKS = 3, ROOM = 6 };

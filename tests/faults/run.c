@@ -463,8 +463,9 @@ static void check_unformed(run *r)
     }
 }
 
-/* A board that comes when its communicator has gone is kept, until NX_PASSED (core/coll/direct.h)
- * others have come: where calls that receive it are interrupted, some do. */
+/* A board that comes when its communicator has gone is kept, until NX_PASSED
+ * (core/coll/host_boards.h) others have come: where calls that receive it are interrupted, some do.
+ */
 static int late_boards(const run *r)
 {
     const bool late =

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "transport/quic/aead.h"
+#include "transport/quic/crypto/aead.h"
 
 enum { FIXED = 1 + 32 + NX_AEAD_NONCE + 2, ROOM = 40000 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cluster/agree/agree.h"
+#include "cluster/consensus/consensus.h"
 #include "cluster/failure_detector.h"
 #include "cluster/reliable_broadcast.h"
 #include "fuzz.h"
@@ -26,20 +26,20 @@ typedef struct stage {
     uint32_t self;
     unsigned decided, ended, forgotten;
     nx_rankset dead, left;
-    nx_agree_value value;
+    nx_consensus_value value;
 } stage;
 
 static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
 {
     stage *s = ctx;
-    nx_agree_msg m;
+    nx_consensus_msg m;
 
     nxt_must((to < SIZE) && (to != s->self));
-    nxt_must(nx_agree_msg_decode(frame, len, &s->dead, &s->left, &s->value, &m) == NEXAR_OK);
+    nxt_must(nx_consensus_msg_decode(frame, len, &s->dead, &s->left, &s->value, &m) == NEXAR_OK);
     nxt_must((m.comm == COMM) && !nx_rankset_has(&s->dead, s->self) && (s->ended == 0));
 }
 
-static void on_decided(void *ctx, uint64_t seq, const nx_agree_value *v)
+static void on_decided(void *ctx, uint64_t seq, const nx_consensus_value *v)
 {
     stage *s = ctx;
 
@@ -63,30 +63,30 @@ static void on_forgotten(void *ctx)
     ((stage *)ctx)->forgotten++;
 }
 
-static const nx_agree_ops ops = {.send = on_send,
-                                 .decided = on_decided,
-                                 .learned = on_learned,
-                                 .ended = on_ended,
-                                 .forgotten = on_forgotten};
+static const nx_consensus_ops ops = {.send = on_send,
+                                     .decided = on_decided,
+                                     .learned = on_learned,
+                                     .ended = on_ended,
+                                     .forgotten = on_forgotten};
 
 /* What is taken is written and read back the same. */
 static void check_codec(const uint8_t *data, size_t size, stage *s)
 {
     nx_rankset dead, left;
-    nx_agree_value value;
-    nx_agree_msg m, back;
+    nx_consensus_value value;
+    nx_consensus_msg m, back;
     uint8_t bytes[512];
     nx_writer w = nx_writer_make(bytes, sizeof(bytes));
 
-    if (nx_agree_msg_decode(data, size, &s->dead, &s->left, &s->value, &m) != NEXAR_OK) {
+    if (nx_consensus_msg_decode(data, size, &s->dead, &s->left, &s->value, &m) != NEXAR_OK) {
         return;
     }
     nxt_must((nx_rankset_init(&dead, SIZE) == NEXAR_OK) &&
              (nx_rankset_init(&left, SIZE) == NEXAR_OK) &&
-             (nx_agree_value_init(&value, SIZE, PAYLOAD) == NEXAR_OK));
-    nx_agree_msg_encode(&w, &m);
-    nxt_must(!w.failed && (w.len <= nx_agree_encoded_max(SIZE, PAYLOAD)));
-    nxt_must(nx_agree_msg_decode(bytes, w.len, &dead, &left, &value, &back) == NEXAR_OK);
+             (nx_consensus_value_init(&value, SIZE, PAYLOAD) == NEXAR_OK));
+    nx_consensus_msg_encode(&w, &m);
+    nxt_must(!w.failed && (w.len <= nx_consensus_encoded_max(SIZE, PAYLOAD)));
+    nxt_must(nx_consensus_msg_decode(bytes, w.len, &dead, &left, &value, &back) == NEXAR_OK);
     nxt_must((m.comm == back.comm) && (m.seq == back.seq) && (m.kind == back.kind));
     nxt_must(nx_rankset_equal(&s->dead, &dead) && nx_rankset_equal(&s->left, &left));
     if (m.value != NULL) {
@@ -98,7 +98,7 @@ static void check_codec(const uint8_t *data, size_t size, stage *s)
     }
     nx_rankset_fini(&dead);
     nx_rankset_fini(&left);
-    nx_agree_value_fini(&value);
+    nx_consensus_value_fini(&value);
 }
 
 static void ignore_send(void *ctx, uint32_t to, const void *frame, size_t len)
@@ -141,7 +141,7 @@ static void check_others(uint32_t self, const uint8_t *frame, size_t len)
     const nx_detector_config config = {
         .size = SIZE, .self = self, .interval_ns = 1, .timeout_ns = 2};
     const uint32_t from = (self + 1) % SIZE;
-    uint8_t reply[NX_AGREE_STRAY_MAX];
+    uint8_t reply[NX_CONSENSUS_UNEXPECTED_MAX];
     size_t reply_len;
     nx_rbcast *rbcast;
     nx_detector *detector;
@@ -153,13 +153,13 @@ static void check_others(uint32_t self, const uint8_t *frame, size_t len)
     (void)!nx_detector_frame(detector, (from + 1) % SIZE, "\x44\x01", 2, 1); /* one that hears us */
     (void)!nx_detector_frame(detector, from, frame, len, 1);
     nx_detector_tick(detector, 2);
-    (void)nx_agree_stray(frame, len, reply, &reply_len);
+    (void)nx_consensus_unexpected(frame, len, reply, &reply_len);
     nxt_must(reply_len <= sizeof(reply));
     nx_rbcast_destroy(rbcast);
     nx_detector_destroy(detector);
 }
 
-static void run_frames(nx_agree *a, nx_reader *r, stage *s)
+static void run_frames(nx_consensus *a, nx_reader *r, stage *s)
 {
     while ((s->forgotten == 0) && (nx_reader_left(r) > 3)) {
         const uint32_t from = nx_read_u8(r);
@@ -170,9 +170,9 @@ static void run_frames(nx_agree *a, nx_reader *r, stage *s)
         check_codec(frame, len, s);
         check_others(s->self, frame, len);
         if (from >= 0x80) {
-            nx_agree_failed(a, from & 0x7f);
+            nx_consensus_failed(a, from & 0x7f);
         }
-        (void)!nx_agree_frame(a, from & 0x7f, frame, len);
+        (void)!nx_consensus_frame(a, from & 0x7f, frame, len);
     }
 }
 
@@ -181,31 +181,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     nx_reader r = nx_reader_make(data, size);
     const uint8_t how = nx_read_u8(&r);
     const bool majority = (how & 0x20) != 0;
-    const nx_agree_config config = {.comm = COMM,
-                                    .size = SIZE,
-                                    .self = how & 3,
-                                    .quorum = majority ? NX_QUORUM_MAJORITY : NX_QUORUM_NONE,
-                                    .early = ((how & 8) != 0) && !majority,
-                                    .fanout = 2,
-                                    .payload_max = PAYLOAD};
-    const nx_agree_input input = {.flags = 5, .payload = "x", .payload_len = 1};
+    const nx_consensus_config config = {.comm = COMM,
+                                        .size = SIZE,
+                                        .self = how & 3,
+                                        .quorum = majority ? NX_QUORUM_MAJORITY : NX_QUORUM_NONE,
+                                        .early = ((how & 8) != 0) && !majority,
+                                        .fanout = 2,
+                                        .payload_max = PAYLOAD};
+    const nx_consensus_input input = {.flags = 5, .payload = "x", .payload_len = 1};
     stage s = {.self = config.self};
-    nx_agree *a;
+    nx_consensus *a;
 
     nxt_must((nx_rankset_init(&s.dead, SIZE) == NEXAR_OK) &&
              (nx_rankset_init(&s.left, SIZE) == NEXAR_OK) &&
-             (nx_agree_value_init(&s.value, SIZE, PAYLOAD) == NEXAR_OK));
-    nxt_must(nx_agree_create(&a, &config, &ops, &s) == NEXAR_OK);
+             (nx_consensus_value_init(&s.value, SIZE, PAYLOAD) == NEXAR_OK));
+    nxt_must(nx_consensus_create(&a, &config, &ops, &s) == NEXAR_OK);
     if ((how & 4) != 0) {
-        nxt_must(nx_agree_start(a, &input) == NEXAR_OK);
+        nxt_must(nx_consensus_start(a, &input) == NEXAR_OK);
     } else if ((how & 0x10) != 0) {
-        nx_agree_close(a);
+        nx_consensus_close(a);
     }
     run_frames(a, &r, &s);
     nxt_must((s.decided <= 1) && (s.ended <= 1) && (s.forgotten <= 1));
-    nx_agree_destroy(a);
+    nx_consensus_destroy(a);
     nx_rankset_fini(&s.dead);
     nx_rankset_fini(&s.left);
-    nx_agree_value_fini(&s.value);
+    nx_consensus_value_fini(&s.value);
     return 0;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "transport/quic/tls_verify.h"
+#include "transport/quic/crypto/tls_verify.h"
 
 /* Where the first name begins in the extension, behind the length of the list and its own; more
  * than any name has. */

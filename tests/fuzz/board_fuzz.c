@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "coll/direct/board.h"
+#include "coll/host/board.h"
 #include "fuzz.h"
 #include "wire/wire.h"
 
@@ -30,30 +30,30 @@ static void garble(nx_board *b, nx_reader *r)
     }
 }
 
-static void take_turn(const nx_turn *t)
+static void take_turn(const nx_episode *t)
 {
     const uint64_t mark[2] = {1, 2};
     char why[NX_BOARD_WHY];
     uint64_t its[2];
 
-    (void)nx_turn_check(t);
+    (void)nx_episode_check(t);
     (void)nx_board_check(t->board, t->self, t->rank, true);
     nx_board_begun(t->board, t->self, t->rank, t->number);
-    nxt_must(nx_turn_open(t) != NULL);
-    nx_turn_arrive(t, mark, false);
-    if (nx_turn_all_here(t) == NX_TURN_ON) {
-        nxt_must(nx_turn_odd_one(t, mark, its) <= t->size);
-        (void)nx_turn_all_at(t, 1);
-        (void)nx_turn_all_at(t, NX_TURN_DONE);
+    nxt_must(nx_episode_open(t) != NULL);
+    nx_episode_arrive(t, mark, false);
+    if (nx_episode_all_here(t) == NX_EPISODE_ON) {
+        nxt_must(nx_episode_odd_one(t, mark, its) <= t->size);
+        (void)nx_episode_all_at(t, 1);
+        (void)nx_episode_all_at(t, NX_EPISODE_DONE);
     }
-    nxt_must((nx_turn_missing(t) >> t->size) == 0);
+    nxt_must((nx_episode_missing(t) >> t->size) == 0);
     for (uint32_t rank = 0; rank < t->size; rank++) {
-        (void)nx_turn_is_out(t, rank);
+        (void)nx_episode_is_out(t, rank);
     }
     nx_board_break(t->board, t->self, t->rank, t->number, NEXAR_EPEER, "it ends");
-    nxt_must((int)nx_turn_trouble(t, why) < 0);
+    nxt_must((int)nx_episode_trouble(t, why) < 0);
     nxt_must(memchr(why, '\0', sizeof(why)) != NULL);
-    nx_turn_leave(t);
+    nx_episode_leave(t);
     nx_board_engine(t->board, t->self, t->rank, t->number);
 }
 
@@ -64,12 +64,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t how = nx_read_u8(&r);
     const uint32_t n = 2 + how % (MOST - 1);
     nx_board_self self = {0};
-    nx_turn t = {.size = n,
-                 .rank = (uint32_t)(how >> 4) % n,
-                 .spin_ns = 1,
-                 .deadline_ns = 1,
-                 .check_ns = 1,
-                 .self = &self};
+    nx_episode t = {.size = n,
+                    .rank = (uint32_t)(how >> 4) % n,
+                    .spin_ns = 1,
+                    .deadline_ns = 1,
+                    .check_ns = 1,
+                    .self = &self};
 
     t.number = (uint64_t)nx_read_u8(&r) + 1;
     t.turn = nx_read_u8(&r);

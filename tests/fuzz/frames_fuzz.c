@@ -97,7 +97,7 @@ static void begin(nx_join_state *s, unsigned far, const nx_member *self)
 
 static void check(const nx_join_state *s)
 {
-    const nx_waiting *waiting = nx_join_state_waiting(s);
+    const nx_join_queue *waiting = nx_join_state_waiting(s);
     uint32_t rank = 0;
     const nx_view *view = nx_join_state_view(s, &rank);
 

@@ -18,7 +18,7 @@
 #include "wire/wire.h"
 
 _Static_assert((NX_CONTROL_ABORT == 0x40) && (NX_CONTROL_CALLED == 0x4a) &&
-                   (NX_CONTROL_PARTED == 0x4b),
+                   (NX_CONTROL_DEPARTED == 0x4b),
                "corpus/hub has frames by their numbers: where these move, it must follow");
 
 enum { SIZE = 3, COMM = 5, LATE = 2 /* groups that come later */, RUNS = 8, COUNT = 4 };
@@ -28,7 +28,7 @@ typedef struct stage {
     nx_loop *loop;
     nx_msg *msg;
     nx_early *early;
-    nx_hub *hub;
+    nx_registry *hub;
     nx_group group, late;
     uint32_t opened; /* how often |late| was, or closed */
     nxt_nowhere links[SIZE];
@@ -45,7 +45,7 @@ static nexar_err connect_peer(void *ctx, uint32_t peer, const nx_link_up *up, vo
 static nx_verdict on_mark(void *ctx, uint32_t peer, nx_context context, uint64_t tag,
                           const nx_mark *mark)
 {
-    return nx_hub_on_mark(((stage *)ctx)->hub, peer, context, tag, mark);
+    return nx_registry_on_mark(((stage *)ctx)->hub, peer, context, tag, mark);
 }
 
 static const char *peer_text(void *ctx, uint32_t peer, char *buf)
@@ -106,7 +106,7 @@ static void take_mark(stage *s, uint32_t peer, const uint8_t *data, size_t len)
 
     nxt_must(strlen(nx_mark_text(&mark, text)) < sizeof(text));
     nxt_must(nx_mark_name(&mark) != NULL);
-    (void)nx_hub_on_mark(s->hub, peer, context, number << NX_NUMBER_SHIFT, &mark);
+    (void)nx_registry_on_mark(s->hub, peer, context, number << NX_NUMBER_SHIFT, &mark);
 }
 
 static void replay(void *ctx, const nx_early_frame *f)
@@ -116,9 +116,9 @@ static void replay(void *ctx, const nx_early_frame *f)
 
     nxt_must((f->key.from < SIZE) && (f->key.from != 0));
     if (f->key.kind == NX_EARLY_FINISHED) {
-        nx_hub_on_finished(s->hub, (uint32_t)f->key.from, (uint32_t)f->key.id, data[0]);
+        nx_registry_on_finished(s->hub, (uint32_t)f->key.from, (uint32_t)f->key.id, data[0]);
     } else {
-        nxt_must(nx_hub_on_control(s->hub, (uint32_t)f->key.from, data, f->len));
+        nxt_must(nx_registry_on_control(s->hub, (uint32_t)f->key.from, data, f->len));
     }
 }
 
@@ -136,7 +136,7 @@ static void open_or_close(stage *s)
     nxt_must(nx_group_open(&s->late) == NEXAR_OK);
     nx_early_deliver(s->early, NX_EARLY_CONTROL, s->late.comm, replay, s);
     nx_early_deliver(s->early, NX_EARLY_FINISHED, s->late.comm, replay, s);
-    nxt_must(s->late.parting == NX_PARTING_NONE);
+    nxt_must(s->late.departure == NX_DEPARTURE_NONE);
 }
 
 static void act(stage *s, uint8_t op, const uint8_t *data, size_t len)
@@ -144,7 +144,7 @@ static void act(stage *s, uint8_t op, const uint8_t *data, size_t len)
     const uint32_t peer = 1 + (op >> 3 & 1U);
 
     if ((op & 3) == 0) {
-        (void)nx_hub_on_control(s->hub, peer, data, len);
+        (void)nx_registry_on_control(s->hub, peer, data, len);
     } else if ((op & 3) == 1) {
         take_mark(s, peer, data, len);
     } else if ((op & 3) == 2) {
@@ -154,7 +154,7 @@ static void act(stage *s, uint8_t op, const uint8_t *data, size_t len)
             open_or_close(s);
         }
     } else if ((op & 4) != 0) {
-        nx_hub_on_down(s->hub, peer, NEXAR_EPEER, "it has gone");
+        nx_registry_on_down(s->hub, peer, NEXAR_EPEER, "it has gone");
     } else {
         s->clock.ns += NX_CALLED_NS;
     }
@@ -173,7 +173,7 @@ static void begin(stage *s)
                               .connect = connect_peer,
                               .on_mark = on_mark,
                               .ctx = s};
-    nx_hub_config hc = {.verify = true, .peer_text = peer_text, .tell = on_tell, .ctx = s};
+    nx_registry_config hc = {.verify = true, .peer_text = peer_text, .tell = on_tell, .ctx = s};
     nx_msg_config with = mc;
 
     memset(s, 0, sizeof(*s));
@@ -189,14 +189,14 @@ static void begin(stage *s)
     nxt_must(nx_early_create(&s->early) == NEXAR_OK);
     hc.msg = s->msg;
     hc.early = s->early;
-    nxt_must(nx_hub_create(&s->hub, &hc) == NEXAR_OK);
+    nxt_must(nx_registry_create(&s->hub, &hc) == NEXAR_OK);
     s->group = (nx_group){.hub = s->hub, .comm = COMM, .size = SIZE};
     nxt_must(nx_group_open(&s->group) == NEXAR_OK);
 }
 
 static void end(stage *s)
 {
-    nx_hub_stop(s->hub, NEXAR_ECANCELED, "the end");
+    nx_registry_stop(s->hub, NEXAR_ECANCELED, "the end");
     nx_msg_destroy(s->msg);
     for (uint32_t i = 1; i < SIZE; i++) {
         nxt_nowhere_give_back(&s->links[i], NEXAR_EPEER);
@@ -207,7 +207,7 @@ static void end(stage *s)
         nx_group_close(&s->late);
     }
     nx_group_close(&s->group);
-    nx_hub_destroy(s->hub);
+    nx_registry_destroy(s->hub);
     nx_early_destroy(s->early);
     nx_loop_kick(s->loop);
     nx_loop_unlock(s->loop);

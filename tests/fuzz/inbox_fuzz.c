@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "transport/quic/inbox.h"
+#include "transport/quic/conn/lane_parser.h"
 
 typedef struct tally {
     uint64_t frames, bytes, sum;
@@ -34,25 +34,26 @@ static void on_data(void *ctx, uint64_t id, uint64_t off, const void *data, size
     t->bytes += len;
 }
 
-static const nx_inbox_up UP = {.on_frame = on_frame, .on_data = on_data};
+static const nx_lane_parser_up UP = {.on_frame = on_frame, .on_data = on_data};
 
 /* Feeds all of it in pieces of |piece| bytes; whether it was well-formed. */
 static bool feed(const uint8_t *data, size_t size, size_t piece, bool is_part, tally *t)
 {
     nexar_err err = NEXAR_OK;
     nx_inpart *part;
-    nx_inbox in;
+    nx_lane_parser in;
 
-    nx_inbox_init(&in, &UP, t);
-    part = nx_inbox_open(&in, 0);
+    nx_lane_parser_init(&in, &UP, t);
+    part = nx_lane_parser_open(&in, 0);
     nxt_must(part != NULL);
     for (size_t at = 0; (at < size) && (err == NEXAR_OK); at += piece) {
         size_t n = (size - at < piece) ? size - at : piece;
 
-        err = is_part ? nx_inbox_part(&in, part, (nx_inbytes){data + at, n, at + n == size, NULL})
-                      : nx_inbox_lane(&in, NX_LANE_MESSAGE, data + at, n);
+        err = is_part
+                  ? nx_lane_parser_part(&in, part, (nx_inbytes){data + at, n, at + n == size, NULL})
+                  : nx_lane_parser_lane(&in, NX_LANE_MESSAGE, data + at, n);
     }
-    nx_inbox_fini(&in);
+    nx_lane_parser_fini(&in);
     return err == NEXAR_OK;
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "fuzz.h"
-#include "msg/envelope.h"
+#include "msg/matching/envelope.h"
 #include "nowhere.h"
 
 enum { POOL = 2 * NX_CLASSES * 4000, REQS = 16, ROOM = 64 };

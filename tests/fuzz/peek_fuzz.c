@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "transport/quic/inbox.h"
-#include "transport/quic/peek.h"
+#include "transport/quic/conn/lane_parser.h"
+#include "transport/quic/udp/peek.h"
 
 enum { ROOM = 4096 };
 
@@ -33,7 +33,7 @@ static void *on_want(void *ctx, uint64_t id, uint64_t off, size_t *len)
     return ctx;
 }
 
-static const nx_inbox_up UP = {.on_want = on_want};
+static const nx_lane_parser_up UP = {.on_want = on_want};
 
 /* Where it goes as the first of a stream, and as a later one. */
 static void look_for_place(const packet *p, const nx_peek *frame)
@@ -46,24 +46,24 @@ static void look_for_place(const packet *p, const nx_peek *frame)
                               .known = p->data + frame->at};
     size_t skip = 0;
     nx_inpart *part;
-    nx_inbox in;
+    nx_lane_parser in;
 
-    nx_inbox_init(&in, &UP, room);
-    if (nx_inbox_place(&in, &piece, &skip) != NULL) {
+    nx_lane_parser_init(&in, &UP, room);
+    if (nx_lane_parser_place(&in, &piece, &skip) != NULL) {
         nxt_must((frame->off == 0) && (skip >= 3) && (skip < frame->len));
         nxt_must(frame->len - skip <= ROOM);
     }
-    part = nx_inbox_open(&in, frame->stream);
+    part = nx_lane_parser_open(&in, frame->stream);
     nxt_must(part != NULL);
     part->in_body = true;
     part->head_len = 3;
     part->len = UINT32_MAX;
     part->got = ((frame->off >= 3) && (frame->off < UINT64_C(1) << 61)) ? frame->off - 3 : 0;
     part->len += part->got;
-    if (nx_inbox_place(&in, &piece, &skip) != NULL) {
+    if (nx_lane_parser_place(&in, &piece, &skip) != NULL) {
         nxt_must((frame->off >= 3) && (skip == 0) && (frame->len <= ROOM));
     }
-    nx_inbox_fini(&in);
+    nx_lane_parser_fini(&in);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 #include "fuzz.h"
-#include "transport/shm/inner.h"
+#include "transport/shm/shm_inner.h"
 
 enum { PARTS = 8, LONG = 80 << 10 };
 

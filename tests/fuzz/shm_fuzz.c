@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "transport/shm/words.h"
+#include "transport/shm/handshake.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

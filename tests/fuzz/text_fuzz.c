@@ -1,5 +1,5 @@
 /* text_fuzz.c - numbers in any text: what is parsed is formatted and parsed back. */
-#include "base/text.h"
+#include "base/text/text.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -2,7 +2,7 @@
 #ifndef NXT_API_CALL_H
 #define NXT_API_CALL_H
 
-#include "call.h"
+#include "call_check.h"
 #include "sim_device.h"
 
 /* What this thread begins from now on is on memory of |d|, which the communicators have;

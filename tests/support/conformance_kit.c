@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "unit.h"
 
 /* The bytes of all messages: a pattern whose period is a prime, so that no cut is

@@ -5,7 +5,7 @@
 #ifndef NXT_FEWER_H
 #define NXT_FEWER_H
 
-#include "call.h"
+#include "call_check.h"
 #include "core/coll/coll_args.h"
 
 typedef struct nxt_fewer {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "rand.h"
-#include "scalar.h"
+#include "scalar_values.h"
 
 /* What a float type holds exactly. */
 typedef struct limits {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scalar.h"
+#include "scalar_values.h"
 #include "sched_plan.h"
 
 nx_span nxt_shard(size_t count, uint32_t size, uint32_t rank)

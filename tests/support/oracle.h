@@ -6,7 +6,7 @@
 #ifndef NXT_ORACLE_H
 #define NXT_ORACLE_H
 
-#include "call.h"
+#include "call_check.h"
 
 /* A call with its data. */
 typedef struct nxt_data {

@@ -171,7 +171,7 @@ static void make_conn(nxt_sim *s, int side, const nx_tls_target *target, const n
     assert_int_equal(nx_conn_create(&s->side[side].conn, &c), NEXAR_OK);
 }
 
-void nxt_sim_open(nxt_sim *s, const nxt_net *net, uint64_t seed)
+void nxt_sim_open(nxt_sim *s, const nxt_quic_net *net, uint64_t seed)
 {
     nx_tls_target target = {.member = 2};
     nx_authority *a = NULL;

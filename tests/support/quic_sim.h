@@ -5,11 +5,11 @@
 #ifndef NXT_QUIC_SIM_H
 #define NXT_QUIC_SIM_H
 
-#include "base/heap.h"
-#include "transport/quic/conn.h"
+#include "base/containers/heap.h"
+#include "transport/quic/conn/conn.h"
 
 /* What happens to datagrams, each way. */
-typedef struct nxt_net {
+typedef struct nxt_quic_net {
     uint64_t delay_ns, jitter_ns; /* jitter puts them out of order */
     uint32_t loss_ppm, dup_ppm;
     uint32_t flip_ppm; /* also arrive once before, with a bit changed */
@@ -20,7 +20,7 @@ typedef struct nxt_net {
     size_t interface;  /* what the ends believe: bytes of a datagram */
     bool same_host;
     uint64_t window; /* 0: 1 MiB */
-} nxt_net;
+} nxt_quic_net;
 
 typedef struct nxt_sim nxt_sim;
 
@@ -48,7 +48,7 @@ typedef struct nxt_side {
 } nxt_side;
 
 struct nxt_sim {
-    nxt_net net;
+    nxt_quic_net net;
     nx_random_seeded random;
     uint64_t now_ns;
     nx_heap wire; /* packets by the time of their arrival */
@@ -58,7 +58,7 @@ struct nxt_sim {
     uint64_t drops;
 };
 
-void nxt_sim_open(nxt_sim *s, const nxt_net *net, uint64_t seed);
+void nxt_sim_open(nxt_sim *s, const nxt_quic_net *net, uint64_t seed);
 void nxt_sim_close(nxt_sim *s);
 
 /* Runs until |done|, or |limit_ns| of virtual time have passed; whether it was. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "reduce/reduce.h"
 #include "sim_memory.h"
 

@@ -5,7 +5,7 @@
 #ifndef NXT_SUITE_H
 #define NXT_SUITE_H
 
-#include "world.h"
+#include "world_fixture.h"
 
 /* Builds |c|, proves that its steps are ordered, and runs it |seeds| times, each
  * time with other data and another order of events.  Ends the test with the

@@ -8,7 +8,7 @@
 #include "oracle.h"
 #include "rand.h"
 #include "sched_plan.h"
-#include "world.h"
+#include "world_fixture.h"
 
 /* ---- data ------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "join_rig.h"
+#include "cluster/join_rig.h"
 #include "unit.h"
 
 #define MS     UINT64_C(1000000)
@@ -84,7 +84,7 @@ static void decide(rig *r, history *h)
 {
     const nx_view *last = h->views[h->last];
     const rig_joiner *leader = NULL;
-    const nx_waiting *waiting;
+    const nx_join_queue *waiting;
     nx_rankset *gone;
     nx_view *next = NULL;
     uint64_t epoch;

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-enum { STANDING_FORMED = 1, STANDING_LASTING = 2, FLAG_HINTED = 1 };
+enum { STATUS_FORMED = 1, STATUS_LASTING = 2, FLAG_HINTED = 1 };
 
 nexar_err nx_refusal_error(nx_refusal why)
 {
@@ -97,21 +97,21 @@ nexar_err nx_hello_decode(nx_reader *r, nx_hello *hello)
     return NEXAR_OK;
 }
 
-static void write_standing(nx_writer *w, const nx_standing *standing)
+static void write_status(nx_writer *w, const nx_world_status *standing)
 {
-    nx_write_u8(w, (uint8_t)((standing->formed ? STANDING_FORMED : 0) |
-                             (standing->lasting ? STANDING_LASTING : 0)));
+    nx_write_u8(w, (uint8_t)((standing->formed ? STATUS_FORMED : 0) |
+                             (standing->lasting ? STATUS_LASTING : 0)));
     nx_write_u32(w, standing->world_size);
 }
 
-static void read_standing(nx_reader *r, nx_standing *standing)
+static void read_status(nx_reader *r, nx_world_status *standing)
 {
     const uint8_t bits = nx_read_u8(r);
 
-    standing->formed = (bits & STANDING_FORMED) != 0;
-    standing->lasting = (bits & STANDING_LASTING) != 0;
+    standing->formed = (bits & STATUS_FORMED) != 0;
+    standing->lasting = (bits & STATUS_LASTING) != 0;
     standing->world_size = nx_read_u32(r);
-    if ((bits > (STANDING_FORMED | STANDING_LASTING)) || (standing->world_size == 0) ||
+    if ((bits > (STATUS_FORMED | STATUS_LASTING)) || (standing->world_size == 0) ||
         (standing->world_size > NX_WORLD_MAX)) {
         r->failed = true;
     }
@@ -122,7 +122,7 @@ void nx_welcome_encode(nx_writer *w, const nx_welcome *f)
     nx_write_u8(w, NX_JOIN_WELCOME);
     nx_write_u64(w, f->member);
     nx_write_bytes(w, f->job.bytes, sizeof(f->job.bytes));
-    write_standing(w, &f->standing);
+    write_status(w, &f->standing);
     nx_write_blob(w, f->cert.data, f->cert.len);
     nx_write_blob(w, f->authority.data, f->authority.len);
 }
@@ -141,7 +141,7 @@ nexar_err nx_welcome_decode(nx_reader *r, nx_welcome *f)
     nx_welcome g = {.member = nx_read_u64(r)};
     const uint8_t *job = nx_read_bytes(r, sizeof(g.job.bytes));
 
-    read_standing(r, &g.standing);
+    read_status(r, &g.standing);
     read_der(r, &g.cert);
     read_der(r, &g.authority);
     if (!nx_reader_done(r) || (g.member == 0)) {
@@ -171,7 +171,7 @@ nexar_err nx_refused_decode(nx_reader *r, nx_refused *f)
     return NEXAR_OK;
 }
 
-void nx_progress_encode(nx_writer *w, uint32_t joined, uint32_t world, const char *text)
+void nx_join_progress_encode(nx_writer *w, uint32_t joined, uint32_t world, const char *text)
 {
     nx_write_u8(w, NX_JOIN_PROGRESS);
     nx_write_u32(w, joined);
@@ -179,9 +179,9 @@ void nx_progress_encode(nx_writer *w, uint32_t joined, uint32_t world, const cha
     write_reason(w, text);
 }
 
-nexar_err nx_progress_decode(nx_reader *r, nx_progress *f)
+nexar_err nx_join_progress_decode(nx_reader *r, nx_join_progress *f)
 {
-    nx_progress g = {.joined = nx_read_u32(r)};
+    nx_join_progress g = {.joined = nx_read_u32(r)};
 
     g.world = nx_read_u32(r);
     nx_read_sentence(r, g.text, sizeof(g.text));
@@ -248,9 +248,9 @@ void nx_start_encode(nx_writer *w, uint64_t epoch)
     nx_write_u64(w, epoch);
 }
 
-void nx_hurry_encode(nx_writer *w, uint64_t epoch)
+void nx_urge_encode(nx_writer *w, uint64_t epoch)
 {
-    nx_write_u8(w, NX_JOIN_HURRY);
+    nx_write_u8(w, NX_JOIN_URGE);
     nx_write_u64(w, epoch);
 }
 
@@ -265,14 +265,14 @@ nexar_err nx_epoch_decode(nx_reader *r, uint64_t *epoch)
     return NEXAR_OK;
 }
 
-void nx_missed_encode(nx_writer *w, uint64_t member, bool ended)
+void nx_unreachable_encode(nx_writer *w, uint64_t member, bool ended)
 {
     nx_write_u8(w, NX_JOIN_MISSED);
     nx_write_u64(w, member);
     nx_write_u8(w, ended ? 1 : 0);
 }
 
-nexar_err nx_missed_decode(nx_reader *r, uint64_t *member, bool *ended)
+nexar_err nx_unreachable_decode(nx_reader *r, uint64_t *member, bool *ended)
 {
     const uint64_t m = nx_read_u64(r);
     const uint8_t e = nx_read_u8(r);
@@ -352,17 +352,17 @@ nexar_err nx_return_decode(nx_reader *r, nx_return *f)
     return NEXAR_OK;
 }
 
-void nx_back_encode(nx_writer *w, const nx_standing *standing)
+void nx_back_encode(nx_writer *w, const nx_world_status *standing)
 {
     nx_write_u8(w, NX_JOIN_BACK);
-    write_standing(w, standing);
+    write_status(w, standing);
 }
 
-nexar_err nx_back_decode(nx_reader *r, nx_standing *standing)
+nexar_err nx_back_decode(nx_reader *r, nx_world_status *standing)
 {
-    nx_standing s;
+    nx_world_status s;
 
-    read_standing(r, &s);
+    read_status(r, &s);
     if (!nx_reader_done(r)) {
         return malformed("BACK");
     }
@@ -378,11 +378,11 @@ static void write_ids(nx_writer *w, const uint64_t *ids, uint32_t n)
     }
 }
 
-static uint32_t read_ids(nx_reader *r, uint64_t ids[NX_WAITING_LIST_MAX])
+static uint32_t read_ids(nx_reader *r, uint64_t ids[NX_JOIN_QUEUE_LIST_MAX])
 {
     const uint32_t n = nx_read_u16(r);
 
-    if (n > NX_WAITING_LIST_MAX) {
+    if (n > NX_JOIN_QUEUE_LIST_MAX) {
         r->failed = true;
     }
     for (uint32_t i = 0; !r->failed && (i < n); i++) {
@@ -392,12 +392,12 @@ static uint32_t read_ids(nx_reader *r, uint64_t ids[NX_WAITING_LIST_MAX])
 }
 
 uint32_t nx_tell_encode(nx_writer *w, bool reset, const uint64_t *gone, uint32_t ngone,
-                        const nx_waiting *waiting)
+                        const nx_join_queue *waiting)
 {
     nx_write_u8(w, NX_JOIN_TELL);
     nx_write_u8(w, reset ? 1 : 0);
     write_ids(w, gone, ngone);
-    return nx_waiting_encode(waiting, w, UINT32_MAX);
+    return nx_join_queue_encode(waiting, w, UINT32_MAX);
 }
 
 nexar_err nx_tell_decode(nx_reader *r, nx_tell *f)
@@ -410,7 +410,7 @@ nexar_err nx_tell_decode(nx_reader *r, nx_tell *f)
     if (r->failed || (reset > 1) || (nx_reader_left(r) == 0)) {
         return malformed("WAITING");
     }
-    err = nx_waiting_decode(r, &f->joined, &f->njoined);
+    err = nx_join_queue_decode(r, &f->joined, &f->njoined);
     if (err != NEXAR_OK) {
         return err;
     }

@@ -30,8 +30,8 @@
 #ifndef NX_FRAMES_H
 #define NX_FRAMES_H
 
+#include "cluster/join_queue.h"
 #include "cluster/view.h"
-#include "cluster/waiting.h"
 #include "transport/transport.h"
 
 typedef enum nx_join_frame {
@@ -49,7 +49,7 @@ typedef enum nx_join_frame {
     NX_JOIN_TELL, /* WAITING, which is a phase of joining as well */
     NX_JOIN_ADVANCE,
     NX_JOIN_ASK,
-    NX_JOIN_HURRY,
+    NX_JOIN_URGE,
     NX_JOIN_MISSED,
     NX_JOIN_FAREWELL
 } nx_join_frame;
@@ -102,16 +102,16 @@ NX_MUST_CHECK nexar_err nx_hello_head_decode(nx_reader *r, nx_hello_head *head);
 NX_MUST_CHECK nexar_err nx_hello_decode(nx_reader *r, nx_hello *hello);
 
 /* How things stand at the seed. */
-typedef struct nx_standing {
+typedef struct nx_world_status {
     bool formed;         /* the world has: who comes now waits for its ranks to let it in */
     bool lasting;        /* the seed's state is on disk: it may come back when it has gone */
     uint32_t world_size; /* now, or of the world that is forming */
-} nx_standing;
+} nx_world_status;
 
 typedef struct nx_welcome {
     uint64_t member;
     nx_job_id job;
-    nx_standing standing;
+    nx_world_status standing;
     nx_der cert, authority;
 } nx_welcome;
 
@@ -127,9 +127,9 @@ typedef struct nx_return {
 /* WAITING: first the |gone| are taken away (with |reset| all), then the others come. */
 typedef struct nx_tell {
     bool reset;
-    uint64_t gone[NX_WAITING_LIST_MAX];
+    uint64_t gone[NX_JOIN_QUEUE_LIST_MAX];
     uint32_t ngone;
-    nx_member *joined; /* of nx_waiting_decode: to be freed */
+    nx_member *joined; /* of nx_join_queue_decode: to be freed */
     uint32_t njoined;
 } nx_tell;
 
@@ -138,7 +138,7 @@ typedef struct nx_advance {
     uint32_t world;  /* the id of its communicator */
     nx_rankset gone; /* of the ranks before */
     uint32_t njoined;
-    uint64_t joined[NX_WAITING_LIST_MAX];
+    uint64_t joined[NX_JOIN_QUEUE_LIST_MAX];
 } nx_advance;
 
 typedef struct nx_refused {
@@ -146,10 +146,10 @@ typedef struct nx_refused {
     char text[NX_REASON_MAX];
 } nx_refused;
 
-typedef struct nx_progress {
+typedef struct nx_join_progress {
     uint32_t joined, world;
     char text[NX_REASON_MAX]; /* who is missing */
-} nx_progress;
+} nx_join_progress;
 
 typedef struct nx_view_piece {
     uint64_t epoch;
@@ -173,20 +173,20 @@ typedef struct nx_bye {
 
 void nx_welcome_encode(nx_writer *w, const nx_welcome *f);
 void nx_refused_encode(nx_writer *w, nx_refusal why, const char *text);
-void nx_progress_encode(nx_writer *w, uint32_t joined, uint32_t world, const char *text);
+void nx_join_progress_encode(nx_writer *w, uint32_t joined, uint32_t world, const char *text);
 void nx_view_piece_encode(nx_writer *w, const nx_view_piece *f);
 void nx_want_encode(nx_writer *w, uint64_t epoch, uint32_t off);
 void nx_have_encode(nx_writer *w, uint64_t epoch);
 void nx_start_encode(nx_writer *w, uint64_t epoch);
-void nx_hurry_encode(nx_writer *w, uint64_t epoch);
-void nx_missed_encode(nx_writer *w, uint64_t member, bool ended);
+void nx_urge_encode(nx_writer *w, uint64_t epoch);
+void nx_unreachable_encode(nx_writer *w, uint64_t member, bool ended);
 void nx_farewell_encode(nx_writer *w, uint64_t member, nx_farewell how);
 void nx_bye_encode(nx_writer *w, const char *text);
 void nx_return_encode(nx_writer *w, const nx_return *f);
-void nx_back_encode(nx_writer *w, const nx_standing *standing);
+void nx_back_encode(nx_writer *w, const nx_world_status *standing);
 /* As many of |waiting| as fit; returns how many. */
 uint32_t nx_tell_encode(nx_writer *w, bool reset, const uint64_t *gone, uint32_t ngone,
-                        const nx_waiting *waiting);
+                        const nx_join_queue *waiting);
 void nx_advance_encode(nx_writer *w, const nx_view *next, const nx_rankset *gone,
                        const nx_member *joined, uint32_t n);
 void nx_ask_view_encode(nx_writer *w);
@@ -194,16 +194,16 @@ void nx_ask_view_encode(nx_writer *w);
 /* Each reads from behind the type to the end.  NEXAR_EPROTO. */
 NX_MUST_CHECK nexar_err nx_welcome_decode(nx_reader *r, nx_welcome *f);
 NX_MUST_CHECK nexar_err nx_refused_decode(nx_reader *r, nx_refused *f);
-NX_MUST_CHECK nexar_err nx_progress_decode(nx_reader *r, nx_progress *f);
+NX_MUST_CHECK nexar_err nx_join_progress_decode(nx_reader *r, nx_join_progress *f);
 NX_MUST_CHECK nexar_err nx_view_piece_decode(nx_reader *r, nx_view_piece *f);
 NX_MUST_CHECK nexar_err nx_want_decode(nx_reader *r, uint64_t *epoch, uint32_t *off);
 NX_MUST_CHECK nexar_err nx_epoch_decode(nx_reader *r, uint64_t *epoch); /* HAVE, START, HURRY */
-NX_MUST_CHECK nexar_err nx_missed_decode(nx_reader *r, uint64_t *member, bool *ended);
+NX_MUST_CHECK nexar_err nx_unreachable_decode(nx_reader *r, uint64_t *member, bool *ended);
 NX_MUST_CHECK nexar_err nx_farewell_decode(nx_reader *r, uint64_t *member, nx_farewell *how);
 NX_MUST_CHECK nexar_err nx_bye_decode(nx_reader *r, nx_bye *f);
 /* With another protocol only that number is set. */
 NX_MUST_CHECK nexar_err nx_return_decode(nx_reader *r, nx_return *f);
-NX_MUST_CHECK nexar_err nx_back_decode(nx_reader *r, nx_standing *standing);
+NX_MUST_CHECK nexar_err nx_back_decode(nx_reader *r, nx_world_status *standing);
 /* Also NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_tell_decode(nx_reader *r, nx_tell *f);
 /* Only the epoch is looked at, and |r| stands behind it. */

@@ -94,7 +94,7 @@ static void tell_seed(nx_join *j)
 
 static void tell_changes(nx_join *j)
 {
-    const nx_waiting *waiting = nx_join_state_waiting(j->state);
+    const nx_join_queue *waiting = nx_join_state_waiting(j->state);
     const uint64_t started = nx_join_state_started(j->state);
 
     if (j->waiting != waiting->version) {
@@ -479,7 +479,7 @@ uint32_t nx_join_rank(const nx_join *j)
 
 uint32_t nx_join_waiting(const nx_join *j, nx_writer *w, uint32_t max)
 {
-    return nx_waiting_encode(nx_join_state_waiting(j->state), w, max);
+    return nx_join_queue_encode(nx_join_state_waiting(j->state), w, max);
 }
 
 nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, const nx_member *joined, uint32_t n,
@@ -494,9 +494,9 @@ nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, const nx_member *j
     return err;
 }
 
-void nx_join_hurry(nx_join *j)
+void nx_join_urge(nx_join *j)
 {
-    nx_join_state_hurry(j->state);
+    nx_join_state_urge(j->state);
     settle(j);
 }
 

@@ -13,8 +13,8 @@
 
 #include "cluster/join/frames.h"
 #include "cluster/join/join_string.h"
+#include "cluster/join_queue.h"
 #include "cluster/view.h"
-#include "cluster/waiting.h"
 #include "loop/loop.h"
 #include "transport/quic/quic.h"
 
@@ -98,7 +98,7 @@ const nx_view *nx_join_view(const nx_join *j);
 uint32_t nx_join_rank(const nx_join *j);
 
 /* Encodes those who wait at the seed, oldest first, as many as fit into |w| and at
- * most |max|, and returns how many; for nx_waiting_decode. */
+ * most |max|, and returns how many; for nx_join_queue_decode. */
 uint32_t nx_join_waiting(const nx_join *j, nx_writer *w, uint32_t max);
 
 /*
@@ -117,7 +117,7 @@ uint32_t nx_join_waiting(const nx_join *j, nx_writer *w, uint32_t max);
 NX_MUST_CHECK nexar_err nx_join_advance(nx_join *j, const nx_rankset *gone, const nx_member *joined,
                                         uint32_t n, uint32_t world);
 /* on_started is overdue: the seed shall not wait for those who do not answer (HURRY, frames.h). */
-void nx_join_hurry(nx_join *j);
+void nx_join_urge(nx_join *j);
 /* Asks the seed how |member| has gone, where nothing is found any more; |ended|: its process has
  * ended, as is known.  on_farewell follows, unless the seed goes first (on_seed).  False: the seed
  * is not there. */

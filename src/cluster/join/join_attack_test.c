@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "cluster/join/frames.h"
-#include "join_party.h"
+#include "cluster/join_party.h"
 #include "unit.h"
 
 enum { FLOOD = 1000 };

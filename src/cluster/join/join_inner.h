@@ -6,7 +6,7 @@
 #define NX_JOIN_INNER_H
 
 #include "cluster/join/join_state.h"
-#include "cluster/join/pieces.h"
+#include "frame_pieces.h"
 
 /* The connection to the seed. */
 typedef enum nx_contact {
@@ -32,15 +32,15 @@ struct nx_join_state {
 
     uint64_t member;
     nx_job_id job;
-    nx_standing standing;
-    nx_progress progress;
+    nx_world_status standing;
+    nx_join_progress progress;
 
-    nx_pieces partial;
+    nx_frame_pieces partial;
     nx_view *view;
     uint32_t rank;
-    nx_waiting waiting;
+    nx_join_queue waiting;
     uint64_t started;
-    nx_pieces telling; /* |len| of it has gone */
+    nx_frame_pieces telling; /* |len| of it has gone */
 
     nexar_err err;
     char text[NX_ERROR_ROOM];

@@ -15,15 +15,15 @@ static nexar_err take_told(nx_join_state *s, const nx_tell *f)
     nexar_err err = NEXAR_OK;
 
     if (f->reset) {
-        nx_waiting_clear(&s->waiting);
+        nx_join_queue_clear(&s->waiting);
     }
     for (uint32_t i = 0; i < f->ngone; i++) {
-        (void)nx_waiting_remove(&s->waiting, f->gone[i]);
+        (void)nx_join_queue_remove(&s->waiting, f->gone[i]);
     }
     /* One may be in the world before its waiting was told of. */
     for (uint32_t i = 0; (err == NEXAR_OK) && (i < f->njoined); i++) {
         if (nx_view_member(s->view, f->joined[i].id) == NULL) {
-            err = nx_waiting_add(&s->waiting, &f->joined[i]);
+            err = nx_join_queue_add(&s->waiting, &f->joined[i]);
         }
     }
     return err;
@@ -54,10 +54,10 @@ static void tell_piece(nx_join_state *s)
     uint8_t frame[NX_VIEW_PIECE + 64];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
-    nx_pieces_send(&s->telling, &s->telling.len, &w);
+    nx_frame_pieces_send(&s->telling, &s->telling.len, &w);
     nx_join_state_say(s, &w);
     if (s->telling.len == s->telling.total) {
-        nx_pieces_drop(&s->telling);
+        nx_frame_pieces_drop(&s->telling);
     }
 }
 
@@ -69,8 +69,8 @@ static void on_ask(nx_join_state *s, const nx_reader *r)
                            nexar_last_error());
         return;
     }
-    nx_pieces_drop(&s->telling);
-    if (nx_pieces_make(&s->telling, s->view) == NEXAR_OK) {
+    nx_frame_pieces_drop(&s->telling);
+    if (nx_frame_pieces_make(&s->telling, s->view) == NEXAR_OK) {
         tell_piece(s);
     }
 }
@@ -132,19 +132,19 @@ bool nx_join_state_missed(nx_join_state *s, uint64_t member, bool ended)
     const bool asks = (s->contact == NX_CONTACT_THERE) && (s->phase == NX_JOIN_FORMED);
 
     if (asks) {
-        nx_missed_encode(&w, member, ended);
+        nx_unreachable_encode(&w, member, ended);
         nx_join_state_say(s, &w);
     }
     return asks;
 }
 
-void nx_join_state_hurry(nx_join_state *s)
+void nx_join_state_urge(nx_join_state *s)
 {
     uint8_t frame[16];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
     if ((s->contact == NX_CONTACT_THERE) && (s->phase == NX_JOIN_FORMED)) {
-        nx_hurry_encode(&w, s->view->epoch);
+        nx_urge_encode(&w, s->view->epoch);
         nx_join_state_say(s, &w);
     }
 }
@@ -170,7 +170,7 @@ void nx_join_state_leave(nx_join_state *s)
 
 /* ---- changes of the world ---------------------------------------------------------- */
 
-const nx_waiting *nx_join_state_waiting(const nx_join_state *s)
+const nx_join_queue *nx_join_state_waiting(const nx_join_state *s)
 {
     return &s->waiting;
 }
@@ -223,9 +223,9 @@ static nexar_err check_advance(const nx_join_state *s, const nx_rankset *gone, u
     if ((gone != NULL) && nx_rankset_has(gone, rank)) {
         return nx_fail(NEXAR_EINVAL, "this process is among those that have gone");
     }
-    if (n > NX_WAITING_LIST_MAX) {
+    if (n > NX_JOIN_QUEUE_LIST_MAX) {
         return nx_fail(NEXAR_EINVAL, "%" PRIu32 " join at once; %d may", n,
-                       (int)NX_WAITING_LIST_MAX);
+                       (int)NX_JOIN_QUEUE_LIST_MAX);
     }
     return NEXAR_OK;
 }
@@ -249,7 +249,7 @@ nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset *gone, const 
         return err;
     }
     for (uint32_t i = 0; i < n; i++) {
-        (void)nx_waiting_remove(&s->waiting, joined[i].id);
+        (void)nx_join_queue_remove(&s->waiting, joined[i].id);
     }
     nx_view_destroy(s->view);
     s->view = view;

@@ -12,7 +12,7 @@
  */
 #include <string.h>
 
-#include "join_rig.h"
+#include "cluster/join_rig.h"
 #include "unit.h"
 
 #define MS     UINT64_C(1000000)

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
-#include "base/text.h"
+#include "base/text/sentence.h"
+#include "base/text/text.h"
 #include "cluster/join/join_inner.h"
 
 /* Between attempts to reach the seed. */
@@ -51,10 +51,10 @@ void nx_join_state_destroy(nx_join_state *s)
     if (s == NULL) {
         return;
     }
-    nx_pieces_drop(&s->partial);
-    nx_pieces_drop(&s->telling);
+    nx_frame_pieces_drop(&s->partial);
+    nx_frame_pieces_drop(&s->telling);
     nx_view_destroy(s->view);
-    nx_waiting_fini(&s->waiting);
+    nx_join_queue_fini(&s->waiting);
     explicit_bzero(&s->rules.token, sizeof(s->rules.token));
     nx_free(s);
 }
@@ -105,8 +105,8 @@ bool nx_join_state_hung_up(const nx_join_state *s)
 static void drop_contact(nx_join_state *s)
 {
     s->contact = NX_CONTACT_NONE;
-    nx_waiting_clear(&s->waiting);
-    nx_pieces_drop(&s->telling);
+    nx_join_queue_clear(&s->waiting);
+    nx_frame_pieces_drop(&s->telling);
 }
 
 void nx_join_state_fail(nx_join_state *s, nexar_err err, const char *format, ...)
@@ -211,7 +211,7 @@ static void lost_early(nx_join_state *s, const char *why, uint64_t now_ns)
         return;
     }
     /* What it held may be void when the seed is back: it is told anew. */
-    nx_pieces_drop(&s->partial);
+    nx_frame_pieces_drop(&s->partial);
     nx_view_destroy(s->view);
     s->view = NULL;
     s->phase = NX_JOIN_WAITING;
@@ -318,7 +318,7 @@ static void on_refused(nx_join_state *s, nx_reader *r, uint64_t now_ns)
 
 static void on_progress(nx_join_state *s, nx_reader *r)
 {
-    if (nx_progress_decode(r, &s->progress) != NEXAR_OK) {
+    if (nx_join_progress_decode(r, &s->progress) != NEXAR_OK) {
         nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s sent a malformed progress",
                            s->rules.seed);
     }
@@ -353,10 +353,10 @@ static nexar_err take_view(nx_join_state *s)
 static nexar_err add_piece(nx_join_state *s, const nx_view_piece *piece)
 {
     if (piece->off == 0) {
-        nx_pieces_drop(&s->partial);
+        nx_frame_pieces_drop(&s->partial);
         s->phase = NX_JOIN_WAITING;
     }
-    return nx_pieces_take(&s->partial, piece);
+    return nx_frame_pieces_take(&s->partial, piece);
 }
 
 static void on_view(nx_join_state *s, nx_reader *r)
@@ -372,7 +372,7 @@ static void on_view(nx_join_state *s, nx_reader *r)
     err = (err == NEXAR_OK) ? add_piece(s, &piece) : err;
     if ((err == NEXAR_OK) && (s->partial.len == s->partial.total)) {
         err = take_view(s);
-        nx_pieces_drop(&s->partial);
+        nx_frame_pieces_drop(&s->partial);
         if (err == NEXAR_OK) {
             s->phase = NX_JOIN_OFFERED;
             nx_have_encode(&w, piece.epoch);

@@ -22,8 +22,8 @@
 #include "base/random.h"
 #include "cluster/join/frames.h"
 #include "cluster/join/join_string.h"
+#include "cluster/join_queue.h"
 #include "cluster/view.h"
-#include "cluster/waiting.h"
 
 typedef enum nx_join_phase {
     NX_JOIN_DIALLING, /* no connection; an attempt is under way or will be */
@@ -103,14 +103,14 @@ const nx_view *nx_join_state_view(const nx_join_state *s, uint32_t *rank);
 uint32_t nx_join_state_peers(const nx_join_state *s);
 
 /* Who waits at the seed: the state's.  Nobody, while the seed is not there. */
-const nx_waiting *nx_join_state_waiting(const nx_join_state *s);
+const nx_join_queue *nx_join_state_waiting(const nx_join_state *s);
 /* The last epoch for which the seed has said START. */
 uint64_t nx_join_state_started(const nx_join_state *s);
 /* As nx_join_advance. */
 NX_MUST_CHECK nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset *gone,
                                               const nx_member *joined, uint32_t n, uint32_t world);
 /* This member has waited for START long enough: the seed shall wait for nobody any more. */
-void nx_join_state_hurry(nx_join_state *s);
+void nx_join_state_urge(nx_join_state *s);
 /* As nx_join_missed. */
 bool nx_join_state_missed(nx_join_state *s, uint64_t member, bool ended);
 

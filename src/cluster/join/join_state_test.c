@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "cluster/addresses.h"
-#include "join_rig.h"
+#include "cluster/join_rig.h"
 #include "unit.h"
 
 #define MS     UINT64_C(1000000)

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cluster/addresses.h"
-#include "join_party.h"
+#include "cluster/join_party.h"
 #include "transport/quic/endpoint.h"
 #include "unit.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 /* How many of a list are named before the rest is only counted. */
 enum { NAMED_MAX = 12 };
@@ -21,15 +21,15 @@ static place *place_of(nx_member *m)
     return (place *)(void *)((char *)m - offsetof(place, member));
 }
 
-nexar_err nx_roster_init(nx_roster *r, uint32_t size)
+nexar_err nx_member_table_init(nx_member_table *r, uint32_t size)
 {
-    *r = (nx_roster){.size = size};
+    *r = (nx_member_table){.size = size};
     nx_list_init(&r->places);
     r->asked = nx_calloc(size, sizeof(nx_member *));
     return (r->asked == NULL) ? nx_fail_nomem("the list of ranks") : NEXAR_OK;
 }
 
-void nx_roster_clear(nx_roster *r)
+void nx_member_table_clear(nx_member_table *r)
 {
     nx_list *at;
 
@@ -41,9 +41,9 @@ void nx_roster_clear(nx_roster *r)
     r->ngone = 0;
 }
 
-void nx_roster_fini(nx_roster *r)
+void nx_member_table_fini(nx_member_table *r)
 {
-    nx_roster_clear(r);
+    nx_member_table_clear(r);
     nx_free(r->asked);
     r->asked = NULL;
 }
@@ -59,7 +59,7 @@ const char *nx_member_text(const nx_member *m, char *buf)
     return buf;
 }
 
-nexar_err nx_roster_check(const nx_roster *r, uint32_t rank, nx_refusal *why)
+nexar_err nx_member_table_check(const nx_member_table *r, uint32_t rank, nx_refusal *why)
 {
     *why = NX_REFUSAL_SETTING;
     if ((rank != NX_RANK_ANY) && (rank >= r->size)) {
@@ -80,7 +80,7 @@ nexar_err nx_roster_check(const nx_roster *r, uint32_t rank, nx_refusal *why)
 }
 
 /* Somebody has come in the place of one who had gone. */
-static void forget_gone(nx_roster *r, uint32_t rank)
+static void forget_gone(nx_member_table *r, uint32_t rank)
 {
     for (size_t i = 0; i < r->ngone; i++) {
         if (r->gone[i].rank == rank) {
@@ -91,7 +91,7 @@ static void forget_gone(nx_roster *r, uint32_t rank)
     }
 }
 
-nexar_err nx_roster_add(nx_roster *r, const nx_member *m, nx_member **out)
+nexar_err nx_member_table_add(nx_member_table *r, const nx_member *m, nx_member **out)
 {
     place *p = nx_zalloc(sizeof(*p));
 
@@ -109,7 +109,7 @@ nexar_err nx_roster_add(nx_roster *r, const nx_member *m, nx_member **out)
     return NEXAR_OK;
 }
 
-void nx_roster_remove(nx_roster *r, nx_member *m, const char *why)
+void nx_member_table_remove(nx_member_table *r, nx_member *m, const char *why)
 {
     place *p = place_of(m);
     char who[NX_MEMBER_TEXT];
@@ -131,7 +131,7 @@ void nx_roster_remove(nx_roster *r, nx_member *m, const char *why)
 }
 
 /* Who has which of |size| ranks; NULL: nobody. */
-static void give_out(const nx_roster *r, const nx_member **ranks)
+static void give_out(const nx_member_table *r, const nx_member **ranks)
 {
     uint32_t next = 0;
 
@@ -149,7 +149,8 @@ static void give_out(const nx_roster *r, const nx_member **ranks)
     }
 }
 
-nexar_err nx_roster_view(const nx_roster *r, const nx_job_id *job, uint64_t epoch, nx_view **out)
+nexar_err nx_member_table_view(const nx_member_table *r, const nx_job_id *job, uint64_t epoch,
+                               nx_view **out)
 {
     nx_view *view = nx_view_create(r->joined);
     const nx_member **ranks = nx_calloc(r->size, sizeof(const nx_member *));
@@ -212,7 +213,7 @@ static void ranges_add(ranges *g, uint32_t rank)
     g->first = g->last = rank;
 }
 
-static void add_missing(const nx_roster *r, nx_text *text)
+static void add_missing(const nx_member_table *r, nx_text *text)
 {
     ranges g = {.text = text};
     uint32_t any = 0;
@@ -238,7 +239,7 @@ static void add_missing(const nx_roster *r, nx_text *text)
     }
 }
 
-static void add_here(const nx_roster *r, nx_text *text)
+static void add_here(const nx_member_table *r, nx_text *text)
 {
     uint32_t named = 0;
     char who[NX_MEMBER_TEXT];
@@ -255,7 +256,7 @@ static void add_here(const nx_roster *r, nx_text *text)
     }
 }
 
-const char *nx_roster_text(const nx_roster *r, char *buf, size_t size)
+const char *nx_member_table_text(const nx_member_table *r, char *buf, size_t size)
 {
     nx_text text = {0};
     const char *made;

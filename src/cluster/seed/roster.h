@@ -6,10 +6,10 @@
  * in order of arrival: so no early comer takes a rank that somebody is going to
  * ask for.
  */
-#ifndef NX_ROSTER_H
-#define NX_ROSTER_H
+#ifndef NX_MEMBER_TABLE_H
+#define NX_MEMBER_TABLE_H
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "cluster/join/frames.h"
 #include "cluster/view.h"
 
@@ -23,41 +23,43 @@ typedef struct nx_gone {
 
 /* Invariant: asked[r] is the one member whose rank is r; |joined| members are in
  * the list, in order of arrival, at most |size|. */
-typedef struct nx_roster {
+typedef struct nx_member_table {
     uint32_t size, joined;
     nx_list places;
     nx_member **asked;
     nx_gone gone[NX_GONE_MAX]; /* the last ones whose place is still empty */
     size_t ngone;
-} nx_roster;
+} nx_member_table;
 
 /* NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_roster_init(nx_roster *r, uint32_t size);
-void nx_roster_fini(nx_roster *r);
+NX_MUST_CHECK nexar_err nx_member_table_init(nx_member_table *r, uint32_t size);
+void nx_member_table_fini(nx_member_table *r);
 /* Everybody out, and forgotten. */
-void nx_roster_clear(nx_roster *r);
+void nx_member_table_clear(nx_member_table *r);
 
 /* Whether there is a place for one who asks for |rank|: NEXAR_OK, or
  * NEXAR_EINVAL with the sentence, and |*why| set. */
-NX_MUST_CHECK nexar_err nx_roster_check(const nx_roster *r, uint32_t rank, nx_refusal *why);
+NX_MUST_CHECK nexar_err nx_member_table_check(const nx_member_table *r, uint32_t rank,
+                                              nx_refusal *why);
 
-/* Takes a copy of |m|, for whom nx_roster_check found a place; |*out| is the
+/* Takes a copy of |m|, for whom nx_member_table_check found a place; |*out| is the
  * roster's, until removed.  NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_roster_add(nx_roster *r, const nx_member *m, nx_member **out);
-/* Frees the place of |m|; |why| is remembered for nx_roster_text. */
-void nx_roster_remove(nx_roster *r, nx_member *m, const char *why);
+NX_MUST_CHECK nexar_err nx_member_table_add(nx_member_table *r, const nx_member *m,
+                                            nx_member **out);
+/* Frees the place of |m|; |why| is remembered for nx_member_table_text. */
+void nx_member_table_remove(nx_member_table *r, nx_member *m, const char *why);
 
 /* A view of those who are here, with the ranks given out; where some are missing,
  * the ranks close up.  The caller's.  NEXAR_ENOMEM. */
-NX_MUST_CHECK nexar_err nx_roster_view(const nx_roster *r, const nx_job_id *job, uint64_t epoch,
-                                       nx_view **out);
+NX_MUST_CHECK nexar_err nx_member_table_view(const nx_member_table *r, const nx_job_id *job,
+                                             uint64_t epoch, nx_view **out);
 
 /* "2 of 4 ranks have joined; missing: ranks 1, 3; gone: ...; here: ..." in |size|
  * bytes, cut where it does not fit; returns |buf|. */
-const char *nx_roster_text(const nx_roster *r, char *buf, size_t size);
+const char *nx_member_table_text(const nx_member_table *r, char *buf, size_t size);
 
 /* "rank 3 (host7 pid 12)" or "host7 pid 12" if it asked for none; |buf| has
  * NX_MEMBER_TEXT bytes; returns |buf|. */
 const char *nx_member_text(const nx_member *m, char *buf);
 
-#endif /* NX_ROSTER_H */
+#endif /* NX_MEMBER_TABLE_H */

@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/cancellation.h"
 #include "base/log_limit.h"
+#include "base/os/cancellation.h"
 #include "cluster/addresses.h"
 #include "cluster/listen.h"
 #include "cluster/seed/seed_file.h"

@@ -52,13 +52,13 @@ static bool check_head(nx_seed_state *s, nx_seed_client *c, nx_reader *r, nx_hel
     return true;
 }
 
-nx_standing nx_seed_standing(const nx_seed_state *s)
+nx_world_status nx_seed_status(const nx_seed_state *s)
 {
     const bool formed = (s->phase == NX_SEED_RUNNING);
 
-    return (nx_standing){.formed = formed,
-                         .lasting = s->rules.lasting,
-                         .world_size = formed ? s->view->size : s->roster.size};
+    return (nx_world_status){.formed = formed,
+                             .lasting = s->rules.lasting,
+                             .world_size = formed ? s->view->size : s->roster.size};
 }
 
 /* Whether one who asks for |rank| may wait for the world to let it in. */
@@ -119,7 +119,7 @@ static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_seed_rol
                        hello->world_size, size);
         return false;
     }
-    if (nx_roster_check(&s->roster, hello->self.rank, why) != NEXAR_OK) {
+    if (nx_member_table_check(&s->roster, hello->self.rank, why) != NEXAR_OK) {
         (void)snprintf(text, NX_REASON_MAX, "%s", nexar_last_error());
         return false;
     }
@@ -136,7 +136,7 @@ static nexar_err take_in(nx_seed_state *s, nx_seed_client *c, const nx_member *m
     nexar_err err = NEXAR_OK;
 
     if (role == NX_SEED_FORMING) {
-        err = nx_roster_add(&s->roster, m, &c->place);
+        err = nx_member_table_add(&s->roster, m, &c->place);
     } else if (role == NX_SEED_WAITER) {
         err = nx_seed_wait_add(s, m, now_ns);
     }
@@ -175,7 +175,7 @@ static nexar_err make_member(nx_seed_state *s, nx_seed_client *c, const nx_hello
                              nx_hello *hello, nx_seed_role role, uint64_t now_ns)
 {
     nx_welcome welcome = {
-        .job = s->rules.job, .standing = nx_seed_standing(s), .authority = *s->rules.authority};
+        .job = s->rules.job, .standing = nx_seed_status(s), .authority = *s->rules.authority};
     uint8_t frame[2 * NX_CERT_MAX + 64];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
     nx_der csr = {.len = head->csr_len};
@@ -276,7 +276,7 @@ static nx_seed_role role_back(const nx_seed_state *s, const nx_return *f, char t
         return NX_SEED_STRANGER;
     }
     if (role_for(s, f->self.rank) == NX_SEED_FORMING) {
-        if (nx_roster_check(&s->roster, f->self.rank, &why) == NEXAR_OK) {
+        if (nx_member_table_check(&s->roster, f->self.rank, &why) == NEXAR_OK) {
             return NX_SEED_FORMING;
         }
         (void)snprintf(text, NX_REASON_MAX, "%s", nexar_last_error());
@@ -291,7 +291,7 @@ static nx_seed_role role_back(const nx_seed_state *s, const nx_return *f, char t
 
 static void send_back(nx_seed_state *s, nx_seed_client *c)
 {
-    const nx_standing standing = nx_seed_standing(s);
+    const nx_world_status standing = nx_seed_status(s);
     uint8_t frame[16];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/private_file.h"
+#include "base/os/private_file.h"
 
 /* magic, authority, token, port, world size, member limit, epoch, whether a view,
  * view, check sum. */

@@ -2,8 +2,8 @@
  * seed_file.h - what a seed keeps on disk, so that one that is started again is the
  * same: its key and token, its port, and how far the world has come.
  *
- * The file is private (base/private_file.h) and always complete.  A check sum tells a damaged one.
- * A reader of it can do all that the seed can: docs/internals/joining.md.
+ * The file is private (base/os/private_file.h) and always complete.  A check sum tells a damaged
+ * one. A reader of it can do all that the seed can: docs/internals/joining.md.
  */
 #ifndef NX_SEED_FILE_H
 #define NX_SEED_FILE_H

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
-#include "base/text.h"
+#include "base/text/sentence.h"
+#include "base/text/text.h"
 #include "cluster/seed/seed_inner.h"
 
 /* Everybody is told of changes together, the more rarely the more they are: at
@@ -33,7 +33,7 @@ static const char *situation(const nx_seed_state *s, char text[NX_REASON_MAX])
     unsigned n = 0;
 
     if ((s->phase != NX_SEED_OFFERED) || (s->view == NULL)) {
-        return nx_roster_text(&s->roster, text, NX_REASON_MAX);
+        return nx_member_table_text(&s->roster, text, NX_REASON_MAX);
     }
     nx_list_for_each (at, &s->clients) {
         const nx_seed_client *c = nx_list_entry(at, nx_seed_client, link);
@@ -73,7 +73,7 @@ static void encode_progress(const nx_seed_state *s, nx_writer *w)
 {
     char text[NX_REASON_MAX];
 
-    nx_progress_encode(w, s->roster.joined, s->roster.size, situation(s, text));
+    nx_join_progress_encode(w, s->roster.joined, s->roster.size, situation(s, text));
 }
 
 static void send_to_all(nx_seed_state *s, const nx_writer *w)
@@ -92,7 +92,7 @@ static void send_to_all(nx_seed_state *s, const nx_writer *w)
 void nx_seed_offer_withdraw(nx_seed_state *s)
 {
     nx_view_destroy(s->view);
-    nx_pieces_drop(&s->encoded);
+    nx_frame_pieces_drop(&s->encoded);
     nx_free(s->seats);
     s->view = NULL;
     s->seats = NULL;
@@ -101,7 +101,7 @@ void nx_seed_offer_withdraw(nx_seed_state *s)
 
 bool nx_seed_encode(nx_seed_state *s)
 {
-    return (s->encoded.data != NULL) || (nx_pieces_make(&s->encoded, s->view) == NEXAR_OK);
+    return (s->encoded.data != NULL) || (nx_frame_pieces_make(&s->encoded, s->view) == NEXAR_OK);
 }
 
 void nx_seed_send_piece(nx_seed_state *s, nx_seed_client *c)
@@ -109,7 +109,7 @@ void nx_seed_send_piece(nx_seed_state *s, nx_seed_client *c)
     uint8_t frame[NX_VIEW_PIECE + 64];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
-    nx_pieces_send(&s->encoded, &c->view_sent, &w);
+    nx_frame_pieces_send(&s->encoded, &c->view_sent, &w);
     nx_seed_send(s, c, &w);
 }
 
@@ -118,7 +118,7 @@ static bool make_offer(nx_seed_state *s)
 {
     nx_view *view = NULL;
 
-    if (nx_roster_view(&s->roster, &s->rules.job, s->epoch + 1, &view) != NEXAR_OK) {
+    if (nx_member_table_view(&s->roster, &s->rules.job, s->epoch + 1, &view) != NEXAR_OK) {
         return false;
     }
     s->view = view;
@@ -197,7 +197,7 @@ void nx_seed_form_joined(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns)
 
 void nx_seed_form_gone(nx_seed_state *s, nx_seed_client *c, const char *why, uint64_t now_ns)
 {
-    nx_roster_remove(&s->roster, c->place, why);
+    nx_member_table_remove(&s->roster, c->place, why);
     c->place = NULL;
     c->role = NX_SEED_OUTSIDER;
     if (s->phase == NX_SEED_OFFERED) {
@@ -220,7 +220,7 @@ void nx_seed_form_fill(nx_seed_state *s, uint64_t now_ns)
             return;
         }
         if ((c->role == NX_SEED_WAITER) &&
-            (nx_roster_add(&s->roster, nx_seed_record(s, c), &c->place) == NEXAR_OK)) {
+            (nx_member_table_add(&s->roster, nx_seed_record(s, c), &c->place) == NEXAR_OK)) {
             c->role = NX_SEED_FORMING;
             nx_seed_wait_remove(s, c->id, now_ns);
             nx_seed_form_joined(s, c, now_ns);
@@ -323,8 +323,8 @@ void nx_seed_member_frame(nx_seed_state *s, nx_seed_client *c, const void *data,
     case NX_JOIN_VIEW:
         nx_seed_run_view(s, c, &r, now_ns);
         break;
-    case NX_JOIN_HURRY:
-        nx_seed_run_hurry(s, c, &r, now_ns);
+    case NX_JOIN_URGE:
+        nx_seed_run_urge(s, c, &r, now_ns);
         break;
     case NX_JOIN_MISSED:
         nx_seed_run_missed(s, c, &r, now_ns);
@@ -363,7 +363,7 @@ static void time_out(nx_seed_state *s, uint64_t now_ns)
     s->phase = NX_SEED_GATHERING;
     s->formation_by_ns = s->progress_by_ns = s->stall_by_ns = UINT64_MAX;
     nx_seed_notify(s, NX_SEED_TIMEOUT, NULL, text);
-    nx_roster_clear(&s->roster);
+    nx_member_table_clear(&s->roster);
     nx_seed_form_fill(s, now_ns);
 }
 

@@ -6,12 +6,12 @@
 #ifndef NX_SEED_INNER_H
 #define NX_SEED_INNER_H
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "base/log_limit.h"
-#include "cluster/join/pieces.h"
+#include "cluster/join/frame_pieces.h"
+#include "cluster/join_queue.h"
 #include "cluster/seed/roster.h"
 #include "cluster/seed/seed_state.h"
-#include "cluster/waiting.h"
 
 typedef enum nx_seed_phase {
     NX_SEED_GATHERING,
@@ -57,7 +57,7 @@ typedef struct nx_seed_seat {
 typedef struct nx_seed_sync {
     nx_seed_client *from; /* NULL: nobody was asked */
     uint64_t said;        /* the epoch that it had said to have when it was asked */
-    nx_pieces pieces;
+    nx_frame_pieces pieces;
     uint64_t by_ns;
 } nx_seed_sync;
 
@@ -73,13 +73,13 @@ struct nx_seed_state {
     const nx_seed_ops *ops;
     void *ctx;
     nx_seed_phase phase;
-    nx_roster roster;
+    nx_member_table roster;
     nx_list pending, clients;
     size_t npending, nbroken;
     uint64_t last_member, member_limit, epoch;
 
     nx_view *view;
-    nx_pieces encoded; /* how much has gone is each client's |view_sent| */
+    nx_frame_pieces encoded; /* how much has gone is each client's |view_sent| */
     uint32_t unready;
 
     nx_seed_seat *seats;
@@ -89,8 +89,8 @@ struct nx_seed_state {
     uint64_t end_by_ns;   /* UINT64_MAX: somebody is here */
     uint64_t retry_by_ns; /* what lacked memory; UINT64_MAX: nothing */
 
-    nx_waiting waiting, news; /* |news|: those that members were not told of */
-    uint64_t *gone;           /* since members were told last */
+    nx_join_queue waiting, news; /* |news|: those that members were not told of */
+    uint64_t *gone;              /* since members were told last */
     uint32_t ngone;
     bool retell;         /* members are to be told all anew */
     uint64_t tell_by_ns; /* UINT64_MAX: nothing new */
@@ -127,7 +127,7 @@ NX_MUST_CHECK nexar_err nx_seed_save(nx_seed_state *s);
 /* seed_admit.c: the first frame of |c|. */
 void nx_seed_admit(nx_seed_state *s, nx_seed_client *c, const void *data, size_t len,
                    uint64_t now_ns);
-nx_standing nx_seed_standing(const nx_seed_state *s);
+nx_world_status nx_seed_status(const nx_seed_state *s);
 
 /* seed_form.c */
 /* |c| has got a place in the roster. */
@@ -163,7 +163,7 @@ void nx_seed_run_start(nx_seed_state *s);
 void nx_seed_run_tell_started(nx_seed_state *s, nx_seed_client *c);
 void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 void nx_seed_run_view(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
-void nx_seed_run_hurry(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
+void nx_seed_run_urge(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 void nx_seed_run_missed(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 /* Asks a member who knows of a later view, if there is one. */
 void nx_seed_run_catch_up(nx_seed_state *s, uint64_t now_ns);
@@ -181,7 +181,7 @@ void nx_seed_wait_poke(nx_seed_state *s, nx_seed_client *c);
 /* The job has ended: they form the next world, or are told. */
 void nx_seed_wait_end(nx_seed_state *s, uint64_t now_ns);
 /* How things stand, to all who wait. */
-void nx_seed_wait_standing(nx_seed_state *s);
+void nx_seed_wait_status(nx_seed_state *s);
 void nx_seed_wait_tick(nx_seed_state *s, uint64_t now_ns);
 void nx_seed_wait_fini(nx_seed_state *s);
 

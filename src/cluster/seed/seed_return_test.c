@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
+#include "cluster/seed_world.h"
 #include "unit.h"
-#include "world_rig.h"
 
 #define SECOND UINT64_C(1000000000)
 

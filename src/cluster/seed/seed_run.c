@@ -24,7 +24,7 @@ static void retry_later(nx_seed_state *s, uint64_t now_ns)
 
 static void drop_sync(nx_seed_state *s)
 {
-    nx_pieces_drop(&s->sync.pieces);
+    nx_frame_pieces_drop(&s->sync.pieces);
     s->sync = (nx_seed_sync){.by_ns = UINT64_MAX};
 }
 
@@ -98,7 +98,7 @@ void nx_seed_run_start(nx_seed_state *s)
         return;
     }
     s->starting = false;
-    nx_pieces_drop(&s->encoded);
+    nx_frame_pieces_drop(&s->encoded);
     nx_start_encode(&w, s->view->epoch);
     for (uint32_t i = 0; i < s->view->size; i++) {
         nx_seed_client *c = s->seats[i].client;
@@ -148,16 +148,16 @@ void nx_seed_run_begin(nx_seed_state *s)
             s->here++;
         }
     }
-    nx_roster_clear(&s->roster);
+    nx_member_table_clear(&s->roster);
     s->phase = NX_SEED_RUNNING;
     s->formation_by_ns = s->progress_by_ns = UINT64_MAX;
     s->tell_by_ns = UINT64_MAX; /* START is followed by all who wait */
-    nx_waiting_clear(&s->news);
+    nx_join_queue_clear(&s->news);
     s->ngone = 0;
     s->starting = true;
     (void)!nx_seed_save(s); /* it goes on without */
     nx_seed_run_start(s);
-    nx_seed_wait_standing(s);
+    nx_seed_wait_status(s);
 }
 
 void nx_seed_run_seat(nx_seed_state *s, nx_seed_client *c, uint32_t rank, uint64_t now_ns)
@@ -329,7 +329,7 @@ static bool find_joined(const nx_seed_state *s, const nx_advance *f, nx_member *
     nx_member *joined = nx_calloc((f->njoined == 0) ? 1 : f->njoined, sizeof(*joined));
 
     for (uint32_t i = 0; (joined != NULL) && (i < f->njoined); i++) {
-        const nx_member *m = nx_waiting_find(&s->waiting, f->joined[i]);
+        const nx_member *m = nx_join_queue_find(&s->waiting, f->joined[i]);
 
         if (m == NULL) {
             nx_free(joined);
@@ -408,7 +408,7 @@ void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint
 
 /* A member has waited for START for as long as it waits for any sign of life.  Whoever joins and
  * does not have the view yet is not let in; whoever is in already the others find dead. */
-void nx_seed_run_hurry(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns)
+void nx_seed_run_urge(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns)
 {
     uint64_t epoch;
 
@@ -470,7 +470,7 @@ void nx_seed_run_missed(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint6
     bool ended;
     uint64_t id;
 
-    if ((nx_missed_decode(r, &id, &ended) != NEXAR_OK) ||
+    if ((nx_unreachable_decode(r, &id, &ended) != NEXAR_OK) ||
         ((c->role != NX_SEED_MEMBER) && (c->role != NX_SEED_OUTSIDER))) {
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a question that no member asks", now_ns);
         return;
@@ -563,7 +563,7 @@ void nx_seed_run_view(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_
     if ((err == NEXAR_OK) && (s->sync.from != c)) {
         err = nx_fail(NEXAR_EPROTO, "a view that nobody asked for");
     }
-    err = (err == NEXAR_OK) ? nx_pieces_take(&s->sync.pieces, &piece) : err;
+    err = (err == NEXAR_OK) ? nx_frame_pieces_take(&s->sync.pieces, &piece) : err;
     if ((err == NEXAR_OK) && (s->sync.pieces.len < s->sync.pieces.total)) {
         s->sync.by_ns = now_ns + NX_SEED_ASK_TIMEOUT_NS;
         nx_want_encode(&w, piece.epoch, (uint32_t)s->sync.pieces.len);

@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "cluster/comm_id.h"
+#include "cluster/seed_world.h"
 #include "unit.h"
-#include "world_rig.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -571,7 +571,7 @@ static void test_who_waits_does_not_ask_how_others_went(void **state)
     c = rig_connect(&r);
     rig_send(c, hello, rig_hello(c, &r.rules.token, NX_RANK_ANY, hello));
     rig_run(&r);
-    nx_missed_encode(&w, b->member, false);
+    nx_unreachable_encode(&w, b->member, false);
     rig_send(c, frame, w.len);
     rig_run(&r);
     assert_non_null(rig_find(c, NX_JOIN_REFUSED));
@@ -604,14 +604,14 @@ static void test_who_does_not_answer_is_not_waited_for_when_a_member_hurries(voi
     rig_send(c[0], frame, w.len);
     rig_run(&r);
     assert_null(rig_find(c[0], NX_JOIN_START));
-    nx_join_state_hurry(a->state);
+    nx_join_state_urge(a->state);
     rig_run(&r);
     assert_non_null(rig_find(c[0], NX_JOIN_START));
     assert_non_null(rig_find(c[1], NX_JOIN_REFUSED));
     assert_true(rig_is_closed(c[1]) && !rig_is_closed(c[0]));
     assert_int_equal(nx_join_state_started(a->state), 2);
     assert_int_equal(nx_join_state_started(b->state), 2);
-    nx_join_state_hurry(b->state); /* too late, which is no harm */
+    nx_join_state_urge(b->state); /* too late, which is no harm */
     rig_run(&r);
     assert_false(rig_is_closed(c[0]));
     rig_fini(&r);

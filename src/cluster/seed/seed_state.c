@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
+#include "base/text/sentence.h"
 #include "cluster/seed/seed_inner.h"
 
 nexar_err nx_seed_state_create(nx_seed_state **out, const nx_seed_rules *rules,
@@ -26,7 +26,7 @@ nexar_err nx_seed_state_create(nx_seed_state **out, const nx_seed_rules *rules,
     if (s == NULL) {
         return nx_fail_nomem("the seed");
     }
-    err = nx_roster_init(&s->roster, rules->world_size);
+    err = nx_member_table_init(&s->roster, rules->world_size);
     if (err != NEXAR_OK) {
         nx_free(s);
         return err;
@@ -61,7 +61,7 @@ void nx_seed_state_destroy(nx_seed_state *s)
     nx_seed_run_fini(s);
     nx_seed_wait_fini(s);
     nx_seed_offer_withdraw(s);
-    nx_roster_fini(&s->roster);
+    nx_member_table_fini(&s->roster);
     explicit_bzero(&s->rules.token, sizeof(s->rules.token));
     nx_free(s);
 }
@@ -153,7 +153,7 @@ const nx_member *nx_seed_record(const nx_seed_state *s, const nx_seed_client *c)
     case NX_SEED_FORMING:
         return c->place;
     case NX_SEED_WAITER:
-        return nx_waiting_find(&s->waiting, c->id);
+        return nx_join_queue_find(&s->waiting, c->id);
     case NX_SEED_MEMBER:
         return &s->view->members[c->rank];
     case NX_SEED_STRANGER:

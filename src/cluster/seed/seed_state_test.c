@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log_limit.h"
-#include "cluster/join/join_rig.h"
+#include "cluster/join_rig.h"
 #include "unit.h"
 
 #define SECOND UINT64_C(1000000000)

@@ -22,13 +22,13 @@ static void tell_later(nx_seed_state *s, uint64_t now_ns)
 
 nexar_err nx_seed_wait_add(nx_seed_state *s, const nx_member *m, uint64_t now_ns)
 {
-    nexar_err err = nx_waiting_add(&s->waiting, m);
+    nexar_err err = nx_join_queue_add(&s->waiting, m);
 
     if (err != NEXAR_OK) {
         return err;
     }
     /* Without the memory to tell what is new, all is told again. */
-    s->retell = (nx_waiting_add(&s->news, m) != NEXAR_OK) || s->retell;
+    s->retell = (nx_join_queue_add(&s->news, m) != NEXAR_OK) || s->retell;
     tell_later(s, now_ns);
     return NEXAR_OK;
 }
@@ -47,11 +47,11 @@ static bool note_gone(nx_seed_state *s, uint64_t id)
 
 void nx_seed_wait_remove(nx_seed_state *s, uint64_t id, uint64_t now_ns)
 {
-    if (!nx_waiting_remove(&s->waiting, id)) {
+    if (!nx_join_queue_remove(&s->waiting, id)) {
         return;
     }
     /* Told of or not: one that came back may have been told before the others. */
-    (void)nx_waiting_remove(&s->news, id);
+    (void)nx_join_queue_remove(&s->news, id);
     s->retell = !note_gone(s, id) || s->retell;
     tell_later(s, now_ns);
 }
@@ -71,10 +71,10 @@ static void send_to_members(nx_seed_state *s, const nx_writer *w)
 
 /* Frames that together say |reset|, who has gone, and |list|; to |only|, or to all
  * members. */
-static void send_told(nx_seed_state *s, nx_seed_client *only, bool reset, const nx_waiting *list)
+static void send_told(nx_seed_state *s, nx_seed_client *only, bool reset, const nx_join_queue *list)
 {
     uint8_t *frame = nx_zalloc(NX_FRAME_MAX);
-    nx_waiting rest = *list;
+    nx_join_queue rest = *list;
     uint32_t ngone = reset ? 0 : s->ngone;
 
     if (frame == NULL) {
@@ -100,7 +100,7 @@ static void send_told(nx_seed_state *s, nx_seed_client *only, bool reset, const 
 
 void nx_seed_wait_poke(nx_seed_state *s, nx_seed_client *c)
 {
-    static const nx_waiting nobody;
+    static const nx_join_queue nobody;
     uint8_t frame[32];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
@@ -132,15 +132,15 @@ void nx_seed_wait_tick(nx_seed_state *s, uint64_t now_ns)
             return;
         }
     }
-    nx_waiting_clear(&s->news);
+    nx_join_queue_clear(&s->news);
     s->ngone = 0;
 }
 
 /* ---- ends -------------------------------------------------------------------------- */
 
-void nx_seed_wait_standing(nx_seed_state *s)
+void nx_seed_wait_status(nx_seed_state *s)
 {
-    const nx_standing standing = nx_seed_standing(s);
+    const nx_world_status standing = nx_seed_status(s);
     uint8_t frame[16];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
@@ -157,7 +157,7 @@ void nx_seed_wait_standing(nx_seed_state *s)
 void nx_seed_wait_end(nx_seed_state *s, uint64_t now_ns)
 {
     if (s->rules.keep) {
-        nx_seed_wait_standing(s);
+        nx_seed_wait_status(s);
         nx_seed_form_fill(s, now_ns);
         return;
     }
@@ -172,7 +172,7 @@ void nx_seed_wait_end(nx_seed_state *s, uint64_t now_ns)
 
 void nx_seed_wait_fini(nx_seed_state *s)
 {
-    nx_waiting_fini(&s->waiting);
-    nx_waiting_fini(&s->news);
+    nx_join_queue_fini(&s->waiting);
+    nx_join_queue_fini(&s->news);
     nx_free(s->gone);
 }

@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/sys.h"
+#include "base/os/sys.h"
 #include "cmd/cmd.h"
+#include "cmd/launch/io/signals.h"
 #include "cmd/launch/orphans.h"
-#include "cmd/launch/signals.h"
 
 typedef struct front {
     pid_t keeper;

@@ -10,17 +10,17 @@
 
 #include <nexar.h>
 
-#include "base/sys.h"
+#include "base/os/sys.h"
 #include "cluster/seed/seed.h"
 #include "cmd/cmd.h"
 #include "cmd/join_file.h"
-#include "cmd/launch/bind.h"
-#include "cmd/launch/formation.h"
 #include "cmd/launch/front.h"
-#include "cmd/launch/ranks.h"
-#include "cmd/terminal.h"
+#include "cmd/launch/ranks/bind.h"
+#include "cmd/launch/ranks/formation.h"
+#include "cmd/launch/ranks/ranks.h"
+#include "cmd/print/terminal.h"
 #include "core/config/config.h"
-#include "core/seed_config.h"
+#include "core/world/seed_config.h"
 
 enum { NUMBER_ROOM = 64, NUMBERS = 4, PLAIN = 2 };
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cmd/launch/ranks.h"
+#include "cmd/launch/ranks/ranks.h"
 #include "cmd/options.h"
 
 typedef struct nx_local {

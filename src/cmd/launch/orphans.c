@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/sys.h"
-#include "base/text.h"
+#include "base/os/sys.h"
+#include "base/text/text.h"
 
 /* A killed process is gone in milliseconds, also on a loaded machine; one that is
  * not (it may belong to another user) is not waited for without end. */

@@ -115,7 +115,7 @@ void nx_allgather_bruck_forecast(const nx_coll *c, size_t segment, nx_forecast *
         const uint64_t n = (have < c->size - have) ? have : c->size - have;
 
         if ((have == 1) && (f->rounds < f->messages)) {
-            nx_path_beside(&path, all / c->size, 0);
+            nx_path_alternative(&path, all / c->size, 0);
         } else {
             nx_path_shift(&path, (uint32_t)have, n * all / c->size, 0);
         }

@@ -11,7 +11,7 @@
  * Best for a power of two: no scratch, no copy.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/halving.h"
+#include "coll/building_blocks/halving.h"
 
 nexar_err nx_allgather_recdbl(nx_sched *s, const nx_coll *c)
 {

@@ -7,7 +7,7 @@
  * Best when bandwidth counts more than latency: neighbours only, no scratch.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/ring.h"
+#include "coll/building_blocks/ring.h"
 
 nexar_err nx_allgather_ring(nx_sched *s, const nx_coll *c)
 {
@@ -26,7 +26,7 @@ void nx_allgather_ring_forecast(const nx_coll *c, size_t segment, nx_forecast *f
 {
     const nx_split blocks = nx_coll_blocks(c);
     const nx_split_cost cost = nx_split_cost_of(&blocks, segment);
-    const nx_stream stream = nx_stream_of((size_t)cost.most, segment);
+    const nx_cost_stream stream = nx_cost_stream_of((size_t)cost.most, segment);
     const uint32_t hops = c->size - 1;
 
     /* All but the block of the next rank. */

@@ -9,7 +9,7 @@
  * follow one another the blocks are put in order at the end.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/levels.h"
+#include "coll/building_blocks/levels.h"
 
 /* The blocks of our host, to where they lie in |all|, which is in the order of hosts. */
 static void collect(nx_sched *s, const nx_coll *c, const nx_levels *v, nx_ref in, nx_ref all)

@@ -14,7 +14,7 @@
  * the ranks are numbered; no scratch.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/levels.h"
+#include "coll/building_blocks/levels.h"
 
 typedef struct job {
     const nx_coll *c;
@@ -112,7 +112,7 @@ void nx_allgather_twolevel_ring_forecast(const nx_coll *c, size_t segment, nx_fo
     const uint32_t per_host = nx_net_per_host(f->net), leaders = c->size / f->net->hosts;
     const uint32_t hops = f->net->hosts - 1, others = per_host - 1;
     const nx_net across = nx_net_across(f->net, leaders);
-    const nx_stream stream = nx_stream_of(c->count, segment);
+    const nx_cost_stream stream = nx_cost_stream_of(c->count, segment);
     const uint64_t blocks = hops + (uint64_t)others * (1 + hops); /* that a leader sends */
     double between = nx_net_ring(&across, stream, hops), inside;
 

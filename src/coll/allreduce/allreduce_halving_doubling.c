@@ -11,7 +11,7 @@
  * Rabenseifner, "Optimization of collective reduction operations", 2004.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/halving.h"
+#include "coll/building_blocks/halving.h"
 
 nexar_err nx_allreduce_halving_doubling(nx_sched *s, const nx_coll *c)
 {

@@ -11,8 +11,8 @@
  * Best when latency counts more than bandwidth.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/accumulate.h"
-#include "coll/phase/fold.h"
+#include "coll/building_blocks/accumulate.h"
+#include "coll/building_blocks/fold.h"
 
 nexar_err nx_allreduce_recdbl(nx_sched *s, const nx_coll *c)
 {

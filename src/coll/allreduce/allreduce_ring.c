@@ -16,7 +16,7 @@
  * 2009.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/ring.h"
+#include "coll/building_blocks/ring.h"
 
 nexar_err nx_allreduce_ring(nx_sched *s, const nx_coll *c)
 {
@@ -47,7 +47,7 @@ void nx_allreduce_ring_forecast(const nx_coll *c, size_t segment, nx_forecast *f
     const nx_split blocks = nx_split_even(c->count, c->size);
     const nx_split_cost cost = nx_split_cost_of(&blocks, segment);
     const uint32_t hops = c->size - 1;
-    nx_stream stream = nx_stream_of((size_t)cost.most, segment);
+    nx_cost_stream stream = nx_cost_stream_of((size_t)cost.most, segment);
 
     f->rounds = f->messages = f->sent = 0;
     f->time_s = 0;

@@ -16,7 +16,7 @@
  * bytes in more rounds.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/halving.h"
+#include "coll/building_blocks/halving.h"
 
 typedef struct run {
     nx_ref in, out;

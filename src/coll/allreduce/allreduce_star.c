@@ -8,7 +8,7 @@
  * not how many follow one another: there are 2 (size - 1) of them.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/star.h"
+#include "coll/building_blocks/star.h"
 
 nexar_err nx_allreduce_star(nx_sched *s, const nx_coll *c)
 {

@@ -17,7 +17,7 @@
  * Best where hosts have several ranks, whose vectors would all pass the same wire.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/levels.h"
+#include "coll/building_blocks/levels.h"
 
 /* Chunks of a long vector: with so many the steps inside the hosts that nothing on the
  * network hides, the first and the last, are an eighth of them. */

@@ -116,7 +116,7 @@ void nx_alltoall_bruck_forecast(const nx_coll *c, size_t segment, nx_forecast *f
         }
         f->sent += len;
         if ((bit == 1) && (f->rounds < rounds)) {
-            nx_path_beside(&path, len, 2 * len);
+            nx_path_alternative(&path, len, 2 * len);
         } else {
             nx_path_shift(&path, (uint32_t)bit, len, 2 * len);
         }

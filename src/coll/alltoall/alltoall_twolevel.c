@@ -13,7 +13,7 @@
  * with unequal numbers of ranks exchange pairwise.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/levels.h"
+#include "coll/building_blocks/levels.h"
 
 typedef struct job {
     const nx_coll *c;

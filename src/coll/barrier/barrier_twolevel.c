@@ -7,7 +7,7 @@
  * Best where hosts have several ranks: fewer messages pass the network.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/levels.h"
+#include "coll/building_blocks/levels.h"
 
 nexar_err nx_barrier_twolevel(nx_sched *s, const nx_coll *c)
 {

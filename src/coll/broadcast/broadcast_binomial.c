@@ -5,16 +5,16 @@
  *     rounds: ceil(log2 size)      sent by the root: count ceil(log2 size)
  *
  * Best when latency counts more than bandwidth.  With nx_coll.heard it rides on a
- * dissemination (ride.h), the longest distance first as without.
+ * dissemination (piggyback.h), the longest distance first as without.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/binomial.h"
-#include "coll/phase/ride.h"
+#include "coll/building_blocks/binomial.h"
+#include "coll/building_blocks/piggyback.h"
 
 static void ride(nx_sched *s, const nx_coll *c, const nx_binomial *tree)
 {
     const nx_ref buf = nx_at(NX_SPACE_RECV, 0);
-    nx_ride r = nx_ride_make(s);
+    nx_piggyback r = nx_piggyback_make(s);
     uint32_t round = 0;
     uint64_t far = 1;
 
@@ -25,11 +25,11 @@ static void ride(nx_sched *s, const nx_coll *c, const nx_binomial *tree)
         const bool down = (far < tree->span) && nx_binomial_child(tree, far);
         const bool up = (far == tree->span) && (tree->place != 0);
 
-        nx_ride_send(&r, nx_binomial_rank(tree, tree->place + far), round, buf,
-                     down ? c->count : 0);
+        nx_piggyback_send(&r, nx_binomial_rank(tree, tree->place + far), round, buf,
+                          down ? c->count : 0);
         nx_recv(s, nx_binomial_rank(tree, tree->place + c->size - far), round, buf,
                 up ? c->count : 0);
-        nx_ride_received(&r);
+        nx_piggyback_received(&r);
     }
 }
 

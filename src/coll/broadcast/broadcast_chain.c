@@ -26,7 +26,7 @@ nexar_err nx_broadcast_chain(nx_sched *s, const nx_coll *c)
 void nx_broadcast_chain_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
 {
     const uint32_t hops = c->size - 1;
-    const nx_stream stream = nx_stream_of(c->count, segment);
+    const nx_cost_stream stream = nx_cost_stream_of(c->count, segment);
 
     f->messages = (hops > 0) ? stream.segments : 0;
     f->sent = (hops > 0) ? c->count : 0;

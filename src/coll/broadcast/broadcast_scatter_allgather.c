@@ -10,8 +10,8 @@
  * collective communication library", 1994.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/binomial.h"
-#include "coll/phase/ring.h"
+#include "coll/building_blocks/binomial.h"
+#include "coll/building_blocks/ring.h"
 
 /* Each place gets the blocks of its subtree and hands on those of its children. */
 static void scatter(nx_sched *s, const nx_binomial *tree, const nx_split *blocks)
@@ -63,5 +63,5 @@ void nx_broadcast_scatter_allgather_forecast(const nx_coll *c, size_t segment, n
     f->rounds = (filled > 0) ? nx_log2_floor(filled) + c->size - 1 : 1;
     f->time_s = nx_tree_down(&(nx_tree){
         .net = f->net, .root = c->root, .places = (uint32_t)filled, .len = most, .by_place = true});
-    f->time_s += nx_net_ring(f->net, nx_stream_of(most, 0), c->size - 1);
+    f->time_s += nx_net_ring(f->net, nx_cost_stream_of(most, 0), c->size - 1);
 }

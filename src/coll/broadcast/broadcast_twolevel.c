@@ -12,7 +12,7 @@
  * ranks are numbered.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/levels.h"
+#include "coll/building_blocks/levels.h"
 
 static nexar_err both(nx_sched *s, const nx_coll *c, nx_builder build)
 {

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "coll/compress/inner.h"
+#include "compress_inner.h"
 #include "reduce/fpenv.h"
 
 static const nx_compress_method methods[] = {
@@ -121,11 +121,11 @@ nexar_err nx_compress_check(const nx_compress_call *call)
 
 /* ---- life ----------------------------------------------------------------- */
 
-nexar_err nx_compress_hold(nx_compress *c, nx_held *h, size_t bytes, const char *what)
+nexar_err nx_compress_hold(nx_compress *c, nx_compress_held *h, size_t bytes, const char *what)
 {
     nx_free(h->at);
     c->memory -= h->bytes;
-    *h = (nx_held){0};
+    *h = (nx_compress_held){0};
     if (bytes == 0) {
         return NEXAR_OK;
     }
@@ -199,34 +199,34 @@ size_t nx_compress_memory(const nx_compress *c)
 
 /* ---- pieces --------------------------------------------------------------- */
 
-void nx_compress_load(const nx_compress *c, const nx_pieces *p, nx_lanes *x)
+void nx_compress_load(const nx_compress *c, const nx_compress_pieces *p, nx_lanes *x)
 {
     const nx_cut_tensor input = nx_compress_input(c);
 
     nx_cut_load(&input, p->at, p->n, x);
 }
 
-static char *left_at(const nx_compress *c, const nx_pieces *p)
+static char *left_at(const nx_compress *c, const nx_compress_pieces *p)
 {
     return (char *)c->left.at + p->off * nexar_dtype_size(c->work);
 }
 
-void nx_compress_load_left(const nx_compress *c, const nx_pieces *p, nx_lanes *x)
+void nx_compress_load_left(const nx_compress *c, const nx_compress_pieces *p, nx_lanes *x)
 {
     nx_lanes_load(x, c->work, left_at(c, p), p->n);
 }
 
-void nx_compress_keep_left(nx_compress *c, const nx_pieces *p, const nx_lanes *x)
+void nx_compress_keep_left(nx_compress *c, const nx_compress_pieces *p, const nx_lanes *x)
 {
     nx_lanes_store(x, c->work, left_at(c, p), p->n, false);
 }
 
-void nx_compress_store_residual(nx_compress *c, const nx_pieces *p, const nx_lanes *x)
+void nx_compress_store_residual(nx_compress *c, const nx_compress_pieces *p, const nx_lanes *x)
 {
     nx_lanes_store(x, c->call.dtype, (char *)c->call.residual + p->at * c->elem, p->n, true);
 }
 
-void nx_compress_store_result(nx_compress *c, const nx_pieces *p, const nx_lanes *x)
+void nx_compress_store_result(nx_compress *c, const nx_compress_pieces *p, const nx_lanes *x)
 {
     nx_lanes_store(x, c->call.dtype, (char *)c->call.buf + p->at * c->elem, p->n, false);
 }

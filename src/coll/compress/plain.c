@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "coll/compress/inner.h"
 #include "coll/compress/picks.h"
+#include "compress_inner.h"
 
 static nx_exchange reduce_in(const nx_compress *c, void *buf, size_t count)
 {
@@ -19,16 +19,16 @@ static nx_exchange reduce_in(const nx_compress *c, void *buf, size_t count)
                          .count = count};
 }
 
-static nx_pieces all_pieces(const nx_compress *c)
+static nx_compress_pieces all_pieces(const nx_compress *c)
 {
-    return nx_pieces_of((nx_span){.off = 0, .len = c->call.count});
+    return nx_compress_pieces_of((nx_span){.off = 0, .len = c->call.count});
 }
 
 /* ---- NONE ----------------------------------------------------------------- */
 
 nexar_err nx_none_begin(nx_compress *c, nx_exchange *e)
 {
-    nx_pieces p = all_pieces(c);
+    nx_compress_pieces p = all_pieces(c);
     nexar_err err;
 
     if (!nx_compress_feeds_back(c)) {
@@ -39,7 +39,7 @@ nexar_err nx_none_begin(nx_compress *c, nx_exchange *e)
     if (err != NEXAR_OK) {
         return err;
     }
-    while (nx_pieces_next(&p)) {
+    while (nx_compress_pieces_next(&p)) {
         nx_lanes x;
 
         nx_compress_load(c, &p, &x);
@@ -51,13 +51,13 @@ nexar_err nx_none_begin(nx_compress *c, nx_exchange *e)
 
 nexar_err nx_none_end(nx_compress *c, nx_exchange *e)
 {
-    nx_pieces p = all_pieces(c);
+    nx_compress_pieces p = all_pieces(c);
 
     (void)e;
     if (!nx_compress_feeds_back(c)) {
         return NEXAR_OK;
     }
-    while (nx_pieces_next(&p)) {
+    while (nx_compress_pieces_next(&p)) {
         nx_lanes x, sent;
 
         nx_compress_load(c, &p, &x);
@@ -178,13 +178,13 @@ static void leave_picks(nx_compress *c, const nx_picks *picks)
 nexar_err nx_randomk_end(nx_compress *c, nx_exchange *e)
 {
     const nx_picks picks = picks_of(c);
-    nx_pieces p = all_pieces(c);
+    nx_compress_pieces p = all_pieces(c);
     batch b = {0};
 
     (void)e;
     if (nx_compress_feeds_back(c)) {
         leave_picks(c, &picks);
-        while (nx_pieces_next(&p)) {
+        while (nx_compress_pieces_next(&p)) {
             nx_lanes x;
 
             nx_compress_load(c, &p, &x);

@@ -10,7 +10,7 @@
  *     sent by each rank: 2 (size - 1) / size of the codes of the tensor
  *     memory: twice the codes of the tensor, and a shard's code and sum
  */
-#include "coll/compress/inner.h"
+#include "compress_inner.h"
 
 static size_t code_bytes(const nx_compress *c, size_t count)
 {
@@ -18,7 +18,7 @@ static size_t code_bytes(const nx_compress *c, size_t count)
 }
 
 /* Where the code of a piece is: codes of whole pieces come before it. */
-static size_t code_at(const nx_compress *c, const nx_pieces *p)
+static size_t code_at(const nx_compress *c, const nx_compress_pieces *p)
 {
     return p->off / NX_PIECE * code_bytes(c, NX_PIECE);
 }
@@ -40,9 +40,9 @@ static size_t lay_out(const nx_compress *c, bool with_mine, size_t *counts, size
 
 static void encode_shard(nx_compress *c, nx_span shard, char *out)
 {
-    nx_pieces p = nx_pieces_of(shard);
+    nx_compress_pieces p = nx_compress_pieces_of(shard);
 
-    while (nx_pieces_next(&p)) {
+    while (nx_compress_pieces_next(&p)) {
         nx_lanes x;
 
         nx_compress_load(c, &p, &x);
@@ -76,7 +76,7 @@ nexar_err nx_quantise_begin(nx_compress *c, nx_exchange *e)
 }
 
 /* The sum of a piece of my shard over all ranks, in their order. */
-static void sum_piece(const nx_compress *c, const nx_pieces *p, nx_lanes *sum)
+static void sum_piece(const nx_compress *c, const nx_compress_pieces *p, nx_lanes *sum)
 {
     for (uint32_t r = 0; r < c->call.size; r++) {
         nx_lanes part, *x = (r == 0) ? sum : &part;
@@ -97,9 +97,9 @@ static void sum_piece(const nx_compress *c, const nx_pieces *p, nx_lanes *sum)
 static void sum_shard(nx_compress *c)
 {
     const uint32_t times = (c->call.op == NEXAR_AVG) ? c->call.size : 1;
-    nx_pieces p = nx_pieces_of(c->mine);
+    nx_compress_pieces p = nx_compress_pieces_of(c->mine);
 
-    while (nx_pieces_next(&p)) {
+    while (nx_compress_pieces_next(&p)) {
         char *code = (char *)c->result.at + code_at(c, &p);
         nx_lanes sum, result;
 
@@ -147,7 +147,7 @@ nexar_err nx_quantise_sum(nx_compress *c, nx_exchange *e)
     return NEXAR_OK;
 }
 
-static void end_residual(nx_compress *c, const nx_pieces *p, uint32_t owner)
+static void end_residual(nx_compress *c, const nx_compress_pieces *p, uint32_t owner)
 {
     nx_lanes x, sent;
 
@@ -166,9 +166,9 @@ nexar_err nx_quantise_end(nx_compress *c, nx_exchange *e)
 {
     (void)e;
     for (uint32_t r = 0; r < c->call.size; r++) {
-        nx_pieces p = nx_pieces_of(nx_split_at(&c->shards, r));
+        nx_compress_pieces p = nx_compress_pieces_of(nx_split_at(&c->shards, r));
 
-        while (nx_pieces_next(&p)) {
+        while (nx_compress_pieces_next(&p)) {
             nx_lanes result;
 
             if (nx_compress_feeds_back(c)) {

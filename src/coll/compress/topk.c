@@ -13,8 +13,8 @@
  */
 #include <string.h>
 
-#include "coll/compress/inner.h"
 #include "coll/compress/sparse.h"
+#include "compress_inner.h"
 
 static nx_sparse_shape shape_of(const nx_compress *c, uint32_t rank)
 {
@@ -41,10 +41,10 @@ static void count_taken(const nx_compress *c, nx_cut cut, size_t *entries)
     uint16_t taken[NX_PIECE];
 
     for (uint32_t r = 0; r < c->call.size; r++) {
-        nx_pieces p = nx_pieces_of(nx_split_at(&c->shards, r));
+        nx_compress_pieces p = nx_compress_pieces_of(nx_split_at(&c->shards, r));
 
         entries[r] = 0;
-        while (nx_pieces_next(&p)) {
+        while (nx_compress_pieces_next(&p)) {
             nx_lanes x;
 
             nx_compress_load(c, &p, &x);
@@ -59,11 +59,11 @@ static void encode_taken(const nx_compress *c, nx_cut cut, const size_t *entries
     uint16_t taken[NX_PIECE];
 
     for (uint32_t r = 0; r < c->call.size; r++) {
-        nx_pieces p = nx_pieces_of(nx_split_at(&c->shards, r));
+        nx_compress_pieces p = nx_compress_pieces_of(nx_split_at(&c->shards, r));
         nx_sparse_writer w;
 
         nx_sparse_write(&w, (char *)c->sent.at + c->sent_displs[r], shape_of(c, r), entries[r]);
-        while (nx_pieces_next(&p)) {
+        while (nx_compress_pieces_next(&p)) {
             nx_lanes x;
             size_t n;
 
@@ -169,7 +169,8 @@ static nexar_err bad_block(uint32_t rank)
 }
 
 /* The entries of a piece, 0 where there is none. */
-static void read_piece(const nx_compress *c, nx_sparse_reader *r, const nx_pieces *p, nx_lanes *x)
+static void read_piece(const nx_compress *c, nx_sparse_reader *r, const nx_compress_pieces *p,
+                       nx_lanes *x)
 {
     char values[NX_PIECE * sizeof(double)];
     const void *value;
@@ -211,9 +212,9 @@ static nexar_err sum_shard(nx_compress *c)
     for (uint32_t r = 0; r < c->call.size; r++) {
         nx_sparse_reader reader =
             (r == c->call.rank) ? read_sent(c, r) : read_received(c, r, c->call.rank);
-        nx_pieces p = nx_pieces_of(c->mine);
+        nx_compress_pieces p = nx_compress_pieces_of(c->mine);
 
-        while (nx_pieces_next(&p)) {
+        while (nx_compress_pieces_next(&p)) {
             read_piece(c, &reader, &p, &part);
             nx_compress_load_left(c, &p, &sum);
             nx_lanes_add(&sum, &part, c->work);
@@ -228,8 +229,8 @@ static nexar_err sum_shard(nx_compress *c)
 
 /* The result of a piece, as all will have it: the stored elements in |values|, and those
  * that are not 0 in |taken|.  |sum| becomes what the result lacks. */
-static size_t result_of(const nx_compress *c, const nx_pieces *p, nx_lanes *sum, char *values,
-                        uint16_t *taken)
+static size_t result_of(const nx_compress *c, const nx_compress_pieces *p, nx_lanes *sum,
+                        char *values, uint16_t *taken)
 {
     const uint32_t times = (c->call.op == NEXAR_AVG) ? c->call.size : 1;
     nx_cut all = {.magnitude = 0, .ties = 0};
@@ -246,10 +247,10 @@ static size_t result_of(const nx_compress *c, const nx_pieces *p, nx_lanes *sum,
 
 static size_t count_result(const nx_compress *c)
 {
-    nx_pieces p = nx_pieces_of(c->mine);
+    nx_compress_pieces p = nx_compress_pieces_of(c->mine);
     size_t entries = 0;
 
-    while (nx_pieces_next(&p)) {
+    while (nx_compress_pieces_next(&p)) {
         char values[NX_PIECE * sizeof(double)];
         uint16_t taken[NX_PIECE];
         nx_lanes sum;
@@ -262,11 +263,11 @@ static size_t count_result(const nx_compress *c)
 
 static void encode_result(nx_compress *c, size_t entries)
 {
-    nx_pieces p = nx_pieces_of(c->mine);
+    nx_compress_pieces p = nx_compress_pieces_of(c->mine);
     nx_sparse_writer w;
 
     nx_sparse_write(&w, c->result.at, shape_of(c, c->call.rank), entries);
-    while (nx_pieces_next(&p)) {
+    while (nx_compress_pieces_next(&p)) {
         char values[NX_PIECE * sizeof(double)];
         uint16_t taken[NX_PIECE];
         nx_lanes sum;
@@ -328,7 +329,8 @@ static nexar_err check_results(const nx_compress *c)
     return NEXAR_OK;
 }
 
-static void end_residual(nx_compress *c, const nx_pieces *p, uint32_t owner, nx_sparse_reader *sent)
+static void end_residual(nx_compress *c, const nx_compress_pieces *p, uint32_t owner,
+                         nx_sparse_reader *sent)
 {
     nx_lanes x, part;
 
@@ -352,9 +354,9 @@ nexar_err nx_topk_end(nx_compress *c, nx_exchange *e)
     }
     for (uint32_t r = 0; r < c->call.size; r++) {
         nx_sparse_reader sent = read_sent(c, r), sum = read_received(c, r, r);
-        nx_pieces p = nx_pieces_of(nx_split_at(&c->shards, r));
+        nx_compress_pieces p = nx_compress_pieces_of(nx_split_at(&c->shards, r));
 
-        while (nx_pieces_next(&p)) {
+        while (nx_compress_pieces_next(&p)) {
             nx_lanes result;
 
             if (nx_compress_feeds_back(c)) {

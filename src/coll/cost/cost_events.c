@@ -7,17 +7,17 @@
 
 enum { FAN = 4 };
 
-static inline bool before(nx_event a, nx_event b)
+static inline bool before(nx_cost_event a, nx_cost_event b)
 {
     const bool sooner = a.time_bits < b.time_bits, tie = a.time_bits == b.time_bits;
 
     return sooner | (tie & (a.what < b.what)); /* no branch: ties are common */
 }
 
-static bool grow(nx_events *e)
+static bool grow(nx_cost_events *e)
 {
     uint32_t room = (e->room == 0) ? 1024 : 2 * e->room;
-    nx_event *heap = nx_grow(e->heap, room, sizeof(*heap));
+    nx_cost_event *heap = nx_grow(e->heap, room, sizeof(*heap));
 
     if (heap == NULL) {
         e->failed = true;
@@ -29,7 +29,7 @@ static bool grow(nx_events *e)
 }
 
 /* Puts |event| in the free place |at|, or above it. */
-static void rise(nx_events *e, uint32_t at, nx_event event)
+static void rise(nx_cost_events *e, uint32_t at, nx_cost_event event)
 {
     while (at > 0) {
         uint32_t parent = (at - 1) / FAN;
@@ -43,9 +43,9 @@ static void rise(nx_events *e, uint32_t at, nx_event event)
     e->heap[at] = event;
 }
 
-void nx_events_push(nx_events *e, double time, nx_event_kind kind, uint32_t step)
+void nx_cost_events_push(nx_cost_events *e, double time, nx_cost_event_kind kind, uint32_t step)
 {
-    nx_event event = {.what = ((uint64_t)kind << 32) | step};
+    nx_cost_event event = {.what = ((uint64_t)kind << 32) | step};
 
     if ((e->n == e->room) && !grow(e)) {
         return;
@@ -57,7 +57,7 @@ void nx_events_push(nx_events *e, double time, nx_event_kind kind, uint32_t step
 
 /* Which of the four from |at| on is the soonest: two pairs, then the winners, so
  * that the processor need not guess. */
-static inline uint32_t soonest_of_four(const nx_event *at)
+static inline uint32_t soonest_of_four(const nx_cost_event *at)
 {
     const uint32_t a = before(at[1], at[0]);
     const uint32_t b = 2 + (uint32_t)before(at[3], at[2]);
@@ -67,7 +67,7 @@ static inline uint32_t soonest_of_four(const nx_event *at)
 
 /* Fills the root: the soonest children move up, and |event|, which was the last
  * and mostly belongs near the bottom, takes the place that becomes free. */
-static void fill_root(nx_events *e, nx_event event)
+static void fill_root(nx_cost_events *e, nx_cost_event event)
 {
     uint32_t at = 0, child = 1;
 
@@ -90,9 +90,9 @@ static void fill_root(nx_events *e, nx_event event)
     rise(e, at, event);
 }
 
-bool nx_events_pop(nx_events *e, double *time, nx_event_kind *kind, uint32_t *step)
+bool nx_cost_events_pop(nx_cost_events *e, double *time, nx_cost_event_kind *kind, uint32_t *step)
 {
-    nx_event first;
+    nx_cost_event first;
 
     if (e->n == 0) {
         return false;
@@ -103,13 +103,13 @@ bool nx_events_pop(nx_events *e, double *time, nx_event_kind *kind, uint32_t *st
         fill_root(e, e->heap[e->n]);
     }
     memcpy(time, &first.time_bits, sizeof(*time));
-    *kind = (nx_event_kind)(first.what >> 32);
+    *kind = (nx_cost_event_kind)(first.what >> 32);
     *step = (uint32_t)first.what;
     return true;
 }
 
-void nx_events_fini(nx_events *e)
+void nx_cost_events_fini(nx_cost_events *e)
 {
     nx_free(e->heap);
-    *e = (nx_events){0};
+    *e = (nx_cost_events){0};
 }

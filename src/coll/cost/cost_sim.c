@@ -19,7 +19,7 @@ typedef struct port {
 typedef struct sim {
     const nx_net *net;
     nx_cost_graph graph;
-    nx_events events;
+    nx_cost_events events;
     double *cpu;       /* per rank */
     port *locals;      /* per rank, for messages inside its host */
     port *nics;        /* per host */
@@ -66,7 +66,7 @@ static void leave(sim *m, uint32_t step, bool local, double from)
                      (double)send->bytes / m->net->bandwidth) +
                 m->net->latency;
     }
-    nx_events_push(&m->events, start, NX_EVENT_HEAD, step);
+    nx_cost_events_push(&m->events, start, NX_COST_EVENT_HEAD, step);
 }
 
 static void start_send(sim *m, uint32_t step)
@@ -81,7 +81,7 @@ static void start_send(sim *m, uint32_t step)
     if (local || (m->net->hosts == m->net->ranks)) {
         leave(m, step, local, ready);
     } else {
-        nx_events_push(&m->events, ready, NX_EVENT_OUT, step);
+        nx_cost_events_push(&m->events, ready, NX_COST_EVENT_OUT, step);
     }
 }
 
@@ -100,7 +100,8 @@ static void start(sim *m, uint32_t step)
     if (st->kind != NX_COST_RECV) {
         span += (double)st->bytes / m->net->reduce_bandwidth;
     }
-    nx_events_push(&m->events, take(&m->cpu[st->rank], m->now, span) + span, NX_EVENT_DONE, step);
+    nx_cost_events_push(&m->events, take(&m->cpu[st->rank], m->now, span) + span,
+                        NX_COST_EVENT_DONE, step);
 }
 
 /* One of the step's waits is over; what was waited for has |depth|. */
@@ -135,18 +136,18 @@ static void come_in(sim *m, uint32_t step)
     const double span = (double)send->bytes / bandwidth;
     const double arrival = take(way, m->now, span) + span;
 
-    nx_events_push(&m->events, arrival, NX_EVENT_ARRIVE, step);
+    nx_cost_events_push(&m->events, arrival, NX_COST_EVENT_ARRIVE, step);
     if (send->first == send[1].first) {
         m->over++; /* nobody waits for the acknowledgement */
     } else {
-        nx_events_push(&m->events, arrival + (local ? m->net->local_latency : m->net->latency),
-                       NX_EVENT_ACK, step);
+        nx_cost_events_push(&m->events, arrival + (local ? m->net->local_latency : m->net->latency),
+                            NX_COST_EVENT_ACK, step);
     }
 }
 
 static void run(sim *m)
 {
-    nx_event_kind kind;
+    nx_cost_event_kind kind;
     uint32_t step;
 
     for (uint32_t i = 0; i < m->graph.nsteps; i++) {
@@ -154,22 +155,22 @@ static void run(sim *m)
             start(m, i);
         }
     }
-    while (nx_events_pop(&m->events, &m->now, &kind, &step)) {
+    while (nx_cost_events_pop(&m->events, &m->now, &kind, &step)) {
         switch (kind) {
-        case NX_EVENT_DONE:
+        case NX_COST_EVENT_DONE:
             m->end = m->now;
             finish(m, step);
             break;
-        case NX_EVENT_ACK:
+        case NX_COST_EVENT_ACK:
             finish(m, step);
             break;
-        case NX_EVENT_ARRIVE:
+        case NX_COST_EVENT_ARRIVE:
             release(m, m->graph.steps[step].mate, m->graph.steps[step].depth);
             break;
-        case NX_EVENT_HEAD:
+        case NX_COST_EVENT_HEAD:
             come_in(m, step);
             break;
-        case NX_EVENT_OUT:
+        case NX_COST_EVENT_OUT:
             leave(m, step, false, m->now);
             break;
         }
@@ -199,7 +200,7 @@ static nexar_err sim_init(sim *m, const nx_net *net)
 static void sim_fini(sim *m)
 {
     nx_cost_graph_fini(&m->graph);
-    nx_events_fini(&m->events);
+    nx_cost_events_fini(&m->events);
     nx_free(m->cpu);
     nx_free(m->locals);
     nx_free(m->nics);

@@ -8,9 +8,9 @@ uint64_t nx_segments(size_t len, size_t segment)
     return (len == 0) ? 1 : len / each + (len % each != 0);
 }
 
-nx_stream nx_stream_of(size_t len, size_t segment)
+nx_cost_stream nx_cost_stream_of(size_t len, size_t segment)
 {
-    return (nx_stream){
+    return (nx_cost_stream){
         .len = len, .segments = nx_segments(len, segment), .each = nx_segment_len(len, segment)};
 }
 

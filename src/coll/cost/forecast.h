@@ -32,7 +32,7 @@ typedef void (*nx_forecaster)(const nx_coll *c, size_t segment, nx_forecast *f);
 uint64_t nx_segments(size_t len, size_t segment);
 
 /* Such a transfer as a stream (pace.h). */
-nx_stream nx_stream_of(size_t len, size_t segment);
+nx_cost_stream nx_cost_stream_of(size_t len, size_t segment);
 
 /* The same for the blocks |split| together, and the least of one of them. */
 typedef struct nx_split_cost {

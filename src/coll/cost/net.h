@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "coll/building_blocks/fold.h"
 #include "coll/hosts.h"
-#include "coll/phase/fold.h"
 
 /*
  * Ranks are placed on hosts in blocks as even as it goes: nx_net_host().  Times

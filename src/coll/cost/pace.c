@@ -79,7 +79,7 @@ void nx_path_shift(nx_path *p, uint32_t distance, uint64_t len, uint64_t work)
     p->border = max2(p->border, remote - local);
 }
 
-void nx_path_beside(nx_path *p, uint64_t len, uint64_t work)
+void nx_path_alternative(nx_path *p, uint64_t len, uint64_t work)
 {
     const bool local = p->net->hosts == 1;
 
@@ -182,7 +182,7 @@ double nx_tree_up(const nx_tree *tree)
 
 /* How long a rank is busy with one segment that it takes and hands on: the
  * slowest of wire, port and CPU sets the pace. */
-static double pace(const nx_net *net, nx_stream s, bool between, bool inside)
+static double pace(const nx_net *net, nx_cost_stream s, bool between, bool inside)
 {
     const uint64_t len = s.len / s.segments;
     const double work = s.work * nx_net_reduce(net, len);
@@ -205,7 +205,7 @@ static double pace(const nx_net *net, nx_stream s, bool between, bool inside)
     return time;
 }
 
-double nx_net_chain(const nx_net *net, nx_stream s, uint32_t hops, uint32_t borders)
+double nx_net_chain(const nx_net *net, nx_cost_stream s, uint32_t hops, uint32_t borders)
 {
     const double work = s.work * nx_net_reduce(net, s.each);
 
@@ -217,11 +217,11 @@ double nx_net_chain(const nx_net *net, nx_stream s, uint32_t hops, uint32_t bord
            (double)(s.segments - 1) * pace(net, s, borders > 0, borders < hops);
 }
 
-double nx_net_ring(const nx_net *net, nx_stream s, uint32_t rounds)
+double nx_net_ring(const nx_net *net, nx_cost_stream s, uint32_t rounds)
 {
     const bool between = net->hosts > 1, inside = net->hosts < net->ranks;
     const double step = (double)s.segments * pace(net, s, between, inside);
-    nx_stream free = s;
+    nx_cost_stream free = s;
 
     if (rounds == 0) {
         return 0;

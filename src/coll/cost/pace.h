@@ -43,7 +43,7 @@ void nx_path_add(nx_path *path, nx_load load, uint64_t len, uint64_t work);
 void nx_path_shift(nx_path *path, uint32_t distance, uint64_t len, uint64_t work);
 
 /* A round that nothing waits for: it only takes the wire or the CPU a while. */
-void nx_path_beside(nx_path *path, uint64_t len, uint64_t work);
+void nx_path_alternative(nx_path *path, uint64_t len, uint64_t work);
 
 double nx_path_time(const nx_path *path);
 
@@ -67,21 +67,21 @@ double nx_tree_up(const nx_tree *tree);
 
 /* A stream from rank to rank.  Each message of it costs both ends CPU, and a
  * rank on the way |work| bytes of combining or copying per byte. */
-typedef struct nx_stream {
+typedef struct nx_cost_stream {
     uint64_t len;      /* elements */
     uint64_t segments; /* messages that they are cut in ... */
     uint64_t each;     /* ... of so many elements but for the last */
     double work;
     uint64_t window; /* most messages that a rank may have on the way; 0: any number */
-} nx_stream;
+} nx_cost_stream;
 
 /* All of the stream goes over |hops| ranks, |borders| of them between hosts, and
  * each rank sends on what it has. */
-double nx_net_chain(const nx_net *net, nx_stream stream, uint32_t hops, uint32_t borders);
+double nx_net_chain(const nx_net *net, nx_cost_stream stream, uint32_t hops, uint32_t borders);
 
 /* Every rank sends such a stream to the next, |rounds| times, each made from
  * what came in the round before. */
-double nx_net_ring(const nx_net *net, nx_stream stream, uint32_t rounds);
+double nx_net_ring(const nx_net *net, nx_cost_stream stream, uint32_t rounds);
 
 /* ---- stars ---------------------------------------------------------------- */
 

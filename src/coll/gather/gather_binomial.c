@@ -8,7 +8,7 @@
  * messages would arrive at the root at once.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/binomial.h"
+#include "coll/building_blocks/binomial.h"
 
 /* Receives the blocks of places [first, end) at the root, where the places from
  * |wrap| on are ranks 0, 1, ...: in two pieces if it has to be. */

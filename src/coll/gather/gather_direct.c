@@ -8,7 +8,7 @@
  * the others go when it has all; in a gatherv all are as long as it expects then.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/star.h"
+#include "coll/building_blocks/star.h"
 
 nexar_err nx_gather_direct(nx_sched *s, const nx_coll *c)
 {

@@ -7,7 +7,7 @@
  * Best for short blocks on many ranks: the root has one message of each host to take.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/levels.h"
+#include "coll/building_blocks/levels.h"
 
 /* The blocks of |host|, which lie one behind the other, to the root. */
 static void take(nx_sched *s, const nx_coll *c, const nx_levels *v, uint32_t host)

@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
-#include "coll/group/inner.h"
+#include "base/text/sentence.h"
+#include "group_inner.h"
 
 /* What peers may make us remember of operations that have not begun here.  A rank
  * that runs ahead is held by its credit long before. */
@@ -21,10 +21,10 @@ typedef struct early {
 
 static uint64_t early_key(uint32_t comm, uint32_t place)
 {
-    return (((uint64_t)comm << NX_PLACE_BITS) | place) + 1;
+    return (((uint64_t)comm << NX_CPU_BITS) | place) + 1;
 }
 
-static early *note(nx_hub *hub, uint32_t comm, uint32_t place)
+static early *note(nx_registry *hub, uint32_t comm, uint32_t place)
 {
     const uint64_t key = early_key(comm, place);
     early *e = nx_map_get(&hub->early, key);
@@ -43,7 +43,7 @@ static early *note(nx_hub *hub, uint32_t comm, uint32_t place)
     return e;
 }
 
-void nx_group_note_mark(nx_hub *hub, uint32_t comm, uint32_t place, uint32_t peer,
+void nx_group_note_mark(nx_registry *hub, uint32_t comm, uint32_t place, uint32_t peer,
                         const nx_mark *mark)
 {
     early *e = note(hub, comm, place);
@@ -54,7 +54,8 @@ void nx_group_note_mark(nx_hub *hub, uint32_t comm, uint32_t place, uint32_t pee
     }
 }
 
-void nx_group_note_abort(nx_hub *hub, uint32_t comm, uint32_t place, nexar_err err, const char *why)
+void nx_group_note_abort(nx_registry *hub, uint32_t comm, uint32_t place, nexar_err err,
+                         const char *why)
 {
     early *e = note(hub, comm, place);
 
@@ -90,13 +91,13 @@ void nx_group_forget_early(nx_group *g, uint32_t number, uint32_t part)
     }
 }
 
-void nx_group_drop_early(nx_hub *hub, const uint32_t *comm)
+void nx_group_drop_early(nx_registry *hub, const uint32_t *comm)
 {
     early *e;
     size_t at = 0;
 
     while ((e = nx_map_next(&hub->early, &at)) != NULL) {
-        if ((comm == NULL) || ((e->key - 1) >> NX_PLACE_BITS == *comm)) {
+        if ((comm == NULL) || ((e->key - 1) >> NX_CPU_BITS == *comm)) {
             nx_free(nx_map_take(&hub->early, e->key));
             at--;
         }

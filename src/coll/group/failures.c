@@ -2,9 +2,9 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "base/sentence.h"
-#include "coll/direct/direct.h"
-#include "coll/group/inner.h"
+#include "base/text/sentence.h"
+#include "coll/host/host_coll.h"
+#include "group_inner.h"
 #include "msg/control.h"
 
 enum { ABORT_ROOM = 16 + NX_RUN_WHY };
@@ -39,7 +39,8 @@ void nx_group_abort(nx_group *g, uint32_t number, nexar_err err, const char *why
 }
 
 /* |place| of |comm| has failed elsewhere. */
-static void take_abort(nx_hub *hub, uint32_t comm, uint32_t place, nexar_err err, const char *why)
+static void take_abort(nx_registry *hub, uint32_t comm, uint32_t place, nexar_err err,
+                       const char *why)
 {
     nx_group *g = nx_group_find(hub, comm);
     nx_run *run = (g == NULL) ? NULL : nx_group_find_run(g, place);
@@ -48,13 +49,13 @@ static void take_abort(nx_hub *hub, uint32_t comm, uint32_t place, nexar_err err
         nx_run_fail(run, false, err, "%s", why);
     } else if ((g != NULL) && nx_group_to_come(g, place)) {
         nx_group_note_abort(hub, comm, place, err, why);
-        if ((g->direct != NULL) && nx_direct_has(g->direct, place >> NX_PART_BITS)) {
-            nx_direct_on_abort(g->direct, err, why); /* who has sent it need not come */
+        if ((g->direct != NULL) && nx_host_coll_has(g->direct, place >> NX_PART_BITS)) {
+            nx_host_coll_on_abort(g->direct, err, why); /* who has sent it need not come */
         }
     }
 }
 
-void nx_group_on_abort(nx_hub *hub, uint32_t peer, nx_reader *r)
+void nx_group_on_abort(nx_registry *hub, uint32_t peer, nx_reader *r)
 {
     const uint32_t comm = nx_read_u32(r);
     const uint32_t place = nx_read_u32(r);
@@ -63,7 +64,7 @@ void nx_group_on_abort(nx_hub *hub, uint32_t peer, nx_reader *r)
 
     nx_read_sentence(r, why, sizeof(why));
     if (r->failed || !nx_reader_done(r) || (err > NEXAR_EINVAL) || (err < NEXAR_EINTERNAL) ||
-        ((uint64_t)place >> NX_PLACE_BITS != 0)) {
+        ((uint64_t)place >> NX_CPU_BITS != 0)) {
         nx_log(NX_LOG_WARN, "peer %u sent an abort that makes no sense", peer);
         return;
     }
@@ -97,9 +98,9 @@ static void fail_runs(nx_group *g, const uint32_t *rank, nexar_err err, const ch
     }
 }
 
-void nx_hub_on_down(nx_hub *hub, uint32_t peer, nexar_err err, const char *why)
+void nx_registry_on_down(nx_registry *hub, uint32_t peer, nexar_err err, const char *why)
 {
-    char text[NX_HUB_TEXT], sentence[NX_RUN_WHY];
+    char text[NX_REGISTRY_TEXT], sentence[NX_RUN_WHY];
     nx_group *g;
     size_t at = 0;
 
@@ -109,7 +110,7 @@ void nx_hub_on_down(nx_hub *hub, uint32_t peer, nexar_err err, const char *why)
         const uint32_t rank = nx_group_rank_of(g, peer);
 
         if (g->direct != NULL) {
-            nx_direct_on_down(g->direct, rank, err, sentence);
+            nx_host_coll_on_down(g->direct, rank, err, sentence);
         }
         fail_runs(g, &rank, err, sentence);
     }
@@ -122,12 +123,12 @@ void nx_group_break(nx_group *g, nexar_err err, const char *why)
         (void)snprintf(g->broken_why, sizeof(g->broken_why), "%s", why);
     }
     if (g->direct != NULL) {
-        nx_direct_on_down(g->direct, g->rank, err, why);
+        nx_host_coll_on_down(g->direct, g->rank, err, why);
     }
     fail_runs(g, NULL, err, why);
 }
 
-void nx_hub_on_death(nx_hub *hub, uint32_t peer, nexar_err err, const char *why)
+void nx_registry_on_death(nx_registry *hub, uint32_t peer, nexar_err err, const char *why)
 {
     nx_group *g;
     size_t at = 0;
@@ -139,7 +140,7 @@ void nx_hub_on_death(nx_hub *hub, uint32_t peer, nexar_err err, const char *why)
     }
 }
 
-void nx_hub_stop(nx_hub *hub, nexar_err err, const char *why)
+void nx_registry_stop(nx_registry *hub, nexar_err err, const char *why)
 {
     nx_group *g;
     size_t at = 0;

@@ -35,10 +35,10 @@
  *
  *   what it has begun goes on, here and there: numbers below that one;
  *   operations from that number on fail on whoever hears of it, which tells the rest;
- *   messages of the application to it that it has not asked for fail (on_parted); what it has
+ *   messages of the application to it that it has not asked for fail (on_departed); what it has
  *   matched is taken, for its word that it wants it came before, on the same lane;
  *   messages of the application from it are there: it says so a second time behind them
- *   (nx_hub_on_finished), since the first word may overtake them.  Then receives that wait for
+ *   (nx_registry_on_finished), since the first word may overtake them.  Then receives that wait for
  *   it fail (on_finished): nothing comes any more that they could match.
  *
  * Who waits for a message of a rank asks it once whether it has parted (control frame WAITS:
@@ -52,14 +52,14 @@
 #ifndef NX_GROUP_H
 #define NX_GROUP_H
 
-#include "base/map.h"
-#include "coll/call.h"
-#include "coll/run/program.h"
-#include "msg/early_frames.h"
+#include "base/containers/map.h"
+#include "coll/coll_call.h"
+#include "coll/run/compiled_schedule.h"
+#include "msg/matching/early_frames.h"
 
 typedef struct nx_run nx_run;
-typedef struct nx_hub nx_hub;
-typedef struct nx_direct nx_direct; /* coll/direct/direct.h */
+typedef struct nx_registry nx_registry;
+typedef struct nx_host_coll nx_host_coll; /* coll/host/host_coll.h */
 
 /* The kind of a collective's messages, inside a communicator. */
 enum { NX_KIND_COLL = 2 };
@@ -72,15 +72,15 @@ typedef struct nx_watch {
 } nx_watch;
 
 /* Why a rank takes part in nothing more. */
-typedef enum nx_parting {
-    NX_PARTING_NONE,
-    NX_PARTING_FREED,     /* it has freed the communicator: NEXAR_EREVOKED */
-    NX_PARTING_FINALIZED, /* it finalizes: NEXAR_EPEER */
-    NX_PARTINGS
-} nx_parting;
-nexar_err nx_parting_error(nx_parting how);
+typedef enum nx_departure {
+    NX_DEPARTURE_NONE,
+    NX_DEPARTURE_FREED,     /* it has freed the communicator: NEXAR_EREVOKED */
+    NX_DEPARTURE_FINALIZED, /* it finalizes: NEXAR_EPEER */
+    NX_DEPARTURES
+} nx_departure;
+nexar_err nx_departure_error(nx_departure how);
 /* "has freed the communicator", for sentences. */
-const char *nx_parting_text(nx_parting how);
+const char *nx_departure_text(nx_departure how);
 
 enum { NX_PAST = 64 };
 /* EMISMATCH is to be there within a second.  The longest is twice this, see nx_group_on_tick. */
@@ -88,7 +88,7 @@ enum { NX_PAST = 64 };
 
 typedef struct nx_group {
     /* Set by the owner. */
-    nx_hub *hub;
+    nx_registry *hub;
     uint32_t comm; /* its id */
     uint32_t rank, size;
     const uint32_t *peers; /* by rank; NULL: the same; borrowed */
@@ -101,20 +101,20 @@ typedef struct nx_group {
     nx_map reserved; /* parts of numbers that were given out, for later */
     nx_list flights; /* to use again */
     uint32_t nflights;
-    nx_programs programs;
+    nx_compiled_cache programs;
     void *scratch; /* of the last run that had some, for the next */
     size_t scratch_size;
-    nx_direct *direct; /* NULL: all are run by the engine */
-    bool parted;       /* one has failed for want of a peer, perhaps not on all ranks: they
-                          need not be at the same operation any more */
-    nexar_err broken;  /* why no operation can run any more: nx_group_break */
+    nx_host_coll *direct; /* NULL: all are run by the engine */
+    bool parted;          /* one has failed for want of a peer, perhaps not on all ranks: they
+                             need not be at the same operation any more */
+    nexar_err broken;     /* why no operation can run any more: nx_group_break */
     char broken_why[256];
-    nx_parting parting; /* this rank has parted */
-    nx_map gone;        /* other ranks that have, by rank + 1 */
-    nx_map finished;    /* of which all messages have come, by rank + 1 */
-    nx_map inquired;    /* that were asked, by rank + 1 */
-    nexar_err over;     /* why no operation can run ... */
-    uint32_t over_from; /* ... that has this number or a later one */
+    nx_departure departure; /* this rank has parted */
+    nx_map gone;            /* other ranks that have, by rank + 1 */
+    nx_map finished;        /* of which all messages have come, by rank + 1 */
+    nx_map inquired;        /* that were asked, by rank + 1 */
+    nexar_err over;         /* why no operation can run ... */
+    uint32_t over_from;     /* ... that has this number or a later one */
     char over_why[256];
     nexar_err late; /* an operation that was over turned out wrong */
     char late_why[256];
@@ -134,7 +134,7 @@ static inline uint32_t nx_group_take_number(nx_group *g)
     return number;
 }
 
-typedef struct nx_hub_config {
+typedef struct nx_registry_config {
     nx_loop *loop;
     nx_msg *msg;
     nx_early *early;       /* keeps frames for groups that are not open yet, and knows the closed */
@@ -153,43 +153,43 @@ typedef struct nx_hub_config {
      * rest upon a death; NULL: nx_msg_send_control, by which PARTED and WAITS go in any case. */
     void (*tell)(void *ctx, uint32_t peer, const void *frame, size_t len);
     /* |peer| will ask for no message of the application on |comm| any more; may be NULL. */
-    void (*on_parted)(void *ctx, uint32_t comm, uint32_t peer, nx_parting how);
+    void (*on_departed)(void *ctx, uint32_t comm, uint32_t peer, nx_departure how);
     /* This rank tells |peer| that it has parted from |comm|: to be said behind its messages, too.
      * May be NULL. */
-    void (*on_part)(void *ctx, uint32_t comm, uint32_t peer, nx_parting how);
+    void (*on_part)(void *ctx, uint32_t comm, uint32_t peer, nx_departure how);
     /* Nothing of the application comes from |peer| on |comm| any more; may be NULL. */
-    void (*on_finished)(void *ctx, uint32_t comm, uint32_t peer, nx_parting how);
+    void (*on_finished)(void *ctx, uint32_t comm, uint32_t peer, nx_departure how);
     void *ctx;
-} nx_hub_config;
-enum { NX_HUB_TEXT = 160 }; /* room for peer_text */
+} nx_registry_config;
+enum { NX_REGISTRY_TEXT = 160 }; /* room for peer_text */
 
 /* NEXAR_ENOMEM */
-NX_MUST_CHECK nexar_err nx_hub_create(nx_hub **out, const nx_hub_config *config);
+NX_MUST_CHECK nexar_err nx_registry_create(nx_registry **out, const nx_registry_config *config);
 /* There are no groups left. */
-void nx_hub_destroy(nx_hub *hub);
-const nx_hub_config *nx_hub_config_of(const nx_hub *hub);
+void nx_registry_destroy(nx_registry *hub);
+const nx_registry_config *nx_registry_config_of(const nx_registry *hub);
 
 /* What msg asks (nx_msg_config.on_mark). */
-nx_verdict nx_hub_on_mark(nx_hub *hub, uint32_t peer, nx_context context, uint64_t tag,
-                          const nx_mark *mark);
+nx_verdict nx_registry_on_mark(nx_registry *hub, uint32_t peer, nx_context context, uint64_t tag,
+                               const nx_mark *mark);
 /* What msg asks (nx_msg_config.on_unexpected): messages of the application on a communicator
  * that this rank has closed are dropped; on one that it has not made yet they wait for it. */
-nx_verdict nx_hub_on_unexpected(const nx_hub *hub, nx_context context);
+nx_verdict nx_registry_on_unexpected(const nx_registry *hub, nx_context context);
 /* A control frame of |peer|.  One for a group that is not open yet is kept in |early|, and given
  * again when the group is there.  False: it is not one of the hub's. */
-bool nx_hub_on_control(nx_hub *hub, uint32_t peer, const void *data, size_t len);
+bool nx_registry_on_control(nx_registry *hub, uint32_t peer, const void *data, size_t len);
 /* |peer| has said behind its messages that it has parted from |comm| (nx_msg_config).  Kept in the
  * same way. */
-void nx_hub_on_finished(nx_hub *hub, uint32_t peer, uint32_t comm, uint8_t how);
+void nx_registry_on_finished(nx_registry *hub, uint32_t peer, uint32_t comm, uint8_t how);
 /* |peer| is down: what can only wait for it ends. */
-void nx_hub_on_down(nx_hub *hub, uint32_t peer, nexar_err err, const char *why);
+void nx_registry_on_down(nx_registry *hub, uint32_t peer, nexar_err err, const char *why);
 /* |peer| has failed: what runs on the groups that it is in fails, and what begins there
  * later does at once. */
-void nx_hub_on_death(nx_hub *hub, uint32_t peer, nexar_err err, const char *why);
+void nx_registry_on_death(nx_registry *hub, uint32_t peer, nexar_err err, const char *why);
 /* The same for one group, whose first reason counts. */
 void nx_group_break(nx_group *g, nexar_err err, const char *why);
 /* The end: all that runs fails with |err|, when msg lets go of it; msg may go. */
-void nx_hub_stop(nx_hub *hub, nexar_err err, const char *why);
+void nx_registry_stop(nx_registry *hub, nexar_err err, const char *why);
 
 /* Enters |g|, whose first fields are set, the rest zero.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_group_open(nx_group *g);
@@ -198,13 +198,13 @@ NX_MUST_CHECK nexar_err nx_group_open(nx_group *g);
 void nx_group_close(nx_group *g);
 
 /* This rank begins nothing more on |g|, and tells the others. */
-void nx_group_part(nx_group *g, nx_parting how);
+void nx_group_part(nx_group *g, nx_departure how);
 /* The same to |peer| alone, to which there is a link now. */
 void nx_group_part_from(const nx_group *g, uint32_t peer);
 /* Whether |rank| has parted. */
-nx_parting nx_group_parted(const nx_group *g, uint32_t rank);
+nx_departure nx_group_departed(const nx_group *g, uint32_t rank);
 /* Whether it has, and all that it had sent is here. */
-nx_parting nx_group_finished(const nx_group *g, uint32_t rank);
+nx_departure nx_group_finished(const nx_group *g, uint32_t rank);
 /* This rank waits for a message of |rank|, and asks whether it has parted; once. */
 void nx_group_inquire(nx_group *g, uint32_t rank);
 
@@ -250,7 +250,7 @@ static inline nx_context nx_group_context(const nx_group *g)
 NX_MUST_CHECK nexar_err nx_group_begin(nx_group *g, nx_run *run);
 void nx_group_end(nx_group *g, nx_run *run);
 /* Ends |run| if a message of it had another fingerprint. */
-void nx_group_settle(nx_group *g, nx_run *run);
+void nx_group_conclude(nx_group *g, nx_run *run);
 /* What was heard of operation |number|, which was run otherwise, is forgotten; its
  * messages as well if it has |failed|. */
 void nx_group_forget(nx_group *g, uint32_t number, bool failed);

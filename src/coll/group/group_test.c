@@ -21,7 +21,7 @@ typedef struct rig {
     nx_loop *loop;
     nx_msg *msg;
     nx_early *early;
-    nx_hub *hub;
+    nx_registry *hub;
     nx_group group;
     nx_link link;
     bool broken; /* the link has no memory for what is sent */
@@ -104,14 +104,14 @@ static void give_back(rig *r)
 static nx_verdict on_mark(void *ctx, uint32_t peer, nx_context context, uint64_t tag,
                           const nx_mark *mark)
 {
-    return nx_hub_on_mark(((rig *)ctx)->hub, peer, context, tag, mark);
+    return nx_registry_on_mark(((rig *)ctx)->hub, peer, context, tag, mark);
 }
 
 static const char *peer_text(void *ctx, uint32_t peer, char *buf)
 {
     (void)ctx;
     (void)peer;
-    (void)snprintf(buf, NX_HUB_TEXT, "rank 1");
+    (void)snprintf(buf, NX_REGISTRY_TEXT, "rank 1");
     return buf;
 }
 
@@ -123,7 +123,7 @@ static void make(rig *r)
                         .connect = connect_peer,
                         .on_mark = on_mark,
                         .ctx = r};
-    nx_hub_config hc = {.verify = true, .peer_text = peer_text, .ctx = r};
+    nx_registry_config hc = {.verify = true, .peer_text = peer_text, .ctx = r};
 
     memset(r, 0, sizeof(*r));
     nx_log_set_level(NX_LOG_ERROR);
@@ -135,19 +135,19 @@ static void make(rig *r)
     assert_int_equal(nx_early_create(&r->early), NEXAR_OK);
     hc.msg = r->msg;
     hc.early = r->early;
-    assert_int_equal(nx_hub_create(&r->hub, &hc), NEXAR_OK);
+    assert_int_equal(nx_registry_create(&r->hub, &hc), NEXAR_OK);
     r->group = (nx_group){.hub = r->hub, .comm = COMM, .size = SIZE};
     assert_int_equal(nx_group_open(&r->group), NEXAR_OK);
 }
 
 static void unmake(rig *r)
 {
-    nx_hub_stop(r->hub, NEXAR_ECANCELED, "the end");
+    nx_registry_stop(r->hub, NEXAR_ECANCELED, "the end");
     nx_msg_destroy(r->msg);
     give_back(r);
     nx_loop_kick(r->loop);
     nx_group_close(&r->group);
-    nx_hub_destroy(r->hub);
+    nx_registry_destroy(r->hub);
     nx_early_destroy(r->early);
     nx_loop_unlock(r->loop);
     nx_loop_destroy(r->loop);
@@ -193,20 +193,21 @@ static void hear_other(rig *r, uint32_t number)
     const nx_mark other = {.word = {1, 2}};
 
     assert_int_equal(
-        nx_hub_on_mark(r->hub, 1, context, (uint64_t)number << NX_NUMBER_SHIFT, &other), NX_KEEP);
+        nx_registry_on_mark(r->hub, 1, context, (uint64_t)number << NX_NUMBER_SHIFT, &other),
+        NX_KEEP);
 }
 
 /* Rank 1 begins nothing on |comm|. */
-static void hear_parted(rig *at, uint32_t comm)
+static void hear_departed(rig *at, uint32_t comm)
 {
     uint8_t frame[16];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
-    nx_write_u8(&w, NX_CONTROL_PARTED);
+    nx_write_u8(&w, NX_CONTROL_DEPARTED);
     nx_write_u32(&w, comm);
     nx_write_u32(&w, 1);
-    nx_write_u8(&w, NX_PARTING_FREED);
-    assert_true(nx_hub_on_control(at->hub, 1, frame, w.len));
+    nx_write_u8(&w, NX_DEPARTURE_FREED);
+    assert_true(nx_registry_on_control(at->hub, 1, frame, w.len));
 }
 
 /* ---- tests ------------------------------------------------------------------------------ */
@@ -239,7 +240,7 @@ static void test_one_that_is_taken_back_may_end_all_others_at_once(void **state)
 
     begin_all(&r);
     r.broken = true;
-    nx_hub_stop(r.hub, NEXAR_ECANCELED, "the end");
+    nx_registry_stop(r.hub, NEXAR_ECANCELED, "the end");
     give_back(&r);
     assert_int_equal(r.ended, RUNS);
     unmake(&r);
@@ -278,7 +279,7 @@ static void test_one_that_needs_a_rank_that_parts_may_end_all_others_at_once(voi
     (void)state;
     begin_all(&r);
     r.broken = true;
-    hear_parted(&r, COMM);
+    hear_departed(&r, COMM);
     give_back(&r);
     assert_int_equal(r.ended, RUNS);
     unmake(&r);
@@ -294,7 +295,7 @@ static void test_a_place_where_nothing_has_run_is_not_one_that_is_over(void **st
     (void)state;
     make(&r);
     r.group.next = 2;
-    assert_int_equal(nx_hub_on_mark(r.hub, 1, context, 0, &other), NX_DROP); /* it is past */
+    assert_int_equal(nx_registry_on_mark(r.hub, 1, context, 0, &other), NX_DROP); /* it is past */
     assert_int_equal(r.group.late, NEXAR_OK);
     unmake(&r);
 }
@@ -325,9 +326,9 @@ static void replay(void *ctx, const nx_early_frame *f)
 
     assert_int_equal(f->key.from, 1);
     if (f->key.kind == NX_EARLY_FINISHED) {
-        nx_hub_on_finished(at->hub, 1, (uint32_t)f->key.id, f->data[0]);
+        nx_registry_on_finished(at->hub, 1, (uint32_t)f->key.id, f->data[0]);
     } else {
-        assert_true(nx_hub_on_control(at->hub, 1, f->data, f->len));
+        assert_true(nx_registry_on_control(at->hub, 1, f->data, f->len));
     }
 }
 
@@ -337,20 +338,20 @@ static void test_frames_for_a_group_that_is_not_open_wait_for_it(void **state)
 
     (void)state;
     make(&r);
-    hear_parted(&r, LATE);
-    nx_hub_on_finished(r.hub, 1, LATE, NX_PARTING_FREED);
+    hear_departed(&r, LATE);
+    nx_registry_on_finished(r.hub, 1, LATE, NX_DEPARTURE_FREED);
     assert_true(nx_early_bytes(r.early, NX_EARLY_CONTROL) > 0);
     late.hub = r.hub;
     assert_int_equal(nx_group_open(&late), NEXAR_OK);
-    assert_int_equal(nx_group_parted(&late, 1), NX_PARTING_NONE);
+    assert_int_equal(nx_group_departed(&late, 1), NX_DEPARTURE_NONE);
     nx_early_deliver(r.early, NX_EARLY_CONTROL, LATE, replay, &r);
     nx_early_deliver(r.early, NX_EARLY_FINISHED, LATE, replay, &r);
-    assert_int_equal(nx_group_parted(&late, 1), NX_PARTING_FREED);
-    assert_int_equal(nx_group_finished(&late, 1), NX_PARTING_FREED);
+    assert_int_equal(nx_group_departed(&late, 1), NX_DEPARTURE_FREED);
+    assert_int_equal(nx_group_finished(&late, 1), NX_DEPARTURE_FREED);
     assert_int_equal(late.over, NEXAR_EREVOKED);
     nx_group_close(&late);
-    hear_parted(&r, LATE); /* closed: nothing is kept */
-    nx_hub_on_finished(r.hub, 1, LATE, NX_PARTING_FREED);
+    hear_departed(&r, LATE); /* closed: nothing is kept */
+    nx_registry_on_finished(r.hub, 1, LATE, NX_DEPARTURE_FREED);
     assert_int_equal(nx_early_bytes(r.early, NX_EARLY_CONTROL), 0);
     assert_int_equal(nx_early_bytes(r.early, NX_EARLY_FINISHED), 0);
     unmake(&r);
@@ -362,7 +363,7 @@ static void test_a_frame_that_cannot_be_kept_ends_the_link(void **state)
     (void)state;
     begin_all(&r); /* they wait for that rank */
     nx_alloc_fail_after(0);
-    hear_parted(&r, LATE);
+    hear_departed(&r, LATE);
     nx_alloc_fail_after(-1);
     nx_loop_kick(r.loop);
     assert_true(nx_msg_starved(r.msg, 1));

@@ -1,6 +1,6 @@
 /* operations.c - operations of a group: their numbers, how they begin, end and are forgotten. */
-#include "coll/direct/direct.h"
-#include "coll/group/inner.h"
+#include "coll/host/host_coll.h"
+#include "group_inner.h"
 
 bool nx_group_to_come(const nx_group *g, uint32_t place)
 {
@@ -8,7 +8,7 @@ bool nx_group_to_come(const nx_group *g, uint32_t place)
     const uint32_t behind = (g->next - number) & NX_NUMBER_MASK;
 
     return (behind == 0) || (behind > NX_NUMBER_MASK / 2) ||
-           ((g->direct != NULL) && nx_direct_has(g->direct, number)) ||
+           ((g->direct != NULL) && nx_host_coll_has(g->direct, number)) ||
            (nx_map_get(&g->reserved, nx_group_place_key(place)) != NULL);
 }
 
@@ -82,7 +82,7 @@ void nx_group_give_up(nx_group *g, uint32_t number, nexar_err err, const char *w
         number = nx_group_take_number(g);
     }
     if (g->direct != NULL) {
-        nx_direct_engine(g->direct, number);
+        nx_host_coll_engine(g->direct, number);
     }
     nx_group_tell(g, number, 0, err, why);
     nx_group_forget(g, number, true);
@@ -94,7 +94,7 @@ nexar_err nx_group_begin(nx_group *g, nx_run *run)
     nexar_err err;
 
     if (g->direct != NULL) {
-        nx_direct_engine(g->direct, run->number);
+        nx_host_coll_engine(g->direct, run->number);
     }
     err = nx_map_put(&g->active, key, run);
     if (err != NEXAR_OK) {

@@ -5,17 +5,17 @@
  *     rounds: ceil(log2 size)      sent by each rank but the root: count
  *
  * Best when latency counts more than bandwidth.  With nx_coll.heard it rides on a
- * dissemination (ride.h) that goes down the ranks.
+ * dissemination (piggyback.h) that goes down the ranks.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/binomial.h"
-#include "coll/phase/ride.h"
+#include "coll/building_blocks/binomial.h"
+#include "coll/building_blocks/piggyback.h"
 
 /* Where the sum of our subtree is at last; |sum| is where it may be made. */
 static nx_ref ride(nx_sched *s, const nx_coll *c, const nx_binomial *tree, nx_ref sum)
 {
     nx_ref now = nx_coll_input(c);
-    nx_ride r = nx_ride_make(s);
+    nx_piggyback r = nx_piggyback_make(s);
     uint32_t round = 0;
 
     for (uint64_t far = 1; far < c->size; far *= 2, round++) {
@@ -23,15 +23,15 @@ static nx_ref ride(nx_sched *s, const nx_coll *c, const nx_binomial *tree, nx_re
         const bool down = (far < tree->span) && nx_binomial_child(tree, far);
         const uint32_t from = nx_binomial_rank(tree, tree->place + far);
 
-        nx_ride_send(&r, nx_binomial_rank(tree, tree->place + c->size - far), round, now,
-                     up ? c->count : 0);
+        nx_piggyback_send(&r, nx_binomial_rank(tree, tree->place + c->size - far), round, now,
+                          up ? c->count : 0);
         if (down) {
             nx_recv_reduce(s, from, round, sum, now, c->count);
             now = sum;
         } else {
             nx_recv(s, from, round, sum, 0);
         }
-        nx_ride_received(&r);
+        nx_piggyback_received(&r);
     }
     return now;
 }

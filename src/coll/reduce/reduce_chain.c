@@ -7,7 +7,7 @@
  * Best for long vectors on few ranks, as broadcast_chain is.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/window.h"
+#include "coll/building_blocks/window.h"
 
 nexar_err nx_reduce_chain(nx_sched *s, const nx_coll *c)
 {
@@ -42,7 +42,7 @@ void nx_reduce_chain_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
 {
     const uint32_t hops = c->size - 1;
     const nx_window_cost cost = nx_window_cost_of(c->count, segment);
-    nx_stream stream = nx_stream_of(c->count, segment);
+    nx_cost_stream stream = nx_cost_stream_of(c->count, segment);
 
     stream.segments = cost.segments;
     stream.work = 1;

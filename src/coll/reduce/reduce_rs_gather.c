@@ -9,7 +9,7 @@
  * operations", 2004.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/halving.h"
+#include "coll/building_blocks/halving.h"
 
 /* Sends our blocks towards place 0, after those that come to us on their way. */
 static void gather(nx_sched *s, const nx_halving *h, uint32_t round, nx_vec work)

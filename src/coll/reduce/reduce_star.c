@@ -8,7 +8,7 @@
  * can be.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/star.h"
+#include "coll/building_blocks/star.h"
 
 nexar_err nx_reduce_star(nx_sched *s, const nx_coll *c)
 {

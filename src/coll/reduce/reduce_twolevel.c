@@ -11,8 +11,8 @@
  * Best where hosts have several ranks: one vector leaves each host.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/levels.h"
-#include "coll/phase/window.h"
+#include "coll/building_blocks/levels.h"
+#include "coll/building_blocks/window.h"
 
 nexar_err nx_reduce_twolevel(nx_sched *s, const nx_coll *c)
 {

@@ -10,7 +10,7 @@
  * Best when latency counts more than bandwidth, or for a power of two.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/halving.h"
+#include "coll/building_blocks/halving.h"
 
 /* Reduces the blocks of our place, our own first, and gives the guest its own. */
 static void place(nx_sched *s, const nx_coll *c, const nx_halving *h)

@@ -10,7 +10,7 @@
  * where the input was, and the result is moved to the start at the end.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/ring.h"
+#include "coll/building_blocks/ring.h"
 
 static void out_of_place(nx_sched *s, const nx_ring *ring)
 {
@@ -57,7 +57,7 @@ void nx_reduce_scatter_ring_forecast(const nx_coll *c, size_t segment, nx_foreca
     const nx_split blocks = nx_coll_blocks(c);
     const nx_split_cost cost = nx_split_cost_of(&blocks, segment);
     const uint32_t hops = c->size - 1;
-    nx_stream stream = nx_stream_of((size_t)cost.most, segment);
+    nx_cost_stream stream = nx_cost_stream_of((size_t)cost.most, segment);
 
     stream.work = 1;
     stream.window = 2 * stream.segments; /* the two blocks of scratch */

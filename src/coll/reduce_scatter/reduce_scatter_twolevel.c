@@ -11,7 +11,7 @@
  * follow one another the blocks are put in the order of hosts first.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/levels.h"
+#include "coll/building_blocks/levels.h"
 
 /* The blocks of our host, which are at |sums|: ours to the output, the others'. */
 static void hand_out(nx_sched *s, const nx_coll *c, const nx_levels *v, nx_ref sums)

@@ -13,7 +13,7 @@
  * Best when bandwidth counts more than latency, however the ranks are numbered.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/levels.h"
+#include "coll/building_blocks/levels.h"
 
 typedef struct job {
     const nx_coll *c;
@@ -144,7 +144,7 @@ void nx_reduce_scatter_twolevel_ring_forecast(const nx_coll *c, size_t segment, 
     const uint32_t hops = f->net->hosts - 1, others = per_host - 1;
     const nx_net across = nx_net_across(f->net, leaders);
     const uint64_t blocks = c->size - 1; /* to the others of its host, and to the next host */
-    nx_stream stream = nx_stream_of(c->count, segment);
+    nx_cost_stream stream = nx_cost_stream_of(c->count, segment);
     double between, inside;
 
     f->messages = (c->size > 1) ? blocks * stream.segments : 0;

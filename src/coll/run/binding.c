@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/ahead.h"
-#include "base/copy.h"
+#include "base/memory/copy.h"
+#include "base/memory/prefetch_hint.h"
 #include "reduce/reduce.h"
 
 /* The region that holds element |off|. */
@@ -205,7 +205,7 @@ void nx_step_deliver(const nx_step *step, const nx_binding *binding, nexar_dtype
     while (((n = smaller(nx_cursor_room(&to), nx_cursor_room(&own))) != 0) &&
            nx_cursor_next(&to, n, &dst) && nx_cursor_next(&own, n, &a)) {
         nx_reduce(dst.ptr, a.ptr, from, n, dtype, op);
-        nx_ahead_wrote(dst.ptr, n * binding->elem_size);
+        nx_prefetch_wrote(dst.ptr, n * binding->elem_size);
         from += n * binding->elem_size;
     }
 }

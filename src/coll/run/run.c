@@ -14,7 +14,7 @@ enum { TURN_BYTES = 4 << 20 };
 
 void nx_run_finish_step(nx_run *run, nx_step_id id)
 {
-    const nx_program *p = run->program;
+    const nx_compiled *p = run->program;
 
     for (uint32_t i = p->first[id]; i < p->first[id + 1]; i++) {
         if (--run->waits[p->follow[i]] == 0) {
@@ -31,7 +31,7 @@ static void start_hook(nx_run *run, nx_step_id id)
     nx_piece piece = {0};
 
     run->calling = id + 1;
-    run->called_ns = nx_loop_now(nx_hub_config_of(run->group->hub)->loop);
+    run->called_ns = nx_loop_now(nx_registry_config_of(run->group->hub)->loop);
     (void)nx_cursor_next(&c, SIZE_MAX, &piece);
     run->on_shard(run, piece.ptr, step->dst.off, step->len);
 }
@@ -46,12 +46,12 @@ static void pump(nx_run *run)
         const nx_step *step = nx_run_step(run, id);
 
         if (done > TURN_BYTES) {
-            nx_loop_defer(nx_hub_config_of(run->group->hub)->loop, &run->task);
+            nx_loop_defer(nx_registry_config_of(run->group->hub)->loop, &run->task);
             return;
         }
         run->head++;
         if (step->kind <= NX_STEP_RECV_REDUCE) {
-            nx_flight_start(run, id);
+            nx_transfer_start(run, id);
         } else if (step->kind == NX_STEP_CALL) {
             start_hook(run, id);
         } else if (nx_run_on_device(run, step)) {
@@ -69,10 +69,10 @@ static void pump(nx_run *run)
 static void end(nx_run *run)
 {
     nx_group *g = run->group;
-    nx_loop *loop = nx_hub_config_of(g->hub)->loop;
+    nx_loop *loop = nx_registry_config_of(g->hub)->loop;
 
     while (!nx_list_empty(&run->orphans)) {
-        nx_flight_give_back(nx_list_entry(run->orphans.next, nx_flight, link));
+        nx_transfer_give_back(nx_list_entry(run->orphans.next, nx_transfer, link));
     }
     nx_loop_undefer(&run->task);
     nx_loop_timer_cancel(loop, &run->timer);
@@ -130,7 +130,7 @@ static void on_timeout(nx_timer *timer, uint64_t now_ns)
     (void)now_ns;
     nx_run_enter(run);
     nx_run_fail(run, true, NEXAR_ETIMEDOUT, "rank %u: not done after %.1f s (collective_timeout)",
-                run->group->rank, (double)nx_hub_config_of(run->group->hub)->timeout_ns / 1e9);
+                run->group->rank, (double)nx_registry_config_of(run->group->hub)->timeout_ns / 1e9);
     nx_run_leave(run);
 }
 
@@ -153,7 +153,7 @@ void nx_run_fail(nx_run *run, bool tell, nexar_err err, const char *format, ...)
     (void)vsnprintf(run->why, sizeof(run->why), format, args);
     va_end(args);
     if (run->begun) {
-        nx_flight_cancel_all(run);
+        nx_transfer_cancel_all(run);
         if (tell) {
             nx_group_tell(run->group, run->number, run->part, err, run->why);
         }
@@ -180,10 +180,10 @@ void nx_run_called(nx_run *run, nexar_err err)
 
 nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, uint32_t number)
 {
-    const nx_hub_config *hub = nx_hub_config_of(group->hub);
+    const nx_registry_config *hub = nx_registry_config_of(group->hub);
     const size_t size = nexar_dtype_size(call->dtype);
     nx_coll coll = call->coll;
-    nx_program *program;
+    nx_compiled *program;
     nx_choice choice;
     nexar_err err;
     nx_run *run;
@@ -193,13 +193,13 @@ nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, u
     coll.hosts = group->hosts;
     choice =
         nx_select(hub->rules, &coll, size, nx_hosts_n(group->hosts, group->size), hub->segment);
-    err = nx_programs_get(&group->programs, &coll, &choice, hub->verify, &program);
+    err = nx_compiled_cache_get(&group->programs, &coll, &choice, hub->verify, &program);
     if (err != NEXAR_OK) {
         return err;
     }
     run = nx_zalloc(sizeof(*run) + 2 * sizeof(uint32_t) * (size_t)program->sched.nsteps);
     if (run == NULL) {
-        nx_program_release(program);
+        nx_compiled_release(program);
         return nx_fail_nomem("a collective");
     }
     run->group = group;
@@ -244,7 +244,7 @@ void nx_run_start_all(nx_run *run)
 
 void nx_run_begin(nx_run *run)
 {
-    const nx_hub_config *hub = nx_hub_config_of(run->group->hub);
+    const nx_registry_config *hub = nx_registry_config_of(run->group->hub);
     nexar_err err = NEXAR_OK;
 
     nx_run_enter(run);
@@ -274,11 +274,11 @@ void nx_run_destroy(nx_run *run)
 {
     nx_run_unbind(run);
     nx_device_release(run->mem.device);
-    nx_program_release(run->program);
+    nx_compiled_release(run->program);
     nx_free(run);
 }
 
-nx_snag nx_run_snag(const nx_run *run)
+nx_snag nx_run_error(const nx_run *run)
 {
     nx_snag snag = {0};
 
@@ -286,7 +286,7 @@ nx_snag nx_run_snag(const nx_run *run)
         return (nx_snag){.kind = NX_SNAG_HOOK, .begun_ns = run->called_ns};
     }
     if (!nx_list_empty(&run->at_device)) {
-        nx_run_dev_snag(run, &snag);
+        nx_run_dev_error(run, &snag);
     }
     return snag;
 }

@@ -27,7 +27,7 @@
 
 #include "coll/group/group.h"
 #include "coll/run/binding.h"
-#include "coll/run/program.h"
+#include "compiled_schedule.h"
 
 enum { NX_RUN_WHY = 320, NX_RUN_PACKED = 16 << 20 };
 
@@ -53,7 +53,7 @@ struct nx_run {
 
     /* The run's own. */
     nx_list link; /* in the group's list of runs */
-    nx_program *program;
+    nx_compiled *program;
     nx_binding binding;
     nx_region one[NX_SPACES];
     nx_region *regions; /* of many tensors */
@@ -121,7 +121,7 @@ void nx_run_waiting(const nx_run *run,
 bool nx_run_untold(nx_run *run, uint32_t *rank);
 
 /* What a run waits for on its own rank: the longest of what its device does, or its hook. */
-typedef enum nx_snag_kind {
+typedef enum nx_error_kind {
     NX_SNAG_NONE,
     NX_SNAG_SEND,    /* a copy from the device, for |rank| */
     NX_SNAG_RECV,    /* what |rank| has sent is brought to the device */
@@ -129,16 +129,16 @@ typedef enum nx_snag_kind {
     NX_SNAG_GATHER,  /* tensors are packed from the device ... */
     NX_SNAG_SCATTER, /* ... and back */
     NX_SNAG_HOOK     /* the caller's function */
-} nx_snag_kind;
+} nx_error_kind;
 
 typedef struct nx_snag {
-    nx_snag_kind kind;
+    nx_error_kind kind;
     uint32_t rank;  /* of the group */
     uint64_t bytes; /* not of a hook */
     uint64_t begun_ns;
     uint32_t more; /* that the device does beside it */
 } nx_snag;
-nx_snag nx_run_snag(const nx_run *run);
+nx_snag nx_run_error(const nx_run *run);
 
 /* Whether it waits for a message that |rank| has taken back. */
 bool nx_run_orphaned(const nx_run *run, uint32_t rank);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
+#include "base/text/sentence.h"
 #include "coll/run/dev_step.h"
 #include "coll/run/run_inner.h"
 #include "device/inflow.h"
@@ -16,10 +16,10 @@
 struct nx_dev_flight {
     nx_run *run;
     nx_step_id step;
-    nx_flight *flight; /* NULL: a local step */
-    nx_list link;      /* in run->at_device, while the device has it, ... */
-    nx_snag_kind does; /* ... to do this, ... */
-    uint64_t begun_ns; /* ... from then on */
+    nx_transfer *flight; /* NULL: a local step */
+    nx_list link;        /* in run->at_device, while the device has it, ... */
+    nx_error_kind does;  /* ... to do this, ... */
+    uint64_t begun_ns;   /* ... from then on */
     nx_job job;
     nexar_err err; /* of the job */
     char why[NX_DEVICE_WHY];
@@ -42,7 +42,7 @@ static nx_dev_site site_of(const nx_run *run)
                          .size = run->group->size};
 }
 
-static nx_dev_flight *dev_create(nx_run *run, nx_step_id step, nx_flight *f)
+static nx_dev_flight *dev_create(nx_run *run, nx_step_id step, nx_transfer *f)
 {
     nx_dev_flight *dev = nx_zalloc(sizeof(*dev));
 
@@ -78,13 +78,13 @@ static void keep(nx_dev_flight *dev, nexar_err err)
 }
 
 /* The device has |dev|, to do |does|; and has it no more. */
-static void device_begins(nx_dev_flight *dev, nx_snag_kind does)
+static void device_begins(nx_dev_flight *dev, nx_error_kind does)
 {
     nx_run *run = dev->run;
 
     run->working++;
     dev->does = does;
-    dev->begun_ns = nx_loop_now(nx_hub_config_of(run->group->hub)->loop);
+    dev->begun_ns = nx_loop_now(nx_registry_config_of(run->group->hub)->loop);
     nx_list_push_back(&run->at_device, &dev->link);
 }
 
@@ -95,7 +95,7 @@ static void device_ends(nx_dev_flight *dev)
 }
 
 /* Gives |dev| to a thread, to do |does|; without one it is done here. */
-static void submit(nx_dev_flight *dev, nx_snag_kind does, void (*work)(nx_job *),
+static void submit(nx_dev_flight *dev, nx_error_kind does, void (*work)(nx_job *),
                    void (*done)(nx_job *))
 {
     dev->job = (nx_job){.work = work, .done = done};
@@ -124,9 +124,9 @@ static nexar_err stage(nx_outflow *out, uint64_t off, void *host, size_t len)
 static void on_ready(nx_outflow *out, const void *host, size_t len)
 {
     nx_dev_flight *dev = nx_list_entry(out, nx_dev_flight, out);
-    nx_msg *msg = nx_hub_config_of(dev->run->group->hub)->msg;
+    nx_msg *msg = nx_registry_config_of(dev->run->group->hub)->msg;
     nx_run *run = dev->run;
-    nx_flight *f = dev->flight;
+    nx_transfer *f = dev->flight;
     const nx_bytes one = {.ptr = host, .len = len};
 
     nx_run_enter(run);
@@ -143,7 +143,7 @@ static void on_ready(nx_outflow *out, const void *host, size_t len)
     } else {
         dev->with_msg = true;
         nx_list_push_back(&run->flying, &f->link);
-        nx_flight_send(f, &one, 1, out->total);
+        nx_transfer_send(f, &one, 1, out->total);
     }
     nx_run_leave(run);
 }
@@ -151,10 +151,10 @@ static void on_ready(nx_outflow *out, const void *host, size_t len)
 /* msg asks for what follows. */
 static void on_need(nx_req *req, uint64_t off)
 {
-    nx_dev_flight *dev = ((nx_flight *)req)->dev; /* its first member */
+    nx_dev_flight *dev = ((nx_transfer *)req)->dev; /* its first member */
 
     (void)off;
-    dev->begun_ns = nx_loop_now(nx_hub_config_of(dev->run->group->hub)->loop);
+    dev->begun_ns = nx_loop_now(nx_registry_config_of(dev->run->group->hub)->loop);
     nx_list_push_back(&dev->run->at_device, &dev->link);
     nx_outflow_next(&dev->out);
 }
@@ -163,20 +163,20 @@ static void on_idle(nx_outflow *out)
 {
     nx_dev_flight *dev = nx_list_entry(out, nx_dev_flight, out);
     nx_run *run = dev->run;
-    nx_flight *f = dev->flight;
+    nx_transfer *f = dev->flight;
 
     nx_run_enter(run);
     device_ends(dev);
     if (dev->with_msg) {
         nx_list_push_back(&run->flying, &f->link); /* where a flight is when it is over */
-        nx_flight_over(f);
+        nx_transfer_over(f);
     } else {
-        nx_flight_give_back(f);
+        nx_transfer_give_back(f);
     }
     nx_run_leave(run);
 }
 
-void nx_run_dev_send(nx_flight *f)
+void nx_run_dev_send(nx_transfer *f)
 {
     nx_run *run = f->run;
     nx_dev_flight *dev = dev_create(run, f->step, f);
@@ -184,7 +184,7 @@ void nx_run_dev_send(nx_flight *f)
 
     f->dev = dev;
     if (dev == NULL) {
-        nx_flight_give_back(f);
+        nx_transfer_give_back(f);
         return;
     }
     dev->out =
@@ -200,12 +200,12 @@ void nx_run_dev_send(nx_flight *f)
     err = nx_outflow_start(&dev->out);
     if (err != NEXAR_OK) {
         device_ends(dev);
-        nx_flight_give_back(f);
+        nx_transfer_give_back(f);
         device_failed(run, err, nexar_last_error());
     }
 }
 
-void nx_run_dev_sent(nx_flight *f)
+void nx_run_dev_sent(nx_transfer *f)
 {
     nx_list_remove(&f->link);
     nx_outflow_end(&f->dev->out);
@@ -235,7 +235,7 @@ static void on_inflow(nx_inflow *in)
 {
     nx_dev_flight *dev = nx_list_entry(in, nx_dev_flight, in);
     nx_run *run = dev->run;
-    nx_flight *f = dev->flight;
+    nx_transfer *f = dev->flight;
 
     nx_run_enter(run);
     device_ends(dev);
@@ -245,15 +245,15 @@ static void on_inflow(nx_inflow *in)
         char why[NX_DEVICE_WHY];
 
         (void)nx_sentence(why, sizeof(why), "%s", in->why);
-        nx_flight_give_back(f);
+        nx_transfer_give_back(f);
         device_failed(run, err, why);
     } else {
-        nx_flight_over(f);
+        nx_transfer_over(f);
     }
     nx_run_leave(run);
 }
 
-void nx_run_dev_receive(nx_flight *f)
+void nx_run_dev_receive(nx_transfer *f)
 {
     nx_run *run = f->run;
     const size_t size = run->binding.elem_size;
@@ -263,7 +263,7 @@ void nx_run_dev_receive(nx_flight *f)
 
     f->dev = dev_create(run, f->step, f);
     if (f->dev == NULL) {
-        nx_flight_give_back(f);
+        nx_transfer_give_back(f);
         return;
     }
     f->dev->in.device = run->mem.device;
@@ -271,10 +271,10 @@ void nx_run_dev_receive(nx_flight *f)
     f->dev->in.apply = apply;
     f->dev->in.on_done = on_inflow;
     sink.ctx = f->dev;
-    nx_flight_receive(f, &sink);
+    nx_transfer_receive(f, &sink);
 }
 
-void nx_run_dev_received(nx_flight *f)
+void nx_run_dev_received(nx_transfer *f)
 {
     nx_list_remove(&f->link);
     device_begins(f->dev, NX_SNAG_RECV);
@@ -374,7 +374,7 @@ void nx_run_dev_unpack(nx_run *run)
 
 /* ---- for reports ----------------------------------------------------------------------------- */
 
-void nx_run_dev_snag(const nx_run *run, nx_snag *out)
+void nx_run_dev_error(const nx_run *run, nx_snag *out)
 {
     const nx_dev_flight *dev = nx_list_entry(run->at_device.next, nx_dev_flight, link);
 

@@ -9,7 +9,7 @@
  * through a window of scratch.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/window.h"
+#include "coll/building_blocks/window.h"
 
 static void inclusive(nx_sched *s, const nx_coll *c)
 {
@@ -82,7 +82,7 @@ void nx_scan_chain_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
     const uint32_t hops = c->size - 1;
     const nx_window_cost cost = nx_window_cost_of(c->count, segment);
     const bool windows = exclusive && (cost.windows > 1);
-    nx_stream stream = nx_stream_of(c->count, segment);
+    nx_cost_stream stream = nx_cost_stream_of(c->count, segment);
 
     stream.work = 1;
     if (exclusive) {

@@ -9,18 +9,18 @@
  * Exscan first shifts the input by one rank; the inclusive scan of ranks 1, 2,
  * ... over that is the exclusive one.  Hillis and Steele, "Data parallel
  * algorithms", 1986.  With nx_coll.heard the last ranks send on, empty messages, to the
- * first ones: it rides on a dissemination (ride.h).
+ * first ones: it rides on a dissemination (piggyback.h).
  */
 #include "coll/algorithms.h"
-#include "coll/phase/accumulate.h"
-#include "coll/phase/ride.h"
+#include "coll/building_blocks/accumulate.h"
+#include "coll/building_blocks/piggyback.h"
 
 /* Inclusive scan among ranks [first, size), of |in| into |out|. */
 static void scan(nx_sched *s, const nx_coll *c, uint32_t first, nx_ref in, nx_ref out)
 {
     const uint32_t place = c->rank - first;
     uint32_t additions = 0, round = first;
-    nx_ride ride = nx_ride_make(s);
+    nx_piggyback ride = nx_piggyback_make(s);
     nx_acc sum;
 
     for (uint64_t far = 1; far <= place; far *= 2) {
@@ -31,8 +31,8 @@ static void scan(nx_sched *s, const nx_coll *c, uint32_t first, nx_ref in, nx_re
         const bool up = (c->rank + far < c->size);
 
         if (c->heard) {
-            nx_ride_send(&ride, (uint32_t)(c->rank + far - (up ? 0 : c->size)), round, sum.now,
-                         up ? c->count : 0);
+            nx_piggyback_send(&ride, (uint32_t)(c->rank + far - (up ? 0 : c->size)), round, sum.now,
+                              up ? c->count : 0);
         } else if (up) {
             nx_send(s, (uint32_t)(c->rank + far), round, sum.now, c->count);
         }
@@ -41,7 +41,7 @@ static void scan(nx_sched *s, const nx_coll *c, uint32_t first, nx_ref in, nx_re
         } else if (c->heard) {
             nx_recv(s, (uint32_t)(c->rank + c->size - far), round, out, 0);
         }
-        nx_ride_received(&ride);
+        nx_piggyback_received(&ride);
     }
 }
 
@@ -87,7 +87,7 @@ void nx_scan_hillis_steele_forecast(const nx_coll *c, size_t segment, nx_forecas
     }
     for (uint64_t far = 1; far < size; far *= 2) {
         if ((far == 1) && (f->rounds < f->messages)) {
-            nx_path_beside(&path, c->count, c->count);
+            nx_path_alternative(&path, c->count, c->count);
         } else {
             nx_path_shift(&path, (uint32_t)far, c->count, c->count);
         }

@@ -8,7 +8,7 @@
  * messages instead of size - 1.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/binomial.h"
+#include "coll/building_blocks/binomial.h"
 
 /* The blocks of places [first, end) at the root, in order: straight from the
  * send buffer, or packed where the places from size - root on are ranks 0 ... */

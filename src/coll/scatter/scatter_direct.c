@@ -8,7 +8,7 @@
  * done before all have come, or in a scatterv before all have got theirs.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/star.h"
+#include "coll/building_blocks/star.h"
 
 nexar_err nx_scatter_direct(nx_sched *s, const nx_coll *c)
 {

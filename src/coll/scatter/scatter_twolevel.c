@@ -7,7 +7,7 @@
  * Best for short blocks on many ranks.
  */
 #include "coll/algorithms.h"
-#include "coll/phase/levels.h"
+#include "coll/building_blocks/levels.h"
 
 /* The blocks of |host|, one behind the other, to its first rank. */
 static void give(nx_sched *s, const nx_coll *c, const nx_levels *v, uint32_t host)

@@ -289,7 +289,7 @@ nexar_err nexar_allreduce_bucketed(nexar_comm *comm, const nexar_tensor *tensors
                                    nexar_dtype dtype, nexar_op op)
 {
     return nx_coll_wait(ARGS(.name = "allreduce_bucketed", .comm = comm, .kind = NX_ALLREDUCE,
-                             .guise = NX_GUISE_BUCKETED, .tensors = tensors, .ntensors = n,
+                             .guise = NX_VARIANT_BUCKETED, .tensors = tensors, .ntensors = n,
                              .dtype = dtype, .op = op),
                         NULL);
 }
@@ -298,7 +298,7 @@ nexar_err nexar_iallreduce_bucketed(nexar_comm *comm, const nexar_tensor *tensor
                                     nexar_dtype dtype, nexar_op op, nexar_request **req)
 {
     return nx_coll_start(ARGS(.name = "iallreduce_bucketed", .comm = comm, .kind = NX_ALLREDUCE,
-                              .guise = NX_GUISE_BUCKETED, .tensors = tensors, .ntensors = n,
+                              .guise = NX_VARIANT_BUCKETED, .tensors = tensors, .ntensors = n,
                               .dtype = dtype, .op = op),
                          NULL, req);
 }
@@ -307,7 +307,7 @@ nexar_err nexar_allreduce_rs_ag(nexar_comm *comm, void *buf, size_t count, nexar
                                 nexar_op op, nexar_shard_fn on_shard, void *arg)
 {
     return nx_coll_wait(ARGS(.name = "allreduce_rs_ag", .comm = comm, .kind = NX_ALLREDUCE,
-                             .guise = NX_GUISE_RS_AG, .send = NEXAR_IN_PLACE, .recv = buf,
+                             .guise = NX_VARIANT_RS_AG, .send = NEXAR_IN_PLACE, .recv = buf,
                              .count = count, .dtype = dtype, .op = op, .on_shard = on_shard),
                         arg);
 }
@@ -318,7 +318,7 @@ nexar_err nexar_iallreduce_rs_ag(nexar_comm *comm, void *buf, size_t count, nexa
                                  nexar_request **req)
 {
     return nx_coll_start(ARGS(.name = "iallreduce_rs_ag", .comm = comm, .kind = NX_ALLREDUCE,
-                              .guise = NX_GUISE_RS_AG, .send = NEXAR_IN_PLACE, .recv = buf,
+                              .guise = NX_VARIANT_RS_AG, .send = NEXAR_IN_PLACE, .recv = buf,
                               .count = count, .dtype = dtype, .op = op, .on_shard = on_shard),
                          arg, req);
 }

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "core/forked.h"
+#include "core/world/fork_guard.h"
 #include "reduce/reduce.h"
 
 /* ---- single arguments -------------------------------------------------------------- */
@@ -18,7 +18,7 @@ static nexar_err check_comm(const nx_coll_args *a, nx_seat at)
         return nx_fail(NEXAR_EINVAL, "%s: there is no rank %d to be the root; ranks are 0 to %u",
                        a->name, a->root, at.size - 1);
     }
-    return nx_forked_check(a->name, a->comm->world);
+    return nx_fork_guard_check(a->name, a->comm->world);
 }
 
 static nexar_err check_type(const nx_coll_args *a)
@@ -358,8 +358,8 @@ nexar_err nx_coll_args_check(const nx_coll_args *a, nx_seat at, nx_coll_checked 
                            .count = a->count,
                            .in_place = in_place,
                            .average = nx_coll_reduces(a->kind) && (a->op == NEXAR_AVG),
-                           .hook = (a->guise == NX_GUISE_RS_AG)};
-    if (a->guise == NX_GUISE_BUCKETED) {
+                           .hook = (a->guise == NX_VARIANT_RS_AG)};
+    if (a->guise == NX_VARIANT_BUCKETED) {
         return check_tensors(a, call);
     }
     err = check_blocks(a, at, out);

@@ -8,8 +8,8 @@
 #ifndef NX_COLL_ARGS_H
 #define NX_COLL_ARGS_H
 
-#include "coll/call.h"
-#include "core/comm.h"
+#include "coll/coll_call.h"
+#include "core/comm/comm.h"
 
 /* As the application gave them; which count is for |kind| to say. */
 typedef struct nx_coll_args {
@@ -17,7 +17,7 @@ typedef struct nx_coll_args {
     nexar_comm *comm;
     nx_incarnation *inc; /* with retry=on: on which it is run; NULL: comm->inc */
     nx_coll_kind kind;
-    nx_guise guise;
+    nx_variant guise;
     const void *send;
     void *recv;
     size_t count; /* also sendcount and recvcount of v forms */

@@ -10,13 +10,13 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/cancellation.h"
-#include "base/sentence.h"
+#include "base/os/cancellation.h"
+#include "base/text/sentence.h"
 #include "coll/run/run.h"
-#include "core/coll/direct.h"
-#include "core/device.h"
-#include "core/recover/queued.h"
-#include "core/recover/recover.h"
+#include "core/comm/comm_device.h"
+#include "core/recovery/recovery.h"
+#include "core/recovery/retry_queue.h"
+#include "host_boards.h"
 #include "reduce/reduce.h"
 
 /* The sentence of |run|, which has failed. */
@@ -248,11 +248,11 @@ static nexar_err run_once(const nx_coll_args *a, void *shard_arg, bool rebuild, 
         err = fail_rebuilt(a->name);
     } else {
         (void)nx_incarnation_hold(inc);
-        nx_recover_enter(inc);
+        nx_recovery_enter(inc);
         err = run_waiting(inc, &checked, &w, begun);
-        nx_recover_leave(inc);
+        nx_recovery_leave(inc);
         if (rebuild) {
-            err = nx_recover_after(inc, err);
+            err = nx_recovery_after(inc, err);
         }
         nx_incarnation_release(inc);
     }
@@ -344,8 +344,8 @@ static void on_request_done(nx_run *run)
         tell_lost(r->base.comm->world, run);
     }
     nx_world_end(r->base.comm->world);
-    nx_recover_leave(r->base.inc);
-    nx_recover_request_done(&r->base, run->err);
+    nx_recovery_leave(r->base.inc);
+    nx_recovery_request_done(&r->base, run->err);
 }
 
 static void hook_work(nx_job *job)
@@ -432,7 +432,7 @@ static nexar_err start_once(const nx_coll_args *a, void *shard_arg, nexar_reques
         err = make_run_or_tell(inc, &checked, 0, &r->run);
     }
     if (err == NEXAR_OK) {
-        nx_recover_enter(inc);
+        nx_recovery_enter(inc);
         nx_request_init(&r->base, &coll_ops, a->comm);
         r->run->owner = r;
         r->run->on_done = on_request_done;

@@ -8,7 +8,7 @@
 #include "api_call.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "core/comm.h"
+#include "core/comm/comm.h"
 #include "local_world.h"
 #include "sched_plan.h"
 #include "unit.h"

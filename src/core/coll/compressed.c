@@ -17,14 +17,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/cancellation.h"
-#include "base/sentence.h"
+#include "base/os/cancellation.h"
+#include "base/text/sentence.h"
 #include "coll/compress/compress.h"
 #include "coll/run/run.h"
-#include "core/device.h"
-#include "core/forked.h"
-#include "core/recover/queued.h"
-#include "core/recover/recover.h"
+#include "core/comm/comm_device.h"
+#include "core/recovery/recovery.h"
+#include "core/recovery/retry_queue.h"
+#include "core/world/fork_guard.h"
 
 typedef struct compressed {
     nexar_request base; /* used by the form with a request */
@@ -115,9 +115,9 @@ static void finish(compressed *c)
         nx_world_lost(c->comm->world, c->err, nexar_last_error());
     }
     nx_world_end(c->comm->world);
-    nx_recover_leave(c->inc);
+    nx_recovery_leave(c->inc);
     if (!c->waited) {
-        nx_recover_request_done(&c->base, c->err);
+        nx_recovery_request_done(&c->base, c->err);
     }
 }
 
@@ -158,7 +158,7 @@ static nx_coll_call part_call(const compressed *c)
 {
     const nx_exchange *e = &c->next;
     const uint32_t n = c->inc->size;
-    nx_coll_call call = {.guise = NX_GUISE_COMPRESSED,
+    nx_coll_call call = {.guise = NX_VARIANT_COMPRESSED,
                          .dtype = e->dtype,
                          .op = e->op,
                          .send = e->send,
@@ -211,7 +211,7 @@ static void go_on(compressed *c)
 static nx_coll_call whole_call(const nx_compress_call *call)
 {
     const bool some = (call->how == NEXAR_COMPRESS_TOPK) || (call->how == NEXAR_COMPRESS_RANDOMK);
-    nx_coll_call whole = {.guise = NX_GUISE_COMPRESSED, .dtype = call->dtype, .op = call->op};
+    nx_coll_call whole = {.guise = NX_VARIANT_COMPRESSED, .dtype = call->dtype, .op = call->op};
     uint64_t ratio = 0;
 
     if (some) {
@@ -275,7 +275,7 @@ static nexar_err begin(compressed *c, nx_compress_call *call)
         return err;
     }
     nx_world_begin(c->comm->world);
-    nx_recover_enter(c->inc);
+    nx_recovery_enter(c->inc);
     return NEXAR_OK;
 }
 
@@ -287,7 +287,7 @@ static nexar_err check(const char *name, nexar_comm *comm, const nx_compress_cal
     if (comm == NULL) {
         return nx_fail(NEXAR_EINVAL, "%s: comm is NULL", name);
     }
-    err = nx_forked_check(name, comm->world);
+    err = nx_fork_guard_check(name, comm->world);
     if (err != NEXAR_OK) {
         return err;
     }
@@ -344,7 +344,7 @@ static nexar_err run_once(nexar_comm *comm, nx_incarnation *inc, const nx_compre
         err = fall_out(c.inc, err);
     }
     if (inc == NULL) {
-        err = nx_recover_after(c.inc, err);
+        err = nx_recovery_after(c.inc, err);
     }
     nx_incarnation_release(c.inc);
     nx_loop_unlock(loop);
@@ -367,7 +367,7 @@ static nx_coll_args retry_args(const char *name, nexar_comm *comm, const nx_comp
     return (nx_coll_args){.name = name,
                           .comm = comm,
                           .kind = NX_ALLREDUCE,
-                          .guise = NX_GUISE_COMPRESSED,
+                          .guise = NX_VARIANT_COMPRESSED,
                           .tensors = changed,
                           .ntensors = CHANGED,
                           .dtype = call->dtype,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "direct_world.h"
+#include "host_world.h"
 #include "local_world.h"
 #include "rand.h"
 #include "sanitized.h"
@@ -294,7 +294,7 @@ static void other_counts(nexar_comm *w, void *arg)
 
     NXT_IS(w, (c.a != NULL) && (c.b != NULL));
     if (arg != NULL) {
-        nxt_direct_warm_up(w);
+        nxt_host_warm_up(w);
     }
     for (size_t i = 0; i < V_FORMS * 2; i++) {
         c.each = lengths[i % 2];

@@ -1,7 +1,7 @@
 /*
  * star_death_test.c - a process is killed while others wait for it, or it for them, in short
- * operations by way of one rank (coll/phase/star.h), over QUIC: all of them learn of it, by
- * its name, and nobody takes it for a wrong call.
+ * operations by way of one rank (coll/building_blocks/star.h), over QUIC: all of them learn of it,
+ * by its name, and nobody takes it for a wrong call.
  */
 #include <pthread.h>
 #include <stdio.h>

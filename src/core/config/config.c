@@ -8,14 +8,14 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/cancellation.h"
 #include "base/log.h"
-#include "base/sentence.h"
+#include "base/os/cancellation.h"
+#include "base/text/sentence.h"
 #include "core/config/environment.h"
 #include "core/job_end/on_error.h"
 #include "core/launcher/launcher.h"
 #include "reduce/reduce.h"
-#include "transport/quic/aead.h"
+#include "transport/quic/crypto/aead.h"
 
 enum { SHOWN = 120 }; /* so much of a bad value is repeated in its error */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/nearest.h"
+#include "base/text/suggest.h"
 
 enum { MAX_RANKS = 65536 };
 #define INLINE_AUTO (UINT64_C(8) << 10)
@@ -487,10 +487,10 @@ nx_setting_id nx_setting_find(const char *name)
 
 const char *nx_setting_near(const char *name)
 {
-    nx_nearest near = nx_nearest_start(name);
+    nx_suggest near = nx_suggest_start(name);
 
     for (int id = 0; id < NX_SETTINGS; id++) {
-        nx_nearest_try(&near, nx_settings[id].name);
+        nx_suggest_try(&near, nx_settings[id].name);
     }
     return near.best;
 }

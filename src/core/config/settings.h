@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 typedef enum nx_setting_id {
     NX_SET_LOG,
@@ -73,7 +73,7 @@ enum { NX_ON_ERROR_RETURN, NX_ON_ERROR_ABORT };
 /* Choices of `report_signal`. */
 enum { NX_REPORT_NONE, NX_REPORT_USR1, NX_REPORT_USR2 };
 /* Choices of `direct`. */
-enum { NX_DIRECT_OFF, NX_DIRECT_ON, NX_DIRECT_SHORT };
+enum { NX_HOST_COLL_OFF, NX_HOST_COLL_ON, NX_HOST_COLL_SHORT };
 
 typedef enum nx_setting_type {
     NX_SETTING_CHOICE, /* one of |choices|, in any case */

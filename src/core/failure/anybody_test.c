@@ -10,7 +10,7 @@
 
 #include <nexar.h>
 
-#include "core/comm.h"
+#include "core/comm/comm.h"
 #include "local_world.h"
 #include "procs.h"
 #include "unit.h"

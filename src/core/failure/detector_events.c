@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sentence.h"
-#include "core/accord/accord.h"
+#include "base/text/sentence.h"
+#include "core/agreement/agreement.h"
 #include "core/failure/failure_inner.h"
-#include "core/links.h"
+#include "core/world/transport_choice.h"
 #include "msg/control.h"
 
 /* The broadcast of failures; those of communicators have their ids, of 32 bits. */
@@ -89,7 +89,7 @@ static void begin_asking(void *ctx, uint32_t peer)
     const uint64_t now = nx_loop_now(f->world->loop);
 
     if (nx_detector_watch(f->detector, peer, now) != NEXAR_OK) {
-        nx_failure_starve(f->world);
+        nx_failure_end_receives(f->world);
     }
     nx_detector_ask(f->detector, peer, now);
 }
@@ -220,14 +220,14 @@ bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, siz
                (nx_rbcast_frame_group(data, len, &group) == NEXAR_OK) && (group == DEATHS)) {
         err = nx_rbcast_frame(f->rbcast, peer, data, len);
     } else {
-        nx_accord_take(world, peer, data, len);
+        nx_agreement_take(world, peer, data, len);
     }
     if (err != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "peer %" PRIu32 " sent what was not taken: %s", peer,
                nexar_last_error());
     }
     if (err == NEXAR_ENOMEM) {
-        nx_failure_starve(world);
+        nx_failure_end_receives(world);
     }
     return true;
 }

@@ -5,13 +5,13 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/sentence.h"
-#include "core/accord/accord.h"
-#include "core/comm.h"
-#include "core/early_replay.h"
+#include "base/text/sentence.h"
+#include "core/agreement/agreement.h"
+#include "core/comm/comm.h"
+#include "core/comm/early_replay.h"
 #include "core/failure/failure_inner.h"
-#include "core/recover/recover.h"
-#include "core/update.h"
+#include "core/recovery/recovery.h"
+#include "core/update/update.h"
 
 _Static_assert((int)NX_DETECTOR_FRAME_MAX <= (int)NX_LAST_MAX, "a verdict may be the last word");
 
@@ -106,7 +106,7 @@ static uint32_t first_there(const nx_incarnation *inc)
 
         if ((rank != inc->rank) && !nx_rankset_has(&f->dead, peer) &&
             !nx_rankset_has(&f->left, peer) &&
-            (nx_group_finished(&inc->group, rank) == NX_PARTING_NONE)) {
+            (nx_group_finished(&inc->group, rank) == NX_DEPARTURE_NONE)) {
             break;
         }
     }
@@ -212,10 +212,10 @@ static void expel(nx_failure *f, const char *why)
     for (uint32_t peer = 0; peer < world->slots; peer++) {
         nx_msg_fail_peer(world->msg, peer, NEXAR_EPEER, why);
     }
-    nx_hub_on_death(world->hub, world->self, NEXAR_EPEER, why);
-    nx_accord_failed(world, world->self);
+    nx_registry_on_death(world->hub, world->self, NEXAR_EPEER, why);
+    nx_agreement_failed(world, world->self);
     with_members(world, world->self, nx_failure_check_alone);
-    nx_recover_abort(world, why);
+    nx_recovery_abort(world, why);
 }
 
 void nx_fail_pending_failed(nx_failure *f, uint32_t rank)
@@ -233,7 +233,7 @@ void nx_fail_pending_failed(nx_failure *f, uint32_t rank)
     }
     sentence_of(world, rank, sentence, sizeof(sentence));
     nx_log(NX_LOG_INFO, "%s", sentence);
-    nx_recover_abort(world, sentence);
+    nx_recovery_abort(world, sentence);
     nx_heard_gate_drop(&f->heard_gate, rank);
     /* If it lives, and reads again, it learns what it is held for. */
     len = nx_detector_verdict(f->detector, rank, why, nx_loop_now(world->loop), verdict);
@@ -244,11 +244,11 @@ void nx_fail_pending_failed(nx_failure *f, uint32_t rank)
         nx_log(NX_LOG_WARN, "others are not told that rank %" PRIu32 " has failed: %s", rank,
                nexar_last_error());
     }
-    nx_accord_failed(world, rank);
+    nx_agreement_failed(world, rank);
     nx_msg_dismiss_peer(world->msg, rank, NEXAR_EPEER, why, verdict, len);
-    nx_hub_on_death(world->hub, rank, NEXAR_EPEER, sentence);
+    nx_registry_on_death(world->hub, rank, NEXAR_EPEER, sentence);
     with_members(world, rank, nx_failure_check_alone);
-    with_members(world, rank, nx_recover_on_failure);
+    with_members(world, rank, nx_recovery_on_failure);
     with_members(world, rank, call_for_comm);
     nx_update_on_death(world);
 }
@@ -289,7 +289,7 @@ void nx_failure_opened(nx_incarnation *inc)
         if (nx_rankset_has(&f->dead, peer)) {
             sentence_of(world, peer, sentence, sizeof(sentence));
             nx_group_break(&inc->group, NEXAR_EPEER, sentence);
-            nx_recover_want(inc);
+            nx_recovery_want(inc);
         }
     }
     nx_failure_check_alone(inc);
@@ -298,9 +298,9 @@ void nx_failure_opened(nx_incarnation *inc)
 
 void nx_fail_pending_left(nx_failure *f, uint32_t rank)
 {
-    nx_accord_left(f->world);
+    nx_agreement_left(f->world);
     with_members(f->world, rank, nx_failure_check_alone);
-    with_members(f->world, rank, nx_recover_wake); /* who waits for its word looks again */
+    with_members(f->world, rank, nx_recovery_wake); /* who waits for its word looks again */
 }
 
 void nx_fail_pending_stop(nx_failure *f)

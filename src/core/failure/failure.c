@@ -8,12 +8,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sentence.h"
-#include "core/accord/accord.h"
-#include "core/comm.h"
+#include "base/text/sentence.h"
+#include "core/agreement/agreement.h"
+#include "core/comm/comm.h"
 #include "core/failure/failure_inner.h"
-#include "core/links.h"
-#include "core/recover/recover.h"
+#include "core/recovery/recovery.h"
+#include "core/world/transport_choice.h"
 
 const nx_rankset *nx_failure_dead(const nx_world *world)
 {
@@ -44,7 +44,7 @@ const char *nx_failure_why(const nx_world *world, uint32_t rank)
     return (d == NULL) ? "there was no memory to keep why" : d->why;
 }
 
-void nx_failure_stir(nx_world *world)
+void nx_failure_wake(nx_world *world)
 {
     if (!world->failure->quiet) {
         nx_loop_defer(world->loop, &world->failure->task);
@@ -95,7 +95,7 @@ void nx_failure_learn(nx_world *world, uint32_t rank, const char *why)
     (void)nx_rankset_add(&f->dead, rank);
     (void)nx_rankset_add(&f->burials, rank);
     make_death(f, &f->deaths, rank, why);
-    nx_failure_stir(world);
+    nx_failure_wake(world);
 }
 
 void nx_failure_absent(nx_world *world, uint32_t slot)
@@ -116,19 +116,19 @@ void nx_failure_agreed(const nx_incarnation *inc, const nx_rankset *failed)
     for (uint32_t rank = 0; (rank = nx_rankset_next(failed, rank)) < failed->n; rank++) {
         const uint32_t slot = nx_incarnation_peer(inc, rank);
 
-        if (nx_accord_has_left(inc, rank)) {
+        if (nx_agreement_has_left(inc, rank)) {
             nx_failure_absent(inc->world, slot);
         } else {
             nx_failure_learn(inc->world, slot, why);
         }
     }
-    nx_failure_settle(inc->world);
+    nx_failure_conclude(inc->world);
 }
 
-void nx_failure_starve(nx_world *world)
+void nx_failure_end_receives(nx_world *world)
 {
     world->failure->starved = true;
-    nx_failure_stir(world);
+    nx_failure_wake(world);
 }
 
 void nx_failure_leaves(nx_world *world, uint32_t slot)
@@ -137,7 +137,7 @@ void nx_failure_leaves(nx_world *world, uint32_t slot)
 
     if (!f->quiet && !nx_rankset_has(&f->dead, slot) && nx_rankset_add(&f->left, slot)) {
         (void)nx_rankset_add(&f->leaves, slot);
-        nx_failure_stir(world);
+        nx_failure_wake(world);
     }
 }
 
@@ -210,7 +210,7 @@ static bool on_gone(nx_failure *f, uint32_t peer)
 static void note_lost(nx_failure *f, uint32_t peer)
 {
     if (nx_rankset_add(&f->down, peer)) {
-        nx_failure_stir(f->world);
+        nx_failure_wake(f->world);
     }
 }
 
@@ -260,7 +260,7 @@ static void on_lost(nx_failure *f, uint32_t peer)
 
     (void)nx_msg_ended(world->msg, peer, &why);
     if (nx_msg_starved(world->msg, peer)) {
-        nx_failure_starve(world); /* or this rank would accuse one that is well */
+        nx_failure_end_receives(world); /* or this rank would accuse one that is well */
         return;
     }
     if (nx_rankset_add(&f->lost, peer) && (nx_detector_watch(f->detector, peer, now) != NEXAR_OK)) {
@@ -318,12 +318,12 @@ static void on_task(nx_task *task)
     while ((rank = nx_rankset_next(&f->burials, 0)) < f->burials.n) {
         bury(f, rank);
     }
-    nx_recover_settle(f->world);
-    nx_accord_settle(f->world);
+    nx_recovery_conclude(f->world);
+    nx_agreement_conclude(f->world);
     set_timer(f);
 }
 
-void nx_failure_settle(nx_world *world)
+void nx_failure_conclude(nx_world *world)
 {
     nx_loop_undefer(&world->failure->task);
     on_task(&world->failure->task);
@@ -535,7 +535,7 @@ void nx_failure_stop(nx_world *world)
         return;
     }
     nx_failure_quiet(world);
-    nx_accords_free(world);
+    nx_agreements_free(world);
     free_deaths(&f->deaths);
     free_deaths(&f->early);
     nx_fail_pending_stop(f);

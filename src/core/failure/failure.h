@@ -2,7 +2,7 @@
  * failure.h - who of the world has failed, and what follows from it.
  *
  * Owns the machines of cluster/: the failure detector (heartbeats), the broadcast of failures in
- * the world, and, through accord.h, those of each communicator.  What they and msg report is
+ * the world, and, through agreement.h, those of each communicator.  What they and msg report is
  * recorded at once.  What follows from it is done by a task, since none of them may be called from
  * inside its own calls.
  *
@@ -40,7 +40,7 @@
 #define NX_FAILURE_H
 
 #include "cluster/rankset.h"
-#include "core/incarnation.h"
+#include "core/comm/incarnation.h"
 
 enum { NX_FAILURE_WHY = 200 };
 
@@ -69,14 +69,14 @@ void nx_failure_leaves(nx_world *world, uint32_t slot);
 /* |slot| joins, and cannot answer yet: its silence does not count until it can. */
 void nx_failure_expect(nx_world *world, uint32_t slot, bool can_answer);
 /* Acts upon what was noted, now; not from inside a callback. */
-void nx_failure_settle(nx_world *world);
+void nx_failure_conclude(nx_world *world);
 /* This rank is out of the world, as |why| says: all that needs others ends, and they find
  * that it is gone. */
 void nx_failure_quit(nx_world *world, const char *why);
 
 /* The same, soon, since a word of others could not be taken in: they would wait for this
  * rank for ever. */
-void nx_failure_starve(nx_world *world);
+void nx_failure_end_receives(nx_world *world);
 
 /* From msg, also where it could not be started.  False: the frame is not of this. */
 bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, size_t len);
@@ -120,8 +120,8 @@ void nx_failure_absent(nx_world *world, uint32_t slot);
  * have not come yet: what is asked or called for after it shall not say otherwise.  Acts upon all
  * that was noted. */
 void nx_failure_agreed(const nx_incarnation *inc, const nx_rankset *failed);
-/* A communicator has something to do: nx_accord_settle is called soon. */
-void nx_failure_stir(nx_world *world);
+/* A communicator has something to do: nx_agreement_conclude is called soon. */
+void nx_failure_wake(nx_world *world);
 
 /* Receives from anybody end where nobody else of |inc| is left that has not freed it. */
 void nx_failure_check_alone(nx_incarnation *inc);

@@ -1,19 +1,19 @@
 /* failure_api.c - the calls about failures. */
 
-#include "base/cancellation.h"
-#include "base/sentence.h"
-#include "core/accord/accord.h"
+#include "base/os/cancellation.h"
+#include "base/text/sentence.h"
+#include "core/agreement/agreement.h"
 #include "core/failure/failure.h"
-#include "core/forked.h"
-#include "core/recover/turns.h"
-#include "core/update.h"
+#include "core/recovery/retry_order.h"
+#include "core/update/update.h"
+#include "core/world/fork_guard.h"
 
 static nexar_err check(const char *name, const nexar_comm *comm, const void *out, const char *what)
 {
     if ((comm == NULL) || (out == NULL)) {
         return nx_fail(NEXAR_EINVAL, "%s: %s is NULL", name, (comm == NULL) ? "comm" : what);
     }
-    return nx_forked_check(name, comm->world);
+    return nx_fork_guard_check(name, comm->world);
 }
 
 nexar_err nexar_comm_failed(nexar_comm *comm, int ranks[], size_t *n)
@@ -71,7 +71,7 @@ nexar_err nexar_comm_revoke(nexar_comm *comm)
 
     if (err == NEXAR_OK) {
         nx_loop_lock(comm->world->loop);
-        err = nx_accord_revoke(comm->active);
+        err = nx_agreement_revoke(comm->active);
         nx_loop_kick(comm->world->loop);
         nx_loop_unlock(comm->world->loop);
     }
@@ -89,9 +89,9 @@ nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags)
         return err;
     }
     nx_loop_lock(comm->world->loop);
-    nx_turns_drain(comm);
+    nx_retry_order_drain(comm);
     inc = nx_incarnation_hold(comm->active);
-    err = nx_accord_agree(inc, "comm_agree", &(nx_accord_input){.flags = *flags}, &out);
+    err = nx_agreement_agree(inc, "comm_agree", &(nx_agreement_input){.flags = *flags}, &out);
     if (err == NEXAR_OK) {
         *flags = out.flags;
         nx_failure_agreed(inc, &out.failed);
@@ -137,7 +137,7 @@ nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
 {
     NX_NOT_CANCELLED;
     nexar_err err = check(SHRINK, comm, (const void *)out, "out");
-    nx_accord_input input = {.flags = UINT64_MAX};
+    nx_agreement_input input = {.flags = UINT64_MAX};
     nx_outcome outcome = {0};
     nx_incarnation *inc;
 
@@ -145,13 +145,13 @@ nexar_err nexar_comm_shrink(nexar_comm *comm, nexar_comm **out)
         return err;
     }
     nx_loop_lock(comm->world->loop);
-    nx_turns_drain(comm);
+    nx_retry_order_drain(comm);
     inc = nx_incarnation_hold(comm->active);
     if (comm == comm->world->comm) { /* ranks may have different settings */
         input.highest = nx_config_number(comm->world->config, NX_SET_MIN_WORLD);
     }
     input.id = nx_comm_take_id(comm->world);
-    err = nx_accord_agree(inc, SHRINK, &input, &outcome);
+    err = nx_agreement_agree(inc, SHRINK, &input, &outcome);
     if (err == NEXAR_OK) {
         nx_failure_agreed(inc, &outcome.failed);
         err = take_rest(comm, inc, &outcome, out);

@@ -11,8 +11,8 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/sys.h"
-#include "core/links.h"
+#include "base/os/sys.h"
+#include "core/world/transport_choice.h"
 
 /* How often the hook asks, while the loop is too busy to sleep. */
 #define ASK_NS UINT64_C(1000000)

@@ -8,7 +8,7 @@
  * down; what follows from that is failure.h's.
  *
  *  X1  Never a false death.  A process is watched only if it is certain that it is the one that
- *      the view names (base/process.h): same host, same namespace of process ids, started at the
+ *      the view names (base/os/process.h): same host, same namespace of process ids, started at the
  *      same time.  Where that is not so, or is not told, or cannot be watched (another
  *      container, a hidden /proc, an old kernel, no descriptors), nobody is watched, no error is
  *      made of it, and it is found out as on another host.
@@ -28,7 +28,7 @@
 #ifndef NX_PROCESS_EXIT_H
 #define NX_PROCESS_EXIT_H
 
-#include "core/world.h"
+#include "core/world/world.h"
 
 enum { NX_PROCESS_EXIT_MOST = 32 };
 

@@ -20,7 +20,7 @@
 #include <nexar.h>
 
 #include "base/alloc.h"
-#include "core/comm.h"
+#include "core/comm/comm.h"
 #include "local_world.h"
 #include "oom.h"
 #include "procs.h"

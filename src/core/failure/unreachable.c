@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "core/failure/failure_inner.h"
-#include "core/links.h"
+#include "core/world/transport_choice.h"
 
 /* So long an answer is waited for.  Of one whose process has ended on this host, or that has said
  * good-bye, the seed has it in a round trip; of another it finds out, as its host says that nothing

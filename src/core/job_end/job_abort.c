@@ -6,15 +6,15 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "base/cancellation.h"
 #include "base/log.h"
-#include "base/sentence.h"
-#include "base/sys.h"
-#include "core/comm.h"
+#include "base/os/cancellation.h"
+#include "base/os/sys.h"
+#include "base/text/sentence.h"
+#include "core/comm/comm.h"
 #include "core/failure/failure.h"
-#include "core/forked.h"
 #include "core/job_end/job_abort_frame.h"
-#include "core/links.h"
+#include "core/world/fork_guard.h"
+#include "core/world/transport_choice.h"
 #include "msg/control.h"
 
 /* How long nexar_abort() waits for the lock of the world. */

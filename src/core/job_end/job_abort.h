@@ -18,7 +18,7 @@
 #ifndef NX_JOB_ABORT_H
 #define NX_JOB_ABORT_H
 
-#include "core/world.h"
+#include "core/world/world.h"
 
 /* A process that was told that the job ends exits so much later. */
 #define NX_ENDING_NS UINT64_C(100000000)

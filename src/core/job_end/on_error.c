@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "base/sys.h"
+#include "base/os/sys.h"
 #include "core/job_end/job_abort.h"
 
 static atomic_bool aborts;

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/sys.h"
-#include "base/text.h"
+#include "base/os/sys.h"
+#include "base/text/text.h"
 #include "core/config/environment.h"
 #include "core/launcher/channel.h"
 

@@ -7,12 +7,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/sentence.h"
+#include "base/text/sentence.h"
 #include "cluster/join/join_string.h"
 #include "core/config/environment.h"
 #include "core/launcher/channel.h"
 #include "core/launcher/join_source.h"
-#include "core/seed_config.h"
+#include "core/world/seed_config.h"
 
 enum { KEY_ROOM = 32, NAME_ROOM = 128, CLAIM_ROOM = 160, SHOWN = 80 };
 

@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sys.h"
-#include "base/text.h"
+#include "base/os/sys.h"
+#include "base/text/text.h"
 
 /* A file on a network file system announces no change, so it is looked at, ever more rarely. */
 enum { FIRST_PAUSE_NS = 5000000, LAST_PAUSE_NS = 200000000 };

@@ -2,11 +2,11 @@
 #include "core/p2p/message.h"
 
 #include "base/alloc.h"
-#include "base/cancellation.h"
-#include "base/sentence.h"
-#include "core/forked.h"
+#include "base/os/cancellation.h"
+#include "base/text/sentence.h"
 #include "core/p2p/p2p_args.h"
 #include "core/p2p/p2p_wait.h"
+#include "core/world/fork_guard.h"
 
 void nx_message_init(nexar_message *msg, const nx_op *op)
 {
@@ -89,7 +89,7 @@ nexar_err nexar_mrecv(nexar_message **msg, void *buf, size_t bytes, nexar_status
         return nx_fail(NEXAR_EINVAL, "mrecv: the communicator of the message was freed");
     }
     if (err == NEXAR_OK) {
-        err = nx_forked_check("mrecv", comm->world);
+        err = nx_fork_guard_check("mrecv", comm->world);
     }
     if (err == NEXAR_OK) {
         err = nx_comm_memory(comm, &mem);

@@ -1,6 +1,6 @@
 /* p2p.c - sends and receives that block. */
 #include "base/alloc.h"
-#include "base/cancellation.h"
+#include "base/os/cancellation.h"
 #include "core/p2p/p2p_args.h"
 #include "core/p2p/p2p_wait.h"
 

@@ -3,14 +3,14 @@
 
 #include <inttypes.h>
 
-#include "core/forked.h"
+#include "core/world/fork_guard.h"
 
 static nexar_err check_comm(const char *name, const nexar_comm *comm)
 {
     if (comm == NULL) {
         return nx_fail(NEXAR_EINVAL, "%s: comm is NULL", name);
     }
-    return nx_forked_check(name, comm->world);
+    return nx_fork_guard_check(name, comm->world);
 }
 
 nexar_err nx_p2p_check_dest(const char *name, const nexar_comm *comm, int dest, uint64_t tag)

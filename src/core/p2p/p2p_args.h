@@ -6,7 +6,7 @@
 #ifndef NX_P2P_ARGS_H
 #define NX_P2P_ARGS_H
 
-#include "core/comm.h"
+#include "core/comm/comm.h"
 
 NX_MUST_CHECK nexar_err nx_p2p_check_dest(const char *name, const nexar_comm *comm, int dest,
                                           uint64_t tag);

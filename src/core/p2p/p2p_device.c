@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
+#include "base/text/sentence.h"
 #include "core/p2p/p2p_op.h"
 #include "device/inflow.h"
 #include "device/outflow.h"
@@ -389,7 +389,7 @@ void nx_op_device_received(nx_op *op)
 
 /* ---- for reports ------------------------------------------------------------------------- */
 
-const nx_op *nx_op_device_snag(const nx_op *op, nx_snag *snag)
+const nx_op *nx_op_device_error(const nx_op *op, nx_snag *snag)
 {
     const op_device *d = op->device;
 

@@ -1,6 +1,6 @@
 /* p2p_op.c - sends, receives and probes on their way. */
 #include "core/p2p/p2p_op.h"
-#include "base/sentence.h"
+#include "base/text/sentence.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -140,7 +140,7 @@ static bool is_refused(nx_op *op)
 static void check_sources(const nx_op *op)
 {
     const nx_incarnation *inc = op->inc;
-    nx_parting how;
+    nx_departure how;
 
     if (inc == NULL) { /* it is over already */
         return;
@@ -152,22 +152,22 @@ static void check_sources(const nx_op *op)
         return;
     }
     how = nx_group_finished(&inc->group, (uint32_t)op->peer);
-    if (how != NX_PARTING_NONE) {
+    if (how != NX_DEPARTURE_NONE) {
         nx_incarnation_fail_from(inc, op->to, how);
     }
 }
 
 /* True: the peer has parted from the communicator, and it is over. */
-static bool is_parted(nx_op *op)
+static bool is_departed(nx_op *op)
 {
-    const nx_parting how = nx_group_parted(&op->inc->group, (uint32_t)op->peer);
+    const nx_departure how = nx_group_departed(&op->inc->group, (uint32_t)op->peer);
 
-    if (how == NX_PARTING_NONE) {
+    if (how == NX_DEPARTURE_NONE) {
         return false;
     }
     op->req.done = true;
-    op->req.err = nx_parting_error(how);
-    (void)nx_sentence(op->req.why, sizeof(op->req.why), "it %s", nx_parting_text(how));
+    op->req.err = nx_departure_error(how);
+    (void)nx_sentence(op->req.why, sizeof(op->req.why), "it %s", nx_departure_text(how));
     nx_op_over(op);
     return true;
 }
@@ -178,7 +178,7 @@ void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, in
     begin(op, name, dest, tag);
     op->sending = true;
     nx_world_begin(op->comm->world);
-    if (is_refused(op) || is_parted(op)) {
+    if (is_refused(op) || is_departed(op)) {
         return;
     }
     /* Behind those that are being staged, also where it needs none of that itself. */
@@ -196,7 +196,7 @@ void nx_op_send_synchronous(nx_op *op, const char *name, const nx_bytes *bytes, 
     begin(op, name, dest, tag);
     op->sending = true;
     nx_world_begin(op->comm->world);
-    if (!is_refused(op) && !is_parted(op)) {
+    if (!is_refused(op) && !is_departed(op)) {
         nx_msg_send_synchronous(op->comm->world->msg, &op->req, op->to,
                                 nx_incarnation_user(op->inc), tag, bytes, n);
     }

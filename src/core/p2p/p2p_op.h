@@ -11,8 +11,8 @@
 #define NX_P2P_OP_H
 
 #include "coll/run/run.h"
-#include "core/comm.h"
-#include "core/device.h"
+#include "core/comm/comm.h"
+#include "core/comm/comm_device.h"
 
 typedef struct nx_op {
     nx_req req;
@@ -84,7 +84,7 @@ void nx_op_device_received(nx_op *op);
 bool nx_op_device_cancel(nx_op *op);
 /* What |op| waits for at a device; NULL: nothing.  |*snag| says what that is, of the message
  * that is returned: |op| itself, or one that is to be sent before it.  |rank| is not set. */
-const nx_op *nx_op_device_snag(const nx_op *op, nx_snag *snag);
+const nx_op *nx_op_device_error(const nx_op *op, nx_snag *snag);
 void nx_op_device_free(nx_op *op);
 
 #endif /* NX_P2P_OP_H */

@@ -1,7 +1,7 @@
 /* p2p_request.c - sends and receives with a request. */
 #include "core/p2p/p2p_request.h"
 #include "base/alloc.h"
-#include "base/cancellation.h"
+#include "base/os/cancellation.h"
 #include "core/p2p/message.h"
 #include "core/p2p/p2p_args.h"
 #include "core/p2p/p2p_wait.h"

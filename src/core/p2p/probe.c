@@ -1,6 +1,6 @@
 /* probe.c - looking for messages without receiving them. */
 #include "base/alloc.h"
-#include "base/cancellation.h"
+#include "base/os/cancellation.h"
 #include "core/failure/failure.h"
 #include "core/p2p/message.h"
 #include "core/p2p/p2p_args.h"

@@ -10,9 +10,9 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/sys.h"
+#include "base/os/sys.h"
 #include "coll/run/run.h"
-#include "core/comm.h"
+#include "core/comm/comm.h"
 #include "core/failure/failure.h"
 #include "core/report/pending.h"
 #include "core/report/report_signal.h"

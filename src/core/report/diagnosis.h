@@ -7,7 +7,7 @@
 #ifndef NX_DIAGNOSIS_H
 #define NX_DIAGNOSIS_H
 
-#include "core/world.h"
+#include "core/world/world.h"
 
 /* The world has formed, with its communicator.  NEXAR_ENOMEM, NEXAR_ESYS. */
 NX_MUST_CHECK nexar_err nx_diagnosis_start(nx_world *world);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/comm.h"
+#include "core/comm/comm.h"
 
 _Static_assert((NX_OPLOG_ENTRIES & (NX_OPLOG_ENTRIES - 1)) == 0, "a power of two");
 

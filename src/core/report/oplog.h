@@ -15,8 +15,8 @@
 #ifndef NX_OPLOG_H
 #define NX_OPLOG_H
 
-#include "base/list.h"
-#include "coll/call.h"
+#include "base/containers/list.h"
+#include "coll/coll_call.h"
 
 typedef enum nx_what_kind {
     NX_WHAT_COLL, /* by |number| and |mark| */

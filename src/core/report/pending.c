@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "coll/direct/direct.h"
+#include "coll/host/host_coll.h"
 #include "coll/run/run.h"
-#include "core/accord/accord.h"
-#include "core/comm.h"
+#include "core/agreement/agreement.h"
+#include "core/comm/comm.h"
 #include "core/p2p/p2p_op.h"
 
 /* ---- one by one ------------------------------------------------------------------------ */
@@ -25,10 +25,10 @@ static nx_pending of_run(const nx_run *run)
 /* The collective of |inc| that is on its board (direct.h); false: none. */
 static bool of_board(const nx_incarnation *inc, nx_pending *out, uint64_t *missing)
 {
-    nx_direct_now now = {0};
+    nx_host_coll_now now = {0};
 
     if (inc->group.direct != NULL) {
-        nx_direct_look(inc->group.direct, &now);
+        nx_host_coll_look(inc->group.direct, &now);
     }
     *out = (nx_pending){.what = {.comm = inc->id, .number = now.number, .mark = now.mark},
                         .begun_ns = now.begun_ns,
@@ -159,7 +159,7 @@ static obstacle of_message(const nx_world *world, const nx_pending *p)
     obstacle o = {0};
     const nx_op *op;
 
-    if ((b == NULL) || (b->op == NULL) || ((op = nx_op_device_snag(b->op, &o.snag)) == NULL)) {
+    if ((b == NULL) || (b->op == NULL) || ((op = nx_op_device_error(b->op, &o.snag)) == NULL)) {
         return o;
     }
     o.device = op->mem.device;
@@ -174,7 +174,7 @@ static obstacle of_collective(const nx_world *world, const nx_pending *p)
     obstacle o = {0};
 
     if (run != NULL) {
-        o.snag = nx_run_snag(run);
+        o.snag = nx_run_error(run);
         o.device = run->mem.device;
         o.rank = nx_world_rank(world, nx_group_peer(run->group, o.snag.rank));
     }
@@ -298,7 +298,7 @@ static uint32_t whom_board(const nx_incarnation *inc, uint64_t missing, uint32_t
 
 static uint32_t whom_accord(const nx_incarnation *inc, uint32_t *out, uint32_t room)
 {
-    const uint32_t n = nx_accord_waits_for(inc, out, room);
+    const uint32_t n = nx_agreement_waits_for(inc, out, room);
 
     for (uint32_t i = 0; i < n; i++) {
         out[i] = nx_world_rank(inc->world, nx_incarnation_peer(inc, out[i]));

@@ -3,7 +3,7 @@
 #define NX_PENDING_H
 
 #include "core/report/stall.h"
-#include "core/world.h"
+#include "core/world/world.h"
 
 /* As nx_stall_config has them; |ctx| is the world.  Ranks are those of the world. */
 bool nx_pending_oldest(void *ctx, uint64_t since_ns, nx_pending *out);

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "core/comm.h"
+#include "core/comm/comm.h"
 #include "core/report/diagnosis.h"
 #include "core/report/pending.h"
 

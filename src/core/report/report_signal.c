@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#include "base/sys.h"
+#include "base/os/sys.h"
 
 enum { SLOTS = 1024 };
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
-#include "base/text.h"
+#include "base/text/sentence.h"
+#include "base/text/text.h"
 
 #define ANSWER_NS UINT64_C(1000000000) /* a loop answers in milliseconds, if it runs */
 enum { ASKED_MAX = 64 };               /* in one round */

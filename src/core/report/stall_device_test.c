@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/comm.h"
+#include "core/comm/comm.h"
 #include "core/report/pending.h"
 #include "local_world.h"
 #include "unit.h"

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "transport/quic/address.h"
 #include "transport/quic/endpoint.h"
+#include "transport/quic/udp/address.h"
 
 enum {
     RETRY_ABOVE = 64,     /* handshakes open at once, or first packets in a second that
@@ -98,11 +98,11 @@ static bool is_reset(nx_quic *q, const nx_udp_path *path, const uint8_t *data, s
 {
     uint64_t now = nx_loop_now(q->config.loop);
 
-    for (nx_list *at = q->carriers.next; at != &q->carriers; at = at->next) {
-        nx_carrier *k = nx_list_entry(at, nx_carrier, in_all);
+    for (nx_list *at = q->conn_ios.next; at != &q->conn_ios; at = at->next) {
+        nx_conn_io *k = nx_list_entry(at, nx_conn_io, in_all);
 
         if ((k->conn != NULL) && k->up && nx_address_equal(&k->path.remote, &path->remote)) {
-            nx_carrier_read(k, path, data, len, now);
+            nx_conn_io_read(k, path, data, len, now);
             if (k->conn == NULL) {
                 return true;
             }
@@ -165,20 +165,20 @@ static bool has_token(const nx_quic *q, const nx_udp_path *path, const ngtcp2_pk
 /* Room for one more handshake; false: there is none, it may come again. */
 static bool make_room(nx_quic *q)
 {
-    nx_list *at = q->carriers.next; /* the oldest first */
-    nx_carrier *k;
+    nx_list *at = q->conn_ios.next; /* the oldest first */
+    nx_conn_io *k;
 
     if (q->half_open < HALF_OPEN_MOST) {
         return true;
     }
-    while ((at != &q->carriers) && !nx_list_entry(at, nx_carrier, in_all)->half_open) {
+    while ((at != &q->conn_ios) && !nx_list_entry(at, nx_conn_io, in_all)->half_open) {
         at = at->next;
     }
-    k = nx_list_entry(at, nx_carrier, in_all);
-    if ((at == &q->carriers) || (nx_loop_now(q->config.loop) - k->since_ns < TOO_LONG_NS)) {
+    k = nx_list_entry(at, nx_conn_io, in_all);
+    if ((at == &q->conn_ios) || (nx_loop_now(q->config.loop) - k->since_ns < TOO_LONG_NS)) {
         return false;
     }
-    nx_carrier_close(k, NX_CLOSE_FAILED, "the handshake takes too long, and others wait");
+    nx_conn_io_close(k, NX_CLOSE_FAILED, "the handshake takes too long, and others wait");
     return true;
 }
 
@@ -186,7 +186,7 @@ static void accept_initial(nx_quic *q, const nx_udp_path *path, const uint8_t *d
 {
     ngtcp2_pkt_hd hd;
     ngtcp2_cid odcid;
-    nx_carrier *k;
+    nx_conn_io *k;
     bool shown;
 
     if (!nx_tls_can_accept(q->tls) || (ngtcp2_accept(&hd, data, len) != 0)) {
@@ -204,16 +204,16 @@ static void accept_initial(nx_quic *q, const nx_udp_path *path, const uint8_t *d
     if (!make_room(q)) {
         return;
     }
-    if (nx_carrier_create(&k, q, path, NULL, &hd, shown ? &odcid : NULL) != NEXAR_OK) {
+    if (nx_conn_io_create(&k, q, path, NULL, &hd, shown ? &odcid : NULL) != NEXAR_OK) {
         nx_log_limited(&q->refusals, nx_loop_now(q->config.loop), NX_LOG_WARN,
                        "quic: a connection was not accepted: %s", nexar_last_error());
         return;
     }
     if (!nx_quic_add_cid(k, nx_quic_hash_cid(q, hd.dcid.data, hd.dcid.datalen))) {
-        nx_carrier_destroy(k);
+        nx_conn_io_destroy(k);
         return;
     }
-    nx_carrier_read(k, path, data, len, nx_loop_now(q->config.loop));
+    nx_conn_io_read(k, path, data, len, nx_loop_now(q->config.loop));
     q->noise += (k->conn == NULL) && (k->last_word == NULL);
 }
 

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
-#include "transport/quic/address.h"
+#include "base/text/sentence.h"
 #include "transport/quic/endpoint.h"
+#include "transport/quic/udp/address.h"
 
 static const uint64_t STAGGER_NS = UINT64_C(50000000), NEAR_STAGGER_NS = UINT64_C(2000000000);
 
@@ -40,7 +40,7 @@ static bool attempt(nx_quic_link *link)
     const struct sockaddr_storage *address = &link->addresses[link->next++];
     char text[NX_ADDRESS_TEXT], why[NX_QUIC_WHY];
     nx_udp_path path = {0};
-    nx_carrier *k;
+    nx_conn_io *k;
     nexar_err err;
 
     if (!nx_address_for(address, nx_udp_family(q->udp), &path.remote)) {
@@ -49,13 +49,13 @@ static bool attempt(nx_quic_link *link)
         note(link, NEXAR_ECONNECT, why);
         return false;
     }
-    err = nx_carrier_create(&k, q, &path, &link->target, NULL, NULL);
+    err = nx_conn_io_create(&k, q, &path, &link->target, NULL, NULL);
     if (err != NEXAR_OK) {
         note(link, err, nexar_last_error());
         return false;
     }
     k->link = link;
-    nx_list_push_back(&link->carriers, &k->in_link);
+    nx_list_push_back(&link->conn_ios, &k->in_link);
     return true;
 }
 
@@ -92,7 +92,7 @@ void nx_dial_next(nx_quic_link *link)
             return;
         }
     }
-    if (nx_list_empty(&link->carriers)) {
+    if (nx_list_empty(&link->conn_ios)) {
         nx_quic_link_down(link, (link->err == NEXAR_OK) ? NEXAR_ECONNECT : link->err,
                           (link->why[0] != '\0') ? NULL : "the peer has chosen none of them");
     } else {
@@ -109,7 +109,7 @@ void nx_dial_failed(nx_quic_link *link, const struct sockaddr_storage *address, 
     if (address != NULL) {
         note(link, err, why);
     }
-    if ((address != NULL) || nx_list_empty(&link->carriers)) {
+    if ((address != NULL) || nx_list_empty(&link->conn_ios)) {
         nx_dial_next(link);
     }
 }
@@ -117,13 +117,13 @@ void nx_dial_failed(nx_quic_link *link, const struct sockaddr_storage *address, 
 /* Connections of the member that came before we wanted one. */
 static void adopt(nx_quic_link *link)
 {
-    nx_list_for_each (at, &link->q->carriers) {
-        nx_carrier *k = nx_list_entry(at, nx_carrier, in_all);
+    nx_list_for_each (at, &link->q->conn_ios) {
+        nx_conn_io *k = nx_list_entry(at, nx_conn_io, in_all);
 
         if ((k->conn != NULL) && k->up && (k->link == NULL) && !k->dialled &&
             (nx_conn_member(k->conn) == link->target.member)) {
             k->link = link;
-            nx_list_push_back(&link->carriers, &k->in_link);
+            nx_list_push_back(&link->conn_ios, &k->in_link);
         }
     }
 }

@@ -33,7 +33,7 @@ static void be_asked_for_a_token(nxt_timed *t, nxt_peer *p)
     nxt_timed_deafen(t, 0);
     nxt_timed_pass(t, NXT_SECOND_NS / 100);
     assert_int_equal(door->half_open, 2 * BEFORE_TOKENS);
-    assert_true(nx_list_empty(&door->carriers));
+    assert_true(nx_list_empty(&door->conn_ios));
 }
 
 /* It is refused, knows why, keeps nothing at the door, and gets in when it begins anew. */
@@ -46,7 +46,7 @@ static void be_refused_and_begin_anew(nxt_timed *t, nxt_peer *p)
     assert_int_equal(p->err, NEXAR_ECONNECT);
     assert_false(p->up);
     assert_int_equal(door->half_open, 2 * BEFORE_TOKENS);
-    assert_true(nx_list_empty(&door->carriers));
+    assert_true(nx_list_empty(&door->conn_ios));
     nxt_timed_link(t, p);
     door->half_open -= 2 * BEFORE_TOKENS;
     assert_int_equal(door->half_open, 0);
@@ -200,7 +200,7 @@ static void test_a_crowd_that_does_not_answer_is_asked_for_tokens(void **state)
     crowd(&t, &r, peers, false);
     nxt_timed_pass(&t, NXT_SECOND_NS);
     assert_int_equal(t.c.at[1].quic->half_open, BEFORE_TOKENS);
-    assert_int_equal(count(&t.c.at[1].quic->carriers), BEFORE_TOKENS);
+    assert_int_equal(count(&t.c.at[1].quic->conn_ios), BEFORE_TOKENS);
     come(&t, &p);
     nxt_timed_until(&t, p.up, NXT_SECOND_NS);
     end_crowd(&t, &r);
@@ -222,7 +222,7 @@ static void test_a_crowd_that_stands_still_is_got_past(void **state)
     come(&t, &p);
     nxt_timed_until(&t, p.up, 8 * NXT_SECOND_NS);
     assert_true(t.c.at[1].quic->half_open <= AT_MOST);
-    assert_true(count(&t.c.at[1].quic->carriers) < 3 * AT_MOST); /* with those that were closed */
+    assert_true(count(&t.c.at[1].quic->conn_ios) < 3 * AT_MOST); /* with those that were closed */
     end_crowd(&t, &r);
     nx_log_set_level(NX_LOG_WARN);
 }

@@ -5,11 +5,11 @@
 #include <sys/epoll.h>
 
 #include "base/alloc.h"
+#include "base/containers/vec.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "base/vec.h"
-#include "transport/quic/address.h"
+#include "base/text/text.h"
 #include "transport/quic/endpoint.h"
+#include "transport/quic/udp/address.h"
 
 enum {
     READS_PER_TURN = 4, /* then others have their turn */
@@ -32,7 +32,7 @@ uint64_t nx_quic_hash_cid(const nx_quic *q, const uint8_t *cid, size_t len)
     return key;
 }
 
-bool nx_quic_add_cid(nx_carrier *k, uint64_t cid)
+bool nx_quic_add_cid(nx_conn_io *k, uint64_t cid)
 {
     uint64_t *cids = nx_vec_grow(k->cids, &k->cids_room, k->ncids + 1, sizeof(*k->cids));
 
@@ -47,7 +47,7 @@ bool nx_quic_add_cid(nx_carrier *k, uint64_t cid)
     return true;
 }
 
-void nx_quic_remove_cid(nx_carrier *k, uint64_t cid)
+void nx_quic_remove_cid(nx_conn_io *k, uint64_t cid)
 {
     (void)nx_map_take(&k->q->by_cid, cid);
     k->q->last = NULL;
@@ -61,8 +61,8 @@ void nx_quic_remove_cid(nx_carrier *k, uint64_t cid)
 
 /* ---- receiving --------------------------------------------------------------- */
 
-/* The carrier that a datagram is for; NULL: none. */
-static nx_carrier *find(nx_quic *q, const uint8_t *data, size_t len)
+/* The connection that a datagram is for; NULL: none. */
+static nx_conn_io *find(nx_quic *q, const uint8_t *data, size_t len)
 {
     ngtcp2_version_cid vc;
     uint64_t cid;
@@ -81,7 +81,7 @@ static nx_carrier *find(nx_quic *q, const uint8_t *data, size_t len)
         return NULL;
     }
     if (vc.dcidlen == NX_CID_SIZE) {
-        nx_carrier *k;
+        nx_conn_io *k;
 
         memcpy(&cid, vc.dcid, sizeof(cid));
         k = nx_map_get(&q->by_cid, cid);
@@ -95,10 +95,10 @@ static nx_carrier *find(nx_quic *q, const uint8_t *data, size_t len)
 static void on_datagram(void *ctx, const nx_udp_path *path, const uint8_t *data, size_t len)
 {
     nx_quic *q = ctx;
-    nx_carrier *k = (len == 0) ? NULL : find(q, data, len);
+    nx_conn_io *k = (len == 0) ? NULL : find(q, data, len);
 
     if (k != NULL) {
-        nx_carrier_read(k, path, data, len, nx_loop_now(q->config.loop));
+        nx_conn_io_read(k, path, data, len, nx_loop_now(q->config.loop));
     } else if (len > 0) {
         nx_quic_on_stray(q, path, data, len);
     }
@@ -107,15 +107,15 @@ static void on_datagram(void *ctx, const nx_udp_path *path, const uint8_t *data,
 static void on_unreachable(void *ctx, const nx_udp_refusal *r)
 {
     nx_quic *q = ctx;
-    nx_list *at = q->carriers.next;
+    nx_list *at = q->conn_ios.next;
 
     /* One at a time: what follows may take any other out of the list as well, but
      * frees none. */
-    for (; at != &q->carriers; at = at->next) {
-        nx_carrier *k = nx_list_entry(at, nx_carrier, in_all);
+    for (; at != &q->conn_ios; at = at->next) {
+        nx_conn_io *k = nx_list_entry(at, nx_conn_io, in_all);
 
         if (nx_address_equal(&k->path.remote, &r->remote)) {
-            nx_carrier_unreachable(k, r);
+            nx_conn_io_unreachable(k, r);
         }
     }
 }
@@ -139,7 +139,7 @@ static bool resume(nx_quic *q)
         return false;
     }
     while ((at = nx_list_pop(&q->stalled)) != NULL) {
-        nx_carrier_wake(nx_list_entry(at, nx_carrier, in_stalled));
+        nx_conn_io_wake(nx_list_entry(at, nx_conn_io, in_stalled));
     }
     return true;
 }
@@ -278,7 +278,7 @@ nexar_err nx_quic_open(nx_quic **out, const nx_quic_config *config)
     q->config.idle_timeout_ns = (config->idle_timeout_ns != 0) ? config->idle_timeout_ns : IDLE_NS;
     q->config.handshake_timeout_ns =
         (config->handshake_timeout_ns != 0) ? config->handshake_timeout_ns : HANDSHAKE_NS;
-    nx_list_init(&q->carriers);
+    nx_list_init(&q->conn_ios);
     nx_list_init(&q->links);
     nx_list_init(&q->stalled);
     nx_random_fill(config->random, q->secret, sizeof(q->secret));
@@ -308,11 +308,11 @@ void nx_quic_close(nx_quic *q)
     while (!nx_list_empty(&q->links)) {
         nx_quic_link_end(nx_list_entry(q->links.next, nx_quic_link, in_all));
     }
-    while (!nx_list_empty(&q->carriers)) {
-        nx_carrier *k = nx_list_entry(q->carriers.next, nx_carrier, in_all);
+    while (!nx_list_empty(&q->conn_ios)) {
+        nx_conn_io *k = nx_list_entry(q->conn_ios.next, nx_conn_io, in_all);
 
-        nx_carrier_close(k, NX_CLOSE_DONE, "the process ends");
-        nx_carrier_destroy(k);
+        nx_conn_io_close(k, NX_CLOSE_DONE, "the process ends");
+        nx_conn_io_destroy(k);
     }
     nx_log_limit_end(&q->refusals, NX_LOG_WARN);
     nx_loop_fd_remove(q->config.loop, &q->fd);

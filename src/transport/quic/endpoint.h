@@ -3,28 +3,28 @@
  *
  *   endpoint.c  the socket on the loop; whose packet is this?
  *   accept.c    packets that belong to no connection
- *   carrier.c   a connection with its timer and its ids; carrier_out.c its way out
+ *   connection.c   a connection with its timer and its ids; conn_io_out.c its way out
  *   roam.c      which addresses a connection uses
  *   settle.c    which connection a link uses
  *   dial.c      racing addresses
  *   link.c      the operations of a link, and its end
  *
- * A carrier is one connection at its endpoint.  A link has one that it uses, once
+ * A connection is one connection at its endpoint.  A link has one that it uses, once
  * that is settled, and before that any number that might become it.
  *
  * What may happen when: up-calls come from nx_conn_read (data, with ngtcp2 on the
- * stack of *that* carrier), from the carrier's work after it, and from a link's
+ * stack of *that* connection), from the connection's work after it, and from a link's
  * task.  Whatever the callee does, operations only queue and defer; links are
- * freed by their task and carriers by their timer, never on the way.
+ * freed by their task and conn_ios by their timer, never on the way.
  */
 #ifndef NX_QUIC_ENDPOINT_H
 #define NX_QUIC_ENDPOINT_H
 
+#include "base/containers/map.h"
 #include "base/log_limit.h"
-#include "base/map.h"
-#include "transport/quic/conn.h"
+#include "transport/quic/conn/conn.h"
 #include "transport/quic/quic.h"
-#include "transport/quic/udp.h"
+#include "transport/quic/udp/udp.h"
 
 enum {
     NX_QUIC_SAME_HOST = 61440, /* bytes of a datagram to the same host (measured on loopback) */
@@ -49,7 +49,7 @@ enum {
     NX_QUIC_FRAME_BEST = 32768,
 };
 
-typedef struct nx_carrier nx_carrier;
+typedef struct nx_conn_io nx_conn_io;
 typedef struct nx_quic_link nx_quic_link;
 
 /* A batch of datagrams that the socket has not taken yet. */
@@ -70,17 +70,17 @@ struct nx_quic {
     uint64_t window;               /* that the next connection grants, unless it is to a seed */
     uint8_t secret[NX_SECRET_SIZE];
 
-    nx_map by_cid;    /* nx_carrier: connection ids that we made, and the hashes of
+    nx_map by_cid;    /* nx_conn_io: connection ids that we made, and the hashes of
                          those that diallers made (endpoint.c) */
     nx_map by_member; /* nx_quic_link: those that are neither down nor closed */
-    nx_list carriers, links;
-    size_t half_open; /* accepted carriers in their handshake */
-    nx_carrier *last; /* whom the last datagram was for: the next one too, mostly */
+    nx_list conn_ios, links;
+    size_t half_open; /* accepted conn_ios in their handshake */
+    nx_conn_io *last; /* whom the last datagram was for: the next one too, mostly */
     uint64_t last_cid;
 
     nx_quic_out out;
     bool blocked;    /* |out| waits for the socket */
-    nx_list stalled; /* nx_carrier.in_stalled */
+    nx_list stalled; /* nx_conn_io.in_stalled */
 
     size_t strays; /* answers to packets of no connection, since ... */
     uint64_t strays_ns;
@@ -93,7 +93,7 @@ struct nx_quic {
     nx_event *drained;
 };
 
-struct nx_carrier {
+struct nx_conn_io {
     nx_quic *q;
     nx_conn *conn; /* NULL: closed; what is left answers late packets */
     nx_quic_link *link;
@@ -132,12 +132,12 @@ struct nx_quic_link {
     nx_tls_target target;
     nx_sendq sendq;
     nx_quic_link_state state;
-    nx_carrier *used;          /* in NX_LINK_UP */
-    nx_carrier *rival;         /* came up while |used| was thought to be alive, */
+    nx_conn_io *used;          /* in NX_LINK_UP */
+    nx_conn_io *rival;         /* came up while |used| was thought to be alive, */
     uint64_t rival_ns;         /* then */
     uint64_t asked_ns;         /* when the peer was last asked on both */
     bool asked_again;          /* and before that it has answered on the rival alone */
-    nx_list carriers;          /* attempts, ours and the peer's, while settling */
+    nx_list conn_ios;          /* attempts, ours and the peer's, while settling */
     uint8_t last[NX_LAST_MAX]; /* what its connections say when it is closed */
     size_t last_len;
 
@@ -157,8 +157,8 @@ struct nx_quic_link {
 
 /* ---- endpoint.c -------------------------------------------------------------- */
 
-bool nx_quic_add_cid(nx_carrier *k, uint64_t cid);
-void nx_quic_remove_cid(nx_carrier *k, uint64_t cid);
+bool nx_quic_add_cid(nx_conn_io *k, uint64_t cid);
+void nx_quic_remove_cid(nx_conn_io *k, uint64_t cid);
 /* The key for an id that a stranger has chosen. */
 uint64_t nx_quic_hash_cid(const nx_quic *q, const uint8_t *cid, size_t len);
 /* Reads all that is in the socket when it is called.  From a task. */
@@ -168,51 +168,51 @@ void nx_quic_read_all(nx_quic *q);
 
 void nx_quic_on_stray(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len);
 
-/* ---- carrier.c --------------------------------------------------------------- */
+/* ---- connection.c --------------------------------------------------------------- */
 
 /* |target| NULL: accept the packet with header |hd|; see nx_conn_config. */
-NX_MUST_CHECK nexar_err nx_carrier_create(nx_carrier **out, nx_quic *q, const nx_udp_path *path,
+NX_MUST_CHECK nexar_err nx_conn_io_create(nx_conn_io **out, nx_quic *q, const nx_udp_path *path,
                                           const nx_tls_target *target, const ngtcp2_pkt_hd *hd,
                                           const ngtcp2_cid *retried);
-void nx_carrier_destroy(nx_carrier *k);
-void nx_carrier_read(nx_carrier *k, const nx_udp_path *path, const uint8_t *data, size_t len,
+void nx_conn_io_destroy(nx_conn_io *k);
+void nx_conn_io_read(nx_conn_io *k, const nx_udp_path *path, const uint8_t *data, size_t len,
                      uint64_t now_ns);
 /* Something was queued: write at the end of the turn. */
-void nx_carrier_wake(nx_carrier *k);
+void nx_conn_io_wake(nx_conn_io *k);
 /* Says |why| to the peer (or what it died of) and keeps only the last word; the
  * link is not told. */
-void nx_carrier_close(nx_carrier *k, nx_close_code code, const char *why);
+void nx_conn_io_close(nx_conn_io *k, nx_close_code code, const char *why);
 /* The network says that the peer cannot be reached. */
-void nx_carrier_unreachable(nx_carrier *k, const nx_udp_refusal *r);
+void nx_conn_io_unreachable(nx_conn_io *k, const nx_udp_refusal *r);
 /* When that is believed of a peer that answers nothing; UINT64_MAX: it was not said. */
-uint64_t nx_carrier_silent_at(const nx_carrier *k);
+uint64_t nx_conn_io_silent_at(const nx_conn_io *k);
 /* Draws the consequences of what ngtcp2 has said; false: |k| is closed. */
-bool nx_carrier_conclude(nx_carrier *k);
+bool nx_conn_io_conclude(nx_conn_io *k);
 
-/* ---- carrier_out.c ------------------------------------------------------------- */
+/* ---- conn_io_out.c ------------------------------------------------------------- */
 
-/* The carrier's task: writes. */
-void nx_carrier_flush(nx_task *self);
+/* The connection's task: writes. */
+void nx_conn_io_flush(nx_task *self);
 /* Sends the batch that was held back; false: still blocked. */
 bool nx_quic_unblock(nx_quic *q);
 
 /* ---- roam.c ------------------------------------------------------------------- */
 
 /* Whether |path| is the one that |k| uses. */
-bool nx_roam_is_here(const nx_carrier *k, const nx_udp_path *path);
+bool nx_roam_is_here(const nx_conn_io *k, const nx_udp_path *path);
 /* A datagram has come by another one, and was read; |k| may use that from now on. */
-void nx_roam_heard(nx_carrier *k, const nx_udp_path *path, uint64_t now_ns);
+void nx_roam_heard(nx_conn_io *k, const nx_udp_path *path, uint64_t now_ns);
 /* Calls the peer at all of its addresses, if it is time. */
-void nx_roam_call(nx_carrier *k, uint64_t now_ns);
+void nx_roam_call(nx_conn_io *k, uint64_t now_ns);
 
 /* ---- settle.c ---------------------------------------------------------------- */
 
-void nx_settle_up(nx_carrier *k);   /* its handshake is done */
-void nx_settle_used(nx_carrier *k); /* the peer has sent on it; inside nx_conn_read */
+void nx_open_resolve_up(nx_conn_io *k);   /* its handshake is done */
+void nx_open_resolve_used(nx_conn_io *k); /* the peer has sent on it; inside nx_conn_read */
 /* Time is up for the connection that has a rival. */
-void nx_settle_rival(nx_quic_link *link);
+void nx_open_resolve_rival(nx_quic_link *link);
 /* It is dead (and nx_conn_error valid). */
-void nx_settle_dead(nx_carrier *k);
+void nx_open_resolve_dead(nx_conn_io *k);
 
 /* ---- dial.c ------------------------------------------------------------------ */
 

@@ -125,12 +125,12 @@ static void test_another_version_is_refused_and_both_are_named(void **state)
     }
 }
 
-static bool carrier_in(nx_link *link, nx_conn_state state)
+static bool conn_io_in(nx_link *link, nx_conn_state state)
 {
     nx_quic_link *self = nx_list_entry(link, nx_quic_link, base);
-    nx_carrier *k = nx_list_entry(self->carriers.next, nx_carrier, in_link);
+    nx_conn_io *k = nx_list_entry(self->conn_ios.next, nx_conn_io, in_link);
 
-    return !nx_list_empty(&self->carriers) && (nx_conn_get_state(k->conn) == state);
+    return !nx_list_empty(&self->conn_ios) && (nx_conn_get_state(k->conn) == state);
 }
 
 /* ---- seeds and joiners ------------------------------------------------------- */
@@ -225,7 +225,7 @@ static void test_a_stranger_that_says_nothing_is_closed(void **state)
     address = nxt_loopback(nx_quic_port(c.at[0].quic));
     assert_int_equal(nx_quic_dial(c.at[1].quic, &target, &NXT_UP, &p, &p.link), NEXAR_OK);
     /* What the link would send first is taken away from it. */
-    nxt_until(c.loop, carrier_in(p.link, NX_CONN_HANDSHAKE));
+    nxt_until(c.loop, conn_io_in(p.link, NX_CONN_HANDSHAKE));
     nx_list_entry(p.link, nx_quic_link, base)->sendq.lanes[NX_LANE_CONTROL].blocked = true;
     nxt_until(c.loop, p.down);
     assert_true(p.up);

@@ -7,8 +7,8 @@
 
 #include "oom.h"
 #include "quic_pair.h"
-#include "transport/quic/address.h"
 #include "transport/quic/endpoint.h"
+#include "transport/quic/udp/address.h"
 
 static void send_text(nx_link *link, const char *text)
 {
@@ -165,7 +165,7 @@ static void test_ipv6_works_where_there_is_any(void **state)
     nxt_cluster_close(&c);
 }
 
-static nx_carrier *carrier_of(nx_link *link)
+static nx_conn_io *conn_io_of(nx_link *link)
 {
     return nx_list_entry(link, nx_quic_link, base)->used;
 }
@@ -174,12 +174,12 @@ static nx_carrier *carrier_of(nx_link *link)
 static void forget(nxt_peer *p)
 {
     nx_quic_link *link = nx_list_entry(p->link, nx_quic_link, base);
-    nx_carrier *k = link->used;
+    nx_conn_io *k = link->used;
 
     nx_conn_kill(k->conn, NEXAR_EPEER, "lost by the test", true);
-    nx_carrier_close(k, NX_CLOSE_FAILED, "");
+    nx_conn_io_close(k, NX_CLOSE_FAILED, "");
     nx_quic_link_down(link, NEXAR_EPEER, "lost by the test");
-    nx_carrier_destroy(k);
+    nx_conn_io_destroy(k);
 }
 
 static void test_a_peer_that_has_forgotten_says_so(void **state)
@@ -206,10 +206,10 @@ static void dial_beside(nxt_endpoint *from, nxt_endpoint *to, uint64_t member)
     const struct sockaddr_storage a = nxt_loopback(nx_quic_port(to->quic));
     const nx_tls_target target = {.member = member};
     nx_udp_path path = {0};
-    nx_carrier *k;
+    nx_conn_io *k;
 
     assert_true(nx_address_for(&a, nx_udp_family(from->quic->udp), &path.remote));
-    assert_int_equal(nx_carrier_create(&k, from->quic, &path, &target, NULL, NULL), NEXAR_OK);
+    assert_int_equal(nx_conn_io_create(&k, from->quic, &path, &target, NULL, NULL), NEXAR_OK);
 }
 
 /* Whether the time that the rival had has passed at least once. */
@@ -411,7 +411,7 @@ static void test_a_socket_that_is_full_is_waited_for(void **state)
     /* As if the last send had said EAGAIN: a batch of nonsense is kept back. */
     q = c.at[0].quic;
     q->out.len = q->out.segment = 100;
-    q->out.path = carrier_of(p.link)->path;
+    q->out.path = conn_io_of(p.link)->path;
     q->blocked = true;
     assert_int_equal(nx_loop_fd_change(c.loop, &q->fd, EPOLLIN | EPOLLOUT), NEXAR_OK);
     send_text(p.link, "hello");

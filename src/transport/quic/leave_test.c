@@ -111,9 +111,9 @@ static void test_what_is_under_way_to_a_leaver_is_acknowledged(void **state)
 /* at[0] hears nothing any more as soon as at[1] has closed. */
 static void lose_farewell(nxt_timed *t)
 {
-    const nx_list *carriers = &t->c.at[1].quic->carriers;
+    const nx_list *conn_ios = &t->c.at[1].quic->conn_ios;
 
-    if (nx_list_entry(carriers->next, nx_carrier, in_all)->conn == NULL) {
+    if (nx_list_entry(conn_ios->next, nx_conn_io, in_all)->conn == NULL) {
         nxt_timed_deafen(t, 0);
         nxt_timed_lose(t, 0);
         t->between = NULL;

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
-#include "transport/quic/address.h"
+#include "base/text/sentence.h"
 #include "transport/quic/endpoint.h"
+#include "transport/quic/udp/address.h"
 
 static const uint64_t DRAIN_NS = UINT64_C(5000000000);
 static const uint64_t WORD_NS = UINT64_C(250000000); /* a few round trips of most networks */
@@ -42,7 +42,7 @@ nexar_err nx_quic_link_create(nx_quic_link **out, nx_quic *q, const nx_tls_targe
     link->target = *target;
     link->timer.on_expire = on_timer;
     nx_task_init(&link->task, on_task);
-    nx_list_init(&link->carriers);
+    nx_list_init(&link->conn_ios);
     nx_list_init(&link->in_all);
     err = nx_sendq_init(&link->sendq);
     if ((err == NEXAR_OK) && (target->member != 0) && !nx_tls_is_seed(q->tls)) {
@@ -89,39 +89,39 @@ void nx_quic_link_leave_map(nx_quic_link *link)
     }
 }
 
-static void close_carrier(const nx_quic_link *link, nx_carrier *k, nx_close_code code,
+static void close_conn_io(const nx_quic_link *link, nx_conn_io *k, nx_close_code code,
                           const char *why)
 {
     if ((link->last_len > 0) && (k->conn != NULL)) {
         nx_conn_keep_last(k->conn, link->last, link->last_len);
         k->outlasts = true;
     }
-    nx_carrier_close(k, code, why);
+    nx_conn_io_close(k, code, why);
 }
 
-static void close_carriers(nx_quic_link *link, nx_close_code code, const char *why)
+static void close_conn_ios(nx_quic_link *link, nx_close_code code, const char *why)
 {
-    nx_carrier *used = link->used;
+    nx_conn_io *used = link->used;
     nx_list *at;
 
     link->used = NULL;
     if (used != NULL) {
-        close_carrier(link, used, code, why);
+        close_conn_io(link, used, code, why);
     }
-    while ((at = nx_list_pop(&link->carriers)) != NULL) {
-        close_carrier(link, nx_list_entry(at, nx_carrier, in_link), code, why);
+    while ((at = nx_list_pop(&link->conn_ios)) != NULL) {
+        close_conn_io(link, nx_list_entry(at, nx_conn_io, in_link), code, why);
     }
 }
 
 /* A connection that waited for this link to go: it is the next one. */
 static void release_rival(nx_quic_link *link)
 {
-    nx_carrier *rival = link->rival;
+    nx_conn_io *rival = link->rival;
 
     link->rival = NULL;
     if ((rival != NULL) && (rival->conn != NULL)) {
         rival->link = NULL;
-        nx_settle_up(rival);
+        nx_open_resolve_up(rival);
     }
 }
 
@@ -140,7 +140,7 @@ void nx_quic_link_down(nx_quic_link *link, nexar_err err, const char *why)
     nx_quic_link_leave_map(link);
     nx_loop_timer_cancel(link->q->config.loop, &link->timer);
     (void)nx_sentence(tell, sizeof(tell), "the link is down: %.400s", link->why);
-    close_carriers(link, NX_CLOSE_DONE, tell);
+    close_conn_ios(link, NX_CLOSE_DONE, tell);
     nx_sendq_fail(&link->sendq, err);
     nx_loop_defer(link->q->config.loop, &link->task);
 }
@@ -165,14 +165,14 @@ static void destroy(nx_quic_link *link)
 
 void nx_quic_link_end(nx_quic_link *link)
 {
-    nx_carrier *rival = link->rival;
+    nx_conn_io *rival = link->rival;
 
     nx_quic_link_leave_map(link);
     link->rival = NULL;
     if (rival != NULL) {
         rival->link = NULL;
     }
-    close_carriers(link, NX_CLOSE_DONE, "the link was closed");
+    close_conn_ios(link, NX_CLOSE_DONE, "the link was closed");
     nx_sendq_fail(&link->sendq, NEXAR_ECANCELED);
     nx_quic_link_deliver(link);
     destroy(link);
@@ -211,7 +211,7 @@ static void take_leave(nx_quic_link *link)
         link->word_ns = next;
         (void)!nx_loop_timer_set(loop, &link->timer,
                                  (next < link->give_up_ns) ? next : link->give_up_ns);
-        nx_carrier_wake(link->used);
+        nx_conn_io_wake(link->used);
     }
 }
 
@@ -249,7 +249,7 @@ static void on_task(nx_task *self)
         take_leave(link);
         if (is_spent(link)) {
             nx_quic_link_leave_map(link);
-            close_carriers(link, NX_CLOSE_DONE, "the link was closed");
+            close_conn_ios(link, NX_CLOSE_DONE, "the link was closed");
             release_rival(link);
             nx_quic_link_end(link);
         }
@@ -291,7 +291,7 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
     if (link->closing && (!is_dialling(link) || (now_ns >= link->give_up_ns))) {
         on_closing_timer(link);
     } else if (link->state == NX_LINK_UP) {
-        nx_settle_rival(link);
+        nx_open_resolve_rival(link);
     } else if (is_dialling(link)) {
         nx_dial_next(link);
     } else if (link->state == NX_LINK_SETTLING) {
@@ -310,7 +310,7 @@ static nexar_err state_error(const nx_quic_link *link)
 static void queued(nx_quic_link *link)
 {
     if (link->used != NULL) {
-        nx_carrier_wake(link->used);
+        nx_conn_io_wake(link->used);
     }
 }
 
@@ -389,11 +389,11 @@ static void link_info(const nx_link *base, nx_link_info *info)
     const nx_quic_link *link = of((nx_link *)base);
     static const char *const states[] = {
         [NX_LINK_SETTLING] = "dialling", [NX_LINK_UP] = "up", [NX_LINK_DOWN] = "down"};
-    const nx_carrier *k = link->used;
+    const nx_conn_io *k = link->used;
 
     *info = (nx_link_info){.state = states[link->state]};
-    if ((k == NULL) && !nx_list_empty(&link->carriers)) {
-        k = nx_list_entry(link->carriers.next, nx_carrier, in_link);
+    if ((k == NULL) && !nx_list_empty(&link->conn_ios)) {
+        k = nx_list_entry(link->conn_ios.next, nx_conn_io, in_link);
     }
     if ((k == NULL) || (k->conn == NULL)) {
         return;

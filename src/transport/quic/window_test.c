@@ -1,7 +1,7 @@
 /* window_test.c - what a peer may have under way to us: its share of the socket's buffer. */
 
 #include "quic_pair.h"
-#include "transport/quic/conn_impl.h"
+#include "transport/quic/conn/conn_impl.h"
 #include "transport/quic/endpoint.h"
 
 static const nx_conn *conn_of(nx_link *link)

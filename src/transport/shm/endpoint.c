@@ -8,9 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/place.h"
-#include "base/sys.h"
-#include "transport/shm/inner.h"
+#include "base/os/cpu.h"
+#include "base/os/sys.h"
+#include "shm_inner.h"
 
 enum { ACCEPTS = 16 };                             /* in one turn */
 static const uint64_t MOVE_NS = UINT64_C(2000000); /* between two moves */
@@ -59,7 +59,7 @@ void nx_shm_wake(nx_shm_link *link)
 static void note_core(nx_shm_link *link)
 {
     _Atomic uint32_t *core = &nx_shm_way_out(link)->core;
-    const uint32_t here = nx_place_here() + 1;
+    const uint32_t here = nx_cpu_here() + 1;
 
     if (atomic_load_explicit(core, memory_order_relaxed) != here) {
         atomic_store_explicit(core, here, memory_order_relaxed);
@@ -195,7 +195,7 @@ static unsigned load_of(const void *ctx, uint32_t core)
 static bool on_bell_crowd(nx_fd *fd)
 {
     nx_shm *shm = nx_list_entry(fd, nx_shm, bell);
-    const uint32_t here = nx_place_here();
+    const uint32_t here = nx_cpu_here();
     const uint64_t now_ns = nx_loop_now(shm->config.loop);
 
     if (now_ns - shm->moved_ns < MOVE_NS) {
@@ -206,10 +206,10 @@ static bool on_bell_crowd(nx_fd *fd)
 
         if ((link->state == NX_SHM_UP) && (link->member < shm->member) &&
             (atomic_load_explicit(&nx_shm_way_in(link)->core, memory_order_relaxed) == here + 1)) {
-            const uint32_t to = nx_place_least(here, load_of, shm);
+            const uint32_t to = nx_cpu_least(here, load_of, shm);
 
             shm->moved_ns = now_ns;
-            return (to != here) && nx_place_go(to);
+            return (to != here) && nx_cpu_go(to);
         }
     }
     return false;

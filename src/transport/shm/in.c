@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "transport/shm/inner.h"
+#include "shm_inner.h"
 
 enum {
     RECORDS = 64, /* of a ring in one turn */

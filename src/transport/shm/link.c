@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/sys.h"
-#include "transport/shm/inner.h"
+#include "base/os/sys.h"
+#include "shm_inner.h"
 
 enum { TELLS = 256 }; /* on_sent in one turn */
 
@@ -475,7 +475,7 @@ nexar_err nx_shm_link_create(nx_shm *shm, uint64_t member, nx_shm_link **out)
     link->socket.fd = link->process.fd = link->bell = link->segment_fd = -1;
     link->timer.on_expire = on_drain_late;
     for (int i = 0; i < NX_SHM_LENGTHS; i++) {
-        nx_ways_init(&link->ways[i], NX_BY_RING);
+        nx_adaptive_init(&link->ways[i], NX_BY_RING);
     }
     nx_list_init(&link->parked);
     nx_list_init(&link->dirty);

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/copy.h"
-#include "transport/shm/inner.h"
+#include "base/memory/copy.h"
+#include "shm_inner.h"
 
 enum { EXPECT_NS = 20000, EXPECT_MOST_NS = 1000000 };
 enum { TURN = 32 }; /* chunks of one offer, then the next has its turn */

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/sys.h"
-#include "transport/shm/inner.h"
+#include "base/os/sys.h"
+#include "shm_inner.h"
 
 enum { TRIES = 3 };
 

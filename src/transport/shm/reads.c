@@ -9,8 +9,8 @@
  *
  * Whether the ring is the faster way depends on where the two cores are, and a hypervisor
  * moves them: with 46 ns for a word between them 1 MiB takes 55 us by the ring and 90 read by
- * the receiver, with 236 it takes 190 and 100.  So the receiver measures both (ways.h), and
- * takes an offer at once if reading is faster now.
+ * the receiver, with 236 it takes 190 and 100.  So the receiver measures both (adaptive_choice.h),
+ * and takes an offer at once if reading is faster now.
  *
  * What was read counts only if the sender had not closed the link meanwhile: it says so
  * in the segment before it gives the memory back to its owner.
@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/stream.h"
-#include "base/sys.h"
-#include "transport/shm/inner.h"
+#include "base/memory/nontemporal_copy.h"
+#include "base/os/sys.h"
+#include "shm_inner.h"
 
 /* How long a sender may be silent.  It puts 256 KiB into the ring, and takes as much from
  * another, in less.  One that has begun to push may have lost its core for a moment: it gets
@@ -84,7 +84,7 @@ static bool take_rest(nx_shm_link *link, nx_shm_read *r)
 
 /* ---- which way is the faster ------------------------------------------------------- */
 
-static nx_ways *ways_for(nx_shm_link *link, uint64_t len)
+static nx_adaptive *ways_for(nx_shm_link *link, uint64_t len)
 {
     return &link->ways[(len < MIDDLE) ? 0 : (len < LONG) ? 1 : 2];
 }
@@ -94,7 +94,7 @@ static nx_ways *ways_for(nx_shm_link *link, uint64_t len)
  * it; those behind it as it is done now, without tries. */
 static void choose_way(nx_shm_link *link, nx_shm_read *r)
 {
-    nx_ways *w = ways_for(link, r->offer.len);
+    nx_adaptive *w = ways_for(link, r->offer.len);
 
     if (link->nreads > 1) {
         link->watched = (link->watched == r) ? NULL : link->watched; /* one that had its slot */
@@ -104,7 +104,7 @@ static void choose_way(nx_shm_link *link, nx_shm_read *r)
         }
         return;
     }
-    link->way = nx_ways_next(w);
+    link->way = nx_adaptive_next(w);
     link->watched = ((link->way == NX_BY_RING) || take_rest(link, r)) ? r : NULL;
     link->watched_ns = nx_loop_refresh(link->shm->config.loop);
     link->watched_bytes = link->bytes_received;
@@ -114,8 +114,8 @@ static void choose_way(nx_shm_link *link, nx_shm_read *r)
 static void note_end(nx_shm_link *link, const nx_shm_read *r, uint64_t len)
 {
     if (link->watched == r) {
-        nx_ways_took(ways_for(link, len), link->way, link->bytes_received - link->watched_bytes,
-                     nx_loop_refresh(link->shm->config.loop) - link->watched_ns);
+        nx_adaptive_took(ways_for(link, len), link->way, link->bytes_received - link->watched_bytes,
+                         nx_loop_refresh(link->shm->config.loop) - link->watched_ns);
         link->watched = NULL;
     }
 }
@@ -240,7 +240,7 @@ static void put_past(nx_shm_link *link, uint64_t id, uint64_t at, const uint8_t 
         if (to == NULL) {
             n = len;
         } else {
-            nx_stream_piece(to, data, n);
+            nx_nontemporal_piece(to, data, n);
         }
         up->on_data(link->base.up_ctx, &link->base, id, at, (to == NULL) ? data : to, n);
         at += n;

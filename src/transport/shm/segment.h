@@ -25,8 +25,8 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "byte_ring.h"
 #include "transport/shm/claim.h"
-#include "transport/shm/ring.h"
 #include "transport/transport.h"
 
 typedef enum nx_shm_ring { NX_SHM_CONTROL, NX_SHM_MESSAGE, NX_SHM_DATA, NX_SHM_RINGS } nx_shm_ring;

@@ -57,7 +57,7 @@
 
 #include <stdbool.h>
 
-#include "base/pidfd.h"
+#include "base/os/pidfd.h"
 #include "base/random.h"
 #include "loop/loop.h"
 #include "transport/transport.h"

@@ -7,10 +7,10 @@
 #include <sys/epoll.h>
 
 #include "base/alloc.h"
-#include "base/sys.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
+#include "base/os/sys.h"
 #include "conformance.h"
-#include "transport/shm/inner.h"
+#include "shm_inner.h"
 #include "unit.h"
 
 typedef struct world world;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "transport/shm/inner.h"
+#include "shm_inner.h"
 #include "unit.h"
 
 enum { FAR = 64 << 20 };
@@ -728,7 +728,7 @@ static uint8_t *begin_reading(both *t)
     until(t->loop, &t->a.ups, 1);
     link = nx_shm_from_base(t->b.link);
     for (int i = 0; i < NX_SHM_LENGTHS; i++) {
-        nx_ways_init(&link->ways[i], NX_BY_READING);
+        nx_adaptive_init(&link->ways[i], NX_BY_READING);
     }
     return memory;
 }
@@ -745,7 +745,7 @@ static void test_a_receiver_reads_at_once_where_that_is_faster(void **state)
     send_parts(&t, memory, 1);
     assert_int_equal(link->way, NX_BY_READING);
     assert_int_equal(link->ways[1].costs[NX_BY_READING], 1);
-    for (int i = 0; i < 3 * NX_WAYS_FIRST; i++) { /* the ring is tried meanwhile */
+    for (int i = 0; i < 3 * NX_ADAPTIVE_FIRST; i++) { /* the ring is tried meanwhile */
         send_parts(&t, memory, 1 + i % PARTS);
     }
     assert_int_equal(t.a.downs + t.b.downs, 0);

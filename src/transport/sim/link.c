@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "transport/sim/internal.h"
+#include "sim_inner.h"
 
 enum { EVENTS = NX_SIM_PACKETS + 3 }; /* of a link: its packets, up, fin, drain */
 

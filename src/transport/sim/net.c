@@ -2,8 +2,8 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "base/vec.h"
-#include "transport/sim/internal.h"
+#include "base/containers/vec.h"
+#include "sim_inner.h"
 
 enum { SECOND_NS = 1000000000 };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "transport/sim/internal.h"
+#include "sim_inner.h"
 
 enum { SHARING = 4 }; /* parts that share the wire */
 

@@ -5,10 +5,10 @@
 #include <sys/epoll.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
-#include "base/sys.h"
-#include "transport/quic/address.h"
-#include "transport/tcp/inner.h"
+#include "base/os/sys.h"
+#include "base/text/sentence.h"
+#include "tcp_inner.h"
+#include "transport/quic/udp/address.h"
 #include "wire/wire.h"
 
 enum { KEEP_PROBES = 3 };
@@ -230,7 +230,7 @@ void nx_tcp_conn_up(nx_tcp_conn *c)
         nx_loop_defer(c->t->config.loop, &c->task);
         return;
     }
-    nx_tcp_settle_up(c);
+    nx_tcp_open_resolve_up(c);
 }
 
 void nx_tcp_conn_keep(nx_tcp_conn *c)
@@ -289,7 +289,7 @@ void nx_tcp_conn_die(nx_tcp_conn *c)
     if ((c->state == NX_TCP_ENDING) || (c->state == NX_TCP_DEAD)) {
         return;
     }
-    nx_tcp_settle_dead(c);
+    nx_tcp_open_resolve_dead(c);
     if ((c->state == NX_TCP_ENDING) || (c->state == NX_TCP_DEAD)) {
         return;
     }

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/sentence.h"
-#include "base/sys.h"
-#include "transport/tcp/inner.h"
+#include "base/os/sys.h"
+#include "base/text/sentence.h"
+#include "tcp_inner.h"
 
 ssize_t nx_tcp_conn_pull(gnutls_transport_ptr_t ptr, void *to, size_t len)
 {
@@ -57,7 +57,7 @@ static void on_use(void *ctx)
         return;
     }
     c->used = true;
-    nx_tcp_settle_used(c);
+    nx_tcp_open_resolve_used(c);
 }
 
 static void on_frame(void *ctx, nx_lane lane, const void *data, size_t len)

@@ -4,8 +4,8 @@
 #include <sys/epoll.h>
 
 #include "base/alloc.h"
-#include "base/sys.h"
-#include "transport/tcp/inner.h"
+#include "base/os/sys.h"
+#include "tcp_inner.h"
 
 enum { RECORD_ROOM = NX_TCP_RECORD + 256 }; /* a record with its head and tag */
 

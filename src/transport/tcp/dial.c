@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
-#include "base/sys.h"
-#include "transport/quic/address.h"
-#include "transport/tcp/inner.h"
+#include "base/os/sys.h"
+#include "base/text/sentence.h"
+#include "tcp_inner.h"
+#include "transport/quic/udp/address.h"
 
 static const uint64_t STAGGER_NS = UINT64_C(50000000);
 

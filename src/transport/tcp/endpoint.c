@@ -5,9 +5,9 @@
 #include <sys/epoll.h>
 
 #include "base/alloc.h"
-#include "base/sys.h"
-#include "transport/quic/address.h"
-#include "transport/tcp/inner.h"
+#include "base/os/sys.h"
+#include "tcp_inner.h"
+#include "transport/quic/udp/address.h"
 
 enum {
     HALF_OPEN_MOST = 256, /* accepted connections that nobody uses yet */
@@ -38,7 +38,7 @@ static void make_room(nx_tcp *t)
         nx_tcp_conn *c = nx_list_entry(at, nx_tcp_conn, in_all);
 
         nx_tcp_conn_fail(c, NEXAR_ECONNECT, "the handshake takes too long, and others wait");
-        nx_tcp_settle_dead(c);
+        nx_tcp_open_resolve_dead(c);
         nx_tcp_conn_destroy(c);
     }
 }

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/sentence.h"
-#include "transport/quic/address.h"
-#include "transport/tcp/inner.h"
+#include "base/text/sentence.h"
+#include "tcp_inner.h"
+#include "transport/quic/udp/address.h"
 
 static const uint64_t DRAIN_NS = UINT64_C(5000000000);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "wire/wire.h"
 
 void nx_tcp_parser_init(nx_tcp_parser *p, const nx_tcp_parser_up *up, void *ctx)

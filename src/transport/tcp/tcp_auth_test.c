@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "quic_pair.h"
-#include "transport/tcp/inner.h"
+#include "tcp_inner.h"
 
 /* The cluster of quic_pair.h, whose members have endpoints of TCP too. */
 typedef struct tcp_cluster {

@@ -5,11 +5,11 @@
 #include <sys/epoll.h>
 
 #include "base/alloc.h"
-#include "base/sys.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
+#include "base/os/sys.h"
 #include "conformance.h"
 #include "quic_pair.h"
-#include "transport/tcp/inner.h"
+#include "tcp_inner.h"
 
 typedef struct end {
     nx_identity *identity;

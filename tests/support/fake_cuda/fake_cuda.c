@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "driver.h" /* the types; the calls must fit them */
 #include "ptx_run.h"
 #include "sim_memory.h"

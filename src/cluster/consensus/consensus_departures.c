@@ -1,0 +1,246 @@
+/* consensus_departures.c - who has gone: ballots, the quorum, how it is learned, and who is told.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/text/sentence.h"
+#include "consensus_inner.h"
+
+/* ---- it is over for this rank -------------------------------------------------- */
+
+static void end(nx_consensus *a)
+{
+    a->ended = true;
+    a->running = false;
+    a->ops->ended(a->ctx, NEXAR_EPEER, a->why);
+}
+
+/* This rank is held for dead: by |by|, or by nobody in particular. */
+static void be_excluded(nx_consensus *a, uint32_t by)
+{
+    if (by == NX_CONSENSUS_NOBODY) {
+        (void)nx_sentence(a->why, sizeof(a->why), "the others hold this rank for dead");
+    } else {
+        (void)nx_sentence(a->why, sizeof(a->why),
+                          "rank %" PRIu32 " and others hold this rank for dead", by);
+    }
+    end(a);
+}
+
+void nx_consensus_end_as_minority(nx_consensus *a)
+{
+    (void)nx_sentence(a->why, sizeof(a->why),
+                      "%" PRIu32 " of %" PRIu32 " ranks are left: no majority",
+                      a->config.size - a->dead.count, a->config.size);
+    end(a);
+}
+
+/* ---- quorum -------------------------------------------------------------------- */
+
+/* Whether |alive| of |size| are a majority; |first|: rank 0 is one of them. */
+static bool is_majority(uint32_t alive, uint32_t size, bool first)
+{
+    return (alive > size - alive) || ((alive == size - alive) && first);
+}
+
+bool nx_consensus_has_quorum(const nx_consensus *a)
+{
+    return (a->config.quorum == NX_QUORUM_NONE) ||
+           is_majority(a->config.size - a->dead.count, a->config.size,
+                       !nx_rankset_has(&a->dead, 0));
+}
+
+/* Without it this rank need not wait for others any more.  Of those who asked to leave, and have,
+ * most have been told of the decision, and told others: it may be on its way here. */
+static bool may_have_quorum(const nx_consensus *a)
+{
+    const nx_consensus_value *v = nx_consensus_accepted(a);
+    uint32_t size = a->config.size;
+
+    for (uint32_t rank = 0;
+         (v != NULL) && (rank = nx_rankset_next(&v->leavers, rank)) < v->leavers.n; rank++) {
+        size -= nx_rankset_has(&a->dead, rank) && nx_rankset_has(&a->left, rank);
+    }
+    return nx_consensus_has_quorum(a) ||
+           ((size < a->config.size) && is_majority(a->config.size - a->dead.count, size, true));
+}
+
+/* ---- a new ballot -------------------------------------------------------------- */
+
+/* |dead| has grown: a new ballot. */
+static void begin_ballot(nx_consensus *a)
+{
+    const uint64_t older = (a->slots[0].seq < a->slots[1].seq) ? 0 : 1;
+
+    if (!may_have_quorum(a)) {
+        nx_consensus_end_as_minority(a);
+        return;
+    }
+    nx_consensus_find_place(a);
+    nx_consensus_slot_again(a, &a->slots[older]);
+    if (!a->ended) {
+        nx_consensus_slot_again(a, &a->slots[1 - older]);
+    }
+    nx_consensus_end_again(a);
+}
+
+/* Of deaths all are told (reliable_broadcast.h); of those who have left only those who hear of it
+ * here: so they tell each other, along the tree.  With each ballot there are other neighbours to
+ * tell. */
+static void spread(nx_consensus *a)
+{
+    for (uint32_t i = 0; !a->ended && (i < a->tree.nchildren); i++) {
+        nx_consensus_notify(a, a->tree.children[i]);
+    }
+    if (!a->ended && !nx_consensus_is_root(a)) {
+        nx_consensus_notify(a, a->tree.parent);
+    }
+}
+
+/* One that has left may be a leaver that was let go, has not heard of it, and waits for this rank,
+ * which will not speak to it any more: then it learns it by this (nx_consensus_on_gone). */
+static void tell_leaver(nx_consensus *a, const nx_consensus_slot *s, uint32_t rank)
+{
+    if (nx_rankset_has(&a->dead, rank) && nx_rankset_has(&a->left, rank) &&
+        nx_rankset_has(&s->acc.leavers, rank)) {
+        nx_consensus_notify(a, rank);
+    }
+}
+
+/* |dead| has grown, and the tree has not been found anew. */
+static void bid_farewell(nx_consensus *a)
+{
+    const nx_consensus_slot *s = &a->slots[a->next & 1];
+
+    if (!a->running || (s->acc.ballot == 0)) {
+        return;
+    }
+    for (uint32_t i = 0; i < a->tree.nchildren; i++) {
+        tell_leaver(a, s, a->tree.children[i]);
+    }
+    if (!nx_consensus_is_root(a)) {
+        tell_leaver(a, s, a->tree.parent);
+    }
+}
+
+/* |dead| has grown. */
+static void on_grown(nx_consensus *a)
+{
+    bid_farewell(a);
+    begin_ballot(a);
+    if (a->left.count > 0) {
+        spread(a);
+    }
+}
+
+/* ---- what is learned ----------------------------------------------------------- */
+
+/* |rank| has left, as is said; or, which counts more, has failed: of one that cannot be found some
+ * may only guess that it has left. */
+static void note_left(nx_consensus *a, uint32_t rank)
+{
+    (void)nx_rankset_add(&a->left, rank);
+    if (!nx_rankset_has(&a->fell, rank)) {
+        (void)nx_rankset_add(&a->gone, rank);
+    }
+}
+
+static void note_fell(nx_consensus *a, uint32_t rank)
+{
+    (void)nx_rankset_add(&a->fell, rank);
+    (void)nx_rankset_remove(&a->gone, rank);
+}
+
+void nx_consensus_failed(nx_consensus *a, uint32_t rank)
+{
+    if (nx_consensus_is_over(a) || (rank >= a->config.size)) {
+        return;
+    }
+    if (rank == a->config.self) {
+        be_excluded(a, NX_CONSENSUS_NOBODY);
+        return;
+    }
+    note_fell(a, rank);
+    if (nx_rankset_add(&a->dead, rank)) {
+        on_grown(a);
+    }
+}
+
+void nx_consensus_left(nx_consensus *a, uint32_t rank)
+{
+    if (nx_consensus_is_over(a) || (rank >= a->config.size) || (rank == a->config.self)) {
+        return;
+    }
+    note_left(a, rank);
+    if (nx_rankset_add(&a->dead, rank)) {
+        on_grown(a);
+    }
+}
+
+void nx_consensus_remind(nx_consensus *a)
+{
+    uint32_t ranks[NX_CONSENSUS_FANOUT_MAX];
+    const uint32_t n = nx_consensus_waits_for(a, ranks, NX_CONSENSUS_FANOUT_MAX);
+
+    for (uint32_t i = 0; i < n; i++) {
+        nx_consensus_notify(a, ranks[i]);
+    }
+}
+
+void nx_consensus_learn(nx_consensus *a)
+{
+    bool grown = false;
+
+    for (uint32_t rank = nx_rankset_next(&a->in_dead, 0); rank < a->in_dead.n;
+         rank = nx_rankset_next(&a->in_dead, rank + 1)) {
+        if (nx_rankset_has(&a->in_left, rank)) {
+            note_left(a, rank);
+        } else {
+            note_fell(a, rank);
+        }
+        if (nx_rankset_add(&a->dead, rank)) {
+            grown = true;
+            a->ops->learned(a->ctx, rank);
+        }
+    }
+    if (grown) {
+        on_grown(a);
+    }
+}
+
+/* ---- one holds the other for dead ---------------------------------------------- */
+
+/* Whether |m| says that this rank has left, and it asked to in what it has accepted, or decided. */
+static bool lets_us_go(nx_consensus *a, const nx_consensus_msg *m)
+{
+    const nx_consensus_slot *s = a->running ? &a->slots[a->next & 1] : nx_consensus_last(a);
+
+    return (s != NULL) && (s->acc.ballot > 0) && !a->config.early &&
+           nx_rankset_has(m->left, a->config.self) &&
+           nx_rankset_has(&s->acc.leavers, a->config.self);
+}
+
+/* This rank is held for dead by |from|.  Whoever is said to have left, and has not, is one whom
+ * others have let go: that it leaves is decided, and what is decided is what it has accepted. */
+void nx_consensus_on_gone(nx_consensus *a, uint32_t from, const nx_consensus_msg *m)
+{
+    if (!lets_us_go(a, m)) {
+        be_excluded(a, from);
+    } else if (a->running) {
+        nx_consensus_decide_told(a, &a->slots[a->next & 1], from);
+    }
+}
+
+/* |from|, whom we hold for dead.  One that has left may have said what was decided before. */
+void nx_consensus_on_dead(nx_consensus *a, uint32_t from, const nx_consensus_msg *m)
+{
+    nx_consensus_slot *s = &a->slots[a->next & 1];
+
+    if ((m->kind == NX_CONSENSUS_DECIDE) && nx_rankset_has(&a->left, from) && !a->config.early &&
+        a->running && (s->seq == m->seq) && !nx_rankset_has(m->dead, a->config.self)) {
+        nx_consensus_value_copy(&s->acc, m->value);
+        nx_consensus_decide_told(a, s, from);
+    } else if ((m->kind != NX_CONSENSUS_NEWS) || !nx_rankset_has(m->dead, a->config.self)) {
+        nx_consensus_notify(a, from); /* not two to each other for ever */
+    }
+}

@@ -1,0 +1,40 @@
+/*
+ * sink.h - lines on their way to a descriptor that may be slow.
+ *
+ * Lines wait here, so that whoever adds them never blocks; they leave in the
+ * order they came.  A descriptor that takes no more breaks the sink for good,
+ * and lines are dropped from then on.
+ */
+#ifndef NX_OUTPUT_SINK_H
+#define NX_OUTPUT_SINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct nx_output_sink {
+    int to;     /* borrowed */
+    int broken; /* errno of why it takes no more; 0: it does */
+    char *data; /* from |at| on |len| bytes wait */
+    size_t at, len, room;
+} nx_output_sink;
+
+void nx_output_sink_init(nx_output_sink *s, int to);
+void nx_output_sink_fini(nx_output_sink *s);
+
+/* Adds |prefix| and the |len| bytes of |line|, and an end if it has none. */
+void nx_output_sink_line(nx_output_sink *s, const char *prefix, const char *line, size_t len);
+
+/* Adds the |len| bytes of |bytes| as they are. */
+void nx_output_sink_bytes(nx_output_sink *s, const char *bytes, size_t len);
+
+/* Lines wait to be written; and so many that no more should be made. */
+bool nx_output_sink_waits(const nx_output_sink *s);
+bool nx_output_sink_full(const nx_output_sink *s);
+
+/* To be called when |to| can be written (poll says so): does not block then. */
+void nx_output_sink_flush(nx_output_sink *s);
+
+/* Breaks it: |why| is an errno. */
+void nx_output_sink_break(nx_output_sink *s, int why);
+
+#endif /* NX_OUTPUT_SINK_H */

@@ -1,0 +1,17 @@
+/* program_check.h - whether a program can be run here, before it is. */
+#ifndef NX_PROGRAM_CHECK_H
+#define NX_PROGRAM_CHECK_H
+
+#include "base/error.h"
+
+/*
+ * Looks for |name| as execvp does, and asks the dynamic loader of an ELF program for its
+ * libraries; the program does not run.  Blocks as long as the loader takes.
+ *
+ * NEXAR_EINVAL
+ *     It is not there, is not executable, or a library is missing: the sentence names it.
+ * NEXAR_ESYS, NEXAR_ENOMEM
+ */
+NX_MUST_CHECK nexar_err nx_compiled_check(const char *name);
+
+#endif /* NX_PROGRAM_CHECK_H */

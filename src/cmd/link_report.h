@@ -1,0 +1,17 @@
+/* links.h - `nexar info --links`: what connects the ranks of a world. */
+#ifndef NX_LINK_REPORT_H
+#define NX_LINK_REPORT_H
+
+#include <stdbool.h>
+
+#include <nexar.h>
+
+/* Joins the world that the environment names, lets every rank talk to every
+ * other, and prints on rank 0 a table of all links.  Returns an exit code. */
+int nx_links_show(bool json);
+
+enum { NX_TRANSPORT_ROOM = 16 };
+/* What carries messages to |peer|, into |name|: "quic"; "" if nothing does. */
+void nx_links_transport(nexar_comm *world, int peer, char name[NX_TRANSPORT_ROOM]);
+
+#endif /* NX_LINK_REPORT_H */

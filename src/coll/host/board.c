@@ -1,0 +1,603 @@
+/* board.c - arriving, waiting, sleeping and breaking. */
+#include "board.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/os/cpu.h"
+#include "base/os/sys.h"
+#include "base/spin_backoff.h"
+#include "base/text/sentence.h"
+#include "base/text/text.h"
+#include "damage.h"
+
+static const uint64_t MAGIC = UINT64_C(0x6e78626f61726431);
+enum { VERSION = 5 };
+
+/* Polls between two looks at the clock and at what is rare, about 2 us. */
+enum { POLLS = 64 };
+/* After so many of these the core is offered to others between them: somebody may be on
+ * it who should not be, perhaps the very rank that is waited for. */
+enum { ALONE = 1 };
+/* And after so many more it is seen whether it is that one.  To go takes 50 to 100 us where the
+ * other core is idle; who slept meanwhile would be woken on the core of the one that has gone: so
+ * both spin for a while longer.  Where a hypervisor has no core at hand that happens all the same;
+ * then they share one for some time, which costs 5 us for each operation. */
+enum { LOOK = 16 };
+#define PART_NS       UINT64_C(500000)
+#define PART_EVERY_NS UINT64_C(1000000)
+/* Where ranks outnumber cores: the core is given away for so long before sleeping, and after so
+ * many times the clock is read, which takes a tenth of a yield.  A wake costs two system calls and
+ * a switch, a yield one and a switch; and a core that has gone idle takes 40 us and more to come
+ * back, in which others would go to sleep as well, and so on from one operation to the next.  (The
+ * first 700 barriers of four ranks on two cores: 32 ms with four yields, up to 152, now 10.) */
+enum { YIELDS = 8 };
+#define YIELD_NS UINT64_C(100000)
+/* There, after so many operations, they see how they lie on the cores. */
+enum { SPREAD = 64 };
+
+size_t nx_board_bytes(uint32_t size)
+{
+    return offsetof(nx_board, slots) + 2 * (size_t)size * sizeof(nx_board_slot);
+}
+
+void nx_board_init(nx_board *b, uint32_t size, bool roomy)
+{
+    b->roomy = roomy;
+    b->magic = MAGIC;
+    b->version = VERSION;
+    b->size = size;
+}
+
+bool nx_board_is(const nx_board *b, uint32_t size)
+{
+    return (b->magic == MAGIC) && (b->version == VERSION) && (b->size == size);
+}
+
+/* ---- sleeping ------------------------------------------------------------------------ */
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    nx_sys_futex(word, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+/* Sleeps while |word| is |value|, until |deadline_ns| at most. */
+static void futex_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t deadline_ns)
+{
+    const struct timespec until = nx_sys_timespec(deadline_ns);
+
+    /* FUTEX_WAIT_BITSET takes a time of CLOCK_MONOTONIC, not a span. */
+    nx_sys_futex(word, FUTEX_WAIT_BITSET, value, (deadline_ns == 0) ? NULL : &until);
+}
+
+static void ring(nx_board_rank *r)
+{
+    atomic_store(&r->asleep, 0);
+    atomic_fetch_add(&r->bell, 1);
+    futex_wake(&r->bell);
+}
+
+/* Something was published, by a sequentially consistent store. */
+static void wake(nx_board_rank *r)
+{
+    if (atomic_load(&r->asleep) != 0) {
+        ring(r);
+    }
+}
+
+/* ---- trouble ------------------------------------------------------------------------- */
+
+void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number, nexar_err err,
+                    const char *why)
+{
+    nx_board_rank *r = &b->ranks[rank];
+
+    if (self->copy.broke) {
+        return;
+    }
+    self->copy.broke = true;
+    self->copy.number = number;
+    self->copy.err = (int32_t)err;
+    r->number = number;
+    r->err = (int32_t)err;
+    (void)nx_sentence(r->why, sizeof(r->why), "%s", why);
+    atomic_fetch_or(&b->broken, UINT64_C(1) << rank);
+    for (uint32_t i = 0; i < NX_BOARD_RANKS; i++) { /* whatever others made of |size| */
+        ring(&b->ranks[i]);
+    }
+}
+
+void nx_board_note_failed(nx_board *b, uint32_t rank, uint64_t failed)
+{
+    const uint64_t all = atomic_fetch_or(&b->ranks[rank].failed, failed) | failed;
+
+    atomic_store(&b->ranks[rank].not_failed, ~all);
+}
+
+uint64_t nx_episode_failed(const nx_episode *t)
+{
+    uint64_t failed = 0;
+
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        const nx_board_rank *r = &t->board->ranks[rank];
+        const uint64_t its = atomic_load(&r->failed);
+
+        failed |= (its == ~atomic_load(&r->not_failed)) ? its : 0;
+    }
+    return failed;
+}
+
+/* The rank that has broken this operation; the size: none. */
+static uint32_t breaker(const nx_episode *t, uint64_t broken)
+{
+    uint32_t rank = 0;
+
+    while ((rank < t->size) &&
+           (((broken >> rank & 1) == 0) || (t->board->ranks[rank].number != t->number))) {
+        rank++;
+    }
+    return rank;
+}
+
+static bool broken_before(const nx_episode *t, uint64_t broken)
+{
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        const uint64_t number = t->board->ranks[rank].number;
+
+        /* 0: it has said nothing, and its bit is damage. */
+        if (((broken >> rank & 1) != 0) && (number != 0) && (number < t->number)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+nx_episode_end nx_episode_check(const nx_episode *t)
+{
+    const uint64_t broken = atomic_load(&t->board->broken);
+
+    if (broken == 0) {
+        return NX_EPISODE_ON;
+    }
+    if (breaker(t, broken) < t->size) {
+        return NX_EPISODE_BROKEN;
+    }
+    return broken_before(t, broken) ? NX_EPISODE_ENGINE : NX_EPISODE_ON;
+}
+
+nexar_err nx_episode_trouble(const nx_episode *t, char why[NX_BOARD_WHY])
+{
+    const uint32_t rank = breaker(t, atomic_load(&t->board->broken));
+    const nx_board_rank *r = &t->board->ranks[rank % NX_BOARD_RANKS];
+    const nexar_err err = (nexar_err)r->err;
+
+    memcpy(why, r->why, NX_BOARD_WHY);
+    why[NX_BOARD_WHY - 1] = '\0';
+    nx_clean_text(why, strlen(why));
+    return ((err < NEXAR_OK) && (err >= NEXAR_EINTERNAL)) ? err : NEXAR_EPROTO;
+}
+
+/* ---- cores --------------------------------------------------------------------------- */
+
+/* How many ranks were there when they last said so. */
+static unsigned load_of(const void *ctx, uint32_t core)
+{
+    const nx_episode *t = ctx;
+    unsigned n = 0;
+
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        n += (atomic_load_explicit(&t->board->ranks[rank].core, memory_order_relaxed) == core + 1);
+    }
+    return n;
+}
+
+/* Says where this rank is. */
+static uint32_t note_core(const nx_episode *t)
+{
+    _Atomic uint32_t *core = &t->board->ranks[t->rank].core;
+    const uint32_t here = nx_cpu_here();
+
+    if (atomic_load_explicit(core, memory_order_relaxed) != here + 1) {
+        atomic_store_explicit(core, here + 1, memory_order_relaxed);
+    }
+    return here;
+}
+
+/* Ranks that yield to each other all have work to do, for the scheduler: it leaves three of
+ * four on one core for long, and two of two, where a wake has brought one to the other's.  The
+ * highest of them goes where fewer are.  (200 allreduces of 8 bytes by two ranks, of which one had
+ * slept: 1100 us, now 300.) */
+static void spread(const nx_episode *t)
+{
+    const uint32_t here = note_core(t);
+    uint32_t to;
+
+    for (uint32_t rank = t->rank + 1; rank < t->size; rank++) {
+        if (atomic_load_explicit(&t->board->ranks[rank].core, memory_order_relaxed) == here + 1) {
+            return;
+        }
+    }
+    to = nx_cpu_least(here, load_of, t);
+    if ((to != here) && (load_of(t, to) + 1 < load_of(t, here)) && nx_cpu_go(to)) {
+        (void)note_core(t);
+    }
+}
+
+/* ---- waiting ------------------------------------------------------------------------- */
+
+/* What |t| waits for: that |*word|, of |rank|, is |value| or more. */
+typedef struct want {
+    uint32_t rank;
+    const _Atomic uint64_t *word;
+    uint64_t value;
+    bool arriving;
+} want;
+
+/* In one order with |broken|: see "Leaving". */
+static bool is_there(const want *w)
+{
+    return atomic_load(w->word) >= w->value;
+}
+
+/* What is looked at more rarely.  NX_EPISODE_ON: nothing. */
+static nx_episode_end look_round(const nx_episode *t, const want *w)
+{
+    const nx_board_rank *r = &t->board->ranks[w->rank];
+    nx_episode_end end = nx_episode_check(t);
+
+    if (w->arriving) {
+        /* In this order: see nx_board_begun. */
+        if ((end == NX_EPISODE_ON) && (atomic_load(&r->engine) >= t->number) &&
+            (atomic_load(&r->begun) < t->number)) {
+            return NX_EPISODE_ENGINE;
+        }
+        return end;
+    }
+    if (end == NX_EPISODE_ENGINE) {
+        end = NX_EPISODE_ON; /* all have arrived: it is completed here */
+    }
+    /* A rank leaves for a reason that it has given before, or that all find alike. */
+    if ((end == NX_EPISODE_ON) && (atomic_load(&r->left) >= t->number) && !is_there(w)) {
+        end = nx_episode_check(t);
+        (void)nx_cell_differs(t->self, end != NX_EPISODE_BROKEN, "left");
+        end = (end == NX_EPISODE_BROKEN) ? end : NX_EPISODE_DAMAGED;
+    }
+    return end;
+}
+
+/* Whether another would like to run on this core.  What it has said of itself may be old: it may
+ * sleep, or compute elsewhere by now.  To find out takes 10 us. */
+static bool is_shared(const nx_episode *t, uint32_t here)
+{
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        const nx_board_rank *r = &t->board->ranks[rank];
+        uint32_t core;
+
+        if ((rank != t->rank) &&
+            (atomic_load_explicit(&r->core, memory_order_relaxed) == here + 1) &&
+            nx_cpu_of((long)r->pid, &core) && (core == here)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the ranks on this core come apart now. */
+static bool part(const nx_episode *t, uint64_t now_ns)
+{
+    const uint32_t here = note_core(t);
+
+    if ((load_of(t, here) < 2) || (now_ns - t->self->departed_ns < PART_EVERY_NS) ||
+        !is_shared(t, here)) {
+        return false;
+    }
+    t->self->departed_ns = now_ns;
+    spread(t);
+    return true;
+}
+
+/* Polls for |span_ns| at most, or until another has had time to leave this core. */
+static nx_episode_end spin(const nx_episode *t, const want *w, uint64_t span_ns, bool *there)
+{
+    uint64_t end_ns = 0, now_ns = 0;
+
+    for (unsigned round = 0;; round++) {
+        if (round >= ALONE) {
+            if (round % LOOK == ALONE) {
+                end_ns = part(t, now_ns) ? now_ns + PART_NS : end_ns;
+            }
+            (void)sched_yield();
+        }
+        for (int i = 0; i < POLLS; i++) {
+            if (is_there(w)) {
+                *there = true;
+                return NX_EPISODE_ON;
+            }
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+        }
+        nx_episode_end end = look_round(t, w);
+        if (end != NX_EPISODE_ON) {
+            return end;
+        }
+        now_ns = nx_now(&nx_clock_system);
+        end_ns = (end_ns == 0) ? now_ns + span_ns : end_ns;
+        if ((now_ns >= end_ns) || ((t->deadline_ns != 0) && (now_ns >= t->deadline_ns))) {
+            return NX_EPISODE_ON;
+        }
+    }
+}
+
+/* Where ranks outnumber cores: lets others have the core for |span_ns| at most. */
+static nx_episode_end give_way(const want *w, uint64_t span_ns, bool *there)
+{
+    uint64_t end_ns = 0;
+
+    for (unsigned i = 1;; i++) {
+        (void)sched_yield();
+        if (is_there(w)) {
+            *there = true;
+            return NX_EPISODE_ON;
+        }
+        if (i % YIELDS != 0) {
+            continue;
+        }
+        const uint64_t now_ns = nx_now(&nx_clock_system);
+
+        end_ns = (end_ns == 0) ? now_ns + span_ns : end_ns;
+        if (now_ns >= end_ns) {
+            return NX_EPISODE_ON;
+        }
+    }
+}
+
+/* Sleeps until |rank| has published something, or the board breaks. */
+static nx_episode_end doze(const nx_episode *t, const want *w)
+{
+    nx_board_rank *r = &t->board->ranks[w->rank];
+    const uint32_t bell = atomic_load(&r->bell);
+    nx_episode_end end;
+
+    atomic_store(&r->asleep, 1);
+    if (atomic_load(w->word) >= w->value) {
+        return NX_EPISODE_ON;
+    }
+    end = look_round(t, w);
+    if (end != NX_EPISODE_ON) {
+        return end;
+    }
+    const uint64_t now_ns = nx_now(&nx_clock_system);
+    uint64_t until_ns = t->deadline_ns;
+
+    if ((until_ns != 0) && (now_ns >= until_ns)) {
+        return NX_EPISODE_LATE;
+    }
+    if (!nx_steps_are_well(t->board, t->self, t->rank)) {
+        return NX_EPISODE_DAMAGED;
+    }
+    if ((t->check_ns != 0) && ((until_ns == 0) || (until_ns - now_ns > t->check_ns))) {
+        until_ns = now_ns + t->check_ns; /* |asleep| may have been written over */
+    }
+    futex_sleep(&r->bell, bell, until_ns);
+    return NX_EPISODE_ON;
+}
+
+static const nx_spin_backoff PATIENCE = {.times = NX_BOARD_PATIENCE, .most_ns = 2000000};
+
+/* Sleeps until it is there. */
+static nx_episode_end sleep_for(const nx_episode *t, const want *w)
+{
+    nx_episode_end end = NX_EPISODE_ON;
+
+    while ((end == NX_EPISODE_ON) && !is_there(w)) {
+        end = doze(t, w);
+    }
+    return end;
+}
+
+/* Stays awake for a while, then sleeps, and learns from what came of it. */
+static nx_episode_end stay_or_sleep(const nx_episode *t, const want *w)
+{
+    const uint64_t first_ns = (t->spin_ns != 0) ? t->spin_ns : YIELD_NS;
+    const uint64_t span_ns = (t->self->awake_ns != 0) ? t->self->awake_ns : first_ns;
+    bool there = false;
+    nx_episode_end end =
+        (t->spin_ns != 0) ? spin(t, w, span_ns, &there) : give_way(w, span_ns, &there);
+
+    if (there || (end != NX_EPISODE_ON)) {
+        return end;
+    }
+    const uint64_t asleep_ns = nx_now(&nx_clock_system);
+
+    end = sleep_for(t, w);
+    t->self->awake_ns =
+        nx_spin_backoff_after(PATIENCE, first_ns, span_ns + (nx_now(&nx_clock_system) - asleep_ns));
+    return end;
+}
+
+/* What is there counts, whatever went wrong later. */
+static nx_episode_end wait_for(const nx_episode *t, const want *w)
+{
+    nx_episode_end end = NX_EPISODE_ON;
+
+    if (!is_there(w)) {
+        end = stay_or_sleep(t, w);
+    }
+    return is_there(w) ? NX_EPISODE_ON : end;
+}
+
+/* ---- turns --------------------------------------------------------------------------- */
+
+void nx_board_begun(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number)
+{
+    const uint64_t was = self->copy.begun;
+
+    self->copy.begun = number;
+    (void)nx_cell_differs(self, atomic_exchange(&b->ranks[rank].begun, number) != was, "begun");
+}
+
+void nx_board_engine(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number)
+{
+    nx_board_rank *r = &b->ranks[rank];
+    const uint64_t was = self->copy.engine;
+
+    if (was < number) {
+        self->copy.engine = number;
+        (void)nx_cell_differs(self, atomic_exchange(&r->engine, number) != was, "engine");
+        wake(r);
+    }
+}
+
+void *nx_episode_open(const nx_episode *t)
+{
+    nx_board_slot *s = nx_episode_slot(t, t->rank);
+
+    if (t->spin_ns != 0) {
+        (void)note_core(t);
+    } else if (t->number % SPREAD == 0) {
+        spread(t);
+    }
+    (void)nx_slot_is_well(t->board, t->self, t->rank, (int)(t->turn & 1));
+    t->self->copy.slots[t->turn & 1].seq = 0;
+    atomic_store_explicit(&s->seq, 0, memory_order_relaxed);
+    return s->data;
+}
+
+/* The release of what stands in front of |seq|: who reads it sees that |seq| was cleared. */
+void nx_episode_arrive(const nx_episode *t, const uint64_t mark[2], bool declines)
+{
+    nx_board_slot *s = nx_episode_slot(t, t->rank);
+    nx_board_copy *copy = &t->self->copy;
+    const int k = (int)(t->turn & 1);
+
+    copy->slots[k].declines = declines;
+    copy->slots[k].mark[0] = mark[0];
+    copy->slots[k].mark[1] = mark[1];
+    copy->slots[k].lends = s->lends;
+    copy->slots[k].took_ns = s->took_ns;
+    copy->slots[k].seq = t->number;
+    atomic_store_explicit(&s->declines, declines, memory_order_release);
+    atomic_store_explicit(&s->mark[0], mark[0], memory_order_release);
+    atomic_store_explicit(&s->mark[1], mark[1], memory_order_release);
+    (void)nx_cell_differs(t->self, atomic_exchange(&s->seq, t->number) != 0, "seq");
+    wake(&t->board->ranks[t->rank]);
+}
+
+nx_episode_end nx_episode_all_here(const nx_episode *t)
+{
+    bool declined = false, passed = false;
+
+    /* Each begins with the rank behind it: not all sleep for the same. */
+    for (uint32_t i = 0; i < t->size; i++) {
+        const uint32_t rank = (t->rank + i) % t->size;
+        const nx_board_slot *s = nx_episode_slot(t, rank);
+        const want w = {.rank = rank, .word = &s->seq, .value = t->number, .arriving = true};
+        const nx_episode_end end = wait_for(t, &w);
+
+        if (end != NX_EPISODE_ON) {
+            return end;
+        }
+        declined = declined || (atomic_load_explicit(&s->declines, memory_order_acquire) != 0);
+        if (atomic_load_explicit(&s->seq, memory_order_relaxed) != t->number) {
+            passed = true;
+            /* It is ahead of this operation, which it has run by the engine then. */
+            if (nx_cell_differs(t->self, atomic_load(&t->board->ranks[rank].engine) < t->number,
+                                "seq")) {
+                return NX_EPISODE_DAMAGED;
+            }
+        }
+    }
+    return (declined || passed) ? NX_EPISODE_ENGINE : NX_EPISODE_ON;
+}
+
+uint32_t nx_episode_odd_one(const nx_episode *t, const uint64_t mark[2], uint64_t its[2])
+{
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        const nx_board_slot *s = nx_episode_slot(t, rank);
+
+        its[0] = atomic_load_explicit(&s->mark[0], memory_order_relaxed);
+        its[1] = atomic_load_explicit(&s->mark[1], memory_order_relaxed);
+        if ((its[0] != mark[0]) || (its[1] != mark[1])) {
+            return rank;
+        }
+    }
+    return t->size;
+}
+
+static uint64_t step_value(const nx_episode *t, uint32_t step)
+{
+    return (t->number << NX_EPISODE_STEP_BITS) | step;
+}
+
+void nx_episode_say(const nx_episode *t, uint32_t step)
+{
+    nx_board_rank *own = &t->board->ranks[t->rank];
+
+    const uint64_t was = t->self->copy.step;
+
+    t->self->copy.step = step_value(t, step);
+    (void)nx_cell_differs(t->self, atomic_exchange(&own->step, t->self->copy.step) != was, "step");
+    wake(own);
+}
+
+nx_episode_end nx_episode_wait_for(const nx_episode *t, uint32_t rank, uint32_t step)
+{
+    const nx_board_rank *r = &t->board->ranks[rank];
+    const want w = {.rank = rank, .word = &r->step, .value = step_value(t, step)};
+    const nx_episode_end end = wait_for(t, &w);
+    const uint64_t now = atomic_load(&r->step) >> NX_EPISODE_STEP_BITS;
+
+    /* It is ahead of this operation, and has begun that one. */
+    if ((end == NX_EPISODE_ON) && (now != t->number) &&
+        nx_cell_differs(t->self, atomic_load(&r->begun) < now, "step")) {
+        return NX_EPISODE_DAMAGED;
+    }
+    return end;
+}
+
+void nx_episode_leave(const nx_episode *t)
+{
+    t->self->copy.left = t->number;
+    atomic_store(&t->board->ranks[t->rank].left, t->number);
+}
+
+bool nx_episode_is_done(const nx_episode *t, uint32_t rank)
+{
+    return atomic_load(&t->board->ranks[rank].step) >= step_value(t, NX_EPISODE_DONE);
+}
+
+bool nx_episode_is_out(const nx_episode *t, uint32_t rank)
+{
+    return (atomic_load(&t->board->ranks[rank].left) >= t->number) || nx_episode_is_done(t, rank);
+}
+
+nx_episode_end nx_episode_all_at(const nx_episode *t, uint32_t step)
+{
+    nx_episode_end end = NX_EPISODE_ON;
+
+    nx_episode_say(t, step);
+    for (uint32_t i = 1; (i < t->size) && (end == NX_EPISODE_ON); i++) {
+        end = nx_episode_wait_for(t, (t->rank + i) % t->size, step);
+    }
+    return end;
+}
+
+uint64_t nx_episode_missing(const nx_episode *t)
+{
+    uint64_t missing = 0;
+
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        if (atomic_load(&nx_episode_slot(t, rank)->seq) < t->number) {
+            missing |= UINT64_C(1) << rank;
+        }
+    }
+    return missing;
+}

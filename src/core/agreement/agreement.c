@@ -1,0 +1,496 @@
+/* agreement.c - the machines of communicators, and who waits for them. */
+#include "agreement.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agreement_inner.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/text/sentence.h"
+#include "core/comm/comm.h"
+#include "core/failure/failure.h"
+
+static uint32_t peer_of(const nx_agreement *a, uint32_t rank)
+{
+    return nx_incarnation_peer(a->inc, rank);
+}
+
+/* ---- all of them ------------------------------------------------------------------------- */
+
+/* Through world->accords, any of which may be freed at any step: what is sent, or what came of
+ * an agreement, may be the end of communicators. */
+typedef struct nx_agreement_walk {
+    struct nx_agreement_walk *outer;
+    nx_list *next;
+} nx_agreement_walk;
+
+static void walk_begin(nx_world *world, nx_agreement_walk *walk)
+{
+    *walk = (nx_agreement_walk){.outer = world->walks, .next = world->accords.next};
+    world->walks = walk;
+}
+
+/* The next one; NULL: there is none, and the walk is over. */
+static nx_agreement *walk_on(nx_world *world, nx_agreement_walk *walk)
+{
+    nx_list *at = walk->next;
+
+    if (at == &world->accords) {
+        world->walks = walk->outer;
+        return NULL;
+    }
+    walk->next = at->next;
+    return nx_list_entry(at, nx_agreement, link);
+}
+
+/* |a| is about to go. */
+static void walk_past(const nx_agreement *a)
+{
+    for (nx_agreement_walk *w = a->world->walks; w != NULL; w = w->outer) {
+        w->next = (w->next == &a->link) ? a->link.next : w->next;
+    }
+}
+
+/* ---- what the machines say --------------------------------------------------------------- */
+
+void nx_agreement_send(void *ctx, uint32_t to, const void *frame, size_t len)
+{
+    const nx_agreement *a = ctx;
+
+    nx_failure_send(a->world, peer_of(a, to), frame, len);
+}
+
+static void on_revoked(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
+{
+    nx_agreement *a = ctx;
+
+    (void)data;
+    (void)len;
+    (void)from;
+    if ((key >> 32) == NX_RBCAST_REVOKED) {
+        a->revoked = true;
+        nx_failure_wake(a->world);
+    }
+}
+
+static const nx_rbcast_ops rbcast_ops = {.send = nx_agreement_send, .learned = on_revoked};
+
+static void finish(nx_agreement *a, nexar_err err, const char *why)
+{
+    nx_agreement_waiter *w = a->waiter;
+
+    a->waiter = NULL;
+    if (w != NULL) {
+        w->err = err;
+        (void)nx_sentence(w->why, sizeof(w->why), "%s", why);
+        nx_event_set(a->world->loop, &w->event);
+    }
+}
+
+static void on_decided(void *ctx, uint64_t seq, const nx_consensus_value *value)
+{
+    nx_agreement *a = ctx;
+    nx_outcome *out = (a->waiter == NULL) ? NULL : a->waiter->out;
+
+    (void)seq;
+    if ((a->waiter != NULL) && (a->waiter->value != NULL)) {
+        nx_consensus_value_copy(a->waiter->value, value);
+        finish(a, NEXAR_OK, "");
+    } else if (out != NULL) {
+        nx_reader r = nx_reader_make(value->payload, value->payload_len);
+
+        out->flags = value->flags;
+        out->highest = value->highest;
+        out->id = nx_read_u32(&r); /* 0: nobody has brought one */
+        nx_rankset_copy(&out->failed, &value->failed);
+        finish(a, NEXAR_OK, "");
+    }
+}
+
+void nx_agreement_learned(void *ctx, uint32_t rank)
+{
+    const nx_agreement *a = ctx;
+    const nx_consensus_value *accepted = nx_consensus_accepted(a->agree);
+    char why[64], at[NX_TIME_TEXT];
+
+    if (!a->rescue && (accepted != NULL) && nx_rankset_has(&accepted->leavers, rank)) {
+        nx_failure_leaves(a->world, peer_of(a, rank));
+    } else if (nx_consensus_has_left(a->agree, rank)) {
+        nx_failure_absent(a->world, peer_of(a, rank));
+    } else {
+        (void)nx_sentence(why, sizeof(why), "others hold it for dead, at %s", nx_time_text(at));
+        nx_failure_learn(a->world, peer_of(a, rank), why);
+    }
+}
+
+/* |why| the agreements of |a| are over, and who is gone. */
+static const char *explain(const nx_agreement *a, const char *why, char buf[NX_AGREEMENT_WHY])
+{
+    char gone[NX_FAILURE_GONE] = "";
+
+    if (!a->detached) {
+        (void)nx_failure_gone(a->inc, gone);
+    }
+    (void)snprintf(buf, NX_AGREEMENT_WHY, "%s%.200s", why, gone); /* a sentence that long is cut */
+    return buf;
+}
+
+static void on_ended(void *ctx, nexar_err err, const char *why)
+{
+    char sentence[NX_AGREEMENT_WHY];
+
+    finish(ctx, err, explain(ctx, why, sentence));
+}
+
+void nx_agreement_forgotten(void *ctx)
+{
+    nx_agreement *a = ctx;
+
+    a->forgotten = true;
+    nx_failure_wake(a->world);
+}
+
+static const nx_consensus_ops agree_ops = {.send = nx_agreement_send,
+                                           .decided = on_decided,
+                                           .learned = nx_agreement_learned,
+                                           .ended = on_ended,
+                                           .forgotten = nx_agreement_forgotten};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+void nx_agreement_free(nx_agreement *a)
+{
+    walk_past(a);
+    nx_list_remove(&a->link);
+    if (a->detached) {
+        nx_incarnation_release(a->inc);
+    } else {
+        *(a->rescue ? &a->inc->rescue : &a->inc->accord) = NULL;
+    }
+    nx_rankset_fini(&a->outcome.failed);
+    nx_rbcast_destroy(a->rbcast);
+    nx_consensus_destroy(a->agree);
+    nx_free(a);
+}
+
+void nx_agreement_detach(nx_agreement *a)
+{
+    *(a->rescue ? &a->inc->rescue : &a->inc->accord) = NULL;
+    a->detached = true;
+    (void)nx_incarnation_hold(a->inc);
+}
+
+static void tell_dead(nx_agreement *a)
+{
+    const nx_rankset *dead = nx_failure_dead(a->world);
+
+    for (uint32_t peer = 0; (peer = nx_rankset_next(dead, peer)) < dead->n; peer++) {
+        const int rank = nx_incarnation_rank_of(a->inc, peer);
+
+        if (rank >= 0) {
+            nx_rbcast_failed(a->rbcast, (uint32_t)rank);
+            nx_consensus_failed(a->agree, (uint32_t)rank);
+        }
+    }
+}
+
+void nx_agreement_tell_left(nx_agreement *a)
+{
+    const nx_rankset *left = nx_failure_left(a->world);
+
+    for (uint32_t peer = 0; (peer = nx_rankset_next(left, peer)) < left->n; peer++) {
+        const int rank = nx_incarnation_rank_of(a->inc, peer);
+
+        if (rank >= 0) {
+            nx_rbcast_failed(a->rbcast, (uint32_t)rank);
+            nx_consensus_left(a->agree, (uint32_t)rank);
+        }
+    }
+}
+
+static nexar_err make_machines(nx_agreement *a)
+{
+    const nx_incarnation *inc = a->inc;
+    const bool majority =
+        nx_config_choice(a->world->config, NX_SET_QUORUM) == NX_SETTING_QUORUM_MAJORITY;
+    const nx_consensus_config config = {.comm = a->id,
+                                        .size = inc->size,
+                                        .self = inc->rank,
+                                        .quorum = majority ? NX_QUORUM_MAJORITY : NX_QUORUM_NONE,
+                                        .payload_max = (!a->rescue && (inc->comm == a->world->comm))
+                                                           ? NX_CONSENSUS_PAYLOAD_MAX
+                                                           : NX_AGREEMENT_ID_SIZE};
+    nexar_err err = nx_rbcast_create(&a->rbcast, a->id, inc->size, inc->rank,
+                                     a->rescue ? &nx_auto_shrink_rbcast_ops : &rbcast_ops, a);
+
+    if (err == NEXAR_OK) {
+        err = nx_consensus_create(&a->agree, &config,
+                                  a->rescue ? &nx_auto_shrink_agree_ops : &agree_ops, a);
+    }
+    return err;
+}
+
+nx_agreement *nx_agreement_make(nx_incarnation *inc, bool rescue)
+{
+    nx_agreement *a = nx_zalloc(sizeof(*a));
+
+    if (a == NULL) {
+        (void)nx_fail_nomem("an agreement");
+        return NULL;
+    }
+    nx_list_init(&a->link);
+    a->world = inc->world;
+    a->inc = inc;
+    a->id = inc->id | (rescue ? NX_AUTO_SHRINK_ID : 0);
+    a->rescue = rescue;
+    if (make_machines(a) != NEXAR_OK) {
+        nx_agreement_free(a);
+        return NULL;
+    }
+    nx_list_push_back(&inc->world->accords, &a->link);
+    tell_dead(a);
+    return a;
+}
+
+nx_agreement *nx_agreement_get(nx_incarnation *inc)
+{
+    if (inc->accord == NULL) {
+        inc->accord = nx_agreement_make(inc, false);
+    }
+    return inc->accord;
+}
+
+void nx_agreement_closed(nx_incarnation *inc)
+{
+    nx_agreement *a = inc->accord;
+
+    if (a == NULL) {
+        return;
+    }
+    if (a->used) {
+        nx_agreement_detach(a);
+        nx_consensus_close(a->agree); /* the others may still ask what came of it */
+    } else {
+        nx_agreement_free(a);
+    }
+}
+
+void nx_agreements_free(nx_world *world)
+{
+    while (!nx_list_empty(&world->accords)) {
+        nx_agreement_free(nx_list_entry(world->accords.next, nx_agreement, link));
+    }
+}
+
+/* ---- those who are gone ---------------------------------------------------------------- */
+
+void nx_agreement_left(nx_world *world)
+{
+    nx_agreement_walk walk;
+    nx_agreement *a;
+
+    walk_begin(world, &walk);
+    while ((a = walk_on(world, &walk)) != NULL) {
+        if ((a->waiter != NULL) || (a->rescue && a->used && !a->over)) {
+            nx_agreement_tell_left(a);
+        }
+    }
+}
+
+void nx_agreement_failed(nx_world *world, uint32_t rank)
+{
+    nx_agreement_walk walk;
+    nx_agreement *a;
+
+    walk_begin(world, &walk);
+    while ((a = walk_on(world, &walk)) != NULL) {
+        const int its = nx_incarnation_rank_of(a->inc, rank);
+
+        if (its >= 0) {
+            nx_rbcast_failed(a->rbcast, (uint32_t)its);
+            nx_consensus_failed(a->agree, (uint32_t)its);
+        }
+    }
+}
+
+/* Whether one that was let go may still ask what was decided: it has not said good-bye. */
+static bool may_be_asked(const nx_agreement *a)
+{
+    const nx_consensus_value *v = nx_consensus_accepted(a->agree);
+
+    for (uint32_t rank = 0;
+         a->let_go && (v != NULL) && (rank = nx_rankset_next(&v->leavers, rank)) < v->leavers.n;
+         rank++) {
+        if (nx_msg_link(a->world->msg, peer_of(a, rank)) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void nx_agreement_conclude(nx_world *world)
+{
+    nx_agreement_walk walk;
+    nx_agreement *a;
+
+    walk_begin(world, &walk);
+    while ((a = walk_on(world, &walk)) != NULL) {
+        if (a->rescue) {
+            nx_auto_shrink_conclude(a);
+            continue;
+        }
+        if (a->revoked && !a->detached) {
+            nx_incarnation_revoke(a->inc);
+        }
+        a->revoked = false;
+        if (a->forgotten && a->detached && !may_be_asked(a)) {
+            nx_agreement_free(a);
+        }
+    }
+}
+
+/* ---- calls --------------------------------------------------------------------------- */
+
+nexar_err nx_agreement_revoke(nx_incarnation *inc)
+{
+    nx_agreement *a = nx_agreement_get(inc);
+    nexar_err err;
+
+    if (a == NULL) {
+        return NEXAR_ENOMEM;
+    }
+    err = nx_rbcast_start(a->rbcast, nx_rbcast_key(NX_RBCAST_REVOKED, inc->rank), NULL, 0);
+    if (err == NEXAR_OK) {
+        nx_incarnation_revoke(inc);
+    }
+    return err;
+}
+
+/* Those for whom the agreement waits are called so often: with one that this rank has no link to,
+ * and that has left, there may be nobody else who finds that out. */
+static const uint64_t CALL_NS = UINT64_C(200000000);
+
+static void call_for(const nx_agreement *a)
+{
+    uint32_t ranks[NX_CONSENSUS_FANOUT_MAX];
+    const uint32_t n = nx_consensus_waits_for(a->agree, ranks, NX_CONSENSUS_FANOUT_MAX);
+
+    for (uint32_t i = 0; i < n; i++) {
+        nx_failure_call_for(a->world, peer_of(a, ranks[i]));
+    }
+}
+
+/* Drives the world until |w|, which |a| has, is over. */
+static void wait_for(nx_agreement *a, nx_agreement_waiter *w, const char *name)
+{
+    nx_world *world = a->world;
+    nx_blocked b = {
+        .what = {
+            .kind = NX_WHAT_OTHER, .name = name, .comm = (uint32_t)a->id, .peer = NX_ANY_PEER}};
+
+    nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
+    for (uint64_t n = 1;
+         !nx_loop_wait(world->loop, &w->event, nx_loop_refresh(world->loop) + CALL_NS); n++) {
+        call_for(a);
+        if ((n & (n - 1)) == 0) { /* ever more rarely: where |comm| is not there yet, it is kept */
+            nx_consensus_remind(a->agree);
+        }
+    }
+    nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), w->err);
+}
+
+/* One agreement, from the beginning to its end. */
+static nexar_err run(nx_incarnation *inc, const char *name, const nx_consensus_input *input,
+                     nx_agreement_waiter *w)
+{
+    nx_agreement *a = nx_agreement_get(inc);
+    nexar_err err;
+
+    if (a == NULL) {
+        return NEXAR_ENOMEM;
+    }
+    if (a->waiter != NULL) {
+        return nx_fail(NEXAR_EINVAL, "%s: another thread is in such a call on this communicator",
+                       name);
+    }
+    a->used = true;
+    a->waiter = w;
+    err = nx_consensus_start(a->agree, input);
+    if (err != NEXAR_OK) {
+        a->waiter = NULL;
+        return nx_fail(err, "%s: %s", name, explain(a, nexar_last_error(), w->why));
+    }
+    nx_agreement_tell_left(a); /* they will bring nothing */
+    wait_for(a, w, name);
+    return (w->err == NEXAR_OK) ? NEXAR_OK : nx_fail(w->err, "%s: %s", name, w->why);
+}
+
+nexar_err nx_agreement_agree(nx_incarnation *inc, const char *name, const nx_agreement_input *input,
+                             nx_outcome *out)
+{
+    uint8_t payload[NX_AGREEMENT_ID_SIZE];
+    const nx_consensus_input brought = {.flags = input->flags,
+                                        .highest = input->highest,
+                                        .payload = (input->id == 0) ? NULL : payload,
+                                        .payload_len = NX_AGREEMENT_ID_SIZE};
+    nx_writer writer = nx_writer_make(payload, sizeof(payload));
+    nx_agreement_waiter w = {.out = out};
+    nexar_err err = nx_rankset_init(&out->failed, inc->size);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_write_u32(&writer, input->id);
+    err = run(inc, name, &brought, &w);
+    if (err != NEXAR_OK) {
+        nx_rankset_fini(&out->failed);
+    }
+    return err;
+}
+
+nexar_err nx_agreement_decide(nx_incarnation *inc, const char *name,
+                              const nx_consensus_input *input, nx_consensus_value *out)
+{
+    nx_agreement_waiter w = {.value = out};
+
+    return run(inc, name, input, &w);
+}
+
+void nx_agreement_abandon(nx_incarnation *inc)
+{
+    nx_agreement *a = inc->accord;
+
+    if ((a != NULL) && (a->waiter != NULL) && (a->waiter->value != NULL)) {
+        finish(a, NEXAR_EPEER, inc->group.broken_why);
+    }
+}
+
+bool nx_agreement_has_left(const nx_incarnation *inc, uint32_t rank)
+{
+    return (inc->accord != NULL) && nx_consensus_has_left(inc->accord->agree, rank);
+}
+
+const nx_consensus_value *nx_agreement_accepted(const nx_incarnation *inc)
+{
+    return (inc->accord == NULL) ? NULL : nx_consensus_accepted(inc->accord->agree);
+}
+
+uint32_t nx_agreement_waits_for(const nx_incarnation *inc, uint32_t ranks[], uint32_t room)
+{
+    const nx_agreement *a = inc->accord;
+
+    return ((a == NULL) || (a->waiter == NULL)) ? 0 : nx_consensus_waits_for(a->agree, ranks, room);
+}
+
+void nx_agreement_let_go(nx_incarnation *inc)
+{
+    nx_agreement *a = inc->accord;
+    const nx_rankset *leavers = &nx_consensus_accepted(a->agree)->leavers;
+
+    for (uint32_t rank = 0; (rank = nx_rankset_next(leavers, rank)) < leavers->n; rank++) {
+        nx_rbcast_failed(a->rbcast, rank);
+    }
+    a->let_go = true;
+    nx_consensus_let_go(a->agree);
+}

@@ -1,0 +1,76 @@
+/*
+ * agreement_inner.h - what the files of agreements share, and who does what.
+ *
+ *   agreement.c         the machines of communicators, and who waits for them
+ *   agreement_frames.c  the frames that come for them
+ *   auto_shrink.c         those by which a communicator is rebuilt
+ */
+#ifndef NX_AGREEMENT_INNER_H
+#define NX_AGREEMENT_INNER_H
+
+#include "agreement.h"
+#include "cluster/consensus/consensus.h"
+#include "cluster/reliable_broadcast.h"
+
+enum { NX_AGREEMENT_WHY = 256, NX_AGREEMENT_ID_SIZE = 4 };
+
+/* A thread that waits for an agreement. */
+typedef struct nx_agreement_waiter {
+    nx_event event;
+    nexar_err err;
+    char why[NX_AGREEMENT_WHY];
+    nx_outcome *out;           /* one of both is */
+    nx_consensus_value *value; /* NULL */
+} nx_agreement_waiter;
+
+struct nx_agreement {
+    nx_list link; /* in world->accords */
+    nx_world *world;
+    nx_incarnation *inc; /* its own, or, ... */
+    bool detached;       /* ... when that is closed: held */
+    uint64_t id;         /* of frames: that of |inc|, and NX_AUTO_SHRINK_ID */
+    nx_rbcast *rbcast;
+    nx_consensus *agree;
+    nx_agreement_waiter *waiter;
+    bool used;      /* an agreement was ever begun */
+    bool revoked;   /* noted, to be acted upon */
+    bool let_go;    /* those who leave by the last decision have been let go */
+    bool forgotten; /* nobody will ask any more, but those */
+
+    /* Of a rescue alone: auto_shrink.c. */
+    bool rescue;
+    bool told;                  /* noted: others have begun */
+    bool over, acted;           /* noted: it has ended; acted upon */
+    bool closed;                /* nx_consensus_close was called */
+    nexar_err err;              /* how it has ended */
+    nx_outcome outcome;         /* if well */
+    char why[NX_AGREEMENT_WHY]; /* of the first who began, or of |err| */
+};
+
+/* Frames of rescues have ids beyond those of communicators and of the world's deaths. */
+#define NX_AUTO_SHRINK_ID (UINT64_C(1) << 33)
+
+/* One for |inc|, in its world's list; NULL: no memory. */
+nx_agreement *nx_agreement_make(nx_incarnation *inc, bool rescue);
+void nx_agreement_free(nx_agreement *a);
+/* a->inc is closed, and |a| is still to answer others. */
+void nx_agreement_detach(nx_agreement *a);
+/* That of |inc|, made if there is none; NULL: no memory. */
+nx_agreement *nx_agreement_get(nx_incarnation *inc);
+/* Those that have left bring nothing. */
+void nx_agreement_tell_left(nx_agreement *a);
+
+/* ---- auto_shrink.c ------------------------------------------------------------------------ */
+
+extern const nx_rbcast_ops nx_auto_shrink_rbcast_ops;
+extern const nx_consensus_ops nx_auto_shrink_agree_ops;
+/* Does what was noted of |a|, which may be freed. */
+void nx_auto_shrink_conclude(nx_agreement *a);
+
+/* ---- agreement.c, for the machines ---------------------------------------------------------- */
+
+void nx_agreement_send(void *ctx, uint32_t to, const void *frame, size_t len);
+void nx_agreement_learned(void *ctx, uint32_t rank);
+void nx_agreement_forgotten(void *ctx);
+
+#endif /* NX_AGREEMENT_INNER_H */

@@ -1,0 +1,28 @@
+/* device.h - the device of a communicator, as the calls on it see it. */
+#ifndef NX_COMM_DEVICE_H
+#define NX_COMM_DEVICE_H
+
+#include "comm.h"
+#include "device/device.h"
+
+/*
+ * Where the buffers of a call that begins on |comm| lie: |*mem| has the device, held,
+ * or none for host memory, and the stream.  Where device pointers are host pointers,
+ * the stream is waited for here, and |*mem| has none.  Without the loop's lock.
+ *
+ * NEXAR_EDEVICE
+ */
+NX_MUST_CHECK nexar_err nx_comm_memory(nexar_comm *comm, nx_devmem *mem);
+/* Gives |*mem| back. */
+static inline void nx_comm_memory_done(nx_devmem *mem)
+{
+    nx_device_release(mem->device);
+    mem->device = NULL;
+}
+
+/* |child| begins with the device and the stream of |parent|; with the lock. */
+void nx_comm_inherit_device(nexar_comm *child, const nexar_comm *parent);
+/* |comm| ends; with the lock. */
+void nx_comm_drop_device(nexar_comm *comm);
+
+#endif /* NX_COMM_DEVICE_H */

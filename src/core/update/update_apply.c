@@ -1,0 +1,191 @@
+/* update_apply.c - the next world: what was agreed on, applied by each rank alone. */
+#include "base/log.h"
+#include "core/comm/arena.h"
+#include "core/failure/failure.h"
+#include "core/report/diagnosis.h"
+#include "update_inner.h"
+
+/* How long to wait at most for the word that those who joined are there. */
+#define STARTED_NS UINT64_C(10000000000)
+
+/* Those who go have nothing more to say, here and below. */
+static void let_go(const nx_update *u)
+{
+    nx_world *world = u->world;
+
+    for (uint32_t rank = 0; (rank = nx_rankset_next(&u->value.leavers, rank)) < u->gone.n; rank++) {
+        if (!nx_rankset_has(&u->value.failed, rank)) {
+            nx_failure_leaves(world, nx_incarnation_peer(u->inc, rank));
+        }
+    }
+    nx_failure_agreed(u->inc, &u->value.failed); /* while the old view can name them */
+    nx_agreement_let_go(u->inc);
+}
+
+/* Frees what those who are gone held. */
+static void drop_gone(const nx_update *u)
+{
+    nx_world *world = u->world;
+
+    for (uint32_t rank = 0; (rank = nx_rankset_next(&u->gone, rank)) < u->gone.n; rank++) {
+        nx_msg_retire(world->msg, nx_incarnation_peer(u->inc, rank), NEXAR_EPEER,
+                      nx_rankset_has(&u->value.leavers, rank) ? "it has left the world"
+                                                              : "it has failed");
+    }
+    for (uint32_t slot = 0; (world->join != NULL) && (slot < world->slots); slot++) {
+        if (nx_view_slot(world->view, slot) != NULL) {
+            continue;
+        }
+        nx_msg_retire(world->msg, slot, NEXAR_EPEER, "it has failed"); /* before: recovery.h */
+        if ((world->arenas != NULL) && (world->ops == 0)) {            /* nobody looks at them */
+            nx_arenas_drop(world->arenas, slot);
+        }
+    }
+}
+
+/* Those who were in the view and are not in the world any more: recovery=automatic has
+ * perhaps let some go before. */
+static void gone_from_view(const nx_update *u, nx_rankset *gone)
+{
+    const nx_view *view = u->world->view;
+
+    for (uint32_t rank = 0; rank < view->size; rank++) {
+        const int now = nx_incarnation_rank_of(u->inc, view->members[rank].slot);
+
+        if ((now < 0) || nx_rankset_has(&u->gone, (uint32_t)now)) {
+            (void)nx_rankset_add(gone, rank);
+        }
+    }
+}
+
+/* The view, and all that is by slot. */
+static nexar_err take_view(const nx_update *u)
+{
+    nx_world *world = u->world;
+    nx_rankset gone;
+    nexar_err err;
+
+    if (world->join == NULL) {
+        return NEXAR_OK;
+    }
+    err = nx_rankset_init(&gone, world->view->size);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    gone_from_view(u, &gone);
+    err = nx_join_advance(world->join, &gone, u->joined, u->njoined, u->id);
+    nx_rankset_fini(&gone);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    world->view = nx_join_view(world->join);
+    world->slots = world->view->slots;
+    err = nx_msg_grow(world->msg, world->slots);
+    err = (err == NEXAR_OK) ? nx_failure_grow(world) : err;
+    if ((err == NEXAR_OK) && (world->arenas != NULL)) {
+        err = nx_arenas_grow(world->arenas, world->slots);
+    }
+    return err;
+}
+
+/* The world's communicator points to the new incarnation; or, without memory, to the old one. */
+static nexar_err take_comm(const nx_update *u)
+{
+    nx_world *world = u->world;
+    nexar_comm *comm = world->comm;
+    nx_incarnation *next;
+    nx_members who;
+    nexar_err err = NEXAR_OK;
+
+    if (comm->called.words != NULL) {
+        err = nx_rankset_grow(&comm->called, world->slots);
+    }
+    if (err == NEXAR_OK) {
+        err = nx_comm_world_members(world, u->id, &who);
+    }
+    if (err == NEXAR_OK) {
+        err = nx_incarnation_open(comm, &who, &next);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    world->before = u->inc->id;
+    nx_incarnation_revoke(u->inc);
+    nx_comm_replace(comm, next);
+    nx_failure_opened(next);
+    nx_failure_call(comm);
+    return NEXAR_OK;
+}
+
+/* Whether one of the new world is known to be dead: the seed may wait for its word in vain, and
+ * the next update is due in any case. */
+static bool has_lost(const nx_world *world)
+{
+    for (uint32_t rank = 0; rank < world->view->size; rank++) {
+        if (nx_rankset_has(nx_failure_dead(world), world->view->members[rank].slot)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void expect(nx_world *world, uint32_t first, bool can_answer)
+{
+    for (uint32_t slot = first; slot < world->slots; slot++) {
+        nx_failure_expect(world, slot, can_answer);
+    }
+}
+
+/* Those who joined, in the slots from |first| on, are about to return from nexar_init: whoever
+ * dials them before would find them closed, or silent.  The seed waits until all have the view;
+ * one that is silent, of those who join or of the others, it does not find out sooner than its
+ * own time-out tells, so it is told when this rank has waited for as long as it waits for anybody.
+ * STARTED_NS is for a seed that does not answer that. */
+static void await_joined(nx_world *world, uint32_t first)
+{
+    const uint64_t begun = nx_loop_refresh(world->loop), end = begun + STARTED_NS;
+    const uint64_t patience = nx_config_number(world->config, NX_SET_HEARTBEAT_TIMEOUT);
+    nx_blocked b = {.what = {.kind = NX_WHAT_OTHER, .name = NX_UPDATE_NAME, .peer = NX_ANY_PEER}};
+    uint64_t until = (patience < STARTED_NS) ? begun + patience : end;
+
+    nx_oplog_block(&world->log, &b, begun);
+    expect(world, first, false);
+    while ((world->started < world->view->epoch) && !world->seed_away && !has_lost(world)) {
+        world->start.set = false;
+        if (nx_loop_wait(world->loop, &world->start, until)) {
+            continue;
+        }
+        if (until == end) {
+            nx_log(NX_LOG_WARN, "the seed does not say that those who joined are there");
+            break;
+        }
+        until = end;
+        nx_join_urge(world->join);
+    }
+    expect(world, first, true);
+    nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
+}
+
+nexar_err nx_update_apply(const nx_update *u)
+{
+    nx_world *world = u->world;
+    const uint32_t slots = world->slots;
+    nexar_err err;
+
+    let_go(u);
+    err = take_view(u);
+    if (err == NEXAR_OK) {
+        err = take_comm(u);
+    }
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_world_set_spin(world);
+    nx_diagnosis_resize(world);
+    drop_gone(u);
+    nx_early_links_deliver(world);
+    if (u->njoined > 0) {
+        await_joined(world, slots);
+    }
+    return NEXAR_OK;
+}

@@ -1,0 +1,108 @@
+/* finalize.c - a world ends in order: what was begun ends, the others are told, links drain. */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/text/sentence.h"
+#include "core/comm/comm.h"
+#include "core/failure/failure.h"
+#include "core/launcher/rendezvous.h"
+#include "core/report/diagnosis.h"
+
+/* How long leaving may take for links that do not drain: a peer that is gone is
+ * noticed by its link long before. */
+#define LEAVE_NS UINT64_C(10000000000)
+
+/* Waits for |event|, at most until the time for leaving is over. */
+static bool wait_leaving(nx_world *world, nx_event *event)
+{
+    return nx_loop_wait(world->loop, event, nx_loop_refresh(world->loop) + LEAVE_NS);
+}
+
+void nx_world_part(nx_incarnation *inc)
+{
+    if (inc->world->departing && (inc->comm->retry.queued == 0) &&
+        (inc->group.departure == NX_DEPARTURE_NONE)) {
+        nx_group_part(&inc->group, NX_DEPARTURE_FINALIZED);
+    }
+}
+
+void nx_world_part_from(nx_world *world, uint32_t peer)
+{
+    if (!world->departing) {
+        return;
+    }
+    nx_list_for_each (at, &world->incarnations) {
+        nx_group_part_from(&nx_list_entry(at, nx_incarnation, link)->group, peer);
+    }
+}
+
+/* Something is on its way that others may never take, or take part in, since they end, too:
+ * who waits for what of this rank will not come is told. */
+static void depart(nx_world *world)
+{
+    world->departing = true;
+    nx_msg_stop_receiving(world->msg, NX_CLASS_USER);
+    nx_list_for_each (at, &world->incarnations) {
+        nx_world_part(nx_list_entry(at, nx_incarnation, link));
+    }
+}
+
+/* All that goes on ends; reports know where this rank is meanwhile. */
+static void end_all(nx_world *world)
+{
+    nx_blocked b = {.what = {.kind = NX_WHAT_OTHER, .name = "finalize", .peer = NX_ANY_PEER}};
+    nx_event served = {0};
+
+    nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
+    /* Handlers that run end, and what they reply is sent. */
+    nx_rpc_close(world->rpc, &served);
+    (void)nx_loop_wait(world->loop, &served, UINT64_MAX);
+    nx_rpc_end(world->rpc);
+    /* What was sent ends: taken by the peer, or failed with it. */
+    if (world->ops != 0) {
+        depart(world);
+    }
+    if (world->ops != 0) {
+        world->idle_wanted = true;
+        (void)nx_loop_wait(world->loop, &world->idle, UINT64_MAX);
+    }
+    nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
+}
+
+nexar_err nx_world_destroy(nx_world *world)
+{
+    nx_event closed = {0}, emptied = {0}, drained = {0}, left = {0};
+    nx_rendezvous *rendezvous = world->rendezvous;
+    char why[NX_ERROR_ROOM];
+    nexar_err err;
+
+    nx_loop_lock(world->loop);
+    nx_failure_conclude(world); /* the application is told of all failures that it can know */
+    world->closing = true;
+    end_all(world);
+    nx_diagnosis_stop(world);
+    nx_msg_close(world->msg, &closed);
+    bool quiet = wait_leaving(world, &closed);
+    nx_failure_quiet(world);
+    if (world->shm != NULL) { /* first: what does not go this way goes by QUIC */
+        nx_shm_drain(world->shm, &emptied);
+        quiet = wait_leaving(world, &emptied) && quiet;
+        nx_shm_drain(world->shm, NULL);
+    }
+    if (world->join != NULL) {
+        nx_quic_drain(nx_join_endpoint(world->join), &drained);
+        quiet = wait_leaving(world, &drained) && quiet;
+        nx_quic_drain(nx_join_endpoint(world->join), NULL);
+        nx_join_leave(world->join, &left);
+        (void)wait_leaving(world, &left);
+    }
+    if (!quiet) {
+        nx_log(NX_LOG_WARN, "left without the last word of some ranks");
+    }
+    err = world->lost_err;
+    (void)nx_sentence(why, sizeof(why), "%s", world->lost_why);
+    nx_loop_unlock(world->loop);
+    nx_world_teardown(world);
+    nx_rendezvous_end(rendezvous); /* last: this rank has said good-bye to the seed in it */
+    return (err == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "finalize: %s", why);
+}

@@ -1,0 +1,35 @@
+/*
+ * links.h - which transport connects two ranks: shared memory on one host, else QUIC.
+ *
+ * Shared memory is tried where the boot ids of both are the same and both offer it.  If
+ * it does not come about, whatever the reason, the link moves to QUIC by itself.
+ */
+#ifndef NX_TRANSPORT_CHOICE_H
+#define NX_TRANSPORT_CHOICE_H
+
+#include "world.h"
+
+/* Before joining, with the loop's lock held: prepares what this rank offers to others
+ * of its host (world->shm, or NULL).  Errors only where nothing else may be used. */
+NX_MUST_CHECK nexar_err nx_links_open(nx_world *world);
+/* The view is there.  Errors as nx_links_open. */
+NX_MUST_CHECK nexar_err nx_links_start(nx_world *world);
+
+/* For nx_msg_config, nx_join_config; |ctx| is the world. */
+nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
+                           nx_link **link);
+void nx_links_accept(void *ctx, nx_link *link, uint64_t member);
+
+/* The process of |slot| is no more, says one of its host: a link to it by QUIC ends. */
+void nx_links_ended(nx_world *world, uint32_t slot);
+
+/* How the link to |slot| is, for a sentence: "quic to 10.0.0.2:4433, up, ...".  Returns |out|. */
+enum { NX_LINKS_TEXT = 320 };
+const char *nx_links_text(const nx_world *world, uint32_t slot, char out[NX_LINKS_TEXT]);
+
+/* Whether |m| is on this host.  There must be a view. */
+bool nx_links_same_host(const nx_world *world, const nx_member *m);
+/* How many ranks of the world are on this host. */
+uint32_t nx_links_neighbours(const nx_world *world);
+
+#endif /* NX_TRANSPORT_CHOICE_H */

@@ -1,0 +1,186 @@
+/*
+ * internal.h - the loop from inside: its state and who keeps which part of it.
+ *
+ *   loop.c        life, clock, the rest of a turn, streams of short messages
+ *   lock.c        the lock, and giving way to those who want it
+ *   fds.c         descriptors: epoll, dispatching
+ *   timers.c      timers and deferred work
+ *   wait.c        waiting, spinning, sleeping, passing on the duty to drive
+ *   background.c  the thread that drives when nobody does
+ *
+ * Everything is guarded by |mutex|, but what is atomic.
+ */
+#ifndef NX_LOOP_INNER_H
+#define NX_LOOP_INNER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+
+#include "base/containers/map.h"
+#include "loop.h"
+#include "park.h"
+
+enum { NX_LOOP_BATCH = 64 }; /* descriptors that one turn dispatches at most */
+
+/* A thread in nx_loop_wait: on its stack. */
+typedef struct nx_waiter {
+    nx_event *event;
+    nx_park park;
+    nx_list link; /* in |waiters|, as long as it waits */
+} nx_waiter;
+
+typedef struct nx_background {
+    pthread_t thread;
+    bool running;
+    int fd;           /* eventfd that ends its sleep as the driver; only it reads it */
+    bool woken;       /* fd has been written and not yet read */
+    bool deep;        /* rests until it is signalled, not only for a tick */
+    nx_waiter driver; /* what |driver| points to while it drives */
+    nx_park rest;     /* where it rests while it does not */
+    atomic_bool stop;
+} nx_background;
+
+/* See nx_loop_flush. */
+typedef struct nx_stream {
+    unsigned run;      /* calls in a row, each soon after the one before */
+    uint64_t last_ns;  /* when the last one was */
+    uint64_t since_ns; /* when the first was that is held back, if any is: |bytes| > 0 */
+    size_t bytes;
+} nx_stream;
+
+struct nx_loop {
+    const nx_clock *clock;
+    uint64_t now_ns;
+
+    pthread_mutex_t mutex;
+    atomic_uint wanted; /* threads that wait for |mutex| */
+    atomic_ullong spin_ns;
+    atomic_bool yields;
+
+    /* Descriptors.  epoll knows them by number, so that one that is removed while
+     * the kernel's answer is on its way is found to be gone. */
+    int epoll_fd, wake_fd;
+    nx_map fd_by_id;
+    uint64_t fd_ids;      /* numbers given; 0 is wake_fd */
+    nx_list fds;          /* nx_fd.link: all but wake_fd; first those with on_idle */
+    size_t fds_plain;     /* those that spinning cannot ask without epoll */
+    uint64_t fds_changes; /* additions and removals ever */
+    bool coarse;          /* no epoll_pwait2: milliseconds */
+    uint64_t asked_ns;    /* when the kernel was last asked without sleeping */
+    unsigned silent;      /* times in a row that it had nothing to say */
+
+    nx_heap timers;
+    nx_list tasks;
+    bool dispatching; /* callbacks run: what they defer is run by the turn */
+    nx_stream stream; /* short messages that an application thread sends in a row */
+
+    /* Driving: see wait.c. */
+    nx_waiter *driver;    /* NULL: nobody */
+    nx_list waiters;      /* the driver too, unless it is the background thread */
+    bool sleeping;        /* the driver is in the kernel */
+    bool woken;           /* wake_fd has been written and not yet read */
+    uint64_t sleep_until; /* at the latest, while |sleeping| */
+    unsigned misses;      /* spins in a row that found nothing */
+    uint64_t awake_ns;    /* how long the next spin may be, where the last sleep was short */
+    unsigned finds;       /* spins that ended a wait */
+    unsigned spins;
+    unsigned looks;       /* calls of nx_loop_looks that have found nothing against it */
+    unsigned luck;        /* of waits that yield: how often the next ones look more than once */
+    bool looking;         /* the last one did, and has found something */
+    uint64_t expected_ns; /* until when a spin goes on, whatever its budget */
+    uint64_t crowded_until_ns, crowded_ns; /* no spins, and for how long; real time */
+    bool (*look)(void *ctx);               /* nx_loop_set_crowd; may be NULL */
+    void *look_ctx;
+    uint64_t look_every_ns, looked_ns; /* real time */
+
+    nx_background background;
+    atomic_bool app_drives; /* |driver| is an application thread */
+    atomic_uint app_visits; /* times that one has left, or kicked */
+};
+
+/* ---- lock.c ---------------------------------------------------------------- */
+
+/* The driver's own unlock, before it sleeps: wakes nobody. */
+void nx_loop_release(nx_loop *loop);
+/* Lets those who want the lock have it, if there are any: whether there were.  The
+ * clock is fresh then. */
+bool nx_loop_give_way(nx_loop *loop);
+
+/* Whether others wait for the lock. */
+static inline bool nx_loop_is_wanted(const nx_loop *loop)
+{
+    return atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0;
+}
+
+static inline void nx_loop_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+/* ---- fds.c ----------------------------------------------------------------- */
+
+NX_MUST_CHECK nexar_err nx_loop_fds_init(nx_loop *loop);
+void nx_loop_fds_fini(nx_loop *loop);
+/* Asks the kernel, for |timeout_ns| of real time at most (UINT64_MAX: for ever).
+ * Returns how many of |ready| are filled.  Without the lock if it may sleep. */
+int nx_loop_fds_ask(nx_loop *loop, struct epoll_event *ready, uint64_t timeout_ns);
+void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n);
+/* Asks without sleeping and dispatches; whether there was anything. */
+bool nx_loop_fds_poll(nx_loop *loop);
+/* The same, but the kernel has its turn only now and then where messages come by memory. */
+bool nx_loop_fds_glance(nx_loop *loop);
+/* Whether it need not be asked now. */
+bool nx_loop_fds_quiet(const nx_loop *loop);
+/* The same by the on_spin hooks, in a wait that began at |since_ns|. */
+bool nx_loop_fds_spin(nx_loop *loop, uint64_t since_ns, bool yields);
+/* Calls the on_crowd hooks; whether one of them has found another core. */
+bool nx_loop_fds_crowd(nx_loop *loop);
+/* Calls the on_idle hooks; whether one of them has something. */
+bool nx_loop_fds_idle(nx_loop *loop, bool sleep);
+
+/* ---- timers.c -------------------------------------------------------------- */
+
+void nx_loop_run_timers(nx_loop *loop);
+void nx_loop_run_tasks(nx_loop *loop);
+
+/* ---- loop.c ---------------------------------------------------------------- */
+
+/* What was held back goes now, and the stream may be over. */
+void nx_loop_stream_pause(nx_loop *loop);
+
+/* ---- wait.c ---------------------------------------------------------------- */
+
+/* The background thread drives no longer, if it did: it rests until nobody comes. */
+void nx_loop_relieve_background(nx_loop *loop);
+/* Ends the sleep of the driver, whoever it is; does nothing if it is awake. */
+void nx_loop_wake_driver(nx_loop *loop);
+/* Ends it if something is due earlier than it knows: before the lock is left. */
+void nx_loop_wake_if_due(nx_loop *loop);
+
+static inline uint64_t nx_loop_span(uint64_t from_ns, uint64_t until_ns)
+{
+    if (until_ns == UINT64_MAX) {
+        return UINT64_MAX;
+    }
+    return (until_ns > from_ns) ? until_ns - from_ns : 0;
+}
+
+/* An application thread was here.  Only who holds the lock writes it. */
+static inline void nx_loop_note_visit(nx_loop *loop)
+{
+    unsigned visits = atomic_load_explicit(&loop->app_visits, memory_order_relaxed);
+
+    atomic_store_explicit(&loop->app_visits, visits + 1, memory_order_relaxed);
+}
+
+/* ---- background.c ---------------------------------------------------------- */
+
+/* An application thread has left and nobody waits. */
+void nx_loop_background_notice(nx_loop *loop);
+
+#endif /* NX_LOOP_INNER_H */

@@ -1,0 +1,128 @@
+/*
+ * roam.c - by which addresses a connection goes, when those that it began with cease to
+ * work.
+ *
+ * Nobody is asked: a connection that gets no answer calls its peer (conn_probe.c) at all
+ * addresses that the peer may have, from whichever of ours the kernel takes; the peer
+ * answers where it heard us, and there we go on.  So it does not matter which side has
+ * lost an address, nor whether it was told; a path that is back is as good as another.
+ *
+ * Whom to believe: only a packet that was opened with the connection's keys moves it.  If
+ * the address is one that the peer has told of, when nothing has come from where the peer
+ * was so far for a moment.  Else it must be heard there for such a moment: somebody who
+ * copies packets and sends them from elsewhere changes nothing as long as he cannot hold
+ * back the others.  So that two ends that both move do not chase each other, the moment
+ * of a dialler who gets answers is longer.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "transport/quic/endpoint.h"
+#include "transport/quic/udp/address.h"
+
+enum { FOLLOW_SOON = 4 }; /* a quarter of the patience */
+
+static bool is_loopback(const struct sockaddr_storage *a)
+{
+    struct sockaddr_storage plain;
+
+    nx_address_plain(a, &plain);
+    if (plain.ss_family == AF_INET) {
+        return (ntohl(((const struct sockaddr_in *)&plain)->sin_addr.s_addr) >> 24) == 127;
+    }
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&plain)->sin6_addr);
+}
+
+bool nx_roam_is_here(const nx_conn_io *k, const nx_udp_path *path)
+{
+    return nx_address_equal(&k->path.remote, &path->remote) &&
+           (!k->path.has_source || !path->has_source ||
+            (memcmp(&k->path.source, &path->source, sizeof(path->source)) == 0));
+}
+
+static bool is_known(const nx_conn_io *k, const struct sockaddr_storage *remote)
+{
+    const nx_quic_link *link = k->link;
+    struct sockaddr_storage known;
+
+    if (nx_address_equal(&k->path.remote, remote)) {
+        return true; /* another address of ours */
+    }
+    for (size_t i = 0; (link != NULL) && (i < link->n); i++) {
+        if (nx_address_for(&link->addresses[i], nx_udp_family(k->q->udp), &known) &&
+            nx_address_equal(&known, remote)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How long nothing may come by the present path. */
+static uint64_t wait_ns(const nx_conn_io *k, uint64_t now_ns)
+{
+    const uint64_t patience = nx_conn_patience(k->conn);
+    const bool soon = !k->dialled || nx_conn_is_stuck(k->conn, now_ns);
+
+    return soon ? patience / FOLLOW_SOON : patience;
+}
+
+/* Whether what comes by |path| is all that has come for a while. */
+static bool has_moved(nx_conn_io *k, const nx_udp_path *path, uint64_t now_ns)
+{
+    if ((k->elsewhere_ns <= k->heard_ns) ||
+        !nx_address_equal(&k->elsewhere.remote, &path->remote)) {
+        k->elsewhere = *path;
+        k->elsewhere_ns = now_ns;
+        return false;
+    }
+    return now_ns - k->elsewhere_ns >= wait_ns(k, now_ns);
+}
+
+void nx_roam_heard(nx_conn_io *k, const nx_udp_path *path, uint64_t now_ns)
+{
+    char old[NX_ADDRESS_TEXT], new[NX_ADDRESS_TEXT];
+
+    if (!nx_conn_opened(k->conn)) {
+        return;
+    }
+    if (is_known(k, &path->remote) ? (now_ns - k->heard_ns < wait_ns(k, now_ns))
+                                   : !has_moved(k, path, now_ns)) {
+        return;
+    }
+    nx_log(NX_LOG_INFO, "quic: %s goes on as %s", nx_address_text(&k->path.remote, old),
+           nx_address_text(&path->remote, new));
+    k->path = *path;
+    k->heard_ns = now_ns;
+    nx_conn_limit(k->conn, nx_udp_datagram_max(&path->remote));
+    /* The peer waits to hear where we are.  Without memory the next packet tells. */
+    if ((k->link != NULL) && (k->link->used == k) && (nx_sendq_word(&k->link->sendq) == NEXAR_OK)) {
+        nx_conn_io_wake(k);
+    }
+}
+
+void nx_roam_call(nx_conn_io *k, uint64_t now_ns)
+{
+    const nx_quic_link *link = k->link;
+    const bool loopback = is_loopback(&k->path.remote);
+    nx_udp_path path = {0};
+    const uint8_t *data;
+    const size_t len = nx_conn_call(k->conn, now_ns, &data);
+
+    if (len == 0) {
+        return;
+    }
+    /* What the kernel says to that is of no interest: it is the same as for a packet that
+     * the network has lost. */
+    (void)nx_udp_send(k->q->udp, &k->path, data, len, len);
+    if (k->path.has_source) {
+        path.remote = k->path.remote;
+        (void)nx_udp_send(k->q->udp, &path, data, len, len);
+    }
+    for (size_t i = 0; (link != NULL) && (link->used == k) && (i < link->n); i++) {
+        if (nx_address_for(&link->addresses[i], nx_udp_family(k->q->udp), &path.remote) &&
+            !nx_address_equal(&path.remote, &k->path.remote) &&
+            (loopback || !is_loopback(&path.remote))) {
+            (void)nx_udp_send(k->q->udp, &path, data, len, len);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+/* udp_socket.h - opening a UDP socket and asking the kernel what it can do. */
+#ifndef NX_UDP_SOCKET_H
+#define NX_UDP_SOCKET_H
+
+#include "udp.h"
+
+typedef struct nx_udp_socket {
+    int fd, family;
+    uint16_t port;
+    nx_udp_features features;
+} nx_udp_socket;
+
+/* As nx_udp_open. */
+NX_MUST_CHECK nexar_err nx_udp_socket_open(nx_udp_socket *s, const struct sockaddr_storage *listen,
+                                           uint16_t first, uint16_t last);
+
+#endif /* NX_UDP_SOCKET_H */

@@ -1,0 +1,132 @@
+/* loop_testing.h - what the tests with several threads share. */
+#ifndef NX_LOOP_TESTING_H
+#define NX_LOOP_TESTING_H
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "loop/loop_inner.h"
+#include "unit.h"
+
+#define MS UINT64_C(1000000)
+
+/* Only a wake-up that was lost takes so long. */
+static const uint64_t PATIENCE_NS = UINT64_C(60000000000);
+
+static inline uint64_t soon(const nx_loop *loop)
+{
+    return nx_loop_now(loop) + PATIENCE_NS;
+}
+
+/* cmocka's assertions are for the thread of the test. */
+static inline void must(bool condition, const char *what)
+{
+    if (!condition) {
+        print_error("in a thread: %s\n", what);
+        abort();
+    }
+}
+
+/* Set, and in time: at its deadline a wait takes a last turn, which would hide that
+ * nobody had driven before. */
+static inline void must_come(nx_loop *loop, nx_event *event, const char *what)
+{
+    uint64_t deadline_ns = soon(loop);
+
+    must(nx_loop_wait(loop, event, deadline_ns), what);
+    must(nx_loop_now(loop) < deadline_ns, what);
+}
+
+static inline nx_loop *make(uint64_t spin_ns)
+{
+    nx_loop *loop = NULL;
+
+    assert_int_equal(nx_loop_create(&loop, &nx_clock_system), NEXAR_OK);
+    nx_loop_set_spin(loop, spin_ns);
+    return loop;
+}
+
+/* Waits, outside the loop, until the callback of |b| or |t| was seen. */
+static inline bool eventually(nx_loop *loop, const nx_event *event)
+{
+    uint64_t deadline_ns = nx_now(&nx_clock_system) + PATIENCE_NS;
+    bool set = false;
+
+    while (!set && (nx_now(&nx_clock_system) < deadline_ns)) {
+        nx_loop_lock(loop);
+        set = event->set;
+        nx_loop_unlock(loop);
+        (void)usleep(100);
+    }
+    return set;
+}
+
+/* A timer that sets an event. */
+typedef struct bell {
+    nx_timer timer;
+    nx_loop *loop;
+    nx_event *event;
+} bell;
+
+static inline void on_bell(nx_timer *self, uint64_t now_ns)
+{
+    bell *b = nx_list_entry(self, bell, timer);
+
+    (void)now_ns;
+    nx_event_set(b->loop, b->event);
+}
+
+/* Deferred work that sets an event. */
+typedef struct chore {
+    nx_task task;
+    nx_loop *loop;
+    nx_event *event;
+} chore;
+
+static inline void on_chore(nx_task *self)
+{
+    chore *c = nx_list_entry(self, chore, task);
+
+    nx_event_set(c->loop, c->event);
+}
+
+/* A pipe whose bytes are counted by whoever drives. */
+typedef struct tap {
+    nx_fd fd;
+    nx_loop *loop;
+    int write_fd;
+    int got, want;
+    nx_event done;
+} tap;
+
+static inline void on_tap(nx_fd *self, uint32_t events)
+{
+    tap *t = nx_list_entry(self, tap, fd);
+    char byte;
+
+    (void)events;
+    must(read(self->fd, &byte, 1) == 1, "a byte was there");
+    if (++t->got == t->want) {
+        nx_event_set(t->loop, &t->done);
+    }
+}
+
+static inline void open_tap(tap *t, nx_loop *loop, int want)
+{
+    int ends[2];
+
+    must(pipe(ends) == 0, "pipe");
+    *t = (tap){
+        .fd = {.fd = ends[0], .on_ready = on_tap}, .loop = loop, .write_fd = ends[1], .want = want};
+    must(nx_loop_fd_add(loop, &t->fd, EPOLLIN) == NEXAR_OK, "add");
+}
+
+static inline void close_tap(tap *t)
+{
+    nx_loop_fd_remove(t->loop, &t->fd);
+    must((close(t->fd.fd) == 0) && (close(t->write_fd) == 0), "close");
+}
+
+#endif /* NX_LOOP_TESTING_H */
