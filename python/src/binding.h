@@ -91,6 +91,8 @@ PyObject *nxp_bad_type(const char *format, ...); /* InvalidError that is a TypeE
 
 /* Objects of the Python layer that C calls: "Comm", "Request", "Status", "errors", ... */
 PyObject *nxp_hook(const char *name); /* borrowed; NULL with an exception */
+/* Two of them, which most calls use. */
+extern PyObject *nxp_status_class, *nxp_request_class;
 
 /* ---- arguments -------------------------------------------------------------------- */
 

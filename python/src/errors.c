@@ -9,6 +9,7 @@
 #include "base/error.h"
 
 static PyObject *hooks; /* dict: what the Python layer registered */
+PyObject *nxp_status_class, *nxp_request_class;
 
 PyObject *nxp_register(PyObject *module, PyObject *dict)
 {
@@ -16,6 +17,8 @@ PyObject *nxp_register(PyObject *module, PyObject *dict)
     Py_INCREF(dict);
     Py_XDECREF(hooks);
     hooks = dict;
+    nxp_status_class = PyDict_GetItemString(dict, "Status"); /* |dict| keeps them */
+    nxp_request_class = PyDict_GetItemString(dict, "Request");
     Py_RETURN_NONE;
 }
 

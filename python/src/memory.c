@@ -85,6 +85,10 @@ static bool set_dtype(nxp_memory *m, const char *format, size_t itemsize)
 {
     const char *f = (format != NULL) ? format : "B";
 
+    if ((f[0] != 0) && (f[1] == 0) && dtype_of_letter(f[0], itemsize, &m->dtype)) {
+        m->is_bool = (f[0] == '?');
+        return true;
+    }
     if ((f[0] == '@') || (f[0] == '=') || (f[0] == '<')) { /* the machine is little endian */
         f++;
     }
@@ -103,7 +107,10 @@ static bool set_dtype(nxp_memory *m, const char *format, size_t itemsize)
 
 static bool fill(nxp_memory *m, const char *call, const char *name, size_t itemsize)
 {
-    if ((m->view.format != NULL) && (strchr(m->view.format, 'O') != NULL)) {
+    const char *format = m->view.format;
+
+    if ((format != NULL) && ((format[0] == 'O') || ((format[0] != 0) && (format[1] != 0) &&
+                                                    (strchr(format, 'O') != NULL)))) {
         (void)nxp_bad_type("%s: %s has Python objects as elements; numbers and other plain memory "
                            "are accepted (the _obj form of the call takes objects)",
                            call, name);

@@ -7,7 +7,7 @@ enum { REAP_EVERY = 64 }; /* requests between two looks for dropped ones that ha
 
 PyObject *nxp_op_request_heap(nxp_op *op, nexar_err err)
 {
-    PyObject *cls = nxp_hook("Request");
+    PyObject *cls = nxp_request_class;
     nxp_request *self;
 
     if (err != NEXAR_OK) {
