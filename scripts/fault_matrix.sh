@@ -1,6 +1,6 @@
 #!/bin/bash
 # fault_matrix.sh BUILD [--docs] [OPTION]... - every cell of the fault matrix, then the table
-# of measured times; --docs puts it into docs/internals/failures.md.  A cell that is later than it may
+# of measured times; --docs puts it into docs/measurements/failures.md.  A cell that is later than it may
 # be is run once more.  Other options are those of tests/faults/matrix.c.
 set -uo pipefail
 # shellcheck source=scripts/help.sh disable=SC1091
@@ -22,6 +22,6 @@ if [ $docs = yes ]; then
         /^<!-- fault matrix -->$/ { print; while ((getline line < table) > 0) print line; skip = 1 }
         /^<!-- end -->$/ { if (skip) print ""; skip = 0 }
         !skip || /^<!-- end -->$/ { if ($0 !~ /^<!-- fault matrix -->$/) print }
-    ' "$top/docs/internals/failures.md" >"$table.md" && mv "$table.md" "$top/docs/internals/failures.md"
+    ' "$top/docs/measurements/failures.md" >"$table.md" && mv "$table.md" "$top/docs/measurements/failures.md"
 fi
 exit $code

@@ -16,7 +16,7 @@
  *  I2  A rank returns from s when all ranks have entered s.
  *  I3  What it brings is fixed when it freezes.
  *
- * docs/internals/failures.md says why that is enough.
+ * docs/internals/recovery.md says why that is enough.
  */
 #ifndef NX_COMMIT_H
 #define NX_COMMIT_H

@@ -68,7 +68,7 @@ bool nx_recovery_await(const nexar_request *req, uint64_t deadline_ns);
  * is ready. */
 void nx_recovery_claim(nexar_request *req);
 
-/* ---- for update.h: docs/internals/failures.md, Both at once
+/* ---- for update.h: docs/internals/elastic.md, Both at once
  * ---------------------------------------- */
 
 /* The agreement of an update of |inc| has ended, and says that some have |failed|: does it count?

@@ -1,7 +1,7 @@
 /*
  * update.h - the world changes: some join, some leave, the failed are dropped.
  *
- * docs/internals/failures.md, Elastic, says how and why it is right.  With the loop's lock held.
+ * docs/internals/elastic.md says how and why it is right.  With the loop's lock held.
  */
 #ifndef NX_UPDATE_H
 #define NX_UPDATE_H
