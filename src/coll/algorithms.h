@@ -10,9 +10,8 @@
 #include "coll/coll.h"
 #include "coll/cost/forecast.h"
 
-/* X(collective, name in the `algorithms` setting, prefix of builder and closed
- * form, cut in segments, offers the shard hook, hears of all if it is to, what it is
- * good for) */
+/* X(collective, name in the setting `algorithms`, prefix of builder and closed form, cut in
+ * segments, supports the shard hook, can hear of all ranks without extra messages, best use) */
 #define NX_ALGORITHM_LIST(X)                                                                       \
     X(BARRIER, dissemination, barrier_dissemination, false, false, false,                          \
       "log2 n rounds of empty messages")                                                           \
@@ -118,14 +117,15 @@ NX_ALGORITHM_LIST(X)
 /* Adds the steps of a dissemination barrier, from round |round| on. */
 void nx_disseminate(nx_sched *s, const nx_coll *c, uint32_t round);
 
-/* The last steps of a schedule with a hook, from round |round| on: no rank ends before the
- * hooks of all have returned, so that the error of one comes back on every rank.  |call| is
- * this rank's.  None where every rank has a shard: the others wait for what is in it. */
+/* The last steps of a schedule with a hook, from round |round| on. No rank completes before the
+ * hooks of all ranks have returned, so a hook's error is returned on every rank. |call| is this
+ * rank's hook step. Adds nothing where every rank has a shard, since the other ranks wait for its
+ * content. */
 void nx_await_hooks(nx_sched *s, const nx_coll *c, nx_step_id call, uint32_t round);
 
-/* The last steps of an nx_coll_private schedule that is to hear of all, from round |round|
- * on: no rank ends before all have received what the schedule has for them, each message
- * as long as its receiver expects.  None in other schedules. */
+/* The last steps of an nx_coll_private schedule that must hear of all ranks, from round |round| on.
+ * No rank completes before all have received their messages with the expected lengths. Adds nothing
+ * to other schedules. */
 void nx_await_blocks(nx_sched *s, const nx_coll *c, uint32_t round);
 
 typedef struct nx_algorithm {
@@ -133,15 +133,15 @@ typedef struct nx_algorithm {
     const char *name;
     nx_builder build;
     nx_forecaster forecast;
-    bool cut;   /* wants segments; the others are built with segment 0 */
-    bool hook;  /* between its phases rank r holds shard r: nx_coll.hook is legal */
-    bool hears; /* nx_coll.heard is legal: no messages beside its own are needed for that */
+    bool cut;   /* uses segments; others are built with segment 0 */
+    bool hook;  /* rank r holds shard r between the phases: nx_coll.hook is legal */
+    bool hears; /* nx_coll.heard is legal: needs no additional messages */
     const char *help;
 } nx_algorithm;
 
-/* All rows, those of one collective together; |*n| is how many. */
+/* All rows, grouped by collective; |*n| is their number. */
 const nx_algorithm *nx_algorithms(size_t *n);
-/* The row of |kind| called |name|; NULL if there is none. */
+/* The row of |kind| with name |name|, or NULL. */
 const nx_algorithm *nx_algorithm_find(nx_coll_kind kind, const char *name);
 
 #endif /* NX_ALGORITHMS_H */

@@ -1,10 +1,9 @@
 /*
- * coll.h - what a collective call asks for, as its algorithm sees it.
+ * coll.h - the parameters of a collective call, as its algorithm sees them.
  *
- * A builder is a pure function of an nx_coll and of what that points to: it adds
- * steps to a schedule and neither reads nor writes anything else.  It works for any
- * size >= 1, any map of hosts and any count >= 0, and seals the schedule as its last
- * act.
+ * A builder is a pure function of an nx_coll and of the data it points to. It adds steps to a
+ * schedule and has no other effect. It works for any size >= 1, any host map and any count >= 0,
+ * and seals the schedule last.
  */
 #ifndef NX_COLL_H
 #define NX_COLL_H
@@ -35,15 +34,15 @@ typedef enum nx_coll_kind {
 
 /* "allreduce", ...; never NULL for a kind. */
 const char *nx_coll_name(nx_coll_kind kind);
-/* The kind called |name|; NX_COLL_KINDS if there is none. */
+/* The kind with name |name|; NX_COLL_KINDS if unknown. */
 nx_coll_kind nx_coll_find(const char *name);
-/* Whether the kind combines elements with an op. */
+/* Whether the kind combines elements with an operation. */
 bool nx_coll_reduces(nx_coll_kind kind);
 /* Whether the kind has a root. */
 bool nx_coll_rooted(nx_coll_kind kind);
 /* Whether a buffer of the kind has a block for each rank. */
 bool nx_coll_in_blocks(nx_coll_kind kind);
-/* Whether how long a block is is known only to the two ranks between which it goes. */
+/* Whether only sender and receiver know the length of a block. */
 bool nx_coll_private(nx_coll_kind kind);
 
 /*
@@ -65,25 +64,25 @@ bool nx_coll_private(nx_coll_kind kind);
 typedef struct nx_coll {
     nx_coll_kind kind;
     uint32_t rank, size;
-    const nx_hosts *hosts; /* of its ranks; NULL: each has its own; borrowed */
+    const nx_hosts *hosts; /* host of each rank, borrowed; NULL: one host per rank */
     uint32_t root;
     size_t count;
     nx_split parts, send_parts;
     bool in_place; /* the input is in NX_SPACE_RECV, as NEXAR_IN_PLACE says */
-    bool average;  /* the op is NEXAR_AVG: divide once, before the result is spread */
-    bool hook;     /* allreduce as rs_ag: call the caller's hook on the shard */
-    bool heard;    /* nobody may be done before it has heard, directly or through others, of
-                      every other rank: for algorithms that can (nx_algorithm.hears); of a kind
-                      that is nx_coll_private also that each has got what it expects */
+    bool average;  /* the operation is NEXAR_AVG: divide once, before the result is distributed */
+    bool hook;     /* allreduce by rs_ag: call the caller's hook on the shard */
+    bool heard;    /* no rank completes before it has heard, directly or indirectly, from every
+                      other rank; legal if nx_algorithm.hears. For an nx_coll_private kind, also
+                      that every rank has received what it expects */
 } nx_coll;
 
-/* Where this rank's input begins. */
+/* Start of this rank's input. */
 static inline nx_ref nx_coll_input(const nx_coll *c)
 {
     return nx_at(c->in_place ? NX_SPACE_RECV : NX_SPACE_SEND, 0);
 }
 
-/* The blocks of a collective that has one per rank, v form or not. */
+/* The blocks of a collective with one block per rank, v form or not. */
 nx_split nx_coll_blocks(const nx_coll *c);
 
 typedef nexar_err (*nx_builder)(nx_sched *s, const nx_coll *c);

@@ -105,7 +105,7 @@ bool nx_mark_equal(const nx_mark *a, const nx_mark *b)
     return (a->word[0] == b->word[0]) && (a->word[1] == b->word[1]);
 }
 
-/* ---- words ------------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------------------- */
 
 typedef struct fields {
     unsigned kind, guise, dtype, op, root;

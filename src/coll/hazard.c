@@ -66,7 +66,7 @@ void nx_hazards_destroy(nx_hazards *h)
     nx_free(h);
 }
 
-/* ---- the two pools ------------------------------------------------------- */
+/* ---- the two pools ------------------------------------------------------------------- */
 
 /* Makes room for one more; false when there is none. */
 static bool reserve(void **array, uint32_t used, uint32_t *room, size_t size)
@@ -144,7 +144,7 @@ static void extent_drop(nx_hazards *h, uint32_t i)
     h->free_extents = i;
 }
 
-/* ---- the treap ----------------------------------------------------------- */
+/* ---- the treap ----------------------------------------------------------------------- */
 
 /* Cuts tree |t| in those that begin before |key| and the others. */
 static void split(nx_hazards *h, uint32_t t, size_t key, uint32_t *below, uint32_t *rest)
@@ -233,7 +233,7 @@ static bool cut(nx_hazards *h, nx_space space, size_t off)
     return true;
 }
 
-/* ---- waits --------------------------------------------------------------- */
+/* ---- waits --------------------------------------------------------------------------- */
 
 nexar_err nx_hazards_add(nx_hazards *h, nx_step_id step)
 {
@@ -298,7 +298,7 @@ static bool read_extent(nx_hazards *h, uint32_t i, nx_step_id step)
     return reader_push(h, &e->readers, step);
 }
 
-/* ---- reading ------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------- */
 
 /* A range that is read: the tree |out| is what it becomes. */
 typedef struct reading {
@@ -376,7 +376,7 @@ nexar_err nx_hazards_read(nx_hazards *h, nx_ref ref, size_t len, nx_step_id step
                : nx_fail_nomem("the hazards of a schedule");
 }
 
-/* ---- writing ------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------- */
 
 /* Waits for all of tree |t|, and frees it. */
 static bool write_tree(nx_hazards *h, uint32_t t, nx_step_id step) // NOLINT(misc-no-recursion)

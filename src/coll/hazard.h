@@ -1,9 +1,9 @@
 /*
- * hazard.h - finds what a step has to wait for, from the memory it touches.
+ * hazard.h - finds the dependencies of a step from the memory it accesses.
  *
- * Keeps, for every element of the receive and scratch spaces, the step that
- * wrote it last and the steps that have read it since.  Elements with equal
- * history form one extent; extents are disjoint and kept in order.
+ * For every element of the receive and scratch spaces, stores the step that wrote it last and the
+ * steps that have read it since. Elements with equal history form one extent. Extents are disjoint
+ * and sorted.
  *
  * Invariants
  *  - a reader waits for the last writer;
@@ -23,9 +23,8 @@ nx_hazards *nx_hazards_create(void);
 void nx_hazards_destroy(nx_hazards *h);
 
 /*
- * Tells that |step|, higher than all before, reads or writes |len| elements at
- * |ref|.  The steps to wait for are added to the list that nx_hazards_take()
- * returns, never |step| itself.
+ * Records that |step|, higher than all before, reads or writes |len| elements at |ref|. Adds its
+ * dependencies to the list that nx_hazards_take() returns, never |step| itself.
  *
  * NEXAR_ENOMEM
  *     Out of memory; the tracker can only be destroyed.
@@ -33,11 +32,10 @@ void nx_hazards_destroy(nx_hazards *h);
 NX_MUST_CHECK nexar_err nx_hazards_read(nx_hazards *h, nx_ref ref, size_t len, nx_step_id step);
 NX_MUST_CHECK nexar_err nx_hazards_write(nx_hazards *h, nx_ref ref, size_t len, nx_step_id step);
 
-/* Adds |step| to the list as if it had been found. */
+/* Adds |step| to the list explicitly. */
 NX_MUST_CHECK nexar_err nx_hazards_add(nx_hazards *h, nx_step_id step);
 
-/* The list: ascending, no doubles, borrowed until the next call; it is empty
- * again afterwards. */
+/* Returns and clears the list: ascending, no duplicates, borrowed until the next call. */
 const nx_step_id *nx_hazards_take(nx_hazards *h, uint32_t *n);
 
 #endif /* NX_HAZARD_H */

@@ -1,12 +1,12 @@
 /*
  * hosts.h - which ranks of a communicator share a host, and teams of them.
  *
- * Hosts are numbered by their first rank: rank 0 is on host 0, the first rank that
- * is elsewhere on host 1, and so on.  The ranks of a host are counted in their order,
- * from 0.  Every rank has the same map, so builders may use it as they use the size.
- * Any distribution is legal: hosts of unequal numbers, ranks dealt out in turn.
+ * Hosts are numbered by their first rank: rank 0 is on host 0, the first rank on another host is on
+ * host 1, and so on.  The ranks of a host are counted in their order, from 0.  Every rank has the
+ * same map, so builders may use it as they use the size. Any distribution is legal: hosts of
+ * unequal sizes, ranks assigned round-robin.
  *
- * Where a map is asked for, NULL is that of ranks which are each on a host of its own.
+ * A map argument of NULL means that each rank has its own host.
  */
 #ifndef NX_HOSTS_H
 #define NX_HOSTS_H
@@ -18,19 +18,18 @@
 
 typedef struct nx_hosts {
     uint32_t ranks, n;     /* n hosts */
-    uint32_t least, most;  /* ranks that the smallest and the largest have */
-    bool in_order;         /* the ranks of a host follow one another, on all of them */
-    const uint32_t *of;    /* by rank: its host */
-    const uint32_t *place; /* by rank: how many of its host are before it */
-    const uint32_t *order; /* all ranks, host by host ... */
-    const uint32_t *first; /* ... those of host h from first[h] to first[h + 1] */
+    uint32_t least, most;  /* fewest and most ranks of a host */
+    bool in_order;         /* the ranks of each host are consecutive */
+    const uint32_t *of;    /* host, by rank */
+    const uint32_t *place; /* position on its host, by rank */
+    const uint32_t *order; /* all ranks, by host ... */
+    const uint32_t *first; /* ... host h has those from first[h] to first[h + 1] */
     uint32_t tables[];     /* these four */
 } nx_hosts;
 
 /*
- * Makes the map of |ranks| > 0 ranks, of which those with equal |labels| share a host;
- * labels are less than |ranks|.  Takes time in proportion to them.  Given back with
- * nx_hosts_destroy().  NEXAR_ENOMEM.
+ * Makes the map of |ranks| > 0 ranks; ranks with equal |labels| share a host, and labels are less
+ * than |ranks|. Linear time. Free it with nx_hosts_destroy().  NEXAR_ENOMEM.
  */
 NX_MUST_CHECK nexar_err nx_hosts_create(nx_hosts **out, const uint32_t *labels, uint32_t ranks);
 void nx_hosts_destroy(nx_hosts *hosts);
@@ -50,25 +49,25 @@ static inline uint32_t nx_hosts_place(const nx_hosts *hosts, uint32_t rank)
     return (hosts == NULL) ? 0 : hosts->place[rank];
 }
 
-/* How many ranks |host| has. */
+/* The number of ranks of |host|. */
 static inline uint32_t nx_hosts_count(const nx_hosts *hosts, uint32_t host)
 {
     return (hosts == NULL) ? 1 : hosts->first[host + 1] - hosts->first[host];
 }
 
-/* Ranks on the hosts before |host|. */
+/* The number of ranks on the hosts before |host|. */
 static inline uint32_t nx_hosts_before(const nx_hosts *hosts, uint32_t host)
 {
     return (hosts == NULL) ? host : hosts->first[host];
 }
 
-/* The rank that is number |place| on |host|. */
+/* The rank at position |place| of |host|. */
 static inline uint32_t nx_hosts_rank(const nx_hosts *hosts, uint32_t host, uint32_t place)
 {
     return (hosts == NULL) ? host : hosts->order[hosts->first[host] + place];
 }
 
-/* The rank at |i| of all, host by host. */
+/* The |i|-th of all ranks, by host. */
 static inline uint32_t nx_hosts_order(const nx_hosts *hosts, uint32_t i)
 {
     return (hosts == NULL) ? i : hosts->order[i];
@@ -79,28 +78,28 @@ static inline bool nx_hosts_in_order(const nx_hosts *hosts)
     return (hosts == NULL) || hosts->in_order;
 }
 
-/* Whether all hosts have equally many ranks. */
+/* Whether all hosts have the same number of ranks. */
 static inline bool nx_hosts_equal(const nx_hosts *hosts)
 {
     return (hosts == NULL) || (hosts->least == hosts->most);
 }
 
-/* The most ranks that every host has. */
+/* The smallest number of ranks of a host. */
 static inline uint32_t nx_hosts_least(const nx_hosts *hosts)
 {
     return (hosts == NULL) ? 1 : hosts->least;
 }
 
-/* ---- teams ------------------------------------------------------------------ */
+/* ---- teams --------------------------------------------------------------------------- */
 
 /*
- * Some ranks that do a collective of their own, numbered from 0: all of one host, or
- * one of each host.  |chief| stands for its host where it would be another.
+ * A subset of ranks that runs a collective, numbered from 0: all ranks of one host, or one rank of
+ * each host. |chief| replaces the usual rank of its host.
  */
 typedef struct nx_team {
     const nx_hosts *hosts;
-    bool across;    /* one of each host: the one that is number |which| there ... */
-    uint32_t which; /* ... or else all of this host */
+    bool across;    /* one rank of each host, at position |which| ... */
+    uint32_t which; /* ... or all ranks of this host */
     uint32_t chief_host, chief;
 } nx_team;
 #define NX_NO_HOST UINT32_MAX

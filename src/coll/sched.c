@@ -48,7 +48,7 @@ void nx_sched_fini(nx_sched *s)
     *s = (nx_sched){0};
 }
 
-/* ---- one step ------------------------------------------------------------ */
+/* ---- one step ------------------------------------------------------------------------ */
 
 /* |step|, cut in |pieces|. */
 static void count(nx_tally *t, const nx_step *step, uint64_t pieces)
@@ -102,7 +102,7 @@ static nexar_err find_waits(nx_sched *s, const nx_step *step)
 {
     nexar_err err = NEXAR_OK;
 
-    /* What is read and overwritten in place is seen by the write. */
+    /* An operand that is read and overwritten in place is recorded by the write. */
     if (touches[step->kind].reads_a &&
         !(touches[step->kind].writes_dst && same(step->a, step->dst))) {
         err = nx_hazards_read(s->hazards, step->a, step->len, s->nsteps);
@@ -191,7 +191,7 @@ static bool enter(nx_sched *s, const nx_step *step, uint64_t pieces)
     return !s->only_tally;
 }
 
-/* ---- frames --------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
 void nx_sched_enter(nx_sched *s, const nx_sched_frame *frame)
 {
@@ -236,7 +236,7 @@ static nx_step framed(const nx_sched *s, nx_step step)
     return step;
 }
 
-/* ---- whole transfers ----------------------------------------------------- */
+/* ---- whole transfers ----------------------------------------------------------------- */
 
 size_t nx_segment_len(size_t len, size_t segment)
 {

@@ -21,7 +21,7 @@ typedef enum where {
     ONE,   /* one host: ranks share its cores and memory */
 } where;
 
-/* Which sizes: below so many bytes, or so many for each rank. */
+/* Unit of a limit: bytes in all, or bytes per rank. */
 typedef enum per { IN_ALL, PER_RANK } per;
 
 typedef struct row {
@@ -34,30 +34,29 @@ typedef struct row {
 } row;
 
 /*
- * The first row of a kind that fits is taken; the last one of a kind fits
- * everything.  An exscan goes by the rows of scan: the same messages travel.
+ * The first row of a kind that fits is taken; the last one of a kind fits everything.  An exscan
+ * goes by the rows of scan: the same messages travel.
  *
- * The boundaries come from the cost model (nexar plan --sweep) at its defaults,
- * 20 us and 10 Gbit between hosts and segments of 256 KiB, at 2 to 1024 ranks with
- * one and with eight on a host, rounded to powers of two: where the predicted
- * times of two algorithms cross.  Pipelines (chain, ring) need about two segments
- * for each rank to fill; trees and doubling lose where the ranks of a host share
- * its wire, since all of them send far away at once.
+ * The boundaries come from the cost model (nexar plan --sweep) at its defaults, 20 us and 10 Gbit
+ * between hosts and segments of 256 KiB, at 2 to 1024 ranks with one and with eight on a host,
+ * rounded to powers of two: where the predicted times of two algorithms cross.  Pipelines (chain,
+ * ring) need about two segments for each rank to fill; trees and doubling lose where the ranks of a
+ * host share its wire, since all of them send far away at once.
  *
- * Where several hosts have several ranks each, two levels are taken also where the model
- * has a ring a little ahead (by up to 1.5, at hundreds of ranks): it places ranks in
- * blocks, and a ring of ranks that are dealt out otherwise passes the wire at every hop,
- * while two levels cost the same for all layouts.
+ * Where several hosts have several ranks each, two levels are taken also where the model has a ring
+ * a little ahead (by up to 1.5, at hundreds of ranks): it places ranks in blocks, and a ring of
+ * ranks that are dealt out otherwise passes the wire at every hop, while two levels cost the same
+ * for all layouts.
  *
- * A few ranks on one host are measured instead, since what they share is its cores, so
- * that the bytes of all ranks together count, not those of the busiest one.  Broadcast,
- * 4 ranks on 2 cores over QUIC, ms at 256 KiB, 1, 4 and 16 MiB, medians of four runs by
- * turns: binomial 0.73, 2.9, 8.1, 35; chain 0.75, 2.8, 8.0, 30; scatter_allgather 1.2,
- * 3.5, 13, 45.  Short vectors go by way of one rank there, 2 (n - 1) messages, by star (a
- * barrier by twolevel, which is one on one host): us at 8 B, 4, 16 and 64 KiB, medians of
- * three runs by turns beside other work, recdbl and such: allreduce of 4 ranks 223, 212, 179, 454
- * and 132, 92, 123, 492.  8 ranks gain more (688 us at 8 B, 285), but where each has a core to
- * itself, which nobody here can tell, the first one's would hold up all: so to 4.
+ * A few ranks on one host are measured instead, since what they share is its cores, so that the
+ * bytes of all ranks together count, not those of the busiest one.  Broadcast, 4 ranks on 2 cores
+ * over QUIC, ms at 256 KiB, 1, 4 and 16 MiB, medians of four alternating runs: binomial 0.73, 2.9,
+ * 8.1, 35; chain 0.75, 2.8, 8.0, 30; scatter_allgather 1.2, 3.5, 13, 45.  Short vectors pass
+ * through one rank there, 2 (n - 1) messages, by star (a barrier by twolevel, which is one on one
+ * host): us at 8 B, 4, 16 and 64 KiB, medians of three alternating runs beside other work, recdbl
+ * and such: allreduce of 4 ranks 223, 212, 179, 454 and 132, 92, 123, 492.  8 ranks gain more (688
+ * us at 8 B, 285). But if each rank has its own core, which the table does not know, the first
+ * rank's core would be the bottleneck: so the limit is 4.
  */
 static const row table[] = {
     {NX_BARRIER, MANY, MIXED, ANY, IN_ALL, "twolevel"},
@@ -154,7 +153,7 @@ static const row table[] = {
 
 enum { ROWS = sizeof(table) / sizeof(table[0]) };
 
-/* ---- rules ---------------------------------------------------------------- */
+/* ---- rules --------------------------------------------------------------------------- */
 
 typedef struct rule {
     const nx_algorithm *algorithm; /* its kind is the rule's */
@@ -322,7 +321,7 @@ void nx_rules_destroy(nx_rules *rules)
     nx_free(rules);
 }
 
-/* ---- selection ------------------------------------------------------------ */
+/* ---- selection ----------------------------------------------------------------------- */
 
 uint64_t nx_select_bytes(const nx_coll *c, size_t elem_size)
 {
@@ -366,7 +365,7 @@ static const nx_algorithm *by_rules(const nx_rules *rules, const nx_coll *c, uin
     return NULL;
 }
 
-/* The kind whose rows |kind| goes by. */
+/* The kind whose rows apply to |kind|. */
 static nx_coll_kind row_kind(nx_coll_kind kind)
 {
     return (kind == NX_EXSCAN) ? NX_SCAN : kind;

@@ -14,7 +14,7 @@ typedef struct nx_span {
  * Four ways to cut:
  *  - counts and displs, borrowed: block b is counts[b] elements at displs[b];
  *  - each: every block has |each| elements;
- *  - total: as even as it goes, the first blocks larger by one element;
+ *  - total: blocks of equal size, the first ones larger by one element if it does not divide;
  *  - groups, borrowed: block b has |each| elements for each of the numbers from
  *    firsts[b] to firsts[b + 1].
  */
@@ -34,11 +34,11 @@ nx_split nx_split_groups(size_t each, const uint32_t *firsts, uint32_t n);
 /* Block |b|. */
 nx_span nx_split_at(const nx_split *split, uint32_t b);
 
-/* Blocks [first, last) as one span, where they lie one behind the other: any
- * split but one with displs that say otherwise. */
+/* Blocks [first, last) as one span. They must be contiguous: any split but one with displs that say
+ * otherwise. */
 nx_span nx_split_range(const nx_split *split, uint32_t first, uint32_t last);
 
-/* Elements of all blocks together, and of the largest one. */
+/* Number of elements of all blocks, and of the largest block. */
 size_t nx_split_sum(const nx_split *split);
 size_t nx_split_max(const nx_split *split);
 

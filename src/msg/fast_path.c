@@ -10,7 +10,7 @@
 #include "base/memory/copy.h"
 #include "engine.h"
 
-/* ---- sending -------------------------------------------------------------------------- */
+/* ---- sending ------------------------------------------------------------------------- */
 
 /* Whether a send to |p| need not wait for anything. */
 static bool is_open(const nx_peer *p, nx_class class)
@@ -46,7 +46,7 @@ bool nx_msg_send_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t ta
     return sent;
 }
 
-/* ---- receiving ------------------------------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------------------- */
 
 /* Whether a receive that begins now would meet the next message |key|: nobody has waited for it
  * before, and none like it is held. */

@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "msg/engine.h"
 
-/* ---- making --------------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------------- */
 
 static nexar_err check_config(const nx_msg_config *c)
 {
@@ -163,14 +163,14 @@ nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t
         err = p->doomed ? p->err : nx_link_send_frame(p->link, NX_LANE_CONTROL, &bytes, 1);
         lost = (err == NEXAR_ENOMEM); /* of other ends the link itself tells more */
     }
-    if (lost) { /* those who speak by it count on it */
+    if (lost) { /* users of the control lane rely on it */
         nx_peer_mark_failed(p, err, "a control frame could not be sent: %s", nexar_strerror(err));
     }
     nx_msg_leave(m);
     return err;
 }
 
-/* ---- leaving ----------------------------------------------------------------------------- */
+/* ---- leaving ------------------------------------------------------------------------- */
 
 static void close_idle(nx_msg *m)
 {
@@ -244,7 +244,7 @@ void nx_msg_leave(nx_msg *m)
     }
 }
 
-/* ---- the end ------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------- */
 
 static void cancel_waiting(nx_msg *m, nx_list *head)
 {
@@ -377,7 +377,7 @@ void nx_msg_destroy(nx_msg *m)
     nx_msg_leave(m);
 }
 
-/* ---- cancelling and counting ----------------------------------------------------------------- */
+/* ---- cancelling and counting --------------------------------------------------------- */
 
 bool nx_msg_cancel(nx_msg *m, nx_req *req)
 {

@@ -1,39 +1,35 @@
 /*
  * msg.h - messages: tags, matching, requests, sinks, flow control.
  *
- * A message is (context, tag, length, bytes) from one peer to another.  The
- * context is a communicator and a kind (user, collective, ...): messages of
- * different contexts never meet.  Matching follows MPI: a receive takes the
- * oldest message that fits; wildcards for source and tag; order is kept per
- * (source, context, tag).  (Between tags too, for a receive of any tag, as long as
- * nothing has to be fetched by name: see 6.)
+ * A message is (context, tag, length, bytes) from one peer to another. The context is a
+ * communicator and a kind (user, collective, ...). Messages of different contexts never match the
+ * same receive. Matching follows MPI: a receive takes the oldest message that matches; source and
+ * tag may be wildcards; order is kept per (source, context, tag). (For a receive of any tag, order
+ * is also kept between tags, unless a message must be fetched by name: see 6.)
  *
- * Way of a message: its envelope goes in order on the message lane of the link.
- * A short one carries its bytes behind the envelope.  Of a longer one as much as
- * the *eager credit* allows is sent at once, as a part; the rest when the
- * receiver has matched it and says so (clear).  So a posted receive costs no
- * round trip, and what nobody has asked for is never more than the credit.
+ * Life of a message: its envelope travels in order on the message lane of the link. A short message
+ * carries its bytes behind the envelope. Of a longer message, as much as the *eager credit* allows
+ * is sent at once, as a fragment. The rest follows when the receiver has matched it and requests it
+ * (CLEAR). So a posted receive costs no round trip, and unrequested bytes never exceed the credit.
  *
  * Flow control, invariants
- *  1. A peer's eager bytes that lie unmatched here are at most the credit it was
- *     given; the credits of all peers and classes together are at most |pool|, also
- *     while peers are added (nx_msg_grow).
- *  2. Credit comes back when a message is matched or dropped: its bytes leave the
- *     pool then, and those still to come go straight to the receive.
- *  3. Envelopes cost credit too (NX_ENVELOPE_COST each), from the same account
- *     while they are unmatched; a sender without credit for the envelope holds
- *     the message back: the send waits.
- *  4. Each class of traffic (user, collective, calls, replies) has its own credit:
- *     a flood of one never stops the others.  Frames of the control lane need none.
- *  5. A message is delivered exactly once, or its send and its receive end with
- *     an error.  (A send that was done when its link broke has had its word.)
- *  6. A receive waits only for what has not been sent: a message that is held
- *     back for want of credit is fetched by name when a receive waits for it.
+ * 1.  A peer's unmatched eager bytes here are at most the credit it was given. The credits of all
+ *     peers and classes together are at most |pool|, also while peers are added (nx_msg_grow).
+ * 2.  Matching or dropping a message returns its credit: its bytes leave the pool, and further
+ *     bytes go straight to the receive.
+ * 3.  Envelopes cost credit too (NX_ENVELOPE_COST each), from the same account, while they are
+ *     unmatched. A sender without credit for the envelope holds the message back: the send waits.
+ * 4.  Each class of traffic (user, collective, calls, replies) has its own credit, so no class
+ *     can block another. Frames of the control lane need no credit.
+ * 5.  A message is delivered exactly once, or its send and its receive fail. (A send that was done
+ *     when its link failed has already succeeded.)
+ * 6.  A receive waits only for what has not been sent: a message that is held back for lack of
+ *     credit is fetched by name when a receive waits for it.
  *
- * Fragments go straight into the posted buffer or reducer.  Everything runs with
- * the loop's lock held.  Callbacks (on_done, on_peer_down, on_control) run when
- * nothing here is in motion: they may call everything here.  docs/internals/messages.md has
- * the protocol and why it cannot deadlock.
+ * Fragments go straight into the posted buffer or reducer. Every function runs with the loop's lock
+ * held. Callbacks (on_done, on_peer_down, on_control) run outside of any operation and may call
+ * every function here. docs/internals/messages.md describes the protocol and proves that it cannot
+ * deadlock.
  */
 #ifndef NX_MSG_H
 #define NX_MSG_H
@@ -50,8 +46,7 @@
 
 typedef struct nx_msg nx_msg;
 
-/* Traffic that shares a credit.  Replies have one of their own: they never wait
- * behind calls. */
+/* Traffic with a credit of its own. Replies have their own, so they never wait behind calls. */
 typedef enum nx_class {
     NX_CLASS_USER,
     NX_CLASS_COLL,
@@ -60,230 +55,224 @@ typedef enum nx_class {
     NX_CLASSES
 } nx_class;
 
-/* Which messages can meet: 32 bits of communicator, 8 of kind. */
+/* Determines which messages can match: 32 bits of communicator, 8 of kind. */
 typedef struct nx_context {
     uint32_t comm;
-    uint8_t kind; /* the caller's; the class below belongs to it */
+    uint8_t kind; /* chosen by the caller; determines the class */
     nx_class class;
 } nx_context;
 
 /* NX_ANY_PEER, NX_ANY_TAG: match.h */
 
-/* What a message of NX_CLASS_COLL says beside its bytes: which operation it belongs
- * to, so that ranks which called different ones notice.  Opaque here. */
+/* Identifies the operation of a message of NX_CLASS_COLL, so that ranks notice when they called
+ * different ones. Opaque here. */
 typedef struct nx_mark {
     uint64_t word[2];
 } nx_mark;
 
-/* What becomes of a message that has come. */
+/* How to treat an arrived message. */
 typedef enum nx_verdict {
     NX_KEEP,
-    NX_DROP, /* nobody will ever receive it: it is gone, and its send ends well */
+    NX_DROP, /* no rank will receive it: dropped, and its send succeeds */
 } nx_verdict;
 
 enum {
-    NX_ENVELOPE_COST = 256, /* at least the memory that an unmatched message takes */
-    NX_CREDIT_START = 512,  /* what an account has before the receiver's first word */
-    NX_FRAME_OTHER = 64,    /* the first byte of control frames that are not msg's own */
+    NX_ENVELOPE_COST = 256, /* the least memory of an unmatched message */
+    NX_CREDIT_START = 512,  /* credit of an account before the receiver's first limit */
+    NX_FRAME_OTHER = 64,    /* first type of control frames of other layers */
 };
 #define NX_POOL_DEFAULT ((size_t)64 << 20)
-#define NX_INLINE_MAX   ((size_t)NX_FRAME_MAX - 32) /* the most that inline_max may be */
+#define NX_INLINE_MAX   ((size_t)NX_FRAME_MAX - 32) /* the maximum of inline_max */
 
 typedef struct nx_msg_config {
     nx_loop *loop;
     uint32_t peers;                          /* 0 .. peers - 1 */
-    bool (*there)(void *ctx, uint32_t peer); /* NULL: all are; otherwise some are gone */
-    uint32_t self;                           /* messages to it go no further than memory */
-    bool grows;        /* peers may be added: a part of the pool is kept for them */
-    size_t pool;       /* bound of unexpected bytes in this process; 0: NX_POOL_DEFAULT */
-    size_t inline_max; /* messages up to this are copied behind their envelope, */
-    bool inline_auto;  /* and those up to what their link says (nx_link.frame_best) */
-    size_t eager_max;  /* of a longer one at most this is sent before it is asked for */
+    bool (*there)(void *ctx, uint32_t peer); /* NULL: all peers exist; otherwise some may be
+                                                absent */
+    uint32_t self;                           /* messages to it use loopback */
+    bool grows;        /* peers may be added: reserves a part of the pool for them */
+    size_t pool;       /* bound on unexpected bytes in this process; 0: NX_POOL_DEFAULT */
+    size_t inline_max; /* messages up to this size are copied behind their envelope, */
+    bool inline_auto;  /* also those up to the link's own limit (nx_link.frame_best) */
+    size_t eager_max;  /* of a longer message, at most this is sent eagerly */
 
-    /* Makes or finds the link to |peer|, with |up| and |up_ctx| as its upcalls.
-     * Called on first use; an error fails the operation. */
+    /* Opens or finds the link to |peer|, with |up| and |up_ctx| as its upcalls. Called on first
+     * use; an error fails the operation. */
     nexar_err (*connect)(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
                          nx_link **link);
-    /* The link to |peer| has ended as |end| and |err| say (nx_msg_ended has the sentence), and
-     * nothing has been failed yet.  True: what |peer| is is not known yet; what needs it waits,
-     * until nx_msg_fail_peer, nx_msg_let_go or nx_msg_retire.  Makes no call to msg for |peer| but
-     * nx_msg_ended.  NULL: false. */
+    /* The link to |peer| has ended with |end| and |err| (nx_msg_ended has the message); no request
+     * has failed yet. Returns true if the state of |peer| is not known yet: its requests wait until
+     * nx_msg_fail_peer, nx_msg_let_go or nx_msg_retire. Must not call msg for |peer| except
+     * nx_msg_ended. NULL: false. */
     bool (*on_peer_end)(void *ctx, uint32_t peer, nx_end end, nexar_err err);
-    /* A peer has gone down, for good: its pending requests have been failed.  May
-     * be NULL. */
+    /* A peer is permanently down; its pending requests have failed. May be NULL. */
     void (*on_peer_down)(void *ctx, uint32_t peer, nexar_err err, const char *why);
-    /* A frame of the control lane that is not msg's own (type >= NX_FRAME_OTHER):
-     * heartbeats and the like.  NULL: dropped. */
+    /* A control frame of another layer (type >= NX_FRAME_OTHER), for example a heartbeat. NULL:
+     * dropped. */
     void (*on_control)(void *ctx, uint32_t peer, const void *data, size_t len);
-    /* A message of NX_CLASS_COLL has come, before it is matched.  Makes no call to
-     * msg.  NULL: all are kept. */
+    /* A message of NX_CLASS_COLL has arrived and is not matched yet. Must not call msg. NULL: all
+     * are kept. */
     nx_verdict (*on_mark)(void *ctx, uint32_t peer, nx_context context, uint64_t tag,
                           const nx_mark *mark);
-    /* A message of another class has come for which no receive waits.  The same. */
+    /* A message of another class has arrived and matches no posted receive. The same rules. */
     nx_verdict (*on_unexpected)(void *ctx, nx_context context);
-    /* |peer| sends nothing more of |context|, as it says by |how| (nx_msg_finish); what it has sent
-     * has come before, or its envelopes.  May be NULL. */
+    /* |peer| sends no further message of |context|, for the reason |how| (nx_msg_finish). All its
+     * messages, or their envelopes, have arrived. May be NULL. */
     void (*on_finished)(void *ctx, uint32_t peer, nx_context context, uint8_t how);
     void *ctx;
 } nx_msg_config;
 
 /*
  * NEXAR_EINVAL
- *     inline_max above NX_INLINE_MAX, self not below peers, or a pool that is too
- *     small to give each peer the credit that every sender starts with.
+ *     inline_max above NX_INLINE_MAX, self not below peers, or a pool too small
+ *     to give each peer the initial credit.
  * NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_msg_create(nx_msg **out, const nx_msg_config *config);
-/* All requests have ended or are ended now with NEXAR_ECANCELED; links are closed
- * without drain if nx_msg_close did not close them before.  A request whose bytes
- * a transport still holds ends when it lets go of them, from the loop. */
+/* Fails all pending requests with NEXAR_ECANCELED and closes links without drain, unless
+ * nx_msg_close has closed them. A request whose bytes a transport still holds completes when the
+ * transport releases them, from the loop. */
 void nx_msg_destroy(nx_msg *m);
 
 /*
- * There are |peers| of them from now on, as many as now or more.  The new ones get their
- * share of the pool, what is free of it at first; those that have more than is fair
- * then are asked to give it back (docs/internals/messages.md).
+ * Sets the number of peers to |peers|, not less than now. New peers get their share of the pool, at
+ * first from its free part. Peers with more than their fair share are then asked to return it
+ * (docs/internals/messages.md).
  *
  * NEXAR_EINVAL
- *     The pool is too small to give each the credit that every sender starts with.
+ *     The pool is too small to give each peer the initial credit.
  * NEXAR_ENOMEM
  *     In both cases nothing has changed.
  */
 NX_MUST_CHECK nexar_err nx_msg_grow(nx_msg *m, uint32_t peers);
-/* |peer| will not be spoken to again: when its link has ended (with none it has failed
- * now, with |err| and |why|), and what it has sent was taken or dropped, its memory is
- * freed: by a later call of this or of nx_msg_grow.  Calls that name it fail from then
- * on. */
+/* |peer| will not be used again. Without a link it fails now, with |err| and |why|. When its link
+ * has ended and its messages were taken or dropped, a later call of this or of nx_msg_grow frees
+ * its memory. Later calls that name it fail. */
 void nx_msg_retire(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
 
-/* The upcalls and their context for a link that |peer| opened to us, to be set in
- * on_accept; then nx_msg_attach.  Crossing dials have been settled below: there is
- * one link to a peer.  A link to a peer that is down is closed at once. */
+/* The upcalls and their context for a link opened by |peer|: set them in on_accept, then call
+ * nx_msg_attach. The transport has resolved simultaneous opens: there is one link per peer. A link
+ * to a peer that is down is closed at once. */
 const nx_link_up *nx_msg_up(const nx_msg *m);
 void *nx_msg_up_ctx(nx_msg *m, uint32_t peer);
 void nx_msg_attach(nx_msg *m, uint32_t peer, nx_link *link);
-nx_link *nx_msg_link(const nx_msg *m, uint32_t peer); /* NULL: none yet, or no more */
+nx_link *nx_msg_link(const nx_msg *m, uint32_t peer); /* NULL: no link */
 
-/* Sends a frame of the control lane for on_control over there; its first byte is
- * NX_FRAME_OTHER or more.  NEXAR_EINVAL if it is not, or if |peer| is ourselves;
- * the errors of connect and of the link.  If there is no way to |peer|, or NEXAR_ENOMEM, it
- * goes down: none of its frames may be missing. */
+/* Sends a control frame to on_control of |peer|; its first byte is at least NX_FRAME_OTHER.
+ * NEXAR_EINVAL if it is not, or if |peer| is the own rank; the errors of connect and of the link.
+ * If |peer| is unreachable, or on NEXAR_ENOMEM, |peer| goes down, since no control frame may be
+ * lost. */
 NX_MUST_CHECK nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t len);
 
-/* |peer| is known to be dead (no heartbeat, its process is gone): as if its link
- * had gone down with |err| and |why|, also when there is none. */
+/* |peer| is known to have failed (no heartbeat, process exit): it goes down with |err| and |why|,
+ * with or without a link. */
 void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
 
-/* |peer| may be dead: its link ends, and what needs it waits, as where on_peer_end was true. */
+/* |peer| is suspect: its link ends and its requests wait, as after on_peer_end returned true. */
 void nx_msg_hold_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
-/* What waits so fails, with what was said of the end of the link. */
+/* Fails the requests that wait so, with the message of the link's end. */
 void nx_msg_let_go(nx_msg *m, uint32_t peer);
 
-/* As nx_msg_fail_peer, and its link, if there is one, ends with |frame| as its last
- * (nx_link_dismiss).  Not from inside a callback. */
+/* As nx_msg_fail_peer; a link sends |frame| last (nx_link_dismiss). Not from inside a callback. */
 void nx_msg_dismiss_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why,
                          const void *frame, size_t len);
 
-/* Whether anything has come from |peer| since this was last asked. */
+/* Whether anything has arrived from |peer| since the last call of this. */
 bool nx_msg_heard(nx_msg *m, uint32_t peer);
-/* Of a peer that is down: what the end of its link said, and in words. */
+/* For a peer that is down: how its link ended, and the message. */
 nx_end nx_msg_ended(const nx_msg *m, uint32_t peer, const char **why);
-/* Whether the link to |peer| was given up for lack of memory here: it is not |peer| that has
- * failed. */
+/* Whether the link to |peer| failed for lack of memory here: |peer| has not failed. */
 bool nx_msg_starved(const nx_msg *m, uint32_t peer);
 
-/* Ends receives and probes of |context| that wait, with |err| and |why|: with |any| those
- * that name no peer alone; without, all, and sends as nx_msg_cancel() would (these end
- * with NEXAR_ECANCELED). */
+/* Fails pending receives and probes of |context| with |err| and |why|. With |any|, only those
+ * without a named peer. Otherwise all of them, and cancels sends as nx_msg_cancel() does
+ * (NEXAR_ECANCELED). */
 void nx_msg_fail_context(nx_msg *m, nx_context context, bool any, nexar_err err, const char *why);
 
-/* |peer| will ask for no more messages of |context|: sends that it has not asked for end with
+/* |peer| will request no further message of |context|: sends that it has not requested fail with
  * |err| and |why|. */
 void nx_msg_refuse(nx_msg *m, uint32_t peer, nx_context context, nexar_err err, const char *why);
-/* Says to |peer|, behind all that it was sent, that nothing more of |context| follows: on_finished
- * over there.  If some of it is held back for want of credit nothing is said. */
+/* Notifies |peer|, after all messages to it, that no message of |context| follows: calls
+ * on_finished at |peer|. Does nothing if messages are held back for lack of credit. */
 void nx_msg_finish(nx_msg *m, uint32_t peer, nx_context context, uint8_t how);
-/* Receives and probes of |context| that name |peer| and wait end with |err| and |why|: what it has
- * sent has matched others. */
+/* Fails pending receives and probes of |context| that name |peer|, with |err| and |why|: its
+ * messages have matched others. */
 void nx_msg_fail_from(nx_msg *m, uint32_t peer, nx_context context, nexar_err err, const char *why);
-/* Calls |each| for the receives and probes of |class| that have waited since before the last call
- * of this, for each of them once.  |each| may send control frames. */
+/* Calls |each| once for every receive and probe of |class| that was pending at the last call of
+ * this. |each| may send control frames. */
 void nx_msg_each_waiting(nx_msg *m, nx_class class,
                          void (*each)(void *ctx, uint32_t peer, nx_context context), void *ctx);
-/* Receives and probes of |class| that have not matched end with NEXAR_ECANCELED. */
+/* Unmatched receives and probes of |class| end with NEXAR_ECANCELED. */
 void nx_msg_stop_receiving(nx_msg *m, nx_class class);
 
-/* Drops the unexpected messages of communicator |comm|, which nobody will receive any
- * more, so that they hold no credit: their sends end well.  What comes later is for on_mark
- * and on_unexpected to judge.  Calls and replies belong to no communicator here. */
+/* Drops the unexpected messages of communicator |comm|, which is not used any more, and returns
+ * their credit; their sends succeed. on_mark and on_unexpected decide on later messages. Calls and
+ * replies belong to no communicator here. */
 void nx_msg_forget(nx_msg *m, uint32_t comm);
-/* The same for those of |context| whose tag, under |mask|, is |tag|. */
+/* The same for messages of |context| with (tag & |mask|) == |tag|. */
 void nx_msg_forget_tags(nx_msg *m, nx_context context, uint64_t tag, uint64_t mask);
 
-/* Begins the end: receives and probes that have not matched end with
- * NEXAR_ECANCELED, and so does what is started from now on; sends and matched
- * receives go on.  A link is closed, with drain, when none of them needs it;
- * |done| (may be NULL) is set when the last one is.  Draining itself is the
- * transport's, which knows how long it takes. */
+/* Begins the shutdown. Unmatched receives and probes, and everything started later, end with
+ * NEXAR_ECANCELED. Sends and matched receives continue. A link is closed, with drain, when none of
+ * them needs it. |done| (may be NULL) is set when the last link is closed. The transport drains,
+ * since it knows how long that takes. */
 void nx_msg_close(nx_msg *m, nx_event *done);
 
-/* ---- requests -------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------ */
 
 typedef enum nx_req_kind { NX_REQ_SEND, NX_REQ_RECV, NX_REQ_PROBE, NX_REQ_MATCH } nx_req_kind;
 
-/* One part of a send, while the transport may hold it. */
+/* A fragment of a send that the transport may hold. */
 typedef struct nx_out_part {
     nx_tx tx;
     struct nx_req *req;
 } nx_out_part;
 
-/* What a send is made of.  Invariant: done only when parts_out is 0. */
+/* State of a send. Invariant: done only when parts_out is 0. */
 typedef struct nx_req_send {
     const nx_bytes *bytes;
     size_t n;
-    nx_bytes one;             /* the stretch, when there is one */
-    bool synchronous;         /* done no sooner than its receive has begun */
-    bool streamed;            /* |one| is what there is of it now, ... */
-    bool needs;               /* ... and its owner was asked for the next */
-    bool broken;              /* there will be none: it ends with err and why when it can */
-    bool refused;             /* the same, unless the peer asks for it after all */
-    uint64_t from;            /* where |one| begins in the message */
-    uint64_t off, limit;      /* when the peer has asked: what goes next, and the end */
-    nx_bytes *cuts;           /* owned: the parts of several stretches */
-    uint32_t parts_out;       /* held by the transport: how many, ... */
+    nx_bytes one;             /* the piece, if there is one */
+    bool synchronous;         /* done when its receive has begun */
+    bool streamed;            /* |one| is the part that exists now, ... */
+    bool needs;               /* ... and on_need was called for the next */
+    bool broken;              /* no further part will come: fails with err and why when possible */
+    bool refused;             /* the same, unless the peer still requests it */
+    uint64_t from;            /* offset of |one| in the message */
+    uint64_t off, limit;      /* after CLEAR: next byte to send, and the end */
+    nx_bytes *cuts;           /* owned: pieces of a scattered send */
+    uint32_t parts_out;       /* held by the transport: number of fragments, ... */
     uint32_t out;             /* ... and which, as bits */
-    uint64_t id, eager;       /* of a long one */
-    struct nx_inbound *local; /* to ourselves: the message that waits */
+    uint64_t id, eager;       /* of a long message */
+    struct nx_inbound *local; /* to the own rank: the waiting message */
     nx_out_part part[NX_PARTS];
-    nx_bytes cut[NX_PARTS]; /* the parts of |one| */
-    uint64_t order;         /* of one held back: its place */
-    nx_held held;           /* and when it is asked for by name */
+    nx_bytes cut[NX_PARTS]; /* pieces of |one| */
+    uint64_t order;         /* position among held-back sends */
+    nx_held held;           /* its entry for fetches by name */
 } nx_req_send;
 
-/* What a receive, a probe or a match is made of. */
+/* State of a receive, a probe or a match. */
 typedef struct nx_req_recv {
     nx_posted posted;
-    uint64_t when;   /* how many were posted before, receives and probes */
-    uint64_t number; /* of a match, when done: what nx_msg_take names it by */
+    uint64_t when;   /* number of receives and probes posted before */
+    uint64_t number; /* of a match, when done: the handle for nx_msg_take */
     nx_delivery delivery;
 } nx_req_recv;
 
-/* A send, a receive, a probe or a match: the caller's memory, held until it is done.  It
- * need not be cleared before it is set up. */
+/* A send, a receive, a probe or a match. The caller's memory, used until it is done. Need not be
+ * initialised. */
 typedef struct nx_req {
-    /* Set by the caller before it starts. */
-    void (*on_done)(struct nx_req *req); /* from inside the loop, or from the
-                                            starting call itself; may be NULL; may
-                                            free |req| and start others */
+    /* Set by the caller before the start. */
+    void (*on_done)(struct nx_req *req); /* called from the loop, or from the starting call; may be
+                                            NULL; may free |req| and start others */
     nx_event *event;                     /* set when done; may be NULL */
     nx_mark mark;                        /* of a send of NX_CLASS_COLL */
-    /* Of nx_msg_send_stream: the bytes from |off| on are next.  All before them may be
-     * reused.  Answered by nx_msg_send_more or nx_msg_send_break, at once or later. */
+    /* Of nx_msg_send_stream: requests the bytes from |off| on. All bytes before may be reused. The
+     * owner answers by nx_msg_send_more or nx_msg_send_break, at once or later. */
     void (*on_need)(struct nx_req *req, uint64_t off);
 
-    /* The outcome, valid when done; |why| below.  Of a receive peer, tag and bytes are
-     * there before its sink gets the first byte: whoever takes them knows whose and
-     * how many they are. */
+    /* The result, valid when done; |why| below. For a receive, peer, tag and bytes are set before
+     * its sink gets the first byte. */
     bool done;
     nexar_err err;
     uint32_t peer;
@@ -294,115 +283,111 @@ typedef struct nx_req {
     nx_req_kind kind;
     uint32_t state;
     nx_context context;
-    nx_list link;      /* among those held back, or those whose on_done is due */
-    nx_list peer_link; /* among those that fail with their peer */
+    nx_list link;      /* in the queue of held-back sends, or of due on_done */
+    nx_list peer_link; /* in a list of its peer */
     union {
         nx_req_send send;
         nx_req_recv recv;
     };
 
-    char why[160]; /* the sentence when err is set, without the operation */
+    char why[160]; /* the message if err is set, without the operation */
 } nx_req;
 
 /*
- * Starts sending |n| stretches as one message; they are held with |bytes| until
- * the request is done, which means that they may be reused, not that the message
- * was received.  Short messages are done when the call returns, if there is
- * credit; inside an on_done the request's own on_done comes after that.  A single
- * stretch is copied: |bytes| itself is only borrowed then.
+ * Starts sending the concatenation of |n| pieces as one message. The memory is borrowed until the
+ * request is done, which does not mean that the message was received. A short message is done when
+ * the call returns, if there is credit; inside an on_done, its own on_done follows later. With one
+ * piece, |bytes| itself is copied.
  *
- * Errors are the request's: NEXAR_EINVAL (a peer that is not there, tag NX_ANY_TAG,
- * more bytes than 2^62 - 1: the sentence says which), NEXAR_ENOMEM, those of connect, of the peer
- * that is down.
+ * Errors are reported by the request: NEXAR_EINVAL (unknown peer, tag NX_ANY_TAG, more than 2^62 -
+ * 1 bytes; the message says which), NEXAR_ENOMEM, those of connect and of a peer that is down.
  */
 void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                  const nx_bytes *bytes, size_t n);
-/* The same, and the request is done only when a receive has taken the message, or it was dropped:
- * as MPI's synchronous mode.  All its bytes wait for the receiver's CLEAR. */
+/* The same, but the request is done only when a receive has taken the message or it was dropped, as
+ * MPI's synchronous mode. All bytes wait for CLEAR. */
 void nx_msg_send_synchronous(nx_msg *m, nx_req *req, uint32_t peer, nx_context context,
                              uint64_t tag, const nx_bytes *bytes, size_t n);
 
 /*
- * The same for a message of |total| bytes whose owner does not have them all at once: |first|
- * are its first ones, not all.  on_need asks for the next, when those before have gone out
- * and were acknowledged, as long as the receiver wants more; not in a call of this.  Not to
- * ourselves: NEXAR_EINVAL.
+ * The same for a message of |total| bytes that is produced in parts: |first| is the first part.
+ * on_need requests the next when the previous ones were acknowledged, as long as the receiver wants
+ * more; never inside a call of this. Not to the own rank: NEXAR_EINVAL.
  */
 void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                         nx_bytes first, uint64_t total);
-/* The bytes that on_need has asked for, some or all that are left; held until on_need or
- * on_done.  Ignored when the request is done, or ends. */
+/* The bytes requested by on_need, some or all that are left; borrowed until on_need or on_done.
+ * Ignored if the request is done or failing. */
 void nx_msg_send_more(nx_msg *m, nx_req *req, nx_bytes next);
-/* There will be no more: the message is taken back, its receive ends with NEXAR_ECANCELED,
- * |req| with |err| and |why|.  At any time before |req| is done. */
+/* No further part will come: the message is cancelled, its receive fails with NEXAR_ECANCELED and
+ * |req| with |err| and |why|. At any time before |req| is done. */
 void nx_msg_send_break(nx_msg *m, nx_req *req, nexar_err err, const char *why);
 
-/* Sends |len| bytes of a class other than NX_CLASS_COLL without a request, if they can go
- * behind their envelope at once: as nx_msg_send, and done.  False: nothing has happened. */
+/* Fast path without a request: sends |len| bytes, of a class other than NX_CLASS_COLL, if they can
+ * follow their envelope at once. False: nothing has happened. */
 NX_MUST_CHECK bool nx_msg_send_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag,
                                      const void *data, size_t len);
 
-/* Receives from |peer| what has |tag|, both given, of a class other than NX_CLASS_COLL, without a
- * request, if it is the next that this peer's link has, nobody else may want it, and it fits into
- * |room|: as nx_msg_recv, and done, |*got| bytes.  |waits|: looks for it for a moment, of a thread
- * that is in no callback (nx_loop_looks), not only once.  False: nothing has happened. */
+/* Fast path without a request: receives from |peer| the message |tag|, of a class other than
+ * NX_CLASS_COLL. Succeeds if it is the next message on the link, no other receive matches it, and
+ * it fits |room|; |*got| is its length. |waits|: spins for it briefly (nx_loop_looks); only for a
+ * thread outside of callbacks. False: nothing has happened. */
 NX_MUST_CHECK bool nx_msg_recv_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag,
                                      bool waits, nx_iov_span room, size_t *got);
 
 /*
- * Starts receiving from |peer| (or NX_ANY_PEER) what has |tag| (or NX_ANY_TAG).
- * Ends with NEXAR_ETRUNC when the message is longer than the sink: the first
- * |room| bytes are delivered, the rest is dropped; with NEXAR_EMISMATCH when it
- * ends inside a unit of a function; with NEXAR_ECANCELED when the sender took it
- * back; with the peer's error if that is down and nothing of it is left to match.
+ * Posts a receive from |peer| (or NX_ANY_PEER) with |tag| (or NX_ANY_TAG). Fails with NEXAR_ETRUNC
+ * if the message is longer than the sink: the first |room| bytes are delivered, the rest is
+ * dropped. With NEXAR_EMISMATCH if it ends inside a unit of a function. With NEXAR_ECANCELED if the
+ * sender cancelled it. With the peer's error if the peer is down and no message of it is left to
+ * match.
  */
 void nx_msg_recv(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                  const nx_sink *sink);
 
-/* Is done when a message that fits has come, which stays where it is. */
+/* Completes when a matching message has arrived; does not take it. */
 void nx_msg_probe(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag);
-/* The same without waiting: whether there is one, and if so peer, tag, bytes. */
+/* The same without waiting: whether there is one; if so its peer, tag, bytes. */
 bool nx_msg_iprobe(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag, nx_req *found);
 
 /*
- * A matched probe: takes the message that a receive posted now would take out of matching, when it
- * has come; |req| is done then, and its outcome is the message's.  No other receive or probe finds
- * the message; nx_msg_take receives it by req->recv.number.  It costs credit until then, unless
- * it was fetched by name; nx_msg_forget and nx_msg_destroy drop it.
+ * A matched probe: removes from matching the message that a receive posted now would take. |req| is
+ * done when it has arrived and describes it. No other receive or probe finds the message;
+ * nx_msg_take receives it by req->recv.number. It consumes credit until then, unless it was fetched
+ * by name. nx_msg_forget and nx_msg_destroy drop it.
  */
 void nx_msg_match(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag);
-/* Receives the message |number| of |peer| and |context|, which a match has taken: as nx_msg_recv,
- * but the outcome's tag is not set.  Ends with NEXAR_ECANCELED where it is no longer there: the
- * sender took it back, it was forgotten, or taken before. */
+/* Receives the message |number| of |peer| and |context| taken by a match: as nx_msg_recv, but the
+ * result has no tag. Fails with NEXAR_ECANCELED if the message no longer exists: cancelled by the
+ * sender, forgotten, or already taken. */
 void nx_msg_take(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t number,
                  const nx_sink *sink);
 
 /*
- * Ends a request that is not done with NEXAR_ECANCELED, if it can still be ended:
- * a receive or probe that has not matched; a send of which nothing has gone out,
- * or whose peer has not asked for the rest (a receive that has matched it ends with
- * NEXAR_ECANCELED then).  Otherwise it runs on.  Returns whether it was or will be
- * cancelled; on_done comes in either case.
+ * Cancels a pending request if possible: a receive or probe that has not matched; a send of which
+ * nothing was sent, or whose peer has not requested the rest (a receive that has matched it then
+ * fails with NEXAR_ECANCELED). Otherwise the request continues. Returns whether it was or will be
+ * cancelled. on_done is called in either case.
  */
 bool nx_msg_cancel(nx_msg *m, nx_req *req);
 
-/* The tag of the oldest message of |context| from |peer| that waits for a receive; false: there
- * is none.  Looks at every message that waits: for reports. */
+/* The tag of the oldest unexpected message of |context| from |peer|; false: there is none. Visits
+ * every unexpected message: for reports. */
 bool nx_msg_unmatched(const nx_msg *m, nx_context context, uint32_t peer, uint64_t *tag);
 
-/* What there is, for tests, info and the stall report. */
+/* Counters, for tests, info and the stall report. */
 typedef struct nx_msg_stats {
-    uint64_t pool_used, pool_peak; /* bytes, unexpected, with the cost of envelopes */
-    uint64_t unexpected, posted;   /* messages and receives waiting now */
-    uint64_t copied;               /* bytes that went through the pool */
-    uint64_t delivered;            /* bytes that went straight to a sink */
+    uint64_t pool_used, pool_peak; /* unexpected bytes, including the cost of envelopes */
+    uint64_t unexpected, posted;   /* unexpected messages and posted receives now */
+    uint64_t copied;               /* bytes that were copied through the pool */
+    uint64_t delivered;            /* bytes delivered straight to a sink */
     uint64_t messages_sent, messages_received;
-    uint64_t credit_frames; /* sent: how often credit was told */
-    uint64_t waiting;       /* sends that are held back now */
-    uint64_t pulled;        /* messages that were fetched by name, in all */
-    uint64_t granted;       /* of the pool, to all peers: what may lie there */
-    uint64_t links;         /* that were ever made or taken */
-    uint64_t peers;         /* of which there is a memory */
+    uint64_t credit_frames; /* number of CREDIT frames sent */
+    uint64_t waiting;       /* sends held back now */
+    uint64_t pulled;        /* messages fetched by name, in all */
+    uint64_t granted;       /* bytes of the pool granted to all peers */
+    uint64_t links;         /* links ever opened or accepted */
+    uint64_t peers;         /* peers with allocated memory */
 } nx_msg_stats;
 void nx_msg_stats_get(const nx_msg *m, nx_msg_stats *out);
 

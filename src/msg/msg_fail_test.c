@@ -42,7 +42,7 @@ static nxt_net *make(uint32_t nodes, uint64_t seed, size_t pool)
                                             .on_peer_down = on_peer_down});
 }
 
-/* ---- death -------------------------------------------------------------------------- */
+/* ---- death --------------------------------------------------------------------------- */
 
 enum { REQS = 60 };
 
@@ -296,7 +296,7 @@ static void test_callbacks_of_a_death_come_after_all_is_settled(void **state)
     nxt_net_destroy(net);
 }
 
-/* ---- no memory ------------------------------------------------------------------------ */
+/* ---- no memory ----------------------------------------------------------------------- */
 
 static void test_a_control_frame_that_cannot_be_kept_ends_the_link(void **state)
 {

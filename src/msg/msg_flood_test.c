@@ -40,7 +40,7 @@ static nx_msg_stats stats_of(nxt_net *net, uint32_t node)
     return stats;
 }
 
-/* ---- 10 000 messages of 1 MiB --------------------------------------------------------- */
+/* ---- 10 000 messages of 1 MiB -------------------------------------------------------- */
 
 /* Counts bytes, and looks at the first ones of each fragment. */
 typedef struct counter {
@@ -134,7 +134,7 @@ static void test_the_same_where_not_even_their_envelopes_fit(void **state)
     flood(2 * NX_CLASSES * NX_CREDIT_START, 3000);
 }
 
-/* ---- small pools, every order ------------------------------------------------------------ */
+/* ---- small pools, every order -------------------------------------------------------- */
 
 enum { SENDERS = 4, EACH = 300 };
 
@@ -563,7 +563,7 @@ static void test_empty_messages_are_fetched_too(void **state)
     nxt_net_destroy(net);
 }
 
-/* ---- frames ------------------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
 static void test_credit_is_told_once_for_many_messages(void **state)
 {

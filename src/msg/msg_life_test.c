@@ -18,8 +18,7 @@ static nxt_net *make(uint32_t nodes, uint64_t seed)
     return nxt_net_plain(nodes, seed, POOL);
 }
 
-/* ---- callbacks ----------------------------------------------------------------------------------
- */
+/* ---- callbacks ----------------------------------------------------------------------- */
 
 typedef struct chain {
     nx_req req; /* first */
@@ -93,8 +92,7 @@ static void test_an_event_is_set_when_the_request_is_done(void **state)
     nxt_net_destroy(net);
 }
 
-/* ---- control, closing ---------------------------------------------------------------------------
- */
+/* ---- control, closing ---------------------------------------------------------------- */
 
 static void on_control(nxt_net *net, uint32_t node, uint32_t peer, const void *data, size_t len)
 {
@@ -333,7 +331,7 @@ static void test_calls_belong_to_no_communicator_that_is_forgotten(void **state)
     nxt_net_destroy(net);
 }
 
-/* ---- the long run ------------------------------------------------------------------- */
+/* ---- the long run -------------------------------------------------------------------- */
 
 /* Tags that never come again, unexpected and expected, cancels: nothing stays. */
 static void one_round(nxt_net *net, uint64_t i)

@@ -47,7 +47,7 @@ static void recv(nxt_net *net, nx_req *r, uint32_t at, uint32_t from, uint64_t t
                 &(nx_sink){.iov = &span, .niov = 1, .room = room});
 }
 
-/* Node 0 is the one that misbehaves, towards node 1; they have greeted. */
+/* Node 0 violates the protocol towards node 1, after the HELLO frames. */
 static nxt_net *make(void)
 {
     nxt_net *net = nxt_net_create(&(nxt_net_config){.nodes = 3,
@@ -89,7 +89,7 @@ static void data(nxt_net *net, uint64_t number, uint64_t off, size_t len)
     nxt_net_inject_data(net, 1, 0, nx_id_make(number, NX_CLASS_USER), off, zeros, len);
 }
 
-/* The link is gone for |why|; node 1 goes on with node 2 and with itself. */
+/* The link has failed for |why|; node 1 continues with node 2 and with itself. */
 static void expect_end(nxt_net *net, const char *why)
 {
     char in[4] = "";
@@ -107,7 +107,7 @@ static void expect_end(nxt_net *net, const char *why)
     nxt_net_destroy(net);
 }
 
-/* ---- frames that cannot be --------------------------------------------------------------- */
+/* ---- frames that cannot be ----------------------------------------------------------- */
 
 static void test_garbage_ends_the_link(void **state)
 {
@@ -181,7 +181,7 @@ static void test_a_peer_must_greet_first(void **state)
     expect_end(net, "greet first");
 }
 
-/* ---- more than was allowed ------------------------------------------------------------------ */
+/* ---- more than was allowed ----------------------------------------------------------- */
 
 static void test_more_messages_than_the_credit_end_the_link(void **state)
 {
@@ -325,7 +325,7 @@ static void test_too_many_wishes_end_the_link(void **state)
     expect_end(net, "too much");
 }
 
-/* ---- what is allowed ------------------------------------------------------------------------- */
+/* ---- what is allowed ----------------------------------------------------------------- */
 
 static void test_bytes_may_come_before_their_envelope(void **state)
 {

@@ -243,7 +243,7 @@ static void cancel_one(world *w)
     }
 }
 
-/* ---- the oracle ------------------------------------------------------------------------- */
+/* ---- the oracle ---------------------------------------------------------------------- */
 
 static bool fits(const receive *r, const message *m)
 {

@@ -85,7 +85,7 @@ static void wait(const pair *p, const nx_req *r)
     assert_int_equal(r->err, NEXAR_OK);
 }
 
-/* ---- losing nothing ---------------------------------------------------------------------- */
+/* ---- losing nothing ------------------------------------------------------------------ */
 
 enum { EACH_WAY = 150, LONGEST = 2 << 20 };
 
@@ -212,7 +212,7 @@ static void test_a_flood_of_10000_is_received_in_reverse_while_collectives_run(v
     test_free(out);
 }
 
-/* ---- time ---------------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------- */
 
 /* A message to a posted receive takes one delay, of whatever size within the eager
  * part; a longer one a round trip more. */
@@ -269,7 +269,7 @@ static void test_a_stream_of_messages_fills_a_long_path(void **state)
     test_free(r);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ends ---------------------------------------------------------------------------- */
 
 static void test_a_cut_ends_every_request(void **state)
 {

@@ -87,7 +87,7 @@ static void run(nxt_net *net, source *s)
     }
 }
 
-static void test_it_arrives_whole_whoever_comes_first(void **state)
+static void test_a_stream_arrives_complete_if_posted_before_or_after(void **state)
 {
     (void)state;
     nxt_net_fill(whole, TOTAL, 3);
@@ -264,7 +264,7 @@ static void test_what_cannot_be_streamed_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_arrives_whole_whoever_comes_first),
+        cmocka_unit_test(test_a_stream_arrives_complete_if_posted_before_or_after),
         cmocka_unit_test(test_it_arrives_behind_a_flood),
         cmocka_unit_test(test_a_receiver_with_less_room_has_less_sent),
         cmocka_unit_test(test_it_can_be_taken_back_and_can_lose_its_peer_at_any_moment),

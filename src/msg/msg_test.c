@@ -18,7 +18,7 @@ static nxt_net *make(uint32_t nodes, uint64_t seed)
     return nxt_net_plain(nodes, seed, POOL);
 }
 
-/* ---- the way of a message ------------------------------------------------------------- */
+/* ---- the way of a message ------------------------------------------------------------ */
 
 static const size_t sizes[] = {0,          1,          31,         32,        33,
                                INLINE - 1, INLINE,     INLINE + 1, EAGER - 1, EAGER,
@@ -104,8 +104,8 @@ static void test_a_link_says_up_to_what_size_messages_are_short(void **state)
     }
 }
 
-/* Of a long message for a posted receive the eager part is on its way before the
- * receiver has said anything. */
+/* Of a long message for a posted receive the eager part is in flight before the receiver has said
+ * anything. */
 static void test_a_posted_receive_costs_no_round_trip(void **state)
 {
     static uint8_t out[EAGER], in[EAGER];
@@ -250,7 +250,7 @@ static void test_a_message_above_4_GiB_arrives_whole(void **state)
     test_free(data);
 }
 
-/* ---- sinks ------------------------------------------------------------------------------ */
+/* ---- sinks --------------------------------------------------------------------------- */
 
 typedef struct sum {
     uint64_t values[BIG / 8];
@@ -357,7 +357,7 @@ static void test_a_truncated_message_says_how_long_it_was_and_harms_nobody(void 
     }
 }
 
-/* ---- to oneself ---------------------------------------------------------------------------- */
+/* ---- to oneself ---------------------------------------------------------------------- */
 
 static void test_messages_to_oneself_arrive_posted_or_not(void **state)
 {
@@ -414,11 +414,11 @@ static void test_short_messages_to_oneself_beyond_the_pool_wait_by_reference(voi
         nxt_recv(net, &r, (nxt_way){0, 0}, user, i, in, INLINE);
         assert_true(r.done && s[i].done);
     }
-    nxt_net_destroy(net); /* ends the one that is left */
+    nxt_net_destroy(net); /* ends the remaining link */
     assert_true(s[0].done);
 }
 
-/* ---- probing and cancelling ------------------------------------------------------------------ */
+/* ---- probing and cancelling ---------------------------------------------------------- */
 
 static void test_a_probe_tells_of_the_message_and_leaves_it(void **state)
 {

@@ -8,7 +8,7 @@
 #include "base/text/sentence.h"
 #include "msg/engine.h"
 
-/* ---- making ------------------------------------------------------------------------ */
+/* ---- making -------------------------------------------------------------------------- */
 
 nx_peer *nx_peer_get(nx_msg *m, uint32_t index)
 {
@@ -65,7 +65,7 @@ nexar_err nx_peer_connect(nx_peer *p)
     return err;
 }
 
-/* ---- telling ----------------------------------------------------------------------- */
+/* ---- telling ------------------------------------------------------------------------- */
 
 void nx_peer_tell(nx_peer *p, nx_lane lane, const nx_frame *f)
 {
@@ -125,7 +125,7 @@ void nx_peer_release(nx_peer *p, nx_class class, uint64_t cost)
     tell_credit(p, class);
 }
 
-/* ---- going down -------------------------------------------------------------------- */
+/* ---- going down ---------------------------------------------------------------------- */
 
 static void fail_soon(nx_peer *p)
 {
@@ -260,7 +260,7 @@ bool nx_peer_idle(const nx_peer *p)
     return nx_list_empty(&p->busy) && (p->matched == 0);
 }
 
-/* ---- calls up ---------------------------------------------------------------------- */
+/* ---- calls up ------------------------------------------------------------------------ */
 
 static void on_hello(nx_peer *p, const nx_frame *f)
 {
@@ -299,7 +299,7 @@ static void on_stalled(nx_peer *p, const nx_frame *f)
         return;
     }
     if (f->limit < in->told) {
-        return; /* more is on its way */
+        return; /* more is in flight */
     }
     p->msg->stalls = true;
     in->starved = true;
@@ -420,7 +420,7 @@ static void up_sent(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
 
 static void up_up(void *ctx, nx_link *link)
 {
-    (void)ctx; /* what was sent before is on its way: nothing waits for this */
+    (void)ctx; /* earlier frames are in flight; nothing waits for this */
     (void)link;
 }
 

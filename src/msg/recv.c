@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "msg/engine.h"
 
-/* ---- a message and its receive -------------------------------------------------------- */
+/* ---- a message and its receive ------------------------------------------------------- */
 
 /* No more bytes are expected for |in|. */
 static void forget(nx_inbound *in)
@@ -104,7 +104,7 @@ void nx_recv_meet(nx_inbound *in, nx_req *r)
     stream(in, r);
 }
 
-/* ---- nobody's messages --------------------------------------------------------------------- */
+/* ---- nobody's messages --------------------------------------------------------------- */
 
 /* Lets go of a message in no set that nobody has taken: what is still to come of it
  * is dropped, as of one that was retracted. */
@@ -162,7 +162,7 @@ void nx_msg_forget_tags(nx_msg *m, nx_context context, uint64_t tag, uint64_t ma
     nx_msg_leave(m);
 }
 
-/* ---- envelopes -------------------------------------------------------------------------- */
+/* ---- envelopes ----------------------------------------------------------------------- */
 
 /* Takes the receive that waits for |key| out of its sets; NULL: none does. */
 static nx_req *take_posted(nx_msg *m, const nx_key *key)
@@ -411,7 +411,7 @@ void nx_recv_retract(nx_peer *p, const nx_frame *f)
     }
 }
 
-/* ---- bytes ------------------------------------------------------------------------------ */
+/* ---- bytes --------------------------------------------------------------------------- */
 
 /* Whether a message of number |n| may be on its way: each costs credit that has
  * not been charged yet, or was asked for by name. */
@@ -511,7 +511,7 @@ void *nx_recv_want(nx_peer *p, uint64_t id, uint64_t off, size_t *len)
     return nx_delivery_place(&in->req->recv.delivery, part, off, len);
 }
 
-/* ---- the end of a peer ---------------------------------------------------------------------- */
+/* ---- the end of a peer --------------------------------------------------------------- */
 
 void nx_recv_fail_all(nx_peer *p)
 {

@@ -186,7 +186,7 @@ void nx_send_now(nx_peer *p, nx_req *r)
     }
 }
 
-/* ---- the request ------------------------------------------------------------------------ */
+/* ---- the request --------------------------------------------------------------------- */
 
 /* Sums up the stretches; false: impossible. */
 static bool measure(nx_req *r, const nx_bytes *bytes, size_t n)
@@ -323,7 +323,7 @@ void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context contex
     nx_msg_leave(m);
 }
 
-/* ---- what the other side says ------------------------------------------------------------ */
+/* ---- what the other side says -------------------------------------------------------- */
 
 /* Ends |r| if nothing more is to be done for it. */
 static void settle(nx_msg *m, nx_req *r)
@@ -434,7 +434,7 @@ void nx_msg_send_more(nx_msg *m, nx_req *req, nx_bytes next)
     nx_msg_leave(m);
 }
 
-/* ---- before its time ---------------------------------------------------------------------- */
+/* ---- before its time ----------------------------------------------------------------- */
 
 /* Ends |r| with |err| and |why|, when the transport has let go of it. */
 static void end_later(nx_msg *m, nx_req *r, nexar_err err, const char *why)

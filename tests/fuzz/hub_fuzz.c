@@ -1,5 +1,5 @@
 /*
- * hub_fuzz.c - words about collectives from other ranks (ABORT, CALLED, PARTED, WAITS) and
+ * hub_fuzz.c - words about collectives from other ranks (ABORT, CALLED, DETACHED, WAITS) and
  * fingerprints of their messages, of the fuzzer's making, to a rank that runs some itself: what
  * fails has an error and a sentence, what differs is found, and every run ends.
  *
@@ -18,7 +18,7 @@
 #include "wire/wire.h"
 
 _Static_assert((NX_CONTROL_ABORT == 0x40) && (NX_CONTROL_CALLED == 0x4a) &&
-                   (NX_CONTROL_DEPARTED == 0x4b),
+                   (NX_CONTROL_DETACHED == 0x4b),
                "corpus/hub has frames by their numbers: where these move, it must follow");
 
 enum { SIZE = 3, COMM = 5, LATE = 2 /* groups that come later */, RUNS = 8, COUNT = 4 };

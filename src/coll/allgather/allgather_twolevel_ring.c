@@ -1,17 +1,16 @@
 /*
- * allgather_twolevel_ring.c - allgather for long blocks: each block goes once around a
- * ring of hosts, and inside each of them straight to all.
+ * allgather_twolevel_ring.c - allgather for long blocks: each block travels once around a ring of
+ * hosts, and inside each of them straight to all.
  *
- * A host has as many leaders as every host has ranks; leader k hands on the blocks of
- * those whose number on their host is k, modulo the leaders.  So there are as many rings
- * side by side, and a block is handed on by one rank of each host: to the next host, and
- * to the others of its own.
+ * A host has as many leaders as every host has ranks; leader k hands on the blocks of the ranks at
+ * position k of their host, modulo the leaders.  So there are as many rings side by side, and a
+ * block is handed on by one rank of each host: to the next host, and to the others of its own.
  *
  *     rounds: hosts - 1 between them, and 1 inside
  *     sent over the network by a host: all blocks but those of the next
  *
- * Best when bandwidth counts more than latency: no block comes to a host twice, however
- * the ranks are numbered; no scratch.
+ * Best when bandwidth counts more than latency: no block comes to a host twice, however the ranks
+ * are numbered; no scratch.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"

@@ -1,18 +1,16 @@
 /*
- * allreduce_ring.c - allreduce for long vectors: reduce-scatter, then
- * allgather, around the same ring.
+ * allreduce_ring.c - allreduce for long vectors: reduce-scatter, then allgather, around the same
+ * ring.
  *
- * In the first half block b leaves rank b + 1 and gains one contribution at
- * each hop, so that after size - 1 hops rank b holds its final value; in the
- * second half it goes once more around.
+ * In the first half block b leaves rank b + 1 and gains one contribution at each hop, so that after
+ * size - 1 hops rank b holds its final value; in the second half it travels around once more.
  *
  *     rounds: 2 (size - 1)      sent by each rank: 2 count (size - 1) / size
  *
- * Best when bandwidth counts more than latency; cut in segments (the pipelined
- * ring) a rank receives, reduces and sends at once.  Works for any size and
- * count; with count < size some blocks are empty.  The order of the reduction
- * differs from block to block but not from rank to rank: all ranks end with the
- * same bits.  Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms",
+ * Best when bandwidth counts more than latency; cut in segments (the pipelined ring) a rank
+ * receives, reduces and sends at once.  Works for any size and count; with count < size some blocks
+ * are empty.  The order of the reduction differs from block to block but not from rank to rank: all
+ * ranks end with the same bits.  Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms",
  * 2009.
  */
 #include "coll/algorithms.h"

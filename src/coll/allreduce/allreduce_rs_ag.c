@@ -1,19 +1,19 @@
 /*
- * allreduce_rs_ag.c - allreduce by shards in few rounds: recursive halving to
- * the shard of each rank, the caller's hook on it, recursive doubling.
+ * allreduce_rs_ag.c - allreduce by shards in few rounds: recursive halving to the shard of each
+ * rank, the caller's hook on it, recursive doubling.
  *
- * Unlike halving_doubling every rank, guests too, holds its own shard between
- * the phases: shard r of nx_split_even is at rank r, as nexar_shard() says.
+ * Unlike halving_doubling every rank, guests too, holds its own shard between the phases: shard r
+ * of nx_split_even is at rank r, as nexar_shard() says.
  *
  *     rounds: 2 log2 size (four more when the size is no power of two)
  *     sent by each rank: 2 count (size - 1) / size for a power of two;
  *                        up to 3 count by a host, who also serves its guest
  *
- * With fewer elements than ranks and a hook, log2 size more: some shards are empty, and
- * nobody would wait for the hooks of those who have them.
+ * With fewer elements than ranks and a hook, log2 size more: some shards are empty, and no rank
+ * would wait for the hooks of the ranks that have one.
  *
- * Best for a sharded optimizer on many ranks; the ring does the same with fewer
- * bytes in more rounds.
+ * Best for a sharded optimizer on many ranks; the ring does the same with fewer bytes in more
+ * rounds.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/halving.h"

@@ -75,7 +75,7 @@ nexar_err nx_alltoall_bruck(nx_sched *s, const nx_coll *c)
     nx_copy(s, nx_ref_plus(blocks, upper), in, c->rank * c->count);
 
     for (uint64_t bit = 1; bit < c->size; bit *= 2, round++) {
-        /* Two packs in turn: the one before may still be on its way. */
+        /* Two alternating packs: the previous one may still be in flight. */
         const nx_ref pack_at = nx_ref_plus(going, (round % 2) * room);
         const size_t len = pack(s, c, bit, blocks, pack_at, false);
 

@@ -1,21 +1,19 @@
 /*
- * alltoall_pairwise.c - alltoall and alltoallv: each block goes straight to its
- * rank.
+ * alltoall_pairwise.c - alltoall and alltoallv: each block goes straight to its rank.
  *
  *     rounds: 1, of size - 1 messages at once      sent by each rank: all but its own
  *
- * Ranks a and b meet in round (a + b) mod size: each round is a perfect matching
- * (some ranks meet themselves), every link carries one message each way, and a
- * block that comes may take the room of the one that goes.  So in place and out
- * of place visit the peers in one order, and some ranks may do the one while
- * others do the other; in place the outgoing block steps aside into scratch.
+ * Ranks a and b meet in round (a + b) mod size: each round is a perfect matching (some ranks meet
+ * themselves), every link carries one message each way, and a block that comes may overwrite the
+ * block that is sent.  So in place and out of place visit the peers in one order, and some ranks
+ * may do the one while others do the other; in place the outgoing block steps aside into scratch.
  *
- * No rank waits for a round to be over but for a limit on what is in flight.
- * Since both ranks of a pair meet in the same round, the waits point to earlier
- * rounds only, on both: they cannot form a cycle.
+ * No rank waits for a round to be over but for a limit on what is in flight. Since both ranks of a
+ * pair meet in the same round, the waits point to earlier rounds only, on both: they cannot form a
+ * cycle.
  *
- * With nx_coll.heard a dissemination follows, for alltoallv: nobody is done before all
- * have got theirs.
+ * With nx_coll.heard a dissemination follows, for alltoallv: nobody is done before all have got
+ * theirs.
  */
 #include "coll/algorithms.h"
 

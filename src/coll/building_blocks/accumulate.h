@@ -1,9 +1,9 @@
 /*
- * accumulate.h - a value that is sent and added to in turn, without waiting.
+ * accumulate.h - an accumulator shared by alternating send and reduce steps.
  *
- * A block that was sent may not be overwritten until the transport gives it
- * back, a round trip later.  So each addition goes to another place than the
- * one before: two blocks of scratch in turn, and the result at last.
+ * A block that was sent may not be overwritten until the transport releases it, a round trip later.
+ * So each addition writes to another buffer than the previous one: two blocks of scratch alternate,
+ * and the last addition writes the result.
  */
 #ifndef NX_ACCUMULATE_H
 #define NX_ACCUMULATE_H
@@ -11,15 +11,15 @@
 #include "coll/sched.h"
 
 typedef struct nx_acc {
-    nx_ref now; /* where the value is: send from here */
+    nx_ref now; /* where the value is; send from here */
     nx_ref out;
     nx_ref spare[2];
     size_t len;
     uint32_t left; /* additions still to come */
 } nx_acc;
 
-/* A value of |len| elements at |in| to which |additions| will be made, the last
- * of which lands in |out| (which may be |in|).  Without any it is copied. */
+/* A value of |len| elements at |in| that receives |additions| additions. The last one writes |out|
+ * (which may be |in|). With 0 additions the value is copied. */
 void nx_acc_init(nx_acc *acc, nx_sched *s, nx_ref in, nx_ref out, size_t len, uint32_t additions);
 
 /* Adds what |peer| sends. */

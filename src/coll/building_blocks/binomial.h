@@ -1,9 +1,9 @@
 /*
  * binomial.h - the shape of a binomial tree.
  *
- * Places are ranks counted from the root.  Place p has a subtree [p, end): the
- * places that differ from it only below its lowest set bit.  Its children are
- * p + 1, p + 2, p + 4, ...; its parent lacks its lowest set bit.
+ * Positions are ranks counted from the root. Position p has a subtree [p, end): the positions that
+ * differ from it only below its lowest set bit. Its children are p + 1, p + 2, p + 4, ...; its
+ * parent lacks its lowest set bit.
  */
 #ifndef NX_BINOMIAL_H
 #define NX_BINOMIAL_H
@@ -37,13 +37,13 @@ static inline uint32_t nx_binomial_parent(const nx_binomial *t)
     return nx_binomial_rank(t, t->place - t->span);
 }
 
-/* Where the subtree of |place| ends that holds |span| places when it is whole. */
+/* The end of the subtree of |place|, which has |span| positions if it is complete. */
 static inline uint32_t nx_binomial_end(const nx_binomial *t, uint64_t place, uint64_t span)
 {
     return (uint32_t)((place + span < t->size) ? place + span : t->size);
 }
 
-/* Whether there is a child |far| places further: far is 1, 2, 4 .. span / 2. */
+/* Whether there is a child at distance |far|, which is 1, 2, 4 .. span / 2. */
 static inline bool nx_binomial_child(const nx_binomial *t, uint64_t far)
 {
     return t->place + far < t->size;

@@ -1,11 +1,10 @@
 /*
- * fold.h - any number of ranks as a power of two.
+ * fold.h - reduces any number of ranks to a power of two.
  *
- * Halving and doubling want a power of two.  With |rest| ranks more than that,
- * the first 2 rest ranks form pairs of neighbours: the odd one is a *guest*, who
- * hands its part to the even one, its *host*, and gets the result back.  Hosts
- * and those without a guest are the |even| places 0 .. even - 1, in order of
- * rank, so that a range of places is a range of ranks.
+ * Halving and doubling need a power of two. With |rest| ranks more than that, the first 2 rest
+ * ranks form pairs of neighbours. The odd rank is a *guest*: it sends its data to the even rank,
+ * its *host*, and receives the result from it. Hosts and ranks without a guest have positions 0 ..
+ * even - 1, in order of rank, so a range of positions is a range of ranks.
  */
 #ifndef NX_FOLD_H
 #define NX_FOLD_H
@@ -38,20 +37,20 @@ static inline bool nx_fold_is_host(nx_fold f, uint32_t rank)
     return (rank < 2 * f.rest) && (rank % 2 == 0);
 }
 
-/* The place of a rank that is no guest. */
+/* The position of a rank that is no guest. */
 static inline uint32_t nx_fold_place(nx_fold f, uint32_t rank)
 {
     return (rank < 2 * f.rest) ? rank / 2 : rank - f.rest;
 }
 
-/* The rank at |place|.  Also where the ranks of place and above begin, so that
- * those of places [p, q) are [nx_fold_rank(p), nx_fold_rank(q)). */
+/* The rank at position |place|; also the first rank of positions >= |place|. The ranks of positions
+ * [p, q) are [nx_fold_rank(p), nx_fold_rank(q)). */
 static inline uint32_t nx_fold_rank(nx_fold f, uint32_t place)
 {
     return (place < f.rest) ? 2 * place : place + f.rest;
 }
 
-/* How many halvings of |even| there are. */
+/* log2 of |even|: the number of halvings. */
 static inline uint32_t nx_fold_rounds(nx_fold f)
 {
     uint32_t rounds = 0;

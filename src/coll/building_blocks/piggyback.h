@@ -1,15 +1,14 @@
 /*
- * piggyback.h - data that rides on a dissemination.
+ * piggyback.h - data carried by the messages of a dissemination.
  *
- * In round k each rank sends to the one |far| places further and receives from the one
- * |far| places before, for every power of two |far| below the number of ranks, in any
- * order, the same on all.  What it sends waits for all that it was to receive before: so
- * at the end it has heard of every other rank, of those at each sum of the distances.  A
- * tree or a scan whose messages go such ways puts its data into those, and the others are
- * empty: then nobody is done before everybody has come (nx_coll.heard), in as many rounds
- * as without, and without messages beside.
+ * In round k each rank sends to the rank at distance |far| and receives from the rank at distance
+ * -|far|, for every power of two |far| below the number of ranks, in any order that is the same on
+ * all. Each send waits for all earlier receives, so at the end every rank has heard from every
+ * other rank. A tree or a scan whose messages use these pairs puts its data into them; the other
+ * messages are empty. So no rank completes before all have joined (nx_coll.heard), in the same
+ * number of rounds and without additional messages.
  *
- * Receives wait for nothing but what they overwrite; sends are in line.
+ * Receives wait only for hazards. Sends are ordered.
  */
 #ifndef NX_PIGGYBACK_H
 #define NX_PIGGYBACK_H

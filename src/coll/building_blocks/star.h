@@ -1,24 +1,24 @@
 /*
- * star.h - one rank in the middle, of which all others hear, and which hears of all.
+ * star.h - a central rank that receives from all ranks and sends to all.
  *
- * Where a schedule has messages one way only, from the middle or to it, these add empty
- * ones the other way, so that nobody is done before everybody has come (nx_coll.heard): the
- * others tell the middle before it sends (come), or it tells them when it has all (go).
- * Two ranks hear of each other by the messages themselves: neither waits for the other's,
- * unless the one is to know that the other has got what it expects (nx_coll_private).
+ * A schedule that sends in one direction only, from or to the central rank, gets empty messages in
+ * the other direction here. So no rank completes before all have joined (nx_coll.heard). The other
+ * ranks notify the central rank before it sends (come), or it notifies them when it has received
+ * everything (go). Two ranks may instead hear of each other by the messages themselves, unless one
+ * must know that the other has received what it expects (nx_coll_private).
  */
 #ifndef NX_STAR_H
 #define NX_STAR_H
 
 #include "coll/coll.h"
 
-/* The |i|-th of the others as the root counts them, 0 < i < size. */
+/* The |i|-th other rank counted from the root, 0 < i < size. */
 static inline uint32_t nx_star_rank(const nx_coll *c, uint32_t i)
 {
     return (c->root + i) % c->size;
 }
 
-/* What the root sends from now on waits for all steps since number |first|. */
+/* Later sends of the root wait for all steps since number |first|. */
 static inline void nx_star_gate(nx_sched *s, const nx_coll *c, nx_step_id first)
 {
     if ((c->size > 2) || nx_coll_private(c->kind)) {
@@ -26,7 +26,7 @@ static inline void nx_star_gate(nx_sched *s, const nx_coll *c, nx_step_id first)
     }
 }
 
-/* Before what the root sends: all have come.  Ended with nx_sched_gate. */
+/* Before the root's sends: all ranks have joined. End it with nx_sched_gate. */
 static inline void nx_star_come(nx_sched *s, const nx_coll *c, uint32_t round)
 {
     const nx_ref nothing = nx_at(NX_SPACE_RECV, 0);
@@ -45,7 +45,7 @@ static inline void nx_star_come(nx_sched *s, const nx_coll *c, uint32_t round)
     nx_star_gate(s, c, first);
 }
 
-/* After what the root has received, the steps since number |first|: all may go. */
+/* After the root's receives, the steps since number |first|: releases all ranks. */
 static inline void nx_star_go(nx_sched *s, const nx_coll *c, uint32_t round, nx_step_id first)
 {
     const nx_ref nothing = nx_at(NX_SPACE_RECV, 0);
@@ -64,9 +64,8 @@ static inline void nx_star_go(nx_sched *s, const nx_coll *c, uint32_t round, nx_
     nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
 }
 
-/* At the rank in the middle, which counts as the root: |out| becomes the sum of our |in| and of
- * what the others send.  They are received side by side, so that all are waited for at once,
- * and added up in order. */
+/* At the root: |out| becomes the sum of |in| and of what the others send. Receives run
+ * concurrently; additions are in order of rank. */
 static inline void nx_star_sum(nx_sched *s, const nx_coll *c, uint32_t round, nx_ref in, nx_ref out)
 {
     const nx_ref got = nx_sched_scratch(s, (c->size - 1) * c->count);

@@ -1,10 +1,9 @@
 /*
- * window.h - scratch for a stream that passes through.
+ * window.h - scratch for data that passes through a rank.
  *
- * A rank in the middle of a chain needs memory for what is on its way, not for
- * the whole vector.  The vector is walked in windows of some segments, and
- * two windows of scratch are used in turn: hazards keep a window from being
- * overwritten while it is still being sent.
+ * A rank in the middle of a chain needs memory for data in flight, not for the whole vector. It
+ * processes the vector in windows of some segments and alternates between two windows of scratch.
+ * Hazards keep a window from being overwritten while it is being sent.
  */
 #ifndef NX_WINDOW_H
 #define NX_WINDOW_H
@@ -12,9 +11,8 @@
 #include "coll/cost/forecast.h"
 #include "coll/sched.h"
 
-/* Segments per window: with two windows, twice as many are on their way.  The
- * model shows no gain beyond 8 at 20 us and 10 Gbit with segments of 256 KiB,
- * where the latency is a tenth of one segment's time. */
+/* Segments per window; two windows are in flight. The model shows no gain beyond 8 at 20 us and 10
+ * Gbit/s with segments of 256 KiB, where the latency is a tenth of one segment's time. */
 enum { NX_WINDOW_SEGMENTS = 8 };
 
 typedef struct nx_window {
@@ -41,7 +39,7 @@ static inline nx_window nx_window_first(nx_sched *s, size_t count, bool with_scr
     return w;
 }
 
-/* Whether there is a window after this one; if so it is the current one. */
+/* Advances to the next window; false if there is none. */
 static inline bool nx_window_next(nx_window *w)
 {
     w->off += w->len;
@@ -58,7 +56,7 @@ static inline nx_ref nx_window_scratch(const nx_window *w)
     return nx_ref_plus(w->scratch, (w->number % 2) * w->most);
 }
 
-/* What walking |count| elements in windows comes to. */
+/* The cost of processing |count| elements in windows. */
 typedef struct nx_window_cost {
     uint64_t windows, segments;
 } nx_window_cost;

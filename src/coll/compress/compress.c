@@ -66,7 +66,7 @@ unsigned nx_compress_exchanges(nexar_compression how)
     return n;
 }
 
-/* ---- arguments ------------------------------------------------------------ */
+/* ---- arguments ----------------------------------------------------------------------- */
 
 static nexar_err check_memory(const nx_compress_call *call)
 {
@@ -119,7 +119,7 @@ nexar_err nx_compress_check(const nx_compress_call *call)
     return check_memory(call);
 }
 
-/* ---- life ----------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 nexar_err nx_compress_hold(nx_compress *c, nx_compress_held *h, size_t bytes, const char *what)
 {
@@ -197,7 +197,7 @@ size_t nx_compress_memory(const nx_compress *c)
     return c->most;
 }
 
-/* ---- pieces --------------------------------------------------------------- */
+/* ---- pieces -------------------------------------------------------------------------- */
 
 void nx_compress_load(const nx_compress *c, const nx_compress_pieces *p, nx_lanes *x)
 {

@@ -1,4 +1,4 @@
-/* inner.h - what the methods of compress.h share. */
+/* compress_inner.h - shared by the methods of compress.h. */
 #ifndef NX_COMPRESS_INNER_H
 #define NX_COMPRESS_INNER_H
 
@@ -6,13 +6,13 @@
 #include "cut.h"
 #include "lanes.h"
 
-/* A piece of memory that an nx_compress holds. */
+/* Memory owned by an nx_compress. */
 typedef struct nx_compress_held {
     void *at;
     size_t bytes;
 } nx_compress_held;
 
-/* Computes up to the next collective, or to the end: |e| says nothing then. */
+/* Computes up to the next collective, or to the end, where |e| is unchanged. */
 typedef nexar_err nx_compress_step(nx_compress *c, nx_exchange *e);
 
 typedef struct nx_compress_method {
@@ -28,13 +28,13 @@ struct nx_compress {
     nexar_dtype work;
     size_t elem; /* bytes of an element of the tensor */
     nx_split shards;
-    nx_span mine; /* the shard that this rank adds up */
+    nx_span mine; /* the shard that this rank reduces */
 
-    nx_compress_held sent;     /* what this rank has encoded, until its residual is known */
-    nx_compress_held received; /* from the others: shards first, then results */
-    nx_compress_held result;   /* the encoded sum of my shard */
+    nx_compress_held sent;     /* this rank's encoding, kept until its residual is computed */
+    nx_compress_held received; /* from other ranks: shards first, then results */
+    nx_compress_held result;   /* the encoded sum of this rank's shard */
     nx_compress_held
-        left; /* of my shard, in |work|: what the result lacks, until the residual has it */
+        left; /* for this rank's shard, in |work|: the quantisation error of the result */
     nx_compress_held tables; /* those below: size of each */
     size_t *sent_counts, *sent_displs, *recv_counts, *recv_displs;
     uint64_t *sizes_out, *sizes_in; /* TOPK: bytes to and from each rank */
@@ -47,17 +47,17 @@ nx_compress_step nx_randomk_begin, nx_randomk_end;
 nx_compress_step nx_quantise_begin, nx_quantise_sum, nx_quantise_end;
 nx_compress_step nx_topk_begin, nx_topk_send, nx_topk_sum, nx_topk_gather, nx_topk_end;
 
-/* |h| gets |bytes| bytes, not cleared, in place of what it had; none for 0.  NEXAR_ENOMEM */
+/* Replaces the memory of |h| by |bytes| bytes, not cleared; none for 0.  NEXAR_ENOMEM */
 NX_MUST_CHECK nexar_err nx_compress_hold(nx_compress *c, nx_compress_held *h, size_t bytes,
                                          const char *what);
 
-/* Whether what is not sent is kept: then codes saturate. */
+/* Whether a residual keeps what is not sent; codes then saturate. */
 static inline bool nx_compress_feeds_back(const nx_compress *c)
 {
     return c->call.residual != NULL;
 }
 
-/* What is in |sent| goes to those whose shards it is of, and theirs of mine to |received|. */
+/* The exchange of encoded shards: |sent| to their owners, this rank's shards to |received|. */
 static inline nx_exchange nx_compress_spread(const nx_compress *c)
 {
     return (nx_exchange){.kind = NX_ALLTOALLV,
@@ -76,7 +76,7 @@ static inline nx_cut_tensor nx_compress_input(const nx_compress *c)
     return (nx_cut_tensor){c->call.buf, c->call.residual, c->call.count, c->call.dtype};
 }
 
-/* A shard in pieces: the elements |at| .. |at| + |n| of the tensor, |off| within the shard. */
+/* Iterates over a shard: elements |at| .. |at| + |n| of the tensor, |off| within the shard. */
 typedef struct nx_compress_pieces {
     nx_span shard;
     size_t at, n, off;
@@ -98,14 +98,14 @@ static inline bool nx_compress_pieces_next(nx_compress_pieces *p)
     return rest > 0;
 }
 
-/* The piece as lanes: of the input, of what is left of my shard; and back. */
+/* The current piece as lanes: of the input, of the error of this rank's shard; and back. */
 void nx_compress_load(const nx_compress *c, const nx_compress_pieces *p, nx_lanes *x);
 void nx_compress_load_left(const nx_compress *c, const nx_compress_pieces *p, nx_lanes *x);
 void nx_compress_keep_left(nx_compress *c, const nx_compress_pieces *p, const nx_lanes *x);
 void nx_compress_store_residual(nx_compress *c, const nx_compress_pieces *p, const nx_lanes *x);
 void nx_compress_store_result(nx_compress *c, const nx_compress_pieces *p, const nx_lanes *x);
 
-/* |x| as the dtype of the tensor holds it. */
+/* Rounds |x| to the dtype of the tensor. */
 void nx_compress_round(const nx_compress *c, nx_lanes *x, bool saturate);
 
 #endif /* NX_COMPRESS_INNER_H */

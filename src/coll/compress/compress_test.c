@@ -21,7 +21,7 @@ enum { HOWS = NEXAR_COMPRESS_INT8 + 1, DTYPES = 4 };
 
 static const nexar_dtype dtypes[DTYPES] = {NEXAR_F32, NEXAR_F64, NEXAR_F16, NEXAR_BF16};
 
-/* ---- tensors -------------------------------------------------------------- */
+/* ---- tensors ------------------------------------------------------------------------- */
 
 static double get(nexar_dtype dtype, const void *at, size_t i)
 {
@@ -168,7 +168,7 @@ static void same_bits(const world *w)
     }
 }
 
-/* ---- nothing is lost ------------------------------------------------------ */
+/* ---- nothing is lost ----------------------------------------------------------------- */
 
 /* The largest that a residual may be rounded by: those of half types are halves. */
 static double lost_at_most(const world *w, double magnitude)
@@ -284,7 +284,7 @@ static void test_without_a_residual_the_sum_is_near(void **state)
     }
 }
 
-/* ---- convergence ---------------------------------------------------------- */
+/* ---- convergence --------------------------------------------------------------------- */
 
 /* A gradient that does not change, |steps| times: results must add up to that many
  * gradients, but for what one residual holds.  The mean error of an element. */
@@ -342,7 +342,7 @@ static void test_feedback_makes_the_mean_exact(void **state)
     }
 }
 
-/* ---- memory and bytes ----------------------------------------------------- */
+/* ---- memory and bytes ---------------------------------------------------------------- */
 
 static double bound(nexar_compression how, size_t tensor, uint32_t size)
 {
@@ -417,7 +417,7 @@ static void test_bytes_on_the_wire(void **state)
     }
 }
 
-/* ---- what is not finite --------------------------------------------------- */
+/* ---- what is not finite -------------------------------------------------------------- */
 
 static void test_what_is_not_finite_shows_once_and_on_all(void **state)
 {
@@ -498,7 +498,7 @@ static void test_the_owner_keeps_what_the_result_lacks(void **state)
     world_free(&w);
 }
 
-/* ---- errors --------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------- */
 
 static void refused(nx_compress_call call, const char *sentence)
 {

@@ -22,7 +22,7 @@ static const nx_lanes_kernels *kernels(void)
     return &nx_lanes_portable;
 }
 
-/* ---- codes ---------------------------------------------------------------- */
+/* ---- codes --------------------------------------------------------------------------- */
 
 static uint32_t limit_of(nx_codec codec, bool saturate)
 {
@@ -90,7 +90,7 @@ void nx_codec_decode(nx_codec codec, nx_lanes *x, const void *in, size_t n, nexa
     kernels()->widen(x->f64, values.f32);
 }
 
-/* ---- tensors -------------------------------------------------------------- */
+/* ---- tensors ------------------------------------------------------------------------- */
 
 static bool is_half(nexar_dtype dtype)
 {

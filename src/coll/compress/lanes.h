@@ -1,9 +1,8 @@
 /*
- * lanes.h - 256 elements at a time: what compression computes with.
+ * lanes.h - the arithmetic of compression, on 256 elements at a time.
  *
- * Tensors of f32, f16 and bf16 are worked on in f32, those of f64 in f64.  A
- * piece of up to NX_PIECE elements is loaded, added to, encoded, decoded and
- * stored; it stays in the first-level cache meanwhile.
+ * f32, f16 and bf16 tensors are computed in f32, f64 tensors in f64. A piece of at most NX_PIECE
+ * elements is loaded, added to, encoded, decoded and stored while it is in the first-level cache.
  *
  * Codecs have a fixed length for a number of elements:
  *
@@ -16,14 +15,14 @@
  *         without a magnitude of 2^-100 and above has scale 0; the scale is 2^121
  *         at most, so that no value is infinite.
  *
- * f64 goes through f32 on its way to a code.  Infinity stays infinity in F16 and
- * BF16, every NaN becomes the canonical one.  A finite number beyond the range of
- * a code becomes infinity, or, with |saturate|, the largest finite one.
+ * f64 is converted to f32 before encoding.  Infinity stays infinity in F16 and BF16, every NaN
+ * becomes the canonical one.  A finite number beyond the range of a code becomes infinity, or, with
+ * |saturate|, the largest finite one.
  *
- * The bits are the same on every path and machine, in the default floating-point
- * environment: whoever calls these sets it (reduce/fpenv.h).  Pointers into
- * tensors and codes need no alignment.  Values on the wire have the machine's byte
- * order, as the vectors of all collectives have.  Nothing allocates or fails.
+ * Every path and machine computes identical bits in the default floating-point environment, which
+ * the caller sets (reduce/fpenv.h).  Pointers into tensors and codes need no alignment.  Values on
+ * the wire have the machine's byte order, as the vectors of all collectives have.  No function
+ * allocates or fails.
  */
 #ifndef NX_LANES_H
 #define NX_LANES_H
@@ -53,7 +52,7 @@ static inline nexar_dtype nx_lanes_work(nexar_dtype dtype)
     return (dtype == NEXAR_F64) ? NEXAR_F64 : NEXAR_F32;
 }
 
-/* Copies one element of |size| bytes, 2, 4 or 8, without the call of a memcpy. */
+/* Copies one element of |size| bytes, 2, 4 or 8, without calling memcpy. */
 static inline void nx_element_copy(void *to, const void *from, size_t size)
 {
     if (size == sizeof(float)) {
@@ -65,20 +64,20 @@ static inline void nx_element_copy(void *to, const void *from, size_t size)
     }
 }
 
-/* |n| <= NX_PIECE elements of |dtype|, all exact. */
+/* Loads |n| <= NX_PIECE elements of |dtype|, exactly. */
 void nx_lanes_load(nx_lanes *x, nexar_dtype dtype, const void *from, size_t n);
-/* The first |n|, rounded to nearest even where |dtype| is f16 or bf16. */
+/* Stores the first |n|, rounded to nearest even if |dtype| is f16 or bf16. */
 void nx_lanes_store(const nx_lanes *x, nexar_dtype dtype, void *to, size_t n, bool saturate);
 
 /* x += y; NaN is canonical. */
 void nx_lanes_add(nx_lanes *x, const nx_lanes *y, nexar_dtype work);
 /* x /= divisor, > 0. */
 void nx_lanes_divide(nx_lanes *x, uint32_t divisor, nexar_dtype work);
-/* x -= times * sent: what is left to be sent; 0 where x or sent is not finite, so
- * that an infinity does no more harm than once. */
+/* x -= times * sent: the residual. 0 where x or sent is not finite, so an infinity has an effect
+ * only once. */
 void nx_lanes_residue(nx_lanes *x, const nx_lanes *sent, uint32_t times, nexar_dtype work);
 
-/* Bytes of |count| elements; SIZE_MAX stands for more than there can be. */
+/* Bytes of |count| elements; SIZE_MAX on overflow. */
 size_t nx_codec_bytes(nx_codec codec, size_t count);
 /* One piece of |n| elements. */
 void nx_codec_encode(nx_codec codec, void *out, const nx_lanes *x, size_t n, nexar_dtype work,

@@ -1,10 +1,10 @@
 /*
- * lanes.inc.h - the kernels of one path, in loops that the compiler makes vectors
- * of with the instructions that the file including this is compiled for.
+ * lanes.inc.h - the kernels of one code path, as loops that the compiler vectorises with the
+ * instruction set of the including file.
  *
- * Defined before: LANES_KERNELS, the name of the table; encode_f16 and decode_f16,
- * or LANES_PLAIN_F16 for the ones here.  No branches: both sides are computed and
- * bits choose, since a compiler may not run on its own what could raise a flag.
+ * The including file defines LANES_KERNELS, the name of the table, and encode_f16 and decode_f16,
+ * or LANES_PLAIN_F16 to use those here. No branches: both alternatives are computed and selected by
+ * bits, since a compiler may not speculate operations that can raise a flag.
  */
 #include <float.h>
 
@@ -16,16 +16,16 @@ enum {
     INFINITE = 0x7f800000,
 };
 
-/* |magnitude|, or |limit| where it is finite and larger. */
+/* |magnitude|, or |limit| if it is finite and larger. */
 static inline uint32_t limited(uint32_t magnitude, uint32_t limit)
 {
     return ((magnitude > limit) & (magnitude < INFINITE)) ? limit : magnitude;
 }
 
-/* ---- F16 ------------------------------------------------------------------ */
+/* ---- F16 ----------------------------------------------------------------------------- */
 
 #ifdef LANES_PLAIN_F16
-/* As nx_f16_of_f32 does it. */
+/* Same rounding as nx_f16_of_f32. */
 static void encode_f16(nx_code *code, const float *x, uint32_t limit)
 {
     for (size_t i = 0; i < NX_PIECE; i++) {
@@ -60,7 +60,7 @@ static void decode_f16(float *x, const nx_code *code)
 }
 #endif
 
-/* ---- BF16 ----------------------------------------------------------------- */
+/* ---- BF16 ---------------------------------------------------------------------------- */
 
 static void encode_bf16(nx_code *code, const float *x, uint32_t limit)
 {
@@ -83,7 +83,7 @@ static void decode_bf16(float *x, const nx_code *code)
     }
 }
 
-/* ---- INT8 ----------------------------------------------------------------- */
+/* ---- INT8 ---------------------------------------------------------------------------- */
 
 enum { NOT_FINITE = -128 };
 
@@ -110,7 +110,7 @@ static void encode_int8(nx_code *code, const float *x, uint32_t limit)
     const float scale = scale_of(x);
     const float inverse = (scale > 0.0F) ? 1.0F / scale : 0.0F;
 
-    (void)limit; /* what is left is in the scale */
+    (void)limit; /* the scale holds the limit */
     code->scale = scale;
     for (size_t i = 0; i < NX_PIECE; i++) {
         const uint32_t bits = nx_f32_bits(x[i]);
@@ -140,7 +140,7 @@ static void decode_int8(float *x, const nx_code *code)
     }
 }
 
-/* ---- f32, f64 ------------------------------------------------------------- */
+/* ---- f32, f64 ------------------------------------------------------------------------ */
 
 static void narrow(float *to, const double *from, double limit)
 {

@@ -1,9 +1,8 @@
 /*
- * lanes_kernels.h - what one path offers to lanes.c.
+ * lanes_kernels.h - the interface between lanes.c and one code path.
  *
- * Kernels always work on whole pieces of NX_PIECE elements in aligned memory:
- * loops of constant length, which every compiler makes vectors of.  Only lanes.c
- * calls them.
+ * Kernels process whole pieces of NX_PIECE elements in aligned memory, in loops of constant length
+ * that compilers vectorise. Only lanes.c calls them.
  */
 #ifndef NX_LANES_KERNELS_H
 #define NX_LANES_KERNELS_H
@@ -20,10 +19,10 @@ typedef struct nx_code {
 } nx_code;
 
 typedef struct nx_lanes_kernels {
-    /* f32 to codes; |limit| is the bits of a positive f32: larger finite ones become it. */
+    /* f32 to codes; larger finite values become |limit|, the bits of a positive f32. */
     void (*encode[NX_CODECS])(nx_code *code, const float *x, uint32_t limit);
     void (*decode[NX_CODECS])(float *x, const nx_code *code);
-    /* f64 to f32; finite ones beyond |limit| become it. */
+    /* f64 to f32; larger finite values become |limit|. */
     void (*narrow)(float *to, const double *from, double limit);
     void (*widen)(double *to, const float *from);
     void (*add_f32)(float *x, const float *y);
@@ -35,6 +34,6 @@ typedef struct nx_lanes_kernels {
 } nx_lanes_kernels;
 
 extern const nx_lanes_kernels nx_lanes_portable;
-extern const nx_lanes_kernels nx_lanes_avx2; /* only where AVX2 and F16C are */
+extern const nx_lanes_kernels nx_lanes_avx2; /* if AVX2 and F16C are available */
 
 #endif /* NX_LANES_KERNELS_H */

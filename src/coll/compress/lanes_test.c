@@ -47,7 +47,7 @@ static void on_each_path(void (*test)(void))
     nx_reduce_path_set(before);
 }
 
-/* ---- F16, BF16 ------------------------------------------------------------ */
+/* ---- F16, BF16 ----------------------------------------------------------------------- */
 
 static uint16_t half_of(nx_codec codec, float x, bool saturate)
 {
@@ -114,7 +114,7 @@ static void test_every_half_is_decoded(void **state)
     on_each_path(every_half_is_decoded);
 }
 
-/* ---- INT8 ----------------------------------------------------------------- */
+/* ---- INT8 ---------------------------------------------------------------------------- */
 
 static float largest_finite(const nx_lanes *x, size_t n)
 {
@@ -217,7 +217,7 @@ static void test_lengths(void **state)
     assert_true(nx_codec_bytes(NX_CODEC_BF16, SIZE_MAX / 2 + 1) == SIZE_MAX);
 }
 
-/* ---- f64, arithmetic ------------------------------------------------------ */
+/* ---- f64, arithmetic ----------------------------------------------------------------- */
 
 static void f64_goes_through_f32(void)
 {

@@ -11,7 +11,7 @@
 #include "reduce/scalar.h"
 #include "unit.h"
 
-/* ---- sparse blocks -------------------------------------------------------- */
+/* ---- sparse blocks ------------------------------------------------------------------- */
 
 enum { BLOCK = 300 };
 
@@ -138,7 +138,7 @@ static void test_a_block_too_long_or_too_short_is_none(void **state)
     assert_true(r.failed);
 }
 
-/* ---- the cut -------------------------------------------------------------- */
+/* ---- the cut ------------------------------------------------------------------------- */
 
 enum { MANY = 1500 };
 
@@ -300,7 +300,7 @@ static void test_a_cut_adds_the_residual(void **state)
     assert_int_equal(taken[1], 2);
 }
 
-/* ---- picks ---------------------------------------------------------------- */
+/* ---- picks --------------------------------------------------------------------------- */
 
 static void test_picks_are_distinct_and_the_same_for_the_same_seed(void **state)
 {

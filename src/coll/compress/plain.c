@@ -24,7 +24,7 @@ static nx_compress_pieces all_pieces(const nx_compress *c)
     return nx_compress_pieces_of((nx_span){.off = 0, .len = c->call.count});
 }
 
-/* ---- NONE ----------------------------------------------------------------- */
+/* ---- NONE ---------------------------------------------------------------------------- */
 
 nexar_err nx_none_begin(nx_compress *c, nx_exchange *e)
 {
@@ -72,7 +72,7 @@ nexar_err nx_none_end(nx_compress *c, nx_exchange *e)
     return NEXAR_OK;
 }
 
-/* ---- RANDOMK -------------------------------------------------------------- */
+/* ---- RANDOMK ------------------------------------------------------------------------- */
 
 static size_t k_of(const nx_compress *c)
 {

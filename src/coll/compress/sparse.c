@@ -51,7 +51,7 @@ size_t nx_sparse_most(nx_sparse_shape shape)
     return (shape.len == 0) ? 0 : HEADER + shape.len * shape.value;
 }
 
-/* ---- writing -------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------- */
 
 void nx_sparse_write(nx_sparse_writer *w, void *out, nx_sparse_shape shape, size_t n)
 {
@@ -97,7 +97,7 @@ void nx_sparse_put(nx_sparse_writer *w, size_t index, const void *value)
     w->values += size;
 }
 
-/* ---- reading -------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------- */
 
 void nx_sparse_read(nx_sparse_reader *r, const void *in, size_t bytes, nx_sparse_shape shape)
 {

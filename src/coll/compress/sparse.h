@@ -1,8 +1,7 @@
 /*
- * sparse.h - a block of elements of which most are 0, as bytes.
+ * sparse.h - encodes a block of elements most of which are 0.
  *
- * A block of |len| elements with |n| entries (index, value), indexes ascending, is
- * the shortest of
+ * A block of |len| elements with |n| entries (index, value), indexes ascending, is the shortest of
  *
  *   nothing          0 bytes, for no entries
  *   list      'L'    1 + n * (index + value): all indexes, then all values
@@ -10,12 +9,12 @@
  *                    i has an entry; then the values
  *   dense     'D'    1 + len * value: all elements
  *
- * so never longer than the block itself and one byte.  An index has 4 bytes, or 8
- * in blocks longer than 2^32.  Indexes and values have the machine's byte order.
- * Values are |value| = 2, 4 or 8 bytes, and all bits 0 is what is not there.
+ * so it is at most one byte longer than the block.  An index has 4 bytes, or 8 in blocks longer
+ * than 2^32.  Indexes and values have the machine's byte order. Values are |value| = 2, 4 or 8
+ * bytes, absent elements have all bits 0.
  *
- * A reader believes nothing: what it returns is within the block, in ascending
- * order, and no byte beyond the end is looked at.  Nothing here allocates.
+ * A reader validates its input: indexes are within the block and ascending, and no byte beyond the
+ * end is read. No function allocates.
  */
 #ifndef NX_SPARSE_H
 #define NX_SPARSE_H
@@ -30,7 +29,7 @@ typedef struct nx_sparse_shape {
     size_t value; /* bytes */
 } nx_sparse_shape;
 
-/* Bytes of a block with |n| <= len entries; and the most that any has. */
+/* Bytes of a block with |n| <= len entries; and the maximum over all n. */
 size_t nx_sparse_bytes(nx_sparse_shape shape, size_t n);
 size_t nx_sparse_most(nx_sparse_shape shape);
 
@@ -42,7 +41,7 @@ typedef struct nx_sparse_writer {
 
 /* Begins a block of exactly |n| entries in nx_sparse_bytes() bytes at |out|. */
 void nx_sparse_write(nx_sparse_writer *w, void *out, nx_sparse_shape shape, size_t n);
-/* The next entry. */
+/* Writes the next entry. */
 void nx_sparse_put(nx_sparse_writer *w, size_t index, const void *value);
 
 typedef struct nx_sparse_reader {
@@ -50,17 +49,17 @@ typedef struct nx_sparse_reader {
     char form;
     const unsigned char *indexes, *values; /* of the next entry */
     size_t left;                           /* entries; of a bitmap and dense: elements */
-    size_t next;                           /* the lowest index that may come */
+    size_t next;                           /* lowest index that may follow */
     const unsigned char *end;
     bool failed;
 } nx_sparse_reader;
 
-/* Begins to read |bytes| bytes at |in|, borrowed until the last entry was read. */
+/* Begins to read |bytes| bytes at |in|, borrowed until the last entry is read. */
 void nx_sparse_read(nx_sparse_reader *r, const void *in, size_t bytes, nx_sparse_shape shape);
-/* The next entry with an index below |limit|; false when there is none, or when the
- * bytes are no block: |failed| says which.  |*value| is not aligned. */
+/* Reads the next entry with an index below |limit|. False if there is none or the bytes are
+ * invalid: |failed| tells. |*value| is not aligned. */
 bool nx_sparse_get(nx_sparse_reader *r, size_t limit, size_t *index, const void **value);
-/* Whether it has been read to its end, and was a block. */
+/* Whether the block was valid and has been read to its end. */
 bool nx_sparse_over(nx_sparse_reader *r);
 
 #endif /* NX_SPARSE_H */

@@ -33,7 +33,7 @@ static size_t lay_out(const nx_compress *c, const size_t *counts, size_t *displs
     return end;
 }
 
-/* ---- taking --------------------------------------------------------------- */
+/* ---- taking -------------------------------------------------------------------------- */
 
 /* How many elements of each shard are taken. */
 static void count_taken(const nx_compress *c, nx_cut cut, size_t *entries)
@@ -109,7 +109,7 @@ nexar_err nx_topk_begin(nx_compress *c, nx_exchange *e)
     return NEXAR_OK;
 }
 
-/* ---- sizes ---------------------------------------------------------------- */
+/* ---- sizes --------------------------------------------------------------------------- */
 
 /* Room for what others say that they send: of my shard, or the sums of theirs. */
 static nexar_err make_room(nx_compress *c, bool sums)
@@ -160,7 +160,7 @@ nexar_err nx_topk_gather(nx_compress *c, nx_exchange *e)
     return NEXAR_OK;
 }
 
-/* ---- sums ----------------------------------------------------------------- */
+/* ---- sums ---------------------------------------------------------------------------- */
 
 static nexar_err bad_block(uint32_t rank)
 {
@@ -310,7 +310,7 @@ nexar_err nx_topk_sum(nx_compress *c, nx_exchange *e)
     return NEXAR_OK;
 }
 
-/* ---- the end -------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------- */
 
 /* All blocks are looked at before the first is believed. */
 static nexar_err check_results(const nx_compress *c)

@@ -1,10 +1,5 @@
 /*
- * cost.h - what a collective costs on a network: counted, simulated, or by
- * closed form, whichever is exact and quick enough.
- *
- * Up to NX_COST_MAX_RANKS ranks the counts come from the schedules of all ranks,
- * and time and rounds from running them (cost_sim.h) if they have no more steps
- * than the budget.  Beyond, the algorithm's closed form answers.
+ * cost.h - the cost of a collective on a network: counted, simulated, or in closed form.
  */
 #ifndef NX_COST_H
 #define NX_COST_H

@@ -1,9 +1,8 @@
 /*
- * cost_graph.h - the schedules of all ranks as one graph, in little memory.
+ * cost_graph.h - the schedules of all ranks as one compact graph.
  *
- * Step numbers count through all ranks.  What only data would need (where blocks
- * lie, which tag) is gone; what remains is who waits for whom and how long it
- * takes.
+ * Steps are numbered through all ranks. Only dependencies and durations are kept; addresses and
+ * tags are not.
  */
 #ifndef NX_COST_GRAPH_H
 #define NX_COST_GRAPH_H
@@ -20,8 +19,8 @@ typedef enum nx_cost_kind {
 typedef struct nx_cost_step {
     uint32_t first;   /* its successors are succ[first] to succ[the next step's first] */
     uint32_t mate;    /* a send's receive, a receive's send */
-    uint32_t pending; /* waits that are not over; a receive has one for its message */
-    uint32_t depth;   /* longest chain of messages behind it; what the run makes it */
+    uint32_t pending; /* unfinished dependencies; a receive has one for its message */
+    uint32_t depth;   /* longest chain of messages before it, found by the run */
     float bytes;
     uint32_t rank : 29;
     uint32_t kind : 3; /* nx_cost_kind */
@@ -46,22 +45,19 @@ typedef struct nx_cost_graph {
 /* NEXAR_ENOMEM; nx_cost_graph_fini() is safe then too. */
 NX_MUST_CHECK nexar_err nx_cost_graph_init(nx_cost_graph *g, uint32_t ranks);
 
-/* Adds the sealed schedule of |rank|, borrowed for the call.  Ranks come in
- * order.
+/* Adds the sealed schedule of |rank|, borrowed for the call. Ranks come in order.
  *
  * NEXAR_ENOMEM
- *     Out of memory, or more than 2^32 - 1 steps or waits in all.
+ *     Out of memory, or more than 2^32 - 1 steps or dependencies in all.
  * NEXAR_EINTERNAL
- *     A message goes to a rank that there is not.
- */
+ *     A message has a receiver that does not exist. */
 NX_MUST_CHECK nexar_err nx_cost_graph_add(nx_cost_graph *g, uint32_t rank, const nx_sched *s,
                                           size_t elem_size);
 
-/* Finds what belongs together, a send and its receive; after all ranks were added.
+/* Matches each send with its receive, after all ranks were added.
  *
  * NEXAR_EINTERNAL
- *     Some message is sent and not received, or the reverse, or not of one length.
- */
+ *     A message is sent and not received, or the reverse, or the lengths differ. */
 NX_MUST_CHECK nexar_err nx_cost_graph_match(nx_cost_graph *g);
 
 void nx_cost_graph_fini(nx_cost_graph *g);

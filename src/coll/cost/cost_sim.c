@@ -1,9 +1,8 @@
 /*
  * cost_sim.c - the real schedules of all ranks, run in virtual time.
  *
- * Whoever takes something shared does it in the event at which it comes to need
- * it, so that first come is first served.  What only one rank uses needs no
- * event of its own: its requests come in order.
+ * A step acquires a shared resource in the event at which it needs it, so that first come is first
+ * served.  What only one rank uses needs no event of its own: its requests come in order.
  */
 #include "coll/cost/cost_sim.h"
 

@@ -1,7 +1,7 @@
 /*
  * cost_sim.h - the real schedules of all ranks, run in virtual time without data.
  *
- * What is simulated, for each message:
+ * The model of a message:
  *
  *   1. a send whose waits are over takes the sender's CPU for message_cpu
  *      (local_cpu inside a host);
@@ -14,11 +14,10 @@
  *      receiver's CPU as long, and for bytes / reduce_bandwidth if it is
  *      combined on arrival.
  *
- * A send is over, for those that wait to overwrite its block, when the message
- * has arrived and the latency has passed once more: it was acknowledged.  Local
- * steps take the CPU for bytes / reduce_bandwidth; the hook takes no time.  A
- * rank has one CPU and does one thing at a time, in the order in which things
- * became ready.
+ * A send is done, for steps that wait to overwrite its block, when the message has arrived and its
+ * acknowledgement has taken the latency once more.  Local steps take the CPU for bytes /
+ * reduce_bandwidth; the hook takes no time.  A rank has one CPU and does one thing at a time, in
+ * the order in which things became ready.
  *
  * There is no randomness: equal input gives equal output, to the last bit.
  */

@@ -38,7 +38,7 @@ static nx_ref recv_at(size_t off)
     return nx_at(NX_SPACE_RECV, off);
 }
 
-/* ---- one message ---------------------------------------------------------- */
+/* ---- one message --------------------------------------------------------------------- */
 
 static nexar_err one_message(void *ctx, uint32_t rank, nx_sched *s)
 {
@@ -86,7 +86,7 @@ static void test_combining_and_copying_take_cpu(void **state)
     check_time(simulate(network, 2, 2, one_reduction).time_s, 10 + 50 + 1000 + 10 + 25 + 25);
 }
 
-/* ---- chains --------------------------------------------------------------- */
+/* ---- chains -------------------------------------------------------------------------- */
 
 static nexar_err chain(void *ctx, uint32_t rank, nx_sched *s)
 {
@@ -139,7 +139,7 @@ static void test_segments_follow_one_another(void **state)
     assert_int_equal(f.sent, 100);
 }
 
-/* ---- what is shared ------------------------------------------------------- */
+/* ---- what is shared ------------------------------------------------------------------ */
 
 /* Ranks 0, 1 send to ranks 2, 3. */
 static nexar_err two_pairs(void *ctx, uint32_t rank, nx_sched *s)
@@ -199,7 +199,7 @@ static void test_a_cpu_does_one_thing_at_a_time(void **state)
     check_time(simulate(network, 2, 2, two_empty).time_s, 10 + 10 + 1000 + 10);
 }
 
-/* ---- waits ---------------------------------------------------------------- */
+/* ---- waits --------------------------------------------------------------------------- */
 
 /* Rank 0 sends its block and overwrites it with what rank 1 sends it. */
 static nexar_err overwrite(void *ctx, uint32_t rank, nx_sched *s)
@@ -242,7 +242,7 @@ static void test_empty_schedules_take_no_time(void **state)
     assert_int_equal(f.messages, 0);
 }
 
-/* ---- errors --------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------- */
 
 static nexar_err only_sends(void *ctx, uint32_t rank, nx_sched *s)
 {

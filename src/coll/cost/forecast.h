@@ -1,12 +1,10 @@
 /*
- * forecast.h - what an algorithm costs, by its closed form.
+ * forecast.h - the cost of an algorithm, in closed form.
  *
- * Beside each builder stands a function that says the same thing without
- * building: how long the longest chain of messages is, what the busiest rank
- * sends, and how long it takes.  The counts are those of the built schedules,
- * exactly, and the time is near that of their simulation (cost_sim.h); tests
- * hold them together for every size where both exist.  Beyond that the cost
- * model trusts it.
+ * Each builder has a function that computes the same without building: the longest chain of
+ * messages, what the busiest rank sends, and the time. The counts equal those of the built
+ * schedules exactly; the time approximates that of their simulation (cost_sim.h). Tests compare
+ * both for every size where both exist. For larger sizes the cost model uses the closed form alone.
  */
 #ifndef NX_FORECAST_H
 #define NX_FORECAST_H
@@ -17,15 +15,15 @@
 typedef struct nx_forecast {
     const nx_net *net; /* as many ranks as the call has */
 
-    /* Of the busiest rank, each by itself. */
+    /* Of the busiest rank, each independently. */
     uint64_t rounds;   /* the longest chain of messages that wait for one another */
     uint64_t messages; /* sent */
     uint64_t sent;     /* elements */
     double time_s;
 } nx_forecast;
 
-/* |c| is a call out of place; its rank does not matter, and the parts of the v
- * forms are those of every rank.  Sets all but |f->net|. */
+/* |c| is a call out of place; its rank does not matter. The parts of the v forms are those of every
+ * rank. Sets all but |f->net|. */
 typedef void (*nx_forecaster)(const nx_coll *c, size_t segment, nx_forecast *f);
 
 /* How many segments a transfer of |len| elements is cut in; at least 1. */
@@ -49,11 +47,11 @@ uint32_t nx_log2_ceil(uint64_t n);
 /* The most bits that a number in [from, to) has set; from < to. */
 uint32_t nx_most_bits(uint32_t from, uint32_t to);
 
-/* Rounds of a butterfly in which each place has data for each other one, with
- * the guests' way in before it and their way out behind it.
+/* Rounds of a butterfly in which each position has data for every other, including the rounds of
+ * the guests before and after it.
  *
- * Guests make hardly any chain two longer: one must come in at a place, cross
- * to its opposite, and find a guest there too. */
+ * Guests rarely lengthen a chain by two: a chain must enter at a position with a guest and end at
+ * its opposite, which must have a guest, too. */
 uint32_t nx_fold_chain(nx_fold f);
 
 #endif /* NX_FORECAST_H */

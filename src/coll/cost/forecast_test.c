@@ -34,7 +34,7 @@ static nx_coll make_coll(nx_coll_kind kind, uint32_t size, uint32_t root, size_t
 static const nx_cost_limits everything = {.steps = UINT64_MAX, .count = true};
 static const nx_cost_limits quick = {.steps = 50000};
 
-/* ---- counts --------------------------------------------------------------- */
+/* ---- counts -------------------------------------------------------------------------- */
 
 static void check_counts_on(const nx_algorithm *a, const nx_coll *c, size_t segment, uint32_t hosts)
 {
@@ -198,7 +198,7 @@ static void test_counts_are_exact_for_blocks_of_many_sizes(void **state)
     }
 }
 
-/* ---- times ---------------------------------------------------------------- */
+/* ---- times --------------------------------------------------------------------------- */
 
 /* Whether every rank does the same; a tree, a chain or a guest makes it differ. */
 static bool is_symmetric(const nx_algorithm *a, uint32_t size)
@@ -312,7 +312,7 @@ static void test_times_are_near_on_a_slow_network(void **state)
     }
 }
 
-/* ---- parts ---------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------------------- */
 
 static void check_hosts(uint32_t ranks, uint32_t hosts)
 {

@@ -1,6 +1,6 @@
 /*
- * net.h - the network as the cost model sees it: its numbers, which rank is on
- * which host, and what a round of messages asks of it.
+ * net.h - the network of the cost model: its parameters, the map of ranks to hosts, and the load of
+ * a round of messages.
  */
 #ifndef NX_NET_H
 #define NX_NET_H
@@ -25,40 +25,38 @@ typedef struct nx_net {
     double reduce_bandwidth;               /* bytes of input combined, or copied, per second */
 } nx_net;
 
-/* The host of |rank|: the first hosts have one rank more where it does not
- * divide. */
+/* The host of |rank|: the first hosts have one rank more if the division has a remainder. */
 uint32_t nx_net_host(const nx_net *net, uint32_t rank);
 
-/* The map of its ranks; |*out| is NULL where each has a host of its own, and is given
- * back with nx_hosts_destroy() otherwise.  NEXAR_ENOMEM. */
+/* The host map of its ranks. |*out| is NULL if each rank has its own host; otherwise free it with
+ * nx_hosts_destroy().  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_net_hosts(const nx_net *net, nx_hosts **out);
 
-/* The most ranks that one host has. */
+/* The largest number of ranks on one host. */
 uint32_t nx_net_per_host(const nx_net *net);
 
-/* ---- what a round asks of the network ------------------------------------ */
+/* ---- what a round asks of the network ------------------------------------------------ */
 
 typedef struct nx_load {
-    uint32_t out; /* messages that leave the host which most of them leave */
+    uint32_t out; /* messages that leave the most loaded host */
     bool local;   /* some stay inside their host */
 } nx_load;
 
-/* Every rank sends to the one |distance| further, around the end. */
+/* Every rank sends to the rank at |distance|, modulo the size. */
 nx_load nx_load_shift(const nx_net *net, uint32_t distance);
 
-/* Every place of |fold| exchanges with the one that differs in |mask|; place 0
- * is rank |first|. */
+/* Every position of |fold| exchanges with its partner at |mask|; place 0 is rank |first|. */
 nx_load nx_load_exchange(const nx_net *net, nx_fold fold, uint32_t first, uint32_t mask);
 
 /* The guests of |fold| send to their hosts, or the reverse. */
 nx_load nx_load_guests(const nx_net *net, nx_fold fold, uint32_t first);
 
-/* Every place of a binomial tree at |root| that has a child |far| further sends
- * to it, or the reverse. */
+/* Every position of a binomial tree at |root| sends to its child at distance |far|, or the
+ * reverse. */
 nx_load nx_load_tree(const nx_net *net, uint32_t root, uint32_t far);
 
-/* How often one goes from host to host in |hops| steps from rank to rank,
- * around the end: from |first|, or from where it is most often. */
+/* The number of host boundaries on |hops| steps from rank to rank, modulo the size: from |first|,
+ * or from the worst start. */
 uint32_t nx_net_borders(const nx_net *net, uint32_t first, uint32_t hops);
 uint32_t nx_net_most_borders(const nx_net *net, uint32_t hops);
 

@@ -43,7 +43,7 @@ double nx_net_message(const nx_net *net, bool local, uint64_t len)
     return 2 * cpu(net, local) + latency(net, local) + wire(net, local, len);
 }
 
-/* ---- rounds --------------------------------------------------------------- */
+/* ---- rounds -------------------------------------------------------------------------- */
 
 /* |alone|: the round for a rank that has the wire for itself. */
 static void add_round(nx_path *p, double alone, uint32_t out, uint64_t len)
@@ -94,7 +94,7 @@ double nx_path_time(const nx_path *p)
     return p->time + p->turns + (double)borders * p->border;
 }
 
-/* ---- trees ---------------------------------------------------------------- */
+/* ---- trees --------------------------------------------------------------------------- */
 
 typedef struct levels {
     const nx_tree *tree;
@@ -178,7 +178,7 @@ double nx_tree_up(const nx_tree *tree)
     return tree_time(tree, up);
 }
 
-/* ---- streams -------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------------------- */
 
 /* How long a rank is busy with one segment that it takes and hands on: the
  * slowest of wire, port and CPU sets the pace. */
@@ -233,7 +233,7 @@ double nx_net_ring(const nx_net *net, nx_cost_stream s, uint32_t rounds)
                 (rounds - 1) * step + nx_net_chain(net, free, 1, between ? 1 : 0));
 }
 
-/* ---- stars ---------------------------------------------------------------- */
+/* ---- stars --------------------------------------------------------------------------- */
 
 double nx_net_star(const nx_net *net, uint64_t len)
 {

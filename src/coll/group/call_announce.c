@@ -1,11 +1,11 @@
-/* call_announce.c - those for whose messages an operation waits hear what was called. */
+/* call_announce.c - announces the called operation to ranks that have not sent yet. */
 #include "base/log.h"
 #include "group_inner.h"
 #include "msg/control.h"
 
 enum { CALLED_ROOM = 32 };
 
-/* Tells |rank| what |run| is. */
+/* Announces to |rank| what |run| is. */
 static void tell_call(const nx_group *g, const nx_run *run, uint32_t rank)
 {
     uint8_t frame[CALLED_ROOM];
@@ -13,7 +13,7 @@ static void tell_call(const nx_group *g, const nx_run *run, uint32_t rank)
 
     nx_write_u8(&w, NX_CONTROL_CALLED);
     nx_write_u32(&w, g->comm);
-    nx_write_u32(&w, nx_group_place(run->number, run->part));
+    nx_write_u32(&w, nx_group_part_id(run->number, run->part));
     nx_write_u64(&w, run->mark.word[0]);
     nx_write_u64(&w, run->mark.word[1]);
     nx_group_tell_one(g, rank, &w);
@@ -27,16 +27,16 @@ void nx_group_on_called(nx_registry *hub, uint32_t peer, nx_reader *r)
 
     mark.word[0] = nx_read_u64(r);
     mark.word[1] = nx_read_u64(r);
-    if (r->failed || !nx_reader_done(r) || ((uint64_t)place >> NX_CPU_BITS != 0)) {
-        nx_log(NX_LOG_WARN, "peer %u said what it called in a way that makes no sense", peer);
+    if (r->failed || !nx_reader_done(r) || ((uint64_t)place >> NX_PART_ID_BITS != 0)) {
+        nx_log(NX_LOG_WARN, "peer %u: dropped a malformed CALLED frame", peer);
         return;
     }
     (void)nx_registry_on_mark(hub, peer, context, (uint64_t)place << NX_PART_SHIFT, &mark);
     nx_group_answer_called(hub, peer, context.comm, place);
 }
 
-/* A run that has waited for a tick at least and has not told |*rank|, for whom it waits;
- * |*any|: there are runs. */
+/* Finds a run that has waited for a tick and has not announced itself to |*rank|, for which it
+ * waits. |*any|: some run exists. */
 static nx_run *find_untold(const nx_registry *hub, uint64_t now_ns, uint32_t *rank, bool *any)
 {
     nx_group *g;
@@ -55,7 +55,7 @@ static nx_run *find_untold(const nx_registry *hub, uint64_t now_ns, uint32_t *ra
     return NULL;
 }
 
-/* What has waited for a tick says so, at most two ticks after it began. */
+/* Announces operations that have waited for a tick, at most two ticks after they began. */
 void nx_group_on_tick(nx_timer *timer, uint64_t now_ns)
 {
     nx_registry *hub = nx_list_entry(timer, nx_registry, tick);
@@ -63,7 +63,7 @@ void nx_group_on_tick(nx_timer *timer, uint64_t now_ns)
     uint32_t rank;
     const nx_run *run;
 
-    /* From the beginning each time: a link that fails ends runs. */
+    /* Restart the search each time: a link that fails ends runs. */
     while ((run = find_untold(hub, now_ns, &rank, &any)) != NULL) {
         tell_call(run->group, run, rank);
     }

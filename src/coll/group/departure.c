@@ -1,4 +1,4 @@
-/* departure.c - ranks that begin nothing more: what they say, are asked, and what ends by it. */
+/* departure.c - ranks that start nothing more: notifications, inquiries, and their effects. */
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -8,7 +8,7 @@
 #include "group_inner.h"
 #include "msg/control.h"
 
-enum { DEPARTED_ROOM = 16 };
+enum { DETACHED_ROOM = 16 };
 
 static const struct {
     nexar_err err;
@@ -16,7 +16,7 @@ static const struct {
 } departures[NX_DEPARTURES] = {
     [NX_DEPARTURE_NONE] = {NEXAR_OK, "is there"},
     [NX_DEPARTURE_FREED] = {NEXAR_EREVOKED, "has freed the communicator"},
-    [NX_DEPARTURE_FINALIZED] = {NEXAR_EPEER, "has called finalize and takes part in nothing more"},
+    [NX_DEPARTURE_FINALIZED] = {NEXAR_EPEER, "has called finalize and starts no further operation"},
 };
 
 nexar_err nx_departure_error(nx_departure how)
@@ -29,33 +29,33 @@ const char *nx_departure_text(nx_departure how)
     return departures[how].text;
 }
 
-/* ---- this rank parts ---------------------------------------------------------------------- */
+/* ---- this rank parts ----------------------------------------------------------------- */
 
-static void tell_departed(const nx_registry *hub, uint32_t peer, const nx_group_word *word)
+static void send_detached(const nx_registry *hub, uint32_t peer, const nx_group_word *word)
 {
-    uint8_t frame[DEPARTED_ROOM];
+    uint8_t frame[DETACHED_ROOM];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
-    nx_write_u8(&w, NX_CONTROL_DEPARTED);
+    nx_write_u8(&w, NX_CONTROL_DETACHED);
     nx_write_u32(&w, word->comm);
     nx_write_u32(&w, word->next & NX_NUMBER_MASK);
     nx_write_u8(&w, (uint8_t)word->how);
-    /* One that cannot be told is gone. */
+    /* The detector reports an unreachable peer. */
     (void)!nx_msg_send_control(hub->config.msg, peer, w.data, w.len);
-    if (hub->config.on_part != NULL) {
-        hub->config.on_part(hub->config.ctx, word->comm, peer, word->how);
+    if (hub->config.on_detach != NULL) {
+        hub->config.on_detach(hub->config.ctx, word->comm, peer, word->how);
     }
 }
 
-void nx_group_part_from(const nx_group *g, uint32_t peer)
+void nx_group_detach_from_peer(const nx_group *g, uint32_t peer)
 {
     if ((g->departure != NX_DEPARTURE_NONE) && (nx_group_rank_of(g, peer) < g->size)) {
-        tell_departed(g->hub, peer,
+        send_detached(g->hub, peer,
                       &(nx_group_word){.comm = g->comm, .next = g->next, .how = g->departure});
     }
 }
 
-void nx_group_part(nx_group *g, nx_departure how)
+void nx_group_detach(nx_group *g, nx_departure how)
 {
     g->departure = how;
     if (g->direct != NULL) {
@@ -65,12 +65,12 @@ void nx_group_part(nx_group *g, nx_departure how)
         const uint32_t peer = nx_group_peer(g, rank);
 
         if ((rank != g->rank) && (nx_msg_link(g->hub->config.msg, peer) != NULL)) {
-            nx_group_part_from(g, peer);
+            nx_group_detach_from_peer(g, peer);
         }
     }
 }
 
-/* |peer| is told that this rank has freed |comm|; |place|: unless it took part in that. */
+/* Notifies |peer| that this rank has freed |comm|, unless it took part in |part_id|. */
 static void tell_freed(const nx_registry *hub, uint32_t peer, uint32_t comm, const uint32_t *place)
 {
     for (size_t i = 0; i < NX_GROUP_FREED; i++) {
@@ -78,7 +78,7 @@ static void tell_freed(const nx_registry *hub, uint32_t peer, uint32_t comm, con
 
         if ((word->comm == comm) && (word->how != NX_DEPARTURE_NONE) &&
             ((place == NULL) || nx_group_is_from(*place >> NX_PART_BITS, word->next))) {
-            tell_departed(hub, peer, word);
+            send_detached(hub, peer, word);
             return;
         }
     }
@@ -92,7 +92,7 @@ void nx_group_answer_called(nx_registry *hub, uint32_t peer, uint32_t comm, uint
         tell_freed(hub, peer, comm, &place);
     } else if ((g->departure != NX_DEPARTURE_NONE) && (nx_group_find_run(g, place) == NULL) &&
                nx_group_to_come(g, place)) {
-        nx_group_part_from(g, peer);
+        nx_group_detach_from_peer(g, peer);
     }
 }
 
@@ -102,19 +102,20 @@ void nx_group_on_waits(nx_registry *hub, uint32_t peer, nx_reader *r)
     const nx_group *g = nx_group_find(hub, comm);
 
     if (!nx_reader_done(r)) {
-        nx_log(NX_LOG_WARN, "peer %u waits in a way that makes no sense", peer);
+        nx_log(NX_LOG_WARN, "peer %u: dropped a malformed WAITS frame", peer);
     } else if (g == NULL) {
         tell_freed(hub, peer, comm, NULL);
     } else {
-        nx_group_part_from(g, peer);
+        nx_group_detach_from_peer(g, peer);
     }
 }
 
-/* ---- others have -------------------------------------------------------------------------- */
+/* ---- others have --------------------------------------------------------------------- */
 
-nx_departure nx_group_departed(const nx_group *g, uint32_t rank)
+nx_departure nx_group_detached(const nx_group *g, uint32_t rank)
 {
-    const nx_group_word *word = (g->gone.n == 0) ? NULL : nx_map_get(&g->gone, (uint64_t)rank + 1);
+    const nx_group_word *word =
+        (g->detached.n == 0) ? NULL : nx_map_get(&g->detached, (uint64_t)rank + 1);
 
     return (word == NULL) ? NX_DEPARTURE_NONE : word->how;
 }
@@ -129,7 +130,7 @@ nx_departure nx_group_finished(const nx_group *g, uint32_t rank)
 
 void nx_group_inquire(nx_group *g, uint32_t rank)
 {
-    uint8_t frame[DEPARTED_ROOM];
+    uint8_t frame[DETACHED_ROOM];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
     if ((rank == g->rank) || (nx_group_finished(g, rank) != NX_DEPARTURE_NONE) ||
@@ -139,7 +140,7 @@ void nx_group_inquire(nx_group *g, uint32_t rank)
     }
     nx_write_u8(&w, NX_CONTROL_WAITS);
     nx_write_u32(&w, g->comm);
-    /* One that cannot be asked is gone. */
+    /* The detector reports an unreachable peer. */
     (void)!nx_msg_send_control(g->hub->config.msg, nx_group_peer(g, rank), w.data, w.len);
 }
 
@@ -166,7 +167,7 @@ static void end_from(nx_group *g, uint32_t next, nexar_err err, const char *why)
         g->over_from = next;
         (void)snprintf(g->over_why, sizeof(g->over_why), "%s", why);
     }
-    /* From the beginning each time: one that fails may end others. */
+    /* Restart the search each time: a failure may end other runs. */
     while ((run = find_from(g, next)) != NULL) {
         nx_run_fail(run, true, err, "%s", why);
     }
@@ -180,11 +181,11 @@ static nexar_err use_word(nx_group *g, const nx_group_word *said)
     char text[NX_REGISTRY_TEXT], why[NX_REGISTRY_TEXT + 64];
     nx_group_word *word;
 
-    if ((rank == g->size) || (nx_group_departed(g, rank) != NX_DEPARTURE_NONE)) {
+    if ((rank == g->size) || (nx_group_detached(g, rank) != NX_DEPARTURE_NONE)) {
         return NEXAR_OK;
     }
     word = nx_zalloc(sizeof(*word));
-    if ((word == NULL) || (nx_map_put(&g->gone, (uint64_t)rank + 1, word) != NEXAR_OK)) {
+    if ((word == NULL) || (nx_map_put(&g->detached, (uint64_t)rank + 1, word) != NEXAR_OK)) {
         nx_free(word);
         return NEXAR_ENOMEM;
     }
@@ -192,13 +193,13 @@ static nexar_err use_word(nx_group *g, const nx_group_word *said)
     (void)nx_sentence(why, sizeof(why), "%s %s", c->peer_text(c->ctx, said->peer, text),
                       nx_departure_text(said->how));
     end_from(g, said->next, nx_departure_error(said->how), why);
-    if (c->on_departed != NULL) {
-        c->on_departed(c->ctx, said->comm, said->peer, said->how);
+    if (c->on_detached != NULL) {
+        c->on_detached(c->ctx, said->comm, said->peer, said->how);
     }
     return NEXAR_OK;
 }
 
-/* The second word of |peer|. */
+/* Handles the second notification of |peer|. */
 static nexar_err use_finished(nx_group *g, uint32_t peer, nx_departure how)
 {
     static nx_departure hows[NX_DEPARTURES] = {NX_DEPARTURE_NONE, NX_DEPARTURE_FREED,
@@ -222,16 +223,16 @@ void nx_registry_on_finished(nx_registry *hub, uint32_t peer, uint32_t comm, uin
     nx_group *g = nx_group_find(hub, comm);
 
     if ((how == NX_DEPARTURE_NONE) || (how >= NX_DEPARTURES)) {
-        nx_log(NX_LOG_WARN, "peer %u has finished in a way that makes no sense", peer);
+        nx_log(NX_LOG_WARN, "peer %u: dropped a malformed end-of-messages frame", peer);
     } else if (nx_group_is_early(hub, comm)) {
         nx_group_keep_early(
             hub, &(nx_early_key){.kind = NX_EARLY_FINISHED, .id = comm, .from = peer}, &how, 1);
     } else if ((g != NULL) && (use_finished(g, peer, (nx_departure)how) != NEXAR_OK)) {
-        nx_group_fail_waiting(hub, peer, "no memory for what it said");
+        nx_group_fail_waiting(hub, peer, "no memory to record its departure");
     }
 }
 
-void nx_group_on_departed(nx_registry *hub, uint32_t peer, nx_reader *r)
+void nx_group_on_detached(nx_registry *hub, uint32_t peer, nx_reader *r)
 {
     nx_group_word word = {.peer = peer, .comm = nx_read_u32(r)};
     nx_group *g = nx_group_find(hub, word.comm);
@@ -240,24 +241,24 @@ void nx_group_on_departed(nx_registry *hub, uint32_t peer, nx_reader *r)
     word.next = nx_read_u32(r);
     how = nx_read_u8(r);
     if (r->failed || !nx_reader_done(r) || (how == NX_DEPARTURE_NONE) || (how >= NX_DEPARTURES)) {
-        nx_log(NX_LOG_WARN, "peer %u parted in a way that makes no sense", peer);
+        nx_log(NX_LOG_WARN, "peer %u: dropped a malformed DETACHED frame", peer);
         return;
     }
     word.how = (nx_departure)how;
     if ((g != NULL) && (use_word(g, &word) != NEXAR_OK)) {
-        nx_group_fail_waiting(hub, peer, "no memory for what it said");
+        nx_group_fail_waiting(hub, peer, "no memory to record its departure");
     }
 }
 
-void nx_group_drop_gone(nx_group *g)
+void nx_group_drop_detached(nx_group *g)
 {
     nx_group_word *word;
     size_t at = 0;
 
-    while ((word = nx_map_next(&g->gone, &at)) != NULL) {
+    while ((word = nx_map_next(&g->detached, &at)) != NULL) {
         nx_free(word);
     }
-    nx_map_fini(&g->gone);
+    nx_map_fini(&g->detached);
     nx_map_fini(&g->finished);
     nx_map_fini(&g->inquired);
 }

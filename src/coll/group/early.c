@@ -1,15 +1,14 @@
-/* early.c - what is heard of operations before they begin here. */
+/* early.c - frames for operations that have not begun here. */
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/text/sentence.h"
 #include "group_inner.h"
 
-/* What peers may make us remember of operations that have not begun here.  A rank
- * that runs ahead is held by its credit long before. */
+/* Bound on early records, against a misbehaving peer. Credit stops a correct rank long before. */
 enum { EARLY_MAX = 65536 };
 
-/* What was heard of an operation before it began here. */
+/* Records of an operation that has not begun here. */
 typedef struct early {
     uint64_t key;
     nx_mark mark[2]; /* the first, and the first that differs from it */
@@ -21,7 +20,7 @@ typedef struct early {
 
 static uint64_t early_key(uint32_t comm, uint32_t place)
 {
-    return (((uint64_t)comm << NX_CPU_BITS) | place) + 1;
+    return (((uint64_t)comm << NX_PART_ID_BITS) | place) + 1;
 }
 
 static early *note(nx_registry *hub, uint32_t comm, uint32_t place)
@@ -68,7 +67,7 @@ void nx_group_note_abort(nx_registry *hub, uint32_t comm, uint32_t place, nexar_
 void nx_group_use_early(nx_group *g, nx_run *run)
 {
     early *e =
-        nx_map_take(&g->hub->early, early_key(g->comm, nx_group_place(run->number, run->part)));
+        nx_map_take(&g->hub->early, early_key(g->comm, nx_group_part_id(run->number, run->part)));
 
     if (e == NULL) {
         return;
@@ -87,7 +86,7 @@ void nx_group_use_early(nx_group *g, nx_run *run)
 void nx_group_forget_early(nx_group *g, uint32_t number, uint32_t part)
 {
     if (g->hub->early.n != 0) {
-        nx_free(nx_map_take(&g->hub->early, early_key(g->comm, nx_group_place(number, part))));
+        nx_free(nx_map_take(&g->hub->early, early_key(g->comm, nx_group_part_id(number, part))));
     }
 }
 
@@ -97,7 +96,7 @@ void nx_group_drop_early(nx_registry *hub, const uint32_t *comm)
     size_t at = 0;
 
     while ((e = nx_map_next(&hub->early, &at)) != NULL) {
-        if ((comm == NULL) || ((e->key - 1) >> NX_CPU_BITS == *comm)) {
+        if ((comm == NULL) || ((e->key - 1) >> NX_PART_ID_BITS == *comm)) {
             nx_free(nx_map_take(&hub->early, e->key));
             at--;
         }
@@ -109,7 +108,7 @@ const char *nx_group_aborted(const nx_group *g, uint32_t number, nexar_err *err)
     const early *e =
         (g->hub->early.n == 0)
             ? NULL
-            : nx_map_get(&g->hub->early, early_key(g->comm, nx_group_place(number, 0)));
+            : nx_map_get(&g->hub->early, early_key(g->comm, nx_group_part_id(number, 0)));
 
     if ((e == NULL) || (e->err == NEXAR_OK)) {
         return NULL;

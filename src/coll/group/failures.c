@@ -1,4 +1,4 @@
-/* failures.c - operations that fail: here, elsewhere, and because a rank or the world is lost. */
+/* failures.c - failed operations: here, on other ranks, by loss of a rank or of the world. */
 #include <stdio.h>
 
 #include "base/log.h"
@@ -9,7 +9,7 @@
 
 enum { ABORT_ROOM = 16 + NX_RUN_WHY };
 
-/* ---- the word that one has failed --------------------------------------------------------- */
+/* ---- the word that one has failed ---------------------------------------------------- */
 
 void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, const char *why)
 {
@@ -18,9 +18,10 @@ void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, c
 
     nx_write_u8(&w, NX_CONTROL_ABORT);
     nx_write_u32(&w, g->comm);
-    nx_write_u32(&w, nx_group_place(number, part));
+    nx_write_u32(&w, nx_group_part_id(number, part));
     nx_write_u8(&w, (uint8_t)-err);
-    nx_write_sentence(&w, why, NX_RUN_WHY); /* whoever could not read it would wait on */
+    nx_write_sentence(&w, why, NX_RUN_WHY); /* a frame that is too long would be dropped, and its
+                                               receiver would wait */
     for (uint32_t rank = 0; rank < g->size; rank++) {
         if (rank != g->rank) {
             nx_group_tell_one(g, rank, &w);
@@ -30,7 +31,7 @@ void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, c
 
 void nx_group_abort(nx_group *g, uint32_t number, nexar_err err, const char *why)
 {
-    nx_run *run = nx_group_find_run(g, nx_group_place(number, 0));
+    nx_run *run = nx_group_find_run(g, nx_group_part_id(number, 0));
 
     nx_group_tell(g, number, 0, err, why);
     if (run != NULL) {
@@ -38,7 +39,7 @@ void nx_group_abort(nx_group *g, uint32_t number, nexar_err err, const char *why
     }
 }
 
-/* |place| of |comm| has failed elsewhere. */
+/* |part_id| of |comm| has failed on another rank. */
 static void take_abort(nx_registry *hub, uint32_t comm, uint32_t place, nexar_err err,
                        const char *why)
 {
@@ -50,7 +51,7 @@ static void take_abort(nx_registry *hub, uint32_t comm, uint32_t place, nexar_er
     } else if ((g != NULL) && nx_group_to_come(g, place)) {
         nx_group_note_abort(hub, comm, place, err, why);
         if ((g->direct != NULL) && nx_host_coll_has(g->direct, place >> NX_PART_BITS)) {
-            nx_host_coll_on_abort(g->direct, err, why); /* who has sent it need not come */
+            nx_host_coll_on_abort(g->direct, err, why); /* the sender may never join the episode */
         }
     }
 }
@@ -64,16 +65,16 @@ void nx_group_on_abort(nx_registry *hub, uint32_t peer, nx_reader *r)
 
     nx_read_sentence(r, why, sizeof(why));
     if (r->failed || !nx_reader_done(r) || (err > NEXAR_EINVAL) || (err < NEXAR_EINTERNAL) ||
-        ((uint64_t)place >> NX_CPU_BITS != 0)) {
-        nx_log(NX_LOG_WARN, "peer %u sent an abort that makes no sense", peer);
+        ((uint64_t)place >> NX_PART_ID_BITS != 0)) {
+        nx_log(NX_LOG_WARN, "peer %u: dropped a malformed ABORT frame", peer);
         return;
     }
     take_abort(hub, comm, place, (nexar_err)err, why);
 }
 
-/* ---- what ends all at once ---------------------------------------------------------------- */
+/* ---- what ends all at once ----------------------------------------------------------- */
 
-/* A run of |g| that can still fail; if |rank| is not NULL, one that waits for it alone. */
+/* Finds a run of |g| that can still fail. If |rank| is not NULL, the run waits for it alone. */
 static nx_run *find_open(const nx_group *g, const uint32_t *rank)
 {
     nx_list_for_each (l, &g->runs) {
@@ -91,8 +92,8 @@ static void fail_runs(nx_group *g, const uint32_t *rank, nexar_err err, const ch
 {
     nx_run *run;
 
-    /* From the beginning each time: what it takes back and says may find another link broken,
-     * and that ends other runs. */
+    /* Restart the search each time: aborting a run may find another link broken, which ends other
+     * runs. */
     while ((run = find_open(g, rank)) != NULL) {
         nx_run_fail(run, rank != NULL, err, "%s", why);
     }
@@ -128,7 +129,7 @@ void nx_group_break(nx_group *g, nexar_err err, const char *why)
     fail_runs(g, NULL, err, why);
 }
 
-void nx_registry_on_death(nx_registry *hub, uint32_t peer, nexar_err err, const char *why)
+void nx_registry_on_failed(nx_registry *hub, uint32_t peer, nexar_err err, const char *why)
 {
     nx_group *g;
     size_t at = 0;

@@ -1,4 +1,4 @@
-/* fingerprints.c - fingerprints: whether all ranks have called the same. */
+/* fingerprints.c - checks that all ranks have called the same operation. */
 #include "group_inner.h"
 
 void nx_group_mismatch(nx_group *g, nx_run *run, uint32_t peer, const nx_mark *its)
@@ -38,20 +38,20 @@ void nx_group_on_trouble(nx_task *task)
     size_t at = 0;
 
     while ((g = nx_map_next(&hub->groups, &at)) != NULL) {
-        /* From the beginning each time: one that fails may end others. */
+        /* Restart the search each time: a failure may end other runs. */
         while ((run = find_differing(g)) != NULL) {
             nx_group_conclude(g, run);
         }
     }
 }
 
-/* An operation that is over here: has |peer| called the same? */
+/* Checks the fingerprint of |peer| for an operation that has ended here. */
 static void check_past(nx_group *g, uint32_t place, uint32_t peer, const nx_mark *mark)
 {
     const size_t at = (place >> NX_PART_BITS) % NX_PAST;
 
     if (g->past[at].went_well && (g->late == NEXAR_OK) &&
-        (nx_group_place(g->past[at].number, g->past[at].part) == place) &&
+        (nx_group_part_id(g->past[at].number, g->past[at].part) == place) &&
         !nx_mark_equal(&g->past[at].mark, mark)) {
         g->late = NEXAR_EMISMATCH;
         nx_mark_differ(g->late_why, sizeof(g->late_why), g->past[at].number,

@@ -99,7 +99,7 @@ static void give_back(rig *r)
     }
 }
 
-/* ---- the group ------------------------------------------------------------------------ */
+/* ---- the group ----------------------------------------------------------------------- */
 
 static nx_verdict on_mark(void *ctx, uint32_t peer, nx_context context, uint64_t tag,
                           const nx_mark *mark)
@@ -198,19 +198,19 @@ static void hear_other(rig *r, uint32_t number)
 }
 
 /* Rank 1 begins nothing on |comm|. */
-static void hear_departed(rig *at, uint32_t comm)
+static void receive_detached(rig *at, uint32_t comm)
 {
     uint8_t frame[16];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
-    nx_write_u8(&w, NX_CONTROL_DEPARTED);
+    nx_write_u8(&w, NX_CONTROL_DETACHED);
     nx_write_u32(&w, comm);
     nx_write_u32(&w, 1);
     nx_write_u8(&w, NX_DEPARTURE_FREED);
     assert_true(nx_registry_on_control(at->hub, 1, frame, w.len));
 }
 
-/* ---- tests ------------------------------------------------------------------------------ */
+/* ---- tests --------------------------------------------------------------------------- */
 
 static rig r;
 
@@ -246,7 +246,8 @@ static void test_one_that_is_taken_back_may_end_all_others_at_once(void **state)
     unmake(&r);
 }
 
-/* What was heard before of numbers that could not be reserved is kept for those who get them. */
+/* Early frames for numbers that could not be reserved are kept for the operations that receive
+ * these numbers. */
 static void test_numbers_that_cannot_be_reserved_keep_what_was_heard(void **state)
 {
     uint32_t first = 0;
@@ -273,13 +274,13 @@ static void test_numbers_that_cannot_be_reserved_keep_what_was_heard(void **stat
     }
 }
 
-/* A rank has parted before the first, and the word that it has failed cannot be sent. */
+/* A rank detached before the first operation, and the ABORT cannot be sent. */
 static void test_one_that_needs_a_rank_that_parts_may_end_all_others_at_once(void **state)
 {
     (void)state;
     begin_all(&r);
     r.broken = true;
-    hear_departed(&r, COMM);
+    receive_detached(&r, COMM);
     give_back(&r);
     assert_int_equal(r.ended, RUNS);
     unmake(&r);
@@ -316,7 +317,7 @@ static void test_no_operation_has_the_number_of_none(void **state)
     unmake(&r);
 }
 
-/* ---- frames for a group that is not open yet ------------------------------------------------- */
+/* ---- frames for a group that is not open yet ----------------------------------------- */
 
 enum { LATE = COMM + 1 };
 
@@ -338,19 +339,19 @@ static void test_frames_for_a_group_that_is_not_open_wait_for_it(void **state)
 
     (void)state;
     make(&r);
-    hear_departed(&r, LATE);
+    receive_detached(&r, LATE);
     nx_registry_on_finished(r.hub, 1, LATE, NX_DEPARTURE_FREED);
     assert_true(nx_early_bytes(r.early, NX_EARLY_CONTROL) > 0);
     late.hub = r.hub;
     assert_int_equal(nx_group_open(&late), NEXAR_OK);
-    assert_int_equal(nx_group_departed(&late, 1), NX_DEPARTURE_NONE);
+    assert_int_equal(nx_group_detached(&late, 1), NX_DEPARTURE_NONE);
     nx_early_deliver(r.early, NX_EARLY_CONTROL, LATE, replay, &r);
     nx_early_deliver(r.early, NX_EARLY_FINISHED, LATE, replay, &r);
-    assert_int_equal(nx_group_departed(&late, 1), NX_DEPARTURE_FREED);
+    assert_int_equal(nx_group_detached(&late, 1), NX_DEPARTURE_FREED);
     assert_int_equal(nx_group_finished(&late, 1), NX_DEPARTURE_FREED);
     assert_int_equal(late.over, NEXAR_EREVOKED);
     nx_group_close(&late);
-    hear_departed(&r, LATE); /* closed: nothing is kept */
+    receive_detached(&r, LATE); /* closed: nothing is kept */
     nx_registry_on_finished(r.hub, 1, LATE, NX_DEPARTURE_FREED);
     assert_int_equal(nx_early_bytes(r.early, NX_EARLY_CONTROL), 0);
     assert_int_equal(nx_early_bytes(r.early, NX_EARLY_FINISHED), 0);
@@ -363,7 +364,7 @@ static void test_a_frame_that_cannot_be_kept_ends_the_link(void **state)
     (void)state;
     begin_all(&r); /* they wait for that rank */
     nx_alloc_fail_after(0);
-    hear_departed(&r, LATE);
+    receive_detached(&r, LATE);
     nx_alloc_fail_after(-1);
     nx_loop_kick(r.loop);
     assert_true(nx_msg_starved(r.msg, 1));

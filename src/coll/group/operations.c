@@ -9,26 +9,26 @@ bool nx_group_to_come(const nx_group *g, uint32_t place)
 
     return (behind == 0) || (behind > NX_NUMBER_MASK / 2) ||
            ((g->direct != NULL) && nx_host_coll_has(g->direct, number)) ||
-           (nx_map_get(&g->reserved, nx_group_place_key(place)) != NULL);
+           (nx_map_get(&g->reserved, nx_group_part_key(place)) != NULL);
 }
 
-/* Of one part of operation |number|. */
+/* For one part of operation |number|. */
 static void forget_messages(nx_group *g, uint32_t number, uint32_t part)
 {
     if (!g->hub->stopped) {
         nx_msg_forget_tags(g->hub->config.msg, nx_group_context(g),
-                           (uint64_t)nx_group_place(number, part) << NX_PART_SHIFT,
+                           (uint64_t)nx_group_part_id(number, part) << NX_PART_SHIFT,
                            UINT64_MAX << NX_PART_SHIFT);
     }
 }
 
-/* What was heard of parts of |number| that this rank, having called something else, will not
- * run: only that they are called off, for whoever begins one has heard of all ranks that they
+/* Forgets early frames of parts of |number| that this rank will not run, because it called
+ * something else. Only aborts can have arrived: a rank begins a part when all ranks are known to
  * have called the same. */
 static void forget_rest(nx_group *g, uint32_t number)
 {
     for (uint32_t part = 1; (part < NX_CALL_PARTS) && (g->hub->early.n != 0); part++) {
-        if (nx_map_get(&g->reserved, nx_group_place_key(nx_group_place(number, part))) == NULL) {
+        if (nx_map_get(&g->reserved, nx_group_part_key(nx_group_part_id(number, part))) == NULL) {
             nx_group_forget_early(g, number, part);
         }
     }
@@ -45,16 +45,17 @@ void nx_group_forget(nx_group *g, uint32_t number, bool failed)
 
 static bool take_reserved(nx_group *g, uint32_t number, uint32_t part)
 {
-    return nx_map_take(&g->reserved, nx_group_place_key(nx_group_place(number, part))) != NULL;
+    return nx_map_take(&g->reserved, nx_group_part_key(nx_group_part_id(number, part))) != NULL;
 }
 
 nexar_err nx_group_reserve(nx_group *g, uint32_t parts, uint32_t *number)
 {
     for (uint32_t i = 0; i < parts; i++) {
-        nexar_err err = nx_map_put(&g->reserved, nx_group_place_key(nx_group_place(g->next, i)), g);
+        nexar_err err =
+            nx_map_put(&g->reserved, nx_group_part_key(nx_group_part_id(g->next, i)), g);
 
         if (err != NEXAR_OK) {
-            /* What was heard of it is for the operation that will have this number. */
+            /* Keep early frames: they belong to the operation that takes this number next. */
             while (i > 0) {
                 (void)take_reserved(g, g->next, --i);
             }
@@ -90,7 +91,7 @@ void nx_group_give_up(nx_group *g, uint32_t number, nexar_err err, const char *w
 
 nexar_err nx_group_begin(nx_group *g, nx_run *run)
 {
-    const uint64_t key = nx_group_place_key(nx_group_place(run->number, run->part));
+    const uint64_t key = nx_group_part_key(nx_group_part_id(run->number, run->part));
     nexar_err err;
 
     if (g->direct != NULL) {
@@ -126,14 +127,14 @@ void nx_group_end(nx_group *g, nx_run *run)
 {
     const size_t at = (run->number & NX_NUMBER_MASK) % NX_PAST;
 
-    (void)nx_map_take(&g->active, nx_group_place_key(nx_group_place(run->number, run->part)));
+    (void)nx_map_take(&g->active, nx_group_part_key(nx_group_part_id(run->number, run->part)));
     nx_list_remove(&run->link);
     g->past[at].went_well = (run->err == NEXAR_OK);
     g->past[at].number = run->number;
     g->past[at].part = run->part;
     g->past[at].mark = run->mark;
-    g->parted = g->parted || (run->err == NEXAR_EPEER) || (run->err == NEXAR_ECONNECT) ||
-                (run->err == NEXAR_EPROTO);
+    g->diverged = g->diverged || (run->err == NEXAR_EPEER) || (run->err == NEXAR_ECONNECT) ||
+                  (run->err == NEXAR_EPROTO);
     if (run->err != NEXAR_OK) {
         forget_messages(g, run->number, run->part);
     }

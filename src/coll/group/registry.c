@@ -1,10 +1,10 @@
-/* registry.c - the groups of a world: their life, who is in them, and whose frame is whose. */
+/* registry.c - the groups of a world: life, members, dispatch of frames. */
 #include "base/alloc.h"
 #include "coll/host/host_coll.h"
 #include "group_inner.h"
 #include "msg/control.h"
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 nexar_err nx_registry_create(nx_registry **out, const nx_registry_config *config)
 {
@@ -60,14 +60,14 @@ void nx_group_close(nx_group *g)
     nx_compiled_cache_fini(&g->programs);
     nx_map_fini(&g->active);
     nx_map_fini(&g->reserved);
-    nx_group_drop_gone(g);
+    nx_group_drop_detached(g);
     nx_run_free_flights(&g->flights);
     nx_host_coll_destroy(g->direct);
     nx_free(g->scratch);
     *g = (nx_group){.comm = g->comm, .rank = g->rank, .size = g->size, .peers = g->peers};
 }
 
-/* ---- who is there ------------------------------------------------------------------------- */
+/* ---- who is there -------------------------------------------------------------------- */
 
 uint32_t nx_group_rank_of(const nx_group *g, uint32_t peer)
 {
@@ -82,7 +82,7 @@ uint32_t nx_group_rank_of(const nx_group *g, uint32_t peer)
     return rank;
 }
 
-/* ---- what goes and comes ------------------------------------------------------------------ */
+/* ---- what goes and comes ------------------------------------------------------------- */
 
 void nx_group_tell_one(const nx_group *g, uint32_t rank, const nx_writer *w)
 {
@@ -91,7 +91,7 @@ void nx_group_tell_one(const nx_group *g, uint32_t rank, const nx_writer *w)
     if (c->tell != NULL) {
         c->tell(c->ctx, nx_group_peer(g, rank), w->data, w->len);
     } else {
-        /* One that cannot be told is gone, and is found out by the others. */
+        /* The detector reports an unreachable peer. */
         (void)!nx_msg_send_control(c->msg, nx_group_peer(g, rank), w->data, w->len);
     }
 }
@@ -117,7 +117,7 @@ void nx_group_keep_early(nx_registry *hub, const nx_early_key *key, const void *
     }
 }
 
-/* Whoever does not know of it would wait for ever. */
+/* A frame is lost, so the sender could wait indefinitely; fail the link instead. */
 void nx_group_fail_waiting(nx_registry *hub, uint32_t peer, const char *why)
 {
     nx_msg_fail_peer(hub->config.msg, peer, NEXAR_ENOMEM, why);
@@ -125,15 +125,15 @@ void nx_group_fail_waiting(nx_registry *hub, uint32_t peer, const char *why)
 
 typedef void (*on_frame)(nx_registry *hub, uint32_t peer, nx_reader *r);
 
-/* What takes the rest of a frame of |kind|, which is the id of a communicator and more; NULL: it is
- * not of the hub. */
+/* The handler of a frame of |kind|, for the bytes after the communicator id. NULL: not a frame of
+ * the registry. */
 static on_frame handler_of(uint8_t kind)
 {
     switch (kind) {
     case NX_CONTROL_CALLED:
         return nx_group_on_called;
-    case NX_CONTROL_DEPARTED:
-        return nx_group_on_departed;
+    case NX_CONTROL_DETACHED:
+        return nx_group_on_detached;
     case NX_CONTROL_WAITS:
         return nx_group_on_waits;
     case NX_CONTROL_ABORT:

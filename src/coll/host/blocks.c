@@ -58,7 +58,7 @@ static bool lends(const nx_host_call *s, uint32_t rank)
     return nx_episode_slot(&s->turn, rank)->lends != 0;
 }
 
-/* ---- bringing ------------------------------------------------------------------------------ */
+/* ---- bringing ------------------------------------------------------------------------ */
 
 /* The block of this rank's input that |rank| gets, in elements of |input|. */
 static nx_span block_for(const nx_host_call *s, uint32_t rank)
@@ -235,7 +235,7 @@ bool nx_blocks_bring(nx_host_call *s, uint8_t *to)
     return ok;
 }
 
-/* ---- taking -------------------------------------------------------------------------------- */
+/* ---- taking -------------------------------------------------------------------------- */
 
 /* Whether what |from| has for |to| is not what that expects; |*out| says so then. */
 static bool differ(const nx_host_call *s, uint32_t from, uint32_t to, nx_uneven *out)
@@ -365,7 +365,7 @@ static bool deal(nx_host_call *s)
     return ok;
 }
 
-/* ---- reducing ------------------------------------------------------------------------------- */
+/* ---- reducing ------------------------------------------------------------------------ */
 
 /* In place it is made where its input is, and moved when nobody reads. */
 static uint8_t *scattered(const nx_host_call *s)
@@ -421,8 +421,7 @@ static bool reduce_own(nx_host_call *s)
     return ok;
 }
 
-/* ---- all kinds --------------------------------------------------------------------------------
- */
+/* ---- all kinds ----------------------------------------------------------------------- */
 
 static bool do_work(nx_host_call *s)
 {

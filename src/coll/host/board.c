@@ -294,11 +294,11 @@ static bool part(const nx_episode *t, uint64_t now_ns)
 {
     const uint32_t here = note_core(t);
 
-    if ((load_of(t, here) < 2) || (now_ns - t->self->departed_ns < PART_EVERY_NS) ||
+    if ((load_of(t, here) < 2) || (now_ns - t->self->migrated_ns < PART_EVERY_NS) ||
         !is_shared(t, here)) {
         return false;
     }
-    t->self->departed_ns = now_ns;
+    t->self->migrated_ns = now_ns;
     spread(t);
     return true;
 }

@@ -168,7 +168,7 @@ typedef struct nx_board_copy {
 /* What a rank knows of itself; its own, zero at first. */
 typedef struct nx_board_self {
     uint64_t awake_ns;    /* how long it spins or yields now before it sleeps; 0: as at first */
-    uint64_t departed_ns; /* when it last left a core, or was left on one */
+    uint64_t migrated_ns; /* when it last left a core, or was left on one */
     nx_board_copy copy;
     _Atomic(const char *) damaged; /* a cell that was found changed; NULL: none */
 } nx_board_self;

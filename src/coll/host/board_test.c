@@ -72,7 +72,7 @@ static nexar_err close_crowd(crowd *c)
     return (wrong == 0) ? NEXAR_OK : NEXAR_EINTERNAL;
 }
 
-/* ---- turns -------------------------------------------------------------------------- */
+/* ---- turns --------------------------------------------------------------------------- */
 
 static uint64_t brings(uint32_t rank, uint64_t number)
 {
@@ -143,7 +143,7 @@ static void test_each_sees_what_all_bring(void **state)
     }
 }
 
-/* ---- ranks that do not come ------------------------------------------------------------ */
+/* ---- ranks that do not come ---------------------------------------------------------- */
 
 /* Some run an operation by the engine, some decline, each by its own dice: all must come
  * to the same end of each, and lose none that all do here. */
@@ -190,7 +190,7 @@ static void test_an_operation_that_one_runs_elsewhere_all_run_elsewhere(void **s
     }
 }
 
-/* ---- trouble ---------------------------------------------------------------------------- */
+/* ---- trouble ------------------------------------------------------------------------- */
 
 /* The last rank breaks the board instead of coming; the others may sleep by then. */
 static void *broken_in_the_end(void *arg)
@@ -305,7 +305,7 @@ static void test_patience_keeps_its_bounds(void **state)
     assert_int_equal(close_crowd(&c), NEXAR_OK);
 }
 
-/* ---- damage ----------------------------------------------------------------------------- */
+/* ---- damage -------------------------------------------------------------------------- */
 
 /* Each cell of a rank, and a bit of the board that is its own. */
 static void test_a_rank_notices_what_another_has_written_into_its_cells(void **state)

@@ -89,7 +89,7 @@ void nx_bucket_close(nx_host_call *s)
     }
 }
 
-/* ---- here -------------------------------------------------------------------------------- */
+/* ---- here ---------------------------------------------------------------------------- */
 
 void nx_bucket_get(const nx_host_call *s, size_t off, size_t len, void *to)
 {
@@ -101,7 +101,7 @@ void nx_bucket_put(const nx_host_call *s, size_t off, size_t len, const void *fr
     nx_area_write(&s->bucket->vector.areas[NX_SPACE_RECV], elem(s), off, len, from);
 }
 
-/* ---- in the memory of others ----------------------------------------------------------------- */
+/* ---- in the memory of others --------------------------------------------------------- */
 
 /* The |n| lines of |rank| from |first| on, which are about tensors as long as the own ones. */
 static bool read_lines_of(nx_host_call *s, uint32_t rank, size_t first, size_t n,

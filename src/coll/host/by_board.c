@@ -100,7 +100,7 @@ static void put(const nx_host_call *s, void *to, const void *from, size_t len)
     }
 }
 
-/* ---- combining -------------------------------------------------------------------------- */
+/* ---- combining ----------------------------------------------------------------------- */
 
 static const uint8_t *brought(const nx_host_call *s, uint32_t rank)
 {
@@ -161,7 +161,7 @@ static void take_tensors(const nx_host_call *s)
     }
 }
 
-/* ---- all kinds ------------------------------------------------------------------------- */
+/* ---- all kinds ----------------------------------------------------------------------- */
 
 bool nx_by_board_parts(const nx_host_call *s)
 {

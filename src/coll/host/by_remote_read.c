@@ -30,7 +30,7 @@ static size_t elem(const nx_host_call *s)
     return nexar_dtype_size(s->call->dtype);
 }
 
-/* ---- reducing ---------------------------------------------------------------------------- */
+/* ---- reducing ------------------------------------------------------------------------ */
 
 /* |to| = all inputs from element |off| of each, combined in the order of ranks that
  * begins with this one.  |len| elements are a block at most. */
@@ -200,7 +200,7 @@ static bool reduce_own_block(nx_host_call *s)
     return ok;
 }
 
-/* ---- copying blocks ------------------------------------------------------------------------ */
+/* ---- copying blocks ------------------------------------------------------------------ */
 
 /* What the other rank copies of |len| bytes that it gets, or that the root gets from it: all that
  * |from| does not push to |at| of |to|. */
@@ -309,7 +309,7 @@ static bool alltoall(nx_host_call *s)
     return collect(s, mine);
 }
 
-/* ---- scan, one behind the other ------------------------------------------------------------- */
+/* ---- scan, one behind the other ------------------------------------------------------ */
 
 enum { STRETCHES = 16 }; /* of a vector: how often a rank says how far it is */
 
@@ -411,7 +411,7 @@ static bool chain(nx_host_call *s, nx_episode_end *end)
     return true;
 }
 
-/* ---- all kinds ------------------------------------------------------------------------------ */
+/* ---- all kinds ----------------------------------------------------------------------- */
 
 static bool do_work(nx_host_call *s, nx_episode_end *end)
 {

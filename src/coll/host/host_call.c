@@ -56,7 +56,7 @@ nx_method nx_host_call_way(const nx_coll_call *call, bool roomy, uint32_t size, 
     return reads ? NX_METHOD_READS : NX_METHOD_ENGINE;
 }
 
-/* ---- the call ----------------------------------------------------------------------------- */
+/* ---- the call ------------------------------------------------------------------------ */
 
 const void *nx_host_call_input(const nx_host_call *s)
 {
@@ -77,7 +77,7 @@ const void *nx_host_call_input(const nx_host_call *s)
                : s->call->recv;
 }
 
-/* ---- the memory of others ---------------------------------------------------------------- */
+/* ---- the memory of others ------------------------------------------------------------ */
 
 nx_lent nx_host_call_lent(const nx_host_call *s, uint32_t rank)
 {
@@ -160,7 +160,7 @@ bool nx_host_call_hook(nx_host_call *s)
     return s->hook_err == NEXAR_OK;
 }
 
-/* ---- the turn ------------------------------------------------------------------------------ */
+/* ---- the turn ------------------------------------------------------------------------ */
 
 /* Kinds of which the result, in place, would be written over input that others read yet. */
 static bool overwrites(const nx_coll *c)

@@ -154,7 +154,7 @@ void nx_host_call_done(nx_host_call *s);
 #define NX_HOST_CALL_PATIENCE_NS UINT64_C(10000000000)
 uint32_t nx_host_call_await_others(const nx_host_call *s);
 
-/* ---- share.c: for all ways --------------------------------------------------------------- */
+/* ---- share.c: for all ways ----------------------------------------------------------- */
 
 /* This rank's input. */
 const void *nx_host_call_input(const nx_host_call *s);
@@ -179,7 +179,7 @@ const void *nx_host_call_see(nx_host_call *s, uint32_t rank, uint64_t at, size_t
 /* Of a stretch of |len| bytes between the root and another rank, what this one copies. */
 nx_part nx_host_call_stretch(const nx_host_call *s, size_t len);
 
-/* ---- by_board.c ------------------------------------------------------------------------------ */
+/* ---- by_board.c ---------------------------------------------------------------------- */
 
 /* Whether no rank brings more than |room| bytes. */
 bool nx_by_board_fit(const nx_coll_call *call, uint32_t size, size_t room);
@@ -194,11 +194,11 @@ bool nx_by_board_parts(const nx_host_call *s);
 bool nx_by_board_reduce_part(nx_host_call *s);
 void nx_by_board_take_parts(const nx_host_call *s);
 
-/* ---- reads.c ------------------------------------------------------------------------------ */
+/* ---- reads.c ------------------------------------------------------------------------- */
 
 nx_episode_end nx_reads_run(nx_host_call *s);
 
-/* ---- bucket.c: tensors as one vector ------------------------------------------------------- */
+/* ---- bucket.c: tensors as one vector ------------------------------------------------- */
 
 /* Before arriving.  False: no memory. */
 bool nx_bucket_open(nx_host_call *s);
@@ -214,7 +214,7 @@ bool nx_bucket_pushes(nx_host_call *s, uint32_t from, uint32_t to);
 /* Reads the part of |owner|, which has reduced it.  False: as above. */
 bool nx_bucket_pull(nx_host_call *s, uint32_t owner);
 
-/* ---- blocks.c: v forms ---------------------------------------------------------------------- */
+/* ---- blocks.c: v forms --------------------------------------------------------------- */
 
 /* Before arriving.  False: this rank cannot take part; the engine is to run it. */
 bool nx_blocks_bring(nx_host_call *s, uint8_t *to);

@@ -42,7 +42,7 @@ struct nx_host_coll {
     nx_remote_memory far[NX_BOARD_RANKS];
 };
 
-/* ---- damage ----------------------------------------------------------------------------- */
+/* ---- damage -------------------------------------------------------------------------- */
 
 /* A cell of the board is not what this rank has written: ends what may hang by it. */
 static void report_damage(nx_host_coll *d, char why[NX_BOARD_WHY])
@@ -80,7 +80,7 @@ static void on_check(nx_timer *timer, uint64_t now_ns)
     }
 }
 
-/* ---- life ------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------- */
 
 nexar_err nx_host_coll_create(const nx_host_coll_config *config)
 {
@@ -139,7 +139,7 @@ void nx_host_coll_destroy(nx_host_coll *d)
     nx_free(d);
 }
 
-/* ---- whether all are ready -------------------------------------------------------------- */
+/* ---- whether all are ready ----------------------------------------------------------- */
 
 static bool can_read(nx_host_coll *d, uint32_t rank)
 {
@@ -206,7 +206,7 @@ bool nx_host_coll_takes(nx_host_coll *d, const nx_coll_call *call)
            (nx_host_call_way(call, d->roomy, d->group->size, d->reads) != NX_METHOD_ENGINE);
 }
 
-/* ---- errors ------------------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------- */
 
 /* The operation on the board has failed here.  Of whom |why| speaks stands there before. */
 static void break_board(nx_host_coll *d, nexar_err err, const char *why)
@@ -308,7 +308,7 @@ static nexar_err own_trouble(const nx_host_coll *d, const nx_host_call *s, nx_ep
     return NEXAR_ESYS;
 }
 
-/* ---- running -------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------- */
 
 /* Another thread's operation is on the board: waits for its end. */
 static void wait_turn(nx_host_coll *d)
@@ -491,7 +491,7 @@ bool nx_host_coll_run(nx_host_coll *d, const nx_coll_call *call, uint32_t *numbe
     return true;
 }
 
-/* ---- for others ------------------------------------------------------------------------------ */
+/* ---- for others ---------------------------------------------------------------------- */
 
 uint64_t nx_host_coll_count(const nx_host_coll *d)
 {

@@ -68,7 +68,7 @@ uint64_t nx_host_coll_count(const nx_host_coll *d);
 
 void nx_host_coll_look(const nx_host_coll *d, nx_host_coll_now *out);
 
-/* ---- for the group ------------------------------------------------------------------ */
+/* ---- for the group ------------------------------------------------------------------- */
 
 /* Whether operation |number| is on the board. */
 bool nx_host_coll_has(const nx_host_coll *d, uint32_t number);

@@ -3,9 +3,8 @@
  *
  *     rounds: 1      sent by each rank but the root: count
  *
- * Best where ranks outnumber cores, so that the messages of all count, and not how many
- * follow one another; with nx_coll.heard there are 2 (size - 1) of them, the least there
- * can be.
+ * Best where ranks outnumber cores, so that the total number of messages counts, and not the
+ * longest chain; with nx_coll.heard there are 2 (size - 1) of them, the least there can be.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/star.h"

@@ -1,13 +1,13 @@
 /*
- * reduce_scatter_twolevel_ring.c - reduce-scatter for long vectors: the blocks of a host
- * leave the host behind it, gain what each host adds, and end there.
+ * reduce_scatter_twolevel_ring.c - reduce-scatter for long vectors: the blocks of a host start at
+ * the next host, are reduced at each host, and end at their own.
  *
- * A host has as many leaders as every host has ranks; leader k is in charge of the blocks
- * of those whose number on their host is k, modulo the leaders.  So there are as many
- * rings side by side.  The others of a host send each leader what it is in charge of,
- * in the order in which it needs it.
+ * The number of leaders is the smallest number of ranks of a host. Leader k handles the blocks of
+ * the ranks at position k of their host, modulo the number of leaders. So there is one ring per
+ * leader, all concurrent. Other ranks of a host send each leader the blocks that it handles, in the
+ * order in which it needs them.
  *
- *     rounds: 1 inside the hosts, hosts - 1 between them, and 1 to those who do not lead
+ *     rounds: 1 inside the hosts, hosts - 1 between them, and 1 to ranks that do not lead
  *     sent over the network by a host: all blocks but its own, once
  *
  * Best when bandwidth counts more than latency, however the ranks are numbered.

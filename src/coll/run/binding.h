@@ -1,9 +1,8 @@
 /*
- * binding.h - where the spaces of a schedule lie in memory.
+ * binding.h - maps the spaces of a schedule to memory.
  *
- * A space is one vector of elements that may lie in many regions: the tensors
- * of a bucket are the regions of NX_SPACE_RECV, and every algorithm works on
- * them without a gather copy.
+ * A space is one vector of elements in one or many regions. The tensors of a bucket are the regions
+ * of NX_SPACE_RECV, so every algorithm works on them without a gather copy.
  */
 #ifndef NX_BINDING_H
 #define NX_BINDING_H
@@ -19,8 +18,8 @@ typedef struct nx_region {
     size_t len; /* elements */
 } nx_region;
 
-/* Regions in ascending order without gaps; those of 0 elements may be left
- * out.  Borrowed, the memory too, for as long as the schedule runs. */
+/* Regions in ascending order without gaps; empty regions may be omitted. Regions and memory are
+ * borrowed while the schedule runs. */
 typedef struct nx_area {
     const nx_region *regions;
     size_t n;
@@ -31,7 +30,7 @@ typedef struct nx_binding {
     size_t elem_size;
 } nx_binding;
 
-/* One contiguous piece of a reference. */
+/* A contiguous part of a reference. */
 typedef struct nx_piece {
     char *ptr;
     size_t len; /* elements */
@@ -58,8 +57,8 @@ nx_cursor nx_cursor_start(const nx_binding *binding, nx_ref ref, size_t len);
 size_t nx_cursor_room(nx_cursor *c);
 bool nx_cursor_next(nx_cursor *c, size_t most, nx_piece *piece);
 
-/* Copies |len| elements of |area| from |off| on, |size| bytes each, to one stretch of memory,
- * and back.  Without the cursor, whose steps cost more than copying a short region. */
+/* Copies |len| elements of |area| from |off| on, |size| bytes each, to contiguous memory, and back.
+ * Faster than the cursor for short regions. */
 void nx_area_read(const nx_area *area, size_t size, size_t off, size_t len, void *to);
 void nx_area_write(const nx_area *area, size_t size, size_t off, size_t len, const void *from);
 

@@ -3,13 +3,13 @@
 
 #include "base/alloc.h"
 
-/* Rounds of the dissemination: no schedule has so many of its own. */
+/* Rounds of the dissemination, above those of any schedule. */
 enum { VERIFY_ROUND = NX_MAX_ROUNDS - 64 };
 
 /* Larger ones are built anew: they take longer to run than to build. */
 enum { KEEP_STEPS = 4096 };
 
-/* Whether a rank may be done before it has heard from all. */
+/* Whether a rank may complete before it has heard from all. */
 static bool one_sided(nx_coll_kind kind)
 {
     switch (kind) {
@@ -101,7 +101,7 @@ void nx_compiled_release(nx_compiled *p)
     }
 }
 
-/* ---- the cache ---------------------------------------------------------------- */
+/* ---- the cache ----------------------------------------------------------------------- */
 
 static bool has_counts(const nx_coll *c)
 {

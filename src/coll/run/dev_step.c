@@ -1,8 +1,8 @@
 /*
  * dev_step.c - steps on device memory.
  *
- * Pieces that lie in one space each are walked in step; what is between two device
- * places, or is computed from two of them, goes through host memory.
+ * Pieces of both operands are processed together. Data that moves between two device buffers, or is
+ * computed from two of them, goes through host memory.
  */
 #include "coll/run/dev_step.h"
 
@@ -158,7 +158,7 @@ static bool same_place(nx_ref a, nx_ref b)
     return (a.space == b.space) && (a.off == b.off);
 }
 
-/* ---- through a chunk ------------------------------------------------------------------- */
+/* ---- through a chunk ----------------------------------------------------------------- */
 
 /* dst = op(a, b), or dst = a, or dst = op(a, data), in host memory. */
 typedef struct combine {
@@ -211,7 +211,7 @@ static nexar_err combine_run(const nx_dev_site *s, const combine *k, size_t len)
     return err;
 }
 
-/* ---- steps -------------------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------- */
 
 /* From or to host memory in one piece, which scratch is. */
 static nexar_err copy(const nx_dev_site *s, const nx_step *step)

@@ -11,7 +11,7 @@
 #include "coll/run/binding.h"
 #include "device/device.h"
 
-/* What a step runs on. */
+/* Where a step runs. */
 typedef struct nx_dev_site {
     nx_devmem mem;
     const nx_binding *binding;
@@ -20,7 +20,7 @@ typedef struct nx_dev_site {
     uint32_t size; /* of the group: what an average divides by */
 } nx_dev_site;
 
-/* |len| elements of |area|, |size| bytes each, to |host|, and back. */
+/* Copy |len| elements of |area|, |size| bytes each, to |host|, and back. */
 NX_MUST_CHECK nexar_err nx_dev_read(nx_devmem mem, const nx_area *area, size_t size, size_t len,
                                     void *host);
 NX_MUST_CHECK nexar_err nx_dev_write(nx_devmem mem, const nx_area *area, size_t size, size_t len,
@@ -29,7 +29,7 @@ NX_MUST_CHECK nexar_err nx_dev_write(nx_devmem mem, const nx_area *area, size_t 
 /* Whether |step| touches device memory. */
 bool nx_dev_step_touches(const nx_step *step);
 
-/* Brings |len| elements from |off| on of what the send |step| reads to |host|. */
+/* Copies |len| elements, from |off| on, of what the send |step| reads to |host|. */
 NX_MUST_CHECK nexar_err nx_dev_step_stage(const nx_dev_site *site, const nx_step *step, size_t off,
                                           void *host, size_t len);
 

@@ -1,4 +1,4 @@
-/* run.c - starts steps when their time has come, and ends. */
+/* run.c - starts steps when they become ready, and ends the run. */
 #include "coll/run/run.h"
 
 #include <stdarg.h>
@@ -7,10 +7,10 @@
 #include "base/alloc.h"
 #include "coll/run/run_inner.h"
 
-/* Local steps run at most so many bytes before the network has its turn. */
+/* Local steps process at most this many bytes before the loop polls the network. */
 enum { TURN_BYTES = 4 << 20 };
 
-/* ---- steps -------------------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------- */
 
 void nx_run_finish_step(nx_run *run, nx_step_id id)
 {
@@ -36,7 +36,7 @@ static void start_hook(nx_run *run, nx_step_id id)
     run->on_shard(run, piece.ptr, step->dst.off, step->len);
 }
 
-/* Starts what is ready; by whoever entered first. */
+/* Starts ready steps; called at the outermost level. */
 static void pump(nx_run *run)
 {
     size_t done = 0;
@@ -64,7 +64,7 @@ static void pump(nx_run *run)
     }
 }
 
-/* ---- entering and ending ------------------------------------------------------------------ */
+/* ---- entering and ending ------------------------------------------------------------- */
 
 static void end(nx_run *run)
 {
@@ -136,7 +136,7 @@ static void on_timeout(nx_timer *timer, uint64_t now_ns)
 
 bool nx_run_open(const nx_run *run)
 {
-    /* Done is done; but one without steps has not been before it has begun. */
+    /* A run is done when no step is left; a run without steps is done once it has begun. */
     return (run->err == NEXAR_OK) && ((run->left != 0) || (run->program->sched.nsteps == 0));
 }
 
@@ -176,7 +176,7 @@ void nx_run_called(nx_run *run, nexar_err err)
     nx_run_leave(run);
 }
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, uint32_t number)
 {

@@ -1,8 +1,8 @@
 /*
  * run_device.c - steps of a run on device memory.
  *
- * A flight that the device has is in no list of its run, so that nobody asks msg for
- * it; it is counted in run->working instead.
+ * A transfer that the device holds is in no list of its run, so it is not cancelled through msg;
+ * run->working counts it.
  */
 #include <stdio.h>
 
@@ -168,7 +168,7 @@ static void on_idle(nx_outflow *out)
     nx_run_enter(run);
     device_ends(dev);
     if (dev->with_msg) {
-        nx_list_push_back(&run->flying, &f->link); /* where a flight is when it is over */
+        nx_list_push_back(&run->flying, &f->link); /* the list of completed transfers */
         nx_transfer_over(f);
     } else {
         nx_transfer_give_back(f);
@@ -211,7 +211,7 @@ void nx_run_dev_sent(nx_transfer *f)
     nx_outflow_end(&f->dev->out);
 }
 
-/* ---- receives ---------------------------------------------------------------------------- */
+/* ---- receives ------------------------------------------------------------------------ */
 
 static nexar_err apply(nx_inflow *in, uint64_t off, const void *data, size_t len)
 {
@@ -230,7 +230,7 @@ static void take(void *ctx, uint64_t off, const void *data, size_t len)
     nx_inflow_put(&dev->in, off, data, len);
 }
 
-/* All is on the device, or something went wrong there or on the way. */
+/* All data is on the device, or the transfer has failed. */
 static void on_inflow(nx_inflow *in)
 {
     nx_dev_flight *dev = nx_list_entry(in, nx_dev_flight, in);
@@ -239,7 +239,7 @@ static void on_inflow(nx_inflow *in)
 
     nx_run_enter(run);
     device_ends(dev);
-    nx_list_push_back(&run->flying, &f->link); /* where a flight is when it is over */
+    nx_list_push_back(&run->flying, &f->link); /* the list of completed transfers */
     if ((f->req.err == NEXAR_OK) && (in->err != NEXAR_OK)) {
         const nexar_err err = in->err;
         char why[NX_DEVICE_WHY];
@@ -281,7 +281,7 @@ void nx_run_dev_received(nx_transfer *f)
     nx_inflow_end(&f->dev->in);
 }
 
-/* ---- local steps -------------------------------------------------------------------------- */
+/* ---- local steps --------------------------------------------------------------------- */
 
 static void local_work(nx_job *job)
 {
@@ -316,7 +316,7 @@ void nx_run_dev_local(nx_run *run, nx_step_id id)
     }
 }
 
-/* ---- packed tensors ----------------------------------------------------------------------- */
+/* ---- packed tensors ------------------------------------------------------------------ */
 
 static void pack_work(nx_job *job)
 {
@@ -372,7 +372,7 @@ void nx_run_dev_unpack(nx_run *run)
     }
 }
 
-/* ---- for reports ----------------------------------------------------------------------------- */
+/* ---- for reports --------------------------------------------------------------------- */
 
 void nx_run_dev_error(const nx_run *run, nx_snag *out)
 {

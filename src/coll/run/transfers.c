@@ -5,7 +5,7 @@
 
 enum { SPARE_FLIGHTS = 512 };
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 static nx_transfer *flight_take(nx_run *run, nx_step_id step)
 {
@@ -52,9 +52,9 @@ void nx_run_free_flights(nx_list *flights)
     }
 }
 
-/* ---- their end ---------------------------------------------------------------------------- */
+/* ---- their end ----------------------------------------------------------------------- */
 
-/* What went wrong with the message |f|, which nobody here has cancelled. */
+/* The message |f| has failed without being cancelled here. */
 static void flight_failed(nx_transfer *f)
 {
     nx_run *run = f->run;
@@ -63,7 +63,7 @@ static void flight_failed(nx_transfer *f)
     char text[NX_REGISTRY_TEXT];
 
     if (f->req.err == NEXAR_ECANCELED) {
-        /* The sender's run has failed: its word is on the way. */
+        /* The sender's run has failed: its ABORT follows. */
         nx_list_remove(&f->link);
         nx_list_push_back(&run->orphans, &f->link);
         return;
@@ -117,7 +117,7 @@ static void on_flight(nx_req *req)
     if ((req->err == NEXAR_OK) && !sent && (req->bytes != step->len * run->binding.elem_size)) {
         req->err = NEXAR_EMISMATCH; /* shorter than the step */
     }
-    nx_group_conclude(run->group, run); /* before it can end, well or by a length */
+    nx_group_conclude(run->group, run); /* before the run can end, successfully or by a length */
     if ((f->dev != NULL) && sent) {
         nx_run_dev_sent(f);
     } else if (f->dev != NULL) {
@@ -133,7 +133,7 @@ void nx_transfer_cancel_all(nx_run *run)
     nx_msg *msg = nx_registry_config_of(run->group->hub)->msg;
     nx_list all;
 
-    /* One that is cancelled may end others: each leaves the list it is in. */
+    /* Cancelling one may complete others, which then leave their list. */
     nx_list_init(&all);
     while (!nx_list_empty(&run->flying)) {
         nx_list *at = nx_list_pop(&run->flying);
@@ -149,11 +149,11 @@ void nx_transfer_cancel_all(nx_run *run)
     }
 }
 
-/* ---- their beginning ---------------------------------------------------------------------- */
+/* ---- their beginning ----------------------------------------------------------------- */
 
 static uint64_t step_tag(const nx_run *run, const nx_step *step)
 {
-    return ((uint64_t)nx_group_place(run->number, run->part) << NX_PART_SHIFT) |
+    return ((uint64_t)nx_group_part_id(run->number, run->part) << NX_PART_SHIFT) |
            nx_step_tag(step->round, step->segment);
 }
 
@@ -198,7 +198,7 @@ static bool append(nx_transfer *f, nx_bytes stretch, size_t n)
     return true;
 }
 
-/* The stretches that a send reads, into |one| or into memory of |f|; 0: there is none. */
+/* The memory that a send reads, into |one| or into memory of |f|; 0: out of memory. */
 static size_t gather(nx_transfer *f, const nx_step *step, nx_bytes *one, const nx_bytes **out)
 {
     const nx_binding *b = &f->run->binding;
@@ -241,8 +241,8 @@ static void fail_nomem(nx_run *run, nx_transfer *f)
     nx_run_fail(run, true, NEXAR_ENOMEM, "rank %u has no memory for a message", run->group->rank);
 }
 
-/* Whether elements are taken as they come: sinks cut at units that are powers of two, and the
- * application's operations want aligned elements. */
+/* Whether elements are reduced on arrival: sinks are cut at powers of two, and the application's
+ * operations need aligned elements. */
 static bool is_taken_on_arrival(const nx_run *run)
 {
     return !nx_dtype_is_struct(run->dtype) && !nx_op_is_user(run->op);
@@ -317,7 +317,7 @@ void nx_transfer_start(nx_run *run, nx_step_id id)
     }
 }
 
-/* ---- who is waited for -------------------------------------------------------------------- */
+/* ---- who is waited for --------------------------------------------------------------- */
 
 void nx_run_waiting(const nx_run *run,
                     void (*each)(void *ctx, uint32_t rank, bool receiving, uint64_t bytes),

@@ -3,9 +3,9 @@
  *
  *     rounds: 1      sent by the root: all blocks but its own
  *
- * Best for long blocks, since each byte travels once; the only way for scatterv,
- * where a rank on the way would not know how much comes.  With nx_coll.heard nobody is
- * done before all have come, or in a scatterv before all have got theirs.
+ * Best for long blocks, since each byte travels once; the only method for scatterv, where an inner
+ * rank of a tree would not know the lengths. With nx_coll.heard no rank completes before all have
+ * joined, or in a scatterv before all have received their blocks.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/star.h"

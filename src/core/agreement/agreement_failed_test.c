@@ -146,7 +146,7 @@ static void inject(nexar_comm *w, uint32_t id, bool revoked)
         len = nx_rbcast_encode(id, nx_rbcast_key(NX_RBCAST_REVOKED, 2), NULL, 0, frame);
         NXT_OK(w, nx_agreement_frame(world, 2, frame, len));
     } else { /* ... rank 2 has freed it */
-        nx_write_u8(&writer, NX_CONTROL_DEPARTED);
+        nx_write_u8(&writer, NX_CONTROL_DETACHED);
         nx_write_u32(&writer, id);
         nx_write_u32(&writer, 1);
         nx_write_u8(&writer, NX_DEPARTURE_FREED);

@@ -233,7 +233,7 @@ bool nx_incarnation_direct(nx_incarnation *inc, const nx_coll_call *call, uint32
     nx_oplog_leave(&world->log);
     nx_world_end(world);
     if (done) {
-        inc->group.parted = inc->group.parted || (*err == NEXAR_EPEER);
+        inc->group.diverged = inc->group.diverged || (*err == NEXAR_EPEER);
         what.number = was.number;
         what.mark = was.mark;
         nx_oplog_ended(&world->log, &what, was.begun_ns, nx_loop_now(world->loop), *err);

@@ -197,7 +197,7 @@ void nx_comm_release(nexar_comm *comm)
 
     if (--comm->holds == 0) {
         if (!comm->world->closing && !inc->revoked && !nx_recovery_is_automatic(comm->world)) {
-            nx_group_part(&inc->group, NX_DEPARTURE_FREED);
+            nx_group_detach(&inc->group, NX_DEPARTURE_FREED);
         }
         destroy(comm);
     }

@@ -212,7 +212,7 @@ static void expel(nx_failure *f, const char *why)
     for (uint32_t peer = 0; peer < world->slots; peer++) {
         nx_msg_fail_peer(world->msg, peer, NEXAR_EPEER, why);
     }
-    nx_registry_on_death(world->hub, world->self, NEXAR_EPEER, why);
+    nx_registry_on_failed(world->hub, world->self, NEXAR_EPEER, why);
     nx_agreement_failed(world, world->self);
     with_members(world, world->self, nx_failure_check_alone);
     nx_recovery_abort(world, why);
@@ -246,7 +246,7 @@ void nx_fail_pending_failed(nx_failure *f, uint32_t rank)
     }
     nx_agreement_failed(world, rank);
     nx_msg_dismiss_peer(world->msg, rank, NEXAR_EPEER, why, verdict, len);
-    nx_registry_on_death(world->hub, rank, NEXAR_EPEER, sentence);
+    nx_registry_on_failed(world->hub, rank, NEXAR_EPEER, sentence);
     with_members(world, rank, nx_failure_check_alone);
     with_members(world, rank, nx_recovery_on_failure);
     with_members(world, rank, call_for_comm);

@@ -157,10 +157,10 @@ static void check_sources(const nx_op *op)
     }
 }
 
-/* True: the peer has parted from the communicator, and it is over. */
-static bool is_departed(nx_op *op)
+/* True: the peer has detached from the communicator, and the operation has ended. */
+static bool is_detached(nx_op *op)
 {
-    const nx_departure how = nx_group_departed(&op->inc->group, (uint32_t)op->peer);
+    const nx_departure how = nx_group_detached(&op->inc->group, (uint32_t)op->peer);
 
     if (how == NX_DEPARTURE_NONE) {
         return false;
@@ -178,7 +178,7 @@ void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, in
     begin(op, name, dest, tag);
     op->sending = true;
     nx_world_begin(op->comm->world);
-    if (is_refused(op) || is_departed(op)) {
+    if (is_refused(op) || is_detached(op)) {
         return;
     }
     /* Behind those that are being staged, also where it needs none of that itself. */
@@ -196,7 +196,7 @@ void nx_op_send_synchronous(nx_op *op, const char *name, const nx_bytes *bytes, 
     begin(op, name, dest, tag);
     op->sending = true;
     nx_world_begin(op->comm->world);
-    if (!is_refused(op) && !is_departed(op)) {
+    if (!is_refused(op) && !is_detached(op)) {
         nx_msg_send_synchronous(op->comm->world->msg, &op->req, op->to,
                                 nx_incarnation_user(op->inc), tag, bytes, n);
     }
@@ -206,7 +206,7 @@ bool nx_op_send_short(nexar_comm *comm, const nx_bytes *bytes, int dest, uint64_
 {
     const nx_incarnation *inc = comm->inc;
 
-    return !inc->revoked && ((uint32_t)dest < inc->size) && (inc->group.gone.n == 0) &&
+    return !inc->revoked && ((uint32_t)dest < inc->size) && (inc->group.detached.n == 0) &&
            !atomic_load(&comm->has_device) && nx_list_empty(&inc->staged) &&
            nx_msg_send_short(inc->world->msg, nx_incarnation_peer(inc, (uint32_t)dest),
                              nx_incarnation_user(inc), tag, bytes->ptr, bytes->len);

@@ -73,14 +73,14 @@ static nexar_err ask_all(nexar_comm *comm, uint64_t *said)
 {
     const nx_incarnation *inc;
     uint64_t says;
-    bool parted;
+    bool diverged;
 
     nx_loop_lock(comm->world->loop);
     inc = comm->active;
     says = what_to_say(inc);
-    parted = (inc->group.parted || (inc->group.broken != NEXAR_OK)) && (inc->rescue == NULL);
+    diverged = (inc->group.diverged || (inc->group.broken != NEXAR_OK)) && (inc->rescue == NULL);
     nx_loop_unlock(comm->world->loop);
-    if (parted) { /* others may be in an operation that this rank has not come to */
+    if (diverged) { /* others may be in an operation that this rank has not come to */
         return NEXAR_EPEER;
     }
     return nx_coll_wait(&(nx_coll_args){.name = NX_UPDATE_NAME,

@@ -22,7 +22,7 @@ void nx_world_part(nx_incarnation *inc)
 {
     if (inc->world->departing && (inc->comm->retry.queued == 0) &&
         (inc->group.departure == NX_DEPARTURE_NONE)) {
-        nx_group_part(&inc->group, NX_DEPARTURE_FINALIZED);
+        nx_group_detach(&inc->group, NX_DEPARTURE_FINALIZED);
     }
 }
 
@@ -32,7 +32,7 @@ void nx_world_part_from(nx_world *world, uint32_t peer)
         return;
     }
     nx_list_for_each (at, &world->incarnations) {
-        nx_group_part_from(&nx_list_entry(at, nx_incarnation, link)->group, peer);
+        nx_group_detach_from_peer(&nx_list_entry(at, nx_incarnation, link)->group, peer);
     }
 }
 

@@ -66,7 +66,7 @@ static nx_verdict on_unexpected(void *ctx, nx_context context)
     return nx_registry_on_unexpected(world->hub, context);
 }
 
-static void on_departed(void *ctx, uint32_t comm, uint32_t peer, nx_departure how)
+static void on_detached(void *ctx, uint32_t comm, uint32_t peer, nx_departure how)
 {
     const nx_world *world = ctx;
     char why[64];
@@ -77,8 +77,8 @@ static void on_departed(void *ctx, uint32_t comm, uint32_t peer, nx_departure ho
                   nx_departure_error(how), why);
 }
 
-/* What it has sent on a communicator from which it has parted is behind its word. */
-static void on_part(void *ctx, uint32_t comm, uint32_t peer, nx_departure how)
+/* The notification follows the messages sent on the communicator it detaches from. */
+static void on_detach(void *ctx, uint32_t comm, uint32_t peer, nx_departure how)
 {
     const nx_world *world = ctx;
 
@@ -212,8 +212,8 @@ nexar_err nx_upcalls_start_messages(nx_world *world)
         .has_failed = has_failed,
         .on_failed = on_failed,
         .tell = tell,
-        .on_departed = on_departed,
-        .on_part = on_part,
+        .on_detached = on_detached,
+        .on_detach = on_detach,
         .on_finished = on_finished,
         .ctx = world,
     };

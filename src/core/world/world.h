@@ -82,7 +82,7 @@ typedef struct nx_world {
     nx_event idle; /* set when |ops| becomes 0 and somebody waits for it */
     bool idle_wanted;
     bool closing;
-    bool departing; /* and has parted from all communicators: coll/group/group.h */
+    bool departing; /* and has detached from all communicators: coll/group/group.h */
     nx_ending ending;
     nexar_err lost_err; /* the first that a send or a collective ended with while closing */
     char lost_why[NX_ERROR_ROOM];
@@ -126,7 +126,7 @@ void nx_world_part(nx_incarnation *inc);
 /* There is a link to |peer|: the same. */
 void nx_world_part_from(nx_world *world, uint32_t peer);
 /* Ranks from which receives and probes have waited for since the last call are asked whether they
- * have parted from the communicator; from anybody: one that has not, as far as is known. */
+ * have detached from the communicator. A receive from any source asks one rank not known to have. */
 void nx_world_inquire(nx_world *world);
 
 /* Runs |job| on a thread of the world's, without the lock.  NEXAR_ENOMEM,

@@ -14,7 +14,7 @@ enum {
     EAGER_LEAST = 1024,
 };
 
-/* ---- the sender's end ---------------------------------------------------------- */
+/* ---- the sender's end ---------------------------------------------------------------- */
 
 void nx_credit_out_init(nx_credit_out *c)
 {
@@ -89,7 +89,7 @@ uint64_t nx_credit_give_back(nx_credit_out *c, uint64_t bytes)
     return given;
 }
 
-/* ---- the receiver's end ---------------------------------------------------------- */
+/* ---- the receiver's end -------------------------------------------------------------- */
 
 void nx_credit_in_init(nx_credit_in *c, uint64_t window)
 {

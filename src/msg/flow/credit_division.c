@@ -32,7 +32,7 @@ void nx_credit_division_start(nx_msg *m)
     m->granted = m->share * NX_CLASSES * m->fresh;
 }
 
-/* ---- peers that are there ------------------------------------------------------------- */
+/* ---- peers that are there ------------------------------------------------------------ */
 
 void nx_credit_division_end(nx_peer *p)
 {
@@ -106,7 +106,7 @@ static void reclaim(nx_peer *p, nx_class class)
     nx_peer_tell(p, NX_LANE_CONTROL, &f);
 }
 
-/* ---- those who come ---------------------------------------------------------------------- */
+/* ---- new peers ----------------------------------------------------------------------- */
 
 /* What peers that are not ready get, if |fresh| of them share what is free. */
 static uint64_t share_of(const nx_msg *m, uint32_t fresh, uint64_t target)

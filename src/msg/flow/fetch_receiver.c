@@ -14,7 +14,7 @@
  */
 #include "msg/engine.h"
 
-/* ---- asking -------------------------------------------------------------------------------- */
+/* ---- asking -------------------------------------------------------------------------- */
 
 static bool may_ask(const nx_peer *p, nx_class class)
 {
@@ -126,7 +126,7 @@ void nx_ask_ended(nx_msg *m, nx_req *r)
     }
 }
 
-/* ---- answers -------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------------------- */
 
 /* No wish of this account is open: all who wait are asked for again, if it is or
  * gets starved. */
@@ -220,8 +220,7 @@ void nx_ask_unwanted(nx_peer *p, const nx_frame *f)
     check_recalled(p, f->context.class);
 }
 
-/* ---- looking without waiting ------------------------------------------------------------------
- */
+/* ---- looking without waiting --------------------------------------------------------- */
 
 bool nx_ask_glance(nx_peer *p, const nx_key *key, nx_context context, nx_req *found)
 {

@@ -27,7 +27,7 @@ struct nx_early {
     size_t nclosed;
 };
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 nexar_err nx_early_create(nx_early **out)
 {
@@ -82,7 +82,7 @@ size_t nx_early_bytes(const nx_early *e, nx_early_kind kind)
     return e->bytes[kind];
 }
 
-/* ---- keeping ------------------------------------------------------------------------------ */
+/* ---- keeping ------------------------------------------------------------------------- */
 
 static bool fits(const nx_early *e, const nx_early_key *key, size_t bytes)
 {
@@ -185,7 +185,7 @@ nexar_err nx_early_keep(nx_early *e, const nx_early_key *key, const nx_bytes *pa
     return NEXAR_OK;
 }
 
-/* ---- delivering and dropping --------------------------------------------------------------- */
+/* ---- delivering and dropping --------------------------------------------------------- */
 
 static bool is_for(const nx_early_frame *f, nx_early_kind kind, uint64_t id)
 {
@@ -243,7 +243,7 @@ void nx_early_drop(nx_early *e, nx_early_kind kind, uint64_t id)
     drop_from(e, &e->due, kind, id);
 }
 
-/* ---- closed ids ---------------------------------------------------------------------------- */
+/* ---- closed ids ---------------------------------------------------------------------- */
 
 void nx_early_close(nx_early *e, uint64_t id)
 {

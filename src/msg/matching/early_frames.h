@@ -1,26 +1,25 @@
 /*
  * early_frames.h - frames for a communicator, or from a member, that does not exist here yet.
  *
- * Ranks make a communicator, and enter a view, one after the other.  So a rank receives frames that
- * name a communicator which it is still to make, and connections of members that are in the next
- * view only.  The store keeps such frames as they came, with their sender.  When the communicator
- * or the view exists here, core replays them in the order in which they came
- * (core/comm/early_replay.h, core/world/early_links.c).
+ * Ranks make a communicator, and enter a view, one after the other.  So a rank may receive frames
+ * of a communicator that it has not made yet, and connections of members of the next view.  The
+ * store keeps such frames as they came, with their sender.  When the communicator or the view
+ * exists here, core replays them in the order in which they came (core/comm/early_replay.h,
+ * core/world/early_links.c).
  *
- * Invariants
- *  E1  The store is bounded.  For each kind it holds at most limits[kind].sender bytes of one
+ * Invariants E1  The store is bounded.  For each kind it holds at most limits[kind].sender bytes of
+ * one
  *      sender and limits[kind].total bytes of all.  A frame counts with its header, so that the
  *      number of frames is bounded too.
- *  E2  The frames of one identity are delivered in order of arrival.
- *  E3  A frame is delivered at most once.
- *  E4  Nothing is kept for, or delivered to, a communicator that is closed.
- *  E5  A frame is not lost in silence.  Either it is delivered, or its identity is closed, or
+ * E2  The frames of one identity are delivered in order of arrival. E3  A frame is delivered at
+ * most once. E4  Nothing is kept for, or delivered to, a communicator that is closed. E5  No frame
+ * is lost silently.  It is delivered, or its identity is closed, or
  *      nx_early_keep reports that it was not kept, or it is older than any communicator takes to
  *      be made (NX_EARLY_STALE_NS) and was replaced by another.
  *
- * A sender that exceeds its limit is treated like the lack of memory.  Of the frames of a
- * communicator none may be missing, since ranks would wait for this one for ever: this rank leaves
- * the world.  The link of a member that is not in the view is closed.
+ * A sender that exceeds its limit is treated like the lack of memory.  If a frame of a communicator
+ * is lost, other ranks would wait for this rank indefinitely, so this rank leaves the world. The
+ * link of a member that is not in the view is closed.
  *
  * The store also remembers the ids that were closed last.  Ids of communicators are never reused
  * (cluster/comm_id.h), so what comes for a closed one is late.  Messages of the application for a
@@ -40,24 +39,24 @@
 #include "transport/transport.h"
 
 typedef enum nx_early_kind {
-    NX_EARLY_CONTROL,  /* control frames; the id of a communicator; from a slot */
-    NX_EARLY_FINISHED, /* "nothing more of this communicator follows" (nx_msg_config); the same */
-    NX_EARLY_LINK,     /* what a link brings; the id of a member; from that member */
+    NX_EARLY_CONTROL,  /* control frames; id of a communicator; from a slot */
+    NX_EARLY_FINISHED, /* "no message of this communicator follows" (nx_msg_config); the same */
+    NX_EARLY_LINK,     /* frames of a link; id of a member; from that member */
     NX_EARLY_KINDS
 } nx_early_kind;
 
 /* Bytes, headers included. */
 enum {
-    NX_EARLY_CONTROL_SENDER = 1 << 20, /* thousands of the words that one rank is ahead by */
+    NX_EARLY_CONTROL_SENDER = 1 << 20, /* thousands of frames of a rank that is ahead */
     NX_EARLY_FINISHED_SENDER = 1 << 16,
-    NX_EARLY_LINK_SENDER = 1 << 16, /* a link without credit brings far less */
+    NX_EARLY_LINK_SENDER = 1 << 16, /* a link without credit carries far less */
     NX_EARLY_TOTAL = 1 << 26
 };
 #define NX_EARLY_STALE_NS UINT64_C(600000000000)
-/* How many closed ids are remembered. */
+/* Number of closed ids that are remembered. */
 enum { NX_EARLY_CLOSED = 2048 };
 
-/* Whose frame it is, and for what. */
+/* The sender of a frame, and its destination. */
 typedef struct nx_early_key {
     nx_early_kind kind;
     uint64_t id;
@@ -80,26 +79,26 @@ NX_MUST_CHECK nexar_err nx_early_create(nx_early **out);
 void nx_early_destroy(nx_early *e);
 
 /*
- * Keeps a copy of the |n| |parts|, one behind the other, for |key|.  A frame for a closed
- * communicator is dropped.
+ * Keeps a copy of the concatenation of |n| |parts| for |key|. A frame for a closed communicator is
+ * dropped.
  *
  * NEXAR_ENOMEM
- *     There is no memory, or the sender's limit or the total is reached.  Nothing is kept.
+ *     Out of memory, or the sender's limit or the total is reached. Nothing is kept.
  */
 NX_MUST_CHECK nexar_err nx_early_keep(nx_early *e, const nx_early_key *key, const nx_bytes *parts,
                                       size_t n, uint64_t now_ns);
 
-/* |id| has come into being: calls |deliver| for each frame that was kept for it until now, which
- * is freed after that.  |deliver| may call everything here but nx_early_destroy. */
+/* |id| exists now: calls |deliver| for each frame kept for it, then frees the frame. |deliver| may
+ * call every function here but nx_early_destroy. */
 void nx_early_deliver(nx_early *e, nx_early_kind kind, uint64_t id,
                       void (*deliver)(void *ctx, const nx_early_frame *frame), void *ctx);
-/* |id| will not come into being: frees the frames that were kept for it. */
+/* |id| will not exist: frees the frames kept for it. */
 void nx_early_drop(nx_early *e, nx_early_kind kind, uint64_t id);
 
-/* Communicator |id| is closed, or will never be made: its frames are dropped, from now on too.
- * Recoveries have ids beyond those of communicators, and are closed in the same way. */
+/* Communicator |id| is closed, or will never exist: drops its frames, current and later. Recoveries
+ * have ids beyond those of communicators and are closed in the same way. */
 void nx_early_close(nx_early *e, uint64_t id);
-/* Whether |id| is one of the NX_EARLY_CLOSED that were closed last. */
+/* Whether |id| is among the last NX_EARLY_CLOSED closed ids. */
 bool nx_early_is_closed(const nx_early *e, uint64_t id);
 
 /* Bytes that are kept, headers included. */

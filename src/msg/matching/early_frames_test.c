@@ -181,7 +181,7 @@ static void test_without_memory_nothing_is_kept(void **state)
     }
 }
 
-/* ---- the model ------------------------------------------------------------------------------ */
+/* ---- the model ----------------------------------------------------------------------- */
 
 /*
  * Frames are numbered as they are kept, and carry their number.  The model has, for each identity,

@@ -3,7 +3,7 @@
 
 #include "wire/wire.h"
 
-/* ---- encoding ---------------------------------------------------------------- */
+/* ---- encoding ------------------------------------------------------------------------ */
 
 static void write_context(nx_writer *w, const nx_frame *f)
 {
@@ -85,7 +85,7 @@ size_t nx_frame_encode(const nx_frame *f, uint8_t out[NX_MSG_FRAME_ROOM])
     return w.len;
 }
 
-/* ---- decoding ----------------------------------------------------------------- */
+/* ---- decoding ------------------------------------------------------------------------ */
 
 static void read_class(nx_reader *r, nx_frame *f, const char **why)
 {

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 
-/* ---- keys ------------------------------------------------------------------ */
+/* ---- keys ---------------------------------------------------------------------------- */
 
 unsigned nx_key_form(const nx_key *key)
 {
@@ -40,7 +40,7 @@ static inline size_t hash(const nx_key *key, unsigned form, uint64_t seed)
     return (size_t)(h ^ (h >> 32));
 }
 
-/* ---- one table -------------------------------------------------------------- */
+/* ---- one table ----------------------------------------------------------------------- */
 
 static void table_init(nx_match_table *t, unsigned form, size_t offset)
 {
@@ -158,7 +158,7 @@ static void table_remove(nx_match_table *t, nx_match_slot *slot)
     slot->at = NULL;
 }
 
-/* ---- the two sets ------------------------------------------------------------ */
+/* ---- the two sets -------------------------------------------------------------------- */
 
 void nx_match_init(nx_match *m, uint64_t seed)
 {

@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "unit.h"
 
-/* ---- the oracle: lists in order, looked through from the beginning -------------- */
+/* ---- the oracle: lists in order, looked through from the beginning ------------------- */
 
 enum { ITEMS = 400, OPS = 4000, SEEDS = 150 };
 
