@@ -14,7 +14,6 @@ enum {
     SLOTS = 16,   /* parts under way at most */
     SMALL = 64,   /* bytes of a small message */
     BURST = 8192, /* small messages before the other side is asked how far it is */
-    SPIN_NS = 100000,
 };
 
 static void die(const char *what)
@@ -306,7 +305,9 @@ static void init_side(nxb_side *b)
     if ((b->from == MAP_FAILED) || (nx_loop_create(&b->loop, &nx_clock_system) != NEXAR_OK)) {
         die("memory");
     }
-    nx_loop_set_spin(b->loop, SPIN_NS);
+    const nx_wait_policy waits = nx_wait_policy_make(nx_machine_costs_get(), NX_WAIT_AUTO, false);
+
+    nx_loop_set_policy(b->loop, &waits);
     nx_loop_lock(b->loop);
 }
 

@@ -322,7 +322,9 @@ static int run(int who, int in, int out, bool copy, uint64_t spin_ns)
         return 1;
     }
     nx_loop_lock(s.loop);
-    nx_loop_set_spin(s.loop, spin_ns);
+    const nx_wait_policy waits = nx_wait_policy_make(nx_machine_costs_get(), spin_ns, false);
+
+    nx_loop_set_policy(s.loop, &waits);
     own.loop = s.loop;
     if ((nx_shm_open(&s.shm, &own) != NEXAR_OK) ||
         (nx_shm_start(s.shm, (uint64_t)who + 1) != NEXAR_OK)) {

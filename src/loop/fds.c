@@ -283,7 +283,7 @@ static bool look(nx_loop *loop, int times)
         if ((--times <= 0) || nx_loop_is_wanted(loop)) {
             return false;
         }
-        nx_loop_pause();
+        nx_cpu_pause();
     }
     return true;
 }
@@ -334,19 +334,4 @@ bool nx_loop_fds_idle(nx_loop *loop, bool sleep)
         found = fd->on_idle(fd, sleep) || found;
     }
     return found;
-}
-
-bool nx_loop_fds_crowd(nx_loop *loop)
-{
-    nx_list_for_each (at, &loop->fds) {
-        nx_fd *fd = nx_list_entry(at, nx_fd, link);
-
-        if (fd->on_idle == NULL) {
-            break;
-        }
-        if ((fd->on_crowd != NULL) && fd->on_crowd(fd)) {
-            return true;
-        }
-    }
-    return false;
 }

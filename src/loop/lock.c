@@ -14,27 +14,15 @@
 
 #include "loop_inner.h"
 
-/* Tries before a thread goes to sleep for the lock.  A poll of the spinning driver
- * takes about a microsecond, a pause 10 to 40 ns: enough for a few polls, and far
- * less than the 40 us of a wake. */
-enum { LOCK_TRIES = 200 };
-
-/* How long the driver keeps off, in pauses: about as long as a wake takes. */
-enum { PATIENCE = 1000 };
-
-static bool may_spin(nx_loop *loop)
-{
-    return atomic_load_explicit(&loop->spin_ns, memory_order_relaxed) > 0;
-}
-
+/* A thread that finds the lock taken spins, as in any wait, then sleeps in the mutex. */
 static void acquire_slowly(nx_loop *loop)
 {
-    int tries = may_spin(loop) ? LOCK_TRIES : 0;
+    const unsigned tries = atomic_load_explicit(&loop->polls_of_spin, memory_order_relaxed);
     bool got = false;
 
     atomic_fetch_add_explicit(&loop->wanted, 1, memory_order_relaxed);
-    for (int i = 0; !got && (i < tries); i++) {
-        nx_loop_pause();
+    for (unsigned i = 0; !got && (i < tries); i++) {
+        nx_cpu_pause();
         got = (pthread_mutex_trylock(&loop->mutex) == 0);
     }
     if (!got) {
@@ -85,14 +73,14 @@ void nx_loop_unlock(nx_loop *loop)
     nx_loop_release(loop);
 }
 
-/* Keeps off the lock, which this thread has not, while somebody wants it; whether it is
- * wanted still. */
+/* Keeps off the lock, which this thread has not, while another thread wants it, for the time of a
+ * wake-up at most; whether it is wanted still. */
 static bool keep_off(nx_loop *loop)
 {
-    int patience = may_spin(loop) ? PATIENCE : 0;
+    unsigned polls = atomic_load_explicit(&loop->polls_of_park, memory_order_relaxed);
 
-    while ((patience-- > 0) && nx_loop_is_wanted(loop)) {
-        nx_loop_pause();
+    while ((polls-- > 0) && nx_loop_is_wanted(loop)) {
+        nx_cpu_pause();
     }
     return nx_loop_is_wanted(loop);
 }
@@ -113,7 +101,7 @@ bool nx_loop_give_way(nx_loop *loop)
 void nx_loop_pass(nx_loop *loop, bool theirs)
 {
     nx_loop_unlock(loop);
-    if (keep_off(loop) || theirs || atomic_load_explicit(&loop->yields, memory_order_relaxed)) {
+    if (keep_off(loop) || theirs || atomic_load_explicit(&loop->crowded, memory_order_relaxed)) {
         (void)sched_yield();
     }
 }

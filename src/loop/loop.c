@@ -16,6 +16,7 @@ nexar_err nx_loop_create(nx_loop **out, const nx_clock *clock)
     }
     loop->clock = clock;
     loop->background.fd = -1;
+    nx_loop_set_migration(loop, NULL, NULL);
     nx_list_init(&loop->fds);
     nx_list_init(&loop->tasks);
     nx_list_init(&loop->waiters);
@@ -68,12 +69,15 @@ uint64_t nx_loop_refresh(nx_loop *loop)
     return loop->now_ns;
 }
 
-void nx_loop_set_spin(nx_loop *loop, uint64_t spin_ns)
+void nx_loop_set_policy(nx_loop *loop, const nx_wait_policy *policy)
 {
-    atomic_store_explicit(&loop->spin_ns, spin_ns, memory_order_relaxed);
-    loop->misses = 0;
-    loop->awake_ns = 0;
-    loop->crowded_until_ns = 0;
+    loop->policy = *policy;
+    loop->history = (nx_wait_history){0};
+    atomic_store_explicit(&loop->polls_of_spin, nx_wait_polls_of_spin(policy),
+                          memory_order_relaxed);
+    atomic_store_explicit(&loop->polls_of_park, nx_wait_polls_of_park(policy),
+                          memory_order_relaxed);
+    atomic_store_explicit(&loop->crowded, policy->crowded, memory_order_relaxed);
 }
 
 void nx_loop_expect(nx_loop *loop, uint64_t at_ns)
@@ -83,16 +87,46 @@ void nx_loop_expect(nx_loop *loop, uint64_t at_ns)
     }
 }
 
-void nx_loop_set_yield(nx_loop *loop, bool yields)
+void nx_loop_set_migration(nx_loop *loop, bool (*migrate)(void *ctx), void *ctx)
 {
-    atomic_store_explicit(&loop->yields, yields, memory_order_relaxed);
+    loop->migrate = migrate;
+    loop->migrate_ctx = ctx;
+    atomic_store_explicit(&loop->migrate_due_ns, (migrate == NULL) ? UINT64_MAX : 0,
+                          memory_order_relaxed);
 }
 
-void nx_loop_set_crowd(nx_loop *loop, bool (*look)(void *ctx), void *ctx, uint64_t every_ns)
+/* Of the time between two calls; a call takes 10 us for each rank of the host.  [1] */
+enum { MIGRATE_SHARE = 100 };
+
+static bool migration_is_due(nx_loop *loop, uint64_t now_ns)
 {
-    loop->look = look;
-    loop->look_ctx = ctx;
-    loop->look_every_ns = every_ns;
+    return now_ns >= atomic_load_explicit(&loop->migrate_due_ns, memory_order_relaxed);
+}
+
+bool nx_loop_migrate(nx_loop *loop, uint64_t now_ns)
+{
+    bool gone;
+
+    if ((loop->migrate == NULL) || !migration_is_due(loop, now_ns)) {
+        return false;
+    }
+    gone = loop->migrate(loop->migrate_ctx);
+    atomic_store_explicit(&loop->migrate_due_ns,
+                          now_ns + MIGRATE_SHARE * (nx_now(&nx_clock_system) - now_ns),
+                          memory_order_relaxed);
+    return gone;
+}
+
+bool nx_loop_migrate_unlocked(nx_loop *loop, uint64_t now_ns)
+{
+    bool gone;
+
+    if (!migration_is_due(loop, now_ns) || !nx_loop_lock_within(loop, 0)) {
+        return false;
+    }
+    gone = nx_loop_migrate(loop, now_ns);
+    nx_loop_unlock(loop);
+    return gone;
 }
 
 /* ---- without waiting -------------------------------------------------------- */

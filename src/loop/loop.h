@@ -9,9 +9,8 @@
  * that heartbeats, acknowledgements and non-blocking operations go on while the
  * application computes.
  *
- * Waiting polls without sleeping for at most |spin_ns| (a wake on another core
- * costs 40 us on the machines that were measured, a spin 3), then sleeps in the
- * kernel.  The owner lets it yield between polls when ranks outnumber cores.
+ * Waiting follows the policy of base/wait/wait_policy.h: it spins, yields, then
+ * sleeps in the kernel.
  *
  * Everything but create, destroy, lock and background_* is called with the lock
  * held.  The driver releases it while it sleeps, and between two polls or turns
@@ -29,6 +28,7 @@
 #include "base/containers/heap.h"
 #include "base/containers/list.h"
 #include "base/error.h"
+#include "base/wait/wait_policy.h"
 
 typedef struct nx_loop nx_loop;
 
@@ -81,9 +81,6 @@ typedef struct nx_fd {
      * returns whether there is something already, and then the loop does not sleep.
      * With false: the sleep is over, or was not begun.  It makes no other calls. */
     bool (*on_idle)(struct nx_fd *self, bool sleep);
-    /* Optional, with on_idle: a wait was put off its core, which somebody else needs.
-     * Whether the calling thread has gone to another one. */
-    bool (*on_crowd)(struct nx_fd *self);
     uint64_t id;     /* the loop's; zero-initialised is not watched */
     uint32_t events; /* the loop's */
     nx_list link;    /* the loop's */
@@ -176,20 +173,20 @@ bool nx_loop_look_again(nx_loop *loop, unsigned *looks);
 bool nx_loop_wait(nx_loop *loop, nx_event *event, uint64_t deadline_ns);
 
 /* Somebody works for us, and will say by memory that it is done, before |at_ns| or so: a
- * wait that does not yield polls until then. */
+ * wait that is not crowded polls until then. */
 void nx_loop_expect(nx_loop *loop, uint64_t at_ns);
 
-/* How long a wait polls before it sleeps; 0 at first.  Less when the last ones found
- * nothing. */
-void nx_loop_set_spin(nx_loop *loop, uint64_t spin_ns);
-/* Whether, between two polls, it lets another process have the core; not at first.
- * For where ranks outnumber cores: the one that is waited for may need this very one,
- * and a yield that comes back at once is cheaper than a sleep and a wake. */
-void nx_loop_set_yield(nx_loop *loop, bool yields);
-/* While it does so, or has found that others need its core, or would sleep since a spin found
- * nothing, |look| is called every |every_ns| or less often: the thread may be better off
- * elsewhere; whether it has gone there.  NULL: never.  It makes no calls here. */
-void nx_loop_set_crowd(nx_loop *loop, bool (*look)(void *ctx), void *ctx, uint64_t every_ns);
+/* How waits spin, yield and park; at first they park at once.  What they have learned is
+ * forgotten. */
+void nx_loop_set_policy(nx_loop *loop, const nx_wait_policy *policy);
+/* While waits yield, and before a wait parks, |migrate| may move the calling thread to another
+ * core; whether it has.  It runs with the lock held, for a hundredth of the time at most, and makes
+ * no calls here.  NULL: never. */
+void nx_loop_set_migration(nx_loop *loop, bool (*migrate)(void *ctx), void *ctx);
+/* Calls it, if it is due; |now_ns| is real time. */
+bool nx_loop_migrate(nx_loop *loop, uint64_t now_ns);
+/* The same for waits outside the loop, without the lock; does nothing if the lock is taken. */
+bool nx_loop_migrate_unlocked(nx_loop *loop, uint64_t now_ns);
 
 /* The background thread: drives when no thread has waited for about 1 ms.  Stop
  * ends and joins it; not with the lock held.  Signals are blocked in it. */

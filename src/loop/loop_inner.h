@@ -18,6 +18,8 @@
 #include <sys/epoll.h>
 
 #include "base/containers/map.h"
+#include "base/wait/cpu.h"
+#include "base/wait/wait_policy.h"
 #include "loop.h"
 #include "park.h"
 
@@ -54,9 +56,10 @@ struct nx_loop {
     uint64_t now_ns;
 
     pthread_mutex_t mutex;
-    atomic_uint wanted; /* threads that wait for |mutex| */
-    atomic_ullong spin_ns;
-    atomic_bool yields;
+    atomic_uint wanted;                       /* threads that wait for |mutex| */
+    nx_wait_policy policy;                    /* nx_loop_set_policy */
+    atomic_uint polls_of_spin, polls_of_park; /* of it, for threads without the lock */
+    atomic_bool crowded;                      /* the same */
 
     /* Descriptors.  epoll knows them by number, so that one that is removed while
      * the kernel's answer is on its way is found to be gone. */
@@ -76,23 +79,20 @@ struct nx_loop {
     nx_stream stream; /* short messages that an application thread sends in a row */
 
     /* Driving: see wait.c. */
-    nx_waiter *driver;    /* NULL: nobody */
-    nx_list waiters;      /* the driver too, unless it is the background thread */
-    bool sleeping;        /* the driver is in the kernel */
-    bool woken;           /* wake_fd has been written and not yet read */
-    uint64_t sleep_until; /* at the latest, while |sleeping| */
-    unsigned misses;      /* spins in a row that found nothing */
-    uint64_t awake_ns;    /* how long the next spin may be, where the last sleep was short */
-    unsigned finds;       /* spins that ended a wait */
+    nx_waiter *driver;       /* NULL: nobody */
+    nx_list waiters;         /* the driver too, unless it is the background thread */
+    bool sleeping;           /* the driver is in the kernel */
+    bool woken;              /* wake_fd has been written and not yet read */
+    uint64_t sleep_until;    /* at the latest, while |sleeping| */
+    nx_wait_history history; /* of the driver's waits */
+    nx_wait wait;            /* of the driver; real time */
+    unsigned finds;          /* polls that ended a wait */
     unsigned spins;
-    unsigned looks;       /* calls of nx_loop_looks that have found nothing against it */
-    unsigned luck;        /* of waits that yield: how often the next ones look more than once */
-    bool looking;         /* the last one did, and has found something */
-    uint64_t expected_ns; /* until when a spin goes on, whatever its budget */
-    uint64_t crowded_until_ns, crowded_ns; /* no spins, and for how long; real time */
-    bool (*look)(void *ctx);               /* nx_loop_set_crowd; may be NULL */
-    void *look_ctx;
-    uint64_t look_every_ns, looked_ns; /* real time */
+    unsigned looks;             /* calls of nx_loop_looks that have found nothing against it */
+    uint64_t expected_ns;       /* until when a wait polls, whatever its budget */
+    bool (*migrate)(void *ctx); /* nx_loop_set_migration; may be NULL */
+    void *migrate_ctx;
+    atomic_ullong migrate_due_ns; /* real time: not before */
 
     nx_background background;
     atomic_bool app_drives; /* |driver| is an application thread */
@@ -113,15 +113,6 @@ static inline bool nx_loop_is_wanted(const nx_loop *loop)
     return atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0;
 }
 
-static inline void nx_loop_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#endif
-}
-
 /* ---- fds.c ----------------------------------------------------------------- */
 
 NX_MUST_CHECK nexar_err nx_loop_fds_init(nx_loop *loop);
@@ -138,8 +129,6 @@ bool nx_loop_fds_glance(nx_loop *loop);
 bool nx_loop_fds_quiet(const nx_loop *loop);
 /* The same by the on_spin hooks, in a wait that began at |since_ns|. */
 bool nx_loop_fds_spin(nx_loop *loop, uint64_t since_ns, bool yields);
-/* Calls the on_crowd hooks; whether one of them has found another core. */
-bool nx_loop_fds_crowd(nx_loop *loop);
 /* Calls the on_idle hooks; whether one of them has something. */
 bool nx_loop_fds_idle(nx_loop *loop, bool sleep);
 

@@ -8,6 +8,7 @@
 #include "loop_inner.h"
 #include "oom.h"
 #include "unit.h"
+#include "waits.h"
 
 #define MS UINT64_C(1000000)
 
@@ -25,6 +26,13 @@ static void begin(fixture *f, bool manual)
     assert_int_equal(nx_loop_create(&f->loop, manual ? &f->clock.clock : &nx_clock_system),
                      NEXAR_OK);
     nx_loop_lock(f->loop);
+}
+
+static void set_waits(fixture *f, uint64_t poll_ns, bool crowded)
+{
+    const nx_wait_policy policy = nxt_waits(poll_ns, crowded);
+
+    nx_loop_set_policy(f->loop, &policy);
 }
 
 static void end(fixture *f)
@@ -189,8 +197,7 @@ static void test_a_wait_ends_at_its_deadline_and_not_before(void **state)
         uint64_t deadline_ns;
 
         begin(&f, false);
-        nx_loop_set_spin(f.loop, (spin > 0) ? 50000 : 0);
-        nx_loop_set_yield(f.loop, spin == 2);
+        set_waits(&f, (spin > 0) ? 50000 : 0, spin == 2);
         deadline_ns = nx_loop_now(f.loop) + 2 * MS;
         assert_false(nx_loop_wait(f.loop, &event, deadline_ns));
         assert_true(nx_now(&nx_clock_system) >= deadline_ns);
@@ -426,8 +433,7 @@ static void test_a_ready_descriptor_ends_a_wait(void **state)
         begin(&f, false);
         open_tap(&f, &t, &other);
         t.event = &event;
-        nx_loop_set_spin(f.loop, (spin > 0) ? PATIENCE_NS : 0);
-        nx_loop_set_yield(f.loop, spin == 3);
+        set_waits(&f, (spin > 0) ? PATIENCE_NS : 0, spin == 3);
         assert_int_equal(write(other, "x", 1), 1);
         if (spin == 2) {
             nx_loop_fd_remove(f.loop, &t.fd);
@@ -491,7 +497,7 @@ static void test_memory_that_is_busy_does_not_hide_descriptors(void **state)
         assert_int_equal(nx_loop_fd_add(f.loop, &s.fd, EPOLLIN), NEXAR_OK);
         open_tap(&f, &t, &other);
         t.event = &event;
-        nx_loop_set_spin(f.loop, MS / 20);
+        set_waits(&f, MS / 20, false);
         while (f.loop->silent < 100) {
             (void)nx_loop_wait(f.loop, &never, nx_loop_now(f.loop) + MS / 100);
         }
@@ -513,134 +519,100 @@ static void test_memory_that_is_busy_does_not_hide_descriptors(void **state)
     }
 }
 
-static void test_a_spin_that_never_finds_anything_becomes_short(void **state)
-{
-    (void)state;
-    for (int yields = 0; yields < 2; yields++) {
-        nx_event event = {0};
-        uint64_t span_ns = MS;
-        fixture f;
-
-        begin(&f, false);
-        nx_loop_set_spin(f.loop, 100000);
-        nx_loop_set_yield(f.loop, yields == 1);
-        for (int i = 0; (i < 1000) && (f.loop->misses < 24); i++) {
-            const unsigned before = f.loop->misses;
-
-            assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + span_ns));
-            if ((f.loop->misses == before) && (span_ns < 100 * MS)) {
-                span_ns *= 2; /* a yield took all of it: others use this core */
-            }
-        }
-        assert_true(f.loop->misses >= 24);
-        nx_loop_set_spin(f.loop, 100000);
-        assert_int_equal(f.loop->misses, 0);
-        end(&f);
-    }
-}
-
-static void test_a_short_sleep_makes_the_next_spin_longer(void **state)
+static void test_a_short_sleep_makes_the_next_wait_poll_longer(void **state)
 {
     nx_event event = {0};
     fixture f;
 
     (void)state;
     begin(&f, false);
-    nx_loop_set_spin(f.loop, MS / 4);
-    for (int i = 0; (i < 1000) && (f.loop->awake_ns <= MS / 4); i++) { /* one may be long */
+    set_waits(&f, MS / 4, false);
+    for (int i = 0; (i < 1000) && (f.loop->history.poll_ns <= MS / 4); i++) { /* one may be long */
         assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS / 2));
     }
-    assert_true((f.loop->awake_ns > MS / 4) && (f.loop->awake_ns <= MS));
-    assert_int_equal(f.loop->misses, 0);
+    assert_true((f.loop->history.poll_ns > MS / 4) &&
+                (f.loop->history.poll_ns <= nx_wait_longest(&f.loop->policy)));
     assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + 40 * MS));
-    assert_int_equal(f.loop->awake_ns, MS / 4);
+    assert_int_equal(f.loop->history.poll_ns, 0);
     end(&f);
 }
 
-/* Being put off is what a yield is for: it says nothing about the machine. */
-static void test_yields_are_never_taken_for_a_crowd(void **state)
+/* Sleeps until the time is over: a wait that polls reads the clock and sees it stand. */
+static void test_without_polling_a_wait_asks_no_source(void **state)
 {
     nx_event event = {0};
     fixture f;
+    tap t;
+    int other;
 
     (void)state;
     begin(&f, false);
-    nx_loop_set_spin(f.loop, 2 * MS);
-    nx_loop_set_yield(f.loop, true);
-    for (int i = 0; i < 50; i++) {
-        assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS / 4));
-    }
-    assert_true(f.loop->crowded_until_ns == 0);
+    open_tap(&f, &t, &other);
+    nx_loop_fd_remove(f.loop, &t.fd);
+    t.fd.on_spin = on_tap_spin;
+    assert_int_equal(nx_loop_fd_add(f.loop, &t.fd, EPOLLIN), NEXAR_OK);
+    assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + 5 * MS));
+    assert_true(t.spins <= 1); /* the last turn, at the deadline */
+    close_tap(&f, &t, other);
     end(&f);
 }
 
-static bool count_look(void *ctx)
+static bool count_call(void *ctx)
 {
     (*(unsigned *)ctx)++;
     return false;
 }
 
-/* While it yields, and not more often than was said. */
-static void test_who_yields_looks_for_a_better_place(void **state)
+static void test_a_wait_that_yields_may_migrate(void **state)
 {
     nx_event event = {0};
-    unsigned looks = 0;
+    unsigned calls = 0;
     fixture f;
 
     (void)state;
-    begin(&f, false);
-    nx_loop_set_spin(f.loop, 2 * MS);
-    nx_loop_set_crowd(f.loop, count_look, &looks, UINT64_C(3600) * 1000 * MS);
-    assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
-    assert_true((looks == 0) || (f.loop->crowded_ns > 0)); /* it was put off: others run here */
-    nx_loop_set_yield(f.loop, true);
-    for (int i = 0; i < 3; i++) {
+    for (int crowded = 0; crowded < 2; crowded++) {
+        begin(&f, false);
+        set_waits(&f, 2 * MS, crowded == 1);
+        nx_loop_set_migration(f.loop, count_call, &calls);
+        calls = 0;
+        for (int i = 0; (i < 1000) && (calls == 0); i++) {
+            assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
+        }
+        assert_true(calls > 0);
+        nx_loop_set_migration(f.loop, NULL, NULL);
+        calls = 0;
         assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
-        assert_true(looks <= 1);
+        assert_true(calls == 0);
+        end(&f);
     }
-    nx_loop_set_crowd(f.loop, count_look, &looks, 1);
-    looks = 0;
-    assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
-    assert_true(looks > 0);
-    nx_loop_set_crowd(f.loop, NULL, NULL, 0);
-    looks = 0;
-    assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS));
-    assert_true(looks == 0);
-    end(&f);
 }
 
-/* Two that share a core: who has spun for nothing sees whether it should be elsewhere, and if it
- * is there now, spins again before it sleeps. */
-static bool count_move(void *ctx)
+static bool take_a_while(void *ctx)
 {
-    (*(unsigned *)ctx)++;
-    return true;
+    const uint64_t until_ns = nx_now(&nx_clock_system) + MS;
+
+    while (nx_now(&nx_clock_system) < until_ns) {
+    }
+    return count_call(ctx);
 }
 
-static void test_who_has_spun_for_nothing_looks_for_another_place(void **state)
+/* One that takes 1 ms is not called again for 100 ms. */
+static void test_migrations_take_a_hundredth_of_the_time(void **state)
 {
-    nx_event event = {0};
-    unsigned looks = 0;
+    unsigned calls = 0;
     fixture f;
 
     (void)state;
     begin(&f, false);
-    nx_loop_set_spin(f.loop, MS / 10);
-    nx_loop_set_crowd(f.loop, count_look, &looks, 1);
-    for (int i = 0; (i < 100) && (looks == 0); i++) { /* a spin may end by being put off */
-        assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + 5 * MS));
-    }
-    assert_true(looks > 0);
-    assert_true(f.loop->misses > 0);
-    looks = 0;
-    f.loop->misses = 30;
-    nx_loop_set_crowd(f.loop, count_move, &looks, 1);
-    /* What it had learned where it was is forgotten; not so by a look between two yields, where
-     * others want this core. */
-    for (int i = 0; (i < 1000) && (f.loop->misses >= 30); i++) {
-        assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + 5 * MS));
-    }
-    assert_true((looks > 0) && (f.loop->misses < 30));
+    nx_loop_set_migration(f.loop, take_a_while, &calls);
+    const uint64_t begun_ns = nx_now(&nx_clock_system);
+
+    assert_false(nx_loop_migrate(f.loop, begun_ns));
+    assert_int_equal(calls, 1);
+    assert_false(nx_loop_migrate(f.loop, begun_ns + 99 * MS));
+    assert_int_equal(calls, 1);
+    assert_false(nx_loop_migrate(f.loop, begun_ns + 3600 * 1000 * MS));
+    assert_int_equal(calls, 2);
     end(&f);
 }
 
@@ -704,11 +676,10 @@ int main(void)
         cmocka_unit_test(test_a_removed_descriptor_gets_no_call_even_if_it_was_ready),
         cmocka_unit_test(test_a_ready_descriptor_ends_a_wait),
         cmocka_unit_test(test_memory_that_is_busy_does_not_hide_descriptors),
-        cmocka_unit_test(test_a_spin_that_never_finds_anything_becomes_short),
-        cmocka_unit_test(test_a_short_sleep_makes_the_next_spin_longer),
-        cmocka_unit_test(test_yields_are_never_taken_for_a_crowd),
-        cmocka_unit_test(test_who_yields_looks_for_a_better_place),
-        cmocka_unit_test(test_who_has_spun_for_nothing_looks_for_another_place),
+        cmocka_unit_test(test_a_short_sleep_makes_the_next_wait_poll_longer),
+        cmocka_unit_test(test_without_polling_a_wait_asks_no_source),
+        cmocka_unit_test(test_a_wait_that_yields_may_migrate),
+        cmocka_unit_test(test_migrations_take_a_hundredth_of_the_time),
         cmocka_unit_test(test_a_closed_descriptor_cannot_be_watched),
         cmocka_unit_test(test_without_memory_nothing_is_watched_and_nothing_is_lost),
     };

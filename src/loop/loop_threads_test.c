@@ -179,7 +179,7 @@ static void *run_worker(void *arg)
         case 2:
             nx_loop_unlock(w->loop);
             for (uint64_t n = 0; n < delay_ns / 100; n++) {
-                nx_loop_pause();
+                nx_cpu_pause();
             }
             nx_loop_lock(w->loop);
             nx_loop_kick(w->loop);

@@ -28,12 +28,9 @@
  * sleep (park, eventfd) remembers a signal that came first.
  */
 #include <assert.h>
-#include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/os/sys.h"
-#include "base/spin_backoff.h"
 #include "loop_inner.h"
 
 static bool by_background(const nx_loop *loop)
@@ -96,180 +93,88 @@ void nx_event_set(nx_loop *loop, nx_event *event)
     }
 }
 
-/* ---- spinning --------------------------------------------------------------- */
+/* ---- polling ---------------------------------------------------------------- */
 
-/* A spin that finds nothing costs CPU that somebody may need.  After every fourth
- * miss in a row it is halved, down to a 64th; a hit makes it whole again, and so
- * does a short sleep.  Every 64th is whole in any case. */
-enum { MISSES_PER_HALVING = 4, HALVINGS = 6, WHOLE_EVERY = 64 };
-/* Who slept for a short time only spins longer the next time.  (200 round trips by shared memory
- * after a pause, four ranks on two cores, two at work, on a virtual machine that was short of
- * cores: mean 3.2 ms before, 1.9 so; nine tenths within 7.9 and 3.8.) */
-static const nx_spin_backoff AWAKE = {.times = 4, .most_ns = 1000000};
+/* A poll that ends the wait reads the clock, which takes 20 ns, only now and then: the answer of an
+ * 8-byte message goes out that much earlier.  [polls; nexar bench pingpong -b 8] */
+enum { CLOCK_EVERY = 8 };
 
-static uint64_t spin_budget(nx_loop *loop)
+/* The real time at the last reading of the clock, or now if the loop's clock is another one. */
+static uint64_t real_now(const nx_loop *loop)
 {
-    uint64_t whole = atomic_load_explicit(&loop->spin_ns, memory_order_relaxed);
-
-    if (loop->awake_ns > whole) {
-        return loop->awake_ns;
-    }
-    if (loop->misses % WHOLE_EVERY == WHOLE_EVERY - 1) {
-        return whole;
-    }
-    return whole >> ((loop->misses < MISSES_PER_HALVING * HALVINGS)
-                         ? loop->misses / MISSES_PER_HALVING
-                         : HALVINGS);
+    return (loop->clock == &nx_clock_system) ? loop->now_ns : nx_now(&nx_clock_system);
 }
 
-/* A poll takes a microsecond or two.  One that took this long was put off its core:
- * somebody else needs it, perhaps the very peer that is waited for.  So for a while, and
- * for twice as long when it soon happens again, waits give their core away between two
- * polls.  (Two ranks beside two busy processes on two cores, 8-byte allreduce by shared
- * memory: 55 us asleep at once, 2 to 12 us so.  By QUIC, beside four, a round trip of
- * 400 us spinning, 50 us asleep at once or so.) */
-enum { PUT_OFF_NS = 200000, CROWDED_LEAST_NS = 10000000, CROWDED_MOST_NS = 1000000000 };
-enum { SOON_NS = 100000000 };
-/* With something found, it may also have been the work on it that took long.  Where that ends
- * the wait the clock, which takes 30 ns, is read every so many times only: the answer of an 8-byte
- * message goes out that much earlier. */
-enum { PUT_OFF_BUSY_NS = 1000000, CLOCK_EVERY = 8 };
-
-/* Times that this thread was put off its core by others of this machine, when it last
- * looked; -1: never. */
-static _Thread_local long put_off = -1;
-
-/* Whether it was since.  If not, a hypervisor may have taken the core away for a while, and
- * nobody here would have it.  (Not measured by itself.) */
-static bool was_put_off(void)
-{
-    const long before = put_off;
-    struct rusage usage;
-
-    if (getrusage(RUSAGE_THREAD, &usage) != 0) {
-        return true;
-    }
-    put_off = usage.ru_nivcsw;
-    return put_off != before;
-}
-
-static void note_crowd(nx_loop *loop, uint64_t now_ns)
-{
-    uint64_t span_ns = 2 * loop->crowded_ns;
-
-    if (nx_loop_fds_crowd(loop)) {
-        return; /* it was one of our own, who has this one for himself now */
-    }
-    if (now_ns - loop->crowded_until_ns > SOON_NS + loop->crowded_ns) {
-        span_ns = CROWDED_LEAST_NS;
-    }
-    loop->crowded_ns = (span_ns > CROWDED_MOST_NS) ? CROWDED_MOST_NS : span_ns;
-    loop->crowded_until_ns = now_ns + loop->crowded_ns;
-    put_off = -1; /* the yields from now on count too */
-}
-
-/* Now and then asks whether this is the right core; whether it is another one now. */
-static bool look_round(nx_loop *loop, uint64_t now_ns)
-{
-    if ((loop->look == NULL) || (now_ns - loop->looked_ns < loop->look_every_ns)) {
-        return false;
-    }
-    loop->looked_ns = now_ns;
-    return loop->look(loop->look_ctx);
-}
-
-static void yield_core(nx_loop *loop, uint64_t now_ns)
-{
-    (void)look_round(loop, now_ns);
-    (void)sched_yield();
-}
-
-/* Reads the loop's clock and returns the real time: mostly the same, and read once. */
 static uint64_t refresh_real(nx_loop *loop)
 {
-    uint64_t now_ns = nx_loop_refresh(loop);
-
-    return (loop->clock == &nx_clock_system) ? now_ns : nx_now(&nx_clock_system);
+    (void)nx_loop_refresh(loop);
+    return real_now(loop);
 }
 
-/* Polls until there is something, |event| is set, the clock reaches |until_ns| or
- * the budget is spent: only then is it false.  The budget is of real time, which was
- * |begin_ns| when it began: the loop's clock may stand. */
-static bool spin(nx_loop *loop, const nx_event *event, uint64_t until_ns, uint64_t begin_ns)
+/* What to do next; |now_ns| is real time. */
+static nx_wait_step next_step(const nx_loop *loop, uint64_t now_ns)
 {
-    const bool yields = atomic_load_explicit(&loop->yields, memory_order_relaxed) ||
-                        (begin_ns < loop->crowded_until_ns);
+    const nx_wait_step step = nx_wait_next(&loop->wait, now_ns);
+
+    if ((step == NX_WAIT_PARK) && (loop->policy.poll_ns > 0) && !loop->policy.crowded &&
+        (loop->expected_ns > loop->now_ns)) {
+        return NX_WAIT_YIELD;
+    }
+    return step;
+}
+
+/* Polls until there is something, |event| is set, the clock reaches |until_ns| or the policy parks:
+ * only then is it false. */
+static bool poll_for_a_while(nx_loop *loop, const nx_event *event, uint64_t until_ns)
+{
     const uint64_t since_ns = loop->now_ns;
-    uint64_t end_ns = begin_ns + spin_budget(loop), last_ns = begin_ns, polled_ns;
+    nx_wait_step step = next_step(loop, real_now(loop));
 
-    if (!yields && (put_off < 0)) {
-        (void)was_put_off();
-    }
-    if (!yields && (loop->expected_ns > since_ns) &&
-        (loop->expected_ns - since_ns > end_ns - begin_ns)) {
-        end_ns = begin_ns + (loop->expected_ns - since_ns);
-    }
-    do {
-        bool gave_way;
+    while (step != NX_WAIT_PARK) {
+        uint64_t now_ns;
 
-        if (nx_loop_fds_spin(loop, since_ns, yields)) {
-            if (event->set && (++loop->finds % CLOCK_EVERY != 0)) {
-                loop->misses = 0;
-                return true;
+        if (nx_loop_fds_spin(loop, since_ns, step == NX_WAIT_YIELD)) {
+            if (!event->set || loop->policy.crowded || (++loop->finds % CLOCK_EVERY == 0)) {
+                nx_wait_arrived(&loop->wait, refresh_real(loop));
             }
-            polled_ns = refresh_real(loop);
-            if (!yields && (polled_ns - last_ns > PUT_OFF_BUSY_NS) && was_put_off()) {
-                note_crowd(loop, polled_ns);
-            }
-            loop->misses = 0;
             return true;
         }
-        gave_way = nx_loop_give_way(loop);
+        (void)nx_loop_give_way(loop);
         if (event->set || (nx_loop_next_due(loop) == 0)) {
-            loop->misses = 0;
             return true;
         }
-        polled_ns = refresh_real(loop);
+        now_ns = refresh_real(loop);
         if ((loop->now_ns >= until_ns) || (nx_loop_next_due(loop) <= loop->now_ns)) {
             return true;
         }
-        if (yields) {
-            yield_core(loop, polled_ns);
-        } else {
-            nx_loop_pause();
+        step = next_step(loop, now_ns);
+        if (step == NX_WAIT_YIELD) {
+            (void)nx_loop_migrate(loop, now_ns);
         }
-        if (!gave_way && !yields && (polled_ns - last_ns > PUT_OFF_NS) && was_put_off()) {
-            note_crowd(loop, polled_ns);
-            return false;
-        }
-        last_ns = polled_ns;
-    } while (polled_ns < end_ns);
+        nx_wait_relax(step);
+    }
     return false;
 }
 
-/* The one that is waited for may need this very core: it gets it, and the spin goes on elsewhere.
- * Two that share a core do not come apart by themselves: each sleeps when it has spun, is woken by
- * the other and left where that one is.  (A round trip by QUIC: 140 us, which is two spins, for
- * hundreds of them, where it takes 20 on two cores.)  What was learned meanwhile does not count. */
-static bool spin_elsewhere(nx_loop *loop, const nx_event *event, uint64_t until_ns)
+/* The peer may need this very core: before it parks, the thread may go to another one, and polls
+ * there.  Two threads on one core do not separate otherwise: each sleeps when it has polled, and is
+ * woken where the other one runs. */
+static bool poll_elsewhere(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 {
-    uint64_t now_ns;
+    const uint64_t now_ns = refresh_real(loop);
 
-    if (atomic_load_explicit(&loop->yields, memory_order_relaxed)) {
+    if (loop->policy.crowded || !nx_loop_migrate(loop, now_ns)) {
         return false;
     }
-    now_ns = refresh_real(loop);
-    if (!nx_loop_fds_crowd(loop) && !look_round(loop, now_ns)) {
-        return false;
-    }
-    loop->misses = 0;
-    return spin(loop, event, until_ns, now_ns);
+    loop->wait = nx_wait_begin(&loop->policy, &loop->history, now_ns);
+    return poll_for_a_while(loop, event, until_ns);
 }
 
 /* ---- driving ---------------------------------------------------------------- */
 
-/* Sleeps in the kernel till |until_ns| at most and dispatches what there is then. */
-static void sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
+/* Sleeps in the kernel till |until_ns| at most and dispatches what there is then; whether there was
+ * anything. */
+static bool sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
 {
     uint64_t timeout_ns = nx_loop_span(loop->now_ns, until_ns);
     struct epoll_event ready[NX_LOOP_BATCH];
@@ -279,7 +184,7 @@ static void sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
         (void)nx_loop_fds_idle(loop, false);
         (void)nx_loop_fds_poll(loop);
         (void)nx_loop_refresh(loop);
-        return;
+        return true;
     }
     loop->sleeping = true;
     loop->sleep_until = until_ns;
@@ -290,36 +195,25 @@ static void sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
     (void)nx_loop_fds_idle(loop, false);
     read_if_written(loop->wake_fd, &loop->woken);
     nx_loop_fds_dispatch(loop, ready, n);
+    return n > 0;
 }
 
-/* A wait of |waited_ns| ended in a sleep. */
-static void learn(nx_loop *loop, uint64_t whole, uint64_t waited_ns)
+/* Polls, then sleeps, and learns from both. */
+static void poll_and_sleep(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 {
-    const bool brief = (waited_ns < nx_spin_backoff_most(AWAKE, whole)) || (waited_ns < 2 * whole);
-
-    loop->misses = brief ? 0 : loop->misses + 1;
-    loop->awake_ns = nx_spin_backoff_after(AWAKE, whole, waited_ns);
-}
-
-/* Spins, then sleeps, and learns from what came of it. */
-static void spin_and_sleep(nx_loop *loop, const nx_event *event, uint64_t until_ns)
-{
-    uint64_t whole = atomic_load_explicit(&loop->spin_ns, memory_order_relaxed);
-    uint64_t begin_ns;
-
-    if (whole == 0) {
-        sleep_and_dispatch(loop, until_ns);
+    if (loop->policy.poll_ns == 0) {
+        (void)sleep_and_dispatch(loop, until_ns);
         return;
     }
-    begin_ns = refresh_real(loop);
-    if (spin(loop, event, until_ns, begin_ns) || spin_elsewhere(loop, event, until_ns)) {
+    if (poll_for_a_while(loop, event, until_ns) || poll_elsewhere(loop, event, until_ns)) {
         return;
     }
     if (nx_loop_next_due(loop) < until_ns) {
         until_ns = nx_loop_next_due(loop);
     }
-    sleep_and_dispatch(loop, until_ns);
-    learn(loop, whole, nx_now(&nx_clock_system) - begin_ns);
+    const bool found = sleep_and_dispatch(loop, until_ns);
+
+    nx_wait_woken(&loop->wait, refresh_real(loop), found);
 }
 
 /* One turn of the driver; comes back by |until_ns|. */
@@ -336,7 +230,7 @@ static void drive(nx_loop *loop, const nx_event *event, uint64_t until_ns)
         (void)nx_loop_fds_poll(loop);
         (void)nx_loop_refresh(loop);
     } else {
-        spin_and_sleep(loop, event, until_ns);
+        poll_and_sleep(loop, event, until_ns);
     }
     nx_loop_run_timers(loop);
     nx_loop_run_tasks(loop);
@@ -344,25 +238,9 @@ static void drive(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 
 /* ---- looking without waiting -------------------------------------------------- */
 
-/* A look takes some 25 ns: the answer to a short message comes within 2 us where the cores are far
- * from each other.  The clock, which takes as long, is read now and then only. */
-enum { LOOKS = 100, LOOK_CLOCK_EVERY = 4 };
-/* Where waits give their core away some looks take less than that, if the answer comes from
- * another core: as long as they find it, and now and then.  (Two of four ranks on two cores, half
- * of a round trip of 8 B while the others sleep: 1.3 us, 0.8 so; while all four do that 4.6, as
- * before, and 5.6 if they looked each time.) */
-enum { LOOKS_YIELDING = 10, LOOK_AGAIN_EVERY = 32, LUCK = 8 };
-
-/* For a wait that gives its core away.  Who has found something looks again the next times; now and
- * then both sides have to try it at the same time to see whether it helps. */
-static unsigned looks_yielding(nx_loop *loop)
-{
-    if (loop->looking || (loop->looks % LOOK_AGAIN_EVERY == 0)) {
-        loop->luck = LUCK;
-    }
-    loop->looking = (loop->luck > 0);
-    return loop->looking ? LOOKS_YIELDING : 1;
-}
+/* The clock, which takes as long as a look, is read now and then only.  [looks; nexar bench
+ * pingpong -b 8] */
+enum { LOOK_CLOCK_EVERY = 4 };
 
 unsigned nx_loop_looks(nx_loop *loop)
 {
@@ -378,24 +256,20 @@ unsigned nx_loop_looks(nx_loop *loop)
     if (++loop->looks % LOOK_CLOCK_EVERY == 0) {
         (void)nx_loop_refresh(loop);
     }
-    if (atomic_load_explicit(&loop->spin_ns, memory_order_relaxed) == 0) {
+    if (loop->policy.crowded && !loop->history.answered) {
         return 1;
     }
-    return (atomic_load_explicit(&loop->yields, memory_order_relaxed) ||
-            (loop->now_ns < loop->crowded_until_ns))
-               ? looks_yielding(loop)
-               : LOOKS;
+    return 1 + atomic_load_explicit(&loop->polls_of_spin, memory_order_relaxed);
 }
 
 bool nx_loop_look_again(nx_loop *loop, unsigned *looks)
 {
     if ((*looks <= 1) || nx_loop_is_wanted(loop)) {
-        loop->luck -= (loop->luck > 0) ? 1 : 0;
-        loop->looking = false;
+        loop->history.answered = false;
         return false;
     }
     (*looks)--;
-    nx_loop_pause();
+    nx_cpu_pause();
     return true;
 }
 
@@ -417,6 +291,7 @@ static void take_over(nx_loop *loop, nx_waiter *self)
 {
     nx_loop_relieve_background(loop);
     loop->driver = self;
+    loop->wait = nx_wait_begin(&loop->policy, &loop->history, real_now(loop));
     atomic_store_explicit(&loop->app_drives, true, memory_order_relaxed);
 }
 

@@ -64,9 +64,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t how = nx_read_u8(&r);
     const uint32_t n = 2 + how % (MOST - 1);
     nx_board_self self = {0};
+    const nx_wait_policy waits = {.poll_ns = 1, .spin_ns = 1, .pause_ns = 1};
     nx_episode t = {.size = n,
                     .rank = (uint32_t)(how >> 4) % n,
-                    .spin_ns = 1,
+                    .waits = &waits,
+                    .clock = &nx_clock_system,
                     .deadline_ns = 1,
                     .check_ns = 1,
                     .self = &self};

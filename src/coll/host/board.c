@@ -4,44 +4,20 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/os/cpu.h"
 #include "base/os/sys.h"
-#include "base/spin_backoff.h"
 #include "base/text/sentence.h"
 #include "base/text/text.h"
+#include "base/wait/cpu.h"
 #include "damage.h"
 
 static const uint64_t MAGIC = UINT64_C(0x6e78626f61726431);
-enum { VERSION = 5 };
-
-/* Polls between two looks at the clock and at what is rare, about 2 us. */
-enum { POLLS = 64 };
-/* After so many of these the core is offered to others between them: somebody may be on
- * it who should not be, perhaps the very rank that is waited for. */
-enum { ALONE = 1 };
-/* And after so many more it is seen whether it is that one.  To go takes 50 to 100 us where the
- * other core is idle; who slept meanwhile would be woken on the core of the one that has gone: so
- * both spin for a while longer.  Where a hypervisor has no core at hand that happens all the same;
- * then they share one for some time, which costs 5 us for each operation. */
-enum { LOOK = 16 };
-#define PART_NS       UINT64_C(500000)
-#define PART_EVERY_NS UINT64_C(1000000)
-/* Where ranks outnumber cores: the core is given away for so long before sleeping, and after so
- * many times the clock is read, which takes a tenth of a yield.  A wake costs two system calls and
- * a switch, a yield one and a switch; and a core that has gone idle takes 40 us and more to come
- * back, in which others would go to sleep as well, and so on from one operation to the next.  (The
- * first 700 barriers of four ranks on two cores: 32 ms with four yields, up to 152, now 10.) */
-enum { YIELDS = 8 };
-#define YIELD_NS UINT64_C(100000)
-/* There, after so many operations, they see how they lie on the cores. */
-enum { SPREAD = 64 };
+enum { VERSION = 6 };
 
 size_t nx_board_bytes(uint32_t size)
 {
@@ -68,13 +44,12 @@ static void futex_wake(_Atomic uint32_t *word)
     nx_sys_futex(word, FUTEX_WAKE, INT_MAX, NULL);
 }
 
-/* Sleeps while |word| is |value|, until |deadline_ns| at most. */
-static void futex_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t deadline_ns)
+/* Sleeps while |word| is |value|, for |span_ns| of real time at most. */
+static void futex_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t span_ns)
 {
-    const struct timespec until = nx_sys_timespec(deadline_ns);
+    const struct timespec span = nx_sys_timespec(span_ns);
 
-    /* FUTEX_WAIT_BITSET takes a time of CLOCK_MONOTONIC, not a span. */
-    nx_sys_futex(word, FUTEX_WAIT_BITSET, value, (deadline_ns == 0) ? NULL : &until);
+    nx_sys_futex(word, FUTEX_WAIT, value, (span_ns == UINT64_MAX) ? NULL : &span);
 }
 
 static void ring(nx_board_rank *r)
@@ -184,52 +159,6 @@ nexar_err nx_episode_trouble(const nx_episode *t, char why[NX_BOARD_WHY])
     return ((err < NEXAR_OK) && (err >= NEXAR_EINTERNAL)) ? err : NEXAR_EPROTO;
 }
 
-/* ---- cores --------------------------------------------------------------------------- */
-
-/* How many ranks were there when they last said so. */
-static unsigned load_of(const void *ctx, uint32_t core)
-{
-    const nx_episode *t = ctx;
-    unsigned n = 0;
-
-    for (uint32_t rank = 0; rank < t->size; rank++) {
-        n += (atomic_load_explicit(&t->board->ranks[rank].core, memory_order_relaxed) == core + 1);
-    }
-    return n;
-}
-
-/* Says where this rank is. */
-static uint32_t note_core(const nx_episode *t)
-{
-    _Atomic uint32_t *core = &t->board->ranks[t->rank].core;
-    const uint32_t here = nx_cpu_here();
-
-    if (atomic_load_explicit(core, memory_order_relaxed) != here + 1) {
-        atomic_store_explicit(core, here + 1, memory_order_relaxed);
-    }
-    return here;
-}
-
-/* Ranks that yield to each other all have work to do, for the scheduler: it leaves three of
- * four on one core for long, and two of two, where a wake has brought one to the other's.  The
- * highest of them goes where fewer are.  (200 allreduces of 8 bytes by two ranks, of which one had
- * slept: 1100 us, now 300.) */
-static void spread(const nx_episode *t)
-{
-    const uint32_t here = note_core(t);
-    uint32_t to;
-
-    for (uint32_t rank = t->rank + 1; rank < t->size; rank++) {
-        if (atomic_load_explicit(&t->board->ranks[rank].core, memory_order_relaxed) == here + 1) {
-            return;
-        }
-    }
-    to = nx_cpu_least(here, load_of, t);
-    if ((to != here) && (load_of(t, to) + 1 < load_of(t, here)) && nx_cpu_go(to)) {
-        (void)note_core(t);
-    }
-}
-
 /* ---- waiting ------------------------------------------------------------------------- */
 
 /* What |t| waits for: that |*word|, of |rank|, is |value| or more. */
@@ -272,91 +201,41 @@ static nx_episode_end look_round(const nx_episode *t, const want *w)
     return end;
 }
 
-/* Whether another would like to run on this core.  What it has said of itself may be old: it may
- * sleep, or compute elsewhere by now.  To find out takes 10 us. */
-static bool is_shared(const nx_episode *t, uint32_t here)
+/* Polls |n| times. */
+static bool comes_within(const want *w, unsigned n)
 {
-    for (uint32_t rank = 0; rank < t->size; rank++) {
-        const nx_board_rank *r = &t->board->ranks[rank];
-        uint32_t core;
-
-        if ((rank != t->rank) &&
-            (atomic_load_explicit(&r->core, memory_order_relaxed) == here + 1) &&
-            nx_cpu_of((long)r->pid, &core) && (core == here)) {
-            return true;
-        }
+    while ((n > 0) && !is_there(w)) {
+        nx_cpu_pause();
+        n--;
     }
-    return false;
+    return n > 0;
 }
 
-/* Whether the ranks on this core come apart now. */
-static bool part(const nx_episode *t, uint64_t now_ns)
+/* Polls for as long as the policy says.  NX_EPISODE_ON: it is there, or the policy parks. */
+static nx_episode_end poll_for(const nx_episode *t, const want *w, nx_wait *wait)
 {
-    const uint32_t here = note_core(t);
+    const unsigned burst = t->waits->crowded ? 1 : nx_wait_polls_of_spin(t->waits);
+    uint64_t now_ns = wait->begun_ns;
+    nx_wait_step step;
 
-    if ((load_of(t, here) < 2) || (now_ns - t->self->migrated_ns < PART_EVERY_NS) ||
-        !is_shared(t, here)) {
-        return false;
-    }
-    t->self->migrated_ns = now_ns;
-    spread(t);
-    return true;
-}
+    while ((step = nx_wait_next(wait, now_ns)) != NX_WAIT_PARK) {
+        nx_episode_end end;
 
-/* Polls for |span_ns| at most, or until another has had time to leave this core. */
-static nx_episode_end spin(const nx_episode *t, const want *w, uint64_t span_ns, bool *there)
-{
-    uint64_t end_ns = 0, now_ns = 0;
-
-    for (unsigned round = 0;; round++) {
-        if (round >= ALONE) {
-            if (round % LOOK == ALONE) {
-                end_ns = part(t, now_ns) ? now_ns + PART_NS : end_ns;
-            }
-            (void)sched_yield();
+        if ((step == NX_WAIT_YIELD) && (t->loop != NULL)) {
+            (void)nx_loop_migrate_unlocked(t->loop, now_ns);
         }
-        for (int i = 0; i < POLLS; i++) {
-            if (is_there(w)) {
-                *there = true;
-                return NX_EPISODE_ON;
-            }
-#if defined(__x86_64__)
-            __builtin_ia32_pause();
-#endif
+        nx_wait_relax(step);
+        if (comes_within(w, burst)) {
+            nx_wait_arrived(wait, nx_now(t->clock));
+            return NX_EPISODE_ON;
         }
-        nx_episode_end end = look_round(t, w);
-        if (end != NX_EPISODE_ON) {
+        end = look_round(t, w);
+        now_ns = nx_now(t->clock);
+        if ((end != NX_EPISODE_ON) || ((t->deadline_ns != 0) && (now_ns >= t->deadline_ns))) {
             return end;
         }
-        now_ns = nx_now(&nx_clock_system);
-        end_ns = (end_ns == 0) ? now_ns + span_ns : end_ns;
-        if ((now_ns >= end_ns) || ((t->deadline_ns != 0) && (now_ns >= t->deadline_ns))) {
-            return NX_EPISODE_ON;
-        }
     }
-}
-
-/* Where ranks outnumber cores: lets others have the core for |span_ns| at most. */
-static nx_episode_end give_way(const want *w, uint64_t span_ns, bool *there)
-{
-    uint64_t end_ns = 0;
-
-    for (unsigned i = 1;; i++) {
-        (void)sched_yield();
-        if (is_there(w)) {
-            *there = true;
-            return NX_EPISODE_ON;
-        }
-        if (i % YIELDS != 0) {
-            continue;
-        }
-        const uint64_t now_ns = nx_now(&nx_clock_system);
-
-        end_ns = (end_ns == 0) ? now_ns + span_ns : end_ns;
-        if (now_ns >= end_ns) {
-            return NX_EPISODE_ON;
-        }
-    }
+    return NX_EPISODE_ON;
 }
 
 /* Sleeps until |rank| has published something, or the board breaks. */
@@ -374,23 +253,24 @@ static nx_episode_end doze(const nx_episode *t, const want *w)
     if (end != NX_EPISODE_ON) {
         return end;
     }
-    const uint64_t now_ns = nx_now(&nx_clock_system);
-    uint64_t until_ns = t->deadline_ns;
+    const uint64_t now_ns = nx_now(t->clock);
+    uint64_t span_ns = UINT64_MAX;
 
-    if ((until_ns != 0) && (now_ns >= until_ns)) {
+    if ((t->deadline_ns != 0) && (now_ns >= t->deadline_ns)) {
         return NX_EPISODE_LATE;
     }
     if (!nx_steps_are_well(t->board, t->self, t->rank)) {
         return NX_EPISODE_DAMAGED;
     }
-    if ((t->check_ns != 0) && ((until_ns == 0) || (until_ns - now_ns > t->check_ns))) {
-        until_ns = now_ns + t->check_ns; /* |asleep| may have been written over */
+    if (t->deadline_ns != 0) {
+        span_ns = t->deadline_ns - now_ns;
     }
-    futex_sleep(&r->bell, bell, until_ns);
+    if ((t->check_ns != 0) && (span_ns > t->check_ns)) {
+        span_ns = t->check_ns; /* |asleep| may have been written over */
+    }
+    futex_sleep(&r->bell, bell, span_ns);
     return NX_EPISODE_ON;
 }
-
-static const nx_spin_backoff PATIENCE = {.times = NX_BOARD_PATIENCE, .most_ns = 2000000};
 
 /* Sleeps until it is there. */
 static nx_episode_end sleep_for(const nx_episode *t, const want *w)
@@ -403,23 +283,25 @@ static nx_episode_end sleep_for(const nx_episode *t, const want *w)
     return end;
 }
 
-/* Stays awake for a while, then sleeps, and learns from what came of it. */
-static nx_episode_end stay_or_sleep(const nx_episode *t, const want *w)
+/* Polls, then sleeps, and learns from both. */
+static nx_episode_end poll_or_sleep(const nx_episode *t, const want *w)
 {
-    const uint64_t first_ns = (t->spin_ns != 0) ? t->spin_ns : YIELD_NS;
-    const uint64_t span_ns = (t->self->awake_ns != 0) ? t->self->awake_ns : first_ns;
-    bool there = false;
-    nx_episode_end end =
-        (t->spin_ns != 0) ? spin(t, w, span_ns, &there) : give_way(w, span_ns, &there);
+    nx_wait_history *history = &t->self->waits;
 
-    if (there || (end != NX_EPISODE_ON)) {
+    /* An answer that comes within a spin costs no look at the clock. */
+    if ((!t->waits->crowded || history->answered) &&
+        comes_within(w, nx_wait_polls_of_spin(t->waits))) {
+        history->answered = true;
+        return NX_EPISODE_ON;
+    }
+    nx_wait wait = nx_wait_begin(t->waits, history, nx_now(t->clock));
+    nx_episode_end end = poll_for(t, w, &wait);
+
+    if ((end != NX_EPISODE_ON) || is_there(w)) {
         return end;
     }
-    const uint64_t asleep_ns = nx_now(&nx_clock_system);
-
     end = sleep_for(t, w);
-    t->self->awake_ns =
-        nx_spin_backoff_after(PATIENCE, first_ns, span_ns + (nx_now(&nx_clock_system) - asleep_ns));
+    nx_wait_woken(&wait, nx_now(t->clock), end == NX_EPISODE_ON);
     return end;
 }
 
@@ -429,7 +311,7 @@ static nx_episode_end wait_for(const nx_episode *t, const want *w)
     nx_episode_end end = NX_EPISODE_ON;
 
     if (!is_there(w)) {
-        end = stay_or_sleep(t, w);
+        end = poll_or_sleep(t, w);
     }
     return is_there(w) ? NX_EPISODE_ON : end;
 }
@@ -460,11 +342,6 @@ void *nx_episode_open(const nx_episode *t)
 {
     nx_board_slot *s = nx_episode_slot(t, t->rank);
 
-    if (t->spin_ns != 0) {
-        (void)note_core(t);
-    } else if (t->number % SPREAD == 0) {
-        spread(t);
-    }
     (void)nx_slot_is_well(t->board, t->self, t->rank, (int)(t->turn & 1));
     t->self->copy.slots[t->turn & 1].seq = 0;
     atomic_store_explicit(&s->seq, 0, memory_order_relaxed);

@@ -80,6 +80,10 @@
 
 #include <nexar.h>
 
+#include "base/clock.h"
+#include "base/wait/wait_policy.h"
+#include "loop/loop.h"
+
 enum {
     NX_BOARD_RANKS = 64,
     NX_BOARD_LINE = 128, /* two lines: processors fetch them in pairs */
@@ -104,7 +108,6 @@ typedef struct nx_board_rank {
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t begun, engine;
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t step;
     _Atomic uint64_t left; /* the operation that has failed for it */
-    _Atomic uint32_t core; /* where it was lately, plus 1; 0: unknown */
     _Alignas(NX_BOARD_LINE) _Atomic uint32_t bell, asleep;
 
     /* Who it is: written before |mapped|.  |token| stands at |token_at| in its memory. */
@@ -149,9 +152,6 @@ static inline nx_board_slot *nx_board_slot_of(nx_board *b, uint32_t rank, uint64
     return &b->slots[2 * (size_t)rank + (turn & 1)];
 }
 
-/* How many times as long as at first it stays awake at most (spin_backoff.h). */
-enum { NX_BOARD_PATIENCE = 20 };
-
 /* What a rank has written into its cells. */
 typedef struct nx_board_copy {
     uint64_t begun, engine, step, left;
@@ -167,8 +167,7 @@ typedef struct nx_board_copy {
 
 /* What a rank knows of itself; its own, zero at first. */
 typedef struct nx_board_self {
-    uint64_t awake_ns;    /* how long it spins or yields now before it sleeps; 0: as at first */
-    uint64_t migrated_ns; /* when it last left a core, or was left on one */
+    nx_wait_history waits;
     nx_board_copy copy;
     _Atomic(const char *) damaged; /* a cell that was found changed; NULL: none */
 } nx_board_self;
@@ -179,9 +178,11 @@ typedef struct nx_episode {
     uint32_t rank, size;
     uint64_t number; /* of the operation */
     uint64_t turn;   /* how many were completed before */
-    uint64_t spin_ns;
+    const nx_wait_policy *waits;
+    const nx_clock *clock; /* of deadlines and waits */
+    nx_loop *loop;         /* for nx_loop_migrate_unlocked; NULL: waits stay on their core */
     nx_board_self *self;
-    uint64_t deadline_ns; /* on nx_clock_system; 0: none */
+    uint64_t deadline_ns; /* on |clock|; 0: none */
     uint64_t check_ns;    /* see "Damage"; 0: never */
 } nx_episode;
 

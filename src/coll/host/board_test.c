@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "rand.h"
 #include "unit.h"
+#include "waits.h"
 
 enum { RANKS = 4, TURNS = 3000, AHEAD = 64 };
 /* Where cores are scarce each turn may take as long as the kernel lets others run. */
@@ -32,13 +33,15 @@ typedef struct member {
 struct crowd {
     nx_board *board;
     member m[RANKS];
-    uint64_t spin_ns, began_ns;
+    nx_wait_policy waits;
+    uint64_t began_ns;
     _Atomic uint64_t last; /* number of an operation */
 };
 
 static void open_crowd(crowd *c, uint64_t spin_ns)
 {
-    *c = (crowd){.spin_ns = spin_ns, .began_ns = nx_now(&nx_clock_system), .last = TURNS};
+    *c = (crowd){
+        .waits = nxt_waits(spin_ns, false), .began_ns = nx_now(&nx_clock_system), .last = TURNS};
     assert_int_equal(posix_memalign((void **)&c->board, NX_BOARD_LINE, nx_board_bytes(RANKS)), 0);
     memset(c->board, 0, nx_board_bytes(RANKS));
     nx_board_init(c->board, RANKS, true);
@@ -46,8 +49,12 @@ static void open_crowd(crowd *c, uint64_t spin_ns)
     assert_false(nx_board_is(c->board, RANKS + 1));
     for (uint32_t i = 0; i < RANKS; i++) {
         c->m[i].crowd = c;
-        c->m[i].t = (nx_episode){
-            .board = c->board, .rank = i, .size = RANKS, .spin_ns = spin_ns, .self = &c->m[i].self};
+        c->m[i].t = (nx_episode){.board = c->board,
+                                 .rank = i,
+                                 .size = RANKS,
+                                 .waits = &c->waits,
+                                 .clock = &nx_clock_system,
+                                 .self = &c->m[i].self};
     }
 }
 
@@ -258,6 +265,32 @@ static void test_a_wait_ends_with_its_deadline(void **state)
     assert_int_equal(close_crowd(&c), NEXAR_OK);
 }
 
+/* A clock that moves by a microsecond whenever it is read. */
+static uint64_t tick(void *ctx)
+{
+    return *(uint64_t *)ctx += 1000;
+}
+
+static void test_a_wait_takes_its_time_from_the_clock_of_its_turn(void **state)
+{
+    uint64_t now_ns = UINT64_C(1) << 40;
+    const nx_clock clock = {.now_ns = tick, .ctx = &now_ns};
+
+    (void)state;
+    for (int crowded = 0; crowded < 2; crowded++) {
+        crowd c;
+        member *m = &c.m[0];
+
+        open_crowd(&c, 20000);
+        c.waits.crowded = (crowded == 1);
+        m->t.clock = &clock;
+        m->t.deadline_ns = now_ns + 10000; /* while it polls */
+        assert_int_equal(one_turn(m, 1, false), NX_EPISODE_LATE);
+        assert_true(now_ns < m->t.deadline_ns + 10000);
+        assert_int_equal(close_crowd(&c), NEXAR_OK);
+    }
+}
+
 /* Whoever has what it waited for does not mind what went wrong later. */
 static void test_what_is_there_counts_more_than_trouble(void **state)
 {
@@ -288,14 +321,12 @@ static void *come_late(void *arg)
             (void)nanosleep(&span, NULL);
         }
         m->wrong += (one_turn(m, number, false) != NX_EPISODE_ON);
-        m->wrong +=
-            (m->self.awake_ns != 0) && ((m->self.awake_ns < m->t.spin_ns) ||
-                                        (m->self.awake_ns > NX_BOARD_PATIENCE * m->t.spin_ns));
+        m->wrong += (m->self.waits.poll_ns > nx_wait_longest(m->t.waits));
     }
     return NULL;
 }
 
-static void test_patience_keeps_its_bounds(void **state)
+static void test_what_waits_learn_keeps_its_bound(void **state)
 {
     crowd c;
 
@@ -421,8 +452,9 @@ int main(void)
         cmocka_unit_test(test_trouble_wakes_all_and_says_why),
         cmocka_unit_test(test_trouble_is_said_in_one_line),
         cmocka_unit_test(test_a_wait_ends_with_its_deadline),
+        cmocka_unit_test(test_a_wait_takes_its_time_from_the_clock_of_its_turn),
         cmocka_unit_test(test_what_is_there_counts_more_than_trouble),
-        cmocka_unit_test(test_patience_keeps_its_bounds),
+        cmocka_unit_test(test_what_waits_learn_keeps_its_bound),
         cmocka_unit_test(test_a_rank_notices_what_another_has_written_into_its_cells),
         cmocka_unit_test(test_a_flag_that_was_written_over_loses_no_wake),
         cmocka_unit_test(test_a_reader_does_not_believe_what_cannot_be),

@@ -365,7 +365,9 @@ static void begin(nx_host_coll *d, const nx_coll_call *call, nx_host_call *s)
                      .size = g->size,
                      .number = d->last,
                      .turn = d->turns,
-                     .spin_ns = d->config.spin_ns,
+                     .waits = &d->config.waits,
+                     .clock = &nx_clock_system,
+                     .loop = hub->loop,
                      .self = &d->self,
                      .check_ns = d->config.check_ns,
                      .deadline_ns = (hub->timeout_ns == 0) ? 0 : d->begun_ns + hub->timeout_ns};

@@ -28,7 +28,7 @@ typedef struct nx_host_coll_config {
     nx_group *group;
     nx_board *board; /* of nx_board_bytes(size) bytes, from mmap; owned from here on */
     uint64_t token;  /* random */
-    uint64_t spin_ns;
+    nx_wait_policy waits;
     uint64_t check_ns; /* how often the board is looked over for damage: board.h */
     bool no_reading;   /* as if the memory of others could not be read */
     /* The process of |rank|, which says that its id is |pid|: one reference.  NULL: it cannot be

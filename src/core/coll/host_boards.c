@@ -97,7 +97,7 @@ static nexar_err use_board(nx_incarnation *inc, int fd, bool fresh)
     const size_t bytes = nx_board_bytes(inc->size);
     nx_host_coll_config config = {
         .group = &inc->group,
-        .spin_ns = inc->world->spin_ns,
+        .waits = inc->world->waits,
         .check_ns = nx_config_number(inc->world->config, NX_SET_HEARTBEAT_INTERVAL),
         .process = process,
         .lend = lend,
@@ -120,7 +120,7 @@ static nexar_err use_board(nx_incarnation *inc, int fd, bool fresh)
     config.board = at;
     nx_random_fill(&nx_random_system, &config.token, sizeof(config.token));
     if (fresh) {
-        nx_board_init(config.board, inc->size, config.spin_ns != 0);
+        nx_board_init(config.board, inc->size, nx_wait_is_cheap(&config.waits));
     }
     err = nx_board_is(config.board, inc->size)
               ? nx_host_coll_create(&config)

@@ -180,7 +180,7 @@ nexar_err nx_update_apply(const nx_update *u)
     if (err != NEXAR_OK) {
         return err;
     }
-    nx_world_set_spin(world);
+    nx_world_set_waits(world);
     nx_diagnosis_resize(world);
     drop_gone(u);
     nx_early_links_deliver(world);

@@ -219,7 +219,7 @@ nexar_err nx_upcalls_start_messages(nx_world *world)
     };
     nexar_err err;
 
-    nx_world_set_spin(world);
+    nx_world_set_waits(world);
     err = nx_msg_create(&world->msg, &mc);
     if (err != NEXAR_OK) {
         return err;

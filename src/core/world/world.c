@@ -26,16 +26,6 @@
 #include "transport_choice.h"
 #include "upcalls.h"
 
-/* Polls of a few microseconds catch most answers of a peer that runs; a wake on
- * another core costs 40 us on the machines that were measured. */
-#define SPIN_NS UINT64_C(50000)
-/* Where ranks outnumber cores, with yields between the polls.  4 ranks on 2 cores, QUIC,
- * median of a barrier in us, three runs: asleep at once 261, 268, 281; 200 us of yields
- * 171, 218, 236; 50 us nearly the same, 1 ms no better. */
-#define YIELD_NS UINT64_C(200000)
-/* How often, for each of them, a rank looks where the others are: 10 us each time. */
-#define PART_NS UINT64_C(2000000)
-
 static void on_seed(void *ctx, bool there, const char *why)
 {
     nx_world *world = ctx;
@@ -51,21 +41,15 @@ static void on_seed(void *ctx, bool there, const char *why)
 
 /* ---- making ----------------------------------------------------------------- */
 
-/* Where ranks outnumber cores each lets the others run meanwhile. */
-void nx_world_set_spin(nx_world *world)
+void nx_world_set_waits(nx_world *world)
 {
     char buf[NX_NUMBER_ROOM];
     const uint64_t asked = nx_setting_spin(nx_config_text(world->config, NX_SET_SPIN, buf));
     const bool crowded = !nx_core_count_for_all(world);
 
-    nx_loop_set_yield(world->loop, crowded);
-    nx_loop_set_crowd(world->loop, nx_core_count_part, world, nx_links_neighbours(world) * PART_NS);
-    if (asked != UINT64_MAX) {
-        nx_loop_set_spin(world->loop, asked);
-    } else {
-        nx_loop_set_spin(world->loop, crowded ? YIELD_NS : SPIN_NS);
-    }
-    world->spin_ns = (asked != UINT64_MAX) ? asked : crowded ? 0 : SPIN_NS;
+    world->waits = nx_wait_policy_make(nx_machine_costs_get(), asked, crowded);
+    nx_loop_set_policy(world->loop, &world->waits);
+    nx_loop_set_migration(world->loop, crowded ? nx_core_count_rebalance : NULL, world);
 }
 
 /* The world has formed: messages must be there before the first member connects,
@@ -183,7 +167,7 @@ void nx_world_teardown(nx_world *world)
         if (world->shm != NULL) {
             nx_shm_close(world->shm);
         }
-        nx_loop_set_crowd(world->loop, NULL, NULL, 0); /* it knows the members */
+        nx_loop_set_migration(world->loop, NULL, NULL); /* it knows the members */
         if (world->join != NULL) {
             nx_join_destroy(world->join);
         }

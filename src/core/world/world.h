@@ -60,7 +60,7 @@ typedef struct nx_world {
     struct nx_arena *arena;   /* arena.h: NULL until nexar_alloc ... */
     bool no_arena;            /* ... or if it cannot be had */
     struct nx_arenas *arenas; /* those of other ranks */
-    uint64_t spin_ns;         /* how long a wait polls; 0 where ranks outnumber cores */
+    nx_wait_policy waits;     /* of the loop and of host boards */
 
     uint32_t ids; /* that were given out for communicators */
 
@@ -114,7 +114,7 @@ const char *nx_world_peer_text(const nx_world *world, uint32_t peer, char *buf);
 uint32_t nx_world_rank(const nx_world *world, uint32_t slot);
 uint32_t nx_world_slot(const nx_world *world, uint32_t rank);
 /* How waits poll, for the ranks that there are now. */
-void nx_world_set_spin(nx_world *world);
+void nx_world_set_waits(nx_world *world);
 
 /* What finalize waits for (a send, a collective, a callback) has begun, or ended. */
 void nx_world_begin(nx_world *world);

@@ -8,12 +8,10 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/os/cpu.h"
 #include "base/os/sys.h"
 #include "shm_inner.h"
 
-enum { ACCEPTS = 16 };                             /* in one turn */
-static const uint64_t MOVE_NS = UINT64_C(2000000); /* between two moves */
+enum { ACCEPTS = 16 }; /* in one turn */
 static const uint64_t AGAIN_NS = UINT64_C(100000000);
 
 /* ---- noting what is to do ------------------------------------------------------------ */
@@ -55,17 +53,6 @@ void nx_shm_wake(nx_shm_link *link)
 
 /* ---- the task -------------------------------------------------------------------------- */
 
-/* Says where this thread runs, for on_bell_crowd. */
-static void note_core(nx_shm_link *link)
-{
-    _Atomic uint32_t *core = &nx_shm_way_out(link)->core;
-    const uint32_t here = nx_cpu_here() + 1;
-
-    if (atomic_load_explicit(core, memory_order_relaxed) != here) {
-        atomic_store_explicit(core, here, memory_order_relaxed);
-    }
-}
-
 void nx_shm_publish(nx_shm_link *link)
 {
     bool any = false;
@@ -75,7 +62,6 @@ void nx_shm_publish(nx_shm_link *link)
     }
     if (any) {
         nx_shm_wake(link);
-        note_core(link);
     }
 }
 
@@ -174,47 +160,6 @@ static bool on_bell_idle(nx_fd *fd, bool sleep)
     return sleep && poll_links(shm, true);
 }
 
-/* How many of the others were there when they last wrote. */
-static unsigned load_of(const void *ctx, uint32_t core)
-{
-    const nx_shm *shm = ctx;
-    unsigned n = 0;
-
-    nx_list_for_each (at, &shm->links) {
-        const nx_shm_link *link = nx_list_entry(at, nx_shm_link, links);
-
-        n += (link->state == NX_SHM_UP) &&
-             (atomic_load_explicit(&nx_shm_way_in(link)->core, memory_order_relaxed) == core + 1);
-    }
-    return n;
-}
-
-/* Two that poll on one core, each for the time that the scheduler gives it, do not part by
- * themselves for a long time: neither sleeps, and nobody is seen to wait.  (8 bytes there and
- * back: 7 us for tens of milliseconds, or 0.8 on two cores.)  The higher member goes. */
-static bool on_bell_crowd(nx_fd *fd)
-{
-    nx_shm *shm = nx_list_entry(fd, nx_shm, bell);
-    const uint32_t here = nx_cpu_here();
-    const uint64_t now_ns = nx_loop_now(shm->config.loop);
-
-    if (now_ns - shm->moved_ns < MOVE_NS) {
-        return false;
-    }
-    nx_list_for_each (at, &shm->links) {
-        nx_shm_link *link = nx_list_entry(at, nx_shm_link, links);
-
-        if ((link->state == NX_SHM_UP) && (link->member < shm->member) &&
-            (atomic_load_explicit(&nx_shm_way_in(link)->core, memory_order_relaxed) == here + 1)) {
-            const uint32_t to = nx_cpu_least(here, load_of, shm);
-
-            shm->moved_ns = now_ns;
-            return (to != here) && nx_cpu_go(to);
-        }
-    }
-    return false;
-}
-
 /* ---- callers ------------------------------------------------------------------------------ */
 
 /* There is no descriptor for the next caller: it is to see that at once, and go another
@@ -310,11 +255,8 @@ nexar_err nx_shm_open(nx_shm **out, const nx_shm_config *config)
     }
     shm->config = *config;
     shm->listener = (nx_fd){.fd = -1, .on_ready = on_listener_ready};
-    shm->bell = (nx_fd){.fd = -1,
-                        .on_ready = on_bell_ready,
-                        .on_spin = on_bell_spin,
-                        .on_idle = on_bell_idle,
-                        .on_crowd = on_bell_crowd};
+    shm->bell = (nx_fd){
+        .fd = -1, .on_ready = on_bell_ready, .on_spin = on_bell_spin, .on_idle = on_bell_idle};
     shm->again.on_expire = on_again;
     shm->spare = -1;
     nx_list_init(&shm->links);

@@ -60,7 +60,6 @@ typedef struct nx_segment_way {
     _Alignas(NX_SHM_LINE) _Atomic uint32_t asleep;
     _Alignas(NX_SHM_LINE) _Atomic uint32_t closed; /* nx_shm_closed */
     _Atomic uint32_t reads;                        /* nx_shm_reads, by its reader */
-    _Atomic uint32_t core; /* where its writer was when it last wrote, plus 1; 0: unknown */
     _Alignas(NX_SHM_LINE) nx_claim claims[NX_SHM_OFFERS];
     uint32_t last_len; /* written once, before |closed| says NX_SHM_DISMISSED */
     uint8_t last[NX_LAST_MAX];

@@ -194,10 +194,9 @@ struct nx_shm {
     nx_shm_offer offer;
     uint64_t member; /* 0: not started */
     nx_fd listener, bell;
-    int spare;         /* given up to turn a caller away where there are no more; -1: none */
-    nx_timer again;    /* accept has failed, and there is no spare one either */
-    bool asleep;       /* the loop is about to sleep, or does */
-    uint64_t moved_ns; /* when it last left a core to another */
+    int spare;      /* given up to turn a caller away where there are no more; -1: none */
+    nx_timer again; /* accept has failed, and there is no spare one either */
+    bool asleep;    /* the loop is about to sleep, or does */
     nx_list links;
     nx_map by_member; /* links that are pairing or up, not closed */
     nx_list guests;

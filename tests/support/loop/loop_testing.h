@@ -9,6 +9,7 @@
 
 #include "loop/loop_inner.h"
 #include "unit.h"
+#include "waits.h"
 
 #define MS UINT64_C(1000000)
 
@@ -41,10 +42,11 @@ static inline void must_come(nx_loop *loop, nx_event *event, const char *what)
 
 static inline nx_loop *make(uint64_t spin_ns)
 {
+    const nx_wait_policy policy = nxt_waits(spin_ns, false);
     nx_loop *loop = NULL;
 
     assert_int_equal(nx_loop_create(&loop, &nx_clock_system), NEXAR_OK);
-    nx_loop_set_spin(loop, spin_ns);
+    nx_loop_set_policy(loop, &policy);
     return loop;
 }
 

@@ -1,5 +1,5 @@
-/* cpu_test.c - a thread that goes to another core and keeps all of them. */
-#include "cpu.h"
+/* cpu_test.c - a thread that goes to another core and may still use all of them. */
+#include "base/wait/cpu.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -20,11 +20,11 @@ static void test_it_goes_to_every_core_that_it_may_use(void **state)
     (void)state;
     assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
     for (uint32_t core = 0; core < CPU_SETSIZE; core++) {
-        assert_int_equal(nx_cpu_go(core), CPU_ISSET(core, &own) != 0);
+        assert_int_equal(nx_cpu_migrate(core), CPU_ISSET(core, &own) != 0);
         assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
         assert_true(CPU_EQUAL(&own, &after));
     }
-    assert_true(CPU_ISSET(nx_cpu_here(), &own));
+    assert_true(CPU_ISSET(nx_cpu_current(), &own));
 }
 
 static void test_the_least_used_other_core_is_found(void **state)
@@ -36,7 +36,7 @@ static void test_the_least_used_other_core_is_found(void **state)
     for (uint32_t here = 0; here < CPU_SETSIZE; here++) {
         for (uint32_t core = 0; CPU_ISSET(here, &own) && (core < CPU_SETSIZE); core++) {
             if (CPU_ISSET(core, &own) && (core != here)) {
-                assert_int_equal(nx_cpu_least(here, by_number, &core), core);
+                assert_int_equal(nx_cpu_least_loaded(here, by_number, &core), core);
             }
         }
     }
@@ -44,7 +44,7 @@ static void test_the_least_used_other_core_is_found(void **state)
 
 static void test_a_thread_of_one_core_stays(void **state)
 {
-    const uint32_t here = nx_cpu_here();
+    const uint32_t here = nx_cpu_current();
     cpu_set_t own, one;
 
     (void)state;
@@ -52,7 +52,7 @@ static void test_a_thread_of_one_core_stays(void **state)
     CPU_ZERO(&one);
     CPU_SET(here, &one);
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-    assert_int_equal(nx_cpu_least(here, by_number, &here), here);
+    assert_int_equal(nx_cpu_least_loaded(here, by_number, &here), here);
     assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
 }
 

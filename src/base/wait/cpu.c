@@ -1,20 +1,20 @@
-/* cpu.c - moving by the set of cores that a thread may use, for a moment. */
-#include "cpu.h"
+/* cpu.c - migration by a momentary change of the affinity mask. */
+#include "base/wait/cpu.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "process.h"
+#include "base/os/process.h"
 
-uint32_t nx_cpu_here(void)
+uint32_t nx_cpu_current(void)
 {
     return (uint32_t)sched_getcpu();
 }
 
-uint32_t nx_cpu_least(uint32_t here, unsigned (*load)(const void *ctx, uint32_t core),
-                      const void *ctx)
+uint32_t nx_cpu_least_loaded(uint32_t here, unsigned (*load)(const void *ctx, uint32_t core),
+                             const void *ctx)
 {
     uint32_t best = here;
     unsigned least = 0;
@@ -36,7 +36,7 @@ uint32_t nx_cpu_least(uint32_t here, unsigned (*load)(const void *ctx, uint32_t 
     return best;
 }
 
-bool nx_cpu_go(uint32_t core)
+bool nx_cpu_migrate(uint32_t core)
 {
     cpu_set_t own, there;
 
@@ -48,6 +48,19 @@ bool nx_cpu_go(uint32_t core)
     }
     (void)sched_setaffinity(0, sizeof(own), &own);
     return true;
+}
+
+bool nx_cpu_avoid(uint32_t core)
+{
+    cpu_set_t others;
+
+    CPU_ZERO(&others);
+    for (uint32_t i = 0; i < CPU_SETSIZE; i++) {
+        if (i != core) {
+            CPU_SET(i, &others); /* the kernel drops those that do not exist */
+        }
+    }
+    return sched_setaffinity(0, sizeof(others), &others) == 0;
 }
 
 bool nx_cpu_of(long pid, uint32_t *core)

@@ -1,0 +1,222 @@
+/* machine_costs.c - two threads, one cache line, one futex. */
+#include "base/wait/machine_costs.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/os/sys.h"
+#include "base/wait/cpu.h"
+
+enum { LINE = 128, BATCHES = 8, BATCH = 64, HANDOVERS = 64, PARKS = 15 };
+/* No round waits longer for the other thread, and all of them together: a loaded machine leaves
+ * rounds out.  [ns; bounds the time of the first nexar_init] */
+#define ROUND_NS UINT64_C(100000)
+#define TOTAL_NS UINT64_C(4000000)
+
+typedef struct pair {
+    _Alignas(LINE) _Atomic uint32_t ball; /* odd: the helper's turn */
+    _Alignas(LINE) _Atomic uint32_t word; /* the helper sleeps on it */
+    _Alignas(LINE) _Atomic uint32_t asleep, awake;
+    atomic_bool playing, stop;
+    uint32_t core; /* of the thread that measures */
+} pair;
+
+static uint64_t now(void)
+{
+    return nx_now(&nx_clock_system);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return (a < b) ? a : b;
+}
+
+/* ---- the helper ----------------------------------------------------------------------- */
+
+static void *help(void *arg)
+{
+    pair *p = arg;
+
+    (void)nx_cpu_avoid(p->core); /* its own thread: no other is moved */
+    while (atomic_load(&p->playing)) {
+        const uint32_t ball = atomic_load(&p->ball);
+
+        if (ball % 2 == 1) {
+            atomic_store(&p->ball, ball + 1);
+        } else {
+            nx_cpu_pause();
+        }
+    }
+    for (uint32_t round = 0; !atomic_load(&p->stop); round++) {
+        atomic_store(&p->asleep, round + 1);
+        while ((atomic_load(&p->word) == round) && !atomic_load(&p->stop)) {
+            nx_sys_futex(&p->word, FUTEX_WAIT_PRIVATE, round, NULL);
+        }
+        atomic_store(&p->awake, round + 1);
+    }
+    return NULL;
+}
+
+/* Waits until |*word| is |value|.  False: it takes too long. */
+static bool await(_Atomic uint32_t *word, uint32_t value)
+{
+    const uint64_t until_ns = now() + ROUND_NS;
+
+    while (atomic_load(word) != value) {
+        if (now() >= until_ns) {
+            (void)sched_yield(); /* the helper may need this core */
+            return false;
+        }
+        nx_cpu_pause();
+    }
+    return true;
+}
+
+/* ---- one cost each -------------------------------------------------------------------- */
+
+static uint64_t measure_pause(void)
+{
+    _Atomic uint32_t cell = 0;
+    uint64_t best_ns = UINT64_MAX;
+
+    for (int i = 0; i < BATCHES; i++) {
+        const uint64_t begun_ns = now();
+
+        for (int k = 0; k < BATCH; k++) {
+            (void)atomic_load(&cell);
+            nx_cpu_pause();
+        }
+        best_ns = least(best_ns, now() - begun_ns);
+    }
+    return best_ns / BATCH + 1;
+}
+
+static uint64_t measure_yield(void)
+{
+    uint64_t best_ns = UINT64_MAX;
+
+    for (int i = 0; i < BATCH; i++) {
+        const uint64_t begun_ns = now();
+
+        (void)sched_yield();
+        best_ns = least(best_ns, now() - begun_ns);
+    }
+    return best_ns;
+}
+
+/* Half a round trip of the ball.  UINT64_MAX: no round ended in time. */
+static uint64_t measure_handover(pair *p, uint64_t until_ns)
+{
+    uint64_t best_ns = UINT64_MAX;
+    uint32_t ball = 0;
+
+    for (int i = 0; (i < HANDOVERS) && (now() < until_ns); i++) {
+        const uint64_t begun_ns = now();
+
+        atomic_store(&p->ball, ball + 1);
+        if (await(&p->ball, ball + 2)) {
+            best_ns = least(best_ns, (now() - begun_ns) / 2);
+        } else {
+            while ((atomic_load(&p->ball) != ball + 2) && (now() < until_ns)) {
+                (void)sched_yield();
+            }
+        }
+        ball += 2;
+    }
+    return best_ns;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* The helper says that it is about to sleep: gives it time to do so. */
+static void let_sleep(void)
+{
+    for (int i = 0; i < BATCH; i++) {
+        (void)sched_yield();
+    }
+}
+
+/* The median time from a wake-up until the woken thread runs: a wake-up on the core of the waker is
+ * cheaper than usual, so that the least would say too little. */
+static uint64_t measure_park(pair *p, uint64_t until_ns)
+{
+    uint64_t spans[PARKS];
+    size_t n = 0;
+
+    for (uint32_t round = 1; (round <= PARKS) && (now() < until_ns); round++) {
+        while ((atomic_load(&p->asleep) != round) && (now() < until_ns)) {
+            (void)sched_yield();
+        }
+        let_sleep();
+
+        const uint64_t begun_ns = now();
+
+        atomic_store(&p->word, round);
+        nx_sys_futex(&p->word, FUTEX_WAKE_PRIVATE, 1, NULL);
+        if (await(&p->awake, round)) {
+            spans[n++] = now() - begun_ns;
+        }
+    }
+    qsort(spans, n, sizeof(spans[0]), compare);
+    return (n > 0) ? spans[n / 2] : ROUND_NS;
+}
+
+/* ---- all of them ---------------------------------------------------------------------- */
+
+static void measure_pair(pair *p, nx_machine_costs *out)
+{
+    const uint64_t until_ns = now() + TOTAL_NS;
+    const uint64_t handover_ns = measure_handover(p, until_ns);
+
+    atomic_store(&p->playing, false);
+    /* Of threads on one core, or when none came back: a hand-over shows in the next poll. */
+    out->handover_ns = (handover_ns == UINT64_MAX) ? out->pause_ns : handover_ns;
+    out->park_ns = measure_park(p, until_ns + TOTAL_NS);
+}
+
+static nx_machine_costs costs;
+
+static void measure(void)
+{
+    static pair p;
+    sigset_t all, before;
+    pthread_t helper;
+    int code;
+
+    costs = (nx_machine_costs){.pause_ns = measure_pause(), .yield_ns = measure_yield()};
+    costs.handover_ns = costs.pause_ns;
+    costs.park_ns = ROUND_NS;
+    atomic_store(&p.playing, true);
+    p.core = nx_cpu_current();
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    code = pthread_create(&helper, NULL, help, &p);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0) {
+        return;
+    }
+    measure_pair(&p, &costs);
+    atomic_store(&p.stop, true);
+    atomic_fetch_add(&p.word, 1);
+    nx_sys_futex(&p.word, FUTEX_WAKE_PRIVATE, 1, NULL);
+    (void)pthread_join(helper, NULL);
+}
+
+const nx_machine_costs *nx_machine_costs_get(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, measure);
+    return &costs;
+}

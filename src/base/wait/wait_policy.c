@@ -1,0 +1,122 @@
+/* wait_policy.c - spin, yield, park. */
+#include "base/wait/wait_policy.h"
+
+#include <sched.h>
+
+#include "base/wait/cpu.h"
+
+/* A short message and its answer take this many hand-overs of a cache line: two in each direction
+ * for head and data, and as many for the counters of the ring.  [hand-overs; counted] */
+enum { ANSWER_HANDOVERS = 16 };
+/* A sleep that is shorter than so many parks lengthens the next polling.  [parks; src/base/wait/
+ * wait_policy_test.c holds the bound] */
+enum { SHORT_SLEEP_PARKS = 16 };
+/* Weight of the latest gap between arrivals: one part in so many.  [1; an exponential average] */
+enum { GAP_WEIGHT = 8 };
+
+nx_wait_policy nx_wait_policy_make(const nx_machine_costs *costs, uint64_t asked_ns, bool crowded)
+{
+    const uint64_t poll_ns = (asked_ns == NX_WAIT_AUTO) ? costs->park_ns : asked_ns;
+    const uint64_t answer_ns = ANSWER_HANDOVERS * costs->handover_ns;
+
+    return (nx_wait_policy){.poll_ns = poll_ns,
+                            .spin_ns = (answer_ns < poll_ns) ? answer_ns : poll_ns,
+                            .pause_ns = costs->pause_ns,
+                            .crowded = crowded};
+}
+
+uint64_t nx_wait_longest(const nx_wait_policy *policy)
+{
+    return SHORT_SLEEP_PARKS * policy->poll_ns;
+}
+
+static unsigned polls(const nx_wait_policy *policy, uint64_t span_ns)
+{
+    const uint64_t n = span_ns / ((policy->pause_ns > 0) ? policy->pause_ns : 1);
+
+    return (n < UINT32_MAX) ? (unsigned)n : UINT32_MAX;
+}
+
+unsigned nx_wait_polls_of_spin(const nx_wait_policy *policy)
+{
+    return polls(policy, policy->spin_ns);
+}
+
+unsigned nx_wait_polls_of_park(const nx_wait_policy *policy)
+{
+    return polls(policy, policy->poll_ns);
+}
+
+nx_wait nx_wait_begin(const nx_wait_policy *policy, nx_wait_history *history, uint64_t now_ns)
+{
+    return (nx_wait){.policy = policy, .history = history, .begun_ns = now_ns, .since_ns = now_ns};
+}
+
+/* How long this wait polls. */
+static uint64_t budget(const nx_wait *w)
+{
+    const uint64_t learned_ns = w->history->poll_ns;
+
+    return (learned_ns > w->policy->poll_ns) ? learned_ns : w->policy->poll_ns;
+}
+
+nx_wait_step nx_wait_next(const nx_wait *w, uint64_t now_ns)
+{
+    const nx_wait_policy *p = w->policy;
+    const bool pays = (w->gap_ns <= p->poll_ns);
+    const uint64_t idle_ns = now_ns - w->since_ns;
+
+    if ((p->poll_ns == 0) || ((pays ? idle_ns : now_ns - w->begun_ns) >= budget(w))) {
+        return NX_WAIT_PARK;
+    }
+    if ((idle_ns >= p->spin_ns) || (p->crowded && !w->history->answered)) {
+        return NX_WAIT_YIELD;
+    }
+    return NX_WAIT_SPIN;
+}
+
+void nx_wait_relax(nx_wait_step step)
+{
+    if (step == NX_WAIT_SPIN) {
+        nx_cpu_pause();
+    } else if (step == NX_WAIT_YIELD) {
+        (void)sched_yield();
+    }
+}
+
+/* One long gap, such as a preemption, counts for little: it is taken for twice a park. */
+static void note_gap(nx_wait *w, uint64_t now_ns)
+{
+    const uint64_t most_ns = 2 * w->policy->poll_ns, span_ns = now_ns - w->since_ns;
+    const uint64_t gap_ns = (span_ns < most_ns) ? span_ns : most_ns;
+
+    if (w->arrived) {
+        w->gap_ns =
+            (w->gap_ns == 0) ? gap_ns : w->gap_ns - w->gap_ns / GAP_WEIGHT + gap_ns / GAP_WEIGHT;
+    }
+    w->arrived = true;
+    w->since_ns = now_ns;
+}
+
+void nx_wait_arrived(nx_wait *w, uint64_t now_ns)
+{
+    w->history->answered = (now_ns - w->since_ns <= w->policy->spin_ns);
+    note_gap(w, now_ns);
+}
+
+void nx_wait_woken(nx_wait *w, uint64_t now_ns, bool found)
+{
+    const uint64_t span_ns = now_ns - w->since_ns, longest_ns = nx_wait_longest(w->policy);
+
+    w->history->answered = false;
+    if (span_ns >= longest_ns) {
+        w->history->poll_ns = 0;
+    } else if (w->gap_ns <= w->policy->poll_ns) {
+        w->history->poll_ns = (2 * span_ns < longest_ns) ? 2 * span_ns : longest_ns;
+    }
+    if (found) {
+        note_gap(w, now_ns);
+    } else {
+        w->since_ns = now_ns;
+    }
+}

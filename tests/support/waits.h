@@ -1,0 +1,13 @@
+/* waits.h - wait policies for tests: nothing is measured. */
+#ifndef NXT_WAITS_H
+#define NXT_WAITS_H
+
+#include "base/wait/wait_policy.h"
+
+static inline nx_wait_policy nxt_waits(uint64_t poll_ns, bool crowded)
+{
+    return (nx_wait_policy){
+        .poll_ns = poll_ns, .spin_ns = poll_ns / 8, .pause_ns = 20, .crowded = crowded};
+}
+
+#endif /* NXT_WAITS_H */
