@@ -798,6 +798,39 @@ NEXAR_API nexar_err nexar_comm_dup(nexar_comm *comm, nexar_comm **out);
 NEXAR_API nexar_err nexar_comm_split_host(nexar_comm *comm, nexar_comm **host);
 
 /*
+ * Creates a communicator of the |n| ranks of |parent| listed in |ranks|, in that order.  Only the
+ * listed ranks call, with equal lists and equal |tag|; no message goes to or comes from the other
+ * ranks.  The call takes one round trip to the leader, one of the listed ranks.
+ *
+ * A rank is in one creation at a time for each |parent| and |tag|.  Creations that share a rank and
+ * overlap in time therefore need different tags; all others may use the same.  The device of
+ * |parent| carries over.  When a listed rank fails or leaves during the call, the call ends on the
+ * others.  If that rank is the leader, some of them may have |*out|, and its operations end with
+ * NEXAR_EREVOKED or NEXAR_EPEER.
+ *
+ * NEXAR_EINVAL
+ *     A pointer is NULL; a rank is out of range or listed twice; the caller is not listed; another
+ *     thread is in this call on |parent| with |tag|.
+ * NEXAR_EMISMATCH
+ *     The lists of two ranks differ and each of the two waits for the other.  All ranks of both
+ *     lists get the error.
+ * NEXAR_EPEER
+ *     A listed rank has failed or left.
+ * NEXAR_EREVOKED
+ *     |parent| was revoked or rebuilt, or a listed rank has freed it.
+ * NEXAR_ETIMEDOUT
+ *     "collective_timeout" passed before all had called.  All listed ranks get the error, also
+ *     those that call later.
+ * NEXAR_ENOTSUP
+ *     No communicator id is left, as in nexar_comm_split().
+ * NEXAR_ENOMEM
+ *     This rank has not begun, or another rank had no memory; or this rank has left the world, as
+ *     the sentence says then, and the other ranks see it as failed.
+ */
+NEXAR_API nexar_err nexar_comm_create(nexar_comm *parent, const int ranks[], size_t n, uint64_t tag,
+                                      nexar_comm **out);
+
+/*
  * Returns where |rank| of |comm| runs.  A host is a machine and network namespace with one
  * "host_id", whatever "transports" says: its ranks can share memory.  Hosts are numbered from 0 in
  * the order of their lowest ranks, the ranks of a host from 0 in rank order.  The call is local.

@@ -26,6 +26,7 @@ enum {
     NX_CONTROL_WAITS = NX_FRAME_OTHER + 12,    /* asks whether the receiver has detached:
                                                   coll/group/group.h */
     NX_CONTROL_END_JOB = NX_FRAME_OTHER + 13,  /* core/job_end/job_abort_frame.h */
+    NX_CONTROL_CREATE = NX_FRAME_OTHER + 14,   /* cluster/creation/creation_frame.h */
 };
 
 #endif /* NX_CONTROL_H */

@@ -9,6 +9,7 @@
 #include "comm.h"
 #include "core/agreement/agreement.h"
 #include "core/coll/host_boards.h"
+#include "core/create/create.h"
 #include "core/failure/failure.h"
 #include "core/recovery/auto_shrink.h"
 #include "core/recovery/recovery.h"
@@ -149,6 +150,7 @@ void nx_incarnation_close(nx_incarnation *inc)
         nx_request_done(nx_list_entry(at, nexar_request, due));
     }
     nx_list_remove(&inc->link);
+    nx_create_revoked(inc, "the parent was freed");
     nx_agreement_closed(inc);
     nx_auto_shrink_close(inc);
     nx_incarnation_direct_fini(inc);
@@ -210,6 +212,7 @@ static const char why[] = "the communicator was revoked";
 void nx_incarnation_end_messages(nx_incarnation *inc)
 {
     inc->revoked = true;
+    nx_create_revoked(inc, why);
     nx_msg_fail_context(inc->world->msg, nx_incarnation_user(inc), false, NEXAR_EREVOKED, why);
     if (inc->world->rpc != NULL) {
         nx_rpc_fail_comm(inc->world->rpc, inc->id, NEXAR_EREVOKED, why);

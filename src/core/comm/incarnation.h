@@ -30,6 +30,7 @@
 #define NX_INCARNATION_H
 
 #include "cluster/commit.h"
+#include "cluster/creation/creation_frame.h"
 #include "coll/group/group.h"
 #include "core/world/world.h"
 
@@ -82,10 +83,11 @@ struct nx_incarnation {
 
     /* The identity. */
     uint32_t id, rank, size;
-    unsigned epoch;      /* how many of |comm| came before it */
-    uint32_t *peers;     /* by rank: the slot; NULL: the same */
-    nx_hosts *hosts;     /* on which its ranks are; the same on each of them */
-    nexar_change change; /* made by the recovery that led to it; without one: of nobody */
+    unsigned epoch;          /* how many of |comm| came before it */
+    uint32_t *peers;         /* by rank: the slot; NULL: the same */
+    nx_hosts *hosts;         /* on which its ranks are; the same on each of them */
+    nexar_change change;     /* made by the recovery that led to it; without one: of nobody */
+    nx_creation_key created; /* if nexar_comm_create made it; otherwise zeros */
 
     /* What runs on it. */
     nx_group group;              /* collectives */

@@ -9,6 +9,7 @@
 #include "core/agreement/agreement.h"
 #include "core/comm/comm.h"
 #include "core/comm/early_replay.h"
+#include "core/create/create.h"
 #include "core/failure/failure_inner.h"
 #include "core/recovery/recovery.h"
 #include "core/update/update.h"
@@ -214,6 +215,7 @@ static void expel(nx_failure *f, const char *why)
     }
     nx_registry_on_failed(world->hub, world->self, NEXAR_EPEER, why);
     nx_agreement_failed(world, world->self);
+    nx_create_gone(world, world->self, why);
     with_members(world, world->self, nx_failure_check_alone);
     nx_recovery_abort(world, why);
 }
@@ -250,6 +252,7 @@ void nx_fail_pending_failed(nx_failure *f, uint32_t rank)
     with_members(world, rank, nx_failure_check_alone);
     with_members(world, rank, nx_recovery_on_failure);
     with_members(world, rank, call_for_comm);
+    nx_create_gone(world, rank, sentence);
     nx_update_on_death(world);
 }
 
@@ -298,6 +301,11 @@ void nx_failure_opened(nx_incarnation *inc)
 
 void nx_fail_pending_left(nx_failure *f, uint32_t rank)
 {
+    char sentence[NX_PEER_TEXT + 16], text[NX_PEER_TEXT];
+
+    (void)nx_sentence(sentence, sizeof(sentence), "%s has left",
+                      nx_world_peer_text(f->world, rank, text));
+    nx_create_gone(f->world, rank, sentence);
     nx_agreement_left(f->world);
     with_members(f->world, rank, nx_failure_check_alone);
     with_members(f->world, rank, nx_recovery_wake); /* who waits for its word looks again */

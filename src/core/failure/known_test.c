@@ -205,6 +205,18 @@ static nexar_err split(nexar_comm *c, int color)
 CALL(do_split, split(c, 1))
 CALL(do_dup, split(c, -1))
 
+static nexar_err create(nexar_comm *c)
+{
+    const int ranks[] = {2, 0, 1};
+    nexar_comm *made = NULL;
+    const nexar_err err = nexar_comm_create(c, ranks, 3, 1, &made);
+
+    nexar_comm_free(made);
+    return err;
+}
+
+CALL(do_create, create(c))
+
 typedef enum who {
     WITH_EACH, /* the survivors call it with the victim, which does nothing */
     WITH_ONE,  /* so does one of them, on a communicator of it and the victim */
@@ -278,6 +290,7 @@ static const row all[] = {
     {"alltoall, long", do_alltoall_long, TOGETHER},
     {"split", do_split, TOGETHER},
     {"dup", do_dup, TOGETHER},
+    {"create", do_create, TOGETHER},
 };
 enum { ROWS = sizeof(all) / sizeof(all[0]) };
 

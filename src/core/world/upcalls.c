@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/text/sentence.h"
 #include "core/comm/comm.h"
+#include "core/create/create.h"
 #include "core/failure/failure.h"
 #include "core/failure/process_exit.h"
 #include "core/job_end/job_abort.h"
@@ -45,6 +46,7 @@ static void on_control(void *ctx, uint32_t peer, const void *data, size_t len)
 
     if (!nx_job_abort_on_control(world, peer, data, len) &&
         !nx_registry_on_control(world->hub, peer, data, len) &&
+        !nx_create_on_control(world, peer, data, len) &&
         !nx_diagnosis_on_control(world, peer, data, len) &&
         !nx_failure_on_control(world, peer, data, len)) {
         nx_log(NX_LOG_DEBUG, "peer %" PRIu32 " sent a control frame of a kind unknown here", peer);
@@ -226,6 +228,7 @@ nexar_err nx_upcalls_start_messages(nx_world *world)
     }
     hc.msg = world->msg;
     err = nx_registry_create(&world->hub, &hc);
+    err = (err == NEXAR_OK) ? nx_create_open(world) : err;
     return (err == NEXAR_OK) ? nx_failure_start(world) : err;
 }
 

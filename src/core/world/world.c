@@ -15,6 +15,7 @@
 #include "core/comm/arena.h"
 #include "core/comm/comm.h"
 #include "core/core_count.h"
+#include "core/create/create.h"
 #include "core/failure/failure.h"
 #include "core/failure/process_exit.h"
 #include "core/launcher/rendezvous.h"
@@ -176,6 +177,7 @@ void nx_world_teardown(nx_world *world)
         nx_rpc_destroy(world->rpc);
         nx_failure_stop(world);
         nx_comms_free(world);
+        nx_create_stop(world);
         nx_messages_free(world);
         nx_runners_free(world);
         nx_host_coll_close_passes(world->passes);

@@ -19,6 +19,7 @@
 #include "rpc/rpc.h"
 #include "transport/shm/shm.h"
 
+typedef struct nx_creations nx_creations;         /* core/create/create.h */
 typedef struct nx_diagnosis nx_diagnosis;         /* diagnosis.h */
 typedef struct nx_process_exits nx_process_exits; /* process_exit.h */
 typedef struct nx_failure nx_failure;             /* failure.h */
@@ -56,6 +57,7 @@ typedef struct nx_world {
     nx_list spare;                   /* memory of messages' requests to use again: p2p_request.c */
     unsigned nspare;
 
+    nx_creations *creations;  /* communicators that are made from lists */
     struct nx_passes *passes; /* direct.h; NULL until there are some */
     struct nx_arena *arena;   /* arena.h: NULL until nexar_alloc ... */
     bool no_arena;            /* ... or if it cannot be had */
@@ -126,7 +128,8 @@ void nx_world_part(nx_incarnation *inc);
 /* There is a link to |peer|: the same. */
 void nx_world_part_from(nx_world *world, uint32_t peer);
 /* Ranks from which receives and probes have waited for since the last call are asked whether they
- * have detached from the communicator. A receive from any source asks one rank not known to have. */
+ * have detached from the communicator. A receive from any source asks one rank not known to have.
+ */
 void nx_world_inquire(nx_world *world);
 
 /* Runs |job| on a thread of the world's, without the lock.  NEXAR_ENOMEM,

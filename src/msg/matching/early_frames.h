@@ -41,6 +41,7 @@
 typedef enum nx_early_kind {
     NX_EARLY_CONTROL,  /* control frames; id of a communicator; from a slot */
     NX_EARLY_FINISHED, /* "no message of this communicator follows" (nx_msg_config); the same */
+    NX_EARLY_CREATION, /* frames of creations; parent and tag (cluster/creation); from a slot */
     NX_EARLY_LINK,     /* frames of a link; id of a member; from that member */
     NX_EARLY_KINDS
 } nx_early_kind;
@@ -49,7 +50,8 @@ typedef enum nx_early_kind {
 enum {
     NX_EARLY_CONTROL_SENDER = 1 << 20, /* thousands of frames of a rank that is ahead */
     NX_EARLY_FINISHED_SENDER = 1 << 16,
-    NX_EARLY_LINK_SENDER = 1 << 16, /* a link without credit carries far less */
+    NX_EARLY_CREATION_SENDER = 1 << 18, /* more than a thousand calls */
+    NX_EARLY_LINK_SENDER = 1 << 16,     /* a link without credit carries far less */
     NX_EARLY_TOTAL = 1 << 26
 };
 #define NX_EARLY_STALE_NS UINT64_C(600000000000)

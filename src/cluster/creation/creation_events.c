@@ -1,0 +1,294 @@
+/* creation_events.c - frames of creations. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/text/sentence.h"
+#include "cluster/creation/creation_inner.h"
+
+static const char freed[] = "a rank of the list has freed the parent, or it was revoked there";
+
+/* ---- frames for what has not begun here --------------------------------------------------------
+ */
+
+/* Under which the frames of a parent and a tag are kept. */
+static uint64_t early_id(const nx_creation_key *key)
+{
+    const uint32_t words[] = {key->parent, (uint32_t)(key->tag >> 32), (uint32_t)key->tag};
+
+    return nx_creation_print(words, 3) | UINT64_C(1) << 63; /* the id of no communicator */
+}
+
+static nexar_err keep(nx_creations *cs, uint32_t from, const nx_creation_frame *f, uint64_t now_ns)
+{
+    const nx_early_key at = {
+        .kind = NX_EARLY_CREATION, .id = early_id(&f->key), .from = (uint64_t)from};
+    uint8_t buf[NX_CREATION_FRAME_MAX];
+    const nx_bytes bytes = {.ptr = buf, .len = nx_creation_encode(f, buf, sizeof(buf))};
+    nexar_err err = nx_early_keep(cs->early, &at, &bytes, 1, now_ns);
+
+    if (err == NEXAR_ENOMEM) { /* it fails for all, and for this rank when it calls */
+        nx_creation_tell(cs, from, &f->key, err, "a rank of the list has no memory for it");
+        err = nx_creation_refuse(cs, &f->key, err,
+                                 "there was no memory for the call of another rank", NULL, true);
+        (void)(err != NEXAR_OK || nx_creation_refused(cs, &f->key, from));
+    }
+    return err;
+}
+
+/* What a replay needs. */
+typedef struct replay {
+    nx_creations *cs;
+    uint64_t now_ns;
+} replay;
+
+static void again(void *ctx, const nx_early_frame *frame)
+{
+    const replay *r = ctx;
+
+    /* Without memory its sender was told, or finds this rank gone. */
+    (void)!nx_creations_frame(r->cs, (uint32_t)frame->key.from, frame->data, frame->len,
+                              (r->now_ns != 0) ? r->now_ns : frame->came_ns);
+}
+
+void nx_creation_replay(nx_creations *cs, const nx_creation_key *key, uint64_t now_ns)
+{
+    replay r = {.cs = cs, .now_ns = now_ns};
+
+    nx_early_deliver(cs->early, NX_EARLY_CREATION, early_id(key), again, &r);
+}
+
+/* ---- lists that differ --------------------------------------------------------------------------
+ */
+
+/* |from|, a member of |c|, has called with the list of |f|: neither can end (C3). */
+static void differ(nx_creations *cs, nx_creation *c, uint32_t from, const nx_creation_frame *f)
+{
+    nx_creation_frame report = {.form = NX_CREATION_DIFFERS, .key = c->key, .id = from, .n = f->n};
+    char name[NX_CREATION_PEER], us[NX_CREATION_PEER];
+
+    (void)cs->ops->name(cs->ctx, from, name);
+    (void)cs->ops->name(cs->ctx, cs->self, us);
+    if ((f->n == 0) || (f->n == c->n)) {
+        (void)nx_sentence(report.why, sizeof(report.why), "the lists of %s and %s differ", name,
+                          us);
+    } else {
+        (void)nx_sentence(report.why, sizeof(report.why),
+                          "%s lists %" PRIu32 " ranks, %s lists %" PRIu32, name, f->n, us, c->n);
+    }
+    c->rival = f->key.print;
+    c->culprit = from;
+    if (c->leader == cs->self) {
+        nx_creation_over(cs, c, NEXAR_EMISMATCH, report.why);
+    } else {
+        (void)nx_sentence(c->why, sizeof(c->why), "%s", report.why); /* until it has failed */
+        nx_creation_send(cs, c->leader, &report);
+    }
+}
+
+static bool is_rival(const nx_creation *c, uint32_t from, const nx_creation_key *key)
+{
+    return (c != NULL) && (c->state == NX_CREATION_WAITS) && (c->key.print != key->print) &&
+           nx_rankset_has(&c->members, from);
+}
+
+/* ---- frames
+ * -------------------------------------------------------------------------------------- */
+
+static nexar_err on_join(nx_creations *cs, uint32_t from, const nx_creation_frame *f,
+                         uint64_t now_ns)
+{
+    nx_creation *c = nx_creation_find(cs, &f->key);
+    nexar_err err;
+
+    if ((c != NULL) && (c->key.print == f->key.print)) {
+        if ((c->leader != cs->self) || !nx_rankset_has(&c->members, from)) {
+            return nx_fail(NEXAR_EPROTO, "a rank joins a creation that is not led here");
+        }
+        nx_creation_joined(cs, c, from, f->id);
+        return NEXAR_OK;
+    }
+    if (nx_early_is_closed(cs->early, f->key.parent)) {
+        nx_creation_tell(cs, from, &f->key, NEXAR_EREVOKED, freed);
+        return NEXAR_OK;
+    }
+    if (nx_creation_refused(cs, &f->key, from)) {
+        return NEXAR_OK;
+    }
+    err = keep(cs, from, f, now_ns);
+    if (is_rival(c, from, &f->key)) {
+        differ(cs, c, from, f);
+    }
+    return err;
+}
+
+/* Whether a JOIN of |from| for |key| waits here. */
+typedef struct search {
+    nx_creations *cs;
+    uint32_t from;
+    const nx_creation_key *key;
+    bool found;
+} search;
+
+static void look(void *ctx, const nx_early_frame *frame)
+{
+    search *s = ctx;
+    nx_creation_frame f;
+
+    if (nx_creation_decode(frame->data, frame->len, &f) == NEXAR_OK) {
+        s->found =
+            s->found || ((frame->key.from == s->from) && nx_creation_key_equal(&f.key, s->key));
+        (void)!keep(s->cs, (uint32_t)frame->key.from, &f, frame->came_ns);
+    }
+}
+
+static bool has_joined(nx_creations *cs, uint32_t from, const nx_creation_key *key)
+{
+    search s = {.cs = cs, .from = from, .key = key};
+
+    nx_early_deliver(cs->early, NX_EARLY_CREATION, early_id(key), look, &s);
+    return s.found;
+}
+
+/* Fails what runs here; if |from| still waits for this rank to call, its JOIN and all others that
+ * wait. */
+static nexar_err on_withdraw(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
+{
+    nx_creation *c = nx_creation_find(cs, &f->key);
+    nexar_err err;
+
+    if ((c != NULL) && (c->key.print == f->key.print)) {
+        if ((c->state == NX_CREATION_WAITS) && (c->leader == cs->self)) {
+            nx_creation_over(cs, c, f->err, f->why);
+        }
+        return NEXAR_OK; /* DONE follows, or FAIL */
+    }
+    if (!has_joined(cs, from, &f->key)) {
+        return NEXAR_OK; /* it was told meanwhile */
+    }
+    err = nx_creation_refuse(cs, &f->key, f->err, f->why, NULL, true);
+    if (err == NEXAR_OK) {
+        nx_creation_replay(cs, &f->key, 0);
+    }
+    return err;
+}
+
+static void on_fail(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
+{
+    nx_creation *c = nx_creation_find(cs, &f->key);
+
+    if ((c != NULL) && (c->key.print == f->key.print) && nx_rankset_has(&c->members, from)) {
+        nx_creation_over(cs, c, f->err, f->why);
+    }
+}
+
+static void on_done(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
+{
+    nx_creation *c = nx_creation_find(cs, &f->key);
+
+    if ((c != NULL) && (c->key.print == f->key.print) && (from == c->leader) &&
+        (c->leader != cs->self)) {
+        c->state = NX_CREATION_MADE;
+        c->id = f->id;
+        cs->ops->changed(cs->ctx, c);
+    }
+}
+
+static void on_differs(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
+{
+    nx_creation *c = nx_creation_find(cs, &f->key);
+
+    if ((c != NULL) && (c->key.print == f->key.print) && (c->leader == cs->self) &&
+        (c->state == NX_CREATION_WAITS) && nx_rankset_has(&c->members, from)) {
+        nx_creation_over(cs, c, NEXAR_EMISMATCH, f->why);
+        nx_creation_answered(cs, &c->key, f->id);
+    }
+}
+
+static void on_ask(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
+{
+    nx_creation *c = nx_creation_find(cs, &f->key);
+
+    if (nx_early_is_closed(cs->early, f->key.parent)) {
+        nx_creation_tell(cs, from, &f->key, NEXAR_EREVOKED, freed);
+    } else if (!nx_creation_refused(cs, &f->key, from) && is_rival(c, from, &f->key)) {
+        differ(cs, c, from, f);
+    }
+}
+
+/* That of |key| which has not returned, in any state; NULL: none. */
+static nx_creation *find_any(const nx_creations *cs, const nx_creation_key *key)
+{
+    nx_list_for_each (at, &cs->running) {
+        nx_creation *c = nx_list_entry(at, nx_creation, link);
+
+        if (nx_creation_key_equal(&c->key, key)) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void on_lack(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
+{
+    nx_creation *c = find_any(cs, &f->key);
+    char name[NX_CREATION_PEER], why[NX_CREATION_WHY];
+
+    if ((c == NULL) || (c->leader == cs->self)) {
+        cs->ops->lacks(cs->ctx, from, &f->key);
+    } else if (c->state != NX_CREATION_FAILED) {
+        (void)nx_sentence(why, sizeof(why), "%s, which leads the creation, is gone, says another",
+                          cs->ops->name(cs->ctx, c->leader, name));
+        nx_creation_orphaned(cs, c, why);
+    }
+}
+
+/* One that is being made here has its own end. */
+static void on_have(nx_creations *cs, const nx_creation_frame *f)
+{
+    nx_list_for_each (at, &cs->running) {
+        const nx_creation *c = nx_list_entry(at, nx_creation, link);
+
+        if ((c->state == NX_CREATION_MADE) && (c->id == f->id)) {
+            return;
+        }
+    }
+    cs->ops->have(cs->ctx, f);
+}
+
+nexar_err nx_creations_frame(nx_creations *cs, uint32_t from, const void *data, size_t len,
+                             uint64_t now_ns)
+{
+    nx_creation_frame f;
+    nexar_err err = nx_creation_decode(data, len, &f);
+
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    switch (f.form) {
+    case NX_CREATION_JOIN:
+        return on_join(cs, from, &f, now_ns);
+    case NX_CREATION_WITHDRAW:
+        return on_withdraw(cs, from, &f);
+    case NX_CREATION_DONE:
+        on_done(cs, from, &f);
+        break;
+    case NX_CREATION_FAIL:
+        on_fail(cs, from, &f);
+        break;
+    case NX_CREATION_DIFFERS:
+        on_differs(cs, from, &f);
+        break;
+    case NX_CREATION_ASK:
+        on_ask(cs, from, &f);
+        break;
+    case NX_CREATION_LACK:
+        on_lack(cs, from, &f);
+        break;
+    case NX_CREATION_HAVE:
+        on_have(cs, &f);
+        break;
+    case NX_CREATION_FORMS:
+        break;
+    }
+    return NEXAR_OK;
+}
