@@ -163,12 +163,18 @@ static nx_early_frame *make_frame(nx_early *e, const nx_early_key *key, const nx
     return f;
 }
 
+/* Whether the id of a frame of |kind| is that of a communicator. */
+static bool is_of_comm(nx_early_kind kind)
+{
+    return (kind == NX_EARLY_CONTROL) || (kind == NX_EARLY_FINISHED);
+}
+
 nexar_err nx_early_keep(nx_early *e, const nx_early_key *key, const nx_bytes *parts, size_t n,
                         uint64_t now_ns)
 {
     nx_early_frame *f;
 
-    if ((key->kind != NX_EARLY_LINK) && nx_early_is_closed(e, key->id)) {
+    if (is_of_comm(key->kind) && nx_early_is_closed(e, key->id)) {
         return NEXAR_OK;
     }
     if (!make_room(e, key, cost(sum(parts, n)), now_ns)) {

@@ -219,7 +219,7 @@ static void on_frame(void *ctx, const nx_early_frame *f)
     memcpy(&number, f->data, sizeof(number));
     assert_true(m->of[f->key.kind][f->key.id].first < m->of[f->key.kind][f->key.id].n);
     assert_int_equal(number, m->of[f->key.kind][f->key.id].at[m->of[f->key.kind][f->key.id].first]);
-    assert_false((f->key.kind != NX_EARLY_LINK) && m->of[f->key.kind][f->key.id].closed);
+    assert_false(m->of[f->key.kind][f->key.id].closed);
     m->of[f->key.kind][f->key.id].first++;
     if (m->depth < DEPTH) {
         m->depth++;
@@ -238,7 +238,7 @@ static void keep_one(model *m, nx_early_kind kind, uint32_t id)
                               {.ptr = filler, .len = nxt_below(&m->random, sizeof(filler))}};
 
     assert_int_equal(nx_early_keep(m->e, &key, parts, 2, 0), NEXAR_OK);
-    if ((kind == NX_EARLY_LINK) || !m->of[kind][id].closed) {
+    if (!m->of[kind][id].closed) {
         assert_true(m->of[kind][id].n < ROOM);
         m->of[kind][id].at[m->of[kind][id].n++] = m->next;
     }
@@ -279,6 +279,7 @@ static void test_random_programs_deliver_each_frame_once_and_in_order(void **sta
         }
         for (uint32_t id = 0; id < IDS; id++) {
             nx_early_drop(m.e, NX_EARLY_LINK, id);
+            nx_early_drop(m.e, NX_EARLY_CREATION, id);
             nx_early_close(m.e, id);
         }
         for (int kind = 0; kind < NX_EARLY_KINDS; kind++) {
