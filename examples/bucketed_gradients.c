@@ -22,7 +22,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Weights and biases by turns: odd sizes, large and small. */
+/* Weights and biases alternate: odd sizes, large and small. */
 static size_t length(int tensor)
 {
     return (tensor % 2 == 0) ? (size_t)(tensor * 37 + 501) : (size_t)(tensor % 17 + 1);

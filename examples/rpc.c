@@ -94,7 +94,7 @@ static nexar_err sum(nexar_rpc *call, const void *data, size_t bytes, void *arg)
 
 /* ---- what is asked -------------------------------------------------------------------- */
 
-/* Ranks tell rank 0, which tells them: nobody goes on before all are here. */
+/* Each rank reports to rank 0, which answers when all have: no rank continues before that. */
 static nexar_err meet(nexar_comm *world, uint64_t tag)
 {
     nexar_err err = NEXAR_OK;

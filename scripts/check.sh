@@ -63,6 +63,18 @@ check_cppcheck() {
         include src adapters tests bench examples
 }
 
+check_names() { scripts/check_names.py; }
+
+# Spelling: docs, public header, man pages and examples.
+check_prose() {
+    scripts/check_style.py
+    codespell --quiet-level=2 --ignore-words=scripts/spelling.txt README.md CONTRIBUTING.md CHANGELOG.md \
+        include docs man examples python/nexar python/examples scripts/*.sh scripts/*.py
+}
+
+# The command of the build that `clang` makes.
+check_pages() { scripts/pages.sh --check build/clang/bin/nexar; }
+
 check_layers() { scripts/check_layers.sh; }
 
 check_symbols() { scripts/check_symbols.sh build/clang/libnexar.so; }
@@ -156,6 +168,8 @@ while read -r name what; do
     case " ${*:-$name} " in *" $name "*) run "$name" "$what" ;; esac
 done <<'CHECKS'
 format   clang-format 14
+names    no type, header or include guard is defined twice; folders are small
+prose    banned phrases, long sentences, spelling
 layers   who may include whom
 alloc    memory comes from base/alloc.c only
 syscalls calls that can be interrupted are in base/os/sys.c only
@@ -163,6 +177,7 @@ cancel   no public call can be cancelled
 header   nexar.h compiles alone as C11 and C++17
 shell    shellcheck of the scripts
 clang    a build by clang, warnings are errors
+pages    generated pages match the sources
 symbols  exports, their list and the header agree
 cppcheck cppcheck
 tidy     clang-tidy

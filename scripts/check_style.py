@@ -54,7 +54,7 @@ def banned_phrases(path, text):
 
 def paragraphs(text):
     text = re.sub(r"^```.*?^```", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S | re.M)
-    for block in re.finditer(r"(?:^(?![#|<]| {4})[^\n]*\S[^\n]*\n?)+", text, re.M):
+    for block in re.finditer(r"(?:^(?! *\|)(?![#<]| {4})[^\n]*\S[^\n]*\n?)+", text, re.M):
         item = r"\n(?=\s*(?:[-*]|\d+\.) )"
         for part in re.split(item, block.group(0)):
             yield line_of(text, block.start()), part

@@ -4,6 +4,7 @@
 settings.md  every setting, as `nexar info --json` lists it
 commands.md  every command, as `nexar help COMMAND` describes it
 messages.md  every error message and log line, from the sources
+man/nexar.7  its section SETTINGS, from the same list as settings.md
 --check writes nothing and fails if a page is out of date, or if a message is not one line.
 """
 import collections
@@ -40,6 +41,26 @@ def settings(nexar):
         unit = f" {row['unit']}" if row["unit"] and row["value"] else ""
         lines.append(f"| `{row['setting']}` | {value}{unit} | {cell(row['accepted'])} | {cell(row['help'])} |")
     return "\n".join(lines) + "\n"
+
+
+def roff(text):
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "")
+    return re.sub(r"^([.'])", r"\\&\1", text)
+
+
+def manual(nexar):
+    """man/nexar.7 with the settings of the table between its two marks."""
+    page = (ROOT / "man" / "nexar.7").read_text()
+    lines = []
+    for row in json.loads(run(nexar, "info", "--json"))["settings"]:
+        unit = f" {row['unit']}" if row["unit"] and row["value"] else ""
+        default = f"default {row['value']}{unit}" if row["value"] else "empty by default"
+        text = f"{row['help'][:1].upper()}{row['help'][1:]}."
+        lines += [".TP", f".BR {roff(row['setting'])} \", \" NEXAR_{roff(row['setting'].upper())}", roff(text),
+                  f"Accepted: {roff(row['accepted'])}; {roff(default)}."]
+    begin, end = '.\\" settings: made by scripts/reference_pages.py\n', '.\\" end of settings\n'
+    head, rest = page.split(begin)
+    return head + begin + "\n".join(lines) + "\n" + end + rest.split(end)[1]
 
 
 def commands(nexar):
@@ -115,13 +136,13 @@ def main():
     if len(words) != 1:
         sys.exit(__doc__)
     text, problems = messages()
-    pages = {"settings.md": settings(words[0]), "commands.md": commands(words[0]), "messages.md": text}
-    for name, content in pages.items():
-        path = FOLDER / name
+    pages = {FOLDER / "settings.md": settings(words[0]), FOLDER / "commands.md": commands(words[0]),
+             FOLDER / "messages.md": text, ROOT / "man" / "nexar.7": manual(words[0])}
+    for path, content in pages.items():
         if path.is_file() and path.read_text() == content:
             continue
         if "--check" in sys.argv:
-            problems.append(f"docs/reference/{name} is out of date: run scripts/reference_pages.py")
+            problems.append(f"{path.relative_to(ROOT)} is out of date: run make docs")
         else:
             path.write_text(content)
     print("\n".join(problems), end="\n" if problems else "")

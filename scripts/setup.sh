@@ -34,7 +34,7 @@ groups=(
     "test;for nexar-opencl and its tests, on the CPU;ocl-icd-opencl-dev opencl-headers pocl-opencl-icd"
     "test?;for its tests with other launchers: Slurm, Open MPI, MPICH, PMIx;slurm-wlm munge openmpi-bin mpich libpmix2"
     "test?;to test the Python package;python3-dev python3-numpy python3-pytest"
-    "check;to check it: compilers, format, lint;clang clang-format-14|clang-format clang-tidy cppcheck shellcheck"
+    "check;to check it: compilers, format, lint, spelling;clang clang-format-14|clang-format clang-tidy cppcheck shellcheck codespell"
     "check;to check the model of agreement;spin"
     "check;to fuzz it;libclang-rt-14-dev|libclang-rt-dev"
     "peers;to measure beside others;g++ python3 openmpi-bin libopenmpi-dev mpich libmpich-dev libgloo-dev"

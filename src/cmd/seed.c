@@ -233,7 +233,7 @@ int nx_cmd_seed(int argc, char **argv)
          "write the join string there, for its owner alone, and do not print it; /dev/fd/N: a pipe",
          0, 0, 0},
         {"state", NX_OPTION_TEXT, &w.state, "FILE",
-         "keep key, token and members there: started again, it goes on", 0, 0, 0},
+         "keep key, token and members there, so that the seed can be restarted", 0, 0, 0},
         {"keep", NX_OPTION_FLAG, &keep, NULL,
          "when the job has ended, or could not begin, wait for the next", 0, 0, 0},
     };

@@ -31,7 +31,7 @@ static const uint64_t most_bytes = UINT64_C(1) << 50;
 
 static const char help_text[] =
     "Predicts, for each algorithm of a collective, its rounds, messages, bytes and\n"
-    "time on a network of ranks and hosts, and marks the one that a call would get\n"
+    "time on a network of ranks and hosts, and marks the algorithm that a call would get\n"
     "(settings algorithms and segment) and the one predicted to be fastest.";
 
 static const char notes_text[] =

@@ -156,13 +156,13 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                     .preset = "warn",
                     .unit = "",
                     .choices = log_levels,
-                    .help = "the least important lines that are written to stderr"},
+                    .help = "the least severe lines that are written to stderr"},
     [NX_SET_ALGORITHMS] = {.name = "algorithms",
                            .type = NX_SETTING_RULES,
                            .preset = "",
                            .unit = "",
-                           .help =
-                               "rules that go before the table below: allreduce:0-16k:recdbl,..."},
+                           .help = "rules that take precedence over the selection table; the "
+                                   "first rule that matches counts"},
     [NX_SET_SEGMENT] = {.name = "segment",
                         .type = NX_SETTING_NUMBER,
                         .preset = "256k",
@@ -170,20 +170,22 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                         .number = NX_NUMBER_SIZE,
                         .min = UINT64_C(4) << 10,
                         .max = UINT64_C(1) << 30,
-                        .help = "the length in which long transfers are cut"},
+                        .help = "the length of the segments of long transfers"},
     [NX_SET_KERNELS] = {.name = "kernels",
                         .type = NX_SETTING_CHOICE,
                         .preset = "auto",
                         .unit = "",
                         .choices = kernel_paths,
-                        .help = "which reduction kernels run; auto takes the best of this machine"},
+                        .help = "the reduction kernels; auto takes the fastest of this "
+                                "machine; all give the same bits"},
     [NX_SET_AEAD] = {.name = "aead",
                      .type = NX_SETTING_CHOICE,
                      .preset = "auto",
                      .unit = "",
                      .choices = aeads,
-                     .help = "who protects packets; auto takes our own where the machine can, "
-                             "else gnutls"},
+                     .help = "protection of packets: auto takes nexar's AES-GCM where the "
+                             "CPU has VAES, otherwise GnuTLS; gnutls takes GnuTLS "
+                             "everywhere"},
     [NX_SET_JOIN] = {.name = "join",
                      .type = NX_SETTING_TEXT,
                      .preset = "",
@@ -192,42 +194,43 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                      .accepted = "what `nexar seed` prints (nexar://TOKEN@host:port/?pin=KEY), "
                                  "file:PATH, or none",
                      .secret = true,
-                     .help = "the cluster to join; file:PATH: what that file says, when it is "
-                             "there; none: a world of one; empty: the cluster of the launcher "
-                             "(mpirun, srun), a world of one where there is no launcher"},
+                     .help = "the cluster to join; file:PATH waits for that file and reads "
+                             "it; none is a world of one; empty is the cluster of the "
+                             "launcher (mpirun, srun), or a world of one without a "
+                             "launcher"},
     [NX_SET_JOIN_FILE] = {.name = "join_file",
                           .type = NX_SETTING_TEXT,
                           .preset = "",
                           .unit = "",
                           .check = is_word,
                           .accepted = "a file",
-                          .help = "the same as join=file:PATH; empty: none"},
+                          .help = "same as join=file:PATH; empty: none"},
     [NX_SET_TOKEN_FILE] = {.name = "token_file",
                            .type = NX_SETTING_TEXT,
                            .preset = "",
                            .unit = "",
                            .check = is_word,
                            .accepted = "a file",
-                           .help = "holds the token for a join string without one, and that of a "
-                                   "seed; empty: the join string holds it"},
-    [NX_SET_RANK] =
-        {.name = "rank",
-         .type = NX_SETTING_TEXT,
-         .preset = "auto",
-         .unit = "",
-         .check = is_rank,
-         .accepted = "auto, or a whole number from 0 to 65535",
-         .help = "the rank to ask for; auto: in order of arrival; if it is not given, that of the "
-                 "launcher (srun, mpirun), if there is one"},
-    [NX_SET_WORLD_SIZE] =
-        {.name = "world_size",
-         .type = NX_SETTING_NUMBER,
-         .preset = "0",
-         .unit = "ranks",
-         .number = NX_NUMBER_UINT,
-         .max = MAX_RANKS,
-         .help = "how many ranks the world has; 0: what the seed says; if it and rank are not "
-                 "given, what the launcher says"},
+                           .help = "holds the token of a seed, or the token for a join string "
+                                   "that has none; empty: the join string holds it"},
+    [NX_SET_RANK] = {.name = "rank",
+                     .type = NX_SETTING_TEXT,
+                     .preset = "auto",
+                     .unit = "",
+                     .check = is_rank,
+                     .accepted = "auto, or a whole number from 0 to 65535",
+                     .help = "the rank to ask for; auto takes the next free one; if not "
+                             "given, the rank that the launcher assigned (srun, mpirun, "
+                             "torchrun)"},
+    [NX_SET_WORLD_SIZE] = {.name = "world_size",
+                           .type = NX_SETTING_NUMBER,
+                           .preset = "0",
+                           .unit = "ranks",
+                           .number = NX_NUMBER_UINT,
+                           .max = MAX_RANKS,
+                           .help = "number of ranks of the world; 0: the number that the seed "
+                                   "knows; if neither this nor rank is given, the number that "
+                                   "the launcher knows"},
     [NX_SET_FORMATION_TIMEOUT] = {.name = "formation_timeout",
                                   .type = NX_SETTING_NUMBER,
                                   .preset = "1m",
@@ -235,7 +238,7 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                                   .number = NX_NUMBER_DURATION,
                                   .min = UINT64_C(100000000),
                                   .max = UINT64_C(24) * 3600 * 1000000000,
-                                  .help = "how long to wait for all ranks to come"},
+                                  .help = "how long to wait until all ranks have joined"},
     [NX_SET_IDLE_TIMEOUT] = {.name = "idle_timeout",
                              .type = NX_SETTING_NUMBER,
                              .preset = "30s",
@@ -243,7 +246,8 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                              .number = NX_NUMBER_DURATION,
                              .min = UINT64_C(1000000000),
                              .max = UINT64_C(3600) * 1000000000,
-                             .help = "a connection over which nothing comes for so long is closed"},
+                             .help = "a connection on which nothing arrives for this long is "
+                                     "closed; the smaller value of two ranks counts"},
     [NX_SET_LISTEN] = {.name = "listen",
                        .type = NX_SETTING_TEXT,
                        .preset = "",
@@ -257,29 +261,30 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                            .unit = "",
                            .check = is_port_range,
                            .accepted = "0, a port, or first-last, such as 4400-4500",
-                           .help = "the UDP ports to try; 0: any"},
+                           .help = "the ports to try; 0: any"},
     [NX_SET_INTERFACES] = {.name = "interfaces",
                            .type = NX_SETTING_TEXT,
                            .preset = "",
                            .unit = "",
                            .check = is_word,
                            .accepted = "names and networks, such as eth0,10.0.0.0/8",
-                           .help = "the interfaces whose addresses are told to others; empty: all"},
+                           .help = "the interfaces whose addresses are announced to the other "
+                                   "ranks; empty: all"},
     [NX_SET_ADVERTISE] = {.name = "advertise",
                           .type = NX_SETTING_TEXT,
                           .preset = "",
                           .unit = "",
                           .check = is_word,
                           .accepted = "addresses, such as 198.51.100.7 or 198.51.100.7:4433",
-                          .help = "addresses to tell others instead of those of the interfaces"},
+                          .help = "addresses to announce instead of those of the interfaces"},
     [NX_SET_HOST_ID] = {.name = "host_id",
                         .type = NX_SETTING_TEXT,
                         .preset = "",
                         .unit = "",
                         .check = is_word,
                         .accepted = "a word",
-                        .help = "ranks of one machine with other words count as on other hosts: "
-                                "no shared memory between them"},
+                        .help = "ranks of one machine with different values count as ranks of "
+                                "different hosts: no shared memory between them"},
     [NX_SET_TRANSPORTS] = {.name = "transports",
                            .type = NX_SETTING_TEXT,
                            .preset = "auto",
@@ -294,7 +299,8 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                            .number = NX_NUMBER_SIZE,
                            .min = UINT64_C(1) << 20,
                            .max = UINT64_C(1) << 40,
-                           .help = "how much that nobody has asked for is held; then senders wait"},
+                           .help = "how many bytes of messages without a receive are held; "
+                                   "beyond that, senders wait"},
     /* bench/sizes.sh, two ranks on the loopback of a busy machine (load 4 on two cores),
      * median of 5 rounds; us of half a round trip, GB/s received late:
      *
@@ -314,15 +320,16 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                        .unit = "",
                        .check = is_inline,
                        .accepted = "auto, or a size up to 32k, such as 8k",
-                       .help = "messages up to this are copied, and sent with their envelope; "
-                               "auto: 8k, and 32k by QUIC inside a host"},
+                       .help = "messages up to this length are copied and sent with their "
+                               "envelope; auto: 8k, and 32k over QUIC inside a host"},
     [NX_SET_EAGER] = {.name = "eager",
                       .type = NX_SETTING_NUMBER,
                       .preset = "256k",
                       .unit = "bytes",
                       .number = NX_NUMBER_SIZE,
                       .max = UINT64_C(64) << 20,
-                      .help = "how much of a message is sent before its receiver asks for it"},
+                      .help = "how much of a message is sent before its receiver asks for "
+                              "it"},
     [NX_SET_SPIN] = {.name = "spin",
                      .type = NX_SETTING_TEXT,
                      .preset = "auto",
@@ -338,15 +345,15 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                             .number = NX_NUMBER_UINT,
                             .min = 1,
                             .max = 1024,
-                            .help = "how many handlers of remote calls run at once, at each "
-                                    "level of calls from handlers"},
+                            .help = "how many handlers of remote calls run at once, at each level "
+                                    "of calls from handlers"},
     [NX_SET_RPC_TIMEOUT] = {.name = "rpc_timeout",
                             .type = NX_SETTING_NUMBER,
                             .preset = "10m",
                             .unit = "",
                             .number = NX_NUMBER_DURATION,
                             .max = UINT64_C(24) * 3600 * 1000000000,
-                            .help = "how long a remote call waits for its reply; 0: for ever"},
+                            .help = "how long a remote call waits for its reply; 0: no limit"},
     [NX_SET_CONGESTION] = {.name = "congestion",
                            .type = NX_SETTING_CHOICE,
                            .preset = "auto",
@@ -360,119 +367,121 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                          .unit = "",
                          .check = is_word,
                          .accepted = "a folder",
-                         .help = "where to write a qlog file for each connection; empty: none"},
+                         .help = "folder for a qlog file of each connection; empty: none"},
     [NX_SET_VERIFY] = {.name = "verify",
                        .type = NX_SETTING_CHOICE,
                        .preset = "on",
                        .unit = "",
                        .choices = switches,
-                       .help =
-                           "whether one-sided collectives, such as broadcast, wait to know that "
-                           "all ranks called the same, v forms that all counts fit"},
-    [NX_SET_COLLECTIVE_TIMEOUT] =
-        {.name = "collective_timeout",
-         .type = NX_SETTING_NUMBER,
-         .preset = "0",
-         .unit = "",
-         .number = NX_NUMBER_DURATION,
-         .max = UINT64_C(24) * 3600 * 1000000000,
-         .help = "a collective that takes longer fails on all ranks; 0: it waits for slow ranks"},
-    [NX_SET_STALL_REPORT] =
-        {.name = "stall_report",
-         .type = NX_SETTING_NUMBER,
-         .preset = "10s",
-         .unit = "",
-         .number = NX_NUMBER_DURATION,
-         .max = UINT64_C(24) * 3600 * 1000000000,
-         .help = "what waits longer is told of on stderr, with what others do; 0: nothing is"},
+                       .help = "whether collectives with a root, and scans, return only when "
+                               "all ranks are known to have made the same call, and v forms "
+                               "when all counts match"},
+    [NX_SET_COLLECTIVE_TIMEOUT] = {.name = "collective_timeout",
+                                   .type = NX_SETTING_NUMBER,
+                                   .preset = "0",
+                                   .unit = "",
+                                   .number = NX_NUMBER_DURATION,
+                                   .max = UINT64_C(24) * 3600 * 1000000000,
+                                   .help =
+                                       "a collective that takes longer fails on all ranks; 0: it "
+                                       "waits for slow ranks"},
+    [NX_SET_STALL_REPORT] = {.name = "stall_report",
+                             .type = NX_SETTING_NUMBER,
+                             .preset = "10s",
+                             .unit = "",
+                             .number = NX_NUMBER_DURATION,
+                             .max = UINT64_C(24) * 3600 * 1000000000,
+                             .help = "an operation that waits longer is reported on stderr, with "
+                                     "what the other ranks are doing; 0: no reports"},
     [NX_SET_REPORT_SIGNAL] = {.name = "report_signal",
                               .type = NX_SETTING_CHOICE,
                               .preset = "usr1",
                               .unit = "",
                               .choices = signal_names,
-                              .help = "the signal that makes a rank report what it does and "
-                                      "waits for"},
+                              .help = "the signal that makes a rank print its current operations "
+                                      "and waits"},
     [NX_SET_DIRECT] = {.name = "direct",
                        .type = NX_SETTING_CHOICE,
                        .preset = "on",
                        .unit = "",
                        .choices = ways,
-                       .help = "whether ranks of one host work on each other's memory in "
-                               "collectives; short: only in memory that they share for it"},
-    [NX_SET_HEARTBEAT_INTERVAL] =
-        {.name = "heartbeat_interval",
-         .type = NX_SETTING_NUMBER,
-         .preset = "500ms",
-         .unit = "",
-         .number = NX_NUMBER_DURATION,
-         .min = UINT64_C(10000000),
-         .max = UINT64_C(3600) * 1000000000,
-         .help = "a neighbour that was silent for so long is asked whether it lives"},
-    [NX_SET_HEARTBEAT_TIMEOUT] =
-        {.name = "heartbeat_timeout",
-         .type = NX_SETTING_NUMBER,
-         .preset = "5s",
-         .unit = "",
-         .number = NX_NUMBER_DURATION,
-         .min = UINT64_C(10000000),
-         .max = UINT64_C(3600) * 1000000000,
-         .help = "one that does not answer for so long has failed, for all ranks"},
+                       .help = "whether ranks of one host use each other's memory in "
+                               "collectives; short: only memory that they share for it"},
+    [NX_SET_HEARTBEAT_INTERVAL] = {.name = "heartbeat_interval",
+                                   .type = NX_SETTING_NUMBER,
+                                   .preset = "500ms",
+                                   .unit = "",
+                                   .number = NX_NUMBER_DURATION,
+                                   .min = UINT64_C(10000000),
+                                   .max = UINT64_C(3600) * 1000000000,
+                                   .help = "a neighbour that was silent for this long is pinged"},
+    [NX_SET_HEARTBEAT_TIMEOUT] = {.name = "heartbeat_timeout",
+                                  .type = NX_SETTING_NUMBER,
+                                  .preset = "5s",
+                                  .unit = "",
+                                  .number = NX_NUMBER_DURATION,
+                                  .min = UINT64_C(10000000),
+                                  .max = UINT64_C(3600) * 1000000000,
+                                  .help =
+                                      "a rank that does not answer for this long has failed, for "
+                                      "all ranks and permanently"},
     [NX_SET_QUORUM] = {.name = "quorum",
                        .type = NX_SETTING_CHOICE,
                        .preset = "none",
                        .unit = "",
                        .choices = quorums,
-                       .help = "how many ranks of a communicator must survive for agree and "
-                               "shrink to succeed"},
+                       .help = "how many ranks of a communicator must survive for agree, "
+                               "shrink and update to succeed; none: any number"},
     [NX_SET_RECOVERY] = {.name = "recovery",
                          .type = NX_SETTING_CHOICE,
                          .preset = "manual",
                          .unit = "",
                          .choices = recoveries,
-                         .help = "when a rank has failed: manual: calls end with an error; "
-                                 "automatic: a collective rebuilds its communicator before it "
-                                 "does; abort: the process exits with code 76"},
+                         .help = "what follows a failure; manual: calls that need the rank end "
+                                 "with an error; automatic: the collective that failed "
+                                 "rebuilds its communicator before it returns; abort: the "
+                                 "process exits with code 76"},
     [NX_SET_RETRY] = {.name = "retry",
                       .type = NX_SETTING_CHOICE,
                       .preset = "off",
                       .unit = "",
                       .choices = switches,
-                      .help = "with recovery=automatic: whether a collective that a failure ends, "
-                              "blocking or with a request, is run again among the others; its "
-                              "buffers keep their layout, blocks of those who failed are left "
-                              "alone"},
+                      .help = "with recovery=automatic: whether a collective that a failure "
+                              "ends runs again among the survivors; buffers keep their "
+                              "layout, blocks of failed ranks are left unchanged"},
     [NX_SET_ON_ERROR] = {.name = "on_error",
                          .type = NX_SETTING_CHOICE,
                          .preset = "return",
                          .unit = "",
                          .choices = error_results,
-                         .help = "abort: a call that would return NEXAR_EINVAL, or an error that "
-                                 "breaks the communicator or the library, ends the whole job "
-                                 "with code 1, as by nexar_abort"},
+                         .help = "abort: a call that would return NEXAR_EINVAL, or an error "
+                                 "that breaks the communicator or the library, ends the whole "
+                                 "job with code 1, as nexar_abort does"},
     [NX_SET_MIN_WORLD] = {.name = "min_world",
                           .type = NX_SETTING_NUMBER,
                           .preset = "0",
                           .unit = "ranks",
                           .number = NX_NUMBER_UINT,
                           .max = MAX_RANKS,
-                          .help = "so many ranks may form the world when others do not come, and "
-                                  "so many must be left later; 0: all at first, any later"},
+                          .help = "how many ranks suffice to form the world after "
+                                  "formation_timeout, and must remain later; 0: all at first, "
+                                  "any number later"},
     [NX_SET_MAX_WORLD] = {.name = "max_world",
                           .type = NX_SETTING_NUMBER,
                           .preset = "0",
                           .unit = "ranks",
                           .number = NX_NUMBER_UINT,
                           .max = MAX_RANKS,
-                          .help = "to how many ranks the world may grow; further ones wait at "
-                                  "the seed; 0: no limit"},
+                          .help = "how many ranks the world may have; further ones wait at the "
+                                  "seed; 0: no limit"},
     [NX_SET_SEED_STATE] = {.name = "seed_state",
                            .type = NX_SETTING_TEXT,
                            .preset = "",
                            .unit = "",
                            .check = is_word,
                            .accepted = "a file",
-                           .help = "where a seed keeps what it needs to go on when it is started "
-                                   "again; empty: nowhere"},
+                           .help = "the file in which a seed keeps its key, token and members, "
+                                   "so that it can be restarted; empty: none"},
 };
 
 nx_setting_id nx_setting_find(const char *name)
