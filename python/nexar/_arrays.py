@@ -48,6 +48,8 @@ def _of_interface(call: str, name: str, obj: Any, about: Any = None) -> Any:
         raise InvalidTypeError(f"{call}: {name} has no plain memory; use the _obj form for objects")
     count = 1
     for n in about["shape"]:
+        if n < 0:
+            raise InvalidError(f"{call}: {name} has the shape {tuple(about['shape'])}; lengths >= 0 are accepted")
         count *= n
     if not _contiguous(about.get("strides"), about["shape"], itemsize):
         raise InvalidError(
@@ -83,7 +85,10 @@ def _of_dlpack(call: str, name: str, obj: Any) -> Any:
         capsule = obj.__dlpack__()
     except Exception as err:  # a tensor that needs gradients, for one
         raise InvalidError(f"{call}: {name} gives no memory: {err}") from err
-    view = _nexar.dlpack_view(capsule)
+    try:
+        view = _nexar.dlpack_view(capsule)
+    except InvalidError as err:
+        raise InvalidError(f"{call}: {name}: {err}") from None
     if view is None:
         raise InvalidError(f"{call}: {name} is not contiguous; give a contiguous tensor")
     return view

@@ -123,7 +123,7 @@ typedef struct nxp_memory {
     PyObject *keep; /* what holds the memory where there is no view */
 } nxp_memory;
 
-enum { NXP_READ, NXP_WRITE };
+enum { NXP_READ, NXP_WRITE, NXP_ANY_ORDER /* of Fortran, too */ };
 
 /* False: an exception that names |call| and |name| is set. */
 bool nxp_memory_get(nxp_memory *m, const char *call, const char *name, PyObject *obj, int access);

@@ -35,6 +35,7 @@ enum {
     INT_INT,
     SHORT_INT,
     F80_INT,
+    F16, /* nexar's own reductions alone */
     TYPES
 };
 
@@ -177,6 +178,7 @@ static const struct kind {
     [INT_INT] = {sizeof(pair_int), {PLACES(int_int)}},
     [SHORT_INT] = {sizeof(pair_short), {PLACES(short_int)}},
     [F80_INT] = {sizeof(pair_f80), {PLACES(f80_int)}},
+    [F16] = {2, {0}},
 };
 
 static nexar_reduce_fn find(int operation, int kind)
@@ -196,11 +198,11 @@ static bool is_native(int operation, int kind, nexar_op *op, nexar_dtype *dtype)
         [LAND] = -1,       [LOR] = -1,          [LXOR] = -1,       [BAND] = NEXAR_BAND,
         [BOR] = NEXAR_BOR, [BXOR] = NEXAR_BXOR, [MINLOC] = -1,     [MAXLOC] = -1};
 
-    if ((kind > F64) || (ops[operation] < 0)) {
+    if (((kind > F64) && (kind != F16)) || (ops[operation] < 0)) {
         return false;
     }
     *op = (nexar_op)ops[operation];
-    *dtype = dtypes[kind];
+    *dtype = (kind == F16) ? NEXAR_F16 : dtypes[kind];
     return true;
 }
 
@@ -218,7 +220,7 @@ PyObject *nxp_op_of(PyObject *module, PyObject *args)
         return NULL;
     }
     fn = find(operation, kind);
-    if (fn == NULL) {
+    if ((fn == NULL) && ((kind != F16) || (operation < SUM) || (operation > MAX))) {
         Py_RETURN_NONE;
     }
     if (!is_native(operation, kind, &op, &dtype)) {

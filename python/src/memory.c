@@ -129,13 +129,13 @@ static bool fill(nxp_memory *m, const char *call, const char *name, size_t items
 
 static bool check_view(nxp_memory *m, const char *call, const char *name, int access)
 {
-    if (!PyBuffer_IsContiguous(&m->view, 'C')) {
+    if (!PyBuffer_IsContiguous(&m->view, ((access & NXP_ANY_ORDER) != 0) ? 'A' : 'C')) {
         (void)nxp_invalid("%s: %s is not contiguous; give a C-contiguous array "
                           "(numpy.ascontiguousarray makes a copy)",
                           call, name);
         return false;
     }
-    if ((access == NXP_WRITE) && m->view.readonly) {
+    if (((access & NXP_WRITE) != 0) && m->view.readonly) {
         (void)nxp_invalid("%s: %s is read-only; memory that can be written is accepted", call,
                           name);
         return false;
@@ -157,7 +157,7 @@ static bool take_spec(nxp_memory *m, const char *call, const char *name, PyObjec
                           &keep)) {
         return false;
     }
-    if ((access == NXP_WRITE) && readonly) {
+    if (((access & NXP_WRITE) != 0) && readonly) {
         (void)nxp_invalid("%s: %s is read-only; memory that can be written is accepted", call,
                           name);
         return false;
@@ -219,7 +219,7 @@ void nxp_memory_release(nxp_memory *m)
 
 /* ---- DLPack -------------------------------------------------------------------------------- */
 
-/* The tensor of DLPack before version 1, which __dlpack__() without arguments gives. */
+/* The tensor of DLPack, which before version 1 begins what the capsule holds. */
 typedef struct dl_tensor {
     void *data;
     int32_t device_type, device_id;
@@ -230,6 +230,16 @@ typedef struct dl_tensor {
     uint64_t offset;
 } dl_tensor;
 
+/* From version 1 on. */
+typedef struct dl_versioned {
+    uint32_t major, minor;
+    void *manager_ctx;
+    void (*deleter)(struct dl_versioned *self);
+    uint64_t flags;
+    dl_tensor tensor;
+} dl_versioned;
+
+enum { DL_READ_ONLY = 1 };
 enum { DL_INT, DL_UINT, DL_FLOAT, DL_BFLOAT = 4, DL_BOOL = 6 };
 
 /* As the struct module has it. */
@@ -273,15 +283,37 @@ static bool dl_contiguous(const dl_tensor *t)
     return true;
 }
 
+/* The tensor of |capsule|; NULL: there is none that this file knows. */
+static const dl_tensor *tensor_of(PyObject *capsule, bool *readonly)
+{
+    const dl_versioned *v;
+
+    if (PyCapsule_IsValid(capsule, "dltensor")) {
+        return PyCapsule_GetPointer(capsule, "dltensor");
+    }
+    if (!PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        return NULL;
+    }
+    v = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if ((v == NULL) || (v->major != 1)) {
+        return NULL;
+    }
+    *readonly = (v->flags & DL_READ_ONLY) != 0;
+    return &v->tensor;
+}
+
 PyObject *nxp_dlpack_view(PyObject *module, PyObject *capsule)
 {
-    const dl_tensor *t = PyCapsule_GetPointer(capsule, "dltensor");
+    bool readonly = false;
+    const dl_tensor *t = tensor_of(capsule, &readonly);
     Py_ssize_t items = 1, itemsize;
     unsigned long long at;
 
     (void)module;
     if (t == NULL) {
-        return NULL;
+        return nxp_invalid(
+            "the object that __dlpack__() returned is no capsule of a tensor of DLPack "
+            "0 or 1");
     }
     for (int32_t i = 0; i < t->ndim; i++) {
         items *= (Py_ssize_t)t->shape[i];
@@ -292,5 +324,5 @@ PyObject *nxp_dlpack_view(PyObject *module, PyObject *capsule)
         Py_RETURN_NONE;
     }
     return Py_BuildValue("KnniiiO", at + t->offset, items * itemsize, itemsize,
-                         dl_dtype(t, (size_t)itemsize), 0, t->code == DL_BOOL, capsule);
+                         dl_dtype(t, (size_t)itemsize), (int)readonly, t->code == DL_BOOL, capsule);
 }

@@ -43,16 +43,17 @@ PyObject *nxp_view(PyObject *module, PyObject *args)
 {
     const char *call, *name;
     PyObject *obj;
-    int writable;
+    int writable, any_order = 0;
     view *self;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "ssOp", &call, &name, &obj, &writable)) {
+    if (!PyArg_ParseTuple(args, "ssOp|p", &call, &name, &obj, &writable, &any_order)) {
         return NULL;
     }
     self = (view *)PyType_GenericAlloc(nxp_view_type, 0);
     if ((self == NULL) ||
-        !nxp_memory_get(&self->mem, call, name, obj, writable ? NXP_WRITE : NXP_READ)) {
+        !nxp_memory_get(&self->mem, call, name, obj,
+                        (writable ? NXP_WRITE : NXP_READ) | (any_order ? NXP_ANY_ORDER : 0))) {
         Py_XDECREF((PyObject *)self);
         return NULL;
     }

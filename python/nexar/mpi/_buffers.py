@@ -18,7 +18,7 @@ _NOTHING = memoryview(bytearray())
 
 def view_of(obj: Any, name: str, writable: bool) -> memoryview:
     """The memory of |obj| as bytes."""
-    return memoryview(_nexar.view("message", name, obj, writable))
+    return memoryview(_nexar.view("message", name, obj, writable, True))
 
 
 def _format_of(obj: Any) -> Datatype:
@@ -70,12 +70,10 @@ def _parts(spec: Any, vector: bool) -> tuple[Any, Any, Any, Any]:
     if not 1 <= len(parts) <= 4:
         raise ValueError("message: expecting 1 to 4 items")
     data = parts.pop(0)
-    datatype = parts.pop() if parts and (_is_type(parts[-1]) or len(parts) == 3) else None
+    datatype = parts.pop() if parts and (_is_type(parts[-1]) or len(parts) > 1) else None
     counts = parts[0] if parts else None
     displs = parts[1] if len(parts) > 1 else None
-    if len(parts) == 1 and isinstance(counts, tuple) and len(counts) == 2 and (
-            vector or not _is_number(counts)) and not (vector and _is_number(counts[0])
-                                                       and _is_number(counts[1])):  # fmt: skip
+    if len(parts) == 1 and isinstance(counts, tuple) and len(counts) == 2:
         counts, displs = counts
     elif len(parts) == 1 and isinstance(counts, tuple) and not vector:
         counts, displs = (*counts, None)[:2]
@@ -205,6 +203,8 @@ class Vector:
             for c in self.counts:
                 displs.append(at)
                 at += c
+        elif _is_number(displs):  # from one part to the next
+            displs = [int(displs) * i for i in range(n)]
         self.displs = _numbers("displacements", displs, n)
         if min(self.counts + self.displs) < 0:
             raise ValueError("message: counts and displacements are not negative")

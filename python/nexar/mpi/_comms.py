@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from typing import Any, Callable
 
@@ -82,7 +80,7 @@ class Comm(Handle, Messages, Objects, Collectives):
         return group_of(p.ranks, p.ranks[p.comm.rank])
 
     def Get_name(self) -> str:
-        return self._place().name
+        return self._place().name if self._h is not None else "MPI_COMM_NULL"
 
     def Set_name(self, name: str) -> None:
         self._place().name = name
@@ -105,9 +103,8 @@ class Comm(Handle, Messages, Objects, Collectives):
         self._place()
         return const.UNDEFINED
 
-    @classmethod
-    def Compare(cls, comm1: Comm, comm2: Comm) -> int:
-        a, b = comm1._place(), comm2._place()
+    def Compare(self, comm: Comm) -> int:
+        a, b = self._place(), comm._place()
         if a is b:
             return const.IDENT
         if a.ranks == b.ranks:
@@ -241,13 +238,8 @@ class Comm(Handle, Messages, Objects, Collectives):
     def Abort(self, errorcode: int = 0) -> None:
         """Ends all ranks."""
         comm = self._c
-        sys.stdout.flush()
-        sys.stderr.flush()
-        try:
-            comm.abort(errorcode or 1)
-        except nx.NotSupportedError:
-            print(f"MPI.Comm.Abort({errorcode}) by rank {comm.rank}", file=sys.stderr, flush=True)
-        os._exit(errorcode & 127 or 1)
+        code = errorcode & 127
+        comm.abort(code if 1 <= code <= 125 else 1, f"MPI.Comm.Abort({errorcode})")
 
     # ---- failures: what the ULFM extension calls them ------------------------------------------
 
@@ -272,20 +264,6 @@ class Comm(Handle, Messages, Objects, Collectives):
         p = self._place()
         failed = [p.ranks[r] for r in p.comm.failed()]
         return group_of(failed, p.ranks[p.comm.rank]) if failed else GROUP_EMPTY
-
-    def __reduce__(self) -> Any:
-        place = self._h
-        if place is None:
-            return type(self), ()
-        if place.permanent:
-            return _permanent, (place.name,)
-        raise ValueError("a communicator cannot be pickled")
-
-
-def _permanent(name: str) -> Comm:
-    from . import MPI
-
-    return MPI.COMM_WORLD if name == "MPI_COMM_WORLD" else MPI.COMM_SELF
 
 
 def _placed(parent: Place, made: Any) -> Place:

@@ -11,7 +11,7 @@ from ._handle import Handle, Thing
 
 # Kinds of elements, in the order of kernels.c.
 (K_I8, K_I16, K_I32, K_I64, K_U8, K_U16, K_U32, K_U64, K_F32, K_F64, K_F80, K_BOOL, K_C32, K_C64, K_C80, K_F32_INT, K_F64_INT,
- K_LONG_INT, K_INT_INT, K_SHORT_INT, K_F80_INT) = range(21)  # fmt: skip
+ K_LONG_INT, K_INT_INT, K_SHORT_INT, K_F80_INT, K_F16) = range(22)  # fmt: skip
 NO_KIND = -1
 _F80 = ctypes.sizeof(ctypes.c_longdouble)
 
@@ -274,10 +274,8 @@ class Datatype(Handle):
         return ()
 
     def __reduce__(self) -> Any:
-        if self._h is None:
-            return Datatype, ()
-        if self._h.named:
-            return _named_type, (self._h.name,)
+        if self._h is None or self._h.named:
+            return super().__reduce__()
         how, ints, addresses, types = self._h.contents
         raise ValueError(f"a datatype that {how} made cannot be pickled")
 
@@ -287,12 +285,10 @@ BY_NAME: dict[str, Datatype] = {}
 BY_CODE: dict[str, Datatype] = {}
 
 
-def _named_type(name: str) -> Datatype:
-    return BY_NAME[name]
-
-
 def _typestr(t: _Layout) -> str:
     letter = {K_BOOL: "b", K_F32: "f", K_F64: "f", K_F80: "f", K_C32: "c", K_C64: "c", K_C80: "c"}
+    if t.kind == K_F16 and t.size == t.unit:
+        return "f2"
     if t.kind == NO_KIND or t.size != t.unit or t.kind > K_C80:
         return f"V{t.size}"
     return letter.get(t.kind, "i" if t.kind <= K_I64 else "u") + str(t.unit)
@@ -326,6 +322,7 @@ _define("UNSIGNED UINT32_T WCHAR", K_U32, 4, "I")
 _define("UNSIGNED_LONG UNSIGNED_LONG_LONG UINT64_T", K_U64, 8, "L")
 _define("CHAR CHARACTER", K_I8, 1, "c")
 _define("FLOAT REAL REAL4", K_F32, 4, "f")
+_define("FLOAT16_T REAL2", K_F16, 2, "e")
 _define("DOUBLE DOUBLE_PRECISION REAL8", K_F64, 8, "d")
 _define("LONG_DOUBLE REAL16", K_F80, _F80, "g")
 _define("C_BOOL CXX_BOOL LOGICAL1", K_BOOL, 1, "?")
@@ -333,7 +330,7 @@ _define("LOGICAL2", K_I16, 2)
 _define("C_FLOAT_COMPLEX C_COMPLEX CXX_FLOAT_COMPLEX COMPLEX COMPLEX8", K_C32, 8, "F")
 _define("C_DOUBLE_COMPLEX CXX_DOUBLE_COMPLEX DOUBLE_COMPLEX COMPLEX16", K_C64, 16, "D")
 _define("C_LONG_DOUBLE_COMPLEX CXX_LONG_DOUBLE_COMPLEX COMPLEX32", K_C80, 2 * _F80, "G")
-_define("REAL2 BFLOAT16_T COMPLEX4 LOGICAL16 INTEGER16", NO_KIND, 0)
+_define("BFLOAT16_T COMPLEX4 LOGICAL16 INTEGER16", NO_KIND, 0)
 _pair("FLOAT_INT", K_F32_INT, ctypes.c_float)
 _pair("DOUBLE_INT", K_F64_INT, ctypes.c_double)
 _pair("LONG_INT", K_LONG_INT, ctypes.c_long)

@@ -43,17 +43,14 @@ class Group(Handle):
 
     def Translate_ranks(self, ranks: Any = None, group: Group | None = None) -> list[int]:
         """The ranks in |group| of the members |ranks| of this one."""
-        if group is None:
-            raise fail("ERR_GROUP", "Translate_ranks: group is missing")
         given = range(self.size) if ranks is None else ranks
-        there = group._members().ranks
+        there = range(10**9) if group is None else group._members().ranks  # None: the world
         return [const.PROC_NULL if r == const.PROC_NULL else
                 there.index(self._pick([r])[0]) if self._pick([r])[0] in there else const.UNDEFINED
                 for r in given]  # fmt: skip
 
-    @classmethod
-    def Compare(cls, group1: Group, group2: Group) -> int:
-        a, b = group1._members().ranks, group2._members().ranks
+    def Compare(self, group: Group) -> int:
+        a, b = self._members().ranks, group._members().ranks
         if a == b:
             return const.IDENT
         return const.SIMILAR if sorted(a) == sorted(b) else const.UNEQUAL
@@ -61,22 +58,19 @@ class Group(Handle):
     def Dup(self) -> Group:
         return self._make(self._members().ranks)
 
-    @classmethod
-    def Union(cls, group1: Group, group2: Group) -> Group:
-        a, b = group1._members().ranks, group2._members().ranks
-        return (group1 if a else group2)._make([*a, *(r for r in b if r not in a)])
+    def Union(self, group: Group) -> Group:
+        a, b = self._members().ranks, group._members().ranks
+        return (self if a else group)._make([*a, *(r for r in b if r not in a)])
 
-    @classmethod
-    def Intersection(cls, group1: Group, group2: Group) -> Group:
-        b = group2._members().ranks
-        return group1._make([r for r in group1._members().ranks if r in b])
+    def Intersection(self, group: Group) -> Group:
+        b = group._members().ranks
+        return self._make([r for r in self._members().ranks if r in b])
 
     Intersect = Intersection
 
-    @classmethod
-    def Difference(cls, group1: Group, group2: Group) -> Group:
-        b = group2._members().ranks
-        return group1._make([r for r in group1._members().ranks if r not in b])
+    def Difference(self, group: Group) -> Group:
+        b = group._members().ranks
+        return self._make([r for r in self._members().ranks if r not in b])
 
     def Incl(self, ranks: Sequence[int]) -> Group:
         return self._make(self._pick(list(ranks)))

@@ -57,6 +57,18 @@ class Handle:
     def __hash__(self) -> int:
         return hash((self._root().__name__, id(self._h)))
 
+    def __reduce__(self) -> Any:
+        """Constants of MPI, and handles equal to them, by their name."""
+        from . import MPI
+
+        named = [(n, v) for n, v in vars(MPI).items() if isinstance(v, Handle) and v == self]
+        for name, constant in named:
+            if constant is self:
+                return _constant, (name,)
+        if not named:
+            raise ValueError(f"{type(self).__name__}: only the constants of MPI can be pickled")
+        return _copy, (type(self), named[0][0])
+
     @property
     def handle(self) -> int:
         if self._h is None:
@@ -81,3 +93,13 @@ class Handle:
     @classmethod
     def fromint(cls: type[H], number: int) -> H:
         raise NotImplementedError(f"{cls.__name__}.fromint: nexar has no handles that are numbers")
+
+
+def _constant(name: str) -> Any:
+    from . import MPI
+
+    return getattr(MPI, name)
+
+
+def _copy(cls: type[H], name: str) -> H:
+    return cls(_constant(name))

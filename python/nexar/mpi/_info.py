@@ -29,6 +29,10 @@ class Info(Handle):
     def Create(cls, items: Any = None) -> Info:
         return cls._of(_Values(dict(items or {})))
 
+    @classmethod
+    def Create_env(cls, args: Any = None) -> Info:
+        return INFO_ENV.Dup()
+
     def Dup(self) -> Info:
         return Info._of(_Values(dict(self._values())))
 
@@ -90,16 +94,18 @@ class Info(Handle):
         return list(self._values().items()) if self._h is not None else []
 
     def update(self, items: Any = (), **more: str) -> None:
-        self._values().update(items, **more)
+        for key, value in dict(items, **more).items():
+            self[key] = value
 
     def pop(self, key: str, *default: Any) -> Any:
-        return self._values().pop(key, *default)
+        return self._values().pop(key, *default) if self._h is not None else {}.pop(key, *default)
 
     def popitem(self) -> tuple[str, str]:
-        return self._values().popitem()
+        return self._values().popitem() if self._h is not None else {}.popitem()
 
     def clear(self) -> None:
-        self._values().clear()
+        if self._h is not None:
+            self._values().clear()
 
     def copy(self) -> Info:
         return self.Dup() if self._h is not None else Info()

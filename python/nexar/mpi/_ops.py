@@ -8,7 +8,7 @@ from typing import Any, Callable
 from .. import _nexar
 from ._buffers import Buffer
 from ._datatypes import NO_KIND, Datatype
-from ._errors import fail, missing
+from ._errors import fail
 from ._handle import Handle, Thing
 
 
@@ -18,7 +18,7 @@ def _loc(better: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
     def pick(a: Any, b: Any) -> Any:
         (x, i), (y, j) = a, b
         if x == y:
-            return x, min(i, j)
+            return (y, j) if j < i else (x, i)
         return (x, i) if better(x, y) else (y, j)
 
     return pick
@@ -62,7 +62,7 @@ class Op(Handle):
     def Create(cls, function: Callable[[Any, Any, Datatype], None], commute: bool = False) -> Op:
         if not callable(function):
             raise TypeError(f"Op.Create: {function!r} is not callable")
-        return cls._of(_Operation("", -1, function, bool(commute), function))
+        return cls._of(_Operation("", -1, function, bool(commute), lambda a, b: function(a, b, None)))
 
     def Free(self) -> None:
         if self._operation().index >= 0:
@@ -109,6 +109,8 @@ class Op(Handle):
         b.unpack(inout)
 
     def __call__(self, x: Any, y: Any) -> Any:
+        if self._h is None:
+            raise ValueError("cannot call OP_NULL")
         return self._operation().of_objects(x, y)
 
     @property
@@ -120,15 +122,13 @@ class Op(Handle):
         return self.Is_predefined()
 
     def __reduce__(self) -> Any:
-        if self._h is None:
-            return Op, ()
-        if self._h.index < 0:
-            raise missing("pickle of an operation of the program")
-        return _named_op, (self._h.name,)
+        if self._h is None or self._h.index >= 0:
+            return super().__reduce__()
+        return _made_op, (self._h.fn, self._h.commutes)
 
 
-def _named_op(name: str) -> Op:
-    return BY_NAME[name]
+def _made_op(fn: Any, commutes: bool) -> Op:
+    return Op.Create(fn, commutes)
 
 
 OP_NULL = Op()

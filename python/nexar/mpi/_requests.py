@@ -283,6 +283,9 @@ class Request(Handle):
 
 def _room(statuses: list[Status] | None, n: int) -> list[Any]:
     """A status for each of |n|: the list of the caller becomes that long."""
+    if not isinstance(statuses, list):  # a tuple is as long as it is
+        given = list(statuses or ())[:n]
+        return given + [None] * (n - len(given))
     if statuses is None:
         return [None] * n
     del statuses[n:]

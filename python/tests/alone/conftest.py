@@ -1,6 +1,10 @@
+import signal
+
 import pytest
 
 import nexar
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
 
 
 @pytest.fixture

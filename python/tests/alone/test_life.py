@@ -172,7 +172,8 @@ def test_exit_by_an_exception_is_a_failure():
 @pytest.mark.parametrize("call", ["c.barrier()", "c.dup()", "c.call(1, 3, b'', timeout=600)"])
 def test_close_after_an_interrupt(call):
     """What the interrupted call has left does not keep close() waiting: rank 1 waits for rank 0."""
-    done = run(2, "import nexar, os, signal, threading\nc = nexar.init()\nstop = threading.Event()\n"
+    done = run(2, "import nexar, os, signal, threading\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+                  "c = nexar.init()\nstop = threading.Event()\n"
                   "if c.rank == 0:\n"
                   "    c.recv(bytearray(0), 1)\n"
                   "    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))\n"

@@ -1,8 +1,12 @@
 """The ranks of a world run the same tests in the same order (nexar run ... pytest)."""
 
+import signal
+
 import pytest
 
 import nexar
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """nexar.mpi; mpi4py's own tests run by scripts/mpi4py_tests.sh."""
 
 import array
+import pickle
 
 import numpy as np
 import pytest
@@ -120,3 +121,38 @@ def test_errors(mpi):
     with pytest.raises(ValueError, match="needs 16"):
         world.Recv([bytearray(7), 2, mpi.DOUBLE])
     assert not mpi.COMM_NULL and mpi.Compute_dims(12, 2) == [4, 3]
+
+
+def test_arrays_in_the_order_of_fortran(mpi):
+    world = mpi.COMM_WORLD
+    a = np.asfortranarray(np.arange(6.0).reshape(2, 3)) if world.rank == 0 else np.zeros((2, 3), order="F")
+    world.Bcast(a)
+    assert a.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_float16(mpi):
+    world = mpi.COMM_WORLD
+    a = np.full(5, world.rank, "f2")
+    world.Allreduce(mpi.IN_PLACE, a)
+    assert a.tolist() == [sum(range(world.size))] * 5 and mpi.FLOAT16_T.Get_size() == 2
+
+
+def test_counts_with_a_stride(mpi):
+    world = mpi.COMM_WORLD
+    n = world.size
+    out = np.full(2 * n, -1.0)
+    world.Allgatherv(np.full(1, float(world.rank)), [out, (1, 2), mpi.DOUBLE])
+    assert out.tolist() == [v for r in range(n) for v in (r, -1)]
+
+
+def test_operations_of_objects_get_no_datatype(mpi):
+    op = mpi.Op.Create(lambda a, b, dt: a + b if dt is None else None, commute=True)
+    assert mpi.COMM_WORLD.allreduce([mpi.COMM_WORLD.rank], op) == list(range(mpi.COMM_WORLD.size))
+    op.Free()
+
+
+def test_constants_are_pickled_by_name(mpi):
+    for constant in (mpi.COMM_WORLD, mpi.SUM, mpi.DOUBLE, mpi.INFO_NULL, mpi.GROUP_EMPTY):
+        assert pickle.loads(pickle.dumps(constant)) is constant
+    with pytest.raises(ValueError, match="only the constants"):
+        pickle.dumps(mpi.COMM_WORLD.Get_group())
