@@ -94,7 +94,7 @@ static void refuse_rival(nx_creations *cs, const nx_creation *c)
 
     key.print = c->rival;
     if ((c->rival != 0) && (c->err == NEXAR_EMISMATCH) &&
-        (nx_creation_refuse(cs, &key, c->err, c->why, &c->joined, false) == NEXAR_OK)) {
+        (nx_creation_refuse(cs, &key, c->err, c->why, &c->joined, 0, false) == NEXAR_OK)) {
         nx_creation_replay(cs, &key, 0);
         (void)nx_creation_refused(cs, &key, c->culprit); /* if it leads that, nobody else says so */
     }
@@ -105,7 +105,7 @@ void nx_creation_over(nx_creations *cs, nx_creation *c, nexar_err err, const cha
     set_failed(c, err, why);
     if (leads(cs, c)) {
         /* Without memory those that have not joined wait until they give up. */
-        (void)!nx_creation_refuse(cs, &c->key, err, c->why, &c->joined, false);
+        (void)!nx_creation_refuse(cs, &c->key, err, c->why, &c->joined, c->n, false);
         for (uint32_t i = 0; (i = nx_rankset_next(&c->joined, i)) < c->joined.n; i++) {
             if (i != cs->self) {
                 nx_creation_tell(cs, i, &c->key, err, c->why);
@@ -221,6 +221,7 @@ nexar_err nx_creation_start(nx_creations *cs, nx_creation *c, uint64_t now_ns)
     if (err == NEXAR_OK) {
         c->state = NX_CREATION_WAITS;
         c->rival = 0;
+        c->lacking = false;
         c->why[0] = '\0';
         nx_list_push_back(&cs->running, &c->link);
         join(cs, c, now_ns);

@@ -10,23 +10,27 @@
  *     follower   WAITS  -- DONE ------------------------------------------------>  DONE
  *     both       WAITS, READY  -- FAIL, nx_creation_fail, the leader is gone --->  FAILED
  *
- *  C1  The leader decides.  A follower that wants to give up (a time-out, a member that is gone,
- *      the parent revoked) sends WITHDRAW and waits for the verdict.  The runtime of the leader
- *      answers, whether its application has called or not.  Only when the leader is gone does a
- *      follower fail without it.  So all living members get the same outcome while the leader
- * lives. C2  A creation that has failed fails once for every member, also for those that call
- * later: the leader keeps a *refusal*, of which the last NX_CREATION_REFUSALS are kept, and answers
- * the next JOIN of each of them with it.  A leader that did not call fails with its next call.  A
- *      refusal ends when the leader calls with that parent and tag.
- *  C3  A rank is in one creation at a time for each parent and tag.  A JOIN for another list waits
- *      (msg/matching/early_frames.h) until this rank begins that creation.  If its sender is in the
- * list of the creation that runs here, neither of the two can end: both fail with NEXAR_EMISMATCH.
- *      What a follower sees of this it reports to its leader, which knows whether its creation is
- *      still pending: the other may be the next one of a rank that has got DONE already.
- *  C4  A leader may fail when it has sent DONE to some members only.  A member that fails because
- *      the leader is gone says so to the others (LACK).  One that has not returned fails as well.
- *      One that has the communicator answers HAVE, and the other makes it, revokes and frees it, so
- *      that nobody waits for it there.
+ * C1  The leader decides.  A follower that wants to give up (a time-out, a member that is gone, the
+ * parent revoked) sends WITHDRAW and waits for the verdict.  The runtime of the leader answers,
+ * whether its application has called or not.  Only when the leader is gone does a follower fail
+ * without it.  So all living members get the same outcome while the leader lives.
+ *
+ * C2  A creation that has failed fails once for every member, also for those that call later: the
+ * leader keeps a *refusal*, of which the last NX_CREATION_REFUSALS are kept, and answers the next
+ * JOIN of each of them with it.  A leader that did not call fails with its next call.  Where lists
+ * differ the leader cannot know who called with which: such a refusal ends when it calls with that
+ * parent and tag.
+ *
+ * C3  A rank is in one creation at a time for each parent and tag.  A JOIN for another list waits
+ * (msg/matching/early_frames.h) until this rank begins that creation.  If its sender is in the list
+ * of the creation that runs here, neither of the two can end: both fail with NEXAR_EMISMATCH.  What
+ * a follower sees of this it reports to its leader, which knows whether its creation is still
+ * pending: the other may be the next one of a rank that has got DONE already.
+ *
+ * C4  A leader may fail when it has sent DONE to some members only.  A member that fails because
+ * the leader is gone says so to the others (LACK).  One that has not returned fails as well.  One
+ * that has the communicator answers HAVE, and the other makes it, revokes and frees it, so that
+ * nobody waits for it there.
  *
  * A frame for a parent that does not exist here yet waits in the same way.  With the loop's lock.
  */
@@ -70,6 +74,7 @@ typedef struct nx_creation {
     nx_rankset members, joined; /* slots; |joined|: of the leader */
     uint64_t rival;             /* the list that a member has called with instead; 0: none ... */
     uint32_t culprit;           /* ... and the member */
+    bool lacking;               /* a member has failed without the leader */
 } nx_creation;
 
 typedef struct nx_creation_ops {

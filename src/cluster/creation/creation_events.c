@@ -27,10 +27,11 @@ static nexar_err keep(nx_creations *cs, uint32_t from, const nx_creation_frame *
     nexar_err err = nx_early_keep(cs->early, &at, &bytes, 1, now_ns);
 
     if (err == NEXAR_ENOMEM) { /* it fails for all, and for this rank when it calls */
-        nx_creation_tell(cs, from, &f->key, err, "a rank of the list has no memory for it");
-        err = nx_creation_refuse(cs, &f->key, err,
-                                 "there was no memory for the call of another rank", NULL, true);
-        (void)(err != NEXAR_OK || nx_creation_refused(cs, &f->key, from));
+        err = nx_creation_refuse(cs, &f->key, err, "a rank of the list has no memory for it", NULL,
+                                 f->n, true);
+        if (err == NEXAR_OK) {
+            (void)nx_creation_refused(cs, &f->key, from);
+        }
     }
     return err;
 }
@@ -104,7 +105,9 @@ static nexar_err on_join(nx_creations *cs, uint32_t from, const nx_creation_fram
         if ((c->leader != cs->self) || !nx_rankset_has(&c->members, from)) {
             return nx_fail(NEXAR_EPROTO, "a rank joins a creation that is not led here");
         }
-        nx_creation_joined(cs, c, from, f->id);
+        if ((cs->nrefusals == 0) || !nx_creation_refused(cs, &f->key, from)) {
+            nx_creation_joined(cs, c, from, f->id);
+        }
         return NEXAR_OK;
     }
     if (nx_early_is_closed(cs->early, f->key.parent)) {
@@ -121,12 +124,12 @@ static nexar_err on_join(nx_creations *cs, uint32_t from, const nx_creation_fram
     return err;
 }
 
-/* Whether a JOIN of |from| for |key| waits here. */
+/* A JOIN of |from| for |key| that waits here. */
 typedef struct search {
     nx_creations *cs;
     uint32_t from;
     const nx_creation_key *key;
-    bool found;
+    uint32_t n; /* in its list; 0: there is none */
 } search;
 
 static void look(void *ctx, const nx_early_frame *frame)
@@ -135,18 +138,25 @@ static void look(void *ctx, const nx_early_frame *frame)
     nx_creation_frame f;
 
     if (nx_creation_decode(frame->data, frame->len, &f) == NEXAR_OK) {
-        s->found =
-            s->found || ((frame->key.from == s->from) && nx_creation_key_equal(&f.key, s->key));
+        s->n = ((frame->key.from == s->from) && nx_creation_key_equal(&f.key, s->key)) ? f.n : s->n;
         (void)!keep(s->cs, (uint32_t)frame->key.from, &f, frame->came_ns);
     }
 }
 
-static bool has_joined(nx_creations *cs, uint32_t from, const nx_creation_key *key)
+static uint32_t has_joined(nx_creations *cs, uint32_t from, const nx_creation_key *key)
 {
     search s = {.cs = cs, .from = from, .key = key};
 
     nx_early_deliver(cs->early, NX_EARLY_CREATION, early_id(key), look, &s);
-    return s.found;
+    return s.n;
+}
+
+/* Whether |c|, which this rank leads, waits for others, and |from| waits with it.  What comes of
+ * one that does not is about a creation before it. */
+static bool is_joined(const nx_creations *cs, const nx_creation *c, uint32_t from)
+{
+    return (c->state == NX_CREATION_WAITS) && (c->leader == cs->self) &&
+           nx_rankset_has(&c->joined, from);
 }
 
 /* Fails what runs here; if |from| still waits for this rank to call, its JOIN and all others that
@@ -154,18 +164,20 @@ static bool has_joined(nx_creations *cs, uint32_t from, const nx_creation_key *k
 static nexar_err on_withdraw(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
 {
     nx_creation *c = nx_creation_find(cs, &f->key);
+    uint32_t n;
     nexar_err err;
 
     if ((c != NULL) && (c->key.print == f->key.print)) {
-        if ((c->state == NX_CREATION_WAITS) && (c->leader == cs->self)) {
+        if (is_joined(cs, c, from)) {
             nx_creation_over(cs, c, f->err, f->why);
         }
         return NEXAR_OK; /* DONE follows, or FAIL */
     }
-    if (!has_joined(cs, from, &f->key)) {
+    n = has_joined(cs, from, &f->key);
+    if (n == 0) {
         return NEXAR_OK; /* it was told meanwhile */
     }
-    err = nx_creation_refuse(cs, &f->key, f->err, f->why, NULL, true);
+    err = nx_creation_refuse(cs, &f->key, f->err, f->why, NULL, n, true);
     if (err == NEXAR_OK) {
         nx_creation_replay(cs, &f->key, 0);
     }
@@ -181,14 +193,27 @@ static void on_fail(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
     }
 }
 
+static void lose_leader(nx_creations *cs, nx_creation *c)
+{
+    char name[NX_CREATION_PEER], why[NX_CREATION_WHY];
+
+    (void)nx_sentence(why, sizeof(why), "%s, which leads the creation, is gone, says another",
+                      cs->ops->name(cs->ctx, c->leader, name));
+    nx_creation_orphaned(cs, c, why);
+}
+
 static void on_done(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
 {
     nx_creation *c = nx_creation_find(cs, &f->key);
 
     if ((c != NULL) && (c->key.print == f->key.print) && (from == c->leader) &&
         (c->leader != cs->self)) {
-        c->state = NX_CREATION_MADE;
         c->id = f->id;
+        if (c->lacking) {
+            lose_leader(cs, c);
+            return;
+        }
+        c->state = NX_CREATION_MADE;
         cs->ops->changed(cs->ctx, c);
     }
 }
@@ -197,8 +222,7 @@ static void on_differs(nx_creations *cs, uint32_t from, const nx_creation_frame 
 {
     nx_creation *c = nx_creation_find(cs, &f->key);
 
-    if ((c != NULL) && (c->key.print == f->key.print) && (c->leader == cs->self) &&
-        (c->state == NX_CREATION_WAITS) && nx_rankset_has(&c->members, from)) {
+    if ((c != NULL) && (c->key.print == f->key.print) && is_joined(cs, c, from)) {
         nx_creation_over(cs, c, NEXAR_EMISMATCH, f->why);
         nx_creation_answered(cs, &c->key, f->id);
     }
@@ -210,7 +234,7 @@ static void on_ask(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
 
     if (nx_early_is_closed(cs->early, f->key.parent)) {
         nx_creation_tell(cs, from, &f->key, NEXAR_EREVOKED, freed);
-    } else if (!nx_creation_refused(cs, &f->key, from) && is_rival(c, from, &f->key)) {
+    } else if (!nx_creation_refused_list(cs, &f->key, from) && is_rival(c, from, &f->key)) {
         differ(cs, c, from, f);
     }
 }
@@ -228,17 +252,18 @@ static nx_creation *find_any(const nx_creations *cs, const nx_creation_key *key)
     return NULL;
 }
 
+/* The one that runs may be the next of that list.  One that waits still hears what its leader has
+ * sent, or that it is gone: that belongs to no later call. */
 static void on_lack(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
 {
     nx_creation *c = find_any(cs, &f->key);
-    char name[NX_CREATION_PEER], why[NX_CREATION_WHY];
 
-    if ((c == NULL) || (c->leader == cs->self)) {
-        cs->ops->lacks(cs->ctx, from, &f->key);
-    } else if (c->state != NX_CREATION_FAILED) {
-        (void)nx_sentence(why, sizeof(why), "%s, which leads the creation, is gone, says another",
-                          cs->ops->name(cs->ctx, c->leader, name));
-        nx_creation_orphaned(cs, c, why);
+    cs->ops->lacks(cs->ctx, from, &f->key);
+    if ((c != NULL) && (c->leader != cs->self)) {
+        c->lacking = true;
+        if (c->state == NX_CREATION_MADE) {
+            lose_leader(cs, c);
+        }
     }
 }
 

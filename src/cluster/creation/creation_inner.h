@@ -19,6 +19,7 @@ typedef struct nx_creation_refusal {
     char why[NX_CREATION_WHY];
     bool own;        /* the next call of this rank fails as well */
     nx_rankset told; /* slots; one beyond it is told again */
+    uint32_t n;      /* so many are to be told; 0: that is not known */
 } nx_creation_refusal;
 
 struct nx_creations {
@@ -59,18 +60,20 @@ void nx_creation_replay(nx_creations *cs, const nx_creation_key *key, uint64_t n
 
 /* ---- creation_refusal.c -------------------------------------------------------------------- */
 
-/* Remembers that |key| has failed: |told| (may be NULL) know it, |own|: this rank does not.
- * NEXAR_ENOMEM */
+/* Remembers that |key|, with |n| ranks (0: not known), has failed: |told| (may be NULL) know it,
+ * |own|: this rank does not.  NEXAR_ENOMEM */
 NX_MUST_CHECK nexar_err nx_creation_refuse(nx_creations *cs, const nx_creation_key *key,
                                            nexar_err err, const char *why, const nx_rankset *told,
-                                           bool own);
+                                           uint32_t n, bool own);
 /* A call of |slot| with the parent and tag of |key|, whatever its list, has failed: refusals are
  * not for its next one. */
 void nx_creation_answered(nx_creations *cs, const nx_creation_key *key, uint32_t slot);
 /* Tells |from| that |key| has failed, if that was refused and |from| was not told. */
 bool nx_creation_refused(nx_creations *cs, const nx_creation_key *key, uint32_t from);
-/* This rank calls: whether its call fails, as |err| and |why| say.  Other refusals of the same
- * parent and tag end. */
+/* The same, if it has failed because lists differ. */
+bool nx_creation_refused_list(nx_creations *cs, const nx_creation_key *key, uint32_t from);
+/* This rank calls: whether its call fails, as |err| and |why| say.  Refusals of the same
+ * parent and tag because of lists that differ end. */
 bool nx_creation_refused_here(nx_creations *cs, const nx_creation_key *key, nexar_err *err,
                               char why[NX_CREATION_WHY]);
 void nx_creation_refusals_free(nx_creations *cs);

@@ -4,12 +4,15 @@
 #include "base/alloc.h"
 #include "cluster/creation/creation_inner.h"
 
-static nx_creation_refusal *find_refusal(const nx_creations *cs, const nx_creation_key *key)
+/* The oldest of |key| that |slot| has not heard; NULL: none.  A list may have failed several times.
+ */
+static nx_creation_refusal *find_refusal(const nx_creations *cs, const nx_creation_key *key,
+                                         uint32_t slot)
 {
-    for (const nx_list *at = cs->refusals.next; at != &cs->refusals; at = at->next) {
+    nx_list_for_each (at, &cs->refusals) {
         nx_creation_refusal *r = nx_list_entry(at, nx_creation_refusal, link);
 
-        if (nx_creation_key_equal(&r->key, key)) {
+        if (nx_creation_key_equal(&r->key, key) && !nx_rankset_has(&r->told, slot)) {
             return r;
         }
     }
@@ -49,25 +52,37 @@ static void set_told(nx_creation_refusal *r, uint32_t slot)
     }
 }
 
-nexar_err nx_creation_refuse(nx_creations *cs, const nx_creation_key *key, nexar_err err,
-                             const char *why, const nx_rankset *told, bool own)
+/* A refusal that all have heard is over. */
+static void end_refusal(nx_creations *cs, nx_creation_refusal *r)
 {
-    nx_creation_refusal *r = find_refusal(cs, key);
+    if ((r->n != 0) && (r->told.count >= r->n)) {
+        forget(cs, r);
+    }
+}
 
-    if (r == NULL) {
-        const nexar_err made = make(cs, key, (told == NULL) ? cs->self + 1 : told->n, &r);
+nexar_err nx_creation_refuse(nx_creations *cs, const nx_creation_key *key, nexar_err err,
+                             const char *why, const nx_rankset *told, uint32_t n, bool own)
+{
+    nx_creation_refusal *r = NULL;
+    const nexar_err made = make(cs, key, (told == NULL) ? cs->self + 1 : told->n, &r);
 
-        if (made != NEXAR_OK) {
-            return made;
-        }
+    if (made != NEXAR_OK) {
+        return made;
     }
     r->err = err;
     r->own = own;
+    r->n = n;
     (void)snprintf(r->why, sizeof(r->why), "%s", why);
     for (uint32_t i = 0; (told != NULL) && (i = nx_rankset_next(told, i)) < told->n; i++) {
         set_told(r, i);
     }
+    end_refusal(cs, r);
     return NEXAR_OK;
+}
+
+static bool same_calls(const nx_creation_refusal *r, const nx_creation_key *key)
+{
+    return (r->key.parent == key->parent) && (r->key.tag == key->tag);
 }
 
 void nx_creation_answered(nx_creations *cs, const nx_creation_key *key, uint32_t slot)
@@ -75,22 +90,35 @@ void nx_creation_answered(nx_creations *cs, const nx_creation_key *key, uint32_t
     nx_list_for_each (at, &cs->refusals) {
         nx_creation_refusal *r = nx_list_entry(at, nx_creation_refusal, link);
 
-        if ((r->key.parent == key->parent) && (r->key.tag == key->tag)) {
+        if (same_calls(r, key) && (r->err == NEXAR_EMISMATCH)) {
             set_told(r, slot);
+            end_refusal(cs, r);
         }
     }
 }
 
 bool nx_creation_refused(nx_creations *cs, const nx_creation_key *key, uint32_t from)
 {
-    nx_creation_refusal *r = find_refusal(cs, key);
+    nx_creation_refusal *r = find_refusal(cs, key, from);
 
-    if ((r == NULL) || nx_rankset_has(&r->told, from)) {
+    if (r == NULL) {
         return false;
     }
-    nx_creation_answered(cs, key, from);
+    set_told(r, from);
     nx_creation_tell(cs, from, &r->key, r->err, r->why);
+    if (r->err == NEXAR_EMISMATCH) {
+        nx_creation_answered(cs, key, from);
+    } else {
+        end_refusal(cs, r);
+    }
     return true;
+}
+
+bool nx_creation_refused_list(nx_creations *cs, const nx_creation_key *key, uint32_t from)
+{
+    const nx_creation_refusal *r = find_refusal(cs, key, from);
+
+    return (r != NULL) && (r->err == NEXAR_EMISMATCH) && nx_creation_refused(cs, key, from);
 }
 
 bool nx_creation_refused_here(nx_creations *cs, const nx_creation_key *key, nexar_err *err,
@@ -101,15 +129,14 @@ bool nx_creation_refused_here(nx_creations *cs, const nx_creation_key *key, nexa
     nx_list_for_each (at, &cs->refusals) {
         nx_creation_refusal *r = nx_list_entry(at, nx_creation_refusal, link);
 
-        if ((r->key.parent != key->parent) || (r->key.tag != key->tag)) {
-            continue;
-        }
-        if (r->own && (r->key.print == key->print)) {
+        if (!refused && r->own && nx_creation_key_equal(&r->key, key)) {
             r->own = false;
             refused = true;
             *err = r->err;
             (void)snprintf(why, NX_CREATION_WHY, "%s", r->why);
-        } else {
+            set_told(r, cs->self);
+            end_refusal(cs, r);
+        } else if (same_calls(r, key) && (r->err == NEXAR_EMISMATCH)) {
             forget(cs, r);
         }
     }
