@@ -1,0 +1,37 @@
+"""nexar.torch: the backend "nexar" of torch.distributed, for CPU tensors.
+
+>>> import torch.distributed as dist
+>>> import nexar.torch
+>>> dist.init_process_group("nexar")
+
+Where the package is installed the import is not needed: torch finds the backend by its entry
+point.  The extension is compiled when the first process group is created.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.distributed as _dist
+
+from ._build import BuildError, load
+
+__all__ = ["BuildError", "load", "register"]
+
+
+def _create(options: Any, group_options: Any = None) -> Any:
+    from ._rendezvous import create
+
+    return create(options, group_options)
+
+
+def register() -> None:
+    """Makes torch.distributed know the backend; calls after the first do nothing."""
+    if _dist.is_available() and "nexar" not in _dist.Backend.backend_list:
+        default = _dist.Backend.default_device_backend_map.get("cpu")
+        _dist.Backend.register_backend("nexar", _create, extended_api=True, devices=["cpu"])
+        if default is not None:  # programs that name no backend keep theirs
+            _dist.Backend.default_device_backend_map["cpu"] = default
+
+
+register()

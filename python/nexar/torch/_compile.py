@@ -1,0 +1,18 @@
+"""_compile.py FOLDER LIBRARY INCLUDE: compiles the extension in FOLDER; run by _build.py."""
+
+import sys
+from pathlib import Path
+
+from torch.utils import cpp_extension
+
+folder, library, include = sys.argv[1:]
+here = Path(__file__).resolve().parent
+cpp_extension.load(
+    name="_nexar_torch",
+    sources=[str(source) for source in sorted((here / "csrc").glob("*.cpp"))],
+    extra_include_paths=[include],
+    extra_cflags=["-O2", "-g0", "-fvisibility=hidden"],
+    extra_ldflags=[library, f"-Wl,-rpath,{Path(library).parent}"],
+    build_directory=folder,
+    is_python_module=False,
+)

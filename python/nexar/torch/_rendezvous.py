@@ -1,0 +1,137 @@
+"""Worlds of nexar for process groups: formed through torch's Store."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import sys
+import tempfile
+import weakref
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ._build import load
+
+_logger = logging.getLogger("torch.distributed.nexar")
+_KEY = "nexar/join"
+_worlds: weakref.WeakSet[Any] = weakref.WeakSet()
+_default: tuple[Any, Any] | None = None  # the World of the default group, and its seed
+_seeds: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def _milliseconds(timeout: timedelta) -> str:
+    """A duration as nexar's settings have it, within what formation_timeout accepts."""
+    return f"{min(max(int(timeout.total_seconds() * 1000), 100), 24 * 3600 * 1000)}ms"
+
+
+@contextlib.contextmanager
+def _token_settings() -> Iterator[dict[str, str]]:
+    """The token of the user: that of NEXAR_TOKEN goes to nexar through a private file.  A file
+    named by NEXAR_TOKEN_FILE is read by nexar."""
+    token = os.environ.get("NEXAR_TOKEN")
+    if not token:
+        yield {}
+        return
+    with tempfile.NamedTemporaryFile("w", prefix="nexar-token-") as file:  # mode 0600
+        file.write(token.strip() + "\n")
+        file.flush()
+        yield {"token_file": file.name}
+
+
+def _publish(ext: Any, store: Any, size: int, token: dict[str, str]) -> Any:
+    """Starts the seed and puts its address and key into the Store."""
+    try:
+        seed = ext.Seed({"world_size": str(size), **token})
+    except Exception as error:
+        store.set(_KEY, f"error: {error}")  # the other ranks need not wait for the timeout
+        raise
+    if size > 1 and re.match(r"nexar://[^@/]+@", seed.join_string):
+        _logger.warning(
+            "nexar: the token of this job goes through torch's Store, which is not encrypted. "
+            "An eavesdropper on the Store's traffic, or a reader of its file, can join the job, "
+            "and read and change its tensors. Set NEXAR_TOKEN or NEXAR_TOKEN_FILE to the same "
+            "secret on all ranks (`nexar token` prints one)."
+        )
+    store.set(_KEY, seed.join_string)
+    return seed
+
+
+def _form(ext: Any, store: Any, rank: int, size: int, timeout: timedelta) -> tuple[Any, Any]:
+    """Forms a world of |size| ranks: rank 0 has the seed."""
+    with _token_settings() as token:
+        seed = _publish(ext, store, size, token) if rank == 0 else None
+        join = store.get(_KEY).decode()
+        if join.startswith("error: "):
+            raise dist.DistNetworkError(f"nexar: rank 0 could not start the seed: {join[7:]}")
+        world = ext.World(
+            {
+                "join": join,
+                "rank": str(rank),
+                "formation_timeout": _milliseconds(timeout),
+                **token,
+            }
+        )
+    if rank == 0:  # every rank has read it; a later group on this Store publishes its own
+        with contextlib.suppress(RuntimeError):
+            store.delete_key(_KEY)
+    _worlds.add(world)
+    return world, seed
+
+
+def _tag(name: str) -> int:
+    """A group has one name on all its ranks."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
+
+
+def create(options: Any, _group_options: Any = None) -> Any:
+    """What torch calls for a new process group.  The default group forms a world; other groups are
+    communicators of it."""
+    global _default
+    ext = load()
+    if options.timeout <= timedelta(0):
+        raise ValueError("nexar: the timeout of a process group must be positive")
+    ranks = list(options.global_ranks_in_group)
+    parent = _default[0] if _default is not None and _default[0].usable else None
+    if ranks and parent is not None and hasattr(parent, "create"):
+        return ext.ProcessGroupNexar(
+            parent, parent.create(ranks, _tag(options.group_id)), options.timeout
+        )
+    world, seed = _form(
+        ext, options.store, options.group_rank, options.group_size, options.timeout
+    )
+    if not ranks:
+        _default = (world, seed)
+    elif seed is not None:
+        _seeds[world] = seed
+    return ext.ProcessGroupNexar(world, options.timeout)
+
+
+def world_of(group: Any = None) -> Any:
+    """The backend of a process group whose tensors nexar moves."""
+    group = group or dist.distributed_c10d._get_default_group()
+    backend = group._get_backend(torch.device("cpu"))
+    if not isinstance(backend, load().ProcessGroupNexar):
+        raise ValueError("nexar.torch: the process group does not use the backend nexar")
+    return backend
+
+
+def _at_exit() -> None:
+    """A program that ends without destroy_process_group() leaves in order.  One that ends by an
+    exception has failed: the other ranks learn it when the process is gone."""
+    failed = getattr(sys, "last_type", None) is not None
+    for world in list(_worlds):
+        if failed:
+            world.abandon()
+        else:
+            world.close()
+
+
+atexit.register(_at_exit)
