@@ -28,7 +28,7 @@ PYTHON ?= python3
 WHEELS ?= build/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs install uninstall python asan tsan fuzz bench bench-peers matrix churn \
+.PHONY: help demo test check docs install uninstall python test-torch asan tsan fuzz bench bench-peers matrix churn \
 	soak mutate model clean
 
 setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
@@ -44,6 +44,7 @@ help:
 	@echo 'make uninstall remove what make install has installed; the same DESTDIR'
 	@echo 'make docs      pages of docs/reference and pictures, from nexar.h, the command and the sources'
 	@echo 'make python    the wheel of the Python package, in WHEELS=$(WHEELS); PYTHON=$(PYTHON)'
+	@echo 'make test-torch  nexar.torch with a CPU build of torch, in build/venv-torch; scripts/torch_tests.sh'
 	@echo 'make asan      all tests under the address and undefined-behaviour sanitizers'
 	@echo 'make tsan      all tests under the thread sanitizer'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
@@ -91,6 +92,11 @@ docs:
 python:
 	$(call setup,build)
 	@scripts/wheel.sh '$(PYTHON)' '$(WHEELS)'
+
+test-torch:
+	$(call setup,test)
+	$(call build,dev,) --target nexar nexar_python nexar_cmd
+	@scripts/torch_tests.sh build/dev/python
 
 asan tsan:
 	$(call setup,test)

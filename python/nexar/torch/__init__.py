@@ -10,19 +10,30 @@ point.  The extension is compiled when the first process group is created.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import torch.distributed as _dist
 
 from ._build import BuildError, load
 
-__all__ = ["BuildError", "load", "register"]
+__all__ = ["BuildError", "load", "monitored_barrier", "register"]
 
 
 def _create(options: Any, group_options: Any = None) -> Any:
     from ._rendezvous import create
 
     return create(options, group_options)
+
+
+def monitored_barrier(
+    group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+) -> None:
+    """torch.distributed.monitored_barrier, which accepts process groups of Gloo only: rank 0 gets
+    an error that names the first rank, or all ranks, that did not come within |timeout|."""
+    from ._rendezvous import world_of
+
+    world_of(group).monitored_barrier(timeout, wait_all_ranks)
 
 
 def register() -> None:

@@ -23,8 +23,7 @@ from ._build import load
 _logger = logging.getLogger("torch.distributed.nexar")
 _KEY = "nexar/join"
 _worlds: weakref.WeakSet[Any] = weakref.WeakSet()
-_default: tuple[Any, Any] | None = None  # the World of the default group, and its seed
-_seeds: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+_default: Any = None  # the World of the default group
 
 
 def _milliseconds(timeout: timedelta) -> str:
@@ -58,13 +57,13 @@ def _publish(ext: Any, store: Any, size: int, token: dict[str, str]) -> Any:
             "nexar: the token of this job goes through torch's Store, which is not encrypted. "
             "An eavesdropper on the Store's traffic, or a reader of its file, can join the job, "
             "and read and change its tensors. Set NEXAR_TOKEN or NEXAR_TOKEN_FILE to the same "
-            "secret on all ranks (`nexar token` prints one)."
+            "secret on all ranks (python3 -c 'import secrets; print(secrets.token_urlsafe(32))')."
         )
     store.set(_KEY, seed.join_string)
     return seed
 
 
-def _form(ext: Any, store: Any, rank: int, size: int, timeout: timedelta) -> tuple[Any, Any]:
+def _form(ext: Any, store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     """Forms a world of |size| ranks: rank 0 has the seed."""
     with _token_settings() as token:
         seed = _publish(ext, store, size, token) if rank == 0 else None
@@ -79,11 +78,12 @@ def _form(ext: Any, store: Any, rank: int, size: int, timeout: timedelta) -> tup
                 **token,
             }
         )
-    if rank == 0:  # every rank has read it; a later group on this Store publishes its own
+    if seed is not None:  # every rank has read it; a later group on this Store publishes its own
+        world.adopt(seed)
         with contextlib.suppress(RuntimeError):
             store.delete_key(_KEY)
     _worlds.add(world)
-    return world, seed
+    return world
 
 
 def _tag(name: str) -> int:
@@ -99,18 +99,14 @@ def create(options: Any, _group_options: Any = None) -> Any:
     if options.timeout <= timedelta(0):
         raise ValueError("nexar: the timeout of a process group must be positive")
     ranks = list(options.global_ranks_in_group)
-    parent = _default[0] if _default is not None and _default[0].usable else None
+    parent = _default if _default is not None and _default.usable else None
     if ranks and parent is not None and hasattr(parent, "create"):
         return ext.ProcessGroupNexar(
             parent, parent.create(ranks, _tag(options.group_id)), options.timeout
         )
-    world, seed = _form(
-        ext, options.store, options.group_rank, options.group_size, options.timeout
-    )
+    world = _form(ext, options.store, options.group_rank, options.group_size, options.timeout)
     if not ranks:
-        _default = (world, seed)
-    elif seed is not None:
-        _seeds[world] = seed
+        _default = world
     return ext.ProcessGroupNexar(world, options.timeout)
 
 

@@ -25,6 +25,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         .def_property_readonly("rank", &World::rank)
         .def_property_readonly("size", &World::size)
         .def_property_readonly("usable", &World::usable)
+        .def("adopt", &World::adopt)
         .def("update", &World::update, Free())
         .def("close", &World::close, Free())
         .def("abandon", &World::abandon);

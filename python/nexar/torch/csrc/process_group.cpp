@@ -40,8 +40,10 @@ void ProcessGroupNexar::shutdown() {
         return;
     if (comm_ && world_->usable())
         nexar_comm_free(comm_);
+    else if (!comm_)
+        world_->close();
     comm_ = nullptr;
-    world_ = nullptr; // the last process group of the world leaves the cluster
+    world_ = nullptr;
 }
 
 // ---- one tensor on every rank ----------------------------------------------------------------

@@ -113,6 +113,7 @@ void World::close() {
     world_ = nullptr;
     if (nexar_finalize(world) != NEXAR_OK)
         LOG(WARNING) << "nexar: " << nexar_last_error();
+    seed_ = nullptr;
 }
 
 void World::abandon() {

@@ -51,6 +51,8 @@ class World {
     int size() const { return nexar_size(comm()); }
     bool usable() const; // neither closed nor inherited by fork()
 
+    // The seed ends after the world has.
+    void adopt(std::shared_ptr<Seed> seed) { seed_ = std::move(seed); }
     // Leaves the cluster.  Operations that are pending end with an error.
     void close();
     // Lets the process end without a good-bye, so that the other ranks see a failure.
@@ -62,6 +64,7 @@ class World {
     nexar_comm *world_ = nullptr;
     long owner_ = 0; // the process that made it
     std::unique_ptr<Completer> completer_;
+    std::shared_ptr<Seed> seed_;
 };
 
 } // namespace nexar
