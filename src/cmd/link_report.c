@@ -19,6 +19,7 @@ typedef struct row {
     char transport[NX_TRANSPORT_ROOM], local[64], remote[64];
     uint64_t rtt_ns, lost;
     uint32_t mtu;
+    char chosen[48];
 } row;
 
 /* A few short messages both ways, so that there is a link and its RTT is known. */
@@ -44,6 +45,10 @@ static row look(nexar_comm *world, int peer)
     link = nx_msg_link(world->world->msg, (uint32_t)peer);
     if (link != NULL) {
         link->ops->info(link, &info);
+        (void)snprintf(r.chosen, sizeof(r.chosen), "%s",
+                       nx_shm_is(link)          ? "same host"
+                       : (link->chosen == NULL) ? ""
+                                                : link->chosen);
         (void)snprintf(r.transport, sizeof(r.transport), "%s", link->ops->name);
     }
     nx_loop_unlock(world->world->loop);
@@ -76,6 +81,7 @@ static void add(nx_table *t, const row *r)
     add_known(t, r->rtt_ns != 0, 1, (double)r->rtt_ns / 1e3);
     add_known(t, r->mtu != 0, 0, (double)r->mtu);
     nx_table_add(t, "%" PRIu64, r->lost);
+    nx_table_add(t, "%s", r->chosen);
 }
 
 /* Rank 0 collects a row for each pair, in order; the others send theirs. */
@@ -102,6 +108,7 @@ static nexar_err collect(nexar_comm *world, nx_table *t)
             r.transport[sizeof(r.transport) - 1] = '\0';
             r.local[sizeof(r.local) - 1] = '\0';
             r.remote[sizeof(r.remote) - 1] = '\0';
+            r.chosen[sizeof(r.chosen) - 1] = '\0';
             add(t, &r);
         }
     }
@@ -124,15 +131,15 @@ static nexar_err part(nexar_comm *world)
 
 static nexar_err show(nexar_comm *world, bool json)
 {
-    static const char *const heads[] = {"rank",   "to",     "transport", "local",
-                                        "remote", "rtt_us", "mtu",       "lost"};
+    static const char *const heads[] = {"rank",   "to",  "transport", "local", "remote",
+                                        "rtt_us", "mtu", "lost",      "chosen"};
     nexar_err err = NEXAR_OK;
     nx_table t;
 
     for (int peer = 0; (peer < nexar_size(world)) && (err == NEXAR_OK); peer++) {
         err = (peer == nexar_rank(world)) ? NEXAR_OK : greet(world, peer);
     }
-    nx_table_init(&t, heads, 8);
+    nx_table_init(&t, heads, 9);
     if (err == NEXAR_OK) {
         err = collect(world, &t);
     }

@@ -192,6 +192,8 @@ struct nx_link {
     /* A message of up to so many bytes is better copied into a frame than sent as a part; 0:
      * that is for the caller to know.  At most NX_FRAME_MAX / 2. */
     uint32_t frame_best;
+    /* Why this transport carries it, in a few words, for `nexar info --links`: static; or NULL. */
+    const char *chosen;
 };
 
 static inline NX_MUST_CHECK nexar_err nx_link_send_frame(nx_link *link, nx_lane lane,

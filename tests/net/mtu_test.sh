@@ -11,7 +11,8 @@ exchange_on 3 $((12 + long * 36)) $((2000000 + long * 30000000))
 # 28 bytes are IPv4 and UDP, 48 IPv6 and UDP; the endpoint's largest datagram is 61440.
 limit=$((mtu - 28 < 61440 ? mtu - 28 : 61440))
 # ngtcp2 0.12 probes sizes of its own: docs/guide/networks.md.
-if "$nexar" info | grep -qE '^ *ngtcp2 +0\.12' && [ "$limit" -lt 61440 ]; then
+info=$("$nexar" info)
+if grep -qE '^ *ngtcp2 +0\.12' <<<"$info" && [ "$limit" -lt 61440 ]; then
     limit=$((limit < 1444 ? 1232 : 1444))
 fi
 found_limit() {

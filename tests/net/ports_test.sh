@@ -1,6 +1,6 @@
 #!/bin/bash
-# ports_test.sh - a firewall closes one UDP port, of the seed or of a rank, for a while or for
-# good, and says nothing; everything else of that host is open.
+# ports_test.sh - a firewall closes one port, of the seed or of a rank, for UDP and TCP, for a while
+# or permanently, and says nothing; everything else of that host is open.
 # shellcheck source=tests/net/lib.sh disable=SC1091
 source "$(dirname "$0")/lib.sh"
 
@@ -12,23 +12,23 @@ firewall_on() {
     on "$1" nft 'add chain inet wall out { type filter hook output priority 0; }'
 }
 
-# The firewall of host $1 closes the UDP port $2: what comes for it is lost, of the addresses that
+# The firewall of host $1 closes the port $2: what comes for it is lost, of the addresses that
 # follow alone, if there are some.
 close_in() {
     local i=$1 port=$2 from
     shift 2
     for from in "$@"; do
         case $from in
-        *:*) on "$i" nft add rule inet wall in ip6 saddr "$from" udp dport "$port" counter drop ;;
-        *) on "$i" nft add rule inet wall in ip saddr "$from" udp dport "$port" counter drop ;;
+        *:*) on "$i" nft add rule inet wall in ip6 saddr "$from" th dport "$port" counter drop ;;
+        *) on "$i" nft add rule inet wall in ip saddr "$from" th dport "$port" counter drop ;;
         esac
     done
-    [ $# -gt 0 ] || on "$i" nft add rule inet wall in udp dport "$port" counter drop
+    [ $# -gt 0 ] || on "$i" nft add rule inet wall in th dport "$port" counter drop
 }
 # What goes out from it is lost too, and the sender is told so (EPERM).
 close_both() {
     close_in "$1" "$2"
-    on "$1" nft add rule inet wall out udp sport "$2" counter drop
+    on "$1" nft add rule inet wall out th sport "$2" counter drop
 }
 open_again() {
     on "$1" nft flush chain inet wall in

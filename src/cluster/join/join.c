@@ -20,7 +20,7 @@ struct nx_join {
     char seed_text[NX_SEED_ADDRESSES_MAX * NX_ADDRESS_TEXT];
     char *qlog_dir; /* ours: the endpoint borrows it */
     nx_identity *identity;
-    nx_quic *quic;
+    nx_inet *net;
     nx_link *link; /* to the seed; NULL: none now */
     nx_join_state *state;
     nx_timer timer, leave_timer;
@@ -130,7 +130,7 @@ static void tell_member(nx_join *j)
  * received. */
 static void divide(const nx_join *j)
 {
-    nx_quic_set_peers(j->quic, nx_join_state_peers(j->state));
+    nx_inet_set_peers(j->net, nx_join_state_peers(j->state));
 }
 
 /* Acts on the phase that the last event has led to. */
@@ -170,7 +170,7 @@ static void on_up(void *ctx, nx_link *link)
     const uint64_t now = nx_loop_now(j->config.loop);
     uint8_t exporter[32];
 
-    if (nx_quic_link_export(link, NX_JOIN_EXPORTER, exporter) != NEXAR_OK) {
+    if (nx_inet_link_export(link, NX_JOIN_EXPORTER, exporter) != NEXAR_OK) {
         nx_join_state_closed(j->state, NEXAR_EPROTO, false, nexar_last_error(), now);
     } else {
         nx_join_state_connected(j->state, exporter, now);
@@ -211,19 +211,34 @@ static void on_data(void *ctx, nx_link *link, uint64_t id, uint64_t off, const v
 static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
 {
     nx_join *j = ctx;
-    const bool ended = (link->ended != NX_END_LOST);
+    const bool ended = (link->ended != NX_END_LOST), unreached = nx_inet_link_unreached(link);
+    const uint64_t now = nx_loop_now(j->config.loop);
 
     nx_link_close(link, false);
     j->link = NULL;
-    nx_join_state_closed(j->state, err, ended, why, nx_loop_now(j->config.loop));
+    if (unreached) {
+        nx_join_state_unreached(j->state, why, now);
+    } else {
+        nx_join_state_closed(j->state, err, ended, why, now);
+    }
     settle(j);
+}
+
+/* The transport is chosen. */
+static void on_moved(void *ctx, nx_link *link, nx_link *to)
+{
+    nx_join *j = ctx;
+
+    (void)link;
+    j->link = to;
 }
 
 static const nx_link_up seed_up = {.on_up = on_up,
                                    .on_frame = on_frame,
                                    .on_data = on_data,
                                    .on_sent = nx_link_sent_ignored,
-                                   .on_down = on_down};
+                                   .on_down = on_down,
+                                   .on_moved = on_moved};
 
 /* ---- the state's actions -------------------------------------------------------------- */
 
@@ -250,7 +265,7 @@ static void act_dial(void *ctx)
     nx_join *j = ctx;
     const nx_quic_target target = {
         .pin = j->seed.pin, .addresses = j->seed.addresses, .n = j->seed.naddresses};
-    nexar_err err = nx_quic_dial(j->quic, &target, &seed_up, j, &j->link);
+    nexar_err err = nx_inet_dial(j->net, &target, &seed_up, j, &j->link);
 
     if (err != NEXAR_OK) {
         j->link = NULL;
@@ -296,7 +311,7 @@ static nexar_err act_adopt(void *ctx, const nx_welcome *welcome)
     if ((member != welcome->member) || (memcmp(&job, &welcome->job, sizeof(job)) != 0)) {
         return nx_fail(NEXAR_EAUTH, "it names another member or job");
     }
-    return nx_quic_set_identity(j->quic, j->identity, &job);
+    return nx_inet_set_identity(j->net, j->identity, &job);
 }
 
 static void act_farewell(void *ctx, uint64_t member, nx_farewell how)
@@ -334,21 +349,22 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
 
 static nexar_err open_endpoint(nx_join *j, nx_member *self)
 {
-    nx_quic_config config = {.loop = j->config.loop,
-                             .random = &nx_random_system,
-                             .idle_timeout_ns = j->config.idle_timeout_ns,
-                             .congestion = j->config.congestion,
-                             .qlog_dir = j->qlog_dir,
-                             .on_accept = on_accept,
-                             .ctx = j};
+    nx_inet_config config = {.quic = {.loop = j->config.loop,
+                                      .random = &nx_random_system,
+                                      .idle_timeout_ns = j->config.idle_timeout_ns,
+                                      .congestion = j->config.congestion,
+                                      .qlog_dir = j->qlog_dir,
+                                      .on_accept = on_accept,
+                                      .ctx = j},
+                             .allowed = j->config.allowed};
     nexar_err err =
-        nx_listen_parse(j->config.listen, j->config.port_first, j->config.port_last, &config);
+        nx_listen_parse(j->config.listen, j->config.port_first, j->config.port_last, &config.quic);
 
-    err = (err == NEXAR_OK) ? nx_quic_open(&j->quic, &config) : err;
+    err = (err == NEXAR_OK) ? nx_inet_open(&j->net, &config) : err;
     if (err != NEXAR_OK) {
         return err;
     }
-    return nx_listen_addresses(&config, nx_quic_port(j->quic), j->config.interfaces,
+    return nx_listen_addresses(&config.quic, nx_inet_port(j->net), j->config.interfaces,
                                j->config.advertise, self->addresses, NX_ADDRESSES_MAX,
                                &self->naddresses);
 }
@@ -409,16 +425,20 @@ static nexar_err start(nx_join *j)
 /* The last words of a failed join go out before the endpoint closes. */
 static void close_seed(nx_join *j)
 {
-    nx_event drained = {0};
+    const uint64_t by_ns = nx_loop_now(j->config.loop) + DRAIN_NS;
 
     if (j->link == NULL) {
         return;
     }
     nx_link_close(j->link, true);
     j->link = NULL;
-    nx_quic_drain(j->quic, &drained);
-    (void)nx_loop_wait(j->config.loop, &drained, nx_loop_now(j->config.loop) + DRAIN_NS);
-    nx_quic_drain(j->quic, NULL);
+    for (int stage = 0; stage < NX_INET_STAGES; stage++) {
+        nx_event drained = {0};
+
+        nx_inet_drain(j->net, stage, &drained);
+        (void)nx_loop_wait(j->config.loop, &drained, by_ns);
+        nx_inet_drain(j->net, stage, NULL);
+    }
 }
 
 nexar_err nx_join_run(nx_join **out, const nx_join_config *config)
@@ -457,9 +477,9 @@ nexar_err nx_join_run(nx_join **out, const nx_join_config *config)
     return NEXAR_OK;
 }
 
-nx_quic *nx_join_endpoint(const nx_join *j)
+nx_inet *nx_join_endpoint(const nx_join *j)
 {
-    return j->quic;
+    return j->net;
 }
 
 const nx_view *nx_join_view(const nx_join *j)
@@ -530,9 +550,7 @@ void nx_join_destroy(nx_join *j)
     nx_loop_timer_cancel(j->config.loop, &j->timer);
     nx_loop_timer_cancel(j->config.loop, &j->leave_timer);
     nx_loop_undefer(&j->broken);
-    if (j->quic != NULL) {
-        nx_quic_close(j->quic);
-    }
+    nx_inet_close(j->net);
     nx_join_state_destroy(j->state);
     nx_identity_destroy(j->identity);
     nx_free(j->qlog_dir);

@@ -16,7 +16,7 @@
 #include "cluster/join_queue.h"
 #include "cluster/view.h"
 #include "loop/loop.h"
-#include "transport/quic/quic.h"
+#include "transport/inet/inet.h"
 
 typedef struct nx_join nx_join;
 
@@ -37,6 +37,7 @@ typedef struct nx_join_config {
     uint64_t stall_report_ns;      /* so long: what this process waits for is logged; 0: never */
     uint64_t idle_timeout_ns;      /* of the endpoint: see nx_quic_config */
     nx_congestion congestion;      /* the same */
+    unsigned int allowed;          /* what links use: see nx_inet_config */
     const char *qlog_dir;
     const void *local; /* told to all members as nx_member.local: borrowed for the call */
     size_t nlocal;     /* at most NX_LOCAL_MAX */
@@ -93,7 +94,7 @@ typedef struct nx_join_config {
  */
 NX_MUST_CHECK nexar_err nx_join_run(nx_join **out, const nx_join_config *config);
 
-nx_quic *nx_join_endpoint(const nx_join *j);
+nx_inet *nx_join_endpoint(const nx_join *j);
 const nx_view *nx_join_view(const nx_join *j);
 uint32_t nx_join_rank(const nx_join *j);
 

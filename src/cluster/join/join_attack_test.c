@@ -358,8 +358,9 @@ static nexar_err dial(party_rank *r, const nx_member *where, uint64_t member)
 
     nx_loop_lock(r->loop);
     until = nx_loop_now(r->loop) + PARTY_PATIENCE;
-    assert_int_equal(nx_quic_dial(nx_join_endpoint(r->j), &target, &stranger_up, &l, &l.link),
-                     NEXAR_OK);
+    assert_int_equal(
+        nx_quic_dial(nx_inet_quic(nx_join_endpoint(r->j)), &target, &stranger_up, &l, &l.link),
+        NEXAR_OK);
     while (!l.down && !(l.up && (atomic_load(&accepted) != 0))) {
         (void)nx_loop_wait(r->loop, &s.reached, nx_loop_now(r->loop) + 20 * PARTY_MS);
         assert_true(nx_loop_now(r->loop) < until);

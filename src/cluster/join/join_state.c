@@ -19,6 +19,10 @@ static const uint64_t REDIAL_MOST_NS = UINT64_C(2000000000);
 static const uint64_t RETURN_FIRST_NS = UINT64_C(1000000000);
 static const uint64_t RETURN_MOST_NS = UINT64_C(6500000000);
 
+/* A seed whose host has answered to nothing for so long, in two attempts at least, is behind a
+ * firewall or away: a joiner gives up. */
+static const uint64_t UNREACHED_NS = UINT64_C(7000000000);
+
 /* Once admitted, a joiner waits so much longer than its time-out: that of the seed,
  * mostly the same, began a little later, and ends the wait of all at once, with the
  * same words.  Otherwise the first to give up would free its place, and the seed would
@@ -260,6 +264,17 @@ void nx_join_state_closed(nx_join_state *s, nexar_err err, bool ended, const cha
     case NX_JOIN_FAILED:
         break;
     }
+}
+
+void nx_join_state_unreached(nx_join_state *s, const char *why, uint64_t now_ns)
+{
+    if ((s->phase == NX_JOIN_DIALLING) && (s->rules.timeout_ns != 0) &&
+        (now_ns - s->begun_ns >= UNREACHED_NS)) {
+        nx_join_state_fail(s, NEXAR_ECONNECT, "the seed does not answer at %s: %s", s->rules.seed,
+                           why);
+        return;
+    }
+    nx_join_state_closed(s, NEXAR_ECONNECT, false, why, now_ns);
 }
 
 /* ---- frames --------------------------------------------------------------------- */

@@ -75,6 +75,9 @@ void nx_join_state_frame(nx_join_state *s, const void *data, size_t len, uint64_
 /* The connection, or the attempt, has ended; |ended|: so has the seed's process. */
 void nx_join_state_closed(nx_join_state *s, nexar_err err, bool ended, const char *why,
                           uint64_t now_ns);
+/* The attempt has ended, and no host has answered at any address of the seed: a joiner for which
+ * there is a time-out fails after a few seconds of this, and otherwise it tries again. */
+void nx_join_state_unreached(nx_join_state *s, const char *why, uint64_t now_ns);
 /* Member |id| has connected to us, which none does before START: if we hold the
  * view, START is on its way to us and the world has formed.  Whether |id| is in
  * that world. */

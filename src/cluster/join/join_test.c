@@ -319,7 +319,7 @@ static void test_who_comes_later_is_let_in(void **state)
 /* Whether links of |r| grant what they do if there are |peers|. */
 static bool divides(party_rank *r, size_t peers)
 {
-    nx_quic *q = nx_join_endpoint(r->j);
+    nx_quic *q = nx_inet_quic(nx_join_endpoint(r->j));
     uint64_t window;
     bool same;
 

@@ -16,7 +16,7 @@
 #include "cluster/seed/seed_file.h"
 #include "cluster/seed/seed_state.h"
 #include "loop/loop.h"
-#include "transport/quic/quic.h"
+#include "transport/inet/inet.h"
 
 /* A killed member shows by its silence; it answers a ping every third of this. */
 static const uint64_t IDLE_NS = UINT64_C(10000000000);
@@ -28,7 +28,7 @@ struct nx_seed {
     nx_authority *authority;
     nx_join_string join;
     nx_loop *loop;
-    nx_quic *quic;
+    nx_inet *net;
     nx_seed_state *state;
     nx_timer timer;
     nx_list conns;
@@ -115,7 +115,7 @@ static nexar_err write_state(const nx_seed *s)
 {
     nx_seed_file f = {.authority = s->authority,
                       .token = s->join.token,
-                      .port = nx_quic_port(s->quic),
+                      .port = nx_inet_port(s->net),
                       .world_size = s->config.world_size};
     nexar_err err;
 
@@ -170,9 +170,9 @@ static void on_up(void *ctx, nx_link *link)
     struct sockaddr_storage address;
     char text[NX_ADDRESS_TEXT];
     nx_seed_caller caller = {.conn = c, .address = text, .certified = c->certified};
-    nexar_err err = nx_quic_link_export(link, NX_JOIN_EXPORTER, caller.exporter);
+    nexar_err err = nx_inet_link_export(link, NX_JOIN_EXPORTER, caller.exporter);
 
-    nx_quic_link_address(link, &address);
+    nx_inet_link_address(link, &address);
     (void)nx_address_text(&address, text);
     if (err == NEXAR_OK) {
         err = nx_seed_state_connected(s->state, &caller, nx_loop_now(s->loop), &c->client);
@@ -347,29 +347,28 @@ static nexar_err make_state(nx_seed *s)
 /* |port| is that of the seed before, or 0. */
 static nexar_err open_endpoint(nx_seed *s, uint16_t port)
 {
-    nx_quic_config config = {.loop = s->loop,
-                             .random = &nx_random_system,
-                             .idle_timeout_ns = IDLE_NS,
-                             .peers = s->config.world_size,
-                             .qlog_dir = s->qlog_dir,
-                             .authority = s->authority,
-                             .job = *nx_authority_job(s->authority),
-                             .on_accept = on_accept,
-                             .ctx = s};
-    nexar_err err =
-        nx_listen_parse(s->config.listen, s->config.port_first, s->config.port_last, &config);
+    nx_inet_config config = {.quic = {.loop = s->loop,
+                                      .random = &nx_random_system,
+                                      .idle_timeout_ns = IDLE_NS,
+                                      .peers = s->config.world_size,
+                                      .qlog_dir = s->qlog_dir,
+                                      .authority = s->authority,
+                                      .job = *nx_authority_job(s->authority),
+                                      .on_accept = on_accept,
+                                      .ctx = s}};
+    nx_quic_config *q = &config.quic;
+    nexar_err err = nx_listen_parse(s->config.listen, s->config.port_first, s->config.port_last, q);
 
     if ((err == NEXAR_OK) && (port != 0) &&
-        ((config.port_first == 0) || ((port >= config.port_first) && (port <= config.port_last)))) {
-        config.port_first = config.port_last = port;
+        ((q->port_first == 0) || ((port >= q->port_first) && (port <= q->port_last)))) {
+        q->port_first = q->port_last = port;
     }
-    err = (err == NEXAR_OK) ? nx_quic_open(&s->quic, &config) : err;
+    err = (err == NEXAR_OK) ? nx_inet_open(&s->net, &config) : err;
     if (err != NEXAR_OK) {
         return err;
     }
-    return nx_listen_addresses(&config, nx_quic_port(s->quic), s->config.interfaces,
-                               s->config.advertise, s->join.addresses, NX_SEED_ADDRESSES_MAX,
-                               &s->join.naddresses);
+    return nx_listen_addresses(q, nx_inet_port(s->net), s->config.interfaces, s->config.advertise,
+                               s->join.addresses, NX_SEED_ADDRESSES_MAX, &s->join.naddresses);
 }
 
 /* A copy of a text that is to be kept; none of NULL and "". */
@@ -471,9 +470,7 @@ void nx_seed_destroy(nx_seed *s)
         }
         nx_loop_lock(s->loop);
         nx_loop_timer_cancel(s->loop, &s->timer);
-        if (s->quic != NULL) {
-            nx_quic_close(s->quic);
-        }
+        nx_inet_close(s->net);
         while (!nx_list_empty(&s->conns)) {
             forget(nx_list_entry(s->conns.next, conn, in_all));
         }

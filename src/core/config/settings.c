@@ -100,33 +100,53 @@ static bool is_inline(const char *text)
     return (strcmp(text, "auto") == 0) || (nx_parse_size(text, &bytes) && (bytes <= MAX_INLINE));
 }
 
-/* The lists of transports that there are, and what they let be used. */
-static const struct {
-    const char *text;
-    bool shm, quic;
-} transports[] = {
-    {"auto", true, true},     {"shm", true, false},      {"quic", false, true},
-    {"shm,quic", true, true}, {"quic,shm", false, true}, /* quic goes everywhere */
-};
-enum { TRANSPORTS = sizeof(transports) / sizeof(transports[0]) };
-
-void nx_setting_transports(const char *text, bool *shm, bool *quic)
+/* Adds the transport that the |len| bytes at |name| name; false: there is no such. */
+static bool add_transport(nx_transports *t, const char *name, size_t len)
 {
-    *shm = *quic = false;
-    for (int i = 0; i < TRANSPORTS; i++) {
-        if (strcmp(text, transports[i].text) == 0) {
-            *shm = transports[i].shm;
-            *quic = transports[i].quic;
+    bool *which = NULL;
+
+    if ((len == 3) && (memcmp(name, "shm", len) == 0)) {
+        which = &t->shm;
+        if (t->quic || t->tcp) {
+            return true; /* the network goes everywhere, and is preferred */
         }
+    } else if ((len == 4) && (memcmp(name, "quic", len) == 0)) {
+        which = &t->quic;
+    } else if ((len == 3) && (memcmp(name, "tcp", len) == 0)) {
+        which = &t->tcp;
+    }
+    if ((which == NULL) || *which) {
+        return false;
+    }
+    *which = true;
+    return true;
+}
+
+nx_transports nx_setting_transports(const char *text)
+{
+    nx_transports t = {false, false, false};
+
+    if (strcmp(text, "auto") == 0) {
+        return (nx_transports){true, true, true};
+    }
+    for (;;) {
+        const size_t len = strcspn(text, ",");
+
+        if (!add_transport(&t, text, len)) {
+            return (nx_transports){false, false, false};
+        }
+        if (text[len] == '\0') {
+            return t;
+        }
+        text += len + 1;
     }
 }
 
 static bool is_transports(const char *text)
 {
-    bool shm, quic;
+    const nx_transports t = nx_setting_transports(text);
 
-    nx_setting_transports(text, &shm, &quic);
-    return shm || quic;
+    return t.shm || t.quic || t.tcp;
 }
 
 /* More is said of it when it is used. */
@@ -290,8 +310,9 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                            .preset = "auto",
                            .unit = "",
                            .check = is_transports,
-                           .accepted = "auto, or a list of shm and quic, such as shm,quic",
-                           .help = "what may carry messages, in order of preference"},
+                           .accepted = "auto, or a list of shm, quic and tcp, such as shm,quic",
+                           .help = "what may carry messages: shm only where it stands first; tcp "
+                                   "where UDP does not get through"},
     [NX_SET_UNEXPECTED] = {.name = "unexpected",
                            .type = NX_SETTING_NUMBER,
                            .preset = "64m",

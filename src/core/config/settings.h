@@ -116,8 +116,12 @@ void nx_setting_port_range(const char *text, uint16_t *first, uint16_t *last);
 uint64_t nx_setting_spin(const char *text);
 /* |*by_link|: it is "auto", and a link may have it higher. */
 size_t nx_setting_inline(const char *text, bool *by_link);
-/* Whether ranks of one host use shared memory, and whether ranks may use QUIC. */
-void nx_setting_transports(const char *text, bool *shm, bool *quic);
+/* Whether ranks of one host use shared memory, and what ranks may use over the network; nothing if
+ * |text| is no such list. */
+typedef struct nx_transports {
+    bool shm, quic, tcp;
+} nx_transports;
+nx_transports nx_setting_transports(const char *text);
 
 enum { NX_VARIABLE_ROOM = 64 };
 /* The environment variable of |name|: "segment" -> "NEXAR_SEGMENT". */

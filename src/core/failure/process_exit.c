@@ -62,7 +62,7 @@ static void on_end(nx_process_exits *e, uint32_t slot)
     /* By shared memory it knows, and has more to read than what is in the socket. */
     if ((link != NULL) && !nx_shm_is(link)) {
         nx_log(NX_LOG_DEBUG, "the process of %s has ended", nx_world_peer_text(world, slot, text));
-        nx_quic_link_exited(link);
+        nx_inet_link_exited(link);
     }
 }
 

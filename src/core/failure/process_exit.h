@@ -14,7 +14,7 @@
  *      made of it, and it is found out as on another host.
  *  X2  Who leaves in order has not failed, and what it sent before is delivered: the end of a
  *      process is not its death, but the end of its links, each of which takes in what is still
- *      in the socket before it goes down (nx_quic_link_exited), the good-bye too.  A process to
+ *      in the socket before it goes down (nx_inet_link_exited), the good-bye too.  A process to
  *      which there is no link is not watched: it may have left without a word to this rank.
  *  X3  At most NX_PROCESS_EXIT_MOST descriptors, and one for all of them.  If there are more links
  * of that kind, those to the ranks that come next after this one are watched, so that every rank is

@@ -69,9 +69,25 @@ static void end_all(nx_world *world)
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
 }
 
+/* What was sent over the network has arrived, or there is no time left. */
+static bool drain_network(nx_world *world)
+{
+    nx_inet *net = nx_join_endpoint(world->join);
+    bool quiet = true;
+
+    for (int stage = 0; stage < NX_INET_STAGES; stage++) {
+        nx_event drained = {0};
+
+        nx_inet_drain(net, stage, &drained);
+        quiet = wait_leaving(world, &drained) && quiet;
+        nx_inet_drain(net, stage, NULL);
+    }
+    return quiet;
+}
+
 nexar_err nx_world_destroy(nx_world *world)
 {
-    nx_event closed = {0}, emptied = {0}, drained = {0}, left = {0};
+    nx_event closed = {0}, emptied = {0}, left = {0};
     nx_rendezvous *rendezvous = world->rendezvous;
     char why[NX_ERROR_ROOM];
     nexar_err err;
@@ -84,15 +100,13 @@ nexar_err nx_world_destroy(nx_world *world)
     nx_msg_close(world->msg, &closed);
     bool quiet = wait_leaving(world, &closed);
     nx_failure_quiet(world);
-    if (world->shm != NULL) { /* first: what does not go this way goes by QUIC */
+    if (world->shm != NULL) { /* first: what does not go this way goes over the network */
         nx_shm_drain(world->shm, &emptied);
         quiet = wait_leaving(world, &emptied) && quiet;
         nx_shm_drain(world->shm, NULL);
     }
     if (world->join != NULL) {
-        nx_quic_drain(nx_join_endpoint(world->join), &drained);
-        quiet = wait_leaving(world, &drained) && quiet;
-        nx_quic_drain(nx_join_endpoint(world->join), NULL);
+        quiet = drain_network(world) && quiet;
         nx_join_leave(world->join, &left);
         (void)wait_leaving(world, &left);
     }

@@ -32,14 +32,28 @@ uint32_t nx_links_neighbours(const nx_world *world)
     return n;
 }
 
-static void allowed(const nx_world *world, bool *shm, bool *quic)
+static nx_transports allowed(const nx_world *world)
 {
     char buf[NX_NUMBER_ROOM];
 
-    nx_setting_transports(nx_config_text(world->config, NX_SET_TRANSPORTS, buf), shm, quic);
+    return nx_setting_transports(nx_config_text(world->config, NX_SET_TRANSPORTS, buf));
 }
 
-/* ---- QUIC ------------------------------------------------------------------------ */
+static bool may_use_network(const nx_world *world)
+{
+    const nx_transports t = allowed(world);
+
+    return t.quic || t.tcp;
+}
+
+unsigned int nx_links_network(const nx_world *world)
+{
+    const nx_transports t = allowed(world);
+
+    return (t.quic ? NX_INET_QUIC : 0U) | (t.tcp ? NX_INET_TCP : 0U);
+}
+
+/* ---- the network ------------------------------------------------------------------------ */
 
 /* The addresses of |m| in the order to try them: to a rank of this host the
  * loopback first, which has the largest datagrams; to another one last. */
@@ -56,20 +70,20 @@ static void order_addresses(const nx_member *m, bool here, struct sockaddr_stora
     }
 }
 
-static nexar_err dial_quic(nx_world *world, const nx_member *m, const nx_link_up *up, void *up_ctx,
-                           nx_link **link)
+static nexar_err dial_network(nx_world *world, const nx_member *m, const nx_link_up *up,
+                              void *up_ctx, nx_link **link)
 {
     struct sockaddr_storage addresses[NX_ADDRESSES_MAX];
     const nx_quic_target target = {.member = m->id, .addresses = addresses, .n = m->naddresses};
     nexar_err err;
 
     order_addresses(m, nx_links_same_host(world, m), addresses);
-    err = nx_quic_dial(nx_join_endpoint(world->join), &target, up, up_ctx, link);
+    err = nx_inet_dial(nx_join_endpoint(world->join), &target, up, up_ctx, link);
     if (err == NEXAR_OK) {
         nx_process_exit_watch(world, m);
     }
     if ((err == NEXAR_OK) && nx_failure_ended(world, m->slot)) {
-        nx_quic_link_exited(*link);
+        nx_inet_link_exited(*link);
     }
     return err;
 }
@@ -81,7 +95,7 @@ void nx_links_ended(nx_world *world, uint32_t slot)
     nx_link *link = (slot < world->slots) ? nx_msg_link(world->msg, slot) : NULL;
 
     if ((link != NULL) && !nx_shm_is(link)) {
-        nx_quic_link_exited(link);
+        nx_inet_link_exited(link);
     }
 }
 
@@ -122,9 +136,9 @@ static nexar_err fall_back(void *ctx, uint64_t member, const char *why, const nx
     if (m == NULL) {
         return nx_fail(NEXAR_EPEER, "it is gone");
     }
-    nx_log(NX_LOG_INFO, "no shared memory with %s, but QUIC: %s",
+    nx_log(NX_LOG_INFO, "no shared memory with %s, but the network: %s",
            nx_world_peer_text(world, m->slot, text), why);
-    return dial_quic(world, m, up, up_ctx, out);
+    return dial_network(world, m, up, up_ctx, out);
 }
 
 nexar_err nx_links_open(nx_world *world)
@@ -135,16 +149,15 @@ nexar_err nx_links_open(nx_world *world)
                             .on_accept = nx_links_accept,
                             .on_pass = nx_host_coll_on_pass,
                             .ctx = world};
-    bool shm, quic;
+    const bool network = may_use_network(world);
     nexar_err err;
 
-    allowed(world, &shm, &quic);
-    if (!shm) {
+    if (!allowed(world).shm) {
         return NEXAR_OK;
     }
-    config.fallback = quic ? fall_back : NULL;
+    config.fallback = network ? fall_back : NULL;
     err = nx_shm_open(&world->shm, &config);
-    if ((err != NEXAR_OK) && quic && (err != NEXAR_ENOMEM)) {
+    if ((err != NEXAR_OK) && network && (err != NEXAR_ENOMEM)) {
         nx_log(NX_LOG_INFO, "no shared memory on this host: %s", nexar_last_error());
         return NEXAR_OK;
     }
@@ -167,7 +180,6 @@ nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void 
     nx_world *world = ctx;
     const nx_member *m = nx_view_slot(world->view, peer);
     char text[NX_PEER_TEXT];
-    bool shm, quic;
 
     if (m == NULL) {
         return nx_fail(NEXAR_EPEER, "it is gone");
@@ -175,17 +187,16 @@ nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void 
     if ((world->shm != NULL) && (m->nlocal > 0) && nx_links_same_host(world, m)) {
         return nx_shm_dial(world->shm, m->id, up, up_ctx, link);
     }
-    allowed(world, &shm, &quic);
-    if (!quic) {
+    if (!may_use_network(world)) {
         return nx_fail(NEXAR_ENOTSUP,
                        "%s has no shared memory with this one, and the setting "
                        "transports allows nothing else",
                        nx_world_peer_text(world, peer, text));
     }
-    return dial_quic(world, m, up, up_ctx, link);
+    return dial_network(world, m, up, up_ctx, link);
 }
 
-/* A link by QUIC to a rank to whom we have begun to dial by shared memory: it has found
+/* A link by the network to a rank to whom we have begun to dial by shared memory: it has found
  * that this does not work, and so it is what both use. */
 static void replace(nx_link *old, nx_link *link, uint64_t member)
 {
@@ -216,7 +227,7 @@ void nx_links_accept(void *ctx, nx_link *link, uint64_t member)
     if (nx_failure_turn_away(world, m->slot, link)) {
         return;
     }
-    if (!nx_shm_is(link) && (nx_quic_link_know(link, m->addresses, m->naddresses) != NEXAR_OK)) {
+    if (!nx_shm_is(link) && (nx_inet_link_know(link, m->addresses, m->naddresses) != NEXAR_OK)) {
         nx_log(NX_LOG_WARN, "member %" PRIu64 " can be reached by one address only: %s", member,
                nexar_last_error());
     }

@@ -1,8 +1,8 @@
 /*
- * links.h - which transport connects two ranks: shared memory on one host, else QUIC.
+ * links.h - which transport connects two ranks: shared memory on one host, else the network.
  *
  * Shared memory is tried where the boot ids of both are the same and both offer it.  If
- * it does not come about, whatever the reason, the link moves to QUIC by itself.
+ * it does not come about, whatever the reason, the link moves to the network by itself.
  */
 #ifndef NX_TRANSPORT_CHOICE_H
 #define NX_TRANSPORT_CHOICE_H
@@ -15,12 +15,16 @@ NX_MUST_CHECK nexar_err nx_links_open(nx_world *world);
 /* The view is there.  Errors as nx_links_open. */
 NX_MUST_CHECK nexar_err nx_links_start(nx_world *world);
 
+/* What links over the network may use, for nx_inet_config: NX_INET_...; 0: no link may.  The seed
+ * is reached by either then. */
+unsigned int nx_links_network(const nx_world *world);
+
 /* For nx_msg_config, nx_join_config; |ctx| is the world. */
 nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
                            nx_link **link);
 void nx_links_accept(void *ctx, nx_link *link, uint64_t member);
 
-/* The process of |slot| is no more, says one of its host: a link to it by QUIC ends. */
+/* The process of |slot| is no more, says one of its host: a link to it by the network ends. */
 void nx_links_ended(nx_world *world, uint32_t slot);
 
 /* How the link to |slot| is, for a sentence: "quic to 10.0.0.2:4433, up, ...".  Returns |out|. */

@@ -99,6 +99,7 @@ static nexar_err join(nx_world *world)
         .stall_report_ns = nx_config_first_here() ? nx_config_number(cfg, NX_SET_STALL_REPORT) : 0,
         .idle_timeout_ns = nx_config_number(cfg, NX_SET_IDLE_TIMEOUT),
         .congestion = (nx_congestion)nx_config_choice(cfg, NX_SET_CONGESTION),
+        .allowed = nx_links_network(world),
         .qlog_dir = nx_config_text(cfg, NX_SET_QLOG_DIR, qlog),
         .host_id = nx_config_text(cfg, NX_SET_HOST_ID, host_id),
         .on_view = on_view,

@@ -102,6 +102,7 @@ struct nx_conn_io {
     nx_task task;
     nx_udp_path path;
     bool dialled, up, half_open, doomed;
+    bool unwanted;         /* to be closed: the peer is connected otherwise */
     bool same_host;        /* no network between */
     size_t unanswered;     /* bytes read since it last wrote */
     uint64_t since_ns;     /* that an accepted one is there */
@@ -147,6 +148,7 @@ struct nx_quic_link {
     nx_task task;
 
     bool told_up, told_down, closing, drain;
+    bool unwanted;           /* see nx_quic_refuse */
     bool said_bye, peer_bye; /* see link.c */
     bool exited;             /* its process has ended; what it sent is read, and then it is down */
     uint64_t word_ns;        /* when the next word is due, once we said good-bye */

@@ -384,17 +384,27 @@ static void dismiss(nx_link *base, const void *frame, size_t len)
     close_link(base, false);
 }
 
+/* The attempt by which the peer was heard last; else the first one; NULL: there is none. */
+static const nx_conn_io *last_heard(const nx_quic_link *link)
+{
+    const nx_conn_io *last = NULL;
+
+    for (const nx_list *at = link->conn_ios.next; at != &link->conn_ios; at = at->next) {
+        const nx_conn_io *k = nx_list_entry((nx_list *)at, nx_conn_io, in_link);
+
+        last = ((last == NULL) || (k->heard_ns > last->heard_ns)) ? k : last;
+    }
+    return last;
+}
+
 static void link_info(const nx_link *base, nx_link_info *info)
 {
     const nx_quic_link *link = of((nx_link *)base);
     static const char *const states[] = {
         [NX_LINK_SETTLING] = "dialling", [NX_LINK_UP] = "up", [NX_LINK_DOWN] = "down"};
-    const nx_conn_io *k = link->used;
+    const nx_conn_io *k = (link->used != NULL) ? link->used : last_heard(link);
 
     *info = (nx_link_info){.state = states[link->state]};
-    if ((k == NULL) && !nx_list_empty(&link->conn_ios)) {
-        k = nx_list_entry(link->conn_ios.next, nx_conn_io, in_link);
-    }
     if ((k == NULL) || (k->conn == NULL)) {
         return;
     }
@@ -420,6 +430,29 @@ static const nx_link_ops OPS = {
     .info = link_info,
     .dismiss = dismiss,
 };
+
+bool nx_quic_is(const nx_link *link)
+{
+    return link->ops == &OPS;
+}
+
+bool nx_quic_has(const nx_quic *q, uint64_t member)
+{
+    return nx_map_get(&q->by_member, member) != NULL;
+}
+
+bool nx_quic_lives(const nx_quic *q, uint64_t member)
+{
+    const nx_quic_link *link = nx_map_get(&q->by_member, member);
+
+    return (link != NULL) && !link->closing;
+}
+
+void nx_quic_refuse(nx_link *link)
+{
+    of(link)->unwanted = true;
+    close_link(link, false);
+}
 
 void nx_quic_link_exited(nx_link *link)
 {

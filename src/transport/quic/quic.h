@@ -121,6 +121,15 @@ typedef struct nx_quic_target {
 NX_MUST_CHECK nexar_err nx_quic_dial(nx_quic *q, const nx_quic_target *target, const nx_link_up *up,
                                      void *up_ctx, nx_link **out);
 
+/* Whether |link| is of this transport. */
+bool nx_quic_is(const nx_link *link);
+/* Whether a link of |q| to |member| is up, or may come up; and whether it is not being closed. */
+bool nx_quic_has(const nx_quic *q, uint64_t member);
+bool nx_quic_lives(const nx_quic *q, uint64_t member);
+/* In on_accept: the peer is connected to this process otherwise.  The link is closed, and the peer
+ * learns that this connection was not chosen. */
+void nx_quic_refuse(nx_link *link);
+
 /* Where else the peer of |link| may be reached, if the address that it uses ceases to work.
  * For links that were accepted: those that were dialled know it.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_quic_link_know(nx_link *link, const struct sockaddr_storage *addresses,

@@ -95,6 +95,11 @@ static void accept_link(nx_conn_io *k)
     if (!link->closing && (link->base.up == NULL)) {
         nx_link_close(&link->base, false); /* nobody wants it */
     }
+    if (link->unwanted) { /* nothing is said on it: the peer would use it */
+        k->link = NULL;
+        k->unwanted = true;
+        return;
+    }
     use(link, k);
 }
 
@@ -168,6 +173,8 @@ void nx_open_resolve_up(nx_conn_io *k)
     }
     if (link == NULL) {
         accept_link(k);
+    } else if (link->closing && !link->drain) {
+        return; /* another transport is used, and nothing is said on this one; it is closed soon */
     } else if (link->state == NX_LINK_SETTLING) {
         use(link, k);
     } else if (link->used != k) {
@@ -251,7 +258,8 @@ void nx_open_resolve_dead(nx_conn_io *k)
 
     (void)nx_sentence(why, sizeof(why), "%s: %s", nx_address_text(&remote, text), words);
     log_refusal(k, err, words);
-    if ((link != NULL) && (was_used || (dialled && (link->state == NX_LINK_SETTLING)))) {
+    if ((link != NULL) &&
+        (was_used || (dialled && !not_chosen && (link->state == NX_LINK_SETTLING)))) {
         const nx_end end = end_of(k, err);
 
         /* One address that refuses says more than another that is silent. */

@@ -49,6 +49,7 @@ static void connected(nx_tcp_conn *c)
         code = errno;
     }
     if (code == 0) {
+        c->heard_ns = nx_loop_now(c->t->config.loop);
         c->state = NX_TCP_HANDSHAKE;
         nx_tcp_conn_handshake(c);
         return;
@@ -107,6 +108,11 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
     (void)now_ns;
     if ((c->state == NX_TCP_ENDING) || (c->state == NX_TCP_DEAD)) {
         nx_tcp_conn_destroy(c);
+        return;
+    }
+    if (c->holding) {
+        c->holding = false;
+        nx_tcp_open_resolve_up(c);
         return;
     }
     nx_tcp_conn_fail(c, NEXAR_ECONNECT, late_words(c));

@@ -132,6 +132,13 @@ bool nx_tcp_has(const nx_tcp *t, uint64_t member)
     return nx_map_get(&t->by_member, member) != NULL;
 }
 
+bool nx_tcp_lives(const nx_tcp *t, uint64_t member)
+{
+    const nx_tcp_link *link = nx_map_get(&t->by_member, member);
+
+    return (link != NULL) && !link->closing;
+}
+
 static nexar_err check(nx_tcp *t, const nx_tcp_target *target)
 {
     nx_tcp_link *link;

@@ -367,17 +367,27 @@ static void kernel_info(const nx_tcp_conn *c, nx_link_info *info)
     }
 }
 
+/* The attempt by which the peer was heard last; else the first one; NULL: there is none. */
+static const nx_tcp_conn *last_heard(const nx_tcp_link *link)
+{
+    const nx_tcp_conn *last = NULL;
+
+    for (const nx_list *at = link->conns.next; at != &link->conns; at = at->next) {
+        const nx_tcp_conn *c = nx_list_entry((nx_list *)at, nx_tcp_conn, in_link);
+
+        last = ((last == NULL) || (c->heard_ns > last->heard_ns)) ? c : last;
+    }
+    return last;
+}
+
 static void link_info(const nx_link *base, nx_link_info *info)
 {
     const nx_tcp_link *link = of((nx_link *)base);
     static const char *const states[] = {
         [NX_TCP_LINK_SETTLING] = "dialling", [NX_TCP_LINK_UP] = "up", [NX_TCP_LINK_DOWN] = "down"};
-    const nx_tcp_conn *c = link->used;
+    const nx_tcp_conn *c = (link->used != NULL) ? link->used : last_heard(link);
 
     *info = (nx_link_info){.state = states[link->state]};
-    if ((c == NULL) && !nx_list_empty(&link->conns)) {
-        c = nx_list_entry(link->conns.next, nx_tcp_conn, in_link);
-    }
     if (c == NULL) {
         return;
     }
@@ -397,6 +407,17 @@ static const nx_link_ops OPS = {
     .info = link_info,
     .dismiss = dismiss,
 };
+
+bool nx_tcp_is(const nx_link *link)
+{
+    return link->ops == &OPS;
+}
+
+void nx_tcp_refuse(nx_link *link)
+{
+    of(link)->unwanted = true;
+    close_link(link, false);
+}
 
 void nx_tcp_link_exited(nx_link *link)
 {

@@ -89,7 +89,9 @@ static nx_tcp_link *accept_link(nx_tcp_conn *c)
         static const char unwanted[] = "the link was closed";
 
         c->link = link; /* for its last frame */
-        if (link->last_len > 0) {
+        if (link->unwanted) {
+            close_unused(c);
+        } else if (link->last_len > 0) {
             nx_tcp_conn_close(c, NX_CLOSE_LAST, link->last, link->last_len);
         } else {
             nx_tcp_conn_close(c, NX_CLOSE_DONE, unwanted, sizeof(unwanted) - 1);
@@ -99,22 +101,49 @@ static nx_tcp_link *accept_link(nx_tcp_conn *c)
     return link;
 }
 
+static void join(nx_tcp_link *link, nx_tcp_conn *c)
+{
+    if ((link != NULL) && (link->state == NX_TCP_LINK_SETTLING) && (c->link == NULL)) {
+        c->link = link;
+        nx_list_push_back(&link->conns, &c->in_link);
+    }
+}
+
+/* Whether |c|, which this side may choose, waits for a better transport: once. */
+static bool hold(nx_tcp_link *link, nx_tcp_conn *c)
+{
+    const nx_tcp_config *config = &c->t->config;
+    const uint64_t now = nx_loop_refresh(config->loop), slow = 2 * (now - c->since_ns);
+
+    if (c->held || (config->may_come_otherwise == NULL) ||
+        !config->may_come_otherwise(config->ctx, nx_tcp_conn_member(c)) ||
+        (nx_loop_timer_set(config->loop, &c->timer,
+                           now + ((slow < NX_TCP_HOLD_NS) ? slow : NX_TCP_HOLD_NS)) != NEXAR_OK)) {
+        return false;
+    }
+    join(link, c);
+    c->held = c->holding = true;
+    return true;
+}
+
 void nx_tcp_open_resolve_up(nx_tcp_conn *c)
 {
     nx_tcp_link *link = link_to(c);
 
     if (!we_decide(c)) {
-        if ((link != NULL) && (link->state == NX_TCP_LINK_SETTLING) && (c->link == NULL)) {
-            c->link = link;
-            nx_list_push_back(&link->conns, &c->in_link);
-        }
+        join(link, c);
         return; /* USE makes it used, or it is closed */
+    }
+    if (((link == NULL) || (link->state == NX_TCP_LINK_SETTLING)) && hold(link, c)) {
+        return;
     }
     if (link == NULL) {
         link = accept_link(c);
         if (link != NULL) {
             choose(link, c);
         }
+    } else if (link->closing && !link->drain) {
+        return; /* another transport is used: it is closed soon */
     } else if (link->state == NX_TCP_LINK_SETTLING) {
         choose(link, c);
     } else if (link->used != c) {
@@ -176,7 +205,7 @@ void nx_tcp_open_resolve_dead(nx_tcp_conn *c)
         return;
     }
     (void)nx_sentence(why, sizeof(why), "%s: %s", nx_address_text(&c->remote, text), c->why);
-    if ((link->used == c) || (c->dialled && (link->state == NX_TCP_LINK_SETTLING))) {
+    if ((link->used == c) || (c->dialled && !not_chosen && (link->state == NX_TCP_LINK_SETTLING))) {
         const nx_end end = end_of(c);
 
         /* One address that refuses says more than another that is silent. */

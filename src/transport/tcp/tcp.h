@@ -47,8 +47,14 @@ typedef struct nx_tcp_config {
      * certificate names; 0: it showed none, which only a seed allows.  The callee sets
      * link->up and link->up_ctx, or closes the link. */
     void (*on_accept)(void *ctx, nx_link *link, uint64_t member);
+    /* Optional.  Whether |member| may be about to connect over a better transport.  Then a
+     * connection to it that this side may choose waits for twice as long as it took to come up,
+     * at most NX_TCP_HOLD_NS: both ends and the network have shown how slow they are. */
+    bool (*may_come_otherwise)(void *ctx, uint64_t member);
     void *ctx;
 } nx_tcp_config;
+
+#define NX_TCP_HOLD_NS UINT64_C(1000000000)
 
 /*
  * Opens the listening socket.
@@ -87,8 +93,14 @@ typedef struct nx_tcp_target {
 NX_MUST_CHECK nexar_err nx_tcp_dial(nx_tcp *t, const nx_tcp_target *target, const nx_link_up *up,
                                     void *up_ctx, nx_link **out);
 
-/* Whether a link of |t| to |member| is up, or may come up. */
+/* Whether |link| is of this transport. */
+bool nx_tcp_is(const nx_link *link);
+/* Whether a link of |t| to |member| is up, or may come up; and whether it is not being closed. */
 bool nx_tcp_has(const nx_tcp *t, uint64_t member);
+bool nx_tcp_lives(const nx_tcp *t, uint64_t member);
+/* In on_accept: the peer is connected to this process otherwise.  The link is closed, and the peer
+ * learns that this connection was not chosen. */
+void nx_tcp_refuse(nx_link *link);
 
 /* The process behind |link| has ended.  The link goes down when all that the process has sent
  * was delivered. */

@@ -84,11 +84,12 @@ struct nx_tcp_conn {
     nx_tcp_parser parser;
     nx_tcp_state state;
     bool dialled, half_open, used; /* used: the side that decides has said so */
-    bool doomed;                   /* no memory for what it needs */
-    bool writable_asked;           /* EPOLLOUT is watched */
-    bool counted;                  /* in t->ending */
-    bool shut;                     /* nothing more is written, */
-    int write_code;                /* for this errno, if it is not 0 */
+    bool held, holding;  /* was, and is, waiting for a better transport: may_come_otherwise */
+    bool doomed;         /* no memory for what it needs */
+    bool writable_asked; /* EPOLLOUT is watched */
+    bool counted;        /* in t->ending */
+    bool shut;           /* nothing more is written, */
+    int write_code;      /* for this errno, if it is not 0 */
     uint64_t since_ns;
 
     const uint8_t *in; /* what was read and GnuTLS has not taken */
@@ -96,7 +97,8 @@ struct nx_tcp_conn {
     uint8_t *out; /* sealed and not written; NULL: none */
     size_t out_at, out_len;
 
-    uint64_t heard_ns, progress_ns, bytes_sent, bytes_received;
+    uint64_t heard_ns; /* when something last came, be it the answer to the dial */
+    uint64_t progress_ns, bytes_sent, bytes_received;
 
     /* What it died of. */
     nexar_err err;
@@ -131,6 +133,7 @@ struct nx_tcp_link {
     nx_task task;
 
     bool told_up, told_down, closing, drain;
+    bool unwanted; /* see nx_tcp_refuse */
     bool said_bye, peer_bye;
     bool exited; /* its process has ended */
     uint64_t give_up_ns;

@@ -283,6 +283,14 @@ void nx_conn_io_close(nx_conn_io *k, nx_close_code code, const char *why)
 
 /* ---- after ngtcp2 has returned ----------------------------------------------- */
 
+static bool close_unwanted(nx_conn_io *k)
+{
+    if (k->unwanted) {
+        nx_conn_io_close(k, NX_CLOSE_OTHER, "another connection is used");
+    }
+    return k->unwanted;
+}
+
 bool nx_conn_io_conclude(nx_conn_io *k)
 {
     if (k->doomed) {
@@ -292,13 +300,16 @@ bool nx_conn_io_conclude(nx_conn_io *k)
         nx_open_resolve_dead(k);
         return false;
     }
+    if (close_unwanted(k)) {
+        return false;
+    }
     if ((nx_conn_get_state(k->conn) == NX_CONN_UP) && !k->up) {
         k->up = true;
         /* As long as the other side has to decide: dial.c. */
         k->used_by_ns = nx_loop_now(k->q->config.loop) + 2 * k->q->config.handshake_timeout_ns;
         not_half_open(k);
         nx_open_resolve_up(k);
-        if (k->conn == NULL) {
+        if ((k->conn == NULL) || close_unwanted(k)) {
             return false;
         }
     }
