@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/text/sentence.h"
-#include "transport/inet/pending.h"
+#include "transport/inet/pending_link.h"
 #include "transport/quic/udp/address.h"
 
 /* A peer that was heard over UDP this recently is about to be up over QUIC. */
@@ -287,6 +287,9 @@ static const char *judge(nx_inet_link *p, int which)
     }
     if (heard_ns(quic) != 0) {
         return "TCP was faster to connect";
+    }
+    if ((quic->err != NEXAR_OK) && (quic->err != NEXAR_ECONNECT)) {
+        return "QUIC has failed"; /* of something else */
     }
     net->udp_blocked = true;
     if (!net->told) {

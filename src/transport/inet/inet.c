@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "transport/inet/pending.h"
+#include "transport/inet/pending_link.h"
 #include "transport/quic/udp/address.h"
 
 enum { PORT_TRIES = 16 /* ports of the kernel's choice that are tried for both sockets */ };

@@ -1,12 +1,12 @@
 /*
- * pending.h - the network transport from inside.
+ * pending_link.h - the network transport from inside.
  *
- *   inet.c     the endpoint: two sockets of one port, and what comes in
- *   pending.c  a link that has not come up: its queue, its operations, its end
- *   choose.c   its two legs: when each is dialled, which one is used, why there is none
+ *   inet.c          the endpoint: two sockets of one port, and what comes in
+ *   pending_link.c  a link that has not come up: its queue, its operations, its end
+ *   choose.c        its two legs: when each is dialled, which one is used, why there is none
  */
-#ifndef NX_INET_PENDING_H
-#define NX_INET_PENDING_H
+#ifndef NX_PENDING_LINK_H
+#define NX_PENDING_LINK_H
 
 #include "base/containers/map.h"
 #include "transport/inet/inet.h"
@@ -87,4 +87,4 @@ void nx_inet_choose(nx_inet_link *p);
 void nx_inet_adopt(nx_inet_link *p, int leg, nx_link *link);
 void nx_inet_close_legs(nx_inet_link *p);
 
-#endif /* NX_INET_PENDING_H */
+#endif /* NX_PENDING_LINK_H */

@@ -1,5 +1,5 @@
-/* pending.c - a link that has not come up: what it has queued, its operations, its end. */
-#include "transport/inet/pending.h"
+/* pending_link.c - a link that has not come up: what it has queued, its operations, its end. */
+#include "transport/inet/pending_link.h"
 
 #include <inttypes.h>
 #include <string.h>
