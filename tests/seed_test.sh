@@ -83,10 +83,10 @@ done
 for i in 0 1 2; do ends 0 "${pids[i]}" "$(cut -c $((i + 1)) <<<abc)"; done
 seed_ends 0
 cat "$work"/[abc].out >"$work/out"
-[ "$(grep -cE '^[0-2] +[0-2] +quic +127\.0\.0\.1:[0-9]+ +127\.0\.0\.1:[0-9]+ +[0-9.]+ +[0-9]+ +[0-9]+$' "$work/out")" = 6 ] ||
+[ "$(grep -cE '^[0-2] +[0-2] +quic +127\.0\.0\.1:[0-9]+ +127\.0\.0\.1:[0-9]+ +[0-9.]+ +[0-9]+ +[0-9]+ +setting transports$' "$work/out")" = 6 ] ||
     fail "links"
 "$nexar" run -n 3 "$nexar" info --links >"$work/out" 2>"$work/err" || fail "links on one host: code"
-[ "$(grep -cE '[0-2] +[0-2] +shm +pid [0-9]+ +pid [0-9]+ +- +- +0$' "$work/out")" = 6 ] ||
+[ "$(grep -cE '[0-2] +[0-2] +shm +pid [0-9]+ +pid [0-9]+ +- +- +0 +same host$' "$work/out")" = 6 ] ||
     fail "links on one host: $(cat "$work/out" "$work/err")"
 for n in 1 2 3; do has "$work/job.err" "^nexar seed: .* has joined: $n of 3$" || fail "joined $n: $(cat "$work/job.err")"; done
 has "$work/job.err" $'\033' && fail "control characters in a pipe"

@@ -280,9 +280,9 @@ static const char *judge(nx_inet_link *p, int which)
 
     if (which == NX_LEG_QUIC) {
         net->udp_blocked = false;
-        return "UDP works";
+        return (net->config.allowed == NX_INET_BOTH) ? "UDP works" : "setting transports";
     }
-    if (net->quic == NULL) {
+    if (net->config.allowed != NX_INET_BOTH) {
         return "setting transports";
     }
     if (heard_ns(quic) != 0) {

@@ -32,9 +32,9 @@ static void on_accept(nx_inet *net, int leg, nx_link *link, uint64_t member)
         }
         return;
     }
-    link->chosen = (leg == NX_LEG_QUIC)  ? "UDP works"
-                   : (net->quic == NULL) ? "setting transports"
-                                         : "the peer came over TCP";
+    link->chosen = (net->config.allowed != NX_INET_BOTH) ? "setting transports"
+                   : (leg == NX_LEG_QUIC)                ? "UDP works"
+                                                         : "the peer came over TCP";
     net->config.quic.on_accept(net->config.quic.ctx, link, member);
 }
 
