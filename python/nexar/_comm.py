@@ -307,9 +307,6 @@ class Comm(_nexar.Comm):
 
     # ---- what the C library lacks ----------------------------------------------------------
 
-    def create(self, ranks: list[int]) -> Comm:
-        raise not_yet("create")
-
     def exclude(self, ranks: list[int]) -> Comm:
         raise not_yet("exclude")
 

@@ -222,6 +222,9 @@ typedef struct nxp_job {
     nexar_change change;
     uint64_t flags, timeout_ns;
     int color, key, rank, fn_id;
+    int *ranks; /* of PyMem */
+    size_t nranks;
+    uint64_t tag;
     const void *data;
     size_t bytes;
     void *reply;
@@ -280,8 +283,10 @@ PyObject *nxp_register(PyObject *module, PyObject *dict);
 /* The tables of methods, which nxp_comm_methods() of comm.c joins into one type. */
 void nxp_comm_methods(void);
 extern PyMethodDef nxp_p2p_methods[], nxp_object_methods[], nxp_coll_methods[], nxp_life_methods[],
-    nxp_rpc_methods[], nxp_process_methods[];
+    nxp_rpc_methods[], nxp_process_methods[], nxp_group_methods[];
 /* life.c */
+/* Runs |job|, which makes a communicator, or none. */
+PyObject *nxp_make_comm(nxp_comm *self, nxp_job *job);
 PyObject *nxp_init(PyObject *module, PyObject *settings);
 PyObject *nxp_setting(PyObject *module, PyObject *unused);
 PyObject *nxp_durations(PyObject *module, PyObject *unused);

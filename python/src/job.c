@@ -36,6 +36,7 @@ void nxp_job_free(nxp_job *job)
     Py_XDECREF(job->keep);
     free(job->sentence);
     free(job->reply);
+    PyMem_Free(job->ranks);
     PyMem_Free(job);
 }
 

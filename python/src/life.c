@@ -208,8 +208,7 @@ static void drop_comm(nxp_job *job)
     nexar_comm_free(job->out);
 }
 
-/* Runs |job|, which makes a communicator, or none. */
-static PyObject *make_comm(nxp_comm *self, nxp_job *job)
+PyObject *nxp_make_comm(nxp_comm *self, nxp_job *job)
 {
     PyObject *made;
 
@@ -252,7 +251,7 @@ static PyObject *comm_split(PyObject *obj, PyObject *const *args, Py_ssize_t n, 
     }
     job->color = color;
     job->key = key;
-    return make_comm(self, job);
+    return nxp_make_comm(self, job);
 }
 
 static PyObject *make_simply(PyObject *obj, const char *call, nexar_err (*run)(nxp_job *))
@@ -260,7 +259,7 @@ static PyObject *make_simply(PyObject *obj, const char *call, nexar_err (*run)(n
     nxp_comm *self = (nxp_comm *)obj;
     nxp_job *job = nxp_comm_ready(self, call) ? nxp_job_create(run, self->comm) : NULL;
 
-    return (job != NULL) ? make_comm(self, job) : NULL;
+    return (job != NULL) ? nxp_make_comm(self, job) : NULL;
 }
 
 static PyObject *comm_dup(PyObject *obj, PyObject *unused)

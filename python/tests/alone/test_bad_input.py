@@ -61,6 +61,11 @@ CASES = [
     ("split", (-3,), "color is -3"),
     ("abort", (0,), "code is 0; 1 to 125"),
     ("abort", (1, 5), "why is 5"),
+    ("create", (3,), "ranks is 3"),
+    ("create", ([1],), r"ranks\[0\] is 1; 0 to 0"),
+    ("create", (["a"],), r"ranks\[0\] is 'a'"),
+    ("create", ([0, 0],), "twice"),
+    ("create", ([0], -1), "tag is -1"),
     ("probe", (4,), "source is 4"),
     ("improbe", (0, -1), "tag is -1"),
 ]
@@ -70,7 +75,7 @@ CASES = [
 def test_refused(world, call, args, says):
     with pytest.raises(nexar.InvalidError, match=says) as info:
         getattr(world, call)(*args)
-    assert info.value.message.startswith(call) and info.value.scope == "op"
+    assert info.value.message.startswith((call, "comm_" + call)) and info.value.scope == "op"
     if "is int" in says:
         assert isinstance(info.value, TypeError)
 

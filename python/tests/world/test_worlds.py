@@ -24,6 +24,21 @@ def test_communicators(comm):
     assert comm.last_change().failed == 0
 
 
+def test_create(comm):
+    r, n = comm.rank, comm.size
+    ranks = list(range(n))[::-1]
+    with comm.create(ranks) as reverse:
+        assert (reverse.rank, reverse.size) == (n - 1 - r, n)
+        assert reverse.allreduce(np.ones(1))[0] == n
+    if r in (0, n - 1):  # the others know nothing of it
+        with comm.create([0, n - 1], tag=5) as ends:
+            assert ends.allgather_obj(r) == [0, n - 1]
+    if r != 0:
+        with pytest.raises(nexar.InvalidError, match="create"):
+            comm.create([0])
+    comm.barrier()
+
+
 def test_rpc(comm):
     r, n = comm.rank, comm.size
     kept = []
