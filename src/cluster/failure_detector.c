@@ -18,7 +18,6 @@ typedef struct entry {
     uint32_t peer;
     uint32_t watches; /* operations that wait for it */
     bool ring;        /* a neighbour on the circle */
-    bool suspected;
     bool pinged;
     uint64_t heard_ns, pinged_ns;
     char detail[NX_DETECTOR_WHY - 64];
@@ -39,7 +38,6 @@ struct nx_detector {
     nx_detector_config config;
     const nx_detector_ops *ops;
     void *ctx;
-    nx_rankset dead, gone; /* gone: dead, or left; and this rank itself */
     rank_state *ranks;
     nx_list watched, spare;
     uint64_t ticked_ns;
@@ -48,6 +46,17 @@ struct nx_detector {
     bool accused;        /* by some who are doubted; the last one's words: */
     char verdict[NX_DETECTOR_VERDICT];
 };
+
+/* Left, failed, and this rank itself. */
+static const nx_rankset *gone(const nx_detector *h)
+{
+    return nx_membership_gone(h->config.members);
+}
+
+static bool is_gone(const nx_detector *h, uint32_t peer)
+{
+    return nx_rankset_has(gone(h), peer);
+}
 
 static nexar_err check_config(const nx_detector_config *c)
 {
@@ -107,7 +116,7 @@ static void drop_entry(nx_detector *h, entry *e)
 static void close_ring(nx_detector *h, uint64_t now_ns)
 {
     for (uint32_t j = 0; j < h->config.ring; j++) {
-        const uint32_t at = nx_rankset_after_out(&h->gone, h->config.self, UINT32_C(1) << j);
+        const uint32_t at = nx_rankset_after_out(gone(h), h->config.self, UINT32_C(1) << j);
 
         if (at == h->config.self) {
             return;
@@ -160,8 +169,7 @@ nexar_err nx_detector_create(nx_detector **out, const nx_detector_config *config
     nx_list_init(&h->spare);
     h->ranks = nx_calloc(config->size, sizeof(*h->ranks));
     err = (h->ranks == NULL) ? nx_fail_nomem("heartbeats") : NEXAR_OK;
-    if ((err != NEXAR_OK) || (nx_rankset_init(&h->dead, config->size) != NEXAR_OK) ||
-        (nx_rankset_init(&h->gone, config->size) != NEXAR_OK)) {
+    if (err != NEXAR_OK) {
         nx_detector_destroy(h);
         return NEXAR_ENOMEM;
     }
@@ -171,7 +179,6 @@ nexar_err nx_detector_create(nx_detector **out, const nx_detector_config *config
             return NEXAR_ENOMEM;
         }
     }
-    (void)nx_rankset_add(&h->gone, config->self);
     close_ring(h, now_ns);
     *out = h;
     return NEXAR_OK;
@@ -191,14 +198,14 @@ static nexar_err add_spares(nx_detector *h, uint32_t more)
     return NEXAR_OK;
 }
 
-/* The ring of the size that there is now; whoever stays in it stays as it is. */
-static void new_ring(nx_detector *h, uint64_t now_ns)
+/* Whoever stays in the ring stays as it is. */
+void nx_detector_close_ring(nx_detector *h, uint64_t now_ns)
 {
     nx_list_for_each (at, &h->watched) {
         nx_list_entry(at, entry, link)->ring = false;
     }
     for (uint32_t j = 0; j < h->config.ring; j++) {
-        const uint32_t at = nx_rankset_after_out(&h->gone, h->config.self, UINT32_C(1) << j);
+        const uint32_t at = nx_rankset_after_out(gone(h), h->config.self, UINT32_C(1) << j);
 
         if (h->ranks[at].watch != NULL) {
             h->ranks[at].watch->ring = true;
@@ -219,10 +226,7 @@ nexar_err nx_detector_grow(nx_detector *h, uint32_t size, uint64_t now_ns)
         return nx_fail_nomem("heartbeats");
     }
     h->ranks = ranks;
-    /* |gone| last: it says how large the circle is. */
-    if ((add_spares(h, ring - h->config.ring) != NEXAR_OK) ||
-        (nx_rankset_grow(&h->dead, size) != NEXAR_OK) ||
-        (nx_rankset_grow(&h->gone, size) != NEXAR_OK)) {
+    if (add_spares(h, ring - h->config.ring) != NEXAR_OK) {
         return NEXAR_ENOMEM;
     }
     for (uint32_t rank = h->config.size; rank < size; rank++) {
@@ -230,7 +234,7 @@ nexar_err nx_detector_grow(nx_detector *h, uint32_t size, uint64_t now_ns)
     }
     h->config.size = size;
     h->config.ring = ring;
-    new_ring(h, now_ns);
+    nx_detector_close_ring(h, now_ns);
     return NEXAR_OK;
 }
 
@@ -250,21 +254,13 @@ void nx_detector_destroy(nx_detector *h)
     }
     free_entries(&h->watched);
     free_entries(&h->spare);
-    nx_rankset_fini(&h->dead);
-    nx_rankset_fini(&h->gone);
     nx_free(h->ranks);
     nx_free(h);
 }
 
-const nx_rankset *nx_detector_dead(const nx_detector *h)
-{
-    return &h->dead;
-}
-
 bool nx_detector_watches(const nx_detector *h, uint32_t peer)
 {
-    return (peer < h->config.size) && (h->ranks[peer].watch != NULL) &&
-           !nx_rankset_has(&h->gone, peer);
+    return (peer < h->config.size) && (h->ranks[peer].watch != NULL) && !is_gone(h, peer);
 }
 
 /* ---- watching ------------------------------------------------------------------ */
@@ -341,8 +337,7 @@ bool nx_detector_hears(const nx_detector *h, uint32_t peer, uint64_t now_ns)
 static bool hears_others(const nx_detector *h, uint32_t but, uint64_t now_ns)
 {
     for (uint32_t rank = 0; rank < h->config.size; rank++) {
-        if ((rank != but) && !nx_rankset_has(&h->gone, rank) &&
-            nx_detector_hears(h, rank, now_ns)) {
+        if ((rank != but) && !is_gone(h, rank) && nx_detector_hears(h, rank, now_ns)) {
             return true;
         }
     }
@@ -353,7 +348,7 @@ static bool hears_others(const nx_detector *h, uint32_t but, uint64_t now_ns)
 static bool heard_by_another(const nx_detector *h, uint32_t but, uint64_t now_ns)
 {
     for (uint32_t rank = 0; rank < h->config.size; rank++) {
-        if ((rank != but) && !nx_rankset_has(&h->gone, rank) &&
+        if ((rank != but) && !is_gone(h, rank) &&
             is_recent(h, h->ranks[rank].answered_ns, now_ns)) {
             return true;
         }
@@ -396,7 +391,7 @@ static void ping(nx_detector *h, entry *e, uint64_t now_ns)
 
 void nx_detector_ask(nx_detector *h, uint32_t peer, uint64_t now_ns)
 {
-    if ((peer < h->config.size) && !nx_rankset_has(&h->gone, peer)) {
+    if ((peer < h->config.size) && !is_gone(h, peer)) {
         say(h, peer, NX_CONTROL_PING, now_ns);
     }
 }
@@ -412,7 +407,6 @@ void nx_detector_heard(nx_detector *h, uint32_t peer, uint64_t now_ns)
     e = h->ranks[peer].watch;
     if (e != NULL) {
         e->heard_ns = now_ns;
-        e->suspected = false;
         e->pinged = false;
         e->detail[0] = '\0';
     }
@@ -420,38 +414,9 @@ void nx_detector_heard(nx_detector *h, uint32_t peer, uint64_t now_ns)
 
 /* ---- life and death ------------------------------------------------------------ */
 
-/* |peer| is no longer there; the ring closes over it. */
-static void remove_peer(nx_detector *h, uint32_t peer, uint64_t now_ns)
+static void die(nx_detector *h, uint32_t peer, const char *why)
 {
-    entry *e = h->ranks[peer].watch;
-
-    (void)nx_rankset_add(&h->gone, peer);
-    if ((e != NULL) && e->ring) {
-        e->ring = false;
-        drop_entry(h, e);
-        close_ring(h, now_ns);
-    }
-}
-
-bool nx_detector_told(nx_detector *h, uint32_t peer, uint64_t now_ns)
-{
-    if ((peer >= h->config.size) || (peer == h->config.self) || !nx_rankset_add(&h->dead, peer)) {
-        return false;
-    }
-    remove_peer(h, peer, now_ns);
-    return true;
-}
-
-void nx_detector_left(nx_detector *h, uint32_t peer, uint64_t now_ns)
-{
-    if ((peer < h->config.size) && !nx_rankset_has(&h->gone, peer)) {
-        remove_peer(h, peer, now_ns);
-    }
-}
-
-static void die(nx_detector *h, uint32_t peer, const char *why, uint64_t now_ns)
-{
-    if (!nx_rankset_has(&h->gone, peer) && nx_detector_told(h, peer, now_ns)) {
+    if (!is_gone(h, peer)) {
         h->ops->dead(h->ctx, peer, why);
     }
 }
@@ -459,7 +424,7 @@ static void die(nx_detector *h, uint32_t peer, const char *why, uint64_t now_ns)
 /* |by| holds this rank for dead (H5). */
 static void on_verdict(nx_detector *h, uint32_t by, uint8_t word, const char *why, uint64_t now_ns)
 {
-    if (nx_rankset_has(&h->gone, by)) {
+    if (is_gone(h, by)) {
         return;
     }
     h->ranks[by].answered_ns = 0;
@@ -467,9 +432,8 @@ static void on_verdict(nx_detector *h, uint32_t by, uint8_t word, const char *wh
         h->ops->outcast(h->ctx, by, why);
         return;
     }
-    h->ops->accused(h->ctx, by, why);
     if ((word & NX_WORD_HEARS_OTHERS) == 0) {
-        die(h, by, "it hears nothing of what it is sent", now_ns);
+        die(h, by, "it hears nothing of what it is sent");
     } else if (h->ranks[by].accused_ns == 0) {
         h->ranks[by].accused_ns = now_ns;
         h->accused = true;
@@ -485,13 +449,13 @@ static void judge_accusers(nx_detector *h, uint64_t now_ns)
     for (uint32_t by = 0; h->accused && (by < h->config.size); by++) {
         const uint64_t since = h->ranks[by].accused_ns;
 
-        if ((since == 0) || nx_rankset_has(&h->gone, by)) {
+        if ((since == 0) || is_gone(h, by)) {
             continue;
         }
         if (now_ns - since < h->config.interval_ns / 2) {
             more = true;
         } else if (heard_by_another(h, by, now_ns)) {
-            die(h, by, "it does not hear this rank, which others hear", now_ns);
+            die(h, by, "it does not hear this rank, which others hear");
         } else {
             h->ops->outcast(h->ctx, by, h->verdict);
             return;
@@ -518,7 +482,7 @@ nexar_err nx_detector_frame(nx_detector *h, uint32_t peer, const void *frame, si
     }
     if (verdict) {
         on_verdict(h, peer, word, why, now_ns);
-    } else if (nx_rankset_has(&h->dead, peer)) {
+    } else if (nx_membership_life(h->config.members, peer) == NX_LIFE_FAILED) {
         h->ops->zombie(h->ctx, peer);
     } else {
         nx_detector_heard(h, peer, now_ns);
@@ -530,47 +494,19 @@ nexar_err nx_detector_frame(nx_detector *h, uint32_t peer, const void *frame, si
     return NEXAR_OK;
 }
 
-/* Not to be reached: it is pinged at once, and has until its time-out. */
-static void suspect(nx_detector *h, uint32_t peer, const char *detail, uint64_t now_ns)
+void nx_detector_suspect(nx_detector *h, uint32_t peer, const char *detail, uint64_t now_ns)
 {
-    entry *e = h->ranks[peer].watch;
-    char why[NX_DETECTOR_WHY];
+    entry *e = (peer < h->config.size) ? h->ranks[peer].watch : NULL;
 
-    if ((e == NULL) || nx_rankset_has(&h->gone, peer)) {
-        return;
-    }
-    (void)snprintf(e->detail, sizeof(e->detail), "%s", detail);
-    if (!e->suspected) {
-        e->suspected = true;
-        (void)nx_sentence(why, sizeof(why), "its link is lost%s%s", (*detail == '\0') ? "" : ": ",
-                          detail);
-        h->ops->suspected(h->ctx, peer, why);
+    if ((e != NULL) && !is_gone(h, peer)) {
+        (void)snprintf(e->detail, sizeof(e->detail), "%s", detail);
         ping(h, e, now_ns);
     }
 }
 
-void nx_detector_link_down(nx_detector *h, uint32_t peer, nx_down how, const char *detail,
-                           uint64_t now_ns)
+bool nx_detector_doubts(const nx_detector *h, uint32_t peer)
 {
-    if ((peer >= h->config.size) || nx_rankset_has(&h->gone, peer)) {
-        return;
-    }
-    switch (how) {
-    case NX_DOWN_EXITED:
-        die(h, peer, "its process is gone", now_ns);
-        break;
-    case NX_DOWN_CLOSED:
-        if (h->ranks[peer].accused_ns == 0) {
-            die(h, peer, "closed its connection without a goodbye", now_ns);
-        }
-        break;
-    case NX_DOWN_REFUSED:
-        die(h, peer, "nothing listens at its address any more", now_ns);
-        break;
-    case NX_DOWN_LOST:
-        suspect(h, peer, (detail == NULL) ? "" : detail, now_ns);
-        break;
-    }
+    return (peer < h->config.size) && (h->ranks[peer].accused_ns != 0);
 }
 
 /* ---- time ---------------------------------------------------------------------- */
@@ -588,7 +524,7 @@ static void die_of_silence(nx_detector *h, const entry *e, uint64_t now_ns)
     (void)nx_sentence(why, sizeof(why), "no heartbeat for %" PRIu64 ".%" PRIu64 " s%s%s",
                       tenths / 10, tenths % 10,
                       (e->detail[0] == '\0') ? "" : ", link lost: ", e->detail);
-    die(h, e->peer, why, now_ns);
+    die(h, e->peer, why);
 }
 
 static void check_entry(nx_detector *h, entry *e, uint64_t now_ns)
@@ -597,7 +533,7 @@ static void check_entry(nx_detector *h, entry *e, uint64_t now_ns)
     const uint64_t quiet = now_ns - e->heard_ns;
     const uint64_t unanswered = now_ns - h->ranks[e->peer].answered_ns;
 
-    if (nx_rankset_has(&h->gone, e->peer)) {
+    if (is_gone(h, e->peer)) {
         return;
     }
     if ((quiet >= c->timeout_ns) && (now_ns - h->resumed_ns >= c->interval_ns) &&
@@ -623,7 +559,7 @@ static void resume(nx_detector *h, uint64_t gap_ns, uint64_t now_ns)
         entry *e = nx_list_entry(at, entry, link);
 
         e->heard_ns = (now_ns - e->heard_ns < away) ? now_ns : e->heard_ns + away;
-        if (!nx_rankset_has(&h->gone, e->peer)) {
+        if (!is_gone(h, e->peer)) {
             ping(h, e, now_ns);
         }
     }
@@ -632,7 +568,6 @@ static void resume(nx_detector *h, uint64_t gap_ns, uint64_t now_ns)
 void nx_detector_tick(nx_detector *h, uint64_t now_ns)
 {
     const uint64_t gap = now_ns - h->ticked_ns;
-    nx_list *last;
 
     h->ticked_ns = now_ns;
     if (gap > 2 * h->config.interval_ns) {
@@ -640,15 +575,7 @@ void nx_detector_tick(nx_detector *h, uint64_t now_ns)
         return;
     }
     judge_accusers(h, now_ns);
-    last = h->watched.prev;
-    /* Those who come in behind, when a ring closes, are new. */
-    for (nx_list *at = h->watched.next, *next; at != &h->watched; at = next) {
-        const bool end = (at == last);
-
-        next = at->next;
+    nx_list_for_each (at, &h->watched) {
         check_entry(h, nx_list_entry(at, entry, link), now_ns);
-        if (end) {
-            break;
-        }
     }
 }

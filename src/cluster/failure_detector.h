@@ -53,7 +53,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "cluster/rankset.h"
+#include "cluster/membership.h"
 
 enum {
     NX_DETECTOR_RING_MAX = 16,
@@ -67,31 +67,20 @@ enum { NX_WORD_HEARS_YOU = 1, NX_WORD_HEARS_OTHERS = 2 /* of a VERDICT alone */ 
 
 typedef struct nx_detector_config {
     uint32_t size, self;
+    const nx_membership *members;     /* who has failed or left; borrowed */
     uint64_t interval_ns, timeout_ns; /* 0 < interval <= timeout */
     uint32_t ring;                    /* at how many distances to watch; 0: all, log2 of the size */
 } nx_detector_config;
-
-/* How a link, or what is known of the process behind it, came to an end. */
-typedef enum nx_down {
-    NX_DOWN_EXITED,  /* the process has ended, says the kernel or the launcher: dead */
-    NX_DOWN_CLOSED,  /* it closed the connection without a goodbye: dead */
-    NX_DOWN_REFUSED, /* its host says that nothing listens there any more: dead */
-    NX_DOWN_LOST     /* no answer, no route: it may come back; suspected until then */
-} nx_down;
 
 /* Called from inside the events; none of them may call back.  |why| is a sentence
  * without a subject, "no heartbeat for 5.0 s", borrowed. */
 typedef struct nx_detector_ops {
     /* Sends a frame on the control lane, dialling if there is no link. */
     void (*send)(void *ctx, uint32_t to, const void *frame, size_t len);
-    /* |peer| does not answer at the moment; it may be dead, or be back. */
-    void (*suspected)(void *ctx, uint32_t peer, const char *why);
-    /* |peer| is dead, as this rank has found out itself: tell the others.  Once. */
+    /* |peer| has failed, as this rank has found out itself: to be reported to |members|. */
     void (*dead)(void *ctx, uint32_t peer, const char *why);
     /* |peer| is held for dead and does not know. */
     void (*zombie)(void *ctx, uint32_t peer);
-    /* |by| holds this rank for dead, which this one does not believe, or not yet. */
-    void (*accused)(void *ctx, uint32_t by, const char *why);
     /* This rank itself is dead, as |by| has said. */
     void (*outcast)(void *ctx, uint32_t by, const char *why);
 } nx_detector_ops;
@@ -103,7 +92,7 @@ NX_MUST_CHECK nexar_err nx_detector_create(nx_detector **out, const nx_detector_
                                            const nx_detector_ops *ops, void *ctx, uint64_t now_ns);
 void nx_detector_destroy(nx_detector *h);
 
-/* There are |size| ranks from now on, as many as now or more; the ring closes again.
+/* There are |size| ranks from now on, as |members| knows; the ring closes again.
  * NEXAR_ENOMEM: nothing has changed. */
 NX_MUST_CHECK nexar_err nx_detector_grow(nx_detector *h, uint32_t size, uint64_t now_ns);
 
@@ -122,12 +111,12 @@ void nx_detector_heard(nx_detector *h, uint32_t peer, uint64_t now_ns);
 /* A frame PING, PONG or VERDICT.  NEXAR_EPROTO. */
 NX_MUST_CHECK nexar_err nx_detector_frame(nx_detector *h, uint32_t peer, const void *frame,
                                           size_t len, uint64_t now_ns);
-/* |detail|: what the transport says, or NULL. */
-void nx_detector_link_down(nx_detector *h, uint32_t peer, nx_down how, const char *detail,
-                           uint64_t now_ns);
-/* Others have found out that |peer| is dead; whether that is new.  `dead` is not
- * called.  Not for this rank itself. */
-bool nx_detector_told(nx_detector *h, uint32_t peer, uint64_t now_ns);
+/* The link to |peer|, which is watched, is lost, as |detail| says: it is pinged at once, and has
+ * until its time-out. */
+void nx_detector_suspect(nx_detector *h, uint32_t peer, const char *detail, uint64_t now_ns);
+/* Whether |peer| declares this rank failed, which this rank does not believe yet (H5): the end of
+ * its link says nothing. */
+bool nx_detector_doubts(const nx_detector *h, uint32_t peer);
 /* Makes the frame that tells |peer| that it is dead; returns its length. */
 size_t nx_detector_verdict(const nx_detector *h, uint32_t peer, const char *why, uint64_t now_ns,
                            uint8_t frame[NX_DETECTOR_FRAME_MAX]);
@@ -136,14 +125,13 @@ void nx_detector_tell(nx_detector *h, uint32_t peer, const char *why, uint64_t n
 /* Whether this rank hears |peer| (H1); if not, it can be asked for a PONG at once. */
 bool nx_detector_hears(const nx_detector *h, uint32_t peer, uint64_t now_ns);
 void nx_detector_ask(nx_detector *h, uint32_t peer, uint64_t now_ns);
-/* |peer| said goodbye: it is not watched any more, and is not dead. */
-void nx_detector_left(nx_detector *h, uint32_t peer, uint64_t now_ns);
+/* More have left or failed, as |members| knows: the ring closes over them. */
+void nx_detector_close_ring(nx_detector *h, uint64_t now_ns);
 
 /* When nx_detector_tick is wanted; UINT64_MAX: not before another event. */
 uint64_t nx_detector_due(const nx_detector *h);
 void nx_detector_tick(nx_detector *h, uint64_t now_ns);
 
-const nx_rankset *nx_detector_dead(const nx_detector *h);
 /* Whether |peer| is watched at present, as neighbour or for an operation. */
 bool nx_detector_watches(const nx_detector *h, uint32_t peer);
 

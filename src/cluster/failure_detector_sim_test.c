@@ -1,6 +1,6 @@
 /*
- * failure_detector_sim_test.c - heartbeats and floods together in virtual time, as core joins
- * them: what one rank finds out all come to know, in time, and nobody who lives and
+ * failure_detector_sim_test.c - membership, heartbeats and broadcasts together in virtual time, as
+ * core joins them: what one rank finds out all come to know, in time, and nobody who lives and
  * was not stopped or cut off is taken for dead.
  *
  * NXT_LONG makes it 6000 seeds of each cut instead of 400.
@@ -35,13 +35,14 @@ typedef struct node {
     uint32_t self;
     bool alive, told_off; /* told_off: learned that it is held for dead */
     uint64_t resumes;     /* stopped until then */
+    nx_membership *members;
     nx_detector *detector;
     nx_rbcast *rbcast;
     nx_heard_gate gate;
-    bool buried[MOST];      /* what core does when one is dead was done */
-    bool closed[MOST];      /* there is no link any more */
-    uint64_t cut_ns[MOST];  /* what is sent to whom after this is lost; 0: never */
-    uint64_t last_ns[MOST]; /* when the last frame for each arrives: they keep their order */
+    uint32_t notified[MOST]; /* how often, of each failure */
+    bool closed[MOST];       /* there is no link any more */
+    uint64_t cut_ns[MOST];   /* what is sent to whom after this is lost; 0: never */
+    uint64_t last_ns[MOST];  /* when the last frame for each arrives: they keep their order */
 } node;
 
 typedef struct event {
@@ -131,18 +132,16 @@ static void on_end(void *ctx, uint32_t peer)
 static const nx_heard_gate_ops gate_ops = {
     .send = on_send, .hears = on_hears, .begin = on_begin, .end = on_end};
 
-static void on_suspected(void *ctx, uint32_t peer, const char *why)
+static void report(node *n, uint32_t slot, nx_life_source source, const char *why)
 {
-    (void)ctx;
-    fail_msg("rank %u is suspected: %s", peer, why);
+    const nx_life_event news = {.slot = slot, .life = NX_LIFE_FAILED, .source = source, .why = why};
+
+    (void)nx_membership_report(n->members, &news, n->world->now);
 }
 
-/* What follows a death, found out or told, is done when the event is over: fail_all. */
 static void on_dead(void *ctx, uint32_t peer, const char *why)
 {
-    (void)ctx;
-    (void)peer;
-    (void)why;
+    report(ctx, peer, NX_SOURCE_HEARTBEAT, why);
 }
 
 static void on_zombie(void *ctx, uint32_t peer)
@@ -154,52 +153,57 @@ static void on_zombie(void *ctx, uint32_t peer)
 
 static void on_outcast(void *ctx, uint32_t by, const char *why)
 {
+    node *n = ctx;
+
     (void)by;
     assert_string_equal(why, "why");
-    ((node *)ctx)->told_off = true;
+    report(n, n->self, NX_SOURCE_VERDICT, why);
 }
 
-static void on_accused(void *ctx, uint32_t by, const char *why)
-{
-    (void)ctx;
-    (void)by;
-    assert_string_equal(why, "why");
-}
-
-static const nx_detector_ops detector_ops = {.send = on_send,
-                                             .suspected = on_suspected,
-                                             .dead = on_dead,
-                                             .zombie = on_zombie,
-                                             .accused = on_accused,
-                                             .outcast = on_outcast};
+static const nx_detector_ops detector_ops = {
+    .send = on_send, .dead = on_dead, .zombie = on_zombie, .outcast = on_outcast};
 
 static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
 {
     node *n = ctx;
-    const uint32_t peer = (uint32_t)key;
 
     (void)from;
     assert_true((len == 3) && (memcmp(data, "why", 3) == 0));
-    if (peer == n->self) {
-        n->told_off = true;
-    } else {
-        (void)nx_detector_told(n->detector, peer, n->world->now);
-    }
+    report(n, (uint32_t)key, NX_SOURCE_BROADCAST, "why");
 }
 
-static const nx_rbcast_ops rbcast_ops = {.send = on_news, .learned = on_learned};
-
-/* As core does it; with |closes| the link to the dead is closed. */
-static void bury(node *n, uint32_t peer)
+static nx_life on_life(void *ctx, uint32_t rank)
 {
-    event *e;
+    return nx_membership_life(((node *)ctx)->members, rank);
+}
 
-    n->buried[peer] = true;
+static const nx_rbcast_ops rbcast_ops = {.send = on_news, .learned = on_learned, .life = on_life};
+
+/* The table of core, in its order; with |closes| the link to the failed rank is closed. */
+static void detect_no_more(void *ctx, uint32_t peer)
+{
+    node *n = ctx;
+
+    nx_detector_close_ring(n->detector, n->world->now);
     nx_heard_gate_drop(&n->gate, peer);
-    nx_detector_tell(n->detector, peer, "why", n->world->now);
-    nx_rbcast_failed(n->rbcast, peer);
+}
+
+static void broadcast(void *ctx, uint32_t peer)
+{
+    node *n = ctx;
+
+    nx_rbcast_gone(n->rbcast, peer);
     assert_int_equal(nx_rbcast_start(n->rbcast, nx_rbcast_key(NX_RBCAST_DEAD, peer), "why", 3),
                      NEXAR_OK);
+}
+
+static void fail_messages(void *ctx, uint32_t peer)
+{
+    node *n = ctx;
+    event *e;
+
+    n->notified[peer]++;
+    nx_detector_tell(n->detector, peer, "why", n->world->now);
     if (n->world->closes) {
         e = emit(n, peer);
         if (e != NULL) {
@@ -209,9 +213,23 @@ static void bury(node *n, uint32_t peer)
     }
 }
 
-/* One that is held for dead closes all its links. */
-static void leave(node *n)
+static const nx_life_subscriber table[] = {
+    {.name = "failure detector", .on_failed = detect_no_more},
+    {.name = "reliable broadcast", .on_failed = broadcast},
+    {.name = "messages", .on_failed = fail_messages},
+};
+
+static void on_due(void *ctx)
 {
+    (void)ctx; /* they are notified when the event is over */
+}
+
+/* One that is held for dead closes all its links. */
+static void on_expelled(void *ctx)
+{
+    node *n = ctx;
+
+    n->told_off = true;
     for (uint32_t to = 0; n->world->closes && (to < n->world->size); to++) {
         event *e = (to == n->self) ? NULL : emit(n, to);
 
@@ -222,26 +240,24 @@ static void leave(node *n)
     }
 }
 
-static void fail_all(node *n)
-{
-    const nx_rankset *dead = nx_detector_dead(n->detector);
-
-    for (uint32_t i = 0; (i = nx_rankset_next(dead, i)) < dead->n; i++) {
-        if (!n->buried[i]) {
-            bury(n, i);
-        }
-    }
-}
-
 static void world_init(world *w, uint32_t size, uint64_t seed)
 {
     *w = (world){.size = size, .now = 1, .rand = {nxt_mix(seed)}};
     for (uint32_t i = 0; i < size; i++) {
         node *n = &w->nodes[i];
-        const nx_detector_config config = {
+        const nx_membership_config mc = {.slots = size,
+                                         .self = i,
+                                         .subscribers = table,
+                                         .nsubscribers = sizeof(table) / sizeof(table[0]),
+                                         .on_expelled = on_expelled,
+                                         .on_due = on_due,
+                                         .ctx = n};
+        nx_detector_config config = {
             .size = size, .self = i, .interval_ns = INTERVAL * MS, .timeout_ns = TIMEOUT * MS};
 
         *n = (node){.world = w, .self = i, .alive = true};
+        assert_int_equal(nx_membership_create(&n->members, &mc), NEXAR_OK);
+        config.members = n->members;
         assert_int_equal(nx_detector_create(&n->detector, &config, &detector_ops, n, w->now),
                          NEXAR_OK);
         assert_int_equal(nx_rbcast_create(&n->rbcast, 0, size, i, &rbcast_ops, n), NEXAR_OK);
@@ -260,6 +276,10 @@ static void world_fini(world *w)
     }
     nx_heap_fini(&w->events);
     for (uint32_t i = 0; i < w->size; i++) {
+        for (uint32_t k = 0; k < w->size; k++) {
+            assert_true(w->nodes[i].notified[k] <= 1);
+        }
+        nx_membership_destroy(w->nodes[i].members);
         nx_detector_destroy(w->nodes[i].detector);
         nx_rbcast_destroy(w->nodes[i].rbcast);
         nx_heard_gate_fini(&w->nodes[i].gate);
@@ -270,7 +290,7 @@ static void on_frame(node *n, const event *e)
 {
     const uint64_t now = n->world->now;
 
-    if (!n->buried[e->from]) {
+    if (nx_membership_life(n->members, e->from) != NX_LIFE_FAILED) {
         nx_detector_heard(n->detector, e->from, now);
         nx_heard_gate_heard(&n->gate, e->from);
     }
@@ -317,14 +337,12 @@ static void happen(world *w, const event *e)
         break;
     case CLOSE:
         n->closed[e->from] = true;
-        nx_detector_link_down(n->detector, e->from, NX_DOWN_CLOSED, NULL, w->now);
+        if (!nx_detector_doubts(n->detector, e->from)) {
+            report(n, e->from, NX_SOURCE_LINK, "closed its connection without a goodbye");
+        }
         break;
     }
-    if (n->told_off) {
-        leave(n);
-    } else {
-        fail_all(n);
-    }
+    nx_membership_notify(n->members);
 }
 
 static void run(world *w, uint64_t ms)
@@ -348,9 +366,15 @@ static void run(world *w, uint64_t ms)
     w->now = end;
 }
 
+static bool knows(const world *w, uint32_t at, uint32_t failed)
+{
+    return nx_membership_life(w->nodes[at].members, failed) == NX_LIFE_FAILED;
+}
+
+/* But for itself. */
 static uint32_t dead_known(const world *w, uint32_t at)
 {
-    return nx_detector_dead(w->nodes[at].detector)->count;
+    return nx_membership_failures(w->nodes[at].members) - knows(w, at, at);
 }
 
 /* Several neighbours die at once, as when their host does. */
@@ -373,8 +397,7 @@ static void test_all_know_all_deaths_in_time(void **state)
         run(w, TIMEOUT + 2 * INTERVAL + 20 * DELAY);
         for (uint32_t i = 0; i < size; i++) {
             for (uint32_t k = 0; (k < size) && w->nodes[i].alive; k++) {
-                assert_int_equal(nx_rankset_has(nx_detector_dead(w->nodes[i].detector), k),
-                                 !w->nodes[k].alive);
+                assert_int_equal(knows(w, i, k), !w->nodes[k].alive);
             }
         }
         world_fini(w);
@@ -459,7 +482,7 @@ static bool has_it_right(const node *n, uint32_t lost)
     bool right = !n->told_off;
 
     for (uint32_t k = 0; k < n->world->size; k++) {
-        right = right && (nx_rankset_has(nx_detector_dead(n->detector), k) == ((lost >> k) & 1));
+        right = right && (knows(n->world, n->self, k) == ((lost >> k) & 1));
     }
     return right;
 }
@@ -555,8 +578,8 @@ static void test_a_cut_of_one_pair_both_ways_loses_nobody_else(void **state)
         while ((other == a) || (other == b)) {
             other++;
         }
-        lost |= nx_rankset_has(nx_detector_dead(w->nodes[other].detector), a) ? 1U << a : 0;
-        lost |= nx_rankset_has(nx_detector_dead(w->nodes[other].detector), b) ? 1U << b : 0;
+        lost |= knows(w, other, a) ? 1U << a : 0;
+        lost |= knows(w, other, b) ? 1U << b : 0;
         expect_lost(w, lost, seed);
         end_cut(w);
     }

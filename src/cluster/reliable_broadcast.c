@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/containers/map.h"
-#include "cluster/rankset.h"
 #include "cluster/view.h"
 #include "msg/control.h"
 #include "wire/wire.h"
@@ -27,14 +26,20 @@ struct nx_rbcast {
     uint32_t size, self;
     const nx_rbcast_ops *ops;
     void *ctx;
-    nx_rankset dead;
     uint32_t targets[TARGETS_MAX], ntargets;
     nx_map items;
 };
 
 static uint32_t target_at(const nx_rbcast *f, uint32_t j)
 {
-    return nx_rankset_after_out(&f->dead, f->self, UINT32_C(1) << j);
+    for (uint32_t far = UINT32_C(1) << j; far < f->size; far++) {
+        const uint32_t rank = (far < f->size - f->self) ? f->self + far : far - (f->size - f->self);
+
+        if (f->ops->life(f->ctx, rank) < NX_LIFE_LEFT) {
+            return rank;
+        }
+    }
+    return f->self;
 }
 
 nexar_err nx_rbcast_create(nx_rbcast **out, uint64_t group, uint32_t size, uint32_t self,
@@ -49,10 +54,6 @@ nexar_err nx_rbcast_create(nx_rbcast **out, uint64_t group, uint32_t size, uint3
     f = nx_zalloc(sizeof(*f));
     if (f == NULL) {
         return nx_fail_nomem("a reliable broadcast");
-    }
-    if (nx_rankset_init(&f->dead, size) != NEXAR_OK) {
-        nx_free(f);
-        return NEXAR_ENOMEM;
     }
     f->group = group;
     f->size = size;
@@ -79,7 +80,6 @@ void nx_rbcast_destroy(nx_rbcast *f)
         nx_free(it);
     }
     nx_map_fini(&f->items);
-    nx_rankset_fini(&f->dead);
     nx_free(f);
 }
 
@@ -197,7 +197,7 @@ nexar_err nx_rbcast_frame(nx_rbcast *f, uint32_t from, const void *frame, size_t
         return nx_fail(NEXAR_EPROTO, "a malformed frame of news");
     }
     /* What the dead say does not count: they may take others for dead. */
-    if (nx_rankset_has(&f->dead, from) || nx_rbcast_knows(f, key)) {
+    if ((f->ops->life(f->ctx, from) == NX_LIFE_FAILED) || nx_rbcast_knows(f, key)) {
         return NEXAR_OK;
     }
     it = keep(f, key, why, strlen(why));
@@ -225,11 +225,8 @@ static void retarget(nx_rbcast *f, uint32_t j)
     }
 }
 
-void nx_rbcast_failed(nx_rbcast *f, uint32_t rank)
+void nx_rbcast_gone(nx_rbcast *f, uint32_t rank)
 {
-    if ((rank >= f->size) || (rank == f->self) || !nx_rankset_add(&f->dead, rank)) {
-        return;
-    }
     for (uint32_t j = 0; j < f->ntargets; j++) {
         if (f->targets[j] == rank) {
             retarget(f, j);
@@ -237,13 +234,8 @@ void nx_rbcast_failed(nx_rbcast *f, uint32_t rank)
     }
 }
 
-nexar_err nx_rbcast_grow(nx_rbcast *f, uint32_t size)
+void nx_rbcast_grow(nx_rbcast *f, uint32_t size)
 {
-    nexar_err err = nx_rankset_grow(&f->dead, size);
-
-    if (err != NEXAR_OK) {
-        return err;
-    }
     f->size = size;
     for (uint32_t j = 0; j < f->ntargets; j++) {
         if (f->targets[j] != target_at(f, j)) {
@@ -254,7 +246,6 @@ nexar_err nx_rbcast_grow(nx_rbcast *f, uint32_t size)
         f->targets[f->ntargets] = f->self;
         retarget(f, f->ntargets++);
     }
-    return NEXAR_OK;
 }
 
 void nx_rbcast_forget(nx_rbcast *f, uint64_t key)

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "cluster/membership.h"
 
 enum {
     NX_RBCAST_DATA_MAX = 256,
@@ -50,6 +51,9 @@ typedef struct nx_rbcast_ops {
     /* Something was learned from |from|, for the first time; |data| is borrowed, and one line
      * (nx_clean_text). */
     void (*learned)(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from);
+    /* The state of |rank|: one that has left or failed is told nothing, and what one says that has
+     * failed does not count. */
+    nx_life (*life)(void *ctx, uint32_t rank);
 } nx_rbcast_ops;
 
 typedef struct nx_rbcast nx_rbcast;
@@ -65,9 +69,9 @@ void nx_rbcast_destroy(nx_rbcast *f);
  * is to tell things now are told all that is kept.
  *
  * A frame may be about a rank that is not there yet: the sender has grown before.  Its
- * news are kept, and passed on, all the same.  NEXAR_ENOMEM: nothing has changed.
+ * news are kept, and passed on, all the same.
  */
-NX_MUST_CHECK nexar_err nx_rbcast_grow(nx_rbcast *f, uint32_t size);
+void nx_rbcast_grow(nx_rbcast *f, uint32_t size);
 /* What is known by |key| need not be told any more: all who are there know it. */
 void nx_rbcast_forget(nx_rbcast *f, uint64_t key);
 
@@ -85,8 +89,8 @@ NX_MUST_CHECK nexar_err nx_rbcast_frame_group(const void *frame, size_t len, uin
  * and may be given again. */
 NX_MUST_CHECK nexar_err nx_rbcast_frame(nx_rbcast *f, uint32_t from, const void *frame, size_t len);
 
-/* |rank| of the group is dead. */
-void nx_rbcast_failed(nx_rbcast *f, uint32_t rank);
+/* |rank| of the group has left or failed: another may take its place. */
+void nx_rbcast_gone(nx_rbcast *f, uint32_t rank);
 
 bool nx_rbcast_knows(const nx_rbcast *f, uint64_t key);
 

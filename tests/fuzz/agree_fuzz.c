@@ -129,23 +129,30 @@ static void ignore_why(void *ctx, uint32_t peer, const char *why)
     nxt_must((peer < SIZE) && (why != NULL));
 }
 
+static nx_life is_alive(void *ctx, uint32_t rank)
+{
+    (void)ctx;
+    nxt_must(rank < SIZE);
+    return NX_LIFE_ALIVE;
+}
+
 static void check_others(uint32_t self, const uint8_t *frame, size_t len)
 {
-    static const nx_rbcast_ops rbcast_ops = {.send = ignore_send, .learned = ignore_learned};
-    static const nx_detector_ops detector_ops = {.send = ignore_send,
-                                                 .suspected = ignore_why,
-                                                 .dead = ignore_why,
-                                                 .zombie = ignore_peer,
-                                                 .accused = ignore_why,
-                                                 .outcast = ignore_why};
-    const nx_detector_config config = {
-        .size = SIZE, .self = self, .interval_ns = 1, .timeout_ns = 2};
+    static const nx_rbcast_ops rbcast_ops = {
+        .send = ignore_send, .learned = ignore_learned, .life = is_alive};
+    static const nx_detector_ops detector_ops = {
+        .send = ignore_send, .dead = ignore_why, .zombie = ignore_peer, .outcast = ignore_why};
+    const nx_membership_config mc = {.slots = SIZE, .self = self};
+    nx_detector_config config = {.size = SIZE, .self = self, .interval_ns = 1, .timeout_ns = 2};
     const uint32_t from = (self + 1) % SIZE;
     uint8_t reply[NX_CONSENSUS_UNEXPECTED_MAX];
     size_t reply_len;
+    nx_membership *members;
     nx_rbcast *rbcast;
     nx_detector *detector;
 
+    nxt_must(nx_membership_create(&members, &mc) == NEXAR_OK);
+    config.members = members;
     nxt_must(nx_rbcast_create(&rbcast, COMM, SIZE, self, &rbcast_ops, NULL) == NEXAR_OK);
     nxt_must(nx_detector_create(&detector, &config, &detector_ops, NULL, 0) == NEXAR_OK);
     (void)!nx_rbcast_frame(rbcast, from, frame, len);
@@ -157,6 +164,7 @@ static void check_others(uint32_t self, const uint8_t *frame, size_t len)
     nxt_must(reply_len <= sizeof(reply));
     nx_rbcast_destroy(rbcast);
     nx_detector_destroy(detector);
+    nx_membership_destroy(members);
 }
 
 static void run_frames(nx_consensus *a, nx_reader *r, stage *s)

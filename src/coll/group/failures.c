@@ -16,6 +16,9 @@ void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, c
     uint8_t frame[ABORT_ROOM];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
+    if (g->broken != NEXAR_OK) {
+        return; /* which all hear by broadcast */
+    }
     nx_write_u8(&w, NX_CONTROL_ABORT);
     nx_write_u32(&w, g->comm);
     nx_write_u32(&w, nx_group_part_id(number, part));
@@ -124,7 +127,7 @@ void nx_group_break(nx_group *g, nexar_err err, const char *why)
         (void)snprintf(g->broken_why, sizeof(g->broken_why), "%s", why);
     }
     if (g->direct != NULL) {
-        nx_host_coll_on_down(g->direct, g->rank, err, why);
+        nx_host_coll_on_down(g->direct, g->rank, g->broken, why);
     }
     fail_runs(g, NULL, err, why);
 }

@@ -13,7 +13,9 @@
  *
  * A rank whose operation fails notifies all other ranks of the group (control frame ABORT:
  * communicator, number and part, error, message). They fail the same operation with the same
- * message, even if they start it later.
+ * message, even if they start it later. Where the group is broken
+ * (a member has failed, it was revoked, or it is rebuilt) the rank sends no ABORT: what breaks a
+ * group reaches all of its members by reliable broadcast.
  *
  * Ranks that called different operations may each wait for a message that nobody will send. So a
  * rank that has waited NX_CALLED_NS announces the fingerprint of its operation to the ranks it
@@ -146,10 +148,11 @@ typedef struct nx_registry_config {
     nx_watch watch;
     /* For messages: |peer| as "rank 3 (node7, 10.0.0.7:4433)". */
     const char *(*peer_text)(void *ctx, uint32_t peer, char *buf);
-    /* has_failed: whether |peer| is known to have failed. on_failed: another rank reports that
-     * |peer| has failed; |why| is its message. Both may be NULL. */
-    bool (*has_failed)(void *ctx, uint32_t peer);
-    void (*on_failed)(void *ctx, uint32_t peer, const char *why);
+    /* The process of |peer| has ended, as a read of its memory shows: whether |peer| has failed,
+     * and nx_registry_on_failed follows. May be NULL. */
+    bool (*on_exited)(void *ctx, uint32_t peer);
+    /* How long to wait for nx_registry_on_failed when another rank already knows of a failure. */
+    uint64_t verdict_ns;
     /* Sends ABORT and CALLED, which may depend on a failure verdict. NULL: nx_msg_send_control,
      * which DETACHED and WAITS always use. */
     void (*tell)(void *ctx, uint32_t peer, const void *frame, size_t len);

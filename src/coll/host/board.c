@@ -17,7 +17,7 @@
 #include "damage.h"
 
 static const uint64_t MAGIC = UINT64_C(0x6e78626f61726431);
-enum { VERSION = 6 };
+enum { VERSION = 7 };
 
 size_t nx_board_bytes(uint32_t size)
 {
@@ -89,26 +89,6 @@ void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t nu
     }
 }
 
-void nx_board_note_failed(nx_board *b, uint32_t rank, uint64_t failed)
-{
-    const uint64_t all = atomic_fetch_or(&b->ranks[rank].failed, failed) | failed;
-
-    atomic_store(&b->ranks[rank].not_failed, ~all);
-}
-
-uint64_t nx_episode_failed(const nx_episode *t)
-{
-    uint64_t failed = 0;
-
-    for (uint32_t rank = 0; rank < t->size; rank++) {
-        const nx_board_rank *r = &t->board->ranks[rank];
-        const uint64_t its = atomic_load(&r->failed);
-
-        failed |= (its == ~atomic_load(&r->not_failed)) ? its : 0;
-    }
-    return failed;
-}
-
 /* The rank that has broken this operation; the size: none. */
 static uint32_t breaker(const nx_episode *t, uint64_t broken)
 {
@@ -156,7 +136,7 @@ nexar_err nx_episode_trouble(const nx_episode *t, char why[NX_BOARD_WHY])
     memcpy(why, r->why, NX_BOARD_WHY);
     why[NX_BOARD_WHY - 1] = '\0';
     nx_clean_text(why, strlen(why));
-    return ((err < NEXAR_OK) && (err >= NEXAR_EINTERNAL)) ? err : NEXAR_EPROTO;
+    return ((err <= NEXAR_OK) && (err >= NEXAR_EINTERNAL)) ? err : NEXAR_EPROTO;
 }
 
 /* ---- waiting ------------------------------------------------------------------------- */

@@ -31,7 +31,9 @@
  * Trouble.  A rank on which an operation fails writes which one and why into its own
  * place, then its bit into |broken|.  All who are in that operation, or come to it, end
  * with these words.  Every later one is run by the engine: see 1, nobody completes it
- * here.  Trouble in a later operation than one's own is no matter: whoever wrote it has
+ * here.  A failed rank is never named on the board: whoever ends an operation because of one says
+ * only that it ends, and each rank waits until it hears of the failure itself (NEXAR_OK below).
+ * Trouble in a later operation than one's own is no matter: whoever wrote it has
  * completed this one, so all have arrived, and have said what they had to say.
  *
  * Leaving.  Buffers are their owner's again when nobody works in them any more, also when
@@ -115,9 +117,6 @@ typedef struct nx_board_rank {
     _Atomic uint32_t ready; /* nx_board_ready; all were mapped */
     int64_t pid;
     uint64_t token_at, token;
-
-    _Atomic uint64_t failed;     /* ranks that have failed, as far as it knows, as bits */
-    _Atomic uint64_t not_failed; /* all other bits: both agree, or neither counts */
 
     /* Trouble: written before its bit in |broken|. */
     uint64_t number;
@@ -241,12 +240,8 @@ bool nx_episode_is_done(const nx_episode *t, uint32_t rank);
  * it: all others end.  Once for a rank: the first counts. */
 void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number, nexar_err err,
                     const char *why);
-/* Says on behalf of |rank| that the ranks |failed|, as bits, have failed; before nx_board_break
- * with an error that names one of them.  nx_episode_failed: the ranks of which any rank says so.  A
- * word that somebody has written over counts for nothing. */
-void nx_board_note_failed(nx_board *b, uint32_t rank, uint64_t failed);
-uint64_t nx_episode_failed(const nx_episode *t);
-/* Why the operation is broken. */
+/* Why the operation is broken.  NEXAR_OK, here and there: the whole group is, and its ranks hear
+ * why by reliable broadcast. */
 nexar_err nx_episode_trouble(const nx_episode *t, char why[NX_BOARD_WHY]);
 /* Ranks that have not arrived in it, as bits. */
 uint64_t nx_episode_missing(const nx_episode *t);

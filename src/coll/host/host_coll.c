@@ -36,6 +36,7 @@ struct nx_host_coll {
     uint64_t ends;
     nexar_err down; /* a rank is gone, ... */
     char why[NX_BOARD_WHY];
+    nx_event heard; /* set then */
     void *bounce;
     nx_path_choice tune;
     nx_board_self self; /* of who has the board */
@@ -208,31 +209,11 @@ bool nx_host_coll_takes(nx_host_coll *d, const nx_coll_call *call)
 
 /* ---- errors -------------------------------------------------------------------------- */
 
-/* The operation on the board has failed here.  Of whom |why| speaks stands there before. */
+/* The operation on the board has failed here. */
 static void break_board(nx_host_coll *d, nexar_err err, const char *why)
 {
-    const nx_registry_config *hub = nx_registry_config_of(d->group->hub);
-    uint64_t failed = 0;
-
-    for (uint32_t rank = 0; (hub->has_failed != NULL) && (rank < d->group->size); rank++) {
-        failed |= (uint64_t)hub->has_failed(hub->ctx, nx_group_peer(d->group, rank)) << rank;
-    }
-    nx_board_note_failed(d->board, d->group->rank, failed);
-    nx_board_break(d->board, &d->self, d->group->rank, d->now.number, err, why);
-}
-
-/* Those who have failed, as others have said on the board, are known here before this rank says
- * what has failed because of them. */
-static void learn_failed(const nx_host_coll *d, const nx_episode *t, const char *why)
-{
-    const nx_registry_config *hub = nx_registry_config_of(d->group->hub);
-    const uint64_t failed = nx_episode_failed(t);
-
-    for (uint32_t rank = 0; (hub->on_failed != NULL) && (rank < d->group->size); rank++) {
-        if (((failed >> rank & 1) != 0) && (rank != d->group->rank)) {
-            hub->on_failed(hub->ctx, nx_group_peer(d->group, rank), why);
-        }
-    }
+    nx_board_break(d->board, &d->self, d->group->rank, d->now.number,
+                   (d->group->broken != NEXAR_OK) ? NEXAR_OK : err, why);
 }
 
 /* The same, and all others hear of it. */
@@ -249,6 +230,7 @@ void nx_host_coll_on_down(nx_host_coll *d, uint32_t rank, nexar_err err, const c
     }
     d->down = err;
     (void)nx_sentence(d->why, sizeof(d->why), "%s", why);
+    nx_event_set(nx_registry_config_of(d->group->hub)->loop, &d->heard);
     /* A rank that has done its part owes nothing.  One that has left in order has been read by all
      * that read it; reading one that was killed says so. */
     if ((d->now.number != 0) && !nx_episode_is_done(&d->now, rank)) {
@@ -296,9 +278,6 @@ static nexar_err own_trouble(const nx_host_coll *d, const nx_host_call *s, nx_ep
     if (s->code == ESRCH) {
         (void)nx_sentence(why, NX_BOARD_WHY, "%s: its process has ended, at %s", text,
                           nx_time_text(at));
-        if (hub->on_failed != NULL) {
-            hub->on_failed(hub->ctx, nx_group_peer(d->group, s->who), why);
-        }
         return NEXAR_EPEER;
     }
     (void)nx_sentence(why, NX_BOARD_WHY,
@@ -306,6 +285,32 @@ static nexar_err own_trouble(const nx_host_coll *d, const nx_host_call *s, nx_ep
                       "direct=off does without",
                       d->group->rank, text, strerror_r(s->code, reason, sizeof(reason)), s->code);
     return NEXAR_ESYS;
+}
+
+/* The group is broken, and this rank is about to hear why. */
+static nexar_err await_reason(nx_host_coll *d, char why[NX_BOARD_WHY])
+{
+    const nx_registry_config *hub = nx_registry_config_of(d->group->hub);
+    const uint64_t until = nx_loop_refresh(hub->loop) + hub->verdict_ns;
+
+    while ((d->group->broken == NEXAR_OK) && (nx_loop_refresh(hub->loop) < until)) {
+        d->heard = (nx_event){0};
+        (void)nx_loop_wait(hub->loop, &d->heard, until);
+    }
+    (void)nx_sentence(why, NX_BOARD_WHY, "%s",
+                      (d->group->broken != NEXAR_OK)
+                          ? d->group->broken_why
+                          : "another rank has ended it, and the reason has not come");
+    return (d->group->broken != NEXAR_OK) ? d->group->broken : NEXAR_EPROTO;
+}
+
+/* Whether the rank that |s| could not reach has failed, as is known here from now on. */
+static bool has_exited(const nx_host_coll *d, const nx_host_call *s)
+{
+    const nx_registry_config *hub = nx_registry_config_of(d->group->hub);
+
+    return (s->code == ESRCH) && (hub->on_exited != NULL) &&
+           hub->on_exited(hub->ctx, nx_group_peer(d->group, s->who));
 }
 
 /* ---- running ------------------------------------------------------------------------- */
@@ -402,10 +407,14 @@ static nexar_err outcome(nx_host_coll *d, const nx_host_call *s, nx_episode_end 
     if (damaged) {
         report_damage(d, why);
     } else if (err != NEXAR_OK) {
-        fail(d, err, why);
+        if (has_exited(d, s)) {
+            err = await_reason(d, why);
+        } else {
+            fail(d, err, why);
+        }
     } else if ((end == NX_EPISODE_BROKEN) || (s->code != 0)) {
         err = nx_episode_trouble(t, why);
-        learn_failed(d, t, why);
+        err = (err == NEXAR_OK) ? await_reason(d, why) : err;
     } else if (s->odd != t->size) {
         err = NEXAR_EMISMATCH;
         nx_mark_differ(why, sizeof(why), (uint32_t)t->number, s->odd, &s->its, t->rank, &s->mark);

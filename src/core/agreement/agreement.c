@@ -61,6 +61,13 @@ void nx_agreement_send(void *ctx, uint32_t to, const void *frame, size_t len)
     nx_failure_send(a->world, peer_of(a, to), frame, len);
 }
 
+nx_life nx_agreement_life(void *ctx, uint32_t rank)
+{
+    const nx_agreement *a = ctx;
+
+    return nx_failure_life(a->world, peer_of(a, rank));
+}
+
 static void on_revoked(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
 {
     nx_agreement *a = ctx;
@@ -74,7 +81,8 @@ static void on_revoked(void *ctx, uint64_t key, const void *data, size_t len, ui
     }
 }
 
-static const nx_rbcast_ops rbcast_ops = {.send = nx_agreement_send, .learned = on_revoked};
+static const nx_rbcast_ops rbcast_ops = {
+    .send = nx_agreement_send, .learned = on_revoked, .life = nx_agreement_life};
 
 static void finish(nx_agreement *a, nexar_err err, const char *why)
 {
@@ -115,12 +123,12 @@ void nx_agreement_learned(void *ctx, uint32_t rank)
     char why[64], at[NX_TIME_TEXT];
 
     if (!a->rescue && (accepted != NULL) && nx_rankset_has(&accepted->leavers, rank)) {
-        nx_failure_leaves(a->world, peer_of(a, rank));
+        nx_failure_left(a->world, peer_of(a, rank), NX_SOURCE_CONSENSUS);
     } else if (nx_consensus_has_left(a->agree, rank)) {
-        nx_failure_absent(a->world, peer_of(a, rank));
+        nx_failure_absent(a->world, peer_of(a, rank), NX_SOURCE_CONSENSUS);
     } else {
         (void)nx_sentence(why, sizeof(why), "others hold it for dead, at %s", nx_time_text(at));
-        nx_failure_learn(a->world, peer_of(a, rank), why);
+        nx_failure_failed(a->world, peer_of(a, rank), NX_SOURCE_CONSENSUS, why);
     }
 }
 
@@ -181,32 +189,20 @@ void nx_agreement_detach(nx_agreement *a)
     (void)nx_incarnation_hold(a->inc);
 }
 
-static void tell_dead(nx_agreement *a)
+/* Calls |tell| for the ranks of |a| in state |life|. */
+static void tell_gone(nx_agreement *a, nx_life life,
+                      void (*tell)(nx_consensus *agree, uint32_t rank))
 {
-    const nx_rankset *dead = nx_failure_dead(a->world);
-
-    for (uint32_t peer = 0; (peer = nx_rankset_next(dead, peer)) < dead->n; peer++) {
-        const int rank = nx_incarnation_rank_of(a->inc, peer);
-
-        if (rank >= 0) {
-            nx_rbcast_failed(a->rbcast, (uint32_t)rank);
-            nx_consensus_failed(a->agree, (uint32_t)rank);
+    for (uint32_t rank = 0; rank < a->inc->size; rank++) {
+        if (nx_agreement_life(a, rank) == life) {
+            tell(a->agree, rank);
         }
     }
 }
 
 void nx_agreement_tell_left(nx_agreement *a)
 {
-    const nx_rankset *left = nx_failure_left(a->world);
-
-    for (uint32_t peer = 0; (peer = nx_rankset_next(left, peer)) < left->n; peer++) {
-        const int rank = nx_incarnation_rank_of(a->inc, peer);
-
-        if (rank >= 0) {
-            nx_rbcast_failed(a->rbcast, (uint32_t)rank);
-            nx_consensus_left(a->agree, (uint32_t)rank);
-        }
-    }
+    tell_gone(a, NX_LIFE_LEFT, nx_consensus_left);
 }
 
 static nexar_err make_machines(nx_agreement *a)
@@ -249,7 +245,7 @@ nx_agreement *nx_agreement_make(nx_incarnation *inc, bool rescue)
         return NULL;
     }
     nx_list_push_back(&inc->world->accords, &a->link);
-    tell_dead(a);
+    tell_gone(a, NX_LIFE_FAILED, nx_consensus_failed);
     return a;
 }
 
@@ -285,33 +281,43 @@ void nx_agreements_free(nx_world *world)
 
 /* ---- those who are gone ---------------------------------------------------------------- */
 
-void nx_agreement_left(nx_world *world)
+/* Calls |tell| for all that |slot| is in, with its rank there. */
+static void tell_all(nx_world *world, uint32_t slot, void (*tell)(nx_agreement *a, uint32_t rank))
 {
     nx_agreement_walk walk;
     nx_agreement *a;
 
     walk_begin(world, &walk);
     while ((a = walk_on(world, &walk)) != NULL) {
-        if ((a->waiter != NULL) || (a->rescue && a->used && !a->over)) {
-            nx_agreement_tell_left(a);
+        const int rank = nx_incarnation_rank_of(a->inc, slot);
+
+        if (rank >= 0) {
+            nx_rbcast_gone(a->rbcast, (uint32_t)rank);
+            tell(a, (uint32_t)rank);
         }
     }
 }
 
-void nx_agreement_failed(nx_world *world, uint32_t rank)
+static void tell_left(nx_agreement *a, uint32_t rank)
 {
-    nx_agreement_walk walk;
-    nx_agreement *a;
-
-    walk_begin(world, &walk);
-    while ((a = walk_on(world, &walk)) != NULL) {
-        const int its = nx_incarnation_rank_of(a->inc, rank);
-
-        if (its >= 0) {
-            nx_rbcast_failed(a->rbcast, (uint32_t)its);
-            nx_consensus_failed(a->agree, (uint32_t)its);
-        }
+    if ((a->waiter != NULL) || (a->rescue && a->used && !a->over)) {
+        nx_consensus_left(a->agree, rank);
     }
+}
+
+static void tell_failed(nx_agreement *a, uint32_t rank)
+{
+    nx_consensus_failed(a->agree, rank);
+}
+
+void nx_agreement_left(nx_world *world, uint32_t slot)
+{
+    tell_all(world, slot, tell_left);
+}
+
+void nx_agreement_failed(nx_world *world, uint32_t slot)
+{
+    tell_all(world, slot, tell_failed);
 }
 
 /* Whether one that was let go may still ask what was decided: it has not said good-bye. */
@@ -485,12 +491,6 @@ uint32_t nx_agreement_waits_for(const nx_incarnation *inc, uint32_t ranks[], uin
 
 void nx_agreement_let_go(nx_incarnation *inc)
 {
-    nx_agreement *a = inc->accord;
-    const nx_rankset *leavers = &nx_consensus_accepted(a->agree)->leavers;
-
-    for (uint32_t rank = 0; (rank = nx_rankset_next(leavers, rank)) < leavers->n; rank++) {
-        nx_rbcast_failed(a->rbcast, rank);
-    }
-    a->let_go = true;
-    nx_consensus_let_go(a->agree);
+    inc->accord->let_go = true;
+    nx_consensus_let_go(inc->accord->agree);
 }

@@ -78,9 +78,9 @@ NX_MUST_CHECK nexar_err nx_agreement_frame(nx_world *world, uint32_t peer, const
 void nx_agreement_take(nx_world *world, uint32_t peer, const void *data, size_t len);
 /* |rank| of the world has failed. */
 void nx_agreement_failed(nx_world *world, uint32_t rank);
-/* One more rank has left.  Agreements that run go on without it; others need not know, and
- * must not tell that it is dead. */
-void nx_agreement_left(nx_world *world);
+/* |slot| has left.  Agreements that run continue without it; others need not know, and must not say
+ * that it has failed. */
+void nx_agreement_left(nx_world *world, uint32_t slot);
 /* Does what was noted meanwhile. */
 void nx_agreement_conclude(nx_world *world);
 

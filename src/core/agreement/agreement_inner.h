@@ -70,6 +70,7 @@ void nx_auto_shrink_conclude(nx_agreement *a);
 /* ---- agreement.c, for the machines ---------------------------------------------------------- */
 
 void nx_agreement_send(void *ctx, uint32_t to, const void *frame, size_t len);
+nx_life nx_agreement_life(void *ctx, uint32_t rank);
 void nx_agreement_learned(void *ctx, uint32_t rank);
 void nx_agreement_forgotten(void *ctx);
 

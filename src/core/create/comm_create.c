@@ -74,11 +74,11 @@ static void tell_gone(nx_create_call *call)
     for (uint32_t i = 0; (i < c->n) && (c->state <= NX_CREATION_READY); i++) {
         const uint32_t slot = c->slots[i];
 
-        if (nx_rankset_has(nx_failure_dead(world), slot)) {
+        if (nx_failure_life(world, slot) == NX_LIFE_FAILED) {
             (void)nx_sentence(sentence, sizeof(sentence), "%s has failed: %s",
                               nx_world_peer_text(world, slot, text), nx_failure_why(world, slot));
             nx_creations_gone(world->creations, slot, sentence);
-        } else if (nx_rankset_has(nx_failure_left(world), slot)) {
+        } else if (nx_failure_life(world, slot) == NX_LIFE_LEFT) {
             (void)nx_sentence(sentence, sizeof(sentence), "%s has left",
                               nx_world_peer_text(world, slot, text));
             nx_creations_gone(world->creations, slot, sentence);

@@ -22,20 +22,14 @@ static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
     (void)!nx_msg_send_control(f->world->msg, to, frame, len);
 }
 
-/* Whether |rank| has failed or left, and all that follows from it has been done.  Before, it may be
- * one of several that a deaf rank declares failed at once: what this rank says is still withheld
- * until it hears |rank|. */
-static bool is_gone(const nx_failure *f, uint32_t rank)
-{
-    return (nx_rankset_has(&f->dead, rank) && !nx_rankset_has(&f->burials, rank)) ||
-           (nx_rankset_has(&f->left, rank) && !nx_rankset_has(&f->leaves, rank));
-}
-
+/* To a slot that is gone, when all that follows has been done, it goes at once.  Before, the slot
+ * may be one of several that a deaf rank declares failed at once: what this rank says is still
+ * withheld until it hears the slot. */
 void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len)
 {
     nx_failure *f = world->failure;
 
-    if ((f == NULL) || f->quiet || f->expelled || is_gone(f, to)) {
+    if ((f == NULL) || nx_failure_is_out(f) || nx_membership_settled(f->members, to)) {
         (void)!nx_msg_send_control(world->msg, to, frame, len);
     } else {
         nx_heard_gate_send(&f->heard_gate, to, frame, len);
@@ -44,16 +38,15 @@ void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len
 
 void nx_failure_vouch(nx_world *world, uint32_t to, const void *frame, size_t len)
 {
-    uint8_t death[NX_RBCAST_FRAME_MAX];
+    uint8_t item[NX_RBCAST_FRAME_MAX];
 
-    nx_list_for_each (at, &world->failure->deaths) {
-        nx_death *d = nx_list_entry(at, nx_death, link);
+    for (uint32_t slot = 0; nx_failure_any(world) && (slot < world->slots); slot++) {
+        const char *why = nx_failure_why(world, slot);
 
-        if ((d->rank != to) && !nx_rankset_has(&d->told, to)) {
-            (void)((to < d->told.n) && nx_rankset_add(&d->told, to));
-            nx_failure_send(world, to, death,
-                            nx_rbcast_encode(DEATHS, nx_rbcast_key(NX_RBCAST_DEAD, d->rank), d->why,
-                                             strlen(d->why), death));
+        if ((nx_failure_life(world, slot) == NX_LIFE_FAILED) && (slot != to)) {
+            nx_failure_send(world, to, item,
+                            nx_rbcast_encode(DEATHS, nx_rbcast_key(NX_RBCAST_DEAD, slot), why,
+                                             strlen(why), item));
         }
     }
     nx_failure_send(world, to, frame, len);
@@ -63,7 +56,7 @@ void nx_failure_call_for(nx_world *world, uint32_t peer)
 {
     const nx_failure *f = world->failure;
 
-    if (!f->quiet && !f->expelled) {
+    if (!nx_failure_is_out(f)) {
         nx_detector_ask(f->detector, peer, nx_loop_now(world->loop));
     }
 }
@@ -104,33 +97,18 @@ static void end_asking(void *ctx, uint32_t peer)
 static const nx_heard_gate_ops gate_ops = {
     .send = send_frame, .hears = hears, .begin = begin_asking, .end = end_asking};
 
-static void on_suspected(void *ctx, uint32_t peer, const char *why)
-{
-    const nx_failure *f = ctx;
-    char text[NX_PEER_TEXT];
-
-    nx_log(NX_LOG_INFO, "%s may have failed: %s", nx_world_peer_text(f->world, peer, text), why);
-}
-
 static void on_dead(void *ctx, uint32_t peer, const char *why)
 {
     const nx_failure *f = ctx;
     char sentence[NX_FAILURE_WHY], at[NX_TIME_TEXT], text[NX_PEER_TEXT], link[NX_LINKS_TEXT];
     const size_t fit = nx_sentence_fit(why, sizeof(sentence) - sizeof(at) - sizeof(", at "));
-    const char *words;
 
-    if (nx_msg_ended(f->world->msg, peer, &words) == NX_END_GONE) {
-        nx_failure_learn(f->world, peer, words); /* which say when */
-        return;
-    }
     (void)snprintf(sentence, sizeof(sentence), "%.*s%s, at %s", (int)fit, why,
                    (why[fit] == '\0') ? "" : "...", nx_time_text(at));
-    if (!nx_rankset_has(&f->down, peer)) { /* nobody but this rank says so: on what grounds */
-        nx_log(NX_LOG_WARN, "%s is held for dead: %s; link: %s; longest pause here %.1f s",
-               nx_world_peer_text(f->world, peer, text), why, nx_links_text(f->world, peer, link),
-               (double)nx_failure_pause(f) / 1e9);
-    }
-    nx_failure_learn(f->world, peer, sentence);
+    nx_log(NX_LOG_WARN, "%s is held for dead: %s; link: %s; longest pause here %.1f s",
+           nx_world_peer_text(f->world, peer, text), why, nx_links_text(f->world, peer, link),
+           (double)nx_failure_pause(f) / 1e9);
+    nx_failure_failed(f->world, peer, NX_SOURCE_HEARTBEAT, sentence);
 }
 
 static void on_zombie(void *ctx, uint32_t peer)
@@ -141,39 +119,18 @@ static void on_zombie(void *ctx, uint32_t peer)
                      nx_loop_now(f->world->loop));
 }
 
-/* It ends its link as well: what waits for it waits for the verdict. */
-static void on_accused(void *ctx, uint32_t by, const char *why)
+static void on_outcast(void *ctx, uint32_t by, const char *why)
 {
     const nx_failure *f = ctx;
     char sentence[NX_DETECTOR_VERDICT + 64];
 
-    (void)nx_sentence(sentence, sizeof(sentence), "it holds this one for dead: %s", why);
-    nx_msg_hold_peer(f->world->msg, by, NEXAR_EPEER, sentence);
-}
-
-/* Others end their links: nothing that waits shall hear of that instead. */
-static void on_outcast(void *ctx, uint32_t by, const char *why)
-{
-    const nx_failure *f = ctx;
-    nx_world *world = f->world;
-    char sentence[NX_DETECTOR_VERDICT + 64], held[sizeof(sentence) + sizeof(NX_FAILURE_HELD)];
-
     (void)nx_sentence(sentence, sizeof(sentence), "%s, says rank %" PRIu32, why,
-                      nx_world_rank(world, by));
-    nx_failure_learn(world, world->self, sentence);
-    (void)nx_sentence(held, sizeof(held), NX_FAILURE_HELD "%s", sentence);
-    for (uint32_t peer = 0; nx_rankset_has(&f->dead, world->self) && (peer < world->slots);
-         peer++) {
-        nx_msg_fail_peer(world->msg, peer, NEXAR_EPEER, held);
-    }
+                      nx_world_rank(f->world, by));
+    nx_failure_failed(f->world, f->world->self, NX_SOURCE_VERDICT, sentence);
 }
 
-static const nx_detector_ops detector_ops = {.send = send_frame,
-                                             .suspected = on_suspected,
-                                             .dead = on_dead,
-                                             .zombie = on_zombie,
-                                             .accused = on_accused,
-                                             .outcast = on_outcast};
+static const nx_detector_ops detector_ops = {
+    .send = send_frame, .dead = on_dead, .zombie = on_zombie, .outcast = on_outcast};
 
 static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
 {
@@ -183,17 +140,22 @@ static void on_learned(void *ctx, uint64_t key, const void *data, size_t len, ui
     (void)nx_sentence(why, sizeof(why), "%.*s, says rank %" PRIu32, (int)len, (const char *)data,
                       nx_world_rank(f->world, from));
     if ((key >> 32) == NX_RBCAST_DEAD) {
-        nx_failure_learn(f->world, (uint32_t)key, why);
+        nx_failure_failed(f->world, (uint32_t)key, NX_SOURCE_BROADCAST, why);
     } else if ((key >> 32) == NX_RBCAST_ENDED) {
         nx_links_ended(f->world, (uint32_t)key);
     }
 }
 
-static const nx_rbcast_ops rbcast_ops = {.send = send_news, .learned = on_learned};
+static nx_life life_of(void *ctx, uint32_t slot)
+{
+    return nx_membership_life(((nx_failure *)ctx)->members, slot);
+}
+
+static const nx_rbcast_ops rbcast_ops = {.send = send_news, .learned = on_learned, .life = life_of};
 
 void nx_detector_events_heard(nx_failure *f, uint32_t peer, uint64_t now_ns)
 {
-    if (!nx_rankset_has(&f->dead, peer)) {
+    if (nx_membership_life(f->members, peer) != NX_LIFE_FAILED) {
         nx_detector_heard(f->detector, peer, now_ns);
         nx_heard_gate_heard(&f->heard_gate, peer);
     }
@@ -210,7 +172,7 @@ bool nx_failure_on_control(nx_world *world, uint32_t peer, const void *data, siz
         (kind != NX_CONTROL_VERDICT)) {
         return false;
     }
-    if ((f == NULL) || f->quiet || f->expelled) {
+    if ((f == NULL) || nx_failure_is_out(f)) {
         return true;
     }
     nx_detector_events_heard(f, peer, nx_loop_now(world->loop));
@@ -237,11 +199,13 @@ void nx_detector_events_init(nx_failure *f)
     nx_heard_gate_init(&f->heard_gate, &gate_ops, f);
 }
 
-nexar_err nx_detector_events_start(nx_failure *f, const nx_detector_config *config)
+nexar_err nx_detector_events_start(nx_failure *f, nx_detector_config *config)
 {
-    const nexar_err err =
-        nx_detector_create(&f->detector, config, &detector_ops, f, nx_loop_refresh(f->world->loop));
+    nexar_err err;
 
+    config->members = f->members;
+    err =
+        nx_detector_create(&f->detector, config, &detector_ops, f, nx_loop_refresh(f->world->loop));
     return (err == NEXAR_OK)
                ? nx_rbcast_create(&f->rbcast, DEATHS, config->size, config->self, &rbcast_ops, f)
                : err;

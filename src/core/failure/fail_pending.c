@@ -1,4 +1,7 @@
-/* fail_pending.c - the end of all that needs the dead. */
+/*
+ * fail_pending.c - the subscribers of the membership: the end of all that needs a rank that has
+ * left or failed.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,13 +84,12 @@ static void call_one(nexar_comm *comm, uint32_t rank, uint32_t slot)
 
 void nx_failure_call(nexar_comm *comm)
 {
-    const nx_failure *f = comm->world->failure;
     const nx_incarnation *inc = comm->inc;
 
     for (uint32_t rank = 0; (comm->on_failure != NULL) && (rank < inc->size); rank++) {
         const uint32_t slot = nx_incarnation_peer(inc, rank);
 
-        if (nx_rankset_has(&f->dead, slot) && !comm->world->closing &&
+        if ((nx_failure_life(comm->world, slot) == NX_LIFE_FAILED) && !comm->world->closing &&
             nx_rankset_add(&comm->called, slot)) {
             call_one(comm, rank, slot);
         }
@@ -99,14 +101,12 @@ void nx_failure_call(nexar_comm *comm)
 /* The first rank but this one of which something may still come on |comm|; its size: none. */
 static uint32_t first_there(const nx_incarnation *inc)
 {
-    const nx_failure *f = inc->world->failure;
     uint32_t rank;
 
     for (rank = 0; rank < inc->size; rank++) {
         const uint32_t peer = nx_incarnation_peer(inc, rank);
 
-        if ((rank != inc->rank) && !nx_rankset_has(&f->dead, peer) &&
-            !nx_rankset_has(&f->left, peer) &&
+        if ((rank != inc->rank) && (nx_failure_life(inc->world, peer) < NX_LIFE_LEFT) &&
             (nx_group_finished(&inc->group, rank) == NX_DEPARTURE_NONE)) {
             break;
         }
@@ -117,7 +117,8 @@ static uint32_t first_there(const nx_incarnation *inc)
 /* While one is there, as far as is known, others need not be asked. */
 void nx_failure_check_alone(nx_incarnation *inc)
 {
-    const uint32_t there = inc->world->failure->expelled ? inc->size : first_there(inc);
+    const bool expelled = nx_membership_expelled(inc->world->failure->members);
+    const uint32_t there = expelled ? inc->size : first_there(inc);
 
     if ((inc->size > 1) && (there == inc->size)) {
         inc->alone = true;
@@ -152,46 +153,47 @@ static void sentence_of(const nx_world *world, uint32_t rank, char *buf, size_t 
                       nx_failure_why(world, rank));
 }
 
-/* The last of |comm| that is known to have failed, also if that was not acted upon yet; NULL:
- * none. */
-static const nx_death *last_death(const nx_incarnation *inc)
+/* The rank of |inc| that failed last, also if no subscriber was notified yet; its size: none. */
+static uint32_t last_failed(const nx_incarnation *inc)
 {
-    const nx_failure *f = inc->world->failure;
+    uint32_t last = inc->size;
+    uint64_t number = 0;
 
-    for (const nx_list *at = f->deaths.prev; at != &f->deaths; at = at->prev) {
-        const nx_death *d = nx_list_entry(at, nx_death, link);
+    for (uint32_t rank = 0; rank < inc->size; rank++) {
+        const nx_life_record *r =
+            nx_membership_of(inc->world->failure->members, nx_incarnation_peer(inc, rank));
 
-        if (nx_rankset_has(&f->dead, d->rank) && (nx_incarnation_rank_of(inc, d->rank) >= 0)) {
-            return d;
+        if ((r->life == NX_LIFE_FAILED) && (r->number > number)) {
+            last = rank;
+            number = r->number;
         }
     }
-    return NULL;
+    return last;
 }
 
 const char *nx_failure_gone(const nx_incarnation *inc, char buf[NX_FAILURE_GONE])
 {
     const nx_failure *f = inc->world->failure;
-    const nx_death *last = last_death(inc);
+    const uint32_t last = last_failed(inc);
     uint32_t failed = 0, left = 0;
     size_t n = 0;
 
     buf[0] = '\0';
-    for (uint32_t rank = 0; rank < inc->size; rank++) {
-        const uint32_t peer = nx_incarnation_peer(inc, rank);
-        const bool dead = nx_rankset_has(&f->dead, peer) || nx_rankset_has(&f->absent, peer);
-
-        failed += dead;
-        left += !dead && nx_rankset_has(&f->left, peer);
-    }
-    if (f->expelled) {
+    if (nx_membership_expelled(f->members)) {
         return buf;
     }
-    if (last != NULL) {
+    for (uint32_t rank = 0; rank < inc->size; rank++) {
+        const nx_life_record *r = nx_membership_of(f->members, nx_incarnation_peer(inc, rank));
+
+        failed += (r->life == NX_LIFE_FAILED) || r->presumed;
+        left += (r->life == NX_LIFE_LEFT) && !r->presumed;
+    }
+    if (last < inc->size) {
         (void)snprintf(buf, NX_FAILURE_GONE, ": ");
-        sentence_of(inc->world, last->rank, buf + 2, NX_FAILURE_GONE - 2);
+        sentence_of(inc->world, nx_incarnation_peer(inc, last), buf + 2, NX_FAILURE_GONE - 2);
         n = strlen(buf);
     }
-    if ((last != NULL) && (failed > 1) && (n < NX_FAILURE_GONE)) {
+    if ((last < inc->size) && (failed > 1) && (n < NX_FAILURE_GONE)) {
         n += (size_t)snprintf(buf + n, NX_FAILURE_GONE - n, "; %" PRIu32 " more %s", failed - 1,
                               (failed == 2) ? "has" : "have");
     }
@@ -202,66 +204,204 @@ const char *nx_failure_gone(const nx_incarnation *inc, char buf[NX_FAILURE_GONE]
     return buf;
 }
 
-/* This rank is out: nothing that needs others can go on. */
-static void expel(nx_failure *f, const char *why)
-{
-    nx_world *world = f->world;
+/* ---- the table ---------------------------------------------------------------------------- */
 
-    f->expelled = true;
+static nx_world *world_of(void *ctx)
+{
+    return ((nx_failure *)ctx)->world;
+}
+
+static void end_process(void *ctx, uint32_t slot)
+{
+    char sentence[NX_FAILURE_WHY + NX_PEER_TEXT + 32];
+
+    sentence_of(world_of(ctx), slot, sentence, sizeof(sentence));
+    nx_log(NX_LOG_INFO, "%s", sentence);
+    nx_recovery_abort(world_of(ctx), sentence);
+}
+
+/* The link to |slot| is lost, and that says nothing of it.  It is watched until it is given up:
+ * there is no way back to it. */
+static void detect(void *ctx, uint32_t slot)
+{
+    nx_failure *f = ctx;
+    nx_world *world = f->world;
+    const nx_life_record *r = nx_membership_of(f->members, slot);
+    const uint64_t now = nx_loop_now(world->loop);
+    char text[NX_PEER_TEXT];
+
+    if (r->source != NX_SOURCE_LINK) {
+        return;
+    }
+    if (nx_msg_starved(world->msg, slot)) {
+        nx_failure_end_receives(world); /* or this rank would accuse one that is well */
+        return;
+    }
+    nx_log(NX_LOG_INFO, "%s may have failed: its link is lost: %s",
+           nx_world_peer_text(world, slot, text), nx_failure_why(world, slot));
+    if (nx_detector_watch(f->detector, slot, now) == NEXAR_OK) {
+        nx_detector_suspect(f->detector, slot, nx_failure_why(world, slot), now);
+    } else {
+        nx_failure_failed(world, slot, NX_SOURCE_LINK, nx_failure_why(world, slot));
+    }
+}
+
+static void detect_no_more(void *ctx, uint32_t slot)
+{
+    nx_failure *f = ctx;
+
+    nx_detector_close_ring(f->detector, nx_loop_now(f->world->loop));
+    nx_heard_gate_drop(&f->heard_gate, slot);
+}
+
+static void broadcast_past(void *ctx, uint32_t slot)
+{
+    nx_rbcast_gone(((nx_failure *)ctx)->rbcast, slot);
+}
+
+static void broadcast(void *ctx, uint32_t slot)
+{
+    const nx_failure *f = ctx;
+    const char *why = nx_failure_why(f->world, slot);
+
+    nx_rbcast_gone(f->rbcast, slot);
+    if (nx_rbcast_start(f->rbcast, nx_rbcast_key(NX_RBCAST_DEAD, slot), why, strlen(why)) !=
+        NEXAR_OK) {
+        nx_log(NX_LOG_WARN, "others are not told that rank %" PRIu32 " has failed: %s", slot,
+               nexar_last_error());
+    }
+}
+
+static void leave_agreements(void *ctx, uint32_t slot)
+{
+    nx_agreement_left(world_of(ctx), slot);
+}
+
+static void fail_agreements(void *ctx, uint32_t slot)
+{
+    nx_agreement_failed(world_of(ctx), slot);
+}
+
+static void fail_collectives(void *ctx, uint32_t slot)
+{
+    char sentence[NX_FAILURE_WHY + NX_PEER_TEXT + 32];
+
+    sentence_of(world_of(ctx), slot, sentence, sizeof(sentence));
+    nx_registry_on_failed(world_of(ctx)->hub, slot, NEXAR_EPEER, sentence);
+}
+
+static void let_messages_go(void *ctx, uint32_t slot)
+{
+    nx_msg_let_go(world_of(ctx)->msg, slot);
+}
+
+/* If |slot| lives, and reads again, it learns by the last word on its link what it is held for. */
+static void fail_messages(void *ctx, uint32_t slot)
+{
+    const nx_failure *f = ctx;
+    const char *why = nx_failure_why(f->world, slot);
+    uint8_t verdict[NX_DETECTOR_FRAME_MAX];
+    const size_t len =
+        nx_detector_verdict(f->detector, slot, why, nx_loop_now(f->world->loop), verdict);
+
+    nx_msg_dismiss_peer(f->world->msg, slot, NEXAR_EPEER, why, verdict, len);
+}
+
+static void check_alone(void *ctx, uint32_t slot)
+{
+    with_members(world_of(ctx), slot, nx_failure_check_alone);
+}
+
+static void drop_creations(void *ctx, uint32_t slot)
+{
+    char sentence[NX_PEER_TEXT + 16], text[NX_PEER_TEXT];
+
+    (void)nx_sentence(sentence, sizeof(sentence), "%s has left",
+                      nx_world_peer_text(world_of(ctx), slot, text));
+    nx_create_gone(world_of(ctx), slot, sentence);
+}
+
+static void fail_creations(void *ctx, uint32_t slot)
+{
+    char sentence[NX_FAILURE_WHY + NX_PEER_TEXT + 32];
+
+    sentence_of(world_of(ctx), slot, sentence, sizeof(sentence));
+    nx_create_gone(world_of(ctx), slot, sentence);
+}
+
+static void wake_recovery(void *ctx, uint32_t slot)
+{
+    with_members(world_of(ctx), slot, nx_recovery_wake); /* who waits for its word looks again */
+}
+
+static void recover(void *ctx, uint32_t slot)
+{
+    with_members(world_of(ctx), slot, nx_recovery_on_failure);
+}
+
+static void call_all(void *ctx, uint32_t slot)
+{
+    with_members(world_of(ctx), slot, call_for_comm);
+}
+
+static void update(void *ctx, uint32_t slot)
+{
+    (void)slot;
+    nx_update_on_death(world_of(ctx));
+}
+
+/* In this order.  The others hear of a failure before anything ends here because of it; what ends
+ * an operation as a whole comes before what ends its messages. */
+const nx_life_subscriber nx_fail_pending_table[] = {
+    {.name = "recovery=abort", .on_failed = end_process},
+    {.name = "failure detector",
+     .on_suspect = detect,
+     .on_left = detect_no_more,
+     .on_failed = detect_no_more},
+    {.name = "reliable broadcast", .on_left = broadcast_past, .on_failed = broadcast},
+    {.name = "agreements", .on_left = leave_agreements, .on_failed = fail_agreements},
+    {.name = "collectives and host boards", .on_failed = fail_collectives},
+    {.name = "messages and remote calls", .on_left = let_messages_go, .on_failed = fail_messages},
+    {.name = "receives from any source", .on_left = check_alone, .on_failed = check_alone},
+    {.name = "nexar_comm_create", .on_left = drop_creations, .on_failed = fail_creations},
+    {.name = "recovery", .on_left = wake_recovery, .on_failed = recover},
+    {.name = "nexar_on_failure", .on_failed = call_all},
+    {.name = "update", .on_failed = update},
+};
+const size_t nx_fail_pending_rows =
+    sizeof(nx_fail_pending_table) / sizeof(nx_fail_pending_table[0]);
+
+/* This rank is out: nothing that needs others can go on. */
+void nx_fail_pending_all(void *ctx)
+{
+    nx_failure *f = ctx;
+    nx_world *world = f->world;
+    const bool gives_up = nx_membership_of(f->members, world->self)->source == NX_SOURCE_SELF;
+    char why[NX_FAILURE_WHY + sizeof(NX_FAILURE_HELD)];
+
+    (void)nx_sentence(why, sizeof(why), "%s%s", gives_up ? "" : NX_FAILURE_HELD,
+                      nx_failure_why(world, world->self));
     nx_log(NX_LOG_WARN, "%s", why);
     nx_loop_timer_cancel(world->loop, &f->timer);
+    nx_agreement_failed(world, world->self);
+    nx_registry_on_failed(world->hub, world->self, NEXAR_EPEER, why);
     for (uint32_t peer = 0; peer < world->slots; peer++) {
         nx_msg_fail_peer(world->msg, peer, NEXAR_EPEER, why);
     }
-    nx_registry_on_failed(world->hub, world->self, NEXAR_EPEER, why);
-    nx_agreement_failed(world, world->self);
     nx_create_gone(world, world->self, why);
     with_members(world, world->self, nx_failure_check_alone);
     nx_recovery_abort(world, why);
 }
 
-void nx_fail_pending_failed(nx_failure *f, uint32_t rank)
-{
-    nx_world *world = f->world;
-    char sentence[NX_FAILURE_WHY + NX_PEER_TEXT + 32];
-    const char *why = nx_failure_why(world, rank);
-    uint8_t verdict[NX_DETECTOR_FRAME_MAX];
-    size_t len;
-
-    if (rank == world->self) {
-        (void)nx_sentence(sentence, sizeof(sentence), NX_FAILURE_HELD "%s", why);
-        expel(f, sentence);
-        return;
-    }
-    sentence_of(world, rank, sentence, sizeof(sentence));
-    nx_log(NX_LOG_INFO, "%s", sentence);
-    nx_recovery_abort(world, sentence);
-    nx_heard_gate_drop(&f->heard_gate, rank);
-    /* If it lives, and reads again, it learns what it is held for. */
-    len = nx_detector_verdict(f->detector, rank, why, nx_loop_now(world->loop), verdict);
-    (void)nx_detector_told(f->detector, rank, nx_loop_now(world->loop));
-    nx_rbcast_failed(f->rbcast, rank);
-    if (nx_rbcast_start(f->rbcast, nx_rbcast_key(NX_RBCAST_DEAD, rank), why, strlen(why)) !=
-        NEXAR_OK) {
-        nx_log(NX_LOG_WARN, "others are not told that rank %" PRIu32 " has failed: %s", rank,
-               nexar_last_error());
-    }
-    nx_agreement_failed(world, rank);
-    nx_msg_dismiss_peer(world->msg, rank, NEXAR_EPEER, why, verdict, len);
-    nx_registry_on_failed(world->hub, rank, NEXAR_EPEER, sentence);
-    with_members(world, rank, nx_failure_check_alone);
-    with_members(world, rank, nx_recovery_on_failure);
-    with_members(world, rank, call_for_comm);
-    nx_create_gone(world, rank, sentence);
-    nx_update_on_death(world);
-}
+/* ---- what comes later --------------------------------------------------------------------- */
 
 bool nx_failure_turn_away(nx_world *world, uint32_t slot, nx_link *link)
 {
     const nx_failure *f = world->failure;
     uint8_t verdict[NX_DETECTOR_FRAME_MAX];
 
-    if ((f == NULL) || f->quiet || f->expelled || !nx_rankset_has(&f->dead, slot)) {
+    if ((f == NULL) || nx_failure_is_out(f) ||
+        (nx_membership_life(f->members, slot) != NX_LIFE_FAILED)) {
         return false;
     }
     nx_link_dismiss(link, verdict,
@@ -270,26 +410,15 @@ bool nx_failure_turn_away(nx_world *world, uint32_t slot, nx_link *link)
     return true;
 }
 
-void nx_failure_quit(nx_world *world, const char *why)
-{
-    nx_failure *f = world->failure;
-
-    if (!f->expelled && !f->quiet) {
-        (void)nx_rankset_add(&f->dead, world->self);
-        expel(f, why);
-    }
-}
-
 void nx_failure_opened(nx_incarnation *inc)
 {
     nx_world *world = inc->world;
-    const nx_failure *f = world->failure;
     char sentence[NX_FAILURE_WHY + NX_PEER_TEXT + 32];
 
     for (uint32_t rank = 0; rank < inc->size; rank++) {
         const uint32_t peer = nx_incarnation_peer(inc, rank);
 
-        if (nx_rankset_has(&f->dead, peer)) {
+        if (nx_failure_life(world, peer) == NX_LIFE_FAILED) {
             sentence_of(world, peer, sentence, sizeof(sentence));
             nx_group_break(&inc->group, NEXAR_EPEER, sentence);
             nx_recovery_want(inc);
@@ -297,18 +426,6 @@ void nx_failure_opened(nx_incarnation *inc)
     }
     nx_failure_check_alone(inc);
     nx_early_opened(world, inc->id);
-}
-
-void nx_fail_pending_left(nx_failure *f, uint32_t rank)
-{
-    char sentence[NX_PEER_TEXT + 16], text[NX_PEER_TEXT];
-
-    (void)nx_sentence(sentence, sizeof(sentence), "%s has left",
-                      nx_world_peer_text(f->world, rank, text));
-    nx_create_gone(f->world, rank, sentence);
-    nx_agreement_left(f->world);
-    with_members(f->world, rank, nx_failure_check_alone);
-    with_members(f->world, rank, nx_recovery_wake); /* who waits for its word looks again */
 }
 
 void nx_fail_pending_stop(nx_failure *f)

@@ -1,20 +1,19 @@
 /*
  * failure.h - who of the world has failed, and what follows from it.
  *
- * Owns the machines of cluster/: the failure detector (heartbeats), the broadcast of failures in
- * the world, and, through agreement.h, those of each communicator.  What they and msg report is
- * recorded at once.  What follows from it is done by a task, since none of them may be called from
- * inside its own calls.
- *
- * The record is nx_failure_dead() and nx_failure_left(); nexar_comm_failed() reads it.
+ * Owns the machines of cluster/: the membership of the world, the failure detector, the reliable
+ * broadcast of failures, and, through agreement.h, those of each communicator.  What they and msg
+ * find out is an event for the membership (cluster/membership.h), which records it at once.  What
+ * follows is done by a task, since none of them may be called from inside its own calls: the
+ * membership notifies the subscribers in the order of the table in fail_pending.c.
  *
  *  F1  No call returns an error that names a failed rank before nexar_comm_failed() on that thread
- *      includes the rank.  Every detector records the failure before anything fails because of it:
- *      the end of a link in on_peer_end of msg, before the requests of that peer end; a heartbeat
- *      verdict, a broadcast item and an agreement in their callbacks; another rank's word on a
- *      collective board before the collective returns.
- *  F2  A rank that makes an operation fail on others tells them of the failure first, on the same
- *      lane (nx_failure_vouch) or on the same board.
+ *      includes the rank.  It reads the record of the membership, and what a failure ends, a
+ *      subscriber ends (membership.h, M3).  msg holds the requests of a peer whose link has ended
+ *      until its subscriber is notified.  A rank that another rank lets go of a collective board
+ *      because of a failure waits until it is notified itself.
+ *  F2  A failure travels by reliable broadcast alone.  No frame and no board that ends an operation
+ *      carries one.  The broadcast is started before anything ends.
  *  F3  While a rank is suspect, what needs it waits.  The end of a link may not tell failed from
  *      left (nothing listens there: the seed is asked) or failed from unreachable (nothing came for
  *      idle_timeout: the heartbeat decides); and a rank that accuses this one is not judged yet
@@ -24,8 +23,6 @@
  * is in nx_failure_left() alone.  Other errors of a link (NEXAR_EPROTO, NEXAR_ECONNECT,
  *      NEXAR_EAUTH) say nothing of the rank: they end its requests at once, and the rank
  *      is watched.
- *  F5  The record only grows, and a rank is recorded once, with one reason.  A rank that is itself
- *      declared failed records no other.
  *
  * A rank has failed when its link ends without a goodbye, when its host says that nothing
  * listens at its address (and, if there never was a link, the seed has not had a goodbye either),
@@ -39,7 +36,7 @@
 #ifndef NX_FAILURE_H
 #define NX_FAILURE_H
 
-#include "cluster/rankset.h"
+#include "cluster/membership.h"
 #include "core/comm/incarnation.h"
 
 enum { NX_FAILURE_WHY = 200 };
@@ -63,9 +60,6 @@ void nx_failure_stop(nx_world *world);
  * are acted upon.  NEXAR_ENOMEM: the world cannot go on.
  */
 NX_MUST_CHECK nexar_err nx_failure_grow(nx_world *world);
-/* |slot| is about to leave, as all have agreed: it has not failed, whatever is said.
- * Acted upon soon. */
-void nx_failure_leaves(nx_world *world, uint32_t slot);
 /* |slot| joins, and cannot answer yet: its silence does not count until it can. */
 void nx_failure_expect(nx_world *world, uint32_t slot, bool can_answer);
 /* Acts upon what was noted, now; not from inside a callback. */
@@ -102,20 +96,21 @@ bool nx_failure_turn_away(nx_world *world, uint32_t slot, nx_link *link);
  * not hear when that has been heard (cluster/heard_gate.h). */
 void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len);
 
-/* The same with a frame that says that an operation has failed: before it |to| is told of all
- * deaths that are known here, so that it knows of whom the frame speaks. */
+/* The same with a frame that ends something because a rank has failed: what is broadcast of all
+ * failures goes before it, on the same lane, so that |to| knows of them first. */
 void nx_failure_vouch(nx_world *world, uint32_t to, const void *frame, size_t len);
 
 /* Sends something to |peer|, for which this rank waits, so that it is found out if it has gone:
  * where there is no link, one is made. */
 void nx_failure_call_for(nx_world *world, uint32_t peer);
 
-/* |rank|, a slot, has failed, as |why| says.  Recorded at once, or when the slot is known here:
+/* Events for the membership.  |slot| has failed, as |why| says, also if it is not known here yet:
  * others may have gone on to a view that this rank is about to come to. */
-void nx_failure_learn(nx_world *world, uint32_t rank, const char *why);
-/* |slot| is gone, say others to whom it has said good-bye: it has left, unless news come that it
- * has failed. */
-void nx_failure_absent(nx_world *world, uint32_t slot);
+void nx_failure_failed(nx_world *world, uint32_t slot, nx_life_source source, const char *why);
+/* |slot| has left, or all have agreed that it does. */
+void nx_failure_left(nx_world *world, uint32_t slot, nx_life_source source);
+/* |slot| cannot be found: it has left, unless it turns out that it has failed. */
+void nx_failure_absent(nx_world *world, uint32_t slot, nx_life_source source);
 /* |failed|, ranks of |inc|, have failed, or left, as an agreement says, also where the news of it
  * have not come yet: what is asked or called for after it shall not say otherwise.  Acts upon all
  * that was noted. */
@@ -129,11 +124,12 @@ void nx_failure_check_alone(nx_incarnation *inc);
 /* |inc| has been made, and is its communicator's: those that have failed are told. */
 void nx_failure_opened(nx_incarnation *inc);
 
-/* The record: the slots of those that have failed; of those that have left. */
-const nx_rankset *nx_failure_dead(const nx_world *world);
-const nx_rankset *nx_failure_left(const nx_world *world);
-/* Why |rank|, which has failed, has: "its process has ended, at 14:03:22 UTC". */
-const char *nx_failure_why(const nx_world *world, uint32_t rank);
+/* The state of |slot|, and why a slot that has failed has: "its process has ended, at 14:03:22
+ * UTC". */
+nx_life nx_failure_life(const nx_world *world, uint32_t slot);
+const char *nx_failure_why(const nx_world *world, uint32_t slot);
+/* Whether any rank of the world has failed. */
+bool nx_failure_any(const nx_world *world);
 
 /* Who of |inc| is gone, for a sentence, after ": ": the one that was the last to fail, "rank 1
  * (node7, 10.0.0.7:4433) has failed: its process has ended, at 14:03:22 UTC", and how many more.

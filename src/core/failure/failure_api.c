@@ -30,7 +30,7 @@ nexar_err nexar_comm_failed(nexar_comm *comm, int ranks[], size_t *n)
     }
     nx_loop_lock(comm->world->loop);
     for (uint32_t rank = 0; rank < comm->inc->size; rank++) {
-        if (nx_rankset_has(nx_failure_dead(comm->world), nx_incarnation_peer(comm->inc, rank))) {
+        if (nx_failure_life(comm->world, nx_incarnation_peer(comm->inc, rank)) == NX_LIFE_FAILED) {
             if (found < *n) {
                 ranks[found] = (int)rank;
             }

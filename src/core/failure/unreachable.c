@@ -27,14 +27,22 @@ static bool ask(const nx_failure *f, uint32_t peer)
                           nx_links_same_host(world, m) && nx_process_ended(&m->process));
 }
 
-bool nx_unreachable_ask(nx_failure *f, uint32_t peer)
+/* Whether the seed was asked about |slot|, and has not answered. */
+static bool is_asked(const nx_failure *f, uint32_t slot)
 {
-    if (!ask(f, peer)) {
-        return false;
+    const nx_life_record *r = nx_membership_of(f->members, slot);
+
+    return (r->life == NX_LIFE_SUSPECT) && (r->source == NX_SOURCE_SEED);
+}
+
+void nx_unreachable_ask(nx_failure *f, uint32_t peer)
+{
+    if (ask(f, peer)) {
+        nx_failure_suspect(f->world, peer, NX_SOURCE_SEED, NULL);
+        f->answer_by_ns = nx_loop_now(f->world->loop) + ANSWER_NS;
+    } else {
+        nx_failure_absent(f->world, peer, NX_SOURCE_LINK);
     }
-    (void)nx_rankset_add(&f->asked, peer);
-    f->answer_by_ns = nx_loop_now(f->world->loop) + ANSWER_NS;
-    return true;
 }
 
 static void learn_failed(nx_world *world, uint32_t slot)
@@ -43,49 +51,49 @@ static void learn_failed(nx_world *world, uint32_t slot)
 
     (void)snprintf(why, sizeof(why), "nothing listens there, and it has not said good-bye, at %s",
                    nx_time_text(at));
-    nx_failure_learn(world, slot, why);
+    nx_failure_failed(world, slot, NX_SOURCE_SEED, why);
 }
 
-/* Also of one that has been taken for absent meanwhile. */
+/* Also of one that is presumed to have left meanwhile. */
 void nx_failure_on_farewell(void *ctx, uint64_t member, nx_farewell how)
 {
     nx_world *world = ctx;
-    nx_failure *f = world->failure;
+    const nx_failure *f = world->failure;
     const nx_member *m = (world->view == NULL) ? NULL : nx_view_member(world->view, member);
-    bool was_asked;
 
-    if ((f == NULL) || (m == NULL) || (how == NX_FAREWELL_HERE)) {
+    if ((f == NULL) || f->quiet || (m == NULL) || (how == NX_FAREWELL_HERE)) {
         return; /* it is asked again (nx_unreachable_tick) */
     }
-    was_asked = nx_rankset_remove(&f->asked, m->slot);
     if (how == NX_FAREWELL_NONE) {
-        if (was_asked || nx_rankset_has(&f->absent, m->slot)) {
+        if (is_asked(f, m->slot) || nx_membership_of(f->members, m->slot)->presumed) {
             learn_failed(world, m->slot);
         }
-    } else if (was_asked && (how == NX_FAREWELL_SAID)) {
-        nx_failure_leaves(world, m->slot);
-    } else if (was_asked) {
-        nx_failure_absent(world, m->slot);
+    } else if (is_asked(f, m->slot) && (how == NX_FAREWELL_SAID)) {
+        nx_failure_left(world, m->slot, NX_SOURCE_SEED);
+    } else if (is_asked(f, m->slot)) {
+        nx_failure_absent(world, m->slot, NX_SOURCE_SEED);
     }
 }
 
 void nx_failure_unanswered(nx_world *world)
 {
-    nx_failure *f = world->failure;
-    uint32_t slot;
+    const nx_failure *f = world->failure;
 
-    while ((f != NULL) && ((slot = nx_rankset_next(&f->asked, 0)) < f->asked.n)) {
-        (void)nx_rankset_remove(&f->asked, slot);
-        nx_failure_absent(world, slot);
+    for (uint32_t slot = 0; (f != NULL) && !f->quiet && (slot < world->slots); slot++) {
+        if (is_asked(f, slot)) {
+            nx_failure_absent(world, slot, NX_SOURCE_SEED);
+        }
     }
 }
 
 void nx_unreachable_tick(nx_failure *f, uint64_t now_ns)
 {
-    if ((f->asked.count > 0) && (now_ns >= f->answer_by_ns)) {
+    if (now_ns >= f->answer_by_ns) {
         nx_failure_unanswered(f->world);
     }
-    for (uint32_t slot = 0; (slot = nx_rankset_next(&f->asked, slot)) < f->asked.n; slot++) {
-        (void)ask(f, slot); /* the seed may know more */
+    for (uint32_t slot = 0; slot < f->world->slots; slot++) {
+        if (is_asked(f, slot)) {
+            (void)ask(f, slot); /* the seed may know more */
+        }
     }
 }

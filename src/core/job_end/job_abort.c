@@ -77,7 +77,7 @@ static uint32_t living_after(const nx_world *world, uint32_t distance)
 
     for (uint32_t d = distance; d < view->size; d++) {
         slot = view->members[(self + d) % view->size].slot;
-        if (!nx_rankset_has(nx_failure_dead(world), slot)) {
+        if (nx_failure_life(world, slot) != NX_LIFE_FAILED) {
             return slot;
         }
     }

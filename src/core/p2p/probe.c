@@ -28,15 +28,14 @@ nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *
  * communicator, is none: whoever looks once more at the end finds nothing, however late it is. */
 static bool has_failed(const nx_incarnation *inc, int source)
 {
-    const nx_rankset *dead = nx_failure_dead(inc->world);
-    bool failed = false;
+    const nx_world *world = inc->world;
+    bool failed = nx_failure_life(world, world->self) == NX_LIFE_FAILED;
 
-    if (nx_rankset_has(dead, inc->world->self) || (source != NEXAR_ANY_SOURCE)) {
-        return nx_rankset_has(dead, inc->world->self) ||
-               nx_rankset_has(dead, nx_incarnation_peer(inc, (uint32_t)source));
+    if (!failed && (source != NEXAR_ANY_SOURCE)) {
+        return nx_failure_life(world, nx_incarnation_peer(inc, (uint32_t)source)) == NX_LIFE_FAILED;
     }
     for (uint32_t rank = 0; inc->alone && !failed && (rank < inc->size); rank++) {
-        failed = nx_rankset_has(dead, nx_incarnation_peer(inc, rank));
+        failed = nx_failure_life(world, nx_incarnation_peer(inc, rank)) == NX_LIFE_FAILED;
     }
     return failed;
 }
@@ -55,7 +54,7 @@ static nexar_err look_no_more(const char *name, const nx_incarnation *inc, int s
         (void)nx_incarnation_alone_why(inc, text);
         return nx_fail(NEXAR_EPEER, "%s from any rank: %s", name, text);
     }
-    slot = nx_rankset_has(nx_failure_dead(world), world->self)
+    slot = (nx_failure_life(world, world->self) == NX_LIFE_FAILED)
                ? world->self
                : nx_incarnation_peer(inc, (uint32_t)source);
     return nx_fail(NEXAR_EPEER, "%s from %s: %s%s", name, nx_world_peer_text(world, slot, peer),

@@ -54,7 +54,8 @@ static void on_ended(void *ctx, nexar_err err, const char *why)
     }
 }
 
-const nx_rbcast_ops nx_auto_shrink_rbcast_ops = {.send = nx_agreement_send, .learned = on_told};
+const nx_rbcast_ops nx_auto_shrink_rbcast_ops = {
+    .send = nx_agreement_send, .learned = on_told, .life = nx_agreement_life};
 const nx_consensus_ops nx_auto_shrink_agree_ops = {.send = nx_agreement_send,
                                                    .decided = on_decided,
                                                    .learned = nx_agreement_learned,

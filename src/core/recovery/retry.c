@@ -76,7 +76,7 @@ static bool waits_in_vain(const nx_incarnation *inc)
 {
     const uint32_t rank = nx_commit_awaits(&inc->recovery.confirm);
 
-    return nx_rankset_has(nx_failure_left(inc->world), nx_incarnation_peer(inc, rank));
+    return nx_failure_life(inc->world, nx_incarnation_peer(inc, rank)) == NX_LIFE_LEFT;
 }
 
 static void wait_no_more(nx_incarnation *inc, const attempt *t)

@@ -34,7 +34,7 @@ static nexar_err send_frame(void *ctx, uint32_t peer, const void *data, size_t l
     const uint32_t slot = nx_world_slot(world, peer);
     nexar_err err = nx_msg_send_control(world->msg, slot, data, len);
 
-    if ((err != NEXAR_OK) && nx_rankset_has(nx_failure_dead(world), slot)) {
+    if ((err != NEXAR_OK) && (nx_failure_life(world, slot) == NX_LIFE_FAILED)) {
         err = nx_fail(err, "%s", nx_failure_why(world, slot));
     }
     return err;
@@ -45,9 +45,11 @@ static const char *fate(void *ctx, uint32_t rank)
     const nx_world *world = ctx;
     const uint32_t slot = nx_world_slot(world, rank);
 
-    return nx_rankset_has(nx_failure_dead(world), slot)   ? "has failed"
-           : nx_rankset_has(nx_failure_left(world), slot) ? "called nexar_finalize"
-                                                          : "is gone";
+    const nx_life life = nx_failure_life(world, slot);
+
+    return (life == NX_LIFE_FAILED) ? "has failed"
+           : (life == NX_LIFE_LEFT) ? "called nexar_finalize"
+                                    : "is gone";
 }
 
 static void print(void *ctx, nx_stall_voice voice, const char *line)

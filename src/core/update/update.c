@@ -58,10 +58,7 @@ static uint64_t what_to_say(const nx_incarnation *inc)
         says |= SAYS_WAIT;
     }
     for (uint32_t rank = 0; rank < inc->size; rank++) {
-        const uint32_t slot = nx_incarnation_peer(inc, rank);
-
-        if (nx_rankset_has(nx_failure_dead(world), slot) ||
-            nx_rankset_has(nx_failure_left(world), slot)) {
+        if (nx_failure_life(world, nx_incarnation_peer(inc, rank)) >= NX_LIFE_LEFT) {
             says |= SAYS_GONE;
         }
     }

@@ -15,7 +15,7 @@ static void let_go(const nx_update *u)
 
     for (uint32_t rank = 0; (rank = nx_rankset_next(&u->value.leavers, rank)) < u->gone.n; rank++) {
         if (!nx_rankset_has(&u->value.failed, rank)) {
-            nx_failure_leaves(world, nx_incarnation_peer(u->inc, rank));
+            nx_failure_left(world, nx_incarnation_peer(u->inc, rank), NX_SOURCE_CONSENSUS);
         }
     }
     nx_failure_agreed(u->inc, &u->value.failed); /* while the old view can name them */
@@ -122,7 +122,7 @@ static nexar_err take_comm(const nx_update *u)
 static bool has_lost(const nx_world *world)
 {
     for (uint32_t rank = 0; rank < world->view->size; rank++) {
-        if (nx_rankset_has(nx_failure_dead(world), world->view->members[rank].slot)) {
+        if (nx_failure_life(world, world->view->members[rank].slot) == NX_LIFE_FAILED) {
             return true;
         }
     }

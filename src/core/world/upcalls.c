@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text/sentence.h"
 #include "core/comm/comm.h"
@@ -27,7 +28,9 @@ static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *wh
     nx_world *world = ctx;
     char text[NX_PEER_TEXT];
 
-    nx_registry_on_down(world->hub, peer, err, why);
+    if (nx_failure_life(world, peer) != NX_LIFE_FAILED) { /* of failures collectives have heard */
+        nx_registry_on_down(world->hub, peer, err, why);
+    }
     nx_failure_on_down(world, peer);
     nx_process_exit_forget(world, peer);
     nx_diagnosis_on_down(world, peer, why);
@@ -134,33 +137,22 @@ static const char *peer_text(void *ctx, uint32_t peer, char *buf)
     return nx_world_peer_text(ctx, peer, buf);
 }
 
-static bool has_failed(void *ctx, uint32_t peer)
+static bool on_exited(void *ctx, uint32_t peer)
 {
-    const nx_world *world = ctx;
+    char why[64], at[NX_TIME_TEXT];
 
-    return (world->failure != NULL) && nx_rankset_has(nx_failure_dead(world), peer);
+    (void)nx_sentence(why, sizeof(why), "its process has ended, at %s", nx_time_text(at));
+    nx_failure_failed(ctx, peer, NX_SOURCE_PROCESS, why);
+    return nx_failure_life(ctx, peer) == NX_LIFE_FAILED;
 }
 
-/* |why|: "rank 3 (node7, 10.0.0.7:4433): its process has ended". */
-static void on_failed(void *ctx, uint32_t peer, const char *why)
-{
-    nx_world *world = ctx;
-    char text[NX_PEER_TEXT];
-    const size_t len = strlen(nx_world_peer_text(world, peer, text));
-    const bool named = (strncmp(why, text, len) == 0) && (strncmp(why + len, ": ", 2) == 0);
-
-    if (world->failure != NULL) {
-        nx_failure_learn(world, peer, named ? why + len + 2 : why);
-    }
-}
-
-/* That an operation has failed: because somebody is dead, if anybody is. */
+/* That an operation has failed: perhaps because a rank has. */
 static void tell(void *ctx, uint32_t peer, const void *frame, size_t len)
 {
     nx_world *world = ctx;
 
-    if ((world->failure != NULL) && (nx_failure_dead(world)->count > 0)) {
-        nx_failure_vouch(world, peer, frame, len);
+    if (nx_failure_any(world)) {
+        nx_failure_send(world, peer, frame, len);
     } else {
         /* One that cannot be told is gone, and is found out by the others. */
         (void)!nx_msg_send_control(world->msg, peer, frame, len);
@@ -211,8 +203,9 @@ nexar_err nx_upcalls_start_messages(nx_world *world)
         .timeout_ns = nx_config_number(world->config, NX_SET_COLLECTIVE_TIMEOUT),
         .watch = {.on_end = nx_diagnosis_on_end, .ctx = world},
         .peer_text = peer_text,
-        .has_failed = has_failed,
-        .on_failed = on_failed,
+        .verdict_ns = nx_config_number(world->config, NX_SET_HEARTBEAT_TIMEOUT) +
+                      nx_config_number(world->config, NX_SET_HEARTBEAT_INTERVAL),
+        .on_exited = on_exited,
         .tell = tell,
         .on_detached = on_detached,
         .on_detach = on_detach,
