@@ -1229,11 +1229,11 @@ NEXAR_API nexar_err nexar_comm_leave(nexar_comm *world);
  * from threads or with requests, run one at a time.
  *
  * Some collectives cannot run again.  They end with NEXAR_EPEER on all ranks after |comm| was
- * rebuilt: collectives whose root has failed, and allreduce_rs_ag, because its function may have run on
- * some rank.  (A request that had not started when |comm| was rebuilt runs for the first time;
- * this includes allreduce_rs_ag.)  If a rank has no memory for a request, or its device fails,
- * before the request starts, the request ends with NEXAR_ENOMEM or NEXAR_EDEVICE on all ranks.
- * Messages and RPCs are not repeated.
+ * rebuilt: collectives whose root has failed, and allreduce_rs_ag, because its function may have
+ * run on some rank.  (A request that had not started when |comm| was rebuilt runs for the first
+ * time; this includes allreduce_rs_ag.)  If a rank has no memory for a request, or its device
+ * fails, before the request starts, the request ends with NEXAR_ENOMEM or NEXAR_EDEVICE on all
+ * ranks. Messages and RPCs are not repeated.
  */
 
 /*
