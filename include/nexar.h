@@ -1237,13 +1237,48 @@ NEXAR_API nexar_err nexar_comm_leave(nexar_comm *world);
  */
 
 /*
- * Returns the last change that automatic recovery made to |comm|, the world or another
- * communicator.  Without one, the old and new values equal the current ones and |failed| is 0.
- * |left| counts the ranks that had freed the communicator.
+ * Returns the last change of |comm|, made by nexar_comm_update() or automatic recovery.  Without
+ * one, also on a rank that has just joined, the old and new values equal the current ones and the
+ * counts are 0.  An update without a change keeps the last one.  After a recovery, |left| counts
+ * the ranks that had freed the communicator.  The call is local.
  *
  * NEXAR_EINVAL
  */
 NEXAR_API nexar_err nexar_last_change(nexar_comm *comm, nexar_change *change);
+
+typedef enum nexar_change_kind {
+    NEXAR_CHANGE_JOINED,
+    NEXAR_CHANGE_LEFT,
+    NEXAR_CHANGE_FAILED
+} nexar_change_kind;
+
+/*
+ * Returns the ranks that nexar_last_change() counts, in ascending order.  The ranks that joined are
+ * numbered in |comm| as it is now, those that left or failed as before the change.  |*n| is the
+ * room in |ranks| and becomes their number, even if that is larger; |ranks| may be NULL with room
+ * for 0. The call is local.
+ *
+ * NEXAR_EINVAL
+ *     NULL; |kind| is not one of the above.
+ */
+NEXAR_API nexar_err nexar_last_change_ranks(nexar_comm *comm, nexar_change_kind kind, int ranks[],
+                                            size_t *n);
+
+/* Called for each |change| of |comm| on a thread of nexar.  It may make any call except
+ * nexar_finalize() and must not free a communicator. */
+typedef void (*nexar_change_fn)(nexar_comm *comm, const nexar_change *change, void *arg);
+
+/*
+ * Sets the function that nexar calls once after each later change of |comm|, made by
+ * nexar_comm_update() or automatic recovery.  The calls come one after the other, in the order of
+ * the changes, and not before the caller sees the change: nexar_rank() and nexar_size() have the
+ * new values.  nexar_last_change() may already describe a later change.  The function carries over
+ * to the updated world.  It replaces the previous function; NULL removes it, and calls that have
+ * begun or are queued still come.
+ *
+ * NEXAR_EINVAL
+ */
+NEXAR_API nexar_err nexar_on_change(nexar_comm *comm, nexar_change_fn fn, void *arg);
 
 /* ---- the seed ----------------------------------------------------------------
  * The functions behind `nexar seed`, for programs that embed a seed.  The seed admits ranks that

@@ -177,6 +177,7 @@ void nx_agreement_free(nx_agreement *a)
         *(a->rescue ? &a->inc->rescue : &a->inc->accord) = NULL;
     }
     nx_rankset_fini(&a->outcome.failed);
+    nx_rankset_fini(&a->outcome.left);
     nx_rbcast_destroy(a->rbcast);
     nx_consensus_destroy(a->agree);
     nx_free(a);

@@ -24,7 +24,7 @@ typedef struct nx_outcome {
     nx_rankset failed; /* ranks of the communicator: left out */
     uint32_t id;       /* of the first of the others that has brought one; 0: none has */
     uint64_t highest;  /* of what they have brought */
-    uint32_t left;     /* how many of |failed| leave: of a rescue alone */
+    nx_rankset left;   /* those of |failed| that leave: of a rescue alone */
 } nx_outcome;
 
 /* What a rank brings: flags, and-ed; a number, of which the highest counts; an id for a new

@@ -7,6 +7,7 @@
 #include "base/os/cancellation.h"
 #include "base/text/sentence.h"
 #include "comm_device.h"
+#include "core/comm/comm_change.h"
 #include "core/failure/failure.h"
 #include "core/p2p/message.h"
 #include "core/recovery/recovery.h"
@@ -43,6 +44,8 @@ void nx_comm_show(nexar_comm *comm, const nx_incarnation *inc)
 
         comm->inc = old->next;
         nx_incarnation_release(old);
+        publish(comm);
+        nx_change_tell(comm, &comm->inc->change);
     }
     publish(comm);
 }
@@ -100,6 +103,7 @@ static nexar_err make(nx_world *world, const nx_members *who, nexar_comm **out)
     comm->retry.on = nx_recovery_is_automatic(world) &&
                      (nx_config_choice(world->config, NX_SET_RETRY) == NX_RETRY_ON);
     nx_list_init(&comm->waiting);
+    nx_list_init(&comm->changes);
     nx_list_init(&comm->retry.turns);
     err = nx_incarnation_open(comm, who, &comm->inc);
     if (err != NEXAR_OK) {
@@ -176,6 +180,7 @@ nexar_err nx_comm_create(nexar_comm *parent, const char *how, const nx_members *
 static void destroy(nexar_comm *comm)
 {
     nx_messages_lose(comm);
+    nx_changes_drop(comm);
     nx_rankset_fini(&comm->called);
     nx_comm_drop_device(comm);
     nx_comm_drop_unused(comm);

@@ -56,6 +56,9 @@ struct nexar_comm {
     atomic_bool has_device;  /* |device|, for those without the lock */
     nexar_failure_fn on_failure;
     void *on_failure_arg;
+    nexar_change_fn on_change;
+    void *on_change_arg;
+    nx_list changes;   /* calls of it that have not ended, in order: comm_change.h */
     nx_rankset called; /* slots for which |on_failure| was called; zero: it was never set */
 };
 

@@ -176,6 +176,7 @@ void nx_incarnation_release(nx_incarnation *inc)
     if (--inc->holds == 0) {
         nx_hosts_destroy(inc->hosts);
         nx_free(inc->peers);
+        nx_free(inc->changed);
         nx_free(inc);
     }
 }

@@ -87,6 +87,7 @@ struct nx_incarnation {
     uint32_t *peers;         /* by rank: the slot; NULL: the same */
     nx_hosts *hosts;         /* on which its ranks are; the same on each of them */
     nexar_change change;     /* made by the recovery that led to it; without one: of nobody */
+    int *changed;            /* owned: the ranks that |change| counts: comm_change.h; NULL: none */
     nx_creation_key created; /* if nexar_comm_create made it; otherwise zeros */
 
     /* What runs on it. */

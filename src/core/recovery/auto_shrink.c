@@ -33,9 +33,11 @@ static void on_decided(void *ctx, uint64_t seq, const nx_consensus_value *value)
     a->outcome.flags = value->flags;
     a->outcome.highest = value->highest;
     nx_rankset_copy(&a->outcome.failed, &value->failed);
-    a->outcome.left = value->leavers.count;
+    nx_rankset_clear(&a->outcome.left);
     for (uint32_t i = 0; (i = nx_rankset_next(&value->leavers, i)) < value->leavers.n; i++) {
-        a->outcome.left -= !nx_rankset_add(&a->outcome.failed, i);
+        if (nx_rankset_add(&a->outcome.failed, i)) {
+            (void)nx_rankset_add(&a->outcome.left, i);
+        }
     }
     a->outcome.id = nx_read_u32(&r); /* 0: nobody had one left */
     a->over = true;
@@ -72,7 +74,8 @@ nexar_err nx_auto_shrink_open(nx_incarnation *inc)
         return NEXAR_ENOMEM;
     }
     inc->rescue = a;
-    if (nx_rankset_init(&a->outcome.failed, inc->size) != NEXAR_OK) {
+    if ((nx_rankset_init(&a->outcome.failed, inc->size) != NEXAR_OK) ||
+        (nx_rankset_init(&a->outcome.left, inc->size) != NEXAR_OK)) {
         inc->rescue = NULL;
         nx_agreement_free(a);
         return NEXAR_ENOMEM;

@@ -9,6 +9,7 @@
 #include "base/os/cancellation.h"
 #include "base/text/sentence.h"
 #include "core/agreement/agreement.h"
+#include "core/comm/comm_change.h"
 #include "core/failure/failure.h"
 
 /* In the flags of a rescue: the rank was in the agreement of an update; it has not given up
@@ -145,8 +146,13 @@ static nexar_err make_next(nx_incarnation *inc)
                                   .old_size = (int)inc->size,
                                   .new_rank = (int)next->rank,
                                   .new_size = (int)next->size,
-                                  .left = (int)out->left,
-                                  .failed = (int)(out->failed.count - out->left)};
+                                  .left = (int)out->left.count,
+                                  .failed = (int)(out->failed.count - out->left.count)};
+    err = nx_change_keep(next, &out->failed, &out->left, NEXAR_CHANGE_LEFT);
+    if (err != NEXAR_OK) {
+        nx_incarnation_release(next);
+        return err;
+    }
     inc->next = next;
     nx_failure_opened(next);
     return NEXAR_OK;
@@ -272,19 +278,4 @@ const nx_rankset *nx_recovery_failed(const nx_incarnation *inc)
 
     (void)nx_auto_shrink_outcome(inc, &out, &why);
     return &out->failed;
-}
-
-/* ---- public
- * -------------------------------------------------------------------------------------- */
-
-nexar_err nexar_last_change(nexar_comm *comm, nexar_change *change)
-{
-    NX_NOT_CANCELLED;
-    if ((comm == NULL) || (change == NULL)) {
-        return nx_fail(NEXAR_EINVAL, "last_change: %s is NULL", (comm == NULL) ? "comm" : "change");
-    }
-    nx_loop_lock(comm->world->loop);
-    *change = comm->inc->change;
-    nx_loop_unlock(comm->world->loop);
-    return NEXAR_OK;
 }

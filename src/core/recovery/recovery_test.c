@@ -207,6 +207,24 @@ static nexar_err op_mixed(nexar_comm *c)
 
 /* ---- bodies of ranks ------------------------------------------------------------------------ */
 
+/* The ranks behind the counts are in order and were in |c|. */
+static void check_ranks(nexar_comm *c, const nexar_change *change)
+{
+    int ranks[MOST];
+
+    for (int kind = NEXAR_CHANGE_JOINED; kind <= NEXAR_CHANGE_FAILED; kind++) {
+        const int counts[] = {change->joined, change->left, change->failed};
+        size_t n = MOST;
+
+        NXT_OK(c, nexar_last_change_ranks(c, (nexar_change_kind)kind, ranks, &n));
+        NXT_IS(c, n == (size_t)counts[kind]);
+        for (size_t i = 0; i < n; i++) {
+            NXT_IS(c, (ranks[i] < change->old_size) && (ranks[i] != change->old_rank));
+            NXT_IS(c, (i == 0) || (ranks[i] > ranks[i - 1]));
+        }
+    }
+}
+
 /* |c| was rebuilt |changes| times, as far as this rank was told. */
 static void check_change(nexar_comm *c, int before)
 {
@@ -219,6 +237,7 @@ static void check_change(nexar_comm *c, int before)
     NXT_IS(c, change.new_rank == nexar_rank(c));
     NXT_IS(c, change.failed + change.left == before - nexar_size(c));
     NXT_IS(c, change.joined == 0);
+    check_ranks(c, &change);
     NXT_OK(c, nexar_comm_failed(c, NULL, &n));
     NXT_IS(c, (n == 0) || (current->late != 0) || (__builtin_popcount(current->victims) > 1));
 }
@@ -287,15 +306,28 @@ static void loop_others(nexar_comm *w)
     nexar_comm_free(same);
 }
 
+static _Atomic int calls;
+
+static void on_change(nexar_comm *c, const nexar_change *change, void *arg)
+{
+    NXT_IS(c, arg == &calls);
+    NXT_IS(c, (change->left == 1) && (change->failed == 1) && (change->new_size == 2));
+    NXT_IS(c, nexar_size(c) == 2);
+    atomic_fetch_add(&calls, 1);
+}
+
 /* Rank 0 has given the communicator back when another rank dies: it is not in what the
  * others get. */
 static void loop_freed(nexar_comm *w)
 {
     nexar_comm *same = NULL;
     nexar_change change = {0};
+    int gone[MOST];
+    size_t n = MOST;
     nexar_err err = NEXAR_OK;
 
     NXT_OK(w, nexar_comm_dup(w, &same));
+    NXT_OK(w, nexar_on_change(same, on_change, &calls));
     NXT_OK(w, nexar_barrier(w));
     atomic_fetch_add(&shared->inside, 1);
     if (nexar_rank(w) == 0) {
@@ -308,6 +340,14 @@ static void loop_freed(nexar_comm *w)
         NXT_IS(w, nexar_size(same) == 2);
         NXT_OK(w, nexar_last_change(same, &change));
         NXT_IS(w, (change.left == 1) && (change.failed == 1));
+        NXT_OK(w, nexar_last_change_ranks(same, NEXAR_CHANGE_LEFT, gone, &n));
+        NXT_IS(w, (n == 1) && (gone[0] == 0));
+        NXT_OK(w, nexar_last_change_ranks(same, NEXAR_CHANGE_FAILED, gone, &n));
+        NXT_IS(w, (n == 1) && (gone[0] == 2));
+        while (atomic_load(&calls) == 0) { /* on a thread of nexar */
+            (void)usleep(1000);
+        }
+        NXT_IS(w, atomic_load(&calls) == 1);
         NXT_OK(w, op_small(same));
         nexar_comm_free(same);
     }
@@ -767,6 +807,8 @@ static void test_abort_ends_all_though_nobody_reads_what_they_say(void **state)
 static void test_last_change_of_what_never_changed(void **state)
 {
     nexar_change change = {.failed = 7};
+    int rank;
+    size_t n = 0;
     nexar_comm *w = NULL;
 
     (void)state;
@@ -777,6 +819,15 @@ static void test_last_change_of_what_never_changed(void **state)
     assert_int_equal(change.failed + change.joined + change.left, 0);
     assert_int_equal(nexar_last_change(NULL, &change), NEXAR_EINVAL);
     assert_int_equal(nexar_last_change(w, NULL), NEXAR_EINVAL);
+    assert_int_equal(nexar_last_change_ranks(w, NEXAR_CHANGE_FAILED, NULL, &n), NEXAR_OK);
+    assert_int_equal(n, 0);
+    n = 1;
+    assert_int_equal(nexar_last_change_ranks(w, NEXAR_CHANGE_FAILED, NULL, &n), NEXAR_EINVAL);
+    assert_int_equal(nexar_last_change_ranks(w, (nexar_change_kind)3, &rank, &n), NEXAR_EINVAL);
+    assert_int_equal(nexar_last_change_ranks(w, NEXAR_CHANGE_LEFT, &rank, NULL), NEXAR_EINVAL);
+    assert_int_equal(nexar_last_change_ranks(NULL, NEXAR_CHANGE_LEFT, &rank, &n), NEXAR_EINVAL);
+    assert_int_equal(nexar_on_change(NULL, NULL, NULL), NEXAR_EINVAL);
+    assert_int_equal(nexar_on_change(w, NULL, NULL), NEXAR_OK);
     assert_int_equal(nexar_finalize(w), NEXAR_OK);
 }
 

@@ -12,6 +12,7 @@
 #include "base/os/cancellation.h"
 #include "base/text/sentence.h"
 #include "core/coll/coll_run.h"
+#include "core/comm/comm_change.h"
 #include "core/failure/failure.h"
 #include "core/recovery/recovery.h"
 #include "core/recovery/retry_queue.h"
@@ -171,7 +172,7 @@ static nexar_err interpret(nx_update *u)
 /* ---- all of it ----------------------------------------------------------------------------------
  */
 
-static void fill(nexar_change *change, const nx_update *u, const nx_incarnation *now)
+void nx_update_change(nexar_change *change, const nx_update *u, const nx_incarnation *now)
 {
     if (change == NULL) {
         return;
@@ -248,7 +249,10 @@ static nexar_err change_world(nx_update *u, nexar_change *change, bool *stays)
             return give_up(world, err);
         }
     }
-    fill(change, u, *stays ? world->comm->inc : NULL);
+    nx_update_change(change, u, *stays ? world->comm->inc : NULL);
+    if (*stays && (u->gone.count + u->njoined > 0)) {
+        nx_change_tell(world->comm, &world->comm->inc->change);
+    }
     return NEXAR_OK;
 }
 

@@ -1,6 +1,7 @@
 /* update_apply.c - the next world: what was agreed on, applied by each rank alone. */
 #include "base/log.h"
 #include "core/comm/arena.h"
+#include "core/comm/comm_change.h"
 #include "core/failure/failure.h"
 #include "core/report/diagnosis.h"
 #include "update_inner.h"
@@ -88,6 +89,16 @@ static nexar_err take_view(const nx_update *u)
     return err;
 }
 
+/* What nexar_last_change() says of |next|; if nobody came or went, what it has said before. */
+static nexar_err note_change(const nx_update *u, nx_incarnation *next)
+{
+    if (u->gone.count + u->njoined == 0) {
+        return nx_change_copy(next, u->world->comm->inc);
+    }
+    nx_update_change(&next->change, u, next);
+    return nx_change_keep(next, &u->gone, &u->value.failed, NEXAR_CHANGE_FAILED);
+}
+
 /* The world's communicator points to the new incarnation; or, without memory, to the old one. */
 static nexar_err take_comm(const nx_update *u)
 {
@@ -107,6 +118,11 @@ static nexar_err take_comm(const nx_update *u)
         err = nx_incarnation_open(comm, &who, &next);
     }
     if (err != NEXAR_OK) {
+        return err;
+    }
+    err = note_change(u, next);
+    if (err != NEXAR_OK) {
+        nx_incarnation_release(next);
         return err;
     }
     world->before = u->inc->id;

@@ -36,4 +36,8 @@ NX_MUST_CHECK nexar_err nx_update_read(const nx_consensus_value *v, uint32_t *mo
 /* This rank stays, and the world becomes what |u| says.  An error: it cannot. */
 NX_MUST_CHECK nexar_err nx_update_apply(const nx_update *u);
 
+/* How the world changes, for this rank, which is in |now|; NULL: it leaves.  |change| may be NULL.
+ */
+void nx_update_change(nexar_change *change, const nx_update *u, const nx_incarnation *now);
+
 #endif /* NX_UPDATE_INNER_H */

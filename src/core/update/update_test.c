@@ -349,6 +349,32 @@ static void hold(nexar_comm *w, uint32_t joiners, int ranks)
     nxt_await(&shared->held, ranks);
 }
 
+/* The ranks of |kind| in the last change of |w| are |first|, |first| + 1, ... */
+static void is_changed(nexar_comm *w, nexar_change_kind kind, int first, size_t count)
+{
+    int ranks[MOST] = {-1, -1};
+    size_t n = 1; /* too small where there are two */
+
+    NXT_OK(w, nexar_last_change_ranks(w, kind, ranks, &n));
+    NXT_IS(w, (n == count) && (ranks[1] == -1));
+    n = MOST;
+    NXT_OK(w, nexar_last_change_ranks(w, kind, ranks, &n));
+    NXT_IS(w, n == count);
+    for (size_t i = 0; i < n; i++) {
+        NXT_IS(w, ranks[i] == first + (int)i);
+    }
+}
+
+static _Atomic int changes;
+
+static void on_change(nexar_comm *w, const nexar_change *change, void *arg)
+{
+    NXT_IS(w, arg == &changes);
+    NXT_IS(w, (change->joined == 2) && (change->left == 1) && (change->failed == 1));
+    NXT_IS(w, (nexar_rank(w) == change->new_rank) && (nexar_size(w) == change->new_size));
+    atomic_fetch_add(&changes, 1);
+}
+
 /* Of four, 0 leaves and 1 dies; 4 and 5 join. */
 static void held_main(int me, bool first)
 {
@@ -356,6 +382,8 @@ static void held_main(int me, bool first)
     nexar_change c = {0};
     bool stop = false;
 
+    is_changed(w, NEXAR_CHANGE_JOINED, 0, 0);
+    NXT_OK(w, nexar_on_change(w, on_change, &changes));
     if (first) {
         NXT_OK(w, step(w, me, &stop));
         atomic_fetch_add(&shared->formed, 1);
@@ -372,9 +400,14 @@ static void held_main(int me, bool first)
     if (w != NULL) {
         NXT_IS(w, nexar_size(w) == 4);
         NXT_OK(w, step(w, me, &stop));
+        NXT_OK(w, nexar_comm_update(&w, NULL)); /* keeps the last change */
+        is_changed(w, NEXAR_CHANGE_JOINED, 2, first ? 2 : 0);
+        is_changed(w, NEXAR_CHANGE_LEFT, 0, first ? 1 : 0);
+        is_changed(w, NEXAR_CHANGE_FAILED, 1, first ? 1 : 0);
         look(w, me);
         nxt_await(&shared->stop, 1);
         NXT_OK(w, nexar_finalize(w));
+        NXT_IS(NULL, atomic_load(&changes) == (first ? 1 : 0)); /* finalize waits for calls */
     }
     atomic_store(&shared->left[me], (w == NULL) ? 1 : 0);
     atomic_store(&shared->ended[me], 1);
