@@ -5,6 +5,7 @@
 #include <nexar.h>
 
 #include "base/text/text.h"
+#include "base/wait/wait_policy.h"
 #include "cmd/cmd.h"
 #include "cmd/machine.h"
 #include "cmd/options.h"
@@ -69,6 +70,44 @@ static void fill_machine(nx_table *t)
     nx_table_add(t, "memfd");
     nx_table_add(t, "%s", yes(nx_machine_has_memfd()));
     add_quic(t);
+}
+
+static void add_wait(nx_table *t, const char *what, const char *is, const char *from)
+{
+    nx_table_add(t, "%s", what);
+    nx_table_add(t, "%s", is);
+    nx_table_add(t, "%s", from);
+}
+
+static void add_span(nx_table *t, const char *what, uint64_t ns, const char *from)
+{
+    char text[NX_NUMBER_ROOM];
+
+    add_wait(t, what, nx_format_duration(ns, text), from);
+}
+
+/* What was measured, then what follows from it and from the setting spin. */
+static void fill_waits(nx_table *t, const nexar_config *cfg)
+{
+    static const char *const heads[] = {"what", "is", "from"};
+    const nx_machine_costs *c = nx_machine_costs_get();
+    char text[NX_NUMBER_ROOM];
+    const nx_wait_policy p =
+        nx_wait_policy_make(c, nx_setting_spin(nx_config_text(cfg, NX_SET_SPIN, text)), false);
+
+    nx_table_init(t, heads, 3);
+    add_span(t, "poll", c->pause_ns, "measured: a look at memory and a pause");
+    add_span(t, "yield", c->yield_ns, "measured: sched_yield");
+    add_span(t, "handover", c->handover_ns, "measured: a cache line, from core to core");
+    add_span(t, "wakeup", c->park_ns, "measured: until a sleeping thread runs");
+    add_span(t, "copy_256k", c->copy_ns, "measured: in the cache of one core");
+    add_span(t, "read_256k", c->read_ns, "measured: process_vm_readv; 0: not allowed");
+    add_wait(t, "cache", nx_format_size(c->cache_bytes, text), "the system; 0: unknown");
+    add_span(t, "wait_spins", p.spin_ns, "16 handovers, or a yield");
+    add_span(t, "wait_polls", p.poll_ns, "a wakeup, or the setting spin");
+    add_span(t, "wait_polls_longest", nx_wait_longest(&p), "16 times that, after a short sleep");
+    add_wait(t, "copy_past_cache", nx_format_size(nx_machine_costs_past_cache(c), text),
+             "a quarter of the cache");
 }
 
 static void fill_kernels(nx_table *t)
@@ -142,10 +181,10 @@ static void fill_selection(nx_table *t)
     nx_select_print(add_line, t);
 }
 
-enum { MACHINE, KERNELS, SETTINGS, ALGORITHMS, SELECTION, TABLES };
+enum { MACHINE, WAITS, KERNELS, SETTINGS, ALGORITHMS, SELECTION, TABLES };
 
-static const char *const titles[TABLES] = {"machine", "kernels", "settings", "algorithms",
-                                           "selection"};
+static const char *const titles[TABLES] = {"machine",  "waiting",    "kernels",
+                                           "settings", "algorithms", "selection"};
 
 static void print_text(const nx_table *tables)
 {
@@ -177,6 +216,7 @@ static int print_info(const nexar_config *cfg, bool json)
     bool failed = false;
 
     fill_machine(&tables[MACHINE]);
+    fill_waits(&tables[WAITS], cfg);
     fill_kernels(&tables[KERNELS]);
     fill_settings(&tables[SETTINGS], cfg, json);
     fill_algorithms(&tables[ALGORITHMS]);

@@ -82,6 +82,9 @@ void nx_loop_set_policy(nx_loop *loop, const nx_wait_policy *policy)
 
 void nx_loop_expect(nx_loop *loop, uint64_t at_ns)
 {
+    const uint64_t most_ns = loop->now_ns + nx_wait_longest(&loop->policy);
+
+    at_ns = (at_ns < most_ns) ? at_ns : most_ns;
     if (at_ns > loop->expected_ns) {
         loop->expected_ns = at_ns;
     }

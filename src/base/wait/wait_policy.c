@@ -17,7 +17,8 @@ enum { GAP_WEIGHT = 8 };
 nx_wait_policy nx_wait_policy_make(const nx_machine_costs *costs, uint64_t asked_ns, bool crowded)
 {
     const uint64_t poll_ns = (asked_ns == NX_WAIT_AUTO) ? costs->park_ns : asked_ns;
-    const uint64_t answer_ns = ANSWER_HANDOVERS * costs->handover_ns;
+    const uint64_t handovers_ns = ANSWER_HANDOVERS * costs->handover_ns;
+    const uint64_t answer_ns = (handovers_ns > costs->yield_ns) ? handovers_ns : costs->yield_ns;
 
     return (nx_wait_policy){.poll_ns = poll_ns,
                             .spin_ns = (answer_ns < poll_ns) ? answer_ns : poll_ns,

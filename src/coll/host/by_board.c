@@ -71,22 +71,21 @@ size_t nx_by_board_piece(const nx_coll_call *call, bool roomy, uint32_t size)
 }
 
 /* Whether the result goes past the caches, which would not keep it: a line that is written there is
- * read first.  (2 ranks, cores near, ms: allreduce of 64 MiB 11.2 and 8.2 so, of 16 MiB 2.7
- * and 2.0; scan of 16 MiB 4.4 and 2.5; reduce_scatter of 64 MiB 8.9 and 7.2, but of 16 MiB 1.1
- * and 1.3: of that the result is half, and stays.) */
+ * read first.  Of a reduce_scatter the result is a part of what is brought, and stays longer. */
 static bool is_past(const nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
     const size_t bytes = c->count * elem(s);
+    const uint64_t past = nx_machine_costs_past_cache(nx_machine_costs_get());
 
     switch ((int)c->kind) {
     case NX_ALLGATHER:
     case NX_ALLTOALL:
-        return bytes >= NX_HOST_CALL_STREAM / s->turn.size;
+        return bytes >= past / s->turn.size;
     case NX_REDUCE_SCATTER:
-        return bytes >= 4 * (size_t)NX_HOST_CALL_STREAM;
+        return bytes / 4 >= past;
     default:
-        return bytes >= NX_HOST_CALL_STREAM;
+        return bytes >= past;
     }
 }
 

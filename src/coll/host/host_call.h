@@ -66,7 +66,6 @@ enum {
     NX_HOST_CALL_PARTS = 16 << 10,  /* from here on a reduction is cut in parts, ... */
     NX_HOST_CALL_DEAR = 64 << 10,   /* ... or from here, if a wait is dear */
     NX_HOST_CALL_PIECE = 128 << 10, /* brought at a time, if there is a core for each rank */
-    NX_HOST_CALL_STREAM = 8 << 20,  /* from here on what is copied goes past the caches */
     NX_HOST_CALL_SCANS = 4          /* ranks: of more a scan is not brought in pieces */
 };
 

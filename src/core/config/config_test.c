@@ -38,6 +38,7 @@ static const struct sample {
     [NX_SET_INLINE] = {"4k", "4k", "64k"},
     [NX_SET_EAGER] = {"1m", "1m", "1g"},
     [NX_SET_SPIN] = {"20us", "20us", "2s"},
+    [NX_SET_AFFINITY] = {"on", "on", "core"},
     [NX_SET_RPC_THREADS] = {"16", "16", "0"},
     [NX_SET_RPC_TIMEOUT] = {"30s", "30s", "25h"},
     [NX_SET_QLOG_DIR] = {"qlogs", "qlogs", "my logs"},

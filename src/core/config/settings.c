@@ -12,6 +12,7 @@ enum { MAX_RANKS = 65536 };
 #define MAX_SPIN_NS UINT64_C(1000000000)
 
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
+static const char *const affinities[] = {"auto", "off", "on", NULL}; /* NX_AFFINITY_ */
 static const char *const switches[] = {"off", "on", NULL};
 static const char *const signal_names[] = {"none", "usr1", "usr2", NULL};
 static const char *const ways[] = {"off", "on", "short", NULL};
@@ -358,7 +359,16 @@ const nx_setting nx_settings[NX_SETTINGS] = {
                      .check = is_spin,
                      .accepted = "auto, 0, or a duration up to 1s, such as 50us",
                      .help = "how long a wait polls before it sleeps, after a short sleep up to "
-                             "2 ms; where ranks outnumber cores it yields between polls"},
+                             "16 times that; auto: as long as a wake-up takes on this machine; 0: "
+                             "nothing polls"},
+    [NX_SET_AFFINITY] = {.name = "affinity",
+                         .type = NX_SETTING_CHOICE,
+                         .preset = "auto",
+                         .unit = "",
+                         .choices = affinities,
+                         .help = "whether a waiting thread may move to a core with fewer ranks; it "
+                                 "may use the same cores as before; auto: only where ranks "
+                                 "outnumber cores"},
     [NX_SET_RPC_THREADS] = {.name = "rpc_threads",
                             .type = NX_SETTING_NUMBER,
                             .preset = "4",

@@ -37,6 +37,7 @@ typedef enum nx_setting_id {
     NX_SET_INLINE,
     NX_SET_EAGER,
     NX_SET_SPIN,
+    NX_SET_AFFINITY,
     NX_SET_RPC_THREADS,
     NX_SET_RPC_TIMEOUT,
     NX_SET_CONGESTION,
@@ -58,6 +59,8 @@ typedef enum nx_setting_id {
     NX_SETTINGS
 } nx_setting_id;
 
+/* Choices of `affinity`. */
+enum { NX_AFFINITY_AUTO, NX_AFFINITY_OFF, NX_AFFINITY_ON };
 /* Choices of `verify`. */
 enum { NX_VERIFY_OFF, NX_VERIFY_ON };
 /* Choices of `quorum`. */

@@ -46,11 +46,14 @@ void nx_world_set_waits(nx_world *world)
 {
     char buf[NX_NUMBER_ROOM];
     const uint64_t asked = nx_setting_spin(nx_config_text(world->config, NX_SET_SPIN, buf));
+    const size_t affinity = nx_config_choice(world->config, NX_SET_AFFINITY);
     const bool crowded = !nx_core_count_for_all(world);
+    const bool migrates =
+        (affinity == NX_AFFINITY_ON) || (crowded && (affinity != NX_AFFINITY_OFF));
 
     world->waits = nx_wait_policy_make(nx_machine_costs_get(), asked, crowded);
     nx_loop_set_policy(world->loop, &world->waits);
-    nx_loop_set_migration(world->loop, crowded ? nx_core_count_rebalance : NULL, world);
+    nx_loop_set_migration(world->loop, migrates ? nx_core_count_rebalance : NULL, world);
 }
 
 /* The world has formed: messages must be there before the first member connects,

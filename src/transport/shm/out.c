@@ -13,9 +13,9 @@
 
 #include "base/alloc.h"
 #include "base/memory/copy.h"
+#include "base/wait/machine_costs.h"
 #include "shm_inner.h"
 
-enum { EXPECT_NS = 20000, EXPECT_MOST_NS = 1000000 };
 enum { TURN = 32 }; /* chunks of one offer, then the next has its turn */
 
 void *nx_shm_reserve(nx_shm_link *link, nx_shm_ring ring, uint32_t len)
@@ -203,15 +203,15 @@ static nx_shm_lent *free_slot(nx_shm_link *link)
     return NULL;
 }
 
-/* The reader takes some time for |len| bytes, 4 GB a second at least.  A sleep and a wake of
- * the sender take 100 us more: 1 MiB there and back, 480 us with them. */
+/* The reader takes some time for |len| bytes, twice what this process measured at most, and may
+ * have to be woken first.  If this rank slept meanwhile, its own wake-up would come on top. */
 static void expect(nx_shm_link *link, uint64_t len)
 {
     nx_loop *loop = link->shm->config.loop;
-    const uint64_t span_ns = EXPECT_NS + len / 4;
+    const nx_machine_costs *costs = nx_machine_costs_get();
 
     nx_loop_expect(loop,
-                   nx_loop_now(loop) + ((span_ns < EXPECT_MOST_NS) ? span_ns : EXPECT_MOST_NS));
+                   nx_loop_now(loop) + costs->park_ns + 2 * nx_machine_costs_read(costs, len));
 }
 
 /* Offers what is long; false: no room. */

@@ -22,20 +22,14 @@
 #include "base/alloc.h"
 #include "base/memory/nontemporal_copy.h"
 #include "base/os/sys.h"
+#include "base/wait/machine_costs.h"
 #include "shm_inner.h"
 
-/* How long a sender may be silent.  It puts 256 KiB into the ring, and takes as much from
- * another, in less.  One that has begun to push may have lost its core for a moment: it gets
- * about half of the time that the rest would take by the ring, which is faster than reading it, or
- * it would not be in use.  (64 MiB there and back on a machine whose hypervisor does that: mean of
- * nine runs by turns 12.7 ms, 11.2 so.) */
-enum { PATIENCE_NS = 100000, PATIENCE_MOST_NS = 1000000, PATIENCE_BYTES = 1 << 20 };
+/* While its sender is not silent for longer than this, and what is left is this much, the reader
+ * waits: half of that comes through the ring in less time than a read of it would take. */
+enum { PATIENCE_BYTES = 1 << 20 };
 /* Bytes: classes of parts. */
 enum { MIDDLE = 256 << 10, LONG = 4 << 20 };
-/* From here on what is pushed is put in its place past the caches, which would not keep it: a line
- * that is written there is read first.  (16 MiB there and back, half: 2.4 ms, 1.7 so, and 2.2
- * and 1.4 in the better tenth; 8 MiB are as fast by either.) */
-enum { PAST = 10 << 20 };
 
 bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
 {
@@ -54,15 +48,18 @@ bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
 
 /* ---- offers come and go ----------------------------------------------------------- */
 
-/* How long the sender of |r| may be silent now. */
+/* How long the sender of |r| may be silent now.  It puts 256 KiB into the ring, and takes as much
+ * from another ring, in less than the time of a wake-up and of 1 MiB.  A sender that has begun to
+ * push may have lost its core for a moment: it gets half of the time that the rest would take
+ * through the ring, which is faster than reading it, or it would not be in use. */
 static uint64_t patience(const nx_shm_read *r)
 {
-    const uint64_t rest = r->offer.len - r->done, span_ns = rest / 32;
+    const nx_machine_costs *costs = nx_machine_costs_get();
+    const uint64_t rest = r->offer.len - r->done;
+    const uint64_t least_ns = costs->park_ns + nx_machine_costs_copy(costs, PATIENCE_BYTES);
+    const uint64_t span_ns = nx_machine_costs_copy(costs, rest) / 2;
 
-    if ((r->done == 0) || (rest < PATIENCE_BYTES) || (span_ns < PATIENCE_NS)) {
-        return PATIENCE_NS;
-    }
-    return (span_ns < PATIENCE_MOST_NS) ? span_ns : PATIENCE_MOST_NS;
+    return ((r->done == 0) || (span_ns < least_ns)) ? least_ns : span_ns;
 }
 
 /* Takes what the sender has not claimed.  False: all of it comes by the ring. */
@@ -277,7 +274,7 @@ bool nx_shm_reads_pushed(nx_shm_link *link, const nx_rec_push *head, const void 
     } else if (r->offer.len - r->done >= PATIENCE_BYTES) {
         nx_loop_expect(link->shm->config.loop, link->heard_ns + patience(r));
     }
-    if (whole >= PAST) {
+    if (whole >= nx_machine_costs_past_cache(nx_machine_costs_get())) {
         put_past(link, id, at, data, len);
     } else if (nx_shm_listens(link)) {
         up->on_data(link->base.up_ctx, &link->base, id, at, data, len);
