@@ -219,6 +219,8 @@ void nx_tcp_conn_destroy(nx_tcp_conn *c)
     nx_tcp_conn_written(c);
     nx_tls_session_fini(&c->tls);
     nx_tcp_parser_fini(&c->parser);
+    nx_tls_record_destroy(c->record);
+    nx_free(c->part);
     nx_free(c->out);
     (void)nx_sys_close(c->fd.fd);
     nx_free(c);
@@ -325,7 +327,7 @@ static void put_last(nx_tcp_conn *c, nx_close_code code, const void *data, size_
     nx_write_u16(&w, (uint16_t)len);
     nx_write_bytes(&w, data, len);
     if (nx_tcp_conn_put(c, buf, w.len)) {
-        (void)gnutls_bye(c->tls.session, GNUTLS_SHUT_WR);
+        nx_tcp_conn_alert(c, GNUTLS_AL_WARNING, GNUTLS_A_CLOSE_NOTIFY);
     }
 }
 

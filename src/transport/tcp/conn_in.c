@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/os/sys.h"
 #include "base/text/sentence.h"
@@ -168,6 +169,23 @@ static void fail_tls(nx_tcp_conn *c, int rc)
     (void)nx_tcp_conn_write(c);
 }
 
+/* nexar seals and opens from now on, if it may; else GnuTLS does. */
+static void take_over(nx_tcp_conn *c)
+{
+    nx_tls_session *s = &c->tls;
+    nx_record_secrets secrets = {.len = s->traffic_len, .key_len = nx_tls_own_key_len(s)};
+
+    if (secrets.key_len != 0) {
+        memcpy(secrets.rx, s->rx, sizeof(secrets.rx));
+        memcpy(secrets.tx, s->tx, sizeof(secrets.tx));
+        if (nx_tls_record_create(&c->record, &secrets) != NEXAR_OK) {
+            c->record = NULL; /* without memory for it GnuTLS goes on */
+        }
+        explicit_bzero(&secrets, sizeof(secrets));
+    }
+    nx_tls_forget_traffic(s);
+}
+
 /* The handshake is complete on this side. */
 static void shake_hands(nx_tcp_conn *c)
 {
@@ -177,7 +195,10 @@ static void shake_hands(nx_tcp_conn *c)
         nx_tcp_conn_fail(c, c->tls.err, c->tls.why);
         (void)gnutls_alert_send(c->tls.session, GNUTLS_AL_FATAL, GNUTLS_A_ACCESS_DENIED);
         (void)nx_tcp_conn_write(c);
-    } else if (c->dialled) {
+        return;
+    }
+    take_over(c);
+    if (c->dialled) {
         c->state = NX_TCP_GREETING;
     } else if (nx_tcp_conn_put(c, &hello, 1)) {
         nx_tcp_conn_wake(c);
@@ -202,7 +223,122 @@ void nx_tcp_conn_handshake(nx_tcp_conn *c)
     }
 }
 
-/* ---- records ------------------------------------------------------------------------ */
+/* ---- records by nexar -------------------------------------------------------------------- */
+
+static void refuse_record(nx_tcp_conn *c, uint8_t alert, const char *why)
+{
+    nx_tcp_conn_fail(c, NEXAR_EPROTO, why);
+    nx_tcp_conn_alert(c, GNUTLS_AL_FATAL, alert);
+    (void)nx_tcp_conn_write(c);
+}
+
+static void take_alert(nx_tcp_conn *c, const uint8_t *alert)
+{
+    char words[NX_TLS_WHY], why[NX_TCP_WHY];
+
+    c->gone = true;
+    if (alert[1] == GNUTLS_A_CLOSE_NOTIFY) {
+        nx_tcp_conn_fail(c, NEXAR_EPEER, "closed by the peer without a word");
+    } else {
+        const nexar_err err = nx_tls_alert(&c->tls, alert[1], words, sizeof(words));
+
+        (void)nx_sentence(why, sizeof(why), "%s: %s",
+                          (err == NEXAR_EAUTH) ? "refused by the peer" : "closed by the peer",
+                          words);
+        nx_tcp_conn_fail(c, err, why);
+    }
+}
+
+/* Opens the whole record at |record|, and takes what is in it. */
+static void take_own(nx_tcp_conn *c, uint8_t *record, size_t len)
+{
+    char why[NX_RECORD_WHY];
+    nx_record_type type;
+    nx_bytes data;
+    const nexar_err err = nx_tls_record_open(c->record, record, len, &type, &data, why);
+
+    if (err != NEXAR_OK) {
+        refuse_record(c, GNUTLS_A_BAD_RECORD_MAC,
+                      (err == NEXAR_EPROTO) ? why : "a record could not be opened");
+    } else if (type == NX_RECORD_ALERT) {
+        take_alert(c, data.ptr);
+    } else if (type == NX_RECORD_HANDSHAKE) {
+        if (nx_tcp_conn_update_key(c)) {
+            nx_tcp_conn_wake(c);
+        }
+    } else if ((data.len > 0) && (nx_tcp_parse(&c->parser, data.ptr, data.len) != NEXAR_OK)) {
+        nx_tcp_conn_fail(c, NEXAR_EPROTO, nexar_last_error());
+    }
+}
+
+/* Moves bytes of what was read to the record that has come in pieces, until it has |wanted|. */
+static bool gather(nx_tcp_conn *c, size_t wanted)
+{
+    const size_t n = (c->in_len < wanted - c->part_len) ? c->in_len : wanted - c->part_len;
+
+    memcpy(c->part + c->part_len, c->in, n);
+    c->part_len += n;
+    c->in += n;
+    c->in_len -= n;
+    return c->part_len == wanted;
+}
+
+/* The record that has come in pieces goes on; the one that is not whole begins. */
+static void take_pieces(nx_tcp_conn *c)
+{
+    size_t len;
+
+    if (c->part == NULL) {
+        c->part = nx_grow(NULL, NX_RECORD_MOST, 1);
+    }
+    if (c->part == NULL) {
+        nx_tcp_conn_fail(c, NEXAR_ENOMEM, "out of memory");
+        return;
+    }
+    if ((c->part_len < NX_RECORD_HEAD) && !gather(c, NX_RECORD_HEAD)) {
+        return;
+    }
+    len = nx_tls_record_length(c->part);
+    if (len == 0) {
+        refuse_record(c, GNUTLS_A_UNEXPECTED_MESSAGE, "what came is no record of TLS");
+    } else if (gather(c, len)) {
+        c->part_len = 0;
+        take_own(c, c->part, len);
+    }
+}
+
+/* Opens the next record of what was read; false: there is none. */
+static bool open_own(nx_tcp_conn *c)
+{
+    size_t len;
+
+    if (c->in_len == 0) {
+        if (c->part_len == 0) {
+            nx_free(c->part);
+            c->part = NULL;
+        }
+        return false;
+    }
+    if ((c->part_len > 0) || (c->in_len < NX_RECORD_HEAD)) {
+        take_pieces(c);
+        return true;
+    }
+    len = nx_tls_record_length(c->in);
+    if (len == 0) {
+        refuse_record(c, GNUTLS_A_UNEXPECTED_MESSAGE, "what came is no record of TLS");
+    } else if (c->in_len < len) {
+        take_pieces(c);
+    } else {
+        uint8_t *record = c->in;
+
+        c->in += len;
+        c->in_len -= len;
+        take_own(c, record, len);
+    }
+    return true;
+}
+
+/* ---- records by GnuTLS ---------------------------------------------------------------- */
 
 static void take_record(nx_tcp_conn *c, gnutls_packet_t packet)
 {
@@ -250,7 +386,7 @@ static void consume(nx_tcp_conn *c, size_t len)
         nx_tcp_conn_handshake(c);
     }
     while (is_alive(c) && ((c->state == NX_TCP_GREETING) || (c->state == NX_TCP_UP)) &&
-           open_record(c)) {
+           ((c->record != NULL) ? open_own(c) : open_record(c))) {
     }
     c->in_len = 0;
 }

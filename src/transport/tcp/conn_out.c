@@ -55,9 +55,73 @@ void nx_tcp_conn_wake(nx_tcp_conn *c)
     nx_loop_defer(c->t->config.loop, &c->task);
 }
 
+/* ---- sealing -------------------------------------------------------------------------- */
+
+static bool fail_seal(nx_tcp_conn *c)
+{
+    nx_tcp_conn_fail(c, NEXAR_EINTERNAL, "a record could not be sealed");
+    return false;
+}
+
+bool nx_tcp_conn_update_key(nx_tcp_conn *c)
+{
+    size_t n;
+
+    if ((c->record == NULL) || !nx_tls_record_update_due(c->record)) {
+        return true;
+    }
+    if (!hold_out(c) || (NX_RECORD_UPDATE > NX_TCP_OUT - c->out_len)) {
+        return fail_seal(c);
+    }
+    n = nx_tls_record_update(c->record, false, c->out + c->out_len);
+    c->out_len += n;
+    return (n > 0) || fail_seal(c);
+}
+
+/* Seals |len| bytes that stand where a record's text does, at the end of c->out. */
+static bool seal_here(nx_tcp_conn *c, nx_record_type type, size_t len)
+{
+    const size_t n = nx_tls_record_seal(c->record, type, c->out + c->out_len, len);
+
+    c->out_len += n;
+    return (n > 0) || fail_seal(c);
+}
+
+static bool seal(nx_tcp_conn *c, nx_record_type type, const void *data, size_t len)
+{
+    if (!hold_out(c) || (len + NX_RECORD_EXTRA + NX_RECORD_UPDATE > NX_TCP_OUT - c->out_len)) {
+        nx_tcp_conn_fail(c, NEXAR_ENOMEM, "out of memory");
+        return false;
+    }
+    if (!nx_tcp_conn_update_key(c)) {
+        return false;
+    }
+    memcpy(c->out + c->out_len + NX_RECORD_HEAD, data, len);
+    return seal_here(c, type, len);
+}
+
+void nx_tcp_conn_alert(nx_tcp_conn *c, uint8_t level, uint8_t what)
+{
+    const uint8_t alert[] = {level, what};
+
+    if (c->record != NULL) {
+        (void)seal(c, NX_RECORD_ALERT, alert, sizeof(alert));
+    } else if (what == GNUTLS_A_CLOSE_NOTIFY) {
+        (void)gnutls_bye(c->tls.session, GNUTLS_SHUT_WR);
+    } else {
+        (void)gnutls_alert_send(c->tls.session, (gnutls_alert_level_t)level,
+                                (gnutls_alert_description_t)what);
+    }
+}
+
 bool nx_tcp_conn_put(nx_tcp_conn *c, const void *data, size_t len)
 {
-    const ssize_t n = gnutls_record_send(c->tls.session, data, len);
+    ssize_t n;
+
+    if (c->record != NULL) {
+        return seal(c, NX_RECORD_DATA, data, len);
+    }
+    n = gnutls_record_send(c->tls.session, data, len);
 
     if (n == (ssize_t)len) {
         return true;
@@ -66,6 +130,8 @@ bool nx_tcp_conn_put(nx_tcp_conn *c, const void *data, size_t len)
                      gnutls_strerror((int)n));
     return false;
 }
+
+/* ---- writing --------------------------------------------------------------------------- */
 
 /* Watches for room in the socket, or ceases to. */
 static void ask_writable(nx_tcp_conn *c, bool ask)
@@ -115,19 +181,42 @@ bool nx_tcp_conn_write(nx_tcp_conn *c)
     return true;
 }
 
+/* The next units of the link's queue, sealed where they are put; false: there are none, or the
+ * connection has died. */
+static bool fill_one(nx_tcp_conn *c, nx_tcp_queue *q)
+{
+    size_t n;
+
+    if (!nx_tcp_conn_update_key(c)) {
+        return false;
+    }
+    if (!hold_out(c)) {
+        nx_tcp_conn_fail(c, NEXAR_ENOMEM, "out of memory");
+        return false;
+    }
+    n = nx_tcp_queue_take(q, c->out + c->out_len + NX_RECORD_HEAD, NX_TCP_RECORD);
+    return (n > 0) && seal_here(c, NX_RECORD_DATA, n);
+}
+
 /* Seals units of the link's queue, up to NX_TCP_FILL bytes; false: there are none. */
 static bool fill(nx_tcp_conn *c, nx_tcp_queue *q)
 {
     uint8_t record[NX_TCP_RECORD];
     size_t n = 0;
 
-    while (!c->shut && (c->out_len + RECORD_ROOM <= NX_TCP_FILL) &&
+    while ((c->record != NULL) && !c->shut && (c->out_len + RECORD_ROOM <= NX_TCP_FILL) &&
+           fill_one(c, q)) {
+    }
+    while ((c->record == NULL) && !c->shut && (c->out_len + RECORD_ROOM <= NX_TCP_FILL) &&
            ((n = nx_tcp_queue_take(q, record, sizeof(record))) > 0)) {
         if (!nx_tcp_conn_put(c, record, n)) {
             return false;
         }
     }
-    return (c->out_len > c->out_at) && !c->shut;
+    if ((c->out != NULL) && (c->out_len == 0)) {
+        release_out(c);
+    }
+    return (c->out_len > c->out_at) && !c->shut && (c->err == NEXAR_OK);
 }
 
 /* What is left of a connection that has sealed its last unit. */

@@ -2,7 +2,8 @@
  * tcp.h - the tcp transport: an endpoint that listens on one TCP port, and links to members
  * over TLS 1.3 with mutual certificates.
  *
- * Wire format: standard TLS 1.3 (RFC 8446) by GnuTLS, ALPN NX_ALPN, no resumption.  Identity
+ * Wire format: standard TLS 1.3 (RFC 8446), ALPN NX_ALPN, no resumption.  GnuTLS makes the
+ * handshake; nexar seals the records where the CPU allows (tls_record.h), else GnuTLS.  Identity
  * checks are those of QUIC (quic/tls.h).  What the TLS stream carries is in stream_parser.h.
  *
  * A link is to a *member*, not to an address.  All addresses are raced, and the peer may dial

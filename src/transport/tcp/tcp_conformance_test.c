@@ -1,5 +1,8 @@
-/* tcp_conformance_test.c - the suite of all transports, over real sockets on the loopback: each end
- * has an endpoint of its own, all on one loop. */
+/*
+ * tcp_conformance_test.c [gnutls|mixed] - the suite of all transports, over real sockets on the
+ * loopback: each end has an endpoint of its own, all on one loop.  Records are sealed by nexar
+ * where it can, by GnuTLS, or by GnuTLS at the end that dials.
+ */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -10,6 +13,7 @@
 #include "conformance.h"
 #include "quic_pair.h"
 #include "tcp_inner.h"
+#include "transport/quic/crypto/aead.h"
 
 typedef struct end {
     nx_identity *identity;
@@ -26,6 +30,9 @@ typedef struct world {
 } world;
 
 static const nx_job_id JOB = {{4, 2}};
+
+/* Whether the end that dials, and the other, leaves its records to GnuTLS. */
+static bool dial_by_gnutls, accept_by_gnutls;
 
 static void *setup(void *ctx)
 {
@@ -124,7 +131,10 @@ static nexar_err dial(void *arg, const nx_link_up *up, void *const up_ctx[2], nx
     address = nxt_loopback(nx_tcp_port(w->ends[w->n - 1]->tcp));
     target = (nx_tcp_target){.member = members + 3 - first, .addresses = &address, .n = 1};
     members += 2;
-    return nx_tcp_dial(w->ends[w->n - 2]->tcp, &target, up, up_ctx[0], dialled);
+    nx_aead_choose(dial_by_gnutls ? NX_AEAD_GNUTLS : NX_AEAD_AUTO);
+    err = nx_tcp_dial(w->ends[w->n - 2]->tcp, &target, up, up_ctx[0], dialled);
+    nx_aead_choose(accept_by_gnutls ? NX_AEAD_GNUTLS : NX_AEAD_AUTO);
+    return err;
 }
 
 static bool progress(void *arg, bool (*done)(void *done_arg), void *done_arg)
@@ -195,7 +205,7 @@ static void hold(void *arg, nx_link *link, bool held)
     assert_int_equal(nx_loop_fd_change(w->loop, &c->fd, held ? 0 : EPOLLIN), NEXAR_OK);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const nxt_transport_harness harness = {
         .name = "tcp",
@@ -210,5 +220,7 @@ int main(void)
         .oom_most = 0,
     };
 
+    dial_by_gnutls = (argc > 1);
+    accept_by_gnutls = (argc > 1) && (strcmp(argv[1], "gnutls") == 0);
     return nxt_transport_conformance(&harness);
 }

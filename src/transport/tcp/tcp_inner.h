@@ -26,6 +26,7 @@
 #include "send_queue.h"
 #include "stream_parser.h"
 #include "tcp.h"
+#include "tls_record.h"
 #include "transport/quic/conn/conn.h" /* nx_close_code */
 #include "transport/quic/crypto/tls.h"
 #include "transport/quic/quic.h" /* NX_ALPN */
@@ -81,6 +82,9 @@ struct nx_tcp_conn {
     nx_task task;
     struct sockaddr_storage remote;
     nx_tls_session tls;
+    nx_tls_record *record; /* seals and opens, once the handshake is done; NULL: GnuTLS does */
+    uint8_t *part;         /* NX_RECORD_MOST bytes: a record that has come in pieces; or NULL */
+    size_t part_len;
     nx_tcp_parser parser;
     nx_tcp_state state;
     bool dialled, half_open, used; /* used: the side that decides has said so */
@@ -92,7 +96,7 @@ struct nx_tcp_conn {
     int write_code;      /* for this errno, if it is not 0 */
     uint64_t since_ns;
 
-    const uint8_t *in; /* what was read and GnuTLS has not taken */
+    uint8_t *in; /* what was read and GnuTLS has not taken */
     size_t in_len;
     uint8_t *out; /* sealed and not written; NULL: none */
     size_t out_at, out_len;
@@ -183,6 +187,10 @@ ssize_t nx_tcp_conn_pull(gnutls_transport_ptr_t ptr, void *to, size_t len);
 void nx_tcp_conn_wake(nx_tcp_conn *c);
 /* Seals |len| bytes of the stream; false: the connection has died of it. */
 bool nx_tcp_conn_put(nx_tcp_conn *c, const void *data, size_t len);
+/* Seals an alert; failures do not matter. */
+void nx_tcp_conn_alert(nx_tcp_conn *c, uint8_t level, uint8_t what);
+/* Seals the KeyUpdate that is due, if one is. */
+bool nx_tcp_conn_update_key(nx_tcp_conn *c);
 /* Seals and writes what the link has queued, as much as the socket takes. */
 void nx_tcp_conn_flush(nx_tcp_conn *c);
 /* Writes what is sealed; false: the socket takes no more now. */

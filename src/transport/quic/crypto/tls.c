@@ -133,6 +133,26 @@ static int configure_client(nx_tls_session *s)
                                      : ngtcp2_crypto_gnutls_configure_client_session(s->session);
 }
 
+/* Of a session over a stream: keeps what tls_record.h takes. */
+static int on_stream_secret(gnutls_session_t session, gnutls_record_encryption_level_t level,
+                            const void *rx, const void *tx, size_t len)
+{
+    ngtcp2_crypto_conn_ref *ref = gnutls_session_get_ptr(session);
+    nx_tls_session *s = nx_list_entry(ref, nx_tls_session, ref);
+
+    if ((level != GNUTLS_ENCRYPTION_LEVEL_APPLICATION) || (len > sizeof(s->rx))) {
+        return 0;
+    }
+    s->traffic_len = len;
+    if (rx != NULL) {
+        memcpy(s->rx, rx, len);
+    }
+    if (tx != NULL) {
+        memcpy(s->tx, tx, len);
+    }
+    return 0;
+}
+
 static int configure(nx_tls_session *s)
 {
     gnutls_datum_t alpn = {.data = (unsigned char *)s->tls->alpn,
@@ -155,6 +175,8 @@ static int configure(nx_tls_session *s)
     }
     if (s->ref.get_conn != NULL) {
         nx_protect_session(s->session);
+    } else if (s->own_aead) {
+        gnutls_handshake_set_secret_function(s->session, on_stream_secret);
     }
     return 0;
 }
@@ -193,7 +215,30 @@ void nx_tls_session_fini(nx_tls_session *s)
     }
     gnutls_deinit(s->session);
     s->session = NULL;
+    nx_tls_forget_traffic(s);
     nx_tls_release(s->tls);
+}
+
+size_t nx_tls_own_key_len(const nx_tls_session *s)
+{
+    if (!s->own_aead || (s->traffic_len == 0)) {
+        return 0;
+    }
+    switch ((int)gnutls_cipher_get(s->session)) {
+    case GNUTLS_CIPHER_AES_128_GCM:
+        return 16;
+    case GNUTLS_CIPHER_AES_256_GCM:
+        return 32;
+    default:
+        return 0;
+    }
+}
+
+void nx_tls_forget_traffic(nx_tls_session *s)
+{
+    explicit_bzero(s->rx, sizeof(s->rx));
+    explicit_bzero(s->tx, sizeof(s->tx));
+    s->traffic_len = 0;
 }
 
 nexar_err nx_tls_export(const nx_tls_session *s, const char *label, uint8_t out[NX_TLS_SECRET])

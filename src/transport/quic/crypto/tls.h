@@ -17,7 +17,7 @@
 #include "transport/identity.h"
 #include "transport/quic/ngtcp2_compat.h"
 
-enum { NX_TLS_WHY = 160, NX_TLS_SECRET = 32 };
+enum { NX_TLS_WHY = 160, NX_TLS_SECRET = 32, NX_TLS_TRAFFIC = 48 };
 
 typedef struct nx_tls nx_tls;
 
@@ -51,10 +51,14 @@ typedef struct nx_tls_session {
     bool server, verified;
     bool own_aead;         /* protect.h: ours may protect its packets */
     unsigned int own_keys; /* that ours has made: one each way, and with every update */
-    nx_tls_target target;  /* of a dialler */
-    uint64_t member;       /* whom the peer's certificate names; 0: none */
-    char offered[32];      /* the first protocol that a client offered */
-    nexar_err err;         /* why the peer was refused */
+    /* Of TLS over a stream, if own_aead: what the application's traffic is sealed with, |tx| by
+     * this side.  32 or 48 bytes. */
+    uint8_t rx[NX_TLS_TRAFFIC], tx[NX_TLS_TRAFFIC];
+    size_t traffic_len;
+    nx_tls_target target; /* of a dialler */
+    uint64_t member;      /* whom the peer's certificate names; 0: none */
+    char offered[32];     /* the first protocol that a client offered */
+    nexar_err err;        /* why the peer was refused */
     char why[NX_TLS_WHY];
 } nx_tls_session;
 
@@ -80,6 +84,12 @@ void nx_tls_session_failed(nx_tls_session *s, uint8_t alert);
 
 /* The error and the words for |alert| that the peer sent. */
 nexar_err nx_tls_alert(const nx_tls_session *s, uint8_t alert, char *why, size_t room);
+
+/* Of TLS over a stream, when the handshake is done: the length of the AES-GCM key with which
+ * nexar may seal its records; 0: it may not. */
+size_t nx_tls_own_key_len(const nx_tls_session *s);
+/* The traffic secrets are not needed any more. */
+void nx_tls_forget_traffic(nx_tls_session *s);
 
 /* RFC 5705 with label |label| and no context.  NEXAR_EINTERNAL. */
 NX_MUST_CHECK nexar_err nx_tls_export(const nx_tls_session *s, const char *label,
