@@ -25,7 +25,7 @@ except ImportError as _why:
     ) from _why
 
 from . import _arrays, _errors
-from ._comm import ANY_SOURCE, ANY_TAG, Change, Comm, Host, settings_of
+from ._comm import ANY_SOURCE, ANY_TAG, Change, ChangedRanks, Comm, Host, settings_of
 from ._errors import (
     AuthError,
     CanceledError,
@@ -52,7 +52,7 @@ from ._op import Op, op_create
 from ._request import Request, Status, wait_all, wait_any
 
 __all__ = [
-    "ANY_SOURCE", "ANY_TAG", "AuthError", "CanceledError", "Change", "Code", "Comm", "ConnectError",
+    "ANY_SOURCE", "ANY_TAG", "AuthError", "CanceledError", "Change", "ChangedRanks", "Code", "Comm", "ConnectError",
     "DeviceError", "Error", "Host", "InternalError", "InvalidError", "Message", "MismatchError",
     "NoHandlerError", "NotSupportedError", "Op", "OsError", "OutOfMemoryError", "PeerError",
     "ProtocolError", "RemoteError", "Request", "RevokedError", "Seed", "Status", "TimeoutError",

@@ -49,6 +49,14 @@ class Change(NamedTuple):
         return bool(self.joined or self.left or self.failed)
 
 
+class ChangedRanks(NamedTuple):
+    """Who joined (ranks of the new communicator), who left and who failed (ranks of the old one)."""
+
+    joined: list[int]
+    left: list[int]
+    failed: list[int]
+
+
 def _setting(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
@@ -302,19 +310,32 @@ class Comm(_nexar.Comm):
         return Change(*self._update())
 
     def last_change(self) -> Change:
-        """The last change that the setting ``recovery`` made."""
+        """The last change of this communicator, by ``update`` or by the setting ``recovery``."""
         return Change(*self._last_change())
+
+    def last_change_ranks(self) -> ChangedRanks:
+        """The ranks of the last change."""
+        return ChangedRanks(*self._last_change_ranks())
+
+    def on_change(self, fn: Callable[[Change], Any] | None) -> None:
+        """``fn(change)`` is called once after every change, on a thread of the runtime; ``update``
+        carries it over.  None: nothing is."""
+        if fn is None:
+            self._on_change(None)
+            _keep(self, "on_change", None)
+            return
+        _callable("on_change", fn, "a Change")
+
+        def call(*numbers: int) -> None:
+            fn(Change(*numbers))
+
+        self._on_change(call)
+        _keep(self, "on_change", call)
 
     # ---- what the C library lacks ----------------------------------------------------------
 
     def exclude(self, ranks: list[int]) -> Comm:
         raise not_yet("exclude")
-
-    def on_change(self, fn: Callable[[Change], Any] | None) -> None:
-        raise not_yet("on_change")
-
-    def last_change_ranks(self) -> Any:
-        raise not_yet("last_change_ranks")
 
     def sync_state(self, state: dict[str, Any], revision: int) -> Any:
         raise not_yet("sync_state")

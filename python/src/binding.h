@@ -283,7 +283,9 @@ PyObject *nxp_register(PyObject *module, PyObject *dict);
 /* The tables of methods, which nxp_comm_methods() of comm.c joins into one type. */
 void nxp_comm_methods(void);
 extern PyMethodDef nxp_p2p_methods[], nxp_object_methods[], nxp_coll_methods[], nxp_life_methods[],
-    nxp_rpc_methods[], nxp_process_methods[], nxp_group_methods[];
+    nxp_rpc_methods[], nxp_process_methods[], nxp_group_methods[], nxp_change_methods[];
+/* change.c */
+PyObject *nxp_change_of(const nexar_change *c);
 /* life.c */
 /* Runs |job|, which makes a communicator, or none. */
 PyObject *nxp_make_comm(nxp_comm *self, nxp_job *job);

@@ -249,6 +249,7 @@ void nxp_comm_methods(void)
     add_methods(&at, nxp_rpc_methods);
     add_methods(&at, nxp_process_methods);
     add_methods(&at, nxp_group_methods);
+    add_methods(&at, nxp_change_methods);
 }
 
 static PyType_Slot slots[] = {

@@ -384,12 +384,6 @@ static PyObject *comm_leave(PyObject *obj, PyObject *unused)
     return run_simply(obj, "leave", run_leave);
 }
 
-static PyObject *change_of(const nexar_change *c)
-{
-    return Py_BuildValue("iiiiiii", c->old_rank, c->old_size, c->new_rank, c->new_size, c->joined,
-                         c->left, c->failed);
-}
-
 /* _update() -> the numbers of nexar_change */
 static PyObject *comm_update(PyObject *obj, PyObject *unused)
 {
@@ -419,7 +413,7 @@ static PyObject *comm_update(PyObject *obj, PyObject *unused)
     if (job->out == NULL) {
         nxp_world_closed(self->world);
     }
-    result = change_of(&job->change);
+    result = nxp_change_of(&job->change);
     nxp_job_free(job);
     return result;
 }
@@ -435,7 +429,7 @@ static PyObject *comm_last_change(PyObject *obj, PyObject *unused)
         return NULL;
     }
     err = nexar_last_change(self->comm, &change);
-    return (err == NEXAR_OK) ? change_of(&change) : nxp_raise_last(err, self->comm);
+    return (err == NEXAR_OK) ? nxp_change_of(&change) : nxp_raise_last(err, self->comm);
 }
 
 static PyObject *comm_failed(PyObject *obj, PyObject *unused)

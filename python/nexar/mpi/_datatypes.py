@@ -15,7 +15,7 @@ from ._handle import Handle, Thing
 NO_KIND = -1
 _F80 = ctypes.sizeof(ctypes.c_longdouble)
 
-Block = tuple  # (offset, bytes)
+Block = tuple[int, int]  # (offset, bytes)
 
 
 class _Layout(Thing):
@@ -141,7 +141,7 @@ class Datatype(Handle):
         whole, part, first = list(sizes), list(subsizes), list(starts)
         if not len(whole) == len(part) == len(first):
             raise ValueError("mismatch in sizes, subsizes and starts count")
-        contents = ("SUBARRAY", [len(whole), *whole, *part, *first, order], [], [self])
+        contents: Any = ("SUBARRAY", [len(whole), *whole, *part, *first, order], [], [self])
         if order == const.ORDER_FORTRAN:
             whole, part, first = whole[::-1], part[::-1], first[::-1]
         step = self._lay().extent

@@ -19,6 +19,7 @@ class Handle:
     """|_h| is what is named; None: the null handle."""
 
     __slots__ = ("_h", "__weakref__")
+    _h: Any
 
     def __new__(cls: type[H], other: Any = None) -> H:
         self = object.__new__(cls)

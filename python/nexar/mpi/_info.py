@@ -33,6 +33,11 @@ class Info(Handle):
     def Create_env(cls, args: Any = None) -> Info:
         return INFO_ENV.Dup()
 
+    def __reduce__(self) -> Any:
+        if self._h is None or self._h is INFO_ENV._h:
+            return super().__reduce__()
+        return Info.Create, (dict(self._h.values),)
+
     def Dup(self) -> Info:
         return Info._of(_Values(dict(self._values())))
 
@@ -98,10 +103,12 @@ class Info(Handle):
             self[key] = value
 
     def pop(self, key: str, *default: Any) -> Any:
-        return self._values().pop(key, *default) if self._h is not None else {}.pop(key, *default)
+        values: dict[str, Any] = self._h.values if self._h is not None else {}
+        return values.pop(key, *default)
 
     def popitem(self) -> tuple[str, str]:
-        return self._values().popitem() if self._h is not None else {}.popitem()
+        values: dict[str, str] = self._h.values if self._h is not None else {}
+        return values.popitem()
 
     def clear(self) -> None:
         if self._h is not None:

@@ -59,7 +59,7 @@ class Op(Handle):
     __slots__ = ()
 
     @classmethod
-    def Create(cls, function: Callable[[Any, Any, Datatype], None], commute: bool = False) -> Op:
+    def Create(cls, function: Callable[[Any, Any, Any], Any], commute: bool = False) -> Op:
         if not callable(function):
             raise TypeError(f"Op.Create: {function!r} is not callable")
         return cls._of(_Operation("", -1, function, bool(commute), lambda a, b: function(a, b, None)))

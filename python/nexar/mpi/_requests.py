@@ -79,7 +79,8 @@ class Persistent(Thing):
     __slots__ = ("make", "run")
 
     def __init__(self, make: Callable[[], Pending]) -> None:
-        self.make, self.run = make, None  # type: ignore[assignment]
+        self.make = make
+        self.run: Pending | None = None
 
 
 @translated
@@ -284,7 +285,7 @@ class Request(Handle):
 def _room(statuses: list[Status] | None, n: int) -> list[Any]:
     """A status for each of |n|: the list of the caller becomes that long."""
     if not isinstance(statuses, list):  # a tuple is as long as it is
-        given = list(statuses or ())[:n]
+        given: list[Any] = list(statuses or ())[:n]
         return given + [None] * (n - len(given))
     if statuses is None:
         return [None] * n
@@ -383,9 +384,9 @@ class Message(Handle):
     def Irecv(self, buf: Any) -> Request:
         message = self._take()
         b = Buffer(buf, "buf", True)
-        self._h = None
-        if message is None:
+        if message is None:  # MESSAGE_NO_PROC may be received again
             return Request._of(of_proc_null())
+        self._h = None
         if b.plain:
             n = message.recv(b.raw())
         else:
@@ -399,9 +400,9 @@ class Message(Handle):
 
     def irecv(self) -> Request:
         message = self._take()
-        self._h = None
-        if message is None:
+        if message is None:  # MESSAGE_NO_PROC may be received again
             return Request._of(of_proc_null())
+        self._h = None
         return Request._of(completed(*received(message.take(), message.source, message.tag)))
 
     @classmethod

@@ -195,6 +195,21 @@ def test_abort_ends_all_ranks():
     assert done.returncode == 7 and "no data" in done.stderr and "hey 1" in done.stdout, done
 
 
+def test_changes_are_told():
+    done = run(3, "import nexar, os, queue\nc = nexar.init()\ntold = queue.Queue()\n"
+                  "assert c.last_change_ranks() == ([], [], [])\nc.on_change(told.put)\n"
+                  "if c.rank == 1: os.kill(os.getpid(), 9)\n"
+                  "try:\n"
+                  "    while True: c.barrier()\n"
+                  "except (nexar.PeerError, nexar.RevokedError): pass\n"
+                  "assert c.update().failed == 1\n"
+                  "assert told.get(timeout=600) == c.last_change()\n"
+                  "ranks = c.last_change_ranks()\n"
+                  "print('told', ranks.joined, ranks.left, ranks.failed, 'now', c.size)\n"
+                  "c.on_change(None)\nc.close()\n")  # fmt: skip
+    assert done.stdout.count("told [] [] [1] now 2") == 2, done
+
+
 def test_run_finds_python(tmp_path):
     script = tmp_path / "hello.py"
     script.write_text("import nexar, sys\nwith nexar.init() as c: print('rank', c.rank, sys.argv[1])\n")
