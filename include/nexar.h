@@ -1280,6 +1280,69 @@ typedef void (*nexar_change_fn)(nexar_comm *comm, const nexar_change *change, vo
  */
 NEXAR_API nexar_err nexar_on_change(nexar_comm *comm, nexar_change_fn fn, void *arg);
 
+/* ---- shared state ------------------------------------------------------------- */
+
+/* One tensor of a job's state: parameters, optimizer state, a counter. */
+typedef struct nexar_state {
+    const char *name;
+    void *ptr;
+    size_t count;
+    nexar_dtype dtype;
+} nexar_state;
+
+/* What nexar_state_sync() did. */
+typedef struct nexar_sync_report {
+    size_t received;         /* tensors that this rank received */
+    size_t differed;         /* tensors that differed on any rank */
+    uint64_t bytes_received; /* by this rank */
+    uint64_t bytes_sent;     /* by this rank */
+    int ranks_updated;       /* ranks that received anything */
+    bool updated;            /* the tensors of this rank are those of the result */
+} nexar_sync_report;
+
+/*
+ * Makes the |n| tensors of all ranks identical, for ranks that have joined or that have fallen
+ * behind.  Every rank of |comm| calls, with the same names, types and counts in the same order, and
+ * with its own |*revision|: the number of its last step.  A rank that joined by
+ * nexar_comm_update() passes 0.
+ *
+ * The highest revision wins.  Where ranks with that revision disagree on the bytes of a tensor, the
+ * content that most of them hold wins; of equally many, that of the lowest rank.  |*revision|
+ * becomes the highest revision on every rank.
+ *
+ * Ranks compare contents by a 128-bit hash, whose key they draw together for each call.  A rank
+ * receives only the tensors in which it differs, from several holders at once if there are several,
+ * and each byte once.  Equal state costs a pass over the memory and small messages.  The tensors
+ * lie where the communicator's buffers do, see nexar_comm_set_device().
+ *
+ * All live ranks get the same result, even if ranks fail during the call.  After an error the
+ * tensors and |*revision| are as they were before.  A rank therefore needs memory for a copy of the
+ * tensors that it receives, except for parts that repeat one 8-byte value, such as zeros.
+ *
+ * |report| may be NULL.  After an error it is all zeros.
+ *
+ * With "recovery=automatic" a failure rebuilds |comm|, as in a collective; with "retry=on" the call
+ * runs again among the survivors.  With "recovery=manual" all live ranks that were in the call when
+ * a rank failed agree on the result as by nexar_comm_agree(), and wait for each other: a rank that
+ * learned of the failure earlier continues with nexar_comm_agree(), nexar_comm_shrink() or
+ * nexar_comm_update().
+ *
+ * The errors are those of a collective, and:
+ *
+ * NEXAR_EINVAL
+ *     |comm|, |revision|, |tensors| or a name is NULL; a tensor with elements has no memory; a type
+ *     is none; there are more than 262 144 tensors.
+ * NEXAR_EMISMATCH
+ *     Also: names, types or counts differ.  The sentence names the first tensor that differs.
+ * NEXAR_EPEER
+ *     Also: the other ranks have declared this rank failed, or there is no quorum, see
+ *     nexar_comm_agree().
+ * NEXAR_EDEVICE
+ *     If the device fails while received tensors are put back, they are mixed; the sentence says so.
+ */
+NEXAR_API nexar_err nexar_state_sync(nexar_comm *comm, const nexar_state *tensors, size_t n,
+                                     uint64_t *revision, nexar_sync_report *report);
+
 /* ---- the seed ----------------------------------------------------------------
  * The functions behind `nexar seed`, for programs that embed a seed.  The seed admits ranks that
  * hold the token, signs their certificates and assigns ranks.  No data passes through it. */

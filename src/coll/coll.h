@@ -45,6 +45,8 @@ bool nx_coll_in_blocks(nx_coll_kind kind);
 /* Whether only sender and receiver know the length of a block. */
 bool nx_coll_private(nx_coll_kind kind);
 
+typedef struct nx_distribution nx_distribution; /* coll/distribution/distribution.h */
+
 /*
  * |count| is what the public call of that name says: the vector of broadcast,
  * reduce, allreduce, scan and exscan; what each rank contributes in allgather
@@ -68,12 +70,13 @@ typedef struct nx_coll {
     uint32_t root;
     size_t count;
     nx_split parts, send_parts;
-    bool in_place; /* the input is in NX_SPACE_RECV, as NEXAR_IN_PLACE says */
-    bool average;  /* the operation is NEXAR_AVG: divide once, before the result is distributed */
-    bool hook;     /* allreduce by rs_ag: call the caller's hook on the shard */
-    bool heard;    /* no rank completes before it has heard, directly or indirectly, from every
-                      other rank; legal if nx_algorithm.hears. For an nx_coll_private kind, also
-                      that every rank has received what it expects */
+    const nx_distribution *distribution; /* instead of what |kind| says; may be NULL; borrowed */
+    bool in_place;                       /* the input is in NX_SPACE_RECV, as NEXAR_IN_PLACE says */
+    bool average; /* the operation is NEXAR_AVG: divide once, before the result is distributed */
+    bool hook;    /* allreduce by rs_ag: call the caller's hook on the shard */
+    bool heard;   /* no rank completes before it has heard, directly or indirectly, from every
+                     other rank; legal if nx_algorithm.hears. For an nx_coll_private kind, also
+                     that every rank has received what it expects */
 } nx_coll;
 
 /* Start of this rank's input. */

@@ -90,7 +90,9 @@ static nx_mark make_mark(const nx_coll_call *call, uint64_t recipe)
 nx_mark nx_call_mark(const nx_coll_call *call, const nx_choice *choice, bool verify)
 {
     size_t n;
-    uint64_t row = (uint64_t)(choice->algorithm - nx_algorithms(&n));
+    const uint64_t row = (call->coll.distribution != NULL)
+                             ? UINT64_MAX
+                             : (uint64_t)(choice->algorithm - nx_algorithms(&n));
 
     return make_mark(call, nx_mark_mix(nx_mark_mix(verify ? 1 : 2, row), choice->segment));
 }
@@ -137,6 +139,7 @@ static const char *name_of(const fields *f)
         [NX_VARIANT_DUP] = "comm_dup",
         [NX_VARIANT_SPLIT_HOST] = "comm_split_host",
         [NX_VARIANT_UPDATE] = "comm_update",
+        [NX_VARIANT_STATE_SYNC] = "state_sync",
     };
 
     if ((f->guise < NX_VARIANTS) && (guises[f->guise] != NULL)) {

@@ -22,6 +22,7 @@ typedef enum nx_variant {
     NX_VARIANT_DUP,
     NX_VARIANT_SPLIT_HOST,
     NX_VARIANT_UPDATE,
+    NX_VARIANT_STATE_SYNC,
     NX_VARIANTS
 } nx_variant;
 

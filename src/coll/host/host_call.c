@@ -40,8 +40,8 @@ nx_method nx_host_call_way(const nx_coll_call *call, bool roomy, uint32_t size, 
 {
     const nx_coll *c = &call->coll;
 
-    if ((call->guise == NX_VARIANT_COMPRESSED) || nx_dtype_is_struct(call->dtype) ||
-        nx_op_is_user(call->op)) {
+    if ((call->guise == NX_VARIANT_COMPRESSED) || (call->coll.distribution != NULL) ||
+        nx_dtype_is_struct(call->dtype) || nx_op_is_user(call->op)) {
         return NX_METHOD_ENGINE;
     }
     if (c->kind >= NX_ALLGATHERV) {

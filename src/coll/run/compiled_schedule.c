@@ -103,9 +103,11 @@ void nx_compiled_release(nx_compiled *p)
 
 /* ---- the cache ----------------------------------------------------------------------- */
 
+/* What belongs to one call only. */
 static bool has_counts(const nx_coll *c)
 {
-    return (c->parts.how == NX_SPLIT_COUNTS) || (c->send_parts.how == NX_SPLIT_COUNTS);
+    return (c->distribution != NULL) || (c->parts.how == NX_SPLIT_COUNTS) ||
+           (c->send_parts.how == NX_SPLIT_COUNTS);
 }
 
 static bool same(const nx_coll *a, const nx_coll *b)

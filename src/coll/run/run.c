@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "coll/distribution/distribution.h"
 #include "coll/run/run_inner.h"
 
 /* Local steps process at most this many bytes before the loop polls the network. */
@@ -191,8 +192,13 @@ nexar_err nx_run_make(nx_run **out, nx_group *group, const nx_coll_call *call, u
     coll.rank = group->rank;
     coll.size = group->size;
     coll.hosts = group->hosts;
-    choice =
-        nx_select(hub->rules, &coll, size, nx_hosts_n(group->hosts, group->size), hub->segment);
+    if (coll.distribution != NULL) {
+        choice =
+            (nx_choice){.algorithm = &nx_distribution_algorithm, .segment = hub->segment / size};
+    } else {
+        choice =
+            nx_select(hub->rules, &coll, size, nx_hosts_n(group->hosts, group->size), hub->segment);
+    }
     err = nx_compiled_cache_get(&group->programs, &coll, &choice, hub->verify, &program);
     if (err != NEXAR_OK) {
         return err;

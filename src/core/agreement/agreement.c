@@ -102,7 +102,11 @@ static void on_decided(void *ctx, uint64_t seq, const nx_consensus_value *value)
     nx_outcome *out = (a->waiter == NULL) ? NULL : a->waiter->out;
 
     (void)seq;
-    if ((a->waiter != NULL) && (a->waiter->value != NULL)) {
+    if (a->opposing) {
+        a->opposing = false;
+        nx_failure_wake(a->world);
+        finish(a, NEXAR_OK, "");
+    } else if ((a->waiter != NULL) && (a->waiter->value != NULL)) {
         nx_consensus_value_copy(a->waiter->value, value);
         finish(a, NEXAR_OK, "");
     } else if (out != NULL) {
@@ -148,6 +152,7 @@ static void on_ended(void *ctx, nexar_err err, const char *why)
 {
     char sentence[NX_AGREEMENT_WHY];
 
+    ((nx_agreement *)ctx)->opposing = false;
     finish(ctx, err, explain(ctx, why, sentence));
 }
 
@@ -267,7 +272,10 @@ void nx_agreement_closed(nx_incarnation *inc)
     }
     if (a->used) {
         nx_agreement_detach(a);
-        nx_consensus_close(a->agree); /* the others may still ask what came of it */
+        a->close_due = a->opposing;
+        if (!a->opposing) {
+            nx_consensus_close(a->agree); /* the others may still ask what came of it */
+        }
     } else {
         nx_agreement_free(a);
     }
@@ -301,7 +309,7 @@ static void tell_all(nx_world *world, uint32_t slot, void (*tell)(nx_agreement *
 
 static void tell_left(nx_agreement *a, uint32_t rank)
 {
-    if ((a->waiter != NULL) || (a->rescue && a->used && !a->over)) {
+    if ((a->waiter != NULL) || a->opposing || (a->rescue && a->used && !a->over)) {
         nx_consensus_left(a->agree, rank);
     }
 }
@@ -351,6 +359,10 @@ void nx_agreement_conclude(nx_world *world)
             nx_incarnation_revoke(a->inc);
         }
         a->revoked = false;
+        if (a->close_due && !a->opposing) {
+            a->close_due = false;
+            nx_consensus_close(a->agree);
+        }
         if (a->forgotten && a->detached && !may_be_asked(a)) {
             nx_agreement_free(a);
         }
@@ -407,7 +419,47 @@ static void wait_for(nx_agreement *a, nx_agreement_waiter *w, const char *name)
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), w->err);
 }
 
-/* One agreement, from the beginning to its end. */
+/* One instance, from the beginning to its end. */
+static nexar_err run_instance(nx_agreement *a, const char *name, const nx_consensus_input *input,
+                              nx_agreement_waiter *w)
+{
+    nexar_err err;
+
+    a->used = true;
+    a->waiter = w;
+    w->event.set = false;
+    err = nx_consensus_start(a->agree, input);
+    if (err != NEXAR_OK) {
+        a->waiter = NULL;
+        return nx_fail(err, "%s: %s", name, explain(a, nexar_last_error(), w->why));
+    }
+    nx_agreement_tell_left(a); /* they will bring nothing */
+    wait_for(a, w, name);
+    return (w->err == NEXAR_OK) ? NEXAR_OK : nx_fail(w->err, "%s: %s", name, w->why);
+}
+
+/* Whether the instance that |w| waited for was that of a state_sync, on other ranks. */
+static bool was_aside(const nx_agreement_waiter *w, const nx_consensus_input *input)
+{
+    const uint64_t highest = (w->value != NULL) ? w->value->highest : w->out->highest;
+
+    return (input->highest != NX_AGREEMENT_ASIDE) && (highest == NX_AGREEMENT_ASIDE);
+}
+
+/* The instance that this rank has begun without waiting for it is over before the next. */
+static nexar_err finish_opposing(nx_agreement *a, const char *name)
+{
+    nx_agreement_waiter w = {.err = NEXAR_OK};
+
+    if (!a->opposing) {
+        return NEXAR_OK;
+    }
+    a->waiter = &w;
+    wait_for(a, &w, name);
+    return (w.err == NEXAR_OK) ? NEXAR_OK : nx_fail(w.err, "%s: %s", name, w.why);
+}
+
+/* One agreement: the first instance that is not of a state_sync only. */
 static nexar_err run(nx_incarnation *inc, const char *name, const nx_consensus_input *input,
                      nx_agreement_waiter *w)
 {
@@ -421,16 +473,31 @@ static nexar_err run(nx_incarnation *inc, const char *name, const nx_consensus_i
         return nx_fail(NEXAR_EINVAL, "%s: another thread is in such a call on this communicator",
                        name);
     }
-    a->used = true;
-    a->waiter = w;
-    err = nx_consensus_start(a->agree, input);
+    err = finish_opposing(a, name);
     if (err != NEXAR_OK) {
-        a->waiter = NULL;
-        return nx_fail(err, "%s: %s", name, explain(a, nexar_last_error(), w->why));
+        return err;
     }
-    nx_agreement_tell_left(a); /* they will bring nothing */
-    wait_for(a, w, name);
-    return (w->err == NEXAR_OK) ? NEXAR_OK : nx_fail(w->err, "%s: %s", name, w->why);
+    do {
+        err = run_instance(a, name, input, w);
+    } while ((err == NEXAR_OK) && was_aside(w, input));
+    return err;
+}
+
+void nx_agreement_oppose(nx_incarnation *inc, const nx_agreement_input *input)
+{
+    const nx_consensus_input brought = {.flags = input->flags, .highest = input->highest};
+    nx_agreement *a = nx_agreement_get(inc);
+
+    if ((a == NULL) || (a->waiter != NULL) || a->opposing) {
+        return; /* the next agreement on |inc| says the same */
+    }
+    a->used = true;
+    a->opposing = true;
+    if (nx_consensus_start(a->agree, &brought) != NEXAR_OK) {
+        a->opposing = false;
+        return;
+    }
+    nx_agreement_tell_left(a);
 }
 
 nexar_err nx_agreement_agree(nx_incarnation *inc, const char *name, const nx_agreement_input *input,

@@ -35,6 +35,15 @@ typedef struct nx_agreement_input {
 } nx_agreement_input;
 
 /*
+ * The |highest| that a state_sync brings.  A rank whose state_sync has failed early takes no part
+ * in its agreement, in which others may wait: it says no by nx_agreement_oppose.  A rank that was
+ * never in the state_sync, since it knew of the failure before, says no by its next agreement of
+ * another kind, which is the same instance: ranks that have brought another |highest| go on to the
+ * next one.
+ */
+#define NX_AGREEMENT_ASIDE UINT64_MAX
+
+/*
  * All living ranks of |inc| call.  Waits.  On NEXAR_OK nx_rankset_fini(&out->failed) is the
  * caller's.
  *
@@ -47,8 +56,13 @@ typedef struct nx_agreement_input {
 NX_MUST_CHECK nexar_err nx_agreement_agree(nx_incarnation *inc, const char *name,
                                            const nx_agreement_input *input, nx_outcome *out);
 
-/* The same with all that an agreement has (consensus.h): |out|, made by the caller for
- * inc->size and NX_CONSENSUS_PAYLOAD_MAX.  Payloads are of the world's communicator only. */
+/* Brings |input| (flags, highest) to the next instance, and does not wait for it.  The next call
+ * on |inc| waits for its end first. */
+void nx_agreement_oppose(nx_incarnation *inc, const nx_agreement_input *input);
+
+/* The same as nx_agreement_agree with all that an agreement has (consensus.h): |out|, made by the
+ * caller for inc->size and NX_CONSENSUS_PAYLOAD_MAX.  Payloads are of the world's communicator
+ * only. */
 NX_MUST_CHECK nexar_err nx_agreement_decide(nx_incarnation *inc, const char *name,
                                             const nx_consensus_input *input,
                                             nx_consensus_value *out);

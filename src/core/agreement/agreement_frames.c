@@ -9,6 +9,7 @@
 #include "core/comm/comm.h"
 #include "core/failure/failure.h"
 #include "core/recovery/auto_shrink.h"
+#include "core/recovery/recovery.h"
 #include "core/recovery/retry.h"
 #include "msg/control.h"
 
@@ -83,7 +84,7 @@ static nexar_err confirm_frame(nx_world *world, uint32_t peer, const void *data,
         return keep(world, id, peer, data, len);
     }
     rank = nx_incarnation_rank_of(inc, peer);
-    if ((rank < 0) || !inc->comm->retry.on) {
+    if ((rank < 0) || !nx_recovery_is_automatic(world)) {
         return nx_fail(NEXAR_EPROTO, "rank %" PRIu32 " confirms what is not confirmed here", peer);
     }
     return nx_retry_frame(inc, (uint32_t)rank, data, len);

@@ -33,6 +33,8 @@ struct nx_agreement {
     nx_consensus *agree;
     nx_agreement_waiter *waiter;
     bool used;      /* an agreement was ever begun */
+    bool opposing;  /* an instance runs for which nobody waits: nx_agreement_oppose */
+    bool close_due; /* noted: nx_consensus_close, when that instance is over */
     bool revoked;   /* noted, to be acted upon */
     bool let_go;    /* those who leave by the last decision have been let go */
     bool forgotten; /* nobody will ask any more, but those */

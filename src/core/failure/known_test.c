@@ -217,6 +217,21 @@ static nexar_err create(nexar_comm *c)
 
 CALL(do_create, create(c))
 
+static nexar_err sync_state(nexar_comm *c, size_t count)
+{
+    static _Thread_local uint64_t state[LONG_COUNT];
+    const nexar_state t = {"state", state, count, NEXAR_U64};
+    uint64_t revision = state[0];
+
+    if (nexar_rank(c) == 0) {
+        state[0] = ++revision;
+    }
+    return nexar_state_sync(c, &t, 1, &revision, NULL);
+}
+
+CALL(do_state_sync, sync_state(c, COUNT))
+CALL(do_state_sync_long, sync_state(c, LONG_COUNT))
+
 typedef enum who {
     WITH_EACH, /* the survivors call it with the victim, which does nothing */
     WITH_ONE,  /* so does one of them, on a communicator of it and the victim */
@@ -291,6 +306,8 @@ static const row all[] = {
     {"split", do_split, TOGETHER},
     {"dup", do_dup, TOGETHER},
     {"create", do_create, TOGETHER},
+    {"state_sync", do_state_sync, TOGETHER},
+    {"state_sync, long", do_state_sync_long, TOGETHER},
 };
 enum { ROWS = sizeof(all) / sizeof(all[0]) };
 

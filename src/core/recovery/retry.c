@@ -128,6 +128,46 @@ static bool confirm(nx_incarnation *inc, const attempt *t)
     return !c->pending;
 }
 
+/* |inc| is broken, and what is to become of |number| is agreed on. */
+static nexar_err conclude_broken(nx_incarnation *inc, uint64_t number, const attempt *t)
+{
+    uint64_t keep = 0;
+    uint32_t errs = 0;
+
+    while (inc->recovery.state == NX_REPAIRING) {
+        (void)nx_recovery_wait_change(inc->comm, UINT64_MAX);
+    }
+    if (inc->recovery.state == NX_REPAIRED) {
+        nx_recovery_verdict(inc, &keep, &errs);
+    }
+    if (number <= keep) {
+        return verdict(t, errs);
+    }
+    return nx_fail(NEXAR_EPEER, "%s", (t->err == NEXAR_EPEER) ? t->why : inc->group.broken_why);
+}
+
+nexar_err nx_retry_conclude(nx_incarnation *inc, const char *name, nexar_err err)
+{
+    const nx_coll_args call = {.name = name};
+    const uint64_t number = inc->recovery.confirm.entered + 1;
+    attempt t = {.call = &call};
+
+    note(&t, err);
+    nx_recovery_enter(inc);
+    if ((inc->recovery.state == NX_WHOLE) && (err == NEXAR_EPEER)) {
+        nx_recovery_begin(inc, t.why);
+    }
+    if ((inc->recovery.state == NX_WHOLE) && !inc->revoked && confirm(inc, &t)) {
+        err = verdict(&t, nx_commit_errs(&inc->recovery.confirm));
+    } else if (inc->recovery.state == NX_WHOLE) {
+        err = nx_fail(NEXAR_EREVOKED, "%s: the communicator was revoked", name);
+    } else {
+        err = conclude_broken(inc, number, &t);
+    }
+    nx_recovery_leave(inc);
+    return err;
+}
+
 /* ---- the same call among fewer ------------------------------------------------------------ */
 
 /* A call with what is kept of it, and how it is run. */

@@ -60,6 +60,13 @@ nexar_err nx_retry_run(const nx_coll_args *a, nx_incarnation *was, const nx_retr
 nexar_err nx_retry_in_turn(const nx_coll_args *a, const nx_incarnation *was,
                            const nx_retry_how *how, bool queued);
 
+/*
+ * With recovery=automatic, without retry=on: all ranks of |inc| end the operation |name|, which
+ * this one has ended with |err|, alike.  NEXAR_EPEER: a rank has failed before all had its result;
+ * nx_recovery_after follows.  |err| has its sentence.  With the lock.
+ */
+NX_MUST_CHECK nexar_err nx_retry_conclude(nx_incarnation *inc, const char *name, nexar_err err);
+
 /* A frame CONFIRM of |rank|; with the lock.  NEXAR_EPROTO. */
 NX_MUST_CHECK nexar_err nx_retry_frame(nx_incarnation *inc, uint32_t rank, const void *data,
                                        size_t len);
