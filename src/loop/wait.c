@@ -134,7 +134,7 @@ static bool poll_for_a_while(nx_loop *loop, const nx_event *event, uint64_t unti
         uint64_t now_ns;
 
         if (nx_loop_fds_spin(loop, since_ns, step == NX_WAIT_YIELD)) {
-            if (!event->set || loop->policy.crowded || (++loop->finds % CLOCK_EVERY == 0)) {
+            if (!event->set || (++loop->finds % CLOCK_EVERY == 0)) {
                 nx_wait_arrived(&loop->wait, refresh_real(loop));
             }
             return true;
@@ -151,7 +151,7 @@ static bool poll_for_a_while(nx_loop *loop, const nx_event *event, uint64_t unti
         if (step == NX_WAIT_YIELD) {
             (void)nx_loop_migrate(loop, now_ns);
         }
-        nx_wait_relax(step);
+        nx_wait_relax(&loop->wait, step);
     }
     return false;
 }
@@ -256,7 +256,7 @@ unsigned nx_loop_looks(nx_loop *loop)
     if (++loop->looks % LOOK_CLOCK_EVERY == 0) {
         (void)nx_loop_refresh(loop);
     }
-    if (loop->policy.crowded && !loop->history.answered) {
+    if (!nx_wait_spins(&loop->policy, &loop->history)) {
         return 1;
     }
     return 1 + atomic_load_explicit(&loop->polls_of_spin, memory_order_relaxed);
@@ -265,7 +265,6 @@ unsigned nx_loop_looks(nx_loop *loop)
 bool nx_loop_look_again(nx_loop *loop, unsigned *looks)
 {
     if ((*looks <= 1) || nx_loop_is_wanted(loop)) {
-        loop->history.answered = false;
         return false;
     }
     (*looks)--;

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "base/clock.h"
 #include "base/wait/cpu.h"
 
 /* A short message and its answer take this many hand-overs of a cache line: two in each direction
@@ -23,6 +24,7 @@ nx_wait_policy nx_wait_policy_make(const nx_machine_costs *costs, uint64_t asked
     return (nx_wait_policy){.poll_ns = poll_ns,
                             .spin_ns = (answer_ns < poll_ns) ? answer_ns : poll_ns,
                             .pause_ns = costs->pause_ns,
+                            .yield_ns = costs->yield_ns,
                             .crowded = crowded};
 }
 
@@ -48,6 +50,11 @@ unsigned nx_wait_polls_of_park(const nx_wait_policy *policy)
     return polls(policy, policy->poll_ns);
 }
 
+bool nx_wait_spins(const nx_wait_policy *policy, const nx_wait_history *history)
+{
+    return (policy->spin_ns > 0) && !(history->yielded ? history->shared : policy->crowded);
+}
+
 nx_wait nx_wait_begin(const nx_wait_policy *policy, nx_wait_history *history, uint64_t now_ns)
 {
     return (nx_wait){.policy = policy, .history = history, .begun_ns = now_ns, .since_ns = now_ns};
@@ -70,18 +77,24 @@ nx_wait_step nx_wait_next(const nx_wait *w, uint64_t now_ns)
     if ((p->poll_ns == 0) || ((pays ? idle_ns : now_ns - w->begun_ns) >= budget(w))) {
         return NX_WAIT_PARK;
     }
-    if ((idle_ns >= p->spin_ns) || (p->crowded && !w->history->answered)) {
-        return NX_WAIT_YIELD;
-    }
-    return NX_WAIT_SPIN;
+    return ((idle_ns < p->spin_ns) && nx_wait_spins(p, w->history)) ? NX_WAIT_SPIN : NX_WAIT_YIELD;
 }
 
-void nx_wait_relax(nx_wait_step step)
+void nx_wait_yielded(nx_wait *w, uint64_t span_ns)
+{
+    w->history->yielded = true;
+    w->history->shared = (span_ns > 2 * w->policy->yield_ns);
+}
+
+void nx_wait_relax(nx_wait *w, nx_wait_step step)
 {
     if (step == NX_WAIT_SPIN) {
         nx_cpu_pause();
     } else if (step == NX_WAIT_YIELD) {
+        const uint64_t begun_ns = nx_now(&nx_clock_system);
+
         (void)sched_yield();
+        nx_wait_yielded(w, nx_now(&nx_clock_system) - begun_ns);
     }
 }
 
@@ -101,7 +114,6 @@ static void note_gap(nx_wait *w, uint64_t now_ns)
 
 void nx_wait_arrived(nx_wait *w, uint64_t now_ns)
 {
-    w->history->answered = (now_ns - w->since_ns <= w->policy->spin_ns);
     note_gap(w, now_ns);
 }
 
@@ -109,7 +121,6 @@ void nx_wait_woken(nx_wait *w, uint64_t now_ns, bool found)
 {
     const uint64_t span_ns = now_ns - w->since_ns, longest_ns = nx_wait_longest(w->policy);
 
-    w->history->answered = false;
     if (span_ns >= longest_ns) {
         w->history->poll_ns = 0;
     } else if (w->gap_ns <= w->policy->poll_ns) {

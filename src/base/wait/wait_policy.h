@@ -13,14 +13,15 @@
  * Three measurements correct the rule.
  *  - A short sleep lengthens the next polling to twice that wait, within a bound.  Otherwise a
  *    slow wake-up makes the peer sleep meanwhile, and both pay a wake-up for every operation.
- *  - Where ranks outnumber cores a wait yields between all polls.  It spins only if the wait before
- *    was answered within the time of a spin: then the peer runs on another core.
+ *  - A wait spins only while no other thread wants its core.  A yield tells: alone on a core it
+ * comes back at once.  Until a first yield has told, a wait assumes to be alone unless ranks
+ * outnumber cores.
  *  - A wait that goes on, such as one for a long transfer, polls again after each arrival only if
  *    arrivals come in gaps shorter than a park.  Otherwise it parks at once: a poll costs CPU time
  *    that the transfer needs.
  *
- * Times are arguments; this file reads no clock.  No function blocks, allocates or fails.  An
- * nx_wait and its history belong to one thread at a time.
+ * Times are arguments; only nx_wait_relax reads a clock.  No function blocks, allocates or fails.
+ * An nx_wait and its history belong to one thread at a time.
  */
 #ifndef NX_WAIT_POLICY_H
 #define NX_WAIT_POLICY_H
@@ -36,13 +37,15 @@ typedef struct nx_wait_policy {
     uint64_t poll_ns;  /* how long a wait polls; 0: it parks at once, and nothing spins */
     uint64_t spin_ns;  /* how much of that it spins; then it yields */
     uint64_t pause_ns; /* what one poll of memory with a pause takes */
+    uint64_t yield_ns; /* what a yield takes on a core that no other thread wants */
     bool crowded;      /* ranks outnumber cores */
 } nx_wait_policy;
 
 /* What waits have learned.  Zero: nothing. */
 typedef struct nx_wait_history {
     uint64_t poll_ns; /* after a short sleep: how long to poll; 0: as the policy says */
-    bool answered;    /* the last wait ended within |spin_ns| */
+    bool yielded;     /* a wait has yielded ... */
+    bool shared;      /* ... and the last yield let another thread run */
 } nx_wait_history;
 
 typedef enum nx_wait_step { NX_WAIT_SPIN, NX_WAIT_YIELD, NX_WAIT_PARK } nx_wait_step;
@@ -74,13 +77,18 @@ static inline bool nx_wait_is_cheap(const nx_wait_policy *policy)
 unsigned nx_wait_polls_of_spin(const nx_wait_policy *policy);
 unsigned nx_wait_polls_of_park(const nx_wait_policy *policy);
 
+/* Whether a wait that begins now spins at first. */
+bool nx_wait_spins(const nx_wait_policy *policy, const nx_wait_history *history);
+
 /* |policy| and |history| are borrowed for the wait. */
 nx_wait nx_wait_begin(const nx_wait_policy *policy, nx_wait_history *history, uint64_t now_ns);
 
 /* What to do until the next poll; after a poll that has found nothing. */
 nx_wait_step nx_wait_next(const nx_wait *w, uint64_t now_ns);
-/* Does it, unless it is to park. */
-void nx_wait_relax(nx_wait_step step);
+/* Does it, unless it is to park; takes the time of a yield. */
+void nx_wait_relax(nx_wait *w, nx_wait_step step);
+/* A yield took |span_ns|: nx_wait_relax calls it. */
+void nx_wait_yielded(nx_wait *w, uint64_t span_ns);
 
 /* A poll has found something.  The wait may go on. */
 void nx_wait_arrived(nx_wait *w, uint64_t now_ns);

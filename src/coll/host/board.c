@@ -194,7 +194,6 @@ static bool comes_within(const want *w, unsigned n)
 /* Polls for as long as the policy says.  NX_EPISODE_ON: it is there, or the policy parks. */
 static nx_episode_end poll_for(const nx_episode *t, const want *w, nx_wait *wait)
 {
-    const unsigned burst = t->waits->crowded ? 1 : nx_wait_polls_of_spin(t->waits);
     uint64_t now_ns = wait->begun_ns;
     nx_wait_step step;
 
@@ -204,8 +203,9 @@ static nx_episode_end poll_for(const nx_episode *t, const want *w, nx_wait *wait
         if ((step == NX_WAIT_YIELD) && (t->loop != NULL)) {
             (void)nx_loop_migrate_unlocked(t->loop, now_ns);
         }
-        nx_wait_relax(step);
-        if (comes_within(w, burst)) {
+        nx_wait_relax(wait, step);
+        if (comes_within(w, nx_wait_spins(t->waits, wait->history) ? nx_wait_polls_of_spin(t->waits)
+                                                                   : 1)) {
             nx_wait_arrived(wait, nx_now(t->clock));
             return NX_EPISODE_ON;
         }
@@ -269,9 +269,7 @@ static nx_episode_end poll_or_sleep(const nx_episode *t, const want *w)
     nx_wait_history *history = &t->self->waits;
 
     /* An answer that comes within a spin costs no look at the clock. */
-    if ((!t->waits->crowded || history->answered) &&
-        comes_within(w, nx_wait_polls_of_spin(t->waits))) {
-        history->answered = true;
+    if (nx_wait_spins(t->waits, history) && comes_within(w, nx_wait_polls_of_spin(t->waits))) {
         return NX_EPISODE_ON;
     }
     nx_wait wait = nx_wait_begin(t->waits, history, nx_now(t->clock));
