@@ -1,9 +1,8 @@
 /*
- * alloc.h - the only door to malloc, so that tests can make it fail.
+ * alloc.h - the only interface to malloc, so that tests can inject failures.
  *
- * Nothing else in src/ calls malloc, calloc, realloc, strdup or free; memory
- * that the contract hands to the application ("malloc'd for the caller") comes
- * from here too.  Every function is safe in any thread.
+ * No other source in src/ calls malloc, calloc, realloc, strdup or free. Memory that the
+ * application frees ("malloc'd for the caller") comes from here too. Every function is thread-safe.
  */
 #ifndef NX_ALLOC_H
 #define NX_ALLOC_H
@@ -11,14 +10,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* |size| zero bytes; NULL if there are none.  Size 0 gives a valid pointer. */
+/* |size| zero bytes; NULL if out of memory. Size 0 gives a valid pointer. */
 void *nx_zalloc(size_t size);
 
 /* |count| elements of |size|, zeroed; NULL also when the product overflows. */
 void *nx_calloc(size_t count, size_t size);
 
-/* |old| with room for |count| elements of |size|, the new part not cleared;
- * NULL on failure or overflow, and |old| is still valid then. */
+/* Resizes |old| to |count| elements of |size|; the new part is not cleared. NULL on failure or
+ * overflow; |old| stays valid then. */
 void *nx_grow(void *old, size_t count, size_t size);
 
 /* |size| bytes, not cleared, at a multiple of |align| (a power of two). */
@@ -26,14 +25,13 @@ void *nx_alloc_aligned(size_t align, size_t size);
 
 char *nx_strdup(const char *text);
 
-/* Gives back what any of the above returned; NULL is allowed. */
+/* Frees the result of any of the above; NULL is allowed. */
 void nx_free(void *ptr);
 
-/* Makes the allocation after the next |n| of this thread fail, once; negative:
- * none.  For tests. */
+/* Makes the allocation after the next |n| of this thread fail, once; negative: none. For tests. */
 void nx_alloc_fail_after(long n);
 
-/* Whether the failure that nx_alloc_fail_after ordered has happened. */
+/* Whether the failure set by nx_alloc_fail_after has happened. */
 bool nx_alloc_failed(void);
 
 #endif /* NX_ALLOC_H */

@@ -1,8 +1,5 @@
 /*
- * clock.h - time and randomness behind pointers, so that tests own both.
- *
- * Protocol code takes the time as an argument; only the loop and the commands
- * hold an nx_clock.
+ * clock.h - the clock as an interface, so that tests control time.
  */
 #ifndef NX_CLOCK_H
 #define NX_CLOCK_H
@@ -24,14 +21,14 @@ static inline uint64_t nx_now(const nx_clock *clock)
 /* CLOCK_MONOTONIC. */
 extern const nx_clock nx_clock_system;
 
-/* A clock that stands where the test puts it. */
+/* A clock that tests set. */
 typedef struct nx_clock_manual {
     nx_clock clock; /* use this; ctx points to its owner */
     uint64_t ns;
 } nx_clock_manual;
 void nx_clock_manual_init(nx_clock_manual *m, uint64_t start_ns);
 
-/* The time of day for sentences, "09:31:05 UTC"; returns |text|. */
+/* The time of day for messages, "09:31:05 UTC"; returns |text|. */
 enum { NX_TIME_TEXT = 16 };
 const char *nx_time_text(char text[NX_TIME_TEXT]);
 

@@ -1,4 +1,4 @@
-/* clock_test.c - one clock goes on by itself, the other only when pushed. */
+/* clock_test.c - the system clock advances, the manual one only when set. */
 #include "base/clock.h"
 
 #include "unit.h"

@@ -1,18 +1,17 @@
-/* error.h - the sentence behind an error code. */
+/* error.h - the message of an error code. */
 #ifndef NX_ERROR_H
 #define NX_ERROR_H
 
 #include <nexar.h>
 
-/* On every internal function whose result must not be dropped. */
+/* For every internal function whose result must not be ignored. */
 #define NX_MUST_CHECK __attribute__((warn_unused_result))
 
-enum { NX_ERROR_ROOM = 512 }; /* bytes of the sentence, its 0 included */
+enum { NX_ERROR_ROOM = 512 }; /* size of a message, including its 0 */
 
-/* Makes the sentence that nexar_last_error() of this thread returns, and
- * returns |err|: `return nx_fail(NEXAR_EINVAL, "rank %d ...", rank);`.  Called
- * where the error is decided; callers pass the code on in silence.  What does
- * not fit is cut behind a word; it is one line, whatever it is made of (nx_clean_text). */
+/* Sets the message of nexar_last_error() for this thread and returns |err|: `return
+ * nx_fail(NEXAR_EINVAL, "rank %d ...", rank);`. Called where the error is decided; callers pass the
+ * code on silently. A long message is cut after a word. It is always one line (nx_clean_text). */
 nexar_err nx_fail(nexar_err err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same for the errno value |code| of |call| on |what| ("" for none):

@@ -173,7 +173,7 @@ static void test_a_reader_who_stops_holds_nobody_up(void **state)
     assert_string_equal(note + 1, "nexar: error: the last\nnexar: error: the very last\n");
 }
 
-/* ---- a pipe that cannot be written to ------------------------------------------------------ */
+/* ---- a pipe that cannot be written to ------------------------------------------------ */
 
 static bool lies; /* ppoll says that all is writable */
 
@@ -256,7 +256,7 @@ static void test_a_reader_who_is_gone_ends_nobody(void **state)
     restore(saved);
 }
 
-/* ---- the program's own function ---------------------------------------------------------- */
+/* ---- the program's own function ------------------------------------------------------ */
 
 typedef struct heard {
     char lines[4][64];

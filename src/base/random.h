@@ -1,6 +1,6 @@
 /*
- * random.h - randomness behind a pointer: the kernel's for keys and tokens, a
- * seeded one for simulations.
+ * random.h - randomness as an interface: the kernel's for keys and tokens, a seeded one for
+ * simulations.
  */
 #ifndef NX_RANDOM_H
 #define NX_RANDOM_H
@@ -23,12 +23,12 @@ static inline void nx_random_fill(const nx_random *r, void *out, size_t bytes)
 /* A number in [0, limit), limit > 0, each equally likely. */
 uint64_t nx_random_below(const nx_random *r, uint64_t limit);
 
-/* getrandom(2): fit for keys.  A sandbox may refuse it: see nx_random_check.  If it is refused only
- * later, the process says so and aborts. */
+/* getrandom(2): fit for keys. A sandbox may deny it: see nx_random_check. If it is denied only
+ * later, the process logs that and aborts. */
 extern const nx_random nx_random_system;
 
-/* Whether nx_random_system works here: NEXAR_ESYS with a sentence if not.  For every way into the
- * library, before anything else. */
+/* Whether nx_random_system works here: NEXAR_ESYS with a message if not. Every entry to the library
+ * calls it first. */
 NX_MUST_CHECK nexar_err nx_random_check(void);
 
 /* xoshiro256**, seeded by splitmix64: the same numbers for the same seed on

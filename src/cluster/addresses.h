@@ -1,11 +1,10 @@
 /*
- * addresses.h - which addresses of this host others may reach us by.
+ * addresses.h - the addresses at which other processes may reach this host.
  *
- * Every interface that is up, IPv4 and IPv6, never by resolving our own host
- * name.  Order: global before private before unique local, wired names before
- * others, loopback last (only of use to ranks on this host); link-local IPv6 and
- * docker-style bridges without carrier are left out.  The setting `interfaces`
- * ("eth0,10.0.0.0/8,fd00::/8") keeps only those that match one entry; `advertise`
+ * Every interface that is up, IPv4 and IPv6; the own host name is never resolved. Order: global
+ * before private before unique local, wired names before others, loopback last (useful only on this
+ * host). Link-local IPv6 and docker-style bridges without carrier are left out. The setting
+ * `interfaces` ("eth0,10.0.0.0/8,fd00::/8") keeps only matching addresses; `advertise`
  * ("198.51.100.7" or "host:port", several by comma) replaces the list.
  */
 #ifndef NX_ADDRESSES_H
@@ -23,54 +22,53 @@
 enum { NX_ADDRESS_NAME_MAX = 256 };
 
 /*
- * Writes at most |room| addresses with |port| in them, best first; |*n| is how
- * many.  "" or NULL in both settings: no restriction.
+ * Writes at most |room| addresses with |port|, best first; |*n| is their number. "" or NULL in both
+ * settings: no restriction.
  *
  * NEXAR_EINVAL
- *     A malformed entry, or one that matches no address: the sentence names it
- *     and lists the interfaces that there are.
+ *     A malformed entry, or one that matches no address: the message names it
+ *     and lists the existing interfaces.
  * NEXAR_ESYS, NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_addresses_find(const char *interfaces, const char *advertise,
                                           uint16_t port, struct sockaddr_storage *out, size_t room,
                                           size_t *n);
 
-/* One address of one interface, as the kernel tells it. */
+/* One address of one interface, as the kernel reports it. */
 typedef struct nx_interface {
     char name[IF_NAMESIZE];
     bool up; /* and it has a carrier */
     struct sockaddr_storage address;
 } nx_interface;
 
-/* The choice and the order of nx_addresses_find, from |list| instead of the
- * kernel's.  NEXAR_EINVAL as above. */
+/* The selection and order of nx_addresses_find, from |list| instead of the kernel.  NEXAR_EINVAL as
+ * above. */
 NX_MUST_CHECK nexar_err nx_addresses_select(const nx_interface *list, size_t nlist,
                                             const char *interfaces, uint16_t port,
                                             struct sockaddr_storage *out, size_t room, size_t *n);
 
-/* "host:port", "1.2.3.4", "[::]:0", "fe80::1": without a port it is |port|.  A
- * name is resolved, which may block; its first address is taken.  NEXAR_EINVAL. */
+/* Parses "host:port", "1.2.3.4", "[::]:0", "fe80::1"; the default port is |port|. A name is
+ * resolved, which may block; its first address is used.  NEXAR_EINVAL. */
 NX_MUST_CHECK nexar_err nx_address_parse(const char *text, uint16_t port,
                                          struct sockaddr_storage *out);
 
 /*
- * The same for all that a name resolves to, at most |room|; |*n| is how many.
+ * The same for all addresses of a name, at most |room|; |*n| is their number.
  *
  * NEXAR_EINVAL
- *     Malformed, or a port that is no number.
+ *     Malformed, or an invalid port.
  * NEXAR_ECONNECT
  *     The name does not resolve.
  */
 NX_MUST_CHECK nexar_err nx_address_resolve(const char *text, uint16_t port,
                                            struct sockaddr_storage *out, size_t room, size_t *n);
 
-/* Whether it is 0.0.0.0 or ::, which one can listen on but not dial. */
+/* Whether it is 0.0.0.0 or ::, which can be bound but not dialled. */
 bool nx_address_any(const struct sockaddr_storage *a);
 
 /*
- * The next entry of the comma-separated |*list|, copied to |out|, and |*list|
- * moved behind it; false at the end, and for one that is empty or does not fit
- * in |room|, with |*bad| set then.
+ * Copies the next entry of the comma-separated |*list| to |out| and advances |*list|. False at the
+ * end, and for an entry that is empty or longer than |room|, which also sets |*bad|.
  */
 bool nx_address_list_next(const char **list, char *out, size_t room, bool *bad);
 

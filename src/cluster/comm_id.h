@@ -1,15 +1,15 @@
 /*
- * comm_id.h - ids of communicators: the slot of a member, and a number that it has given out.
+ * comm_id.h - ids of communicators: the slot of a member, and a number that it has assigned.
  *
- * Unique without anybody's help, since no two members share a slot and none gives a number out
- * twice.  An id has 32 bits in every message.  Most worlds are small, so small slots have few
- * bits and many numbers:
+ * Unique without coordination, since no two members share a slot and none assigns a number twice.
+ * Every message carries an id in 32 bits. Most worlds are small, so small slots have few bits and
+ * many numbers:
  *
  *     11 ssss  and a number of 26 bits    slots 0 .. 15
  *     10 ssssssssss           20 bits     16 .. 1023
  *     0 ssssssssssssssss      15 bits     from 1024 on
  *
- * 0 is the id of the first world, and of nothing that was given out: numbers begin at 1.
+ * 0 is the id of the first world and is never assigned: numbers begin at 1.
  */
 #ifndef NX_COMM_ID_H
 #define NX_COMM_ID_H
@@ -38,13 +38,13 @@ static inline uint32_t nx_comm_id_bits(uint32_t slot)
                                         : NX_ID_LARGE_BITS;
 }
 
-/* The highest number of |slot|: one less than fit, so that no id is UINT32_MAX. */
+/* The highest number of |slot|: one less than would fit, so that no id is UINT32_MAX. */
 static inline uint32_t nx_comm_id_last(uint32_t slot)
 {
     return (UINT32_C(1) << nx_comm_id_bits(slot)) - 2;
 }
 
-/* |number| is from 1 to the last one. */
+/* |number| is in 1 .. nx_comm_id_last(slot). */
 static inline uint32_t nx_comm_id_make(uint32_t slot, uint32_t number)
 {
     const uint32_t mark = (slot < NX_ID_TINY_SLOTS)    ? NX_ID_TINY

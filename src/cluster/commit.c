@@ -30,7 +30,7 @@ static uint32_t all_bits(void)
     return 2 * nx_commit_bits(NEXAR_EINTERNAL) - 2;
 }
 
-/* ---- frames --------------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
 typedef struct word {
     uint64_t comm, seq;
@@ -47,7 +47,7 @@ static nexar_err decode(const void *frame, size_t len, word *out)
     out->round = nx_read_u8(&r);
     out->errs = nx_read_u32(&r);
     if (!nx_reader_done(&r) || (kind != NX_CONTROL_CONFIRM) || ((out->errs & ~all_bits()) != 0)) {
-        return nx_fail(NEXAR_EPROTO, "a confirmation that makes no sense");
+        return nx_fail(NEXAR_EPROTO, "a malformed COMMIT frame");
     }
     return NEXAR_OK;
 }
@@ -82,7 +82,7 @@ static void send_round(const nx_commit *c, nx_commit_send say, void *ctx)
     say(ctx, (uint32_t)((c->self + (UINT64_C(1) << c->round)) % c->size), frame, w.len);
 }
 
-/* Goes on as far as what was heard allows. */
+/* Advances as far as received rounds allow. */
 static void advance(nx_commit *c, nx_commit_send say, void *ctx)
 {
     while (c->pending && ((c->got[c->entered & 1] >> c->round) & 1)) {
@@ -95,7 +95,7 @@ static void advance(nx_commit *c, nx_commit_send say, void *ctx)
     }
 }
 
-/* ---- events ------------------------------------------------------------------------------ */
+/* ---- events -------------------------------------------------------------------------- */
 
 void nx_commit_init(nx_commit *c, uint64_t comm, uint32_t size, uint32_t self)
 {
@@ -133,7 +133,7 @@ nexar_err nx_commit_frame(nx_commit *c, uint32_t from, const void *frame, size_t
         return nx_fail(NEXAR_EPROTO, "a confirmation of operation %" PRIu64 " that cannot be",
                        w.seq);
     }
-    /* What is behind us has been returned from; it comes twice, at most. */
+    /* Earlier operations have been returned from by all; a frame arrives twice at most. */
     if (!c->frozen && ((w.seq == c->entered + 1) || ((w.seq == c->entered) && c->pending))) {
         c->got[w.seq & 1] |= UINT32_C(1) << w.round;
         c->errs[w.seq & 1] |= w.errs;
@@ -142,7 +142,7 @@ nexar_err nx_commit_frame(nx_commit *c, uint32_t from, const void *frame, size_t
     return NEXAR_OK;
 }
 
-/* ---- when it is broken off ------------------------------------------------------------------ */
+/* ---- when it is broken off ----------------------------------------------------------- */
 
 enum { HALF = 32 };
 
@@ -150,7 +150,7 @@ void nx_commit_freeze(nx_commit *c, uint64_t *flags, uint64_t *highest)
 {
     const unsigned now = c->entered & 1;
 
-    /* The others have entered as many, or one less, or one more: each tells of two. */
+    /* The others have entered as many, or one less, or one more: each reports two. */
     c->frozen = true;
     *flags =
         ~(((uint64_t)c->errs[now] << (HALF * now)) | ((uint64_t)c->before << (HALF * (1 - now))));

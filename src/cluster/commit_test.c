@@ -24,7 +24,7 @@ enum { SEEDS = 20000, LONG_SEEDS = 500000, FAULT_SEEDS = 20000 };
 typedef enum fault {
     FAULT_NONE,
     FAULT_NO_CONFIRM, /* a rank returns with its own result */
-    FAULT_NO_FREEZE,  /* it goes on after it has said what it has */
+    FAULT_NO_FREEZE,  /* it continues after it has frozen */
     FAULT_HIGHEST,    /* what somebody has counts */
     FAULT_ALWAYS,     /* nothing counts: all is run again */
     FAULT_EARLY_HOLD, /* it enters before it has the result */
@@ -49,7 +49,7 @@ typedef enum phase { IDLE, RUNNING, HELD, BROKEN } phase;
 typedef struct rank {
     bool alive;
     int sends_left; /* until it dies; -1: it does not */
-    uint32_t dead;  /* whom it holds for dead */
+    uint32_t dead;  /* ranks that it knows as failed */
     comm comms[EPOCHS];
     uint32_t at; /* which one its application has */
     phase phase;
@@ -131,7 +131,7 @@ static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
     memcpy(m->data, frame, len);
 }
 
-/* ---- communicators --------------------------------------------------------------------- */
+/* ---- communicators ------------------------------------------------------------------- */
 
 static void begin(comm *c)
 {
@@ -249,7 +249,7 @@ static void go_further(sim *s, uint32_t who)
     }
 }
 
-/* ---- applications ------------------------------------------------------------------------- */
+/* ---- applications -------------------------------------------------------------------- */
 
 static void finish(sim *s, uint32_t who)
 {
@@ -336,7 +336,7 @@ static bool step(sim *s, uint32_t who)
     return false;
 }
 
-/* ---- events --------------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------- */
 
 static void deliver(sim *s, size_t which)
 {
@@ -419,7 +419,7 @@ static bool event(sim *s)
     return false;
 }
 
-/* ---- a run --------------------------------------------------------------------------------- */
+/* ---- a run --------------------------------------------------------------------------- */
 
 static void check(sim *s)
 {
@@ -488,8 +488,7 @@ static uint32_t run(sim *s, uint64_t seed, fault how)
     return died;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------
- */
+/* ---- tests --------------------------------------------------------------------------- */
 
 static uint64_t from_env(const char *name, uint64_t otherwise)
 {

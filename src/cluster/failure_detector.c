@@ -1,4 +1,4 @@
-/* failure_detector.c - heartbeats, and what follows from their absence. */
+/* failure_detector.c - heartbeats, and verdicts about silent peers. */
 #include "cluster/failure_detector.h"
 
 #include <inttypes.h>
@@ -28,11 +28,12 @@ typedef struct rank_state {
     entry *watch;         /* NULL: not watched */
     uint64_t heard_ns;    /* when it was last heard */
     uint64_t answered_ns; /* when it last said that it hears this rank */
-    uint64_t accused_ns;  /* since when it holds this rank for dead, and is doubted */
+    uint64_t accused_ns;  /* since when it has declared this rank failed, and this rank doubts
+                             that */
     bool held;            /* its silence does not count */
 } rank_state;
 
-/* Invariant: there are as many entries, watched and spare, as places on the ring and
+/* Invariant: the number of entries, watched and spare, is the number of ring positions plus that of
  * peers with watches; so a new neighbour always finds one. */
 struct nx_detector {
     nx_detector_config config;
@@ -41,9 +42,9 @@ struct nx_detector {
     rank_state *ranks;
     nx_list watched, spare;
     uint64_t ticked_ns;
-    uint64_t resumed_ns; /* when a gap between ticks last ended; 0: there was none */
+    uint64_t resumed_ns; /* end of the last gap between ticks; 0: none */
     uint32_t asked;      /* at how many distances to watch; 0: all */
-    bool accused;        /* by some who are doubted; the last one's words: */
+    bool accused;        /* by peers that are doubted; reason of the last one: */
     char verdict[NX_DETECTOR_VERDICT];
 };
 
@@ -93,7 +94,7 @@ static entry *take_entry(nx_detector *h, uint32_t peer, uint64_t now_ns)
     entry *e = nx_list_entry(nx_list_pop(&h->spare), entry, link);
 
     if (nx_list_empty(&h->watched)) {
-        h->ticked_ns = now_ns; /* nobody ticked while there was nobody to watch */
+        h->ticked_ns = now_ns; /* the tick does not run while no peer is watched */
     }
     *e = (entry){.peer = peer, .heard_ns = now_ns};
     nx_list_init(&e->link);
@@ -112,7 +113,7 @@ static void drop_entry(nx_detector *h, entry *e)
     }
 }
 
-/* Its neighbours: the first at distance 1, 2, 4 ... that are there. */
+/* Its neighbours: the first present ranks at distance 1, 2, 4 ... */
 static void close_ring(nx_detector *h, uint64_t now_ns)
 {
     for (uint32_t j = 0; j < h->config.ring; j++) {
@@ -198,7 +199,7 @@ static nexar_err add_spares(nx_detector *h, uint32_t more)
     return NEXAR_OK;
 }
 
-/* Whoever stays in the ring stays as it is. */
+/* Remaining neighbours keep their state. */
 void nx_detector_close_ring(nx_detector *h, uint64_t now_ns)
 {
     nx_list_for_each (at, &h->watched) {
@@ -263,7 +264,7 @@ bool nx_detector_watches(const nx_detector *h, uint32_t peer)
     return (peer < h->config.size) && (h->ranks[peer].watch != NULL) && !is_gone(h, peer);
 }
 
-/* ---- watching ------------------------------------------------------------------ */
+/* ---- watching ------------------------------------------------------------------------ */
 
 nexar_err nx_detector_watch(nx_detector *h, uint32_t peer, uint64_t now_ns)
 {
@@ -322,7 +323,7 @@ void nx_detector_release(nx_detector *h, uint32_t peer, uint64_t now_ns)
     }
 }
 
-/* ---- who hears whom ------------------------------------------------------------- */
+/* ---- who hears whom ------------------------------------------------------------------ */
 
 static bool is_recent(const nx_detector *h, uint64_t at_ns, uint64_t now_ns)
 {
@@ -344,7 +345,7 @@ static bool hears_others(const nx_detector *h, uint32_t but, uint64_t now_ns)
     return false;
 }
 
-/* Whether another than |but| hears this rank. */
+/* Whether a peer other than |but| hears this rank. */
 static bool heard_by_another(const nx_detector *h, uint32_t but, uint64_t now_ns)
 {
     for (uint32_t rank = 0; rank < h->config.size; rank++) {
@@ -412,7 +413,7 @@ void nx_detector_heard(nx_detector *h, uint32_t peer, uint64_t now_ns)
     }
 }
 
-/* ---- life and death ------------------------------------------------------------ */
+/* ---- life and death ------------------------------------------------------------------ */
 
 static void die(nx_detector *h, uint32_t peer, const char *why)
 {
@@ -421,7 +422,7 @@ static void die(nx_detector *h, uint32_t peer, const char *why)
     }
 }
 
-/* |by| holds this rank for dead (H5). */
+/* |by| has declared this rank failed (H5). */
 static void on_verdict(nx_detector *h, uint32_t by, uint8_t word, const char *why, uint64_t now_ns)
 {
     if (is_gone(h, by)) {
@@ -433,7 +434,7 @@ static void on_verdict(nx_detector *h, uint32_t by, uint8_t word, const char *wh
         return;
     }
     if ((word & NX_WORD_HEARS_OTHERS) == 0) {
-        die(h, by, "it hears nothing of what it is sent");
+        die(h, by, "it receives nothing that it is sent");
     } else if (h->ranks[by].accused_ns == 0) {
         h->ranks[by].accused_ns = now_ns;
         h->accused = true;
@@ -441,7 +442,7 @@ static void on_verdict(nx_detector *h, uint32_t by, uint8_t word, const char *wh
     }
 }
 
-/* Has nobody who hears this rank said what those said who do not? */
+/* Checks whether any peer that hears this rank has confirmed the verdict of those that do not. */
 static void judge_accusers(nx_detector *h, uint64_t now_ns)
 {
     bool more = false;
@@ -455,7 +456,7 @@ static void judge_accusers(nx_detector *h, uint64_t now_ns)
         if (now_ns - since < h->config.interval_ns / 2) {
             more = true;
         } else if (heard_by_another(h, by, now_ns)) {
-            die(h, by, "it does not hear this rank, which others hear");
+            die(h, by, "it does not hear this rank, which other ranks hear");
         } else {
             h->ops->outcast(h->ctx, by, h->verdict);
             return;
@@ -509,7 +510,7 @@ bool nx_detector_doubts(const nx_detector *h, uint32_t peer)
     return (peer < h->config.size) && (h->ranks[peer].accused_ns != 0);
 }
 
-/* ---- time ---------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------- */
 
 uint64_t nx_detector_due(const nx_detector *h)
 {
@@ -547,8 +548,8 @@ static void check_entry(nx_detector *h, entry *e, uint64_t now_ns)
     }
 }
 
-/* This rank was itself away for |gap_ns|: what came meanwhile it may have lost, so all are
- * asked again. */
+/* This rank was itself stopped for |gap_ns|: it may have lost what arrived meanwhile, so it pings
+ * all peers again. */
 static void resume(nx_detector *h, uint64_t gap_ns, uint64_t now_ns)
 {
     const bool pause = (gap_ns < h->config.timeout_ns); /* of which an interval counts */

@@ -1,49 +1,48 @@
 /*
- * failure_detector.h - who is alive: (state, event, now) -> actions; no sockets, no clock, no
- * threads.
+ * failure_detector.h - which ranks are alive: (state, event, now) -> actions; no sockets, no clock,
+ * no threads.
  *
- * A rank watches the first living ranks at distance 1, 2, 4 ... after it on the
- * circle, so that everybody is watched by a few who are far from each other (a host
- * that dies takes neighbours with it), and those for whom one of its operations
- * waits.  Whom it watches and has not heard for an interval it pings; who has not been
- * heard for the time-out is dead.  Everything that comes from a process shows that it lives, and a
- * process that is stopped says nothing; one that is busy answers, since the progress
- * thread does.  So the cost of a rank is that of log2 n peers, 16 in the largest world;
- * what one finds out the others are told by reliable_broadcast.h.
+ * A rank watches the first live ranks at distance 1, 2, 4 ... on the ring, so every rank is watched
+ * by a few distant ranks (a host that fails takes neighbours with it). It also watches the ranks
+ * that its operations wait for. It pings a watched rank that was silent for an interval, and
+ * declares it failed after the time-out. Any arrival from a process proves that it lives. A stopped
+ * process sends nothing; a busy one answers, since its progress thread does. So a rank monitors
+ * log2 n peers, 16 in the largest world. The others are notified by reliable_broadcast.h.
  *
- * A rank that was itself stopped must not take that for the silence of the others: after a gap
- * of the time-out or more between its own ticks everybody has the whole time-out again.  Of a
- * shorter one, of more than two intervals, only one interval counts; everybody is asked at its
- * end, and nobody is dead before an interval after that.  So a rank that is often held up for a
- * moment still finds out who is silent.
+ * A rank that was itself stopped must not take that for the silence of others. After a gap of at
+ * least the time-out between its own ticks, every peer gets the whole time-out again. Of a shorter
+ * gap, above two intervals, only one interval counts; every peer is pinged at its end, and none is
+ * declared failed before another interval. So a rank that is often delayed still detects silent
+ * peers.
  *
- * Death is for good.  A rank that is held for dead and speaks is to be told so
- * (`zombie`); what it says does not count.
+ * A verdict is permanent. A rank that was declared failed and sends is notified (`zombie`); its
+ * messages do not count.
  *
- * A path may be cut in one direction.  Who hears nothing takes the others for dead, and
- * they hear what it says.  So it is said, and judged, who hears whom:
+ * A network may be cut in one direction. A rank that receives nothing would declare the others
+ * failed, and they would receive that. So frames carry, and verdicts consider, which rank hears
+ * which:
  *
- *  H1. A rank *hears* those from whom something came in the last half of the time-out.
- *      Whoever is in contact is heard each interval; whoever is cut off has been silent for
- *      nearly all of the time-out when its death is told.  The half is far from both.  (If
- *      the interval is not, those in contact are asked more often before they are told.)
- *  H2. A PONG, and a PING that says so, show that the other one hears this rank; so whom it
- *      watches it pings each quarter of the time-out even if they talk.
- *  H3. News of deaths, and what rests upon them, go to those alone whom this rank hears
- *      (heard_gate.h).  A rank that hears nobody tells nobody; the ranks of a host that hears
- *      nothing tell each other.  So news come from one that hears whom it tells.
- *  H4. Only the one that it is about is told of its death in any case, with a VERDICT: by
- *      one that hears it, or does not; that hears others, or does not.
- *  H5. A rank believes a VERDICT of one that hears it; and of any, if nobody else hears it:
- *      then it is mute.  If others hear it, and the judge hears nobody, that one is deaf, and
- *      is dead.  If the judge hears some, its verdict is known to those: whoever of them hears
- *      the accused says the same.  If none has after half an interval, the judge is on the
- *      other side of a cut, and is dead; if nobody hears the accused any more by then, it is
- *      itself.  Until then the end of the judge's link is not taken for its death.
+ * H1. A rank *hears* the peers from which something arrived in the last half of the time-out.
+ *     A connected peer is heard each interval; a peer that is cut off has been silent for
+ *     nearly the whole time-out when its failure is announced. The half is far from both. (If
+ *     the interval is not, connected peers are pinged more often before the announcement.)
+ * H2. A PONG, and a PING with the flag, show that the sender hears this rank. So a rank pings the
+ *     peers it watches each quarter of the time-out even if they exchange messages.
+ * H3. Notifications of failures, and what depends on them, are sent only to peers that this rank
+ *     hears (heard_gate.h). A rank that hears no peer notifies none; the ranks of a host that hears
+ *     nothing notify each other. So a notification comes from a rank that hears its receiver.
+ * H4. Only the accused rank is always sent its VERDICT, whether or not the sender hears it or
+ *     others.
+ * H5. A rank accepts a VERDICT from a peer that hears it. It accepts any VERDICT if no other peer
+ *     hears it: then it is mute. If others hear it, and the judge hears no peer, the judge is
+ *     deaf, and has failed. If the judge hears some peers, they know its verdict, and one of them
+ *     that hears the accused repeats it. If none has after half an interval, the judge is on the
+ *     other side of a cut, and has failed; if no peer hears the accused any more by then, the
+ *     accused has failed. Until then the end of the judge's link does not count as its failure.
  *
- * Hence, where one rank is deaf or mute, it is the only one that is lost; where a host is,
- * its ranks are, as in a partition, which they cannot tell from this (consensus.h has quorums);
- * where one pair is cut in one direction, the one that is not heard, and not the other.
+ * Hence, if one rank is deaf or mute, only that rank is lost. If a host is, its ranks are lost, as
+ * in a partition, which they cannot distinguish from this (consensus.h has quorums). If one pair is
+ * cut in one direction, the rank that is not heard is lost.
  */
 #ifndef NX_FAILURE_DETECTOR_H
 #define NX_FAILURE_DETECTOR_H
@@ -62,32 +61,31 @@ enum {
     NX_DETECTOR_FRAME_MAX = 2 + 2 + NX_DETECTOR_VERDICT, /* PING and PONG: 2 */
 };
 
-/* What a frame says of what its sender hears: its second byte. */
+/* Which peers the sender of a frame hears: its second byte. */
 enum { NX_WORD_HEARS_YOU = 1, NX_WORD_HEARS_OTHERS = 2 /* of a VERDICT alone */ };
 
 typedef struct nx_detector_config {
     uint32_t size, self;
     const nx_membership *members;     /* who has failed or left; borrowed */
     uint64_t interval_ns, timeout_ns; /* 0 < interval <= timeout */
-    uint32_t ring;                    /* at how many distances to watch; 0: all, log2 of the size */
+    uint32_t ring;                    /* number of distances to watch; 0: all, log2 of the size */
 } nx_detector_config;
 
-/* Called from inside the events; none of them may call back.  |why| is a sentence
- * without a subject, "no heartbeat for 5.0 s", borrowed. */
+/* number of distances to watch; 0: all, log2 of the size */
 typedef struct nx_detector_ops {
     /* Sends a frame on the control lane, dialling if there is no link. */
     void (*send)(void *ctx, uint32_t to, const void *frame, size_t len);
     /* |peer| has failed, as this rank has found out itself: to be reported to |members|. */
     void (*dead)(void *ctx, uint32_t peer, const char *why);
-    /* |peer| is held for dead and does not know. */
+    /* |peer| was declared failed and does not know it. */
     void (*zombie)(void *ctx, uint32_t peer);
-    /* This rank itself is dead, as |by| has said. */
+    /* This rank was declared failed by |by|, and accepts that. */
     void (*outcast)(void *ctx, uint32_t by, const char *why);
 } nx_detector_ops;
 
 typedef struct nx_detector nx_detector;
 
-/* |ops| and |ctx| are borrowed while it lives.  NEXAR_EINVAL, NEXAR_ENOMEM. */
+/* |ops| and |ctx| are borrowed for its lifetime.  NEXAR_EINVAL, NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_detector_create(nx_detector **out, const nx_detector_config *config,
                                            const nx_detector_ops *ops, void *ctx, uint64_t now_ns);
 void nx_detector_destroy(nx_detector *h);
@@ -96,19 +94,19 @@ void nx_detector_destroy(nx_detector *h);
  * NEXAR_ENOMEM: nothing has changed. */
 NX_MUST_CHECK nexar_err nx_detector_grow(nx_detector *h, uint32_t size, uint64_t now_ns);
 
-/* An operation begins, or has ceased, to wait for |peer|: every watch has its
- * unwatch.  A dead peer may be watched; nothing comes of it.  NEXAR_ENOMEM. */
+/* An operation begins, or ceases, to wait for |peer|: every watch has its unwatch. Watching a
+ * failed peer has no effect.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_detector_watch(nx_detector *h, uint32_t peer, uint64_t now_ns);
 void nx_detector_unwatch(nx_detector *h, uint32_t peer);
 
-/* |peer| cannot answer yet: it is asked, and its silence does not count.  Released, it has two
- * intervals, if it has no more left of its time-out. */
+/* hold: |peer| cannot answer yet; it is pinged, but its silence does not count. After the release
+ * it has at least two intervals. */
 void nx_detector_hold(nx_detector *h, uint32_t peer);
 void nx_detector_release(nx_detector *h, uint32_t peer, uint64_t now_ns);
 
-/* Anything came from |peer|.  Cheap. */
+/* Something arrived from |peer|. Cheap. */
 void nx_detector_heard(nx_detector *h, uint32_t peer, uint64_t now_ns);
-/* A frame PING, PONG or VERDICT.  NEXAR_EPROTO. */
+/* This rank was declared failed by |by|, and accepts that. */
 NX_MUST_CHECK nexar_err nx_detector_frame(nx_detector *h, uint32_t peer, const void *frame,
                                           size_t len, uint64_t now_ns);
 /* The link to |peer|, which is watched, is lost, as |detail| says: it is pinged at once, and has
@@ -117,22 +115,22 @@ void nx_detector_suspect(nx_detector *h, uint32_t peer, const char *detail, uint
 /* Whether |peer| declares this rank failed, which this rank does not believe yet (H5): the end of
  * its link says nothing. */
 bool nx_detector_doubts(const nx_detector *h, uint32_t peer);
-/* Makes the frame that tells |peer| that it is dead; returns its length. */
+/* Encodes the VERDICT that notifies |peer| of its own failure; returns its length. */
 size_t nx_detector_verdict(const nx_detector *h, uint32_t peer, const char *why, uint64_t now_ns,
                            uint8_t frame[NX_DETECTOR_FRAME_MAX]);
-/* Sends |peer| the verdict that it is dead. */
+/* Sends |peer| the VERDICT that it has failed. */
 void nx_detector_tell(nx_detector *h, uint32_t peer, const char *why, uint64_t now_ns);
-/* Whether this rank hears |peer| (H1); if not, it can be asked for a PONG at once. */
+/* Whether this rank hears |peer| (H1); if not, it may ping it at once. */
 bool nx_detector_hears(const nx_detector *h, uint32_t peer, uint64_t now_ns);
 void nx_detector_ask(nx_detector *h, uint32_t peer, uint64_t now_ns);
 /* More have left or failed, as |members| knows: the ring closes over them. */
 void nx_detector_close_ring(nx_detector *h, uint64_t now_ns);
 
-/* When nx_detector_tick is wanted; UINT64_MAX: not before another event. */
+/* When nx_detector_tick is due; UINT64_MAX: not before another event. */
 uint64_t nx_detector_due(const nx_detector *h);
 void nx_detector_tick(nx_detector *h, uint64_t now_ns);
 
-/* Whether |peer| is watched at present, as neighbour or for an operation. */
+/* Whether |peer| is watched, as neighbour or for an operation. */
 bool nx_detector_watches(const nx_detector *h, uint32_t peer);
 
 #endif /* NX_FAILURE_DETECTOR_H */

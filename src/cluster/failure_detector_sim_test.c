@@ -1,7 +1,7 @@
 /*
  * failure_detector_sim_test.c - membership, heartbeats and broadcasts together in virtual time, as
- * core joins them: what one rank finds out all come to know, in time, and nobody who lives and
- * was not stopped or cut off is taken for dead.
+ * core joins them: what one rank finds out all come to know, in time, and nobody who lives and was
+ * not stopped or cut off is declared failed.
  *
  * NXT_LONG makes it 6000 seeds of each cut instead of 400.
  */
@@ -33,7 +33,7 @@ typedef struct world world;
 typedef struct node {
     world *world;
     uint32_t self;
-    bool alive, told_off; /* told_off: learned that it is held for dead */
+    bool alive, told_off; /* told_off: was notified of its own failure */
     uint64_t resumes;     /* stopped until then */
     nx_membership *members;
     nx_detector *detector;
@@ -224,7 +224,7 @@ static void on_due(void *ctx)
     (void)ctx; /* they are notified when the event is over */
 }
 
-/* One that is held for dead closes all its links. */
+/* A rank that was declared failed closes all its links. */
 static void on_expelled(void *ctx)
 {
     node *n = ctx;
@@ -431,7 +431,7 @@ static void test_who_was_stopped_accuses_nobody_and_learns_what_became_of_it(voi
     stop_one(60 * TIMEOUT, false);
 }
 
-/* ---- cuts --------------------------------------------------------------------------- */
+/* ---- cuts ---------------------------------------------------------------------------- */
 
 static uint64_t cut_seeds(void)
 {
@@ -476,7 +476,7 @@ static void end_cut(world *w)
     free(w);
 }
 
-/* Whether |n| lives, and holds exactly those of |lost| for dead. */
+/* Whether |n| is alive and has declared exactly the ranks in |lost| failed. */
 static bool has_it_right(const node *n, uint32_t lost)
 {
     bool right = !n->told_off;
@@ -538,8 +538,7 @@ static void test_who_is_deaf_or_mute_is_lost_and_nobody_else(void **state)
     }
 }
 
-/* One does not hear one other, both are well with the rest: the one that is first not heard,
- * or does not answer. */
+/* One rank does not hear another; both hear the rest. The unheard rank, or does not answer. */
 static void test_a_cut_of_one_pair_one_way_loses_one_of_them(void **state)
 {
     (void)state;
@@ -585,7 +584,7 @@ static void test_a_cut_of_one_pair_both_ways_loses_nobody_else(void **state)
     }
 }
 
-/* A world of two cannot tell who is deaf: one of them goes on. */
+/* In a world of two the deaf rank is unknown: one of them continues. */
 static void test_of_two_one_is_left(void **state)
 {
     (void)state;

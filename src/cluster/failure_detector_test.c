@@ -173,7 +173,7 @@ static void test_the_neighbours_on_the_circle_are_pinged(void **state)
     expect(&s, "pong 3");
     pass(&s, INTERVAL);
     expect(&s, "ping 7; ping 0");
-    nx_detector_heard(s.detector, 0, s.now + 400 * MS); /* whoever talks is not asked */
+    nx_detector_heard(s.detector, 0, s.now + 400 * MS); /* a peer that sends is not pinged */
     pass(&s, INTERVAL);
     expect(&s, "ping 7");
     nx_detector_heard(s.detector, 0, s.now + 400 * MS); /* but whether it hears us: now and then */
@@ -429,7 +429,7 @@ static void test_those_who_come_are_watched_too(void **state)
     end(&s);
 }
 
-/* ---- who hears whom (H1 to H5 of failure_detector.h) --------------------------------------- */
+/* ---- who hears whom (H1 to H5 of failure_detector.h) --------------------------------- */
 
 static void test_who_was_heard_in_half_the_timeout_is_heard(void **state)
 {

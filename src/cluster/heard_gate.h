@@ -1,10 +1,11 @@
 /*
- * heard_gate.h - frames that wait until their receiver has been heard from: (state, event) ->
+ * heard_gate.h - frames that wait until their receiver was heard recently: (state, event) ->
  * actions; no sockets, no clock, no threads.
  *
- * A rank that hears nothing takes the others for dead.  What it says of that arrives, and
- * must not: see failure_detector.h, H3.  So a frame for one that is not heard is kept, and that one
- * is asked for an answer; it goes when the answer has come, and is dropped when none ever does.
+ * A rank that receives nothing concludes that others have failed. Its notifications would arrive,
+ * and must not: see failure_detector.h, H3. So a frame for a peer that was not heard recently is
+ * kept, and the peer is pinged. The frame is sent when the answer has arrived, and is dropped if
+ * none ever does.
  *
  * Frames to one peer keep their order.
  */
@@ -21,8 +22,8 @@
 typedef struct nx_heard_gate_ops {
     void (*send)(void *ctx, uint32_t to, const void *frame, size_t len);
     bool (*hears)(void *ctx, uint32_t peer);
-    /* From now on frames wait until |peer| is heard, or do not any more: for each begin
-     * there is an end. */
+    /* begin: frames wait from now on until |peer| is heard. end: they no longer do. Each begin has
+     * an end. */
     void (*begin)(void *ctx, uint32_t peer);
     void (*end)(void *ctx, uint32_t peer);
 } nx_heard_gate_ops;
@@ -35,14 +36,14 @@ typedef struct nx_heard_gate {
 
 /* |ops| and |ctx| are borrowed while it lives. */
 void nx_heard_gate_init(nx_heard_gate *g, const nx_heard_gate_ops *ops, void *ctx);
-/* Drops what waits; `end` is not called. */
+/* Drops waiting frames; does not call `end`. */
 void nx_heard_gate_fini(nx_heard_gate *g);
 
-/* Now, or when |to| is heard.  Without memory: now. */
+/* Sends now, or when |to| is heard. Without memory: now. */
 void nx_heard_gate_send(nx_heard_gate *g, uint32_t to, const void *frame, size_t len);
-/* |peer| was heard: what waits for it goes.  Cheap. */
+/* |peer| was heard: sends its waiting frames. Cheap. */
 void nx_heard_gate_heard(nx_heard_gate *g, uint32_t peer);
-/* |peer| is dead or has left. */
+/* |peer| has failed or left. */
 void nx_heard_gate_drop(nx_heard_gate *g, uint32_t peer);
 
 #endif /* NX_HEARD_GATE_H */

@@ -1,4 +1,4 @@
-/* join_queue.c - those who wait at the seed, as members know them. */
+/* join_queue.c - the joiners that wait at the seed, as members know them. */
 #include "join_queue.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ static nexar_err grow(nx_join_queue *waiting)
     nx_member *list = nx_calloc(room, sizeof(*list));
 
     if (list == NULL) {
-        return nx_fail_nomem("those who wait");
+        return nx_fail_nomem("the waiting joiners");
     }
     if (waiting->n > 0) {
         memcpy(list, waiting->list, waiting->n * sizeof(*list));
@@ -138,7 +138,7 @@ nexar_err nx_join_queue_decode(nx_reader *r, nx_member **joined, uint32_t *n)
     }
     list = nx_calloc(count, sizeof(*list));
     if (list == NULL) {
-        return nx_fail_nomem("those who join");
+        return nx_fail_nomem("the joiners");
     }
     for (uint32_t i = 0; i < count; i++) {
         nx_member_decode(r, &list[i]);

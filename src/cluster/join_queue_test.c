@@ -1,4 +1,4 @@
-/* join_queue_test.c - those who wait: kept in order, told and read. */
+/* join_queue_test.c - the waiting joiners: kept in order, encoded and decoded. */
 #include "join_queue.h"
 
 #include <stdio.h>

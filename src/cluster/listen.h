@@ -1,6 +1,6 @@
 /*
- * listen.h - the settings listen, port_range, interfaces and advertise, as an
- * endpoint takes them, and what others are told of it.
+ * listen.h - the settings listen, port_range, interfaces and advertise, as an endpoint takes them,
+ * and the member record of this process.
  */
 #ifndef NX_LISTEN_H
 #define NX_LISTEN_H
@@ -15,8 +15,8 @@ NX_MUST_CHECK nexar_err nx_listen_parse(const char *listen, uint16_t port_first,
                                         nx_quic_config *config);
 
 /*
- * The addresses by which an endpoint, opened with |config| at |port|, is reached:
- * as nx_addresses_find, but only what it listens on.
+ * The addresses of an endpoint, opened with |config| at |port|: as nx_addresses_find, but only
+ * those it listens on.
  *
  * NEXAR_EINVAL
  *     As there, or none is left.
@@ -25,10 +25,10 @@ NX_MUST_CHECK nexar_err nx_listen_addresses(const nx_quic_config *config, uint16
                                             const char *interfaces, const char *advertise,
                                             struct sockaddr_storage *out, size_t room, size_t *n);
 
-/* What others should know of this process: boot id, host, process; the rest is left
- * alone.  The network namespace is mixed into the boot id, since processes of one kernel
- * that share none can reach one another neither by Unix sockets nor by the loopback; and
- * |host_id| (NULL: ""), by which a user tells hosts of one kernel apart. */
+/* Fills in boot id, host and process; the rest is unchanged. The network namespace is mixed into
+ * the boot id, since processes of one kernel without a common one can reach each other neither by
+ * Unix sockets nor by loopback; so is |host_id| (NULL: ""), by which a user separates hosts of one
+ * kernel. */
 void nx_member_self(nx_member *m, const char *host_id);
 
 #endif /* NX_LISTEN_H */

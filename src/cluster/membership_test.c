@@ -200,7 +200,7 @@ static void test_a_rank_that_was_declared_failed_hears_of_that_alone(void **stat
 
     (void)state;
     begin(&s);
-    report(&s, 1, NX_LIFE_FAILED, false, true); /* those who accuse it close their links */
+    report(&s, 1, NX_LIFE_FAILED, false, true); /* the accusing ranks close their links */
     report(&s, SELF, NX_LIFE_LEFT, false, false);
     report(&s, SELF, NX_LIFE_FAILED, false, true);
     report(&s, SELF, NX_LIFE_FAILED, false, false);

@@ -1,8 +1,8 @@
 /*
  * rankset.h - a set of the ranks 0 .. n - 1 of a group, as bits.
  *
- * Its memory is taken when it is made, or grows: nothing else here fails.  On
- * the wire an almost empty set is a few bytes, and no set is larger than its bits.
+ * Only creation and growth allocate, so nothing else fails. On the wire an almost empty set takes a
+ * few bytes, and no set is larger than its bits.
  */
 #ifndef NX_RANKSET_H
 #define NX_RANKSET_H
@@ -27,7 +27,7 @@ void nx_rankset_fini(nx_rankset *s); /* also of a zeroed one */
 NX_MUST_CHECK nexar_err nx_rankset_grow(nx_rankset *s, uint32_t n);
 
 void nx_rankset_clear(nx_rankset *s);
-/* Whether |rank| is in; false for ranks at |n| and beyond. */
+/* Whether |rank| is a member; false for ranks at |n| and beyond. */
 bool nx_rankset_has(const nx_rankset *s, uint32_t rank);
 /* Adds |rank| < n; whether it was not in before. */
 bool nx_rankset_add(nx_rankset *s, uint32_t rank);
@@ -40,17 +40,16 @@ void nx_rankset_copy(nx_rankset *to, const nx_rankset *from);
 bool nx_rankset_unite(nx_rankset *to, const nx_rankset *from);
 bool nx_rankset_equal(const nx_rankset *a, const nx_rankset *b);
 
-/* The first rank at |from| or after it that is in, or that is not; n if there is
- * none. */
+/* The first rank >= |from| that is a member, or that is none; n if there is none. */
 uint32_t nx_rankset_next(const nx_rankset *s, uint32_t from);
 uint32_t nx_rankset_next_out(const nx_rankset *s, uint32_t from);
-/* How many ranks below |rank| are not in, and the |index|-th of those that are
- * not; n if there are not so many. */
+/* The number of ranks below |rank| that are no members, and the |index|-th of these; n if there is
+ * none. */
 uint32_t nx_rankset_index_out(const nx_rankset *s, uint32_t rank);
 uint32_t nx_rankset_nth_out(const nx_rankset *s, uint32_t index);
 
-/* On the circle of all ranks: the first at distance |far| or more after |self| that is
- * not in; |self| if there is none before it comes round. */
+/* On the ring of all ranks: the first non-member at distance >= |far| after |self|; |self| if there
+ * is none on one turn. */
 uint32_t nx_rankset_after_out(const nx_rankset *s, uint32_t self, uint32_t far);
 
 /* What an encoded set takes at most. */
@@ -59,8 +58,7 @@ static inline size_t nx_rankset_encoded_max(uint32_t n)
     return 1 + ((size_t)n + 7) / 8;
 }
 void nx_rankset_encode(nx_writer *w, const nx_rankset *s);
-/* Fails |r| for ranks outside |s|, ranks twice or out of order; |s| is empty
- * then. */
+/* Fails |r| for ranks outside |s|, duplicates or wrong order; |s| is empty then. */
 void nx_rankset_decode(nx_reader *r, nx_rankset *s);
 
 #endif /* NX_RANKSET_H */

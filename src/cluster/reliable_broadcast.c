@@ -19,8 +19,8 @@ typedef struct item {
     uint8_t data[];
 } item;
 
-/* Invariant: targets[j] is the first living rank at distance 2^j or more, self if
- * there is none; each of them has been told every item. */
+/* Invariant: targets[j] is the first live rank at distance 2^j or more, self if there is none; each
+ * target was sent every item. */
 struct nx_rbcast {
     uint64_t group;
     uint32_t size, self;
@@ -102,8 +102,7 @@ static void tell(nx_rbcast *f, const item *it, uint32_t to)
     f->ops->send(f->ctx, to, frame, nx_rbcast_encode(f->group, it->key, it->data, it->len, frame));
 }
 
-/* Whether the |j|-th target is one that is to be told: not self, not one that an
- * earlier one stands for. */
+/* Whether the |j|-th target needs a frame: it is not self, and not equal to an earlier target. */
 static bool is_target(const nx_rbcast *f, uint32_t j)
 {
     for (uint32_t i = 0; i < j; i++) {
@@ -120,7 +119,7 @@ static item *keep(nx_rbcast *f, uint64_t key, const void *data, size_t len)
     item *it = nx_zalloc(sizeof(*it) + len);
 
     if (it == NULL) {
-        (void)nx_fail_nomem("news for all ranks");
+        (void)nx_fail_nomem("an item for all ranks");
         return NULL;
     }
     it->key = key;
@@ -149,7 +148,8 @@ nexar_err nx_rbcast_start(nx_rbcast *f, uint64_t key, const void *data, size_t l
     const item *it;
 
     if (len > NX_RBCAST_DATA_MAX) {
-        return nx_fail(NEXAR_EINVAL, "news of %zu bytes; at most %d fit", len, NX_RBCAST_DATA_MAX);
+        return nx_fail(NEXAR_EINVAL, "an item of %zu bytes; at most %d fit", len,
+                       NX_RBCAST_DATA_MAX);
     }
     if (nx_rbcast_knows(f, key)) {
         return NEXAR_OK;
@@ -169,7 +169,7 @@ nexar_err nx_rbcast_frame_group(const void *frame, size_t len, uint64_t *group)
     const uint64_t g = nx_read_varint(&r);
 
     if (r.failed || (type != NX_CONTROL_RBCAST)) {
-        return nx_fail(NEXAR_EPROTO, "a malformed frame of news");
+        return nx_fail(NEXAR_EPROTO, "a malformed RBCAST frame");
     }
     *group = g;
     return NEXAR_OK;
@@ -194,9 +194,9 @@ nexar_err nx_rbcast_frame(nx_rbcast *f, uint32_t from, const void *frame, size_t
     nx_read_sentence(&r, why, sizeof(why));
     if (!nx_reader_done(&r) || (type != NX_CONTROL_RBCAST) || (group != f->group) ||
         !is_known_key(key)) {
-        return nx_fail(NEXAR_EPROTO, "a malformed frame of news");
+        return nx_fail(NEXAR_EPROTO, "a malformed RBCAST frame");
     }
-    /* What the dead say does not count: they may take others for dead. */
+    /* Frames of failed ranks do not count: they may have declared others failed. */
     if ((f->ops->life(f->ctx, from) == NX_LIFE_FAILED) || nx_rbcast_knows(f, key)) {
         return NEXAR_OK;
     }
@@ -209,7 +209,7 @@ nexar_err nx_rbcast_frame(nx_rbcast *f, uint32_t from, const void *frame, size_t
     return NEXAR_OK;
 }
 
-/* The |j|-th target is another one: it is told all, unless it stands elsewhere too. */
+/* The |j|-th target has changed: sends it all items, unless it equals another target. */
 static void retarget(nx_rbcast *f, uint32_t j)
 {
     const item *it;

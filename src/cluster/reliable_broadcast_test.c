@@ -1,4 +1,4 @@
-/* reliable_broadcast_test.c - news reach all who live, whoever dies on the way. */
+/* reliable_broadcast_test.c - items reach all live ranks, whichever ranks fail meanwhile. */
 #include "cluster/reliable_broadcast.h"
 
 #include <stdlib.h>

@@ -154,8 +154,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Whether no id is there twice and none is 0.  By sorting: a map could be made slow
- * by whoever chooses the ids. */
+/* Whether no id is there twice and none is 0.  By sorting: a map could be made slow by a peer that
+ * chooses the ids. */
 static nexar_err check_ids(const nx_view *view, bool *good)
 {
     uint64_t *ids = nx_calloc(view->size, sizeof(*ids));
@@ -240,7 +240,7 @@ nexar_err nx_view_decode(nx_reader *r, nx_view **out)
     return NEXAR_OK;
 }
 
-/* ---- the next one ---------------------------------------------------------------- */
+/* ---- the next one -------------------------------------------------------------------- */
 
 static void put(nx_view *view, uint32_t rank, const nx_member *m, uint32_t slot)
 {

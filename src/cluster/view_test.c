@@ -283,9 +283,9 @@ static void test_a_slot_finds_its_member_and_no_other(void **state)
     nx_view_destroy(view);
 }
 
-/* ---- the next view ------------------------------------------------------------------ */
+/* ---- the next view ------------------------------------------------------------------- */
 
-/* Those whose bits are set in |bits|. */
+/* The ranks whose bits are set in |bits|. */
 static nx_rankset ranks(uint32_t n, unsigned bits)
 {
     nx_rankset set;

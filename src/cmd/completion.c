@@ -13,7 +13,7 @@ typedef struct shell {
     void (*end)(void);
 } shell;
 
-/* ---- what an option takes ------------------------------------------------------------------- */
+/* ---- what an option takes ------------------------------------------------------------ */
 
 static bool takes_file(const nx_option *o)
 {
@@ -46,8 +46,7 @@ static void print_words(const char *value)
     }
 }
 
-/* ---- bash -------------------------------------------------------------------------------------
- */
+/* ---- bash ---------------------------------------------------------------------------- */
 
 static void bash_begin(void)
 {
@@ -154,8 +153,7 @@ static void bash_end(void)
                  "complete -F _nexar nexar\n");
 }
 
-/* ---- zsh --------------------------------------------------------------------------------------
- */
+/* ---- zsh ----------------------------------------------------------------------------- */
 
 static void zsh_text(const char *text)
 {
@@ -240,8 +238,7 @@ static void zsh_end(void)
         "if [ \"$funcstack[1]\" = _nexar ]; then _nexar \"$@\"; else compdef _nexar nexar; fi\n");
 }
 
-/* ---- fish --------------------------------------------------------------------------------------
- */
+/* ---- fish ---------------------------------------------------------------------------- */
 
 static void fish_begin(void)
 {
@@ -289,8 +286,7 @@ static void fish_end(void)
     (void)printf("'\n");
 }
 
-/* ---- the command -------------------------------------------------------------------------------
- */
+/* ---- the command --------------------------------------------------------------------- */
 
 static const shell shells[] = {
     {"bash", bash_begin, bash_command, bash_end},

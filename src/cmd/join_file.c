@@ -15,7 +15,7 @@
 
 enum { TEXT_ROOM = 256 }; /* of a path, so that two of them fit a sentence */
 
-/* ---- a descriptor ---------------------------------------------------------------------- */
+/* ---- a descriptor -------------------------------------------------------------------- */
 
 static bool parse_number(const char *text, int *fd)
 {
@@ -72,7 +72,7 @@ static nexar_err put(int fd, const char *path, const char *line, size_t len)
                : NEXAR_OK;
 }
 
-/* ---- a file ---------------------------------------------------------------------------- */
+/* ---- a file -------------------------------------------------------------------------- */
 
 static nexar_err put_file(const char *path, const char *line, size_t len)
 {

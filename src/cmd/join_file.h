@@ -1,4 +1,4 @@
-/* join_file.h - the join string in a file, for those who are to join. */
+/* join_file.h - the join string in a file, for joiners. */
 #ifndef NX_JOIN_FILE_H
 #define NX_JOIN_FILE_H
 

@@ -23,7 +23,7 @@ typedef struct request {
 
 static const char example[] = "such as: nexar run -n 4 ./hello";
 
-/* ---- checks: each prints one line and returns NX_EXIT_USAGE, or returns NX_EXIT_OK ------- */
+/* ---- checks: each prints one line and returns NX_EXIT_USAGE, or returns NX_EXIT_OK --- */
 
 /* Options behind the program are its own: the most likely mistake where -n is missing. */
 static int refuse_no_ranks(char **program)

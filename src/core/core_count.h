@@ -6,9 +6,9 @@
 
 #include "core/world/world.h"
 
-/* Whether each rank of this host can have a core of its own, by the cores that each may use now.  A
- * rank that this process cannot see (another pid namespace) counts as this one.  False also for
- * want of memory. */
+/* Whether each rank of this host can have its own core, given the cores that each may use now. A
+ * rank that is invisible to this process (another pid namespace) counts like this one. False also
+ * without memory. */
 bool nx_core_count_for_all(const nx_world *world);
 
 /* Migrates the calling thread if another core has fewer ranks; whether it has.  |of| is an

@@ -136,7 +136,7 @@ static void test_collectives_that_all_have_begun_end_well(void **state)
     }
 }
 
-/* Rank 0 finalizes while its message is on its way; rank 1 is not there yet. */
+/* Rank 0 finalizes while its message is in flight; rank 1 has not called yet. */
 static nexar_err late_receiver(nexar_comm *w)
 {
     static char in[LONG];
@@ -146,7 +146,7 @@ static nexar_err late_receiver(nexar_comm *w)
     if (nexar_rank(w) == 0) {
         return nexar_isend(w, out, LONG, 1, 7, &req);
     }
-    /* It has parted before this, or will: in either case this ends. */
+    /* It has detached before this, or will: in either case this ends. */
     (void)nexar_send(w, out, LONG, 0, 8);
     (void)nexar_barrier(w);
     return nexar_recv(w, in, LONG, 0, 7, &status);
@@ -239,7 +239,7 @@ static void send_and_free(nexar_comm *w, nexar_comm *c)
     }
     NXT_OK(c, nexar_isend(c, out, LONG, 1, KEPT, &req));
     nexar_comm_free(c);
-    NXT_OK(w, nexar_wait(&req, NULL)); /* it goes on: what is on its way ends first */
+    NXT_OK(w, nexar_wait(&req, NULL)); /* it continues: messages in flight end first */
 }
 
 static void take_what_was_sent(nexar_comm *c)

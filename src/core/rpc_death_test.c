@@ -1,6 +1,6 @@
 /*
- * rpc_death_test.c - remote calls between processes, one of which is killed: who calls it
- * learns of it, who serves it goes on, and the others call each other as before.
+ * rpc_death_test.c - remote calls between processes, one of which is killed: who calls it learns of
+ * it, its server continues, and the others call each other as before.
  */
 #include <pthread.h>
 #include <signal.h>

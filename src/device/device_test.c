@@ -80,7 +80,7 @@ static void assert_on_device(rig *r, const void *dev, const void *expected, size
     free(host);
 }
 
-/* ---- tables --------------------------------------------------------------------- */
+/* ---- tables -------------------------------------------------------------------------- */
 
 static void test_required_functions_are_asked_for_by_name(void **state)
 {
@@ -134,7 +134,7 @@ static void test_cpu_device_copies(void **state)
     assert_string_equal(to, "abc");
 }
 
-/* ---- primitives ------------------------------------------------------------------- */
+/* ---- primitives ---------------------------------------------------------------------- */
 
 static void check_copies(rig *r)
 {
@@ -261,7 +261,7 @@ static void test_work_of_the_stream_comes_before(void **state)
     rig_close(&r);
 }
 
-/* ---- failures ---------------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------------------ */
 
 typedef nexar_err (*primitive)(rig *r, unsigned char *dev, unsigned char *host);
 
@@ -372,7 +372,7 @@ static void test_out_of_memory_is_reported(void **state)
     }
 }
 
-/* ---- staging ------------------------------------------------------------------------ */
+/* ---- staging ------------------------------------------------------------------------- */
 
 static void test_staging_is_bounded_and_reused(void **state)
 {

@@ -22,7 +22,7 @@ static void finish_if_over(nx_inflow *in)
     }
 }
 
-/* On a thread of the worker, or of whoever could not hand it over. */
+/* On a thread of the worker, or of the caller that could not hand it over. */
 static void chunk_work(nx_job *job)
 {
     nx_chunk *chunk = nx_list_entry(job, nx_chunk, job);
@@ -66,8 +66,7 @@ static void flush(nx_chunk *chunk)
     }
 }
 
-/* A chunk for bytes at |off|: the one that ends there, or a new one; NULL: none is
- * free. */
+/* A chunk for bytes at |off|: the chunk that ends there, or a new one; NULL: none is free. */
 static nx_chunk *chunk_for(nx_inflow *in, uint64_t off)
 {
     unsigned slot = 0;

@@ -12,7 +12,7 @@
 #include "device_inner.h"
 #include "reduce/reduce.h"
 
-/* ---- calls of the adapter ------------------------------------------------------ */
+/* ---- calls of the adapter ------------------------------------------------------------ */
 
 static nexar_err to_host(nx_devmem m, void *host, const void *dev, size_t bytes)
 {
@@ -56,11 +56,11 @@ static nexar_err settle(nx_devmem m, nexar_err err)
     if (err == NEXAR_OK) {
         return nx_device_synchronize(m);
     }
-    (void)wait_for(m); /* the first error is the one that counts */
+    (void)wait_for(m); /* the first error counts */
     return err;
 }
 
-/* ---- copies -------------------------------------------------------------------- */
+/* ---- copies -------------------------------------------------------------------------- */
 
 nexar_err nx_device_read(nx_devmem m, void *host, const void *dev, size_t bytes)
 {
@@ -142,7 +142,7 @@ nexar_err nx_device_scatter(nx_devmem m, const nexar_iov *regions, size_t n, con
     return settle(m, (err == NEXAR_OK) ? NEXAR_OK : nx_device_failed(m.device, "scatter", err));
 }
 
-/* ---- through a chunk -------------------------------------------------------------- */
+/* ---- through a chunk ----------------------------------------------------------------- */
 
 /* One stretch of device memory that is computed on in host memory. */
 typedef struct bounce {
@@ -242,7 +242,7 @@ nexar_err nx_device_divide(nx_devmem m, void *dev, size_t count, nexar_dtype dty
     return bounce_run(m, &b);
 }
 
-/* ---- reduction ---------------------------------------------------------------------- */
+/* ---- reduction ----------------------------------------------------------------------- */
 
 static void compute_reduce(const bounce *b, char *chunk, size_t off, size_t bytes)
 {

@@ -1,12 +1,11 @@
 /*
- * outflow.h - a message on its way out of device memory.
+ * outflow.h - an outgoing message from device memory.
  *
- * It is read chunk by chunk by a thread of the worker: while the network has one chunk the
- * next one is read into another.  Two at most, pinned ones as long as there are any, then
- * ordinary memory of that length: to wait for a chunk would be to wait for a peer, which may
- * wait for us.
+ * A thread of the worker reads it chunk by chunk: while the network sends one chunk, the next is
+ * read into another. At most two; pinned chunks as long as there are any, then ordinary memory.
+ * Waiting for a chunk would mean waiting for a peer, which may wait for this rank.
  *
- * Everything but |stage| is called with the loop's lock held.
+ * Every function but |stage| is called with the loop's lock held.
  */
 #ifndef NX_OUTFLOW_H
 #define NX_OUTFLOW_H
@@ -17,7 +16,7 @@
 
 typedef struct nx_outflow nx_outflow;
 
-/* A piece of host memory, and what is in it. */
+/* A buffer in host memory, and its content. */
 typedef struct nx_outflow_slot {
     nx_outflow *out;
     nx_chunk *chunk; /* or */
@@ -30,45 +29,45 @@ typedef struct nx_outflow_slot {
     char why[NX_DEVICE_WHY];
 } nx_outflow_slot;
 
-/* The caller's memory, zeroed, then set up; held until on_idle. */
+/* The caller's memory, zeroed, then set up; borrowed until on_idle. */
 struct nx_outflow {
     nx_device *device;
     nx_worker *worker;
     uint64_t total; /* bytes, > 0 */
-    /* Brings bytes [off, off + len) of the message to |host|, as the primitives of device.h
-     * do; on any thread. */
+    /* Copies bytes [off, off + len) of the message to |host|, by the primitives of device.h; on any
+     * thread. */
     nexar_err (*stage)(nx_outflow *out, uint64_t off, void *host, size_t len);
-    /* The first bytes are there, or those that nx_outflow_next has asked for, |len| of them;
-     * perhaps from inside that call.  Or: |err| and |why| say why not. */
+    /* The first |len| bytes, or those requested by nx_outflow_next, are available; perhaps from
+     * inside that call. Or |err| and |why| are set. */
     void (*on_ready)(nx_outflow *out, const void *host, size_t len);
-    /* After nx_outflow_end: no thread uses it any more; perhaps from inside of it. */
+    /* After nx_outflow_end, when no thread uses it any more; perhaps from inside that call. */
     void (*on_idle)(nx_outflow *out);
 
     /* The first error; valid in on_ready. */
     nexar_err err;
     char why[NX_DEVICE_WHY];
 
-    /* outflow's own. */
+    /* Private. */
     nx_outflow_slot slots[2];
-    unsigned turn; /* the slot that is given, or waited for */
-    uint64_t read; /* up to there it was or is being read */
+    unsigned turn; /* the slot in use, or waited for */
+    uint64_t read; /* end of what was or is being read */
     bool wanted;   /* on_ready is due */
-    unsigned jobs; /* that threads have */
+    unsigned jobs; /* running on threads */
     bool ended;
 };
 
 /*
- * Begins with the first bytes.
+ * Starts reading the first bytes.
  *
  * NEXAR_ENOMEM, NEXAR_EDEVICE
- *     Nothing was begun.
+ *     Nothing was started.
  */
 NX_MUST_CHECK nexar_err nx_outflow_start(nx_outflow *out);
 
-/* What on_ready gave last may be overwritten, and the next is wanted.  Not after the last. */
+/* The data of the last on_ready may be overwritten; requests the next. Not after the last. */
 void nx_outflow_next(nx_outflow *out);
 
-/* Nothing more is wanted; what was given is not used any more.  Its memory goes. */
+/* Nothing more is needed, and the data passed is no longer used. Frees its memory. */
 void nx_outflow_end(nx_outflow *out);
 
 #endif /* NX_OUTFLOW_H */

@@ -1,15 +1,14 @@
 /*
- * staging.h - host memory through which device memory travels.
+ * staging.h - host memory for transfers to and from device memory.
  *
- * Chunks of NX_CHUNK bytes, pinned where the adapter offers that (alloc_host and
- * free_host) and has some left, allocated on first use and kept.  There are three kinds, so that
- * none waits for another: a chunk that holds what is being sent is free when the network is done
- * with it; one that holds what has been received, when a thread has brought it to the device; one
- * to compute in, when that is done.  The last two never wait for a peer, so whoever waits for them
- * gets them.
+ * Chunks of NX_CHUNK bytes, pinned if the adapter offers that (alloc_host and free_host) and has
+ * some left, allocated on first use and kept. There are three kinds, so that none waits for
+ * another. A send chunk is free when the network has released it; a receive chunk when a thread has
+ * copied it to the device; a bounce chunk when its computation is done. The last two never wait for
+ * a peer, so a thread that waits for one gets it.
  *
- * In all at most NX_CHUNKS_SEND + NX_CHUNKS_RECV + NX_CHUNKS_BOUNCE chunks, 9 MiB, for
- * each device that communicators were given.
+ * At most NX_CHUNKS_SEND + NX_CHUNKS_RECV + NX_CHUNKS_BOUNCE chunks, 9 MiB, per device of a
+ * communicator.
  */
 #ifndef NX_STAGING_H
 #define NX_STAGING_H
@@ -20,13 +19,13 @@
 
 enum {
     NX_CHUNK = 512 << 10,  /* bytes: two segments by default */
-    NX_CHUNKS_SEND = 8,    /* 4 MiB on the way: what keeps 10 Gbit busy over 3 ms */
-    NX_CHUNKS_RECV = 8,    /* two are written, the others filled by messages beside each other */
-    NX_CHUNKS_BOUNCE = 2,  /* one for each thread that works on devices */
-    NX_DEVICE_THREADS = 2, /* of a world, for all devices: one reads, one writes */
+    NX_CHUNKS_SEND = 8,    /* 4 MiB in flight: keeps 10 Gbit/s busy over 3 ms */
+    NX_CHUNKS_RECV = 8,    /* two are written, the others filled by concurrent messages */
+    NX_CHUNKS_BOUNCE = 2,  /* one per thread that works on devices */
+    NX_DEVICE_THREADS = 2, /* per world, for all devices: one reads, one writes */
 };
 
-enum { NX_DEVICE_WHY = 160 }; /* bytes of a sentence that goes from thread to thread */
+enum { NX_DEVICE_WHY = 160 }; /* size of a message passed between threads */
 
 typedef enum nx_stage { NX_STAGE_SEND, NX_STAGE_RECV, NX_STAGE_BOUNCE, NX_STAGES } nx_stage;
 
@@ -34,9 +33,9 @@ typedef struct nx_chunk {
     nx_list link;
     char *ptr; /* NX_CHUNK bytes, aligned for every element */
     nx_stage stage;
-    bool theirs; /* |ptr| is the adapter's: from alloc_host */
+    bool theirs; /* |ptr| was allocated by the adapter's alloc_host */
 
-    /* The holder's. */
+    /* For the holder. */
     nx_job job;
     void *owner;
     uint64_t off;
@@ -51,7 +50,7 @@ typedef struct nx_chunk {
  * NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_staging_try(nx_device *d, nx_stage stage, nx_chunk **out);
-/* The same, but waits until there is one.  Not for NX_STAGE_SEND. */
+/* The same, but waits for one. Not for NX_STAGE_SEND. */
 NX_MUST_CHECK nexar_err nx_staging_take(nx_device *d, nx_stage stage, nx_chunk **out);
 void nx_staging_give(nx_device *d, nx_chunk *chunk);
 

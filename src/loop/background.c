@@ -1,18 +1,17 @@
 /*
  * background.c - the thread that drives when no application thread does.
  *
- * While application threads come and go it rests and looks up every millisecond,
- * without the lock: has one driven or kicked since?  If not, it takes the driver's
- * place.  Each look takes the core from somebody for 20 us and more on a virtual machine: while
- * they come very often, for some time, it looks up every 4 ms.  While one of them stays in a wait
- * for many ticks it rests for good and is signalled when that wait ends, so that a program which
- * mostly waits is left alone, and one that waits often and briefly is not made to signal every
- * time.
+ * While application threads come and go it rests and looks up every millisecond, without the lock:
+ * has one driven or kicked since?  If not, it takes the driver's place.  Each look takes the core
+ * from somebody for 20 us and more on a virtual machine: while they come very often, for some time,
+ * it looks up every 4 ms.  While one of them stays in a wait for many ticks it sleeps until it is
+ * signalled when that wait ends, so that a program which mostly waits is left alone, and one that
+ * waits often and briefly is not made to signal every time.
  *
- * As the driver it sleeps in ppoll on the epoll descriptor and on its own eventfd,
- * not in epoll_wait: an application thread can take its place at any moment and be
- * in epoll_wait before this one has come out of the kernel (wait.c, invariant 3),
- * and must not share the kernel's wake-ups with it.
+ * As the driver it sleeps in ppoll on the epoll descriptor and on its own eventfd, not in
+ * epoll_wait: an application thread can take its place at any moment and be in epoll_wait before
+ * this one has come out of the kernel (wait.c, invariant 3), and must not share the kernel's
+ * wake-ups with it.
  */
 #include <assert.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /*
  * fds.c - descriptors: epoll, level-triggered.
  *
- * Level-triggered, so that an answer of the kernel may be dropped: whoever asks
- * next gets it again.  kick and the background thread rely on it.
+ * Level-triggered, so that an answer of the kernel may be dropped: the thread that polls next gets
+ * it again.  kick and the background thread rely on it.
  */
 #include <assert.h>
 #include <errno.h>

@@ -1,13 +1,12 @@
 /*
  * lock.c - the loop's lock, and how a driver that never sleeps gives way.
  *
- * A pthread mutex is not fair: a thread that unlocks and locks again at once wins
- * against one that the kernel has still to wake.  A driver that spins, or that
- * always has work, would shut everybody out.  So those who fail to get the lock
- * at once are counted in |wanted|; the driver looks at the count between two
- * polls (a load of a line that is in its cache while nobody comes) and, if there
- * is someone, keeps off the lock until the count has fallen or patience ends.  So does
- * a thread that comes again and again instead of waiting (nx_loop_pass).
+ * A pthread mutex is not fair: a thread that unlocks and locks again at once wins against one that
+ * the kernel has still to wake.  A driver that spins, or that always has work, would starve all
+ * other threads.  So threads that fail to get the lock at once are counted in |wanted|; the driver
+ * looks at the count between two polls (a load of a line that is in its cache while nobody comes)
+ * and, if there is someone, keeps off the lock until the count has fallen or patience ends.  So
+ * does a thread that comes again and again instead of waiting (nx_loop_pass).
  */
 #include <sched.h>
 #include <time.h>

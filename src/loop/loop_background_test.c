@@ -75,7 +75,7 @@ static void *set_after_deep(void *arg)
     setter *r = arg;
     bool deep = false;
 
-    while (!deep) { /* the background thread has gone to rest for good */
+    while (!deep) { /* the background thread sleeps until signalled */
         nx_loop_lock(r->loop);
         deep = r->loop->background.deep;
         nx_loop_unlock(r->loop);
@@ -145,7 +145,7 @@ static void on_hog(nx_timer *self, uint64_t now_ns)
     }
 }
 
-/* It gives way to the one that stops it, and must not go to sleep then. */
+/* It yields to the thread that stops it, and must not go to sleep then. */
 static void test_the_background_thread_is_stopped_while_it_gives_way(void **state)
 {
     (void)state;
@@ -294,7 +294,7 @@ static void test_messages_that_are_no_stream_go_at_once(void **state)
     end_stream(loop);
 }
 
-/* Whoever sends in a row and then computes: the background thread sends the rest. */
+/* A thread sends several messages and then computes: the background thread sends the rest. */
 static void test_the_end_of_a_stream_goes_without_another_call(void **state)
 {
     (void)state;

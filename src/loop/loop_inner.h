@@ -1,14 +1,14 @@
 /*
- * internal.h - the loop from inside: its state and who keeps which part of it.
+ * loop_inner.h - shared by the files of the loop.
  *
- *   loop.c        life, clock, the rest of a turn, streams of short messages
- *   lock.c        the lock, and giving way to those who want it
+ *   loop.c        life, clock, the rest of an iteration, streams of short messages
+ *   lock.c        the lock, and yielding it to waiting threads
  *   fds.c         descriptors: epoll, dispatching
  *   timers.c      timers and deferred work
  *   wait.c        waiting, spinning, sleeping, passing on the duty to drive
- *   background.c  the thread that drives when nobody does
+ *   background.c  the thread that drives when no other does
  *
- * Everything is guarded by |mutex|, but what is atomic.
+ * |mutex| protects everything that is not atomic.
  */
 #ifndef NX_LOOP_INNER_H
 #define NX_LOOP_INNER_H
@@ -23,7 +23,7 @@
 #include "loop.h"
 #include "park.h"
 
-enum { NX_LOOP_BATCH = 64 }; /* descriptors that one turn dispatches at most */
+enum { NX_LOOP_BATCH = 64 }; /* descriptors dispatched per iteration */
 
 /* A thread in nx_loop_wait: on its stack. */
 typedef struct nx_waiter {
@@ -36,18 +36,18 @@ typedef struct nx_background {
     pthread_t thread;
     bool running;
     int fd;           /* eventfd that ends its sleep as the driver; only it reads it */
-    bool woken;       /* fd has been written and not yet read */
-    bool deep;        /* rests until it is signalled, not only for a tick */
+    bool woken;       /* fd was written and not yet read */
+    bool deep;        /* sleeps until it is signalled, not only for a tick */
     nx_waiter driver; /* what |driver| points to while it drives */
-    nx_park rest;     /* where it rests while it does not */
+    nx_park rest;     /* where it sleeps while it does not drive */
     atomic_bool stop;
 } nx_background;
 
 /* See nx_loop_flush. */
 typedef struct nx_stream {
-    unsigned run;      /* calls in a row, each soon after the one before */
-    uint64_t last_ns;  /* when the last one was */
-    uint64_t since_ns; /* when the first was that is held back, if any is: |bytes| > 0 */
+    unsigned run;      /* consecutive calls */
+    uint64_t last_ns;  /* time of the last one */
+    uint64_t since_ns; /* time of the first delayed one, if |bytes| > 0 */
     size_t bytes;
 } nx_stream;
 
@@ -61,28 +61,28 @@ struct nx_loop {
     atomic_uint polls_of_spin, polls_of_park; /* of it, for threads without the lock */
     atomic_bool crowded;                      /* the same */
 
-    /* Descriptors.  epoll knows them by number, so that one that is removed while
-     * the kernel's answer is on its way is found to be gone. */
+    /* Descriptors.  epoll identifies them by number, so that one removed while the kernel's answer
+     * is in flight is recognised. */
     int epoll_fd, wake_fd;
     nx_map fd_by_id;
     uint64_t fd_ids;      /* numbers given; 0 is wake_fd */
     nx_list fds;          /* nx_fd.link: all but wake_fd; first those with on_idle */
-    size_t fds_plain;     /* those that spinning cannot ask without epoll */
+    size_t fds_plain;     /* descriptors without on_spin */
     uint64_t fds_changes; /* additions and removals ever */
     bool coarse;          /* no epoll_pwait2: milliseconds */
-    uint64_t asked_ns;    /* when the kernel was last asked without sleeping */
-    unsigned silent;      /* times in a row that it had nothing to say */
+    uint64_t asked_ns;    /* last poll of the kernel without sleeping */
+    unsigned silent;      /* consecutive empty polls of it */
 
     nx_heap timers;
     nx_list tasks;
-    bool dispatching; /* callbacks run: what they defer is run by the turn */
-    nx_stream stream; /* short messages that an application thread sends in a row */
+    bool dispatching; /* callbacks run: the iteration runs what they defer */
+    nx_stream stream; /* short messages that an application thread sends consecutively */
 
     /* Driving: see wait.c. */
-    nx_waiter *driver;       /* NULL: nobody */
-    nx_list waiters;         /* the driver too, unless it is the background thread */
+    nx_waiter *driver;       /* NULL: none */
+    nx_list waiters;         /* including the driver, unless it is the background thread */
     bool sleeping;           /* the driver is in the kernel */
-    bool woken;              /* wake_fd has been written and not yet read */
+    bool woken;              /* wake_fd was written and not yet read */
     uint64_t sleep_until;    /* at the latest, while |sleeping| */
     nx_wait_history history; /* of the driver's waits */
     nx_wait wait;            /* of the driver; real time */
@@ -101,10 +101,9 @@ struct nx_loop {
 
 /* ---- lock.c ---------------------------------------------------------------- */
 
-/* The driver's own unlock, before it sleeps: wakes nobody. */
+/* The driver's own unlock, before it sleeps: wakes no thread. */
 void nx_loop_release(nx_loop *loop);
-/* Lets those who want the lock have it, if there are any: whether there were.  The
- * clock is fresh then. */
+/* Yields the lock to waiting threads; returns whether there were any.  The clock is fresh then. */
 bool nx_loop_give_way(nx_loop *loop);
 
 /* Whether others wait for the lock. */
@@ -117,15 +116,15 @@ static inline bool nx_loop_is_wanted(const nx_loop *loop)
 
 NX_MUST_CHECK nexar_err nx_loop_fds_init(nx_loop *loop);
 void nx_loop_fds_fini(nx_loop *loop);
-/* Asks the kernel, for |timeout_ns| of real time at most (UINT64_MAX: for ever).
- * Returns how many of |ready| are filled.  Without the lock if it may sleep. */
+/* Polls the kernel, for at most |timeout_ns| of real time (UINT64_MAX: indefinitely). Returns how
+ * many of |ready| are filled.  Without the lock if it may sleep. */
 int nx_loop_fds_ask(nx_loop *loop, struct epoll_event *ready, uint64_t timeout_ns);
 void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n);
-/* Asks without sleeping and dispatches; whether there was anything. */
+/* Polls without sleeping and dispatches; returns whether there was anything. */
 bool nx_loop_fds_poll(nx_loop *loop);
-/* The same, but the kernel has its turn only now and then where messages come by memory. */
+/* The same, but polls the kernel only now and then if messages arrive through memory. */
 bool nx_loop_fds_glance(nx_loop *loop);
-/* Whether it need not be asked now. */
+/* Whether the kernel need not be polled now. */
 bool nx_loop_fds_quiet(const nx_loop *loop);
 /* The same by the on_spin hooks, in a wait that began at |since_ns|. */
 bool nx_loop_fds_spin(nx_loop *loop, uint64_t since_ns, bool yields);
@@ -139,16 +138,16 @@ void nx_loop_run_tasks(nx_loop *loop);
 
 /* ---- loop.c ---------------------------------------------------------------- */
 
-/* What was held back goes now, and the stream may be over. */
+/* Sends what was delayed; the stream may have ended. */
 void nx_loop_stream_pause(nx_loop *loop);
 
 /* ---- wait.c ---------------------------------------------------------------- */
 
-/* The background thread drives no longer, if it did: it rests until nobody comes. */
+/* The background thread stops driving, if it did: it sleeps until no thread drives. */
 void nx_loop_relieve_background(nx_loop *loop);
-/* Ends the sleep of the driver, whoever it is; does nothing if it is awake. */
+/* Ends the driver's sleep; does nothing if it is awake. */
 void nx_loop_wake_driver(nx_loop *loop);
-/* Ends it if something is due earlier than it knows: before the lock is left. */
+/* Ends it if something is due earlier than it knows: before releasing the lock. */
 void nx_loop_wake_if_due(nx_loop *loop);
 
 static inline uint64_t nx_loop_span(uint64_t from_ns, uint64_t until_ns)
@@ -159,7 +158,7 @@ static inline uint64_t nx_loop_span(uint64_t from_ns, uint64_t until_ns)
     return (until_ns > from_ns) ? until_ns - from_ns : 0;
 }
 
-/* An application thread was here.  Only who holds the lock writes it. */
+/* An application thread was here.  Only the lock holder writes it. */
 static inline void nx_loop_note_visit(nx_loop *loop)
 {
     unsigned visits = atomic_load_explicit(&loop->app_visits, memory_order_relaxed);
@@ -169,7 +168,7 @@ static inline void nx_loop_note_visit(nx_loop *loop)
 
 /* ---- background.c ---------------------------------------------------------- */
 
-/* An application thread has left and nobody waits. */
+/* An application thread has left and none waits. */
 void nx_loop_background_notice(nx_loop *loop);
 
 #endif /* NX_LOOP_INNER_H */

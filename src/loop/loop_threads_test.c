@@ -213,7 +213,7 @@ static void mix(uint64_t spin_ns, bool background)
     nx_loop_destroy(loop);
 }
 
-static void test_every_wait_ends_whoever_drives(void **state)
+static void test_every_wait_ends_whichever_thread_drives(void **state)
 {
     (void)state;
     mix(0, false);
@@ -431,7 +431,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_baton_goes_round_all_threads),
         cmocka_unit_test(test_a_driver_that_leaves_is_followed_by_one_who_waits),
-        cmocka_unit_test(test_every_wait_ends_whoever_drives),
+        cmocka_unit_test(test_every_wait_ends_whichever_thread_drives),
         cmocka_unit_test(test_descriptors_come_and_go_while_others_drive),
         cmocka_unit_test(test_a_spinning_thread_lets_others_in),
         cmocka_unit_test(test_a_thread_that_tests_again_and_again_lets_the_other_work),

@@ -1,5 +1,5 @@
-/* park.c - futex(2) by hand: a condition would take the loop's mutex by itself,
- * unseen by the count of those who want it (see lock.c). */
+/* park.c - futex(2) by hand: a condition would take the loop's mutex by itself, unseen by the count
+ * of waiting threads (see lock.c). */
 #include "loop/park.h"
 
 #include <linux/futex.h>

@@ -1,8 +1,8 @@
 /*
  * park.h - one thread sleeps, others wake it: a futex word that remembers.
  *
- * A signal that comes before the sleep is not lost: the sleep ends at once.  The
- * sleeper resets the word when it has looked at what the signal was about.
+ * A signal before the sleep is not lost: the sleep ends at once.  The sleeper resets the word when
+ * it has handled the signal.
  */
 #ifndef NX_PARK_H
 #define NX_PARK_H
@@ -15,8 +15,8 @@ typedef struct nx_park {
     atomic_uint signalled;
 } nx_park;
 
-/* Sleeps until it is signalled, for at most |timeout_ns| (UINT64_MAX: for ever) of
- * real time, or for no reason at all. */
+/* Sleeps until signalled, for at most |timeout_ns| (UINT64_MAX: indefinitely) of real time; may
+ * return spuriously. */
 void nx_park_sleep(nx_park *park, uint64_t timeout_ns);
 void nx_park_signal(nx_park *park);
 

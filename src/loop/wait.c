@@ -1,15 +1,14 @@
 /*
  * wait.c - waiting and driving: who asks the kernel, who sleeps, who is next.
  *
- * The driver is the one thread that polls descriptors, spins and sleeps in epoll:
- * an application thread in nx_loop_wait, or the background thread.  Invariants,
- * true whenever the lock is free:
+ * The driver is the one thread that polls descriptors, spins and sleeps in epoll: an application
+ * thread in nx_loop_wait, or the background thread.  Invariants, true whenever the lock is free:
  *
  *  1. |driver| is NULL, or a waiter in |waiters|, or the background thread's token.
  *  2. If someone is in |waiters| and |driver| is NULL, then the first of them is
  *     signalled and has not run since: it will find the place free and take it, or
  *     leave and signal the next.  Every way out of nx_loop_wait restores this
- *     (pass_on), whoever leaves and why.
+ *     (pass_on), whichever thread leaves and why.
  *  3. If someone is in |waiters|, |driver| is not the background thread: a waiter
  *     takes its place without asking.  It may, because the background thread sleeps
  *     on the epoll descriptor from outside and asks epoll only with the lock held
@@ -24,8 +23,8 @@
  *     opposite: only the driver does, when it wakes, or who takes its place.  A kick
  *     meanwhile polls and leaves them as they are.
  *
- * No wake-up is lost, since all conditions change under the lock, and what ends a
- * sleep (park, eventfd) remembers a signal that came first.
+ * No wake-up is lost, since all conditions change under the lock, and what ends a sleep (park,
+ * eventfd) remembers a signal that came first.
  */
 #include <assert.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
 /*
  * worker.h - work that must not run with the loop's lock held.
  *
- * Callbacks of the application and copies that block run on threads of their own;
- * what follows from them runs with the lock held again.  Threads are started when
- * there is work that no idle thread takes, up to a bound; then work waits.
+ * Callbacks of the application and blocking copies run on separate threads; their completions run
+ * with the lock held again.  A thread is started when there is work and no idle thread, up to a
+ * bound; beyond it work is queued.
  *
  * nx_worker_submit, nx_worker_submit_free and nx_worker_cancel are called with the loop's lock
  * held.
@@ -28,26 +28,25 @@ typedef struct nx_job {
  * NEXAR_ENOMEM, NEXAR_ESYS
  */
 NX_MUST_CHECK nexar_err nx_worker_create(nx_worker **out, nx_loop *loop, unsigned threads);
-/* Waits for the jobs that run; those that wait are dropped without a call.  Not
- * with the lock held. */
+/* Waits for running jobs; drops queued ones without a call.  Without the lock. */
 void nx_worker_destroy(nx_worker *w);
 
 /*
- * Takes |job|, the caller's memory, until its |done|; in the order submitted.
+ * Borrows |job| until its |done|; runs jobs in the order submitted.
  *
  * NEXAR_ESYS
- *     The first thread could not be started: the job was not taken.
+ *     The first thread could not be started: the job was not accepted.
  */
 NX_MUST_CHECK nexar_err nx_worker_submit(nx_worker *w, nx_job *job);
 /*
- * The same for a job that others may wait for: it does not wait behind those that are at work,
- * unless there are as many threads as there may be.
+ * The same for a job that others may wait for: it is not queued behind running jobs, unless the
+ * maximum number of threads runs.
  *
  * NEXAR_ESYS
- *     All threads are at work, and no other could be started: the job was not taken.
+ *     All threads are busy, and no other could be started: the job was not accepted.
  */
 NX_MUST_CHECK nexar_err nx_worker_submit_free(nx_worker *w, nx_job *job);
-/* Takes back a job that has not begun: true, and nothing of it is called. */
+/* Withdraws a job that has not begun: true, and nothing of it is called. */
 bool nx_worker_cancel(nx_worker *w, nx_job *job);
 
 #endif /* NX_WORKER_H */

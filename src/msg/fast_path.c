@@ -1,9 +1,10 @@
 /*
- * fast_path.c - short messages that need no request: what is sent goes out at once, what is
- * received is taken from where the transport has it.
+ * fast_path.c - short messages without a request: a send is transmitted at once, a receive takes
+ * the message from the transport's memory.
  *
- * Order.  A message that is taken so is the next of its peer, and is met by the receive that would
- * have met it: there is no older one that waits, and none that came before and was held.
+ * Order. The message taken is the next one of its peer, and the receive is what matching would
+ * choose: no older posted receive matches the message, and no earlier held message matches the
+ * receive.
  */
 #include <string.h>
 
@@ -48,8 +49,8 @@ bool nx_msg_send_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t ta
 
 /* ---- receiving ----------------------------------------------------------------------- */
 
-/* Whether a receive that begins now would meet the next message |key|: nobody has waited for it
- * before, and none like it is held. */
+/* Whether a receive that begins now would match the next message |key|: no posted receive matches
+ * it, and no such message is held. */
 static bool is_first(nx_msg *m, const nx_key *key)
 {
     return ((m->match.nposted == 0) || (nx_match_arrive(&m->match, key) == NULL)) &&
@@ -64,8 +65,8 @@ static bool is_near(const nx_peer *p)
            (p->link->ops->peek_frame != NULL);
 }
 
-/* Takes |data|, which lies behind the head of the frame that |p|'s link has next.  False: it was
- * not covered, and |p| is doomed. */
+/* Takes |data|, which follows the head of the next frame of |p|'s link. False: credit did not cover
+ * it, and |p| has failed. */
 static bool take(nx_peer *p, nx_class class, nx_bytes data, void *to)
 {
     const uint64_t cost = NX_ENVELOPE_COST + data.len;
@@ -106,7 +107,7 @@ bool nx_msg_recv_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t ta
             return false;
         }
     }
-    /* Nothing begins so but a short message of this tag. */
+    /* Only a short message of this tag has this head. */
     if ((frame.len < len) || (frame.len - len > room.len) || (memcmp(frame.ptr, head, len) != 0)) {
         return false;
     }

@@ -54,7 +54,7 @@ nexar_err nx_inbound_keep(nx_inbound *in, const void *data, size_t len)
     size_t need = (size_t)in->got + len;
 
     if (need > in->room) {
-        /* Before the envelope nobody knows how much comes: twice what there is. */
+        /* The length is unknown before the envelope: reserve twice the current size. */
         size_t room = (in->state & NX_IN_EARLY) ? 2 * need : (size_t)in->eager;
         uint8_t *grown = nx_grow(in->data, room, 1);
 

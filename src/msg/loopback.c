@@ -1,13 +1,13 @@
 /*
- * local.c - messages to oneself.
+ * loopback.c - messages to the own rank.
  *
- * With the receive posted the bytes are copied once, from the sender's memory to
- * the sink.  Otherwise a short message is copied to the pool, if our own credit
- * allows, and the send is done; a longer one waits by reference.
+ * With a posted receive the bytes are copied once, from the sender's memory to the sink. Otherwise
+ * a short message is copied to the pool, if the own credit allows, and the send is done. A longer
+ * message waits by reference.
  */
 #include "engine.h"
 
-/* From the stretches of |s| into the sink of |r|; ends both. */
+/* Copies the pieces of |s| into the sink of |r|; completes both. */
 static void copy(nx_msg *m, nx_req *s, nx_req *r)
 {
     uint64_t off = 0;
@@ -38,7 +38,7 @@ static bool keep_copy(nx_peer *self, nx_req *r, nx_inbound *in)
     if (nx_inbound_keep_whole(in, r->send.bytes, r->send.n, r->bytes) != NEXAR_OK) {
         return false; /* then by reference */
     }
-    c->told = c->charged + cost; /* nobody has to be told */
+    c->told = c->charged + cost; /* no frame is needed */
     return nx_peer_charge(self, r->context.class, cost);
 }
 
@@ -58,7 +58,7 @@ void nx_local_send(nx_msg *m, nx_req *r)
     }
     in = nx_inbound_make(self, &key, r->context.class);
     if (in == NULL) {
-        nx_req_fail(m, r, NEXAR_ENOMEM, "to ourselves: %s", nexar_strerror(NEXAR_ENOMEM));
+        nx_req_fail(m, r, NEXAR_ENOMEM, "to the own rank: %s", nexar_strerror(NEXAR_ENOMEM));
         return;
     }
     if (keep_copy(self, r, in)) {

@@ -124,7 +124,8 @@ void nx_msg_attach(nx_msg *m, uint32_t peer, nx_link *link)
     nx_peer *p = nx_peer_get(m, peer);
 
     if (p->doomed || m->closing) {
-        nx_link_close(link, !p->doomed); /* who comes to one that leaves hears that it has left */
+        nx_link_close(link, !p->doomed); /* a peer that connects after the close is notified of the
+                                            departure */
         return;
     }
     nx_msg_enter(m);
@@ -149,19 +150,19 @@ nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t
         return nx_fail(NEXAR_EINVAL, "a control frame of %zu bytes to peer %u", len, peer);
     }
     if (m->peers[peer] == NULL) {
-        return nx_fail(NEXAR_EPEER, "peer %u: it is gone", peer);
+        return nx_fail(NEXAR_EPEER, "peer %u is retired", peer);
     }
     p = nx_peer_get(m, peer);
     if (p->doomed || m->closing) {
         return p->doomed ? nx_fail(p->err, "peer %u: %s", peer, p->why)
-                         : nx_fail(NEXAR_ECANCELED, "peer %u: it is the end", peer);
+                         : nx_fail(NEXAR_ECANCELED, "peer %u: the engine is closing", peer);
     }
     nx_msg_enter(m);
     err = nx_peer_connect(p);
     lost = (err != NEXAR_OK);
     if (!lost) {
         err = p->doomed ? p->err : nx_link_send_frame(p->link, NX_LANE_CONTROL, &bytes, 1);
-        lost = (err == NEXAR_ENOMEM); /* of other ends the link itself tells more */
+        lost = (err == NEXAR_ENOMEM); /* other errors are reported by the link's end */
     }
     if (lost) { /* users of the control lane rely on it */
         nx_peer_mark_failed(p, err, "a control frame could not be sent: %s", nexar_strerror(err));
@@ -190,7 +191,7 @@ static void close_idle(nx_msg *m)
     }
 }
 
-/* Free of everybody: no request, no link, no part. */
+/* No request, link or fragment is left. */
 static void free_all(nx_msg *m)
 {
     nx_list *at;
@@ -384,7 +385,7 @@ bool nx_msg_cancel(nx_msg *m, nx_req *req)
     bool cancelled = true;
 
     if (req->done || nx_list_linked(&req->link) != ((req->state & NX_REQ_QUEUED) != 0)) {
-        return req->err == NEXAR_ECANCELED; /* over; its on_done may be due */
+        return req->err == NEXAR_ECANCELED; /* completed; its on_done may be due */
     }
     nx_msg_enter(m);
     if (req->kind == NX_REQ_SEND) {

@@ -131,10 +131,10 @@ static void test_an_empty_frame_ends_the_link(void **state)
 
     (void)state;
     nxt_net_inject_frame(net, 1, 0, NX_LANE_CONTROL, "", 0);
-    expect_end(net, "cut short");
+    expect_end(net, "truncated");
 }
 
-static void test_frames_out_of_turn_end_the_link(void **state)
+static void test_frames_in_a_wrong_state_end_the_link(void **state)
 {
     nx_frame greeting = {.type = NX_FRAME_HELLO, .window = {1 << 20, 1 << 20, 1 << 20, 1 << 20}};
     nx_frame less = {.type = NX_FRAME_CREDIT, .limit = 10};
@@ -149,11 +149,11 @@ static void test_frames_out_of_turn_end_the_link(void **state)
         const nx_frame *frame;
         const char *why;
     } cases[] = {
-        {&greeting, "greeted twice"},       {&less, "took credit back"},
-        {&clear, "was not sent"},           {&stalled, "not told"},
-        {&unwant, "more wishes"},           {&unasked, "wishes that there were not"},
-        {&putback, "had not fetched"},      {&retract, "had not sent"},
-        {&pulled, "answered what was not"},
+        {&greeting, "HELLO twice"},    {&less, "lowered a limit"},
+        {&clear, "was not sent"},      {&stalled, "unknown limit"},
+        {&unwant, "more WANTs"},       {&unasked, "withdrew more WANTs"},
+        {&putback, "had not fetched"}, {&retract, "had not sent"},
+        {&pulled, "answered a WANT"},
     };
 
     (void)state;
@@ -165,7 +165,7 @@ static void test_frames_out_of_turn_end_the_link(void **state)
     }
 }
 
-static void test_a_peer_must_greet_first(void **state)
+static void test_the_first_frame_must_be_hello(void **state)
 {
     nx_frame credit = {.type = NX_FRAME_CREDIT, .limit = 1 << 20};
     uint8_t frame[NX_MSG_FRAME_ROOM];
@@ -178,7 +178,7 @@ static void test_a_peer_must_greet_first(void **state)
     downs = 0;
     send(net, &s, 1, 0, 1, "", 0); /* makes the link; nothing has come back */
     nxt_net_inject_frame(net, 1, 0, NX_LANE_CONTROL, frame, nx_frame_encode(&credit, frame));
-    expect_end(net, "greet first");
+    expect_end(net, "not HELLO");
 }
 
 /* ---- more than was allowed ----------------------------------------------------------- */
@@ -232,11 +232,11 @@ static void test_bytes_that_nobody_asked_for_end_the_link(void **state)
     data(net, 1, 1024, 1);
     nx_msg_stats_get(nxt_net_msg(net, 1), &stats);
     assert_int_equal(stats.unexpected, 1); /* broken, but a receive shall hear of it */
-    expect_end(net, "nobody asked for");
+    expect_end(net, "not requested");
     net = make();
     say(net, &f);
     data(net, 1, 16, 16); /* a hole */
-    expect_end(net, "nobody asked for");
+    expect_end(net, "not requested");
 }
 
 static void test_bytes_twice_or_beyond_end_the_link_and_the_receive(void **state)
@@ -270,15 +270,15 @@ static void test_numbers_with_gaps_end_the_link(void **state)
 
     (void)state;
     say(net, &f);
-    expect_end(net, "numbered");
+    expect_end(net, "not consecutive");
     net = make();
     say(net, &again);
     assert_int_equal(downs, 0);
     say(net, &again);
-    expect_end(net, "numbered");
+    expect_end(net, "not consecutive");
     net = make();
     data(net, 1000000, 0, 1);
-    expect_end(net, "cannot be");
+    expect_end(net, "invalid id");
 }
 
 static void test_fewer_eager_bytes_than_came_end_the_link(void **state)
@@ -293,7 +293,7 @@ static void test_fewer_eager_bytes_than_came_end_the_link(void **state)
     expect_end(net, "more bytes unasked");
 }
 
-static void test_a_clear_for_bytes_that_there_are_not_ends_the_link(void **state)
+static void test_a_clear_beyond_the_end_ends_the_link(void **state)
 {
     static uint8_t out[50000];
     nx_frame clear = {.type = NX_FRAME_CLEAR, .limit = 50001};
@@ -306,10 +306,10 @@ static void test_a_clear_for_bytes_that_there_are_not_ends_the_link(void **state
     say(net, &clear);
     nxt_net_run(net); /* the transport lets go of the eager part */
     assert_true(s.done && (s.err == NEXAR_EPROTO));
-    expect_end(net, "bytes that there are not");
+    expect_end(net, "beyond the end");
 }
 
-static void test_too_many_wishes_end_the_link(void **state)
+static void test_too_many_wants_end_the_link(void **state)
 {
     static nx_req sends[200];
     nx_frame want = {.type = NX_FRAME_WANT, .context = user, .tag = 99};
@@ -322,7 +322,7 @@ static void test_too_many_wishes_end_the_link(void **state)
     for (int i = 0; (i < 5000) && (downs == 0); i++) {
         say(net, &want);
     }
-    expect_end(net, "too much");
+    expect_end(net, "more WANTs than allowed");
 }
 
 /* ---- what is allowed ----------------------------------------------------------------- */
@@ -381,16 +381,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_garbage_ends_the_link),
         cmocka_unit_test(test_an_empty_frame_ends_the_link),
-        cmocka_unit_test(test_frames_out_of_turn_end_the_link),
-        cmocka_unit_test(test_a_peer_must_greet_first),
+        cmocka_unit_test(test_frames_in_a_wrong_state_end_the_link),
+        cmocka_unit_test(test_the_first_frame_must_be_hello),
         cmocka_unit_test(test_more_messages_than_the_credit_end_the_link),
         cmocka_unit_test(test_more_eager_bytes_than_the_credit_end_the_link),
         cmocka_unit_test(test_bytes_that_nobody_asked_for_end_the_link),
         cmocka_unit_test(test_bytes_twice_or_beyond_end_the_link_and_the_receive),
         cmocka_unit_test(test_numbers_with_gaps_end_the_link),
         cmocka_unit_test(test_fewer_eager_bytes_than_came_end_the_link),
-        cmocka_unit_test(test_a_clear_for_bytes_that_there_are_not_ends_the_link),
-        cmocka_unit_test(test_too_many_wishes_end_the_link),
+        cmocka_unit_test(test_a_clear_beyond_the_end_ends_the_link),
+        cmocka_unit_test(test_too_many_wants_end_the_link),
         cmocka_unit_test(test_bytes_may_come_before_their_envelope),
         cmocka_unit_test(test_bytes_of_a_message_that_was_taken_back_are_dropped),
     };

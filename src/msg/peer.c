@@ -181,13 +181,13 @@ static void drop_link(nx_peer *p)
     }
 }
 
-/* What needs |p|, which is doomed, waits for the owner's word. */
+/* The requests of the failed |p| wait for the owner's decision. */
 static void hold(nx_peer *p)
 {
     p->held = true;
     drop_link(p);
     for (int c = 0; c < NX_CLASSES; c++) {
-        nx_pull_end(p, (nx_class)c); /* it asks for nothing any more */
+        nx_pull_end(p, (nx_class)c); /* it fetches nothing any more */
     }
     p->msg->stir = p->msg->closing;
 }
@@ -224,7 +224,7 @@ void nx_peer_release_failed(nx_peer *p)
     p->down = true;
     if (p->link != NULL) {
         if ((p->err == NEXAR_EPROTO) || (p->err == NEXAR_ENOMEM)) {
-            nx_log(NX_LOG_WARN, "the link to peer %u is given up: %s", p->index, p->why);
+            nx_log(NX_LOG_WARN, "closed the link to peer %u: %s", p->index, p->why);
         }
         drop_link(p);
     }
@@ -265,13 +265,13 @@ bool nx_peer_idle(const nx_peer *p)
 static void on_hello(nx_peer *p, const nx_frame *f)
 {
     if (p->greeted) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it greeted twice");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent HELLO twice");
         return;
     }
     p->greeted = true;
     for (int c = 0; c < NX_CLASSES; c++) {
         if (nx_credit_open(&p->out[c], f->window[c]) != NEXAR_OK) {
-            nx_peer_mark_failed(p, NEXAR_EPROTO, "it opened an impossible window");
+            nx_peer_mark_failed(p, NEXAR_EPROTO, "it opened a window out of range");
             return;
         }
         nx_queue_pump(p, (nx_class)c);
@@ -283,7 +283,7 @@ static void on_credit(nx_peer *p, const nx_frame *f)
     nx_credit_out *out = &p->out[f->context.class];
 
     if (nx_credit_raise(out, f->limit) != NEXAR_OK) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it took credit back");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it lowered a limit");
         return;
     }
     out->stalled = false;
@@ -295,7 +295,7 @@ static void on_stalled(nx_peer *p, const nx_frame *f)
     nx_credit_in *in = &p->in[f->context.class];
 
     if (f->limit > in->told) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it stalled at a limit that it was not told");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it reported STALLED at an unknown limit");
         return;
     }
     if (f->limit < in->told) {
@@ -311,7 +311,7 @@ static void on_stalled(nx_peer *p, const nx_frame *f)
 static void on_control(nx_peer *p, const nx_frame *f)
 {
     if (!p->greeted && (f->type != NX_FRAME_HELLO)) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it did not greet first");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "its first frame was not HELLO");
         return;
     }
     switch ((int)f->type) {
@@ -436,10 +436,10 @@ static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     if ((err == NEXAR_OK) || (p->ended == NX_END_GONE)) {
         err = NEXAR_EPEER;
     } else if (err == NEXAR_EAUTH) {
-        err = NEXAR_ECONNECT; /* another process answers in its place: it is not reached */
+        err = NEXAR_ECONNECT; /* another process answers at its address: the peer is unreachable */
     }
     if ((p->ended == NX_END_GONE) && !p->greeted) {
-        p->ended = NX_END_ABSENT; /* it has died, or left, before */
+        p->ended = NX_END_ABSENT; /* it has failed or left before */
     }
     nx_msg_enter(m);
     if (!p->doomed) {

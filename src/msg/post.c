@@ -1,4 +1,4 @@
-/* post.c - receives and probes: they meet a message that is here, or wait. */
+/* post.c - receives and probes: match a message that has arrived, or wait. */
 #include "msg/engine.h"
 
 void nx_post_remove(nx_msg *m, nx_req *r)
@@ -69,7 +69,7 @@ void nx_post_begin(nx_msg *m, nx_req *r, nx_req_kind kind, const nx_key *key, nx
     } else if ((key->peer != NX_ANY_PEER) && (m->peers[key->peer] == NULL)) {
         nx_req_fail(m, r, NEXAR_EPEER, "it is gone");
     } else if (m->closing) {
-        nx_req_fail(m, r, NEXAR_ECANCELED, "it was started after the end");
+        nx_req_fail(m, r, NEXAR_ECANCELED, "it was started after the shutdown");
     } else {
         start(m, r);
     }

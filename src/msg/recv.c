@@ -1,9 +1,8 @@
 /*
- * recv.c - from envelopes and parts to receives.
+ * recv.c - from envelopes and fragments to receives.
  *
- * A message that finds its receive posted costs nothing but the delivery.  One
- * that does not waits as an nx_inbound; a receive that takes it gets the bytes
- * that are here, and asks for the rest.
+ * A message whose receive is posted costs only the delivery. Otherwise it waits as an nx_inbound. A
+ * receive that takes it gets the bytes that have arrived and requests the rest.
  */
 #include "base/alloc.h"
 #include "msg/engine.h"
@@ -14,14 +13,14 @@
 static void forget(nx_inbound *in)
 {
     if (!(in->state & NX_IN_TINY)) {
-        (void)nx_map_take(&in->from->in_ids, in->id); /* 0 is nobody's id */
+        (void)nx_map_take(&in->from->in_ids, in->id); /* id 0 is unused */
     }
     if (in->req != NULL) {
         in->from->matched--;
     }
 }
 
-/* Ends the receive if all bytes that were asked for are here. */
+/* Completes the receive if all requested bytes have arrived. */
 static void settle(nx_inbound *in)
 {
     nx_msg *m = in->from->msg;
@@ -34,8 +33,8 @@ static void settle(nx_inbound *in)
     }
 }
 
-/* The sender of |in| waits for a CLEAR, though no byte is left to be asked for: without bytes only
- * a synchronous message has an envelope of its own (docs/internals/messages.md). */
+/* Whether the sender of |in| waits for a CLEAR though no byte is left to request: an empty message
+ * has an envelope of its own only if it is synchronous (docs/internals/messages.md). */
 static bool awaits_receive(const nx_inbound *in)
 {
     return (in->length == 0) && (in->id != 0) && !(in->state & (NX_IN_BROKEN | NX_IN_PULLED));
@@ -48,7 +47,7 @@ static void tell_taken(const nx_inbound *in)
     nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
 }
 
-/* |r| takes |in|, and what is still to come of it. */
+/* |r| takes |in|, including the bytes still to come. */
 static void stream(nx_inbound *in, nx_req *r)
 {
     uint64_t room = r->recv.delivery.sink.room;
@@ -59,7 +58,7 @@ static void stream(nx_inbound *in, nx_req *r)
     in->upto = in->rest = in->eager;
     r->state = NX_REQ_MATCHED;
     if ((in->eager < in->length) || ((in->state & (NX_IN_PULLED | NX_IN_ASKED)) == NX_IN_PULLED)) {
-        /* What there is no room for need not be sent at all. */
+        /* Bytes beyond the sink's room are not requested. */
         in->upto = (room < in->eager) ? in->eager : (room < in->length) ? room : in->length;
         clear.limit = in->upto;
         nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
@@ -106,8 +105,8 @@ void nx_recv_meet(nx_inbound *in, nx_req *r)
 
 /* ---- nobody's messages --------------------------------------------------------------- */
 
-/* Lets go of a message in no set that nobody has taken: what is still to come of it
- * is dropped, as of one that was retracted. */
+/* Discards an unmatched message in no set; later bytes of it are dropped, as for a retracted
+ * one. */
 static void discard(nx_inbound *in)
 {
     const bool waits = ((in->eager < in->length) && !(in->state & NX_IN_BROKEN));
@@ -164,7 +163,7 @@ void nx_msg_forget_tags(nx_msg *m, nx_context context, uint64_t tag, uint64_t ma
 
 /* ---- envelopes ----------------------------------------------------------------------- */
 
-/* Takes the receive that waits for |key| out of its sets; NULL: none does. */
+/* Removes the posted receive for |key| from its sets; NULL: none matches. */
 static nx_req *take_posted(nx_msg *m, const nx_key *key)
 {
     nx_posted *posted = nx_match_arrive(&m->match, key);
@@ -187,7 +186,7 @@ static bool judge(nx_peer *p, const nx_frame *f)
            (c->on_mark(c->ctx, p->index, f->context, f->tag, &f->mark) == NX_KEEP);
 }
 
-/* Whether somebody may still receive |f|, for which nobody waits. */
+/* Whether a receive may still take |f|, though none is posted. */
 static bool is_expected(nx_peer *p, const nx_frame *f)
 {
     const nx_msg_config *c = &p->msg->config;
@@ -226,7 +225,7 @@ static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
     }
     in = nx_inbound_make(p, key, f->context.class);
     if ((in == NULL) || (nx_inbound_keep_whole(in, &bytes, 1, f->length) != NEXAR_OK)) {
-        nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for a message that came");
+        nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for an incoming message");
         nx_peer_release(p, f->context.class, cost);
         if (in != NULL) {
             nx_inbound_free(m, in);
@@ -243,16 +242,15 @@ static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
     }
 }
 
-/* A message of parts is first heard of, by its envelope or by bytes that overtook
- * it: it has a node from now on, which is paid for, unless it was fetched.  NULL:
- * doomed. */
+/* The first frame of a message in fragments, its envelope or bytes that overtook it: creates its
+ * node and charges it, unless it was fetched. NULL: the peer has failed. */
 static nx_inbound *open_inbound(nx_peer *p, uint64_t id, bool pulled)
 {
     nx_class class = nx_id_class(id);
     nx_inbound *in = nx_inbound_make(p, &(nx_key){.peer = p->index}, class);
 
     if ((in == NULL) || (nx_map_put(&p->in_ids, id, in) != NEXAR_OK)) {
-        nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for a message that came");
+        nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for an incoming message");
         goto fail_free;
     }
     in->id = id;
@@ -272,7 +270,7 @@ fail_free:
     return NULL;
 }
 
-/* The envelope |f| of |in| has come. */
+/* The envelope |f| of |in| has arrived. */
 static void set_envelope(nx_inbound *in, const nx_frame *f, const nx_key *key)
 {
     in->state &= ~(uint32_t)NX_IN_EARLY;
@@ -315,8 +313,8 @@ static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
     }
 }
 
-/* |r|, a match, takes |in|, which was fetched by name.  The sender sends nothing else until it is
- * asked for the rest: so all of it is asked for now, and kept here. */
+/* |r|, a match, takes |in|, which was fetched by name. The sender sends nothing else until the rest
+ * is requested, so all of it is requested now and kept here. */
 static void fetch(nx_inbound *in, nx_req *r)
 {
     const nx_frame clear = {.type = NX_FRAME_CLEAR, .id = in->id, .limit = in->length};
@@ -330,7 +328,7 @@ static void fetch(nx_inbound *in, nx_req *r)
     nx_matched_keep(in, r);
 }
 
-/* A message that was fetched by name finds its receive, or goes back. */
+/* A message that was fetched by name matches its receive, or is put back. */
 static void recv_pulled(nx_peer *p, const nx_frame *f, const nx_key *key)
 {
     bool wanted = nx_ask_answered(p, f);
@@ -342,7 +340,7 @@ static void recv_pulled(nx_peer *p, const nx_frame *f, const nx_key *key)
     }
     if (nx_map_get(&p->in_ids, f->id) != NULL) {
         nx_peer_mark_failed(p, NEXAR_EPROTO,
-                            "it sent bytes of a message before they were asked for");
+                            "it sent bytes of a message before they were requested");
         return;
     }
     /* A receive waits for it: the verdict can only be to keep it. */
@@ -376,7 +374,7 @@ void nx_recv_envelope(nx_peer *p, const nx_frame *f)
     if (f->type == NX_FRAME_INLINE) {
         recv_inline(p, f, &key);
     } else if (nx_id_number(f->id) != p->in_number + 1) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it numbered its messages badly");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "its message numbers are not consecutive");
     } else {
         p->in_number++;
         if (f->type == NX_FRAME_PULLED) {
@@ -393,11 +391,11 @@ void nx_recv_retract(nx_peer *p, const nx_frame *f)
     nx_req *r;
 
     if (nx_id_number(f->id) > p->in_number) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it took back what it had not sent");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it retracted a message that it had not sent");
         return;
     }
     if (in == NULL) {
-        return; /* all that we wanted of it had come */
+        return; /* all requested bytes had arrived */
     }
     r = in->req;
     forget(in);
@@ -413,8 +411,8 @@ void nx_recv_retract(nx_peer *p, const nx_frame *f)
 
 /* ---- bytes --------------------------------------------------------------------------- */
 
-/* Whether a message of number |n| may be on its way: each costs credit that has
- * not been charged yet, or was asked for by name. */
+/* Whether a message of number |n| may be in flight: each costs credit that is not charged yet, or
+ * was fetched by name. */
 static bool may_come(const nx_peer *p, uint64_t n)
 {
     uint64_t most = p->early;
@@ -430,14 +428,14 @@ static void keep(nx_inbound *in, uint64_t off, const void *data, size_t len)
     nx_peer *p = in->from;
 
     if ((off != in->got) || (!(in->state & NX_IN_EARLY) && (len > in->eager - in->got))) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent bytes that nobody asked for");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent bytes that were not requested");
         return;
     }
     if ((in->state & NX_IN_EARLY) && !nx_peer_charge(p, in->class, len)) {
         return;
     }
     if (nx_inbound_keep(in, data, len) != NEXAR_OK) {
-        nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for a message that came");
+        nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for an incoming message");
         if (in->state & NX_IN_EARLY) {
             nx_peer_release(p, in->class, len);
         }
@@ -476,7 +474,7 @@ void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_
             return; /* of one that was retracted */
         }
         if (((unsigned)nx_id_class(id) >= NX_CLASSES) || !may_come(p, nx_id_number(id))) {
-            nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent bytes of a message that cannot be");
+            nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent bytes of a message with an invalid id");
             return;
         }
         in = open_inbound(p, id, false);
@@ -503,7 +501,7 @@ void *nx_recv_want(nx_peer *p, uint64_t id, uint64_t off, size_t *len)
     part = (off < in->eager) ? 0 : 1;
     end = (part == 0) ? in->eager : in->upto;
     if ((off != ((part == 0) ? in->got : in->rest)) || (off >= end)) {
-        return NULL; /* which is no good, as nx_recv_data will say */
+        return NULL; /* invalid; nx_recv_data reports it */
     }
     if (*len > end - off) {
         *len = (size_t)(end - off);
@@ -527,8 +525,8 @@ void nx_recv_fail_all(nx_peer *p)
             nx_inbound_release(in);
             nx_inbound_free(m, in);
         } else {
-            /* The receive that would have taken it must hear of it, and no younger
-             * message may step into its place. */
+            /* The matching receive must fail, and no younger message may take this one's
+             * position. */
             in->state |= NX_IN_BROKEN;
             nx_free(in->data);
             in->data = NULL;

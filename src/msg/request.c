@@ -1,9 +1,9 @@
 /*
- * request.c - ends of requests.
+ * request.c - completion of requests.
  *
- * A request without on_done is done where it ends: nobody can look at it before
- * the entry is left.  One with on_done is queued for the outermost leave, since
- * the callback may free it and start others.
+ * A request without on_done is completed in place: no caller can see it before the entry is left. A
+ * request with on_done is queued for the outermost leave, since the callback may free it and start
+ * others.
  */
 #include <stdarg.h>
 #include <string.h>

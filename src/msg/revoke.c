@@ -1,4 +1,4 @@
-/* revoke.c - the end of all that waits in one context. */
+/* revoke.c - fails everything that waits in one context. */
 #include "msg/engine.h"
 
 typedef struct wish {
@@ -21,7 +21,7 @@ static void fail_receives(nx_msg *m, nx_list *head, const wish *w)
 
 static void cancel_sends(nx_peer *p, nx_class class, const wish *w)
 {
-    /* One that goes may let others go: from the front again. */
+    /* Completing one may complete others: restart at the front. */
     for (nx_list *at = p->queue[class].next; at != &p->queue[class];) {
         nx_req *r = nx_list_entry(at, nx_req, link);
 
@@ -105,7 +105,7 @@ void nx_msg_finish(nx_msg *m, uint32_t peer, nx_context context, uint8_t how)
     }
 }
 
-/* Of |list|, in the order of posting: those that were there at the last look, and not before. */
+/* For |list|, in order of posting: requests that were pending at the last call. */
 static void tell_waiting(const nx_msg *m, const nx_list *list,
                          void (*each)(void *ctx, uint32_t peer, nx_context context), void *ctx)
 {
@@ -124,7 +124,7 @@ static void tell_waiting(const nx_msg *m, const nx_list *list,
 void nx_msg_each_waiting(nx_msg *m, nx_class class,
                          void (*each)(void *ctx, uint32_t peer, nx_context context), void *ctx)
 {
-    nx_msg_enter(m); /* nothing ends meanwhile */
+    nx_msg_enter(m); /* nothing completes meanwhile */
     for (uint32_t i = 0; (m->looked[0] != m->looked[1]) && (i < m->config.peers); i++) {
         const nx_peer *p = m->peers[i];
 
@@ -149,7 +149,7 @@ void nx_msg_refuse(nx_msg *m, uint32_t peer, nx_context context, nexar_err err, 
         return;
     }
     nx_msg_enter(m);
-    /* One that goes may let others go: from the front again. */
+    /* Completing one may complete others: restart at the front. */
     for (nx_list *at = p->queue[context.class].next; at != &p->queue[context.class];) {
         nx_req *r = nx_list_entry(at, nx_req, link);
 

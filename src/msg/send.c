@@ -1,8 +1,8 @@
 /*
- * send.c - from a request to envelopes and parts.
+ * send.c - from a request to envelopes and fragments.
  *
- * How a message goes is the credit's decision (credit.h); when, the queue's.  What a
- * transport holds of it comes back by on_sent, and only then is it over.
+ * Credit decides how a message is sent (credit.h); the queue decides when. The transport releases
+ * what it holds by on_sent; only then is the send done.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -95,7 +95,7 @@ static void send_part(nx_peer *p, nx_req *r, unsigned part, uint64_t off, uint64
     tx->off = off;
     tx->len = len;
     err = nx_link_send_part(p->link, tx);
-    if (err != NEXAR_OK) { /* what was announced must come */
+    if (err != NEXAR_OK) { /* announced bytes must follow */
         nx_peer_mark_failed(p, err, "a message could not be sent: %s", nexar_strerror(err));
         return;
     }
@@ -105,7 +105,7 @@ static void send_part(nx_peer *p, nx_req *r, unsigned part, uint64_t off, uint64
     p->msg->parts_out++;
 }
 
-/* Makes ready for a CLEAR that asks for any part of the rest. */
+/* Prepares for a CLEAR that requests a part of the rest. */
 static nexar_err expect_clear(nx_peer *p, nx_req *r)
 {
     nexar_err err;
@@ -142,7 +142,7 @@ static void send_long(nx_peer *p, nx_req *r, nx_frame_type type, uint64_t eager)
     if (err != NEXAR_OK) {
         (void)nx_map_take(&p->out_ids, r->send.id);
         if (type == NX_FRAME_PULLED) {
-            nx_peer_mark_failed(p, err, "what it wished could not be sent: %s",
+            nx_peer_mark_failed(p, err, "a message that it requested could not be sent: %s",
                                 nexar_strerror(err));
         }
         nx_req_fail(p->msg, r, err, "to peer %u: %s", p->index, nexar_strerror(err));
@@ -239,7 +239,7 @@ static void send_to_peer(nx_msg *m, nx_req *r)
     }
 }
 
-/* Whether |req| goes to no peer there is, or has a tag for receiving only; it has failed then. */
+/* Fails |req| if its peer does not exist or its tag is a wildcard; returns whether. */
 static bool refuse(nx_msg *m, nx_req *req, uint32_t peer, uint64_t tag)
 {
     if (peer >= m->config.peers) {
@@ -248,7 +248,7 @@ static bool refuse(nx_msg *m, nx_req *req, uint32_t peer, uint64_t tag)
         return true;
     }
     if (tag == NX_ANY_TAG) {
-        nx_req_fail(m, req, NEXAR_EINVAL, "the tag is the wildcard, which is for receiving");
+        nx_req_fail(m, req, NEXAR_EINVAL, "the tag is the wildcard, which only receives may use");
         return true;
     }
     return false;
@@ -271,7 +271,7 @@ static void send_whole(nx_msg *m, nx_req *req, uint32_t peer, nx_context context
     } else if (refuse(m, req, peer, tag)) {
         /* it has failed */
     } else if (m->closing) {
-        nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the end");
+        nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the shutdown");
     } else if (peer == m->config.self) {
         req->send.synchronous = synchronous;
         nx_local_send(m, req);
@@ -310,9 +310,9 @@ void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context contex
     } else if (total <= first.len) {
         nx_req_fail(m, req, NEXAR_EINVAL, "the first part is the whole message: it is no stream");
     } else if (peer == m->config.self) {
-        nx_req_fail(m, req, NEXAR_EINVAL, "a stream to oneself is not possible");
+        nx_req_fail(m, req, NEXAR_EINVAL, "a stream to the own rank is not possible");
     } else if (m->closing) {
-        nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the end");
+        nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the shutdown");
     } else if (m->peers[peer] == NULL) {
         nx_req_fail(m, req, NEXAR_EPEER, "it is gone");
     } else {
@@ -325,7 +325,7 @@ void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context contex
 
 /* ---- what the other side says -------------------------------------------------------- */
 
-/* Ends |r| if nothing more is to be done for it. */
+/* Completes |r| if nothing is left to do for it. */
 static void settle(nx_msg *m, nx_req *r)
 {
     if ((r->send.parts_out == 0) && !(r->state & NX_REQ_UNCLEAR)) {
@@ -333,9 +333,9 @@ static void settle(nx_msg *m, nx_req *r)
     }
 }
 
-/* A message whose bytes come one after the other, and whose peer has asked for them: sends
- * what there is.  Parts that are on their way beside each other may overtake each other, so
- * there is one at a time; and what its owner gave is his again when none is left. */
+/* Sends the next part of a streamed message that the peer has requested. Concurrent fragments may
+ * overtake each other, so one is in flight at a time; when all of a part is acknowledged its owner
+ * may reuse the memory. */
 static void go_on(nx_peer *p, nx_req *r)
 {
     nx_req_send *s = &r->send;
@@ -359,7 +359,8 @@ void nx_send_clear(nx_peer *p, const nx_frame *f)
     nx_req *r;
 
     if (nx_id_number(f->id) > p->out_number) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it cleared a message that was not sent");
+        nx_peer_mark_failed(p, NEXAR_EPROTO,
+                            "it requested the rest of a message that was not sent");
         return;
     }
     r = nx_map_get(&p->out_ids, f->id);
@@ -367,7 +368,7 @@ void nx_send_clear(nx_peer *p, const nx_frame *f)
         return; /* cancelled meanwhile */
     }
     if ((f->limit < r->send.eager) || (f->limit > r->bytes)) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it cleared bytes that there are not");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it requested bytes beyond the end of a message");
         return;
     }
     (void)nx_map_take(&p->out_ids, f->id);
@@ -406,13 +407,13 @@ void nx_send_on_sent(nx_peer *p, nx_tx *tx, nexar_err err)
     m->parts_out--;
     if (r->state & NX_REQ_ENDING) {
         if (r->send.parts_out == 0) {
-            nx_req_end(m, r); /* the outcome is there already */
+            nx_req_end(m, r); /* the result is set already */
         }
     } else if ((err == NEXAR_OK) && r->send.streamed && !(r->state & NX_REQ_UNCLEAR)) {
         go_on(p, r);
     } else if (err == NEXAR_OK) {
         settle(m, r);
-    } /* otherwise the link goes down, and |r| with it */
+    } /* otherwise the link fails, and |r| with it */
 }
 
 void nx_msg_send_more(nx_msg *m, nx_req *req, nx_bytes next)
@@ -436,7 +437,7 @@ void nx_msg_send_more(nx_msg *m, nx_req *req, nx_bytes next)
 
 /* ---- before its time ----------------------------------------------------------------- */
 
-/* Ends |r| with |err| and |why|, when the transport has let go of it. */
+/* Fails |r| with |err| and |why| once the transport has released it. */
 static void end_later(nx_msg *m, nx_req *r, nexar_err err, const char *why)
 {
     if (r->send.parts_out == 0) {
@@ -481,7 +482,7 @@ bool nx_send_cancel(nx_msg *m, nx_req *r)
         nx_req_fail(m, r, NEXAR_ECANCELED, "%s", why);
     } else if (r->state & NX_REQ_QUEUED) {
         nx_queue_remove(p, r);
-        nx_queue_pump(p, r->context.class); /* the last one ends the pulling */
+        nx_queue_pump(p, r->context.class); /* the last one ends the fetching */
         nx_req_fail(m, r, NEXAR_ECANCELED, "%s", why);
     } else if (((r->state & (NX_REQ_UNCLEAR | NX_REQ_PULLED)) == NX_REQ_UNCLEAR) && !p->doomed) {
         retract(p, r);

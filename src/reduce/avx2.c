@@ -38,7 +38,7 @@ NX_INLINE vec splat_i32(int x)
     return _mm256_set1_epi32(x);
 }
 
-/* ---- 64-bit integers ----------------------------------------------------- */
+/* ---- 64-bit integers ----------------------------------------------------------------- */
 
 /* (a1 B + a0)(b1 B + b0) = (a1 b0 + a0 b1) B + a0 b0 modulo B^2, B = 2^32. */
 NX_INLINE vec prod_64(vec a, vec b)
@@ -78,7 +78,7 @@ NX_INLINE vec max_u64(vec a, vec b)
     return _mm256_blendv_epi8(b, a, greater_u64(a, b));
 }
 
-/* ---- floating point ------------------------------------------------------ */
+/* ---- floating point ------------------------------------------------------------------ */
 
 NX_INLINE __m256 as_f32(vec x)
 {
@@ -116,7 +116,7 @@ NX_INLINE vec nan_if_unordered_f64(vec a, vec b, vec r)
     return of_f64(_mm256_blendv_pd(as_f64(r), as_f64(nan), is_nan));
 }
 
-/* ---- f16, and the bits of both halves ------------------------------------- */
+/* ---- f16, and the bits of both halves ------------------------------------------------ */
 
 NX_INLINE vec load_f16(const void *p)
 {

@@ -41,7 +41,7 @@ NX_INLINE vec splat_i32(int x)
     return _mm512_set1_epi32(x);
 }
 
-/* ---- 64-bit integers ----------------------------------------------------- */
+/* ---- 64-bit integers ----------------------------------------------------------------- */
 
 NX_INLINE vec prod_64(vec a, vec b)
 {
@@ -68,7 +68,7 @@ NX_INLINE vec max_u64(vec a, vec b)
     return _mm512_max_epu64(a, b);
 }
 
-/* ---- floating point ------------------------------------------------------ */
+/* ---- floating point ------------------------------------------------------------------ */
 
 NX_INLINE __m512 as_f32(vec x)
 {
@@ -104,7 +104,7 @@ NX_INLINE vec nan_if_unordered_f64(vec a, vec b, vec r)
     return _mm512_mask_blend_epi64(is_nan, r, _mm512_set1_epi64((int64_t)NX_NAN_F64));
 }
 
-/* ---- f16, and the bits of both halves ------------------------------------- */
+/* ---- f16, and the bits of both halves ------------------------------------------------ */
 
 NX_INLINE vec load_f16(const void *p)
 {

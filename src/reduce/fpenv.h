@@ -1,11 +1,10 @@
 /*
- * fpenv.h - the floating-point environment that the kernels compute in.
+ * fpenv.h - the floating-point environment of the kernels.
  *
- * An application may run with subnormals flushed to zero (gcc -ffast-math turns
- * that on at start-up), another rounding mode, or traps.  Ranks that differ in
- * this would get different bits, and a progress thread must not trap on its
- * user's NaN.  So the calls that compute set the default environment, and give
- * the thread its own back; in the usual case both only look.
+ * An application may run with subnormals flushed to zero (gcc -ffast-math enables that at
+ * start-up), another rounding mode, or traps. Ranks that differ in this would compute different
+ * bits, and a progress thread must not trap on its user's NaN. So calls that compute set the
+ * default environment and restore the thread's; usually both only read it.
  */
 #ifndef NX_FPENV_H
 #define NX_FPENV_H

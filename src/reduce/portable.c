@@ -38,7 +38,7 @@
         }                                                                \
     }
 
-/* ---- integers ------------------------------------------------------------ */
+/* ---- integers ------------------------------------------------------------------------ */
 
 /* Wrapping needs unsigned arithmetic, and 16 bits would be promoted to int,
  * whose product can overflow: 64 bits hold the low end of every result.  Sums
@@ -84,7 +84,7 @@ DIVIDE(i16, int16_t, (int16_t)(SIGNED_QUOTIENT(uint32_t)))
 DIVIDE(i32, int32_t, (int32_t)(SIGNED_QUOTIENT(uint32_t)))
 DIVIDE(i64, int64_t, (int64_t)(SIGNED_QUOTIENT(uint64_t)))
 
-/* ---- floating point ------------------------------------------------------ */
+/* ---- floating point ------------------------------------------------------------------ */
 
 #define FLOAT(T, TYPE)                         \
     COMBINE(sum_##T, TYPE, nx_sum_##T(x, y))   \
@@ -109,7 +109,7 @@ FLOAT(f64, double)
 HALF(f16)
 HALF(bf16)
 
-/* ---- the table ----------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------- */
 
 const nx_kernels nx_kernels_portable = {
     .combine = NX_COMBINE_TABLE(combine_),

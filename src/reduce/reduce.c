@@ -10,7 +10,7 @@
 #include <cpuid.h>
 #endif
 
-/* ---- paths --------------------------------------------------------------- */
+/* ---- paths --------------------------------------------------------------------------- */
 
 static const struct path_info {
     const char *name;
@@ -103,7 +103,7 @@ void nx_reduce_path_set(nx_reduce_path path)
     atomic_store_explicit(&chosen, (int)path, memory_order_relaxed);
 }
 
-/* ---- entry points -------------------------------------------------------- */
+/* ---- entry points -------------------------------------------------------------------- */
 
 void nx_reduce(void *out, const void *a, const void *b, size_t count, nexar_dtype dtype,
                nexar_op op)

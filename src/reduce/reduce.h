@@ -1,18 +1,17 @@
 /*
  * reduce.h - elementwise kernels: reduction, identity, division.
  *
- * Meaning (see nexar_op in nexar.h): integer overflow wraps; f16 and bf16 are
- * computed in f32 and rounded to nearest even; every NaN result is the
- * canonical quiet NaN of its type; minimum and maximum propagate NaN and order
- * -0 below +0.  So every kernel is commutative to the bit, and all paths
- * (portable, AVX2, AVX-512, NEON) give the same bits for the same input: ranks
- * on different machines agree.
+ * Meaning (see nexar_op in nexar.h): integer overflow wraps; f16 and bf16 are computed in f32 and
+ * rounded to nearest even; every NaN result is the canonical quiet NaN of its type; minimum and
+ * maximum propagate NaN and order -0 below +0.  So every kernel is commutative to the bit, and all
+ * paths (portable, AVX2, AVX-512, NEON) give the same bits for the same input: ranks on different
+ * machines agree.
  *
- * Operations of the application (nexar_op_create) are as good as their function.
+ * Operations of the application (nexar_op_create) have the properties of their function.
  *
- * Pointers need no alignment, but for the application's functions.  Nothing here allocates, blocks
- * or fails, and everything may be called from any thread.  The thread's rounding mode, flush to
- * zero and traps have no influence, and are as before when a call returns.
+ * Pointers need no alignment, except for the application's functions.  No function allocates,
+ * blocks or fails, and all are thread-safe.  The thread's rounding mode, flush to zero and traps
+ * have no influence, and are as before when a call returns.
  */
 #ifndef NX_REDUCE_H
 #define NX_REDUCE_H
@@ -58,7 +57,7 @@ void nx_reduce(void *out, const void *a, const void *b, size_t count, nexar_dtyp
 /* Nothing for an operation of the application.  Otherwise out[i] = the value e with op(e, x) == x:
  * SUM, AVG, BOR, BXOR 0; PROD 1; BAND all bits; MIN the largest value (+infinity), MAX the smallest
  * (-infinity). To the bit for every x but NaN, and but -0 in a sum, where +0 + -0 is +0: people
- * expect the zero of an exscan to be the one that prints as 0. */
+ * expect the zero of an exscan to print as 0. */
 void nx_reduce_identity(void *out, size_t count, nexar_dtype dtype, nexar_op op);
 
 /* buf[i] = buf[i] / divisor, divisor > 0: C division on integers (towards

@@ -54,7 +54,7 @@ static void check_against_oracle(size_t count, nexar_dtype dtype, nexar_op op)
     }
 }
 
-/* ---- names --------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------- */
 
 static void test_dtypes_and_ops_have_names_and_sizes(void **state)
 {
@@ -100,7 +100,7 @@ static void test_bitwise_ops_want_integers(void **state)
     assert_false(nx_reduce_legal(NEXAR_BF16, NEXAR_BXOR));
 }
 
-/* ---- f16 and bf16 in scalar.h -------------------------------------------- */
+/* ---- f16 and bf16 in scalar.h -------------------------------------------------------- */
 
 static uint16_t half_of_f32(nexar_dtype dtype, float x)
 {
@@ -166,7 +166,7 @@ static void test_f32_rounds_to_the_nearest_half_and_ties_to_even(void **state)
     assert_int_equal(nx_f16_of_f32(-FLT_MIN), 0x8000);
 }
 
-/* ---- kernels ------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------------------- */
 
 static void check_pairs(nexar_dtype dtype, nexar_op op)
 {
@@ -282,7 +282,7 @@ static void test_identity_writes_just_its_elements(void **state)
     nx_reduce_identity(NULL, 0, NEXAR_F32, NEXAR_MAX);
 }
 
-/* ---- division ------------------------------------------------------------ */
+/* ---- division ------------------------------------------------------------------------ */
 
 static void check_division(nexar_dtype dtype, nexar_op op)
 {
@@ -331,7 +331,7 @@ static void test_division_of_integers_truncates_towards_zero(void **state)
     assert_int_equal(i8[3], 0);
 }
 
-/* ---- the caller's floating-point environment ------------------------------ */
+/* ---- the caller's floating-point environment ----------------------------------------- */
 
 /* Reduces once as usual, once in the environment that |enter| makes. */
 static void check_environment(nexar_dtype dtype, nexar_op op, void (*enter)(void),

@@ -54,7 +54,7 @@ static inline double nx_f64_of_bits(uint64_t bits)
     return x;
 }
 
-/* ---- f16 and bf16 -------------------------------------------------------- */
+/* ---- f16 and bf16 -------------------------------------------------------------------- */
 
 static inline float nx_f32_of_bf16(uint16_t h)
 {
@@ -109,7 +109,7 @@ static inline uint16_t nx_f16_of_f32(float x)
     return (uint16_t)(sign | h);
 }
 
-/* ---- floating-point operations ------------------------------------------- */
+/* ---- floating-point operations ------------------------------------------------------- */
 
 /*
  * The same for f32 and f64.  A sum or product that is NaN has the sign and

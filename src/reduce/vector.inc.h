@@ -25,7 +25,7 @@
 
 typedef vec vec_op(vec a, vec b);
 
-/* ---- operations that all paths compose alike ----------------------------- */
+/* ---- operations that all paths compose alike ----------------------------------------- */
 
 #define FLOAT_OPS(T)                         \
     NX_INLINE vec sum_##T(vec a, vec b)      \
@@ -99,7 +99,7 @@ NX_INLINE vec half_or_nan(vec a, vec b, vec r, uint16_t infinity, uint16_t nan)
 HALF_ORDER(f16, 0x7c00, NX_NAN_F16)
 HALF_ORDER(bf16, 0x7f80, NX_NAN_BF16)
 
-/* ---- loops --------------------------------------------------------------- */
+/* ---- loops --------------------------------------------------------------------------- */
 
 /* How elements get from memory into a register and back. */
 typedef struct format {
@@ -185,7 +185,7 @@ NX_INLINE void divide(char *buf, size_t bytes, vec divisor, format f, vec_op *op
     }
 }
 
-/* ---- kernels ------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------------------- */
 
 /* The kernel combine_NAME: OP on elements of ELEMENT bytes. */
 #define COMBINE(NAME, ELEMENT, FORMAT, OP)                                            \

@@ -43,7 +43,7 @@ NX_INLINE vec prod_8(vec a, vec b)
     return bor(band(even, MM(set1_epi16)(0x00ff)), MM(slli_epi16)(odd, 8));
 }
 
-/* ---- f32, f64 ------------------------------------------------------------ */
+/* ---- f32, f64 ------------------------------------------------------------------------ */
 
 /*
  * The instructions for min and max give their second operand if the two are
@@ -95,7 +95,7 @@ NX_INLINE vec splat_f64(uint32_t x)
     return of_f64(MM(set1_pd)((double)x));
 }
 
-/* ---- bf16 ---------------------------------------------------------------- */
+/* ---- bf16 ---------------------------------------------------------------------------- */
 
 /* A bf16 is the upper half of an f32.  "lo" are the elements of even index, "hi"
  * those of odd index: so no element crosses a lane. */
@@ -124,7 +124,7 @@ NX_INLINE vec narrow_bf16(vec lo, vec hi)
                band(round_bf16(hi), splat_i32((int)0xffff0000)));
 }
 
-/* ---- the bits of f16 and bf16 ---------------------------------------------- */
+/* ---- the bits of f16 and bf16 -------------------------------------------------------- */
 
 NX_INLINE vec splat_u16(uint16_t x)
 {

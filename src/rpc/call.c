@@ -14,7 +14,7 @@
 #include "base/text/text.h"
 #include "rpc_inner.h"
 
-/* ---- ends --------------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------------------- */
 
 /* The outcome is there, and the bytes are free. */
 static void finish(nx_rpc_call *call)
@@ -131,7 +131,7 @@ void nx_rpc_end(nx_rpc *rpc)
     }
 }
 
-/* ---- replies ------------------------------------------------------------------------ */
+/* ---- replies ------------------------------------------------------------------------- */
 
 /* The sentence from over there, if there is one, becomes the call's. */
 static void keep_text(nx_rpc_call *call, nx_rpc_body *body)

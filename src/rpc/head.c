@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "wire/wire.h"
 
-/* ---- heads -------------------------------------------------------------------------- */
+/* ---- heads --------------------------------------------------------------------------- */
 
 void nx_rpc_call_encode(const nx_rpc_call_head *h, uint8_t out[NX_RPC_HEAD])
 {
@@ -49,7 +49,7 @@ bool nx_rpc_reply_decode(const uint8_t in[NX_RPC_HEAD], nx_rpc_reply_head *h)
     return coded == (h->code != 0);
 }
 
-/* ---- bodies ------------------------------------------------------------------------- */
+/* ---- bodies -------------------------------------------------------------------------- */
 
 void nx_rpc_body_begin(nx_rpc_body *b, uint64_t total, bool drop)
 {

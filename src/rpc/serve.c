@@ -62,7 +62,7 @@ nx_loop *nx_rpc_loop_of(const nexar_rpc *call)
     return call->rpc->config.loop;
 }
 
-/* ---- the end of a record -------------------------------------------------------------- */
+/* ---- the end of a record ------------------------------------------------------------- */
 
 static void record_free(nexar_rpc *call)
 {
@@ -96,7 +96,7 @@ static void release(nexar_rpc *call)
     check_closed(rpc);
 }
 
-/* ---- answers -------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------------------- */
 
 static void send_reply(nexar_rpc *call, const nx_rpc_reply_head *head, const void *data,
                        size_t bytes, void (*on_done)(nx_req *req))
@@ -162,7 +162,7 @@ nexar_err nx_rpc_reply(nexar_rpc *call, const void *data, size_t bytes)
                          call->rank, call->req.why);
 }
 
-/* ---- handlers -------------------------------------------------------------------------- */
+/* ---- handlers ------------------------------------------------------------------------ */
 
 /* On a thread of the worker, without the lock. */
 static void work(nx_job *job)
@@ -246,7 +246,7 @@ static void start_ready(nx_rpc *rpc, nx_rpc_level *level)
     }
 }
 
-/* ---- receiving -------------------------------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------------------- */
 
 /* The record has got its message: it is no longer open. */
 static void accept_call(nexar_rpc *call)
@@ -337,7 +337,7 @@ static void post(nexar_rpc *call)
                 &(nx_sink){.take = take, .ctx = call, .room = UINT64_MAX, .unit = 1});
 }
 
-/* ---- records ----------------------------------------------------------------------------- */
+/* ---- records ------------------------------------------------------------------------- */
 
 static nexar_rpc *record_create(nx_rpc *rpc, unsigned level)
 {

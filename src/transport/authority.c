@@ -102,7 +102,7 @@ gnutls_x509_privkey_t nx_authority_key(const nx_authority *a)
     return a->key;
 }
 
-/* ---- signing ----------------------------------------------------------------- */
+/* ---- signing ------------------------------------------------------------------------- */
 
 /* Parses a request and checks that its sender has the key it is for.  Only the
  * kind of key that nexar makes is signed. */
@@ -188,7 +188,7 @@ nexar_err nx_authority_sign(const nx_authority *a, const nx_der *csr, uint64_t m
     return err;
 }
 
-/* ---- keeping it -------------------------------------------------------------- */
+/* ---- keeping it ---------------------------------------------------------------------- */
 
 /* Adds |part| to the text. */
 static nexar_err add(const gnutls_datum_t *part, char *text, size_t *len)

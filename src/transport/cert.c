@@ -241,7 +241,7 @@ bool nx_crt_is_for(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key)
            (crt_size == key_size) && (memcmp(of_crt, of_key, crt_size) == 0);
 }
 
-/* ---- verifying ----------------------------------------------------------------- */
+/* ---- verifying ----------------------------------------------------------------------- */
 
 /* In GnuTLS's words what is wrong by |status|, bits of gnutls_certificate_status_t. */
 static nexar_err refuse(unsigned int status)

@@ -1,20 +1,18 @@
 /*
- * transport.h - what a transport must do, and may expect.
+ * transport.h - the contract of a transport.
  *
- * A link is one connection to one peer.  It knows nothing of ranks, tags or
- * matching; it carries two things:
+ * A link is one connection to one peer. It knows nothing of ranks, tags or matching. It carries:
  *
- *  - frames: short, copied when sent, in order within their lane.  The control
+ *  - frames: short, copied when sent, in order within their lane. The control
  *    lane never waits behind the message lane.
- *  - parts: a piece [off, off + len) of the message |id|, of any length, read
- *    straight from the sender's memory.  Parts are not ordered among themselves
+ *  - parts: fragments [off, off + len) of the message |id|, of any length, read
+ *    straight from the sender's memory. Parts are not ordered among themselves
  *    nor with frames; the bytes of one part are delivered in order.
  *
- * A transport delivers whatever arrives at once and keeps nothing back: bounding
- * what may be sent without having been asked for is the task of msg, above.  So
- * no window of the transport is ever used up by data that nobody wants.
+ * A transport delivers data on arrival and keeps nothing back. msg, above, bounds unrequested data,
+ * so unrequested data never exhausts a window of the transport.
  *
- * Everything here runs with the loop's lock held, and nothing here blocks.
+ * Every function runs with the loop's lock held, and none blocks.
  */
 #ifndef NX_TRANSPORT_H
 #define NX_TRANSPORT_H
@@ -31,7 +29,7 @@ typedef struct nx_link nx_link;
 
 enum {
     NX_FRAME_MAX = 65536, /* bytes of a frame */
-    NX_LAST_MAX = 216,    /* of the last one of a link: nx_link_dismiss */
+    NX_LAST_MAX = 216,    /* of the last frame of a link: nx_link_dismiss */
 };
 
 typedef enum nx_lane {
@@ -40,74 +38,71 @@ typedef enum nx_lane {
     NX_LANES
 } nx_lane;
 
-/* A stretch of memory that is only read. */
+/* Contiguous read-only memory. */
 typedef struct nx_bytes {
     const void *ptr;
     size_t len;
 } nx_bytes;
 
 /*
- * A part on its way out: the caller's memory, held with what |bytes| points to,
- * unchanged, from nx_link_send_part until on_sent.
+ * A part that is being sent. The caller's memory; it and the memory of |bytes| stay unchanged from
+ * nx_link_send_part until on_sent.
  */
 typedef struct nx_tx {
-    uint64_t id;  /* of the message: unique among those of this link and direction */
-    uint64_t off; /* where in the message this part begins */
-    uint64_t len; /* all of |bytes| together; 0 is legal */
+    uint64_t id;  /* of the message: unique for this link and direction */
+    uint64_t off; /* offset of this part in the message */
+    uint64_t len; /* sum of |bytes|; 0 is legal */
     const nx_bytes *bytes;
     size_t nbytes;
 
-    /* The transport's, while it holds the part. */
+    /* Used by the transport while it holds the part. */
     nx_list link;
     uint64_t stream, queued, acked;
     void *owner;
 } nx_tx;
 
 /*
- * Calls up, implemented by msg.  Made from the loop, never from inside one of
- * the operations below.  |ctx| is nx_link.up_ctx.
+ * Upcalls, implemented by msg. Made from the loop, never from inside an operation below. |ctx| is
+ * nx_link.up_ctx.
  */
 typedef struct nx_link_up {
-    /* The link can be used: frames and parts that were sent before are on their
-     * way.  Once. */
+    /* The link is established: frames and parts sent before are in flight. Once. */
     void (*on_up)(void *ctx, nx_link *link);
 
     /* A frame; |data| is borrowed until the call returns. */
     void (*on_frame)(void *ctx, nx_link *link, nx_lane lane, const void *data, size_t len);
 
-    /* Bytes [off, off + len) of message |id| have arrived, in order within their
-     * part; |data| is borrowed: this is where a collective reduces on arrival.
-     * An empty part makes one call with len 0. */
+    /* Bytes [off, off + len) of message |id| have arrived, in order within their part. |data| is
+     * borrowed; a collective reduces it here. An empty part makes one call with len 0. */
     void (*on_data)(void *ctx, nx_link *link, uint64_t id, uint64_t off, const void *data,
                     size_t len);
 
-    /* The transport no longer needs |tx| nor its bytes, not even to retransmit.
-     * Exactly once for every part that was accepted; NEXAR_ECANCELED if it was
-     * cancelled, the link's error if that went down. */
+    /* The transport has released |tx| and its bytes, including for retransmission. Exactly once for
+     * every accepted part; NEXAR_ECANCELED if it was cancelled, the link's error if the link
+     * failed. */
     void (*on_sent)(void *ctx, nx_link *link, nx_tx *tx, nexar_err err);
 
-    /* The link is gone, for the reason that |why| says in words; the last call,
-     * after on_sent for every part.  The owner must close it. */
+    /* The link has failed; |why| is the reason as text. The last call, after on_sent for every
+     * part. The owner must close the link. */
     void (*on_down)(void *ctx, nx_link *link, nexar_err err, const char *why);
 
-    /* Optional.  Where bytes [off, off + *len) of message |id|, the next ones of their
-     * part, are to go: memory that the transport may fill itself.  |*len| may be made
-     * less, to what lies in one stretch.  on_data follows at once, before any other call
-     * up, with that memory as |data| and at most |*len| bytes: they are in their place
-     * then.  It may not come, if the link goes down meanwhile or the question was not the
-     * peer's (whoever forges a packet may have any |id| and |off| asked for): then anything
-     * may have been written there, and the right bytes follow later.  So nothing but that
-     * memory may change by it, and it must be memory that waits for just these bytes.  NULL:
-     * no such place, by on_data as always. */
+    /* Optional. Returns the destination of bytes [off, off + *len) of message |id|, the next ones
+     * of their part, so that the transport can write them itself. |*len| may be reduced to one
+     * contiguous piece. on_data follows at once, before any other upcall, with that memory as
+     * |data| and at most |*len| bytes. It may not follow if the link fails meanwhile, or if a
+     * forged packet caused the call (an attacker may choose any |id| and |off|). Then the memory
+     * may hold any bytes, and the right ones follow later. So the call must change no state, and
+     * the memory must be waiting for exactly these bytes. NULL: no such memory; on_data delivers as
+     * usual. */
     void *(*on_want)(void *ctx, nx_link *link, uint64_t id, uint64_t off, size_t *len);
 
-    /* Optional.  A link that was not up yet goes on as |to|, by another transport: with
-     * all that was queued, with the same calls up, in |link|'s place.  |link| is gone.
-     * Where it is NULL such a link goes down instead. */
+    /* Optional. A link that was not up yet is replaced by |to|, of another transport, with
+     * everything queued and the same upcalls. |link| no longer exists. NULL: such a link goes down
+     * instead. */
     void (*on_moved)(void *ctx, nx_link *link, nx_link *to);
 } nx_link_up;
 
-/* An on_sent for those who send no parts, or need not know. */
+/* An on_sent for users that send no parts or need no notification. */
 static inline void nx_link_sent_ignored(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
 {
     (void)ctx;
@@ -116,81 +111,78 @@ static inline void nx_link_sent_ignored(void *ctx, nx_link *link, nx_tx *tx, nex
     (void)err;
 }
 
-/* What a link can tell about itself, for `nexar info --links` and for who asks why nothing
- * comes. */
+/* The state of a link, for `nexar info --links` and for reports. */
 typedef struct nx_link_info {
-    const char *state;          /* "dialling", "up" or "down"; not to be freed */
+    const char *state;          /* "dialling", "up" or "down"; a literal */
     char local[64], remote[64]; /* addresses as text */
     uint64_t rtt_ns;            /* smoothed; 0: unknown */
-    uint32_t mtu;               /* bytes of payload per datagram; 0: no such thing */
+    uint32_t mtu;               /* payload bytes per datagram; 0: not applicable */
     uint64_t bytes_sent, bytes_received, packets_lost;
-    uint64_t heard_ns;   /* when something last came, on the loop's clock; 0: not known */
-    uint64_t waiting;    /* bytes that were sent and not acknowledged, if that is known, */
-    uint64_t waiting_ns; /* none of them since then */
+    uint64_t heard_ns;   /* time of the last arrival, on the loop's clock; 0: unknown */
+    uint64_t waiting;    /* bytes sent and not acknowledged, if known, */
+    uint64_t waiting_ns; /* and since when none was acknowledged */
 } nx_link_info;
 
-/* Operations, implemented once by each transport as a static const table. */
+/* Operations: a static const table per transport. */
 typedef struct nx_link_ops {
     const char *name; /* "quic", "shm", "sim" */
 
-    /* Queues a frame of |n| stretches, at most NX_FRAME_MAX bytes together; they
-     * are copied.  Also before on_up.
+    /* Queues a frame of |n| pieces, at most NX_FRAME_MAX bytes in all, which are copied. Also
+     * before on_up.
      *
-     * NEXAR_ENOMEM, or the error of a link that is down: it was not queued. */
+     * NEXAR_ENOMEM, or the error of a failed link: the frame was not queued. */
     nexar_err (*send_frame)(nx_link *link, nx_lane lane, const nx_bytes *bytes, size_t n);
 
-    /* Queues a part.  On NEXAR_OK the transport holds |tx| until on_sent; on
-     * error the caller keeps it.  Parts are begun in the order queued and share
-     * the wire when several are on their way. */
+    /* Queues a part. On NEXAR_OK the transport holds |tx| until on_sent; on error the caller keeps
+     * it. Parts begin in the order queued and share the wire when several are in flight. */
     nexar_err (*send_part)(nx_link *link, nx_tx *tx);
 
-    /* Gives up a part that is held; on_sent follows, from the loop.  The peer may
-     * have got any of it. */
+    /* Cancels a held part; on_sent follows, from the loop. The peer may have received any of its
+     * bytes. */
     void (*cancel_part)(nx_link *link, nx_tx *tx);
 
-    /* Ends the link: on_sent for what is held and no further call up.  With
-     * |drain| what was queued is sent first, as long as the transport's own
-     * time-out allows.  The link must not be used afterwards; it frees itself. */
+    /* Closes the link: on_sent for held parts, and no further upcall. With |drain|, queued data is
+     * sent first, within the transport's own time-out. The link must not be used afterwards; it
+     * frees itself. */
     void (*close)(nx_link *link, bool drain);
 
     void (*info)(const nx_link *link, nx_link_info *info);
 
-    /* Ends the link as close does without drain, and says why: whoever learns of the end over
-     * there, however late, is handed |frame| before it, as one of the control lane, whatever was
-     * queued or is stuck on the way.  |len| is at most NX_LAST_MAX.  A link that never came up
-     * there ends without it.  Optional: where it is NULL the frame is queued as any other. */
+    /* As close without drain, with a reason: when the peer's end of the link goes down, however
+     * late, |frame| is delivered before as a control frame, regardless of what was queued or in
+     * flight. |len| is at most NX_LAST_MAX. If the link never came up at the peer, |frame| is lost.
+     * Optional. NULL: the frame is queued as any other. */
     void (*dismiss)(nx_link *link, const void *frame, size_t len);
 
-    /* Optional.  Frames that were queued go out now, not at the end of the turn: for one that
-     * somebody waits for. */
+    /* Optional. Transmits queued frames now instead of at the end of the iteration: for a frame
+     * that a caller waits for. */
     void (*push)(nx_link *link);
 
-    /* Optional, for transports where a frame lies in memory before it is handed up.  The frame of
-     * the message lane, whole, for which on_frame would be the next call up of this link; false:
-     * there is none, or something else is under way that needs the loop.  Borrowed until
-     * drop_frame or the next turn of the loop; the peer may write to it meanwhile.  Not in a
-     * callback. */
+    /* Optional, for transports that have a frame in memory before its upcall. Returns the complete
+     * frame of the message lane that on_frame would deliver next. False: there is none, or
+     * something else is pending that needs the loop. Borrowed until drop_frame or the next
+     * iteration of the loop; the peer may modify it meanwhile. Not in a callback. */
     bool (*peek_frame)(nx_link *link, nx_bytes *frame);
-    /* The owner has taken what peek_frame has just shown: there will be no on_frame for it. */
+    /* The owner has consumed the frame of peek_frame: on_frame will not deliver it. */
     void (*drop_frame)(nx_link *link);
 } nx_link_ops;
 
-/* What the end of a link says of the process behind it. */
+/* What the end of a link tells about the peer's process. */
 typedef enum nx_end {
-    NX_END_LOST,   /* nothing: it may live */
-    NX_END_LEFT,   /* it has closed the link, as it should */
-    NX_END_ABSENT, /* nothing listens there, and it has never spoken: as msg tells it */
-    NX_END_GONE,   /* it has ended, or closed without a goodbye, or nothing listens there */
+    NX_END_LOST,   /* nothing: it may be alive */
+    NX_END_LEFT,   /* it has closed the link in order */
+    NX_END_ABSENT, /* nothing listens there, and it never answered (msg decides that) */
+    NX_END_GONE,   /* it has exited, or closed without notice, or nothing listens there */
 } nx_end;
 
-/* What every transport's link begins with. */
+/* Header of every transport's link. */
 struct nx_link {
     const nx_link_ops *ops;
     const nx_link_up *up;
     void *up_ctx;
     nx_end ended; /* valid in on_down */
-    /* A message of up to so many bytes is better copied into a frame than sent as a part; 0:
-     * that is for the caller to know.  At most NX_FRAME_MAX / 2. */
+    /* Messages up to this size are better copied into a frame than sent as a part; 0: the caller
+     * decides. At most NX_FRAME_MAX / 2. */
     uint32_t frame_best;
     /* Why this transport carries it, in a few words, for `nexar info --links`: static; or NULL. */
     const char *chosen;

@@ -9,7 +9,7 @@
 
 static const uint64_t VARINT_MAX = (UINT64_C(1) << 62) - 1;
 
-/* ---- reading -------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------- */
 
 /* A reader that failed holds nothing: what comes after the error sees its end. */
 static void reader_fail(nx_reader *r)
@@ -145,7 +145,7 @@ void nx_read_sentence(nx_reader *r, char *out, size_t room)
     nx_clean_text(out, len);
 }
 
-/* ---- writing -------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------- */
 
 static inline uint8_t *writer_take(nx_writer *w, size_t len)
 {

@@ -44,7 +44,7 @@ silent) # the same, but found out by heartbeats
     export NEXAR_IDLE_TIMEOUT=1m NEXAR_HEARTBEAT_TIMEOUT=2s
     wire_hosts 3
     lose_rank_2 cut_rank_2
-    grep -h 'rank 2 .* is held for dead: no heartbeat .*; link: quic to .*; longest pause here' \
+    grep -h 'rank 2 .* failed: no heartbeat .*; link: quic to .*; longest pause here' \
         "$work"/job.rank[01].log || fail "nobody says on what grounds"
     ;;
 unplugged)

@@ -84,9 +84,9 @@ cut_nearly() {
     for try in 1 2 3 4 5 6 7 8; do
         orders=$(grep -c '^done' "$work/wire.out" || true)
         (cut_and_heal "$1" "$2" "${modes[@]}") && return 0
-        echo "try $try: $(grep -h 'is held for dead' "$work"/*.rank?.log | tail -n 1)"
+        echo "try $try: $(grep -h 'declared .* failed' "$work"/*.rank?.log | tail -n 1)"
         ! grep -hE '^steady: a ' "$work"/*.rank?.log || fail "something was lost or came twice"
-        grep -q 'is held for dead' "$work"/*.rank?.log || fail "nobody was given up, and yet"
+        grep -q 'declared .* failed' "$work"/*.rank?.log || fail "nobody was given up, and yet"
         end_ranks
         rm -f "$work"/*.stop "$work"/*.rank?.*
     done
@@ -125,8 +125,8 @@ move() {
     sleep 1.5
     end_steady "${all[@]}"
     gone_on_by 4500 "$gone" "${all[@]}"
-    cat "$work"/*.rank?.log | grep -h 'goes on as 10.91' | sort -u | head -n 4
-    grep -q 'goes on as 10[.]91[.]' "$work"/stream.rank?.log || fail "no link has moved"
+    cat "$work"/*.rank?.log | grep -h 'migrated to 10.91' | sort -u | head -n 4
+    grep -q 'migrated to 10[.]91[.]' "$work"/stream.rank?.log || fail "no link has moved"
 }
 down_for_good() { ip -n "$(host "$1")" link set eth0 down; }
 unplug() { ip -n "$(host switch)" link set "eth0-$1" down; }

@@ -1,10 +1,9 @@
 /*
- * heap.h - a binary heap of items that know their place: the smallest key is at
- * hand, any item is taken out in O(log n).  Made for timers.
+ * heap.h - an intrusive binary heap: the smallest key in O(1), removal of any item in O(log n).
+ * Made for timers.
  *
- * Items are the caller's, inside a larger struct, and stay where they are while
- * they are in the heap.  Equal keys come out in the order in which they went
- * in.  One thread at a time.
+ * Items are the caller's, inside a larger struct, and must not move while they are in the heap.
+ * Equal keys leave in order of insertion. One thread at a time.
  */
 #ifndef NX_HEAP_H
 #define NX_HEAP_H
@@ -17,8 +16,8 @@
 
 typedef struct nx_heap_item {
     uint64_t key;
-    uint64_t order; /* the heap's: how many went in before */
-    size_t place;   /* the heap's: index + 1; 0: in no heap */
+    uint64_t order; /* private: insertion order */
+    size_t place;   /* private: index + 1; 0: in no heap */
 } nx_heap_item;
 
 /* Zero-initialised is empty.
@@ -29,7 +28,7 @@ typedef struct nx_heap {
     uint64_t pushed;
 } nx_heap;
 
-/* Frees the heap's own memory; items still in it are left as they are. */
+/* Frees the heap's own memory; remaining items are unchanged. */
 void nx_heap_fini(nx_heap *h);
 
 /*
@@ -43,10 +42,10 @@ NX_MUST_CHECK nexar_err nx_heap_push(nx_heap *h, nx_heap_item *item, uint64_t ke
 /* The item with the smallest key; NULL if there is none. */
 nx_heap_item *nx_heap_top(const nx_heap *h);
 
-/* Takes out |item|; does nothing if it is in no heap. */
+/* Removes |item|; does nothing if it is in no heap. */
 void nx_heap_remove(nx_heap *h, nx_heap_item *item);
 
-/* Gives |item|, which is in |h|, another key; among equal keys it is the last. */
+/* Changes the key of |item|, which is in |h|; among equal keys it is the last. */
 void nx_heap_move(nx_heap *h, nx_heap_item *item, uint64_t key);
 
 static inline bool nx_heap_holds(const nx_heap_item *item)

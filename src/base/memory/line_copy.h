@@ -1,6 +1,6 @@
 /*
- * line_copy.h - copying by whole cache lines, for copy.c and nontemporal_copy.c: what stands before
- * the first line and behind the last is left to memcpy.
+ * line_copy.h - copies whole cache lines, for copy.c and nontemporal_copy.c; memcpy copies the
+ * partial first and last line.
  */
 #ifndef NX_LINE_COPY_H
 #define NX_LINE_COPY_H
@@ -24,8 +24,7 @@ static inline void nx_line_store(uint8_t *to, __m128i value, bool past)
     }
 }
 
-/* |len| is at least NX_LINE; |past|: past the caches.  Then stores that follow are ordered
- * behind these. */
+/* |len| is at least NX_LINE; |past|: non-temporal stores, ordered before later stores. */
 static inline void nx_line_copy(void *to, const void *from, size_t len, bool past)
 {
     const size_t head = (NX_LINE - (uintptr_t)to % NX_LINE) % NX_LINE;

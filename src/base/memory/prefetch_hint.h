@@ -1,9 +1,9 @@
 /*
- * prefetch_hint.h - memory that will be needed soon: a hint from who knows what comes next to who
- * computes for a while without touching memory, and can have it fetched meanwhile.
+ * prefetch_hint.h - memory that will be needed soon: a hint from code that knows what comes next to
+ * code that computes without touching memory and can prefetch it meanwhile.
  *
- * One of each kind for each thread.  It is only a hint: it may point to memory that is
- * gone, or was never there, and nobody reads or writes by it.
+ * One of each kind per thread. Only a hint: the address may be invalid, and is never read or
+ * written through it.
  */
 #ifndef NX_PREFETCH_HINT_H
 #define NX_PREFETCH_HINT_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 typedef struct nx_prefetch {
-    const uint8_t *at; /* NULL: nothing is known */
+    const uint8_t *at; /* NULL: unknown */
     size_t len;
 } nx_prefetch;
 
@@ -27,11 +27,11 @@ static inline nx_prefetch nx_prefetch_take(nx_prefetch *hint)
     return taken;
 }
 
-/* |len| bytes at |at| were written, and as many are likely to follow behind them.  Beyond the
- * end of a message there is the next of its segments, mostly. */
+/* |len| bytes at |at| were written, and as many are likely to follow. After the end of a message,
+ * its next segment usually follows. */
 static inline void nx_prefetch_wrote(const void *at, size_t len)
 {
-    enum { WORTH_IT = 16384 }; /* less is fetched while it is written */
+    enum { WORTH_IT = 16384 }; /* below this, prefetching does not pay */
 
     if (len >= WORTH_IT) {
         nx_prefetch_write = (nx_prefetch){.at = (const uint8_t *)at + len, .len = len};

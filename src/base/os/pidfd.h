@@ -1,13 +1,13 @@
 /*
- * pidfd.h - one process, pinned: whether it has exited since.
+ * pidfd.h - a pinned process: whether it has exited since.
  *
- * A process id is given to another process once the first has exited and was waited for.  A
- * pidfd stays with the process that had the id when it was opened.  It becomes readable when
- * that process exits, before the id is free.  So what was done with the id was done to that
- * process if, afterwards, the pidfd is not readable.
+ * The kernel reuses a process id once the process has exited and was waited for. A pidfd stays with
+ * the process that had the id when it was opened. It becomes readable when that process exits,
+ * before the id is free. So an action on the id has reached that process if the pidfd is not
+ * readable afterwards.
  *
- * Counted references: one descriptor serves all that deal with the process.  The functions may be
- * called from any thread; none blocks.
+ * Reference-counted: one descriptor serves all users of the process. Every function is thread-safe;
+ * none blocks.
  */
 #ifndef NX_PIDFD_H
 #define NX_PIDFD_H
@@ -17,20 +17,20 @@
 
 typedef struct nx_pidfd nx_pidfd;
 
-/* The process that has the id |pid| now, with one reference.  The calling process needs no
- * descriptor.  NULL: |pid| is not positive or nobody has it; the kernel has no such call (before
- * 5.3) or a filter denies it; no descriptor or memory is left. */
+/* The process that has the id |pid| now, with one reference. The calling process needs no
+ * descriptor. NULL: |pid| is not positive or unused; the kernel has no such call (before 5.3) or a
+ * filter denies it; out of descriptors or memory. */
 nx_pidfd *nx_pidfd_open(pid_t pid);
-/* One more reference; returns |p|, which may be NULL. */
+/* Adds a reference; returns |p|, which may be NULL. */
 nx_pidfd *nx_pidfd_ref(nx_pidfd *p);
-/* One less; the last closes the descriptor.  |p| may be NULL. */
+/* Drops a reference; the last one closes the descriptor. |p| may be NULL. */
 void nx_pidfd_unref(nx_pidfd *p);
 
 pid_t nx_pidfd_pid(const nx_pidfd *p);
-/* The descriptor, owned by |p|, to be watched; -1: it is the calling process. */
+/* The descriptor, owned by |p|, for polling; -1: it is the calling process. */
 int nx_pidfd_fd(const nx_pidfd *p);
-/* Whether it has exited, or that cannot be asked, or |p| is NULL.  False: everything done with its
- * id so far was done to this process. */
+/* Whether it has exited, or that is unknown, or |p| is NULL. False: every action on its id so far
+ * has reached this process. */
 bool nx_pidfd_exited(const nx_pidfd *p);
 
 #endif /* NX_PIDFD_H */

@@ -22,7 +22,7 @@
 
 enum { TEMPORARY_ROOM = 32, ATTEMPTS = 16 };
 
-/* ---- sentences ------------------------------------------------------------------------- */
+/* ---- sentences ----------------------------------------------------------------------- */
 
 static nexar_err cannot(const char *verb, const char *what, const char *path, int code)
 {
@@ -65,7 +65,7 @@ static nexar_err check_ours(const char *verb, const char *what, const char *path
     return NEXAR_OK;
 }
 
-/* ---- writing --------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------- */
 
 /* The directory of |path|, open; |*name| is the rest of it.  -1 with errno. */
 static int open_directory(const char *path, const char **name)
@@ -176,7 +176,7 @@ bool nx_private_file_exposed(const char *path)
     return ((st.st_mode & S_IWOTH) != 0) && ((st.st_mode & S_ISVTX) == 0);
 }
 
-/* ---- reading --------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------- */
 
 static nexar_err check_readable(int fd, const char *what, const char *path, size_t most,
                                 size_t *size)

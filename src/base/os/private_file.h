@@ -1,12 +1,12 @@
 /*
- * private_file.h - files for secrets: complete, and for their owner alone.
+ * private_file.h - files for secrets: complete, and readable by their owner only.
  *
- * A path may lie in a directory where other users can create names.  Nothing that they put there is
- * written to, followed or believed: a symbolic link, a FIFO, a device and a file of another user
- * are refused, and the sentence says what was found and what to do.
+ * A path may lie in a directory where other users can create names. Nothing that they create is
+ * written to, followed or trusted: a symbolic link, a FIFO, a device and a file of another user are
+ * rejected, and the message says what was found and what to do.
  *
- * |what| names the file in sentences: "the join file".  All functions may be called from any
- * thread, and block for the disk.
+ * |what| names the file in messages: "the join file". Every function is thread-safe and blocks for
+ * the disk.
  */
 #ifndef NX_PRIVATE_FILE_H
 #define NX_PRIVATE_FILE_H
@@ -17,23 +17,23 @@
 #include "base/error.h"
 
 /*
- * Puts a new file with |bytes| at |path|, mode 0600 whatever the umask.  A reader finds all of it
- * or what was there before, also after a crash.  What was there is never opened: other names of it
- * (hard links) keep the old contents.
+ * Creates or replaces the file |path| with |bytes|, mode 0600 regardless of the umask. A reader
+ * sees the complete new or the complete old content, also after a crash. The old file is never
+ * opened: other hard links keep the old contents.
  *
  * NEXAR_EINVAL
- *     At |path| is a symbolic link or something else that is not a regular file.
+ *     |path| is a symbolic link or not a regular file.
  * NEXAR_EAUTH
- *     At |path| is a file of another user.
+ *     |path| is a file of another user.
  * NEXAR_ESYS, NEXAR_ENOMEM
- *     In all cases what was there is unchanged.
+ *     In all cases the old file is unchanged.
  */
 NX_MUST_CHECK nexar_err nx_private_file_write(const char *what, const char *path, const void *bytes,
                                               size_t len);
 
 /*
- * Reads all of |path|, at most |most| bytes; |*bytes| is the caller's, to be wiped and freed with
- * nx_free.  |*there| false: there is no such file, which is no error.
+ * Reads all of |path|, at most |most| bytes; the caller wipes |*bytes| and frees it with nx_free.
+ * |*there| false: there is no such file, which is no error.
  *
  * NEXAR_EINVAL
  *     As above; or the file is longer.

@@ -256,7 +256,7 @@ static void test_a_file_that_is_too_long_is_not_read(void **state)
     scratch_remove(&s);
 }
 
-/* ---- planted by another user --------------------------------------------------------------- */
+/* ---- planted by another user --------------------------------------------------------- */
 
 /* In a child of another user, who makes |path| with |plant|. */
 static void as_nobody(bool (*plant)(const scratch *s), const scratch *s)
@@ -353,7 +353,7 @@ static void test_a_name_that_changes_meanwhile_leads_nowhere_else(void **state)
     scratch_remove(&r.s);
 }
 
-/* ---- the directory, memory ------------------------------------------------------------------ */
+/* ---- the directory, memory ----------------------------------------------------------- */
 
 static void test_a_directory_in_which_all_may_rename_exposes(void **state)
 {

@@ -105,7 +105,7 @@ static bool read_namesake(const nx_process *p, nx_process *out)
     return read_stat(path, out) && (out->pid == p->pid);
 }
 
-/* A descriptor of whoever has the number of |p|; -1: with errno, ESRCH if nobody has it. */
+/* A descriptor of the process with the pid of |p|; -1: with errno, ESRCH if there is none. */
 static int open_number(const nx_process *p)
 {
     nx_process self;

@@ -1,7 +1,7 @@
 /*
- * sys.h - system calls that can be interrupted, cut short, or create a descriptor.
+ * sys.h - system calls that can be interrupted, return short, or create a descriptor.
  *
- * No other source of the library makes these calls (scripts/check.sh syscalls).  Each has one
+ * No other source of the library makes these calls (scripts/check.sh syscalls). Each has one
  * policy, and a caller never sees EINTR:
  *
  *   read write recvmsg sendmsg recvmmsg    repeated on EINTR; EAGAIN and short counts are the
@@ -10,8 +10,8 @@
  *   open fsync ftruncate fallocate dup2    repeated on EINTR
  *   waitpid waitid                         repeated on EINTR
  *   poll nap                               continued on EINTR, for the rest of the time
- *   epoll_wait epoll_pwait2 futex          return early on EINTR, as if nothing had come: their
- *                                          callers look at their condition and clock again
+ *   epoll_wait epoll_pwait2 futex          return early on EINTR, without events: their callers
+ *                                          check their condition and clock again
  *   accept                                 repeated on EINTR and ECONNABORTED; EAGAIN is the
  *                                          caller's
  *   connect                                repeated on EINTR.  For local and datagram sockets,
@@ -20,13 +20,12 @@
  *   close                                  never repeated: Linux frees the number first, and
  *                                          another thread may have it.  EINTR counts as closed
  *
- * Calls that create a descriptor return one above 2, close-on-exec.  A program may run with
- * descriptors 0 to 2 closed; a descriptor of the library in their place would get what the program
- * prints.
+ * Calls that create a descriptor return one above 2, close-on-exec. A program may run with
+ * descriptors 0 to 2 closed; a descriptor of the library in their place would receive what the
+ * program prints.
  *
- * Results are those of the call: -1 with errno.  All functions may be called from any thread;
- * read, write, close, event_set and event_clear also from a signal handler.  SA_RESTART changes
- * nothing here.
+ * Results are those of the call: -1 with errno. Every function is thread-safe; read, write, close,
+ * event_set and event_clear also in a signal handler. SA_RESTART has no effect.
  */
 #ifndef NX_SYS_H
 #define NX_SYS_H
@@ -45,11 +44,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- descriptors: sys.c ------------------------------------------------------------------- */
+/* ---- descriptors: sys.c -------------------------------------------------------------- */
 
-/* |fd| if it is above 2; else the same file at a number above 2, and |fd| is closed.  -1: |fd| was
- * -1, or no number is left, with errno; |fd| is closed then too.  For descriptors that come another
- * way than by the functions below. */
+/* |fd| if it is above 2; otherwise a duplicate above 2, and |fd| is closed. -1 with errno: |fd| was
+ * -1, or no number is left; |fd| is closed then too. For descriptors that do not come from the
+ * functions below. */
 int nx_sys_lift(int fd);
 
 /* |mode| counts with O_CREAT only. */
@@ -74,11 +73,11 @@ int nx_sys_dup(int fd);
 /* Both or none.  |flags| besides O_CLOEXEC. */
 int nx_sys_pipe(int ends[2], int flags);
 
-/* Opens /dev/null, for reading, at each of the descriptors 0 to 2 that is closed.  Only for a
- * program's main, before it opens anything: a library may not decide that. */
+/* Opens /dev/null, for reading, at each closed descriptor from 0 to 2. Only for a program's main,
+ * before it opens anything: a library must not decide that. */
 void nx_sys_hold_standard(void);
 
-/* ---- files, processes, time: sys.c ------------------------------------------------------- */
+/* ---- files, processes, time: sys.c --------------------------------------------------- */
 
 /* Up to |len| bytes; fewer: the end. */
 ssize_t nx_sys_read_all(int fd, void *to, size_t len);
@@ -93,14 +92,14 @@ int nx_sys_dup2(int fd, int to);
 pid_t nx_sys_waitpid(pid_t pid, int *status, int options);
 int nx_sys_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 
-/* |timeout_ns|: UINT64_MAX waits for ever, 0 not at all. */
+/* |timeout_ns|: UINT64_MAX waits indefinitely, 0 not at all. */
 int nx_sys_poll(struct pollfd *fds, nfds_t n, uint64_t timeout_ns);
 void nx_sys_nap(uint64_t span_ns);
 
 /* getrandom(2): all |bytes|, or -1. */
 int nx_sys_random(void *to, size_t bytes);
 
-/* ---- what is called for every message: inline --------------------------------------------- */
+/* ---- what is called for every message: inline ---------------------------------------- */
 
 static inline struct timespec nx_sys_timespec(uint64_t ns)
 {

@@ -1,8 +1,8 @@
 /*
- * sentence.h - sentences of errors and reports, in memory of a fixed size.
+ * sentence.h - messages of errors and reports, in memory of fixed size.
  *
- * What does not fit is cut behind a whole word, and "..." says so: half an address or half a
- * number is worse than none.
+ * A long message is cut after a whole word and ends in "...": half an address or half a number
+ * would mislead.
  */
 #ifndef NX_SENTENCE_H
 #define NX_SENTENCE_H
@@ -10,15 +10,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* Writes a sentence, with its 0, into the |room| bytes at |buf|, at least 8; returns its length.
- * An argument may be no part of |buf|. */
+/* Formats a message, with its 0, into the |room| bytes at |buf|, at least 8; returns its length. No
+ * argument may lie in |buf|. */
 size_t nx_sentence(char *buf, size_t room, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 size_t nx_sentence_v(char *buf, size_t room, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 
-/* How many bytes of |text| go into |room| bytes together with "..." and a 0: all of them if they
- * fit without, else the whole words. */
+/* How many bytes of |text| fit into |room| bytes together with "..." and a 0: all if they fit
+ * without, otherwise whole words. */
 size_t nx_sentence_fit(const char *text, size_t room);
 
 #endif /* NX_SENTENCE_H */

@@ -1,4 +1,4 @@
-/* suggest.h - "did you mean": the known name that a mistyped one is nearest to. */
+/* suggest.h - "did you mean": the known name closest to a mistyped one. */
 #ifndef NX_SUGGEST_H
 #define NX_SUGGEST_H
 
@@ -13,12 +13,12 @@
  */
 typedef struct nx_suggest {
     const char *word;
-    const char *best; /* NULL: nothing is near enough to be meant */
-    size_t distance;  /* letters put in, left out or changed, up to |best| */
+    const char *best; /* NULL: no name is close enough */
+    size_t distance;  /* edit distance to |best| */
 } nx_suggest;
 
 nx_suggest nx_suggest_start(const char *word);
-/* Of names that are equally near the first one tried is kept. */
+/* Among equally close names the first one tried is kept. */
 void nx_suggest_try(nx_suggest *n, const char *name);
 
 #endif /* NX_SUGGEST_H */

@@ -241,7 +241,7 @@ const nx_number nx_numbers[NX_NUMBER_KINDS] = {
     [NX_NUMBER_RATE] = {nx_parse_rate, nx_format_rate, "bits per second such as 100m or 10g"},
 };
 
-/* ---- words of others ----------------------------------------------------------- */
+/* ---- words of others ----------------------------------------------------------------- */
 
 /* How many bytes the character at |p| has, and which it is (RFC 3629); 0: it is none. */
 static size_t read_char(const uint8_t *p, size_t left, uint32_t *out)
@@ -329,7 +329,7 @@ void nx_clean_ascii(char *text, size_t len)
     hide_tokens(text, len);
 }
 
-/* ---- a text that grows ----------------------------------------------------------- */
+/* ---- a text that grows --------------------------------------------------------------- */
 
 /* Room for |more| bytes behind the text. */
 static bool text_reserve(nx_text *t, size_t more)

@@ -1,6 +1,6 @@
 /*
- * text.h - numbers as people write them: sizes, durations, rates; text that
- * others have written; and text built up in a buffer that grows.
+ * text.h - parses and prints numbers with units, cleans foreign text, and builds text in a growing
+ * buffer.
  */
 #ifndef NX_TEXT_H
 #define NX_TEXT_H
@@ -83,23 +83,23 @@ typedef struct nx_number {
 extern const nx_number nx_numbers[NX_NUMBER_KINDS];
 
 /*
- * What somebody else has said is to stand in a line of ours, in a log, in an error, on a
- * terminal: it must not end the line, nor begin another, nor command the terminal.  |len|
- * bytes at |text| are made fit for that in place, a '?' for each byte that is not.
+ * Makes foreign text fit for one line of a log, an error or a terminal: it must not end the line,
+ * begin another, or send control sequences. Replaces each offending byte of the |len| bytes at
+ * |text| by '?'.
  *
- * nx_clean_text leaves the letters of UTF-8, and takes control characters (C0, DEL, C1),
- * what breaks or turns a line (U+2028 to U+202E, U+2066 to U+2069), and bytes that are no
- * UTF-8.  nx_clean_ascii leaves 0x20 to 0x7e: for the words of strangers.
+ * nx_clean_text keeps UTF-8 and replaces control characters (C0, DEL, C1), line breaks and
+ * direction marks (U+2028 to U+202E, U+2066 to U+2069), and invalid UTF-8. nx_clean_ascii keeps
+ * 0x20 to 0x7e: for text of unauthenticated peers.
  *
- * A join string may have been given where something else belongs, and be repeated in an error:
- * both put a '*' for each byte of what looks like its token, 16 bytes or more from "nexar://" up
- * to '@' or a byte that no token has.
+ * A join string may have been passed in a wrong place and be repeated in an error. Both functions
+ * replace each byte of what looks like its token by '*': 16 bytes or more from "nexar://" up to '@'
+ * or a byte that no token has.
  */
 void nx_clean_text(char *text, size_t len);
 void nx_clean_ascii(char *text, size_t len);
 
-/* A text that grows.  Zero-initialised is empty; errors stick: after one,
- * nothing is added, and nx_text_str returns NULL. */
+/* A growing text. Zero-initialised is empty. The first error sticks: nothing is added then, and
+ * nx_text_str returns NULL. */
 typedef struct nx_text {
     char *data;
     size_t len, room;

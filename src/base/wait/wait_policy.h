@@ -16,7 +16,7 @@
  *  - A wait spins only while no other thread wants its core.  A yield tells: alone on a core it
  * comes back at once.  Until a first yield has told, a wait assumes to be alone unless ranks
  * outnumber cores.
- *  - A wait that goes on, such as one for a long transfer, polls again after each arrival only if
+ *  - A wait that continues, such as one for a long transfer, polls again after each arrival only if
  *    arrivals come in gaps shorter than a park.  Otherwise it parks at once: a poll costs CPU time
  *    that the transfer needs.
  *
@@ -90,7 +90,7 @@ void nx_wait_relax(nx_wait *w, nx_wait_step step);
 /* A yield took |span_ns|: nx_wait_relax calls it. */
 void nx_wait_yielded(nx_wait *w, uint64_t span_ns);
 
-/* A poll has found something.  The wait may go on. */
+/* A poll has found something.  The wait may continue. */
 void nx_wait_arrived(nx_wait *w, uint64_t now_ns);
 /* A park has ended.  |found|: with something; else the time was over. */
 void nx_wait_woken(nx_wait *w, uint64_t now_ns, bool found);

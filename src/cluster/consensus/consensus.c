@@ -1,22 +1,21 @@
 /*
- * consensus.c - agreement among the living: one instance, and the frames that come in.
+ * consensus.c - consensus among the live ranks: one instance, and received frames.
  *
  * Invariants
- *  - |dead| only grows.  All that counts in a ballot, |got|, |acks|, |accepted| and
- *    what was sent, is forgotten when it does; |own| and |acc| are kept.
- *  - A rank accepts in a ballot only while |dead| is that ballot, and only once it
- *    has brought what it had accepted before: so whoever proposes in a larger ballot
- *    knows what may have been decided in a smaller one.
- *  - Two slots are enough.  A message of instance k + 1 comes from a rank that has
- *    decided k, for which all the living had begun k, and so had decided k - 1:
- *    nobody will ask for k - 1 again.
+ *  - |dead| only grows. When it does, the state of the ballot (|got|, |acks|, |accepted| and
+ *    what was sent) is reset; |own| and |acc| are kept.
+ *  - A rank accepts in a ballot only while |dead| is that ballot, and only after it has
+ *    contributed what it had accepted before. So the proposer in a larger ballot knows what may
+ *    have been decided in a smaller one.
+ *  - Two slots suffice. A message of instance k + 1 comes from a rank that has decided k. So all
+ *    live ranks had begun k, and had decided k - 1: no rank will ask for k - 1 again.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "consensus_inner.h"
 
-/* ---- one instance -------------------------------------------------------------- */
+/* ---- one instance -------------------------------------------------------------------- */
 
 static void tell_children(nx_consensus *a, nx_consensus_kind kind, const nx_consensus_slot *s)
 {
@@ -48,7 +47,7 @@ static void decide(nx_consensus *a, nx_consensus_slot *s)
     a->ops->decided(a->ctx, s->seq, &s->acc);
 }
 
-/* Decided by the word of |from|.  The other neighbours may wait for us, and not only the children,
+/* Decided according to |from|. The other neighbours may wait for this rank, not only the children,
  * if |from| is not the parent of this ballot. */
 void nx_consensus_decide_told(nx_consensus *a, nx_consensus_slot *s, uint32_t from)
 {
@@ -56,7 +55,7 @@ void nx_consensus_decide_told(nx_consensus *a, nx_consensus_slot *s, uint32_t fr
     decide(a, s);
 }
 
-/* All of the subtree have accepted: the parent is told, or, at the root, all have. */
+/* All of the subtree have accepted: notifies the parent or, at the root, decides. */
 static void try_ack(nx_consensus *a, nx_consensus_slot *s)
 {
     if (!s->accepted || s->ack_sent || (s->acks != all_children(a))) {
@@ -71,7 +70,7 @@ static void try_ack(nx_consensus *a, nx_consensus_slot *s)
     decide(a, s);
 }
 
-/* Takes |value| as the one of this ballot, and passes it on. */
+/* Adopts |value| as the value of this ballot, and forwards it. */
 static void adopt(nx_consensus *a, nx_consensus_slot *s, const nx_consensus_value *value)
 {
     nx_consensus_value_copy(&s->acc, value);
@@ -85,7 +84,7 @@ static void adopt(nx_consensus *a, nx_consensus_slot *s, const nx_consensus_valu
     }
 }
 
-/* All of the subtree have brought theirs: the parent is told, or the root proposes. */
+/* All of the subtree have contributed: notifies the parent or, at the root, proposes. */
 static void try_up(nx_consensus *a, nx_consensus_slot *s)
 {
     if (!s->started || s->up_sent || (s->got != all_children(a))) {
@@ -124,11 +123,11 @@ void nx_consensus_slot_again(nx_consensus *a, nx_consensus_slot *s)
     if (!s->decided) {
         try_up(a, s);
     } else if (!superseded(a, s)) {
-        /* The new parent may have nothing, and wait for what we bring. */
+        /* The new parent may have nothing, and wait for this rank's contribution. */
         if (!nx_consensus_is_root(a)) {
             nx_consensus_tell(a, a->tree.parent, NX_CONSENSUS_DECIDE, s);
         }
-        if (a->let_go) { /* and those who stay, for one that has gone already */
+        if (a->let_go) { /* also the staying ranks, for a rank that has left already */
             nx_consensus_notify_neighbours(a, &a->rest, NX_CONSENSUS_DECIDE, s, a->tree.parent);
         }
     }
@@ -182,7 +181,7 @@ nexar_err nx_consensus_start(nx_consensus *a, const nx_consensus_input *input)
     return NEXAR_OK;
 }
 
-/* ---- frames -------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
 static void on_up(nx_consensus *a, nx_consensus_slot *s, uint32_t from,
                   const nx_consensus_value *value)
@@ -210,7 +209,7 @@ static void on_ack(nx_consensus *a, nx_consensus_slot *s, uint32_t from)
     try_ack(a, s);
 }
 
-/* What is said about an instance that is not decided here, in this ballot. */
+/* Handles a frame about an instance that is not decided here, in this ballot. */
 static void on_open(nx_consensus *a, nx_consensus_slot *s, uint32_t from, const nx_consensus_msg *m)
 {
     switch (m->kind) {
@@ -259,8 +258,8 @@ static void on_instance(nx_consensus *a, uint32_t from, const nx_consensus_msg *
 
 static void on_message(nx_consensus *a, uint32_t from, const nx_consensus_msg *m)
 {
-    /* All that |from| knows we know now; if it does not know as much, it speaks in
-     * a ballot that is over. */
+    /* All that |from| knows is known here now; if it knows less, its frame belongs to an earlier
+     * ballot. */
     const bool stale = (m->dead->count != a->dead.count);
 
     switch (m->kind) {

@@ -1,12 +1,12 @@
-/* consensus_departures.c - who has gone: ballots, the quorum, how it is learned, and who is told.
- */
+/* consensus_departures.c - ranks that fail or leave: ballots, the quorum, learning and
+ * notification. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/text/sentence.h"
 #include "consensus_inner.h"
 
-/* ---- it is over for this rank -------------------------------------------------- */
+/* ---- it is over for this rank -------------------------------------------------------- */
 
 static void end(nx_consensus *a)
 {
@@ -15,14 +15,14 @@ static void end(nx_consensus *a)
     a->ops->ended(a->ctx, NEXAR_EPEER, a->why);
 }
 
-/* This rank is held for dead: by |by|, or by nobody in particular. */
+/* This rank was declared failed, by |by| or by an unknown rank. */
 static void be_excluded(nx_consensus *a, uint32_t by)
 {
     if (by == NX_CONSENSUS_NOBODY) {
-        (void)nx_sentence(a->why, sizeof(a->why), "the others hold this rank for dead");
+        (void)nx_sentence(a->why, sizeof(a->why), "other ranks have declared this rank failed");
     } else {
         (void)nx_sentence(a->why, sizeof(a->why),
-                          "rank %" PRIu32 " and others hold this rank for dead", by);
+                          "rank %" PRIu32 " and others have declared this rank failed", by);
     }
     end(a);
 }
@@ -30,12 +30,12 @@ static void be_excluded(nx_consensus *a, uint32_t by)
 void nx_consensus_end_as_minority(nx_consensus *a)
 {
     (void)nx_sentence(a->why, sizeof(a->why),
-                      "%" PRIu32 " of %" PRIu32 " ranks are left: no majority",
+                      "%" PRIu32 " of %" PRIu32 " ranks are alive: no majority",
                       a->config.size - a->dead.count, a->config.size);
     end(a);
 }
 
-/* ---- quorum -------------------------------------------------------------------- */
+/* ---- quorum -------------------------------------------------------------------------- */
 
 /* Whether |alive| of |size| are a majority; |first|: rank 0 is one of them. */
 static bool is_majority(uint32_t alive, uint32_t size, bool first)
@@ -50,8 +50,8 @@ bool nx_consensus_has_quorum(const nx_consensus *a)
                        !nx_rankset_has(&a->dead, 0));
 }
 
-/* Without it this rank need not wait for others any more.  Of those who asked to leave, and have,
- * most have been told of the decision, and told others: it may be on its way here. */
+/* Without a quorum this rank need not wait for others. Most ranks that asked to leave, and have
+ * left, received the decision and forwarded it: it may be in flight. */
 static bool may_have_quorum(const nx_consensus *a)
 {
     const nx_consensus_value *v = nx_consensus_accepted(a);
@@ -65,9 +65,9 @@ static bool may_have_quorum(const nx_consensus *a)
            ((size < a->config.size) && is_majority(a->config.size - a->dead.count, size, true));
 }
 
-/* ---- a new ballot -------------------------------------------------------------- */
+/* ---- a new ballot -------------------------------------------------------------------- */
 
-/* |dead| has grown: a new ballot. */
+/* |dead| has grown: begins a new ballot. */
 static void begin_ballot(nx_consensus *a)
 {
     const uint64_t older = (a->slots[0].seq < a->slots[1].seq) ? 0 : 1;
@@ -84,9 +84,9 @@ static void begin_ballot(nx_consensus *a)
     nx_consensus_end_again(a);
 }
 
-/* Of deaths all are told (reliable_broadcast.h); of those who have left only those who hear of it
- * here: so they tell each other, along the tree.  With each ballot there are other neighbours to
- * tell. */
+/* All ranks are notified of failures (reliable_broadcast.h), but of departures only the ranks that
+ * learn of them here. So ranks forward departures along the tree. Each ballot has other neighbours
+ * to notify. */
 static void spread(nx_consensus *a)
 {
     for (uint32_t i = 0; !a->ended && (i < a->tree.nchildren); i++) {
@@ -97,8 +97,8 @@ static void spread(nx_consensus *a)
     }
 }
 
-/* One that has left may be a leaver that was let go, has not heard of it, and waits for this rank,
- * which will not speak to it any more: then it learns it by this (nx_consensus_on_gone). */
+/* A rank that has left may be a released leaver that has not received the decision and waits for
+ * this rank, which does not use the link any more: this notifies it (nx_consensus_on_gone). */
 static void tell_leaver(nx_consensus *a, const nx_consensus_slot *s, uint32_t rank)
 {
     if (nx_rankset_has(&a->dead, rank) && nx_rankset_has(&a->left, rank) &&
@@ -107,7 +107,7 @@ static void tell_leaver(nx_consensus *a, const nx_consensus_slot *s, uint32_t ra
     }
 }
 
-/* |dead| has grown, and the tree has not been found anew. */
+/* |dead| has grown, and the tree is not rebuilt yet. */
 static void bid_farewell(nx_consensus *a)
 {
     const nx_consensus_slot *s = &a->slots[a->next & 1];
@@ -133,10 +133,10 @@ static void on_grown(nx_consensus *a)
     }
 }
 
-/* ---- what is learned ----------------------------------------------------------- */
+/* ---- what is learned ----------------------------------------------------------------- */
 
-/* |rank| has left, as is said; or, which counts more, has failed: of one that cannot be found some
- * may only guess that it has left. */
+/* |rank| was reported as left or as failed. Failed takes precedence: for an unreachable rank some
+ * ranks may only guess that it has left. */
 static void note_left(nx_consensus *a, uint32_t rank)
 {
     (void)nx_rankset_add(&a->left, rank);
@@ -208,9 +208,10 @@ void nx_consensus_learn(nx_consensus *a)
     }
 }
 
-/* ---- one holds the other for dead ---------------------------------------------- */
+/* ---- one rank has declared the other failed ------------------------------------------ */
 
-/* Whether |m| says that this rank has left, and it asked to in what it has accepted, or decided. */
+/* Whether |m| reports this rank as left, and it asked to leave in what it has accepted or
+ * decided. */
 static bool lets_us_go(nx_consensus *a, const nx_consensus_msg *m)
 {
     const nx_consensus_slot *s = a->running ? &a->slots[a->next & 1] : nx_consensus_last(a);
@@ -220,8 +221,8 @@ static bool lets_us_go(nx_consensus *a, const nx_consensus_msg *m)
            nx_rankset_has(&s->acc.leavers, a->config.self);
 }
 
-/* This rank is held for dead by |from|.  Whoever is said to have left, and has not, is one whom
- * others have let go: that it leaves is decided, and what is decided is what it has accepted. */
+/* |from| has declared this rank failed, or left. A rank that is reported as left and has not left
+ * was released by others: its leave is decided, and the decision is what it has accepted. */
 void nx_consensus_on_gone(nx_consensus *a, uint32_t from, const nx_consensus_msg *m)
 {
     if (!lets_us_go(a, m)) {
@@ -231,7 +232,8 @@ void nx_consensus_on_gone(nx_consensus *a, uint32_t from, const nx_consensus_msg
     }
 }
 
-/* |from|, whom we hold for dead.  One that has left may have said what was decided before. */
+/* Handles |from|, which this rank has declared failed. A rank that has left may have sent an
+ * earlier decision. */
 void nx_consensus_on_dead(nx_consensus *a, uint32_t from, const nx_consensus_msg *m)
 {
     nx_consensus_slot *s = &a->slots[a->next & 1];
@@ -241,6 +243,6 @@ void nx_consensus_on_dead(nx_consensus *a, uint32_t from, const nx_consensus_msg
         nx_consensus_value_copy(&s->acc, m->value);
         nx_consensus_decide_told(a, s, from);
     } else if ((m->kind != NX_CONSENSUS_NEWS) || !nx_rankset_has(m->dead, a->config.self)) {
-        nx_consensus_notify(a, from); /* not two to each other for ever */
+        nx_consensus_notify(a, from); /* two ranks must not answer each other endlessly */
     }
 }

@@ -1,5 +1,4 @@
-/* consensus_end.c - the end of a communicator: when nobody will ask for its last decision any more.
- */
+/* consensus_end.c - the end of a communicator: when no rank can ask for its last decision. */
 #include "consensus_inner.h"
 #include "msg/control.h"
 
@@ -11,7 +10,7 @@ static void forget(nx_consensus *a)
     }
 }
 
-/* The tree of those who say DONE: whoever was let go does not. */
+/* The tree of ranks that send DONE, without released leavers. */
 static const nx_consensus_tree *end_tree(const nx_consensus *a)
 {
     return a->let_go ? &a->rest : &a->tree;
@@ -58,14 +57,14 @@ void nx_consensus_close(nx_consensus *a)
     try_done(a);
 }
 
-/* They stay in ballots, and in the tree, until they have gone: one that has not heard of the
- * decision yet is as any other rank until it has. */
+/* Leavers stay in ballots, and in the tree, until they have left: one that has not heard of the
+ * decision is as any other rank until then. */
 void nx_consensus_let_go(nx_consensus *a)
 {
     if (!a->ended && !a->forgotten && !a->running && !a->closed && (nx_consensus_last(a) != NULL)) {
         a->let_go = true;
         nx_consensus_find_place(a);
-        if (a->left.count > 0) { /* what the leavers did not live to tell */
+        if (a->left.count > 0) { /* the failures that leavers did not report */
             nx_consensus_notify_neighbours(a, &a->rest, NX_CONSENSUS_NEWS, nx_consensus_last(a),
                                            NX_CONSENSUS_NOBODY);
         }
@@ -77,8 +76,8 @@ void nx_consensus_end_again(nx_consensus *a)
     nx_rankset_clear(&a->done);
     a->done_sent = false;
     if (!a->ended && a->closed && !a->forgotten && (nx_consensus_last(a) != NULL)) {
-        /* A new child may have been told to forget by one who died before it told
-         * all: it has nothing to be done with any more, and says so. */
+        /* A new child may have received FORGET from a rank that failed before it notified all: the
+         * child has nothing to wait for and answers so. */
         nx_consensus_tell_below(a, end_tree(a), NX_CONSENSUS_ASK, nx_consensus_last(a),
                                 NX_CONSENSUS_NOBODY);
     }
@@ -111,7 +110,7 @@ void nx_consensus_on_end(nx_consensus *a, uint32_t from, nx_consensus_kind kind,
         on_forget(a, from);
     } else if (a->forgotten) {
         nx_consensus_tell(a, from, NX_CONSENSUS_FORGET, nx_consensus_last(a));
-    } else if (kind == NX_CONSENSUS_DONE) { /* to ASK nothing: DONE will come, in this ballot */
+    } else if (kind == NX_CONSENSUS_DONE) { /* no answer to ASK: DONE will come, in this ballot */
         on_done(a, from, stale);
     }
 }

@@ -1,12 +1,12 @@
 /*
- * consensus_inner.h - the insides of an agreement, shared by its files, and who does what.
+ * consensus_inner.h - shared by the files of consensus.
  *
- *   consensus.c       one instance: bringing, proposing, accepting, deciding; frames that come in
- *   consensus_departures.c  who has gone: ballots, the quorum, leavers, news
- *   consensus_end.c   the end: DONE, ASK and FORGET, and those who were let go
- *   consensus_tree.c  the tree over those who live, and the frames that go out along it
- *   consensus_life.c  making and ending the machine, and what it can tell
- *   consensus_msg.c   values and frames as bytes
+ *   consensus.c             one instance: contribute, propose, accept, decide; received frames
+ *   consensus_departures.c  failed and departing ranks: ballots, the quorum, leavers, NEWS
+ *   consensus_end.c         the end: DONE, ASK and FORGET, and released leavers
+ *   consensus_tree.c        the tree of live ranks, and the frames sent along it
+ *   consensus_life.c        creation and destruction of the machine; queries
+ *   consensus_msg.c         encodes and decodes values and frames
  */
 #ifndef NX_CONSENSUS_INNER_H
 #define NX_CONSENSUS_INNER_H
@@ -21,10 +21,10 @@ typedef struct nx_consensus_slot {
     uint64_t got, acks;               /* from which children, in this ballot */
     nx_consensus_value own;           /* this rank's contribution */
     nx_consensus_value gather;        /* what the children have brought, in this ballot */
-    nx_consensus_value acc;           /* what was accepted last, then what was decided */
+    nx_consensus_value acc;           /* the value accepted last, then the decision */
 } nx_consensus_slot;
 
-/* Where this rank stands in a tree over ranks. */
+/* The position of this rank in a tree. */
 typedef struct nx_consensus_tree {
     uint32_t parent; /* NX_CONSENSUS_NOBODY: this is the root */
     uint32_t nchildren;
@@ -36,17 +36,17 @@ struct nx_consensus {
     const nx_consensus_ops *ops;
     void *ctx;
     nx_rankset dead;        /* the ballot */
-    nx_rankset left;        /* those of it who have left, as somebody says: of no concern to it */
-    nx_rankset fell;        /* those who have failed, as somebody says, which counts more */
-    nx_rankset gone;        /* |left| without |fell|: what others are told */
-    nx_consensus_tree tree; /* over all others */
-    nx_consensus_tree rest; /* the same without those who were let go, if |let_go| */
+    nx_rankset left;        /* of |dead|, ranks that some rank reported as left */
+    nx_rankset fell;        /* ranks that some rank reported as failed, which takes precedence */
+    nx_rankset gone;        /* |left| without |fell|: sent to others */
+    nx_consensus_tree tree; /* over all live ranks */
+    nx_consensus_tree rest; /* over the same without released leavers, if |let_go| */
     nx_consensus_slot slots[2];
     uint64_t next; /* the instance that runs, or will be the next to start */
     bool running, let_go, closed, ended, forgotten;
-    nx_rankset done; /* who has said DONE, in this ballot */
+    nx_rankset done; /* ranks that have sent DONE in this ballot */
     bool done_sent;
-    nx_rankset away;             /* |dead|, and those who were let go: for |rest| */
+    nx_rankset away;             /* |dead| and released leavers: excluded from |rest| */
     nx_rankset in_dead, in_left; /* what is being read */
     nx_consensus_value in_value;
     uint8_t *out;
@@ -54,7 +54,7 @@ struct nx_consensus {
     char why[128];
 };
 
-/* The slot of the last decision, which is what others may still ask for; NULL: there is none. */
+/* The slot of the last decision, for which others may still ask; NULL: there is none. */
 static inline nx_consensus_slot *nx_consensus_last(nx_consensus *a)
 {
     nx_consensus_slot *s = &a->slots[(a->next - 1) & 1];
@@ -67,49 +67,45 @@ static inline bool nx_consensus_is_root(const nx_consensus *a)
     return a->tree.parent == NX_CONSENSUS_NOBODY;
 }
 
-/* Whether nobody can want to know anything of it.  One that was let go may, to the last. */
+/* Whether no rank can ask for anything any more. A released leaver always may. */
 static inline bool nx_consensus_is_over(const nx_consensus *a)
 {
     return a->ended || (a->forgotten && !a->let_go);
 }
 
-/* ---- consensus.c ------------------------------------------------------------------------------
- */
+/* ---- consensus.c --------------------------------------------------------------------- */
 
-/* What |acc| holds is decided, by the word of |from|. */
+/* |acc| is decided, according to |from|. */
 void nx_consensus_decide_told(nx_consensus *a, nx_consensus_slot *s, uint32_t from);
 /* Begins again, in a new ballot. */
 void nx_consensus_slot_again(nx_consensus *a, nx_consensus_slot *s);
 
-/* ---- consensus_departures.c
- * ------------------------------------------------------------------------- */
+/* ---- consensus_departures.c ---------------------------------------------------------- */
 
-/* Without it nothing is proposed. */
+/* Without a quorum nothing is proposed. */
 bool nx_consensus_has_quorum(const nx_consensus *a);
-/* It is over for this rank, which has none. */
+/* Ends the machine: this rank has no quorum. */
 void nx_consensus_end_as_minority(nx_consensus *a);
-/* Takes over what the sender of the frame that is being read holds for dead. */
+/* Merges the ballot of the sender of the current frame. */
 void nx_consensus_learn(nx_consensus *a);
-/* |m| is of |from|, who holds this rank for dead. */
+/* Handles |m| of |from|, which has declared this rank failed. */
 void nx_consensus_on_gone(nx_consensus *a, uint32_t from, const nx_consensus_msg *m);
-/* |m| is of |from|, whom this rank holds for dead. */
+/* Handles |m| of |from|, which this rank has declared failed. */
 void nx_consensus_on_dead(nx_consensus *a, uint32_t from, const nx_consensus_msg *m);
 
-/* ---- consensus_end.c --------------------------------------------------------------------------
- */
+/* ---- consensus_end.c ----------------------------------------------------------------- */
 
-/* In a new ballot all say again that they are done. */
+/* In a new ballot all ranks repeat DONE. */
 void nx_consensus_end_again(nx_consensus *a);
-/* DONE, ASK or FORGET of |from|; |stale|: said in a ballot that is over. */
+/* Handles DONE, ASK or FORGET of |from|; |stale|: from an earlier ballot. */
 void nx_consensus_on_end(nx_consensus *a, uint32_t from, nx_consensus_kind kind, bool stale);
 
-/* ---- consensus_tree.c -------------------------------------------------------------------------
- */
+/* ---- consensus_tree.c ---------------------------------------------------------------- */
 
 /* Finds |a->tree| and |a->rest|. */
 void nx_consensus_find_place(nx_consensus *a);
-/* Says |kind| about |s|, with what was accepted or decided in it, if |kind| carries a value: to
- * |to|; to the children in |tree| but |but|; to all neighbours in |tree| but |but|. */
+/* Send |kind| about |s|, with the accepted or decided value if |kind| carries one: to |to|; to the
+ * children in |tree| except |but|; to all neighbours in |tree| except |but|. */
 void nx_consensus_tell(nx_consensus *a, uint32_t to, nx_consensus_kind kind,
                        const nx_consensus_slot *s);
 void nx_consensus_tell_below(nx_consensus *a, const nx_consensus_tree *tree, nx_consensus_kind kind,
@@ -119,13 +115,12 @@ void nx_consensus_notify_neighbours(nx_consensus *a, const nx_consensus_tree *tr
                                     uint32_t but);
 /* UP to the parent, with what was gathered. */
 void nx_consensus_tell_up(nx_consensus *a, const nx_consensus_slot *s);
-/* Whom this rank holds for dead. */
+/* Sends the failed ranks that this rank knows. */
 void nx_consensus_notify(nx_consensus *a, uint32_t to);
 
-/* ---- consensus_life.c -------------------------------------------------------------------------
- */
+/* ---- consensus_life.c ---------------------------------------------------------------- */
 
-/* Makes |s| the place of instance |seq|, of which nothing is known yet. */
+/* Initialises |s| for instance |seq|. */
 void nx_consensus_slot_open(nx_consensus_slot *s, uint64_t seq);
 
 #endif /* NX_CONSENSUS_INNER_H */

@@ -1,4 +1,4 @@
-/* consensus_life.c - making and ending an agreement, and what it can tell. */
+/* consensus_life.c - creation, destruction and queries. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -40,7 +40,7 @@ static nexar_err check_config(const nx_consensus_config *c)
                        c->payload_max, NX_CONSENSUS_PAYLOAD_MAX);
     }
     if (c->early && (c->quorum == NX_QUORUM_MAJORITY)) {
-        return nx_fail(NEXAR_EINVAL, "an early decision may be one of the minority");
+        return nx_fail(NEXAR_EINVAL, "an early decision may be that of a minority");
     }
     return NEXAR_OK;
 }

@@ -113,8 +113,7 @@ static void value_decode(nx_reader *r, nx_consensus_value *v)
     nx_rankset_decode(r, &v->failed);
     nx_rankset_decode(r, &v->leavers);
     author = nx_read_varint(r);
-    /* A ballot has as many dead as leave one alive; what was not proposed yet has
-     * left nobody out. */
+    /* A ballot leaves at least one rank alive; a value that was not proposed excludes no rank. */
     if (r->failed || (ballot > size) || (author > size) ||
         ((ballot == 0) ? (v->failed.count > 0) : (v->failed.count >= ballot))) {
         r->failed = true;
@@ -167,8 +166,8 @@ bool nx_consensus_msg_is_up(const void *frame, size_t len)
     return (nx_read_u8(&r) == NX_CONSENSUS_UP) && !r.failed;
 }
 
-/* Nobody has accepted a value in a ballot larger than its own; a proposal is of its
- * sender's; nothing is decided that was not proposed. */
+/* No rank has accepted a value of a ballot larger than its own; a proposal has the ballot of its
+ * sender; only a proposed value is decided. */
 static bool ballot_fits(const nx_consensus_msg *m)
 {
     const uint32_t own = 1 + m->dead->count;
@@ -180,7 +179,7 @@ static bool ballot_fits(const nx_consensus_msg *m)
                                              : (m->value->ballot <= own);
 }
 
-/* Whoever has left is left out. */
+/* A rank that has left is in the ballot. */
 static bool left_fits(const nx_consensus_msg *m)
 {
     for (uint32_t rank = 0; (rank = nx_rankset_next(m->left, rank)) < m->left->n; rank++) {

@@ -1,16 +1,16 @@
 /*
- * consensus_msg.h - what is agreed on, and the frames by which ranks agree.
+ * consensus_msg.h - the values and the frames of consensus.
  *
- * docs/internals/consensus.md has the conversation; consensus.h is the machine.
+ * docs/internals/consensus.md describes the protocol; consensus.h is the machine.
  *
- *     UP       to the parent    what my subtree brings, all of it in this ballot
- *     PROPOSE  to the children  this shall be it
- *     ACK      to the parent    my subtree has accepted it
- *     DECIDE   to anybody       this is it
- *     NEWS     to anybody       these are dead; you did not know, or are one of them
- *     DONE     to the parent    my subtree will never ask again
- *     ASK      to the children  I am done; are you, or have you forgotten already?
- *     FORGET   to the children  nobody will
+ *     UP       to the parent    the contributions of a subtree, all in this ballot
+ *     PROPOSE  to the children  the proposed value
+ *     ACK      to the parent    the subtree has accepted it
+ *     DECIDE   to any rank      the decision
+ *     NEWS     to any rank      failed ranks that the receiver does not know, or it is one of them
+ *     DONE     to the parent    the subtree will never ask again
+ *     ASK      to the children  the sender is done: are you, or have you forgotten already?
+ *     FORGET   to the children  no rank will ask
  */
 #ifndef NX_CONSENSUS_MSG_H
 #define NX_CONSENSUS_MSG_H
@@ -36,18 +36,17 @@ enum { NX_CONSENSUS_PAYLOAD_MAX = 16384 };
 #define NX_CONSENSUS_NOBODY UINT32_MAX
 
 /*
- * What is agreed on.  Ranks are those of the communicator.  Memory is taken once,
- * by nx_consensus_value_init.
+ * A value. Ranks are those of the communicator. nx_consensus_value_init allocates all memory.
  *
- * A ballot is the set of the dead under which ranks agree; |ballot| is 0 for what
- * has only been gathered, and 1 + the size of that set for what was proposed in it.
+ * A ballot is the set of failed ranks under which ranks agree. |ballot| is 0 for a value that was
+ * only gathered, and 1 + the size of that set for a proposed one.
  */
 typedef struct nx_consensus_value {
     uint32_t ballot;
-    uint64_t flags;     /* bitwise and over those who are not in |failed| */
+    uint64_t flags;     /* bitwise and over ranks that are not in |failed| */
     uint64_t highest;   /* the maximum over them */
     nx_rankset failed;  /* left out; empty while ballot is 0 */
-    nx_rankset leavers; /* those who asked to leave */
+    nx_rankset leavers; /* ranks that asked to leave */
     uint32_t author;    /* whose payload it is: the lowest rank that brought one */
     uint32_t payload_len, payload_room;
     uint8_t *payload;
@@ -57,19 +56,19 @@ typedef struct nx_consensus_value {
 NX_MUST_CHECK nexar_err nx_consensus_value_init(nx_consensus_value *v, uint32_t size,
                                                 uint32_t room);
 void nx_consensus_value_fini(nx_consensus_value *v); /* also of a zeroed one */
-/* Nothing gathered yet. */
+/* Resets to: nothing gathered yet. */
 void nx_consensus_value_reset(nx_consensus_value *v);
 /* |to| has room for the payload of |from|. */
 void nx_consensus_value_copy(nx_consensus_value *to, const nx_consensus_value *from);
-/* What a rank that has |to| and is told |from| holds: what was proposed in the
- * larger ballot, or, if neither was proposed, both together. */
+/* Merges |from| into |to|: the value proposed in the larger ballot wins; if neither was proposed,
+ * both are combined. */
 void nx_consensus_value_merge(nx_consensus_value *to, const nx_consensus_value *from);
 
 typedef struct nx_consensus_msg {
     uint64_t comm, seq;
     nx_consensus_kind kind;
-    const nx_rankset *dead;          /* whom the sender holds for dead: its ballot */
-    const nx_rankset *left;          /* those of them who, as it knows, have left and not failed */
+    const nx_rankset *dead;          /* ranks that the sender knows as failed: its ballot */
+    const nx_rankset *left;          /* those among them that it knows as left */
     const nx_consensus_value *value; /* UP, PROPOSE, DECIDE; NULL otherwise */
 } nx_consensus_msg;
 
@@ -89,7 +88,7 @@ static inline size_t nx_consensus_encoded_max(uint32_t size, uint32_t room)
 
 void nx_consensus_msg_encode(nx_writer *w, const nx_consensus_msg *m);
 
-/* The communicator of an encoded message: who is to decode it.  NEXAR_EPROTO. */
+/* The communicator of an encoded message, which must decode it.  NEXAR_EPROTO. */
 NX_MUST_CHECK nexar_err nx_consensus_msg_comm(const void *frame, size_t len, uint64_t *comm);
 /* Whether it is UP, which its sender waits to be answered. */
 bool nx_consensus_msg_is_up(const void *frame, size_t len);

@@ -38,7 +38,7 @@ static void test_all_seeds_agree(void **state)
         sum.decided += r.decided;
         sum.ended += r.ended;
         sum.crashed += r.crashed;
-        sum.departed += r.departed;
+        sum.leavers_gone += r.leavers_gone;
         if (!r.good) {
             nxt_consensus_plan_print(&plan);
             nxt_consensus_run(&plan, true, &r);
@@ -46,7 +46,7 @@ static void test_all_seeds_agree(void **state)
         }
     }
     printf("%u decisions, %u frames, %u ranks died, %u were told to end, %u left\n", sum.decided,
-           sum.frames, sum.crashed, sum.ended, sum.departed);
+           sum.frames, sum.crashed, sum.ended, sum.leavers_gone);
 }
 
 /* Without trouble an agreement is four messages for each rank but one, an early one
@@ -86,8 +86,8 @@ static const char *const fault_names[NXT_FAULTS] = {
     [NXT_FAULT_OLD_UP] = "UP of another instance",
     [NXT_FAULT_OTHER_FLAGS] = "another value to one child",
     [NXT_FAULT_EARLY] = "decides before all have accepted",
-    [NXT_FAULT_NO_QUORUM] = "a minority goes on",
-    [NXT_FAULT_LET_GO_AS_DEAD] = "leavers are held for dead",
+    [NXT_FAULT_NO_QUORUM] = "a minority continues",
+    [NXT_FAULT_LET_GO_AS_DEAD] = "leavers are declared failed",
     [NXT_FAULT_UNSAID_LEAVE] = "who has left is not said",
     [NXT_FAULT_AWAIT_LEAVERS] = "the end waits for leavers",
     [NXT_FAULT_DEAF_TO_LEAVERS] = "leavers are not answered",

@@ -129,7 +129,7 @@ static void fill(nx_rankset *set, uint32_t bits)
     }
 }
 
-/* A frame from |from|, who holds the ranks in |dead|, as bits, for dead. */
+/* A frame from |from| with the ballot |dead|, as bits. */
 static nexar_err tell(stage *s, uint32_t from, nx_consensus_kind kind, uint64_t seq, uint32_t dead,
                       uint64_t flags)
 {
@@ -195,7 +195,7 @@ static void test_the_root_gathers_proposes_and_decides(void **state)
     expect(&s, "");
     TELL(2, NX_CONSENSUS_ACK, 0, 0, 0);
     expect(&s, "DECIDE>1 DECIDE>2 decided:2");
-    TELL(2, NX_CONSENSUS_ACK, 0, 0, 0); /* whoever asks is answered */
+    TELL(2, NX_CONSENSUS_ACK, 0, 0, 0); /* every request is answered */
     expect(&s, "DECIDE>2");
     end(&s);
 }
@@ -323,7 +323,7 @@ static void test_who_is_held_for_dead_ends(void **state)
     start(&s, 7);
     s.log[0] = '\0';
     TELL(1, NX_CONSENSUS_NEWS, 0, 4, 0);
-    expect(&s, "rank 1 and others hold this rank for dead");
+    expect(&s, "rank 1 and others have declared this rank failed");
     TELL(1, NX_CONSENSUS_DECIDE, 0, 0, 4);
     nx_consensus_failed(s.agree, 0);
     expect(&s, "");
@@ -351,7 +351,7 @@ static void test_a_minority_ends_and_half_with_rank_0_does_not(void **state)
     nx_consensus_failed(s.agree, 0);
     s.log[0] = '\0';
     nx_consensus_failed(s.agree, 2); /* 1 and 3 are left */
-    expect(&s, "2 of 4 ranks are left: no majority");
+    expect(&s, "2 of 4 ranks are alive: no majority");
     end(&s);
 }
 
@@ -427,7 +427,7 @@ static void test_the_end_does_not_wait_for_leavers_and_answers_them_after_it(voi
     nx_consensus_let_go(s.agree);
     nx_consensus_close(s.agree);
     expect(&s, "");
-    TELL(3, NX_CONSENSUS_DONE, 0, 0, 0); /* a child of those who stay, not of all */
+    TELL(3, NX_CONSENSUS_DONE, 0, 0, 0); /* a child in the tree of staying ranks, not of all */
     expect(&s, "FORGET>3 forgotten:1");
     TELL(1, NX_CONSENSUS_UP, 0, 0, 5);
     TELL(3, NX_CONSENSUS_DONE, 0, 0, 0); /* it was not told */
@@ -462,12 +462,12 @@ static void test_who_has_not_accepted_that_it_leaves_is_dead_to_others(void **st
     start_to_leave(&s, 7);
     s.log[0] = '\0';
     TELL(2, NX_CONSENSUS_NEWS, 0, 8, 0);
-    expect(&s, "rank 2 and others hold this rank for dead");
+    expect(&s, "rank 2 and others have declared this rank failed");
     end(&s);
     accept_to_part(&s, 8);
     s.log[0] = '\0';
     TELL(2, NX_CONSENSUS_NEWS, 0, 8, 0); /* not that it has left */
-    expect(&s, "rank 2 and others hold this rank for dead");
+    expect(&s, "rank 2 and others have declared this rank failed");
     end(&s);
 }
 
@@ -501,7 +501,7 @@ static void test_what_was_decided_is_taken_from_one_that_has_left_since(void **s
     end(&s);
 }
 
-/* The decision may be on its way: it is waited for.  But nothing is proposed. */
+/* The decision may be in flight: the rank waits for it.  But nothing is proposed. */
 static void test_leavers_who_have_gone_take_no_majority_away(void **state)
 {
     nx_consensus_config config = config_of(5, 4);
@@ -520,7 +520,7 @@ static void test_leavers_who_have_gone_take_no_majority_away(void **state)
         s.log[0] = '\0';
         if (told == 0) {
             nx_consensus_failed(s.agree, 3);
-            expect(&s, "1 of 5 ranks are left: no majority");
+            expect(&s, "1 of 5 ranks are alive: no majority");
         } else {
             s.left_bits = 7;
             TELL(3, NX_CONSENSUS_DECIDE, 0, 7, 4);

@@ -1,8 +1,8 @@
-/* consensus_tree.c - the tree over those who live, and the frames that go out along it. */
+/* consensus_tree.c - the tree of live ranks, and the frames sent along it. */
 #include "consensus_inner.h"
 
-/* A tree over those who are not in |out|, in which the children of the i-th are the
- * f i + 1 st to the f i + f th. */
+/* A tree of the ranks that are not in |out|, in which the children of the i-th are the f i + 1 st
+ * to the f i + f th. */
 static void find_place(const nx_consensus *a, const nx_rankset *out, nx_consensus_tree *p)
 {
     const uint32_t fanout = a->config.fanout, alive = a->config.size - out->count;
@@ -29,7 +29,7 @@ void nx_consensus_find_place(nx_consensus *a)
     }
 }
 
-/* ---- frames -------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
 static size_t encode(nx_consensus *a, nx_consensus_kind kind, uint64_t seq,
                      const nx_consensus_value *value)

@@ -7,7 +7,7 @@
 #include "base/text/sentence.h"
 #include "cluster/creation/creation_inner.h"
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------- */
 
 nexar_err nx_creations_create(nx_creations **out, uint32_t self, nx_early *early,
                               const nx_creation_ops *ops, void *ctx)
@@ -53,7 +53,7 @@ static bool leads(const nx_creations *cs, const nx_creation *c)
     return c->leader == cs->self;
 }
 
-/* ---- what is sent --------------------------------------------------------------------------- */
+/* ---- what is sent -------------------------------------------------------------------- */
 
 void nx_creation_send(const nx_creations *cs, uint32_t to, const nx_creation_frame *f)
 {
@@ -79,7 +79,7 @@ void nx_creation_tell(const nx_creations *cs, uint32_t to, const nx_creation_key
     send_error(cs, to, NX_CREATION_FAIL, key, err, why);
 }
 
-/* ---- the outcome ---------------------------------------------------------------------------- */
+/* ---- the outcome --------------------------------------------------------------------- */
 
 static void set_failed(nx_creation *c, nexar_err err, const char *why)
 {
@@ -165,7 +165,7 @@ void nx_creation_fail(nx_creations *cs, nx_creation *c, nexar_err err, const cha
     }
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------------------- */
 
 static nexar_err begin(nx_creation *c)
 {
@@ -256,8 +256,7 @@ void nx_creation_remind(nx_creations *cs, const nx_creation *c,
     }
 }
 
-/* ---- those who are gone -----------------------------------------------------------------------
- */
+/* ---- failed ranks -------------------------------------------------------------------- */
 
 void nx_creations_gone(nx_creations *cs, uint32_t slot, const char *why)
 {

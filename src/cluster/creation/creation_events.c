@@ -7,8 +7,7 @@
 
 static const char freed[] = "a rank of the list has freed the parent, or it was revoked there";
 
-/* ---- frames for what has not begun here --------------------------------------------------------
- */
+/* ---- frames for what has not begun here ---------------------------------------------- */
 
 /* Under which the frames of a parent and a tag are kept. */
 static uint64_t early_id(const nx_creation_key *key)
@@ -58,8 +57,7 @@ void nx_creation_replay(nx_creations *cs, const nx_creation_key *key, uint64_t n
     nx_early_deliver(cs->early, NX_EARLY_CREATION, early_id(key), again, &r);
 }
 
-/* ---- lists that differ --------------------------------------------------------------------------
- */
+/* ---- lists that differ --------------------------------------------------------------- */
 
 /* |from|, a member of |c|, has called with the list of |f|: neither can end (C3). */
 static void differ(nx_creations *cs, nx_creation *c, uint32_t from, const nx_creation_frame *f)
@@ -92,8 +90,7 @@ static bool is_rival(const nx_creation *c, uint32_t from, const nx_creation_key 
            nx_rankset_has(&c->members, from);
 }
 
-/* ---- frames
- * -------------------------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
 static nexar_err on_join(nx_creations *cs, uint32_t from, const nx_creation_frame *f,
                          uint64_t now_ns)
@@ -252,8 +249,8 @@ static nx_creation *find_any(const nx_creations *cs, const nx_creation_key *key)
     return NULL;
 }
 
-/* The one that runs may be the next of that list.  One that waits still hears what its leader has
- * sent, or that it is gone: that belongs to no later call. */
+/* The next of that list may be running.  One that waits still hears what its leader has sent, or
+ * that it is gone: that belongs to no later call. */
 static void on_lack(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
 {
     nx_creation *c = find_any(cs, &f->key);

@@ -17,7 +17,7 @@ uint64_t nx_creation_print(const uint32_t slots[], uint32_t n)
     return h;
 }
 
-/* ---- members, as runs ----------------------------------------------------------------------- */
+/* ---- members, as runs ---------------------------------------------------------------- */
 
 typedef struct run_of_slots {
     uint32_t first, step, length;
@@ -85,7 +85,7 @@ void nx_creation_members(const nx_creation_frame *f, uint32_t slots[])
     }
 }
 
-/* ---- frames --------------------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
 static bool has_error(nx_creation_form form)
 {

@@ -37,7 +37,7 @@ static inline bool nx_creation_key_equal(const nx_creation_key *a, const nx_crea
     return (a->parent == b->parent) && (a->tag == b->tag) && (a->print == b->print);
 }
 
-/* ---- creation.c ---------------------------------------------------------------------------- */
+/* ---- creation.c ---------------------------------------------------------------------- */
 
 /* That with the parent and tag of |key| which is not over; NULL: none. */
 nx_creation *nx_creation_find(const nx_creations *cs, const nx_creation_key *key);
@@ -53,12 +53,12 @@ void nx_creation_send(const nx_creations *cs, uint32_t to, const nx_creation_fra
 void nx_creation_tell(const nx_creations *cs, uint32_t to, const nx_creation_key *key,
                       nexar_err err, const char *why);
 
-/* ---- creation_events.c --------------------------------------------------------------------- */
+/* ---- creation_events.c --------------------------------------------------------------- */
 
 /* The early frames of the parent and tag of |key| come again. */
 void nx_creation_replay(nx_creations *cs, const nx_creation_key *key, uint64_t now_ns);
 
-/* ---- creation_refusal.c -------------------------------------------------------------------- */
+/* ---- creation_refusal.c -------------------------------------------------------------- */
 
 /* Remembers that |key|, with |n| ranks (0: not known), has failed: |told| (may be NULL) know it,
  * |own|: this rank does not.  NEXAR_ENOMEM */

@@ -1,12 +1,12 @@
 /*
- * change_sim_test.c - thousands of small worlds in virtual time that change: ranks
- * die, leave and join, connections to the seed are lost, the seed dies and is there
- * again; members agree (here by a list of decisions) and follow at their own pace.
+ * change_sim_test.c - thousands of small worlds in virtual time that change: ranks die, leave and
+ * join, connections to the seed are lost, the seed dies and is there again; members agree (here by
+ * a list of decisions) and follow at their own pace.
  *
  * What must hold, whatever happens:
  *  - all who have a view of the same epoch have the same one;
  *  - a joiner that waits ends in the world, or with a reason, or waits still;
- *  - who has a view finds itself in it; slots belong to one member for good;
+ *  - who has a view finds itself in it; slots belong to one member permanently;
  *  - when it has become quiet, the seed has the members' view, every living member
  *    has it too, and who waits is known to all of them.
  */
@@ -62,7 +62,7 @@ static bool lives(const rig_joiner *j)
     return (j != NULL) && !j->dead && (nx_join_state_phase(j->state) != NX_JOIN_FAILED);
 }
 
-/* ---- the members ------------------------------------------------------------------------ */
+/* ---- the members --------------------------------------------------------------------- */
 
 static void note(history *h, const nx_view *view)
 {
@@ -121,7 +121,7 @@ static void decide(rig *r, history *h)
     nx_view_destroy(next);
 }
 
-/* |j| goes on to the next decision, if there is one and it is in it. */
+/* |j| advances to the next decision, if there is one that includes it. */
 static bool follow(rig_joiner *j, history *h)
 {
     const nx_view *view = lives(j) ? view_of(j) : NULL;
@@ -148,7 +148,7 @@ static void follow_all(rig *r, history *h)
     }
 }
 
-/* ---- the checks --------------------------------------------------------------------------- */
+/* ---- the checks ---------------------------------------------------------------------- */
 
 static void check_views(const rig *r, const history *h)
 {
@@ -199,7 +199,7 @@ static void check_quiet(const rig *r, const history *h)
     }
 }
 
-/* ---- the runs ------------------------------------------------------------------------------- */
+/* ---- the runs ------------------------------------------------------------------------ */
 
 static rig_joiner *random_joiner(rig *r)
 {

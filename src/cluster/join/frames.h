@@ -1,30 +1,29 @@
 /*
- * frames.h - what joiner and seed say to each other, one struct per frame.
+ * frames.h - the frames between joiners, members and seed, one struct per frame.
  *
- * All go over the control lane, in order.  Every field is bounded, every frame
- * must be used up by its decoder, and a decoder's output is set on success only.
- * docs/internals/joining.md has the conversation.  Behind HELLO and RETURN may stand a byte of
- * flags; without one there are none.
+ * All use the control lane, in order. Every field is bounded, every decoder must consume its frame
+ * completely, and outputs are set on success only. docs/internals/joining.md describes the
+ * protocol. A byte of flags may follow HELLO and RETURN; without it no flag is set.
  *
- *     HELLO     joiner   who I am, what I want, and the proof of the token
- *     WELCOME   seed     your member number and certificate
- *     REFUSED   seed     why not; the connection ends
- *     PROGRESS  seed     how many have come, who is missing
- *     VIEW      seed     a piece of the view that is offered
- *     WANT      joiner   the next piece, please
- *     HAVE      joiner   I hold the whole view
- *     START     seed     everybody holds it: the world has formed, or changed
- *     BYE       both     I leave; the seed answers with the same
- *     RETURN    member   I am here again, after the connection was lost
- *     BACK      seed     welcome again
- *     WAITING   seed     who waits to come into the world, as it changes
+ *     HELLO     joiner   who the joiner is, what it asks for, and the proof of the token
+ *     WELCOME   seed     member number and certificate
+ *     REFUSED   seed     the reason; the connection ends
+ *     PROGRESS  seed     how many have joined, which are missing
+ *     VIEW      seed     a piece of the offered view
+ *     WANT      joiner   requests the next piece
+ *     HAVE      joiner   it holds the whole view
+ *     START     seed     all hold it: the world has formed, or changed
+ *     BYE       both     leaves; the seed answers with the same
+ *     RETURN    member   reconnects after its connection was lost
+ *     BACK      seed     accepts RETURN
+ *     WAITING   seed     the joiners that wait for the world, as they change
  *     ADVANCE   member   the members have agreed on the next view
- *     HURRY     member   it has waited for START as long as it waits for anybody: those who
- *                        do not have the view by now need not be waited for
- *     MISSED    member   I find nothing where this one should be: has it said good-bye?  And
- *                        whether its process has ended, as I know
- *     FAREWELL  seed     whether it has
- *     ASK       seed     tell me the view that you have: VIEW and WANT follow, in
+ *     HURRY     member   it has waited for START as long as for any peer: the seed need not
+ *                        wait for joiners that do not have the view by now
+ *     MISSED    member   asks whether a member that it cannot reach has said goodbye; tells
+ *                        whether its process has exited, if known
+ *     FAREWELL  seed     the answer
+ *     ASK       seed     asks a member for its view: VIEW and WANT follow, in
  *                        the other direction
  */
 #ifndef NX_FRAMES_H
@@ -63,23 +62,23 @@ enum {
     NX_HELLO_MAX = 8192, /* bytes of a HELLO: what the seed reads before it knows whose */
 };
 
-/* Why a joiner was turned away. */
+/* Why a joiner was rejected. */
 typedef enum nx_refusal {
     NX_REFUSAL_PROTOCOL = 1, /* malformed, or another version */
     NX_REFUSAL_TOKEN,
     NX_REFUSAL_SETTING, /* rank, world size */
-    NX_REFUSAL_FULL,    /* every place is taken */
-    NX_REFUSAL_FORMED,  /* the job has ended, or gone on without it */
+    NX_REFUSAL_FULL,    /* all places are taken */
+    NX_REFUSAL_FORMED,  /* the job has ended, or continued without it */
     NX_REFUSAL_TIMEOUT, /* the world did not form in time */
     NX_REFUSAL_SEED     /* the seed's own trouble: memory */
 } nx_refusal;
 
-/* What nx_join_run returns for it; NEXAR_EPROTO for a number that is none. */
+/* The error that nx_join_run returns for it; NEXAR_EPROTO for an unknown number. */
 nexar_err nx_refusal_error(nx_refusal why);
 
 /*
- * HELLO has two halves.  The head can be read by any version; nothing behind it
- * is looked at before version and proof were found right.
+ * HELLO has two parts. Any version can read the head; the rest is decoded only after version and
+ * proof were checked.
  */
 typedef struct nx_hello_head {
     uint16_t protocol;
@@ -89,22 +88,22 @@ typedef struct nx_hello_head {
 } nx_hello_head;
 
 typedef struct nx_hello {
-    char software[NX_SOFTWARE_MAX]; /* nexar_version() over there */
-    uint32_t world_size;            /* expected; 0: whatever the seed says */
+    char software[NX_SOFTWARE_MAX]; /* nexar_version() of the sender */
+    uint32_t world_size;            /* expected; 0: the seed decides */
     nx_member self;                 /* id 0, rank asked for or NX_RANK_ANY */
     bool hinted;                    /* the rank is a launcher's: see nx_join_config */
 } nx_hello;
 
 void nx_hello_encode(nx_writer *w, const nx_hello_head *head, const nx_hello *hello);
-/* Reads the head from |r|, which stands behind the type and is left standing
- * before the second half.  With another protocol only that number is set. */
+/* Decodes the head from |r|, which is after the type, and leaves |r| before the second part. For
+ * another protocol version only that number is set. */
 NX_MUST_CHECK nexar_err nx_hello_head_decode(nx_reader *r, nx_hello_head *head);
 NX_MUST_CHECK nexar_err nx_hello_decode(nx_reader *r, nx_hello *hello);
 
 /* How things stand at the seed. */
 typedef struct nx_world_status {
-    bool formed;         /* the world has: who comes now waits for its ranks to let it in */
-    bool lasting;        /* the seed's state is on disk: it may come back when it has gone */
+    bool formed;         /* the world has formed: a joiner waits for its members to admit it */
+    bool lasting;        /* the seed's state is on disk: it may be restarted */
     uint32_t world_size; /* now, or of the world that is forming */
 } nx_world_status;
 
@@ -115,16 +114,16 @@ typedef struct nx_welcome {
     nx_der cert, authority;
 } nx_welcome;
 
-/* RETURN comes first on its connection, as HELLO does; the certificate of the
- * connection is its proof. */
+/* RETURN is the first frame on its connection, as HELLO is; the certificate of the connection is
+ * its proof. */
 typedef struct nx_return {
     uint16_t protocol;
-    uint64_t epoch; /* of the view it has; 0: it is not in the world yet */
+    uint64_t epoch; /* of its view; 0: it is not in the world yet */
     nx_member self; /* the id is the one of the certificate */
     bool hinted;    /* as in HELLO */
 } nx_return;
 
-/* WAITING: first the |gone| are taken away (with |reset| all), then the others come. */
+/* WAITING: removes |gone| (with |reset| all), then adds the others. */
 typedef struct nx_tell {
     bool reset;
     uint64_t gone[NX_JOIN_QUEUE_LIST_MAX];
@@ -148,7 +147,7 @@ typedef struct nx_refused {
 
 typedef struct nx_join_progress {
     uint32_t joined, world;
-    char text[NX_REASON_MAX]; /* who is missing */
+    char text[NX_REASON_MAX]; /* the missing ranks */
 } nx_join_progress;
 
 typedef struct nx_view_piece {
@@ -158,17 +157,17 @@ typedef struct nx_view_piece {
     size_t len;          /* at most NX_VIEW_PIECE */
 } nx_view_piece;
 
-/* How a member has gone, as far as the seed knows. */
+/* How a member has left, as far as the seed knows. */
 typedef enum nx_farewell {
-    NX_FAREWELL_UNKNOWN, /* perhaps it has not, or was not heard */
+    NX_FAREWELL_UNKNOWN, /* perhaps it has not, or the seed did not notice */
     NX_FAREWELL_SAID,    /* by BYE */
     NX_FAREWELL_NONE,    /* without it: its process has ended */
-    NX_FAREWELL_HERE,    /* it has not, as it seems: it is looked for, and may be asked for again */
+    NX_FAREWELL_HERE,    /* it seems alive: its process is checked; ask again */
     NX_FAREWELLS
 } nx_farewell;
 
 typedef struct nx_bye {
-    char text[NX_REASON_MAX]; /* "" or why, if it is not the end of the job */
+    char text[NX_REASON_MAX]; /* "", or the reason if it is not the end of the job */
 } nx_bye;
 
 void nx_welcome_encode(nx_writer *w, const nx_welcome *f);
@@ -191,7 +190,7 @@ void nx_advance_encode(nx_writer *w, const nx_view *next, const nx_rankset *gone
                        const nx_member *joined, uint32_t n);
 void nx_ask_view_encode(nx_writer *w);
 
-/* Each reads from behind the type to the end.  NEXAR_EPROTO. */
+/* Each decodes from after the type to the end.  NEXAR_EPROTO. */
 NX_MUST_CHECK nexar_err nx_welcome_decode(nx_reader *r, nx_welcome *f);
 NX_MUST_CHECK nexar_err nx_refused_decode(nx_reader *r, nx_refused *f);
 NX_MUST_CHECK nexar_err nx_join_progress_decode(nx_reader *r, nx_join_progress *f);
@@ -201,14 +200,14 @@ NX_MUST_CHECK nexar_err nx_epoch_decode(nx_reader *r, uint64_t *epoch); /* HAVE,
 NX_MUST_CHECK nexar_err nx_unreachable_decode(nx_reader *r, uint64_t *member, bool *ended);
 NX_MUST_CHECK nexar_err nx_farewell_decode(nx_reader *r, uint64_t *member, nx_farewell *how);
 NX_MUST_CHECK nexar_err nx_bye_decode(nx_reader *r, nx_bye *f);
-/* With another protocol only that number is set. */
+/* The error that nx_join_run returns for it; NEXAR_EPROTO for an unknown number. */
 NX_MUST_CHECK nexar_err nx_return_decode(nx_reader *r, nx_return *f);
 NX_MUST_CHECK nexar_err nx_back_decode(nx_reader *r, nx_world_status *standing);
 /* Also NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_tell_decode(nx_reader *r, nx_tell *f);
-/* Only the epoch is looked at, and |r| stands behind it. */
+/* Decodes the epoch alone; |r| is after it. */
 NX_MUST_CHECK nexar_err nx_advance_epoch(nx_reader *r, uint64_t *epoch);
-/* The rest of it; |f->gone| is a set of the ranks that there are now. */
+/* Decodes the rest; |f->gone| is a set of the current ranks. */
 NX_MUST_CHECK nexar_err nx_advance_decode(nx_reader *r, nx_advance *f);
 NX_MUST_CHECK nexar_err nx_ask_view_decode(const nx_reader *r);
 

@@ -11,7 +11,7 @@
 #include "cluster/listen.h"
 
 static const uint64_t LEAVE_NS = UINT64_C(2000000000);
-/* For the last words of a join that has failed. */
+/* Time for the last frames of a join that has failed. */
 static const uint64_t DRAIN_NS = UINT64_C(1000000000);
 
 struct nx_join {
@@ -24,13 +24,13 @@ struct nx_join {
     nx_link *link; /* to the seed; NULL: none now */
     nx_join_state *state;
     nx_timer timer, leave_timer;
-    nx_task broken; /* tells the state of a dial or a send that failed at once */
+    nx_task broken; /* reports a dial or a send that failed at once */
     nexar_err broken_err;
     char broken_why[NX_ERROR_ROOM];
     nx_event settled;          /* formed or failed */
     bool formed, gone;         /* and told so */
-    bool there;                /* the seed, as was told last */
-    uint64_t waiting, started; /* the version and the epoch that were told last */
+    bool there;                /* the seed's last reported state */
+    uint64_t waiting, started; /* the version and the epoch reported last */
     nx_event *leave_done;      /* held while leaving */
 };
 
@@ -49,7 +49,7 @@ static nx_join *from_task(nx_task *task)
     return (nx_join *)(void *)((char *)task - offsetof(nx_join, broken));
 }
 
-/* ---- after every event -------------------------------------------------------------- */
+/* ---- after every event --------------------------------------------------------------- */
 
 static void left(nx_join *j)
 {
@@ -68,7 +68,7 @@ static void close_link(nx_join *j)
     }
 }
 
-/* Tells of the seed: that it has gone, or is there again. */
+/* Reports that the seed is away, or is back. */
 static void tell_seed(nx_join *j)
 {
     const bool there = nx_join_state_there(j->state), leaving = (j->leave_done != NULL);
@@ -111,7 +111,7 @@ static void tell_changes(nx_join *j)
     }
 }
 
-/* The world has formed, or goes on. */
+/* The world has formed, or has changed. */
 static void tell_member(nx_join *j)
 {
     if (!j->formed) {
@@ -133,7 +133,7 @@ static void divide(const nx_join *j)
     nx_inet_set_peers(j->net, nx_join_state_peers(j->state));
 }
 
-/* Acts on the phase that the last event has led to. */
+/* Acts on the phase after an event. */
 static void settle(nx_join *j)
 {
     const uint64_t due = nx_join_state_due(j->state);
@@ -240,7 +240,7 @@ static const nx_link_up seed_up = {.on_up = on_up,
                                    .on_down = on_down,
                                    .on_moved = on_moved};
 
-/* ---- the state's actions -------------------------------------------------------------- */
+/* ---- the state's actions ------------------------------------------------------------- */
 
 static void run_broken(nx_task *task)
 {
@@ -252,7 +252,7 @@ static void run_broken(nx_task *task)
     settle(j);
 }
 
-/* The state is told later: it is in the middle of an event. */
+/* Reports to the state later: it is processing an event. */
 static void report_broken(nx_join *j, nexar_err err)
 {
     j->broken_err = err;
@@ -287,8 +287,8 @@ static void act_send(void *ctx, const void *frame, size_t len)
     }
 }
 
-/* The authority must be the key that the join string pins, which is also the one
- * that we are talking to; then what it has signed names us. */
+/* The authority must be the key that the join string pins, which is also the peer's key; then what
+ * it has signed names this process. */
 static nexar_err act_adopt(void *ctx, const nx_welcome *welcome)
 {
     nx_join *j = ctx;
@@ -301,7 +301,7 @@ static nexar_err act_adopt(void *ctx, const nx_welcome *welcome)
         return err;
     }
     if (memcmp(&pin, &j->seed.pin, sizeof(pin)) != 0) {
-        return nx_fail(NEXAR_EAUTH, "its authority has another key than the pin");
+        return nx_fail(NEXAR_EAUTH, "the key of its authority does not match the pin");
     }
     err = nx_identity_adopt(j->identity, &welcome->cert, &welcome->authority);
     err = (err == NEXAR_OK) ? nx_cert_names(&welcome->cert, &job, &member) : err;
@@ -422,7 +422,7 @@ static nexar_err start(nx_join *j)
     return err;
 }
 
-/* The last words of a failed join go out before the endpoint closes. */
+/* Sends the last frames of a failed join before the endpoint closes. */
 static void close_seed(nx_join *j)
 {
     const uint64_t by_ns = nx_loop_now(j->config.loop) + DRAIN_NS;
@@ -525,7 +525,7 @@ bool nx_join_missed(nx_join *j, uint64_t member, bool ended)
     return nx_join_state_missed(j->state, member, ended);
 }
 
-/* ---- leaving -------------------------------------------------------------------------- */
+/* ---- leaving ------------------------------------------------------------------------- */
 
 static void on_leave_late(nx_timer *timer, uint64_t now_ns)
 {

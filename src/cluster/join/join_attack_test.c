@@ -12,7 +12,7 @@
 
 enum { FLOOD = 1000 };
 
-/* ---- strangers: an endpoint of a joiner, used badly ------------------------------------- */
+/* ---- strangers: an endpoint of a joiner, used badly ---------------------------------- */
 
 typedef struct stranger stranger;
 
@@ -161,7 +161,7 @@ static void assert_told(const stranger_link *l, const char *words)
     }
 }
 
-/* ---- tests --------------------------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------------------- */
 
 static void add_ranks(party *p, uint32_t n)
 {
@@ -329,7 +329,7 @@ static void test_seeds_and_jobs_on_one_host_do_not_meet(void **state)
     party_end(&b);
 }
 
-/* ---- members among themselves ---------------------------------------------------------------- */
+/* ---- members among themselves -------------------------------------------------------- */
 
 /* Whom rank 1 has accepted, and the link to it. */
 static _Atomic uint64_t accepted;

@@ -1,6 +1,6 @@
 /*
- * join_inner.h - the joiner's state as its files see it: join_state.c until it is in a
- * world, and the connection; join_member.c what a member hears and says.
+ * join_inner.h - the joiner's state, shared by join_state.c (until it is in a world, and the
+ * connection) and join_member.c (the frames of a member).
  */
 #ifndef NX_JOIN_INNER_H
 #define NX_JOIN_INNER_H
@@ -10,15 +10,15 @@
 
 /* The connection to the seed. */
 typedef enum nx_contact {
-    NX_CONTACT_NONE, /* an attempt is under way or will be */
+    NX_CONTACT_NONE, /* an attempt runs or will be made */
     NX_CONTACT_SAID, /* connected; HELLO or RETURN was sent */
     NX_CONTACT_THERE /* the seed has answered */
 } nx_contact;
 
 /*
- * Invariants: |member| is set from WAITING on; |view| is a whole one from OFFERED on;
- * |partial| is there while pieces of one are; |telling| while the seed asks for ours;
- * nobody is |waiting| unless the contact is NX_CONTACT_THERE.
+ * Invariants: |member| is set from WAITING on; |view| is complete from OFFERED on; |partial| exists
+ * while pieces of one do; |telling| while the seed asks for this view; |waiting| is empty unless
+ * the contact is NX_CONTACT_THERE.
  */
 struct nx_join_state {
     nx_join_rules rules;
@@ -40,18 +40,18 @@ struct nx_join_state {
     uint32_t rank;
     nx_join_queue waiting;
     uint64_t started;
-    nx_frame_pieces telling; /* |len| of it has gone */
+    nx_frame_pieces telling; /* |len| bytes of it were sent */
 
     nexar_err err;
     char text[NX_ERROR_ROOM];
 };
 
-/* It is over: FAILED, or GONE for a member. */
+/* The state becomes FAILED, or GONE for a member. */
 void nx_join_state_fail(nx_join_state *s, nexar_err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void nx_join_state_say(nx_join_state *s, const nx_writer *w);
 
-/* join_member.c: a frame that only a member gets; false: it is none, or this is no member. */
+/* join_member.c: a frame for members only; false: it is none, or this is no member. */
 bool nx_join_state_member_frame(nx_join_state *s, uint8_t type, nx_reader *r);
 
 #endif /* NX_JOIN_INNER_H */

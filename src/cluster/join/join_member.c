@@ -1,15 +1,15 @@
 /*
- * join_member.c - a member of a world that has formed, and its seed: it is told who waits,
- * says how the world goes on, tells its view when it is asked, and leaves.
+ * join_member.c - a member of a formed world, and its seed: it learns which joiners wait, reports
+ * changes of the world, sends its view on request, and leaves.
  */
 #include <inttypes.h>
 
 #include "base/alloc.h"
 #include "cluster/join/join_inner.h"
 
-/* ---- what the seed says ----------------------------------------------------------------- */
+/* ---- what the seed says -------------------------------------------------------------- */
 
-/* What the frame says of those who wait.  NEXAR_ENOMEM: not all of it was taken. */
+/* Applies a WAITING frame.  NEXAR_ENOMEM: not all of it was applied. */
 static nexar_err take_told(nx_join_state *s, const nx_tell *f)
 {
     nexar_err err = NEXAR_OK;
@@ -20,7 +20,7 @@ static nexar_err take_told(nx_join_state *s, const nx_tell *f)
     for (uint32_t i = 0; i < f->ngone; i++) {
         (void)nx_join_queue_remove(&s->waiting, f->gone[i]);
     }
-    /* One may be in the world before its waiting was told of. */
+    /* A joiner may be in the world before its waiting was announced. */
     for (uint32_t i = 0; (err == NEXAR_OK) && (i < f->njoined); i++) {
         if (nx_view_member(s->view, f->joined[i].id) == NULL) {
             err = nx_join_queue_add(&s->waiting, &f->joined[i]);
@@ -82,7 +82,8 @@ static void on_want(nx_join_state *s, nx_reader *r)
 
     if ((nx_want_decode(r, &epoch, &off) != NEXAR_OK) || (s->telling.data == NULL) ||
         (epoch != s->telling.epoch) || (off != s->telling.len)) {
-        nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s wants what it was not told of",
+        nx_join_state_fail(s, NEXAR_EPROTO,
+                           "the seed at %s requests a view that this process did not report",
                            s->rules.seed);
         return;
     }
@@ -149,7 +150,7 @@ void nx_join_state_urge(nx_join_state *s)
     }
 }
 
-/* ---- leaving ------------------------------------------------------------------------------ */
+/* ---- leaving ------------------------------------------------------------------------- */
 
 void nx_join_state_leave(nx_join_state *s)
 {
@@ -168,7 +169,7 @@ void nx_join_state_leave(nx_join_state *s)
     nx_join_state_say(s, &w);
 }
 
-/* ---- changes of the world ---------------------------------------------------------- */
+/* ---- changes of the world ------------------------------------------------------------ */
 
 const nx_join_queue *nx_join_state_waiting(const nx_join_state *s)
 {
@@ -180,7 +181,7 @@ uint64_t nx_join_state_started(const nx_join_state *s)
     return s->started;
 }
 
-/* The frame for the seed, |*len| bytes in memory that is the caller's; NULL: none. */
+/* The frame for the seed, |*len| bytes owned by the caller; NULL: out of memory. */
 static uint8_t *encode_advance(const nx_view *next, const nx_rankset *gone, const nx_member *joined,
                                uint32_t n, size_t *len)
 {
@@ -194,7 +195,7 @@ static uint8_t *encode_advance(const nx_view *next, const nx_rankset *gone, cons
     return frame;
 }
 
-/* The next view and the frame that says so; all of it or nothing. */
+/* Makes the next view and its frame; both or nothing. */
 static nexar_err make_advance(const nx_view *old, const nx_rankset *gone, const nx_member *joined,
                               uint32_t n, nx_view *next, nx_writer *w)
 {
@@ -221,7 +222,7 @@ static nexar_err check_advance(const nx_join_state *s, const nx_rankset *gone, u
         return nx_fail(NEXAR_EINVAL, "the world has not formed");
     }
     if ((gone != NULL) && nx_rankset_has(gone, rank)) {
-        return nx_fail(NEXAR_EINVAL, "this process is among those that have gone");
+        return nx_fail(NEXAR_EINVAL, "this process is among the leaving ranks");
     }
     if (n > NX_JOIN_QUEUE_LIST_MAX) {
         return nx_fail(NEXAR_EINVAL, "%" PRIu32 " join at once; %d may", n,
@@ -254,7 +255,7 @@ nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset *gone, const 
     nx_view_destroy(s->view);
     s->view = view;
     s->rank = nx_view_member(view, s->member)->rank;
-    /* Behind RETURN, too: that says what was before. */
+    /* Also after RETURN, which carries the earlier state. */
     if ((s->contact != NX_CONTACT_NONE) && (s->phase == NX_JOIN_FORMED)) {
         nx_join_state_say(s, &w);
     }

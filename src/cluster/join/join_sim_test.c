@@ -25,7 +25,7 @@ static uint64_t below(rig *r, uint64_t n)
     return nx_random_below(&r->random.random, n);
 }
 
-/* ---- the bad ---------------------------------------------------------------------- */
+/* ---- the bad ------------------------------------------------------------------------- */
 
 static void bad_client(rig *r)
 {
@@ -69,7 +69,7 @@ static void bad_client(rig *r)
     }
 }
 
-/* ---- the checks ------------------------------------------------------------------- */
+/* ---- the checks ---------------------------------------------------------------------- */
 
 static const rig_joiner *joiner_with(const rig *r, uint64_t member)
 {
@@ -151,7 +151,7 @@ static unsigned check_all(const rig *r)
     return formed;
 }
 
-/* ---- the runs ---------------------------------------------------------------------- */
+/* ---- the runs ------------------------------------------------------------------------ */
 
 static rig_joiner *random_joiner(rig *r)
 {

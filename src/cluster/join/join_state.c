@@ -1,5 +1,6 @@
-/* join_state.c - the joiner's side of joining: until it is in a world, and the way back to
- * the seed. */
+/* Once admitted, a joiner waits this much longer than its time-out. The seed's time-out, usually
+ * the same, began a little later and ends all waits at once, with the same message. Otherwise the
+ * first to give up would free its place, and the seed would wait on. */
 #include "cluster/join/join_state.h"
 
 #include <stdarg.h>
@@ -15,7 +16,7 @@
 static const uint64_t REDIAL_FIRST_NS = UINT64_C(50000000);
 static const uint64_t REDIAL_MOST_NS = UINT64_C(2000000000);
 
-/* For a member it is not urgent, and there may be thousands of them. */
+/* Not urgent for a member, and there may be thousands of them. */
 static const uint64_t RETURN_FIRST_NS = UINT64_C(1000000000);
 static const uint64_t RETURN_MOST_NS = UINT64_C(6500000000);
 
@@ -23,10 +24,9 @@ static const uint64_t RETURN_MOST_NS = UINT64_C(6500000000);
  * firewall or away: a joiner gives up. */
 static const uint64_t UNREACHED_NS = UINT64_C(7000000000);
 
-/* Once admitted, a joiner waits so much longer than its time-out: that of the seed,
- * mostly the same, began a little later, and ends the wait of all at once, with the
- * same words.  Otherwise the first to give up would free its place, and the seed would
- * wait on. */
+/* Once admitted, a joiner waits this much longer than its time-out. The seed's time-out, usually
+ * the same, began a little later and ends all waits at once, with the same message. Otherwise the
+ * first to give up would free its place, and the seed would wait on. */
 static const uint64_t SEED_FIRST_NS = UINT64_C(1000000000);
 
 nexar_err nx_join_state_create(nx_join_state **out, const nx_join_rules *rules,
@@ -118,7 +118,7 @@ void nx_join_state_fail(nx_join_state *s, nexar_err err, const char *format, ...
     const bool formed = (s->phase == NX_JOIN_FORMED) || (s->phase == NX_JOIN_LEAVING);
     va_list args;
 
-    /* A world that has formed runs on without the seed, whatever becomes of it. */
+    /* A formed world continues without the seed. */
     s->phase = formed ? NX_JOIN_GONE : NX_JOIN_FAILED;
     s->err = err;
     drop_contact(s);
@@ -132,9 +132,9 @@ void nx_join_state_say(nx_join_state *s, const nx_writer *w)
     s->ops->send(s->ctx, w->data, w->len);
 }
 
-/* ---- connecting ------------------------------------------------------------------ */
+/* ---- connecting ---------------------------------------------------------------------- */
 
-/* The first word of a connection: NEXAR_EINTERNAL if there is none. */
+/* The first frame of a connection: NEXAR_EINTERNAL if there is none. */
 static nexar_err encode_hello(const nx_join_state *s, const uint8_t exporter[32], nx_writer *w)
 {
     uint8_t proof[NX_JOIN_PROOF_SIZE];
@@ -214,7 +214,7 @@ static void lost_early(nx_join_state *s, const char *why, uint64_t now_ns)
             (s->progress.text[0] == '\0') ? "not all had joined" : s->progress.text);
         return;
     }
-    /* What it held may be void when the seed is back: it is told anew. */
+    /* The partial view may be void when the seed is back: it is sent anew. */
     nx_frame_pieces_drop(&s->partial);
     nx_view_destroy(s->view);
     s->view = NULL;
@@ -313,7 +313,7 @@ static void on_refused(nx_join_state *s, nx_reader *r, uint64_t now_ns)
                            s->rules.seed);
         return;
     }
-    /* One who is a member is so still, unless the seed knows better. */
+    /* A member remains a member, unless the seed knows better. */
     if ((s->phase == NX_JOIN_FORMED) && (refused.why != NX_REFUSAL_FORMED)) {
         nx_join_state_closed(s, nx_refusal_error(refused.why), false, refused.text, now_ns);
         return;
@@ -351,7 +351,7 @@ static nexar_err take_view(nx_join_state *s)
         return err;
     }
     self = nx_view_member(view, s->member);
-    /* Ranks close up when the world forms without some; none is above what was asked. */
+    /* Ranks close up when the world forms without some; none is above the requested one. */
     if (!nx_reader_done(&r) || (self == NULL) || (view->epoch != s->partial.epoch) ||
         (memcmp(&view->job, &s->job, sizeof(s->job)) != 0) ||
         (!s->rules.hello.hinted && (self->rank > s->rules.hello.self.rank))) {
@@ -421,7 +421,7 @@ static void on_start(nx_join_state *s, nx_reader *r)
     }
 }
 
-/* ---- a world that has formed ---------------------------------------------------------- */
+/* ---- a world that has formed --------------------------------------------------------- */
 
 /* An answer to RETURN; or, to one who waits, how things stand now. */
 static void on_back(nx_join_state *s, nx_reader *r)
@@ -488,7 +488,7 @@ bool nx_join_state_peer(nx_join_state *s, uint64_t id)
     return (view != NULL) && (id != s->member) && (nx_view_member(view, id) != NULL);
 }
 
-/* ---- time --------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------- */
 
 uint64_t nx_join_state_due(const nx_join_state *s)
 {

@@ -439,8 +439,8 @@ static void test_a_seed_that_is_kept_forms_the_next_world(void **state)
     rig_fini(&r);
 }
 
-/* Every frame of a whole join, with every byte changed, fed to a joiner that is
- * where that frame belongs: it fails in words, or goes on. */
+/* Every frame of a whole join, with every byte changed, fed to a joiner that is where that frame
+ * belongs: it fails with a message, or continues. */
 static void test_a_mad_seed_only_fails_the_join(void **state)
 {
     uint8_t frames[3][NX_HELLO_MAX];

@@ -34,7 +34,7 @@ struct nx_seed {
     nx_list conns;
     char *qlog_dir;        /* ours: the endpoint borrows it */
     char *state_path;      /* NULL: this seed does not last */
-    bool saved_badly;      /* the last time */
+    bool saved_badly;      /* the last save failed */
     nx_log_limit troubles; /* with callers */
     nx_event stop;
     pthread_t thread;
@@ -60,7 +60,7 @@ static void forget(conn *c)
     nx_free(c);
 }
 
-/* ---- the state's actions -------------------------------------------------------------- */
+/* ---- the state's actions ------------------------------------------------------------- */
 
 static nexar_err act_send(void *ctx, void *to, const void *frame, size_t len)
 {
@@ -99,7 +99,7 @@ static void act_notify(void *ctx, const nx_seed_event *event)
     nx_seed *s = ctx;
 
     if (s->config.on_event != NULL) {
-        s->config.on_event(s->config.ctx, event); /* who listens also says it */
+        s->config.on_event(s->config.ctx, event); /* the listener logs it itself */
     } else {
         nx_log(levels[event->kind], "seed: %s", event->text);
     }
@@ -125,7 +125,7 @@ static nexar_err write_state(const nx_seed *s)
     return err;
 }
 
-/* Without it the seed goes on with those it has: what a restarted one lacks, they tell it. */
+/* If saving fails the seed continues: members report what a restarted seed lacks. */
 static nexar_err act_save(void *ctx)
 {
     nx_seed *s = ctx;
@@ -141,7 +141,7 @@ static nexar_err act_save(void *ctx)
 static const nx_seed_ops ops = {
     .send = act_send, .close = act_close, .sign = act_sign, .notify = act_notify, .save = act_save};
 
-/* ---- events ----------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------- */
 
 static void set_timer(nx_seed *s)
 {
@@ -190,7 +190,7 @@ static void on_up(void *ctx, nx_link *link)
 
 static void on_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, size_t len)
 {
-    conn *c = ctx; /* gone when the state turns it away */
+    conn *c = ctx; /* the state may free it by rejecting it */
     nx_seed *s = c->seed;
 
     (void)link;
@@ -253,12 +253,12 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
     nx_list_push_back(&s->conns, &c->in_all);
     c->seed = s;
     c->link = link;
-    c->certified = member; /* one that comes back shows it; others must say hello */
+    c->certified = member; /* a returning member shows its certificate; others must send HELLO */
     link->up = &client_up;
     link->up_ctx = c;
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 static void *run(void *ctx)
 {
@@ -303,7 +303,7 @@ static nexar_err make_authority(nx_seed *s)
     return err;
 }
 
-/* The authority and the token of the seed that was here before. */
+/* The authority and the token of the previous seed. */
 static nexar_err take_over(nx_seed *s, nx_seed_file *f)
 {
     if (f->world_size != s->config.world_size) {
@@ -371,7 +371,7 @@ static nexar_err open_endpoint(nx_seed *s, uint16_t port)
                                s->join.addresses, NX_SEED_ADDRESSES_MAX, &s->join.naddresses);
 }
 
-/* A copy of a text that is to be kept; none of NULL and "". */
+/* A copy of a text; NULL for NULL and "". */
 static nexar_err keep_text(const char *text, const char *what, char **out)
 {
     if ((text == NULL) || (text[0] == '\0')) {
@@ -381,7 +381,7 @@ static nexar_err keep_text(const char *text, const char *what, char **out)
     return (*out == NULL) ? nx_fail_nomem(what) : NEXAR_OK;
 }
 
-/* With the loop's lock held; |f| is empty if there was no seed before. */
+/* With the loop's lock held; |f| is empty without a previous seed. */
 static nexar_err open_world(nx_seed *s, const nx_seed_file *f)
 {
     nexar_err err = make_state(s);

@@ -1,10 +1,9 @@
 /*
- * seed_admit.c - who is let in.
+ * seed_admit.c - admission.
  *
- * The order of the questions is the point: version, then proof, and only what a
- * holder of the token has said is read any further.  Who comes back shows no token
- * but its certificate, which only the holder of that member's key can show: so the
- * token makes nobody another member.
+ * The order of checks matters: version, then proof; only frames of a holder of the token are
+ * decoded any further. A returning member shows its certificate instead of the token, which
+ * requires that member's key: so the token does not allow anyone to impersonate a member.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,8 +26,7 @@ static bool check_protocol(nx_seed_state *s, nx_seed_client *c, uint16_t protoco
     return false;
 }
 
-/* The head of a hello whose version and proof are right; otherwise |c| was
- * turned away. */
+/* Decodes the head of a HELLO and checks version and proof; on failure |c| was rejected. */
 static bool check_head(nx_seed_state *s, nx_seed_client *c, nx_reader *r, nx_hello_head *head,
                        uint64_t now_ns)
 {
@@ -61,7 +59,7 @@ nx_world_status nx_seed_status(const nx_seed_state *s)
                              .world_size = formed ? s->view->size : s->roster.size};
 }
 
-/* Whether one who asks for |rank| may wait for the world to let it in. */
+/* Whether a joiner that requests |rank| may wait for the world to admit it. */
 static bool may_wait(const nx_seed_state *s, uint32_t rank, nx_refusal *why,
                      char text[NX_REASON_MAX])
 {
@@ -77,7 +75,7 @@ static bool may_wait(const nx_seed_state *s, uint32_t rank, nx_refusal *why,
     return false;
 }
 
-/* What one who asks for |rank| is to be, if there is room. */
+/* The role of a joiner that requests |rank|, if there is room. */
 static nx_seed_role role_for(const nx_seed_state *s, uint32_t rank)
 {
     const bool outside = s->rules.ranked && (rank == NX_RANK_ANY);
@@ -85,15 +83,15 @@ static nx_seed_role role_for(const nx_seed_state *s, uint32_t rank)
     return ((s->phase == NX_SEED_GATHERING) && !outside) ? NX_SEED_FORMING : NX_SEED_WAITER;
 }
 
-/* What counts of a rank that may be |hinted| at: a launcher's number means nothing to a world
- * that has formed, or that another launcher has begun. */
+/* The rank to assign if it may be |hinted|: a launcher's number means nothing to a world that has
+ * formed, or that another launcher has begun. */
 static uint32_t rank_asked(const nx_seed_state *s, uint32_t rank, bool hinted)
 {
     return (hinted && ((s->phase != NX_SEED_GATHERING) || s->rules.ranked)) ? NX_RANK_ANY : rank;
 }
 
-/* Whether there is room for what the hello asks for, in |*role|; otherwise |*why|
- * and |text| say why not. */
+/* Whether there is room for the request of HELLO, in |*role|; otherwise |*why| and |text| are
+ * set. */
 static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_seed_role *role,
                       nx_refusal *why, char text[NX_REASON_MAX])
 {
@@ -106,7 +104,7 @@ static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_seed_rol
     }
     *role = role_for(s, hello->self.rank);
     if (s->phase == NX_SEED_RUNNING) {
-        /* A size that was asked for is the one to begin with, and that has been. */
+        /* A requested size is the initial one, which is past. */
         return may_wait(s, hello->self.rank, why, text);
     }
     if ((*role == NX_SEED_WAITER) && (hello->self.rank == NX_RANK_ANY)) {
@@ -126,10 +124,9 @@ static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_seed_rol
     return (*role == NX_SEED_FORMING) || may_wait(s, hello->self.rank, why, text);
 }
 
-/* ---- what they become ------------------------------------------------------------- */
+/* ---- what they become ---------------------------------------------------------------- */
 
-/* |c| is no stranger any more: it is |m|, in the roster or among those who wait.
- * NEXAR_ENOMEM. */
+/* |c| is authenticated: it is |m|, in the table or among the waiting joiners. NEXAR_ENOMEM. */
 static nexar_err take_in(nx_seed_state *s, nx_seed_client *c, const nx_member *m, nx_seed_role role,
                          uint64_t now_ns)
 {
@@ -151,8 +148,8 @@ static nexar_err take_in(nx_seed_state *s, nx_seed_client *c, const nx_member *m
     return NEXAR_OK;
 }
 
-/* The next number that no member has or had.  On disk are some more than were given
- * out, so that it need not be written each time. */
+/* The next unused member number. The file on disk is ahead of the assigned numbers, so it need not
+ * be written each time. */
 static nexar_err next_member(nx_seed_state *s, uint64_t *out)
 {
     const uint64_t next = s->last_member + 1, before = s->member_limit;
@@ -170,7 +167,7 @@ static nexar_err next_member(nx_seed_state *s, uint64_t *out)
     return NEXAR_OK;
 }
 
-/* The certificate and a place. */
+/* Issues the certificate and a place. */
 static nexar_err make_member(nx_seed_state *s, nx_seed_client *c, const nx_hello_head *head,
                              nx_hello *hello, nx_seed_role role, uint64_t now_ns)
 {
@@ -243,7 +240,7 @@ static void admit_new(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_
     }
 }
 
-/* ---- who comes back ---------------------------------------------------------------- */
+/* ---- who comes back ------------------------------------------------------------------ */
 
 /* Another connection of the same member is of no use any more. */
 static void replace(nx_seed_state *s, const nx_seed_client *c, uint64_t now_ns)
@@ -252,14 +249,14 @@ static void replace(nx_seed_state *s, const nx_seed_client *c, uint64_t now_ns)
         nx_seed_client *old = nx_list_entry(at, nx_seed_client, link);
 
         if ((old->id == c->certified) && (old->role != NX_SEED_MEMBER)) {
-            nx_seed_gone(s, old, NX_SEED_LOST, false, "it has made a new connection", now_ns);
+            nx_seed_gone(s, old, NX_SEED_LOST, false, "it has opened a new connection", now_ns);
             nx_seed_close(s, old);
             return;
         }
     }
 }
 
-/* What |f|, who has no seat, is now; STRANGER: |text| says why nothing. */
+/* The role of |f|, which has no seat; STRANGER: |text| says why none. */
 static nx_seed_role role_back(const nx_seed_state *s, const nx_return *f, char text[NX_REASON_MAX])
 {
     nx_refusal why;
@@ -270,9 +267,9 @@ static nx_seed_role role_back(const nx_seed_state *s, const nx_return *f, char t
     }
     if (f->epoch != 0) {
         if ((s->phase == NX_SEED_RUNNING) && (f->epoch > s->view->epoch)) {
-            return NX_SEED_OUTSIDER; /* one that we know may say that it is in */
+            return NX_SEED_OUTSIDER; /* a member in the known view may report a later one */
         }
-        (void)snprintf(text, NX_REASON_MAX, "the world has gone on without it");
+        (void)snprintf(text, NX_REASON_MAX, "the world has continued without it");
         return NX_SEED_STRANGER;
     }
     if (role_for(s, f->self.rank) == NX_SEED_FORMING) {
@@ -307,7 +304,7 @@ static void tell_back(nx_seed_state *s, const nx_seed_client *c, const nx_member
     nx_seed_notify(s, NX_SEED_BACK, m, text);
 }
 
-/* It has a rank in the world that we know. */
+/* It has a rank in the known view. */
 static void seat(nx_seed_state *s, nx_seed_client *c, const nx_return *f, const nx_member *m,
                  uint64_t now_ns)
 {
@@ -333,12 +330,11 @@ static void admit_back(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64
     nx_seed_role role;
 
     if (c->certified == 0) {
-        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it comes back without a certificate", now_ns);
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it returns without a certificate", now_ns);
         return;
     }
     if (nx_return_decode(r, &f) != NEXAR_OK) {
-        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "its word that it is back is malformed",
-                          now_ns);
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "its RETURN frame is malformed", now_ns);
         return;
     }
     if (!check_protocol(s, c, f.protocol, now_ns)) {

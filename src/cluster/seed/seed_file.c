@@ -25,7 +25,7 @@ void nx_seed_file_fini(nx_seed_file *f)
     explicit_bzero(f, sizeof(*f));
 }
 
-/* ---- bytes ---------------------------------------------------------------------------- */
+/* ---- bytes --------------------------------------------------------------------------- */
 
 static nexar_err sum_of(const uint8_t *bytes, size_t len, uint8_t sum[SUM_SIZE])
 {
@@ -158,7 +158,7 @@ nexar_err nx_seed_file_decode(const uint8_t *bytes, size_t len, nx_seed_file *f)
     return NEXAR_OK;
 }
 
-/* ---- on disk --------------------------------------------------------------------------- */
+/* ---- on disk ------------------------------------------------------------------------- */
 
 static const char WHAT[] = "the state of the seed";
 

@@ -1,9 +1,9 @@
 /*
- * seed_file.h - what a seed keeps on disk, so that one that is started again is the
- * same: its key and token, its port, and how far the world has come.
+ * seed_file.h - the state of a lasting seed on disk, so that a restarted seed is the same: its key
+ * and token, its port, and the view.
  *
- * The file is private (base/os/private_file.h) and always complete.  A check sum tells a damaged
- * one. A reader of it can do all that the seed can: docs/internals/joining.md.
+ * The file is private (base/os/private_file.h) and always complete. A checksum detects damage. A
+ * process that can read it can do all that the seed can: docs/internals/joining.md.
  */
 #ifndef NX_SEED_FILE_H
 #define NX_SEED_FILE_H
@@ -20,18 +20,17 @@ typedef struct nx_seed_file {
     nx_seed_memory memory;
 } nx_seed_file;
 
-/* The bytes of a file: |*bytes| is the caller's, to be wiped and freed.
- * NEXAR_EINTERNAL, NEXAR_ENOMEM. */
+/* The bytes of a file: the caller wipes and frees |*bytes|. NEXAR_EINTERNAL, NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_seed_file_encode(const nx_seed_file *f, uint8_t **bytes, size_t *len);
-/* |*f| is given back with nx_seed_file_fini.  NEXAR_EPROTO: no such file, or damaged,
- * as the sentence says; NEXAR_ENOMEM. */
+/* Free |*f| with nx_seed_file_fini.  NEXAR_EPROTO: not such a file, or damaged, as the message
+ * says; NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_seed_file_decode(const uint8_t *bytes, size_t len, nx_seed_file *f);
 
-/* Replaces what is at |path|.  NEXAR_EINTERNAL, and as nx_private_file_write. */
+/* Replaces the file at |path|.  NEXAR_EINTERNAL, and as nx_private_file_write. */
 NX_MUST_CHECK nexar_err nx_seed_file_write(const char *path, const nx_seed_file *f);
 
-/* |*there| false: there is none, which is no error.  As nx_private_file_read; and NEXAR_EPROTO: it
- * is not the state of a seed, or damaged; the sentence says what to do. */
+/* |*there| false: there is none, which is no error. As nx_private_file_read; and NEXAR_EPROTO: not
+ * the state of a seed, or damaged; the message says what to do. */
 NX_MUST_CHECK nexar_err nx_seed_file_read(const char *path, nx_seed_file *f, bool *there);
 
 /* Frees what was read; also of a zeroed one. */

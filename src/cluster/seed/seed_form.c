@@ -8,8 +8,8 @@
 #include "base/text/text.h"
 #include "cluster/seed/seed_inner.h"
 
-/* Everybody is told of changes together, the more rarely the more they are: at
- * most 10 000 frames in a second, at best ten times. */
+/* Changes are sent to all joiners together, less often the more they are: at most 10 000 frames per
+ * second, at most ten times per second. */
 static const uint64_t PROGRESS_NS = UINT64_C(100000000);
 static const uint64_t PROGRESS_EACH_NS = UINT64_C(100000);
 
@@ -25,7 +25,7 @@ static void progress_later(nx_seed_state *s, uint64_t now_ns)
     }
 }
 
-/* Who is missing; if nobody is, who has not confirmed the view. */
+/* The missing ranks; if none is missing, those that have not confirmed the view. */
 static const char *situation(const nx_seed_state *s, char text[NX_REASON_MAX])
 {
     nx_text silent = {0};
@@ -87,7 +87,7 @@ static void send_to_all(nx_seed_state *s, const nx_writer *w)
     }
 }
 
-/* ---- the offer ------------------------------------------------------------------ */
+/* ---- the offer ----------------------------------------------------------------------- */
 
 void nx_seed_offer_withdraw(nx_seed_state *s)
 {
@@ -113,7 +113,7 @@ void nx_seed_send_piece(nx_seed_state *s, nx_seed_client *c)
     nx_seed_send(s, c, &w);
 }
 
-/* The view of all who are here; whether there was memory. */
+/* The view of all present members; false: out of memory. */
 static bool make_offer(nx_seed_state *s)
 {
     nx_view *view = NULL;
@@ -126,8 +126,7 @@ static bool make_offer(nx_seed_state *s)
     return (s->seats != NULL) && nx_seed_encode(s);
 }
 
-/* Makes the view and shows everybody its beginning.  Without the memory for it they
- * are told so, and it is tried again. */
+/* Makes the view and sends its beginning to all. Without memory, notifies them and retries. */
 static void offer(nx_seed_state *s, uint64_t now_ns)
 {
     if (!make_offer(s)) {
@@ -168,7 +167,7 @@ void nx_seed_form_ready(nx_seed_state *s)
     nx_seed_notify(s, NX_SEED_FORMED, NULL, text);
 }
 
-/* ---- members -------------------------------------------------------------------- */
+/* ---- members ------------------------------------------------------------------------- */
 
 void nx_seed_form_joined(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns)
 {
@@ -228,9 +227,9 @@ void nx_seed_form_fill(nx_seed_state *s, uint64_t now_ns)
     }
 }
 
-/* ---- frames --------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
-/* Whether |c| is to be told the view of |epoch|. */
+/* Whether |c| is to be sent the view of |epoch|. */
 static bool is_offered(const nx_seed_state *s, const nx_seed_client *c, uint64_t epoch)
 {
     const bool offered = ((s->phase == NX_SEED_OFFERED) && (c->role == NX_SEED_FORMING)) ||
@@ -253,9 +252,9 @@ static void on_want(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t 
     if (!is_offered(s, c, epoch)) {
         return;
     }
-    /* Once and in order, so that nobody makes the seed send without end. */
+    /* Once and in order, so that no client makes the seed send endlessly. */
     if ((off != c->view_sent) || (off == s->encoded.total)) {
-        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it asks for a piece out of order", now_ns);
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it requests a piece out of order", now_ns);
         return;
     }
     nx_seed_send_piece(s, c);
@@ -273,7 +272,8 @@ static void on_have(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t 
         return;
     }
     if (c->ready || (c->view_sent != s->encoded.total)) {
-        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it confirms what it has not got", now_ns);
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it confirms a view that it has not received",
+                          now_ns);
         return;
     }
     c->ready = true;
@@ -295,7 +295,7 @@ static void on_bye(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t n
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a malformed frame", now_ns);
         return;
     }
-    /* Told before the answer: after it the process may end at once. */
+    /* Before the answer: after it the process may exit at once. */
     nx_seed_gone(s, c, NX_SEED_LEFT, true, bye.text, now_ns);
     nx_bye_encode(&w, "");
     nx_seed_send(s, c, &w);
@@ -339,9 +339,9 @@ void nx_seed_member_frame(nx_seed_state *s, nx_seed_client *c, const void *data,
     }
 }
 
-/* ---- time --------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------- */
 
-/* Everybody is told who is missing, and the seed begins anew. */
+/* Notifies all joiners of the missing ranks, and begins anew. */
 static void time_out(nx_seed_state *s, uint64_t now_ns)
 {
     uint8_t frame[NX_REASON_MAX + 16];
@@ -367,7 +367,7 @@ static void time_out(nx_seed_state *s, uint64_t now_ns)
     nx_seed_form_fill(s, now_ns);
 }
 
-/* Those who have not confirmed the view are not waited for any longer. */
+/* Stops waiting for joiners that have not confirmed the view. */
 static void drop_silent(nx_seed_state *s, uint64_t now_ns)
 {
     nx_list_for_each (at, &s->clients) {
@@ -385,7 +385,7 @@ static void drop_silent(nx_seed_state *s, uint64_t now_ns)
     }
 }
 
-/* The time has passed: enough may be here to begin with. */
+/* The time-out has passed: begins if enough joiners are there. */
 static void begin_or_time_out(nx_seed_state *s, uint64_t now_ns)
 {
     const bool offered = (s->phase == NX_SEED_OFFERED);

@@ -9,7 +9,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-/* ---- what the seed has missed ------------------------------------------------------------ */
+/* ---- what the seed has missed -------------------------------------------------------- */
 
 static void test_missed_epochs_are_asked_for(void **state)
 {
@@ -194,7 +194,7 @@ static void test_a_view_that_cannot_be_is_not_taken(void **state)
     tell_wrong(1, 0, 2, 1);
 }
 
-/* ---- coming back ------------------------------------------------------------------------- */
+/* ---- coming back --------------------------------------------------------------------- */
 
 static void test_a_member_comes_back_and_is_told_who_waits(void **state)
 {
@@ -268,7 +268,7 @@ static void test_a_seed_that_has_ended_and_does_not_last_is_given_up(void **stat
     assert_int_equal(rig_phase(a), NX_JOIN_GONE);
     assert_non_null(rig_view(a));
     assert_int_equal(nx_join_state_due(a->state), UINT64_MAX);
-    rig_go_on(a, 2, NULL, 0); /* the world goes on */
+    rig_go_on(a, 2, NULL, 0); /* the world continues */
     assert_int_equal(rig_view(a)->size, 1);
     rig_fini(&r);
 }
@@ -337,7 +337,7 @@ static void test_one_that_the_world_has_gone_on_without_is_told_so(void **state)
     rig_run_until(&r, r.now + 2 * SECOND);
     assert_int_equal(rig_phase(b), NX_JOIN_GONE);
     (void)nx_join_state_error(b->state, &text);
-    assert_non_null(strstr(text, "the world has gone on without it"));
+    assert_non_null(strstr(text, "the world has continued without it"));
     assert_true(nx_seed_state_formed(r.seed));
     rig_fini(&r);
 
@@ -356,7 +356,7 @@ static void test_one_that_the_world_has_gone_on_without_is_told_so(void **state)
     rig_fini(&r);
 }
 
-/* ---- a seed that lasts ------------------------------------------------------------------- */
+/* ---- a seed that lasts --------------------------------------------------------------- */
 
 static void test_a_seed_that_comes_back_goes_on(void **state)
 {

@@ -1,10 +1,9 @@
 /*
- * seed_run.c - a world that has formed: who is in it, how it changes, when it ends.
+ * seed_run.c - a formed world: its members, its changes, its end.
  *
- * The members decide who is in; the seed follows.  The first ADVANCE for the next
- * epoch makes its view (the same as theirs, by nx_view_next); the others only say
- * that their sender has it too.  Of an epoch further on, or with somebody in it whom
- * the seed does not know, it asks for the whole view.
+ * The members decide; the seed follows. The first ADVANCE for the next epoch makes its view
+ * (identical to theirs, by nx_view_next); further ones only report that their sender has it too.
+ * For a later epoch, or one with a member that the seed does not know, it requests the whole view.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,8 +52,8 @@ static bool is_to_be_shown(const nx_seed_state *s, const nx_seed_client *c)
     return (c != NULL) && (c->epoch == 0) && (c->offered != s->view->epoch);
 }
 
-/* Shows the view to those who have none; the others are ready when they have it.  Who is
- * being shown it already goes on: what it says was meant once. */
+/* Sends the view to clients that have none; the others are ready. A transfer in progress
+ * continues. */
 static void begin_start(nx_seed_state *s, uint64_t now_ns)
 {
     bool some = false;
@@ -128,7 +127,7 @@ void nx_seed_run_tell_started(nx_seed_state *s, nx_seed_client *c)
 
 /* ---- seats --------------------------------------------------------------------------- */
 
-/* For good: it will not come back. */
+/* Permanently: it will not come back. */
 static bool has_left(const nx_seed_seat *seat)
 {
     return (seat->client == NULL) && (seat->went != NX_FAREWELL_UNKNOWN);
@@ -151,11 +150,11 @@ void nx_seed_run_begin(nx_seed_state *s)
     nx_member_table_clear(&s->roster);
     s->phase = NX_SEED_RUNNING;
     s->formation_by_ns = s->progress_by_ns = UINT64_MAX;
-    s->tell_by_ns = UINT64_MAX; /* START is followed by all who wait */
+    s->tell_by_ns = UINT64_MAX; /* START is followed by the waiting joiners */
     nx_join_queue_clear(&s->news);
     s->ngone = 0;
     s->starting = true;
-    (void)!nx_seed_save(s); /* it goes on without */
+    (void)!nx_seed_save(s); /* the seed continues if that fails */
     nx_seed_run_start(s);
     nx_seed_wait_status(s);
 }
@@ -184,7 +183,7 @@ void nx_seed_run_seat(nx_seed_state *s, nx_seed_client *c, uint32_t rank, uint64
     }
 }
 
-/* Nobody is left. */
+/* No member is left. */
 static void end(nx_seed_state *s, uint64_t now_ns)
 {
     nx_seed_run_fini(s);
@@ -220,7 +219,7 @@ void nx_seed_run_gone(nx_seed_state *s, nx_seed_client *c, nx_farewell how, uint
     nx_seed_run_start(s);
 }
 
-/* ---- the next view --------------------------------------------------------------------- */
+/* ---- the next view ------------------------------------------------------------------- */
 
 static void tell_change(nx_seed_state *s, uint32_t before)
 {
@@ -261,7 +260,7 @@ static const nx_member *find_in(const nx_seed_state *s, const nx_view *next,
     return ((m != NULL) && (m->id == c->id)) ? m : NULL;
 }
 
-/* How those went who are not here is remembered. */
+/* Keeps how absent members have left. */
 static void carry_went(const nx_seed_state *s, const nx_view *next, nx_seed_seat *seats)
 {
     for (uint32_t i = 0; i < s->view->size; i++) {
@@ -291,7 +290,7 @@ static void reseat(nx_seed_state *s, const nx_view *next, nx_seed_seat *seats, u
             s->here++;
         } else if (c->role == NX_SEED_MEMBER) {
             c->role = NX_SEED_OUTSIDER;
-            c->epoch = 0; /* whatever it goes on to is not this world */
+            c->epoch = 0; /* a later view of it is not of this world */
         }
     }
     for (uint32_t i = 0; i < next->size; i++) {
@@ -299,7 +298,7 @@ static void reseat(nx_seed_state *s, const nx_view *next, nx_seed_seat *seats, u
     }
 }
 
-/* The world has gone on to |next|, which is taken over.  NEXAR_ENOMEM: it is not. */
+/* The world has advanced to |next|, which is taken over.  NEXAR_ENOMEM: it is not. */
 static nexar_err adopt(nx_seed_state *s, nx_view *next, uint64_t now_ns)
 {
     const uint32_t before = s->view->slots;
@@ -314,16 +313,16 @@ static nexar_err adopt(nx_seed_state *s, nx_view *next, uint64_t now_ns)
     s->seats = seats;
     s->view = next;
     s->epoch = next->epoch;
-    (void)!nx_seed_save(s); /* members tell one that has lost it */
+    (void)!nx_seed_save(s); /* members resend it to a seed that has lost it */
     tell_change(s, before);
     begin_start(s, now_ns);
     nx_seed_run_start(s);
     return NEXAR_OK;
 }
 
-/* ---- ADVANCE ----------------------------------------------------------------------------- */
+/* ---- ADVANCE ------------------------------------------------------------------------- */
 
-/* The records of those who join; false: one of them is not known, or no memory. */
+/* The records of the joining members; false: one is unknown, or out of memory. */
 static bool find_joined(const nx_seed_state *s, const nx_advance *f, nx_member **out)
 {
     nx_member *joined = nx_calloc((f->njoined == 0) ? 1 : f->njoined, sizeof(*joined));
@@ -341,8 +340,8 @@ static bool find_joined(const nx_seed_state *s, const nx_advance *f, nx_member *
     return joined != NULL;
 }
 
-/* The next view by what |c| says; NULL: it is not to be had that way, and must be
- * asked for.  NEXAR_EPROTO, NEXAR_EINVAL: what it says cannot be. */
+/* The next view according to |c|; NULL: it cannot be derived, and must be requested.  NEXAR_EPROTO,
+ * NEXAR_EINVAL: the frame is invalid. */
 static nexar_err next_view(const nx_seed_state *s, const nx_seed_client *c, nx_reader *r,
                            nx_view **out)
 {
@@ -357,7 +356,7 @@ static nexar_err next_view(const nx_seed_state *s, const nx_seed_client *c, nx_r
     if (nx_rankset_init(&f->gone, s->view->size) == NEXAR_OK) {
         err = nx_advance_decode(r, f);
         if ((err == NEXAR_OK) && nx_rankset_has(&f->gone, c->rank)) {
-            err = nx_fail(NEXAR_EPROTO, "it says that it has gone itself");
+            err = nx_fail(NEXAR_EPROTO, "it reports itself as gone");
         }
         if ((err == NEXAR_OK) && find_joined(s, f, &joined)) {
             err = nx_view_next(s->view, &f->gone, joined, f->njoined, f->world, out);
@@ -380,15 +379,15 @@ void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint
     if (((c->role != NX_SEED_MEMBER) && (c->role != NX_SEED_OUTSIDER)) ||
         ((c->role == NX_SEED_MEMBER) && (c->epoch == 0)) ||
         (nx_advance_epoch(r, &epoch) != NEXAR_OK)) {
-        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "an advance that is not due", now_ns);
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "an ADVANCE that is not due", now_ns);
         return;
     }
     c->epoch = ((c->epoch != 0) && (epoch > c->epoch)) ? epoch : c->epoch;
     if (c->role == NX_SEED_OUTSIDER) {
-        return; /* its word does not count, unless others say that it is in */
+        return; /* it does not count, unless others report it as a member */
     }
     if ((epoch == s->view->epoch + 1) && (next_view(s, c, r, &next) != NEXAR_OK)) {
-        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "an advance that cannot be", now_ns);
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "an invalid ADVANCE", now_ns);
         return;
     }
     if ((next != NULL) && (adopt(s, next, now_ns) != NEXAR_OK)) {
@@ -404,20 +403,20 @@ void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint
     nx_seed_run_catch_up(s, now_ns);
 }
 
-/* ---- HURRY ----------------------------------------------------------------------------------- */
+/* ---- HURRY --------------------------------------------------------------------------- */
 
-/* A member has waited for START for as long as it waits for any sign of life.  Whoever joins and
- * does not have the view yet is not let in; whoever is in already the others find dead. */
+/* A member has waited for START for as long as for any sign of life. Joining members without the
+ * view are not admitted; the others will declare an absent member failed. */
 void nx_seed_run_urge(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns)
 {
     uint64_t epoch;
 
     if ((c->role != NX_SEED_MEMBER) || (nx_epoch_decode(r, &epoch) != NEXAR_OK)) {
-        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a hurry that is not due", now_ns);
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a HURRY that is not due", now_ns);
         return;
     }
     if (!s->starting || (epoch != s->view->epoch)) {
-        return; /* START is on its way */
+        return; /* START is in flight */
     }
     for (uint32_t i = 0; s->starting && (i < s->view->size); i++) {
         nx_seed_client *late = s->seats[i].client;
@@ -427,7 +426,7 @@ void nx_seed_run_urge(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_
         }
         if (late->epoch == 0) {
             nx_seed_turn_away(s, late, NX_REFUSAL_TIMEOUT,
-                              "it did not answer when the world took it in", now_ns);
+                              "it did not answer when the world admitted it", now_ns);
         } else {
             late->ready = true;
             s->unready--;
@@ -436,13 +435,13 @@ void nx_seed_run_urge(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_
     nx_seed_run_start(s);
 }
 
-/* ---- MISSED ---------------------------------------------------------------------------------- */
+/* ---- MISSED -------------------------------------------------------------------------- */
 
-/* A member has found that nothing listens where another should be, with which it never had a link:
- * whether that has left or failed only those know to whom it has, or should have, said good-bye.
- * One that is about to may have closed its doors already; and one that is cut off from the asker
- * may be well.  So unless its process is known to have ended, it is spoken to: if it has, its host
- * says so. */
+/* A member has found no listener at the address of another, with which it never had a link. Only
+ * ranks with a link to that member know whether it left or failed. A member about to leave may have
+ * closed its socket already, and one that is merely unreachable from the asker may be alive. So
+ * unless its process is known to have exited, the seed sends to it: if it has exited, its host
+ * answers. */
 static nx_farewell look_for(nx_seed_state *s, uint64_t id, bool ended)
 {
     const nx_member *m = (s->phase == NX_SEED_RUNNING) ? nx_view_member(s->view, id) : NULL;
@@ -472,14 +471,14 @@ void nx_seed_run_missed(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint6
 
     if ((nx_unreachable_decode(r, &id, &ended) != NEXAR_OK) ||
         ((c->role != NX_SEED_MEMBER) && (c->role != NX_SEED_OUTSIDER))) {
-        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a question that no member asks", now_ns);
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a malformed MISSED frame", now_ns);
         return;
     }
     nx_farewell_encode(&w, id, look_for(s, id, ended));
     nx_seed_send(s, c, &w);
 }
 
-/* ---- what was missed --------------------------------------------------------------------- */
+/* ---- what was missed ----------------------------------------------------------------- */
 
 void nx_seed_run_catch_up(nx_seed_state *s, uint64_t now_ns)
 {
@@ -513,7 +512,7 @@ static bool may_follow(const nx_seed_state *s, const nx_member *m)
     return (m->id <= s->last_member) && (nx_view_member(s->view, m->id) == NULL);
 }
 
-/* Whether |view| may be one after ours, as |c|, who is in both, says. */
+/* Whether |view| may follow the known one, according to |c|, which is in both. */
 static bool may_be(const nx_seed_state *s, const nx_seed_client *c, const nx_view *view)
 {
     bool good = (memcmp(&view->job, &s->rules.job, sizeof(view->job)) == 0) &&
@@ -538,11 +537,11 @@ static nexar_err take_view(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns)
     if (err != NEXAR_OK) {
         return err;
     }
-    /* Another may have told it meanwhile, by ADVANCE; but it is what was said to be there,
-     * or the same would be asked for without end. */
+    /* Another ADVANCE may have arrived meanwhile. But the reported view must be sent, or it would
+     * be requested endlessly. */
     late = (view->epoch <= s->view->epoch);
     if (!nx_reader_done(&r) || (view->epoch < said) || (!late && !may_be(s, c, view))) {
-        err = nx_fail(NEXAR_EPROTO, "a view that cannot be");
+        err = nx_fail(NEXAR_EPROTO, "an invalid view");
     }
     if ((err == NEXAR_OK) && !late) {
         err = adopt(s, view, now_ns);
@@ -561,7 +560,7 @@ void nx_seed_run_view(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_
     nexar_err err = nx_view_piece_decode(r, &piece);
 
     if ((err == NEXAR_OK) && (s->sync.from != c)) {
-        err = nx_fail(NEXAR_EPROTO, "a view that nobody asked for");
+        err = nx_fail(NEXAR_EPROTO, "a view that was not requested");
     }
     err = (err == NEXAR_OK) ? nx_frame_pieces_take(&s->sync.pieces, &piece) : err;
     if ((err == NEXAR_OK) && (s->sync.pieces.len < s->sync.pieces.total)) {
@@ -575,13 +574,13 @@ void nx_seed_run_view(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_
         drop_sync(s);
         retry_later(s, now_ns);
     } else if (err != NEXAR_OK) {
-        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a view that cannot be", now_ns);
+        nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "an invalid view", now_ns);
     } else {
         nx_seed_run_catch_up(s, now_ns);
     }
 }
 
-/* ---- time ----------------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------- */
 
 uint64_t nx_seed_run_due(const nx_seed_state *s)
 {
@@ -595,7 +594,7 @@ void nx_seed_run_tick(nx_seed_state *s, uint64_t now_ns)
 {
     if (now_ns >= s->sync.by_ns) {
         nx_seed_turn_away(s, s->sync.from, NX_REFUSAL_PROTOCOL,
-                          "it was asked for its view and says nothing", now_ns);
+                          "it did not answer a request for its view", now_ns);
     }
     if (now_ns >= s->retry_by_ns) {
         s->retry_by_ns = UINT64_MAX;
@@ -609,8 +608,7 @@ void nx_seed_run_tick(nx_seed_state *s, uint64_t now_ns)
     }
 }
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------------------- */
 
 void nx_seed_state_memory(const nx_seed_state *s, nx_seed_memory *memory)
 {

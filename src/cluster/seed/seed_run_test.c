@@ -11,7 +11,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-/* ---- joining later ----------------------------------------------------------------------- */
+/* ---- joining later ------------------------------------------------------------------- */
 
 /* A world of two has formed, and one waits. */
 static rig_joiner *init_with_waiter(rig *r, rig_joiner **a, rig_joiner **b)
@@ -61,7 +61,7 @@ static void test_who_comes_later_waits_and_is_let_in(void **state)
     assert_non_null(strstr(r.last_text[NX_SEED_CHANGED], "has 4 ranks now, 2 of them new"));
     assert_int_equal(rig_waits(a) + rig_waits(b) + rig_waits(c) + rig_waits(d), 0);
 
-    /* And again: a new one, told also to those who are new. */
+    /* Again: a new view, also sent to the new members. */
     (void)rig_join_as(&r, NX_RANK_ANY, 0);
     rig_later(&r);
     assert_int_equal(rig_waits(d), 1);
@@ -355,7 +355,7 @@ static void test_waiters_form_the_next_world_or_are_told_of_the_end(void **state
     }
 }
 
-/* ---- forming with fewer ------------------------------------------------------------------ */
+/* ---- forming with fewer -------------------------------------------------------------- */
 
 static void rules_min(rig *r, uint32_t min)
 {
@@ -420,8 +420,8 @@ static void test_who_does_not_confirm_is_left_behind(void **state)
     rig_fini(&r);
 }
 
-/* One that joins comes back while the view is on its way to another: that one is not told
- * it again, and may say once that it has it. */
+/* A joiner reconnects while the view is being sent to another: that one is not told it again, and
+ * may say once that it has it. */
 static void test_who_is_shown_a_view_is_shown_it_once(void **state)
 {
     uint8_t hello[NX_HELLO_MAX], frame[NX_HELLO_MAX];
@@ -649,12 +649,12 @@ static void test_nobody_is_admitted_while_the_seed_cannot_save(void **state)
     rig_fini(&r);
 }
 
-/* ---- bad members ------------------------------------------------------------------------- */
+/* ---- bad members --------------------------------------------------------------------- */
 
 enum { FRAMES = 3, FRAME_MAX = 2048 };
 
-/* What a member of a world of two can say: it goes on by one epoch and by more, and
- * a piece of its view. */
+/* What a member of a world of two can say: it advances by one epoch and by more, and a piece of its
+ * view. */
 static void member_frames(uint8_t frames[FRAMES][FRAME_MAX], size_t len[FRAMES])
 {
     const nx_member m = {.id = 3};

@@ -1,4 +1,4 @@
-/* seed_state.c - the seed's clients: they come, speak, fall silent, and go. */
+/* seed_state.c - the seed's clients: connection, frames, silence, end. */
 #include "cluster/seed/seed_state.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ bool nx_seed_state_ended(const nx_seed_state *s)
     return s->phase == NX_SEED_OVER;
 }
 
-/* ---- words ------------------------------------------------------------------ */
+/* ---- words --------------------------------------------------------------------------- */
 
 void nx_seed_notify(nx_seed_state *s, nx_seed_event_kind kind, const nx_member *m, const char *text)
 {
@@ -96,13 +96,13 @@ static void tell_held_back(nx_seed_state *s, uint64_t now_ns)
     char line[64];
 
     if (n > 0) {
-        (void)snprintf(line, sizeof(line), "%u more were turned away in that second", n);
+        (void)snprintf(line, sizeof(line), "%u more were rejected in that second", n);
         nx_seed_notify(s, NX_SEED_REFUSED, NULL, line);
     }
 }
 
-/* A line for every refusal, but never a flood of them: whoever can reach the port
- * could fill the disk with the log. */
+/* Logs every rejection, but limited: any host that can reach the port could otherwise fill the
+ * disk. */
 static void tell_refusal(nx_seed_state *s, const char *address, const char *text, uint64_t now_ns)
 {
     char line[NX_REASON_MAX + 96];
@@ -111,7 +111,7 @@ static void tell_refusal(nx_seed_state *s, const char *address, const char *text
     if (!nx_log_limit_allows(&s->refusals, now_ns)) {
         return;
     }
-    (void)snprintf(line, sizeof(line), "%s was turned away: %s", address, text);
+    (void)snprintf(line, sizeof(line), "rejected %s: %s", address, text);
     nx_seed_notify(s, NX_SEED_REFUSED, NULL, line);
 }
 
@@ -126,7 +126,7 @@ void nx_seed_send(nx_seed_state *s, nx_seed_client *c, const nx_writer *w)
     }
 }
 
-/* ---- the end of clients --------------------------------------------------------- */
+/* ---- the end of clients -------------------------------------------------------------- */
 
 void nx_seed_forget(nx_seed_state *s, nx_seed_client *c)
 {
@@ -234,7 +234,7 @@ static nx_seed_client *first_broken(nx_list *head)
     return NULL;
 }
 
-/* Ends those to whom something could not be sent: they would wait for it. */
+/* Removes clients with a failed send: they would wait for the frame. */
 static void sweep(nx_seed_state *s, uint64_t now_ns)
 {
     while (s->nbroken > 0) {
@@ -246,7 +246,7 @@ static void sweep(nx_seed_state *s, uint64_t now_ns)
     }
 }
 
-/* ---- events ------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------- */
 
 nexar_err nx_seed_state_connected(nx_seed_state *s, const nx_seed_caller *caller, uint64_t now_ns,
                                   nx_seed_client **out)
@@ -262,7 +262,8 @@ nexar_err nx_seed_state_connected(nx_seed_state *s, const nx_seed_caller *caller
     }
     c->conn = caller->conn;
     c->certified = caller->certified;
-    /* What the authority has signed was given out, even if an old copy of the state says not. */
+    /* A number that the authority has signed was assigned, even if an old copy of the state lacks
+     * it. */
     if (c->certified > s->last_member) {
         s->last_member = c->certified;
     }

@@ -262,7 +262,7 @@ static void test_a_thousand_at_once_write_few_lines(void **state)
     assert_int_equal(r.events[NX_SEED_REFUSED], NX_LOG_LIMIT_LINES);
     rig_run_until(&r, r.now + 2 * SECOND);
     assert_int_equal(r.events[NX_SEED_REFUSED], NX_LOG_LIMIT_LINES + 1);
-    assert_string_equal(r.last_text[NX_SEED_REFUSED], "992 more were turned away in that second");
+    assert_string_equal(r.last_text[NX_SEED_REFUSED], "992 more were rejected in that second");
     assert_still_serves(&r);
     rig_fini(&r);
 }

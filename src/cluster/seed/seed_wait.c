@@ -1,6 +1,6 @@
 /*
- * seed_wait.c - those who wait to come into a world that has formed, and what its
- * members are told of them: changes, all together and not too often.
+ * seed_wait.c - joiners that wait to enter a formed world, and what its members are told of them:
+ * changes, all together and not too often.
  */
 #include <string.h>
 
@@ -56,7 +56,7 @@ void nx_seed_wait_remove(nx_seed_state *s, uint64_t id, uint64_t now_ns)
     tell_later(s, now_ns);
 }
 
-/* ---- telling --------------------------------------------------------------------- */
+/* ---- telling ------------------------------------------------------------------------- */
 
 static void send_to_members(nx_seed_state *s, const nx_writer *w)
 {
@@ -136,7 +136,7 @@ void nx_seed_wait_tick(nx_seed_state *s, uint64_t now_ns)
     s->ngone = 0;
 }
 
-/* ---- ends -------------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------------------- */
 
 void nx_seed_wait_status(nx_seed_state *s)
 {

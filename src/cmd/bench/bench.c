@@ -29,7 +29,7 @@ typedef struct request {
     nx_bench bench;
 } request;
 
-/* ---- options -------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------- */
 
 static const char about[] =
     "Measures operations between ranks and prints, for each size, the time of the\n"
@@ -304,7 +304,7 @@ static int check(request *q)
     return (code == NX_EXIT_OK) ? check_op(q) : code;
 }
 
-/* ---- a rank ----------------------------------------------------------------------------- */
+/* ---- a rank -------------------------------------------------------------------------- */
 
 /* What this world cannot do; rank 0 says it. */
 static int refuse(const request *q)
@@ -501,7 +501,7 @@ static int run_rank(request *q)
     return ((err == NEXAR_OK) || (code != NX_EXIT_OK)) ? code : nx_cmd_error("bench", err);
 }
 
-/* ---- ranks of our own -------------------------------------------------------------------- */
+/* ---- ranks of our own ---------------------------------------------------------------- */
 
 static uint64_t ranks_of(const request *q)
 {

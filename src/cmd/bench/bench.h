@@ -92,7 +92,7 @@ typedef struct nx_bench_result {
     char transport[16];
 } nx_bench_result;
 
-/* ---- bench_ops.c ------------------------------------------------------------------ */
+/* ---- bench_ops.c --------------------------------------------------------------------- */
 
 /* All operations there are. */
 const nx_bench_op *nx_bench_ops(size_t *n);
@@ -103,7 +103,7 @@ bool nx_bench_fits(const nx_bench *b, const nx_bench_op *op);
 /* How many messages are on their way at once, one way. */
 size_t nx_bench_window(uint64_t bytes);
 
-/* ---- bench_check.c ---------------------------------------------------------------- */
+/* ---- bench_check.c ------------------------------------------------------------------- */
 
 /* Fills the buffers, runs |op| once, and counts in |*wrong| the elements of all ranks
  * that are not what they must be. */
@@ -128,13 +128,13 @@ void nx_bench_expect_exchanged_v(const nx_bench *b, size_t count, size_t at, siz
 size_t nx_bench_place(const nx_bench *b, size_t rank);
 void nx_bench_expect_other(const nx_bench *b, size_t count, size_t at, size_t n, void *out);
 
-/* ---- bench_run.c ------------------------------------------------------------------ */
+/* ---- bench_run.c --------------------------------------------------------------------- */
 
 /* Measures |op| at |size|; collective.  Fails as a collective does. */
 NX_MUST_CHECK nexar_err nx_bench_measure(const nx_bench *b, const nx_bench_op *op, uint64_t size,
                                          nx_bench_row *row);
 
-/* ---- bench_print.c, bench_html.c: rank 0 ------------------------------------------ */
+/* ---- bench_print.c, bench_html.c: rank 0 --------------------------------------------- */
 
 void nx_bench_print_head(const nx_bench *b);
 void nx_bench_print_op(const nx_bench *b, const nx_bench_op *op);

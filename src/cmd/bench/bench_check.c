@@ -110,7 +110,7 @@ static void numbers(const nx_bench *b, int from, size_t at, size_t n, void *out)
     }
 }
 
-/* ---- expectations --------------------------------------------------------------------- */
+/* ---- expectations -------------------------------------------------------------------- */
 
 /* The reduction of the ranks [0, ranks). */
 static void reduced(const nx_bench *b, int ranks, size_t at, size_t n, void *out)
@@ -204,7 +204,7 @@ void nx_bench_expect_other(const nx_bench *b, size_t count, size_t at, size_t n,
     numbers(b, 1 - b->rank, at, n, out);
 }
 
-/* ---- looking -------------------------------------------------------------------------- */
+/* ---- looking ------------------------------------------------------------------------- */
 
 static int64_t count_wrong(const nx_bench *b, const nx_bench_op *op, size_t count)
 {

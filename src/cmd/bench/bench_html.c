@@ -125,7 +125,7 @@ static void put_picture(FILE *out, const picture *pic, const nx_bench_row rows[]
     (void)fprintf(out, "</svg>\n");
 }
 
-/* ---- numbers -------------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------------------- */
 
 enum { SIZE, COUNT, ITERATIONS, MEDIAN, LEAST, P99, ALGORITHM, BUS, WRONG, COLUMNS };
 
@@ -201,7 +201,7 @@ static void put_op(FILE *out, const nx_bench *b, const nx_bench_row rows[], size
     (void)fprintf(out, "</tbody></table>\n");
 }
 
-/* ---- what is asked first ---------------------------------------------------------------- */
+/* ---- what is asked first ------------------------------------------------------------- */
 
 /* The peak bandwidth and the least time of one operation. */
 static void put_best(FILE *out, const nx_bench_row rows[], size_t n)
@@ -224,7 +224,7 @@ static void put_best(FILE *out, const nx_bench_row rows[], size_t n)
                   rows[0].op->sized ? nx_figure_bytes(fast->bytes, size) : "");
 }
 
-/* ---- the page --------------------------------------------------------------------------- */
+/* ---- the page ------------------------------------------------------------------------ */
 
 static void put_fact(FILE *out, const char *name, const char *value)
 {

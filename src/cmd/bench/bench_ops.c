@@ -60,7 +60,7 @@ static nexar_err run_exscan(const nx_bench *b, size_t count)
     return nexar_exscan(b->world, b->a, b->b, count, b->dtype, b->op);
 }
 
-/* ---- v forms: the block of the first rank lies last ------------------------------------- */
+/* ---- v forms: the block of the first rank lies last ---------------------------------- */
 
 static void place_blocks(const nx_bench *b, size_t count)
 {
@@ -101,7 +101,7 @@ static nexar_err run_alltoallv(const nx_bench *b, size_t count)
                            b->dtype);
 }
 
-/* ---- allreduces in other guises ---------------------------------------------------------- */
+/* ---- allreduces in other guises ------------------------------------------------------ */
 
 static nexar_err run_compressed(const nx_bench *b, size_t count)
 {

@@ -25,7 +25,7 @@ typedef struct front {
     size_t fed_at, fed_len;
 } front;
 
-/* ---- what is typed ------------------------------------------------------------- */
+/* ---- what is typed ------------------------------------------------------------------- */
 
 static void stop_feeding(front *f)
 {
@@ -65,7 +65,7 @@ static bool has_terminal(void)
     return tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-/* ---- the loop --------------------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------------------ */
 
 static void pass_on(const front *f)
 {
@@ -121,7 +121,7 @@ static int await_keeper(front *f)
     return NX_EXIT_FAILURE;
 }
 
-/* ---- beginning -------------------------------------------------------------------------- */
+/* ---- beginning ----------------------------------------------------------------------- */
 
 static void forget_input(void)
 {
@@ -199,7 +199,7 @@ int nx_front_run(int (*keep)(void *ctx, const nx_front_ends *ends), void *ctx)
     (void)nx_sys_close(ends.input);
     (void)nx_sys_close(ends.life);
     if (f.typed < 0) {
-        forget_input(); /* whoever writes it is to see when rank 0 reads no more */
+        forget_input(); /* the writer must notice when rank 0 stops reading */
     }
     return await_keeper(&f);
 }

@@ -37,7 +37,7 @@ typedef struct local_job {
     const char *env[NX_WORDS_MAX + NUMBERS + PLAIN + 2];
 } local_job;
 
-/* ---- the seed ------------------------------------------------------------------------------ */
+/* ---- the seed ------------------------------------------------------------------------ */
 
 /* Only where others are to join it is it more than the ranks of this host can reach. */
 static void open_to_others(const nx_local *local, nx_seed_config *sc)
@@ -90,7 +90,7 @@ static nexar_err start_seed(local_job *j)
     return err;
 }
 
-/* ---- the ranks ----------------------------------------------------------------------------- */
+/* ---- the ranks ----------------------------------------------------------------------- */
 
 static const char *number(local_job *j, size_t i, const char *name, uint64_t value)
 {
@@ -151,7 +151,7 @@ static const nx_ranks_ops own_ops = {
     .describe = describe, .presence = presence, .situation = situation};
 static const nx_ranks_ops joining_ops = {.describe = describe};
 
-/* ---- beginning and end ----------------------------------------------------------------------- */
+/* ---- beginning and end --------------------------------------------------------------- */
 
 static nexar_err open_cwd(local_job *j)
 {

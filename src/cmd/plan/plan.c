@@ -94,7 +94,7 @@ static bool parse(request *q, int argc, char **argv, int *code)
     return nx_options_parse(&options, argc, argv, &q->name, code);
 }
 
-/* ---- checks -------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------------------- */
 
 static int unknown_collective(const char *name)
 {
@@ -227,7 +227,7 @@ static int check(request *q, nexar_dtype *dtype)
     return code;
 }
 
-/* ---- settings ------------------------------------------------------------ */
+/* ---- settings ------------------------------------------------------------------------ */
 
 /* The plan borrows its rules from |cfg|. */
 static void use_settings(nx_plan *plan, const nexar_config *cfg)
@@ -258,7 +258,7 @@ static nx_plan make_plan(const request *q, nexar_dtype dtype)
     };
 }
 
-/* ---- work ---------------------------------------------------------------- */
+/* ---- work ---------------------------------------------------------------------------- */
 
 static size_t count_rows(const request *q)
 {

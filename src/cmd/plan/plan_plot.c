@@ -27,7 +27,7 @@ static double time_of(const nx_plan_point *point, size_t row)
     return (t < 1e-9) ? 1e-9 : t;
 }
 
-/* ---- curves --------------------------------------------------------------- */
+/* ---- curves -------------------------------------------------------------------------- */
 
 static void put_curve(const nx_svg_panel *p, const nx_plan_sweep *sweep, size_t row)
 {
@@ -56,7 +56,7 @@ static void put_selected(const nx_svg_panel *p, const nx_plan_sweep *sweep)
     }
 }
 
-/* ---- panels --------------------------------------------------------------- */
+/* ---- panels -------------------------------------------------------------------------- */
 
 static void set_range(nx_svg_panel *p, const nx_plan_sweep *sweep)
 {
@@ -108,7 +108,7 @@ static void put_panel(FILE *out, double x, double y, double w, double h, bool ti
     put_selected(&p, sweep);
 }
 
-/* ---- picture -------------------------------------------------------------- */
+/* ---- picture ------------------------------------------------------------------------- */
 
 static void put_head(FILE *out, const nx_plan *plan, const char *what)
 {

@@ -81,7 +81,7 @@ static nexar_err fill(const nx_plan *plan, nx_coll_kind kind, uint64_t bytes, bo
         }
         p->n++;
     }
-    /* Of two that are equally fast the one that is taken is the fastest. */
+    /* Of equally fast algorithms the selected one counts as the fastest. */
     if (p->rows[p->selected].cost.is.time_s <= 1.001 * p->rows[p->fastest].cost.is.time_s) {
         p->fastest = p->selected;
     }

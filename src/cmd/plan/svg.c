@@ -35,7 +35,7 @@ void nx_svg_range(nx_svg_panel *p, double first_bytes, double last_bytes, double
     }
 }
 
-/* ---- axes ----------------------------------------------------------------- */
+/* ---- axes ---------------------------------------------------------------------------- */
 
 static void put_x_axis(const nx_svg_panel *p)
 {
@@ -88,7 +88,7 @@ void nx_svg_axes(const nx_svg_panel *p, const char *(*label)(double value, char 
                   p->x, p->y, p->w, p->h);
 }
 
-/* ---- curves --------------------------------------------------------------- */
+/* ---- curves -------------------------------------------------------------------------- */
 
 static const char *dashed(size_t curve)
 {
@@ -165,7 +165,7 @@ int nx_svg_legend(FILE *out, double left, double top, double width, const char *
     return 1 + (int)((y - top) / NX_SVG_LEGEND);
 }
 
-/* ---- style ---------------------------------------------------------------- */
+/* ---- style --------------------------------------------------------------------------- */
 
 void nx_svg_style(FILE *out)
 {

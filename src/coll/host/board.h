@@ -1,75 +1,73 @@
 /*
- * board.h - memory that the ranks of one host share for the collectives of one
- * communicator: what each brings, how far each is, who sleeps, what went wrong.
+ * board.h - memory that the ranks of one host share for the collectives of one communicator: each
+ * rank's input and progress, sleeping ranks, errors.
  *
- * Turns.  An operation on the board is a turn.  Each rank writes what it brings (its
- * fingerprint, and its input or where that lies) into its slot, then the number of the
- * operation into |seq| of the slot (release).  It waits until it has seen |seq| of all
- * ranks (acquire).  Slots are double: turns that were completed alternate between them.
+ * Episodes.  An operation on the board is an episode.  Each rank writes its contribution (its
+ * fingerprint, and its input or the input's address) into its slot, then the number of the
+ * operation into |seq| of the slot (release).  It waits until it has seen |seq| of all ranks
+ * (acquire).  Slots are double: completed episodes alternate between them.
  *
- *  1. A rank completes turn t only when all ranks have arrived in it.
- *  2. So a rank that writes its slot for turn t + 2 has completed t + 1, in which all
- *     ranks had arrived, after they were done with t: nobody reads what it wrote for t,
+ *  1. A rank completes episode t only when all ranks have arrived in it.
+ *  2. So a rank that writes its slot for episode t + 2 has completed t + 1, in which all
+ *     ranks had arrived, after they were done with t: no rank reads its contribution to t,
  *     which is in the same slot, any more.
  *
- * An operation may take more turns, for more of its input; in these the ranks say in
- * |step| how far they are, not in the slots.  Turns that work in the memory of other
- * ranks end with a wait for the last step: each says that it is done with the memory of
- * all others, and no buffer is given back to its owner before all have said so.
+ * An operation may take several rounds, for more of its input; in these the ranks report their
+ * progress in |step|, not in the slots.  Episodes that access the memory of other ranks end with a
+ * wait for the last step: each rank reports that it is done with the memory of all others, and no
+ * buffer is returned to its owner before all have reported so.
  *
- * Who does not come.  A rank may run an operation by the engine that another begins
- * here: it called another form, it does not know yet that all have the board, or the
- * board is broken.  Each says which operations it has begun here (|begun|) and otherwise
- * (|engine|), in the order of their numbers.  engine >= n and begun < n: it never comes
- * to operation n.  Nobody completes that turn then, nothing has been written to any
- * buffer, and all run it by the engine.  The same if a rank comes and |declines|.  Such
- * a turn is not counted: the next uses the same slots, and a rank that finds a |seq|
- * beyond n there has missed the others, who went on by the engine.  Since such a slot may
- * be written while it is looked at, its owner clears |seq| first, and who has read the
- * marks looks at |seq| again.
+ * Ranks that do not come.  A rank may run an operation by the engine that another begins here: it
+ * called another form, it does not know yet that all have the board, or the board is broken.  Each
+ * rank records which operations it has begun here (|begun|) and by the engine (|engine|), in the
+ * order of their numbers.  engine >= n and begun < n: it never comes to operation n.  No rank
+ * completes that episode then, nothing has been written to any buffer, and all run it by the
+ * engine.  The same if a rank comes and |declines|.  Such an episode is not counted: the next uses
+ * the same slots, and a rank that finds a |seq| beyond n there has missed the others, which
+ * continued by the engine.  Since such a slot may be written while it is read, its owner clears
+ * |seq| first, and a reader checks |seq| again after it has read the marks.
  *
- * Trouble.  A rank on which an operation fails writes which one and why into its own
- * place, then its bit into |broken|.  All who are in that operation, or come to it, end
- * with these words.  Every later one is run by the engine: see 1, nobody completes it
- * here.  A failed rank is never named on the board: whoever ends an operation because of one says
- * only that it ends, and each rank waits until it hears of the failure itself (NEXAR_OK below).
- * Trouble in a later operation than one's own is no matter: whoever wrote it has
- * completed this one, so all have arrived, and have said what they had to say.
+ * Errors.  A rank on which an operation fails writes the number and the reason into its own cells,
+ * then its bit into |broken|.  All ranks in that operation, or that come to it, fail with this
+ * reason.  The engine runs every later one: see 1, no rank completes it here.  A failed rank is
+ * never named on the board: a rank that ends an operation because of one reports only that it ends,
+ * and each rank waits until it is notified of the failure itself (NEXAR_OK below).  An error in a
+ * later operation than one's own does not matter: the rank that reported it has completed this one,
+ * so all have arrived, and have contributed everything.
  *
- * Leaving.  Buffers are their owner's again when nobody works in them any more, also when
- * the operation has failed.  A rank that has seen all arrive looks at |broken| before it
- * works in the memory of others.  One that leaves a broken operation says so (|left|); if it
- * had seen all arrive, it waits until all others have, or are dead.  If it had not, then for
- * some rank it found, in this order, |broken| set and |seq| not: whoever sees that rank
- * arrive finds |broken| set (all are sequentially consistent), and does not begin to work.
+ * Leaving.  A buffer returns to its owner when no rank accesses it any more, also after an error.
+ * A rank that has seen all arrive checks |broken| before it accesses the memory of others.  A rank
+ * that leaves a broken operation reports it (|left|); if it had seen all arrive, it waits until all
+ * others have left, or have failed.  If it had not, then for some rank it found, in this order,
+ * |broken| set and |seq| not. A rank that sees that one arrive finds |broken| set (all accesses are
+ * sequentially consistent), and does not begin.
  *
- * Sleeping.  Who waits for rank p takes the value of p's |bell|, sets p's |asleep|, looks
- * once more, and sleeps on the bell (futex) as long as it has that value.  p, when it has
- * published something, looks at its |asleep|; if set, it clears it, changes the bell, and
- * wakes all.  Both are sequentially consistent: either the sleeper sees what was
- * published, or p sees the flag.  If p has cleared the flag before it was set, what it
- * had published was there before too.  Nobody makes a system call while nobody sleeps.
- * A process that is killed before it wakes the others is found dead by its links.
+ * Sleeping.  A rank that waits for rank p reads p's |bell|, sets p's |asleep|, polls once more, and
+ * sleeps on the bell (futex) while it has that value.  After publishing, p loads its |asleep|; if
+ * set, p clears it, changes the bell, and wakes all.  All accesses are sequentially consistent:
+ * either the sleeper sees what was published, or p sees the flag.  If p has cleared the flag before
+ * it was set, what it had published was there before too.  No rank makes a system call while none
+ * sleeps. If a process is killed before it wakes the others, its links report the failure.
  *
- * What others write is never trusted: no length or index is taken from the board, nor its
- * size once it was seen to be one (nx_board_is).
+ * Values written by others are never trusted: no length or index is taken from the board, nor its
+ * size once it was validated (nx_board_is).
  *
- * Damage.  Somebody may have written over the board.  Every cell above has one writer, its owner,
- * which keeps a copy (nx_board_copy); of |broken| each rank owns its bit, of the head the first
- * rank all.  The owner compares the cell with the copy whenever it writes the cell, before each
- * sleep, and, while no operation of it is on the board, every |check_ns| (nx_board_check).  A rank
- * that waits looks again after |check_ns|, whether it was woken or not.  A rank that reads holds
- * cells against each other: a |seq| or |step| of a later operation needs an |engine| or |begun|
- * that admits it, a rank that has left needs a reason that all see.  Who finds a difference ends
- * with NX_EPISODE_DAMAGED and breaks the board; the ABORT of its last two operations here reaches
- * ranks that were misled into waiting elsewhere (direct.h): a rank that was misled in operation n
- * has not arrived in a later one, so nobody has completed the next on the board.
+ * Damage.  A faulty process may overwrite the board.  Every cell above has one writer, its owner,
+ * which keeps a copy (nx_board_copy); each rank owns its bit of |broken|, the first rank owns the
+ * head.  The owner compares the cell with the copy whenever it writes the cell, before each sleep,
+ * and, while no operation of it is on the board, every |check_ns| (nx_board_check).  A waiting rank
+ * polls again after |check_ns|, woken or not.  A reader checks cells against each other: a |seq| or
+ * |step| of a later operation needs an |engine| or |begun| that admits it, a rank that has left
+ * needs a reason that all see.  A rank that finds a difference ends with NX_EPISODE_DAMAGED and
+ * breaks the board; the ABORT of its last two operations here reaches ranks that were misled into
+ * waiting elsewhere (host_coll.h). A rank that was misled in operation n has not arrived in a later
+ * one, so no rank has completed the next on the board.
  *
- * So a change of a cell that lasts until its owner looks ends in an error, or the operations go
- * on by the engine, and no rank waits for longer than |check_ns|.  What a hostile process that
- * can write to the board can still do: change inputs and results on it, and the places in arenas
- * that are named there; change a cell and change it back before the owner looks, and so let a
- * rank wait for messages that do not come, until the collective time-out; say nothing, as any
+ * So a change of a cell that lasts until its owner checks ends in an error, or the operations
+ * continue by the engine, and no rank waits for longer than |check_ns|.  What a hostile process
+ * that can write to the board can still do: change inputs and results on it, and the addresses in
+ * arenas that are named there; change a cell and restore it before the owner checks, and so let a
+ * rank wait for messages that do not arrive, until the collective time-out; stay silent, as any
  * rank can.
  */
 #ifndef NX_BOARD_H
@@ -90,18 +88,17 @@ enum {
     NX_BOARD_RANKS = 64,
     NX_BOARD_LINE = 128, /* two lines: processors fetch them in pairs */
     NX_BOARD_ROOM =
-        256 << 10, /* bytes that a rank can bring; see docs/internals/shared-memory.md */
+        256 << 10, /* bytes that a rank can contribute; see docs/internals/shared-memory.md */
     NX_BOARD_WHY = 320
 };
 
-/* What a rank brings.  An input of 32 bytes is in one line with its flag. */
+/* A rank's contribution.  An input of 32 bytes shares the line with its flag. */
 typedef struct nx_board_slot {
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t seq;
     _Atomic uint64_t mark[2];
     _Atomic uint32_t declines;
-    uint32_t lends : 2; /* nx_lends: what it brings stands elsewhere */
-    uint32_t
-        took_ns : 30; /* what its owner took for an operation before: path_choice.h; 0: unsaid */
+    uint32_t lends : 2;    /* nx_lends: what it brings stands elsewhere */
+    uint32_t took_ns : 30; /* time of its previous operation: path_choice.h; 0: not reported */
     uint8_t data[NX_BOARD_ROOM];
 } nx_board_slot;
 _Static_assert(offsetof(nx_board_slot, data) == 32, "short input is in the line of its flag");
@@ -112,7 +109,7 @@ typedef struct nx_board_rank {
     _Atomic uint64_t left; /* the operation that has failed for it */
     _Alignas(NX_BOARD_LINE) _Atomic uint32_t bell, asleep;
 
-    /* Who it is: written before |mapped|.  |token| stands at |token_at| in its memory. */
+    /* Identity: written before |mapped|.  |token| is at |token_at| in its memory. */
     _Alignas(NX_BOARD_LINE) _Atomic uint32_t mapped;
     _Atomic uint32_t ready; /* nx_board_ready; all were mapped */
     int64_t pid;
@@ -133,7 +130,7 @@ typedef enum nx_board_ready {
 typedef struct nx_board {
     uint64_t magic;
     uint32_t version, size; /* how many ranks */
-    uint32_t roomy;         /* there is a core for each: waiting often costs little */
+    uint32_t roomy;         /* each rank has its own core: waiting often is cheap */
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t broken;
     nx_board_rank ranks[NX_BOARD_RANKS];
     nx_board_slot slots[]; /* of rank r: 2 r and 2 r + 1 */
@@ -164,7 +161,7 @@ typedef struct nx_board_copy {
     int32_t err;
 } nx_board_copy;
 
-/* What a rank knows of itself; its own, zero at first. */
+/* Private state of a rank, initially zero. */
 typedef struct nx_board_self {
     nx_wait_history waits;
     nx_board_copy copy;
@@ -178,7 +175,7 @@ typedef struct nx_episode {
     uint64_t number; /* of the operation */
     uint64_t turn;   /* how many were completed before */
     const nx_wait_policy *waits;
-    const nx_clock *clock; /* of deadlines and waits */
+    const nx_clock *clock; /* clock of deadlines and waits */
     nx_loop *loop;         /* for nx_loop_migrate_unlocked; NULL: waits stay on their core */
     nx_board_self *self;
     uint64_t deadline_ns; /* on |clock|; 0: none */
@@ -186,58 +183,58 @@ typedef struct nx_episode {
 } nx_episode;
 
 typedef enum nx_episode_end {
-    NX_EPISODE_ON,     /* what was waited for is there */
-    NX_EPISODE_ENGINE, /* nobody completes it here */
+    NX_EPISODE_ON,     /* the awaited event has happened */
+    NX_EPISODE_ENGINE, /* no rank completes it here */
     NX_EPISODE_BROKEN, /* nx_episode_trouble says why */
     NX_EPISODE_LATE,   /* the deadline has passed */
     NX_EPISODE_DAMAGED /* |self->damaged| says what */
 } nx_episode_end;
 
-/* With the rank's other operations in order of their numbers: it begins |number| here,
- * or by the engine. */
+/* In order of operation numbers: the rank begins |number| here, or by the engine. */
 void nx_board_begun(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number);
 void nx_board_engine(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number);
 
-/* |rank| has the board; whether it can read the memory of all others. */
+/* |rank| has mapped the board; whether it can read the memory of all others. */
 void nx_board_mapped(nx_board *b, nx_board_self *self, uint32_t rank);
 void nx_board_ready_as(nx_board *b, nx_board_self *self, uint32_t rank, nx_board_ready how);
 
-/* Whether the cells of |rank| are what it has written: those that change with the caller's lock,
- * and if none of its operations is on the board, |idle|, the others too.  False: |self->damaged|
- * names one.  Once it has broken the board it only says so again, and all are well. */
+/* Whether the cells of |rank| have the values that it has written: those that change under the
+ * caller's lock and, if none of its operations is on the board (|idle|), all others.  False:
+ * |self->damaged| names one.  After it has broken the board it only repeats that, and returns
+ * true. */
 bool nx_board_check(nx_board *b, nx_board_self *self, uint32_t rank, bool idle);
 
-/* Before arriving: whether the board has broken, and in this operation or before. */
+/* Before arriving: whether the board was broken, in this operation or before. */
 nx_episode_end nx_episode_check(const nx_episode *t);
 static inline nx_board_slot *nx_episode_slot(const nx_episode *t, uint32_t rank)
 {
     return nx_board_slot_of(t->board, rank, t->turn);
 }
-/* Where to put what this rank brings, NX_BOARD_ROOM bytes; then arrive. */
+/* The memory for this rank's contribution, NX_BOARD_ROOM bytes; then arrive. */
 void *nx_episode_open(const nx_episode *t);
 void nx_episode_arrive(const nx_episode *t, const uint64_t mark[2], bool declines);
-/* Waits for all.  NX_EPISODE_ENGINE also if one has declined; it is to be said by nx_board_engine
+/* Waits for all ranks.  NX_EPISODE_ENGINE also if one has declined; report that by nx_board_engine
  * before this rank begins another operation here. */
 nx_episode_end nx_episode_all_here(const nx_episode *t);
-/* After it: the first rank whose mark is not |mark|; the size: all are equal. */
+/* Afterwards: the first rank whose mark is not |mark|; the size: all are equal. */
 uint32_t nx_episode_odd_one(const nx_episode *t, const uint64_t mark[2], uint64_t its[2]);
 
-/* This rank has come to |step| of the operation, from 1 to NX_EPISODE_DONE, growing; waits
- * until all have. */
+/* This rank has reached |step| of the operation, from 1 to NX_EPISODE_DONE, rising; waits until all
+ * have. */
 enum { NX_EPISODE_STEP_BITS = 20, NX_EPISODE_DONE = (1 << NX_EPISODE_STEP_BITS) - 1 };
 nx_episode_end nx_episode_all_at(const nx_episode *t, uint32_t step);
-/* The halves of it: says so; waits until |rank| has come to |step|. */
+/* Its halves: reports the step; waits until |rank| has reached |step|. */
 void nx_episode_say(const nx_episode *t, uint32_t step);
 nx_episode_end nx_episode_wait_for(const nx_episode *t, uint32_t rank, uint32_t step);
-/* The operation has failed for this rank, which works in no other's memory any more. */
+/* The operation has failed for this rank, which accesses no other rank's memory any more. */
 void nx_episode_leave(const nx_episode *t);
-/* Whether that is so of |rank|, or it has come to the last step. */
+/* Whether |rank| has left so, or has reached the last step. */
 bool nx_episode_is_out(const nx_episode *t, uint32_t rank);
-/* Whether |rank| has come to NX_EPISODE_DONE. */
+/* Whether |rank| has reached NX_EPISODE_DONE. */
 bool nx_episode_is_done(const nx_episode *t, uint32_t rank);
 
-/* The operation |number| has failed on |rank|, which may be in it or about to begin
- * it: all others end.  Once for a rank: the first counts. */
+/* Operation |number| has failed on |rank|, which may be in it or about to begin it: all others
+ * fail.  Once per rank: the first counts. */
 void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number, nexar_err err,
                     const char *why);
 /* Why the operation is broken.  NEXAR_OK, here and there: the whole group is, and its ranks hear

@@ -291,7 +291,7 @@ static void test_a_wait_takes_its_time_from_the_clock_of_its_turn(void **state)
     }
 }
 
-/* Whoever has what it waited for does not mind what went wrong later. */
+/* A completed wait does not fail by a later error. */
 static void test_what_is_there_counts_more_than_trouble(void **state)
 {
     crowd c;

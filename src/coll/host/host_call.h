@@ -1,47 +1,47 @@
 /*
- * host_call.h - one collective call of one rank, worked on the board or in the memory of
- * the others.
+ * host_call.h - one collective call of one rank, executed on the board or in the memory of the
+ * others.
  *
- * Ways, chosen by what all ranks know alike:
+ * Methods, chosen by what all ranks know:
  *
- *   slots   every rank brings its input on the board, all take from there what they
- *           need and combine it in the order of ranks: the same bits on all.  One wait;
- *           more, a piece each, for what is longer: two copies by the processor while the
- *           piece is in the caches take less than one by the kernel.  A wait is dear where
- *           ranks share cores: pieces are longer then.  In a long reduction each rank
- *           combines a part of the piece, puts it where that part of its input would be,
- *           and takes the others.
- *   reads   every rank says where its buffers are; each reads what it needs from the
- *           others, block by block as fits a cache.  What is reduced has one owner: the same
- *           bits on all ranks again.  Work is cut so that all ranks have the same share of it.
- *           Two waits; one more where a part that another rank has reduced is read.  For
+ *   slots   every rank copies its input to the board; all read from there what they
+ *           need and reduce it in the order of ranks: identical bits on all.  One wait;
+ *           more, one per piece, for longer input: two copies by the processor while the
+ *           piece is in the caches take less than one by the kernel.  A wait is expensive
+ *           where ranks share cores: pieces are longer then.  In a long reduction each rank
+ *           reduces a part of the piece, writes it over that part of its input,
+ *           and reads the others.
+ *   reads   every rank publishes the addresses of its buffers; each reads what it needs from
+ *           the others, in cache-sized blocks.  Each reduced part has one owner: identical
+ *           bits on all ranks again.  Work is divided equally between all ranks.
+ *           Two waits; one more if a part that another rank has reduced is read.  For
  *           buffers in arenas, and for kinds that cannot be cut in pieces.
- *   either  what would fit in slots, but is long enough for reads to pay if there is
- *           nothing to copy: who has its buffers in its arena (nexar_alloc) says where,
- *           the others bring their input.  If all have said where: reads.  If only some
- *           have, these bring theirs now, and all wait once more: slots.  Where reading is
- *           faster even by the kernel, at this moment, all say where: path_choice.h.
- *   blocks  the v forms, whose lengths not all ranks know alike: each rank brings what
- *           others get from it, or says where that is if it is long, with the place and
- *           the length of each block, and what it expects of others: all hold these
- *           lengths against each other.  One wait; two if any rank has said where.
+ *   either  for lengths that fit in slots, but for which reads pay if nothing has to be
+ *           copied.  A rank whose buffers are in its arena (nexar_alloc) publishes their
+ *           addresses, the others copy their input.  If all have published addresses: reads.
+ *           If only some have, these copy theirs now, and all wait once more: slots.  Where
+ *           reading is currently faster even by the kernel, all publish: path_choice.h.
+ *   blocks  the v forms, whose lengths not all ranks know: each rank copies what
+ *           others get from it, or publishes its address if it is long, with the offset and
+ *           the length of each block, and what it expects of others; all compare these
+ *           lengths.  One wait; two if any rank has published addresses.
  *
- * A bucket is one vector that lies in many tensors.  For reads, a rank says where the list
- * of its tensors is; each reads the lines of it that it needs.
+ * A bucket is one vector in many tensors.  For reads, a rank publishes the address of its list of
+ * tensors; each reads the lines of it that it needs.
  *
- * A hook, allreduce_rs_ag: the parts are the shards of that call.  A rank reduces its own
- * in place, calls the hook, and then the others get it.
+ * A hook, allreduce_rs_ag: the parts are the shards of that call.  A rank reduces its own in place,
+ * calls the hook, and then the others get it.
  *
- * Pull and push.  The memory of another rank is read by the kernel, and written only where it
- * is mapped here: in the arena of its owner (remote_memory.h).  Each rank says with its buffers
+ * Pull and push.  The kernel reads the memory of another rank. It is written only where it is
+ * mapped here: in the arena of its owner (remote_memory.h).  Each rank publishes with its buffers
  * which arenas it has mapped (|sees|).  So the rank that has a result and the rank that needs it
- * know alike, without a wait, whether the first puts it in place (nx_host_call_pushes) or the
- * second reads it, when the first says that it is there.  After each read a rank looks whether the
- * process has exited or the board is broken: what was read does not count then.
+ * both know, without a wait, whether the first writes it (nx_host_call_pushes) or the second reads
+ * it once the first reports it.  After each read a rank checks whether the process has exited or
+ * the board is broken; then it discards what was read.
  *
- * In place.  A part of a buffer that is reduced is read by its owner alone, who then
- * writes it: input and result may be the same memory.  Where a result would be written
- * over what another still reads, it is put in its place after the last wait.
+ * In place.  Only its owner reads a part of a buffer that is reduced, and then writes it: input and
+ * result may be the same memory.  A result that would overwrite what another rank still reads is
+ * written after the last wait.
  */
 #ifndef NX_HOST_CALL_H
 #define NX_HOST_CALL_H
@@ -62,18 +62,18 @@ typedef enum nx_method {
 
 enum {
     NX_HOST_CALL_BLOCK = 128 << 10, /* read at a time: two of them stay in a cache */
-    NX_HOST_CALL_SHORT = 4 << 10,   /* up to here slots are best in any case */
+    NX_HOST_CALL_SHORT = 4 << 10,   /* up to here slots are always best */
     NX_HOST_CALL_PARTS = 16 << 10,  /* from here on a reduction is cut in parts, ... */
-    NX_HOST_CALL_DEAR = 64 << 10,   /* ... or from here, if a wait is dear */
-    NX_HOST_CALL_PIECE = 128 << 10, /* brought at a time, if there is a core for each rank */
+    NX_HOST_CALL_DEAR = 64 << 10,   /* ... or from here, if a wait is expensive */
+    NX_HOST_CALL_PIECE = 128 << 10, /* copied at a time, if each rank has its own core */
     NX_HOST_CALL_SCANS = 4          /* ranks: of more a scan is not brought in pieces */
 };
 
-/* Whether what a rank brings stands elsewhere: it has to; all may see it in its arena; it is
- * faster now. */
+/* Whether a rank publishes an address instead of copying: required; all can map it in its arena;
+ * currently faster. */
 typedef enum nx_lends { NX_LENDS_NOT, NX_LENDS, NX_LENDS_BY_CHOICE } nx_lends;
 
-/* Where a rank has its buffers, on the board.  The arena: see core/comm/arena.h. */
+/* The addresses of a rank's buffers, on the board.  The arena: see core/comm/arena.h. */
 typedef struct nx_lent {
     uint64_t in, out;                        /* of a bucket |in| is the list of its tensors */
     uint64_t arena, arena_size, arena_inode; /* 0: none */
@@ -89,21 +89,21 @@ typedef struct nx_host_call {
     nx_mark mark;
     bool declines;
     bool reads; /* all can read the memory of all */
-    bool roomy; /* as the board said at first */
+    bool roomy; /* as on the board initially */
     nx_method way;
     nx_path_choice *tune; /* NULL: nothing is measured */
     unsigned choice;
-    uint64_t took_ns;      /* without the wait for all to come */
-    bool disturbed;        /* that says nothing of the two ways */
+    uint64_t took_ns;      /* without the wait for all ranks */
+    bool disturbed;        /* the time must not be recorded */
     nx_remote_memory *far; /* by rank; set for reads */
     void *bounce;          /* NX_HOST_CALL_BLOCK bytes, for reads */
-    /* Sees to it that |far| knows the arena of |rank|.  May be NULL. */
+    /* Makes |far| map the arena of |rank|.  May be NULL. */
     void (*on_lent)(void *ctx, uint32_t rank, const nx_lent *lent);
     void *ctx;
-    nx_lent own; /* the arena is set by the owner, the rest here */
+    nx_lent own; /* the owner sets the arena, the rest is set here */
 
-    void
-        *aside; /* input that is out of the way of the result, or a part for the root; NULL: none */
+    void *aside; /* input that must not be overwritten by the result, or a part for the root; NULL:
+                    none */
     nx_bucket *bucket; /* the tensors, where they are walked; NULL: they are not */
 
     bool working; /* others may be at work in this rank's memory */
@@ -111,12 +111,12 @@ typedef struct nx_host_call {
     size_t off, len; /* of each block: the piece that is on the board, in elements */
     uint32_t turns;  /* that were completed */
 
-    /* The outcome, beside that of the turn. */
+    /* The result, besides that of the episode. */
     uint32_t odd; /* a rank whose fingerprint differs ... */
     nx_mark its;  /* ... and it; the size: none */
     uint32_t who; /* copying from or to |who| has failed with ... */
     int code;     /* ... this errno; 0: none has */
-    bool nomem;   /* this rank has none */
+    bool nomem;   /* this rank is out of memory */
     bool uneven;  /* |who| has a tensor of |theirs| elements where |ours| are expected */
     size_t theirs, ours;
     bool apart;         /* blocks: one is not as long as is expected: ... */
@@ -124,8 +124,8 @@ typedef struct nx_host_call {
     nexar_err hook_err; /* what the hook has returned */
 } nx_host_call;
 
-/* How |call| is run by |size| ranks, for which there is a core each or not, and which can read each
- * other's memory or not. */
+/* The method for |call| on |size| ranks; |roomy|: each has its own core; and whether they can read
+ * each other's memory. */
 nx_method nx_host_call_way(const nx_coll_call *call, bool roomy, uint32_t size, bool reads);
 
 /* Elements that |rank| owns of |count|. */
@@ -137,18 +137,18 @@ nx_part nx_part_of(size_t count, uint32_t size, uint32_t rank);
 nx_part nx_host_call_part(const nx_host_call *s, size_t count, uint32_t rank);
 
 /*
- * Does it.  NX_EPISODE_ON: done, and this turn counts, unless one of those below is set; if
+ * Runs it.  NX_EPISODE_ON: done, and the episode counts, unless one of the fields below is set; if
  * |odd| is a rank, or |apart|, nothing was done, on all ranks.  With |code|, |nomem|, |uneven| or
  * |hook_err| the caller must break the board.
  */
 nx_episode_end nx_host_call_run(nx_host_call *s);
-/* Gives back what it had memory for.  After the caller has told the others of an error. */
+/* Frees its memory.  After the caller has notified the others of an error. */
 void nx_host_call_done(nx_host_call *s);
 /*
- * A call that others were |working| in has failed here, and this has been said: waits until
- * they have left it too, or are gone, so that nothing is written to the buffers when their
- * owner has them back.  Not for longer than NX_HOST_CALL_PATIENCE_NS: returns a rank that has
- * not; the size: all have.
+ * A call with which others were |working| has failed here, and this was reported: waits until they
+ * have left it too, or have failed, so that nothing is written to the buffers after they return to
+ * their owner.  At most NX_HOST_CALL_PATIENCE_NS: returns a rank that has not left; the size: all
+ * have.
  */
 #define NX_HOST_CALL_PATIENCE_NS UINT64_C(10000000000)
 uint32_t nx_host_call_await_others(const nx_host_call *s);
@@ -159,36 +159,36 @@ uint32_t nx_host_call_await_others(const nx_host_call *s);
 const void *nx_host_call_input(const nx_host_call *s);
 /* Calls the hook with this rank's shard, if there is one.  False: it has failed. */
 bool nx_host_call_hook(nx_host_call *s);
-/* Learns of the arenas of those who lend. */
+/* Maps the arenas of ranks that have published addresses. */
 void nx_host_call_arenas(nx_host_call *s);
 nx_lent nx_host_call_lent(const nx_host_call *s, uint32_t rank);
-/* Whether |from|, not |to|, copies what |to| gets from it to the |len| bytes at |at| of |to|; by
- * what both have said, so that both know. */
+/* Whether |from|, not |to|, copies the |len| bytes at |at| of |to|; both derive it from published
+ * data. */
 bool nx_host_call_pushes(const nx_host_call *s, uint32_t from, uint32_t to, uint64_t at,
                          size_t len);
 /* Copies |len| bytes from |at| of |rank|; or to it, which is mapped.  False: see |code|. */
 bool nx_host_call_pull(nx_host_call *s, uint32_t rank, uint64_t at, void *to, size_t len);
 bool nx_host_call_push(nx_host_call *s, uint32_t rank, uint64_t at, const void *from, size_t len);
-/* Notes the outcome |code| of a copy, 0 or an errno, from or to |rank|.  ECANCELED: the board is
- * broken, and buffers may have gone back to their owners. */
+/* Records the result |code| of a copy, 0 or an errno, from or to |rank|.  ECANCELED: the board is
+ * broken, and buffers may have returned to their owners. */
 bool nx_host_call_note(nx_host_call *s, uint32_t rank, int code);
-/* |len| bytes at |at| of |rank|, a block at most: where they are, or in the bounce buffer.
- * NULL: see |code|. */
+/* |len| bytes at |at| of |rank|, at most a block: mapped, or in the bounce buffer. NULL: see
+ * |code|. */
 const void *nx_host_call_see(nx_host_call *s, uint32_t rank, uint64_t at, size_t len);
-/* Of a stretch of |len| bytes between the root and another rank, what this one copies. */
+/* The share of this rank in copying |len| bytes between the root and another rank. */
 nx_part nx_host_call_stretch(const nx_host_call *s, size_t len);
 
 /* ---- by_board.c ---------------------------------------------------------------------- */
 
 /* Whether no rank brings more than |room| bytes. */
 bool nx_by_board_fit(const nx_coll_call *call, uint32_t size, size_t room);
-/* Elements of each block that are brought at a time; 0: it is not for slots. */
+/* Elements of each block that are copied at a time; 0: not for slots. */
 size_t nx_by_board_piece(const nx_coll_call *call, bool roomy, uint32_t size);
-/* The piece from |off| on: this rank's, and what it needs of all. */
+/* The piece from |off| on: copies this rank's, and reads what it needs of all. */
 void nx_by_board_bring(const nx_host_call *s, void *to);
 void nx_by_board_take(const nx_host_call *s);
-/* Whether it is an allreduce in parts; then instead of take: the own part, and when all
- * have done that, the others.  False: the hook has failed. */
+/* Whether it is an allreduce in parts; then instead of take: reduces the own part and, when all
+ * have done that, reads the others.  False: the hook has failed. */
 bool nx_by_board_parts(const nx_host_call *s);
 bool nx_by_board_reduce_part(nx_host_call *s);
 void nx_by_board_take_parts(const nx_host_call *s);
@@ -202,24 +202,24 @@ nx_episode_end nx_reads_run(nx_host_call *s);
 /* Before arriving.  False: no memory. */
 bool nx_bucket_open(nx_host_call *s);
 void nx_bucket_close(nx_host_call *s);
-/* |len| elements from |off| on, to or from one stretch of memory. */
+/* Copy |len| elements from |off| on, to or from contiguous memory. */
 void nx_bucket_get(const nx_host_call *s, size_t off, size_t len, void *to);
 void nx_bucket_put(const nx_host_call *s, size_t off, size_t len, const void *from);
-/* Reads: reduces this rank's part of all, and puts it in place where it pushes.  False: see
- * |code|, |uneven|. */
+/* Reads: reduces this rank's part of all, and writes it where it pushes.  False: see |code|,
+ * |uneven|. */
 bool nx_bucket_part(nx_host_call *s);
-/* Whether |from| puts its part into all tensors of |to|; one of them is this rank. */
+/* Whether |from| writes its part into all tensors of |to|; one of them is this rank. */
 bool nx_bucket_pushes(nx_host_call *s, uint32_t from, uint32_t to);
 /* Reads the part of |owner|, which has reduced it.  False: as above. */
 bool nx_bucket_pull(nx_host_call *s, uint32_t owner);
 
 /* ---- blocks.c: v forms --------------------------------------------------------------- */
 
-/* Before arriving.  False: this rank cannot take part; the engine is to run it. */
+/* Before arriving.  False: this rank cannot take part; the engine must run it. */
 bool nx_blocks_bring(nx_host_call *s, uint8_t *to);
-/* All have come: whether each is to get what it expects.  False: see |apart|. */
+/* All have arrived: whether each gets the lengths that it expects.  False: see |apart|. */
 bool nx_blocks_fit(nx_host_call *s);
-/* All have come: whether any of them has said where, instead of bringing it. */
+/* All have arrived: whether any of them has published an address instead of copying. */
 bool nx_blocks_lent(const nx_host_call *s);
 nx_episode_end nx_blocks_run(nx_host_call *s);
 

@@ -131,7 +131,8 @@ void nx_agreement_learned(void *ctx, uint32_t rank)
     } else if (nx_consensus_has_left(a->agree, rank)) {
         nx_failure_absent(a->world, peer_of(a, rank), NX_SOURCE_CONSENSUS);
     } else {
-        (void)nx_sentence(why, sizeof(why), "others hold it for dead, at %s", nx_time_text(at));
+        (void)nx_sentence(why, sizeof(why), "other ranks have declared it failed, at %s",
+                          nx_time_text(at));
         nx_failure_failed(a->world, peer_of(a, rank), NX_SOURCE_CONSENSUS, why);
     }
 }
@@ -288,7 +289,7 @@ void nx_agreements_free(nx_world *world)
     }
 }
 
-/* ---- those who are gone ---------------------------------------------------------------- */
+/* ---- failed and departing ranks ------------------------------------------------------- */
 
 /* Calls |tell| for all that |slot| is in, with its rank there. */
 static void tell_all(nx_world *world, uint32_t slot, void (*tell)(nx_agreement *a, uint32_t rank))

@@ -1,13 +1,12 @@
 /*
- * agreement.h - what the ranks of one communicator agree on: revocation and agreement.
+ * agreement.h - revocation and agreement of one communicator.
  *
  * The machines of a communicator (cluster/reliable_broadcast.h, cluster/consensus/consensus.h) are
- * made with the first call or frame that needs them.  They outlive the communicator until nobody
- * can ask any more.  Frames for a communicator that is still to be made here are kept; those for
- * one that was closed here are dropped.  None that is needed is lost: rather this rank leaves the
- * world.
+ * made with the first call or frame that needs them.  They outlive the communicator until no rank
+ * can ask any more.  Frames for a communicator that does not exist here yet are kept; those for a
+ * closed one are dropped.  If a needed frame cannot be kept, this rank leaves the world.
  *
- * Everything here is called with the loop's lock held.
+ * Every function is called with the loop's lock held.
  */
 #ifndef NX_AGREEMENT_H
 #define NX_AGREEMENT_H
@@ -18,16 +17,16 @@
 
 typedef struct nx_agreement nx_agreement;
 
-/* What came of an agreement. */
+/* The outcome of an agreement. */
 typedef struct nx_outcome {
     uint64_t flags;
-    nx_rankset failed; /* ranks of the communicator: left out */
-    uint32_t id;       /* of the first of the others that has brought one; 0: none has */
-    uint64_t highest;  /* of what they have brought */
+    nx_rankset failed; /* excluded ranks of the communicator */
+    uint32_t id;       /* of the lowest other rank that has contributed one; 0: none */
+    uint64_t highest;  /* maximum of the contributions */
     nx_rankset left;   /* those of |failed| that leave: of a rescue alone */
 } nx_outcome;
 
-/* What a rank brings: flags, and-ed; a number, of which the highest counts; an id for a new
+/* A rank's contribution: flags, combined by and; a number, combined by maximum; an id for a new
  * communicator, or 0. */
 typedef struct nx_agreement_input {
     uint64_t flags, highest;
@@ -50,7 +49,7 @@ typedef struct nx_agreement_input {
  * NEXAR_EINVAL
  *     Another thread is in such a call on |inc|.
  * NEXAR_EPEER
- *     This rank is held for dead, or there is no quorum.
+ *     This rank was declared failed, or there is no quorum.
  * NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_agreement_agree(nx_incarnation *inc, const char *name,
@@ -66,36 +65,37 @@ void nx_agreement_oppose(nx_incarnation *inc, const nx_agreement_input *input);
 NX_MUST_CHECK nexar_err nx_agreement_decide(nx_incarnation *inc, const char *name,
                                             const nx_consensus_input *input,
                                             nx_consensus_value *out);
-/* nx_agreement_decide on |inc|, if a thread is in it, ends with NEXAR_EPEER: it will never be
+/* Fails nx_agreement_decide on |inc|, if a thread is in it, with NEXAR_EPEER: it will never be
  * decided. */
 void nx_agreement_abandon(nx_incarnation *inc);
-/* Whether |rank| of |inc|, whom an agreement on it has left out, has left and not failed, as far
- * as this rank was told. */
+/* Whether |rank| of |inc|, excluded by an agreement, has left and not failed, as far as this rank
+ * knows. */
 bool nx_agreement_has_left(const nx_incarnation *inc, uint32_t rank);
-/* What this rank has accepted last on |inc|; NULL: nothing. */
+/* What this rank has accepted last on |inc|, or NULL. */
 const nx_consensus_value *nx_agreement_accepted(const nx_incarnation *inc);
-/* For which ranks of |inc| the call of a thread on it waits, up to |room|: those that have not
- * called, where it can know, or the one that has more to say.  How many; 0: no thread is in one. */
+/* The ranks of |inc| for which the call of a thread waits, up to |room|: those that have not
+ * called, if known, or the rank that knows more.  Returns their number; 0: no thread is in a
+ * call. */
 uint32_t nx_agreement_waits_for(const nx_incarnation *inc, uint32_t ranks[], uint32_t room);
-/* Those who leave by what was decided last on |inc|, which has been decided here, and on which
- * nothing is any more, go; this rank stays. */
+/* Releases the ranks that leave by the last decision on |inc|, which has been decided here and is
+ * unused; this rank stays. */
 void nx_agreement_let_go(nx_incarnation *inc);
 
-/* Tells all ranks of |inc| that it is revoked, and revokes it here.  NEXAR_ENOMEM. */
+/* Revokes |inc| here, and notifies all its ranks.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_agreement_revoke(nx_incarnation *inc);
 
-/* A frame RBCAST, AGREE or CONFIRM of a communicator; kept if that is still to be made here.
+/* A frame RBCAST, AGREE or CONFIRM of a communicator; kept if that does not exist here yet.
  * NEXAR_EPROTO, NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_agreement_frame(nx_world *world, uint32_t peer, const void *data,
                                            size_t len);
-/* The same.  An error is logged; without memory this rank leaves the world. */
+/* The same.  Logs an error; without memory this rank leaves the world. */
 void nx_agreement_take(nx_world *world, uint32_t peer, const void *data, size_t len);
 /* |rank| of the world has failed. */
 void nx_agreement_failed(nx_world *world, uint32_t rank);
-/* |slot| has left.  Agreements that run continue without it; others need not know, and must not say
- * that it has failed. */
+/* |slot| has left.  Running agreements continue without it; other ranks need not know, and it must
+ * not be reported as failed. */
 void nx_agreement_left(nx_world *world, uint32_t slot);
-/* Does what was noted meanwhile. */
+/* Handles recorded events. */
 void nx_agreement_conclude(nx_world *world);
 
 /* |inc| is about to be closed. */

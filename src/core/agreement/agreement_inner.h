@@ -1,9 +1,9 @@
 /*
- * agreement_inner.h - what the files of agreements share, and who does what.
+ * agreement_inner.h - shared by the files of agreements.
  *
- *   agreement.c         the machines of communicators, and who waits for them
- *   agreement_frames.c  the frames that come for them
- *   auto_shrink.c         those by which a communicator is rebuilt
+ *   agreement.c         the machines of communicators, and their callers
+ *   agreement_frames.c  their frames
+ *   auto_shrink.c       the agreements that rebuild a communicator
  */
 #ifndef NX_AGREEMENT_INNER_H
 #define NX_AGREEMENT_INNER_H
@@ -36,20 +36,20 @@ struct nx_agreement {
     bool opposing;  /* an instance runs for which nobody waits: nx_agreement_oppose */
     bool close_due; /* noted: nx_consensus_close, when that instance is over */
     bool revoked;   /* noted, to be acted upon */
-    bool let_go;    /* those who leave by the last decision have been let go */
-    bool forgotten; /* nobody will ask any more, but those */
+    bool let_go;    /* the leavers of the last decision were released */
+    bool forgotten; /* no rank will ask any more, except released leavers */
 
     /* Of a rescue alone: auto_shrink.c. */
     bool rescue;
     bool told;                  /* noted: others have begun */
-    bool over, acted;           /* noted: it has ended; acted upon */
+    bool over, acted;           /* recorded: it has ended; handled */
     bool closed;                /* nx_consensus_close was called */
-    nexar_err err;              /* how it has ended */
+    nexar_err err;              /* its result */
     nx_outcome outcome;         /* if well */
-    char why[NX_AGREEMENT_WHY]; /* of the first who began, or of |err| */
+    char why[NX_AGREEMENT_WHY]; /* of the first ranks that began, or of |err| */
 };
 
-/* Frames of rescues have ids beyond those of communicators and of the world's deaths. */
+/* Ids of automatic agreements, beyond those of communicators and of the world's failures. */
 #define NX_AUTO_SHRINK_ID (UINT64_C(1) << 33)
 
 /* One for |inc|, in its world's list; NULL: no memory. */
@@ -57,9 +57,9 @@ nx_agreement *nx_agreement_make(nx_incarnation *inc, bool rescue);
 void nx_agreement_free(nx_agreement *a);
 /* a->inc is closed, and |a| is still to answer others. */
 void nx_agreement_detach(nx_agreement *a);
-/* That of |inc|, made if there is none; NULL: no memory. */
+/* The agreement of |inc|, made if there is none; NULL: out of memory. */
 nx_agreement *nx_agreement_get(nx_incarnation *inc);
-/* Those that have left bring nothing. */
+/* Ranks that have left contribute nothing. */
 void nx_agreement_tell_left(nx_agreement *a);
 
 /* ---- auto_shrink.c ------------------------------------------------------------------------ */

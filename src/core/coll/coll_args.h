@@ -1,9 +1,8 @@
 /*
- * coll_args.h - the arguments of a collective call: checked, and turned into what
- * the engine runs.
+ * coll_args.h - checks the arguments of a collective call, and converts them for the engine.
  *
- * All that one rank can know to be wrong is refused here, before anything is sent:
- * the communicator stays as it was.
+ * Errors that one rank can detect alone are reported here, before anything is sent: the
+ * communicator stays usable.
  */
 #ifndef NX_COLL_ARGS_H
 #define NX_COLL_ARGS_H
@@ -11,7 +10,7 @@
 #include "coll/coll_call.h"
 #include "core/comm/comm.h"
 
-/* As the application gave them; which count is for |kind| to say. */
+/* As the application gave them; |kind| determines the meaning of the counts. */
 typedef struct nx_coll_args {
     const char *name; /* "iallreduce", for sentences */
     nexar_comm *comm;
@@ -32,8 +31,8 @@ typedef struct nx_coll_args {
     bool host_memory;        /* whatever device |comm| has: the library's own calls */
 } nx_coll_args;
 
-/* A call that was checked.  |made| is memory of its own, freed with
- * nx_coll_args_done() when the run has been made. */
+/* A checked call.  |made| is its own memory, freed with nx_coll_args_done() when the run was
+ * made. */
 typedef struct nx_coll_checked {
     nx_coll_call call;
     size_t *made;
@@ -41,7 +40,7 @@ typedef struct nx_coll_checked {
 
 /*
  * NEXAR_EINVAL
- *     The sentence names the argument and what is accepted.
+ *     The message names the argument and what is accepted.
  * NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_coll_args_check(const nx_coll_args *a, nx_seat at, nx_coll_checked *out);

@@ -330,8 +330,7 @@ static void tell_lost(nx_world *world, const nx_run *run)
 {
     char why[NX_ERROR_ROOM];
 
-    (void)nx_sentence(why, sizeof(why),
-                      "a collective that was still on its way has failed: %s #%u: %s",
+    (void)nx_sentence(why, sizeof(why), "a collective in flight has failed: %s #%u: %s",
                       nx_mark_name(&run->mark), run->number, run->why);
     nx_world_lost(world, run->err, why);
 }

@@ -144,7 +144,7 @@ static nexar_err make_board(nx_incarnation *inc)
     return use_board(inc, inc->board.fd, true);
 }
 
-/* Hands the board to those who have not got it. */
+/* Passes the board to ranks that do not have it. */
 static nexar_err pass_board(nx_incarnation *inc)
 {
     const uint8_t nothing = NX_CONTROL_BOARD;

@@ -1,10 +1,10 @@
 /*
- * direct.h - boards for communicators whose ranks are all on one host.
+ * host_boards.h - boards for communicators whose ranks are all on one host.
  *
- * The first rank of a communicator makes its board at its first collective that waits,
- * and passes it to the others over the links of the shm transport; to whom it has none,
- * it sends a control frame that says nothing.  The others find it at a later collective.
- * All of this goes on beside the operations, which the engine runs meanwhile.
+ * The first rank of a communicator makes its board at its first blocking collective, and passes it
+ * to the others over the links of the shm transport; if it has none to a rank, it opens one with an
+ * empty control frame.  The others find it at a later collective. All of this happens besides the
+ * operations, which the engine runs meanwhile.
  */
 #ifndef NX_HOST_BOARDS_H
 #define NX_HOST_BOARDS_H
@@ -19,7 +19,7 @@ typedef struct nx_passed {
     int fd;        /* -1: none */
 } nx_passed;
 
-/* What the world keeps of them.  Those that nobody claims give way to later ones. */
+/* Passed descriptors of the world.  Later ones replace unclaimed ones. */
 enum { NX_PASSED = 64 };
 typedef struct nx_passes {
     nx_passed at[NX_PASSED];
@@ -32,9 +32,9 @@ void nx_host_coll_on_pass(void *ctx, uint64_t member, uint64_t name, int fd);
 void nx_host_coll_close_passes(nx_passes *passes);
 
 /*
- * Runs |call| on the board of |inc|, and waits; |*err| is its outcome.  False: the
- * engine runs it, with |*number| (0: the next one), before the lock is released.
- * With the loop's lock, which is released meanwhile.
+ * Runs |call| on the board of |inc|, and waits; |*err| is its result.  False: the engine must run
+ * it, with |*number| (0: the next one), before the lock is released. With the loop's lock, which is
+ * released meanwhile.
  */
 bool nx_incarnation_direct(nx_incarnation *inc, const nx_coll_call *call, uint32_t *number,
                            nexar_err *err);

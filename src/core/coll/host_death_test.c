@@ -144,7 +144,7 @@ static void kill_one(plan *p)
     nxt_unshare(p->shared, sizeof(*p->shared));
 }
 
-/* The maker of the board, and others; those who wait sleep, or spin first. */
+/* The maker of the board, and others; waiting ranks sleep, or spin first. */
 static void test_who_waits_for_a_killed_rank_learns_of_it(void **state)
 {
     (void)state;

@@ -36,7 +36,7 @@ struct nx_arena {
     nx_list stretches;
 };
 
-/* ---- taking and giving back ---------------------------------------------------------------- */
+/* ---- taking and giving back ---------------------------------------------------------- */
 
 static void punch(const nx_arena *a, size_t off, size_t len)
 {
@@ -122,7 +122,7 @@ bool nx_arena_give_back(nx_arena *a, void *ptr)
     return false;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------- */
 
 nexar_err nx_arena_create(nx_arena **out)
 {
@@ -187,8 +187,7 @@ void nx_arena_lend(const nx_arena *a, nx_lent *lent)
     }
 }
 
-/* ---- those of others ---------------------------------------------------------------------------
- */
+/* ---- those of others ----------------------------------------------------------------- */
 
 struct nx_arenas {
     pthread_mutex_t lock;
@@ -345,8 +344,7 @@ void nx_arenas_see(nx_arenas *as, uint32_t peer, const nx_lent *lent, nx_remote_
     (void)pthread_mutex_unlock(&as->lock);
 }
 
-/* ---- the public calls
- * ---------------------------------------------------------------------------- */
+/* ---- the public calls ---------------------------------------------------------------- */
 
 static void *take(nx_world *world, size_t bytes)
 {

@@ -14,7 +14,7 @@
 #include "core/recovery/retry_queue.h"
 #include "core/world/fork_guard.h"
 
-/* ---- the swap ------------------------------------------------------------------------------- */
+/* ---- the swap ------------------------------------------------------------------------ */
 
 /* What threads without the lock read.  One that has read the epoch before the seat finds another
  * epoch under the lock, if the seat is not of that epoch. */
@@ -85,7 +85,7 @@ void nx_comm_replace(nexar_comm *comm, nx_incarnation *next)
     release_chain(old);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------- */
 
 /* A handle with its first incarnation, which nobody has been told of.  |who->peers| is taken over,
  * also on error.  NEXAR_ENOMEM */
@@ -223,8 +223,7 @@ void nx_comm_give_back(nexar_comm *comm)
     nx_comm_release(comm);
 }
 
-/* ---- small things ------------------------------------------------------------------------------
- */
+/* ---- small things -------------------------------------------------------------------- */
 
 uint32_t nx_comm_take_id(nx_world *world)
 {
@@ -243,7 +242,7 @@ nexar_err nx_comm_give_up(nx_incarnation *inc, uint32_t number, nexar_err err)
     return nx_fail(err, "%s", sentence);
 }
 
-/* ---- public -------------------------------------------------------------------------------- */
+/* ---- public -------------------------------------------------------------------------- */
 
 int nexar_rank(const nexar_comm *comm)
 {

@@ -1,9 +1,8 @@
 /*
- * comm.h - a communicator, as the application holds it: some ranks of a world, in an order of
- * their own.
+ * comm.h - a communicator, as the application holds it: an ordered subset of the ranks of a world.
  *
- * The handle has what stays when members change: name, device, callbacks, the requests that wait
- * for their turn.  Who its members are is in its incarnations (incarnation.h).
+ * The handle has the state that outlives changes of membership: name, device, callbacks, queued
+ * requests.  Its incarnations (incarnation.h) have the members.
  */
 #ifndef NX_COMM_H
 #define NX_COMM_H
@@ -17,8 +16,8 @@
 
 typedef struct nx_runner nx_runner; /* retry_queue.h */
 
-/* Memory for copies of what collectives overwrite: as much as the longest has needed, so that
- * pages are not new with each call. */
+/* Memory for copies of what collectives overwrite: as much as the largest has needed, so that calls
+ * reuse its pages. */
 typedef struct nx_kept {
     uint8_t *mem; /* owned */
     size_t bytes;
@@ -27,10 +26,10 @@ typedef struct nx_kept {
 /* With retry=on: retry.h. */
 typedef struct nx_retry {
     bool on;
-    bool busy;         /* a collective is on its way; others wait in ... */
+    bool busy;         /* a collective is running; others wait in ... */
     nx_list turns;     /* ... this order */
-    nx_kept kept;      /* belongs to the one that is on its way */
-    nx_runner *runner; /* runs its requests; NULL: there were none; the world's */
+    nx_kept kept;      /* used by the running collective */
+    nx_runner *runner; /* runs its requests; NULL: there were none; owned by the world */
     uint32_t queued;   /* requests that have not ended */
     bool free_due;     /* it is given back when they have */
 } nx_retry;
@@ -43,14 +42,14 @@ struct nexar_comm {
     nx_incarnation *active; /* where the next collective runs: incarnation.h */
     _Atomic uint64_t seat;  /* rank and size of |inc|, for threads without the lock; */
     atomic_uint epoch;      /* its epoch, for the same: stored after |seat| */
-    uint32_t handlers;      /* of remote calls have this number: the id of the first incarnation */
-    uint32_t holds;         /* requests and the application: it is freed with the last */
+    uint32_t handlers;      /* id of the handlers of remote calls: that of the first incarnation */
+    uint32_t holds;         /* references of requests and the application */
     bool freed;             /* the application has given it back */
     nx_list waiting;        /* threads that wait for a change: recovery.h */
     nx_retry retry;
 
     char name[NX_COMM_NAME]; /* for people */
-    unsigned children;       /* how many communicators were made from it here */
+    unsigned children;       /* number of communicators made from it here */
     nx_device *device;       /* held; NULL: buffers are host memory */
     void *stream;            /* for its functions */
     atomic_bool has_device;  /* |device|, for those without the lock */
@@ -66,8 +65,8 @@ struct nexar_comm {
 NX_MUST_CHECK nexar_err nx_comm_create_world(nx_world *world, uint32_t id);
 /* The members of the world's next incarnation.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_comm_world_members(const nx_world *world, uint32_t id, nx_members *out);
-/* A communicator of |who|, made from |parent| by |how| ("split"); it begins with the device of
- * |parent|.  |who->peers| is taken over, also on error.
+/* A communicator of |who|, made from |parent| by |how| ("split"), initially with the device of
+ * |parent|.  Takes |who->peers|, also on error.
  *
  * NEXAR_ENOTSUP
  *     |who->id| is 0: no member had one left.
@@ -76,32 +75,31 @@ NX_MUST_CHECK nexar_err nx_comm_create(nexar_comm *parent, const char *how, cons
                                        nexar_comm **out);
 /* Names |child|, made from |parent| by |how|: "world.split.1". */
 void nx_comm_name_child(nexar_comm *child, nexar_comm *parent, const char *how);
-/* " on NAME", for sentences about an operation; "" for the communicator of the world.  |buf| has
+/* " on NAME", for messages about an operation; "" for the communicator of the world.  |buf| has
  * NX_COMM_ON bytes. */
 enum { NX_COMM_ON = NX_COMM_NAME + 8 };
 const char *nx_comm_on(const nexar_comm *comm, char *buf);
 /* Frees all communicators of |world|. */
 void nx_comms_free(nx_world *world);
 
-/* One more needs |comm|; one less, which may free it.  The world's own stays until
+/* Adds and drops a reference; the last one frees |comm|.  The world's own stays until
  * nx_comms_free. */
 void nx_comm_hold(nexar_comm *comm);
 void nx_comm_release(nexar_comm *comm);
 
-/* ---- the swap ---------------------------------------------------------------------------- */
+/* ---- the swap ------------------------------------------------------------------------ */
 
-/* Collectives run on the successor of comm->active from now on; no collective is inside. */
+/* Collectives run on the successor of comm->active from now on; no collective may be running. */
 void nx_comm_advance(nexar_comm *comm);
-/* The application is told |inc|, one of |comm|; does nothing where it knows that, or a later one.
- */
+/* Makes |inc| of |comm| visible to the application; does nothing if it, or a later one, is. */
 void nx_comm_show(nexar_comm *comm, const nx_incarnation *inc);
-/* |next|, which the caller holds, replaces all incarnations of |comm|, also for the application;
- * the hold is taken over. */
+/* |next| replaces all incarnations of |comm|, also for the application; takes the caller's
+ * reference. */
 void nx_comm_replace(nexar_comm *comm, nx_incarnation *next);
-/* Incarnations that were agreed on and that nobody uses are closed. */
+/* Closes incarnations that were agreed on and are not used. */
 void nx_comm_drop_unused(nexar_comm *comm);
 
-/* Rank and size as the application knows them; without the lock. */
+/* Rank and size as visible to the application; without the lock. */
 static inline nx_seat nx_comm_seat(const nexar_comm *comm)
 {
     const uint64_t seat = atomic_load_explicit(&comm->seat, memory_order_acquire);
@@ -109,14 +107,14 @@ static inline nx_seat nx_comm_seat(const nexar_comm *comm)
     return (nx_seat){.rank = (uint32_t)(seat >> 32), .size = (uint32_t)seat};
 }
 
-/* This rank cannot begin the collective |number| of |inc| (0: the next), for |err| and its
- * sentence, which are returned: the others hear of it.  With the lock. */
+/* This rank cannot begin the collective |number| of |inc| (0: the next), because of |err| and its
+ * message, which it returns.  Notifies the others.  With the lock. */
 nexar_err nx_comm_give_up(nx_incarnation *inc, uint32_t number, nexar_err err);
 
 /* The application gives |comm| back. */
 void nx_comm_give_back(nexar_comm *comm);
 
-/* An id for a communicator, which is not given out again; 0: this rank has none left. */
+/* A new id for a communicator; 0: this rank has none left. */
 uint32_t nx_comm_take_id(nx_world *world);
 
 #endif /* NX_COMM_H */

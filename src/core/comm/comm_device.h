@@ -1,4 +1,4 @@
-/* device.h - the device of a communicator, as the calls on it see it. */
+/* comm_device.h - the device of a communicator, for calls on it. */
 #ifndef NX_COMM_DEVICE_H
 #define NX_COMM_DEVICE_H
 
@@ -6,9 +6,9 @@
 #include "device/device.h"
 
 /*
- * Where the buffers of a call that begins on |comm| lie: |*mem| has the device, held,
- * or none for host memory, and the stream.  Where device pointers are host pointers,
- * the stream is waited for here, and |*mem| has none.  Without the loop's lock.
+ * Where the buffers of a call that begins on |comm| lie: |*mem| has a reference to the device, or
+ * none for host memory, and the stream.  If device pointers are host pointers, waits for the
+ * stream, and |*mem| has no device.  Without the loop's lock.
  *
  * NEXAR_EDEVICE
  */

@@ -45,7 +45,7 @@ static void detach(nexar_comm *w, nxt_sim_device *sim)
     nxt_sim_device_destroy(sim);
 }
 
-/* ---- collectives ------------------------------------------------------------------------ */
+/* ---- collectives --------------------------------------------------------------------- */
 
 static void trial(nexar_comm *w, nx_coll_kind kind, uint64_t seed)
 {
@@ -136,7 +136,7 @@ static void test_host_memory_is_a_device_too(void **state)
     nxt_local_world(2, NULL, plain_kinds, NULL);
 }
 
-/* ---- many at once, buckets, shards, streams -------------------------------------------------- */
+/* ---- many at once, buckets, shards, streams ------------------------------------------ */
 
 enum { OUTSTANDING = 24, LENGTH = 50000 };
 
@@ -364,8 +364,7 @@ static void test_work_on_the_stream_comes_before(void **state)
     nxt_local_world(2, NULL, streams, NULL);
 }
 
-/* ---- messages ----------------------------------------------------------------------------------
- */
+/* ---- messages ------------------------------------------------------------------------ */
 
 enum { BIG = (3 << 20) + 77, SMALL = 5000, MANY = 40 };
 
@@ -553,8 +552,7 @@ static void test_world_ends_with_messages_on_their_way(void **state)
     }
 }
 
-/* ---- failures -----------------------------------------------------------------------------------
- */
+/* ---- failures ------------------------------------------------------------------------ */
 
 /* What fails, and how far it has come. */
 typedef struct faults {
@@ -758,7 +756,7 @@ static void test_no_copy_is_longer_than_a_chunk(void **state)
     }
 }
 
-/* ---- arguments, overlap ------------------------------------------------------------------ */
+/* ---- arguments, overlap -------------------------------------------------------------- */
 
 static void arguments(nexar_comm *w, void *arg)
 {

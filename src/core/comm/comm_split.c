@@ -90,9 +90,9 @@ static nexar_err exchange(nexar_comm *comm, nx_variant guise, const char *name, 
 }
 
 /*
- * All ranks of |comm| have come to |err| with their parts, or have died: the worst of it.
- * Whoever returns with NEXAR_OK knows that all others have theirs; one that does not
- * revokes its own, so that nobody waits there for it.
+ * All ranks of |comm| have come to |err| with their parts, or have died: the worst of it. A rank
+ * that returns NEXAR_OK knows that all others have theirs; one that does not revokes its own, so
+ * that nobody waits there for it.
  */
 static nexar_err conclude(nexar_comm *comm, nx_variant guise, const char *name, nexar_err err)
 {

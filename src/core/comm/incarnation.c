@@ -14,7 +14,7 @@
 #include "core/recovery/auto_shrink.h"
 #include "core/recovery/recovery.h"
 
-/* ---- hosts -------------------------------------------------------------------------------- */
+/* ---- hosts --------------------------------------------------------------------------- */
 
 /* A rank and the host that it says it is on. */
 typedef struct resident {
@@ -69,7 +69,7 @@ static nexar_err map_hosts(nx_incarnation *inc)
     return err;
 }
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 static nexar_err open_machines(nx_incarnation *inc)
 {
@@ -206,7 +206,7 @@ int nx_incarnation_rank_of(const nx_incarnation *inc, uint32_t peer)
     return -1;
 }
 
-/* ---- the end of what waits ------------------------------------------------------------------ */
+/* ---- the end of what waits ----------------------------------------------------------- */
 
 static const char why[] = "the communicator was revoked";
 

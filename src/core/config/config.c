@@ -42,7 +42,7 @@ static void holding_fini(holding *v)
     nx_free(v->text);
 }
 
-/* ---- parsing ------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------------------- */
 
 static bool parse_choice(const nx_setting *s, const char *text, uint64_t *out)
 {
@@ -60,7 +60,7 @@ static bool parse_number(const nx_setting *s, const char *text, uint64_t *out)
     return nx_numbers[s->number].parse(text, out) && (*out >= s->min) && (*out <= s->max);
 }
 
-/* Puts the setting's name before the sentence of whoever refused the value. */
+/* Prefixes the message of a rejected value with the setting's name. */
 static nexar_err fail_inside(nexar_err err, const char *what)
 {
     char why[NX_ERROR_ROOM];
@@ -156,7 +156,7 @@ static nexar_err set(nexar_config *cfg, nx_setting_id id, const char *text, nx_o
     return set_by(cfg, id, text, origin, NULL);
 }
 
-/* ---- the environment ---------------------------------------------------- */
+/* ---- the environment ----------------------------------------------------------------- */
 
 /* What `nexar run` tells the program, and is no setting. */
 static bool is_for_programs(const char *variable)
@@ -245,7 +245,7 @@ static nexar_err set_from_environment(nexar_config *cfg)
     return NEXAR_OK;
 }
 
-/* ---- launchers ------------------------------------------------------------ */
+/* ---- launchers ----------------------------------------------------------------------- */
 
 static nexar_err take_number(nexar_config *cfg, nx_setting_id id, const char *variable,
                              uint64_t min, uint64_t max)
@@ -296,7 +296,7 @@ nexar_err nx_config_set_launched(nexar_config *cfg, nx_setting_id id, const char
     return set_by(cfg, id, text, NX_ORIGIN_LAUNCHER, variable);
 }
 
-/* ---- public ------------------------------------------------------------- */
+/* ---- public -------------------------------------------------------------------------- */
 
 nexar_err nexar_config_create(nexar_config **cfg)
 {
@@ -414,7 +414,7 @@ nexar_err nx_config_copy(const nexar_config *cfg, nexar_config **out)
     return NEXAR_OK;
 }
 
-/* ---- for the rest of nexar ---------------------------------------------- */
+/* ---- for the rest of nexar ----------------------------------------------------------- */
 
 void nx_config_forget_secrets(nexar_config *cfg)
 {

@@ -23,7 +23,7 @@ static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512",
 static const char *const congestions[] = {"auto", "bbr", "cubic", NULL}; /* nx_congestion */
 static const char *const aeads[] = {"auto", "gnutls", NULL};             /* nx_aead_choice */
 
-/* ---- texts with a form of their own --------------------------------------- */
+/* ---- texts with a form of their own -------------------------------------------------- */
 
 uint32_t nx_setting_rank(const char *text)
 {
@@ -158,7 +158,7 @@ static bool is_join(const char *text)
            ((strncmp(text, "file:", 5) == 0) && (text[5] != '\0'));
 }
 
-/* Addresses, names, networks: whoever uses them knows more. */
+/* Addresses, names, networks: their users check them further. */
 static bool is_word(const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -169,7 +169,7 @@ static bool is_word(const char *text)
     return true;
 }
 
-/* ---- the table -------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------- */
 
 const nx_setting nx_settings[NX_SETTINGS] = {
     [NX_SET_LOG] = {.name = "log",

@@ -1,9 +1,8 @@
 /*
  * settings.h - the table of settings.
  *
- * One row per setting makes its parsing, its environment variable, its errors,
- * its documentation in `nexar info`, and its typed getter (config.h).  A new
- * setting is one id here and one row in settings.c.
+ * One row per setting generates its parsing, environment variable, errors, documentation in `nexar
+ * info`, and typed getter (config.h).  A new setting is one id here and one row in settings.c.
  */
 #ifndef NX_SETTINGS_H
 #define NX_SETTINGS_H
@@ -67,7 +66,7 @@ enum { NX_VERIFY_OFF, NX_VERIFY_ON };
 enum { NX_SETTING_QUORUM_NONE, NX_SETTING_QUORUM_MAJORITY };
 /* Choices of `recovery`. */
 enum { NX_RECOVERY_MANUAL, NX_RECOVERY_AUTOMATIC, NX_RECOVERY_ABORT };
-/* With which a process ends by the last of them. */
+/* Exit code of a process with NX_RECOVERY_ABORT. */
 enum { NX_ABORT_CODE = 76 };
 /* Choices of `retry`. */
 enum { NX_RETRY_OFF, NX_RETRY_ON };
@@ -94,7 +93,7 @@ typedef struct nx_setting {
     nx_number_kind number;
     uint64_t min, max;
     bool (*check)(const char *text); /* NULL: any text */
-    const char *accepted;            /* by |check|, in words */
+    const char *accepted;            /* what |check| accepts, as text */
     bool secret;                     /* its value is not printed */
     const char *help;                /* one line */
 } nx_setting;
@@ -103,21 +102,19 @@ extern const nx_setting nx_settings[NX_SETTINGS];
 
 /* The setting called |name|; NX_SETTINGS if there is none. */
 nx_setting_id nx_setting_find(const char *name);
-/* The setting whose name is nearest to the mistyped |name|; NULL if none is
- * near. */
+/* The setting whose name is closest to the mistyped |name|, or NULL. */
 const char *nx_setting_near(const char *name);
 
 /* What |s| accepts: "error, warn, info or debug". */
 enum { NX_ACCEPTED_ROOM = 256 };
 const char *nx_setting_accepted(const nx_setting *s, char *buf);
 
-/* Reads the parts of settings that are texts with a form of their own; they are
- * well-formed, since the settings were checked.  A rank that is "auto" is
- * UINT32_MAX; a range that is "0" is 0 and 0; "auto" spin is UINT64_MAX. */
+/* Parse settings that are texts with their own syntax, which was checked before.  A rank "auto" is
+ * UINT32_MAX; a range "0" is 0 and 0; spin "auto" is UINT64_MAX. */
 uint32_t nx_setting_rank(const char *text);
 void nx_setting_port_range(const char *text, uint16_t *first, uint16_t *last);
 uint64_t nx_setting_spin(const char *text);
-/* |*by_link|: it is "auto", and a link may have it higher. */
+/* |*by_link|: it is "auto", and a link may raise it. */
 size_t nx_setting_inline(const char *text, bool *by_link);
 /* Whether ranks of one host use shared memory, and what ranks may use over the network; nothing if
  * |text| is no such list. */
@@ -129,8 +126,8 @@ nx_transports nx_setting_transports(const char *text);
 enum { NX_VARIABLE_ROOM = 64 };
 /* The environment variable of |name|: "segment" -> "NEXAR_SEGMENT". */
 const char *nx_setting_variable(const char *name, char *buf);
-/* The name in the variable |variable|, which begins with NEXAR_, cut where it
- * does not fit: "NEXAR_SEGMENT" -> "segment". */
+/* The name in the variable |variable|, which begins with NEXAR_, cut if too long: "NEXAR_SEGMENT"
+ * -> "segment". */
 const char *nx_setting_from_variable(const char *variable, char *buf);
 
 #endif /* NX_SETTINGS_H */

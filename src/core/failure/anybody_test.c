@@ -26,7 +26,7 @@ typedef struct board {
 
 static board *shared;
 
-/* ---- those who wait -------------------------------------------------------------------------- */
+/* ---- waiting ranks ------------------------------------------------------------------------ */
 
 /* A thread in a call that waits. */
 typedef struct waiter {

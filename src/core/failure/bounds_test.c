@@ -44,7 +44,7 @@ static bool is_failure(nexar_err err)
     return (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED);
 }
 
-/* Whether this rank goes on with the two others. */
+/* Whether this rank continues with the two others. */
 static bool survive(nexar_comm *w)
 {
     nexar_comm *next = NULL;
@@ -73,7 +73,7 @@ static void child(int rank, int join_fd, void *arg)
     while ((err = nxt_sum_all(w, SMALL)) == NEXAR_OK) {
     }
     NXT_IS(w, is_failure(err));
-    if (rank != VICTIM) { /* one that was stopped goes on when the others are done */
+    if (rank != VICTIM) { /* the stopped rank resumes when the others are done */
         nxt_note_latest(&shared->known);
         atomic_fetch_add(&shared->spoilt, survive(w) ? 0 : 1);
         (void)nexar_finalize(w);

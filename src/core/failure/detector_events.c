@@ -18,7 +18,7 @@ static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
 {
     const nx_failure *f = ctx;
 
-    /* Whoever cannot be told is gone, or will be found out. */
+    /* An unreachable rank has failed, or its failure will be detected. */
     (void)!nx_msg_send_control(f->world->msg, to, frame, len);
 }
 
@@ -105,7 +105,7 @@ static void on_dead(void *ctx, uint32_t peer, const char *why)
 
     (void)snprintf(sentence, sizeof(sentence), "%.*s%s, at %s", (int)fit, why,
                    (why[fit] == '\0') ? "" : "...", nx_time_text(at));
-    nx_log(NX_LOG_WARN, "%s is held for dead: %s; link: %s; longest pause here %.1f s",
+    nx_log(NX_LOG_WARN, "declared %s failed: %s; link: %s; longest pause here %.1f s",
            nx_world_peer_text(f->world, peer, text), why, nx_links_text(f->world, peer, link),
            (double)nx_failure_pause(f) / 1e9);
     nx_failure_failed(f->world, peer, NX_SOURCE_HEARTBEAT, sentence);

@@ -1,5 +1,5 @@
 /*
- * excluded_rank_test.c - a rank that was stopped, was given up, and goes on is told so by the
+ * excluded_rank_test.c - a rank that was stopped and declared failed is notified on resuming by the
  * others: what it had begun and what it calls ends with NEXAR_EPEER and their reason, it accuses
  * nobody, and it does not make a world of its own.
  */
@@ -16,18 +16,19 @@
 #include "unit.h"
 
 enum { RANKS = 4, VICTIM = 2, TAG = 3, FLOOD = 200, LONG = 1 << 20, SMALL = 16 };
-static const char *const HELD = "this one for dead: no heartbeat for";
+static const char *const HELD = "declared this rank failed: no heartbeat for";
 
 typedef struct board {
     _Atomic int ready, known, told;
-    _Atomic int accused; /* calls of the function for failures, on the one that was given up */
+    _Atomic int accused; /* calls of the function for failures, on the rank that was declared
+                            failed */
 } board;
 
 static board *shared;
 
 typedef struct plan {
     const char *transports;
-    bool flood; /* much lies before the one that is stopped when the others speak of it */
+    bool flood; /* many frames are queued for the stopped rank before the verdict */
 } plan;
 
 static void note_call(nexar_comm *comm, int rank, const char *why, void *arg)
@@ -40,7 +41,7 @@ static void note_call(nexar_comm *comm, int rank, const char *why, void *arg)
     }
 }
 
-/* ---- the one that is given up ------------------------------------------------------------- */
+/* ---- the excluded rank ---------------------------------------------------------------- */
 
 static void is_out(nexar_comm *w)
 {
@@ -100,7 +101,7 @@ static void lose_it(nexar_comm *w, const plan *p)
         NXT_IS(w, (err == NEXAR_OK) || (err == NEXAR_EPEER));
     }
     atomic_fetch_add(&shared->known, 1);
-    nxt_await(&shared->told, 1); /* whoever ends takes its word with it */
+    nxt_await(&shared->told, 1); /* a rank that exits cannot notify */
     (void)nexar_finalize(w);
 }
 

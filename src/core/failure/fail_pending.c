@@ -74,7 +74,7 @@ static void call_one(nexar_comm *comm, uint32_t rank, uint32_t slot)
                    nx_failure_why(comm->world, slot));
     nx_list_push_back(&f->calls, &c->link);
     nx_comm_hold(comm);
-    nx_world_begin(comm->world); /* finalize waits: whoever asked to be told is told */
+    nx_world_begin(comm->world); /* finalize waits until the callback was called */
     if (nx_world_work(comm->world, &c->job) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "the application is not told that a rank has failed: %s",
                nexar_last_error());
@@ -295,7 +295,7 @@ static void let_messages_go(void *ctx, uint32_t slot)
     nx_msg_let_go(world_of(ctx)->msg, slot);
 }
 
-/* If |slot| lives, and reads again, it learns by the last word on its link what it is held for. */
+/* If |slot| is alive, and reads again, the last frame on its link notifies it of the verdict. */
 static void fail_messages(void *ctx, uint32_t slot)
 {
     const nx_failure *f = ctx;

@@ -364,7 +364,7 @@ nexar_err nx_failure_start(nx_world *world)
     f->timer.on_expire = on_timer;
     f->early_ns = hc.interval_ns - hc.interval_ns / 4;
     f->spans_ns = hc.timeout_ns;
-    world->failure = f; /* whoever ends the world ends it */
+    world->failure = f; /* the end of the world stops it */
     err = make_machines(f, &hc);
     if (err == NEXAR_OK) {
         set_timer(f);

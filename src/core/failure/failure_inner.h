@@ -1,9 +1,9 @@
 /*
- * failure_inner.h - what the files of the detection of failures share, and who does what.
+ * failure_inner.h - shared by the files of failure detection.
  *
- *   failure.c          life; events for the membership, and when subscribers are notified
- *   detector_events.c  the machines: what they say to others, and are told by them
- *   unreachable.c      ranks that cannot be found: the seed is asked how they went
+ *   failure.c          life; events for the membership; notification of subscribers
+ *   detector_events.c  the machines: their frames and events
+ *   unreachable.c      unreachable ranks: the seed is asked whether they have left
  *   fail_pending.c     the subscribers: what ends because a rank has failed or left
  */
 #ifndef NX_FAILURE_INNER_H
@@ -14,25 +14,26 @@
 #include "cluster/reliable_broadcast.h"
 #include "core/failure/failure.h"
 
-/* What this rank says of itself then, and why follows. */
-#define NX_FAILURE_HELD "the other ranks hold this one for dead: "
+/* What this rank reports about itself then, followed by the reason. */
+#define NX_FAILURE_HELD "the other ranks have declared this rank failed: "
 
 struct nx_failure {
     nx_world *world;
     nx_membership *members;
     nx_detector *detector;
     nx_rbcast *rbcast;
-    nx_heard_gate heard_gate; /* for what rests upon failures */
-    nx_list calls;            /* of the application's functions, on their way */
+    nx_heard_gate heard_gate; /* for frames that depend on failures */
+    nx_list calls;            /* pending calls of the application's functions */
     nx_timer timer;
-    uint64_t early_ns;          /* it expires so long before it is due: see on_timer */
-    uint64_t ticked_ns;         /* when it last did */
-    uint64_t pause_ns[2];       /* the longest between two, in this span and the one before */
-    uint64_t span_ns, spans_ns; /* when this one began; how long one is */
+    uint64_t early_ns;          /* how long before the deadline it expires: see on_timer */
+    uint64_t ticked_ns;         /* time of the last tick */
+    uint64_t pause_ns[2];       /* longest gap between two ticks, in this period and the previous
+                                   one */
+    uint64_t span_ns, spans_ns; /* start of this period; length of a period */
     nx_task task;
-    uint64_t answer_by_ns; /* when the seed is to have answered */
-    bool quiet;            /* nothing is found out; where it is not, all machines are there */
-    bool starved;          /* it has no memory to go on */
+    uint64_t answer_by_ns; /* deadline of the seed's answer */
+    bool quiet;            /* detection is off; otherwise all machines exist */
+    bool starved;          /* out of memory: cannot continue */
 };
 
 static inline bool nx_failure_is_out(const nx_failure *f)
@@ -43,12 +44,12 @@ static inline bool nx_failure_is_out(const nx_failure *f)
 /* ---- failure.c ---------------------------------------------------------------------------- */
 
 void nx_failure_suspect(nx_world *world, uint32_t slot, nx_life_source source, const char *why);
-/* The longest time in the last one or two time-outs that this rank itself did not look. */
+/* The longest time in the last one or two time-outs during which this rank did not run. */
 uint64_t nx_failure_pause(const nx_failure *f);
 
 /* ---- detector_events.c -------------------------------------------------------------------- */
 
-/* No machine is there yet: they are made by start, and freed by stop if they were. */
+/* No machine exists yet: start makes them, stop frees them. */
 void nx_detector_events_init(nx_failure *f);
 /* NEXAR_EINVAL, NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_detector_events_start(nx_failure *f, nx_detector_config *config);
@@ -58,10 +59,10 @@ void nx_detector_events_heard(nx_failure *f, uint32_t peer, uint64_t now_ns);
 
 /* ---- unreachable.c ------------------------------------------------------------------------ */
 
-/* Nothing listens where |peer| should be, to which there never was a link: the seed is asked how it
- * went.  Without one it has left, as far as is known. */
+/* |peer|, to which there never was a link, is unreachable: asks the seed whether it has left.
+ * Without a seed it counts as left. */
 void nx_unreachable_ask(nx_failure *f, uint32_t peer);
-/* Answers that are overdue are not waited for. */
+/* Stops waiting for overdue answers. */
 void nx_unreachable_tick(nx_failure *f, uint64_t now_ns);
 
 /* ---- fail_pending.c ----------------------------------------------------------------------- */
@@ -71,7 +72,7 @@ void nx_unreachable_tick(nx_failure *f, uint64_t now_ns);
 extern const nx_life_subscriber nx_fail_pending_table[];
 extern const size_t nx_fail_pending_rows;
 void nx_fail_pending_all(void *ctx);
-/* Forgets the calls that have not been made. */
+/* Forgets pending calls. */
 void nx_fail_pending_stop(nx_failure *f);
 
 #endif /* NX_FAILURE_INNER_H */

@@ -207,9 +207,9 @@ static void loop_minority(nexar_comm *w)
     }
     nxt_note_latest(&shared->known);
     NXT_IS(w, nexar_comm_agree(w, &flags) == NEXAR_EPEER);
-    check_sentence(w, "comm_agree: 2 of 4 ranks are left: no majority");
+    check_sentence(w, "comm_agree: 2 of 4 ranks are alive: no majority");
     NXT_IS(w, nexar_comm_shrink(w, &c) == NEXAR_EPEER);
-    check_sentence(w, "comm_shrink: 2 of 4 ranks are left: no majority");
+    check_sentence(w, "comm_shrink: 2 of 4 ranks are alive: no majority");
     NXT_IS(w, c == NULL);
     nxt_note_latest(&shared->rebuilt);
 }
@@ -363,7 +363,7 @@ static void child(int rank, int join_fd, void *arg)
     NXT_OK(w, nexar_barrier(w));
     atomic_fetch_add(&shared->ready, 1);
     if (((current->victims >> rank) & 1) && (current->sig == SIGSTOP)) {
-        /* When it goes on it finds that it is held for dead. */
+        /* On resuming it learns that it was declared failed. */
         nexar_err err;
 
         while ((err = nxt_sum_all(w, SMALL)) == NEXAR_OK) {
@@ -561,7 +561,7 @@ static void agree_and_leave(nexar_comm *w, void *arg)
     }
 }
 
-static void test_one_that_finalizes_has_not_failed_whoever_says_so(void **state)
+static void test_a_rank_that_finalizes_has_not_failed_in_any_report(void **state)
 {
     (void)state;
     shared = nxt_share(sizeof(*shared));
@@ -762,7 +762,7 @@ int main(void)
         cmocka_unit_test(test_a_receive_from_anybody_waits_for_the_living),
         cmocka_unit_test(test_a_minority_does_not_go_on),
         cmocka_unit_test(test_the_highest_min_world_counts_in_a_shrink),
-        cmocka_unit_test(test_one_that_finalizes_has_not_failed_whoever_says_so),
+        cmocka_unit_test(test_a_rank_that_finalizes_has_not_failed_in_any_report),
         cmocka_unit_test(test_revoking_ends_what_waits_on_all_ranks),
         cmocka_unit_test(test_a_communicator_of_one_can_be_revoked),
         cmocka_unit_test(test_a_world_of_one_agrees_with_itself),

@@ -1,6 +1,7 @@
 /*
  * notification_test.c - whom nexar_comm_update drops as failed the function of nexar_on_failure is
- * told of, once, on all who are left, whoever has noticed first; and not of those who have left.
+ * reported, once, on all survivors, whichever rank has detected it; ranks that have left are not
+ * reported.
  */
 #include <signal.h>
 #include <stdatomic.h>

@@ -119,7 +119,7 @@ static uint32_t distance(const nx_world *world, uint32_t slot)
     return (slot > world->self) ? slot - world->self : slot + (world->slots - world->self);
 }
 
-/* Whether there is room for |slot|, if need be instead of the one that is farthest. */
+/* Whether there is room for |slot|, if necessary by replacing the farthest rank. */
 static bool make_room(nx_process_exits *e, uint32_t slot)
 {
     uint32_t last = 0;

@@ -1,29 +1,29 @@
 /*
- * process_exit.h - the end of a process of this host is known at once, whatever the transport.
+ * process_exit.h - detects the exit of a process on this host at once, with any transport.
  *
- * By shared memory a link sees by itself that the process behind it has ended.  By QUIC it has
- * to learn that from the network: something must be sent, refused, and refused again, which
- * takes 0.1 to 0.6 s.  So for a link by QUIC to a process of this host a descriptor of that
- * process (pidfd) is held.  When it says that the process has ended the link is told, and goes
- * down; what follows from that is failure.h's.
+ * With shared memory a link detects the exit of its process itself.  With QUIC it has to learn that
+ * from the network: a packet must be sent, refused, and refused again, which takes 0.1 to 0.6 s.
+ * So each QUIC link to a process of this host holds a descriptor of that process (pidfd).  When it
+ * reports the exit, the link is notified and goes down; failure.h handles the rest.
  *
- *  X1  Never a false death.  A process is watched only if it is certain that it is the one that
- *      the view names (base/os/process.h): same host, same namespace of process ids, started at the
- *      same time.  Where that is not so, or is not told, or cannot be watched (another
- *      container, a hidden /proc, an old kernel, no descriptors), nobody is watched, no error is
- *      made of it, and it is found out as on another host.
- *  X2  Who leaves in order has not failed, and what it sent before is delivered: the end of a
- *      process is not its death, but the end of its links, each of which takes in what is still
- *      in the socket before it goes down (nx_inet_link_exited), the good-bye too.  A process to
- *      which there is no link is not watched: it may have left without a word to this rank.
- *  X3  At most NX_PROCESS_EXIT_MOST descriptors, and one for all of them.  If there are more links
- * of that kind, those to the ranks that come next after this one are watched, so that every rank is
- * watched by those before it, who tell the others. X4  They are closed when the link has ended, and
- * with the world.
+ *  X1  No false positives.  A process is watched only if it is certainly the process that the view
+ *      names (base/os/process.h): same host, same pid namespace, same start time.  If that is
+ *      unknown, or it cannot be watched (another container, a hidden /proc, an old kernel, no
+ *      descriptors), it is not watched, without an error, and detection works as on another host.
+ *  X2  A rank that leaves in order has not failed, and what it sent before is delivered.  The exit
+ *      of
+ *      a process is not its failure but the end of its links, each of which reads the rest from
+ *      the socket before it goes down (nx_inet_link_exited), including the goodbye.  A process
+ *      without a link is not watched: it may have left without notifying this rank.
+ *  X3  At most NX_PROCESS_EXIT_MOST descriptors, and one for all of them.  With more such links,
+ *      those
+ *      to the ranks that follow this one are watched, so that every rank is watched by those before
+ *      it, which notify the others.
+ *  X4  They are closed when the link has ended, and with the world.
  *
- * Ranks that are threads of one process are not watched: they end together.
+ * Ranks that are threads of one process are not watched: they exit together.
  *
- * Everything here is called with the loop's lock held.
+ * Every function is called with the loop's lock held.
  */
 #ifndef NX_PROCESS_EXIT_H
 #define NX_PROCESS_EXIT_H
@@ -32,7 +32,7 @@
 
 enum { NX_PROCESS_EXIT_MOST = 32 };
 
-/* A link by QUIC to |m|, who may be anywhere, has begun. */
+/* A QUIC link to |m|, on any host, has begun. */
 void nx_process_exit_watch(nx_world *world, const nx_member *m);
 /* The link to |slot|, of any kind, has ended. */
 void nx_process_exit_forget(nx_world *world, uint32_t slot);

@@ -1,6 +1,6 @@
 /*
  * process_exit_test.c - processes of one host that end, without shared memory between them: all
- * others know at once, nothing that was sent is lost, and nobody who leaves is taken for dead.
+ * others know at once, nothing that was sent is lost, and no leaving rank is declared failed.
  */
 #include "core/failure/process_exit.h"
 
@@ -102,7 +102,7 @@ static void be_killed_or_know(int rank, int join_fd, void *arg)
     NXT_IS(w, strstr(nexar_last_error(), " UTC") != NULL);
     nxt_note_latest(&shared->known);
     atomic_fetch_add(&shared->done, 1);
-    nxt_await(&shared->done, RANKS - 1); /* or others might miss those who leave instead */
+    nxt_await(&shared->done, RANKS - 1); /* or others might detect leaving ranks instead */
     NXT_OK(w, nexar_finalize(w));
 }
 
@@ -147,8 +147,8 @@ static void await_written(nexar_comm *w)
     }
 }
 
-/* Rank 1 sends, and ends without a word, while rank 0 is stopped; when that goes on, the end of
- * the process and what it has sent wait for it together. */
+/* Rank 1 sends, and exits without a goodbye, while rank 0 is stopped; when rank 0 resumes, the end
+ * of the process and what it has sent wait for it together. */
 static void speak_and_exit(int rank, int join_fd, void *arg)
 {
     nexar_comm *w = nxt_procs_join(rank, join_fd, settings);
@@ -259,7 +259,7 @@ static _Noreturn void end_with(pid_t pid)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
 }
 
-/* Goes on as process |number| of a namespace of its own; false: it cannot. */
+/* Continues as process |number| of a namespace of its own; false: it cannot. */
 static bool go_apart(pid_t number)
 {
     char text[16];

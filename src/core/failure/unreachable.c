@@ -3,7 +3,7 @@
  *
  * Where nothing listens, and there never was a link, a process may have left in order, having said
  * good-bye to all that it knew, or have been killed.  Nobody here can tell; the seed can, to which
- * whoever leaves says BYE before its process ends.  Until the seed has answered nothing follows
+ * a leaving rank sends BYE before its process exits.  Until the seed has answered nothing follows
  * but that messages to the one in question end, as msg has found them impossible.
  */
 #include <stdio.h>

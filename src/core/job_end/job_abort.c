@@ -48,8 +48,7 @@ void nx_ending_begin(nx_world *world, int code, uint64_t after_ns)
     }
 }
 
-/* ---- telling ----------------------------------------------------------------------------------
- */
+/* ---- telling ------------------------------------------------------------------------- */
 
 /* One that cannot be told is gone. */
 static void tell(nx_world *world, uint32_t slot, const nx_writer *frame)
@@ -144,8 +143,7 @@ bool nx_job_abort_on_control(nx_world *world, uint32_t peer, const void *data, s
     return true;
 }
 
-/* ---- public ------------------------------------------------------------------------------------
- */
+/* ---- public -------------------------------------------------------------------------- */
 
 /* Does not return: the timer ends the process. */
 _Noreturn static void wait_for_exit(nx_world *world)

@@ -1,29 +1,29 @@
 /*
  * job_abort.h - nexar_abort(): one rank ends the job.
  *
- * The rank that calls it tells every rank that it has a link to, and the living ranks at distance
- * 1, 2, 4, ... after it; each rank that is told prints one line, tells those after it in the same
- * way, and exits.  Nobody is waited for, so a rank that is stopped holds up nobody; one of this
- * host is continued, so that it ends as well.
+ * The calling rank notifies every rank that it has a link to, and the live ranks at distance 1, 2,
+ * 4, ... after it.  Each notified rank prints one line, forwards the notification in the same way,
+ * and exits.  No rank is waited for, so a stopped rank delays none; one on this host is continued,
+ * so that it exits as well.
  *
- *  A1  Once a rank is told, no public call of its process returns an error (on_error.h): the
- *      application cannot exit with another code because others end before it.
- *  A2  A rank exits NX_ENDING_NS after it was told: frames that it has sent are delivered, or
+ * A1  Once a rank is notified, no public call of its process returns an error (on_error.h): the
+ *      application cannot exit with another code because others exit before it.
+ * A2  A rank exits NX_ENDING_NS after the notification: frames that it has sent are delivered, or
  *      retransmitted, in that time.
- *  A3  A rank that has finalized is in no world, and is not told; a launcher ends its process.
- *  A4  nexar_abort() waits for the lock of the world for at most LOCK_NS.  A thread that holds it
- *      (a reduce function, which may call nothing) ends its own process, and others find that
- *      this rank has failed.
+ * A3  A rank that has finalized is in no world, and is not notified; a launcher ends its process.
+ * A4  nexar_abort() waits for the lock of the world for at most LOCK_NS.  If a thread holds it
+ *      (a reduce function, which must not call nexar), it ends its own process, and others detect
+ *      that this rank has failed.
  */
 #ifndef NX_JOB_ABORT_H
 #define NX_JOB_ABORT_H
 
 #include "core/world/world.h"
 
-/* A process that was told that the job ends exits so much later. */
+/* Delay between the notification and the exit of a process. */
 #define NX_ENDING_NS UINT64_C(100000000)
 
-/* This process exits with |code| after |after_ns|, whatever its threads do, unless it is to exit
+/* This process exits with |code| after |after_ns|, whatever its threads do, unless it is exiting
  * already; with the lock.  recovery=abort uses it too. */
 void nx_ending_begin(nx_world *world, int code, uint64_t after_ns);
 /* Whether nx_ending_begin was called for any world of this process; from any thread. */

@@ -1,7 +1,7 @@
 /*
- * job_abort_frame.h - the control frame that says: the job ends.
+ * job_abort_frame.h - the control frame that ends the job.
  *
- *   u8 NX_CONTROL_END_JOB, u8 code, u32 slot of the rank that ends the job, sentence
+ *   u8 NX_CONTROL_END_JOB, u8 code, u32 slot of the rank that ends the job, message
  */
 #ifndef NX_JOB_ABORT_FRAME_H
 #define NX_JOB_ABORT_FRAME_H

@@ -45,7 +45,7 @@ static void live(int rank, int join_fd, void *arg)
     atomic_fetch_add(&shared->ready, 1);
     nxt_await(&shared->ready, RANKS);
     j->life(w, rank);
-    _exit(98); /* the job goes on */
+    _exit(98); /* the job continues */
 }
 
 /* Every process exits with |code|. */
@@ -75,8 +75,7 @@ static void barriers(nexar_comm *w)
     _exit(97);
 }
 
-/* ---- where ranks are when the job ends ---------------------------------------------------------
- */
+/* ---- where ranks are when the job ends ----------------------------------------------- */
 
 static void in_different_calls(nexar_comm *w, int rank)
 {
@@ -146,8 +145,7 @@ static void test_ranks_that_finalize_end(void **state)
     must_end(beside_ranks_that_finalize, settings, CODE);
 }
 
-/* ---- who calls it -----------------------------------------------------------------------------
- */
+/* ---- who calls it -------------------------------------------------------------------- */
 
 static nexar_err end_it(nexar_rpc *call, const void *data, size_t bytes, void *arg)
 {
@@ -255,8 +253,7 @@ static void test_a_code_out_of_range_is_1(void **state)
     must_end(with_a_code_of_its_own, settings, 1);
 }
 
-/* ---- on_error=abort -----------------------------------------------------------------------------
- */
+/* ---- on_error=abort ------------------------------------------------------------------ */
 
 static void with_bad_input(nexar_comm *w, int rank)
 {
@@ -329,8 +326,7 @@ static void test_errors_of_an_operation_are_returned(void **state)
     must_end(small_errors, strict, 0);
 }
 
-/* ---- no memory ----------------------------------------------------------------------------------
- */
+/* ---- no memory ----------------------------------------------------------------------- */
 
 static long refusal; /* this allocation of rank 0 fails while it tells the others */
 
@@ -351,8 +347,7 @@ static void test_a_refused_allocation_keeps_nobody_alive(void **state)
     }
 }
 
-/* ---- the frame ----------------------------------------------------------------------------------
- */
+/* ---- the frame ----------------------------------------------------------------------- */
 
 static void test_the_frame_is_read_as_it_was_written(void **state)
 {

@@ -32,7 +32,7 @@ static struct {
     char space[NAME_MAX_SIZE]; /* the name of the key-value space */
 } pmi;
 
-/* ---- lines -------------------------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------------------- */
 
 static nexar_err broken(nexar_err err)
 {
@@ -160,7 +160,7 @@ static nexar_err ask(char line[LINE_MAX_SIZE], int asked, const char *name, uint
     return NEXAR_OK;
 }
 
-/* ---- the channel -------------------------------------------------------------------------- */
+/* ---- the channel --------------------------------------------------------------------- */
 
 static nexar_err find_descriptor(void)
 {

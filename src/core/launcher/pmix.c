@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "core/launcher/channel.h"
 
-/* ---- the standard's types ----------------------------------------------------------------- */
+/* ---- the standard's types ------------------------------------------------------------ */
 
 enum {
     PMIX_SUCCESS = 0,
@@ -56,7 +56,7 @@ typedef struct pmix_info {
 
 typedef void pmix_done(int status, void *ctx);
 
-/* ---- the library -------------------------------------------------------------------------- */
+/* ---- the library --------------------------------------------------------------------- */
 
 static struct {
     void *library;
@@ -129,7 +129,7 @@ static void give_back(pmix_value *value)
     }
 }
 
-/* ---- the channel -------------------------------------------------------------------------- */
+/* ---- the channel --------------------------------------------------------------------- */
 
 static nexar_err job_size(uint32_t *size)
 {

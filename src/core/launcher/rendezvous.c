@@ -26,7 +26,7 @@ struct nx_rendezvous {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned worlds; /* that have used it: each has a key of its own */
 
-/* ---- alone, or one of several -------------------------------------------------------------- */
+/* ---- alone, or one of several -------------------------------------------------------- */
 
 /* "NEXAR_RANK=3", or "the setting rank=3" where the program has set it. */
 static const char *claim_text(const nexar_config *cfg, nx_setting_id id, char buf[CLAIM_ROOM])
@@ -81,7 +81,7 @@ static nexar_err refuse_launched(const nx_launcher *by)
                    (size == NULL) ? nx_environment(by->rank) : size, by->name, by->remedy, ways);
 }
 
-/* ---- over the launcher's channel ------------------------------------------------------------ */
+/* ---- over the launcher's channel ----------------------------------------------------- */
 
 /* |text|: the join string, or '!' and why there is no seed, without spaces. */
 static nexar_err start_seed(nx_rendezvous *r, const nexar_config *cfg, char *text)
@@ -243,7 +243,7 @@ static nexar_err meet(nexar_config *cfg, const nx_launcher *by, nx_channel_kind 
     return err;
 }
 
-/* ---- public ---------------------------------------------------------------------------------- */
+/* ---- public -------------------------------------------------------------------------- */
 
 /* Whether |by| says that there is more than one process, or does not say. */
 static bool is_several(const nx_launcher *by)

@@ -1,9 +1,9 @@
 /*
  * rendezvous.h - from the settings and the launcher's variables to the cluster that a process
- * joins, or to the certainty that it was meant to be alone.
+ * joins, or to a world of one.
  *
- * Where the launcher has a channel (channel.h) and nobody has named a cluster, rank 0 runs the
- * seed inside its process and publishes the join string; the others take it from there.
+ * If the launcher has a channel (channel.h) and no setting names a cluster, rank 0 runs the seed
+ * inside its process and publishes the join string; the others read it there.
  */
 #ifndef NX_RENDEZVOUS_H
 #define NX_RENDEZVOUS_H
@@ -15,19 +15,18 @@
 typedef struct nx_rendezvous nx_rendezvous;
 
 /*
- * On success `join`, `rank` and `world_size` of |cfg| are complete: `join` names the cluster by
- * a join string, or is empty for a world of one.  |*out| is what must live until the world has
- * ended, NULL if nothing; it is given back with nx_rendezvous_end().  Blocks, up to
- * formation_timeout for a join file and as long for the others' calls of it.
+ * On success `join`, `rank` and `world_size` of |cfg| are complete: `join` names the cluster by a
+ * join string, or is empty for a world of one.  |*out| must live until the world has ended, NULL if
+ * not needed; free it with nx_rendezvous_end().  Blocks, up to formation_timeout for a join file
+ * and as long for the calls of the other processes.
  *
  * NEXAR_EINVAL
  *     A launcher or a setting says that this process is one of several, and there is no cluster to
- *     join: the sentence names the variable and the ways to name one.  Settings that contradict
- *     each other.
+ *     join: the message names the variable and the ways to name a cluster.  Contradictory settings.
  * NEXAR_EAUTH
- *     A join file or token file belongs to another user, or others may use it.
+ *     A join file or token file belongs to another user, or others may access it.
  * NEXAR_ETIMEDOUT
- *     The join file did not come, or not all processes of the launcher.
+ *     The join file did not appear, or not all processes of the launcher have called.
  * NEXAR_EPROTO, NEXAR_ESYS, NEXAR_ENOMEM and those of nx_seed_create()
  */
 NX_MUST_CHECK nexar_err nx_rendezvous_start(nexar_config *cfg, nx_rendezvous **out);
@@ -40,7 +39,7 @@ bool nx_rendezvous_is_due(const nexar_config *cfg);
  * PMIx)". */
 const char *nx_rendezvous_name(const nx_rendezvous *r);
 
-/* Ends the seed, if it is here, and the channel.  NULL is allowed. */
+/* Stops the seed, if it runs here, and closes the channel.  NULL is allowed. */
 void nx_rendezvous_end(nx_rendezvous *r);
 
 #endif /* NX_RENDEZVOUS_H */

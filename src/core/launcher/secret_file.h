@@ -9,15 +9,15 @@
 
 /*
  * Reads the first line of |path| into |line|, without its end.  Waits up to |wait_ns| until the
- * file is there and the line has its end; the log says once that it waits.  |what|, for
- * sentences: "join file".
+ * file exists and the line is complete; logs once that it waits.  |what| is for messages: "join
+ * file".
  *
  * NEXAR_EAUTH
  *     It belongs neither to this user nor to root, or others may read or write it.
  * NEXAR_EINVAL
- *     It is no regular file; the line is empty, or does not fit into |size| bytes.
+ *     It is not a regular file; the line is empty, or longer than |size|.
  * NEXAR_ETIMEDOUT
- *     It is not there, or its line has no end.
+ *     It does not exist, or its line has no end.
  * NEXAR_ESYS
  */
 NX_MUST_CHECK nexar_err nx_secret_file_read(const char *path, const char *what, uint64_t wait_ns,

@@ -33,7 +33,7 @@ static nexar_err end_send(nexar_comm *w, nexar_request **req, unsigned char *buf
     return err;
 }
 
-/* ---- before it is matched --------------------------------------------------------- */
+/* ---- before it is matched ------------------------------------------------------------ */
 
 /* Nobody has asked for it.  A short one may have been sent already: then it comes. */
 static void send_unasked(nexar_comm *w, unsigned char *buf, size_t bytes, uint64_t seed)
@@ -121,7 +121,7 @@ static void test_a_send_to_oneself_never_comes(void **state)
     free(in);
 }
 
-/* ---- when it is done --------------------------------------------------------------- */
+/* ---- when it is done ----------------------------------------------------------------- */
 
 static void done(nexar_comm *w, void *arg)
 {

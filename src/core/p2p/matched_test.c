@@ -109,7 +109,7 @@ static void test_a_probe_that_waits_takes_the_first_message(void **state)
     nxt_local_world(2, NULL, waiting, NULL);
 }
 
-/* ---- several threads ---------------------------------------------------------------------- */
+/* ---- several threads ----------------------------------------------------------------- */
 
 enum { MANY = 400, THREADS = 4 };
 
@@ -171,7 +171,7 @@ static void test_threads_find_each_message_once_and_in_order(void **state)
     nxt_local_world(2, NULL, threads, NULL);
 }
 
-/* ---- want of credit ------------------------------------------------------------------------ */
+/* ---- want of credit ------------------------------------------------------------------ */
 
 /* Far more messages than the pool holds, of which the last is looked for first. */
 static void starved(nexar_comm *w, void *arg)
@@ -220,8 +220,7 @@ static void test_messages_held_back_by_their_sender_are_found(void **state)
     nexar_config_free(cfg);
 }
 
-/* ---- to oneself, errors, ends ------------------------------------------------------------------
- */
+/* ---- to oneself, errors, ends -------------------------------------------------------- */
 
 static void self(nexar_comm *w, void *arg)
 {
@@ -286,7 +285,7 @@ static void errors(nexar_comm *w, void *arg)
     go(w, 1);
     await_go(w, 1);
     err = nexar_mrecv(&msg, in, LONG, NULL);
-    if (err != NEXAR_OK) { /* it was not on its way yet */
+    if (err != NEXAR_OK) { /* it was not in flight yet */
         NXT_IS(w, (err == NEXAR_ECANCELED) && (msg != NULL));
         NXT_SAYS(w, nexar_mrecv(&msg, in, LONG, NULL), NEXAR_ECANCELED, "was lost before");
     }
@@ -308,8 +307,7 @@ static void test_errors_keep_or_end_the_message(void **state)
     nxt_local_world(2, NULL, errors, NULL);
 }
 
-/* ---- scattered memory with a request ----------------------------------------------------------
- */
+/* ---- scattered memory with a request ------------------------------------------------- */
 
 static void scattered(nexar_comm *w, void *arg)
 {

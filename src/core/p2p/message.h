@@ -1,8 +1,8 @@
 /*
- * message.h - messages that the application has taken by a matched probe and not received yet.
+ * message.h - messages that a matched probe has taken and that are not received yet.
  *
- * The bytes are msg's (matched.c there); here is the handle.  It belongs to the application until
- * it was received, and to its world if it never is.  With the loop's lock held.
+ * msg holds the bytes (matched.c there); this is the handle. The application owns it until the
+ * message is received; otherwise the world frees it. With the loop's lock held.
  */
 #ifndef NX_MESSAGE_H
 #define NX_MESSAGE_H
@@ -19,11 +19,11 @@ struct nexar_message {
     char why[160];  /* ... because of this */
 };
 
-/* |msg|, zeroed, stands for what |op|, a match that ended well, has taken. */
+/* |msg|, zeroed, becomes the handle of what |op|, a successful matched probe, has taken. */
 void nx_message_init(nexar_message *msg, const nx_op *op);
 /* |comm| is destroyed: its messages are lost. */
 void nx_messages_lose(const nexar_comm *comm);
-/* The world ends: frees all that were not received. */
+/* The world ends: frees all handles that are left. */
 void nx_messages_free(nx_world *world);
 
 #endif /* NX_MESSAGE_H */

@@ -62,7 +62,7 @@ static nexar_err recv_spans(nexar_comm *comm, const char *name, const nx_iov_spa
     return err;
 }
 
-/* ---- public ------------------------------------------------------------------ */
+/* ---- public -------------------------------------------------------------------------- */
 
 nexar_err nexar_send(nexar_comm *comm, const void *buf, size_t bytes, int dest, uint64_t tag)
 {

@@ -1,5 +1,5 @@
 /*
- * p2p_args.h - the arguments of calls for messages; |name| is the call's, for sentences.
+ * p2p_args.h - checks the arguments of message calls; |name| is the call's, for messages.
  *
  * Each returns NEXAR_EINVAL and says what is accepted.
  */
@@ -12,7 +12,7 @@ NX_MUST_CHECK nexar_err nx_p2p_check_dest(const char *name, const nexar_comm *co
                                           uint64_t tag);
 NX_MUST_CHECK nexar_err nx_p2p_check_source(const char *name, const nexar_comm *comm, int source);
 NX_MUST_CHECK nexar_err nx_p2p_check_memory(const char *name, const void *ptr, size_t bytes);
-/* What goes out and what comes in have no byte in common. */
+/* Whether sent and received memory are disjoint. */
 NX_MUST_CHECK nexar_err nx_p2p_check_apart(const char *name, const nx_bytes *out,
                                            const nx_iov_span *in);
 NX_MUST_CHECK nexar_err nx_p2p_check_regions(const char *name, const nexar_iov *iov, size_t n);

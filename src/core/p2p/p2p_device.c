@@ -323,7 +323,7 @@ bool nx_op_device_cancel(nx_op *op)
     return true;
 }
 
-/* ---- receives -------------------------------------------------------------------------- */
+/* ---- receives ------------------------------------------------------------------------ */
 
 static nexar_err scatter_some(const op_device *d, const nexar_iov *some, size_t n, char *host)
 {
@@ -387,7 +387,7 @@ void nx_op_device_received(nx_op *op)
     nx_inflow_end(&op->device->in);
 }
 
-/* ---- for reports ------------------------------------------------------------------------- */
+/* ---- for reports --------------------------------------------------------------------- */
 
 const nx_op *nx_op_device_error(const nx_op *op, nx_snag *snag)
 {

@@ -38,8 +38,8 @@ static void tell_lost(const nx_op *op)
     char what[256], why[NX_ERROR_ROOM];
 
     describe(op, what, sizeof(what));
-    (void)nx_sentence(why, sizeof(why), "a message that was still on its way was lost: %s: %s",
-                      what, (op->req.why[0] == '\0') ? nexar_strerror(op->req.err) : op->req.why);
+    (void)nx_sentence(why, sizeof(why), "a message in flight was lost: %s: %s", what,
+                      (op->req.why[0] == '\0') ? nexar_strerror(op->req.err) : op->req.why);
     nx_world_lost(op->comm->world, op->req.err, why);
 }
 
@@ -313,7 +313,7 @@ void nx_op_cancel(nx_op *op)
     }
 }
 
-/* ---- outcomes ---------------------------------------------------------------------- */
+/* ---- outcomes ------------------------------------------------------------------------ */
 
 nexar_err nx_op_finish(nx_op *op, nexar_status *status)
 {

@@ -21,7 +21,7 @@ typedef struct p2p_request {
     nx_p2p_room *room;              /* of a receive that finds its memory when it has matched */
 } p2p_request;
 
-/* ---- requests ------------------------------------------------------------------ */
+/* ---- requests ------------------------------------------------------------------------ */
 
 static nexar_err request_finish(nexar_request *req, nexar_status *status)
 {
@@ -105,7 +105,7 @@ static p2p_request *request_create(nexar_comm *comm, nx_devmem mem)
     return r;
 }
 
-/* ---- public ----------------------------------------------------------------- */
+/* ---- public -------------------------------------------------------------------------- */
 
 /* What |name| checked came to |*err|: a request, and the lock, if that is NEXAR_OK.  NULL
  * with an error in |*err| otherwise. */
@@ -249,7 +249,7 @@ nexar_err nexar_irecvv(nexar_comm *comm, const nexar_iov *iov, size_t n, int sou
     return NEXAR_OK;
 }
 
-/* ---- for bindings: p2p_request.h ------------------------------------------------------- */
+/* ---- for bindings: p2p_request.h ----------------------------------------------------- */
 
 nexar_err nx_p2p_issendv(nexar_comm *comm, const nexar_iov *iov, size_t n, int dest, uint64_t tag,
                          nexar_request **req)

@@ -22,7 +22,7 @@ static void *memory(size_t bytes)
     return p;
 }
 
-/* ---- a world of one -------------------------------------------------------------- */
+/* ---- a world of one ------------------------------------------------------------------ */
 
 static void test_without_a_cluster_the_world_is_this_process(void **state)
 {
@@ -86,7 +86,7 @@ static void test_bad_arguments_are_named(void **state)
     assert_int_equal(nexar_finalize(NULL), NEXAR_OK);
 }
 
-/* ---- between ranks ------------------------------------------------------------------ */
+/* ---- between ranks ------------------------------------------------------------------- */
 
 static void every_size(nexar_comm *w, void *arg)
 {
@@ -235,7 +235,7 @@ static void test_scattered_memory_is_one_message(void **state)
     nxt_local_world(2, NULL, scattered, NULL);
 }
 
-/* ---- requests -------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------ */
 
 enum { OUT = 4000, ONE_BY_ONE = 500 };
 
@@ -311,7 +311,7 @@ static void test_the_event_descriptor_tells_and_cancel_ends(void **state)
     nxt_local_world(2, NULL, events, NULL);
 }
 
-/* ---- a flood that nobody has asked for ------------------------------------------------- */
+/* ---- a flood that nobody has asked for ----------------------------------------------- */
 
 enum { FLOOD_BYTES = 1 << 20 };
 
@@ -354,7 +354,7 @@ static void test_a_flood_is_received_in_reverse_order(void **state)
     nexar_config_free(cfg);
 }
 
-/* ---- threads of one rank ------------------------------------------------------------------ */
+/* ---- threads of one rank ------------------------------------------------------------- */
 
 enum { THREADS = 4, EXCHANGES = 200 };
 

@@ -25,7 +25,7 @@ nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *
 }
 
 /* Whether nothing can come from |source| because of a failure.  That others have left, or freed the
- * communicator, is none: whoever looks once more at the end finds nothing, however late it is. */
+ * communicator, is none: a last check at the end finds nothing, however late it is. */
 static bool has_failed(const nx_incarnation *inc, int source)
 {
     const nx_world *world = inc->world;
@@ -40,7 +40,7 @@ static bool has_failed(const nx_incarnation *inc, int source)
     return failed;
 }
 
-/* There is nothing from |source|: whoever looks again and again need not if nothing can come. */
+/* No message from |source| is here: a polling caller gets an error if none can arrive. */
 static nexar_err look_no_more(const char *name, const nx_incarnation *inc, int source)
 {
     char text[NX_ALONE_WHY], peer[NX_PEER_TEXT];
@@ -58,7 +58,7 @@ static nexar_err look_no_more(const char *name, const nx_incarnation *inc, int s
                ? world->self
                : nx_incarnation_peer(inc, (uint32_t)source);
     return nx_fail(NEXAR_EPEER, "%s from %s: %s%s", name, nx_world_peer_text(world, slot, peer),
-                   (slot == world->self) ? "the other ranks hold this one for dead: " : "",
+                   (slot == world->self) ? "the other ranks have declared this rank failed: " : "",
                    nx_failure_why(world, slot));
 }
 
@@ -122,7 +122,7 @@ nexar_err nexar_iprobe(nexar_comm *comm, int source, uint64_t tag, bool *found,
     return err;
 }
 
-/* ---- matched probes ---------------------------------------------------------------------- */
+/* ---- matched probes ------------------------------------------------------------------ */
 
 static nexar_err check_matched(const char *name, const nexar_comm *comm, int source,
                                nexar_message *const *msg)

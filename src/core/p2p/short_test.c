@@ -158,7 +158,7 @@ static void test_messages_come_in_order_whatever_call_takes_them(void **state)
     }
 }
 
-/* ---- two threads of a rank ------------------------------------------------------------- */
+/* ---- two threads of a rank ----------------------------------------------------------- */
 
 enum { TURNS = 3000 };
 

@@ -163,7 +163,7 @@ void nx_auto_shrink_begin(nx_incarnation *inc, const nx_auto_shrink_input *input
     while ((len < NX_RBCAST_DATA_MAX) && (why[len] != '\0')) {
         len++;
     }
-    /* One key, whoever begins: one word is enough for all. */
+    /* One key for all initiators: one item is enough for all. */
     if (nx_rbcast_start(a->rbcast, nx_rbcast_key(NX_RBCAST_REVOKED, 0), why, len) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "others are not told that the communicator is rebuilt: %s",
                nexar_last_error());

@@ -1,17 +1,16 @@
 /*
- * auto_shrink.h - the agreement by which a communicator is rebuilt without the application.
+ * auto_shrink.h - the consensus that rebuilds a communicator without the application.
  *
- * Each rank of a communicator has machines for one agreement more (agreement.h has those of
- * the application's calls), made with it.  It is begun by whoever finds the communicator
- * broken; that floods, so that all begin, whatever their applications do: nothing here
- * waits for a call.  The outcome is told to recovery.h.
+ * Each rank of a communicator has machines for one additional agreement (agreement.h has those of
+ * the application's calls), made with it.  Any rank that finds the communicator broken begins it.
+ * That is broadcast, so all begin, whatever their applications do: it does not wait for a call.
+ * recovery.h is notified of the outcome.
  *
- * A rank that has given the communicator back takes part too, and says that it leaves; so
- * the machines outlive the communicator.  Of those that were never used the last
- * NX_AUTO_SHRINK_ORPHANS are kept: a rank that would ask one that is older is as many
- * communicators behind.  If one does, this rank leaves the world, for it cannot answer.  Of those
- * that were used, and that all are done with, something may still be on its way that was said in a
- * ballot which is over: nobody waits for an answer to that.
+ * A rank that has released the communicator takes part too, and announces that it leaves; so the
+ * machines outlive the communicator.  Of the unused ones the last NX_AUTO_SHRINK_ORPHANS are kept:
+ * a rank that asked for an older one would be that many communicators behind.  If one does, this
+ * rank leaves the world, since it cannot answer.  For used machines that all ranks are done with,
+ * frames of an earlier ballot may still be in flight: no rank waits for an answer to these.
  *
  * With the loop's lock held.
  */
@@ -29,15 +28,15 @@ typedef struct nx_auto_shrink_input {
 
 /* Makes the machines of |inc|, which has several ranks.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_auto_shrink_open(nx_incarnation *inc);
-/* The same undone, of one that nobody has heard of. */
+/* Undoes that, for one that no other rank knows. */
 void nx_auto_shrink_undo(nx_incarnation *inc);
 /* |inc| is about to be closed: its machines are on their own. */
 void nx_auto_shrink_close(nx_incarnation *inc);
-/* Begins here and everywhere; |why| is a sentence for those who do not know yet. */
+/* Begins it here and everywhere; |why| is a message for ranks that do not know the reason yet. */
 void nx_auto_shrink_begin(nx_incarnation *inc, const nx_auto_shrink_input *input, const char *why);
 
-/* Of one that is over: NEXAR_OK, and |*out| is its outcome, whose |failed| has those that
- * leave too; or why not. */
+/* Of a completed one: NEXAR_OK, and |*out| is its outcome, whose |failed| includes leavers; or the
+ * error. */
 nexar_err nx_auto_shrink_outcome(const nx_incarnation *inc, const nx_outcome **out,
                                  const char **why);
 

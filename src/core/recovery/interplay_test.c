@@ -191,7 +191,7 @@ static void update(nexar_comm **w, int me)
         (void)raise(SIGKILL);
     }
     NXT_IS(*w, (c.new_rank == nexar_rank(*w)) && (c.new_size == nexar_size(*w)));
-    if (c.joined + c.left + c.failed > 0) { /* whoever was dead is gone from the view */
+    if (c.joined + c.left + c.failed > 0) { /* failed ranks are out of the view */
         nx_loop_lock((*w)->world->loop);
         NXT_IS(*w, (*w)->world->view->size == (*w)->inc->size);
         nx_loop_unlock((*w)->world->loop);
@@ -514,7 +514,7 @@ static void test_a_death_when_some_or_all_have_come_to_the_agreement(void **stat
     }
 }
 
-/* Whoever is about to join dies, sooner or later. */
+/* Every joiner dies, sooner or later. */
 static void test_a_joiner_dies(void **state)
 {
     nexar_seed *seed = begin(3, AUTOMATIC);

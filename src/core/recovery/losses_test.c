@@ -1,10 +1,10 @@
 /*
- * losses_test.c - one rank after another dies, and the others go on each time: it costs those who
- * are left no memory and no descriptors.
+ * losses_test.c - one rank after another dies, and the others continue each time: it costs ranks
+ * that are left no memory and no descriptors.
  *
- * Compared is what the heap has in use after the second recovery and after the last: the first
- * two take what is kept for the next.  With each rank that is gone it becomes less, by 3 to 7 KiB
- * by shared memory and 100 by QUIC.
+ * Compared is what the heap has in use after the second recovery and after the last: the first two
+ * take what is kept for the next.  With each rank that is gone it becomes less, by 3 to 7 KiB by
+ * shared memory and 100 by QUIC.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -77,7 +77,7 @@ static bool is_failure(nexar_err err)
     return (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED);
 }
 
-/* One step towards a communicator of those who are left. */
+/* One step towards a communicator of the survivors. */
 static void go_without(nexar_comm **world, nexar_comm **c)
 {
     nexar_comm *next = NULL;
@@ -121,7 +121,7 @@ static void child(int rank, int join_fd, void *arg)
     (void)arg;
     for (int lost = 0; lost <= LOSSES; lost++) {
         lose_one(&w, &c, RANKS - lost);
-        /* Nobody goes on while another looks at what it has. */
+        /* No rank continues while another inspects its memory. */
         atomic_fetch_add(&shared->rebuilt[lost], 1);
         nxt_await(&shared->rebuilt[lost], RANKS - lost);
         if (lost == WARM) {
@@ -144,7 +144,7 @@ static void child(int rank, int join_fd, void *arg)
 /* ---- cases --------------------------------------------------------------------------------------
  */
 
-/* Bytes by which the heap may have grown: what is on its way just then may be some more. */
+/* Bytes by which the heap may have grown: messages in flight may add some. */
 static long grown_most(void)
 {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes it

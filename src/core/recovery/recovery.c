@@ -1,4 +1,4 @@
-/* recovery.c - a communicator becomes that of those who are left. */
+/* recovery.c - replaces a communicator by that of the survivors. */
 #include "recovery.h"
 
 #include <stdio.h>

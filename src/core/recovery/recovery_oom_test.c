@@ -1,6 +1,6 @@
 /*
- * recovery_oom_test.c - a rank without memory in the midst of a recovery: whichever wish of
- * it is refused, it goes on with the others or they go on without it; nobody waits for ever.
+ * recovery_oom_test.c - a rank without memory in the midst of a recovery: whichever wish of it is
+ * refused, it continues with the others or they continue without it; no rank waits indefinitely.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -69,7 +69,7 @@ static nexar_err op_large(nexar_comm **w, int64_t *all_done)
     return err;
 }
 
-/* Whoever is gone leaves its block as it is. */
+/* The block of a failed rank stays unchanged. */
 static nexar_err op_blocks(nexar_comm **w, int64_t *all_done)
 {
     int64_t all[RANKS] = {1, 1, 1};
@@ -99,7 +99,7 @@ static nexar_err op_request(nexar_comm **w, int64_t *all_done)
     return (err == NEXAR_OK) ? nexar_wait(&req, NULL) : err;
 }
 
-/* Leaves it to the runner: whoever waits runs them itself. */
+/* Leaves it to the runner: a waiting thread would run them itself. */
 static nexar_err test_all(nexar_request *reqs[3])
 {
     nexar_err first = NEXAR_OK;
@@ -146,7 +146,7 @@ static nexar_err op_requests(nexar_comm **w, int64_t *all_done)
     return err;
 }
 
-/* Whoever has it has no need of the others. */
+/* A rank that has the result does not need the others. */
 static nexar_err op_update(nexar_comm **w, int64_t *all_done)
 {
     const nexar_err err = nexar_comm_update(w, NULL);

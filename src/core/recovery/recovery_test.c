@@ -520,8 +520,8 @@ static void loop_chain(nexar_comm *w)
     loop(w);
 }
 
-/* One after the other dies, each when the world was rebuilt without the one before: the
- * first of those who are left. */
+/* One after the other dies, each when the world was rebuilt without the one before: the first of
+ * the survivors. */
 static void loop_row(nexar_comm *w)
 {
     nexar_err err = NEXAR_OK;

@@ -277,7 +277,7 @@ void nx_replay_fini(nx_replay *r)
 /* ---- among fewer ------------------------------------------------------------------------------
  */
 
-/* Leaves out the numbers of those who are in |failed|. */
+/* Leaves out the numbers of the ranks in |failed|. */
 static void leave_out(size_t *numbers, const nx_rankset *failed)
 {
     uint32_t n = 0;

@@ -370,8 +370,8 @@ static nexar_err run_until_done(call *c, attempt *t)
 
 /* ---- from the beginning -------------------------------------------------------------------- */
 
-/* This rank has no memory for |c|, as |err| says, before it was run.  Whoever called it may call
- * it again, and the others wait; but a request is in the row, and others behind it. */
+/* This rank has no memory for |c|, as |err| says, before it was run.  The caller may make it again,
+ * and the others wait; but a request is in the row, and others behind it. */
 static nexar_err lack(call *c, attempt *t, nexar_err err)
 {
     if (!c->queued || (err == NEXAR_OK) || (err == NEXAR_EPEER)) {

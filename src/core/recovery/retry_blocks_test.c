@@ -252,8 +252,8 @@ static bool is_right(const work *k, const crew *c, uint64_t who)
     return (k->what < F16) ? nxt_fewer_is_right(&k->f, who) : is_squeezed_right(&k->z, c, who);
 }
 
-/* The set of those who have contributed: |left| of them, and none is missing but victims.
- * 0: the result is wrong for all such sets. */
+/* The set of contributing ranks: |left| of them, and none is missing but victims. 0: the result is
+ * wrong for all such sets. */
 static uint64_t find_who(const work *k, const crew *c, int left)
 {
     const uint64_t all = (UINT64_C(1) << c->who.n) - 1;

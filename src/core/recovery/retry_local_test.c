@@ -134,7 +134,7 @@ static void look_before_waiting(nexar_comm *w, void *arg)
     NXT_IS(w, (nexar_rank(w) == me) && (nexar_size(w) == RANKS));
     NXT_OK(w, nexar_last_change(w, &change));
     NXT_IS(w, (change.old_size == RANKS) && (change.new_size == RANKS) && (change.failed == 0));
-    NXT_OK(w, nexar_comm_failed(w, failed, &n)); /* it may be held for one that has left */
+    NXT_OK(w, nexar_comm_failed(w, failed, &n)); /* it may count as a rank that has left */
     NXT_IS(w, (n == 0) || ((n == 1) && (failed[0] == GOES)));
     NXT_IS(w, (atomic_load(&called[me]) == GOES) || (atomic_load(&called[me]) == -1));
     nexar_shard(w, RANKS, RANKS - 1, &off, &n);
@@ -254,7 +254,7 @@ static void leave_requests(nexar_comm *w, void *arg)
     for (int i = 0; i < 3; i++) {
         NXT_OK(w, nexar_iallreduce(c, &one, &sums[i], 1, NEXAR_I32, NEXAR_SUM, &reqs[i]));
     }
-    nexar_comm_free(c); /* what is on its way ends first */
+    nexar_comm_free(c); /* operations in flight end first */
     (void)atomic_fetch_add(&ready, 1);
     NXT_OK(w, nexar_wait_all(3, reqs));
     NXT_IS(w, (sums[0] == RANKS) && (sums[2] == RANKS));

@@ -5,7 +5,7 @@ void nx_episode_queue(nexar_comm *comm, nx_retry_turn *turn)
 {
     nx_retry *r = &comm->retry;
 
-    if (r->busy) { /* the one that has it hands it to the first */
+    if (r->busy) { /* the running collective signals the first */
         nx_list_push_back(&r->turns, &turn->link);
     } else {
         r->busy = true;

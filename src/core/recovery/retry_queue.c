@@ -166,7 +166,7 @@ static bool may_run_first(const nx_runner *r)
     return (first != &r->row) && (nx_list_entry(first, queued, link)->args.on_shard == NULL);
 }
 
-/* Whoever waits for one that is in the row runs it, and those before it: that saves a wake for
+/* A thread that waits for a queued request runs it, and the ones before it: that saves a wake for
  * each step of each of them.  (Not functions of the application: they are called by threads of
  * nexar's.) */
 static void help(nexar_request *req, const nx_event *until)

@@ -1,26 +1,26 @@
 /*
- * retry_queue.h - requests of collectives with retry=on: run one after the other, each until all
- * who are left have its result, while the application goes on.
+ * retry_queue.h - requests of collectives with retry=on: run one after another, each until all
+ * survivors have its result, while the application continues.
  *
- * A request takes its place in the row of its communicator (retry_order.h) when it is
- * called; a blocking collective that is called later comes behind it.  So the row has the
- * order of the calls, on all ranks the same, and the confirmation (cluster/commit.h) is of
- * one operation after the other, as it must be.
+ * A request takes its position in the queue of its communicator (retry_order.h) when it is called;
+ * a later blocking collective is queued behind it.  So the queue has the order of the calls, which
+ * is the same on all ranks, and the commit barrier (cluster/commit.h) handles one operation after
+ * another, as it must.
  *
- * Who runs them: a thread of the communicator, the *runner*, by the way of blocking calls
- * (retry.h); or, in its place, a thread of the application that waits for one of them: at any
- * time one thread alone runs them.  The runner is started by the first request, owned by the
- * world, retired when the communicator is destroyed, and joined by nx_runners_reap or at the
- * world's end.  It is a thread of its own, for one may wait for ranks that wait for a request
- * of another communicator.
+ * A thread of the communicator, the *runner*, executes them like blocking calls (retry.h); or, in
+ * its place, a thread of the application that waits for one of them.  One thread at a time runs
+ * them.  The first request starts the runner.  The world owns it; it is retired when the
+ * communicator is destroyed, and joined by nx_runners_reap or at the world's end.  Each
+ * communicator has its own, since a runner may wait for ranks that wait for a request of another
+ * communicator.
  *
- *  Q1  A request holds its communicator, and counts among the operations that finalize waits
- *      for, from its call until its end: a runner that is retired has nothing to do.
- *  Q2  Arguments are checked, and all memory that the request itself needs is taken, in the
- *      call.  What fails later, before it has begun, fails on all ranks (nx_retry_in_turn).
- *  Q3  It is for the ranks that the application knew in the call.  Claimed, it tells the
+ * Q1  A request holds its communicator, and counts among the operations that finalize waits
+ *      for, from its call until its end: a retired runner has nothing to do.
+ * Q2  The call checks the arguments and allocates all memory of the request.  What fails later,
+ *      before it has begun, fails on all ranks (nx_retry_in_turn).
+ * Q3  It is for the ranks that the application knew in the call.  Claimed, it shows the
  *      application where it ended (retry.h, R2).
- *  Q4  nexar_comm_free gives the communicator back when the last has ended.
+ * Q4  nexar_comm_free releases the communicator when the last has ended.
  */
 #ifndef NX_RETRY_QUEUE_H
 #define NX_RETRY_QUEUE_H
@@ -34,16 +34,16 @@ struct nx_runner {
     nx_loop *loop;
     nx_worker *worker; /* of one thread; NULL: it was joined */
     bool retired;
-    nx_list row;      /* requests that nobody runs yet, in the order of their calls */
+    nx_list row;      /* requests that are not running yet, in the order of their calls */
     nx_job job;       /* of its thread: to run them; and whether it is on its ... */
     bool awake;       /* ... way */
-    bool draining;    /* a thread runs them: its own, or one that waits for a request */
-    nx_event *wanted; /* of one that would, as soon as the other has ended the one it is at */
+    bool draining;    /* a thread runs them: the runner, or one that waits for a request */
+    nx_event *wanted; /* of a thread that takes over as soon as the other has ended its request */
 };
 
 /*
- * Starts |a|, which was checked for |was|; |was| is taken over, also on error.  Counts,
- * displacements and tensors are copied; buffers are nexar's until the request is done.
+ * Starts |a|, which was checked for |was|; takes |was|, also on error.  Counts, displacements and
+ * tensors are copied; buffers are borrowed until the request is done.
  *
  * NEXAR_ENOMEM, NEXAR_ESYS
  */
@@ -54,7 +54,7 @@ NX_MUST_CHECK nexar_err nx_queued_start(const nx_coll_args *a, nx_incarnation *w
 void nx_runner_retire(nx_runner *runner);
 /* Joins those that were retired; without the lock. */
 void nx_runners_reap(nx_world *world);
-/* Joins all: there are no requests any more; without the lock.  Then frees them. */
+/* Joins all runners: no requests are left; without the lock.  Then frees them. */
 void nx_runners_stop(nx_world *world);
 void nx_runners_free(nx_world *world);
 

@@ -1,9 +1,9 @@
 /*
  * retry_queue_test.c - requests with retry=on, several on their way: ranks as processes, one or two
- * of which kill themselves when they have called some of them, step by step until two are
- * left.  What a victim has not called must be run again without it, each kind of collective
- * at each place; results are held to the bit against the contributions of the same ranks on
- * all, and the ranks that a program is told of against those who have contributed.
+ * of which kill themselves when they have called some of them, step by step until two are left.
+ * What a victim has not called must be run again without it, each kind of collective at each place;
+ * results are held to the bit against the contributions of the same ranks on all, and the ranks
+ * that a program is told of against the ranks that have contributed.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -95,7 +95,7 @@ static bool is_rooted(const op *o)
 /* ---- calls --------------------------------------------------------------------------------------
  */
 
-/* Those who die in this step, as bits of ranks; and those who did not call |i|. */
+/* Ranks that die in this step, as bits; and ranks that did not call |i|. */
 static uint64_t victims(const crew *c, int i)
 {
     uint64_t who = 0;
@@ -106,7 +106,7 @@ static uint64_t victims(const crew *c, int i)
     return who;
 }
 
-/* A crew without those who do not make all calls. */
+/* A crew without ranks that do not make all calls. */
 static void lose_victims(crew *c)
 {
     nxt_crew_lose(&c->who, victims(c, BATCH - 1));

@@ -76,7 +76,7 @@ static void die_too(nexar_comm *comm, int rank, const char *why, void *arg)
 
 /* ---- operations, each with what came of it --------------------------------------------------- */
 
-/* Whoever contributed to the result is in |c| when it returns, and nobody else. */
+/* When it returns, |c| has exactly the ranks that contributed to the result. */
 static nexar_err or_all(nexar_comm *c, bool in_place, uint64_t *mask)
 {
     uint64_t mine = UINT64_C(1) << own, all = mine;
@@ -148,7 +148,7 @@ static nexar_err split(nexar_comm *c)
     return err;
 }
 
-/* Blocks of those who are gone are left alone. */
+/* Blocks of failed ranks stay unchanged. */
 static nexar_err gather(nexar_comm *c, uint64_t *word)
 {
     const int size = nexar_size(c);
@@ -291,7 +291,7 @@ static void run_plan(const plan *p)
 {
     const unsigned gone = p->victims | (p->chained ? 1U : 0U);
     nxt_procs procs;
-    const int first = __builtin_ctz(~gone); /* of those who are left */
+    const int first = __builtin_ctz(~gone); /* of the survivors */
 
     current = p;
     shared = nxt_share(sizeof(*shared));

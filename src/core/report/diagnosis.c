@@ -26,7 +26,7 @@ struct nx_diagnosis {
     unsigned seen; /* how often it had come when |wish| was last read */
 };
 
-/* ---- for the stall report ----------------------------------------------------------- */
+/* ---- for the stall report ------------------------------------------------------------ */
 
 static nexar_err send_frame(void *ctx, uint32_t peer, const void *data, size_t len)
 {
@@ -64,7 +64,7 @@ static void print(void *ctx, nx_stall_voice voice, const char *line)
     }
 }
 
-/* ---- what happens --------------------------------------------------------------------- */
+/* ---- what happens -------------------------------------------------------------------- */
 
 void nx_diagnosis_on_end(void *ctx, nx_run *run)
 {
@@ -80,7 +80,7 @@ static void answer(nx_world *world, uint32_t peer, const nx_ask *ask)
     nx_doing doing;
 
     nx_pending_tell(world, ask, &doing);
-    /* Whoever cannot be told asks no more. */
+    /* An unreachable rank asks no more. */
     (void)!nx_msg_send_control(world->msg, peer, frame, nx_doing_encode(&doing, frame));
 }
 
@@ -144,7 +144,7 @@ static bool on_wish_spin(nx_fd *self)
     return (nx_report_signal_count(d->signal) != d->seen) && take_wish(d);
 }
 
-/* ---- life ----------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 static nexar_err open_wish(nx_diagnosis *d)
 {
@@ -197,7 +197,7 @@ nexar_err nx_diagnosis_start(nx_world *world)
         nx_free(d);
         return err;
     }
-    world->diagnosis = d; /* whoever ends the world ends it */
+    world->diagnosis = d; /* the end of the world stops it */
     return open_wish(d);
 }
 

@@ -1,6 +1,6 @@
 /*
- * diagnosis.h - what a world does to be understood: the ring of operations, stall
- * reports (stall.h), answers to those of others, and the report on a signal.
+ * diagnosis.h - the reports of a world: the ring of operations, stall reports (stall.h), answers to
+ * those of other ranks, and the report on a signal.
  *
  * With the loop's lock held.
  */
@@ -13,7 +13,7 @@
 NX_MUST_CHECK nexar_err nx_diagnosis_start(nx_world *world);
 /* The world has another communicator. */
 void nx_diagnosis_resize(nx_world *world);
-/* No more reports; does nothing the second time. */
+/* Stops reports; does nothing the second time. */
 void nx_diagnosis_stop(nx_world *world);
 
 /* A collective has ended (nx_watch); |ctx| is the world. */
@@ -22,7 +22,7 @@ void nx_diagnosis_on_end(void *ctx, nx_run *run);
 bool nx_diagnosis_on_control(nx_world *world, uint32_t peer, const void *data, size_t len);
 void nx_diagnosis_on_down(nx_world *world, uint32_t peer, const char *why);
 
-/* ---- report.c ------------------------------------------------------------------------- */
+/* ---- report.c ------------------------------------------------------------------------ */
 
 /* Prints what |world| waits for, has done, and is connected to. */
 void nx_report_print(nx_world *world);

@@ -9,7 +9,7 @@
 
 enum { FLAG_WAITS = 1, FLAG_CLOSING = 2, FLAGS = 3 };
 
-/* ---- bytes -------------------------------------------------------------------------- */
+/* ---- bytes --------------------------------------------------------------------------- */
 
 size_t nx_ask_encode(const nx_ask *ask, uint8_t *buf)
 {
@@ -94,7 +94,7 @@ bool nx_doing_decode(const void *data, size_t len, nx_doing *out)
     return nx_reader_done(&r);
 }
 
-/* ---- words -------------------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------------------- */
 
 static size_t fit(int wanted, size_t at, size_t room)
 {

@@ -1,8 +1,8 @@
 /*
- * doing.h - what a rank is doing, as it tells others that wait for it.
+ * doing.h - what a rank is doing, as it answers ranks that wait for it.
  *
- * Frames of the control lane, answered by the loop of the rank that is asked, also
- * while its application computes:
+ * Frames of the control lane, answered by the loop of the asked rank, also while its application
+ * computes:
  *
  *     ASK   kind 1, question 4, communicator 4, number 4
  *     TELL  kind 1, question 4, flags 1, operation now, operation last,
@@ -44,7 +44,7 @@ enum {
     NX_DOING_ROOM = 2 * (NX_WHAT_TEXT + 18) + 16 + 4 * NX_DOING_LISTED + NX_DOING_HERE + 2
 };
 
-/* Into |buf| of NX_ASK_SIZE or NX_DOING_ROOM bytes; the length. */
+/* Encode into |buf| of NX_ASK_SIZE or NX_DOING_ROOM bytes; return the length. */
 size_t nx_ask_encode(const nx_ask *ask, uint8_t *buf);
 size_t nx_doing_encode(const nx_doing *d, uint8_t *buf);
 
@@ -52,13 +52,13 @@ size_t nx_doing_encode(const nx_doing *d, uint8_t *buf);
 NX_MUST_CHECK bool nx_ask_decode(const void *data, size_t len, nx_ask *out);
 NX_MUST_CHECK bool nx_doing_decode(const void *data, size_t len, nx_doing *out);
 
-/* "is in #5 allreduce(1024 x f32, sum) for 12.3 s, waiting for rank 1", "last finished
- * #6 barrier 4.1 s ago and is in user code": after the rank. */
+/* For messages, after the rank: "is in #5 allreduce(1024 x f32, sum) for 12.3 s, waiting for rank
+ * 1", "last finished #6 barrier 4.1 s ago and is in user code". */
 enum { NX_DOING_TEXT = 680 };
 const char *nx_doing_text(const nx_doing *d, char *buf);
 
-/* What is waited for, with what is before it: ", waiting for " and then ranks as below, or
- * |here|, or "rank 1, and for device sim to copy ..."; "" if it is nothing. */
+/* What is waited for, with a prefix: ", waiting for " and ranks as below, or |here|, or "rank 1,
+ * and for device sim to copy ..."; "" if nothing. */
 enum { NX_WAITS_TEXT = 416 };
 const char *nx_waits_text(const char *before, const uint32_t *ranks, uint32_t n, const char *here,
                           char *buf);

@@ -1,16 +1,16 @@
 /*
- * oplog.h - what a rank has done lately and what its threads wait for.
+ * oplog.h - the last operations of a rank, and what its threads wait for.
  *
- * Two things, both touched with the loop's lock held and without a clock of their own
- * (times are those of the loop's turn):
+ * Two records, protected by the loop's lock and without a clock of their own (times are those of
+ * the loop's iteration):
  *
- *  - a ring of the last operations that have ended: every collective, and calls
- *    for messages that kept their thread waiting for NX_OPLOG_WORTH_NS or longer;
+ *  - a ring of the last completed operations: every collective, and message calls
+ *    that blocked for NX_OPLOG_WORTH_NS or longer;
  *  - the threads that wait in a call now.
  *
- * A collective that has begun is not noted here: its group knows it (nx_group.runs).
- * So an operation costs the stores of one entry when it ends, a call that waits the
- * linking of a note on its own stack, and a call that need not wait nothing.
+ * A running collective is not recorded here: its group knows it (nx_group.runs). So an operation
+ * costs one stored entry when it ends, a blocking call the linking of a record on its own stack,
+ * and a non-blocking call nothing.
  */
 #ifndef NX_OPLOG_H
 #define NX_OPLOG_H
@@ -23,10 +23,10 @@ typedef enum nx_what_kind {
     NX_WHAT_SEND, /* to |peer| with |tag| */
     NX_WHAT_RECV, /* also probe: from |peer|, or NX_ANY_PEER, with |tag|, or NX_ANY_TAG */
     NX_WHAT_RPC,  /* function |tag| of |peer| */
-    NX_WHAT_OTHER /* the name says it all; waits for |peer| */
+    NX_WHAT_OTHER /* the name is sufficient; waits for |peer| */
 } nx_what_kind;
 
-/* An operation, before anybody has asked for its text. */
+/* An operation, before it is formatted. */
 typedef struct nx_what {
     nx_what_kind kind;
     uint32_t comm;    /* its id */
@@ -37,8 +37,8 @@ typedef struct nx_what {
     nx_mark mark;
 } nx_what;
 
-/* "#5 allreduce(1024 x f32, sum)", "recv(from rank 1, tag 7)"; with the communicator
- * behind it if that is not the world's.  Ranks are those of the world. */
+/* "#5 allreduce(1024 x f32, sum)", "recv(from rank 1, tag 7)"; followed by the communicator if it
+ * is not the world's.  Ranks are those of the world. */
 enum { NX_WHAT_TEXT = 160 };
 const char *nx_what_text(const nx_what *w, char *buf);
 
@@ -68,24 +68,24 @@ typedef struct nx_blocked {
 
 void nx_oplog_init(nx_oplog *log);
 
-/* The calling thread begins to wait in a call, for whatever it is; it waits no more. */
+/* The calling thread begins, or ends, to wait in a call. */
 void nx_oplog_enter(nx_oplog *log);
 void nx_oplog_leave(nx_oplog *log);
-/* The calling thread runs operations for the application, which goes on meanwhile: its waits
- * are none of the application's, and do not count. */
+/* The calling thread runs operations on behalf of the application, which continues meanwhile: its
+ * waits are not recorded. */
 void nx_oplog_serve(void);
 
 /* |what| has ended. */
 void nx_oplog_ended(nx_oplog *log, const nx_what *what, uint64_t begun_ns, uint64_t now_ns,
                     nexar_err err);
 
-/* A thread begins to wait for |b->what|; it has ended, with |err|. */
+/* A thread begins to wait for |b->what|; the wait has ended, with |err|. */
 void nx_oplog_block(nx_oplog *log, nx_blocked *b, uint64_t now_ns);
 void nx_oplog_unblock(nx_oplog *log, nx_blocked *b, uint64_t now_ns, nexar_err err);
 
-/* The entry that ended |back| before the last one (0: the last); NULL: none. */
+/* The |back|-th entry before the last one (0: the last), or NULL. */
 const nx_op_entry *nx_oplog_at(const nx_oplog *log, size_t back);
-/* The last collective on |comm|; else the last of all; NULL: none. */
+/* The last collective on |comm|, otherwise the last entry, or NULL. */
 const nx_op_entry *nx_oplog_last(const nx_oplog *log, uint32_t comm);
 
 #endif /* NX_OPLOG_H */

@@ -12,7 +12,7 @@
 #include "core/comm/comm.h"
 #include "core/p2p/p2p_op.h"
 
-/* ---- one by one ------------------------------------------------------------------------ */
+/* ---- one by one ---------------------------------------------------------------------- */
 
 static nx_pending of_run(const nx_run *run)
 {
@@ -67,7 +67,7 @@ static const nx_run *find_run(const nx_world *world, uint32_t comm_id, uint32_t 
     return NULL;
 }
 
-/* ---- all of them ------------------------------------------------------------------------- */
+/* ---- all of them --------------------------------------------------------------------- */
 
 static void each_of(const nx_incarnation *inc, bool all,
                     void (*each)(void *ctx, const nx_pending *p), void *ctx)
@@ -131,7 +131,7 @@ bool nx_pending_oldest(void *ctx, uint64_t since_ns, nx_pending *out)
     return s.found;
 }
 
-/* ---- what they wait for on this rank -------------------------------------------------------- */
+/* ---- what they wait for on this rank ------------------------------------------------- */
 
 /* What holds up an operation here; for whom, and on which device. */
 typedef struct obstacle {
@@ -253,7 +253,7 @@ uint64_t nx_pending_served(void *ctx)
     return s.served;
 }
 
-/* ---- whom they wait for --------------------------------------------------------------------- */
+/* ---- whom they wait for -------------------------------------------------------------- */
 
 static void mark_rank(void *ctx, uint32_t rank, bool receiving, uint64_t bytes)
 {
@@ -342,8 +342,7 @@ uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t
     return n;
 }
 
-/* ---- the answer --------------------------------------------------------------------------------
- */
+/* ---- the answer ---------------------------------------------------------------------- */
 
 const char *nx_pending_text(const nx_world *world, const nx_what *what, char *buf)
 {

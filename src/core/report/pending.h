@@ -5,7 +5,7 @@
 #include "core/report/stall.h"
 #include "core/world/world.h"
 
-/* As nx_stall_config has them; |ctx| is the world.  Ranks are those of the world. */
+/* Implement nx_stall_config; |ctx| is the world.  Ranks are those of the world. */
 bool nx_pending_oldest(void *ctx, uint64_t since_ns, nx_pending *out);
 uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t room);
 

@@ -22,7 +22,7 @@ static double seconds(uint64_t ns)
     return (double)ns / 1e9;
 }
 
-/* ---- operations --------------------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------------------- */
 
 typedef struct listing {
     nx_world *world;
@@ -59,7 +59,7 @@ static void print_past(const nx_world *world)
     }
 }
 
-/* ---- links and memory ------------------------------------------------------------------------ */
+/* ---- links and memory ---------------------------------------------------------------- */
 
 static void print_links(const nx_world *world)
 {

@@ -54,7 +54,7 @@ struct nx_stall {
 
 static void finish(nx_stall *s, uint64_t now_ns);
 
-/* ---- questions ------------------------------------------------------------------------ */
+/* ---- questions ----------------------------------------------------------------------- */
 
 static asked *find(nx_stall *s, uint32_t rank)
 {
@@ -183,7 +183,7 @@ void nx_stall_on_down(nx_stall *s, uint32_t peer, const char *why)
     }
 }
 
-/* ---- words ---------------------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------------------- */
 
 enum { LINE = NX_DOING_TEXT + 128 };
 
@@ -242,8 +242,7 @@ static const char *meaning(const nx_stall *s, const asked *a)
         (strstr(a->doing.now.text, NX_UNMATCHED) != NULL)) {
         return "";
     }
-    return one_message(s, &a->doing) ? ": that message is on its way"
-                                     : ": each waits for the other";
+    return one_message(s, &a->doing) ? ": that message is in flight" : ": each waits for the other";
 }
 
 static const char *fate(const nx_stall *s, uint32_t rank)
@@ -392,7 +391,7 @@ static void print_report(nx_stall *s, uint64_t now_ns)
     }
 }
 
-/* ---- time ------------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------- */
 
 static void look_again(nx_stall *s, uint64_t at_ns)
 {
@@ -478,7 +477,7 @@ bool nx_stall_demand(nx_stall *s)
     return true;
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 nexar_err nx_stall_create(nx_stall **out, const nx_stall_config *config)
 {

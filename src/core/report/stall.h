@@ -1,25 +1,25 @@
 /*
- * stall.h - says on stderr what waits too long, for whom, and what those are doing.
+ * stall.h - reports operations that wait too long, the ranks they wait for, and what those are
+ * doing.
  *
- * One timer, no work per operation.  When an operation has waited for |after_ns|, the
- * ranks that it waits for are asked (core/report/doing.h), and those that they wait for in
- * turn, a few steps deep; when all have answered, or ANSWER_NS after the last
- * question, the report is printed.  The same operation is reported again after
- * twice the time, then after twice that.
+ * One timer, no work per operation.  When an operation has waited for |after_ns|, the ranks that it
+ * waits for are asked (core/report/doing.h), and those that they wait for in turn, a few steps
+ * deep.  When all have answered, or ANSWER_NS after the last question, the report is printed.  The
+ * same operation is reported again after twice the time, then after twice that.
  *
- * Who prints.  In a collective of 64 ranks of which one is late, 63 wait: one report is
- * wanted, not 63.  A rank prints a collective if it waits for a rank that is not in
- * it, or is silent or gone, or for something of its own, as a device; and rank 0 of the
- * communicator does in any case, and follows the chain to those at its end.  The others say one
- * line, at the level info.  A message concerns two ranks: whoever waits for one prints.
- * A rank that serves remote calls may wait in a collective for as long as the others compute: if
- * it has served one since it last looked, it says so in one line, at the level info.
+ * Which rank prints.  In a collective of 64 ranks of which one is late, 63 wait: one report is
+ * wanted, not 63.  A rank prints a collective if it waits for a rank that is not in the collective,
+ * is silent or has gone, or for something local, such as a device.  Rank 0 of the communicator
+ * always prints, and follows the chain to its end.  The others print one line, at the level info.
+ * A message concerns two ranks: each rank that waits for one prints.  A rank that serves remote
+ * calls may wait in a collective for as long as the others compute: if it has served one since the
+ * last check, it prints one line, at the level info.
  *
- * Deadlocks.  Ranks that each wait for exactly one other, in a circle, are named in a line of
- * their own.
+ * Deadlocks.  Ranks that each wait for exactly one other, in a cycle, are named in a line of their
+ * own.
  *
- * Knows nothing of worlds: the owner tells what waits, and carries frames.  Runs with
- * the loop's lock held.
+ * Independent of worlds: the owner reports what waits, and carries frames.  Runs with the loop's
+ * lock held.
  */
 #ifndef NX_STALL_H
 #define NX_STALL_H
@@ -30,7 +30,7 @@
 
 typedef struct nx_stall nx_stall;
 
-/* Of a note; what ends one on a message that is here and that nobody receives. */
+/* Of a note; and the end of one about an arrived message that no call receives. */
 enum { NX_NOTE_TEXT = 112 };
 #define NX_UNMATCHED " is here and matches no receive"
 
@@ -43,7 +43,7 @@ typedef struct nx_pending {
 
 /* How a line is meant. */
 typedef enum nx_stall_voice {
-    NX_STALL_INFO,  /* another rank says more */
+    NX_STALL_INFO,  /* another rank prints more */
     NX_STALL_WARN,  /* a report */
     NX_STALL_DEMAND /* somebody has asked for it: printed at any level */
 } nx_stall_voice;
@@ -55,18 +55,18 @@ typedef struct nx_stall_config {
     /* The oldest operation that began after |since_ns|; of a communicator's collectives
      * only the oldest counts.  False: there is none. */
     bool (*oldest)(void *ctx, uint64_t since_ns, nx_pending *out);
-    /* Whom |p| waits for, ranks of the world, each once, the first |room| of them; how
-     * many there are.  May be this rank itself. */
+    /* The ranks of the world that |p| waits for, each once, the first |room| of them; returns their
+     * number.  May include this rank. */
     uint32_t (*whom)(void *ctx, const nx_pending *p, uint32_t *out, uint32_t room);
     /* What |p| waits for on this rank itself, NX_DOING_HERE bytes; empty: nothing.  May be
      * NULL: never anything. */
     void (*here)(void *ctx, const nx_pending *p, char *out);
-    /* A sentence on |p|, NX_NOTE_TEXT bytes, which explains why it waits; empty: none.  May be
+    /* A message about |p|, NX_NOTE_TEXT bytes, that explains why it waits; empty: none.  May be
      * NULL. */
     void (*note)(void *ctx, const nx_pending *p, char *out);
-    /* How many remote calls this rank has served so far.  May be NULL: none. */
+    /* Number of remote calls that this rank has served.  May be NULL: none. */
     uint64_t (*served)(void *ctx);
-    /* What has become of |rank|, which is gone: it "has failed", "has left".  May be NULL. */
+    /* The state of |rank|, which has gone: "has failed", "has left".  May be NULL. */
     const char *(*fate)(void *ctx, uint32_t rank);
     /* Sends a control frame; an error has its sentence. */
     nexar_err (*send)(void *ctx, uint32_t peer, const void *data, size_t len);
@@ -77,13 +77,13 @@ typedef struct nx_stall_config {
 /* NEXAR_ENOMEM */
 NX_MUST_CHECK nexar_err nx_stall_create(nx_stall **out, const nx_stall_config *config);
 void nx_stall_destroy(nx_stall *s);
-/* Ranks are others from now on; what is being asked is given up. */
+/* The ranks have changed; a report in progress is dropped. */
 void nx_stall_resize(nx_stall *s, uint32_t self, uint32_t size);
 
 /* Reports the oldest operation now, however long it has waited; false: none waits. */
 bool nx_stall_demand(nx_stall *s);
 
-/* |peer| has answered; it has gone. */
+/* |peer| has answered; |peer| has gone. */
 void nx_stall_on_tell(nx_stall *s, uint32_t peer, const nx_doing *d);
 void nx_stall_on_down(nx_stall *s, uint32_t peer, const char *why);
 

@@ -58,7 +58,7 @@ static nexar_err no_wait(void *ctx, void *stream)
 static const nexar_device slow = {
     .name = "slow", .to_host = slow_copy, .to_device = slow_copy, .synchronize = no_wait};
 
-/* ---- what is said ---------------------------------------------------------------------- */
+/* ---- what is said -------------------------------------------------------------------- */
 
 /* What the oldest operation of |w| waits for here, and how many ranks it waits for. */
 static bool look(nexar_comm *w, char *here, uint32_t *ranks)
@@ -102,7 +102,7 @@ static void until_said(nexar_comm *w, const char *begins, bool alone)
     set_gate(true);
 }
 
-/* ---- collectives ------------------------------------------------------------------------ */
+/* ---- collectives --------------------------------------------------------------------- */
 
 static void collectives(nexar_comm *w, void *arg)
 {
@@ -175,7 +175,7 @@ static void test_a_collective_that_waits_for_the_callers_function_says_so(void *
     nxt_local_world(2, NULL, hooks, NULL);
 }
 
-/* ---- messages --------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------ */
 
 typedef struct call {
     nexar_comm *w;

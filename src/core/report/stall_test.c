@@ -397,7 +397,7 @@ static void test_a_long_message_is_no_deadlock(void **state)
 {
     static const struct {
         const char *text, *says;
-    } cases[] = {{"send(to rank 0, tag 7)", ": that message is on its way"},
+    } cases[] = {{"send(to rank 0, tag 7)", ": that message is in flight"},
                  {"send(to rank 0, tag 8)", ": each waits for the other"},
                  {"recv(from rank 0, any tag)", ": each waits for the other"}};
 

@@ -6,10 +6,10 @@
 #include "core/report/diagnosis.h"
 #include "update_inner.h"
 
-/* How long to wait at most for the word that those who joined are there. */
+/* The longest wait for START of the joiners. */
 #define STARTED_NS UINT64_C(10000000000)
 
-/* Those who go have nothing more to say, here and below. */
+/* Leaving ranks send nothing more, here and below. */
 static void let_go(const nx_update *u)
 {
     nx_world *world = u->world;
@@ -23,7 +23,7 @@ static void let_go(const nx_update *u)
     nx_agreement_let_go(u->inc);
 }
 
-/* Frees what those who are gone held. */
+/* Frees the memory of leaving ranks. */
 static void drop_gone(const nx_update *u)
 {
     nx_world *world = u->world;
@@ -44,8 +44,8 @@ static void drop_gone(const nx_update *u)
     }
 }
 
-/* Those who were in the view and are not in the world any more: recovery=automatic has
- * perhaps let some go before. */
+/* Ranks of the view that are no longer in the world: recovery=automatic has perhaps let some go
+ * before. */
 static void gone_from_view(const nx_update *u, nx_rankset *gone)
 {
     const nx_view *view = u->world->view;
@@ -152,11 +152,11 @@ static void expect(nx_world *world, uint32_t first, bool can_answer)
     }
 }
 
-/* Those who joined, in the slots from |first| on, are about to return from nexar_init: whoever
- * dials them before would find them closed, or silent.  The seed waits until all have the view;
- * one that is silent, of those who join or of the others, it does not find out sooner than its
- * own time-out tells, so it is told when this rank has waited for as long as it waits for anybody.
- * STARTED_NS is for a seed that does not answer that. */
+/* The joiners, in the slots from |first| on, are about to return from nexar_init: a rank that dials
+ * them before would find them closed, or silent.  The seed waits until all have the view; a silent
+ * rank, a joiner or another one, it does not find out sooner than its own time-out tells, so it is
+ * told when this rank has waited for as long as it waits for anybody. STARTED_NS is for a seed that
+ * does not answer that. */
 static void await_joined(nx_world *world, uint32_t first)
 {
     const uint64_t begun = nx_loop_refresh(world->loop), end = begun + STARTED_NS;
@@ -172,7 +172,7 @@ static void await_joined(nx_world *world, uint32_t first)
             continue;
         }
         if (until == end) {
-            nx_log(NX_LOG_WARN, "the seed does not say that those who joined are there");
+            nx_log(NX_LOG_WARN, "the seed does not confirm that the joiners are ready");
             break;
         }
         until = end;

@@ -1,9 +1,9 @@
 /*
- * update_inner.h - what the files of an update share.
+ * update_inner.h - shared by the files of an update.
  *
- *   update.c         the calls: is there a change, what is agreed on
- *   update_apply.c   the next world, made from that, by each rank alone
- *   update_events.c  what is heard of joiners and of the seed meanwhile
+ *   update.c         the calls: is there a change, and the agreement
+ *   update_apply.c   makes the next world from the decision, locally
+ *   update_events.c  events of joiners and of the seed meanwhile
  *
  * With the loop's lock held.
  */
@@ -14,26 +14,26 @@
 #include "core/comm/comm.h"
 #include "update.h"
 
-/* In sentences. */
+/* The call's name, for messages. */
 #define NX_UPDATE_NAME "comm_update"
 
-/* An update that goes on to the agreement. */
+/* An update that proceeds to the agreement. */
 typedef struct nx_update {
     nx_world *world;
-    nx_incarnation *inc; /* the old one, held */
-    bool whole;          /* the fast way has not failed here */
+    nx_incarnation *inc; /* the old one, with a reference */
+    bool whole;          /* the fast path has not failed here */
     nx_consensus_value value;
-    nx_rankset gone;   /* ranks of |comm|: the failed and the leavers */
+    nx_rankset gone;   /* ranks of |comm|: failed ones and leavers */
     nx_member *joined; /* the first |njoined| of them */
     uint32_t njoined;
     uint32_t id; /* of the new communicator */
 } nx_update;
 
-/* Who may join, in the payload of |v|; |*most| is to how many the world may grow.  The
- * caller frees |*joined|.  NEXAR_ENOMEM, NEXAR_EPROTO */
+/* The joiners in the payload of |v|; |*most| is the largest size of the world.  The caller frees
+ * |*joined|.  NEXAR_ENOMEM, NEXAR_EPROTO */
 NX_MUST_CHECK nexar_err nx_update_read(const nx_consensus_value *v, uint32_t *most,
                                        nx_member **joined, uint32_t *n);
-/* This rank stays, and the world becomes what |u| says.  An error: it cannot. */
+/* This rank stays, and the world becomes what |u| describes.  An error: that is impossible. */
 NX_MUST_CHECK nexar_err nx_update_apply(const nx_update *u);
 
 /* How the world changes, for this rank, which is in |now|; NULL: it leaves.  |change| may be NULL.

@@ -293,7 +293,7 @@ static void test_fewer_than_min_world_do_not_go_on(void **state)
     min_world = "0";
 }
 
-/* ---- with those who join ------------------------------------------------------------------- */
+/* ---- with joiners ---------------------------------------------------------------------- */
 
 static void test_who_waits_at_the_seed_joins(void **state)
 {

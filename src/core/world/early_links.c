@@ -43,7 +43,7 @@ static void give_up(parked *p, nx_log_level level, const char *why)
     free_parked(p);
 }
 
-/* ---- calls up ------------------------------------------------------------------------- */
+/* ---- calls up ------------------------------------------------------------------------ */
 
 static void keep(parked *p, const head *h, const void *data, size_t len)
 {
@@ -87,7 +87,7 @@ static const nx_link_up parked_up = {.on_up = on_up,
                                      .on_sent = nx_link_sent_ignored,
                                      .on_down = on_down};
 
-/* ---- in and out -------------------------------------------------------------------------- */
+/* ---- in and out ---------------------------------------------------------------------- */
 
 void nx_early_links_take(nx_world *world, nx_link *link, uint64_t member)
 {

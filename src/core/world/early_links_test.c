@@ -177,7 +177,7 @@ static void test_a_certificate_opens_nothing_to_one_who_is_not_in_the_view(void 
     end(&world);
 }
 
-/* At the addresses of the rank is another process: an error of the network for those who call. */
+/* At the addresses of the rank is another process: a network error for callers. */
 static void test_a_peer_that_is_not_believed_cannot_be_reached(void **state)
 {
     const nx_context c = {.comm = 5, .kind = 1, .class = NX_CLASS_USER};

@@ -36,8 +36,8 @@ void nx_world_part_from(nx_world *world, uint32_t peer)
     }
 }
 
-/* Something is on its way that others may never take, or take part in, since they end, too:
- * who waits for what of this rank will not come is told. */
+/* An operation is in flight that others may never receive or join, since they finalize, too: who
+ * waits for what of this rank will not come is told. */
 static void depart(nx_world *world)
 {
     world->departing = true;
@@ -47,7 +47,7 @@ static void depart(nx_world *world)
     }
 }
 
-/* All that goes on ends; reports know where this rank is meanwhile. */
+/* Waits for running operations; reports say so meanwhile. */
 static void end_all(nx_world *world)
 {
     nx_blocked b = {.what = {.kind = NX_WHAT_OTHER, .name = "finalize", .peer = NX_ANY_PEER}};

@@ -1,19 +1,19 @@
 /*
- * fork_guard.h - a world belongs to the process that made it, not to the children of that.
+ * fork_guard.h - a world belongs to the process that made it, not to forked children.
  *
- * A child by fork has its parent's sockets and shared memory; what it did with them other
- * ranks would take for what the parent does, and the parent for what others do.  So calls
- * ask before they touch anything, also locks, which the child may have got held.
+ * A child has its parent's sockets and shared memory. Other ranks would mistake its actions for the
+ * parent's, and the reverse. So calls check the owner before they access anything, including locks,
+ * which the child may have inherited in a locked state.
  */
 #ifndef NX_FORK_GUARD_H
 #define NX_FORK_GUARD_H
 
 #include "world.h"
 
-/* How many forks lie between the first process with a world and this one. */
+/* Number of forks between the first process with a world and this one. */
 extern unsigned nx_forks;
 
-/* Forks are counted from now on; this one's number goes to |world|. */
+/* Starts to count forks; stores the current number in |world|. */
 void nx_fork_guard_watch(nx_world *world);
 
 NX_MUST_CHECK nexar_err nx_fork_guard_fail(const char *name);

@@ -87,7 +87,7 @@ nexar_err nexar_finalize(nexar_comm *world)
     return nx_world_destroy(world->world);
 }
 
-/* ---- ranks inside this process ----------------------------------------------- */
+/* ---- ranks inside this process ------------------------------------------------------- */
 
 /* One rank that joins in a thread of its own, since joining waits for all. */
 typedef struct local {

@@ -1,7 +1,6 @@
 /*
- * joining_test.c - one of those who are taken into a world is stopped at that moment: the others,
- * those who join with it and those who were there, go on as soon as it is known to be silent, and
- * nobody else is lost.
+ * joining_test.c - one of the joining ranks is stopped while it is admitted: the other joiners and
+ * the members continue as soon as it is known to be silent, and nobody else is lost.
  */
 #include <signal.h>
 #include <stdatomic.h>

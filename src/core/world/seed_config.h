@@ -1,4 +1,4 @@
-/* seed_config.h - what a seed needs, out of the settings. */
+/* seed_config.h - a seed's configuration, from the settings. */
 #ifndef NX_SEED_CONFIG_H
 #define NX_SEED_CONFIG_H
 

@@ -53,7 +53,7 @@ unsigned int nx_links_network(const nx_world *world)
     return (t.quic ? NX_INET_QUIC : 0U) | (t.tcp ? NX_INET_TCP : 0U);
 }
 
-/* ---- the network ------------------------------------------------------------------------ */
+/* ---- the network --------------------------------------------------------------------- */
 
 /* The addresses of |m| in the order to try them: to a rank of this host the
  * loopback first, which has the largest datagrams; to another one last. */
@@ -99,7 +99,7 @@ void nx_links_ended(nx_world *world, uint32_t slot)
     }
 }
 
-/* ---- shared memory --------------------------------------------------------------- */
+/* ---- shared memory ------------------------------------------------------------------- */
 
 /* Nobody, before there are messages; not a member to whom there is another link. */
 static bool find_offer(void *ctx, uint64_t member, nx_shm_offer *offer)
@@ -172,7 +172,7 @@ nexar_err nx_links_start(nx_world *world)
     return nx_shm_start(world->shm, nx_view_slot(world->view, world->self)->id);
 }
 
-/* ---- both -------------------------------------------------------------------------- */
+/* ---- both ---------------------------------------------------------------------------- */
 
 nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
                            nx_link **link)

@@ -9,10 +9,10 @@
 
 #include "world.h"
 
-/* Before joining, with the loop's lock held: prepares what this rank offers to others
- * of its host (world->shm, or NULL).  Errors only where nothing else may be used. */
+/* Before joining, with the loop's lock held: prepares what this rank offers to ranks of its host
+ * (world->shm, or NULL).  Fails only if no other transport is allowed. */
 NX_MUST_CHECK nexar_err nx_links_open(nx_world *world);
-/* The view is there.  Errors as nx_links_open. */
+/* The view is available.  Errors as nx_links_open. */
 NX_MUST_CHECK nexar_err nx_links_start(nx_world *world);
 
 /* What links over the network may use, for nx_inet_config: NX_INET_...; 0: no link may.  The seed
@@ -27,7 +27,8 @@ void nx_links_accept(void *ctx, nx_link *link, uint64_t member);
 /* The process of |slot| is no more, says one of its host: a link to it by the network ends. */
 void nx_links_ended(nx_world *world, uint32_t slot);
 
-/* How the link to |slot| is, for a sentence: "quic to 10.0.0.2:4433, up, ...".  Returns |out|. */
+/* The state of the link to |slot|, for messages: "quic to 10.0.0.2:4433, up, ...".  Returns
+ * |out|. */
 enum { NX_LINKS_TEXT = 320 };
 const char *nx_links_text(const nx_world *world, uint32_t slot, char out[NX_LINKS_TEXT]);
 

@@ -16,7 +16,7 @@
 #include "core/update/update.h"
 #include "transport_choice.h"
 
-/* ---- messages and collectives ---------------------------------------------------------------- */
+/* ---- messages and collectives -------------------------------------------------------- */
 
 static bool on_peer_end(void *ctx, uint32_t peer, nx_end end, nexar_err err)
 {
@@ -159,7 +159,7 @@ static void tell(void *ctx, uint32_t peer, const void *frame, size_t len)
     }
 }
 
-/* ---- starting ------------------------------------------------------------------------------ */
+/* ---- starting ------------------------------------------------------------------------ */
 
 static bool is_there(void *ctx, uint32_t peer)
 {

@@ -40,7 +40,7 @@ static void on_seed(void *ctx, bool there, const char *why)
     }
 }
 
-/* ---- making ----------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------------- */
 
 void nx_world_set_waits(nx_world *world)
 {
@@ -282,7 +282,7 @@ nexar_err nx_world_create(nexar_config *config, nx_world **out)
     return NEXAR_OK;
 }
 
-/* ---- small things -------------------------------------------------------------- */
+/* ---- small things -------------------------------------------------------------------- */
 
 const char *nx_world_peer_text(const nx_world *world, uint32_t peer, char *buf)
 {

@@ -1,9 +1,9 @@
 /*
- * world.h - the runtime of one rank: owns the loop, the membership, the message
- * engine, the communicators and the requests, and ends them in order.
+ * world.h - the runtime of one rank: owns the loop, the membership, the message engine, the
+ * communicators and the requests, and destroys them in order.
  *
- * Everything in a world is touched with the loop's lock held.  An application
- * thread takes it at the beginning of a public call and releases it at the end.
+ * The loop's lock protects everything in a world. An application thread takes it at the start of a
+ * public call and releases it at the end.
  */
 #ifndef NX_WORLD_H
 #define NX_WORLD_H
@@ -49,8 +49,9 @@ typedef struct nx_world {
     nx_failure *failure;
     nx_process_exits *process_exits; /* NULL until somebody is watched */
     nx_list accords;                 /* of communicators: agreement.h */
-    struct nx_agreement_walk *walks; /* through them, on their way: agreement.c */
-    nx_early *early;                 /* frames for what does not exist here yet */
+    struct nx_agreement_walk *walks; /* iterations over them in progress: agreement.c */
+    nx_early *early;                 /* early frames, for communicators and members that do not
+                                        exist here yet */
     nx_list requests;                /* those that the application has not given back */
     nx_list runners;                 /* with retry=on, threads that run them: retry_queue.h */
     nx_list messages;                /* that matched probes have taken: p2p/message.h */
@@ -58,7 +59,7 @@ typedef struct nx_world {
     unsigned nspare;
 
     nx_creations *creations;  /* communicators that are made from lists */
-    struct nx_passes *passes; /* direct.h; NULL until there are some */
+    struct nx_passes *passes; /* descriptors passed for host boards; NULL until there are some */
     struct nx_arena *arena;   /* arena.h: NULL until nexar_alloc ... */
     bool no_arena;            /* ... or if it cannot be had */
     struct nx_arenas *arenas; /* those of other ranks */
@@ -67,26 +68,26 @@ typedef struct nx_world {
     uint32_t ids; /* that were given out for communicators */
 
     /* update.h */
-    uint32_t waiting; /* who would join, at the seed */
+    uint32_t waiting; /* joiners that wait at the seed */
     bool leaving;     /* nexar_comm_leave was called */
     bool seed_away;   /* there is no connection to it */
-    uint64_t started; /* the epoch whose joiners are there */
-    nx_event start;   /* set when that changes, or the seed goes */
+    uint64_t started; /* the last epoch whose joiners have started */
+    nx_event start;   /* set when |started| changes, or the seed is lost */
     uint32_t before;  /* the id of the world's communicator before this one */
     nx_list parked;   /* links of members that are ahead of this rank */
 
-    nx_rendezvous *rendezvous; /* NULL: nothing of the launcher's is in use */
+    nx_rendezvous *rendezvous; /* NULL: nothing of the launcher is in use */
 
     nx_oplog log;            /* for reports */
-    nx_diagnosis *diagnosis; /* NULL until the world is there */
+    nx_diagnosis *diagnosis; /* NULL until the world has formed */
 
     uint64_t ops;  /* sends, collectives and callbacks, started and not done */
-    nx_event idle; /* set when |ops| becomes 0 and somebody waits for it */
+    nx_event idle; /* set when |ops| becomes 0 and a thread waits for it */
     bool idle_wanted;
     bool closing;
     bool departing; /* and has detached from all communicators: coll/group/group.h */
     nx_ending ending;
-    nexar_err lost_err; /* the first that a send or a collective ended with while closing */
+    nexar_err lost_err; /* the first error of a send or a collective while closing */
     char lost_why[NX_ERROR_ROOM];
     nexar_err start_err; /* of messages, when the world had formed */
     unsigned forks;      /* fork_guard.h: the process that this belongs to */
@@ -96,44 +97,45 @@ typedef struct nx_world {
 } nx_world;
 
 /*
- * Forms or joins the world that |config| names; |config| is the world's from
- * here, also on error.  Errors as nexar_init().
+ * Forms or joins the world that |config| names; takes |config|, also on error.  Errors as
+ * nexar_init().
  */
 NX_MUST_CHECK nexar_err nx_world_create(nexar_config *config, nx_world **out);
 
-/* finalize.c: leaves and frees all.  Errors as nexar_finalize(). */
+/* finalize.c: leaves the world and frees it.  Errors as nexar_finalize(). */
 nexar_err nx_world_destroy(nx_world *world);
-/* Undoes what was made, in reverse order; all links are closed. */
+/* Undoes what was made, in reverse order; closes all links. */
 void nx_world_teardown(nx_world *world);
 
-/* "rank 3 (node7, 10.0.0.7:4433)", for sentences; |buf| has 160 bytes. */
+/* For messages: "rank 3 (node7, 10.0.0.7:4433)"; |buf| has 160 bytes. */
 enum { NX_PEER_TEXT = 160 };
 const char *nx_world_peer_text(const nx_world *world, uint32_t peer, char *buf);
 
-/* A peer of the message engine is known by its *slot*: it belongs to one member for good,
- * whatever rank that has.  The rank of |slot| in the world, and the slot of |rank|; of one
- * that is gone, or never was, the number itself, for people. */
+/* The message engine identifies a peer by its *slot*, which belongs to one member permanently,
+ * whatever its rank. The rank of |slot| in the world, and the slot of |rank|; for one that has left
+ * or never existed, the number itself, for messages. */
 uint32_t nx_world_rank(const nx_world *world, uint32_t slot);
 uint32_t nx_world_slot(const nx_world *world, uint32_t rank);
-/* How waits poll, for the ranks that there are now. */
+/* Configures waiting for the current ranks. */
 void nx_world_set_waits(nx_world *world);
 
-/* What finalize waits for (a send, a collective, a callback) has begun, or ended. */
+/* An operation that finalize waits for (a send, a collective, a callback) has begun or ended. */
 void nx_world_begin(nx_world *world);
 void nx_world_end(nx_world *world);
-/* Before the end of one that nobody can wait for any more: it has failed, as |why| says. */
+/* Called before the end of an operation that no caller can wait for any more: it has failed, as
+ * |why| says. */
 void nx_world_lost(nx_world *world, nexar_err err, const char *why);
-/* The last operation on |inc| has begun: the others are told, if this rank finalizes. */
+/* The last operation on |inc| has begun: notifies the others if this rank finalizes. */
 void nx_world_part(nx_incarnation *inc);
-/* There is a link to |peer|: the same. */
+/* The same for |peer|, to which there is a link now. */
 void nx_world_part_from(nx_world *world, uint32_t peer);
-/* Ranks from which receives and probes have waited for since the last call are asked whether they
- * have detached from the communicator. A receive from any source asks one rank not known to have.
- */
+/* Asks the ranks from which receives and probes have waited since the last call whether they have
+ * detached from the communicator. A receive from any source asks one rank that is not known to
+ * have. */
 void nx_world_inquire(nx_world *world);
 
-/* Runs |job| on a thread of the world's, without the lock.  NEXAR_ENOMEM,
- * NEXAR_ESYS: it was not taken. */
+/* Runs |job| on a thread of the world, without the lock.  NEXAR_ENOMEM, NEXAR_ESYS: not
+ * accepted. */
 NX_MUST_CHECK nexar_err nx_world_work(nx_world *world, nx_job *job);
 
 /* A request was done, or was taken by the application. */

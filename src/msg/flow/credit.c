@@ -6,11 +6,10 @@
 #include "msg/matching/envelope.h"
 
 enum {
-    EAGER_LEAVES = 2,  /* the part of the window that eager bytes leave */
+    EAGER_LEAVES = 2,  /* eager bytes leave 1/2 of the window */
     INLINE_LEAVES = 4, /* and that bytes behind envelopes leave */
-    TELL_AT = 4,       /* the part of the window that is worth a frame */
-    /* An eager part shorter than this, and not the whole, is not worth a part of
-     * its own: a packet holds more. */
+    TELL_AT = 4,       /* a new limit is sent for 1/4 of the window */
+    /* A partial eager part below this size is not worth a fragment: a packet holds more. */
     EAGER_LEAST = 1024,
 };
 
@@ -26,7 +25,7 @@ static uint64_t min64(uint64_t a, uint64_t b)
     return (a < b) ? a : b;
 }
 
-/* How many bytes may go with an envelope if a |part|th of the window must stay. */
+/* Bytes that may be sent with an envelope if 1/|part| of the window must remain. */
 static uint64_t spare(const nx_credit_out *c, unsigned part)
 {
     uint64_t left = c->limit - c->spent, keep = c->window / part + NX_ENVELOPE_COST;

@@ -1,16 +1,16 @@
 /*
- * share.c - how the pool is divided among peers, and peers that come and go.
+ * credit_division.c - division of the pool among peers; peers that join and leave.
  *
- * Each account has a window, the windows of all are at most the pool (engine.h).  What
- * is fair, |target|, is the pool among the living; who has less gets more when it needs
- * it and there is room, who has more is asked to give back when others need it.
+ * Each account has a window; the sum of all windows is at most the pool (engine.h). The fair share,
+ * |target|, is the pool divided among living peers. An account below it gets more when it needs it
+ * and there is room. An account above it is asked to return credit when others need it.
  */
 #include "base/alloc.h"
 #include "msg/engine.h"
 
-enum { RESERVE = 16 }; /* the part of the pool that is kept for peers to come */
+enum { RESERVE = 16 }; /* 1/16 of the pool is reserved for future peers */
 
-/* What is fair if |living| peers are there. */
+/* The fair share of |living| peers. */
 static uint64_t fair(const nx_msg_config *c, uint32_t living)
 {
     const size_t divided = c->grows ? c->pool - c->pool / RESERVE : c->pool;
@@ -76,7 +76,7 @@ void nx_credit_division_return(nx_peer *p, const nx_frame *f)
     nx_credit_in *in = &p->in[f->context.class];
 
     if (!nx_credit_returned(in, f->limit)) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it gave back credit that it had not");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it returned more credit than it had");
         return;
     }
     p->msg->granted -= f->limit;
@@ -94,7 +94,7 @@ static void reclaim(nx_peer *p, nx_class class)
         return;
     }
     f.limit = in->window - m->target;
-    if (p->link == NULL) { /* nobody was told of it; of ourselves nobody has to be */
+    if (p->link == NULL) { /* never granted over a link */
         const uint64_t now = in->window - min64(f.limit, in->window - nx_credit_used(in));
 
         m->granted -= in->window - now;
@@ -126,7 +126,7 @@ static void free_peer(nx_peer *p)
     }
 }
 
-/* Frees retired peers that nothing names any more. */
+/* Frees retired peers without references. */
 static void sweep(nx_msg *m)
 {
     nx_list_for_each (at, &m->retired) {
@@ -197,7 +197,7 @@ nexar_err nx_msg_grow(nx_msg *m, uint32_t peers)
     share = share_of(m, m->fresh + more, target);
     m->granted -= m->share * NX_CLASSES * m->fresh;
     err = (share < NX_CREDIT_START)
-              ? nx_fail(NEXAR_EINVAL, "a pool of %zu bytes is too small for %u peers more",
+              ? nx_fail(NEXAR_EINVAL, "a pool of %zu bytes is too small for %u additional peers",
                         m->config.pool, more)
               : nx_credit_division_take(m, peers);
     m->share = (err == NEXAR_OK) ? share : m->share;

@@ -1,16 +1,15 @@
 /*
- * fetch_receiver.c - the receiver's end of fetching by name what is held back.
+ * fetch_receiver.c - the receiver's end of fetching by name.
  *
- * Credit bounds the messages that lie here unmatched.  A program may wait for the
- * one that comes behind them.  So when a sender says that it is stalled, it is
- * asked by name (WANT) for whatever receives wait for, and sends those envelopes
- * ahead of its queue.  They cost no credit, because each finds its receive.
+ * Credit bounds the unmatched messages here. A program may wait for a message behind them. So when
+ * a sender reports that it is out of credit, the receiver asks by name (WANT) for whatever posted
+ * receives wait for, and the sender transmits those envelopes ahead of its queue. They cost no
+ * credit, because each matches a receive.
  *
- * If one does not (its receive was cancelled, or took the message of another peer)
- * it is put back.  Others may be on the way behind it, younger ones of the same
- * name too, which must not be taken before it: so everything is recalled.  The
- * wishes are withdrawn (UNASK), answers on the way are put back; when none is left
- * what receives still wait for is asked again.
+ * If one does not (its receive was cancelled, or took another peer's message), it is put back.
+ * Further fetched messages may be in flight behind it, also younger ones with the same name, which
+ * must not overtake it. So everything is recalled: the WANTs are withdrawn (UNASK) and answers in
+ * flight are put back. When none is left, the receiver asks again for what receives still wait for.
  */
 #include "msg/engine.h"
 
@@ -33,8 +32,8 @@ static void want(nx_peer *p, nx_context context, uint64_t tag)
     nx_peer_tell(p, NX_LANE_CONTROL, &f);
 }
 
-/* The oldest receive from anybody that |p| was not asked for; NULL: none.  The
- * list is in the order of posting; what was asked is at its beginning. */
+/* The oldest receive from any source for which |p| was not asked; NULL: none. The list is in order
+ * of posting, asked receives first. */
 static nx_req *next_any(const nx_peer *p, nx_class class)
 {
     nx_list *head = &p->msg->any[class], *at = head->prev;
@@ -61,8 +60,8 @@ static void recall(nx_peer *p, nx_class class)
     nx_peer_tell(p, NX_LANE_CONTROL, &f);
 }
 
-/* In the order of posting: a receive of any tag must not get a younger message
- * than its own because somebody behind it asked by name. */
+/* In order of posting: a younger receive's WANT must not give an older receive of any tag a younger
+ * message. */
 void nx_ask(nx_peer *p, nx_class class)
 {
     nx_asking *a = &p->asking[class];
@@ -81,7 +80,7 @@ void nx_ask(nx_peer *p, nx_class class)
         }
         if (a->wants >= NX_WANTS_MAX) {
             if (a->stale > 0) {
-                recall(p, class); /* some of them are for nobody */
+                recall(p, class); /* some of them are stale */
             }
             return;
         }
@@ -128,8 +127,8 @@ void nx_ask_ended(nx_msg *m, nx_req *r)
 
 /* ---- answers ------------------------------------------------------------------------- */
 
-/* No wish of this account is open: all who wait are asked for again, if it is or
- * gets starved. */
+/* No WANT of this account is open: asks again for all posted receives, now or when the sender runs
+ * out of credit. */
 static void start_over(nx_peer *p, nx_class class)
 {
     nx_asking *a = &p->asking[class];
@@ -163,7 +162,7 @@ bool nx_ask_answered(nx_peer *p, const nx_frame *f)
     nx_asking *a = &p->asking[f->context.class];
 
     if (a->wants == 0) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it answered what was not asked");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it answered a WANT that was not sent");
         return false;
     }
     a->wants--;
@@ -194,7 +193,7 @@ void nx_ask_unasked(nx_peer *p, const nx_frame *f)
     nx_asking *a = &p->asking[f->context.class];
 
     if (!a->recalling || a->unasked || (f->limit > a->wants)) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it forgot wishes that there were not");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it withdrew more WANTs than were open");
         return;
     }
     a->wants -= (uint32_t)f->limit;
@@ -207,15 +206,16 @@ void nx_ask_unwanted(nx_peer *p, const nx_frame *f)
     nx_asking *a = &p->asking[f->context.class];
 
     if (f->limit > a->wants) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it refused more wishes than there were");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it refused more WANTs than were open");
         return;
     }
     a->wants -= (uint32_t)f->limit;
-    p->in[f->context.class].starved = false; /* if it stalls again it says so */
+    p->in[f->context.class].starved = false; /* the sender reports it if it runs out of credit
+                                                again */
     if (!a->recalling && (a->wants == 0)) {
         start_over(p, f->context.class);
     } else if (!a->recalling) {
-        recall(p, f->context.class); /* nobody knows whose wishes are left */
+        recall(p, f->context.class); /* it is unknown which WANTs are left */
     }
     check_recalled(p, f->context.class);
 }
@@ -238,7 +238,7 @@ bool nx_ask_glance(nx_peer *p, const nx_key *key, nx_context context, nx_req *fo
         !((a->glanced == NX_GLANCE_ASKED) && same)) {
         a->glance = *key;
         a->glanced = NX_GLANCE_ASKED;
-        a->stale++; /* nobody waits for it: it will be put back */
+        a->stale++; /* no receive waits for it: it will be put back */
         want(p, context, key->tag);
     }
     return false;

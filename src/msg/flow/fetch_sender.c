@@ -1,16 +1,14 @@
 /*
- * fetch_sender.c - the sender's end of fetching by name: wishes meet messages held back.
+ * fetch_sender.c - the sender's end of fetching by name: matches WANTs with held-back messages.
  *
- * The sender matches them as a receiver would, with the same data structure: its
- * queue are the messages held, the wishes (WANT) are the receives posted.  A
- * message that meets a wish leaves the queue as an envelope without bytes, PULLED;
- * the receiver confirms it (CLEAR), or puts it back.  Until then nothing else of
- * this peer and class leaves but other pulled ones: what goes back must not have
- * been overtaken.
+ * The sender matches as a receiver does, with the same data structure: queued messages are the held
+ * messages, WANTs are the posted receives. A matching message leaves the queue as an envelope
+ * without bytes, PULLED. The receiver confirms it (CLEAR) or puts it back. Until then only other
+ * PULLED messages of this peer and class may be sent, since nothing may overtake a message that is
+ * put back.
  *
- * All this exists from the first wish until nothing is held back and everything is
- * confirmed; wishes that are left then are void, and the receiver is told how many
- * (UNWANT).
+ * This state exists from the first WANT until nothing is held back and everything is confirmed.
+ * WANTs that are left then are void, and the receiver is notified of their number (UNWANT).
  */
 #include "base/alloc.h"
 #include "msg/engine.h"
@@ -80,13 +78,13 @@ static uint32_t drop_all(nx_pull *pull)
     return n;
 }
 
-/* Keeps a wish that nothing fulfils yet. */
+/* Stores a WANT that no message matches yet. */
 static void keep_want(nx_peer *p, nx_pull *pull, const nx_key *key)
 {
     nx_want *want = nx_zalloc(sizeof(*want));
 
     if (want == NULL) {
-        nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for what it wishes");
+        nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for its WANT");
         return;
     }
     want->posted.key = *key;
@@ -116,12 +114,12 @@ void nx_pull_want(nx_peer *p, const nx_frame *f)
         }
         pull = begin_pull(p, class);
         if (pull == NULL) {
-            nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for what it wishes");
+            nx_peer_mark_failed(p, NEXAR_ENOMEM, "no memory for its WANT");
             return;
         }
     }
     if (pull->nwants >= NX_WANTS_MAX) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it wished for too much");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent more WANTs than allowed");
         return;
     }
     index_queue(p, class);

@@ -1,16 +1,15 @@
 /*
- * queue.c - sends held back for want of credit.
+ * queue.c - sends held back for lack of credit.
  *
- * Envelopes of one peer and class leave in the order of their sends: whoever finds
- * others waiting waits behind them.  The exception, a message that the receiver
- * asks for by name (fetch_sender.c), is the oldest of its name, so the order of (peer,
- * context, tag) holds.
+ * Envelopes of one peer and class leave in the order of their sends: a new send queues behind
+ * waiting ones. A message that the receiver fetches by name (fetch_sender.c) is the exception. It
+ * is the oldest of its name, so the order of (peer, context, tag) holds.
  */
 #include "base/alloc.h"
 #include "msg/engine.h"
 
-/* Says that messages wait for credit: once for each limit, and not before the
- * first word. */
+/* Reports that messages wait for credit: once per limit, and not before the receiver's first
+ * limit. */
 static void stall(nx_peer *p, nx_class class)
 {
     nx_credit_out *out = &p->out[class];
@@ -73,7 +72,7 @@ void nx_queue_pump(nx_peer *p, nx_class class)
     nx_pull_check(p, class);
 }
 
-/* To where it was: most often it was asked for from the end. */
+/* Searches from the end: most fetched messages come from there. */
 static void requeue(nx_peer *p, nx_req *r)
 {
     nx_list *head = &p->queue[r->context.class], *at = head;
@@ -93,7 +92,7 @@ void nx_queue_putback(nx_peer *p, const nx_frame *f)
     nx_req *r = nx_map_get(&p->out_ids, f->id);
 
     if ((r == NULL) || !(r->state & NX_REQ_PULLED)) {
-        nx_peer_mark_failed(p, NEXAR_EPROTO, "it put back what it had not fetched");
+        nx_peer_mark_failed(p, NEXAR_EPROTO, "it put back a message that it had not fetched");
         return;
     }
     (void)nx_map_take(&p->out_ids, f->id);

@@ -93,8 +93,8 @@ static bool fits(const nx_early *e, const nx_early_key *key, size_t bytes)
            (e->bytes[key->kind] + bytes <= NX_EARLY_TOTAL);
 }
 
-/* Whether there is room for |bytes| more of |key|, after stale frames have made it.  A link goes
- * with its frames, so none of them is stale. */
+/* Whether there is room for |bytes| more of |key|, after dropping stale frames. Frames of a link
+ * never become stale: they are dropped with the link. */
 static bool make_room(nx_early *e, const nx_early_key *key, size_t bytes, uint64_t now_ns)
 {
     nx_list_for_each (at, &e->kept) {
@@ -179,13 +179,13 @@ nexar_err nx_early_keep(nx_early *e, const nx_early_key *key, const nx_bytes *pa
     }
     if (!make_room(e, key, cost(sum(parts, n)), now_ns)) {
         return nx_fail(NEXAR_ENOMEM,
-                       "a frame for what does not exist here yet is not kept: %zu bytes of such "
-                       "frames are; at most %zu of one sender, %d of all",
+                       "an early frame is dropped: early frames have %zu bytes; the limit is "
+                       "%zu per sender, %d in all",
                        e->bytes[key->kind], sender_limit[key->kind], NX_EARLY_TOTAL);
     }
     f = make_frame(e, key, parts, n);
     if (f == NULL) {
-        return nx_fail_nomem("a frame for what does not exist here yet");
+        return nx_fail_nomem("an early frame");
     }
     f->came_ns = now_ns;
     nx_list_push_back(&e->kept, &f->link);
@@ -212,8 +212,8 @@ static nx_early_frame *find(const nx_list *list, nx_early_kind kind, uint64_t id
     return NULL;
 }
 
-/* Invariant: what a call delivers is in |due| before it delivers the first, so that it ends also
- * if frames for |id| are kept meanwhile.  Calls inside of it may take frames out of |due|. */
+/* Invariant: all frames to deliver are moved to |due| first, so the loop ends even if frames for
+ * |id| arrive meanwhile. Nested calls may remove frames from |due|. */
 void nx_early_deliver(nx_early *e, nx_early_kind kind, uint64_t id,
                       void (*deliver)(void *ctx, const nx_early_frame *frame), void *ctx)
 {

@@ -1,28 +1,28 @@
 /*
  * early_frames.h - frames for a communicator, or from a member, that does not exist here yet.
  *
- * Ranks make a communicator, and enter a view, one after the other.  So a rank may receive frames
+ * Ranks make a communicator, and install a view, one after another.  So a rank may receive frames
  * of a communicator that it has not made yet, and connections of members of the next view.  The
- * store keeps such frames as they came, with their sender.  When the communicator or the view
- * exists here, core replays them in the order in which they came (core/comm/early_replay.h,
- * core/world/early_links.c).
+ * store keeps such frames unchanged, with their sender.  When the communicator or the view exists
+ * here, core replays them in order of arrival (core/comm/early_replay.h, core/world/early_links.c).
  *
- * Invariants E1  The store is bounded.  For each kind it holds at most limits[kind].sender bytes of
- * one
+ * Invariants
+ *  E1  The store is bounded.  For each kind it holds at most limits[kind].sender bytes of one
  *      sender and limits[kind].total bytes of all.  A frame counts with its header, so that the
  *      number of frames is bounded too.
- * E2  The frames of one identity are delivered in order of arrival. E3  A frame is delivered at
- * most once. E4  Nothing is kept for, or delivered to, a communicator that is closed. E5  No frame
- * is lost silently.  It is delivered, or its identity is closed, or
+ *  E2  The frames of one identity are delivered in order of arrival.
+ *  E3  A frame is delivered at most once.
+ *  E4  Nothing is kept for, or delivered to, a communicator that is closed.
+ *  E5  No frame is lost silently.  It is delivered, or its identity is closed, or
  *      nx_early_keep reports that it was not kept, or it is older than any communicator takes to
  *      be made (NX_EARLY_STALE_NS) and was replaced by another.
  *
- * A sender that exceeds its limit is treated like the lack of memory.  If a frame of a communicator
- * is lost, other ranks would wait for this rank indefinitely, so this rank leaves the world. The
- * link of a member that is not in the view is closed.
+ * A sender that exceeds its limit is treated like lack of memory.  If a frame of a communicator is
+ * lost, other ranks would wait for this rank indefinitely, so this rank leaves the world. The link
+ * of a member that is not in the view is closed.
  *
  * The store also remembers the ids that were closed last.  Ids of communicators are never reused
- * (cluster/comm_id.h), so what comes for a closed one is late.  Messages of the application for a
+ * (cluster/comm_id.h), so a frame for a closed one is late.  Application messages for a
  * communicator that does not exist yet are not kept here: they wait in the unexpected-message
  * queue, within their sender's credit.
  *

@@ -104,7 +104,7 @@ static void read_context(nx_reader *r, nx_frame *f, const char **why)
     f->context.comm = nx_read_u32(r);
     f->tag = nx_read_u64(r);
     if (f->tag == NX_ANY_TAG) {
-        *why = "a tag that stands for any";
+        *why = "the wildcard tag";
     }
 }
 
@@ -112,7 +112,7 @@ static void read_id(nx_reader *r, nx_frame *f, const char **why)
 {
     f->id = nx_read_varint(r);
     if ((nx_id_number(f->id) == 0) || ((unsigned)nx_id_class(f->id) >= NX_CLASSES)) {
-        *why = "an impossible id";
+        *why = "an id out of range";
     }
 }
 
@@ -153,7 +153,7 @@ static void read_hello(nx_reader *r, nx_frame *f, const char **why)
     for (int c = 0; c < NX_CLASSES; c++) {
         f->window[c] = nx_read_varint(r);
         if (f->window[c] < NX_CREDIT_START) {
-            *why = "a window smaller than everybody has";
+            *why = "a window below the initial credit";
         }
     }
 }
@@ -167,7 +167,7 @@ static void read_want(nx_reader *r, nx_frame *f, const char **why)
     read_context(r, f, why);
     f->any_tag = (any == 1);
     if ((any > 1) || ((any == 1) && (f->tag != 0))) {
-        *why = "an unclear wish";
+        *why = "a malformed WANT";
     }
 }
 
@@ -240,7 +240,7 @@ nexar_err nx_frame_decode(nx_lane lane, const void *data, size_t len, nx_frame *
         read_message(&r, f, &wrong);
     }
     if (r.failed) {
-        wrong = "a frame cut short";
+        wrong = "a truncated frame";
     } else if ((wrong == NULL) && !nx_reader_done(&r)) {
         wrong = "bytes behind the end of a frame";
     }

@@ -23,8 +23,8 @@ bool nx_key_fits(const nx_key *want, const nx_key *have)
     return equal(want, have, nx_key_form(want));
 }
 
-/* Two rounds of multiply and fold: tags that count upwards and contexts that
- * differ in one bit spread alike.  The odd constants are those of splitmix64. */
+/* Two rounds of multiply and fold, so that consecutive tags and contexts that differ in one bit
+ * spread equally. The odd constants are those of splitmix64. */
 static inline size_t hash(const nx_key *key, unsigned form, uint64_t seed)
 {
     uint64_t h = key->context ^ seed;
@@ -125,7 +125,8 @@ static void table_add(nx_match_table *t, nx_match_slot *slot, uint64_t seed)
     slot->at = NULL;
     nx_list_init(&slot->same);
     if (oldest != NULL) {
-        nx_list_push_back(&oldest->same, &slot->same); /* before the oldest: the last */
+        nx_list_push_back(&oldest->same, &slot->same); /* before the oldest, that is at the end of
+                                                          the ring */
         return;
     }
     if (t->keys >= 2 * t->nchains) {

@@ -1,10 +1,10 @@
 /*
  * matched.c - messages that a matched probe has taken out of matching.
  *
- * Such a message stays among those that are held, with all that may happen to it there: more of
- * its bytes come, its sender takes it back, its peer goes down, its communicator is freed.  But
- * its key becomes one that no receive has: another kind, and a number of its own for a tag.  So
- * nothing else can find it, and a message that is gone is one that is not found.
+ * Such a message stays in the list of held messages: more bytes may arrive, its sender may cancel
+ * it, its peer may fail, its communicator may be freed. But its key becomes one that no receive
+ * has: another kind, and a unique number as tag. So no other receive finds it, and a message that
+ * no longer exists is simply not found.
  */
 #include "msg/engine.h"
 
@@ -47,7 +47,7 @@ void nx_msg_take(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint
     nx_req_begin(req, NX_REQ_RECV, &key, context);
     held = nx_match_find(&m->match, &key);
     if (held == NULL) {
-        nx_req_fail(m, req, NEXAR_ECANCELED, "the sender took the message back");
+        nx_req_fail(m, req, NEXAR_ECANCELED, "the sender cancelled the message");
     } else {
         nx_match_drop(&m->match, held);
         nx_recv_meet(nx_list_entry(held, nx_inbound, held), req);

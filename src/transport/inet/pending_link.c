@@ -285,7 +285,7 @@ static void close_link(nx_link *base, bool drain)
     nx_loop_defer(loop, &p->task);
 }
 
-/* It never came up: nobody is there to read |frame| but those whose connection is about to. */
+/* It never came up: only peers whose connection is about to come up can read |frame|. */
 static void dismiss(nx_link *base, const void *frame, size_t len)
 {
     nx_inet_link *p = of(base);

@@ -20,7 +20,7 @@ static size_t count(const nx_list *list)
     return n;
 }
 
-/* ---- tokens ------------------------------------------------------------------ */
+/* ---- tokens -------------------------------------------------------------------------- */
 
 /* at[0] dials at[1], which asks for a token; returns when that waits to be read. */
 static void be_asked_for_a_token(nxt_timed *t, nxt_peer *p)
@@ -94,7 +94,7 @@ static void test_a_token_of_another_key_is_refused(void **state)
     nxt_cluster_close(&t.c);
 }
 
-/* ---- crowds ------------------------------------------------------------------ */
+/* ---- crowds -------------------------------------------------------------------------- */
 
 /* A network between at[0] and at[1] that carries everything there, and back only what
  * asks for tokens: handshakes that never go on, from an address that is real. */

@@ -20,7 +20,7 @@ static const uint64_t IDLE_NS = UINT64_C(30000000000);
 static const uint64_t HANDSHAKE_NS = UINT64_C(10000000000);
 static const uint64_t DROPS_EVERY_NS = UINT64_C(1000000000);
 
-/* ---- connection ids ---------------------------------------------------------- */
+/* ---- connection ids ------------------------------------------------------------------ */
 
 uint64_t nx_quic_hash_cid(const nx_quic *q, const uint8_t *cid, size_t len)
 {
@@ -59,7 +59,7 @@ void nx_quic_remove_cid(nx_conn_io *k, uint64_t cid)
     }
 }
 
-/* ---- receiving --------------------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------------------- */
 
 /* The connection that a datagram is for; NULL: none. */
 static nx_conn_io *find(nx_quic *q, const uint8_t *data, size_t len)
@@ -188,8 +188,8 @@ static void on_ready(nx_fd *self, uint32_t events)
     (void)on_spin(self);
 }
 
-/* Whoever sends on and on is not read for ever: no more than the buffer can hold.  (Nothing is
- * written meanwhile, so that windows end it before.) */
+/* Bounds the work on a peer that sends continuously: at most one buffer.  (Nothing is written
+ * meanwhile, so that windows end it before.) */
 void nx_quic_read_all(nx_quic *q)
 {
     nx_udp_features f;
@@ -203,7 +203,7 @@ void nx_quic_read_all(nx_quic *q)
     }
 }
 
-/* ---- life -------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 static nexar_err make_tls(nx_quic *q, const nx_identity *identity, const nx_job_id *job)
 {

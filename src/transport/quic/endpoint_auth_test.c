@@ -133,7 +133,7 @@ static bool conn_io_in(nx_link *link, nx_conn_state state)
     return !nx_list_empty(&self->conn_ios) && (nx_conn_get_state(k->conn) == state);
 }
 
-/* ---- seeds and joiners ------------------------------------------------------- */
+/* ---- seeds and joiners --------------------------------------------------------------- */
 
 /* at[0] becomes a seed, at[1] a joiner without an identity. */
 static void make_seed(nxt_cluster *c, nx_quic_target *target, struct sockaddr_storage *address)
@@ -281,7 +281,7 @@ static void test_a_member_does_not_let_strangers_in(void **state)
     nxt_cluster_close(&c);
 }
 
-/* ---- noise ------------------------------------------------------------------- */
+/* ---- noise --------------------------------------------------------------------------- */
 
 static int stranger(void)
 {

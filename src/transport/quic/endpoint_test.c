@@ -52,7 +52,7 @@ static void test_both_may_dial_at_once_and_share_one_link(void **state)
 
             nxt_dial(&c, who, 1 - who, &p[who]);
             send_text(p[who].link, "x");
-            if (round % 3 == 2) { /* the other one when this one's hello is on its way */
+            if (round % 3 == 2) { /* the other side while this side's HELLO is in flight */
                 nx_loop_kick(c.loop);
             }
         }
@@ -200,7 +200,7 @@ static void test_a_peer_that_has_forgotten_says_so(void **state)
     nxt_cluster_close(&c);
 }
 
-/* A connection of |from|, to |to|, beside the one that is used: an attempt that was late. */
+/* A connection of |from|, to |to|, besides the connection in use: a late attempt. */
 static void dial_beside(nxt_endpoint *from, nxt_endpoint *to, uint64_t member)
 {
     const struct sockaddr_storage a = nxt_loopback(nx_quic_port(to->quic));
@@ -247,7 +247,7 @@ static void test_a_peer_that_is_busy_has_not_made_a_new_connection(void **state)
     nxt_cluster_close(&c);
 }
 
-/* Whoever has lost the connection may dial again at once, whoever decides. */
+/* A side that has lost the connection may dial again at once, on either side. */
 static void test_a_peer_that_dials_again_replaces_its_link(void **state)
 {
     (void)state;

@@ -58,7 +58,7 @@ nexar_err nx_quic_link_create(nx_quic_link **out, nx_quic *q, const nx_tls_targe
     return NEXAR_OK;
 }
 
-/* ---- calls up ---------------------------------------------------------------- */
+/* ---- calls up ------------------------------------------------------------------------ */
 
 bool nx_quic_link_wants_data(const nx_quic_link *link)
 {
@@ -78,7 +78,7 @@ void nx_quic_link_deliver(nx_quic_link *link)
     }
 }
 
-/* ---- the end ----------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------- */
 
 void nx_quic_link_leave_map(nx_quic_link *link)
 {
@@ -300,7 +300,7 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
     }
 }
 
-/* ---- operations -------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------------------- */
 
 static nexar_err state_error(const nx_quic_link *link)
 {

@@ -2,14 +2,14 @@
  * ngtcp2_compat.h - ngtcp2 1.4 and later, and 0.12 (Debian 12, Ubuntu 24.04).
  *
  * The rest of the transport includes ngtcp2 through this header only, and uses the names of 1.x.
- * For 0.12 they are defined here; where the two differ in more than a name, an nx_ng_ function
- * does the same with either.
+ * For 0.12 this header defines them. Where the versions differ in more than names, an nx_ng_
+ * function hides the difference.
  *
- * What 0.12 cannot do:
- *  - It probes the path MTU at sizes that it has built in, 1444 bytes at most, so that a
+ * Limits of 0.12:
+ *  - It probes the path MTU at built-in sizes, 1444 bytes at most, so a
  *    connection to another host does not use jumbo frames.  Connections on one host do not
  *    probe, and have datagrams as large with either.
- *  - It never closes a unidirectional stream that the peer has opened, and allows no other in
+ *  - It never closes a unidirectional stream that the peer has opened, and allows no new one in
  *    its place (fixed in 0.14).  So an endpoint with 0.12 allows such streams for the lanes
  *    only, and bidirectional ones for parts, whose own direction it resets at once.  The
  *    sender, whatever its version, opens for parts what the peer's transport parameters allow.
@@ -122,9 +122,9 @@ static inline int nx_ng_reset_stream(ngtcp2_conn *ng, int64_t stream, uint64_t c
 #endif
 }
 
-/* Cancels what a |stream| of ours has not sent.  Of a bidirectional one the peer is asked to
- * close its direction first: it may not have heard of the stream yet, and a stream that begins
- * with its reset it never opens.  (ngtcp2 sends the frame that was asked for last first.) */
+/* Cancels the unsent data of an own |stream|. Of a bidirectional stream the peer is first asked to
+ * close its direction: it may not know the stream yet, and it never opens a stream that begins with
+ * a reset. (ngtcp2 sends the frame requested last first.) */
 static inline int nx_ng_cancel_stream(ngtcp2_conn *ng, int64_t stream, uint64_t code)
 {
     int rv = nx_ng_reset_stream(ng, stream, code);

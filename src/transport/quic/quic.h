@@ -1,22 +1,19 @@
 /*
- * quic.h - the quic transport: an endpoint with one UDP socket for all peers,
- * and links to members over QUIC with mutual TLS 1.3.
+ * quic.h - the quic transport: an endpoint with one UDP socket for all peers, and links to members
+ * over QUIC with mutual TLS 1.3.
  *
- * A link is to a *member*, not to an address: below it there may be several
- * attempts to connect (all addresses are raced, and the other side may dial at
- * the same time); one of them is settled on, before anything is sent, by the
- * member with the lower number: it uses the first connection that comes up and
- * says so in the first control frame; the other side waits for that word.  What
- * was queued before goes then.
+ * A link is to a *member*, not to an address. Below it there may be several attempts to connect:
+ * all addresses are raced, and the other side may dial at the same time. The member with the lower
+ * number decides, before anything is sent: it uses the first connection that comes up and announces
+ * it in the first control frame. The other side waits for that frame. Then queued data is sent.
  *
- * A link lives as long as its connection, and that as long as the peer is heard by any
- * path within idle_timeout_ns: if the addresses that it began with cease to work, or the
- * peer's change, it goes on by others (roam.c).
+ * A link lives as long as its connection, and that lives as long as the peer is heard by any path
+ * within idle_timeout_ns. If its first addresses stop working, or the peer's change, it migrates to
+ * others (roam.c).
  *
- * Inside: tls.h credentials and verification; conn.h one ngtcp2 connection
- * without sockets and clock (bytes and time are arguments, so that it runs in
- * simulation); udp.h the socket (GSO, GRO, recvmmsg where the kernel has them);
- * endpoint and links here.
+ * Inside: tls.h has credentials and verification; conn.h has one ngtcp2 connection without sockets
+ * and clock (bytes and time are arguments, so it runs in simulation); udp.h has the socket (GSO,
+ * GRO, recvmmsg where available); endpoint and links are here.
  */
 #ifndef NX_QUIC_H
 #define NX_QUIC_H
@@ -30,14 +27,13 @@
 #include "transport/identity.h"
 #include "transport/transport.h"
 
-/* The protocol that ALPN names; a peer that speaks another is refused and told
- * so. */
+/* The protocol named by ALPN; a peer with another protocol is rejected with a message. */
 #define NX_ALPN "nexar/1"
 
 typedef struct nx_quic nx_quic;
 
-/* Congestion control of links to other hosts.  Links inside a host always use CUBIC: their limit
- * is the receiver's socket buffer, which the flow-control window protects. */
+/* Congestion control of links to other hosts. Links inside a host always use CUBIC: their limit is
+ * the receiver's socket buffer, which flow control protects. */
 typedef enum nx_congestion {
     NX_CONGESTION_AUTO,
     NX_CONGESTION_BBR,
@@ -49,22 +45,22 @@ typedef struct nx_quic_config {
     const nx_random *random;
     struct sockaddr_storage listen; /* family 0: every address, IPv6 and IPv4 */
     uint16_t port_first, port_last; /* 0: any */
-    uint64_t idle_timeout_ns;       /* a silent connection is down after this; 0: 30 s */
+    uint64_t idle_timeout_ns;       /* a silent connection fails after this; 0: 30 s */
     uint64_t handshake_timeout_ns;  /* 0: 10 s */
-    size_t peers;                   /* links that are expected: see nx_quic_set_peers */
+    size_t peers;                   /* expected number of links: see nx_quic_set_peers */
     const char *qlog_dir;           /* NULL or "": none */
     nx_congestion congestion;
 
-    /* A seed has |authority|, a member |identity| (borrowed both).  A joiner has
-     * neither: it can only dial a pinned seed. */
+    /* A seed has |authority|, a member |identity| (both borrowed). A joiner has neither and can
+     * only dial a pinned seed. */
     const nx_authority *authority;
     const nx_identity *identity;
     nx_job_id job; /* of the identity */
 
-    /* A connection that we did not ask for has come up.  |member| is what its
-     * certificate names; 0: it showed none, which only a seed allows.  The
-     * callee sets link->up and link->up_ctx, or closes the link.  (A member whom
-     * we are dialling too makes no call: it joins the link that is there.) */
+    /* A connection opened by a peer is up. |member| is the name in its certificate; 0: no
+     * certificate, which only a seed allows. The callee sets link->up and link->up_ctx, or closes
+     * the link. (Not called for a member that this process is dialling too: its connection joins
+     * the existing link.) */
     void (*on_accept)(void *ctx, nx_link *link, uint64_t member);
     void *ctx;
 } nx_quic_config;
@@ -73,50 +69,50 @@ typedef struct nx_quic_config {
  * Opens the socket.
  *
  * NEXAR_ESYS
- *     The address cannot be bound; the sentence names it, or the whole range.
+ *     The address cannot be bound; the message names it, or the whole range.
  * NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_quic_open(nx_quic **out, const nx_quic_config *config);
-/* Closes all links at once (without drain) and frees the endpoint.  on_sent is
- * called for what was still held.  Not from an up-call. */
+/* Closes all links at once (without drain) and frees the endpoint. Calls on_sent for held parts.
+ * Not from an upcall. */
 void nx_quic_close(nx_quic *q);
 
-/* Sets |done| when no link that was closed is still sending: before nx_quic_close,
- * after links were closed with drain.  NULL: no longer. */
+/* Sets |done| when no closed link is still sending: before nx_quic_close, after links were closed
+ * with drain. NULL: cancels that. */
 void nx_quic_drain(nx_quic *q, nx_event *done);
 
-/* The port that was bound. */
+/* The bound port. */
 uint16_t nx_quic_port(const nx_quic *q);
 
 /*
- * |peers| links are expected (0 counts as 1): connections made from now on, dialled or accepted,
- * grant their peer a window of that share of the socket's buffer, which holds back the senders of
- * one host, as nothing else does.  A seed that is dialled sends next to nothing and gets the least.
+ * Sets the expected number of links (0 counts as 1). Connections made from now on grant their peer
+ * a window of this share of the socket's buffer: on one host, nothing else throttles senders. A
+ * dialled seed sends very little and gets the minimum.
  *
- * A window that was granted is never taken back, and connections that are up keep theirs.  So the
- * windows of links made for one number fit into the buffer together (up to 128 links of 16 MiB:
- * no window is below 128 KiB), also after the number has fallen.  When it rises from n to m, those
- * that are up hold up to all of it and the new ones (m - n) / m of it on top; when it rises one by
- * one, ln(m / n) of it: 0.7 buffers too much for a world that doubles, 2.1 for one of eight times
- * the size.  Only if all of them send at once is something dropped then, and sent again, as on any
- * network; a link that is made anew has its share.
+ * A granted window is never reduced, and existing connections keep theirs. So the windows of links
+ * made for one number fit into the buffer together (up to 128 links of 16 MiB: the minimum window
+ * is 128 KiB), also after the number has fallen. When it rises from n to m, existing links hold up
+ * to the whole buffer and the new ones (m - n) / m on top. When it rises one by one, they hold ln(m
+ * / n) on top: 0.7 buffers for a world that doubles, 2.1 for one of eight times the size. Data is
+ * dropped, and retransmitted as on any network, only if all of them send at once. A reconnected
+ * link has its proper share.
  */
 void nx_quic_set_peers(nx_quic *q, size_t peers);
 
-/* A joiner has got its certificate: from now on it is a member. */
+/* A joiner has received its certificate: from now on it is a member. */
 NX_MUST_CHECK nexar_err nx_quic_set_identity(nx_quic *q, const nx_identity *identity,
                                              const nx_job_id *job);
 
 typedef struct nx_quic_target {
-    uint64_t member; /* whom the certificate must name; 0: a seed, by |pin| */
+    uint64_t member; /* the expected member; 0: a seed, identified by |pin| */
     nx_pin pin;
-    const struct sockaddr_storage *addresses; /* raced, the first ones first */
+    const struct sockaddr_storage *addresses; /* raced in this order */
     size_t n;
 } nx_quic_target;
 
 /*
- * A link to |target|.  It may be used at once; on_up or on_down follows.  There
- * is at most one link to a member: NEXAR_EINVAL if there is one already.
+ * Opens a link to |target|, usable at once; on_up or on_down follows. There is at most one link to
+ * a member: NEXAR_EINVAL if one exists.
  */
 NX_MUST_CHECK nexar_err nx_quic_dial(nx_quic *q, const nx_quic_target *target, const nx_link_up *up,
                                      void *up_ctx, nx_link **out);
@@ -130,15 +126,15 @@ bool nx_quic_lives(const nx_quic *q, uint64_t member);
  * learns that this connection was not chosen. */
 void nx_quic_refuse(nx_link *link);
 
-/* Where else the peer of |link| may be reached, if the address that it uses ceases to work.
- * For links that were accepted: those that were dialled know it.  NEXAR_ENOMEM. */
+/* Further addresses of the peer of |link|, for migration. For accepted links: diallers know them.
+ * NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_quic_link_know(nx_link *link, const struct sockaddr_storage *addresses,
                                           size_t n);
 
-/* The process behind |link| has ended, as the caller is sure, who has it from the kernel of its
- * host.  Soon the link goes down: with NX_END_GONE, or NX_END_LEFT if it had said good-bye.  All
- * that it has sent is delivered before: between processes of one host it is in the socket when
- * the sender's call returns. */
+/* The process behind |link| has exited; the caller knows it from the kernel of its host. The link
+ * soon goes down with NX_END_GONE, or NX_END_LEFT after a goodbye. Everything that it has sent is
+ * delivered before: between processes of one host it is in the socket when the sender's call
+ * returns. */
 void nx_quic_link_exited(nx_link *link);
 
 /* The address a link talks to, and 32 bytes of keying material bound to its TLS
@@ -146,12 +142,12 @@ void nx_quic_link_exited(nx_link *link);
 NX_MUST_CHECK nexar_err nx_quic_link_export(nx_link *link, const char *label, uint8_t out[32]);
 void nx_quic_link_address(const nx_link *link, struct sockaddr_storage *out);
 
-/* What the kernel offers, probed when a socket is opened, which does without the rest: for
+/* What the kernel supports, probed when a socket is opened; missing features are not used. For
  * `nexar info`. */
 typedef struct nx_quic_features {
     bool gso, gro, recvmmsg, ipv6;
     size_t rcvbuf, sndbuf; /* granted */
-    bool small;            /* the kernel granted less than was asked for */
+    bool small;            /* the kernel granted less than requested */
     const char *ngtcp2;    /* the version of the library that runs; static */
 } nx_quic_features;
 void nx_quic_features_probe(nx_quic_features *out);

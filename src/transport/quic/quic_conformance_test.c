@@ -116,7 +116,7 @@ static nexar_err make_end(world *w, uint64_t member, const nx_link_up *up, void 
     return NEXAR_OK;
 }
 
-/* Now the one that dials has the lower number and decides, now the other. */
+/* The dialler has alternately the lower number, and decides, and the higher one. */
 static nexar_err dial(void *arg, const nx_link_up *up, void *const up_ctx[2], nx_link **dialled)
 {
     static uint64_t members;

@@ -1,18 +1,17 @@
 /*
  * settle.c - which of several connections a link uses.
  *
- * Between two members the one with the lower number decides: it takes the first
- * connection that comes up, whoever dialled it, and says so by sending on it (the
- * control lane begins with a byte that says nothing else).  The other side uses
- * the connection on which that arrives.  To a seed, the dialler decides.
+ * Between two members the one with the lower number decides: it takes the first connection that
+ * comes up, dialled by either side, and announces it by sending on it (the control lane begins with
+ * a byte that says nothing else).  The other side uses the connection on which that arrives.  To a
+ * seed, the dialler decides.
  *
- * A connection may come up for a member to whom the decider has a link already.
- * Either it is an attempt that the peer has not given up yet, or the peer has lost
- * the old connection and dials anew.  So it waits as a rival while something is
- * sent on the old one: if that is answered, the peer will close the rival; if not,
- * though the peer is there and answers on the rival, the link goes down and the rival
- * becomes the next.  A peer that answers on neither is busy, or stopped: that is for
- * heartbeats to judge.
+ * A connection may come up for a member to whom the decider has a link already. Either it is an
+ * attempt that the peer has not given up yet, or the peer has lost the old connection and dials
+ * anew.  So it waits as a rival while something is sent on the old one: if that is answered, the
+ * peer will close the rival; if not, though the peer is there and answers on the rival, the link
+ * goes down and the rival becomes the next.  A peer that answers on neither is busy, or stopped:
+ * that is for heartbeats to judge.
  */
 #include <inttypes.h>
 #include <stdio.h>

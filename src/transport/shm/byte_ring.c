@@ -17,7 +17,7 @@ static uint32_t span(uint32_t len)
     return NX_RING_HEAD + ((len + NX_RING_UNIT - 1) & ~(uint32_t)(NX_RING_UNIT - 1));
 }
 
-/* ---- writing -------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------- */
 
 void nx_ring_out_init(nx_ring_out *r, nx_ring_words words, uint8_t *data, uint32_t size)
 {
@@ -99,7 +99,7 @@ bool nx_ring_stick(nx_ring_out *r, uint32_t len)
     return nx_ring_fits(r, len);
 }
 
-/* ---- reading -------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------- */
 
 void nx_ring_in_init(nx_ring_in *r, nx_ring_words words, const uint8_t *data, uint32_t size)
 {

@@ -162,7 +162,7 @@ static void test_what_cannot_be_breaks_the_ring(void **state)
     assert_true(p.out.broken);
 }
 
-/* ---- two threads that sleep whenever they can ----------------------------------------- */
+/* ---- two threads that sleep whenever they can ---------------------------------------- */
 
 static void ring_bell(int fd)
 {

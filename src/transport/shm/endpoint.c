@@ -51,7 +51,7 @@ void nx_shm_wake(nx_shm_link *link)
     }
 }
 
-/* ---- the task -------------------------------------------------------------------------- */
+/* ---- the task ------------------------------------------------------------------------ */
 
 void nx_shm_publish(nx_shm_link *link)
 {
@@ -102,7 +102,7 @@ static void run(nx_task *task)
     check_drained(shm);
 }
 
-/* ---- the bell --------------------------------------------------------------------------- */
+/* ---- the bell ------------------------------------------------------------------------ */
 
 static bool poll_links(nx_shm *shm, bool sleep)
 {
@@ -128,8 +128,8 @@ static bool on_bell_spin(nx_fd *fd)
     return poll_links(nx_list_entry(fd, nx_shm, bell), false);
 }
 
-/* The driver may be asleep, and this the thread of a kick: then the count stays, or the
- * driver might find nothing and sleep on, with all flags cleared by those who rang. */
+/* The driver may be asleep, and this the thread of a kick: then the count stays, or the driver
+ * might find nothing and sleep on, with all flags cleared by the writers. */
 static void on_bell_ready(nx_fd *fd, uint32_t events)
 {
     nx_shm *shm = nx_list_entry(fd, nx_shm, bell);
@@ -219,7 +219,7 @@ static void on_again(nx_timer *timer, uint64_t now_ns)
     }
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 static nexar_err listen_at(nx_shm *shm)
 {
@@ -233,7 +233,7 @@ static nexar_err listen_at(nx_shm *shm)
         (listen(shm->listener.fd, SOMAXCONN) != 0)) {
         return nx_fail_sys("socket", "a local one", errno);
     }
-    /* Nobody calls yet.  Where a sandbox refuses it, those who called would wait in vain. */
+    /* No connection exists yet. If a sandbox denied the call later, peers would wait in vain. */
     got = nx_sys_accept(shm->listener.fd);
     if (got >= 0) {
         (void)nx_sys_close(got);

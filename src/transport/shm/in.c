@@ -22,7 +22,7 @@ static void bad(nx_shm_link *link, const char *what)
     nx_shm_link_down(link, NEXAR_EPROTO, "the peer wrote %s into the shared memory", what);
 }
 
-/* ---- frames --------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
 static void frame_up(nx_shm_link *link, nx_lane lane, const uint8_t *data, size_t len)
 {
@@ -70,7 +70,7 @@ static void take_frame(nx_shm_link *link, nx_lane lane, const nx_record *rec)
     }
 }
 
-/* ---- the other records ----------------------------------------------------------- */
+/* ---- the other records --------------------------------------------------------------- */
 
 static void take_data(nx_shm_link *link, const nx_record *rec)
 {
@@ -149,7 +149,7 @@ static void take_record(nx_shm_link *link, nx_shm_ring ring, const nx_record *re
     }
 }
 
-/* ---- polling ---------------------------------------------------------------------- */
+/* ---- polling ------------------------------------------------------------------------- */
 
 /* The writer may write over what was read; it waits for that perhaps. */
 static void release(nx_shm_link *link, nx_shm_ring ring)
@@ -177,7 +177,7 @@ static void take_ring(nx_shm_link *link, nx_shm_ring ring, int most, bool all)
         take_record(link, ring, &rec);
         nx_ring_next(in);
         if (rec.len >= LARGE) {
-            release(link, ring); /* it goes on to write while we read the next */
+            release(link, ring); /* the writer continues while the next record is read */
         }
         if (link->part_ended && !all) {
             break; /* its owner may want the next one elsewhere, and says so now */
@@ -206,7 +206,7 @@ void nx_shm_poll(nx_shm_link *link)
 }
 
 /* Whether nothing but frames of the message lane may be under way, in or out: what else there is
- * goes on only in polls. */
+ * continues only in polls. */
 static bool is_plain(const nx_shm_link *link)
 {
     return nx_shm_listens(link) && link->told_up && (link->nreads == 0) && !link->more &&
@@ -265,7 +265,7 @@ void nx_shm_farewell(nx_shm_link *link, const char *why)
 {
     uint32_t closed;
 
-    /* No more than the rings can hold: whoever goes on writing is not listened to. */
+    /* At most the content of the rings: a peer that keeps writing is ignored. */
     nx_shm_tell_up(link);
     for (int ring = 0; ring < NX_SHM_RINGS; ring++) {
         take_ring(link, (nx_shm_ring)ring, (int)(link->in[ring].size / NX_RING_HEAD), true);

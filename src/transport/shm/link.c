@@ -15,7 +15,7 @@ enum { TELLS = 256 }; /* on_sent in one turn */
 /* How long what is queued may take when a link is closed with drain. */
 static const uint64_t DRAIN_NS = UINT64_C(10000000000);
 
-/* ---- parts ------------------------------------------------------------------------ */
+/* ---- parts --------------------------------------------------------------------------- */
 
 void nx_shm_part_end(nx_shm_link *link, nx_tx *tx, nexar_err err)
 {
@@ -64,7 +64,7 @@ void nx_shm_link_give_up(nx_shm_link *link, nexar_err err)
     link->cancels = 0;
 }
 
-/* ---- ending ------------------------------------------------------------------------ */
+/* ---- ending -------------------------------------------------------------------------- */
 
 static void close_fd(nx_shm *shm, nx_fd *fd)
 {
@@ -138,7 +138,7 @@ void nx_shm_link_free(nx_shm_link *link)
     nx_free(link);
 }
 
-/* ---- moving ------------------------------------------------------------------------- */
+/* ---- moving -------------------------------------------------------------------------- */
 
 static nexar_err move_frames(nx_shm_link *link, nx_link *to, nx_lane lane)
 {
@@ -245,7 +245,8 @@ void nx_shm_tell_up(nx_shm_link *link)
     }
 }
 
-/* At most |most| of them: whoever sends the next in each call lets others have a turn. */
+/* At most |most| of them: a callee that sends the next one in each call must not starve other
+ * links. */
 static void tell_ended(nx_shm_link *link, int most)
 {
     nx_list *at;
@@ -278,7 +279,7 @@ void nx_shm_link_see_to(nx_shm_link *link)
     }
 }
 
-/* ---- operations ------------------------------------------------------------------------ */
+/* ---- operations ---------------------------------------------------------------------- */
 
 static nexar_err check_open(const nx_shm_link *link)
 {
@@ -456,7 +457,7 @@ bool nx_shm_pairing(const nx_link *link)
     return nx_shm_is(link) && ((state == NX_SHM_PAIRING) || (state == NX_SHM_WAITING));
 }
 
-/* ---- making ------------------------------------------------------------------------------ */
+/* ---- making -------------------------------------------------------------------------- */
 
 nexar_err nx_shm_link_create(nx_shm *shm, uint64_t member, nx_shm_link **out)
 {

@@ -32,7 +32,7 @@ void nx_shm_commit(nx_shm_link *link, nx_shm_ring ring, uint8_t kind, uint8_t fl
     nx_shm_dirty(link);
 }
 
-/* ---- frames --------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
 /* Copies [from, from + len) of the stretches. */
 static void gather(uint8_t *to, const nx_bytes *bytes, size_t from, size_t len)
@@ -91,7 +91,7 @@ static bool pump_frames(nx_shm_link *link, nx_lane lane)
     return true;
 }
 
-/* ---- parts ---------------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------------------- */
 
 void nx_shm_part_queue(nx_shm_link *link, nx_tx *tx)
 {
@@ -250,7 +250,7 @@ static bool pump_offers(nx_shm_link *link)
     return true;
 }
 
-/* ---- pushing what was offered ------------------------------------------------------ */
+/* ---- pushing what was offered -------------------------------------------------------- */
 
 /* The part of |lent| has gone as far as it was offered. */
 static void lent_ends(nx_shm_link *link, nx_shm_lent *lent)
@@ -360,7 +360,7 @@ static bool pump_data(nx_shm_link *link)
     return true;
 }
 
-/* ---- offers ---------------------------------------------------------------------- */
+/* ---- offers -------------------------------------------------------------------------- */
 
 static bool pump_recalls(nx_shm_link *link)
 {
@@ -423,7 +423,7 @@ bool nx_shm_lent_back(nx_shm_link *link, const nx_rec_done *done)
     return true;
 }
 
-/* ---- all of it -------------------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------------------- */
 
 static bool pump_all(nx_shm_link *link)
 {

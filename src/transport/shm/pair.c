@@ -47,7 +47,7 @@ void nx_shm_pair_abandon(nx_shm_link *link)
     }
 }
 
-/* ---- the conversation ------------------------------------------------------------- */
+/* ---- the conversation ---------------------------------------------------------------- */
 
 /* The acceptor has proved itself: it gets the segment. */
 static nexar_err answer(nx_shm_link *link, const nx_shm_word *challenge)
@@ -198,7 +198,7 @@ bool nx_shm_pair_again(nx_shm_link *link)
     return true;
 }
 
-/* ---- done -------------------------------------------------------------------------- */
+/* ---- done ---------------------------------------------------------------------------- */
 
 /* Descriptors are passed; whatever else comes is the end. */
 static void on_socket_ready(nx_fd *fd, uint32_t events)

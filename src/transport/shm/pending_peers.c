@@ -175,7 +175,7 @@ static void on_proof(nx_shm_guest *g, const nx_shm_word *proof, const int *fds)
     }
 }
 
-/* ---- coming --------------------------------------------------------------------------- */
+/* ---- coming -------------------------------------------------------------------------- */
 
 static void on_ready(nx_fd *fd, uint32_t events)
 {

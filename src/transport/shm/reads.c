@@ -46,7 +46,7 @@ bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
            !nx_pidfd_exited(link->peer) && (got == token);
 }
 
-/* ---- offers come and go ----------------------------------------------------------- */
+/* ---- offers come and go -------------------------------------------------------------- */
 
 /* How long the sender of |r| may be silent now.  It puts 256 KiB into the ring, and takes as much
  * from another ring, in less than the time of a wake-up and of 1 MiB.  A sender that has begun to
@@ -79,7 +79,7 @@ static bool take_rest(nx_shm_link *link, nx_shm_read *r)
     return r->taken;
 }
 
-/* ---- which way is the faster ------------------------------------------------------- */
+/* ---- which way is the faster --------------------------------------------------------- */
 
 static nx_adaptive *ways_for(nx_shm_link *link, uint64_t len)
 {
@@ -117,7 +117,7 @@ static void note_end(nx_shm_link *link, const nx_shm_read *r, uint64_t len)
     }
 }
 
-/* ---- an offer comes ---------------------------------------------------------------- */
+/* ---- an offer comes ------------------------------------------------------------------ */
 
 bool nx_shm_reads_add(nx_shm_link *link, const nx_rec_offer *offer, size_t len)
 {
@@ -161,7 +161,7 @@ bool nx_shm_reads_cancel(nx_shm_link *link, uint32_t slot, uint32_t number)
     }
     if (r->used && !r->over && (r->offer.number == number) && take_rest(link, r)) {
         finish(r, NX_DONE_DROPPED);
-    } /* otherwise the DONE is on its way, or the offer is: then it is read */
+    } /* otherwise the DONE or the offer is in flight: then it is read */
     return true;
 }
 
@@ -188,7 +188,7 @@ bool nx_shm_reads_tell(nx_shm_link *link)
     return true;
 }
 
-/* ---- a slice ----------------------------------------------------------------------- */
+/* ---- a slice ------------------------------------------------------------------------- */
 
 /* Names |len| bytes from where |r| stands. */
 static size_t locate(const nx_shm_read *r, size_t len, struct iovec *from)

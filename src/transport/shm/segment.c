@@ -20,7 +20,7 @@ enum { VERSION = 3 };
 static const uint32_t rooms[NX_SHM_RINGS] = {NX_SHM_CONTROL_ROOM, NX_SHM_MESSAGE_ROOM,
                                              NX_SHM_DATA_ROOM};
 
-/* ---- sealed memory -------------------------------------------------------------- */
+/* ---- sealed memory ------------------------------------------------------------------- */
 
 /* Beyond the limit ftruncate would end the process, by SIGXFSZ. */
 static nexar_err check_file_limit(size_t size)
@@ -81,7 +81,7 @@ nexar_err nx_memfd_map(int fd, size_t size, void **out)
     return NEXAR_OK;
 }
 
-/* ---- segments ------------------------------------------------------------------- */
+/* ---- segments ------------------------------------------------------------------------ */
 
 nexar_err nx_segment_create(nx_segment **out, int *fd)
 {

@@ -208,7 +208,7 @@ static void until(nx_loop *loop, const int *what, int n)
     }
 }
 
-/* ---- two ends on one loop --------------------------------------------------------------- */
+/* ---- two ends on one loop ------------------------------------------------------------ */
 
 typedef struct both {
     nx_loop *loop;
@@ -393,7 +393,7 @@ static void test_a_flood_of_callers_writes_few_lines(void **state)
     finish(&t);
 }
 
-/* ---- falling back ------------------------------------------------------------------------ */
+/* ---- falling back -------------------------------------------------------------------- */
 
 typedef struct plain {
     nx_link base;
@@ -484,7 +484,7 @@ static void test_a_closed_link_moves_what_it_owes(void **state)
     finish(&t);
 }
 
-/* ---- a segment that is scribbled over ------------------------------------------------------ */
+/* ---- a segment that is scribbled over ------------------------------------------------ */
 
 static void scribble(nx_random_seeded *r, nx_segment *s)
 {
@@ -582,7 +582,7 @@ static void test_a_scribbler_ends_its_link_and_nothing_else(void **state)
     assert_true(downs > 60); /* most of them were found out */
 }
 
-/* ---- two processes --------------------------------------------------------------------------- */
+/* ---- two processes ------------------------------------------------------------------- */
 
 typedef struct child {
     pid_t pid;
@@ -686,7 +686,7 @@ static void test_a_process_that_is_killed_is_noticed(void **state)
     kill_in_the_middle(true, false);
 }
 
-/* ---- long parts -------------------------------------------------------------------------- */
+/* ---- long parts ---------------------------------------------------------------------- */
 
 enum { PARTS = 3, PART = 600 << 10 };
 
@@ -790,7 +790,7 @@ static void test_a_signal_loses_nothing_of_what_is_read(void **state)
     free(memory);
 }
 
-/* ---- a peer that ends while the pair is made --------------------------------------------- */
+/* ---- a peer that ends while the pair is made ----------------------------------------- */
 
 /* A process that listens at |offer|, and ends when |talks| words have come from a caller, or
  * before anybody called. */
@@ -875,7 +875,8 @@ static void test_a_peer_that_has_ended_is_gone(void **state)
     nx_loop_destroy(t.loop);
 }
 
-/* One that gives its links up, since it is held for dead or has no memory, has not left. */
+/* A process that closes its links because it was declared failed, or is out of memory, has not
+ * left. */
 static void test_who_closes_without_draining_has_not_left(void **state)
 {
     both t;

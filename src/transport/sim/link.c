@@ -19,7 +19,7 @@ static nx_sim_link *from_base(nx_link *link)
     return nx_list_entry(link, nx_sim_link, base);
 }
 
-/* ---- giving up ----------------------------------------------------------------- */
+/* ---- giving up ----------------------------------------------------------------------- */
 
 static void end_part(nx_sim_link *link, nx_sim_part *part, nexar_err err)
 {
@@ -36,7 +36,7 @@ static void end_part(nx_sim_link *link, nx_sim_part *part, nexar_err err)
     nx_sim_work(link);
 }
 
-/* Nothing more leaves, and what is on its way does not arrive. */
+/* Nothing more leaves, and packets in flight do not arrive. */
 static void silence(nx_sim_link *link)
 {
     for (int lane = 0; lane < NX_LANES; lane++) {
@@ -108,7 +108,7 @@ void nx_sim_link_free(nx_sim_link *link)
     nx_free(link);
 }
 
-/* ---- what happens ---------------------------------------------------------------- */
+/* ---- what happens -------------------------------------------------------------------- */
 
 static void come_up(nx_sim_link *link)
 {
@@ -196,7 +196,7 @@ void nx_sim_link_work(nx_sim_link *link)
     }
 }
 
-/* ---- operations -------------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------------------- */
 
 static nexar_err check_open(const nx_sim_link *link)
 {

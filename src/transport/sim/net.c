@@ -22,7 +22,7 @@ size_t nx_sim_links(const nx_sim_net *net)
     return net->nlinks;
 }
 
-/* ---- events ------------------------------------------------------------------ */
+/* ---- events -------------------------------------------------------------------------- */
 
 nexar_err nx_sim_reserve(nx_sim_net *net, size_t n)
 {
@@ -104,7 +104,7 @@ static bool happen(nx_sim_net *net, uint64_t now_ns)
     return true;
 }
 
-/* ---- time -------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------- */
 
 static void on_timer(nx_timer *self, uint64_t now_ns)
 {
@@ -180,7 +180,7 @@ void nx_sim_detach(nx_sim_net *net, nx_loop *loop)
     }
 }
 
-/* ---- life -------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 nexar_err nx_sim_create(nx_sim_net **out, uint64_t seed, nx_loop *loop)
 {

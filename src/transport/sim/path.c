@@ -1,13 +1,13 @@
 /*
  * path.c - packets on their way.
  *
- * A packet leaves when the wire is free, arrives a delay later (and a jitter, and a
- * retry for every loss), becomes its own acknowledgement and comes back after
- * another delay.  Frames arrive in order within their lane, the pieces of a part in
- * order within it; beyond that order is left to chance.
+ * A packet leaves when the wire is free, arrives a delay later (and a jitter, and a retry for every
+ * loss), becomes its own acknowledgement and comes back after another delay.  Frames arrive in
+ * order within their lane, the pieces of a part in order within it; beyond that order is left to
+ * chance.
  *
- * The bytes of a part are read when they arrive, not when they leave: whoever
- * touches them before on_sent is found out.
+ * The bytes of a part are read when they arrive, not when they leave: a sender that touches them
+ * before on_sent is found out.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ static uint64_t chance(nx_sim_link *link, uint64_t limit)
     return (limit == 0) ? 0 : nx_random_below(&link->net->random.random, limit);
 }
 
-/* ---- leaving ------------------------------------------------------------------ */
+/* ---- leaving ------------------------------------------------------------------------- */
 
 /* When a packet of |len| bytes that leaves now will have arrived.  Control frames
  * do not wait for the wire. */
@@ -135,7 +135,7 @@ void nx_sim_pump(nx_sim_link *link)
     }
 }
 
-/* ---- arriving ----------------------------------------------------------------- */
+/* ---- arriving ------------------------------------------------------------------------ */
 
 /* Copies the next |len| bytes of the part, which arrive in order. */
 static void gather(nx_sim_part *part, uint8_t *out, size_t len)
@@ -157,8 +157,8 @@ static void gather(nx_sim_part *part, uint8_t *out, size_t len)
     }
 }
 
-/* The packet turns into its acknowledgement before the call up: whatever that does,
- * it is on its way. */
+/* The packet turns into its acknowledgement before the call up: whatever that does, it is in
+ * flight. */
 void nx_sim_arrive(nx_sim_packet *packet)
 {
     nx_sim_link *link = packet->event.link;

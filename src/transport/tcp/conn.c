@@ -16,7 +16,7 @@ enum { KEEP_PROBES = 3 };
 /* How long the last unit is written, and the peer's end is waited for. */
 static const uint64_t ENDING_NS = UINT64_C(5000000000);
 
-/* ---- the socket ---------------------------------------------------------------- */
+/* ---- the socket ---------------------------------------------------------------------- */
 
 static void set(int fd, int level, int option, int value)
 {
@@ -74,7 +74,7 @@ static void on_ready(nx_fd *self, uint32_t events)
     }
 }
 
-/* ---- life ---------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 static void not_half_open(nx_tcp_conn *c)
 {
@@ -252,7 +252,7 @@ uint64_t nx_tcp_conn_member(const nx_tcp_conn *c)
     return c->dialled ? c->tls.target.member : c->tls.member;
 }
 
-/* ---- the end ------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------- */
 
 void nx_tcp_conn_fail(nx_tcp_conn *c, nexar_err err, const char *why)
 {

@@ -23,7 +23,7 @@ ssize_t nx_tcp_conn_pull(gnutls_transport_ptr_t ptr, void *to, size_t len)
     return (ssize_t)n;
 }
 
-/* ---- units ----------------------------------------------------------------------- */
+/* ---- units --------------------------------------------------------------------------- */
 
 /* The link that |c| is used by, if that wants what comes. */
 static nx_tcp_link *receiver(const nx_tcp_conn *c)
@@ -131,7 +131,7 @@ const nx_tcp_parser_up nx_tcp_conn_units = {.on_hello = on_hello,
                                             .on_bye = on_bye,
                                             .on_close = on_close};
 
-/* ---- the handshake ----------------------------------------------------------------- */
+/* ---- the handshake ------------------------------------------------------------------- */
 
 static bool is_alive(const nx_tcp_conn *c)
 {

@@ -20,10 +20,10 @@ static const uint64_t HANDSHAKE_NS = UINT64_C(10000000000);
 /* Without descriptors: so long nobody is let in. */
 static const uint64_t PAUSE_NS = UINT64_C(100000000);
 
-/* ---- accepting ------------------------------------------------------------------ */
+/* ---- accepting ----------------------------------------------------------------------- */
 
-/* When many stand at the door, the one that has stood there longest makes room: those who belong
- * here are let in within a few round trips. */
+/* With many unauthenticated connections, the oldest is closed: members authenticate within a few
+ * round trips. */
 static void make_room(nx_tcp *t)
 {
     nx_list *at = t->conns.next; /* the oldest first */
@@ -107,7 +107,7 @@ static bool on_spin(nx_fd *self)
     return false;
 }
 
-/* ---- life ------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 static nexar_err make_tls(nx_tcp *t, const nx_identity *identity, const nx_job_id *job)
 {

@@ -53,7 +53,7 @@ nexar_err nx_tcp_link_create(nx_tcp_link **out, nx_tcp *t, const nx_tls_target *
     return NEXAR_OK;
 }
 
-/* ---- calls up ---------------------------------------------------------------- */
+/* ---- calls up ------------------------------------------------------------------------ */
 
 bool nx_tcp_link_wants_data(const nx_tcp_link *link)
 {
@@ -73,7 +73,7 @@ void nx_tcp_link_deliver(nx_tcp_link *link)
     }
 }
 
-/* ---- the end ----------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------- */
 
 void nx_tcp_link_leave_map(nx_tcp_link *link)
 {
@@ -264,7 +264,7 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
     }
 }
 
-/* ---- operations -------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------------------- */
 
 static nexar_err state_error(const nx_tcp_link *link)
 {

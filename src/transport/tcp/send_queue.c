@@ -53,7 +53,7 @@ void nx_tcp_queue_fini(nx_tcp_queue *q)
     drop_frames(q);
 }
 
-/* ---- the link's side --------------------------------------------------------- */
+/* ---- the link's side ----------------------------------------------------------------- */
 
 static nx_tcp_frame *make_frame(nx_tcp_queue *q, nx_lane lane, size_t len)
 {
@@ -160,7 +160,7 @@ nx_tx *nx_tcp_queue_take_done(nx_tcp_queue *q, nexar_err *err)
     return tx_of(at);
 }
 
-/* ---- the connection's side --------------------------------------------------- */
+/* ---- the connection's side ----------------------------------------------------------- */
 
 /* The frame whose turn it is becomes the current one. */
 static void next_frame(nx_tcp_queue *q)

@@ -35,7 +35,7 @@ void nx_tcp_queue_init(nx_tcp_queue *q);
 /* All parts were taken by nx_tcp_queue_take_done. */
 void nx_tcp_queue_fini(nx_tcp_queue *q);
 
-/* ---- the link's side --------------------------------------------------------- */
+/* ---- the link's side ----------------------------------------------------------------- */
 
 /* NEXAR_EINVAL: longer than NX_FRAME_MAX.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_tcp_queue_frame(nx_tcp_queue *q, nx_lane lane, const nx_bytes *bytes,
@@ -54,7 +54,7 @@ void nx_tcp_queue_fail(nx_tcp_queue *q, nexar_err err);
 /* The next part that is done; NULL: none. */
 nx_tx *nx_tcp_queue_take_done(nx_tcp_queue *q, nexar_err *err);
 
-/* ---- the connection's side --------------------------------------------------- */
+/* ---- the connection's side ----------------------------------------------------------- */
 
 /* Takes the next bytes of the stream, at most |room| (at least NX_TCP_HEAD_MOST +
  * NX_TCP_PIECE_LEAST); returns how many; 0: there are none. */

@@ -1,11 +1,11 @@
 /*
  * settle.c - which of several connections a link uses.
  *
- * Between two members the one with the lower number decides: it takes the first connection
- * that comes up, whoever dialled it, and says so (USE).  The peer uses the connection on which
- * USE arrives.  To a seed, the dialler decides.  A connection that comes up for a member to
- * whom the side that decides has a link already is an attempt that the peer has not given up
- * yet: it is closed.
+ * Between two members the one with the lower number decides: it takes the first connection that
+ * comes up, dialled by either side, and announces it (USE).  The peer uses the connection on which
+ * USE arrives.  To a seed, the dialler decides.  A connection that comes up for a member to whom
+ * the side that decides has a link already is an attempt that the peer has not given up yet: it is
+ * closed.
  */
 #include <string.h>
 

@@ -78,7 +78,7 @@ static void expect_refusal(tcp_cluster *t, size_t from, nexar_err err, const cha
     assert_int_equal(t->c.at[1 - from].naccepted, 0);
 }
 
-/* ---- certificates and versions ------------------------------------------------- */
+/* ---- certificates and versions ------------------------------------------------------- */
 
 static void test_a_member_of_another_authority_is_refused(void **state)
 {
@@ -250,7 +250,7 @@ static void test_members_who_dial_each_other_get_one_link(void **state)
     }
 }
 
-/* ---- noise ----------------------------------------------------------------------- */
+/* ---- noise --------------------------------------------------------------------------- */
 
 static int stranger(const tcp_cluster *t)
 {
@@ -307,7 +307,7 @@ static void test_what_is_not_tls_is_closed(void **state)
     close_cluster(&t);
 }
 
-/* No downgrade: whoever offers an older version of TLS only is refused. */
+/* No downgrade: a peer that offers only an older version of TLS is refused. */
 static void test_an_older_tls_is_refused(void **state)
 {
     gnutls_certificate_credentials_t credentials;
@@ -392,7 +392,7 @@ static void test_a_flood_of_strangers_does_not_keep_members_out(void **state)
     close_cluster(&t);
 }
 
-/* ---- a network between ------------------------------------------------------------- */
+/* ---- a network between --------------------------------------------------------------- */
 
 /* Passes on what the dialler sends, and what is answered; up to a point. */
 typedef struct relay {

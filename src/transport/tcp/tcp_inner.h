@@ -145,7 +145,7 @@ struct nx_tcp_link {
     char why[NX_TCP_WHY];
 };
 
-/* ---- conn.c -------------------------------------------------------------------- */
+/* ---- conn.c -------------------------------------------------------------------------- */
 
 /* |target| NULL: |fd| was accepted; else |fd| connects to |remote|.  On success |fd| is the
  * connection's. */
@@ -170,7 +170,7 @@ void nx_tcp_conn_keep(nx_tcp_conn *c);
 /* The member behind it; when up. */
 uint64_t nx_tcp_conn_member(const nx_tcp_conn *c);
 
-/* ---- conn_in.c ----------------------------------------------------------------- */
+/* ---- conn_in.c ----------------------------------------------------------------------- */
 
 /* Reads what is there and acts on it. */
 void nx_tcp_conn_read(nx_tcp_conn *c);
@@ -181,7 +181,7 @@ extern const nx_tcp_parser_up nx_tcp_conn_units;
 /* gnutls_pull_func */
 ssize_t nx_tcp_conn_pull(gnutls_transport_ptr_t ptr, void *to, size_t len);
 
-/* ---- conn_out.c ---------------------------------------------------------------- */
+/* ---- conn_out.c ---------------------------------------------------------------------- */
 
 /* Something was queued: written at the end of the turn. */
 void nx_tcp_conn_wake(nx_tcp_conn *c);
@@ -198,18 +198,18 @@ bool nx_tcp_conn_write(nx_tcp_conn *c);
 /* gnutls_vec_push_func */
 ssize_t nx_tcp_conn_push(gnutls_transport_ptr_t ptr, const giovec_t *iov, int n);
 
-/* ---- settle.c ------------------------------------------------------------------ */
+/* ---- settle.c ------------------------------------------------------------------------ */
 
 void nx_tcp_open_resolve_up(nx_tcp_conn *c);
 void nx_tcp_open_resolve_used(nx_tcp_conn *c);
 void nx_tcp_open_resolve_dead(nx_tcp_conn *c);
 
-/* ---- dial.c -------------------------------------------------------------------- */
+/* ---- dial.c -------------------------------------------------------------------------- */
 
 void nx_tcp_dial_next(nx_tcp_link *link);
 void nx_tcp_dial_failed(nx_tcp_link *link, bool tell, nexar_err err, const char *why);
 
-/* ---- link.c -------------------------------------------------------------------- */
+/* ---- link.c -------------------------------------------------------------------------- */
 
 NX_MUST_CHECK nexar_err nx_tcp_link_create(nx_tcp_link **out, nx_tcp *t,
                                            const nx_tls_target *target);
@@ -221,7 +221,7 @@ void nx_tcp_link_deliver(nx_tcp_link *link);
 void nx_tcp_link_end(nx_tcp_link *link);
 void nx_tcp_link_leave_map(nx_tcp_link *link);
 bool nx_tcp_link_wants_data(const nx_tcp_link *link);
-/* Tells whoever waits for the endpoint to drain. */
+/* Sets the event of a caller that waits for the endpoint to drain. */
 void nx_tcp_tell_drained(nx_tcp *t);
 
 #endif /* NX_TCP_INNER_H */

@@ -77,7 +77,7 @@ typedef struct nxt_consensus_result {
     bool good;
     char text[NXT_CONSENSUS_TEXT]; /* what did not hold */
     uint32_t frames;               /* of agreement */
-    uint32_t decided, ended, crashed, departed;
+    uint32_t decided, ended, crashed, leavers_gone;
 } nxt_consensus_result;
 
 /* Runs |plan|; with |trace| it prints every event. */

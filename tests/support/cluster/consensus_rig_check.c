@@ -40,9 +40,9 @@ static void check_value(rig *g, const rank_state *by, uint32_t seq)
         nxt_consensus_wrong(g, "rank %u: instance %u has another payload than rank %u's", by->self,
                             seq, author);
     }
-    if ((d->failed & ~(g->accused | g->departed)) != 0) {
+    if ((d->failed & ~(g->accused | g->leavers_gone)) != 0) {
         nxt_consensus_wrong(g, "instance %u leaves out ranks %x that nobody held for dead", seq,
-                            d->failed & ~(g->accused | g->departed));
+                            d->failed & ~(g->accused | g->leavers_gone));
     }
 }
 

@@ -61,8 +61,8 @@ void nxt_consensus_depart(rig *g, uint32_t who)
     rank_state *r = &g->ranks[who];
 
     r->alive = false;
-    g->departed |= 1U << who;
-    g->result->departed++;
+    g->leavers_gone |= 1U << who;
+    g->result->leavers_gone++;
     for (uint32_t i = 0; i < g->plan.size; i++) {
         const uint64_t at = g->now + detection_delay(g);
 

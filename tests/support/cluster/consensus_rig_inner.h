@@ -94,7 +94,7 @@ struct rig {
     nx_heap events;
     uint32_t accused;  /* ranks that anybody has held for dead, as bits */
     uint32_t leaving;  /* whose leave was decided */
-    uint32_t departed; /* who have gone in order */
+    uint32_t leavers_gone; /* who have gone in order */
     uint32_t quit;     /* those of them who did on their own */
     rank_state ranks[MOST];
     uint64_t last[MOST][MOST]; /* when the last frame of a pair arrives */

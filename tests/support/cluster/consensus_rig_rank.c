@@ -109,7 +109,7 @@ static void on_learned(void *ctx, uint32_t rank)
     rig *g = r->rig;
     const bool left = nx_consensus_has_left(r->machine, rank);
 
-    if (left && !(((g->departed | g->leaving) >> rank) & 1)) {
+    if (left && !(((g->leavers_gone | g->leaving) >> rank) & 1)) {
         nxt_consensus_wrong(g, "rank %u hears that rank %u has left, which has not", r->self, rank);
     }
     if (!left && !((g->accused >> rank) & 1)) {
@@ -130,12 +130,12 @@ static void on_ended(void *ctx, nexar_err err, const char *why)
         nxt_consensus_wrong(r->rig, "rank %u ended twice or with %d", r->self, (int)err);
     }
     nxt_consensus_say(r->rig, "%u ends: %s", r->self, why);
-    if (r->alive && (strstr(why, "for dead") != NULL) && !((r->rig->accused >> r->self) & 1)) {
+    if (r->alive && (strstr(why, "declared") != NULL) && !((r->rig->accused >> r->self) & 1)) {
         nxt_consensus_wrong(r->rig, "rank %u is told that it is dead, which nobody held it for",
                             r->self);
     }
     if (r->alive && (r->rig->accused == 0) &&
-        (2 * (uint32_t)__builtin_popcount(r->rig->departed) < r->rig->plan.size)) {
+        (2 * (uint32_t)__builtin_popcount(r->rig->leavers_gone) < r->rig->plan.size)) {
         nxt_consensus_wrong(r->rig, "rank %u ends although nobody has failed: %s", r->self, why);
     }
     r->ended = true;

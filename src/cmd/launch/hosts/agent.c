@@ -58,7 +58,7 @@ typedef struct agent {
 
 enum { AT_LAUNCHER, AT_LIFE, AT_SIGNALS, AT_OUT, AT_FEED, AT_RANKS };
 
-/* ---- the input of rank 0 ------------------------------------------------------------ */
+/* ---- the input of rank 0 ------------------------------------------------------------- */
 
 static void close_feed(agent *a)
 {
@@ -98,7 +98,7 @@ static void on_input(agent *a, const nx_agent_frame *f)
     feed(a);
 }
 
-/* ---- starting ------------------------------------------------------------------------------ */
+/* ---- starting ------------------------------------------------------------------------ */
 
 static void refuse(agent *a)
 {
@@ -270,7 +270,7 @@ static void on_start(agent *a, const nx_agent_frame *frame)
     a->start.join = NULL; /* in the frame, which goes */
 }
 
-/* ---- the launcher ------------------------------------------------------------------------ */
+/* ---- the launcher -------------------------------------------------------------------- */
 
 static void on_frame(agent *a, const nx_agent_frame *f)
 {
@@ -331,7 +331,7 @@ static void read_signals(agent *a)
     }
 }
 
-/* ---- output and ends of ranks -------------------------------------------------------------- */
+/* ---- output and ends of ranks -------------------------------------------------------- */
 
 /* Sends what one read gets; false: nothing was there. */
 static bool pump(agent *a, uint32_t local, int stream)
@@ -400,7 +400,7 @@ static void note_stops(agent *a)
     }
 }
 
-/* ---- the loop ------------------------------------------------------------------------------ */
+/* ---- the loop ------------------------------------------------------------------------ */
 
 static void fill_polls(const agent *a)
 {

@@ -13,7 +13,7 @@
 
 enum { HEAD = 5, TAIL = 1, FILL = 65536 };
 
-/* ---- writing ----------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------- */
 
 /* |frame| has HEAD bytes of room, the payload, and TAIL bytes of room. */
 static void put_frame(nx_output_sink *to, nx_agent_kind kind, uint8_t *frame, size_t len)
@@ -138,7 +138,7 @@ void nx_agent_put_start(nx_output_sink *to, const nx_agent_start *start)
     nx_free(w.data);
 }
 
-/* ---- reading -------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------- */
 
 void nx_agent_input_fini(nx_agent_input *in)
 {

@@ -93,7 +93,7 @@ enum { NX_AGENT_OUTPUT_HEAD = 5 };
 void nx_agent_put_output(nx_output_sink *to, uint32_t rank, uint8_t stream, uint8_t *payload,
                          size_t len);
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------- */
 
 typedef struct nx_agent_frame {
     unsigned kind;       /* nx_agent_kind, or any other byte */

@@ -118,7 +118,7 @@ nexar_err nx_agent_link_open(nx_agent_link *link, const nx_shell *shell, const n
     return err;
 }
 
-/* ---- why it has ended -------------------------------------------------------------------- */
+/* ---- why it has ended ---------------------------------------------------------------- */
 
 /* Keeps the end of what the process says. */
 static void read_words(nx_agent_link *link)
@@ -187,7 +187,7 @@ static void lose_by_end(nx_agent_link *link)
     }
 }
 
-/* ---- what comes ---------------------------------------------------------------------------- */
+/* ---- what comes ---------------------------------------------------------------------- */
 
 /* Lines before the greeting are a login shell's. */
 static void read_greeting(nx_agent_link *link)
@@ -275,7 +275,7 @@ static bool read_agent(nx_agent_link *link, nx_agent_on_frame *on_frame, void *c
     return true;
 }
 
-/* ---- the owner's loop -------------------------------------------------------------------- */
+/* ---- the owner's loop ---------------------------------------------------------------- */
 
 void nx_agent_link_fill(const nx_agent_link *link, struct pollfd polls[NX_AGENT_POLLS], bool full)
 {

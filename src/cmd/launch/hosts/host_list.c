@@ -104,7 +104,7 @@ nexar_err nx_host_list_add(nx_host_list *list, const char *target, uint64_t slot
     return err;
 }
 
-/* ---- entries --------------------------------------------------------------------- */
+/* ---- entries ------------------------------------------------------------------------- */
 
 /* Takes "[...]" apart: the brackets go, |*rest| is what follows.  False: one is missing. */
 static bool strip_brackets(char *entry, char **rest)
@@ -179,7 +179,7 @@ nexar_err nx_host_list_parse(nx_host_list *list, const char *text)
     return err;
 }
 
-/* ---- files -------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------- */
 
 /* A word behind the host: Open MPI's "slots=4"; its max_slots is about oversubscription. */
 static nexar_err apply_word(const char *word, uint64_t *slots)
@@ -256,7 +256,7 @@ nexar_err nx_host_list_read(nx_host_list *list, const char *path)
     return err;
 }
 
-/* ---- ranks ------------------------------------------------------------------------------ */
+/* ---- ranks --------------------------------------------------------------------------- */
 
 static void drop_unused(nx_host_list *list)
 {
@@ -291,7 +291,7 @@ nexar_err nx_host_list_assign(nx_host_list *list, uint64_t n)
     return NEXAR_OK;
 }
 
-/* ---- here ---------------------------------------------------------------------------------- */
+/* ---- here ---------------------------------------------------------------------------- */
 
 static bool same_address(const struct sockaddr *a, const struct in_addr *v4,
                          const struct in6_addr *v6)

@@ -28,7 +28,7 @@
 #include "core/world/seed_config.h"
 #include "remote_inner.h"
 
-/* ---- what the ranks get ------------------------------------------------------------------ */
+/* ---- what the ranks get -------------------------------------------------------------- */
 
 /* Secrets go by the protocol; ranks and sizes are the agent's to set. */
 static bool forwarded(const char *variable)
@@ -144,7 +144,7 @@ static nexar_err prepare(nx_remote_job *r)
     return err;
 }
 
-/* ---- the seed -------------------------------------------------------------------------------- */
+/* ---- the seed ------------------------------------------------------------------------ */
 
 static bool all_here(const nx_remote_job *r)
 {
@@ -228,7 +228,7 @@ static bool situation(void *ctx, char *text, size_t size)
     return nx_seed_situation(r->seed, text, size);
 }
 
-/* ---- the job --------------------------------------------------------------------------------- */
+/* ---- the job ------------------------------------------------------------------------- */
 
 static const nx_ranks_ops own_ops = {.presence = presence, .situation = situation};
 static const nx_ranks_ops joining_ops = {.presence = NULL};

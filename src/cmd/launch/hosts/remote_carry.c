@@ -9,7 +9,7 @@
 #include "cmd/launch/ranks/spawn.h"
 #include "remote_inner.h"
 
-/* ---- what agents say ------------------------------------------------------------------------- */
+/* ---- what agents say ----------------------------------------------------------------- */
 
 static void on_taken(nx_remote_job *r, const nx_agent_link *link, uint32_t bytes)
 {
@@ -85,7 +85,7 @@ static void on_frame(void *ctx, nx_agent_link *link, const nx_agent_frame *frame
     }
 }
 
-/* ---- ranks on other hosts: nx_ranks_far ------------------------------------------------------ */
+/* ---- ranks on other hosts: nx_ranks_far ---------------------------------------------- */
 
 static void far_start(void *ctx, nx_ranks *ranks)
 {

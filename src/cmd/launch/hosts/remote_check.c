@@ -8,7 +8,7 @@
 #include "cmd/launch/io/signals.h"
 #include "remote_inner.h"
 
-/* ---- checks ------------------------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------------------- */
 
 static void open_links(nx_remote_job *r)
 {

@@ -42,7 +42,7 @@ typedef struct nx_remote_job {
 /* How many ranks all hosts have. */
 uint32_t nx_remote_world_size(const nx_remote_job *r);
 
-/* ---- remote_check.c -------------------------------------------------------------------------- */
+/* ---- remote_check.c ------------------------------------------------------------------ */
 
 /* Starts the agents and waits until each has answered or is lost; names on stderr those that are
  * lost.  |life|: when it ends, so does this.  0: all hosts are ready; an exit code. */
@@ -52,7 +52,7 @@ nx_agent_link *nx_remote_link_of(const nx_remote_job *r, pid_t pid);
 /* When a link wants its turn although no descriptor is ready; UINT64_MAX: never. */
 uint64_t nx_remote_due(const nx_remote_job *r);
 
-/* ---- remote_carry.c -------------------------------------------------------------------------- */
+/* ---- remote_carry.c ------------------------------------------------------------------ */
 
 /* With an nx_remote_job as ctx. */
 extern const nx_ranks_far nx_remote_ops;

@@ -54,7 +54,7 @@ bool nx_slurm_allocated(void)
     return (variable("SLURM_JOB_ID") != NULL) && (nodes != NULL) && !in_step() && !only_here(nodes);
 }
 
-/* ---- numbers --------------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------------------- */
 
 /* "4" or "4(x2)" at |*at|, which moves behind it. */
 static bool next_count(const char **at, uint64_t *value, uint64_t *times)
@@ -97,7 +97,7 @@ bool nx_slurm_counts(const char *text, uint32_t *out, size_t room, size_t *n)
     return text[-1] == '\0';
 }
 
-/* ---- names ---------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------- */
 
 static nexar_err add_lines(nx_host_list *list, FILE *names)
 {
@@ -151,7 +151,7 @@ static nexar_err add_names(nx_host_list *list, const char *nodes)
     return err;
 }
 
-/* ---- slots ----------------------------------------------------------------------------------- */
+/* ---- slots --------------------------------------------------------------------------- */
 
 /* Gives the hosts the slots that the variable |name| has. */
 static nexar_err set_slots(nx_host_list *list, const char *name)

@@ -1,9 +1,8 @@
 /*
  * sink.h - lines on their way to a descriptor that may be slow.
  *
- * Lines wait here, so that whoever adds them never blocks; they leave in the
- * order they came.  A descriptor that takes no more breaks the sink for good,
- * and lines are dropped from then on.
+ * Queues lines, so that the caller never blocks, and writes them in order. A descriptor that fails
+ * breaks the sink permanently, and lines are dropped from then on.
  */
 #ifndef NX_OUTPUT_SINK_H
 #define NX_OUTPUT_SINK_H

@@ -68,7 +68,7 @@ static int find(const char *name, char path[PATH_ROOM])
     return why_not(path);
 }
 
-/* ---- libraries --------------------------------------------------------------------- */
+/* ---- libraries ----------------------------------------------------------------------- */
 
 static bool read_at(FILE *file, size_t at, void *out, size_t len)
 {

@@ -43,7 +43,7 @@ const char *nx_ranks_where(const nx_ranks *r, uint32_t rank, char buf[NX_WHERE_R
     return buf;
 }
 
-/* ---- the loop -------------------------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------------------ */
 
 /* Nanoseconds. */
 static uint64_t poll_timeout(const nx_ranks *r)
@@ -203,7 +203,7 @@ static void stay(nx_ranks *r)
     }
 }
 
-/* ---- beginning and end ---------------------------------------------------------------------- */
+/* ---- beginning and end --------------------------------------------------------------- */
 
 /* Told once: the reason is the same for the ranks after this one. */
 static void tell_no_pty(nx_ranks *r, uint32_t rank, int why)

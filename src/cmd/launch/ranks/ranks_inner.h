@@ -66,7 +66,7 @@ void nx_ranks_tell(nx_ranks *r, const char *format, ...) __attribute__((format(p
 enum { NX_WHERE_ROOM = 320 };
 const char *nx_ranks_where(const nx_ranks *r, uint32_t rank, char buf[NX_WHERE_ROOM]);
 
-/* ---- ranks_end.c ------------------------------------------------------------------------- */
+/* ---- ranks_end.c --------------------------------------------------------------------- */
 
 void nx_ranks_signal(const nx_ranks *r, int number);
 /* Asks those that still run to end, and sets the time when they must. */
@@ -81,7 +81,7 @@ void nx_ranks_check_end(nx_ranks *r);
 /* When that is wanted; UINT64_MAX: not before something happens. */
 uint64_t nx_ranks_end_due(const nx_ranks *r);
 
-/* ---- ranks_signal.c ---------------------------------------------------------------------- */
+/* ---- ranks_signal.c ------------------------------------------------------------------ */
 
 void nx_ranks_signals(nx_ranks *r);
 /* The end is wanted, by that signal. */

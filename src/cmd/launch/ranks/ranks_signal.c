@@ -18,7 +18,7 @@
 
 enum { ABSENT_MAX = 8 };
 
-/* ---- the end that the user wants -------------------------------------------------- */
+/* ---- the end that the user wants ----------------------------------------------------- */
 
 static void tell_first_wish(nx_ranks *r, int number)
 {
@@ -131,7 +131,7 @@ void nx_ranks_signals(nx_ranks *r)
     }
 }
 
-/* ---- ranks that are stopped ------------------------------------------------------------ */
+/* ---- ranks that are stopped ---------------------------------------------------------- */
 
 void nx_ranks_on_stop(nx_ranks *r, uint32_t rank, int number)
 {

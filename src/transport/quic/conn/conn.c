@@ -78,7 +78,7 @@ void nx_conn_attach(nx_conn *c, nx_sendq *q)
     c->q = q;
 }
 
-/* ---- dying ------------------------------------------------------------------- */
+/* ---- dying --------------------------------------------------------------------------- */
 
 void nx_conn_fail(nx_conn *c, nexar_err err, const char *why)
 {
@@ -271,7 +271,7 @@ const void *nx_conn_last(const nx_conn *c, size_t *len)
     return (c->peer_closed && (c->last_len > 0)) ? c->last : NULL;
 }
 
-/* ---- packets and time -------------------------------------------------------- */
+/* ---- packets and time ---------------------------------------------------------------- */
 
 static void step_state(nx_conn *c)
 {
@@ -405,7 +405,7 @@ void nx_conn_expire(nx_conn *c, uint64_t now_ns)
     watch_path(c);
 }
 
-/* ---- asking ------------------------------------------------------------------ */
+/* ---- asking -------------------------------------------------------------------------- */
 
 nx_conn_state nx_conn_get_state(const nx_conn *c)
 {

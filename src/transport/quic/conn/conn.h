@@ -1,18 +1,18 @@
 /*
- * conn.h - one QUIC connection, without socket and clock: datagrams and the time
- * are arguments, so that it also runs in simulation.
+ * conn.h - one QUIC connection, without socket and clock: datagrams and the time are arguments, so
+ * it also runs in simulation.
  *
- * Streams, all unidirectional, each way: number 0 is the control lane, 1 the
- * message lane, the others are parts (sendq.h, lane_parser.h).
+ * Streams, all unidirectional, in each direction: number 0 is the control lane, 1 the message lane,
+ * the others are parts (sendq.h, lane_parser.h).
  *
- * A connection does not care for addresses: ngtcp2 is told of the first path only, and the
- * owner may send what is written here by any.  So both ends may move (with ngtcp2's own
- * migration only the dialler could, and only as often as it has ids of the peer), and
- * what an owner may believe of a new address is its own business (roam.c).
+ * A connection ignores addresses: ngtcp2 knows the first path only, and the owner may send the
+ * output by any path. So both ends may move. (With ngtcp2's own migration only the dialler could,
+ * and only as often as it has ids of the peer.) The owner decides which new address to trust
+ * (roam.c).
  *
- * Time never goes backwards from call to call.  The calls up are made from inside
- * nx_conn_read only, with ngtcp2 on the stack: they may put things into the send
- * queue and must not call anything here but nx_conn_attach.
+ * Time never goes backwards from call to call. Upcalls are made from inside nx_conn_read only, with
+ * ngtcp2 on the stack: they may fill the send queue and must not call any function here but
+ * nx_conn_attach.
  */
 #ifndef NX_CONN_H
 #define NX_CONN_H
@@ -27,35 +27,35 @@
 #include "transport/quic/ngtcp2_compat.h"
 
 enum {
-    NX_CID_SIZE = 8,        /* of the connection ids that we make: a map's key */
-    NX_CONN_WHY = 224,      /* bytes of the reason in words */
-    NX_SECRET_SIZE = 32,    /* from which stateless reset tokens are made */
+    NX_CID_SIZE = 8,        /* size of own connection ids: a map's key */
+    NX_CONN_WHY = 224,      /* size of the reason as text */
+    NX_SECRET_SIZE = 32,    /* source of stateless reset tokens */
     NX_DATAGRAM_MIN = 1200, /* QUIC needs a path that carries this */
-    NX_CALL_NS = 100000000, /* how often a peer that does not answer is called */
-    /* The window to another host, where ngtcp2 doubles it while the peer fills it within two round
-     * trips: at first, and at most (10 Gbit/s at 50 ms). */
+    NX_CALL_NS = 100000000, /* interval of probes to a peer that does not answer */
+    /* Flow-control window to another host; ngtcp2 doubles it while the peer fills it within two
+     * round trips. Initial value, and maximum (10 Gbit/s at 50 ms). */
     NX_CONN_WINDOW_FIRST = 1 << 20,
     NX_CONN_WINDOW_MOST = 64 << 20
 };
 
-/* Application error codes in CONNECTION_CLOSE; the reason goes along in words. */
+/* Application error codes in CONNECTION_CLOSE; the reason follows as text. */
 typedef enum nx_close_code {
     NX_CLOSE_DONE = 0,    /* the owner has closed the link */
     NX_CLOSE_OTHER = 1,   /* another connection to the same member is used */
     NX_CLOSE_REFUSED = 2, /* the certificate */
-    NX_CLOSE_PROTO = 3,   /* bytes that are not ours */
+    NX_CLOSE_PROTO = 3,   /* malformed bytes */
     NX_CLOSE_FAILED = 4,  /* out of memory and the like */
-    NX_CLOSE_LAST = 5     /* the same as DONE; the reason is a frame of the control lane */
+    NX_CLOSE_LAST = 5     /* as DONE; the reason is a frame of the control lane */
 } nx_close_code;
 
 typedef struct nx_conn nx_conn;
 
 typedef struct nx_conn_up {
     nx_lane_parser_up inbox;
-    /* The peer has sent something on a stream: whoever decides has chosen this
-     * connection.  Once, before what came is handed on. */
+    /* The peer has sent stream data: the deciding side has chosen this connection. Once, before the
+     * data is passed on. */
     void (*on_used)(void *ctx);
-    /* Packets for the id |cid| are for this connection; false: no memory. */
+    /* Packets for the id |cid| are for this connection; false: out of memory. */
     bool (*on_cid)(void *ctx, uint64_t cid);
     void (*on_cid_gone)(void *ctx, uint64_t cid);
 } nx_conn_up;
@@ -70,7 +70,7 @@ typedef struct nx_conn_config {
     bool bbr;        /* congestion control: BBR, else CUBIC */
     uint64_t idle_ns, handshake_ns;
     size_t datagram; /* the largest that the interface carries */
-    bool same_host;  /* no network between: no search for its limits */
+    bool same_host;  /* same host: no search for the limits of the network */
     int qlog_fd;     /* owned from success on; -1: none */
     const nx_conn_up *up;
     void *ctx;
@@ -83,22 +83,22 @@ typedef struct nx_conn_config {
 typedef enum nx_conn_state {
     NX_CONN_HANDSHAKE,
     NX_CONN_UP,  /* both sides have accepted each other */
-    NX_CONN_DEAD /* see err, why; close it if there is something to say */
+    NX_CONN_DEAD /* see err, why; close it to notify the peer */
 } nx_conn_state;
 
 /* NEXAR_ENOMEM, NEXAR_EINTERNAL, NEXAR_EPROTO (the first packet). */
 NX_MUST_CHECK nexar_err nx_conn_create(nx_conn **out, const nx_conn_config *config);
 void nx_conn_destroy(nx_conn *c);
 
-/* From now on writes what is in |q| and acknowledges into it; NULL: nothing more,
- * and ngtcp2 must not be asked to write any more either. */
+/* From now on transmits the content of |q| and acknowledges into it; NULL: nothing more, and ngtcp2
+ * must not be asked to write either. */
 void nx_conn_attach(nx_conn *c, nx_sendq *q);
 
-/* A datagram from |from|; it may be changed in place.  During the handshake those from
- * other addresses than the first are dropped. */
+/* Reads a datagram from |from|, modifying it in place. During the handshake, datagrams from other
+ * addresses than the first are dropped. */
 void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t *data, size_t len,
                   uint64_t now_ns);
-/* Whether the last datagram read was the peer's, new or not. */
+/* Whether the last datagram was authentic, new or not. */
 bool nx_conn_opened(const nx_conn *c);
 
 /*
@@ -107,17 +107,17 @@ bool nx_conn_opened(const nx_conn *c);
  */
 size_t nx_conn_write(nx_conn *c, uint8_t *buf, size_t room, uint64_t now_ns);
 void nx_conn_wrote(nx_conn *c, uint64_t now_ns);
-/* How many bytes may be written before nx_conn_wrote, so that the bursts that leave this host fit
- * into the queues on the path. */
+/* How many bytes may be written before nx_conn_wrote, so that bursts fit into the queues on the
+ * path. */
 size_t nx_conn_burst(nx_conn *c);
-/* Whether the last nx_conn_write has left nothing to say: another would return 0. */
+/* Whether another nx_conn_write would return 0. */
 bool nx_conn_is_dry(const nx_conn *c);
 
-/* The path carries no datagram longer than |most|: the kernel has said so. */
+/* The kernel reports that the path carries no datagram longer than |most|. */
 void nx_conn_limit(nx_conn *c, size_t most);
 
-/* Whether there is more to write than acknowledgements and the like; true during
- * the handshake. */
+/* Whether there is data to write besides acknowledgements and the like; true during the
+ * handshake. */
 bool nx_conn_has_data(const nx_conn *c);
 
 /* When nx_conn_expire, then nx_conn_write, are due; UINT64_MAX: never. */
@@ -125,45 +125,44 @@ uint64_t nx_conn_expiry(nx_conn *c);
 void nx_conn_expire(nx_conn *c, uint64_t now_ns);
 
 /*
- * A datagram to be sent once more, by all paths on which the peer might be: it does not
- * answer.  Returns its length; 0: it is not time for that, which nx_conn_expiry tells.
- * |*data| is valid until the next call of anything here.
+ * A probe: a datagram to send again by all paths to a peer that does not answer. Returns its
+ * length; 0: not due (nx_conn_expiry). |*data| is valid until the next call of any function here.
  */
 size_t nx_conn_call(nx_conn *c, uint64_t now_ns, const uint8_t **data);
-/* Whether the peer has acknowledged nothing for nx_conn_patience, though it should have. */
+/* Whether the peer has acknowledged nothing for nx_conn_patience, with data in flight. */
 bool nx_conn_is_stuck(const nx_conn *c, uint64_t now_ns);
 uint64_t nx_conn_patience(const nx_conn *c);
-/* The network says that what was sent does not arrive: call the peer at once. */
+/* The network reports that packets are not delivered: probe the peer at once. */
 void nx_conn_urge(nx_conn *c);
-/* Whether the datagram that begins with |data| was sent by this connection: it bears the
- * id that the peer has given us, which those do not know who cannot read along. */
+/* Whether this connection sent the datagram that begins with |data|: it bears the peer's connection
+ * id, which is unknown to an off-path attacker. */
 bool nx_conn_sent(nx_conn *c, const uint8_t *data, size_t len);
 
 /*
- * Makes the last datagram: the reason that the connection died of or, if it lives,
- * |code| and |why|.  Returns its length; 0: there is nothing to say (the peer has
- * closed, or is gone).  The connection is dead afterwards.
+ * Makes the last datagram: the error that ended the connection or, if it lives, |code| and |why|.
+ * Returns its length; 0: nothing to send (the peer has closed, or does not know the connection).
+ * The connection is dead afterwards.
  */
 size_t nx_conn_close(nx_conn *c, nx_close_code code, const char *why, uint8_t *buf, size_t room,
                      uint64_t now_ns);
-/* What nx_conn_close will say, if the connection lives then: |frame|, of at most NX_LAST_MAX
+/* Sets what nx_conn_close will send if the connection lives then: |frame|, of at most NX_LAST_MAX
  * bytes. */
 void nx_conn_keep_last(nx_conn *c, const void *frame, size_t len);
-/* Of a dead one: the frame with which the peer has closed it; NULL: none. */
+/* For a dead connection: the frame with which the peer has closed it; NULL: none. */
 const void *nx_conn_last(const nx_conn *c, size_t *len);
-/* Declares it dead by what the kernel or the owner knows; |silent|: nobody is there
- * to be told. */
+/* Declares it dead by knowledge of the kernel or the owner; |silent|: the peer cannot be
+ * notified. */
 void nx_conn_kill(nx_conn *c, nexar_err err, const char *why, bool silent);
 
 nx_conn_state nx_conn_get_state(const nx_conn *c);
-nexar_err nx_conn_error(const nx_conn *c, const char **why); /* of a dead one */
+nexar_err nx_conn_error(const nx_conn *c, const char **why); /* for a dead connection */
 bool nx_conn_closed_by_peer(const nx_conn *c, nx_close_code *code);
-/* Of a dead one: whether the peer has closed it, or does not know it any more. */
+/* For a dead connection: whether the peer has closed it, or does not know it any more. */
 bool nx_conn_gone(const nx_conn *c);
 uint64_t nx_conn_member(const nx_conn *c);   /* from the certificate; when up */
 uint64_t nx_conn_last_ack(const nx_conn *c); /* when the peer last acknowledged something */
 uint64_t nx_conn_pto(nx_conn *c);
-/* The peer is asked for a sign of life when nothing else was said for |ns|. */
+/* Requests an acknowledgement when nothing else was sent for |ns|. */
 void nx_conn_keep_alive(nx_conn *c, uint64_t ns);
 void nx_conn_info(nx_conn *c, nx_link_info *info); /* all but the addresses */
 NX_MUST_CHECK nexar_err nx_conn_export(const nx_conn *c, const char *label,

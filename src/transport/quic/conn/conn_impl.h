@@ -1,12 +1,12 @@
 /*
- * conn_impl.h - a connection from inside.
+ * conn_impl.h - shared by the files of a connection.
  *
- *   conn.c        life: create, read, expire, close
- *   conn_setup.c  settings, transport parameters and the table of callbacks
- *   conn_in.c     callbacks for what arrives
- *   conn_direct_decrypt.c  packets that are opened straight into the memory they are for
- *   conn_out.c    writing packets; callbacks for what was acknowledged
- *   conn_probe.c   calling a peer that does not answer
+ *   conn.c                 life: create, read, expire, close
+ *   conn_setup.c           settings, transport parameters and the table of callbacks
+ *   conn_in.c              callbacks for received data
+ *   conn_direct_decrypt.c  decrypts packets into their destination
+ *   conn_out.c             writing packets; callbacks for acknowledgements
+ *   conn_probe.c           probing a peer that does not answer
  */
 #ifndef NX_CONN_IMPL_H
 #define NX_CONN_IMPL_H
@@ -15,11 +15,11 @@
 #include "transport/quic/crypto/protect.h"
 #include "transport/quic/udp/peek.h"
 
-enum { NX_CALL_MOST = 1500 }; /* bytes of a datagram that is kept: as most networks have them */
+enum { NX_CALL_MOST = 1500 }; /* largest datagram that is kept: fits most networks */
 
-/* Bytes of the packet that is being read that were put in their place: conn_direct_decrypt.c. */
+/* Data of the current packet that was decrypted into its destination: conn_direct_decrypt.c. */
 typedef struct nx_direct_decrypt {
-    nx_peek frame;       /* the stream that they are of, and all of its bytes in the packet */
+    nx_peek frame;       /* its stream, and all of its bytes in the packet */
     nx_aead_place place; /* |at| is NULL: there are none */
     nx_protect_packet packet;
     ngtcp2_crypto_aead_ctx key; /* its */
@@ -34,9 +34,9 @@ struct nx_conn {
     void *ctx;
     uint8_t secret[NX_SECRET_SIZE];
     struct sockaddr_storage local, remote; /* what ngtcp2 knows: see nx_conn_read */
-    bool to_member;                        /* it is dialled, and no seed */
+    bool to_member;                        /* dialled, and not to a seed */
     bool server, same_host, has_keys, used, confirmed, completed, reset_by_peer;
-    bool expired; /* a timer, and not everything written since */
+    bool expired; /* a timer has expired, and not everything was written since */
     bool dry;     /* see nx_conn_is_dry */
     bool opened;  /* see nx_conn_opened */
 
@@ -46,14 +46,14 @@ struct nx_conn {
 
     uint64_t now_ns, last_ack_ns;
 
-    /* The path, see conn.c: what a datagram may have now and at best; bytes not
-     * acknowledged and since when without progress; when to try |datagram| again. */
+    /* The path, see conn.c: current and best datagram size; unacknowledged bytes, and since when
+     * without progress; when to try |datagram| again. */
     size_t limit, datagram;
     uint64_t flight, progress_ns, wide_at_ns, narrow_ns;
     uint64_t bytes_sent, bytes_received, packets_lost;
 
-    /* Calling, see conn_probe.c: what is said again, when it was; a probe that has not been
-     * sent, and whether it should be now; probes since the last timer. */
+    /* Probing, see conn_probe.c: the datagram and its time; a spare probe, and whether it is due;
+     * probes since the last timer. */
     uint64_t min_rtt_ns, called_ns;
     uint8_t call[NX_CALL_MOST], spare[NX_CALL_MOST];
     size_t call_len, spare_len;
@@ -63,10 +63,10 @@ struct nx_conn {
     nx_conn_state state;
     nexar_err err;
     char why[NX_CONN_WHY];
-    char tell[NX_CONN_WHY];    /* the same, as the peer should read it */
-    uint8_t last[NX_LAST_MAX]; /* the last frame: ours to say, then the one that the peer said */
+    char tell[NX_CONN_WHY];    /* the same, as text for the peer */
+    uint8_t last[NX_LAST_MAX]; /* the last frame: this side's, then the peer's */
     size_t last_len;
-    bool silent; /* there is no CONNECTION_CLOSE to send */
+    bool silent; /* no CONNECTION_CLOSE is sent */
     bool peer_closed;
     uint64_t peer_code; /* application code; UINT64_MAX: another kind of close */
     ngtcp2_ccerr ccerr; /* what to send when dead and not silent */
@@ -79,22 +79,22 @@ void nx_conn_died(nx_conn *c, int rv); /* of ngtcp2's |rv| */
 uint64_t nx_conn_in_flight(nx_conn *c);
 
 /* conn_setup.c */
-/* The one that reads: ngtcp2 gives its decrypt callback no pointer of ours.  Set around one
+/* The connection being read: ngtcp2 passes no user pointer to its decrypt callback. Set around one
  * ngtcp2_conn_read_pkt. */
 extern _Thread_local nx_conn *nx_conn_reading;
 NX_MUST_CHECK nexar_err nx_conn_setup(nx_conn *c, const nx_conn_config *config);
 
 /* conn_probe.c */
-/* When nx_conn_call is due; UINT64_MAX: not as things are. */
+/* When nx_conn_call is due; UINT64_MAX: not in this state. */
 uint64_t nx_conn_call_due(const nx_conn *c);
-/* Whether what is written now answers a timer, and the peer does not. */
+/* Whether the current output answers a timer, and the peer does not answer. */
 bool nx_conn_is_probing(const nx_conn *c);
-/* A datagram that asks for an acknowledgement was written. */
+/* An ack-eliciting datagram was written. */
 void nx_conn_keep_call(nx_conn *c, const uint8_t *data, size_t len);
-/* The same, when probing: one of each two is kept back.  |data| becomes what is to be sent;
- * returns its length. */
+/* The same, when probing: one of two is kept for later. |data| becomes what to send; returns its
+ * length. */
 size_t nx_conn_keep_back(nx_conn *c, uint8_t *data, size_t len);
-/* What was kept back, if it is due: its length, else 0. */
+/* The kept datagram, if it is due: its length, else 0. */
 size_t nx_conn_take_spare(nx_conn *c, uint8_t *buf, size_t room);
 
 /* conn_direct_decrypt.c: ngtcp2's callback */
@@ -102,8 +102,8 @@ int nx_conn_on_decrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,
                        const ngtcp2_crypto_aead_ctx *ctx, const uint8_t *sealed, size_t len,
                        const uint8_t *nonce, size_t nonce_len, const uint8_t *head,
                        size_t head_len);
-/* Where the bytes at |off| of |stream| were put, that ngtcp2 hands on as |data| of the packet
- * just opened, without those of the part's head; NULL: they are at |data|. */
+/* Where the bytes at |off| of |stream| were decrypted to, which ngtcp2 reports as |data|, without
+ * the part's head; NULL: they are at |data|. */
 const uint8_t *nx_conn_straight(nx_conn *c, int64_t stream, uint64_t off, const uint8_t *data);
 
 /* conn_in.c: ngtcp2's callbacks */

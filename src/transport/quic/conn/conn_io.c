@@ -32,7 +32,7 @@ static size_t little(const nx_conn_io *k)
     return k->same_host ? LITTLE_HERE : LITTLE;
 }
 
-/* ---- calls up from the connection -------------------------------------------- */
+/* ---- calls up from the connection ---------------------------------------------------- */
 
 static void on_frame(void *ctx, nx_lane lane, const void *data, size_t len)
 {
@@ -99,7 +99,7 @@ static const nx_conn_up UP = {
     .on_cid_gone = on_cid_gone,
 };
 
-/* ---- life -------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------- */
 
 static int open_qlog(nx_quic *q, bool dialled)
 {
@@ -281,7 +281,7 @@ void nx_conn_io_close(nx_conn_io *k, nx_close_code code, const char *why)
     entomb(k, word, len);
 }
 
-/* ---- after ngtcp2 has returned ----------------------------------------------- */
+/* ---- after ngtcp2 has returned ------------------------------------------------------- */
 
 static bool close_unwanted(nx_conn_io *k)
 {
@@ -374,7 +374,7 @@ void nx_conn_io_wake(nx_conn_io *k)
     }
 }
 
-/* ---- the network's word ------------------------------------------------------ */
+/* ---- the network's word -------------------------------------------------------------- */
 
 /* Whether |r| says that the process of a connection that has been up is gone.  Such a
  * message is easily forged: it must show a packet of ours, come again after a while, and
@@ -440,7 +440,7 @@ void nx_conn_io_unreachable(nx_conn_io *k, const nx_udp_refusal *r)
     end(k, r->code);
 }
 
-/* ---- time --------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------- */
 
 static void on_timer(nx_timer *self, uint64_t now_ns)
 {

@@ -65,7 +65,7 @@ static bool is_full(const nx_quic_out *out, size_t last)
            (out->len / out->segment >= NX_UDP_SEGMENTS);
 }
 
-/* A send that failed for good: the packets are lost; what can be learnt? */
+/* A send failed permanently: the packets are lost; use the error code. */
 static void learn(nx_conn_io *k, int code)
 {
     if (code == EMSGSIZE) {

@@ -23,7 +23,7 @@ typedef struct offer {
     size_t n;
 } offer;
 
-/* ---- between packets --------------------------------------------------------- */
+/* ---- between packets ----------------------------------------------------------------- */
 
 /* In order: the number of a stream says which lane it is. */
 static int open_lanes(nx_conn *c)
@@ -103,7 +103,7 @@ static size_t prepare(nx_conn *c)
     return (left > LANES_RESERVE) ? (size_t)(left - LANES_RESERVE) : 0;
 }
 
-/* ---- filling one packet ------------------------------------------------------ */
+/* ---- filling one packet -------------------------------------------------------------- */
 
 /* Whether |o| takes all that there is to send: then nothing can join it in its packet,
  * and one call for it does. */
@@ -194,7 +194,7 @@ static void set_aside(nx_conn *c, const offer *o)
 static size_t write_packet(nx_conn *c, uint8_t *buf, size_t room)
 {
     size_t parts_room = prepare(c);
-    ngtcp2_path_storage ps; /* always the one that there is */
+    ngtcp2_path_storage ps; /* always the only path */
     ngtcp2_ssize n, len;
     offer o;
 
@@ -288,7 +288,7 @@ bool nx_conn_has_data(const nx_conn *c)
                            !nx_list_empty(&q->cancelled));
 }
 
-/* ---- what became of it ------------------------------------------------------- */
+/* ---- what became of it --------------------------------------------------------------- */
 
 int nx_conn_on_acked(ngtcp2_conn *ng, int64_t stream, uint64_t offset, uint64_t len, void *user,
                      void *stream_user)

@@ -19,7 +19,7 @@ static const uint64_t RTT_SAME_HOST_NS = UINT64_C(1000000); /* ample on loopback
  * sent again. */
 static const uint64_t RTT_ELSEWHERE_NS = UINT64_C(50000000);
 
-/* ---- allocation -------------------------------------------------------------- */
+/* ---- allocation ---------------------------------------------------------------------- */
 
 static void *mem_malloc(size_t size, void *ctx)
 {
@@ -48,7 +48,7 @@ static void *mem_realloc(void *ptr, size_t size, void *ctx)
 static const ngtcp2_mem MEM = {
     .malloc = mem_malloc, .free = mem_free, .calloc = mem_calloc, .realloc = mem_realloc};
 
-/* ---- small callbacks --------------------------------------------------------- */
+/* ---- small callbacks ----------------------------------------------------------------- */
 
 static void on_rand(uint8_t *dest, size_t len, const ngtcp2_rand_ctx *ctx)
 {
@@ -166,7 +166,7 @@ static ngtcp2_callbacks callbacks(bool server)
     return cb;
 }
 
-/* ---- settings ---------------------------------------------------------------- */
+/* ---- settings ------------------------------------------------------------------------ */
 
 /* Sizes to probe: what the interface carries, then what is common on the way, so
  * that one narrow hop does not throw us back to 1200. */
@@ -236,7 +236,7 @@ static void set_params(const nx_conn_config *config, ngtcp2_transport_params *p)
     }
 }
 
-/* ---- the connection ---------------------------------------------------------- */
+/* ---- the connection ------------------------------------------------------------------ */
 
 static ngtcp2_conn *get_conn(ngtcp2_crypto_conn_ref *ref)
 {

@@ -143,7 +143,7 @@ static void test_thousands_of_parts_share_a_connection(void **state)
     exchange(&net, 7, PARTS_MOST, 1500, 600 * SECOND);
 }
 
-/* ---- the size of datagrams --------------------------------------------------------- */
+/* ---- the size of datagrams ----------------------------------------------------------- */
 
 static bool nothing_is_left(const nxt_sim *s)
 {
@@ -210,7 +210,7 @@ static void test_a_black_hole_is_got_round(void **state)
     nxt_sim_close(&s);
 }
 
-/* ---- ends -------------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------------------- */
 
 static bool both_are_dead(const nxt_sim *s)
 {

@@ -49,7 +49,7 @@ static size_t collect(uint8_t *head, size_t *have, size_t want, const uint8_t *d
     return n;
 }
 
-/* ---- lanes ------------------------------------------------------------------- */
+/* ---- lanes --------------------------------------------------------------------------- */
 
 /* Takes bytes of the varint before a frame; when it is whole, the body begins,
  * unless it is one of those that stand for no frame. */
@@ -130,7 +130,7 @@ nexar_err nx_lane_parser_lane(nx_lane_parser *in, nx_lane which, const uint8_t *
     return err;
 }
 
-/* ---- parts ------------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------------------- */
 
 nx_inpart *nx_lane_parser_open(nx_lane_parser *in, int64_t stream)
 {

@@ -1,18 +1,17 @@
 /*
- * lane_parser.h - what arrives on the streams of a connection, made into frames and
- * fragments: the other end of sendq.h.
+ * lane_parser.h - turns the streams of a connection into frames and fragments: the counterpart of
+ * sendq.h.
  *
- * Bytes of a stream come in order and in pieces of any size.  A frame that lies
- * whole in one piece is handed on where it is; others are put together in a buffer
- * of NX_FRAME_MAX bytes at most, one per lane.  Of a part only its head is ever
- * kept.
+ * The bytes of a stream arrive in order and in pieces of any size. A frame that is complete in one
+ * piece is passed on in place. Others are assembled in a buffer of at most NX_FRAME_MAX bytes per
+ * lane. Of a part only the head is buffered.
  */
 #ifndef NX_LANE_PARSER_H
 #define NX_LANE_PARSER_H
 
 #include "sendq.h"
 
-/* Where things go; |ctx| is the inbox's.  All data is borrowed. */
+/* Upcalls; |ctx| is the parser's. All data is borrowed. */
 typedef struct nx_lane_parser_up {
     void (*on_frame)(void *ctx, nx_lane lane, const void *data, size_t len);
     void (*on_data)(void *ctx, uint64_t id, uint64_t off, const void *data, size_t len);
@@ -23,14 +22,14 @@ typedef struct nx_lane_parser_up {
 
 typedef struct nx_inlane {
     uint8_t head[NX_FRAME_HEAD];
-    size_t head_len; /* bytes of the varint that have come */
+    size_t head_len; /* received bytes of the varint */
     size_t len;      /* of the frame; valid in its body */
     bool in_body;
-    uint8_t *body; /* NULL before the first frame that comes in pieces */
+    uint8_t *body; /* NULL before the first fragmented frame */
     size_t body_len, body_room;
 } nx_inlane;
 
-/* A part that is arriving, the user data of its stream. */
+/* A part that is arriving; user data of its stream. */
 typedef struct nx_inpart {
     nx_list link;
     int64_t stream;
@@ -56,17 +55,17 @@ void nx_lane_parser_fini(nx_lane_parser *in);
 NX_MUST_CHECK nexar_err nx_lane_parser_lane(nx_lane_parser *in, nx_lane lane, const uint8_t *data,
                                             size_t len);
 
-/* The |stream| of a part has been opened; NULL: no memory. */
+/* The |stream| of a part was opened; NULL: out of memory. */
 nx_inpart *nx_lane_parser_open(nx_lane_parser *in, int64_t stream);
 
 typedef struct nx_inbytes {
     const uint8_t *data;
     size_t len;
     bool fin;                /* the last ones */
-    const uint8_t *in_place; /* where those behind the part's head are, if not at |data| */
+    const uint8_t *in_place; /* where the bytes after the part's head are, if not at |data| */
 } nx_inbytes;
 
-/* Bytes of it.  NEXAR_EPROTO: they are not what the head says. */
+/* Bytes of a part.  NEXAR_EPROTO: they contradict the head. */
 NX_MUST_CHECK nexar_err nx_lane_parser_part(nx_lane_parser *in, nx_inpart *part, nx_inbytes bytes);
 
 /* Bytes [off, off + len) of |stream|, of which the first |nknown| are known. */
@@ -78,12 +77,12 @@ typedef struct nx_inpiece {
 } nx_inpiece;
 
 /*
- * Where |piece| is to go, if it is what it seems: the next bytes of a part, all in one
- * stretch.  The first |*skip| of them are the part's head, the others may be put there; if
- * they prove to be the peer's, nx_lane_parser_part is to be told (in_place).  NULL: not known.
+ * The destination of |piece|, if it is what it seems: the next bytes of a part, contiguous. The
+ * first |*skip| bytes are the part's head; the others may be written there. If the packet proves
+ * authentic, pass in_place to nx_lane_parser_part. NULL: unknown.
  *
- * It changes nothing.  Whoever has made up a piece gets something written to a place that
- * waits for bytes and has not got them, and gets them later.
+ * Changes no state. A forged piece is written to memory that still waits for its bytes and receives
+ * the right ones later.
  */
 uint8_t *nx_lane_parser_place(nx_lane_parser *in, const nx_inpiece *piece, size_t *skip);
 void nx_lane_parser_close(nx_lane_parser *in, nx_inpart *part);

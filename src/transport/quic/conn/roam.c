@@ -89,7 +89,7 @@ void nx_roam_heard(nx_conn_io *k, const nx_udp_path *path, uint64_t now_ns)
                                    : !has_moved(k, path, now_ns)) {
         return;
     }
-    nx_log(NX_LOG_INFO, "quic: %s goes on as %s", nx_address_text(&k->path.remote, old),
+    nx_log(NX_LOG_INFO, "quic: peer %s migrated to %s", nx_address_text(&k->path.remote, old),
            nx_address_text(&path->remote, new));
     k->path = *path;
     k->heard_ns = now_ns;

@@ -188,7 +188,7 @@ static void test_a_link_goes_on_by_another_path(void **state)
         send_parts(&w, 0, PARTS);
         send_parts(&w, 1, PARTS);
         nxt_timed_until(&w.t, (w.other->bytes > PART) && (w.p.bytes > PART), 5 * NXT_SECOND_NS);
-        cut(&w, gone, true, true); /* for good, as far as it knows */
+        cut(&w, gone, true, true); /* permanently, for all it knows */
         begin = w.t.clock.ns;
         nxt_timed_until(&w.t, is_by(&w, 1 - gone), 2 * NXT_SECOND_NS);
         print_message("the other path is in use after %.0f ms\n",
@@ -204,8 +204,7 @@ static void test_a_link_goes_on_by_another_path(void **state)
     close_net(&w);
 }
 
-/* The one that was dialled has something to say, and the other does not even know that
- * the path is gone. */
+/* The acceptor has data to send, and the other does not even know that the path is gone. */
 static void test_an_acceptor_finds_the_dialler_too(void **state)
 {
     net w;

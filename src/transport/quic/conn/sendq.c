@@ -58,7 +58,7 @@ void nx_sendq_fini(nx_sendq *q)
     q->spare_chunk = NULL;
 }
 
-/* ---- lanes ------------------------------------------------------------------- */
+/* ---- lanes --------------------------------------------------------------------------- */
 
 static nx_sendq_chunk *chunk_get(nx_sendq *q)
 {
@@ -251,7 +251,7 @@ void nx_outlane_acked(nx_sendq *q, nx_outlane *lane, uint64_t offset)
     }
 }
 
-/* ---- parts ------------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------------------- */
 
 static nx_outpart *part_get(nx_sendq *q)
 {

@@ -1,19 +1,17 @@
 /*
- * sendq.h - what a link has to send, until it is acknowledged.
+ * sendq.h - the send queue of a link, until acknowledgement.
  *
- * A link fills it at any time; a connection that is attached writes it out.  Two
- * lanes of frames are streams of bytes, copied into chunks that are freed as the
- * peer acknowledges them; parts refer to their sender's memory.
+ * A link fills it at any time; the attached connection transmits it. Two lanes of frames are byte
+ * streams, copied into chunks that are freed as the peer acknowledges them. Parts refer to their
+ * sender's memory.
  *
- * On the wire a frame of n bytes is the varint n + 1 and the bytes; the varint 0
- * is no frame: the control lane begins with one (by it a dialler learns that the
- * connection is used) and later ones say nothing.  The varint NX_FRAME_BYE is none
- * either: whoever sends it has got all acknowledgements that it needs and wants to
- * leave (link.c).  A part is a stream of its own:
- * the varints id, off, len, and the bytes.
+ * On the wire a frame of n bytes is the varint n + 1 and the bytes. The varint 0 is an empty word:
+ * the control lane begins with one (it tells a dialler that the connection is used), and later ones
+ * have no meaning. The varint NX_FRAME_BYE is a goodbye: its sender has received all
+ * acknowledgements that it needs and wants to leave (link.c). A part is a stream of its own: the
+ * varints id, off, len, and the bytes.
  *
- * A part is in one of the lists below, from nx_sendq_part until it is taken from
- * |done|:
+ * A part is in one of the lists below, from nx_sendq_part until it is taken from |done|:
  *
  *     waiting -> open <-> held -> done        cancelled: waiting -> done,
  *                                             open, held -> cancelled -> held -> done
@@ -26,8 +24,8 @@
 
 enum {
     NX_PART_HEAD = 24,       /* three varints of eight bytes */
-    NX_SENDQ_TURN = 1 << 20, /* bytes that a part may send before another's turn */
-    NX_SENDQ_VECS = 16,      /* stretches that one packet takes from a part */
+    NX_SENDQ_TURN = 1 << 20, /* bytes that a part may send before the next part */
+    NX_SENDQ_VECS = 16,      /* pieces of a part in one packet */
     NX_FRAME_HEAD = 4,       /* the varint before a frame, at most */
     NX_FRAME_BYE = NX_FRAME_MAX + 2,
 };
@@ -39,10 +37,10 @@ typedef struct nx_sendq_chunk nx_sendq_chunk;
 typedef struct nx_outlane {
     nx_list chunks;
     uint64_t base, written, queued;
-    nx_sendq_chunk *at; /* holds byte |written|; NULL: the first chunk */
+    nx_sendq_chunk *at; /* contains byte |written|; NULL: the first chunk */
     size_t at_off;
     int64_t stream; /* -1: none yet */
-    bool blocked;   /* by the flow control of its stream */
+    bool blocked;   /* blocked by the flow control of its stream */
 } nx_outlane;
 
 typedef struct nx_outpart {
@@ -50,7 +48,7 @@ typedef struct nx_outpart {
     nx_tx *tx;
     int64_t stream;    /* -1: none yet */
     uint64_t written;  /* of the head and the bytes together */
-    size_t at, at_off; /* where in tx->bytes the next byte is */
+    size_t at, at_off; /* position of the next byte in tx->bytes */
     nexar_err err;     /* in |done| */
     bool cancelled, done;
     uint8_t head_len;
@@ -59,14 +57,14 @@ typedef struct nx_outpart {
 
 typedef struct nx_sendq {
     nx_outlane lanes[NX_LANES];
-    nx_list waiting;   /* no stream yet; the oldest first */
-    nx_list open;      /* something to write; whose turn it is first */
-    nx_list held;      /* all is written or the stream is blocked */
+    nx_list waiting;   /* no stream yet; oldest first */
+    nx_list open;      /* data to write; in round-robin order */
+    nx_list held;      /* all is written, or the stream is blocked */
     nx_list cancelled; /* the stream must be reset */
     nx_list done;      /* on_sent is due */
-    nx_list spare;     /* nx_outpart to use again */
+    nx_list spare;     /* free list of nx_outpart */
     nx_sendq_chunk *spare_chunk;
-    uint64_t turn_left; /* bytes of the first in |open| */
+    uint64_t turn_left; /* remaining bytes for the first in |open| */
 } nx_sendq;
 
 /* NEXAR_ENOMEM */
@@ -74,13 +72,13 @@ NX_MUST_CHECK nexar_err nx_sendq_init(nx_sendq *q);
 /* All parts are done and taken. */
 void nx_sendq_fini(nx_sendq *q);
 
-/* ---- the link's side --------------------------------------------------------- */
+/* ---- the link's side ----------------------------------------------------------------- */
 
 /* NEXAR_EINVAL: longer than NX_FRAME_MAX.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_sendq_frame(nx_sendq *q, nx_lane lane, const nx_bytes *bytes, size_t n);
-/* Something that the peer must acknowledge and that means nothing. */
+/* Queues a word that the peer must acknowledge and that has no meaning. */
 NX_MUST_CHECK nexar_err nx_sendq_word(nx_sendq *q);
-/* Says good-bye.  NEXAR_ENOMEM for both. */
+/* Queues a goodbye.  NEXAR_ENOMEM for both. */
 NX_MUST_CHECK nexar_err nx_sendq_bye(nx_sendq *q);
 /* NEXAR_EINVAL: a number does not fit in 62 bits.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_sendq_part(nx_sendq *q, nx_tx *tx);
@@ -88,23 +86,22 @@ void nx_sendq_cancel(nx_sendq *q, nx_tx *tx);
 
 /* Whether everything was sent and acknowledged. */
 bool nx_sendq_empty(const nx_sendq *q);
-/* Ends all parts with |err|; no connection is attached any more. */
+/* Fails all parts with |err|; no connection is attached any more. */
 void nx_sendq_fail(nx_sendq *q, nexar_err err);
-/* The next part that is done; NULL: none.  Its place is free afterwards. */
+/* Removes the next part that is done; NULL: none. */
 nx_tx *nx_sendq_take_done(nx_sendq *q, nexar_err *err);
 
-/* ---- the connection's side --------------------------------------------------- */
+/* ---- the connection's side ----------------------------------------------------------- */
 
-/* Fills |vec| with what is to be written next, at most |most| bytes; returns how
- * many. */
+/* Fills |vec| with the next data to write, at most |most| bytes; returns the number of entries. */
 size_t nx_outlane_peek(const nx_outlane *lane, ngtcp2_vec *vec, size_t most);
 void nx_outlane_wrote(nx_outlane *lane, size_t len);
-/* Everything before |offset| has arrived. */
+/* Everything before |offset| was acknowledged. */
 void nx_outlane_acked(nx_sendq *q, nx_outlane *lane, uint64_t offset);
 
 /* The same; |*fin|: these bytes are the last. */
 size_t nx_outpart_peek(const nx_outpart *part, ngtcp2_vec *vec, size_t most, bool *fin);
-/* |len| bytes of the first of |open| were written; the next one may come first. */
+/* |len| bytes of the first of |open| were written; may rotate the list. */
 void nx_sendq_wrote_part(nx_sendq *q, size_t len);
 /* The stream of |part| has ended: it is done. */
 void nx_sendq_part_closed(nx_sendq *q, nx_outpart *part);

@@ -14,7 +14,7 @@ struct nx_aead {
     uint64_t used; /* blocks sealed */
 };
 
-/* ---- whose it is --------------------------------------------------------------- */
+/* ---- whose it is --------------------------------------------------------------------- */
 
 static atomic_bool gnutls_only;
 
@@ -50,7 +50,7 @@ const char *nx_aead_name(void)
     return (kernels != NULL) ? kernels->name : "gnutls";
 }
 
-/* ---- a key --------------------------------------------------------------------- */
+/* ---- a key --------------------------------------------------------------------------- */
 
 nx_aead *nx_aead_create(const uint8_t *key, size_t len)
 {

@@ -22,7 +22,7 @@
 
 enum { NX_AEAD_TAG = 16, NX_AEAD_NONCE = 12, NX_AEAD_BLOCK = 16 };
 
-/* ---- whose it is --------------------------------------------------------------- */
+/* ---- whose it is --------------------------------------------------------------------- */
 
 typedef enum nx_aead_choice { NX_AEAD_AUTO, NX_AEAD_GNUTLS } nx_aead_choice;
 
@@ -34,7 +34,7 @@ void nx_aead_choose(nx_aead_choice choice);
 bool nx_aead_in_use(void);
 const char *nx_aead_name(void);
 
-/* ---- a key --------------------------------------------------------------------- */
+/* ---- a key --------------------------------------------------------------------------- */
 
 /*
  * Blocks of 16 bytes, heads included, that one key seals; RFC 9001, B.1.1: more would
@@ -86,7 +86,7 @@ NX_MUST_CHECK bool nx_aead_seal(nx_aead *a, const nx_aead_text *text, uint8_t *o
 NX_MUST_CHECK bool nx_aead_open(nx_aead *a, const nx_aead_text *text, uint8_t *out);
 
 /*
- * Bytes [from, to) of a sealed text, its tag apart, as they would be opened, whoever has
+ * Bytes [from, to) of a sealed text, its tag apart, as they would be decrypted, whichever peer has
  * made them: not to be believed, unless the text was opened before.
  */
 void nx_aead_peek(const nx_aead *a, const nx_aead_text *text, size_t from, size_t to, uint8_t *out);

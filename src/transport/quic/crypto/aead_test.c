@@ -20,7 +20,7 @@ enum { ROOM = 300000, SHIFTS = 64, HEAD_MOST = 600 };
 static uint8_t plain[ROOM], sealed[ROOM], theirs[ROOM], opened[ROOM], head[HEAD_MOST];
 static nx_random_seeded random_source;
 
-/* ---- published vectors --------------------------------------------------------- */
+/* ---- published vectors --------------------------------------------------------------- */
 
 typedef struct vector {
     const char *key, *nonce, *head, *plain, *sealed, *tag;
@@ -105,7 +105,7 @@ static void test_blocks_are_those_of_the_standard(void **state)
     }
 }
 
-/* ---- against GnuTLS ------------------------------------------------------------ */
+/* ---- against GnuTLS ------------------------------------------------------------------ */
 
 typedef struct pair {
     uint8_t key[32], nonce[NX_AEAD_NONCE];
@@ -242,7 +242,7 @@ static void test_a_hint_changes_nothing(void **state)
     pair_close(&p);
 }
 
-/* ---- places --------------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------------------- */
 
 enum { AROUND = 64 };
 static uint8_t place[ROOM + 2 * AROUND];
@@ -350,7 +350,7 @@ static void test_a_peek_shows_any_part_of_a_text(void **state)
     }
 }
 
-/* ---- what is refused ----------------------------------------------------------- */
+/* ---- what is refused ----------------------------------------------------------------- */
 
 static void test_a_flipped_bit_anywhere_is_refused(void **state)
 {

@@ -73,7 +73,7 @@ INLINE __m256i turned2(__m256i x)
                                       0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)));
 }
 
-/* ---- the hash ------------------------------------------------------------------ */
+/* ---- the hash ------------------------------------------------------------------------ */
 
 /* Products that wait for their reduction, in either half of the vectors. */
 typedef struct sums {
@@ -187,7 +187,7 @@ INLINE __m128i hash_lengths(const nx_aead_key *k, const nx_aead_text *text, __m1
     return hash_some(k, both, sizeof(both), sum);
 }
 
-/* ---- the key ------------------------------------------------------------------- */
+/* ---- the key ------------------------------------------------------------------------- */
 
 INLINE __m128i encrypt_block(const nx_aead_key *k, __m128i x)
 {
@@ -262,7 +262,7 @@ static void init(nx_aead_key *k, const uint8_t *key, size_t len)
     }
 }
 
-/* ---- the counter mode ---------------------------------------------------------- */
+/* ---- the counter mode ---------------------------------------------------------------- */
 
 /* The number of a block is the first of its words when it is turned. */
 INLINE __m128i first_counter(const uint8_t *nonce)
@@ -501,7 +501,7 @@ static void peek(const nx_aead_key *k, const nx_aead_text *text, size_t from, si
     crypt_some(k, k->n, &counters, text->in + from, to - from, out);
 }
 
-/* ---- the CPU ------------------------------------------------------------------- */
+/* ---- the CPU ------------------------------------------------------------------------- */
 
 /* Asked by bits: not every compiler that builds this knows "vaes" by name.  That the
  * system saves the registers is part of "avx2". */

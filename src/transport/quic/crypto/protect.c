@@ -5,7 +5,7 @@
 
 #include "base/containers/list.h"
 
-/* ---- whose a key is ------------------------------------------------------------ */
+/* ---- whose a key is ------------------------------------------------------------------ */
 
 enum { OURS = 1 };
 
@@ -43,7 +43,7 @@ static size_t own_key_len(const nx_tls_session *s, ngtcp2_conn *ng)
     }
 }
 
-/* ---- keys ---------------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------------------- */
 
 /* RFC 8446, 7.1, without a context. */
 static bool expand(const ngtcp2_crypto_md *md, const uint8_t *secret, size_t len, const char *label,
@@ -185,7 +185,7 @@ static void on_delete_cipher(ngtcp2_conn *ng, ngtcp2_crypto_cipher_ctx *ctx, voi
     }
 }
 
-/* ---- packets ------------------------------------------------------------------- */
+/* ---- packets ------------------------------------------------------------------------- */
 
 /* NOLINTNEXTLINE(readability-function-size): ngtcp2 has made the list */
 static int on_encrypt(uint8_t *dest, const ngtcp2_crypto_aead *aead,

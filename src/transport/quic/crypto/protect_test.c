@@ -15,7 +15,7 @@
 #define MS     UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
 
-/* ---- RFC 9001, appendix A ------------------------------------------------------ */
+/* ---- RFC 9001, appendix A ------------------------------------------------------------ */
 
 static void derive(const char *secret, nx_protect_keys *keys)
 {
@@ -90,7 +90,7 @@ static void test_a_packet_is_that_of_the_standard(void **state)
     nx_aead_destroy(a);
 }
 
-/* ---- connections --------------------------------------------------------------- */
+/* ---- connections --------------------------------------------------------------------- */
 
 enum { PARTS = 16, PART = 50000 };
 

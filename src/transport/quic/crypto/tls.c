@@ -113,7 +113,7 @@ bool nx_tls_is_seed(const nx_tls *tls)
     return tls->seed;
 }
 
-/* ---- sessions ---------------------------------------------------------------- */
+/* ---- sessions ------------------------------------------------------------------------ */
 
 static int configure_server(nx_tls_session *s)
 {

@@ -25,7 +25,7 @@ typedef struct nx_tls_config {
     const nx_authority *authority; /* a seed's; or NULL */
     const nx_identity *identity;   /* a member's; or NULL */
     nx_job_id job;                 /* of |identity| */
-    const char *alpn;              /* borrowed for good */
+    const char *alpn;              /* borrowed permanently */
 } nx_tls_config;
 
 /* Key and certificates are copied.  NEXAR_ENOMEM, NEXAR_EINTERNAL. */

@@ -18,7 +18,7 @@ static nx_tls_session *session_of(gnutls_session_t session)
     return nx_list_entry(ref, nx_tls_session, ref);
 }
 
-/* Keeps the first reason; it is the one that matters. */
+/* Keeps the first reason; it is the cause. */
 static void refuse(nx_tls_session *s, nexar_err err, const char *why)
 {
     if (s->err == NEXAR_OK) {
@@ -27,7 +27,7 @@ static void refuse(nx_tls_session *s, nexar_err err, const char *why)
     }
 }
 
-/* ---- certificates ------------------------------------------------------------ */
+/* ---- certificates -------------------------------------------------------------------- */
 
 /* The certificate that the peer has shown; false: none. */
 static bool shown(gnutls_session_t session, nx_der *der)
@@ -92,7 +92,7 @@ static nexar_err verify_pin(const nx_tls_session *s, const nx_der *der)
         return err;
     }
     if (memcmp(&pin, &s->target.pin, sizeof(pin)) != 0) {
-        return nx_fail(NEXAR_EAUTH, "the seed has another key than the one that was pinned");
+        return nx_fail(NEXAR_EAUTH, "the seed's key differs from the pinned key");
     }
     return NEXAR_OK;
 }
@@ -139,7 +139,7 @@ nexar_err nx_tls_session_check(nx_tls_session *s)
     return (s->err == NEXAR_OK) ? NEXAR_OK : nx_fail(s->err, "%s", s->why);
 }
 
-/* ---- protocol versions ------------------------------------------------------- */
+/* ---- protocol versions --------------------------------------------------------------- */
 
 void nx_tls_first_protocol(const uint8_t *data, size_t size, char *out, size_t room)
 {
@@ -187,7 +187,7 @@ int nx_tls_on_client_hello(gnutls_session_t session, unsigned int type, unsigned
     return (s->offered[0] == '\0') ? GNUTLS_E_NO_APPLICATION_PROTOCOL : 0;
 }
 
-/* ---- alerts ------------------------------------------------------------------ */
+/* ---- alerts -------------------------------------------------------------------------- */
 
 static bool is_about_certificate(uint8_t alert)
 {

@@ -1,8 +1,8 @@
 /*
- * address.h - addresses as the socket wants them.
+ * address.h - converts addresses for the socket.
  *
- * An IPv6 socket that also carries IPv4 knows IPv4 addresses as ::ffff:a.b.c.d;
- * everybody else knows them as IPv4.
+ * An IPv6 socket that also carries IPv4 uses ::ffff:a.b.c.d for IPv4 addresses; everywhere else
+ * they are IPv4.
  */
 #ifndef NX_ADDRESS_H
 #define NX_ADDRESS_H
@@ -20,9 +20,9 @@ bool nx_address_equal(const struct sockaddr_storage *a, const struct sockaddr_st
 uint16_t nx_address_port(const struct sockaddr_storage *a);
 void nx_address_set_port(struct sockaddr_storage *a, uint16_t port);
 
-/* |a| for a socket of |family|; false: such a socket does not reach it. */
+/* Converts |a| for a socket of |family|; false: such a socket cannot reach it. */
 bool nx_address_for(const struct sockaddr_storage *a, int family, struct sockaddr_storage *out);
-/* Back: IPv4 as IPv4. */
+/* Converts back: IPv4 as IPv4. */
 void nx_address_plain(const struct sockaddr_storage *a, struct sockaddr_storage *out);
 
 /* "10.1.2.3:4567", "[fe80::1%2]:4567"; returns |buf| of NX_ADDRESS_TEXT bytes. */

@@ -109,7 +109,7 @@ void nx_udp_get_features(const nx_udp *u, nx_udp_features *out)
     *out = u->s.features;
 }
 
-/* ---- receiving --------------------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------------------- */
 
 /* The address that was written to, and the size of the datagrams that were put
  * together (0: it is one). */
@@ -264,7 +264,7 @@ uint32_t nx_udp_drops(const nx_udp *u)
                                                                           : 0;
 }
 
-/* ---- sending ----------------------------------------------------------------- */
+/* ---- sending ------------------------------------------------------------------------- */
 
 static struct cmsghdr *add_control(struct msghdr *hdr, int level, int type, const void *data,
                                    size_t len)

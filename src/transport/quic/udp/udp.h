@@ -1,10 +1,9 @@
 /*
- * udp.h - the socket: large reads and writes where the kernel has them.
+ * udp.h - the socket: batched reads and writes where the kernel supports them.
  *
- * UDP_SEGMENT (many datagrams in one send), UDP_GRO (many in one read), recvmmsg
- * and large buffers are tried when the socket is opened; what the kernel does not
- * have is done without.  Replies leave from the address that was written to, also
- * on a host with many.
+ * UDP_SEGMENT (many datagrams in one send), UDP_GRO (many in one read), recvmmsg and large buffers
+ * are tried when the socket is opened and used if available. Replies leave from the address that
+ * received the request, also on a host with several.
  */
 #ifndef NX_UDP_H
 #define NX_UDP_H
@@ -20,32 +19,32 @@
 enum {
     NX_UDP_MAX = 65507,       /* bytes of one send, and of the largest datagram on IPv4 */
     NX_UDP_SEGMENTS = 64,     /* datagrams of one send */
-    NX_UDP_BUFFERS = 16 << 20 /* socket buffers that are asked for */
+    NX_UDP_BUFFERS = 16 << 20 /* requested size of socket buffers */
 };
 
-/* Between which addresses a datagram goes. */
+/* The addresses of a datagram. */
 typedef struct nx_udp_path {
     struct sockaddr_storage remote;
-    struct in6_addr source; /* ours, IPv4 as ::ffff:a.b.c.d */
-    unsigned int interface; /* the one that |source| is only valid on; 0: any */
+    struct in6_addr source; /* local, IPv4 as ::ffff:a.b.c.d */
+    unsigned int interface; /* the only interface on which |source| is valid; 0: any */
     bool has_source;        /* if not, the kernel chooses */
 } nx_udp_path;
 
-/* The network says that something could not be delivered. */
+/* The network reports that a datagram could not be delivered. */
 typedef struct nx_udp_refusal {
     struct sockaddr_storage remote; /* where it was sent */
-    int code;                       /* an errno; EMSGSIZE: not with datagrams longer than */
+    int code;                       /* an errno; EMSGSIZE: the datagram was too long */
     size_t mtu;
-    const uint8_t *sent; /* how it began, as far as the network tells; borrowed */
+    const uint8_t *sent; /* its first bytes, if the network reports them; borrowed */
     size_t len;
 } nx_udp_refusal;
 
 typedef struct nx_udp nx_udp;
 
 typedef struct nx_udp_up {
-    /* The kernel has returned datagrams, which follow.  A round trip that ends with one of them is
-     * measured with a time that is read here or later: with an earlier time it would come out too
-     * short wherever this thread was preempted between.  NULL: no interest. */
+    /* The kernel has returned datagrams, which follow. Round-trip measurements that they end must
+     * use a time read here or later: an earlier time would be too short if this thread was
+     * preempted in between. NULL: not needed. */
     void (*on_batch)(void *ctx);
     /* A datagram, borrowed. */
     void (*on_datagram)(void *ctx, const nx_udp_path *path, const uint8_t *data, size_t len);
@@ -72,26 +71,25 @@ typedef struct nx_udp_features {
 } nx_udp_features;
 void nx_udp_get_features(const nx_udp *u, nx_udp_features *out);
 
-/* Reads what is there, some hundred KiB at most, without blocking; returns whether
- * there was anything. */
+/* Reads available datagrams, at most some hundred KiB, without blocking; returns whether there were
+ * any. */
 bool nx_udp_receive(nx_udp *u);
-/* Whether the last read left off with a full hand: there is probably more. */
+/* Whether the last read filled its buffers: there is probably more. */
 bool nx_udp_has_more(const nx_udp *u);
 
-/* How many datagrams the kernel has dropped so far because the receive buffer was full; 0 where it
- * does not say. */
+/* Datagrams that the kernel has dropped so far because the receive buffer was full; 0 if
+ * unknown. */
 uint32_t nx_udp_drops(const nx_udp *u);
 
 /*
- * Sends |len| bytes as datagrams of |segment| bytes (the last may be shorter).
- * Returns 0, EAGAIN when the socket is full, or another errno: then they are lost,
- * as any datagram may be.
+ * Sends |len| bytes as datagrams of |segment| bytes (the last may be shorter). Returns 0, EAGAIN if
+ * the socket is full, or another errno: then they are lost, as any datagram may be.
  */
 int nx_udp_send(nx_udp *u, const nx_udp_path *path, const uint8_t *data, size_t len,
                 size_t segment);
 
-/* How many bytes a datagram to |remote| may have by what the interface (and what
- * the kernel has learnt) says; 1200 if it does not. */
+/* Largest datagram to |remote| according to the interface (and the kernel's path MTU); 1200 if
+ * unknown. */
 size_t nx_udp_datagram_max(const struct sockaddr_storage *remote);
 
 #endif /* NX_UDP_H */
