@@ -1,18 +1,18 @@
 /*
- * elastic_training.c - the training of data_parallel_training.c while ranks come, go and die.
+ * elastic_training.c - the training of data_parallel_training.c while ranks join, leave and fail.
  *
  *     nexar seed --world 3 --join-file join &
  *     NEXAR_JOIN=$(cat join) ./elastic_training &      three times; and later, at any time, more
  *
- *     --leave STEP         leaves when it has come to that step
- *     --die STEP           kills itself there, without a word
- *     --hold STEP RANKS    waits there until there are so many ranks: the same for all
+ *     --leave STEP         leaves at that step
+ *     --die STEP           kills itself at that step
+ *     --hold STEP RANKS    waits there until there are RANKS ranks: the same for all
  *
- * After each step all ranks call nexar_comm_update(), which makes the world anew if somebody
- * has come, gone or died.  Then the one who has come furthest gives everybody what it has:
- * those who are new have nothing, and of those who were there some may not have finished the
- * step in which a rank died.  The batches are divided by those who are there, so the loss goes
- * on as if nothing had happened: the last one is that of a single process within 0.1 %.
+ * After each step all ranks call nexar_comm_update(), which changes the world if ranks have
+ * joined, left or failed.  Then the rank with the most steps broadcasts its state: new ranks have
+ * none, and some of the others may not have finished the step in which a rank failed.  The batches
+ * are divided among the current ranks, so the loss develops as in one process: the last value
+ * differs from that of a single process by at most 0.1 %.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -77,7 +77,7 @@ static nexar_err one_step(nexar_comm *world, progress *p)
     return err;
 }
 
-/* Those who are here wait for others. */
+/* The current ranks wait for others. */
 static nexar_err hold(void)
 {
     const struct timespec nap = {.tv_nsec = 10000000};

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""check_style.py [words|length]... - the prose of documentation.
+"""check_style.py [words|length]... - the prose of documentation, comments and messages.
 
 words   phrases that the project does not use, and what to write in their place
 length  the mean sentence of a paragraph has at most 25 words
 
-Code, tables and headings of Markdown are left out.
+Code, tables and headings of Markdown are left out.  Of src/ only comments and strings are read.
 """
 import pathlib
 import re
@@ -37,6 +37,17 @@ def files():
         else:
             yield from sorted(p for p in path.rglob("*") if p.suffix in (".md", ".h", ".c") or
                               re.fullmatch(r"\.[1-9]", p.suffix))
+
+
+def prose_of_source(text):
+    """The text with everything blanked but comments and strings."""
+    token = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
+    kept, at = [], 0
+    for found in token.finditer(text):
+        kept.append(re.sub(r"[^\n]", " ", text[at:found.start()]))
+        kept.append(" " * len(found.group(0)) if found.group(0)[0] == "'" else found.group(0))
+        at = found.end()
+    return "".join(kept) + re.sub(r"[^\n]", " ", text[at:])
 
 
 def line_of(text, offset):
@@ -78,6 +89,9 @@ def long_sentences(path, text):
 def main():
     wanted = sys.argv[1:] or ["words", "length"]
     problems = []
+    if "words" in wanted:
+        for path in sorted(p for p in pathlib.Path("src").rglob("*") if p.suffix in (".c", ".h")):
+            problems += banned_phrases(path, prose_of_source(path.read_text()))
     for path in files():
         text = path.read_text()
         if "words" in wanted:

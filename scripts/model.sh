@@ -42,7 +42,7 @@ check() {
 check holds "3 ranks, 2 crashes" -DN=3 -DCRASHES=2
 check holds "3 ranks, majority, 1 crash, 2 false suspicions" \
     -DN=3 -DMAJORITY -DCRASHES=1 -DSUSPECTS=2
-check holds "3 ranks, 2 leave, 2 crashes, 2 times hearsay" -DN=3 -DLEAVE=3 -DCRASHES=2 -DHEARSAY=2
+check holds "3 ranks, 2 leave, 2 crashes, 2 times by another path" -DN=3 -DLEAVE=3 -DCRASHES=2 -DINDIRECT=2
 check breaks "broken: what was accepted is not brought along" -DN=3 -DCRASHES=2 -DBREAK=1
 check breaks "broken: who has decided holds leavers for gone" -DN=3 -DLEAVE=6 -DCRASHES=0 -DBREAK=5
 if [ "$quick" != quick ]; then
@@ -51,13 +51,13 @@ if [ "$quick" != quick ]; then
         -DN=3 -DMAJORITY -DCRASHES=1 -DSUSPECTS=2 -DBREAK=3
     check breaks "broken: decides before all have accepted" -DN=3 -DCRASHES=2 -DBREAK=4
     check breaks "broken: a leaver takes it for a verdict that it has left" \
-        -DN=3 -DLEAVE=6 -DCRASHES=1 -DHEARSAY=1 -DBREAK=6
+        -DN=3 -DLEAVE=6 -DCRASHES=1 -DINDIRECT=1 -DBREAK=6
     check breaks "broken: new neighbours are not told who has left" \
         -DN=4 -DLEAVE=6 -DCRASHES=1 -DBREAK=7
     check holds "3 ranks, 2 crashes, early" -DN=3 -DCRASHES=2 -DEARLY
     check holds "3 ranks, all leave, 2 crashes" -DN=3 -DLEAVE=7 -DCRASHES=2
-    check holds "3 ranks, majority, 2 leave, 1 crash, 1 suspicion, hearsay" \
-        -DN=3 -DMAJORITY -DLEAVE=6 -DCRASHES=1 -DSUSPECTS=1 -DHEARSAY=1
+    check holds "3 ranks, majority, 2 leave, 1 crash, 1 suspicion, indirect" \
+        -DN=3 -DMAJORITY -DLEAVE=6 -DCRASHES=1 -DSUSPECTS=1 -DINDIRECT=1
     check holds "3 ranks, majority, 2 crashes, 3 false suspicions" \
         -DN=3 -DMAJORITY -DCRASHES=2 -DSUSPECTS=3
     check holds "4 ranks, 3 crashes" -DN=4 -DCRASHES=3
@@ -65,6 +65,6 @@ if [ "$quick" != quick ]; then
     check holds "4 ranks, majority, 1 crash, 1 false suspicion" \
         -DN=4 -DMAJORITY -DCRASHES=1 -DSUSPECTS=1
     check holds "4 ranks, 2 leave, 2 crashes" -DN=4 -DLEAVE=10 -DCRASHES=2
-    check holds "4 ranks, 2 leave, 1 crash, hearsay" -DN=4 -DLEAVE=10 -DCRASHES=1 -DHEARSAY=1
+    check holds "4 ranks, 2 leave, 1 crash, by another path" -DN=4 -DLEAVE=10 -DCRASHES=1 -DINDIRECT=1
 fi
 exit $failed

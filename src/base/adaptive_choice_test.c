@@ -103,7 +103,7 @@ static void test_without_costs_it_stays(void **state)
         second += way;
         nx_adaptive_took(&w, way, BYTES, 0); /* a clock that stands */
         if (way == 0) {
-            nx_adaptive_took(&w, way, BYTES, 1000); /* the other one is never told of */
+            nx_adaptive_took(&w, way, BYTES, 1000); /* the other one is never recorded */
         }
     }
     assert_int_equal(w.now, 0);

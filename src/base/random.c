@@ -12,7 +12,7 @@ static void system_fill(void *ctx, void *out, size_t bytes)
 {
     (void)ctx;
     if (nx_sys_random(out, bytes) != 0) {
-        nx_log(NX_LOG_ERROR, "getrandom: %s: the process cannot go on without it",
+        nx_log(NX_LOG_ERROR, "getrandom: %s: the process cannot run without it",
                strerrordesc_np(errno));
         abort(); /* a key made of anything else would be worse */
     }

@@ -177,7 +177,7 @@ static void on_learned(void *ctx, uint32_t index)
     const comm *c = ctx;
     sim *s = c->sim;
 
-    /* It is told by its own detection, too. */
+    /* Its own detector reports it, too. */
     (void)s;
     (void)index;
 }

@@ -500,7 +500,7 @@ static void expect_lost(const world *w, uint32_t lost, uint64_t seed)
 }
 
 /* One rank, or a host of several, hears nothing, or is not heard, or neither: it is lost, and
- * nobody else, in time; if it is a single one that is not heard, it is told. */
+ * nobody else, in time; if it is a single unheard rank, it is notified. */
 static void lose_a_host(uint64_t seed, bool deaf, bool mute)
 {
     nxt_rand r = {nxt_mix(seed + 77)};

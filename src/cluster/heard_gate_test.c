@@ -1,4 +1,5 @@
-/* heard_gate_test.c - who is not heard is not told; who is heard is told all, in order. */
+/* heard_gate_test.c - an unheard peer is sent nothing; a heard peer is sent everything, in
+ * order. */
 #include "cluster/heard_gate.h"
 
 #include <inttypes.h>

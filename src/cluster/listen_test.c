@@ -1,4 +1,4 @@
-/* listen_test.c - where an endpoint listens and what others are told of it. */
+/* listen_test.c - where an endpoint listens, and the addresses that others get. */
 #include "cluster/listen.h"
 
 #include <string.h>

@@ -50,8 +50,8 @@ typedef struct nx_rbcast_ops {
     void (*send)(void *ctx, uint32_t to, const void *frame, size_t len);
     /* A new item arrived from |from|; |data| is borrowed, and one line (nx_clean_text). */
     void (*learned)(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from);
-    /* The state of |rank|: one that has left or failed is told nothing, and what one says that has
-     * failed does not count. */
+    /* The state of |rank|: nothing is sent to a rank that has left or failed, and frames of a
+     * failed one do not count. */
     nx_life (*life)(void *ctx, uint32_t rank);
 } nx_rbcast_ops;
 

@@ -5,7 +5,7 @@
 #include "cmd/cmd.h"
 #include "cmd/options.h"
 
-/* How one shell is told. */
+/* How a shell gets its completion. */
 typedef struct shell {
     const char *name;
     void (*begin)(void);

@@ -63,13 +63,12 @@ typedef struct nx_options {
 
 /*
  * Parses argv[1] on: `--name value`, `--name=value`, `-l value`, `-l4`, `--` before operands that
- * begin with a dash; operands and options in any order; the last of several
- * equal options counts (of NX_OPTION_WORDS all).  The first operands go to |operands|, which has
- * room for |max_operands| and is filled up with NULL.
+ * begin with a dash; operands and options in any order; the last of several equal options counts
+ * (of NX_OPTION_WORDS all).  The first operands go to |operands|, which has room for |max_operands|
+ * and is filled up with NULL.
  *
- * Returns true when the command is to go on.  Otherwise |*code| is what it
- * returns: NX_EXIT_OK after --help, which was printed; NX_EXIT_USAGE after an
- * error, of which one line was written to stderr.
+ * Returns true if the command must run.  Otherwise |*code| is what it returns: NX_EXIT_OK after
+ * --help, which was printed; NX_EXIT_USAGE after an error, of which one line was written to stderr.
  */
 bool nx_options_parse(const nx_options *options, int argc, char **argv, const char **operands,
                       int *code);

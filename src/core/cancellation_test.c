@@ -1,6 +1,6 @@
 /*
  * cancellation_test.c - pthread_cancel of a thread that is in a call: the call ends as it would
- * have, the cancel takes effect after it, and other threads and ranks go on as before.
+ * have, the cancel takes effect after it, and other threads and ranks continue as before.
  */
 #include <pthread.h>
 #include <semaphore.h>

@@ -81,8 +81,7 @@ static void victim(nexar_comm *w)
     (void)raise(SIGKILL);
 }
 
-/* Calls that run over there, that wait for a thread, and one that is too long to be
- * there already. */
+/* Calls that run on the peer, that wait for a thread, and one too long to have arrived. */
 static void lose(nexar_comm *w, slow_state *s)
 {
     nexar_request *reqs[HANGING + 1];

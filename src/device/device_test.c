@@ -323,7 +323,7 @@ static void check_failures(primitive what, unsigned mask)
             assert_non_null(strstr(nexar_last_error(), "the device sim failed: its "));
         }
         nxt_sim_device_fail(r.sim, -1, NEXAR_OK);
-        assert_int_equal(what(&r, dev, host), NEXAR_OK); /* it can go on */
+        assert_int_equal(what(&r, dev, host), NEXAR_OK); /* it can continue */
         rig_close(&r);
     }
     assert_true(n > 1);

@@ -29,8 +29,8 @@ enum { TICK_NS = 1000000 };
 enum { TICKS_TO_DEEP = 10 };
 /* So many visits in a tick, in so many ticks in a row, make the next ones longer.  Who posts some
  * requests and computes has fewer, and is relieved at once.  (Two ranks that answer each other,
- * mean of half a round trip by turns, us: 64 KiB by shared memory 6.4 and 5.7 with it, 8 B by QUIC
- * 17.6 and 16.9, which is within the noise; ticks of 100 ms are no better.) */
+ * mean of half a round trip, alternating, us: 64 KiB by shared memory 6.4 and 5.7 with it, 8 B by
+ * QUIC 17.6 and 16.9, which is within the noise; ticks of 100 ms are no better.) */
 enum { OFTEN = 32, TICKS_TO_LONG = 4, LONG_TICKS = 4 };
 
 static bool drives(const nx_loop *loop)

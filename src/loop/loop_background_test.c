@@ -34,7 +34,7 @@ static void test_the_background_thread_goes_on_while_nobody_waits(void **state)
     nx_loop_destroy(loop);
 }
 
-/* The background thread sleeps for ever; a wait must not wait for it. */
+/* The background thread sleeps indefinitely; a wait must not wait for it. */
 static void test_a_wait_takes_the_place_of_the_background_thread(void **state)
 {
     nx_loop *loop = make(0);

@@ -118,7 +118,7 @@ static nexar_err submit(nx_worker *w, nx_job *job, bool at_once)
 
 nexar_err nx_worker_submit(nx_worker *w, nx_job *job)
 {
-    return submit(w, job, false); /* one thread is enough to go on */
+    return submit(w, job, false); /* one thread suffices */
 }
 
 nexar_err nx_worker_submit_free(nx_worker *w, nx_job *job)

@@ -133,7 +133,7 @@ void nx_rpc_end(nx_rpc *rpc)
 
 /* ---- replies ------------------------------------------------------------------------- */
 
-/* The sentence from over there, if there is one, becomes the call's. */
+/* The peer's message, if there is one, becomes the call's. */
 static void keep_text(nx_rpc_call *call, nx_rpc_body *body)
 {
     char *text = (body->data == NULL) ? NULL : nx_grow(body->data, (size_t)body->len + 1, 1);

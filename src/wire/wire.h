@@ -47,8 +47,8 @@ const uint8_t *nx_read_blob(nx_reader *r, size_t most, size_t *len);
 /* A blob as text: copied to |out| with its 0; fails when it does not fit or
  * holds a byte outside 0x20 .. 0x7e. */
 void nx_read_text(nx_reader *r, char *out, size_t room);
-/* The same for a sentence, of which a part may come from a library or a user over there: what
- * may not stand in a line of ours becomes '?' (nx_clean_text); fails when it does not fit. */
+/* The same for a sentence, of which a part may come from a library or a user on the peer: bytes
+ * that must not be in a log line become '?' (nx_clean_text); fails when it does not fit. */
 void nx_read_sentence(nx_reader *r, char *out, size_t room);
 
 typedef struct nx_writer {

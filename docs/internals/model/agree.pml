@@ -8,21 +8,21 @@
  * instances, DONE, ASK and FORGET; frames of one pair do not overtake each other (in
  * the simulation they do).
  *
- * Checked: no two ranks decide differently, dead ones included; when nothing can
- * happen any more, all who live have decided.  With LEAVE: a rank that goes is one that has
- * decided; nobody is told that it is dead whom nobody held for dead; and whoever is left of the
- * leavers, which is nobody unless it ends, has decided as the others.
+ * Checked: no two ranks decide differently, failed ones included; when no step is possible
+ * any more, all live ranks have decided.  With LEAVE: a rank that leaves has decided; no rank is
+ * notified of its own failure unless some rank has declared it failed; and a leaver that remains
+ * has decided as the others.
  *
  *   N         ranks, 3 or 4
  *   CRASHES   how many may crash, at most
- *   SUSPECTS  how often a rank may take a living one for dead (with MAJORITY)
+ *   SUSPECTS  how often a rank may declare a live one failed (with MAJORITY)
  *   MAJORITY  a quorum is needed
  *   EARLY     decide at PROPOSE: the survivors must agree
  *   LEAVE     which ranks ask to leave, as bits: they go when they have decided
- *   HEARSAY   how often a rank hears by another way that a leaver has gone, when that it
- *             leaves is decided somewhere, and it may not have heard
+ *   INDIRECT  how often a rank learns by another path that a leaver has gone, when that
+ *             leave is decided somewhere, and the rank may not know it
  *   BREAK     to see that it would be found: 1: what was accepted is not brought along;
- *             2: ACK without waiting for the children; 3: a minority goes on; 4: decide
+ *             2: ACK without waiting for the children; 3: a minority continues; 4: decide
  *             at PROPOSE, and yet all must agree; 5: who has decided holds the leavers for
  *             gone; 6: a leaver that is told that it has left takes it for a verdict; 7: who
  *             has left is not told to new neighbours
@@ -43,8 +43,8 @@
 #ifndef LEAVE
 #define LEAVE 0
 #endif
-#ifndef HEARSAY
-#define HEARSAY 0
+#ifndef INDIRECT
+#define INDIRECT 0
 #endif
 #if LEAVE
 #define ROOM 14
@@ -63,21 +63,21 @@
 
 mtype = { UP, PROPOSE, ACK, DECIDE, NEWS };
 
-/* kind, whom the sender holds for dead, who of them has left, the ballot of the value, the value */
+/* kind, ranks that the sender knows as failed, those that have left, the ballot of the value, the value */
 chan q[N * N] = [ROOM] of { mtype, byte, byte, byte, byte };
 
 byte alive = ALL;
 byte crashes = 0;
 byte suspects = 0;
-byte hearsay = 0;
-byte gone = 0;    /* who has left, of those who are not alive */
-byte accused = 0; /* whom anybody has held for dead who was alive */
+byte indirect = 0;
+byte gone = 0;    /* ranks that have left, among those not alive */
+byte accused = 0; /* live ranks that some rank has declared failed */
 
 byte dead[N];    /* the ballot of each rank, as bits */
-byte left[N];    /* those of them who have left */
+byte left[N];    /* those among them that have left */
 byte parent[N];  /* functions of it */
 byte kids[N];
-byte rest[N];    /* the neighbours in the tree of those who stay, of one that has let the others go */
+byte rest[N];    /* neighbours in the tree of staying ranks, of a rank that has released the leavers */
 bool started[N];
 bool up_sent[N], accepted[N], ack_sent[N];
 byte got[N], acks[N];
@@ -100,7 +100,7 @@ inline count(set, n)
     tk = 0
 }
 
-/* up and down: the parent and the children of r among those who are not in out. */
+/* up and down: the parent and the children of r among the ranks that are not in out. */
 inline find_in(r, out, up, down)
 {
     ti = 0; tj = 0; /* tj: how many living are below ti; tn: below r */
@@ -365,7 +365,7 @@ inline on_grown(r)
 #endif
 }
 
-/* r is held for dead by another, who says in said whether it has left. */
+/* Another rank has declared r failed; said tells whether r has left. */
 inline be_excluded(r, from, said)
 {
     if
@@ -451,8 +451,8 @@ inline receive(r, from)
     d = 0; l = 0; b = 0; v = 0; kind = NEWS
 }
 
-/* r finds out that x is dead, or takes it for dead. */
-inline hold_for_dead(r, x)
+/* r detects the failure of x, or suspects it wrongly. */
+inline declare_failed(r, x)
 {
     dead[r] = dead[r] | BIT(x);
     on_grown(r)
@@ -464,7 +464,7 @@ inline hold_for_dead(r, x)
 #define MAY_FIND(x) \
     LIVES(r) && (decision[r] == NONE) && HOLDS(gone, x) && !HOLDS(dead[r], x) && \
         empty(q[(x) * N + r])
-/* What BREAK 5 breaks: those who have decided hold the leavers for gone, and tell others. */
+/* What BREAK 5 breaks: ranks that have decided treat the leavers as gone, and notify others. */
 #define MAY_DROP(x) \
     LIVES(r) && (decision[r] != NONE) && !HOLDS(LEAVE, r) && \
         HOLDS(LEAVERS(decision[r]), x) && !HOLDS(dead[r], x)
@@ -474,12 +474,12 @@ inline hold_for_dead(r, x)
         !HOLDS(dead[r], x) && (HOLDS(kids[r], x) || (parent[r] == (x))) && \
         empty(q[r * N + (x)]) && empty(q[(x) * N + r])
 #define MAY_HEAR(x) \
-    LIVES(r) && (hearsay < HEARSAY) && (decision[r] == NONE) && (agreed != NONE) && \
+    LIVES(r) && (indirect < INDIRECT) && (decision[r] == NONE) && (agreed != NONE) && \
         (r != (x)) && HOLDS(LEAVERS(agreed), x) && !HOLDS(dead[r], x)
 #define MAY_SUSPECT(x) \
     LIVES(r) && (suspects < SUSPECTS) && (r != (x)) && LIVES(x) && !HOLDS(dead[r], x)
 
-/* Somebody who lives, and to whom r listens, holds x for dead: what is flooded. */
+/* A live rank that r accepts has declared x failed: the broadcast. */
 #define SAYS(s, x) (LIVES(s) && HOLDS(dead[s] & (ALL - left[s]), x) && !HOLDS(dead[r], s))
 #if N > 3
 #define SAID(x) (SAYS(0, x) || SAYS(1, x) || SAYS(2, x) || SAYS(3, x))
@@ -534,12 +534,12 @@ end:
         :: MAY_DROP(3) -> x = 3; left[r] = left[r] | BIT(3)
 #endif
 #endif
-#if HEARSAY > 0
-        :: MAY_HEAR(0) -> x = 0; hearsay++; left[r] = left[r] | BIT(0)
-        :: MAY_HEAR(1) -> x = 1; hearsay++; left[r] = left[r] | BIT(1)
-        :: MAY_HEAR(2) -> x = 2; hearsay++; left[r] = left[r] | BIT(2)
+#if INDIRECT > 0
+        :: MAY_HEAR(0) -> x = 0; indirect++; left[r] = left[r] | BIT(0)
+        :: MAY_HEAR(1) -> x = 1; indirect++; left[r] = left[r] | BIT(1)
+        :: MAY_HEAR(2) -> x = 2; indirect++; left[r] = left[r] | BIT(2)
 #if N > 3
-        :: MAY_HEAR(3) -> x = 3; hearsay++; left[r] = left[r] | BIT(3)
+        :: MAY_HEAR(3) -> x = 3; indirect++; left[r] = left[r] | BIT(3)
 #endif
 #endif
 #if SUSPECTS > 0
@@ -557,10 +557,10 @@ end:
 #endif
 #endif
         fi;
-        hold_for_dead(r, x);
+        declare_failed(r, x);
         x = 0
     }
-#if HEARSAY > 0
+#if INDIRECT > 0
     :: atomic {
         if
         :: MAY_REMIND(0) -> x = 0

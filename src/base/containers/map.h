@@ -44,8 +44,9 @@ void *nx_map_get(const nx_map *m, uint64_t key);
 void *nx_map_take(nx_map *m, uint64_t key);
 
 /*
- * Walks all values in no particular order; the map must not change meanwhile, but that the one
- * that was given last may be taken out, if |at| is then set back by one (others may come twice):
+ * Iterates over all values in no particular order.  The map must not change meanwhile, except that
+ * the value returned last may be removed if |at| is then decremented (others may be returned
+ * twice):
  *
  *     size_t at = 0;
  *     while ((value = nx_map_next(&map, &at)) != NULL) ...

@@ -540,7 +540,7 @@ static void test_with_each_ballot_new_neighbours_hear_who_has_left(void **state)
     start(&s, 7);
     nx_consensus_left(s.agree, 1);
     expect(&s, "UP>0 UP>0 NEWS>0");
-    nx_consensus_failed(s.agree, 0); /* 3 does not wait, and was told of a death alone */
+    nx_consensus_failed(s.agree, 0); /* 3 does not wait, and was notified of a failure only */
     expect(&s, "NEWS>3");
     end(&s);
 }

@@ -18,7 +18,7 @@ typedef struct nx_creation_refusal {
     nexar_err err;
     char why[NX_CREATION_WHY];
     bool own;        /* the next call of this rank fails as well */
-    nx_rankset told; /* slots; one beyond it is told again */
+    nx_rankset told; /* slots; one beyond it is sent again */
     uint32_t n;      /* so many are to be told; 0: that is not known */
 } nx_creation_refusal;
 

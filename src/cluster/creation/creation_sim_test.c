@@ -354,7 +354,7 @@ static bool has_dropped(const struct node *n, uint32_t id)
 }
 
 /* All living members of call |i| of |t| have ended it, alike while the leader lives; where only
- * some have made it, the others have been told of it. */
+ * some have made it, the others were notified of it. */
 static const char *check_call(const sim *s, uint32_t t, uint32_t i)
 {
     const list *l = &s->lists[t][i];

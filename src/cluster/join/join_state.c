@@ -511,7 +511,7 @@ uint64_t nx_join_state_due(const nx_join_state *s)
     return UINT64_MAX;
 }
 
-/* The seed is told, so that it can tell the others. */
+/* Notifies the seed, so that it can notify the others. */
 static void give_up_waiting(nx_join_state *s, const char *limit)
 {
     uint8_t frame[NX_REASON_MAX + 16];

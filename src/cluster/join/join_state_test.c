@@ -178,7 +178,7 @@ static void test_the_missing_are_named_on_every_rank(void **state)
         rig_run_until(&r, r.now + 20 * SECOND);
         rig_assert_failed(a, NEXAR_ETIMEDOUT, "missing: rank 2; here: rank 0 (host pid 7)");
         rig_assert_failed(a, NEXAR_ETIMEDOUT, "the world did not form within 5s: 3 of 4");
-        /* Who gave up earlier is told from who never came. */
+        /* Members that gave up earlier are distinguished from members that never joined. */
         rig_assert_failed(b, NEXAR_ETIMEDOUT,
                           (who == 0)
                               ? "missing: rank 2;"

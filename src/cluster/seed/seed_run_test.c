@@ -110,7 +110,7 @@ static void test_a_waiter_that_goes_is_taken_back(void **state)
     assert_int_equal(rig_waits(b), 0);
     assert_non_null(strstr(r.last_text[NX_SEED_LOST], "while it waited"));
 
-    /* More than are told of one by one. */
+    /* More than are announced one by one. */
     for (int i = 0; i < 100; i++) {
         (void)rig_join_as(&r, NX_RANK_ANY, 2 * SECOND);
     }
@@ -467,7 +467,7 @@ static void test_who_is_shown_a_view_is_shown_it_once(void **state)
     rig_fini(&r);
 }
 
-/* What |j| is told when it asks how |member| has gone. */
+/* The answer to |j| when it asks how |member| has left. */
 static nx_farewell ask_about(rig *r, rig_joiner *j, uint64_t member)
 {
     j->missed = 0;
@@ -724,8 +724,8 @@ static void test_bad_frames_of_a_member_disturb_nobody(void **state)
     }
 }
 
-/* The id of the world is what joiners and the file of the seed are told: one that they
- * would not take is not taken here either. */
+/* The id of the world is sent to joiners and saved by the seed: an id that they would reject is
+ * rejected here too. */
 static void test_a_world_of_nobody_is_not_gone_on_to(void **state)
 {
     rig r;

@@ -1,6 +1,6 @@
 /*
- * seed_wait.c - joiners that wait to enter a formed world, and what its members are told of them:
- * changes, all together and not too often.
+ * seed_wait.c - joiners that wait to enter a formed world, and their announcement to its members:
+ * changes, batched and rate-limited.
  */
 #include <string.h>
 
@@ -27,7 +27,7 @@ nexar_err nx_seed_wait_add(nx_seed_state *s, const nx_member *m, uint64_t now_ns
     if (err != NEXAR_OK) {
         return err;
     }
-    /* Without the memory to tell what is new, all is told again. */
+    /* Without the memory for the changes, announces all joiners again. */
     s->retell = (nx_join_queue_add(&s->news, m) != NEXAR_OK) || s->retell;
     tell_later(s, now_ns);
     return NEXAR_OK;
@@ -50,7 +50,7 @@ void nx_seed_wait_remove(nx_seed_state *s, uint64_t id, uint64_t now_ns)
     if (!nx_join_queue_remove(&s->waiting, id)) {
         return;
     }
-    /* Told of or not: one that came back may have been told before the others. */
+    /* Announced or not: a returned member may have been notified before the others. */
     (void)nx_join_queue_remove(&s->news, id);
     s->retell = !note_gone(s, id) || s->retell;
     tell_later(s, now_ns);

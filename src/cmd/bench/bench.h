@@ -100,7 +100,7 @@ const nx_bench_op *nx_bench_ops(size_t *n);
 size_t nx_bench_count(const nx_bench *b, const nx_bench_op *op, uint64_t bytes);
 /* Whether |op| can run in the world of |b|, with its dtype and op. */
 bool nx_bench_fits(const nx_bench *b, const nx_bench_op *op);
-/* How many messages are on their way at once, one way. */
+/* How many messages are in flight, per direction. */
 size_t nx_bench_window(uint64_t bytes);
 
 /* ---- bench_check.c ------------------------------------------------------------------- */

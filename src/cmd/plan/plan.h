@@ -27,7 +27,7 @@ typedef struct nx_plan {
     uint64_t segment_bytes;
     const nx_rules *rules; /* of the setting `algorithms`; borrowed */
     bool exact;            /* simulate whatever it takes */
-    nx_progress *progress; /* told of every algorithm; may be NULL */
+    nx_progress *progress; /* called for every algorithm; may be NULL */
 } nx_plan;
 
 /* One collective at one size: the cost of each of its algorithms. */

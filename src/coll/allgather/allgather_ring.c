@@ -1,6 +1,6 @@
 /*
- * allgather_ring.c - allgather and allgatherv for long blocks: each block goes
- * once around the ring.
+ * allgather_ring.c - allgather and allgatherv for long blocks: each block travels once around the
+ * ring.
  *
  *     rounds: size - 1      sent by each rank: all blocks but one
  *

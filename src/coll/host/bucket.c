@@ -186,7 +186,7 @@ static bool locate(nx_host_call *s, uint32_t rank, const nexar_tensor *lines)
     bool seen = true;
 
     for (size_t i = 0; i < b->pieces; i++) {
-        /* An address over there: nothing here points to it. */
+        /* An address in the other process, not valid here. */
         const uint64_t at = (uint64_t)(uintptr_t)lines[b->piece[i]].ptr + b->skip[i];
 
         b->its[i].iov_len = b->own[i].iov_len;

@@ -17,7 +17,7 @@ static int read_all(pid_t pid, uint64_t at, void *to, size_t len)
     struct iovec near = {.iov_base = to, .iov_len = len}, there;
 
     while (near.iov_len > 0) {
-        /* An address over there: nothing here points to it. */
+        /* An address in the other process, not valid here. */
         there.iov_base = (void *)(uintptr_t)at; // NOLINT(performance-no-int-to-ptr)
         there.iov_len = near.iov_len;
 

@@ -1,6 +1,6 @@
 /*
  * agreement_failed_test.c - what comes too late for a communicator holds nothing and is found
- * nowhere; and shrinking, on which all ranks go on or none does.
+ * nowhere; and shrinking, after which all ranks continue or none does.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -44,8 +44,8 @@ static void find_nothing(nexar_comm *w, nexar_comm *c)
     NXT_IS(w, (nexar_rank(w) != 1) || ((s.pool_used == 0) && (s.unexpected == 0)));
 }
 
-/* Who knows already that the other has freed it is told so; the messages of who does not are
- * dropped over there. */
+/* A rank that knows that the other has freed it is notified; the messages of a rank that does not
+ * know are dropped on the peer. */
 static void send_both(nexar_comm *c)
 {
     static const char out[LONG];

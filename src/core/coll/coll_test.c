@@ -437,7 +437,7 @@ static void test_an_own_block_is_as_long_received_as_sent(void **state)
     nxt_local_world(2, NULL, own_block_differs, NULL);
 }
 
-/* Ranks that call different things: all hear of it, and go on. */
+/* Ranks that call different things: all are notified, and continue. */
 static void mismatches(nexar_comm *w, void *arg)
 {
     float a[64] = {0}, b[64] = {0};
@@ -636,7 +636,7 @@ static void test_a_collective_can_time_out(void **state)
     nexar_config_free(cfg);
 }
 
-/* Rank 0 has no memory for a call, from its first allocation on: all are told, and go on. */
+/* Rank 0 has no memory for a call, from its first allocation on: all are notified, and continue. */
 static void no_memory(nexar_comm *w, void *arg)
 {
     float buf[64] = {0};

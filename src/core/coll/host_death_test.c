@@ -110,7 +110,7 @@ static void run_rank(nexar_comm *w, plan *p)
     lose(w, p, buf);
     /* Some may have come one operation further: the killed one had done its part. */
     NXT_IS(w, work(w, p, buf) == NEXAR_EPEER);
-    for (int i = 0; i < 50; i++) { /* the others go on */
+    for (int i = 0; i < 50; i++) { /* the others continue */
         NXT_OK(w, nexar_allreduce(rest, &one, &all, 1, NEXAR_I32, NEXAR_SUM));
         NXT_IS(w, all == RANKS - 1);
     }

@@ -587,8 +587,8 @@ static nexar_err one_of_each(nexar_comm *w, int which, int64_t *in, int64_t *out
     }
 }
 
-/* Allocations of rank 0 fail in the call: it is said, or does not matter, and nobody waits
- * for ever. */
+/* Allocations of rank 0 fail in the call: the error is reported, or has no effect, and no rank
+ * waits indefinitely. */
 static void no_memory(nexar_comm *w, void *arg)
 {
     static _Thread_local int64_t in[300000], out[300000];

@@ -1,6 +1,6 @@
 /*
- * mismatch_test.c - ranks that call different operations: whatever they call and however many
- * call what, every one of them gets NEXAR_EMISMATCH, soon, and all go on.
+ * mismatch_test.c - ranks that call different operations: whatever they call and however many call
+ * what, every one of them gets NEXAR_EMISMATCH, soon, and all continue.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -250,7 +250,7 @@ static nexar_err do_reduce_scatterv(const counted *c, size_t *counts)
     return nexar_reduce_scatterv(c->w, c->a, c->b, counts, NEXAR_F32, NEXAR_SUM);
 }
 
-/* Counts that only two ranks know are told with these; others are those of the call. */
+/* Counts that only two ranks know are sent with these; others are those of the call. */
 static const struct {
     nexar_err (*call)(const counted *c, size_t *counts);
     const char *name;

@@ -1,6 +1,6 @@
 /*
  * threads_test.c - several threads of each rank, with communicators of their own, have many
- * collectives on their way at once: with requests, without, compressed.
+ * collectives in flight: with requests, without, compressed.
  */
 #include <pthread.h>
 #include <stdlib.h>

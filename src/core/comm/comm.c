@@ -87,8 +87,8 @@ void nx_comm_replace(nexar_comm *comm, nx_incarnation *next)
 
 /* ---- life ---------------------------------------------------------------------------- */
 
-/* A handle with its first incarnation, which nobody has been told of.  |who->peers| is taken over,
- * also on error.  NEXAR_ENOMEM */
+/* A handle with its first incarnation, which is not visible yet.  |who->peers| is taken over, also
+ * on error.  NEXAR_ENOMEM */
 static nexar_err make(nx_world *world, const nx_members *who, nexar_comm **out)
 {
     nexar_comm *comm = nx_zalloc(sizeof(*comm));

@@ -521,7 +521,7 @@ static void test_messages_go_from_device_to_device(void **state)
     nxt_local_world(3, NULL, messages, &masks[0]);
 }
 
-/* A world that ends while messages are on their way to a device. */
+/* A world that ends while messages are in flight to a device. */
 static void left_behind(nexar_comm *w, void *arg)
 {
     nxt_sim_device **sims = arg;

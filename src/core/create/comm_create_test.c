@@ -264,7 +264,7 @@ static void test_lists_that_differ_are_a_mismatch_on_all(void **state)
 /* ---- ends
  * ---------------------------------------------------------------------------------------- */
 
-/* Rank |late| calls when the others have given up: it gets what they got; then all go on. */
+/* Rank |late| calls when the others have given up: it gets the same result; then all continue. */
 static void timed_out(nexar_comm *w, void *arg)
 {
     const int late = *(const int *)arg;

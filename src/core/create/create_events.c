@@ -77,7 +77,8 @@ static void lacks(void *ctx, uint32_t from, const nx_creation_key *key)
     if (len > 0) {
         (void)!nx_msg_send_control(world->msg, from, buf, len);
     } else {
-        nx_log(NX_LOG_WARN, "slot %" PRIu32 " is not told of a communicator that it lacks", from);
+        nx_log(NX_LOG_WARN, "slot %" PRIu32 " is not notified of a communicator that it lacks",
+               from);
     }
     nx_free(buf);
 }

@@ -1,4 +1,4 @@
-/* detector_events.c - the machines that find out who has failed: what they say, and are told. */
+/* detector_events.c - the machines of failure detection: their frames and events. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

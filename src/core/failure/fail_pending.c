@@ -371,7 +371,7 @@ const nx_life_subscriber nx_fail_pending_table[] = {
 const size_t nx_fail_pending_rows =
     sizeof(nx_fail_pending_table) / sizeof(nx_fail_pending_table[0]);
 
-/* This rank is out: nothing that needs others can go on. */
+/* This rank has left the world: nothing that needs others can continue. */
 void nx_fail_pending_all(void *ctx)
 {
     nx_failure *f = ctx;

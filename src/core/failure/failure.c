@@ -260,8 +260,7 @@ static void on_timer(nx_timer *timer, uint64_t now_ns)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* Slots that the view does not have any more: what was told of them all know, and it is not passed
- * on. */
+/* Slots that are no longer in the view: all ranks know their items, which need not be forwarded. */
 static void retire_slots(nx_failure *f)
 {
     const nx_world *world = f->world;

@@ -1,6 +1,6 @@
 /*
- * failure_test.c - ranks as processes, some of which are killed or stopped: the others
- * learn of it, agree, and go on without them.
+ * failure_test.c - ranks as processes, some of which are killed or stopped: the others learn of it,
+ * agree, and continue without them.
  */
 #include <pthread.h>
 #include <regex.h>

@@ -684,7 +684,7 @@ typedef struct decision {
     const char *const *settings;
 } decision;
 
-/* Half of the ranks die, without which the rest does not go on. */
+/* Half of the ranks die, without which the rest does not continue. */
 static void decide(int rank, int join_fd, void *arg)
 {
     const decision *d = arg;

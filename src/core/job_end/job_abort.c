@@ -107,7 +107,7 @@ static void continue_stopped(const nx_world *world)
     }
 }
 
-/* The process exits as |a| says, and others are told; with the lock. */
+/* The process exits as |a| says, and others are notified; with the lock. */
 static void end_job(nx_world *world, const nx_job_abort *a, bool first)
 {
     uint8_t bytes[NX_JOB_ABORT_FRAME_MAX];

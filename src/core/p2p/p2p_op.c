@@ -1,4 +1,4 @@
-/* p2p_op.c - sends, receives and probes on their way. */
+/* p2p_op.c - pending sends, receives and probes. */
 #include "core/p2p/p2p_op.h"
 #include "base/text/sentence.h"
 

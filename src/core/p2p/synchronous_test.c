@@ -133,7 +133,7 @@ static void test_a_synchronous_send_to_oneself_too(void **state)
     nxt_local_world(1, NULL, oneself, NULL);
 }
 
-/* Some are taken back before a receive comes; of others the communicator is freed over there. */
+/* Some are cancelled before a receive is posted; for others the peer frees the communicator. */
 static void unreceived(nexar_comm *w, void *arg)
 {
     nexar_comm *dup = NULL;

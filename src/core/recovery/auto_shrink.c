@@ -167,7 +167,7 @@ void nx_auto_shrink_begin(nx_incarnation *inc, const nx_auto_shrink_input *input
     if (nx_rbcast_start(a->rbcast, nx_rbcast_key(NX_RBCAST_REVOKED, 0), why, len) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "others are not told that the communicator is rebuilt: %s",
                nexar_last_error());
-        nx_failure_end_receives(inc->world); /* they are told by its end */
+        nx_failure_end_receives(inc->world); /* its end notifies them */
     }
     start(a, &(nx_consensus_input){.flags = input->flags,
                                    .highest = input->highest,

@@ -1,6 +1,6 @@
 /*
- * interplay_test.c - worlds that recover by themselves and change by nexar_comm_update:
- * ranks as processes that are killed, join and leave, by turns and at once.
+ * interplay_test.c - worlds that recover automatically and change by nexar_comm_update: ranks as
+ * processes that are killed, join and leave, alternately and at once.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ typedef struct board {
 static board *shared;
 static nxt_cast cast;
 static const char *const *settings;
-static bool once;    /* collectives alone: a failure is told by one of them, once */
+static bool once;    /* collectives alone: one of them reports a failure, once */
 static bool pending; /* with requests that wait while the world changes */
 static bool aborts;  /* a process ends a little after it knows of a failure */
 

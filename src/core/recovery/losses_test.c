@@ -26,7 +26,7 @@ enum { RANKS = 8, LOSSES = 6, WARM = 2, SMALL = 16, SETTLED = 20 };
 
 /* What processes tell each other beside nexar. */
 typedef struct board {
-    _Atomic int rebuilt[LOSSES + 1];  /* ranks that go on, after each loss; 0: at first */
+    _Atomic int rebuilt[LOSSES + 1];  /* ranks that continue, after each loss; 0: initially */
     _Atomic int measured[LOSSES + 1]; /* and have looked at what they have */
     _Atomic long grown, grown_fds;    /* the most of all, in the end */
 } board;

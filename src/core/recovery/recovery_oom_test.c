@@ -117,8 +117,8 @@ static nexar_err test_all(nexar_request *reqs[3])
     return first;
 }
 
-/* Several on their way, in blocks, compressed, and of one piece.  One that cannot be called is
- * called again: all ranks make the same calls. */
+/* Several in flight, in blocks, compressed, and of one piece.  One that cannot be called is called
+ * again: all ranks make the same calls. */
 static nexar_err op_requests(nexar_comm **w, int64_t *all_done)
 {
     int64_t all[RANKS] = {1, 1, 1};

@@ -561,7 +561,7 @@ static void loop_minority(nexar_comm *w)
     nxt_note_latest(&shared->rebuilt);
 }
 
-/* The last rank finalizes while the others go on. */
+/* The last rank finalizes while the others continue. */
 static void one_leaves(nexar_comm *w)
 {
     nexar_err err;

@@ -174,8 +174,8 @@ nexar_err nx_retry_conclude(nx_incarnation *inc, const char *name, nexar_err err
 typedef struct call {
     nx_replay rerun;
     bool as_called;     /* it was not changed, and its memory neither */
-    bool queued;        /* by a request: the application is told nothing before its end */
-    bool unable;        /* this rank cannot run it; the others are told so when they do */
+    bool queued;        /* by a request: the application is not notified before its end */
+    bool unable;        /* this rank cannot run it; the others are notified when they do */
     uint32_t root_slot; /* of its root, if it has one */
     const nx_retry_how *how;
 } call;

@@ -1,9 +1,9 @@
 /*
- * retry_queue_test.c - requests with retry=on, several on their way: ranks as processes, one or two
- * of which kill themselves when they have called some of them, step by step until two are left.
- * What a victim has not called must be run again without it, each kind of collective at each place;
+ * retry_queue_test.c - requests with retry=on, several in flight: ranks as processes, one or two of
+ * which kill themselves when they have called some of them, step by step until two are left. What a
+ * victim has not called must be run again without it, each kind of collective at each place;
  * results are held to the bit against the contributions of the same ranks on all, and the ranks
- * that a program is told of against the ranks that have contributed.
+ * reported to a program against the ranks that have contributed.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -115,8 +115,8 @@ static void lose_victims(crew *c)
     }
 }
 
-/* Call |i| of |step| for the crew |c|, of which |size| are there: a blocking call may have told
- * of a death. */
+/* Call |i| of |step| for the crew |c|, of which |size| are there: a blocking call may have reported
+ * a failure. */
 static void draw(op *o, const crew *c, uint64_t step, int i, int size)
 {
     static const size_t counts[] = {1, 40, 3000, LONGEST};
@@ -517,7 +517,7 @@ static uint64_t judge(nexar_comm *w, const op *o, int i, ending how)
     if (blind && may_be_refused(o, c)) {
         return 2;
     }
-    /* Claimed in order, what the application is told is who has contributed: R2 of roster.h. */
+    /* Claimed in order, the application sees the ranks that have contributed: R2 of retry.h. */
     who = find_who(o, c, o->me, i, ((how == IN_ORDER) && !current->mixed) ? o->size : 0);
     NXT_IS(w, who != 0);
     who = tells(o) ? who : 3;

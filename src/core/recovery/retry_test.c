@@ -417,7 +417,7 @@ static void test_without_deaths_all_is_as_always(void **state)
 
 static _Atomic int timed_out;
 
-/* Rank 0 comes when the others have given it up: to the same end, and all go on. */
+/* Rank 0 calls when the others have given up: it gets the same result, and all continue. */
 static void come_late(nexar_comm *w, void *arg)
 {
     int32_t v = nexar_rank(w) + 1;

@@ -181,7 +181,7 @@ static obstacle of_collective(const nx_world *world, const nx_pending *p)
     return o;
 }
 
-/* What has lasted long enough to be told of; NX_SNAG_NONE: nothing has. */
+/* The operation that has lasted long enough to be reported; NX_SNAG_NONE: none. */
 static obstacle find_obstacle(const nx_world *world, const nx_pending *p)
 {
     const obstacle o =

@@ -79,7 +79,7 @@ static bool look(nexar_comm *w, char *here, uint32_t *ranks)
     return found;
 }
 
-/* Waits until it is |begins|, then what another rank would be told; and lets it go on. */
+/* Waits until it is |begins|, then checks the answer to another rank, and releases it. */
 static void until_said(nexar_comm *w, const char *begins, bool alone)
 {
     const uint64_t until_ns = nx_now(&nx_clock_system) + PATIENCE_NS;

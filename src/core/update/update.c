@@ -27,7 +27,7 @@ enum {
 };
 
 /* What it brings to the agreement in |flags|: all or none. */
-#define FLAG_WHOLE UINT64_C(1) /* the communicator can go on as it is */
+#define FLAG_WHOLE UINT64_C(1) /* the communicator can continue unchanged */
 
 nexar_err nx_update_enough(const char *name, uint32_t left, uint32_t wanted)
 {
@@ -186,7 +186,7 @@ void nx_update_change(nexar_change *change, const nx_update *u, const nx_incarna
                              .failed = (int)u->value.failed.count};
 }
 
-/* Without room to go on this rank must not be waited for: the others find it gone. */
+/* Without memory to continue no rank must wait for this one: it leaves the world. */
 static nexar_err give_up(nx_world *world, nexar_err err)
 {
     char why[NX_ERROR_ROOM];

@@ -154,9 +154,9 @@ static void expect(nx_world *world, uint32_t first, bool can_answer)
 
 /* The joiners, in the slots from |first| on, are about to return from nexar_init: a rank that dials
  * them before would find them closed, or silent.  The seed waits until all have the view; a silent
- * rank, a joiner or another one, it does not find out sooner than its own time-out tells, so it is
- * told when this rank has waited for as long as it waits for anybody. STARTED_NS is for a seed that
- * does not answer that. */
+ * rank, a joiner or another one, it detects only after its own time-out, so it is notified when
+ * this rank has waited for as long as for any peer. STARTED_NS is for a seed that does not answer
+ * that. */
 static void await_joined(nx_world *world, uint32_t first)
 {
     const uint64_t begun = nx_loop_refresh(world->loop), end = begun + STARTED_NS;

@@ -520,7 +520,7 @@ static void on_failure(nexar_comm *comm, int rank, const char *why, void *arg)
     (void)arg;
 }
 
-/* What an update without a change costs beside a barrier: by turns. */
+/* The cost of an update without a change and of a barrier, alternating. */
 static void compare(nexar_comm **w)
 {
     uint64_t barriers = 0, updates = 0, at;
@@ -688,8 +688,8 @@ static void test_a_revoked_world_is_made_again(void **state)
     run_local(3, revoked);
 }
 
-/* Rank 0 has no memory for its |oom|th wish in an update in which rank 1 leaves: it is out,
- * and the others go on without it. */
+/* Rank 0 has no memory for its |oom|th allocation in an update in which rank 1 leaves: it leaves
+ * the world, and the others continue without it. */
 static long oom;
 static _Atomic bool failed;
 

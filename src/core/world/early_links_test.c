@@ -161,7 +161,7 @@ static void test_who_is_not_in_the_view_is_closed(void **state)
     assert_int_equal(c.closed, 1);
 }
 
-/* A certificate says who comes, for ever; the view says whether it may. */
+/* A certificate identifies a member permanently; the view decides whether it is admitted. */
 static void test_a_certificate_opens_nothing_to_one_who_is_not_in_the_view(void **state)
 {
     nx_world world;

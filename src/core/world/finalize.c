@@ -1,4 +1,4 @@
-/* finalize.c - a world ends in order: what was begun ends, the others are told, links drain. */
+/* finalize.c - a world ends in order: operations end, the others are notified, links drain. */
 #include <stdio.h>
 
 #include "base/log.h"
@@ -36,8 +36,8 @@ void nx_world_part_from(nx_world *world, uint32_t peer)
     }
 }
 
-/* An operation is in flight that others may never receive or join, since they finalize, too: who
- * waits for what of this rank will not come is told. */
+/* An operation is in flight that others may never receive or join, since they finalize, too: ranks
+ * that wait for something of this rank are notified. */
 static void depart(nx_world *world)
 {
     world->departing = true;
@@ -93,7 +93,7 @@ nexar_err nx_world_destroy(nx_world *world)
     nexar_err err;
 
     nx_loop_lock(world->loop);
-    nx_failure_conclude(world); /* the application is told of all failures that it can know */
+    nx_failure_conclude(world); /* the application is notified of all known failures */
     world->closing = true;
     end_all(world);
     nx_diagnosis_stop(world);

@@ -269,8 +269,8 @@ const char *nx_links_text(const nx_world *world, uint32_t slot, char out[NX_LINK
     }
     if (info.waiting != 0) {
         (void)snprintf(waiting, sizeof(waiting),
-                       ", %" PRIu64 " bytes on their way, none acknowledged for %.1f s",
-                       info.waiting, seconds_since(world, info.waiting_ns));
+                       ", %" PRIu64 " bytes in flight, none acknowledged for %.1f s", info.waiting,
+                       seconds_since(world, info.waiting_ns));
     }
     if (info.packets_lost != 0) {
         (void)snprintf(lost, sizeof(lost), ", %" PRIu64 " packets lost", info.packets_lost);

@@ -248,7 +248,7 @@ static void test_both_ends_agree_at_every_step(void **state)
         assert_int_equal(nx_credit_open(&a.out, a.in.told), NEXAR_OK);
         live(&a);
         assert_true((a.messages > 0) && (a.frames <= a.messages));
-        /* With everything matched the sender can go on. */
+        /* With everything matched the sender can continue. */
         while (a.nflying > 0) {
             arrive(&a);
         }

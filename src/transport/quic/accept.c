@@ -72,8 +72,8 @@ static void send_version(nx_quic *q, const nx_udp_path *path, const ngtcp2_versi
     }
 }
 
-/* A packet of a connection that we have forgotten: the peer should, too.  One byte
- * shorter than what it answers, so that two of us do not answer each other for ever. */
+/* A packet of an unknown connection: a stateless reset ends it on the peer.  One byte shorter than
+ * the packet, so that two endpoints do not answer each other endlessly. */
 static void send_reset(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len)
 {
     uint8_t buf[RESET_MOST], noise[RESET_MOST], token[NGTCP2_STATELESS_RESET_TOKENLEN];

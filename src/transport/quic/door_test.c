@@ -96,8 +96,8 @@ static void test_a_token_of_another_key_is_refused(void **state)
 
 /* ---- crowds -------------------------------------------------------------------------- */
 
-/* A network between at[0] and at[1] that carries everything there, and back only what
- * asks for tokens: handshakes that never go on, from an address that is real. */
+/* A network between at[0] and at[1] that carries everything there, and back only what asks for
+ * tokens: handshakes that never proceed, from an address that is real. */
 typedef struct relay {
     int front, back; /* sockets: where at[0] sends to, and what at[1] sees */
     struct sockaddr_storage to, from;

@@ -226,8 +226,8 @@ nexar_err nx_quic_set_identity(nx_quic *q, const nx_identity *identity, const nx
     return make_tls(q, identity, job);
 }
 
-/* All that all peers may have under way to us must fit in the socket's buffer: on
- * one host nothing else holds a sender back (measured on loopback). */
+/* The data in flight from all peers must fit in the socket's buffer: on one host nothing else holds
+ * a sender back (measured on loopback). */
 static uint64_t window_for(size_t rcvbuf, size_t peers)
 {
     uint64_t share = rcvbuf / ((peers == 0) ? 1 : peers);

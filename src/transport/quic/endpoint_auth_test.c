@@ -16,7 +16,7 @@ static void reopen(nxt_cluster *c, size_t i, const nx_quic_config *config)
     assert_int_equal(nx_quic_open(&c->at[i].quic, config), NEXAR_OK);
 }
 
-/* at[from] dials at[1 - from] and both refuse: nobody is told of a link. */
+/* at[from] dials at[1 - from] and both refuse: no link is reported. */
 static void expect_refusal(nxt_cluster *c, size_t from, nexar_err err, const char *words)
 {
     nxt_peer p;

@@ -1,4 +1,4 @@
-/* window_test.c - what a peer may have under way to us: its share of the socket's buffer. */
+/* window_test.c - the data that a peer may have in flight: its share of the socket's buffer. */
 
 #include "quic_pair.h"
 #include "transport/quic/conn/conn_impl.h"

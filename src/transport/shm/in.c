@@ -205,7 +205,7 @@ void nx_shm_poll(nx_shm_link *link)
     }
 }
 
-/* Whether nothing but frames of the message lane may be under way, in or out: what else there is
+/* Whether nothing but frames of the message lane may be pending, in or out: everything else
  * continues only in polls. */
 static bool is_plain(const nx_shm_link *link)
 {

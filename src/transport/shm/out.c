@@ -336,8 +336,8 @@ static nx_shm_lent *pushed_next(nx_shm_link *link)
     return NULL;
 }
 
-/* Fills the data ring; false: it is full.  Not for ever: |more| says whether it is to be
- * gone on with, when others were heard. */
+/* Fills the data ring; false: it is full.  Bounded: |more| requests another call after other links
+ * were served. */
 static bool pump_data(nx_shm_link *link)
 {
     nx_shm_lent *lent = NULL;

@@ -37,7 +37,7 @@ bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
     const struct iovec to = {.iov_base = &got, .iov_len = sizeof(got)};
     struct iovec from;
 
-    /* An address over there: nothing here points to it. */
+    /* An address in the other process, not valid here. */
     from.iov_base = (void *)(uintptr_t)at; // NOLINT(performance-no-int-to-ptr)
     from.iov_len = sizeof(got);
 

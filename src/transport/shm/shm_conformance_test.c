@@ -145,7 +145,7 @@ static bool progress(void *arg, bool (*done)(void *done_arg), void *done_arg)
     return true;
 }
 
-/* Nobody is told any more, and the socket is gone without a word. */
+/* No upcall is made any more, and the socket closes silently. */
 static void kill_end(void *arg, nx_link *link)
 {
     static const nx_link_up silent = {.on_sent = nx_link_sent_ignored};

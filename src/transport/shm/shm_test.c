@@ -596,7 +596,7 @@ static void swap(end *e, uint64_t member, int in, int out)
     assert_int_equal(read(in, &e->offers[2 - member], sizeof(nx_shm_offer)), sizeof(nx_shm_offer));
 }
 
-/* Sends parts of every size, then of 64 MiB for ever. */
+/* Sends parts of every size, then of 64 MiB endlessly. */
 static void run_child(int in, int out, bool no_reading)
 {
     static const uint64_t sizes[] = {0, 1, 4096, 16384, 32768, 65537, 1 << 20, FAR};

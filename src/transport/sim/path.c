@@ -1,5 +1,5 @@
 /*
- * path.c - packets on their way.
+ * path.c - packets in flight.
  *
  * A packet leaves when the wire is free, arrives a delay later (and a jitter, and a retry for every
  * loss), becomes its own acknowledgement and comes back after another delay.  Frames arrive in

@@ -9,7 +9,7 @@
 #define MS  UINT64_C(1000000)
 #define MIB (UINT64_C(1) << 20)
 
-/* One end: counts what it is told. */
+/* One end: counts its upcalls. */
 typedef struct end {
     int ups, frames, sents, downs;
     uint64_t bytes, hash; /* of all that came, in the order it came */

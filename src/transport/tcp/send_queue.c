@@ -1,4 +1,4 @@
-/* send_queue.c - frames and parts on their way out. */
+/* send_queue.c - outgoing frames and parts. */
 #include "transport/tcp/send_queue.h"
 
 #include <string.h>

@@ -163,7 +163,7 @@ static void silence(int fd)
     (void)nx_sys_close(null_fd);
 }
 
-/* Nobody is told any more, and the sockets are closed by the kernel, as those of a process that
+/* No upcall is made any more, and the sockets are closed by the kernel, as those of a process that
  * was killed. */
 static void kill_end(void *arg, nx_link *link)
 {

@@ -64,9 +64,9 @@ typedef struct nxt_consensus_plan {
     uint32_t detection; /* how long a death may go unnoticed */
     uint32_t crashes, pauses, suspicions;
     bool partition;
-    bool departs; /* whoever asks to leave does */
-    bool hearsay; /* some hear that a leaver has gone before it has, or has heard */
-    bool quits;   /* some go on their own */
+    bool departs;  /* whoever asks to leave does */
+    bool indirect; /* some hear that a leaver has gone before it has, or has heard */
+    bool quits;    /* some go on their own */
     nxt_consensus_fault fault;
 } nxt_consensus_plan;
 

@@ -143,7 +143,7 @@ void nxt_consensus_note_gone(rig *g, uint32_t who, uint32_t rank)
     }
 }
 
-void nxt_consensus_spread_hearsay(rig *g, uint32_t by, uint32_t leavers)
+void nxt_consensus_spread_indirectly(rig *g, uint32_t by, uint32_t leavers)
 {
     const uint32_t to = nxt_below(&g->rand, g->plan.size), rank = nxt_below(&g->rand, g->plan.size);
 

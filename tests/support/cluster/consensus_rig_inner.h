@@ -92,10 +92,10 @@ struct rig {
     bool trace, cut;
     uint64_t now;
     nx_heap events;
-    uint32_t accused;  /* ranks that anybody has held for dead, as bits */
-    uint32_t leaving;  /* whose leave was decided */
+    uint32_t accused;      /* ranks that anybody has held for dead, as bits */
+    uint32_t leaving;      /* whose leave was decided */
     uint32_t leavers_gone; /* who have gone in order */
-    uint32_t quit;     /* those of them who did on their own */
+    uint32_t quit;         /* those of them who did on their own */
     rank_state ranks[MOST];
     uint64_t last[MOST][MOST]; /* when the last frame of a pair arrives */
     old_value old[MOST];       /* for one of the faults */
@@ -140,7 +140,7 @@ void nxt_consensus_note_dead(rig *g, uint32_t who, uint32_t rank, bool tell_mach
 /* |rank| has left, as |who| has found out, or was told. */
 void nxt_consensus_note_gone(rig *g, uint32_t who, uint32_t rank);
 /* Somebody is told of a leaver that it has gone, by another way than the agreement. */
-void nxt_consensus_spread_hearsay(rig *g, uint32_t by, uint32_t leavers);
+void nxt_consensus_spread_indirectly(rig *g, uint32_t by, uint32_t leavers);
 
 /* ---- consensus_rig_rank.c ---------------------------------------------------------------------
  */

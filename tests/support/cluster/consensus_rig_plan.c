@@ -26,7 +26,7 @@ nxt_consensus_plan nxt_consensus_plan_of(uint64_t seed)
     p.partition = nxt_one_in(&r, 5);
     p.uniform = (p.quorum == NX_QUORUM_MAJORITY) || (!p.early && (p.suspicions == 0));
     p.departs = !p.early && nxt_one_in(&r, 2);
-    p.hearsay = p.departs && p.uniform && nxt_one_in(&r, 4);
+    p.indirect = p.departs && p.uniform && nxt_one_in(&r, 4);
     p.quits = nxt_one_in(&r, 6);
     return p;
 }
@@ -39,7 +39,7 @@ void nxt_consensus_plan_print(const nxt_consensus_plan *p)
            (p->quorum == NX_QUORUM_NONE) ? "none" : "majority", p->early ? ", early" : "",
            p->ordered ? ", ordered" : "", p->twice ? ", twice" : "", p->delay, p->detection,
            p->crashes, p->pauses, p->suspicions, p->partition ? ", a partition" : "",
-           p->departs ? ", leavers go" : "", p->hearsay ? ", hearsay" : "",
+           p->departs ? ", leavers go" : "", p->indirect ? ", indirect news" : "",
            p->quits ? ", some go on their own" : "", (int)p->fault);
 }
 

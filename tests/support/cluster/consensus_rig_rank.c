@@ -60,8 +60,8 @@ static void go_on(rig *g, rank_state *r, const decision *d)
         g->leaving |= d->leavers;
         (void)nxt_consensus_post(
             g, EV_CLOSE, nxt_one_in(&g->rand, 2) ? 0 : nxt_consensus_some_delay(g), r->self, 0);
-        if (g->plan.hearsay) {
-            nxt_consensus_spread_hearsay(g, r->self, d->leavers);
+        if (g->plan.indirect) {
+            nxt_consensus_spread_indirectly(g, r->self, d->leavers);
         }
     } else if (quits) {
         g->quit |= 1U << r->self;

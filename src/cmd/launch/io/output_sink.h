@@ -1,5 +1,5 @@
 /*
- * sink.h - lines on their way to a descriptor that may be slow.
+ * output_sink.h - lines for a descriptor that may be slow.
  *
  * Queues lines, so that the caller never blocks, and writes them in order. A descriptor that fails
  * breaks the sink permanently, and lines are dropped from then on.

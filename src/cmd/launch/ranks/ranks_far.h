@@ -1,4 +1,4 @@
-/* ranks_far.h - ranks on other hosts: how ranks.c reaches them, and what it is told of them. */
+/* ranks_far.h - ranks on other hosts: how ranks.c reaches them, and what it learns about them. */
 #ifndef NX_RANKS_FAR_H
 #define NX_RANKS_FAR_H
 

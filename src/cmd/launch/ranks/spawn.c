@@ -61,8 +61,8 @@ static void set_environment(const char *const *env)
     }
 }
 
-/* Descriptors, signals, environment of the new process; then the program.  What
- * goes wrong is told to the parent through |report|. */
+/* Descriptors, signals, environment of the new process; then the program.  |report| passes errors
+ * to the parent. */
 static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, const ends *err,
                              int report)
 {

@@ -376,14 +376,14 @@ void nx_conn_io_wake(nx_conn_io *k)
 
 /* ---- the network's word -------------------------------------------------------------- */
 
-/* Whether |r| says that the process of a connection that has been up is gone.  Such a
- * message is easily forged: it must show a packet of ours, come again after a while, and
- * there must be nothing else to hear.
+/* Whether |r| says that the process of a connection that has been up is gone.  Such a message is
+ * easily forged: it must show a packet of ours, come again after a while, and there must be nothing
+ * else to hear.
  *
- * That it comes again cannot be relied on: a host says it to another host six times at once,
- * then once a second (icmp_ratelimit of Linux), whichever of the processes there asks, and
- * what was under way to one that has died uses that up.  So once is enough for a peer that
- * then does not answer for a while, though it is called all the time. */
+ * That it comes again cannot be relied on: a host says it to another host six times at once, then
+ * once a second (icmp_ratelimit of Linux), whichever of the processes there asks, and packets in
+ * flight to a dead one use that up.  So once is enough for a peer that then does not answer for a
+ * while, though it is called all the time. */
 static bool is_gone(nx_conn_io *k, const nx_udp_refusal *r, uint64_t now_ns)
 {
     if ((r->code != ECONNREFUSED) || !nx_conn_sent(k->conn, r->sent, r->len)) {

@@ -8,7 +8,7 @@
 #include "transport/quic/crypto/protect.h"
 
 enum {
-    PARTS = 4096, /* under way at once, each way */
+    PARTS = 4096, /* in flight, per direction */
     STREAMS = PARTS + NX_LANES,
     DCID_SIZE = 18, /* of the id that a dialler makes for the other side */
     PROBES = 8,

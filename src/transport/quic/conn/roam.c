@@ -1,18 +1,16 @@
 /*
- * roam.c - by which addresses a connection goes, when those that it began with cease to
- * work.
+ * roam.c - by which addresses a connection goes, when those that it began with cease to work.
  *
- * Nobody is asked: a connection that gets no answer calls its peer (conn_probe.c) at all
- * addresses that the peer may have, from whichever of ours the kernel takes; the peer
- * answers where it heard us, and there we go on.  So it does not matter which side has
- * lost an address, nor whether it was told; a path that is back is as good as another.
+ * Nobody is asked: a connection that gets no answer calls its peer (conn_probe.c) at all addresses
+ * that the peer may have, from whichever of ours the kernel takes; the peer answers where it heard
+ * this side, which then uses that path.  So it does not matter which side has lost an address, nor
+ * whether it knows; a path that is back is as good as another.
  *
- * Whom to believe: only a packet that was opened with the connection's keys moves it.  If
- * the address is one that the peer has told of, when nothing has come from where the peer
- * was so far for a moment.  Else it must be heard there for such a moment: somebody who
- * copies packets and sends them from elsewhere changes nothing as long as he cannot hold
- * back the others.  So that two ends that both move do not chase each other, the moment
- * of a dialler who gets answers is longer.
+ * Whom to believe: only a packet that was opened with the connection's keys moves it.  If the peer
+ * has announced the address, when nothing has come from where the peer was so far for a moment.
+ * Else it must be heard there for such a moment: somebody who copies packets and sends them from
+ * elsewhere changes nothing as long as he cannot hold back the others.  So that two ends that both
+ * move do not chase each other, the moment of a dialler who gets answers is longer.
  */
 #include <string.h>
 

@@ -299,7 +299,7 @@ static void test_a_forged_refusal_ends_nothing(void **state)
     close_net(&w);
 }
 
-/* The dialler's host is told, once, that what was sent last found no process. */
+/* The dialler's host receives one ICMP error: the last packet found no process. */
 static void refuse_once(net *w)
 {
     nx_conn_io *k = nx_list_entry(w->p.link, nx_quic_link, base)->used;

@@ -1,6 +1,6 @@
 /*
- * protect_test.c - the keys of RFC 9001's examples, and connections whose packets are
- * protected by ours, by GnuTLS, or by either at one end; key updates under way.
+ * protect_test.c - the keys of RFC 9001's examples, and connections whose packets are protected by
+ * ours, by GnuTLS, or by either at one end; key updates in flight.
  */
 #include "protect.h"
 

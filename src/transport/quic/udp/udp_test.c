@@ -105,8 +105,8 @@ static void test_datagrams_arrive_whole_and_in_order(void **state)
     nx_udp_close(u);
 }
 
-/* An interface that is gone takes its address with it: no reason to send large batches
- * in single datagrams for ever. */
+/* An interface that is gone takes its address with it: no reason to send large batches in single
+ * datagrams permanently. */
 static void test_a_source_that_is_gone_leaves_batches_on(void **state)
 {
     static const uint8_t data[10000];
