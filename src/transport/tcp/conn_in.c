@@ -179,7 +179,7 @@ static void take_over(nx_tcp_conn *c)
         memcpy(secrets.rx, s->rx, sizeof(secrets.rx));
         memcpy(secrets.tx, s->tx, sizeof(secrets.tx));
         if (nx_tls_record_create(&c->record, &secrets) != NEXAR_OK) {
-            c->record = NULL; /* without memory for it GnuTLS goes on */
+            c->record = NULL; /* without memory for it GnuTLS continues */
         }
         explicit_bzero(&secrets, sizeof(secrets));
     }
@@ -283,7 +283,7 @@ static bool gather(nx_tcp_conn *c, size_t wanted)
     return c->part_len == wanted;
 }
 
-/* The record that has come in pieces goes on; the one that is not whole begins. */
+/* Continues a record that arrives in pieces, or begins an incomplete one. */
 static void take_pieces(nx_tcp_conn *c)
 {
     size_t len;
