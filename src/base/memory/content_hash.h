@@ -1,12 +1,11 @@
 /*
- * content_hash.h - a keyed 128-bit hash of memory contents, for comparing them without moving
- * them.
+ * content_hash.h - a keyed 128-bit hash of memory contents, for comparing them without moving them.
  *
  * Blocks of NX_CONTENT_BLOCK bytes are hashed by NH over 64-bit words, twice with shifted keys
- * (UMAC, RFC 4418, section 5.2).  The results are the coefficients of a polynomial modulo
- * 2^127 - 1, evaluated at a secret point.  For a random key, two different contents of equal
- * length have the same digest with a probability of about 2^-100 for 1 GiB.  Whoever does not
- * know the key cannot choose contents that collide.  The hash is not a MAC.
+ * (UMAC, RFC 4418, section 5.2).  The results are the coefficients of a polynomial modulo 2^127 -
+ * 1, evaluated at a secret point.  For a random key, two different contents of equal length have
+ * the same digest with a probability of about 2^-100 for 1 GiB.  A caller that does not know the
+ * key cannot choose contents that collide.  The hash is not a MAC.
  *
  * The result does not depend on the machine: words are read as little-endian.
  */

@@ -162,7 +162,7 @@ static void with_retry_the_call_completes_among_the_survivors(void **state)
     run(body_retried, settings, 6);
 }
 
-/* One rank has learned of the death by a message, and goes on to shrink at once. */
+/* One rank has learned of the failure by a message, and shrinks at once. */
 static void body_elsewhere(int rank, int join_fd, void *arg)
 {
     const shared *s = arg;

@@ -17,7 +17,7 @@ typedef struct nx_state_parts {
     uint32_t at; /* the part that comes next */
 } nx_state_parts;
 
-/* Takes the number of the operation.  An error uses it up: the other ranks are told.
+/* Takes the number of the operation.  An error uses it up: the other ranks are notified.
  * NEXAR_ENOMEM.  Without the lock, as all of these. */
 NX_MUST_CHECK nexar_err nx_state_parts_begin(nx_state_parts *p, nx_incarnation *inc);
 /* Runs the next part and waits for its end.  The errors are those of a collective. */

@@ -32,7 +32,7 @@ typedef struct nx_state_plan {
 NX_MUST_CHECK nexar_err nx_state_vote(const nx_state_ballot *ballot, nx_state_plan *out);
 void nx_state_plan_fini(nx_state_plan *plan);
 
-/* The rank whose content of |tensor| wins: the one that most ranks with the highest |revision|
+/* The rank whose content of |tensor| wins: the content that most ranks with the highest |revision|
  * hold; of equally many, that of the lowest rank. */
 uint32_t nx_state_winner(const nx_state_ballot *ballot, uint64_t revision, size_t tensor);
 
