@@ -421,8 +421,8 @@ static nexar_err attempt(sync_call *s, nx_incarnation *inc)
 /* ---- the verdict -------------------------------------------------------------------------------
  */
 
-/* In the flags of the agreement: errors, as bits that are 0 (nx_commit_bits), below a mark by which
- * other agreements are notified from this one. */
+/* In the flags of the agreement: errors, as bits that are 0 (nx_commit_bits), below a mark that
+ * distinguishes it from other agreements. */
 #define FLAGS_MARK  UINT64_C(0x5354415400000000)
 #define ERRORS_MASK UINT64_C(0xffffffff)
 
