@@ -20,7 +20,7 @@ fail() {
 make_venv() {
     python3 -m venv "$venv" || fail "python3 -m venv failed; install python3-venv"
     "$venv/bin/pip" install --quiet --disable-pip-version-check "${options[@]}" \
-        "${TORCH_SPEC:-torch==2.13.0+cpu}" numpy pytest ninja expecttest >"$venv.log" 2>&1 ||
+        "${TORCH_SPEC:-torch==2.13.0+cpu}" numpy pytest expecttest >"$venv.log" 2>&1 ||
         fail "pip found no CPU build of torch: $(tail -n 1 "$venv.log"); name an index with TORCH_PIP"
 }
 

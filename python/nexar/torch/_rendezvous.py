@@ -21,9 +21,9 @@ import torch.distributed as dist
 from ._build import load
 
 _logger = logging.getLogger("torch.distributed.nexar")
-_KEY = "nexar/join"
 _worlds: weakref.WeakSet[Any] = weakref.WeakSet()
 _default: Any = None  # the World of the default group
+_given: Any = None  # a World that the next default group uses, and does not close
 
 
 def _milliseconds(timeout: timedelta) -> str:
@@ -45,12 +45,12 @@ def _token_settings() -> Iterator[dict[str, str]]:
         yield {"token_file": file.name}
 
 
-def _publish(ext: Any, store: Any, size: int, token: dict[str, str]) -> Any:
+def _publish(ext: Any, store: Any, key: str, size: int, token: dict[str, str]) -> Any:
     """Starts the seed and puts its address and key into the Store."""
     try:
         seed = ext.Seed({"world_size": str(size), **token})
     except Exception as error:
-        store.set(_KEY, f"error: {error}")  # the other ranks need not wait for the timeout
+        store.set(key, f"error: {error}")  # the other ranks need not wait for the timeout
         raise
     if size > 1 and re.match(r"nexar://[^@/]+@", seed.join_string):
         _logger.warning(
@@ -59,15 +59,17 @@ def _publish(ext: Any, store: Any, size: int, token: dict[str, str]) -> Any:
             "and read and change its tensors. Set NEXAR_TOKEN or NEXAR_TOKEN_FILE to the same "
             "secret on all ranks (python3 -c 'import secrets; print(secrets.token_urlsafe(32))')."
         )
-    store.set(_KEY, seed.join_string)
+    store.set(key, seed.join_string)
     return seed
 
 
 def _form(ext: Any, store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     """Forms a world of |size| ranks: rank 0 has the seed."""
+    # A Store may serve one group after the other: each formation has its own key.
+    key = f"nexar/join/{store.add(f'nexar/formations/{rank}', 1)}"
     with _token_settings() as token:
-        seed = _publish(ext, store, size, token) if rank == 0 else None
-        join = store.get(_KEY).decode()
+        seed = _publish(ext, store, key, size, token) if rank == 0 else None
+        join = store.get(key).decode()
         if join.startswith("error: "):
             raise dist.DistNetworkError(f"nexar: rank 0 could not start the seed: {join[7:]}")
         world = ext.World(
@@ -78,10 +80,10 @@ def _form(ext: Any, store: Any, rank: int, size: int, timeout: timedelta) -> Any
                 **token,
             }
         )
-    if seed is not None:  # every rank has read it; a later group on this Store publishes its own
+    if seed is not None:  # every rank has read it
         world.adopt(seed)
         with contextlib.suppress(RuntimeError):
-            store.delete_key(_KEY)
+            store.delete_key(key)
     _worlds.add(world)
     return world
 
@@ -100,14 +102,37 @@ def create(options: Any, _group_options: Any = None) -> Any:
         raise ValueError("nexar: the timeout of a process group must be positive")
     ranks = list(options.global_ranks_in_group)
     parent = _default if _default is not None and _default.usable else None
-    if ranks and parent is not None and hasattr(parent, "create"):
-        return ext.ProcessGroupNexar(
-            parent, parent.create(ranks, _tag(options.group_id)), options.timeout
-        )
+    if ranks and parent is not None:
+        tag = _tag(options.group_id)
+        return ext.ProcessGroupNexar.create(parent, ranks, tag, options.timeout)
+    if not ranks and _given is not None:
+        _default = _given
+        return ext.ProcessGroupNexar(_given, options.timeout, closes=False)
     world = _form(ext, options.store, options.group_rank, options.group_size, options.timeout)
     if not ranks:
         _default = world
     return ext.ProcessGroupNexar(world, options.timeout)
+
+
+def join(**settings: str) -> Any:
+    """A World that exists apart from process groups; it ends with the program."""
+    world = load().World(settings)
+    _worlds.add(world)
+    return world
+
+
+def regroup(world: Any, timeout: timedelta) -> None:
+    """Makes |world|, as it is now, the default process group."""
+    global _given
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    _given = world
+    try:
+        dist.init_process_group(
+            "nexar", store=dist.HashStore(), rank=world.rank, world_size=world.size, timeout=timeout
+        )
+    finally:
+        _given = None
 
 
 def world_of(group: Any = None) -> Any:

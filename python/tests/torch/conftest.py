@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -57,10 +58,12 @@ def _collect(processes: list[Any], pipes: list[Any], killed: tuple[int, ...]) ->
 def ranks(tmp_path: Any) -> Callable[..., list[Any]]:
     """ranks(n, body, ...) runs body(rank, n, ...) on n ranks and returns their results."""
 
+    stores = itertools.count()
+
     def run(size: int, body: Callable[..., Any], *args: Any, killed: tuple[int, ...] = ()) -> Any:
         nexar.torch.load()
         context = multiprocessing.get_context("fork")
-        where = f"file://{tmp_path}/store"
+        where = f"file://{tmp_path}/store{next(stores)}"
         processes, pipes = [], []
         for rank in range(size):
             ours, theirs = context.Pipe(duplex=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,6 +11,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from nexar.torch import hooks
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "torch"))
+import train_ddp  # noqa: E402
 
 
 def small_model() -> torch.nn.Module:
@@ -109,3 +114,19 @@ def saved(rank: int, size: int, folder: str) -> None:
 
 def test_a_checkpoint_is_saved_and_loaded(ranks: Any, tmp_path: Any) -> None:
     ranks(2, saved, str(tmp_path / "checkpoint"))
+
+
+def example(rank: int, size: int) -> None:
+    ours = train_ddp.train(12)
+    store = dist.distributed_c10d._get_default_store()
+    dist.destroy_process_group()
+    dist.init_process_group(
+        "gloo", store=dist.PrefixStore("gloo", store), rank=rank, world_size=size
+    )
+    gloos = train_ddp.train(12)
+    torch.testing.assert_close(torch.tensor(ours), torch.tensor(gloos), rtol=1e-4, atol=1e-5)
+    assert ours[-1] < ours[0]
+
+
+def test_the_example_has_the_same_losses_with_gloo(ranks: Any) -> None:
+    ranks(2, example)

@@ -27,15 +27,18 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         .def_property_readonly("usable", &World::usable)
         .def("adopt", &World::adopt)
         .def("update", &World::update, Free())
+        .def("any", &World::any, Free())
         .def("close", &World::close, Free())
         .def("abandon", &World::abandon);
 
     py::class_<ProcessGroupNexar, c10d::Backend, c10::intrusive_ptr<ProcessGroupNexar>>(
         m, "ProcessGroupNexar")
-        .def(py::init([](std::shared_ptr<World> world, Milliseconds timeout) {
-                 return c10::make_intrusive<ProcessGroupNexar>(std::move(world), timeout);
+        .def(py::init([](std::shared_ptr<World> world, Milliseconds timeout, bool closes) {
+                 return c10::make_intrusive<ProcessGroupNexar>(std::move(world), timeout, closes);
              }),
-             py::arg("world"), py::arg("timeout"), Free())
+             py::arg("world"), py::arg("timeout"), py::arg("closes") = true, Free())
+        .def_static("create", &ProcessGroupNexar::create, py::arg("world"), py::arg("ranks"),
+                    py::arg("tag"), py::arg("timeout"), Free())
         .def_property_readonly("world", &ProcessGroupNexar::world)
         .def("shutdown", &ProcessGroupNexar::shutdown, Free())
         .def("abort", &ProcessGroupNexar::abort, Free())

@@ -17,11 +17,6 @@ uint64_t nanosecondsUntil(Clock::time_point when) {
     return left > 0 ? static_cast<uint64_t>(left) : 0;
 }
 
-std::exception_ptr destroyed(const std::string &name) {
-    return std::make_exception_ptr(c10::DistBackendError(
-        {"", "nexar", 0}, name + ": the process group was destroyed before it completed"));
-}
-
 } // namespace
 
 bool Operation::ended() const {
@@ -62,6 +57,8 @@ void Operation::conclude(std::exception_ptr failure) {
             failure = std::current_exception();
         }
     }
+    if (profiled) // before a thread that waits goes on, and ends the profiler
+        std::exchange(profiled, nullptr)();
     Future waiting;
     {
         std::lock_guard<std::mutex> lock(mutex);
@@ -92,6 +89,11 @@ std::exception_ptr Operation::timeoutError(std::chrono::milliseconds limit) cons
         c10::DistBackendError({name.c_str(), "nexar", 0}, std::move(text)));
 }
 
+std::exception_ptr Operation::destroyedError() const {
+    return std::make_exception_ptr(c10::DistBackendError(
+        {"", "nexar", 0}, name + ": the process group was destroyed before it completed"));
+}
+
 // ---- the completer ---------------------------------------------------------------------------
 
 Completer::Completer(nexar_comm *world) : world_(world) {
@@ -104,7 +106,7 @@ void Completer::add(std::shared_ptr<Operation> op) {
     std::unique_lock<std::mutex> lock(mutex_);
     if (stopping_) {
         lock.unlock();
-        op->conclude(destroyed(op->name));
+        op->conclude(op->destroyedError());
         return;
     }
     incoming_.push_back(std::move(op));
@@ -121,7 +123,7 @@ void Completer::wake() {
         LOG(WARNING) << "nexar: " << nexar_last_error();
 }
 
-void Completer::stop() {
+Completer::Operations Completer::stop() {
     {
         std::lock_guard<std::mutex> lock(mutex_);
         stopping_ = true;
@@ -129,6 +131,7 @@ void Completer::stop() {
     }
     if (thread_.joinable())
         thread_.join();
+    return std::move(left_);
 }
 
 // Waits for work.  False: the thread ends.
@@ -151,8 +154,7 @@ void Completer::run() {
         (void)nexar_cancel(wakeup_);
         (void)nexar_wait(&wakeup_, nullptr);
     }
-    for (auto &op : ops)
-        op->conclude(destroyed(op->name));
+    left_ = std::move(ops);
 }
 
 // Waits until a request ends, an operation times out, or add() or stop() wakes it.
@@ -213,15 +215,9 @@ NexarWork::NexarWork(std::shared_ptr<Operation> op, int rank, c10d::OpType type,
                      const char *profilingTitle,
                      const std::optional<std::vector<at::Tensor>> &inputs)
     : Work(rank, type, profilingTitle, inputs), op_(std::move(op)), sequence_(sequence) {
-    if (recordFunctionEndCallback_)
-        profiled();
-}
-
-// The profiler's record ends with the operation, which needs a thread that watches it.
-void NexarWork::profiled() {
-    auto ended = recordFunctionEndCallback_;
-    recordFunctionEndCallback_ = nullptr;
-    getFuture()->addCallback([ended](c10::ivalue::Future &) { ended(); });
+    op_->profiled = std::exchange(recordFunctionEndCallback_, nullptr);
+    if (op_->done && op_->profiled)
+        std::exchange(op_->profiled, nullptr)();
 }
 
 NexarWork::~NexarWork() {
@@ -229,13 +225,19 @@ NexarWork::~NexarWork() {
         op_->world->completer().add(op_);
 }
 
-// Makes the calling thread the owner, unless another one is or every request has ended.
+// Makes the calling thread the owner, unless another one is or every request has ended.  The
+// requests of a world that was closed do not exist any more.
 bool NexarWork::claim() {
-    std::lock_guard<std::mutex> lock(op_->mutex);
-    if (op_->owned || op_->drained)
-        return false;
-    op_->owned = true;
-    return true;
+    const bool usable = op_->world->usable();
+    {
+        std::lock_guard<std::mutex> lock(op_->mutex);
+        if (op_->owned || op_->drained)
+            return false;
+        op_->owned = true;
+    }
+    if (!usable)
+        op_->conclude(op_->destroyedError());
+    return usable;
 }
 
 bool NexarWork::isCompleted() {

@@ -25,6 +25,7 @@ struct Operation {
     std::vector<nexar_request *> requests;
     std::vector<at::Tensor> buffers;  // belong to nexar until the requests have ended
     std::function<void()> finish;     // copies staged results to where they belong; may be empty
+    std::function<void()> profiled;   // ends the profiler's record; may be empty
     c10::IValue result;               // the value of the future
     std::vector<at::Tensor> outputs;  // what Work::result() returns
     std::chrono::milliseconds timeout{0};
@@ -49,6 +50,7 @@ struct Operation {
     // Makes the outcome known: runs |finish|, wakes waiting threads, completes the future.
     void conclude(std::exception_ptr failure);
     std::exception_ptr timeoutError(std::chrono::milliseconds limit) const;
+    std::exception_ptr destroyedError() const;
 };
 
 // The thread that completes operations which no thread of the application waits for.
@@ -58,11 +60,11 @@ class Completer {
     ~Completer();
     // Takes over an operation that the caller owns.
     void add(std::shared_ptr<Operation> op);
-    // Ends the thread.  Operations that are left end with an error that says so.
-    void stop();
+    using Operations = std::vector<std::shared_ptr<Operation>>;
+    // Ends the thread and returns the operations that are left, with requests pending.
+    Operations stop();
 
   private:
-    using Operations = std::vector<std::shared_ptr<Operation>>;
     void run();
     bool takeIncoming(Operations &ops);
     void waitAny(Operations &ops);
@@ -70,6 +72,7 @@ class Completer {
     void wake();
 
     nexar_comm *world_;
+    Operations left_; // by the thread at its end
     std::mutex mutex_;
     std::condition_variable arrived_;
     std::deque<std::shared_ptr<Operation>> incoming_;
@@ -98,7 +101,6 @@ class NexarWork : public c10d::Work {
   private:
     bool claim();
     void release();
-    void profiled();
 
     std::shared_ptr<Operation> op_;
     uint64_t sequence_;

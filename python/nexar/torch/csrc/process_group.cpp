@@ -9,13 +9,22 @@ namespace nexar {
 using c10d::OpType;
 
 ProcessGroupNexar::ProcessGroupNexar(std::shared_ptr<World> world,
-                                     std::chrono::milliseconds timeout)
-    : Backend(world->rank(), world->size()), world_(std::move(world)), timeout_(timeout) {}
+                                     std::chrono::milliseconds timeout, bool closes)
+    : Backend(world->rank(), world->size()), world_(std::move(world)), closes_(closes),
+      timeout_(timeout) {}
 
 ProcessGroupNexar::ProcessGroupNexar(std::shared_ptr<World> world, nexar_comm *comm,
                                      std::chrono::milliseconds timeout)
     : Backend(nexar_rank(comm), nexar_size(comm)), world_(std::move(world)), comm_(comm),
       timeout_(timeout) {}
+
+c10::intrusive_ptr<ProcessGroupNexar>
+ProcessGroupNexar::create(std::shared_ptr<World> world, const std::vector<int> &ranks, uint64_t tag,
+                          std::chrono::milliseconds timeout) {
+    nexar_comm *comm = nullptr;
+    check(nexar_comm_create(world->comm(), ranks.data(), ranks.size(), tag, &comm), "new_group");
+    return c10::make_intrusive<ProcessGroupNexar>(std::move(world), comm, timeout);
+}
 
 ProcessGroupNexar::~ProcessGroupNexar() { shutdown(); }
 
@@ -40,7 +49,7 @@ void ProcessGroupNexar::shutdown() {
         return;
     if (comm_ && world_->usable())
         nexar_comm_free(comm_);
-    else if (!comm_)
+    else if (closes_)
         world_->close();
     comm_ = nullptr;
     world_ = nullptr;

@@ -15,9 +15,13 @@ class Builder;
 // Functions without `override` exist in newer versions of torch only; there they override.
 class ProcessGroupNexar : public c10d::Backend {
   public:
-    // On the world itself, which ends with shutdown() of this process group.
-    ProcessGroupNexar(std::shared_ptr<World> world, std::chrono::milliseconds timeout);
-    // On a communicator of |world|, which shutdown() frees.
+    // On the world itself.  |closes|: it ends with shutdown() of this process group.
+    ProcessGroupNexar(std::shared_ptr<World> world, std::chrono::milliseconds timeout, bool closes);
+    // On a new communicator of the |ranks| of |world|, which all call with one |tag|.
+    static c10::intrusive_ptr<ProcessGroupNexar> create(std::shared_ptr<World> world,
+                                                        const std::vector<int> &ranks, uint64_t tag,
+                                                        std::chrono::milliseconds timeout);
+    // On |comm|, a communicator of |world|, which shutdown() frees.
     ProcessGroupNexar(std::shared_ptr<World> world, nexar_comm *comm,
                       std::chrono::milliseconds timeout);
     ~ProcessGroupNexar() override;
@@ -85,6 +89,7 @@ class ProcessGroupNexar : public c10d::Backend {
 
     std::shared_ptr<World> world_;
     nexar_comm *comm_ = nullptr; // null: the world
+    bool closes_ = false;
     std::chrono::milliseconds timeout_;
     uint64_t sequence_ = 0, monitored_ = 0;
 };

@@ -108,9 +108,12 @@ void World::close() {
     if (!usable())
         return;
     const GilReleased released;
-    completer_->stop();
+    // Their buffers belong to nexar until it has finalized.
+    const Completer::Operations left = completer_->stop();
     nexar_comm *world = world_;
     world_ = nullptr;
+    for (const auto &op : left)
+        op->conclude(op->destroyedError());
     if (nexar_finalize(world) != NEXAR_OK)
         LOG(WARNING) << "nexar: " << nexar_last_error();
     seed_ = nullptr;
@@ -124,18 +127,26 @@ void World::abandon() {
 std::map<std::string, int> World::update() {
     nexar_change change = {};
     nexar_comm *world = comm();
-    completer_->stop();
+    const Completer::Operations left = completer_->stop();
     nexar_err err = nexar_comm_update(&world, &change);
     std::exception_ptr failure = err == NEXAR_OK ? nullptr : exceptionOf(err, "update");
     world_ = world;
     if (world_)
         completer_ = std::make_unique<Completer>(world_);
+    for (const auto &op : left)
+        completer_->add(op);
     if (failure)
         std::rethrow_exception(failure);
     return {{"old_rank", change.old_rank}, {"old_size", change.old_size},
             {"new_rank", change.new_rank}, {"new_size", change.new_size},
             {"joined", change.joined},     {"left", change.left},
             {"failed", change.failed}};
+}
+
+bool World::any(bool flag) {
+    uint8_t flagged = flag;
+    check(nexar_allreduce(comm(), NEXAR_IN_PLACE, &flagged, 1, NEXAR_U8, NEXAR_MAX), "any");
+    return flagged != 0;
 }
 
 } // namespace nexar

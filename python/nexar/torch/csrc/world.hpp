@@ -59,6 +59,8 @@ class World {
     void abandon();
     // Updates the membership: "joined", "left", "failed", "old_rank", "new_size" and so on.
     std::map<std::string, int> update();
+    // Whether any rank passes true; all ranks call.
+    bool any(bool flag);
 
   private:
     nexar_comm *world_ = nullptr;
