@@ -7,6 +7,7 @@
 #   TEST_JOBS=N                 how many tests are; one more than JOBS, since many wait
 #   FUZZ_SECONDS=20             for each fuzz target, FUZZ_JOBS of them at once
 #   PEERS_OPTIONS=              for make bench-peers; see scripts/bench_peers.sh
+#   NET_OPTIONS=                for make bench-net; see scripts/bench_net.py
 #   CHURN_SECONDS=600           for make churn, by shared memory, by QUIC, and by both
 #   SOAK_TIMES=10               for make soak, SOAK_TESTS=REGEX: only those, LONG=0: long ones
 #                               as often as the others; see scripts/soak.sh
@@ -28,7 +29,7 @@ PYTHON ?= python3
 WHEELS ?= build/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs install uninstall python test-torch asan tsan fuzz bench bench-peers matrix churn \
+.PHONY: help demo test check docs install uninstall python test-torch asan tsan fuzz bench bench-peers bench-net matrix churn \
 	soak mutate model clean
 
 setup = @$(if $(filter no,$(SETUP)),:,scripts/setup.sh $(1))
@@ -51,6 +52,8 @@ help:
 	@echo 'make bench     reductions beside plain loops, messages, calls, QUIC beside raw UDP'
 	@echo 'make bench-peers  QUIC beside Open MPI and Gloo by TCP, by turns; PEERS_OPTIONS=--quick;'
 	@echo '               PEERS_OPTIONS=--shm: shared memory beside Open MPI and MPICH'
+	@echo 'make bench-net  nexar beside Open MPI and Gloo between network namespaces, pass or fail;'
+	@echo '               NET_OPTIONS=--quick'
 	@echo 'make matrix    every fault, workload and transport: MATRIX_OPTIONS=--docs notes the times'
 	@echo 'make churn     ranks are killed and join, one a second, for CHURN_SECONDS=$(CHURN_SECONDS)'
 	@echo 'make soak      every test SOAK_TIMES=$(SOAK_TIMES) times on a loaded machine; SOAK_TESTS=REGEX'
@@ -124,6 +127,11 @@ bench-peers:
 	$(call setup,peers)
 	$(call build,release,-DBUILD_TESTING=OFF)
 	@scripts/fair.sh scripts/bench_peers.sh build/release $(PEERS_OPTIONS)
+
+bench-net:
+	$(call setup,peers)
+	$(call build,release,-DBUILD_TESTING=OFF)
+	@scripts/fair.sh scripts/bench_net.py $(NET_OPTIONS) build/release
 
 matrix:
 	$(call setup,test)

@@ -3,7 +3,8 @@
 //
 //     gloo_bench RANKS SECONDS SIZE[,SIZE]... OPERATION...
 //
-// It forks its ranks, which meet through files.  Rank 0 prints lines of operation, size,
+// It forks its ranks, which meet through files; GLOO_BENCH_NETNS and GLOO_BENCH_IFACE put each
+// into a network namespace (a list of files) and name the interface there.  Rank 0 prints lines of operation, size,
 // iterations, microseconds.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -14,6 +15,8 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -61,7 +64,8 @@ class Bench {
 
     void Join(const std::string &dir) {
         gloo::transport::tcp::attr attr;
-        attr.iface = "lo";
+        const char *iface = std::getenv("GLOO_BENCH_IFACE");
+        attr.iface = iface != nullptr ? iface : "lo";
         attr.ai_family = AF_INET;
         auto device = gloo::transport::tcp::CreateDevice(attr);
         gloo::rendezvous::FileStore store(dir);
@@ -251,6 +255,25 @@ class Bench {
     std::shared_ptr<gloo::rendezvous::Context> context_;
 };
 
+// Goes into the network namespace of this rank, if there is a list of their files.
+bool Enter(int rank) {
+    const char *list = std::getenv("GLOO_BENCH_NETNS");
+    if (list == nullptr) {
+        return true;
+    }
+    std::istringstream text(list);
+    std::string file;
+    for (int i = 0; i <= rank; i++) {
+        std::getline(text, file, ',');
+    }
+    const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool done = fd >= 0 && setns(fd, CLONE_NEWNET) == 0;
+    if (!done) {
+        std::perror(file.c_str());
+    }
+    return done;
+}
+
 int RunRank(Bench *bench, const std::string &dir, const std::vector<size_t> &sizes, int argc,
             char **argv) {
     try {
@@ -297,6 +320,9 @@ int main(int argc, char **argv) {
     for (int rank = 0; rank < ranks; rank++) {
         if (fork() == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (!Enter(rank)) {
+                _exit(1);
+            }
             Bench bench(rank, ranks, std::atof(argv[2]), static_cast<double *>(memory), room);
             _exit(RunRank(&bench, dir, sizes, argc, argv));
         }
