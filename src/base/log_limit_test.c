@@ -29,7 +29,7 @@ static void test_a_few_are_written_in_a_second(void **state)
     assert_true(nx_log_limit_allows(&l, 5 + SECOND));
 }
 
-static void test_those_that_come_slowly_are_all_written(void **state)
+static void test_lines_that_arrive_slowly_are_all_written(void **state)
 {
     nx_log_limit l = {0};
 
@@ -82,7 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_few_are_written_in_a_second),
-        cmocka_unit_test(test_those_that_come_slowly_are_all_written),
+        cmocka_unit_test(test_lines_that_arrive_slowly_are_all_written),
         cmocka_unit_test(test_a_flood_in_the_log_is_a_few_lines_and_counts),
     };
 

@@ -136,7 +136,7 @@ static void test_lines_of_threads_stay_whole(void **state)
 enum { UNREAD = 2000 }; /* lines: more than a pipe takes */
 
 /* More than the pipe takes; then, when it has been read, one more. */
-static void test_a_reader_who_stops_holds_nobody_up(void **state)
+static void test_a_stopped_reader_delays_no_caller(void **state)
 {
     static char text[1 << 20];
     ssize_t n;
@@ -214,7 +214,7 @@ static void restore(int saved)
 }
 
 /* It was writable when it was asked; then another process has filled it. */
-static void test_a_pipe_that_another_fills_holds_nobody_up(void **state)
+static void test_a_full_pipe_delays_no_caller(void **state)
 {
     static char text[1 << 20];
     static const char line[] = "nexar: 3 lines are missing here: nobody took them\n"
@@ -242,7 +242,7 @@ static void test_a_pipe_that_another_fills_holds_nobody_up(void **state)
     (void)close(ends[0]);
 }
 
-static void test_a_reader_who_is_gone_ends_nobody(void **state)
+static void test_a_closed_reader_ends_no_process(void **state)
 {
     int ends[2];
     const int saved = divert(ends);
@@ -353,9 +353,9 @@ int main(void)
         cmocka_unit_test(test_the_prefix_stands_before_the_level),
         cmocka_unit_test(test_a_line_is_one_line_and_is_cut_where_it_ends),
         cmocka_unit_test(test_lines_of_threads_stay_whole),
-        cmocka_unit_test(test_a_reader_who_stops_holds_nobody_up),
-        cmocka_unit_test(test_a_pipe_that_another_fills_holds_nobody_up),
-        cmocka_unit_test(test_a_reader_who_is_gone_ends_nobody),
+        cmocka_unit_test(test_a_stopped_reader_delays_no_caller),
+        cmocka_unit_test(test_a_full_pipe_delays_no_caller),
+        cmocka_unit_test(test_a_closed_reader_ends_no_process),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ static void check(uint32_t slot, uint32_t number)
     assert_true((id != 0) && (id != UINT32_MAX));
 }
 
-static void test_an_id_says_who_gave_it_out_and_which_it_is(void **state)
+static void test_an_id_has_the_slot_that_assigned_it_and_a_number(void **state)
 {
     (void)state;
     for (int i = 0; i < SLOTS; i++) {
@@ -50,7 +50,7 @@ static void test_a_small_world_has_ids_for_years(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_id_says_who_gave_it_out_and_which_it_is),
+        cmocka_unit_test(test_an_id_has_the_slot_that_assigned_it_and_a_number),
         cmocka_unit_test(test_ids_of_different_slots_differ),
         cmocka_unit_test(test_a_small_world_has_ids_for_years),
     };

@@ -378,7 +378,7 @@ static uint32_t dead_known(const world *w, uint32_t at)
 }
 
 /* Several neighbours die at once, as when their host does. */
-static void test_all_know_all_deaths_in_time(void **state)
+static void test_all_ranks_know_all_failures_in_time(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -562,7 +562,7 @@ static void test_a_cut_of_one_pair_one_way_loses_one_of_them(void **state)
 }
 
 /* Both ways: one of them or both; all others agree on whom. */
-static void test_a_cut_of_one_pair_both_ways_loses_nobody_else(void **state)
+static void test_a_cut_of_one_pair_in_both_directions_loses_no_other_rank(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < cut_seeds(); seed++) {
@@ -600,7 +600,7 @@ static void test_of_two_one_is_left(void **state)
     }
 }
 
-static void test_a_short_cut_loses_nobody(void **state)
+static void test_a_short_cut_of_the_network_loses_no_rank(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < cut_seeds(); seed++) {
@@ -640,13 +640,13 @@ static void test_the_cost_of_a_rank_is_that_of_a_few_peers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_know_all_deaths_in_time),
+        cmocka_unit_test(test_all_ranks_know_all_failures_in_time),
         cmocka_unit_test(test_who_was_stopped_accuses_nobody_and_learns_what_became_of_it),
         cmocka_unit_test(test_who_is_deaf_or_mute_is_lost_and_nobody_else),
         cmocka_unit_test(test_a_cut_of_one_pair_one_way_loses_one_of_them),
-        cmocka_unit_test(test_a_cut_of_one_pair_both_ways_loses_nobody_else),
+        cmocka_unit_test(test_a_cut_of_one_pair_in_both_directions_loses_no_other_rank),
         cmocka_unit_test(test_of_two_one_is_left),
-        cmocka_unit_test(test_a_short_cut_loses_nobody),
+        cmocka_unit_test(test_a_short_cut_of_the_network_loses_no_rank),
         cmocka_unit_test(test_the_cost_of_a_rank_is_that_of_a_few_peers),
     };
 

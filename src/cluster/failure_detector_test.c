@@ -182,7 +182,7 @@ static void test_the_neighbours_on_the_circle_are_pinged(void **state)
     end(&s);
 }
 
-static void test_silence_for_the_timeout_is_death_and_the_ring_closes(void **state)
+static void test_silence_for_the_timeout_is_failure_and_the_ring_closes(void **state)
 {
     stage s;
 
@@ -252,7 +252,7 @@ static void test_a_peer_of_an_operation_is_watched_while_it_waits(void **state)
     end(&s);
 }
 
-static void test_a_gap_in_our_own_time_is_nobodys_death(void **state)
+static void test_a_gap_in_the_own_time_fails_no_peer(void **state)
 {
     stage s;
 
@@ -271,7 +271,7 @@ static void test_a_gap_in_our_own_time_is_nobodys_death(void **state)
 }
 
 /* Held up for three intervals twice in each time-out. */
-static void test_a_rank_that_is_held_up_now_and_then_finds_who_is_silent(void **state)
+static void test_a_rank_with_short_pauses_detects_silent_peers(void **state)
 {
     stage s;
 
@@ -330,7 +330,7 @@ static void test_one_behind_a_lost_link_is_pinged_and_has_its_timeout(void **sta
     end(&s);
 }
 
-static void test_what_others_found_out_is_not_told_again(void **state)
+static void test_a_failure_reported_by_others_is_not_broadcast_again(void **state)
 {
     stage s;
 
@@ -406,7 +406,7 @@ static void test_the_ring_closes_over_several_at_once(void **state)
     end(&s);
 }
 
-static void test_those_who_come_are_watched_too(void **state)
+static void test_new_members_are_watched_too(void **state)
 {
     stage s;
 
@@ -456,7 +456,7 @@ static void test_who_was_heard_in_half_the_timeout_is_heard(void **state)
     end(&s);
 }
 
-static void test_one_that_hears_us_or_nobody_that_does_makes_us_outcasts(void **state)
+static void test_a_verdict_counts_if_its_judge_hears_us_or_no_peer_does(void **state)
 {
     stage s;
 
@@ -489,7 +489,7 @@ static void test_a_verdict_is_one_line_whatever_it_is_made_of(void **state)
     end(&s);
 }
 
-static void test_who_hears_nobody_is_deaf_and_dead(void **state)
+static void test_a_rank_that_hears_no_peer_is_deaf_and_failed(void **state)
 {
     stage s;
 
@@ -504,7 +504,7 @@ static void test_who_hears_nobody_is_deaf_and_dead(void **state)
     end(&s);
 }
 
-static void test_who_hears_others_is_doubted_until_they_had_their_say(void **state)
+static void test_a_judge_that_hears_others_is_doubted_until_they_report(void **state)
 {
     stage s;
 
@@ -523,7 +523,7 @@ static void test_who_hears_others_is_doubted_until_they_had_their_say(void **sta
     end(&s);
 }
 
-static void test_a_doubted_one_was_right_if_nobody_hears_us_any_more(void **state)
+static void test_a_doubted_verdict_is_right_if_no_peer_hears_this_rank(void **state)
 {
     stage s;
 
@@ -574,7 +574,7 @@ static void test_nonsense_is_refused(void **state)
     end(&s);
 }
 
-static void test_no_memory_is_said(void **state)
+static void test_lack_of_memory_is_reported(void **state)
 {
     stage s = {.now = 1};
 
@@ -602,26 +602,26 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_neighbours_on_the_circle_are_pinged),
-        cmocka_unit_test(test_silence_for_the_timeout_is_death_and_the_ring_closes),
+        cmocka_unit_test(test_silence_for_the_timeout_is_failure_and_the_ring_closes),
         cmocka_unit_test(test_the_silence_of_one_that_cannot_answer_yet_does_not_count),
         cmocka_unit_test(test_a_peer_of_an_operation_is_watched_while_it_waits),
-        cmocka_unit_test(test_a_gap_in_our_own_time_is_nobodys_death),
-        cmocka_unit_test(test_a_rank_that_is_held_up_now_and_then_finds_who_is_silent),
+        cmocka_unit_test(test_a_gap_in_the_own_time_fails_no_peer),
+        cmocka_unit_test(test_a_rank_with_short_pauses_detects_silent_peers),
         cmocka_unit_test(test_late_ticks_are_no_gap),
         cmocka_unit_test(test_one_behind_a_lost_link_is_pinged_and_has_its_timeout),
-        cmocka_unit_test(test_what_others_found_out_is_not_told_again),
+        cmocka_unit_test(test_a_failure_reported_by_others_is_not_broadcast_again),
         cmocka_unit_test(test_who_said_goodbye_is_not_dead),
         cmocka_unit_test(test_the_last_one_watches_nobody),
         cmocka_unit_test(test_the_ring_closes_over_several_at_once),
-        cmocka_unit_test(test_those_who_come_are_watched_too),
+        cmocka_unit_test(test_new_members_are_watched_too),
         cmocka_unit_test(test_who_was_heard_in_half_the_timeout_is_heard),
-        cmocka_unit_test(test_one_that_hears_us_or_nobody_that_does_makes_us_outcasts),
+        cmocka_unit_test(test_a_verdict_counts_if_its_judge_hears_us_or_no_peer_does),
         cmocka_unit_test(test_a_verdict_is_one_line_whatever_it_is_made_of),
-        cmocka_unit_test(test_who_hears_nobody_is_deaf_and_dead),
-        cmocka_unit_test(test_who_hears_others_is_doubted_until_they_had_their_say),
-        cmocka_unit_test(test_a_doubted_one_was_right_if_nobody_hears_us_any_more),
+        cmocka_unit_test(test_a_rank_that_hears_no_peer_is_deaf_and_failed),
+        cmocka_unit_test(test_a_judge_that_hears_others_is_doubted_until_they_report),
+        cmocka_unit_test(test_a_doubted_verdict_is_right_if_no_peer_hears_this_rank),
         cmocka_unit_test(test_nonsense_is_refused),
-        cmocka_unit_test(test_no_memory_is_said),
+        cmocka_unit_test(test_lack_of_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

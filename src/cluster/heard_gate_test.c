@@ -83,7 +83,7 @@ static void test_who_is_not_heard_is_told_when_it_is(void **state)
     nx_heard_gate_fini(&s.gate);
 }
 
-static void test_what_waits_for_the_dead_is_dropped(void **state)
+static void test_frames_for_a_failed_rank_are_dropped(void **state)
 {
     stage s;
 
@@ -117,7 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_is_not_heard_is_told_when_it_is),
-        cmocka_unit_test(test_what_waits_for_the_dead_is_dropped),
+        cmocka_unit_test(test_frames_for_a_failed_rank_are_dropped),
         cmocka_unit_test(test_without_memory_it_goes_at_once),
     };
 

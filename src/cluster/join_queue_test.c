@@ -81,7 +81,7 @@ static uint32_t round_trip(const nx_join_queue *waiting, size_t room, uint32_t w
     return told;
 }
 
-static void test_as_many_are_told_as_fit(void **state)
+static void test_as_many_joiners_are_encoded_as_fit(void **state)
 {
     nx_join_queue waiting = {0};
     uint32_t last = 0;
@@ -175,7 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_they_wait_in_order_and_once),
-        cmocka_unit_test(test_as_many_are_told_as_fit),
+        cmocka_unit_test(test_as_many_joiners_are_encoded_as_fit),
         cmocka_unit_test(test_malformed_lists_are_refused),
         cmocka_unit_test(test_lack_of_memory_is_reported),
     };

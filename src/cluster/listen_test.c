@@ -50,7 +50,7 @@ static void test_malformed_settings_are_refused(void **state)
     }
 }
 
-static void test_only_what_is_listened_on_is_told(void **state)
+static void test_only_addresses_that_are_listened_on_are_published(void **state)
 {
     struct sockaddr_storage out[NX_ADDRESSES_MAX];
     nx_quic_config config = {0};
@@ -117,7 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_settings_become_an_endpoint),
         cmocka_unit_test(test_malformed_settings_are_refused),
-        cmocka_unit_test(test_only_what_is_listened_on_is_told),
+        cmocka_unit_test(test_only_addresses_that_are_listened_on_are_published),
         cmocka_unit_test(test_a_process_can_describe_itself),
         cmocka_unit_test(test_host_ids_tell_hosts_of_one_kernel_apart),
     };

@@ -114,7 +114,7 @@ static void expect(stage *s, const char *log)
     s->log[0] = '\0';
 }
 
-static void test_an_event_is_recorded_at_once_and_told_later_in_order(void **state)
+static void test_an_event_is_recorded_at_once_and_notified_later_in_order(void **state)
 {
     const nx_life_record *r;
     stage s;
@@ -163,7 +163,7 @@ static void test_a_slot_never_goes_back_and_keeps_its_first_reason(void **state)
     nx_membership_destroy(s.m);
 }
 
-static void test_one_that_is_presumed_to_have_left_may_have_failed(void **state)
+static void test_a_rank_presumed_to_have_left_may_have_failed(void **state)
 {
     stage s;
 
@@ -182,7 +182,8 @@ static void test_one_that_is_presumed_to_have_left_may_have_failed(void **state)
     nx_membership_destroy(s.m);
 }
 
-static void test_what_a_subscriber_finds_out_is_recorded_at_once_and_told_afterwards(void **state)
+static void
+test_an_event_inside_a_subscriber_is_recorded_at_once_and_notified_afterwards(void **state)
 {
     stage s;
 
@@ -194,7 +195,7 @@ static void test_what_a_subscriber_finds_out_is_recorded_at_once_and_told_afterw
     nx_membership_destroy(s.m);
 }
 
-static void test_a_rank_that_was_declared_failed_hears_of_that_alone(void **state)
+static void test_a_rank_that_was_declared_failed_is_sent_the_verdict_only(void **state)
 {
     stage s;
 
@@ -235,7 +236,7 @@ static void test_a_failure_in_a_slot_that_is_not_known_yet_is_kept(void **state)
     nx_membership_destroy(s.m); /* with one that is still kept */
 }
 
-static void test_a_slot_that_the_view_does_not_name_has_left_and_nobody_is_told(void **state)
+static void test_a_slot_outside_the_view_has_left_without_notification(void **state)
 {
     stage s;
 
@@ -251,7 +252,7 @@ static void test_a_slot_that_the_view_does_not_name_has_left_and_nobody_is_told(
     nx_membership_destroy(s.m);
 }
 
-static void test_nothing_is_recorded_or_told_after_the_end(void **state)
+static void test_nothing_is_recorded_or_notified_after_the_end(void **state)
 {
     stage s;
 
@@ -339,14 +340,15 @@ static void test_random_events_keep_the_invariants(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_event_is_recorded_at_once_and_told_later_in_order),
+        cmocka_unit_test(test_an_event_is_recorded_at_once_and_notified_later_in_order),
         cmocka_unit_test(test_a_slot_never_goes_back_and_keeps_its_first_reason),
-        cmocka_unit_test(test_one_that_is_presumed_to_have_left_may_have_failed),
-        cmocka_unit_test(test_what_a_subscriber_finds_out_is_recorded_at_once_and_told_afterwards),
-        cmocka_unit_test(test_a_rank_that_was_declared_failed_hears_of_that_alone),
+        cmocka_unit_test(test_a_rank_presumed_to_have_left_may_have_failed),
+        cmocka_unit_test(
+            test_an_event_inside_a_subscriber_is_recorded_at_once_and_notified_afterwards),
+        cmocka_unit_test(test_a_rank_that_was_declared_failed_is_sent_the_verdict_only),
         cmocka_unit_test(test_a_failure_in_a_slot_that_is_not_known_yet_is_kept),
-        cmocka_unit_test(test_a_slot_that_the_view_does_not_name_has_left_and_nobody_is_told),
-        cmocka_unit_test(test_nothing_is_recorded_or_told_after_the_end),
+        cmocka_unit_test(test_a_slot_outside_the_view_has_left_without_notification),
+        cmocka_unit_test(test_nothing_is_recorded_or_notified_after_the_end),
         cmocka_unit_test(test_without_memory_a_failure_counts_and_its_reason_is_lost),
         cmocka_unit_test(test_random_events_keep_the_invariants),
     };

@@ -187,7 +187,7 @@ static void test_a_set_that_grows_has_what_it_had(void **state)
     nx_rankset_fini(&s);
 }
 
-static void test_no_memory_is_said(void **state)
+static void test_lack_of_memory_is_reported(void **state)
 {
     (void)state;
     NXT_FOR_EACH_OOM (n) {
@@ -209,7 +209,7 @@ int main(void)
         cmocka_unit_test(test_ranks_outside_twice_or_out_of_order_are_refused),
         cmocka_unit_test(test_a_large_sparse_set_is_short_and_a_full_one_too),
         cmocka_unit_test(test_a_set_that_grows_has_what_it_had),
-        cmocka_unit_test(test_no_memory_is_said),
+        cmocka_unit_test(test_lack_of_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

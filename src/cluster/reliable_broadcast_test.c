@@ -218,7 +218,7 @@ static void test_what_one_living_rank_knows_all_come_to_know(void **state)
     }
 }
 
-static void test_a_new_target_is_told_what_is_kept(void **state)
+static void test_a_new_target_receives_the_kept_items(void **state)
 {
     const uint64_t key = nx_rbcast_key(NX_RBCAST_DEAD, 2);
     net w;
@@ -237,7 +237,7 @@ static void test_a_new_target_is_told_what_is_kept(void **state)
     net_fini(&w);
 }
 
-static void test_what_the_dead_say_does_not_count(void **state)
+static void test_frames_of_failed_ranks_do_not_count(void **state)
 {
     const uint64_t key = nx_rbcast_key(NX_RBCAST_DEAD, 2);
     net w;
@@ -366,7 +366,7 @@ static void test_news_are_one_line_whatever_they_are_made_of(void **state)
     nx_rbcast_destroy(f);
 }
 
-static void test_no_memory_is_said_and_the_frame_may_come_again(void **state)
+static void test_lack_of_memory_is_reported_and_the_frame_may_be_repeated(void **state)
 {
     static const char frame[] = "\x45\x05\0\0\0\x01\0\0\0\x01\x03why";
     node at = {.alive = true, .sends_left = UINT32_MAX};
@@ -401,12 +401,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everybody_learns_once_in_few_hops),
         cmocka_unit_test(test_what_one_living_rank_knows_all_come_to_know),
-        cmocka_unit_test(test_a_new_target_is_told_what_is_kept),
-        cmocka_unit_test(test_what_the_dead_say_does_not_count),
+        cmocka_unit_test(test_a_new_target_receives_the_kept_items),
+        cmocka_unit_test(test_frames_of_failed_ranks_do_not_count),
         cmocka_unit_test(test_news_reach_all_while_the_group_grows),
         cmocka_unit_test(test_malformed_news_are_refused),
         cmocka_unit_test(test_news_are_one_line_whatever_they_are_made_of),
-        cmocka_unit_test(test_no_memory_is_said_and_the_frame_may_come_again),
+        cmocka_unit_test(test_lack_of_memory_is_reported_and_the_frame_may_be_repeated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

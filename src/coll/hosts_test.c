@@ -106,7 +106,7 @@ static void test_teams_are_of_a_host_or_across(void **state)
     nx_hosts_destroy(h);
 }
 
-static void test_out_of_memory_is_told(void **state)
+static void test_out_of_memory_is_reported(void **state)
 {
     static const uint32_t labels[] = {0, 0};
 
@@ -126,7 +126,7 @@ int main(void)
         cmocka_unit_test(test_any_layout_is_mapped),
         cmocka_unit_test(test_no_map_is_a_host_for_each),
         cmocka_unit_test(test_teams_are_of_a_host_or_across),
-        cmocka_unit_test(test_out_of_memory_is_told),
+        cmocka_unit_test(test_out_of_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

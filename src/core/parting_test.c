@@ -57,7 +57,7 @@ static nexar_err send_to_next(nexar_comm *w)
     return nexar_isend(w, out, LONG, (nexar_rank(w) + 1) % nexar_size(w), 7, &req);
 }
 
-static void test_sends_that_nobody_receives_end_when_all_finalize(void **state)
+static void test_unreceived_sends_end_when_all_finalize(void **state)
 {
     part parts[RANKS];
 
@@ -326,7 +326,7 @@ static void wait_for_freed(nexar_comm *w, void *arg)
     NXT_OK(w, nexar_barrier(w));
 }
 
-static void test_one_that_was_never_spoken_to_tells_when_it_is_waited_for(void **state)
+static void test_a_rank_without_a_link_answers_when_it_is_waited_for(void **state)
 {
     (void)state;
     nxt_local_world(RANKS, NULL, wait_for_freed, NULL);
@@ -361,7 +361,7 @@ static void receive_from_any(nexar_comm *w, void *arg)
     NXT_OK(w, nexar_barrier(w));
 }
 
-static void test_a_receive_from_anybody_ends_when_all_others_have_freed_it(void **state)
+static void test_a_receive_from_any_source_ends_when_all_others_have_freed_it(void **state)
 {
     (void)state;
     for (int i = 0; i < 10; i++) {
@@ -397,7 +397,7 @@ static void test_who_waits_for_what_one_that_finalizes_has_not_sent_does_not_han
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sends_that_nobody_receives_end_when_all_finalize),
+        cmocka_unit_test(test_unreceived_sends_end_when_all_finalize),
         cmocka_unit_test(test_collectives_that_others_do_not_begin_end_when_all_finalize),
         cmocka_unit_test(test_collectives_that_all_have_begun_end_well),
         cmocka_unit_test(test_what_is_received_from_one_that_finalizes_is_not_lost),
@@ -405,8 +405,8 @@ int main(void)
         cmocka_unit_test(test_what_was_begun_before_a_communicator_is_freed_ends_well),
         cmocka_unit_test(
             test_what_one_has_sent_before_it_freed_is_received_and_nothing_is_waited_for),
-        cmocka_unit_test(test_one_that_was_never_spoken_to_tells_when_it_is_waited_for),
-        cmocka_unit_test(test_a_receive_from_anybody_ends_when_all_others_have_freed_it),
+        cmocka_unit_test(test_a_rank_without_a_link_answers_when_it_is_waited_for),
+        cmocka_unit_test(test_a_receive_from_any_source_ends_when_all_others_have_freed_it),
         cmocka_unit_test(test_who_waits_for_what_one_that_finalizes_has_not_sent_does_not_hang),
     };
 

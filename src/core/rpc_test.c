@@ -340,7 +340,7 @@ static void outcomes(nexar_comm *w, void *arg)
     meet(w);
 }
 
-static void test_outcomes_are_told_apart(void **state)
+static void test_outcomes_are_distinguished(void **state)
 {
     (void)state;
     nxt_local_world(2, NULL, outcomes, NULL);
@@ -879,7 +879,7 @@ int main(void)
         cmocka_unit_test(test_without_memory_a_call_fails_and_the_next_one_works),
         cmocka_unit_test(test_without_memory_a_registration_fails),
         cmocka_unit_test(test_calls_of_every_size_are_answered),
-        cmocka_unit_test(test_outcomes_are_told_apart),
+        cmocka_unit_test(test_outcomes_are_distinguished),
         cmocka_unit_test(test_threads_of_all_ranks_call_at_once),
         cmocka_unit_test(test_chains_deeper_than_the_pool_end),
         cmocka_unit_test(test_floods_of_nested_calls_end),

@@ -3,7 +3,7 @@
 
 #include "loop/loop_testing.h"
 
-static void test_the_background_thread_goes_on_while_nobody_waits(void **state)
+static void test_the_background_thread_continues_while_no_thread_waits(void **state)
 {
     nx_loop *loop = make(0);
     nx_event rung = {0};
@@ -324,7 +324,7 @@ static void test_the_end_of_a_stream_goes_without_another_call(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_background_thread_goes_on_while_nobody_waits),
+        cmocka_unit_test(test_the_background_thread_continues_while_no_thread_waits),
         cmocka_unit_test(test_a_wait_takes_the_place_of_the_background_thread),
         cmocka_unit_test(test_the_background_thread_comes_back_after_a_long_wait),
         cmocka_unit_test(test_the_background_thread_can_be_stopped_at_any_moment),

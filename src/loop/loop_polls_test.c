@@ -122,7 +122,7 @@ static void test_the_kernel_has_its_turn(void **state)
     end(&f);
 }
 
-static void test_others_who_drive_or_want_the_lock_come_first(void **state)
+static void test_threads_that_drive_or_want_the_lock_come_first(void **state)
 {
     nx_waiter other = {0};
     unsigned looks;
@@ -185,7 +185,7 @@ int main(void)
         cmocka_unit_test(test_looks_have_an_end),
         cmocka_unit_test(test_what_is_due_comes_first),
         cmocka_unit_test(test_the_kernel_has_its_turn),
-        cmocka_unit_test(test_others_who_drive_or_want_the_lock_come_first),
+        cmocka_unit_test(test_threads_that_drive_or_want_the_lock_come_first),
         cmocka_unit_test(test_without_polling_there_is_one_look),
         cmocka_unit_test(test_where_another_thread_wants_the_core_there_is_one_look),
     };

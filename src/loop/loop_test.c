@@ -272,7 +272,7 @@ static void test_work_can_be_taken_back_even_by_work_before_it(void **state)
     end(&f);
 }
 
-static void test_a_wait_goes_on_with_work_that_defers_itself(void **state)
+static void test_a_wait_continues_with_work_that_defers_itself(void **state)
 {
     nx_event event = {0};
     fixture f;
@@ -670,7 +670,7 @@ int main(void)
         cmocka_unit_test(test_a_wait_ends_at_its_deadline_and_not_before),
         cmocka_unit_test(test_deferred_work_runs_once_however_often_it_was_asked_for),
         cmocka_unit_test(test_work_can_be_taken_back_even_by_work_before_it),
-        cmocka_unit_test(test_a_wait_goes_on_with_work_that_defers_itself),
+        cmocka_unit_test(test_a_wait_continues_with_work_that_defers_itself),
         cmocka_unit_test(test_a_descriptor_is_reported_until_it_is_read),
         cmocka_unit_test(test_only_events_that_are_watched_are_reported),
         cmocka_unit_test(test_a_removed_descriptor_gets_no_call_even_if_it_was_ready),

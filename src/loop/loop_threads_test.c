@@ -95,7 +95,7 @@ static void wait_until_there(nx_loop *loop, size_t waiters)
 }
 
 /* The driver leaves and does not come back; what the next one waits for needs one. */
-static void test_a_driver_that_leaves_is_followed_by_one_who_waits(void **state)
+static void test_a_waiting_thread_follows_a_driver_that_leaves(void **state)
 {
     nx_loop *loop = make(0);
     nx_event events[THREADS + 1] = {0};
@@ -430,7 +430,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_baton_goes_round_all_threads),
-        cmocka_unit_test(test_a_driver_that_leaves_is_followed_by_one_who_waits),
+        cmocka_unit_test(test_a_waiting_thread_follows_a_driver_that_leaves),
         cmocka_unit_test(test_every_wait_ends_whichever_thread_drives),
         cmocka_unit_test(test_descriptors_come_and_go_while_others_drive),
         cmocka_unit_test(test_a_spinning_thread_lets_others_in),

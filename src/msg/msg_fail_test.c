@@ -101,7 +101,7 @@ static void end_world(world *w)
     test_free(w);
 }
 
-static void test_a_death_ends_what_needs_the_dead_and_nothing_else(void **state)
+static void test_a_failure_ends_only_what_needs_the_failed_rank(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 300; seed++) {
@@ -236,7 +236,7 @@ static void test_what_waits_for_a_verdict_ends_with_the_engine(void **state)
     holds = false;
 }
 
-static void test_what_was_whole_when_the_peer_died_can_still_be_received(void **state)
+static void test_complete_messages_of_a_dead_peer_can_be_received(void **state)
 {
     static uint8_t out[EAGER], in[BIG];
     nxt_net *net = make(2, 1, POOL);
@@ -276,7 +276,7 @@ static void on_done_count(nx_req *req)
     downs += 100;
 }
 
-static void test_callbacks_of_a_death_come_after_all_is_settled(void **state)
+static void test_callbacks_of_a_failure_run_after_its_consequences(void **state)
 {
     nxt_net *net = make(2, 3, POOL);
     nx_req r = {.on_done = on_done_count}, s;
@@ -323,7 +323,7 @@ static void test_a_control_frame_that_cannot_be_kept_ends_the_link(void **state)
     nxt_net_destroy(net);
 }
 
-static void test_a_control_frame_to_one_that_cannot_be_reached_ends_it(void **state)
+static void test_a_control_frame_to_an_unreachable_peer_fails_the_peer(void **state)
 {
     nxt_net *net = make(2, 3, POOL);
     nx_req r;
@@ -448,14 +448,14 @@ static void test_without_memory_messages_to_oneself_fail_or_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_death_ends_what_needs_the_dead_and_nothing_else),
+        cmocka_unit_test(test_a_failure_ends_only_what_needs_the_failed_rank),
         cmocka_unit_test(test_a_cut_link_ends_the_requests_of_both_ends),
         cmocka_unit_test(test_what_needs_a_peer_that_is_held_waits_for_the_verdict),
         cmocka_unit_test(test_what_waits_for_a_verdict_ends_with_the_engine),
-        cmocka_unit_test(test_what_was_whole_when_the_peer_died_can_still_be_received),
-        cmocka_unit_test(test_callbacks_of_a_death_come_after_all_is_settled),
+        cmocka_unit_test(test_complete_messages_of_a_dead_peer_can_be_received),
+        cmocka_unit_test(test_callbacks_of_a_failure_run_after_its_consequences),
         cmocka_unit_test(test_a_control_frame_that_cannot_be_kept_ends_the_link),
-        cmocka_unit_test(test_a_control_frame_to_one_that_cannot_be_reached_ends_it),
+        cmocka_unit_test(test_a_control_frame_to_an_unreachable_peer_fails_the_peer),
         cmocka_unit_test(test_without_memory_a_request_or_a_link_fails_and_nothing_hangs),
         cmocka_unit_test(test_without_memory_messages_to_oneself_fail_or_wait),
     };

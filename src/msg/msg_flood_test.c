@@ -231,7 +231,7 @@ static void receive_twice(swarm *s, nxt_way way, uint64_t tag, nx_random_seeded 
 
 enum { SMALL_POOL = 5 * NX_CLASSES * 1200 };
 
-static void test_tags_in_reverse_from_anybody_are_found_in_every_queue(void **state)
+static void test_tags_in_reverse_from_any_source_are_found_in_every_queue(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 4; seed++) {
@@ -565,7 +565,7 @@ static void test_empty_messages_are_fetched_too(void **state)
 
 /* ---- frames -------------------------------------------------------------------------- */
 
-static void test_credit_is_told_once_for_many_messages(void **state)
+static void test_one_credit_frame_serves_many_messages(void **state)
 {
     enum { MANY = 20000 };
     nxt_net *net = nxt_net_create(
@@ -591,7 +591,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_10000_messages_of_1_MiB_are_received_in_reverse_beside_collectives),
         cmocka_unit_test(test_the_same_where_not_even_their_envelopes_fit),
-        cmocka_unit_test(test_tags_in_reverse_from_anybody_are_found_in_every_queue),
+        cmocka_unit_test(test_tags_in_reverse_from_any_source_are_found_in_every_queue),
         cmocka_unit_test(test_few_tags_in_random_order_keep_the_order_of_each_sender),
         cmocka_unit_test(test_receives_for_later_do_not_hide_what_is_there),
         cmocka_unit_test(test_receives_cancelled_while_they_fetch_lose_nothing),
@@ -601,7 +601,7 @@ int main(void)
         cmocka_unit_test(test_wishes_are_told_in_the_order_of_posting),
         cmocka_unit_test(test_void_wishes_do_not_use_up_what_may_be_open),
         cmocka_unit_test(test_empty_messages_are_fetched_too),
-        cmocka_unit_test(test_credit_is_told_once_for_many_messages),
+        cmocka_unit_test(test_one_credit_frame_serves_many_messages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,7 +220,7 @@ static void test_more_eager_bytes_than_the_credit_end_the_link(void **state)
     expect_end(net, "it sent");
 }
 
-static void test_bytes_that_nobody_asked_for_end_the_link(void **state)
+static void test_unrequested_bytes_end_the_link(void **state)
 {
     nx_frame f = announce(1, 10000, 1024);
     nxt_net *net = make();
@@ -385,7 +385,7 @@ int main(void)
         cmocka_unit_test(test_the_first_frame_must_be_hello),
         cmocka_unit_test(test_more_messages_than_the_credit_end_the_link),
         cmocka_unit_test(test_more_eager_bytes_than_the_credit_end_the_link),
-        cmocka_unit_test(test_bytes_that_nobody_asked_for_end_the_link),
+        cmocka_unit_test(test_unrequested_bytes_end_the_link),
         cmocka_unit_test(test_bytes_twice_or_beyond_end_the_link_and_the_receive),
         cmocka_unit_test(test_numbers_with_gaps_end_the_link),
         cmocka_unit_test(test_fewer_eager_bytes_than_came_end_the_link),

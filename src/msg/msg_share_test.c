@@ -180,7 +180,7 @@ static void test_a_peer_that_is_gone_costs_nothing(void **state)
     nxt_net_destroy(net);
 }
 
-static void test_a_pool_that_is_too_small_is_said(void **state)
+static void test_a_pool_that_is_too_small_is_an_error(void **state)
 {
     nx_msg *m = NULL;
     const nx_msg_config c = {
@@ -199,7 +199,7 @@ int main(void)
         cmocka_unit_test(test_the_pool_is_enough_for_peers_that_come),
         cmocka_unit_test(test_a_late_peer_gets_its_share),
         cmocka_unit_test(test_a_peer_that_is_gone_costs_nothing),
-        cmocka_unit_test(test_a_pool_that_is_too_small_is_said),
+        cmocka_unit_test(test_a_pool_that_is_too_small_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,7 +72,7 @@ static void test_a_short_message_is_done_when_the_call_returns(void **state)
 }
 
 /* If it may; never less than is set, and as it knows itself. */
-static void test_a_link_says_up_to_what_size_messages_are_short(void **state)
+static void test_a_link_sets_the_limit_of_short_messages(void **state)
 {
     static uint8_t out[EAGER], in[EAGER];
 
@@ -316,7 +316,7 @@ static void test_a_message_that_ends_inside_a_unit_is_a_mismatch(void **state)
     nxt_net_destroy(net);
 }
 
-static void test_a_truncated_message_says_how_long_it_was_and_harms_nobody(void **state)
+static void test_a_truncated_message_reports_its_length(void **state)
 {
     static uint8_t out[BIG], in[BIG];
 
@@ -513,7 +513,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages_of_every_size_arrive_whole_and_in_order),
         cmocka_unit_test(test_a_short_message_is_done_when_the_call_returns),
-        cmocka_unit_test(test_a_link_says_up_to_what_size_messages_are_short),
+        cmocka_unit_test(test_a_link_sets_the_limit_of_short_messages),
         cmocka_unit_test(test_a_posted_receive_costs_no_round_trip),
         cmocka_unit_test(test_a_message_with_another_tag_waits_for_its_own_receive),
         cmocka_unit_test(test_messages_of_different_contexts_never_meet),
@@ -521,7 +521,7 @@ int main(void)
         cmocka_unit_test(test_a_message_above_4_GiB_arrives_whole),
         cmocka_unit_test(test_a_reducer_adds_every_element_once),
         cmocka_unit_test(test_a_message_that_ends_inside_a_unit_is_a_mismatch),
-        cmocka_unit_test(test_a_truncated_message_says_how_long_it_was_and_harms_nobody),
+        cmocka_unit_test(test_a_truncated_message_reports_its_length),
         cmocka_unit_test(test_messages_to_oneself_arrive_posted_or_not),
         cmocka_unit_test(test_short_messages_to_oneself_beyond_the_pool_wait_by_reference),
         cmocka_unit_test(test_a_probe_tells_of_the_message_and_leaves_it),

@@ -310,7 +310,7 @@ static void test_it_takes_no_messages_beside_those_of_the_data(void **state)
 }
 
 /* The same count may be short in one type and long in another. */
-static void test_a_kept_program_is_not_taken_for_one_that_hears_otherwise(void **state)
+static void test_a_cached_schedule_is_not_reused_for_another_hears_flag(void **state)
 {
     const nx_coll c = {.kind = NX_SCAN, .size = 4, .count = 4099};
     nx_choice choice = {.algorithm = nx_algorithm_find(NX_SCAN, "hillis_steele")};
@@ -336,7 +336,7 @@ int main(void)
         cmocka_unit_test(test_every_rank_hears_of_all_before_it_is_done),
         cmocka_unit_test(test_none_is_done_before_each_has_got_what_it_expects),
         cmocka_unit_test(test_it_takes_no_messages_beside_those_of_the_data),
-        cmocka_unit_test(test_a_kept_program_is_not_taken_for_one_that_hears_otherwise),
+        cmocka_unit_test(test_a_cached_schedule_is_not_reused_for_another_hears_flag),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

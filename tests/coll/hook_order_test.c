@@ -102,7 +102,7 @@ static void check(const nx_algorithm *row, uint32_t size, size_t count)
     }
 }
 
-static void test_nobody_ends_before_all_hooks_have_returned(void **state)
+static void test_no_rank_ends_before_all_hooks_have_returned(void **state)
 {
     size_t n;
     const nx_algorithm *rows = nx_algorithms(&n);
@@ -120,7 +120,7 @@ static void test_nobody_ends_before_all_hooks_have_returned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nobody_ends_before_all_hooks_have_returned),
+        cmocka_unit_test(test_no_rank_ends_before_all_hooks_have_returned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

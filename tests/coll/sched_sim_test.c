@@ -364,7 +364,7 @@ static void test_a_send_before_its_block_is_ready_is_found(void **state)
     assert_found(h, NXT_RACE);
 }
 
-static void test_a_read_of_scratch_that_nobody_wrote_is_found(void **state)
+static void test_a_read_of_unwritten_scratch_is_found(void **state)
 {
     (void)state;
     hand h[RANKS] = {0};
@@ -433,7 +433,7 @@ static void test_a_wait_is_needed_unless_others_imply_it(void **state)
     nxt_plan_destroy(plan);
 }
 
-static void test_a_rank_that_hears_of_nobody_is_no_barrier(void **state)
+static void test_a_schedule_without_messages_is_no_barrier(void **state)
 {
     (void)state;
     hand h[RANKS] = {0};
@@ -476,12 +476,12 @@ int main(void)
         cmocka_unit_test(test_a_reduction_onto_half_of_its_source_is_found),
         cmocka_unit_test(test_a_block_overwritten_while_it_is_sent_is_found),
         cmocka_unit_test(test_a_send_before_its_block_is_ready_is_found),
-        cmocka_unit_test(test_a_read_of_scratch_that_nobody_wrote_is_found),
+        cmocka_unit_test(test_a_read_of_unwritten_scratch_is_found),
         cmocka_unit_test(test_ranks_that_wait_for_each_other_are_found),
         cmocka_unit_test(test_a_schedule_that_counts_on_buffering_is_found),
         cmocka_unit_test(test_a_call_without_a_hook_is_found),
         cmocka_unit_test(test_a_wait_is_needed_unless_others_imply_it),
-        cmocka_unit_test(test_a_rank_that_hears_of_nobody_is_no_barrier),
+        cmocka_unit_test(test_a_schedule_without_messages_is_no_barrier),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

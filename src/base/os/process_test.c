@@ -138,7 +138,7 @@ static void test_the_end_of_a_process_is_seen(void **state)
     (void)close(fd);
 }
 
-static void test_one_that_has_ended_and_was_not_waited_for_is_found(void **state)
+static void test_an_unexpected_exit_is_detected(void **state)
 {
     child c;
     int fd;
@@ -247,7 +247,7 @@ static bool start_apart(child *c, bool proc)
     return c->is.pid != 0;
 }
 
-static void test_a_number_of_another_namespace_means_nobody_here(void **state)
+static void test_a_pid_of_another_namespace_is_no_process_here(void **state)
 {
     nx_process self, as_if;
     child c = {0}, twin = {0};
@@ -289,10 +289,10 @@ int main(void)
         cmocka_unit_test(test_the_text_of_a_process_is_read_whatever_its_name_is),
         cmocka_unit_test(test_malformed_text_is_refused),
         cmocka_unit_test(test_the_end_of_a_process_is_seen),
-        cmocka_unit_test(test_one_that_has_ended_and_was_not_waited_for_is_found),
+        cmocka_unit_test(test_an_unexpected_exit_is_detected),
         cmocka_unit_test(test_nobody_is_taken_for_another),
         cmocka_unit_test(test_without_descriptors_nobody_is_watched),
-        cmocka_unit_test(test_a_number_of_another_namespace_means_nobody_here),
+        cmocka_unit_test(test_a_pid_of_another_namespace_is_no_process_here),
         cmocka_unit_test(test_with_proc_of_another_namespace_nothing_is_said),
     };
 

@@ -56,7 +56,7 @@ static void test_a_thread_of_one_core_stays(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
 }
 
-static void test_one_that_runs_is_somewhere_and_one_that_sleeps_is_not(void **state)
+static void test_a_running_process_has_a_core_and_a_sleeping_one_has_none(void **state)
 {
     const pid_t child = fork();
     uint32_t core = UINT32_MAX;
@@ -88,7 +88,7 @@ int main(void)
         cmocka_unit_test(test_it_goes_to_every_core_that_it_may_use),
         cmocka_unit_test(test_the_least_used_other_core_is_found),
         cmocka_unit_test(test_a_thread_of_one_core_stays),
-        cmocka_unit_test(test_one_that_runs_is_somewhere_and_one_that_sleeps_is_not),
+        cmocka_unit_test(test_a_running_process_has_a_core_and_a_sleeping_one_has_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -401,7 +401,7 @@ static void accept_to_part(stage *s, uint32_t leavers)
     expect(s, "UP>1 ACK>1");
 }
 
-static void test_a_leaver_that_was_let_go_is_told_the_decision(void **state)
+static void test_a_released_leaver_is_sent_the_decision(void **state)
 {
     stage s;
 
@@ -451,7 +451,7 @@ static void test_who_is_told_that_it_has_left_knows_the_decision(void **state)
     end(&s);
 }
 
-static void test_who_has_not_accepted_that_it_leaves_is_dead_to_others(void **state)
+static void test_a_leaver_that_has_not_accepted_its_leave_counts_as_failed(void **state)
 {
     const nx_consensus_config config = config_of(SIZE, 3);
     stage s;
@@ -471,7 +471,7 @@ static void test_who_has_not_accepted_that_it_leaves_is_dead_to_others(void **st
     end(&s);
 }
 
-static void test_a_leaver_that_waits_for_us_is_told_when_it_is_held_for_gone(void **state)
+static void test_a_waiting_leaver_is_notified_when_it_is_treated_as_gone(void **state)
 {
     const nx_consensus_config config = config_of(SIZE, 1);
     stage s;
@@ -488,7 +488,7 @@ static void test_a_leaver_that_waits_for_us_is_told_when_it_is_held_for_gone(voi
     end(&s);
 }
 
-static void test_what_was_decided_is_taken_from_one_that_has_left_since(void **state)
+static void test_a_decision_of_a_rank_that_has_left_counts(void **state)
 {
     stage s;
 
@@ -502,7 +502,7 @@ static void test_what_was_decided_is_taken_from_one_that_has_left_since(void **s
 }
 
 /* The decision may be in flight: the rank waits for it.  But nothing is proposed. */
-static void test_leavers_who_have_gone_take_no_majority_away(void **state)
+static void test_leavers_that_have_gone_do_not_cost_the_majority(void **state)
 {
     nx_consensus_config config = config_of(5, 4);
     stage s;
@@ -545,7 +545,7 @@ static void test_with_each_ballot_new_neighbours_hear_who_has_left(void **state)
     end(&s);
 }
 
-static void test_a_reminder_goes_to_those_who_are_waited_for(void **state)
+static void test_a_reminder_is_sent_to_the_awaited_ranks(void **state)
 {
     const nx_consensus_config config = config_of(SIZE, 1);
     stage s;
@@ -563,7 +563,7 @@ static void test_a_reminder_goes_to_those_who_are_waited_for(void **state)
     end(&s);
 }
 
-static void test_two_who_hold_each_other_for_dead_fall_silent(void **state)
+static void test_two_ranks_that_declared_each_other_failed_fall_silent(void **state)
 {
     const nx_consensus_config config = config_of(SIZE, 0);
     stage s;
@@ -663,7 +663,7 @@ static void test_what_was_not_proposed_is_not_decided(void **state)
     end(&s);
 }
 
-static void test_who_has_let_others_go_agrees_no_more(void **state)
+static void test_a_rank_that_released_leavers_starts_no_instance(void **state)
 {
     const nx_consensus_input input = {.flags = 1};
     const nx_consensus_config config = config_of(1, 0);
@@ -684,7 +684,7 @@ static void test_the_largest_message_is_one_frame(void **state)
     (void)state;
 }
 
-static void test_no_memory_is_said(void **state)
+static void test_lack_of_memory_is_reported(void **state)
 {
     const nx_consensus_config config = config_of(SIZE, 0);
 
@@ -711,22 +711,22 @@ int main(void)
         cmocka_unit_test(test_who_is_held_for_dead_ends),
         cmocka_unit_test(test_a_minority_ends_and_half_with_rank_0_does_not),
         cmocka_unit_test(test_the_end_waits_for_all),
-        cmocka_unit_test(test_a_leaver_that_was_let_go_is_told_the_decision),
+        cmocka_unit_test(test_a_released_leaver_is_sent_the_decision),
         cmocka_unit_test(test_the_end_does_not_wait_for_leavers_and_answers_them_after_it),
         cmocka_unit_test(test_who_is_told_that_it_has_left_knows_the_decision),
-        cmocka_unit_test(test_who_has_not_accepted_that_it_leaves_is_dead_to_others),
-        cmocka_unit_test(test_a_leaver_that_waits_for_us_is_told_when_it_is_held_for_gone),
-        cmocka_unit_test(test_what_was_decided_is_taken_from_one_that_has_left_since),
-        cmocka_unit_test(test_leavers_who_have_gone_take_no_majority_away),
+        cmocka_unit_test(test_a_leaver_that_has_not_accepted_its_leave_counts_as_failed),
+        cmocka_unit_test(test_a_waiting_leaver_is_notified_when_it_is_treated_as_gone),
+        cmocka_unit_test(test_a_decision_of_a_rank_that_has_left_counts),
+        cmocka_unit_test(test_leavers_that_have_gone_do_not_cost_the_majority),
         cmocka_unit_test(test_with_each_ballot_new_neighbours_hear_who_has_left),
-        cmocka_unit_test(test_a_reminder_goes_to_those_who_are_waited_for),
-        cmocka_unit_test(test_two_who_hold_each_other_for_dead_fall_silent),
+        cmocka_unit_test(test_a_reminder_is_sent_to_the_awaited_ranks),
+        cmocka_unit_test(test_two_ranks_that_declared_each_other_failed_fall_silent),
         cmocka_unit_test(test_frames_for_a_communicator_that_is_not_here),
         cmocka_unit_test(test_nonsense_is_refused),
         cmocka_unit_test(test_what_was_not_proposed_is_not_decided),
-        cmocka_unit_test(test_who_has_let_others_go_agrees_no_more),
+        cmocka_unit_test(test_a_rank_that_released_leavers_starts_no_instance),
         cmocka_unit_test(test_the_largest_message_is_one_frame),
-        cmocka_unit_test(test_no_memory_is_said),
+        cmocka_unit_test(test_lack_of_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,7 +203,7 @@ static void test_garbage_frames_are_refused_in_words(void **state)
 }
 
 /* Half of them garbage, half of them silent, all at once. */
-static void test_a_thousand_strangers_do_not_keep_a_world_from_forming(void **state)
+static void test_a_thousand_unauthenticated_peers_do_not_prevent_formation(void **state)
 {
     party p;
     stranger s;
@@ -415,7 +415,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_garbage_frames_are_refused_in_words),
-        cmocka_unit_test(test_a_thousand_strangers_do_not_keep_a_world_from_forming),
+        cmocka_unit_test(test_a_thousand_unauthenticated_peers_do_not_prevent_formation),
         cmocka_unit_test(test_garbage_datagrams_do_not_keep_a_world_from_forming),
         cmocka_unit_test(test_seeds_and_jobs_on_one_host_do_not_meet),
         cmocka_unit_test(test_a_member_cannot_pose_as_another),

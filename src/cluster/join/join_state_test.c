@@ -286,7 +286,7 @@ static void test_the_next_world_forms_after_a_time_out(void **state)
     rig_fini(&r);
 }
 
-static void test_one_that_does_not_confirm_is_named(void **state)
+static void test_a_rank_that_does_not_confirm_is_named(void **state)
 {
     rig r;
     rig_joiner *a;
@@ -304,7 +304,7 @@ static void test_one_that_does_not_confirm_is_named(void **state)
     rig_fini(&r);
 }
 
-static void test_a_death_before_the_start_voids_the_offer(void **state)
+static void test_a_failure_before_start_voids_the_offer(void **state)
 {
     rig r;
     rig_joiner *a, *b, *c;
@@ -361,7 +361,7 @@ static void test_a_seed_lost_early_fails_the_join_and_late_does_not(void **state
     rig_fini(&r);
 }
 
-static void test_a_peer_that_dials_says_that_the_world_has_formed(void **state)
+static void test_a_dialling_peer_shows_that_the_world_has_formed(void **state)
 {
     rig r;
     rig_joiner *a, *b;
@@ -509,10 +509,10 @@ int main(void)
         cmocka_unit_test(test_what_there_is_to_report_can_be_asked_for),
         cmocka_unit_test(test_the_clock_starts_anew_when_all_have_gone),
         cmocka_unit_test(test_the_next_world_forms_after_a_time_out),
-        cmocka_unit_test(test_one_that_does_not_confirm_is_named),
-        cmocka_unit_test(test_a_death_before_the_start_voids_the_offer),
+        cmocka_unit_test(test_a_rank_that_does_not_confirm_is_named),
+        cmocka_unit_test(test_a_failure_before_start_voids_the_offer),
         cmocka_unit_test(test_a_seed_lost_early_fails_the_join_and_late_does_not),
-        cmocka_unit_test(test_a_peer_that_dials_says_that_the_world_has_formed),
+        cmocka_unit_test(test_a_dialling_peer_shows_that_the_world_has_formed),
         cmocka_unit_test(test_leaving_ends_the_job),
         cmocka_unit_test(test_a_seed_that_is_kept_forms_the_next_world),
         cmocka_unit_test(test_a_mad_seed_only_fails_the_join),

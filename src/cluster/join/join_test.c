@@ -189,7 +189,7 @@ static void test_a_missing_rank_is_named_on_every_rank(void **state)
     party_end(&p);
 }
 
-static void test_a_joiner_that_gives_up_says_so(void **state)
+static void test_a_joiner_that_gives_up_sends_bye(void **state)
 {
     party p;
     party_rank *r;
@@ -276,7 +276,7 @@ static void test_one_lost_before_the_start_makes_room(void **state)
     party_end(&p);
 }
 
-static void test_who_comes_later_is_let_in(void **state)
+static void test_a_later_joiner_is_admitted(void **state)
 {
     enum { LATE = 3 };
     party p;
@@ -368,7 +368,7 @@ static void test_what_can_be_received_is_divided_among_the_world(void **state)
     party_end(&p);
 }
 
-static void test_a_waiter_that_nobody_lets_in_gives_up(void **state)
+static void test_a_joiner_that_is_not_admitted_gives_up(void **state)
 {
     party p;
     party_rank *member, *late;
@@ -389,7 +389,7 @@ static void test_a_waiter_that_nobody_lets_in_gives_up(void **state)
     party_end(&p);
 }
 
-static void test_a_seed_that_is_started_again_goes_on(void **state)
+static void test_a_restarted_seed_resumes(void **state)
 {
     char folder[] = "/tmp/nexar-join-XXXXXX", path[64];
     party p;
@@ -503,13 +503,13 @@ int main(void)
         cmocka_unit_test(test_a_wrong_pin_is_refused_before_anything_is_sent),
         cmocka_unit_test(test_an_absent_seed_is_named),
         cmocka_unit_test(test_a_missing_rank_is_named_on_every_rank),
-        cmocka_unit_test(test_a_joiner_that_gives_up_says_so),
+        cmocka_unit_test(test_a_joiner_that_gives_up_sends_bye),
         cmocka_unit_test(test_settings_that_cannot_be_met_are_refused_in_words),
         cmocka_unit_test(test_one_lost_before_the_start_makes_room),
-        cmocka_unit_test(test_who_comes_later_is_let_in),
+        cmocka_unit_test(test_a_later_joiner_is_admitted),
         cmocka_unit_test(test_what_can_be_received_is_divided_among_the_world),
-        cmocka_unit_test(test_a_waiter_that_nobody_lets_in_gives_up),
-        cmocka_unit_test(test_a_seed_that_is_started_again_goes_on),
+        cmocka_unit_test(test_a_joiner_that_is_not_admitted_gives_up),
+        cmocka_unit_test(test_a_restarted_seed_resumes),
         cmocka_unit_test(test_a_state_of_another_world_is_refused),
         cmocka_unit_test(test_the_world_runs_on_without_its_seed),
     };

@@ -114,7 +114,7 @@ static void test_a_rank_that_cannot_be_had_is_refused(void **state)
     nx_member_table_fini(&r);
 }
 
-static void test_the_missing_and_the_gone_are_named(void **state)
+static void test_missing_ranks_and_leavers_are_named(void **state)
 {
     nx_member_table r;
     nx_member *m;
@@ -158,7 +158,7 @@ static void test_the_text_of_a_large_world_is_short(void **state)
     nx_member_table_fini(&r);
 }
 
-static void test_only_the_last_of_the_gone_are_kept(void **state)
+static void test_only_the_last_leavers_are_kept(void **state)
 {
     nx_member_table r;
     char text[4096];
@@ -209,9 +209,9 @@ int main(void)
         cmocka_unit_test(test_ranks_are_given_in_order_around_those_asked_for),
         cmocka_unit_test(test_ranks_close_up_where_some_are_missing),
         cmocka_unit_test(test_a_rank_that_cannot_be_had_is_refused),
-        cmocka_unit_test(test_the_missing_and_the_gone_are_named),
+        cmocka_unit_test(test_missing_ranks_and_leavers_are_named),
         cmocka_unit_test(test_the_text_of_a_large_world_is_short),
-        cmocka_unit_test(test_only_the_last_of_the_gone_are_kept),
+        cmocka_unit_test(test_only_the_last_leavers_are_kept),
         cmocka_unit_test(test_lack_of_memory_is_reported),
     };
 

@@ -44,7 +44,7 @@ static void test_missed_epochs_are_asked_for(void **state)
 }
 
 /* A view that does not fit into one frame. */
-static void test_a_large_view_is_told_in_pieces(void **state)
+static void test_a_large_view_is_sent_in_pieces(void **state)
 {
     enum { N = 340 };
     static rig_joiner *all[N];
@@ -90,7 +90,7 @@ static void send_return(rig *r, rig_conn *c, const nx_member *self, uint64_t epo
     rig_run(r);
 }
 
-static void test_one_that_does_not_tell_is_let_go_and_another_is_asked(void **state)
+static void test_a_member_that_does_not_answer_is_dropped_and_another_is_asked(void **state)
 {
     rig r;
     rig_joiner *a, *b, *c;
@@ -132,7 +132,7 @@ static void send_view(rig *r, rig_conn *c, const nx_view *view)
 }
 
 /* Another has said the same meanwhile: who was asked has done nothing wrong. */
-static void test_a_view_that_is_told_late_is_no_offence(void **state)
+static void test_a_view_that_arrives_late_is_no_violation(void **state)
 {
     rig r;
     rig_joiner *a, *b;
@@ -196,7 +196,7 @@ static void test_a_view_that_cannot_be_is_not_taken(void **state)
 
 /* ---- coming back --------------------------------------------------------------------- */
 
-static void test_a_member_comes_back_and_is_told_who_waits(void **state)
+static void test_a_member_that_returns_receives_the_waiting_joiners(void **state)
 {
     rig r;
     rig_joiner *a, *b;
@@ -227,7 +227,7 @@ static void test_a_member_comes_back_and_is_told_who_waits(void **state)
     }
 }
 
-static void test_a_seed_that_is_away_is_dialled_for_ever_but_not_often(void **state)
+static void test_a_lost_seed_is_dialled_permanently_but_not_often(void **state)
 {
     rig r;
     rig_joiner *a, *b;
@@ -273,7 +273,7 @@ static void test_a_seed_that_has_ended_and_does_not_last_is_given_up(void **stat
     rig_fini(&r);
 }
 
-static void test_the_job_ends_when_nobody_comes_back(void **state)
+static void test_the_job_ends_when_no_member_returns(void **state)
 {
     rig r;
     rig_joiner *a, *b;
@@ -294,7 +294,7 @@ static void test_the_job_ends_when_nobody_comes_back(void **state)
 }
 
 /* A holder of the token, but not of the key. */
-static void test_nobody_comes_back_as_another(void **state)
+static void test_no_member_returns_as_another(void **state)
 {
     rig r;
     rig_joiner *a, *b;
@@ -323,7 +323,7 @@ static void test_nobody_comes_back_as_another(void **state)
     rig_fini(&r);
 }
 
-static void test_one_that_the_world_has_gone_on_without_is_told_so(void **state)
+static void test_a_member_that_the_world_continued_without_is_notified(void **state)
 {
     rig r;
     rig_joiner *a, *b;
@@ -358,7 +358,7 @@ static void test_one_that_the_world_has_gone_on_without_is_told_so(void **state)
 
 /* ---- a seed that lasts --------------------------------------------------------------- */
 
-static void test_a_seed_that_comes_back_goes_on(void **state)
+static void test_a_seed_that_comes_back_resumes(void **state)
 {
     rig r;
     rig_joiner *a, *b, *c, *d;
@@ -392,7 +392,7 @@ static void test_a_seed_that_comes_back_goes_on(void **state)
     rig_fini(&r);
 }
 
-static void test_what_happened_while_the_seed_was_away_is_told(void **state)
+static void test_changes_while_the_seed_was_away_are_reported(void **state)
 {
     rig r;
     rig_joiner *a, *b, *c, *d;
@@ -517,18 +517,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_missed_epochs_are_asked_for),
-        cmocka_unit_test(test_a_large_view_is_told_in_pieces),
-        cmocka_unit_test(test_one_that_does_not_tell_is_let_go_and_another_is_asked),
-        cmocka_unit_test(test_a_view_that_is_told_late_is_no_offence),
+        cmocka_unit_test(test_a_large_view_is_sent_in_pieces),
+        cmocka_unit_test(test_a_member_that_does_not_answer_is_dropped_and_another_is_asked),
+        cmocka_unit_test(test_a_view_that_arrives_late_is_no_violation),
         cmocka_unit_test(test_a_view_that_cannot_be_is_not_taken),
-        cmocka_unit_test(test_a_member_comes_back_and_is_told_who_waits),
-        cmocka_unit_test(test_a_seed_that_is_away_is_dialled_for_ever_but_not_often),
+        cmocka_unit_test(test_a_member_that_returns_receives_the_waiting_joiners),
+        cmocka_unit_test(test_a_lost_seed_is_dialled_permanently_but_not_often),
         cmocka_unit_test(test_a_seed_that_has_ended_and_does_not_last_is_given_up),
-        cmocka_unit_test(test_the_job_ends_when_nobody_comes_back),
-        cmocka_unit_test(test_nobody_comes_back_as_another),
-        cmocka_unit_test(test_one_that_the_world_has_gone_on_without_is_told_so),
-        cmocka_unit_test(test_a_seed_that_comes_back_goes_on),
-        cmocka_unit_test(test_what_happened_while_the_seed_was_away_is_told),
+        cmocka_unit_test(test_the_job_ends_when_no_member_returns),
+        cmocka_unit_test(test_no_member_returns_as_another),
+        cmocka_unit_test(test_a_member_that_the_world_continued_without_is_notified),
+        cmocka_unit_test(test_a_seed_that_comes_back_resumes),
+        cmocka_unit_test(test_changes_while_the_seed_was_away_are_reported),
         cmocka_unit_test(test_a_world_forms_although_the_seed_dies_at_any_moment),
         cmocka_unit_test(test_no_number_is_given_out_again),
         cmocka_unit_test(test_a_number_that_a_certificate_names_is_not_given_out_again),

@@ -26,7 +26,7 @@ static rig_joiner *init_with_waiter(rig *r, rig_joiner **a, rig_joiner **b)
     return c;
 }
 
-static void test_who_comes_later_waits_and_is_let_in(void **state)
+static void test_a_later_joiner_waits_and_is_admitted(void **state)
 {
     rig r;
     rig_joiner *a, *b, *c, *d;
@@ -124,7 +124,7 @@ static void test_a_waiter_that_goes_is_taken_back(void **state)
     rig_fini(&r);
 }
 
-static void test_one_who_is_named_and_gone_is_in_the_view(void **state)
+static void test_a_named_rank_that_has_left_is_in_the_view(void **state)
 {
     rig r;
     rig_joiner *a, *b, *c, *d;
@@ -237,7 +237,7 @@ static void test_a_launchers_number_takes_no_place_of_another_launcher(void **st
     rig_fini(&r);
 }
 
-static void test_a_waiter_that_nobody_lets_in_gives_up(void **state)
+static void test_a_joiner_that_is_not_admitted_gives_up(void **state)
 {
     rig r;
     rig_joiner *a, *b, *c;
@@ -323,7 +323,7 @@ static void test_places_of_ranks_that_were_started_are_kept(void **state)
     rig_fini(&r);
 }
 
-static void test_waiters_form_the_next_world_or_are_told_of_the_end(void **state)
+static void test_waiting_joiners_form_the_next_world_or_are_notified_of_the_end(void **state)
 {
     rig r;
     rig_joiner *a, *b, *c, *d;
@@ -397,7 +397,7 @@ static void test_enough_form_the_world_when_the_time_has_passed(void **state)
     rig_fini(&r);
 }
 
-static void test_who_does_not_confirm_is_left_behind(void **state)
+static void test_a_joiner_that_does_not_confirm_is_dropped(void **state)
 {
     uint8_t hello[NX_HELLO_MAX];
     rig r;
@@ -485,7 +485,7 @@ static nx_farewell ask_about_ended(rig *r, rig_joiner *j, uint64_t member)
     return j->went;
 }
 
-static void test_the_seed_knows_who_has_said_good_bye(void **state)
+static void test_the_seed_knows_which_members_said_goodbye(void **state)
 {
     rig r;
     rig_joiner *a, *b, *c, *d;
@@ -514,7 +514,7 @@ static void test_the_seed_knows_who_has_said_good_bye(void **state)
     rig_fini(&r);
 }
 
-static void test_who_has_said_good_bye_is_known_after_a_change(void **state)
+static void test_goodbyes_are_known_after_a_change(void **state)
 {
     rig r;
     rig_joiner *a, *b, *late;
@@ -580,7 +580,7 @@ static void test_who_waits_does_not_ask_how_others_went(void **state)
 }
 
 /* Two join, of whom one does not answer: when a member hurries the others begin without it. */
-static void test_who_does_not_answer_is_not_waited_for_when_a_member_hurries(void **state)
+static void test_a_silent_joiner_is_not_waited_for_after_hurry(void **state)
 {
     uint8_t hello[NX_HELLO_MAX], frame[16];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
@@ -618,7 +618,7 @@ static void test_who_does_not_answer_is_not_waited_for_when_a_member_hurries(voi
 }
 
 /* A number that is not on disk might be given out twice. */
-static void test_nobody_is_admitted_while_the_seed_cannot_save(void **state)
+static void test_no_joiner_is_admitted_while_the_seed_cannot_save(void **state)
 {
     rig r;
     rig_joiner *a, *b, *c;
@@ -705,7 +705,7 @@ static void send_bad(const uint8_t *frame, size_t len)
 
 /* Every frame that a member sends, with every bit changed or cut: it is taken, or
  * its sender let go; the others notice nothing. */
-static void test_bad_frames_of_a_member_disturb_nobody(void **state)
+static void test_bad_frames_of_a_member_disturb_no_other(void **state)
 {
     uint8_t frames[FRAMES][FRAME_MAX];
     size_t len[FRAMES];
@@ -726,7 +726,7 @@ static void test_bad_frames_of_a_member_disturb_nobody(void **state)
 
 /* The id of the world is sent to joiners and saved by the seed: an id that they would reject is
  * rejected here too. */
-static void test_a_world_of_nobody_is_not_gone_on_to(void **state)
+static void test_an_empty_world_is_not_installed(void **state)
 {
     rig r;
     rig_joiner *a, *b;
@@ -795,28 +795,28 @@ static void test_lack_of_memory_delays_a_change_and_no_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_comes_later_waits_and_is_let_in),
+        cmocka_unit_test(test_a_later_joiner_waits_and_is_admitted),
         cmocka_unit_test(test_a_start_waits_for_every_member),
         cmocka_unit_test(test_a_waiter_that_goes_is_taken_back),
-        cmocka_unit_test(test_one_who_is_named_and_gone_is_in_the_view),
+        cmocka_unit_test(test_a_named_rank_that_has_left_is_in_the_view),
         cmocka_unit_test(test_a_rank_cannot_be_asked_for_later_and_a_size_is_not_looked_at),
         cmocka_unit_test(test_a_launchers_number_is_a_rank_only_while_the_world_forms),
         cmocka_unit_test(test_a_launchers_number_takes_no_place_of_another_launcher),
-        cmocka_unit_test(test_a_waiter_that_nobody_lets_in_gives_up),
+        cmocka_unit_test(test_a_joiner_that_is_not_admitted_gives_up),
         cmocka_unit_test(test_a_waiter_takes_a_place_that_becomes_free),
         cmocka_unit_test(test_places_of_ranks_that_were_started_are_kept),
-        cmocka_unit_test(test_waiters_form_the_next_world_or_are_told_of_the_end),
+        cmocka_unit_test(test_waiting_joiners_form_the_next_world_or_are_notified_of_the_end),
         cmocka_unit_test(test_enough_form_the_world_when_the_time_has_passed),
-        cmocka_unit_test(test_who_does_not_confirm_is_left_behind),
+        cmocka_unit_test(test_a_joiner_that_does_not_confirm_is_dropped),
         cmocka_unit_test(test_who_is_shown_a_view_is_shown_it_once),
-        cmocka_unit_test(test_the_seed_knows_who_has_said_good_bye),
-        cmocka_unit_test(test_who_has_said_good_bye_is_known_after_a_change),
+        cmocka_unit_test(test_the_seed_knows_which_members_said_goodbye),
+        cmocka_unit_test(test_goodbyes_are_known_after_a_change),
         cmocka_unit_test(test_a_seed_that_is_back_does_not_say_what_it_has_forgotten),
         cmocka_unit_test(test_who_waits_does_not_ask_how_others_went),
-        cmocka_unit_test(test_who_does_not_answer_is_not_waited_for_when_a_member_hurries),
-        cmocka_unit_test(test_nobody_is_admitted_while_the_seed_cannot_save),
-        cmocka_unit_test(test_bad_frames_of_a_member_disturb_nobody),
-        cmocka_unit_test(test_a_world_of_nobody_is_not_gone_on_to),
+        cmocka_unit_test(test_a_silent_joiner_is_not_waited_for_after_hurry),
+        cmocka_unit_test(test_no_joiner_is_admitted_while_the_seed_cannot_save),
+        cmocka_unit_test(test_bad_frames_of_a_member_disturb_no_other),
+        cmocka_unit_test(test_an_empty_world_is_not_installed),
         cmocka_unit_test(test_lack_of_memory_delays_a_change_and_no_more),
     };
 

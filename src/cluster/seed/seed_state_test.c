@@ -75,7 +75,7 @@ static void test_garbage_is_turned_away(void **state)
     refuse_bytes(big, sizeof(big), NX_REFUSAL_PROTOCOL, "no hello");
 }
 
-static void test_another_version_is_told_both(void **state)
+static void test_an_error_names_both_versions(void **state)
 {
     (void)state;
     refuse_bytes("\1\0\1 and what that version has behind it", 30, NX_REFUSAL_PROTOCOL,
@@ -313,7 +313,7 @@ static void test_ranks_and_sizes_are_refused_in_words(void **state)
     rig_fini(&r);
 }
 
-static void test_a_world_that_has_ended_takes_nobody(void **state)
+static void test_a_world_that_has_ended_admits_no_process(void **state)
 {
     rig r;
     rig_conn *c, *late;
@@ -357,7 +357,7 @@ static void test_a_request_that_cannot_be_signed_takes_no_place(void **state)
     rig_fini(&r);
 }
 
-static void test_a_client_that_cannot_be_sent_to_is_let_go(void **state)
+static void test_a_client_with_a_failed_send_is_removed(void **state)
 {
     rig r;
     rig_conn *c;
@@ -405,7 +405,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_garbage_is_turned_away),
-        cmocka_unit_test(test_another_version_is_told_both),
+        cmocka_unit_test(test_an_error_names_both_versions),
         cmocka_unit_test(test_a_wrong_token_is_turned_away_unread),
         cmocka_unit_test(test_a_hello_of_another_session_is_turned_away),
         cmocka_unit_test(test_every_cut_hello_is_turned_away),
@@ -416,9 +416,9 @@ int main(void)
         cmocka_unit_test(test_a_thousand_at_once_write_few_lines),
         cmocka_unit_test(test_a_flood_of_the_silent_pushes_out_its_own),
         cmocka_unit_test(test_ranks_and_sizes_are_refused_in_words),
-        cmocka_unit_test(test_a_world_that_has_ended_takes_nobody),
+        cmocka_unit_test(test_a_world_that_has_ended_admits_no_process),
         cmocka_unit_test(test_a_request_that_cannot_be_signed_takes_no_place),
-        cmocka_unit_test(test_a_client_that_cannot_be_sent_to_is_let_go),
+        cmocka_unit_test(test_a_client_with_a_failed_send_is_removed),
         cmocka_unit_test(test_lack_of_memory_turns_one_away_and_no_more),
     };
 

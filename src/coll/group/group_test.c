@@ -228,7 +228,7 @@ static void test_a_difference_may_end_all_others_at_once(void **state)
     unmake(&r);
 }
 
-static void test_one_that_is_taken_back_may_end_all_others_at_once(void **state)
+static void test_a_cancelled_send_may_end_all_others_at_once(void **state)
 {
     (void)state;
     begin_all(&r);
@@ -275,7 +275,7 @@ static void test_numbers_that_cannot_be_reserved_keep_what_was_heard(void **stat
 }
 
 /* A rank detached before the first operation, and the ABORT cannot be sent. */
-static void test_one_that_needs_a_rank_that_parts_may_end_all_others_at_once(void **state)
+static void test_an_operation_that_needs_a_detached_rank_may_end_all_others_at_once(void **state)
 {
     (void)state;
     begin_all(&r);
@@ -376,9 +376,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_difference_may_end_all_others_at_once),
-        cmocka_unit_test(test_one_that_is_taken_back_may_end_all_others_at_once),
+        cmocka_unit_test(test_a_cancelled_send_may_end_all_others_at_once),
         cmocka_unit_test(test_numbers_that_cannot_be_reserved_keep_what_was_heard),
-        cmocka_unit_test(test_one_that_needs_a_rank_that_parts_may_end_all_others_at_once),
+        cmocka_unit_test(test_an_operation_that_needs_a_detached_rank_may_end_all_others_at_once),
         cmocka_unit_test(test_a_place_where_nothing_has_run_is_not_one_that_is_over),
         cmocka_unit_test(test_no_operation_has_the_number_of_none),
         cmocka_unit_test(test_frames_for_a_group_that_is_not_open_wait_for_it),

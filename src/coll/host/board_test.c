@@ -224,7 +224,7 @@ static void *broken_in_the_end(void *arg)
     return NULL;
 }
 
-static void test_trouble_wakes_all_and_says_why(void **state)
+static void test_an_error_wakes_all_ranks_with_the_reason(void **state)
 {
     crowd c;
 
@@ -237,7 +237,7 @@ static void test_trouble_wakes_all_and_says_why(void **state)
 }
 
 /* The memory is shared: any of the others may have written anything. */
-static void test_trouble_is_said_in_one_line(void **state)
+static void test_an_error_is_reported_in_one_line(void **state)
 {
     char why[NX_BOARD_WHY];
     crowd c;
@@ -449,8 +449,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_sees_what_all_bring),
         cmocka_unit_test(test_an_operation_that_one_runs_elsewhere_all_run_elsewhere),
-        cmocka_unit_test(test_trouble_wakes_all_and_says_why),
-        cmocka_unit_test(test_trouble_is_said_in_one_line),
+        cmocka_unit_test(test_an_error_wakes_all_ranks_with_the_reason),
+        cmocka_unit_test(test_an_error_is_reported_in_one_line),
         cmocka_unit_test(test_a_wait_ends_with_its_deadline),
         cmocka_unit_test(test_a_wait_takes_its_time_from_the_clock_of_its_turn),
         cmocka_unit_test(test_what_is_there_counts_more_than_trouble),

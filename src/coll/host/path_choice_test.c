@@ -80,7 +80,7 @@ static void test_kinds_and_lengths_are_apart(void **state)
     assert_int_equal(t[0].ways[NX_SCAN * NX_PATH_CHOICE_LENGTHS + 2].now, NX_PATH_CHOICE_SLOTS);
 }
 
-static void test_what_nobody_completed_does_not_count(void **state)
+static void test_an_incomplete_episode_does_not_count(void **state)
 {
     static const uint64_t ns[2] = {1000, 900};
     const nx_coll_call call = a_call(NX_ALLGATHER, 1 << 20);
@@ -135,7 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_choose_what_is_faster_for_the_slowest),
         cmocka_unit_test(test_kinds_and_lengths_are_apart),
-        cmocka_unit_test(test_what_nobody_completed_does_not_count),
+        cmocka_unit_test(test_an_incomplete_episode_does_not_count),
         cmocka_unit_test(test_short_ones_and_those_that_would_differ_have_no_choice),
         cmocka_unit_test(test_memory_that_cannot_be_read_is_known),
     };

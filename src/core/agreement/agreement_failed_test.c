@@ -303,7 +303,7 @@ static void recover_and_free(nexar_comm *w, void *arg)
     nexar_comm_free(c);
 }
 
-static void test_what_was_said_in_a_recovery_that_is_over_is_dropped(void **state)
+static void test_frames_of_a_completed_recovery_are_dropped(void **state)
 {
     nexar_config *cfg = NULL;
 
@@ -355,7 +355,7 @@ static void in_want(nexar_comm *w, void *arg)
     nexar_comm_free(c);
 }
 
-static void test_a_rank_without_memory_in_a_shrink_is_out_and_nobody_waits_for_it(void **state)
+static void test_a_rank_without_memory_in_a_shrink_leaves_the_world(void **state)
 {
     long wish = 0;
 
@@ -376,8 +376,8 @@ int main(void)
         cmocka_unit_test(test_early_messages_are_kept),
         cmocka_unit_test(test_what_came_before_a_communicator_is_heard_when_it_is_made),
         cmocka_unit_test(test_ids_are_not_given_out_twice),
-        cmocka_unit_test(test_what_was_said_in_a_recovery_that_is_over_is_dropped),
-        cmocka_unit_test(test_a_rank_without_memory_in_a_shrink_is_out_and_nobody_waits_for_it),
+        cmocka_unit_test(test_frames_of_a_completed_recovery_are_dropped),
+        cmocka_unit_test(test_a_rank_without_memory_in_a_shrink_leaves_the_world),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

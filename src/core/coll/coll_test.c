@@ -466,7 +466,7 @@ static void mismatches(nexar_comm *w, void *arg)
     }
 }
 
-static void test_ranks_that_call_different_things_hear_of_it(void **state)
+static void test_ranks_that_call_different_things_are_notified(void **state)
 {
     (void)state;
     for (int n = 2; n <= 5; n++) {
@@ -698,7 +698,7 @@ int main(void)
         cmocka_unit_test(test_bad_arguments_are_named_and_break_nothing),
         cmocka_unit_test(test_a_rank_without_memory_does_not_leave_the_others_waiting),
         cmocka_unit_test(test_an_own_block_is_as_long_received_as_sent),
-        cmocka_unit_test(test_ranks_that_call_different_things_hear_of_it),
+        cmocka_unit_test(test_ranks_that_call_different_things_are_notified),
         cmocka_unit_test(test_communicators_are_apart),
         cmocka_unit_test(test_a_thousand_splits_leave_nothing_behind),
         cmocka_unit_test(test_a_collective_can_time_out),

@@ -248,7 +248,7 @@ static void many_at_once(nexar_comm *world, void *arg)
     }
 }
 
-static void test_many_go_on_at_once_among_others(void **state)
+static void test_many_change_concurrently_among_others(void **state)
 {
     (void)state;
     nxt_local_world(3, NULL, many_at_once, NULL);
@@ -416,7 +416,7 @@ static void late(nexar_comm *world, void *arg)
     }
 }
 
-static void test_who_comes_too_late_hears_why(void **state)
+static void test_a_joiner_that_is_too_late_gets_the_reason(void **state)
 {
     nexar_config *cfg = NULL;
 
@@ -432,12 +432,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_method_gives_what_the_simulation_gives),
         cmocka_unit_test(test_results_and_residuals_add_up),
-        cmocka_unit_test(test_many_go_on_at_once_among_others),
+        cmocka_unit_test(test_many_change_concurrently_among_others),
         cmocka_unit_test(test_a_request_may_be_left_behind),
         cmocka_unit_test(test_wrong_arguments_leave_the_communicator_usable),
         cmocka_unit_test(test_another_call_is_found_out_on_all),
         cmocka_unit_test(test_without_memory_on_one_rank_all_fail_and_go_on),
-        cmocka_unit_test(test_who_comes_too_late_hears_why),
+        cmocka_unit_test(test_a_joiner_that_is_too_late_gets_the_reason),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -351,7 +351,7 @@ static void mismatches(nexar_comm *w, void *arg)
     }
 }
 
-static void test_ranks_that_call_different_things_hear_of_it(void **state)
+static void test_ranks_that_call_different_things_are_notified(void **state)
 {
     (void)state;
     for (int n = 2; n <= 5; n++) {
@@ -506,7 +506,7 @@ int main(void)
         cmocka_unit_test(test_where_memory_cannot_be_read_what_comes_in_pieces_is_direct),
         cmocka_unit_test(test_it_can_be_turned_off),
         cmocka_unit_test(test_memory_is_given_and_taken_back),
-        cmocka_unit_test(test_ranks_that_call_different_things_hear_of_it),
+        cmocka_unit_test(test_ranks_that_call_different_things_are_notified),
         cmocka_unit_test(test_forms_with_and_without_a_request_meet),
         cmocka_unit_test(test_threads_take_turns),
         cmocka_unit_test(test_one_that_takes_too_long_ends_on_all),

@@ -608,7 +608,7 @@ static void no_memory(nexar_comm *w, void *arg)
     }
 }
 
-static void test_want_of_memory_is_said(void **state)
+static void test_lack_of_memory_is_an_error(void **state)
 {
     (void)state;
     for (int which = 0; which < 5; which++) {
@@ -627,7 +627,7 @@ int main(void)
         cmocka_unit_test(test_v_forms_are_direct),
         cmocka_unit_test(test_blocks_of_another_length_are_found_out),
         cmocka_unit_test(test_an_own_block_is_as_long_received_as_sent),
-        cmocka_unit_test(test_want_of_memory_is_said),
+        cmocka_unit_test(test_lack_of_memory_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

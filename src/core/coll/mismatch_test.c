@@ -111,7 +111,7 @@ static void all_pairs(nexar_comm *w, void *arg)
     check_alive(w);
 }
 
-static void test_any_two_calls_are_told_apart(void **state)
+static void test_any_two_calls_have_different_fingerprints(void **state)
 {
     (void)state;
     for (int n = 2; n <= (NXT_SANITIZED ? 4 : 9); n++) {
@@ -352,7 +352,7 @@ static void test_after_a_compressed_call_that_differs_ranks_are_in_step(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_two_calls_are_told_apart),
+        cmocka_unit_test(test_any_two_calls_have_different_fingerprints),
         cmocka_unit_test(test_any_ranks_may_be_the_ones_that_differ),
         cmocka_unit_test(test_ranks_that_all_wait_find_out),
         cmocka_unit_test(test_the_first_operation_may_be_the_one),

@@ -804,7 +804,7 @@ static void overlap(nexar_comm *w, void *arg)
     detach(w, sim);
 }
 
-static void test_network_goes_on_while_the_device_works(void **state)
+static void test_the_network_continues_while_the_device_works(void **state)
 {
     (void)state;
     nxt_local_world(2, NULL, overlap, NULL);
@@ -829,7 +829,7 @@ int main(void)
         cmocka_unit_test(test_a_long_message_that_the_device_fails_is_taken_back),
         cmocka_unit_test(test_no_copy_is_longer_than_a_chunk),
         cmocka_unit_test(test_arguments_are_checked),
-        cmocka_unit_test(test_network_goes_on_while_the_device_works),
+        cmocka_unit_test(test_the_network_continues_while_the_device_works),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

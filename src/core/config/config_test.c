@@ -433,7 +433,7 @@ static const launch launches[] = {
      "default"},
 };
 
-static void test_a_launcher_says_rank_and_size_of_one_who_joins(void **state)
+static void test_a_launcher_sets_rank_and_size_of_a_joiner(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(launches) / sizeof(launches[0]); i++) {
@@ -545,8 +545,7 @@ int main(void)
         cmocka_unit_test_setup(test_without_memory_nothing_changes, clear_environment),
         cmocka_unit_test_setup(test_applying_sets_log_and_kernels, clear_environment),
         cmocka_unit_test_setup(test_the_least_world_is_not_above_the_largest, clear_environment),
-        cmocka_unit_test_setup(test_a_launcher_says_rank_and_size_of_one_who_joins,
-                               clear_environment),
+        cmocka_unit_test_setup(test_a_launcher_sets_rank_and_size_of_a_joiner, clear_environment),
         cmocka_unit_test_setup(test_what_a_program_sets_goes_before_the_launcher,
                                clear_environment),
         cmocka_unit_test_setup(test_a_launchers_variable_that_is_no_number_is_named,

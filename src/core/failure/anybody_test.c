@@ -195,7 +195,7 @@ static void child(int rank, int join_fd, void *arg)
     }
 }
 
-static void test_what_waits_for_anybody_ends_when_the_last_one_dies_not_before(void **state)
+static void test_a_receive_from_any_source_ends_when_the_last_rank_fails(void **state)
 {
     nxt_procs procs;
 
@@ -213,7 +213,7 @@ static void test_what_waits_for_anybody_ends_when_the_last_one_dies_not_before(v
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_waits_for_anybody_ends_when_the_last_one_dies_not_before),
+        cmocka_unit_test(test_a_receive_from_any_source_ends_when_the_last_rank_fails),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,25 +138,25 @@ static void stop_one(plan p)
     nxt_unshare(shared, sizeof(*shared));
 }
 
-static void test_one_that_was_stopped_is_told_by_shared_memory(void **state)
+static void test_a_stopped_rank_is_notified_by_shared_memory(void **state)
 {
     (void)state;
     stop_one((plan){.transports = "auto"});
 }
 
-static void test_one_that_was_stopped_is_told_by_quic(void **state)
+static void test_a_stopped_rank_is_notified_by_quic(void **state)
 {
     (void)state;
     stop_one((plan){.transports = "quic"});
 }
 
-static void test_one_before_whom_much_lies_is_told_by_shared_memory(void **state)
+static void test_a_rank_with_a_long_queue_is_notified_by_shared_memory(void **state)
 {
     (void)state;
     stop_one((plan){.transports = "auto", .flood = true});
 }
 
-static void test_one_before_whom_much_lies_is_told_by_quic(void **state)
+static void test_a_rank_with_a_long_queue_is_notified_by_quic(void **state)
 {
     (void)state;
     stop_one((plan){.transports = "quic", .flood = true});
@@ -165,10 +165,10 @@ static void test_one_before_whom_much_lies_is_told_by_quic(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_that_was_stopped_is_told_by_shared_memory),
-        cmocka_unit_test(test_one_that_was_stopped_is_told_by_quic),
-        cmocka_unit_test(test_one_before_whom_much_lies_is_told_by_shared_memory),
-        cmocka_unit_test(test_one_before_whom_much_lies_is_told_by_quic),
+        cmocka_unit_test(test_a_stopped_rank_is_notified_by_shared_memory),
+        cmocka_unit_test(test_a_stopped_rank_is_notified_by_quic),
+        cmocka_unit_test(test_a_rank_with_a_long_queue_is_notified_by_shared_memory),
+        cmocka_unit_test(test_a_rank_with_a_long_queue_is_notified_by_quic),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -421,7 +421,7 @@ static void forget(void)
 /* ---- cases ------------------------------------------------------------------------------------
  */
 
-static void test_a_killed_rank_ends_what_needs_it_and_the_others_go_on(void **state)
+static void test_a_killed_rank_ends_what_needs_it_and_the_others_continue(void **state)
 {
     static const plan plans[] = {
         {.name = "kill, small allreduce", .ranks = 4, .victims = 4, .body = loop_small},
@@ -447,7 +447,7 @@ static void test_a_killed_rank_ends_what_needs_it_and_the_others_go_on(void **st
     }
 }
 
-static void test_one_that_dies_in_the_recovery_is_left_out_too(void **state)
+static void test_a_rank_that_fails_in_the_recovery_is_excluded_too(void **state)
 {
     static const plan p = {.name = "kill, then rank 0 in recovery",
                            .ranks = 5,
@@ -521,7 +521,7 @@ static void test_a_busy_rank_is_not(void **state)
     forget();
 }
 
-static void test_a_minority_does_not_go_on(void **state)
+static void test_a_minority_does_not_continue(void **state)
 {
     static const plan p = {
         .name = "no quorum", .ranks = 4, .victims = 1 | 4, .sig = SIGKILL, .body = loop_minority};
@@ -728,7 +728,7 @@ static void test_settings_that_do_not_go_together_are_refused(void **state)
     nexar_config_free(cfg);
 }
 
-static void test_a_receive_from_anybody_waits_for_the_living(void **state)
+static void test_a_receive_from_any_source_waits_for_live_ranks(void **state)
 {
     static const plan plans[] = {
         {.name = "receive from anybody",
@@ -753,14 +753,14 @@ static void test_a_receive_from_anybody_waits_for_the_living(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_killed_rank_ends_what_needs_it_and_the_others_go_on),
-        cmocka_unit_test(test_one_that_dies_in_the_recovery_is_left_out_too),
+        cmocka_unit_test(test_a_killed_rank_ends_what_needs_it_and_the_others_continue),
+        cmocka_unit_test(test_a_rank_that_fails_in_the_recovery_is_excluded_too),
         cmocka_unit_test(test_agreements_are_the_same_on_all_survivors),
         cmocka_unit_test(test_a_failed_collective_says_who_where_in_what_why_and_when),
         cmocka_unit_test(test_a_stopped_rank_is_given_up),
         cmocka_unit_test(test_a_busy_rank_is_not),
-        cmocka_unit_test(test_a_receive_from_anybody_waits_for_the_living),
-        cmocka_unit_test(test_a_minority_does_not_go_on),
+        cmocka_unit_test(test_a_receive_from_any_source_waits_for_live_ranks),
+        cmocka_unit_test(test_a_minority_does_not_continue),
         cmocka_unit_test(test_the_highest_min_world_counts_in_a_shrink),
         cmocka_unit_test(test_a_rank_that_finalizes_has_not_failed_in_any_report),
         cmocka_unit_test(test_revoking_ends_what_waits_on_all_ranks),

@@ -544,7 +544,7 @@ static void stop_for(const char *transports, const char *idle_timeout, const row
     lose_all(&(plan){.settings = settings, .rows = rows, .n = FEW, .sig = SIGSTOP});
 }
 
-static void test_who_does_not_answer_is_known(void **state)
+static void test_a_rank_that_does_not_answer_is_named(void **state)
 {
     (void)state;
     stop_for("auto", "30s", silent);
@@ -552,7 +552,7 @@ static void test_who_does_not_answer_is_known(void **state)
 }
 
 /* The end of a link says nothing of the rank: it comes before the verdict. */
-static void test_who_is_behind_a_lost_link_is_known(void **state)
+static void test_the_rank_of_a_lost_link_is_named(void **state)
 {
     (void)state;
     stop_for("quic", "1s", cut_off);
@@ -648,7 +648,7 @@ static void test_who_was_killed_unknown_is_known(void **state)
     never_meet("quic", SIGKILL);
 }
 
-static void test_who_has_left_has_not_failed(void **state)
+static void test_a_rank_that_has_left_has_not_failed(void **state)
 {
     (void)state;
     never_meet("auto", 0);
@@ -735,10 +735,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_who_is_killed_is_known_by_shared_memory),
         cmocka_unit_test(test_who_is_killed_is_known_by_quic),
         cmocka_unit_test(test_who_was_killed_unknown_is_known),
-        cmocka_unit_test(test_who_has_left_has_not_failed),
+        cmocka_unit_test(test_a_rank_that_has_left_has_not_failed),
         cmocka_unit_test(test_who_is_missed_by_a_decision_is_known),
-        cmocka_unit_test(test_who_does_not_answer_is_known),
-        cmocka_unit_test(test_who_is_behind_a_lost_link_is_known),
+        cmocka_unit_test(test_a_rank_that_does_not_answer_is_named),
+        cmocka_unit_test(test_the_rank_of_a_lost_link_is_named),
     };
 
     if (argc > 1) { /* some of them */

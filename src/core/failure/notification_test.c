@@ -86,21 +86,21 @@ static void lose_some(const char *by, bool after_speaking)
     }
 }
 
-static void test_all_are_told_by_shared_memory(void **state)
+static void test_all_ranks_are_notified_by_shared_memory(void **state)
 {
     (void)state;
     lose_some("auto", true);
 }
 
 /* Of one to which there never was a link the seed knows whether it has left. */
-static void test_all_are_told_of_those_that_nobody_knew(void **state)
+static void test_all_ranks_are_notified_of_unknown_failures(void **state)
 {
     (void)state;
     lose_some("auto", false);
     lose_some("quic", false);
 }
 
-static void test_all_are_told_by_quic(void **state)
+static void test_all_ranks_are_notified_by_quic(void **state)
 {
     (void)state;
     lose_some("quic", true);
@@ -166,9 +166,9 @@ static void test_who_leaves_before_anybody_knew_it_has_not_failed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_are_told_by_shared_memory),
-        cmocka_unit_test(test_all_are_told_by_quic),
-        cmocka_unit_test(test_all_are_told_of_those_that_nobody_knew),
+        cmocka_unit_test(test_all_ranks_are_notified_by_shared_memory),
+        cmocka_unit_test(test_all_ranks_are_notified_by_quic),
+        cmocka_unit_test(test_all_ranks_are_notified_of_unknown_failures),
         cmocka_unit_test(test_who_leaves_before_anybody_knew_it_has_not_failed),
     };
 

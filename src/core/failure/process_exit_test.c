@@ -106,7 +106,7 @@ static void be_killed_or_know(int rank, int join_fd, void *arg)
     NXT_OK(w, nexar_finalize(w));
 }
 
-static void test_a_death_that_no_network_tells_of_is_known_to_all(void **state)
+static void test_an_exit_that_no_network_reports_is_known_to_all(void **state)
 {
     nxt_procs procs;
     double known;
@@ -227,7 +227,7 @@ static void leave_at_once(int rank, int join_fd, void *arg)
     NXT_OK(w, nexar_finalize(w));
 }
 
-static void test_those_who_leave_and_end_at_once_have_not_failed(void **state)
+static void test_ranks_that_leave_and_exit_at_once_have_not_failed(void **state)
 {
     (void)state;
     for (int round = 0; round < ROUNDS; round++) {
@@ -310,7 +310,7 @@ static void live_apart(int rank, int join_fd, void *arg)
     NXT_OK(w, nexar_finalize(w));
 }
 
-static void test_the_end_of_a_namesake_in_another_namespace_is_no_death(void **state)
+static void test_the_exit_of_an_equal_pid_in_another_namespace_is_no_failure(void **state)
 {
     nxt_procs procs;
     pid_t namesake;
@@ -576,10 +576,10 @@ int main(void)
         cmocka_unit_test(test_ranks_of_other_hosts_and_of_this_process_are_not_watched),
         cmocka_unit_test(test_a_child_that_holds_descriptors_does_no_harm),
         cmocka_unit_test(test_without_memory_nobody_is_watched_and_nothing_is_lost),
-        cmocka_unit_test(test_a_death_that_no_network_tells_of_is_known_to_all),
+        cmocka_unit_test(test_an_exit_that_no_network_reports_is_known_to_all),
         cmocka_unit_test(test_what_was_sent_before_the_end_is_received),
-        cmocka_unit_test(test_those_who_leave_and_end_at_once_have_not_failed),
-        cmocka_unit_test(test_the_end_of_a_namesake_in_another_namespace_is_no_death),
+        cmocka_unit_test(test_ranks_that_leave_and_exit_at_once_have_not_failed),
+        cmocka_unit_test(test_the_exit_of_an_equal_pid_in_another_namespace_is_no_failure),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

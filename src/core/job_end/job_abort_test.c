@@ -115,7 +115,7 @@ static void beside_a_stopped_one(nexar_comm *w, int rank)
     idle();
 }
 
-static void test_a_stopped_rank_holds_up_nobody_and_ends_too(void **state)
+static void test_a_stopped_rank_delays_no_other_and_exits_too(void **state)
 {
     (void)state;
     must_end(beside_a_stopped_one, settings, CODE);
@@ -339,7 +339,7 @@ static void without_memory(nexar_comm *w, int rank)
     barriers(w);
 }
 
-static void test_a_refused_allocation_keeps_nobody_alive(void **state)
+static void test_a_failed_allocation_leaks_no_reference(void **state)
 {
     (void)state;
     for (refusal = 0; refusal < ALLOCATIONS; refusal++) {
@@ -376,7 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_ranks_end_wherever_they_are),
-        cmocka_unit_test(test_a_stopped_rank_holds_up_nobody_and_ends_too),
+        cmocka_unit_test(test_a_stopped_rank_delays_no_other_and_exits_too),
         cmocka_unit_test(test_ranks_that_finalize_end),
         cmocka_unit_test(test_a_handler_of_remote_calls_ends_the_job),
         cmocka_unit_test(test_on_failure_ends_the_job),
@@ -387,7 +387,7 @@ int main(void)
         cmocka_unit_test(test_a_call_without_a_communicator_ends_the_job),
         cmocka_unit_test(test_a_revoked_communicator_ends_the_job),
         cmocka_unit_test(test_errors_of_an_operation_are_returned),
-        cmocka_unit_test(test_a_refused_allocation_keeps_nobody_alive),
+        cmocka_unit_test(test_a_failed_allocation_leaks_no_reference),
         cmocka_unit_test(test_the_frame_is_read_as_it_was_written),
     };
 

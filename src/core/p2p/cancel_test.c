@@ -84,7 +84,7 @@ static void unasked(nexar_comm *w, void *arg)
     free(buf);
 }
 
-static void test_a_send_that_nobody_asked_for_never_comes(void **state)
+static void test_an_unrequested_send_never_arrives(void **state)
 {
     nexar_config *cfg = NULL;
 
@@ -233,7 +233,7 @@ static void test_a_long_send_comes_whole_or_not_at_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_send_that_nobody_asked_for_never_comes),
+        cmocka_unit_test(test_an_unrequested_send_never_arrives),
         cmocka_unit_test(test_a_send_to_oneself_never_comes),
         cmocka_unit_test(test_a_send_that_is_done_stays_done),
         cmocka_unit_test(test_a_long_send_comes_whole_or_not_at_all),

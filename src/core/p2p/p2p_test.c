@@ -191,7 +191,7 @@ static void truncated(nexar_comm *w, void *arg)
     free(buf);
 }
 
-static void test_a_message_that_is_too_long_is_cut_and_told(void **state)
+static void test_a_message_that_is_too_long_is_cut_and_reported(void **state)
 {
     (void)state;
     nxt_local_world(2, NULL, truncated, NULL);
@@ -407,7 +407,7 @@ int main(void)
         cmocka_unit_test(test_messages_of_every_size_arrive),
         cmocka_unit_test(test_messages_of_one_tag_keep_their_order),
         cmocka_unit_test(test_wildcards_take_what_comes),
-        cmocka_unit_test(test_a_message_that_is_too_long_is_cut_and_told),
+        cmocka_unit_test(test_a_message_that_is_too_long_is_cut_and_reported),
         cmocka_unit_test(test_scattered_memory_is_one_message),
         cmocka_unit_test(test_thousands_of_requests_are_outstanding_at_once),
         cmocka_unit_test(test_the_event_descriptor_tells_and_cancel_ends),

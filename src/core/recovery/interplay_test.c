@@ -590,7 +590,7 @@ static void too_few(const char *const its[])
     finish(seed, 0xd);
 }
 
-static void test_too_few_go_on_when_more_join(void **state)
+static void test_too_few_ranks_continue_when_more_join(void **state)
 {
     static const char *const its[] = {"recovery", "automatic", "min_world", "3", NULL};
     static const char *const retry[] = {"recovery",  "automatic", "retry", "on",
@@ -634,7 +634,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_death_when_some_or_all_have_come_to_the_agreement),
         cmocka_unit_test(test_a_joiner_dies),
         cmocka_unit_test(test_requests_that_wait_while_the_world_changes),
-        cmocka_unit_test(test_too_few_go_on_when_more_join),
+        cmocka_unit_test(test_too_few_ranks_continue_when_more_join),
         cmocka_unit_test(test_who_leaves_aborts_nobody),
     };
 

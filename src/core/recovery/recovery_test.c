@@ -789,7 +789,7 @@ static void test_abort_ends_all(void **state)
     run_plan(&p);
 }
 
-static void test_abort_ends_all_though_nobody_reads_what_they_say(void **state)
+static void test_abort_ends_all_ranks_without_a_reader(void **state)
 {
     static const plan p = {.name = "abort, stderr is full",
                            .ranks = RANKS,
@@ -839,7 +839,7 @@ int main(void)
         cmocka_unit_test(test_several_deaths),
         cmocka_unit_test(test_a_minority_gets_an_error_and_no_world),
         cmocka_unit_test(test_abort_ends_all),
-        cmocka_unit_test(test_abort_ends_all_though_nobody_reads_what_they_say),
+        cmocka_unit_test(test_abort_ends_all_ranks_without_a_reader),
         cmocka_unit_test(test_last_change_of_what_never_changed),
     };
 

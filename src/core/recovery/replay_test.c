@@ -198,7 +198,7 @@ static void run_case(const nxt_fewer_plan *plan, nxt_rand *rand)
     free(all);
 }
 
-static void test_blocks_of_those_who_are_left_stand_where_they_stood(void **state)
+static void test_blocks_of_survivors_keep_their_offsets(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -285,7 +285,7 @@ static void test_memory_that_is_changed_is_put_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_of_those_who_are_left_stand_where_they_stood),
+        cmocka_unit_test(test_blocks_of_survivors_keep_their_offsets),
         cmocka_unit_test(test_without_memory_nothing_is_kept),
         cmocka_unit_test(test_memory_that_is_changed_is_put_back),
     };

@@ -161,7 +161,7 @@ static void look_before_waiting(nexar_comm *w, void *arg)
     (void)atomic_fetch_add(&ready, 1);
 }
 
-static void test_the_application_is_told_when_it_waits(void **state)
+static void test_the_application_is_notified_when_it_waits(void **state)
 {
     (void)state;
     in_world(RANKS, look_before_waiting, NULL);
@@ -205,7 +205,7 @@ static void wait_late(nexar_comm *w, void *arg)
     NXT_IS(w, (nexar_size(w) == RANKS - 1) && (sums[1] == RANKS - 1));
 }
 
-static void test_a_request_tells_of_those_who_have_contributed(void **state)
+static void test_a_request_reports_the_ranks_that_contributed(void **state)
 {
     (void)state;
     in_world(RANKS, wait_late, NULL);
@@ -228,7 +228,7 @@ static void go_at_once(nexar_comm *w, void *arg)
     NXT_IS(w, (nexar_size(w) == RANKS - 1) && (sums[1] == RANKS - 1));
 }
 
-static void test_one_that_goes_with_its_last_word_unsaid_is_found_out(void **state)
+static void test_a_rank_that_exits_before_its_last_frame_is_detected(void **state)
 {
     (void)state;
     for (int i = 0; i < 10; i++) {
@@ -564,9 +564,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests_are_run_again),
-        cmocka_unit_test(test_the_application_is_told_when_it_waits),
-        cmocka_unit_test(test_a_request_tells_of_those_who_have_contributed),
-        cmocka_unit_test(test_one_that_goes_with_its_last_word_unsaid_is_found_out),
+        cmocka_unit_test(test_the_application_is_notified_when_it_waits),
+        cmocka_unit_test(test_a_request_reports_the_ranks_that_contributed),
+        cmocka_unit_test(test_a_rank_that_exits_before_its_last_frame_is_detected),
         cmocka_unit_test(test_a_communicator_is_freed_when_its_requests_have_ended),
         cmocka_unit_test(test_finalize_waits_for_requests),
         cmocka_unit_test(test_revoking_ends_all_requests),

@@ -315,7 +315,7 @@ static void run_plan(const plan *p)
     nxt_unshare(shared, sizeof(*shared));
 }
 
-static void test_all_who_are_left_have_the_same_history(void **state)
+static void test_all_survivors_have_the_same_history(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 6; seed++) {
@@ -436,7 +436,7 @@ static void come_late(nexar_comm *w, void *arg)
     NXT_IS(w, v == nexar_size(w) * (nexar_size(w) + 1) / 2);
 }
 
-static void test_one_that_does_not_come_is_waited_for_no_longer_than_is_set(void **state)
+static void test_the_wait_for_an_absent_rank_has_the_set_limit(void **state)
 {
     nexar_config *cfg = NULL;
 
@@ -527,7 +527,7 @@ static void leave_the_others(nexar_comm *w, void *arg)
     NXT_IS(w, nexar_size(w) == 2);
 }
 
-static void test_one_that_leaves_does_not_keep_the_others_waiting(void **state)
+static void test_a_leaving_rank_does_not_keep_the_others_waiting(void **state)
 {
     nexar_config *cfg = NULL;
 
@@ -543,9 +543,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_deaths_all_is_as_always),
-        cmocka_unit_test(test_one_that_does_not_come_is_waited_for_no_longer_than_is_set),
-        cmocka_unit_test(test_one_that_leaves_does_not_keep_the_others_waiting),
-        cmocka_unit_test(test_all_who_are_left_have_the_same_history),
+        cmocka_unit_test(test_the_wait_for_an_absent_rank_has_the_set_limit),
+        cmocka_unit_test(test_a_leaving_rank_does_not_keep_the_others_waiting),
+        cmocka_unit_test(test_all_survivors_have_the_same_history),
         cmocka_unit_test(test_one_dies_in_the_recovery),
         cmocka_unit_test(test_threads_take_turns),
     };

@@ -137,7 +137,7 @@ static void collectives(nexar_comm *w, void *arg)
     }
 }
 
-static void test_a_collective_that_waits_for_its_device_says_so(void **state)
+static void test_a_collective_that_waits_for_its_device_is_reported(void **state)
 {
     (void)state;
     nxt_local_world(2, NULL, collectives, NULL);
@@ -169,7 +169,7 @@ static void hooks(nexar_comm *w, void *arg)
     NXT_OK(w, nexar_wait(&req, NULL));
 }
 
-static void test_a_collective_that_waits_for_the_callers_function_says_so(void **state)
+static void test_a_collective_that_waits_for_its_hook_is_reported(void **state)
 {
     (void)state;
     nxt_local_world(2, NULL, hooks, NULL);
@@ -226,7 +226,7 @@ static void messages(nexar_comm *w, void *arg)
     }
 }
 
-static void test_a_message_that_waits_for_its_device_says_so(void **state)
+static void test_a_message_that_waits_for_its_device_is_reported(void **state)
 {
     (void)state;
     nxt_local_world(2, NULL, messages, NULL);
@@ -235,9 +235,9 @@ static void test_a_message_that_waits_for_its_device_says_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_collective_that_waits_for_its_device_says_so),
-        cmocka_unit_test(test_a_collective_that_waits_for_the_callers_function_says_so),
-        cmocka_unit_test(test_a_message_that_waits_for_its_device_says_so),
+        cmocka_unit_test(test_a_collective_that_waits_for_its_device_is_reported),
+        cmocka_unit_test(test_a_collective_that_waits_for_its_hook_is_reported),
+        cmocka_unit_test(test_a_message_that_waits_for_its_device_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -321,7 +321,7 @@ static void test_lists_are_short(void **state)
     teardown(&r);
 }
 
-static void test_those_in_the_middle_leave_it_to_others(void **state)
+static void test_ranks_in_the_middle_do_not_print(void **state)
 {
     rig r;
 
@@ -418,7 +418,7 @@ static void test_a_long_message_is_no_deadlock(void **state)
     }
 }
 
-static void test_what_is_waited_for_on_a_rank_itself_is_said(void **state)
+static void test_a_local_wait_of_a_rank_is_reported(void **state)
 {
     nx_doing d = {.waits = true,
                   .now = {.text = "#5 allreduce", .number = 5, .age_ns = SECOND},
@@ -566,11 +566,11 @@ int main(void)
         cmocka_unit_test(test_zero_means_on_demand_only),
         cmocka_unit_test(test_who_is_silent_and_who_is_gone_is_said),
         cmocka_unit_test(test_lists_are_short),
-        cmocka_unit_test(test_those_in_the_middle_leave_it_to_others),
+        cmocka_unit_test(test_ranks_in_the_middle_do_not_print),
         cmocka_unit_test(test_rank_0_follows_the_chain_to_its_end),
         cmocka_unit_test(test_a_deadlock_of_two_is_named),
         cmocka_unit_test(test_a_long_message_is_no_deadlock),
-        cmocka_unit_test(test_what_is_waited_for_on_a_rank_itself_is_said),
+        cmocka_unit_test(test_a_local_wait_of_a_rank_is_reported),
         cmocka_unit_test(test_a_circle_of_ranks_is_a_deadlock),
         cmocka_unit_test(test_what_is_no_circle_is_no_deadlock),
         cmocka_unit_test(test_a_message_that_nobody_receives_explains_the_wait),

@@ -227,7 +227,7 @@ static void finish(nexar_seed *seed, uint64_t mask)
 
 /* ---- without anybody who joins ------------------------------------------------------------ */
 
-static void test_the_dead_are_dropped(void **state)
+static void test_failed_ranks_are_dropped(void **state)
 {
     nexar_seed *seed = begin(4);
 
@@ -240,7 +240,7 @@ static void test_the_dead_are_dropped(void **state)
     finish(seed, 0xc);
 }
 
-static void test_who_asked_to_leave_has_left(void **state)
+static void test_a_rank_that_asked_to_leave_has_left(void **state)
 {
     nexar_seed *seed = begin(4);
 
@@ -270,7 +270,7 @@ static void test_one_leaves_while_another_dies(void **state)
     finish(seed, 0xb);
 }
 
-static void test_fewer_than_min_world_do_not_go_on(void **state)
+static void test_fewer_than_min_world_do_not_continue(void **state)
 {
     nexar_seed *seed;
     uint64_t steps;
@@ -742,10 +742,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_all_may_leave),
         cmocka_unit_test(test_a_revoked_world_is_made_again),
         cmocka_unit_test(test_a_rank_without_memory_is_out),
-        cmocka_unit_test(test_the_dead_are_dropped),
-        cmocka_unit_test(test_who_asked_to_leave_has_left),
+        cmocka_unit_test(test_failed_ranks_are_dropped),
+        cmocka_unit_test(test_a_rank_that_asked_to_leave_has_left),
         cmocka_unit_test(test_one_leaves_while_another_dies),
-        cmocka_unit_test(test_fewer_than_min_world_do_not_go_on),
+        cmocka_unit_test(test_fewer_than_min_world_do_not_continue),
         cmocka_unit_test(test_who_waits_at_the_seed_joins),
         cmocka_unit_test(test_some_join_one_leaves_and_one_dies_at_once),
         cmocka_unit_test(test_one_update_takes_in_lets_go_and_drops),

@@ -85,7 +85,7 @@ static void hear(fake *f, nx_lane lane, const nx_frame *frame, const void *bytes
     f->base.up->on_frame(f->base.up_ctx, &f->base, lane, data, len + n);
 }
 
-static void test_what_was_said_before_is_heard_when_the_view_is_there(void **state)
+static void test_early_reports_count_when_the_view_is_installed(void **state)
 {
     const nx_context c = {.comm = 5, .kind = 1, .class = NX_CLASS_USER};
     nx_frame hello = {.type = NX_FRAME_HELLO};
@@ -117,7 +117,7 @@ static void test_what_was_said_before_is_heard_when_the_view_is_there(void **sta
 }
 
 /* One who joins may be dialled before the seed has told it of its world. */
-static void test_who_comes_before_there_is_a_world_is_let_in_later(void **state)
+static void test_an_early_connection_is_accepted_later(void **state)
 {
     fake first = {.base.ops = &fake_ops}, second = first;
     nx_frame hello = {.type = NX_FRAME_HELLO};
@@ -162,7 +162,7 @@ static void test_who_is_not_in_the_view_is_closed(void **state)
 }
 
 /* A certificate identifies a member permanently; the view decides whether it is admitted. */
-static void test_a_certificate_opens_nothing_to_one_who_is_not_in_the_view(void **state)
+static void test_a_certificate_does_not_admit_a_process_outside_the_view(void **state)
 {
     nx_world world;
     fake f = {.base.ops = &fake_ops}, self = f;
@@ -201,7 +201,7 @@ static void test_a_peer_that_is_not_believed_cannot_be_reached(void **state)
 }
 
 /* Nobody may make this rank keep much: it has no credit. */
-static void test_one_that_says_too_much_is_closed(void **state)
+static void test_a_peer_that_sends_too_much_is_closed(void **state)
 {
     static uint8_t much[40 << 10];
     nx_world world;
@@ -217,7 +217,7 @@ static void test_one_that_says_too_much_is_closed(void **state)
     end(&world);
 }
 
-static void test_one_that_says_nothing_too_often_is_closed(void **state)
+static void test_a_peer_that_sends_too_many_empty_frames_is_closed(void **state)
 {
     nx_world world;
     fake f = {.base.ops = &fake_ops};
@@ -233,7 +233,7 @@ static void test_one_that_says_nothing_too_often_is_closed(void **state)
 }
 
 /* What it said is nonsense: the link is closed in the midst of it, and that is all. */
-static void test_one_that_says_nonsense_is_heard_no_further(void **state)
+static void test_a_peer_that_sends_garbage_is_read_no_further(void **state)
 {
     nx_world world;
     fake f = {.base.ops = &fake_ops};
@@ -273,14 +273,14 @@ static void test_without_memory_it_is_closed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_said_before_is_heard_when_the_view_is_there),
-        cmocka_unit_test(test_who_comes_before_there_is_a_world_is_let_in_later),
+        cmocka_unit_test(test_early_reports_count_when_the_view_is_installed),
+        cmocka_unit_test(test_an_early_connection_is_accepted_later),
         cmocka_unit_test(test_who_is_not_in_the_view_is_closed),
-        cmocka_unit_test(test_a_certificate_opens_nothing_to_one_who_is_not_in_the_view),
+        cmocka_unit_test(test_a_certificate_does_not_admit_a_process_outside_the_view),
         cmocka_unit_test(test_a_peer_that_is_not_believed_cannot_be_reached),
-        cmocka_unit_test(test_one_that_says_too_much_is_closed),
-        cmocka_unit_test(test_one_that_says_nothing_too_often_is_closed),
-        cmocka_unit_test(test_one_that_says_nonsense_is_heard_no_further),
+        cmocka_unit_test(test_a_peer_that_sends_too_much_is_closed),
+        cmocka_unit_test(test_a_peer_that_sends_too_many_empty_frames_is_closed),
+        cmocka_unit_test(test_a_peer_that_sends_garbage_is_read_no_further),
         cmocka_unit_test(test_without_memory_it_is_closed),
     };
 

@@ -121,13 +121,13 @@ static void lose_one(const char *by)
     nxt_unshare(shared, sizeof(*shared));
 }
 
-static void test_a_joiner_that_is_stopped_holds_nobody_up_by_shared_memory(void **state)
+static void test_a_stopped_joiner_delays_no_rank_by_shared_memory(void **state)
 {
     (void)state;
     lose_one("auto");
 }
 
-static void test_a_joiner_that_is_stopped_holds_nobody_up_by_quic(void **state)
+static void test_a_stopped_joiner_delays_no_rank_by_quic(void **state)
 {
     (void)state;
     lose_one("quic");
@@ -136,8 +136,8 @@ static void test_a_joiner_that_is_stopped_holds_nobody_up_by_quic(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_joiner_that_is_stopped_holds_nobody_up_by_shared_memory),
-        cmocka_unit_test(test_a_joiner_that_is_stopped_holds_nobody_up_by_quic),
+        cmocka_unit_test(test_a_stopped_joiner_delays_no_rank_by_shared_memory),
+        cmocka_unit_test(test_a_stopped_joiner_delays_no_rank_by_quic),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

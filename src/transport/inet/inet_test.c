@@ -321,7 +321,7 @@ static void test_a_link_that_is_closed_gives_back_its_part(void **state)
 }
 
 /* The process has ended: neither port is there, and both hosts' kernels say so. */
-static void test_a_peer_that_is_gone_is_found_gone(void **state)
+static void test_a_peer_that_has_exited_is_detected(void **state)
 {
     pair p;
     node *a = &p.at[0];
@@ -342,7 +342,7 @@ static void test_a_peer_that_is_gone_is_found_gone(void **state)
 }
 
 /* Sockets that are bound and do not answer: to one that listens, the kernel completes TCP. */
-static void test_silence_over_both_is_told_within_seconds(void **state)
+static void test_silence_over_both_is_reported_within_seconds(void **state)
 {
     int udp = nx_sys_socket(AF_INET, SOCK_DGRAM, 0), tcp = nx_sys_socket(AF_INET, SOCK_STREAM, 0);
     int filler[2] = {-1, -1};
@@ -432,8 +432,8 @@ int main(void)
         cmocka_unit_test(test_both_ends_use_the_same_connection),
         cmocka_unit_test(test_a_link_that_is_closed_with_drain_sends_what_it_has),
         cmocka_unit_test(test_a_link_that_is_closed_gives_back_its_part),
-        cmocka_unit_test(test_a_peer_that_is_gone_is_found_gone),
-        cmocka_unit_test(test_silence_over_both_is_told_within_seconds),
+        cmocka_unit_test(test_a_peer_that_has_exited_is_detected),
+        cmocka_unit_test(test_silence_over_both_is_reported_within_seconds),
         cmocka_unit_test(test_a_port_that_tcp_cannot_have_is_used_for_udp_alone),
         cmocka_unit_test(test_dialling_survives_any_allocation_that_fails),
     };

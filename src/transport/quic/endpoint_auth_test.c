@@ -206,7 +206,7 @@ static void test_a_joiner_becomes_a_member_on_the_same_endpoint(void **state)
 }
 
 /* Comes up and keeps silent, as no dialler of ours does: never used. */
-static void test_a_stranger_that_says_nothing_is_closed(void **state)
+static void test_a_silent_unauthenticated_peer_is_closed(void **state)
 {
     struct sockaddr_storage address;
     nx_quic_target target;
@@ -233,7 +233,7 @@ static void test_a_stranger_that_says_nothing_is_closed(void **state)
     nxt_cluster_close(&c);
 }
 
-static void test_a_seed_with_another_key_is_told_nothing(void **state)
+static void test_a_seed_with_another_key_is_sent_nothing(void **state)
 {
     struct sockaddr_storage address;
     nx_quic_target target;
@@ -252,7 +252,7 @@ static void test_a_seed_with_another_key_is_told_nothing(void **state)
     nxt_cluster_close(&c);
 }
 
-static void test_a_member_does_not_let_strangers_in(void **state)
+static void test_a_member_rejects_unauthenticated_peers(void **state)
 {
     struct sockaddr_storage address;
     nx_quic_target target = {.addresses = &address, .n = 1};
@@ -341,7 +341,7 @@ static void test_hundreds_of_joiners_at_once_all_get_in(void **state)
     nxt_cluster_close(&c);
 }
 
-static void test_another_version_of_quic_is_told_ours(void **state)
+static void test_another_version_of_quic_is_answered_with_the_supported_one(void **state)
 {
     uint8_t packet[1200] = {0xc0, 0xfa, 0xce, 0xb0, 0x0c, 8, 1, 2, 3, 4, 5, 6, 7, 8, 4, 9, 9, 9, 9};
     struct sockaddr_storage to;
@@ -436,12 +436,12 @@ int main(void)
         cmocka_unit_test(test_another_version_is_refused_and_both_are_named),
         cmocka_unit_test(test_a_joiner_reaches_a_seed_and_shares_a_secret_with_it),
         cmocka_unit_test(test_a_joiner_becomes_a_member_on_the_same_endpoint),
-        cmocka_unit_test(test_a_stranger_that_says_nothing_is_closed),
-        cmocka_unit_test(test_a_seed_with_another_key_is_told_nothing),
-        cmocka_unit_test(test_a_member_does_not_let_strangers_in),
+        cmocka_unit_test(test_a_silent_unauthenticated_peer_is_closed),
+        cmocka_unit_test(test_a_seed_with_another_key_is_sent_nothing),
+        cmocka_unit_test(test_a_member_rejects_unauthenticated_peers),
         cmocka_unit_test(test_many_half_open_handshakes_make_it_ask_for_tokens),
         cmocka_unit_test(test_hundreds_of_joiners_at_once_all_get_in),
-        cmocka_unit_test(test_another_version_of_quic_is_told_ours),
+        cmocka_unit_test(test_another_version_of_quic_is_answered_with_the_supported_one),
         cmocka_unit_test(test_noise_disturbs_nobody),
     };
 

@@ -119,7 +119,7 @@ static void test_addresses_are_raced(void **state)
     (void)close(mute);
 }
 
-static void test_a_dial_that_reaches_nobody_names_every_address(void **state)
+static void test_a_dial_that_fails_names_every_address(void **state)
 {
     struct sockaddr_storage a[2] = {nxt_loopback(1), nxt_loopback(2)};
     nx_quic_target target = {.member = 2, .addresses = a, .n = 2};
@@ -182,7 +182,7 @@ static void forget(nxt_peer *p)
     nx_conn_io_destroy(k);
 }
 
-static void test_a_peer_that_has_forgotten_says_so(void **state)
+static void test_a_peer_that_has_forgotten_the_connection_resets_it(void **state)
 {
     nxt_cluster c;
     nxt_peer p;
@@ -427,9 +427,9 @@ int main(void)
         cmocka_unit_test(test_both_may_dial_at_once_and_share_one_link),
         cmocka_unit_test(test_there_is_one_link_to_a_member),
         cmocka_unit_test(test_addresses_are_raced),
-        cmocka_unit_test(test_a_dial_that_reaches_nobody_names_every_address),
+        cmocka_unit_test(test_a_dial_that_fails_names_every_address),
         cmocka_unit_test(test_ipv6_works_where_there_is_any),
-        cmocka_unit_test(test_a_peer_that_has_forgotten_says_so),
+        cmocka_unit_test(test_a_peer_that_has_forgotten_the_connection_resets_it),
         cmocka_unit_test(test_a_peer_that_is_busy_has_not_made_a_new_connection),
         cmocka_unit_test(test_a_peer_that_dials_again_replaces_its_link),
         cmocka_unit_test(test_a_refused_link_goes_down_at_the_dialler),

@@ -57,7 +57,7 @@ static void test_what_was_sent_before_the_end_is_heard(void **state)
     close_deaf(&t);
 }
 
-static void test_one_that_has_said_goodbye_has_left(void **state)
+static void test_a_rank_that_has_said_goodbye_has_left(void **state)
 {
     nx_bytes text = {"last words", 10};
     const nx_quic_link *leaver;
@@ -138,7 +138,7 @@ static void test_a_close_that_was_not_heard_yet_is(void **state)
     close_deaf(&t);
 }
 
-static void test_a_link_that_was_closed_does_not_wait_for_the_dead(void **state)
+static void test_a_closed_link_does_not_wait_for_a_dead_peer(void **state)
 {
     nx_bytes text = {"last words", 10};
     nxt_peer p, *other;
@@ -159,7 +159,7 @@ static void test_a_link_that_was_closed_does_not_wait_for_the_dead(void **state)
     close_deaf(&t);
 }
 
-static void test_others_are_read_meanwhile_and_go_on(void **state)
+static void test_other_connections_are_read_meanwhile_and_continue(void **state)
 {
     nx_bytes text = {data, 1000};
     nxt_peer p, third, *other;
@@ -190,12 +190,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_sent_before_the_end_is_heard),
-        cmocka_unit_test(test_one_that_has_said_goodbye_has_left),
+        cmocka_unit_test(test_a_rank_that_has_said_goodbye_has_left),
         cmocka_unit_test(test_what_was_on_its_way_to_it_is_lost),
         cmocka_unit_test(test_a_link_that_was_not_up_yet_is_down),
         cmocka_unit_test(test_a_close_that_was_not_heard_yet_is),
-        cmocka_unit_test(test_a_link_that_was_closed_does_not_wait_for_the_dead),
-        cmocka_unit_test(test_others_are_read_meanwhile_and_go_on),
+        cmocka_unit_test(test_a_closed_link_does_not_wait_for_a_dead_peer),
+        cmocka_unit_test(test_other_connections_are_read_meanwhile_and_continue),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

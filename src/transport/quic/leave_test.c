@@ -59,7 +59,7 @@ static void test_both_may_leave_at_once(void **state)
     nxt_cluster_close(&t.c);
 }
 
-static void test_a_leaver_gives_up_on_one_who_is_silent(void **state)
+static void test_a_leaver_stops_waiting_for_a_silent_peer(void **state)
 {
     nxt_timed t;
     uint64_t begin;
@@ -233,7 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_leaver_stays_until_the_other_has_its_acknowledgements),
         cmocka_unit_test(test_both_may_leave_at_once),
-        cmocka_unit_test(test_a_leaver_gives_up_on_one_who_is_silent),
+        cmocka_unit_test(test_a_leaver_stops_waiting_for_a_silent_peer),
         cmocka_unit_test(test_what_is_under_way_to_a_leaver_is_acknowledged),
         cmocka_unit_test(test_a_lost_farewell_is_made_up_for),
         cmocka_unit_test(test_what_was_sent_before_a_link_is_up_finds_the_other_address),

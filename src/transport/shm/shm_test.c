@@ -256,7 +256,7 @@ static void test_crossing_dials_settle_on_one_link(void **state)
     }
 }
 
-static void test_who_holds_no_key_gets_nowhere(void **state)
+static void test_a_peer_without_the_key_is_rejected(void **state)
 {
     both t;
 
@@ -294,7 +294,7 @@ static void be_rude(both *t, const nx_shm_word *w, size_t cut)
     (void)close(fd);
 }
 
-static void test_strangers_are_turned_away(void **state)
+static void test_unauthenticated_peers_are_rejected(void **state)
 {
     nx_shm_word w = {.type = NX_SHM_HELLO, .from = 1, .to = 3};
     both t;
@@ -877,7 +877,7 @@ static void test_a_peer_that_has_ended_is_gone(void **state)
 
 /* A process that closes its links because it was declared failed, or is out of memory, has not
  * left. */
-static void test_who_closes_without_draining_has_not_left(void **state)
+static void test_a_close_without_drain_is_no_goodbye(void **state)
 {
     both t;
 
@@ -903,8 +903,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_crossing_dials_settle_on_one_link),
-        cmocka_unit_test(test_who_holds_no_key_gets_nowhere),
-        cmocka_unit_test(test_strangers_are_turned_away),
+        cmocka_unit_test(test_a_peer_without_the_key_is_rejected),
+        cmocka_unit_test(test_unauthenticated_peers_are_rejected),
         cmocka_unit_test(test_a_flood_of_callers_writes_few_lines),
         cmocka_unit_test(test_a_link_that_cannot_pair_moves_with_all_it_has),
         cmocka_unit_test(test_a_link_that_is_pairing_can_be_moved),
@@ -916,7 +916,7 @@ int main(void)
         cmocka_unit_test(test_a_signal_loses_nothing_of_what_is_read),
         cmocka_unit_test(test_a_peer_that_ends_while_pairing_is_gone),
         cmocka_unit_test(test_a_peer_that_has_ended_is_gone),
-        cmocka_unit_test(test_who_closes_without_draining_has_not_left),
+        cmocka_unit_test(test_a_close_without_drain_is_no_goodbye),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,7 +188,7 @@ static void test_no_more_than_the_window_is_on_its_way(void **state)
     nx_sim_destroy(p.net);
 }
 
-static void test_a_blocked_end_hears_nothing_until_the_way_is_free(void **state)
+static void test_a_blocked_end_receives_nothing_until_it_is_unblocked(void **state)
 {
     nx_sim_path path = {.delay_ns = MS};
     nx_bytes bytes = {block, 100};
@@ -297,7 +297,7 @@ static void test_timers_of_attached_loops_are_part_of_the_virtual_time(void **st
     nx_sim_destroy(p.net);
 }
 
-static void test_a_net_on_a_loop_runs_by_itself(void **state)
+static void test_a_net_on_a_loop_runs_automatically(void **state)
 {
     nx_sim_path path = {.delay_ns = MS / 10};
     nx_event event = {0};
@@ -345,11 +345,11 @@ int main(void)
         cmocka_unit_test(test_a_transfer_takes_the_time_that_rate_and_delay_say),
         cmocka_unit_test(test_the_same_seed_gives_the_same_run),
         cmocka_unit_test(test_no_more_than_the_window_is_on_its_way),
-        cmocka_unit_test(test_a_blocked_end_hears_nothing_until_the_way_is_free),
+        cmocka_unit_test(test_a_blocked_end_receives_nothing_until_it_is_unblocked),
         cmocka_unit_test(test_a_cut_takes_both_ends_down),
         cmocka_unit_test(test_a_killed_end_is_called_no_more),
         cmocka_unit_test(test_timers_of_attached_loops_are_part_of_the_virtual_time),
-        cmocka_unit_test(test_a_net_on_a_loop_runs_by_itself),
+        cmocka_unit_test(test_a_net_on_a_loop_runs_automatically),
         cmocka_unit_test(test_without_memory_a_pair_is_not_made),
     };
 

@@ -187,7 +187,7 @@ static void test_a_joiner_reaches_a_seed_and_shares_a_secret_with_it(void **stat
     close_cluster(&t);
 }
 
-static void test_a_seed_with_another_key_is_told_nothing(void **state)
+static void test_a_seed_with_another_key_is_sent_nothing(void **state)
 {
     struct sockaddr_storage address;
     nx_tcp_target target;
@@ -206,7 +206,7 @@ static void test_a_seed_with_another_key_is_told_nothing(void **state)
     close_cluster(&t);
 }
 
-static void test_a_member_does_not_let_strangers_in(void **state)
+static void test_a_member_rejects_unauthenticated_peers(void **state)
 {
     struct sockaddr_storage address;
     nx_tcp_target target = {.addresses = &address, .n = 1};
@@ -232,7 +232,7 @@ static void test_a_member_does_not_let_strangers_in(void **state)
     close_cluster(&t);
 }
 
-static void test_members_who_dial_each_other_get_one_link(void **state)
+static void test_members_that_dial_each_other_get_one_link(void **state)
 {
     (void)state;
     for (int round = 0; round < 20; round++) {
@@ -334,7 +334,7 @@ static void test_an_older_tls_is_refused(void **state)
     close_cluster(&t);
 }
 
-static void test_a_stranger_that_says_nothing_is_closed(void **state)
+static void test_a_silent_unauthenticated_peer_is_closed(void **state)
 {
     nx_tcp_config config;
     tcp_cluster t;
@@ -354,7 +354,7 @@ static void test_a_stranger_that_says_nothing_is_closed(void **state)
 }
 
 /* One byte now and then does not buy time: the handshake as a whole has a limit. */
-static void test_a_slow_stranger_is_closed(void **state)
+static void test_a_slow_unauthenticated_peer_is_closed(void **state)
 {
     nx_tcp_config config;
     tcp_cluster t;
@@ -372,7 +372,7 @@ static void test_a_slow_stranger_is_closed(void **state)
     close_cluster(&t);
 }
 
-static void test_a_flood_of_strangers_does_not_keep_members_out(void **state)
+static void test_many_unauthenticated_peers_do_not_keep_members_out(void **state)
 {
     enum { STRANGERS = 400, MOST = 256 };
     int fds[STRANGERS];
@@ -548,14 +548,14 @@ int main(void)
         cmocka_unit_test(test_a_member_that_is_not_the_one_wanted_is_refused),
         cmocka_unit_test(test_another_version_is_refused_and_named),
         cmocka_unit_test(test_a_joiner_reaches_a_seed_and_shares_a_secret_with_it),
-        cmocka_unit_test(test_a_seed_with_another_key_is_told_nothing),
-        cmocka_unit_test(test_a_member_does_not_let_strangers_in),
-        cmocka_unit_test(test_members_who_dial_each_other_get_one_link),
+        cmocka_unit_test(test_a_seed_with_another_key_is_sent_nothing),
+        cmocka_unit_test(test_a_member_rejects_unauthenticated_peers),
+        cmocka_unit_test(test_members_that_dial_each_other_get_one_link),
         cmocka_unit_test(test_what_is_not_tls_is_closed),
         cmocka_unit_test(test_an_older_tls_is_refused),
-        cmocka_unit_test(test_a_stranger_that_says_nothing_is_closed),
-        cmocka_unit_test(test_a_slow_stranger_is_closed),
-        cmocka_unit_test(test_a_flood_of_strangers_does_not_keep_members_out),
+        cmocka_unit_test(test_a_silent_unauthenticated_peer_is_closed),
+        cmocka_unit_test(test_a_slow_unauthenticated_peer_is_closed),
+        cmocka_unit_test(test_many_unauthenticated_peers_do_not_keep_members_out),
         cmocka_unit_test(test_the_network_sees_nothing_in_the_clear),
         cmocka_unit_test(test_an_altered_byte_ends_the_link_and_delivers_nothing),
         cmocka_unit_test(test_a_truncated_stream_ends_the_link_and_delivers_nothing),

@@ -347,7 +347,7 @@ static void test_what_the_peer_has_not_sealed_is_refused(void **state)
     end(d);
 }
 
-static void test_heads_that_are_none_are_told_from_heads(void **state)
+static void test_malformed_heads_are_rejected(void **state)
 {
     static const struct {
         uint8_t head[NX_RECORD_HEAD];
@@ -370,7 +370,7 @@ int main(void)
         cmocka_unit_test(test_a_key_update_is_due_before_a_key_has_sealed_too_much),
         cmocka_unit_test(test_an_alert_arrives_on_either_side),
         cmocka_unit_test(test_what_the_peer_has_not_sealed_is_refused),
-        cmocka_unit_test(test_heads_that_are_none_are_told_from_heads),
+        cmocka_unit_test(test_malformed_heads_are_rejected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,7 @@ static void test_lines_leave_in_pieces_that_a_pipe_takes_whole(void **state)
     rig_fini(&r);
 }
 
-static void test_a_sink_that_nobody_reads_is_full_and_waits(void **state)
+static void test_a_sink_without_reader_is_full_and_waits(void **state)
 {
     char line[1000];
     rig r;
@@ -158,7 +158,7 @@ static void test_a_sink_that_nobody_reads_is_full_and_waits(void **state)
     rig_fini(&r);
 }
 
-static void test_a_reader_that_is_gone_breaks_the_sink_for_good(void **state)
+static void test_a_closed_reader_breaks_the_sink_permanently(void **state)
 {
     rig r;
 
@@ -215,8 +215,8 @@ int main(void)
         cmocka_unit_test(test_a_line_in_pieces_comes_out_whole),
         cmocka_unit_test(test_an_endless_line_is_cut_and_no_byte_is_lost),
         cmocka_unit_test(test_lines_leave_in_pieces_that_a_pipe_takes_whole),
-        cmocka_unit_test(test_a_sink_that_nobody_reads_is_full_and_waits),
-        cmocka_unit_test(test_a_reader_that_is_gone_breaks_the_sink_for_good),
+        cmocka_unit_test(test_a_sink_without_reader_is_full_and_waits),
+        cmocka_unit_test(test_a_closed_reader_breaks_the_sink_permanently),
         cmocka_unit_test(test_without_memory_the_sink_breaks_and_says_so),
         cmocka_unit_test(test_prefixes_are_aligned_and_coloured_by_rank),
     };

@@ -57,7 +57,7 @@ static void test_a_rank_is_followed_from_joining_to_its_end(void **state)
     nx_formation_fini(&f);
 }
 
-static void test_members_from_outside_are_nobody_here(void **state)
+static void test_members_of_another_world_are_rejected(void **state)
 {
     nx_formation f;
 
@@ -105,7 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rank_is_followed_from_joining_to_its_end),
-        cmocka_unit_test(test_members_from_outside_are_nobody_here),
+        cmocka_unit_test(test_members_of_another_world_are_rejected),
         cmocka_unit_test(test_only_what_the_user_must_know_is_printed),
         cmocka_unit_test(test_without_memory_nothing_is_left),
     };

@@ -171,7 +171,7 @@ static bool is_by(const net *w, size_t i)
     return is_at(w->p.link, &w->path[i].front_at) && is_at(w->other->link, &w->path[i].back_at);
 }
 
-static void test_a_link_goes_on_by_another_path(void **state)
+static void test_a_link_migrates_to_another_path(void **state)
 {
     net w;
 
@@ -258,7 +258,7 @@ static void test_a_refusal_does_not_end_a_peer_that_answers_elsewhere(void **sta
     close_net(&w);
 }
 
-static void test_copies_from_elsewhere_move_nobody(void **state)
+static void test_replayed_packets_migrate_no_connection(void **state)
 {
     struct sockaddr_storage at;
     net w;
@@ -331,7 +331,7 @@ static void test_one_refusal_and_then_silence_end_a_peer(void **state)
 }
 
 /* Bytes from its address that it has not sealed are no answer. */
-static void test_garbage_keeps_nobody_alive(void **state)
+static void test_garbage_is_no_sign_of_life(void **state)
 {
     nx_conn_io *k;
     net w;
@@ -353,7 +353,7 @@ static void test_garbage_keeps_nobody_alive(void **state)
     close_net(&w);
 }
 
-static void test_one_refusal_ends_nobody_who_answers(void **state)
+static void test_one_icmp_error_does_not_end_a_peer_that_answers(void **state)
 {
     net w;
 
@@ -416,15 +416,15 @@ static void test_paths_that_come_and_go_lose_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_link_goes_on_by_another_path),
+        cmocka_unit_test(test_a_link_migrates_to_another_path),
         cmocka_unit_test(test_an_acceptor_finds_the_dialler_too),
         cmocka_unit_test(test_a_peer_whose_address_has_changed_is_followed),
         cmocka_unit_test(test_a_refusal_does_not_end_a_peer_that_answers_elsewhere),
-        cmocka_unit_test(test_copies_from_elsewhere_move_nobody),
+        cmocka_unit_test(test_replayed_packets_migrate_no_connection),
         cmocka_unit_test(test_a_forged_refusal_ends_nothing),
         cmocka_unit_test(test_one_refusal_and_then_silence_end_a_peer),
-        cmocka_unit_test(test_garbage_keeps_nobody_alive),
-        cmocka_unit_test(test_one_refusal_ends_nobody_who_answers),
+        cmocka_unit_test(test_garbage_is_no_sign_of_life),
+        cmocka_unit_test(test_one_icmp_error_does_not_end_a_peer_that_answers),
         cmocka_unit_test(test_paths_that_come_and_go_lose_nothing),
     };
     nx_random_seeded r;

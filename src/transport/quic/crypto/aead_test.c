@@ -432,7 +432,7 @@ static void test_a_text_that_would_wrap_its_counter_is_refused(void **state)
     pair_close(&p);
 }
 
-static void test_no_memory_is_said(void **state)
+static void test_lack_of_memory_is_reported(void **state)
 {
     uint8_t key[16] = {0};
 
@@ -469,7 +469,7 @@ int main(void)
         cmocka_unit_test(test_a_flipped_bit_anywhere_is_refused),
         cmocka_unit_test(test_a_key_seals_no_more_than_it_may),
         cmocka_unit_test(test_a_text_that_would_wrap_its_counter_is_refused),
-        cmocka_unit_test(test_no_memory_is_said),
+        cmocka_unit_test(test_lack_of_memory_is_reported),
     };
     int failed = cmocka_run_group_tests(choice, NULL, NULL);
 

@@ -85,7 +85,7 @@ static void open_links(nxt_cluster *c, nxt_peer *p, size_t n)
 
 /* A short packet, whose send fails, and a longer one behind it, which begins the next batch; then
  * the turn of another connection. */
-static void test_what_is_left_of_a_failed_turn_takes_nobody_along(void **state)
+static void test_the_remains_of_a_failed_episode_mislead_no_rank(void **state)
 {
     nxt_cluster c;
     nxt_peer p[2];
@@ -112,7 +112,7 @@ static void test_what_is_left_of_a_failed_turn_takes_nobody_along(void **state)
 }
 
 /* Its owner may spin for long before it sleeps and hears of it from the kernel. */
-static void test_a_full_socket_is_tried_again_by_who_spins(void **state)
+static void test_a_spinning_thread_retries_a_full_socket(void **state)
 {
     nxt_cluster c;
     nxt_peer p;
@@ -250,8 +250,8 @@ static void test_dropped_datagrams_are_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_what_is_left_of_a_failed_turn_takes_nobody_along, teardown),
-        cmocka_unit_test_teardown(test_a_full_socket_is_tried_again_by_who_spins, teardown),
+        cmocka_unit_test_teardown(test_the_remains_of_a_failed_episode_mislead_no_rank, teardown),
+        cmocka_unit_test_teardown(test_a_spinning_thread_retries_a_full_socket, teardown),
         cmocka_unit_test_teardown(test_a_device_that_cannot_cut_is_given_single_datagrams,
                                   teardown),
         cmocka_unit_test(test_the_owner_can_read_the_clock_before_a_batch_and_only_then),
