@@ -819,8 +819,8 @@ NEXAR_API nexar_err nexar_comm_split_host(nexar_comm *comm, nexar_comm **host);
  * NEXAR_EREVOKED
  *     |parent| was revoked or rebuilt, or a listed rank has freed it.
  * NEXAR_ETIMEDOUT
- *     "collective_timeout" passed before all had called.  All listed ranks get the error, also
- *     those that call later.
+ *     The time of nexar_comm_set_timeout() or "collective_timeout" passed before all had called.
+ *     All listed ranks get the error, also those that call later.
  * NEXAR_ENOTSUP
  *     No communicator id is left, as in nexar_comm_split().
  * NEXAR_ENOMEM
@@ -847,6 +847,24 @@ typedef struct nexar_host {
     char name[64];              /* name reported by the rank; "" if the rank has left */
 } nexar_host;
 NEXAR_API nexar_err nexar_comm_host(nexar_comm *comm, int rank, nexar_host *where);
+
+/*
+ * Sets how long calls on |comm| wait for other ranks: collectives, nexar_comm_dup(),
+ * nexar_comm_split(), nexar_comm_split_host(), nexar_comm_create(), nexar_state_sync(),
+ * nexar_comm_agree(), nexar_comm_shrink() and nexar_comm_update().  A call that takes longer ends
+ * with NEXAR_ETIMEDOUT on every rank, also on those that call later, and |comm| stays usable.  0
+ * restores the setting "collective_timeout".
+ *
+ * Every rank sets the time for itself.  It counts from the rank's own call; the shortest one ends
+ * the call.  For agreements (nexar_comm_agree() and the calls above that are made of one) the ranks
+ * agree on the time-out as well: all live ranks get NEXAR_ETIMEDOUT, or none.
+ *
+ * Operations that are running keep their time.  nexar_comm_dup(), nexar_comm_split(),
+ * nexar_comm_split_host() and nexar_comm_create() hand the time down.  The call is local.
+ *
+ * NEXAR_EINVAL
+ */
+NEXAR_API nexar_err nexar_comm_set_timeout(nexar_comm *comm, uint64_t timeout_ns);
 
 /* Sets a name of at most 63 bytes for errors, reports and metrics; |name| is copied.  The initial
  * name tells how the communicator was made: "world", "world.split.1".  The name is local to this
@@ -1088,14 +1106,16 @@ NEXAR_API nexar_err nexar_comm_revoke(nexar_comm *comm);
 /*
  * Agrees on |*flags|: every live rank of |comm| calls, and |*flags| becomes the bitwise AND of all
  * of them, the same on every rank, even if ranks fail meanwhile.  The flags of a rank that fails
- * during the call count on all ranks or on none.  The call has no timeout: it waits until every
- * live rank has called.
+ * during the call count on all ranks or on none.
  *
  * NEXAR_EINVAL
  *     A pointer is NULL; another thread is in this call or in nexar_comm_shrink() on |comm|.
  * NEXAR_EPEER
  *     The other ranks have declared this rank failed; or, with "quorum=majority", no more than half
  *     of the ranks are alive.  (Half are enough if they include rank 0.)
+ * NEXAR_ETIMEDOUT
+ *     Not all live ranks have called within the time of nexar_comm_set_timeout() or
+ *     "collective_timeout".  All live ranks get the error, also those that call later.
  * NEXAR_ENOMEM
  */
 NEXAR_API nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags);
@@ -1155,8 +1175,8 @@ typedef struct nexar_change {
  * NEXAR_EMISMATCH
  *     Ranks made different calls.
  * NEXAR_ETIMEDOUT
- *     "collective_timeout" passed before all ranks had called.  It is off by default.  Without it,
- *     and after a failure or a revocation, the call waits for every live rank.
+ *     The time of nexar_comm_set_timeout() or "collective_timeout" passed before all ranks had
+ *     called.  It is off by default: the call waits for every live rank.
  * NEXAR_ENOMEM
  *     This rank has left the world, and the other ranks see it as failed.  Call nexar_finalize().
  */

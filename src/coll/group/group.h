@@ -96,6 +96,7 @@ typedef struct nx_group {
     uint32_t rank, size;
     const uint32_t *peers; /* world rank of each member, borrowed; NULL: identical */
     const nx_hosts *hosts; /* host of each rank, borrowed; NULL: one host per rank */
+    uint64_t timeout_ns;   /* of every operation that begins; 0: that of the registry */
 
     /* Its own. */
     uint32_t next;   /* number of the next operation */
@@ -169,6 +170,8 @@ enum { NX_REGISTRY_TEXT = 160 }; /* buffer size for peer_text */
 
 /* NEXAR_ENOMEM */
 NX_MUST_CHECK nexar_err nx_registry_create(nx_registry **out, const nx_registry_config *config);
+/* The time-out of an operation of |g| that begins now; 0: none. */
+uint64_t nx_group_timeout(const nx_group *g);
 /* No group may be open. */
 void nx_registry_destroy(nx_registry *hub);
 const nx_registry_config *nx_registry_config_of(const nx_registry *hub);

@@ -30,6 +30,11 @@ void nx_registry_destroy(nx_registry *hub)
     nx_free(hub);
 }
 
+uint64_t nx_group_timeout(const nx_group *g)
+{
+    return (g->timeout_ns != 0) ? g->timeout_ns : g->hub->config.timeout_ns;
+}
+
 const nx_registry_config *nx_registry_config_of(const nx_registry *hub)
 {
     return &hub->config;

@@ -252,7 +252,7 @@ static nexar_err own_trouble(const nx_host_coll *d, const nx_host_call *s, nx_ep
 
     if (end == NX_EPISODE_LATE) {
         (void)nx_sentence(why, NX_BOARD_WHY, "rank %u: not done after %.1f s (collective_timeout)",
-                          d->group->rank, (double)hub->timeout_ns / 1e9);
+                          d->group->rank, (double)nx_group_timeout(d->group) / 1e9);
         return NEXAR_ETIMEDOUT;
     }
     if (s->nomem) {
@@ -360,22 +360,22 @@ static void begin(nx_host_coll *d, const nx_coll_call *call, nx_host_call *s)
 {
     const nx_registry_config *hub = nx_registry_config_of(d->group->hub);
     nx_group *g = d->group;
+    const uint64_t timeout_ns = nx_group_timeout(g);
 
     d->last += (uint32_t)(nx_group_take_number(g) - (uint32_t)d->last);
     d->begun_ns = nx_loop_now(hub->loop);
     d->mark = nx_call_mark(call, &d->plain, true);
-    d->now =
-        (nx_episode){.board = d->board,
-                     .rank = g->rank,
-                     .size = g->size,
-                     .number = d->last,
-                     .turn = d->turns,
-                     .waits = &d->config.waits,
-                     .clock = &nx_clock_system,
-                     .loop = hub->loop,
-                     .self = &d->self,
-                     .check_ns = d->config.check_ns,
-                     .deadline_ns = (hub->timeout_ns == 0) ? 0 : d->begun_ns + hub->timeout_ns};
+    d->now = (nx_episode){.board = d->board,
+                          .rank = g->rank,
+                          .size = g->size,
+                          .number = d->last,
+                          .turn = d->turns,
+                          .waits = &d->config.waits,
+                          .clock = &nx_clock_system,
+                          .loop = hub->loop,
+                          .self = &d->self,
+                          .check_ns = d->config.check_ns,
+                          .deadline_ns = (timeout_ns == 0) ? 0 : d->begun_ns + timeout_ns};
     *s = (nx_host_call){.turn = d->now,
                         .call = call,
                         .turns = 1,

@@ -131,7 +131,7 @@ static void on_timeout(nx_timer *timer, uint64_t now_ns)
     (void)now_ns;
     nx_run_enter(run);
     nx_run_fail(run, true, NEXAR_ETIMEDOUT, "rank %u: not done after %.1f s (collective_timeout)",
-                run->group->rank, (double)nx_registry_config_of(run->group->hub)->timeout_ns / 1e9);
+                run->group->rank, (double)run->timeout_ns / 1e9);
     nx_run_leave(run);
 }
 
@@ -263,9 +263,10 @@ void nx_run_begin(nx_run *run)
                      run->one[NX_SPACE_RECV].ptr);
         nx_run_start_all(run);
     }
-    if (hub->timeout_ns != 0) {
+    run->timeout_ns = nx_group_timeout(run->group);
+    if (run->timeout_ns != 0) {
         err =
-            nx_loop_timer_set(hub->loop, &run->timer, nx_loop_refresh(hub->loop) + hub->timeout_ns);
+            nx_loop_timer_set(hub->loop, &run->timer, nx_loop_refresh(hub->loop) + run->timeout_ns);
     }
     if (err == NEXAR_OK) {
         err = nx_group_begin(run->group, run);

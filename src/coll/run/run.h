@@ -79,6 +79,7 @@ struct nx_run {
     uint32_t other; /* whose */
     nx_task task;   /* continues local steps */
     nx_timer timer;
+    uint64_t timeout_ns; /* of this operation; 0: none */
     uint32_t head, tail; /* of ready */
     nx_step_id *ready;   /* each step once, in the order in which it becomes ready */
     uint32_t waits[];    /* per step: unfinished dependencies */

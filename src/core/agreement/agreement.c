@@ -68,6 +68,23 @@ nx_life nx_agreement_life(void *ctx, uint32_t rank)
     return nx_failure_life(a->world, peer_of(a, rank));
 }
 
+static uint64_t overdue_key(uint64_t seq)
+{
+    return nx_rbcast_key(NX_RBCAST_OVERDUE, (uint16_t)seq);
+}
+
+/* The agreement whose number ends so is overdue: the one that runs here, or the next. */
+static void note_overdue(nx_agreement *a, uint16_t number)
+{
+    const uint64_t seq = nx_consensus_seq(a->agree);
+    const uint16_t ahead = (uint16_t)(number - (uint16_t)seq);
+
+    if ((ahead < UINT16_MAX / 2) && (seq + ahead + 1 > a->overdue)) {
+        a->overdue = seq + ahead + 1;
+        nx_failure_wake(a->world);
+    }
+}
+
 static void on_revoked(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
 {
     nx_agreement *a = ctx;
@@ -78,6 +95,8 @@ static void on_revoked(void *ctx, uint64_t key, const void *data, size_t len, ui
     if ((key >> 32) == NX_RBCAST_REVOKED) {
         a->revoked = true;
         nx_failure_wake(a->world);
+    } else if ((key >> 32) == NX_RBCAST_OVERDUE) {
+        note_overdue(a, (uint16_t)key);
     }
 }
 
@@ -96,16 +115,27 @@ static void finish(nx_agreement *a, nexar_err err, const char *why)
     }
 }
 
+/* What a rank brings to an agreement that its application has not called for: the highest of all.
+ */
+#define OVERDUE UINT64_MAX
+
 static void on_decided(void *ctx, uint64_t seq, const nx_consensus_value *value)
 {
     nx_agreement *a = ctx;
     nx_outcome *out = (a->waiter == NULL) ? NULL : a->waiter->out;
 
-    (void)seq;
+    nx_rbcast_forget(a->rbcast, overdue_key(seq));
+    nx_rbcast_forget(a->rbcast, overdue_key(seq - 1)); /* it may have come again */
+    a->proxied = false;
+    if (a->overdue > seq + 1) {
+        nx_failure_wake(a->world);
+    }
     if (a->opposing) {
         a->opposing = false;
         nx_failure_wake(a->world);
         finish(a, NEXAR_OK, "");
+    } else if (value->highest == OVERDUE) {
+        finish(a, NEXAR_ETIMEDOUT, "not all ranks have called in time");
     } else if ((a->waiter != NULL) && (a->waiter->value != NULL)) {
         nx_consensus_value_copy(a->waiter->value, value);
         finish(a, NEXAR_OK, "");
@@ -345,6 +375,26 @@ static bool may_be_asked(const nx_agreement *a)
     return false;
 }
 
+/* One that waits for too long elsewhere, and for which the application has not called here: this
+ * rank takes part with the mark that ends it, so that it times out on all or on none. */
+static void end_overdue(nx_agreement *a)
+{
+    const nx_consensus_input input = {.flags = UINT64_MAX, .highest = OVERDUE};
+
+    if ((a->waiter != NULL) || a->proxied || a->opposing || a->detached ||
+        (a->overdue <= nx_consensus_seq(a->agree))) {
+        return;
+    }
+    a->proxied = true;
+    if (nx_consensus_start(a->agree, &input) != NEXAR_OK) { /* one runs, or it is over here */
+        a->proxied = false;
+        return;
+    }
+    a->used = true;
+    a->owed++;
+    nx_agreement_tell_left(a);
+}
+
 void nx_agreement_conclude(nx_world *world)
 {
     nx_agreement_walk walk;
@@ -364,6 +414,7 @@ void nx_agreement_conclude(nx_world *world)
             a->close_due = false;
             nx_consensus_close(a->agree);
         }
+        end_overdue(a);
         if (a->forgotten && a->detached && !may_be_asked(a)) {
             nx_agreement_free(a);
         }
@@ -401,17 +452,36 @@ static void call_for(const nx_agreement *a)
     }
 }
 
+static uint64_t until(uint64_t at, bool told, uint64_t by)
+{
+    return (!told && (by < at)) ? by : at;
+}
+
+/* The others hear that the agreement that runs has waited for too long; false: not yet, without
+ * memory. */
+static bool tell_overdue(const nx_agreement *a)
+{
+    return nx_rbcast_start(a->rbcast, overdue_key(nx_consensus_seq(a->agree)), NULL, 0) == NEXAR_OK;
+}
+
 /* Drives the world until |w|, which |a| has, is over. */
 static void wait_for(nx_agreement *a, nx_agreement_waiter *w, const char *name)
 {
     nx_world *world = a->world;
+    const uint64_t limit = nx_group_timeout(&a->inc->group);
+    const uint64_t by = (limit == 0) ? UINT64_MAX : nx_loop_refresh(world->loop) + limit;
+    bool told = false;
     nx_blocked b = {
         .what = {
             .kind = NX_WHAT_OTHER, .name = name, .comm = (uint32_t)a->id, .peer = NX_ANY_PEER}};
 
     nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
-    for (uint64_t n = 1;
-         !nx_loop_wait(world->loop, &w->event, nx_loop_refresh(world->loop) + CALL_NS); n++) {
+    for (uint64_t n = 1; !nx_loop_wait(world->loop, &w->event,
+                                       until(nx_loop_refresh(world->loop) + CALL_NS, told, by));
+         n++) {
+        if (!told && (nx_loop_refresh(world->loop) >= by)) {
+            told = tell_overdue(a);
+        }
         call_for(a);
         if ((n & (n - 1)) == 0) { /* ever more rarely: where |comm| is not there yet, it is kept */
             nx_consensus_remind(a->agree);
@@ -460,6 +530,20 @@ static nexar_err finish_opposing(nx_agreement *a, const char *name)
     return (w.err == NEXAR_OK) ? NEXAR_OK : nx_fail(w.err, "%s: %s", name, w.why);
 }
 
+/* The call of this rank for an agreement in which it was represented. */
+static nexar_err take_owed(nx_agreement *a, const char *name, nx_agreement_waiter *w)
+{
+    if (a->proxied && (a->owed == 1)) {
+        a->waiter = w;
+        wait_for(a, w, name);
+    } else {
+        w->err = NEXAR_ETIMEDOUT;
+        (void)nx_sentence(w->why, sizeof(w->why), "not all ranks have called in time");
+    }
+    a->owed--;
+    return (w->err == NEXAR_OK) ? NEXAR_OK : nx_fail(w->err, "%s: %s", name, w->why);
+}
+
 /* One agreement: the first instance that is not of a state_sync only. */
 static nexar_err run(nx_incarnation *inc, const char *name, const nx_consensus_input *input,
                      nx_agreement_waiter *w)
@@ -478,6 +562,9 @@ static nexar_err run(nx_incarnation *inc, const char *name, const nx_consensus_i
     if (err != NEXAR_OK) {
         return err;
     }
+    if (a->owed > 0) { /* its agreement has ended without it, or will */
+        return take_owed(a, name, w);
+    }
     do {
         err = run_instance(a, name, input, w);
     } while ((err == NEXAR_OK) && was_aside(w, input));
@@ -489,7 +576,7 @@ void nx_agreement_oppose(nx_incarnation *inc, const nx_agreement_input *input)
     const nx_consensus_input brought = {.flags = input->flags, .highest = input->highest};
     nx_agreement *a = nx_agreement_get(inc);
 
-    if ((a == NULL) || (a->waiter != NULL) || a->opposing) {
+    if ((a == NULL) || (a->waiter != NULL) || a->opposing || a->proxied) {
         return; /* the next agreement on |inc| says the same */
     }
     a->used = true;

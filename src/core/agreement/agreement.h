@@ -40,7 +40,7 @@ typedef struct nx_agreement_input {
  * another kind, which is the same instance: ranks that have brought another |highest| go on to the
  * next one.
  */
-#define NX_AGREEMENT_ASIDE UINT64_MAX
+#define NX_AGREEMENT_ASIDE (UINT64_MAX - 1) /* the one above ends what is overdue */
 
 /*
  * All living ranks of |inc| call.  Waits.  On NEXAR_OK nx_rankset_fini(&out->failed) is the

@@ -32,12 +32,15 @@ struct nx_agreement {
     nx_rbcast *rbcast;
     nx_consensus *agree;
     nx_agreement_waiter *waiter;
-    bool used;      /* an agreement was ever begun */
-    bool opposing;  /* an instance runs for which nobody waits: nx_agreement_oppose */
-    bool close_due; /* noted: nx_consensus_close, when that instance is over */
-    bool revoked;   /* noted, to be acted upon */
-    bool let_go;    /* the leavers of the last decision were released */
-    bool forgotten; /* no rank will ask any more, except released leavers */
+    uint64_t overdue; /* agreements up to before this number are to be ended, whoever has called */
+    uint32_t owed;    /* this many ended before this rank has called: its next calls fail */
+    bool proxied;     /* one runs in which this rank takes part without its application */
+    bool used;        /* an agreement was ever begun */
+    bool opposing;    /* an instance runs for which nobody waits: nx_agreement_oppose */
+    bool close_due;   /* noted: nx_consensus_close, when that instance is over */
+    bool revoked;     /* noted, to be acted upon */
+    bool let_go;      /* the leavers of the last decision were released */
+    bool forgotten;   /* no rank will ask any more, except released leavers */
 
     /* Of a rescue alone: auto_shrink.c. */
     bool rescue;

@@ -170,6 +170,7 @@ nexar_err nx_comm_create(nexar_comm *parent, const char *how, const nx_members *
     err = make(parent->world, who, &comm);
     if (err == NEXAR_OK) {
         nx_comm_inherit_device(comm, parent);
+        comm->timeout_ns = comm->inc->group.timeout_ns = parent->timeout_ns;
         nx_comm_name_child(comm, parent, how);
         nx_failure_opened(comm->inc);
         *out = comm;
@@ -242,6 +243,11 @@ nexar_err nx_comm_give_up(nx_incarnation *inc, uint32_t number, nexar_err err)
     return nx_fail(err, "%s", sentence);
 }
 
+uint64_t nx_comm_timeout(const nexar_comm *comm)
+{
+    return nx_group_timeout(&comm->inc->group);
+}
+
 /* ---- public -------------------------------------------------------------------------- */
 
 int nexar_rank(const nexar_comm *comm)
@@ -252,6 +258,28 @@ int nexar_rank(const nexar_comm *comm)
 int nexar_size(const nexar_comm *comm)
 {
     return (comm == NULL) ? -1 : (int)nx_comm_seat(comm).size;
+}
+
+nexar_err nexar_comm_set_timeout(nexar_comm *comm, uint64_t timeout_ns)
+{
+    NX_NOT_CANCELLED;
+    const uint64_t longest = UINT64_MAX / 4; /* deadlines do not overflow */
+    nexar_err err;
+
+    if (comm == NULL) {
+        return nx_fail(NEXAR_EINVAL, "comm_set_timeout: comm is NULL");
+    }
+    err = nx_fork_guard_check("comm_set_timeout", comm->world);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_loop_lock(comm->world->loop);
+    comm->timeout_ns = (timeout_ns < longest) ? timeout_ns : longest;
+    for (nx_incarnation *inc = comm->inc; inc != NULL; inc = inc->next) {
+        inc->group.timeout_ns = comm->timeout_ns;
+    }
+    nx_loop_unlock(comm->world->loop);
+    return NEXAR_OK;
 }
 
 void nexar_comm_free(nexar_comm *comm)

@@ -45,6 +45,7 @@ struct nexar_comm {
     uint32_t handlers;      /* id of the handlers of remote calls: that of the first incarnation */
     uint32_t holds;         /* references of requests and the application */
     bool freed;             /* the application has given it back */
+    uint64_t timeout_ns;    /* of calls on it; 0: the setting collective_timeout */
     nx_list waiting;        /* threads that wait for a change: recovery.h */
     nx_retry retry;
 
@@ -73,6 +74,8 @@ NX_MUST_CHECK nexar_err nx_comm_world_members(const nx_world *world, uint32_t id
  * NEXAR_ENOMEM */
 NX_MUST_CHECK nexar_err nx_comm_create(nexar_comm *parent, const char *how, const nx_members *who,
                                        nexar_comm **out);
+/* How long a call on |comm| waits for others; 0: without end. */
+uint64_t nx_comm_timeout(const nexar_comm *comm);
 /* Names |child|, made from |parent| by |how|: "world.split.1". */
 void nx_comm_name_child(nexar_comm *child, nexar_comm *parent, const char *how);
 /* " on NAME", for messages about an operation; "" for the communicator of the world.  |buf| has

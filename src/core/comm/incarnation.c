@@ -80,7 +80,8 @@ static nexar_err open_machines(nx_incarnation *inc)
                             .rank = inc->rank,
                             .size = inc->size,
                             .peers = inc->peers,
-                            .hosts = inc->hosts};
+                            .hosts = inc->hosts,
+                            .timeout_ns = inc->comm->timeout_ns};
     err = (err == NEXAR_OK) ? nx_recovery_open(inc) : err;
     err = (err == NEXAR_OK) ? nx_group_open(&inc->group) : err;
     if (err != NEXAR_OK) {

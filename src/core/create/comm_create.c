@@ -231,7 +231,7 @@ static nexar_err create(nexar_comm *parent, const int ranks[], size_t n, uint64_
     }
     tell_gone(&call);
     nx_world_begin(world);
-    wait_for(&call, nx_registry_config_of(world->hub)->timeout_ns);
+    wait_for(&call, nx_comm_timeout(parent));
     err = conclude(parent, c, rank, &made);
     nx_creation_end(world->creations, c);
     nx_world_end(world);

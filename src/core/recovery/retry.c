@@ -106,7 +106,7 @@ static bool confirm(nx_incarnation *inc, const attempt *t)
 {
     nx_loop *loop = inc->world->loop;
     nx_commit *c = &inc->recovery.confirm;
-    const uint64_t limit = nx_config_number(inc->world->config, NX_SET_COLLECTIVE_TIMEOUT);
+    const uint64_t limit = nx_group_timeout(&inc->group);
     const uint64_t by = (limit == 0) ? UINT64_MAX : nx_loop_refresh(loop) + limit;
 
     nx_commit_enter(c, nx_commit_bits(t->err), send_frame, inc);
