@@ -88,6 +88,12 @@ seed_alone() {
     kill "$seed" 2>/dev/null || true
 }
 
+# The same with a heartbeat_timeout that is over before dialling has failed.
+seed_alone_soon() {
+    export NEXAR_HEARTBEAT_TIMEOUT=2s
+    seed_alone
+}
+
 # The setting alone decides: TCP where UDP works.
 setting() {
     export NEXAR_TRANSPORTS=tcp
@@ -100,7 +106,7 @@ udp_dropped) udp drop ;;
 udp_rejected) udp reject ;;
 tcp_dropped) tcp drop ;;
 tcp_rejected) tcp reject with tcp reset ;;
-nothing | seed_alone | setting) $case ;;
+nothing | seed_alone | seed_alone_soon | setting) $case ;;
 *) fail "no such case: $case" ;;
 esac
 echo "ok: $case"

@@ -97,14 +97,31 @@ static void end_asking(void *ctx, uint32_t peer)
 static const nx_heard_gate_ops gate_ops = {
     .send = send_frame, .hears = hears, .begin = begin_asking, .end = end_asking};
 
+/* What is to be said of a rank whose network link has never come up; "" of others. */
+static const char *never_up(const nx_world *world, uint32_t peer)
+{
+    const nx_link *link = nx_msg_link(world->msg, peer);
+    nx_link_info info = {0};
+
+    if ((link == NULL) || nx_shm_is(link)) {
+        return "";
+    }
+    link->ops->info(link, &info);
+    return ((info.heard_ns == 0) && (strcmp(info.state, "dialling") == 0))
+               ? "; no answer over UDP or TCP: a firewall may block its port"
+               : "";
+}
+
 static void on_dead(void *ctx, uint32_t peer, const char *why)
 {
     const nx_failure *f = ctx;
+    const char *more = never_up(f->world, peer);
     char sentence[NX_FAILURE_WHY], at[NX_TIME_TEXT], text[NX_PEER_TEXT], link[NX_LINKS_TEXT];
-    const size_t fit = nx_sentence_fit(why, sizeof(sentence) - sizeof(at) - sizeof(", at "));
+    const size_t fit =
+        nx_sentence_fit(why, sizeof(sentence) - sizeof(at) - sizeof(", at ") - strlen(more));
 
-    (void)snprintf(sentence, sizeof(sentence), "%.*s%s, at %s", (int)fit, why,
-                   (why[fit] == '\0') ? "" : "...", nx_time_text(at));
+    (void)snprintf(sentence, sizeof(sentence), "%.*s%s%s, at %s", (int)fit, why,
+                   (why[fit] == '\0') ? "" : "...", more, nx_time_text(at));
     nx_log(NX_LOG_WARN, "declared %s failed: %s; link: %s; longest pause here %.1f s",
            nx_world_peer_text(f->world, peer, text), why, nx_links_text(f->world, peer, link),
            (double)nx_failure_pause(f) / 1e9);
