@@ -50,12 +50,13 @@ from ._errors import (
 from ._message import Message
 from ._op import Op, op_create
 from ._request import Request, Status, wait_all, wait_any
+from ._state import SyncReport
 
 __all__ = [
     "ANY_SOURCE", "ANY_TAG", "AuthError", "CanceledError", "Change", "ChangedRanks", "Code", "Comm", "ConnectError",
     "DeviceError", "Error", "Host", "InternalError", "InvalidError", "Message", "MismatchError",
     "NoHandlerError", "NotSupportedError", "Op", "OsError", "OutOfMemoryError", "PeerError",
-    "ProtocolError", "RemoteError", "Request", "RevokedError", "Seed", "Status", "TimeoutError",
+    "ProtocolError", "RemoteError", "Request", "RevokedError", "Seed", "Status", "SyncReport", "TimeoutError",
     "TruncatedError", "info", "init", "op_create", "snapshot", "wait_all", "wait_any",
 ]  # fmt: skip
 

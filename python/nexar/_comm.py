@@ -7,10 +7,11 @@ import operator
 import sys
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, TypeVar
 
-from . import _arrays, _nexar, _objects
+from . import _arrays, _nexar, _objects, _state
 from ._errors import Error, InvalidError, InvalidTypeError, RemoteError, not_yet
 from ._message import Message
 from ._request import Request, Status
+from ._state import SyncReport
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -309,6 +310,15 @@ class Comm(_nexar.Comm):
         rank that asked to leave has left when it returns, and the communicator is closed."""
         return Change(*self._update())
 
+    def sync_state(self, state: dict[str, Any], revision: int) -> SyncReport:
+        """Makes the arrays of ``state`` identical on all ranks, in place; all call with the same names
+        and shapes.  The highest revision wins; a rank that has joined passes 0.  An int or a float in
+        ``state`` is replaced there."""
+        tensors = _state.tensors_of(state)
+        report = SyncReport(*self._state_sync(tensors, revision))
+        _state.take_numbers(state, tensors)
+        return report
+
     def last_change(self) -> Change:
         """The last change of this communicator, by ``update`` or by the setting ``recovery``."""
         return Change(*self._last_change())
@@ -336,9 +346,6 @@ class Comm(_nexar.Comm):
 
     def exclude(self, ranks: list[int]) -> Comm:
         raise not_yet("exclude")
-
-    def sync_state(self, state: dict[str, Any], revision: int) -> Any:
-        raise not_yet("sync_state")
 
     def set_timeout(self, seconds: float | None) -> None:
         raise not_yet("set_timeout")

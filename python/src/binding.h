@@ -222,7 +222,9 @@ typedef struct nxp_job {
     nexar_change change;
     uint64_t flags, timeout_ns;
     int color, key, rank, fn_id;
-    int *ranks; /* of PyMem */
+    nexar_state *tensors; /* of PyMem, as are the ranks */
+    nexar_sync_report report;
+    int *ranks;
     size_t nranks;
     uint64_t tag;
     const void *data;
@@ -283,7 +285,8 @@ PyObject *nxp_register(PyObject *module, PyObject *dict);
 /* The tables of methods, which nxp_comm_methods() of comm.c joins into one type. */
 void nxp_comm_methods(void);
 extern PyMethodDef nxp_p2p_methods[], nxp_object_methods[], nxp_coll_methods[], nxp_life_methods[],
-    nxp_rpc_methods[], nxp_process_methods[], nxp_group_methods[], nxp_change_methods[];
+    nxp_rpc_methods[], nxp_process_methods[], nxp_group_methods[], nxp_change_methods[],
+    nxp_state_methods[];
 /* change.c */
 PyObject *nxp_change_of(const nexar_change *c);
 /* life.c */

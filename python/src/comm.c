@@ -250,6 +250,7 @@ void nxp_comm_methods(void)
     add_methods(&at, nxp_process_methods);
     add_methods(&at, nxp_group_methods);
     add_methods(&at, nxp_change_methods);
+    add_methods(&at, nxp_state_methods);
 }
 
 static PyType_Slot slots[] = {

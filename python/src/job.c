@@ -37,6 +37,7 @@ void nxp_job_free(nxp_job *job)
     free(job->sentence);
     free(job->reply);
     PyMem_Free(job->ranks);
+    PyMem_Free(job->tensors);
     PyMem_Free(job);
 }
 

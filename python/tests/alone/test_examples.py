@@ -49,6 +49,14 @@ def test_map_raises_what_a_rank_raised(tmp_path):
     assert "got ZeroDivisionError" in run(3, script)
 
 
+def test_kmeans_survives_growth_and_a_kill():
+    done = subprocess.run([sys.executable, "-m", "nexar", "run", "--elastic", "-n", "2", str(FOLDER / "elastic_kmeans.py"),
+                           "--grow", "4", "--kill"], capture_output=True, text=True, timeout=600)  # fmt: skip
+    assert done.returncode == 0 and "step 40: 4 ranks become 3" in done.stdout, done
+    off = re.search(r"3 ranks at the end: largest difference from one rank alone (\S+)", done.stdout)
+    assert float(off.group(1)) < 1e-6, done.stdout
+
+
 def test_gateway_uses_every_worker():
     out = run(3, FOLDER / "gateway.py")
     assert "20 requests answered by ranks [1, 2]" in out

@@ -65,8 +65,8 @@ def test_info():
 
 
 def test_missing_calls_are_named(comm):
-    with pytest.raises(nexar.NotSupportedError, match="sync_state"):
-        comm.sync_state({}, 1)
+    with pytest.raises(nexar.NotSupportedError, match="exclude"):
+        comm.exclude([0])
 
 
 def test_snapshot_is_json(comm):

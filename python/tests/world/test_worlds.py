@@ -39,6 +39,28 @@ def test_create(comm):
     comm.barrier()
 
 
+def test_sync_state(comm):
+    r, n = comm.rank, comm.size
+    w, b = np.full((2, 2), float(r)), bytearray([r])
+    state = {"w": w, "b": b, "step": r, "rate": r / 2, "same": np.ones(3)}
+    report = comm.sync_state(state, revision=r)
+    assert (report.revision, report.updated, report.differed, report.ranks_updated) == (n - 1, True, 4, n - 1)
+    assert report.received == (4 if r < n - 1 else 0)
+    assert (w == n - 1).all() and b == bytearray([n - 1])
+    assert (state["step"], state["rate"]) == (n - 1, (n - 1) / 2) and state["w"] is w
+    again = comm.sync_state(state, 0)
+    assert (again.received, again.differed, again.revision) == (0, 0, 0)
+    with pytest.raises(nexar.MismatchError, match="a|b"):
+        comm.sync_state({"a" if r else "b": w}, 1)
+    for bad, says in (([1], "state is list"), ({"x": b"1"}, r"state\['x'\] is read-only"), ({1: w}, "the name 1"),
+                      ({"x": "y"}, r"state\['x'\] is str"), ({"x": 2**63}, r"state\['x'\] is 9223")):  # fmt: skip
+        with pytest.raises(nexar.InvalidError, match=says):
+            comm.sync_state(bad, 1)
+    with pytest.raises(nexar.InvalidError, match="revision is -1"):
+        comm.sync_state({"w": w}, -1)
+    comm.barrier()
+
+
 def test_rpc(comm):
     r, n = comm.rank, comm.size
     kept = []
