@@ -1358,7 +1358,8 @@ typedef struct nexar_sync_report {
  *     Also: the other ranks have declared this rank failed, or there is no quorum, see
  *     nexar_comm_agree().
  * NEXAR_EDEVICE
- *     If the device fails while received tensors are put back, they are mixed; the sentence says so.
+ *     If the device fails while received tensors are put back, they are mixed; the sentence says
+ * so.
  */
 NEXAR_API nexar_err nexar_state_sync(nexar_comm *comm, const nexar_state *tensors, size_t n,
                                      uint64_t *revision, nexar_sync_report *report);

@@ -1,6 +1,7 @@
 /* machine_costs.c - two threads, one cache line, one futex, two blocks of memory. */
 #include "base/wait/machine_costs.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -233,19 +234,19 @@ static uint64_t cache_size(int index)
 {
     char path[96], text[32] = "";
     uint64_t bytes = 0;
-    FILE *file;
+    ssize_t len;
+    int fd;
 
     (void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
-    file = fopen(path, "re");
-    if (file == NULL) {
+    fd = nx_sys_open(path, O_RDONLY, 0);
+    if (fd < 0) {
         return 0;
     }
-    if (fgets(text, sizeof(text), file) != NULL) {
-        text[strcspn(text, "\n")] = '\0';
-        bytes = nx_parse_size(text, &bytes) ? bytes : 0;
-    }
-    (void)fclose(file);
-    return bytes;
+    len = nx_sys_read(fd, text, sizeof(text) - 1);
+    (void)nx_sys_close(fd);
+    text[(len > 0) ? len : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    return nx_parse_size(text, &bytes) ? bytes : 0;
 }
 
 static uint64_t largest_cache(void)

@@ -16,7 +16,7 @@ typedef struct nx_machine_costs {
     uint64_t handover_ns; /* a cache line from one core to another; at least |pause_ns| */
     uint64_t park_ns;     /* a thread parks and another one wakes it: until it runs */
     uint64_t copy_ns;     /* memory of NX_COSTS_BLOCK bytes, copied from cache to cache */
-    uint64_t read_ns;     /* the same by process_vm_readv(2); 0: this process may not call it */
+    uint64_t read_ns;     /* the same by a read of remote memory; 0: refused */
     uint64_t cache_bytes; /* the largest cache of the processor; 0: unknown */
 } nx_machine_costs;
 

@@ -73,7 +73,7 @@ static uint64_t overdue_key(uint64_t seq)
     return nx_rbcast_key(NX_RBCAST_OVERDUE, (uint16_t)seq);
 }
 
-/* The agreement whose number ends so is overdue: the one that runs here, or the next. */
+/* The agreement whose number ends so is overdue: the current one, or the next. */
 static void note_overdue(nx_agreement *a, uint16_t number)
 {
     const uint64_t seq = nx_consensus_seq(a->agree);

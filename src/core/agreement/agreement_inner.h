@@ -32,7 +32,7 @@ struct nx_agreement {
     nx_rbcast *rbcast;
     nx_consensus *agree;
     nx_agreement_waiter *waiter;
-    uint64_t overdue; /* agreements up to before this number are to be ended, whoever has called */
+    uint64_t overdue; /* agreements up to before this number end, whatever ranks have called */
     uint32_t owed;    /* this many ended before this rank has called: its next calls fail */
     bool proxied;     /* one runs in which this rank takes part without its application */
     bool used;        /* an agreement was ever begun */
