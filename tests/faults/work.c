@@ -247,6 +247,37 @@ static nexar_err step_split(nexar_comm *c, uint64_t i, const char **wrong)
     return err;
 }
 
+/* A creation takes no part in recovery: the next collective rebuilds the communicator. */
+static nexar_err step_create(nexar_comm *c, uint64_t i, const char **wrong)
+{
+    const int size = nexar_size(c);
+    nexar_comm *all = NULL;
+    int ranks[64];
+    int32_t there = 1;
+    nexar_err err, told;
+
+    for (int rank = 0; rank < size; rank++) {
+        ranks[rank] = (rank + (int)(i % (uint64_t)size)) % size;
+    }
+    err = nexar_comm_create(c, ranks, (size_t)size, i % 3, &all);
+    if ((err == NEXAR_OK) &&
+        ((nexar_size(all) != size) || (ranks[nexar_rank(all)] != nexar_rank(c)))) {
+        *wrong = "a communicator of listed ranks has another size or order";
+    }
+    if (err == NEXAR_OK) {
+        err = nexar_allreduce(all, NEXAR_IN_PLACE, &there, 1, NEXAR_I32, NEXAR_SUM);
+        if ((err == NEXAR_OK) && (there != nexar_size(all))) {
+            *wrong = "a communicator of listed ranks does not count its ranks right";
+        }
+    }
+    nexar_comm_free(all);
+    if (err == NEXAR_OK) {
+        return NEXAR_OK;
+    }
+    told = nexar_barrier(c);
+    return (told != NEXAR_OK) ? told : err;
+}
+
 const nxt_work nxt_works[] = {
     {.name = "p2p", .step = step_ring, .lonely = true, .calls = true},
     {.name = "allreduce 64 B", .step = nxt_work_sum, .again = true},
@@ -256,5 +287,6 @@ const nxt_work nxt_works[] = {
     {.name = "barrier", .step = step_barrier, .again = true},
     {.name = "RPC", .prepare = prepare_rpc, .step = step_rpc, .calls = true},
     {.name = "split", .step = step_split, .again = true, .makes = true},
+    {.name = "create", .step = step_create, .makes = true},
 };
 const int nxt_works_count = sizeof(nxt_works) / sizeof(nxt_works[0]);
