@@ -535,6 +535,12 @@ static void test_who_is_killed_is_known_by_quic(void **state)
     kill_for("quic");
 }
 
+static void test_who_is_killed_is_known_by_tcp(void **state)
+{
+    (void)state;
+    kill_for("tcp");
+}
+
 static void stop_for(const char *transports, const char *idle_timeout, const row *rows)
 {
     const char *const settings[] = {
@@ -549,6 +555,7 @@ static void test_a_rank_that_does_not_answer_is_named(void **state)
     (void)state;
     stop_for("auto", "30s", silent);
     stop_for("quic", "30s", silent);
+    stop_for("tcp", "30s", silent);
 }
 
 /* The end of a link says nothing of the rank: it comes before the verdict. */
@@ -646,6 +653,7 @@ static void test_who_was_killed_unknown_is_known(void **state)
     (void)state;
     never_meet("auto", SIGKILL);
     never_meet("quic", SIGKILL);
+    never_meet("tcp", SIGKILL);
 }
 
 static void test_a_rank_that_has_left_has_not_failed(void **state)
@@ -653,6 +661,7 @@ static void test_a_rank_that_has_left_has_not_failed(void **state)
     (void)state;
     never_meet("auto", 0);
     never_meet("quic", 0);
+    never_meet("tcp", 0);
 }
 
 /* ---- decisions that cannot be made ------------------------------------------------------------
@@ -734,6 +743,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_is_killed_is_known_by_shared_memory),
         cmocka_unit_test(test_who_is_killed_is_known_by_quic),
+        cmocka_unit_test(test_who_is_killed_is_known_by_tcp),
         cmocka_unit_test(test_who_was_killed_unknown_is_known),
         cmocka_unit_test(test_a_rank_that_has_left_has_not_failed),
         cmocka_unit_test(test_who_is_missed_by_a_decision_is_known),

@@ -143,7 +143,7 @@ static void test_who_leaves_before_anybody_knew_it_has_not_failed(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         nxt_procs procs;
 
-        transports = (round % 2 == 0) ? "auto" : "quic";
+        transports = (round % 3 == 0) ? "auto" : (round % 3 == 1) ? "quic" : "tcp";
         shared = nxt_share(sizeof(*shared));
         nxt_procs_start(&procs, RANKS, leave_unseen, NULL);
         for (int rank = 0; rank < RANKS; rank++) {
