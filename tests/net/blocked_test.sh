@@ -21,8 +21,7 @@ wall_all() {
 
 seed_port() { sed -E 's|^.*@10\.90\.0\.1:([0-9]+).*|\1|' <<<"$join"; }
 
-# An exchange works, all of its links are of $1 for the reason $2, and a message of rank 0 to rank 2
-# is through within $3 ms after the world has formed.
+# An exchange works, and `nexar info --links` shows links of $1 alone, most for the reason $2.
 works_over() {
     local transport=$1 reason=$2
     export NEXAR_LOG=info
