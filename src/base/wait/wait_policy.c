@@ -52,7 +52,7 @@ unsigned nx_wait_polls_of_park(const nx_wait_policy *policy)
 
 bool nx_wait_spins(const nx_wait_policy *policy, const nx_wait_history *history)
 {
-    return (policy->spin_ns > 0) && !(history->yielded ? history->shared : policy->crowded);
+    return (policy->spin_ns > 0) && !policy->crowded && !history->shared;
 }
 
 nx_wait nx_wait_begin(const nx_wait_policy *policy, nx_wait_history *history, uint64_t now_ns)
@@ -82,7 +82,6 @@ nx_wait_step nx_wait_next(const nx_wait *w, uint64_t now_ns)
 
 void nx_wait_yielded(nx_wait *w, uint64_t span_ns)
 {
-    w->history->yielded = true;
     w->history->shared = (span_ns > 2 * w->policy->yield_ns);
 }
 

@@ -14,8 +14,7 @@
  *  - A short sleep lengthens the next polling to twice that wait, within a bound.  Otherwise a
  *    slow wake-up makes the peer sleep meanwhile, and both pay a wake-up for every operation.
  *  - A wait spins only while no other thread wants its core.  A yield tells: alone on a core it
- * comes back at once.  Until a first yield has told, a wait assumes to be alone unless ranks
- * outnumber cores.
+ *    comes back at once.  Where ranks outnumber cores a wait yields between all polls.
  *  - A wait that continues, such as one for a long transfer, polls again after each arrival only if
  *    arrivals come in gaps shorter than a park.  Otherwise it parks at once: a poll costs CPU time
  *    that the transfer needs.
@@ -44,8 +43,7 @@ typedef struct nx_wait_policy {
 /* What waits have learned.  Zero: nothing. */
 typedef struct nx_wait_history {
     uint64_t poll_ns; /* after a short sleep: how long to poll; 0: as the policy says */
-    bool yielded;     /* a wait has yielded ... */
-    bool shared;      /* ... and the last yield let another thread run */
+    bool shared;      /* the last yield let another thread run */
 } nx_wait_history;
 
 typedef enum nx_wait_step { NX_WAIT_SPIN, NX_WAIT_YIELD, NX_WAIT_PARK } nx_wait_step;
