@@ -68,6 +68,7 @@ def run_suite(pattern: str, outcomes: str) -> None:
     import torch
 
     import nexar.torch
+    from torch.testing._internal import common_distributed
 
     backend = os.environ["BACKEND"]
     if backend != "gloo":
@@ -76,6 +77,7 @@ def run_suite(pattern: str, outcomes: str) -> None:
         os.environ.decodevalue = lambda value: (
             Named(backend) if decode(value) == backend else decode(value)
         )
+        common_distributed.DistTestCases.backend_feature.setdefault("plugin", set()).add(backend)
     from torch.testing._internal.distributed import distributed_test as suite
 
     torch.set_num_threads(1)

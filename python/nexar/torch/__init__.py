@@ -20,6 +20,10 @@ from ._build import BuildError, load
 __all__ = ["BuildError", "load", "monitored_barrier", "register"]
 
 
+if _dist.is_available():
+    _monitored_barrier_of_torch = _dist.monitored_barrier
+
+
 def _create(options: Any, group_options: Any = None) -> Any:
     from ._rendezvous import create
 
@@ -27,12 +31,17 @@ def _create(options: Any, group_options: Any = None) -> Any:
 
 
 def monitored_barrier(
-    group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+    group: Any = None, timeout: Any = None, wait_all_ranks: bool = False
 ) -> None:
-    """torch.distributed.monitored_barrier, which accepts process groups of Gloo only: rank 0 gets
-    an error that names the first rank, or all ranks, that did not come within |timeout|."""
+    """torch.distributed.monitored_barrier, which by itself refuses backends other than Gloo: rank 0
+    gets an error that names the first rank, or all ranks, that did not come within |timeout|."""
+    if _dist.get_rank(group) < 0 or _dist.get_backend(group) != "nexar":
+        _monitored_barrier_of_torch(group, timeout, wait_all_ranks)
+        return
     from ._rendezvous import world_of
 
+    if isinstance(timeout, (int, float)):
+        timeout = timedelta(seconds=timeout)
     world_of(group).monitored_barrier(timeout, wait_all_ranks)
 
 
@@ -43,6 +52,7 @@ def register() -> None:
         _dist.Backend.register_backend("nexar", _create, extended_api=True, devices=["cpu"])
         if default is not None:  # programs that name no backend keep theirs
             _dist.Backend.default_device_backend_map["cpu"] = default
+        _dist.monitored_barrier = monitored_barrier
 
 
 register()

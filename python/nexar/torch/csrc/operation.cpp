@@ -83,7 +83,7 @@ void Operation::conclude(std::exception_ptr failure) {
 }
 
 std::exception_ptr Operation::timeoutError(std::chrono::milliseconds limit) const {
-    std::string text = name + " timed out after " + std::to_string(limit.count()) +
+    std::string text = name + ": Timed out after " + std::to_string(limit.count()) +
                        " ms: not every rank that it needs has called it; a stall report names them";
     return std::make_exception_ptr(
         c10::DistBackendError({name.c_str(), "nexar", 0}, std::move(text)));

@@ -243,6 +243,11 @@ void ProcessGroupNexar::monitorAsRoot(uint64_t tag, std::chrono::milliseconds li
         arrivals.emplace_back(comm(), rank, tag, false);
     std::string missing;
     for (int rank = 1; rank < size_; rank++) {
+        if (!all && Clock::now() >= until) // rank 0 itself came too late to wait for this rank
+            C10_THROW_ERROR(DistBackendError, c10::str("[Rank 0]: Rank 0 timed out in "
+                                                       "monitoredBarrier after ",
+                                                       limit.count(), " ms, waiting for rank ",
+                                                       rank));
         if (arrivals[static_cast<size_t>(rank - 1)].passed(until))
             continue;
         missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
