@@ -347,9 +347,6 @@ class Comm(_nexar.Comm):
     def exclude(self, ranks: list[int]) -> Comm:
         raise not_yet("exclude")
 
-    def set_timeout(self, seconds: float | None) -> None:
-        raise not_yet("set_timeout")
-
 
 def _numbers(call: str, counts: Any) -> list[int] | None:
     if counts is None:

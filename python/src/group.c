@@ -1,4 +1,4 @@
-/* group.c - communicators of listed ranks. */
+/* group.c - communicators of listed ranks, and the timeout of a communicator. */
 #include "binding.h"
 
 /* ---- ranks of a list ------------------------------------------------------------------------- */
@@ -70,7 +70,25 @@ static PyObject *comm_create(PyObject *obj, PyObject *const *args, Py_ssize_t n,
     return nxp_make_comm(self, job);
 }
 
+/* set_timeout(seconds); None restores the setting. */
+static PyObject *comm_set_timeout(PyObject *obj, PyObject *seconds)
+{
+    nxp_comm *self = (nxp_comm *)obj;
+    uint64_t ns = 0;
+    nexar_err err;
+
+    if (!nxp_comm_ready(self, "set_timeout") || !nxp_timeout("set_timeout", seconds, &ns)) {
+        return NULL;
+    }
+    err = nexar_comm_set_timeout(self->comm, ns);
+    if (err != NEXAR_OK) {
+        return nxp_raise_last(err, self->comm);
+    }
+    Py_RETURN_NONE;
+}
+
 PyMethodDef nxp_group_methods[] = {
+    {"set_timeout", comm_set_timeout, METH_O, NULL},
     NXP_FAST("create", comm_create),
     {NULL, NULL, 0, NULL},
 };

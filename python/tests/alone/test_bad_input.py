@@ -57,6 +57,8 @@ CASES = [
     ("sendrecv", (A, 0, A, 0, -4), "sendtag is -4"),
     ("sendrecv", (A, 0, A, 0, 0, -4), "recvtag is -4"),
     ("on_failure", (3,), "fn is 3"),
+    ("set_timeout", (-1,), "timeout is -1"),
+    ("set_timeout", ("a",), "timeout is 'a'"),
     ("on_change", (3,), "fn is 3"),
     ("agree", ("a",), "flags is 'a'"),
     ("split", (-3,), "color is -3"),

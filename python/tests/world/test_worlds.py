@@ -24,6 +24,22 @@ def test_communicators(comm):
     assert comm.last_change().failed == 0
 
 
+def test_timeout_of_a_communicator(comm):
+    own = comm.dup()
+    own.set_timeout(0.05)
+    if comm.rank == 0:
+        with pytest.raises(nexar.TimeoutError):
+            own.allreduce(np.ones(1))
+        for rank in range(1, comm.size):
+            comm.send(b"", rank, 78)
+    else:
+        comm.recv(bytearray(0), 0, 78)
+        with pytest.raises(nexar.TimeoutError):
+            own.allreduce(np.ones(1))
+    own.set_timeout(None)
+    comm.barrier()
+
+
 def test_create(comm):
     r, n = comm.rank, comm.size
     ranks = list(range(n))[::-1]
