@@ -1,18 +1,18 @@
 /*
  * elastic_training.c - the training of data_parallel_training.c while ranks join, leave and fail.
  *
- *     nexar seed --world 3 --join-file join &
- *     NEXAR_JOIN=$(cat join) ./elastic_training &      three times; and later, at any time, more
+ *     nexar seed --world 2 --join-file join &
+ *     NEXAR_JOIN_FILE=join ./elastic_training &      twice; and later, at any time, more
  *
- *     --leave STEP         leaves at that step
- *     --die STEP           kills itself at that step
- *     --hold STEP RANKS    waits there until there are RANKS ranks: the same for all
+ *     --leave STEP         leaves after that step
+ *     --die STEP           kills itself after that step
+ *     --hold STEP RANKS    waits after that step until there are RANKS ranks; the same for all
  *
- * After each step all ranks call nexar_comm_update(), which changes the world if ranks have
- * joined, left or failed.  Then the rank with the most steps broadcasts its state: new ranks have
- * none, and some of the others may not have finished the step in which a rank failed.  The batches
- * are divided among the current ranks, so the loss develops as in one process: the last value
- * differs from that of a single process by at most 0.1 %.
+ * After each step all ranks call nexar_comm_update(), which changes the world if ranks have joined,
+ * left or failed.  After a change all ranks call nexar_state_sync(), with the number of the last
+ * step as the revision: a rank that has joined receives everything, and so does one that had not
+ * completed the step in which a rank failed.  A batch is divided among the ranks that are there, so
+ * the loss does not depend on their number: the last one is that of a single process within 0.1 %.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -21,26 +21,34 @@
 
 #include "training.h"
 
-/* What everybody has: all that a new rank needs. */
+/* Of the steps since the last report; mean of the first report, and of the last one. */
+enum { SUM, FIRST, LAST, LOSSES };
+
+/* All that a new rank needs. */
 typedef struct progress {
     network net;
-    int step; /* the last that is done */
-    double sum, first, before;
+    double losses[LOSSES];
+    int step; /* the last that is complete */
 } progress;
 
 static struct {
     int leave, die, hold_step, hold_ranks;
 } options = {-1, -1, -1, 0};
 
-/* Everybody gets what the one who has come furthest has. */
+/* All ranks get the state of those that have completed most steps. */
 static nexar_err catch_up(nexar_comm *world, progress *p)
 {
-    const int size = nexar_size(world);
-    int64_t furthest = (int64_t)p->step * size + nexar_rank(world);
-    nexar_err err = nexar_allreduce(world, NEXAR_IN_PLACE, &furthest, 1, NEXAR_I64, NEXAR_MAX);
+    const nexar_state state[] = {{"w1", p->net.w1, (size_t)HIDDEN * INPUTS, NEXAR_F32},
+                                 {"b1", p->net.b1, HIDDEN, NEXAR_F32},
+                                 {"w2", p->net.w2, HIDDEN, NEXAR_F32},
+                                 {"b2", &p->net.b2, 1, NEXAR_F32},
+                                 {"losses", p->losses, LOSSES, NEXAR_F64}};
+    uint64_t revision = (uint64_t)p->step;
+    const nexar_err err =
+        nexar_state_sync(world, state, sizeof(state) / sizeof(state[0]), &revision, NULL);
 
     if (err == NEXAR_OK) {
-        err = nexar_broadcast(world, p, sizeof(*p), NEXAR_U8, (int)(furthest % size));
+        p->step = (int)revision;
     }
     return err;
 }
@@ -52,12 +60,12 @@ static void report(const nexar_comm *world, progress *p)
     }
     if (nexar_rank(world) == 0) {
         (void)printf("steps %3d to %3d: mean loss %.6f, %d ranks\n", p->step - REPORT + 1, p->step,
-                     p->sum / REPORT, nexar_size(world));
+                     p->losses[SUM] / REPORT, nexar_size(world));
         (void)fflush(stdout);
     }
-    p->before = p->sum / REPORT;
-    p->first = (p->step == REPORT) ? p->before : p->first;
-    p->sum = 0;
+    p->losses[LAST] = p->losses[SUM] / REPORT;
+    p->losses[FIRST] = (p->step == REPORT) ? p->losses[LAST] : p->losses[FIRST];
+    p->losses[SUM] = 0;
 }
 
 static nexar_err one_step(nexar_comm *world, progress *p)
@@ -71,7 +79,7 @@ static nexar_err one_step(nexar_comm *world, progress *p)
     err = train(world, &p->net, p->step + 1, &loss);
     if (err == NEXAR_OK) {
         p->step++;
-        p->sum += loss;
+        p->losses[SUM] += loss;
         report(world, p);
     }
     return err;
@@ -86,7 +94,7 @@ static nexar_err hold(void)
     return NEXAR_OK;
 }
 
-/* Whether the world is another now, which all ranks see alike; says so. */
+/* Whether the world has changed, which all ranks see alike; reports it. */
 static bool has_changed(const nexar_change *c, const progress *p)
 {
     if (c->joined + c->left + c->failed == 0) {
@@ -103,7 +111,7 @@ static bool has_changed(const nexar_change *c, const progress *p)
 /* |*world| is NULL in the end if this rank has left. */
 static nexar_err run(nexar_comm **world, progress *p)
 {
-    bool fresh = true; /* what ranks have may differ */
+    bool fresh = true; /* the states of the ranks may differ */
     nexar_err err = NEXAR_OK;
 
     while ((err == NEXAR_OK) && (*world != NULL) && (fresh || (p->step < STEPS))) {
@@ -149,7 +157,7 @@ static void parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    progress p = {.before = INFINITY};
+    progress p = {.losses = {[LAST] = INFINITY}};
     nexar_comm *world = NULL;
     uint32_t differ = 0;
     nexar_err err;
@@ -168,12 +176,12 @@ int main(int argc, char **argv)
         err = compare(world, &p.net, &differ);
     }
     if ((err == NEXAR_OK) && (nexar_rank(world) == 0)) {
-        (void)printf("last mean loss %.6f; weights differ on %u ranks\n", p.before,
+        (void)printf("last mean loss %.6f; weights differ on %u ranks\n", p.losses[LAST],
                      (unsigned)differ);
     }
     if ((err != NEXAR_OK) || (nexar_finalize(world) != NEXAR_OK)) {
         (void)fprintf(stderr, "elastic_training: %s\n", nexar_last_error());
         return 1;
     }
-    return (differ != 0) || !(p.before < p.first / 4);
+    return (differ != 0) || !(p.losses[LAST] < p.losses[FIRST] / 4);
 }

@@ -308,7 +308,8 @@ NEXAR_API nexar_err nexar_finalize(nexar_comm *world);
  * Creates |n| ranks inside this process, connected through the real transports on loopback:
  * for tests and examples.  |worlds| has room for |n| handles; worlds[i] is rank i.  Each one
  * is finalized separately.  |cfg| is used as in nexar_init(), except "join", "rank" and
- * "world_size".  The errors are those of nexar_init(); on error no rank remains.
+ * "world_size".  Other processes and threads join by the join string of nexar_join_string(), at the
+ * next nexar_comm_update().  The errors are those of nexar_init(); on error no rank remains.
  */
 NEXAR_API nexar_err nexar_init_local(int n, const nexar_config *cfg, nexar_comm *worlds[]);
 
@@ -1186,6 +1187,22 @@ NEXAR_API nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change);
 NEXAR_API nexar_err nexar_comm_leave(nexar_comm *world);
 
 /*
+ * Writes the join string of the cluster that |comm| belongs to, for the setting "join" of processes
+ * that this rank starts: they join at the next nexar_comm_update().  It is the string by which this
+ * rank has joined, with the token, and is a secret.  The call is local.
+ *
+ * NEXAR_EINVAL
+ *     A pointer is NULL.
+ * NEXAR_ENOTSUP
+ *     This process is a world of its own, without a seed.
+ * NEXAR_ENOMEM
+ *     There was no memory to keep the string when this rank joined.
+ * NEXAR_ETRUNC
+ *     |size| is too small; 1024 bytes are always enough.  |buf| is untouched.
+ */
+NEXAR_API nexar_err nexar_join_string(const nexar_comm *comm, char *buf, size_t size);
+
+/*
  * The setting "recovery" selects what happens automatically when a rank fails.
  *
  *   manual     Nothing: the application handles the errors.  This is the default.
@@ -1387,6 +1404,42 @@ NEXAR_API nexar_err nexar_seed_start(const nexar_config *cfg, nexar_seed **seed)
 /* Writes the join string (addresses, token and pinned key) for the setting "join".  It is a secret.
  * NEXAR_ETRUNC: |size| is too small; 1024 bytes are always enough. */
 NEXAR_API nexar_err nexar_seed_join_string(const nexar_seed *seed, char *buf, size_t size);
+
+/* What happened at a seed. */
+typedef enum nexar_seed_event_kind {
+    NEXAR_SEED_JOINED,  /* a rank has joined a world that has not formed */
+    NEXAR_SEED_FORMED,  /* all ranks have joined */
+    NEXAR_SEED_WAITING, /* a process waits for nexar_comm_update() to let it in */
+    NEXAR_SEED_CHANGED, /* the members have agreed on a new membership */
+    NEXAR_SEED_LEFT,    /* a rank has finalized */
+    NEXAR_SEED_FAILED,  /* the connection to a rank is lost; it may return */
+    NEXAR_SEED_BACK,    /* a rank whose connection was lost has returned */
+    NEXAR_SEED_REFUSED, /* a process was turned away */
+    NEXAR_SEED_MISSING, /* the world has not formed in time */
+    NEXAR_SEED_ENDED    /* the last rank has gone */
+} nexar_seed_event_kind;
+
+typedef struct nexar_seed_event {
+    nexar_seed_event_kind kind;
+    int rank;          /* that it is about; -1: none, or it has no rank yet */
+    int joined, world; /* how many ranks have joined; the size of the world */
+    const char *text;  /* one line for people, with host and address; valid during the call */
+} nexar_seed_event;
+
+/* Called on a thread of the seed, one call at a time; ranks cannot join meanwhile.  It must not
+ * call nexar_seed_stop(). */
+typedef void (*nexar_seed_event_fn)(const nexar_seed_event *event, void *arg);
+
+/*
+ * Sets the function that |seed| calls for each event from now on, instead of logging it.  NULL
+ * restores the log.  When the call returns, the previous function is no longer running, unless it
+ * is the caller.
+ *
+ * NEXAR_EINVAL
+ *     |seed| is NULL.
+ */
+NEXAR_API nexar_err nexar_seed_on_event(nexar_seed *seed, nexar_seed_event_fn fn, void *arg);
+
 /* Stops the seed and frees |seed|; NULL is allowed.  The members continue. */
 NEXAR_API void nexar_seed_stop(nexar_seed *seed);
 

@@ -413,4 +413,40 @@ if command -v script >/dev/null; then
     longest=$(tr '\r' '\n' <"$work/live" | grep 'of 2 ranks' | awk '{ print length($0) }' | sort -n | tail -n 1)
     [ "$longest" -le 63 ] || fail "the live line wraps: $longest"
 fi
+echo "-- a state is made before the seed starts, with a key and a token from elsewhere"
+init() { "$nexar" seed --world 2 --listen 127.0.0.1 "$@" >"$work/out" 2>"$work/err"; }
+init --state "$work/made" --init || fail "--init: exit code $?"
+has "$work/out" '^nexar://.{43}@127\.0\.0\.1:[0-9]+/\?pin=' || fail "--init prints no join string"
+cp "$work/out" "$work/promised"
+init --state "$work/made" --init || fail "--init again: exit code $?"
+cmp -s "$work/out" "$work/promised" || fail "--init again prints another join string"
+start made --world 2 --state "$work/made"
+[ "$join" = "$(cat "$work/promised")" ] || fail "the seed has another join string than --init"
+rank made0 NEXAR_RANK=0 ping 1 --count 2
+first=$pid
+rank made1 NEXAR_RANK=1 ping 1 --count 2
+ends 0 "$first" made0
+ends 0 "$pid" made1
+kill "$seed" 2>/dev/null
+wait "$seed"
+init --init && fail "--init without --state"
+has "$work/err" '--state' || fail "--init does not ask for --state"
+(umask 077 && cat >"$work/key") <<'KEY' # for this test alone
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0wON1c2rJPPiSfJv
+PgD8YOnFsw2oi2CblkrFmRTtA4ShRANCAATllNN1P7igvnUbosrtU6BuwuutpT65
+4d7Xc2j9qGIS3gabFiL0sSmowXHuG9sQ+VbRBjI5jHuczLu8AVAtT9Rl
+-----END PRIVATE KEY-----
+KEY
+init --state "$work/keyed" --init --key "$work/key" || fail "--key: exit code $?"
+cp "$work/out" "$work/promised"
+init --state "$work/keyed2" --init --key "$work/key" || fail "--key again: exit code $?"
+[ "$(sed 's/.*pin=//' "$work/out")" = "$(sed 's/.*pin=//' "$work/promised")" ] ||
+    fail "the same key has another pin"
+init --state "$work/made" --init --key "$work/key" && fail "a state with another key"
+has "$work/err" 'another key' || fail "a state with another key: $(cat "$work/err")"
+echo none >"$work/key"
+init --state "$work/keyed3" --init --key "$work/key" && fail "a key that is none"
+has "$work/err" 'ECDSA P-256' || fail "a key that is none: $(cat "$work/err")"
+
 finish

@@ -13,7 +13,9 @@
 
 #include <nexar.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
+#include "base/os/private_file.h"
 #include "base/os/sys.h"
 #include "base/text/text.h"
 #include "cluster/seed/seed.h"
@@ -152,28 +154,71 @@ static nexar_err hand_out(const nx_seed *seed, const char *join_file)
     return err;
 }
 
-static int serve(const nexar_config *cfg, const char *join_file, bool keep)
+/* What the command line asks for besides settings. */
+typedef struct manner {
+    const char *join_file, *key_file;
+    bool keep, init;
+} manner;
+
+enum { KEY_MAX = 8192 };
+
+/* Reads the key of --key into |text|, and names it in |sc|. */
+static nexar_err read_key(const char *path, char text[KEY_MAX], nx_seed_config *sc)
 {
-    report r = {.keep = keep, .live = isatty(STDERR_FILENO) != 0};
-    nx_seed_config sc;
+    uint8_t *bytes = NULL;
+    size_t len = 0;
+    bool there = false;
+    nexar_err err;
+
+    if (path == NULL) {
+        return NEXAR_OK;
+    }
+    err = nx_private_file_read("the key file", path, KEY_MAX, &bytes, &len, &there);
+    if ((err == NEXAR_OK) && !there) {
+        err = nx_fail(NEXAR_EINVAL, "--key %s: there is no such file", path);
+    }
+    if (err == NEXAR_OK) {
+        memcpy(text, bytes, len);
+        sc->key = text;
+        sc->key_len = len;
+    }
+    if (bytes != NULL) {
+        explicit_bzero(bytes, len);
+        nx_free(bytes);
+    }
+    return err;
+}
+
+/* With --init: the state is on disk and the join string handed out, and nobody is served. */
+static int initialise(nx_seed_config *sc, const manner *how)
+{
+    nx_seed *seed = NULL;
+    nexar_err err;
+
+    sc->on_event = NULL;
+    err = nx_seed_create(&seed, sc);
+    if (err == NEXAR_OK) {
+        err = hand_out(seed, how->join_file);
+    }
+    nx_seed_destroy(seed);
+    return (err == NEXAR_OK) ? NX_EXIT_OK : nx_cmd_error("seed", err);
+}
+
+static int serve(nx_seed_config *sc, const manner *how)
+{
+    report r = {.keep = how->keep, .live = isatty(STDERR_FILENO) != 0};
     nx_seed *seed = NULL;
     int code, signals = -1;
-    nexar_err err = nx_seed_config_from(cfg, &sc);
+    nexar_err err = nx_signals_open(&signals); /* before there are threads that could take one */
 
-    /* The token and the key that signs certificates: no core dump may hold them, nor may other
-     * processes of this user read them. */
-    (void)prctl(PR_SET_DUMPABLE, 0);
+    sc->keep = how->keep;
+    sc->on_event = on_event;
+    sc->ctx = &r;
     if (err == NEXAR_OK) {
-        err = nx_signals_open(&signals); /* before there are threads that could take one */
-    }
-    sc.keep = keep;
-    sc.on_event = on_event;
-    sc.ctx = &r;
-    if (err == NEXAR_OK) {
-        err = nx_seed_create(&seed, &sc);
+        err = nx_seed_create(&seed, sc);
     }
     if (err == NEXAR_OK) {
-        err = hand_out(seed, join_file);
+        err = hand_out(seed, how->join_file);
     }
     code = (err == NEXAR_OK) ? stay(seed, signals, &r) : nx_cmd_error("seed", err);
     nx_seed_destroy(seed);
@@ -183,6 +228,28 @@ static int serve(const nexar_config *cfg, const char *join_file, bool keep)
     if (signals >= 0) {
         (void)nx_sys_close(signals);
     }
+    return code;
+}
+
+static int begin(const nexar_config *cfg, const manner *how)
+{
+    char key[KEY_MAX];
+    nx_seed_config sc = {0};
+    nexar_err err;
+    int code;
+
+    /* The token and the key that signs certificates: no core dump may hold them, nor may other
+     * processes of this user read them. */
+    (void)prctl(PR_SET_DUMPABLE, 0);
+    err = nx_seed_config_from(cfg, &sc);
+    err = (err == NEXAR_OK) ? read_key(how->key_file, key, &sc) : err;
+    if (err != NEXAR_OK) {
+        code = nx_cmd_error("seed", err);
+    } else {
+        code = how->init ? initialise(&sc, how) : serve(&sc, how);
+    }
+    explicit_bzero(key, sizeof(key));
+    explicit_bzero(&sc.token, sizeof(sc.token));
     return code;
 }
 
@@ -219,8 +286,8 @@ static nexar_err apply_options(nexar_config *cfg, const wishes *w)
 int nx_cmd_seed(int argc, char **argv)
 {
     wishes w = {0};
-    const char *join_file = NULL;
-    bool keep = false;
+    manner how = {0};
+    char state[NX_NUMBER_ROOM];
     int code = NX_EXIT_OK;
     const nx_option table[] = {
         {"world", NX_OPTION_UINT, &w.world, "N", "how many ranks the world has", 1, 65536, 0},
@@ -229,12 +296,17 @@ int nx_cmd_seed(int argc, char **argv)
         {"max", NX_OPTION_UINT, &w.max, "N", "it may grow to so many", 1, 65536, 0},
         {"listen", NX_OPTION_TEXT, &w.listen, "ADDRESS", "bind this address, with or without port",
          0, 0, 0},
-        {"join-file", NX_OPTION_TEXT, &join_file, "FILE",
+        {"join-file", NX_OPTION_TEXT, &how.join_file, "FILE",
          "write the join string there, for its owner alone, and do not print it; /dev/fd/N: a pipe",
          0, 0, 0},
         {"state", NX_OPTION_TEXT, &w.state, "FILE",
          "keep key, token and members there, so that the seed can be restarted", 0, 0, 0},
-        {"keep", NX_OPTION_FLAG, &keep, NULL,
+        {"init", NX_OPTION_FLAG, &how.init, NULL,
+         "with --state: make the state, hand out the join string and end; the seed starts later", 0,
+         0, 0},
+        {"key", NX_OPTION_TEXT, &how.key_file, "FILE",
+         "the ECDSA P-256 private key (PEM) of the seed; without it a new one is made", 0, 0, 0},
+        {"keep", NX_OPTION_FLAG, &how.keep, NULL,
          "when the job has ended, or could not begin, wait for the next", 0, 0, 0},
     };
     const nx_options options = {
@@ -245,10 +317,14 @@ int nx_cmd_seed(int argc, char **argv)
             "passes through it.  It ends when the job has ended.",
         .table = table,
         .n = sizeof(table) / sizeof(table[0]),
-        .notes = "The join string is a secret, and so is the state.  On each host:\n"
-                 "  NEXAR_JOIN='nexar://...' ./program\n\n"
-                 "Settings: world_size, min_world, max_world, listen, port_range, interfaces,\n"
-                 "advertise, formation_timeout, seed_state (see nexar info).",
+        .notes =
+            "The join string is a secret, and so is the state.  On each host:\n"
+            "  NEXAR_JOIN='nexar://...' ./program\n\n"
+            "For a secrets manager: `nexar seed --world N --state FILE --init` makes the state\n"
+            "once and prints the join string; the same command without --init starts the seed.\n"
+            "NEXAR_TOKEN_FILE and --key supply token and key.\n\n"
+            "Settings: world_size, min_world, max_world, listen, port_range, interfaces,\n"
+            "advertise, formation_timeout, seed_state (see nexar info).",
     };
     nexar_config *cfg = NULL;
     nexar_err err;
@@ -264,8 +340,10 @@ int nx_cmd_seed(int argc, char **argv)
         code = nx_cmd_error("seed", err);
     } else if (nx_config_number(cfg, NX_SET_WORLD_SIZE) == 0) {
         code = nx_usage("seed", "how many ranks? give --world N, such as: nexar seed --world 4");
+    } else if (how.init && (nx_config_text(cfg, NX_SET_SEED_STATE, state)[0] == '\0')) {
+        code = nx_usage("seed", "--init makes a state: give --state FILE as well");
     } else {
-        code = serve(cfg, join_file, keep);
+        code = begin(cfg, &how);
     }
     nexar_config_free(cfg);
     return code;

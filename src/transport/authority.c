@@ -58,7 +58,27 @@ static nexar_err derive(nx_authority *a)
     return (err == NEXAR_OK) ? nx_crt_pin(a->crt, &a->pin) : err;
 }
 
-nexar_err nx_authority_create(nx_authority **out, const nx_job_id *job)
+/* Only the kind of key that nexar makes is accepted. */
+static nexar_err import_key(gnutls_x509_privkey_t *out, const char *text, size_t len)
+{
+    const gnutls_datum_t datum = {.data = (unsigned char *)(uintptr_t)text,
+                                  .size = (unsigned int)len};
+    unsigned int bits = 0;
+
+    if (gnutls_x509_privkey_init(out) < 0) {
+        return nx_fail_nomem("an authority");
+    }
+    if ((gnutls_x509_privkey_import2(*out, &datum, GNUTLS_X509_FMT_PEM, NULL, 0) < 0) ||
+        (gnutls_x509_privkey_get_pk_algorithm2(*out, &bits) != GNUTLS_PK_ECDSA) || (bits != 256)) {
+        return nx_fail(NEXAR_EINVAL, "not an ECDSA P-256 private key in PEM, such as `openssl "
+                                     "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256` "
+                                     "makes");
+    }
+    return NEXAR_OK;
+}
+
+/* |key| NULL: a new one. */
+static nexar_err create(nx_authority **out, const nx_job_id *job, const char *key, size_t len)
 {
     nx_authority *a = nx_zalloc(sizeof(*a));
     nexar_err err;
@@ -67,7 +87,7 @@ nexar_err nx_authority_create(nx_authority **out, const nx_job_id *job)
         return nx_fail_nomem("an authority");
     }
     a->job = *job;
-    err = nx_key_generate(&a->key);
+    err = (key == NULL) ? nx_key_generate(&a->key) : import_key(&a->key, key, len);
     if (err == NEXAR_OK) {
         err = sign_self(a);
     }
@@ -80,6 +100,17 @@ nexar_err nx_authority_create(nx_authority **out, const nx_job_id *job)
     }
     *out = a;
     return NEXAR_OK;
+}
+
+nexar_err nx_authority_create(nx_authority **out, const nx_job_id *job)
+{
+    return create(out, job, NULL, 0);
+}
+
+nexar_err nx_authority_create_with(nx_authority **out, const nx_job_id *job, const char *key,
+                                   size_t len)
+{
+    return create(out, job, key, len);
 }
 
 const nx_job_id *nx_authority_job(const nx_authority *a)

@@ -59,6 +59,9 @@ uint64_t nx_identity_member(const nx_identity *id);
  * it. */
 typedef struct nx_authority nx_authority;
 NX_MUST_CHECK nexar_err nx_authority_create(nx_authority **out, const nx_job_id *job);
+/* The same with a key from elsewhere, as PEM.  NEXAR_EINVAL: it is no ECDSA P-256 private key. */
+NX_MUST_CHECK nexar_err nx_authority_create_with(nx_authority **out, const nx_job_id *job,
+                                                 const char *key, size_t len);
 void nx_authority_destroy(nx_authority *a);
 const nx_job_id *nx_authority_job(const nx_authority *a);
 const nx_der *nx_authority_cert(const nx_authority *a);

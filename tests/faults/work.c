@@ -278,6 +278,46 @@ static nexar_err step_create(nexar_comm *c, uint64_t i, const char **wrong)
     return (told != NEXAR_OK) ? told : err;
 }
 
+static float stale_or_new(bool stale, uint64_t i, size_t k)
+{
+    return (float)((i - (stale ? 1 : 0)) % 1000) + (float)(k % 7);
+}
+
+static bool holds(const float *v, bool stale, uint64_t i)
+{
+    for (size_t k = 0; k < LARGE; k++) {
+        if (v[k] != stale_or_new(stale, i, k)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One rank is a step behind.  What a call that fails leaves is what was there. */
+static nexar_err step_state_sync(nexar_comm *c, uint64_t i, const char **wrong)
+{
+    const nexar_state state[] = {{"long", floats, LARGE - 3, NEXAR_F32},
+                                 {"short", floats + LARGE - 3, 3, NEXAR_F32}};
+    const bool stale = (nexar_rank(c) == (int)(i % (uint64_t)nexar_size(c)));
+    uint64_t revision = i + (stale ? 1 : 2);
+    nexar_sync_report report;
+    nexar_err err;
+
+    for (size_t k = 0; k < LARGE; k++) {
+        floats[k] = stale_or_new(stale, i, k);
+    }
+    err = nexar_state_sync(c, state, 2, &revision, &report);
+    if (report.updated != (err == NEXAR_OK)) {
+        *wrong = "the report of a state_sync contradicts its result";
+    }
+    /* If only the rank is left that was behind, it has nothing to catch up with. */
+    if (!holds(floats, (err == NEXAR_OK) ? (revision != i + 2) : stale, i) ||
+        ((err == NEXAR_OK) && (revision != i + 2) && (nexar_size(c) > 1))) {
+        *wrong = "a state is not that of the newest, or a mixture";
+    }
+    return err;
+}
+
 const nxt_work nxt_works[] = {
     {.name = "p2p", .step = step_ring, .lonely = true, .calls = true},
     {.name = "allreduce 64 B", .step = nxt_work_sum, .again = true},
@@ -286,6 +326,7 @@ const nxt_work nxt_works[] = {
     {.name = "alltoall", .step = step_alltoall, .again = true},
     {.name = "barrier", .step = step_barrier, .again = true},
     {.name = "RPC", .prepare = prepare_rpc, .step = step_rpc, .calls = true},
+    {.name = "state_sync", .step = step_state_sync, .again = true},
     {.name = "split", .step = step_split, .again = true, .makes = true},
     {.name = "create", .step = step_create, .makes = true},
 };

@@ -87,7 +87,7 @@ static nexar_err act_sign(void *ctx, const nx_der *csr, uint64_t member, nx_der 
     return nx_authority_sign(s->authority, csr, member, cert);
 }
 
-static void act_notify(void *ctx, const nx_seed_event *event)
+void nx_seed_log(const nx_seed_event *event)
 {
     static const nx_log_level levels[] = {
         [NX_SEED_JOINED] = NX_LOG_INFO,  [NX_SEED_FORMED] = NX_LOG_INFO,
@@ -96,12 +96,18 @@ static void act_notify(void *ctx, const nx_seed_event *event)
         [NX_SEED_STALLED] = NX_LOG_WARN, [NX_SEED_WAITING] = NX_LOG_INFO,
         [NX_SEED_CHANGED] = NX_LOG_INFO, [NX_SEED_BACK] = NX_LOG_INFO,
         [NX_SEED_ENDED] = NX_LOG_INFO};
+
+    nx_log(levels[event->kind], "seed: %s", event->text);
+}
+
+static void act_notify(void *ctx, const nx_seed_event *event)
+{
     nx_seed *s = ctx;
 
     if (s->config.on_event != NULL) {
         s->config.on_event(s->config.ctx, event); /* the listener logs it itself */
     } else {
-        nx_log(levels[event->kind], "seed: %s", event->text);
+        nx_seed_log(event);
     }
     if ((event->kind == NX_SEED_ENDED) && !s->config.keep) {
         (void)pthread_mutex_lock(&s->lock);
@@ -296,16 +302,45 @@ static nexar_err make_authority(nx_seed *s)
     } else {
         nx_random_fill(&nx_random_system, &s->join.token, sizeof(s->join.token));
     }
-    err = nx_authority_create(&s->authority, &job);
+    err = (s->config.key == NULL)
+              ? nx_authority_create(&s->authority, &job)
+              : nx_authority_create_with(&s->authority, &job, s->config.key, s->config.key_len);
     if (err == NEXAR_OK) {
         nx_authority_pin(s->authority, &s->join.pin);
     }
     return err;
 }
 
+/* Whether s->config.key is that of |a|.  NEXAR_EINVAL */
+static nexar_err check_key(const nx_seed *s, const nx_authority *a)
+{
+    nx_authority *given = NULL;
+    nx_pin ours, its;
+    nexar_err err;
+
+    if (s->config.key == NULL) {
+        return NEXAR_OK;
+    }
+    err = nx_authority_create_with(&given, nx_authority_job(a), s->config.key, s->config.key_len);
+    if (err != NEXAR_OK) {
+        return err;
+    }
+    nx_authority_pin(a, &ours);
+    nx_authority_pin(given, &its);
+    nx_authority_destroy(given);
+    return (memcmp(&ours, &its, sizeof(ours)) == 0)
+               ? NEXAR_OK
+               : nx_fail(NEXAR_EINVAL,
+                         "%s is of a seed with another key than the one given: give the same key, "
+                         "or another file",
+                         s->state_path);
+}
+
 /* The authority and the token of the previous seed. */
 static nexar_err take_over(nx_seed *s, nx_seed_file *f)
 {
+    nexar_err err;
+
     if (f->world_size != s->config.world_size) {
         return nx_fail(NEXAR_EINVAL,
                        "%s is of a seed for a world of %u ranks, not of %u: give the same size, or "
@@ -318,6 +353,10 @@ static nexar_err take_over(nx_seed *s, nx_seed_file *f)
                        "%s is of a seed with another token than that of token_file: give the same "
                        "token, or another file",
                        s->state_path);
+    }
+    err = check_key(s, f->authority);
+    if (err != NEXAR_OK) {
+        return err;
     }
     s->authority = f->authority;
     f->authority = NULL;

@@ -62,11 +62,18 @@ typedef struct nx_seed_config {
      * Otherwise a new one is made, and is in the join string. */
     bool has_token;
     nx_token token;
+    /* The private key that signs certificates, as PEM; NULL: a new one, or that of |state|, from
+     * which |key| must not differ. */
+    const char *key;
+    size_t key_len;
     const char *qlog_dir;
     /* From the seed's thread, one at a time; must not destroy the seed. May be NULL. */
     void (*on_event)(void *ctx, const nx_seed_event *event);
     void *ctx;
 } nx_seed_config;
+
+/* Logs |event|, as a seed without |on_event| does. */
+void nx_seed_log(const nx_seed_event *event);
 
 /* The strings of |config| are borrowed until the call returns. NEXAR_EINVAL, NEXAR_ESYS (address in
  * use: names it), NEXAR_ENOMEM; for the state file as nx_seed_file_read, and NEXAR_EINVAL if it has

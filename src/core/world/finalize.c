@@ -7,6 +7,7 @@
 #include "core/failure/failure.h"
 #include "core/launcher/rendezvous.h"
 #include "core/report/diagnosis.h"
+#include "core/world/local_seed.h"
 
 /* How long leaving may take for links that do not drain: a peer that is gone is
  * noticed by its link long before. */
@@ -89,6 +90,7 @@ nexar_err nx_world_destroy(nx_world *world)
 {
     nx_event closed = {0}, emptied = {0}, left = {0};
     nx_rendezvous *rendezvous = world->rendezvous;
+    nx_local_seed *local_seed = world->local_seed;
     char why[NX_ERROR_ROOM];
     nexar_err err;
 
@@ -117,6 +119,7 @@ nexar_err nx_world_destroy(nx_world *world)
     (void)nx_sentence(why, sizeof(why), "%s", world->lost_why);
     nx_loop_unlock(world->loop);
     nx_world_teardown(world);
+    nx_local_seed_release(local_seed);
     nx_rendezvous_end(rendezvous); /* last: this rank has said good-bye to the seed in it */
     return (err == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "finalize: %s", why);
 }

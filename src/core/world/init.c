@@ -8,10 +8,10 @@
 #include "base/os/cancellation.h"
 #include "base/random.h"
 #include "base/text/sentence.h"
-#include "cluster/seed/seed.h"
 #include "core/comm/comm.h"
 #include "core/job_end/on_error.h"
 #include "core/launcher/rendezvous.h"
+#include "core/world/local_seed.h"
 #include "fork_guard.h"
 
 /* A config of our own: a copy of |cfg|, or one made from the environment. */
@@ -159,41 +159,40 @@ static nexar_err run_locals(local *locals, const nexar_config *cfg, const char *
     return err;
 }
 
-static nexar_err init_local(int n, const nexar_config *cfg, nexar_comm *worlds[])
+/* The ranks are |worlds|, or none of them remains. */
+static void hand_over(local *locals, int n, nexar_err err, nx_local_seed *seed,
+                      nexar_comm *worlds[])
 {
-    const nx_seed_config sc = {
-        .world_size = (uint32_t)n,
-        .listen = "127.0.0.1",
-        .interfaces = "",
-        .advertise = "",
-        .formation_timeout_ns = nx_config_number(cfg, NX_SET_FORMATION_TIMEOUT),
-    };
-    char join[NX_JOIN_STRING_MAX];
-    local *locals = nx_calloc((size_t)n, sizeof(*locals));
-    nx_seed *seed = NULL;
-    nexar_err err;
-
-    if (locals == NULL) {
-        return nx_fail_nomem("local ranks");
-    }
-    err = nx_seed_create(&seed, &sc);
-    if ((err == NEXAR_OK) && (seed != NULL)) {
-        err = nx_seed_join_text(seed, join, sizeof(join));
-    }
-    if (err == NEXAR_OK) {
-        err = run_locals(locals, cfg, join, n);
-    }
-    explicit_bzero(join, sizeof(join));
     for (int i = 0; i < n; i++) {
         if (err == NEXAR_OK) {
+            locals[i].world->world->local_seed = nx_local_seed_hold(seed);
             worlds[i] = locals[i].world;
         } else if (locals[i].world != NULL) {
             (void)nexar_finalize(locals[i].world);
         }
     }
-    if (seed != NULL) {
-        nx_seed_destroy(seed);
+}
+
+static nexar_err init_local(int n, const nexar_config *cfg, nexar_comm *worlds[])
+{
+    char join[NX_JOIN_STRING_MAX];
+    local *locals = nx_calloc((size_t)n, sizeof(*locals));
+    nx_local_seed *seed = NULL;
+    nexar_err err;
+
+    if (locals == NULL) {
+        return nx_fail_nomem("local ranks");
     }
+    err = nx_local_seed_create(&seed, (uint32_t)n, nx_config_number(cfg, NX_SET_FORMATION_TIMEOUT));
+    if (err == NEXAR_OK) {
+        err = nx_local_seed_join_text(seed, join, sizeof(join));
+    }
+    if (err == NEXAR_OK) {
+        err = run_locals(locals, cfg, join, n);
+    }
+    explicit_bzero(join, sizeof(join));
+    hand_over(locals, n, err, seed, worlds);
+    nx_local_seed_release(seed);
     nx_free(locals);
     return err;
 }

@@ -1,4 +1,5 @@
 /* seed_api.c - the seed for programs that embed it. */
+#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,7 +12,65 @@
 struct nexar_seed {
     nexar_config *config;
     nx_seed *seed;
+    pthread_mutex_t lock; /* recursive: held while |fn| runs, which may replace itself */
+    nexar_seed_event_fn fn;
+    void *arg;
 };
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+static const nexar_seed_event_kind kinds[] = {
+    [NX_SEED_JOINED] = NEXAR_SEED_JOINED,   [NX_SEED_FORMED] = NEXAR_SEED_FORMED,
+    [NX_SEED_LEFT] = NEXAR_SEED_LEFT,       [NX_SEED_LOST] = NEXAR_SEED_FAILED,
+    [NX_SEED_REFUSED] = NEXAR_SEED_REFUSED, [NX_SEED_TIMEOUT] = NEXAR_SEED_MISSING,
+    [NX_SEED_STALLED] = NEXAR_SEED_MISSING, [NX_SEED_WAITING] = NEXAR_SEED_WAITING,
+    [NX_SEED_CHANGED] = NEXAR_SEED_CHANGED, [NX_SEED_BACK] = NEXAR_SEED_BACK,
+    [NX_SEED_ENDED] = NEXAR_SEED_ENDED};
+
+/* In the seed's thread. */
+static void on_event(void *ctx, const nx_seed_event *event)
+{
+    nexar_seed *s = ctx;
+    const bool ranked = (event->member != NULL) && (event->kind != NX_SEED_WAITING);
+
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->fn != NULL) {
+        s->fn(&(nexar_seed_event){.kind = kinds[event->kind],
+                                  .rank = ranked ? (int)event->member->rank : -1,
+                                  .joined = (int)event->joined,
+                                  .world = (int)event->world,
+                                  .text = event->text},
+              s->arg);
+    } else {
+        nx_seed_log(event);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void init_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attr;
+
+    (void)pthread_mutexattr_init(&attr);
+    (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(lock, &attr);
+    (void)pthread_mutexattr_destroy(&attr);
+}
+
+nexar_err nexar_seed_on_event(nexar_seed *seed, nexar_seed_event_fn fn, void *arg)
+{
+    NX_NOT_CANCELLED;
+    if (seed == NULL) {
+        return nx_fail(NEXAR_EINVAL, "seed_on_event: seed is NULL");
+    }
+    (void)pthread_mutex_lock(&seed->lock);
+    seed->fn = fn;
+    seed->arg = arg;
+    (void)pthread_mutex_unlock(&seed->lock);
+    return NEXAR_OK;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
 
 /* The sizes must be possible together. */
 static nexar_err check_sizes(const nexar_config *cfg)
@@ -74,6 +133,7 @@ nexar_err nexar_seed_start(const nexar_config *cfg, nexar_seed **seed)
     if (made == NULL) {
         return nx_fail_nomem("a seed");
     }
+    init_lock(&made->lock);
     err = (cfg == NULL) ? nexar_config_create(&made->config) : nx_config_copy(cfg, &made->config);
     if (err == NEXAR_OK) {
         err = nx_config_apply(made->config);
@@ -82,10 +142,13 @@ nexar_err nexar_seed_start(const nexar_config *cfg, nexar_seed **seed)
         err = nx_seed_config_from(made->config, &sc);
     }
     if (err == NEXAR_OK) {
+        sc.on_event = on_event;
+        sc.ctx = made;
         err = nx_seed_create(&made->seed, &sc);
         explicit_bzero(&sc.token, sizeof(sc.token));
     }
     if (err != NEXAR_OK) {
+        (void)pthread_mutex_destroy(&made->lock);
         nexar_config_free(made->config);
         nx_free(made);
         return err;
@@ -111,6 +174,7 @@ void nexar_seed_stop(nexar_seed *seed)
         return;
     }
     nx_seed_destroy(seed->seed);
+    (void)pthread_mutex_destroy(&seed->lock);
     nexar_config_free(seed->config);
     nx_free(seed);
 }

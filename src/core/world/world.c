@@ -24,6 +24,7 @@
 #include "core/report/diagnosis.h"
 #include "core/update/update.h"
 #include "fork_guard.h"
+#include "join_secret.h"
 #include "transport_choice.h"
 #include "upcalls.h"
 
@@ -126,7 +127,8 @@ static nexar_err join(nx_world *world)
     nx_setting_port_range(nx_config_text(cfg, NX_SET_PORT_RANGE, ports), &jc.port_first,
                           &jc.port_last);
     err = nx_join_run(&world->join, &jc);
-    nx_config_forget_secrets(world->config); /* the join string is not needed again */
+    world->join_secret = (err == NEXAR_OK) ? nx_join_secret_keep(jc.join) : NULL;
+    nx_config_forget_secrets(world->config);
     return (err == NEXAR_OK) ? world->start_err : err;
 }
 
@@ -148,6 +150,7 @@ static void settle_devices(nx_world *world)
 
 void nx_world_teardown(nx_world *world)
 {
+    nx_join_secret_forget(world->join_secret);
     if (world->loop != NULL) {
         nx_loop_background_stop(world->loop);
         nx_rpc_stop(world->rpc);

@@ -24,6 +24,8 @@ typedef struct nx_diagnosis nx_diagnosis;         /* diagnosis.h */
 typedef struct nx_process_exits nx_process_exits; /* process_exit.h */
 typedef struct nx_failure nx_failure;             /* failure.h */
 typedef struct nx_incarnation nx_incarnation;     /* incarnation.h */
+typedef struct nx_join_secret nx_join_secret;     /* join_secret.h */
+typedef struct nx_local_seed nx_local_seed;       /* local_seed.h */
 typedef struct nx_rendezvous nx_rendezvous;       /* rendezvous.h */
 
 /* This process is about to exit: core/job_end/job_abort.h. */
@@ -76,7 +78,9 @@ typedef struct nx_world {
     uint32_t before;  /* the id of the world's communicator before this one */
     nx_list parked;   /* links of members that are ahead of this rank */
 
-    nx_rendezvous *rendezvous; /* NULL: nothing of the launcher is in use */
+    nx_rendezvous *rendezvous;   /* NULL: nothing of the launcher is in use */
+    nx_join_secret *join_secret; /* by which it has joined; NULL: by none */
+    nx_local_seed *local_seed;   /* held; NULL: it was not made by nexar_init_local */
 
     nx_oplog log;            /* for reports */
     nx_diagnosis *diagnosis; /* NULL until the world has formed */
