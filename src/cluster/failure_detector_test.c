@@ -497,7 +497,7 @@ static void test_a_rank_that_hears_no_peer_is_deaf_and_failed(void **state)
     begin(&s);
     say(&s, 3, NX_CONTROL_PING); /* it hears us */
     condemn(&s, 7, 0);
-    expect(&s, "pong 3; dead 7: it hears nothing of what it is sent");
+    expect(&s, "pong 3; dead 7: it receives nothing that it is sent");
     nx_membership_notify(s.members);
     condemn(&s, 7, NX_WORD_HEARS_YOU); /* the dead are not believed */
     expect(&s, "");
@@ -517,7 +517,7 @@ static void test_a_judge_that_hears_others_is_doubted_until_they_report(void **s
     pass(&s, INTERVAL / 4);
     expect(&s, "ping 7"); /* 0 was heard a moment ago */
     pass(&s, INTERVAL);
-    expect(&s, "dead 7: it does not hear this rank, which others hear; ping 0");
+    expect(&s, "dead 7: it does not hear this rank, which other ranks hear; ping 0");
     pass(&s, INTERVAL);
     expect(&s, "ping 0");
     end(&s);
