@@ -218,18 +218,18 @@ void nx_peer_attach(nx_peer *p, nx_link *link);
 void nx_peer_mark_failed(nx_peer *p, nexar_err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same with a finished message. */
-void nx_peer_mark_failed_said(nx_peer *p, nexar_err err, const char *why);
+void nx_peer_mark_failed_why(nx_peer *p, nexar_err err, const char *why);
 /* |p| has failed; its requests, current and later, wait until one of the next two calls. */
-void nx_peer_hold_said(nx_peer *p, nexar_err err, const char *why);
+void nx_peer_hold_why(nx_peer *p, nexar_err err, const char *why);
 /* They wait no longer: the outermost leave fails them, for the recorded reason. */
-void nx_peer_let_go(nx_peer *p);
+void nx_peer_fail_held(nx_peer *p);
 /* Fails everything that waits for a failed peer. */
 void nx_peer_release_failed(nx_peer *p);
 /* Whether nothing needs the link. */
 bool nx_peer_idle(const nx_peer *p);
 
 /* Sends one of msg's own frames; on an error the peer fails. */
-void nx_peer_tell(nx_peer *p, nx_lane lane, const nx_frame *f);
+void nx_peer_send_frame(nx_peer *p, nx_lane lane, const nx_frame *f);
 
 /* Charges |cost| to |p|. False if credit did not cover it: the peer fails. */
 NX_MUST_CHECK bool nx_peer_charge(nx_peer *p, nx_class class, uint64_t cost);
@@ -317,7 +317,7 @@ void nx_recv_fail_all(nx_peer *p);
 /* Removes a posted receive or probe from its sets. */
 void nx_post_remove(nx_msg *m, nx_req *r);
 /* A message |key| has arrived: completes the probes that wait for it. */
-void nx_post_tell_probes(nx_msg *m, const nx_key *key, uint64_t length);
+void nx_post_complete_probes(nx_msg *m, const nx_key *key, uint64_t length);
 
 /* Posts |r|, initialised by nx_req_begin, of |kind|. */
 void nx_post_begin(nx_msg *m, nx_req *r, nx_req_kind kind, const nx_key *key, nx_context context);

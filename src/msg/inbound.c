@@ -95,7 +95,7 @@ nexar_err nx_inbound_keep_whole(nx_inbound *in, const nx_bytes *bytes, size_t n,
 void nx_inbound_hold(nx_msg *m, nx_inbound *in)
 {
     nx_match_hold(&m->match, &in->held);
-    nx_post_tell_probes(m, &in->held.key, in->length);
+    nx_post_complete_probes(m, &in->held.key, in->length);
 }
 
 void nx_inbound_release(nx_inbound *in)

@@ -287,14 +287,14 @@ void nx_msg_fail_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
         return;
     }
     nx_msg_enter(m);
-    nx_peer_mark_failed_said(nx_peer_get(m, peer), err, why);
+    nx_peer_mark_failed_why(nx_peer_get(m, peer), err, why);
     nx_msg_leave(m);
 }
 
 void nx_msg_hold_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
 {
     nx_msg_enter(m);
-    nx_peer_hold_said(nx_peer_get(m, peer), err, why);
+    nx_peer_hold_why(nx_peer_get(m, peer), err, why);
     nx_msg_leave(m);
 }
 
@@ -302,7 +302,7 @@ void nx_msg_let_go(nx_msg *m, uint32_t peer)
 {
     if ((peer < m->config.peers) && (m->peers[peer] != NULL)) {
         nx_msg_enter(m);
-        nx_peer_let_go(m->peers[peer]);
+        nx_peer_fail_held(m->peers[peer]);
         nx_msg_leave(m);
     }
 }
@@ -315,7 +315,7 @@ void nx_msg_dismiss_peer(nx_msg *m, uint32_t peer, nexar_err err, const char *wh
     assert(m->depth == 0);
     nx_msg_enter(m);
     if ((p != NULL) && (p->link != NULL)) {
-        nx_peer_mark_failed_said(p, err, why);
+        nx_peer_mark_failed_why(p, err, why);
         nx_link_dismiss(p->link, frame, len);
         p->link = NULL;
         nx_list_remove(&p->links);
@@ -362,7 +362,7 @@ void nx_msg_destroy(nx_msg *m)
     m->dying = true;
     for (uint32_t i = 0; i < m->config.peers; i++) {
         if ((m->peers[i] != NULL) && m->peers[i]->ready && !m->peers[i]->down) {
-            nx_peer_mark_failed_said(m->peers[i], NEXAR_ECANCELED, "closed");
+            nx_peer_mark_failed_why(m->peers[i], NEXAR_ECANCELED, "closed");
         }
     }
     while ((at = nx_list_pop(&m->doomed)) != NULL) {

@@ -46,7 +46,7 @@ void nx_peer_attach(nx_peer *p, nx_link *link)
     for (int c = 0; c < NX_CLASSES; c++) {
         hello.window[c] = p->in[c].told;
     }
-    nx_peer_tell(p, NX_LANE_CONTROL, &hello);
+    nx_peer_send_frame(p, NX_LANE_CONTROL, &hello);
 }
 
 nexar_err nx_peer_connect(nx_peer *p)
@@ -67,7 +67,7 @@ nexar_err nx_peer_connect(nx_peer *p)
 
 /* ---- telling ------------------------------------------------------------------------- */
 
-void nx_peer_tell(nx_peer *p, nx_lane lane, const nx_frame *f)
+void nx_peer_send_frame(nx_peer *p, nx_lane lane, const nx_frame *f)
 {
     uint8_t data[NX_MSG_FRAME_ROOM];
     nx_bytes bytes = {.ptr = data, .len = nx_frame_encode(f, data)};
@@ -99,7 +99,7 @@ static void tell_credit(nx_peer *p, nx_class class)
         nx_frame credit = {.type = NX_FRAME_CREDIT, .context.class = class, .limit = limit};
 
         p->msg->stats.credit_frames++;
-        nx_peer_tell(p, NX_LANE_CONTROL, &credit);
+        nx_peer_send_frame(p, NX_LANE_CONTROL, &credit);
     }
 }
 
@@ -140,7 +140,7 @@ static void note_end(nx_peer *p, nexar_err err, const char *why)
     (void)nx_sentence(p->why, sizeof(p->why), "%s", why);
 }
 
-void nx_peer_mark_failed_said(nx_peer *p, nexar_err err, const char *why)
+void nx_peer_mark_failed_why(nx_peer *p, nexar_err err, const char *why)
 {
     if (!p->doomed || p->held) {
         note_end(p, err, why);
@@ -169,7 +169,7 @@ void nx_peer_mark_failed(nx_peer *p, nexar_err err, const char *format, ...)
     va_start(args, format);
     (void)nx_sentence_v(cause, sizeof(cause), format, args);
     va_end(args);
-    nx_peer_mark_failed_said(p, err, date(why, cause));
+    nx_peer_mark_failed_why(p, err, date(why, cause));
 }
 
 static void drop_link(nx_peer *p)
@@ -192,7 +192,7 @@ static void hold(nx_peer *p)
     p->msg->stir = p->msg->closing;
 }
 
-void nx_peer_hold_said(nx_peer *p, nexar_err err, const char *why)
+void nx_peer_hold_why(nx_peer *p, nexar_err err, const char *why)
 {
     if (!p->doomed) {
         note_end(p, err, why);
@@ -200,7 +200,7 @@ void nx_peer_hold_said(nx_peer *p, nexar_err err, const char *why)
     }
 }
 
-void nx_peer_let_go(nx_peer *p)
+void nx_peer_fail_held(nx_peer *p)
 {
     if (p->held) {
         fail_soon(p);

@@ -9,7 +9,7 @@ void nx_post_remove(nx_msg *m, nx_req *r)
     r->state = 0;
 }
 
-void nx_post_tell_probes(nx_msg *m, const nx_key *key, uint64_t length)
+void nx_post_complete_probes(nx_msg *m, const nx_key *key, uint64_t length)
 {
     nx_posted *probe;
 

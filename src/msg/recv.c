@@ -44,7 +44,7 @@ static void tell_taken(const nx_inbound *in)
 {
     const nx_frame clear = {.type = NX_FRAME_CLEAR, .id = in->id, .limit = in->eager};
 
-    nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
+    nx_peer_send_frame(in->from, NX_LANE_CONTROL, &clear);
 }
 
 /* |r| takes |in|, including the bytes still to come. */
@@ -61,7 +61,7 @@ static void stream(nx_inbound *in, nx_req *r)
         /* Bytes beyond the sink's room are not requested. */
         in->upto = (room < in->eager) ? in->eager : (room < in->length) ? room : in->length;
         clear.limit = in->upto;
-        nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
+        nx_peer_send_frame(in->from, NX_LANE_CONTROL, &clear);
     }
     settle(in);
 }
@@ -321,7 +321,7 @@ static void fetch(nx_inbound *in, nx_req *r)
 
     in->eager = in->length;
     in->state |= NX_IN_ASKED;
-    nx_peer_tell(in->from, NX_LANE_CONTROL, &clear);
+    nx_peer_send_frame(in->from, NX_LANE_CONTROL, &clear);
     if (in->length == 0) {
         forget(in);
     }
@@ -347,7 +347,7 @@ static void recv_pulled(nx_peer *p, const nx_frame *f, const nx_key *key)
     (void)judge(p, f);
     r = wanted ? take_posted(p->msg, key) : NULL;
     if (r == NULL) {
-        nx_post_tell_probes(p->msg, key, f->length);
+        nx_post_complete_probes(p->msg, key, f->length);
         nx_ask_putback(p, f);
         return;
     }

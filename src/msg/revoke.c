@@ -100,7 +100,7 @@ void nx_msg_finish(nx_msg *m, uint32_t peer, nx_context context, uint8_t how)
 
     if ((p != NULL) && p->ready && !p->doomed && (p->link != NULL) && !owes(p, context)) {
         nx_msg_enter(m);
-        nx_peer_tell(p, NX_LANE_MESSAGE, &f);
+        nx_peer_send_frame(p, NX_LANE_MESSAGE, &f);
         nx_msg_leave(m);
     }
 }

@@ -464,7 +464,7 @@ static void retract(nx_peer *p, nx_req *r)
     nx_frame f = {.type = NX_FRAME_RETRACT, .id = r->send.id};
 
     (void)nx_map_take(&p->out_ids, r->send.id);
-    nx_peer_tell(p, NX_LANE_MESSAGE, &f);
+    nx_peer_send_frame(p, NX_LANE_MESSAGE, &f);
     for (unsigned i = 0; i < NX_PARTS; i++) {
         if (r->send.out & (1U << i)) {
             nx_link_cancel_part(p->link, &r->send.part[i].tx);

@@ -19,7 +19,7 @@
 
 static void tell_children(nx_consensus *a, nx_consensus_kind kind, const nx_consensus_slot *s)
 {
-    nx_consensus_tell_below(a, &a->tree, kind, s, NX_CONSENSUS_NOBODY);
+    nx_consensus_send_below(a, &a->tree, kind, s, NX_CONSENSUS_NOBODY);
 }
 
 static uint64_t all_children(const nx_consensus *a)
@@ -49,7 +49,7 @@ static void decide(nx_consensus *a, nx_consensus_slot *s)
 
 /* Decided according to |from|. The other neighbours may wait for this rank, not only the children,
  * if |from| is not the parent of this ballot. */
-void nx_consensus_decide_told(nx_consensus *a, nx_consensus_slot *s, uint32_t from)
+void nx_consensus_decide_from(nx_consensus *a, nx_consensus_slot *s, uint32_t from)
 {
     nx_consensus_notify_neighbours(a, &a->tree, NX_CONSENSUS_DECIDE, s, from);
     decide(a, s);
@@ -63,7 +63,7 @@ static void try_ack(nx_consensus *a, nx_consensus_slot *s)
     }
     s->ack_sent = true;
     if (!nx_consensus_is_root(a)) {
-        nx_consensus_tell(a, a->tree.parent, NX_CONSENSUS_ACK, s);
+        nx_consensus_send(a, a->tree.parent, NX_CONSENSUS_ACK, s);
         return;
     }
     tell_children(a, NX_CONSENSUS_DECIDE, s);
@@ -125,7 +125,7 @@ void nx_consensus_slot_again(nx_consensus *a, nx_consensus_slot *s)
     } else if (!superseded(a, s)) {
         /* The new parent may have nothing, and wait for this rank's contribution. */
         if (!nx_consensus_is_root(a)) {
-            nx_consensus_tell(a, a->tree.parent, NX_CONSENSUS_DECIDE, s);
+            nx_consensus_send(a, a->tree.parent, NX_CONSENSUS_DECIDE, s);
         }
         if (a->let_go) { /* also the staying ranks, for a rank that has left already */
             nx_consensus_notify_neighbours(a, &a->rest, NX_CONSENSUS_DECIDE, s, a->tree.parent);
@@ -242,12 +242,12 @@ static void on_instance(nx_consensus *a, uint32_t from, const nx_consensus_msg *
     }
     if (s->decided) {
         if (m->kind != NX_CONSENSUS_DECIDE) {
-            nx_consensus_tell(a, from, NX_CONSENSUS_DECIDE, s);
+            nx_consensus_send(a, from, NX_CONSENSUS_DECIDE, s);
         }
     } else if (m->kind == NX_CONSENSUS_DECIDE) {
         if (s->started) {
             nx_consensus_value_copy(&s->acc, m->value);
-            nx_consensus_decide_told(a, s, from);
+            nx_consensus_decide_from(a, s, from);
         }
     } else if (stale) {
         nx_consensus_notify(a, from);
@@ -309,11 +309,11 @@ nexar_err nx_consensus_frame(nx_consensus *a, uint32_t from, const void *frame, 
                        m.seq, a->next);
     }
     if (nx_rankset_has(&a->dead, from)) {
-        nx_consensus_on_dead(a, from, &m);
+        nx_consensus_on_failed_sender(a, from, &m);
         return NEXAR_OK;
     }
     if (nx_rankset_has(m.dead, a->config.self)) {
-        nx_consensus_on_gone(a, from, &m);
+        nx_consensus_on_exclusion(a, from, &m);
         return NEXAR_OK;
     }
     nx_consensus_learn(a);

@@ -98,7 +98,7 @@ static void spread(nx_consensus *a)
 }
 
 /* A rank that has left may be a released leaver that has not received the decision and waits for
- * this rank, which does not use the link any more: this notifies it (nx_consensus_on_gone). */
+ * this rank, which does not use the link any more: this notifies it (nx_consensus_on_exclusion). */
 static void tell_leaver(nx_consensus *a, const nx_consensus_slot *s, uint32_t rank)
 {
     if (nx_rankset_has(&a->dead, rank) && nx_rankset_has(&a->left, rank) &&
@@ -223,25 +223,25 @@ static bool lets_us_go(nx_consensus *a, const nx_consensus_msg *m)
 
 /* |from| has declared this rank failed, or left. A rank that is reported as left and has not left
  * was released by others: its leave is decided, and the decision is what it has accepted. */
-void nx_consensus_on_gone(nx_consensus *a, uint32_t from, const nx_consensus_msg *m)
+void nx_consensus_on_exclusion(nx_consensus *a, uint32_t from, const nx_consensus_msg *m)
 {
     if (!lets_us_go(a, m)) {
         be_excluded(a, from);
     } else if (a->running) {
-        nx_consensus_decide_told(a, &a->slots[a->next & 1], from);
+        nx_consensus_decide_from(a, &a->slots[a->next & 1], from);
     }
 }
 
 /* Handles |from|, which this rank has declared failed. A rank that has left may have sent an
  * earlier decision. */
-void nx_consensus_on_dead(nx_consensus *a, uint32_t from, const nx_consensus_msg *m)
+void nx_consensus_on_failed_sender(nx_consensus *a, uint32_t from, const nx_consensus_msg *m)
 {
     nx_consensus_slot *s = &a->slots[a->next & 1];
 
     if ((m->kind == NX_CONSENSUS_DECIDE) && nx_rankset_has(&a->left, from) && !a->config.early &&
         a->running && (s->seq == m->seq) && !nx_rankset_has(m->dead, a->config.self)) {
         nx_consensus_value_copy(&s->acc, m->value);
-        nx_consensus_decide_told(a, s, from);
+        nx_consensus_decide_from(a, s, from);
     } else if ((m->kind != NX_CONSENSUS_NEWS) || !nx_rankset_has(m->dead, a->config.self)) {
         nx_consensus_notify(a, from); /* two ranks must not answer each other endlessly */
     }

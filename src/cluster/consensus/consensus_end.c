@@ -44,10 +44,10 @@ static void try_done(nx_consensus *a)
     }
     a->done_sent = true;
     if (end_tree(a)->parent != NX_CONSENSUS_NOBODY) {
-        nx_consensus_tell(a, end_tree(a)->parent, NX_CONSENSUS_DONE, last);
+        nx_consensus_send(a, end_tree(a)->parent, NX_CONSENSUS_DONE, last);
         return;
     }
-    nx_consensus_tell_below(a, end_tree(a), NX_CONSENSUS_FORGET, last, NX_CONSENSUS_NOBODY);
+    nx_consensus_send_below(a, end_tree(a), NX_CONSENSUS_FORGET, last, NX_CONSENSUS_NOBODY);
     forget(a);
 }
 
@@ -78,7 +78,7 @@ void nx_consensus_end_again(nx_consensus *a)
     if (!a->ended && a->closed && !a->forgotten && (nx_consensus_last(a) != NULL)) {
         /* A new child may have received FORGET from a rank that failed before it notified all: the
          * child has nothing to wait for and answers so. */
-        nx_consensus_tell_below(a, end_tree(a), NX_CONSENSUS_ASK, nx_consensus_last(a),
+        nx_consensus_send_below(a, end_tree(a), NX_CONSENSUS_ASK, nx_consensus_last(a),
                                 NX_CONSENSUS_NOBODY);
     }
     try_done(a);
@@ -109,7 +109,7 @@ void nx_consensus_on_end(nx_consensus *a, uint32_t from, nx_consensus_kind kind,
     if (kind == NX_CONSENSUS_FORGET) {
         on_forget(a, from);
     } else if (a->forgotten) {
-        nx_consensus_tell(a, from, NX_CONSENSUS_FORGET, nx_consensus_last(a));
+        nx_consensus_send(a, from, NX_CONSENSUS_FORGET, nx_consensus_last(a));
     } else if (kind == NX_CONSENSUS_DONE) { /* no answer to ASK: DONE will come, in this ballot */
         on_done(a, from, stale);
     }

@@ -76,7 +76,7 @@ static inline bool nx_consensus_is_over(const nx_consensus *a)
 /* ---- consensus.c --------------------------------------------------------------------- */
 
 /* |acc| is decided, according to |from|. */
-void nx_consensus_decide_told(nx_consensus *a, nx_consensus_slot *s, uint32_t from);
+void nx_consensus_decide_from(nx_consensus *a, nx_consensus_slot *s, uint32_t from);
 /* Begins again, in a new ballot. */
 void nx_consensus_slot_again(nx_consensus *a, nx_consensus_slot *s);
 
@@ -89,9 +89,9 @@ void nx_consensus_end_as_minority(nx_consensus *a);
 /* Merges the ballot of the sender of the current frame. */
 void nx_consensus_learn(nx_consensus *a);
 /* Handles |m| of |from|, which has declared this rank failed. */
-void nx_consensus_on_gone(nx_consensus *a, uint32_t from, const nx_consensus_msg *m);
+void nx_consensus_on_exclusion(nx_consensus *a, uint32_t from, const nx_consensus_msg *m);
 /* Handles |m| of |from|, which this rank has declared failed. */
-void nx_consensus_on_dead(nx_consensus *a, uint32_t from, const nx_consensus_msg *m);
+void nx_consensus_on_failed_sender(nx_consensus *a, uint32_t from, const nx_consensus_msg *m);
 
 /* ---- consensus_end.c ----------------------------------------------------------------- */
 
@@ -106,9 +106,9 @@ void nx_consensus_on_end(nx_consensus *a, uint32_t from, nx_consensus_kind kind,
 void nx_consensus_find_place(nx_consensus *a);
 /* Send |kind| about |s|, with the accepted or decided value if |kind| carries one: to |to|; to the
  * children in |tree| except |but|; to all neighbours in |tree| except |but|. */
-void nx_consensus_tell(nx_consensus *a, uint32_t to, nx_consensus_kind kind,
+void nx_consensus_send(nx_consensus *a, uint32_t to, nx_consensus_kind kind,
                        const nx_consensus_slot *s);
-void nx_consensus_tell_below(nx_consensus *a, const nx_consensus_tree *tree, nx_consensus_kind kind,
+void nx_consensus_send_below(nx_consensus *a, const nx_consensus_tree *tree, nx_consensus_kind kind,
                              const nx_consensus_slot *s, uint32_t but);
 void nx_consensus_notify_neighbours(nx_consensus *a, const nx_consensus_tree *tree,
                                     nx_consensus_kind kind, const nx_consensus_slot *s,

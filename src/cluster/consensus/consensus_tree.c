@@ -46,13 +46,13 @@ static size_t encode(nx_consensus *a, nx_consensus_kind kind, uint64_t seq,
     return w.len;
 }
 
-void nx_consensus_tell(nx_consensus *a, uint32_t to, nx_consensus_kind kind,
+void nx_consensus_send(nx_consensus *a, uint32_t to, nx_consensus_kind kind,
                        const nx_consensus_slot *s)
 {
     a->ops->send(a->ctx, to, a->out, encode(a, kind, s->seq, &s->acc));
 }
 
-void nx_consensus_tell_below(nx_consensus *a, const nx_consensus_tree *tree, nx_consensus_kind kind,
+void nx_consensus_send_below(nx_consensus *a, const nx_consensus_tree *tree, nx_consensus_kind kind,
                              const nx_consensus_slot *s, uint32_t but)
 {
     const size_t len = encode(a, kind, s->seq, &s->acc);
@@ -68,9 +68,9 @@ void nx_consensus_notify_neighbours(nx_consensus *a, const nx_consensus_tree *tr
                                     nx_consensus_kind kind, const nx_consensus_slot *s,
                                     uint32_t but)
 {
-    nx_consensus_tell_below(a, tree, kind, s, but);
+    nx_consensus_send_below(a, tree, kind, s, but);
     if ((tree->parent != NX_CONSENSUS_NOBODY) && (tree->parent != but)) {
-        nx_consensus_tell(a, tree->parent, kind, s);
+        nx_consensus_send(a, tree->parent, kind, s);
     }
 }
 

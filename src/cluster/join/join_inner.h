@@ -49,7 +49,7 @@ struct nx_join_state {
 /* The state becomes FAILED, or GONE for a member. */
 void nx_join_state_fail(nx_join_state *s, nexar_err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void nx_join_state_say(nx_join_state *s, const nx_writer *w);
+void nx_join_state_send(nx_join_state *s, const nx_writer *w);
 
 /* join_member.c: a frame for members only; false: it is none, or this is no member. */
 bool nx_join_state_member_frame(nx_join_state *s, uint8_t type, nx_reader *r);

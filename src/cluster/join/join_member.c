@@ -55,7 +55,7 @@ static void tell_piece(nx_join_state *s)
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
     nx_frame_pieces_send(&s->telling, &s->telling.len, &w);
-    nx_join_state_say(s, &w);
+    nx_join_state_send(s, &w);
     if (s->telling.len == s->telling.total) {
         nx_frame_pieces_drop(&s->telling);
     }
@@ -134,7 +134,7 @@ bool nx_join_state_missed(nx_join_state *s, uint64_t member, bool ended)
 
     if (asks) {
         nx_unreachable_encode(&w, member, ended);
-        nx_join_state_say(s, &w);
+        nx_join_state_send(s, &w);
     }
     return asks;
 }
@@ -146,7 +146,7 @@ void nx_join_state_urge(nx_join_state *s)
 
     if ((s->contact == NX_CONTACT_THERE) && (s->phase == NX_JOIN_FORMED)) {
         nx_urge_encode(&w, s->view->epoch);
-        nx_join_state_say(s, &w);
+        nx_join_state_send(s, &w);
     }
 }
 
@@ -166,7 +166,7 @@ void nx_join_state_leave(nx_join_state *s)
         return;
     }
     nx_bye_encode(&w, "");
-    nx_join_state_say(s, &w);
+    nx_join_state_send(s, &w);
 }
 
 /* ---- changes of the world ------------------------------------------------------------ */
@@ -257,7 +257,7 @@ nexar_err nx_join_state_advance(nx_join_state *s, const nx_rankset *gone, const 
     s->rank = nx_view_member(view, s->member)->rank;
     /* Also after RETURN, which carries the earlier state. */
     if ((s->contact != NX_CONTACT_NONE) && (s->phase == NX_JOIN_FORMED)) {
-        nx_join_state_say(s, &w);
+        nx_join_state_send(s, &w);
     }
     nx_free(w.data);
     return NEXAR_OK;

@@ -127,7 +127,7 @@ void nx_join_state_fail(nx_join_state *s, nexar_err err, const char *format, ...
     va_end(args);
 }
 
-void nx_join_state_say(nx_join_state *s, const nx_writer *w)
+void nx_join_state_send(nx_join_state *s, const nx_writer *w)
 {
     s->ops->send(s->ctx, w->data, w->len);
 }
@@ -182,7 +182,7 @@ void nx_join_state_connected(nx_join_state *s, const uint8_t exporter[32], uint6
     }
     s->contact = NX_CONTACT_SAID;
     s->phase = (s->member == 0) ? NX_JOIN_GREETED : s->phase;
-    nx_join_state_say(s, &w);
+    nx_join_state_send(s, &w);
 }
 
 static uint64_t doubled(uint64_t ns, uint64_t most)
@@ -391,7 +391,7 @@ static void on_view(nx_join_state *s, nx_reader *r)
         if (err == NEXAR_OK) {
             s->phase = NX_JOIN_OFFERED;
             nx_have_encode(&w, piece.epoch);
-            nx_join_state_say(s, &w);
+            nx_join_state_send(s, &w);
             return;
         }
     }
@@ -400,7 +400,7 @@ static void on_view(nx_join_state *s, nx_reader *r)
         return;
     }
     nx_want_encode(&w, piece.epoch, (uint32_t)s->partial.len);
-    nx_join_state_say(s, &w);
+    nx_join_state_send(s, &w);
 }
 
 static void on_start(nx_join_state *s, nx_reader *r)
@@ -521,7 +521,7 @@ static void give_up_waiting(nx_join_state *s, const char *limit)
     (void)nx_sentence(why, sizeof(why), "it gave up waiting after %s", limit);
     nx_bye_encode(&w, why);
     if (s->contact == NX_CONTACT_THERE) {
-        nx_join_state_say(s, &w);
+        nx_join_state_send(s, &w);
     } else {
         nx_join_state_fail(s, NEXAR_ECONNECT,
                            "the seed at %s has gone and was not back within %s: %s", s->rules.seed,

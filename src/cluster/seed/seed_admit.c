@@ -315,8 +315,8 @@ static void seat(nx_seed_state *s, nx_seed_client *c, const nx_return *f, const 
     nx_seed_run_seat(s, c, m->rank, now_ns);
     tell_back(s, c, m);
     if (f->epoch != 0) {
-        nx_seed_wait_tell(s, c);
-        nx_seed_run_tell_started(s, c);
+        nx_seed_wait_announce(s, c);
+        nx_seed_run_send_started(s, c);
     }
     nx_seed_run_start(s);
     nx_seed_run_catch_up(s, now_ns);

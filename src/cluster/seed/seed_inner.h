@@ -159,7 +159,7 @@ void nx_seed_run_check_end(nx_seed_state *s, uint64_t now_ns);
 /* Everybody may have the view now. */
 void nx_seed_run_start(nx_seed_state *s);
 /* Sends |c|, which was not connected then, the last START. */
-void nx_seed_run_tell_started(nx_seed_state *s, nx_seed_client *c);
+void nx_seed_run_send_started(nx_seed_state *s, nx_seed_client *c);
 void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 void nx_seed_run_view(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
 void nx_seed_run_urge(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t now_ns);
@@ -174,7 +174,7 @@ void nx_seed_run_fini(nx_seed_state *s);
 NX_MUST_CHECK nexar_err nx_seed_wait_add(nx_seed_state *s, const nx_member *m, uint64_t now_ns);
 void nx_seed_wait_remove(nx_seed_state *s, uint64_t id, uint64_t now_ns);
 /* Sends |c| all waiting joiners. */
-void nx_seed_wait_tell(nx_seed_state *s, nx_seed_client *c);
+void nx_seed_wait_announce(nx_seed_state *s, nx_seed_client *c);
 /* Sends |c| an empty update: if its process has exited, its host answers. */
 void nx_seed_wait_poke(nx_seed_state *s, nx_seed_client *c);
 /* The job has ended: waiting joiners form the next world, or are notified. */

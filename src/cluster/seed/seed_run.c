@@ -108,13 +108,13 @@ void nx_seed_run_start(nx_seed_state *s)
             nx_seed_send(s, c, &w);
             c->epoch = (c->epoch > s->view->epoch) ? c->epoch : s->view->epoch;
             if (is_new) {
-                nx_seed_wait_tell(s, c);
+                nx_seed_wait_announce(s, c);
             }
         }
     }
 }
 
-void nx_seed_run_tell_started(nx_seed_state *s, nx_seed_client *c)
+void nx_seed_run_send_started(nx_seed_state *s, nx_seed_client *c)
 {
     uint8_t frame[16];
     nx_writer w = nx_writer_make(frame, sizeof(frame));
@@ -394,7 +394,7 @@ void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint
         nx_view_destroy(next);
     }
     if (!s->starting) {
-        nx_seed_run_tell_started(s, c); /* it was away, and is late */
+        nx_seed_run_send_started(s, c); /* it was away, and is late */
     } else if (!c->ready && (c->epoch >= s->view->epoch)) {
         c->ready = true;
         s->unready--;

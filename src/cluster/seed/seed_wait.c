@@ -108,7 +108,7 @@ void nx_seed_wait_poke(nx_seed_state *s, nx_seed_client *c)
     nx_seed_send(s, c, &w);
 }
 
-void nx_seed_wait_tell(nx_seed_state *s, nx_seed_client *c)
+void nx_seed_wait_announce(nx_seed_state *s, nx_seed_client *c)
 {
     if (s->waiting.n > 0) {
         send_told(s, c, true, &s->waiting);

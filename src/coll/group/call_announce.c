@@ -16,7 +16,7 @@ static void tell_call(const nx_group *g, const nx_run *run, uint32_t rank)
     nx_write_u32(&w, nx_group_part_id(run->number, run->part));
     nx_write_u64(&w, run->mark.word[0]);
     nx_write_u64(&w, run->mark.word[1]);
-    nx_group_tell_one(g, rank, &w);
+    nx_group_send_frame(g, rank, &w);
 }
 
 void nx_group_on_called(nx_registry *hub, uint32_t peer, nx_reader *r)
@@ -47,7 +47,7 @@ static nx_run *find_untold(const nx_registry *hub, uint64_t now_ns, uint32_t *ra
             nx_run *run = nx_list_entry(l, nx_run, link);
 
             *any = true;
-            if ((now_ns - run->begun_ns >= NX_CALLED_NS) && nx_run_untold(run, rank)) {
+            if ((now_ns - run->begun_ns >= NX_CALLED_NS) && nx_run_take_unannounced(run, rank)) {
                 return run;
             }
         }

@@ -27,7 +27,7 @@ void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, c
                                                receiver would wait */
     for (uint32_t rank = 0; rank < g->size; rank++) {
         if (rank != g->rank) {
-            nx_group_tell_one(g, rank, &w);
+            nx_group_send_frame(g, rank, &w);
         }
     }
 }
@@ -83,7 +83,7 @@ static nx_run *find_open(const nx_group *g, const uint32_t *rank)
     nx_list_for_each (l, &g->runs) {
         nx_run *run = nx_list_entry(l, nx_run, link);
 
-        if (nx_run_open(run) && ((rank == NULL) || nx_run_orphaned(run, *rank))) {
+        if (nx_run_open(run) && ((rank == NULL) || nx_run_waits_for_cancelled(run, *rank))) {
             return run;
         }
     }

@@ -78,7 +78,7 @@ void nx_group_keep_early(nx_registry *hub, const nx_early_key *key, const void *
 /* A frame of |peer| could not be processed, because of |why|: the link to it fails. */
 void nx_group_fail_waiting(nx_registry *hub, uint32_t peer, const char *why);
 /* Sends the frame in |w| to |rank|. */
-void nx_group_tell_one(const nx_group *g, uint32_t rank, const nx_writer *w);
+void nx_group_send_frame(const nx_group *g, uint32_t rank, const nx_writer *w);
 
 /* ---- operations.c -------------------------------------------------------------------- */
 

@@ -89,7 +89,7 @@ uint32_t nx_group_rank_of(const nx_group *g, uint32_t peer)
 
 /* ---- what goes and comes ------------------------------------------------------------- */
 
-void nx_group_tell_one(const nx_group *g, uint32_t rank, const nx_writer *w)
+void nx_group_send_frame(const nx_group *g, uint32_t rank, const nx_writer *w)
 {
     const nx_registry_config *c = &g->hub->config;
 

@@ -392,7 +392,7 @@ static uint64_t step_value(const nx_episode *t, uint32_t step)
     return (t->number << NX_EPISODE_STEP_BITS) | step;
 }
 
-void nx_episode_say(const nx_episode *t, uint32_t step)
+void nx_episode_report(const nx_episode *t, uint32_t step)
 {
     nx_board_rank *own = &t->board->ranks[t->rank];
 
@@ -438,7 +438,7 @@ nx_episode_end nx_episode_all_at(const nx_episode *t, uint32_t step)
 {
     nx_episode_end end = NX_EPISODE_ON;
 
-    nx_episode_say(t, step);
+    nx_episode_report(t, step);
     for (uint32_t i = 1; (i < t->size) && (end == NX_EPISODE_ON); i++) {
         end = nx_episode_wait_for(t, (t->rank + i) % t->size, step);
     }

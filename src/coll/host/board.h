@@ -224,7 +224,7 @@ uint32_t nx_episode_odd_one(const nx_episode *t, const uint64_t mark[2], uint64_
 enum { NX_EPISODE_STEP_BITS = 20, NX_EPISODE_DONE = (1 << NX_EPISODE_STEP_BITS) - 1 };
 nx_episode_end nx_episode_all_at(const nx_episode *t, uint32_t step);
 /* Its halves: reports the step; waits until |rank| has reached |step|. */
-void nx_episode_say(const nx_episode *t, uint32_t step);
+void nx_episode_report(const nx_episode *t, uint32_t step);
 nx_episode_end nx_episode_wait_for(const nx_episode *t, uint32_t rank, uint32_t step);
 /* The operation has failed for this rank, which accesses no other rank's memory any more. */
 void nx_episode_leave(const nx_episode *t);

@@ -163,11 +163,11 @@ static nx_episode_end reduce_all(nx_host_call *s)
     if (!((s->bucket != NULL) ? nx_bucket_part(s) : reduce_part(s))) {
         return NX_EPISODE_ON;
     }
-    nx_episode_say(t, 1);
+    nx_episode_report(t, 1);
     if (!get_parts(s, &end)) {
         return end;
     }
-    nx_episode_say(t, NX_EPISODE_DONE);
+    nx_episode_report(t, NX_EPISODE_DONE);
     for (uint32_t i = 1; (own.len != 0) && (end == NX_EPISODE_ON) && (i < t->size); i++) {
         const uint32_t other = (t->rank + i) % t->size;
 
@@ -406,7 +406,7 @@ static bool chain(nx_host_call *s, nx_episode_end *end)
             !chain_stretch(s, off, (c->count - off < each) ? c->count - off : each)) {
             return false;
         }
-        nx_episode_say(&s->turn, step);
+        nx_episode_report(&s->turn, step);
     }
     return true;
 }

@@ -280,7 +280,7 @@ static void bring(nx_host_call *s)
 
     slot->lends = (uint32_t)how & 3U;
     slot->took_ns =
-        (s->tune != NULL) ? nx_path_choice_says(s->tune) & (uint32_t)NX_PATH_CHOICE_LONGEST : 0;
+        (s->tune != NULL) ? nx_path_choice_time(s->tune) & (uint32_t)NX_PATH_CHOICE_LONGEST : 0;
     if (s->declines) {
         return;
     }
@@ -315,7 +315,7 @@ static void hear(const nx_host_call *s)
         }
         longest = (its > longest) ? its : longest;
     }
-    nx_path_choice_hear(s->tune, longest);
+    nx_path_choice_record(s->tune, longest);
 }
 
 /* All have come: which way it is, where that was open. */

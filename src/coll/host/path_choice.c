@@ -89,12 +89,12 @@ void nx_path_choice_end(nx_path_choice *t, unsigned way, uint64_t ns)
     t->cell = -1;
 }
 
-uint32_t nx_path_choice_says(const nx_path_choice *t)
+uint32_t nx_path_choice_time(const nx_path_choice *t)
 {
     return (t->last < 0) ? 0 : t->took_ns;
 }
 
-void nx_path_choice_hear(nx_path_choice *t, uint32_t longest_ns)
+void nx_path_choice_record(nx_path_choice *t, uint32_t longest_ns)
 {
     if ((t->last >= 0) && (longest_ns > 0)) {
         nx_adaptive_took(&t->ways[t->last], t->last_way, t->last_bytes, longest_ns);

@@ -54,9 +54,9 @@ void nx_path_choice_undo(nx_path_choice *t);
 /* It has used |way| and has taken |ns| here. */
 void nx_path_choice_end(nx_path_choice *t, unsigned way, uint64_t ns);
 /* The time that this rank publishes with the next operation; 0: none. */
-uint32_t nx_path_choice_says(const nx_path_choice *t);
+uint32_t nx_path_choice_time(const nx_path_choice *t);
 /* During that one: the longest published time; 0: not all have published. */
-void nx_path_choice_hear(nx_path_choice *t, uint32_t longest_ns);
+void nx_path_choice_record(nx_path_choice *t, uint32_t longest_ns);
 
 /* Whether others can read |len| bytes at |at|: false for device memory.  Asks the kernel unless it
  * is the memory of the last call for |which|, 0 or 1. */

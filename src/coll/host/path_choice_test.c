@@ -24,10 +24,10 @@ static unsigned operate(nx_path_choice t[RANKS], const nx_coll_call *call, int s
         assert_int_equal(nx_path_choice_begin(&t[i], call, RANKS), way);
     }
     for (int i = 0; i < RANKS; i++) {
-        longest = (nx_path_choice_says(&t[i]) > longest) ? nx_path_choice_says(&t[i]) : longest;
+        longest = (nx_path_choice_time(&t[i]) > longest) ? nx_path_choice_time(&t[i]) : longest;
     }
     for (int i = 0; i < RANKS; i++) {
-        nx_path_choice_hear(&t[i], longest);
+        nx_path_choice_record(&t[i], longest);
         nx_path_choice_end(&t[i], way, (i == slow) ? ns[way] : 1 + (uint64_t)i);
     }
     return way;

@@ -285,15 +285,15 @@ void nx_run_destroy(nx_run *run)
     nx_free(run);
 }
 
-nx_snag nx_run_error(const nx_run *run)
+nx_local_wait nx_run_error(const nx_run *run)
 {
-    nx_snag snag = {0};
+    nx_local_wait wait = {0};
 
     if (run->calling != 0) {
-        return (nx_snag){.kind = NX_SNAG_HOOK, .begun_ns = run->called_ns};
+        return (nx_local_wait){.kind = NX_LOCAL_WAIT_HOOK, .begun_ns = run->called_ns};
     }
     if (!nx_list_empty(&run->at_device)) {
-        nx_run_dev_error(run, &snag);
+        nx_run_dev_wait(run, &wait);
     }
-    return snag;
+    return wait;
 }

@@ -116,30 +116,30 @@ void nx_run_waiting(const nx_run *run,
 
 /* Finds a |*rank| for whose message |run| waits and to which the operation was not announced; marks
  * it as announced. */
-bool nx_run_untold(nx_run *run, uint32_t *rank);
+bool nx_run_take_unannounced(nx_run *run, uint32_t *rank);
 
 /* What a run waits for on its own rank: the oldest device operation, or the hook. */
-typedef enum nx_error_kind {
-    NX_SNAG_NONE,
-    NX_SNAG_SEND,    /* a copy from the device, for |rank| */
-    NX_SNAG_RECV,    /* data from |rank| is copied to the device */
-    NX_SNAG_LOCAL,   /* a step on the device */
-    NX_SNAG_GATHER,  /* tensors are packed from the device ... */
-    NX_SNAG_SCATTER, /* ... and back */
-    NX_SNAG_HOOK     /* the caller's hook */
-} nx_error_kind;
+typedef enum nx_local_wait_kind {
+    NX_LOCAL_WAIT_NONE,
+    NX_LOCAL_WAIT_SEND,    /* a copy from the device, for |rank| */
+    NX_LOCAL_WAIT_RECV,    /* data from |rank| is copied to the device */
+    NX_LOCAL_WAIT_STEP,    /* a step on the device */
+    NX_LOCAL_WAIT_GATHER,  /* tensors are packed from the device ... */
+    NX_LOCAL_WAIT_SCATTER, /* ... and back */
+    NX_LOCAL_WAIT_HOOK     /* the caller's hook */
+} nx_local_wait_kind;
 
-typedef struct nx_snag {
-    nx_error_kind kind;
+typedef struct nx_local_wait {
+    nx_local_wait_kind kind;
     uint32_t rank;  /* of the group */
     uint64_t bytes; /* not of a hook */
     uint64_t begun_ns;
     uint32_t more; /* further device operations */
-} nx_snag;
-nx_snag nx_run_error(const nx_run *run);
+} nx_local_wait;
+nx_local_wait nx_run_error(const nx_run *run);
 
 /* Whether it waits for a message that |rank| has cancelled. */
-bool nx_run_orphaned(const nx_run *run, uint32_t rank);
+bool nx_run_waits_for_cancelled(const nx_run *run, uint32_t rank);
 /* Frees the group's free list of transfers. */
 void nx_run_free_flights(nx_list *flights);
 

@@ -16,10 +16,10 @@
 struct nx_dev_flight {
     nx_run *run;
     nx_step_id step;
-    nx_transfer *flight; /* NULL: a local step */
-    nx_list link;        /* in run->at_device, while the device has it, ... */
-    nx_error_kind does;  /* ... to do this, ... */
-    uint64_t begun_ns;   /* ... from then on */
+    nx_transfer *flight;     /* NULL: a local step */
+    nx_list link;            /* in run->at_device, while the device has it, ... */
+    nx_local_wait_kind does; /* ... to do this, ... */
+    uint64_t begun_ns;       /* ... from then on */
     nx_job job;
     nexar_err err; /* of the job */
     char why[NX_DEVICE_WHY];
@@ -78,7 +78,7 @@ static void keep(nx_dev_flight *dev, nexar_err err)
 }
 
 /* The device has |dev|, to do |does|; and has it no more. */
-static void device_begins(nx_dev_flight *dev, nx_error_kind does)
+static void device_begins(nx_dev_flight *dev, nx_local_wait_kind does)
 {
     nx_run *run = dev->run;
 
@@ -95,7 +95,7 @@ static void device_ends(nx_dev_flight *dev)
 }
 
 /* Gives |dev| to a thread, to do |does|; without one it is done here. */
-static void submit(nx_dev_flight *dev, nx_error_kind does, void (*work)(nx_job *),
+static void submit(nx_dev_flight *dev, nx_local_wait_kind does, void (*work)(nx_job *),
                    void (*done)(nx_job *))
 {
     dev->job = (nx_job){.work = work, .done = done};
@@ -196,7 +196,7 @@ void nx_run_dev_send(nx_transfer *f)
                      .on_idle = on_idle};
     f->req.on_need = on_need;
     nx_list_remove(&f->link);
-    device_begins(dev, NX_SNAG_SEND);
+    device_begins(dev, NX_LOCAL_WAIT_SEND);
     err = nx_outflow_start(&dev->out);
     if (err != NEXAR_OK) {
         device_ends(dev);
@@ -277,7 +277,7 @@ void nx_run_dev_receive(nx_transfer *f)
 void nx_run_dev_received(nx_transfer *f)
 {
     nx_list_remove(&f->link);
-    device_begins(f->dev, NX_SNAG_RECV);
+    device_begins(f->dev, NX_LOCAL_WAIT_RECV);
     nx_inflow_end(&f->dev->in);
 }
 
@@ -312,7 +312,7 @@ void nx_run_dev_local(nx_run *run, nx_step_id id)
     nx_dev_flight *dev = dev_create(run, id, NULL);
 
     if (dev != NULL) {
-        submit(dev, NX_SNAG_LOCAL, local_work, local_done);
+        submit(dev, NX_LOCAL_WAIT_STEP, local_work, local_done);
     }
 }
 
@@ -359,7 +359,7 @@ void nx_run_dev_pack(nx_run *run)
     nx_dev_flight *dev = dev_create(run, 0, NULL);
 
     if (dev != NULL) {
-        submit(dev, NX_SNAG_GATHER, pack_work, packing_done);
+        submit(dev, NX_LOCAL_WAIT_GATHER, pack_work, packing_done);
     }
 }
 
@@ -368,21 +368,21 @@ void nx_run_dev_unpack(nx_run *run)
     nx_dev_flight *dev = dev_create(run, 0, NULL);
 
     if (dev != NULL) {
-        submit(dev, NX_SNAG_SCATTER, unpack_work, packing_done);
+        submit(dev, NX_LOCAL_WAIT_SCATTER, unpack_work, packing_done);
     }
 }
 
 /* ---- for reports --------------------------------------------------------------------- */
 
-void nx_run_dev_error(const nx_run *run, nx_snag *out)
+void nx_run_dev_wait(const nx_run *run, nx_local_wait *out)
 {
     const nx_dev_flight *dev = nx_list_entry(run->at_device.next, nx_dev_flight, link);
 
-    *out = (nx_snag){.kind = dev->does,
-                     .bytes = (uint64_t)run->count * run->binding.elem_size,
-                     .begun_ns = dev->begun_ns,
-                     .more = run->working - 1};
-    if ((dev->does != NX_SNAG_GATHER) && (dev->does != NX_SNAG_SCATTER)) {
+    *out = (nx_local_wait){.kind = dev->does,
+                           .bytes = (uint64_t)run->count * run->binding.elem_size,
+                           .begun_ns = dev->begun_ns,
+                           .more = run->working - 1};
+    if ((dev->does != NX_LOCAL_WAIT_GATHER) && (dev->does != NX_LOCAL_WAIT_SCATTER)) {
         const nx_step *step = nx_run_step(run, dev->step);
 
         out->bytes = (uint64_t)step->len * run->binding.elem_size;

@@ -72,7 +72,7 @@ void nx_run_dev_received(nx_transfer *f);
 void nx_run_dev_local(nx_run *run, nx_step_id id);
 void nx_run_dev_free(nx_run *run, nx_dev_flight *dev);
 /* The oldest device operation; there is one. */
-void nx_run_dev_error(const nx_run *run, nx_snag *out);
+void nx_run_dev_wait(const nx_run *run, nx_local_wait *out);
 /* Packs the tensors and starts the steps; or unpacks the result and ends the run. */
 void nx_run_dev_pack(nx_run *run);
 void nx_run_dev_unpack(nx_run *run);

@@ -336,7 +336,7 @@ void nx_run_waiting(const nx_run *run,
     }
 }
 
-bool nx_run_untold(nx_run *run, uint32_t *rank)
+bool nx_run_take_unannounced(nx_run *run, uint32_t *rank)
 {
     bool found = false;
 
@@ -352,7 +352,7 @@ bool nx_run_untold(nx_run *run, uint32_t *rank)
     return found;
 }
 
-bool nx_run_orphaned(const nx_run *run, uint32_t rank)
+bool nx_run_waits_for_cancelled(const nx_run *run, uint32_t rank)
 {
     for (const nx_list *at = run->orphans.next; at != &run->orphans; at = at->next) {
         const nx_transfer *f = nx_list_entry(at, nx_transfer, link);

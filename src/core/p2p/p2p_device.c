@@ -389,7 +389,7 @@ void nx_op_device_received(nx_op *op)
 
 /* ---- for reports --------------------------------------------------------------------- */
 
-const nx_op *nx_op_device_error(const nx_op *op, nx_snag *snag)
+const nx_op *nx_op_device_wait(const nx_op *op, nx_local_wait *snag)
 {
     const op_device *d = op->device;
 
@@ -401,8 +401,8 @@ const nx_op *nx_op_device_error(const nx_op *op, nx_snag *snag)
     } else if (op->sending ? !d->waits : !d->in.ended) {
         return NULL;
     }
-    *snag = (nx_snag){.kind = op->sending ? NX_SNAG_SEND : NX_SNAG_RECV,
-                      .bytes = d->bytes,
-                      .begun_ns = d->begun_ns};
+    *snag = (nx_local_wait){.kind = op->sending ? NX_LOCAL_WAIT_SEND : NX_LOCAL_WAIT_RECV,
+                            .bytes = d->bytes,
+                            .begun_ns = d->begun_ns};
     return d->op;
 }

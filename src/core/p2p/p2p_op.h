@@ -84,7 +84,7 @@ void nx_op_device_received(nx_op *op);
 bool nx_op_device_cancel(nx_op *op);
 /* What |op| waits for at a device; NULL: nothing.  |*snag| describes the operation for the returned
  * message: |op| itself, or an earlier one.  |rank| is not set. */
-const nx_op *nx_op_device_error(const nx_op *op, nx_snag *snag);
+const nx_op *nx_op_device_wait(const nx_op *op, nx_local_wait *snag);
 void nx_op_device_free(nx_op *op);
 
 #endif /* NX_P2P_OP_H */

@@ -99,7 +99,7 @@ bool nx_diagnosis_on_control(nx_world *world, uint32_t peer, const void *data, s
     } else if (kind == NX_CONTROL_TELL) {
         good = nx_doing_decode(data, len, &doing);
         if (good && (world->diagnosis != NULL)) {
-            nx_stall_on_tell(world->diagnosis->stall, nx_world_rank(world, peer), &doing);
+            nx_stall_on_answer(world->diagnosis->stall, nx_world_rank(world, peer), &doing);
         }
     } else {
         return false;

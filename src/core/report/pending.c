@@ -135,7 +135,7 @@ bool nx_pending_oldest(void *ctx, uint64_t since_ns, nx_pending *out)
 
 /* What holds up an operation here; for whom, and on which device. */
 typedef struct obstacle {
-    nx_snag snag;
+    nx_local_wait snag;
     uint32_t rank; /* of the world */
     const nx_device *device;
 } obstacle;
@@ -159,7 +159,7 @@ static obstacle of_message(const nx_world *world, const nx_pending *p)
     obstacle o = {0};
     const nx_op *op;
 
-    if ((b == NULL) || (b->op == NULL) || ((op = nx_op_device_error(b->op, &o.snag)) == NULL)) {
+    if ((b == NULL) || (b->op == NULL) || ((op = nx_op_device_wait(b->op, &o.snag)) == NULL)) {
         return o;
     }
     o.device = op->mem.device;
@@ -181,7 +181,7 @@ static obstacle of_collective(const nx_world *world, const nx_pending *p)
     return o;
 }
 
-/* The operation that has lasted long enough to be reported; NX_SNAG_NONE: none. */
+/* The operation that has lasted long enough to be reported; NX_LOCAL_WAIT_NONE: none. */
 static obstacle find_obstacle(const nx_world *world, const nx_pending *p)
 {
     const obstacle o =
@@ -193,30 +193,30 @@ static obstacle find_obstacle(const nx_world *world, const nx_pending *p)
 void nx_pending_here(void *ctx, const nx_pending *p, char *out)
 {
     static const char *const does[] = {
-        [NX_SNAG_SEND] = "copy",
-        [NX_SNAG_RECV] = "take",
-        [NX_SNAG_LOCAL] = "work on",
-        [NX_SNAG_GATHER] = "gather tensors of",
-        [NX_SNAG_SCATTER] = "spread tensors of",
+        [NX_LOCAL_WAIT_SEND] = "copy",
+        [NX_LOCAL_WAIT_RECV] = "take",
+        [NX_LOCAL_WAIT_STEP] = "work on",
+        [NX_LOCAL_WAIT_GATHER] = "gather tensors of",
+        [NX_LOCAL_WAIT_SCATTER] = "spread tensors of",
     };
     const nx_world *world = ctx;
     const obstacle o = find_obstacle(world, p);
     const uint64_t tenths = (nx_loop_now(world->loop) - o.snag.begun_ns) / 100000000;
-    const bool named = (o.snag.kind == NX_SNAG_SEND) || (o.snag.kind == NX_SNAG_RECV);
+    const bool named = (o.snag.kind == NX_LOCAL_WAIT_SEND) || (o.snag.kind == NX_LOCAL_WAIT_RECV);
     char age[32], rank[32] = "", more[32] = "";
 
     out[0] = '\0';
-    if (o.snag.kind == NX_SNAG_NONE) {
+    if (o.snag.kind == NX_LOCAL_WAIT_NONE) {
         return;
     }
     (void)snprintf(age, sizeof(age), "%" PRIu64 ".%u s", tenths / 10, (unsigned)(tenths % 10));
-    if (o.snag.kind == NX_SNAG_HOOK) {
+    if (o.snag.kind == NX_LOCAL_WAIT_HOOK) {
         (void)snprintf(out, NX_DOING_HERE, "its on_shard (%s)", age);
         return;
     }
     if (named) {
         (void)snprintf(rank, sizeof(rank), " %s rank %" PRIu32,
-                       (o.snag.kind == NX_SNAG_SEND) ? "for" : "from", o.rank);
+                       (o.snag.kind == NX_LOCAL_WAIT_SEND) ? "for" : "from", o.rank);
     }
     if (o.snag.more != 0) {
         (void)snprintf(more, sizeof(more), ", and %" PRIu32 " more", o.snag.more);
@@ -323,7 +323,7 @@ uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t
         run = find_run(world, p->what.comm, p->what.number);
         return (run == NULL) ? 0 : whom_run(world, run, out, room);
     }
-    if (find_obstacle(world, p).snag.kind != NX_SNAG_NONE) {
+    if (find_obstacle(world, p).snag.kind != NX_LOCAL_WAIT_NONE) {
         return 0; /* the other side has nothing to do with it */
     }
     if (p->what.peer != NX_ANY_PEER) {

@@ -153,7 +153,7 @@ static bool follows(const nx_stall *s)
     return (s->op.what.kind != NX_WHAT_COLL) || s->op.first || (s->voice == NX_STALL_DEMAND);
 }
 
-void nx_stall_on_tell(nx_stall *s, uint32_t peer, const nx_doing *d)
+void nx_stall_on_answer(nx_stall *s, uint32_t peer, const nx_doing *d)
 {
     asked *a = find(s, peer);
 

@@ -84,7 +84,7 @@ void nx_stall_resize(nx_stall *s, uint32_t self, uint32_t size);
 bool nx_stall_demand(nx_stall *s);
 
 /* |peer| has answered; |peer| has gone. */
-void nx_stall_on_tell(nx_stall *s, uint32_t peer, const nx_doing *d);
+void nx_stall_on_answer(nx_stall *s, uint32_t peer, const nx_doing *d);
 void nx_stall_on_down(nx_stall *s, uint32_t peer, const char *why);
 
 #endif /* NX_STALL_H */

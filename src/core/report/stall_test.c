@@ -169,7 +169,7 @@ static void tell_user_code(rig *r, uint32_t peer)
     const nx_doing d = {.question = r->asked[peer].question,
                         .last = {.text = "#4 barrier", .number = 4, .age_ns = 2 * SECOND}};
 
-    nx_stall_on_tell(r->stall, peer, &d);
+    nx_stall_on_answer(r->stall, peer, &d);
 }
 
 /* In the same operation; waits for |other|. */
@@ -182,7 +182,7 @@ static void tell_in_it(rig *r, uint32_t peer, uint32_t other)
                         .listed = 1,
                         .who = {other}};
 
-    nx_stall_on_tell(r->stall, peer, &d);
+    nx_stall_on_answer(r->stall, peer, &d);
 }
 
 static bool said(const rig *r, const char *text)
@@ -293,8 +293,8 @@ static void test_who_is_silent_and_who_is_gone_is_said(void **state)
     start_collective(&r, 3, true);
     pass(&r, SECOND);
     tell_user_code(&r, 3);
-    assert_int_equal(r.nlines, 0);                            /* rank 1 has a second to answer */
-    nx_stall_on_tell(r.stall, 1, &(nx_doing){.question = 0}); /* not to this question */
+    assert_int_equal(r.nlines, 0);                              /* rank 1 has a second to answer */
+    nx_stall_on_answer(r.stall, 1, &(nx_doing){.question = 0}); /* not to this question */
     pass(&r, SECOND);
     assert_true(said(&r, "for rank 1, rank 2 and rank 3"));
     assert_true(said(&r, "rank 1 does not answer"));
@@ -386,7 +386,7 @@ static void test_a_deadlock_of_two_is_named(void **state)
     start(&r);
     pass(&r, SECOND);
     d.question = r.asked[1].question;
-    nx_stall_on_tell(r.stall, 1, &d);
+    nx_stall_on_answer(r.stall, 1, &d);
     assert_true(said(&r, "rank 1 is in recv(from rank 0, tag 7) for 1.0 s, waiting for rank 0: "
                          "each waits for the other"));
     teardown(&r);
@@ -411,7 +411,7 @@ static void test_a_long_message_is_no_deadlock(void **state)
         start(&r);
         pass(&r, SECOND);
         d.question = r.asked[1].question;
-        nx_stall_on_tell(r.stall, 1, &d);
+        nx_stall_on_answer(r.stall, 1, &d);
         assert_true(said(&r, cases[i].text));
         assert_true(said(&r, cases[i].says));
         teardown(&r);
@@ -450,7 +450,7 @@ static void test_a_local_wait_of_a_rank_is_reported(void **state)
     pass(&r, 2 * SECOND);
     tell_in_it(&r, 2, 1);
     d.question = r.asked[1].question;
-    nx_stall_on_tell(r.stall, 1, &d);
+    nx_stall_on_answer(r.stall, 1, &d);
     assert_true(said(&r, "rank 1 is in #5 allreduce for 1.0 s, waiting for rank 0, and for device "
                          "sim to copy 8 bytes (0.9 s)"));
     assert_false(said(&r, "each waits for the other"));
@@ -469,7 +469,7 @@ static void tell_message(rig *r, uint32_t peer, const char *text, uint32_t other
                   .who = {other}};
 
     (void)snprintf(d.now.text, sizeof(d.now.text), "%s", text);
-    nx_stall_on_tell(r->stall, peer, &d);
+    nx_stall_on_answer(r->stall, peer, &d);
 }
 
 /* However long the circle is, and wherever this rank stands. */

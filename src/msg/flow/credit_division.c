@@ -67,7 +67,7 @@ void nx_credit_division_reclaim(nx_peer *p, const nx_frame *f)
 
     answer.limit = nx_credit_give_back(&p->out[f->context.class], f->limit);
     if (answer.limit > 0) {
-        nx_peer_tell(p, NX_LANE_CONTROL, &answer);
+        nx_peer_send_frame(p, NX_LANE_CONTROL, &answer);
     }
 }
 
@@ -103,7 +103,7 @@ static void reclaim(nx_peer *p, nx_class class)
         return;
     }
     in->excess = f.limit;
-    nx_peer_tell(p, NX_LANE_CONTROL, &f);
+    nx_peer_send_frame(p, NX_LANE_CONTROL, &f);
 }
 
 /* ---- new peers ----------------------------------------------------------------------- */
@@ -227,7 +227,7 @@ void nx_msg_retire(nx_msg *m, uint32_t peer, nexar_err err, const char *why)
         nx_list_push_back(&m->retired, &p->retiring);
     }
     if (p->link == NULL) {
-        nx_peer_mark_failed_said(p, err, why);
+        nx_peer_mark_failed_why(p, err, why);
     }
     nx_msg_leave(m);
     sweep(m);

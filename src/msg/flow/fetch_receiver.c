@@ -29,7 +29,7 @@ static void want(nx_peer *p, nx_context context, uint64_t tag)
         f.tag = 0;
     }
     p->asking[context.class].wants++;
-    nx_peer_tell(p, NX_LANE_CONTROL, &f);
+    nx_peer_send_frame(p, NX_LANE_CONTROL, &f);
 }
 
 /* The oldest receive from any source for which |p| was not asked; NULL: none. The list is in order
@@ -57,7 +57,7 @@ static void recall(nx_peer *p, nx_class class)
 
     p->asking[class].recalling = true;
     p->asking[class].unasked = false;
-    nx_peer_tell(p, NX_LANE_CONTROL, &f);
+    nx_peer_send_frame(p, NX_LANE_CONTROL, &f);
 }
 
 /* In order of posting: a younger receive's WANT must not give an older receive of any tag a younger
@@ -181,7 +181,7 @@ void nx_ask_putback(nx_peer *p, const nx_frame *f)
         a->seen_tag = f->tag;
         a->seen_bytes = f->length;
     }
-    nx_peer_tell(p, NX_LANE_CONTROL, &back);
+    nx_peer_send_frame(p, NX_LANE_CONTROL, &back);
     if (!a->recalling) {
         recall(p, class);
     }

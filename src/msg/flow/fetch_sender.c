@@ -30,7 +30,7 @@ static void tell_count(nx_peer *p, nx_class class, nx_frame_type type, uint32_t 
 {
     nx_frame f = {.type = type, .context.class = class, .limit = count};
 
-    nx_peer_tell(p, NX_LANE_CONTROL, &f);
+    nx_peer_send_frame(p, NX_LANE_CONTROL, &f);
 }
 
 static nx_pull *begin_pull(nx_peer *p, nx_class class)

@@ -17,7 +17,7 @@ static void stall(nx_peer *p, nx_class class)
 
     if (p->greeted && !out->stalled && (out->limit - out->spent < NX_ENVELOPE_COST)) {
         out->stalled = true;
-        nx_peer_tell(p, NX_LANE_CONTROL, &f);
+        nx_peer_send_frame(p, NX_LANE_CONTROL, &f);
     }
 }
 

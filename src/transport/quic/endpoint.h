@@ -214,7 +214,7 @@ void nx_open_resolve_used(nx_conn_io *k); /* the peer has sent on it; inside nx_
 /* The time limit of the connection with a rival has passed. */
 void nx_open_resolve_rival(nx_quic_link *link);
 /* It has failed (and nx_conn_error is valid). */
-void nx_open_resolve_dead(nx_conn_io *k);
+void nx_open_resolve_failed(nx_conn_io *k);
 
 /* ---- dial.c -------------------------------------------------------------------------- */
 

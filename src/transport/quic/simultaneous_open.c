@@ -243,7 +243,7 @@ static bool hand_last(const nx_conn_io *k, nx_quic_link *link)
     return true;
 }
 
-void nx_open_resolve_dead(nx_conn_io *k)
+void nx_open_resolve_failed(nx_conn_io *k)
 {
     nx_quic_link *link = k->link;
     struct sockaddr_storage remote = k->path.remote;

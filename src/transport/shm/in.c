@@ -190,7 +190,7 @@ static void take_ring(nx_shm_link *link, nx_shm_ring ring, int most, bool all)
 
 void nx_shm_poll(nx_shm_link *link)
 {
-    nx_shm_tell_up(link);
+    nx_shm_notify_up(link);
     for (int ring = 0; ring < NX_SHM_RINGS; ring++) {
         take_ring(link, (nx_shm_ring)ring, RECORDS, false);
     }
@@ -261,12 +261,12 @@ static void take_last(nx_shm_link *link)
     }
 }
 
-void nx_shm_farewell(nx_shm_link *link, const char *why)
+void nx_shm_hangup(nx_shm_link *link, const char *why)
 {
     uint32_t closed;
 
     /* At most the content of the rings: a peer that keeps writing is ignored. */
-    nx_shm_tell_up(link);
+    nx_shm_notify_up(link);
     for (int ring = 0; ring < NX_SHM_RINGS; ring++) {
         take_ring(link, (nx_shm_ring)ring, (int)(link->in[ring].size / NX_RING_HEAD), true);
     }

@@ -237,7 +237,7 @@ static void fall_back(nx_shm_link *link)
 
 /* ---- what is due --------------------------------------------------------------------- */
 
-void nx_shm_tell_up(nx_shm_link *link)
+void nx_shm_notify_up(nx_shm_link *link)
 {
     if (!link->told_up && nx_shm_listens(link)) {
         link->told_up = true;
@@ -261,7 +261,7 @@ static void tell_ended(nx_shm_link *link, int most)
 
 void nx_shm_link_see_to(nx_shm_link *link)
 {
-    nx_shm_tell_up(link);
+    nx_shm_notify_up(link);
     tell_ended(link, TELLS);
     if (link->failed && (link->state != NX_SHM_DOWN) && (!link->closed || link->draining)) {
         fall_back(link);

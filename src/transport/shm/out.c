@@ -428,7 +428,7 @@ bool nx_shm_lent_back(nx_shm_link *link, const nx_rec_done *done)
 static bool pump_all(nx_shm_link *link)
 {
     bool control =
-        nx_shm_reads_tell(link) && pump_recalls(link) && pump_frames(link, NX_LANE_CONTROL);
+        nx_shm_reads_send_done(link) && pump_recalls(link) && pump_frames(link, NX_LANE_CONTROL);
     bool message = pump_frames(link, NX_LANE_MESSAGE);
 
     return (int)control & (int)message & (int)pump_data(link);

@@ -217,9 +217,9 @@ static void on_socket_ready(nx_fd *fd, uint32_t events)
                link->member);
     } else if (got > 0) {
         nx_shm_close_fds(fds, NX_SHM_FDS);
-        nx_shm_farewell(link, "it said what it should not");
+        nx_shm_hangup(link, "it said what it should not");
     } else if (got < 0) {
-        nx_shm_farewell(link, "the process of the peer has ended");
+        nx_shm_hangup(link, "the process of the peer has ended");
     }
 }
 
@@ -244,7 +244,7 @@ nx_pidfd *nx_shm_process(nx_link *base)
 static void on_process_ready(nx_fd *fd, uint32_t events)
 {
     (void)events;
-    nx_shm_farewell(nx_list_entry(fd, nx_shm_link, process), "the process of the peer has ended");
+    nx_shm_hangup(nx_list_entry(fd, nx_shm_link, process), "the process of the peer has ended");
 }
 
 /* A process that was forked may hold the peer's socket: its death is seen all the same. */

@@ -165,7 +165,7 @@ bool nx_shm_reads_cancel(nx_shm_link *link, uint32_t slot, uint32_t number)
     return true;
 }
 
-bool nx_shm_reads_tell(nx_shm_link *link)
+bool nx_shm_reads_send_done(nx_shm_link *link)
 {
     for (uint32_t slot = 0; (link->nreads > 0) && (slot < NX_SHM_OFFERS); slot++) {
         nx_shm_read *r = &link->reads[slot];
@@ -410,6 +410,6 @@ void nx_shm_reads_run(nx_shm_link *link)
         break;
     }
     if (link->state == NX_SHM_UP) {
-        (void)nx_shm_reads_tell(link);
+        (void)nx_shm_reads_send_done(link);
     }
 }

@@ -303,7 +303,7 @@ void nx_shm_link_see_to(nx_shm_link *link);
 /* |tx|, which is in no list, is complete. */
 void nx_shm_part_end(nx_shm_link *link, nx_tx *tx, nexar_err err);
 /* Calls on_up, unless it was called. */
-void nx_shm_tell_up(nx_shm_link *link);
+void nx_shm_notify_up(nx_shm_link *link);
 
 /* ---- out.c --------------------------------------------------------------------------- */
 
@@ -339,7 +339,7 @@ void nx_shm_drop_frame(nx_link *base);
 /* Whether there is data, without consuming it. */
 bool nx_shm_waiting(nx_shm_link *link, bool sleep);
 /* The peer has hung up: processes the remaining data, then the link goes down. */
-void nx_shm_farewell(nx_shm_link *link, const char *why);
+void nx_shm_hangup(nx_shm_link *link, const char *why);
 
 /* ---- reads.c ------------------------------------------------------------------------- */
 
@@ -358,6 +358,6 @@ bool nx_shm_reads_ready(nx_shm_link *link, bool sleep);
 /* Reads a slice. */
 void nx_shm_reads_run(nx_shm_link *link);
 /* Sends DONE for completed reads; false: no room. */
-bool nx_shm_reads_tell(nx_shm_link *link);
+bool nx_shm_reads_send_done(nx_shm_link *link);
 
 #endif /* NX_SHM_INNER_H */

@@ -297,7 +297,7 @@ void nx_tcp_conn_die(nx_tcp_conn *c)
     if ((c->state == NX_TCP_ENDING) || (c->state == NX_TCP_DEAD)) {
         return;
     }
-    nx_tcp_open_resolve_dead(c);
+    nx_tcp_open_resolve_failed(c);
     if ((c->state == NX_TCP_ENDING) || (c->state == NX_TCP_DEAD)) {
         return;
     }

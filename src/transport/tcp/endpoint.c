@@ -38,7 +38,7 @@ static void make_room(nx_tcp *t)
         nx_tcp_conn *c = nx_list_entry(at, nx_tcp_conn, in_all);
 
         nx_tcp_conn_fail(c, NEXAR_ECONNECT, "the handshake takes too long, and others wait");
-        nx_tcp_open_resolve_dead(c);
+        nx_tcp_open_resolve_failed(c);
         nx_tcp_conn_destroy(c);
     }
 }

@@ -193,7 +193,7 @@ static nx_end end_of(const nx_tcp_conn *c)
     return (c->refused || ((c->err == NEXAR_EPEER) && c->gone)) ? NX_END_GONE : NX_END_LOST;
 }
 
-void nx_tcp_open_resolve_dead(nx_tcp_conn *c)
+void nx_tcp_open_resolve_failed(nx_tcp_conn *c)
 {
     nx_tcp_link *link = c->link;
     const bool not_chosen = c->peer_closed && (c->peer_code == NX_CLOSE_OTHER);

@@ -202,7 +202,7 @@ ssize_t nx_tcp_conn_push(gnutls_transport_ptr_t ptr, const giovec_t *iov, int n)
 
 void nx_tcp_open_resolve_up(nx_tcp_conn *c);
 void nx_tcp_open_resolve_used(nx_tcp_conn *c);
-void nx_tcp_open_resolve_dead(nx_tcp_conn *c);
+void nx_tcp_open_resolve_failed(nx_tcp_conn *c);
 
 /* ---- dial.c -------------------------------------------------------------------------- */
 

@@ -297,7 +297,7 @@ bool nx_conn_io_conclude(nx_conn_io *k)
         nx_conn_kill(k->conn, NEXAR_ENOMEM, "out of memory", false);
     }
     if (nx_conn_get_state(k->conn) == NX_CONN_DEAD) {
-        nx_open_resolve_dead(k);
+        nx_open_resolve_failed(k);
         return false;
     }
     if (close_unwanted(k)) {
