@@ -65,16 +65,18 @@ prints() {
 }
 
 for n in 1 3 4; do
-    lines=() more=() late=()
+    lines=() more=() late=() pairs=()
     for rank in $(seq 0 $((n - 1))); do
         sum=$((n * (n - 1) / 2)) ten=$((n - 1))
         lines+=("\[$rank\] rank $rank: the first sum is $sum, the last $((sum + 9 * n)), the largest number $((ten * 3 / 2))(\.5)?")
         more+=("\[$rank\] rank $rank: small network, 12 epochs, rate 0\.25")
         late+=("\[0\] rank $rank was late: all waited")
+        pairs+=("\[$rank\] rank $rank: sums $((rank > 0 ? 2 * rank - 1 : 0)) and $((rank < n - 1 ? 2 * rank + 1 : 0))")
     done
     prints $n allreduce "${lines[@]}"
     prints $n broadcast "${more[@]}"
     prints $n barrier "${late[@]}"
+    prints $n neighbor_groups "${pairs[@]}"
     prints $n bucketed_gradients '\[0\] 200 tensors: [0-9.]+ ms in one bucket, [0-9.]+ ms one by one'
     lines=('\[0\] step 20: loss 0\.0074[0-9]+' '\[0\] step 40: loss 0\.0007[0-9]+'
         '\[0\] step 60: loss 0\.0000[0-9]+')
