@@ -12,7 +12,7 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-unset PYTHONPATH
+unset PYTHONPATH NEXAR_TEST_INSTALL
 "$python" -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet "$source/python"
 cat >"$work/hello.py" <<'END'
