@@ -75,7 +75,9 @@ class ElasticTrainer:
         return loss.item()
 
     def _update(self, rebuild: bool = False) -> None:
-        """A step boundary: failed workers are removed, waiting ones join."""
+        """A step boundary: failed workers are removed, waiting ones join.  Each further attempt needs
+        a further failure; a worker that the others have declared failed gets its error."""
+        attempts = self._world.size
         while True:
             try:
                 change = self._world.update()
@@ -86,7 +88,8 @@ class ElasticTrainer:
                     self._rebuild()
                 return
             except (dist.DistBackendError, dist.DistNetworkError) as error:
-                if not self._world.usable:
+                attempts -= 1
+                if attempts == 0 or not self._world.usable:
                     raise
                 print(f"nexar.torch: the world changed again: {error}", file=sys.stderr)
                 rebuild = True
