@@ -48,7 +48,9 @@ def worker(rank: int, size: int, where: str, steps: int, victim: int, late: bool
     if late and rank == size - 1:  # waits until the others have made steps
         while not os.path.exists(where + ".half"):
             time.sleep(0.05)
-    trainer = ElasticTrainer(model, optimizer, join=f"file:{where}")
+    trainer = ElasticTrainer(  # a loaded machine is slow; the end of a process is noticed at once
+        model, optimizer, join=f"file:{where}", formation_timeout="5m", heartbeat_timeout="60s"
+    )
     losses: list[float] = []
     paused = 0.0
     while trainer.steps < steps:
