@@ -58,8 +58,7 @@ static bool leads(const nx_creations *cs, const nx_creation *c)
 void nx_creation_send(const nx_creations *cs, uint32_t to, const nx_creation_frame *f)
 {
     uint8_t buf[NX_CREATION_FRAME_MAX];
-    const bool vouch =
-        (f->form == NX_CREATION_LACK) || ((f->form == NX_CREATION_FAIL) && (f->err == NEXAR_EPEER));
+    const bool vouch = (f->form == NX_CREATION_LACK) || (f->err == NEXAR_EPEER);
 
     cs->ops->send(cs->ctx, to, vouch, buf, nx_creation_encode(f, buf, sizeof(buf)));
 }
