@@ -1,6 +1,6 @@
 #!/bin/bash
-# model.sh - checks docs/internals/model/agree.pml with spin: all that can happen, in small
-# groups, and that spin finds what is broken on purpose.
+# model.sh - checks docs/internals/model/agree.pml and membership.pml with spin: all that can happen,
+# in small groups, and that spin finds what is broken on purpose.
 #
 #   scripts/model.sh          everything: some minutes, most of them for the compiler
 #   scripts/model.sh quick    three ranks only: what the tests run, where there is spin
@@ -66,5 +66,18 @@ if [ "$quick" != quick ]; then
         -DN=4 -DMAJORITY -DCRASHES=1 -DSUSPECTS=1
     check holds "4 ranks, 2 leave, 2 crashes" -DN=4 -DLEAVE=10 -DCRASHES=2
     check holds "4 ranks, 2 leave, 1 crash, by another path" -DN=4 -DLEAVE=10 -DCRASHES=1 -DINDIRECT=1
+fi
+
+model=$PWD/docs/internals/model/membership.pml
+check holds "membership: 3 ranks, 2 crashes" -DN=3 -DCRASHES=2
+check holds "membership: 3 ranks, 1 crash, 1 suspicion" -DN=3 -DCRASHES=1 -DSUSPECTS=1
+check breaks "broken: the end of a link ends operations before it is recorded" -DN=3 -DBREAK=1
+check breaks "broken: a new target of the broadcast is not told what is kept" \
+    -DN=4 -DCRASHES=2 -DBREAK=2
+check breaks "broken: a second report notifies again" -DN=4 -DCRASHES=2 -DBREAK=3
+check breaks "broken: a rank ends the operations of others by a frame" -DN=3 -DBREAK=4
+check breaks "broken: operations end before the broadcast has begun" -DN=3 -DBREAK=5
+if [ "$quick" != quick ]; then
+    check holds "membership: 4 ranks, 2 crashes" -DN=4 -DCRASHES=2
 fi
 exit $failed

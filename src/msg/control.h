@@ -13,13 +13,13 @@ enum {
     NX_CONTROL_ABORT = NX_FRAME_OTHER,    /* a collective has failed: coll/group/group.h */
     NX_CONTROL_ASK = NX_FRAME_OTHER + 1,  /* asks what a rank waits for: core/report/doing.h */
     NX_CONTROL_TELL = NX_FRAME_OTHER + 2, /* the answer */
-    NX_CONTROL_PING = NX_FRAME_OTHER + 3, /* cluster/failure_detector.h */
+    NX_CONTROL_PING = NX_FRAME_OTHER + 3, /* cluster/membership/failure_detector.h */
     NX_CONTROL_PONG = NX_FRAME_OTHER + 4,
-    NX_CONTROL_RBCAST = NX_FRAME_OTHER + 5,    /* cluster/reliable_broadcast.h */
+    NX_CONTROL_RBCAST = NX_FRAME_OTHER + 5,    /* cluster/membership/reliable_broadcast.h */
     NX_CONTROL_AGREE = NX_FRAME_OTHER + 6,     /* cluster/consensus/consensus_msg.h */
     NX_CONTROL_BOARD = NX_FRAME_OTHER + 7,     /* empty; opens a link: core/coll/host_boards.h */
     NX_CONTROL_CONFIRM = NX_FRAME_OTHER + 8,   /* cluster/commit.h */
-    NX_CONTROL_VERDICT = NX_FRAME_OTHER + 9,   /* cluster/failure_detector.h */
+    NX_CONTROL_VERDICT = NX_FRAME_OTHER + 9,   /* cluster/membership/failure_detector.h */
     NX_CONTROL_CALLED = NX_FRAME_OTHER + 10,   /* announces the collective that a rank waits in:
                                                   coll/group/group.h */
     NX_CONTROL_DETACHED = NX_FRAME_OTHER + 11, /* a rank starts nothing more: coll/group/group.h */

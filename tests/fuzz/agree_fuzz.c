@@ -11,8 +11,8 @@
 
 #include "base/alloc.h"
 #include "cluster/consensus/consensus.h"
-#include "cluster/failure_detector.h"
-#include "cluster/reliable_broadcast.h"
+#include "cluster/membership/failure_detector.h"
+#include "cluster/membership/reliable_broadcast.h"
 #include "fuzz.h"
 #include "msg/control.h"
 

@@ -1,5 +1,5 @@
 /*
- * agree.pml - one instance of the agreement of src/cluster/agree, for spin.
+ * agree.pml - one instance of the agreement of src/cluster/consensus, for spin.
  *
  * Faithful: ballots as sets of the dead, the tree over the living (fan-out 2), UP,
  * PROPOSE, ACK, DECIDE and NEWS, what is accepted and brought along, crashes between

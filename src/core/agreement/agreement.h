@@ -1,10 +1,11 @@
 /*
  * agreement.h - revocation and agreement of one communicator.
  *
- * The machines of a communicator (cluster/reliable_broadcast.h, cluster/consensus/consensus.h) are
- * made with the first call or frame that needs them.  They outlive the communicator until no rank
- * can ask any more.  Frames for a communicator that does not exist here yet are kept; those for a
- * closed one are dropped.  If a needed frame cannot be kept, this rank leaves the world.
+ * The machines of a communicator (cluster/membership/reliable_broadcast.h,
+ * cluster/consensus/consensus.h) are made with the first call or frame that needs them.  They
+ * outlive the communicator until no rank can ask any more.  Frames for a communicator that does not
+ * exist here yet are kept; those for a closed one are dropped.  If a needed frame cannot be kept,
+ * this rank leaves the world.
  *
  * Every function is called with the loop's lock held.
  */

@@ -10,7 +10,7 @@
 
 #include "agreement.h"
 #include "cluster/consensus/consensus.h"
-#include "cluster/reliable_broadcast.h"
+#include "cluster/membership/reliable_broadcast.h"
 
 enum { NX_AGREEMENT_WHY = 256, NX_AGREEMENT_ID_SIZE = 4 };
 

@@ -3,9 +3,9 @@
  *
  * Owns the machines of cluster/: the membership of the world, the failure detector, the reliable
  * broadcast of failures, and, through agreement.h, those of each communicator.  What they and msg
- * report is an event for the membership (cluster/membership.h), which records it at once.  A task
- * handles the consequences, since none of the machines may be called from inside its own calls: the
- * membership notifies the subscribers in the order of the table in fail_pending.c.
+ * report is an event for the membership (cluster/membership/membership.h), which records it at
+ * once.  A task handles the consequences, since none of the machines may be called from inside its
+ * own calls: the membership notifies the subscribers in the order of the table in fail_pending.c.
  *
  *  F1  No call returns an error that names a failed rank before nexar_comm_failed() on that thread
  *      includes the rank.  It reads the record of the membership, and what a failure ends, a
@@ -40,7 +40,7 @@
 #ifndef NX_FAILURE_H
 #define NX_FAILURE_H
 
-#include "cluster/membership.h"
+#include "cluster/membership/membership.h"
 #include "core/comm/incarnation.h"
 
 enum { NX_FAILURE_WHY = 200 };
@@ -97,7 +97,7 @@ void nx_failure_unanswered(nx_world *world);
 bool nx_failure_turn_away(nx_world *world, uint32_t slot, nx_link *link);
 
 /* Sends a control frame that depends on this rank's knowledge of failures: to a peer that was not
- * heard recently, once it is heard (cluster/heard_gate.h). */
+ * heard recently, once it is heard (cluster/membership/heard_gate.h). */
 void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len);
 
 /* The same for a frame that ends something because a rank has failed: all broadcast items about

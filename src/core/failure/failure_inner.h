@@ -9,9 +9,9 @@
 #ifndef NX_FAILURE_INNER_H
 #define NX_FAILURE_INNER_H
 
-#include "cluster/failure_detector.h"
-#include "cluster/heard_gate.h"
-#include "cluster/reliable_broadcast.h"
+#include "cluster/membership/failure_detector.h"
+#include "cluster/membership/heard_gate.h"
+#include "cluster/membership/reliable_broadcast.h"
 #include "core/failure/failure.h"
 
 /* What this rank reports about itself then, followed by the reason. */

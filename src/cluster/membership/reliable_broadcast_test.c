@@ -1,5 +1,5 @@
 /* reliable_broadcast_test.c - items reach all live ranks, whichever ranks fail meanwhile. */
-#include "cluster/reliable_broadcast.h"
+#include "cluster/membership/reliable_broadcast.h"
 
 #include <stdlib.h>
 #include <string.h>

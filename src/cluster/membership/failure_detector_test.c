@@ -1,5 +1,5 @@
 /* failure_detector_test.c - who is pinged, who is declared dead, and who is not. */
-#include "cluster/failure_detector.h"
+#include "cluster/membership/failure_detector.h"
 #include "msg/control.h"
 
 #include <inttypes.h>

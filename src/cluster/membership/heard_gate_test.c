@@ -1,6 +1,6 @@
 /* heard_gate_test.c - an unheard peer is sent nothing; a heard peer is sent everything, in
  * order. */
-#include "cluster/heard_gate.h"
+#include "cluster/membership/heard_gate.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "cluster/membership.h"
+#include "cluster/membership/membership.h"
 
 enum {
     NX_RBCAST_DATA_MAX = 256,

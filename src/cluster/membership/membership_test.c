@@ -1,5 +1,5 @@
 /* membership_test.c - the invariants of membership.h, one by one and by random events. */
-#include "cluster/membership.h"
+#include "cluster/membership/membership.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/containers/heap.h"
-#include "cluster/failure_detector.h"
-#include "cluster/heard_gate.h"
-#include "cluster/reliable_broadcast.h"
+#include "cluster/membership/failure_detector.h"
+#include "cluster/membership/heard_gate.h"
+#include "cluster/membership/reliable_broadcast.h"
 #include "msg/control.h"
 #include "rand.h"
 #include "unit.h"

@@ -1,5 +1,5 @@
 /* failure_detector.c - heartbeats, and verdicts about silent peers. */
-#include "cluster/failure_detector.h"
+#include "cluster/membership/failure_detector.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* heard_gate.c - frames that wait until their receiver has been heard from. */
-#include "cluster/heard_gate.h"
+#include "cluster/membership/heard_gate.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* membership.c - the transitions of slots, and who is notified of them. */
-#include "cluster/membership.h"
+#include "cluster/membership/membership.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* reliable_broadcast.c - reliable broadcast over a circulant graph. */
-#include "cluster/reliable_broadcast.h"
+#include "cluster/membership/reliable_broadcast.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -52,7 +52,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "cluster/membership.h"
+#include "cluster/membership/membership.h"
 
 enum {
     NX_DETECTOR_RING_MAX = 16,

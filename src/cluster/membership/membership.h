@@ -28,7 +28,8 @@
  *      finds out is an effect of that.  It is notified of its own failure first, and of no other.
  *  M6  A failure in a slot that is unknown here is kept until the slot is known.
  *
- * cluster/membership_test.c tests them, docs/internals/model/membership.pml is their model.
+ * cluster/membership/membership_test.c tests them, docs/internals/model/membership.pml is their
+ * model.
  */
 #ifndef NX_MEMBERSHIP_H
 #define NX_MEMBERSHIP_H
