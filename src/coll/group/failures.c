@@ -120,16 +120,22 @@ void nx_registry_on_down(nx_registry *hub, uint32_t peer, nexar_err err, const c
     }
 }
 
-void nx_group_break(nx_group *g, nexar_err err, const char *why)
+/* Breaks |g| because of |rank|. */
+static void break_by(nx_group *g, uint32_t rank, nexar_err err, const char *why)
 {
     if (g->broken == NEXAR_OK) {
         g->broken = err;
         (void)snprintf(g->broken_why, sizeof(g->broken_why), "%s", why);
     }
     if (g->direct != NULL) {
-        nx_host_coll_on_down(g->direct, g->rank, g->broken, why);
+        nx_host_coll_on_down(g->direct, rank, g->broken, why);
     }
     fail_runs(g, NULL, err, why);
+}
+
+void nx_group_break(nx_group *g, nexar_err err, const char *why)
+{
+    break_by(g, g->rank, err, why);
 }
 
 void nx_registry_on_failed(nx_registry *hub, uint32_t peer, nexar_err err, const char *why)
@@ -138,8 +144,10 @@ void nx_registry_on_failed(nx_registry *hub, uint32_t peer, nexar_err err, const
     size_t at = 0;
 
     while ((g = nx_map_next(&hub->groups, &at)) != NULL) {
-        if (nx_group_rank_of(g, peer) < g->size) {
-            nx_group_break(g, err, why);
+        const uint32_t rank = nx_group_rank_of(g, peer);
+
+        if (rank < g->size) {
+            break_by(g, rank, err, why);
         }
     }
 }

@@ -225,15 +225,17 @@ static void fail(nx_host_coll *d, nexar_err err, const char *why)
 
 void nx_host_coll_on_down(nx_host_coll *d, uint32_t rank, nexar_err err, const char *why)
 {
-    if ((rank >= d->group->size) || (d->down != NEXAR_OK)) {
+    if (rank >= d->group->size) {
         return;
     }
-    d->down = err;
-    (void)nx_sentence(d->why, sizeof(d->why), "%s", why);
+    if (d->down == NEXAR_OK) {
+        d->down = err;
+        (void)nx_sentence(d->why, sizeof(d->why), "%s", why);
+    }
     nx_event_set(nx_registry_config_of(d->group->hub)->loop, &d->heard);
     /* A rank that has done its part owes nothing.  One that has left in order has been read by all
      * that read it; reading one that was killed says so. */
-    if ((d->now.number != 0) && !nx_episode_is_done(&d->now, rank)) {
+    if ((d->now.number != 0) && !d->self.copy.broke && !nx_episode_is_done(&d->now, rank)) {
         fail(d, err, why);
     }
 }
@@ -409,6 +411,7 @@ static nexar_err outcome(nx_host_coll *d, const nx_host_call *s, nx_episode_end 
     } else if (err != NEXAR_OK) {
         if (has_exited(d, s)) {
             err = await_reason(d, why);
+            break_board(d, err, why); /* if the rank had said that it was done */
         } else {
             fail(d, err, why);
         }
