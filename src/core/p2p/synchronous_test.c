@@ -220,7 +220,7 @@ static void *allocate(size_t bytes, void *arg)
  * synchronous send. */
 static void any_length(nexar_comm *w, void *arg)
 {
-    nx_p2p_room rooms[LENGTHS] = {{NULL}}, none = {.alloc = allocate, .arg = &none};
+    nx_p2p_room rooms[LENGTHS] = {{.alloc = NULL}}, none = {.alloc = allocate, .arg = &none};
     nexar_request *reqs[LENGTHS] = {NULL}, *req = NULL;
     uint8_t *out = malloc(LONG);
     const int other = nexar_size(w) - 1;

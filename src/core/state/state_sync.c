@@ -444,8 +444,7 @@ static nexar_err verdict(uint64_t flags, nexar_err err, const char *why)
 /* Whether this rank takes part in the agreement, having come to |err|. */
 static bool agrees(const sync_call *s, nexar_err err)
 {
-    return s->met || ((err != NEXAR_EPEER) && (err != NEXAR_EREVOKED) && (err != NEXAR_EMISMATCH) &&
-                      (err != NEXAR_ETIMEDOUT));
+    return s->met || ((err != NEXAR_EPEER) && (err != NEXAR_EREVOKED) && (err != NEXAR_EMISMATCH));
 }
 
 static nx_agreement_input input_of(nexar_err err)

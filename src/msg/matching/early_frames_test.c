@@ -257,7 +257,7 @@ static void act(model *m)
         m->of[NX_EARLY_CONTROL][id].closed = m->of[NX_EARLY_FINISHED][id].closed = true;
         nx_early_close(m->e, id);
     } else if (what == 1) {
-        forget(m, kind, id);
+        forget(m, (int)kind, id);
         nx_early_drop(m->e, kind, id);
     } else if (what < 6) {
         nx_early_deliver(m->e, kind, id, on_frame, m);
