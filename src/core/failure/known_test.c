@@ -330,7 +330,7 @@ enum { FEW = sizeof(silent) / sizeof(silent[0]) };
 
 typedef struct board {
     _Atomic int there[MOST_ROWS]; /* survivors that have come to the row */
-    _Atomic int ready, go, done;
+    _Atomic int out, ready, go, done;
     _Atomic uint64_t died_ns;
     /* Calls of the functions for failures: by which survivor, for which communicator (the last is
      * the world), of which of its ranks. */
@@ -484,6 +484,8 @@ static void live(int rank, int join_fd, void *arg)
         NXT_OK(w, nexar_rpc_register(comms[rank - SURVIVORS], FN, hang, NULL));
     }
     NXT_OK(w, nexar_barrier(w));
+    atomic_fetch_add(&shared->out, 1); /* no victim ends while another rank is in the barrier */
+    nxt_await(&shared->out, SURVIVORS + p->n);
     if (rank >= SURVIVORS) {
         be_victim(p, rank - SURVIVORS, comms[rank - SURVIVORS]);
     } else {
