@@ -12,7 +12,7 @@ import os
 import sys
 import time
 import weakref
-from typing import Any
+from typing import Any, Callable, NamedTuple
 
 try:
     from . import _nexar
@@ -56,8 +56,8 @@ __all__ = [
     "ANY_SOURCE", "ANY_TAG", "AuthError", "CanceledError", "Change", "ChangedRanks", "Code", "Comm", "ConnectError",
     "DeviceError", "Error", "Host", "InternalError", "InvalidError", "Message", "MismatchError",
     "NoHandlerError", "NotSupportedError", "Op", "OsError", "OutOfMemoryError", "PeerError",
-    "ProtocolError", "RemoteError", "Request", "RevokedError", "Seed", "Status", "SyncReport", "TimeoutError",
-    "TruncatedError", "info", "init", "op_create", "snapshot", "wait_all", "wait_any",
+    "ProtocolError", "RemoteError", "Request", "RevokedError", "Seed", "SeedEvent",
+    "Status", "SyncReport", "TimeoutError", "TruncatedError", "info", "init", "op_create", "snapshot", "wait_all", "wait_any",
 ]  # fmt: skip
 
 __version__: str = _nexar.version()
@@ -85,11 +85,38 @@ def init(**settings: Any) -> Comm:
     return world
 
 
+class SeedEvent(NamedTuple):
+    """What happened at a seed.  ``kind`` is "joined", "formed", "waiting", "changed", "left", "failed",
+    "back", "refused", "missing" or "ended"; ``rank`` is -1 where the event is about no rank."""
+
+    kind: str
+    rank: int
+    joined: int
+    world: int
+    text: str
+
+
 class Seed(_nexar.Seed):
     """What `nexar seed` runs: admits ranks, and hands out their numbers."""
 
     def __new__(cls, **settings: Any) -> Seed:
         return super().__new__(cls, settings_of(settings))
+
+    def on_event(self, fn: Callable[[SeedEvent], Any] | None) -> None:
+        """``fn(event)`` is called for each event from now on, instead of a line in the log.  It runs
+        on a thread of the seed, one call at a time, while no rank can join; it cannot close the seed.
+        The seed keeps ``fn`` until ``close``.  None: events are logged again."""
+        if fn is None:
+            self._on_event(None)
+            return
+        if not callable(fn):
+            raise _errors.InvalidTypeError(f"on_event: fn is {fn!r}; a function of a SeedEvent is accepted")
+        tell = fn
+
+        def call(*what: Any) -> None:
+            tell(SeedEvent(*what))
+
+        self._on_event(call)
 
     def __enter__(self) -> Seed:
         return self

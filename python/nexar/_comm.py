@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, TypeVar
 
 from . import _arrays, _nexar, _objects, _state
-from ._errors import Error, InvalidError, InvalidTypeError, RemoteError, not_yet
+from ._errors import Error, InvalidError, InvalidTypeError, NotSupportedError, RemoteError
 from ._message import Message
 from ._request import Request, Status
 from ._state import SyncReport
@@ -345,7 +345,9 @@ class Comm(_nexar.Comm):
     # ---- what the C library lacks ----------------------------------------------------------
 
     def exclude(self, ranks: list[int]) -> Comm:
-        raise not_yet("exclude")
+        raise NotSupportedError(
+            "exclude: the C library cannot exclude ranks yet; the others make a communicator by create()"
+        )
 
 
 def _numbers(call: str, counts: Any) -> list[int] | None:

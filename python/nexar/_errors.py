@@ -129,8 +129,3 @@ CLASSES: dict[int, type[Error]] = {
 }
 for _name, _code, _scope, _text in _TABLE:
     CLASSES[_code].scope = _scope.lower()
-
-
-def not_yet(call: str) -> NotSupportedError:
-    """The error of a call that the C library lacks."""
-    return NotSupportedError(f"{call}: this version of nexar has no such call")

@@ -19,7 +19,8 @@
 
 #include "core/p2p/p2p_request.h"
 
-#define NXP_SLICE_NS 40000000u /* of a wait: Ctrl-C ends a call within 100 ms */
+enum { NXP_JOIN_STRING = 1024 }; /* room for every join string */
+#define NXP_SLICE_NS 40000000u   /* of a wait: Ctrl-C ends a call within 100 ms */
 
 /* ---- worlds ------------------------------------------------------------------- */
 
@@ -290,6 +291,8 @@ extern PyMethodDef nxp_p2p_methods[], nxp_object_methods[], nxp_coll_methods[], 
 /* change.c */
 PyObject *nxp_change_of(const nexar_change *c);
 /* life.c */
+/* A config of |settings|, a dict of str to str; NULL: an exception is set. */
+nexar_config *nxp_config_of(PyObject *settings);
 /* Runs |job|, which makes a communicator, or none. */
 PyObject *nxp_make_comm(nxp_comm *self, nxp_job *job);
 PyObject *nxp_init(PyObject *module, PyObject *settings);

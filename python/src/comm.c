@@ -221,9 +221,26 @@ static int set_name(PyObject *obj, PyObject *value, void *unused)
     return (err == NEXAR_OK) ? 0 : -1;
 }
 
+static PyObject *get_join_string(PyObject *obj, void *unused)
+{
+    const nxp_comm *self = (nxp_comm *)obj;
+    char text[NXP_JOIN_STRING];
+    nexar_err err;
+
+    (void)unused;
+    if (!nxp_comm_ready(self, "join_string")) {
+        return NULL;
+    }
+    err = nexar_join_string(self->comm, text, sizeof(text));
+    return (err == NEXAR_OK) ? PyUnicode_FromString(text) : nxp_raise_last(err, self->comm);
+}
+
 static PyGetSetDef getset[] = {
-    {"rank", get_rank, NULL, NULL, NULL},     {"size", get_size, NULL, NULL, NULL},
-    {"closed", get_closed, NULL, NULL, NULL}, {"name", get_name, set_name, NULL, NULL},
+    {"rank", get_rank, NULL, NULL, NULL},
+    {"size", get_size, NULL, NULL, NULL},
+    {"closed", get_closed, NULL, NULL, NULL},
+    {"name", get_name, set_name, NULL, NULL},
+    {"join_string", get_join_string, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -1,4 +1,4 @@
-/* life.c - worlds and communicators begin, change and end; the seed. */
+/* life.c - worlds and communicators begin, change and end. */
 #include "binding.h"
 
 #include <stdlib.h>
@@ -8,8 +8,7 @@
 
 /* ---- settings --------------------------------------------------------------------------- */
 
-/* A config of |settings|, a dict of str to str; NULL: an exception is set. */
-static nexar_config *config_of(PyObject *settings)
+nexar_config *nxp_config_of(PyObject *settings)
 {
     nexar_config *cfg = NULL;
     nexar_err err = nexar_config_create(&cfg);
@@ -101,7 +100,7 @@ static void drop_world(nxp_job *job)
 
 PyObject *nxp_init(PyObject *module, PyObject *settings)
 {
-    nexar_config *cfg = config_of(settings);
+    nexar_config *cfg = nxp_config_of(settings);
     nxp_world *world;
     nxp_job *job;
     PyObject *comm;
@@ -478,102 +477,3 @@ PyMethodDef nxp_life_methods[] = {
     {"failed", comm_failed, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
-
-/* ---- the seed
- * ---------------------------------------------------------------------------------------- */
-
-typedef struct seed {
-    PyObject_HEAD nexar_seed *seed;
-    unsigned forks;
-} seed;
-
-static PyObject *seed_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    PyObject *settings;
-    nexar_config *cfg;
-    nexar_seed *made = NULL;
-    nexar_err err;
-    seed *self;
-
-    (void)kwargs;
-    if (!PyArg_ParseTuple(args, "O", &settings)) {
-        return NULL;
-    }
-    cfg = config_of(settings);
-    if (cfg == NULL) {
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS err = nexar_seed_start(cfg, &made);
-    Py_END_ALLOW_THREADS nexar_config_free(cfg);
-    if (err != NEXAR_OK) {
-        return nxp_raise_last(err, NULL);
-    }
-    self = (seed *)PyType_GenericAlloc(type, 0);
-    if (self == NULL) {
-        nexar_seed_stop(made);
-        return NULL;
-    }
-    self->seed = made;
-    self->forks = nxp_forks;
-    return (PyObject *)self;
-}
-
-static void stop(seed *self)
-{
-    nexar_seed *mine = self->seed;
-
-    self->seed = NULL;
-    if ((mine != NULL) && (self->forks == nxp_forks)) {
-        Py_BEGIN_ALLOW_THREADS nexar_seed_stop(mine);
-        Py_END_ALLOW_THREADS
-    }
-}
-
-static PyObject *seed_close(PyObject *obj, PyObject *unused)
-{
-    (void)unused;
-    stop((seed *)obj);
-    Py_RETURN_NONE;
-}
-
-static void seed_dealloc(PyObject *obj)
-{
-    PyTypeObject *type = Py_TYPE(obj);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-
-    stop((seed *)obj);
-    release(obj);
-    Py_DECREF(type);
-}
-
-static PyObject *seed_join_string(PyObject *obj, void *unused)
-{
-    seed *self = (seed *)obj;
-    char text[1024];
-    nexar_err err;
-
-    (void)unused;
-    if ((self->seed == NULL) || (self->forks != nxp_forks)) {
-        return nxp_invalid("join_string: the seed is closed");
-    }
-    err = nexar_seed_join_string(self->seed, text, sizeof(text));
-    return (err == NEXAR_OK) ? PyUnicode_FromString(text) : nxp_raise_last(err, NULL);
-}
-
-static PyMethodDef seed_methods[] = {
-    {"close", seed_close, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-static PyGetSetDef seed_getset[] = {
-    {"join_string", seed_join_string, NULL, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-static PyType_Slot seed_slots[] = {
-    {Py_tp_dealloc, (void *)seed_dealloc},
-    {Py_tp_methods, seed_methods},
-    {Py_tp_getset, seed_getset},
-    {Py_tp_new, (void *)seed_new},
-    {0, NULL},
-};
-PyType_Spec nxp_seed_spec = {"nexar._nexar.Seed", sizeof(seed), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, seed_slots};

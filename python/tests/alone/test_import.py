@@ -113,14 +113,3 @@ def test_types_are_not_made_by_hand():
     for cls in (nexar.Comm, nexar.Request):
         with pytest.raises(nexar.InvalidError, match="not by itself"):
             cls()
-
-
-def test_seed():
-    with nexar.Seed(world_size=1) as seed:
-        assert seed.join_string
-        with nexar.init(join=seed.join_string) as comm:
-            assert comm.size == 1
-    with pytest.raises(nexar.InvalidError, match="closed"):
-        seed.join_string
-    with pytest.raises(nexar.InvalidError, match="world_size"):
-        nexar.Seed()
