@@ -8,6 +8,7 @@ from typing import Any
 from . import _nexar
 from ._errors import InvalidError, InvalidTypeError
 
+Described = tuple[int, int, int, int, int, int, object]
 _F16, _BF16 = 2, 3
 # nexar_dtype by the kind and the size of NumPy's typestr
 _CODES = {"f4": 0, "f8": 1, "f2": _F16, "i1": 4, "i4": 5, "i8": 6, "u1": 7, "u4": 8, "u8": 9,
@@ -15,7 +16,7 @@ _CODES = {"f4": 0, "f8": 1, "f2": _F16, "i1": 4, "i4": 5, "i8": 6, "u1": 7, "u4"
 _CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
 
 
-def describe(call: str, name: str, obj: Any) -> tuple[int, int, int, int, bool, bool, object]:
+def describe(call: str, name: str, obj: Any) -> Described:
     """(address, bytes, bytes of an element, nexar_dtype or -1, read-only, bool, what keeps it)."""
     if hasattr(obj, "__array_interface__"):
         return _of_interface(call, name, obj)
@@ -29,7 +30,7 @@ def describe(call: str, name: str, obj: Any) -> tuple[int, int, int, int, bool, 
     )
 
 
-def _of_cuda(call: str, name: str, obj: Any) -> Any:
+def _of_cuda(call: str, name: str, obj: Any) -> Described:
     """Managed and pinned memory; what only a device can read is refused."""
     about = obj.__cuda_array_interface__
     view = _of_interface(call, name, obj, about)
@@ -38,7 +39,7 @@ def _of_cuda(call: str, name: str, obj: Any) -> Any:
     return view
 
 
-def _of_interface(call: str, name: str, obj: Any, about: Any = None) -> Any:
+def _of_interface(call: str, name: str, obj: Any, about: Any = None) -> Described:
     about = obj.__array_interface__ if about is None else about
     kind = about["typestr"]
     itemsize = int(kind[2:])
@@ -74,7 +75,7 @@ def _contiguous(strides: Any, shape: Any, itemsize: int) -> bool:
     return True
 
 
-def _of_dlpack(call: str, name: str, obj: Any) -> Any:
+def _of_dlpack(call: str, name: str, obj: Any) -> Described:
     try:
         device = obj.__dlpack_device__()
     except Exception as err:

@@ -121,7 +121,8 @@ class Comm(_nexar.Comm):
             raise
         try:
             sent.wait()
-            return got.wait()
+            status: Status = got.wait()
+            return status
         except BaseException:
             got.cancel()
             raise

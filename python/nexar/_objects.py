@@ -160,13 +160,12 @@ def allgather(comm: Comm, obj: Any) -> list[Any]:
 
 
 def _check_list(call: str, objs: Any, size: int) -> list[Any]:
-    objs = None if objs is None else list(objs)
-    if objs is None or len(objs) != size:
+    found: list[Any] = [] if objs is None else list(objs)
+    if objs is None or len(found) != size:
         raise InvalidError(
-            f"{call}: objs has {0 if objs is None else len(objs)} objects; one for each of the "
-            f"{size} ranks is accepted"
+            f"{call}: objs has {len(found)} objects; one for each of the {size} ranks is accepted"
         )
-    return objs
+    return found
 
 
 def scatter(comm: Comm, objs: Any, root: int) -> Any:

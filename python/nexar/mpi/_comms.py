@@ -49,6 +49,7 @@ class Comm(Handle, Messages, Objects, Collectives):
     """A communicator."""
 
     __slots__ = ()
+    _h: Place | None
 
     # ---- what it is --------------------------------------------------------------------------
 
@@ -70,10 +71,12 @@ class Comm(Handle, Messages, Objects, Collectives):
             return place.locks.setdefault(call, threading.Lock())
 
     def Get_size(self) -> int:
-        return self._c.size
+        size: int = self._c.size
+        return size
 
     def Get_rank(self) -> int:
-        return self._c.rank
+        rank: int = self._c.rank
+        return rank
 
     def Get_group(self) -> Group:
         p = self._place()

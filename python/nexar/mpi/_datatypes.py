@@ -50,6 +50,7 @@ class Datatype(Handle):
     """The type of the elements of a message."""
 
     __slots__ = ()
+    _h: _Layout | None
 
     # ---- making ---------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ class _Members(Thing):
 
 class Group(Handle):
     __slots__ = ()
+    _h: _Members | None
 
     def _members(self) -> _Members:
         if self._h is None:

@@ -19,6 +19,7 @@ class Info(Handle):
     """A dict of str to str."""
 
     __slots__ = ()
+    _h: _Values | None
 
     def _values(self) -> dict[str, str]:
         if self._h is None:

@@ -94,19 +94,23 @@ class Objects:
 
     def probe(self, source: int = const.ANY_SOURCE, tag: int = const.ANY_TAG,
               status: Status | None = None) -> bool:  # fmt: skip
-        return self.Probe(source, tag, status)  # type: ignore[attr-defined]
+        found: bool = self.Probe(source, tag, status)  # type: ignore[attr-defined]
+        return found
 
     def iprobe(self, source: int = const.ANY_SOURCE, tag: int = const.ANY_TAG,
                status: Status | None = None) -> bool:  # fmt: skip
-        return self.Iprobe(source, tag, status)  # type: ignore[attr-defined]
+        found: bool = self.Iprobe(source, tag, status)  # type: ignore[attr-defined]
+        return found
 
     def mprobe(self, source: int = const.ANY_SOURCE, tag: int = const.ANY_TAG,
                status: Status | None = None) -> Message:  # fmt: skip
-        return self.Mprobe(source, tag, status)  # type: ignore[attr-defined]
+        message: Message = self.Mprobe(source, tag, status)  # type: ignore[attr-defined]
+        return message
 
     def improbe(self, source: int = const.ANY_SOURCE, tag: int = const.ANY_TAG,
                 status: Status | None = None) -> Message | None:  # fmt: skip
-        return self.Improbe(source, tag, status)  # type: ignore[attr-defined]
+        message: Message | None = self.Improbe(source, tag, status)  # type: ignore[attr-defined]
+        return message
 
     # ---- collectives -------------------------------------------------------------------------------
 

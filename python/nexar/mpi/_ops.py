@@ -50,13 +50,14 @@ class _Operation(Thing):
     def __init__(self, name: str, index: int, fn: Any, commutes: bool, of_objects: Any) -> None:
         self.name, self.index, self.fn = name, index, fn
         self.commutes, self.of_objects = commutes, of_objects
-        self.native: dict[int, Any] = {}  # (nexar_op, nexar_dtype) of a kind
+        self.native: dict[int, tuple[int, int] | None] = {}  # (nexar_op, nexar_dtype) of a kind
 
 
 class Op(Handle):
     """An operation of a reduction.  One of the program is ``fn(inbuf, inoutbuf, datatype)``."""
 
     __slots__ = ()
+    _h: _Operation | None
 
     @classmethod
     def Create(cls, function: Callable[[Any, Any, Any], Any], commute: bool = False) -> Op:

@@ -245,7 +245,8 @@ class Request(Handle):
 
     @classmethod
     def Waitsome(cls, requests: Any, statuses: list[Status] | None = None) -> list[int] | None:
-        return cls.waitsome(requests, statuses)[0]
+        done: list[int] | None = cls.waitsome(requests, statuses)[0]
+        return done
 
     @classmethod
     def waitsome(cls, requests: Any, statuses: list[Status] | None = None) -> tuple[Any, Any]:
@@ -257,7 +258,8 @@ class Request(Handle):
 
     @classmethod
     def Testsome(cls, requests: Any, statuses: list[Status] | None = None) -> list[int] | None:
-        return cls.testsome(requests, statuses)[0]
+        done: list[int] | None = cls.testsome(requests, statuses)[0]
+        return done
 
     @classmethod
     def testsome(cls, requests: Any, statuses: list[Status] | None = None) -> tuple[Any, Any]:
@@ -408,12 +410,14 @@ class Message(Handle):
     @classmethod
     def Probe(cls, comm: Any, source: int = const.ANY_SOURCE, tag: int = const.ANY_TAG,
               status: Status | None = None) -> Message:  # fmt: skip
-        return comm.Mprobe(source, tag, status)
+        message: Message = comm.Mprobe(source, tag, status)
+        return message
 
     @classmethod
     def Iprobe(cls, comm: Any, source: int = const.ANY_SOURCE, tag: int = const.ANY_TAG,
                status: Status | None = None) -> Message | None:  # fmt: skip
-        return comm.Improbe(source, tag, status)
+        message: Message | None = comm.Improbe(source, tag, status)
+        return message
 
     probe, iprobe = Probe, Iprobe
 

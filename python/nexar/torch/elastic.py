@@ -72,7 +72,8 @@ class ElasticTrainer:
         loss.backward()
         self.optimizer.step()
         self.steps += 1
-        return loss.item()
+        value: float = loss.item()
+        return value
 
     def _update(self, rebuild: bool = False) -> None:
         """A step boundary: failed workers are removed, waiting ones join.  Each further attempt needs
