@@ -33,10 +33,10 @@ class Heard:
             return found()
 
 
-def join(seed, code="pass"):
-    """A process that joins; |code| runs in the world `comm`."""
+def join(by, code="pass"):
+    """A process that joins a seed or a rank; |code| runs in the world `comm`."""
     text = f"import os, nexar\nwith nexar.init(join=os.environ['BY']) as comm:\n    {code}\n"
-    env = {**os.environ, "BY": seed.join_string}
+    env = {**os.environ, "BY": by.join_string}
     return subprocess.Popen([sys.executable, "-c", text], env=env, stderr=subprocess.DEVNULL)
 
 
@@ -72,6 +72,22 @@ def test_a_seed_reports_joins_leaves_and_the_end():
     assert len(heard.wait_for("formed")) == len(ended) == 1
     assert sorted(event.rank for event in heard.wait_for("left")) == [0, 1]
     assert all(event.world == 2 and event.text for event in heard.events)
+
+
+def test_a_process_that_a_rank_starts_joins_by_its_join_string():
+    heard = Heard()
+    with nexar.Seed(world_size=1, listen="127.0.0.1") as seed:
+        seed.on_event(heard)
+        with nexar.init(join=seed.join_string) as comm:
+            other = join(comm, "comm.send(bytes([comm.size]), 0)")
+            heard.wait_for("waiting")
+            deadline = time.monotonic() + 120
+            while comm.size == 1 and time.monotonic() < deadline:
+                comm.update()
+            size = bytearray(1)
+            assert comm.recv(size, source=1).bytes == 1 and size[0] == 2
+        assert other.wait(120) == 0
+        assert heard.wait_for("changed")[0].world == 2
 
 
 def test_a_seed_reports_a_failure():
