@@ -41,7 +41,7 @@ def _collect(processes: list[Any], pipes: list[Any], killed: tuple[int, ...]) ->
     failures: list[str] = []
     for rank, (process, pipe) in enumerate(zip(processes, pipes)):
         try:
-            good, result = pipe.recv() if pipe.poll(100) else (False, "no answer")
+            good, result = pipe.recv() if pipe.poll(300) else (False, "no answer")
         except EOFError:
             good, result = rank in killed, None
         results.append(result if good else None)

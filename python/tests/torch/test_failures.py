@@ -12,6 +12,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
+import nexar.torch._rendezvous
+
 
 def late(rank: int, size: int) -> None:
     group = dist.new_group(timeout=timedelta(seconds=2))
@@ -76,6 +78,25 @@ def killed(rank: int, size: int) -> float:
 def test_a_killed_rank_ends_the_operations_of_the_others_with_its_name(ranks: Any) -> None:
     times = ranks(3, killed, killed=(1,))
     assert max(t for t in times if t is not None) < 60
+
+
+def revoked(rank: int, size: int) -> float:
+    group = dist.new_group()
+    store = dist.distributed_c10d._get_default_store()
+    tensor = torch.ones(3)
+    if rank == 0:
+        future = dist.all_reduce(tensor, group=group, async_op=True).get_future()
+        nexar.torch._rendezvous.world_of().abort()
+        store.set("aborted", "")
+        future.wait()
+    else:
+        store.wait(["aborted"])
+        dist.all_reduce(tensor, group=group)
+    return float(tensor.sum())
+
+
+def test_a_future_of_another_group_completes_after_the_world_was_revoked(ranks: Any) -> None:
+    assert ranks(2, revoked) == [6.0, 6.0]
 
 
 def refused(rank: int, size: int) -> None:

@@ -60,11 +60,15 @@ void Operation::conclude(std::exception_ptr failure) {
     if (profiled) // before a thread that waits goes on, and ends the profiler
         std::exchange(profiled, nullptr)();
     Future waiting;
+    // A tensor that Python has seen needs the GIL to end, and who holds the GIL may wait for
+    // |mutex|.  So they end after it is released.
+    std::vector<at::Tensor> endedBuffers;
+    std::function<void()> endedFinish;
     {
         std::lock_guard<std::mutex> lock(mutex);
-        finish = nullptr;
+        endedFinish.swap(finish);
         if (ended()) {
-            buffers.clear();
+            endedBuffers.swap(buffers);
             drained = true;
         }
         if (done)
@@ -119,7 +123,8 @@ void Completer::wake() {
     if (!waiting_)
         return;
     waiting_ = false;
-    if (nexar_send(world_, nullptr, 0, nexar_rank(world_), wakeTag) != NEXAR_OK)
+    const nexar_err err = nexar_send(world_, nullptr, 0, nexar_rank(world_), wakeTag);
+    if (err != NEXAR_OK && err != NEXAR_EREVOKED) // which ends the receive too
         LOG(WARNING) << "nexar: " << nexar_last_error();
 }
 
@@ -159,12 +164,12 @@ void Completer::run() {
 
 // Waits until a request ends, an operation times out, or add() or stop() wakes it.
 void Completer::waitAny(Operations &ops) {
-    if (!wakeup_ &&
+    if (!wakeup_ && wakeable_ &&
         nexar_irecv(world_, nullptr, 0, nexar_rank(world_), wakeTag, &wakeup_) != NEXAR_OK)
         wakeup_ = nullptr;
-    std::vector<nexar_request *> requests{wakeup_};
-    std::vector<std::pair<size_t, size_t>> places{{0, 0}};
-    // Without memory for |wakeup_| it polls.
+    std::vector<nexar_request *> requests;
+    std::vector<std::pair<size_t, size_t>> places;
+    // Without |wakeup_| it polls.
     auto until = wakeup_ ? Clock::time_point::max() : Clock::now() + std::chrono::milliseconds(10);
     for (size_t o = 0; o < ops.size(); o++) {
         if (!ops[o]->done)
@@ -177,19 +182,23 @@ void Completer::waitAny(Operations &ops) {
     }
     {
         std::lock_guard<std::mutex> lock(mutex_);
-        if (stopping_ || !incoming_.empty() || requests.size() == 1)
+        if (stopping_ || !incoming_.empty() || requests.empty())
             return;
-        waiting_ = true;
+        waiting_ = wakeup_ != nullptr;
     }
+    // Behind the others: of several that have ended nexar takes the first.
+    requests.push_back(wakeup_);
     size_t index = 0;
     nexar_status status = {};
     status.source = -1;
     const nexar_err err = nexar_wait_any_for(requests.size(), requests.data(),
                                              nanosecondsUntil(until), &index, &status);
-    if (!requests[index] && index > 0) // otherwise only the wait timed out
+    if (index < places.size() && !requests[index]) // otherwise only the wait timed out
         ops[places[index].first]->note(places[index].second, err, status);
-    if (!requests[0])
+    if (index == places.size()) { // a receive on a world that was revoked ends at once
         wakeup_ = nullptr;
+        wakeable_ = err == NEXAR_OK;
+    }
     std::lock_guard<std::mutex> lock(mutex_);
     waiting_ = false;
 }

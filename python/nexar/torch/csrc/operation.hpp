@@ -77,6 +77,7 @@ class Completer {
     std::condition_variable arrived_;
     std::deque<std::shared_ptr<Operation>> incoming_;
     nexar_request *wakeup_ = nullptr; // a receive from this rank that ends the wait
+    bool wakeable_ = true; // until the world is revoked; an update makes another Completer
     bool waiting_ = false, stopping_ = false;
     std::thread thread_;
 };
