@@ -26,13 +26,16 @@ enum {
 /* Who seals.  NULL stands for a key that only copies. */
 typedef struct nxb_key nxb_key;
 nxb_key *nxb_key_create(void);
-/* |out| gets |len| bytes, and the tag if there is a key.  |nonce| is never used twice for a pair.
- */
-void nxb_seal(nxb_key *key, uint64_t pair, uint64_t nonce, const uint8_t *head, size_t head_len,
-              const uint8_t *in, size_t len, uint8_t *out);
+/* What identifies a record: |number| is never used twice for a pair. */
+typedef struct nxb_record {
+    uint64_t pair, number;
+    const uint8_t *head;
+    size_t head_len;
+} nxb_record;
+/* |out| gets |len| bytes, and the tag if there is a key. */
+void nxb_seal(nxb_key *key, const nxb_record *record, const uint8_t *in, size_t len, uint8_t *out);
 /* The reverse; |len| is that of the plain bytes. */
-void nxb_open(nxb_key *key, uint64_t pair, uint64_t nonce, const uint8_t *head, size_t head_len,
-              const uint8_t *in, size_t len, uint8_t *out);
+void nxb_open(nxb_key *key, const nxb_record *record, const uint8_t *in, size_t len, uint8_t *out);
 
 /* One direction between two ranks in one round: |len| bytes at |at|, |times| times. */
 typedef struct nxb_flow {

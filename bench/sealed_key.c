@@ -47,8 +47,7 @@ static void make_nonce(uint64_t pair, uint64_t number, uint8_t nonce[NX_AEAD_NON
     memcpy(nonce + sizeof(low), &number, sizeof(number));
 }
 
-void nxb_seal(nxb_key *key, uint64_t pair, uint64_t number, const uint8_t *head, size_t head_len,
-              const uint8_t *in, size_t len, uint8_t *out)
+void nxb_seal(nxb_key *key, const nxb_record *record, const uint8_t *in, size_t len, uint8_t *out)
 {
     uint8_t nonce[NX_AEAD_NONCE];
     size_t room = len + NXB_TAG;
@@ -58,27 +57,26 @@ void nxb_seal(nxb_key *key, uint64_t pair, uint64_t number, const uint8_t *head,
         memcpy(out, in, len);
         return;
     }
-    make_nonce(pair, number, nonce);
+    make_nonce(record->pair, record->number, nonce);
     if (key->own != NULL) {
         fine = nx_aead_seal(key->own,
                             &(nx_aead_text){.nonce = nonce,
-                                            .head = head,
-                                            .head_len = head_len,
+                                            .head = record->head,
+                                            .head_len = record->head_len,
                                             .in = in,
                                             .len = len,
                                             .next = {.at = in + len, .len = len}},
                             out);
     } else {
-        fine = gnutls_aead_cipher_encrypt(key->other, nonce, sizeof(nonce), head, head_len, NXB_TAG,
-                                          in, len, out, &room) == 0;
+        fine = gnutls_aead_cipher_encrypt(key->other, nonce, sizeof(nonce), record->head,
+                                          record->head_len, NXB_TAG, in, len, out, &room) == 0;
     }
     if (!fine) {
         refuse("the key has sealed what it may");
     }
 }
 
-void nxb_open(nxb_key *key, uint64_t pair, uint64_t number, const uint8_t *head, size_t head_len,
-              const uint8_t *in, size_t len, uint8_t *out)
+void nxb_open(nxb_key *key, const nxb_record *record, const uint8_t *in, size_t len, uint8_t *out)
 {
     static uint8_t scrap[NXB_BATCH];
     uint8_t nonce[NX_AEAD_NONCE];
@@ -89,20 +87,21 @@ void nxb_open(nxb_key *key, uint64_t pair, uint64_t number, const uint8_t *head,
         memcpy(out, in, len);
         return;
     }
-    make_nonce(pair, number, nonce);
+    make_nonce(record->pair, record->number, nonce);
     if (key->own != NULL) {
         fine = nx_aead_open(key->own,
                             &(nx_aead_text){.nonce = nonce,
-                                            .head = head,
-                                            .head_len = head_len,
+                                            .head = record->head,
+                                            .head_len = record->head_len,
                                             .in = in,
                                             .len = len + NXB_TAG,
                                             .next = {.at = out + len, .len = len},
                                             .place = {.at = out, .from = 0, .to = len}},
                             scrap);
     } else {
-        fine = gnutls_aead_cipher_decrypt(key->other, nonce, sizeof(nonce), head, head_len, NXB_TAG,
-                                          in, len + NXB_TAG, out, &room) == 0;
+        fine = gnutls_aead_cipher_decrypt(key->other, nonce, sizeof(nonce), record->head,
+                                          record->head_len, NXB_TAG, in, len + NXB_TAG, out,
+                                          &room) == 0;
     }
     if (!fine) {
         refuse("these are not the bytes that were sealed");

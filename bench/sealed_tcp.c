@@ -75,8 +75,11 @@ static void fill(nxb_rank *r, size_t to, nxb_pipe *p)
         uint8_t *head = p->out + p->queued;
 
         memcpy(head, (const uint8_t[]){23, 3, 3, (uint8_t)(sealed >> 8), (uint8_t)sealed}, HEAD);
-        nxb_seal(r->key, r->me * r->n + to, f->number++, head, HEAD, f->at + f->done % f->len, len,
-                 head + HEAD);
+        nxb_seal(
+            r->key,
+            &(nxb_record){
+                .pair = r->me * r->n + to, .number = f->number++, .head = head, .head_len = HEAD},
+            f->at + f->done % f->len, len, head + HEAD);
         f->done += len;
         p->queued += HEAD + sealed;
     }
@@ -115,8 +118,11 @@ static void open_records(nxb_rank *r, size_t from, nxb_pipe *p)
         if (p->have - at < HEAD + sealed) {
             break;
         }
-        nxb_open(r->key, from * r->n + r->me, f->number++, head, HEAD, head + HEAD, len,
-                 f->at + f->done % f->len);
+        nxb_open(
+            r->key,
+            &(nxb_record){
+                .pair = from * r->n + r->me, .number = f->number++, .head = head, .head_len = HEAD},
+            head + HEAD, len, f->at + f->done % f->len);
         f->done += len;
         at += HEAD + sealed;
     }

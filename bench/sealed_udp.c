@@ -84,8 +84,10 @@ static size_t add_datagram(nxb_rank *r, size_t to, size_t used)
     uint8_t *packet = r->packet + used;
 
     memcpy(packet, head, HEAD);
-    nxb_seal(r->key, r->me * r->n + to, f->number, packet, HEAD, f->at + f->done % f->len, len,
-             packet + HEAD);
+    nxb_seal(r->key,
+             &(nxb_record){
+                 .pair = r->me * r->n + to, .number = f->number, .head = packet, .head_len = HEAD},
+             f->at + f->done % f->len, len, packet + HEAD);
     f->number++;
     f->done += len;
     return len + overhead(r);
@@ -149,8 +151,11 @@ static void take(nxb_rank *r, const uint8_t *datagram, size_t bytes)
     f = &r->in[from];
     pieces = (f->len + r->part - 1) / r->part;
     at = (size_t)((head[1] - f->base) % pieces) * r->part;
-    nxb_open(r->key, from * r->n + r->me, head[1], datagram, HEAD, datagram + HEAD, len,
-             f->at + at);
+    nxb_open(
+        r->key,
+        &(nxb_record){
+            .pair = from * r->n + r->me, .number = head[1], .head = datagram, .head_len = HEAD},
+        datagram + HEAD, len, f->at + at);
     f->number++;
     f->done += len;
 }

@@ -50,7 +50,9 @@ static block *find_kept(size_t bytes)
     for (size_t i = 0; (found == NULL) && (i < KEPT) && (kept[i] != NULL); i++) {
         if ((kept[i]->size >= bytes) && (kept[i]->size - bytes <= bytes / 8 + HUGE_PAGE)) {
             found = kept[i];
-            memmove(&kept[i], &kept[i + 1], (KEPT - 1 - i) * sizeof(kept[0]));
+            for (; i + 1 < KEPT; i++) {
+                kept[i] = kept[i + 1];
+            }
             kept[KEPT - 1] = NULL;
         }
     }
@@ -88,7 +90,9 @@ void nxp_block_give(void *at)
     }
     (void)pthread_mutex_lock(&lock);
     oldest = kept[KEPT - 1];
-    memmove(&kept[1], &kept[0], (KEPT - 1) * sizeof(kept[0]));
+    for (size_t i = KEPT - 1; i > 0; i--) {
+        kept[i] = kept[i - 1];
+    }
     kept[0] = b;
     (void)pthread_mutex_unlock(&lock);
     if (oldest != NULL) {

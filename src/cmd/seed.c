@@ -204,8 +204,9 @@ static int initialise(nx_seed_config *sc, const manner *how)
     return (err == NEXAR_OK) ? NX_EXIT_OK : nx_cmd_error("seed", err);
 }
 
-static int serve(nx_seed_config *sc, const manner *how)
+static int serve(const nx_seed_config *given, const manner *how)
 {
+    nx_seed_config config = *given, *sc = &config;
     report r = {.keep = how->keep, .live = isatty(STDERR_FILENO) != 0};
     nx_seed *seed = NULL;
     int code, signals = -1;

@@ -259,16 +259,21 @@ static void refuse_length(nx_msg *m, nx_req *req)
     nx_req_fail(m, req, NEXAR_EINVAL, "the message is longer than 2^62 - 1 bytes");
 }
 
-static void send_whole(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
+static nx_key key_of(uint32_t peer, nx_context context, uint64_t tag)
+{
+    return (nx_key){.context = nx_context_word(context), .tag = tag, .peer = peer};
+}
+
+static void send_whole(nx_msg *m, nx_req *req, nx_key key, nx_context context,
                        const nx_bytes *bytes, size_t n, bool synchronous)
 {
-    nx_key key = {.context = nx_context_word(context), .tag = tag, .peer = peer};
+    const uint32_t peer = key.peer;
 
     nx_msg_enter(m);
     nx_req_begin(req, NX_REQ_SEND, &key, context);
     if (!measure(req, bytes, n)) {
         refuse_length(m, req);
-    } else if (refuse(m, req, peer, tag)) {
+    } else if (refuse(m, req, peer, key.tag)) {
         /* it has failed */
     } else if (m->closing) {
         nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the shutdown");
@@ -287,13 +292,13 @@ static void send_whole(nx_msg *m, nx_req *req, uint32_t peer, nx_context context
 void nx_msg_send(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                  const nx_bytes *bytes, size_t n)
 {
-    send_whole(m, req, peer, context, tag, bytes, n, false);
+    send_whole(m, req, key_of(peer, context, tag), context, bytes, n, false);
 }
 
 void nx_msg_send_synchronous(nx_msg *m, nx_req *req, uint32_t peer, nx_context context,
                              uint64_t tag, const nx_bytes *bytes, size_t n)
 {
-    send_whole(m, req, peer, context, tag, bytes, n, true);
+    send_whole(m, req, key_of(peer, context, tag), context, bytes, n, true);
 }
 
 void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,

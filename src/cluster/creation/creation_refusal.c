@@ -66,7 +66,7 @@ nexar_err nx_creation_refuse(nx_creations *cs, const nx_creation_key *key, nexar
     nx_creation_refusal *r = NULL;
     const nexar_err made = make(cs, key, (told == NULL) ? cs->self + 1 : told->n, &r);
 
-    if (made != NEXAR_OK) {
+    if ((made != NEXAR_OK) || (r == NULL)) {
         return made;
     }
     r->err = err;

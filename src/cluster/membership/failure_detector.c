@@ -123,9 +123,10 @@ static void close_ring(nx_detector *h, uint64_t now_ns)
             return;
         }
         if (h->ranks[at].watch == NULL) {
-            (void)take_entry(h, at, now_ns);
+            take_entry(h, at, now_ns)->ring = true;
+        } else {
+            h->ranks[at].watch->ring = true;
         }
-        h->ranks[at].watch->ring = true;
     }
 }
 

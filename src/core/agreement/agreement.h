@@ -91,8 +91,8 @@ NX_MUST_CHECK nexar_err nx_agreement_frame(nx_world *world, uint32_t peer, const
                                            size_t len);
 /* The same.  Logs an error; without memory this rank leaves the world. */
 void nx_agreement_take(nx_world *world, uint32_t peer, const void *data, size_t len);
-/* |rank| of the world has failed. */
-void nx_agreement_failed(nx_world *world, uint32_t rank);
+/* |slot| has failed. */
+void nx_agreement_failed(nx_world *world, uint32_t slot);
 /* |slot| has left.  Running agreements continue without it; other ranks need not know, and it must
  * not be reported as failed. */
 void nx_agreement_left(nx_world *world, uint32_t slot);

@@ -157,7 +157,7 @@ nexar_err nx_comm_create_world(nx_world *world, uint32_t id)
 nexar_err nx_comm_create(nexar_comm *parent, const char *how, const nx_members *who,
                          nexar_comm **out)
 {
-    nexar_comm *comm;
+    nexar_comm *comm = NULL;
     nexar_err err;
 
     if (who->id == 0) {
@@ -168,7 +168,7 @@ nexar_err nx_comm_create(nexar_comm *parent, const char *how, const nx_members *
                        nx_comm_id_last(0));
     }
     err = make(parent->world, who, &comm);
-    if (err == NEXAR_OK) {
+    if ((err == NEXAR_OK) && (comm != NULL)) {
         nx_comm_inherit_device(comm, parent);
         comm->timeout_ns = comm->inc->group.timeout_ns = parent->timeout_ns;
         nx_comm_name_child(comm, parent, how);

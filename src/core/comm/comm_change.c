@@ -13,7 +13,7 @@
 
 static size_t count_all(const nexar_change *change)
 {
-    return (size_t)(change->joined + change->left + change->failed);
+    return (size_t)change->joined + (size_t)change->left + (size_t)change->failed;
 }
 
 /* Enters the ranks of |gone| that are in |some|, or are not. */

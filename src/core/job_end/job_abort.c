@@ -72,10 +72,9 @@ static uint32_t living_after(const nx_world *world, uint32_t distance)
 {
     const nx_view *view = world->view;
     const uint32_t self = nx_world_rank(world, world->self);
-    uint32_t slot = world->self;
 
     for (uint32_t d = distance; d < view->size; d++) {
-        slot = view->members[(self + d) % view->size].slot;
+        const uint32_t slot = view->members[(self + d) % view->size].slot;
         if (nx_failure_life(world, slot) != NX_LIFE_FAILED) {
             return slot;
         }

@@ -124,9 +124,13 @@ static nexar_err say_hello(sync_call *s, nx_state_parts *p)
 
 static bool tables_agree(const sync_call *s, uint32_t ranks)
 {
-    for (uint32_t rank = 1; rank < ranks; rank++) {
-        if ((memcmp(s->hellos[rank].table, s->hellos[0].table, sizeof(s->hellos[0].table)) != 0) ||
-            (s->hellos[rank].bytes != s->hellos[0].bytes)) {
+    const hello *first = s->hellos;
+
+    for (uint32_t rank = 1; (first != NULL) && (rank < ranks); rank++) {
+        const hello *h = &first[rank];
+
+        if ((h->table[0] != first->table[0]) || (h->table[1] != first->table[1]) ||
+            (h->bytes != first->bytes)) {
             return false;
         }
     }

@@ -157,7 +157,7 @@ static void add_pieces(planner *p, const stretch *s)
             p->receives[rank] = true;
         }
     }
-    n = pieces_of(p, s, nholders);
+    n = ((nholders > 0) && (nreceivers > 0)) ? pieces_of(p, s, nholders) : 0;
     for (uint32_t i = 0; i < n; i++, p->turn++) {
         const size_t from = cut_at(s, i, n);
 

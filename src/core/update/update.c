@@ -337,7 +337,7 @@ nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
     nexar_err err;
 
     err = check(NX_UPDATE_NAME, (world == NULL) ? NULL : *world);
-    if (err != NEXAR_OK) {
+    if ((err != NEXAR_OK) || (world == NULL)) {
         return err;
     }
     do { /* with retry=on all ranks are in it, and run it again on what was rebuilt */

@@ -400,27 +400,35 @@ static void test_a_port_that_tcp_cannot_have_is_used_for_udp_alone(void **state)
     (void)nx_sys_close(tcp);
 }
 
+/* Dials while allocation |n| fails; whether one did. */
+static bool dial_without_memory(long n)
+{
+    pair p;
+    node *a = &p.at[0];
+    nexar_err err;
+    bool failed;
+
+    pair_open(&p, NX_INET_BOTH, NX_INET_TCP);
+    nx_alloc_fail_after(n);
+    err = dial(&p, 0);
+    if (err == NEXAR_OK) {
+        nxt_until(p.loop, (a->ups == 1) || (a->downs == 1));
+    } else {
+        assert_int_equal(err, NEXAR_ENOMEM);
+    }
+    failed = nx_alloc_failed();
+    nx_alloc_fail_after(-1);
+    pair_close(&p);
+    return failed;
+}
+
 static void test_dialling_survives_any_allocation_that_fails(void **state)
 {
     long n = 0;
 
     (void)state;
-    for (bool more = true; more; n++) {
-        pair p;
-        node *a = &p.at[0];
-        nexar_err err;
-
-        pair_open(&p, NX_INET_BOTH, NX_INET_TCP);
-        nx_alloc_fail_after(n);
-        err = dial(&p, 0);
-        if (err == NEXAR_OK) {
-            nxt_until(p.loop, (a->ups == 1) || (a->downs == 1));
-        } else {
-            assert_int_equal(err, NEXAR_ENOMEM);
-        }
-        more = nx_alloc_failed();
-        nx_alloc_fail_after(-1);
-        pair_close(&p);
+    while (dial_without_memory(n)) {
+        n++;
     }
 }
 

@@ -347,7 +347,7 @@ nexar_err nx_inet_link_create(nx_inet_link **out, nx_inet *net, const nx_quic_ta
     } else if (target->member != 0) {
         err = nx_map_put(&net->by_member, target->member, p);
     }
-    if (err != NEXAR_OK) {
+    if ((err != NEXAR_OK) || (p->addresses == NULL)) {
         nx_free(p->addresses);
         nx_free(p);
         return err;

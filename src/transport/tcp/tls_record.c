@@ -34,15 +34,14 @@ struct nx_tls_record {
 static bool expand(const nx_tls_record *r, const uint8_t *secret, const char *label, uint8_t *out,
                    size_t len)
 {
-    static const char prefix[] = "tls13 ";
-    const size_t n = strlen(label), before = sizeof(prefix) - 1;
-    uint8_t info[32] = {0, (uint8_t)len, (uint8_t)(before + n)};
+    char name[28];
+    const size_t n = (size_t)snprintf(name, sizeof(name), "tls13 %s", label);
+    uint8_t info[32] = {0, (uint8_t)len, (uint8_t)n};
     const gnutls_datum_t key = {.data = (unsigned char *)secret,
                                 .size = (unsigned int)r->secret_len},
-                         about = {.data = info, .size = (unsigned int)(3 + before + n + 1)};
+                         about = {.data = info, .size = (unsigned int)(3 + n + 1)};
 
-    memcpy(info + 3, prefix, before);
-    memcpy(info + 3 + before, label, n);
+    memcpy(info + 3, name, n); /* then the length of the context: 0 */
     return gnutls_hkdf_expand((r->secret_len == 32) ? GNUTLS_MAC_SHA256 : GNUTLS_MAC_SHA384, &key,
                               &about, out, len) == 0;
 }
