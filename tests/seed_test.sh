@@ -357,6 +357,8 @@ for r in 0 1; do
 done
 until_true has "$work/secret.err" 'has formed'
 grep -laF -- "$token" /proc/[0-9]*/cmdline >"$work/secret/argv" 2>/dev/null && fail "the token is in a command line"
+catches_usr1() { (($((16#$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status"))) & 0x200)); }
+for pid in "${pids[@]}"; do until_true catches_usr1 "$pid"; done # nexar_init installs the handler last
 kill -USR1 "${pids[@]}"
 until_true has "$work/secret/rank0" 'nexar: .*report'
 n=0
