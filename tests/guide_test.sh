@@ -23,7 +23,10 @@ programs() {
 }
 
 # commands PAGE: indented lines that start ranks on this host.
-commands() { sed -nE 's/^    (([A-Z_]+=[^ ]+ )*nexar (run -n|bench|plan|info|ping) .*)$/\1/p' "$1" | sed 's/  *#.*//'; }
+commands() {
+    sed -nE 's/^    (([A-Z_]+=[^ ]+ )*nexar (run -n|bench|plan|info|ping) .*)$/\1/p' "$1" | sed 's/  *#.*//' |
+        grep -v /missing
+}
 
 compiled=0 ran=0
 for page in "$top"/docs/guide/*.md; do
