@@ -1,17 +1,18 @@
 /*
  * background.c - the thread that drives when no application thread does.
  *
- * While application threads come and go it rests and looks up every millisecond, without the lock:
- * has one driven or kicked since?  If not, it takes the driver's place.  Each look takes the core
- * from somebody for 20 us and more on a virtual machine: while they come very often, for some time,
- * it looks up every 4 ms.  While one of them stays in a wait for many ticks it sleeps until it is
- * signalled when that wait ends, so that a program which mostly waits is left alone, and one that
- * waits often and briefly is not made to signal every time.
+ * While application threads drive or kick the loop, this thread rests. Once per millisecond it
+ * wakes and checks, without the lock, whether an application thread has driven or kicked since. If
+ * none has, it becomes the driver. On a virtual machine each check takes a core from another thread
+ * for 20 us or more. When such visits are very frequent for several ticks, it therefore checks
+ * every 4 ms. When one thread stays in a wait for many ticks, this thread sleeps until that wait
+ * ends and signals it. So a program that mostly waits is not disturbed, and a program whose waits
+ * are short and frequent need not signal each time.
  *
  * As the driver it sleeps in ppoll on the epoll descriptor and on its own eventfd, not in
- * epoll_wait: an application thread can take its place at any moment and be in epoll_wait before
- * this one has come out of the kernel (wait.c, invariant 3), and must not share the kernel's
- * wake-ups with it.
+ * epoll_wait. An application thread can become the driver at any moment and enter epoll_wait before
+ * this thread has left the kernel (wait.c, invariant 3). The two threads must not share the
+ * kernel's wake-ups.
  */
 #include <assert.h>
 #include <errno.h>
@@ -27,10 +28,12 @@
 
 enum { TICK_NS = 1000000 };
 enum { TICKS_TO_DEEP = 10 };
-/* So many visits in a tick, in so many ticks in a row, make the next ones longer.  Who posts some
- * requests and computes has fewer, and is relieved at once.  (Two ranks that answer each other,
- * mean of half a round trip, alternating, us: 64 KiB by shared memory 6.4 and 5.7 with it, 8 B by
- * QUIC 17.6 and 16.9, which is within the noise; ticks of 100 ms are no better.) */
+/* OFTEN visits per tick, in TICKS_TO_LONG consecutive ticks, lengthen the next ticks to LONG_TICKS.
+ * A program that posts a few requests and then computes makes fewer visits, so the background
+ * thread takes over after one tick. (Ping-pong of two ranks,
+ * mean of half a round trip, alternating runs, us: 64 KiB by shared memory 6.4 without and 5.7 with
+ * longer ticks, 8 B by QUIC 17.6 and 16.9, which is within the noise. Ticks of 100 ms are no
+ * better.) */
 enum { OFTEN = 32, TICKS_TO_LONG = 4, LONG_TICKS = 4 };
 
 static bool drives(const nx_loop *loop)
@@ -51,7 +54,7 @@ void nx_loop_background_notice(nx_loop *loop)
     }
 }
 
-/* Until the driver that has long been there leaves; begins and ends unlocked. */
+/* Sleeps until the long-standing driver leaves; begins and ends unlocked. */
 static void rest_deeply(nx_loop *loop)
 {
     nx_background *bg = &loop->background;
@@ -69,14 +72,13 @@ static void rest_deeply(nx_loop *loop)
         nx_loop_lock(loop);
         deep = bg->deep;
         if (!stopping(loop)) {
-            nx_park_reset(&bg->rest); /* or the next tick would be none */
+            nx_park_reset(&bg->rest); /* a signal left set would make the next tick empty */
         }
         nx_loop_unlock(loop);
     }
 }
 
-/* Comes back when no application thread has been here for a tick; begins and ends
- * unlocked. */
+/* Returns when no application thread has visited the loop for a tick; begins and ends unlocked. */
 static void rest(nx_loop *loop)
 {
     unsigned seen = atomic_load_explicit(&loop->app_visits, memory_order_relaxed);
@@ -103,7 +105,8 @@ static void rest(nx_loop *loop)
     }
 }
 
-/* As the driver: sleeps till something is due or ready.  The place may be lost. */
+/* As the driver: sleeps until something is due or ready. An application thread may become the
+ * driver during the sleep. */
 static void doze(nx_loop *loop, uint64_t until_ns)
 {
     nx_background *bg = &loop->background;
@@ -121,7 +124,7 @@ static void doze(nx_loop *loop, uint64_t until_ns)
     (void)nx_sys_poll(fds, 2, timeout_ns);
     nx_loop_lock(loop);
     if (drives(loop)) {
-        loop->sleeping = false; /* else it is another's */
+        loop->sleeping = false; /* otherwise another thread drives and owns |sleeping| */
         (void)nx_loop_fds_idle(loop, false);
     }
     if (bg->woken) {
@@ -134,11 +137,11 @@ static void drive(nx_loop *loop)
 {
     uint64_t until_ns;
 
-    /* Also before a sleep that may be none: while packets come without end, the lock is free
-     * for a microsecond between two of them, and who waits for it takes longer to wake. */
+    /* Also before a sleep that may be skipped: while packets arrive continuously, the lock is free
+     * for a microsecond between two polls, and a waiting thread takes longer than that to wake. */
     (void)nx_loop_give_way(loop);
     until_ns = nx_loop_next_due(loop);
-    /* Who came meanwhile and stops this thread found it awake, and will not wake it. */
+    /* A thread that stopped this one during give_way found it awake and sends no wake-up. */
     if (drives(loop) && !stopping(loop) && (until_ns > loop->now_ns)) {
         doze(loop, until_ns);
     }

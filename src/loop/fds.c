@@ -1,8 +1,8 @@
 /*
  * fds.c - descriptors: epoll, level-triggered.
  *
- * Level-triggered, so that an answer of the kernel may be dropped: the thread that polls next gets
- * it again.  kick and the background thread rely on it.
+ * Level-triggered, so that a thread may drop the kernel's answer: the next poll reports it again.
+ * nx_loop_kick and the background thread rely on this.
  */
 #include <assert.h>
 #include <errno.h>
@@ -12,15 +12,15 @@
 
 #include "base/os/sys.h"
 
-/* In a spin that has hooks to ask, epoll is asked every so many polls for those
- * descriptors that have none. */
+/* When some descriptors have a spin hook, a spin asks epoll once per PLAIN_EVERY polls for the
+ * descriptors without one. */
 enum { PLAIN_EVERY = 16 };
 
-/* Where something comes by memory, which is looked at in 20 ns, the kernel, which takes 150
- * and more for each thing that it is asked, has its turn every so many spins of |BURST|
- * looks.  When it had nothing to say so many times in a row it is asked only if memory is
- * silent too, or now and then: a message by memory cost two calls for nothing before
- * (ping-pong of 8 bytes: 1.7 us with them, 0.8 without). */
+/* Where data also arrives through memory, one poll of memory takes 20 ns and one system call takes
+ * 150 ns or more. So the kernel is asked once per KERNEL_EVERY spins of |BURST| memory polls. After
+ * SILENT_ASKS consecutive empty answers the kernel is asked only while memory is also silent, or
+ * every ASK_NS. Without this limit each message by memory cost two fruitless calls (ping-pong of 8
+ * bytes: 1.7 us with them, 0.8 without). */
 enum { BURST = 4, KERNEL_EVERY = 2, PLAIN_IN_MEMORY = 4, SILENT_ASKS = 16 };
 enum { LULL_NS = 3000, ASK_NS = 50000, ASK_KICK_NS = 10000 };
 
@@ -64,7 +64,7 @@ void nx_loop_fds_fini(nx_loop *loop)
     nx_map_fini(&loop->fd_by_id);
 }
 
-/* Whether the hook alone sees all that |self| waits for. */
+/* Whether the hook alone observes every event that |self| waits for. */
 static bool is_plain(const nx_fd *self)
 {
     return (self->on_spin == NULL) || ((self->events & ~(uint32_t)EPOLLIN) != 0);
@@ -123,7 +123,7 @@ void nx_loop_fd_remove(nx_loop *loop, nx_fd *self)
     if (self->id == 0) {
         return;
     }
-    /* It fails only if the descriptor was closed before, and then it is gone. */
+    /* Fails only if the descriptor was closed before; epoll has then removed it. */
     (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, self->fd, NULL);
     (void)nx_map_take(&loop->fd_by_id, self->id);
     nx_list_remove(&self->link);
@@ -132,7 +132,7 @@ void nx_loop_fd_remove(nx_loop *loop, nx_fd *self)
     self->id = 0;
 }
 
-/* Milliseconds, upwards: a timer is never early. */
+/* Milliseconds, rounded up: a timer is never early. */
 static int ask_coarsely(nx_loop *loop, struct epoll_event *ready, uint64_t timeout_ns)
 {
     int ms = -1;
@@ -154,7 +154,7 @@ int nx_loop_fds_ask(nx_loop *loop, struct epoll_event *ready, uint64_t timeout_n
     } else {
         n = nx_sys_epoll_pwait2(loop->epoll_fd, ready, NX_LOOP_BATCH, timeout_ns);
         if ((n < 0) && ((errno == ENOSYS) || (errno == EPERM))) {
-            loop->coarse = true; /* before Linux 5.11, or not let through */
+            loop->coarse = true; /* before Linux 5.11, or denied by a seccomp filter */
             n = ask_coarsely(loop, ready, timeout_ns);
         }
     }
@@ -165,8 +165,8 @@ void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n)
 {
     loop->dispatching = true;
     for (int i = 0; i < n; i++) {
-        /* Gone, if another callback or thread has removed it since; wake_fd is
-         * not in the map either. */
+        /* NULL if another callback or thread has removed the descriptor since; wake_fd is not in
+         * the map either. */
         nx_fd *fd = nx_map_get(&loop->fd_by_id, ready[i].data.u64);
         uint32_t events = ready[i].events;
 
@@ -181,7 +181,7 @@ void nx_loop_fds_dispatch(nx_loop *loop, const struct epoll_event *ready, int n)
     loop->dispatching = false;
 }
 
-/* The kernel was asked; |found|: and had something. */
+/* Records that the kernel was asked; |found|: and reported an event. */
 static void note_asked(nx_loop *loop, bool found)
 {
     loop->asked_ns = loop->now_ns;
@@ -204,15 +204,15 @@ static bool by_memory(const nx_loop *loop)
            (nx_list_entry(loop->fds.next, nx_fd, link)->on_idle != NULL);
 }
 
-/* Whether the kernel may be left alone for |span_ns|.  A clock that stands says nothing. */
+/* Whether the kernel need not be asked for |span_ns|. A clock that stands still proves nothing. */
 static bool is_silent(const nx_loop *loop, uint64_t span_ns)
 {
     return (loop->silent >= SILENT_ASKS) && (loop->now_ns - loop->asked_ns < span_ns) &&
            (loop->clock == &nx_clock_system) && by_memory(loop);
 }
 
-/* Asks the hooks; |kernel|: also those that ask the kernel.  Whether one has found
- * something; |*hooks|: whether anyone could be asked. */
+/* Calls the spin hooks; |kernel|: also the hooks that ask the kernel. Returns whether one has found
+ * something; |*hooks|: whether any hook exists. */
 static bool ask_hooks(nx_loop *loop, bool kernel, bool *hooks)
 {
     uint64_t changes = loop->fds_changes;
@@ -235,7 +235,7 @@ static bool ask_hooks(nx_loop *loop, bool kernel, bool *hooks)
         found = has || found;
         told = told || (has && (fd->on_idle == NULL));
         if (loop->fds_changes != changes) {
-            found = true; /* the list is another: the next poll begins anew */
+            found = true; /* the list has changed: the next poll starts over */
             break;
         }
     }
@@ -257,7 +257,7 @@ bool nx_loop_fds_poll(nx_loop *loop)
         found = ask_hooks(loop, false, &hooks);
         return ask_epoll(loop) || found;
     }
-    /* The answer of epoll would be the same, and cost a call more for every packet. */
+    /* Epoll would give the same answer at the cost of one more call per packet. */
     (void)nx_loop_refresh(loop);
     return ask_hooks(loop, true, &hooks);
 }
@@ -274,7 +274,7 @@ bool nx_loop_fds_quiet(const nx_loop *loop)
     return is_silent(loop, ASK_NS);
 }
 
-/* Looks at memory, several times where nobody is to be let in between. */
+/* Polls memory; repeats |times| times unless a thread wants the lock. */
 static bool look(nx_loop *loop, int times)
 {
     bool hooks;
@@ -288,7 +288,7 @@ static bool look(nx_loop *loop, int times)
     return true;
 }
 
-/* The same where nothing comes by memory. */
+/* The same for descriptors that nothing reaches through memory. */
 static bool spin_in_kernel(nx_loop *loop)
 {
     bool hooks, found = ask_hooks(loop, true, &hooks);

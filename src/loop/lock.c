@@ -1,12 +1,13 @@
 /*
- * lock.c - the loop's lock, and how a driver that never sleeps gives way.
+ * lock.c - the loop's lock, and how a driver that never sleeps yields it.
  *
- * A pthread mutex is not fair: a thread that unlocks and locks again at once wins against one that
- * the kernel has still to wake.  A driver that spins, or that always has work, would starve all
- * other threads.  So threads that fail to get the lock at once are counted in |wanted|; the driver
- * looks at the count between two polls (a load of a line that is in its cache while nobody comes)
- * and, if there is someone, keeps off the lock until the count has fallen or patience ends.  So
- * does a thread that comes again and again instead of waiting (nx_loop_pass).
+ * A pthread mutex is not fair: a thread that unlocks and locks again immediately wins against a
+ * thread that the kernel has yet to wake. A driver that spins, or that always has work, would
+ * starve all other threads. So threads that fail to get the lock immediately are counted in
+ * |wanted|. The driver reads the count between two polls; the load hits its cache while no thread
+ * arrives. If the count is not zero, the driver releases the lock until the count has fallen or the
+ * duration of a wake-up has passed. A thread that polls repeatedly instead of waiting does the same
+ * (nx_loop_pass).
  */
 #include <sched.h>
 #include <time.h>
@@ -25,7 +26,7 @@ static void acquire_slowly(nx_loop *loop)
         got = (pthread_mutex_trylock(&loop->mutex) == 0);
     }
     if (!got) {
-        (void)pthread_mutex_lock(&loop->mutex); /* fails only when it is misused */
+        (void)pthread_mutex_lock(&loop->mutex); /* fails only when the mutex is misused */
     }
     atomic_fetch_sub_explicit(&loop->wanted, 1, memory_order_relaxed);
 }
@@ -72,8 +73,8 @@ void nx_loop_unlock(nx_loop *loop)
     nx_loop_release(loop);
 }
 
-/* Keeps off the lock, which this thread has not, while another thread wants it, for the time of a
- * wake-up at most; whether it is wanted still. */
+/* Without the lock: waits while another thread wants it, at most for the duration of a wake-up.
+ * Returns whether a thread still wants the lock. */
 static bool keep_off(nx_loop *loop)
 {
     unsigned polls = atomic_load_explicit(&loop->polls_of_park, memory_order_relaxed);

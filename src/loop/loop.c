@@ -1,4 +1,4 @@
-/* loop.c - making and ending a loop, its clock, and a turn on request. */
+/* loop.c - creates and destroys a loop, its clock, and an iteration on request. */
 #include "loop/loop.h"
 
 #include <assert.h>
@@ -99,8 +99,9 @@ void nx_loop_set_migration(nx_loop *loop, bool (*migrate)(void *ctx), void *ctx)
                           memory_order_relaxed);
 }
 
-/* A call takes one part in so many of the time between two calls: CPU time, since a thread that
- * loses its core meanwhile is to look again soon.  [1; a call takes 10 us for each rank] */
+/* Migration calls take at most 1/MIGRATE_SHARE of the time between two calls. The share is CPU
+ * time: a thread that was preempted during the call should check again soon. [1; a call takes 10 us
+ * for each rank] */
 enum { MIGRATE_SHARE = 100 };
 
 static uint64_t cpu_time(void)
@@ -160,20 +161,22 @@ static void turn(nx_loop *loop)
 void nx_loop_kick(nx_loop *loop)
 {
     if (loop->dispatching) {
-        return; /* a callback asks: its turn does all this when it returns */
+        return; /* a callback asks: the current iteration does all this when the callback returns */
     }
     nx_loop_stream_pause(loop);
     turn(loop);
 }
 
-/* The eighth call in a row makes a stream: who sends a few messages and then computes has them
- * sent at once.  A datagram over the loopback costs 7 us, however much is in it. */
+/* The eighth consecutive call starts a stream: a program that sends a few messages and then
+ * computes has them sent immediately. A datagram over the loopback costs 7 us, whatever its size.
+ */
 enum { STREAM_AFTER = 8, STREAM_GAP_NS = 20000 };
 enum { HOLD_NS = 20000, HOLD_BYTES = 16384 };
 
 void nx_loop_stream_pause(nx_loop *loop)
 {
-    /* Who sends a window of messages, waits, and sends the next one, need not begin anew. */
+    /* A program that sends a window of messages, waits, and sends the next window resumes its
+     * stream. */
     loop->stream.run = (loop->stream.run > 2 * STREAM_AFTER) ? STREAM_AFTER : loop->stream.run / 2;
     loop->stream.bytes = 0;
 }
@@ -188,7 +191,7 @@ static bool all_patient(const nx_loop *loop)
     return !nx_list_empty(&loop->tasks);
 }
 
-/* Whether what is deferred may wait for more. */
+/* Whether deferred work may wait for more work. */
 static bool hold(nx_loop *loop, size_t bytes)
 {
     nx_stream *s = &loop->stream;
@@ -205,7 +208,7 @@ static bool hold(nx_loop *loop, size_t bytes)
     }
     nx_loop_relieve_background(loop);
     if (loop->driver != NULL) {
-        return false; /* it may sleep, and would have to be woken */
+        return false; /* the driver may sleep and would have to be woken */
     }
     s->since_ns = (s->bytes == 0) ? now_ns : s->since_ns;
     s->bytes += bytes;
@@ -223,7 +226,7 @@ void nx_loop_flush(nx_loop *loop, size_t bytes)
         return;
     }
     if (nx_loop_fds_quiet(loop)) {
-        nx_loop_run_tasks(loop); /* before the clock is read, which takes 30 ns */
+        nx_loop_run_tasks(loop); /* before reading the clock, which takes 30 ns */
         (void)nx_loop_refresh(loop);
         nx_loop_note_visit(loop);
     }

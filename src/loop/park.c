@@ -1,5 +1,5 @@
-/* park.c - futex(2) by hand: a condition would take the loop's mutex by itself, unseen by the count
- * of waiting threads (see lock.c). */
+/* park.c - futex(2) directly: a condition variable would take the loop's mutex internally, unseen
+ * by the count of waiting threads (lock.c). */
 #include "loop/park.h"
 
 #include <linux/futex.h>
@@ -11,7 +11,7 @@ void nx_park_sleep(nx_park *park, uint64_t timeout_ns)
     const struct timespec ts = nx_sys_timespec(timeout_ns);
 
     if (atomic_load_explicit(&park->signalled, memory_order_acquire) == 0) {
-        /* Every way back is a reason to look again. */
+        /* The caller checks again after every return, whatever its reason. */
         nx_sys_futex(&park->signalled, FUTEX_WAIT_PRIVATE, 0,
                      (timeout_ns == UINT64_MAX) ? NULL : &ts);
     }

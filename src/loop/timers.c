@@ -1,10 +1,10 @@
-/* timers.c - what the loop does by itself: timers in a heap, deferred work in a list. */
+/* timers.c - what the loop runs without I/O: timers in a heap, deferred work in a list. */
 #include "loop_inner.h"
 
 nexar_err nx_loop_timer_set(nx_loop *loop, nx_timer *self, uint64_t at_ns)
 {
-    /* Not before now: a timer that sets itself to a time long past would come
-     * before all others in every turn. */
+    /* Not before now: otherwise a timer that sets itself to a time long past would precede all
+     * others in every iteration. */
     uint64_t key = (at_ns > loop->now_ns) ? at_ns : loop->now_ns;
 
     if (nx_heap_holds(&self->item)) {
@@ -48,8 +48,8 @@ uint64_t nx_loop_next_due(const nx_loop *loop)
     return (top == NULL) ? UINT64_MAX : top->key;
 }
 
-/* As many as there are now, so that timers which set themselves anew to a time that
- * has passed leave room for descriptors. */
+/* Runs as many timers as exist now, so that timers that reset themselves to a past time do not
+ * starve descriptors. */
 void nx_loop_run_timers(nx_loop *loop)
 {
     size_t most = loop->timers.n;
@@ -68,8 +68,8 @@ void nx_loop_run_timers(nx_loop *loop)
     loop->dispatching = false;
 }
 
-/* What a task defers, itself for instance, is for the next turn: a connection with
- * much to write lets the descriptors have their turn in between. */
+/* Work deferred by a task, for instance the task itself, runs in the next iteration. So a
+ * connection with much to write does not starve descriptors. */
 void nx_loop_run_tasks(nx_loop *loop)
 {
     nx_list batch;
@@ -77,7 +77,7 @@ void nx_loop_run_tasks(nx_loop *loop)
     if (nx_list_empty(&loop->tasks)) {
         return;
     }
-    nx_list_insert(loop->tasks.next, &batch); /* takes the head's place in its ring */
+    nx_list_insert(loop->tasks.next, &batch); /* takes the head's position in its ring */
     nx_list_remove(&loop->tasks);
     loop->dispatching = true;
     for (nx_list *at = nx_list_pop(&batch); at != NULL; at = nx_list_pop(&batch)) {

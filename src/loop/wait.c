@@ -1,30 +1,30 @@
 /*
- * wait.c - waiting and driving: who asks the kernel, who sleeps, who is next.
+ * wait.c - waiting and driving: which thread asks the kernel, which sleeps, which is next.
  *
  * The driver is the one thread that polls descriptors, spins and sleeps in epoll: an application
  * thread in nx_loop_wait, or the background thread.  Invariants, true whenever the lock is free:
  *
  *  1. |driver| is NULL, or a waiter in |waiters|, or the background thread's token.
- *  2. If someone is in |waiters| and |driver| is NULL, then the first of them is
- *     signalled and has not run since: it will find the place free and take it, or
- *     leave and signal the next.  Every way out of nx_loop_wait restores this
- *     (pass_on), whichever thread leaves and why.
- *  3. If someone is in |waiters|, |driver| is not the background thread: a waiter
- *     takes its place without asking.  It may, because the background thread sleeps
- *     on the epoll descriptor from outside and asks epoll only with the lock held
- *     and after it has seen that it still drives.
- *  4. A waiter whose event is set is awake or signalled (nx_event_set), or the
- *     driver that sleeps has been woken.
- *  5. While |sleeping|, either nothing is due before |sleep_until|, or the driver
- *     has been woken (|woken|): every unlock but the driver's own sees to it
- *     (nx_loop_wake_if_due).  So queueing work costs a write to the eventfd only if
- *     the sleeper would be late for it, and only once per sleep.
- *  6. While |sleeping|, the on_idle hooks were told so, and nobody has told them the
- *     opposite: only the driver does, when it wakes, or who takes its place.  A kick
- *     meanwhile polls and leaves them as they are.
+ *  2. If |waiters| is not empty and |driver| is NULL, the first waiter is signalled and has not run
+ *     since. When it runs, it becomes the driver, or leaves and signals the next waiter. Every
+ *     return from nx_loop_wait restores this (pass_on), whichever thread leaves and for whatever
+ *     reason.
+ *  3. If |waiters| is not empty, |driver| is not the background thread: a waiter replaces it
+ *     without asking. This is safe, because the background thread sleeps on the epoll descriptor
+ *     from outside. It asks epoll only with the lock held and after it has checked that it still
+ *     drives.
+ *  4. A waiter whose event is set is awake or signalled (nx_event_set), or is the sleeping driver
+ *     and has been woken.
+ *  5. While |sleeping|, either nothing is due before |sleep_until|, or the driver has been woken
+ *     (|woken|). Every unlock except the driver's own ensures this (nx_loop_wake_if_due). So
+ *     queueing work costs a write to the eventfd only if the sleeper would be late for the work,
+ *     and at most once per sleep.
+ *  6. While |sleeping|, the on_idle hooks have last been called with true. Only the driver calls
+ *     them with false, when it wakes, or the thread that replaces it. A concurrent kick polls and
+ *     does not call them.
  *
- * No wake-up is lost, since all conditions change under the lock, and what ends a sleep (park,
- * eventfd) remembers a signal that came first.
+ * No wake-up is lost: all conditions change under the lock, and park and eventfd remember a signal
+ * that precedes the sleep.
  */
 #include <assert.h>
 #include <unistd.h>
@@ -94,11 +94,11 @@ void nx_event_set(nx_loop *loop, nx_event *event)
 
 /* ---- polling ---------------------------------------------------------------- */
 
-/* A poll that ends the wait reads the clock, which takes 20 ns, only now and then: the answer of an
- * 8-byte message goes out that much earlier.  [polls; nexar bench pingpong -b 8] */
+/* A poll that ends the wait reads the clock, which takes 20 ns, only once per CLOCK_EVERY polls:
+ * the answer to an 8-byte message leaves that much earlier. [polls; nexar bench pingpong -b 8] */
 enum { CLOCK_EVERY = 8 };
 
-/* The real time at the last reading of the clock, or now if the loop's clock is another one. */
+/* The real time at the last reading of the clock, or now if the loop uses another clock. */
 static uint64_t real_now(const nx_loop *loop)
 {
     return (loop->clock == &nx_clock_system) ? loop->now_ns : nx_now(&nx_clock_system);
@@ -122,8 +122,8 @@ static nx_wait_step next_step(const nx_loop *loop, uint64_t now_ns)
     return step;
 }
 
-/* Polls until there is something, |event| is set, the clock reaches |until_ns| or the policy parks:
- * only then is it false. */
+/* Polls until something is found, |event| is set, the clock reaches |until_ns| or the policy parks;
+ * returns false only if the policy parks. */
 static bool poll_for_a_while(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 {
     const uint64_t since_ns = loop->now_ns;
@@ -155,9 +155,9 @@ static bool poll_for_a_while(nx_loop *loop, const nx_event *event, uint64_t unti
     return false;
 }
 
-/* The peer may need this very core: before it parks, the thread may go to another one, and polls
- * there.  Two threads on one core do not separate otherwise: each sleeps when it has polled, and is
- * woken where the other one runs. */
+/* The peer may need this core: before the thread parks, it may migrate to another core and poll
+ * there. Two threads on one core do not separate otherwise: each sleeps after polling, and is woken
+ * on the core where the other runs. */
 static bool poll_elsewhere(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 {
     const uint64_t now_ns = refresh_real(loop);
@@ -171,8 +171,8 @@ static bool poll_elsewhere(nx_loop *loop, const nx_event *event, uint64_t until_
 
 /* ---- driving ---------------------------------------------------------------- */
 
-/* Sleeps in the kernel till |until_ns| at most and dispatches what there is then; whether there was
- * anything. */
+/* Sleeps in the kernel until |until_ns| at most and dispatches what is ready then; returns whether
+ * anything was. */
 static bool sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
 {
     uint64_t timeout_ns = nx_loop_span(loop->now_ns, until_ns);
@@ -197,7 +197,7 @@ static bool sleep_and_dispatch(nx_loop *loop, uint64_t until_ns)
     return n > 0;
 }
 
-/* Polls, then sleeps, and learns from both. */
+/* Polls, then sleeps; the policy learns from both. */
 static void poll_and_sleep(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 {
     if (loop->policy.poll_ns == 0) {
@@ -215,7 +215,7 @@ static void poll_and_sleep(nx_loop *loop, const nx_event *event, uint64_t until_
     nx_wait_woken(&loop->wait, refresh_real(loop), found);
 }
 
-/* One turn of the driver; comes back by |until_ns|. */
+/* One iteration of the driver; returns by |until_ns|. */
 static void drive(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 {
     (void)nx_loop_give_way(loop);
@@ -237,8 +237,8 @@ static void drive(nx_loop *loop, const nx_event *event, uint64_t until_ns)
 
 /* ---- looking without waiting -------------------------------------------------- */
 
-/* The clock, which takes as long as a look, is read now and then only.  [looks; nexar bench
- * pingpong -b 8] */
+/* The clock, which takes as long as a poll, is read only once per LOOK_CLOCK_EVERY polls. [polls;
+ * nexar bench pingpong -b 8] */
 enum { LOOK_CLOCK_EVERY = 4 };
 
 unsigned nx_loop_looks(nx_loop *loop)
@@ -276,7 +276,7 @@ bool nx_loop_look_again(nx_loop *loop, unsigned *looks)
 void nx_loop_relieve_background(nx_loop *loop)
 {
     if (by_background(loop)) {
-        nx_loop_wake_driver(loop); /* it finds that it has lost the place */
+        nx_loop_wake_driver(loop); /* on waking it sees that another thread drives */
         if (loop->sleeping) {
             (void)nx_loop_fds_idle(loop, false);
         }

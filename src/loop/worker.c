@@ -1,9 +1,8 @@
 /*
  * worker.c - a bounded pool of threads beside the loop.
  *
- * The worker's own lock is taken inside the loop's, never the other way round: a
- * thread takes a job with the worker's lock alone, and calls |done| with the loop's
- * alone.
+ * The worker's lock nests inside the loop's, never the reverse: a thread takes a job with the
+ * worker's lock alone, and calls |done| with the loop's alone.
  */
 #include "loop/worker.h"
 
@@ -17,9 +16,9 @@ struct nx_worker {
     nx_loop *loop;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    nx_list jobs; /* that wait */
+    nx_list jobs; /* queued jobs */
     unsigned waiting, idle, started, most;
-    unsigned working; /* threads in a job's |work|: the others will take what waits */
+    unsigned working; /* threads in a job's |work|; the remaining threads take queued jobs */
     bool stop;
     pthread_t threads[]; /* |most| */
 };
@@ -40,7 +39,7 @@ nexar_err nx_worker_create(nx_worker **out, nx_loop *loop, unsigned threads)
     return NEXAR_OK;
 }
 
-/* The next job, or NULL when it is time to stop. */
+/* The next job, or NULL when the thread must stop. */
 static nx_job *next_job(nx_worker *w)
 {
     nx_list *at = NULL;
@@ -95,7 +94,7 @@ static int start_thread(nx_worker *w)
     return failed;
 }
 
-/* Without a thread of its own the job waits for any, or, |at_once|, for one that is free. */
+/* If no thread can be started, the job waits for any thread, or, |at_once|, for a free one. */
 static nexar_err submit(nx_worker *w, nx_job *job, bool at_once)
 {
     int failed = 0;

@@ -2,7 +2,7 @@
  * fast_path.c - short messages without a request: a send is transmitted at once, a receive takes
  * the message from the transport's memory.
  *
- * Order. The message taken is the next one of its peer, and the receive is what matching would
+ * Order: The message taken is the next one of its peer, and the receive is what matching would
  * choose: no older posted receive matches the message, and no earlier held message matches the
  * receive.
  */
@@ -13,7 +13,7 @@
 
 /* ---- sending ------------------------------------------------------------------------- */
 
-/* Whether a send to |p| need not wait for anything. */
+/* Whether a send to |p| may be transmitted without waiting. */
 static bool is_open(const nx_peer *p, nx_class class)
 {
     return (p != NULL) && p->ready && (p->link != NULL) && !p->doomed &&
@@ -50,7 +50,7 @@ bool nx_msg_send_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t ta
 /* ---- receiving ----------------------------------------------------------------------- */
 
 /* Whether a receive that begins now would match the next message |key|: no posted receive matches
- * it, and no such message is held. */
+ * the message, and no held message has this key. */
 static bool is_first(nx_msg *m, const nx_key *key)
 {
     return ((m->match.nposted == 0) || (nx_match_arrive(&m->match, key) == NULL)) &&
@@ -58,7 +58,7 @@ static bool is_first(nx_msg *m, const nx_key *key)
            ((m->match.nheld == 0) || (nx_match_find(&m->match, key) == NULL));
 }
 
-/* Whether messages of |p| may lie where they can be taken from. */
+/* Whether messages of |p| may be in memory from which a receive can take them. */
 static bool is_near(const nx_peer *p)
 {
     return (p != NULL) && p->ready && (p->link != NULL) && p->greeted && !p->doomed &&

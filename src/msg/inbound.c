@@ -1,11 +1,11 @@
-/* inbound.c - messages that wait: their memory, and what it costs. */
+/* inbound.c - the memory of waiting messages, and its cost. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/memory/copy.h"
 #include "msg/engine.h"
 
-enum { SPARE_MAX = 1024 }; /* nodes kept for the next ones: 256 KiB */
+enum { SPARE_MAX = 1024 }; /* nodes kept for reuse: 256 KiB */
 
 nx_inbound *nx_inbound_make(nx_peer *from, const nx_key *key, nx_class class)
 {

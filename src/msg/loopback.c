@@ -24,7 +24,7 @@ static void copy(nx_msg *m, nx_req *s, nx_req *r)
     nx_req_received(m, r);
 }
 
-/* Whether |r| was put to the pool, and is done. */
+/* Whether |r| was copied to the pool, and is done. */
 static bool keep_copy(nx_peer *self, nx_req *r, nx_inbound *in)
 {
     nx_msg *m = self->msg;

@@ -1,4 +1,4 @@
-/* msg.c - the engine as a whole: its life, leaving, cancelling, counting. */
+/* msg.c - the engine as a whole: lifetime, departure, cancellation, counters. */
 #include "msg/msg.h"
 
 #include <assert.h>
@@ -162,7 +162,7 @@ nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t
     lost = (err != NEXAR_OK);
     if (!lost) {
         err = p->doomed ? p->err : nx_link_send_frame(p->link, NX_LANE_CONTROL, &bytes, 1);
-        lost = (err == NEXAR_ENOMEM); /* other errors are reported by the link's end */
+        lost = (err == NEXAR_ENOMEM); /* other errors are reported when the link ends */
     }
     if (lost) { /* users of the control lane rely on it */
         nx_peer_mark_failed(p, err, "a control frame could not be sent: %s", nexar_strerror(err));

@@ -150,7 +150,7 @@ void nx_peer_mark_failed_why(nx_peer *p, nexar_err err, const char *why)
 
 enum { WHY = sizeof(((nx_peer *)NULL)->why) };
 
-/* |cause|, and when it was. */
+/* |cause|, and the time it occurred. */
 static const char *date(char why[WHY], const char *cause)
 {
     const size_t fits = nx_sentence_fit(cause, WHY - NX_TIME_TEXT - sizeof(", at "));
@@ -187,7 +187,7 @@ static void hold(nx_peer *p)
     p->held = true;
     drop_link(p);
     for (int c = 0; c < NX_CLASSES; c++) {
-        nx_pull_end(p, (nx_class)c); /* it fetches nothing any more */
+        nx_pull_end(p, (nx_class)c); /* the failed peer fetches nothing more */
     }
     p->msg->stir = p->msg->closing;
 }
@@ -412,7 +412,7 @@ static void up_sent(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
     nx_peer *p = ctx;
     nx_msg *m = p->msg;
 
-    (void)link; /* which we may have closed long ago */
+    (void)link; /* this engine may have closed it long ago */
     nx_msg_enter(m);
     nx_send_on_sent(p, tx, err);
     nx_msg_leave(m);
@@ -439,7 +439,7 @@ static void up_down(void *ctx, nx_link *link, nexar_err err, const char *why)
         err = NEXAR_ECONNECT; /* another process answers at its address: the peer is unreachable */
     }
     if ((p->ended == NX_END_GONE) && !p->greeted) {
-        p->ended = NX_END_ABSENT; /* it has failed or left before */
+        p->ended = NX_END_ABSENT; /* the peer has failed or left before */
     }
     nx_msg_enter(m);
     if (!p->doomed) {

@@ -33,7 +33,7 @@ static void settle(nx_inbound *in)
     }
 }
 
-/* Whether the sender of |in| waits for a CLEAR though no byte is left to request: an empty message
+/* Whether the sender of |in| waits for a CLEAR though no byte is left to request. An empty message
  * has an envelope of its own only if it is synchronous (docs/internals/messages.md). */
 static bool awaits_receive(const nx_inbound *in)
 {
@@ -105,8 +105,8 @@ void nx_recv_meet(nx_inbound *in, nx_req *r)
 
 /* ---- nobody's messages --------------------------------------------------------------- */
 
-/* Discards an unmatched message in no set; later bytes of it are dropped, as for a retracted
- * one. */
+/* Discards an unmatched message in no set; its later bytes are dropped, like the bytes of a
+ * retracted message. */
 static void discard(nx_inbound *in)
 {
     const bool waits = ((in->eager < in->length) && !(in->state & NX_IN_BROKEN));
@@ -121,7 +121,7 @@ static void discard(nx_inbound *in)
 
 static void drop(nx_msg *m, nx_inbound *in)
 {
-    nx_req *own = in->req; /* to ourselves: the send */
+    nx_req *own = in->req; /* a message to the own rank: the send */
 
     nx_match_drop(&m->match, &in->held);
     if (own != NULL) {
@@ -177,7 +177,7 @@ static nx_req *take_posted(nx_msg *m, const nx_key *key)
     return r;
 }
 
-/* Whether somebody will receive |f|. */
+/* Whether |f| can still be received. */
 static bool judge(nx_peer *p, const nx_frame *f)
 {
     const nx_msg_config *c = &p->msg->config;
@@ -242,8 +242,8 @@ static void recv_inline(nx_peer *p, const nx_frame *f, const nx_key *key)
     }
 }
 
-/* The first frame of a message in fragments, its envelope or bytes that overtook it: creates its
- * node and charges it, unless it was fetched. NULL: the peer has failed. */
+/* The first frame of a fragmented message, its envelope or bytes that overtook the envelope:
+ * creates the message's node and charges it, unless it was fetched. NULL: the peer has failed. */
 static nx_inbound *open_inbound(nx_peer *p, uint64_t id, bool pulled)
 {
     nx_class class = nx_id_class(id);
@@ -313,8 +313,8 @@ static void recv_long(nx_peer *p, const nx_frame *f, const nx_key *key)
     }
 }
 
-/* |r|, a match, takes |in|, which was fetched by name. The sender sends nothing else until the rest
- * is requested, so all of it is requested now and kept here. */
+/* |r|, a match, takes |in|, which was fetched by name. The sender sends nothing else until the
+ * receiver requests the rest, so the receiver requests all of it now and keeps it. */
 static void fetch(nx_inbound *in, nx_req *r)
 {
     const nx_frame clear = {.type = NX_FRAME_CLEAR, .id = in->id, .limit = in->length};
@@ -343,7 +343,7 @@ static void recv_pulled(nx_peer *p, const nx_frame *f, const nx_key *key)
                             "it sent bytes of a message before they were requested");
         return;
     }
-    /* A receive waits for it: the verdict can only be to keep it. */
+    /* A receive waits for the message: the verdict can only be to keep it. */
     (void)judge(p, f);
     r = wanted ? take_posted(p->msg, key) : NULL;
     if (r == NULL) {
@@ -411,8 +411,8 @@ void nx_recv_retract(nx_peer *p, const nx_frame *f)
 
 /* ---- bytes --------------------------------------------------------------------------- */
 
-/* Whether a message of number |n| may be in flight: each costs credit that is not charged yet, or
- * was fetched by name. */
+/* Whether a message of number |n| may be in flight: each either costs credit that is not charged
+ * yet, or was fetched by name. */
 static bool may_come(const nx_peer *p, uint64_t n)
 {
     uint64_t most = p->early;
@@ -471,7 +471,7 @@ void nx_recv_data(nx_peer *p, uint64_t id, uint64_t off, const void *data, size_
     }
     if (in == NULL) {
         if (nx_id_number(id) <= p->in_number) {
-            return; /* of one that was retracted */
+            return; /* bytes of a retracted message */
         }
         if (((unsigned)nx_id_class(id) >= NX_CLASSES) || !may_come(p, nx_id_number(id))) {
             nx_peer_mark_failed(p, NEXAR_EPROTO, "it sent bytes of a message with an invalid id");

@@ -1,4 +1,4 @@
-/* revoke.c - fails everything that waits in one context. */
+/* revoke.c - fails every pending request of one context. */
 #include "msg/engine.h"
 
 typedef struct wish {
@@ -21,7 +21,7 @@ static void fail_receives(nx_msg *m, nx_list *head, const wish *w)
 
 static void cancel_sends(nx_peer *p, nx_class class, const wish *w)
 {
-    /* Completing one may complete others: restart at the front. */
+    /* Completing one request may complete others: restart at the front. */
     for (nx_list *at = p->queue[class].next; at != &p->queue[class];) {
         nx_req *r = nx_list_entry(at, nx_req, link);
 
@@ -64,7 +64,7 @@ void nx_msg_fail_from(nx_msg *m, uint32_t peer, nx_context context, nexar_err er
     nx_peer *p = (peer < m->config.peers) ? m->peers[peer] : NULL;
 
     if ((p == NULL) || !p->ready || p->doomed) {
-        return; /* what waits for one that is down has ended, or does in a moment */
+        return; /* on a link that is down, requests have ended or end in a moment */
     }
     nx_msg_enter(m);
     fail_receives(m, &p->posted[context.class], &w);
@@ -72,7 +72,7 @@ void nx_msg_fail_from(nx_msg *m, uint32_t peer, nx_context context, nexar_err er
     nx_msg_leave(m);
 }
 
-/* Whether |p| is still to be sent something of |context|, or perhaps once more. */
+/* Whether |p| may still need a frame of |context|, perhaps a repeated one. */
 static bool owes(const nx_peer *p, nx_context context)
 {
     const uint64_t word = nx_context_word(context);
@@ -105,7 +105,8 @@ void nx_msg_finish(nx_msg *m, uint32_t peer, nx_context context, uint8_t how)
     }
 }
 
-/* For |list|, in order of posting: requests that were pending at the last call. */
+/* Calls |each| for the requests of |list|, which is in order of posting, that were already pending
+ * at the last call. */
 static void tell_waiting(const nx_msg *m, const nx_list *list,
                          void (*each)(void *ctx, uint32_t peer, nx_context context), void *ctx)
 {
@@ -124,7 +125,7 @@ static void tell_waiting(const nx_msg *m, const nx_list *list,
 void nx_msg_each_waiting(nx_msg *m, nx_class class,
                          void (*each)(void *ctx, uint32_t peer, nx_context context), void *ctx)
 {
-    nx_msg_enter(m); /* nothing completes meanwhile */
+    nx_msg_enter(m); /* nothing completes until the leave */
     for (uint32_t i = 0; (m->looked[0] != m->looked[1]) && (i < m->config.peers); i++) {
         const nx_peer *p = m->peers[i];
 
@@ -149,7 +150,7 @@ void nx_msg_refuse(nx_msg *m, uint32_t peer, nx_context context, nexar_err err, 
         return;
     }
     nx_msg_enter(m);
-    /* Completing one may complete others: restart at the front. */
+    /* Completing one request may complete others: restart at the front. */
     for (nx_list *at = p->queue[context.class].next; at != &p->queue[context.class];) {
         nx_req *r = nx_list_entry(at, nx_req, link);
 

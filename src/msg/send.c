@@ -2,7 +2,7 @@
  * send.c - from a request to envelopes and fragments.
  *
  * Credit decides how a message is sent (credit.h); the queue decides when. The transport releases
- * what it holds by on_sent; only then is the send done.
+ * the memory by on_sent; only then is the send done.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "base/text/sentence.h"
 #include "msg/engine.h"
 
-enum { STRETCHES = 7 }; /* a frame of more is gathered first */
+enum { STRETCHES = 7 }; /* a frame of more stretches is gathered first */
 
 static nx_frame envelope(const nx_req *r, nx_frame_type type)
 {
@@ -239,7 +239,7 @@ static void send_to_peer(nx_msg *m, nx_req *r)
     }
 }
 
-/* Fails |req| if its peer does not exist or its tag is a wildcard; returns whether. */
+/* Fails |req| if its peer does not exist or its tag is a wildcard; returns whether it did. */
 static bool refuse(nx_msg *m, nx_req *req, uint32_t peer, uint64_t tag)
 {
     if (peer >= m->config.peers) {
@@ -274,7 +274,7 @@ static void send_whole(nx_msg *m, nx_req *req, nx_key key, nx_context context,
     if (!measure(req, bytes, n)) {
         refuse_length(m, req);
     } else if (refuse(m, req, peer, key.tag)) {
-        /* it has failed */
+        /* the peer has failed */
     } else if (m->closing) {
         nx_req_fail(m, req, NEXAR_ECANCELED, "it was started after the shutdown");
     } else if (peer == m->config.self) {
@@ -311,7 +311,7 @@ void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context contex
     if (!measure(req, &first, 1) || (total > NX_WIRE_MAX)) {
         refuse_length(m, req);
     } else if (refuse(m, req, peer, tag)) {
-        /* it has failed */
+        /* the peer has failed */
     } else if (total <= first.len) {
         nx_req_fail(m, req, NEXAR_EINVAL, "the first part is the whole message: it is no stream");
     } else if (peer == m->config.self) {
@@ -339,7 +339,7 @@ static void settle(nx_msg *m, nx_req *r)
 }
 
 /* Sends the next part of a streamed message that the peer has requested. Concurrent fragments may
- * overtake each other, so one is in flight at a time; when all of a part is acknowledged its owner
+ * overtake each other, so one is in flight at a time. When a whole part is acknowledged, its owner
  * may reuse the memory. */
 static void go_on(nx_peer *p, nx_req *r)
 {
@@ -370,7 +370,7 @@ void nx_send_clear(nx_peer *p, const nx_frame *f)
     }
     r = nx_map_get(&p->out_ids, f->id);
     if (r == NULL) {
-        return; /* cancelled meanwhile */
+        return; /* cancelled before the CLEAR arrived */
     }
     if ((f->limit < r->send.eager) || (f->limit > r->bytes)) {
         nx_peer_mark_failed(p, NEXAR_EPROTO, "it requested bytes beyond the end of a message");
@@ -382,7 +382,7 @@ void nx_send_clear(nx_peer *p, const nx_frame *f)
         nx_queue_pump(p, r->context.class);
     }
     r->state &= ~(uint32_t)(NX_REQ_UNCLEAR | NX_REQ_PULLED);
-    if (r->send.refused) { /* it was asked for before */
+    if (r->send.refused) { /* requested before the message was refused */
         r->send.refused = false;
         r->err = NEXAR_OK;
         r->why[0] = '\0';
@@ -434,7 +434,7 @@ void nx_msg_send_more(nx_msg *m, nx_req *req, nx_bytes next)
     s->needs = false;
     s->from = s->off;
     s->one = next;
-    if (!p->doomed) { /* it is buried with its peer */
+    if (!p->doomed) { /* it fails together with its peer */
         go_on(p, req);
     }
     nx_msg_leave(m);
@@ -540,7 +540,8 @@ void nx_msg_send_break(nx_msg *m, nx_req *req, nexar_err err, const char *why)
     (void)nx_sentence(req->why, sizeof(req->why), "%s", why);
     req->send.broken = true;
     req->send.refused = false;
-    /* With its peer it is buried; the answer of one that was fetched by name is waited for. */
+    /* A request of a failed peer ends with the peer; a message fetched by name waits for the
+     * receiver's answer. */
     if (!p->doomed && !(req->state & NX_REQ_PULLED)) {
         nx_send_broken(p, req);
     }

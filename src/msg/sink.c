@@ -1,4 +1,4 @@
-/* sink.c - scattering, and carrying of cut units. */
+/* sink.c - scatters data; carries units that a fragment boundary cuts. */
 #include "msg/sink.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ void nx_delivery_init(nx_delivery *d, const nx_sink *sink)
     }
 }
 
-/* The stretch in which byte |off| lies, as the cursor's, and how far in it. */
+/* The cursor's stretch that contains byte |off|, and the offset in it. */
 static const nx_iov_span *seek(const nx_delivery *d, nx_sink_cursor *c, uint64_t off, uint64_t *in)
 {
     while (off - c->base >= d->sink.iov[c->span].len) {
@@ -57,7 +57,7 @@ static void scatter(nx_delivery *d, nx_sink_cursor *c, uint64_t off, const uint8
         size_t n = (span->len - in < len) ? (size_t)(span->len - in) : len;
         uint8_t *to = (uint8_t *)span->ptr + in;
 
-        if (to != data) { /* else it was put there */
+        if (to != data) { /* otherwise the transport wrote it in place */
             nx_memcpy(to, data, n);
             nx_prefetch_wrote(to, n);
         }

@@ -25,7 +25,7 @@ static uint64_t min64(uint64_t a, uint64_t b)
     return (a < b) ? a : b;
 }
 
-/* Bytes that may be sent with an envelope if 1/|part| of the window must remain. */
+/* Bytes that may accompany an envelope if 1/|part| of the window must remain. */
 static uint64_t spare(const nx_credit_out *c, unsigned part)
 {
     uint64_t left = c->limit - c->spent, keep = c->window / part + NX_ENVELOPE_COST;

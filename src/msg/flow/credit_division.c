@@ -82,7 +82,7 @@ void nx_credit_division_return(nx_peer *p, const nx_frame *f)
     p->msg->granted -= f->limit;
 }
 
-/* An account that has more than its share is to have no more than that. */
+/* An account above its share is reduced to the share. */
 static void reclaim(nx_peer *p, nx_class class)
 {
     nx_msg *m = p->msg;
@@ -108,7 +108,7 @@ static void reclaim(nx_peer *p, nx_class class)
 
 /* ---- new peers ----------------------------------------------------------------------- */
 
-/* What peers that are not ready get, if |fresh| of them share what is free. */
+/* The share of each peer that is not ready, if |fresh| of them divide what is free. */
 static uint64_t share_of(const nx_msg *m, uint32_t fresh, uint64_t target)
 {
     const uint64_t ready = m->granted - m->share * NX_CLASSES * m->fresh;

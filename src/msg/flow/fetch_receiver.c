@@ -2,14 +2,15 @@
  * fetch_receiver.c - the receiver's end of fetching by name.
  *
  * Credit bounds the unmatched messages here. A program may wait for a message behind them. So when
- * a sender reports that it is out of credit, the receiver asks by name (WANT) for whatever posted
- * receives wait for, and the sender transmits those envelopes ahead of its queue. They cost no
- * credit, because each matches a receive.
+ * a sender reports that it is out of credit, the receiver requests by name (WANT) whatever its
+ * posted receives wait for. The sender then transmits those envelopes ahead of its queue. They cost
+ * no credit, because each matches a receive.
  *
- * If one does not (its receive was cancelled, or took another peer's message), it is put back.
- * Further fetched messages may be in flight behind it, also younger ones with the same name, which
- * must not overtake it. So everything is recalled: the WANTs are withdrawn (UNASK) and answers in
- * flight are put back. When none is left, the receiver asks again for what receives still wait for.
+ * If a fetched message matches no receive (the receive was cancelled, or took another peer's
+ * message), the receiver puts the message back. Further fetched messages may be in flight behind
+ * it, also younger messages of the same name, which must not overtake it. So everything is
+ * recalled: the WANTs are withdrawn (UNASK) and answers in flight are put back. When none is left,
+ * the receiver asks again for what receives still wait for.
  */
 #include "msg/engine.h"
 
@@ -238,7 +239,7 @@ bool nx_ask_glance(nx_peer *p, const nx_key *key, nx_context context, nx_req *fo
         !((a->glanced == NX_GLANCE_ASKED) && same)) {
         a->glance = *key;
         a->glanced = NX_GLANCE_ASKED;
-        a->stale++; /* no receive waits for it: it will be put back */
+        a->stale++; /* no receive waits for it: the receiver will put it back */
         want(p, context, key->tag);
     }
     return false;

@@ -7,8 +7,9 @@
  * PULLED messages of this peer and class may be sent, since nothing may overtake a message that is
  * put back.
  *
- * This state exists from the first WANT until nothing is held back and everything is confirmed.
- * WANTs that are left then are void, and the receiver is notified of their number (UNWANT).
+ * This state exists from the first WANT until no message is held back and every fetched message is
+ * confirmed. WANTs left at that point are void, and the sender notifies the receiver of their
+ * number (UNWANT).
  */
 #include "base/alloc.h"
 #include "msg/engine.h"
@@ -169,7 +170,7 @@ void nx_pull_confirm(nx_peer *p, nx_class class, bool taken)
 
     pull->pending--;
     if (!taken) {
-        pull->indexed = false; /* the queue has got it in its midst */
+        pull->indexed = false; /* inserted in the middle of the queue */
     }
 }
 

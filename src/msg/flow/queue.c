@@ -2,8 +2,8 @@
  * queue.c - sends held back for lack of credit.
  *
  * Envelopes of one peer and class leave in the order of their sends: a new send queues behind
- * waiting ones. A message that the receiver fetches by name (fetch_sender.c) is the exception. It
- * is the oldest of its name, so the order of (peer, context, tag) holds.
+ * waiting ones. A message that the receiver fetches by name (fetch_sender.c) is the exception. That
+ * message is the oldest of its name, so the order of (peer, context, tag) holds.
  */
 #include "base/alloc.h"
 #include "msg/engine.h"
@@ -21,7 +21,7 @@ static void stall(nx_peer *p, nx_class class)
     }
 }
 
-/* No credit, or what has been fetched is not confirmed. */
+/* No credit, or a fetched message is not yet confirmed. */
 static bool blocked(const nx_peer *p, nx_class class)
 {
     return (p->out[class].limit - p->out[class].spent < NX_ENVELOPE_COST) ||

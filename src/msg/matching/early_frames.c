@@ -21,7 +21,7 @@ typedef struct account {
 
 struct nx_early {
     nx_list kept;                     /* in order of arrival */
-    nx_list due;                      /* those of identities that are being delivered */
+    nx_list due;                      /* frames of identities that are being delivered */
     nx_map senders[NX_EARLY_KINDS];   /* accounts, by sender; none is empty */
     size_t bytes[NX_EARLY_KINDS];     /* of all accounts */
     uint64_t closed[NX_EARLY_CLOSED]; /* ids + 1 */

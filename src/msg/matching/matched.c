@@ -1,10 +1,10 @@
 /*
  * matched.c - messages that a matched probe has taken out of matching.
  *
- * Such a message stays in the list of held messages: more bytes may arrive, its sender may cancel
- * it, its peer may fail, its communicator may be freed. But its key becomes one that no receive
- * has: another kind, and a unique number as tag. So no other receive finds it, and a message that
- * no longer exists is simply not found.
+ * Such a message stays in the list of held messages: more bytes may arrive, the sender may cancel
+ * it, the peer may fail, the communicator may be freed. But its key becomes one that no receive
+ * has: another kind, and a unique number as tag. So no other receive finds the message, and a
+ * lookup of a freed message fails.
  */
 #include "msg/engine.h"
 
