@@ -1,8 +1,8 @@
 /*
  * completion.c - wait and test: one request, all, any, some, with and without a time-out.
  *
- * A request is complete when it is done and its outcome may be given out (nx_recovery_await).
- * Only then it is claimed: the caller gets its outcome and the request is freed.
+ * A request is complete when it is done and its outcome may be returned (nx_recovery_await).
+ * Only then is it claimed: the caller gets its outcome and the request is freed.
  */
 #include "base/os/cancellation.h"
 #include "base/text/sentence.h"
@@ -12,7 +12,7 @@
 #include "core/request.h"
 #include "core/world/fork_guard.h"
 
-/* Gives the outcome of |*req|, which is complete, to the application and frees it. */
+/* Gives the outcome of |*req|, which is complete, to the application and frees the request. */
 static nexar_err claim(nexar_request **req, nexar_status *status)
 {
     nx_world *world = (*req)->comm->world;
@@ -31,7 +31,7 @@ static bool is_complete(const nexar_request *req)
     return req->done && nx_recovery_await(req, 0);
 }
 
-/* Waits for |event| until |deadline_ns|; reports say that it is for |req|, by |name|. */
+/* Waits for |event| until |deadline_ns|.  Reports describe the wait as for |req|, by |name|. */
 static void wait_event(const nexar_request *req, const char *name, nx_event *event,
                        uint64_t deadline_ns)
 {
@@ -51,8 +51,8 @@ static void wait_event(const nexar_request *req, const char *name, nx_event *eve
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
 }
 
-/* A thread that waits without a time-out does some of the work.  One with a time-out does not:
- * that work can take longer. */
+/* A thread that waits without a time-out does some of the request's work.  A thread with a time-out
+ * does not: that work can take longer than the time-out. */
 static void help(nexar_request *req, const nx_event *until, uint64_t deadline_ns)
 {
     if ((req->ops->help != NULL) && (deadline_ns == UINT64_MAX)) {
@@ -60,7 +60,7 @@ static void help(nexar_request *req, const nx_event *until, uint64_t deadline_ns
     }
 }
 
-/* Waits until |req| is complete; false: it is not by |deadline_ns|. */
+/* Waits until |req| is complete.  False: the deadline |deadline_ns| has passed. */
 static bool await_one(nexar_request *req, const char *name, uint64_t deadline_ns)
 {
     if (!req->done) {
@@ -81,7 +81,7 @@ static uint64_t deadline_after(const nx_loop *loop, uint64_t timeout_ns)
     return (timeout_ns < UINT64_MAX - now) ? now + timeout_ns : UINT64_MAX;
 }
 
-/* What |req| is, for people. */
+/* Describes |req| for messages. */
 static const char *text_of(const nexar_request *req, char buf[NX_WHAT_TEXT])
 {
     nx_blocked b = {0};
@@ -93,8 +93,7 @@ static const char *text_of(const nexar_request *req, char buf[NX_WHAT_TEXT])
     return nx_pending_text(req->comm->world, &b.what, buf);
 }
 
-/* |missing| of the |n| requests, |first| before the others, were not complete; with the lock of
- * |first|. */
+/* Of the |n| requests |missing| were not complete, |first| of all.  With the lock of |first|. */
 static nexar_err timed_out(const char *name, const nexar_request *first, size_t missing, size_t n,
                            uint64_t timeout_ns)
 {
@@ -193,7 +192,7 @@ nexar_err nexar_test(nexar_request **req, bool *done, nexar_status *status)
 
 /* ---- all --------------------------------------------------------------------------- */
 
-/* The first error of several, with its sentence. */
+/* The first error of several, with its message. */
 typedef struct first_error {
     nexar_err err;
     char sentence[NX_ERROR_ROOM];
@@ -212,7 +211,7 @@ static nexar_err outcome(const first_error *first)
     return (first->err == NEXAR_OK) ? NEXAR_OK : nx_fail(first->err, "%s", first->sentence);
 }
 
-/* Waits for each in turn. */
+/* Waits for one request after another. */
 static nexar_err claim_all(size_t n, nexar_request *reqs[])
 {
     first_error first = {.err = NEXAR_OK};
@@ -245,7 +244,7 @@ nexar_err nexar_wait_all(size_t n, nexar_request *reqs[])
     return (err == NEXAR_OK) ? claim_all(n, reqs) : err;
 }
 
-/* Waits for |req| for |*left_ns| at most, and takes the time that has passed from it. */
+/* Waits for |req| for at most |*left_ns|, and subtracts the elapsed time. */
 static bool await_for(nexar_request *req, uint64_t *left_ns)
 {
     nx_loop *loop = req->comm->world->loop;
@@ -261,7 +260,7 @@ static bool await_for(nexar_request *req, uint64_t *left_ns)
     return complete;
 }
 
-/* Says that |first| and others, |missing| of |n|, were not complete. */
+/* Reports that |missing| of |n| requests, |first| among them, were not complete. */
 static nexar_err not_all(nexar_request *first, size_t missing, size_t n, uint64_t timeout_ns)
 {
     nexar_err err;
@@ -291,7 +290,7 @@ nexar_err nexar_wait_all_for(size_t n, nexar_request *reqs[], uint64_t timeout_n
     return (missing == 0) ? claim_all(n, reqs) : not_all(first, missing, n, timeout_ns);
 }
 
-/* Whether |req| is complete, after a look at what has come. */
+/* Whether |req| is complete after one poll. */
 static bool poll_one(nexar_request *req)
 {
     nx_loop *loop = req->comm->world->loop;
@@ -331,7 +330,7 @@ nexar_err nexar_test_all(size_t n, nexar_request *reqs[], bool *done)
 
 /* ---- any and some ------------------------------------------------------------------ */
 
-/* The first that is done; n if there is none. */
+/* The first request that is done; n: none is. */
 static size_t find_done(size_t n, nexar_request *const reqs[])
 {
     size_t i = 0;
@@ -342,7 +341,7 @@ static size_t find_done(size_t n, nexar_request *const reqs[])
     return i;
 }
 
-/* The first that is not NULL. */
+/* The first request that is not NULL. */
 static nexar_request *find_active(size_t n, nexar_request *const reqs[])
 {
     size_t i = 0;
@@ -353,7 +352,7 @@ static nexar_request *find_active(size_t n, nexar_request *const reqs[])
     return reqs[i];
 }
 
-/* Lets all requests set |event| too; NULL: none. */
+/* Makes all requests also set |event|; NULL: none. */
 static void point_events(size_t n, nexar_request *const reqs[], nx_event *event)
 {
     for (size_t i = 0; i < n; i++) {
@@ -363,8 +362,8 @@ static void point_events(size_t n, nexar_request *const reqs[], nx_event *event)
     }
 }
 
-/* A thread that waits for |any| helps if all requests are in the queue of one communicator, in
- * which the first completes first.  Otherwise helping one would delay the others. */
+/* A thread that waits for any request helps if all requests are in the queue of one communicator,
+ * where the first one completes first.  Otherwise helping one would delay the others. */
 static void help_any(size_t n, nexar_request *const reqs[], const nx_event *any,
                      uint64_t deadline_ns)
 {
@@ -384,7 +383,8 @@ static void help_any(size_t n, nexar_request *const reqs[], const nx_event *any,
     }
 }
 
-/* |*world| is that of all requests.  NEXAR_EINVAL: there are two, or every request is NULL. */
+/* |*world| is the world of all requests.  NEXAR_EINVAL: they belong to two worlds, or every request
+ * is NULL. */
 static nexar_err check_any(const char *name, size_t n, nexar_request *const reqs[],
                            nx_world **world)
 {
@@ -405,7 +405,8 @@ static nexar_err check_any(const char *name, size_t n, nexar_request *const reqs
     return nx_fork_guard_check(name, of);
 }
 
-/* Waits until one of the requests is complete; its index, or n: none is by |deadline_ns|. */
+/* Waits until one of the requests is complete; returns its index, or n when |deadline_ns| has
+ * passed. */
 static size_t await_any(const char *name, size_t n, nexar_request *const reqs[],
                         uint64_t deadline_ns)
 {

@@ -43,7 +43,7 @@ bool nx_core_count_rebalance(void *of)
     for (uint32_t rank = 0; rank < size; rank++) {
         const nx_member *m = &world->view->members[rank];
 
-        /* Of ranks that are threads of one process nothing is known. */
+        /* If ranks are threads of one process, their cores are unknown. */
         if ((m->process.pid != (uint32_t)getpid()) && nx_links_same_host(world, m)) {
             nx_cpu_load_add(&load, (long)m->process.pid);
         }

@@ -1,4 +1,4 @@
-/* request.c - the life of requests; cancel and event_fd. */
+/* request.c - the life of requests; cancellation and event_fd. */
 #include "core/request.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* rpc_api.c - remote procedure calls: the public face of src/rpc. */
+/* rpc_api.c - remote procedure calls: the public interface of src/rpc. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 #include "core/world/fork_guard.h"
 #include "rpc/rpc.h"
 
-/* A call with the words for its error and where its reply goes. */
+/* A call, with the data for its error message and the destination of its reply. */
 typedef struct rpc_op {
     nx_rpc_call call;
     nexar_comm *comm;
@@ -38,7 +38,7 @@ static nexar_err op_error(const rpc_op *op)
                    nx_comm_on(op->comm, on), call->why, text ? ": " : "", text ? call->text : "");
 }
 
-/* Hands out the reply, or makes the sentence; the call holds nothing afterwards. */
+/* Passes on the reply, or formats the error; the call then holds nothing. */
 static nexar_err op_finish(rpc_op *op)
 {
     nx_rpc_call *call = &op->call;
@@ -136,7 +136,7 @@ static void start(rpc_op *op, const void *data, size_t bytes, uint64_t timeout_n
 {
     nx_world *world = op->comm->world;
     const nx_incarnation *inc = op->comm->inc;
-    /* It may have been rebuilt without the peer after the call was checked. */
+    /* The communicator may have been rebuilt without the peer after the call was checked. */
     const bool gone = ((uint32_t)op->rank >= inc->size);
     const nx_rpc_target target = {
         .peer = nx_incarnation_peer(inc, gone ? inc->rank : (uint32_t)op->rank),
@@ -154,7 +154,7 @@ static uint64_t default_timeout(const nexar_comm *comm)
     return nx_config_number(comm->world->config, NX_SET_RPC_TIMEOUT);
 }
 
-/* Calls and waits; the arguments are good. */
+/* Calls and waits; the arguments are valid. */
 static nexar_err call(rpc_op *op, const void *data, size_t bytes, uint64_t timeout_ns)
 {
     nx_world *world = op->comm->world;
@@ -259,7 +259,7 @@ nexar_err nexar_rpc_icall(nexar_comm *comm, int rank, uint16_t fn_id, const void
     made->op.call.on_done = on_done;
     nx_loop_lock(comm->world->loop);
     nx_request_init(&made->base, &rpc_ops, comm);
-    *req = &made->base; /* before it may be done */
+    *req = &made->base; /* the request may complete at once */
     start(&made->op, data, bytes, default_timeout(comm));
     nx_loop_kick(comm->world->loop);
     nx_loop_unlock(comm->world->loop);

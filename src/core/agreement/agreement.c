@@ -1,4 +1,4 @@
-/* agreement.c - the machines of communicators, and who waits for them. */
+/* agreement.c - the state machines of communicators, and the threads that wait for an agreement. */
 #include "agreement.h"
 
 #include <stdio.h>
@@ -16,10 +16,10 @@ static uint32_t peer_of(const nx_agreement *a, uint32_t rank)
     return nx_incarnation_peer(a->inc, rank);
 }
 
-/* ---- all of them ------------------------------------------------------------------------- */
+/* ---- all agreements of a world ----------------------------------------------------------- */
 
-/* Through world->accords, any of which may be freed at any step: what is sent, or what came of
- * an agreement, may be the end of communicators. */
+/* Iterates over world->accords.  Sending a frame or handling an outcome may close communicators, so
+ * any agreement may be freed at any step. */
 typedef struct nx_agreement_walk {
     struct nx_agreement_walk *outer;
     nx_list *next;
@@ -31,7 +31,7 @@ static void walk_begin(nx_world *world, nx_agreement_walk *walk)
     world->walks = walk;
 }
 
-/* The next one; NULL: there is none, and the walk is over. */
+/* The next agreement.  NULL: the iteration is over. */
 static nx_agreement *walk_on(nx_world *world, nx_agreement_walk *walk)
 {
     nx_list *at = walk->next;
@@ -44,7 +44,7 @@ static nx_agreement *walk_on(nx_world *world, nx_agreement_walk *walk)
     return nx_list_entry(at, nx_agreement, link);
 }
 
-/* |a| is about to go. */
+/* |a| is about to be freed: iterations in progress skip it. */
 static void walk_past(const nx_agreement *a)
 {
     for (nx_agreement_walk *w = a->world->walks; w != NULL; w = w->outer) {
@@ -52,7 +52,7 @@ static void walk_past(const nx_agreement *a)
     }
 }
 
-/* ---- what the machines say --------------------------------------------------------------- */
+/* ---- callbacks of the machines ----------------------------------------------------------- */
 
 void nx_agreement_send(void *ctx, uint32_t to, const void *frame, size_t len)
 {
@@ -73,7 +73,7 @@ static uint64_t overdue_key(uint64_t seq)
     return nx_rbcast_key(NX_RBCAST_OVERDUE, (uint16_t)seq);
 }
 
-/* The agreement whose number ends so is overdue: the current one, or the next. */
+/* The agreement whose number ends in |number| is overdue: the current one, or the next. */
 static void note_overdue(nx_agreement *a, uint16_t number)
 {
     const uint64_t seq = nx_consensus_seq(a->agree);
@@ -115,8 +115,8 @@ static void finish(nx_agreement *a, nexar_err err, const char *why)
     }
 }
 
-/* What a rank brings to an agreement that its application has not called for: the highest of all.
- */
+/* The value that a rank contributes to an agreement that its application has not called for: the
+ * maximum of all values. */
 #define OVERDUE UINT64_MAX
 
 static void on_decided(void *ctx, uint64_t seq, const nx_consensus_value *value)
@@ -125,7 +125,7 @@ static void on_decided(void *ctx, uint64_t seq, const nx_consensus_value *value)
     nx_outcome *out = (a->waiter == NULL) ? NULL : a->waiter->out;
 
     nx_rbcast_forget(a->rbcast, overdue_key(seq));
-    nx_rbcast_forget(a->rbcast, overdue_key(seq - 1)); /* it may have come again */
+    nx_rbcast_forget(a->rbcast, overdue_key(seq - 1)); /* another rank may have started it again */
     a->proxied = false;
     if (a->overdue > seq + 1) {
         nx_failure_wake(a->world);
@@ -144,7 +144,7 @@ static void on_decided(void *ctx, uint64_t seq, const nx_consensus_value *value)
 
         out->flags = value->flags;
         out->highest = value->highest;
-        out->id = nx_read_u32(&r); /* 0: nobody has brought one */
+        out->id = nx_read_u32(&r); /* 0: no rank has contributed one */
         nx_rankset_copy(&out->failed, &value->failed);
         finish(a, NEXAR_OK, "");
     }
@@ -167,7 +167,7 @@ void nx_agreement_learned(void *ctx, uint32_t rank)
     }
 }
 
-/* |why| the agreements of |a| are over, and who is gone. */
+/* Why the agreements of |a| have ended (|why|), and which ranks have failed or left. */
 static const char *explain(const nx_agreement *a, const char *why, char buf[NX_AGREEMENT_WHY])
 {
     char gone[NX_FAILURE_GONE] = "";
@@ -175,7 +175,7 @@ static const char *explain(const nx_agreement *a, const char *why, char buf[NX_A
     if (!a->detached) {
         (void)nx_failure_gone(a->inc, gone);
     }
-    (void)snprintf(buf, NX_AGREEMENT_WHY, "%s%.200s", why, gone); /* a sentence that long is cut */
+    (void)snprintf(buf, NX_AGREEMENT_WHY, "%s%.200s", why, gone); /* a longer message is cut */
     return buf;
 }
 
@@ -305,7 +305,7 @@ void nx_agreement_closed(nx_incarnation *inc)
         nx_agreement_detach(a);
         a->close_due = a->opposing;
         if (!a->opposing) {
-            nx_consensus_close(a->agree); /* the others may still ask what came of it */
+            nx_consensus_close(a->agree); /* other ranks may still ask for the outcome */
         }
     } else {
         nx_agreement_free(a);
@@ -321,7 +321,7 @@ void nx_agreements_free(nx_world *world)
 
 /* ---- failed and departing ranks ------------------------------------------------------- */
 
-/* Calls |tell| for all that |slot| is in, with its rank there. */
+/* Calls |tell| for every agreement that includes |slot|, with its rank there. */
 static void tell_all(nx_world *world, uint32_t slot, void (*tell)(nx_agreement *a, uint32_t rank))
 {
     nx_agreement_walk walk;
@@ -360,7 +360,7 @@ void nx_agreement_failed(nx_world *world, uint32_t slot)
     tell_all(world, slot, tell_failed);
 }
 
-/* Whether one that was let go may still ask what was decided: it has not said good-bye. */
+/* Whether a released leaver may still ask for the decision: its link is still up. */
 static bool may_be_asked(const nx_agreement *a)
 {
     const nx_consensus_value *v = nx_consensus_accepted(a->agree);
@@ -375,8 +375,9 @@ static bool may_be_asked(const nx_agreement *a)
     return false;
 }
 
-/* One that waits for too long elsewhere, and for which the application has not called here: this
- * rank takes part with the mark that ends it, so that it times out on all or on none. */
+/* On another rank the agreement has waited for too long, and the application has not called it
+ * here.  This rank contributes the value OVERDUE, so the agreement times out on all ranks or on
+ * none. */
 static void end_overdue(nx_agreement *a)
 {
     const nx_consensus_input input = {.flags = UINT64_MAX, .highest = OVERDUE};
@@ -386,7 +387,7 @@ static void end_overdue(nx_agreement *a)
         return;
     }
     a->proxied = true;
-    if (nx_consensus_start(a->agree, &input) != NEXAR_OK) { /* one runs, or it is over here */
+    if (nx_consensus_start(a->agree, &input) != NEXAR_OK) { /* one runs, or closed here */
         a->proxied = false;
         return;
     }
@@ -438,8 +439,8 @@ nexar_err nx_agreement_revoke(nx_incarnation *inc)
     return err;
 }
 
-/* Those for whom the agreement waits are called so often: with one that this rank has no link to,
- * and that has left, there may be nobody else who finds that out. */
+/* Interval of calls to the ranks that the agreement waits for.  If such a rank has left, and this
+ * rank has no link to it, no other event may reveal that. */
 static const uint64_t CALL_NS = UINT64_C(200000000);
 
 static void call_for(const nx_agreement *a)
@@ -457,14 +458,14 @@ static uint64_t until(uint64_t at, bool told, uint64_t by)
     return (!told && (by < at)) ? by : at;
 }
 
-/* The others hear that the agreement that runs has waited for too long; false: not yet, without
- * memory. */
+/* Notifies the other ranks that the running agreement has waited for too long.  False: out of
+ * memory, to be repeated. */
 static bool tell_overdue(const nx_agreement *a)
 {
     return nx_rbcast_start(a->rbcast, overdue_key(nx_consensus_seq(a->agree)), NULL, 0) == NEXAR_OK;
 }
 
-/* Drives the world until |w|, which |a| has, is over. */
+/* Drives the world until |w|, a waiter of |a|, has its result. */
 static void wait_for(nx_agreement *a, nx_agreement_waiter *w, const char *name)
 {
     nx_world *world = a->world;
@@ -483,14 +484,14 @@ static void wait_for(nx_agreement *a, nx_agreement_waiter *w, const char *name)
             told = tell_overdue(a);
         }
         call_for(a);
-        if ((n & (n - 1)) == 0) { /* ever more rarely: where |comm| is not there yet, it is kept */
+        if ((n & (n - 1)) == 0) { /* ever more rarely: a rank without |comm| keeps the frames */
             nx_consensus_remind(a->agree);
         }
     }
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), w->err);
 }
 
-/* One instance, from the beginning to its end. */
+/* Runs one instance of the consensus to its end. */
 static nexar_err run_instance(nx_agreement *a, const char *name, const nx_consensus_input *input,
                               nx_agreement_waiter *w)
 {
@@ -504,12 +505,12 @@ static nexar_err run_instance(nx_agreement *a, const char *name, const nx_consen
         a->waiter = NULL;
         return nx_fail(err, "%s: %s", name, explain(a, nexar_last_error(), w->why));
     }
-    nx_agreement_tell_left(a); /* they will bring nothing */
+    nx_agreement_tell_left(a); /* ranks that have left contribute nothing */
     wait_for(a, w, name);
     return (w->err == NEXAR_OK) ? NEXAR_OK : nx_fail(w->err, "%s: %s", name, w->why);
 }
 
-/* Whether the instance that |w| waited for was that of a state_sync, on other ranks. */
+/* Whether the instance that |w| waited for belonged to a state_sync of other ranks. */
 static bool was_aside(const nx_agreement_waiter *w, const nx_consensus_input *input)
 {
     const uint64_t highest = (w->value != NULL) ? w->value->highest : w->out->highest;
@@ -517,7 +518,8 @@ static bool was_aside(const nx_agreement_waiter *w, const nx_consensus_input *in
     return (input->highest != NX_AGREEMENT_ASIDE) && (highest == NX_AGREEMENT_ASIDE);
 }
 
-/* The instance that this rank has begun without waiting for it is over before the next. */
+/* Waits for the instance that this rank has begun without a waiting thread (nx_agreement_oppose).
+ * It ends before the next one begins. */
 static nexar_err finish_opposing(nx_agreement *a, const char *name)
 {
     nx_agreement_waiter w = {.err = NEXAR_OK};
@@ -530,7 +532,7 @@ static nexar_err finish_opposing(nx_agreement *a, const char *name)
     return (w.err == NEXAR_OK) ? NEXAR_OK : nx_fail(w.err, "%s: %s", name, w.why);
 }
 
-/* The call of this rank for an agreement in which it was represented. */
+/* This rank's own call of an agreement in which it was already represented (end_overdue). */
 static nexar_err take_owed(nx_agreement *a, const char *name, nx_agreement_waiter *w)
 {
     if (a->proxied && (a->owed == 1)) {
@@ -544,7 +546,7 @@ static nexar_err take_owed(nx_agreement *a, const char *name, nx_agreement_waite
     return (w->err == NEXAR_OK) ? NEXAR_OK : nx_fail(w->err, "%s: %s", name, w->why);
 }
 
-/* One agreement: the first instance that is not of a state_sync only. */
+/* One agreement: the first instance that does not belong to a state_sync of other ranks. */
 static nexar_err run(nx_incarnation *inc, const char *name, const nx_consensus_input *input,
                      nx_agreement_waiter *w)
 {
@@ -562,7 +564,7 @@ static nexar_err run(nx_incarnation *inc, const char *name, const nx_consensus_i
     if (err != NEXAR_OK) {
         return err;
     }
-    if (a->owed > 0) { /* its agreement has ended without it, or will */
+    if (a->owed > 0) { /* its agreement has ended without this call, or will */
         return take_owed(a, name, w);
     }
     do {
@@ -577,7 +579,7 @@ void nx_agreement_oppose(nx_incarnation *inc, const nx_agreement_input *input)
     nx_agreement *a = nx_agreement_get(inc);
 
     if ((a == NULL) || (a->waiter != NULL) || a->opposing || a->proxied) {
-        return; /* the next agreement on |inc| says the same */
+        return; /* the next agreement on |inc| gives the same answer */
     }
     a->used = true;
     a->opposing = true;

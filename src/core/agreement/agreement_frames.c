@@ -1,6 +1,6 @@
 /*
- * agreement_frames.c - frames of agreements: to the machines that they are for, which may still be
- * to be made, or be gone.
+ * agreement_frames.c - passes frames of agreements to their machines, which may not exist yet, or
+ * not any more.
  */
 #include <inttypes.h>
 
@@ -25,13 +25,13 @@ static nx_agreement *find_accord(const nx_world *world, uint64_t id)
     return NULL;
 }
 
-/* A frame for communicator |id|, which was closed here.  What nobody waits for is dropped.  An UP
- * for a recovery that was never begun here, and whose machines are no more
- * (NX_AUTO_SHRINK_ORPHANS), is waited for, and nobody here can answer it: NEXAR_ENOMEM. */
+/* A frame for communicator |id|, which is closed here.  A frame that needs no answer is dropped.
+ * The sender of an UP waits for an answer.  If the UP belongs to a recovery that never began here,
+ * and its machines are freed (NX_AUTO_SHRINK_ORPHANS), no answer is possible: NEXAR_ENOMEM. */
 static nexar_err refuse_late(const nx_world *world, uint64_t id, uint32_t peer, bool up)
 {
     if (!up || world->closing ||
-        nx_early_is_closed(world->early, id)) { /* one that leaves is not waited for */
+        nx_early_is_closed(world->early, id)) { /* a leaver is not waited for */
         return NEXAR_OK;
     }
     if ((id & NX_AUTO_SHRINK_ID) != 0) {
@@ -44,7 +44,8 @@ static nexar_err refuse_late(const nx_world *world, uint64_t id, uint32_t peer, 
     return NEXAR_OK;
 }
 
-/* A frame for a communicator that is not here: keeps it, or answers that it is gone. */
+/* A frame for a communicator that does not exist here: keeps the frame, or answers that the
+ * communicator is closed. */
 static nexar_err keep(nx_world *world, uint64_t id, uint32_t peer, const void *data, size_t len)
 {
     const nx_early_key key = {.kind = NX_EARLY_CONTROL, .id = (uint32_t)id, .from = peer};

@@ -1,4 +1,4 @@
-/* coll_api.c - the collectives of nexar.h, each once as it is and once with a request. */
+/* coll_api.c - the collectives of nexar.h, in their blocking and request forms. */
 #include "core/coll/coll_run.h"
 
 #define ARGS(...) (&(const nx_coll_args){__VA_ARGS__})

@@ -1,4 +1,4 @@
-/* coll_args.c - what a collective call may be given. */
+/* coll_args.c - checks of the arguments of collective calls. */
 #include "core/coll/coll_args.h"
 
 #include <inttypes.h>
@@ -54,9 +54,9 @@ static nexar_err check_type(const nx_coll_args *a)
     return NEXAR_OK;
 }
 
-/* ---- how much lies where -------------------------------------------------------------- */
+/* ---- element counts ------------------------------------------------------------------- */
 
-/* Elements of this rank's send and receive buffer; 0: it has none. */
+/* Number of elements in this rank's send and receive buffer; 0: no buffer. */
 typedef struct extent {
     size_t send, recv;
     bool overflow;
@@ -70,7 +70,7 @@ static size_t times(size_t a, size_t b, bool *overflow)
     return product;
 }
 
-/* Where the last of the blocks ends. */
+/* The end of the last block. */
 static size_t blocks_end(const nx_split *blocks, bool *overflow)
 {
     size_t most = 0;
@@ -162,7 +162,7 @@ bool nx_coll_has_blocks(const nx_coll_args *a, nx_seat at)
     }
 }
 
-/* One block behind the other, where the caller gave no displacements. */
+/* Contiguous displacements, for callers that give none. */
 static void stack_blocks(const size_t *counts, uint32_t n, size_t *displs)
 {
     size_t off = 0;
@@ -209,7 +209,7 @@ static nexar_err check_blocks(const nx_coll_args *a, nx_seat at, nx_coll_checked
     return NEXAR_OK;
 }
 
-/* The count of this rank's own block is given twice where it has all of them. */
+/* A call with all counts gives the count of this rank's own block twice: both must be equal. */
 static nexar_err check_own_block(const nx_coll_args *a, nx_seat at, const nx_coll *c)
 {
     const bool own = ((a->kind == NX_ALLGATHERV) || (a->kind == NX_GATHERV)) && !c->in_place;
@@ -267,7 +267,7 @@ static nexar_err check_buffers(const nx_coll_args *a, nx_seat at, const nx_coll_
                                                                                         : e.recv;
     const size_t recv = times(whole, size, &e.overflow);
 
-    /* No object is larger, and ends of smaller ones can be compared. */
+    /* No object exceeds this size.  Ends of smaller objects can be compared without overflow. */
     if (e.overflow || (send > PTRDIFF_MAX) || (recv > PTRDIFF_MAX)) {
         return nx_fail(NEXAR_EINVAL, "%s: a buffer would be of more than PTRDIFF_MAX bytes",
                        a->name);
@@ -290,7 +290,7 @@ static nexar_err check_buffers(const nx_coll_args *a, nx_seat at, const nx_coll_
 
 /* ---- tensors --------------------------------------------------------------------------- */
 
-/* Mixes the counts; two sums, since each waits for its multiplication. */
+/* Mixes the counts.  Two independent sums hide the latency of the multiplication. */
 static uint64_t mix_tensors(const nexar_tensor *tensors, size_t n)
 {
     uint64_t even = 0, odd = 1;
@@ -329,7 +329,7 @@ static nexar_err check_tensors(const nx_coll_args *a, nx_coll_call *call)
     return NEXAR_OK;
 }
 
-/* ---- all of it -------------------------------------------------------------------------- */
+/* ---- complete calls --------------------------------------------------------------------- */
 
 nexar_err nx_coll_args_check(const nx_coll_args *a, nx_seat at, nx_coll_checked *out)
 {

@@ -1,5 +1,5 @@
 /*
- * coll_run.c - collectives for the application: one that waits, one with a request.
+ * coll_run.c - runs collectives for the application: blocking, or with a request.
  *
  * The hook of allreduce_rs_ag runs without the loop's lock: on the thread that
  * waits (with retry=on also that of a communicator's requests), or on one of the world's
@@ -19,7 +19,7 @@
 #include "host_boards.h"
 #include "reduce/reduce.h"
 
-/* The sentence of |run|, which has failed. */
+/* The error message of |run|, which has failed. */
 static nexar_err outcome(const nexar_comm *comm, const nx_run *run)
 {
     char on[NX_COMM_ON];
@@ -31,7 +31,7 @@ static nexar_err outcome(const nexar_comm *comm, const nx_run *run)
                    nx_comm_on(comm, on), run->why);
 }
 
-/* The shard that the hook is to have. */
+/* The shard that the hook receives. */
 typedef struct shard {
     nexar_shard_fn fn;
     void *arg;
@@ -54,7 +54,7 @@ static nexar_err check_device(const nx_coll_args *a, const nx_coll_call *call)
                    a->name, nx_device_name(call->mem.device));
 }
 
-/* The ranks that |a| is called for; without the lock. */
+/* The ranks that |a| was called for; without the lock. */
 static nx_seat seat_of(const nx_coll_args *a)
 {
     if (a->inc != NULL) {
@@ -63,7 +63,7 @@ static nx_seat seat_of(const nx_coll_args *a)
     return (a->comm == NULL) ? (nx_seat){0} : nx_comm_seat(a->comm);
 }
 
-/* Checks the arguments and finds out where their memory lies. */
+/* Checks the arguments and determines the memory kind of the buffers. */
 static nexar_err prepare(const nx_coll_args *a, nx_coll_checked *out)
 {
     nexar_err err = nx_coll_args_check(a, seat_of(a), out);
@@ -84,7 +84,7 @@ static nexar_err prepare(const nx_coll_args *a, nx_coll_checked *out)
     return err;
 }
 
-/* A run of |checked|, which is given back; with the lock. */
+/* Creates a run of |checked|, and frees |checked|; with the lock. */
 static nexar_err make_run(nx_incarnation *inc, nx_coll_checked *checked, uint32_t number,
                           nx_run **out)
 {
@@ -97,7 +97,7 @@ static nexar_err make_run(nx_incarnation *inc, nx_coll_checked *checked, uint32_
     return err;
 }
 
-/* The same; without memory the others hear of it, for they wait. */
+/* The same.  If memory is short, notifies the other ranks, which wait for this one. */
 static nexar_err make_run_or_tell(nx_incarnation *inc, nx_coll_checked *checked, uint32_t number,
                                   nx_run **out)
 {
@@ -106,7 +106,8 @@ static nexar_err make_run_or_tell(nx_incarnation *inc, nx_coll_checked *checked,
     return (err == NEXAR_OK) ? err : nx_comm_give_up(inc, number, err);
 }
 
-/* Where |a|, which was checked in |epoch|, is run; NULL: its communicator was rebuilt since. */
+/* The incarnation that runs |a|, which was checked in |epoch|.  NULL: the communicator was rebuilt
+ * since. */
 static nx_incarnation *where(const nx_coll_args *a, unsigned epoch)
 {
     if (a->inc != NULL) {
@@ -115,7 +116,7 @@ static nx_incarnation *where(const nx_coll_args *a, unsigned epoch)
     return (a->comm->epoch == epoch) ? a->comm->inc : NULL;
 }
 
-/* This rank cannot even make |a|, whose arguments are right. */
+/* This rank cannot create a run of |a|, whose arguments are valid. */
 static bool tell_short(const nx_coll_args *a, unsigned epoch, nexar_err err)
 {
     nx_loop *loop = a->comm->world->loop;
@@ -131,7 +132,7 @@ static bool tell_short(const nx_coll_args *a, unsigned epoch, nexar_err err)
     return inc != NULL;
 }
 
-/* ---- with a thread that waits -------------------------------------------------------- */
+/* ---- blocking ------------------------------------------------------------------------ */
 
 typedef struct waited {
     nx_event event;
@@ -187,7 +188,7 @@ static void wait_for(waited *w, nx_run *run)
     nx_loop_kick(loop);
 }
 
-/* Runs it with the lock, and waits.  |*begun|: others know of it. */
+/* Runs the collective with the lock held, and waits.  |*begun|: other ranks know of it. */
 static nexar_err run_waiting(nx_incarnation *inc, nx_coll_checked *checked, waited *w, bool *begun)
 {
     nexar_comm *comm = inc->comm;
@@ -224,10 +225,10 @@ static nexar_err fail_rebuilt(const char *name)
                    name);
 }
 
-/* With |rebuild| the communicator is rebuilt if that is to be. */
+/* With |rebuild| the communicator is rebuilt after a failure, if the settings say so. */
 static nexar_err run_once(const nx_coll_args *a, void *shard_arg, bool rebuild, bool *begun)
 {
-    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->epoch; /* before it is checked */
+    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->epoch; /* before the check */
     nx_coll_checked checked;
     nexar_err err = prepare(a, &checked);
     nx_incarnation *inc;
@@ -266,7 +267,8 @@ static nexar_err run_for_retry(const nx_coll_args *a, void *shard_arg, bool *beg
     return run_once(a, shard_arg, false, begun);
 }
 
-/* Checks |a| for the ranks that its application knows, |*was|, which are held if it is right. */
+/* Checks |a| for the ranks that the application knows.  If |a| is valid, |*was| is their
+ * incarnation, with a reference. */
 static nexar_err check_known(const nx_coll_args *a, nx_incarnation **was)
 {
     nx_coll_checked checked;
@@ -325,7 +327,7 @@ static void request_destroy(nexar_request *req)
 
 static const nx_request_ops coll_ops = {.finish = request_finish, .destroy = request_destroy};
 
-/* Finalize waits for it, and nobody else can any more. */
+/* finalize waits for it; no caller can any more */
 static void tell_lost(nx_world *world, const nx_run *run)
 {
     char why[NX_ERROR_ROOM];
@@ -394,10 +396,10 @@ static nexar_err start_queued(const nx_coll_args *a, void *shard_arg, nexar_requ
     return (err == NEXAR_OK) ? nx_queued_start(a, was, &how, req) : err;
 }
 
-/* Without. */
+/* Without retry=on. */
 static nexar_err start_once(const nx_coll_args *a, void *shard_arg, nexar_request **req)
 {
-    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->epoch; /* before it is checked */
+    const unsigned epoch = (a->comm == NULL) ? 0 : a->comm->epoch; /* before the check */
     nx_coll_checked checked;
     nexar_err err = prepare(a, &checked);
     nx_incarnation *inc;

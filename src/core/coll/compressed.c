@@ -1,17 +1,17 @@
 /*
- * compressed.c - the compressed allreduce for the application: computations without the
- * loop's lock, and between them collectives of the engine.
+ * compressed.c - the compressed allreduce for the application: computations without the loop's
+ * lock, alternating with collectives of the engine.
  *
- * They are parts of one operation, whose number is taken when the call begins, so what the
- * application starts next comes after it on every rank, also on those that have called
- * something else.  All carry the fingerprint of the one public call.
+ * These collectives are parts of one operation.  The call takes the operation's number when it
+ * begins.  What the application starts next therefore follows it on every rank, also on ranks that
+ * have called something else.  All parts carry the fingerprint of the one public call.
  *
- * When one fails here the call is over, but another rank may be past it and wait in the
- * next one for this rank: so the next one is called off too.  None can be further: every
- * collective hears from all ranks before it ends.
+ * When a part fails here, the call is over.  Another rank may have completed that part and wait in
+ * the next one for this rank, so this rank also cancels the next part.  No rank can be further:
+ * every collective receives from all ranks before it ends.
  *
- * Tensors of a device are copied to the host as a whole, and back in the end: the
- * computations are the CPU's.
+ * Tensors of a device are copied to the host as a whole, and back at the end: the CPU does the
+ * computations.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,25 +31,25 @@ typedef struct compressed {
     nexar_comm *comm;
     nx_incarnation *inc; /* held: on which it runs */
     nx_compress *work;
-    nx_coll_call whole; /* as the fingerprints have it */
+    nx_coll_call whole; /* as the fingerprints encode it */
     nx_exchange next;
     uint32_t number, parts;
-    uint32_t at;   /* the part that runs, or comes next */
+    uint32_t at;   /* the part that runs, or runs next */
     nexar_err err; /* of the computation, then of the call */
     char why[NX_RUN_WHY];
-    nx_job job;     /* with a request: the computation */
-    nx_event event; /* without: the collective is done */
+    nx_job job;     /* with a request: runs the computation */
+    nx_event event; /* without a request: set when the collective is done */
     bool waited, running, done;
-    nx_devmem mem; /* held; none: host memory */
+    nx_devmem mem; /* referenced; none: host memory */
     void *dev_buf, *dev_residual;
-    uint8_t *shadow; /* both of them on the host, |bytes| each */
+    uint8_t *shadow; /* both on the host, |bytes| each */
     size_t bytes;
     bool loaded;
 } compressed;
 
 _Static_assert((int)NX_COMPRESS_EXCHANGES <= (int)NX_CALL_PARTS, "each exchange is a part");
 
-/* ---- one call, with the lock held but where it is said ------------------------------ */
+/* ---- one call, with the lock held unless noted -------------------------------------- */
 
 static nexar_err load(compressed *c)
 {
@@ -102,7 +102,7 @@ static nexar_err outcome(const compressed *c)
     return nx_fail(c->err, "allreduce_compressed #%u: %s", c->number, c->why);
 }
 
-/* The call is over; those of its collectives that have not begun never will. */
+/* The call is over: its remaining collectives never begin. */
 static void finish(compressed *c)
 {
     nx_group_unreserve(&c->inc->group, c->number, c->parts);
@@ -121,7 +121,7 @@ static void finish(compressed *c)
     }
 }
 
-/* The call fails, as |err| and |why| say; part |at| and what follows will not be run
+/* The call fails with |err|, because of |why|.  Part |at| and the following parts do not run
  * here. */
 static void give_up(compressed *c, uint32_t at)
 {
@@ -205,9 +205,9 @@ static void go_on(compressed *c)
     give_up(c, c->at);
 }
 
-/* ---- the beginning ------------------------------------------------------------------ */
+/* ---- start -------------------------------------------------------------------------- */
 
-/* What must be the same on every rank. */
+/* The values that must be equal on every rank. */
 static nx_coll_call whole_call(const nx_compress_call *call)
 {
     const bool some = (call->how == NEXAR_COMPRESS_TOPK) || (call->how == NEXAR_COMPRESS_RANDOMK);
@@ -222,7 +222,7 @@ static nx_coll_call whole_call(const nx_compress_call *call)
     return whole;
 }
 
-/* Lets |call| work on the host's copy of what lies on a device; without the lock. */
+/* Makes |call| use a host copy of its device memory; without the lock. */
 static nexar_err open_memory(compressed *c, nx_compress_call *call)
 {
     nexar_err err = nx_comm_memory(c->comm, &c->mem);
@@ -243,8 +243,8 @@ static nexar_err open_memory(compressed *c, nx_compress_call *call)
     return NEXAR_OK;
 }
 
-/* This rank cannot begin it, and the others wait: they hear of it, and its number is used up.
- * With the lock held. */
+/* This rank cannot begin the call, and the other ranks wait for it.  Notifies them; the call's
+ * number is used up.  With the lock held. */
 static nexar_err fall_out(nx_incarnation *inc, nexar_err err)
 {
     err = nx_comm_give_up(inc, 0, err);
@@ -252,7 +252,7 @@ static nexar_err fall_out(nx_incarnation *inc, nexar_err err)
     return err;
 }
 
-/* Makes the call ready to compute; with the lock held.  An error has used no number. */
+/* Prepares the call for its computations; with the lock held.  An error uses up no number. */
 static nexar_err begin(compressed *c, nx_compress_call *call)
 {
     nx_group *group = &c->inc->group;
@@ -299,9 +299,9 @@ static nexar_err check(const char *name, nexar_comm *comm, const nx_compress_cal
     return NEXAR_OK;
 }
 
-/* ---- with a thread that waits ------------------------------------------------------- */
+/* ---- blocking ----------------------------------------------------------------------- */
 
-/* Runs |c| with the lock, which is released meanwhile, and waits. */
+/* Runs |c| with the lock, which is released while this thread waits. */
 static void run_waiting(compressed *c)
 {
     nx_world *world = c->comm->world;
@@ -321,8 +321,8 @@ static void run_waiting(compressed *c)
     nx_loop_kick(world->loop);
 }
 
-/* |asked| once, on |inc|; NULL: on comm->inc, and the communicator is rebuilt if that is to be.
- * |*begun|: others know of it. */
+/* Runs |asked| once, on |inc|.  NULL: on comm->inc, and the communicator is rebuilt if the settings
+ * say so.  |*begun|: other ranks know of it. */
 static nexar_err run_once(nexar_comm *comm, nx_incarnation *inc, const nx_compress_call *asked,
                           bool *begun)
 {
@@ -356,7 +356,7 @@ static nexar_err run_for_retry(const nx_coll_args *a, void *arg, bool *begun)
     return run_once(a->comm, a->inc, arg, begun);
 }
 
-/* |call| for retry.h; |changed| is the memory that it changes. */
+/* Adapts |call| for retry.h; |changed| is the memory that it changes. */
 enum { CHANGED = 2 };
 static nx_coll_args retry_args(const char *name, nexar_comm *comm, const nx_compress_call *call,
                                nexar_tensor changed[CHANGED])
@@ -420,7 +420,7 @@ static void start_computing(compressed *c)
     nexar_err err;
 
     c->job = (nx_job){.work = compute_job, .done = computed};
-    err = nx_world_work(c->comm->world, &c->job); /* it may run by now: |c| is its own */
+    err = nx_world_work(c->comm->world, &c->job); /* it may run by now, and owns |c| */
     if (err != NEXAR_OK) {
         c->err = err;
         (void)nx_sentence(c->why, sizeof(c->why), "rank %u: %s", c->inc->rank, nexar_last_error());
@@ -452,7 +452,7 @@ static nexar_err start_queued(nexar_comm *comm, nx_compress_call *call, nexar_re
         &(nx_retry_how){.once = run_for_retry, .arg = call, .kept = sizeof(*call)}, req);
 }
 
-/* Without. */
+/* Without retry=on. */
 static nexar_err start_once(nexar_comm *comm, nx_compress_call *call, nexar_request **req)
 {
     compressed *c = nx_zalloc(sizeof(*c));

@@ -1,4 +1,4 @@
-/* direct.c - making boards and handing them out. */
+/* host_boards.c - creates boards and passes them to the other ranks. */
 #include "host_boards.h"
 
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #include "msg/control.h"
 #include "transport/shm/segment.h"
 
-/* ---- what was passed -------------------------------------------------------------------- */
+/* ---- passed descriptors ----------------------------------------------------------------- */
 
 void nx_host_coll_on_pass(void *ctx, uint64_t member, uint64_t name, int fd)
 {
@@ -65,7 +65,7 @@ static int claim(const nx_incarnation *inc)
     return -1;
 }
 
-/* ---- making and mapping ------------------------------------------------------------------ */
+/* ---- creating and mapping ---------------------------------------------------------------- */
 
 static void lend(void *ctx, nx_lent *own)
 {
@@ -91,7 +91,7 @@ static nx_pidfd *process(void *ctx, uint32_t rank, int64_t pid)
                              ((link != NULL) && nx_shm_is(link)) ? nx_shm_process(link) : NULL);
 }
 
-/* Maps |fd| and makes |inc| use it; |fresh|: it is empty. */
+/* Maps |fd| and makes |inc| use it; |fresh|: the board is new and empty. */
 static nexar_err use_board(nx_incarnation *inc, int fd, bool fresh)
 {
     const size_t bytes = nx_board_bytes(inc->size);
@@ -144,7 +144,7 @@ static nexar_err make_board(nx_incarnation *inc)
     return use_board(inc, inc->board.fd, true);
 }
 
-/* Passes the board to ranks that do not have it. */
+/* Passes the board to the ranks that do not have it. */
 static nexar_err pass_board(nx_incarnation *inc)
 {
     const uint8_t nothing = NX_CONTROL_BOARD;
@@ -174,7 +174,7 @@ static nexar_err pass_board(nx_incarnation *inc)
     return NEXAR_OK;
 }
 
-/* One step towards a board. */
+/* One step towards a common board. */
 static void prepare(nx_incarnation *inc)
 {
     nexar_err err = NEXAR_OK;
@@ -191,14 +191,14 @@ static void prepare(nx_incarnation *inc)
     if ((err == NEXAR_OK) && (inc->board.due != 0)) {
         err = pass_board(inc);
     }
-    if (err != NEXAR_OK) { /* nobody uses it, since not all are ready */
+    if (err != NEXAR_OK) { /* unused, since not all ranks are ready */
         nx_log(NX_LOG_INFO, "collectives are not direct: %s", nexar_last_error());
         inc->board.off = true;
         inc->board.due = 0;
     }
 }
 
-/* ---- using ---------------------------------------------------------------------------------- */
+/* ---- use ------------------------------------------------------------------------------------ */
 
 static bool may_have_board(const nx_incarnation *inc)
 {

@@ -1,4 +1,5 @@
-/* arena.c - nexar_alloc: memory in a sealed memfd, and that of others. */
+/* arena.c - nexar_alloc: this rank's memory in a sealed memfd, and mappings of other ranks'
+ * arenas. */
 #include "arena.h"
 
 #include <errno.h>
@@ -18,11 +19,11 @@
 #include "core/world/fork_guard.h"
 #include "transport/shm/segment.h"
 
-/* Address space, not memory. */
+/* Size of the reserved address space; memory is used only when touched. */
 #define ARENA_SIZE ((size_t)1 << 36)
 enum { PAGE = 4096 };
 
-/* Stretches of the arena, in order, none missing. */
+/* The segments of the arena, in address order and without gaps. */
 typedef struct stretch {
     nx_list link;
     size_t off, len;
@@ -36,7 +37,7 @@ struct nx_arena {
     nx_list stretches;
 };
 
-/* ---- taking and giving back ---------------------------------------------------------- */
+/* ---- allocation and release ---------------------------------------------------------- */
 
 static void punch(const nx_arena *a, size_t off, size_t len)
 {
@@ -46,7 +47,7 @@ static void punch(const nx_arena *a, size_t off, size_t len)
     }
 }
 
-/* Cuts |s| after |len| bytes.  False: no memory. */
+/* Splits |s| after |len| bytes.  False: no memory. */
 static bool cut(stretch *s, size_t len)
 {
     stretch *rest;
@@ -87,7 +88,7 @@ void *nx_arena_take(nx_arena *a, size_t bytes)
     return NULL;
 }
 
-/* Joins |s| with what is behind it, if both are free. */
+/* Joins |s| with its successor if both are free. */
 static void join_next(const nx_arena *a, stretch *s)
 {
     stretch *next;
@@ -144,7 +145,7 @@ nexar_err nx_arena_create(nx_arena **out)
     if ((err != NEXAR_OK) || (at == NULL) || (fstat(a->fd, &st) != 0)) {
         goto fail_close;
     }
-    (void)madvise(at, ARENA_SIZE, MADV_DONTDUMP); /* a dump has what is used */
+    (void)madvise(at, ARENA_SIZE, MADV_DONTDUMP); /* a core dump includes only used segments */
     a->base = at;
     a->inode = (uint64_t)st.st_ino;
     nx_list_init(&a->stretches);
@@ -187,7 +188,7 @@ void nx_arena_lend(const nx_arena *a, nx_lent *lent)
     }
 }
 
-/* ---- those of others ----------------------------------------------------------------- */
+/* ---- arenas of other ranks ----------------------------------------------------------- */
 
 struct nx_arenas {
     pthread_mutex_t lock;
@@ -281,7 +282,7 @@ void nx_arenas_drop(nx_arenas *as, uint32_t peer)
     (void)pthread_mutex_unlock(&as->lock);
 }
 
-/* Descriptor |number| of |process|, opened here; -1: it cannot be. */
+/* Descriptor |number| of |process|, opened here; -1: it cannot be opened. */
 static int open_of(const nx_pidfd *process, int64_t number)
 {
     char path[64];
@@ -292,7 +293,7 @@ static int open_of(const nx_pidfd *process, int64_t number)
     if (dir < 0) {
         return -1;
     }
-    if (!nx_pidfd_exited(process)) { /* so the directory is this process's, and stays so */
+    if (!nx_pidfd_exited(process)) { /* the directory belongs to this process, permanently */
         (void)snprintf(path, sizeof(path), "/proc/self/fd/%d/fd/%lld", dir, (long long)number);
         fd = nx_sys_open(path, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
     }
@@ -344,7 +345,7 @@ void nx_arenas_see(nx_arenas *as, uint32_t peer, const nx_lent *lent, nx_remote_
     (void)pthread_mutex_unlock(&as->lock);
 }
 
-/* ---- the public calls ---------------------------------------------------------------- */
+/* ---- public -------------------------------------------------------------------------- */
 
 static void *take(nx_world *world, size_t bytes)
 {

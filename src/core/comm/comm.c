@@ -1,4 +1,4 @@
-/* comm.c - communicator handles: made, pointed to another incarnation, freed. */
+/* comm.c - communicator handles: creation, change of incarnation, release. */
 #include "comm.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@
 
 /* ---- the swap ------------------------------------------------------------------------ */
 
-/* What threads without the lock read.  One that has read the epoch before the seat finds another
- * epoch under the lock, if the seat is not of that epoch. */
+/* The values that threads read without the lock.  A thread that reads the epoch before the seat
+ * finds a different epoch under the lock if the seat does not belong to that epoch. */
 static void publish(nexar_comm *comm)
 {
     const nx_incarnation *inc = comm->inc;
@@ -87,8 +87,8 @@ void nx_comm_replace(nexar_comm *comm, nx_incarnation *next)
 
 /* ---- life ---------------------------------------------------------------------------- */
 
-/* A handle with its first incarnation, which is not visible yet.  |who->peers| is taken over, also
- * on error.  NEXAR_ENOMEM */
+/* A handle with its first incarnation, not yet visible to the application.  Takes |who->peers|,
+ * also on error.  NEXAR_ENOMEM */
 static nexar_err make(nx_world *world, const nx_members *who, nexar_comm **out)
 {
     nexar_comm *comm = nx_zalloc(sizeof(*comm));
@@ -224,7 +224,7 @@ void nx_comm_give_back(nexar_comm *comm)
     nx_comm_release(comm);
 }
 
-/* ---- small things -------------------------------------------------------------------- */
+/* ---- accessors ----------------------------------------------------------------------- */
 
 uint32_t nx_comm_take_id(nx_world *world)
 {
@@ -263,7 +263,7 @@ int nexar_size(const nexar_comm *comm)
 nexar_err nexar_comm_set_timeout(nexar_comm *comm, uint64_t timeout_ns)
 {
     NX_NOT_CANCELLED;
-    const uint64_t longest = UINT64_MAX / 4; /* deadlines do not overflow */
+    const uint64_t longest = UINT64_MAX / 4; /* so that deadlines do not overflow */
     nexar_err err;
 
     if (comm == NULL) {
@@ -294,7 +294,7 @@ void nexar_comm_free(nexar_comm *comm)
     world = comm->world;
     nx_loop_lock(world->loop);
     nx_rpc_forget(world->rpc, comm->handlers);
-    if (comm->retry.queued > 0) { /* they may need the others, who need to find this rank */
+    if (comm->retry.queued > 0) { /* they may need other ranks */
         comm->retry.free_due = true;
     } else {
         nx_comm_give_back(comm);

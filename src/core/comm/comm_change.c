@@ -8,15 +8,14 @@
 #include "base/os/cancellation.h"
 #include "core/world/fork_guard.h"
 
-/* ---- which ranks
- * ---------------------------------------------------------------------------------- */
+/* the changed ranks */
 
 static size_t count_all(const nexar_change *change)
 {
     return (size_t)change->joined + (size_t)change->left + (size_t)change->failed;
 }
 
-/* Enters the ranks of |gone| that are in |some|, or are not. */
+/* Enters the ranks of |gone| that are in |some|, or those that are not. */
 static int *enter(int *at, const nx_rankset *gone, const nx_rankset *some, bool in)
 {
     for (uint32_t rank = 0; (rank = nx_rankset_next(gone, rank)) < gone->n; rank++) {
@@ -135,7 +134,7 @@ void nx_change_tell(nexar_comm *comm, const nexar_change *change)
     nx_comm_hold(comm);
     nx_world_begin(comm->world); /* finalize waits */
     if (first) {
-        nx_comm_hold(comm); /* it may fail, and free what holds it */
+        nx_comm_hold(comm); /* the function may fail, and free the communicator */
         run_first(comm);
         nx_comm_release(comm);
     }
@@ -172,7 +171,7 @@ nexar_err nexar_last_change(nexar_comm *comm, nexar_change *change)
     return err;
 }
 
-/* Those of |kind| that |inc| keeps; how many. */
+/* The ranks of |kind| that |inc| keeps; returns their number. */
 static size_t ranks_of(const nx_incarnation *inc, nexar_change_kind kind, const int **first)
 {
     const nexar_change *c = &inc->change;

@@ -1,11 +1,11 @@
-/* device.c - which device a communicator has, and its stream. */
+/* comm_device.c - the device of a communicator, and its stream. */
 #include "comm_device.h"
 
 #include "base/os/cancellation.h"
 #include "core/world/fork_guard.h"
 #include "device/staging.h"
 
-/* With the lock.  Returns the one before, which ends with the operations that use it. */
+/* With the lock.  Returns the previous device, which ends with the operations that use it. */
 static nx_device *set(nexar_comm *comm, nx_device *device)
 {
     nx_device *old = comm->device;

@@ -14,7 +14,7 @@
 #include "core/coll/coll_run.h"
 #include "core/world/fork_guard.h"
 
-/* What each rank says. */
+/* What each rank announces. */
 typedef struct entry {
     int64_t color, key, id, rank;
 } entry;
@@ -30,7 +30,7 @@ static int by_key(const void *a, const void *b)
     return (x->rank < y->rank) ? -1 : (x->rank > y->rank);
 }
 
-/* The id of the first of the |n| members |e| that has one left; 0: none has. */
+/* The id offered by the first of the |n| members |e| that has one left; 0: none has. */
 static uint32_t choose_id(const entry *e, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -41,7 +41,7 @@ static uint32_t choose_id(const entry *e, uint32_t n)
     return 0;
 }
 
-/* Makes the communicator of the |n| members |e|, sorted. */
+/* Creates the communicator of the |n| members |e|, sorted. */
 static nexar_err make_part(nexar_comm *parent, const char *how, const entry *e, uint32_t n,
                            nexar_comm **out)
 {
@@ -58,7 +58,7 @@ static nexar_err make_part(nexar_comm *parent, const char *how, const entry *e, 
     return nx_comm_create(parent, how, &who, out);
 }
 
-/* Those of |color| among the |n| entries, sorted, to the front; how many. */
+/* Moves the entries of |color| among the |n| entries to the front, sorted; returns their number. */
 static uint32_t choose(entry *all, uint32_t n, int64_t color)
 {
     uint32_t chosen = 0;
@@ -73,7 +73,7 @@ static uint32_t choose(entry *all, uint32_t n, int64_t color)
     return chosen;
 }
 
-/* What a split says to all ranks of |comm|. */
+/* What a split announces to all ranks of |comm|. */
 static nexar_err exchange(nexar_comm *comm, nx_variant guise, const char *name, const entry *mine,
                           entry *all)
 {
@@ -90,9 +90,9 @@ static nexar_err exchange(nexar_comm *comm, nx_variant guise, const char *name, 
 }
 
 /*
- * All ranks of |comm| have come to |err| with their parts, or have died: the worst of it. A rank
- * that returns NEXAR_OK knows that all others have theirs; one that does not revokes its own, so
- * that nobody waits there for it.
+ * The worst error with which the ranks of |comm| have ended their parts, or of their failures. A
+ * rank that returns NEXAR_OK knows that all other ranks have their parts.  A rank that does not
+ * revokes its own part, so that no rank waits there for it.
  */
 static nexar_err conclude(nexar_comm *comm, nx_variant guise, const char *name, nexar_err err)
 {
@@ -117,7 +117,7 @@ static nexar_err conclude(nexar_comm *comm, nx_variant guise, const char *name, 
                                        nexar_strerror((nexar_err)worst));
 }
 
-/* Gives back a part that others may have too. */
+/* Gives back a part that other ranks may have too. */
 static void drop_part(nexar_comm *part)
 {
     char sentence[NX_ERROR_ROOM];

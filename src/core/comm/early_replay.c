@@ -1,4 +1,4 @@
-/* early_replay.c - whose the frames are that were kept for a communicator. */
+/* early_replay.c - passes the frames that were kept for a communicator to their modules. */
 #include "early_replay.h"
 
 #include "core/agreement/agreement.h"

@@ -1,4 +1,5 @@
-/* incarnation.c - one identity of a communicator: its life, and the end of what waits on it. */
+/* incarnation.c - one identity of a communicator: its life, and the end of pending operations on
+ * it. */
 #include "incarnation.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@
 
 /* ---- hosts --------------------------------------------------------------------------- */
 
-/* A rank and the host that it says it is on. */
+/* A rank and the host that it reports. */
 typedef struct resident {
     const uint8_t *host;
     uint32_t rank;
@@ -27,7 +28,7 @@ static int by_host(const void *a, const void *b)
     return memcmp(((const resident *)a)->host, ((const resident *)b)->host, NX_BOOT_ID_SIZE);
 }
 
-/* Equal labels for the ranks of |inc| that are on one host. */
+/* Assigns equal labels to the ranks of |inc| that are on one host. */
 static void label_hosts(const nx_incarnation *inc, resident *all, uint32_t *labels)
 {
     const nx_view *view = inc->world->view;
@@ -35,7 +36,7 @@ static void label_hosts(const nx_incarnation *inc, resident *all, uint32_t *labe
     for (uint32_t i = 0; i < inc->size; i++) {
         const nx_member *m = nx_view_slot(view, nx_incarnation_peer(inc, i));
 
-        /* The host of a member that is gone does not matter: |inc| is broken. */
+        /* The host of a departed member does not matter: |inc| is broken. */
         all[i] = (resident){.host = (m == NULL) ? view->members[0].boot_id : m->boot_id, .rank = i};
     }
     qsort(all, inc->size, sizeof(*all), by_host);
@@ -45,10 +46,9 @@ static void label_hosts(const nx_incarnation *inc, resident *all, uint32_t *labe
     }
 }
 
-/* Finds out which ranks of |inc| share a host.  A world without a view is one rank.
- *
- * A boot id says that shared memory may work, not that it does; where it does not, the
- * ranks of a host talk over its loopback, which no other host sees either. */
+/* Determines which ranks of |inc| share a host.  A world without a view is one rank.  Equal boot
+ * ids mean that shared memory may work, not that it does.  Where it does not, the ranks of a host
+ * communicate over its loopback interface, which no other host sees either. */
 static nexar_err map_hosts(nx_incarnation *inc)
 {
     uint32_t *labels = nx_calloc(inc->size, sizeof(*labels));
@@ -86,7 +86,7 @@ static nexar_err open_machines(nx_incarnation *inc)
     err = (err == NEXAR_OK) ? nx_group_open(&inc->group) : err;
     if (err != NEXAR_OK) {
         inc->group.hub = NULL;
-        nx_auto_shrink_undo(inc); /* or it would stand for the next one with this id, and leave */
+        nx_auto_shrink_undo(inc); /* otherwise it would act for the next one */
     }
     return err;
 }
@@ -147,7 +147,7 @@ void nx_incarnation_close(nx_incarnation *inc)
     if (inc->comm == NULL) {
         return;
     }
-    while ((at = nx_list_pop(&inc->recovery.due)) != NULL) { /* what they wait for will not be */
+    while ((at = nx_list_pop(&inc->recovery.due)) != NULL) { /* they never complete */
         nx_request_done(nx_list_entry(at, nexar_request, due));
     }
     nx_list_remove(&inc->link);
@@ -173,7 +173,7 @@ void nx_incarnation_release(nx_incarnation *inc)
         return;
     }
     inc->holds = 1;
-    nx_incarnation_close(inc); /* an agreement that others may ask for holds it from here */
+    nx_incarnation_close(inc); /* may live on in an agreement */
     if (--inc->holds == 0) {
         nx_hosts_destroy(inc->hosts);
         nx_free(inc->peers);
@@ -207,7 +207,7 @@ int nx_incarnation_rank_of(const nx_incarnation *inc, uint32_t peer)
     return -1;
 }
 
-/* ---- the end of what waits ----------------------------------------------------------- */
+/* ---- the end of pending operations --------------------------------------------------- */
 
 static const char why[] = "the communicator was revoked";
 
@@ -232,7 +232,7 @@ void nx_incarnation_revoke(nx_incarnation *inc)
     }
 }
 
-/* Whether all others have freed |inc|: none of them has failed or left. */
+/* Whether all other ranks have freed |inc|: none of them has failed or left. */
 static bool all_have_freed(const nx_incarnation *inc)
 {
     bool freed = true;

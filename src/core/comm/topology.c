@@ -1,4 +1,4 @@
-/* topology.c - on which hosts the ranks of a communicator run. */
+/* topology.c - the hosts on which the ranks of a communicator run. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-/* config.c - settings: defaults, then launchers, then the environment, then what is set. */
+/* config.c - values of the settings, in order of precedence: defaults, launcher, environment,
+ * program. */
 #include "core/config/config.h"
 
 #include <stdatomic.h>
@@ -17,16 +18,15 @@
 #include "reduce/reduce.h"
 #include "transport/quic/crypto/aead.h"
 
-enum { SHOWN = 120 }; /* so much of a bad value is repeated in its error */
+enum { SHOWN = 120 }; /* an error quotes this many characters of a bad value */
 
-/* Numbers and choices are kept parsed; texts as they are, rules beside what they
- * were parsed into. */
+/* Numbers and choices are stored parsed, texts unchanged, and rules both ways. */
 typedef struct holding {
     nx_origin origin;
-    uint64_t number; /* or the place among the choices */
+    uint64_t number; /* or the index of the choice */
     char *text;      /* NULL: "" */
     nx_rules *rules;
-    const char *variable; /* of the launcher that it came from */
+    const char *variable; /* the launcher's variable that set it */
 } holding;
 
 struct nexar_config {
@@ -37,7 +37,7 @@ static void holding_fini(holding *v)
 {
     nx_rules_destroy(v->rules);
     if (v->text != NULL) {
-        explicit_bzero(v->text, strlen(v->text)); /* it may be a secret */
+        explicit_bzero(v->text, strlen(v->text)); /* the value may be a secret */
     }
     nx_free(v->text);
 }
@@ -94,8 +94,7 @@ static nexar_err copy_text(const char *text, const char *what, holding *out)
     return (out->text == NULL) ? nx_fail_nomem(what) : NEXAR_OK;
 }
 
-/* |what|: the setting as errors call it, with its variable if it came from
- * there. */
+/* |what|: the name of the setting for errors, with its variable if the value came from there. */
 static nexar_err parse_value(const nx_setting *s, const char *text, const char *what, holding *out)
 {
     char accepted[NX_ACCEPTED_ROOM];
@@ -158,7 +157,7 @@ static nexar_err set(nexar_config *cfg, nx_setting_id id, const char *text, nx_o
 
 /* ---- the environment ----------------------------------------------------------------- */
 
-/* What `nexar run` tells the program, and is no setting. */
+/* Variables that `nexar run` sets for the program.  They are not settings. */
 static bool is_for_programs(const char *variable)
 {
     return (strcmp(variable, "NEXAR_LOCAL_RANK") == 0) ||
@@ -188,8 +187,8 @@ static void warn_unknown(const char *entry)
 }
 
 /*
- * Whether another process of the job warns: `nexar run`, which sets NEXAR_LOCAL_RANK for its
- * ranks, or rank 0, where the ranks were numbered before they started.
+ * Whether another process of the job prints the warning: `nexar run`, which sets NEXAR_LOCAL_RANK
+ * for its ranks, or rank 0 if ranks were numbered before they started.
  */
 static bool is_warned_elsewhere(void)
 {
@@ -204,7 +203,7 @@ static void warn_of_unknown_variables(const nexar_config *cfg)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
 
-    /* The config is not applied yet, but already says how much may be said. */
+    /* The config is not applied yet, but its log level already limits this warning. */
     if ((nx_config_choice(cfg, NX_SET_LOG) < NX_LOG_WARN) || is_warned_elsewhere() ||
         atomic_flag_test_and_set(&done)) {
         return;
@@ -326,7 +325,7 @@ nexar_err nexar_config_create(nexar_config **cfg)
     return NEXAR_OK;
 }
 
-/* The setting called |name| in |*out|; otherwise a sentence that names them. */
+/* Stores the setting called |name| in |*out|.  An error names all settings. */
 static nexar_err find(const char *name, nx_setting_id *out)
 {
     const char *near;
@@ -414,7 +413,7 @@ nexar_err nx_config_copy(const nexar_config *cfg, nexar_config **out)
     return NEXAR_OK;
 }
 
-/* ---- for the rest of nexar ----------------------------------------------------------- */
+/* ---- for the other modules ----------------------------------------------------------- */
 
 void nx_config_forget_secrets(nexar_config *cfg)
 {
@@ -484,7 +483,7 @@ const nx_rules *nx_config_rules(const nexar_config *cfg)
     return cfg->values[NX_SET_ALGORITHMS].rules;
 }
 
-/* "portable, avx2": what this machine can run. */
+/* "portable, avx2": the kernels that this machine can run. */
 static void list_usable(char *buf, size_t room)
 {
     size_t len = 0;
@@ -497,7 +496,7 @@ static void list_usable(char *buf, size_t room)
     }
 }
 
-/* What no setting can tell by itself. */
+/* Checks combinations of settings. */
 static nexar_err check_together(const nexar_config *cfg)
 {
     const uint64_t min = nx_config_number(cfg, NX_SET_MIN_WORLD);

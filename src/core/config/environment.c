@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Not getenv: another thread may change its result no less than environ itself, and tests put
- * an environment of their own into place. */
+/* Not getenv: another thread may change the result of getenv just like environ itself, and tests
+ * install an environment of their own. */
 const char *nx_environment(const char *variable)
 {
     const size_t len = strlen(variable);

@@ -1,4 +1,4 @@
-/* settings.c - every setting that there is. */
+/* settings.c - the table of all settings. */
 #include "core/config/settings.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static const char *const kernel_paths[] = {"auto", "portable", "avx2", "avx512",
 static const char *const congestions[] = {"auto", "bbr", "cubic", NULL}; /* nx_congestion */
 static const char *const aeads[] = {"auto", "gnutls", NULL};             /* nx_aead_choice */
 
-/* ---- texts with a form of their own -------------------------------------------------- */
+/* ---- texts with a syntax of their own ------------------------------------------------ */
 
 uint32_t nx_setting_rank(const char *text)
 {
@@ -101,7 +101,7 @@ static bool is_inline(const char *text)
     return (strcmp(text, "auto") == 0) || (nx_parse_size(text, &bytes) && (bytes <= MAX_INLINE));
 }
 
-/* Adds the transport that the |len| bytes at |name| name; false: there is no such. */
+/* Adds the transport named by the |len| bytes at |name|.  False: there is no such transport. */
 static bool add_transport(nx_transports *t, const char *name, size_t len)
 {
     bool *which = NULL;
@@ -109,7 +109,7 @@ static bool add_transport(nx_transports *t, const char *name, size_t len)
     if ((len == 3) && (memcmp(name, "shm", len) == 0)) {
         which = &t->shm;
         if (t->quic || t->tcp) {
-            return true; /* the network goes everywhere, and is preferred */
+            return true; /* the network reaches every rank, and is preferred */
         }
     } else if ((len == 4) && (memcmp(name, "quic", len) == 0)) {
         which = &t->quic;
@@ -150,7 +150,7 @@ static bool is_transports(const char *text)
     return t.shm || t.quic || t.tcp;
 }
 
-/* More is said of it when it is used. */
+/* The module that uses the text reports more about an error. */
 static bool is_join(const char *text)
 {
     return (text[0] == '\0') || (strcmp(text, "none") == 0) ||
@@ -158,7 +158,7 @@ static bool is_join(const char *text)
            ((strncmp(text, "file:", 5) == 0) && (text[5] != '\0'));
 }
 
-/* Addresses, names, networks: their users check them further. */
+/* Addresses, names and networks: the modules that use them check them further. */
 static bool is_word(const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -333,9 +333,9 @@ const nx_setting nx_settings[NX_SETTINGS] = {
      *     262144        -     327.1     501.7          0.50    0.78
      *    1048576        -     974.0    1407.4          0.69    0.77
      *
-     * Copied or not makes no difference that shows up to 32 KiB; to be asked costs a round
-     * trip, and saves a copy of what comes too early.  So these are left as they were; but
-     * for QUIC inside a host: what is copied need not be acknowledged at once. */
+     * Up to 32 KiB a copy makes no measurable difference.  A rendezvous costs a round trip, and
+     * saves a copy of data that arrives early. So the thresholds follow the transport alone;
+     * QUIC within a host differs, since copied data need not be acknowledged at once. */
     [NX_SET_INLINE] = {.name = "inline",
                        .type = NX_SETTING_TEXT,
                        .preset = "auto",

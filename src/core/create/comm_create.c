@@ -25,7 +25,7 @@ static nexar_err check_pointers(const nexar_comm *parent, const int ranks[], nex
     return nx_fork_guard_check(NAME, parent->world);
 }
 
-/* Enters the ranks of the list into |seen|, empty. */
+/* Enters the ranks of the list into |seen|, which is empty. */
 static nexar_err check_list(const int ranks[], size_t n, nx_seat seat, nx_rankset *seen)
 {
     for (size_t i = 0; i < n; i++) {
@@ -56,15 +56,14 @@ static nexar_err check_ranks(const nexar_comm *parent, const int ranks[], size_t
     return err;
 }
 
-/* ---- the wait
- * ------------------------------------------------------------------------------------- */
+/* waiting */
 
 static void waits_for(void *ctx, uint32_t slot)
 {
     nx_failure_call_for(ctx, slot);
 }
 
-/* Those that were gone before the call. */
+/* The ranks that had failed or left before the call. */
 static void tell_gone(nx_create_call *call)
 {
     nx_world *world = call->world;
@@ -86,10 +85,11 @@ static void tell_gone(nx_create_call *call)
     }
 }
 
-/* Those that are waited for are asked so often. */
+/* Interval of requests to the ranks that this rank waits for. */
 static const uint64_t REMIND_NS = UINT64_C(200000000);
 
-/* Drives the world until |call| is over, or all have joined what this rank leads. */
+/* Drives the world until |call| is over, or until all ranks have joined the creation that this rank
+ * leads. */
 static void wait_for(nx_create_call *call, uint64_t timeout_ns)
 {
     nx_world *world = call->world;
@@ -146,7 +146,7 @@ static nexar_err make(nexar_comm *parent, const nx_creation *c, uint32_t rank, n
     return err;
 }
 
-/* The leader makes it first, and then tells the others. */
+/* The leader makes its communicator first, and then notifies the other members. */
 static nexar_err make_first(nexar_comm *parent, nx_creation *c, uint32_t rank, nexar_comm **out)
 {
     nx_creations *cs = parent->world->creations;
@@ -158,7 +158,7 @@ static nexar_err make_first(nexar_comm *parent, nx_creation *c, uint32_t rank, n
         nx_loop_kick(parent->world->loop);
         return NEXAR_OK;
     }
-    if (err == NEXAR_OK) { /* it has failed meanwhile: nobody else has it */
+    if (err == NEXAR_OK) { /* failed meanwhile: only this rank has it */
         nx_comm_give_back(*out);
         return nx_fail(c->err, "%s: %s", NAME, c->why);
     }
@@ -167,7 +167,8 @@ static nexar_err make_first(nexar_comm *parent, nx_creation *c, uint32_t rank, n
     return nx_fail(err, "%s: %s", NAME, why);
 }
 
-/* Others have it: without room for it this rank must not be waited for. */
+/* Other ranks have the communicator.  Without memory for it, this rank leaves the world, so that
+ * they do not wait for it. */
 static nexar_err make_too(nexar_comm *parent, const nx_creation *c, uint32_t rank, nexar_comm **out)
 {
     char why[NX_ERROR_ROOM];

@@ -1,4 +1,4 @@
-/* create_events.c - what creations send and hear. */
+/* create_events.c - frames and events of creations. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -13,8 +13,7 @@
 
 _Static_assert((int)NX_CREATION_PEER >= (int)NX_PEER_TEXT, "a name of a rank has room");
 
-/* ---- what the machine says ----------------------------------------------------------------------
- */
+/* callbacks of the machine */
 
 static void send_frame(void *ctx, uint32_t to, bool vouch, const void *frame, size_t len)
 {
@@ -23,7 +22,7 @@ static void send_frame(void *ctx, uint32_t to, bool vouch, const void *frame, si
     if (vouch && (world->failure != NULL)) {
         nx_failure_vouch(world, to, frame, len);
     } else {
-        /* One that cannot be told is gone, and is found out. */
+        /* An unreachable peer has failed or left; its link reports that. */
         (void)!nx_msg_send_control(world->msg, to, frame, len);
     }
 }
@@ -56,8 +55,8 @@ static nx_incarnation *find_created(const nx_world *world, const nx_creation_key
     return NULL;
 }
 
-/* |from| lacks the communicator of |key|, whose leader is gone: it takes part in what is agreed on
- * there. */
+/* |from| lacks the communicator of |key|, whose leader is gone.  |from| takes part in the
+ * agreements there. */
 static void lacks(void *ctx, uint32_t from, const nx_creation_key *key)
 {
     nx_world *world = ctx;
@@ -83,7 +82,7 @@ static void lacks(void *ctx, uint32_t from, const nx_creation_key *key)
     nx_free(buf);
 }
 
-/* Makes the communicator |f->id|, revokes it and gives it back. */
+/* Makes the communicator |f->id|, revokes it and releases it. */
 static nexar_err make_and_drop(nx_world *world, const nx_creation_frame *f)
 {
     nx_members who = {.id = f->id, .size = f->n, .peers = nx_calloc(f->n, sizeof(*who.peers))};
@@ -119,7 +118,7 @@ static void have(void *ctx, const nx_creation_frame *f)
         return;
     }
     err = make_and_drop(world, f);
-    if (err == NEXAR_ENOMEM) { /* others wait for it there */
+    if (err == NEXAR_ENOMEM) { /* other ranks wait for this rank there */
         nx_failure_end_receives(world);
     } else if (err != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "a communicator that others have is not dropped here: %s",

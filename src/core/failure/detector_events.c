@@ -1,4 +1,4 @@
-/* detector_events.c - the machines of failure detection: their frames and events. */
+/* detector_events.c - frames and events of the machines of failure detection. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "core/world/transport_choice.h"
 #include "msg/control.h"
 
-/* The broadcast of failures; those of communicators have their ids, of 32 bits. */
+/* The id of the broadcast of failures.  Broadcasts of communicators use their 32-bit ids. */
 #define DEATHS (UINT64_C(1) << 32)
 
 static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
@@ -22,9 +22,9 @@ static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
     (void)!nx_msg_send_control(f->world->msg, to, frame, len);
 }
 
-/* To a slot that is gone, when all that follows has been done, it goes at once.  Before, the slot
- * may be one of several that a deaf rank declares failed at once: what this rank says is still
- * withheld until it hears the slot. */
+/* A frame to a slot that has failed is sent at once, when all consequences of the failure are
+ * handled.  Before that, the slot may be one of several that a rank without network declares failed
+ * together.  Then frames are withheld until the slot is heard from. */
 void nx_failure_send(nx_world *world, uint32_t to, const void *frame, size_t len)
 {
     nx_failure *f = world->failure;
@@ -75,7 +75,7 @@ static bool hears(void *ctx, uint32_t peer)
     return nx_detector_hears(f->detector, peer, nx_loop_now(f->world->loop));
 }
 
-/* Watched until it is heard: it answers, or is dead. */
+/* The slot is watched until it is heard from: it answers, or it is declared failed. */
 static void begin_asking(void *ctx, uint32_t peer)
 {
     const nx_failure *f = ctx;
@@ -97,7 +97,7 @@ static void end_asking(void *ctx, uint32_t peer)
 static const nx_heard_gate_ops gate_ops = {
     .send = send_frame, .hears = hears, .begin = begin_asking, .end = end_asking};
 
-/* What is to be said of a rank whose network link has never come up; "" of others. */
+/* An explanation for a rank whose network link has never come up; "" for other ranks. */
 static const char *never_up(const nx_world *world, uint32_t peer)
 {
     const nx_link *link = nx_msg_link(world->msg, peer);

@@ -1,6 +1,6 @@
 /*
- * fail_pending.c - the subscribers of the membership: the end of all that needs a rank that has
- * left or failed.
+ * fail_pending.c - the subscribers of the membership: they end all operations that need a rank that
+ * has left or failed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,18 +19,18 @@
 
 _Static_assert((int)NX_DETECTOR_FRAME_MAX <= (int)NX_LAST_MAX, "a verdict may be the last word");
 
-/* A call of the application's function. */
+/* A pending call of the application's function. */
 typedef struct call {
     nx_job job;
     nx_list link;
-    nexar_comm *comm; /* held */
+    nexar_comm *comm; /* referenced */
     nexar_failure_fn fn;
     void *arg;
     int rank;
     char why[NX_FAILURE_WHY + NX_PEER_TEXT];
 } call;
 
-/* ---- the application's functions --------------------------------------------------------- */
+/* ---- functions of the application -------------------------------------------------------- */
 
 static void call_work(nx_job *job)
 {
@@ -96,9 +96,9 @@ void nx_failure_call(nexar_comm *comm)
     }
 }
 
-/* ---- what follows ------------------------------------------------------------------------- */
+/* ---- consequences ------------------------------------------------------------------------- */
 
-/* The first rank but this one of which something may still come on |comm|; its size: none. */
+/* The first other rank that may still send on |comm|; the size of |comm|: there is none. */
 static uint32_t first_there(const nx_incarnation *inc)
 {
     uint32_t rank;
@@ -114,7 +114,7 @@ static uint32_t first_there(const nx_incarnation *inc)
     return rank;
 }
 
-/* While one is there, as far as is known, others need not be asked. */
+/* While one such rank is known, the other ranks need not be asked. */
 void nx_failure_check_alone(nx_incarnation *inc)
 {
     const bool expelled = nx_membership_expelled(inc->world->failure->members);
@@ -128,7 +128,7 @@ void nx_failure_check_alone(nx_incarnation *inc)
     }
 }
 
-/* Calls |each| for all incarnations that |rank| is in. */
+/* Calls |each| for every incarnation that includes |rank|. */
 static void with_members(nx_world *world, uint32_t rank, void (*each)(nx_incarnation *inc))
 {
     nx_list_for_each (at, &world->incarnations) {
@@ -153,7 +153,7 @@ static void sentence_of(const nx_world *world, uint32_t rank, char *buf, size_t 
                       nx_failure_why(world, rank));
 }
 
-/* The rank of |inc| that failed last, also if no subscriber was notified yet; its size: none. */
+/* The rank of |inc| that failed last, also if no subscriber was notified yet; the size: none. */
 static uint32_t last_failed(const nx_incarnation *inc)
 {
     uint32_t last = inc->size;
@@ -220,8 +220,8 @@ static void end_process(void *ctx, uint32_t slot)
     nx_recovery_abort(world_of(ctx), sentence);
 }
 
-/* The link to |slot| is lost, and that says nothing of it.  It is watched until it is given up:
- * there is no way back to it. */
+/* The link to |slot| is lost, which proves nothing about the rank.  The failure detector watches
+ * the rank until its verdict: no new link can be opened. */
 static void detect(void *ctx, uint32_t slot)
 {
     nx_failure *f = ctx;
@@ -234,7 +234,7 @@ static void detect(void *ctx, uint32_t slot)
         return;
     }
     if (nx_msg_starved(world->msg, slot)) {
-        nx_failure_end_receives(world); /* or this rank would accuse one that is well */
+        nx_failure_end_receives(world); /* otherwise this rank would accuse a healthy one */
         return;
     }
     nx_log(NX_LOG_INFO, "%s may have failed: its link is lost: %s",
@@ -295,7 +295,7 @@ static void let_messages_go(void *ctx, uint32_t slot)
     nx_msg_let_go(world_of(ctx)->msg, slot);
 }
 
-/* If |slot| is alive, and reads again, the last frame on its link notifies it of the verdict. */
+/* If |slot| is alive and reads again, the last frame on its link notifies it of the verdict. */
 static void fail_messages(void *ctx, uint32_t slot)
 {
     const nx_failure *f = ctx;
@@ -331,7 +331,7 @@ static void fail_creations(void *ctx, uint32_t slot)
 
 static void wake_recovery(void *ctx, uint32_t slot)
 {
-    with_members(world_of(ctx), slot, nx_recovery_wake); /* who waits for its word looks again */
+    with_members(world_of(ctx), slot, nx_recovery_wake); /* waiters check again */
 }
 
 static void recover(void *ctx, uint32_t slot)
@@ -350,8 +350,9 @@ static void update(void *ctx, uint32_t slot)
     nx_update_on_death(world_of(ctx));
 }
 
-/* In this order.  The others hear of a failure before anything ends here because of it; what ends
- * an operation as a whole comes before what ends its messages. */
+/* The subscribers run in this order.  Other ranks are notified of a failure before any operation
+ * ends here because of it.  Subscribers that end whole operations precede those that end their
+ * messages. */
 const nx_life_subscriber nx_fail_pending_table[] = {
     {.name = "recovery=abort", .on_failed = end_process},
     {.name = "failure detector",
@@ -371,7 +372,7 @@ const nx_life_subscriber nx_fail_pending_table[] = {
 const size_t nx_fail_pending_rows =
     sizeof(nx_fail_pending_table) / sizeof(nx_fail_pending_table[0]);
 
-/* This rank has left the world: nothing that needs others can continue. */
+/* This rank has left the world: no operation that needs other ranks can continue. */
 void nx_fail_pending_all(void *ctx)
 {
     nx_failure *f = ctx;
@@ -393,7 +394,7 @@ void nx_fail_pending_all(void *ctx)
     nx_recovery_abort(world, why);
 }
 
-/* ---- what comes later --------------------------------------------------------------------- */
+/* ---- deferred events ---------------------------------------------------------------------- */
 
 bool nx_failure_turn_away(nx_world *world, uint32_t slot, nx_link *link)
 {

@@ -1,4 +1,4 @@
-/* failure.c - events for the membership, when its subscribers are notified, and its life. */
+/* failure.c - events for the membership, notification of its subscribers, and its life. */
 #include "core/failure/failure.h"
 
 #include <inttypes.h>
@@ -111,8 +111,9 @@ void nx_failure_expect(nx_world *world, uint32_t slot, bool can_answer)
     }
 }
 
-/* |peer| was found absent.  If it is of this host, and its process is no more, others need not
- * find out by themselves: its host refuses to tell more than one a second of them. */
+/* |peer| was found unreachable.  If |peer| is on this host and its process has exited, this rank
+ * notifies the others.  Otherwise each would ask the host, whose kernel limits such answers to
+ * about one per second. */
 static void tell_ended(nx_failure *f, uint32_t peer)
 {
     const nx_world *world = f->world;
@@ -152,7 +153,7 @@ bool nx_failure_on_end(nx_world *world, uint32_t peer, nx_end end, nexar_err err
     case NX_END_LEFT:
         nx_failure_left(world, peer, NX_SOURCE_LINK);
         break;
-    case NX_END_GONE: /* where one accuses this rank, that is not said yet (H5) */
+    case NX_END_GONE: /* a rank that accuses this one is not judged yet (H5) */
         if (nx_detector_doubts(f->detector, peer)) {
             nx_failure_suspect(world, peer, NX_SOURCE_VERDICT, why);
         } else {
@@ -160,7 +161,7 @@ bool nx_failure_on_end(nx_world *world, uint32_t peer, nx_end end, nexar_err err
         }
         break;
     case NX_END_LOST:
-        if (err != NEXAR_EPEER) { /* the error is of the link */
+        if (err != NEXAR_EPEER) { /* the error concerns the link only */
             return false;
         }
         nx_failure_suspect(world, peer, NX_SOURCE_LINK, why);
@@ -178,7 +179,7 @@ void nx_failure_on_down(nx_world *world, uint32_t peer)
     }
 }
 
-/* Without memory for the timer only ends of links tell of failures. */
+/* Without memory for the timer only the end of a link reveals a failure. */
 static void set_timer(nx_failure *f)
 {
     const uint64_t due = nx_detector_due(f->detector);
@@ -240,8 +241,8 @@ static void note_pause(nx_failure *f, uint64_t now_ns)
     f->pause_ns[0] = (pause > f->pause_ns[0]) ? pause : f->pause_ns[0];
 }
 
-/* Four times in an interval: who was heard since the last time is taken to be heard now, and
- * who falls silent is asked after five quarters at the latest. */
+/* The timer expires four times per interval.  A rank heard since the last tick counts as heard now.
+ * A rank that falls silent is asked after five quarters of the interval at the latest. */
 static void on_timer(nx_timer *timer, uint64_t now_ns)
 {
     nx_failure *f = nx_list_entry(timer, nx_failure, timer);
@@ -260,7 +261,8 @@ static void on_timer(nx_timer *timer, uint64_t now_ns)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* Slots that are no longer in the view: all ranks know their items, which need not be forwarded. */
+/* Slots that are no longer in the view: all ranks know the items about them, so those need not be
+ * forwarded. */
 static void retire_slots(nx_failure *f)
 {
     const nx_world *world = f->world;
@@ -272,7 +274,7 @@ static void retire_slots(nx_failure *f)
     }
 }
 
-/* Whether an incarnation is still here that |slot| is in. */
+/* Whether any incarnation here still includes |slot|. */
 static bool in_use(const nx_world *world, uint32_t slot)
 {
     for (const nx_list *at = world->incarnations.next; at != &world->incarnations; at = at->next) {
@@ -283,7 +285,7 @@ static bool in_use(const nx_world *world, uint32_t slot)
     return nx_view_slot(world->view, slot) != NULL;
 }
 
-/* The machines hear of |slot|, which was retired. */
+/* Notifies the machines that |slot| was retired. */
 static void forget_slot(nx_failure *f, uint32_t slot)
 {
     nx_detector_close_ring(f->detector, nx_loop_now(f->world->loop));
@@ -349,8 +351,8 @@ nexar_err nx_failure_start(nx_world *world)
     nx_failure *f;
     nexar_err err;
 
-    /* A path that was cut for nearly as long must have the time to be found again; with the
-     * quarters of on_timer it is still within an interval that all is known. */
+    /* A path that was cut for nearly the time-out needs time to recover.  With the quarters of
+     * on_timer all states are known within one more interval. */
     hc.timeout_ns += hc.interval_ns / 2;
     f = nx_zalloc(sizeof(*f));
     if (f == NULL) {

@@ -104,8 +104,8 @@ nexar_err nexar_comm_agree(nexar_comm *comm, uint64_t *flags)
 
 static const char SHRINK[] = "comm_shrink";
 
-/* Without room for what was agreed on this rank must not be waited for: the others have it in
- * their communicator, and find it gone. */
+/* Without memory for the agreed communicator, this rank leaves the world.  The other ranks have the
+ * communicator, and detect there that this rank is gone. */
 static nexar_err give_up(nx_world *world)
 {
     char why[NX_ERROR_ROOM];
@@ -115,7 +115,7 @@ static nexar_err give_up(nx_world *world)
     return nx_fail(NEXAR_ENOMEM, "%s: this rank is out of the world: %s", SHRINK, why);
 }
 
-/* What all of |inc|, one of |comm|, have agreed on becomes |*out|. */
+/* Creates |*out| from the agreement of all ranks of |inc|, an incarnation of |comm|. */
 static nexar_err take_rest(nexar_comm *comm, const nx_incarnation *inc, const nx_outcome *outcome,
                            nexar_comm **out)
 {

@@ -1,8 +1,8 @@
 /*
  * process_exit.c - descriptors of processes, in one epoll that the loop watches.
  *
- * One descriptor for the loop, which has a hook: with descriptors that have none it would ask
- * the kernel once more for every packet.
+ * The loop watches one descriptor, with a poll hook.  For descriptors without a hook the loop
+ * would make one more system call for every packet.
  */
 #include "core/failure/process_exit.h"
 
@@ -14,7 +14,7 @@
 #include "base/os/sys.h"
 #include "core/world/transport_choice.h"
 
-/* How often the hook asks, while the loop is too busy to sleep. */
+/* How often the hook polls, while the loop is too busy to sleep. */
 #define ASK_NS UINT64_C(1000000)
 
 enum { BATCH = 8 };
@@ -26,7 +26,7 @@ typedef struct watch {
 
 struct nx_process_exits {
     nx_world *world;
-    nx_fd all; /* an epoll of those below, each with its slot */
+    nx_fd all; /* an epoll of the descriptors below, each with its slot */
     uint64_t asked_ns;
     uint32_t n;
     watch at[NX_PROCESS_EXIT_MOST];
@@ -34,7 +34,7 @@ struct nx_process_exits {
 
 static void drop(nx_process_exits *e, uint32_t i)
 {
-    /* That it is closed does not take it out: a child by fork may have it. */
+    /* Closing the descriptor does not remove it from the epoll: a forked child may hold it. */
     (void)epoll_ctl(e->all.fd, EPOLL_CTL_DEL, e->at[i].fd, NULL);
     (void)nx_sys_close(e->at[i].fd);
     e->at[i] = e->at[--e->n];
@@ -59,7 +59,7 @@ static void on_end(nx_process_exits *e, uint32_t slot)
     char text[NX_PEER_TEXT];
 
     nx_process_exit_forget(world, slot);
-    /* By shared memory it knows, and has more to read than what is in the socket. */
+    /* A shared-memory link detects the exit itself, and has more to read than the socket holds. */
     if ((link != NULL) && !nx_shm_is(link)) {
         nx_log(NX_LOG_DEBUG, "the process of %s has ended", nx_world_peer_text(world, slot, text));
         nx_inet_link_exited(link);
@@ -91,7 +91,7 @@ static bool on_spin(nx_fd *fd)
     return (nx_loop_now(e->world->loop) - e->asked_ns >= ASK_NS) && ask(e);
 }
 
-/* NULL: there is no memory, or no descriptor, for it. */
+/* NULL: no memory, or no descriptor available. */
 static nx_process_exits *make(nx_world *world)
 {
     nx_process_exits *e = nx_zalloc(sizeof(*e));
@@ -113,20 +113,20 @@ static nx_process_exits *make(nx_world *world)
     return e;
 }
 
-/* How far |slot| is after this rank, on the circle of slots. */
+/* The distance of |slot| after this rank, on the circle of slots. */
 static uint32_t distance(const nx_world *world, uint32_t slot)
 {
     return (slot > world->self) ? slot - world->self : slot + (world->slots - world->self);
 }
 
-/* Whether there is room for |slot|, if necessary by replacing the farthest rank. */
+/* Whether there is a descriptor for |slot|, if necessary by replacing the farthest rank. */
 static bool make_room(nx_process_exits *e, uint32_t slot)
 {
     uint32_t last = 0;
 
     for (uint32_t i = 0; i < e->n; i++) {
         if (e->at[i].slot == slot) {
-            return false; /* it is watched */
+            return false; /* |slot| is already watched */
         }
         last =
             (distance(e->world, e->at[i].slot) > distance(e->world, e->at[last].slot)) ? i : last;

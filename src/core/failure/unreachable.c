@@ -1,10 +1,10 @@
 /*
- * unreachable.c - those of whom nothing was found: whether they have left or failed.
+ * unreachable.c - unreachable ranks: whether they have left or failed.
  *
- * Where nothing listens, and there never was a link, a process may have left in order, having said
- * good-bye to all that it knew, or have been killed.  Nobody here can tell; the seed can, to which
- * a leaving rank sends BYE before its process exits.  Until the seed has answered nothing follows
- * but that messages to the one in question end, as msg has found them impossible.
+ * No process listens at the rank's address, and there never was a link.  The process may have left
+ * in order, after goodbyes to all ranks that it knew, or it may have been killed.  No rank can
+ * tell; the seed can, since a leaving rank sends BYE to the seed before its process exits.  Until
+ * the seed has answered, only the messages to the rank end, since msg has found them impossible.
  */
 #include <stdio.h>
 
@@ -12,9 +12,9 @@
 #include "core/failure/failure_inner.h"
 #include "core/world/transport_choice.h"
 
-/* So long an answer is waited for.  Of one whose process has ended on this host, or that has said
- * good-bye, the seed has it in a round trip; of another it finds out, as its host says that nothing
- * listens there, which may be once a second. */
+/* How long this rank waits for the seed's answer.  If the process has exited on this host, or has
+ * sent its goodbye, the seed answers in a round trip.  For other ranks the seed must probe; a host
+ * may refuse only one probe per second. */
 static const uint64_t ANSWER_NS = UINT64_C(2000000000);
 
 static bool ask(const nx_failure *f, uint32_t peer)
@@ -54,7 +54,7 @@ static void learn_failed(nx_world *world, uint32_t slot)
     nx_failure_failed(world, slot, NX_SOURCE_SEED, why);
 }
 
-/* Also of one that is presumed to have left meanwhile. */
+/* Also for a rank that is presumed to have left meanwhile. */
 void nx_failure_on_farewell(void *ctx, uint64_t member, nx_farewell how)
 {
     nx_world *world = ctx;
@@ -62,7 +62,7 @@ void nx_failure_on_farewell(void *ctx, uint64_t member, nx_farewell how)
     const nx_member *m = (world->view == NULL) ? NULL : nx_view_member(world->view, member);
 
     if ((f == NULL) || f->quiet || (m == NULL) || (how == NX_FAREWELL_HERE)) {
-        return; /* it is asked again (nx_unreachable_tick) */
+        return; /* the seed is asked again (nx_unreachable_tick) */
     }
     if (how == NX_FAREWELL_NONE) {
         if (is_asked(f, m->slot) || nx_membership_of(f->members, m->slot)->presumed) {

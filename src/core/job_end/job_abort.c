@@ -1,4 +1,4 @@
-/* job_abort.c - ends the job, and the process when others end it. */
+/* job_abort.c - ends the job, and this process when another rank ends the job. */
 #include "core/job_end/job_abort.h"
 
 #include <inttypes.h>
@@ -48,9 +48,9 @@ void nx_ending_begin(nx_world *world, int code, uint64_t after_ns)
     }
 }
 
-/* ---- telling ------------------------------------------------------------------------- */
+/* ---- notification -------------------------------------------------------------------- */
 
-/* One that cannot be told is gone. */
+/* An unreachable peer has failed or left. */
 static void tell(nx_world *world, uint32_t slot, const nx_writer *frame)
 {
     if (slot != world->self) {
@@ -67,7 +67,7 @@ static void tell_linked(nx_world *world, const nx_writer *frame)
     }
 }
 
-/* The first living rank at |distance| after this one, or later. */
+/* The first live rank at |distance| after this one, or further. */
 static uint32_t living_after(const nx_world *world, uint32_t distance)
 {
     const nx_view *view = world->view;
@@ -89,7 +89,7 @@ static void tell_following(nx_world *world, const nx_writer *frame)
     }
 }
 
-/* Ranks of this host that are stopped could not be told. */
+/* Continues stopped processes of this host: a stopped process cannot handle the notification. */
 static void continue_stopped(const nx_world *world)
 {
     for (uint32_t i = 0; (world->view != NULL) && (i < world->view->size); i++) {
@@ -106,7 +106,7 @@ static void continue_stopped(const nx_world *world)
     }
 }
 
-/* The process exits as |a| says, and others are notified; with the lock. */
+/* The process exits with the code in |a|, and the other ranks are notified; with the lock. */
 static void end_job(nx_world *world, const nx_job_abort *a, bool first)
 {
     uint8_t bytes[NX_JOB_ABORT_FRAME_MAX];

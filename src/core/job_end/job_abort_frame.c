@@ -1,4 +1,4 @@
-/* job_abort_frame.c - encodes and decodes it. */
+/* job_abort_frame.c - encodes and decodes the frame END_JOB. */
 #include "core/job_end/job_abort_frame.h"
 
 #include "msg/control.h"

@@ -12,7 +12,7 @@
 enum {
     NX_JOB_ABORT_WHY = 256,
     NX_JOB_ABORT_FRAME_MAX = 1 + 1 + 4 + 2 + NX_JOB_ABORT_WHY,
-    NX_JOB_ABORT_CODE_MAX = 125, /* shells take those above for their own */
+    NX_JOB_ABORT_CODE_MAX = 125, /* shells reserve higher codes */
 };
 
 typedef struct nx_job_abort {

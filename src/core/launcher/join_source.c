@@ -1,4 +1,4 @@
-/* join_source.c - where the join string comes from. */
+/* join_source.c - the origin of the join string. */
 #include "core/launcher/join_source.h"
 
 #include <stdio.h>
@@ -71,7 +71,7 @@ static nexar_err read_token(const nexar_config *cfg, char token[NX_JOIN_STRING_M
                                      token, NX_JOIN_STRING_MAX);
 }
 
-/* Puts the token into a join string that has none. */
+/* Inserts the token into a join string that has none. */
 static nexar_err add_token(nexar_config *cfg, const char *token)
 {
     char buf[NX_NUMBER_ROOM], whole[NX_JOIN_STRING_MAX];

@@ -8,9 +8,9 @@
 #include "core/config/environment.h"
 
 /*
- * srun numbers the tasks of a step.  A script of sbatch and a shell of salloc have a SLURM_PROCID
- * as well, which is 0, and their children inherit it: they have no step, or one by a number that
- * Slurm reserves, from that of the shell's on.
+ * srun numbers the tasks of a step.  A script of sbatch and a shell of salloc also have a
+ * SLURM_PROCID, which is 0, and their children inherit it.  Such processes have no step, or a step
+ * with a number that Slurm reserves, from the shell's number on.
  */
 static bool is_task_of_slurm(void)
 {
@@ -34,8 +34,8 @@ static bool is_of_torch(void)
     "torchrun carries no join string: start `nexar seed --world N --join-file PATH` first"
 
 /*
- * The innermost is first: torchrun is started by srun or mpirun, not the reverse, and so is
- * mpirun by srun.  A process has the variables of all of them.
+ * The innermost launcher comes first: srun or mpirun starts torchrun, not the reverse, and srun
+ * starts mpirun.  A process has the variables of all its launchers.
  */
 static const nx_launcher launchers[] = {
     {.name = "torchrun",

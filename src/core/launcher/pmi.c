@@ -2,8 +2,9 @@
  * pmi.c - PMI-1, the wire protocol of MPICH's process manager, on the descriptor PMI_FD.
  *
  * Lines "cmd=NAME key=value ...": the process asks, the launcher answers.  Hydra, `srun
- * --mpi=pmi2` and Flux speak it.  A process that has said init and ends without finalize is an
- * error to the launcher, so finalize is said by the last close; after it the descriptor is dead.
+ * --mpi=pmi2` and Flux implement it.  A process that sends init and exits without finalize is an
+ * error to the launcher.  So the last close sends finalize, after which the descriptor is
+ * unusable.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,7 +27,7 @@ enum { LINE_MAX_SIZE = 2048, NAME_MAX_SIZE = 257 };
 
 static struct {
     unsigned users;
-    bool closed; /* finalize was said, or the conversation has broken off */
+    bool closed; /* finalize was sent, or the connection has failed */
     int fd;
     uint32_t size;
     char space[NAME_MAX_SIZE]; /* the name of the key-value space */
@@ -76,7 +77,7 @@ static nexar_err say(const char *line, size_t len, uint64_t deadline_ns)
     return NEXAR_OK;
 }
 
-/* Byte by byte: nothing behind the line is taken, which may be another reader's. */
+/* Reads byte by byte: bytes after the line may belong to another reader. */
 static nexar_err hear(char line[LINE_MAX_SIZE], uint64_t deadline_ns)
 {
     size_t len = 0;
@@ -105,7 +106,8 @@ static nexar_err hear(char line[LINE_MAX_SIZE], uint64_t deadline_ns)
     return broken(nx_fail(NEXAR_EPROTO, "PMI: a line of the launcher has no end"));
 }
 
-/* The value of |key| in |line|, up to the next space; false: it is not there or does not fit. */
+/* The value of |key| in |line|, up to the next space.  False: |line| has no |key|, or the value
+ * does not fit. */
 static bool value_of(const char *line, const char *key, char *value, size_t size)
 {
     const size_t len = strlen(key);
@@ -129,7 +131,7 @@ static bool value_of(const char *line, const char *key, char *value, size_t size
     return false;
 }
 
-/* Says |asked|, a line, and takes the answer |name|, which is left in |line|. */
+/* Sends |asked|, a line, and receives the answer |name| into |line|. */
 static nexar_err ask(char line[LINE_MAX_SIZE], int asked, const char *name, uint64_t deadline_ns)
 {
     char got[64] = "", rc[16] = "0";
@@ -171,7 +173,7 @@ static nexar_err find_descriptor(void)
     if (pmi.closed) {
         return nx_fail(NEXAR_ENOTSUP, NX_CHANNEL_CLOSED, "PMI");
     }
-    /* MPI_Init talks on the same descriptor, and neither would understand the other's answers. */
+    /* MPI_Init uses the same descriptor, and neither side would understand the other's answers. */
     if (dlsym(RTLD_DEFAULT, "MPI_Initialized") != NULL) {
         return nx_fail(NEXAR_ENOTSUP,
                        "this program uses MPI, which owns PMI_FD: start a seed in one rank, and "
@@ -187,7 +189,7 @@ static nexar_err find_descriptor(void)
     }
     pmi.fd = (int)fd;
     pmi.size = (uint32_t)size;
-    /* Children of this process have the variable, and must not speak in its name. */
+    /* Children of this process inherit the variable, and must not act as this process. */
     (void)fcntl(pmi.fd, F_SETFD, FD_CLOEXEC);
     return NEXAR_OK;
 }
@@ -259,7 +261,7 @@ static nexar_err pmi_get(const char *key, char value[NX_CHANNEL_VALUE_MAX], uint
     return err;
 }
 
-/* It answers at once; this only bounds a launcher that hangs. */
+/* A launcher answers at once; this limit only matters for one that hangs. */
 #define FINALIZE_NS UINT64_C(10000000000)
 
 static void pmi_close(void)
@@ -267,8 +269,8 @@ static void pmi_close(void)
     char line[LINE_MAX_SIZE];
 
     pmi.users--;
-    /* Where the conversation has broken off, the descriptor ends with the process: the launcher
-     * kills the job when it is closed, and the program has an error to print before. */
+    /* After a protocol failure the descriptor stays open until the process exits: the launcher
+     * kills the job when the descriptor closes, and the program has an error to print first. */
     if ((pmi.users != 0) || pmi.closed) {
         return;
     }

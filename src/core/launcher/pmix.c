@@ -1,5 +1,5 @@
 /*
- * pmix.c - PMIx, by libpmix.so.2 that is loaded when it is needed.
+ * pmix.c - PMIx, through libpmix.so.2, which is loaded on demand.
  *
  * The few types are those of the PMIx standard, whose binary interface is the same in versions 3
  * to 5; nexar is built without its headers.  PMIx_Init counts its callers, so a program may use
@@ -22,7 +22,7 @@
 
 enum {
     PMIX_SUCCESS = 0,
-    PMIX_OPERATION_SUCCEEDED = -157, /* done at once; the callback does not come */
+    PMIX_OPERATION_SUCCEEDED = -157, /* done at once; the callback is not called */
     PMIX_MAX_NSLEN = 255,
     PMIX_MAX_KEYLEN = 511,
 };
@@ -95,7 +95,7 @@ static nexar_err load(void)
     if (pmix.library != NULL) {
         return NEXAR_OK;
     }
-    /* Never unloaded: it has threads.  Global: its own plugins look for its symbols. */
+    /* Never unloaded: the library has threads.  Global: its own plugins look up its symbols. */
     void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
     if (library == NULL) {
         return nx_fail(NEXAR_ENOTSUP, "cannot load the library of PMIx (Debian: libpmix2): %s",
@@ -106,7 +106,7 @@ static nexar_err load(void)
         if (found == NULL) {
             return nx_fail(NEXAR_ENOTSUP, "libpmix.so.2 has no function %s", functions[i].name);
         }
-        memcpy(functions[i].to, &found, sizeof(found)); /* ISO C converts no object pointer */
+        memcpy(functions[i].to, &found, sizeof(found)); /* ISO C forbids the cast */
     }
     found = dlsym(library, "PMIx_Value_free");
     memcpy(&pmix.value_free, &found, sizeof(found));
@@ -121,7 +121,7 @@ static nexar_err check(int status, const char *call)
                : nx_fail(NEXAR_EPROTO, "%s: %s (%d)", call, pmix.error_text(status), status);
 }
 
-/* Before version 5 there is no function for it, and some 50 bytes are lost at each start. */
+/* Before version 5 no function frees it; each start leaks about 50 bytes. */
 static void give_back(pmix_value *value)
 {
     if (pmix.value_free != NULL) {
@@ -155,8 +155,8 @@ static nexar_err pmix_open(uint64_t deadline_ns, uint32_t *size)
 {
     nexar_err err = load();
 
-    (void)deadline_ns; /* the library has its own */
-    /* After the last PMIx_Finalize of a process its server does not answer another PMIx_Init. */
+    (void)deadline_ns; /* the library applies its own time-out */
+    /* After the last PMIx_Finalize of a process, its server does not answer another PMIx_Init. */
     if ((err == NEXAR_OK) && pmix.used && (pmix.initialized() == 0)) {
         return nx_fail(NEXAR_ENOTSUP, NX_CHANNEL_CLOSED, "PMIx");
     }
@@ -180,7 +180,7 @@ static nexar_err pmix_put(const char *key, const char *value, uint64_t deadline_
     nexar_err err;
 
     (void)deadline_ns;
-    v.data.string = nx_strdup(value); /* the library only reads it, but its type does not say so */
+    v.data.string = nx_strdup(value); /* read only, but not const */
     if (v.data.string == NULL) {
         return nx_fail_nomem("a value for PMIx");
     }
@@ -190,7 +190,7 @@ static nexar_err pmix_put(const char *key, const char *value, uint64_t deadline_
     return (err == NEXAR_OK) ? check(pmix.commit(), "PMIx_Commit") : err;
 }
 
-/* The one who waits may go first, on a time-out: the last of the two frees it. */
+/* After a time-out the waiting thread may release it first: the last of the two frees it. */
 typedef struct fence {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -280,7 +280,7 @@ static nexar_err pmix_get(const char *key, char value[NX_CHANNEL_VALUE_MAX], uin
     pmix_value *got = NULL;
     nexar_err err;
 
-    (void)deadline_ns; /* after the fence it is here */
+    (void)deadline_ns; /* available locally after the fence */
     from.rank = 0;
     err = check(pmix.get(&from, key, NULL, 0, &got), "PMIx_Get");
     if (err != NEXAR_OK) {

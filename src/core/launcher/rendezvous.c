@@ -1,4 +1,4 @@
-/* rendezvous.c - which cluster this process joins, and the seed inside rank 0. */
+/* rendezvous.c - selects the cluster that this process joins, and runs the seed inside rank 0. */
 #include "core/launcher/rendezvous.h"
 
 #include <pthread.h>
@@ -18,17 +18,17 @@ enum { KEY_ROOM = 32, NAME_ROOM = 128, CLAIM_ROOM = 160, SHOWN = 80 };
 
 struct nx_rendezvous {
     const nx_channel *channel;
-    nx_seed *seed; /* NULL but in rank 0 */
+    nx_seed *seed; /* NULL except in rank 0 */
     char name[NAME_ROOM];
 };
 
-/* A channel is the process's, and all processes must use it in the same order. */
+/* A channel belongs to the process.  All processes must use it in the same order. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned worlds; /* that have used it: each has a key of its own */
+static unsigned worlds; /* number of uses so far: each use has its own key */
 
-/* ---- alone, or one of several -------------------------------------------------------- */
+/* ---- a world of one, or one of several ranks ----------------------------------------- */
 
-/* "NEXAR_RANK=3", or "the setting rank=3" where the program has set it. */
+/* "NEXAR_RANK=3", or "the setting rank=3" if the program has set it. */
 static const char *claim_text(const nexar_config *cfg, nx_setting_id id, char buf[CLAIM_ROOM])
 {
     char variable[NX_VARIABLE_ROOM], number[NX_NUMBER_ROOM];
@@ -42,7 +42,7 @@ static const char *claim_text(const nexar_config *cfg, nx_setting_id id, char bu
     return buf;
 }
 
-/* What the settings say of several ranks; NULL if nothing. */
+/* The setting that implies several ranks; NULL if there is none. */
 static const char *claim_of_settings(const nexar_config *cfg, char buf[CLAIM_ROOM])
 {
     char number[NX_NUMBER_ROOM];
@@ -81,9 +81,9 @@ static nexar_err refuse_launched(const nx_launcher *by)
                    (size == NULL) ? nx_environment(by->rank) : size, by->name, by->remedy, ways);
 }
 
-/* ---- over the launcher's channel ----------------------------------------------------- */
+/* ---- through the launcher's channel -------------------------------------------------- */
 
-/* |text|: the join string, or '!' and why there is no seed, without spaces. */
+/* |text|: the join string, or '!' and the reason why there is no seed, without spaces. */
 static nexar_err start_seed(nx_rendezvous *r, const nexar_config *cfg, char *text)
 {
     nx_seed_config sc;
@@ -107,7 +107,7 @@ static nexar_err start_seed(nx_rendezvous *r, const nexar_config *cfg, char *tex
     return err;
 }
 
-/* The seed of rank 0 is known to all, or why there is none. */
+/* Exchanges the join string of rank 0, or the reason why it has no seed. */
 static nexar_err exchange(nx_rendezvous *r, nexar_config *cfg, const nx_launcher *by, bool first,
                           uint64_t deadline_ns)
 {
@@ -143,7 +143,7 @@ static nexar_err exchange(nx_rendezvous *r, nexar_config *cfg, const nx_launcher
     return err;
 }
 
-/* The rank that the launcher has given, whatever rank was asked for. */
+/* The rank that the launcher has assigned, whatever rank was requested. */
 static bool is_first(const nx_launcher *by)
 {
     const char *text = nx_environment(by->rank);
@@ -152,7 +152,7 @@ static bool is_first(const nx_launcher *by)
     return (text != NULL) && nx_parse_uint(text, &rank) && (rank == 0);
 }
 
-/* A size that is given must be that of the launcher's job, which is the seed's. */
+/* A given size must equal the size of the launcher's job, which is the seed's. */
 static nexar_err settle_size(nexar_config *cfg, const nx_launcher *by, uint32_t size)
 {
     char number[NX_NUMBER_ROOM], claim[CLAIM_ROOM];
@@ -177,7 +177,7 @@ static nexar_err fail_timed_out(const nexar_config *cfg, uint32_t size)
                    (unsigned)size, nx_config_text(cfg, NX_SET_FORMATION_TIMEOUT, number));
 }
 
-/* With the lock held.  The channel is closed again for a world of one. */
+/* With the lock held.  A world of one closes the channel again. */
 static nexar_err meet_in(nx_rendezvous *r, nexar_config *cfg, const nx_launcher *by, bool *alone)
 {
     const uint64_t deadline_ns =
@@ -245,7 +245,7 @@ static nexar_err meet(nexar_config *cfg, const nx_launcher *by, nx_channel_kind 
 
 /* ---- public -------------------------------------------------------------------------- */
 
-/* Whether |by| says that there is more than one process, or does not say. */
+/* Whether |by| says that there is more than one process, or says nothing. */
 static bool is_several(const nx_launcher *by)
 {
     const char *size = (by->size == NULL) ? NULL : nx_environment(by->size);

@@ -13,7 +13,7 @@
 #include "base/os/sys.h"
 #include "base/text/text.h"
 
-/* A file on a network file system announces no change, so it is looked at, ever more rarely. */
+/* A file on a network file system announces no change, so it is polled, at growing intervals. */
 enum { FIRST_PAUSE_NS = 5000000, LAST_PAUSE_NS = 200000000 };
 #define SAY_AFTER_NS UINT64_C(2000000000)
 
@@ -42,7 +42,7 @@ static nexar_err check_file(int fd, const char *path, const char *what)
     return NEXAR_OK;
 }
 
-/* |*whole|: the line has its end. */
+/* |*whole|: the line is terminated. */
 static nexar_err read_line(int fd, const char *path, const char *what, char *line, size_t size,
                            bool *whole)
 {
@@ -65,7 +65,7 @@ static nexar_err read_line(int fd, const char *path, const char *what, char *lin
                          : NEXAR_OK;
 }
 
-/* |*found| and |*whole| say how far it is. */
+/* |*found| and |*whole| are its progress. */
 static nexar_err look(const char *path, const char *what, char *line, size_t size, bool *found,
                       bool *whole)
 {

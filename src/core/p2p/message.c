@@ -1,4 +1,4 @@
-/* message.c - receiving what a matched probe has taken. */
+/* message.c - receives messages that a matched probe has taken. */
 #include "core/p2p/message.h"
 
 #include "base/alloc.h"

@@ -1,10 +1,10 @@
-/* p2p.c - sends and receives that block. */
+/* p2p.c - blocking sends and receives. */
 #include "base/alloc.h"
 #include "base/os/cancellation.h"
 #include "core/p2p/p2p_args.h"
 #include "core/p2p/p2p_wait.h"
 
-enum { SMALL = 16 }; /* regions that need no memory of their own */
+enum { SMALL = 16 }; /* regions that need no allocation */
 
 static nexar_err send_bytes(nexar_comm *comm, const char *name, const nx_bytes *bytes, size_t n,
                             int dest, uint64_t tag)

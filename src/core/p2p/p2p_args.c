@@ -1,4 +1,4 @@
-/* p2p_args.c - arguments of messages, refused before anything is sent. */
+/* p2p_args.c - checks of the arguments of messages, before anything is sent. */
 #include "core/p2p/p2p_args.h"
 
 #include <inttypes.h>

@@ -8,25 +8,25 @@
 #include "device/inflow.h"
 #include "device/outflow.h"
 
-enum { REGIONS = 64 }; /* handed to the adapter at once */
+enum { REGIONS = 64 }; /* handed to the adapter together */
 
 typedef struct nx_op_device {
     nx_op *op;
-    nexar_iov one, *regions; /* of the device; owned where there are several */
+    nexar_iov one, *regions; /* of the device; owned if there are several */
     size_t n;
-    size_t bytes; /* of all */
+    size_t bytes; /* of all regions */
 
     /* A send. */
     nx_list link;  /* in inc->staged */
-    nx_bytes host; /* what goes out at first; or the caller's own ... */
+    nx_bytes host; /* the data sent first; or the caller's own ... */
     const nx_bytes *many;
-    size_t nmany; /* ... in so many stretches */
+    size_t nmany; /* ... in this many regions */
     nx_outflow out;
-    bool with_msg; /* which has its first bytes */
-    bool waits;    /* for the device, to have the next */
+    bool with_msg; /* holds its first bytes */
+    bool waits;    /* for the device, to read the next */
     bool ready, cancelled;
-    uint64_t begun_ns; /* when the device was given it; of a receive, all of it */
-    void *memory;      /* of one to ourselves, which is staged as a whole */
+    uint64_t begun_ns; /* when the device got it; of a receive, all of it */
+    void *memory;      /* a send to this rank itself, staged as a whole */
     nx_job job;
     nexar_err err;
     char why[NX_DEVICE_WHY];
@@ -39,7 +39,7 @@ static nx_worker *worker_of(const nx_op *op)
     return op->comm->world->device_worker;
 }
 
-/* Ends |op| before msg has had it. */
+/* Ends |op| before it was passed to msg. */
 static void refuse(nx_op *op, nexar_err err, const char *why)
 {
     op->req.err = err;
@@ -52,7 +52,7 @@ static void refuse(nx_op *op, nexar_err err, const char *why)
     }
 }
 
-/* Room for |n| regions; false: |op| has ended. */
+/* Allocates |n| regions.  False: out of memory, and |op| has ended. */
 static bool create(nx_op *op, size_t n)
 {
     op_device *d = nx_zalloc(sizeof(*d));
@@ -87,8 +87,8 @@ void nx_op_device_free(nx_op *op)
     nx_free(d);
 }
 
-/* Bytes [off, off + len) of the message between their regions and |host|, by |move|, some
- * regions at a time. */
+/* Copies bytes [off, off + len) of the message between their regions and |host| with |move|,
+ * several regions at a time. */
 static nexar_err by_regions(const op_device *d, uint64_t off, char *host, size_t len,
                             nexar_err (*move)(const op_device *d, const nexar_iov *some, size_t n,
                                               char *host))
@@ -120,11 +120,11 @@ static nexar_err by_regions(const op_device *d, uint64_t off, char *host, size_t
 
 /* ---- sends ---------------------------------------------------------------------------
  *
- * Messages of a communicator are handed to msg in the order in which they were started, each
- * when its first chunk is staged; the rest of a long one is read while it goes out.  One to
- * ourselves goes nowhere, and is staged as a whole. */
+ * Messages of a communicator are passed to msg in the order in which they were started, each
+ * when its first chunk is staged.  The rest of a long message is read while it is sent.  A
+ * message to this rank itself is staged as a whole. */
 
-/* Hands the first bytes of |d| to msg. */
+/* Passes the first bytes of |d| to msg. */
 static void send_first(op_device *d)
 {
     nx_op *op = d->op;
@@ -141,10 +141,10 @@ static void send_first(op_device *d)
     }
 }
 
-/* Hands what is ready to msg, in the order in which it was started. */
+/* Passes staged messages to msg, in the order in which they were started. */
 static void send_ready(nx_incarnation *inc)
 {
-    (void)nx_incarnation_hold(inc); /* one that is refused is over */
+    (void)nx_incarnation_hold(inc); /* a rejected one has ended */
     while (!nx_list_empty(&inc->staged)) {
         op_device *d = nx_list_entry(inc->staged.next, op_device, link);
         nx_op *op = d->op;
@@ -200,7 +200,7 @@ static void on_ready(nx_outflow *out, const void *host, size_t len)
     }
 }
 
-/* msg asks for what follows. */
+/* msg requests the next bytes. */
 static void on_need(nx_req *req, uint64_t off)
 {
     op_device *d = ((nx_op *)req)->device; /* its first member */
@@ -211,7 +211,7 @@ static void on_need(nx_req *req, uint64_t off)
     nx_outflow_next(&d->out);
 }
 
-/* Its request is done, and no thread reads for it any more. */
+/* The request of the send is done, and no thread reads for it any more. */
 static void on_idle(nx_outflow *out)
 {
     nx_op_over(nx_list_entry(out, op_device, out)->op);
@@ -288,7 +288,7 @@ void nx_op_device_send(nx_op *op, const nx_bytes *bytes, size_t n)
     }
     nx_list_push_back(&op->inc->staged, &d->link);
     d->ready = (op->mem.device == NULL) || (d->bytes == 0);
-    if (op->mem.device == NULL) { /* host memory: the turn is all that it waits for */
+    if (op->mem.device == NULL) { /* host memory: waits only for its position in the order */
         d->many = (n == 1) ? NULL : bytes;
         d->nmany = n;
         d->host = (n == 1) ? bytes[0] : (nx_bytes){0};
@@ -379,7 +379,7 @@ void nx_op_device_recv(nx_op *op, const nx_iov_span *iov, size_t n)
     nx_op_post(op, &sink);
 }
 
-/* The world waits for what the device still has to do. */
+/* The world waits for copies that the device has not finished. */
 void nx_op_device_received(nx_op *op)
 {
     nx_world_begin(op->comm->world);
@@ -397,7 +397,7 @@ const nx_op *nx_op_device_wait(const nx_op *op, nx_local_wait *snag)
         return NULL;
     }
     if (op->sending && nx_list_linked(&d->link)) {
-        d = nx_list_entry(op->inc->staged.next, op_device, link); /* who holds up the others */
+        d = nx_list_entry(op->inc->staged.next, op_device, link); /* it delays the others */
     } else if (op->sending ? !d->waits : !d->in.ended) {
         return NULL;
     }

@@ -32,7 +32,7 @@ static void describe(const nx_op *op, char *buf, size_t size)
                    nx_comm_on(op->comm, on));
 }
 
-/* Finalize waits for it, and nobody else can any more. */
+/* Finalize waits for it; no caller can any more. */
 static void tell_lost(const nx_op *op)
 {
     char what[256], why[NX_ERROR_ROOM];
@@ -74,7 +74,7 @@ void nx_op_over(nx_op *op)
 
 void nx_op_init(nx_op *op, nexar_comm *comm, nx_devmem mem, void (*on_over)(nx_op *op))
 {
-    /* The request, which is long, is set up where it starts. */
+    /* The request is a large struct: it is initialised where it starts. */
     op->req.on_done = on_done;
     op->req.event = NULL;
     op->req.done = false;
@@ -117,8 +117,8 @@ static void begin(nx_op *op, const char *name, int peer, uint64_t tag)
     op->tag = tag;
 }
 
-/* True: nothing is begun any more on its communicator, and it is over.  So it is where the
- * communicator was rebuilt without the peer after the call had been checked. */
+/* True: the communicator accepts no new operation, and |op| has ended.  That includes a
+ * communicator that was rebuilt without the peer after the call was checked. */
 static bool is_refused(nx_op *op)
 {
     const nx_incarnation *inc = op->inc;
@@ -135,14 +135,14 @@ static bool is_refused(nx_op *op)
     return false;
 }
 
-/* What waits for anybody where nobody is left does not, nor for one that has freed the
- * communicator, if what it had sent before is not it. */
+/* Ends a receive from any source if no other rank is left.  Ends a receive from a peer that has
+ * freed the communicator, unless the receive matches a message that the peer sent before. */
 static void check_sources(const nx_op *op)
 {
     const nx_incarnation *inc = op->inc;
     nx_departure how;
 
-    if (inc == NULL) { /* it is over already */
+    if (inc == NULL) { /* it has ended already */
         return;
     }
     if (op->peer == NEXAR_ANY_SOURCE) {
@@ -181,7 +181,7 @@ void nx_op_send(nx_op *op, const char *name, const nx_bytes *bytes, size_t n, in
     if (is_refused(op) || is_detached(op)) {
         return;
     }
-    /* Behind those that are being staged, also where it needs none of that itself. */
+    /* Queues |op| behind sends that are being staged, even if |op| itself needs no staging. */
     if ((op->mem.device != NULL) || !nx_list_empty(&op->inc->staged)) {
         nx_op_device_send(op, bytes, n);
     } else {

@@ -7,7 +7,7 @@
 #include "core/p2p/p2p_wait.h"
 #include "core/request.h"
 
-enum { SPARE = 256 /* requests whose memory is kept: 256 KiB */ };
+enum { SPARE = 256 /* number of requests whose memory is kept: 256 KiB */ };
 
 typedef struct p2p_request {
     nexar_request base;
@@ -17,8 +17,8 @@ typedef struct p2p_request {
         nx_bytes bytes;
     };
     void *regions;                  /* ... or several: owned; NULL: one */
-    nexar_message *made, **message; /* of a matched probe: what it gives, and to whom */
-    nx_p2p_room *room;              /* of a receive that finds its memory when it has matched */
+    nexar_message *made, **message; /* of a matched probe: where its result goes */
+    nx_p2p_room *room;              /* of a receive that allocates its memory after the match */
 } p2p_request;
 
 /* ---- requests ------------------------------------------------------------------------ */
@@ -57,7 +57,7 @@ static void request_destroy(nexar_request *req)
         nx_free(req);
         return;
     }
-    nx_list_push_front(&world->spare, &req->link); /* the next one finds it in cache */
+    nx_list_push_front(&world->spare, &req->link); /* the next request finds it in the cache */
     world->nspare++;
 }
 
@@ -107,8 +107,8 @@ static p2p_request *request_create(nexar_comm *comm, nx_devmem mem)
 
 /* ---- public -------------------------------------------------------------------------- */
 
-/* What |name| checked came to |*err|: a request, and the lock, if that is NEXAR_OK.  NULL
- * with an error in |*err| otherwise. */
+/* The check of |name| gave |*err|.  If that is NEXAR_OK, returns a request, and takes the lock.
+ * Otherwise, or without memory, NULL with an error in |*err|. */
 static p2p_request *open_request(const char *name, nexar_comm *comm, nexar_request **req,
                                  nexar_err *err)
 {
@@ -135,7 +135,7 @@ static p2p_request *open_request(const char *name, nexar_comm *comm, nexar_reque
     return made;
 }
 
-/* Its operation has begun. */
+/* The request's operation has begun. */
 static void give_request(p2p_request *made, nexar_comm *comm, nexar_request **req)
 {
     *req = &made->base;
@@ -187,14 +187,14 @@ nexar_err nexar_irecv(nexar_comm *comm, void *buf, size_t bytes, int source, uin
     return err;
 }
 
-/* Regions of a request, which it owns: as many as |n|, one at least. */
+/* The regions of a request, which owns them: |n|, at least one. */
 static void *own(p2p_request *made, size_t n, size_t each)
 {
     made->regions = nx_calloc((n == 0) ? 1 : n, each);
     return made->regions;
 }
 
-/* There is no memory for the regions of |made|, which was not begun. */
+/* No memory for the regions of |made|, which was not begun. */
 static nexar_err no_regions(p2p_request *made, nexar_comm *comm)
 {
     nx_request_destroy(&made->base);
@@ -297,7 +297,7 @@ nexar_err nx_p2p_imatch(nexar_comm *comm, int source, uint64_t tag, nexar_messag
     return NEXAR_OK;
 }
 
-/* The message of |op| is known: it is received into memory of its length. */
+/* The message of |op| is known: receives it into memory of its length. */
 static void on_matched(nx_op *op)
 {
     p2p_request *r = nx_list_entry(op, p2p_request, op);
@@ -308,7 +308,7 @@ static void on_matched(nx_op *op)
     if (op->req.err == NEXAR_OK) {
         room->ptr = room->alloc((size_t)op->req.bytes, room->arg);
         room->bytes = (size_t)op->req.bytes;
-        if (room->ptr == NULL) { /* the message is lost, as one that is too long */
+        if (room->ptr == NULL) { /* the message is lost, like one that is too long */
             op->req.err = NEXAR_ENOMEM;
         }
     }

@@ -1,4 +1,4 @@
-/* p2p_wait.c - waiting for one operation; regions. */
+/* p2p_wait.c - waits for one operation; converts regions. */
 #include "core/p2p/p2p_wait.h"
 
 static void on_over(nx_op *op)

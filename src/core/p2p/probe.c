@@ -1,4 +1,4 @@
-/* probe.c - looking for messages without receiving them. */
+/* probe.c - probes: find messages without receiving them. */
 #include "base/alloc.h"
 #include "base/os/cancellation.h"
 #include "core/failure/failure.h"
@@ -24,8 +24,8 @@ nexar_err nexar_probe(nexar_comm *comm, int source, uint64_t tag, nexar_status *
     return err;
 }
 
-/* Whether nothing can come from |source| because of a failure.  That others have left, or freed the
- * communicator, is none: a last check at the end finds nothing, however late it is. */
+/* Whether a failure prevents messages from |source|.  Ranks that have left, or have freed the
+ * communicator, are no failure: a late last check simply finds no message. */
 static bool has_failed(const nx_incarnation *inc, int source)
 {
     const nx_world *world = inc->world;
@@ -40,7 +40,7 @@ static bool has_failed(const nx_incarnation *inc, int source)
     return failed;
 }
 
-/* No message from |source| is here: a polling caller gets an error if none can arrive. */
+/* No message from |source| has arrived: a polling caller gets an error if none can arrive. */
 static nexar_err look_no_more(const char *name, const nx_incarnation *inc, int source)
 {
     char text[NX_ALONE_WHY], peer[NX_PEER_TEXT];
@@ -62,7 +62,7 @@ static nexar_err look_no_more(const char *name, const nx_incarnation *inc, int s
                    nx_failure_why(world, slot));
 }
 
-/* Looks for a message.  |*found|: it is here, or its sender holds it back for want of credit, and
+/* Looks for a message.  |*found|: it has arrived, or its sender holds it back for lack of credit;
  * |message| has its peer, tag and bytes.  Errors as of iprobe; with the lock. */
 static nexar_err look(const char *name, nexar_comm *comm, int source, uint64_t tag, nx_req *message,
                       bool *found)
@@ -86,7 +86,7 @@ static nexar_err look(const char *name, nexar_comm *comm, int source, uint64_t t
     return NEXAR_OK;
 }
 
-/* Unlocks; a thread that has found nothing is likely to look again soon. */
+/* Unlocks; a thread that has found nothing is likely to poll again soon. */
 static void unlock(const nexar_comm *comm, bool found)
 {
     if (found) {
@@ -135,7 +135,7 @@ static nexar_err check_matched(const char *name, const nexar_comm *comm, int sou
     return err;
 }
 
-/* The outcome of the match |w|, which is over; |made| is given out or freed. */
+/* The outcome of the match |w|, which has ended; |made| is given to the caller or freed. */
 static nexar_err conclude(nx_waited *w, nexar_message *made, nexar_message **msg,
                           nexar_status *status)
 {
@@ -175,9 +175,9 @@ nexar_err nexar_mprobe(nexar_comm *comm, int source, uint64_t tag, nexar_message
 }
 
 /*
- * Takes |found|.  It is here, or its sender holds it back and is asked for it; another thread
- * may receive it first, and no other may come.  So that takes no longer than a rank may be silent;
- * false: |w| has ended without it.
+ * Takes |found|.  The message has arrived, or its sender holds it back and is asked for it. Another
+ * thread may receive it first, and no other message may follow.  So the wait is limited to the time
+ * for which a rank may be silent.  False: |w| has ended without a message.
  */
 static bool fetch(nexar_comm *comm, const nx_req *found, nx_waited *w)
 {

@@ -1,4 +1,4 @@
-/* auto_shrink.c - agreements that nobody calls for. */
+/* auto_shrink.c - agreements that begin without a call of the application. */
 #include "auto_shrink.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "core/failure/failure.h"
 #include "recovery.h"
 
-/* ---- what the machines say --------------------------------------------------------------- */
+/* ---- callbacks of the machines ----------------------------------------------------------- */
 
 static void on_told(void *ctx, uint64_t key, const void *data, size_t len, uint32_t from)
 {
@@ -39,7 +39,7 @@ static void on_decided(void *ctx, uint64_t seq, const nx_consensus_value *value)
             (void)nx_rankset_add(&a->outcome.left, i);
         }
     }
-    a->outcome.id = nx_read_u32(&r); /* 0: nobody had one left */
+    a->outcome.id = nx_read_u32(&r); /* 0: no rank had an id left */
     a->over = true;
     nx_failure_wake(a->world);
 }
@@ -90,7 +90,7 @@ void nx_auto_shrink_undo(nx_incarnation *inc)
     }
 }
 
-/* Frees the oldest of those that nobody began, if there are too many. */
+/* Frees the oldest machines that were never used, if there are too many. */
 static void trim(nx_world *world)
 {
     nx_agreement *oldest = NULL;
@@ -109,7 +109,7 @@ static void trim(nx_world *world)
     }
 }
 
-/* It is over, and nobody here needs it: it goes when nobody asks any more. */
+/* The agreement is over, and unused here: its machines are freed when no rank asks any more. */
 static void let_go(nx_agreement *a)
 {
     if (a->detached && a->over && (a->err == NEXAR_OK) && !a->closed) {
@@ -146,9 +146,9 @@ static void start(nx_agreement *a, const nx_consensus_input *input)
     a->used = true;
     if (nx_consensus_start(a->agree, input) != NEXAR_OK) {
         on_ended(a, NEXAR_EPEER, nexar_last_error());
-        return; /* it is over here: this rank is out, or there is no quorum */
+        return; /* it is over here: this rank was declared failed, or there is no quorum */
     }
-    nx_agreement_tell_left(a); /* they will bring nothing */
+    nx_agreement_tell_left(a); /* ranks that have left contribute nothing */
 }
 
 void nx_auto_shrink_begin(nx_incarnation *inc, const nx_auto_shrink_input *input, const char *why)
@@ -163,11 +163,11 @@ void nx_auto_shrink_begin(nx_incarnation *inc, const nx_auto_shrink_input *input
     while ((len < NX_RBCAST_DATA_MAX) && (why[len] != '\0')) {
         len++;
     }
-    /* One key for all initiators: one item is enough for all. */
+    /* One key for all initiators: one item is enough for all ranks. */
     if (nx_rbcast_start(a->rbcast, nx_rbcast_key(NX_RBCAST_REVOKED, 0), why, len) != NEXAR_OK) {
         nx_log(NX_LOG_WARN, "others are not told that the communicator is rebuilt: %s",
                nexar_last_error());
-        nx_failure_end_receives(inc->world); /* its end notifies them */
+        nx_failure_end_receives(inc->world); /* the end of the agreement notifies them */
     }
     start(a, &(nx_consensus_input){.flags = input->flags,
                                    .highest = input->highest,
@@ -175,7 +175,7 @@ void nx_auto_shrink_begin(nx_incarnation *inc, const nx_auto_shrink_input *input
                                    .payload_len = NX_AGREEMENT_ID_SIZE});
 }
 
-/* The others rebuild what this rank has given back. */
+/* The other ranks rebuild a communicator that this rank has released. */
 static void leave(nx_agreement *a)
 {
     start(a, &(nx_consensus_input){.flags = UINT64_MAX, .leave = true});
@@ -198,7 +198,7 @@ void nx_auto_shrink_conclude(nx_agreement *a)
         let_go(a);
     }
     if (a->closed && a->forgotten) {
-        nx_early_close(a->world->early, a->id); /* what still comes for it is late */
+        nx_early_close(a->world->early, a->id); /* later frames for it are ignored */
         nx_agreement_free(a);
     }
 }

@@ -1,4 +1,4 @@
-/* recovery.c - replaces a communicator by that of the survivors. */
+/* recovery.c - replaces a communicator by one of the surviving ranks. */
 #include "recovery.h"
 
 #include <stdio.h>
@@ -12,9 +12,9 @@
 #include "core/comm/comm_change.h"
 #include "core/failure/failure.h"
 
-/* In the flags of a rescue: the rank was in the agreement of an update; it has not given up
- * an operation, for want of time, for its device or for want of memory.  The others are of
- * errors (commit.h), none of which has these bits. */
+/* Bits in the flags of a rescue: the rank was in the agreement of an update; the rank has not given
+ * up an operation because of a time-out, a device error or lack of memory.  The other bits are
+ * those of errors (commit.h), none of which uses these bits. */
 #define FLAG_UPDATING    UINT64_C(1)
 #define FLAG_IN_TIME     (UINT64_C(1) << 31)
 #define FLAG_DEVICE_WELL (UINT64_C(1) << 30)
@@ -45,7 +45,7 @@ void nx_recovery_want(nx_incarnation *inc)
     }
 }
 
-/* The flag that says that no operation was given up with |err|. */
+/* The flag that is set unless an operation was given up with |err|. */
 static uint64_t flag_against(nexar_err err)
 {
     switch ((int)err) {
@@ -60,7 +60,7 @@ static uint64_t flag_against(nexar_err err)
     }
 }
 
-/* What this rank brings: that of its confirmations, and what is said here. */
+/* This rank's contribution: the error bits of its confirmations, and the flags above. */
 static void take_input(nx_recovery *r, nx_auto_shrink_input *input)
 {
     nx_commit_freeze(&r->confirm, &input->flags, &input->highest);
@@ -95,7 +95,7 @@ void nx_recovery_on_failure(nx_incarnation *inc)
     nx_recovery_begin(inc, inc->group.broken_why);
 }
 
-/* Begins what is wanted of |inc|. */
+/* Begins the recovery of |inc| if it is requested. */
 static void begin_wanted(nx_incarnation *inc)
 {
     const bool broken = (inc->group.broken != NEXAR_OK);
@@ -121,7 +121,7 @@ static void lose(nx_incarnation *inc, const char *why)
     nx_log(NX_LOG_WARN, "a communicator is not rebuilt: %s", why);
 }
 
-/* Makes the successor of |inc|, if it is not there.  NEXAR_ENOMEM. */
+/* Makes the successor of |inc|, unless it exists.  NEXAR_ENOMEM. */
 static nexar_err make_next(nx_incarnation *inc)
 {
     const nx_outcome *out;
@@ -158,7 +158,7 @@ static nexar_err make_next(nx_incarnation *inc)
     return NEXAR_OK;
 }
 
-/* How many ranks it must have at least. */
+/* The minimum number of ranks of |inc|. */
 static uint32_t fewest(const nx_incarnation *inc)
 {
     const uint64_t least = nx_config_number(inc->world->config, NX_SET_MIN_WORLD);
@@ -166,8 +166,8 @@ static uint32_t fewest(const nx_incarnation *inc)
     return ((inc->comm == inc->world->comm) && (least > 0)) ? (uint32_t)least : 1;
 }
 
-/* |inc| is to be replaced: not all who are left were in the agreement of an update, and
- * nobody goes by that. */
+/* Whether the recovery of |inc| voids an update: not all survivors were in its agreement, so no
+ * rank uses the update's outcome. */
 static bool voids_update(const nx_incarnation *inc)
 {
     const nx_outcome *out;
@@ -199,7 +199,7 @@ void nx_recovery_decided(nx_incarnation *inc)
         if (make_next(inc) != NEXAR_OK) {
             nx_log(NX_LOG_WARN, "a communicator is rebuilt later: %s", nexar_last_error());
         } else if (inc->comm->freed) {
-            nx_comm_drop_unused(inc->comm); /* it was in use still when the agreement began */
+            nx_comm_drop_unused(inc->comm); /* it was still in use when the agreement began */
         }
     }
     if (voids_update(inc)) {

@@ -1,4 +1,4 @@
-/* recovery_wait.c - threads and requests that wait until the application can be told. */
+/* recovery_wait.c - threads and requests that wait until the application can be notified. */
 #include "base/log.h"
 #include "base/text/sentence.h"
 #include "recovery.h"
@@ -9,7 +9,7 @@ typedef struct waiter {
     nx_event event;
 } waiter;
 
-/* Whether the application can be told. */
+/* Whether the application can be notified. */
 static bool is_ready(const nx_incarnation *inc)
 {
     const nx_recovery *r = &inc->recovery;
@@ -62,8 +62,8 @@ static bool is_active(const nx_incarnation *inc)
     return (inc->comm != NULL) && (inc->comm->active == inc);
 }
 
-/* Waits until |inc| is ready or was replaced by another thread; false: it was not before
- * |deadline_ns|. */
+/* Waits until |inc| is ready, or until another thread has replaced it.  False: |deadline_ns| has
+ * passed first. */
 static bool wait_ready(const nx_incarnation *inc, uint64_t deadline_ns)
 {
     while (is_active(inc) && !is_ready(inc)) {

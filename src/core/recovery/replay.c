@@ -1,4 +1,4 @@
-/* replay.c - the same call among fewer, from the memory as it was. */
+/* replay.c - repeats a call among fewer ranks, from restored memory. */
 #include "replay.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-/* Whether a buffer is laid out by ranks, which the application sees: split and dup have such
- * memory of their own, and make of it what they get. */
+/* Whether a buffer has a layout by ranks that the application sees.  Split and dup use such memory
+ * of their own, and translate it. */
 static bool in_blocks(const nx_coll_args *a)
 {
     return nx_coll_in_blocks(a->kind) && (a->guise == NX_VARIANT_PLAIN);
@@ -51,8 +51,8 @@ static nx_coll_kind v_form(nx_coll_kind kind)
     }
 }
 
-/* Blocks as the caller gave them; without |counts| all have |each| elements, and without
- * |displs| they lie one behind the other. */
+/* Blocks as the caller gave them.  Without |counts| all have |each| elements; without |displs| they
+ * are contiguous. */
 static void lay_out(nx_replay *r, const size_t *counts, const size_t *displs, bool sent)
 {
     size_t off = 0;
@@ -101,10 +101,10 @@ static size_t sum_blocks(const nx_replay *r)
     return sum;
 }
 
-/* ---- what is kept ---------------------------------------------------------------------------- */
+/* ---- saved memory ---------------------------------------------------------------------------- */
 
-/* The blocks that are received, as few pieces; out of place this rank's own is written
- * again in any case. */
+/* The received blocks, in as few pieces as possible.  Out of place, this rank's own block is
+ * written again in any case. */
 static void find_received(nx_replay *r)
 {
     const nx_coll_args *a = &r->now;
@@ -174,7 +174,7 @@ static nexar_err copy_out(const nx_replay *r, void *to, const void *host, size_t
     return NEXAR_OK;
 }
 
-/* Copies all pieces, or puts them back. */
+/* Saves all pieces, or restores them. */
 static nexar_err copy_pieces(const nx_replay *r, bool back)
 {
     const size_t size = nexar_dtype_size(r->now.dtype);
@@ -191,7 +191,7 @@ static nexar_err copy_pieces(const nx_replay *r, bool back)
     return err;
 }
 
-/* Elements that |copy| must have room for; pieces may overlap, so they may be any number. */
+/* The number of elements that |copy| must hold.  Pieces may overlap, so there may be any number. */
 static bool count_kept(const nx_replay *r, size_t *elems)
 {
     bool overflow = false;
@@ -203,7 +203,7 @@ static bool count_kept(const nx_replay *r, size_t *elems)
     return !overflow;
 }
 
-/* |kept| has room for |bytes| at least; NULL: there is no memory. */
+/* Makes |kept| hold at least |bytes|; NULL: out of memory. */
 static uint8_t *make_room(nx_kept *kept, size_t bytes)
 {
     if (kept->bytes < bytes) {
@@ -214,7 +214,7 @@ static uint8_t *make_room(nx_kept *kept, size_t bytes)
     return kept->mem;
 }
 
-/* Takes the memory for the copy, and makes it.  NEXAR_ENOMEM, NEXAR_EDEVICE. */
+/* Allocates and fills the copy.  NEXAR_ENOMEM, NEXAR_EDEVICE. */
 static nexar_err keep(nx_replay *r, nx_kept *kept)
 {
     const nx_coll_args *a = &r->now;
@@ -251,7 +251,7 @@ nexar_err nx_replay_init(nx_replay *r, const nx_coll_args *a, nx_seat at, nx_kep
 
     *r = (nx_replay){.now = *a, .size = at.size, .rank = at.rank, .recv = a->recv};
     if (a->guise == NX_VARIANT_RS_AG) {
-        return NEXAR_OK; /* it is never run again */
+        return NEXAR_OK; /* such a call is never repeated */
     }
     err = find_blocks(r);
     if (err == NEXAR_OK) {
@@ -274,10 +274,9 @@ void nx_replay_fini(nx_replay *r)
     nx_comm_memory_done(&r->mem);
 }
 
-/* ---- among fewer ------------------------------------------------------------------------------
- */
+/* fewer ranks */
 
-/* Leaves out the numbers of the ranks in |failed|. */
+/* Removes the numbers of the ranks in |failed|. */
 static void leave_out(size_t *numbers, const nx_rankset *failed)
 {
     uint32_t n = 0;
@@ -309,17 +308,16 @@ void nx_replay_shrink(nx_replay *r, const nx_rankset *failed)
     a->counts = r->counts;
     a->displs = r->displs;
     if (is_all_to_all(a)) {
-        a->count = 0; /* as nexar_alltoallv has it */
+        a->count = 0; /* the form of nexar_alltoallv */
         a->send_counts = r->send_counts;
         a->send_displs = r->send_displs;
     }
 }
 
-/* ---- once more ---------------------------------------------------------------------------------
- */
+/* repetition */
 
-/* The blocks of a reduce_scatter one behind the other, in |copy|: there they only ever move
- * to the front. */
+/* Packs the blocks of a reduce_scatter in |copy|, contiguous: there blocks only move to the
+ * front. */
 static nexar_err pack(nx_replay *r)
 {
     nx_coll_args *a = &r->now;

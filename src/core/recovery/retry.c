@@ -1,4 +1,4 @@
-/* retry.c - a collective until all have its result. */
+/* retry.c - runs a collective until all survivors have its result. */
 #include "retry.h"
 
 #include <stdio.h>
@@ -11,13 +11,13 @@
 #include "replay.h"
 #include "retry_order.h"
 
-/* ---- confirming ------------------------------------------------------------------------------ */
+/* ---- commit ---------------------------------------------------------------------------------- */
 
 static void send_frame(void *ctx, uint32_t to, const void *frame, size_t len)
 {
     const nx_incarnation *inc = ctx;
 
-    /* A rank that cannot be told is gone, or will be found out. */
+    /* An unreachable peer has failed or left, or its failure will be detected. */
     (void)!nx_msg_send_control(inc->world->msg, nx_incarnation_peer(inc, to), frame, len);
 }
 
@@ -32,9 +32,9 @@ nexar_err nx_retry_frame(nx_incarnation *inc, uint32_t rank, const void *data, s
     return err;
 }
 
-/* One attempt, with the words of its error. */
+/* One attempt, with its error message. */
 typedef struct attempt {
-    const nx_coll_args *call; /* as it was called: for its name */
+    const nx_coll_args *call; /* the original call, for its name */
     nexar_err err;
     char why[NX_ERROR_ROOM];
 } attempt;
@@ -45,7 +45,7 @@ static void note(attempt *t, nexar_err err)
     (void)nx_sentence(t->why, sizeof(t->why), "%s", (err == NEXAR_OK) ? "" : nexar_last_error());
 }
 
-/* All have come to |errs|. */
+/* The common result: all ranks have contributed |errs|. */
 static nexar_err verdict(const attempt *t, uint32_t errs)
 {
     const nexar_err err = nx_commit_error(errs);
@@ -61,7 +61,7 @@ static bool is_pending(const nx_incarnation *inc)
     return inc->recovery.confirm.pending && (inc->recovery.state == NX_WHOLE) && !inc->revoked;
 }
 
-/* Not all have come within |limit_ns|. */
+/* Not all ranks have confirmed within |limit_ns|. */
 static void time_out(nx_incarnation *inc, uint64_t limit_ns)
 {
     char why[NX_ERROR_ROOM];
@@ -71,7 +71,8 @@ static void time_out(nx_incarnation *inc, uint64_t limit_ns)
     nx_recovery_give_up(inc, NEXAR_ETIMEDOUT, why);
 }
 
-/* Whether the rank that is waited for has left: it will not come, and nobody has returned. */
+/* Whether the rank that this rank waits for has left: it will not confirm, and no rank has
+ * returned. */
 static bool waits_in_vain(const nx_incarnation *inc)
 {
     const uint32_t rank = nx_commit_awaits(&inc->recovery.confirm);
@@ -90,8 +91,8 @@ static void wait_no_more(nx_incarnation *inc, const attempt *t)
     nx_recovery_begin(inc, why);
 }
 
-/* A rank that has not come for so long is called: with one that this rank has no link to,
- * and that has gone, there is nothing else by which to find that out. */
+/* Interval of calls to the rank that this rank waits for.  If that rank has left, and this rank has
+ * no link to it, no other event reveals that. */
 static const uint64_t CALL_NS = UINT64_C(200000000);
 
 static void call_for(const nx_incarnation *inc)
@@ -100,8 +101,8 @@ static void call_for(const nx_incarnation *inc)
                         nx_incarnation_peer(inc, nx_commit_awaits(&inc->recovery.confirm)));
 }
 
-/* Waits until all have what this rank has; false: the communicator breaks first, or is
- * broken since they do not come in time. */
+/* Waits until all ranks have the result.  False: the communicator breaks first, or this rank breaks
+ * it because of a time-out. */
 static bool confirm(nx_incarnation *inc, const attempt *t)
 {
     nx_loop *loop = inc->world->loop;
@@ -124,11 +125,11 @@ static bool confirm(nx_incarnation *inc, const attempt *t)
             call_for(inc);
         }
     }
-    nx_loop_kick(loop); /* the last round of others waits for it */
+    nx_loop_kick(loop); /* the other ranks wait for this rank's last round */
     return !c->pending;
 }
 
-/* |inc| is broken, and what is to become of |number| is agreed on. */
+/* |inc| is broken, and the ranks have agreed on the outcome of |number|. */
 static nexar_err conclude_broken(nx_incarnation *inc, uint64_t number, const attempt *t)
 {
     uint64_t keep = 0;
@@ -168,19 +169,20 @@ nexar_err nx_retry_conclude(nx_incarnation *inc, const char *name, nexar_err err
     return err;
 }
 
-/* ---- the same call among fewer ------------------------------------------------------------ */
+/* ---- the same call among fewer ranks ------------------------------------------------------ */
 
-/* A call with what is kept of it, and how it is run. */
+/* A call, what is saved for it, and how it is run. */
 typedef struct call {
     nx_replay rerun;
-    bool as_called;     /* it was not changed, and its memory neither */
+    bool as_called;     /* neither it nor its memory was changed */
     bool queued;        /* by a request: the application is not notified before its end */
     bool unable;        /* this rank cannot run it; the others are notified when they do */
     uint32_t root_slot; /* of its root, if it has one */
     const nx_retry_how *how;
 } call;
 
-/* NEXAR_EPEER: the root of |c| is gone, or is in |failed| (may be NULL), as all ranks find. */
+/* NEXAR_EPEER: the root of |c| is gone, or is in |failed| (may be NULL).  All ranks find the
+ * same. */
 static nexar_err check_root(const call *c, const nx_incarnation *inc, const nx_rankset *failed)
 {
     char text[NX_PEER_TEXT];
@@ -197,8 +199,8 @@ static nexar_err check_root(const call *c, const nx_incarnation *inc, const nx_r
                    nx_world_peer_text(inc->world, c->root_slot, text));
 }
 
-/* |c|, which may have been begun, becomes a call without |failed|.  NEXAR_EPEER: it cannot be
- * run again, on all ranks. */
+/* |c|, which may have begun, becomes a call without |failed|.  NEXAR_EPEER: no rank can run it
+ * again. */
 static nexar_err translate(call *c, const nx_incarnation *inc, const nx_rankset *failed)
 {
     nexar_err err;
@@ -213,7 +215,7 @@ static nexar_err translate(call *c, const nx_incarnation *inc, const nx_rankset 
     return err;
 }
 
-/* |c|, which was called for |was|, is to be run on |inc|.  NEXAR_EPEER, NEXAR_ENOMEM */
+/* Prepares |c|, which was called for |was|, for a run on |inc|.  NEXAR_EPEER, NEXAR_ENOMEM */
 static nexar_err catch_up(call *c, const nx_incarnation *inc, const nx_incarnation *was)
 {
     nx_rankset failed;
@@ -236,14 +238,14 @@ static nexar_err catch_up(call *c, const nx_incarnation *inc, const nx_incarnati
     return err;
 }
 
-/* ---- until it is done ---------------------------------------------------------------------- */
+/* ---- attempts ------------------------------------------------------------------------------ */
 
-/* How often, and how long, a request waits for the memory to rebuild its communicator. */
+/* How often, and how long, a request waits for memory to rebuild its communicator. */
 enum { BECOME_TRIES = 100 };
 #define BECOME_NS UINT64_C(10000000)
 
-/* Advances |comm|.  NEXAR_ENOMEM: a blocking call may be made again; but nobody makes a request
- * again: where there is no memory for long this rank is out of the world. */
+/* Advances |comm|.  NEXAR_ENOMEM: the application may repeat a blocking call.  A request is never
+ * repeated: if memory stays short this rank leaves the world. */
 static nexar_err advance(nexar_comm *comm, const call *c)
 {
     nexar_err err = nx_recovery_advance(comm);
@@ -258,8 +260,8 @@ static nexar_err advance(nexar_comm *comm, const call *c)
     return err;
 }
 
-/* |inc| is broken in operation |number|: true: |*err| is what comes of it; false: |c| is to
- * be run on the successor. */
+/* |inc| broke in operation |number|.  True: |*err| is the operation's result.  False: |c| is to be
+ * run on the successor. */
 static bool recover(nx_incarnation *inc, uint64_t number, call *c, const attempt *t, nexar_err *err)
 {
     char sentence[NX_ERROR_ROOM], why[NX_ERROR_ROOM];
@@ -289,8 +291,8 @@ static bool recover(nx_incarnation *inc, uint64_t number, call *c, const attempt
     return *err != NEXAR_OK;
 }
 
-/* Whether |c|, which has ended with |err| and was not begun, cannot be run here although the
- * others wait for it: since they run it again, or since the application has gone on. */
+/* Whether |c|, which failed with |err| before it began, cannot run here although the other ranks
+ * wait for it: they repeat it, or the application has continued. */
 static bool falls_short(const call *c, bool again, nexar_err err)
 {
     if (c->queued) {
@@ -300,8 +302,8 @@ static bool falls_short(const call *c, bool again, nexar_err err)
     return again && ((err == NEXAR_ENOMEM) || (err == NEXAR_EDEVICE));
 }
 
-/* One attempt, from the memory as it was.  False: it cannot be run here, for which the others
- * wait.  |*begun|: they may know of it. */
+/* One attempt, from the original memory.  False: it cannot run here, and the other ranks wait for
+ * it.  |*begun|: they may know of it. */
 static bool run_attempt(call *c, attempt *t, bool *begun)
 {
     const bool again = !c->as_called;
@@ -310,7 +312,7 @@ static bool run_attempt(call *c, attempt *t, bool *begun)
 
     *begun = true;
     if (c->unable) {
-        return false; /* |t| says why */
+        return false; /* |t| holds the message */
     }
     err = again ? nx_replay_restore(&c->rerun) : NEXAR_OK;
     able = (err == NEXAR_OK);
@@ -335,7 +337,7 @@ static nexar_err run_until_done(call *c, attempt *t)
     nexar_err err;
 
     for (;;) {
-        nx_incarnation *inc = comm->active; /* only the thread that has the turn advances it */
+        nx_incarnation *inc = comm->active; /* only the thread at the front advances it */
         const nx_recovery *r = &inc->recovery;
         const uint64_t number = r->confirm.entered + 1;
         bool begun, able;
@@ -368,10 +370,11 @@ static nexar_err run_until_done(call *c, attempt *t)
     }
 }
 
-/* ---- from the beginning -------------------------------------------------------------------- */
+/* ---- start --------------------------------------------------------------------------------- */
 
-/* This rank has no memory for |c|, as |err| says, before it was run.  The caller may make it again,
- * and the others wait; but a request is in the row, and others behind it. */
+/* This rank has no memory for |c|, as |err| says, before it was run.  The application may repeat a
+ * blocking call, and the other ranks wait for that.  A request is in the queue, with others behind
+ * it. */
 static nexar_err lack(call *c, attempt *t, nexar_err err)
 {
     if (!c->queued || (err == NEXAR_OK) || (err == NEXAR_EPEER)) {
@@ -382,7 +385,7 @@ static nexar_err lack(call *c, attempt *t, nexar_err err)
     return NEXAR_OK;
 }
 
-/* The memory of a compressed allreduce is as it was after an error, also one of others. */
+/* Restores the memory of a compressed allreduce after an error, also an error of other ranks. */
 static nexar_err undo(call *c, nexar_err err)
 {
     char sentence[NX_ERROR_ROOM], why[NX_ERROR_ROOM];
@@ -446,7 +449,7 @@ nexar_err nx_retry_run(const nx_coll_args *a, nx_incarnation *was, const nx_retr
     return err;
 }
 
-/* ---- what calls are for ---------------------------------------------------------------------- */
+/* ---- incarnations of calls ------------------------------------------------------------------- */
 
 nx_incarnation *nx_retry_known(const nexar_comm *comm)
 {

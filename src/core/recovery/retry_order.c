@@ -1,4 +1,4 @@
-/* retry_order.c - a lock that is given in the order in which it was asked for. */
+/* retry_order.c - a lock that threads get in the order in which they have asked for it. */
 #include "retry_order.h"
 
 void nx_episode_queue(nexar_comm *comm, nx_retry_turn *turn)

@@ -1,4 +1,4 @@
-/* retry_queue.c - the requests of a communicator, one after the other. */
+/* retry_queue.c - the requests of a communicator, one after another. */
 #include "retry_queue.h"
 
 #include <stddef.h>
@@ -63,13 +63,13 @@ typedef struct queued {
     nexar_request base;
     nx_coll_args args;
     nx_retry_how how;
-    nx_incarnation *was;   /* held: what it is for */
-    nx_incarnation *after; /* held: what its communicator was when it had ended */
+    nx_incarnation *was;   /* referenced: its communicator */
+    nx_incarnation *after; /* referenced: the incarnation at its end */
     nx_retry_turn turn;
-    nx_list link; /* in the runner's row, until it is begun */
+    nx_list link; /* in the runner's queue, until it begins */
     nexar_err err;
     char why[NX_ERROR_ROOM];
-    max_align_t own[]; /* what is copied of the call */
+    max_align_t own[]; /* the copied parts of the call */
 } queued;
 
 static void end(queued *q)
@@ -82,7 +82,7 @@ static void end(queued *q)
     r->queued--;
     if (r->free_due && (r->queued == 0)) {
         r->free_due = false;
-        nx_comm_give_back(comm); /* the request holds it */
+        nx_comm_give_back(comm); /* the request holds a reference */
     }
     for (nx_incarnation *inc = comm->active; inc != NULL; inc = inc->next) {
         nx_world_part(inc);
@@ -91,10 +91,9 @@ static void end(queued *q)
     nx_request_done(&q->base);
 }
 
-/* ---- running them ------------------------------------------------------------------------------
- */
+/* execution */
 
-/* Runs the first of the row of |r|; with the lock, which is released meanwhile. */
+/* Runs the first request in the queue of |r|; with the lock, which is released meanwhile. */
 static void run_first(nx_runner *r)
 {
     queued *q = nx_list_entry(nx_list_pop(&r->row), queued, link);
@@ -109,7 +108,7 @@ static void run_first(nx_runner *r)
     end(q);
 }
 
-/* The thread of |r| is to see whether there is something to do. */
+/* Makes the thread of |r| check for work. */
 static nexar_err wake(nx_runner *r)
 {
     nexar_err err = NEXAR_OK;
@@ -121,14 +120,14 @@ static nexar_err wake(nx_runner *r)
     return err;
 }
 
-/* This thread runs no more of them: another one does, if there are any. */
+/* This thread stops running requests: another one continues if any are left. */
 static void stop_draining(nx_runner *r)
 {
     r->draining = false;
     if (r->wanted != NULL) {
         nx_event_set(r->loop, r->wanted);
     } else if (!nx_list_empty(&r->row)) {
-        (void)!wake(r); /* its thread was started by the first of them: this cannot fail */
+        (void)!wake(r); /* the first request started its thread, so this cannot fail */
     }
 }
 
@@ -166,9 +165,9 @@ static bool may_run_first(const nx_runner *r)
     return (first != &r->row) && (nx_list_entry(first, queued, link)->args.on_shard == NULL);
 }
 
-/* A thread that waits for a queued request runs it, and the ones before it: that saves a wake for
- * each step of each of them.  (Not functions of the application: they are called by threads of
- * nexar's.) */
+/* A thread that waits for a queued request runs that request and the ones before it: that saves a
+ * wake-up for each of their steps.  (Functions of the application are an exception: threads of
+ * nexar call them.) */
 static void help(nexar_request *req, const nx_event *until)
 {
     const queued *q = nx_list_entry(req, queued, base);
@@ -176,7 +175,7 @@ static void help(nexar_request *req, const nx_event *until)
     nx_event event = {0};
 
     if (r->draining && nx_list_linked(&q->link) && (r->wanted == NULL)) {
-        r->wanted = &event; /* when that one is through with what it runs */
+        r->wanted = &event; /* set when the current runner has ended its request */
         nx_oplog_enter(&req->comm->world->log);
         (void)nx_loop_wait(r->loop, &event, UINT64_MAX);
         nx_oplog_leave(&req->comm->world->log);
@@ -212,16 +211,15 @@ static void destroy(nexar_request *req)
 
 static const nx_request_ops queued_ops = {.finish = finish, .help = help, .destroy = destroy};
 
-/* ---- what is copied
- * ------------------------------------------------------------------------------ */
+/* copies */
 
-/* Bytes that are rounded up, so that whatever comes next is aligned. */
+/* Rounds up, so that the next part is aligned. */
 static size_t room(size_t n, size_t each)
 {
     return (n * each + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
 }
 
-/* Arrays that are not read need not be there. */
+/* Arrays that are not read may be absent. */
 static void drop_unread(nx_coll_args *a, const nx_incarnation *was)
 {
     const bool blocks =
@@ -249,8 +247,7 @@ static const size_t *copy_numbers(char **to, const size_t *from, uint32_t n)
     return (const size_t *)(void *)at;
 }
 
-/* A request with copies of all that |a| and |how| have by pointers, but for buffers; NULL: no
- * memory. */
+/* A request with copies of all that |a| and |how| point to, except buffers; NULL: no memory. */
 static queued *copy_call(const nx_coll_args *a, const nx_incarnation *was, const nx_retry_how *how)
 {
     const size_t numbers = room(was->size, sizeof(size_t));
@@ -284,7 +281,7 @@ static queued *copy_call(const nx_coll_args *a, const nx_incarnation *was, const
 /* ---- the call
  * -------------------------------------------------------------------------------------- */
 
-/* |comm| has one afterwards.  NEXAR_ENOMEM, NEXAR_ESYS */
+/* Ensures that |comm| has a runner.  NEXAR_ENOMEM, NEXAR_ESYS */
 static nexar_err need_runner(nexar_comm *comm)
 {
     nx_runner *r;
@@ -316,7 +313,7 @@ static nexar_err start(queued *q, nexar_comm *comm)
     nexar_err err = need_runner(comm);
 
     if (err == NEXAR_OK) {
-        err = wake(comm->retry.runner); /* it waits for the lock first */
+        err = wake(comm->retry.runner); /* its thread waits for the lock first */
     }
     if (err != NEXAR_OK) {
         return err;

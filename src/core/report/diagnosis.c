@@ -1,4 +1,4 @@
-/* diagnosis.c - reports and answers of one world, tied to its loop and its links. */
+/* diagnosis.c - reports and answers of one world, with its loop and its links. */
 #include "core/report/diagnosis.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ struct nx_diagnosis {
     nx_stall *stall;
     nx_fd wish; /* an eventfd that the handler of |signal| writes; -1: none */
     int signal;
-    unsigned seen; /* how often it had come when |wish| was last read */
+    unsigned seen; /* the signal's count when |wish| was last read */
 };
 
 /* ---- for the stall report ------------------------------------------------------------ */
@@ -64,7 +64,7 @@ static void print(void *ctx, nx_stall_voice voice, const char *line)
     }
 }
 
-/* ---- what happens -------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------- */
 
 void nx_diagnosis_on_end(void *ctx, nx_run *run)
 {

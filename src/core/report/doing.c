@@ -1,4 +1,4 @@
-/* doing.c - the question what a rank is doing, and its answer: bytes and words. */
+/* doing.c - encodes the question what a rank is doing, and its answer; formats the answer. */
 #include "core/report/doing.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 enum { FLAG_WAITS = 1, FLAG_CLOSING = 2, FLAGS = 3 };
 
-/* ---- bytes --------------------------------------------------------------------------- */
+/* ---- encoding ------------------------------------------------------------------------ */
 
 size_t nx_ask_encode(const nx_ask *ask, uint8_t *buf)
 {
@@ -63,7 +63,7 @@ size_t nx_doing_encode(const nx_doing *d, uint8_t *buf)
     for (uint32_t i = 0; i < d->listed; i++) {
         nx_write_u32(&w, d->who[i]);
     }
-    nx_write_sentence(&w, d->here, NX_DOING_HERE); /* the name of a device, as the user has it */
+    nx_write_sentence(&w, d->here, NX_DOING_HERE); /* the name of a device, as the user knows it */
     return w.len;
 }
 
@@ -94,7 +94,7 @@ bool nx_doing_decode(const void *data, size_t len, nx_doing *out)
     return nx_reader_done(&r);
 }
 
-/* ---- words --------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------- */
 
 static size_t fit(int wanted, size_t at, size_t room)
 {

@@ -1,4 +1,4 @@
-/* oplog.c - the ring of operations that have ended, and the threads that wait. */
+/* oplog.c - the ring of completed operations, and the threads that wait. */
 #include "core/report/oplog.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* pending.c - collectives that run and threads that wait, as operations of reports. */
+/* pending.c - running collectives and waiting threads, as operations of reports. */
 #include "core/report/pending.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "core/comm/comm.h"
 #include "core/p2p/p2p_op.h"
 
-/* ---- one by one ---------------------------------------------------------------------- */
+/* ---- single operations --------------------------------------------------------------- */
 
 static nx_pending of_run(const nx_run *run)
 {
@@ -22,7 +22,7 @@ static nx_pending of_run(const nx_run *run)
         .first = (run->group->rank == 0)};
 }
 
-/* The collective of |inc| that is on its board (direct.h); false: none. */
+/* The collective of |inc| that runs on its board (host_boards.h); false: none. */
 static bool of_board(const nx_incarnation *inc, nx_pending *out, uint64_t *missing)
 {
     nx_host_coll_now now = {0};
@@ -37,7 +37,7 @@ static bool of_board(const nx_incarnation *inc, nx_pending *out, uint64_t *missi
     return now.number != 0;
 }
 
-/* |what| with the rank of its peer, which it knows by its slot. */
+/* |what| with the rank of its peer, which |what| names by slot. */
 static nx_what with_rank(const nx_world *world, const nx_what *what)
 {
     nx_what w = *what;
@@ -67,7 +67,7 @@ static const nx_run *find_run(const nx_world *world, uint32_t comm_id, uint32_t 
     return NULL;
 }
 
-/* ---- all of them --------------------------------------------------------------------- */
+/* ---- all operations ------------------------------------------------------------------ */
 
 static void each_of(const nx_incarnation *inc, bool all,
                     void (*each)(void *ctx, const nx_pending *p), void *ctx)
@@ -88,7 +88,7 @@ static void each_of(const nx_incarnation *inc, bool all,
     }
 }
 
-/* With |all|, or of a communicator's collectives only the oldest. */
+/* All operations with |all|; otherwise only the oldest of a communicator's collectives. */
 static void walk(const nx_world *world, bool all, void (*each)(void *ctx, const nx_pending *p),
                  void *ctx)
 {
@@ -131,9 +131,9 @@ bool nx_pending_oldest(void *ctx, uint64_t since_ns, nx_pending *out)
     return s.found;
 }
 
-/* ---- what they wait for on this rank ------------------------------------------------- */
+/* ---- local waits --------------------------------------------------------------------- */
 
-/* What holds up an operation here; for whom, and on which device. */
+/* What delays an operation on this rank, for which peer, and on which device. */
 typedef struct obstacle {
     nx_local_wait snag;
     uint32_t rank; /* of the world */
@@ -163,7 +163,7 @@ static obstacle of_message(const nx_world *world, const nx_pending *p)
         return o;
     }
     o.device = op->mem.device;
-    /* A receive from any knows who sent it when the message has come. */
+    /* A receive from any source knows its sender when the message has arrived. */
     o.rank = nx_world_rank(world, (op->to == NX_ANY_PEER) ? op->req.peer : op->to);
     return o;
 }
@@ -181,7 +181,7 @@ static obstacle of_collective(const nx_world *world, const nx_pending *p)
     return o;
 }
 
-/* The operation that has lasted long enough to be reported; NX_LOCAL_WAIT_NONE: none. */
+/* The operation that has waited long enough to be reported; NX_LOCAL_WAIT_NONE: none. */
 static obstacle find_obstacle(const nx_world *world, const nx_pending *p)
 {
     const obstacle o =
@@ -253,7 +253,7 @@ uint64_t nx_pending_served(void *ctx)
     return s.served;
 }
 
-/* ---- whom they wait for -------------------------------------------------------------- */
+/* ---- ranks that operations wait for -------------------------------------------------- */
 
 static void mark_rank(void *ctx, uint32_t rank, bool receiving, uint64_t bytes)
 {
@@ -324,7 +324,7 @@ uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t
         return (run == NULL) ? 0 : whom_run(world, run, out, room);
     }
     if (find_obstacle(world, p).snag.kind != NX_LOCAL_WAIT_NONE) {
-        return 0; /* the other side has nothing to do with it */
+        return 0; /* the peer is not involved */
     }
     if (p->what.peer != NX_ANY_PEER) {
         out[0] = p->what.peer;
@@ -342,7 +342,7 @@ uint32_t nx_pending_whom(void *ctx, const nx_pending *p, uint32_t *out, uint32_t
     return n;
 }
 
-/* ---- the answer ---------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------------------- */
 
 const char *nx_pending_text(const nx_world *world, const nx_what *what, char *buf)
 {
@@ -359,7 +359,7 @@ static void tell_op(nx_doing_op *op, const nx_what *what, uint64_t age_ns)
     op->age_ns = age_ns;
 }
 
-/* What the others should know of the operation stands behind its name. */
+/* Details of the operation for other ranks follow its name. */
 static void tell_note(nx_world *world, const nx_pending *p, nx_doing_op *op)
 {
     const size_t len = strlen(op->text);

@@ -1,4 +1,4 @@
-/* report.c - what a rank says of itself when somebody asks by a signal. */
+/* report.c - the report that a rank prints on a signal. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #include "core/report/diagnosis.h"
 #include "core/report/pending.h"
 
-enum { PAST = 16 };    /* operations that have ended, at most */
-enum { PENDING = 16 }; /* that have not */
-enum { LINKS = 16 };   /* of which as much is said */
+enum { PAST = 16 };    /* completed operations, at most */
+enum { PENDING = 16 }; /* pending operations, at most */
+enum { LINKS = 16 };   /* of which this much is printed */
 
 static double ms(uint64_t ns)
 {

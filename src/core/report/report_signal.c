@@ -1,4 +1,4 @@
-/* report_signal.c - the handler, and the descriptors that it writes to. */
+/* report_signal.c - the signal handler, and the descriptors that it writes to. */
 #include "core/report/report_signal.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 
 enum { SLOTS = 1024 };
 
-/* A slot is fd + 1 in its lower half and the signal above it; 0: free.  The handler
- * reads slots without the lock; |running| lets a remover wait until no handler can
- * still hold what it has read. */
+/* A slot is fd + 1 in its lower half and the signal above it; 0: free.  The handler reads slots
+ * without the lock.  With |running|, a remover waits until no handler still uses a value that it
+ * has read. */
 static _Atomic uint64_t slots[SLOTS];
 static atomic_uint running;
 static atomic_uint counts[2]; /* of SIGUSR1, SIGUSR2 */

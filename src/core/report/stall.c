@@ -1,4 +1,4 @@
-/* stall.c - one timer that looks for what waits too long, and rounds of questions. */
+/* stall.c - a timer that finds operations that wait too long, and rounds of questions. */
 #include "core/report/stall.h"
 
 #include <inttypes.h>
@@ -9,11 +9,11 @@
 #include "base/text/sentence.h"
 #include "base/text/text.h"
 
-#define ANSWER_NS UINT64_C(1000000000) /* a loop answers in milliseconds, if it runs */
+#define ANSWER_NS UINT64_C(1000000000) /* a running loop answers within milliseconds */
 enum { ASKED_MAX = 64 };               /* in one round */
-enum { DEPTH_MAX = 4 };                /* how far chains are followed */
-enum { LINES = 8 };                    /* of ranks in a report */
-enum { GROWTH_MAX = 64 };              /* intervals grow to so many times the first */
+enum { DEPTH_MAX = 4 };                /* maximum depth of chains */
+enum { LINES = 8 };                    /* ranks named in a report */
+enum { GROWTH_MAX = 64 };              /* intervals grow up to this multiple of the first */
 
 static const uint32_t NOBODY = UINT32_MAX;
 
@@ -21,9 +21,9 @@ typedef enum answer { NONE_YET, TOLD, GONE } answer;
 
 typedef struct asked {
     uint32_t rank;
-    unsigned depth; /* 0: waited for by this rank */
+    unsigned depth; /* 0: this rank itself waits for it */
     answer answer;
-    char why[96]; /* when gone */
+    char why[96]; /* set when it is gone */
     nx_doing doing;
 } asked;
 
@@ -33,13 +33,13 @@ struct nx_stall {
 
     /* What was reported: operations that began up to |reported_ns|. */
     uint64_t reported_ns;
-    uint64_t interval_ns, again_ns; /* until it is reported again, and when */
-    uint64_t served;                /* remote calls, when it last looked */
-    bool serves;                    /* there were some between the last two looks */
+    uint64_t interval_ns, again_ns; /* until the next report of it, and its time */
+    uint64_t served;                /* remote calls served at the last check */
+    bool serves;                    /* there were some between the last two checks */
 
-    /* The round of questions; |asking| is false outside of one. */
+    /* The round of questions, valid while |asking| is set. */
     bool asking;
-    bool sending; /* a question goes out: its peer may turn out to be down */
+    bool sending; /* questions are being sent: a peer may turn out to be down */
     nx_timer answers;
     nx_pending op;
     nx_stall_voice voice;
@@ -48,7 +48,7 @@ struct nx_stall {
     uint32_t whom[NX_DOING_LISTED]; /* the first of them */
     char here[NX_DOING_HERE];       /* what else it waits for */
     char note[NX_NOTE_TEXT];
-    uint32_t nasked, nopen; /* questions; those without an answer */
+    uint32_t nasked, nopen; /* questions sent; those without an answer */
     asked asked[ASKED_MAX];
 };
 
@@ -133,7 +133,7 @@ static void begin(nx_stall *s, const nx_pending *op, nx_stall_voice voice)
     wait_for_answers(s);
 }
 
-/* Whether |a| is in the operation that is reported. */
+/* Whether |a| is in the reported operation. */
 static bool in_it(const nx_stall *s, const asked *a)
 {
     return (a->answer == TOLD) && (s->op.what.kind == NX_WHAT_COLL) &&
@@ -141,13 +141,13 @@ static bool in_it(const nx_stall *s, const asked *a)
            (a->doing.now.number == s->op.what.number);
 }
 
-/* Whether that is all: it waits as the others do, for nothing of its own. */
+/* Whether |a| waits like the others, for nothing of its own. */
 static bool in_it_too(const nx_stall *s, const asked *a)
 {
     return in_it(s, a) && (a->doing.here[0] == '\0');
 }
 
-/* Of a collective only rank 0 looks beyond those that it waits for itself. */
+/* Of a collective only rank 0 follows the chain beyond the ranks that it waits for itself. */
 static bool follows(const nx_stall *s)
 {
     return (s->op.what.kind != NX_WHAT_COLL) || s->op.first || (s->voice == NX_STALL_DEMAND);
@@ -158,7 +158,7 @@ void nx_stall_on_answer(nx_stall *s, uint32_t peer, const nx_doing *d)
     asked *a = find(s, peer);
 
     if (!s->asking || (d->question != s->question) || (a == NULL) || (a->answer != NONE_YET)) {
-        return; /* too late */
+        return; /* the answer is too late */
     }
     a->doing = *d;
     a->answer = TOLD;
@@ -177,13 +177,13 @@ void nx_stall_on_down(nx_stall *s, uint32_t peer, const char *why)
 
     if ((a != NULL) && (a->answer == NONE_YET)) {
         gone(s, a, why);
-        if (!s->sending) { /* or more questions follow */
+        if (!s->sending) { /* or this sends more questions */
             wait_for_answers(s);
         }
     }
 }
 
-/* ---- words --------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------- */
 
 enum { LINE = NX_DOING_TEXT + 128 };
 
@@ -213,7 +213,7 @@ static bool waits_for(const nx_doing *d, uint32_t rank)
     return false;
 }
 
-/* One of the two sends what the other receives: long, or slow, but no deadlock. */
+/* Whether one of the two ranks sends what the other receives: long or slow, but no deadlock. */
 static bool one_message(const nx_stall *s, const nx_doing *d)
 {
     static const char send[] = "(to rank ", any[] = ", any tag)";
@@ -228,13 +228,13 @@ static bool one_message(const nx_stall *s, const nx_doing *d)
     return (strcmp(mine, theirs) == 0) || (strcmp(mine, any) == 0) || (strcmp(theirs, any) == 0);
 }
 
-/* A call is served whatever the rank that is called waits for. */
+/* A rank serves calls whatever its own threads wait for. */
 static bool is_call(const char *what)
 {
     return strstr(what, ", function ") != NULL;
 }
 
-/* What it means that |a| does what it has told.  A message that nobody receives says more. */
+/* The meaning of the answer of |a|.  A message that no call receives explains more. */
 static const char *meaning(const nx_stall *s, const asked *a)
 {
     if (in_it(s, a) || !waits_for(&a->doing, s->config.self) || (s->note[0] != '\0') ||
@@ -270,7 +270,7 @@ static void print_rank(const nx_stall *s, const asked *a)
     s->config.print(s->config.ctx, s->voice, line);
 }
 
-/* Those that are in the operation too, or those that are not. */
+/* The ranks that are in the operation too, or those that are not. */
 static uint32_t print_ranks(const nx_stall *s, bool inside)
 {
     char line[64];
@@ -312,7 +312,7 @@ static void print_others(const nx_stall *s)
     }
 }
 
-/* Whether all that |op| waits for are in it themselves: another rank says more. */
+/* Whether all ranks that |op| waits for are in it themselves: another rank then reports more. */
 static bool others_say_it(const nx_stall *s)
 {
     if ((s->op.what.kind != NX_WHAT_COLL) || s->op.first || (s->nfor == 0) ||
@@ -327,7 +327,7 @@ static bool others_say_it(const nx_stall *s)
     return true;
 }
 
-/* The one rank that |rank| waits for, and for nothing else; NONE: there is no such. */
+/* The only rank that |rank| waits for, if it waits for nothing else; NONE: there is none. */
 static uint32_t waits_for_one(nx_stall *s, uint32_t rank)
 {
     const asked *a;
@@ -338,7 +338,7 @@ static uint32_t waits_for_one(nx_stall *s, uint32_t rank)
                    : NOBODY;
     }
     a = find(s, rank);
-    /* One that has begun lately may not stay in it. */
+    /* An operation that began recently may end soon. */
     return ((a != NULL) && (a->answer == TOLD) && (a->doing.now.text[0] != '\0') &&
             (a->doing.nfor == 1) && (a->doing.listed == 1) && (a->doing.here[0] == '\0') &&
             !is_call(a->doing.now.text) && (a->doing.now.age_ns >= s->config.after_ns / 2))
@@ -346,7 +346,7 @@ static uint32_t waits_for_one(nx_stall *s, uint32_t rank)
                : NOBODY;
 }
 
-/* "deadlock: 0 -> 1 -> 2 -> 0", if those that are waited for end in a circle of three or more. */
+/* "deadlock: 0 -> 1 -> 2 -> 0", if the chain of waiting ranks is a cycle of three or more. */
 static void print_circle(nx_stall *s)
 {
     uint32_t path[ASKED_MAX + 2], n = 0, from = 0, at = s->config.self;
@@ -391,11 +391,11 @@ static void print_report(nx_stall *s, uint64_t now_ns)
     }
 }
 
-/* ---- time ---------------------------------------------------------------------------- */
+/* ---- timing -------------------------------------------------------------------------- */
 
 static void look_again(nx_stall *s, uint64_t at_ns)
 {
-    /* Without memory for a timer there is no report, which is the smaller harm. */
+    /* Without memory for a timer there is no report, which is the lesser evil. */
     (void)!nx_loop_timer_set(s->config.loop, &s->tick, at_ns);
 }
 
@@ -425,7 +425,7 @@ static void on_answers(nx_timer *timer, uint64_t now_ns)
     finish(nx_list_entry(timer, nx_stall, answers), now_ns);
 }
 
-/* Reports what is due; when to look again. */
+/* Reports what is due; returns the time of the next check. */
 static uint64_t look(nx_stall *s, uint64_t now_ns)
 {
     const uint64_t after = s->config.after_ns;
@@ -446,7 +446,7 @@ static uint64_t look(nx_stall *s, uint64_t now_ns)
         }
         s->interval_ns *= (s->interval_ns < GROWTH_MAX * after) ? 2 : 1;
     } else {
-        /* One that has not begun yet cannot be due before that. */
+        /* An operation that has not begun yet cannot be due earlier. */
         return s->config.oldest(s->config.ctx, s->reported_ns, &p) ? p.begun_ns + after
                                                                    : now_ns + after;
     }

@@ -1,4 +1,4 @@
-/* state_digests.c - the digest of a tensor is that of the digests of its leaves. */
+/* state_digests.c - the digest of a tensor is a digest of the digests of its leaves. */
 #include "core/state/state_digests.h"
 
 #include "base/alloc.h"
@@ -9,10 +9,10 @@ typedef struct hasher {
     const nexar_state *tensors;
     size_t n;
     const nx_content_key *key;
-    size_t *first;    /* by tensor, and one more: its first leaf */
+    size_t *first;    /* by tensor, and one more: index of its first leaf */
     nx_digest *leaf;  /* by leaf */
     nx_devmem mem;    /* of a device: ... */
-    uint8_t *staging; /* ... its leaves come here */
+    uint8_t *staging; /* ... a host copy of its leaves */
 } hasher;
 
 static size_t leaves_of(const nexar_state *t)
@@ -20,7 +20,7 @@ static size_t leaves_of(const nexar_state *t)
     return (nx_state_bytes(t) + NX_STATE_LEAF - 1) / NX_STATE_LEAF;
 }
 
-/* The tensor that |leaf| is of. */
+/* The tensor that contains |leaf|. */
 static size_t tensor_of(const hasher *h, size_t leaf)
 {
     size_t low = 0, high = h->n;
@@ -37,7 +37,7 @@ static size_t tensor_of(const hasher *h, size_t leaf)
     return low;
 }
 
-/* Where |leaf| lies; its length to |*len|. */
+/* The memory of |leaf|; stores its length in |*len|. */
 static const uint8_t *find_leaf(const hasher *h, size_t leaf, size_t *len)
 {
     const size_t i = tensor_of(h, leaf);

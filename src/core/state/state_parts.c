@@ -1,4 +1,4 @@
-/* state_parts.c - one collective after the other, waited for. */
+/* state_parts.c - runs collectives one after another, and waits for each. */
 #include "core/state/state_parts.h"
 
 #include "base/text/sentence.h"

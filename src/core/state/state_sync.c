@@ -49,7 +49,7 @@ typedef struct hello {
 } hello;
 enum { HELLO_WORDS = sizeof(hello) / sizeof(uint64_t) };
 
-/* What a rank has to say about tables that differ. */
+/* A rank's message about tables that differ. */
 typedef struct difference {
     uint64_t index; /* of the first tensor that differs; UINT64_MAX: none */
     char text[NX_STATE_TEXT];
@@ -102,7 +102,7 @@ static nexar_err make_table(sync_call *s)
     return NEXAR_OK;
 }
 
-/* s->table is made. */
+/* Creates s->table. */
 static nexar_err say_hello(sync_call *s, nx_state_parts *p)
 {
     const nx_digest digest = nx_state_table_digest(s->table, s->table_bytes);
@@ -139,7 +139,7 @@ static bool tables_agree(const sync_call *s, uint32_t ranks)
 
 /* ---- names that differ -------------------------------------------------------------------- */
 
-/* The table of rank 0 comes to |table|. */
+/* Receives the table of rank 0 into |table|. */
 static nexar_err get_table(const sync_call *s, nx_state_parts *p, uint8_t *table)
 {
     nx_coll_call call = {.dtype = NEXAR_U8, .recv = table};
@@ -172,7 +172,7 @@ static nexar_err fail_differs(const difference *all, const uint8_t *table, size_
                    (int)sizeof(all[rank].text) - 1, all[rank].text);
 }
 
-/* What rank 0 has in |table| and this rank has not. */
+/* Describes what rank 0 has in |table| and this rank has not. */
 static nexar_err find_difference(const sync_call *s, const uint8_t *table, difference *mine)
 {
     nexar_err err =
@@ -211,7 +211,7 @@ static nexar_err explain(sync_call *s, nx_state_parts *p)
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
-/* The key that all ranks draw together. */
+/* The key to which all ranks have contributed. */
 static void make_key(const sync_call *s, uint32_t ranks, nx_content_key *key)
 {
     uint64_t seed[NX_CONTENT_SEED] = {0};
@@ -224,7 +224,7 @@ static void make_key(const sync_call *s, uint32_t ranks, nx_content_key *key)
     nx_content_key_init(key, seed);
 }
 
-/* Digests of this rank's tensors to all ranks' |all|. */
+/* Exchanges the digests of all ranks' tensors, into |all|. */
 static nexar_err gather_digests(const sync_call *s, nx_state_parts *p, nx_digest *all)
 {
     nx_digest *mine = nx_calloc(s->n, sizeof(*mine));
@@ -245,7 +245,7 @@ static nexar_err gather_digests(const sync_call *s, nx_state_parts *p, nx_digest
     return err;
 }
 
-/* What all have announced becomes s->plan.  NEXAR_ENOMEM */
+/* Computes s->plan from the announcements of all ranks.  NEXAR_ENOMEM */
 static nexar_err vote(sync_call *s, const nx_incarnation *inc, const nx_digest *digests)
 {
     uint64_t *revisions = nx_calloc(inc->size, sizeof(*revisions));
@@ -293,11 +293,10 @@ static nexar_err compare(sync_call *s, nx_state_parts *p)
     return err;
 }
 
-/* ---- moving them -------------------------------------------------------------------------------
- */
+/* transfer of contents */
 
-/* Keeps the regions of s->undo that this rank receives: pieces that follow one another are of the
- * same tensors.  |regions| has room for all tensors that differ. */
+/* Saves the regions of s->undo that this rank receives: consecutive pieces belong to the same
+ * tensors.  |regions| has room for all tensors that differ. */
 static nexar_err keep_received(sync_call *s, uint32_t rank, nexar_iov *regions)
 {
     const nx_state_plan *plan = &s->plan;
@@ -344,7 +343,7 @@ static void fill_report(sync_call *s, const nx_incarnation *inc)
     s->report.ranks_updated = (int)s->plan.updated;
 }
 
-/* The tensors that differ, as bytes. */
+/* The tensors that differ, as regions of bytes. */
 static void list_differing(const sync_call *s, nexar_tensor *tensors)
 {
     for (size_t i = 0; i < s->plan.differed; i++) {
@@ -380,8 +379,7 @@ static nexar_err distribute(sync_call *s, nx_state_parts *p)
 /* ---- one attempt -------------------------------------------------------------------------------
  */
 
-/* What the last attempt has changed is as it was; the memory is ready.
- * NEXAR_EDEVICE, NEXAR_ENOMEM */
+/* Restores what the last attempt has changed; the memory is ready. NEXAR_EDEVICE, NEXAR_ENOMEM */
 static nexar_err start_over(sync_call *s)
 {
     nexar_err err = nx_state_undo_restore(&s->undo);
@@ -422,15 +420,15 @@ static nexar_err attempt(sync_call *s, nx_incarnation *inc)
     return err;
 }
 
-/* ---- the verdict -------------------------------------------------------------------------------
- */
+/* the common result */
 
 /* In the flags of the agreement: errors, as bits that are 0 (nx_commit_bits), below a mark that
  * distinguishes it from other agreements. */
 #define FLAGS_MARK  UINT64_C(0x5354415400000000)
 #define ERRORS_MASK UINT64_C(0xffffffff)
 
-/* All have come to |flags|; this rank to |err|, with |why|. */
+/* The common result: all ranks have contributed |flags|; this rank has ended with |err|, because of
+ * |why|. */
 static nexar_err verdict(uint64_t flags, nexar_err err, const char *why)
 {
     const nexar_err agreed = nx_commit_error((uint32_t)~flags);
@@ -445,7 +443,7 @@ static nexar_err verdict(uint64_t flags, nexar_err err, const char *why)
     return nx_fail(agreed, "%s: on another rank: %s", NAME, nexar_strerror(agreed));
 }
 
-/* Whether this rank takes part in the agreement, having come to |err|. */
+/* Whether this rank, which has ended with |err|, takes part in the agreement. */
 static bool agrees(const sync_call *s, nexar_err err)
 {
     return s->met || ((err != NEXAR_EPEER) && (err != NEXAR_EREVOKED) && (err != NEXAR_EMISMATCH));
@@ -468,7 +466,7 @@ static nexar_err agree(nx_incarnation *inc, nexar_err err)
 
     (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
     agreed = nx_agreement_agree(inc, NAME, &input, &out);
-    if (agreed == NEXAR_ENOMEM) { /* the others wait for this rank: it frees, and tries again */
+    if (agreed == NEXAR_ENOMEM) { /* the others wait for this rank: it frees memory, and retries */
         agreed = nx_agreement_agree(inc, NAME, &input, &out);
     }
     if (agreed == NEXAR_ENOMEM) {
@@ -539,7 +537,7 @@ static nexar_err run_until_done(sync_call *s)
 /* ---- the call ----------------------------------------------------------------------------------
  */
 
-/* Cores that this rank may use for itself. */
+/* The number of cores that this rank may use for itself. */
 static unsigned free_threads(const nx_world *world)
 {
     const uint32_t ranks = (world->view == NULL) ? 1 : nx_links_neighbours(world);
@@ -560,7 +558,7 @@ static nexar_err check(const nexar_comm *comm, const nexar_state *tensors, size_
     return (err == NEXAR_OK) ? nx_state_check(tensors, n) : err;
 }
 
-/* The tensors are as they were. */
+/* Restores the tensors. */
 static nexar_err undo(sync_call *s, nexar_err err)
 {
     char sentence[NX_ERROR_ROOM], why[NX_ERROR_ROOM];

@@ -1,4 +1,4 @@
-/* state_table.c - tables of names, written, compared and described. */
+/* state_table.c - tables of names: encoded, compared and described. */
 #include "core/state/state_table.h"
 
 #include <inttypes.h>
@@ -91,7 +91,7 @@ nx_digest nx_state_table_digest(const uint8_t *table, size_t bytes)
     return nx_content_hash(&key, table, bytes);
 }
 
-/* ---- what differs ------------------------------------------------------------------------ */
+/* ---- comparison -------------------------------------------------------------------------- */
 
 /* One tensor of a table. */
 typedef struct entry {
@@ -101,7 +101,7 @@ typedef struct entry {
     size_t len;
 } entry;
 
-/* False: the end, or malformed (the reader says so). */
+/* False: the end of the table, or malformed (the reader tells which). */
 static bool next_entry(nx_reader *r, entry *e)
 {
     if (nx_reader_left(r) == 0) {

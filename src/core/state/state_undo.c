@@ -1,4 +1,4 @@
-/* state_undo.c - copies of memory, in leaves. */
+/* state_undo.c - saves and restores memory, in leaves. */
 #include "core/state/state_undo.h"
 
 #include <string.h>
@@ -8,14 +8,15 @@
 #include "base/parallel.h"
 #include "core/state/state_digests.h"
 
-/* Fresh pages cost more than the copy that fills them: large ones where the kernel has them. */
+/* Fresh pages cost more than the copy that fills them: uses huge pages where the kernel has
+ * them. */
 enum { COPY_ALIGN = 2 << 20 };
 
 struct nx_state_leaf {
     uint8_t *at;
     size_t len;
     uint8_t *copy; /* NULL: it repeats ... */
-    uint64_t word; /* ... this */
+    uint64_t word; /* ... this word */
     bool uniform;
 };
 
@@ -39,7 +40,7 @@ static void keep(void *ctx, size_t index)
     }
 }
 
-/* |len| bytes of |word| again and again. */
+/* Fills |len| bytes with copies of |word|. */
 static void fill(uint8_t *at, uint64_t word, size_t len)
 {
     size_t done = sizeof(word);
@@ -74,7 +75,7 @@ static nexar_err keep_device(nx_state_undo *u)
     return err;
 }
 
-/* Cuts |regions| in leaves.  NEXAR_ENOMEM */
+/* Divides |regions| into leaves.  NEXAR_ENOMEM */
 static nexar_err cut(nx_state_undo *u, const nexar_iov *regions, size_t n)
 {
     size_t leaves = 0;
@@ -95,7 +96,7 @@ static nexar_err cut(nx_state_undo *u, const nexar_iov *regions, size_t n)
     return (u->leaves == NULL) ? NEXAR_ENOMEM : NEXAR_OK;
 }
 
-/* Gives each leaf that needs one its copy.  NEXAR_ENOMEM */
+/* Copies each leaf that needs a copy.  NEXAR_ENOMEM */
 static nexar_err take_memory(nx_state_undo *u)
 {
     size_t bytes = 0;
@@ -111,7 +112,7 @@ static nexar_err take_memory(nx_state_undo *u)
         return NEXAR_ENOMEM;
     }
     if (bytes >= COPY_ALIGN) {
-        (void)madvise(u->copies, bytes, MADV_HUGEPAGE); /* a kernel without them says no */
+        (void)madvise(u->copies, bytes, MADV_HUGEPAGE); /* a kernel without huge pages refuses */
     }
     for (size_t i = 0, off = 0; i < u->n; i++) {
         u->leaves[i].copy = u->leaves[i].uniform ? NULL : u->copies + off;

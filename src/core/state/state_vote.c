@@ -1,11 +1,11 @@
-/* state_vote.c - winners, and the pieces in which their contents travel. */
+/* state_vote.c - elects contents, and plans the pieces that transfer them. */
 #include "core/state/state_vote.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 
-/* Pieces begin at multiples of this, where they can. */
+/* Pieces begin at multiples of this, where possible. */
 enum { PIECE_ALIGN = 64 };
 
 static const nx_digest *digest_of(const nx_state_ballot *b, uint32_t rank, size_t tensor)
@@ -18,7 +18,7 @@ static bool holds(const nx_state_ballot *b, uint32_t rank, uint32_t winner, size
     return nx_digest_equal(digest_of(b, rank, tensor), digest_of(b, winner, tensor));
 }
 
-/* ---- who wins ------------------------------------------------------------------------------- */
+/* ---- election ------------------------------------------------------------------------------- */
 
 static uint64_t highest(const nx_state_ballot *b)
 {
@@ -30,7 +30,7 @@ static uint64_t highest(const nx_state_ballot *b)
     return most;
 }
 
-/* How many of the ranks from |from| on vote for the content of |from|. */
+/* The number of ranks from |from| on that vote for the content of |from|. */
 static uint32_t votes_for(const nx_state_ballot *b, uint64_t revision, uint32_t from, size_t tensor)
 {
     uint32_t votes = 0;
@@ -45,7 +45,7 @@ uint32_t nx_state_winner(const nx_state_ballot *b, uint64_t revision, size_t ten
 {
     uint32_t winner = 0, most = 0;
 
-    /* A content whose lowest holder is |rank| has at most as many votes as ranks are left. */
+    /* A content whose lowest holder is |rank| has at most as many votes as there are ranks left. */
     for (uint32_t rank = 0; rank + most < b->ranks; rank++) {
         if (b->revisions[rank] == revision) {
             const uint32_t votes = votes_for(b, revision, rank, tensor);
@@ -57,10 +57,9 @@ uint32_t nx_state_winner(const nx_state_ballot *b, uint64_t revision, size_t ten
     return winner;
 }
 
-/* ---- what goes where --------------------------------------------------------------------------
- */
+/* distribution */
 
-/* Tensors that differ, follow one another and have the same holders travel as one. */
+/* Consecutive tensors that differ and have the same holders form one stretch. */
 typedef struct stretch {
     size_t first; /* of plan->which */
     size_t n;
@@ -71,11 +70,11 @@ typedef struct planner {
     const nx_state_ballot *b;
     nx_state_plan *plan;
     uint32_t *winners; /* by index in plan->which */
-    bool *receives;    /* by rank: anything */
+    bool *receives;    /* by rank: whether it receives anything */
     uint32_t *holders; /* of one stretch */
     size_t npieces, nreceivers;
     size_t segment;
-    uint64_t turn; /* whose turn it is to hold, and to receive first */
+    uint64_t turn; /* the next holder, and the next first receiver, in rotation */
 } planner;
 
 static bool same_holders(const planner *p, size_t i, size_t j)
@@ -115,7 +114,7 @@ static uint32_t count_holders(const planner *p, const stretch *s)
     return n;
 }
 
-/* In how many pieces |s| travels: one for each holder, none shorter than a segment. */
+/* The number of pieces of |s|: one for each holder, none shorter than a segment. */
 static uint32_t pieces_of(const planner *p, const stretch *s, uint32_t nholders)
 {
     const size_t most = s->len / p->segment;
@@ -123,7 +122,7 @@ static uint32_t pieces_of(const planner *p, const stretch *s, uint32_t nholders)
     return (most < 1) ? 1 : (most < nholders) ? (uint32_t)most : nholders;
 }
 
-/* Finds out how much room pieces and receivers take. */
+/* Computes the room for pieces and receivers. */
 static void measure(planner *p)
 {
     stretch s = {0};
@@ -228,7 +227,7 @@ nexar_err nx_state_vote(const nx_state_ballot *b, nx_state_plan *out)
     if ((out->which != NULL) && (p.winners != NULL) && (p.receives != NULL) &&
         (p.holders != NULL)) {
         bytes = find_differing(&p);
-        /* However long the tensors are, there are not too many pieces. */
+        /* Limits the number of pieces, however long the tensors are. */
         p.segment = bytes / (NX_DISTRIBUTION_PIECES / 2) + 1;
         p.segment = (p.segment < b->segment) ? b->segment : p.segment;
         err = plan_pieces(&p);

@@ -1,10 +1,10 @@
 /*
  * update.c - nexar_comm_update and nexar_comm_leave.
  *
- * First the fast way, a small allreduce: does anybody want, or know of, a change?  If
- * not, that was all.  Otherwise, or if it fails, the agreement (consensus.h) on who has
- * failed, who leaves, who joins, and what the new communicator's id is; and then each rank
- * by itself makes the same next world of it.
+ * The fast path is a small allreduce: does any rank want, or know of, a change?  If not, the update
+ * is done.  Otherwise, or if the fast path fails, the ranks run the agreement (consensus.h).  It
+ * decides the failed ranks, the leavers, the joiners and the new communicator's id.  Each rank then
+ * derives the same next world locally.
  */
 #include <inttypes.h>
 
@@ -19,14 +19,14 @@
 #include "core/world/fork_guard.h"
 #include "update_inner.h"
 
-/* What a rank says in the fast way. */
+/* Flags of the fast path. */
 enum {
-    SAYS_LEAVE = 1, /* I want to leave */
-    SAYS_WAIT = 2,  /* somebody waits at the seed, and there is a place */
-    SAYS_GONE = 4   /* somebody has failed, or left */
+    SAYS_LEAVE = 1, /* this rank wants to leave */
+    SAYS_WAIT = 2,  /* a joiner waits at the seed, and the world has room */
+    SAYS_GONE = 4   /* a rank has failed, or left */
 };
 
-/* What it brings to the agreement in |flags|: all or none. */
+/* Contribution to the agreement in |flags|, combined by and. */
 #define FLAG_WHOLE UINT64_C(1) /* the communicator can continue unchanged */
 
 nexar_err nx_update_enough(const char *name, uint32_t left, uint32_t wanted)
@@ -39,9 +39,9 @@ nexar_err nx_update_enough(const char *name, uint32_t left, uint32_t wanted)
                    name, left, (left == 1) ? "" : "s", wanted);
 }
 
-/* ---- the fast way ----------------------------------------------------------------------- */
+/* ---- the fast path ---------------------------------------------------------------------- */
 
-/* 0: as many as there may be. */
+/* 0: the maximum. */
 static uint32_t most_ranks(const nx_world *world)
 {
     const uint64_t most = nx_config_number(world->config, NX_SET_MAX_WORLD);
@@ -66,7 +66,7 @@ static uint64_t what_to_say(const nx_incarnation *inc)
     return says;
 }
 
-/* Whether anybody says anything; an error: that could not be found out. */
+/* Whether any rank has set a flag.  An error: that is unknown. */
 static nexar_err ask_all(nexar_comm *comm, uint64_t *said)
 {
     const nx_incarnation *inc;
@@ -78,7 +78,7 @@ static nexar_err ask_all(nexar_comm *comm, uint64_t *said)
     says = what_to_say(inc);
     diverged = (inc->group.diverged || (inc->group.broken != NEXAR_OK)) && (inc->rescue == NULL);
     nx_loop_unlock(comm->world->loop);
-    if (diverged) { /* others may be in an operation that this rank has not come to */
+    if (diverged) { /* other ranks may be in an operation that this rank has not begun */
         return NEXAR_EPEER;
     }
     return nx_coll_wait(&(nx_coll_args){.name = NX_UPDATE_NAME,
@@ -94,8 +94,8 @@ static nexar_err ask_all(nexar_comm *comm, uint64_t *said)
                         NULL);
 }
 
-/* Errors of the fast way that the agreement is there for: somebody is not reached, or has
- * no memory; not those that say that ranks have made different calls. */
+/* Errors of the fast path that the agreement can resolve: a rank is unreachable, or has no memory.
+ * Errors that report different calls of the ranks are not among them. */
 static bool goes_on(nexar_err err)
 {
     return (err == NEXAR_OK) || (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED) ||
@@ -112,8 +112,8 @@ static void update_fini(nx_update *u)
     nx_free(u->joined);
 }
 
-/* What this rank brings: the id is its own, so that of all that are brought none is
- * another's; the highest is taken, and with it the highest min_world. */
+/* This rank's contribution.  The id is this rank's own, so no two contributed ids are equal.  The
+ * maximum wins, and with it the highest min_world. */
 static nexar_err agree(nx_update *u)
 {
     nx_world *world = u->world;
@@ -143,7 +143,7 @@ static uint32_t min32(uint32_t a, uint32_t b)
     return (a < b) ? a : b;
 }
 
-/* What the decision means: the same on all. */
+/* The meaning of the decision, equal on all ranks. */
 static nexar_err interpret(nx_update *u)
 {
     const nx_consensus_value *v = &u->value;
@@ -169,8 +169,7 @@ static nexar_err interpret(nx_update *u)
     return NEXAR_OK;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------
- */
+/* the complete update */
 
 void nx_update_change(nexar_change *change, const nx_update *u, const nx_incarnation *now)
 {
@@ -186,7 +185,7 @@ void nx_update_change(nexar_change *change, const nx_update *u, const nx_incarna
                              .failed = (int)u->value.failed.count};
 }
 
-/* Without memory to continue no rank must wait for this one: it leaves the world. */
+/* Without memory to continue, this rank leaves the world, so that no rank waits for it. */
 static nexar_err give_up(nx_world *world, nexar_err err)
 {
     char why[NX_ERROR_ROOM];
@@ -196,8 +195,8 @@ static nexar_err give_up(nx_world *world, nexar_err err)
     return nx_fail(err, "%s: this rank is out of the world: %s", NX_UPDATE_NAME, why);
 }
 
-/* What all have agreed on, in |u|.  NEXAR_EPEER, with recovery=automatic: a rank has failed
- * before all had come to the agreement, and the communicator was rebuilt instead. */
+/* The agreed outcome, in |u|.  NEXAR_EPEER, with recovery=automatic: a rank has failed before all
+ * ranks had the outcome, and the communicator was rebuilt instead. */
 static nexar_err find_out(nx_update *u)
 {
     nexar_err err;
@@ -205,7 +204,7 @@ static nexar_err find_out(nx_update *u)
     if ((u->inc->recovery.state == NX_REPAIRING) || (u->inc->recovery.state == NX_REPAIRED)) {
         return nx_recovery_rebuild(u->inc, NX_UPDATE_NAME);
     }
-    if (!u->whole) { /* nobody waits in the fast way any more */
+    if (!u->whole) { /* no rank waits in the fast path any more */
         err = nx_agreement_revoke(u->inc);
         if (err != NEXAR_OK) {
             return err;
@@ -235,7 +234,7 @@ static nexar_err change_world(nx_update *u, nexar_change *change, bool *stays)
         return (err == NEXAR_ENOMEM) ? give_up(world, err) : err;
     }
     same = (u->gone.count == 0) && (u->njoined == 0) && ((u->value.flags & FLAG_WHOLE) != 0);
-    if (u->gone.count < u->inc->size) { /* or all leave */
+    if (u->gone.count < u->inc->size) { /* or all ranks leave */
         err = nx_update_enough(NX_UPDATE_NAME, u->inc->size - u->gone.count + u->njoined,
                                (uint32_t)(u->value.highest >> 32));
     }
@@ -282,7 +281,7 @@ static nexar_err slow_way(nexar_comm **comm, bool whole, nexar_change *change)
     return nx_world_destroy(world);
 }
 
-/* |world| is that of a call. */
+/* |world| is the world of a call. */
 static nexar_err check(const char *name, const nexar_comm *world)
 {
     nexar_err err;
@@ -297,8 +296,8 @@ static nexar_err check(const char *name, const nexar_comm *world)
     return err;
 }
 
-/* Whether |comm|, with recovery=automatic, was rebuilt when a collective ended with
- * NEXAR_EPEER; if too few are left, or could not agree, it was not. */
+/* Whether |comm|, with recovery=automatic, was rebuilt when a collective ended with NEXAR_EPEER. It
+ * was not if too few ranks are left, or if they could not agree. */
 static bool was_repaired(nexar_comm *comm)
 {
     bool lost;
@@ -340,7 +339,7 @@ nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
     if ((err != NEXAR_OK) || (world == NULL)) {
         return err;
     }
-    do { /* with retry=on all ranks are in it, and run it again on what was rebuilt */
+    do { /* with retry=on all ranks are in it, and repeat it on the rebuilt communicator */
         epoch = (*world)->epoch;
         err = update_once(world, change);
     } while ((err == NEXAR_EPEER) && (*world != NULL) && (*world)->retry.on &&

@@ -1,4 +1,4 @@
-/* update_apply.c - the next world: what was agreed on, applied by each rank alone. */
+/* update_apply.c - the next world: each rank applies the agreed change locally. */
 #include "base/log.h"
 #include "core/comm/arena.h"
 #include "core/comm/comm_change.h"
@@ -9,7 +9,7 @@
 /* The longest wait for START of the joiners. */
 #define STARTED_NS UINT64_C(10000000000)
 
-/* Leaving ranks send nothing more, here and below. */
+/* Leaving ranks send nothing more, at any layer. */
 static void let_go(const nx_update *u)
 {
     nx_world *world = u->world;
@@ -19,7 +19,7 @@ static void let_go(const nx_update *u)
             nx_failure_left(world, nx_incarnation_peer(u->inc, rank), NX_SOURCE_CONSENSUS);
         }
     }
-    nx_failure_agreed(u->inc, &u->value.failed); /* while the old view can name them */
+    nx_failure_agreed(u->inc, &u->value.failed); /* the old view can still name them */
     nx_agreement_let_go(u->inc);
 }
 
@@ -37,14 +37,14 @@ static void drop_gone(const nx_update *u)
         if (nx_view_slot(world->view, slot) != NULL) {
             continue;
         }
-        nx_msg_retire(world->msg, slot, NEXAR_EPEER, "it has failed"); /* before: recovery.h */
-        if ((world->arenas != NULL) && (world->ops == 0)) {            /* nobody looks at them */
+        nx_msg_retire(world->msg, slot, NEXAR_EPEER, "it has failed"); /* first: recovery.h */
+        if ((world->arenas != NULL) && (world->ops == 0)) {            /* no caller claims them */
             nx_arenas_drop(world->arenas, slot);
         }
     }
 }
 
-/* Ranks of the view that are no longer in the world: recovery=automatic has perhaps let some go
+/* Ranks of the view that are no longer in the world: recovery=automatic may have excluded some
  * before. */
 static void gone_from_view(const nx_update *u, nx_rankset *gone)
 {
@@ -59,7 +59,7 @@ static void gone_from_view(const nx_update *u, nx_rankset *gone)
     }
 }
 
-/* The view, and all that is by slot. */
+/* The view, and all state by slot. */
 static nexar_err take_view(const nx_update *u)
 {
     nx_world *world = u->world;
@@ -89,7 +89,7 @@ static nexar_err take_view(const nx_update *u)
     return err;
 }
 
-/* What nexar_last_change() says of |next|; if nobody came or went, what it has said before. */
+/* The result of nexar_last_change() for |next|.  If no rank came or left, it stays as before. */
 static nexar_err note_change(const nx_update *u, nx_incarnation *next)
 {
     if (u->gone.count + u->njoined == 0) {
@@ -99,7 +99,7 @@ static nexar_err note_change(const nx_update *u, nx_incarnation *next)
     return nx_change_keep(next, &u->gone, &u->value.failed, NEXAR_CHANGE_FAILED);
 }
 
-/* The world's communicator points to the new incarnation; or, without memory, to the old one. */
+/* The world's communicator points to the new incarnation; without memory, to the old one. */
 static nexar_err take_comm(const nx_update *u)
 {
     nx_world *world = u->world;
@@ -133,8 +133,8 @@ static nexar_err take_comm(const nx_update *u)
     return NEXAR_OK;
 }
 
-/* Whether one of the new world is known to be dead: the seed may wait for its word in vain, and
- * the next update is due in any case. */
+/* Whether a member of the new world is known to have failed.  The seed may then wait for its
+ * confirmation in vain, and the next update is due in any case. */
 static bool has_lost(const nx_world *world)
 {
     for (uint32_t rank = 0; rank < world->view->size; rank++) {
@@ -152,11 +152,11 @@ static void expect(nx_world *world, uint32_t first, bool can_answer)
     }
 }
 
-/* The joiners, in the slots from |first| on, are about to return from nexar_init: a rank that dials
- * them before would find them closed, or silent.  The seed waits until all have the view; a silent
- * rank, a joiner or another one, it detects only after its own time-out, so it is notified when
- * this rank has waited for as long as for any peer. STARTED_NS is for a seed that does not answer
- * that. */
+/* Waits until the joiners, in the slots from |first| on, are about to return from nexar_init.  A
+ * rank that dials them earlier would find them closed or silent.  The seed waits until all have the
+ * view. It detects a silent rank only after its own time-out.  So this rank notifies the seed after
+ * it has waited as long as for any peer.  STARTED_NS is the limit for a seed that does not
+ * answer. */
 static void await_joined(nx_world *world, uint32_t first)
 {
     const uint64_t begun = nx_loop_refresh(world->loop), end = begun + STARTED_NS;

@@ -1,4 +1,4 @@
-/* update_events.c - what is heard of joiners and of the seed. */
+/* update_events.c - events of joiners and of the seed. */
 #include "base/alloc.h"
 #include "cluster/join_queue.h"
 #include "update_inner.h"

@@ -1,11 +1,11 @@
 /*
- * early_links.c - links of members that are a view ahead of this rank.
+ * early_links.c - links of members that are one view ahead of this rank.
  *
- * Ranks come to a new view one after the other, and who joined with it may connect to one
- * that is still about to; or they connect to the one who joins, before it has heard of that
- * from the seed.  The link is taken, and what it brings is kept (msg/matching/early_frames.h) and
- * played again when that rank is there too: a greeting, a few frames, and no more bytes than a
- * sender may send before the first word of the receiver (NX_CREDIT_START).
+ * Ranks install a new view one after another.  A joiner may connect to a rank that has not
+ * installed the view yet; a rank may connect to a joiner before the seed has sent the joiner the
+ * view.  This rank accepts such a link, keeps its frames (msg/matching/early_frames.h), and replays
+ * them when it has installed the view.  The kept data is bounded: a greeting, a few frames, and the
+ * bytes that a sender may send before the receiver's first answer (NX_CREDIT_START).
  */
 #include <inttypes.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "core/update/update.h"
 #include "transport_choice.h"
 
-/* What stands before the bytes of a frame, or of a message, that are kept. */
+/* The header before the bytes of a kept frame or message. */
 typedef struct head {
     bool frame;
     nx_lane lane;
@@ -43,7 +43,7 @@ static void give_up(parked *p, nx_log_level level, const char *why)
     free_parked(p);
 }
 
-/* ---- calls up ------------------------------------------------------------------------ */
+/* ---- callbacks ----------------------------------------------------------------------- */
 
 static void keep(parked *p, const head *h, const void *data, size_t len)
 {
@@ -87,7 +87,7 @@ static const nx_link_up parked_up = {.on_up = on_up,
                                      .on_sent = nx_link_sent_ignored,
                                      .on_down = on_down};
 
-/* ---- in and out ---------------------------------------------------------------------- */
+/* ---- accepting and replaying --------------------------------------------------------- */
 
 void nx_early_links_take(nx_world *world, nx_link *link, uint64_t member)
 {
@@ -117,8 +117,8 @@ bool nx_early_links_has(const nx_world *world, uint64_t member)
     return false;
 }
 
-/* Gives what was kept to whom the link has now, while it has it: one that is not taken, or
- * closed for what it says, is gone. */
+/* Replays the kept frames to the new owner of the link, while it holds the link.  The link may be
+ * rejected, or closed because of a frame. */
 typedef struct player {
     nx_link *link;
     const nx_msg *msg;

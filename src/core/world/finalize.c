@@ -1,4 +1,4 @@
-/* finalize.c - a world ends in order: operations end, the others are notified, links drain. */
+/* finalize.c - an orderly end of a world: operations end, other ranks are notified, links drain. */
 #include <stdio.h>
 
 #include "base/log.h"
@@ -9,11 +9,10 @@
 #include "core/report/diagnosis.h"
 #include "core/world/local_seed.h"
 
-/* How long leaving may take for links that do not drain: a peer that is gone is
- * noticed by its link long before. */
+/* The limit for links that do not drain.  A link detects a failed peer long before. */
 #define LEAVE_NS UINT64_C(10000000000)
 
-/* Waits for |event|, at most until the time for leaving is over. */
+/* Waits for |event|, at most until the deadline for leaving. */
 static bool wait_leaving(nx_world *world, nx_event *event)
 {
     return nx_loop_wait(world->loop, event, nx_loop_refresh(world->loop) + LEAVE_NS);
@@ -37,8 +36,8 @@ void nx_world_part_from(nx_world *world, uint32_t peer)
     }
 }
 
-/* An operation is in flight that others may never receive or join, since they finalize, too: ranks
- * that wait for something of this rank are notified. */
+/* An operation is pending that other ranks may never receive or join, since they finalize, too.
+ * This rank notifies the ranks that wait for it. */
 static void depart(nx_world *world)
 {
     world->departing = true;
@@ -48,18 +47,18 @@ static void depart(nx_world *world)
     }
 }
 
-/* Waits for running operations; reports say so meanwhile. */
+/* Waits for running operations; reports list this wait. */
 static void end_all(nx_world *world)
 {
     nx_blocked b = {.what = {.kind = NX_WHAT_OTHER, .name = "finalize", .peer = NX_ANY_PEER}};
     nx_event served = {0};
 
     nx_oplog_block(&world->log, &b, nx_loop_now(world->loop));
-    /* Handlers that run end, and what they reply is sent. */
+    /* Waits for running handlers, and sends their replies. */
     nx_rpc_close(world->rpc, &served);
     (void)nx_loop_wait(world->loop, &served, UINT64_MAX);
     nx_rpc_end(world->rpc);
-    /* What was sent ends: taken by the peer, or failed with it. */
+    /* Waits for sent messages: each is received by its peer, or fails with it. */
     if (world->ops != 0) {
         depart(world);
     }
@@ -70,7 +69,7 @@ static void end_all(nx_world *world)
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), NEXAR_OK);
 }
 
-/* What was sent over the network has arrived, or there is no time left. */
+/* Data sent over the network was acknowledged, or the deadline has passed. */
 static bool drain_network(nx_world *world)
 {
     nx_inet *net = nx_join_endpoint(world->join);
@@ -102,7 +101,7 @@ nexar_err nx_world_destroy(nx_world *world)
     nx_msg_close(world->msg, &closed);
     bool quiet = wait_leaving(world, &closed);
     nx_failure_quiet(world);
-    if (world->shm != NULL) { /* first: what does not go this way goes over the network */
+    if (world->shm != NULL) { /* first: data that fails on this path uses the network */
         nx_shm_drain(world->shm, &emptied);
         quiet = wait_leaving(world, &emptied) && quiet;
         nx_shm_drain(world->shm, NULL);
@@ -120,6 +119,6 @@ nexar_err nx_world_destroy(nx_world *world)
     nx_loop_unlock(world->loop);
     nx_world_teardown(world);
     nx_local_seed_release(local_seed);
-    nx_rendezvous_end(rendezvous); /* last: this rank has said good-bye to the seed in it */
+    nx_rendezvous_end(rendezvous); /* last: it sends the goodbye to the seed */
     return (err == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "finalize: %s", why);
 }

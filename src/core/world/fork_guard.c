@@ -1,9 +1,9 @@
-/* fork_guard.c - whose world it is. */
+/* fork_guard.c - the owner of a world. */
 #include "fork_guard.h"
 
 #include <pthread.h>
 
-unsigned nx_forks; /* written in a child that has but one thread yet */
+unsigned nx_forks; /* written in a child, which has a single thread so far */
 
 static void on_child(void)
 {
@@ -12,7 +12,7 @@ static void on_child(void)
 
 static void watch(void)
 {
-    /* Without memory for it forks are not seen: nothing is worse than before. */
+    /* Without memory for the handler forks go undetected, as without this check. */
     (void)pthread_atfork(NULL, NULL, on_child);
 }
 

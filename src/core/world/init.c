@@ -14,13 +14,13 @@
 #include "core/world/local_seed.h"
 #include "fork_guard.h"
 
-/* A config of our own: a copy of |cfg|, or one made from the environment. */
+/* A private config: a copy of |cfg|, or one made from the environment. */
 static nexar_err own_config(const nexar_config *cfg, nexar_config **out)
 {
     return (cfg == NULL) ? nexar_config_create(out) : nx_config_copy(cfg, out);
 }
 
-/* The world has not formed: the sentence names the launcher, if that brought the ranks together. */
+/* The world has not formed: the message names the launcher, if one started the ranks. */
 static nexar_err abandon(nx_rendezvous *rendezvous, nexar_err err)
 {
     char why[NX_ERROR_ROOM];
@@ -89,7 +89,7 @@ nexar_err nexar_finalize(nexar_comm *world)
 
 /* ---- ranks inside this process ------------------------------------------------------- */
 
-/* One rank that joins in a thread of its own, since joining waits for all. */
+/* A rank that joins in a thread of its own, since joining waits for all ranks. */
 typedef struct local {
     pthread_t thread;
     bool started;
@@ -139,7 +139,7 @@ static nexar_err local_start(local *l, const nexar_config *cfg, const char *join
     return err;
 }
 
-/* Joins all ranks; the first error ends the others by the formation time-out. */
+/* Joins all ranks.  After the first error the others end by the formation time-out. */
 static nexar_err run_locals(local *locals, const nexar_config *cfg, const char *join, int n)
 {
     nexar_err err = NEXAR_OK;
@@ -159,7 +159,7 @@ static nexar_err run_locals(local *locals, const nexar_config *cfg, const char *
     return err;
 }
 
-/* The ranks are |worlds|, or none of them remains. */
+/* On success |worlds| has all ranks; otherwise none remains. */
 static void hand_over(local *locals, int n, nexar_err err, nx_local_seed *seed,
                       nexar_comm *worlds[])
 {

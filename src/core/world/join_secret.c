@@ -1,4 +1,4 @@
-/* join_secret.c - nexar_join_string, and what it gives out. */
+/* join_secret.c - nexar_join_string, and the join string that it returns. */
 #include "core/world/join_secret.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "core/comm/comm.h"
 #include "fork_guard.h"
 
-/* The unit of what a core dump leaves out: a page, of any machine. */
+/* The granularity of what a core dump omits: the page size of any machine. */
 enum { PAGES = 1 << 16 };
 
 struct nx_join_secret {

@@ -10,7 +10,7 @@ struct nx_local_seed {
     atomic_uint holds;
 };
 
-/* The members themselves report what becomes of each other. */
+/* The members report each other's failures themselves. */
 static void on_event(void *ctx, const nx_seed_event *event)
 {
     (void)ctx;

@@ -27,7 +27,7 @@ static const nexar_seed_event_kind kinds[] = {
     [NX_SEED_CHANGED] = NEXAR_SEED_CHANGED, [NX_SEED_BACK] = NEXAR_SEED_BACK,
     [NX_SEED_ENDED] = NEXAR_SEED_ENDED};
 
-/* In the seed's thread. */
+/* Runs in the seed's thread. */
 static void on_event(void *ctx, const nx_seed_event *event)
 {
     nexar_seed *s = ctx;
@@ -72,7 +72,7 @@ nexar_err nexar_seed_on_event(nexar_seed *seed, nexar_seed_event_fn fn, void *ar
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* The sizes must be possible together. */
+/* Checks that the sizes are consistent. */
 static nexar_err check_sizes(const nexar_config *cfg)
 {
     const uint64_t size = nx_config_number(cfg, NX_SET_WORLD_SIZE);

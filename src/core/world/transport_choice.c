@@ -1,4 +1,4 @@
-/* links.c - choosing transports, and finding the rank behind a caller. */
+/* transport_choice.c - chooses transports, and identifies the rank behind an incoming link. */
 #include "transport_choice.h"
 
 #include <arpa/inet.h>
@@ -55,8 +55,8 @@ unsigned int nx_links_network(const nx_world *world)
 
 /* ---- the network --------------------------------------------------------------------- */
 
-/* The addresses of |m| in the order to try them: to a rank of this host the
- * loopback first, which has the largest datagrams; to another one last. */
+/* The addresses of |m|, in the order of dialling.  For a rank of this host the loopback comes
+ * first, since it has the largest datagrams.  For another rank it comes last. */
 static void order_addresses(const nx_member *m, bool here, struct sockaddr_storage *out)
 {
     size_t n = 0;
@@ -88,8 +88,8 @@ static nexar_err dial_network(nx_world *world, const nx_member *m, const nx_link
     return err;
 }
 
-/* One that leaves stays until all to whom it has links have heard its good-bye (quic/link.c): where
- * there is a link, and was none, it has failed. */
+/* A leaving rank stays until all peers with a link to it have its goodbye (quic/link.c).  So if a
+ * link existed and no goodbye arrived, the rank has failed. */
 void nx_links_ended(nx_world *world, uint32_t slot)
 {
     nx_link *link = (slot < world->slots) ? nx_msg_link(world->msg, slot) : NULL;
@@ -101,7 +101,7 @@ void nx_links_ended(nx_world *world, uint32_t slot)
 
 /* ---- shared memory ------------------------------------------------------------------- */
 
-/* Nobody, before there are messages; not a member to whom there is another link. */
+/* False: |member| is unknown, messages do not exist yet, or another link to |member| exists. */
 static bool find_offer(void *ctx, uint64_t member, nx_shm_offer *offer)
 {
     const nx_world *world = ctx;
@@ -196,8 +196,8 @@ nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void 
     return dial_network(world, m, up, up_ctx, link);
 }
 
-/* A link by the network to a rank to whom we have begun to dial by shared memory: it has found
- * that this does not work, and so it is what both use. */
+/* The network link of a rank to which this rank has begun to dial by shared memory.  The peer has
+ * found that shared memory does not work, so both ranks use the network. */
 static void replace(nx_link *old, nx_link *link, uint64_t member)
 {
     if (!nx_shm_pairing(old)) {

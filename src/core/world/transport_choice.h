@@ -1,8 +1,9 @@
 /*
- * links.h - which transport connects two ranks: shared memory on one host, else the network.
+ * transport_choice.h - which transport connects two ranks: shared memory on one host, else the
+ * network.
  *
- * Shared memory is tried where the boot ids of both are the same and both offer it.  If
- * it does not come about, whatever the reason, the link moves to the network by itself.
+ * Shared memory is tried where the boot ids of both are the same and both offer it.  If shared
+ * memory fails, whatever the reason, the link moves to the network automatically.
  */
 #ifndef NX_TRANSPORT_CHOICE_H
 #define NX_TRANSPORT_CHOICE_H
@@ -24,7 +25,8 @@ nexar_err nx_links_connect(void *ctx, uint32_t peer, const nx_link_up *up, void 
                            nx_link **link);
 void nx_links_accept(void *ctx, nx_link *link, uint64_t member);
 
-/* The process of |slot| is no more, says one of its host: a link to it by the network ends. */
+/* A rank on the host of |slot| reports that the process of |slot| has exited: a network link to
+ * |slot| ends. */
 void nx_links_ended(nx_world *world, uint32_t slot);
 
 /* The state of the link to |slot|, for messages: "quic to 10.0.0.2:4433, up, ...".  Returns

@@ -1,4 +1,4 @@
-/* upcalls.c - what messages, collectives and remote calls ask of the world, and their start. */
+/* upcalls.c - upcalls of messages, collectives and remote calls to the world, and their start. */
 #include "upcalls.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static void on_peer_down(void *ctx, uint32_t peer, nexar_err err, const char *wh
     nx_world *world = ctx;
     char text[NX_PEER_TEXT];
 
-    if (nx_failure_life(world, peer) != NX_LIFE_FAILED) { /* of failures collectives have heard */
+    if (nx_failure_life(world, peer) != NX_LIFE_FAILED) { /* collectives know of it */
         nx_registry_on_down(world->hub, peer, err, why);
     }
     nx_failure_on_down(world, peer);
@@ -82,7 +82,7 @@ static void on_detached(void *ctx, uint32_t comm, uint32_t peer, nx_departure ho
                   nx_departure_error(how), why);
 }
 
-/* The notification follows the messages sent on the communicator it detaches from. */
+/* The notification follows the messages sent on the communicator that this rank detaches from. */
 static void on_detach(void *ctx, uint32_t comm, uint32_t peer, nx_departure how)
 {
     const nx_world *world = ctx;
@@ -106,7 +106,7 @@ static void on_finished(void *ctx, uint32_t comm, uint32_t peer, nx_departure ho
     const nx_world *world = ctx;
     nx_incarnation *inc = nx_incarnation_find(world, comm);
 
-    if (inc != NULL) { /* otherwise it is being made, and nothing waits on it */
+    if (inc != NULL) { /* otherwise it is being created, and nothing waits on it */
         nx_incarnation_fail_from(inc, peer, how);
         nx_failure_check_alone(inc);
     }
@@ -146,7 +146,7 @@ static bool on_exited(void *ctx, uint32_t peer)
     return nx_failure_life(ctx, peer) == NX_LIFE_FAILED;
 }
 
-/* That an operation has failed: perhaps because a rank has. */
+/* An operation has failed, perhaps because a rank has failed. */
 static void tell(void *ctx, uint32_t peer, const void *frame, size_t len)
 {
     nx_world *world = ctx;
@@ -154,7 +154,7 @@ static void tell(void *ctx, uint32_t peer, const void *frame, size_t len)
     if (nx_failure_any(world)) {
         nx_failure_send(world, peer, frame, len);
     } else {
-        /* One that cannot be told is gone, and is found out by the others. */
+        /* An unreachable peer has failed or left; the other ranks detect that. */
         (void)!nx_msg_send_control(world->msg, peer, frame, len);
     }
 }

@@ -1,4 +1,4 @@
-/* world.c - making and ending the runtime of one rank. */
+/* world.c - creates and destroys the runtime of one rank. */
 #include "world.h"
 
 #include <inttypes.h>
@@ -57,13 +57,13 @@ void nx_world_set_waits(nx_world *world)
     nx_loop_set_migration(world->loop, migrates ? nx_core_count_rebalance : NULL, world);
 }
 
-/* The world has formed: messages must be there before the first member connects,
- * which may be faster than this process is to return from joining. */
+/* The world has formed.  The message engine must exist before the first member connects, which may
+ * happen before this process returns from joining. */
 static void on_view(void *ctx, nx_join *j)
 {
     nx_world *world = ctx;
 
-    world->join = j; /* a member that is here already may make us dial another */
+    world->join = j; /* a member that is already present may make this rank dial another */
     world->view = nx_join_view(j);
     world->self = world->view->members[nx_join_rank(j)].slot;
     world->slots = world->view->slots;
@@ -132,7 +132,7 @@ static nexar_err join(nx_world *world)
     return (err == NEXAR_OK) ? world->start_err : err;
 }
 
-/* What devices still do for operations that have ended is done; with the lock. */
+/* Waits for device operations of ended operations; with the lock. */
 static void settle_devices(nx_world *world)
 {
     if (world->device_worker == NULL) {
@@ -204,7 +204,7 @@ void nx_world_teardown(nx_world *world)
     nx_free(world);
 }
 
-/* What no setting of a rank can tell by itself; before others know of it. */
+/* Checks combinations of settings, before other ranks know of this one. */
 static nexar_err check_settings(const nexar_config *config)
 {
     const uint64_t interval_ns = nx_config_number(config, NX_SET_HEARTBEAT_INTERVAL);
