@@ -28,7 +28,8 @@ void nx_authority_destroy(nx_authority *a)
     nx_free(a);
 }
 
-/* Signs itself: it may sign members (and no other authorities) and serve. */
+/* Signs its own certificate: the authority may sign members (and no other authorities) and serve.
+ */
 static nexar_err sign_self(nx_authority *a)
 {
     int rc = gnutls_x509_crt_init(&a->crt);
@@ -135,7 +136,7 @@ gnutls_x509_privkey_t nx_authority_key(const nx_authority *a)
 
 /* ---- signing ------------------------------------------------------------------------- */
 
-/* Parses a request and checks that its sender has the key it is for.  Only the
+/* Parses a request and checks that its sender has the private key of the public key in it. Only the
  * kind of key that nexar makes is signed. */
 static nexar_err parse_request(const nx_der *csr, gnutls_x509_crq_t *out)
 {

@@ -93,7 +93,7 @@ static bool parse_job(const char *text, nx_job_id *job)
     return true;
 }
 
-/* Only the one way in which nx_crt_begin writes it: no sign, no leading 0. */
+/* Accepts only the form that nx_crt_begin writes: no sign, no leading 0. */
 static bool parse_member(const char *text, uint64_t *member)
 {
     uint64_t value = 0;
@@ -243,7 +243,7 @@ bool nx_crt_is_for(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key)
 
 /* ---- verifying ----------------------------------------------------------------------- */
 
-/* In GnuTLS's words what is wrong by |status|, bits of gnutls_certificate_status_t. */
+/* Reports, in GnuTLS's words, the fault in |status|, bits of gnutls_certificate_status_t. */
 static nexar_err refuse(unsigned int status)
 {
     gnutls_datum_t words = {0};

@@ -1,4 +1,4 @@
-/* identity.c - a process's own key and the certificate that it gets for it. */
+/* identity.c - a process's own key and the certificate issued for it. */
 #include "transport/identity.h"
 
 #include <string.h>
@@ -59,8 +59,8 @@ nexar_err nx_identity_request(const nx_identity *id, nx_der *csr)
     return NEXAR_OK;
 }
 
-/* Whether |crt| is for |key|, signed by |by|, and both are of one job; then
- * |*member| is whom it names. */
+/* Whether |crt| is for |key|, signed by |by|, and both are of one job; then |*member| is the member
+ * that |crt| names. */
 static nexar_err check_pair(gnutls_x509_privkey_t key, gnutls_x509_crt_t crt, gnutls_x509_crt_t by,
                             uint64_t *member)
 {

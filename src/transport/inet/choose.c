@@ -1,9 +1,9 @@
 /*
  * choose.c - the two legs of a pending link: when each is dialled, and which one is used.
  *
- * Time to a link, with UDP dropped: the head start, and three times what TCP and TLS take (tcp.h,
- * may_come_otherwise), at most a second more than they take.  So a peer that is slow because its
- * host is busy is not taken for one that UDP does not reach.
+ * Time to a link when UDP is dropped: the head start, and three times the duration of TCP and TLS
+ * (tcp.h, may_come_otherwise), at most a second more than that duration. So a peer that is slow
+ * because its host is busy is not taken for one that UDP does not reach.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 #include "transport/inet/pending_link.h"
 #include "transport/quic/udp/address.h"
 
-/* A peer that was heard over UDP this recently is about to be up over QUIC. */
+/* A peer heard over UDP this recently is about to be up over QUIC. */
 #define RECENT_NS (2 * NX_INET_HEAD_START_NS)
 
 static const nx_link_up leg_up;
 
 /* ---- what was heard ------------------------------------------------------------------------ */
 
-/* When something last came by |leg|; 0: nothing. */
+/* When |leg| last received something; 0: never. */
 static uint64_t heard_ns(const nx_inet_leg *leg)
 {
     nx_link_info info = {0};
@@ -122,7 +122,7 @@ static void dial(nx_inet_link *p, int which)
     }
 }
 
-/* Dials |which| if it is possible and was not tried; whether it was. */
+/* Dials |which| if it is possible and was not tried; returns whether it dialled. */
 static bool try_leg(nx_inet_link *p, int which)
 {
     if (!is_possible(p, which) || p->legs[which].tried) {
@@ -264,7 +264,7 @@ void nx_inet_adopt(nx_inet_link *p, int leg, nx_link *link)
     if (old != NULL) {
         nx_link_close(old, false);
     }
-    /* Without memory for them it is reached by the address that it came from. */
+    /* Without memory for them, the peer is reached by the address that it dialled from. */
     (void)!nx_inet_link_know(link, p->addresses, p->n);
 }
 
@@ -289,7 +289,7 @@ static const char *judge(nx_inet_link *p, int which)
         return "TCP was faster to connect";
     }
     if ((quic->err != NEXAR_OK) && (quic->err != NEXAR_ECONNECT)) {
-        return "QUIC has failed"; /* of something else */
+        return "QUIC has failed"; /* for a reason other than a silent path */
     }
     net->udp_blocked = true;
     if (!net->told) {
@@ -327,7 +327,7 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
     nx_inet_choose(p);
 }
 
-/* A leg carries nothing before it is used, and then it has other calls up. */
+/* A leg carries nothing before it is used; from then on its callbacks are the owner's. */
 static void on_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, size_t len)
 {
     (void)ctx;

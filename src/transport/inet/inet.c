@@ -1,4 +1,4 @@
-/* inet.c - the endpoint: a UDP and a TCP socket with one port number, and what comes in. */
+/* inet.c - the endpoint: a UDP and a TCP socket with one port number, and incoming links. */
 #include "transport/inet/inet.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void on_accept_tcp(void *ctx, nx_link *link, uint64_t member)
     on_accept(ctx, NX_LEG_TCP, link, member);
 }
 
-/* Whether UDP from |member| may get through, and is not known not to. */
+/* Whether UDP from |member| may arrive: not known to be blocked. */
 static bool may_come_otherwise(void *ctx, uint64_t member)
 {
     const nx_inet *net = ctx;
@@ -114,7 +114,7 @@ static void shut_quic(nx_inet *net)
     net->quic = NULL;
 }
 
-/* As open_pair, at the first port that both can have, else at one where UDP is alone. */
+/* Like open_pair, at the first port that is free for both, otherwise at a port for UDP alone. */
 static nexar_err open_both(nx_inet *net, uint16_t first, uint16_t last)
 {
     const unsigned int tries = (first == 0) ? PORT_TRIES : 1U + last - first;

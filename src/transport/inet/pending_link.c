@@ -1,4 +1,4 @@
-/* pending_link.c - a link that has not come up: what it has queued, its operations, its end. */
+/* pending_link.c - a link that is not up yet: its queue, its operations, its end. */
 #include "transport/inet/pending_link.h"
 
 #include <inttypes.h>
@@ -112,7 +112,7 @@ void nx_inet_link_down(nx_inet_link *p, nexar_err err, const char *why)
     nx_loop_defer(p->net->config.quic.loop, &p->task);
 }
 
-/* It is freed by its task. */
+/* The task frees the link. */
 static void retire(nx_inet_link *p)
 {
     p->moved = true;
@@ -127,7 +127,7 @@ void nx_inet_link_move(nx_inet_link *p, nx_link *leg)
     const nx_link_up *up = p->base.up;
     void *up_ctx = p->base.up_ctx;
 
-    leg->up = up; /* for on_sent of what it gets now */
+    leg->up = up; /* for on_sent of what is sent from now on */
     leg->up_ctx = up_ctx;
     if (move_queue(p, leg) != NEXAR_OK) {
         nx_link_close(leg, false);
@@ -170,7 +170,7 @@ void nx_inet_link_end(nx_inet_link *p)
     destroy(p);
 }
 
-/* Whether a link that was closed has nothing more to send, or no time. */
+/* Whether a closed link has nothing more to send, or its time is up. */
 static bool is_spent(const nx_inet_link *p)
 {
     return p->down || !p->drain || (nx_loop_now(p->net->config.quic.loop) >= p->give_up_ns) ||
@@ -285,7 +285,7 @@ static void close_link(nx_link *base, bool drain)
     nx_loop_defer(loop, &p->task);
 }
 
-/* It never came up: only peers whose connection is about to come up can read |frame|. */
+/* The link never came up: only peers whose connection is about to come up can read |frame|. */
 static void dismiss(nx_link *base, const void *frame, size_t len)
 {
     nx_inet_link *p = of(base);

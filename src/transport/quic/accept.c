@@ -1,12 +1,11 @@
 /*
- * accept.c - packets that belong to no connection: new ones, lost ones, garbage.
+ * accept.c - packets that belong to no connection: first packets, late packets, garbage.
  *
- * Nothing is kept for a stranger before its first packet is a well-formed Initial;
- * when many handshakes are open at once, or many such packets were noise, not before
- * it has shown that it receives at its address (Retry), which costs us less.  When the
- * door is full, one who has shown that takes the place of one who has stood there too
- * long.  All answers are shorter than what they answer: nobody can use us to flood a
- * third.
+ * The endpoint keeps no state for an unknown peer before its first packet is a well-formed Initial.
+ * When many handshakes are open, or many such packets were noise, the peer must first prove that it
+ * receives at its address (Retry), which costs the endpoint less. When the limit of open handshakes
+ * is reached, a peer with that proof replaces a handshake that has taken too long. Every answer is
+ * shorter than the packet it answers: no attacker can use the endpoint to amplify a flood.
  */
 #include <string.h>
 
@@ -15,18 +14,18 @@
 #include "transport/quic/udp/address.h"
 
 enum {
-    RETRY_ABOVE = 64,     /* handshakes open at once, or first packets in a second that
-                             were noise, before tokens are asked for */
-    HALF_OPEN_MOST = 256, /* then strangers must wait: about a second's work, which must
-                             be done before those inside give up */
+    RETRY_ABOVE = 64, /* handshakes open at the same time, or noisy first packets in a second, above
+                         which tokens are required */
+    HALF_OPEN_MOST = 256, /* above it new peers must wait: about a second's work, which must be done
+                             before accepted peers give up */
     STRAYS_PER_S = 1000,
-    RESET_MOST = 43,  /* as long as other short packets are */
-    RESET_LEAST = 21, /* RFC 9000, 10.3: what can be told from noise */
+    RESET_MOST = 43,  /* as long as other short packets */
+    RESET_LEAST = 21, /* RFC 9000, 10.3: the least that is indistinguishable from noise */
 };
 
 static const uint64_t SECOND_NS = UINT64_C(1000000000);
 static const uint64_t TOKEN_NS = UINT64_C(10000000000);
-/* A handshake takes a few round trips, and behind all others at the door a second. */
+/* A handshake takes a few round trips, and a second behind all other open handshakes. */
 static const uint64_t TOO_LONG_NS = UINT64_C(2000000000);
 
 static bool may_answer(nx_quic *q)
@@ -72,7 +71,7 @@ static void send_version(nx_quic *q, const nx_udp_path *path, const ngtcp2_versi
     }
 }
 
-/* A packet of an unknown connection: a stateless reset ends it on the peer.  One byte shorter than
+/* A packet of an unknown connection: a stateless reset ends it on the peer. One byte shorter than
  * the packet, so that two endpoints do not answer each other endlessly. */
 static void send_reset(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len)
 {
@@ -135,8 +134,8 @@ static bool claims_token(const ngtcp2_pkt_hd *hd)
     return (token.len > 0) && (token.base[0] == NGTCP2_CRYPTO_TOKEN_MAGIC_RETRY2);
 }
 
-/* Its token has expired: it can neither be let in (it expects to hear of its retry) nor
- * retry again; it should begin anew. */
+/* The token has expired: the endpoint can neither accept the peer (which expects an acknowledgement
+ * of its retry) nor send another Retry. The peer should start over. */
 static void refuse_token(nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_hd *hd)
 {
     uint8_t buf[NX_DATAGRAM_MIN];
@@ -148,8 +147,8 @@ static void refuse_token(nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_h
     }
 }
 
-/* Whether the packet carries a token of ours for its sender; then |odcid| is the
- * id that it was first sent to. */
+/* Whether the packet carries a token of this endpoint for its sender; then |odcid| is the id that
+ * the packet was first sent to. */
 static bool has_token(const nx_quic *q, const nx_udp_path *path, const ngtcp2_pkt_hd *hd,
                       ngtcp2_cid *odcid)
 {
@@ -162,7 +161,7 @@ static bool has_token(const nx_quic *q, const nx_udp_path *path, const ngtcp2_pk
                 TOKEN_NS, nx_loop_now(q->config.loop)) == 0);
 }
 
-/* Room for one more handshake; false: there is none, it may come again. */
+/* Makes room for one more handshake; false: there is none, the peer may retry. */
 static bool make_room(nx_quic *q)
 {
     nx_list *at = q->conn_ios.next; /* the oldest first */

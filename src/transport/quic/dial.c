@@ -1,11 +1,11 @@
 /*
  * dial.c - reaching a member by any of its addresses.
  *
- * All are tried, one every STAGGER_NS or as soon as the one before has failed; the
- * first that comes up wins (settle.c), so one dead address costs 50 ms, not a
- * time-out.  The loopback, which comes first among processes of one host, answers at once
- * or never will; it is late only where many connect at the same time, and more attempts
- * would make them later still.
+ * The link tries all addresses, one every STAGGER_NS or as soon as the previous one has failed. The
+ * first connection that comes up wins (simultaneous_open.c), so one unreachable address costs 50
+ * ms, not a time-out. The loopback, which comes first among processes of one host, answers
+ * immediately or never. It is late only where many processes connect at the same time, and more
+ * attempts would delay them further.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 static const uint64_t STAGGER_NS = UINT64_C(50000000), NEAR_STAGGER_NS = UINT64_C(2000000000);
 
-/* Keeps what each address came to; a refusal counts for more than silence. */
+/* Records the result of each address; a refusal outranks silence. */
 static void note(nx_quic_link *link, nexar_err err, const char *why)
 {
     size_t len = strlen(link->why);
@@ -27,7 +27,7 @@ static void note(nx_quic_link *link, nexar_err err, const char *why)
         ((link->err == NEXAR_ECONNECT) && (err != NEXAR_ECONNECT) && (err != NEXAR_ENOMEM))) {
         link->err = err;
     }
-    if (sizeof(link->why) - len >= 8) { /* or it was cut already */
+    if (sizeof(link->why) - len >= 8) { /* otherwise the text was truncated already */
         (void)nx_sentence(link->why + len, sizeof(link->why) - len, "%s%s", (len > 0) ? "; " : "",
                           why);
     }
@@ -67,18 +67,18 @@ static void set_timer(nx_quic_link *link, uint64_t after_ns)
     if (link->closing && (at > link->give_up_ns)) {
         at = link->give_up_ns;
     }
-    /* Without memory for it the other addresses wait for the first to fail. */
+    /* Without memory for the timer, the other addresses wait for the first to fail. */
     (void)!nx_loop_timer_set(loop, &link->timer, at);
 }
 
-/* When all addresses have been tried, the last of them has this long to come up,
- * and the peer to choose it. */
+/* When all addresses have been tried, the last connection has this long to come up, and the peer to
+ * choose it. */
 static uint64_t patience_ns(const nx_quic_link *link)
 {
     return 2 * link->q->config.handshake_timeout_ns;
 }
 
-/* How long the address that was tried last has before the next one is. */
+/* How long the last tried address has before the link tries the next. */
 static uint64_t stagger_ns(const nx_quic_link *link)
 {
     return nx_address_loopback(&link->addresses[link->next - 1]) ? NEAR_STAGGER_NS : STAGGER_NS;
@@ -114,7 +114,7 @@ void nx_dial_failed(nx_quic_link *link, const struct sockaddr_storage *address, 
     }
 }
 
-/* Connections of the member that came before we wanted one. */
+/* Adopts connections that the member opened before this side wanted a link. */
 static void adopt(nx_quic_link *link)
 {
     nx_list_for_each (at, &link->q->conn_ios) {
@@ -143,7 +143,7 @@ static nexar_err check(nx_quic *q, const nx_quic_target *target)
     }
     link = nx_map_get(&q->by_member, target->member);
     if ((link != NULL) && link->closing) {
-        nx_quic_link_leave_map(link); /* it is not waited for */
+        nx_quic_link_leave_map(link); /* the dial does not wait for the old link */
         link = NULL;
     }
     if ((nx_tls_member(q->tls) == target->member) || (link != NULL)) {

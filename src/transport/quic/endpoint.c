@@ -1,4 +1,4 @@
-/* endpoint.c - one socket for all peers: whose packet is this? */
+/* endpoint.c - one socket for all peers: finds the connection of each packet. */
 #include <gnutls/crypto.h>
 #include <inttypes.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "transport/quic/udp/address.h"
 
 enum {
-    READS_PER_TURN = 4, /* then others have their turn */
+    READS_PER_TURN = 4, /* then other descriptors are served */
     DATAGRAM_ROOM = 512 /* what the kernel counts, at least, for one in its buffer */
 };
 
@@ -109,8 +109,8 @@ static void on_unreachable(void *ctx, const nx_udp_refusal *r)
     nx_quic *q = ctx;
     nx_list *at = q->conn_ios.next;
 
-    /* One at a time: what follows may take any other out of the list as well, but
-     * frees none. */
+    /* One at a time: processing one connection may remove any other from the list, but frees none.
+     */
     for (; at != &q->conn_ios; at = at->next) {
         nx_conn_io *k = nx_list_entry(at, nx_conn_io, in_all);
 
@@ -144,7 +144,7 @@ static bool resume(nx_quic *q)
     return true;
 }
 
-/* A burst has come: whether the kernel had to drop some of it is looked up, and said once. */
+/* After a burst, checks whether the kernel has dropped packets, and logs it once. */
 static void look_for_drops(nx_quic *q)
 {
     const uint64_t now_ns = nx_loop_now(q->config.loop);
@@ -168,8 +168,8 @@ static void look_for_drops(nx_quic *q)
     }
 }
 
-/* A socket that was full is tried as well: while the loop spins, epoll, which would tell, is
- * asked now and then only. */
+/* Retries a full socket as well: while the loop spins, it asks epoll, which would report the
+ * socket, only now and then. */
 static bool on_spin(nx_fd *self)
 {
     nx_quic *q = nx_list_entry(self, nx_quic, fd);
@@ -188,8 +188,8 @@ static void on_ready(nx_fd *self, uint32_t events)
     (void)on_spin(self);
 }
 
-/* Bounds the work on a peer that sends continuously: at most one buffer.  (Nothing is written
- * meanwhile, so that windows end it before.) */
+/* Bounds the work on a peer that sends continuously: at most one buffer. (Nothing is written during
+ * the loop, so flow-control windows end it before.) */
 void nx_quic_read_all(nx_quic *q)
 {
     nx_udp_features f;
@@ -197,7 +197,7 @@ void nx_quic_read_all(nx_quic *q)
     int none = 0;
 
     nx_udp_get_features(q->udp, &f);
-    /* An error that has been waiting may be all that a call tells: it is asked twice. */
+    /* A call may return only a pending error: two empty calls end the loop. */
     for (most = f.rcvbuf / DATAGRAM_ROOM; (most > 0) && (none < 2); most--) {
         none = nx_udp_receive(q->udp) ? 0 : none + 1;
     }
@@ -226,8 +226,8 @@ nexar_err nx_quic_set_identity(nx_quic *q, const nx_identity *identity, const nx
     return make_tls(q, identity, job);
 }
 
-/* The data in flight from all peers must fit in the socket's buffer: on one host nothing else holds
- * a sender back (measured on loopback). */
+/* The data in flight from all peers must fit in the socket's buffer: on one host nothing else
+ * limits a sender (measured on loopback). */
 static uint64_t window_for(size_t rcvbuf, size_t peers)
 {
     uint64_t share = rcvbuf / ((peers == 0) ? 1 : peers);

@@ -1,12 +1,11 @@
 /*
  * link.c - the operations of a link, its calls up, and its end.
  *
- * A member that leaves must not take with it the acknowledgements that the other
- * side still waits for: messages that have arrived would count as lost there.  So
- * it says good-bye when it has all of its own, and stays until the other side has
- * said so too, or has closed, which that does as soon as it has all of its own.
- * Meanwhile it says a word from time to time: if the other side's last packet was
- * lost, the answer to the word tells.
+ * A departing member must not discard acknowledgements that the other side still waits for:
+ * messages that have arrived would count as lost there. So the member sends BYE when it has all of
+ * its own acknowledgements, and stays until the other side has sent BYE too, or has closed. The
+ * other side does so as soon as it has all of its own. Until then the member repeats a short frame
+ * from time to time: if the other side's last packet was lost, the answer to the frame shows it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,7 +112,7 @@ static void close_conn_ios(nx_quic_link *link, nx_close_code code, const char *w
     }
 }
 
-/* A connection that waited for this link to go: it is the next one. */
+/* A connection that waited for this link to end becomes the next link. */
 static void release_rival(nx_quic_link *link)
 {
     nx_conn_io *rival = link->rival;
@@ -185,7 +184,7 @@ static bool parts_by_bye(const nx_quic_link *link)
            (nx_tls_member(link->q->tls) != 0);
 }
 
-/* Whether a link that was closed may go. */
+/* Whether a closed link may end. */
 static bool is_spent(const nx_quic_link *link)
 {
     if ((link->state == NX_LINK_DOWN) || !link->drain ||
@@ -195,7 +194,7 @@ static bool is_spent(const nx_quic_link *link)
     return parts_by_bye(link) ? (link->said_bye && link->peer_bye) : nx_sendq_empty(&link->sendq);
 }
 
-/* Says good-bye, or, if that has been heard, that we are still here. */
+/* Sends BYE, or, once BYE is sent, a sign of life. */
 static void take_leave(nx_quic_link *link)
 {
     nx_loop *loop = link->q->config.loop;
@@ -205,7 +204,7 @@ static void take_leave(nx_quic_link *link)
         (link->said_bye && (nx_loop_now(loop) < link->word_ns))) {
         return;
     }
-    /* Without memory for it, or for the timer, the link goes when its time is up. */
+    /* Without memory for the frame or the timer, the link ends when its time is up. */
     if ((link->said_bye ? nx_sendq_word(&link->sendq) : nx_sendq_bye(&link->sendq)) == NEXAR_OK) {
         link->said_bye = true;
         link->word_ns = next;
@@ -215,7 +214,7 @@ static void take_leave(nx_quic_link *link)
     }
 }
 
-/* The peer's process has ended: what it said last may still be in the socket. */
+/* The peer's process has exited: its last packets may still be in the socket. */
 static void hear_last(nx_quic_link *link)
 {
     char why[NX_QUIC_WHY];
@@ -267,7 +266,7 @@ static void on_task(nx_task *self)
     }
 }
 
-/* Of a link that was closed: its time is up, or another word is due. */
+/* For a closed link: its time is up, or the next frame is due. */
 static void on_closing_timer(nx_quic_link *link)
 {
     nx_loop *loop = link->q->config.loop;
@@ -278,7 +277,7 @@ static void on_closing_timer(nx_quic_link *link)
     nx_loop_defer(loop, &link->task);
 }
 
-/* Whether there are addresses that were not tried yet. */
+/* Whether untried addresses are left. */
 static bool is_dialling(const nx_quic_link *link)
 {
     return (link->state == NX_LINK_SETTLING) && (link->next < link->n);
@@ -366,8 +365,8 @@ static void close_link(nx_link *base, bool drain)
     if (!drain) { /* otherwise the peer, which may be dialling as well, shall find this one */
         nx_quic_link_leave_map(link);
     }
-    if (drain && !is_dialling(link)) { /* if it is, the timer is for the next address */
-        /* Without memory for the timer the link goes when the peer does. */
+    if (drain && !is_dialling(link)) { /* while the link dials, the timer is for the next address */
+        /* Without memory for the timer, the link ends when the peer ends it. */
         (void)!nx_loop_timer_set(loop, &link->timer, link->give_up_ns);
     }
     nx_loop_defer(loop, &link->task);
@@ -384,7 +383,8 @@ static void dismiss(nx_link *base, const void *frame, size_t len)
     close_link(base, false);
 }
 
-/* The attempt by which the peer was heard last; else the first one; NULL: there is none. */
+/* The attempt over which the peer was last heard; otherwise the first attempt; NULL: there is none.
+ */
 static const nx_conn_io *last_heard(const nx_quic_link *link)
 {
     const nx_conn_io *last = NULL;

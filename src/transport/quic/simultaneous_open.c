@@ -1,17 +1,17 @@
 /*
  * settle.c - which of several connections a link uses.
  *
- * Between two members the one with the lower number decides: it takes the first connection that
+ * Between two members the member with the lower number decides. It takes the first connection that
  * comes up, dialled by either side, and announces it by sending on it (the control lane begins with
- * a byte that says nothing else).  The other side uses the connection on which that arrives.  To a
- * seed, the dialler decides.
+ * a byte that has no other meaning). The other side uses the connection on which this byte arrives.
+ * To a seed, the dialler decides.
  *
- * A connection may come up for a member to whom the decider has a link already. Either it is an
- * attempt that the peer has not given up yet, or the peer has lost the old connection and dials
- * anew.  So it waits as a rival while something is sent on the old one: if that is answered, the
- * peer will close the rival; if not, though the peer is there and answers on the rival, the link
- * goes down and the rival becomes the next.  A peer that answers on neither is busy, or stopped:
- * that is for heartbeats to judge.
+ * A connection may come up for a member to which the decider already has a link. Either the
+ * connection is an attempt that the peer has not given up yet, or the peer has lost the old
+ * connection and dials anew. So the connection waits as a rival while the decider sends on the old
+ * one. If the peer answers there, it will close the rival. If it does not, though it answers on the
+ * rival, the link goes down and the rival becomes the next link. A peer that answers on neither is
+ * busy, or stopped: that is for heartbeats to judge.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ enum {
     RIVAL_PTOS = 6 /* two probes may be lost */
 };
 
-/* One that lives and reads both may be so late with one of them, which was lost perhaps. */
+/* A live peer that reads both connections may be this late on one of them, after a loss perhaps. */
 static const uint64_t RIVAL_LEAST_NS = UINT64_C(2000000000);
 static const uint64_t RIVAL_ASK_NS = UINT64_C(250000000); /* how often a rival is asked */
 
@@ -92,9 +92,9 @@ static void accept_link(nx_conn_io *k)
     k->link = link;
     q->config.on_accept(q->config.ctx, &link->base, target.member);
     if (!link->closing && (link->base.up == NULL)) {
-        nx_link_close(&link->base, false); /* nobody wants it */
+        nx_link_close(&link->base, false); /* this side wants no link */
     }
-    if (link->unwanted) { /* nothing is said on it: the peer would use it */
+    if (link->unwanted) { /* nothing is sent on it: otherwise the peer would use it */
         k->link = NULL;
         k->unwanted = true;
         return;
@@ -142,8 +142,7 @@ static bool is_rivalled(const nx_quic_link *link)
            (nx_conn_last_ack(link->used->conn) < link->rival_ns);
 }
 
-/* The rival has had its time.  What is in the socket counts: it is this process that may have been
- * away. */
+/* The rival's time is up. Packets in the socket count: perhaps this process did not run. */
 void nx_open_resolve_rival(nx_quic_link *link)
 {
     if (is_rivalled(link)) {
@@ -168,12 +167,12 @@ void nx_open_resolve_up(nx_conn_io *k)
         if ((link != NULL) && (link->state == NX_LINK_SETTLING) && (k->link == NULL)) {
             join(link, k);
         }
-        return; /* the other side's word makes it used, or it is closed */
+        return; /* the other side's byte puts it in use, or the other side closes it */
     }
     if (link == NULL) {
         accept_link(k);
     } else if (link->closing && !link->drain) {
-        return; /* another transport is used, and nothing is said on this one; it is closed soon */
+        return; /* another transport is in use, and this one is silent; it is closed soon */
     } else if (link->state == NX_LINK_SETTLING) {
         use(link, k);
     } else if (link->used != k) {
@@ -189,7 +188,7 @@ void nx_open_resolve_used(nx_conn_io *k)
         return;
     }
     if (we_decide(k)) {
-        return; /* not its turn to say so: what comes is dropped */
+        return; /* this side does not decide: data that arrives is dropped */
     }
     if ((link != NULL) && (link->state == NX_LINK_SETTLING)) {
         use(link, k);
@@ -201,7 +200,7 @@ void nx_open_resolve_used(nx_conn_io *k)
     accept_link(k);
 }
 
-/* A line for each stranger that is refused, but not so many that they fill the disk. */
+/* Logs each refused unknown peer, at a limited rate, so that attackers cannot fill the disk. */
 static void log_refusal(const nx_conn_io *k, nexar_err err, const char *why)
 {
     const nx_log_level level =
@@ -225,7 +224,8 @@ static nx_end end_of(const nx_conn_io *k, nexar_err err)
                                                                            : NX_END_LOST;
 }
 
-/* The last frame of the peer, which has ended |k|, if it is for |link|; whether there was one. */
+/* Delivers the last frame of the peer, which has ended |k|, if the frame is for |link|; returns
+ * whether there was one. */
 static bool hand_last(const nx_conn_io *k, nx_quic_link *link)
 {
     size_t len;

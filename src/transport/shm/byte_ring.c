@@ -41,14 +41,14 @@ static bool has_room(nx_ring_out *r, uint32_t need)
     }
     head = atomic_load(r->words.head);
     if (head - r->head > r->published - r->head) {
-        r->broken = true; /* it has read what was not published */
+        r->broken = true; /* the reader has read what was not published */
         return false;
     }
     r->head = head;
     return need <= r->size - (r->tail - r->head);
 }
 
-/* What a record of |need| bytes takes, with the filling before it. */
+/* The space of a record of |need| bytes, with the padding before it. */
 static uint32_t whole(const nx_ring_out *r, uint32_t need)
 {
     uint32_t left = r->size - (r->tail & (r->size - 1));
@@ -119,7 +119,7 @@ static bool look(nx_ring_in *r)
     if (tail == r->head) {
         return false;
     }
-    /* Against what was released: the writer cannot be further than a round from it. */
+    /* Compared with |released|: the writer cannot be more than one round ahead of it. */
     if ((tail - r->released > r->size) || (tail - r->released < r->head - r->released) ||
         ((tail & (NX_RING_UNIT - 1)) != 0)) {
         r->broken = true;

@@ -1,4 +1,4 @@
-/* endpoint.c - the socket that others call, the bell that wakes, and all links. */
+/* endpoint.c - the socket that peers dial, the eventfd that wakes, and all links. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static void check_drained(nx_shm *shm)
     shm->drained = NULL;
 }
 
-/* What is due to owners, then what they and others have written goes out. */
+/* Delivers what is due to owners, then publishes the records that they and others have written. */
 static void run(nx_task *task)
 {
     nx_shm *shm = nx_list_entry(task, nx_shm, task);
@@ -128,7 +128,7 @@ static bool on_bell_spin(nx_fd *fd)
     return poll_links(nx_list_entry(fd, nx_shm, bell), false);
 }
 
-/* The driver may be asleep, and this the thread of a kick: then the count stays, or the driver
+/* The driver may be asleep while this thread kicks. Then the count stays set, otherwise the driver
  * might find nothing and sleep on, with all flags cleared by the writers. */
 static void on_bell_ready(nx_fd *fd, uint32_t events)
 {
@@ -162,8 +162,8 @@ static bool on_bell_idle(nx_fd *fd, bool sleep)
 
 /* ---- callers ------------------------------------------------------------------------------ */
 
-/* There is no descriptor for the next caller: it is to see that at once, and go another
- * way, instead of waiting. */
+/* No descriptor is left for the next caller: the caller should see this immediately and use another
+ * transport instead of waiting. */
 static bool turn_away(nx_shm *shm)
 {
     int got;

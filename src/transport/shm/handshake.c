@@ -7,7 +7,7 @@
 
 #include "wire/wire.h"
 
-enum { MAGIC = 0x6e787331 }; /* "nxs1": changes with what is said */
+enum { MAGIC = 0x6e787331 }; /* "nxs1": changes with the handshake */
 
 size_t nx_shm_word_encode(const nx_shm_word *w, uint8_t out[NX_SHM_WORD_MAX])
 {

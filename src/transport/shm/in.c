@@ -1,9 +1,9 @@
 /*
  * in.c - from rings to calls up.
  *
- * Control goes first, and again before every record of the others.  A record is copied
- * before anything is decided by it; only the bytes of parts go up from where they are,
- * since nobody looks at them but to copy or reduce them.
+ * The control ring is read first, and again before every record of the others. Each record is
+ * copied before any decision depends on it. Only the bytes of parts are passed up in place, since
+ * their receiver does nothing but copy or reduce them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum {
     RECORDS = 64, /* of a ring in one turn */
-    LARGE = 4096  /* bytes: such a record is room that the writer may wait for */
+    LARGE = 4096  /* bytes: the writer may wait for the space of a record this long */
 };
 
 static void bad(nx_shm_link *link, const char *what)
@@ -151,7 +151,7 @@ static void take_record(nx_shm_link *link, nx_shm_ring ring, const nx_record *re
 
 /* ---- polling ------------------------------------------------------------------------- */
 
-/* The writer may write over what was read; it waits for that perhaps. */
+/* Lets the writer overwrite what was read; the writer may be waiting for this. */
 static void release(nx_shm_link *link, nx_shm_ring ring)
 {
     if (nx_ring_release(&link->in[ring])) {
@@ -180,7 +180,7 @@ static void take_ring(nx_shm_link *link, nx_shm_ring ring, int most, bool all)
             release(link, ring); /* the writer continues while the next record is read */
         }
         if (link->part_ended && !all) {
-            break; /* its owner may want the next one elsewhere, and says so now */
+            break; /* a part is done: its owner may now set another destination for the next part */
         }
     }
     if (in->broken) {
@@ -205,8 +205,8 @@ void nx_shm_poll(nx_shm_link *link)
     }
 }
 
-/* Whether nothing but frames of the message lane may be pending, in or out: everything else
- * continues only in polls. */
+/* Whether only frames of the message lane may be pending, in or out: everything else makes progress
+ * only in polls. */
 static bool is_plain(const nx_shm_link *link)
 {
     return nx_shm_listens(link) && link->told_up && (link->nreads == 0) && !link->more &&
@@ -249,7 +249,7 @@ bool nx_shm_waiting(nx_shm_link *link, bool sleep)
     return nx_shm_reads_ready(link, sleep) || nx_shm_can_pump(link, sleep);
 }
 
-/* What the peer says for the last time; it cannot be relied on to leave it as it is. */
+/* Copies the peer's last frame first: the peer may still modify it. */
 static void take_last(nx_shm_link *link)
 {
     const nx_segment_way *way = nx_shm_way_in(link);

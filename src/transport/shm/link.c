@@ -12,7 +12,7 @@
 
 enum { TELLS = 256 }; /* on_sent in one turn */
 
-/* How long what is queued may take when a link is closed with drain. */
+/* Time limit for queued data when a link is closed with drain. */
 static const uint64_t DRAIN_NS = UINT64_C(10000000000);
 
 /* ---- parts --------------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ nexar_err nx_shm_move(nx_link *base, nx_link *to)
     return NEXAR_OK;
 }
 
-/* Pairing has failed, and there is no other way: because the peer has ended? */
+/* Pairing has failed, and no alternative is left: checks whether the peer has exited. */
 static void give_up(nx_shm_link *link)
 {
     char why[sizeof(link->why)];
@@ -245,8 +245,8 @@ void nx_shm_notify_up(nx_shm_link *link)
     }
 }
 
-/* At most |most| of them: a callee that sends the next one in each call must not starve other
- * links. */
+/* At most |most| of them: an owner that sends again in each callback must not starve other links.
+ */
 static void tell_ended(nx_shm_link *link, int most)
 {
     nx_list *at;
@@ -323,7 +323,7 @@ static nexar_err send_frame(nx_link *base, nx_lane lane, const nx_bytes *bytes, 
     if (len > NX_FRAME_MAX) {
         return nx_fail(NEXAR_EINVAL, "a frame of %zu bytes, more than %d", len, NX_FRAME_MAX);
     }
-    /* Whole or not at all: one of several records might stop in the middle. */
+    /* The whole frame or nothing: a sequence of records might stop in the middle. */
     if ((link->state == NX_SHM_UP) && nx_list_empty(&link->frames[lane]) &&
         (len <= nx_ring_most(room)) && nx_shm_put_frame(link, lane, bytes, n, &sent)) {
         return NEXAR_OK;
@@ -374,7 +374,7 @@ static void cancel_part(nx_link *base, nx_tx *tx)
     if (tx->owner == NULL) {
         nx_list_remove(&tx->link);
         nx_shm_part_end(link, tx, NEXAR_ECANCELED);
-    } else if (tx->owner != link) { /* otherwise it is over, and will be told so */
+    } else if (tx->owner != link) { /* otherwise the part is done, and on_sent will report it */
         nx_shm_recall(link, tx->owner);
     }
 }
@@ -404,7 +404,7 @@ static void close_link(nx_link *base, bool drain)
     nx_shm_trouble(link);
 }
 
-/* In a place of its own: rings may be full, and are for who reads. */
+/* In a field of its own: the rings may be full, and only a live reader empties them. */
 static void dismiss(nx_link *base, const void *frame, size_t len)
 {
     nx_shm_link *link = nx_shm_from_base(base);

@@ -1,13 +1,13 @@
 /*
  * out.c - from queues to rings.
  *
- * A record that finds no room leaves its length in |need|; nothing goes into that ring
- * before it does.  The peer's next release tells us (nx_ring_stick).
+ * A record that does not fit leaves its length in |need|; nothing enters that ring before the
+ * record does. The peer's next release wakes this rank (nx_ring_stick).
  *
- * Parts are copied into the data ring, a chunk of each in turn; long ones are offered
- * before, so that the peer can read the rest of them from our memory, and say when it has,
- * if we do not come to copy it (claim.h).  nx_tx.stream and nx_tx.acked are the stretch,
- * and the place in it, of byte |queued|.
+ * Parts are copied into the data ring, alternating, a chunk at a time. Long parts are first
+ * offered, so that the peer can read the remainder from this rank's memory, and confirm it, if this
+ * rank does not copy it in time (claim.h). nx_tx.stream and nx_tx.acked are the stretch that
+ * contains byte |queued|, and the offset in it.
  */
 #include <string.h>
 
@@ -104,7 +104,7 @@ void nx_shm_part_queue(nx_shm_link *link, nx_tx *tx)
                       &tx->link);
 }
 
-/* The stretch where byte |queued| is, and how much of it is left. */
+/* The stretch that contains byte |queued|, and the bytes left in it. */
 static const uint8_t *part_at(nx_tx *tx, size_t *left)
 {
     while (tx->acked == tx->bytes[tx->stream].len) {
@@ -156,12 +156,12 @@ static bool put_chunk(nx_shm_link *link, nx_tx *tx)
     nx_shm_commit(link, NX_SHM_DATA, NX_REC_DATA, 0, (uint32_t)(sizeof(head) + len));
     link->bytes_sent += len;
     if (len == NX_SHM_CHUNK) {
-        nx_shm_publish(link); /* it is read while the next is copied */
+        nx_shm_publish(link); /* the peer reads it while this rank copies the next */
     }
     return true;
 }
 
-/* A chunk of one of the short ones; false: no room. */
+/* Copies a chunk of one short part; false: no room. */
 static bool pump_small(nx_shm_link *link)
 {
     nx_tx *tx = nx_list_entry(link->small.next, nx_tx, link);
@@ -173,7 +173,7 @@ static bool pump_small(nx_shm_link *link)
     if (tx->queued == tx->len) {
         nx_shm_part_end(link, tx, NEXAR_OK);
     } else {
-        nx_list_push_back(&link->small, &tx->link); /* the others have their turn */
+        nx_list_push_back(&link->small, &tx->link); /* parts alternate */
     }
     return true;
 }
@@ -204,7 +204,8 @@ static nx_shm_lent *free_slot(nx_shm_link *link)
 }
 
 /* The reader takes some time for |len| bytes, twice what this process measured at most, and may
- * have to be woken first.  If this rank slept meanwhile, its own wake-up would come on top. */
+ * have to be woken first. If this rank slept during that time, its own wake-up would come on top.
+ */
 static void expect(nx_shm_link *link, uint64_t len)
 {
     nx_loop *loop = link->shm->config.loop;
@@ -214,7 +215,7 @@ static void expect(nx_shm_link *link, uint64_t len)
                    nx_loop_now(loop) + costs->park_ns + 2 * nx_machine_costs_read(costs, len));
 }
 
-/* Offers what is long; false: no room. */
+/* Offers long parts; false: no room. */
 static bool pump_offers(nx_shm_link *link)
 {
     while (!nx_list_empty(&link->big) && (link->nlent < NX_SHM_OFFERS)) {
@@ -252,7 +253,7 @@ static bool pump_offers(nx_shm_link *link)
 
 /* ---- pushing what was offered -------------------------------------------------------- */
 
-/* The part of |lent| has gone as far as it was offered. */
+/* The part of |lent| is transferred up to the end of its offer. */
 static void lent_ends(nx_shm_link *link, nx_shm_lent *lent)
 {
     nx_tx *tx = lent->tx;
@@ -302,21 +303,21 @@ static bool push_chunk(nx_shm_link *link, nx_shm_lent *lent)
         return false;
     }
     if (!nx_claim_next(&nx_shm_way_out(link)->claims[head.slot])) {
-        lent->taken = true; /* what was reserved is not used */
+        lent->taken = true; /* the reserved space is not used */
         return true;
     }
     memcpy(at, &head, sizeof(head));
     push_bytes(lent, at + sizeof(head), len);
     nx_shm_commit(link, NX_SHM_DATA, NX_REC_PUSH, 0, (uint32_t)(sizeof(head) + len));
     link->bytes_sent += len;
-    nx_shm_publish(link); /* it is read while the next is copied */
+    nx_shm_publish(link); /* the peer reads it while this rank copies the next */
     if (lent->pushed == lent->len) {
         lent_ends(link, lent);
     }
     return true;
 }
 
-/* The offer whose turn it is to be pushed; NULL: there is none. */
+/* The next offer to push; NULL: there is none. */
 static nx_shm_lent *pushed_next(nx_shm_link *link)
 {
     for (unsigned i = 0; (link->nlent > 0) && (i < NX_SHM_OFFERS); i++) {
@@ -336,14 +337,14 @@ static nx_shm_lent *pushed_next(nx_shm_link *link)
     return NULL;
 }
 
-/* Fills the data ring; false: it is full.  Bounded: |more| requests another call after other links
- * were served. */
+/* Fills the data ring; false: the ring is full. Bounded: |more| requests another call after other
+ * links were served. */
 static bool pump_data(nx_shm_link *link)
 {
     nx_shm_lent *lent = NULL;
 
     link->more = false;
-    link->need[NX_SHM_DATA] = 0; /* what it was for may have been taken, or called back */
+    link->need[NX_SHM_DATA] = 0; /* the peer may have taken the part, or its owner cancelled it */
     for (int i = 0; i < NX_SHM_CHUNKS; i++) {
         if (!pump_offers(link) || (!nx_list_empty(&link->small) && !pump_small(link))) {
             return false;
@@ -411,7 +412,7 @@ bool nx_shm_lent_back(nx_shm_link *link, const nx_rec_done *done)
     } else if (was.cancelled) {
         nx_shm_part_end(link, tx, NEXAR_ECANCELED);
     } else if (done->how == NX_DONE_DROPPED) {
-        nx_shm_part_end(link, tx, NEXAR_OK); /* it has closed the link */
+        nx_shm_part_end(link, tx, NEXAR_OK); /* the owner has closed the link in a callback */
     } else if (done->how == NX_DONE_UNREADABLE) {
         part_rewind(tx, tx->queued - was.len + done->read);
         tx->owner = NULL;

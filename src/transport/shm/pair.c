@@ -1,4 +1,4 @@
-/* pair.c - the dialler's side of pairing, and what both do when it is done. */
+/* pair.c - the dialler's side of pairing, and the last step of both sides. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ void nx_shm_pair_abandon(nx_shm_link *link)
 
 /* ---- the conversation ---------------------------------------------------------------- */
 
-/* The acceptor has proved itself: it gets the segment. */
+/* The acceptor has proved its identity: the dialler sends it the segment. */
 static nexar_err answer(nx_shm_link *link, const nx_shm_word *challenge)
 {
     nx_shm *shm = link->shm;
@@ -94,7 +94,7 @@ static const char *refusal(nx_shm_refusal why)
     return "it dials us";
 }
 
-/* A word has come, with |fd|, which is -1 or ours. */
+/* A handshake packet has arrived, with |fd|, which is -1 or now owned here. */
 static void on_word(nx_shm_link *link, const nx_shm_word *w, int fd)
 {
     if (w->type == NX_SHM_CHALLENGE) {
@@ -130,7 +130,7 @@ static void on_pairing_ready(nx_fd *fd, uint32_t events)
 
     (void)events;
     if (link->challenged) {
-        /* It has been sent; and for the bell that comes now there is room then. */
+        /* The segment was sent; its descriptor makes room for the eventfd that arrives now. */
         nx_shm_close_fds(&link->segment_fd, 1);
         link->segment_fd = -1;
     }
@@ -200,7 +200,7 @@ bool nx_shm_pair_again(nx_shm_link *link)
 
 /* ---- done ---------------------------------------------------------------------------- */
 
-/* Descriptors are passed; whatever else comes is the end. */
+/* Only descriptors are passed; anything else ends the link. */
 static void on_socket_ready(nx_fd *fd, uint32_t events)
 {
     nx_shm_link *link = nx_list_entry(fd, nx_shm_link, socket);
@@ -247,7 +247,7 @@ static void on_process_ready(nx_fd *fd, uint32_t events)
     nx_shm_hangup(nx_list_entry(fd, nx_shm_link, process), "the process of the peer has ended");
 }
 
-/* A process that was forked may hold the peer's socket: its death is seen all the same. */
+/* A forked child may hold the peer's socket open: the pidfd still reports the peer's exit. */
 static void watch_process(nx_shm_link *link)
 {
     link->process.fd = (link->peer == NULL) ? -1 : nx_pidfd_fd(link->peer);
@@ -258,7 +258,7 @@ static void watch_process(nx_shm_link *link)
     }
 }
 
-/* What was queued before is sorted anew: now it is known whether the peer can read. */
+/* Sorts queued parts again: it is now known whether the peer can read memory. */
 static void sort_parts(nx_shm_link *link)
 {
     nx_list before, *at;
@@ -284,7 +284,7 @@ void nx_shm_pair_done(nx_shm_link *link, const nx_shm_word *w, int fd, pid_t pid
     link->socket.on_ready = on_socket_ready;
     nx_shm_close_fds(&link->segment_fd, 1);
     link->segment_fd = -1;
-    nx_shm_pair_abandon(link); /* those parked */
+    nx_shm_pair_abandon(link); /* parked guests */
     nx_segment_out(link->segment, link->side, link->out);
     nx_segment_in(link->segment, 1 - link->side, link->in);
     reads = nx_shm_reads_probe(link, w->at, w->token);

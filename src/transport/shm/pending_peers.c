@@ -1,8 +1,8 @@
 /*
  * pending_peers.c - callers that have not proved themselves.
  *
- * All that one can do is to hold a socket for a while.  The decision about a link is
- * made at one place, when its proof has come: see the rules in shm.h.
+ * All that one can do is to hold a socket for a while. This rank dials the peer, and has the lower
+ * number: the peer waits for that call, and this socket notifies it if the call will not come.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -77,8 +77,7 @@ static void on_hello(nx_shm_guest *g, const nx_shm_word *hello)
 
 /* ---- proved -------------------------------------------------------------------------- */
 
-/* We dial it, and are the lower: it waits for our call, and this socket tells it if there
- * will be none. */
+/* Neither side is committed before WELCOME has been sent; from then on this side is. */
 static void park(nx_shm_guest *g, nx_shm_link *link)
 {
     const nx_shm_word w = {.type = NX_SHM_REFUSED, .why = NX_SHM_CROSSING};
@@ -109,7 +108,7 @@ static void let_in(nx_shm_guest *g, nx_shm_link *link, const nx_shm_word *proof,
     nx_shm_guest_free(g);
 }
 
-/* Nobody is committed before WELCOME has been sent; after it we are. */
+/* the owner wants no link */
 static void welcome(nx_shm_guest *g, nx_shm_link *link, const nx_shm_word *proof, const int *fds)
 {
     nx_shm *shm = g->shm;
@@ -143,7 +142,8 @@ static void welcome(nx_shm_guest *g, nx_shm_link *link, const nx_shm_word *proof
     if (fresh) {
         shm->config.on_accept(shm->config.ctx, &link->base, link->member);
         if (!link->closed && (link->base.up == NULL)) {
-            nx_link_close(&link->base, false); /* nobody wants it */
+            nx_link_close(&link->base,
+                          false); /* the caller sees this, and uses another transport */
         }
     }
 }

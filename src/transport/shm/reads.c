@@ -1,19 +1,19 @@
 /*
- * reads.c - parts that were offered: by the ring, or by reading the sender's memory.
+ * reads.c - offered parts: taken from the ring, or read from the sender's memory.
  *
- * An offer names memory of the sender.  As long as this copies it into the ring we take it
- * from there.  When nothing has come for a while, or we would sleep, we take the rest
- * (claim.h): the sender holds it still until we say DONE.  It is read a slice at a time, in
- * turns with other offers and with the rings: straight into its place where the owner has
- * one, else into a buffer that stays in the cache.
+ * An offer names memory of the sender. While the sender copies the part into the ring, this rank
+ * takes it from there. When nothing has arrived for a while, or this rank would sleep, it takes the
+ * remainder (claim.h). The sender keeps the memory until this rank sends DONE. The remainder is
+ * read in slices, alternating with other offers and with the rings: directly into its destination
+ * if the owner has one, otherwise into a buffer that stays in the cache.
  *
- * Whether the ring is the faster way depends on where the two cores are, and a hypervisor
- * moves them: with 46 ns for a word between them 1 MiB takes 55 us by the ring and 90 read by
- * the receiver, with 236 it takes 190 and 100.  So the receiver measures both (adaptive_choice.h),
- * and takes an offer at once if reading is faster now.
+ * Whether the ring is faster depends on the positions of the two cores, and a hypervisor migrates
+ * them. With 46 ns for a word between the cores, 1 MiB takes 55 us by the ring and 90 when read by
+ * the receiver; with 236 ns it takes 190 and 100. So the receiver measures both
+ * (adaptive_choice.h), and takes an offer at once if reading is faster now.
  *
- * What was read counts only if the sender had not closed the link meanwhile: it says so
- * in the segment before it gives the memory back to its owner.
+ * A read counts only if the sender had not closed the link before its end: the sender announces the
+ * close in the segment before it returns the memory to its owner.
  */
 #include <errno.h>
 #include <poll.h>
@@ -25,8 +25,8 @@
 #include "base/wait/machine_costs.h"
 #include "shm_inner.h"
 
-/* While its sender is not silent for longer than this, and what is left is this much, the reader
- * waits: half of that comes through the ring in less time than a read of it would take. */
+/* The reader waits while the sender is not silent for longer than this and at least this much is
+ * left: half of the rest comes through the ring in less time than a read of it would take. */
 enum { PATIENCE_BYTES = 1 << 20 };
 /* Bytes: classes of parts. */
 enum { MIDDLE = 256 << 10, LONG = 4 << 20 };
@@ -37,7 +37,7 @@ bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
     const struct iovec to = {.iov_base = &got, .iov_len = sizeof(got)};
     struct iovec from;
 
-    /* An address in the other process, not valid here. */
+    /* An address in the other process, not valid in this one. */
     from.iov_base = (void *)(uintptr_t)at; // NOLINT(performance-no-int-to-ptr)
     from.iov_len = sizeof(got);
 
@@ -48,10 +48,11 @@ bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
 
 /* ---- offers come and go -------------------------------------------------------------- */
 
-/* How long the sender of |r| may be silent now.  It puts 256 KiB into the ring, and takes as much
- * from another ring, in less than the time of a wake-up and of 1 MiB.  A sender that has begun to
- * push may have lost its core for a moment: it gets half of the time that the rest would take
- * through the ring, which is faster than reading it, or it would not be in use. */
+/* How long the sender of |r| may be silent now. It puts 256 KiB into the ring, and takes as much
+ * from another ring, in less than the time of a wake-up and of 1 MiB. A sender that has begun to
+ * push may have been preempted for a moment. It gets half of the time that the rest would take
+ * through the ring, because the ring is faster than reading here; otherwise it would not be in use.
+ */
 static uint64_t patience(const nx_shm_read *r)
 {
     const nx_machine_costs *costs = nx_machine_costs_get();
@@ -62,7 +63,7 @@ static uint64_t patience(const nx_shm_read *r)
     return ((r->done == 0) || (span_ns < least_ns)) ? least_ns : span_ns;
 }
 
-/* Takes what the sender has not claimed.  False: all of it comes by the ring. */
+/* Takes what the sender has not claimed. False: all of it comes through the ring. */
 static bool take_rest(nx_shm_link *link, nx_shm_read *r)
 {
     nx_claim *claim = &nx_shm_way_in(link)->claims[r - link->reads];
@@ -86,15 +87,16 @@ static nx_adaptive *ways_for(nx_shm_link *link, uint64_t len)
     return &link->ways[(len < MIDDLE) ? 0 : (len < LONG) ? 1 : 2];
 }
 
-/* An offer has come.  With the first of several it is decided which way to go, and of that one
- * it is measured how much came while it did, of others too.  Those that come meanwhile go with
- * it; those behind it as it is done now, without tries. */
+/* An offer has arrived. The first of several concurrent offers chooses the method. Its measurement
+ * counts all bytes that arrived during it, including those of other offers. Concurrent offers
+ * follow its choice; offers behind them use the best known method, without trials. */
 static void choose_way(nx_shm_link *link, nx_shm_read *r)
 {
     nx_adaptive *w = ways_for(link, r->offer.len);
 
     if (link->nreads > 1) {
-        link->watched = (link->watched == r) ? NULL : link->watched; /* one that had its slot */
+        link->watched =
+            (link->watched == r) ? NULL : link->watched; /* an earlier offer in this slot */
         if ((link->watched != NULL) ? (link->way == NX_BY_READING)
                                     : ((w->now == NX_BY_READING) && !w->trying)) {
             (void)take_rest(link, r);
@@ -107,7 +109,7 @@ static void choose_way(nx_shm_link *link, nx_shm_read *r)
     link->watched_bytes = link->bytes_received;
 }
 
-/* |r|, of |len| bytes, has come. */
+/* |r|, of |len| bytes, is complete. */
 static void note_end(nx_shm_link *link, const nx_shm_read *r, uint64_t len)
 {
     if (link->watched == r) {
@@ -145,7 +147,7 @@ bool nx_shm_reads_add(nx_shm_link *link, const nx_rec_offer *offer, size_t len)
     return true;
 }
 
-/* Only of what was taken. */
+/* Only for what was taken. */
 static void finish(nx_shm_read *r, nx_done how)
 {
     r->over = true;
@@ -161,7 +163,7 @@ bool nx_shm_reads_cancel(nx_shm_link *link, uint32_t slot, uint32_t number)
     }
     if (r->used && !r->over && (r->offer.number == number) && take_rest(link, r)) {
         finish(r, NX_DONE_DROPPED);
-    } /* otherwise the DONE or the offer is in flight: then it is read */
+    } /* otherwise the DONE or the offer is in flight: its arrival triggers the read */
     return true;
 }
 
@@ -190,7 +192,7 @@ bool nx_shm_reads_send_done(nx_shm_link *link)
 
 /* ---- a slice ------------------------------------------------------------------------- */
 
-/* Names |len| bytes from where |r| stands. */
+/* Lists |len| bytes from the current position of |r|. */
 static size_t locate(const nx_shm_read *r, size_t len, struct iovec *from)
 {
     uint64_t in = r->in_span;
@@ -258,7 +260,7 @@ bool nx_shm_reads_pushed(nx_shm_link *link, const nx_rec_push *head, const void 
         return false;
     }
     if (!r->used || r->over || (r->offer.number != head->number)) {
-        return true; /* of one that was called back */
+        return true; /* the offer was cancelled */
     }
     if ((r->done > end) || (len > end - r->done)) {
         return false;
@@ -306,7 +308,8 @@ static void *place(nx_shm_link *link, const nx_shm_read *r, size_t *len)
     return link->shm->bounce;
 }
 
-/* Memory that cannot be read goes another way; if none of it can, so does all the rest. */
+/* Memory that cannot be read comes through the ring instead; if no memory can be read, all later
+ * parts do too. */
 static void give_back(nx_shm_link *link, nx_shm_read *r, int code)
 {
     if (code != EFAULT) {
@@ -316,11 +319,11 @@ static void give_back(nx_shm_link *link, nx_shm_read *r, int code)
 }
 
 /* Whether the bytes read are the peer's: the peer has not closed the link, nor has its process
- * exited, its pid perhaps another's.  A process that has executed another program has hung up.
- * 1: they are.  0: the hangup is in flight.  -1, with errno: the kernel does not say. */
+ * exited, its pid perhaps reused. A process that has executed another program has hung up. 1: they
+ * are. 0: the hangup is in flight. -1, with errno: the kernel does not say. */
 static int still_there(const nx_shm_link *link)
 {
-    /* Not POLLIN of the socket: descriptors come this way too (nx_shm_pass). */
+    /* Not POLLIN of the socket: descriptors arrive there too (nx_shm_pass). */
     struct pollfd ends[] = {{.fd = link->socket.fd, .events = POLLRDHUP},
                             {.fd = nx_pidfd_fd(link->peer), .events = POLLIN}};
     int ended;
@@ -371,7 +374,8 @@ static void read_slice(nx_shm_link *link, nx_shm_read *r)
     }
 }
 
-/* Whether it is our turn: what was pushed has come, and the rest is ours. */
+/* Whether this rank may read: the pushed bytes have arrived, and the rest is claimed for reading.
+ */
 static bool is_ours(const nx_shm_read *r)
 {
     return r->used && !r->over && r->taken && (r->done >= r->pushed);

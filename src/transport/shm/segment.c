@@ -22,7 +22,7 @@ static const uint32_t rooms[NX_SHM_RINGS] = {NX_SHM_CONTROL_ROOM, NX_SHM_MESSAGE
 
 /* ---- sealed memory ------------------------------------------------------------------- */
 
-/* Beyond the limit ftruncate would end the process, by SIGXFSZ. */
+/* Beyond the limit ftruncate would end the process with SIGXFSZ. */
 static nexar_err check_file_limit(size_t size)
 {
     struct rlimit limit;

@@ -82,7 +82,7 @@ static int take_fd(struct cmsghdr *c, size_t i)
     return nx_sys_lift(fd);
 }
 
-/* Takes up to |most| descriptors; closes what is too much.  False: something was lost. */
+/* Takes up to |most| descriptors; closes any excess. False: a descriptor was lost. */
 static bool take_fds(struct msghdr *msg, int fds[NX_SHM_FDS], size_t most)
 {
     bool good = ((msg->msg_flags & MSG_CTRUNC) == 0);
@@ -125,7 +125,7 @@ int nx_shm_receive(int fd, nx_shm_word *w, int fds[NX_SHM_FDS], size_t most)
     ssize_t got;
     bool whole;
 
-    if (most > 0) { /* otherwise the kernel drops what comes */
+    if (most > 0) { /* otherwise the kernel drops passed descriptors */
         msg.msg_control = control;
         msg.msg_controllen = sizeof(control);
     }
@@ -137,7 +137,8 @@ int nx_shm_receive(int fd, nx_shm_word *w, int fds[NX_SHM_FDS], size_t most)
         return 0;
     }
     if ((got < 0) && (errno == ECONNRESET)) {
-        /* It has closed with words of ours unread.  Its own may be there yet. */
+        /* The peer has closed the socket with unread packets of this side. Its own may be there
+         * yet. */
         got = nx_sys_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     }
     if (got <= 0) {
@@ -167,7 +168,7 @@ bool nx_shm_is_bell(int fd)
     if (len > 0) {
         target[len] = '\0';
     }
-    /* Where there is no /proc, that it does not block must do. */
+    /* Without /proc, a non-blocking descriptor suffices as evidence. */
     return (flags >= 0) && ((flags & O_NONBLOCK) != 0) &&
            ((len <= 0) || (strstr(target, "[eventfd]") != NULL));
 }

@@ -1,9 +1,8 @@
 /*
  * link.c - a link of the virtual network: its operations, and its end.
  *
- * Operations only queue.  What they owe the owner (on_sent, on_down, being freed) is
- * done by nx_sim_link_work in a later step, one call up at a time, so that the owner
- * may do anything in it.
+ * Operations only queue. nx_sim_link_work performs what they owe the owner (on_sent, on_down, free)
+ * in a later step, one callback at a time, so that the owner may do anything in the callback.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -64,7 +63,7 @@ static void free_parts(nx_list *parts)
     }
 }
 
-/* |link| will go down, unless it is to already. */
+/* Schedules the end of |link|, unless it is scheduled already. */
 static void send_fin(nx_sim_link *link, uint64_t delay_ns, const char *why)
 {
     if (!link->down && (link->fin_why == NULL)) {
@@ -83,7 +82,8 @@ static void part_with_peer(nx_sim_link *link, const char *why)
     }
     send_fin(peer, link->path.delay_ns, why);
     nx_list_for_each (at, &peer->flying) {
-        nx_sim_packet_drop(nx_list_entry(at, nx_sim_packet, link)); /* nobody is there */
+        nx_sim_packet_drop(
+            nx_list_entry(at, nx_sim_packet, link)); /* the destination does not exist */
     }
     peer->peer = NULL;
     link->peer = NULL;
@@ -127,7 +127,7 @@ static void go_down(nx_sim_link *link)
     }
     link->down = true;
     link->down_err = link->fin_err;
-    nx_sim_unschedule(link->net, &link->up_event); /* it may never have come up */
+    nx_sim_unschedule(link->net, &link->up_event); /* the link may never have come up */
     give_up(link, link->fin_err);
     nx_sim_work(link);
 }
@@ -427,7 +427,7 @@ void nx_sim_block(nx_link *link, bool blocked)
     if (blocked) {
         return;
     }
-    /* At time 0: in the order they came in, and before what comes now. */
+    /* At time 0: in order of arrival, and before later packets. */
     for (nx_list *at = nx_list_pop(&self->held); at != NULL; at = nx_list_pop(&self->held)) {
         nx_sim_schedule(self->net, nx_list_entry(at, nx_sim_event, held), 0);
     }

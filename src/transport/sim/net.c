@@ -42,7 +42,7 @@ void nx_sim_unreserve(nx_sim_net *net, size_t n)
     net->reserved -= n;
 }
 
-/* In a loop of its own the net is a timer, set to what is next. */
+/* In a loop of its own the net is a timer, set to the next event. */
 static void arm(nx_sim_net *net)
 {
     const nx_heap_item *top = nx_heap_top(&net->events);
@@ -55,7 +55,7 @@ static void arm(nx_sim_net *net)
     if (!nx_list_empty(&net->work)) {
         at_ns = 0;
     }
-    /* The timer is always set: it is moved, which cannot fail. */
+    /* The timer is always set already, and moving it cannot fail. */
     err = nx_loop_timer_set(net->loop, &net->timer, at_ns);
     assert(err == NEXAR_OK);
     (void)err;
@@ -86,7 +86,7 @@ void nx_sim_work(nx_sim_link *link)
     }
 }
 
-/* Lets one thing happen, of those that are due at |now_ns|. */
+/* Runs one of the events that are due at |now_ns|. */
 static bool happen(nx_sim_net *net, uint64_t now_ns)
 {
     nx_list *at = nx_list_pop(&net->work);
@@ -114,7 +114,7 @@ static void on_timer(nx_timer *self, uint64_t now_ns)
 
     assert(err == NEXAR_OK);
     (void)err;
-    /* As many as an idle loop would find; then the others have their turn. */
+    /* As many as an idle loop would find; then other work of the loop runs. */
     for (int i = 0; (i < 64) && happen(net, now_ns); i++) {
     }
     arm(net);

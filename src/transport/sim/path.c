@@ -1,10 +1,10 @@
 /*
  * path.c - packets in flight.
  *
- * A packet leaves when the wire is free, arrives a delay later (and a jitter, and a retry for every
- * loss), becomes its own acknowledgement and comes back after another delay.  Frames arrive in
- * order within their lane, the pieces of a part in order within it; beyond that order is left to
- * chance.
+ * A packet leaves when the wire is free, and arrives a delay later (plus jitter, plus a retry for
+ * every loss). It then becomes its own acknowledgement and returns after another delay. Frames
+ * arrive in order within their lane, the pieces of a part in order within it; beyond that order is
+ * left to chance.
  *
  * The bytes of a part are read when they arrive, not when they leave: a sender that touches them
  * before on_sent is found out.
@@ -72,7 +72,7 @@ static bool launch_frame(nx_sim_link *link, nx_lane lane)
     return true;
 }
 
-/* One of the first few parts that are not yet sent altogether. */
+/* One of the first few parts that are not fully sent. */
 static nx_sim_part *choose_part(nx_sim_link *link)
 {
     nx_sim_part *open[SHARING];
@@ -157,8 +157,8 @@ static void gather(nx_sim_part *part, uint8_t *out, size_t len)
     }
 }
 
-/* The packet turns into its acknowledgement before the call up: whatever that does, it is in
- * flight. */
+/* The packet becomes its acknowledgement before the callback: whatever the callback does, the
+ * acknowledgement is in flight. */
 void nx_sim_arrive(nx_sim_packet *packet)
 {
     nx_sim_link *link = packet->event.link;
@@ -195,7 +195,7 @@ void nx_sim_arrive(nx_sim_packet *packet)
         link->base.up->on_data(link->base.up_ctx, &link->base, tx->id, tx->off + packet->off, data,
                                len);
     }
-    memset(data, 0xdd, len); /* it was borrowed */
+    memset(data, 0xdd, len); /* the memory was borrowed */
 }
 
 void nx_sim_packet_drop(nx_sim_packet *packet)

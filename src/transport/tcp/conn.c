@@ -13,7 +13,7 @@
 
 enum { KEEP_PROBES = 3 };
 
-/* How long the last unit is written, and the peer's end is waited for. */
+/* Time limit for writing the last unit and for the peer's end. */
 static const uint64_t ENDING_NS = UINT64_C(5000000000);
 
 /* ---- the socket ---------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static void set_options(const nx_tcp_conn *c)
     set(c->fd.fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
-/* The result of connecting: NEXAR_OK, or why it has failed. */
+/* The result of connecting: NEXAR_OK, or the reason of the failure. */
 static void connected(nx_tcp_conn *c)
 {
     int code = 0;
@@ -262,15 +262,15 @@ void nx_tcp_conn_fail(nx_tcp_conn *c, nexar_err err, const char *why)
     }
 }
 
-/* Nothing is sealed any more.  What is sealed is written, and then the peer's end is awaited, so
- * that no reset overtakes it. */
+/* Nothing is sealed any more. The connection writes the sealed bytes and then waits for the peer's
+ * end, so that no reset overtakes them. */
 static void begin_ending(nx_tcp_conn *c)
 {
     nx_tcp *t = c->t;
     uint64_t linger = ENDING_NS;
 
     if ((c->link != NULL) && (c->link->last_len > 0)) {
-        linger = t->config.idle_timeout_ns; /* the peer may come to read it so late */
+        linger = t->config.idle_timeout_ns; /* the peer may read it this late */
     }
     c->link = NULL;
     nx_list_remove(&c->in_link);
@@ -308,7 +308,7 @@ void nx_tcp_conn_die(nx_tcp_conn *c)
     }
 }
 
-/* The rest of the unit that was begun, then CLOSE. */
+/* The rest of the current unit, then CLOSE. */
 static void put_last(nx_tcp_conn *c, nx_close_code code, const void *data, size_t len)
 {
     uint8_t buf[NX_TCP_RECORD];

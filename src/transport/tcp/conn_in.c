@@ -1,4 +1,4 @@
-/* conn_in.c - what a connection reads: handshake, records, units. */
+/* conn_in.c - the read side of a connection: handshake, records, units. */
 #include <errno.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ ssize_t nx_tcp_conn_pull(gnutls_transport_ptr_t ptr, void *to, size_t len)
 
 /* ---- units --------------------------------------------------------------------------- */
 
-/* The link that |c| is used by, if that wants what comes. */
+/* The link that uses |c|, if that link still receives. */
 static nx_tcp_link *receiver(const nx_tcp_conn *c)
 {
     nx_tcp_link *link = c->link;
@@ -89,7 +89,7 @@ static void on_bye(void *ctx)
     }
 }
 
-/* The last frame of the peer, if it is for a link. */
+/* Delivers the last frame of the peer, if it is for a link. */
 static void hand_last(nx_tcp_conn *c, const void *data, size_t len)
 {
     nx_tcp_link *link = c->link;
@@ -169,7 +169,7 @@ static void fail_tls(nx_tcp_conn *c, int rc)
     (void)nx_tcp_conn_write(c);
 }
 
-/* nexar seals and opens from now on, if it may; else GnuTLS does. */
+/* nexar seals and opens from now on, if permitted; otherwise GnuTLS does. */
 static void take_over(nx_tcp_conn *c)
 {
     nx_tls_session *s = &c->tls;
@@ -249,7 +249,7 @@ static void take_alert(nx_tcp_conn *c, const uint8_t *alert)
     }
 }
 
-/* Opens the whole record at |record|, and takes what is in it. */
+/* Opens the complete record at |record| and handles its contents. */
 static void take_own(nx_tcp_conn *c, uint8_t *record, size_t len)
 {
     char why[NX_RECORD_WHY];
@@ -271,7 +271,7 @@ static void take_own(nx_tcp_conn *c, uint8_t *record, size_t len)
     }
 }
 
-/* Moves bytes of what was read to the record that has come in pieces, until it has |wanted|. */
+/* Moves read bytes to the fragmented record until it has |wanted|. */
 static bool gather(nx_tcp_conn *c, size_t wanted)
 {
     const size_t n = (c->in_len < wanted - c->part_len) ? c->in_len : wanted - c->part_len;
@@ -307,7 +307,7 @@ static void take_pieces(nx_tcp_conn *c)
     }
 }
 
-/* Opens the next record of what was read; false: there is none. */
+/* Opens the next record of the bytes read; false: there is none. */
 static bool open_own(nx_tcp_conn *c)
 {
     size_t len;
@@ -351,7 +351,7 @@ static void take_record(nx_tcp_conn *c, gnutls_packet_t packet)
     gnutls_packet_deinit(packet);
 }
 
-/* Opens what was read, record by record; false: GnuTLS wants more. */
+/* Opens the bytes read, record by record; false: GnuTLS needs more. */
 static bool open_record(nx_tcp_conn *c)
 {
     gnutls_packet_t packet = NULL;

@@ -1,4 +1,4 @@
-/* conn_out.c - what a connection writes: units, sealed into records, in few calls. */
+/* conn_out.c - the write side of a connection: units, sealed into records, in few calls. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -78,7 +78,7 @@ bool nx_tcp_conn_update_key(nx_tcp_conn *c)
     return (n > 0) || fail_seal(c);
 }
 
-/* Seals |len| bytes that stand where a record's text does, at the end of c->out. */
+/* Seals |len| bytes at a record's text position at the end of c->out. */
 static bool seal_here(nx_tcp_conn *c, nx_record_type type, size_t len)
 {
     const size_t n = nx_tls_record_seal(c->record, type, c->out + c->out_len, len);
@@ -219,7 +219,7 @@ static bool fill(nx_tcp_conn *c, nx_tcp_queue *q)
     return (c->out_len > c->out_at) && !c->shut && (c->err == NEXAR_OK);
 }
 
-/* What is left of a connection that has sealed its last unit. */
+/* Writes the rest of a connection that has sealed its last unit. */
 static void flush_ending(nx_tcp_conn *c)
 {
     if (!nx_tcp_conn_write(c)) {
@@ -234,7 +234,7 @@ static void flush_ending(nx_tcp_conn *c)
     nx_tcp_conn_written(c);
 }
 
-/* Whether |c| has written all that it may in this turn. */
+/* Whether |c| has written all that it may in this iteration. */
 static bool flush_some(nx_tcp_conn *c, nx_tcp_queue *q)
 {
     for (uint64_t end = c->bytes_sent + NX_TCP_TURN; c->bytes_sent < end;) {

@@ -1,8 +1,9 @@
 /*
  * dial.c - reaching a member by any of its addresses.
  *
- * All are tried, one every STAGGER_NS or as soon as the one before has failed; the first that
- * comes up is used (settle.c).  One dead address costs STAGGER_NS, not a time-out.
+ * The link tries all addresses, one every STAGGER_NS or as soon as the previous one has failed; it
+ * uses the first connection that comes up (simultaneous_open.c). One dead address costs STAGGER_NS,
+ * not a time-out.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 
 static const uint64_t STAGGER_NS = UINT64_C(50000000);
 
-/* Keeps what each address came to; a refusal counts for more than silence. */
+/* Keeps the result of each address; a refusal outranks silence. */
 static void note(nx_tcp_link *link, nexar_err err, const char *why)
 {
     const size_t len = strlen(link->why);
@@ -25,7 +26,7 @@ static void note(nx_tcp_link *link, nexar_err err, const char *why)
         ((link->err == NEXAR_ECONNECT) && (err != NEXAR_ECONNECT) && (err != NEXAR_ENOMEM))) {
         link->err = err;
     }
-    if (sizeof(link->why) - len >= 8) { /* or it was cut already */
+    if (sizeof(link->why) - len >= 8) { /* otherwise the text was truncated already */
         (void)nx_sentence(link->why + len, sizeof(link->why) - len, "%s%s", (len > 0) ? "; " : "",
                           why);
     }
@@ -78,7 +79,7 @@ static void set_timer(nx_tcp_link *link, uint64_t after_ns)
     if (link->closing && (at > link->give_up_ns)) {
         at = link->give_up_ns;
     }
-    /* Without memory for it the other addresses wait for the first to fail. */
+    /* Without memory for the timer, the other addresses wait for the first to fail. */
     (void)!nx_loop_timer_set(loop, &link->timer, at);
 }
 
@@ -113,7 +114,7 @@ void nx_tcp_dial_failed(nx_tcp_link *link, bool tell, nexar_err err, const char 
     }
 }
 
-/* Connections of the member that came before a link to it was wanted. */
+/* Adopts connections that the member opened before this side wanted a link. */
 static void adopt(nx_tcp_link *link)
 {
     nx_list_for_each (at, &link->t->conns) {
@@ -154,7 +155,7 @@ static nexar_err check(nx_tcp *t, const nx_tcp_target *target)
     }
     link = nx_map_get(&t->by_member, target->member);
     if ((link != NULL) && link->closing) {
-        nx_tcp_link_leave_map(link); /* it is not waited for */
+        nx_tcp_link_leave_map(link); /* the dial does not wait for the old link */
         link = NULL;
     }
     if ((nx_tls_member(t->tls) == target->member) || (link != NULL)) {

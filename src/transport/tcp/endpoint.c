@@ -1,4 +1,4 @@
-/* endpoint.c - the listening socket: who comes in. */
+/* endpoint.c - the listening socket: accepts connections. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,14 +10,14 @@
 #include "transport/quic/udp/address.h"
 
 enum {
-    HALF_OPEN_MOST = 256, /* accepted connections that nobody uses yet */
+    HALF_OPEN_MOST = 256, /* accepted connections that no link uses yet */
     ACCEPTS_PER_TURN = 32,
     BACKLOG = 1024
 };
 
 static const uint64_t IDLE_NS = UINT64_C(30000000000);
 static const uint64_t HANDSHAKE_NS = UINT64_C(10000000000);
-/* Without descriptors: so long nobody is let in. */
+/* Pause without accepting when the process has no free descriptor. */
 static const uint64_t PAUSE_NS = UINT64_C(100000000);
 
 /* ---- accepting ----------------------------------------------------------------------- */
@@ -230,7 +230,7 @@ static void end_conn(nx_tcp_conn *c)
     nx_tcp_conn_close(c, NX_CLOSE_DONE, why, sizeof(why) - 1);
     if (c->state == NX_TCP_ENDING) {
         nx_tcp_conn_flush(c);
-        nx_tcp_conn_read(c); /* what is unread would make the kernel send a reset */
+        nx_tcp_conn_read(c); /* unread bytes would make the kernel send a reset */
     }
     nx_tcp_conn_destroy(c);
 }

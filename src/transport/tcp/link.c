@@ -1,9 +1,9 @@
 /*
  * link.c - the operations of a link, its calls up, and its end.
  *
- * A link that is closed with drain says BYE when all that it had to send was sealed, and stays
- * until the peer has said BYE too, or has closed.  The peer does one of them as soon as it has
- * read the BYE and has nothing to send itself, so that all has arrived when the link goes.
+ * A link closed with drain sends BYE when all its data is sealed, and stays until the peer has sent
+ * BYE too, or has closed. The peer does so as soon as it has read the BYE and has nothing to send,
+ * so everything has arrived when the link ends.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -165,7 +165,7 @@ static bool parts_by_bye(const nx_tcp_link *link)
            (nx_tls_member(link->t->tls) != 0);
 }
 
-/* Whether a link that was closed may go. */
+/* Whether a closed link may end. */
 static bool is_spent(const nx_tcp_link *link)
 {
     if ((link->state == NX_TCP_LINK_DOWN) || !link->drain ||
@@ -185,8 +185,8 @@ static void take_leave(nx_tcp_link *link)
     }
 }
 
-/* The peer's process has ended.  What it has sent is read, up to the end that its kernel has
- * put behind it; if that has not come, there is none. */
+/* The peer's process has ended. The link reads what the peer has sent, up to the end that the
+ * peer's kernel has appended; if that end has not arrived, there is none. */
 static void hear_last(nx_tcp_link *link)
 {
     nx_tcp_conn *c = link->used;
@@ -244,7 +244,7 @@ static void on_task(nx_task *self)
     }
 }
 
-/* Whether there are addresses that were not tried yet. */
+/* Whether untried addresses are left. */
 static bool is_dialling(const nx_tcp_link *link)
 {
     return (link->state == NX_TCP_LINK_SETTLING) && (link->next < link->n);
@@ -329,8 +329,8 @@ static void close_link(nx_link *base, bool drain)
     if (!drain) { /* otherwise the peer, which may be dialling as well, shall find this one */
         nx_tcp_link_leave_map(link);
     }
-    if (drain && !is_dialling(link)) { /* if it is, the timer is for the next address */
-        /* Without memory for the timer the link goes when the peer does. */
+    if (drain && !is_dialling(link)) { /* while the link dials, the timer is for the next address */
+        /* Without memory for the timer, the link ends when the peer ends it. */
         (void)!nx_loop_timer_set(loop, &link->timer, link->give_up_ns);
     }
     nx_loop_defer(loop, &link->task);
@@ -367,7 +367,8 @@ static void kernel_info(const nx_tcp_conn *c, nx_link_info *info)
     }
 }
 
-/* The attempt by which the peer was heard last; else the first one; NULL: there is none. */
+/* The attempt over which the peer was last heard; otherwise the first attempt; NULL: there is none.
+ */
 static const nx_tcp_conn *last_heard(const nx_tcp_link *link)
 {
     const nx_tcp_conn *last = NULL;

@@ -104,8 +104,8 @@ nexar_err nx_tcp_queue_bye(nx_tcp_queue *q)
     return NEXAR_OK;
 }
 
-/* tx->queued: bytes that were taken; tx->stream and tx->acked: the stretch of the next byte and
- * where it is in there.  Of a part that is done, tx->stream is its error. */
+/* tx->queued: bytes already taken; tx->stream and tx->acked: the stretch of the next byte and the
+ * offset in it. Of a part that is done, tx->stream is its error. */
 nexar_err nx_tcp_queue_part(nx_tcp_queue *q, nx_tx *tx)
 {
     if (tx->off + tx->len < tx->off) {
@@ -162,7 +162,7 @@ nx_tx *nx_tcp_queue_take_done(nx_tcp_queue *q, nexar_err *err)
 
 /* ---- the connection's side ----------------------------------------------------------- */
 
-/* The frame whose turn it is becomes the current one. */
+/* Makes the next frame the current one. */
 static void next_frame(nx_tcp_queue *q)
 {
     nx_list *at = nx_list_pop(&q->lanes[NX_LANE_CONTROL]);

@@ -1,11 +1,10 @@
 /*
  * settle.c - which of several connections a link uses.
  *
- * Between two members the one with the lower number decides: it takes the first connection that
- * comes up, dialled by either side, and announces it (USE).  The peer uses the connection on which
- * USE arrives.  To a seed, the dialler decides.  A connection that comes up for a member to whom
- * the side that decides has a link already is an attempt that the peer has not given up yet: it is
- * closed.
+ * Between two members the member with the lower number decides: it takes the first connection that
+ * comes up, dialled by either side, and announces it (USE). The peer uses the connection on which
+ * USE arrives. To a seed, the dialler decides. If the decider already has a link to the member, a
+ * connection that comes up is an attempt that the peer has not given up yet: the decider closes it.
  */
 #include <string.h>
 
@@ -69,7 +68,7 @@ static void choose(nx_tcp_link *link, nx_tcp_conn *c)
     }
 }
 
-/* A link that the peer asked for; NULL: nobody wants it, and |c| is closed. */
+/* A link that the peer asked for; NULL: this side wants none, and |c| is closed. */
 static nx_tcp_link *accept_link(nx_tcp_conn *c)
 {
     nx_tcp *t = c->t;
@@ -132,7 +131,7 @@ void nx_tcp_open_resolve_up(nx_tcp_conn *c)
 
     if (!we_decide(c)) {
         join(link, c);
-        return; /* USE makes it used, or it is closed */
+        return; /* the peer puts it in use by USE, or closes it */
     }
     if (((link == NULL) || (link->state == NX_TCP_LINK_SETTLING)) && hold(link, c)) {
         return;
@@ -143,7 +142,7 @@ void nx_tcp_open_resolve_up(nx_tcp_conn *c)
             choose(link, c);
         }
     } else if (link->closing && !link->drain) {
-        return; /* another transport is used: it is closed soon */
+        return; /* another transport is in use: this one is closed soon */
     } else if (link->state == NX_TCP_LINK_SETTLING) {
         choose(link, c);
     } else if (link->used != c) {
@@ -171,7 +170,7 @@ void nx_tcp_open_resolve_used(nx_tcp_conn *c)
     }
 }
 
-/* A line for each stranger that is refused, but not so many that they fill the disk. */
+/* Logs each refused unknown peer, at a limited rate, so that attackers cannot fill the disk. */
 static void log_refusal(const nx_tcp_conn *c)
 {
     const nx_log_level level =

@@ -18,7 +18,7 @@ void nx_tcp_parser_fini(nx_tcp_parser *p)
     p->body = NULL;
 }
 
-/* Bytes of the head of a unit of |type|; 0: there is no such type. */
+/* Length of the head of a unit of |type|; 0: the type is unknown. */
 static size_t head_size(uint8_t type)
 {
     switch (type) {
@@ -108,7 +108,7 @@ static nexar_err begin_body(nx_tcp_parser *p)
     return NEXAR_OK;
 }
 
-/* Takes up to |len| bytes of a head; returns how many. */
+/* Takes up to |len| bytes of a head; returns the number taken. */
 static size_t take_head(nx_tcp_parser *p, const uint8_t *data, size_t len, nexar_err *err)
 {
     const size_t size = head_size((p->head_len > 0) ? p->head[0] : data[0]);
@@ -128,7 +128,7 @@ static size_t take_head(nx_tcp_parser *p, const uint8_t *data, size_t len, nexar
     return n;
 }
 
-/* Bytes of a frame, of which others are to come or have come. */
+/* Takes a fragment of a frame. */
 static nexar_err gather(nx_tcp_parser *p, const uint8_t *data, size_t len)
 {
     const size_t whole = p->body_len + p->left;

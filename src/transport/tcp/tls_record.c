@@ -134,7 +134,7 @@ size_t nx_tls_record_seal(nx_tls_record *r, nx_record_type type, uint8_t *buf, s
                                .in = buf + NX_RECORD_HEAD,
                                .len = len + 1};
 
-    buf[0] = NX_RECORD_DATA; /* whatever it is inside */
+    buf[0] = NX_RECORD_DATA; /* whatever the inner type is */
     buf[1] = buf[2] = 3;
     buf[3] = (uint8_t)(sealed >> 8);
     buf[4] = (uint8_t)sealed;
@@ -185,8 +185,8 @@ static nexar_err refuse(char why[NX_RECORD_WHY], const char *text)
     return NEXAR_EPROTO;
 }
 
-/* The body of a KeyUpdate has come; |last|: its record ends with it, as it must, since what follows
- * has the next key. */
+/* The body of a KeyUpdate is complete; |last|: its record ends with it, as required, since what
+ * follows uses the next key. */
 static nexar_err on_key_update(nx_tls_record *r, uint8_t request, bool last,
                                char why[NX_RECORD_WHY])
 {

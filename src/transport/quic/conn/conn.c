@@ -1,11 +1,11 @@
 /*
  * conn.c - a connection's life: reading, time, and every way to end.
  *
- * A path that stops carrying large datagrams without a word (a black hole) is not
- * ngtcp2's business once its probes have succeeded.  So, when nothing is
- * acknowledged for STUCK_PTOS times the probe time-out, datagrams shrink to 1200
- * bytes for a while; the while doubles each time it happens again.  It begins short: a
- * path that was cut looks the same, and carries all it did when it is back.
+ * A path that stops carrying large datagrams without a word (a black hole) is not ngtcp2's business
+ * once its probes have succeeded. So, when nothing is acknowledged for STUCK_PTOS times the probe
+ * time-out, datagrams shrink to 1200 bytes for a while. The while doubles each time this happens
+ * again. It begins short: an interrupted path looks the same, and carries large datagrams again
+ * when it recovers.
  */
 #include "conn.h"
 
@@ -19,7 +19,7 @@
 #include "base/text/text.h"
 #include "conn_impl.h"
 
-enum { STUCK_PTOS = 5 }; /* two rounds of probes have gone unanswered by then */
+enum { STUCK_PTOS = 5 }; /* two rounds of probes are unanswered by then */
 
 static const uint64_t NARROW_FIRST_NS = UINT64_C(1000000000);
 static const uint64_t NARROW_MOST_NS = UINT64_C(600000000000);
@@ -96,8 +96,8 @@ static void die(nx_conn *c, bool silent)
     c->silent = silent || (c->server && !c->has_keys);
 }
 
-/* Whether the reason of |e| is a frame.  (An application's error comes with the keys that the
- * handshake has made: it is the peer's, whose certificate was seen.) */
+/* Whether the reason of |e| is a frame. (An application's error arrives under the handshake's keys:
+ * it is from the peer, whose certificate was verified.) */
 static bool take_last(nx_conn *c, const ngtcp2_ccerr *e)
 {
     c->last_len = 0;
@@ -111,7 +111,8 @@ static bool take_last(nx_conn *c, const ngtcp2_ccerr *e)
     return true;
 }
 
-/* The peer has closed: its reason, as far as it gives one, is ours.  It may be anybody. */
+/* The peer has closed: its reason, if it gives one, becomes the connection's reason. The sender is
+ * not authenticated. */
 static void read_close(nx_conn *c)
 {
     const ngtcp2_ccerr reason = nx_ng_close_reason(c->ng), *e = &reason;
@@ -147,7 +148,7 @@ static void read_close(nx_conn *c)
                (e->error_code == NGTCP2_INVALID_TOKEN)) {
         err = NEXAR_ECONNECT;
     } else if ((e->error_code != NGTCP2_NO_ERROR) && (e->error_code != NGTCP2_APPLICATION_ERROR)) {
-        err = NEXAR_EPROTO; /* an application error is what a close in the handshake looks like */
+        err = NEXAR_EPROTO; /* an application error is how a close during the handshake appears */
     }
     (void)nx_sentence(why, sizeof(why), "%s%s%s",
                       (err == NEXAR_EAUTH) ? "refused by the peer" : "closed by the peer",
@@ -167,7 +168,7 @@ static void fail_tls(nx_conn *c)
     ngtcp2_ccerr_set_tls_alert(&c->ccerr, alert, (const uint8_t *)c->tell, strlen(c->tell));
 }
 
-/* A callback of ours has said no: it has left the reason. */
+/* A callback has refused and has recorded the reason. */
 static void fail_callback(nx_conn *c)
 {
     nx_close_code code = (c->err == NEXAR_EAUTH)    ? NX_CLOSE_REFUSED
@@ -350,7 +351,7 @@ void nx_conn_limit(nx_conn *c, size_t most)
 {
     if ((most < c->limit) && (most >= NX_DATAGRAM_MIN)) {
         c->limit = most;
-        c->wide_at_ns = c->now_ns + NARROW_MOST_NS; /* the kernel forgets it then, too */
+        c->wide_at_ns = c->now_ns + NARROW_MOST_NS; /* the kernel forgets its path MTU then, too */
     }
 }
 
@@ -395,7 +396,7 @@ void nx_conn_expire(nx_conn *c, uint64_t now_ns)
         return;
     }
     c->now_ns = (now_ns > c->now_ns) ? now_ns : c->now_ns;
-    c->expired = true; /* probes may come in twos */
+    c->expired = true; /* probes may come in pairs */
     c->probes = 0;
     rv = ngtcp2_conn_handle_expiry(c->ng, c->now_ns);
     if (rv != 0) {

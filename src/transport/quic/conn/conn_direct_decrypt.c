@@ -1,19 +1,20 @@
 /*
  * conn_direct_decrypt.c - packets that are opened straight into the memory that they are for.
  *
- * ngtcp2 has a packet opened into a buffer of its own and hands on what is in it, to be
- * copied to where the receiver wants it: a tenth of the time of a large transfer.  So a
- * large packet is looked into before: if the longest stream in it is a part that is being
- * received, and the receiver has a place for these bytes, they are decrypted there, and
- * ngtcp2 finds all but them in its buffer.
+ * ngtcp2 decrypts a packet into a buffer of its own and passes on its contents, which are then
+ * copied to the receiver's memory: a tenth of the time of a large transfer. So a large packet is
+ * inspected first. If its longest stream is a part that is being received, and the receiver has
+ * memory for these bytes, they are decrypted there. ngtcp2 finds everything but these bytes in its
+ * buffer.
  *
- * S1. What decides is not verified yet.  So nothing but memory changes that waits for bytes
- *     which have not come (nx_lane_parser_place); a packet that proves false leaves zeros there.
- * S2. The bytes are the next ones of their stream.  So ngtcp2 hands them on at once, all of
- *     them, and keeps none of them for later: it has only the buffer, where they are not.
- * S3. What stands before them in the packet is handed on before, and the receiver may do
- *     anything meanwhile, such as give up the place.  So it is asked again; unless it says
- *     the same, nothing is read from there: the bytes are decrypted once more, into the
+ * S1. What decides is not verified yet. So the only state that changes is memory that waits for
+ *     bytes which have not arrived (nx_lane_parser_place). A packet that fails authentication
+ *     leaves zeros there.
+ * S2. The bytes are the next bytes of their stream. So ngtcp2 passes on all of them immediately and
+ *     keeps none for later: it has only its buffer, which does not contain them.
+ * S3. ngtcp2 first passes on the frames before them in the packet, and the receiver may react in
+ *     any way, for instance give up the memory. So the receiver is asked again. Unless it gives the
+ *     same answer, nothing is read from that memory: the bytes are decrypted once more, into the
  *     buffer.
  */
 #include <string.h>
@@ -29,7 +30,7 @@ static void read_packet(const void *packet, size_t from, size_t to, uint8_t *out
     nx_protect_peek(packet, from, to, out);
 }
 
-/* Where |frame| is to go, of whose bytes the first |n| are at |known|. */
+/* The destination of |frame|, whose first |n| bytes are at |known|. */
 static uint8_t *place_of(nx_conn *c, const nx_peek *frame, const uint8_t *known, size_t n,
                          size_t *skip)
 {

@@ -61,8 +61,8 @@ int nx_conn_on_stream_data(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint
     return 0;
 }
 
-/* A part was cancelled, and ngtcp2 opens the window for what did not come of it; or the direction
- * of a part of ours in which nothing comes was closed. */
+/* Either the peer cancelled a part, and ngtcp2 opens the window for the bytes that did not arrive;
+ * or the peer closed the unused direction of a part of this side. */
 int nx_conn_on_stream_reset(ngtcp2_conn *ng, int64_t stream, uint64_t final_size, uint64_t code,
                             void *user, void *stream_user)
 {

@@ -24,7 +24,8 @@ enum {
 static const uint64_t LINGER_MOST_NS = UINT64_C(1000000000);
 static const uint64_t UNREACHABLE_NS = UINT64_C(100000000); /* for so long, with no packet */
 
-/* This process itself was away for so long: what came meanwhile counts before any time-out. */
+/* If this process did not run for this long, packets that arrived in that time count before any
+ * time-out. */
 static const uint64_t AWAY_NS = UINT64_C(100000000);
 
 static size_t little(const nx_conn_io *k)
@@ -235,7 +236,7 @@ void nx_conn_io_destroy(nx_conn_io *k)
     nx_free(k);
 }
 
-/* Replaces the connection by its last word, for as long as late packets may come. */
+/* Replaces the connection by its close packet, for as long as late packets may arrive. */
 static void entomb(nx_conn_io *k, const uint8_t *word, size_t len)
 {
     nx_quic *q = k->q;
@@ -257,7 +258,7 @@ static void entomb(nx_conn_io *k, const uint8_t *word, size_t len)
     }
     linger = (linger < LINGER_MOST_NS) ? linger : LINGER_MOST_NS;
     if (k->outlasts) {
-        linger = q->config.idle_timeout_ns; /* it may come to hear it so late */
+        linger = q->config.idle_timeout_ns; /* the peer may read it this late */
     } else if (!k->up && !k->dialled && (len == 0)) {
         linger = 0; /* noise that looked like a stranger: of that there may be a lot */
     }
@@ -305,7 +306,7 @@ bool nx_conn_io_conclude(nx_conn_io *k)
     }
     if ((nx_conn_get_state(k->conn) == NX_CONN_UP) && !k->up) {
         k->up = true;
-        /* As long as the other side has to decide: dial.c. */
+        /* As long as the other side may take to decide: dial.c. */
         k->used_by_ns = nx_loop_now(k->q->config.loop) + 2 * k->q->config.handshake_timeout_ns;
         not_half_open(k);
         nx_open_resolve_up(k);
@@ -319,9 +320,8 @@ bool nx_conn_io_conclude(nx_conn_io *k)
     return k->conn != NULL;
 }
 
-/* Writes at the end of the turn, or a little after the |first| packet that has not
- * been answered if there is next to nothing to say: no timer of ngtcp2 minds that
- * little. */
+/* Writes at the end of the iteration, or shortly after the |first| unanswered packet if there is
+ * next to nothing to send: no timer of ngtcp2 is that precise. */
 static void answer(nx_conn_io *k, bool first, uint64_t now_ns)
 {
     if ((k->unanswered > little(k)) || nx_conn_has_data(k->conn) ||
@@ -352,7 +352,7 @@ void nx_conn_io_read(nx_conn_io *k, const nx_udp_path *path, const uint8_t *data
     first = (k->unanswered == 0);
     k->unanswered += len;
     nx_conn_read(k->conn, &path->remote, data, len, now_ns);
-    /* Bytes that anybody can send are no sign of the peer. */
+    /* Bytes that anybody can send are no sign of life of the peer. */
     if (nx_conn_opened(k->conn)) {
         k->heard_ns = here ? now_ns : k->heard_ns;
         k->unreachable = 0;
@@ -376,14 +376,14 @@ void nx_conn_io_wake(nx_conn_io *k)
 
 /* ---- the network's word -------------------------------------------------------------- */
 
-/* Whether |r| says that the process of a connection that has been up is gone.  Such a message is
- * easily forged: it must show a packet of ours, come again after a while, and there must be nothing
- * else to hear.
+/* Whether |r| proves that the process of a connection that has been up has exited. Such a message
+ * is easily forged. So it must quote a packet of this connection and be repeated after a while, and
+ * nothing else may arrive from the peer.
  *
- * That it comes again cannot be relied on: a host says it to another host six times at once, then
- * once a second (icmp_ratelimit of Linux), whichever of the processes there asks, and packets in
- * flight to a dead one use that up.  So once is enough for a peer that then does not answer for a
- * while, though it is called all the time. */
+ * The repetition is not reliable: a host sends six such messages to another host in a burst, then
+ * one per second (icmp_ratelimit of Linux), whichever process they are for. Packets in flight to a
+ * failed process consume this budget. So one message suffices if the peer then stays silent for a
+ * while, though it is probed all the time. */
 static bool is_gone(nx_conn_io *k, const nx_udp_refusal *r, uint64_t now_ns)
 {
     if ((r->code != ECONNREFUSED) || !nx_conn_sent(k->conn, r->sent, r->len)) {
@@ -427,8 +427,8 @@ void nx_conn_io_unreachable(nx_conn_io *k, const nx_udp_refusal *r)
         }
         return;
     }
-    /* No route, a firewall's word, a neighbour that does not answer: that may pass, and
-     * whether it does in time is for others to judge. */
+    /* No route, a firewall's refusal, a neighbour that does not answer: these may be temporary, and
+     * other layers judge whether they last too long. */
     if (k->up && !is_gone(k, r, now_ns)) {
         nx_conn_urge(k->conn);
         if ((k->unreachable > 0) && (k->silent_ns == 0) && nx_conn_is_stuck(k->conn, now_ns)) {

@@ -28,7 +28,7 @@ static bool send_batch(nx_conn_io *k, int *code)
     }
     if (((*code == EINVAL) || (*code == EADDRNOTAVAIL) || (*code == ENETUNREACH)) &&
         k->path.has_source) {
-        /* Our address is gone with its interface: let the kernel choose another. */
+        /* The local address has disappeared with its interface: the kernel chooses another. */
         k->path.has_source = out->path.has_source = false;
         *code = nx_udp_send(q->udp, &out->path, out->buf, out->len, out->segment);
     }
@@ -75,10 +75,10 @@ static void learn(nx_conn_io *k, int code)
     }
 }
 
-/* Puts the packet of |n| bytes behind the batch into it, or sends the batch and
- * begins another with it.  False: the socket is full.  Then, or if the batch has failed
- * with |*code|, the packet is lost, which is rare and repaired like any loss: nothing of a
- * turn that is over may stay in the batch, which is for the next connection, too. */
+/* Puts the packet of |n| bytes behind the batch into it, or sends the batch and begins another with
+ * it. False: the socket is full. Then, or if the batch has failed with |*code|, the packet is lost,
+ * which is rare and repaired like any loss. Nothing may stay in the batch after the iteration,
+ * because the next connection uses the same batch. */
 static bool add_packet(nx_conn_io *k, size_t n, int *code)
 {
     nx_quic_out *out = &k->q->out;
@@ -124,15 +124,14 @@ static void write_turn(nx_conn_io *k, uint64_t now_ns, bool *more)
     learn(k, code);
 }
 
-/* Time of the next timer; a pass that failed for want of memory is made up for by
- * the next packet. */
+/* Sets the next timer; the next packet makes up for a pass that failed for lack of memory. */
 static void set_timer(nx_conn_io *k)
 {
     nx_loop *loop = k->q->config.loop;
     uint64_t at = nx_conn_expiry(k->conn), silent_at = nx_conn_io_silent_at(k);
 
-    /* ngtcp2 asks to be called a few microseconds after each packet, for the next one:
-     * if there is none, it would be a lone acknowledgement. */
+    /* ngtcp2 asks to be called a few microseconds after each packet, to send the next one. With no
+     * data that would be a lone acknowledgement. */
     if ((at < nx_loop_now(loop) + NX_QUIC_RIDE_NS) && !nx_conn_has_data(k->conn)) {
         at = nx_loop_now(loop) + NX_QUIC_RIDE_NS;
     }

@@ -1,10 +1,10 @@
 /*
  * conn_out.c - packets out of a send queue.
  *
- * A packet takes from the control lane first, then from the message lane, then
- * from the part whose turn it is; as long as there is room the next one follows
- * (many small parts share a packet).  Parts leave a little of the connection's
- * window to the lanes, so that control never waits for data to be acknowledged.
+ * A packet takes from the control lane first, then from the message lane, then from the current
+ * part. While there is room the next part follows (many small parts share a packet). Parts leave a
+ * little of the connection's window to the lanes, so that control never waits for data to be
+ * acknowledged.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ typedef struct offer {
 
 /* ---- between packets ----------------------------------------------------------------- */
 
-/* In order: the number of a stream says which lane it is. */
+/* In order: the number of a stream identifies its lane. */
 static int open_lanes(nx_conn *c)
 {
     for (int i = 0; i < NX_LANES; i++) {
@@ -120,7 +120,7 @@ static bool takes_all(const nx_conn *c, const offer *o)
     return (left == 0) && nx_list_empty(&c->q->open);
 }
 
-/* What is read after |o|, by the next packet: more of its part, or the next one. */
+/* Prefetches what the next packet reads after |o|: more of its part, or the next part. */
 static void look_ahead(const nx_conn *c, const offer *o, bool fin)
 {
     const nx_list *next = o->part->link.next;
@@ -177,8 +177,8 @@ static void took(nx_conn *c, const offer *o, size_t len, size_t *parts_room)
     }
 }
 
-/* The stream does not take more for now, or never again (the peer does not want
- * it): it comes back with credit, or ends when ngtcp2 says that it is closed. */
+/* The stream takes no more for now, or never again (the peer has cancelled it). It returns to the
+ * queue with credit, or ends when ngtcp2 reports it closed. */
 static void set_aside(nx_conn *c, const offer *o)
 {
     if (o->lane != NULL) {

@@ -1,18 +1,18 @@
 /*
  * conn_probe.c - calling a peer that does not answer.
  *
- * When nothing is acknowledged ngtcp2 asks ever more rarely, its time-out doubles, and
- * while the congestion window is full it writes nothing else: after a cut of 4 s it may
- * be silent for 4 s more.  So the last datagram that asks for an acknowledgement is kept
- * and, while none comes, said again every NX_CALL_NS, on all paths that there may be.
- * QUIC does not mind: a copy of a packet that was lost is as good as the packet, and
- * one of a packet that came is dropped.  So is a member called that is dialled: one that has
- * died is known by what its host says to that.  (Not a seed, which may have many at its door.)
+ * When nothing is acknowledged, ngtcp2's time-out doubles each time, and while the congestion
+ * window is full ngtcp2 writes nothing else. After a cut of 4 s the connection may be silent for 4
+ * s more. So the connection keeps the last datagram that asks for an acknowledgement. While none
+ * arrives, it repeats the datagram every NX_CALL_NS, on all possible paths. QUIC tolerates this: a
+ * copy of a lost packet is as good as the packet, and a copy of a packet that arrived is dropped.
+ * So is a member called that is dialled: one that has died is known by what its host says to that.
+ * (Not a seed, which may have many at its door.)
  *
- * Where the peer has heard us and we have not heard it, our copies tell it nothing new;
- * but its own do the same for it.  When one of them arrives something new must be said
- * at once, so that the peer acknowledges all that it has got: of the two probes that
- * ngtcp2 makes each time the second is kept back for that.
+ * Where the peer receives and this side does not, the copies tell the peer nothing new; but the
+ * peer's copies do the same for this side. When one of the peer's copies arrives, this side must
+ * immediately send something new, so that the peer acknowledges everything it has received. ngtcp2
+ * makes two probes each time; the second is reserved for this.
  */
 #include <string.h>
 
@@ -61,8 +61,8 @@ uint64_t nx_conn_call_due(const nx_conn *c)
 {
     const uint64_t first = c->progress_ns + nx_conn_patience(c), next = c->called_ns + NX_CALL_NS;
 
-    /* The way to a process of the same host does not break; it may just be busy, and the
-     * more so the more it is called. */
+    /* The path to a process of the same host does not break. That process may be busy, and probes
+     * make it busier. */
     if ((!waits_for_answer(c) && !waits_for_member(c)) || (c->call_len == 0) || c->same_host) {
         return UINT64_MAX;
     }

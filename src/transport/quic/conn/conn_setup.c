@@ -10,7 +10,7 @@
 enum {
     PARTS = 4096, /* in flight, per direction */
     STREAMS = PARTS + NX_LANES,
-    DCID_SIZE = 18, /* of the id that a dialler makes for the other side */
+    DCID_SIZE = 18, /* length of the id that a dialler makes for the other side */
     PROBES = 8,
 };
 
@@ -95,7 +95,7 @@ static int on_cid_gone(ngtcp2_conn *ng, const ngtcp2_cid *cid, void *user)
     return 0;
 }
 
-/* The acceptor is sure of the peer now; the dialler only of whom it has reached,
+/* The acceptor has authenticated the peer now. The dialler knows only which peer it has reached,
  * not that it was accepted: it waits for the confirmation. */
 static int on_completed(ngtcp2_conn *ng, void *user)
 {
@@ -168,8 +168,8 @@ static ngtcp2_callbacks callbacks(bool server)
 
 /* ---- settings ------------------------------------------------------------------------ */
 
-/* Sizes to probe: what the interface carries, then what is common on the way, so
- * that one narrow hop does not throw us back to 1200. */
+/* Sizes to probe: the interface's MTU, then sizes common on paths, so that one narrow hop does not
+ * reduce the connection to 1200 bytes. */
 static size_t probes(size_t most, uint16_t list[PROBES])
 {
     static const uint16_t common[] = {8952, 4052, 1472, 1452, 1420, 1372, 1232};

@@ -38,7 +38,7 @@ static size_t varint_len(uint8_t first)
     return (size_t)1 << (first >> 6);
 }
 
-/* Adds bytes to |head| until |want| are there; returns how many were taken. */
+/* Adds bytes to |head| until it has |want|; returns the number of bytes taken. */
 static size_t collect(uint8_t *head, size_t *have, size_t want, const uint8_t *data, size_t len)
 {
     size_t n = (want > *have) ? want - *have : 0;
@@ -51,8 +51,8 @@ static size_t collect(uint8_t *head, size_t *have, size_t want, const uint8_t *d
 
 /* ---- lanes --------------------------------------------------------------------------- */
 
-/* Takes bytes of the varint before a frame; when it is whole, the body begins,
- * unless it is one of those that stand for no frame. */
+/* Takes bytes of the varint before a frame. When the varint is complete, the body begins, unless
+ * the varint is a marker without a frame. */
 static nexar_err lane_head(nx_lane_parser *in, nx_lane which, const uint8_t **data, size_t *len)
 {
     nx_inlane *lane = &in->lanes[which];
@@ -155,7 +155,7 @@ void nx_lane_parser_close(nx_lane_parser *in, nx_inpart *part)
     in->nparts--;
 }
 
-/* How many bytes the head has, as far as those that are there can tell. */
+/* The length of the head, as far as its bytes so far determine it. */
 static size_t head_want(const nx_inpart *part)
 {
     size_t at = 0;
@@ -169,7 +169,7 @@ static size_t head_want(const nx_inpart *part)
     return at;
 }
 
-/* Takes bytes of the head; whether it is whole now. */
+/* Takes bytes of the head; returns whether it is complete. */
 static bool part_head(nx_inpart *part, const uint8_t **data, size_t *len)
 {
     nx_reader r;

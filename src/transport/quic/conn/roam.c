@@ -1,16 +1,18 @@
 /*
- * roam.c - by which addresses a connection goes, when those that it began with cease to work.
+ * roam.c - selects the addresses of a connection when its first addresses stop working.
  *
- * Nobody is asked: a connection that gets no answer calls its peer (conn_probe.c) at all addresses
- * that the peer may have, from whichever of ours the kernel takes; the peer answers where it heard
- * this side, which then uses that path.  So it does not matter which side has lost an address, nor
- * whether it knows; a path that is back is as good as another.
+ * No negotiation takes place. A connection without answers probes its peer (conn_probe.c) at all
+ * addresses of the peer, from any local address that the kernel selects. The peer answers to the
+ * address that the probe came from, and this side then uses that path. So it does not matter which
+ * side has lost an address, or whether that side has noticed; a recovered path is as good as
+ * another.
  *
- * Whom to believe: only a packet that was opened with the connection's keys moves it.  If the peer
- * has announced the address, when nothing has come from where the peer was so far for a moment.
- * Else it must be heard there for such a moment: somebody who copies packets and sends them from
- * elsewhere changes nothing as long as he cannot hold back the others.  So that two ends that both
- * move do not chase each other, the moment of a dialler who gets answers is longer.
+ * Trust: only a packet that decrypts under the connection's keys moves it. If the peer has
+ * announced the new address, the connection moves after a moment without packets from the old one.
+ * Otherwise the peer must be heard at the new address for that moment. An attacker that copies
+ * packets and resends them from elsewhere changes nothing unless it can also suppress the
+ * originals. The moment is longer for a dialler that receives answers, so that two ends that both
+ * move do not chase each other.
  */
 #include <string.h>
 
@@ -55,7 +57,7 @@ static bool is_known(const nx_conn_io *k, const struct sockaddr_storage *remote)
     return false;
 }
 
-/* How long nothing may come by the present path. */
+/* How long the present path may stay silent. */
 static uint64_t wait_ns(const nx_conn_io *k, uint64_t now_ns)
 {
     const uint64_t patience = nx_conn_patience(k->conn);
@@ -64,7 +66,7 @@ static uint64_t wait_ns(const nx_conn_io *k, uint64_t now_ns)
     return soon ? patience / FOLLOW_SOON : patience;
 }
 
-/* Whether what comes by |path| is all that has come for a while. */
+/* Whether only |path| has delivered packets for a while. */
 static bool has_moved(nx_conn_io *k, const nx_udp_path *path, uint64_t now_ns)
 {
     if ((k->elsewhere_ns <= k->heard_ns) ||
@@ -92,7 +94,7 @@ void nx_roam_heard(nx_conn_io *k, const nx_udp_path *path, uint64_t now_ns)
     k->path = *path;
     k->heard_ns = now_ns;
     nx_conn_limit(k->conn, nx_udp_datagram_max(&path->remote));
-    /* The peer waits to hear where we are.  Without memory the next packet tells. */
+    /* The peer waits to hear where we are. Without memory the next packet reports the address. */
     if ((k->link != NULL) && (k->link->used == k) && (nx_sendq_word(&k->link->sendq) == NEXAR_OK)) {
         nx_conn_io_wake(k);
     }
@@ -109,8 +111,7 @@ void nx_roam_call(nx_conn_io *k, uint64_t now_ns)
     if (len == 0) {
         return;
     }
-    /* What the kernel says to that is of no interest: it is the same as for a packet that
-     * the network has lost. */
+    /* The kernel's result is ignored: a failed send equals a packet lost in the network. */
     (void)nx_udp_send(k->q->udp, &k->path, data, len, len);
     if (k->path.has_source) {
         path.remote = k->path.remote;

@@ -65,7 +65,7 @@ static nx_sendq_chunk *chunk_get(nx_sendq *q)
     nx_sendq_chunk *chunk = q->spare_chunk;
 
     if (chunk == NULL) {
-        chunk = nx_grow(NULL, 1, sizeof(*chunk)); /* not cleared: it is large */
+        chunk = nx_grow(NULL, 1, sizeof(*chunk)); /* not zeroed: the chunk is large */
     }
     q->spare_chunk = NULL;
     if (chunk != NULL) {
@@ -83,8 +83,8 @@ static void chunk_put(nx_sendq *q, nx_sendq_chunk *chunk)
     }
 }
 
-/* Room in the last chunks for |len| bytes; new ones go to |fresh| so that a
- * failure leaves the lane as it was. */
+/* Reserves room for |len| bytes in the last chunks; new chunks go to |fresh| so that a failure
+ * leaves the lane unchanged. */
 static bool reserve(nx_sendq *q, nx_outlane *lane, size_t len, nx_list *fresh)
 {
     size_t room = 0;
@@ -224,8 +224,8 @@ void nx_outlane_wrote(nx_outlane *lane, size_t len)
     }
 }
 
-/* The last chunk is kept and, when all of it has arrived, used from its beginning:
- * a lane that is never far ahead of its acknowledgements allocates nothing. */
+/* The last chunk is kept and, when all of it is acknowledged, reused from its beginning: a lane
+ * that is never far ahead of its acknowledgements allocates nothing. */
 void nx_outlane_acked(nx_sendq *q, nx_outlane *lane, uint64_t offset)
 {
     while (!nx_list_empty(&lane->chunks)) {

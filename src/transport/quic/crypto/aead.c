@@ -1,4 +1,4 @@
-/* aead.c - whose AES-GCM is taken, and how much a key may be used. */
+/* aead.c - selects the AES-GCM implementation, and limits the use of a key. */
 #include "aead.h"
 
 #include <assert.h>
@@ -107,7 +107,7 @@ bool nx_aead_open(nx_aead *a, const nx_aead_text *text, uint8_t *out)
         return true;
     }
     if (sealed.len > 0) {
-        memset(out, 0, sealed.len); /* nobody may use what was not sent */
+        memset(out, 0, sealed.len); /* the caller must not use unauthenticated bytes */
     }
     if (text->place.at != NULL) {
         memset(text->place.at, 0, text->place.to - text->place.from);

@@ -1,26 +1,25 @@
 /*
  * aead_vaes.c - AES-GCM for x86-64 with VAES and VPCLMULQDQ, in vectors of two blocks.
  *
- * The plan: twelve blocks a turn (six vectors, what the registers take), so that the
- * units for AES never wait for one another; the hash of twelve blocks runs between the
- * rounds of AES.  What is sealed is hashed one turn later, when it is there; what is
- * opened is hashed in the same turn, before it is overwritten.
+ * The plan: twelve blocks per iteration (six vectors, which is what the registers hold), so that
+ * the AES units never wait for one another. The hash of twelve blocks runs between the rounds of
+ * AES. Sealed blocks are hashed one iteration later, when they exist; blocks to open are hashed in
+ * the same iteration, before they are overwritten.
  *
- * The hash: bits of GHASH run backwards, so blocks are turned round by bytes and the
- * product is that of POLYVAL (RFC 8452, appendix A): a * b * x^-128 modulo x^128 +
- * x^127 + x^126 + x^121 + 1, with H * x in place of H.  Twelve blocks and the sum so
- * far are S = (S + X1) * H^12 + X2 * H^11 + ... + X12 * H: twelve products (three
- * multiplications each, by Karatsuba) that are added as they are, and reduced once.
+ * The hash: GHASH numbers bits in reverse, so the bytes of each block are reversed and the product
+ * is that of POLYVAL (RFC 8452, appendix A): a * b * x^-128 modulo x^128 + x^127 + x^126 + x^121 +
+ * 1, with H * x in place of H. Twelve blocks and the sum so far are S = (S + X1) * H^12 + X2 * H^11
+ * + ... + X12 * H. These twelve products (three multiplications each, by Karatsuba) are added
+ * unreduced, and reduced once.
  *
- * Measured on an EPYC of the third generation at 3.2 GHz, AES-128, CPU time: 61440
- * bytes take 7.6 us to seal and 7.7 to open, by GnuTLS 3.7.9 14.4 and 14.3; 1400 bytes
- * 0.26 and 0.25 us, by GnuTLS 0.44 and 0.45.  Turns of 8 and of 16 blocks are 5 % slower.
- * AES alone would take 3.4 us, the hash alone 4.6: they share the units.
+ * Measured on a third-generation EPYC at 3.2 GHz, AES-128, CPU time: 61440 bytes take 7.6 us to
+ * seal and 7.7 to open, by GnuTLS 3.7.9 14.4 and 14.3; 1400 bytes 0.26 and 0.25 us, by GnuTLS 0.44
+ * and 0.45. Turns of 8 and of 16 blocks are 5 % slower. AES alone would take 3.4 us, the hash alone
+ * 4.6: both use the same units.
  *
- * Meanwhile the memory has nothing to do, and what the caller needs next (the bytes of the
- * next packet, the place for those of this one) is fetched: see nx_aead_text.next.  16 MiB
- * on 4 ranks and 2 cores, ms without and with it: broadcast 24.3 and 19.7, alltoall 23.3
- * and 20.0.
+ * The memory is idle during this, so the data that the caller needs next (the bytes of the next
+ * packet, the destination of this one) is prefetched: see nx_aead_text.next. 16 MiB on 4 ranks and
+ * 2 cores, ms without and with it: broadcast 24.3 and 19.7, alltoall 23.3 and 20.0.
  *
  * Reference: NIST SP 800-38D.
  */
@@ -31,8 +30,8 @@
 #include "aead_kernels.h"
 
 #define INLINE static inline __attribute__((always_inline))
-/* Laid out flat, the vectors of a turn stay in registers: without it gcc reaches 5.0
- * GB/s of 8.1; clang does it by itself, and when told no more than 4.2. */
+/* With flattening, the vectors of an iteration stay in registers: without it gcc reaches 5.0 GB/s
+ * of 8.1. clang inlines without the attribute; with it clang reaches only 4.2. */
 #if defined(__clang__)
 #define FLAT
 #else
@@ -61,7 +60,7 @@ INLINE void store2(uint8_t *p, __m256i x)
     _mm256_storeu_si256((__m256i *)(void *)p, x);
 }
 
-/* A block with its bytes in the other order. */
+/* A block with its bytes reversed. */
 INLINE __m128i turned(__m128i x)
 {
     return _mm_shuffle_epi8(x, _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
@@ -121,7 +120,7 @@ INLINE __m128i reduce_sums(const sums *s)
                   _mm_xor_si128(high, _mm_srli_si128(cross, 8)));
 }
 
-/* Vector |i| of a turn's blocks; |sum| comes in with the first. */
+/* Hashes vector |i| of an iteration's blocks; |sum| enters with the first. */
 INLINE void hash_vector(const nx_aead_key *k, sums *s, const uint8_t *p, int i, __m128i sum)
 {
     __m256i x = turned2(load2(p + (ptrdiff_t)32 * i));
@@ -234,7 +233,7 @@ INLINE __m128i times_x(__m128i h)
 {
     const __m128i poly = _mm_set_epi64x((long long)0xc200000000000000, 1);
     __m128i carries = _mm_srli_epi64(h, 63);
-    /* All ones if the highest bit goes out at the top. */
+    /* All ones if the shift moves the highest bit out. */
     __m128i over = _mm_shuffle_epi32(_mm_srai_epi32(h, 31), 0xff);
 
     h = _mm_or_si128(_mm_slli_epi64(h, 1), _mm_slli_si128(carries, 8));
@@ -264,7 +263,7 @@ static void init(nx_aead_key *k, const uint8_t *key, size_t len)
 
 /* ---- the counter mode ---------------------------------------------------------------- */
 
-/* The number of a block is the first of its words when it is turned. */
+/* The counter of a block is the first word of the reversed block. */
 INLINE __m128i first_counter(const uint8_t *nonce)
 {
     uint8_t b[16] = {[15] = 1};
@@ -303,8 +302,8 @@ INLINE void round_of(const nx_aead_key *k, int r, __m256i *b, int n)
 }
 
 /*
- * One turn: |out| is |in| with the key stream; |hashed|, unless it is NULL, is a turn
- * of blocks that the hash takes meanwhile.  It is read before |out| is written.
+ * One iteration: |out| is |in| with the key stream; |hashed|, unless it is NULL, is twelve blocks
+ * that the hash takes concurrently. |hashed| is read before |out| is written.
  */
 INLINE __m128i turn(const nx_aead_key *k, int rounds, __m256i *counters, const uint8_t *in,
                     uint8_t *out, const uint8_t *hashed, __m128i sum)
@@ -366,8 +365,8 @@ INLINE __m128i tag_of(const nx_aead_key *k, const nx_aead_text *text, __m128i su
     return _mm_xor_si128(turned(hash_lengths(k, text, sum)), mask);
 }
 
-/* Has the lines of one turn fetched; most of what follows a packet is not in the cache, and
- * the units for AES do not need the memory. */
+/* Prefetches the lines of one iteration: most data after a packet is not in the cache, and the AES
+ * units do not need the memory. */
 INLINE void fetch_turn(nx_prefetch *next, bool write)
 {
     if (next->len < TURN) {
@@ -412,7 +411,7 @@ INLINE void seal_by(const nx_aead_key *k, int rounds, const nx_aead_text *text, 
     store(out + len, tag_of(k, text, sum));
 }
 
-/* Where the turn at |pos| goes. */
+/* Where the output of the iteration at |pos| goes. */
 INLINE uint8_t *turn_to(const nx_aead_place *place, size_t pos, uint8_t *out)
 {
     return ((place->at != NULL) && (pos >= place->from) && (pos + TURN <= place->to))
@@ -461,7 +460,7 @@ INLINE bool open_by(const nx_aead_key *k, int rounds, const nx_aead_text *text, 
     return true;
 }
 
-/* Two copies, in which the compiler knows how many rounds there are. */
+/* Two copies, each with the number of rounds as a constant for the compiler. */
 static void seal(const nx_aead_key *k, const nx_aead_text *text, uint8_t *out)
 {
     if (k->n == 10) {

@@ -27,7 +27,7 @@ static nx_tls_session *session_of(gnutls_session_t session)
     return nx_list_entry(ref, nx_tls_session, ref);
 }
 
-/* How long our key would be; 0: this is not for us. */
+/* The length of nexar's own key; 0: GnuTLS protects this connection. */
 static size_t own_key_len(const nx_tls_session *s, ngtcp2_conn *ng)
 {
     if (!s->own_aead || (ngtcp2_conn_get_negotiated_version(ng) != NGTCP2_PROTO_VER_V1)) {
@@ -70,7 +70,7 @@ typedef int install_key(ngtcp2_conn *ng, const uint8_t *secret, size_t len,
                         const ngtcp2_crypto_aead_ctx *aead, const uint8_t *iv, size_t iv_len,
                         const ngtcp2_crypto_cipher_ctx *hp);
 
-/* False: nothing was installed. */
+/* Returns false if nothing was installed. */
 static bool install(nx_tls_session *s, ngtcp2_conn *ng, install_key *put, const uint8_t *secret,
                     size_t len)
 {
@@ -221,7 +221,7 @@ static nx_aead_text text_of(const nx_protect_packet *p)
 
 int nx_protect_open(const nx_protect_packet *p, uint8_t *dest, const nx_aead_place *place)
 {
-    /* How far ahead of the bytes that are put straight into their place it is fetched. */
+    /* Prefetch distance for bytes decrypted in place. */
     enum { AHEAD = 1536 };
     nx_prefetch next = nx_prefetch_take(&nx_prefetch_write);
     nx_aead *a = ours(p->ctx->native_handle);

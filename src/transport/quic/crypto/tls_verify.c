@@ -1,4 +1,4 @@
-/* tls_verify.c - whom we talk to: certificates, pins, protocol versions. */
+/* tls_verify.c - authenticates the peer: certificates, pins, protocol versions. */
 #include "tls_verify.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static nx_tls_session *session_of(gnutls_session_t session)
     return nx_list_entry(ref, nx_tls_session, ref);
 }
 
-/* Keeps the first reason; it is the cause. */
+/* Keeps the first reason, which is the cause. */
 static void refuse(nx_tls_session *s, nexar_err err, const char *why)
 {
     if (s->err == NEXAR_OK) {

@@ -66,7 +66,8 @@ static bool skip_frame(nx_reader *r, uint64_t type)
     case STREAM_DATA_BLOCKED:
         skip(r, 2);
         return true;
-    case RESET_STREAM: /* of a direction in which nothing comes; or the place is asked for again */
+    case RESET_STREAM: /* resets an unused direction; or the receiver is asked for its memory again
+                        */
         skip(r, 3);
         return true;
     default:

@@ -29,9 +29,9 @@ struct nx_udp {
     const nx_udp_up *up;
     void *ctx;
     uint8_t *buffers;   /* BATCH * BUFFER */
-    unsigned int batch; /* how many the next call asks for */
-    bool more;          /* the last one got several, as many as it asked for */
-    bool erred;         /* it has found an error behind what it got */
+    unsigned int batch; /* number of datagrams that the next call requests */
+    bool more;          /* the last call returned several datagrams, as many as requested */
+    bool erred;         /* the last call found an error behind its datagrams */
     struct mmsghdr msgs[BATCH];
     struct iovec iov[BATCH];
     control_buf control[BATCH];
@@ -111,8 +111,7 @@ void nx_udp_get_features(const nx_udp *u, nx_udp_features *out)
 
 /* ---- receiving ----------------------------------------------------------------------- */
 
-/* The address that was written to, and the size of the datagrams that were put
- * together (0: it is one). */
+/* The destination address, and the size of the coalesced datagrams (0: a single datagram). */
 static size_t read_control(struct msghdr *hdr, nx_udp_path *path)
 {
     size_t segment = 0;
@@ -217,8 +216,8 @@ static int receive_apart(nx_udp *u)
     return (int)n;
 }
 
-/* Asks for as many as came last time and, if all came, for twice that: a lone
- * datagram does not pay for the question whether there is another. */
+/* Requests as many datagrams as came last time and, if all came, twice that: a lone datagram does
+ * not pay for a second call. */
 bool nx_udp_receive(nx_udp *u)
 {
     int n = u->s.features.recvmmsg ? nx_sys_recvmmsg(u->s.fd, u->msgs, u->batch, MSG_DONTWAIT)
@@ -231,7 +230,7 @@ bool nx_udp_receive(nx_udp *u)
         u->batch = (n > 1) ? (unsigned int)n : 1;
     }
     if (n < 0) {
-        /* An error that is waiting makes every call fail until it was read. */
+        /* A pending error makes every call fail until it is read. */
         return (errno != EAGAIN) ? read_errors(u) : false;
     }
     if ((n > 0) && (u->up->on_batch != NULL)) {
@@ -243,7 +242,7 @@ bool nx_udp_receive(nx_udp *u)
     for (size_t i = 0; i < (size_t)n; i++) {
         reset_msg(u, i);
     }
-    if (u->erred) { /* the call has told it, and the kernel will not tell it again */
+    if (u->erred) { /* the call has returned the error, and the kernel does not report it again */
         u->erred = false;
         (void)read_errors(u);
     }
@@ -280,7 +279,7 @@ static struct cmsghdr *add_control(struct msghdr *hdr, int level, int type, cons
     return c;
 }
 
-/* Whether both ends have one address: to itself, a host answers from it by itself. */
+/* Whether both ends have one address: a host answers packets to itself from the same address. */
 static bool is_loop(const nx_udp_path *path)
 {
     const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&path->remote;
@@ -334,9 +333,9 @@ static int send_once(nx_udp *u, const nx_udp_path *path, const uint8_t *data, si
     return (nx_sys_sendmsg(u->s.fd, &hdr, MSG_DONTWAIT) < 0) ? errno : 0;
 }
 
-/* Errors about earlier datagrams, to any address, come out of the next call, which has done
- * nothing then: it is made again.  What they are about is in the error queue, unless the receive
- * buffer was full.  "Refused" is such an error always, and is never taken for this path's. */
+/* The next call returns errors about earlier datagrams, to any address, and then sends nothing: the
+ * call is repeated. Their details are in the error queue, unless the receive buffer was full.
+ * "Refused" is always such an error, and is never attributed to this path. */
 static int send_checked(nx_udp *u, const nx_udp_path *path, const uint8_t *data, size_t len,
                         size_t segment)
 {
@@ -362,7 +361,9 @@ static int send_apart(nx_udp *u, const nx_udp_path *path, const uint8_t *data, s
 
         code = send_checked(u, path, data, n, n);
         if (code != 0) {
-            return (code == EAGAIN) ? ENOBUFS : code; /* half is gone: lost, not to be repeated */
+            return (code == EAGAIN)
+                       ? ENOBUFS
+                       : code; /* half of the batch has left: lost, not to be repeated */
         }
         data += n;
         len -= n;

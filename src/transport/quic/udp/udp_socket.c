@@ -15,8 +15,8 @@ static bool set(int fd, int level, int option, int value)
     return setsockopt(fd, level, option, &value, sizeof(value)) == 0;
 }
 
-/* Past the system's limit if we may; returns what was granted (the kernel says
- * twice that: it counts its own book-keeping). */
+/* Exceeds the system's limit if permitted; returns the granted size (the kernel reports twice that,
+ * to count its own book-keeping). */
 static size_t set_buffer(int fd, int forced, int plain, int value)
 {
     socklen_t len = sizeof(value);
@@ -35,8 +35,7 @@ static void set_options(nx_udp_socket *s)
     s->features.rcvbuf = set_buffer(s->fd, SO_RCVBUFFORCE, SO_RCVBUF, NX_UDP_BUFFERS);
     s->features.sndbuf = set_buffer(s->fd, SO_SNDBUFFORCE, SO_SNDBUF, NX_UDP_BUFFERS);
     s->features.gro = set(s->fd, IPPROTO_UDP, UDP_GRO, 1);
-    /* A size for the whole socket shows that the option is there; each send has
-     * its own. */
+    /* A size for the whole socket tests whether the option exists; each send sets its own. */
     s->features.gso =
         set(s->fd, IPPROTO_UDP, UDP_SEGMENT, 1200) && set(s->fd, IPPROTO_UDP, UDP_SEGMENT, 0);
     /* No message is asked for, so that none is lost: refused, if at all, by a sandbox. */
