@@ -1,10 +1,10 @@
-/* adaptive_choice.c - the faster of two ways. */
+/* adaptive_choice.c - chooses the faster of two methods. */
 #include "adaptive_choice.h"
 
 #include <string.h>
 
-static const double BETTER = 0.9; /* of the other's cost: it is worth a change */
-static const double DEARER = 1.5; /* than when it was decided: something has changed */
+static const double BETTER = 0.9; /* times the other method's cost: worth a change */
+static const double DEARER = 1.5; /* times its cost at the last decision: costs have changed */
 
 void nx_adaptive_init(nx_adaptive *w, unsigned way)
 {
@@ -13,7 +13,7 @@ void nx_adaptive_init(nx_adaptive *w, unsigned way)
     w->left = w->pause = NX_ADAPTIVE_FIRST;
 }
 
-/* The least of the last costs; 0: none is known. */
+/* The least of the recorded costs of a method; 0: none is recorded. */
 static double least(const nx_adaptive *w, unsigned way)
 {
     const uint32_t n = (w->costs[way] < NX_ADAPTIVE_KEPT) ? w->costs[way] : NX_ADAPTIVE_KEPT;
@@ -60,7 +60,7 @@ void nx_adaptive_took(nx_adaptive *w, unsigned way, uint64_t bytes, uint64_t ns)
 
     way &= 1;
     if ((bytes == 0) || (ns == 0)) {
-        return; /* a clock that stands */
+        return; /* a clock too coarse to see the use */
     }
     w->cost[way][w->costs[way]++ % NX_ADAPTIVE_KEPT] = (double)ns / (double)bytes;
     cost = least(w, w->now);

@@ -1,11 +1,11 @@
-/* adaptive_choice_test.c - the faster of two ways is found, also when it becomes the other one. */
+/* adaptive_choice_test.c - the faster method is chosen, also after the two have swapped. */
 #include "adaptive_choice.h"
 
 #include "unit.h"
 
 enum { BYTES = 1000 };
 
-/* |uses| of it; way i takes |ns|[i].  How many went by way 1. */
+/* Runs |uses| uses; method i takes |ns|[i]. Returns the number of uses of method 1. */
 static unsigned use(nx_adaptive *w, unsigned uses, const uint64_t ns[2])
 {
     unsigned second = 0;
@@ -53,12 +53,13 @@ static void test_a_faster_way_comes_into_use_and_goes_out_of_it(void **state)
     (void)state;
     nx_adaptive_init(&w, 0);
     (void)use(&w, 10 * NX_ADAPTIVE_MOST, near);
-    /* It has become dear, which is seen at once, not at the next try. */
+    /* The method in use has become expensive: that shows at once, not in the next sample period. */
     (void)use(&w, 2 * NX_ADAPTIVE_KEPT + NX_ADAPTIVE_TRY + 1, far);
     assert_int_equal(w.now, 1);
     assert_int_equal(use(&w, NX_ADAPTIVE_AGAIN / 2, far), NX_ADAPTIVE_AGAIN / 2);
     (void)use(&w, 10 * NX_ADAPTIVE_MOST, far);
-    /* The way in use did not become dearer: the next try finds it. */
+    /* The method in use has not become more expensive: the next sample period finds the faster
+     * one. */
     (void)use(&w, NX_ADAPTIVE_MOST + NX_ADAPTIVE_TRY + 1, near);
     assert_int_equal(w.now, 0);
 }
@@ -83,7 +84,7 @@ static void test_what_disturbs_does_not_decide(void **state)
     for (unsigned i = 0; i < 50 * NX_ADAPTIVE_MOST; i++) {
         const unsigned way = nx_adaptive_next(&w);
 
-        /* Every other of the first way is disturbed, and many of the second. */
+        /* Every second use of the first method is disturbed, and many of the second method. */
         nx_adaptive_took(&w, way, BYTES,
                          (way == 0) ? ((i % 2 == 0) ? 20000 : 1000) : ((i % 3 == 0) ? 1500 : 9000));
         assert_true((way == 0) || w.trying);
@@ -101,7 +102,7 @@ static void test_without_costs_it_stays(void **state)
         const unsigned way = nx_adaptive_next(&w);
 
         second += way;
-        nx_adaptive_took(&w, way, BYTES, 0); /* a clock that stands */
+        nx_adaptive_took(&w, way, BYTES, 0); /* a clock that does not advance */
         if (way == 0) {
             nx_adaptive_took(&w, way, BYTES, 1000); /* the other one is never recorded */
         }

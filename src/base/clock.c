@@ -1,4 +1,4 @@
-/* clock.c - the system's clock, and one that a test moves by hand. */
+/* clock.c - the system's clock, and a clock that tests advance. */
 #include "base/clock.h"
 
 #include <time.h>

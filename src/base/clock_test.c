@@ -1,4 +1,4 @@
-/* clock_test.c - the system clock advances, the manual one only when set. */
+/* clock_test.c - the system clock advances; the manual clock only when a test sets it. */
 #include "base/clock.h"
 
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* error.c - names, texts and scopes of errors, and the thread's last one. */
+/* error.c - names, messages and scopes of errors, and the last message of each thread. */
 #include "base/error.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
-/* error_test.c - every code has its name, text and scope; sentences are per
- * thread. */
+/* error_test.c - every code has a name, a message and a scope; last messages are per thread. */
 #include "base/error.h"
 
 #include <errno.h>
@@ -14,7 +13,7 @@ static void test_every_code_has_a_name_a_text_and_a_scope(void **state)
     assert_string_equal(nexar_err_name(NEXAR_EPEER), "NEXAR_EPEER");
     assert_int_equal(nexar_err_scope(NEXAR_EPEER), NEXAR_SCOPE_PEER);
     assert_int_equal(nexar_err_scope(NEXAR_EREVOKED), NEXAR_SCOPE_COMM);
-    /* The communicator can be used as before: mismatch_test and comm_device_test do. */
+    /* The communicator remains usable: mismatch_test and comm_device_test check that. */
     assert_int_equal(nexar_err_scope(NEXAR_EMISMATCH), NEXAR_SCOPE_OP);
     assert_int_equal(nexar_err_scope(NEXAR_EDEVICE), NEXAR_SCOPE_OP);
     assert_int_equal(nexar_err_scope(NEXAR_OK), NEXAR_SCOPE_NONE);

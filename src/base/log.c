@@ -1,4 +1,4 @@
-/* log.c - a line is made in a buffer of its own and written at once. */
+/* log.c - each line is formatted in its own buffer and written by one call. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -27,11 +27,11 @@ _Static_assert(((int)NX_LOG_ERROR == (int)NEXAR_LOG_ERROR) &&
                "levels are the public ones");
 
 static _Atomic int level_now = NX_LOG_WARN;
-static _Atomic unsigned missing; /* lines that were not taken */
+static _Atomic unsigned missing; /* lines that stderr did not accept */
 static _Atomic(nx_log_prefix) prefix_now;
 
-/* Where lines go instead of stderr: read and called with the lock; |diverted| is the same for a
- * first look without it. */
+/* The function that receives lines instead of stderr, read and called with the lock. |diverted|
+ * tells without the lock whether one is set. */
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
 static nexar_log_fn sink;
 static void *sink_arg;
@@ -59,8 +59,7 @@ void nx_log_set_prefix(nx_log_prefix prefix)
     atomic_store(&prefix_now, prefix);
 }
 
-/* How much of the |room| bytes snprintf has filled, whatever it would have
- * liked to. */
+/* The number of the |room| bytes that snprintf has filled; its result |wanted| may be larger. */
 static size_t filled(int wanted, size_t room)
 {
     if (wanted < 0) {
@@ -69,7 +68,7 @@ static size_t filled(int wanted, size_t room)
     return ((size_t)wanted < room) ? (size_t)wanted : room - 1;
 }
 
-/* Whether stderr takes a line now.  An error, as of a pipe that nobody reads any more, is none. */
+/* Whether stderr accepts a line now. An error, such as a pipe without a reader, counts as no. */
 static bool is_taken(bool missed)
 {
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -77,9 +76,9 @@ static bool is_taken(bool missed)
     return (nx_sys_poll(&p, 1, missed ? 0 : PATIENCE_NS) == 1) && (p.revents == POLLOUT);
 }
 
-/* Another process may fill the pipe after it was asked, and this write would block.  Whether a
- * write may block belongs to the open file, which is shared with others: so a pipe is opened once
- * more.  -1: that is not to be done, or cannot be. */
+/* Another process may fill the pipe after the poll, and this write would block. O_NONBLOCK
+ * belongs to the open file description, which other processes share, so a pipe is reopened. -1:
+ * stderr needs no reopening, or cannot be reopened. */
 static int reopen_pipe(void)
 {
     struct stat st;
@@ -89,7 +88,7 @@ static int reopen_pipe(void)
                : -1;
 }
 
-/* Without SIGPIPE: a rank does not end because nobody reads its log. */
+/* Without SIGPIPE: a log without a reader does not end a rank. */
 static bool write_unsignalled(int fd, const char *line, size_t len)
 {
     const struct timespec now = {0};
@@ -147,8 +146,8 @@ void nexar_set_log(nexar_log_fn fn, void *arg)
     (void)pthread_mutex_unlock(&sink_lock);
 }
 
-/* Gives |line|, which ends with '\n' and is changed, to the program's function.  False: it has
- * none. */
+/* Passes |line|, which ends with '\n' and is modified, to the program's function. False: the
+ * program has set none. */
 static bool divert(nx_log_level level, char *line, size_t len)
 {
     bool taken;

@@ -1,4 +1,4 @@
-/* log_limit.c - a number of lines for each second. */
+/* log_limit.c - limits the number of lines per second. */
 #include "base/log_limit.h"
 
 #include <stdarg.h>

@@ -27,7 +27,7 @@ typedef struct nx_log_limit {
 unsigned nx_log_limit_missing(nx_log_limit *l, uint64_t now_ns);
 /* When a count is due; UINT64_MAX: nothing is suppressed. */
 uint64_t nx_log_limit_due(const nx_log_limit *l);
-/* Whether one more line may be written.  False: it is counted. */
+/* Whether one more line may be written. False: the line is counted as suppressed. */
 bool nx_log_limit_allows(nx_log_limit *l, uint64_t now_ns);
 
 /* nx_log, limited: first a line with the number of suppressed lines, if any. */

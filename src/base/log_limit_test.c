@@ -1,4 +1,5 @@
-/* log_limit_test.c - a flood of lines becomes a few, and a count; none is lost from the sum. */
+/* log_limit_test.c - a flood of lines becomes a few lines and a count; every line is written or
+ * counted. */
 #include "base/log_limit.h"
 
 #include <fcntl.h>
@@ -40,7 +41,7 @@ static void test_lines_that_arrive_slowly_are_all_written(void **state)
     }
 }
 
-/* stderr as a file while a flood is logged; returns what is in it then. */
+/* Logs a flood with stderr redirected to a file; returns the content of the file. */
 static const char *flood(void)
 {
     static char text[65536];

@@ -1,4 +1,4 @@
-/* log_test.c - lines as they arrive at the other end of stderr. */
+/* log_test.c - the lines that the reader of stderr receives. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #include "unit.h"
 
-/* stderr as a pipe while |lines| runs; returns what came out of it. */
+/* Runs |lines| with stderr redirected to a pipe; returns what the pipe has received. */
 static const char *captured(void (*lines)(void))
 {
     static char text[65536];
@@ -133,9 +133,9 @@ static void test_lines_of_threads_stay_whole(void **state)
     assert_int_equal(lines, 200);
 }
 
-enum { UNREAD = 2000 }; /* lines: more than a pipe takes */
+enum { UNREAD = 2000 }; /* lines: more than a pipe holds */
 
-/* More than the pipe takes; then, when it has been read, one more. */
+/* More than the pipe holds; then, after the pipe has been read, one more line. */
 static void test_a_stopped_reader_delays_no_caller(void **state)
 {
     static char text[1 << 20];
@@ -175,9 +175,9 @@ static void test_a_stopped_reader_delays_no_caller(void **state)
 
 /* ---- a pipe that cannot be written to ------------------------------------------------ */
 
-static bool lies; /* ppoll says that all is writable */
+static bool lies; /* ppoll reports every descriptor as writable */
 
-/* Instead of libc's. */
+/* Replaces ppoll of libc. */
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): it has reserved ones
 int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
@@ -195,7 +195,7 @@ int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const si
     return (int)syscall(SYS_ppoll, fds, n, (timeout == NULL) ? NULL : &ts, mask, 8);
 }
 
-/* stderr is the writing end of |ends|; returns what it was. */
+/* Makes stderr the writing end of |ends|; returns a duplicate of the old stderr. */
 static int divert(int ends[2])
 {
     const int saved = dup(STDERR_FILENO);
@@ -213,7 +213,7 @@ static void restore(int saved)
     (void)close(saved);
 }
 
-/* It was writable when it was asked; then another process has filled it. */
+/* The pipe was writable when polled; then another process filled it. */
 static void test_a_full_pipe_delays_no_caller(void **state)
 {
     static char text[1 << 20];
@@ -250,7 +250,7 @@ static void test_a_closed_reader_ends_no_process(void **state)
     (void)state;
     (void)close(ends[0]);
     nx_log(NX_LOG_ERROR, "to nobody");
-    lies = true; /* and one who goes after it was asked */
+    lies = true; /* and the reader leaves after the poll */
     nx_log(NX_LOG_ERROR, "to nobody");
     lies = false;
     restore(saved);

@@ -1,4 +1,4 @@
-/* parallel.c - pieces are taken one after the other by whichever thread is free. */
+/* parallel.c - each idle thread takes the next piece. */
 #include "base/parallel.h"
 
 #include <pthread.h>
@@ -33,7 +33,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are the application's. */
+/* Blocks signals in the threads: the application handles them. */
 static unsigned start(team *t, pthread_t threads[], unsigned want)
 {
     unsigned started = 0;

@@ -11,7 +11,7 @@
 typedef void (*nx_parallel_fn)(void *ctx, size_t index);
 
 /* Calls |fn| for each index below |n| on at most |threads| threads, the caller's included, and
- * returns when all calls have returned.  A thread that cannot be started is done without. */
+ * returns when all calls have returned. If a thread cannot be started, the others do its work. */
 void nx_parallel(size_t n, unsigned threads, nx_parallel_fn fn, void *ctx);
 
 /* The CPUs that the calling thread may use; at least 1. */

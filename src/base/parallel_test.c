@@ -1,4 +1,4 @@
-/* parallel_test.c - every piece is done once, whatever the number of threads. */
+/* parallel_test.c - every piece is done once, with any number of threads. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void every_piece_is_done_once(void **state)
     nx_parallel(0, 4, count, NULL);
 }
 
-/* Returns when another thread is inside as well: without one the test never ends. */
+/* Returns when a second thread is inside. Without a second thread the test never ends. */
 static void meet(void *ctx, size_t index)
 {
     (void)ctx;

@@ -14,7 +14,7 @@ static void system_fill(void *ctx, void *out, size_t bytes)
     if (nx_sys_random(out, bytes) != 0) {
         nx_log(NX_LOG_ERROR, "getrandom: %s: the process cannot run without it",
                strerrordesc_np(errno));
-        abort(); /* a key made of anything else would be worse */
+        abort(); /* any other source would make weak keys */
     }
 }
 
@@ -31,7 +31,7 @@ const nx_random nx_random_system = {.fill = system_fill, .ctx = NULL};
 
 uint64_t nx_random_below(const nx_random *r, uint64_t limit)
 {
-    /* Numbers below 2^64 mod limit would make the small results likelier. */
+    /* Numbers below 2^64 mod |limit| are rejected: they would make small results more likely. */
     uint64_t unfair = (UINT64_MAX - limit + 1) % limit, x;
 
     do {
@@ -73,7 +73,7 @@ uint64_t nx_random_seeded_next(nx_random_seeded *r)
     return result;
 }
 
-/* Lowest byte first, whatever the machine's own order is. */
+/* Lowest byte first on every machine. */
 static void seeded_fill(void *ctx, void *out, size_t bytes)
 {
     nx_random_seeded *r = ctx;

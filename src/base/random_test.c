@@ -1,4 +1,4 @@
-/* random_test.c - the seeded numbers are known; both kinds are fair. */
+/* random_test.c - seeded numbers match the reference; both sources are uniform. */
 #include "base/random.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* cmd.c - how a subcommand says that it was asked wrongly. */
+/* cmd.c - how a subcommand reports a usage error. */
 #include "cmd/cmd.h"
 
 #include <stdarg.h>
@@ -17,7 +17,7 @@ int nx_usage(const char *command, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    nx_clean_text(line, strlen(line)); /* what was typed may hold anything, a secret too */
+    nx_clean_text(line, strlen(line)); /* the arguments may contain any text, also a secret */
     (void)fprintf(stderr, "nexar%s%s: %s\n", (command[0] == '\0') ? "" : " ", command, line);
     return NX_EXIT_USAGE;
 }

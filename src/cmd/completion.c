@@ -13,7 +13,7 @@ typedef struct shell {
     void (*end)(void);
 } shell;
 
-/* ---- what an option takes ------------------------------------------------------------ */
+/* ---- values of options ------------------------------------------------------------ */
 
 static bool takes_file(const nx_option *o)
 {
@@ -21,13 +21,13 @@ static bool takes_file(const nx_option *o)
            ((strcmp(o->value, "FILE") == 0) || (strcmp(o->value, "DIR") == 0));
 }
 
-/* "core|none": one of these words; others say what kind of value it is. */
+/* Whether the value is one of listed words, as "core|none". Other texts name a kind of value. */
 static bool takes_word(const nx_option *o)
 {
     return (o->value != NULL) && (strchr(o->value, '|') != NULL);
 }
 
-/* Prints |text| with |with| before each of |special|. */
+/* Prints |text| with |with| before each character of |special|. */
 static void escape(const char *text, const char *special, const char *with)
 {
     for (; *text != '\0'; text++) {
@@ -69,7 +69,7 @@ static void bash_begin(void)
                  "    case ${COMP_WORDS[1]} in\n");
 }
 
-/* "--bind) values='core none' ;;": what is offered behind it; '-': nothing can be. */
+/* "--bind) values='core none' ;;": the values offered after the option; '-': none. */
 static void bash_value(const nx_option *o)
 {
     if (o->letter != '\0') {

@@ -1,5 +1,5 @@
-/* info.c - `nexar info`: what this build and this machine offer, every setting
- * with its value, every algorithm and which one is taken when. */
+/* info.c - `nexar info`: the features of this build and this machine, every setting with its
+ * value, every algorithm and when it is selected. */
 #include <stdio.h>
 
 #include <nexar.h>
@@ -23,7 +23,7 @@ static const char *yes(bool is)
     return is ? "yes" : "no";
 }
 
-/* The transports, and what the kernel offers to them. */
+/* The transports, and the kernel features that they use. */
 static void add_quic(nx_table *t)
 {
     char size[NX_NUMBER_ROOM];
@@ -86,7 +86,7 @@ static void add_span(nx_table *t, const char *what, uint64_t ns, const char *fro
     add_wait(t, what, nx_format_duration(ns, text), from);
 }
 
-/* What was measured, then what follows from it and from the setting spin. */
+/* The measured costs, then the values derived from them and from the setting spin. */
 static void fill_waits(nx_table *t, const nexar_config *cfg)
 {
     static const char *const heads[] = {"what", "is", "from"};
@@ -124,7 +124,7 @@ static void fill_kernels(nx_table *t)
     }
 }
 
-/* A secret is not shown, only whether there is one. */
+/* For a secret, shows only whether it is set. */
 static const char *setting_text(const nexar_config *cfg, nx_setting_id id, char *number)
 {
     const char *text = nx_config_text(cfg, id, number);
@@ -132,7 +132,7 @@ static const char *setting_text(const nexar_config *cfg, nx_setting_id id, char 
     return (nx_settings[id].secret && (text[0] != '\0')) ? "(secret)" : text;
 }
 
-/* What is accepted would make lines too long for a terminal: in JSON only. */
+/* The accepted values are printed in JSON only: lines would be too long for a terminal. */
 static void fill_settings(nx_table *t, const nexar_config *cfg, bool json)
 {
     static const char *const heads[] = {"setting", "value", "origin", "unit", "help", "accepted"};
@@ -267,7 +267,7 @@ int nx_cmd_info(int argc, char **argv)
     }
     err = nexar_config_create(&cfg);
     if (err == NEXAR_OK) {
-        err = nx_config_take_launcher(cfg); /* as one who joins */
+        err = nx_config_take_launcher(cfg); /* as a joiner */
     }
     if (err == NEXAR_OK) {
         err = nx_config_apply(cfg);

@@ -13,7 +13,7 @@
 #include "base/os/sys.h"
 #include "cluster/join/join_string.h"
 
-enum { TEXT_ROOM = 256 }; /* of a path, so that two of them fit a sentence */
+enum { TEXT_ROOM = 256 }; /* of a path, so that two paths fit in a message */
 
 /* ---- a descriptor -------------------------------------------------------------------- */
 
@@ -53,7 +53,8 @@ static bool names_descriptor(const char *path, int *fd)
     return false;
 }
 
-/* All descriptors of our own are close-on-exec; what exec(2) has left open is not. */
+/* All descriptors opened by nexar are close-on-exec; descriptors inherited through exec(2) are
+ * not. */
 static nexar_err put(int fd, const char *path, const char *line, size_t len)
 {
     const int flags = fcntl(fd, F_GETFD);

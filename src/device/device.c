@@ -1,4 +1,4 @@
-/* device.c - the table of an adapter: checked, copied, counted. */
+/* device.c - checks, copies and reference-counts the table of an adapter. */
 #include "device/device.h"
 
 #include "base/alloc.h"

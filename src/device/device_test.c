@@ -14,14 +14,14 @@
 
 enum {
     ROOM = 8 << 20,
-    LONG = NX_CHUNK + NX_CHUNK / 2 + 8, /* bytes: more than one chunk, not two */
+    LONG = NX_CHUNK + NX_CHUNK / 2 + 8, /* bytes: more than one chunk, less than two */
 };
 
 typedef struct rig {
     nxt_sim_device *sim;
     nx_device *device;
     nx_devmem mem;
-    int stream; /* its address is one */
+    int stream; /* its address is a device pointer */
 } rig;
 
 static void rig_open(rig *r, unsigned optional, bool only_f32)
@@ -152,7 +152,7 @@ static void check_copies(rig *r)
     assert_int_equal(nx_device_write(r->mem, NULL, NULL, 0), NEXAR_OK);
 }
 
-/* Moves by less than their length, both ways. */
+/* Overlapping moves, in both directions. */
 static void check_moves(rig *r)
 {
     static unsigned char expected[2 * LONG];
@@ -293,7 +293,7 @@ static nexar_err do_read_write(rig *r, unsigned char *dev, unsigned char *host)
     return (err == NEXAR_OK) ? nx_device_write(r->mem, dev, host, 100) : err;
 }
 
-/* Whether alloc_host gave nothing: there is other memory. */
+/* Whether alloc_host failed and ordinary memory was used. */
 static bool has_done_without(const rig *r)
 {
     nxt_sim_counts counts;
@@ -323,7 +323,7 @@ static void check_failures(primitive what, unsigned mask)
             assert_non_null(strstr(nexar_last_error(), "the device sim failed: its "));
         }
         nxt_sim_device_fail(r.sim, -1, NEXAR_OK);
-        assert_int_equal(what(&r, dev, host), NEXAR_OK); /* it can continue */
+        assert_int_equal(what(&r, dev, host), NEXAR_OK); /* the device remains usable */
         rig_close(&r);
     }
     assert_true(n > 1);
@@ -417,7 +417,7 @@ static void test_where_no_pinned_memory_is_left_other_memory_does(void **state)
     for (int i = 0; i < 2; i++) {
         nx_staging_give(r.device, chunks[i]);
     }
-    rig_close(&r); /* each goes where it came from */
+    rig_close(&r); /* each chunk returns to the list of its stage */
 }
 
 static void *bounce_often(void *arg)

@@ -45,7 +45,7 @@ static void chunk_done(nx_job *job)
     finish_if_over(in);
 }
 
-/* Sends off a chunk that is being filled. */
+/* Submits a chunk that is being filled. */
 static void flush(nx_chunk *chunk)
 {
     nx_inflow *in = chunk->owner;

@@ -1,5 +1,5 @@
-/* inflow_test.c - fragments in any cut and order reach the device, in bounded memory,
- * and every failure ends the message. */
+/* inflow_test.c - fragments of any length and order reach the device in bounded memory; every
+ * failure ends the message. */
 #include "device/inflow.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "unit.h"
 
 enum {
-    MESSAGES = 24,                 /* more than there are chunks */
+    MESSAGES = 24,                 /* more messages than chunks */
     LENGTH = 3 * NX_CHUNK + 12345, /* bytes of each */
 };
 
@@ -20,7 +20,7 @@ typedef struct flow {
     nx_loop *loop;
     char *dev;
     nx_event done;
-    size_t next[2], end[2]; /* what still comes, of either part */
+    size_t next[2], end[2]; /* bytes still to arrive, of each part */
 } flow;
 
 static nexar_err apply(nx_inflow *in, uint64_t off, const void *data, size_t len)
@@ -91,7 +91,7 @@ static void rig_close(rig *r)
     nxt_sim_device_destroy(r->sim);
 }
 
-/* Puts the next fragment of a part of |f|; false: that part is over. */
+/* Puts the next fragment of a part of |f|. False: the part is complete. */
 static bool put_some(flow *f, unsigned message, unsigned part, size_t most)
 {
     static char data[2 * NX_CHUNK];
@@ -106,7 +106,7 @@ static bool put_some(flow *f, unsigned message, unsigned part, size_t most)
     return n != 0;
 }
 
-/* All messages beside each other, their parts too, in fragments of any length. */
+/* Puts all messages and their parts concurrently, in fragments of any length. */
 static void put_all(rig *r, uint64_t seed)
 {
     nxt_rand rand = {.state = seed};
@@ -208,7 +208,7 @@ static void test_failure_ends_the_message_it_hit(void **state)
             }
         }
         nxt_sim_device_counts(r.sim, &counts);
-        assert_true((failed >= 1) || (counts.host_refusals == 1)); /* other memory does */
+        assert_true((failed >= 1) || (counts.host_refusals == 1)); /* ordinary memory is used */
         rig_close(&r);
     }
 }

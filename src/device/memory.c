@@ -1,9 +1,9 @@
 /*
  * memory.c - the primitives on device memory.
  *
- * An adapter may put the work on its stream and return, so host memory that it was
- * given is touched again only after a synchronize.  After an error too: what is still
- * on the stream must not write to staging memory that somebody else has by then.
+ * An adapter may enqueue the work on its stream and return. So host memory passed to it is reused
+ * only after a synchronize, also after an error. Otherwise work still on the stream could write
+ * to staging memory that another operation uses by then.
  */
 #include "device/device.h"
 
@@ -50,7 +50,7 @@ nexar_err nx_device_synchronize(nx_devmem m)
     return (err == NEXAR_OK) ? NEXAR_OK : nx_device_failed(m.device, "synchronize", err);
 }
 
-/* Ends a primitive whose calls returned |err|: waits for the stream in any case. */
+/* Ends a primitive whose calls returned |err|: waits for the stream also after an error. */
 static nexar_err settle(nx_devmem m, nexar_err err)
 {
     if (err == NEXAR_OK) {
@@ -144,12 +144,12 @@ nexar_err nx_device_scatter(nx_devmem m, const nexar_iov *regions, size_t n, con
 
 /* ---- through a chunk ----------------------------------------------------------------- */
 
-/* One stretch of device memory that is computed on in host memory. */
+/* A range of device memory that is processed in host memory. */
 typedef struct bounce {
     void *dst;       /* where the result goes */
-    const void *src; /* what is read first; NULL: nothing */
+    const void *src; /* what is read first; NULL: no read */
     size_t bytes;
-    /* Computes |bytes| at |chunk|, which belong at |off| of the stretch; NULL: a copy. */
+    /* Computes |bytes| at |chunk|, which is offset |off| of the range; NULL: a copy. */
     void (*compute)(const struct bounce *b, char *chunk, size_t off, size_t bytes);
     const char *operand;
     nexar_dtype dtype;
@@ -173,8 +173,8 @@ static nexar_err bounce_piece(nx_devmem m, const bounce *b, char *chunk, size_t 
     return nx_device_write(m, (char *)b->dst + off, chunk, bytes);
 }
 
-/* Piece by piece; from the end where the target lies behind its source, so that none
- * is overwritten before it was read. */
+/* Works piece by piece. If the target lies after its source, it starts at the end, so that no
+ * byte is overwritten before it is read. */
 static nexar_err bounce_run(nx_devmem m, const bounce *b)
 {
     const bool backwards = (b->src != NULL) && ((uintptr_t)b->dst > (uintptr_t)b->src);
@@ -276,7 +276,7 @@ nexar_err nx_device_reduce(nx_devmem m, void *dev, const void *host, size_t coun
     if (t->reduce == NULL) {
         return reduce_here(m, dev, host, count, dtype, op);
     }
-    /* An average is a sum until its end. */
+    /* An average is a sum until the final division. */
     err = t->reduce(t->ctx, dev, host, count, dtype, (op == NEXAR_AVG) ? NEXAR_SUM : op, m.stream);
     if (err == NEXAR_ENOTSUP) {
         return reduce_here(m, dev, host, count, dtype, op);

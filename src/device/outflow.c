@@ -92,7 +92,7 @@ static void begin_read(nx_outflow_slot *slot)
     }
 }
 
-/* Gives what is wanted, if it is there, and has what follows read meanwhile. */
+/* Passes on the requested data if it has been read, and starts to read the next. */
 static void hand_over(nx_outflow *out)
 {
     nx_outflow_slot *slot = &out->slots[out->turn], *other = &out->slots[1 - out->turn];
@@ -106,7 +106,7 @@ static void hand_over(nx_outflow *out)
         out->err = slot->err;
         (void)nx_sentence(out->why, sizeof(out->why), "%s", slot->why);
     } else if ((other->state == NX_SLOT_EMPTY) && (out->read < out->total) &&
-               (find_memory(other) == NEXAR_OK)) { /* if not, one has to do */
+               (find_memory(other) == NEXAR_OK)) { /* otherwise one slot is used */
         begin_read(other);
     }
     out->on_ready(out, host_of(slot), slot->len);

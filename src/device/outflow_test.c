@@ -10,7 +10,7 @@
 #include "unit.h"
 
 enum {
-    MESSAGES = 12,                 /* that want more chunks than there are */
+    MESSAGES = 12,                 /* messages that need more chunks than exist */
     LENGTH = 5 * NX_CHUNK + 12345, /* bytes of each */
 };
 
@@ -21,7 +21,7 @@ typedef struct flow {
     char *dev;
     unsigned message;
     uint64_t got;
-    size_t most; /* bytes that came at once */
+    size_t most; /* bytes of the last on_ready */
     bool wrong, waits;
     nx_event idle;
 } flow;
@@ -132,7 +132,7 @@ static void start_all(rig *r)
     }
 }
 
-/* Takes what has come of |f|, and asks for more, or ends it when |until| bytes have. */
+/* Takes the available data of |f| and requests more, or ends the message after |until| bytes. */
 static void take(flow *f, uint64_t until)
 {
     if (!f->waits) {
@@ -146,8 +146,8 @@ static void take(flow *f, uint64_t until)
     }
 }
 
-/* Starts all and takes what comes, of each as it comes; |until| bytes of each at least, then
- * it ends. */
+/* Starts all messages and takes data as it arrives. Ends each message after at least |until|
+ * bytes. */
 static void run_all(rig *r, uint64_t until)
 {
     unsigned left = MESSAGES;
@@ -226,7 +226,7 @@ static void test_failure_ends_the_message_it_hit(void **state)
         }
         rig_close(&r);
     }
-    assert_true(failed >= 8); /* the first calls may be for staging memory alone */
+    assert_true(failed >= 8); /* the first calls may only allocate staging memory */
 }
 
 int main(void)

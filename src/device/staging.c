@@ -1,4 +1,4 @@
-/* staging.c - chunks of host memory, made on first use. */
+/* staging.c - chunks of host memory, allocated on first use. */
 #include "device/staging.h"
 
 #include "base/alloc.h"
@@ -10,8 +10,8 @@ static const unsigned most[NX_STAGES] = {[NX_STAGE_SEND] = NX_CHUNKS_SEND,
                                          [NX_STAGE_RECV] = NX_CHUNKS_RECV,
                                          [NX_STAGE_BOUNCE] = NX_CHUNKS_BOUNCE};
 
-/* Memory that cannot be given back is not taken: an adapter with only one of the two
- * functions has none. */
+/* Memory that cannot be freed is not allocated: an adapter with only one of the two functions
+ * counts as having neither. */
 static bool has_pinned(const nx_device *d)
 {
     return (d->table.alloc_host != NULL) && (d->table.free_host != NULL);
@@ -27,7 +27,7 @@ static nexar_err make(nx_device *d, nx_stage stage, nx_chunk **out)
     chunk->stage = stage;
     chunk->ptr = has_pinned(d) ? d->table.alloc_host(d->table.ctx, NX_CHUNK) : NULL;
     chunk->theirs = (chunk->ptr != NULL);
-    if (chunk->ptr == NULL) { /* pinned memory may be scarce; any other is only slower */
+    if (chunk->ptr == NULL) { /* pinned memory may be scarce; ordinary memory is only slower */
         chunk->ptr = nx_alloc_aligned(ALIGN, NX_CHUNK);
     }
     if (chunk->ptr == NULL) {
@@ -39,7 +39,8 @@ static nexar_err make(nx_device *d, nx_stage stage, nx_chunk **out)
     return NEXAR_OK;
 }
 
-/* A free chunk or, with |*may_make|, leave to make one: it is counted. */
+/* Returns a free chunk. Or sets |*may_make|: the caller may allocate a chunk, which is already
+ * counted. */
 static nx_chunk *pick(nx_device *d, nx_stage stage, bool wait, bool *may_make)
 {
     nx_list *at;
@@ -73,7 +74,7 @@ static nexar_err get(nx_device *d, nx_stage stage, bool wait, nx_chunk **out)
     if (err != NEXAR_OK) {
         (void)pthread_mutex_lock(&d->lock);
         d->made[stage]--;
-        (void)pthread_cond_broadcast(&d->freed); /* who waits finds out for himself */
+        (void)pthread_cond_broadcast(&d->freed); /* waiting threads try the allocation themselves */
         (void)pthread_mutex_unlock(&d->lock);
         return err;
     }

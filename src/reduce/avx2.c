@@ -60,7 +60,7 @@ NX_INLINE vec max_i64(vec a, vec b)
     return _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b));
 }
 
-/* Where a > b as unsigned: as signed once the upper bits are turned over. */
+/* Where a > b as unsigned: compared as signed after inverting the sign bits. */
 NX_INLINE vec greater_u64(vec a, vec b)
 {
     const vec top = _mm256_set1_epi64x(INT64_MIN);

@@ -1,11 +1,11 @@
-/* identity.c - the value that leaves the other operand as it is. */
+/* identity.c - the identity element of each operation. */
 #include <assert.h>
 #include <string.h>
 
 #include "reduce/reduce.h"
 
 typedef struct identities {
-    uint64_t zero, one, lowest, highest; /* bits; what is above the size is cut off */
+    uint64_t zero, one, lowest, highest; /* bits; those above the element size are cut off */
 } identities;
 
 static const identities of_dtype[NX_DTYPES] = {
@@ -68,7 +68,7 @@ static void put_element(void *out, size_t size, uint64_t bits)
 
 void nx_reduce_identity(void *out, size_t count, nexar_dtype dtype, nexar_op op)
 {
-    enum { MAX_COPY = 4096 }; /* what is copied from stays in the first-level cache */
+    enum { MAX_COPY = 4096 }; /* the source of the copies stays in the first-level cache */
     const size_t size = nexar_dtype_size(dtype);
     const size_t bytes = count * size;
     unsigned char *dst = out;

@@ -1,5 +1,5 @@
 /*
- * kernels.h - what one path offers: a kernel for each legal (dtype, op).
+ * kernels.h - the interface of a path: one kernel for each legal (dtype, op).
  *
  * Kernels count in bytes, a multiple of the element's size and never 0, and
  * take pointers of any alignment.  They expect the floating-point environment
@@ -21,7 +21,7 @@ typedef void nx_divide_kernel(void *buf, size_t bytes, uint32_t divisor);
 
 typedef struct nx_kernels {
     nx_combine_kernel *combine[NX_DTYPES][NX_OPS]; /* NULL: not legal */
-    nx_divide_kernel *divide[NX_DTYPES];           /* NULL: use the portable one, which has all */
+    nx_divide_kernel *divide[NX_DTYPES]; /* NULL: use the portable kernel; that path has all */
 } nx_kernels;
 
 extern const nx_kernels nx_kernels_portable;
@@ -31,8 +31,8 @@ extern const nx_kernels nx_kernels_avx2;
 extern const nx_kernels nx_kernels_avx512;
 extern const nx_kernels nx_kernels_neon;
 
-/* The parts of a kernel, which would cost a call for each vector; a path need
- * not use all that its macros make. */
+/* For the parts of a kernel: without inlining each would cost a call per vector. A path need not
+ * use all functions that its macros define. */
 #define NX_INLINE static inline __attribute__((always_inline, unused))
 
 #endif /* NX_KERNELS_H */

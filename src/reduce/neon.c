@@ -1,9 +1,8 @@
-/* neon.c - the kernels for aarch64, where NEON is always there: vectors of 16
- * bytes. */
+/* neon.c - the kernels for aarch64, where NEON is always available: vectors of 16 bytes. */
 #include "reduce/kernels.h"
 #include "reduce/scalar.h"
 
-#if defined(__aarch64__) /* tools that read every file read this one elsewhere too */
+#if defined(__aarch64__) /* tools also parse this file on other architectures */
 
 #include <arm_neon.h>
 
@@ -193,7 +192,7 @@ NX_INLINE vec widen_hi_bf16(vec x)
     return of_u32(vshll_high_n_u16(as_u16(x), 16));
 }
 
-/* A canonical NaN stays itself, the largest numbers become infinity. */
+/* A canonical NaN is unchanged; the largest numbers become infinity. */
 NX_INLINE uint32x4_t round_bf16(vec x)
 {
     const uint32x4_t odd = vandq_u32(vshrq_n_u32(as_u32(x), 16), vdupq_n_u32(1));

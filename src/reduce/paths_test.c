@@ -1,6 +1,6 @@
 /*
- * paths_test.c - every usable path against the portable one, bit for bit, at
- * every small length, at every alignment, in place, and nothing else touched.
+ * paths_test.c - every usable path agrees with the portable path bit for bit, at every small
+ * length and alignment, also in place, and writes no other byte.
  */
 #include "unit.h"
 
@@ -11,14 +11,14 @@
 
 enum {
     SMALL = 130,        /* every length up to here */
-    LONGEST = 1100,     /* elements; enough of one byte for any loop to align itself */
+    LONGEST = 1100,     /* elements; of one byte each, enough for any loop to align */
     ROOM = 8 * LONGEST, /* bytes */
     GUARD = 64,
-    GUARDS = 2 * GUARD, /* before and behind */
+    GUARDS = 2 * GUARD, /* guard bytes before and after */
     FILL = 0xa5,
 };
 
-/* Source vectors, and what the portable path makes of them. */
+/* Source vectors, and the results of the portable path. */
 static unsigned char pairs_a[8 * NXT_PAIRS], pairs_b[8 * NXT_PAIRS], want[8 * NXT_PAIRS];
 
 static unsigned char buf_out[ROOM + GUARDS], buf_a[ROOM + GUARDS], buf_b[ROOM + GUARDS];
@@ -43,7 +43,7 @@ static void for_each_kernel(void (*check)(const kernel *k))
     nx_reduce_path_set(nx_reduce_path_best());
 }
 
-/* Makes |want| of the first |count| pairs, then sets the path of |k|. */
+/* Computes |want| from the first |count| pairs, then selects the path of |k|. */
 static void prepare(const kernel *k, size_t count)
 {
     nxt_pairs(k->dtype, pairs_a, pairs_b);
@@ -52,7 +52,7 @@ static void prepare(const kernel *k, size_t count)
     nx_reduce_path_set(k->path);
 }
 
-/* Puts |bytes| bytes |offset| behind the guard of |buf| and returns where. */
+/* Copies |bytes| bytes to |offset| after the guard of |buf|; returns their address. */
 static unsigned char *place(unsigned char *buf, size_t offset, const void *data, size_t bytes)
 {
     memset(buf, FILL, bytes + GUARDS);
@@ -60,7 +60,7 @@ static unsigned char *place(unsigned char *buf, size_t offset, const void *data,
     return buf + GUARD + offset;
 }
 
-/* |data| is there, and its guards are whole. */
+/* Checks that |data| is in place and that both guards are intact. */
 static void check_placed(const unsigned char *buf, size_t offset, const void *data, size_t bytes,
                          const kernel *k)
 {
@@ -75,7 +75,8 @@ static void check_placed(const unsigned char *buf, size_t offset, const void *da
     }
 }
 
-/* Lengths that end at each place in a vector, a round of the loop, and two. */
+/* The next length: lengths end at each position in a vector, in one iteration of the loop, and
+ * in two. */
 static size_t next_count(size_t count)
 {
     if (count < SMALL || count % 128 <= 2 || count % 128 >= 126) {

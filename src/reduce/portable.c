@@ -2,8 +2,8 @@
  * portable.c - the kernels in plain C, for any processor; the vector paths are
  * tested against these.
  *
- * Elements are copied in and out because the pointers need no alignment; that
- * costs nothing once compiled.
+ * Elements are copied in and out because the pointers need no alignment. The compiler removes the
+ * copies.
  */
 #include <string.h>
 
@@ -65,7 +65,7 @@ ORDERED(u16, uint16_t)
 ORDERED(u32, uint32_t)
 ORDERED(u64, uint64_t)
 
-/* Bits do not care how wide their element is. */
+/* Bitwise operations do not depend on the element size. */
 COMBINE(band, uint8_t, x &y)
 COMBINE(bor, uint8_t, x | y)
 COMBINE(bxor, uint8_t, x ^ y)
@@ -75,8 +75,8 @@ DIVIDE(u16, uint16_t, (uint16_t)(x / divisor))
 DIVIDE(u32, uint32_t, x / divisor)
 DIVIDE(u64, uint64_t, x / divisor)
 
-/* A signed element times its sign, as unsigned: there is room for -min, and
- * for a divisor that would be negative as an int. */
+/* A signed element times its sign, as unsigned: -min fits, and so does a divisor that would be
+ * negative as an int. */
 #define SIGNED_QUOTIENT(U) x < 0 ? (U)(0 - ((U)0 - (U)x) / divisor) : (U)((U)x / divisor)
 
 DIVIDE(i8, int8_t, (int8_t)(SIGNED_QUOTIENT(uint32_t)))

@@ -1,4 +1,4 @@
-/* reduce.c - the entry points, and which path they take on this machine. */
+/* reduce.c - the entry points, and the choice of the path on this machine. */
 #include <assert.h>
 #include <stdatomic.h>
 
@@ -32,8 +32,8 @@ static const struct path_info {
 };
 
 #if defined(__x86_64__)
-/* __builtin_cpu_supports asks the system too whether it saves the registers;
- * clang 14 does not know "f16c" there, which needs no more than AVX does. */
+/* __builtin_cpu_supports also checks that the system saves the registers. clang 14 does not
+ * accept "f16c" there; F16C needs the same registers as AVX. */
 static bool cpu_has_f16c(void)
 {
     unsigned eax, ebx, ecx, edx;
@@ -83,7 +83,7 @@ nx_reduce_path nx_reduce_path_best(void)
     return NX_REDUCE_PORTABLE;
 }
 
-/* Threads that come first together choose the same, so no order is needed. */
+/* Threads that race on first use choose the same path, so no ordering is needed. */
 static atomic_int chosen = -1;
 
 nx_reduce_path nx_reduce_path_now(void)

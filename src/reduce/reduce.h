@@ -22,10 +22,10 @@
 
 #include <nexar.h>
 
-/* How many there are: the values are 0 .. N - 1. */
+/* The number of values; they are 0 .. N - 1. */
 enum { NX_DTYPES = NEXAR_U16 + 1, NX_OPS = NEXAR_BXOR + 1 };
 
-/* NEXAR_STRUCT(n): an element that is moved and otherwise left alone. */
+/* NEXAR_STRUCT(n): an opaque element that is only copied. */
 static inline bool nx_dtype_is_struct(nexar_dtype dtype)
 {
     return ((unsigned)dtype - (unsigned)NEXAR_STRUCT(1)) < (unsigned)(NEXAR_STRUCT_MAX);
@@ -33,17 +33,17 @@ static inline bool nx_dtype_is_struct(nexar_dtype dtype)
 /* Whether |dtype| is an element type of any kind. */
 bool nx_dtype_is_known(nexar_dtype dtype);
 
-/* Operations of the application (user_op.c) have the numbers from here on. */
+/* Operations of the application (user_op.c) are numbered from NX_OP_USER. */
 enum { NX_OP_USER = 0x100, NX_OPS_USER = 1024 };
 static inline bool nx_op_is_user(nexar_op op)
 {
     return ((unsigned)op - NX_OP_USER) < NX_OPS_USER;
 }
-/* Whether |op| is built in, or was registered. */
+/* Whether |op| is built in or registered. */
 bool nx_op_is_known(nexar_op op);
 
-/* Whether |dtype| and |op| are known and may be combined: bitwise ops want integers, a struct
- * wants an operation of the application. */
+/* Whether |dtype| and |op| are known and may be combined: bitwise operations require integers, a
+ * struct requires an operation of the application. */
 bool nx_reduce_legal(nexar_dtype dtype, nexar_op op);
 
 /*

@@ -1,4 +1,4 @@
-/* reduce_test.c - the meaning of the kernels: every path against an oracle. */
+/* reduce_test.c - the results of the kernels: every path agrees with an oracle. */
 #include "unit.h"
 
 #include <fenv.h>
@@ -37,7 +37,7 @@ static void for_each_kernel(void (*check)(nexar_dtype dtype, nexar_op op))
     nx_reduce_path_set(nx_reduce_path_best());
 }
 
-/* Reduces |count| elements of vec_a and vec_b and asks the oracle about each. */
+/* Reduces |count| elements of vec_a and vec_b and checks each result with the oracle. */
 static void check_against_oracle(size_t count, nexar_dtype dtype, nexar_op op)
 {
     nx_reduce(vec_out, vec_a, vec_b, count, dtype, op);
@@ -135,11 +135,12 @@ static void test_every_f16_and_bf16_survives_f32(void **state)
     check_every_half(NEXAR_BF16);
 }
 
-/* Between each half and the next: exactly the middle, and the f32 around it. */
+/* Between each half and the next: the exact middle, and the neighbouring f32. */
 static void check_middles(nexar_dtype dtype, uint16_t infinity)
 {
     for (uint16_t h = 0; h < infinity; h++) {
-        /* Of the largest and infinity, the middle is where the next would be. */
+        /* Between the largest value and infinity, the next value would take the place of
+         * infinity. */
         const double low = nxt_value(dtype, h);
         const double high =
             h + 1 < infinity ? nxt_value(dtype, h + 1U) : 2 * low - nxt_value(dtype, h - 1U);
@@ -333,7 +334,7 @@ static void test_division_of_integers_truncates_towards_zero(void **state)
 
 /* ---- the caller's floating-point environment ----------------------------------------- */
 
-/* Reduces once as usual, once in the environment that |enter| makes. */
+/* Reduces once in the default environment and once in the environment that |enter| sets. */
 static void check_environment(nexar_dtype dtype, nexar_op op, void (*enter)(void),
                               void (*leave)(void))
 {

@@ -68,8 +68,8 @@ static inline uint16_t nx_bf16_of_f32(float x)
     if (x != x) {
         return NX_NAN_BF16;
     }
-    /* The carry out of the significand is the next exponent, and out of the
-     * largest exponent infinity: both are what rounding up should give. */
+    /* A carry out of the significand yields the next exponent, and out of the largest exponent
+     * infinity. Both are the correct results of rounding up. */
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -81,7 +81,7 @@ static inline float nx_f32_of_f16(uint16_t h)
     if (magnitude >= 0x7c00) { /* infinity, NaN */
         return nx_f32_of_bits(sign | 0x7f800000 | magnitude << 13);
     }
-    if (magnitude < 0x0400) { /* subnormal, zero: that many times 2^-24 */
+    if (magnitude < 0x0400) { /* subnormal, zero: |magnitude| times 2^-24 */
         return nx_f32_of_bits(sign | nx_f32_bits((float)magnitude * 0x1p-24F));
     }
     return nx_f32_of_bits(sign | ((magnitude << 13) + ((127 - 15) << 23)));
@@ -112,9 +112,9 @@ static inline uint16_t nx_f16_of_f32(float x)
 /* ---- floating-point operations ------------------------------------------------------- */
 
 /*
- * The same for f32 and f64.  A sum or product that is NaN has the sign and
- * payload that its processor likes: make it the canonical one.  In MIN and MAX
- * the operands that are equal and yet differ are -0 and +0: the sign decides.
+ * The same for f32 and f64. The sign and payload of a NaN result depend on the processor, so it
+ * is made canonical. In MIN and MAX, operands that are equal and yet differ are -0 and +0: the
+ * sign decides.
  */
 #define NX_FLOAT_OPS(T, FLOAT, NAN_BITS)                           \
     static inline FLOAT nx_canonical_##T(FLOAT x)                  \

@@ -33,7 +33,7 @@ void nx_user_op_apply(void *out, const void *a, const void *b, size_t count, nex
     if (count == 0) {
         return;
     }
-    if (out == b) { /* it is commutative */
+    if (out == b) { /* |fn| is commutative */
         u->fn(out, a, count, dtype, u->arg);
         return;
     }

@@ -4,7 +4,7 @@
 
 #include "reduce/reduce.h"
 
-/* Whether |op| was registered in this process.  It stays so. */
+/* Whether |op| is registered in this process. A registration is permanent. */
 bool nx_user_op_is(nexar_op op);
 /* nx_reduce with a registered |op|. */
 void nx_user_op_apply(void *out, const void *a, const void *b, size_t count, nexar_dtype dtype,

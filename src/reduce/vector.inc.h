@@ -1,16 +1,15 @@
 /*
  * vector.inc.h - the kernels of one vector path, made from its primitives.
  *
- * A path's .c file defines the primitives below, then NX_KERNELS as the name of
- * its table, then includes this.  All are static; they work on vec, a register
- * full of bytes whatever they mean:
+ * A path's .c file defines the primitives below, then NX_KERNELS as the name of its table, then
+ * includes this. All are static; they work on vec, a register of bytes of any element type:
  *
  *   load, store                      any alignment
  *   load_f16, store_f16              half as many bytes, f32 in the register
  *   sum_, prod_{8,16,32,64}          wrapping
  *   min_, max_{i,u}{8,16,32,64}, band, bor, bxor
- *   add_, mul_, div_{f32,f64}        with whatever NaN the processor gives
- *   canonical_{f32,f64}              that NaN made canonical
+ *   add_, mul_, div_{f32,f64}        with the processor's own NaN
+ *   canonical_{f32,f64}              makes that NaN canonical
  *   min_, max_{f32,f64}              as reduce.h says, NaN included
  *   widen_lo_, widen_hi_bf16         half of the elements as f32
  *   narrow_bf16(lo, hi)              back, rounded to nearest even
@@ -25,7 +24,8 @@
 
 typedef vec vec_op(vec a, vec b);
 
-/* ---- operations that all paths compose alike ----------------------------------------- */
+/* ---- operations that all paths compose in the same way
+ * ----------------------------------------- */
 
 #define FLOAT_OPS(T)                         \
     NX_INLINE vec sum_##T(vec a, vec b)      \
@@ -64,16 +64,16 @@ NX_INLINE vec quotient_bf16(vec a, vec divisor)
 }
 
 /*
- * The order of f16 and of bf16 is that of their bits as sign and magnitude, -0
- * below +0 included: no need to widen them.  With the lower bits of negative
- * ones turned over it is the order of i16; the same again turns them back.
+ * The order of f16 and of bf16 is that of their bits as sign and magnitude, -0 below +0 included:
+ * no need to widen them. With the lower bits of negative values inverted, this is the order of
+ * i16. A second inversion restores the value.
  */
 NX_INLINE vec half_key(vec x)
 {
     return bxor(x, lower_bits_if_negative_16(x));
 }
 
-/* |r|, or |nan| where |a| or |b| is one. */
+/* |r|, or |nan| where |a| or |b| is a NaN. */
 NX_INLINE vec half_or_nan(vec a, vec b, vec r, uint16_t infinity, uint16_t nan)
 {
     const vec magnitude = splat_u16(0x7fff);
@@ -101,11 +101,11 @@ HALF_ORDER(bf16, 0x7f80, NX_NAN_BF16)
 
 /* ---- loops --------------------------------------------------------------------------- */
 
-/* How elements get from memory into a register and back. */
+/* How elements are loaded into a register and stored. */
 typedef struct format {
     vec (*load)(const void *p);
     void (*store)(void *p, vec x);
-    size_t bytes; /* in memory, of what fills a register */
+    size_t bytes; /* in memory, of the elements of one register */
 } format;
 
 enum {
@@ -124,7 +124,7 @@ NX_INLINE void combine_one(char *out, const char *a, const char *b, format f, ve
     f.store(out, op(f.load(a), f.load(b)));
 }
 
-/* Less than a vector: by way of the stack, so that nothing outside is touched. */
+/* Less than a vector: goes through the stack, so that no byte outside is accessed. */
 NX_INLINE void combine_part(char *out, const char *a, const char *b, size_t bytes, format f,
                             vec_op *op)
 {
@@ -136,8 +136,8 @@ NX_INLINE void combine_part(char *out, const char *a, const char *b, size_t byte
     memcpy(out, x, bytes);
 }
 
-/* How many bytes to do apart so that the stores after them are aligned; 0 if
- * that cannot be or would not pay. */
+/* The number of bytes to process separately so that the following stores are aligned. 0:
+ * alignment is impossible or does not pay. */
 NX_INLINE size_t head_of(const char *out, size_t bytes, size_t element, format f)
 {
     const size_t head = (size_t)(-(uintptr_t)out % f.bytes);
@@ -168,7 +168,7 @@ NX_INLINE void combine(char *out, const char *a, const char *b, size_t bytes, si
     }
 }
 
-/* Division is what takes the time here: nothing to gain by unrolling. */
+/* Division dominates the time, so unrolling gains nothing. */
 NX_INLINE void divide(char *buf, size_t bytes, vec divisor, format f, vec_op *op)
 {
     size_t i = 0;

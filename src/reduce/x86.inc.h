@@ -1,11 +1,10 @@
 /*
  * x86.inc.h - the primitives of vector.inc.h that AVX2 and AVX-512 spell alike.
  *
- * The .c file that includes this defines MM(name), which puts _mm256_ or
- * _mm512_ before a name, and what the two spell differently: load, store, the
- * logic and 64-bit operations, as_f32/of_f32/as_f64/of_f64 (casts), splat_i32,
- * what works with masks, and nan_if_unordered_{f32,f64}(a, b, r): r, but the canonical NaN where a
- * or b is one.
+ * The .c file that includes this defines MM(name), which puts _mm256_ or _mm512_ before a name,
+ * and what the two spell differently: load, store, the logic and 64-bit operations,
+ * as_f32/of_f32/as_f64/of_f64 (casts), splat_i32, mask operations, and
+ * nan_if_unordered_{f32,f64}(a, b, r): r, but the canonical NaN where a or b is one.
  */
 
 #define OP(NAME, INTRINSIC)          \
@@ -46,9 +45,9 @@ NX_INLINE vec prod_8(vec a, vec b)
 /* ---- f32, f64 ------------------------------------------------------------------------ */
 
 /*
- * The instructions for min and max give their second operand if the two are
- * equal or one is NaN.  Asked both ways round, they differ only in those cases:
- * of -0 and +0, "or" makes -0, "and" makes +0; NaN is seen to apart.
+ * The min and max instructions return their second operand if the two are equal or one is NaN.
+ * With the operands swapped, the results differ only in those cases. For -0 and +0, "or" yields
+ * -0 and "and" yields +0; NaN is handled separately.
  */
 #define FLOAT_PRIMITIVES(T, SUFFIX)                                    \
     NX_INLINE vec add_##T(vec a, vec b)                                \
@@ -97,8 +96,8 @@ NX_INLINE vec splat_f64(uint32_t x)
 
 /* ---- bf16 ---------------------------------------------------------------------------- */
 
-/* A bf16 is the upper half of an f32.  "lo" are the elements of even index, "hi"
- * those of odd index: so no element crosses a lane. */
+/* A bf16 is the upper half of an f32. "lo" are the elements of even index, "hi" the elements of
+ * odd index, so no element crosses a lane. */
 NX_INLINE vec widen_lo_bf16(vec x)
 {
     return MM(slli_epi32)(x, 16);
@@ -109,8 +108,8 @@ NX_INLINE vec widen_hi_bf16(vec x)
     return band(x, splat_i32((int)0xffff0000));
 }
 
-/* Rounds to nearest even; what is left below is cut off by the caller.  A
- * canonical NaN stays itself, the largest numbers become infinity. */
+/* Rounds to nearest even; the caller cuts off the remaining lower bits. A canonical NaN is
+ * unchanged; the largest numbers become infinity. */
 NX_INLINE vec round_bf16(vec x)
 {
     const vec odd = band(MM(srli_epi32)(x, 16), splat_i32(1));

@@ -1,9 +1,9 @@
 /*
- * call.c - calls of our own, from their start to their end.
+ * call.c - calls of this rank, from start to end.
  *
- * The outcome of a call is decided once, by whatever comes first; the call is done
- * when, besides, nobody holds the caller's bytes.  From the decision on it is in no
- * table: what still comes for it finds nobody.
+ * The first event that ends a call decides its outcome, once. The call is done when, in addition,
+ * the transport has released the caller's bytes. From the decision on the call is in no table, so
+ * anything that arrives for it later is dropped.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 
 /* ---- ends ---------------------------------------------------------------------------- */
 
-/* The outcome is there, and the bytes are free. */
+/* The outcome is known, and the transport has released the bytes. */
 static void finish(nx_rpc_call *call)
 {
     call->done = true;
@@ -92,7 +92,7 @@ void nx_rpc_cancel(nx_rpc_call *call)
     }
 }
 
-/* Ends the calls to |peer|, or, where it is NULL, those on |comm|. */
+/* Fails the calls to |peer|, or the calls on |comm| if |peer| is NULL. */
 static void fail_some(nx_rpc *rpc, const uint32_t *peer, uint32_t comm, nexar_err err,
                       const char *why)
 {
@@ -133,7 +133,7 @@ void nx_rpc_end(nx_rpc *rpc)
 
 /* ---- replies ------------------------------------------------------------------------- */
 
-/* The peer's message, if there is one, becomes the call's. */
+/* Keeps the peer's error message, if there is one, for the call. */
 static void keep_text(nx_rpc_call *call, nx_rpc_body *body)
 {
     char *text = (body->data == NULL) ? NULL : nx_grow(body->data, (size_t)body->len + 1, 1);
@@ -151,7 +151,7 @@ static bool is_error(int32_t code)
     return (code < 0) && (code >= NEXAR_EINTERNAL);
 }
 
-/* What came says how |call| ends. */
+/* Ends |call| with the error in its reply. */
 static void reply_failed(nx_rpc_call *call, const nx_rpc_reply_head *head, nx_rpc_body *body)
 {
     if (body->len < NX_ERROR_ROOM) {
@@ -187,7 +187,7 @@ static void replied(nx_rpc_call *call, nx_rpc_body *body)
     }
 }
 
-/* The first bytes of a reply are here: whose is it? */
+/* The first bytes of a reply have arrived: finds its call. */
 static void begin(nx_rpc_inbox *in)
 {
     nx_rpc *rpc = in->rpc;
@@ -199,7 +199,7 @@ static void begin(nx_rpc_inbox *in)
     } else {
         rpc->stats.dropped++;
     }
-    /* Of what nobody wants a sentence may still be. */
+    /* Even if the reply is not needed, its error message may be. */
     nx_rpc_body_begin(&in->body, in->req.bytes,
                       (in->call == NULL) ||
                           (!in->call->wanted && (in->req.bytes > NX_RPC_HEAD + NX_ERROR_ROOM)));
@@ -212,7 +212,7 @@ static void take(void *ctx, uint64_t off, const void *data, size_t len)
 
     if (!in->body.begun) {
         begin(in);
-        if (len < in->req.bytes) { /* the others do not wait for the rest of it */
+        if (len < in->req.bytes) { /* other replies need not wait for the end of this one */
             nx_loop_defer(in->rpc->config.loop, &in->rpc->refill);
         }
     }
@@ -238,7 +238,7 @@ static void on_received(nx_req *req)
     nx_rpc_call *call;
 
     if (!in->body.begun && (req->err == NEXAR_OK)) {
-        begin(in); /* no byte came at all */
+        begin(in); /* no byte arrived */
     }
     if (rpc->open == in) {
         rpc->open = NULL;
@@ -271,7 +271,7 @@ void nx_rpc_inbox_open(nx_rpc *rpc)
         return;
     }
     in = nx_zalloc(sizeof(*in));
-    if (in != NULL) { /* otherwise the next one that ends is opened again */
+    if (in != NULL) { /* otherwise the next receive that ends is reopened */
         in->rpc = rpc;
         in->req.on_done = on_received;
         nx_list_push_back(&rpc->inboxes, &in->link);

@@ -1,4 +1,4 @@
-/* handlers.c - who serves what, and the end of a registration. */
+/* handlers.c - the registrations of handlers, and their removal. */
 #include "base/alloc.h"
 #include "rpc_inner.h"
 
@@ -31,13 +31,13 @@ void nx_rpc_entry_end(nx_rpc *rpc, nx_rpc_entry *entry)
     }
 }
 
-/* |entry| is out of the map: frees it when no call runs it any more. */
+/* |entry| is no longer in the map: frees it when no call runs its handler. */
 static void retire(nx_rpc *rpc, nx_rpc_entry *entry)
 {
     entry->gone = true;
     if (entry->running > 0) {
         if (nx_rpc_current() != NULL) {
-            return; /* it may be our own */
+            return; /* it may be the call of this thread */
         }
         entry->awaited = true;
         (void)nx_loop_wait(rpc->config.loop, &entry->idle, UINT64_MAX);
@@ -68,7 +68,7 @@ nexar_err nx_rpc_register(nx_rpc *rpc, uint32_t comm, uint16_t fn_id, const nx_r
     return NEXAR_OK;
 }
 
-/* Any registration of |comm|, taken out; NULL: none is left. */
+/* Removes and returns any registration of |comm|; NULL: none is left. */
 static nx_rpc_entry *take_any(nx_rpc *rpc, uint32_t comm)
 {
     for (size_t i = 0; i < rpc->entries.room; i++) {

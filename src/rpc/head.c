@@ -1,4 +1,4 @@
-/* head.c - heads there and back, and bodies put together. */
+/* head.c - encodes and decodes heads, and assembles bodies. */
 #include "rpc/head.h"
 
 #include <string.h>

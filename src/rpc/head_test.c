@@ -1,4 +1,5 @@
-/* head_test.c - heads come back as they went; bodies are put together in any order. */
+/* head_test.c - heads survive encoding and decoding; bodies are assembled from fragments in any
+ * order. */
 #include "rpc/head.h"
 
 #include <string.h>
@@ -91,7 +92,7 @@ static void test_bodies_are_put_together_from_any_fragments(void **state)
                 assert_memory_equal(b.head, data, NX_RPC_HEAD);
                 assert_memory_equal(b.data, data + NX_RPC_HEAD, (size_t)b.len);
                 nx_rpc_body_drop(&b);
-                put_in_parts(&b, data, total, cut, step); /* what comes later goes nowhere */
+                put_in_parts(&b, data, total, cut, step); /* later fragments are dropped */
                 assert_null(b.data);
             }
         }

@@ -1,4 +1,4 @@
-/* rpc.c - making and ending. */
+/* rpc.c - creation and shutdown. */
 #include "rpc/rpc.h"
 
 #include "base/alloc.h"
@@ -40,7 +40,7 @@ nexar_err nx_rpc_create(nx_rpc **out, const nx_rpc_config *config)
     return NEXAR_OK;
 
 fail_worker:
-    nx_worker_destroy(rpc->worker); /* it has no threads yet */
+    nx_worker_destroy(rpc->worker); /* the worker has no threads yet */
 fail_free:
     nx_free(rpc);
     return err;

@@ -45,7 +45,7 @@ typedef struct nx_rpc_level {
 struct nx_rpc {
     nx_rpc_config config;
     nx_worker *worker;
-    nx_task refill; /* opens receives after others have got their message */
+    nx_task refill; /* opens receives after others have received a message */
     bool closing, dead;
     nx_event *closed;
 

@@ -1,10 +1,9 @@
 /*
- * serve.c - calls of others: received, handled, answered.
+ * serve.c - receives, runs and answers calls of peers.
  *
- * A record goes open -> accepted (its message is coming) -> ready -> running ->
- * answered, and is then opened again or freed.  So there is always a record for the
- * next call, whatever memory does.  What cannot be handled goes straight from accepted
- * to answered.
+ * States of a record: open -> accepted (its message is arriving) -> ready -> running -> answered.
+ * Then it is reopened or freed. So there is always a record for the next call, even without free
+ * memory. A call that cannot be handled goes directly from accepted to answered.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -29,11 +28,11 @@ struct nexar_rpc {
     int rank; /* of the caller */
     nx_rpc_entry *entry;
     bool replied;
-    nx_event sent;    /* nx_rpc_reply waits for it */
+    nx_event sent;    /* nx_rpc_reply waits for this event */
     nexar_err result; /* of the handler */
     uint8_t head[NX_RPC_HEAD];
     nx_bytes bytes[2];
-    char why[NX_ERROR_ROOM]; /* the sentence that goes out */
+    char why[NX_ERROR_ROOM]; /* the error message that is sent */
 };
 
 static _Thread_local nexar_rpc *current;
@@ -78,7 +77,7 @@ static void check_closed(nx_rpc *rpc)
     }
 }
 
-/* All that was to be done for |call| is done. */
+/* The work for |call| is complete: reopens or frees the record. */
 static void release(nexar_rpc *call)
 {
     nx_rpc *rpc = call->rpc;
@@ -117,10 +116,10 @@ static void on_answered(nx_req *req)
     release(nx_list_entry(req, nexar_rpc, req));
 }
 
-/* Answers for the handler: with its error, or with nothing. */
+/* Replies on behalf of the handler: with an error, or with an empty reply. */
 static void answer(nexar_rpc *call, nx_rpc_outcome outcome, int32_t code)
 {
-    nx_free(call->body.data); /* it may be a while */
+    nx_free(call->body.data); /* sending may take a while */
     call->body.data = NULL;
     send_reply(call, &(nx_rpc_reply_head){.outcome = outcome, .code = code}, call->why,
                (code == 0) ? 0 : strlen(call->why), on_answered);
@@ -171,7 +170,7 @@ static void work(nx_job *job)
     const nx_rpc_handler *handler = &call->entry->handler;
 
     current = call;
-    (void)nx_fail(NEXAR_OK, "%s", ""); /* what failed before on this thread is not its */
+    (void)nx_fail(NEXAR_OK, "%s", ""); /* an earlier error of this thread is not the handler's */
     call->result = handler->fn(call, call->body.data, (size_t)call->body.len, handler->arg);
     current = NULL;
     (void)nx_sentence(call->why, sizeof(call->why), "%s", nexar_last_error());
@@ -200,7 +199,7 @@ static void done(nx_job *job)
     open_level(rpc, level);
 }
 
-/* Gives |call| to a thread. */
+/* Submits |call| to a thread. */
 static void run(nexar_rpc *call)
 {
     nx_rpc *rpc = call->rpc;
@@ -224,7 +223,7 @@ static void run(nexar_rpc *call)
         answer(call, NX_RPC_NO_HANDLER, 0);
         return;
     }
-    /* It may be one for which those that are at work wait. */
+    /* Running handlers may wait for this call, so it needs a free thread. */
     err = nx_worker_submit_free(rpc->worker, &call->job);
     if (err != NEXAR_OK) {
         (void)nx_sentence(why, sizeof(why), "no thread could be started for it: %s",
@@ -248,7 +247,7 @@ static void start_ready(nx_rpc *rpc, nx_rpc_level *level)
 
 /* ---- receiving ----------------------------------------------------------------------- */
 
-/* The record has got its message: it is no longer open. */
+/* The record has received a message and is no longer open. */
 static void accept_call(nexar_rpc *call)
 {
     nx_rpc *rpc = call->rpc;
@@ -272,14 +271,14 @@ static void take(void *ctx, uint64_t off, const void *data, size_t len)
 
     if (!call->body.begun) {
         accept_call(call);
-        if (len < call->req.bytes) { /* the next ones do not wait for the rest of it */
+        if (len < call->req.bytes) { /* further calls need not wait for the end of this one */
             nx_loop_defer(call->rpc->config.loop, &call->rpc->refill);
         }
     }
     nx_rpc_body_put(&call->body, off, data, len);
 }
 
-/* The message is whole. */
+/* The message is complete. */
 static void received(nexar_rpc *call)
 {
     nx_rpc *rpc = call->rpc;
@@ -307,7 +306,7 @@ static void on_received(nx_req *req)
     const unsigned level = call->level;
 
     if (!call->body.begun) {
-        if (rpc->dead) { /* never got one */
+        if (rpc->dead) { /* received no message */
             rpc->levels[level].open = NULL;
             record_free(call);
             return;
@@ -317,7 +316,7 @@ static void on_received(nx_req *req)
     if (req->err == NEXAR_OK) {
         received(call);
     } else {
-        release(call); /* its caller has died, or has taken it back */
+        release(call); /* its caller has failed or has cancelled it */
     }
     open_level(rpc, level);
 }
@@ -354,7 +353,8 @@ static nexar_rpc *record_create(nx_rpc *rpc, unsigned level)
     return call;
 }
 
-/* Opens a level that may take one more; without memory the next that ends opens it. */
+/* Opens a receive of a level below its limit. Without memory, the next record that ends reopens
+ * it. */
 static void open_level(nx_rpc *rpc, unsigned i)
 {
     nx_rpc_level *level = &rpc->levels[i];

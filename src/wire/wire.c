@@ -1,4 +1,4 @@
-/* wire.c - every access goes through one check of what is left. */
+/* wire.c - every access passes one check of the remaining bytes. */
 #include "wire/wire.h"
 
 #include <endian.h>
@@ -11,7 +11,7 @@ static const uint64_t VARINT_MAX = (UINT64_C(1) << 62) - 1;
 
 /* ---- reading ------------------------------------------------------------------------- */
 
-/* A reader that failed holds nothing: what comes after the error sees its end. */
+/* A failed reader is empty: every later read fails, too. */
 static void reader_fail(nx_reader *r)
 {
     r->failed = true;
@@ -32,7 +32,7 @@ const uint8_t *nx_read_bytes(nx_reader *r, size_t len)
     return at;
 }
 
-/* Whether |len| bytes more are there; then they are read. */
+/* Consumes |len| bytes. False: fewer remain. */
 static inline bool reader_take(nx_reader *r, size_t len)
 {
     if (r->failed || (len > nx_reader_left(r))) {
@@ -110,7 +110,7 @@ const uint8_t *nx_read_blob(nx_reader *r, size_t most, size_t *len)
     return at;
 }
 
-/* Whether a text may have it. */
+/* Whether a text may contain |byte|. */
 static bool is_plain(uint8_t byte)
 {
     return (byte >= 0x20) && (byte <= 0x7e);
@@ -160,7 +160,7 @@ static inline uint8_t *writer_take(nx_writer *w, size_t len)
     return at;
 }
 
-/* Inlined where the length is known: a store. */
+/* Compiles to one store where the length is constant. */
 static inline void put(nx_writer *w, const void *data, size_t len)
 {
     uint8_t *at = writer_take(w, len);

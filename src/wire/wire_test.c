@@ -1,4 +1,4 @@
-/* wire_test.c - what is written reads back; what is cut, too long or foul fails. */
+/* wire_test.c - written values read back; truncated, too long or invalid input fails. */
 #include "wire/wire.h"
 
 #include <string.h>
@@ -174,7 +174,7 @@ static void test_a_blob_longer_than_allowed_fails(void **state)
     assert_true(r.failed);
 }
 
-/* Whatever a sentence is made of, it comes over. */
+/* A message of any bytes reaches the reader. */
 static void test_a_sentence_is_cut_and_cleaned(void **state)
 {
     static const char *const said[] = {
@@ -198,7 +198,7 @@ static void test_a_sentence_is_cut_and_cleaned(void **state)
     }
 }
 
-/* A writer need not be ours. */
+/* The writer may be a foreign implementation. */
 static void test_a_foul_sentence_is_cleaned_where_it_is_read(void **state)
 {
     uint8_t buf[32];

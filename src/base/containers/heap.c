@@ -15,7 +15,7 @@ static void put(nx_heap *h, size_t at, nx_heap_item *item)
     item->place = at + 1;
 }
 
-/* Moves |item|, for which there is room at |at|, up to where it belongs. */
+/* Moves |item| from the free position |at| up to its position. */
 static void sift_up(nx_heap *h, size_t at, nx_heap_item *item)
 {
     while ((at > 0) && before(item, h->items[(at - 1) / 2])) {
@@ -42,7 +42,7 @@ static void sift_down(nx_heap *h, size_t at, nx_heap_item *item)
     put(h, at, item);
 }
 
-/* Either way: at most one of the two moves it. */
+/* Sifts in both directions: at most one of the two moves the item. */
 static void sift(nx_heap *h, size_t at, nx_heap_item *item)
 {
     sift_up(h, at, item);

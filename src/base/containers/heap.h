@@ -32,7 +32,7 @@ typedef struct nx_heap {
 void nx_heap_fini(nx_heap *h);
 
 /*
- * Adds |item|, which is zero-initialised or was taken out, with |key|.
+ * Adds |item|, which is zero-initialised or was removed, with |key|.
  *
  * NEXAR_ENOMEM
  *     Out of memory; |item| is in no heap.
@@ -45,7 +45,7 @@ nx_heap_item *nx_heap_top(const nx_heap *h);
 /* Removes |item|; does nothing if it is in no heap. */
 void nx_heap_remove(nx_heap *h, nx_heap_item *item);
 
-/* Changes the key of |item|, which is in |h|; among equal keys it is the last. */
+/* Changes the key of |item|, which is in |h|. Among equal keys |item| becomes the last. */
 void nx_heap_move(nx_heap *h, nx_heap_item *item, uint64_t key);
 
 static inline bool nx_heap_holds(const nx_heap_item *item)

@@ -1,4 +1,4 @@
-/* heap_test.c - the heap against a plain search, and its edges. */
+/* heap_test.c - the heap agrees with a linear search; edge cases. */
 #include "heap.h"
 
 #include "base/random.h"
@@ -7,7 +7,7 @@
 
 enum { ITEMS = 200 };
 
-/* The item that should be on top, found the slow way. */
+/* The item that the heap should return first, found by a linear search. */
 static const nx_heap_item *first_of(const nx_heap_item *items)
 {
     const nx_heap_item *first = NULL;

@@ -1,6 +1,6 @@
 /*
- * list.h - a doubly linked list through its members: nothing is allocated, a
- * member is taken out without knowing its list.
+ * list.h - an intrusive doubly linked list. It allocates nothing, and a member is removed without
+ * access to its list.
  *
  *     typedef struct job { nx_list link; ... } job;
  *     nx_list jobs;
@@ -11,8 +11,8 @@
  *         job *j = nx_list_entry(at, job, link);
  *     }
  *
- * Invariant: the head is part of the ring; an empty head, and a member that is
- * in no list, point to themselves.
+ * Invariant: the head is part of the ring. An empty head and a member that is in no list point to
+ * themselves.
  */
 #ifndef NX_LIST_H
 #define NX_LIST_H
@@ -24,7 +24,7 @@ typedef struct nx_list {
     struct nx_list *prev, *next;
 } nx_list;
 
-/* For heads, and for members before they are asked nx_list_linked. */
+/* For heads, and for members before the first call of nx_list_linked. */
 static inline void nx_list_init(nx_list *l)
 {
     l->prev = l->next = l;
@@ -41,7 +41,7 @@ static inline bool nx_list_linked(const nx_list *member)
     return member->next != member;
 }
 
-/* Puts |member|, which is in no list, before |at|. */
+/* Inserts |member|, which is in no list, before |at|. */
 static inline void nx_list_insert(nx_list *at, nx_list *member)
 {
     member->prev = at->prev;
@@ -60,7 +60,7 @@ static inline void nx_list_push_front(nx_list *head, nx_list *member)
     nx_list_insert(head->next, member);
 }
 
-/* Takes |member| out of its list; does nothing if it is in none. */
+/* Removes |member| from its list; does nothing if it is in none. */
 static inline void nx_list_remove(nx_list *member)
 {
     member->prev->next = member->next;
@@ -68,7 +68,7 @@ static inline void nx_list_remove(nx_list *member)
     nx_list_init(member);
 }
 
-/* Takes the first member out and returns it; NULL if there is none. */
+/* Removes and returns the first member; NULL if the list is empty. */
 static inline nx_list *nx_list_pop(nx_list *head)
 {
     nx_list *first = head->next;
@@ -84,7 +84,7 @@ static inline nx_list *nx_list_pop(nx_list *head)
 #define nx_list_entry(member, TYPE, FIELD) \
     ((TYPE *)(void *)((char *)(member)-offsetof(TYPE, FIELD)))
 
-/* From the first to the last; the body may take out |at|, and no other. */
+/* Iterates from the first member to the last. The body may remove |at|, and no other member. */
 #define nx_list_for_each(at, head)                                            \
     for (nx_list *at = (head)->next, *at##_next = (at)->next; (at) != (head); \
          (at) = at##_next, at##_next = (at)->next)

@@ -1,19 +1,20 @@
-/* map.c - linear probing; taking out moves the followers back, so that there
- * are no tombstones and searches do not grow longer with age. */
+/* map.c - linear probing. A removal moves the following entries back, so the table has no
+ * tombstones and searches do not slow down over time. */
 #include "map.h"
 
 #include "base/alloc.h"
 
 enum { FIRST_ROOM = 16 };
 
-/* The slot where |key| would like to be.  Ids count upwards: the multiplication
- * (Fibonacci hashing) spreads them, its upper bits best. */
+/* The home slot of |key|. Ids count upwards; the multiplication (Fibonacci hashing) spreads
+ * them, its upper bits best. */
 static size_t home(const nx_map *m, uint64_t key)
 {
     return (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (m->room - 1);
 }
 
-/* The slot that holds |key|, or the free one where it would go.  There is room. */
+/* The slot that holds |key|, or the free slot where an insertion would store it. The table is
+ * never full. */
 static nx_map_slot *probe(const nx_map *m, uint64_t key)
 {
     size_t i = home(m, key);
@@ -83,7 +84,7 @@ void *nx_map_take(nx_map *m, uint64_t key)
     }
     hole = (size_t)(slot - m->slots);
     for (size_t i = (hole + 1) & mask; m->slots[i].value != NULL; i = (i + 1) & mask) {
-        /* May move back into the hole unless its home lies behind the hole. */
+        /* An entry may move into the hole unless its home slot lies behind the hole. */
         if (((i - home(m, m->slots[i].key)) & mask) >= ((i - hole) & mask)) {
             m->slots[hole] = m->slots[i];
             hole = i;

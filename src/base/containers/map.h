@@ -1,8 +1,8 @@
 /*
- * map.h - a hash map from numbers to pointers, open addressing.
+ * map.h - a hash map from integers to pointers, open addressing.
  *
- * For keys that this process makes: ids, not what a stranger may choose to make
- * them collide.  Values are borrowed and never NULL.  One thread at a time.
+ * For keys that this process assigns, such as ids. An attacker who chose the keys could make them
+ * collide. Values are borrowed and never NULL. One thread at a time.
  */
 #ifndef NX_MAP_H
 #define NX_MAP_H
@@ -17,10 +17,9 @@ typedef struct nx_map_slot {
     void *value; /* NULL: free */
 } nx_map_slot;
 
-/* Zero-initialised is empty.
- * Invariant: between the slot where a key would like to be and the one where
- * it is, no slot is free; |room| is 0 or a power of two, at least a quarter of
- * it free. */
+/* Zero-initialised is empty. Invariants: no slot is free between the home slot of a key and the
+ * slot that holds the key; |room| is 0 or a power of two; at least a quarter of the slots are
+ * free. */
 typedef struct nx_map {
     nx_map_slot *slots;
     size_t n, room;
@@ -30,17 +29,17 @@ typedef struct nx_map {
 void nx_map_fini(nx_map *m);
 
 /*
- * Makes |value| the value of |key|, in place of the one before.
+ * Sets the value of |key| to |value|, replacing any previous value.
  *
  * NEXAR_ENOMEM
- *     Out of memory; the map is as it was.  Never when |key| is there already.
+ *     Out of memory; the map is unchanged. Cannot happen if |key| is already in the map.
  */
 NX_MUST_CHECK nexar_err nx_map_put(nx_map *m, uint64_t key, void *value);
 
 /* The value of |key|; NULL if there is none. */
 void *nx_map_get(const nx_map *m, uint64_t key);
 
-/* The same, and takes it out. */
+/* Returns the value of |key| and removes it; NULL if there is none. */
 void *nx_map_take(nx_map *m, uint64_t key);
 
 /*

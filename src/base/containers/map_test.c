@@ -1,4 +1,4 @@
-/* map_test.c - the map against a plain array, and its edges. */
+/* map_test.c - the map agrees with a plain array; edge cases. */
 #include "map.h"
 
 #include <string.h>

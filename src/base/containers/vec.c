@@ -1,4 +1,4 @@
-/* vec.c - doubling. */
+/* vec.c - growth by doubling. */
 #include "vec.h"
 
 #include <stdint.h>

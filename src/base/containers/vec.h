@@ -1,5 +1,5 @@
 /*
- * vec.h - an array that grows: one rule for all.
+ * vec.h - the growth rule of all dynamic arrays.
  *
  *     item *grown = nx_vec_grow(v->items, &v->room, v->n + 1, sizeof(*v->items));
  *
@@ -15,11 +15,10 @@
 #include <stddef.h>
 
 /*
- * |data| (NULL at first) with room for at least |need| elements of |size|
- * bytes; |*room| is how many there is room for, before and after.  Room doubles,
- * so adding n elements one by one copies fewer than 2 n.  What is new is not
- * cleared.  NULL when there is no memory or the size overflows: |data| and
- * |*room| are as they were then.  Given back with nx_free().
+ * Resizes |data| (NULL at first) to room for at least |need| elements of |size| bytes. |*room| is
+ * the capacity in elements, before and after. The capacity doubles, so adding n elements one by
+ * one copies fewer than 2 n. New elements are not cleared. NULL if there is no memory or the size
+ * overflows; |data| and |*room| are then unchanged. The caller frees the array with nx_free().
  */
 void *nx_vec_grow(void *data, size_t *room, size_t need, size_t size);
 

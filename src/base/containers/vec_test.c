@@ -1,4 +1,4 @@
-/* vec_test.c - arrays grow, keep what they hold, and survive a refusal. */
+/* vec_test.c - arrays grow, keep their elements, and stay valid when an allocation fails. */
 #include "vec.h"
 
 #include <stdint.h>

@@ -56,7 +56,8 @@ static void the_portable_path_gives_the_same_digests(void **state)
     }
 }
 
-/* The digest of a fixed content under a fixed key: the ranks of a job may differ in machine. */
+/* The digest of a fixed content under a fixed key: the ranks of a job may run on different
+ * machines. */
 static void a_digest_is_the_same_on_every_machine(void **state)
 {
     const nx_digest got = nx_content_hash(&key, room, 3000);

@@ -1,4 +1,4 @@
-/* copy.c - a plain loop, for what memcpy does slowly. */
+/* copy.c - a plain loop for the offsets at which memcpy is slow. */
 #include "copy.h"
 
 #include "line_copy.h"

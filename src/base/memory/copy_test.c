@@ -1,4 +1,4 @@
-/* copy_test.c - copies are copies, wherever both sides stand in their pages. */
+/* copy_test.c - copies are correct at every offset of source and target in their pages. */
 #include "copy.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-/* nontemporal_copy.c - stores that go past the caches, where the processor has them. */
+/* nontemporal_copy.c - non-temporal stores, where the processor has them. */
 #include "nontemporal_copy.h"
 
 #include "copy.h"
 #include "line_copy.h"
 
-enum { LEAST = 4096 }; /* of a piece: the ends of it are copied otherwise */
+enum { LEAST = 4096 }; /* bytes of a piece; memcpy copies its partial lines */
 
 void nx_nontemporal_piece(void *to, const void *from, size_t len)
 {

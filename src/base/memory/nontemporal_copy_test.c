@@ -1,4 +1,4 @@
-/* nontemporal_copy_test.c - copies past the caches are copies. */
+/* nontemporal_copy_test.c - non-temporal copies are correct. */
 #include "nontemporal_copy.h"
 
 #include <stdint.h>
@@ -14,7 +14,8 @@ static uint8_t byte_at(size_t i)
     return (uint8_t)(i * 31 + i / 251);
 }
 
-/* |len| bytes, with both sides so far from a line's beginning; nothing beside is written. */
+/* Copies |len| bytes; source and target begin |skew| bytes after the start of a line. Checks
+ * that no other byte is written. */
 static void copy_skewed(uint8_t *from, uint8_t *to, size_t skew, size_t len)
 {
     memset(to, 0xee, ROOM + 2 * SKEW);

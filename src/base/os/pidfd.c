@@ -1,4 +1,4 @@
-/* pidfd.c - processes by descriptors that others do not inherit. */
+/* pidfd.c - process descriptors that child processes do not inherit. */
 #include "pidfd.h"
 
 #include <stdatomic.h>

@@ -2,9 +2,9 @@
  * private_file.c - files for secrets.
  *
  * Writing: a new file of a random name is created in the directory of the path (O_EXCL, 0600),
- * written, synced, and renamed over the path.  rename(2) replaces a name, whatever it stands for,
- * and follows nothing.  So the secret reaches no inode but the new one, even if somebody changes
- * the name between the check and the rename; the check is there for its sentence.
+ * written, synced, and renamed over the path. rename(2) replaces a name, whatever the name refers
+ * to, and follows no link. So the secret reaches no inode but the new one, even if another user
+ * changes the name between the check and the rename. The check only provides the error message.
  *
  * Reading: the descriptor is checked, not the name.
  */
@@ -48,7 +48,7 @@ static const char *kind_of(mode_t mode)
     }
 }
 
-/* Whether |st|, of what is at |path|, is a file of ours. */
+/* Checks that |st|, the status of |path|, is a regular file of this user. */
 static nexar_err check_ours(const char *verb, const char *what, const char *path,
                             const struct stat *st)
 {
@@ -67,7 +67,7 @@ static nexar_err check_ours(const char *verb, const char *what, const char *path
 
 /* ---- writing ------------------------------------------------------------------------- */
 
-/* The directory of |path|, open; |*name| is the rest of it.  -1 with errno. */
+/* Opens the directory of |path|; |*name| is the last component. -1 with errno. */
 static int open_directory(const char *path, const char **name)
 {
     const char *slash = strrchr(path, '/');
@@ -87,7 +87,7 @@ static int open_directory(const char *path, const char **name)
     return fd;
 }
 
-/* A new file in |dir|, and its name.  -1 with errno. */
+/* Creates a file in |dir|; |name| is its name. -1 with errno. */
 static int create(int dir, char name[TEMPORARY_ROOM])
 {
     int fd = -1;
@@ -105,10 +105,10 @@ static int create(int dir, char name[TEMPORARY_ROOM])
     return fd;
 }
 
-/* errno of what failed; 0: all is on disk.  Closes |fd|. */
+/* Returns the errno of the call that failed; 0: the data is on disk. Closes |fd|. */
 static int fill(int fd, const void *bytes, size_t len)
 {
-    /* An umask may have taken bits of the owner away. */
+    /* An umask may have removed permission bits of the owner. */
     const bool good = (fchmod(fd, 0600) == 0) && (nx_sys_write_all(fd, bytes, len) == 0) &&
                       (nx_sys_fsync(fd) == 0);
     const int code = good ? 0 : errno;
@@ -116,7 +116,7 @@ static int fill(int fd, const void *bytes, size_t len)
     return ((nx_sys_close(fd) != 0) && good) ? errno : code;
 }
 
-/* The new name is on disk when its directory is.  Some file systems have no such thing. */
+/* The new name is on disk when its directory is. Some file systems cannot sync a directory. */
 static int sync_directory(int dir)
 {
     return ((nx_sys_fsync(dir) == 0) || (errno == EINVAL) || (errno == EROFS)) ? 0 : errno;
@@ -232,7 +232,7 @@ static nexar_err read_open(int fd, const char *what, const char *path, size_t mo
     return NEXAR_OK;
 }
 
-/* What open(2) has refused may be a link at the end of the path, or anything on the way. */
+/* open(2) may have rejected a link at the end of the path, or any component before it. */
 static nexar_err not_opened(const char *what, const char *path, int code)
 {
     struct stat st;
@@ -251,7 +251,7 @@ nexar_err nx_private_file_read(const char *what, const char *path, size_t most, 
                                size_t *len, bool *there)
 {
     nexar_err err;
-    /* Neither a FIFO nor a terminal at |path| may change anything before it is refused. */
+    /* The flags keep a FIFO or a terminal at |path| from having an effect before it is rejected. */
     const int fd = nx_sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
 
     *there = false;

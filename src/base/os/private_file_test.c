@@ -1,4 +1,5 @@
-/* private_file_test.c - secrets reach their file and nothing that others have put in its place. */
+/* private_file_test.c - secrets reach their file, and nothing that another user has put in its
+ * place. */
 #include "private_file.h"
 
 #include <fcntl.h>
@@ -36,7 +37,7 @@ static scratch scratch_make(void)
     return s;
 }
 
-/* Also says that no temporary is left. */
+/* Also checks that no temporary file is left. */
 static void scratch_remove(const scratch *s)
 {
     (void)unlink(s->path);
@@ -74,7 +75,7 @@ static void assert_says(const char *verb, const char *path, const char *words)
     }
 }
 
-/* Neither written nor read, and |words| say why. */
+/* The file is neither written nor read, and the message contains |words|. */
 static void assert_refused(const char *path, nexar_err err, const char *words)
 {
     struct stat before, after;
@@ -154,7 +155,7 @@ static void test_a_symbolic_link_is_not_followed(void **state)
     (void)state;
     assert_int_equal(symlink("other", s.path), 0);
     assert_refused(s.path, NEXAR_EINVAL, "is a symbolic link; give the name of a regular file");
-    assert_int_equal(access(s.other, F_OK), -1); /* a dangling one makes no file */
+    assert_int_equal(access(s.other, F_OK), -1); /* a dangling link creates no file */
     make_file(s.other);
     assert_refused(s.path, NEXAR_EINVAL, "is a symbolic link");
     assert_int_equal(size_of(s.other), 0);
@@ -183,7 +184,7 @@ static void test_what_is_no_regular_file_gets_nothing(void **state)
 
     (void)state;
     assert_int_equal(mkfifo(s.path, 0600), 0);
-    assert_refused(s.path, NEXAR_EINVAL, "is a FIFO"); /* and not waited for */
+    assert_refused(s.path, NEXAR_EINVAL, "is a FIFO"); /* and the call does not block */
     fd = open(s.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_refused(s.path, NEXAR_EINVAL, "is a FIFO");
     assert_int_equal(read(fd, &byte, 1), 0);
@@ -195,7 +196,7 @@ static void test_what_is_no_regular_file_gets_nothing(void **state)
     make_socket(s.path);
     assert_int_equal(put(s.path), NEXAR_EINVAL);
     assert_says("write", s.path, "is a socket");
-    assert_int_equal(get(s.path, &there), NEXAR_ESYS); /* open(2) does not even open one */
+    assert_int_equal(get(s.path, &there), NEXAR_ESYS); /* open(2) itself rejects a socket */
     assert_int_equal(unlink(s.path), 0);
     assert_refused("/dev/null", NEXAR_EINVAL, "is a device");
     scratch_remove(&s);
@@ -258,7 +259,7 @@ static void test_a_file_that_is_too_long_is_not_read(void **state)
 
 /* ---- planted by another user --------------------------------------------------------- */
 
-/* In a child of another user, who makes |path| with |plant|. */
+/* Runs |plant| in a child process under another user. */
 static void as_nobody(bool (*plant)(const scratch *s), const scratch *s)
 {
     const pid_t child = fork();
@@ -319,7 +320,7 @@ typedef struct racer {
     atomic_bool stop;
 } racer;
 
-/* Puts a link in the place of the file again and again. */
+/* Repeatedly replaces the file by a link. */
 static void *race(void *ctx)
 {
     racer *r = ctx;

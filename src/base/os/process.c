@@ -14,7 +14,7 @@
 
 enum { STATE_FIELD = 3, START_FIELD = 22 };
 
-/* The number that |text| begins with, up to a blank. */
+/* Parses the number at the start of |text|, up to a blank. */
 static bool read_number(const char *text, uint64_t *out)
 {
     char digits[24];
@@ -47,7 +47,7 @@ bool nx_process_stat(const char *path, char *text, size_t room)
 
 const char *nx_process_field(const char *text, int n)
 {
-    const char *at = strrchr(text, ')'); /* the second field may hold anything */
+    const char *at = strrchr(text, ')'); /* the second field may contain any character */
 
     if ((at == NULL) || (at[1] != ' ')) {
         return NULL;
@@ -74,7 +74,7 @@ bool nx_process_parse(const char *text, nx_process *out)
     return true;
 }
 
-/* What |path|, a stat of /proc, says. */
+/* Reads and parses |path|, a stat file of /proc. */
 static bool read_stat(const char *path, nx_process *out)
 {
     char text[NX_PROCESS_STAT];
@@ -88,7 +88,7 @@ void nx_process_self(nx_process *out)
     struct stat ns;
 
     *out = (nx_process){.pid = (uint32_t)getpid()};
-    /* A /proc of another namespace has another number for this process. */
+    /* A /proc of another namespace shows another pid for this process. */
     if (read_stat("/proc/self/stat", &self) && (self.pid == out->pid) &&
         (stat("/proc/self/ns/pid", &ns) == 0)) {
         out->space = (uint64_t)ns.st_ino;
@@ -96,7 +96,7 @@ void nx_process_self(nx_process *out)
     }
 }
 
-/* Who has the number of |p| now. */
+/* Reads the identity of the process that has the pid of |p| now. */
 static bool read_namesake(const nx_process *p, nx_process *out)
 {
     char path[64];
@@ -124,8 +124,8 @@ int nx_process_open(const nx_process *p)
     nx_process now = {0};
     int fd = open_number(p);
 
-    /* It is one that had the number when it was opened; if |p| has the number now, and was
-     * started before, it is |p|. */
+    /* The descriptor refers to the process that had the pid at the open. If |p| still has the
+     * pid now, the descriptor refers to |p|. */
     if ((fd >= 0) && (!read_namesake(p, &now) || (now.started != p->started))) {
         (void)nx_sys_close(fd);
         fd = -1;
@@ -142,7 +142,7 @@ bool nx_process_ended(const nx_process *p)
     if (poller.fd < 0) {
         return errno == ESRCH;
     }
-    /* Who had the number has ended, and that was |p|, or one that came after it. */
+    /* The process that had the pid has exited: it was |p| or a later one. */
     ended = (nx_sys_poll(&poller, 1, 0) == 1) ||
             (read_namesake(p, &now) && (now.started != p->started));
     (void)nx_sys_close(poller.fd);

@@ -1,4 +1,4 @@
-/* process_test.c - a process is found by what it says of itself, and nobody else is. */
+/* process_test.c - a process is found by its own identity, and no other process is. */
 #include "process.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 enum { PATIENCE_MS = 60000 };
 
-/* A process that says who it is, and waits to be killed. */
+/* A process that reports its identity and waits to be killed. */
 typedef struct child {
     pid_t pid;
     nx_process is;
@@ -32,7 +32,7 @@ static void start_child(child *c)
     c->pid = fork();
     assert_true(c->pid >= 0);
     if (c->pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves none behind */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failing test leaves no child behind */
         nx_process_self(&c->is);
         (void)!write(pipes[1], &c->is, sizeof(c->is));
         for (;;) {
@@ -58,7 +58,7 @@ static bool has_ended(int fd, int ms)
     return poll(&p, 1, ms) == 1;
 }
 
-/* Whether this kernel has what it takes. */
+/* Whether this kernel has the needed calls. */
 static bool can_watch(void)
 {
     child c;
@@ -132,7 +132,7 @@ static void test_the_end_of_a_process_is_seen(void **state)
     assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
     assert_false(has_ended(fd, 0));
     assert_false(nx_process_ended(&c.is));
-    (void)kill(c.pid, SIGKILL); /* before it is waited for */
+    (void)kill(c.pid, SIGKILL); /* before the parent waits for it */
     assert_true(has_ended(fd, PATIENCE_MS));
     end_child(&c);
     (void)close(fd);
@@ -171,7 +171,7 @@ static void test_nobody_is_taken_for_another(void **state)
     }
     start_child(&c);
     p = c.is;
-    p.started += 1; /* the number was given to another one since */
+    p.started += 1; /* the pid now belongs to another process */
     assert_int_equal(nx_process_open(&p), -1);
     assert_true(nx_process_ended(&p));
     p = c.is;
@@ -210,8 +210,8 @@ static void test_without_descriptors_nobody_is_watched(void **state)
     end_child(&c);
 }
 
-/* A process in a namespace of its own, whose number there is 1: with |proc| of that namespace,
- * or of the one outside.  False: it cannot be made here. */
+/* Starts a process in a pid namespace of its own, where its pid is 1. |proc|: /proc shows that
+ * namespace, otherwise the outer one. False: this machine does not allow it. */
 static bool start_apart(child *c, bool proc)
 {
     int pipes[2];
@@ -262,7 +262,7 @@ static void test_a_pid_of_another_namespace_is_no_process_here(void **state)
     assert_true(c.is.space != self.space);
     assert_int_equal(nx_process_open(&c.is), -1);
     assert_false(nx_process_ended(&c.is));
-    /* One that has number and time of a process that is here. */
+    /* A process with the pid and the start time of an existing process. */
     start_child(&twin);
     as_if = twin.is;
     as_if.space = c.is.space;

@@ -1,4 +1,4 @@
-/* sys.c - the calls that no message waits for, and descriptors above 2. */
+/* sys.c - the calls off the message path, and descriptors above 2. */
 #include "sys.h"
 
 #include <fcntl.h>
@@ -57,7 +57,7 @@ int nx_sys_mkostemp(char *path)
     int fd;
 
     while (((fd = mkostemp(path, O_CLOEXEC)) < 0) && (errno == EINTR)) {
-        memcpy(end, pattern, sizeof(pattern) - 1); /* it has put its letters there */
+        memcpy(end, pattern, sizeof(pattern) - 1); /* mkostemp has replaced the X's in |path| */
     }
     return nx_sys_lift(fd);
 }
@@ -256,7 +256,7 @@ int nx_sys_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
     return result;
 }
 
-/* The clock is read only if a signal came and there is a time to keep. */
+/* The clock is read only after a signal, and only if there is a timeout. */
 int nx_sys_poll(struct pollfd *fds, nfds_t n, uint64_t timeout_ns)
 {
     const bool timed = (timeout_ns != 0) && (timeout_ns != UINT64_MAX);

@@ -51,26 +51,26 @@
  * functions below. */
 int nx_sys_lift(int fd);
 
-/* |mode| counts with O_CREAT only. */
+/* |mode| is used with O_CREAT only. */
 int nx_sys_open(const char *path, int flags, mode_t mode);
 int nx_sys_openat(int dir, const char *path, int flags, mode_t mode);
 /* A new file, 0600; |path| as for mkostemp(3). */
 int nx_sys_mkostemp(char *path);
 int nx_sys_socket(int family, int type, int protocol);
-/* Without the address of the caller; non-blocking. */
+/* Does not return the peer's address; the new socket is non-blocking. */
 int nx_sys_accept(int fd);
 int nx_sys_connect(int fd, const struct sockaddr_storage *to, socklen_t len);
 /* An eventfd, non-blocking. */
 int nx_sys_eventfd(unsigned count);
 int nx_sys_epoll_create(void);
 int nx_sys_memfd_create(const char *name, unsigned flags);
-/* -1 with ENOSYS where there is no such call. */
+/* -1 with ENOSYS if the kernel has no such call. */
 int nx_sys_pidfd_open(pid_t pid);
 /* 0, or -1, as kill(2). */
 int nx_sys_pidfd_send_signal(int fd, int number);
 int nx_sys_signalfd(const sigset_t *set);
 int nx_sys_dup(int fd);
-/* Both or none.  |flags| besides O_CLOEXEC. */
+/* Creates both ends or none. |flags| are added to O_CLOEXEC. */
 int nx_sys_pipe(int ends[2], int flags);
 
 /* Opens /dev/null, for reading, at each closed descriptor from 0 to 2. Only for a program's main,
@@ -79,14 +79,14 @@ void nx_sys_hold_standard(void);
 
 /* ---- files, processes, time: sys.c --------------------------------------------------- */
 
-/* Up to |len| bytes; fewer: the end. */
+/* Reads up to |len| bytes; fewer: the end of the file. */
 ssize_t nx_sys_read_all(int fd, void *to, size_t len);
-/* 0: all are written.  -1: some may be. */
+/* 0: all bytes are written. -1: some may be. */
 int nx_sys_write_all(int fd, const void *from, size_t len);
 int nx_sys_fsync(int fd);
 int nx_sys_ftruncate(int fd, off_t size);
 int nx_sys_fallocate(int fd, int mode, off_t off, off_t len);
-/* Replaces |to|, an open or a closed number, not close-on-exec. */
+/* Replaces |to|, an open or closed descriptor. The result is not close-on-exec. */
 int nx_sys_dup2(int fd, int to);
 
 pid_t nx_sys_waitpid(pid_t pid, int *status, int options);
@@ -99,7 +99,7 @@ void nx_sys_nap(uint64_t span_ns);
 /* getrandom(2): all |bytes|, or -1. */
 int nx_sys_random(void *to, size_t bytes);
 
-/* ---- what is called for every message: inline ---------------------------------------- */
+/* ---- calls of every message: inline ---------------------------------------- */
 
 static inline struct timespec nx_sys_timespec(uint64_t ns)
 {
@@ -132,7 +132,7 @@ static inline int nx_sys_close(int fd)
     return ((close(fd) == 0) || (errno == EINTR)) ? 0 : -1;
 }
 
-/* Sets an eventfd.  One that is full is set already. */
+/* Sets an eventfd. A full eventfd is already set. */
 static inline void nx_sys_event_set(int fd)
 {
     const uint64_t one = 1;
@@ -168,7 +168,7 @@ static inline ssize_t nx_sys_sendmsg(int fd, const struct msghdr *msg, int flags
     return n;
 }
 
-/* Without a time limit: with MSG_DONTWAIT. */
+/* Has no timeout: use MSG_DONTWAIT. */
 static inline int nx_sys_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 {
     int got;
@@ -194,7 +194,7 @@ static inline int nx_sys_epoll_pwait2(int fd, struct epoll_event *ready, int n, 
     return ((got < 0) && (errno == EINTR)) ? 0 : got;
 }
 
-/* |ts| as |op| takes it; NULL: no limit. */
+/* |ts| has the form that |op| expects; NULL: no timeout. */
 void nx_sys_futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *ts);
 
 static inline ssize_t nx_sys_process_vm_readv(pid_t pid, const struct iovec *to, size_t nto,

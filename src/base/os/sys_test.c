@@ -25,7 +25,7 @@ static void on_alarm(int number)
     atomic_fetch_add(&signals, 1);
 }
 
-/* The handler is without SA_RESTART: what can be interrupted is. */
+/* The handler lacks SA_RESTART, so every interruptible call is interrupted. */
 static void set_alarms(bool on)
 {
     const struct sigaction action = {.sa_handler = on ? on_alarm : SIG_IGN};
@@ -82,7 +82,7 @@ static uint8_t byte_at(size_t i)
     return (uint8_t)(i * 7 + i / 4096);
 }
 
-/* In another thread, without signals: takes or gives |SIZE| bytes piece by piece. */
+/* Runs in another thread with signals blocked: reads or writes SIZE bytes piece by piece. */
 static void *take(void *arg)
 {
     static uint8_t piece[PIECE];
@@ -230,7 +230,7 @@ static bool is_closed(int fd)
     return (fcntl(fd, F_GETFD) < 0) && (errno == EBADF);
 }
 
-/* Whether |fd| is above 2 and close-on-exec, and 0 to 2 are as they were. */
+/* Whether |fd| is above 2 and close-on-exec, and descriptors 0 to 2 are still closed. */
 static bool good(int fd)
 {
     return (fd > 2) && (fcntl(fd, F_GETFD) == FD_CLOEXEC) && is_closed(0) && is_closed(1) &&
@@ -240,7 +240,7 @@ static bool good(int fd)
 static int accepted(void)
 {
     struct sockaddr_storage to = {.ss_family = AF_UNIX};
-    socklen_t len = sizeof(sa_family_t); /* the kernel gives it a name */
+    socklen_t len = sizeof(sa_family_t); /* the kernel assigns a name */
     const int listener = nx_sys_socket(AF_UNIX, SOCK_SEQPACKET, 0);
     const int caller = nx_sys_socket(AF_UNIX, SOCK_SEQPACKET, 0);
 
@@ -256,7 +256,7 @@ static int accepted(void)
     return nx_sys_accept(listener);
 }
 
-/* In a process of its own.  Returns 0, or which step failed. */
+/* Runs in its own process. Returns 0, or the number of the failed step. */
 static int open_all(void)
 {
     char path[] = "/tmp/nexar-sys-XXXXXX";
@@ -285,7 +285,7 @@ static int open_all(void)
     return 0;
 }
 
-/* Nothing is left above 2: an error, and nothing below 3 either. */
+/* No descriptor above 2 is free: the calls fail and leave descriptors 0 to 2 closed. */
 static int open_too_many(void)
 {
     const struct rlimit few = {.rlim_cur = 3, .rlim_max = 3};
@@ -303,7 +303,7 @@ static int open_too_many(void)
     return (is_closed(0) && is_closed(1) && is_closed(2)) ? 0 : 4;
 }
 
-/* A program's own wish. */
+/* A program asks to hold descriptors 0 to 2. */
 static int hold(void)
 {
     nx_sys_hold_standard();

@@ -1,4 +1,4 @@
-/* sentence.c - sentences that are cut behind a word. */
+/* sentence.c - messages that are cut after a word. */
 #include "sentence.h"
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ static bool joins_items(char c)
     return (c == ',') || (c == ';') || (c == ':') || (c == ' ');
 }
 
-/* Where the last whole word of the first |len| bytes ends, of which more follow. */
+/* The end of the last whole word in the first |len| bytes of a longer text. */
 static size_t end_of_words(const char *text, size_t len)
 {
     size_t at = len;

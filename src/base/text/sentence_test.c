@@ -1,4 +1,4 @@
-/* sentence_test.c - what does not fit is cut behind a whole word. */
+/* sentence_test.c - a message that does not fit is cut after a whole word. */
 #include "sentence.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void test_it_is_cut_behind_a_word(void **state)
     }
 }
 
-/* Whatever the room is, there is no half word before the dots. */
+/* At every size of the buffer, a whole word precedes the dots. */
 static void test_no_room_leaves_half_an_address(void **state)
 {
     static const char text[] = "no route to 10.0.0.1:4433: no answer; [fd00::2]:52414: refused; "

@@ -18,8 +18,8 @@ static bool same(char a, char b)
     return nx_lower(a) == nx_lower(b);
 }
 
-/* Letters that are changed, left out or put in, and neighbours that are swapped; a row at a
- * time, and the two before it.  Both are shorter than LONGEST. */
+/* Counts letters that are changed, omitted or inserted, and neighbours that are swapped. Keeps
+ * one row of the table and the two before it. Both names are shorter than LONGEST. */
 static size_t distance(const char *a, const char *b)
 {
     size_t rows[3][LONGEST], na = strlen(a), nb = strlen(b);
@@ -47,7 +47,7 @@ nx_suggest nx_suggest_start(const char *word)
 {
     const size_t third = strlen(word) / 3;
 
-    /* Beyond a third of its letters a word is another word, not a slip. */
+    /* If more than a third of its letters differ, the word is another word, not a typing error. */
     return (nx_suggest){.word = word, .distance = ((third > 0) ? third : 1) + 1};
 }
 

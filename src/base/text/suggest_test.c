@@ -1,4 +1,4 @@
-/* suggest_test.c - suggestions are near, or there are none. */
+/* suggest_test.c - a suggestion is close to the word, or there is none. */
 #include "suggest.h"
 
 #include <string.h>

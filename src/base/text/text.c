@@ -1,4 +1,4 @@
-/* text.c - numbers as people write them, words of others, and a text that grows. */
+/* text.c - numbers with units, cleaning of foreign text, and a growing text. */
 #include "text.h"
 
 #include <stdarg.h>
@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/containers/vec.h"
 
-/* A unit and what one of it is worth.  The longest spelling of a list comes
- * first where one is the beginning of another. */
+/* A unit and its value. If one spelling is a prefix of another, the list has the longer one
+ * first. */
 typedef struct unit {
     const char *name;
     uint64_t scale;
@@ -43,8 +43,7 @@ enum {
     RATE_UNITS = sizeof(rate_units) / sizeof(rate_units[0])
 };
 
-/* Reads digits from |*at| on and moves it behind them; false without a digit
- * and on overflow. */
+/* Reads the digits at |*at| and moves |*at| behind them. False without a digit and on overflow. */
 static bool read_digits(const char **at, uint64_t *out)
 {
     const char *p = *at;
@@ -66,7 +65,7 @@ static bool read_digits(const char **at, uint64_t *out)
     return true;
 }
 
-/* A number with its unit, before it is known what the unit is worth. */
+/* A parsed number, before its unit is evaluated. */
 typedef struct amount {
     uint64_t whole;
     const char *fraction; /* its digits, |nfraction| of them */
@@ -104,8 +103,8 @@ static bool amount_times(const amount *a, uint64_t scale, uint64_t *out)
     if (a->whole > UINT64_MAX / scale) {
         return false;
     }
-    /* From the last digit on: rounding down at each one then rounds the whole
-     * down, and nothing overflows however many digits there are. */
+    /* Starts at the last digit: rounding down at each digit then rounds the total down, and no
+     * number of digits overflows. */
     for (size_t i = a->nfraction; i > 0; i--) {
         part = (part + (uint64_t)(a->fraction[i - 1] - '0') * scale) / 10;
     }
@@ -116,8 +115,8 @@ static bool amount_times(const amount *a, uint64_t scale, uint64_t *out)
     return true;
 }
 
-/* What |suffix| is worth, with one of |tails| (ending in NULL) behind a unit
- * that has a name; 0 if it is no unit. */
+/* The value of the unit |suffix|. One of |tails|, which ends in NULL, may follow a unit that has
+ * a name. 0: |suffix| is no unit. */
 static uint64_t unit_scale(const char *suffix, const unit *units, size_t n,
                            const char *const *tails)
 {
@@ -196,7 +195,7 @@ bool nx_parse_rate(const char *text, uint64_t *out_bits)
     return (scale != 0) && amount_times(&a, scale, out_bits);
 }
 
-/* In the largest unit that divides it. */
+/* Formats |value| in the largest unit that divides it. */
 static const char *format_amount(uint64_t value, const unit *units, size_t n, char *buf)
 {
     size_t i = 0;
@@ -241,9 +240,9 @@ const nx_number nx_numbers[NX_NUMBER_KINDS] = {
     [NX_NUMBER_RATE] = {nx_parse_rate, nx_format_rate, "bits per second such as 100m or 10g"},
 };
 
-/* ---- words of others ----------------------------------------------------------------- */
+/* ---- foreign text ----------------------------------------------------------------- */
 
-/* How many bytes the character at |p| has, and which it is (RFC 3629); 0: it is none. */
+/* The length in bytes of the UTF-8 character at |p|, and the character (RFC 3629); 0: invalid. */
 static size_t read_char(const uint8_t *p, size_t left, uint32_t *out)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -331,7 +330,7 @@ void nx_clean_ascii(char *text, size_t len)
 
 /* ---- a text that grows --------------------------------------------------------------- */
 
-/* Room for |more| bytes behind the text. */
+/* Reserves room for |more| bytes after the text. */
 static bool text_reserve(nx_text *t, size_t more)
 {
     char *data = nx_vec_grow(t->data, &t->room, t->len + more, 1);

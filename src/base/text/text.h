@@ -11,7 +11,7 @@
 
 #include <nexar.h>
 
-/* Letters of ASCII, whatever the locale is. */
+/* Converts ASCII letters only, in every locale. */
 static inline char nx_lower(char c)
 {
     if ((c >= 'A') && (c <= 'Z')) {
@@ -34,32 +34,31 @@ static inline bool nx_is_digit(char c)
 }
 
 /*
- * Each parses the whole of |text| into |*out| and returns true, or returns
- * false and leaves |*out| alone: on an empty text, an unknown unit, a sign,
- * anything behind the number, overflow.  No spaces, no locale.  What is smaller
- * than one nanosecond or one bit per second is dropped.
+ * Each function parses the whole of |text| into |*out| and returns true. It returns false and
+ * leaves |*out| unchanged on an empty text, an unknown unit, a sign, trailing characters or
+ * overflow. Spaces are not accepted; the locale has no effect. Fractions of a nanosecond or of a
+ * bit per second are dropped.
  */
 
-/* "512", "64k", "8m", "2g", "1t": bytes, units are powers of 1024, either case,
- * an optional "b" or "ib" behind the unit. */
+/* "512", "64k", "8m", "2g", "1t": bytes. Units are powers of 1024, in either case, with an
+ * optional "b" or "ib" after the unit. */
 bool nx_parse_size(const char *text, uint64_t *out);
 
-/* "250ms", "5s", "20us", "1.5s", "2m", "1h": nanoseconds.  "0" needs no unit;
- * any other number does. */
+/* "250ms", "5s", "20us", "1.5s", "2m", "1h": nanoseconds. "0" needs no unit; every other number
+ * does. */
 bool nx_parse_duration(const char *text, uint64_t *out_ns);
 
-/* "10g", "2.5g", "100m": bits per second as networks count them (powers of
- * 1000), either case, an optional "bit" behind the unit. */
+/* "10g", "2.5g", "100m": bits per second. Units are powers of 1000, in either case, with an
+ * optional "bit" after the unit. */
 bool nx_parse_rate(const char *text, uint64_t *out_bits);
 
 /* A whole number in [0, UINT64_MAX]. */
 bool nx_parse_uint(const char *text, uint64_t *out);
 
-enum { NX_NUMBER_ROOM = 32 }; /* what the writers below need at most */
+enum { NX_NUMBER_ROOM = 32 }; /* the most that the functions below need */
 
-/* The shortest exact form that the parser of its kind takes, without a
- * fraction: 65536 -> "64k", 1500000 ns -> "1500us".  |buf| has NX_NUMBER_ROOM
- * bytes; returns |buf|. */
+/* The shortest exact form that the matching parser accepts, without a fraction: 65536 -> "64k",
+ * 1500000 ns -> "1500us". |buf| has NX_NUMBER_ROOM bytes; returns |buf|. */
 const char *nx_format_size(uint64_t bytes, char *buf);
 const char *nx_format_duration(uint64_t ns, char *buf);
 const char *nx_format_rate(uint64_t bits, char *buf);

@@ -1,4 +1,4 @@
-/* text_test.c - numbers as people write them, and texts that grow. */
+/* text_test.c - numbers with units, and growing texts. */
 #include "text.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ static void refuses(parser parse, const char *const *texts, size_t n)
 
 #define COUNT(ARRAY) (sizeof(ARRAY) / sizeof((ARRAY)[0]))
 
-/* No parser takes any of these. */
+/* No parser accepts any of these. */
 static const char *const rubbish[] = {
     "",
     " ",
@@ -199,7 +199,7 @@ static void test_numbers_are_formatted_in_the_largest_unit_that_divides_them(voi
     assert_string_equal(nx_format_rate(UINT64_C(2500000000), buf), "2500m");
 }
 
-/* Each as its bytes, so that a 0 may be among them. */
+/* Each text is given as bytes, so that it may contain a 0. */
 typedef struct said {
     const char *text, *clean, *ascii;
     size_t len;
@@ -235,7 +235,7 @@ static void test_words_of_others_keep_their_letters_and_no_controls(void **state
         SAID("\xe2\x80\xa8 \xe2\x80\xae \xe2\x81\xa6", "??? ??? ???", "??? ??? ???"),
         SAID("\xc0\x8a \xe0\x80\x8a \xf0\x80\x80\x8a", "?? ??? ????", "?? ??? ????"),
         SAID("\xed\xa0\x80 \xf4\x90\x80\x80 \xff", "??? ???? ?", "??? ???? ?"),
-        SAID("\xc3\n \xe2\x82", "?? ??", "?? ??"), /* a character that was cut */
+        SAID("\xc3\n \xe2\x82", "?? ??", "?? ??"), /* a truncated character */
     };
 
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * cpu.h - the pause instruction, and CPU affinity: on which core a thread runs, how it goes to
- * another one.
+ * cpu.h - the pause instruction, and CPU affinity: the core that a thread runs on, and its
+ * migration to another core.
  */
 #ifndef NX_CPU_H
 #define NX_CPU_H
@@ -21,21 +21,21 @@ static inline void nx_cpu_pause(void)
 /* The core of the calling thread, at this moment. */
 uint32_t nx_cpu_current(void);
 
-/* Of the cores that the calling thread may use, without |here|: the one for which |load| is
- * least; |here| if there is no other. */
+/* The core with the least |load| among the cores that the calling thread may use, except |here|;
+ * |here| if there is no other core. */
 uint32_t nx_cpu_least_loaded(uint32_t here, unsigned (*load)(const void *ctx, uint32_t core),
                              const void *ctx);
 
-/* Brings the calling thread to |core|.  It may use the same cores as before, so that the scheduler
- * may move it again.  False: it may not use |core|. */
+/* Migrates the calling thread to |core|. Its affinity mask is unchanged afterwards, so the
+ * scheduler may move the thread again. False: the thread may not use |core|. */
 bool nx_cpu_migrate(uint32_t core);
 
-/* The calling thread uses all cores of the machine but |core| from now on, also those that its
- * process was not bound to.  False: there is none, or a cpuset forbids it. */
+/* Lets the calling thread use all cores of the machine except |core|, also cores outside the
+ * affinity mask of its process. False: there is no other core, or a cpuset forbids it. */
 bool nx_cpu_avoid(uint32_t core);
 
-/* The core of the first thread of process |pid|, if it runs or is ready to run.  False: it sleeps,
- * has ended, or cannot be seen from here. */
+/* The core of the first thread of process |pid|, if that thread runs or is ready to run. False:
+ * the thread sleeps, has exited, or is not visible here. */
 bool nx_cpu_of(long pid, uint32_t *core);
 
 #endif /* NX_CPU_H */

@@ -9,11 +9,11 @@ enum { NOBODY = -1 };
 typedef struct matching {
     const cpu_set_t *sets;
     int64_t user[CPU_SETSIZE]; /* the rank that has the core; NOBODY */
-    bool seen[CPU_SETSIZE];    /* by the search for one rank */
+    bool seen[CPU_SETSIZE];    /* visited by the search for one rank */
 } matching;
 
-/* A core for |rank|: a free one, or one whose user finds another.  Not deeper than there
- * are cores, since each is looked at once. */
+/* Finds a core for |rank|: a free core, or a core whose rank finds another one. The depth is at
+ * most the number of cores, since each core is visited once. */
 static bool find_core(matching *m, int64_t rank) // NOLINT(misc-no-recursion)
 {
     for (size_t core = 0; core < CPU_SETSIZE; core++) {

@@ -1,4 +1,4 @@
-/* cpu_matching_test.c - ranks that have a core of their own, and ranks that migrate. */
+/* cpu_matching_test.c - ranks that have their own core, and ranks that migrate. */
 #include "base/wait/cpu_matching.h"
 
 #include "base/wait/cpu.h"
@@ -80,7 +80,7 @@ static unsigned any(const void *ctx, uint32_t core)
     return 0;
 }
 
-/* On a machine with one core nobody can leave. */
+/* On a machine with one core no rank can migrate. */
 static void test_a_rank_leaves_the_core_with_most_ranks(void **state)
 {
     nx_cpu_load load = {{0}};
@@ -93,7 +93,7 @@ static void test_a_rank_leaves_the_core_with_most_ranks(void **state)
     CPU_ZERO(&one);
     CPU_SET(here, &one);
     for (uint32_t core = 0; core < CPU_SETSIZE; core++) {
-        load.ranks[core] = 2; /* wherever this thread is by now */
+        load.ranks[core] = 2; /* the thread may run on any core by now */
     }
     assert_false(nx_cpu_rebalance(&load));
     if (CPU_COUNT(&own) > 1) {
@@ -101,7 +101,7 @@ static void test_a_rank_leaves_the_core_with_most_ranks(void **state)
 
         assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
         load.ranks[idle] = 0;
-        assert_false(nx_cpu_rebalance(&load)); /* it is bound */
+        assert_false(nx_cpu_rebalance(&load)); /* the thread is bound to one core */
         assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
         (void)nx_cpu_rebalance(&load);
         assert_true((nx_cpu_current() == idle) || (CPU_COUNT(&own) > 2));

@@ -1,4 +1,4 @@
-/* cpu_test.c - a thread that goes to another core and may still use all of them. */
+/* cpu_test.c - a thread migrates to another core and may still use all cores. */
 #include "base/wait/cpu.h"
 
 #include <sched.h>
@@ -73,7 +73,7 @@ static void test_a_running_process_has_a_core_and_a_sleeping_one_has_none(void *
     assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
     assert_true(nx_cpu_of((long)getpid(), &core));
     assert_true((core < CPU_SETSIZE) && CPU_ISSET(core, &own));
-    while (nx_cpu_of((long)child, &core)) { /* it goes to sleep, or the test never ends */
+    while (nx_cpu_of((long)child, &core)) { /* the child must sleep, or the test never ends */
         (void)sched_yield();
     }
     assert_int_equal(kill(child, SIGKILL), 0);

@@ -21,8 +21,9 @@
 #include "base/wait/cpu.h"
 
 enum { LINE = 128, BATCHES = 8, BATCH = 64, HANDOVERS = 64, PARKS = 9 };
-/* No round waits longer for the other thread, nor do all of them together.  On a loaded machine the
- * two threads rarely run at the same time.  [ns; bounds the time of the first nexar_init] */
+/* Limits of the wait for the other thread: one round, and all rounds together. On a loaded
+ * machine the two threads rarely run at the same time. [ns; bounds the time of the first
+ * nexar_init] */
 #define ROUND_NS UINT64_C(100000)
 #define TOTAL_NS UINT64_C(20000000)
 
@@ -31,7 +32,7 @@ typedef struct pair {
     _Alignas(LINE) _Atomic uint32_t word; /* the helper sleeps on it */
     _Alignas(LINE) _Atomic uint32_t asleep, awake;
     atomic_bool playing, stop;
-    uint32_t core; /* of the thread that measures */
+    uint32_t core; /* used by the measuring thread */
 } pair;
 
 static uint64_t now(void)
@@ -50,7 +51,7 @@ static void *help(void *arg)
 {
     pair *p = arg;
 
-    (void)nx_cpu_avoid(p->core); /* its own thread: no other is moved */
+    (void)nx_cpu_avoid(p->core); /* moves only this helper thread */
     while (atomic_load(&p->playing)) {
         const uint32_t ball = atomic_load(&p->ball);
 
@@ -70,7 +71,7 @@ static void *help(void *arg)
     return NULL;
 }
 
-/* Waits until |*word| is |value|.  False: it takes too long. */
+/* Waits until |*word| is |value|. False: timed out. */
 static bool await(_Atomic uint32_t *word, uint32_t value)
 {
     const uint64_t until_ns = now() + ROUND_NS;
@@ -148,7 +149,7 @@ static int compare(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* The helper says that it is about to sleep: gives it time to do so. */
+/* The helper has announced that it is about to sleep: waits until it probably sleeps. */
 static void let_sleep(void)
 {
     for (int i = 0; i < BATCH; i++) {
@@ -156,8 +157,8 @@ static void let_sleep(void)
     }
 }
 
-/* The median time from a wake-up until the woken thread runs: a wake-up on the core of the waker is
- * cheaper than usual, so that the least would say too little. */
+/* The median time from a wake-up until the woken thread runs: a wake-up on the core of the waker
+ * is cheaper than usual, so the minimum would be too low. */
 static uint64_t measure_park(pair *p, uint64_t until_ns)
 {
     uint64_t spans[PARKS];
@@ -198,7 +199,7 @@ static uint64_t measure_copy(void *to, const void *from)
     return best_ns + 1;
 }
 
-/* 0: not allowed here. */
+/* Measures a read of remote memory. 0: the system refuses it. */
 static uint64_t measure_read(void *to, void *from)
 {
     const struct iovec here = {.iov_base = to, .iov_len = NX_COSTS_BLOCK};
@@ -221,7 +222,7 @@ static void measure_memory(nx_machine_costs *out)
     uint8_t *blocks = nx_calloc(2, NX_COSTS_BLOCK);
 
     if (blocks == NULL) {
-        return; /* nothing is derived from a cost of 0 */
+        return; /* 0 would mean unknown */
     }
     memset(blocks, 1, 2 * (size_t)NX_COSTS_BLOCK); /* untouched memory is one page of zeros */
     out->copy_ns = measure_copy(blocks, blocks + NX_COSTS_BLOCK);
@@ -270,7 +271,7 @@ static void measure_pair(pair *p, nx_machine_costs *out)
     const uint64_t handover_ns = measure_handover(p, until_ns);
 
     atomic_store(&p->playing, false);
-    /* Of threads on one core, or when none came back: a hand-over shows in the next poll. */
+    /* If the threads share one core, or no round ended: a hand-over is seen by the next poll. */
     out->handover_ns = (handover_ns == UINT64_MAX) ? out->pause_ns : handover_ns;
     out->park_ns = measure_park(p, until_ns + TOTAL_NS);
 }

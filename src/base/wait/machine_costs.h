@@ -14,7 +14,7 @@ typedef struct nx_machine_costs {
     uint64_t pause_ns;    /* one poll of memory with a pause instruction */
     uint64_t yield_ns;    /* sched_yield(2) without another thread on the core */
     uint64_t handover_ns; /* a cache line from one core to another; at least |pause_ns| */
-    uint64_t park_ns;     /* a thread parks and another one wakes it: until it runs */
+    uint64_t park_ns;     /* from the wake-up of a parked thread until it runs */
     uint64_t copy_ns;     /* memory of NX_COSTS_BLOCK bytes, copied from cache to cache */
     uint64_t read_ns;     /* the same by a read of remote memory; 0: refused */
     uint64_t cache_bytes; /* the largest cache of the processor; 0: unknown */
@@ -38,8 +38,8 @@ static inline uint64_t nx_machine_costs_read(const nx_machine_costs *c, uint64_t
            bytes % NX_COSTS_BLOCK * c->read_ns / NX_COSTS_BLOCK;
 }
 
-/* From this length on a copy goes past the caches: its source and target, of both ranks, fill the
- * cache.  UINT64_MAX: never, since the cache is unknown. */
+/* Length from which a copy uses non-temporal stores: source and target of both ranks fill the
+ * cache. UINT64_MAX: never, since the cache size is unknown. */
 static inline uint64_t nx_machine_costs_past_cache(const nx_machine_costs *c)
 {
     return (c->cache_bytes == 0) ? UINT64_MAX : c->cache_bytes / 4;

@@ -1,4 +1,4 @@
-/* machine_costs_test.c - costs are measured once, are not zero, and are in order. */
+/* machine_costs_test.c - costs are measured once, are positive, and are ordered as expected. */
 #include "base/wait/machine_costs.h"
 
 #include <pthread.h>

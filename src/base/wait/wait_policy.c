@@ -9,10 +9,10 @@
 /* A short message and its answer take this many hand-overs of a cache line: two in each direction
  * for head and data, and as many for the counters of the ring.  [hand-overs; counted] */
 enum { ANSWER_HANDOVERS = 16 };
-/* A sleep that is shorter than so many parks lengthens the next polling.  [parks; src/base/wait/
+/* A sleep shorter than this number of parks lengthens the next polling. [parks; src/base/wait/
  * wait_policy_test.c holds the bound] */
 enum { SHORT_SLEEP_PARKS = 16 };
-/* Weight of the latest gap between arrivals: one part in so many.  [1; an exponential average] */
+/* The latest gap between arrivals has the weight 1 / GAP_WEIGHT. [1; an exponential average] */
 enum { GAP_WEIGHT = 8 };
 
 nx_wait_policy nx_wait_policy_make(const nx_machine_costs *costs, uint64_t asked_ns, bool crowded)
@@ -97,7 +97,7 @@ void nx_wait_relax(nx_wait *w, nx_wait_step step)
     }
 }
 
-/* One long gap, such as a preemption, counts for little: it is taken for twice a park. */
+/* A single long gap, such as a preemption, is limited to twice the cost of a park. */
 static void note_gap(nx_wait *w, uint64_t now_ns)
 {
     const uint64_t most_ns = 2 * w->policy->poll_ns, span_ns = now_ns - w->since_ns;

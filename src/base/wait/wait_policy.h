@@ -11,10 +11,11 @@
  * core.  Then it parks: sleeps in the kernel until it is woken.
  *
  * Three measurements correct the rule.
- *  - A short sleep lengthens the next polling to twice that wait, within a bound.  Otherwise a
- *    slow wake-up makes the peer sleep meanwhile, and both pay a wake-up for every operation.
- *  - A wait spins only while no other thread wants its core.  A yield tells: alone on a core it
- *    comes back at once.  Where ranks outnumber cores a wait yields between all polls.
+ *  - A short sleep lengthens the next polling to twice that wait, within a bound. Otherwise a
+ *    slow wake-up makes the peer sleep too, and both pay a wake-up for every operation.
+ *  - A wait spins only while no other thread wants its core. The duration of a yield shows this:
+ *    alone on a core it returns at once. Where ranks outnumber cores a wait yields between all
+ *    polls.
  *  - A wait that continues, such as one for a long transfer, polls again after each arrival only if
  *    arrivals come in gaps shorter than a park.  Otherwise it parks at once: a poll costs CPU time
  *    that the transfer needs.
@@ -42,7 +43,7 @@ typedef struct nx_wait_policy {
 
 /* What waits have learned.  Zero: nothing. */
 typedef struct nx_wait_history {
-    uint64_t poll_ns; /* after a short sleep: how long to poll; 0: as the policy says */
+    uint64_t poll_ns; /* polling time after a short sleep; 0: the policy's */
     bool shared;      /* the last yield let another thread run */
 } nx_wait_history;
 
@@ -70,8 +71,8 @@ static inline bool nx_wait_is_cheap(const nx_wait_policy *policy)
     return (policy->poll_ns > 0) && !policy->crowded;
 }
 
-/* How many polls of memory with a pause fit into a spin, and into the time of a park; 0 where
- * nothing spins. */
+/* The number of polls with a pause that fit into a spin, and into the time of a park; 0: nothing
+ * spins. */
 unsigned nx_wait_polls_of_spin(const nx_wait_policy *policy);
 unsigned nx_wait_polls_of_park(const nx_wait_policy *policy);
 
@@ -81,16 +82,16 @@ bool nx_wait_spins(const nx_wait_policy *policy, const nx_wait_history *history)
 /* |policy| and |history| are borrowed for the wait. */
 nx_wait nx_wait_begin(const nx_wait_policy *policy, nx_wait_history *history, uint64_t now_ns);
 
-/* What to do until the next poll; after a poll that has found nothing. */
+/* The step until the next poll, after a poll that has found nothing. */
 nx_wait_step nx_wait_next(const nx_wait *w, uint64_t now_ns);
-/* Does it, unless it is to park; takes the time of a yield. */
+/* Performs |step|, unless it is NX_WAIT_PARK; measures the duration of a yield. */
 void nx_wait_relax(nx_wait *w, nx_wait_step step);
 /* A yield took |span_ns|: nx_wait_relax calls it. */
 void nx_wait_yielded(nx_wait *w, uint64_t span_ns);
 
 /* A poll has found something.  The wait may continue. */
 void nx_wait_arrived(nx_wait *w, uint64_t now_ns);
-/* A park has ended.  |found|: with something; else the time was over. */
+/* A park has ended. |found|: something has arrived; otherwise the park timed out. */
 void nx_wait_woken(nx_wait *w, uint64_t now_ns, bool found);
 
 #endif /* NX_WAIT_POLICY_H */

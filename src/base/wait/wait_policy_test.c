@@ -79,7 +79,7 @@ static void test_a_short_sleep_lengthens_the_next_poll_within_a_bound(void **sta
 
         nx_wait_woken(&w, span_ns, true);
         assert_true((history.poll_ns > span_ns) && (history.poll_ns <= longest_ns));
-        w = nx_wait_begin(&p, &history, 0); /* the same again ends without a sleep */
+        w = nx_wait_begin(&p, &history, 0); /* the same wait again ends without a sleep */
         assert_int_not_equal(nx_wait_next(&w, span_ns), NX_WAIT_PARK);
     }
 }
@@ -97,7 +97,7 @@ static void test_a_long_sleep_makes_the_next_poll_as_at_first(void **state)
     assert_int_equal(nx_wait_next(&w, p.poll_ns), NX_WAIT_PARK);
 }
 
-/* A yield that comes back at once: no other thread wants the core. */
+/* The yield returns at once: no other thread wants the core. */
 static void test_a_wait_spins_only_on_a_core_of_its_own(void **state)
 {
     const nx_wait_policy p = nx_wait_policy_make(&costs, NX_WAIT_AUTO, false);
@@ -139,7 +139,7 @@ static void test_a_yield_is_timed(void **state)
     assert_true(history.shared);
 }
 
-/* A transfer: arrivals |gap_ns| apart, the wait already longer than it polls. */
+/* A transfer whose arrivals are |gap_ns| apart; the wait has exceeded its polling time. */
 static nx_wait_step after_arrivals(const nx_wait_policy *p, nx_wait_history *history,
                                    uint64_t gap_ns)
 {
@@ -178,7 +178,7 @@ static void test_one_preemption_does_not_stop_the_polls_of_a_transfer(void **sta
     assert_int_not_equal(nx_wait_next(&w, now_ns), NX_WAIT_PARK);
 }
 
-/* Sleeps between arrivals that are far apart are no reason to poll longer. */
+/* Sleeps between distant arrivals do not lengthen polling. */
 static void test_sleeps_of_a_slow_transfer_do_not_lengthen_the_next_poll(void **state)
 {
     const nx_wait_policy p = nx_wait_policy_make(&costs, NX_WAIT_AUTO, false);

@@ -21,7 +21,7 @@
 
 enum { OPERANDS = 16 };
 
-/* What was asked for, as it was written. */
+/* The command line, as given. */
 typedef struct request {
     const char *operands[OPERANDS];
     uint64_t ranks, factor;
@@ -38,7 +38,7 @@ static const char about[] =
     "rank runs it and rank 0 prints.\n\n"
     "OPERATION is all, or some of these; without one it is allreduce:\n";
 
-/* What the command does, with every operation that there is. */
+/* The help text, with a list of all operations. */
 static void write_help(nx_text *text)
 {
     enum { WIDTH = 78 };
@@ -125,7 +125,7 @@ static int unknown_op(const char *name)
     return code;
 }
 
-/* Adds what |name| means: p2p is both ways to look at messages. */
+/* Adds the operations that |name| stands for: p2p stands for two measurements of messages. */
 static bool add_ops(nx_bench *b, const char *name)
 {
     size_t n, before = b->nops;
@@ -140,7 +140,7 @@ static bool add_ops(nx_bench *b, const char *name)
             had = had || (b->ops[k] == &ops[i]);
         }
         if (means && had) {
-            before = SIZE_MAX; /* it is known, and there already */
+            before = SIZE_MAX; /* known, and already added */
         } else if (means) {
             b->ops[b->nops++] = &ops[i];
         }
@@ -181,7 +181,7 @@ static bool add_size(nx_bench *b, uint64_t bytes)
     return true;
 }
 
-/* "8-64m": the powers of the factor times the first, and the last. */
+/* "8-64m": the first size times powers of the factor, and the last size. */
 static int check_range(request *q, char *copy, char *dash)
 {
     uint64_t from, to;
@@ -276,7 +276,7 @@ static int cannot_write(const char *path, int why)
     return NX_EXIT_FAILURE;
 }
 
-/* Found out before anything is measured. */
+/* Checks the output file before the measurement. */
 static int check_file(const char *path)
 {
     int fd = (path == NULL) ? -1 : nx_sys_open(path, O_WRONLY | O_CREAT, 0666);
@@ -306,7 +306,7 @@ static int check(request *q)
 
 /* ---- a rank -------------------------------------------------------------------------- */
 
-/* What this world cannot do; rank 0 says it. */
+/* Reports what this world cannot measure; called on rank 0. */
 static int refuse(const request *q)
 {
     const nx_bench *b = &q->bench;
@@ -343,7 +343,7 @@ static nexar_err make_room(nx_bench *b)
     if ((b->a == NULL) || (b->b == NULL) || (b->counts == NULL) || (b->displs == NULL)) {
         return nx_fail_nomem("two buffers of the largest size");
     }
-    memset(b->a, 0, b->room); /* pages that are there */
+    memset(b->a, 0, b->room); /* makes the pages resident */
     memset(b->b, 0, b->room);
     return NEXAR_OK;
 }
@@ -370,7 +370,7 @@ static nexar_err measure_op(const nx_bench *b, const nx_bench_op *op, nx_bench_r
 
         nx_progress_step(b->progress, "%s, %llu bytes", op->name, (unsigned long long)b->sizes[i]);
         if (count == before) {
-            continue; /* the same as the size before it, in whole elements */
+            continue; /* equals the previous size in whole elements */
         }
         before = count;
         err = nx_bench_measure(b, op, b->sizes[i], &row);
@@ -400,7 +400,7 @@ static nexar_err measure_all(const nx_bench *b, nx_bench_result *r)
     nx_progress_end(b->progress);
     if ((err == NEXAR_OK) && (b->size > 1)) {
         nx_links_transport(b->world, (b->rank == 0) ? 1 : 0, r->transport);
-        err = nexar_barrier(b->world); /* a link goes with its rank */
+        err = nexar_barrier(b->world); /* links close when a rank leaves */
     }
     return err;
 }
@@ -425,7 +425,7 @@ static int write_file(const char *path, const nx_bench *b, const nx_bench_result
     return failed ? cannot_write(path, why) : NX_EXIT_OK;
 }
 
-/* Rank 0: what is written at the end. */
+/* Rank 0: writes the output at the end. */
 static int report(const request *q, const nx_bench_result *r)
 {
     int code = NX_EXIT_OK;
@@ -483,7 +483,8 @@ static int run_rank(request *q)
     }
     b->rank = nexar_rank(b->world);
     b->size = nexar_size(b->world);
-    /* One rank says it and fails; if others failed too, they could be first. */
+    /* One rank reports and fails. If other ranks failed too, the launcher could name one of
+     * them. */
     code = (b->rank == 0) ? refuse(q) : NX_EXIT_OK;
     if (code == NX_EXIT_OK) {
         uint64_t refused = 0;
@@ -501,7 +502,7 @@ static int run_rank(request *q)
     return ((err == NEXAR_OK) || (code != NX_EXIT_OK)) ? code : nx_cmd_error("bench", err);
 }
 
-/* ---- ranks of our own ---------------------------------------------------------------- */
+/* ---- starting ranks ---------------------------------------------------------------- */
 
 static uint64_t ranks_of(const request *q)
 {
@@ -511,7 +512,7 @@ static uint64_t ranks_of(const request *q)
     return (q->ranks != 0) ? q->ranks : (allowed < 2) ? 2 : (allowed > 16) ? 16 : (uint64_t)allowed;
 }
 
-/* The same command again, as each rank. */
+/* Runs the same command as each rank. */
 static int start(const request *q, int argc, char **argv)
 {
     nx_local job = {.command = "bench", .n = ranks_of(q), .grace_ns = UINT64_C(2000000000)};

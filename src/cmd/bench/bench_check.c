@@ -1,8 +1,8 @@
 /*
- * bench_check.c - what results must be, element by element.
+ * bench_check.c - the expected results, element by element.
  *
- * What goes in is small whole numbers that depend on the rank and the place, so that
- * every sum is exact in every type and a block at a wrong place is seen.
+ * The input is small integers that depend on rank and position. So every sum is exact in every
+ * type, and a block at a wrong position is detected.
  */
 #include <string.h>
 
@@ -13,13 +13,13 @@
 _Static_assert(NX_BENCH_COMPRESSED * 113 <= 1 << 11, "sums of so many ranks are exact as f16");
 enum {
     MOST = 113,          /* of the numbers; a prime, and bf16 and i8 hold it */
-    CHUNK = 2048,        /* elements that are looked at together */
+    CHUNK = 2048,        /* elements that are checked together */
     ELEM = 8,            /* bytes of the largest one */
-    EXACT_F16 = 1 << 11, /* whole numbers up to here are exact */
+    EXACT_F16 = 1 << 11, /* integers up to here are exact */
     EXACT_BF16 = 1 << 8
 };
 
-/* The numbers of which sums stay exact are those up to so much. */
+/* The largest input number whose sums over all ranks are exact. */
 static unsigned most_of(const nx_bench *b)
 {
     const unsigned exact = (b->dtype == NEXAR_F16)    ? EXACT_F16
@@ -59,7 +59,7 @@ static uint16_t bf16_of(unsigned value)
 /* |value|, from 1 to MOST, as an element. */
 static void encode(nexar_dtype dtype, unsigned value, unsigned char out[ELEM])
 {
-    const uint64_t whole = value; /* little or big endian, memcpy from its own type below */
+    const uint64_t whole = value; /* memcpy from the own type fits either endianness */
     const uint32_t u32 = value;
     const uint16_t u16 = (dtype == NEXAR_F16)    ? f16_of(value)
                          : (dtype == NEXAR_BF16) ? bf16_of(value)
@@ -84,8 +84,8 @@ static void encode(nexar_dtype dtype, unsigned value, unsigned char out[ELEM])
     }
 }
 
-/* What rank |from| puts in as element |i|.  In products one rank alone has another
- * number than 1, so that they stay small. */
+/* The input of rank |from| at element |i|. For products only one rank has a number other than 1,
+ * so that results stay small. */
 static unsigned number(const nx_bench *b, bool product, unsigned most, size_t from, size_t i)
 {
     if (product) {
@@ -94,7 +94,7 @@ static unsigned number(const nx_bench *b, bool product, unsigned most, size_t fr
     return 1 + (unsigned)((i * 7 + from * 31) % most);
 }
 
-/* Elements [at, at + n) of what rank |from| puts in. */
+/* Elements [at, at + n) of the input of rank |from|. */
 static void numbers(const nx_bench *b, int from, size_t at, size_t n, void *out)
 {
     const size_t elem = nexar_dtype_size(b->dtype);
@@ -175,7 +175,7 @@ void nx_bench_expect_exchanged(const nx_bench *b, size_t count, size_t at, size_
     numbers(b, (int)(at / count), (size_t)b->rank * count + at % count, n, out);
 }
 
-/* The same of blocks that are placed otherwise. */
+/* The same for blocks with other displacements. */
 
 size_t nx_bench_place(const nx_bench *b, size_t rank)
 {
@@ -204,7 +204,7 @@ void nx_bench_expect_other(const nx_bench *b, size_t count, size_t at, size_t n,
     numbers(b, 1 - b->rank, at, n, out);
 }
 
-/* ---- looking ------------------------------------------------------------------------- */
+/* ---- checking ------------------------------------------------------------------------- */
 
 static int64_t count_wrong(const nx_bench *b, const nx_bench_op *op, size_t count)
 {
@@ -218,7 +218,7 @@ static int64_t count_wrong(const nx_bench *b, const nx_bench_op *op, size_t coun
         return 0;
     }
     for (size_t at = 0, n; at < all; at += n, got += n * elem) {
-        const size_t left = count - at % count; /* of this block */
+        const size_t left = count - at % count; /* elements left in this block */
 
         n = (left < CHUNK) ? left : CHUNK;
         op->expect(b, count, at, n, want);
@@ -241,7 +241,7 @@ nexar_err nx_bench_check(const nx_bench *b, const nx_bench_op *op, size_t count,
     int64_t sum = 0;
 
     numbers(b, b->rank, 0, in, b->a);
-    memset(b->b, 0xff, b->room); /* no number above */
+    memset(b->b, 0xff, b->room); /* a byte pattern that no input has */
     if (takes_part) {
         err = op->run(b, count);
     }
@@ -251,7 +251,7 @@ nexar_err nx_bench_check(const nx_bench *b, const nx_bench_op *op, size_t count,
     if (err == NEXAR_OK) {
         err = nexar_allreduce(b->world, NEXAR_IN_PLACE, &sum, 1, NEXAR_I64, NEXAR_SUM);
     }
-    memset(b->a, 0, b->room); /* repeated sums of these stay what they are */
+    memset(b->a, 0, b->room); /* zeros stay zeros in repeated sums */
     memset(b->b, 0, b->room);
     *wrong = sum;
     return err;

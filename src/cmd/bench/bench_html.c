@@ -1,6 +1,6 @@
 /*
- * bench_html.c - the report: one page that needs nothing else, with the machine, the
- * settings, and for each operation its times and bandwidths as pictures and numbers.
+ * bench_html.c - the report: one self-contained page with the machine, the settings, and for each
+ * operation its times and bandwidths as pictures and numbers.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -57,7 +57,7 @@ static const picture pictures[] = {
     {"bandwidth", {"bus", "algorithm"}, {busbw_of, algbw_of}, 2, nx_figure_flow},
 };
 
-/* What is 0, as the bus of a single rank, has no logarithm. */
+/* A value of 0, such as the bus bandwidth of a single rank, has no logarithm. */
 static double positive(double value)
 {
     return (value > 1e-9) ? value : 1e-9;
@@ -78,7 +78,7 @@ static void set_range(nx_svg_panel *p, const picture *pic, const nx_bench_row ro
     nx_svg_range(p, (double)rows[0].bytes, (double)rows[n - 1].bytes, least, most);
 }
 
-/* A marker whose value is shown when the pointer is on it, or near. */
+/* A marker that shows its value when the pointer is on or near it. */
 static void put_point(const nx_svg_panel *p, const picture *pic, size_t curve, uint64_t bytes,
                       double value)
 {
@@ -96,7 +96,7 @@ static void put_curves(const nx_svg_panel *p, const picture *pic, const nx_bench
 {
     double bytes[NX_BENCH_SIZES], values[NX_BENCH_SIZES];
 
-    for (size_t c = pic->n; c-- > 0;) { /* the first one on top */
+    for (size_t c = pic->n; c-- > 0;) { /* draws the first curve on top */
         for (size_t i = 0; i < n; i++) {
             bytes[i] = (double)rows[i].bytes;
             values[i] = positive(pic->values[c](&rows[i]));
@@ -129,7 +129,7 @@ static void put_picture(FILE *out, const picture *pic, const nx_bench_row rows[]
 
 enum { SIZE, COUNT, ITERATIONS, MEDIAN, LEAST, P99, ALGORITHM, BUS, WRONG, COLUMNS };
 
-/* Heads of the columns; on a narrow screen each stands beside its number. */
+/* Heads of the columns; on a narrow screen each appears beside its number. */
 static const char *const heads[COLUMNS] = {"size",           "count",    "iterations",
                                            "median us",      "min us",   "p99 us",
                                            "algorithm GB/s", "bus GB/s", "wrong"};
@@ -201,7 +201,7 @@ static void put_op(FILE *out, const nx_bench *b, const nx_bench_row rows[], size
     (void)fprintf(out, "</tbody></table>\n");
 }
 
-/* ---- what is asked first ------------------------------------------------------------- */
+/* ---- summary ------------------------------------------------------------- */
 
 /* The peak bandwidth and the least time of one operation. */
 static void put_best(FILE *out, const nx_bench_row rows[], size_t n)
@@ -319,7 +319,7 @@ static void put_head(FILE *out)
         "</style>\n</head>\n<body>\n<h1>nexar bench</h1>\n");
 }
 
-/* Rows from |from| on that are of one operation. */
+/* The number of rows of one operation, starting at |from|. */
 static size_t of_one_op(const nx_bench_result *r, size_t from)
 {
     size_t n = 1;

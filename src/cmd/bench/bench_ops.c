@@ -101,7 +101,7 @@ static nexar_err run_alltoallv(const nx_bench *b, size_t count)
                            b->dtype);
 }
 
-/* ---- allreduces in other guises ------------------------------------------------------ */
+/* ---- variants of allreduce ------------------------------------------------------ */
 
 static nexar_err run_compressed(const nx_bench *b, size_t count)
 {
@@ -109,8 +109,8 @@ static nexar_err run_compressed(const nx_bench *b, size_t count)
                                       NULL);
 }
 
-/* Tensors whose sizes grow evenly from nearly nothing, as those of a network do not
- * have one size either. */
+/* Tensors whose sizes grow evenly from almost zero, since the tensors of a network differ in
+ * size. */
 static nexar_err run_bucketed(const nx_bench *b, size_t count)
 {
     const size_t elem = nexar_dtype_size(b->dtype);
@@ -143,7 +143,7 @@ static nexar_err run_rs_ag(const nx_bench *b, size_t count)
     return nexar_allreduce_rs_ag(b->world, b->a, count, b->dtype, b->op, keep_shard, NULL);
 }
 
-/* There and back. */
+/* A round trip. */
 static nexar_err run_p2p(const nx_bench *b, size_t count)
 {
     const size_t bytes = count * nexar_dtype_size(b->dtype);
@@ -162,7 +162,7 @@ size_t nx_bench_window(uint64_t bytes)
     return (bytes >= UINT64_C(16) << 20) ? 4 : (bytes >= UINT64_C(1) << 20) ? 16 : WINDOW;
 }
 
-/* A window of messages one way, all into one buffer, then a word back. */
+/* A window of messages in one direction, all into one buffer, then a short reply. */
 static nexar_err run_stream(const nx_bench *b, size_t count)
 {
     const size_t bytes = count * nexar_dtype_size(b->dtype), n = nx_bench_window(bytes);
@@ -185,7 +185,7 @@ static nexar_err run_stream(const nx_bench *b, size_t count)
 
 /* ---- the table ----------------------------------------------------------------------- */
 
-/* As nccl-tests has them: what a link must carry at least, for each byte of size. */
+/* The factors of nccl-tests: the least that a link must carry, per byte of size. */
 static double bus_allreduce(int ranks)
 {
     return 2.0 * (ranks - 1) / ranks;

@@ -1,4 +1,4 @@
-/* bench_print.c - the table, row by row as they come, and the JSON. */
+/* bench_print.c - prints each row of the table as it arrives, and the JSON. */
 #include <inttypes.h>
 #include <string.h>
 

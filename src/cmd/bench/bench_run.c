@@ -1,20 +1,20 @@
-/* bench_run.c - measures: the slowest rank of each iteration, the median of all. */
+/* bench_run.c - measures the slowest rank of each iteration, and takes the median. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "bench.h"
 
-/* Iterations, when they are chosen here. */
+/* Bounds of the number of iterations, if it is chosen here. */
 enum { PROBES = 2, LEAST = 7, MOST = 100000 };
-static const double NEARLY = 0.9; /* of the time: it is used up */
+static const double NEARLY = 0.9; /* of the time limit: counts as used up */
 
 static double now_s(void)
 {
     return (double)nx_now(&nx_clock_system) / 1e9;
 }
 
-/* One iteration: those of a pair take turns and need no barrier. */
+/* One iteration: the ranks of a pair alternate and need no barrier. */
 static nexar_err once(const nx_bench *b, const nx_bench_op *op, size_t count, double *seconds)
 {
     nexar_err err = op->pair ? NEXAR_OK : nexar_barrier(b->world);
@@ -29,8 +29,9 @@ static nexar_err once(const nx_bench *b, const nx_bench_op *op, size_t count, do
     return err;
 }
 
-/* How many more there are to be, of |done| that took |spent| seconds: a first quarter by what the
- * warm-up took, which may have been disturbed, then as many as fit.  Rank 0 decides. */
+/* Chooses the number of further iterations; |done| iterations took |spent| seconds. The first
+ * quarter is estimated from the warm-up, which may have been disturbed. Then the remaining time
+ * decides. Rank 0 decides for all. */
 static nexar_err choose(const nx_bench *b, uint64_t done, double spent, uint64_t *more)
 {
     const double all = (double)b->time_ns / 1e9, each = spent / (double)done;
@@ -70,7 +71,7 @@ static void sum_up(const nx_bench *b, double times[], nx_bench_row *row)
     row->busbw = row->algbw * ((op->bus == NULL) ? 1 : op->bus(b->size));
 }
 
-/* Runs until there are enough, which row->iters says then. */
+/* Runs until there are enough iterations, and sets row->iters. */
 static nexar_err repeat(const nx_bench *b, nx_bench_row *row, bool takes_part, double times[])
 {
     const double start = now_s();

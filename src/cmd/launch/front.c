@@ -19,13 +19,13 @@
 typedef struct front {
     pid_t keeper;
     int signals;
-    int life;  /* held open as long as we live */
-    int typed; /* to rank 0, what comes from the terminal; -1: none */
+    int life;  /* held open until this process ends */
+    int typed; /* a pipe to rank 0 for terminal input; -1: none */
     char fed[4096];
     size_t fed_at, fed_len;
 } front;
 
-/* ---- what is typed ------------------------------------------------------------------- */
+/* ---- terminal input ------------------------------------------------------------------- */
 
 static void stop_feeding(front *f)
 {
@@ -59,7 +59,7 @@ static void feed(front *f)
     }
 }
 
-/* In the background the terminal is somebody else's. */
+/* In the background, the terminal belongs to another process group. */
 static bool has_terminal(void)
 {
     return tcgetpgrp(STDIN_FILENO) == getpgrp();
@@ -76,7 +76,7 @@ static void pass_on(const front *f)
             (void)kill(f->keeper, number);
         }
         if (number == SIGTSTP) {
-            (void)raise(SIGSTOP); /* the ranks stop too; SIGCONT is passed on as well */
+            (void)raise(SIGSTOP); /* the ranks stop, too; SIGCONT is also passed on */
         }
     }
 }
@@ -112,7 +112,7 @@ static int await_keeper(front *f)
     while ((got = nx_sys_waitpid(f->keeper, &status, WNOHANG)) == 0) {
         turn(f);
     }
-    /* Nothing is here if all went well. */
+    /* No process is left if all went well. */
     nx_orphans_end();
     if ((got == f->keeper) && WIFEXITED(status)) {
         return WEXITSTATUS(status);
@@ -133,7 +133,8 @@ static void forget_input(void)
     }
 }
 
-/* What is no terminal rank 0 may read itself; a terminal only its own session may. */
+/* Rank 0 reads input that is not a terminal itself. Only processes of its session may read a
+ * terminal. */
 static nexar_err open_input(front *f, nx_front_ends *ends)
 {
     int fds[2];
@@ -165,7 +166,7 @@ static _Noreturn void be_keeper(front *f, const nx_front_ends *ends,
     forget_input();
     code = keep(ctx, ends);
     (void)fflush(NULL);
-    exit(code); // NOLINT(concurrency-mt-unsafe): what else ran has ended
+    exit(code); // NOLINT(concurrency-mt-unsafe): all other threads have ended
 }
 
 int nx_front_run(int (*keep)(void *ctx, const nx_front_ends *ends), void *ctx)

@@ -1,22 +1,20 @@
 /*
- * front.h - two processes, so that one is left to clean up whatever happens to
- * the other.
+ * front.h - two processes, so that one remains to clean up if the other ends.
  *
- * The front is the process that the user started, sees and signals.  It only
- * passes signals on, and what is typed on a terminal.  The work is done by its
- * child, the keeper, in a session of its own: a kill of the front, or of its
- * whole group, does not reach it.  Both adopt orphans: the keeper ends all that
- * it has started when the front is gone, the front when the keeper is.
+ * The front is the process that the user started, sees and signals. It only passes on signals and
+ * terminal input. The work is done by its child, the keeper, in a session of its own: a kill of
+ * the front, or of its whole group, does not reach it. Both adopt orphans: when one of the two
+ * ends, the other ends all processes of the job.
  */
 #ifndef NX_FRONT_H
 #define NX_FRONT_H
 
 typedef struct nx_front_ends {
-    int input; /* what rank 0 reads; the keeper's to close */
-    int life;  /* ends (POLLHUP) when the front is gone */
+    int input; /* the input of rank 0; the keeper closes it */
+    int life;  /* ends (POLLHUP) when the front has exited */
 } nx_front_ends;
 
-/* Calls |keep| in the keeper and returns, in the front, what it returned. */
+/* Calls |keep| in the keeper; returns its result in the front. */
 int nx_front_run(int (*keep)(void *ctx, const nx_front_ends *ends), void *ctx);
 
 #endif /* NX_FRONT_H */

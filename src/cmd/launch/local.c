@@ -1,4 +1,4 @@
-/* local.c - local processes as ranks: their seed, and what each of them gets. */
+/* local.c - local processes as ranks: their seed, and the environment of each. */
 #include "cmd/launch/local.h"
 
 #include <errno.h>
@@ -24,14 +24,14 @@
 
 enum { NUMBER_ROOM = 64, NUMBERS = 4, PLAIN = 2 };
 
-/* The job in the keeper, and what the rank that is about to be started gets. */
+/* The job in the keeper, and the parameters of the next rank. */
 typedef struct local_job {
     const nx_local *local;
     nx_formation formation; /* if there is a seed */
-    nx_seed *seed;          /* NULL: they join another */
+    nx_seed *seed;          /* NULL: the ranks join another seed */
     nx_bind cores;          /* if they are bound */
-    int cwd;                /* -1: this one */
-    bool plain;             /* stdout of the ranks is a terminal, and ours shows no colour */
+    int cwd;                /* -1: the current directory */
+    bool plain;             /* stdout of the ranks is a terminal, but stdout here shows no colour */
     char join[sizeof("NEXAR_JOIN=") + NX_JOIN_STRING_MAX];
     char numbers[NUMBERS][NUMBER_ROOM];
     const char *env[NX_WORDS_MAX + NUMBERS + PLAIN + 2];
@@ -39,7 +39,7 @@ typedef struct local_job {
 
 /* ---- the seed ------------------------------------------------------------------------ */
 
-/* Only where others are to join it is it more than the ranks of this host can reach. */
+/* If processes on other hosts may join, the seed listens on all interfaces. */
 static void open_to_others(const nx_local *local, nx_seed_config *sc)
 {
     if (local->join_file == NULL) {
@@ -47,7 +47,7 @@ static void open_to_others(const nx_local *local, nx_seed_config *sc)
         sc->interfaces = "";
         sc->advertise = "";
     }
-    /* A fixed port is not the seed's to take from the ranks, nor is the state of another seed. */
+    /* The seed must not take a fixed port from the ranks, nor the state of another seed. */
     sc->port_first = 0;
     sc->port_last = 0;
     sc->state = NULL;
@@ -68,7 +68,7 @@ static nexar_err create_seed(local_job *j, const nexar_config *cfg)
     return nx_seed_create(&j->seed, &sc);
 }
 
-/* A seed for the ranks; |j->join| gets what they join with. */
+/* Starts a seed for the ranks; |j->join| gets the join string. */
 static nexar_err start_seed(local_job *j)
 {
     nexar_config *cfg = NULL;
@@ -98,14 +98,14 @@ static const char *number(local_job *j, size_t i, const char *name, uint64_t val
     return j->numbers[i];
 }
 
-/* What the user gives goes before what we conclude, and not before what makes it a rank. */
+/* Variables from the user override derived values, but not the variables that define a rank. */
 static void fill_env(local_job *j, uint32_t rank)
 {
     const nx_local *l = j->local;
     size_t n = 0;
 
     if (j->plain) {
-        j->env[n++] = "NO_COLOR=1"; /* what a program would conclude from a pipe */
+        j->env[n++] = "NO_COLOR=1"; /* a program would derive the default from a pipe */
     }
     for (size_t i = 0; (l->env != NULL) && (i < l->env->n); i++) {
         j->env[n++] = l->env->at[i];
@@ -113,7 +113,7 @@ static void fill_env(local_job *j, uint32_t rank)
     j->env[n++] = number(j, 0, "NEXAR_LOCAL_RANK", rank);
     j->env[n++] = number(j, 1, "NEXAR_LOCAL_SIZE", l->n);
     if (l->joins) {
-        j->env[n++] = "NEXAR_RANK=auto"; /* a launcher's number would be that of all */
+        j->env[n++] = "NEXAR_RANK=auto"; /* a launcher has the same number for all */
     } else {
         j->env[n++] = number(j, 2, "NEXAR_RANK", rank);
         j->env[n++] = number(j, 3, "NEXAR_WORLD_SIZE", l->n);
@@ -151,7 +151,7 @@ static const nx_ranks_ops own_ops = {
     .describe = describe, .presence = presence, .situation = situation};
 static const nx_ranks_ops joining_ops = {.describe = describe};
 
-/* ---- beginning and end --------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------- */
 
 static nexar_err open_cwd(local_job *j)
 {
@@ -191,7 +191,7 @@ int nx_local_code(const char *command, const nx_ranks_result *result)
         return 128 + result->ended_by;
     }
     if (result->output_lost == EPIPE) {
-        return 128 + SIGPIPE; /* as any program that writes to nobody */
+        return 128 + SIGPIPE; /* like any program whose reader has gone */
     }
     if (result->output_lost != 0) {
         (void)fprintf(stderr, "nexar %s: cannot write the output: %s; ended the ranks\n", command,
@@ -206,7 +206,7 @@ static nexar_err run_ranks(local_job *j, const nx_front_ends *ends, nx_ranks_res
     const nx_local *l = j->local;
     const nx_ranks_config config = {
         .command = l->command,
-        .noun = l->joins ? "process" : "rank", /* the seed numbers the ranks */
+        .noun = l->joins ? "process" : "rank", /* the seed assigns the ranks */
         .n = (uint32_t)l->n,
         .output = !l->prefix ? NX_SPAWN_INHERIT
                   : l->pty   ? NX_SPAWN_PTY

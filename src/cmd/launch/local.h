@@ -1,4 +1,4 @@
-/* local.h - local processes as ranks: of a world of their own, or of a cluster elsewhere. */
+/* local.h - local processes as ranks, of their own world or of an existing cluster. */
 #ifndef NX_LOCAL_H
 #define NX_LOCAL_H
 
@@ -9,25 +9,25 @@
 #include "cmd/options.h"
 
 typedef struct nx_local {
-    const char *command; /* the command that speaks, in messages: "run" */
+    const char *command; /* the command name in messages: "run" */
     uint64_t n;
     uint64_t grace_ns;     /* between asking ranks to end and killing them */
-    bool prefix;           /* their output by line, with the rank before it; else as it is */
-    bool pty;              /* and through a pty, so that programs flush each line */
-    bool elastic;          /* one that fails does not end the others */
-    bool joins;            /* they join the cluster that NEXAR_JOIN names: no seed of their own */
-    bool bind;             /* each on a core of its own */
+    bool prefix;           /* prints output by line with the rank as prefix; else unchanged */
+    bool pty;              /* also through a pty, so that programs flush each line */
+    bool elastic;          /* a failed rank does not end the others */
+    bool joins;            /* they join the cluster that NEXAR_JOIN names, without their own seed */
+    bool bind;             /* binds each rank to its own core */
     const nx_words *env;   /* "NAME=VALUE", for their environment; may be NULL */
-    const char *cwd;       /* the directory to start in; NULL: this one */
+    const char *cwd;       /* the directory to start in; NULL: the current one */
     char **argv;           /* ends with NULL */
-    const char *join_file; /* where to write the join string; NULL: nowhere */
+    const char *join_file; /* file that gets the join string; NULL: none */
 } nx_local;
 
-/* Starts them and stays until all have ended.  Returns an exit code: 0, that of
- * the first rank that failed (128 + signal), or of what went wrong here. */
+/* Starts the ranks and returns when all have ended. Returns an exit code: 0, the code of the
+ * first failed rank (128 + signal), or the code of an error of the launcher. */
 int nx_local_run(nx_local *local);
 
-/* The exit code that tells of |result|; says on stderr that output was lost. */
+/* The exit code for |result|; reports lost output on stderr. */
 int nx_local_code(const char *command, const nx_ranks_result *result);
 
 #endif /* NX_LOCAL_H */

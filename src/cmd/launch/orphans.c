@@ -1,5 +1,4 @@
-/* orphans.c - finds children in /proc, since those of others do not say that they
- * have become ours. */
+/* orphans.c - finds children in /proc, since adopted children are not announced. */
 #include "cmd/launch/orphans.h"
 
 #include <dirent.h>
@@ -17,8 +16,8 @@
 #include "base/os/sys.h"
 #include "base/text/text.h"
 
-/* A killed process is gone in milliseconds, also on a loaded machine; one that is
- * not (it may belong to another user) is not waited for without end. */
+/* A killed process exits within milliseconds, even on a loaded machine. The wait for a process
+ * that does not exit, for instance of another user, is bounded. */
 #define PATIENCE_NS UINT64_C(10000000000)
 
 void nx_orphans_adopt(void)
@@ -26,7 +25,7 @@ void nx_orphans_adopt(void)
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* The parent of |pid|; 0 if it cannot be told. */
+/* The parent of |pid|; 0: unknown. */
 static pid_t parent_of(pid_t pid)
 {
     char path[64], line[512];
@@ -42,7 +41,7 @@ static pid_t parent_of(pid_t pid)
     len = fread(line, 1, sizeof(line) - 1, file);
     (void)fclose(file);
     line[len] = '\0';
-    /* "12 (name) S 1 ..."; the name may hold anything, a parenthesis too. */
+    /* "12 (name) S 1 ..."; the name may contain any character, also a parenthesis. */
     behind_name = strrchr(line, ')');
     if ((behind_name == NULL) || (strlen(behind_name) < 5)) {
         return 0;
@@ -59,7 +58,7 @@ static void kill_children(void)
     if (dir == NULL) {
         return;
     }
-    while ((entry = readdir(dir)) != NULL) { // NOLINT(concurrency-mt-unsafe): our own DIR
+    while ((entry = readdir(dir)) != NULL) { // NOLINT(concurrency-mt-unsafe): DIR is local
         if (nx_parse_uint(entry->d_name, &pid) && (parent_of((pid_t)pid) == getpid())) {
             (void)kill((pid_t)pid, SIGKILL);
         }

@@ -24,12 +24,12 @@
 #include "cmd/launch/ranks/program_check.h"
 #include "cmd/launch/ranks/spawn.h"
 
-/* How long a launcher may take to say what is to be run. */
+/* Time limit for the launcher to send SETUP. */
 #define SETUP_NS UINT64_C(60000000000)
 
 typedef struct agent_rank {
-    pid_t pid;      /* 0: has ended */
-    int streams[2]; /* what it prints; -1: closed */
+    pid_t pid;      /* 0: the rank has ended */
+    int streams[2]; /* the output of the rank; -1: closed */
 } agent_rank;
 
 typedef struct agent {
@@ -43,17 +43,17 @@ typedef struct agent {
     char *join;    /* "NEXAR_JOIN=..." */
     nx_bind cores; /* if ranks are bound */
     agent_rank *ranks;
-    struct pollfd *polls; /* as AT_ has it, then two for each rank */
+    struct pollfd *polls; /* indexed by AT_, then two for each rank */
     uint32_t started, running;
     struct rlimit files;
     uint64_t heard_at, timeout_ns;
-    bool abandoned; /* the launcher has gone, or has said something that it must not */
+    bool abandoned; /* the launcher has exited or has violated the protocol */
 
     /* The input of rank 0: |fed| bytes wait for the pipe |feed|. */
-    int feed; /* -1: none, or it takes no more */
+    int feed; /* -1: none, or rank 0 reads no more */
     uint8_t food[NX_AGENT_WINDOW];
     size_t fed;
-    bool fed_all; /* nothing more comes */
+    bool fed_all; /* the input has ended */
 } agent;
 
 enum { AT_LAUNCHER, AT_LIFE, AT_SIGNALS, AT_OUT, AT_FEED, AT_RANKS };
@@ -114,7 +114,7 @@ static nexar_err prepare(const nx_agent_setup *s)
                        strerror_r(errno, text, sizeof(text)));
     }
     for (const char **env = s->env; *env != NULL; env++) {
-        /* One thread; what it points to stays. */
+        /* There is one thread, and the string remains valid. */
         (void)putenv((char *)(uintptr_t)*env); // NOLINT(concurrency-mt-unsafe)
     }
     return nx_compiled_check(s->argv[0]);
@@ -184,7 +184,7 @@ static nexar_err start_rank(agent *a, uint32_t local, int input)
     (void)snprintf(rank, sizeof(rank), "NEXAR_RANK=%u", a->start.first + local);
     (void)snprintf(size, sizeof(size), "NEXAR_WORLD_SIZE=%u", a->start.size);
     if (a->start.joins != 0) {
-        env[3] = "NEXAR_RANK=auto"; /* a launcher's number would be that of all */
+        env[3] = "NEXAR_RANK=auto"; /* a number from a launcher would be the same for all ranks */
         env[4] = NULL;
     }
     (void)snprintf(local_rank, sizeof(local_rank), "NEXAR_LOCAL_RANK=%u", local);
@@ -243,7 +243,7 @@ static bool is_rank(void *ctx, pid_t group)
     return (group > 0) && (local_of(a, group) < a->started);
 }
 
-/* By these two ranks report what they wait for: only where they are caught. */
+/* On these two signals ranks report what they wait for: sent only to processes that catch them. */
 static void signal_all(agent *a, int number)
 {
     if ((number == SIGUSR1) || (number == SIGUSR2)) {
@@ -267,7 +267,7 @@ static void on_start(agent *a, const nx_agent_frame *frame)
         refuse(a);
         signal_all(a, SIGKILL);
     }
-    a->start.join = NULL; /* in the frame, which goes */
+    a->start.join = NULL; /* points into the frame, which is overwritten */
 }
 
 /* ---- the launcher -------------------------------------------------------------------- */
@@ -319,7 +319,7 @@ static void read_launcher(agent *a)
     a->abandoned = a->abandoned || (got < 0);
 }
 
-/* Signals that came to this process: the launcher decides. */
+/* Forwards signals of this process to the launcher, which decides. */
 static void read_signals(agent *a)
 {
     int number;
@@ -333,7 +333,7 @@ static void read_signals(agent *a)
 
 /* ---- output and ends of ranks -------------------------------------------------------- */
 
-/* Sends what one read gets; false: nothing was there. */
+/* Forwards the result of one read. False: no data. */
 static bool pump(agent *a, uint32_t local, int stream)
 {
     uint8_t payload[NX_AGENT_OUTPUT_HEAD + NX_AGENT_CHUNK];
@@ -351,7 +351,7 @@ static bool pump(agent *a, uint32_t local, int stream)
     return got > 0;
 }
 
-/* All that the rank had printed when it ended: no more than a pipe or a pty holds. */
+/* Forwards all that the rank had printed when it ended: at most the capacity of a pipe or a pty. */
 static void drain(agent *a, uint32_t local)
 {
     for (int stream = 0; stream < 2; stream++) {
@@ -370,7 +370,7 @@ static void reap(agent *a)
         const bool exited = info.si_code == CLD_EXITED;
 
         if (local < a->started) {
-            (void)kill(-info.si_pid, SIGKILL); /* what it has left in its group */
+            (void)kill(-info.si_pid, SIGKILL); /* processes left in its process group */
         }
         (void)nx_sys_waitpid(info.si_pid, NULL, 0);
         if (local < a->started) {
@@ -458,7 +458,7 @@ static void turn(agent *a)
         ((a->timeout_ns != 0) && (nx_now(&nx_clock_system) - a->heard_at >= a->timeout_ns));
 }
 
-/* Something of the ranks is still to be read. */
+/* Whether output of the ranks is still to be read. */
 static bool output_left(const agent *a)
 {
     for (uint32_t i = 0; i < a->started; i++) {
@@ -469,8 +469,8 @@ static bool output_left(const agent *a)
     return false;
 }
 
-/* Until the ranks have ended, then what they have left, which may hold their pipes open, then
- * until all is sent. */
+/* Runs until the ranks have ended. Then ends the processes that they have left, which may hold
+ * their pipes open. Then sends all remaining output. */
 static void stay(agent *a)
 {
     while (!a->abandoned && ((a->started == 0) || (a->running > 0))) {
@@ -533,7 +533,7 @@ static int keep(void *ctx, const nx_front_ends *ends)
     nx_output_sink_init(&a->to, STDOUT_FILENO);
     nx_output_sink_line(&a->to, "\n" NX_AGENT_GREETING, nexar_version(), strlen(nexar_version()));
     raise_limit(a);
-    (void)fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK); /* sshd may give a socket */
+    (void)fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK); /* under sshd, stdin may be a socket */
     a->polls = nx_calloc(AT_RANKS, sizeof(*a->polls));
     err = (a->polls == NULL) ? nx_fail_nomem("the agent") : nx_signals_open(&a->signals);
     if ((err == NEXAR_OK) && (a->polls != NULL)) {

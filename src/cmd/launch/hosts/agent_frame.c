@@ -61,7 +61,7 @@ void nx_agent_put_output(nx_output_sink *to, uint32_t rank, uint8_t stream, uint
     nx_agent_put(to, NX_AGENT_OUTPUT, payload, NX_AGENT_OUTPUT_HEAD + len);
 }
 
-/* Texts go with their 0, so that they can be used where they lie. */
+/* Texts are sent with their 0, so that the receiver can use them in place. */
 static void write_string(nx_writer *w, const char *text)
 {
     nx_write_blob(w, text, strlen(text) + 1);
@@ -95,7 +95,7 @@ static void write_list(nx_writer *w, const char **list)
     }
 }
 
-/* Sends what |w| has. */
+/* Sends the content of |w|. */
 static void put_written(nx_output_sink *to, nx_agent_kind kind, const nx_writer *w)
 {
     if ((w->data == NULL) || w->failed) {
@@ -247,7 +247,7 @@ bool nx_agent_sentence(const nx_agent_frame *frame, char *text, size_t size)
     return frame->len > 0;
 }
 
-/* A text that has its 0 at its end and nowhere else; NULL and a failed reader otherwise. */
+/* A text whose only 0 is at its end; otherwise NULL and a failed reader. */
 static const char *read_string(nx_reader *r)
 {
     size_t len = 0;
@@ -283,7 +283,7 @@ static const char **read_list(nx_reader *r)
     const uint64_t n = nx_read_varint(r);
     const char **list;
 
-    /* Each text takes two bytes at least. */
+    /* Each text takes at least two bytes. */
     if (r->failed || (n > nx_reader_left(r) / 2)) {
         r->failed = true;
         return NULL;

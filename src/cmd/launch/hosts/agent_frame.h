@@ -2,12 +2,12 @@
  * agent_frame.h - the protocol between the launcher and the agent of a host.
  *
  * The launcher starts `nexar run --agent` on a host by ssh or srun; stdin and stdout of that
- * process carry the protocol.  The agent begins with a line of text, "nexar-agent VERSION".  All
- * that follows, in both directions, is frames:
+ * process carry the protocol. The agent begins with a line of text, "nexar-agent VERSION". Frames
+ * follow in both directions:
  *
  *     kind (1 byte), length of the payload (4 bytes, big-endian), payload, 0x0a
  *
- * The newline is there for srun, which holds back what does not end with one.
+ * The newline is for srun, which withholds output that does not end with one.
  *
  *     launcher                                agent
  *        |<--- "nexar-agent 0.1.0\n" ------------|
@@ -37,9 +37,9 @@
 #define NX_AGENT_GREETING "nexar-agent "
 
 enum {
-    NX_AGENT_PAYLOAD_MAX = 8 << 20, /* more than the arguments of a process may have */
+    NX_AGENT_PAYLOAD_MAX = 8 << 20, /* more than the kernel allows for the arguments of a process */
     NX_AGENT_CHUNK = 16384,         /* bytes of output or input in one frame */
-    NX_AGENT_WINDOW = 65536         /* bytes of input that the ranks have not taken */
+    NX_AGENT_WINDOW = 65536         /* bytes of input that rank 0 has not read */
 };
 
 typedef enum nx_agent_kind {
@@ -55,17 +55,17 @@ typedef enum nx_agent_kind {
     NX_AGENT_OUTPUT,  /* rank, stream (1: stdout, 2: stderr), bytes */
     NX_AGENT_ENDED,   /* rank, code, or NX_AGENT_KILLED + signal */
     NX_AGENT_STOPPED, /* rank, signal; 0: it was resumed */
-    NX_AGENT_TAKEN,   /* bytes of INPUT that rank 0 has got; UINT32_MAX: it reads no more */
-    NX_AGENT_WISH,    /* the agent was sent this signal, which asks for the end */
+    NX_AGENT_TAKEN,   /* bytes of INPUT that rank 0 has read; UINT32_MAX: it reads no more */
+    NX_AGENT_WISH,    /* the agent has received this signal, which requests the end */
     NX_AGENT_PONG,
     NX_AGENT_DONE
 } nx_agent_kind;
 
 enum { NX_AGENT_KILLED = 256 };
 
-/* What is to be run: texts and arrays that end with NULL. */
+/* The program to run: texts and arrays that end with NULL. */
 typedef struct nx_agent_setup {
-    uint32_t timeout_ms; /* silence of the launcher that ends the agent; 0: none does */
+    uint32_t timeout_ms; /* silence of the launcher after which the agent ends; 0: no limit */
     const char *directory;
     const char **argv;
     const char **env; /* "NAME=VALUE", added to the environment of the agent */
@@ -76,15 +76,15 @@ typedef struct nx_agent_start {
     uint32_t size;          /* ranks of the world */
     uint32_t first, ranks;  /* those of this host */
     uint32_t output;        /* nx_spawn_output */
-    uint32_t bind;          /* each rank on a core of its own */
-    uint32_t joins;         /* the cluster of the join string numbers the ranks */
+    uint32_t bind;          /* binds each rank to its own core */
+    uint32_t joins;         /* the cluster of the join string assigns the ranks */
     uint32_t columns, rows; /* of the ptys; 0: no size */
 } nx_agent_start;
 
 /* ---- writing: a failure breaks the sink ---------------------------------------------- */
 
 void nx_agent_put(nx_output_sink *to, nx_agent_kind kind, const void *payload, size_t len);
-/* Of the kinds whose payload is numbers; the second may be missing: 0. */
+/* For kinds whose payload is numbers; a missing second number is 0. */
 void nx_agent_put_numbers(nx_output_sink *to, nx_agent_kind kind, uint32_t a, uint32_t b);
 void nx_agent_put_setup(nx_output_sink *to, const nx_agent_setup *setup);
 void nx_agent_put_start(nx_output_sink *to, const nx_agent_start *start);
@@ -101,7 +101,7 @@ typedef struct nx_agent_frame {
     size_t len;
 } nx_agent_frame;
 
-/* Bytes that have come.  Zero-initialised is empty. */
+/* Received bytes. Zero-initialised is empty. */
 typedef struct nx_agent_input {
     uint8_t *data;
     size_t at, len, room; /* |len| bytes from |at| on */
@@ -109,14 +109,14 @@ typedef struct nx_agent_input {
 
 void nx_agent_input_fini(nx_agent_input *in);
 
-/* Reads once from |fd|: how many bytes; 0: none are there now; -1: the end, or an error. */
+/* Reads once from |fd|. Returns the number of bytes; 0: none available; -1: the end, or an
+ * error. */
 long nx_agent_input_fill(nx_agent_input *in, int fd);
 
-/* Takes the next line, without its end; what does not fit into |line| is cut.  False: there is no
- * whole line yet. */
+/* Takes the next line, without its end, cut to fit |line|. False: no complete line yet. */
 bool nx_agent_input_line(nx_agent_input *in, char *line, size_t size);
 
-/* Takes the next frame: 1; 0: it is not whole yet; -1: this is no frame. */
+/* Takes the next frame: 1; 0: not complete yet; -1: malformed. */
 int nx_agent_input_next(nx_agent_input *in, nx_agent_frame *frame);
 
 /* Each returns false for a malformed payload. */

@@ -1,4 +1,4 @@
-/* agent_frame_test.c - frames survive any division into reads; random bytes do no harm. */
+/* agent_frame_test.c - frames survive any division into reads; random bytes are rejected safely. */
 #include "agent_frame.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "unit.h"
 
-/* Bytes that a sink has got, as the other side reads them. */
+/* Bytes written to a sink, as the peer reads them. */
 typedef struct rig {
     int fds[2];
     nx_output_sink sink;
@@ -40,7 +40,7 @@ static void carry(rig *r)
     } while (nx_output_sink_waits(&r->sink));
 }
 
-/* The next frame, which is there and is a |kind|. */
+/* The next frame; checks that it exists and has |kind|. */
 static nx_agent_frame next(rig *r, nx_agent_kind kind)
 {
     nx_agent_frame f = {0};
@@ -149,7 +149,7 @@ static void ranks_outside_the_world_are_refused(void **state)
     rig_fini(&r);
 }
 
-/* Noise of a login shell, the greeting, and a frame, byte by byte. */
+/* Output of a login shell, the greeting and a frame arrive byte by byte. */
 static void any_division_into_reads_will_do(void **state)
 {
     static const char bytes[] = "Welcome!\n" NX_AGENT_GREETING "1.2.3\n\x45\0\0\0\0\n";
@@ -169,14 +169,14 @@ static void any_division_into_reads_will_do(void **state)
             frames += nx_agent_input_next(&r.in, &f);
         }
     }
-    assert_string_equal(line, "nexar-agent 1.2"); /* cut where there is no room */
+    assert_string_equal(line, "nexar-agent 1.2"); /* cut to fit */
     assert_int_equal(frames, 1);
     assert_int_equal(f.kind, 0x45);
     assert_int_equal(nx_agent_input_fill(&r.in, r.fds[0]), 0);
     rig_fini(&r);
 }
 
-/* Whatever the payload is, each reader returns. */
+/* Each reader returns for any payload. */
 static void read_all(const nx_agent_frame *f)
 {
     nx_agent_setup setup = {0};

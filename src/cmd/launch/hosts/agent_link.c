@@ -13,9 +13,9 @@
 #include "base/text/text.h"
 #include "cmd/launch/ranks/spawn.h"
 
-/* PINGs in the time after which silence is the end. */
+/* PINGs in the time after which a silent agent counts as lost. */
 enum { PINGS = 4 };
-/* How long ssh may take to end when the agent has. */
+/* Time limit for ssh to exit after the agent. */
 #define LINGER_NS UINT64_C(5000000000)
 
 static void close_fd(int *fd)
@@ -64,7 +64,8 @@ void nx_agent_link_lose(nx_agent_link *link, const char *format, ...)
 
 static nexar_err start(nx_agent_link *link, char **argv, const struct rlimit *files)
 {
-    /* Taken away: the join string is nobody's to see, and ssh may be told to send variables. */
+    /* Removed from the environment of ssh: the join string is secret, and ssh may be configured
+     * to send variables. */
     static const char *const env[] = {"NEXAR_JOIN", "NEXAR_JOIN_FILE", "NEXAR_TOKEN",
                                       "NEXAR_TOKEN_FILE", NULL};
     nx_spawn s = {.argv = argv, .env = env, .cwd = -1, .output = NX_SPAWN_PIPES, .files = files};
@@ -118,9 +119,9 @@ nexar_err nx_agent_link_open(nx_agent_link *link, const nx_shell *shell, const n
     return err;
 }
 
-/* ---- why it has ended ---------------------------------------------------------------- */
+/* ---- reason of the end ---------------------------------------------------------------- */
 
-/* Keeps the end of what the process says. */
+/* Keeps the end of the process's stderr. */
 static void read_words(nx_agent_link *link)
 {
     char bytes[NX_AGENT_TAIL / 2];
@@ -133,7 +134,7 @@ static void read_words(nx_agent_link *link)
         close_fd(&link->err);
         return;
     }
-    for (size_t i = 0; i < add; i++) { /* it is a text from here on */
+    for (size_t i = 0; i < add; i++) { /* makes the bytes a text */
         if (bytes[i] == '\0') {
             bytes[i] = '?';
         }
@@ -187,7 +188,7 @@ static void lose_by_end(nx_agent_link *link)
     }
 }
 
-/* ---- what comes ---------------------------------------------------------------------- */
+/* ---- receiving ---------------------------------------------------------------------- */
 
 /* Lines before the greeting are a login shell's. */
 static void read_greeting(nx_agent_link *link)
@@ -258,7 +259,7 @@ static void read_frames(nx_agent_link *link, nx_agent_on_frame *on_frame, void *
     }
 }
 
-/* Reads once; false: nothing was there. */
+/* Reads once. False: no data. */
 static bool read_agent(nx_agent_link *link, nx_agent_on_frame *on_frame, void *ctx)
 {
     const long got = (link->out < 0) ? -1 : nx_agent_input_fill(&link->from, link->out);
@@ -300,7 +301,7 @@ static void keep_time(nx_agent_link *link, bool full)
         }
         return;
     }
-    if ((link->to.broken != 0) && (link->to.broken != EPIPE)) { /* that is for its end to say */
+    if ((link->to.broken != 0) && (link->to.broken != EPIPE)) { /* the exit gives the reason */
         char text[128];
 
         nx_agent_link_lose(link, "cannot send to %s: %s", link->tool,
@@ -308,7 +309,7 @@ static void keep_time(nx_agent_link *link, bool full)
         return;
     }
     if (full) {
-        link->heard_at = now; /* nobody listens */
+        link->heard_at = now; /* no reader is left */
     }
     if (now - link->heard_at >= link->timeout_ns) {
         char text[NX_NUMBER_ROOM];

@@ -47,7 +47,7 @@ static nx_host *find(const nx_host_list *list, const char *target)
     return NULL;
 }
 
-/* No option of ssh, no word of a shell. */
+/* Rejects names that ssh would parse as an option or a shell as syntax. */
 static bool well_formed(const char *target)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -106,7 +106,7 @@ nexar_err nx_host_list_add(nx_host_list *list, const char *target, uint64_t slot
 
 /* ---- entries ------------------------------------------------------------------------- */
 
-/* Takes "[...]" apart: the brackets go, |*rest| is what follows.  False: one is missing. */
+/* Removes the brackets of "[...]"; |*rest| is the text after them. False: a bracket is missing. */
 static bool strip_brackets(char *entry, char **rest)
 {
     char *open = strchr(entry, '['), *close = strchr(entry, ']');
@@ -121,7 +121,7 @@ static bool strip_brackets(char *entry, char **rest)
     return true;
 }
 
-/* Divides |entry| into target and slots; |*slots| stays if there are none. */
+/* Divides |entry| into target and slots; |*slots| is unchanged if the entry has none. */
 static nexar_err split_entry(char *entry, uint64_t *slots)
 {
     char *rest = NULL;
@@ -181,7 +181,8 @@ nexar_err nx_host_list_parse(nx_host_list *list, const char *text)
 
 /* ---- files --------------------------------------------------------------------------- */
 
-/* A word behind the host: Open MPI's "slots=4"; its max_slots is about oversubscription. */
+/* A word after the host: "slots=4" of Open MPI. Its max_slots concerns oversubscription and is
+ * ignored. */
 static nexar_err apply_word(const char *word, uint64_t *slots)
 {
     static const char key[] = "slots=";
@@ -291,7 +292,7 @@ nexar_err nx_host_list_assign(nx_host_list *list, uint64_t n)
     return NEXAR_OK;
 }
 
-/* ---- here ---------------------------------------------------------------------------- */
+/* ---- this machine ---------------------------------------------------------------------------- */
 
 static bool same_address(const struct sockaddr *a, const struct in_addr *v4,
                          const struct in6_addr *v6)
@@ -338,7 +339,7 @@ bool nx_host_is_here(const nx_host *host)
         return false;
     }
     (void)gethostname(own, sizeof(own) - 1);
-    /* A name with a domain and one without are the same as far as both go. */
+    /* A name without a domain equals a name with one if the first labels agree. */
     if ((strcasecmp(host->name, "localhost") == 0) || (strcasecmp(host->name, own) == 0)) {
         return true;
     }

@@ -1,8 +1,8 @@
 /*
- * host_list.h - the hosts of a job: names, slots, and which ranks run where.
+ * host_list.h - the hosts of a job: names, slots, and the ranks of each host.
  *
- * An entry of a list is [USER@]NAME[:SLOTS]; an IPv6 address stands in brackets.  Without SLOTS a
- * host has one.  A host that is named again gets the slots of both entries, at its first place.
+ * An entry of a list is [USER@]NAME[:SLOTS]; an IPv6 address is in brackets. Without SLOTS a host
+ * has one slot. A host that appears twice gets the slots of both entries, at its first position.
  */
 #ifndef NX_HOST_LIST_H
 #define NX_HOST_LIST_H
@@ -16,7 +16,7 @@
 enum { NX_HOST_MAX = 256, NX_HOST_SLOTS_MAX = 4096, NX_HOST_RANKS_MAX = 65536 };
 
 typedef struct nx_host {
-    char target[NX_HOST_MAX]; /* what ssh takes: USER@NAME, an address without brackets */
+    char target[NX_HOST_MAX]; /* the argument of ssh: USER@NAME, an address without brackets */
     const char *name;         /* the same without USER@; in |target| */
     uint32_t slots;
     uint32_t first, ranks; /* ranks first to first + ranks - 1 run there */
@@ -42,19 +42,19 @@ NX_MUST_CHECK nexar_err nx_host_list_parse(nx_host_list *list, const char *text)
  * MPI); "-" is standard input.  '#' begins a comment.
  *
  * NEXAR_EINVAL
- *     A bad line, or no host at all: the sentence names file and line.
+ *     A bad line, or no host at all: the message names file and line.
  * NEXAR_ESYS, NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_host_list_read(nx_host_list *list, const char *path);
 
 uint64_t nx_host_list_slots(const nx_host_list *list);
 
-/* Gives |n| ranks to the hosts in their order, to each as many as it has slots; 0: as many as there
- * are slots.  Hosts that get none leave the list.  NEXAR_EINVAL: there are fewer slots. */
+/* Assigns |n| ranks to the hosts in order, to each up to its number of slots; 0: one rank per
+ * slot. Removes hosts without ranks. NEXAR_EINVAL: there are fewer slots. */
 NX_MUST_CHECK nexar_err nx_host_list_assign(nx_host_list *list, uint64_t n);
 
-/* Whether |host| is this machine: localhost, its host name, or an address of an interface.  A host
- * with USER@ is not: it is another user's. */
+/* Whether |host| is this machine: localhost, its host name, or an address of an interface. A
+ * host with USER@ does not count: it names another account. */
 bool nx_host_is_here(const nx_host *host);
 
 #endif /* NX_HOST_LIST_H */

@@ -1,4 +1,4 @@
-/* remote.c - a world on several hosts: what ranks get, the seed, beginning and end. */
+/* remote.c - a world on several hosts: the environment of ranks, the seed, start and end. */
 #include "remote.h"
 
 #include <errno.h>
@@ -28,9 +28,9 @@
 #include "core/world/seed_config.h"
 #include "remote_inner.h"
 
-/* ---- what the ranks get -------------------------------------------------------------- */
+/* ---- environment of the ranks -------------------------------------------------------------- */
 
-/* Secrets go by the protocol; ranks and sizes are the agent's to set. */
+/* The protocol carries secrets; the agent sets ranks and sizes. */
 static bool forwarded(const char *variable)
 {
     static const char *const kept[] = {
@@ -64,7 +64,7 @@ static nexar_err collect_environment(nx_remote_job *r)
     nexar_err err = NEXAR_OK;
 
     if (r->job->local->pty && !nx_terminal_colour(STDOUT_FILENO)) {
-        err = add_variable(r, "NO_COLOR=1"); /* what a program would conclude from a pipe */
+        err = add_variable(r, "NO_COLOR=1"); /* a program would derive the default from a pipe */
     }
     for (char **own = environ; (err == NEXAR_OK) && (*own != NULL); own++) {
         err = forwarded(*own) ? add_variable(r, *own) : NEXAR_OK;
@@ -75,7 +75,7 @@ static nexar_err collect_environment(nx_remote_job *r)
     return (err == NEXAR_OK) && (r->env == NULL) ? add_variable(r, NULL) : err;
 }
 
-/* As the user sees it: on another host a symbolic link may lead elsewhere. */
+/* The path as the user sees it: on another host a symbolic link may have another target. */
 static nexar_err own_directory(nx_remote_job *r)
 {
     const char *shown = getenv("PWD"); // NOLINT(concurrency-mt-unsafe): one thread
@@ -91,7 +91,7 @@ static nexar_err own_directory(nx_remote_job *r)
                                                                 : nx_fail_sys("getcwd", "", errno);
 }
 
-/* --cwd is from here on, too. */
+/* --cwd is relative to this directory, too. */
 static nexar_err find_directory(nx_remote_job *r)
 {
     const char *cwd = r->job->local->cwd;
@@ -110,7 +110,7 @@ static nexar_err find_directory(nx_remote_job *r)
                : nx_fail(NEXAR_EINVAL, "--cwd %s: the path is too long", cwd);
 }
 
-/* Three descriptors for each host are more than many a limit allows at first. */
+/* Three descriptors per host may exceed the soft limit. */
 static void raise_limit(nx_remote_job *r)
 {
     struct rlimit more;
@@ -173,7 +173,7 @@ static nexar_err configure_seed(nx_remote_job *r, nexar_config *cfg, nx_seed_con
     err = (err == NEXAR_OK) ? nx_config_apply(cfg) : err;
     err = (err == NEXAR_OK) ? nx_seed_config_from(cfg, sc) : err;
     if (err == NEXAR_OK) {
-        sc->state = NULL; /* of another seed */
+        sc->state = NULL; /* belongs to another seed */
         sc->ranked = true;
         sc->on_event = nx_formation_on_event;
         sc->ctx = &r->formation;
@@ -185,7 +185,7 @@ static nexar_err configure_seed(nx_remote_job *r, nexar_config *cfg, nx_seed_con
     return err;
 }
 
-/* A seed that all hosts reach; what the ranks join with in |r->join|. */
+/* Starts a seed that all hosts can reach; |r->join| gets the join string. */
 static nexar_err start_seed(nx_remote_job *r)
 {
     nexar_config *cfg = NULL;
@@ -202,7 +202,7 @@ static nexar_err start_seed(nx_remote_job *r)
     return err;
 }
 
-/* The cluster that the user has named. */
+/* Uses the cluster that NEXAR_JOIN names. */
 static nexar_err take_join(nx_remote_job *r)
 {
     const char *join = getenv("NEXAR_JOIN"); // NOLINT(concurrency-mt-unsafe): one thread

@@ -1,4 +1,4 @@
-/* remote_carry.c - ranks on other hosts, as ranks.c reaches them: by the links to their agents. */
+/* remote_carry.c - connects ranks.c to ranks on other hosts, through the links to their agents. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "cmd/launch/ranks/spawn.h"
 #include "remote_inner.h"
 
-/* ---- what agents say ----------------------------------------------------------------- */
+/* ---- frames of agents ----------------------------------------------------------------- */
 
 static void on_taken(nx_remote_job *r, const nx_agent_link *link, uint32_t bytes)
 {
@@ -147,7 +147,7 @@ static void read_input(nx_remote_job *r)
     }
 }
 
-/* The ranks of hosts that were lost are lost, once; those of hosts that are done have ended. */
+/* Reports once: the ranks of lost hosts are lost, the ranks of hosts that are done have ended. */
 static void note_losses(nx_remote_job *r)
 {
     for (size_t i = 0; i < r->n; i++) {
@@ -204,7 +204,7 @@ static void far_child(void *ctx, nx_ranks *ranks, const siginfo_t *info)
     }
 }
 
-/* ssh may still carry the end of what it has been given. */
+/* ssh may still transmit the end of its input. */
 static bool far_busy(void *ctx)
 {
     const nx_remote_job *r = ctx;

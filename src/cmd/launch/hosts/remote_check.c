@@ -32,7 +32,7 @@ nx_agent_link *nx_remote_link_of(const nx_remote_job *r, pid_t pid)
     return NULL;
 }
 
-/* How many hosts have not answered. */
+/* The number of hosts that have not answered. */
 static size_t unchecked(const nx_remote_job *r)
 {
     size_t n = 0;
@@ -43,7 +43,7 @@ static size_t unchecked(const nx_remote_job *r)
     return n;
 }
 
-/* Nothing of ranks is said before they are started. */
+/* No frame about ranks arrives before they are started. */
 static void ignore_frame(void *ctx, nx_agent_link *link, const nx_agent_frame *frame)
 {
     (void)ctx;
@@ -87,7 +87,7 @@ static void reap_links(nx_remote_job *r)
     }
 }
 
-/* The first signal that asks for the end; 0: none. */
+/* The first signal that requests the end; 0: none. */
 static int wished_end(int signals)
 {
     int number;
@@ -100,7 +100,7 @@ static int wished_end(int signals)
     return 0;
 }
 
-/* Until all hosts have answered or are lost: 0; 128 + the signal that came before. */
+/* Returns 0 when all hosts have answered or are lost; 128 + the signal if one arrives earlier. */
 static int await_checks(nx_remote_job *r, int signals, int life)
 {
     while (unchecked(r) > 0) {
@@ -126,7 +126,7 @@ static int await_checks(nx_remote_job *r, int signals, int life)
     return 0;
 }
 
-/* One line for each host that cannot be used.  0: all can. */
+/* Prints one line for each unusable host. 0: all hosts are usable. */
 static int report_checks(const nx_remote_job *r)
 {
     size_t lost = 0, refused = 0;

@@ -1,4 +1,4 @@
-/* run_hosts.c - finds the hosts of a job, and runs it there. */
+/* run_hosts.c - finds the hosts of a job and runs the job there. */
 #include "run_hosts.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* slurm.c - what salloc and sbatch say of the allocation. */
+/* slurm.c - the allocation as salloc and sbatch describe it. */
 #include "slurm.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static const char *variable(const char *name)
     return ((value == NULL) || (value[0] == '\0')) ? NULL : value;
 }
 
-/* In the script of sbatch and in the shell of salloc there is no step, or one of these two. */
+/* In an sbatch script and in a salloc shell there is no step, or one of these two. */
 static bool in_step(void)
 {
     const uint64_t interactive = 0xfffffffa, batch = 0xfffffffb;
@@ -56,7 +56,7 @@ bool nx_slurm_allocated(void)
 
 /* ---- numbers ------------------------------------------------------------------------- */
 
-/* "4" or "4(x2)" at |*at|, which moves behind it. */
+/* Parses "4" or "4(x2)" at |*at| and moves |*at| behind it. */
 static bool next_count(const char **at, uint64_t *value, uint64_t *times)
 {
     char *end = NULL;
@@ -153,7 +153,7 @@ static nexar_err add_names(nx_host_list *list, const char *nodes)
 
 /* ---- slots --------------------------------------------------------------------------- */
 
-/* Gives the hosts the slots that the variable |name| has. */
+/* Sets the slots of the hosts from the variable |name|. */
 static nexar_err set_slots(nx_host_list *list, const char *name)
 {
     const char *text = variable(name);
@@ -181,7 +181,7 @@ static nexar_err set_slots(nx_host_list *list, const char *name)
 nexar_err nx_slurm_hosts(nx_host_list *list, uint64_t n)
 {
     const char *nodes = variable("SLURM_JOB_NODELIST");
-    /* salloc without -n sets none: one task for each node, as srun has it. */
+    /* salloc without -n does not set it: one task per node, as in srun. */
     const bool tasks = variable("SLURM_TASKS_PER_NODE") != NULL;
     nexar_err err = (nodes != NULL) ? add_names(list, nodes)
                                     : nx_fail(NEXAR_EINVAL, "SLURM_JOB_NODELIST is not set");

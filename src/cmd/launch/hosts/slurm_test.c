@@ -1,4 +1,4 @@
-/* slurm_test.c - counts per node; which environment is an allocation. */
+/* slurm_test.c - counts per node, and detection of an allocation. */
 #include "slurm.h"
 
 #include <stdlib.h>

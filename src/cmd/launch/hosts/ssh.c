@@ -1,4 +1,4 @@
-/* ssh.c - command lines of ssh and srun.  No secret is in them: all users can read them. */
+/* ssh.c - command lines of ssh and srun. They contain no secret, since all users can read them. */
 #include "ssh.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 
 enum { PATH_ROOM = 4096 };
 
-/* Runs the first of its arguments that is there.  It holds no ' and no !, so that any login
- * shell passes it on to sh. */
+/* Runs the first of its arguments that exists. It contains no ' and no !, so that any login
+ * shell passes it to sh unchanged. */
 static const char script[] =
     "for n in \"$@\"; do if command -v \"$n\" >/dev/null 2>&1; then exec \"$n\" run --agent; fi; "
     "done; echo \"nexar is not installed there: tried $*; give --remote-nexar PATH\" >&2; exit 127";
@@ -54,7 +54,7 @@ static nexar_err add_all(nx_command_line *w, const char *const *words)
     return err;
 }
 
-/* The words of |text|, divided by blanks. */
+/* Adds the words of |text|, separated by blanks. */
 static nexar_err add_split(nx_command_line *w, const char *text)
 {
     char *copy = nx_strdup(text), *save = NULL;
@@ -89,7 +89,8 @@ static void add_quoted(nx_text *t, const char *word)
     nx_text_addf(t, "'");
 }
 
-/* ssh joins its words with blanks and gives them to the login shell: one word, quoted. */
+/* ssh joins its words with blanks and passes them to the login shell, so this adds one quoted
+ * word. */
 static nexar_err add_remote_command(nx_command_line *w, const char *const *paths)
 {
     nx_text t = {0};
@@ -113,9 +114,9 @@ static const char *base_name(const char *path)
     return (slash == NULL) ? path : slash + 1;
 }
 
-/* BatchMode: without a terminal of its own ssh could only wait for a password.  ControlMaster: a
- * connection that others may share must not end with the job.  Other programs
- * than ssh may not know its options. */
+/* BatchMode: without its own terminal ssh would wait for a password indefinitely. ControlMaster:
+ * a connection that other processes may share must not end with the job. Programs other than ssh
+ * may not know these options. */
 static nexar_err ssh_words(const nx_shell *shell, const nx_host *host, const char *const *paths,
                            nx_command_line *w)
 {
@@ -133,7 +134,7 @@ static nexar_err ssh_words(const nx_shell *shell, const nx_host *host, const cha
     return (err == NEXAR_OK) ? add_remote_command(w, paths) : err;
 }
 
-/* A step for each host: the steps share the CPUs of the job, and bind nothing.  The agent enters
+/* One step per host. The steps share the CPUs of the job and bind no process. The agent enters
  * the directory itself. */
 static nexar_err srun_words(const nx_host *host, const char *const *paths, nx_command_line *w)
 {

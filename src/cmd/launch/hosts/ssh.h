@@ -9,14 +9,14 @@
 #include "host_list.h"
 
 typedef enum nx_shell_kind {
-    NX_SHELL_SSH, /* hosts that are this machine need none */
+    NX_SHELL_SSH, /* except for this machine, which needs none */
     NX_SHELL_SRUN /* inside an allocation of Slurm */
 } nx_shell_kind;
 
 typedef struct nx_shell {
     nx_shell_kind kind;
     const char *ssh;   /* a command with its options, such as "ssh -F file"; NULL: ssh */
-    const char *nexar; /* the path of nexar on the hosts; NULL: ours, then what PATH has */
+    const char *nexar; /* the path of nexar on the hosts; NULL: this path, then PATH */
 } nx_shell;
 
 /* An argv that grows.  Zero-initialised is empty. */
@@ -32,8 +32,8 @@ void nx_command_line_fini(nx_command_line *w);
 NX_MUST_CHECK nexar_err nx_shell_words(const nx_shell *shell, const nx_host *host,
                                        nx_command_line *words);
 
-/* What starts it, for messages: "ssh", "srun", "nexar", or the first word of |shell->ssh|.  In
- * |buf| or static. */
+/* The program that starts the agent, for messages: "ssh", "srun", "nexar", or the first word of
+ * |shell->ssh|. In |buf| or static. */
 const char *nx_shell_name(const nx_shell *shell, const nx_host *host, char *buf, size_t size);
 
 #endif /* NX_SSH_H */

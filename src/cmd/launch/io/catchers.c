@@ -1,4 +1,4 @@
-/* catchers.c - who catches a signal, from /proc. */
+/* catchers.c - finds the processes that catch a signal, in /proc. */
 #include "catchers.h"
 
 #include <dirent.h>
@@ -11,7 +11,7 @@
 
 #include "base/text/text.h"
 
-/* The number behind |name| in |status|, hexadecimal; 0 if it is not there. */
+/* The hexadecimal number after |name| in |status|; 0 if there is none. */
 static uint64_t mask_of(const char *status, const char *name)
 {
     const char *at = strstr(status, name);
@@ -46,7 +46,7 @@ void nx_catchers_signal(int number, bool (*wanted)(void *ctx, pid_t group), void
     if (dir == NULL) {
         return;
     }
-    while ((entry = readdir(dir)) != NULL) { // NOLINT(concurrency-mt-unsafe): our own DIR
+    while ((entry = readdir(dir)) != NULL) { // NOLINT(concurrency-mt-unsafe): DIR is local
         if (nx_parse_uint(entry->d_name, &pid) && wanted(ctx, getpgid((pid_t)pid)) &&
             catches((pid_t)pid, number)) {
             (void)kill((pid_t)pid, number);

@@ -11,13 +11,13 @@
 #include "base/os/sys.h"
 
 enum { READ_SIZE = 16384 };
-/* More than a pipe or a pty holds: what comes after it was written since. */
+/* More than a pipe or a pty holds: later bytes were written after the call. */
 enum { DRAIN_MAX = 1 << 21 };
 
 void nx_output_prefix(char prefix[NX_PREFIX_ROOM], const char *host, uint32_t rank, int digits,
                       bool colour)
 {
-    /* Those of the basic colours that can be read on black and on white. */
+    /* The basic colours that are readable on black and on white. */
     static const int colours[] = {36, 35, 32, 33, 34, 31, 96, 95};
     const char *behind = (host[0] == '\0') ? "" : ":";
 
@@ -50,7 +50,7 @@ void nx_output_fini(nx_output *o)
     o->line = NULL;
 }
 
-/* Passes on the rest, which has no end. */
+/* Passes on the remaining bytes, which have no line end. */
 static void pass_rest(nx_output *o)
 {
     if (o->len != 0) {
@@ -59,8 +59,8 @@ static void pass_rest(nx_output *o)
     }
 }
 
-/* Passes on the whole lines and moves the rest to the front.  Only what is new,
- * from |seen| on, can hold the end of a line. */
+/* Passes on complete lines and moves the rest to the front. Only the new bytes, from |seen| on,
+ * can contain a line end. */
 static void pass_lines(nx_output *o, size_t seen)
 {
     char *at = o->line, *end = o->line + o->len, *nl = o->line + seen;
@@ -77,7 +77,7 @@ static void pass_lines(nx_output *o, size_t seen)
     }
 }
 
-/* Room for the next read; false: there is none at all. */
+/* Makes room for the next read. False: out of memory. */
 static bool make_room(nx_output *o)
 {
     char *grown = nx_vec_grow(o->line, &o->room, o->len + READ_SIZE, 1);
@@ -90,7 +90,7 @@ static bool make_room(nx_output *o)
     return o->room != 0;
 }
 
-/* What one read gets: how many bytes, 0 if there are none now, -1 if |from| has ended. */
+/* Reads once: the number of bytes, 0 if none is available, -1 if |from| has ended. */
 static ssize_t take(nx_output *o)
 {
     ssize_t got;

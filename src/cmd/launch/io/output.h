@@ -1,9 +1,9 @@
 /*
- * output.h - what a rank prints, line by line, each with its rank before it.
+ * output.h - the output of a rank, line by line, each prefixed with its rank.
  *
- * A line that comes in pieces is passed on when it is whole; one without an end
- * when it is longer than NX_LINE_MAX or its rank has closed the pipe or pty.  So lines
- * of different ranks never mix.
+ * A line that arrives in pieces is passed on when it is complete. A line without an end is passed
+ * on when it exceeds NX_LINE_MAX or its rank has closed the pipe or pty. So lines of different
+ * ranks never mix.
  */
 #ifndef NX_OUTPUT_H
 #define NX_OUTPUT_H
@@ -20,7 +20,7 @@ typedef struct nx_output {
     int from; /* owned; -1: closed */
     nx_output_sink *to;
     char prefix[NX_PREFIX_ROOM];
-    bool plain; /* bytes that are pushed go out as they come */
+    bool plain; /* pushed bytes are passed on unchanged */
     char *line;
     size_t len, room;
 } nx_output;
@@ -32,16 +32,15 @@ void nx_output_fini(nx_output *o);
 void nx_output_prefix(char prefix[NX_PREFIX_ROOM], const char *host, uint32_t rank, int digits,
                       bool colour);
 
-/* Reads what there is and passes whole lines on.  False: |from| has ended and is
- * closed. */
+/* Reads the available bytes and passes on complete lines. False: |from| has ended and is closed. */
 bool nx_output_pump(nx_output *o);
 
-/* Reads all that was written before the call and passes whole lines on, however full the
- * sink is.  |from| must not block. */
+/* Reads all bytes written before the call and passes on complete lines, even if the sink is
+ * full. |from| must not block. */
 void nx_output_drain(nx_output *o);
 
-/* For what comes by other ways than |from|: passes the |len| bytes of |bytes| on, line by line, or
- * as they are if |plain|; and, when no more are to come, what has no end. */
+/* For output that does not come from |from|. Passes on the |len| bytes of |bytes| line by line,
+ * or unchanged if |plain|. At the end it also passes on a line without an end. */
 void nx_output_push(nx_output *o, const char *bytes, size_t len);
 void nx_output_end(nx_output *o);
 

@@ -1,4 +1,4 @@
-/* sink.c - whole lines, at most a pipe's atomic length at a time. */
+/* output_sink.c - writes complete lines, at most the atomic length of a pipe at a time. */
 #include "output_sink.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static void put(nx_output_sink *s, const char *bytes, size_t len)
     s->len += len;
 }
 
-/* Room for |len| more; false: the sink is broken. */
+/* Reserves room for |len| more bytes. False: the sink is broken. */
 static bool reserve(nx_output_sink *s, size_t len)
 {
     char *grown;
@@ -55,7 +55,7 @@ static bool reserve(nx_output_sink *s, size_t len)
     if (s->broken != 0) {
         return false;
     }
-    if (s->at > s->len) { /* rarely enough that moving costs less than adding */
+    if (s->at > s->len) { /* rare enough that moving costs less than appending */
         memmove(s->data, s->data + s->at, s->len);
         s->at = 0;
     }
@@ -86,7 +86,7 @@ void nx_output_sink_bytes(nx_output_sink *s, const char *bytes, size_t len)
     }
 }
 
-/* As many whole lines as go out in one piece; of a line that is longer, a part. */
+/* The number of bytes of complete lines that fit in one write; of a longer line, a part. */
 static size_t next_piece(const nx_output_sink *s)
 {
     const char *from = s->data + s->at, *end;
@@ -105,7 +105,7 @@ void nx_output_sink_flush(nx_output_sink *s)
     if (s->len == 0) {
         return;
     }
-    /* A pipe that poll calls writable takes PIPE_BUF bytes without blocking. */
+    /* A pipe that poll reports as writable accepts PIPE_BUF bytes without blocking. */
     wrote = nx_sys_write(s->to, s->data + s->at, next_piece(s));
     if (wrote > 0) {
         s->len -= (size_t)wrote;

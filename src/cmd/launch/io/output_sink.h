@@ -12,7 +12,7 @@
 
 typedef struct nx_output_sink {
     int to;     /* borrowed */
-    int broken; /* errno of why it takes no more; 0: it does */
+    int broken; /* errno of the failed write; 0: the sink works */
     char *data; /* from |at| on |len| bytes wait */
     size_t at, len, room;
 } nx_output_sink;
@@ -20,20 +20,20 @@ typedef struct nx_output_sink {
 void nx_output_sink_init(nx_output_sink *s, int to);
 void nx_output_sink_fini(nx_output_sink *s);
 
-/* Adds |prefix| and the |len| bytes of |line|, and an end if it has none. */
+/* Adds |prefix|, the |len| bytes of |line|, and a line end if there is none. */
 void nx_output_sink_line(nx_output_sink *s, const char *prefix, const char *line, size_t len);
 
-/* Adds the |len| bytes of |bytes| as they are. */
+/* Adds the |len| bytes of |bytes| unchanged. */
 void nx_output_sink_bytes(nx_output_sink *s, const char *bytes, size_t len);
 
-/* Lines wait to be written; and so many that no more should be made. */
+/* Whether lines wait to be written; whether so many wait that the caller should add no more. */
 bool nx_output_sink_waits(const nx_output_sink *s);
 bool nx_output_sink_full(const nx_output_sink *s);
 
 /* To be called when |to| can be written (poll says so): does not block then. */
 void nx_output_sink_flush(nx_output_sink *s);
 
-/* Breaks it: |why| is an errno. */
+/* Breaks the sink: |why| is an errno. */
 void nx_output_sink_break(nx_output_sink *s, int why);
 
 #endif /* NX_OUTPUT_SINK_H */

@@ -1,4 +1,4 @@
-/* output_test.c - lines of ranks through pipes: whole, in order, none lost. */
+/* output_test.c - lines of ranks pass through pipes complete and in order; none is lost. */
 #include "output.h"
 
 #include <errno.h>
@@ -13,9 +13,9 @@
 #include "base/alloc.h"
 #include "unit.h"
 
-/* What a rank writes, the output, the sink, and what comes out at the end. */
+/* The writing end of a rank, the output, the sink, and the reading end. */
 typedef struct rig {
-    int rank, reader, writer; /* ends of pipes that are not the output's */
+    int rank, reader, writer; /* ends of pipes that |output| does not own */
     nx_output_sink sink;
     nx_output output;
 } rig;
@@ -48,7 +48,7 @@ static void say(const rig *r, const char *text)
     assert_int_equal(write(r->rank, text, strlen(text)), strlen(text));
 }
 
-/* Everything that has come out so far is |text|. */
+/* Checks that all output so far is |text|. */
 static void expect(rig *r, const char *text)
 {
     char got[256] = "";
@@ -151,7 +151,7 @@ static void test_a_sink_without_reader_is_full_and_waits(void **state)
         nx_output_sink_line(&r.sink, "", line, sizeof(line));
     }
     for (int i = 0; i < 1000; i++) {
-        nx_output_sink_flush(&r.sink); /* the pipe is full soon: EAGAIN is no end */
+        nx_output_sink_flush(&r.sink); /* the pipe fills up: EAGAIN is not an end */
     }
     assert_int_equal(r.sink.broken, 0);
     assert_true(nx_output_sink_waits(&r.sink));

@@ -23,7 +23,7 @@ static int open_slave(int master, const struct winsize *window)
     if (errno != 0) {
         return -1;
     }
-    /* The session leader that opens a terminal would get it as its controlling one. */
+    /* Without O_NOCTTY the terminal would become the controlling terminal of a session leader. */
     fd = nx_sys_open(name, O_RDWR | O_NOCTTY, 0);
     if ((fd < 0) || (tcgetattr(fd, &mode) != 0)) {
         return fd;

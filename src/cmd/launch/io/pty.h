@@ -1,10 +1,9 @@
 /*
  * pty.h - a pseudo-terminal for the output of one process.
  *
- * A program that writes to a terminal flushes each line when it is printed; one that
- * writes to a pipe does so when 4 KiB have come together.  This terminal transmits bytes
- * unchanged: no newline translation, no echo, no signals from bytes.  It never becomes
- * the controlling terminal of a process here.
+ * A program that writes to a terminal flushes after each line. A program that writes to a pipe
+ * flushes after 4 KiB. This terminal transmits bytes unchanged: no newline translation, no echo,
+ * no signals from bytes. It never becomes the controlling terminal of a process here.
  */
 #ifndef NX_PTY_H
 #define NX_PTY_H
@@ -19,12 +18,12 @@
  * when no process has |*theirs| open.  Both are close-on-exec.  |window| may be NULL.
  *
  * NEXAR_ESYS
- *     There is none, |*code| is the errno: too many are open, or no devpts is mounted.
+ *     No terminal is available; |*code| is the errno. Too many are open, or no devpts is mounted.
  */
 NX_MUST_CHECK nexar_err nx_pty_open(const struct winsize *window, int *ours, int *theirs,
                                     int *code);
 
-/* The size of the terminal that |fd| is; false: it is none, or has no size. */
+/* The size of the terminal |fd|. False: |fd| is no terminal, or has no size. */
 bool nx_pty_window(int fd, struct winsize *window);
 
 #endif /* NX_PTY_H */

@@ -1,4 +1,4 @@
-/* pty_test.c - bytes through a pty: unchanged, all of them, and an end. */
+/* pty_test.c - a pty transmits all bytes unchanged, then an end. */
 #include "pty.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 
 #include "base/os/sys.h"
 
-/* A blocked signal would be read although it is to be ignored. */
+/* A blocked signal would be read from the signalfd although it is ignored. */
 static bool ignored(int number)
 {
     struct sigaction action;
@@ -29,7 +29,7 @@ nexar_err nx_signals_open(int *fd)
             (void)sigaddset(&set, numbers[i]);
         }
     }
-    (void)signal(SIGCHLD, SIG_DFL); /* ignored, children would leave no code */
+    (void)signal(SIGCHLD, SIG_DFL); /* if it were ignored, children would leave no exit status */
     (void)sigaddset(&set, SIGCHLD);
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);

@@ -1,4 +1,4 @@
-/* signals.h - the signals that a launcher takes note of, as a descriptor. */
+/* signals.h - the signals that a launcher handles, as a descriptor. */
 #ifndef NX_SIGNALS_H
 #define NX_SIGNALS_H
 
@@ -13,10 +13,10 @@
  */
 NX_MUST_CHECK nexar_err nx_signals_open(int *fd);
 
-/* The next one; 0: none is there. */
+/* The next signal; 0: none is pending. */
 int nx_signals_next(int fd);
 
-/* Whether |number| asks for the end. */
+/* Whether signal |number| requests the end. */
 bool nx_signal_ends(int number);
 
 #endif /* NX_SIGNALS_H */

@@ -1,4 +1,4 @@
-/* bind.c - cores from the affinity mask and from what the kernel says of siblings. */
+/* bind.c - cores from the affinity mask and from the kernel's sibling lists. */
 #include "bind.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static void add_list(const char *at, cpu_set_t *set)
     }
 }
 
-/* The hardware threads of the core that |cpu| is one of; at least |cpu|. */
+/* The hardware threads of the core of |cpu|; at least |cpu|. */
 static void siblings(unsigned cpu, cpu_set_t *set)
 {
     char path[96], line[4096];

@@ -13,11 +13,11 @@ typedef struct nx_bind {
     uint32_t n;
 } nx_bind;
 
-/* NEXAR_ESYS: they cannot be found out; NEXAR_ENOMEM. */
+/* NEXAR_ESYS: the affinity mask cannot be read; NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_bind_init(nx_bind *b);
 void nx_bind_fini(nx_bind *b);
 
-/* The core of the process number |i|: in turn, so that more processes than cores share. */
+/* The core of process |i|, round-robin: more processes than cores share cores. */
 const cpu_set_t *nx_bind_core(const nx_bind *b, uint32_t i);
 
 #endif /* NX_BIND_H */

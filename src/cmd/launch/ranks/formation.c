@@ -1,4 +1,4 @@
-/* formation.c - what the seed of a job says of its processes. */
+/* formation.c - the seed's view of the processes of a job. */
 #include "formation.h"
 
 #include <errno.h>
@@ -47,8 +47,8 @@ void nx_formation_fini(nx_formation *f)
     (void)pthread_mutex_destroy(&f->lock);
 }
 
-/* The seat of |m|: by its number, since ranks change with the world; a new one by the rank that
- * it has asked for.  NULL: it was not started here. */
+/* The seat of |m|: found by its number, since ranks change with the world. A new member is found
+ * by the rank that it has requested. NULL: |m| was not started here. */
 static nx_formation_seat *seat_of(nx_formation *f, const nx_member *m, bool joins)
 {
     if (joins && (m->rank < f->n)) {
@@ -75,7 +75,7 @@ static void set_presence(nx_formation *f, const nx_member *m, nx_presence presen
     nx_sys_event_set(f->news);
 }
 
-/* The first rank here reports the same itself once it is connected. */
+/* Once connected, rank 0 reports the same itself. */
 static bool is_said_by_rank_0(nx_formation *f)
 {
     return nx_formation_presence(f, 0) == NX_PRESENCE_JOINED;

@@ -1,7 +1,7 @@
 /*
- * formation.h - what the seed of a job says of the processes that were started for it.
+ * formation.h - the seed's view of the processes that were started for a job.
  *
- * The seed's thread writes (it is the seed's on_event), the launcher's reads.
+ * The seed's thread writes it in on_event; the launcher's thread reads it.
  */
 #ifndef NX_FORMATION_H
 #define NX_FORMATION_H
@@ -23,16 +23,16 @@ typedef struct nx_formation {
     int notes[2]; /* a pipe: lines to print; the first end does not block either */
     int news;     /* an eventfd: a presence has changed */
     pthread_mutex_t lock;
-    nx_formation_seat *seats; /* by the rank that was asked for */
+    nx_formation_seat *seats; /* by requested rank */
 } nx_formation;
 
-/* For |n| ranks.  NEXAR_ESYS, NEXAR_ENOMEM; nothing is to be given back then. */
+/* For |n| ranks. NEXAR_ESYS, NEXAR_ENOMEM; then no nx_formation_fini is needed. */
 NX_MUST_CHECK nexar_err nx_formation_init(nx_formation *f, uint32_t n);
 /* After the seed has ended. */
 void nx_formation_fini(nx_formation *f);
 
-/* An nx_seed_config.on_event, with |f| as |ctx|: never blocks.  A line for people goes to
- * |notes|; one that the pipe has no room for is dropped. */
+/* An nx_seed_config.on_event, with |f| as |ctx|: never blocks. A line for people goes to |notes|;
+ * a line that does not fit in the pipe is dropped. */
 void nx_formation_on_event(void *ctx, const nx_seed_event *event);
 
 nx_presence nx_formation_presence(nx_formation *f, uint32_t rank);

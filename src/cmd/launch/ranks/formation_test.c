@@ -1,4 +1,4 @@
-/* formation_test.c - what a seed tells becomes what the launcher knows. */
+/* formation_test.c - the launcher's state follows the events of the seed. */
 #include "formation.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static void tell(nx_formation *f, nx_seed_event_kind kind, uint32_t rank, uint64
     nx_formation_on_event(f, &event);
 }
 
-/* What is to be printed since the last call. */
+/* The lines to print since the last call. */
 static const char *said(const nx_formation *f)
 {
     static char text[256];
@@ -46,7 +46,7 @@ static void test_a_rank_is_followed_from_joining_to_its_end(void **state)
     tell(&f, NX_SEED_JOINED, 2, 12, "");
     assert_int_equal(nx_formation_presence(&f, 1), NX_PRESENCE_JOINED);
     assert_true(has_news(&f));
-    tell(&f, NX_SEED_LOST, 0, 11, ""); /* ranks have closed up: the number tells */
+    tell(&f, NX_SEED_LOST, 0, 11, ""); /* ranks have been renumbered: the member's number decides */
     assert_int_equal(nx_formation_presence(&f, 1), NX_PRESENCE_LOST);
     tell(&f, NX_SEED_BACK, 0, 11, "");
     assert_int_equal(nx_formation_presence(&f, 1), NX_PRESENCE_JOINED);
@@ -83,7 +83,7 @@ static void test_only_what_the_user_must_know_is_printed(void **state)
     tell(&f, NX_SEED_STALLED, 0, 1, "missing: rank 0");
     assert_string_equal(said(&f), "missing: rank 0\n");
     tell(&f, NX_SEED_JOINED, 0, 1, "here");
-    tell(&f, NX_SEED_STALLED, 0, 1, "missing: rank 1"); /* rank 0 says it */
+    tell(&f, NX_SEED_STALLED, 0, 1, "missing: rank 1"); /* rank 0 reports it */
     tell(&f, NX_SEED_FORMED, 0, 1, "formed");
     assert_string_equal(said(&f), "");
     nx_formation_fini(&f);

@@ -1,4 +1,4 @@
-/* program_check.c - finds a program, and the libraries that it needs. */
+/* program_check.c - finds a program and the libraries that it needs. */
 #include "program_check.h"
 
 #include <elf.h>
@@ -18,7 +18,7 @@
 
 enum { PATH_ROOM = 4096 };
 
-/* The errno of why |path| cannot be run; 0: it can. */
+/* The errno for which |path| cannot be run; 0: it can. */
 static int why_not(const char *path)
 {
     struct stat st;
@@ -75,7 +75,8 @@ static bool read_at(FILE *file, size_t at, void *out, size_t len)
     return (fseek(file, (long)at, SEEK_SET) == 0) && (fread(out, 1, len, file) == len);
 }
 
-/* The loader that the ELF program |file| names; false: it is none of this machine, or static. */
+/* The loader that the ELF program |file| names. False: not for this machine, or statically
+ * linked. */
 static bool find_loader(FILE *file, char loader[PATH_ROOM])
 {
     ElfW(Ehdr) head;
@@ -101,10 +102,10 @@ static _Noreturn void become_loader(const char *loader, const char *path, int to
     (void)nx_sys_dup2(to, STDOUT_FILENO);
     (void)nx_sys_dup2(to, STDERR_FILENO);
     (void)execl(loader, loader, "--list", path, (char *)NULL);
-    _exit(0); /* the kernel will say why, when the program is run */
+    _exit(0); /* the kernel reports the reason when the program runs */
 }
 
-/* "\tlibx.so.1 => not found", or the loader's own words when it gives up. */
+/* "\tlibx.so.1 => not found", or the loader's own message when it fails. */
 static bool names_missing(char *line, const char **what)
 {
     static const char failed[] = "error while loading shared libraries: ";

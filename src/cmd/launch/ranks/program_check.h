@@ -1,4 +1,4 @@
-/* program_check.h - whether a program can be run here, before it is. */
+/* program_check.h - checks in advance whether a program can be run here. */
 #ifndef NX_PROGRAM_CHECK_H
 #define NX_PROGRAM_CHECK_H
 
@@ -9,7 +9,8 @@
  * libraries; the program does not run.  Blocks as long as the loader takes.
  *
  * NEXAR_EINVAL
- *     It is not there, is not executable, or a library is missing: the sentence names it.
+ *     The program does not exist or is not executable, or a library is missing: the message names
+ *     it.
  * NEXAR_ESYS, NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_compiled_check(const char *name);
