@@ -4,7 +4,7 @@
  *     word 0   kind 6 bits, guise 4, dtype 5, op 5, root 20, recipe 24
  *     word 1   the count
  *
- * The recipe is a hash of what has no room of its own: the algorithm and its
+ * The recipe is a hash of the attributes without a field of their own: the algorithm and its
  * segment, the counts of v forms, the tensors of a bucket.
  */
 #include "coll_call.h"
@@ -32,8 +32,7 @@ enum { STRUCT_CODE = (1 << DTYPE_BITS) - 1, USER_CODE = (1 << OP_BITS) - 1 };
 _Static_assert(NX_DTYPES <= (int)STRUCT_CODE, "dtypes fit");
 _Static_assert(NX_OPS <= (int)USER_CODE, "ops fit");
 
-/* Counts that every rank knows alike; the others are held against the lengths of
- * messages. */
+/* Counts that every rank knows; the lengths of messages verify the other counts. */
 static uint64_t mix_counts(uint64_t hash, const nx_coll *c)
 {
     if ((c->kind == NX_ALLGATHERV) || (c->kind == NX_REDUCE_SCATTERV)) {
@@ -63,7 +62,7 @@ static uint64_t op_code(nexar_op op)
     return nx_op_is_user(op) ? USER_CODE : (uint64_t)op;
 }
 
-/* Which element type and operation of the application, if they are such. */
+/* Identifies the application's own element type and operation, if it uses any. */
 static uint64_t mix_own(uint64_t hash, const nx_coll_call *call)
 {
     if (nx_dtype_is_struct(call->dtype)) {

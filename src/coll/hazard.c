@@ -146,7 +146,7 @@ static void extent_drop(nx_hazards *h, uint32_t i)
 
 /* ---- the treap ----------------------------------------------------------------------- */
 
-/* Cuts tree |t| in those that begin before |key| and the others. */
+/* Splits tree |t| into the extents that begin before |key| and the others. */
 static void split(nx_hazards *h, uint32_t t, size_t key, uint32_t *below, uint32_t *rest)
 {
     uint32_t *to_below = below, *to_rest = rest;
@@ -168,7 +168,7 @@ static void split(nx_hazards *h, uint32_t t, size_t key, uint32_t *below, uint32
     *to_rest = NIL;
 }
 
-/* Joins two trees; all of |a| lies before all of |b|. */
+/* Joins two trees; all of |a| is before all of |b|. */
 static uint32_t join(nx_hazards *h, uint32_t a, uint32_t b)
 {
     uint32_t root = NIL;
@@ -268,7 +268,7 @@ const nx_step_id *nx_hazards_take(nx_hazards *h, uint32_t *n)
     return h->found;
 }
 
-/* What a writer of extent |i| waits for. */
+/* Adds the dependencies of a write to extent |i|. */
 static bool add_before_write(nx_hazards *h, uint32_t i, nx_step_id step)
 {
     const extent *e = &h->extents[i];
@@ -300,7 +300,7 @@ static bool read_extent(nx_hazards *h, uint32_t i, nx_step_id step)
 
 /* ---- reading ------------------------------------------------------------------------- */
 
-/* A range that is read: the tree |out| is what it becomes. */
+/* A read range: the tree becomes |out|. */
 typedef struct reading {
     size_t at; /* all before is done */
     nx_step_id step;

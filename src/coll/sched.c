@@ -126,7 +126,7 @@ static nexar_err find_waits(nx_sched *s, const nx_step *step)
     return err;
 }
 
-/* Makes room for |more| elements behind the |used| ones. */
+/* Makes room for |more| elements after the |used| ones. */
 static nexar_err reserve(void **array, uint32_t used, uint32_t more, uint32_t *room, size_t size)
 {
     uint64_t need = (uint64_t)used + more;
@@ -176,7 +176,7 @@ static nexar_err append(nx_sched *s, nx_step step)
     return NEXAR_OK;
 }
 
-/* Counts |step|, cut in |pieces|; false if it is not to be added. */
+/* Counts |step|, split into |pieces|; false: the step must not be added. */
 static bool enter(nx_sched *s, const nx_step *step, uint64_t pieces)
 {
     if (s->err != NEXAR_OK) {

@@ -26,7 +26,7 @@ typedef enum per { IN_ALL, PER_RANK } per;
 
 typedef struct row {
     nx_coll_kind kind;
-    uint32_t ranks_upto; /* worlds of at most so many ranks */
+    uint32_t ranks_upto; /* worlds of at most this many ranks */
     where where;
     uint64_t below;
     per per;
@@ -34,29 +34,29 @@ typedef struct row {
 } row;
 
 /*
- * The first row of a kind that fits is taken; the last one of a kind fits everything.  An exscan
- * goes by the rows of scan: the same messages travel.
+ * The first row of a kind that fits is taken; the last one of a kind fits everything. An exscan
+ * uses the rows of scan: both send the same messages.
  *
- * The boundaries come from the cost model (nexar plan --sweep) at its defaults, 20 us and 10 Gbit
+ * The boundaries come from the cost model (nexar plan --sweep) at its defaults: 20 us and 10 Gbit
  * between hosts and segments of 256 KiB, at 2 to 1024 ranks with one and with eight on a host,
- * rounded to powers of two: where the predicted times of two algorithms cross.  Pipelines (chain,
- * ring) need about two segments for each rank to fill; trees and doubling lose where the ranks of a
- * host share its wire, since all of them send far away at once.
+ * rounded to powers of two. They are where the predicted times of two algorithms cross. Pipelines
+ * (chain, ring) need about two segments for each rank to fill; trees and doubling lose where the
+ * ranks of a host share its wire, since all of them send to distant ranks at the same time.
  *
- * Where several hosts have several ranks each, two levels are taken also where the model has a ring
- * a little ahead (by up to 1.5, at hundreds of ranks): it places ranks in blocks, and a ring of
- * ranks that are dealt out otherwise passes the wire at every hop, while two levels cost the same
- * for all layouts.
+ * Where several hosts have several ranks each, the table selects two levels even where the model
+ * has a ring slightly ahead (by up to 1.5, at hundreds of ranks). The model numbers ranks in
+ * blocks; with another numbering a ring crosses the wire at every hop, while two levels cost the
+ * same for all layouts.
  *
- * A few ranks on one host are measured instead, since what they share is its cores, so that the
- * bytes of all ranks together count, not those of the busiest one.  Broadcast, 4 ranks on 2 cores
- * over QUIC, ms at 256 KiB, 1, 4 and 16 MiB, medians of four alternating runs: binomial 0.73, 2.9,
- * 8.1, 35; chain 0.75, 2.8, 8.0, 30; scatter_allgather 1.2, 3.5, 13, 45.  Short vectors pass
- * through one rank there, 2 (n - 1) messages, by star (a barrier by twolevel, which is one on one
- * host): us at 8 B, 4, 16 and 64 KiB, medians of three alternating runs beside other work, recdbl
- * and such: allreduce of 4 ranks 223, 212, 179, 454 and 132, 92, 123, 492.  8 ranks gain more (688
- * us at 8 B, 285). But if each rank has its own core, which the table does not know, the first
- * rank's core would be the bottleneck: so the limit is 4.
+ * For a few ranks on one host the boundaries are measured instead: these ranks share the host's
+ * cores, so the bytes of all ranks together count, not those of the busiest rank. Broadcast, 4
+ * ranks on 2 cores over QUIC, ms at 256 KiB, 1, 4 and 16 MiB, medians of four alternating runs:
+ * binomial 0.73, 2.9, 8.1, 35; chain 0.75, 2.8, 8.0, 30; scatter_allgather 1.2, 3.5, 13, 45. There,
+ * short vectors pass through one rank, 2 (n - 1) messages, by star (a barrier by twolevel, which is
+ * a star on one host): us at 8 B, 4, 16 and 64 KiB, medians of three alternating runs beside other
+ * work, recdbl and star: allreduce of 4 ranks 223, 212, 179, 454 and 132, 92, 123, 492. 8 ranks
+ * gain more (688 us at 8 B, 285). If each rank has its own core, which the table does not know, the
+ * first rank's core would be the bottleneck: so the limit is 4.
  */
 static const row table[] = {
     {NX_BARRIER, MANY, MIXED, ANY, IN_ALL, "twolevel"},

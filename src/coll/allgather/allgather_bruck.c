@@ -2,9 +2,9 @@
  * allgather_bruck.c - allgather and allgatherv for short blocks, in the fewest
  * rounds for any size.
  *
- * Each rank collects the blocks in scratch in the order own, next, next but one
- * ...; in round k it gives the first 2^k of them to the rank 2^k before and gets
- * as many from the one 2^k further.  At the end they are copied to their places.
+ * Each rank collects the blocks in scratch in the order own, next, next but one, and so on. In
+ * round k it sends the first 2^k blocks to the rank 2^k before it, and receives as many from the
+ * rank 2^k after it. At the end they are copied to their places.
  *
  *     rounds: ceil(log2 size)      sent by each rank: all blocks but one
  *
@@ -98,14 +98,14 @@ void nx_allgather_bruck_forecast(const nx_coll *c, size_t segment, nx_forecast *
 {
     const nx_split blocks = nx_coll_blocks(c);
     const uint64_t all = nx_split_sum(&blocks);
-    const uint32_t full = nx_log2_floor(c->size); /* rounds that double what is there */
+    const uint32_t full = nx_log2_floor(c->size); /* rounds that double the collected blocks */
     const uint32_t left = c->size - (UINT32_C(1) << full);
     nx_path path = {.net = f->net};
 
     (void)segment;
     f->messages = nx_log2_ceil(c->size);
     f->sent = most_sent(&blocks);
-    /* The last round sends no more than what is left, and waits for no more. */
+    /* The last round transfers only the remaining blocks. */
     f->rounds = full;
     if ((left > 0) && (1 + nx_log2_ceil(left) > full)) {
         f->rounds = 1 + nx_log2_ceil(left);

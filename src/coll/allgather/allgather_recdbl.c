@@ -2,8 +2,8 @@
  * allgather_recdbl.c - allgather for short blocks: recursive doubling straight
  * in the receive buffer.
  *
- * In round k each rank exchanges all it has with the one whose place differs in
- * bit k.  Guests give their block to their host before and get the whole after.
+ * In round k each rank exchanges everything it has with the rank whose place differs in bit k.
+ * Guests give their block to their host first and receive the complete result at the end.
  *
  *     rounds: log2 size (two more when the size is no power of two)
  *     sent by each rank: (size - 1) blocks; by a host also all of them once
@@ -65,7 +65,7 @@ void nx_allgather_recdbl_forecast(const nx_coll *c, size_t segment, nx_forecast 
         }
     }
     for (uint32_t mask = 1; mask < fold.even; mask *= 2) {
-        /* Of place 0, whose neighbours are those with guests. */
+        /* The time of place 0, whose neighbours have guests. */
         const uint64_t len = (uint64_t)nx_fold_rank(fold, mask) * c->count;
 
         f->sent += len;

@@ -1,11 +1,11 @@
 /*
- * allgather_star.c - allgather for few ranks: the first gets all blocks and sends all of
- * them to each.
+ * allgather_star.c - allgather for few ranks: the first rank collects all blocks and sends all of
+ * them to each rank.
  *
  *     rounds: 2      sent by the first rank: size - 1 times all blocks
  *
- * Best for short blocks where ranks outnumber cores, so that the messages of all count, and
- * not how many follow one another: there are 2 (size - 1) of them.
+ * Best for short blocks where ranks outnumber cores: then the total number of messages counts, 2
+ * (size - 1), and not the longest chain.
  */
 #include "coll/algorithms.h"
 

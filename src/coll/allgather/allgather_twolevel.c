@@ -1,6 +1,6 @@
 /*
- * allgather_twolevel.c - allgather for short blocks: the leader of each host gathers its
- * blocks, the leaders exchange them, and each spreads all of them inside its host.
+ * allgather_twolevel.c - allgather for short blocks: the leader of each host gathers the blocks of
+ * its host, the leaders exchange them, and each leader distributes all blocks inside its host.
  *
  *     rounds: 1 inside the hosts, ceil(log2 hosts) between them, a tree inside
  *     sent by a leader: all blocks but those of its host, and all log2 of its host
@@ -11,7 +11,8 @@
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"
 
-/* The blocks of our host, to where they lie in |all|, which is in the order of hosts. */
+/* Gathers the blocks of this rank's host at their positions in |all|, which is in the order of
+ * hosts. */
 static void collect(nx_sched *s, const nx_coll *c, const nx_levels *v, nx_ref in, nx_ref all)
 {
     const uint32_t first = nx_hosts_before(v->hosts, v->host);

@@ -2,15 +2,16 @@
  * allgather_twolevel_ring.c - allgather for long blocks: each block travels once around a ring of
  * hosts, and inside each of them straight to all.
  *
- * A host has as many leaders as every host has ranks; leader k hands on the blocks of the ranks at
- * position k of their host, modulo the leaders.  So there are as many rings side by side, and a
- * block is handed on by one rank of each host: to the next host, and to the others of its own.
+ * The number of leaders of a host is the smallest number of ranks of a host; leader k forwards the
+ * blocks of the ranks at position k of their host, modulo the leaders. So there is one ring per
+ * leader, all concurrent, and one rank of each host forwards a block: to the next host, and to the
+ * other ranks of its own.
  *
  *     rounds: hosts - 1 between them, and 1 inside
  *     sent over the network by a host: all blocks but those of the next
  *
- * Best when bandwidth counts more than latency: no block comes to a host twice, however the ranks
- * are numbered; no scratch.
+ * Best when bandwidth counts more than latency: no block reaches a host twice, whatever the
+ * numbering of the ranks; no scratch.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"
@@ -55,7 +56,7 @@ static void hand_out(nx_sched *s, const job *j, uint32_t host, uint32_t place)
     }
 }
 
-/* The blocks of host |host| that come by way of other leaders than us. */
+/* Receives the blocks of host |host| that arrive through other leaders of this rank's host. */
 static void take_in(nx_sched *s, const job *j, uint32_t host)
 {
     for (uint32_t place = 0; place < nx_hosts_count(j->c->hosts, host); place++) {
@@ -68,7 +69,8 @@ static void take_in(nx_sched *s, const job *j, uint32_t host)
     }
 }
 
-/* Our part of the blocks of host |going| goes to the next host, that of |coming| comes. */
+/* This leader's part of the blocks of host |going| leaves for the next host; its part of host
+ * |coming| arrives. */
 static void turn(nx_sched *s, const job *j, uint32_t going, uint32_t coming, nx_ref in)
 {
     const nx_levels *v = &j->v;
@@ -119,7 +121,7 @@ void nx_allgather_twolevel_ring_forecast(const nx_coll *c, size_t segment, nx_fo
     f->sent = blocks * c->count;
     f->rounds = (c->count > 0) ? hops + (others > 0) : (c->size > 1);
     inside = nx_net_collect(f->net, c->count, false);
-    /* The slower level all the time, and the other one for a block. */
+    /* The slower level all the time, plus the other level for one block. */
     f->time_s = (between > inside * (hops + 1))
                     ? between + inside
                     : inside * (hops + 1) + ((hops > 0) ? between / hops : 0);

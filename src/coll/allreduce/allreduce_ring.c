@@ -2,8 +2,9 @@
  * allreduce_ring.c - allreduce for long vectors: reduce-scatter, then allgather, around the same
  * ring.
  *
- * In the first half block b leaves rank b + 1 and gains one contribution at each hop, so that after
- * size - 1 hops rank b holds its final value; in the second half it travels around once more.
+ * In the first half block b leaves rank b + 1 and gains one contribution at each hop. After size -
+ * 1 hops rank b holds its final value. In the second half the final block travels around the ring
+ * once more.
  *
  *     rounds: 2 (size - 1)      sent by each rank: 2 count (size - 1) / size
  *
@@ -52,7 +53,7 @@ void nx_allreduce_ring_forecast(const nx_coll *c, size_t segment, nx_forecast *f
     if (hops == 0) {
         return;
     }
-    /* Twice all blocks, but for our own and the next one's: small ones at the end. */
+    /* Twice all blocks except this rank's own and the next rank's; small blocks are at the end. */
     const uint64_t a = nx_split_at(&blocks, hops - 1).len, b = nx_split_at(&blocks, hops).len;
 
     f->sent = 2 * (uint64_t)c->count - a - b;

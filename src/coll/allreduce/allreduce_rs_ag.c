@@ -2,15 +2,15 @@
  * allreduce_rs_ag.c - allreduce by shards in few rounds: recursive halving to the shard of each
  * rank, the caller's hook on it, recursive doubling.
  *
- * Unlike halving_doubling every rank, guests too, holds its own shard between the phases: shard r
- * of nx_split_even is at rank r, as nexar_shard() says.
+ * Unlike in halving_doubling, every rank, including guests, holds its own shard between the phases:
+ * shard r of nx_split_even is at rank r, as nexar_shard() specifies.
  *
  *     rounds: 2 log2 size (four more when the size is no power of two)
  *     sent by each rank: 2 count (size - 1) / size for a power of two;
  *                        up to 3 count by a host, who also serves its guest
  *
- * With fewer elements than ranks and a hook, log2 size more: some shards are empty, and no rank
- * would wait for the hooks of the ranks that have one.
+ * With fewer elements than ranks and a hook, log2 size more: some shards are empty, and otherwise
+ * no rank would wait for the hooks of the ranks that have a shard.
  *
  * Best for a sharded optimizer on many ranks; the ring does the same with fewer bytes in more
  * rounds.
@@ -101,9 +101,9 @@ nexar_err nx_allreduce_rs_ag(nx_sched *s, const nx_coll *c)
     return nx_sched_seal(s);
 }
 
-/* Guest to host, halving to block b, out to b's guest and back, doubling, and to
- * a guest again.  The first and the last of these lengthen the chain only where
- * the place opposite to b has a guest, the middle one where b's has a shard. */
+/* Guest to host, halving to block b, out to b's guest and back, doubling, and to a guest again. The
+ * first and the last of these lengthen the chain only where the opposite place of b has a guest,
+ * the middle one only where b's guest has a shard. */
 static uint64_t longest_chain(nx_fold fold, size_t count)
 {
     const uint64_t halves = count / 2;

@@ -1,11 +1,11 @@
 /*
- * allreduce_star.c - allreduce for few ranks: the first gets the vectors of all, adds them up
- * in the order of ranks, and sends the sum to each.
+ * allreduce_star.c - allreduce for few ranks: the first rank receives all vectors, adds them in the
+ * order of ranks, and sends the sum to each rank.
  *
  *     rounds: 2      sent by the first rank: count (size - 1), by the others: count
  *
- * Best for short vectors where ranks outnumber cores, so that the messages of all count, and
- * not how many follow one another: there are 2 (size - 1) of them.
+ * Best for short vectors where ranks outnumber cores: then the total number of messages counts, 2
+ * (size - 1), and not the longest chain.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/star.h"
@@ -38,6 +38,6 @@ void nx_allreduce_star_forecast(const nx_coll *c, size_t segment, nx_forecast *f
     f->rounds = (c->size > 1) ? 2 : 0;
     f->messages = c->size - 1;
     f->sent = f->messages * c->count;
-    /* But for the last, vectors are added while the next ones come. */
+    /* Except for the last vector, additions overlap the arrival of the next vectors. */
     f->time_s = 2 * nx_net_star(f->net, c->count) + nx_net_reduce(f->net, c->count);
 }

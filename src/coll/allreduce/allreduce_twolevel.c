@@ -1,30 +1,29 @@
 /*
  * allreduce_twolevel.c - allreduce inside the hosts, between them, and inside again.
  *
- * The vector is cut in parts, one for each leader of a host: as many as every host has
- * ranks, or one for short vectors.  Inside a host each rank sends each leader its part
- * of the vector, which it adds up; then those with the same part, one of each host,
- * reduce it between them; then each leader sends its part to the others of its host.
- * A part is reduced at one place of each host, and between the hosts by an algorithm that
- * gives all the same bits: so all ranks end with the same bits.
+ * The vector is cut in parts, one for each leader of a host: as many as every host has ranks, or
+ * one for short vectors. Inside a host each rank sends each leader its part of the vector, and the
+ * leader adds up the parts. Then the leaders of the same part, one on each host, reduce it between
+ * the hosts. Finally each leader sends its part to the other ranks of its host. On each host one
+ * rank reduces a part, and between the hosts the algorithm gives every rank the same bits: so all
+ * ranks end with the same bits.
  *
- * Long vectors go in chunks, each in rounds of its own: while one is on the network the
- * next is added up inside the hosts, and the one before is spread there.
+ * Long vectors go in chunks, each in rounds of its own. While one chunk is on the network, the next
+ * is added up inside the hosts, and the previous one is distributed there.
  *
  *     rounds: 2 inside the hosts, and those between them
  *     sent over the network by a host: what one rank would send, were it alone
  *
- * Best where hosts have several ranks, whose vectors would all pass the same wire.
+ * Best where hosts have several ranks, whose vectors would otherwise all cross the same wire.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"
 
-/* Chunks of a long vector: with so many the steps inside the hosts that nothing on the
- * network hides, the first and the last, are an eighth of them. */
+/* Chunks of a long vector: the network cannot hide the first and the last step inside the hosts;
+ * with CHUNKS chunks they are an eighth of those steps. */
 enum { CHUNKS = 8 };
-/* A chunk gives each message of a ring between the hosts at least a quarter of a segment:
- * 64 KiB, which a network of 10 Gbit/s takes 25 times as long for as a core takes for a
- * message. */
+/* A chunk gives each message of a ring between the hosts at least a quarter of a segment, 64 KiB: a
+ * network of 10 Gbit/s takes 25 times longer for it than a core takes for a message. */
 enum { QUARTER = 4 };
 
 typedef struct job {
@@ -42,7 +41,7 @@ static nx_span part_of(const job *j, uint32_t leader)
     return nx_split_at(&j->parts, leader);
 }
 
-/* Each leader gets its part of all, and adds them up. */
+/* Each leader receives its part of all vectors, and adds them up. */
 static void collect(nx_sched *s, const job *j)
 {
     const nx_levels *v = &j->v;
@@ -106,7 +105,7 @@ static void spread(nx_sched *s, const job *j)
     }
 }
 
-/* In how many chunks |count| elements go. */
+/* The number of chunks of |count| elements. */
 static uint32_t chunks_of(size_t count, size_t segment, uint32_t hosts, uint32_t leaders)
 {
     const size_t least = (segment / QUARTER + 1) * hosts * leaders;
@@ -159,7 +158,7 @@ typedef struct guess {
     uint32_t chunks;
 } guess;
 
-/* One chunk after the other; the time is that of one. */
+/* The chunks are sequential; the time is that of one chunk. */
 static void add_chunks(const nx_coll *c, size_t segment, nx_forecast *f, nx_forecaster between,
                        const guess *g)
 {
@@ -181,7 +180,7 @@ static void add_chunks(const nx_coll *c, size_t segment, nx_forecast *f, nx_fore
         f->rounds = part.rounds + ((g->others > 0) ? 2 : 0);
         f->messages += part.messages + g->others * cut;
         f->sent += part.sent + g->others * (uint64_t)own.len;
-        if (g->leaders > 1) { /* the first sends the others theirs */
+        if (g->leaders > 1) { /* the first rank sends the other leaders their parts */
             f->messages += nx_split_cost_of(&parts, segment).segments - cut;
             f->sent += len - own.len;
         }
@@ -203,7 +202,7 @@ static void forecast(const nx_coll *c, size_t segment, nx_forecast *f, nx_foreca
     }
     inside = nx_net_collect(f->net, c->count / leaders / g.chunks, true) +
              nx_net_collect(f->net, c->count / leaders / g.chunks, false);
-    /* The slower level all the time, and the other one for one chunk. */
+    /* The slower level all the time, plus the other level for one chunk. */
     f->time_s =
         (f->time_s > inside) ? f->time_s * g.chunks + inside : inside * g.chunks + f->time_s;
 }

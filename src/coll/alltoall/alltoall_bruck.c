@@ -2,9 +2,9 @@
  * alltoall_bruck.c - alltoall for tiny blocks: many blocks travel together, each
  * taking the way to its rank in powers of two.
  *
- * A block that has d places to go stands at position d of scratch.  In round k
- * all blocks whose d has bit k go to the rank 2^k further, packed in one
- * message, and those that come take their positions.
+ * A block that must move d places is at position d of scratch. In round k all blocks whose d has
+ * bit k go to the rank at distance 2^k, packed in one message, and the received blocks take their
+ * positions.
  *
  *     rounds: ceil(log2 size)
  *     sent by each rank: about size / 2 blocks in each round
@@ -26,8 +26,8 @@ static bool next_run(uint64_t bit, uint32_t size, uint64_t *first, uint64_t *end
     return true;
 }
 
-/* Copies between the positions that have |bit| and a packed buffer; returns how
- * many elements that are. */
+/* Copies between the positions that have |bit| and a packed buffer; returns the number of elements.
+ */
 static size_t pack(nx_sched *s, const nx_coll *c, uint64_t bit, nx_ref blocks, nx_ref packed,
                    bool unpack)
 {
@@ -84,8 +84,8 @@ nexar_err nx_alltoall_bruck(nx_sched *s, const nx_coll *c)
         (void)pack(s, c, bit, blocks, coming, true);
     }
 
-    /* What now stands at position d came from the rank d before; our own block,
-     * at 0, has not moved. */
+    /* The block now at position d is from the rank d before this one; the own block, at 0, has not
+     * moved. */
     for (uint32_t d = c->in_place ? 1 : 0; d < c->size; d++) {
         const uint32_t from = (c->rank + c->size - d) % c->size;
 
@@ -102,7 +102,7 @@ void nx_alltoall_bruck_forecast(const nx_coll *c, size_t segment, nx_forecast *f
     (void)segment;
     f->messages = rounds;
     f->sent = 0;
-    /* The last round waits for the one before only if some block takes both. */
+    /* The last round waits for the previous one only if some block takes part in both. */
     f->rounds = rounds;
     if ((rounds > 1) && (c->size <= UINT64_C(3) << (rounds - 2))) {
         f->rounds--;

@@ -1,24 +1,24 @@
 /*
- * alltoall_pairwise.c - alltoall and alltoallv: each block goes straight to its rank.
+ * alltoall_pairwise.c - alltoall and alltoallv: each block travels directly to its rank.
  *
  *     rounds: 1, of size - 1 messages at once      sent by each rank: all but its own
  *
  * Ranks a and b meet in round (a + b) mod size: each round is a perfect matching (some ranks meet
- * themselves), every link carries one message each way, and a block that comes may overwrite the
- * block that is sent.  So in place and out of place visit the peers in one order, and some ranks
- * may do the one while others do the other; in place the outgoing block steps aside into scratch.
+ * themselves). Every link carries one message each way, and a received block may overwrite the
+ * block just sent. So the in-place and out-of-place forms visit the peers in the same order, and
+ * different ranks may use different forms; in place, the outgoing block moves to scratch first.
  *
- * No rank waits for a round to be over but for a limit on what is in flight. Since both ranks of a
- * pair meet in the same round, the waits point to earlier rounds only, on both: they cannot form a
- * cycle.
+ * No rank waits for a round to end, except for a limit on the messages in flight. Since both ranks
+ * of a pair meet in the same round, the waits point to earlier rounds only, on both: they cannot
+ * form a cycle.
  *
- * With nx_coll.heard a dissemination follows, for alltoallv: nobody is done before all have got
- * theirs.
+ * With nx_coll.heard an alltoallv ends with a dissemination: no rank completes before all ranks
+ * have received their blocks.
  */
 #include "coll/algorithms.h"
 
-/* Rounds that a rank has open at once: enough to hide a latency of many
- * messages, few enough not to flood a receiver with what it has not asked for. */
+/* Concurrent rounds of a rank: enough to hide the latency of many messages, few enough not to flood
+ * a receiver with unexpected messages. */
 enum { WINDOW = 16 };
 
 /* The last steps of the newest WINDOW rounds. */
@@ -27,7 +27,7 @@ typedef struct window {
     uint32_t n; /* rounds so far */
 } window;
 
-/* Lets the next round wait until the one WINDOW before is over. */
+/* The next round waits until the round WINDOW before it is complete. */
 static void window_open(const window *w, nx_sched *s)
 {
     if (w->n >= WINDOW) {

@@ -1,12 +1,11 @@
 /*
- * alltoall_star.c - alltoall for few ranks: the first gets all that the others have, sorts
- * it, and sends each what is for it.
+ * alltoall_star.c - alltoall for few ranks: the first rank collects all blocks of the others, sorts
+ * them, and sends each rank its blocks.
  *
  *     rounds: 2      sent by each rank: its whole vector, by the first one size - 1 such
  *
- * Best for short blocks where ranks outnumber cores, so that the messages of all count, and
- * not how many follow one another: there are 2 (size - 1) of them instead of
- * size (size - 1).
+ * Best for short blocks where ranks outnumber cores: then the total number of messages counts, 2
+ * (size - 1) instead of size (size - 1), and not the longest chain.
  */
 #include "coll/algorithms.h"
 
@@ -48,7 +47,7 @@ nexar_err nx_alltoall_star(nx_sched *s, const nx_coll *c)
         nx_recv(s, from, 0, nx_ref_plus(got, from * all), all);
     }
     sort(s, c, got, going);
-    if (c->count == 0) { /* then nothing else makes the sends wait */
+    if (c->count == 0) { /* otherwise nothing makes the sends wait */
         nx_sched_gate_since(s, first);
     }
     for (uint32_t to = 1; to < c->size; to++) {

@@ -1,10 +1,10 @@
 /*
- * alltoall_twolevel.c - alltoall for short blocks: what goes from one host to another
- * goes in as many messages as a host has ranks, instead of one for each pair of them.
+ * alltoall_twolevel.c - alltoall for short blocks: the data from one host to another travels in as
+ * many messages as a host has ranks, instead of one for each pair of ranks.
  *
- * Inside a host each rank gives the one with number k all that is for ranks with number k
- * on their hosts.  Those with equal numbers then exchange, between the hosts, what they
- * have for each other's: a block of each of their host.
+ * Inside a host each rank gives the rank with number k all blocks for ranks with number k on their
+ * hosts. Ranks with equal numbers then exchange, between the hosts, the blocks for each other: one
+ * block from each rank of their host.
  *
  *     rounds: 1 inside the hosts, 1 between them
  *     sent by each rank: per_host - 1 messages inside, hosts - 1 between
@@ -108,7 +108,7 @@ void nx_alltoall_twolevel_forecast(const nx_coll *c, size_t segment, nx_forecast
     f->messages = between.messages + others;
     f->sent = between.sent + others * each;
     f->rounds = between.rounds + (((all > 0) || (between.rounds == 0)) && (others > 0));
-    /* All is copied when it is packed, sorted, and our own of what goes. */
+    /* All data is copied for packing and for sorting, and the own outgoing blocks once more. */
     f->time_s = between.time_s + nx_net_reduce(f->net, 2 * all + (uint64_t)sub.count);
     f->time_s += (others > 0) ? nx_net_all(&within, each, per_host) : 0;
 }

@@ -1,9 +1,9 @@
 /*
- * barrier_dissemination.c - nobody leaves before everybody has come.
+ * barrier_dissemination.c - a barrier in which no rank leaves before all ranks have entered.
  *
- * In round k each rank tells the one 2^k further and hears from the one 2^k
- * before.  After round k it knows of 2^(k+1) ranks, since what it hears comes
- * from a rank that has finished the rounds before.
+ * In round k each rank notifies the rank at distance 2^k and waits for the rank at distance -2^k.
+ * After round k a rank knows that 2^(k+1) ranks have entered, since each notification is from a
+ * rank that has finished the previous rounds.
  *
  *     rounds: ceil(log2 size)      sent by each rank: as many empty messages
  *

@@ -1,6 +1,6 @@
 /*
- * barrier_twolevel.c - nobody leaves before everybody has come, by way of one rank
- * per host: the others tell it, the leaders tell each other, and it lets the others go.
+ * barrier_twolevel.c - a barrier through one leader per host: the other ranks notify the leader,
+ * the leaders notify each other, and each leader releases its host.
  *
  *     rounds: ceil(log2 hosts) between hosts, and two inside
  *

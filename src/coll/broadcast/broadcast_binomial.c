@@ -45,7 +45,7 @@ nexar_err nx_broadcast_binomial(nx_sched *s, const nx_coll *c)
     if (tree.place != 0) {
         nx_recv(s, nx_binomial_parent(&tree), 0, buf, c->count);
     }
-    /* The child with the largest subtree first: it has the longest way to go. */
+    /* The child with the largest subtree first: its data has the longest path. */
     for (uint64_t far = tree.span / 2; far >= 1; far /= 2) {
         if (nx_binomial_child(&tree, far)) {
             nx_send(s, nx_binomial_rank(&tree, tree.place + far), 0, buf, c->count);

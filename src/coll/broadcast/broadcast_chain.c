@@ -1,6 +1,6 @@
 /*
- * broadcast_chain.c - broadcast for long vectors: segments flow through all
- * ranks in a line, each rank receiving one while it sends the one before.
+ * broadcast_chain.c - broadcast for long vectors: segments flow through all ranks in a line; each
+ * rank receives one segment while it sends the previous one.
  *
  *     rounds: size - 1      sent by each rank but the last: count
  *

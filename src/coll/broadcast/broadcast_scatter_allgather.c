@@ -5,15 +5,14 @@
  *     rounds: ceil(log2 size) + size - 1
  *     sent by the root: about 2 count, whatever the size
  *
- * Best where a chain would be too long to fill and a tree would have the root
- * send the whole vector log2 size times.  Barnett et al., "Interprocessor
- * collective communication library", 1994.
+ * Best where a chain would take too long to fill, and in a tree the root would send the whole
+ * vector log2 size times. Barnett et al., "Interprocessor collective communication library", 1994.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/binomial.h"
 #include "coll/building_blocks/ring.h"
 
-/* Each place gets the blocks of its subtree and hands on those of its children. */
+/* Each place receives the blocks of its subtree and forwards its children's blocks. */
 static void scatter(nx_sched *s, const nx_binomial *tree, const nx_split *blocks)
 {
     const nx_ref buf = nx_at(NX_SPACE_RECV, 0);

@@ -3,9 +3,8 @@
  *
  *     rounds: 1      sent by the root: count (size - 1)
  *
- * Best where ranks outnumber cores, so that the messages of all count, and not how many
- * follow one another; with nx_coll.heard there are 2 (size - 1) of them, the least there
- * can be.
+ * Best where ranks outnumber cores: then the total number of messages counts, and not the longest
+ * chain. With nx_coll.heard there are 2 (size - 1) messages, the minimum.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/star.h"

@@ -1,15 +1,15 @@
 /*
  * broadcast_twolevel.c - broadcast from host to host, and inside each of them.
  *
- * The root stands for its host, the first rank for every other one.  Binomial trees for
- * short vectors; for long ones chains, in which a leader hands each segment to the next
- * host and to its own at once.
+ * The root is the leader of its host; the first rank leads every other host. Binomial trees for
+ * short vectors. For long vectors chains, in which a leader forwards each segment to the next host
+ * and to its own host at the same time.
  *
  *     rounds: those of both levels, one after the other
  *     sent by a leader: what it would send in each of the two
  *
- * Best where hosts have several ranks: the vector comes to each host once, however its
- * ranks are numbered.
+ * Best where hosts have several ranks: the vector reaches each host once, whatever the numbering of
+ * the ranks.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"

@@ -13,7 +13,7 @@ void nx_acc_init(nx_acc *acc, nx_sched *s, nx_ref in, nx_ref out, size_t len, ui
         return;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        /* The last addition goes to |out|, so the first of two needs one spare. */
+        /* The last addition writes to |out|, so the first of two needs one spare. */
         if ((additions > i + 1) || (in_place && (additions == 1) && (i == 0))) {
             acc->spare[i] = nx_sched_scratch(s, len);
         }

@@ -16,8 +16,8 @@ nx_span nx_halving_span(const nx_halving *h, uint32_t lo, uint32_t hi)
     return nx_split_range(&h->blocks, first_block(h, lo), first_block(h, hi));
 }
 
-/* The places that share |mask| or less with |place|: where it stands in the
- * round that leaves |mask| places to each. */
+/* The places that share |mask| or less with |place|: its group in the round that leaves |mask|
+ * places to each. */
 static nx_span part(const nx_halving *h, uint32_t place, uint32_t mask)
 {
     uint32_t lo = place & ~(mask - 1);

@@ -84,7 +84,7 @@ nx_split nx_levels_blocks(const nx_levels *v, size_t each)
                               : nx_split_groups(each, v->hosts->first, v->n);
 }
 
-/* How many ranks from |i| on, in the order of hosts, follow one another. */
+/* The number of consecutive ranks from |i| on, in the order of hosts. */
 static uint32_t run_from(const nx_levels *v, uint32_t ranks, uint32_t i)
 {
     uint32_t n = 1;

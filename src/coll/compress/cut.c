@@ -1,4 +1,4 @@
-/* cut.c - the k-th largest magnitude, one digit of its bits after the other. */
+/* cut.c - the k-th largest magnitude, found digit by digit of its bits. */
 #include "coll/compress/cut.h"
 
 #include "base/alloc.h"
@@ -50,15 +50,15 @@ static void magnitudes(const double *x, size_t n, uint64_t out[NX_PIECE])
     }
 }
 
-/* What is known of the cut: its bits from |shift| up, in |prefix|; |left| are still to be
- * taken of the elements that begin with these. */
+/* The known part of the cut: its bits from |shift| up, in |prefix|; |left| elements remain to be
+ * taken of those that begin with these bits. */
 typedef struct search {
     uint64_t prefix;
     unsigned shift, digit;
     size_t left;
 } search;
 
-/* How often each digit comes after the prefix, the digit being that at |shift|. */
+/* Counts each digit at |shift| after the prefix. */
 static void count_digits(const nx_cut_tensor *t, const search *s, size_t *bins)
 {
     const unsigned shift = s->shift, above = s->shift + s->digit;
@@ -157,7 +157,7 @@ nexar_err nx_cut_find(const nx_cut_tensor *t, size_t k, nx_cut *cut)
     return NEXAR_OK;
 }
 
-/* Those of at least |least|: no branch, since none could be foreseen. */
+/* Takes the elements of at least |least|, without a branch, which would be unpredictable. */
 static size_t take_from(const uint64_t *m, size_t n, uint64_t least, uint16_t *taken)
 {
     size_t found = 0;

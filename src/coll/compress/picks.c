@@ -21,7 +21,7 @@ static size_t scaled(uint64_t x, size_t limit)
 
 nx_picks nx_picks_of(size_t count, size_t k, uint64_t seed)
 {
-    /* Seeds that follow each other are numbers of one sequence: part them. */
+    /* Consecutive seeds give numbers of one sequence: this separates them. */
     const uint64_t own = random_at(seed, 0);
 
     return (nx_picks){.count = count,

@@ -1,6 +1,6 @@
 /*
- * plain.c - NONE and RANDOMK: an allreduce of all elements of x, or of k of them that
- * all ranks pick alike, so that no index is sent.
+ * plain.c - NONE and RANDOMK: an allreduce of all elements of x, or of k elements that all ranks
+ * pick identically, so that no index is sent.
  *
  *     sent by each rank: what an allreduce of count or k elements sends
  *     memory: count or k elements; none for NONE without a residual
@@ -79,7 +79,7 @@ static size_t k_of(const nx_compress *c)
     return nx_compress_k(c->call.how, c->call.ratio, c->call.count);
 }
 
-/* Up to NX_PIECE picks, one behind the other. */
+/* Up to NX_PIECE picks, contiguous. */
 typedef struct batch {
     size_t first, n;
     size_t index[NX_PIECE];
@@ -155,7 +155,7 @@ nexar_err nx_randomk_begin(nx_compress *c, nx_exchange *e)
     return NEXAR_OK;
 }
 
-/* Makes x of the picks what is left of it: that in the residual, 0 in the buffer. */
+/* Leaves the remainder of the picks in x: the error in the residual, 0 in the buffer. */
 static void leave_picks(nx_compress *c, const nx_picks *picks)
 {
     static const char zeros[NX_PIECE * sizeof(double)];

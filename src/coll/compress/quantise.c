@@ -1,11 +1,11 @@
 /*
  * quantise.c - F16, BF16 and INT8: every element, in fewer bits.
  *
- * The tensor is cut in a shard for each rank.  Each rank sends its codes of a shard to
- * the rank that it belongs to, which decodes them, adds them up in rank order with its
- * own elements as they are, and encodes the sum, or the average.  These codes go to all
- * and are decoded by all, so all have the same bits.  The error of a first code stays in
- * its sender's residual, that of a second one in that of the shard's owner.
+ * The tensor is cut in a shard for each rank. Each rank sends its codes of a shard to the shard's
+ * owner. The owner decodes them, adds them in rank order with its own unencoded elements, and
+ * encodes the sum, or the average. These codes go to all and are decoded by all, so all have the
+ * same bits. The error of a first code stays in its sender's residual, that of a second one in that
+ * of the shard's owner.
  *
  *     sent by each rank: 2 (size - 1) / size of the codes of the tensor
  *     memory: twice the codes of the tensor, and a shard's code and sum
@@ -17,7 +17,7 @@ static size_t code_bytes(const nx_compress *c, size_t count)
     return nx_codec_bytes(c->method->codec, count);
 }
 
-/* Where the code of a piece is: codes of whole pieces come before it. */
+/* The offset of a piece's code: codes of whole pieces precede it. */
 static size_t code_at(const nx_compress *c, const nx_compress_pieces *p)
 {
     return p->off / NX_PIECE * code_bytes(c, NX_PIECE);

@@ -1,4 +1,4 @@
-/* sparse.c - writing and reading blocks as lists, bitmaps, or whole. */
+/* sparse.c - writes and reads blocks as lists, bitmaps, or complete. */
 #include "coll/compress/sparse.h"
 
 #include <assert.h>

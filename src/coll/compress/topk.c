@@ -1,11 +1,10 @@
 /*
  * topk.c - TOPK: the k elements of the largest magnitude, with their indexes.
  *
- * The tensor is cut in a shard for each rank.  Each rank sends what it has taken of a
- * shard, as a sparse block, to the rank that it belongs to, which adds the blocks up in
- * rank order; the sum, again a sparse block, goes to all.  The sum has every element that
- * any rank has sent; what is in no sum is 0.  Sizes go before blocks, since only the
- * sender knows them.
+ * The tensor is cut in a shard for each rank. Each rank sends the elements taken from a shard, as a
+ * sparse block, to the shard's owner, which adds the blocks in rank order. The sum, again a sparse
+ * block, goes to all ranks. The sum has every element that any rank has sent; what is in no sum is
+ * 0. Sizes go before blocks, since only the sender knows them.
  *
  *     sent by each rank: (size - 1) / size of (k entries + what is in all sums), each
  *     shard never more than whole, and two sizes of 8 bytes for each rank
@@ -35,7 +34,7 @@ static size_t lay_out(const nx_compress *c, const size_t *counts, size_t *displs
 
 /* ---- taking -------------------------------------------------------------------------- */
 
-/* How many elements of each shard are taken. */
+/* The number of taken elements in each shard. */
 static void count_taken(const nx_compress *c, nx_cut cut, size_t *entries)
 {
     uint16_t taken[NX_PIECE];
@@ -82,7 +81,7 @@ static void encode_taken(const nx_compress *c, nx_cut cut, const size_t *entries
 nexar_err nx_topk_begin(nx_compress *c, nx_exchange *e)
 {
     const nx_cut_tensor input = nx_compress_input(c);
-    size_t *entries = c->recv_counts; /* free until sizes come in */
+    size_t *entries = c->recv_counts; /* unused until sizes arrive */
     nx_cut cut;
     nexar_err err =
         nx_cut_find(&input, nx_compress_k(c->call.how, c->call.ratio, c->call.count), &cut);
@@ -111,7 +110,8 @@ nexar_err nx_topk_begin(nx_compress *c, nx_exchange *e)
 
 /* ---- sizes --------------------------------------------------------------------------- */
 
-/* Room for what others say that they send: of my shard, or the sums of theirs. */
+/* Makes room for the announced blocks: those of this rank's shard, or the sums of the other shards.
+ */
 static nexar_err make_room(nx_compress *c, bool sums)
 {
     for (uint32_t r = 0; r < c->call.size; r++) {
@@ -227,8 +227,8 @@ static nexar_err sum_shard(nx_compress *c)
     return NEXAR_OK;
 }
 
-/* The result of a piece, as all will have it: the stored elements in |values|, and those
- * that are not 0 in |taken|.  |sum| becomes what the result lacks. */
+/* The result of a piece, the same on all ranks: the stored elements in |values|, and the non-zero
+ * ones in |taken|. |sum| becomes what the result lacks. */
 static size_t result_of(const nx_compress *c, const nx_compress_pieces *p, nx_lanes *sum,
                         char *values, uint16_t *taken)
 {

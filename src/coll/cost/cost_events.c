@@ -65,8 +65,8 @@ static inline uint32_t soonest_of_four(const nx_cost_event *at)
     return before(at[b], at[a]) ? b : a;
 }
 
-/* Fills the root: the soonest children move up, and |event|, which was the last
- * and mostly belongs near the bottom, takes the place that becomes free. */
+/* Fills the root: the earliest children move up, and |event|, which was last and usually belongs
+ * near the bottom, takes the vacant position. */
 static void fill_root(nx_cost_events *e, nx_cost_event event)
 {
     uint32_t at = 0, child = 1;

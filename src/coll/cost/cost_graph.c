@@ -5,11 +5,10 @@
 
 #include "base/alloc.h"
 
-/* The sends and the receives of a rank, each by peer and then by tag: so the
- * n-th message to a peer is the n-th that the peer has from us, and matching
- * needs no search. */
+/* The sends and the receives of a rank, each by peer and then by tag. So the n-th message to a peer
+ * is the n-th that the peer receives from this rank, and matching needs no search. */
 struct nx_cost_mail {
-    uint32_t *sends, *recvs; /* step numbers; recvs lie behind sends in one allocation */
+    uint32_t *sends, *recvs; /* step numbers; recvs follows sends in one allocation */
     uint32_t nsends, nrecvs;
     uint32_t taken; /* receives matched so far */
 };
@@ -121,8 +120,8 @@ static void add_successors(nx_cost_graph *g, const nx_sched *s)
     for (uint32_t i = 0; i < s->ndeps; i++) {
         to[s->deps[i]].first++;
     }
-    /* First at the end of each step's part: filling moves it to the beginning,
-     * and from the last step to the first keeps the order of the successors. */
+    /* Starts at the end of each step's section: filling moves the index to the beginning, and
+     * iterating from the last step to the first preserves the order of the successors. */
     for (uint32_t i = 0; i < s->nsteps; i++) {
         at += to[i].first;
         to[i].first = at;
@@ -162,13 +161,13 @@ static void sort_group(nx_sched *s, uint32_t *group, uint32_t n)
     }
 }
 
-/* Writes the numbers of the messages of one direction to |out|, by peer and tag.
- * The first |n| of g->order are these messages as they come in the schedule. */
+/* Writes the numbers of the messages of one direction to |out|, by peer and tag. The first |n| of
+ * g->order are these messages in schedule order. */
 static void sort_mail(nx_cost_graph *g, const nx_sched *s, uint32_t n, uint32_t *out)
 {
     uint32_t *places = g->places;
     uint32_t at = 0;
-    nx_sched view = *s; /* qsort_r wants a context that is not const */
+    nx_sched view = *s; /* qsort_r requires a context that is not const */
 
     for (uint32_t p = 0; p <= g->ranks; p++) {
         places[p] = 0;
@@ -195,7 +194,7 @@ static void sort_mail(nx_cost_graph *g, const nx_sched *s, uint32_t n, uint32_t 
     }
 }
 
-/* The first messages of one direction into g->order; returns how many. */
+/* Puts the first messages of one direction into g->order; returns their number. */
 static uint32_t pick(nx_cost_graph *g, const nx_sched *s, bool sends)
 {
     uint32_t n = 0;
@@ -277,7 +276,7 @@ nexar_err nx_cost_graph_match(nx_cost_graph *g)
             if (to->taken == to->nrecvs) {
                 return fail_match(g, send);
             }
-            /* Senders come in order, and so do those of this rank's receives. */
+            /* Senders come in order, and so do the matching receives of this rank. */
             recv = to->recvs[to->taken++];
             if ((g->steps[recv].mate != r) || (g->steps[recv].bytes != g->steps[send].bytes)) {
                 return fail_match(g, send);

@@ -1,8 +1,8 @@
 /*
  * cost_sim.c - the real schedules of all ranks, run in virtual time.
  *
- * A step acquires a shared resource in the event at which it needs it, so that first come is first
- * served.  What only one rank uses needs no event of its own: its requests come in order.
+ * A step acquires a shared resource in the event in which it needs it: first come, first served. A
+ * resource used by one rank alone needs no event of its own: its requests are in order.
  */
 #include "coll/cost/cost_sim.h"
 
@@ -50,7 +50,7 @@ static inline double message_cpu(const sim *m, bool local)
     return local ? m->net->local_cpu : m->net->message_cpu;
 }
 
-/* The message leaves: it reaches the other side's way in after the latency. */
+/* The message leaves, and reaches the destination's input after the latency. */
 static void leave(sim *m, uint32_t step, bool local, double from)
 {
     const nx_cost_step *send = &m->graph.steps[step];
@@ -103,7 +103,7 @@ static void start(sim *m, uint32_t step)
                         NX_COST_EVENT_DONE, step);
 }
 
-/* One of the step's waits is over; what was waited for has |depth|. */
+/* One of the step's dependencies is complete, at depth |depth|. */
 static inline void release(sim *m, uint32_t step, uint32_t depth)
 {
     nx_cost_step *st = &m->graph.steps[step];
@@ -137,7 +137,7 @@ static void come_in(sim *m, uint32_t step)
 
     nx_cost_events_push(&m->events, arrival, NX_COST_EVENT_ARRIVE, step);
     if (send->first == send[1].first) {
-        m->over++; /* nobody waits for the acknowledgement */
+        m->over++; /* no step waits for the acknowledgement */
     } else {
         nx_cost_events_push(&m->events, arrival + (local ? m->net->local_latency : m->net->latency),
                             NX_COST_EVENT_ACK, step);

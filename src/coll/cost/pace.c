@@ -1,4 +1,4 @@
-/* pace.c - how long rounds, trees and streams of messages take. */
+/* pace.c - the time of rounds, trees and streams of messages. */
 #include "coll/cost/pace.h"
 
 enum { LEVELS = 32 }; /* of a tree of uint32_t places */
@@ -180,8 +180,8 @@ double nx_tree_up(const nx_tree *tree)
 
 /* ---- streams ------------------------------------------------------------------------- */
 
-/* How long a rank is busy with one segment that it takes and hands on: the
- * slowest of wire, port and CPU sets the pace. */
+/* How long a rank is busy with one segment that it receives and forwards: the slowest of wire, port
+ * and CPU sets the pace. */
 static double pace(const nx_net *net, nx_cost_stream s, bool between, bool inside)
 {
     const uint64_t len = s.len / s.segments;
@@ -226,8 +226,8 @@ double nx_net_ring(const nx_net *net, nx_cost_stream s, uint32_t rounds)
     if (rounds == 0) {
         return 0;
     }
-    /* Either the way of one segment around the ring is what takes longest, or
-     * the slowest rank, which has all segments to do in each round. */
+    /* The longest of two times: one segment's path around the ring, or the slowest rank, which
+     * handles all segments in each round. */
     free.window = 0;
     return max2(nx_net_chain(net, free, rounds, nx_net_most_borders(net, rounds)),
                 (rounds - 1) * step + nx_net_chain(net, free, 1, between ? 1 : 0));
@@ -246,7 +246,7 @@ double nx_net_star(const nx_net *net, uint64_t len)
     if (net->ranks == 1) {
         return 0;
     }
-    /* What sets the pace takes its whole time, the other that of one message. */
+    /* The bottleneck takes its whole time, the other resource that of one message. */
     return max2(cpus + wire(net, local, len), wires + cpu(net, local)) + latency(net, local) +
            cpu(net, local);
 }
@@ -258,7 +258,7 @@ double nx_net_all(const nx_net *net, uint64_t len, uint32_t window)
     const bool local = between == 0;
     const double wires =
         max2(between * per_host * wire(net, false, len), inside * wire(net, true, len));
-    const double own = nx_net_reduce(net, len); /* copied before all else */
+    const double own = nx_net_reduce(net, len); /* copied first */
     const double sends = inside * net->local_cpu + between * net->message_cpu;
     const double last = nx_net_message(net, local, len);
     const double turns = (inside + between) / window;
@@ -268,7 +268,7 @@ double nx_net_all(const nx_net *net, uint64_t len, uint32_t window)
     if (net->ranks == 1) {
         return own;
     }
-    /* Messages come while the first ones are still being sent. */
+    /* Messages arrive while the first ones are still being sent. */
     time = max2(time, own + 2 * sends);
     time = max2(time, own + sends + last - cpu(net, local));
     return max2(time, turns * (last + latency(net, local)));

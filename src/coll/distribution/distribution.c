@@ -82,7 +82,7 @@ static void add_piece(nx_sched *s, const nx_coll *c, uint32_t round)
     if (place == NOWHERE) {
         return;
     }
-    s->segment = (p->nreceivers > 1) ? segment : 0; /* nobody passes it on: one message */
+    s->segment = (p->nreceivers > 1) ? segment : 0; /* no rank forwards it: one message */
     if (place != 0) {
         nx_recv(s, rank_at(p, parent_of(place, line)), round, at, p->len);
     }

@@ -1,17 +1,17 @@
 /*
- * gather_binomial.c - gather for short blocks: a binomial tree whose inner ranks
- * collect the blocks of their subtree in scratch.
+ * gather_binomial.c - gather for short blocks: a binomial tree whose inner ranks collect the blocks
+ * of their subtree in scratch.
  *
  *     rounds: ceil(log2 size)      sent by an inner rank: up to size / 2 blocks
  *
- * Best when latency counts more than bandwidth, and when so many direct
- * messages would arrive at the root at once.
+ * Best when latency counts more than bandwidth, and when direct messages from all ranks would reach
+ * the root at the same time.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/binomial.h"
 
-/* Receives the blocks of places [first, end) at the root, where the places from
- * |wrap| on are ranks 0, 1, ...: in two pieces if it has to be. */
+/* Receives the blocks of places [first, end) at the root, where the places from |wrap| on are ranks
+ * 0, 1, ...: in two pieces if the range wraps. */
 static void recv_at_root(nx_sched *s, const nx_coll *c, const nx_binomial *tree, uint32_t first,
                          uint32_t end)
 {

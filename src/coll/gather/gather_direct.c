@@ -3,9 +3,9 @@
  *
  *     rounds: 1      sent by each rank but the root: its block
  *
- * Best for long blocks, since each byte travels once; the only way for gatherv,
- * where a rank on the way would not know how much comes.  With nx_coll.heard the root lets
- * the others go when it has all; in a gatherv all are as long as it expects then.
+ * Best for long blocks, since each byte travels once; the only method for gatherv, where an inner
+ * rank of a tree would not know the lengths. With nx_coll.heard the root releases the other ranks
+ * when it has all blocks; in a gatherv all lengths have then been verified.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/star.h"

@@ -1,6 +1,6 @@
 /*
- * gather_twolevel.c - gather for short blocks: the first rank of each host gathers its
- * blocks and sends them to the root, which gathers those of its own host itself.
+ * gather_twolevel.c - gather for short blocks: the first rank of each host gathers the host's
+ * blocks and sends them to the root, which gathers the blocks of its own host.
  *
  *     rounds: 2      sent by each leader: the blocks of its host
  *
@@ -9,7 +9,7 @@
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"
 
-/* The blocks of |host|, which lie one behind the other, to the root. */
+/* Receives the blocks of |host|, which are contiguous, at the root. */
 static void take(nx_sched *s, const nx_coll *c, const nx_levels *v, uint32_t host)
 {
     const uint32_t n = nx_hosts_count(v->hosts, host);
@@ -74,7 +74,7 @@ void nx_gather_twolevel_forecast(const nx_coll *c, size_t segment, nx_forecast *
 {
     const nx_net across = nx_net_across(f->net, 1);
     const uint32_t per_host = nx_net_per_host(f->net);
-    const uint64_t each = (across.ranks > 1) ? per_host : 1; /* what is sent at most */
+    const uint64_t each = (across.ranks > 1) ? per_host : 1; /* the most that a rank sends */
 
     (void)segment;
     f->messages = (c->size > 1);

@@ -14,7 +14,7 @@ typedef struct early {
     nx_mark mark[2]; /* the first, and the first that differs from it */
     uint32_t peer[2];
     unsigned marks;
-    nexar_err err; /* it was ended by another rank already */
+    nexar_err err; /* another rank has ended it already */
     char why[NX_RUN_WHY];
 } early;
 

@@ -1,4 +1,5 @@
-/* failures.c - failed operations: here, on other ranks, by loss of a rank or of the world. */
+/* failures.c - failed operations: on this rank, on other ranks, by loss of a rank or of the world.
+ */
 #include <stdio.h>
 
 #include "base/log.h"
@@ -23,8 +24,9 @@ void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, c
     nx_write_u32(&w, g->comm);
     nx_write_u32(&w, nx_group_part_id(number, part));
     nx_write_u8(&w, (uint8_t)-err);
-    nx_write_sentence(&w, why, NX_RUN_WHY); /* a frame that is too long would be dropped, and its
-                                               receiver would wait */
+    nx_write_sentence(
+        &w, why,
+        NX_RUN_WHY); /* an oversized frame would be dropped, and its receiver would wait forever */
     for (uint32_t rank = 0; rank < g->size; rank++) {
         if (rank != g->rank) {
             nx_group_send_frame(g, rank, &w);
@@ -90,13 +92,13 @@ static nx_run *find_open(const nx_group *g, const uint32_t *rank)
     return NULL;
 }
 
-/* Fails the runs of |g|: those that wait for |rank| alone, or all. */
+/* Fails the runs of |g|: all, or only those that wait for |rank|. */
 static void fail_runs(nx_group *g, const uint32_t *rank, nexar_err err, const char *why)
 {
     nx_run *run;
 
-    /* Restart the search each time: aborting a run may find another link broken, which ends other
-     * runs. */
+    /* Restart the search each time: the abort of a run may find another link broken, which ends
+     * other runs. */
     while ((run = find_open(g, rank)) != NULL) {
         nx_run_fail(run, rank != NULL, err, "%s", why);
     }

@@ -22,9 +22,9 @@ static void forget_messages(nx_group *g, uint32_t number, uint32_t part)
     }
 }
 
-/* Forgets early frames of parts of |number| that this rank will not run, because it called
- * something else. Only aborts can have arrived: a rank begins a part when all ranks are known to
- * have called the same. */
+/* Forgets early frames of parts of |number| that this rank will not run, because it called a
+ * different operation. Only aborts can have arrived: a rank begins a part when all ranks are known
+ * to have called the same. */
 static void forget_rest(nx_group *g, uint32_t number)
 {
     for (uint32_t part = 1; (part < NX_CALL_PARTS) && (g->hub->early.n != 0); part++) {

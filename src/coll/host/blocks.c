@@ -1,18 +1,17 @@
 /*
- * blocks.c - the v forms: blocks whose lengths not all ranks know alike.
+ * blocks.c - the v forms: blocks whose lengths not all ranks know.
  *
- * What a rank brings begins with a head: where the block for each rank is, and how long.
- * Behind it are the blocks, one behind the other, if they fit; otherwise they are in the
- * memory of the rank.  Who gets a block takes it from there.  Between the root and another
- * rank the root copies an n-th of a long block, and the other rank the rest, where the sender
- * pushes (host_call.h).
+ * A rank's input begins with a head: the offset and length of the block for each rank. The blocks
+ * follow the head, contiguous, if they fit; otherwise they stay in the rank's memory. The receiver
+ * of a block copies it from there. Between the root and another rank, if the sender pushes
+ * (host_call.h), the root copies one n-th of a long block and the other rank the rest.
  *
- * Lengths.  The head also has how long the block of each rank is to be, and one word for all
- * of these numbers: what the rank sends, each length times a weight of its pair of ranks, less
- * what it expects.  The sum of these words is zero if all lengths fit.  Weights are odd: one
- * length that does not fit is always seen, several that make up for each other once in 2^64.
- * All ranks add up the same words, and so find out alike, before any of them has done
- * anything; only then the pair is looked for.  It takes no wait, and n words instead of n^2.
+ * Lengths. The head also has the expected length of each rank's block, and one checksum of all
+ * these numbers: each length sent times a weight of its pair of ranks, minus the same for each
+ * length expected. The sum of these words is zero if all lengths fit. Weights are odd: one
+ * mismatching length is always detected, and several mismatches compensate each other once in 2^64.
+ * All ranks add up the same checksums, and so detect a mismatch alike, before any rank has changed
+ * anything. Only then do they search for the pair. It takes no wait, and n words instead of n^2.
  */
 #include <string.h>
 
@@ -24,10 +23,10 @@
 
 /* The blocks between the owner of a head and another rank. */
 typedef struct pair {
-    size_t off;  /* of what the other gets: bytes from the first block on; in a gatherv at the
-                    root: of the place where it gets the other's */
+    size_t off;  /* bytes from the first block of the other rank's output; in a gatherv at the root:
+                    from the place where the root receives the other rank's block */
     size_t len;  /* elements of it */
-    size_t want; /* elements that are expected of the other */
+    size_t want; /* elements that this rank expects from the other */
 } pair;
 
 typedef struct head {
@@ -60,7 +59,7 @@ static bool lends(const nx_host_call *s, uint32_t rank)
 
 /* ---- bringing ------------------------------------------------------------------------ */
 
-/* The block of this rank's input that |rank| gets, in elements of |input|. */
+/* The block of this rank's input for |rank|, in elements of |input|. */
 static nx_span block_for(const nx_host_call *s, uint32_t rank)
 {
     const nx_coll *c = &s->call->coll;
@@ -92,13 +91,13 @@ static const uint8_t *input(const nx_host_call *s)
     return s->call->recv;
 }
 
-/* Whether all get the same block. */
+/* Whether all ranks receive the same block. */
 static bool same_for_all(const nx_host_call *s)
 {
     return s->call->coll.kind == NX_ALLGATHERV;
 }
 
-/* Bytes of all blocks for others, one behind the other. */
+/* Bytes of all blocks for other ranks, contiguous. */
 static size_t packed(const nx_host_call *s)
 {
     size_t sum = 0;
@@ -133,7 +132,7 @@ static size_t wanted_of(const nx_host_call *s, uint32_t rank)
     }
 }
 
-/* Puts the blocks for others one behind the other to |to|, and into the head. */
+/* Packs the blocks for other ranks contiguously at |to|, and records them in the head. */
 static void pack(const nx_host_call *s, head *h, uint8_t *to)
 {
     const uint8_t *from = input(s);
@@ -162,7 +161,7 @@ static void point(const nx_host_call *s, head *h)
     }
 }
 
-/* An alltoallv in place would write over what others have not read yet. */
+/* An alltoallv in place would overwrite blocks that other ranks have not read yet. */
 static bool lend(nx_host_call *s, head *h, size_t bytes)
 {
     const nx_coll *c = &s->call->coll;
@@ -185,7 +184,7 @@ static bool lend(nx_host_call *s, head *h, size_t bytes)
     return true;
 }
 
-/* gatherv, the root: where it has the blocks of the others. */
+/* gatherv, the root: records where it receives the blocks of the other ranks. */
 static void show_places(const nx_host_call *s, head *h)
 {
     for (uint32_t rank = 0; rank < s->turn.size; rank++) {
@@ -263,7 +262,7 @@ bool nx_blocks_fit(nx_host_call *s)
     return !s->apart;
 }
 
-/* The block of |len| bytes that |rank| has brought; NULL: it is not on the board. */
+/* The block of |len| bytes from |rank|; NULL: it is not on the board. */
 static const uint8_t *on_board(const nx_host_call *s, uint32_t rank, size_t len)
 {
     const head *h = head_of(s, rank);
@@ -275,7 +274,7 @@ static const uint8_t *on_board(const nx_host_call *s, uint32_t rank, size_t len)
     return (const uint8_t *)h + sizeof(*h) + off;
 }
 
-/* What this rank copies of the |len| bytes that it gets from |rank| at |to|. */
+/* The part that this rank copies of the |len| bytes it receives from |rank| at |to|. */
 static nx_part to_take(const nx_host_call *s, uint32_t rank, size_t len, const uint8_t *to)
 {
     return (nx_coll_rooted(s->call->coll.kind) &&
@@ -331,7 +330,7 @@ static bool collect(nx_host_call *s)
     return true;
 }
 
-/* gatherv, not the root: its share of what it lends. */
+/* gatherv, not the root: pushes its division of the lent block. */
 static bool hand_over(nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
@@ -344,7 +343,7 @@ static bool hand_over(nx_host_call *s)
            nx_host_call_push(s, c->root, to + p.off, input(s) + p.off, p.len);
 }
 
-/* scatterv, the root: its own block, and its share of what it lends. */
+/* scatterv, the root: copies its own block, and its division of the lent blocks. */
 static bool deal(nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
@@ -367,7 +366,7 @@ static bool deal(nx_host_call *s)
 
 /* ---- reducing ------------------------------------------------------------------------ */
 
-/* In place it is made where its input is, and moved when nobody reads. */
+/* In place the result is built where the input is, and moved when no rank reads any more. */
 static uint8_t *scattered(const nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;

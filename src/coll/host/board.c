@@ -59,7 +59,7 @@ static void ring(nx_board_rank *r)
     futex_wake(&r->bell);
 }
 
-/* Something was published, by a sequentially consistent store. */
+/* Wakes rank |r| after a sequentially consistent store has published a cell. */
 static void wake(nx_board_rank *r)
 {
     if (atomic_load(&r->asleep) != 0) {
@@ -84,7 +84,8 @@ void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t nu
     r->err = (int32_t)err;
     (void)nx_sentence(r->why, sizeof(r->why), "%s", why);
     atomic_fetch_or(&b->broken, UINT64_C(1) << rank);
-    for (uint32_t i = 0; i < NX_BOARD_RANKS; i++) { /* whatever others made of |size| */
+    for (uint32_t i = 0; i < NX_BOARD_RANKS;
+         i++) { /* whatever damage other ranks have done to |size| */
         ring(&b->ranks[i]);
     }
 }
@@ -106,7 +107,7 @@ static bool broken_before(const nx_episode *t, uint64_t broken)
     for (uint32_t rank = 0; rank < t->size; rank++) {
         const uint64_t number = t->board->ranks[rank].number;
 
-        /* 0: it has said nothing, and its bit is damage. */
+        /* 0: the rank has reported nothing, and its bit is damage. */
         if (((broken >> rank & 1) != 0) && (number != 0) && (number < t->number)) {
             return true;
         }
@@ -155,7 +156,7 @@ static bool is_there(const want *w)
     return atomic_load(w->word) >= w->value;
 }
 
-/* What is looked at more rarely.  NX_EPISODE_ON: nothing. */
+/* Checks the rarer conditions. NX_EPISODE_ON: nothing. */
 static nx_episode_end look_round(const nx_episode *t, const want *w)
 {
     const nx_board_rank *r = &t->board->ranks[w->rank];
@@ -170,9 +171,10 @@ static nx_episode_end look_round(const nx_episode *t, const want *w)
         return end;
     }
     if (end == NX_EPISODE_ENGINE) {
-        end = NX_EPISODE_ON; /* all have arrived: it is completed here */
+        end = NX_EPISODE_ON; /* all have arrived: the call completes here */
     }
-    /* A rank leaves for a reason that it has given before, or that all find alike. */
+    /* A rank leaves only for a reason that it has announced before, or that all ranks find alike.
+     */
     if ((end == NX_EPISODE_ON) && (atomic_load(&r->left) >= t->number) && !is_there(w)) {
         end = nx_episode_check(t);
         (void)nx_cell_differs(t->self, end != NX_EPISODE_BROKEN, "left");
@@ -191,7 +193,8 @@ static bool comes_within(const want *w, unsigned n)
     return n > 0;
 }
 
-/* Polls for as long as the policy says.  NX_EPISODE_ON: it is there, or the policy parks. */
+/* Polls as long as the policy allows. NX_EPISODE_ON: the awaited value is there, or the policy
+ * parks. */
 static nx_episode_end poll_for(const nx_episode *t, const want *w, nx_wait *wait)
 {
     uint64_t now_ns = wait->begun_ns;
@@ -246,13 +249,13 @@ static nx_episode_end doze(const nx_episode *t, const want *w)
         span_ns = t->deadline_ns - now_ns;
     }
     if ((t->check_ns != 0) && (span_ns > t->check_ns)) {
-        span_ns = t->check_ns; /* |asleep| may have been written over */
+        span_ns = t->check_ns; /* |asleep| may have been overwritten */
     }
     futex_sleep(&r->bell, bell, span_ns);
     return NX_EPISODE_ON;
 }
 
-/* Sleeps until it is there. */
+/* Sleeps until the awaited value is there. */
 static nx_episode_end sleep_for(const nx_episode *t, const want *w)
 {
     nx_episode_end end = NX_EPISODE_ON;
@@ -263,12 +266,12 @@ static nx_episode_end sleep_for(const nx_episode *t, const want *w)
     return end;
 }
 
-/* Polls, then sleeps, and learns from both. */
+/* Polls, then sleeps; the policy learns from both. */
 static nx_episode_end poll_or_sleep(const nx_episode *t, const want *w)
 {
     nx_wait_history *history = &t->self->waits;
 
-    /* An answer that comes within a spin costs no look at the clock. */
+    /* An answer that arrives within a spin costs no reading of the clock. */
     if (nx_wait_spins(t->waits, history) && comes_within(w, nx_wait_polls_of_spin(t->waits))) {
         return NX_EPISODE_ON;
     }
@@ -283,7 +286,7 @@ static nx_episode_end poll_or_sleep(const nx_episode *t, const want *w)
     return end;
 }
 
-/* What is there counts, whatever went wrong later. */
+/* A value that is there counts, whatever failed later. */
 static nx_episode_end wait_for(const nx_episode *t, const want *w)
 {
     nx_episode_end end = NX_EPISODE_ON;
@@ -326,7 +329,7 @@ void *nx_episode_open(const nx_episode *t)
     return s->data;
 }
 
-/* The release of what stands in front of |seq|: who reads it sees that |seq| was cleared. */
+/* Releases the fields before |seq|: a reader of them sees that |seq| was cleared. */
 void nx_episode_arrive(const nx_episode *t, const uint64_t mark[2], bool declines)
 {
     nx_board_slot *s = nx_episode_slot(t, t->rank);
@@ -363,7 +366,7 @@ nx_episode_end nx_episode_all_here(const nx_episode *t)
         declined = declined || (atomic_load_explicit(&s->declines, memory_order_acquire) != 0);
         if (atomic_load_explicit(&s->seq, memory_order_relaxed) != t->number) {
             passed = true;
-            /* It is ahead of this operation, which it has run by the engine then. */
+            /* That rank is ahead of this operation, and so has run it by the engine. */
             if (nx_cell_differs(t->self, atomic_load(&t->board->ranks[rank].engine) < t->number,
                                 "seq")) {
                 return NX_EPISODE_DAMAGED;
@@ -410,7 +413,7 @@ nx_episode_end nx_episode_wait_for(const nx_episode *t, uint32_t rank, uint32_t 
     const nx_episode_end end = wait_for(t, &w);
     const uint64_t now = atomic_load(&r->step) >> NX_EPISODE_STEP_BITS;
 
-    /* It is ahead of this operation, and has begun that one. */
+    /* That rank is ahead of this operation, and has begun the operation |now|. */
     if ((end == NX_EPISODE_ON) && (now != t->number) &&
         nx_cell_differs(t->self, atomic_load(&r->begun) < now, "step")) {
         return NX_EPISODE_DAMAGED;

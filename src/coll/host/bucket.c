@@ -1,10 +1,10 @@
 /*
- * bucket.c - the tensors of a bucket as one vector: here, and in the memory of others.
+ * bucket.c - the tensors of a bucket as one vector: on this rank, and in the memory of other ranks.
  *
- * Each rank owns a part of the vector, as in any allreduce.  It reads the lines of the
- * others' lists that are about its part, and holds their counts against its own: nothing
- * is written where a tensor of that length is not.  The same of the owner's lines where it reads
- * the part of another.  It works in blocks of several pieces, each of which is in one tensor.
+ * Each rank owns a part of the vector, as in any allreduce. A rank reads the lines of the other
+ * ranks' lists that concern its part, and checks their counts against its own: it writes only to
+ * tensors of the expected length. The same of the owner's lines where it reads the part of another.
+ * It works in blocks of several pieces, each of which is in one tensor.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct nx_bucket {
     size_t first, n;   /* tensors that are about the own part */
     struct iovec own[NX_REMOTE_MEMORY_PIECES], its[NX_REMOTE_MEMORY_PIECES];
     size_t piece[NX_REMOTE_MEMORY_PIECES]; /* the tensor, from |first| on, and ... */
-    size_t skip[NX_REMOTE_MEMORY_PIECES];  /* ... how many bytes of it are before the piece */
+    size_t skip[NX_REMOTE_MEMORY_PIECES];  /* ... bytes of that tensor before the piece */
     size_t pieces;
     nexar_tensor *lines;  /* about the own part, of rank r: from r n on */
     nexar_tensor *theirs; /* about the part of another, of its owner */
@@ -36,7 +36,7 @@ static nx_cursor walk(const nx_host_call *s, size_t off, size_t len)
     return nx_cursor_start(&s->bucket->vector, nx_at(NX_SPACE_RECV, off), len);
 }
 
-/* The tensors that hold a part of |p|, from |*first| on; returns how many. */
+/* Finds the tensors that overlap |p|, from |*first| on; returns their number. */
 static size_t find_part(const nx_bucket *b, size_t ntensors, nx_part p, size_t *first)
 {
     size_t at = 0, last;
@@ -103,7 +103,8 @@ void nx_bucket_put(const nx_host_call *s, size_t off, size_t len, const void *fr
 
 /* ---- in the memory of others --------------------------------------------------------- */
 
-/* The |n| lines of |rank| from |first| on, which are about tensors as long as the own ones. */
+/* Reads the |n| lines of |rank| from |first| on; checks that their tensors are as long as this
+ * rank's. */
 static bool read_lines_of(nx_host_call *s, uint32_t rank, size_t first, size_t n,
                           nexar_tensor *lines)
 {
@@ -178,15 +179,15 @@ static size_t next_block(const nx_host_call *s, nx_cursor *c, size_t first)
     return len;
 }
 
-/* Where |rank|, whose |lines| these are, has the pieces.  Whether all of them are seen here: then
- * |its| are so. */
+/* Computes the addresses of the pieces at |rank|, from its |lines|. Whether all of them are seen
+ * here: then |its| are so. */
 static bool locate(nx_host_call *s, uint32_t rank, const nexar_tensor *lines)
 {
     nx_bucket *b = s->bucket;
     bool seen = true;
 
     for (size_t i = 0; i < b->pieces; i++) {
-        /* An address in the other process, not valid here. */
+        /* An address in the other process, not valid in this one. */
         const uint64_t at = (uint64_t)(uintptr_t)lines[b->piece[i]].ptr + b->skip[i];
 
         b->its[i].iov_len = b->own[i].iov_len;
@@ -210,7 +211,7 @@ static size_t bytes_of(const nx_bucket *b)
     return sum;
 }
 
-/* Combines the pieces of |rank| into the own ones. */
+/* Combines the pieces of |rank| into this rank's pieces. */
 static bool add(nx_host_call *s, uint32_t rank)
 {
     nx_bucket *b = s->bucket;
@@ -244,7 +245,7 @@ static bool give(nx_host_call *s, uint32_t rank)
     return true;
 }
 
-/* All ranks' share of the pieces at hand, which the ranks |pushed| get. */
+/* Reduces the current pieces over all ranks; the ranks |pushed| receive the result. */
 static bool reduce_pieces(nx_host_call *s, uint64_t pushed)
 {
     const nx_bucket *b = s->bucket;
@@ -290,7 +291,7 @@ bool nx_bucket_part(nx_host_call *s)
     return true;
 }
 
-/* Reads the pieces at hand from |owner|, into the own ones. */
+/* Reads the current pieces from |owner| into this rank's pieces. */
 static bool take(nx_host_call *s, uint32_t owner)
 {
     nx_bucket *b = s->bucket;

@@ -70,8 +70,9 @@ size_t nx_by_board_piece(const nx_coll_call *call, bool roomy, uint32_t size)
     return (comes_in_pieces(c, size) && (c->count / piece < NX_EPISODE_DONE / 2 - 1)) ? piece : 0;
 }
 
-/* Whether the result goes past the caches, which would not keep it: a line that is written there is
- * read first.  Of a reduce_scatter the result is a part of what is brought, and stays longer. */
+/* Whether the result is stored past the caches: they would not keep it, and a plain store first
+ * reads the line. The result of a reduce_scatter is only a part of the input, and stays in the
+ * cache longer. */
 static bool is_past(const nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
@@ -145,8 +146,8 @@ static void combine_result(const nx_host_call *s, uint8_t *to, uint32_t n)
     }
 }
 
-/* Combines all that was brought a stretch at a time, then spreads it over the tensors: to
- * combine tensor by tensor costs more, where they are short. */
+/* Combines all inputs a stretch at a time, then distributes the result over the tensors: combining
+ * tensor by tensor costs more where tensors are short. */
 static void take_tensors(const nx_host_call *s)
 {
     _Alignas(64) uint8_t some[SOME];
@@ -172,8 +173,8 @@ bool nx_by_board_parts(const nx_host_call *s)
            (((c->kind == NX_ALLREDUCE) || (c->kind == NX_REDUCE)) && (c->count > from / elem(s)));
 }
 
-/* With a hook it is made where the hook is to find it.  The own input of a bucket has been
- * brought, too: there it is in one piece. */
+/* With a hook the result is built where the hook expects it. The own input of a bucket is on the
+ * board too, in one piece. */
 bool nx_by_board_reduce_part(nx_host_call *s)
 {
     const nx_part p = nx_host_call_part(s, s->len, s->turn.rank);
@@ -237,13 +238,13 @@ static void bring_parts(const nx_host_call *s, uint8_t *to)
     nx_memcpy(to + behind, from + behind, s->len * elem(s) - behind);
 }
 
-/* Where the block for |rank| is in the slot of |owner|, who brings none for itself. */
+/* The offset of the block for |rank| in the slot of |owner|, which holds no block for itself. */
 static size_t place(const nx_host_call *s, uint32_t owner, uint32_t rank)
 {
     return (rank - (rank > owner)) * s->len * elem(s);
 }
 
-/* A block for each, but for itself: that is taken from where it is. */
+/* Copies a block for each rank except this one, whose block is taken from the input. */
 static void bring_blocks(const nx_host_call *s, uint8_t *to)
 {
     const size_t stride = s->call->coll.count * elem(s), len = s->len * elem(s);
@@ -302,7 +303,7 @@ static void keep(const nx_host_call *s, size_t from, size_t to)
     }
 }
 
-/* This rank's block of all, in the order of ranks that begins with this one: nobody else
+/* Reduces this rank's block over all ranks, in the order that begins with this rank: no other rank
  * computes it. */
 static void reduce_own(const nx_host_call *s)
 {

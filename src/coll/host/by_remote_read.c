@@ -1,5 +1,5 @@
 /*
- * reads.c - large operations, in the memory of the other ranks.
+ * by_remote_read.c - large operations, in the memory of the other ranks.
  *
  * allreduce, reduce   each rank owns a part of the vector: it reads that part of all, reduces
  *                     it, and says so (step 1); then all, or the root, read it.  Where the
@@ -12,8 +12,8 @@
  * reduce_scatter      the part is its own block, and nobody else's.
  * allgather, alltoall each reads its blocks from all, beginning behind itself.
  * broadcast, scatter, gather
- *                     the receiver reads.  Where the sender pushes, the root copies an n-th
- *                     and the other rank the rest: with two ranks both cores copy.
+ *                     the receiver reads. Where the sender pushes, the root copies one n-th and the
+ *                     other rank the rest: with two ranks both cores copy.
  * scan, exscan        each reads what the rank before it has got, stretch by stretch as that
  *                     is done, and adds its input; for an exscan the input of that rank.
  */
@@ -65,13 +65,13 @@ static bool pushes_part(nx_host_call *s, uint32_t from, uint32_t to, nx_part p)
                                p.len * elem(s));
 }
 
-/* Whether |rank| gets the parts of all. */
+/* Whether |rank| receives the parts of all ranks. */
 static bool gets_parts(const nx_host_call *s, uint32_t rank)
 {
     return (s->call->coll.kind == NX_ALLREDUCE) || (rank == s->call->coll.root);
 }
 
-/* Pushes |len| elements from |off| on of the part |p|, which stand at |from|. */
+/* Pushes |len| elements from |off| on of the part |p|; they are at |from|. */
 static bool give(nx_host_call *s, nx_part p, const void *from, size_t off, size_t len)
 {
     for (uint32_t i = 1; i < s->turn.size; i++) {
@@ -86,7 +86,7 @@ static bool give(nx_host_call *s, nx_part p, const void *from, size_t off, size_
     return true;
 }
 
-/* Where this rank reduces what is |at| elements into its part |p|. */
+/* Where this rank reduces the elements from |at| on of its part |p|. */
 static uint8_t *sum_at(nx_host_call *s, nx_part p, size_t at)
 {
     const uint32_t root = s->call->coll.root;
@@ -94,7 +94,7 @@ static uint8_t *sum_at(nx_host_call *s, nx_part p, size_t at)
     if (gets_parts(s, s->turn.rank)) {
         return (uint8_t *)s->call->recv + (p.off + at) * elem(s);
     }
-    /* Pushed, it is not kept: the same block each time. */
+    /* A pushed block is not kept: each block reuses the same memory. */
     return (uint8_t *)s->aside + (pushes_part(s, s->turn.rank, root, p) ? 0 : at * elem(s));
 }
 
@@ -131,8 +131,8 @@ static bool pull_part(nx_host_call *s, uint32_t owner)
                              (uint8_t *)s->call->recv + skip, p.len * elem(s));
 }
 
-/* The parts of the others: waits until each has reduced its own, which also says that it reads
- * no input any more, and reads those that are not pushed. */
+/* Fetches the parts of the other ranks: waits until each rank has reduced its own, which also means
+ * that it reads no input any more, and reads the parts that are not pushed. */
 static bool get_parts(nx_host_call *s, nx_episode_end *end)
 {
     const nx_episode *t = &s->turn;
@@ -178,7 +178,7 @@ static nx_episode_end reduce_all(nx_host_call *s)
     return end;
 }
 
-/* In place the result is made where its input is, and moved when nobody reads. */
+/* In place the result is built where the input is, and moved when no rank reads any more. */
 static uint8_t *scattered(const nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
@@ -202,8 +202,8 @@ static bool reduce_own_block(nx_host_call *s)
 
 /* ---- copying blocks ------------------------------------------------------------------ */
 
-/* What the other rank copies of |len| bytes that it gets, or that the root gets from it: all that
- * |from| does not push to |at| of |to|. */
+/* The part that the other rank copies, of |len| bytes that it receives, or that the root receives
+ * from it: everything that |from| does not push to |at| of |to|. */
 static nx_part to_copy(const nx_host_call *s, uint32_t from, uint32_t to, uint64_t at, size_t len)
 {
     return nx_host_call_pushes(s, from, to, at, len) ? nx_host_call_stretch(s, len)
@@ -268,7 +268,7 @@ static bool to_root(nx_host_call *s)
     return true;
 }
 
-/* The block of each rank, |skip| bytes into what it has. */
+/* Collects the block of each rank, |skip| bytes into its memory. */
 static bool collect(nx_host_call *s, size_t skip)
 {
     const nx_coll *c = &s->call->coll;
@@ -311,9 +311,9 @@ static bool alltoall(nx_host_call *s)
 
 /* ---- scan, one behind the other ------------------------------------------------------ */
 
-enum { STRETCHES = 16 }; /* of a vector: how often a rank says how far it is */
+enum { STRETCHES = 16 }; /* of a vector: how often a rank publishes its progress */
 
-/* Elements of a stretch: whole blocks. */
+/* Elements of a stretch: complete blocks. */
 static size_t stretch_len(const nx_host_call *s)
 {
     const size_t block = NX_HOST_CALL_BLOCK / elem(s);
@@ -376,7 +376,7 @@ static bool chain_stretch(nx_host_call *s, size_t off, size_t len)
     return ok;
 }
 
-/* The first rank, for which nobody waits. */
+/* Starts the chain at the first rank, which waits for no rank. */
 static void begin_chain(nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
@@ -388,7 +388,7 @@ static void begin_chain(nx_host_call *s)
     }
 }
 
-/* |*end| is not NX_EPISODE_ON: the rank before does not come. */
+/* |*end| is not NX_EPISODE_ON: the previous rank does not arrive. */
 static bool chain(nx_host_call *s, nx_episode_end *end)
 {
     const nx_coll *c = &s->call->coll;

@@ -1,4 +1,4 @@
-/* damage.c - what a rank has written into its cells, against what is in them. */
+/* damage.c - compares the cells of a rank with the values it has written. */
 #include "damage.h"
 
 bool nx_cell_differs(nx_board_self *self, bool changed, const char *cell)
@@ -49,7 +49,7 @@ static bool place_is_well(const nx_board *b, nx_board_self *self, uint32_t rank)
 
 bool nx_board_check(nx_board *b, nx_board_self *self, uint32_t rank, bool idle)
 {
-    if (self->copy.broke) { /* the sentence may have gone, the rest is enough */
+    if (self->copy.broke) { /* the sentence may have left the board; the rest suffices */
         b->ranks[rank].number = self->copy.number;
         b->ranks[rank].err = self->copy.err;
         atomic_fetch_or(&b->broken, UINT64_C(1) << rank);

@@ -1,4 +1,4 @@
-/* share.c - which way a call goes, and its turn. */
+/* host_call.c - the path of a call, and its episode. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -162,7 +162,7 @@ bool nx_host_call_hook(nx_host_call *s)
 
 /* ---- the turn ------------------------------------------------------------------------ */
 
-/* Kinds of which the result, in place, would be written over input that others read yet. */
+/* Kinds whose result, in place, would overwrite input that other ranks still read. */
 static bool overwrites(const nx_coll *c)
 {
     return c->in_place && ((c->kind == NX_ALLTOALL) || (c->kind == NX_EXSCAN));
@@ -186,8 +186,8 @@ static bool put_aside(nx_host_call *s)
     return true;
 }
 
-/* A rank that is not the root of a reduce has no result of its own: its part is made here.  Only
- * what is used of it becomes memory.  False: there is none. */
+/* A rank that is not the root of a reduce has no result of its own: its part is made here. Only the
+ * pages in use become resident. False: there is none. */
 static bool open_part(nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
@@ -234,8 +234,8 @@ static bool can_lend(const nx_host_call *s)
            (no_out || in_arena(s, s->call->recv));
 }
 
-/* Whether this rank lends its buffers since that is faster now, and others can read them.  An
- * alltoall in place would have to be put aside, and tensors are packed. */
+/* Whether this rank lends its buffers because that is faster now, and other ranks can read them. An
+ * alltoall in place would need a copy of its input, and tensors are packed. */
 static bool chooses(const nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
@@ -298,7 +298,7 @@ static void bring(nx_host_call *s)
     memcpy(to, &s->own, sizeof(s->own));
 }
 
-/* All have come: what they have said of the operation before. */
+/* All ranks have arrived: reads their reports about the previous operation. */
 static void hear(const nx_host_call *s)
 {
     uint32_t longest = 0;
@@ -318,7 +318,7 @@ static void hear(const nx_host_call *s)
     nx_path_choice_record(s->tune, longest);
 }
 
-/* All have come: which way it is, where that was open. */
+/* All ranks have arrived: selects the path, if it was open. */
 static nx_episode_end settle(nx_host_call *s)
 {
     const nx_episode *t = &s->turn;
@@ -383,7 +383,7 @@ static nx_episode_end slots(nx_host_call *s)
     return end;
 }
 
-/* All have come. */
+/* Runs the call after all ranks have arrived. */
 static nx_episode_end run(nx_host_call *s)
 {
     const nx_episode *t = &s->turn;
@@ -402,7 +402,7 @@ static nx_episode_end run(nx_host_call *s)
     return (s->way == NX_METHOD_BLOCKS) ? nx_blocks_run(s) : nx_reads_run(s);
 }
 
-/* Whether it is measured which way is the faster. */
+/* Whether the call is measured, to compare the two paths. */
 static bool is_measured(const nx_host_call *s)
 {
     return (s->tune != NULL) && (s->tune->cell >= 0);
@@ -436,7 +436,7 @@ static nx_episode_end arrive(nx_host_call *s)
     return end;
 }
 
-/* It is over: what it took is said with the next one. */
+/* The call is over: this rank reports its duration with the next one. */
 static void note(nx_host_call *s, nx_episode_end end)
 {
     if (!is_measured(s)) {
@@ -464,7 +464,7 @@ nx_episode_end nx_host_call_run(nx_host_call *s)
     s->off = 0;
     s->len = nx_by_board_piece(s->call, s->roomy, s->turn.size);
     s->len = (s->len < s->call->coll.count) ? s->len : s->call->coll.count;
-    s->declines = !open_share(s) || s->declines; /* the engine says what is missing */
+    s->declines = !open_share(s) || s->declines; /* the engine reports what is missing */
     s->disturbed = false;
     s->choice = ((s->tune != NULL) && (s->way == NX_METHOD_EITHER))
                     ? nx_path_choice_begin(s->tune, s->call, s->turn.size)

@@ -1,4 +1,4 @@
-/* direct.c - operations of a group on its board: numbers, errors, other threads. */
+/* host_coll.c - operations of a group on its board: numbers, errors, concurrent threads. */
 #include "host_coll.h"
 
 #include <errno.h>
@@ -19,11 +19,11 @@ struct nx_host_coll {
     uint64_t last;     /* the number of the last operation that began, in 64 bits */
     uint64_t turns;    /* completed on the board */
     uint64_t count;    /* of operations */
-    bool on, reads;    /* all are ready; all can read each other's memory */
+    bool on, reads;    /* all ranks are ready; all can read each other's memory */
     bool roomy;        /* as the board said at first */
     uint64_t begun[2]; /* the last operations on the board, this one or the last first; 0: none */
     nx_timer check;
-    uint64_t token; /* others read it here */
+    uint64_t token; /* other ranks read it here to verify this process */
     nx_episode now; /* of the operation on the board; number 0: none */
     nx_mark mark;
     nx_choice plain; /* for marks: no algorithm is chosen */
@@ -34,12 +34,12 @@ struct nx_host_coll {
     pthread_cond_t freed;
     unsigned waiting;
     uint64_t ends;
-    nexar_err down; /* a rank is gone, ... */
+    nexar_err down; /* a rank has failed, ... */
     char why[NX_BOARD_WHY];
     nx_event heard; /* set then */
     void *bounce;
     nx_path_choice tune;
-    nx_board_self self; /* of who has the board */
+    nx_board_self self; /* of the thread that holds the board */
     nx_remote_memory far[NX_BOARD_RANKS];
 };
 
@@ -117,7 +117,7 @@ nexar_err nx_host_coll_create(const nx_host_coll_config *config)
     own->pid = getpid();
     own->token_at = (uint64_t)(uintptr_t)&d->token;
     own->token = d->token;
-    /* What has begun before is run by the engine. */
+    /* The engine runs operations that began before. */
     nx_board_engine(d->board, &d->self, g->rank, d->last);
     nx_board_mapped(d->board, &d->self, g->rank);
     g->direct = d;
@@ -202,7 +202,7 @@ bool nx_host_coll_takes(nx_host_coll *d, const nx_coll_call *call)
 {
     nexar_err err;
 
-    /* What is over elsewhere the engine ends at its beginning; the board stays. */
+    /* The engine ends an operation that has failed elsewhere, before it begins; the board stays. */
     return (d->on || is_on(d)) && (nx_group_aborted(d->group, d->group->next, &err) == NULL) &&
            (nx_host_call_way(call, d->roomy, d->group->size, d->reads) != NX_METHOD_ENGINE);
 }
@@ -216,7 +216,7 @@ static void break_board(nx_host_coll *d, nexar_err err, const char *why)
                    (d->group->broken != NEXAR_OK) ? NEXAR_OK : err, why);
 }
 
-/* The same, and all others hear of it. */
+/* The same, and notifies all other ranks. */
 static void fail(nx_host_coll *d, nexar_err err, const char *why)
 {
     break_board(d, err, why);
@@ -233,8 +233,8 @@ void nx_host_coll_on_down(nx_host_coll *d, uint32_t rank, nexar_err err, const c
         (void)nx_sentence(d->why, sizeof(d->why), "%s", why);
     }
     nx_event_set(nx_registry_config_of(d->group->hub)->loop, &d->heard);
-    /* A rank that has done its part owes nothing.  One that has left in order has been read by all
-     * that read it; reading one that was killed says so. */
+    /* A rank that has done its part owes nothing. A rank that has left in order was read by every
+     * rank that needed it; a read from a killed rank reports the failure. */
     if ((d->now.number != 0) && !d->self.copy.broke && !nx_episode_is_done(&d->now, rank)) {
         fail(d, err, why);
     }
@@ -245,7 +245,7 @@ void nx_host_coll_on_abort(nx_host_coll *d, nexar_err err, const char *why)
     break_board(d, err, why);
 }
 
-/* What went wrong on this rank itself; NEXAR_OK: nothing. */
+/* An error of this rank itself; NEXAR_OK: none. */
 static nexar_err own_trouble(const nx_host_coll *d, const nx_host_call *s, nx_episode_end end,
                              char why[NX_BOARD_WHY])
 {
@@ -382,7 +382,7 @@ static void begin(nx_host_coll *d, const nx_coll_call *call, nx_host_call *s)
                         .call = call,
                         .turns = 1,
                         .mark = d->mark,
-                        .declines = (g->late != NEXAR_OK), /* the engine tells of that */
+                        .declines = (g->late != NEXAR_OK), /* the engine reports this error */
                         .way = nx_host_call_way(call, d->roomy, d->group->size, d->reads),
                         .reads = d->reads,
                         .roomy = d->roomy,
@@ -411,7 +411,7 @@ static nexar_err outcome(nx_host_coll *d, const nx_host_call *s, nx_episode_end 
     } else if (err != NEXAR_OK) {
         if (has_exited(d, s)) {
             err = await_reason(d, why);
-            break_board(d, err, why); /* if the rank had said that it was done */
+            break_board(d, err, why); /* in case the rank had announced that it was done */
         } else {
             fail(d, err, why);
         }
@@ -484,7 +484,8 @@ bool nx_host_coll_run(nx_host_coll *d, const nx_coll_call *call, uint32_t *numbe
     nx_loop_lock(loop);
     if ((end == NX_EPISODE_ENGINE) && d->self.copy.broke &&
         (d->self.copy.number == d->now.number)) {
-        end = NX_EPISODE_BROKEN; /* meanwhile, and the others have been told: nobody runs it */
+        end = NX_EPISODE_BROKEN; /* aborted in the meantime, and the other ranks are notified: no
+                                    rank runs it */
     }
     if ((end == NX_EPISODE_ENGINE) && (d->self.damaged == NULL)) {
         nx_host_call_done(&s);

@@ -6,7 +6,7 @@
 
 #include "base/os/sys.h"
 
-/* Bytes of a call: from here on it has a choice; classes. */
+/* Bytes of a call: the least length with a choice; the classes of lengths. */
 static const size_t classes[NX_PATH_CHOICE_LENGTHS] = {32 << 10, 128 << 10, 1 << 20, 8 << 20};
 
 void nx_path_choice_init(nx_path_choice *t)
@@ -26,8 +26,8 @@ static size_t bytes_of(const nx_coll_call *call, uint32_t size)
     return c->count * nexar_dtype_size(call->dtype) * (blocks ? size : 1);
 }
 
-/* Whether both ways give the same bits: an allreduce of three and more combines in another
- * order when it is read.  By what all ranks know alike. */
+/* Whether both paths give the same bits: an allreduce of three or more ranks combines in another
+ * order when it reads. By what all ranks know alike. */
 static bool has_choice(const nx_coll *c, uint32_t size)
 {
     switch ((int)c->kind) {
@@ -102,7 +102,7 @@ void nx_path_choice_record(nx_path_choice *t, uint32_t longest_ns)
     t->last = -1;
 }
 
-/* A byte of it, as others read it. */
+/* Whether other processes can read a byte at |at|. */
 static bool can_read(const uint8_t *at)
 {
     uint8_t byte;

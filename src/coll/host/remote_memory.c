@@ -1,4 +1,4 @@
-/* remote_memory.c - reading the memory of other processes. */
+/* remote_memory.c - reads the memory of other processes. */
 #include "remote_memory.h"
 
 #include <errno.h>
@@ -6,7 +6,8 @@
 #include "base/memory/nontemporal_copy.h"
 #include "base/os/sys.h"
 
-/* What a read that ended with |code| comes to: nothing, if it may have been another's memory. */
+/* The error of a read that ended with |code|: none if the read may have been of another process's
+ * memory. */
 static int believe(const nx_remote_memory *f, int code)
 {
     return nx_pidfd_exited(f->process) ? ESRCH : code;
@@ -17,7 +18,7 @@ static int read_all(pid_t pid, uint64_t at, void *to, size_t len)
     struct iovec near = {.iov_base = to, .iov_len = len}, there;
 
     while (near.iov_len > 0) {
-        /* An address in the other process, not valid here. */
+        /* An address in the other process, not valid in this one. */
         there.iov_base = (void *)(uintptr_t)at; // NOLINT(performance-no-int-to-ptr)
         there.iov_len = near.iov_len;
 

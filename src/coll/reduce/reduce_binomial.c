@@ -4,8 +4,8 @@
  *
  *     rounds: ceil(log2 size)      sent by each rank but the root: count
  *
- * Best when latency counts more than bandwidth.  With nx_coll.heard it rides on a
- * dissemination (piggyback.h) that goes down the ranks.
+ * Best when latency counts more than bandwidth. With nx_coll.heard the tree uses the messages of a
+ * dissemination (piggyback.h) that runs down the ranks.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/binomial.h"

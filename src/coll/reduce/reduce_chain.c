@@ -49,7 +49,7 @@ void nx_reduce_chain_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
     stream.window = (cost.windows > 2) ? 2 * NX_WINDOW_SEGMENTS : 0;
     f->messages = (hops > 0) ? cost.segments : 0;
     f->sent = (hops > 0) ? c->count : 0;
-    /* A rank on the way waits for the window before the last one to be gone. */
+    /* An inner rank waits until the window before the last has left. */
     f->rounds = (c->count > 0) ? hops + ((hops > 1) ? (cost.windows - 1) / 2 : 0) : (hops > 0);
     f->time_s = nx_net_chain(f->net, stream, hops, nx_net_borders(f->net, c->root, hops));
 }

@@ -11,7 +11,7 @@
 #include "coll/algorithms.h"
 #include "coll/building_blocks/halving.h"
 
-/* Sends this rank's blocks towards place 0, after those that it receives. */
+/* Sends this rank's blocks towards place 0, after the blocks that it receives. */
 static void gather(nx_sched *s, const nx_halving *h, uint32_t round, nx_vec work)
 {
     for (uint32_t mask = 1; mask < h->fold.even; mask *= 2, round++) {

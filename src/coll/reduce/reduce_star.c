@@ -3,8 +3,8 @@
  *
  *     rounds: 1      sent by each rank but the root: count
  *
- * Best where ranks outnumber cores, so that the total number of messages counts, and not the
- * longest chain; with nx_coll.heard there are 2 (size - 1) of them, the least there can be.
+ * Best where ranks outnumber cores: then the total number of messages counts, and not the longest
+ * chain. With nx_coll.heard there are 2 (size - 1) messages, the minimum.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/star.h"

@@ -1,8 +1,8 @@
 /*
  * reduce_twolevel.c - reduce inside each host, then from host to host.
  *
- * The root stands for its host, the first rank for every other one.  Short vectors go up
- * binomial trees, one inside each host and one of the hosts; long ones through chains, a
+ * The root is the leader of its host; the first rank leads every other host. Short vectors go up
+ * binomial trees, one inside each host and one of the hosts; long vectors go through chains, a
  * segment at a time.
  *
  *     rounds: those inside the hosts, then those between them
@@ -60,11 +60,11 @@ void nx_reduce_twolevel_forecast(const nx_coll *c, size_t segment, nx_forecast *
 
 /* Where we are in the two chains. */
 typedef struct link {
-    bool inside_last;     /* nobody is behind us inside our host ... */
-    uint32_t behind;      /* ... or else this rank */
+    bool inside_last;     /* no rank is behind this one inside its host ... */
+    uint32_t behind;      /* ... otherwise that rank */
     bool across_last;     /* a leader: no host is behind ours ... */
-    uint32_t behind_host; /* ... or else that of this rank */
-    uint32_t ahead;       /* to whom the sum goes, but for the root */
+    uint32_t behind_host; /* ... otherwise that host */
+    uint32_t ahead;       /* the rank that receives the sum, except at the root */
 } link;
 
 static link link_of(const nx_levels *v)

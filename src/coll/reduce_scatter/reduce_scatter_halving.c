@@ -2,7 +2,7 @@
  * reduce_scatter_halving.c - reduce-scatter and reduce-scatterv for short
  * vectors: recursive halving.
  *
- * Guests hand their vectors to their hosts before and get their block after.
+ * Guests pass their vectors to their hosts first and receive their block at the end.
  *
  *     rounds: log2 size (two more when the size is no power of two)
  *     sent by each rank: half the vector, a quarter, ...; by a guest all of it

@@ -5,9 +5,9 @@
  *
  *     rounds: size - 1      sent by each rank: all blocks but its own
  *
- * Best when bandwidth counts more than latency.  Out of place the partial
- * results pass through two blocks of scratch in turn; in place they are kept
- * where the input was, and the result is moved to the start at the end.
+ * Best when bandwidth counts more than latency. Out of place the partial results alternate between
+ * two blocks of scratch. In place they stay where the input was, and the result is moved to the
+ * start at the end.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/ring.h"

@@ -1,7 +1,7 @@
 /*
- * reduce_scatter_twolevel.c - reduce-scatter for short vectors: the leader of each host
- * adds up the vectors of its host, the leaders halve them between them, and each hands
- * out the blocks of its host.
+ * reduce_scatter_twolevel.c - reduce-scatter for short vectors: the leader of each host adds up the
+ * vectors of its host, the leaders run recursive halving between them, and each leader distributes
+ * the blocks of its host.
  *
  *     rounds: 2 inside the hosts, log2 hosts between them (two more when there are not
  *             a power of two)
@@ -13,7 +13,8 @@
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"
 
-/* The blocks of our host, which are at |sums|: ours to the output, the others'. */
+/* Distributes the blocks of this rank's host, which are at |sums|: the own block to the output, the
+ * others to their ranks. */
 static void hand_out(nx_sched *s, const nx_coll *c, const nx_levels *v, nx_ref sums)
 {
     for (uint32_t i = 1; i < v->count; i++) {

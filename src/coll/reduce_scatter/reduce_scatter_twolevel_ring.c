@@ -1,11 +1,11 @@
 /*
  * reduce_scatter_twolevel_ring.c - reduce-scatter for long vectors: the blocks of a host start at
- * the next host, are reduced at each host, and end at their own.
+ * the next host, are reduced at each host, and end at their own host.
  *
  * The number of leaders is the smallest number of ranks of a host. Leader k handles the blocks of
  * the ranks at position k of their host, modulo the number of leaders. So there is one ring per
- * leader, all concurrent. Other ranks of a host send each leader the blocks that it handles, in the
- * order in which it needs them.
+ * leader, all concurrent. Other ranks of a host send each leader its blocks, in the order in which
+ * the leader needs them.
  *
  *     rounds: 1 inside the hosts, hosts - 1 between them, and 1 to ranks that do not lead
  *     sent over the network by a host: all blocks but its own, once
@@ -32,7 +32,7 @@ static uint32_t round_of(const job *j, uint32_t host, uint32_t place)
     return nx_hosts_before(j->c->hosts, host) + place;
 }
 
-/* How many blocks of |host| a leader with our number is in charge of. */
+/* The number of blocks of |host| that a leader with this rank's number handles. */
 static uint32_t in_charge(const job *j, uint32_t host)
 {
     const uint32_t count = nx_hosts_count(j->c->hosts, host);
@@ -40,7 +40,7 @@ static uint32_t in_charge(const job *j, uint32_t host)
     return (j->v.place < j->leaders) ? (count - j->v.place + j->leaders - 1) / j->leaders : 0;
 }
 
-/* What the other leaders of our host need for |host|. */
+/* Sends the other leaders of this rank's host their contributions to |host|. */
 static void give(nx_sched *s, const job *j, uint32_t host)
 {
     for (uint32_t place = 0; place < nx_hosts_count(j->c->hosts, host); place++) {
@@ -53,8 +53,8 @@ static void give(nx_sched *s, const job *j, uint32_t host)
     }
 }
 
-/* Adds up our host's part of the block of |place| on |host|, and what came of it from the
- * host before, if anything did, at |sum|.  Returns where it is. */
+/* Adds up this host's contribution to the block of |place| on |host|, and the partial sum that
+ * arrived from the previous host, if any, at |sum|. Returns the result's location. */
 static nx_ref add_up(nx_sched *s, const job *j, uint32_t host, uint32_t place, nx_ref sum,
                      bool came)
 {
@@ -75,7 +75,7 @@ static nx_ref add_up(nx_sched *s, const job *j, uint32_t host, uint32_t place, n
     return now;
 }
 
-/* The blocks of |host| that we are in charge of: the sums so far go on to the next. */
+/* Forwards the partial sums of the blocks of |host| that this leader handles. */
 static void pass_on(nx_sched *s, const job *j, uint32_t host, bool came)
 {
     const nx_levels *v = &j->v;
@@ -91,7 +91,8 @@ static void pass_on(nx_sched *s, const job *j, uint32_t host, bool came)
     }
 }
 
-/* The blocks of our own host end here: ours in the output, the others' at their ranks. */
+/* The blocks of this rank's host end here: the own block in the output, the others at their ranks.
+ */
 static void finish(nx_sched *s, const job *j)
 {
     const nx_levels *v = &j->v;
@@ -143,7 +144,7 @@ void nx_reduce_scatter_twolevel_ring_forecast(const nx_coll *c, size_t segment, 
     const uint32_t per_host = nx_net_per_host(f->net), leaders = c->size / f->net->hosts;
     const uint32_t hops = f->net->hosts - 1, others = per_host - 1;
     const nx_net across = nx_net_across(f->net, leaders);
-    const uint64_t blocks = c->size - 1; /* to the others of its host, and to the next host */
+    const uint64_t blocks = c->size - 1; /* to the other ranks of its host, and to the next host */
     nx_cost_stream stream = nx_cost_stream_of(c->count, segment);
     double between, inside;
 

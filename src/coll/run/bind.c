@@ -35,7 +35,7 @@ static bool packs(const nx_run *run, const nx_coll_call *call)
            (call->coll.count <= NX_RUN_PACKED / run->binding.elem_size);
 }
 
-/* Elements of scratch before those that are packed. */
+/* Elements of scratch before the packed elements. */
 static size_t packed_at(const nx_run *run)
 {
     const size_t line = SCRATCH_ALIGN / run->binding.elem_size;

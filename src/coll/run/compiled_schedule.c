@@ -6,10 +6,10 @@
 /* Rounds of the dissemination, above those of any schedule. */
 enum { VERIFY_ROUND = NX_MAX_ROUNDS - 64 };
 
-/* Larger ones are built anew: they take longer to run than to build. */
+/* Longer schedules are built anew each time: they take longer to run than to build. */
 enum { KEEP_STEPS = 4096 };
 
-/* Whether a rank may complete before it has heard from all. */
+/* Whether a rank may complete before it has heard from all ranks. */
 static bool one_sided(nx_coll_kind kind)
 {
     switch (kind) {

@@ -2,7 +2,7 @@
  * dev_step.c - steps on device memory.
  *
  * Pieces of both operands are processed together. Data that moves between two device buffers, or is
- * computed from two of them, goes through host memory.
+ * computed from two of them, passes through host memory.
  */
 #include "coll/run/dev_step.h"
 
@@ -14,7 +14,7 @@
 
 enum {
     REGIONS = 64,            /* handed to the adapter at once */
-    SHORT_BYTES = 32 * 1024, /* a call of a device takes as long as copying this */
+    SHORT_BYTES = 32 * 1024, /* a call of a device costs as much as copying this */
 };
 
 static bool is_device(nx_ref ref)
@@ -139,8 +139,8 @@ static nexar_err reduce_into(const nx_dev_site *s, nx_ref dst, const char *data,
     return err;
 }
 
-/* Whether |len| elements at |ref| lie in so many short pieces that to combine them here
- * costs less than a call of the adapter for each. */
+/* Whether |len| elements at |ref| are in so many short pieces that combining them here costs less
+ * than a call of the adapter for each. */
 static bool is_scattered(const nx_dev_site *s, nx_ref ref, size_t len)
 {
     nx_cursor c = nx_cursor_start(s->binding, ref, len);
@@ -189,7 +189,7 @@ static nexar_err combine_piece(const nx_dev_site *s, const combine *k, char *chu
     return write_ref(s, nx_ref_plus(k->dst, off), len, chunk);
 }
 
-/* A copy may overlap its source: backwards where it lies before its target. */
+/* A copy may overlap its source: it runs backwards where the source precedes the target. */
 static nexar_err combine_run(const nx_dev_site *s, const combine *k, size_t len)
 {
     const size_t half = NX_CHUNK / 2 / s->binding->elem_size;

@@ -105,7 +105,7 @@ void nx_run_leave(nx_run *run)
         run->depth--;
         return;
     }
-    pump(run); /* what was readied by entries inside this one */
+    pump(run); /* runs the steps that nested entries have made ready */
     if (run->packed && (run->left == 1) && (run->err == NEXAR_OK) && !run->unpacking) {
         unpack(run);
     }
@@ -137,7 +137,7 @@ static void on_timeout(nx_timer *timer, uint64_t now_ns)
 
 bool nx_run_open(const nx_run *run)
 {
-    /* A run is done when no step is left; a run without steps is done once it has begun. */
+    /* A run is done when no step is left; a run without steps is done as soon as it begins. */
     return (run->err == NEXAR_OK) && ((run->left != 0) || (run->program->sched.nsteps == 0));
 }
 

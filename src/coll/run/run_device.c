@@ -1,8 +1,8 @@
 /*
  * run_device.c - steps of a run on device memory.
  *
- * A transfer that the device holds is in no list of its run, so it is not cancelled through msg;
- * run->working counts it.
+ * A transfer that the device holds is in no list of its run, so the run does not cancel it through
+ * msg; run->working counts it.
  */
 #include <stdio.h>
 
@@ -94,7 +94,7 @@ static void device_ends(nx_dev_flight *dev)
     nx_list_remove(&dev->link);
 }
 
-/* Gives |dev| to a thread, to do |does|; without one it is done here. */
+/* Submits |dev| to a thread, to perform |does|; without a thread it runs here. */
 static void submit(nx_dev_flight *dev, nx_local_wait_kind does, void (*work)(nx_job *),
                    void (*done)(nx_job *))
 {
@@ -108,8 +108,8 @@ static void submit(nx_dev_flight *dev, nx_local_wait_kind does, void (*work)(nx_
 
 /* ---- sends ----------------------------------------------------------------------------
  *
- * The device has a send until its first bytes are there, and whenever msg waits for the next;
- * run->working counts it until no thread reads for it any more. */
+ * The device holds a send until its first bytes are ready, and whenever msg waits for the next.
+ * run->working counts the send until no thread reads for it any more. */
 
 static nexar_err stage(nx_outflow *out, uint64_t off, void *host, size_t len)
 {

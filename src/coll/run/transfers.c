@@ -133,7 +133,7 @@ void nx_transfer_cancel_all(nx_run *run)
     nx_msg *msg = nx_registry_config_of(run->group->hub)->msg;
     nx_list all;
 
-    /* Cancelling one may complete others, which then leave their list. */
+    /* Cancelling one transfer may complete others, which then leave their list. */
     nx_list_init(&all);
     while (!nx_list_empty(&run->flying)) {
         nx_list *at = nx_list_pop(&run->flying);

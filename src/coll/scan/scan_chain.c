@@ -46,7 +46,7 @@ static void exclusive_middle(nx_sched *s, const nx_coll *c)
     } while (nx_window_next(&sums) && nx_window_next(&came));
 }
 
-/* The first rank sends its input, the last keeps what comes. */
+/* The first rank sends its input, the last rank keeps what it receives. */
 static void exclusive_end(nx_sched *s, const nx_coll *c)
 {
     const nx_ref in = nx_coll_input(c), out = nx_at(NX_SPACE_RECV, 0);
@@ -94,7 +94,7 @@ void nx_scan_chain_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
     f->sent = (hops > 0) ? c->count : 0;
     f->rounds = (c->count > 0) ? hops : (hops > 0);
     if (windows && (hops > 1)) {
-        /* A rank on the way waits for the window before the last one to be gone. */
+        /* An inner rank waits until the window before the last has left. */
         f->rounds += (cost.windows - 1) / 2;
     }
     f->time_s = nx_net_chain(f->net, stream, hops, nx_net_borders(f->net, 0, hops));

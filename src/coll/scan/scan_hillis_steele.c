@@ -1,13 +1,13 @@
 /*
  * scan_hillis_steele.c - scan and exscan for short vectors: in round k each rank sends its partial
- * result to the rank at distance 2^k and adds the one from distance -2^k.
+ * result to the rank at distance 2^k and adds the result from the rank at distance -2^k.
  *
  *     rounds: ceil(log2 size) (exscan: one more)
  *     sent by each rank: count in each round
  *
  * Exscan first shifts the input by one rank; the inclusive scan of ranks 1, 2, ... over that is the
- * exclusive one.  Hillis and Steele, "Data parallel algorithms", 1986.  With nx_coll.heard the last
- * ranks send empty messages to the first ones: the scan is part of a dissemination (piggyback.h).
+ * exclusive one. Hillis and Steele, "Data parallel algorithms", 1986. With nx_coll.heard the last
+ * ranks send empty messages to the first ranks: the scan is part of a dissemination (piggyback.h).
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/accumulate.h"

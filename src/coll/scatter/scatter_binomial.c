@@ -1,6 +1,6 @@
 /*
- * scatter_binomial.c - scatter for short blocks: a binomial tree whose inner
- * ranks get the blocks of their subtree and hand them on.
+ * scatter_binomial.c - scatter for short blocks: a binomial tree whose inner ranks receive the
+ * blocks of their subtree and forward them.
  *
  *     rounds: ceil(log2 size)      sent by the root: all blocks but its own
  *
@@ -10,8 +10,8 @@
 #include "coll/algorithms.h"
 #include "coll/building_blocks/binomial.h"
 
-/* The blocks of places [first, end) at the root, in order: straight from the
- * send buffer, or packed where the places from size - root on are ranks 0 ... */
+/* The blocks of places [first, end) at the root, in order: directly from the send buffer, or packed
+ * where the places from size - root on are ranks 0 ... */
 static nx_ref blocks_at_root(nx_sched *s, const nx_coll *c, uint32_t first, uint32_t end)
 {
     const nx_ref in = nx_at(NX_SPACE_SEND, 0);

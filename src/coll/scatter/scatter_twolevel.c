@@ -1,6 +1,6 @@
 /*
- * scatter_twolevel.c - scatter for short blocks: the root sends the first rank of each
- * host the blocks of all of it, and its own host their blocks itself.
+ * scatter_twolevel.c - scatter for short blocks: the root sends the first rank of each host all
+ * blocks of the host, and sends the ranks of its own host their blocks directly.
  *
  *     rounds: 2      sent by the root: hosts - 1 messages, and those inside its host
  *
@@ -9,7 +9,7 @@
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"
 
-/* The blocks of |host|, one behind the other, to its first rank. */
+/* Sends the blocks of |host|, contiguous, to the host's first rank. */
 static void give(nx_sched *s, const nx_coll *c, const nx_levels *v, uint32_t host)
 {
     const uint32_t n = nx_hosts_count(v->hosts, host);
