@@ -1,4 +1,4 @@
-/* address_parse.c - addresses as people write them, read. */
+/* address_parse.c - parses addresses in their textual forms. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -35,7 +35,7 @@ bool nx_address_list_next(const char **list, char *out, size_t room, bool *bad)
         return false;
     }
     len = strcspn(at, ",");
-    /* A comma at the end promises an entry that is not there. */
+    /* A trailing comma announces an entry that is missing. */
     if ((len == 0) || (len >= room) || ((at[len] == ',') && (at[len + 1] == '\0'))) {
         *bad = true;
         return false;
@@ -54,7 +54,7 @@ static nexar_err malformed(const char *text)
                    text);
 }
 
-/* Cuts |text| into host and port; |*port| stays when there is none. */
+/* Splits |text| into host and port; |*port| is unchanged if there is none. */
 static nexar_err split(const char *text, char host[NX_ADDRESS_NAME_MAX], uint16_t *port)
 {
     const char *begin = text, *end, *digits = NULL;
@@ -106,7 +106,7 @@ static bool parse_numeric(const char *host, uint16_t port, struct sockaddr_stora
     return true;
 }
 
-/* What can be a host name: so that rubbish is not sent to a name server. */
+/* The characters of a host name, so that no garbage is sent to a name server. */
 static bool is_name(const char *host)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

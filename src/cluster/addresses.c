@@ -1,4 +1,4 @@
-/* addresses.c - which addresses of this host others may reach us by. */
+/* addresses.c - the addresses of this host at which other processes may reach it. */
 #include "cluster/addresses.h"
 
 #include <arpa/inet.h>
@@ -12,10 +12,10 @@
 #include "base/containers/vec.h"
 #include "base/text/text.h"
 
-/* Kinds of addresses, best first; the last one is not for others. */
+/* Kinds of addresses, best first; the last kind is useless to other hosts. */
 enum { GLOBAL, PRIVATE, UNIQUE_LOCAL, SELF_ASSIGNED, LOOPBACK, USELESS };
 
-/* The bytes of an address, and how many. */
+/* The bytes of an address, and their number. */
 static const uint8_t *address_bytes(const struct sockaddr_storage *a, size_t *len)
 {
     if (a->ss_family == AF_INET) {
@@ -53,7 +53,7 @@ static int kind_v6(const uint8_t *b)
     }
     if ((memcmp(b, none, 16) == 0) || (b[0] == 0xff) ||
         ((b[0] == 0xfe) && ((b[1] & 0xc0) == 0x80))) {
-        return USELESS; /* link-local needs the other's interface, which we do not know */
+        return USELESS; /* link-local needs the peer's interface, which is unknown */
     }
     return ((b[0] & 0xfe) == 0xfc) ? UNIQUE_LOCAL : GLOBAL;
 }
@@ -66,7 +66,7 @@ static int address_kind(const struct sockaddr_storage *a)
     return (len == 4) ? kind_v4(b) : kind_v6(b);
 }
 
-/* Ethernet, InfiniBand and bonds of them, by the names that Linux gives. */
+/* Ethernet, InfiniBand and bonds of them, by the names that Linux assigns. */
 static bool is_wired(const char *name)
 {
     static const char *const wired[] = {"en", "eth", "ib", "bond"};
@@ -79,7 +79,7 @@ static bool is_wired(const char *name)
     return false;
 }
 
-/* A smaller number is the better address. */
+/* A smaller number means a better address. */
 static int preference(const nx_interface *i)
 {
     return address_kind(&i->address) * 2 + (is_wired(i->name) ? 0 : 1);
@@ -187,7 +187,7 @@ static nexar_err no_match(const pattern *p, const nx_interface *list, size_t n)
     return err;
 }
 
-/* Sets |keep[i]| for what the setting asks for. */
+/* Sets |keep[i]| for the addresses that the setting selects. */
 static nexar_err apply_setting(const nx_interface *list, size_t n, const char *interfaces,
                                bool *keep)
 {
@@ -223,7 +223,7 @@ static bool is_empty(const char *setting)
     return (setting == NULL) || (*setting == '\0');
 }
 
-/* By one preference after the other, which keeps the kernel's order within. */
+/* Sorts by one preference after another; each sort is stable, which keeps the kernel's order. */
 static size_t by_preference(const nx_interface *list, size_t nlist, const bool *keep, uint16_t port,
                             struct sockaddr_storage *out, size_t room)
 {
@@ -290,11 +290,11 @@ static nexar_err advertised(const char *advertise, uint16_t port, struct sockadd
     return NEXAR_OK;
 }
 
-/* An interface that has just come up is said to be running up to a second later than it
- * has its carrier; <net/if.h> does not know the second flag. */
+/* An interface that has just come up is reported as running up to a second after its carrier.
+ * <net/if.h> lacks the second flag. */
 #define CARRIER (IFF_RUNNING | (1U << 16)) /* IFF_LOWER_UP */
 
-/* The kernel's list as ours: |*out| is the caller's. */
+/* Converts the kernel's list; |*out| is the caller's. */
 static nexar_err read_interfaces(nx_interface **out, size_t *n)
 {
     struct ifaddrs *all = NULL;

@@ -30,7 +30,7 @@ enum {
 #define NX_ID_SMALL (UINT32_C(2) << 30)
 _Static_assert((int)NX_WORLD_MAX <= (int)NX_ID_LARGE_SLOTS, "every slot has a place in an id");
 
-/* Of how many bits the numbers of |slot| are. */
+/* The number of bits in the numbers of |slot|. */
 static inline uint32_t nx_comm_id_bits(uint32_t slot)
 {
     return (slot < NX_ID_TINY_SLOTS)    ? NX_ID_TINY_BITS
@@ -54,7 +54,7 @@ static inline uint32_t nx_comm_id_make(uint32_t slot, uint32_t number)
     return mark | (slot << nx_comm_id_bits(slot)) | number;
 }
 
-/* The slot that has given |id| out, and its number. */
+/* The slot whose member has assigned |id|, and the number. */
 static inline uint32_t nx_comm_id_first(uint32_t id)
 {
     if ((id & NX_ID_TINY) == NX_ID_TINY) {

@@ -1,4 +1,4 @@
-/* commit.c - rounds of a dissemination, and what counts when it is broken off. */
+/* commit.c - rounds of a dissemination, and the decision when it is interrupted. */
 #include "commit.h"
 
 #include <inttypes.h>
@@ -18,13 +18,13 @@ nexar_err nx_commit_error(uint32_t bits)
     if (bits == 0) {
         return NEXAR_OK;
     }
-    if ((bits & nx_commit_bits(NEXAR_EMISMATCH)) != 0) { /* others may follow from it */
+    if ((bits & nx_commit_bits(NEXAR_EMISMATCH)) != 0) { /* other errors may result from it */
         return NEXAR_EMISMATCH;
     }
     return (nexar_err)-__builtin_ctz(bits);
 }
 
-/* Those that an error may have. */
+/* The bits that an error may have. */
 static uint32_t all_bits(void)
 {
     return 2 * nx_commit_bits(NEXAR_EINTERNAL) - 2;
@@ -63,7 +63,7 @@ nexar_err nx_commit_frame_comm(const void *frame, size_t len, uint64_t *comm)
     return err;
 }
 
-/* The rank from which |round| comes; at the end of all rounds: none. */
+/* The rank that sends |round| to this rank; after all rounds: none. */
 static bool is_round(const nx_commit *c, uint32_t round)
 {
     return (round < 32) && ((UINT64_C(1) << round) < c->size);
@@ -133,7 +133,7 @@ nexar_err nx_commit_frame(nx_commit *c, uint32_t from, const void *frame, size_t
         return nx_fail(NEXAR_EPROTO, "a confirmation of operation %" PRIu64 " that cannot be",
                        w.seq);
     }
-    /* Earlier operations have been returned from by all; a frame arrives twice at most. */
+    /* All ranks have returned from earlier operations; a frame arrives at most twice. */
     if (!c->frozen && ((w.seq == c->entered + 1) || ((w.seq == c->entered) && c->pending))) {
         c->got[w.seq & 1] |= UINT32_C(1) << w.round;
         c->errs[w.seq & 1] |= w.errs;
@@ -142,7 +142,7 @@ nexar_err nx_commit_frame(nx_commit *c, uint32_t from, const void *frame, size_t
     return NEXAR_OK;
 }
 
-/* ---- when it is broken off ----------------------------------------------------------- */
+/* ---- interruption -------------------------------------------------------------------- */
 
 enum { HALF = 32 };
 
@@ -150,7 +150,8 @@ void nx_commit_freeze(nx_commit *c, uint64_t *flags, uint64_t *highest)
 {
     const unsigned now = c->entered & 1;
 
-    /* The others have entered as many, or one less, or one more: each reports two. */
+    /* The other ranks have entered the same number of operations, or one less, or one more.  So
+     * each rank reports the errors of two. */
     c->frozen = true;
     *flags =
         ~(((uint64_t)c->errs[now] << (HALF * now)) | ((uint64_t)c->before << (HALF * (1 - now))));

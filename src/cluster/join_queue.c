@@ -17,7 +17,7 @@ void nx_join_queue_fini(nx_join_queue *waiting)
     *waiting = (nx_join_queue){0};
 }
 
-/* Where |id| is, or would be. */
+/* The index of |id|, or of its place in the order. */
 static uint32_t place_of(const nx_join_queue *waiting, uint64_t id)
 {
     uint32_t low = 0, high = waiting->n;
@@ -126,7 +126,7 @@ nexar_err nx_join_queue_decode(nx_reader *r, nx_member **joined, uint32_t *n)
     const uint32_t count = (nx_reader_left(r) == 0) ? 0 : nx_read_u32(r);
     nx_member *list;
 
-    /* Memory only for what the bytes that are here can fill. */
+    /* Allocates only what the received bytes can fill. */
     if (r->failed || (count > NX_JOIN_QUEUE_LIST_MAX) ||
         (nx_reader_left(r) / NX_MEMBER_ENCODED_MIN < count)) {
         return nx_fail(NEXAR_EPROTO, "a list of joiners that is cut short or too long");

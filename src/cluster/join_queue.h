@@ -7,20 +7,20 @@
 
 #include "view.h"
 
-enum { NX_JOIN_QUEUE_LIST_MAX = 2048 }; /* in one encoded list */
+enum { NX_JOIN_QUEUE_LIST_MAX = 2048 }; /* maximum of one encoded list */
 
-/* Invariant: ids rise; zeroed it is empty. */
+/* Invariant: ids rise; all zeros is the empty queue. */
 typedef struct nx_join_queue {
     nx_member *list;
     uint32_t n, room;
-    uint64_t version; /* counts the changes */
+    uint64_t version; /* incremented by each change */
 } nx_join_queue;
 
 void nx_join_queue_fini(nx_join_queue *waiting);
 void nx_join_queue_clear(nx_join_queue *waiting);
 /* Inserts a copy of |m|, unless it is there.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_join_queue_add(nx_join_queue *waiting, const nx_member *m);
-/* Whether it was there. */
+/* Returns whether it was there. */
 bool nx_join_queue_remove(nx_join_queue *waiting, uint64_t id);
 /* NULL: it is not there. */
 const nx_member *nx_join_queue_find(const nx_join_queue *waiting, uint64_t id);

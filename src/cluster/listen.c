@@ -1,4 +1,4 @@
-/* listen.c - where an endpoint listens, and the addresses that others get. */
+/* listen.c - the addresses at which an endpoint listens, and those that it advertises. */
 #include "cluster/listen.h"
 
 #include <fcntl.h>
@@ -51,7 +51,7 @@ nexar_err nx_listen_addresses(const nx_quic_config *config, uint16_t port, const
     nexar_err err;
 
     if (is_empty(advertise) && (family != 0) && !nx_address_any(&config->listen)) {
-        /* One address was named: nothing else is listened on. */
+        /* One address was named: the endpoint listens on no other. */
         out[0] = config->listen;
         nx_address_set_port(&out[0], port);
         *n = 1;
@@ -74,7 +74,7 @@ nexar_err nx_listen_addresses(const nx_quic_config *config, uint16_t port, const
     return NEXAR_OK;
 }
 
-/* Whether the kernel tells; if not, it is all 0. */
+/* Without kernel support the result is all 0. */
 static bool read_boot_id(uint8_t out[NX_BOOT_ID_SIZE])
 {
     char text[64] = "";
@@ -98,7 +98,7 @@ static bool read_boot_id(uint8_t out[NX_BOOT_ID_SIZE])
     return digits == 2 * NX_BOOT_ID_SIZE;
 }
 
-/* Changes |id| by |text|, in another way for every text but "". */
+/* Mixes |text| into |id|; different texts give different ids, "" leaves |id| unchanged. */
 static void mix_in(uint8_t id[NX_BOOT_ID_SIZE], const char *text)
 {
     /* FNV-1a, once for each half, of the text in both directions. */
@@ -121,9 +121,9 @@ void nx_member_self(nx_member *m, const char *host_id)
     nx_process_self(&m->process);
     if (!read_boot_id(m->boot_id)) {
         m->process.space = m->process.started =
-            0; /* it means nothing if the kernel may be another */
+            0; /* meaningless if the kernel may be another one */
     }
-    /* "net:[4026531840]"; where it is not told, all are taken to share one. */
+    /* "net:[4026531840]".  If unavailable, all processes are taken to share one namespace. */
     (void)!readlink("/proc/self/ns/net", network, sizeof(network) - 1);
     mix_in(m->boot_id, network);
     mix_in(m->boot_id, (host_id == NULL) ? "" : host_id);

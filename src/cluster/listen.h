@@ -6,7 +6,7 @@
 #define NX_LISTEN_H
 
 #include "cluster/view.h"
-#include "transport/quic/quic.h" /* nx_quic_config */
+#include "transport/quic/quic.h" /* struct nx_quic_config */
 
 /* Sets listen and ports of |config|: "" or NULL is every address; ":port" too,
  * at that port; "host", "host:port", "0.0.0.0" (IPv4 only), "[::]" (IPv6 only).

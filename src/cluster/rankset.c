@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-/* On the wire: runs of ranks, or the bits, whichever is shorter. */
+/* The encodings: runs of ranks, or a bitmap, whichever is shorter. */
 enum { FORM_RUNS = 0, FORM_BITS = 1 };
 
 static size_t word_count(const nx_rankset *s)
@@ -106,7 +106,7 @@ bool nx_rankset_equal(const nx_rankset *a, const nx_rankset *b)
             (memcmp(a->words, b->words, word_count(a) * sizeof(*a->words)) == 0));
 }
 
-/* The first bit at |from| or after it that is set once all are turned by |flip|. */
+/* The first set bit at or after |from|, with all bits XORed with |flip|. */
 static uint32_t scan(const nx_rankset *s, uint32_t from, uint64_t flip)
 {
     for (uint32_t at = from; at < s->n; at = (at / 64 + 1) * 64) {
@@ -179,7 +179,7 @@ uint32_t nx_rankset_after_out(const nx_rankset *s, uint32_t self, uint32_t far)
     if (rank == s->n) {
         rank = nx_rankset_next_out(s, 0);
     }
-    /* Past |self|: that is a nearer one, or none. */
+    /* Passing |self| means: a nearer rank is found, or there is none. */
     return ((rank == s->n) || ((rank + s->n - self) % s->n < far)) ? self : rank;
 }
 
@@ -187,7 +187,7 @@ typedef struct run {
     uint32_t first, end;
 } run;
 
-/* The first run of ranks at |from| or after it; empty at n. */
+/* The first run of ranks at or after |from|; empty at n. */
 static run run_from(const nx_rankset *s, uint32_t from)
 {
     run r;
@@ -197,7 +197,7 @@ static run run_from(const nx_rankset *s, uint32_t from)
     return r;
 }
 
-/* How many runs, and what they take on the wire; stops at |most| bytes. */
+/* The number of runs, and their encoded size; stops at |most| bytes. */
 static size_t runs_size(const nx_rankset *s, size_t most, uint32_t *runs)
 {
     size_t size = 0;
@@ -238,7 +238,7 @@ void nx_rankset_encode(nx_writer *w, const nx_rankset *s)
     }
 }
 
-/* Sets [first, end), which holds none that is set. */
+/* Sets [first, end), of which no rank is set yet. */
 static void add_run(nx_rankset *s, uint32_t first, uint32_t end)
 {
     for (uint32_t rank = first; rank < end; rank++) {
@@ -255,7 +255,7 @@ static void decode_runs(nx_reader *r, nx_rankset *s)
     for (uint64_t i = 0; (i < runs) && !r->failed; i++) {
         const uint64_t skip = nx_read_varint(r), len = nx_read_varint(r);
 
-        /* Only the first run may begin where the one before ended. */
+        /* Only the first run may begin at the end of the previous one. */
         if (r->failed || (len == 0) || ((i > 0) && (skip == 0)) || (skip >= s->n - at) ||
             (len > s->n - at - skip)) {
             r->failed = true;

@@ -20,27 +20,27 @@ typedef struct nx_rankset {
     uint32_t n, count;
 } nx_rankset;
 
-/* Empty, for ranks below |n| > 0.  NEXAR_ENOMEM. */
+/* Makes an empty set for ranks below |n| > 0.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_rankset_init(nx_rankset *s, uint32_t n);
 void nx_rankset_fini(nx_rankset *s); /* also of a zeroed one */
-/* For ranks below |n|, not less than before.  NEXAR_ENOMEM: it is as it was. */
+/* Grows the set to ranks below |n|, not less than before.  NEXAR_ENOMEM: unchanged. */
 NX_MUST_CHECK nexar_err nx_rankset_grow(nx_rankset *s, uint32_t n);
 
 void nx_rankset_clear(nx_rankset *s);
 /* Whether |rank| is a member; false for ranks at |n| and beyond. */
 bool nx_rankset_has(const nx_rankset *s, uint32_t rank);
-/* Adds |rank| < n; whether it was not in before. */
+/* Adds |rank| < n; returns whether it is new. */
 bool nx_rankset_add(nx_rankset *s, uint32_t rank);
-/* Takes |rank| out; whether it was in. */
+/* Removes |rank|; returns whether it was a member. */
 bool nx_rankset_remove(nx_rankset *s, uint32_t rank);
 
 /* These take two sets of the same |n|. */
 void nx_rankset_copy(nx_rankset *to, const nx_rankset *from);
-/* Adds all of |from|; whether any was new. */
+/* Adds all of |from|; returns whether any rank is new. */
 bool nx_rankset_unite(nx_rankset *to, const nx_rankset *from);
 bool nx_rankset_equal(const nx_rankset *a, const nx_rankset *b);
 
-/* The first rank >= |from| that is a member, or that is none; n if there is none. */
+/* The first rank >= |from| that is a member, or is not; n if there is none. */
 uint32_t nx_rankset_next(const nx_rankset *s, uint32_t from);
 uint32_t nx_rankset_next_out(const nx_rankset *s, uint32_t from);
 /* The number of ranks below |rank| that are no members, and the |index|-th of these; n if there is
@@ -52,7 +52,7 @@ uint32_t nx_rankset_nth_out(const nx_rankset *s, uint32_t index);
  * is none on one turn. */
 uint32_t nx_rankset_after_out(const nx_rankset *s, uint32_t self, uint32_t far);
 
-/* What an encoded set takes at most. */
+/* The maximum length of an encoded set. */
 static inline size_t nx_rankset_encoded_max(uint32_t n)
 {
     return 1 + ((size_t)n + 7) / 8;

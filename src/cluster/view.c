@@ -154,8 +154,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Whether no id is there twice and none is 0.  By sorting: a map could be made slow by a peer that
- * chooses the ids. */
+/* Whether no id is 0 or occurs twice.  Sorts: a peer that chooses ids could make a hash table
+ * slow. */
 static nexar_err check_ids(const nx_view *view, bool *good)
 {
     uint64_t *ids = nx_calloc(view->size, sizeof(*ids));
@@ -175,7 +175,7 @@ static nexar_err check_ids(const nx_view *view, bool *good)
     return NEXAR_OK;
 }
 
-/* Reads the members; false: one is malformed, |*bad| says which. */
+/* Decodes the members.  False: a member is malformed, and |*bad| is its index. */
 static bool read_members(nx_reader *r, nx_view *view, uint32_t *bad)
 {
     for (uint32_t i = 0; i < view->size; i++) {
@@ -215,7 +215,7 @@ nexar_err nx_view_decode(nx_reader *r, nx_view **out)
     nx_view *view;
     nexar_err err;
 
-    /* Memory only for what the bytes that are here can fill. */
+    /* Allocates only what the received bytes can fill. */
     if (r->failed || (size == 0) || (size > slots) || (slots > NX_WORLD_MAX) ||
         (nx_reader_left(r) / NX_MEMBER_ENCODED_MIN < size)) {
         return nx_fail(NEXAR_EPROTO, "a view that is cut short or of an impossible size");
@@ -240,7 +240,7 @@ nexar_err nx_view_decode(nx_reader *r, nx_view **out)
     return NEXAR_OK;
 }
 
-/* ---- the next one -------------------------------------------------------------------- */
+/* ---- the next view ------------------------------------------------------------------- */
 
 static void put(nx_view *view, uint32_t rank, const nx_member *m, uint32_t slot)
 {

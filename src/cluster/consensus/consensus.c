@@ -38,7 +38,7 @@ static uint64_t child_bit(const nx_consensus *a, uint32_t rank)
     return 0;
 }
 
-/* What |acc| holds is decided. */
+/* The value in |acc| is decided. */
 static void decide(nx_consensus *a, nx_consensus_slot *s)
 {
     s->decided = true;
@@ -47,15 +47,15 @@ static void decide(nx_consensus *a, nx_consensus_slot *s)
     a->ops->decided(a->ctx, s->seq, &s->acc);
 }
 
-/* Decided according to |from|. The other neighbours may wait for this rank, not only the children,
- * if |from| is not the parent of this ballot. */
+/* The decision came from |from|.  If |from| is not the parent of this ballot, any other neighbour
+ * may wait for this rank, not only the children. */
 void nx_consensus_decide_from(nx_consensus *a, nx_consensus_slot *s, uint32_t from)
 {
     nx_consensus_notify_neighbours(a, &a->tree, NX_CONSENSUS_DECIDE, s, from);
     decide(a, s);
 }
 
-/* All of the subtree have accepted: notifies the parent or, at the root, decides. */
+/* The whole subtree has accepted: notifies the parent or, at the root, decides. */
 static void try_ack(nx_consensus *a, nx_consensus_slot *s)
 {
     if (!s->accepted || s->ack_sent || (s->acks != all_children(a))) {
@@ -84,7 +84,7 @@ static void adopt(nx_consensus *a, nx_consensus_slot *s, const nx_consensus_valu
     }
 }
 
-/* All of the subtree have contributed: notifies the parent or, at the root, proposes. */
+/* The whole subtree has contributed: notifies the parent or, at the root, proposes. */
 static void try_up(nx_consensus *a, nx_consensus_slot *s)
 {
     if (!s->started || s->up_sent || (s->got != all_children(a))) {
@@ -107,7 +107,7 @@ static void try_up(nx_consensus *a, nx_consensus_slot *s)
     adopt(a, s, &s->gather);
 }
 
-/* Whether everybody is known to have decided |s|: they have begun the next one. */
+/* Whether all ranks are known to have decided |s|: they have begun the next instance. */
 static bool superseded(const nx_consensus *a, const nx_consensus_slot *s)
 {
     const nx_consensus_slot *after = &a->slots[(s->seq + 1) & 1];
@@ -133,7 +133,7 @@ void nx_consensus_slot_again(nx_consensus *a, nx_consensus_slot *s)
     }
 }
 
-/* The slot of instance |seq|, which may have begun; NULL: it is of the past. */
+/* The slot of instance |seq|, which may have begun; NULL: an earlier instance. */
 static nx_consensus_slot *slot_of(nx_consensus *a, uint64_t seq)
 {
     nx_consensus_slot *s = &a->slots[seq & 1];
@@ -258,8 +258,8 @@ static void on_instance(nx_consensus *a, uint32_t from, const nx_consensus_msg *
 
 static void on_message(nx_consensus *a, uint32_t from, const nx_consensus_msg *m)
 {
-    /* All that |from| knows is known here now; if it knows less, its frame belongs to an earlier
-     * ballot. */
+    /* This rank now knows all failures that |from| knows.  If |from| knows fewer, its frame belongs
+     * to an earlier ballot. */
     const bool stale = (m->dead->count != a->dead.count);
 
     switch (m->kind) {
@@ -280,7 +280,7 @@ static void on_message(nx_consensus *a, uint32_t from, const nx_consensus_msg *m
     }
 }
 
-/* Whether |m| is about an instance that cannot have begun anywhere. */
+/* Whether |m| is about an instance that cannot have begun on any rank. */
 static bool is_too_early(const nx_consensus *a, const nx_consensus_msg *m)
 {
     return (nx_consensus_has_value(m->kind) || (m->kind == NX_CONSENSUS_ACK)) &&

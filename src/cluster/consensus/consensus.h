@@ -68,7 +68,7 @@ typedef struct nx_consensus_ops {
     void (*forgotten)(void *ctx);
 } nx_consensus_ops;
 
-/* What a rank brings.  The payload is copied. */
+/* A rank's contribution.  The payload is copied. */
 typedef struct nx_consensus_input {
     uint64_t flags, highest;
     bool leave;

@@ -6,7 +6,7 @@
 #include "base/text/sentence.h"
 #include "consensus_inner.h"
 
-/* ---- it is over for this rank -------------------------------------------------------- */
+/* ---- the end for this rank ----------------------------------------------------------- */
 
 static void end(nx_consensus *a)
 {
@@ -37,7 +37,7 @@ void nx_consensus_end_as_minority(nx_consensus *a)
 
 /* ---- quorum -------------------------------------------------------------------------- */
 
-/* Whether |alive| of |size| are a majority; |first|: rank 0 is one of them. */
+/* Whether |alive| of |size| ranks are a majority; |first|: rank 0 is among them. */
 static bool is_majority(uint32_t alive, uint32_t size, bool first)
 {
     return (alive > size - alive) || ((alive == size - alive) && first);
@@ -107,7 +107,8 @@ static void tell_leaver(nx_consensus *a, const nx_consensus_slot *s, uint32_t ra
     }
 }
 
-/* |dead| has grown, and the tree is not rebuilt yet. */
+/* |dead| has grown, and the tree is not rebuilt yet: sends the decision to neighbours that have
+ * left. */
 static void bid_farewell(nx_consensus *a)
 {
     const nx_consensus_slot *s = &a->slots[a->next & 1];
@@ -123,7 +124,7 @@ static void bid_farewell(nx_consensus *a)
     }
 }
 
-/* |dead| has grown. */
+/* Handles the growth of |dead|: a new ballot, and news for the neighbours. */
 static void on_grown(nx_consensus *a)
 {
     bid_farewell(a);
@@ -133,7 +134,7 @@ static void on_grown(nx_consensus *a)
     }
 }
 
-/* ---- what is learned ----------------------------------------------------------------- */
+/* ---- knowledge of failures and departures -------------------------------------------- */
 
 /* |rank| was reported as left or as failed. Failed takes precedence: for an unreachable rank some
  * ranks may only guess that it has left. */

@@ -57,8 +57,8 @@ void nx_consensus_close(nx_consensus *a)
     try_done(a);
 }
 
-/* Leavers stay in ballots, and in the tree, until they have left: one that has not heard of the
- * decision is as any other rank until then. */
+/* Leavers stay in ballots, and in the tree, until they have left.  Until then a leaver without the
+ * decision is treated like any other rank. */
 void nx_consensus_let_go(nx_consensus *a)
 {
     if (!a->ended && !a->forgotten && !a->running && !a->closed && (nx_consensus_last(a) != NULL)) {
@@ -110,7 +110,7 @@ void nx_consensus_on_end(nx_consensus *a, uint32_t from, nx_consensus_kind kind,
         on_forget(a, from);
     } else if (a->forgotten) {
         nx_consensus_send(a, from, NX_CONSENSUS_FORGET, nx_consensus_last(a));
-    } else if (kind == NX_CONSENSUS_DONE) { /* no answer to ASK: DONE will come, in this ballot */
+    } else if (kind == NX_CONSENSUS_DONE) { /* no answer to ASK: DONE follows, in this ballot */
         on_done(a, from, stale);
     }
 }

@@ -1,4 +1,4 @@
-/* consensus_msg.c - values, how they are put together, and the frames that carry them. */
+/* consensus_msg.c - values, their combination, and the frames that carry them. */
 #include "consensus_msg.h"
 #include "msg/control.h"
 

@@ -53,7 +53,7 @@ static bool leads(const nx_creations *cs, const nx_creation *c)
     return c->leader == cs->self;
 }
 
-/* ---- what is sent -------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
 void nx_creation_send(const nx_creations *cs, uint32_t to, const nx_creation_frame *f)
 {
@@ -87,7 +87,7 @@ static void set_failed(nx_creation *c, nexar_err err, const char *why)
     (void)nx_sentence(c->why, sizeof(c->why), "%s", why);
 }
 
-/* The creation with the list that a member of |c| has called with instead cannot end either. */
+/* The creation with the other list, which a member of |c| has called with, cannot end either. */
 static void refuse_rival(nx_creations *cs, const nx_creation *c)
 {
     nx_creation_key key = c->key;
@@ -96,7 +96,7 @@ static void refuse_rival(nx_creations *cs, const nx_creation *c)
     if ((c->rival != 0) && (c->err == NEXAR_EMISMATCH) &&
         (nx_creation_refuse(cs, &key, c->err, c->why, &c->joined, 0, false) == NEXAR_OK)) {
         nx_creation_replay(cs, &key, 0);
-        (void)nx_creation_refused(cs, &key, c->culprit); /* if it leads that, nobody else says so */
+        (void)nx_creation_refused(cs, &key, c->culprit); /* no other rank tells it */
     }
 }
 
@@ -104,7 +104,8 @@ void nx_creation_over(nx_creations *cs, nx_creation *c, nexar_err err, const cha
 {
     set_failed(c, err, why);
     if (leads(cs, c)) {
-        /* Without memory those that have not joined wait until they give up. */
+        /* Without memory for the refusal, members that have not joined wait until their
+         * time-out. */
         (void)!nx_creation_refuse(cs, &c->key, err, c->why, &c->joined, c->n, false);
         for (uint32_t i = 0; (i = nx_rankset_next(&c->joined, i)) < c->joined.n; i++) {
             if (i != cs->self) {
@@ -192,7 +193,8 @@ static nexar_err begin(nx_creation *c)
     return NEXAR_OK;
 }
 
-/* The call has its place: the others hear of it, and what came before it is heard. */
+/* The call is registered.  Notifies the other members, and handles frames that arrived before
+ * it. */
 static void join(nx_creations *cs, nx_creation *c, uint64_t now_ns)
 {
     const nx_creation_frame f = {.form = NX_CREATION_JOIN, .key = c->key, .id = c->id, .n = c->n};

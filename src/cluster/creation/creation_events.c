@@ -7,14 +7,14 @@
 
 static const char freed[] = "a rank of the list has freed the parent, or it was revoked there";
 
-/* ---- frames for what has not begun here ---------------------------------------------- */
+/* ---- frames for creations that have not begun here ----------------------------------- */
 
-/* Under which the frames of a parent and a tag are kept. */
+/* The id under which frames of a parent and a tag are kept. */
 static uint64_t early_id(const nx_creation_key *key)
 {
     const uint32_t words[] = {key->parent, (uint32_t)(key->tag >> 32), (uint32_t)key->tag};
 
-    return nx_creation_print(words, 3) | UINT64_C(1) << 63; /* the id of no communicator */
+    return nx_creation_print(words, 3) | UINT64_C(1) << 63; /* not the id of any communicator */
 }
 
 static nexar_err keep(nx_creations *cs, uint32_t from, const nx_creation_frame *f, uint64_t now_ns)
@@ -25,7 +25,7 @@ static nexar_err keep(nx_creations *cs, uint32_t from, const nx_creation_frame *
     const nx_bytes bytes = {.ptr = buf, .len = nx_creation_encode(f, buf, sizeof(buf))};
     nexar_err err = nx_early_keep(cs->early, &at, &bytes, 1, now_ns);
 
-    if (err == NEXAR_ENOMEM) { /* it fails for all, and for this rank when it calls */
+    if (err == NEXAR_ENOMEM) { /* it fails for all members, including this rank's later call */
         err = nx_creation_refuse(cs, &f->key, err, "a rank of the list has no memory for it", NULL,
                                  f->n, true);
         if (err == NEXAR_OK) {
@@ -35,7 +35,7 @@ static nexar_err keep(nx_creations *cs, uint32_t from, const nx_creation_frame *
     return err;
 }
 
-/* What a replay needs. */
+/* The arguments of a replay. */
 typedef struct replay {
     nx_creations *cs;
     uint64_t now_ns;
@@ -45,7 +45,7 @@ static void again(void *ctx, const nx_early_frame *frame)
 {
     const replay *r = ctx;
 
-    /* Without memory its sender was told, or finds this rank gone. */
+    /* Without memory its sender was notified, or detects that this rank is gone. */
     (void)!nx_creations_frame(r->cs, (uint32_t)frame->key.from, frame->data, frame->len,
                               (r->now_ns != 0) ? r->now_ns : frame->came_ns);
 }
@@ -57,9 +57,9 @@ void nx_creation_replay(nx_creations *cs, const nx_creation_key *key, uint64_t n
     nx_early_deliver(cs->early, NX_EARLY_CREATION, early_id(key), again, &r);
 }
 
-/* ---- lists that differ --------------------------------------------------------------- */
+/* ---- differing lists ----------------------------------------------------------------- */
 
-/* |from|, a member of |c|, has called with the list of |f|: neither can end (C3). */
+/* |from|, a member of |c|, has called with the list in |f|: neither creation can complete (C3). */
 static void differ(nx_creations *cs, nx_creation *c, uint32_t from, const nx_creation_frame *f)
 {
     nx_creation_frame report = {.form = NX_CREATION_DIFFERS, .key = c->key, .id = from, .n = f->n};
@@ -79,7 +79,7 @@ static void differ(nx_creations *cs, nx_creation *c, uint32_t from, const nx_cre
     if (c->leader == cs->self) {
         nx_creation_over(cs, c, NEXAR_EMISMATCH, report.why);
     } else {
-        (void)nx_sentence(c->why, sizeof(c->why), "%s", report.why); /* until it has failed */
+        (void)nx_sentence(c->why, sizeof(c->why), "%s", report.why); /* until |c| has failed */
         nx_creation_send(cs, c->leader, &report);
     }
 }
@@ -121,12 +121,12 @@ static nexar_err on_join(nx_creations *cs, uint32_t from, const nx_creation_fram
     return err;
 }
 
-/* A JOIN of |from| for |key| that waits here. */
+/* Searches for a JOIN of |from| for |key| among the kept frames. */
 typedef struct search {
     nx_creations *cs;
     uint32_t from;
     const nx_creation_key *key;
-    uint32_t n; /* in its list; 0: there is none */
+    uint32_t n; /* ranks in its list; 0: there is no JOIN */
 } search;
 
 static void look(void *ctx, const nx_early_frame *frame)
@@ -148,16 +148,16 @@ static uint32_t has_joined(nx_creations *cs, uint32_t from, const nx_creation_ke
     return s.n;
 }
 
-/* Whether |c|, which this rank leads, waits for others, and |from| waits with it.  What comes of
- * one that does not is about a creation before it. */
+/* Whether |c|, which this rank leads, is pending, and |from| has joined it.  A frame of a member
+ * that has not joined concerns an earlier creation. */
 static bool is_joined(const nx_creations *cs, const nx_creation *c, uint32_t from)
 {
     return (c->state == NX_CREATION_WAITS) && (c->leader == cs->self) &&
            nx_rankset_has(&c->joined, from);
 }
 
-/* Fails what runs here; if |from| still waits for this rank to call, its JOIN and all others that
- * wait. */
+/* Fails the creation that runs here.  If none runs, and |from| still waits for this rank to call,
+ * fails its JOIN and all other kept ones. */
 static nexar_err on_withdraw(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
 {
     nx_creation *c = nx_creation_find(cs, &f->key);
@@ -172,7 +172,7 @@ static nexar_err on_withdraw(nx_creations *cs, uint32_t from, const nx_creation_
     }
     n = has_joined(cs, from, &f->key);
     if (n == 0) {
-        return NEXAR_OK; /* it was told meanwhile */
+        return NEXAR_OK; /* it was notified meanwhile */
     }
     err = nx_creation_refuse(cs, &f->key, f->err, f->why, NULL, n, true);
     if (err == NEXAR_OK) {
@@ -236,7 +236,7 @@ static void on_ask(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
     }
 }
 
-/* That of |key| which has not returned, in any state; NULL: none. */
+/* The creation of |key| that has not returned yet, in any state; NULL: none. */
 static nx_creation *find_any(const nx_creations *cs, const nx_creation_key *key)
 {
     nx_list_for_each (at, &cs->running) {
@@ -249,8 +249,8 @@ static nx_creation *find_any(const nx_creations *cs, const nx_creation_key *key)
     return NULL;
 }
 
-/* The next of that list may be running.  One that waits still hears what its leader has sent, or
- * that it is gone: that belongs to no later call. */
+/* The next creation of that list may be running.  A waiting follower still receives what its leader
+ * has sent, or detects that the leader is gone: LACK concerns no later call. */
 static void on_lack(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
 {
     nx_creation *c = find_any(cs, &f->key);
@@ -264,7 +264,7 @@ static void on_lack(nx_creations *cs, uint32_t from, const nx_creation_frame *f)
     }
 }
 
-/* One that is being made here has its own end. */
+/* A communicator that is being made here ends by itself. */
 static void on_have(nx_creations *cs, const nx_creation_frame *f)
 {
     nx_list_for_each (at, &cs->running) {

@@ -23,13 +23,13 @@ typedef struct run_of_slots {
     uint32_t first, step, length;
 } run_of_slots;
 
-/* The longest run that begins |slots|. */
+/* The longest run at the start of |slots|. */
 static run_of_slots run_at(const uint32_t slots[], uint32_t n)
 {
     run_of_slots r = {.first = slots[0], .length = 1};
 
     if (n > 1) {
-        r.step = slots[1] - slots[0]; /* also backwards: modulo 2^32 */
+        r.step = slots[1] - slots[0]; /* may be negative: modulo 2^32 */
         while ((r.length < n) && (slots[r.length] - slots[r.length - 1] == r.step)) {
             r.length++;
         }
@@ -128,7 +128,7 @@ size_t nx_creation_encode(const nx_creation_frame *f, uint8_t *buf, size_t room)
     return w.failed ? 0 : w.len;
 }
 
-/* The error of a frame; NEXAR_OK, and anything that is no error, is refused. */
+/* The error of a frame; rejects NEXAR_OK and any value that is no error. */
 static nexar_err read_error(nx_reader *r)
 {
     const nexar_err err = (nexar_err) - (int)nx_read_u8(r);

@@ -10,7 +10,7 @@
  * list DONE      to the members     the communicator has the id u32 FAIL      to a member        it
  * has failed: error u8, sentence WITHDRAW  to the leader      let it fail, unless it is done: error
  * u8, sentence DIFFERS   to the leader      the member id u32 has called with another list, of u32
- * ranks: sentence ASK       to any member      does this wait for a rank that will not call? LACK
+ * ranks: sentence ASK to any member does this creation wait for a rank that will not call? LACK
  * to the members     the leader is gone, and this rank has no communicator HAVE      the answer
  * there is one: id u32, ranks u32, and these as runs, of each first u32, step u32, length u32
  */
@@ -38,11 +38,11 @@ typedef enum nx_creation_form {
 } nx_creation_form;
 
 enum {
-    NX_CREATION_WHY = 384,                       /* a sentence, its 0 included */
+    NX_CREATION_WHY = 384,                       /* a message, its 0 included */
     NX_CREATION_FRAME_MAX = NX_CREATION_WHY + 64 /* of all forms but HAVE */
 };
 
-/* Which creation: none of a rank has the parent and tag of another that runs there. */
+/* Identifies a creation: a rank runs at most one with a given parent and tag. */
 typedef struct nx_creation_key {
     uint32_t parent;
     uint64_t tag, print;
@@ -60,14 +60,14 @@ typedef struct nx_creation_frame {
     nx_reader runs;        /* HAVE, decoded: borrows the frame */
 } nx_creation_frame;
 
-/* The fingerprint of a list, of which the order counts. */
+/* The fingerprint of a list; the order matters. */
 uint64_t nx_creation_print(const uint32_t slots[], uint32_t n);
 
-/* Bytes of |f| in |buf|; 0: a HAVE whose list does not fit into |room|. */
+/* The length of |f| encoded in |buf|; 0: a HAVE whose list does not fit into |room|. */
 size_t nx_creation_encode(const nx_creation_frame *f, uint8_t *buf, size_t room);
 /* NEXAR_EPROTO */
 NX_MUST_CHECK nexar_err nx_creation_decode(const void *data, size_t len, nx_creation_frame *out);
-/* The |f->n| members of a HAVE, for each of which |slots| has room. */
+/* The |f->n| members of a HAVE, into |slots|. */
 void nx_creation_members(const nx_creation_frame *f, uint32_t slots[]);
 
 #endif /* NX_CREATION_FRAME_H */

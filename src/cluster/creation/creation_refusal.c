@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "cluster/creation/creation_inner.h"
 
-/* The oldest of |key| that |slot| has not heard; NULL: none.  A list may have failed several times.
- */
+/* The oldest refusal of |key| that |slot| was not notified of; NULL: none.  A list may have failed
+ * several times. */
 static nx_creation_refusal *find_refusal(const nx_creations *cs, const nx_creation_key *key,
                                          uint32_t slot)
 {
@@ -52,7 +52,7 @@ static void set_told(nx_creation_refusal *r, uint32_t slot)
     }
 }
 
-/* A refusal that all have heard is over. */
+/* Drops a refusal that all members know. */
 static void end_refusal(nx_creations *cs, nx_creation_refusal *r)
 {
     if ((r->n != 0) && (r->told.count >= r->n)) {

@@ -1,4 +1,4 @@
-/* frame_pieces.c - views in pieces: the two ends of it. */
+/* frame_pieces.c - sends and reassembles views in pieces. */
 #include "frame_pieces.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* frames.c - the frames between joiner and seed, encoded and decoded. */
+/* frames.c - encodes and decodes the frames between joiner and seed. */
 #include "cluster/join/frames.h"
 
 #include <string.h>

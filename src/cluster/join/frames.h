@@ -5,7 +5,7 @@
  * completely, and outputs are set on success only. docs/internals/joining.md describes the
  * protocol. A byte of flags may follow HELLO and RETURN; without it no flag is set.
  *
- *     HELLO     joiner   who the joiner is, what it asks for, and the proof of the token
+ *     HELLO     joiner   the joiner's identity, its request, and the proof of the token
  *     WELCOME   seed     member number and certificate
  *     REFUSED   seed     the reason; the connection ends
  *     PROGRESS  seed     how many have joined, which are missing
@@ -59,7 +59,7 @@ enum {
     NX_SOFTWARE_MAX = 32, /* "0.1.0" and its 0 */
     NX_REASON_MAX = 448,  /* a sentence and its 0; with a prefix it fits nx_fail */
     NX_VIEW_PIECE = 32768,
-    NX_HELLO_MAX = 8192, /* bytes of a HELLO: what the seed reads before it knows whose */
+    NX_HELLO_MAX = 8192, /* longest HELLO of an unknown sender */
 };
 
 /* Why a joiner was rejected. */
@@ -70,7 +70,7 @@ typedef enum nx_refusal {
     NX_REFUSAL_FULL,    /* all places are taken */
     NX_REFUSAL_FORMED,  /* the job has ended, or continued without it */
     NX_REFUSAL_TIMEOUT, /* the world did not form in time */
-    NX_REFUSAL_SEED     /* the seed's own trouble: memory */
+    NX_REFUSAL_SEED     /* the seed has a problem of its own: memory */
 } nx_refusal;
 
 /* The error that nx_join_run returns for it; NEXAR_EPROTO for an unknown number. */
@@ -100,11 +100,11 @@ void nx_hello_encode(nx_writer *w, const nx_hello_head *head, const nx_hello *he
 NX_MUST_CHECK nexar_err nx_hello_head_decode(nx_reader *r, nx_hello_head *head);
 NX_MUST_CHECK nexar_err nx_hello_decode(nx_reader *r, nx_hello *hello);
 
-/* How things stand at the seed. */
+/* The status at the seed. */
 typedef struct nx_world_status {
     bool formed;         /* the world has formed: a joiner waits for its members to admit it */
     bool lasting;        /* the seed's state is on disk: it may be restarted */
-    uint32_t world_size; /* now, or of the world that is forming */
+    uint32_t world_size; /* members now, or of the world that is forming */
 } nx_world_status;
 
 typedef struct nx_welcome {
@@ -183,7 +183,7 @@ void nx_farewell_encode(nx_writer *w, uint64_t member, nx_farewell how);
 void nx_bye_encode(nx_writer *w, const char *text);
 void nx_return_encode(nx_writer *w, const nx_return *f);
 void nx_back_encode(nx_writer *w, const nx_world_status *standing);
-/* As many of |waiting| as fit; returns how many. */
+/* Encodes as many of |waiting| as fit; returns their number. */
 uint32_t nx_tell_encode(nx_writer *w, bool reset, const uint64_t *gone, uint32_t ngone,
                         const nx_join_queue *waiting);
 void nx_advance_encode(nx_writer *w, const nx_view *next, const nx_rankset *gone,

@@ -1,4 +1,4 @@
-/* join.c - a joiner as a running thing: join_state on an endpoint and a loop. */
+/* join.c - runs a joiner: join_state on an endpoint and a loop. */
 #include "cluster/join/join.h"
 
 #include <stdio.h>
@@ -16,19 +16,19 @@ static const uint64_t DRAIN_NS = UINT64_C(1000000000);
 
 struct nx_join {
     nx_join_config config;
-    nx_join_string seed; /* without the token, once the state has it */
+    nx_join_string seed; /* the token is wiped once the state has it */
     char seed_text[NX_SEED_ADDRESSES_MAX * NX_ADDRESS_TEXT];
-    char *qlog_dir; /* ours: the endpoint borrows it */
+    char *qlog_dir; /* owned: the endpoint borrows it */
     nx_identity *identity;
     nx_inet *net;
-    nx_link *link; /* to the seed; NULL: none now */
+    nx_link *link; /* to the seed; NULL: no link now */
     nx_join_state *state;
     nx_timer timer, leave_timer;
-    nx_task broken; /* reports a dial or a send that failed at once */
+    nx_task broken; /* reports a dial or a send that failed immediately */
     nexar_err broken_err;
     char broken_why[NX_ERROR_ROOM];
     nx_event settled;          /* formed or failed */
-    bool formed, gone;         /* and told so */
+    bool formed, gone;         /* and on_view was called */
     bool there;                /* the seed's last reported state */
     uint64_t waiting, started; /* the version and the epoch reported last */
     nx_event *leave_done;      /* held while leaving */
@@ -126,8 +126,8 @@ static void tell_member(nx_join *j)
     tell_changes(j);
 }
 
-/* Before members are dialled, and before they know of us: each has its share of what can be
- * received. */
+/* Comes before this process dials members, and before they know of it: divides the receive buffers
+ * among all peers. */
 static void divide(const nx_join *j)
 {
     nx_inet_set_peers(j->net, nx_join_state_peers(j->state));
@@ -240,7 +240,7 @@ static const nx_link_up seed_up = {.on_up = on_up,
                                    .on_down = on_down,
                                    .on_moved = on_moved};
 
-/* ---- the state's actions ------------------------------------------------------------- */
+/* ---- actions of the state ------------------------------------------------------------ */
 
 static void run_broken(nx_task *task)
 {
@@ -287,8 +287,8 @@ static void act_send(void *ctx, const void *frame, size_t len)
     }
 }
 
-/* The authority must be the key that the join string pins, which is also the peer's key; then what
- * it has signed names this process. */
+/* The authority's key must be the key that the join string pins, which is also the peer's key.
+ * Then the authority's signature proves the name of this process. */
 static nexar_err act_adopt(void *ctx, const nx_welcome *welcome)
 {
     nx_join *j = ctx;
@@ -378,11 +378,11 @@ static void describe_seed(nx_join *j)
         int n = snprintf(j->seed_text + len, sizeof(j->seed_text) - len, "%s%s",
                          (i == 0) ? "" : ", ", nx_address_text(&j->seed.addresses[i], text));
 
-        len += (size_t)n; /* it fits: NX_ADDRESS_TEXT is more than one takes */
+        len += (size_t)n; /* it fits: NX_ADDRESS_TEXT exceeds the length of any address */
     }
 }
 
-/* All up to the first attempt to connect. */
+/* Everything up to the first attempt to connect. */
 static nexar_err start(nx_join *j)
 {
     nx_join_rules rules = {.seed = j->seed_text,

@@ -31,8 +31,8 @@ typedef struct nx_join_config {
     const char *listen, *interfaces, *advertise;
     const char *host_id; /* as nx_member_self has it; may be NULL */
     uint16_t port_first, port_last;
-    uint64_t formation_timeout_ns; /* for all of it; 0: never */
-    uint64_t stall_report_ns;      /* so long: what this process waits for is logged; 0: never */
+    uint64_t formation_timeout_ns; /* for the whole join; 0: never */
+    uint64_t stall_report_ns;      /* after this time, logs what this process waits for; 0: never */
     uint64_t idle_timeout_ns;      /* of the endpoint: see nx_quic_config */
     nx_congestion congestion;      /* the same */
     unsigned int allowed;          /* what links use: see nx_inet_config */

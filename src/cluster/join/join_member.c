@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "cluster/join/join_inner.h"
 
-/* ---- what the seed says -------------------------------------------------------------- */
+/* ---- frames from the seed ------------------------------------------------------------ */
 
 /* Applies a WAITING frame.  NEXAR_ENOMEM: not all of it was applied. */
 static nexar_err take_told(nx_join_state *s, const nx_tell *f)
@@ -34,7 +34,8 @@ static void on_tell(nx_join_state *s, nx_reader *r)
     nx_tell *f = nx_zalloc(sizeof(*f));
     nexar_err err;
 
-    /* One that is not known to wait is not let in: no more than that is lost. */
+    /* Without memory the frame is dropped: the members just do not admit a joiner that they do not
+     * know of. */
     if (f == NULL) {
         return;
     }
@@ -61,7 +62,7 @@ static void tell_piece(nx_join_state *s)
     }
 }
 
-/* The seed has missed something.  Without memory it asks somebody else. */
+/* The seed lacks this view.  If this rank has no memory, the seed asks another member. */
 static void on_ask(nx_join_state *s, const nx_reader *r)
 {
     if (nx_ask_view_decode(r) != NEXAR_OK) {
@@ -195,7 +196,7 @@ static uint8_t *encode_advance(const nx_view *next, const nx_rankset *gone, cons
     return frame;
 }
 
-/* Makes the next view and its frame; both or nothing. */
+/* Makes the next view and its frame: both, or nothing. */
 static nexar_err make_advance(const nx_view *old, const nx_rankset *gone, const nx_member *joined,
                               uint32_t n, nx_view *next, nx_writer *w)
 {

@@ -12,21 +12,21 @@
 #include "base/text/text.h"
 #include "cluster/join/join_inner.h"
 
-/* Between attempts to reach the seed. */
+/* Interval between attempts to reach the seed. */
 static const uint64_t REDIAL_FIRST_NS = UINT64_C(50000000);
 static const uint64_t REDIAL_MOST_NS = UINT64_C(2000000000);
 
-/* Not urgent for a member, and there may be thousands of them. */
+/* Longer for a member: it is not urgent, and thousands of members may dial at once. */
 static const uint64_t RETURN_FIRST_NS = UINT64_C(1000000000);
 static const uint64_t RETURN_MOST_NS = UINT64_C(6500000000);
 
-/* A seed whose host has answered to nothing for so long, in two attempts at least, is behind a
- * firewall or away: a joiner gives up. */
+/* A seed whose host has answered nothing for this long, in at least two attempts, is behind a
+ * firewall or down: a joiner gives up. */
 static const uint64_t UNREACHED_NS = UINT64_C(7000000000);
 
-/* Once admitted, a joiner waits this much longer than its time-out. The seed's time-out, usually
- * the same, began a little later and ends all waits at once, with the same message. Otherwise the
- * first to give up would free its place, and the seed would wait on. */
+/* Once admitted, a joiner waits this much longer than its time-out.  The seed's time-out, usually
+ * equal, began a little later and ends all waits at once, with the same message.  Otherwise the
+ * first joiner to give up would free its place, and the seed would continue to wait. */
 static const uint64_t SEED_FIRST_NS = UINT64_C(1000000000);
 
 nexar_err nx_join_state_create(nx_join_state **out, const nx_join_rules *rules,
@@ -105,7 +105,7 @@ bool nx_join_state_hung_up(const nx_join_state *s)
     return (s->contact == NX_CONTACT_NONE) && (s->redial_ns != UINT64_MAX);
 }
 
-/* What the connection had is of no use any more. */
+/* Drops the state of the connection. */
 static void drop_contact(nx_join_state *s)
 {
     s->contact = NX_CONTACT_NONE;
@@ -204,7 +204,7 @@ static void redial_later(nx_join_state *s, const char *why, uint64_t now_ns)
     }
 }
 
-/* A joiner has lost its seed before it was in the world. */
+/* A joiner has lost the seed before its world has formed. */
 static void lost_early(nx_join_state *s, const char *why, uint64_t now_ns)
 {
     if (!s->standing.lasting) {
@@ -214,7 +214,7 @@ static void lost_early(nx_join_state *s, const char *why, uint64_t now_ns)
             (s->progress.text[0] == '\0') ? "not all had joined" : s->progress.text);
         return;
     }
-    /* The partial view may be void when the seed is back: it is sent anew. */
+    /* The partial view may be void when the seed is back: the seed sends it again. */
     nx_frame_pieces_drop(&s->partial);
     nx_view_destroy(s->view);
     s->view = NULL;
@@ -222,7 +222,7 @@ static void lost_early(nx_join_state *s, const char *why, uint64_t now_ns)
     redial_later(s, why, now_ns);
 }
 
-/* A member has lost its seed: |ended|, its process is no more. */
+/* A member has lost the seed; |ended|: the seed's process has exited. */
 static void lost_late(nx_join_state *s, nexar_err err, bool ended, const char *why, uint64_t now_ns)
 {
     if ((s->phase == NX_JOIN_LEAVING) || (ended && !s->standing.lasting)) {
@@ -244,7 +244,7 @@ void nx_join_state_closed(nx_join_state *s, nexar_err err, bool ended, const cha
     switch (s->phase) {
     case NX_JOIN_DIALLING:
     case NX_JOIN_GREETED:
-        /* A wrong key or another protocol will not be better next time. */
+        /* A wrong key or another protocol version is permanent. */
         if ((err == NEXAR_EAUTH) || (err == NEXAR_EPROTO) || (err == NEXAR_EINVAL)) {
             nx_join_state_fail(s, err, "the seed at %s: %s", s->rules.seed, why);
         } else {
@@ -313,7 +313,7 @@ static void on_refused(nx_join_state *s, nx_reader *r, uint64_t now_ns)
                            s->rules.seed);
         return;
     }
-    /* A member remains a member, unless the seed knows better. */
+    /* A member remains a member, unless the seed reports otherwise. */
     if ((s->phase == NX_JOIN_FORMED) && (refused.why != NX_REFUSAL_FORMED)) {
         nx_join_state_closed(s, nx_refusal_error(refused.why), false, refused.text, now_ns);
         return;
@@ -339,7 +339,7 @@ static void on_progress(nx_join_state *s, nx_reader *r)
     }
 }
 
-/* A whole view: it must be one with us in it. */
+/* A complete view: it must be valid, and contain this process. */
 static nexar_err take_view(nx_join_state *s)
 {
     nx_reader r = nx_reader_make(s->partial.data, s->partial.total);
@@ -351,7 +351,8 @@ static nexar_err take_view(nx_join_state *s)
         return err;
     }
     self = nx_view_member(view, s->member);
-    /* Ranks close up when the world forms without some; none is above the requested one. */
+    /* Ranks move down when the world forms without some of them, so no rank exceeds the requested
+     * one. */
     if (!nx_reader_done(&r) || (self == NULL) || (view->epoch != s->partial.epoch) ||
         (memcmp(&view->job, &s->job, sizeof(s->job)) != 0) ||
         (!s->rules.hello.hinted && (self->rank > s->rules.hello.self.rank))) {
@@ -364,7 +365,7 @@ static nexar_err take_view(nx_join_state *s)
     return NEXAR_OK;
 }
 
-/* The first piece of another voids what there was. */
+/* The first piece of another view voids the received pieces. */
 static nexar_err add_piece(nx_join_state *s, const nx_view_piece *piece)
 {
     if (piece->off == 0) {
@@ -407,7 +408,7 @@ static void on_start(nx_join_state *s, nx_reader *r)
 {
     uint64_t epoch;
 
-    /* To a member it may be of a view that it has gone on from. */
+    /* A member may receive the START of a view that it has already replaced. */
     if ((nx_epoch_decode(r, &epoch) != NEXAR_OK) || (s->view == NULL) || (epoch > s->view->epoch) ||
         ((epoch != s->view->epoch) && (s->phase == NX_JOIN_OFFERED))) {
         nx_join_state_fail(s, NEXAR_EPROTO, "the seed at %s sent a start of another world",
@@ -415,7 +416,7 @@ static void on_start(nx_join_state *s, nx_reader *r)
         return;
     }
     s->started = (epoch > s->started) ? epoch : s->started;
-    /* A peer may have been faster: see nx_join_state_peer. */
+    /* A peer may have connected before START arrived: see nx_join_state_peer. */
     if (s->phase == NX_JOIN_OFFERED) {
         s->phase = NX_JOIN_FORMED;
     }
@@ -423,7 +424,7 @@ static void on_start(nx_join_state *s, nx_reader *r)
 
 /* ---- a world that has formed --------------------------------------------------------- */
 
-/* An answer to RETURN; or, to one who waits, how things stand now. */
+/* An answer to RETURN; for a waiting joiner, the current status. */
 static void on_back(nx_join_state *s, nx_reader *r)
 {
     if ((s->member == 0) || (nx_back_decode(r, &s->standing) != NEXAR_OK)) {
@@ -488,7 +489,7 @@ bool nx_join_state_peer(nx_join_state *s, uint64_t id)
     return (view != NULL) && (id != s->member) && (nx_view_member(view, id) != NULL);
 }
 
-/* ---- time ---------------------------------------------------------------------------- */
+/* ---- timing -------------------------------------------------------------------------- */
 
 uint64_t nx_join_state_due(const nx_join_state *s)
 {
@@ -511,7 +512,7 @@ uint64_t nx_join_state_due(const nx_join_state *s)
     return UINT64_MAX;
 }
 
-/* Notifies the seed, so that it can notify the others. */
+/* Notifies the seed, so that the seed can notify the others. */
 static void give_up_waiting(nx_join_state *s, const char *limit)
 {
     uint8_t frame[NX_REASON_MAX + 16];

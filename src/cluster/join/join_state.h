@@ -28,7 +28,7 @@ typedef enum nx_join_phase {
     NX_JOIN_GREETED,  /* connected, hello sent */
     NX_JOIN_WAITING,  /* a member; others are missing */
     NX_JOIN_OFFERED,  /* the view has arrived here, not yet everywhere */
-    NX_JOIN_FORMED,   /* it is: nx_join_state_view */
+    NX_JOIN_FORMED,   /* START has arrived: nx_join_state_view */
     NX_JOIN_LEAVING,  /* BYE was sent */
     NX_JOIN_GONE,     /* after FORMED: the seed is permanently lost */
     NX_JOIN_FAILED    /* nx_join_state_error */

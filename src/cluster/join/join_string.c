@@ -15,15 +15,15 @@ enum { SECRET_SIZE = 32, SECRET_TEXT = 43 };
 
 static const char digits64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/* The value of a digit, by a walk of the same length for each one, since it may
- * be part of the token; 64 if it is none. */
+/* The value of a digit; 64 if |c| is no digit.  The scan has the same length for every digit, since
+ * the digit may belong to the token. */
 static unsigned digit_value(char c)
 {
     unsigned value = 64;
 
     for (unsigned i = 0; i < 64; i++) {
         const unsigned differ = (unsigned)((unsigned char)c ^ (unsigned char)digits64[i]);
-        const unsigned mask = (differ - 1) >> 8; /* all ones if they are the same */
+        const unsigned mask = (differ - 1) >> 8; /* all ones if they are equal */
 
         value ^= (value ^ i) & mask;
     }
@@ -52,7 +52,7 @@ static bool decode_secret(const char *text, size_t len, uint8_t out[SECRET_SIZE]
             out[n++] = (uint8_t)(held >> bits);
         }
     }
-    /* Two bits are left over; only zero makes the text the one way to write it. */
+    /* Two bits are left over.  They must be zero, so that each value has a unique encoding. */
     return (held & 3) == 0;
 }
 
@@ -115,7 +115,7 @@ static nexar_err parse_addresses(const char *hosts, nx_join_string *out)
     return (out->naddresses > 0) ? NEXAR_OK : err;
 }
 
-/* |text| is the caller's copy and is cut up. */
+/* |text| is the caller's copy and is modified. */
 static nexar_err parse_parts(char *text, nx_join_string *out)
 {
     char *token = text + strlen(SCHEME), *hosts, *query;
@@ -123,8 +123,7 @@ static nexar_err parse_parts(char *text, nx_join_string *out)
     if (strncmp(text, SCHEME, strlen(SCHEME)) != 0) {
         return wrong("it does not begin with nexar://");
     }
-    /* The last @: nothing behind it is the token, so that what is behind it may
-     * be shown. */
+    /* The last @: no byte after it belongs to the token, so that part may be printed. */
     hosts = strrchr(token, '@');
     if (hosts == NULL) {
         return wrong("it has no token (TOKEN@), and token_file (NEXAR_TOKEN_FILE) names none");
@@ -178,7 +177,7 @@ bool nx_token_parse(const char *text, nx_token *out)
     return decode_secret(text, strlen(text), out->bytes);
 }
 
-/* A text that is built in the caller's memory. */
+/* A text under construction in the caller's memory. */
 typedef struct builder {
     char *buf;
     size_t len, size;

@@ -12,29 +12,28 @@
 #include "msg/control.h"
 #include "wire/wire.h"
 
-/* A peer that is watched. */
+/* A watched peer. */
 typedef struct entry {
     nx_list link; /* in |watched| or |spare| */
     uint32_t peer;
-    uint32_t watches; /* operations that wait for it */
-    bool ring;        /* a neighbour on the circle */
+    uint32_t watches; /* number of operations that wait for it */
+    bool ring;        /* it is a neighbour on the ring */
     bool pinged;
     uint64_t heard_ns, pinged_ns;
     char detail[NX_DETECTOR_WHY - 64];
 } entry;
 
-/* What is known of any rank; the times are 0 where there was nothing yet. */
+/* The state of a rank; a time is 0 if the event has not happened yet. */
 typedef struct rank_state {
     entry *watch;         /* NULL: not watched */
     uint64_t heard_ns;    /* when it was last heard */
     uint64_t answered_ns; /* when it last said that it hears this rank */
-    uint64_t accused_ns;  /* since when it has declared this rank failed, and this rank doubts
-                             that */
+    uint64_t accused_ns;  /* when that rank declared this one failed, doubted here */
     bool held;            /* its silence does not count */
 } rank_state;
 
-/* Invariant: the number of entries, watched and spare, is the number of ring positions plus that of
- * peers with watches; so a new neighbour always finds one. */
+/* Invariant: the number of entries, watched and spare, equals the number of ring positions plus the
+ * number of peers with watches.  So a new neighbour always finds an entry. */
 struct nx_detector {
     nx_detector_config config;
     const nx_detector_ops *ops;
@@ -43,12 +42,12 @@ struct nx_detector {
     nx_list watched, spare;
     uint64_t ticked_ns;
     uint64_t resumed_ns; /* end of the last gap between ticks; 0: none */
-    uint32_t asked;      /* at how many distances to watch; 0: all */
-    bool accused;        /* by peers that are doubted; reason of the last one: */
+    uint32_t asked;      /* number of distances to watch; 0: all */
+    bool accused;        /* number of doubted verdicts; reason of the last one: */
     char verdict[NX_DETECTOR_VERDICT];
 };
 
-/* Left, failed, and this rank itself. */
+/* The ranks that have left or failed, and this rank itself. */
 static const nx_rankset *gone(const nx_detector *h)
 {
     return nx_membership_gone(h->config.members);
@@ -103,7 +102,7 @@ static entry *take_entry(nx_detector *h, uint32_t peer, uint64_t now_ns)
     return e;
 }
 
-/* Back to the spare ones, if neither the ring nor an operation needs it. */
+/* Returns the entry to the spare ones, unless the ring or an operation needs it. */
 static void drop_entry(nx_detector *h, entry *e)
 {
     if (!e->ring && (e->watches == 0)) {
@@ -113,7 +112,7 @@ static void drop_entry(nx_detector *h, entry *e)
     }
 }
 
-/* Its neighbours: the first present ranks at distance 1, 2, 4 ... */
+/* The neighbours: the first present ranks at distance 1, 2, 4 ... */
 static void close_ring(nx_detector *h, uint64_t now_ns)
 {
     for (uint32_t j = 0; j < h->config.ring; j++) {
@@ -130,7 +129,7 @@ static void close_ring(nx_detector *h, uint64_t now_ns)
     }
 }
 
-/* How many powers of two are below |size|. */
+/* The number of powers of two below |size|. */
 static uint32_t distances(uint32_t size)
 {
     uint32_t n = 0;
@@ -186,7 +185,7 @@ nexar_err nx_detector_create(nx_detector **out, const nx_detector_config *config
     return NEXAR_OK;
 }
 
-/* |more| spare entries. */
+/* Allocates |more| spare entries. */
 static nexar_err add_spares(nx_detector *h, uint32_t more)
 {
     for (uint32_t i = 0; i < more; i++) {
@@ -324,7 +323,7 @@ void nx_detector_release(nx_detector *h, uint32_t peer, uint64_t now_ns)
     }
 }
 
-/* ---- who hears whom ------------------------------------------------------------------ */
+/* ---- which rank hears which ---------------------------------------------------------- */
 
 static bool is_recent(const nx_detector *h, uint64_t at_ns, uint64_t now_ns)
 {
@@ -414,7 +413,7 @@ void nx_detector_heard(nx_detector *h, uint32_t peer, uint64_t now_ns)
     }
 }
 
-/* ---- life and death ------------------------------------------------------------------ */
+/* ---- failures ------------------------------------------------------------------------ */
 
 static void die(nx_detector *h, uint32_t peer, const char *why)
 {
@@ -511,7 +510,7 @@ bool nx_detector_doubts(const nx_detector *h, uint32_t peer)
     return (peer < h->config.size) && (h->ranks[peer].accused_ns != 0);
 }
 
-/* ---- time ---------------------------------------------------------------------------- */
+/* ---- timing -------------------------------------------------------------------------- */
 
 uint64_t nx_detector_due(const nx_detector *h)
 {

@@ -57,7 +57,7 @@
 enum {
     NX_DETECTOR_RING_MAX = 16,
     NX_DETECTOR_WHY = 160,
-    NX_DETECTOR_VERDICT = 200,                           /* the most of a verdict's sentence */
+    NX_DETECTOR_VERDICT = 200,                           /* maximum length of a verdict's message */
     NX_DETECTOR_FRAME_MAX = 2 + 2 + NX_DETECTOR_VERDICT, /* PING and PONG: 2 */
 };
 
@@ -66,7 +66,7 @@ enum { NX_WORD_HEARS_YOU = 1, NX_WORD_HEARS_OTHERS = 2 /* of a VERDICT alone */ 
 
 typedef struct nx_detector_config {
     uint32_t size, self;
-    const nx_membership *members;     /* who has failed or left; borrowed */
+    const nx_membership *members;     /* which ranks have failed or left; borrowed */
     uint64_t interval_ns, timeout_ns; /* 0 < interval <= timeout */
     uint32_t ring;                    /* number of distances to watch; 0: all, log2 of the size */
 } nx_detector_config;
@@ -75,7 +75,7 @@ typedef struct nx_detector_config {
 typedef struct nx_detector_ops {
     /* Sends a frame on the control lane, dialling if there is no link. */
     void (*send)(void *ctx, uint32_t to, const void *frame, size_t len);
-    /* |peer| has failed, as this rank has found out itself: to be reported to |members|. */
+    /* This rank has detected the failure of |peer|, to be reported to |members|. */
     void (*dead)(void *ctx, uint32_t peer, const char *why);
     /* |peer| was declared failed and does not know it. */
     void (*zombie)(void *ctx, uint32_t peer);
@@ -90,7 +90,7 @@ NX_MUST_CHECK nexar_err nx_detector_create(nx_detector **out, const nx_detector_
                                            const nx_detector_ops *ops, void *ctx, uint64_t now_ns);
 void nx_detector_destroy(nx_detector *h);
 
-/* There are |size| ranks from now on, as |members| knows; the ring closes again.
+/* The world now has |size| ranks, by |members|; recomputes the ring.
  * NEXAR_ENOMEM: nothing has changed. */
 NX_MUST_CHECK nexar_err nx_detector_grow(nx_detector *h, uint32_t size, uint64_t now_ns);
 
@@ -123,7 +123,7 @@ void nx_detector_tell(nx_detector *h, uint32_t peer, const char *why, uint64_t n
 /* Whether this rank hears |peer| (H1); if not, it may ping it at once. */
 bool nx_detector_hears(const nx_detector *h, uint32_t peer, uint64_t now_ns);
 void nx_detector_ask(nx_detector *h, uint32_t peer, uint64_t now_ns);
-/* More have left or failed, as |members| knows: the ring closes over them. */
+/* More ranks have left or failed, by |members|: recomputes the ring. */
 void nx_detector_close_ring(nx_detector *h, uint64_t now_ns);
 
 /* When nx_detector_tick is due; UINT64_MAX: not before another event. */

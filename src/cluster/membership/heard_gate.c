@@ -1,4 +1,4 @@
-/* heard_gate.c - frames that wait until their receiver has been heard from. */
+/* heard_gate.c - holds frames until their receiver has been heard from. */
 #include "cluster/membership/heard_gate.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ void nx_heard_gate_fini(nx_heard_gate *g)
     free_all(&g->frames);
 }
 
-/* Moves what waits for |peer| to |out|; whether there was anything. */
+/* Moves the frames held for |peer| to |out|; returns whether there were any. */
 static bool take(nx_heard_gate *g, uint32_t peer, nx_list *out)
 {
     nx_list_init(out);

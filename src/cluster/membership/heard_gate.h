@@ -39,7 +39,7 @@ void nx_heard_gate_init(nx_heard_gate *g, const nx_heard_gate_ops *ops, void *ct
 /* Drops waiting frames; does not call `end`. */
 void nx_heard_gate_fini(nx_heard_gate *g);
 
-/* Sends now, or when |to| is heard. Without memory: now. */
+/* Sends now, or when |to| is heard.  Without memory: now. */
 void nx_heard_gate_send(nx_heard_gate *g, uint32_t to, const void *frame, size_t len);
 /* |peer| was heard: sends its waiting frames. Cheap. */
 void nx_heard_gate_heard(nx_heard_gate *g, uint32_t peer);

@@ -1,4 +1,4 @@
-/* membership.c - the transitions of slots, and who is notified of them. */
+/* membership.c - the state transitions of slots, and the notification of subscribers. */
 #include "cluster/membership/membership.h"
 
 #include <string.h>
@@ -14,10 +14,10 @@ typedef struct early {
 } early;
 
 struct nx_membership {
-    nx_membership_config config; /* with the slots that there are now */
+    nx_membership_config config; /* among the current slots */
     nx_life_record *records;
     nx_rankset gone; /* left, failed, and self */
-    nx_rankset due;  /* recorded, and no subscriber was notified */
+    nx_rankset due;  /* recorded, but no subscriber was notified yet */
     nx_list early;
     uint64_t events;
     uint32_t failures;
@@ -92,7 +92,7 @@ void nx_membership_close(nx_membership *m)
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-/* Without memory the failure is found out by silence. */
+/* Without memory the failure is detected by silence instead. */
 static void keep_early(nx_membership *m, const nx_life_event *event)
 {
     const size_t len = (event->why == NULL) ? 0 : strlen(event->why);

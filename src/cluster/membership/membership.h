@@ -16,7 +16,7 @@
  * subscriber.
  *
  * Invariants
- *  M1  This machine is the only writer of the state.  Everybody else asks.
+ *  M1  This machine is the only writer of the state.  Every other module queries it.
  *  M2  A slot moves along the arrows above, never back, and keeps the first reason for a state.
  *  M3  nx_membership_report records at once and notifies nobody.  nx_membership_notify notifies the
  *      subscribers.  What a subscriber ends is therefore never seen before the state that explains
@@ -67,7 +67,7 @@ typedef struct nx_life_event {
     nx_life life; /* suspect, left or failed */
     nx_life_source source;
     bool presumed;   /* left: it may have failed */
-    const char *why; /* a sentence without a subject; NULL: none */
+    const char *why; /* why, without a subject; NULL: unknown */
 } nx_life_event;
 
 typedef struct nx_life_record {
@@ -98,28 +98,29 @@ typedef struct nx_membership_config {
 
 typedef struct nx_membership nx_membership;
 
-/* All slots are alive.  NEXAR_ENOMEM. */
+/* All slots begin alive.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_membership_create(nx_membership **out,
                                              const nx_membership_config *config);
 void nx_membership_destroy(nx_membership *m);
-/* Nothing is recorded or notified any more. */
+/* From now on nothing is recorded and no subscriber is notified. */
 void nx_membership_close(nx_membership *m);
 
-/* There are |slots| from now on, as many as now or more; those that are new are alive.
- * NEXAR_ENOMEM: nothing has changed. */
+/* Sets the number of slots to |slots|, not less than now; new slots are alive. NEXAR_ENOMEM:
+ * nothing has changed. */
 NX_MUST_CHECK nexar_err nx_membership_grow(nx_membership *m, uint32_t slots);
-/* Then, when those that the view does not name are retired: records what was kept (M6). */
+/* Call after nx_membership_grow, when slots that the view does not name are retired: records the
+ * kept events (M6). */
 void nx_membership_replay(nx_membership *m, uint64_t now_ns);
-/* The view does not name |slot| any more: it has left, if it has not failed.  No subscriber is
- * notified.  Whether |slot| was alive or suspect before. */
+/* The view does not name |slot| any more: the rank has left, unless it has failed.  No subscriber
+ * is notified.  Returns whether |slot| was alive or suspect before. */
 bool nx_membership_retire(nx_membership *m, uint32_t slot);
-/* Nobody asks any more why |slot| is in its state. */
+/* The reason for the state of |slot| is no longer needed. */
 void nx_membership_forget_why(nx_membership *m, uint32_t slot);
 
 /* Records |event|; false: it changes nothing (M2, M5). */
 bool nx_membership_report(nx_membership *m, const nx_life_event *event, uint64_t now_ns);
-/* Notifies the subscribers of all that was recorded, also meanwhile.  Not from inside a callback of
- * msg. */
+/* Notifies the subscribers of everything that was recorded, including events recorded meanwhile.
+ * Not from inside a callback of msg. */
 void nx_membership_notify(nx_membership *m);
 
 /* The record of |slot|, valid until the next event; of an unknown one, NX_LIFE_UNKNOWN. */
@@ -130,7 +131,7 @@ static inline nx_life nx_membership_life(const nx_membership *m, uint32_t slot)
 }
 /* Whether |slot| has left or failed, and all subscribers were notified. */
 bool nx_membership_settled(const nx_membership *m, uint32_t slot);
-/* The slots that have left or failed, and this rank's own: those that it need not speak to. */
+/* The slots that have left or failed, and this rank's own slot: frames to these are not needed. */
 const nx_rankset *nx_membership_gone(const nx_membership *m);
 /* How many slots have failed. */
 uint32_t nx_membership_failures(const nx_membership *m);

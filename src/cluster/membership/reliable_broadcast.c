@@ -175,7 +175,7 @@ nexar_err nx_rbcast_frame_group(const void *frame, size_t len, uint64_t *group)
     return NEXAR_OK;
 }
 
-/* What is kept is bounded: three kinds of news, of as many ranks as a world may have. */
+/* The number of kept items is bounded: three kinds, each for at most the ranks of a world. */
 static bool is_known_key(uint64_t key)
 {
     const uint64_t kind = key >> 32;
@@ -196,7 +196,7 @@ nexar_err nx_rbcast_frame(nx_rbcast *f, uint32_t from, const void *frame, size_t
         !is_known_key(key)) {
         return nx_fail(NEXAR_EPROTO, "a malformed RBCAST frame");
     }
-    /* Frames of failed ranks do not count: they may have declared others failed. */
+    /* Ignores frames of failed ranks: such a rank may have declared others failed. */
     if ((f->ops->life(f->ctx, from) == NX_LIFE_FAILED) || nx_rbcast_knows(f, key)) {
         return NEXAR_OK;
     }

@@ -33,8 +33,8 @@ enum {
 
 /* The kind of item, in the key, along with its subject. */
 typedef enum nx_rbcast_kind {
-    NX_RBCAST_DEAD = 1, /* rank of the world; the data is a sentence: why */
-    NX_RBCAST_REVOKED,  /* by that rank of the communicator; no data */
+    NX_RBCAST_DEAD = 1, /* rank of the world; the data is a text: why */
+    NX_RBCAST_REVOKED,  /* rank of the communicator that revoked it; no data */
     NX_RBCAST_OVERDUE,  /* the agreement with that number in the communicator has waited for too
                            long; no data */
     NX_RBCAST_ENDED     /* rank of the world: a process of its host reports that its process has

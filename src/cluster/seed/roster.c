@@ -1,4 +1,4 @@
-/* roster.c - who has joined a world that is forming. */
+/* roster.c - the members of a world that is forming. */
 #include "cluster/seed/roster.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/text/text.h"
 
-/* How many of a list are named before the rest is only counted. */
+/* A list names this many entries and counts the rest. */
 enum { NAMED_MAX = 12 };
 
 typedef struct place {
@@ -79,7 +79,7 @@ nexar_err nx_member_table_check(const nx_member_table *r, uint32_t rank, nx_refu
     return NEXAR_OK;
 }
 
-/* Somebody has come in the place of one who had gone. */
+/* A new member has taken the place of one that had left. */
 static void forget_gone(nx_member_table *r, uint32_t rank)
 {
     for (size_t i = 0; i < r->ngone; i++) {
@@ -130,7 +130,7 @@ void nx_member_table_remove(nx_member_table *r, nx_member *m, const char *why)
     nx_free(p);
 }
 
-/* Who has which of |size| ranks; NULL: nobody. */
+/* The members by requested rank, of |size| ranks; NULL: no member. */
 static void give_out(const nx_member_table *r, const nx_member **ranks)
 {
     uint32_t next = 0;
@@ -178,7 +178,7 @@ nexar_err nx_member_table_view(const nx_member_table *r, const nx_job_id *job, u
     return NEXAR_OK;
 }
 
-/* Adds ranges of ranks, "1, 3-5"; the rest is counted. */
+/* Appends ranges of ranks, "1, 3-5"; counts the rest. */
 typedef struct ranges {
     nx_text *text;
     uint32_t first, last, named, left;
@@ -226,7 +226,7 @@ static void add_missing(const nx_member_table *r, nx_text *text)
         if (r->asked[rank] != NULL) {
             continue;
         }
-        /* Who asked for none will get the lowest ones that are left over. */
+        /* Members without a requested rank get the lowest free ranks. */
         if (any > 0) {
             any--;
         } else {

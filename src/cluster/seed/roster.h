@@ -16,7 +16,7 @@ enum { NX_GONE_MAX = 8, NX_MEMBER_TEXT = 128 };
 
 /* A member that has left again. */
 typedef struct nx_gone {
-    uint32_t rank; /* asked for */
+    uint32_t rank; /* requested rank */
     char text[NX_MEMBER_TEXT + 96];
 } nx_gone;
 
@@ -33,7 +33,7 @@ typedef struct nx_member_table {
 /* NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_member_table_init(nx_member_table *r, uint32_t size);
 void nx_member_table_fini(nx_member_table *r);
-/* Everybody out, and forgotten. */
+/* Removes and forgets all members. */
 void nx_member_table_clear(nx_member_table *r);
 
 /* Whether there is a place for a member that requests |rank|: NEXAR_OK, or NEXAR_EINVAL with a

@@ -1,4 +1,4 @@
-/* seed.c - the seed as a running thing: seed_state on an endpoint, with a thread. */
+/* seed.c - runs the seed: seed_state on an endpoint, with a thread. */
 #include "cluster/seed/seed.h"
 
 #include <errno.h>
@@ -18,11 +18,11 @@
 #include "loop/loop.h"
 #include "transport/inet/inet.h"
 
-/* A killed member shows by its silence; it answers a ping every third of this. */
+/* A killed member is detected by its silence: it answers a ping every third of this time. */
 static const uint64_t IDLE_NS = UINT64_C(10000000000);
-/* Members must be able to trust each other as long as a job runs. */
+/* Certificates must be valid as long as any job runs. */
 
-/* All but |ended|, with its lock, is the loop's. */
+/* All fields except |ended|, which has its own lock, belong to the loop. */
 struct nx_seed {
     nx_seed_config config;
     nx_authority *authority;
@@ -32,10 +32,10 @@ struct nx_seed {
     nx_seed_state *state;
     nx_timer timer;
     nx_list conns;
-    char *qlog_dir;        /* ours: the endpoint borrows it */
-    char *state_path;      /* NULL: this seed does not last */
+    char *qlog_dir;        /* owned: the endpoint borrows it */
+    char *state_path;      /* NULL: this seed is not lasting */
     bool saved_badly;      /* the last save failed */
-    nx_log_limit troubles; /* with callers */
+    nx_log_limit troubles; /* connections of joiners and members */
     nx_event stop;
     pthread_t thread;
     bool running;
@@ -45,12 +45,12 @@ struct nx_seed {
     bool ended;
 };
 
-/* A connection: what the link's up-calls get. */
+/* A connection: the argument of the link's upcalls. */
 typedef struct conn {
     nx_list in_all;
     nx_seed *seed;
     nx_link *link;
-    nx_seed_client *client; /* NULL before it is up */
+    nx_seed_client *client; /* NULL before the link is up */
     uint64_t certified;     /* the member that its certificate names; 0: none */
 } conn;
 
@@ -60,7 +60,7 @@ static void forget(conn *c)
     nx_free(c);
 }
 
-/* ---- the state's actions ------------------------------------------------------------- */
+/* ---- actions of the state ------------------------------------------------------------ */
 
 static nexar_err act_send(void *ctx, void *to, const void *frame, size_t len)
 {
@@ -105,7 +105,7 @@ static void act_notify(void *ctx, const nx_seed_event *event)
     nx_seed *s = ctx;
 
     if (s->config.on_event != NULL) {
-        s->config.on_event(s->config.ctx, event); /* the listener logs it itself */
+        s->config.on_event(s->config.ctx, event); /* the listener logs the event itself */
     } else {
         nx_seed_log(event);
     }
@@ -168,7 +168,7 @@ static void on_expire(nx_timer *timer, uint64_t now_ns)
     set_timer(s);
 }
 
-/* From here on the state knows it. */
+/* From here on the state knows the connection. */
 static void on_up(void *ctx, nx_link *link)
 {
     conn *c = ctx;
@@ -277,7 +277,7 @@ static void *run(void *ctx)
     return NULL;
 }
 
-/* A thread that takes no signals: they are the application's. */
+/* A thread that blocks all signals: they belong to the application. */
 static nexar_err start_thread(nx_seed *s)
 {
     sigset_t all, before;
@@ -311,7 +311,7 @@ static nexar_err make_authority(nx_seed *s)
     return err;
 }
 
-/* Whether s->config.key is that of |a|.  NEXAR_EINVAL */
+/* Checks that s->config.key is the key of |a|.  NEXAR_EINVAL */
 static nexar_err check_key(const nx_seed *s, const nx_authority *a)
 {
     nx_authority *given = NULL;
@@ -336,7 +336,7 @@ static nexar_err check_key(const nx_seed *s, const nx_authority *a)
                          s->state_path);
 }
 
-/* The authority and the token of the previous seed. */
+/* Takes the authority and the token of the previous seed. */
 static nexar_err take_over(nx_seed *s, nx_seed_file *f)
 {
     nexar_err err;
@@ -383,7 +383,7 @@ static nexar_err make_state(nx_seed *s)
     return err;
 }
 
-/* |port| is that of the seed before, or 0. */
+/* |port| is the port of the previous seed, or 0. */
 static nexar_err open_endpoint(nx_seed *s, uint16_t port)
 {
     nx_inet_config config = {.quic = {.loop = s->loop,
@@ -430,7 +430,7 @@ static nexar_err open_world(nx_seed *s, const nx_seed_file *f)
     }
     err = (err == NEXAR_OK) ? open_endpoint(s, f->port) : err;
     if ((err == NEXAR_OK) && (s->state_path != NULL)) {
-        err = write_state(s); /* now, rather than when it is too late */
+        err = write_state(s); /* fails now rather than when it is too late */
     }
     set_timer(s);
     return err;

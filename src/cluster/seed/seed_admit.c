@@ -104,11 +104,11 @@ static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_seed_rol
     }
     *role = role_for(s, hello->self.rank);
     if (s->phase == NX_SEED_RUNNING) {
-        /* A requested size is the initial one, which is past. */
+        /* A requested size means the initial size, which no longer matters. */
         return may_wait(s, hello->self.rank, why, text);
     }
     if ((*role == NX_SEED_WAITER) && (hello->self.rank == NX_RANK_ANY)) {
-        return true; /* the world is about to form, or forms of others */
+        return true; /* the world is about to form, or forms of other processes */
     }
     if ((hello->world_size != 0) && (hello->world_size != size)) {
         *why = NX_REFUSAL_SETTING;
@@ -124,7 +124,7 @@ static bool has_place(const nx_seed_state *s, const nx_hello *hello, nx_seed_rol
     return (*role == NX_SEED_FORMING) || may_wait(s, hello->self.rank, why, text);
 }
 
-/* ---- what they become ---------------------------------------------------------------- */
+/* ---- roles --------------------------------------------------------------------------- */
 
 /* |c| is authenticated: it is |m|, in the table or among the waiting joiners. NEXAR_ENOMEM. */
 static nexar_err take_in(nx_seed_state *s, nx_seed_client *c, const nx_member *m, nx_seed_role role,
@@ -160,7 +160,7 @@ static nexar_err next_member(nx_seed_state *s, uint64_t *out)
         err = nx_seed_save(s);
     }
     if (err != NEXAR_OK) {
-        s->member_limit = before; /* asked for again with the next one */
+        s->member_limit = before; /* it is written with the next number */
         return err;
     }
     *out = next;
@@ -240,9 +240,9 @@ static void admit_new(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_
     }
 }
 
-/* ---- who comes back ------------------------------------------------------------------ */
+/* ---- returning members --------------------------------------------------------------- */
 
-/* Another connection of the same member is of no use any more. */
+/* Another connection of the same member is obsolete. */
 static void replace(nx_seed_state *s, const nx_seed_client *c, uint64_t now_ns)
 {
     nx_list_for_each (at, &s->clients) {
@@ -256,7 +256,7 @@ static void replace(nx_seed_state *s, const nx_seed_client *c, uint64_t now_ns)
     }
 }
 
-/* The role of |f|, which has no seat; STRANGER: |text| says why none. */
+/* The role of the sender of |f|, which has no seat; STRANGER: |text| says why it has none. */
 static nx_seed_role role_back(const nx_seed_state *s, const nx_return *f, char text[NX_REASON_MAX])
 {
     nx_refusal why;
@@ -304,11 +304,11 @@ static void tell_back(nx_seed_state *s, const nx_seed_client *c, const nx_member
     nx_seed_notify(s, NX_SEED_BACK, m, text);
 }
 
-/* It has a rank in the known view. */
+/* The member has a rank in the known view. */
 static void seat(nx_seed_state *s, nx_seed_client *c, const nx_return *f, const nx_member *m,
                  uint64_t now_ns)
 {
-    /* OUTSIDER for the moment: that needs no memory. */
+    /* OUTSIDER until then: that needs no memory. */
     (void)!take_in(s, c, &f->self, NX_SEED_OUTSIDER, now_ns);
     c->epoch = f->epoch;
     send_back(s, c);

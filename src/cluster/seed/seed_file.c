@@ -1,4 +1,4 @@
-/* seed_file.c - what a seed keeps on disk. */
+/* seed_file.c - the state that a seed keeps on disk. */
 #include "cluster/seed/seed_file.h"
 
 #include <gnutls/crypto.h>
@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/os/private_file.h"
 
-/* magic, authority, token, port, world size, member limit, epoch, whether a view,
- * view, check sum. */
+/* magic, authority, token, port, world size, member limit, epoch, flag: view present, view,
+ * checksum. */
 static const char MAGIC[] = "nexar seed 2\n";
 enum {
     MAGIC_SIZE = sizeof(MAGIC) - 1,
@@ -21,11 +21,11 @@ enum {
 void nx_seed_file_fini(nx_seed_file *f)
 {
     nx_authority_destroy(f->authority);
-    nx_view_destroy((nx_view *)(uintptr_t)f->memory.view); /* what was read is ours */
+    nx_view_destroy((nx_view *)(uintptr_t)f->memory.view); /* |file| owns what it points to */
     explicit_bzero(f, sizeof(*f));
 }
 
-/* ---- bytes --------------------------------------------------------------------------- */
+/* ---- encoding ------------------------------------------------------------------------ */
 
 static nexar_err sum_of(const uint8_t *bytes, size_t len, uint8_t sum[SUM_SIZE])
 {
@@ -158,7 +158,7 @@ nexar_err nx_seed_file_decode(const uint8_t *bytes, size_t len, nx_seed_file *f)
     return NEXAR_OK;
 }
 
-/* ---- on disk ------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------- */
 
 static const char WHAT[] = "the state of the seed";
 

@@ -1,4 +1,4 @@
-/* seed_form.c - from the first member to the formed world, and to its end. */
+/* seed_form.c - the formation of a world, from its first member to START. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 static const uint64_t PROGRESS_NS = UINT64_C(100000000);
 static const uint64_t PROGRESS_EACH_NS = UINT64_C(100000);
 
-/* How many that have not confirmed the view are named. */
+/* The maximum number of names of members that have not confirmed the view. */
 enum { SILENT_MAX = 8 };
 
 static void progress_later(nx_seed_state *s, uint64_t now_ns)
@@ -248,11 +248,11 @@ static void on_want(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t 
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a malformed frame", now_ns);
         return;
     }
-    /* What was asked before it knew that the offer is void. */
+    /* The client sent this before it knew that the offer is void. */
     if (!is_offered(s, c, epoch)) {
         return;
     }
-    /* Once and in order, so that no client makes the seed send endlessly. */
+    /* Each piece once and in order, so that no client makes the seed send endlessly. */
     if ((off != c->view_sent) || (off == s->encoded.total)) {
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "it requests a piece out of order", now_ns);
         return;
@@ -295,7 +295,7 @@ static void on_bye(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_t n
         nx_seed_turn_away(s, c, NX_REFUSAL_PROTOCOL, "a malformed frame", now_ns);
         return;
     }
-    /* Before the answer: after it the process may exit at once. */
+    /* Precedes the answer: after the answer the process may exit at once. */
     nx_seed_gone(s, c, NX_SEED_LEFT, true, bye.text, now_ns);
     nx_bye_encode(&w, "");
     nx_seed_send(s, c, &w);
@@ -339,7 +339,7 @@ void nx_seed_member_frame(nx_seed_state *s, nx_seed_client *c, const void *data,
     }
 }
 
-/* ---- time ---------------------------------------------------------------------------- */
+/* ---- timing -------------------------------------------------------------------------- */
 
 /* Notifies all joiners of the missing ranks, and begins anew. */
 static void time_out(nx_seed_state *s, uint64_t now_ns)
@@ -404,7 +404,7 @@ static void begin_or_time_out(nx_seed_state *s, uint64_t now_ns)
     }
 }
 
-/* After twice the time again, as a stall report of ranks. */
+/* Later after twice the time each, like the stall reports of ranks. */
 static void tell_stalled(nx_seed_state *s, uint64_t now_ns)
 {
     const uint64_t waited = now_ns - s->first_ns;

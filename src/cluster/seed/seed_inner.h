@@ -156,7 +156,7 @@ void nx_seed_run_gone(nx_seed_state *s, nx_seed_client *c, nx_farewell how, uint
 void nx_seed_run_unask(nx_seed_state *s, nx_seed_client *c, uint64_t now_ns);
 /* Checks whether any member is connected, or may come back. */
 void nx_seed_run_check_end(nx_seed_state *s, uint64_t now_ns);
-/* Everybody may have the view now. */
+/* All members may have the view now. */
 void nx_seed_run_start(nx_seed_state *s);
 /* Sends |c|, which was not connected then, the last START. */
 void nx_seed_run_send_started(nx_seed_state *s, nx_seed_client *c);

@@ -3,7 +3,8 @@
  *
  * The members decide; the seed follows. The first ADVANCE for the next epoch makes its view
  * (identical to theirs, by nx_view_next); further ones only report that their sender has it too.
- * For a later epoch, or one with a member that the seed does not know, it requests the whole view.
+ * For a later epoch, or one with a member that the seed does not know, the seed requests the
+ * whole view.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -127,7 +128,7 @@ void nx_seed_run_send_started(nx_seed_state *s, nx_seed_client *c)
 
 /* ---- seats --------------------------------------------------------------------------- */
 
-/* Permanently: it will not come back. */
+/* Permanently: the member will not return. */
 static bool has_left(const nx_seed_seat *seat)
 {
     return (seat->client == NULL) && (seat->went != NX_FAREWELL_UNKNOWN);
@@ -245,7 +246,7 @@ static void tell_change(nx_seed_state *s, uint32_t before)
     }
 }
 
-/* Where |c| is in |next|; NULL: nowhere. */
+/* The seat of |c| in |next|; NULL: none. */
 static const nx_member *find_in(const nx_seed_state *s, const nx_view *next,
                                 const nx_seed_client *c)
 {
@@ -260,7 +261,7 @@ static const nx_member *find_in(const nx_seed_state *s, const nx_view *next,
     return ((m != NULL) && (m->id == c->id)) ? m : NULL;
 }
 
-/* Keeps how absent members have left. */
+/* Keeps how each absent member has left. */
 static void carry_went(const nx_seed_state *s, const nx_view *next, nx_seed_seat *seats)
 {
     for (uint32_t i = 0; i < s->view->size; i++) {
@@ -290,7 +291,7 @@ static void reseat(nx_seed_state *s, const nx_view *next, nx_seed_seat *seats, u
             s->here++;
         } else if (c->role == NX_SEED_MEMBER) {
             c->role = NX_SEED_OUTSIDER;
-            c->epoch = 0; /* a later view of it is not of this world */
+            c->epoch = 0; /* such a view is not of this world */
         }
     }
     for (uint32_t i = 0; i < next->size; i++) {
@@ -298,7 +299,8 @@ static void reseat(nx_seed_state *s, const nx_view *next, nx_seed_seat *seats, u
     }
 }
 
-/* The world has advanced to |next|, which is taken over.  NEXAR_ENOMEM: it is not. */
+/* The world has advanced to |next|, whose ownership is taken.  NEXAR_ENOMEM: ownership stays with
+ * the caller. */
 static nexar_err adopt(nx_seed_state *s, nx_view *next, uint64_t now_ns)
 {
     const uint32_t before = s->view->slots;
@@ -394,7 +396,7 @@ void nx_seed_run_advance(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint
         nx_view_destroy(next);
     }
     if (!s->starting) {
-        nx_seed_run_send_started(s, c); /* it was away, and is late */
+        nx_seed_run_send_started(s, c); /* it was absent, and is late */
     } else if (!c->ready && (c->epoch >= s->view->epoch)) {
         c->ready = true;
         s->unready--;
@@ -478,7 +480,7 @@ void nx_seed_run_missed(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint6
     nx_seed_send(s, c, &w);
 }
 
-/* ---- what was missed ----------------------------------------------------------------- */
+/* ---- missed views -------------------------------------------------------------------- */
 
 void nx_seed_run_catch_up(nx_seed_state *s, uint64_t now_ns)
 {
@@ -501,7 +503,7 @@ void nx_seed_run_catch_up(nx_seed_state *s, uint64_t now_ns)
     }
 }
 
-/* Whether |m| may be in a view after ours: in a new slot, or where it is in ours. */
+/* Whether |m| may be in a later view than the known one: in a new slot, or in its present slot. */
 static bool may_follow(const nx_seed_state *s, const nx_member *m)
 {
     const nx_member *now = nx_view_slot(s->view, m->slot);
@@ -580,7 +582,7 @@ void nx_seed_run_view(nx_seed_state *s, nx_seed_client *c, nx_reader *r, uint64_
     }
 }
 
-/* ---- time ---------------------------------------------------------------------------- */
+/* ---- timing -------------------------------------------------------------------------- */
 
 uint64_t nx_seed_run_due(const nx_seed_state *s)
 {

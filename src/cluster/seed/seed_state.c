@@ -76,7 +76,7 @@ bool nx_seed_state_ended(const nx_seed_state *s)
     return s->phase == NX_SEED_OVER;
 }
 
-/* ---- words --------------------------------------------------------------------------- */
+/* ---- names and logs ------------------------------------------------------------------ */
 
 void nx_seed_notify(nx_seed_state *s, nx_seed_event_kind kind, const nx_member *m, const char *text)
 {
@@ -126,7 +126,7 @@ void nx_seed_send(nx_seed_state *s, nx_seed_client *c, const nx_writer *w)
     }
 }
 
-/* ---- the end of clients -------------------------------------------------------------- */
+/* ---- removal of clients -------------------------------------------------------------- */
 
 void nx_seed_forget(nx_seed_state *s, nx_seed_client *c)
 {
@@ -182,7 +182,7 @@ void nx_seed_gone(nx_seed_state *s, nx_seed_client *c, nx_seed_event_kind kind, 
     nx_member m = {0};
 
     if (record != NULL) {
-        m = *record; /* it does not outlive what follows */
+        m = *record; /* |text| does not outlive the removal */
     }
     switch (c->role) {
     case NX_SEED_FORMING:

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "cluster/seed/seed_inner.h"
 
-/* As for progress (seed_form.c), but somebody waits for it. */
+/* As for progress (seed_form.c), but shorter: a joiner waits for it. */
 static const uint64_t TELL_NS = UINT64_C(10000000);
 static const uint64_t TELL_EACH_NS = UINT64_C(100000);
 
@@ -56,7 +56,7 @@ void nx_seed_wait_remove(nx_seed_state *s, uint64_t id, uint64_t now_ns)
     tell_later(s, now_ns);
 }
 
-/* ---- telling ------------------------------------------------------------------------- */
+/* ---- notification of members --------------------------------------------------------- */
 
 static void send_to_members(nx_seed_state *s, const nx_writer *w)
 {
@@ -69,8 +69,8 @@ static void send_to_members(nx_seed_state *s, const nx_writer *w)
     }
 }
 
-/* Frames that together say |reset|, who has gone, and |list|; to |only|, or to all
- * members. */
+/* The frames that together carry |reset|, the joiners that have gone, and |list|; to |only|, or to
+ * all members. */
 static void send_told(nx_seed_state *s, nx_seed_client *only, bool reset, const nx_join_queue *list)
 {
     uint8_t *frame = nx_zalloc(NX_FRAME_MAX);
@@ -136,7 +136,7 @@ void nx_seed_wait_tick(nx_seed_state *s, uint64_t now_ns)
     s->ngone = 0;
 }
 
-/* ---- ends ---------------------------------------------------------------------------- */
+/* ---- end of the wait ----------------------------------------------------------------- */
 
 void nx_seed_wait_status(nx_seed_state *s)
 {
