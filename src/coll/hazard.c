@@ -1,11 +1,10 @@
 /*
  * hazard.c - extents of equal history in a treap per space.
  *
- * Most steps touch just what an earlier step touched: that extent is found by
- * one search and changed in place.  Otherwise the range is cut out of the tree,
- * rewritten in order, and joined again.  Nodes and readers live in two arrays
- * and are named by index, so that a schedule of a million steps costs a handful
- * of allocations.
+ * Most steps access exactly the extent of an earlier step: one search finds that extent, and it is
+ * changed in place. Otherwise the range is cut out of the tree, rewritten in order, and joined
+ * again. Nodes and readers live in two arrays and are named by index, so that a schedule of a
+ * million steps costs a handful of allocations.
  */
 #include "coll/hazard.h"
 

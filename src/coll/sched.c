@@ -1,4 +1,4 @@
-/* sched.c - adding steps: cutting, counting, and finding what each waits for. */
+/* sched.c - adds steps: splits and counts them, and finds their dependencies. */
 #include "coll/sched.h"
 
 #include <assert.h>
@@ -97,7 +97,7 @@ static bool receives(const nx_step *step)
     return (step->kind == NX_STEP_RECV) || (step->kind == NX_STEP_RECV_REDUCE);
 }
 
-/* Leaves in the tracker's list what |step|, the next one, waits for. */
+/* Leaves the dependencies of |step|, the next one, in the tracker's list. */
 static nexar_err find_waits(nx_sched *s, const nx_step *step)
 {
     nexar_err err = NEXAR_OK;

@@ -269,7 +269,7 @@ static nexar_err parse_rule(const char *text, rule *out)
     return NEXAR_OK;
 }
 
-/* Parses the rules in |copy|, which is cut up on the way. */
+/* Parses the rules in |copy|, which it splits in place. */
 static nexar_err parse_all(char *copy, nx_rules *rules)
 {
     for (char *next = copy; next != NULL;) {
@@ -339,7 +339,7 @@ uint64_t nx_select_bytes(const nx_coll *c, size_t elem_size)
     case NX_GATHERV:
     case NX_SCATTERV:
     case NX_ALLTOALLV:
-        /* No number that every rank knows: these have one algorithm. */
+        /* Not every rank knows the count: these kinds have one algorithm. */
         return 0;
     case NX_BROADCAST:
     case NX_REDUCE:

@@ -1,4 +1,4 @@
-/* split.c - the four ways to cut a vector in blocks. */
+/* split.c - the four methods to divide a vector into blocks. */
 #include "coll/split.h"
 
 #include <assert.h>

@@ -204,7 +204,7 @@ static bool by_memory(const nx_loop *loop)
            (nx_list_entry(loop->fds.next, nx_fd, link)->on_idle != NULL);
 }
 
-/* Whether the kernel need not be asked for |span_ns|. A clock that stands still proves nothing. */
+/* Whether the loop may skip the kernel for |span_ns|. A clock that stands still proves nothing. */
 static bool is_silent(const nx_loop *loop, uint64_t span_ns)
 {
     return (loop->silent >= SILENT_ASKS) && (loop->now_ns - loop->asked_ns < span_ns) &&

@@ -1,6 +1,6 @@
 /*
- * fast_path.c - short messages without a request: a send is transmitted at once, a receive takes
- * the message from the transport's memory.
+ * fast_path.c - short messages without a request: a send is transmitted immediately, a receive
+ * takes the message from the transport's memory.
  *
  * Order: The message taken is the next one of its peer, and the receive is what matching would
  * choose: no older posted receive matches the message, and no earlier held message matches the

@@ -1,7 +1,7 @@
 /*
  * recv.c - from envelopes and fragments to receives.
  *
- * A message whose receive is posted costs only the delivery. Otherwise it waits as an nx_inbound. A
+ * A message with a posted receive costs only the delivery. Otherwise it waits as an nx_inbound. A
  * receive that takes it gets the bytes that have arrived and requests the rest.
  */
 #include "base/alloc.h"

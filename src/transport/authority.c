@@ -51,7 +51,7 @@ static nexar_err sign_self(nx_authority *a)
     return (rc < 0) ? nx_fail_tls("the authority", rc) : NEXAR_OK;
 }
 
-/* Fills in what follows from key and certificate. */
+/* Fills in the fields that follow from key and certificate. */
 static nexar_err derive(nx_authority *a)
 {
     nexar_err err = nx_cert_encode(a->crt, &a->cert);
@@ -169,7 +169,7 @@ static nexar_err parse_request(const nx_der *csr, gnutls_x509_crq_t *out)
     return NEXAR_OK;
 }
 
-/* Takes nothing from the request but its key: names and rights are ours to give. */
+/* Takes nothing from the request but its key: the authority assigns names and rights. */
 static nexar_err sign(const nx_authority *a, gnutls_x509_crq_t crq, gnutls_x509_crt_t crt)
 {
     gnutls_pubkey_t key;

@@ -74,7 +74,7 @@ nexar_err nx_allgather_bruck(nx_sched *s, const nx_coll *c)
     return nx_sched_seal(s);
 }
 
-/* What the rank that sends most sends; every rank differs in a v form. */
+/* The most bytes that one rank sends; ranks differ in a v form. */
 static uint64_t most_sent(const nx_split *blocks)
 {
     uint64_t most = 0;

@@ -1,6 +1,6 @@
 /*
- * allgather_recdbl.c - allgather for short blocks: recursive doubling straight
- * in the receive buffer.
+ * allgather_recdbl.c - allgather for short blocks: recursive doubling directly in the receive
+ * buffer.
  *
  * In round k each rank exchanges everything it has with the rank whose place differs in bit k.
  * Guests give their block to their host first and receive the complete result at the end.

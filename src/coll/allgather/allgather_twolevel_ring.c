@@ -1,6 +1,6 @@
 /*
  * allgather_twolevel_ring.c - allgather for long blocks: each block travels once around a ring of
- * hosts, and inside each of them straight to all.
+ * hosts, and inside each host directly to all ranks.
  *
  * The number of leaders of a host is the smallest number of ranks of a host; leader k forwards the
  * blocks of the ranks at position k of their host, modulo the leaders. So there is one ring per
@@ -33,7 +33,7 @@ static uint32_t round_of(const job *j, uint32_t host, uint32_t place)
     return nx_hosts_before(j->c->hosts, host) + place;
 }
 
-/* Our own block, to all of our host, and theirs. */
+/* Exchanges the own block with all ranks of this rank's host. */
 static void own_host(nx_sched *s, const job *j, nx_ref in)
 {
     const nx_levels *v = &j->v;
@@ -47,7 +47,7 @@ static void own_host(nx_sched *s, const job *j, nx_ref in)
     }
 }
 
-/* A block of another host that this leader has: to all of our host. */
+/* Sends a block of another host that this leader has to all ranks of its host. */
 static void hand_out(nx_sched *s, const job *j, uint32_t host, uint32_t place)
 {
     for (uint32_t i = 1; i < j->v.count; i++) {

@@ -5,7 +5,7 @@
  *
  *     rounds: 2 log2 size (two more when the size is no power of two)
  *     sent by each rank: 2 count (size - 1) / size for a power of two;
- *                        up to 3 count by a host, who also serves its guest
+ *                        up to 3 count by a host, which also serves its guest
  *
  * Each block is reduced at one place only, so all ranks end with the same bits.
  * Rabenseifner, "Optimization of collective reduction operations", 2004.

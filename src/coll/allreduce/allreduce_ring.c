@@ -8,10 +8,10 @@
  *
  *     rounds: 2 (size - 1)      sent by each rank: 2 count (size - 1) / size
  *
- * Best when bandwidth counts more than latency; cut in segments (the pipelined ring) a rank
- * receives, reduces and sends at once.  Works for any size and count; with count < size some blocks
- * are empty.  The order of the reduction differs from block to block but not from rank to rank: all
- * ranks end with the same bits.  Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms",
+ * Best when bandwidth counts more than latency; with segments (the pipelined ring) a rank receives,
+ * reduces and sends concurrently. Works for any size and count; with count < size some blocks are
+ * empty. The order of the reduction differs from block to block but not from rank to rank: all
+ * ranks end with the same bits. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms",
  * 2009.
  */
 #include "coll/algorithms.h"

@@ -7,7 +7,7 @@
  *
  *     rounds: 2 log2 size (four more when the size is no power of two)
  *     sent by each rank: 2 count (size - 1) / size for a power of two;
- *                        up to 3 count by a host, who also serves its guest
+ *                        up to 3 count by a host, which also serves its guest
  *
  * With fewer elements than ranks and a hook, log2 size more: some shards are empty, and otherwise
  * no rank would wait for the hooks of the ranks that have a shard.

@@ -1,6 +1,6 @@
 /*
- * alltoall_bruck.c - alltoall for tiny blocks: many blocks travel together, each
- * taking the way to its rank in powers of two.
+ * alltoall_bruck.c - alltoall for tiny blocks: many blocks travel together, each to its rank in
+ * hops of powers of two.
  *
  * A block that must move d places is at position d of scratch. In round k all blocks whose d has
  * bit k go to the rank at distance 2^k, packed in one message, and the received blocks take their

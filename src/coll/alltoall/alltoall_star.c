@@ -9,7 +9,7 @@
  */
 #include "coll/algorithms.h"
 
-/* In the middle: what rank |i| has is at |got| + i vectors, but for our own. */
+/* At the first rank: the data of rank |i| is at |got| + i vectors, except its own. */
 static void sort(nx_sched *s, const nx_coll *c, nx_ref got, nx_ref going)
 {
     const nx_ref in = nx_coll_input(c);

@@ -9,8 +9,8 @@
  *     rounds: 1 inside the hosts, 1 between them
  *     sent by each rank: per_host - 1 messages inside, hosts - 1 between
  *
- * Best for short blocks, since most of them travel twice and are packed on the way.  Hosts
- * with unequal numbers of ranks exchange pairwise.
+ * Best for short blocks, since most of them travel twice and are packed in between. Hosts with
+ * unequal numbers of ranks exchange pairwise.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"
@@ -32,8 +32,8 @@ static void pack(nx_sched *s, const job *j, uint32_t place, nx_ref to)
     }
 }
 
-/* Puts what number |place| of our host has, host by host, where it belongs in |going|:
- * for each host the blocks of all of ours. */
+/* Sorts the data of number |place| of this host, host by host, into |going|: for each host the
+ * blocks of all ranks of this host. */
 static void sort(nx_sched *s, const job *j, uint32_t place, nx_ref from, nx_ref going)
 {
     const size_t count = j->c->count;

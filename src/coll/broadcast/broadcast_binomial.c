@@ -4,7 +4,7 @@
  *
  *     rounds: ceil(log2 size)      sent by the root: count ceil(log2 size)
  *
- * Best when latency counts more than bandwidth.  With nx_coll.heard it rides on a
+ * Best when latency counts more than bandwidth. With nx_coll.heard it uses the messages of a
  * dissemination (piggyback.h), the longest distance first as without.
  */
 #include "coll/algorithms.h"

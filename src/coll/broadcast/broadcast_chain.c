@@ -4,8 +4,8 @@
  *
  *     rounds: size - 1      sent by each rank but the last: count
  *
- * Best for long vectors on few ranks: with many segments it takes hardly longer
- * than one transfer, but the line must be filled first.
+ * Best for long vectors on few ranks: with many segments it takes little longer than one transfer,
+ * but the line must be filled first.
  */
 #include "coll/algorithms.h"
 

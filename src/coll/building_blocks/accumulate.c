@@ -1,4 +1,4 @@
-/* accumulate.c - a value that is sent and added to in turn. */
+/* accumulate.c - an accumulator buffer shared by alternating send and reduce steps. */
 #include "accumulate.h"
 
 #include <assert.h>

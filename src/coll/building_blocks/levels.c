@@ -1,4 +1,4 @@
-/* levels.c - what all two-level algorithms share. */
+/* levels.c - the common part of all two-level algorithms. */
 #include "levels.h"
 
 nx_levels nx_levels_make(const nx_coll *c)

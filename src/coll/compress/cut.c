@@ -22,8 +22,8 @@ void nx_cut_load(const nx_cut_tensor *t, size_t at, size_t n, nx_lanes *x)
 }
 
 /*
- * Most elements are far from the cut: they are dismissed in blocks, by comparisons that the
- * compiler makes vectors of.  Magnitudes of f32 have 31 bits: the comparison is signed.
+ * Most elements are far from the cut: they are skipped in blocks, by comparisons that the compiler
+ * vectorises. Magnitudes of f32 have 31 bits: the comparison is signed.
  */
 enum { BLOCK = 16 };
 _Static_assert(NX_PIECE % BLOCK == 0, "a piece is of whole blocks");

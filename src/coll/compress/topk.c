@@ -3,8 +3,8 @@
  *
  * The tensor is cut in a shard for each rank. Each rank sends the elements taken from a shard, as a
  * sparse block, to the shard's owner, which adds the blocks in rank order. The sum, again a sparse
- * block, goes to all ranks. The sum has every element that any rank has sent; what is in no sum is
- * 0. Sizes go before blocks, since only the sender knows them.
+ * block, goes to all ranks. The sum has every element that any rank has sent; an element in no sum
+ * is 0. Sizes go before blocks, since only the sender knows them.
  *
  *     sent by each rank: (size - 1) / size of (k entries + what is in all sums), each
  *     shard never more than whole, and two sizes of 8 bytes for each rank
@@ -183,7 +183,7 @@ static void read_piece(const nx_compress *c, nx_sparse_reader *r, const nx_compr
     nx_lanes_load(x, c->call.dtype, values, p->n);
 }
 
-/* Readers of what I have sent of a shard, and of what |from| has sent of |owner|'s. */
+/* Readers of this rank's block for a shard, and of the block of |from| for the shard of |owner|. */
 static nx_sparse_reader read_sent(const nx_compress *c, uint32_t owner)
 {
     const size_t begin = c->sent_displs[owner];
@@ -228,7 +228,7 @@ static nexar_err sum_shard(nx_compress *c)
 }
 
 /* The result of a piece, the same on all ranks: the stored elements in |values|, and the non-zero
- * ones in |taken|. |sum| becomes what the result lacks. */
+ * ones in |taken|. |sum| becomes the error of the result. */
 static size_t result_of(const nx_compress *c, const nx_compress_pieces *p, nx_lanes *sum,
                         char *values, uint16_t *taken)
 {

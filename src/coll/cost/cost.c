@@ -1,4 +1,4 @@
-/* cost.c - counts, simulates, or asks the closed form. */
+/* cost.c - counts, simulates, or evaluates the closed form. */
 #include "coll/cost/cost.h"
 
 typedef struct call {
@@ -41,7 +41,7 @@ nexar_err nx_cost_count(const nx_algorithm *a, const nx_coll *c, size_t segment,
     return NEXAR_OK;
 }
 
-/* From the schedules, as far as |limits| go, into |cost|. */
+/* Fills |cost| from the schedules, within |limits|. */
 static nexar_err measure(call *k, size_t segment, nx_cost_limits limits, nx_cost *cost)
 {
     nx_forecast count = {.net = cost->is.net};

@@ -111,7 +111,7 @@ static void add_steps(nx_cost_graph *g, uint32_t rank, const nx_sched *s, size_t
     }
 }
 
-/* Turns "waits for" into "is waited for by". */
+/* Inverts "waits for" into "is waited for by". */
 static void add_successors(nx_cost_graph *g, const nx_sched *s)
 {
     nx_cost_step *to = g->steps + g->nsteps;

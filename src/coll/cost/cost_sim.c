@@ -29,8 +29,7 @@ typedef struct sim {
     uint64_t over;   /* steps that are over */
 } sim;
 
-/* Takes |*free_at| for |span| from |from| at the earliest; returns when it
- * begins. */
+/* Occupies |*free_at| for |span|, from |from| at the earliest; returns the start. */
 static inline double take(double *free_at, double from, double span)
 {
     double start = (*free_at > from) ? *free_at : from;
@@ -124,7 +123,7 @@ static void finish(sim *m, uint32_t step)
     }
 }
 
-/* The message has reached the receiver's way in. */
+/* The message has reached the receiver's input. */
 static void come_in(sim *m, uint32_t step)
 {
     const nx_cost_step *send = &m->graph.steps[step];

@@ -1,4 +1,4 @@
-/* forecast.c - what several closed forms count with. */
+/* forecast.c - the common terms of several closed forms. */
 #include "coll/cost/forecast.h"
 
 uint64_t nx_segments(size_t len, size_t segment)

@@ -70,11 +70,11 @@ nx_load nx_load_shift(const nx_net *net, uint32_t distance)
     return (nx_load){.out = min2(near, per_host), .local = near < per_host};
 }
 
-/* Walks the ranks in order and counts what leaves each host. */
+/* Iterates over the ranks in order and counts the data that leaves each host. */
 typedef struct walk {
     const nx_net *net;
     nx_load load;
-    uint32_t host, out; /* the host we are at, and what leaves it so far */
+    uint32_t host, out; /* the current host, and the data that has left it so far */
 } walk;
 
 static void walk_on(walk *w, uint32_t from, uint32_t to)

@@ -112,7 +112,7 @@ static double alone(const levels *v, uint32_t level, uint64_t len)
     return nx_net_message(v->tree->net, v->loads[level].out == 0, len);
 }
 
-/* What one message takes of the rank that has several of them to do. */
+/* The time that one message takes at a rank that handles several. */
 static double busy(const levels *v, uint32_t level, uint64_t len)
 {
     const bool local = v->loads[level].out == 0;

@@ -5,7 +5,7 @@
 
 enum { CALLED_ROOM = 32 };
 
-/* Announces to |rank| what |run| is. */
+/* Announces the operation of |run| to |rank|. */
 static void tell_call(const nx_group *g, const nx_run *run, uint32_t rank)
 {
     uint8_t frame[CALLED_ROOM];

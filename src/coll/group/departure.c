@@ -173,7 +173,8 @@ static void end_from(nx_group *g, uint32_t next, nexar_err err, const char *why)
     }
 }
 
-/* What |said| says of a group that is there. NEXAR_ENOMEM: the announcement is dropped. */
+/* Applies the announcement |said| about an existing group. NEXAR_ENOMEM: the announcement is
+ * dropped. */
 static nexar_err use_word(nx_group *g, const nx_group_word *said)
 {
     const nx_registry_config *c = &g->hub->config;

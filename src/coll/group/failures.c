@@ -18,7 +18,7 @@ void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, c
     nx_writer w = nx_writer_make(frame, sizeof(frame));
 
     if (g->broken != NEXAR_OK) {
-        return; /* which all hear by broadcast */
+        return; /* which all ranks receive by broadcast */
     }
     nx_write_u8(&w, NX_CONTROL_ABORT);
     nx_write_u32(&w, g->comm);

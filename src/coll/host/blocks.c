@@ -11,7 +11,8 @@
  * length expected. The sum of these words is zero if all lengths fit. Weights are odd: one
  * mismatching length is always detected, and several mismatches compensate each other once in 2^64.
  * All ranks add up the same checksums, and so detect a mismatch alike, before any rank has changed
- * anything. Only then do they search for the pair. It takes no wait, and n words instead of n^2.
+ * anything. Only then do they search for the pair. This costs no wait, and n checksums instead of
+ * n^2.
  */
 #include <string.h>
 
@@ -25,7 +26,7 @@
 typedef struct pair {
     size_t off;  /* bytes from the first block of the other rank's output; in a gatherv at the root:
                     from the place where the root receives the other rank's block */
-    size_t len;  /* elements of it */
+    size_t len;  /* elements of the block */
     size_t want; /* elements that this rank expects from the other */
 } pair;
 
@@ -115,7 +116,7 @@ static size_t packed(const nx_host_call *s)
     return sum;
 }
 
-/* What this rank expects of |rank|, in elements. */
+/* The length that this rank expects of |rank|, in elements. */
 static size_t wanted_of(const nx_host_call *s, uint32_t rank)
 {
     const nx_coll *c = &s->call->coll;
@@ -197,7 +198,7 @@ static uint64_t weight(uint32_t from, uint32_t to)
     return nx_mark_mix(UINT64_C(0x9ddfea08eb382d69), (uint64_t)from * NX_BOARD_RANKS + to) | 1;
 }
 
-/* What this rank expects, and the word for all lengths. */
+/* Publishes the expected lengths, and the checksum of all lengths. */
 static void show_lengths(const nx_host_call *s, head *h)
 {
     const uint32_t self = s->turn.rank;
@@ -236,7 +237,8 @@ bool nx_blocks_bring(nx_host_call *s, uint8_t *to)
 
 /* ---- taking -------------------------------------------------------------------------- */
 
-/* Whether what |from| has for |to| is not what that expects; |*out| says so then. */
+/* Whether the block of |from| for |to| differs from the length that |to| expects; then |*out|
+ * describes it. */
 static bool differ(const nx_host_call *s, uint32_t from, uint32_t to, nx_uneven *out)
 {
     const size_t sent = head_of(s, from)->with[to].len, expected = head_of(s, to)->with[from].want;

@@ -142,7 +142,7 @@ nexar_err nx_episode_trouble(const nx_episode *t, char why[NX_BOARD_WHY])
 
 /* ---- waiting ------------------------------------------------------------------------- */
 
-/* What |t| waits for: that |*word|, of |rank|, is |value| or more. */
+/* The condition that |t| waits for: |*word|, of |rank|, is |value| or more. */
 typedef struct want {
     uint32_t rank;
     const _Atomic uint64_t *word;

@@ -179,8 +179,8 @@ static size_t next_block(const nx_host_call *s, nx_cursor *c, size_t first)
     return len;
 }
 
-/* Computes the addresses of the pieces at |rank|, from its |lines|. Whether all of them are seen
- * here: then |its| are so. */
+/* Computes the addresses of the pieces at |rank|, from its |lines|. Returns whether all of them are
+ * mapped here; then |its| addresses are valid. */
 static bool locate(nx_host_call *s, uint32_t rank, const nexar_tensor *lines)
 {
     nx_bucket *b = s->bucket;

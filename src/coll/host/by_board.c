@@ -1,4 +1,4 @@
-/* by_board.c - small operations: inputs are brought on the board and taken from there. */
+/* by_board.c - small operations: inputs are copied to the board and read from there. */
 #include "base/memory/copy.h"
 #include "base/memory/nontemporal_copy.h"
 #include "host_call.h"
@@ -14,13 +14,13 @@ static size_t elem(const nx_host_call *s)
     return nexar_dtype_size(s->call->dtype);
 }
 
-/* Whether only the root brings something. */
+/* Whether only the root has input. */
 static bool from_root(nx_coll_kind kind)
 {
     return (kind == NX_BROADCAST) || (kind == NX_SCATTER);
 }
 
-/* Whether a rank brings a block for each. */
+/* Whether a rank's input is a block for each rank. */
 static bool one_for_each(nx_coll_kind kind)
 {
     return (kind == NX_SCATTER) || (kind == NX_ALLTOALL) || (kind == NX_REDUCE_SCATTER);
@@ -34,7 +34,7 @@ bool nx_by_board_fit(const nx_coll_call *call, uint32_t size, size_t room)
     return c->count <= (one_for_each(c->kind) ? most / size : most);
 }
 
-/* Whether the kind can be brought piece by piece. */
+/* Whether the kind can be processed piece by piece. */
 static bool comes_in_pieces(const nx_coll *c, uint32_t size)
 {
     switch ((int)c->kind) {
@@ -276,8 +276,7 @@ void nx_by_board_bring(const nx_host_call *s, void *to)
     }
 }
 
-/* The piece that each rank brought, for all or for this one, to its block; not this
- * rank's own. */
+/* Copies the piece from each other rank, for all or for this one, to its block. */
 static void collect(const nx_host_call *s, bool for_all)
 {
     const size_t stride = s->call->coll.count * elem(s), len = s->len * elem(s);
@@ -369,7 +368,7 @@ void nx_by_board_take(const nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
     const uint32_t rank = s->turn.rank;
-    uint8_t *to = s->call->recv; /* may be NULL where nothing is to be taken */
+    uint8_t *to = s->call->recv; /* may be NULL where there is nothing to copy */
 
     if ((c->kind == NX_BARRIER) || (s->len == 0)) {
         return;

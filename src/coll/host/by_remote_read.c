@@ -322,7 +322,8 @@ static size_t stretch_len(const nx_host_call *s)
     return (blocks + STRETCHES - 1) / STRETCHES * block;
 }
 
-/* A block: what the rank before has got, and the own input.  The first has got its input. */
+/* A block: the result of the previous rank, and the own input. The first rank's result is its
+ * input. */
 static bool add_own(nx_host_call *s, size_t off, size_t len)
 {
     const uint32_t before = s->turn.rank - 1;
@@ -339,7 +340,8 @@ static bool add_own(nx_host_call *s, size_t off, size_t len)
     return true;
 }
 
-/* The same of an exscan: what the rank before has got, and its input.  The first has nothing. */
+/* The same of an exscan: the result of the previous rank, and that rank's input. The first rank has
+ * no result. */
 static bool add_before(nx_host_call *s, size_t off, size_t len)
 {
     const uint32_t before = s->turn.rank - 1;

@@ -186,8 +186,8 @@ static bool put_aside(nx_host_call *s)
     return true;
 }
 
-/* A rank that is not the root of a reduce has no result of its own: its part is made here. Only the
- * pages in use become resident. False: there is none. */
+/* A rank that is not the root of a reduce has no result of its own: it builds its part in |aside|.
+ * Only the pages in use become resident. False: there is none. */
 static bool open_part(nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
@@ -203,7 +203,7 @@ static bool open_part(nx_host_call *s)
     return s->aside != NULL;
 }
 
-/* What this rank needs memory for before it arrives.  False: there is none. */
+/* Allocates the memory that this rank needs before it arrives. False: there is none. */
 static bool open_share(nx_host_call *s)
 {
     return put_aside(s) && ((s->call->tensors == NULL) || nx_bucket_open(s));
@@ -271,7 +271,7 @@ static uint64_t seen_arenas(const nx_host_call *s)
     return seen;
 }
 
-/* Writes what this rank brings. */
+/* Writes this rank's input to the board. */
 static void bring(nx_host_call *s)
 {
     uint8_t *to = nx_episode_open(&s->turn);
@@ -343,7 +343,7 @@ static nx_episode_end settle(nx_host_call *s)
     return nx_episode_all_at(t, 1);
 }
 
-/* The piece |k| is on the board: takes what this rank needs of it. */
+/* The piece |k| is on the board: reads the data that this rank needs. */
 static nx_episode_end take_piece(nx_host_call *s, uint32_t k)
 {
     nx_episode_end end;
@@ -413,7 +413,7 @@ static uint64_t now_ns(const nx_host_call *s)
     return is_measured(s) ? nx_now(&nx_clock_system) : 0;
 }
 
-/* Waits for all, then does it. */
+/* Waits for all ranks, then runs the operation. */
 static nx_episode_end arrive(nx_host_call *s)
 {
     const nx_episode *t = &s->turn;

@@ -20,7 +20,7 @@ struct nx_host_coll {
     uint64_t turns;    /* completed on the board */
     uint64_t count;    /* of operations */
     bool on, reads;    /* all ranks are ready; all can read each other's memory */
-    bool roomy;        /* as the board said at first */
+    bool roomy;        /* as the board declared at first */
     uint64_t begun[2]; /* the last operations on the board, this one or the last first; 0: none */
     nx_timer check;
     uint64_t token; /* other ranks read it here to verify this process */
@@ -45,7 +45,8 @@ struct nx_host_coll {
 
 /* ---- damage -------------------------------------------------------------------------- */
 
-/* A cell of the board is not what this rank has written: ends what may hang by it. */
+/* A cell of the board differs from the value that this rank has written: ends the operations that
+ * may hang because of it. */
 static void report_damage(nx_host_coll *d, char why[NX_BOARD_WHY])
 {
     nx_group *g = d->group;
@@ -154,7 +155,7 @@ static bool can_read(nx_host_coll *d, uint32_t rank)
            (token == r->token);
 }
 
-/* All are mapped: says whether their memory can be read. */
+/* All ranks have mapped the board: publishes whether their memory can be read. */
 static void get_ready(nx_host_coll *d)
 {
     bool reads = !d->config.no_reading;
@@ -209,7 +210,7 @@ bool nx_host_coll_takes(nx_host_coll *d, const nx_coll_call *call)
 
 /* ---- errors -------------------------------------------------------------------------- */
 
-/* The operation on the board has failed here. */
+/* The operation on the board has failed on this rank. */
 static void break_board(nx_host_coll *d, nexar_err err, const char *why)
 {
     nx_board_break(d->board, &d->self, d->group->rank, d->now.number,
@@ -233,8 +234,8 @@ void nx_host_coll_on_down(nx_host_coll *d, uint32_t rank, nexar_err err, const c
         (void)nx_sentence(d->why, sizeof(d->why), "%s", why);
     }
     nx_event_set(nx_registry_config_of(d->group->hub)->loop, &d->heard);
-    /* A rank that has done its part owes nothing. A rank that has left in order was read by every
-     * rank that needed it; a read from a killed rank reports the failure. */
+    /* A rank that has done its part has no more duties. A rank that has left in order was read by
+     * every rank that needed it; a read from a killed rank reports the failure. */
     if ((d->now.number != 0) && !d->self.copy.broke && !nx_episode_is_done(&d->now, rank)) {
         fail(d, err, why);
     }
@@ -289,7 +290,7 @@ static nexar_err own_trouble(const nx_host_coll *d, const nx_host_call *s, nx_ep
     return NEXAR_ESYS;
 }
 
-/* The group is broken, and this rank is about to hear why. */
+/* The group is broken, and this rank is about to receive the reason. */
 static nexar_err await_reason(nx_host_coll *d, char why[NX_BOARD_WHY])
 {
     const nx_registry_config *hub = nx_registry_config_of(d->group->hub);
@@ -306,7 +307,7 @@ static nexar_err await_reason(nx_host_coll *d, char why[NX_BOARD_WHY])
     return (d->group->broken != NEXAR_OK) ? d->group->broken : NEXAR_EPROTO;
 }
 
-/* Whether the rank that |s| could not reach has failed, as is known here from now on. */
+/* Whether the rank that |s| could not reach has exited; the callback records the failure. */
 static bool has_exited(const nx_host_coll *d, const nx_host_call *s)
 {
     const nx_registry_config *hub = nx_registry_config_of(d->group->hub);
@@ -473,7 +474,7 @@ bool nx_host_coll_run(nx_host_coll *d, const nx_coll_call *call, uint32_t *numbe
     wait_turn(d);
     begin(d, call, &s);
     aborted = nx_group_aborted(d->group, (uint32_t)d->now.number, err);
-    if (aborted != NULL) { /* while it waited for its turn */
+    if (aborted != NULL) { /* while this call waited for the board */
         nx_host_coll_on_abort(d, *err, aborted);
     }
     if ((d->down != NEXAR_OK) && (nx_episode_check(&s.turn) == NX_EPISODE_ON)) {
@@ -489,7 +490,7 @@ bool nx_host_coll_run(nx_host_coll *d, const nx_coll_call *call, uint32_t *numbe
     }
     if ((end == NX_EPISODE_ENGINE) && (d->self.damaged == NULL)) {
         nx_host_call_done(&s);
-        *number = (uint32_t)d->now.number; /* the engine takes it from the board */
+        *number = (uint32_t)d->now.number; /* the engine runs the operation with this number */
         return false;
     }
     *was = (nx_host_coll_now){

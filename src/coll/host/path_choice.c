@@ -27,7 +27,7 @@ static size_t bytes_of(const nx_coll_call *call, uint32_t size)
 }
 
 /* Whether both paths give the same bits: an allreduce of three or more ranks combines in another
- * order when it reads. By what all ranks know alike. */
+ * order when it reads. Decided from values that all ranks know. */
 static bool has_choice(const nx_coll *c, uint32_t size)
 {
     switch ((int)c->kind) {

@@ -11,7 +11,7 @@
 #include "coll/building_blocks/binomial.h"
 #include "coll/building_blocks/piggyback.h"
 
-/* Where the sum of our subtree is at last; |sum| is where it may be made. */
+/* The final location of this subtree's sum; |sum| may hold it during the reduction. */
 static nx_ref ride(nx_sched *s, const nx_coll *c, const nx_binomial *tree, nx_ref sum)
 {
     nx_ref now = nx_coll_input(c);

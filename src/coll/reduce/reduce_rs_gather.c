@@ -69,9 +69,8 @@ nexar_err nx_reduce_rs_gather(nx_sched *s, const nx_coll *c)
     return nx_sched_seal(s);
 }
 
-/* The longest chain: guest to host, halving to block b, and b's way to place 0,
- * a hop for each bit of b.  A guest adds to it only where the place opposite to
- * b has one. */
+/* The longest chain: guest to host, halving to block b, and b's path to place 0, a hop for each bit
+ * of b. A guest adds to it only where the place opposite to b has one. */
 static uint64_t longest_chain(nx_fold fold, size_t count)
 {
     const uint32_t filled = (count < fold.even) ? (uint32_t)count : fold.even;

@@ -58,18 +58,18 @@ void nx_reduce_twolevel_forecast(const nx_coll *c, size_t segment, nx_forecast *
     f->time_s = between.time_s + within.time_s;
 }
 
-/* Where we are in the two chains. */
+/* This rank's position in the two chains. */
 typedef struct link {
     bool inside_last;     /* no rank is behind this one inside its host ... */
     uint32_t behind;      /* ... otherwise that rank */
-    bool across_last;     /* a leader: no host is behind ours ... */
+    bool across_last;     /* a leader: no host is behind its own ... */
     uint32_t behind_host; /* ... otherwise that host */
     uint32_t ahead;       /* the rank that receives the sum, except at the root */
 } link;
 
 static link link_of(const nx_levels *v)
 {
-    const uint32_t far = (v->place + v->count - v->lead) % v->count; /* from our leader */
+    const uint32_t far = (v->place + v->count - v->lead) % v->count; /* from this rank's leader */
     const uint32_t host = (v->host + v->n - v->root) % v->n;         /* from the root's */
     link l = {.inside_last = (far + 1 == v->count), .across_last = true};
 
@@ -142,7 +142,7 @@ void nx_reduce_twolevel_chain_forecast(const nx_coll *c, size_t segment, nx_fore
     } else if (f->rounds > 1) {
         f->rounds += (cost.windows - 1) / 2; /* as in the chain */
     }
-    /* Both levels work at once, the first segment apart. */
+    /* Both levels work concurrently, except on the first segment. */
     slow = (between.time_s > within.time_s) ? between.time_s : within.time_s;
     fast = between.time_s + within.time_s - slow;
     f->time_s = slow + fast / (double)cost.segments;

@@ -12,7 +12,7 @@
 #include "coll/algorithms.h"
 #include "coll/building_blocks/halving.h"
 
-/* Reduces the blocks of our place, our own first, and gives the guest its own. */
+/* Reduces the blocks of this place, its own first, and gives the guest its block. */
 static void place(nx_sched *s, const nx_coll *c, const nx_halving *h)
 {
     const bool host = nx_fold_is_host(h->fold, c->rank);

@@ -61,7 +61,7 @@ void nx_reduce_scatter_ring_forecast(const nx_coll *c, size_t segment, nx_foreca
 
     stream.work = 1;
     stream.window = 2 * stream.segments; /* the two blocks of scratch */
-    /* All but our own block. */
+    /* All blocks except this rank's own. */
     f->messages = (hops > 0) ? cost.segments - cost.least_segments : 0;
     f->sent = (hops > 0) ? nx_split_sum(&blocks) - cost.least : 0;
     f->rounds = (cost.most > 0) ? hops : (hops > 0);

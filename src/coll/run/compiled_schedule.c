@@ -103,7 +103,7 @@ void nx_compiled_release(nx_compiled *p)
 
 /* ---- the cache ----------------------------------------------------------------------- */
 
-/* What belongs to one call only. */
+/* Data that belongs to one call only. */
 static bool has_counts(const nx_coll *c)
 {
     return (c->distribution != NULL) || (c->parts.how == NX_SPLIT_COUNTS) ||

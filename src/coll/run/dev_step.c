@@ -13,7 +13,7 @@
 #include "reduce/reduce.h"
 
 enum {
-    REGIONS = 64,            /* handed to the adapter at once */
+    REGIONS = 64,            /* passed to the adapter in one call */
     SHORT_BYTES = 32 * 1024, /* a call of a device costs as much as copying this */
 };
 
@@ -48,7 +48,7 @@ bool nx_dev_step_touches(const nx_step *step)
 
 /* ---- whole references ---------------------------------------------------------------- */
 
-/* |len| elements of device memory at |ref|, to or from |host|, many pieces at once. */
+/* |len| elements of device memory at |ref|, to or from |host|, many pieces per call. */
 static nexar_err transfer(const nx_dev_site *s, nx_ref ref, size_t len, char *host, bool to_host)
 {
     const size_t size = s->binding->elem_size;

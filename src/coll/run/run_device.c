@@ -148,7 +148,7 @@ static void on_ready(nx_outflow *out, const void *host, size_t len)
     nx_run_leave(run);
 }
 
-/* msg asks for what follows. */
+/* msg requests the next bytes. */
 static void on_need(nx_req *req, uint64_t off)
 {
     nx_dev_flight *dev = ((nx_transfer *)req)->dev; /* its first member */

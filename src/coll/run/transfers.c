@@ -54,7 +54,7 @@ void nx_run_free_flights(nx_list *flights)
 
 /* ---- their end ----------------------------------------------------------------------- */
 
-/* The message |f| has failed without being cancelled here. */
+/* The message |f| has failed, though this run did not cancel it. */
 static void flight_failed(nx_transfer *f)
 {
     nx_run *run = f->run;

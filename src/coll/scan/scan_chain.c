@@ -4,9 +4,8 @@
  *
  *     rounds: size - 1      sent by each rank but the last: count
  *
- * Best for long vectors: with many segments it takes hardly longer than one
- * transfer.  An exscan sends on another value than it keeps: that one passes
- * through a window of scratch.
+ * Best for long vectors: with many segments it takes little longer than one transfer. An exscan
+ * sends on another value than it keeps: that one passes through a window of scratch.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/window.h"
@@ -36,7 +35,7 @@ static void exclusive_middle(nx_sched *s, const nx_coll *c)
     do {
         const nx_ref to = nx_ref_plus(out, sums.off);
         const nx_ref sum = nx_window_scratch(&sums);
-        /* In place the input is still needed when its room is asked for. */
+        /* In place the input is still needed when its memory is requested. */
         const nx_ref before = c->in_place ? nx_window_scratch(&came) : to;
 
         nx_recv(s, c->rank - 1, sums.number, before, sums.len);
@@ -87,7 +86,7 @@ void nx_scan_chain_forecast(const nx_coll *c, size_t segment, nx_forecast *f)
     stream.work = 1;
     if (exclusive) {
         stream.segments = cost.segments;
-        stream.work = (hops > 1); /* only a rank on the way has something to add */
+        stream.work = (hops > 1); /* only an inner rank has something to add */
         stream.window = (cost.windows > 2) ? 2 * NX_WINDOW_SEGMENTS : 0;
     }
     f->messages = (hops > 0) ? stream.segments : 0;

@@ -2,8 +2,8 @@
  * credit_division.c - division of the pool among peers; peers that join and leave.
  *
  * Each account has a window; the sum of all windows is at most the pool (engine.h). The fair share,
- * |target|, is the pool divided among living peers. An account below it gets more when it needs it
- * and there is room. An account above it is asked to return credit when others need it.
+ * |target|, is the pool divided among living peers. An account below it gets more when it needs
+ * more and there is room. An account above it is asked to return credit when others need it.
  */
 #include "base/alloc.h"
 #include "msg/engine.h"

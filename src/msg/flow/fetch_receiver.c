@@ -8,8 +8,8 @@
  *
  * If a fetched message matches no receive (the receive was cancelled, or took another peer's
  * message), the receiver puts the message back. Further fetched messages may be in flight behind
- * it, also younger messages of the same name, which must not overtake it. So everything is
- * recalled: the WANTs are withdrawn (UNASK) and answers in flight are put back. When none is left,
+ * it, also younger messages of the same name, which must not overtake it. So the receiver recalls
+ * everything: it withdraws the WANTs (UNASK) and puts back answers in flight. When none is left,
  * the receiver asks again for what receives still wait for.
  */
 #include "msg/engine.h"
@@ -33,8 +33,8 @@ static void want(nx_peer *p, nx_context context, uint64_t tag)
     nx_peer_send_frame(p, NX_LANE_CONTROL, &f);
 }
 
-/* The oldest receive from any source for which |p| was not asked; NULL: none. The list is in order
- * of posting, asked receives first. */
+/* The oldest receive from any source that was not requested from |p|; NULL: none. The list is in
+ * order of posting, asked receives first. */
 static nx_req *next_any(const nx_peer *p, nx_class class)
 {
     nx_list *head = &p->msg->any[class], *at = head->prev;

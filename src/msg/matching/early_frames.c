@@ -1,4 +1,4 @@
-/* early_frames.c - a list in order of arrival, and what each sender has in it. */
+/* early_frames.c - a list in order of arrival, and an account for each sender. */
 #include "early_frames.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@ static const size_t sender_limit[NX_EARLY_KINDS] = {
     [NX_EARLY_LINK] = NX_EARLY_LINK_SENDER,
 };
 
-/* What one sender has in the store. */
+/* The frames and bytes of one sender in the store. */
 typedef struct account {
     size_t bytes;
 } account;
@@ -213,7 +213,7 @@ static nx_early_frame *find(const nx_list *list, nx_early_kind kind, uint64_t id
 }
 
 /* Invariant: all frames to deliver are moved to |due| first, so the loop ends even if frames for
- * |id| arrive meanwhile. Nested calls may remove frames from |due|. */
+ * |id| arrive during it. Nested calls may remove frames from |due|. */
 void nx_early_deliver(nx_early *e, nx_early_kind kind, uint64_t id,
                       void (*deliver)(void *ctx, const nx_early_frame *frame), void *ctx)
 {

@@ -11,7 +11,7 @@ unsigned nx_key_form(const nx_key *key)
            ((key->tag == NX_ANY_TAG) ? NX_OPEN_TAG : 0U);
 }
 
-/* Whether |a| and |b| are equal in what |form| does not leave open. */
+/* Whether |a| and |b| are equal in the fields that |form| compares. */
 static inline bool equal(const nx_key *a, const nx_key *b, unsigned form)
 {
     return (a->context == b->context) && ((form & NX_OPEN_TAG) || (a->tag == b->tag)) &&

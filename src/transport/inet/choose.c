@@ -167,7 +167,7 @@ static void set_timer(nx_inet_link *p)
         at = p->give_up_ns;
     }
     if (at > nx_loop_now(p->net->config.quic.loop)) {
-        /* Without memory for it the time-outs of QUIC and TCP decide. */
+        /* Without memory for the timer, the time-outs of QUIC and TCP decide. */
         (void)!nx_loop_timer_set(p->net->config.quic.loop, &p->timer, at);
     }
 }
@@ -233,7 +233,8 @@ nexar_err nx_inet_dial(nx_inet *net, const nx_quic_target *target, const nx_link
     p->tcp_at_ns = p->begun_ns + (net->udp_blocked ? 0 : NX_INET_HEAD_START_NS);
     nx_inet_choose(p);
     if (p->down && (p->err != NEXAR_ECONNECT) && (p->err != NEXAR_ENOMEM)) {
-        err = nx_fail(p->err, "%s", p->why); /* what the caller asked for cannot be */
+        err = nx_fail(p->err, "%s",
+                      p->why); /* the transport that the caller asked for is impossible */
         nx_inet_link_end(p);
         return err;
     }
@@ -271,7 +272,7 @@ void nx_inet_adopt(nx_inet_link *p, int leg, nx_link *link)
 /* ---- calls of the legs ------------------------------------------------------------------------
  */
 
-/* Why |which| is used; and what that says of UDP. */
+/* The reason for using |which|; and what it reveals about UDP. */
 static const char *judge(nx_inet_link *p, int which)
 {
     nx_inet *net = p->net;
@@ -320,7 +321,7 @@ static void on_down(void *ctx, nx_link *link, nexar_err err, const char *why)
 
     note_failure(&p->legs[which], err, why);
     p->legs[which].refused = (link->ended == NX_END_GONE);
-    if (link->ended != NX_END_LOST) { /* one that refuses says more than one that is silent */
+    if (link->ended != NX_END_LOST) { /* a leg that refuses reveals more than a silent one */
         p->base.ended = link->ended;
     }
     nx_link_close(link, false);

@@ -91,8 +91,8 @@ static void send_reset(nx_quic *q, const nx_udp_path *path, const uint8_t *data,
     }
 }
 
-/* A reset that the peer has sent names no connection of ours: all with that peer
- * are asked.  Whether one has died of it. */
+/* A reset from the peer names no connection of this endpoint: all connections with that peer check
+ * it. Returns whether one has ended by it. */
 static bool is_reset(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len)
 {
     uint64_t now = nx_loop_now(q->config.loop);

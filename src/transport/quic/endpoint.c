@@ -13,7 +13,7 @@
 
 enum {
     READS_PER_TURN = 4, /* then other descriptors are served */
-    DATAGRAM_ROOM = 512 /* what the kernel counts, at least, for one in its buffer */
+    DATAGRAM_ROOM = 512 /* the least that the kernel charges for one datagram in its buffer */
 };
 
 static const uint64_t IDLE_NS = UINT64_C(30000000000);

@@ -1,5 +1,5 @@
 /*
- * link.c - the operations of a link, its calls up, and its end.
+ * link.c - the operations of a link, its callbacks, and its end.
  *
  * A departing member must not discard acknowledgements that the other side still waits for:
  * messages that have arrived would count as lost there. So the member sends BYE when it has all of
@@ -177,7 +177,7 @@ void nx_quic_link_end(nx_quic_link *link)
     destroy(link);
 }
 
-/* A seed says all that there is to say in its frames. */
+/* A seed sends everything in its frames. */
 static bool parts_by_bye(const nx_quic_link *link)
 {
     return (link->state == NX_LINK_UP) && (link->target.member != 0) &&

@@ -27,7 +27,8 @@ enum {
 
 /* A live peer that reads both connections may be this late on one of them, after a loss perhaps. */
 static const uint64_t RIVAL_LEAST_NS = UINT64_C(2000000000);
-static const uint64_t RIVAL_ASK_NS = UINT64_C(250000000); /* how often a rival is asked */
+static const uint64_t RIVAL_ASK_NS =
+    UINT64_C(250000000); /* interval between questions to a rival */
 
 static bool we_decide(const nx_conn_io *k)
 {
@@ -78,7 +79,7 @@ static void use(nx_quic_link *link, nx_conn_io *k)
     nx_conn_io_wake(k);
 }
 
-/* A link that the peer asked for. */
+/* Creates the link that the peer asked for. */
 static void accept_link(nx_conn_io *k)
 {
     nx_quic *q = k->q;
@@ -102,7 +103,7 @@ static void accept_link(nx_conn_io *k)
     use(link, k);
 }
 
-/* Asks the peer on both connections, and looks again when it should have answered. */
+/* Asks the peer on both connections, and checks again when it should have answered. */
 static void ask_both(nx_quic_link *link)
 {
     nx_loop *loop = link->q->config.loop;
@@ -214,7 +215,7 @@ static void log_refusal(const nx_conn_io *k, nexar_err err, const char *why)
                    "quic: no connection from %s: %s", nx_address_text(&k->path.remote, text), why);
 }
 
-/* What the end of |k| says of the peer. */
+/* What the end of |k| reveals about the peer. */
 static nx_end end_of(const nx_conn_io *k, nexar_err err)
 {
     if ((k->link != NULL) && k->link->peer_bye) {
@@ -235,7 +236,7 @@ static bool hand_last(const nx_conn_io *k, nx_quic_link *link)
         (link->state == NX_LINK_DOWN)) {
         return false;
     }
-    if (!link->told_up) { /* the peer has let us in, and said no */
+    if (!link->told_up) { /* the peer has accepted this side, and refused it later */
         link->told_up = true;
         link->base.up->on_up(link->base.up_ctx, &link->base);
     }
@@ -261,7 +262,7 @@ void nx_open_resolve_failed(nx_conn_io *k)
         (was_used || (dialled && !not_chosen && (link->state == NX_LINK_SETTLING)))) {
         const nx_end end = end_of(k, err);
 
-        /* One address that refuses says more than another that is silent. */
+        /* An address that refuses reveals more than a silent one. */
         link->base.ended = (end == NX_END_LOST) ? link->base.ended : end;
     }
     if ((link != NULL) && (link->rival == k)) {

@@ -107,7 +107,7 @@ void nx_ring_in_init(nx_ring_in *r, nx_ring_words words, const uint8_t *data, ui
     *r = (nx_ring_in){.words = words, .data = data, .size = size};
 }
 
-/* Whether there is at least a record's word to read. */
+/* Whether at least a record's header is readable. */
 static bool look(nx_ring_in *r)
 {
     uint32_t tail;

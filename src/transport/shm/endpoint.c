@@ -11,7 +11,7 @@
 #include "base/os/sys.h"
 #include "shm_inner.h"
 
-enum { ACCEPTS = 16 }; /* in one turn */
+enum { ACCEPTS = 16 }; /* in one iteration */
 static const uint64_t AGAIN_NS = UINT64_C(100000000);
 
 /* ---- noting what is to do ------------------------------------------------------------ */

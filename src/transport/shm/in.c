@@ -1,5 +1,5 @@
 /*
- * in.c - from rings to calls up.
+ * in.c - from rings to callbacks.
  *
  * The control ring is read first, and again before every record of the others. Each record is
  * copied before any decision depends on it. Only the bytes of parts are passed up in place, since
@@ -13,7 +13,7 @@
 #include "shm_inner.h"
 
 enum {
-    RECORDS = 64, /* of a ring in one turn */
+    RECORDS = 64, /* of a ring in one iteration */
     LARGE = 4096  /* bytes: the writer may wait for the space of a record this long */
 };
 

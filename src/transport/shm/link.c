@@ -10,7 +10,7 @@
 #include "base/os/sys.h"
 #include "shm_inner.h"
 
-enum { TELLS = 256 }; /* on_sent in one turn */
+enum { TELLS = 256 }; /* on_sent in one iteration */
 
 /* Time limit for queued data when a link is closed with drain. */
 static const uint64_t DRAIN_NS = UINT64_C(10000000000);
@@ -46,7 +46,7 @@ static void drop_frames(nx_shm_link *link)
 void nx_shm_link_give_up(nx_shm_link *link, nexar_err err)
 {
     if (link->segment != NULL) {
-        /* Before the parts go back: what the peer reads from now on does not count. */
+        /* Before the parts return to their owners: reads by the peer from now on do not count. */
         if (atomic_load(&nx_shm_way_out(link)->closed) != NX_SHM_DISMISSED) {
             atomic_store(&nx_shm_way_out(link)->closed, NX_SHM_GIVEN_UP);
         }
@@ -75,7 +75,7 @@ static void close_fd(nx_shm *shm, nx_fd *fd)
     }
 }
 
-/* The peer sees it at once. */
+/* The peer notices immediately. */
 static void hang_up(nx_shm_link *link)
 {
     close_fd(link->shm, &link->socket);
@@ -117,7 +117,7 @@ void nx_shm_link_free(nx_shm_link *link)
             atomic_store(&nx_shm_way_out(link)->closed, NX_SHM_LEFT);
         }
         for (int i = 0; i < NX_SHM_RINGS; i++) {
-            (void)nx_ring_publish(&link->out[i]); /* a drained link: the peer takes it */
+            (void)nx_ring_publish(&link->out[i]); /* a drained link: the peer reads it */
         }
         nx_segment_unmap(link->segment);
     }

@@ -16,7 +16,7 @@
 #include "base/wait/machine_costs.h"
 #include "shm_inner.h"
 
-enum { TURN = 32 }; /* chunks of one offer, then the next has its turn */
+enum { TURN = 32 }; /* chunks of one offer, then the next one's */
 
 void *nx_shm_reserve(nx_shm_link *link, nx_shm_ring ring, uint32_t len)
 {

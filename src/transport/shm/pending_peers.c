@@ -99,7 +99,7 @@ static void let_in(nx_shm_guest *g, nx_shm_link *link, const nx_shm_word *proof,
 
     nx_loop_fd_remove(g->shm->config.loop, &g->socket);
     nx_shm_pair_abandon(link);
-    link->failed = false; /* our own attempt may have: it does not matter any more */
+    link->failed = false; /* this side's own attempt may have failed: that no longer matters */
     link->offer = g->offer;
     link->segment = segment;
     link->side = 1;
@@ -221,7 +221,7 @@ void nx_shm_guest_add(nx_shm *shm, int fd)
     }
     g = nx_zalloc(sizeof(*g));
     if (g == NULL) {
-        (void)nx_sys_close(fd); /* it sees that, and goes another way */
+        (void)nx_sys_close(fd); /* the caller sees this, and uses another transport */
         return;
     }
     g->shm = shm;

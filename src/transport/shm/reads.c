@@ -10,7 +10,7 @@
  * Whether the ring is faster depends on the positions of the two cores, and a hypervisor migrates
  * them. With 46 ns for a word between the cores, 1 MiB takes 55 us by the ring and 90 when read by
  * the receiver; with 236 ns it takes 190 and 100. So the receiver measures both
- * (adaptive_choice.h), and takes an offer at once if reading is faster now.
+ * (adaptive_choice.h), and takes an offer immediately if reading is faster now.
  *
  * A read counts only if the sender had not closed the link before its end: the sender announces the
  * close in the segment before it returns the memory to its owner.
@@ -48,9 +48,9 @@ bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
 
 /* ---- offers come and go -------------------------------------------------------------- */
 
-/* How long the sender of |r| may be silent now. It puts 256 KiB into the ring, and takes as much
- * from another ring, in less than the time of a wake-up and of 1 MiB. A sender that has begun to
- * push may have been preempted for a moment. It gets half of the time that the rest would take
+/* How long the sender of |r| may be silent now. The sender puts 256 KiB into the ring, and takes as
+ * much from another ring, in less than the time of a wake-up and of 1 MiB. A sender that has begun
+ * to push may have been preempted for a moment. It gets half of the time that the rest would take
  * through the ring, because the ring is faster than reading here; otherwise it would not be in use.
  */
 static uint64_t patience(const nx_shm_read *r)
@@ -63,7 +63,7 @@ static uint64_t patience(const nx_shm_read *r)
     return ((r->done == 0) || (span_ns < least_ns)) ? least_ns : span_ns;
 }
 
-/* Takes what the sender has not claimed. False: all of it comes through the ring. */
+/* Takes the bytes that the sender has not claimed. False: all of it comes through the ring. */
 static bool take_rest(nx_shm_link *link, nx_shm_read *r)
 {
     nx_claim *claim = &nx_shm_way_in(link)->claims[r - link->reads];
@@ -269,7 +269,7 @@ bool nx_shm_reads_pushed(nx_shm_link *link, const nx_rec_push *head, const void 
     link->heard_ns = nx_loop_now(link->shm->config.loop);
     link->bytes_received += len;
     last = (r->done == r->offer.len);
-    if (last) { /* the sender knows */
+    if (last) { /* the sender knows already */
         r->used = false;
         link->nreads--;
         link->part_ended = true;

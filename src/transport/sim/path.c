@@ -167,7 +167,7 @@ void nx_sim_arrive(nx_sim_packet *packet)
     size_t len = packet->len;
     bool deliver = !link->closed;
 
-    if (link->down) { /* it hears nothing any more, and does not answer */
+    if (link->down) { /* the destination receives nothing any more, and does not answer */
         nx_sim_packet_drop(packet);
         return;
     }

@@ -97,7 +97,7 @@ static void hand_last(nx_tcp_conn *c, const void *data, size_t len)
     if ((link == NULL) || link->closing || (link->state == NX_TCP_LINK_DOWN)) {
         return;
     }
-    if (!link->told_up) { /* the peer has let us in, and said no */
+    if (!link->told_up) { /* the peer has accepted this side, and refused it later */
         link->told_up = true;
         link->base.up->on_up(link->base.up_ctx, &link->base);
     }
@@ -179,7 +179,7 @@ static void take_over(nx_tcp_conn *c)
         memcpy(secrets.rx, s->rx, sizeof(secrets.rx));
         memcpy(secrets.tx, s->tx, sizeof(secrets.tx));
         if (nx_tls_record_create(&c->record, &secrets) != NEXAR_OK) {
-            c->record = NULL; /* without memory for it GnuTLS continues */
+            c->record = NULL; /* without memory for the record, GnuTLS continues */
         }
         explicit_bzero(&secrets, sizeof(secrets));
     }
@@ -391,8 +391,8 @@ static void consume(nx_tcp_conn *c, size_t len)
     c->in_len = 0;
 }
 
-/* The stream has ended without CLOSE, as |code| says (0: at its end): the process has ended, or
- * something on the way has cut it. */
+/* The stream has ended without CLOSE, with |code| (0: end of stream): the process has exited, or a
+ * device on the path has cut the connection. */
 static void cut(nx_tcp_conn *c, int code)
 {
     char why[NX_TCP_WHY];
@@ -404,7 +404,7 @@ static void cut(nx_tcp_conn *c, int code)
     nx_tcp_conn_fail(c, (c->state == NX_TCP_UP) ? NEXAR_EPEER : NEXAR_ECONNECT, why);
 }
 
-/* The peer has nothing to say any more to a connection that has ended. */
+/* The peer has nothing more to send to a connection that has ended. */
 static void discard_until_end(nx_tcp_conn *c, ssize_t n)
 {
     if ((n == 0) || ((n < 0) && (errno != EAGAIN))) {

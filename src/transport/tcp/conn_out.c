@@ -9,7 +9,7 @@
 
 enum { RECORD_ROOM = NX_TCP_RECORD + 256 }; /* a record with its head and tag */
 
-/* Memory for sealed records, which connections take in turn; false: none. */
+/* Memory for sealed records, which connections use one after the other; false: none. */
 static bool hold_out(nx_tcp_conn *c)
 {
     if (c->out == NULL) {
@@ -145,8 +145,8 @@ static void ask_writable(nx_tcp_conn *c, bool ask)
     }
 }
 
-/* Nothing can be written any more.  What the peer has said before is read yet; at its end the
- * connection dies (conn_in.c). */
+/* No more writes are possible. The connection still reads earlier data of the peer, and fails at
+ * its end (conn_in.c). */
 static void fail_write(nx_tcp_conn *c, int code)
 {
     c->shut = true;
@@ -181,8 +181,8 @@ bool nx_tcp_conn_write(nx_tcp_conn *c)
     return true;
 }
 
-/* The next units of the link's queue, sealed where they are put; false: there are none, or the
- * connection has died. */
+/* Seals the next units of the link's queue in place; false: there are none, or the connection has
+ * failed. */
 static bool fill_one(nx_tcp_conn *c, nx_tcp_queue *q)
 {
     size_t n;

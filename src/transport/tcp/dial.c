@@ -2,8 +2,8 @@
  * dial.c - reaching a member by any of its addresses.
  *
  * The link tries all addresses, one every STAGGER_NS or as soon as the previous one has failed; it
- * uses the first connection that comes up (simultaneous_open.c). One dead address costs STAGGER_NS,
- * not a time-out.
+ * uses the first connection that comes up (simultaneous_open.c). One unreachable address costs
+ * STAGGER_NS, not a time-out.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -100,7 +100,8 @@ static void on_ready(nx_fd *self, uint32_t events)
     }
 }
 
-/* Strangers are not worth a system call in each poll: the loop asks the kernel often enough. */
+/* Unknown peers do not justify a system call in each poll: the loop asks the kernel often enough.
+ */
 static bool on_spin(nx_fd *self)
 {
     (void)self;
@@ -222,7 +223,7 @@ fail_free:
     return err;
 }
 
-/* The last words go out, as far as the kernel takes them now. */
+/* Writes the last units, as far as the kernel accepts them now. */
 static void end_conn(nx_tcp_conn *c)
 {
     static const char why[] = "the process ends";

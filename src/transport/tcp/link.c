@@ -1,5 +1,5 @@
 /*
- * link.c - the operations of a link, its calls up, and its end.
+ * link.c - the operations of a link, its callbacks, and its end.
  *
  * A link closed with drain sends BYE when all its data is sealed, and stays until the peer has sent
  * BYE too, or has closed. The peer does so as soon as it has read the BYE and has nothing to send,
@@ -101,7 +101,7 @@ static void close_conns(nx_tcp_link *link, const char *why)
         close_conn(link, used, why);
     }
     link->used = NULL;
-    while (!nx_list_empty(&link->conns)) { /* closing takes it out */
+    while (!nx_list_empty(&link->conns)) { /* closing removes the connection from the list */
         close_conn(link, nx_list_entry(link->conns.next, nx_tcp_conn, in_link), why);
     }
 }
@@ -158,7 +158,7 @@ void nx_tcp_link_end(nx_tcp_link *link)
     destroy(link);
 }
 
-/* A seed says all that there is to say in its frames. */
+/* A seed sends everything in its frames. */
 static bool parts_by_bye(const nx_tcp_link *link)
 {
     return (link->state == NX_TCP_LINK_UP) && (link->target.member != 0) &&
@@ -347,7 +347,7 @@ static void dismiss(nx_link *base, const void *frame, size_t len)
     close_link(base, false);
 }
 
-/* What the kernel knows of the connection. */
+/* The kernel's data about the connection. */
 static void kernel_info(const nx_tcp_conn *c, nx_link_info *info)
 {
     struct sockaddr_storage local = {0}, plain = {0};

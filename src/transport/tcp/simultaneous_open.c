@@ -57,7 +57,7 @@ static void use(nx_tcp_link *link, nx_tcp_conn *c)
     nx_tcp_conn_wake(c);
 }
 
-/* This side decides for |c|, and says so. */
+/* This side decides for |c|, and announces it. */
 static void choose(nx_tcp_link *link, nx_tcp_conn *c)
 {
     static const uint8_t unit = NX_UNIT_USE;
@@ -183,7 +183,7 @@ static void log_refusal(const nx_tcp_conn *c)
     }
 }
 
-/* What the end of |c| says of the peer. */
+/* What the end of |c| reveals about the peer. */
 static nx_end end_of(const nx_tcp_conn *c)
 {
     if ((c->link != NULL) && c->link->peer_bye) {
@@ -207,7 +207,7 @@ void nx_tcp_open_resolve_failed(nx_tcp_conn *c)
     if ((link->used == c) || (c->dialled && !not_chosen && (link->state == NX_TCP_LINK_SETTLING))) {
         const nx_end end = end_of(c);
 
-        /* One address that refuses says more than another that is silent. */
+        /* An address that refuses reveals more than a silent one. */
         link->base.ended = (end == NX_END_LOST) ? link->base.ended : end;
     }
     if ((link->used == c) || last) {

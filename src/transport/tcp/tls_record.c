@@ -156,7 +156,7 @@ bool nx_tls_record_update_due(const nx_tls_record *r)
 
 size_t nx_tls_record_update(nx_tls_record *r, bool ask, uint8_t *buf)
 {
-    /* An answer that asks again is refused by some. */
+    /* Some implementations refuse an answer that requests another update. */
     const uint8_t message[] = {KEY_UPDATE, 0, 0, 1, (ask && !r->answer_due) ? 1 : 0};
     size_t len;
 

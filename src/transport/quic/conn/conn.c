@@ -1,11 +1,11 @@
 /*
- * conn.c - a connection's life: reading, time, and every way to end.
+ * conn.c - a connection's life: reading, time, and every kind of end.
  *
- * A path that stops carrying large datagrams without a word (a black hole) is not ngtcp2's business
- * once its probes have succeeded. So, when nothing is acknowledged for STUCK_PTOS times the probe
- * time-out, datagrams shrink to 1200 bytes for a while. The while doubles each time this happens
- * again. It begins short: an interrupted path looks the same, and carries large datagrams again
- * when it recovers.
+ * A path that silently stops carrying large datagrams (a black hole) escapes ngtcp2 once its probes
+ * have succeeded. So, when nothing is acknowledged for STUCK_PTOS times the probe time-out,
+ * datagrams shrink to 1200 bytes for a while. The while doubles each time this happens again. It
+ * begins short: an interrupted path looks the same, and carries large datagrams again when it
+ * recovers.
  */
 #include "conn.h"
 
@@ -88,8 +88,7 @@ void nx_conn_fail(nx_conn *c, nexar_err err, const char *why)
     }
 }
 
-/* An acceptor that has not got into the first packet has no keys to say anything
- * with. */
+/* An acceptor that could not decrypt the first packet has no keys to send a close with. */
 static void die(nx_conn *c, bool silent)
 {
     c->state = NX_CONN_DEAD;

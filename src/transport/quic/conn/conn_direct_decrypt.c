@@ -1,5 +1,5 @@
 /*
- * conn_direct_decrypt.c - packets that are opened straight into the memory that they are for.
+ * conn_direct_decrypt.c - packets that are decrypted directly into the receiver's memory.
  *
  * ngtcp2 decrypts a packet into a buffer of its own and passes on its contents, which are then
  * copied to the receiver's memory: a tenth of the time of a large transfer. So a large packet is
@@ -7,9 +7,9 @@
  * memory for these bytes, they are decrypted there. ngtcp2 finds everything but these bytes in its
  * buffer.
  *
- * S1. What decides is not verified yet. So the only state that changes is memory that waits for
- *     bytes which have not arrived (nx_lane_parser_place). A packet that fails authentication
- *     leaves zeros there.
+ * S1. The bytes that decide this are not authenticated yet. So the only state that changes is
+ *     memory that waits for bytes which have not arrived (nx_lane_parser_place). A packet that
+ *     fails authentication leaves zeros there.
  * S2. The bytes are the next bytes of their stream. So ngtcp2 passes on all of them immediately and
  *     keeps none for later: it has only its buffer, which does not contain them.
  * S3. ngtcp2 first passes on the frames before them in the packet, and the receiver may react in

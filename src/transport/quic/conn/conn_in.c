@@ -53,7 +53,7 @@ int nx_conn_on_stream_data(ngtcp2_conn *ng, uint32_t flags, int64_t stream, uint
     if (err != NEXAR_OK) {
         return fail(c, err);
     }
-    /* Nothing is kept back here, so the window is open again at once. */
+    /* No bytes are kept back here, so the window reopens immediately. */
     if (len > 0) {
         (void)ngtcp2_conn_extend_max_stream_offset(ng, stream, len);
         ngtcp2_conn_extend_max_offset(ng, len);

@@ -15,10 +15,10 @@
 
 enum {
     LINGER_PTOS = 3,       /* RFC 9000, 10.2 */
-    UNREACHABLE_TIMES = 2, /* the network says so again, and */
-    SILENT_PATIENCES = 3,  /* or only once, and then nothing is answered for so long */
-    LITTLE = 4096,         /* bytes that are not worth a packet of thanks at once, */
-    LITTLE_HERE = 65536,   /* inside a host */
+    UNREACHABLE_TIMES = 2, /* the network repeats the message, and */
+    SILENT_PATIENCES = 3, /* or sends it once, and then no answer arrives for this many time-outs */
+    LITTLE = 4096,        /* bytes that are not worth an immediate acknowledgement, */
+    LITTLE_HERE = 65536,  /* inside a host */
 };
 
 static const uint64_t LINGER_MOST_NS = UINT64_C(1000000000);
@@ -126,8 +126,8 @@ static int open_qlog(nx_quic *q, bool dialled)
 
 static void on_timer(nx_timer *self, uint64_t now_ns);
 
-/* Inside a host nothing but the window keeps the peer from filling the socket's buffer; between
- * hosts congestion control does.  A seed that is dialled sends next to nothing. */
+/* Inside a host only the window keeps the peer from filling the socket's buffer; between hosts
+ * congestion control does. A dialled seed sends next to nothing. */
 static uint64_t window_of(const nx_quic *q, const nx_tls_target *target, bool same_host)
 {
     if ((target != NULL) && (target->member == 0)) {
@@ -338,7 +338,7 @@ void nx_conn_io_read(nx_conn_io *k, const nx_udp_path *path, const uint8_t *data
     bool first;
 
     if (k->conn == NULL) {
-        /* Late: says it again, ever more rarely (powers of two). */
+        /* Late: logs it again, at powers of two. */
         k->heard++;
         if ((k->last_word_len > 0) && ((k->heard & (k->heard - 1)) == 0)) {
             (void)nx_udp_send(k->q->udp, &k->path, k->last_word, k->last_word_len,
@@ -411,7 +411,7 @@ static void end(nx_conn_io *k, int code)
                                              : strerror_r(code, text, sizeof(text)));
     k->refused = (code == ECONNREFUSED);
     nx_conn_kill(k->conn, k->up ? NEXAR_EPEER : NEXAR_ECONNECT, why, true);
-    nx_conn_io_wake(k); /* its task draws the consequences: we may be in the middle of a send */
+    nx_conn_io_wake(k); /* its task handles the error: this call may be nested in a send */
 }
 
 void nx_conn_io_unreachable(nx_conn_io *k, const nx_udp_refusal *r)

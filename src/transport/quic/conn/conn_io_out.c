@@ -1,6 +1,6 @@
 /*
- * conn_io_out.c - packets of a connection to the socket: datagrams of one length go
- * out in one call (UDP_SEGMENT), a turn's share at a time.
+ * conn_io_out.c - packets of a connection to the socket: datagrams of one length leave in one call
+ * (UDP_SEGMENT), at most an iteration's quota at a time.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static bool send_batch(nx_conn_io *k, int *code)
     }
     *code = nx_udp_send(q->udp, &out->path, out->buf, out->len, out->segment);
     if (*code == EAGAIN) {
-        *code = 0; /* it says nothing about the path */
+        *code = 0; /* the error reveals nothing about the path */
         q->blocked = true;
         (void)!nx_loop_fd_change(q->config.loop, &q->fd, EPOLLIN | EPOLLOUT);
         return false;
@@ -58,7 +58,7 @@ static bool joins(const nx_quic_out *out, size_t n)
     return (out->len > 0) && (n <= out->segment) && (out->len + n <= NX_UDP_MAX);
 }
 
-/* Whether nothing can join it any more. */
+/* Whether no more packets fit into the batch. */
 static bool is_full(const nx_quic_out *out, size_t last)
 {
     return (last < out->segment) || (out->len + out->segment > NX_UDP_MAX) ||
@@ -102,7 +102,7 @@ static bool add_packet(nx_conn_io *k, size_t n, int *code)
     return !is_full(out, n) || send_batch(k, code);
 }
 
-/* Writes up to a turn's share; |*more|: there may be more to write. */
+/* Writes up to an iteration's quota; |*more|: there may be more to write. */
 static void write_turn(nx_conn_io *k, uint64_t now_ns, bool *more)
 {
     nx_quic_out *out = &k->q->out;

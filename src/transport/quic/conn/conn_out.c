@@ -13,11 +13,11 @@
 
 enum { LANES_RESERVE = 8192 }; /* some hundred control frames */
 
-/* What the next write call offers to ngtcp2. */
+/* The data that the next write call offers to ngtcp2. */
 typedef struct offer {
     nx_outlane *lane; /* or */
     nx_outpart *part;
-    int64_t stream; /* -1: nothing, finish the packet */
+    int64_t stream; /* -1: no data, finish the packet */
     uint32_t flags;
     ngtcp2_vec vec[NX_SENDQ_VECS];
     size_t n;
@@ -80,7 +80,7 @@ static void reset_cancelled(nx_conn *c)
     }
 }
 
-/* What must not happen while a packet is being filled; returns the bytes that
+/* Performs the work that must not happen while a packet is being filled; returns the bytes that
  * parts may put into it. */
 static size_t prepare(nx_conn *c)
 {
@@ -105,8 +105,7 @@ static size_t prepare(nx_conn *c)
 
 /* ---- filling one packet -------------------------------------------------------------- */
 
-/* Whether |o| takes all that there is to send: then nothing can join it in its packet,
- * and one call for it does. */
+/* Whether |o| contains all data left to send: then its packet needs only one call. */
 static bool takes_all(const nx_conn *c, const offer *o)
 {
     uint64_t left = 0;
@@ -223,14 +222,15 @@ static size_t write_packet(nx_conn *c, uint8_t *buf, size_t room)
     }
 }
 
-/* Whether nothing follows before the peer answers: there is nothing, or it must not. */
+/* Whether nothing follows before the peer answers: no data is left, or the window is closed. */
 static bool is_last(const nx_conn *c)
 {
     return c->dry || (ngtcp2_conn_get_cwnd_left(c->ng) < c->limit) ||
            (ngtcp2_conn_get_max_data_left(c->ng) < LANES_RESERVE + c->limit);
 }
 
-/* A packet, and whether there may be another; what may have to be said again is kept. */
+/* Writes a packet, and reports whether there may be another; keeps a packet that may have to be
+ * repeated. */
 static size_t write_kept(nx_conn *c, uint8_t *buf, size_t room)
 {
     const bool probing = nx_conn_is_probing(c);
@@ -241,7 +241,7 @@ static size_t write_kept(nx_conn *c, uint8_t *buf, size_t room)
     c->expired = c->expired && (n > 0);
     c->dry = (n == 0) || ((n < room / 2) && !c->expired && !nx_conn_has_data(c));
     if ((n == 0) || c->same_host || (!probing && !is_last(c)) || (nx_conn_in_flight(c) == before)) {
-        return n; /* nothing, or more follows, or no answer is asked for */
+        return n; /* no packet, or more follows, or no answer is requested */
     }
     if (probing) {
         n = nx_conn_keep_back(c, buf, n);
@@ -331,7 +331,7 @@ int nx_conn_on_stream_credit(ngtcp2_conn *ng, int64_t stream, uint64_t most, voi
     if ((part != NULL) && !part->cancelled && !part->done && (nx_outpart_left(part) > 0)) {
         bool first = (c->q->open.next == &part->link);
 
-        if (!first) { /* in |held|, or waiting for its turn: the end of |open| is fair */
+        if (!first) { /* in |held|, or waiting in line: the end of |open| is fair */
             nx_list_remove(&part->link);
             nx_list_push_back(&c->q->open, &part->link);
         }

@@ -5,8 +5,8 @@
  * window is full ngtcp2 writes nothing else. After a cut of 4 s the connection may be silent for 4
  * s more. So the connection keeps the last datagram that asks for an acknowledgement. While none
  * arrives, it repeats the datagram every NX_CALL_NS, on all possible paths. QUIC tolerates this: a
- * copy of a lost packet is as good as the packet, and a copy of a packet that arrived is dropped.
- * So is a member called that is dialled: one that has died is known by what its host says to that.
+ * copy of a lost packet is as good as the packet, and a copy of a packet that arrived is dropped. A
+ * dialled member is probed in the same way: its host's reply reveals a process that has exited.
  * (Not a seed, which may have many at its door.)
  *
  * Where the peer receives and this side does not, the copies tell the peer nothing new; but the

@@ -15,8 +15,7 @@ enum {
 };
 
 static const uint64_t RTT_SAME_HOST_NS = UINT64_C(1000000); /* ample on loopback */
-/* A guess for machines that work together: three times this until a lost hello is
- * sent again. */
+/* A guess for cooperating machines: a lost hello is repeated after three times this. */
 static const uint64_t RTT_ELSEWHERE_NS = UINT64_C(50000000);
 
 /* ---- allocation ---------------------------------------------------------------------- */
@@ -226,7 +225,7 @@ static void set_params(const nx_conn_config *config, ngtcp2_transport_params *p)
         p->initial_max_stream_data_bidi_remote = stream;
     }
     p->max_idle_timeout = config->idle_ns;
-    p->max_udp_payload_size = 65527; /* our receive buffers take any */
+    p->max_udp_payload_size = 65527; /* the receive buffers take any size */
     if (config->target == NULL) {
         nx_ng_set_original_dcid(p, (config->retried != NULL) ? config->retried : &config->hd->dcid);
         if (config->retried != NULL) {

@@ -46,7 +46,7 @@ static bool is_known(const nx_conn_io *k, const struct sockaddr_storage *remote)
     struct sockaddr_storage known;
 
     if (nx_address_equal(&k->path.remote, remote)) {
-        return true; /* another address of ours */
+        return true; /* another local address */
     }
     for (size_t i = 0; (link != NULL) && (i < link->n); i++) {
         if (nx_address_for(&link->addresses[i], nx_udp_family(k->q->udp), &known) &&
@@ -94,7 +94,8 @@ void nx_roam_heard(nx_conn_io *k, const nx_udp_path *path, uint64_t now_ns)
     k->path = *path;
     k->heard_ns = now_ns;
     nx_conn_limit(k->conn, nx_udp_datagram_max(&path->remote));
-    /* The peer waits to hear where we are. Without memory the next packet reports the address. */
+    /* The peer waits to learn this side's address. Without memory the next packet reports the
+     * address. */
     if ((k->link != NULL) && (k->link->used == k) && (nx_sendq_word(&k->link->sendq) == NEXAR_OK)) {
         nx_conn_io_wake(k);
     }

@@ -131,7 +131,7 @@ static void append(nx_outlane *lane, nx_list *fresh, const void *data, size_t le
     }
 }
 
-/* |head| and behind it |len| bytes in |n| stretches, all of it or nothing. */
+/* Adds |head| followed by |len| bytes in |n| stretches, all of it or nothing. */
 static nexar_err add(nx_sendq *q, nx_lane which, const nx_writer *head, const nx_bytes *bytes,
                      size_t n, size_t len)
 {
@@ -388,7 +388,7 @@ void nx_sendq_part_closed(nx_sendq *q, nx_outpart *part)
     if (part->cancelled) {
         err = NEXAR_ECANCELED;
     } else if (nx_outpart_left(part) != 0) {
-        err = NEXAR_EPROTO; /* the peer has ended a stream that only we may end */
+        err = NEXAR_EPROTO; /* the peer has ended a stream that only this side may end */
     }
     finish(q, part, err);
 }

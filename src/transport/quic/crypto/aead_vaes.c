@@ -14,8 +14,8 @@
  *
  * Measured on a third-generation EPYC at 3.2 GHz, AES-128, CPU time: 61440 bytes take 7.6 us to
  * seal and 7.7 to open, by GnuTLS 3.7.9 14.4 and 14.3; 1400 bytes 0.26 and 0.25 us, by GnuTLS 0.44
- * and 0.45. Turns of 8 and of 16 blocks are 5 % slower. AES alone would take 3.4 us, the hash alone
- * 4.6: both use the same units.
+ * and 0.45. Iterations of 8 and of 16 blocks are 5 % slower. AES alone would take 3.4 us, the hash
+ * alone 4.6: both use the same units.
  *
  * The memory is idle during this, so the data that the caller needs next (the bytes of the next
  * packet, the destination of this one) is prefetched: see nx_aead_text.next. 16 MiB on 4 ranks and
@@ -142,7 +142,7 @@ INLINE __m128i hash_turn(const nx_aead_key *k, const uint8_t *p, __m128i sum)
     return reduce_sums(&s);
 }
 
-/* At most a turn of blocks, the last filled up with zeros. */
+/* At most an iteration of blocks, the last padded with zeros. */
 INLINE __m128i hash_some(const nx_aead_key *k, const uint8_t *p, size_t len, __m128i sum)
 {
     size_t power = NX_AEAD_TURN - (len + 15) / 16;
@@ -328,7 +328,7 @@ INLINE __m128i turn(const nx_aead_key *k, int rounds, __m256i *counters, const u
     return (hashed != NULL) ? reduce_sums(&s) : sum;
 }
 
-/* Less than a turn, by halves of one. */
+/* Less than an iteration, in halves. */
 INLINE void crypt_some(const nx_aead_key *k, int rounds, __m256i *counters, const uint8_t *in,
                        size_t len, uint8_t *out)
 {
@@ -419,7 +419,7 @@ INLINE uint8_t *turn_to(const nx_aead_place *place, size_t pos, uint8_t *out)
                : out + pos;
 }
 
-/* The bytes of the place that are in no turn of its own: its edges. */
+/* The edges: bytes of the destination that are in no complete iteration. */
 static void fill_edges(const nx_aead_place *place, const uint8_t *out)
 {
     size_t from = place->from, to = place->to;
@@ -502,7 +502,7 @@ static void peek(const nx_aead_key *k, const nx_aead_text *text, size_t from, si
 
 /* ---- the CPU ------------------------------------------------------------------------- */
 
-/* Asked by bits: not every compiler that builds this knows "vaes" by name.  That the
+/* Tests the CPUID bits: not every compiler that builds this accepts "vaes" as a name. That the
  * system saves the registers is part of "avx2". */
 static bool runs(void)
 {

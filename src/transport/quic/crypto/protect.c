@@ -1,4 +1,4 @@
-/* protect.c - keys and packets: ours, or on to ngtcp2's helpers for GnuTLS. */
+/* protect.c - keys and packets: nexar's own AEAD, or ngtcp2's helpers for GnuTLS. */
 #include "protect.h"
 
 #include <string.h>
@@ -127,7 +127,7 @@ void nx_protect_session(gnutls_session_t session)
     gnutls_handshake_set_secret_function(session, on_secret);
 }
 
-/* Puts ours in the place of GnuTLS's, if there is memory. */
+/* Replaces GnuTLS's key by nexar's own, if there is memory. */
 static void replace(nx_tls_session *s, ngtcp2_crypto_aead_ctx *ctx, const uint8_t *key, size_t len)
 {
     nx_aead *aead = nx_aead_create(key, len);

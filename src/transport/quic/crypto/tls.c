@@ -133,7 +133,7 @@ static int configure_client(nx_tls_session *s)
                                      : ngtcp2_crypto_gnutls_configure_client_session(s->session);
 }
 
-/* Of a session over a stream: keeps what tls_record.h takes. */
+/* For a session over a stream: keeps the secrets for tls_record.h. */
 static int on_stream_secret(gnutls_session_t session, gnutls_record_encryption_level_t level,
                             const void *rx, const void *tx, size_t len)
 {

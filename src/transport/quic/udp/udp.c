@@ -15,7 +15,7 @@
 
 enum {
     BATCH = 8,      /* reads per system call: half a MiB, about a core's cache */
-    BUFFER = 65536, /* what UDP_GRO may put together, and any datagram */
+    BUFFER = 65536, /* the largest UDP_GRO batch, and any datagram */
     CONTROL = 256,  /* packet info, segment size */
     DATAGRAM_LEAST = 1200,
 };
@@ -162,7 +162,7 @@ static void deliver(nx_udp *u, size_t i)
     }
 }
 
-/* What the network has said about datagrams sent before. */
+/* Reads the network's reports about datagrams sent before. */
 static bool read_errors(nx_udp *u)
 {
     bool any = false;
@@ -199,7 +199,7 @@ static bool read_errors(nx_udp *u)
     }
 }
 
-/* What recvmmsg does, by a call for each. */
+/* Emulates recvmmsg, by a call for each datagram. */
 static int receive_apart(nx_udp *u)
 {
     unsigned int n = 0;
@@ -292,7 +292,7 @@ static bool is_loop(const nx_udp_path *path)
     return memcmp(&four->sin_addr, &path->source.s6_addr[12], 4) == 0;
 }
 
-/* The kernel takes 0.3 us to look at a source (8 bytes on the loopback). */
+/* The kernel takes 0.3 us to check a source (8 bytes on the loopback). */
 static void add_source(const nx_udp *u, struct msghdr *hdr, const nx_udp_path *path)
 {
     if (!path->has_source || is_loop(path)) {
@@ -382,7 +382,8 @@ int nx_udp_send(nx_udp *u, const nx_udp_path *path, const uint8_t *data, size_t 
     if ((segment < len) && ((code == EIO) || (code == EINVAL) || (code == EOPNOTSUPP))) {
         code = send_apart(u, path, data, len, segment);
         if (code == 0) {
-            u->s.features.gso = false; /* the device cannot, whatever the kernel has said */
+            u->s.features.gso =
+                false; /* the device does not support it, whatever the kernel has reported */
         }
     }
     return code;

@@ -38,7 +38,7 @@ static void set_options(nx_udp_socket *s)
     /* A size for the whole socket tests whether the option exists; each send sets its own. */
     s->features.gso =
         set(s->fd, IPPROTO_UDP, UDP_SEGMENT, 1200) && set(s->fd, IPPROTO_UDP, UDP_SEGMENT, 0);
-    /* No message is asked for, so that none is lost: refused, if at all, by a sandbox. */
+    /* Requests no message, so that none is lost: only a sandbox refuses the call. */
     s->features.recvmmsg = (nx_sys_recvmmsg(s->fd, NULL, 0, MSG_DONTWAIT) == 0);
     s->features.ipv6 = (s->family == AF_INET6);
     /* IPv4 through an IPv6 socket has the options of both. */
