@@ -49,8 +49,8 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
             exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
         fi; exec "$@"' sh "$work/mix" 903 30
     # Whichever of the two calls the other.
-    logged "no shared memory with rank 1 .*, but QUIC: it belongs to user 65534" ||
-        logged "\\[1\\] .*no shared memory with rank .*, but QUIC: it belongs to user 0" ||
+    logged "no shared memory with rank 1 .*, but the network: it belongs to user 65534" ||
+        logged "\\[1\\] .*no shared memory with rank .*, but the network: it belongs to user 0" ||
         fail "nobody has said that rank 1 is of another user"
     logged "a link to member" || fail "ranks 0 and 2 do not share memory"
 else

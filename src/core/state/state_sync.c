@@ -405,8 +405,15 @@ static nexar_err run_parts(sync_call *s, nx_state_parts *p)
     return ((err == NEXAR_OK) && (s->plan.differed > 0)) ? distribute(s, p) : err;
 }
 
+/* The error |err| with |why|, whatever callbacks have failed on this thread meanwhile. */
+static nexar_err again(nexar_err err, const char *why)
+{
+    return (err == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "%s", why);
+}
+
 static nexar_err attempt(sync_call *s, nx_incarnation *inc)
 {
+    char why[NX_ERROR_ROOM];
     nx_state_parts parts;
     nexar_err err = nx_state_parts_begin(&parts, inc);
 
@@ -416,8 +423,9 @@ static nexar_err attempt(sync_call *s, nx_incarnation *inc)
     }
     err = start_over(s);
     err = (err == NEXAR_OK) ? run_parts(s, &parts) : nx_state_parts_give_up(&parts, err);
+    (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
     nx_state_parts_end(&parts);
-    return err;
+    return again(err, why);
 }
 
 /* the common result */
@@ -457,14 +465,12 @@ static nx_agreement_input input_of(nexar_err err)
 }
 
 /* With recovery=manual: with the lock. */
-static nexar_err agree(nx_incarnation *inc, nexar_err err)
+static nexar_err agree(nx_incarnation *inc, nexar_err err, const char *why)
 {
     const nx_agreement_input input = input_of(err);
     nx_outcome out = {0};
-    char why[NX_ERROR_ROOM];
     nexar_err agreed;
 
-    (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
     agreed = nx_agreement_agree(inc, NAME, &input, &out);
     if (agreed == NEXAR_ENOMEM) { /* the others wait for this rank: it frees memory, and retries */
         agreed = nx_agreement_agree(inc, NAME, &input, &out);
@@ -481,19 +487,19 @@ static nexar_err agree(nx_incarnation *inc, nexar_err err)
 }
 
 /* Without retry=on: all ranks that are in the call end alike.  With the lock. */
-static nexar_err conclude(const sync_call *s, nx_incarnation *inc, nexar_err err)
+static nexar_err conclude(const sync_call *s, nx_incarnation *inc, nexar_err err, const char *why)
 {
     const bool automatic = nx_recovery_is_automatic(inc->world);
 
     if (agrees(s, err)) {
-        return automatic ? nx_retry_conclude(inc, NAME, err) : agree(inc, err);
+        return automatic ? nx_retry_conclude(inc, NAME, again(err, why)) : agree(inc, err, why);
     }
     if (!automatic && ((err == NEXAR_EPEER) || (err == NEXAR_EREVOKED))) {
         const nx_agreement_input input = input_of(err);
 
         nx_agreement_oppose(inc, &input);
     }
-    return err;
+    return again(err, why);
 }
 
 static nexar_err run_for_retry(const nx_coll_args *a, void *arg, bool *begun)
@@ -506,6 +512,7 @@ static nexar_err run_for_retry(const nx_coll_args *a, void *arg, bool *begun)
 static nexar_err run_once(sync_call *s)
 {
     nx_loop *loop = s->comm->world->loop;
+    char why[NX_ERROR_ROOM];
     nx_incarnation *inc;
     nexar_err err;
 
@@ -513,8 +520,9 @@ static nexar_err run_once(sync_call *s)
     inc = nx_incarnation_hold(s->comm->inc);
     nx_loop_unlock(loop);
     err = attempt(s, inc);
+    (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
     nx_loop_lock(loop);
-    err = conclude(s, inc, err);
+    err = conclude(s, inc, err, why);
     err = nx_recovery_after(inc, err);
     nx_loop_kick(loop);
     nx_incarnation_release(inc);
