@@ -133,7 +133,7 @@ typedef struct nx_algorithm {
     const char *name;
     nx_builder build;
     nx_forecaster forecast;
-    bool cut;   /* uses segments; others are built with segment 0 */
+    bool cut;   /* uses segments; the other algorithms are built with segment 0 */
     bool hook;  /* rank r holds shard r between the phases: nx_coll.hook is legal */
     bool hears; /* nx_coll.heard is legal: needs no additional messages */
     const char *help;

@@ -52,11 +52,10 @@ typedef struct nx_distribution nx_distribution; /* coll/distribution/distributio
  * reduce, allreduce, scan and exscan; what each rank contributes in allgather
  * and gather, receives in scatter and reduce_scatter, sends to each in alltoall.
  *
- * The v forms have their blocks in |parts|: allgatherv, gatherv, alltoallv
- * where they lie in the receive buffer; scatterv, reduce_scatterv where they
- * lie in the send buffer.  alltoallv sends from |send_parts|.  The others leave
- * both alone.  In gatherv and scatterv only the root knows |parts|; the others
- * have |count| for their own block, and so has the root.
+ * The v forms have their blocks in |parts|: allgatherv, gatherv, alltoallv where they lie in the
+ * receive buffer; scatterv, reduce_scatterv where they lie in the send buffer. alltoallv sends from
+ * |send_parts|. The other kinds ignore both. In gatherv and scatterv only the root knows |parts|;
+ * the others have |count| for their own block, and so has the root.
  *
  * The buffer of a broadcast is NX_SPACE_RECV on every rank, the root too.  The
  * buffers are those of the public call: a non-root of reduce and gather has no

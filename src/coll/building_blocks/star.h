@@ -64,7 +64,7 @@ static inline void nx_star_go(nx_sched *s, const nx_coll *c, uint32_t round, nx_
     nx_sched_gate(s, NX_NO_STEP, NX_NO_STEP);
 }
 
-/* At the root: |out| becomes the sum of |in| and of what the others send. Receives run
+/* At the root: |out| becomes the sum of |in| and of the other ranks' inputs. Receives run
  * concurrently; additions are in order of rank. */
 static inline void nx_star_sum(nx_sched *s, const nx_coll *c, uint32_t round, nx_ref in, nx_ref out)
 {

@@ -70,7 +70,7 @@ double nx_tree_up(const nx_tree *tree);
 typedef struct nx_cost_stream {
     uint64_t len;      /* elements */
     uint64_t segments; /* messages that they are cut in ... */
-    uint64_t each;     /* ... of so many elements but for the last */
+    uint64_t each;     /* ... of this many elements, except the last */
     double work;
     uint64_t window; /* most messages that a rank may have in flight; 0: any number */
 } nx_cost_stream;

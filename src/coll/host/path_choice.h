@@ -33,9 +33,9 @@ typedef struct nx_path_choice {
     int cell;           /* of that; -1: it is not measured */
     size_t bytes;
 
-    /* The last operation that was measured, until all have published its time. */
+    /* The last measured operation, until all ranks have published its duration. */
     int last;          /* -1: none */
-    unsigned last_way; /* by which it went */
+    unsigned last_way; /* the path that it used */
     size_t last_bytes;
     uint32_t took_ns; /* this rank */
 

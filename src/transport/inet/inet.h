@@ -1,26 +1,26 @@
 /*
- * inet.h - the network transport of a process: QUIC, and TCP where UDP does not get through.
+ * inet.h - the network transport of a process: QUIC, and TCP where UDP is blocked.
  *
  * An endpoint has a UDP port for QUIC and a TCP port of the same number.  Both carry the same
  * lanes, over TLS 1.3 with the same certificates (quic/quic.h, tcp/tcp.h).
  *
- * nx_inet_dial returns a *pending* link, which queues what is sent.  It dials QUIC first, and TCP
- * after NX_INET_HEAD_START_NS unless the peer has answered over UDP by then: at once when QUIC
- * has failed, or when another link of this endpoint has found UDP blocked.  The first connection
- * that comes up replaces the pending link (nx_link_up.on_moved) and gets what was queued; on_up
- * follows.  So nothing stands between the owner and the transport that was chosen.
+ * nx_inet_dial returns a *pending* link, which queues what is sent. It dials QUIC first, and TCP
+ * after NX_INET_HEAD_START_NS unless the peer has answered over UDP by then: at once when QUIC has
+ * failed, or when another link of this endpoint has found UDP blocked. The first connection that
+ * comes up replaces the pending link (nx_link_up.on_moved) and gets what was queued; on_up follows.
+ * So no layer is left between the owner and the chosen transport.
  *
- * Who chooses: between two members the one with the lower number, by the rules of QUIC and TCP
- * (settle.c of both).  Invariants:
+ * The choice: between two members the member with the lower number decides, by the rules of QUIC
+ * and TCP (simultaneous_open.c of both). Invariants:
  *
- *  I1. The member that chooses has at most one link to a peer, pending or up, over both
- *      transports together.  It says USE on one connection only: as soon as one is up, the
- *      attempts over the other transport are closed without USE, and connections that come later
- *      over the other transport are refused without USE.
+ *  I1. The member that chooses has at most one link to a peer, pending or up, over both transports
+ *      together. It sends USE on one connection only: as soon as one is up, it closes the attempts
+ *      over the other transport without USE, and refuses later connections over the other transport
+ *      without USE.
  *  I2. The other member uses the connection on which USE arrives.  A refused attempt ends
  *      nothing there while the other transport's attempt lives.
- *  I3. What was queued goes to the connection that is used, in the order in which it was queued,
- *      and nothing was sent before: nothing is lost or sent twice.
+ *  I3. Queued data goes to the chosen connection in the order in which it was queued, and nothing
+ *      was sent before: nothing is lost or sent twice.
  *
  * To a seed, the dialler chooses.
  */
@@ -31,12 +31,12 @@
 
 typedef struct nx_inet nx_inet;
 
-/* What a network link may use. */
+/* The transports that a network link may use. */
 enum { NX_INET_QUIC = 1, NX_INET_TCP = 2, NX_INET_BOTH = 3 };
 
 #define NX_INET_HEAD_START_NS UINT64_C(300000000)
-/* Neither a packet over UDP nor a connection over TCP for this long: nothing gets through.  TCP
- * has sent its first packet three times by then (0, 1 and 3 s after the head start). */
+/* Neither a packet over UDP nor a connection over TCP for this long: no path works. TCP has sent
+ * its first packet three times by then (0, 1 and 3 s after the head start). */
 #define NX_INET_UNREACHED_NS UINT64_C(3500000000)
 
 typedef struct nx_inet_config {
@@ -45,8 +45,8 @@ typedef struct nx_inet_config {
 } nx_inet_config;
 
 /*
- * Opens both sockets.  Where both are allowed and the TCP port cannot be had, the endpoint has UDP
- * alone, and the log says so.
+ * Opens both sockets. Where both are allowed and the TCP port is not available, the endpoint has
+ * UDP alone, and logs it.
  *
  * NEXAR_ESYS
  *     The address or the port cannot be bound.
@@ -56,8 +56,8 @@ NX_MUST_CHECK nexar_err nx_inet_open(nx_inet **out, const nx_inet_config *config
 /* As nx_quic_close.  NULL is ignored. */
 void nx_inet_close(nx_inet *net);
 
-/* Sets |done| when no link of stage |stage| that was closed is still sending: before
- * nx_inet_close, for each of the NX_INET_STAGES in turn.  |done| NULL: no longer. */
+/* Sets |done| when no link of stage |stage| that was closed is still sending: before nx_inet_close,
+ * for each of the NX_INET_STAGES in turn. |done| NULL: cancels the request. */
 enum { NX_INET_STAGES = 3 };
 void nx_inet_drain(nx_inet *net, int stage, nx_event *done);
 

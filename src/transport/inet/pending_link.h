@@ -21,7 +21,7 @@ struct nx_inet {
     nx_tcp *tcp;      /* NULL: not allowed, or the port is taken */
     nx_map by_member; /* nx_inet_link: those that are neither down nor closed without drain */
     nx_list links;
-    size_t closing; /* links that were closed and still exist */
+    size_t closing; /* closed links that still exist */
     nx_event *drained;
     bool udp_blocked; /* the last link that came up did so over TCP, and UDP was silent */
     bool told;        /* the log has that */
@@ -71,17 +71,17 @@ typedef struct nx_inet_link {
 NX_MUST_CHECK nexar_err nx_inet_link_create(nx_inet_link **out, nx_inet *net,
                                             const nx_quic_target *target);
 bool nx_inet_link_is(const nx_link *link);
-/* It goes down: on_sent and on_down follow from its task. */
+/* The link goes down: on_sent and on_down follow from its task. */
 void nx_inet_link_down(nx_inet_link *p, nexar_err err, const char *why);
-/* |leg| takes its place, with all that was queued. */
+/* |leg| replaces it, with all queued data. */
 void nx_inet_link_move(nx_inet_link *p, nx_link *leg);
 void nx_inet_link_leave_map(nx_inet_link *p);
-/* Ends it at once, with on_sent for what is held. */
+/* Ends it immediately, with on_sent for held parts. */
 void nx_inet_link_end(nx_inet_link *p);
 
 /* ---- choose.c -------------------------------------------------------------------- */
 
-/* Dials what is due and sets the timer; may take the link down. */
+/* Dials the due legs and sets the timer; may take the link down. */
 void nx_inet_choose(nx_inet_link *p);
 /* A connection of |member| that the peer has made is attempt |leg| of |p|. */
 void nx_inet_adopt(nx_inet_link *p, int leg, nx_link *link);

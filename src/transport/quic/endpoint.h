@@ -88,7 +88,7 @@ struct nx_quic {
     nx_log_limit refusals; /* of unauthenticated peers */
     uint64_t drops_ns;     /* when the kernel was last asked for dropped datagrams ... */
     bool drops_told;       /* ... and whether the log has them */
-    size_t closing;        /* links that were closed and still exist */
+    size_t closing;        /* closed links that still exist */
     nx_event *drained;
 };
 

@@ -1,21 +1,20 @@
 /*
- * stream_parser.h - what a TLS stream carries, made into frames and fragments: the other end
- * of send_queue.h.  No sockets, no clock.
+ * stream_parser.h - parses the bytes of a TLS stream into frames and fragments: the other end of
+ * send_queue.h. No sockets, no clock.
  *
  * The stream is a sequence of units.  A unit is a type (one byte), the fields of its type
  * (big-endian) and its body:
  *
- *     HELLO                      from the accepting side, once: the dialler is let in
- *     USE                        from the side that decides: this connection is used
+ *     HELLO                      from the accepting side, once: the dialler is accepted
+ *     USE                        from the deciding side: this connection is used
  *     CONTROL, MESSAGE  len:4    a frame of that lane, at most NX_FRAME_MAX bytes
  *     PART  id:8 off:8 len:4     bytes [off, off + len) of message |id|
- *     BYE                        all that this side had to send was sent; it wants to leave
- *     CLOSE code:1 len:2         the last unit: an nx_close_code, and words, or (NX_CLOSE_LAST)
+ *     BYE                        this side has sent all its data and wants to leave
+ *     CLOSE code:1 len:2         the last unit: an nx_close_code, and text, or (NX_CLOSE_LAST)
  *                                a frame of the control lane, at most NX_TCP_CLOSE_MOST bytes
  *
- * Bytes come in pieces of any size.  A body that lies whole in one piece is handed on where it
- * is; frames and CLOSE are otherwise put together in one buffer.  Of a PART only its head is
- * kept.
+ * Bytes may arrive in pieces of any size. A body that arrives in one piece is passed on in place;
+ * otherwise frames and CLOSE are assembled in one buffer. Only the head of a PART is kept.
  */
 #ifndef NX_TCP_STREAM_PARSER_H
 #define NX_TCP_STREAM_PARSER_H
@@ -38,14 +37,14 @@ enum {
     NX_TCP_CLOSE_MOST = 512
 };
 
-/* Where things go; |ctx| is the parser's.  All data is borrowed. */
+/* The callbacks; |ctx| is the parser's. All data is borrowed. */
 typedef struct nx_tcp_parser_up {
     void (*on_hello)(void *ctx);
     void (*on_use)(void *ctx);
     void (*on_frame)(void *ctx, nx_lane lane, const void *data, size_t len);
     void (*on_data)(void *ctx, uint64_t id, uint64_t off, const void *data, size_t len);
     void (*on_bye)(void *ctx);
-    /* Nothing follows: what comes after it is ignored. */
+    /* The stream ends here: later bytes are ignored. */
     void (*on_close)(void *ctx, uint8_t code, const void *data, size_t len);
 } nx_tcp_parser_up;
 
@@ -56,17 +55,17 @@ typedef struct nx_tcp_parser {
     size_t head_len;
     bool in_body, ended;
     uint8_t code;    /* of CLOSE */
-    uint64_t id, at; /* of PART: where its next byte belongs */
-    size_t left;     /* bytes of the body that have not come */
-    uint8_t *body;   /* NULL before the first body that comes in pieces */
+    uint64_t id, at; /* of PART: the offset of its next byte */
+    size_t left;     /* bytes of the body still missing */
+    uint8_t *body;   /* NULL before the first body that arrives in pieces */
     size_t body_len, body_room;
 } nx_tcp_parser;
 
 void nx_tcp_parser_init(nx_tcp_parser *p, const nx_tcp_parser_up *up, void *ctx);
 void nx_tcp_parser_fini(nx_tcp_parser *p);
 
-/* The next |len| bytes.  NEXAR_EPROTO: they are not of this format.  NEXAR_ENOMEM.  After an
- * error nothing more may be parsed. */
+/* Parses the next |len| bytes. NEXAR_EPROTO: invalid format. NEXAR_ENOMEM. After an error the
+ * parser must not be used. */
 NX_MUST_CHECK nexar_err nx_tcp_parse(nx_tcp_parser *p, const uint8_t *data, size_t len);
 
 #endif /* NX_TCP_STREAM_PARSER_H */

@@ -67,7 +67,7 @@ typedef struct nx_conn_config {
     const uint8_t *secret; /* NX_SECRET_SIZE bytes */
     struct sockaddr_storage local, remote;
     uint64_t window; /* bytes that the peer may have in flight */
-    bool bbr;        /* congestion control: BBR, else CUBIC */
+    bool bbr;        /* congestion control: BBR, otherwise CUBIC */
     uint64_t idle_ns, handshake_ns;
     size_t datagram; /* the largest that the interface carries */
     bool same_host;  /* same host: no search for the limits of the network */

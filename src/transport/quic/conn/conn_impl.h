@@ -94,7 +94,7 @@ void nx_conn_keep_call(nx_conn *c, const uint8_t *data, size_t len);
 /* The same, when probing: one of two is kept for later. |data| becomes what to send; returns its
  * length. */
 size_t nx_conn_keep_back(nx_conn *c, uint8_t *data, size_t len);
-/* The kept datagram, if it is due: its length, else 0. */
+/* The kept datagram, if it is due: its length, otherwise 0. */
 size_t nx_conn_take_spare(nx_conn *c, uint8_t *buf, size_t room);
 
 /* conn_direct_decrypt.c: ngtcp2's callback */

@@ -1,4 +1,4 @@
-/* udp_socket.h - opening a UDP socket and asking the kernel what it can do. */
+/* udp_socket.h - opens a UDP socket and asks the kernel for its features. */
 #ifndef NX_UDP_SOCKET_H
 #define NX_UDP_SOCKET_H
 
