@@ -1,4 +1,5 @@
-/* allreduce.c - allreduce of many arrays, compressed, and with a function between. */
+/* allreduce.c - allreduce of many arrays, compressed allreduce, and allreduce with a function on
+ * each shard. */
 #include "coll.h"
 
 static bool set_up_bucket(nxp_op *op, PyObject *list, nexar_tensor *tensors, nexar_dtype *dtype)
@@ -81,7 +82,7 @@ static bool compression_arg(PyObject *obj, nexar_compression *out)
     return false;
 }
 
-/* The residual of a compressed allreduce, which has as many elements as buf. */
+/* The residual of a compressed allreduce, with as many elements as buf. */
 static bool residual_arg(nxp_op *op, PyObject *obj)
 {
     if ((obj == NULL) || (obj == Py_None)) {
@@ -137,7 +138,7 @@ PyObject *nxp_compressed(PyObject *obj, PyObject *const *args, Py_ssize_t n, PyO
     return (arg[0] == Py_True) ? nxp_op_block(&op, err) : nxp_op_request(&op, err);
 }
 
-/* On a thread of the runtime. */
+/* Runs on a thread of the runtime. */
 static nexar_err on_shard(void *shard, size_t offset, size_t count, void *arg)
 {
     PyObject *pair = arg, *said; /* (function of offset and count, list for its exception) */

@@ -1,10 +1,10 @@
-/* args.c - the arguments of calls. */
+/* args.c - parses the arguments of calls. */
 #include "binding.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The index of |key| in |names|; -1. */
+/* The index of |key| in |names|; -1: none. */
 static int index_of(const char *const names[], PyObject *key)
 {
     for (int i = 0; names[i] != NULL; i++) {
@@ -64,7 +64,8 @@ bool nxp_parse(const char *call, const char *const names[], int required, PyObje
     return true;
 }
 
-/* An int of |obj|, which may have __index__; NULL: an exception that names the argument. */
+/* Converts |obj|, which may have __index__, to an int; NULL: an exception that names the
+ * argument. */
 static PyObject *as_index(const char *call, const char *name, PyObject *obj)
 {
     PyObject *index = PyNumber_Index(obj);

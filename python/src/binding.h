@@ -1,9 +1,10 @@
 /*
- * binding.h - what the files of the extension `_nexar` share.
+ * binding.h - shared by the files of the extension `_nexar`.
  *
- * Every call that starts an operation makes an nxp_op: the request and all that must live as long
- * as it.  A blocking call has its nxp_op on the stack and waits in slices, so that signals are
- * seen; a call that is interrupted moves it to the heap and leaves it to its world.
+ * Every call that starts an operation makes an nxp_op: the request and everything that must live
+ * as long as the request.  A blocking call has its nxp_op on the stack and waits in slices, so
+ * that it handles signals.  An interrupted call moves its nxp_op to the heap, where the world
+ * owns it.
  *
  * All functions need the GIL, unless they say otherwise.
  */
@@ -19,8 +20,8 @@
 
 #include "core/p2p/p2p_request.h"
 
-enum { NXP_JOIN_STRING = 1024 }; /* room for every join string */
-#define NXP_SLICE_NS 40000000u   /* of a wait: Ctrl-C ends a call within 100 ms */
+enum { NXP_JOIN_STRING = 1024 }; /* sufficient for every join string */
+#define NXP_SLICE_NS 40000000u   /* the slice of a wait: Ctrl-C ends a call within 100 ms */
 
 /* ---- worlds ------------------------------------------------------------------- */
 
@@ -31,13 +32,13 @@ typedef struct nxp_world {
     nexar_comm *root; /* NULL: closed */
     unsigned refs;
     unsigned forks; /* nxp_forks when it was made */
-    nxp_op *ops;    /* all that have not completed */
+    nxp_op *ops;    /* all operations that have not completed */
     unsigned started;
     uint64_t begun; /* operations, in all */
-    unsigned jobs;  /* calls without a request that run on though their callers are gone */
+    unsigned jobs;  /* calls without a request that continue although their callers are gone */
 } nxp_world;
 
-extern unsigned nxp_forks; /* grows in a forked child */
+extern unsigned nxp_forks; /* incremented in a forked child */
 
 typedef struct nxp_comm {
     PyObject_HEAD nexar_comm *comm; /* NULL: closed */
@@ -49,7 +50,7 @@ void nxp_world_release(nxp_world *world);
 /* Ends every operation of |world|, which was finalized, with NEXAR_ECANCELED. */
 void nxp_world_closed(nxp_world *world);
 
-/* Completes every operation of |world| that has ended, and tells whom it must. */
+/* Completes every operation of |world| that has ended, and makes its callbacks. */
 void nxp_world_poll(nxp_world *world);
 
 /* False, with InvalidError set: closed, or in a forked child. */
@@ -76,39 +77,40 @@ typedef bool (*nxp_set_up)(nxp_op *op, const char *call, PyObject *const *args, 
 PyObject *nxp_message_call(PyObject *obj, const char *call, nxp_set_up set_up, nxp_gives gives,
                            PyObject *(*end)(nxp_op *, nexar_err), PyObject *const *args,
                            Py_ssize_t n, PyObject *kwnames);
-/* A rank of |self|, or more from |low| on. */
+/* An int argument that is a rank of |self|, or a larger range from |low| on. */
 bool nxp_rank_arg(const nxp_comm *self, const char *call, const char *name, PyObject *obj, long low,
                   int *out);
 
 /* ---- errors ---------------------------------------------------------------------- */
 
-enum { NXP_SENTENCE = 1024 }; /* room for what nexar_last_error() says */
+enum { NXP_SENTENCE = 1024 }; /* room for the text of nexar_last_error() */
 
-/* Raise; always NULL.  |comm| may be NULL, and gives PeerError its list. */
+/* Raise an exception; always return NULL.  |comm| may be NULL; PeerError takes its list from it. */
 PyObject *nxp_raise(nexar_err err, const char *sentence, nexar_comm *comm);
 PyObject *nxp_raise_last(nexar_err err, nexar_comm *comm); /* nexar_last_error() */
 PyObject *nxp_invalid(const char *format, ...);            /* InvalidError */
-PyObject *nxp_bad_type(const char *format, ...); /* InvalidError that is a TypeError too */
+PyObject *nxp_bad_type(const char *format, ...); /* InvalidError that is also a TypeError */
 
 /* Objects of the Python layer that C calls: "Comm", "Request", "Status", "errors", ... */
 PyObject *nxp_hook(const char *name); /* borrowed; NULL with an exception */
-/* Two of them, which most calls use. */
+/* Two of these objects, which most calls use. */
 extern PyObject *nxp_status_class, *nxp_request_class;
 
 /* ---- arguments -------------------------------------------------------------------- */
 
 enum { NXP_PARAMS = 6 };
 
-/* Positional and keyword arguments into out[], by |names| (NULL at the end); those not given stay
- * as they are.  The first |required| must be given.  False: TypeError is set. */
+/* Parses positional and keyword arguments into out[], by |names| (NULL at the end); entries of
+ * missing arguments are unchanged.  The first |required| must be given.  False: TypeError is
+ * set. */
 bool nxp_parse(const char *call, const char *const names[], int required, PyObject *const *args,
                Py_ssize_t n, PyObject *kwnames, PyObject *out[]);
 bool nxp_int(const char *call, const char *name, PyObject *obj, long low, long high, int *out);
-/* The list of what |obj| iterates over; NULL: an exception that names the argument. */
+/* A list of the items of |obj|; NULL: an exception that names the argument. */
 PyObject *nxp_list(const char *call, const char *name, PyObject *obj, const char *accepted);
 bool nxp_tag(const char *call, const char *name, PyObject *obj, uint64_t *out);
 bool nxp_op_arg(const char *call, PyObject *obj, nexar_op *out);
-/* Seconds into nanoseconds; None: UINT64_MAX. */
+/* Converts seconds to nanoseconds; None: UINT64_MAX. */
 bool nxp_timeout(const char *call, PyObject *obj, uint64_t *out_ns);
 
 /* ---- memory ------------------------------------------------------------------------- */
@@ -121,10 +123,10 @@ typedef struct nxp_memory {
     bool is_bool; /* bytes that are 0 or 1 */
     Py_buffer view;
     bool has_view;
-    PyObject *keep; /* what holds the memory where there is no view */
+    PyObject *keep; /* the object that holds the memory if there is no view */
 } nxp_memory;
 
-enum { NXP_READ, NXP_WRITE, NXP_ANY_ORDER /* of Fortran, too */ };
+enum { NXP_READ, NXP_WRITE, NXP_ANY_ORDER /* also if contiguous in Fortran order */ };
 
 /* False: an exception that names |call| and |name| is set. */
 bool nxp_memory_get(nxp_memory *m, const char *call, const char *name, PyObject *obj, int access);
@@ -133,12 +135,12 @@ void nxp_memory_release(nxp_memory *m);
  */
 PyObject *nxp_dlpack_view(PyObject *module, PyObject *capsule);
 
-/* New memory, a View of |bytes| bytes at |*at|; NULL: MemoryError is set. */
+/* Allocates memory: a View of |bytes| bytes at |*at|; NULL: MemoryError is set. */
 PyObject *nxp_memory_new(size_t bytes, void **at);
-/* The memory of a View; without the GIL, too. */
+/* The memory of a View; also without the GIL. */
 void *nxp_block_take(size_t bytes, void *unused);
 void nxp_block_give(void *at);
-/* A View of |at|, of nxp_block_take(), which it takes over. */
+/* A View of |at|, memory of nxp_block_take(), whose ownership it takes. */
 PyObject *nxp_memory_wrap(void *at, size_t bytes);
 PyObject *nxp_view(PyObject *module, PyObject *args);
 /* readable(address, bytes) -> whether this process can read that memory. */
@@ -153,18 +155,18 @@ struct nxp_op {
     const char *blocking; /* the name of a blocking call; NULL: a call with a request */
     PyObject *comm;       /* strong: a communicator is not freed under its operations */
     nxp_gives gives;
-    PyObject *result; /* of NXP_OBJECT */
-    PyObject *notify; /* called once when it has completed */
+    PyObject *result; /* for NXP_OBJECT */
+    PyObject *notify; /* called once, on completion */
     PyObject *keep;
     nxp_memory mem[2];
-    void *blocks; /* arrays that are freed with it */
+    void *blocks; /* arrays that are freed with the operation */
     nexar_status status;
     void *reply;
     size_t reply_bytes;
-    nexar_message *message; /* of NXP_MESSAGE */
-    nx_p2p_room room;       /* of NXP_BYTES */
+    nexar_message *message; /* for NXP_MESSAGE */
+    nx_p2p_room room;       /* for NXP_BYTES */
     nexar_err err;
-    char *sentence; /* of err */
+    char *sentence; /* the message of err */
     bool done, waiting, cancelable, receives, claimed, left;
 };
 
@@ -172,12 +174,12 @@ void nxp_op_init(nxp_op *op, nxp_comm *comm, nxp_gives gives);
 void nxp_op_fini(nxp_op *op);
 nxp_op *nxp_op_create(nxp_comm *comm, nxp_gives gives); /* NULL: MemoryError is set */
 
-/* |err| is what the i-call returned.  Waits and returns the result; |op| is the caller's memory,
- * its contents are given back. */
+/* |err| is the result of the i-call.  Waits and returns the result; |op| is the caller's memory,
+ * its contents are released. */
 PyObject *nxp_op_block(nxp_op *op, nexar_err err);
 /* The same for an operation of nxp_op_create(). */
 PyObject *nxp_op_block_heap(nxp_op *op, nexar_err err, uint64_t timeout_ns);
-/* A Request, which takes over the contents of |op|. */
+/* A Request, which takes the contents of |op|. */
 PyObject *nxp_op_request(nxp_op *op, nexar_err err);
 PyObject *nxp_op_request_heap(nxp_op *op, nexar_err err);
 
@@ -185,34 +187,35 @@ PyObject *nxp_op_request_heap(nxp_op *op, nexar_err err);
 void nxp_op_enlist(nxp_op *op); /* in world->ops, until it has completed */
 void nxp_op_completed(nxp_op *op, nexar_err err, const char *sentence);
 void nxp_op_free(nxp_op *op);
-/* Looks once whether |op| has completed. */
+/* Polls once whether |op| has completed. */
 void nxp_op_look(nxp_op *op);
 /* Waits until |op| has completed or |timeout_ns| has passed.  False: an exception is set. */
 bool nxp_op_await(nxp_op *op, uint64_t timeout_ns);
-/* The result of |op|, which has completed; or its exception.  May be asked for again. */
+/* The result of |op|, which has completed, or its exception.  May be called again. */
 PyObject *nxp_op_outcome(nxp_op *op);
-/* |op| could not be started: raises |err|, gives its contents back. */
+/* |op| could not be started: raises |err| and releases the contents of |op|. */
 PyObject *nxp_op_failed(nxp_op *op, nexar_err err);
-/* Nobody has a Request for |op|, which is on the heap. */
+/* No Request refers to |op|, which is on the heap. */
 void nxp_op_abandon(nxp_op *op);
 
 typedef struct nxp_request {
     PyObject_HEAD nxp_op *op;
 } nxp_request;
 
-/* False, with InvalidError set: of a forked process, or another thread waits for it. */
+/* False, with InvalidError set: the operation belongs to a parent process, or another thread waits
+ * for it. */
 bool nxp_request_check(const nxp_request *self, const char *call);
 
-/* Messages that a matched probe has taken: the object takes over |msg|. */
+/* A message that a matched probe has taken: the object takes ownership of |msg|. */
 PyObject *nxp_message_wrap(nxp_comm *comm, nexar_message *msg, const nexar_status *status);
-/* The message that nobody receives is dropped. */
+/* Drops a message that was never received. */
 void nxp_message_drop(nexar_message *msg);
 
 PyObject *nxp_wait_any(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 
 /* ---- calls without a request -------------------------------------------------------------- */
 
-/* Runs job->run on a thread of its own while this one waits and sees signals. */
+/* Runs job->run on a thread of its own, while this one waits and handles signals. */
 typedef struct nxp_job {
     nexar_err (*run)(struct nxp_job *job); /* without the GIL */
     void (*drop)(struct nxp_job *job);     /* without the GIL: the caller was interrupted */
@@ -232,7 +235,7 @@ typedef struct nxp_job {
     size_t bytes;
     void *reply;
     size_t reply_bytes;
-    PyObject *keep; /* given back when the job has ended */
+    PyObject *keep; /* released when the job has ended */
     /* the job's own */
     struct nxp_job *next;
     int state;
@@ -240,14 +243,15 @@ typedef struct nxp_job {
     char *sentence;
 } nxp_job;
 
-/* Ends what interrupted callers have left of |world|, so that it can be finalized: revokes the
- * communicators of their collectives.  False: something still runs. */
+/* Ends the jobs that interrupted callers have left on |world|, so that it can be finalized: revokes
+ * the communicators of their collectives.  False: a job still runs. */
 bool nxp_world_settle(nxp_world *world);
 bool nxp_jobs_settle(nxp_world *world);
 
 /* NULL: MemoryError is set. */
 nxp_job *nxp_job_create(nexar_err (*run)(nxp_job *job), nexar_comm *comm);
-/* False: interrupted, with an exception set; |job| is gone.  True: job->err and sentence. */
+/* False: interrupted, with an exception set; |job| is freed.  True: job->err and its message are
+ * set. */
 bool nxp_job_run(nxp_job *job);
 void nxp_job_free(nxp_job *job);
 /* The exception of job->err; always NULL, frees the job. */
@@ -255,12 +259,12 @@ PyObject *nxp_job_raise(nxp_job *job, nexar_comm *comm);
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
-/* Takes the GIL in a thread of the runtime; false: Python is ending. */
+/* Takes the GIL in a thread of the runtime; false: the interpreter is finalizing. */
 bool nxp_enter_python(PyGILState_STATE *state);
 void nxp_leave_python(PyGILState_STATE state);
-/* No callback enters Python any more. */
+/* From now on no callback enters Python. */
 PyObject *nxp_stop_callbacks(PyObject *module, PyObject *unused);
-/* The sentence of the pending exception, as an error of nexar; clears it. */
+/* Converts the pending exception to an error message of nexar, and clears it. */
 nexar_err nxp_callback_failed(const char *what);
 
 /* ---- types ---------------------------------------------------------------------------------- */
@@ -293,7 +297,7 @@ PyObject *nxp_change_of(const nexar_change *c);
 /* life.c */
 /* A config of |settings|, a dict of str to str; NULL: an exception is set. */
 nexar_config *nxp_config_of(PyObject *settings);
-/* Runs |job|, which makes a communicator, or none. */
+/* Runs |job|, which may create a communicator. */
 PyObject *nxp_make_comm(nxp_comm *self, nxp_job *job);
 PyObject *nxp_init(PyObject *module, PyObject *settings);
 PyObject *nxp_setting(PyObject *module, PyObject *unused);

@@ -1,9 +1,9 @@
 /*
- * block.c - memory for messages whose length is not known before.
+ * block.c - memory for messages of unknown length.
  *
- * Large blocks are kept when they are given back: the next object of that size needs no new pages
- * of the kernel, which cost as much as the transfer.  A program that receives into one object while
- * it holds the one before has two blocks in turn.
+ * Large blocks are kept when they are released.  The next object of that size then needs no new
+ * pages from the kernel, which cost as much as the transfer.  A program that receives into one
+ * object while it holds the previous one alternates between two blocks.
  */
 #include "binding.h"
 
@@ -14,18 +14,18 @@
 #include <unistd.h>
 
 enum {
-    KEPT = 4,        /* blocks, ... */
-    LARGE = 1 << 20, /* ... of this size at least: smaller ones are malloc's */
+    KEPT = 4,        /* kept blocks, ... */
+    LARGE = 1 << 20, /* ... each of at least this size: malloc allocates smaller ones */
     HUGE_PAGE = 2 << 20,
-    HEAD = 64 /* in front of each block: its size; the block is aligned as a cache line */
+    HEAD = 64 /* before each block: its size; the block is aligned to a cache line */
 };
 
 typedef struct block {
-    size_t size; /* with the head; 0: malloc's */
+    size_t size; /* including the head; 0: allocated by malloc */
 } block;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static block *kept[KEPT]; /* the youngest first */
+static block *kept[KEPT]; /* the most recent first */
 
 static block *map_block(size_t bytes)
 {
@@ -36,12 +36,12 @@ static block *map_block(size_t bytes)
     if (b == MAP_FAILED) {
         return NULL;
     }
-    (void)madvise(b, size, MADV_HUGEPAGE); /* fewer faults; without it, more */
+    (void)madvise(b, size, MADV_HUGEPAGE); /* an optimisation: fewer page faults */
     b->size = size;
     return b;
 }
 
-/* A kept block for |bytes|, at most an eighth and a huge page too large; NULL: there is none. */
+/* A kept block for |bytes|, larger by at most an eighth and a huge page; NULL: none. */
 static block *find_kept(size_t bytes)
 {
     block *found = NULL;

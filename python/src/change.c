@@ -1,4 +1,4 @@
-/* change.c - how communicators have changed, and who is told. */
+/* change.c - changes of communicators, and the callback for them. */
 #include "binding.h"
 
 PyObject *nxp_change_of(const nexar_change *c)
@@ -7,7 +7,7 @@ PyObject *nxp_change_of(const nexar_change *c)
                          c->left, c->failed);
 }
 
-/* On a thread of the runtime. */
+/* Runs on a thread of the runtime. */
 static void on_change(nexar_comm *comm, const nexar_change *change, void *fn)
 {
     PyGILState_STATE state;
@@ -29,7 +29,7 @@ static void on_change(nexar_comm *comm, const nexar_change *change, void *fn)
     nxp_leave_python(state);
 }
 
-/* _on_change(fn or None): fn(the numbers of nexar_change); the caller keeps |fn|. */
+/* _on_change(fn or None): fn(the fields of nexar_change); the caller keeps a reference to |fn|. */
 static PyObject *comm_on_change(PyObject *obj, PyObject *fn)
 {
     nxp_comm *self = (nxp_comm *)obj;
@@ -65,7 +65,7 @@ static PyObject *changed_ranks(nexar_comm *comm, nexar_change_kind kind)
     int *ranks = NULL;
     PyObject *list;
 
-    while ((err == NEXAR_OK) && (n > room)) { /* another thread may make it more meanwhile */
+    while ((err == NEXAR_OK) && (n > room)) { /* another thread may change it meanwhile */
         PyMem_Free(ranks);
         room = n;
         ranks = PyMem_Calloc(room, sizeof(*ranks));

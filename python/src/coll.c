@@ -1,6 +1,7 @@
 /*
- * coll.c - collectives.  One table has their parameters; a call is parsed, its memory found
- * (prepare), and started; the blocking form and the form with a request differ in their ends alone.
+ * coll.c - collectives.  One table has their parameters.  A call is parsed, its memory is found
+ * (prepare), and it is started.  The blocking form and the form with a request differ only in their
+ * last step.
  */
 #include "coll.h"
 

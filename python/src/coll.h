@@ -1,5 +1,5 @@
 /*
- * coll.h - a collective that is being prepared.
+ * coll.h - preparation of a collective.
  *
  * coll.c parses the arguments, coll_memory.c finds the memory (prepare), coll_start.c starts it.
  */
@@ -27,7 +27,7 @@ typedef enum nxp_kind {
     NXP_ALLTOALLV
 } nxp_kind;
 
-/* Parameters, by the first letter of what they are. */
+/* Parameters, by the first letter of their kind. */
 typedef enum nxp_param {
     NXP_BUF,
     NXP_OUT,
@@ -45,7 +45,7 @@ typedef struct nxp_form {
     int required;
 } nxp_form;
 
-/* A call that is being prepared. */
+/* A call in preparation. */
 typedef struct nxp_call {
     const nxp_form *form;
     nxp_kind kind;
@@ -55,17 +55,17 @@ typedef struct nxp_call {
     nexar_op op;
     PyObject *arg[NXP_PARAM_KINDS];
     nxp_op *o;
-    nxp_memory *in, *out; /* o->mem: of buf, and of what receives */
+    nxp_memory *in, *out; /* o->mem: the memory of buf, and of the receive buffer */
     const void *send;
     void *recv;
-    size_t count; /* of the call without v; what this rank gives or gets of one with it */
+    size_t count; /* of the call without v; with v: what this rank sends or receives */
     size_t *counts, *recvcounts, total, recvtotal;
-    const size_t *displs, *recvdispls; /* NULL: one block behind the other */
+    const size_t *displs, *recvdispls; /* NULL: contiguous blocks */
     nexar_dtype dtype;
 } nxp_call;
 
 const char *nxp_coll_name(nxp_kind kind);
-/* Finds the memory of the arguments, and the result.  False: an exception is set. */
+/* Finds the memory of the arguments and of the result.  False: an exception is set. */
 bool nxp_coll_prepare(nxp_call *c);
 nexar_err nxp_coll_start(const nxp_call *c, nexar_request **req);
 

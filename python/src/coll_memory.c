@@ -1,4 +1,4 @@
-/* coll_memory.c - the counts and the memory of a collective, and what it returns. */
+/* coll_memory.c - the counts, the memory and the result of a collective. */
 #include "coll.h"
 
 /* The counts of |obj|, one per rank, and their sum. */
@@ -79,12 +79,12 @@ static bool get_buf(nxp_call *c, int access)
     return true;
 }
 
-/* Whether the reduction can be done on these elements; opaque ones and bool are special. */
+/* Whether these elements can be reduced; opaque elements and bool are special. */
 static bool check_reducible(const nxp_call *c)
 {
     const nexar_op op = c->op;
 
-    if ((int)op > (int)NEXAR_BXOR) { /* of the program, which knows its elements */
+    if ((int)op > (int)NEXAR_BXOR) { /* opaque: the program knows its elements */
         return true;
     }
     if (c->in->is_bool && ((op == NEXAR_SUM) || (op == NEXAR_AVG))) {
@@ -102,7 +102,7 @@ static bool check_reducible(const nxp_call *c)
     return true;
 }
 
-/* The caller's array for the result, of |items| elements like those of buf. */
+/* The caller's array for the result, with |items| elements like those of buf. */
 static bool get_out(nxp_call *c, size_t items)
 {
     if (!nxp_memory_get(c->out, c->name, "out", c->arg[NXP_OUT], NXP_WRITE)) {
@@ -121,7 +121,7 @@ static bool get_out(nxp_call *c, size_t items)
     return true;
 }
 
-/* The result is |obj|. */
+/* Makes |obj| the result. */
 static void gives(nxp_call *c, PyObject *obj)
 {
     Py_INCREF(obj);
@@ -129,7 +129,8 @@ static void gives(nxp_call *c, PyObject *obj)
     c->o->gives = NXP_OBJECT;
 }
 
-/* The result is the caller's out, or a new array like buf: |how| as of nexar._arrays.new. */
+/* The result is the caller's out, or a new array like buf: |how| is an argument of
+ * nexar._arrays.new. */
 static bool result_array(nxp_call *c, const char *how, size_t items)
 {
     PyObject *make, *array;
@@ -253,7 +254,7 @@ static bool prepare_alltoall(nxp_call *c)
     return result_array(c, "same", c->in->items);
 }
 
-/* Whether buf has as many elements as |wanted|, which |what| say. */
+/* Whether buf has |wanted| elements, which |what| describes. */
 static bool fits(const nxp_call *c, const char *what, size_t wanted)
 {
     if (c->in->items != wanted) {

@@ -8,7 +8,7 @@
  */
 #include "coll.h"
 
-/* Elements of |counts| at |displs|, which end before this one. */
+/* Number of elements of |counts| at |displs|: the largest end. */
 static size_t extent(const nxp_call *c, const size_t *counts, const size_t *displs)
 {
     size_t end = 0;
@@ -99,7 +99,7 @@ static bool take_buffers(nxp_call *c, PyObject *send, PyObject *recv)
     size_t out, in;
 
     room(c, &out, &in);
-    if (send == Py_True) { /* what goes out stands where the result will */
+    if (send == Py_True) { /* the input is in the buffer of the result */
         in = (out > in) ? out : in;
     }
     if (!take_buffer(c, c->in, "sendbuf", send, NXP_READ, out) ||
@@ -117,7 +117,7 @@ static bool take_buffers(nxp_call *c, PyObject *send, PyObject *recv)
     return true;
 }
 
-/* |obj|, None or a list of sizes, into |*out|, of which |at| is the memory. */
+/* Converts |obj|, None or a list of sizes, into |*out|; |at| is its memory. */
 static bool take_sizes(const nxp_call *c, PyObject *obj, size_t *at, const size_t **out)
 {
     if (obj == Py_None) {
@@ -156,7 +156,7 @@ static bool take_lists(nxp_call *c, PyObject *const lists[LISTS])
     ok = take_sizes(c, lists[0], all, &counts) && take_sizes(c, lists[1], all + n, &c->displs) &&
          take_sizes(c, lists[2], all + 2 * n, &recvcounts) &&
          take_sizes(c, lists[3], all + 3 * n, &c->recvdispls);
-    c->counts = all; /* zeros where there are none */
+    c->counts = all; /* zeros if not given */
     c->recvcounts = all + 2 * n;
     return ok;
 }

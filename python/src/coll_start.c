@@ -1,4 +1,4 @@
-/* coll_start.c - from a prepared collective to the call of nexar.h. */
+/* coll_start.c - starts a prepared collective by the call of nexar.h. */
 #include "coll.h"
 
 static nexar_err start_v(const nxp_call *c, nexar_request **req)

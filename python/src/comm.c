@@ -1,4 +1,4 @@
-/* comm.c - Comm: its life as an object, and messages. */
+/* comm.c - Comm: its life as an object, and its messages. */
 #include "binding.h"
 
 #include <string.h>
@@ -37,8 +37,8 @@ PyObject *nxp_comm_wrap(nexar_comm *comm, nxp_world *world)
     return (PyObject *)self;
 }
 
-/* A communicator that Python has dropped is given back; a world is left to the end of the process,
- * where close() was not called. */
+/* Releases a communicator that Python has dropped.  A world that was not closed by close() stays
+ * until the process exits. */
 static void comm_dealloc(PyObject *obj)
 {
     nxp_comm *self = (nxp_comm *)obj;
@@ -244,7 +244,7 @@ static PyGetSetDef getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMethodDef methods[128]; /* the tables of all files; nxp_comm_methods() fills it */
+static PyMethodDef methods[128]; /* filled by nxp_comm_methods() */
 
 static void add_methods(size_t *at, const PyMethodDef *table)
 {

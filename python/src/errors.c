@@ -1,4 +1,4 @@
-/* errors.c - from the errors of nexar to exceptions. */
+/* errors.c - converts errors of nexar to exceptions. */
 #include "binding.h"
 
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-static PyObject *hooks; /* dict: what the Python layer registered */
+static PyObject *hooks; /* dict: the objects that the Python layer has registered */
 PyObject *nxp_status_class, *nxp_request_class;
 
 PyObject *nxp_register(PyObject *module, PyObject *dict)
@@ -17,7 +17,7 @@ PyObject *nxp_register(PyObject *module, PyObject *dict)
     Py_INCREF(dict);
     Py_XDECREF(hooks);
     hooks = dict;
-    nxp_status_class = PyDict_GetItemString(dict, "Status"); /* |dict| keeps them */
+    nxp_status_class = PyDict_GetItemString(dict, "Status"); /* |dict| holds the reference */
     nxp_request_class = PyDict_GetItemString(dict, "Request");
     Py_RETURN_NONE;
 }
@@ -34,8 +34,9 @@ PyObject *nxp_hook(const char *name)
 
 enum { TRIES = 100, TRY_NS = 1000000 };
 
-/* An operation may end with NEXAR_EPEER, because a link broke, some milliseconds before the failure
- * detector declares the rank failed.  A rank that has finalized is never declared: the wait ends.
+/* An operation may end with NEXAR_EPEER, because a link has broken, some milliseconds before the
+ * failure detector declares the rank failed.  A rank that has finalized is never declared: the
+ * wait ends.
  */
 static size_t await_failed(nexar_comm *comm, int *ranks, size_t n)
 {
@@ -56,7 +57,7 @@ static size_t await_failed(nexar_comm *comm, int *ranks, size_t n)
     Py_END_ALLOW_THREADS return (known < n) ? known : n;
 }
 
-/* The failed ranks of |comm|, a list. */
+/* The failed ranks of |comm|, as a list. */
 static PyObject *failed_ranks(nexar_comm *comm)
 {
     const size_t n = (comm != NULL) ? (size_t)nexar_size(comm) : 0;

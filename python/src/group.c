@@ -3,7 +3,7 @@
 
 /* ---- ranks of a list ------------------------------------------------------------------------- */
 
-/* The ints of |list|, in memory of PyMem; NULL: an exception is set. */
+/* Converts |list| to ints, in memory of PyMem; NULL: an exception is set. */
 static int *ints_of(const char *call, PyObject *list, int size)
 {
     const Py_ssize_t n = PyList_Size(list);
@@ -25,7 +25,7 @@ static int *ints_of(const char *call, PyObject *list, int size)
     return ranks;
 }
 
-/* A job with the ranks of |obj|; NULL: an exception is set. */
+/* A job with the ranks in |obj|; NULL: an exception is set. */
 static nxp_job *job_of_ranks(nxp_comm *self, const char *call, PyObject *obj,
                              nexar_err (*run)(nxp_job *))
 {
@@ -49,7 +49,7 @@ static nexar_err run_create(nxp_job *job)
     return nexar_comm_create(job->comm, job->ranks, job->nranks, job->tag, &job->out);
 }
 
-/* create(ranks, tag=0) -> Comm; by the listed ranks alone. */
+/* create(ranks, tag=0) -> Comm; only the listed ranks call it. */
 static PyObject *comm_create(PyObject *obj, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     static const char *const names[] = {"ranks", "tag", NULL};

@@ -1,6 +1,8 @@
 /*
- * job.c - calls that have no request: a thread of their own runs them, while the caller sees
- * signals.  A caller that is interrupted leaves its job behind; the thread gives the outcome back.
+ * job.c - calls that have no request: each runs on a thread of its own, while the caller handles
+ * signals.
+ *
+ * An interrupted caller leaves its job behind; the thread then releases the outcome.
  */
 #include "binding.h"
 
@@ -14,8 +16,8 @@ enum { RUNS, ENDED, LEFT };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
-static nxp_job *left_jobs; /* that run on though their callers were interrupted */
-static nxp_job *finished;  /* jobs whose callers were interrupted: their objects are given back */
+static nxp_job *left_jobs; /* that continue although their callers were interrupted */
+static nxp_job *finished;  /* jobs whose callers were interrupted: their objects are released */
 
 nxp_job *nxp_job_create(nexar_err (*run)(nxp_job *job), nexar_comm *comm)
 {
@@ -83,7 +85,7 @@ static void *run_job(void *arg)
     job->state = left ? LEFT : ENDED;
     (void)pthread_cond_broadcast(&ended);
     (void)pthread_mutex_unlock(&lock);
-    if (left) { /* jobs of a world are counted until they have given back what they made */
+    if (left) { /* counted until the job has released its results */
         if ((job->drop != NULL) && (err == NEXAR_OK)) {
             job->drop(job);
         }
@@ -140,7 +142,7 @@ static bool wait_slice(nxp_job *job)
     return is;
 }
 
-/* The caller goes; false: the job has just ended. */
+/* The caller abandons the job; false: the job has just ended. */
 static bool leave(nxp_job *job)
 {
     bool left;
@@ -159,7 +161,7 @@ static bool leave(nxp_job *job)
     return left;
 }
 
-enum { SETTLE_SLICES = 25 }; /* a second: only an agreement cannot be ended */
+enum { SETTLE_SLICES = 25 }; /* one second: only an agreement cannot be ended */
 
 static bool wait_settled(nxp_world *world)
 {

@@ -1,16 +1,16 @@
 /*
- * kernels.c - reductions of MPI that nexar does not have: of complex numbers, long double and
- * pairs, and logical ones.
+ * kernels.c - reductions of MPI that nexar lacks: on complex numbers, long double and pairs, and
+ * logical ones.
  *
- * An operation and an element type make a kernel.  It is registered with nexar_op_create() when it
- * is first used, under a number that is the same on every rank.
+ * An operation and an element type make a kernel.  The first use registers the kernel with
+ * nexar_op_create(), under a number that is the same on every rank.
  */
 #include "binding.h"
 
 #include <complex.h>
 #include <string.h>
 
-/* Their order is that of _op.py and _datatype.py. */
+/* The order must equal that of _op.py and _datatype.py. */
 enum { LAST_ID = 1023 }; /* programs count from 0 */
 enum { SUM, PROD, MIN, MAX, LAND, LOR, LXOR, BAND, BOR, BXOR, MINLOC, MAXLOC, OPS };
 enum {
@@ -35,7 +35,7 @@ enum {
     INT_INT,
     SHORT_INT,
     F80_INT,
-    F16, /* nexar's own reductions alone */
+    F16, /* reductions of nexar itself only */
     TYPES
 };
 
@@ -85,7 +85,7 @@ PAIR(pair_f80, f80)
     KERNEL(NAME, band, T, a &b) \
     KERNEL(NAME, bor, T, a | b) \
     KERNEL(NAME, bxor, T, a ^ b)
-/* Of equal values the one with the lower index. */
+/* Among equal values the lower index wins. */
 #define PLACE(NAME, T)                                                                             \
     static void NAME##_minloc(void *inout, const void *in, size_t n, nexar_dtype dtype, void *arg) \
     {                                                                                              \
@@ -113,7 +113,7 @@ PAIR(pair_f80, f80)
             }                                                                                      \
         }                                                                                          \
     }
-/* Signed ones are added and multiplied as unsigned ones, so that overflow wraps. */
+/* Signed integers are added and multiplied as unsigned ones, so that overflow wraps. */
 #define WHOLE(NAME, T, U)             \
     KERNEL(NAME, sum, U, a + b)       \
     KERNEL(NAME, prod, U, 1U * a * b) \
@@ -188,7 +188,7 @@ static nexar_reduce_fn find(int operation, int kind)
                : NULL;
 }
 
-/* What nexar has itself, faster. */
+/* The reductions that nexar has itself, which are faster. */
 static bool is_native(int operation, int kind, nexar_op *op, nexar_dtype *dtype)
 {
     static const nexar_dtype dtypes[] = {NEXAR_I8,  NEXAR_I16, NEXAR_I32, NEXAR_I64, NEXAR_U8,
@@ -206,10 +206,10 @@ static bool is_native(int operation, int kind, nexar_op *op, nexar_dtype *dtype)
     return true;
 }
 
-/* op_of(operation, kind) -> (nexar_op, nexar_dtype); None: there is no such reduction. */
+/* op_of(operation, kind) -> (nexar_op, nexar_dtype); None: no such reduction. */
 PyObject *nxp_op_of(PyObject *module, PyObject *args)
 {
-    static nexar_op made[OPS][TYPES]; /* the GIL orders this; 0: not yet */
+    static nexar_op made[OPS][TYPES]; /* protected by the GIL; 0: not registered yet */
     int operation = 0, kind = 0;
     nexar_reduce_fn fn;
     nexar_dtype dtype;
@@ -239,8 +239,8 @@ PyObject *nxp_op_of(PyObject *module, PyObject *args)
     return Py_BuildValue("ii", (int)op, (int)dtype);
 }
 
-/* reduce_local(operation, kind, inout, in): inout = in op inout, of equal length.  Whether there is
- * such a reduction. */
+/* reduce_local(operation, kind, inout, in): inout = in op inout, of equal length.  Returns whether
+ * the reduction exists. */
 PyObject *nxp_reduce_local(PyObject *module, PyObject *args)
 {
     int operation, kind;

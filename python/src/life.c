@@ -1,4 +1,4 @@
-/* life.c - worlds and communicators begin, change and end. */
+/* life.c - worlds and communicators: creation, change and end. */
 #include "binding.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ nexar_config *nxp_config_of(PyObject *settings)
     return cfg;
 }
 
-/* settings() -> {name: value}, of the environment; the secret ones are left out. */
+/* settings() -> {name: value}, from the environment; without the secret settings. */
 PyObject *nxp_setting(PyObject *module, PyObject *unused)
 {
     nexar_config *cfg = NULL;
@@ -142,9 +142,9 @@ static PyObject *close_world(nxp_comm *self)
     if (job == NULL) {
         return NULL;
     }
-    world->root = NULL; /* whatever comes of it, the world is gone */
+    world->root = NULL; /* the world is closed, whatever the result */
     self->comm = NULL;
-    if (!settled) { /* a thread is in a call on it: it ends with the process */
+    if (!settled) { /* a thread is in a call on it: it lives until the process exits */
         nxp_job_free(job);
         Py_RETURN_NONE;
     }
@@ -397,7 +397,7 @@ static PyObject *comm_update(PyObject *obj, PyObject *unused)
     Py_INCREF(obj);
     job->keep = obj;
     job->world = self->world;
-    if (!nxp_job_run(job)) { /* the thread may replace the world at any time: it is lost */
+    if (!nxp_job_run(job)) { /* the thread may replace the world at any time: the world is lost */
         self->world->root = NULL;
         self->comm = NULL;
         return NULL;

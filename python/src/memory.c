@@ -1,5 +1,5 @@
-/* memory.c - the memory of Python objects: the buffer protocol, and the rest by the Python layer.
- */
+/* memory.c - the memory of Python objects: by the buffer protocol, otherwise by the Python
+ * layer. */
 #include "binding.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ static bool unsigned_of(size_t itemsize, nexar_dtype *out)
     }
 }
 
-/* The dtype of one letter of module struct; false: none, and the elements are opaque. */
+/* The dtype of a letter of module struct; false: none, and the elements are opaque. */
 static bool dtype_of_letter(char letter, size_t itemsize, nexar_dtype *out)
 {
     switch (letter) {
@@ -80,7 +80,7 @@ static bool dtype_of_letter(char letter, size_t itemsize, nexar_dtype *out)
     }
 }
 
-/* The dtype of |format|; opaque elements where nexar has no type. */
+/* The dtype of |format|; opaque elements if nexar has no such type. */
 static bool set_dtype(nxp_memory *m, const char *format, size_t itemsize)
 {
     const char *f = (format != NULL) ? format : "B";
@@ -89,7 +89,7 @@ static bool set_dtype(nxp_memory *m, const char *format, size_t itemsize)
         m->is_bool = (f[0] == '?');
         return true;
     }
-    if ((f[0] == '@') || (f[0] == '=') || (f[0] == '<')) { /* the machine is little endian */
+    if ((f[0] == '@') || (f[0] == '=') || (f[0] == '<')) { /* the machine is little-endian */
         f++;
     }
     m->is_bool = (strcmp(f, "?") == 0);
@@ -143,7 +143,7 @@ static bool check_view(nxp_memory *m, const char *call, const char *name, int ac
     return fill(m, call, name, (m->view.itemsize > 0) ? (size_t)m->view.itemsize : 1);
 }
 
-/* ---- objects without it ----------------------------------------------------------------- */
+/* ---- objects without the buffer protocol ------------------------------------------------ */
 
 /* |spec| is (pointer, bytes, itemsize, format or dtype code, readonly, keep). */
 static bool take_spec(nxp_memory *m, const char *call, const char *name, PyObject *spec, int access)
@@ -173,7 +173,7 @@ static bool take_spec(nxp_memory *m, const char *call, const char *name, PyObjec
     return true;
 }
 
-/* The Python layer describes objects with __dlpack__ and __array_interface__, and arrays whose
+/* The Python layer describes objects with __dlpack__ or __array_interface__, and arrays whose
  * elements have no letter in module struct. */
 static bool take_other(nxp_memory *m, const char *call, const char *name, PyObject *obj, int access)
 {
@@ -219,7 +219,7 @@ void nxp_memory_release(nxp_memory *m)
 
 /* ---- DLPack -------------------------------------------------------------------------------- */
 
-/* The tensor of DLPack, which before version 1 begins what the capsule holds. */
+/* The tensor of DLPack.  Before version 1 it is the start of the capsule's struct. */
 typedef struct dl_tensor {
     void *data;
     int32_t device_type, device_id;
@@ -230,7 +230,7 @@ typedef struct dl_tensor {
     uint64_t offset;
 } dl_tensor;
 
-/* From version 1 on. */
+/* Since version 1. */
 typedef struct dl_versioned {
     uint32_t major, minor;
     void *manager_ctx;
@@ -242,7 +242,7 @@ typedef struct dl_versioned {
 enum { DL_READ_ONLY = 1 };
 enum { DL_INT, DL_UINT, DL_FLOAT, DL_BFLOAT = 4, DL_BOOL = 6 };
 
-/* As the struct module has it. */
+/* The format string of module struct. */
 static char float_letter(size_t itemsize)
 {
     switch (itemsize) {
@@ -283,7 +283,7 @@ static bool dl_contiguous(const dl_tensor *t)
     return true;
 }
 
-/* The tensor of |capsule|; NULL: there is none that this file knows. */
+/* The tensor of |capsule|; NULL: no tensor of a known version. */
 static const dl_tensor *tensor_of(PyObject *capsule, bool *readonly)
 {
     const dl_versioned *v;

@@ -1,4 +1,4 @@
-/* message.c - Message: what a matched probe has taken; it is received once. */
+/* message.c - Message: a message that a matched probe has taken; it is received once. */
 #include "binding.h"
 
 PyTypeObject *nxp_message_type;
@@ -71,7 +71,7 @@ static bool receive(message *self, void *at, size_t bytes)
     return err == NEXAR_OK;
 }
 
-/* take() -> Memory, or a bytearray: a new one that holds the message. */
+/* take() -> Memory, or a bytearray: a new object that holds the message. */
 static PyObject *message_take(PyObject *obj, PyObject *unused)
 {
     message *self = (message *)obj;

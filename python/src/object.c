@@ -1,9 +1,9 @@
-/* object.c - messages that objects travel in: scattered memory, and messages of unknown length. */
+/* object.c - messages that carry objects: scattered memory, and messages of unknown length. */
 #include "binding.h"
 
 #include "core/p2p/p2p_request.h"
 
-/* The regions of |list|, which are kept in op->blocks as buffers. */
+/* The regions of |list|, held as buffers in op->blocks. */
 static nexar_iov *regions_of(nxp_op *op, const char *call, PyObject *list, Py_ssize_t n)
 {
     nexar_iov *iov = PyMem_Calloc((size_t)n + 1, sizeof(*iov));
@@ -21,7 +21,7 @@ static nexar_iov *regions_of(nxp_op *op, const char *call, PyObject *list, Py_ss
             return NULL;
         }
         iov[i] = (nexar_iov){m.ptr, m.bytes};
-        nxp_memory_release(&m); /* |list| holds PickleBuffers and bytes, which do not move */
+        nxp_memory_release(&m); /* PickleBuffers and bytes do not move */
     }
     return iov;
 }
@@ -29,7 +29,7 @@ static nexar_iov *regions_of(nxp_op *op, const char *call, PyObject *list, Py_ss
 typedef nexar_err (*start_fn)(nexar_comm *comm, const nexar_iov *iov, size_t n, int peer,
                               uint64_t tag, nexar_request **req);
 
-/* (buffers, dest, tag): buffers is a list of memory that stays where it is. */
+/* (buffers, dest, tag): buffers is a list of objects whose memory does not move. */
 static bool set_up_regions(nxp_op *op, const char *call, PyObject *const *args, Py_ssize_t n,
                            PyObject *kwnames, nexar_err *err, start_fn start)
 {
@@ -177,7 +177,8 @@ static PyObject *comm_probe(PyObject *self, PyObject *const *args, Py_ssize_t n,
                             kwnames);
 }
 
-/* A message that has come: taken out of matching, or only its (source, tag, bytes).  None: none. */
+/* A message that has arrived: taken out of matching, or only its (source, tag, bytes).  None: no
+ * message. */
 static PyObject *look_for(PyObject *obj, bool takes, PyObject *const *args, Py_ssize_t n,
                           PyObject *kwnames)
 {
@@ -212,7 +213,7 @@ static PyObject *look_for(PyObject *obj, bool takes, PyObject *const *args, Py_s
                                  (unsigned long long)status.bytes);
 }
 
-/* _try_match(source, tag) -> Message, or None: there is none. */
+/* _try_match(source, tag) -> Message, or None: no message. */
 static PyObject *comm_try_match(PyObject *obj, PyObject *const *args, Py_ssize_t n,
                                 PyObject *kwnames)
 {

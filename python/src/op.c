@@ -1,10 +1,10 @@
 /*
  * op.c - operations in flight.
  *
- * An operation is in the list of its world from its start until it has completed.  The wait, test
- * or poll that finds it complete writes the outcome into it and takes it out of the list.  The GIL
- * orders all of that; |waiting| marks an operation that a thread waits for without the GIL, and
- * that no other thread may touch.
+ * An operation is in the list of its world from its start until its completion.  The wait, test
+ * or poll that finds the operation complete stores the outcome and removes the operation from
+ * the list.  The GIL orders all of that; |waiting| marks an operation that a thread waits for
+ * without the GIL, and that no other thread may touch.
  */
 #include "binding.h"
 
@@ -23,7 +23,7 @@ void nxp_op_init(nxp_op *op, nxp_comm *comm, nxp_gives gives)
     Py_INCREF(op->comm);
 }
 
-/* What only the operation itself needs; the outcome stays. */
+/* Releases what only the running operation needs; the outcome stays. */
 static void give_back(nxp_op *op)
 {
     nxp_memory_release(&op->mem[0]);
@@ -90,7 +90,7 @@ static void delist(nxp_op *op)
     op->link = NULL;
 }
 
-/* |op| has completed with |err|, whose sentence is this thread's last one. */
+/* |op| has completed with |err|; the error message is this thread's last one. */
 void nxp_op_completed(nxp_op *op, nexar_err err, const char *sentence)
 {
     PyObject *notify = op->notify;
@@ -117,7 +117,7 @@ void nxp_op_completed(nxp_op *op, nexar_err err, const char *sentence)
     }
 }
 
-/* Looks once whether |op| has completed. */
+/* Polls once whether |op| has completed. */
 void nxp_op_look(nxp_op *op)
 {
     bool done = false;
@@ -135,11 +135,11 @@ void nxp_op_look(nxp_op *op)
 /* ---- outcomes ----------------------------------------------------------------------------------
  */
 
-/* A Status is a tuple: that it is made without its own __new__, a Python function, takes a third of
+/* A Status is a tuple.  Creating it without its own __new__, a Python function, takes a third of
  * the time. */
 static PyObject *make_status(const nexar_status *s)
 {
-    static newfunc new_tuple; /* NULL in Python 3.9, whose limited API does not give it */
+    static newfunc new_tuple; /* NULL in Python 3.9, whose limited API lacks it */
     PyObject *fields =
         Py_BuildValue("(iKK)", s->source, (unsigned long long)s->tag, (unsigned long long)s->bytes);
     PyObject *args, *made;
@@ -178,7 +178,7 @@ static PyObject *take_room(nxp_op *op)
                : Py_BuildValue("NiK", view, op->status.source, (unsigned long long)op->status.tag);
 }
 
-/* A blocking call begins its operation by the i-form, which |sentence| begins with. */
+/* A blocking call starts its operation by the i-form, whose name |sentence| begins with. */
 static const char *as_called(const nxp_op *op, const char *sentence)
 {
     const size_t n = (op->blocking != NULL) ? strlen(op->blocking) : 0;
@@ -195,7 +195,7 @@ static PyObject *raise_outcome(nxp_op *op)
     return nxp_raise(op->err, (op->sentence != NULL) ? as_called(op, op->sentence) : "", comm);
 }
 
-/* The result of |op|, which has completed; or its exception.  May be asked for again. */
+/* The result of |op|, which has completed, or its exception.  May be called again. */
 PyObject *nxp_op_outcome(nxp_op *op)
 {
     op->claimed = true;
@@ -259,7 +259,7 @@ bool nxp_op_await(nxp_op *op, uint64_t timeout_ns)
     return true;
 }
 
-/* Raises what was pending when a receive completed in spite of it. */
+/* Raises the exception that was pending when a receive completed in spite of it. */
 static int raise_later(void *arg)
 {
     PyObject *value = arg;
@@ -269,7 +269,7 @@ static int raise_later(void *arg)
     return -1;
 }
 
-/* The exception that is set is raised after the call that is about to return a message. */
+/* Raises the pending exception after the call that is about to return a message. */
 static bool postpone_exception(void)
 {
     PyObject *type, *value, *trace;
@@ -285,7 +285,8 @@ static bool postpone_exception(void)
     return true;
 }
 
-/* The caller was interrupted, an exception is set.  True: |op| has a message all the same. */
+/* The caller was interrupted, and an exception is set.  True: |op| has received a message
+ * nevertheless. */
 static bool interrupted(nxp_op *op)
 {
     PyObject *type, *value, *trace;
@@ -294,7 +295,7 @@ static bool interrupted(nxp_op *op)
     if (!op->done && op->cancelable) {
         PyErr_Fetch(&type, &value, &trace);
         (void)nexar_cancel(op->req);
-        do { /* a message that has begun to arrive is received; a second signal gives it up */
+        do { /* a message that has begun to arrive is received; a second signal abandons it */
             again = nxp_op_await(op, NXP_SLICE_NS) && op->receives;
             PyErr_Clear();
         } while (!op->done && again);
@@ -303,12 +304,12 @@ static bool interrupted(nxp_op *op)
     return op->done && (op->err == NEXAR_OK) && op->receives && postpone_exception();
 }
 
-/* |op|, on the caller's stack, has not completed: it lives on in its world. */
+/* |op|, on the caller's stack, has not completed: moves it to the heap, owned by its world. */
 static void leave_behind(nxp_op *op)
 {
     nxp_op *heap = PyMem_Calloc(1, sizeof(*heap));
 
-    if (heap == NULL) { /* its memory is never given back: it is in use */
+    if (heap == NULL) { /* its memory is never freed: it is in use */
         return;
     }
     *heap = *op;
@@ -344,7 +345,7 @@ PyObject *nxp_op_block(nxp_op *op, nexar_err err)
     return result;
 }
 
-/* Nobody has a Request for |op|, which is on the heap. */
+/* No Request refers to |op|, which is on the heap. */
 void nxp_op_abandon(nxp_op *op)
 {
     if (op->done) {

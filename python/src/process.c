@@ -1,4 +1,4 @@
-/* process.c - what concerns the whole process or job: abort, reductions of one's own, counters. */
+/* process.c - functions of the whole process or job: abort, user-defined reductions, counters. */
 #include "binding.h"
 
 /* _abort(code, why): does not return. */
@@ -31,8 +31,8 @@ static PyObject *comm_abort(PyObject *obj, PyObject *const *args, Py_ssize_t n, 
     Py_RETURN_NONE;
 }
 
-/* op_create(id, address) -> the number of the operation.  The function at |address| is native code:
- * it runs with locks of nexar held, where waiting for the GIL would deadlock. */
+/* op_create(id, address) -> the number of the operation.  The function at |address| is native code.
+ * It runs with locks of nexar held, so waiting for the GIL would deadlock. */
 PyObject *nxp_op_create_native(PyObject *module, PyObject *args)
 {
     nexar_reduce_fn fn;
@@ -51,7 +51,7 @@ PyObject *nxp_op_create_native(PyObject *module, PyObject *args)
     return (err == NEXAR_OK) ? PyLong_FromLong((long)op) : nxp_raise_last(err, NULL);
 }
 
-/* _counters() -> (operations begun on the world, those that have not completed). */
+/* _counters() -> (operations started on the world, operations that have not completed). */
 static PyObject *counters(PyObject *obj, PyObject *unused)
 {
     nxp_comm *self = (nxp_comm *)obj;

@@ -3,7 +3,7 @@
 
 PyTypeObject *nxp_request_type;
 
-enum { REAP_EVERY = 64 }; /* requests between two looks for dropped ones that have completed */
+enum { REAP_EVERY = 64 }; /* requests between two polls for dropped ones that have completed */
 
 PyObject *nxp_op_request_heap(nxp_op *op, nexar_err err)
 {
@@ -38,7 +38,7 @@ PyObject *nxp_op_request(nxp_op *op, nexar_err err)
     }
     heap = PyMem_Calloc(1, sizeof(*heap));
     if (heap == NULL) {
-        return PyErr_NoMemory(); /* the operation runs on with its memory */
+        return PyErr_NoMemory(); /* the operation continues with its memory */
     }
     *heap = *op;
     return nxp_op_request_heap(heap, NEXAR_OK);
@@ -134,7 +134,7 @@ static PyObject *request_cancel(PyObject *obj, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* _on_done(fn): fn() is called once when the request has completed; now, if it has. */
+/* _on_done(fn): calls fn() once, when the request has completed; now, if it has. */
 static PyObject *request_on_done(PyObject *obj, PyObject *fn)
 {
     nxp_request *self = (nxp_request *)obj;
@@ -151,7 +151,8 @@ static PyObject *request_on_done(PyObject *obj, PyObject *fn)
     self->op->notify = fn;
     Py_RETURN_NONE;
 }
-/* _poll(): whether other requests of this world have completed; each tells whom it must. */
+/* _poll(): checks whether other requests of this world have completed, and makes their
+ * callbacks. */
 static PyObject *request_poll(PyObject *obj, PyObject *unused)
 {
     nxp_request *self = (nxp_request *)obj;

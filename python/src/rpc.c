@@ -1,10 +1,10 @@
-/* rpc.c - remote calls, and the functions of Python that the runtime calls. */
+/* rpc.c - remote calls, and the Python functions that the runtime calls. */
 #include "binding.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-/* ---- into Python --------------------------------------------------------------------------- */
+/* ---- calls into Python --------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool stopped;
@@ -39,7 +39,7 @@ PyObject *nxp_stop_callbacks(PyObject *module, PyObject *unused)
 
 /* ---- handlers -------------------------------------------------------------------------------- */
 
-/* Sends what the handler returned: bytes, or another object with a buffer; None is empty. */
+/* Sends the result of the handler: bytes, or another object with a buffer; None is empty. */
 static nexar_err reply_with(nexar_rpc *call, PyObject *said)
 {
     nxp_memory m;
@@ -72,7 +72,7 @@ static nexar_err handle(nexar_rpc *call, const void *data, size_t bytes, void *a
     }
     err = (said != NULL) ? reply_with(call, said) : nxp_callback_failed("handler");
     Py_XDECREF(said);
-    if (view != NULL) { /* the memory ends here: a view that was kept must not reach it */
+    if (view != NULL) { /* views must not outlive the memory */
         closed = PyObject_CallMethod(view, "release", NULL);
         if (closed == NULL) {
             PyErr_Clear();
@@ -84,7 +84,7 @@ static nexar_err handle(nexar_rpc *call, const void *data, size_t bytes, void *a
     return err;
 }
 
-/* _register(fn_id, fn or None): the caller keeps |fn| while it is registered. */
+/* _register(fn_id, fn or None): the caller keeps a reference to |fn| while it is registered. */
 static PyObject *comm_register(PyObject *obj, PyObject *const *args, Py_ssize_t n,
                                PyObject *kwnames)
 {
@@ -125,7 +125,7 @@ static void on_failure(nexar_comm *comm, int rank, const char *why, void *arg)
     nxp_leave_python(state);
 }
 
-/* _on_failure(fn or None): the caller keeps |fn|. */
+/* _on_failure(fn or None): the caller keeps a reference to |fn|. */
 static PyObject *comm_on_failure(PyObject *obj, PyObject *fn)
 {
     nxp_comm *self = (nxp_comm *)obj;
@@ -152,7 +152,7 @@ static nexar_err run_call(nxp_job *job)
                               job->timeout_ns, &job->reply, &job->reply_bytes);
 }
 
-/* A call with a time-out of its own: a thread waits for it. */
+/* A call with a time-out of its own: a separate thread waits for it. */
 static PyObject *call_for(nxp_comm *self, int rank, int id, PyObject *data, uint64_t ns)
 {
     nxp_job *job = nxp_job_create(run_call, self->comm);

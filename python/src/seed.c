@@ -1,17 +1,16 @@
-/* seed.c - the seed, and the function that hears of its events. */
+/* seed.c - the seed, and the callback for its events. */
 #include "binding.h"
 
 #include <pthread.h>
 
 typedef struct seed {
     PyObject_HEAD nexar_seed *seed;
-    PyObject
-        *fns; /* every function the runtime was given; NULL: none.  Kept until it has stopped */
+    PyObject *fns;    /* callbacks, kept until the seed stops; or NULL */
     unsigned forks;   /* nxp_forks when it was made */
-    unsigned setting; /* threads that set a function */
+    unsigned setting; /* threads that are setting a function */
 } seed;
 
-static _Thread_local bool serving; /* this thread is a seed's, and in its function */
+static _Thread_local bool serving; /* this thread belongs to a seed, and runs its callback */
 
 static bool is_open(const seed *self, const char *call)
 {
@@ -53,9 +52,9 @@ static PyObject *seed_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- end ---------------------------------------------------------------------------------- */
 
-/* The function that runs may wait for the GIL: it is released. */
+/* The running callback may wait for the GIL, so this thread releases the GIL. */
 static void stop(nexar_seed *mine, PyObject *fns)
 {
     Py_BEGIN_ALLOW_THREADS nexar_seed_stop(mine);
@@ -81,8 +80,8 @@ static void *stop_rest(void *arg)
     return NULL;
 }
 
-/* The last reference went in the seed's own thread, which cannot wait for its end.  Where there is
- * no other thread for that, the seed ends with the process. */
+/* The last reference was dropped in the seed's own thread, which cannot wait for its own end.
+ * Without another thread for that, the seed ends with the process. */
 static void stop_elsewhere(nexar_seed *mine, PyObject *fns)
 {
     rest *r = PyMem_Calloc(1, sizeof(*r));
@@ -150,7 +149,7 @@ static const char *name_kind(nexar_seed_event_kind kind)
     return ((size_t)kind < sizeof(names) / sizeof(names[0])) ? names[kind] : "unknown";
 }
 
-/* In the seed's thread. */
+/* Runs in the seed's thread. */
 static void on_event(const nexar_seed_event *event, void *fn)
 {
     PyGILState_STATE state;
@@ -170,7 +169,7 @@ static void on_event(const nexar_seed_event *event, void *fn)
     nxp_leave_python(state);
 }
 
-/* Keeps |fn| as long as the seed; false: an exception is set. */
+/* Keeps |fn| as long as the seed lives; false: an exception is set. */
 static bool keep(seed *self, PyObject *fn)
 {
     if (self->fns == NULL) {

@@ -1,4 +1,4 @@
-/* state.c - equal state on all ranks: nexar_state_sync. */
+/* state.c - nexar_state_sync: equal state on all ranks. */
 #include "binding.h"
 
 static nexar_err run_sync(nxp_job *job)
@@ -6,7 +6,8 @@ static nexar_err run_sync(nxp_job *job)
     return nexar_state_sync(job->comm, job->tensors, job->bytes, &job->flags, &job->report);
 }
 
-/* One tensor of |item|, (name as bytes, memory); what keeps it goes to the end of |kept|. */
+/* Converts |item|, (name as bytes, memory), to a tensor; appends the objects that keep it to
+ * |kept|. */
 static bool take_tensor(nexar_state *tensor, PyObject *item, PyObject *kept)
 {
     char about[96];
@@ -24,7 +25,7 @@ static bool take_tensor(nexar_state *tensor, PyObject *item, PyObject *kept)
         return false;
     }
     *tensor = (nexar_state){.name = name, .ptr = m.ptr, .count = m.items, .dtype = m.dtype};
-    view = m.has_view ? PyMemoryView_FromObject(obj) : NULL; /* so that it cannot be resized */
+    view = m.has_view ? PyMemoryView_FromObject(obj) : NULL; /* prevents resizing */
     ok = (view != NULL) || !m.has_view;
     if (ok) {
         ok = (PyList_Append(kept, (view != NULL) ? view : (m.keep != NULL) ? m.keep : obj) == 0);

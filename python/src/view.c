@@ -1,8 +1,8 @@
 /*
  * view.c - View: memory with the buffer protocol, as bytes.
  *
- * Either the memory of another object, whatever its elements are, or a block (block.c) that a
- * message was received into.
+ * A View shows either the memory of another object, whatever its elements are, or a block
+ * (block.c) that holds a received message.
  */
 #include "binding.h"
 
@@ -12,8 +12,8 @@
 PyTypeObject *nxp_view_type;
 
 typedef struct view {
-    PyObject_HEAD nxp_memory mem; /* of another object, */
-    void *own;                    /* or a block */
+    PyObject_HEAD nxp_memory mem; /* of another object, ... */
+    void *own;                    /* ... or a block */
     void *at;
     Py_ssize_t bytes;
     bool readonly;
@@ -124,7 +124,7 @@ static PyType_Slot slots[] = {
 };
 PyType_Spec nxp_view_spec = {"nexar._nexar.View", sizeof(view), 0, Py_TPFLAGS_DEFAULT, slots};
 
-/* The kernel copies a byte from there, or says that there is none. */
+/* The kernel copies a byte from there, or reports that the address is invalid. */
 static bool can_read(uintptr_t address)
 {
     char byte;

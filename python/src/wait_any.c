@@ -1,7 +1,8 @@
-/* wait_any.c - waiting for the first of many requests. */
+/* wait_any.c - waits for the first of many requests. */
 #include "binding.h"
 
-/* Index of an operation that has completed and was not yet given out; -1: none; -2: all are. */
+/* Index of a completed operation whose result was not returned yet; -1: none; -2: all were
+ * returned. */
 static Py_ssize_t find_done(nxp_op *const *ops, Py_ssize_t n)
 {
     Py_ssize_t left = 0;
@@ -18,7 +19,7 @@ static Py_ssize_t find_done(nxp_op *const *ops, Py_ssize_t n)
     return (left != 0) ? -1 : -2;
 }
 
-/* One slice of waiting for any of |ops|; an error but of a time-out. */
+/* One slice of waiting for any of |ops|; returns an error other than a time-out. */
 static nexar_err any_slice(nxp_op *const *ops, nexar_request **reqs, size_t n, uint64_t ns)
 {
     nexar_status status = {0};
@@ -105,7 +106,7 @@ PyObject *nxp_wait_any(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
         !nxp_timeout("wait_any", arg[1], &ns)) {
         return NULL;
     }
-    /* holds the requests, whatever happens to the argument */
+    /* holds the requests, even if the argument changes */
     list = nxp_list("wait_any", "reqs", arg[0], "an iterable of requests");
     if (list == NULL) {
         return NULL;

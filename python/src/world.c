@@ -22,7 +22,7 @@ void nxp_world_release(nxp_world *world)
     }
 }
 
-/* Completes what has completed, of all requests of |world|. */
+/* Completes all requests of |world| whose operations have ended. */
 void nxp_world_poll(nxp_world *world)
 {
     nxp_op *op = world->ops, *next;
@@ -30,7 +30,7 @@ void nxp_world_poll(nxp_world *world)
     for (; op != NULL; op = next) {
         next = op->next;
         nxp_op_look(op);
-        if (op->done && op->claimed) { /* nobody has a Request for it */
+        if (op->done && op->claimed) { /* no Request refers to it */
             nxp_op_free(op);
         }
     }
@@ -46,7 +46,7 @@ bool nxp_world_settle(nxp_world *world)
     return nxp_jobs_settle(world);
 }
 
-void nxp_world_closed(nxp_world *world) /* the requests are gone: none is looked at */
+void nxp_world_closed(nxp_world *world) /* the requests are freed: none is accessed */
 {
     while (world->ops != NULL) {
         nxp_op *op = world->ops;

@@ -1,6 +1,6 @@
 /*
- * aead_fuzz.c - any key, nonce, head and text: sealed by ours and by GnuTLS they are the
- * same bytes, ours opens what GnuTLS sealed, and neither opens what was changed.
+ * aead_fuzz.c - with any key, nonce, head and text, nexar's AEAD and GnuTLS produce the same
+ * bytes.  nexar opens what GnuTLS sealed, and neither opens a modified text.
  *
  * Input: a byte (which key length, how far from alignment), the key (32 bytes), the
  * nonce (12), a byte for the length of the head, one for what is changed; then the head
@@ -27,7 +27,7 @@ static gnutls_aead_cipher_hd_t gnutls_of(const uint8_t *key, size_t len)
     return hd;
 }
 
-/* The changed byte is in the text, its tag, or the head; neither may like it. */
+/* The changed byte is in the text, its tag, or the head: both must reject it. */
 static void spoil(nx_aead *a, gnutls_aead_cipher_hd_t hd, const nx_aead_text *sealed, uint8_t how)
 {
     size_t at = ((size_t)how * 131) % sealed->len, n = sealed->len;

@@ -1,11 +1,11 @@
 /*
- * agree_fuzz.c - frames of members to one that agrees, and to one that floods and
- * sends heartbeats.
+ * agree_fuzz.c - frames of members to the machines of one rank: consensus, reliable broadcast
+ * and failure detector.
  *
- * The first byte: bits 0-1 rank, bit 2 it has started, bit 3 early, bit 4 closed,
- * bit 5 a majority is needed.  Then come frames, each behind a byte for its sender
- * and two for its length.  The machines must live, decide at most once, and send
- * nothing but whole frames to others.
+ * The first byte: bits 0-1 rank, bit 2 it has started an instance, bit 3 early, bit 4 closed,
+ * bit 5 a majority is needed.  Frames follow, each after a byte for its sender and two for its
+ * length.  The machines must not crash, must decide at most once, and must send only complete
+ * frames to other ranks.
  */
 #include <string.h>
 
@@ -69,7 +69,7 @@ static const nx_consensus_ops ops = {.send = on_send,
                                      .ended = on_ended,
                                      .forgotten = on_forgotten};
 
-/* What is taken is written and read back the same. */
+/* An accepted frame is encoded and decoded again to the same value. */
 static void check_codec(const uint8_t *data, size_t size, stage *s)
 {
     nx_rankset dead, left;
@@ -112,7 +112,7 @@ static void ignore_learned(void *ctx, uint64_t key, const void *data, size_t len
 {
     (void)ctx;
     (void)data;
-    /* It may be about a rank that is not there yet. */
+    /* The frame may concern a rank that does not exist here yet. */
     nxt_must(((uint32_t)key < NX_WORLD_MAX) && ((key >> 32) <= NX_RBCAST_ENDED));
     nxt_must((len <= NX_RBCAST_DATA_MAX) && (from < SIZE));
 }
@@ -157,7 +157,7 @@ static void check_others(uint32_t self, const uint8_t *frame, size_t len)
     nxt_must(nx_detector_create(&detector, &config, &detector_ops, NULL, 0) == NEXAR_OK);
     (void)!nx_rbcast_frame(rbcast, from, frame, len);
     (void)!nx_detector_frame(detector, from, frame, len, 1);
-    (void)!nx_detector_frame(detector, (from + 1) % SIZE, "\x44\x01", 2, 1); /* one that hears us */
+    (void)!nx_detector_frame(detector, (from + 1) % SIZE, "\x44\x01", 2, 1); /* hears this rank */
     (void)!nx_detector_frame(detector, from, frame, len, 1);
     nx_detector_tick(detector, 2);
     (void)nx_consensus_unexpected(frame, len, reply, &reply_len);

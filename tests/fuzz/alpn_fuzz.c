@@ -1,10 +1,9 @@
 /*
- * alpn_fuzz.c - what a stranger says that it speaks: any bytes as the hello of a client, and as
- * the extension in it that names protocols.  What is noted is a text of one line, and the name
- * that stands there.
+ * alpn_fuzz.c - the protocol names that an unauthenticated client offers: any bytes as a client
+ * hello, and as its ALPN extension.  The recorded text is one line, and contains the offered name.
  *
- * Input: a byte, with the lowest bit the rest is the extension, otherwise a hello as GnuTLS hands
- * it on, without its heads.
+ * Input: a byte; if its lowest bit is set the rest is the extension, otherwise a hello as GnuTLS
+ * passes it on, without its headers.
  */
 #include <gnutls/gnutls.h>
 #include <string.h>
@@ -12,8 +11,8 @@
 #include "fuzz.h"
 #include "transport/quic/crypto/tls_verify.h"
 
-/* Where the first name begins in the extension, behind the length of the list and its own; more
- * than any name has. */
+/* Offset of the first name in the extension, after the length of the list and of the name; and a
+ * length that no name exceeds. */
 enum { NAME = 3, MOST = 300 };
 
 static void check_text(const char *text, size_t room)

@@ -1,10 +1,10 @@
 /*
- * board_fuzz.c - a board that another process has written all over: whoever is in a turn comes to
- * an end, and takes nothing from it that it may not.
+ * board_fuzz.c - a board into which another process has written anything: a rank in an episode
+ * completes it, and accepts nothing invalid from the board.
  *
  * Input: a byte for the size and the rank, one for the number of the operation, one for the
- * turn; then writes, each of an offset of two bytes (times 8, behind the head of the board
- * or, with the highest bit, in its slots) and 8 bytes.
+ * episode; then writes, each of an offset of two bytes (times 8, after the head of the board or,
+ * with the highest bit, in its slots) and 8 bytes.
  */
 #include <string.h>
 
@@ -59,7 +59,7 @@ static void take_turn(const nx_episode *t)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static nx_board *board; /* as large as what others map, and not a byte more */
+    static nx_board *board; /* exactly as large as the mapping of the other ranks */
     nx_reader r = nx_reader_make(data, size);
     const uint8_t how = nx_read_u8(&r);
     const uint32_t n = 2 + how % (MOST - 1);

@@ -1,5 +1,5 @@
-/* cert_fuzz.c - certificates and requests of any bytes: names come out only in
- * their one form, and no request is signed that its sender has not signed. */
+/* cert_fuzz.c - certificates and requests of any bytes: decoded names have their canonical form,
+ * and only requests with a valid signature are signed. */
 #include <string.h>
 
 #include "fuzz.h"

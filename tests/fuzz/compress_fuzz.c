@@ -1,10 +1,10 @@
 /*
- * compress_fuzz.c - any bytes as blocks of compressed tensors: readers of sparse ones stay inside
- * them, and give entries in order; what is taken whole is written and read back.  Codes of
- * any bits have values that are coded as the same.
+ * compress_fuzz.c - any bytes as blocks of compressed tensors.  Readers of sparse blocks stay
+ * inside them, and return entries in order; an accepted block is encoded and decoded again.  Codes
+ * of any bits have values that are encoded to the same code.
  *
- * Input: a byte for the value's size, two for the elements of the block, two for how many are
- * read at a time; then the block.
+ * Input: a byte for the value's size, two for the elements of the block, two for the entries per
+ * read; then the block.
  */
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum { MOST = 4096 };
 static size_t indexes[MOST];
 static uint8_t values[MOST * 8], again[MOST * 8 + 1];
 
-/* The entries of a block; MOST + 1: it is none. */
+/* The number of entries of a block; MOST + 1: it is invalid. */
 static size_t read_all(const uint8_t *in, size_t len, nx_sparse_shape shape, size_t step)
 {
     nx_sparse_reader r;
@@ -53,7 +53,7 @@ static void check_sparse(const uint8_t *in, size_t len, nx_sparse_shape shape, s
     for (size_t i = 0; i < n; i++) {
         nx_sparse_put(&w, indexes[i], values + i * shape.value);
     }
-    /* A dense one has an entry for each element. */
+    /* A dense block has an entry for each element. */
     nxt_must(read_all(again, nx_sparse_bytes(shape, n), shape, shape.len + 1) >= n);
 }
 
@@ -74,7 +74,7 @@ static void check_codec(nx_codec codec, const uint8_t *in, size_t len)
     nx_codec_decode(codec, &x, in, n, NEXAR_F32);
     nx_codec_encode(codec, back, &x, n, NEXAR_F32, false);
     nx_codec_decode(codec, &y, back, n, NEXAR_F32);
-    /* What INT8 gives has a scale of its own choice; the others have each value. */
+    /* INT8 chooses its own scale; the other codes reproduce each value. */
     for (size_t i = 0; (codec != NX_CODEC_INT8) && (i < n); i++) {
         nxt_must((x.f32[i] == y.f32[i]) || (isnan(x.f32[i]) && isnan(y.f32[i])));
     }

@@ -1,4 +1,4 @@
-/* config_fuzz.c - "name=value": what is taken is given back, and taken again. */
+/* config_fuzz.c - "name=value": an accepted value is returned by get, and accepted again. */
 #include <string.h>
 
 #include <nexar.h>

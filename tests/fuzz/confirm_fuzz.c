@@ -1,10 +1,10 @@
 /*
- * confirm_fuzz.c - frames of others to a rank that confirms operations.
+ * confirm_fuzz.c - frames of other ranks to a rank that commits operations.
  *
- * The first byte: bits 0-2 the size, less 2, bits 3-5 the rank.  Then come events, each behind
- * a byte: from 0xf0 on the rank enters its next operation, or is frozen (0xff); otherwise it is
- * the sender of a frame, whose length the next byte says.  The machine sends whole frames
- * to others alone, and goes on only by what it was sent.
+ * The first byte: bits 0-2 the size, less 2, bits 3-5 the rank.  Events follow, each after a byte.
+ * From 0xf0 on the rank enters its next operation, or is frozen (0xff).  Otherwise the byte is the
+ * sender of a frame, whose length is the next byte.  The machine sends complete frames to other
+ * ranks only, and advances only by received frames.
  */
 #include <string.h>
 
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             nx_commit_freeze(&c, &flags, &highest);
             frozen = true;
         } else if (what < ENTER) {
-            take_frame(&c, what % 10, &r); /* some are no ranks */
+            take_frame(&c, what % 10, &r); /* some are invalid ranks */
         } else if (!c.pending && !frozen) {
             nx_commit_enter(&c, nx_commit_bits((nexar_err) - (what & 7)), on_send, &c);
         }

@@ -1,10 +1,10 @@
 /*
- * creation_fuzz.c - frames of others to a rank that creates communicators from lists.
+ * creation_fuzz.c - frames of other ranks to a rank that creates communicators from lists.
  *
- * The first byte: bits 0-2 the rank.  Then come events, each behind a byte: from 0xf0 on this rank
- * calls with one of four lists, its calls fail, it makes what is ready, or a rank is gone;
- * otherwise the byte is the sender of a frame, whose length the next byte says.  Whatever comes,
- * the machine sends whole frames to others alone, and what is decoded is encoded to the same bytes.
+ * The first byte: bits 0-2 the rank.  Events follow, each after a byte.  From 0xf0 on this rank
+ * calls with one of four lists, its calls fail, it commits what is ready, or a rank fails.
+ * Otherwise the byte is the sender of a frame, whose length is the next byte.  The machine sends
+ * complete frames to other ranks only, and a decoded frame is encoded to the same bytes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static const char *name_of(void *ctx, uint32_t slot, char *buf)
 static const nx_creation_ops ops = {
     .send = on_send, .changed = on_changed, .lacks = on_lacks, .have = on_have, .name = name_of};
 
-/* Call |i| has tag |i| / 2; all ranks are in its list, of which the order tells two apart. */
+/* Call |i| has tag |i| / 2.  All ranks are in its list; the order distinguishes two lists. */
 static void start(rank *r, unsigned i)
 {
     static const uint32_t lists[2][RANKS] = {{0, 1, 2, 3, 4, 5, 6, 7}, {7, 6, 5, 4, 3, 2, 1, 0}};

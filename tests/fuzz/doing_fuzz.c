@@ -1,5 +1,5 @@
-/* doing_fuzz.c - any bytes as questions and answers of stall reports: what is taken has
- * words, and is written and read back. */
+/* doing_fuzz.c - any bytes as questions and answers of stall reports: an accepted frame has a text,
+ * and is encoded and decoded again. */
 #include <string.h>
 
 #include "core/report/doing.h"

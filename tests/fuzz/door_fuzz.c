@@ -1,9 +1,9 @@
 /*
- * door_fuzz.c - datagrams of strangers to an endpoint: it lives, lets none in, and answers no more
- * than three times what they have said.
+ * door_fuzz.c - datagrams of unauthenticated senders to an endpoint: it does not crash, admits
+ * none, and answers at most three times the received bytes.
  *
- * Input: datagrams, each behind two bytes for its length; with the highest bit of that it is
- * filled up to what a first packet must have, with the next one a second passes before it.
+ * Input: datagrams, each after two bytes for its length.  The highest bit of the length pads the
+ * datagram to the minimum size of a first packet; the next one lets a second pass before it.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
 {
     (void)ctx;
     (void)member;
-    nxt_must(link == NULL); /* nobody gets so far by chance */
+    nxt_must(link == NULL); /* no random input gets this far */
 }
 
 static void begin(stage *s, const nx_authority *authority, nx_random_seeded *random)
@@ -51,7 +51,7 @@ static void begin(stage *s, const nx_authority *authority, nx_random_seeded *ran
     nxt_must((s->fd >= 0) && (connect(s->fd, (struct sockaddr *)&to, sizeof(to)) == 0));
 }
 
-/* Sends it, lets the endpoint see it, and takes what comes back. */
+/* Sends the datagram, lets the endpoint handle it, and receives the answers. */
 static void say(stage *s, const uint8_t *data, size_t len)
 {
     uint8_t answer[1 << 16];
@@ -64,7 +64,7 @@ static void say(stage *s, const uint8_t *data, size_t len)
         s->answered += (size_t)got;
     }
     s->said += len;
-    nxt_must(s->answered <= 3 * s->said); /* RFC 9000, 8.1; some of it comes later */
+    nxt_must(s->answered <= 3 * s->said); /* RFC 9000, 8.1; some of it arrives later */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,9 +1,9 @@
 /*
- * frames_fuzz.c - frames of a seed to a joiner that has got so far.
+ * frames_fuzz.c - frames of a seed to a joiner in a given phase.
  *
- * The first byte says how far: connected, welcomed, in the world, in the world and
- * back.  Then come frames, each with a length of two bytes.  The joiner must live,
- * and what it has of the world must be whole.
+ * The first byte is the phase: connected, welcomed, in the world, in the world after a reconnect.
+ * Frames follow, each after a length of two bytes.  The joiner must not crash, and its view must be
+ * complete.
  */
 #include <string.h>
 

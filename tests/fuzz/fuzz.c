@@ -1,4 +1,4 @@
-/* fuzz.c - what the fuzz targets share. */
+/* fuzz.c - shared by the fuzz targets. */
 #include "fuzz.h"
 
 #include <string.h>

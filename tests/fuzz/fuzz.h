@@ -1,4 +1,4 @@
-/* fuzz.h - what the fuzz targets share. */
+/* fuzz.h - shared by the fuzz targets. */
 #ifndef NXT_FUZZ_H
 #define NXT_FUZZ_H
 
@@ -10,7 +10,7 @@
  * fuzz, libFuzzer calls it; in other builds replay.c does, with the corpus. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A property that must hold; a failure is found and kept by the fuzzer. */
+/* A property that must hold; the fuzzer reports and keeps inputs that violate it. */
 static inline void nxt_must(int holds)
 {
     if (!holds) {

@@ -1,11 +1,11 @@
 /*
- * hello_fuzz.c - frames of a stranger, and of one who holds the token, to a seed.
+ * hello_fuzz.c - frames of an unauthenticated client, and of a holder of the token, to a seed.
  *
- * The first byte says which: with the lowest bit proof and version are made good, so that
- * what is behind them is reached, also when the version has changed since; with the next one the
- * world is of one, so that it forms; with the third the connection has the certificate of member 1,
- * and the seed is one that was started again.  Then come frames, each with a length of two bytes.
- * The seed must live, and admit only who has shown the proof or the certificate.
+ * The first byte has flags.  Lowest bit: proof and version are corrected, so that later fields are
+ * reached, also after a change of the version.  Next bit: the world has one rank, so that it forms.
+ * Third bit: the connection has the certificate of member 1, and the seed was restarted.  Frames
+ * follow, each after a length of two bytes.  The seed must not crash, and must admit only clients
+ * with a valid proof or certificate.
  */
 #include <string.h>
 
@@ -60,7 +60,7 @@ static nexar_err on_save(void *ctx)
 static const nx_seed_ops ops = {
     .send = on_send, .close = on_close, .sign = on_sign, .notify = on_notify, .save = on_save};
 
-/* Puts this version into a hello or a return. */
+/* Writes this version into a hello or a return. */
 static void make_ours(uint8_t *frame, size_t len)
 {
     if ((len >= PROOF_AT) && ((frame[0] == NX_JOIN_HELLO) || (frame[0] == NX_JOIN_RETURN))) {
@@ -69,7 +69,7 @@ static void make_ours(uint8_t *frame, size_t len)
     }
 }
 
-/* Puts the right proof for what stands behind it into a hello. */
+/* Writes the valid proof for the rest of a hello. */
 static void make_good(uint8_t *frame, size_t len, const nx_token *token, const uint8_t *exporter)
 {
     nx_reader r = nx_reader_make(frame, len);
@@ -85,7 +85,7 @@ static void make_good(uint8_t *frame, size_t len, const nx_token *token, const u
     }
 }
 
-/* A world of member 1, in epoch 3, that another seed has left. */
+/* The world of member 1, in epoch 3, left by an earlier seed. */
 static void restore(nx_seed_state *seed)
 {
     nx_view *view = nx_view_create(1);

@@ -1,12 +1,12 @@
 /*
- * hub_fuzz.c - words about collectives from other ranks (ABORT, CALLED, DETACHED, WAITS) and
- * fingerprints of their messages, of the fuzzer's making, to a rank that runs some itself: what
- * fails has an error and a sentence, what differs is found, and every run ends.
+ * hub_fuzz.c - frames about collectives from other ranks (ABORT, CALLED, DETACHED, WAITS) and
+ * fingerprints of their messages, to a rank that runs collectives itself.  A failed run has an
+ * error and a message, a difference is found, and every run ends.
  *
- * Input: records of an operation byte, a length byte, and so many bytes.  Operations, by the
- * lowest two bits: a control frame; a fingerprint; one more run, or without bytes a group is
- * opened, for which frames may have come before, or closed; time passes, or with the next bit a
- * peer is down.  The next two bits say of whom.
+ * Input: records of an operation byte, a length byte, and that many bytes.  The lowest two bits are
+ * the operation: a control frame; a fingerprint; one more run or, without bytes, the opening or
+ * closing of a group, for which frames may have arrived before; time passes or, with the next bit,
+ * a peer is down.  The next two bits are the peer.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ _Static_assert((NX_CONTROL_ABORT == 0x40) && (NX_CONTROL_CALLED == 0x4a) &&
                    (NX_CONTROL_DETACHED == 0x4b),
                "corpus/hub has frames by their numbers: where these move, it must follow");
 
-enum { SIZE = 3, COMM = 5, LATE = 2 /* groups that come later */, RUNS = 8, COUNT = 4 };
+enum { SIZE = 3, COMM = 5, LATE = 2 /* groups that are opened later */, RUNS = 8, COUNT = 4 };
 
 typedef struct stage {
     nx_clock_manual clock;
@@ -30,7 +30,7 @@ typedef struct stage {
     nx_early *early;
     nx_registry *hub;
     nx_group group, late;
-    uint32_t opened; /* how often |late| was, or closed */
+    uint32_t opened; /* number of times that |late| was opened or closed */
     nxt_nowhere links[SIZE];
     unsigned begun, ended;
     float send[COUNT * SIZE], recv[COUNT * SIZE];
@@ -122,7 +122,7 @@ static void replay(void *ctx, const nx_early_frame *f)
     }
 }
 
-/* Opens the next group that is not there yet, or closes it. */
+/* Opens the next group that does not exist yet, or closes it. */
 static void open_or_close(stage *s)
 {
     if (s->opened >= 2 * LATE) {

@@ -1,6 +1,6 @@
-/* inbox_fuzz.c - any bytes on the streams of a connection, in pieces of any size:
- * frames are never too long, parts never more than their head says, and the pieces
- * make no difference. */
+/* inbox_fuzz.c - any bytes on the streams of a connection, in pieces of any size: frames never
+ * exceed the limit, parts never exceed the length in their header, and the pieces make no
+ * difference. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -36,7 +36,7 @@ static void on_data(void *ctx, uint64_t id, uint64_t off, const void *data, size
 
 static const nx_lane_parser_up UP = {.on_frame = on_frame, .on_data = on_data};
 
-/* Feeds all of it in pieces of |piece| bytes; whether it was well-formed. */
+/* Feeds the input in pieces of |piece| bytes; returns whether it was well-formed. */
 static bool feed(const uint8_t *data, size_t size, size_t piece, bool is_part, tally *t)
 {
     nexar_err err = NEXAR_OK;

@@ -1,5 +1,5 @@
-/* job_abort_fuzz.c - the frame that ends the job: what is accepted is written again as it was read.
- */
+/* job_abort_fuzz.c - the frame that ends the job: an accepted frame is encoded to the same
+ * bytes. */
 #include <string.h>
 
 #include "core/job_end/job_abort_frame.h"

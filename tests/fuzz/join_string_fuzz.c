@@ -1,15 +1,16 @@
-/* join_string_fuzz.c - any text as a join string: what is taken is written and read back. */
+/* join_string_fuzz.c - any text as a join string: an accepted string is formatted and parsed
+ * again. */
 #include <ctype.h>
 #include <string.h>
 
 #include "cluster/join/join_string.h"
 #include "fuzz.h"
 
-/* Host names would ask a name server: only what has none gets that far. */
+/* A host name would query a name server: only texts without one are parsed. */
 static int has_name(const char *text)
 {
     const char *at = strrchr(text, '@');
-    int inside = 0; /* brackets, where letters are digits */
+    int inside = 0; /* brackets, in which letters are digits */
 
     for (; (at != NULL) && (*at != '\0') && (*at != '?'); at++) {
         inside = (*at == '[') || (inside && (*at != ']'));

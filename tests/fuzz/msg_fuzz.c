@@ -1,9 +1,9 @@
 /*
- * msg_fuzz.c - a peer that sends anything: frames and parts of the fuzzer's making
- * against an engine that sends and receives meanwhile.
+ * msg_fuzz.c - a peer that sends anything: frames and parts to an engine that sends and receives
+ * meanwhile.
  *
- * Input: records of an operation byte, a length byte, and so many bytes.  What
- * decodes encodes to the same; the pool is never exceeded; every request ends.
+ * Input: records of an operation byte, a length byte, and that many bytes.  A decoded frame is
+ * encoded to the same bytes; the pool is never exceeded; every request ends.
  */
 #include <string.h>
 
@@ -47,7 +47,7 @@ static void start(target *t, const uint8_t *data, size_t len)
     }
 }
 
-/* Bytes of a part, whose id is the first of them; into their place where there is one. */
+/* The bytes of a part, whose id comes first; they are copied into its buffer if it has one. */
 static void arrive(target *t, uint64_t off, const uint8_t *data, size_t len)
 {
     nx_link *link = &t->link.link;
@@ -63,7 +63,7 @@ static void arrive(target *t, uint64_t off, const uint8_t *data, size_t len)
     }
 }
 
-/* The peer has gone; requests to it end, and there is no link to it any more. */
+/* The peer has failed: requests to it end, and no link to it exists any more. */
 static void end_link(target *t)
 {
     nx_link *link = &t->link.link;
@@ -76,7 +76,8 @@ static void end_link(target *t)
     }
 }
 
-/* The peer greets with windows of 768 bytes; that must be taken, or nothing is tried here. */
+/* The peer's greeting has windows of 768 bytes; the engine must accept it, or the target tests
+ * nothing. */
 static void greet(target *t)
 {
     nx_frame hello = {.type = NX_FRAME_HELLO};

@@ -22,7 +22,7 @@ static nexar_err send_part(nx_link *link, nx_tx *tx)
 static void cancel_part(nx_link *link, nx_tx *tx)
 {
     (void)link;
-    (void)tx; /* on_sent comes with the others */
+    (void)tx; /* on_sent is called with the others */
 }
 
 static void close_link(nx_link *link, bool drain)

@@ -1,4 +1,4 @@
-/* nowhere.h - a link to a peer that never answers: what is sent over it is held. */
+/* nowhere.h - a link to a peer that never answers: it holds everything that is sent. */
 #ifndef NXT_NOWHERE_H
 #define NXT_NOWHERE_H
 
@@ -15,10 +15,10 @@ typedef struct nxt_nowhere {
 } nxt_nowhere;
 
 void nxt_nowhere_init(nxt_nowhere *w);
-/* As nx_msg_config has it; |ctx| is the link, whoever |peer| is. */
+/* A function for nx_msg_config; |ctx| is the link, for any |peer|. */
 nexar_err nxt_nowhere_connect(void *ctx, uint32_t peer, const nx_link_up *up, void *up_ctx,
                               nx_link **link);
-/* All that is held goes back to its owner, with |err|. */
+/* Returns all held messages to their owners, with |err|. */
 void nxt_nowhere_give_back(nxt_nowhere *w, nexar_err err);
 
 #endif /* NXT_NOWHERE_H */

@@ -1,8 +1,8 @@
 /*
- * peek_fuzz.c - any bytes as a packet that was not verified: what is found in it lies in it,
- * is found again by looking through all of it at once, and has a place only if it fits.
+ * peek_fuzz.c - any bytes as an unverified packet: a frame that is found lies inside the packet, is
+ * found again by a full scan, and has a destination only if it fits.
  *
- * Input: the packet as it would be opened.
+ * Input: the packet as it would be after decryption.
  */
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void *on_want(void *ctx, uint64_t id, uint64_t off, size_t *len)
 
 static const nx_lane_parser_up UP = {.on_want = on_want};
 
-/* Where it goes as the first of a stream, and as a later one. */
+/* The destination as the first frame of a stream, and as a later one. */
 static void look_for_place(const packet *p, const nx_peek *frame)
 {
     static uint8_t room[ROOM];

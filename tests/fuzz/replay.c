@@ -6,7 +6,7 @@
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        static uint8_t data[1 << 17]; /* more than any target needs: scripts/fuzz.sh */
+        static uint8_t data[1 << 17]; /* an upper bound for all targets: scripts/fuzz.sh */
         FILE *file = fopen(argv[i], "rbe");
         size_t size;
 

@@ -1,9 +1,9 @@
 /*
- * rpc_fuzz.c - any bytes as heads of calls and replies, and as fragments of a body: what
- * is taken is written back as it was; every byte lands in its place and nowhere else.
+ * rpc_fuzz.c - any bytes as heads of calls and replies, and as fragments of a body: an accepted
+ * head is encoded to the same bytes; every byte is stored at its offset and nowhere else.
  *
- * Input: a head, a byte for the length of the message, one for the length of its eager
- * part; then the lengths of the fragments of either part, in turns.
+ * Input: a head, a byte for the length of the message, one for the length of its eager part; then
+ * the lengths of the fragments of either part, alternating.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* rules_fuzz.c - the `algorithms` setting: rules are refused, or choose well. */
+/* rules_fuzz.c - the `algorithms` setting: rules are rejected, or select a valid algorithm. */
 #include "coll/select.h"
 #include "fuzz.h"
 

@@ -1,9 +1,9 @@
 /*
- * seed_file_fuzz.c - any bytes as what a seed has left on disk: what is taken is whole, and is
- * written and read back.
+ * seed_file_fuzz.c - any bytes as a seed's state file: an accepted file is complete, and is encoded
+ * and decoded again.
  *
- * The first byte: with the lowest bit the check sum is made good, so that what is behind it
- * is reached; with the next one an authority that is good stands in front of the rest.
+ * The first byte: with the lowest bit the checksum is corrected, so that later fields are reached;
+ * with the next one a valid authority precedes the rest.
  */
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
@@ -34,7 +34,7 @@ static void check(const nx_seed_file *f)
     nx_free(bytes);
 }
 
-/* What the seed of some job would write there; made once: it costs a millisecond. */
+/* The file of a valid seed; created once, since that takes a millisecond. */
 static void put_authority(nx_writer *w)
 {
     static const nx_job_id job = {{1}};

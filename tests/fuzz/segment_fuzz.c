@@ -1,12 +1,12 @@
 /*
- * segment_fuzz.c - a peer that writes anything into the memory that it shares with us: records of
- * any kind, in any ring, positions and claims that cannot be.  The link lives or goes down;
- * what goes up is within bounds; every part that was sent ends.
+ * segment_fuzz.c - a peer that writes anything into the shared memory: records of any kind, in any
+ * ring, impossible positions and claims.  The link stays up or goes down; what it delivers is
+ * within bounds; every part that was sent ends.
  *
- * Input: records of an operation byte, a length byte, and so many bytes.  Operations, by the
- * lowest two bits: a record into the ring of the next two bits, its kind and flags in the
- * first two bytes; 8 bytes over the words of a direction; we send a part or a frame; we poll
- * or, with the highest bit, would sleep.
+ * Input: records of an operation byte, a length byte, and that many bytes.  The lowest two bits are
+ * the operation: a record into the ring of the next two bits, its kind and flags in the first two
+ * bytes; 8 bytes over the cells of a direction; this side sends a part or a frame; this side polls
+ * or, with the highest bit, prepares to sleep.
  */
 #include <string.h>
 #include <sys/eventfd.h>
@@ -34,7 +34,7 @@ typedef struct stage {
 
 static uint8_t memory[LONG];
 
-/* Its ends, for the sanitizer to see. */
+/* Reads both ends, so that the sanitizer checks them. */
 static void look_at(const void *data, size_t len)
 {
     const volatile uint8_t *at = data;
@@ -104,7 +104,7 @@ static const nx_link_up UP = {.on_up = on_up,
                               .on_sent = on_sent,
                               .on_down = on_down};
 
-/* A record that is whole for the ring, whatever is in it. */
+/* A record with a valid frame for the ring, and any contents. */
 static void put_record(stage *s, unsigned ring, const uint8_t *data, size_t len)
 {
     void *at;
@@ -120,7 +120,7 @@ static void put_record(stage *s, unsigned ring, const uint8_t *data, size_t len)
     }
 }
 
-/* Over positions, flags and claims: what both sides share but the rings' bytes. */
+/* Writes over positions, flags and claims: everything shared except the bytes of the rings. */
 static void garble(stage *s, const uint8_t *data, size_t len)
 {
     uint8_t *at = (uint8_t *)&s->link->segment->way[data[0] & 1];
@@ -188,7 +188,7 @@ static void begin(stage *s)
     nxt_must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
     s->theirs = pair[1];
     nx_shm_pair_done(s->link, &word, pair[0], getpid(), eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    /* The peer is this process: its memory can be read, at whatever address. */
+    /* The peer is this process: its memory can be read, at any address. */
     atomic_store(&nx_shm_way_out(s->link)->reads, NX_READS_YES);
     nx_loop_kick(s->loop);
 }

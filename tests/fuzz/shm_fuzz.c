@@ -1,4 +1,5 @@
-/* shm_fuzz.c - any bytes as a packet of pairing: what is taken is written back the same. */
+/* shm_fuzz.c - any bytes as a packet of the shm handshake: an accepted packet is encoded to the
+ * same bytes. */
 #include <string.h>
 
 #include "fuzz.h"

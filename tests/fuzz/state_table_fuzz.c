@@ -10,7 +10,7 @@ static float memory[4];
 static const nexar_state here[N] = {{"weights", memory, 4, NEXAR_F32},
                                     {"b", memory, 1, NEXAR_STRUCT(24)}};
 
-/* What this rank writes is equal to what it has. */
+/* This rank's own table equals its tensors. */
 static void check_own(void)
 {
     uint8_t own[64];

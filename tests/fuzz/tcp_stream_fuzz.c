@@ -1,5 +1,5 @@
 /* tcp_stream_fuzz.c - any bytes in the stream of a TCP connection, in pieces of any size: frames
- * are never too long, parts never pass the end of all messages, and the pieces make no
+ * never exceed the limit, parts never pass the end of all messages, and the pieces make no
  * difference. */
 #include <string.h>
 
@@ -64,7 +64,7 @@ static const nx_tcp_parser_up UP = {.on_hello = on_signal,
                                     .on_bye = on_signal,
                                     .on_close = on_close};
 
-/* Feeds all of it in pieces of |piece| bytes; whether it was well-formed. */
+/* Feeds the input in pieces of |piece| bytes; returns whether it was well-formed. */
 static bool feed(const uint8_t *data, size_t size, size_t piece, tally *t)
 {
     nexar_err err = NEXAR_OK;

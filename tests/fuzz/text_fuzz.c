@@ -1,4 +1,4 @@
-/* text_fuzz.c - numbers in any text: what is parsed is formatted and parsed back. */
+/* text_fuzz.c - numbers in any text: a parsed number is formatted and parsed again. */
 #include "base/text/text.h"
 #include "fuzz.h"
 

@@ -1,4 +1,5 @@
-/* view_fuzz.c - any bytes as a view: what is taken is whole, and is written and read back. */
+/* view_fuzz.c - any bytes as a view: an accepted view is complete, and is encoded and decoded
+ * again. */
 #include <string.h>
 
 #include "base/alloc.h"

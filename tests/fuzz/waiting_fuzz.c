@@ -1,5 +1,5 @@
-/* waiting_fuzz.c - any bytes as a list of those who wait to join, as it stands in what ranks
- * agree on: what is taken is in order, and is written and read back. */
+/* waiting_fuzz.c - any bytes as a list of waiting joiners, as agreements carry it: an accepted list
+ * is in order, and is encoded and decoded again. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,4 +1,5 @@
-/* wire_fuzz.c - reading any bytes stays inside them, and what was read writes back. */
+/* wire_fuzz.c - readers of any bytes stay inside them, and values that were read are written
+ * back. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static void check_text(nx_reader *r)
     }
 }
 
-/* What is read is clean, and stays as it is when it is said again. */
+/* A text that was read is clean, and stays unchanged when written again. */
 static void check_sentence(nx_reader *r)
 {
     char text[16], again[16];
@@ -69,7 +70,7 @@ static void check_sentence(nx_reader *r)
     must(nx_reader_done(&back) && (strcmp(text, again) == 0));
 }
 
-/* The input is a program: a byte says what is read next. */
+/* The input is a program: each byte selects the next read. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     nx_reader r = nx_reader_make(data, size);
